@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Allocation of small fixed sizes: it aborts when memory is out. Whatever is sized by input first passes a
+ * limit of its own (arena cap, buf cap, a configured maximum) and fails with an error instead. */
+#ifndef PYRRHA_BASE_ALLOC_H
+#define PYRRHA_BASE_ALLOC_H
+
+#include "base/attrs.h"
+
+void *xmalloc(size_t n) MUST_USE;
+void *xcalloc(size_t n, size_t size) MUST_USE;
+void *xrealloc(void *p, size_t n) MUST_USE;
+/* n * size with an overflow check. */
+void *xreallocarray(void *p, size_t n, size_t size) MUST_USE;
+char *xstrdup(const char *s) MUST_USE;
+char *xstrndup(const char *s, size_t n) MUST_USE;
+char *xasprintf(const char *fmt, ...) PRINTF_LIKE(1, 2) MUST_USE;
+
+#define NEW(type) ((type *)xcalloc(1, sizeof(type)))
+
+/* For CLEANUP(free_ptr) on a pointer of any type. */
+static inline void free_ptr(void *pp)
+{
+	extern void free(void *);
+	free(*(void **)pp);
+}
+#define AUTOFREE CLEANUP(free_ptr)
+
+#endif

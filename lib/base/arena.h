@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arena: memory that is freed all at once. One per request, scrape or query, with a byte cap, reset and
+ * reused per worker. arena_alloc returns NULL once the cap is reached: what calls it turns that into
+ * ERR_LIMIT. Not thread-safe. With PYRRHA_DEBUG_ARENA set at compile time each allocation is a malloc of its
+ * own, so that sanitizers see overruns. */
+#ifndef PYRRHA_BASE_ARENA_H
+#define PYRRHA_BASE_ARENA_H
+
+#include "base/view.h"
+
+struct arena_block;
+
+struct arena {
+	struct arena_block *head; /* the block in use, linked to older ones */
+	size_t used;              /* bytes handed out since the last reset */
+	size_t max;               /* cap in bytes; 0 = none */
+};
+
+void arena_init(struct arena *a, size_t max);
+/* Keeps the largest block for reuse. */
+void arena_reset(struct arena *a);
+void arena_free(struct arena *a);
+/* 16-byte aligned, not zeroed; NULL past the cap. */
+void *arena_alloc(struct arena *a, size_t n) MUST_USE;
+void *arena_calloc(struct arena *a, size_t n, size_t size) MUST_USE;
+/* NUL-terminated copies; NULL past the cap. */
+char *arena_strndup(struct arena *a, const char *s, size_t n) MUST_USE;
+/* A view of a copy; {NULL, 0} past the cap. */
+struct view arena_view(struct arena *a, struct view v) MUST_USE;
+char *arena_printf(struct arena *a, const char *fmt, ...) PRINTF_LIKE(2, 3) MUST_USE;
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Compiler attributes under names of our own, so that they are spelt once. */
+#ifndef PYRRHA_BASE_ATTRS_H
+#define PYRRHA_BASE_ATTRS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Runs fn(&variable) when the variable leaves its scope. */
+#define CLEANUP(fn) __attribute__((cleanup(fn)))
+#define PRINTF_LIKE(fmt_arg, first_arg) __attribute__((format(printf, fmt_arg, first_arg)))
+#define MUST_USE __attribute__((warn_unused_result))
+#define NONNULL __attribute__((nonnull))
+#define NORETURN __attribute__((noreturn))
+#define UNUSED __attribute__((unused))
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+
+/* Hands ownership over: yields the pointer and leaves NULL behind. */
+#define TAKE_PTR(p) ({ __typeof__(p) taken_ = (p); (p) = NULL; taken_; })
+
+#endif

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/map.h"
+#include "base/metrics.h"
+#include "base/num.h"
+#include "base/opts.h"
+#include "base/queue.h"
+#include "base/regex.h"
+#include "base/thread.h"
+#include "base/units.h"
+#include "base/utf8.h"
+#include "base/varint.h"
+
+static void test_durations(void **state)
+{
+	static const struct { const char *text; int64_t ms; } good[] = {
+		{ "0", 0 }, { "1h30m", 5400000 }, { "15d", 15LL * 86400000 }, { "10ms", 10 }, { "1y2w", 379LL * 86400000 },
+	};
+	static const char *const bad[] = { "", "5", "m", "1m1h", "1.5h", "-1s", "99999999999999y", "1hh" };
+	int64_t ms;
+	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+		assert_true(units_parse_duration(view_of(good[i].text), &ms));
+		assert_int_equal(ms, good[i].ms);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		assert_false(units_parse_duration(view_of(bad[i]), &ms));
+	char out[DURATION_LEN];
+	assert_string_equal(units_format_duration(5400000, out), "1h30m");
+	assert_string_equal(units_format_duration(0, out), "0s");
+	assert_string_equal(units_format_duration(7LL * 86400000, out), "1w");
+	uint64_t bytes;
+	assert_true(units_parse_size(VIEW("512MB"), &bytes));
+	assert_int_equal(bytes, 512 << 20);
+	assert_false(units_parse_size(VIEW("12"), &bytes));
+	assert_false(units_parse_size(VIEW("99EB"), &bytes));
+}
+
+static void test_time(void **state)
+{
+	int64_t ms;
+	assert_true(clock_parse_time_ms(VIEW("2015-07-01T20:10:51.781Z"), &ms));
+	assert_int_equal(ms, 1435781451781);
+	assert_true(clock_parse_time_ms(VIEW("2015-07-01T22:10:51+02:00"), &ms));
+	assert_int_equal(ms, 1435781451000);
+	assert_true(clock_parse_time_ms(VIEW("1435781451.781"), &ms));
+	assert_int_equal(ms, 1435781451781);
+	assert_false(clock_parse_time_ms(VIEW("yesterday"), &ms));
+	char out[RFC3339_LEN];
+	assert_string_equal(clock_rfc3339_ms(1435781451781, out), "2015-07-01T20:10:51.781Z");
+}
+
+static void test_numbers(void **state)
+{
+	char out[NUM_LEN];
+	assert_string_equal(num_format(0.1, out), "0.1");
+	assert_string_equal(num_format(3, out), "3");
+	assert_string_equal(num_format(1.0 / 3, out), "0.3333333333333333");
+	int64_t n;
+	assert_true(num_parse_i64(VIEW("-9223372036854775808"), &n));
+	assert_true(n == INT64_MIN);
+	assert_false(num_parse_i64(VIEW("9223372036854775808"), &n));
+}
+
+static void test_varint(void **state)
+{
+	static const uint64_t values[] = { 0, 1, 127, 128, 300, UINT32_MAX, UINT64_MAX };
+	for (size_t i = 0; i < ARRAY_LEN(values); i++) {
+		uint8_t b[10];
+		unsigned n = varint_put(b, values[i]);
+		const uint8_t *p = b;
+		uint64_t v = 0;
+		assert_true(varint_get(&p, b + n, &v));
+		assert_true(v == values[i] && p == b + n);
+		p = b;
+		assert_false(varint_get(&p, b + n - 1, &v));
+	}
+	const uint8_t too_long[] = { 255, 255, 255, 255, 255, 255, 255, 255, 255, 2 }, *p = too_long;
+	uint64_t v;
+	assert_false(varint_get(&p, p + sizeof too_long, &v));
+	assert_int_equal(zigzag_decode(zigzag_encode(INT64_MIN)), INT64_MIN);
+}
+
+static void test_map(void **state)
+{
+	struct map m = { 0 };
+	for (uint32_t i = 0; i < 5000; i++)
+		map_insert(&m, hash_u64(i), i);
+	for (uint32_t i = 0; i < 5000; i += 2)
+		assert_true(map_remove(&m, hash_u64(i), i));
+	for (uint32_t i = 0; i < 5000; i++) {
+		bool found = false;
+		uint32_t id;
+		for (size_t at = map_start(&m, hash_u64(i)); map_probe(&m, hash_u64(i), &at, &id);)
+			found |= id == i;
+		assert_int_equal(found, i & 1);
+	}
+	map_free(&m);
+}
+
+static void test_buf_ceiling_and_json(void **state)
+{
+	struct buf b = { .max = 4 };
+	buf_puts(&b, "abc");
+	buf_puts(&b, "de");
+	assert_true(b.overflow);
+	assert_string_equal(b.ptr, "abc");
+	buf_free(&b);
+	struct buf j = { 0 };
+	buf_json_string(&j, VIEW("a\"\\\n<\xff\xc3\xa9\x01"));
+	assert_string_equal(j.ptr, "\"a\\\"\\\\\\n\\u003c\xef\xbf\xbd\xc3\xa9\\u0001\"");
+	buf_free(&j);
+}
+
+static void test_arena_cap(void **state)
+{
+	struct arena a;
+	arena_init(&a, 1000);
+	assert_non_null(arena_alloc(&a, 900));
+	assert_null(arena_alloc(&a, 200));
+	arena_reset(&a);
+	assert_non_null(arena_alloc(&a, 200));
+	assert_null(arena_alloc(&a, SIZE_MAX));
+	arena_free(&a);
+}
+
+static void test_queue_close_drains(void **state)
+{
+	struct queue *q = queue_new(2, 0);
+	int a, b;
+	assert_true(queue_push(q, &a, 1));
+	assert_true(queue_try_push(q, &b, 1));
+	assert_false(queue_try_push(q, &b, 1));
+	assert_int_equal(queue_dropped(q), 1);
+	queue_close(q);
+	assert_false(queue_push(q, &a, 1));
+	assert_ptr_equal(queue_pop(q, -1), &a);
+	assert_ptr_equal(queue_pop(q, -1), &b);
+	assert_null(queue_pop(q, -1));
+	queue_free(q);
+}
+
+static void add_one(void *arg, size_t i, unsigned worker)
+{
+	__atomic_fetch_add((int *)arg + i % 4, 1, __ATOMIC_RELAXED);
+}
+
+static void test_pool(void **state)
+{
+	struct pool *p = pool_new(3, "test");
+	int sums[4] = { 0 };
+	pool_run(p, 1000, add_one, sums);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(sums[i], 250);
+	pool_free(p);
+}
+
+static void test_regex(void **state)
+{
+	struct regex *re;
+	struct err e;
+	assert_int_equal(regex_new(&re, VIEW("(a+)-(b+)"), true, &e), 0);
+	assert_int_equal(regex_match(re, VIEW("aa-b"), &e), 1);
+	assert_int_equal(regex_match(re, VIEW("xaa-b"), &e), 0);
+	struct buf out = { 0 };
+	assert_int_equal(regex_expand(re, VIEW("aa-b"), VIEW("${2}x$1$$$1y"), &out, &e), 1);
+	assert_string_equal(out.ptr, "bxaa$");
+	buf_free(&out);
+	regex_unref(re);
+	assert_true(regex_new(&re, VIEW("(a"), true, &e) < 0);
+}
+
+static void test_metrics(void **state)
+{
+	static struct metric table[] = {
+		{ "t_total", "Things.", METRIC_COUNTER, "a" },
+		{ "t_seconds", "Time.", METRIC_HISTOGRAM },
+	};
+	metrics_register(table, ARRAY_LEN(table));
+	metric_add(&table[0], 2, "x\"y");
+	metric_observe(&table[1], 0.003);
+	struct buf b = { 0 };
+	metrics_render(&b);
+	assert_non_null(strstr(b.ptr, "t_total{a=\"x\\\"y\"} 2\n"));
+	assert_non_null(strstr(b.ptr, "t_seconds_bucket{le=\"0.0025\"} 0\nt_seconds_bucket{le=\"0.005\"} 1\n"));
+	assert_non_null(strstr(b.ptr, "t_seconds_bucket{le=\"+Inf\"} 1\n"));
+	buf_free(&b);
+	metrics_free();
+}
+
+static void test_opts(void **state)
+{
+	const char *path = "data";
+	int64_t keep_ms = 1000;
+	bool on = false;
+	struct opt table[] = {
+		{ "storage.path", OPT_STRING, &path, "<dir>", "Where.", "storage-path" },
+		{ "keep", OPT_DURATION, &keep_ms, "<time>", "How long." },
+		{ "on", OPT_BOOL, &on, NULL, "Switch." },
+		{ "old", OPT_REFUSED, NULL, NULL, "use --keep" },
+	};
+	struct err e;
+	int rest;
+	char *argv[] = { "x", "--storage-path=/d", "word", "--keep", "2h", "--on", NULL };
+	assert_int_equal(opts_parse(table, 4, 6, argv, &rest, &e), 0);
+	assert_string_equal(path, "/d");
+	assert_int_equal(keep_ms, 7200000);
+	assert_true(on);
+	assert_int_equal(rest, 1);
+	assert_string_equal(argv[1], "word");
+	char *bad[] = { "x", "--old", NULL };
+	assert_true(opts_parse(table, 4, 2, bad, &rest, &e) < 0);
+	assert_string_equal(e.msg, "--old: use --keep");
+}
+
+static void test_utf8(void **state)
+{
+	assert_true(utf8_valid(VIEW("a\xc3\xa9\xf0\x9f\x94\xa5")));
+	assert_false(utf8_valid(VIEW("\xed\xa0\x80")));
+	assert_false(utf8_valid(VIEW("\xc0\x80")));
+	assert_false(utf8_valid(VIEW("\xe2\x82")));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_durations), cmocka_unit_test(test_time), cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_varint), cmocka_unit_test(test_map), cmocka_unit_test(test_buf_ceiling_and_json),
+		cmocka_unit_test(test_arena_cap), cmocka_unit_test(test_queue_close_drains), cmocka_unit_test(test_pool),
+		cmocka_unit_test(test_regex), cmocka_unit_test(test_metrics), cmocka_unit_test(test_opts),
+		cmocka_unit_test(test_utf8),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bytes that grow, up to a ceiling. Zero-initialised is empty with the default ceiling (BUF_DEFAULT_MAX).
+ * A write past the ceiling sets `overflow` and is dropped whole: writers may go on and check once at the end. */
+#ifndef PYRRHA_BASE_BUF_H
+#define PYRRHA_BASE_BUF_H
+
+#include "base/attrs.h"
+#include "base/view.h"
+
+#define BUF_DEFAULT_MAX ((size_t)1 << 30)
+
+struct buf {
+	char *ptr; /* NUL-terminated once anything was written */
+	size_t len, cap;
+	size_t max; /* bytes; 0 = BUF_DEFAULT_MAX */
+	bool overflow;
+};
+
+void buf_free(struct buf *b);
+static inline void buf_reset(struct buf *b)
+{
+	b->len = 0;
+	b->overflow = false;
+	if (b->ptr)
+		b->ptr[0] = 0;
+}
+/* Room for n more bytes; false (and overflow set) if the ceiling forbids it. */
+bool buf_reserve(struct buf *b, size_t n);
+void buf_put(struct buf *b, const void *p, size_t n);
+void buf_putc(struct buf *b, char c);
+void buf_puts(struct buf *b, const char *s);
+void buf_putv(struct buf *b, struct view v);
+void buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* A JSON string with its quotes; invalid UTF-8 becomes U+FFFD, '<' '>' '&' are escaped (pages embed it). */
+void buf_json_string(struct buf *b, struct view v);
+/* Unsigned LEB128, and zigzag for signed. */
+void buf_varint(struct buf *b, uint64_t v);
+void buf_zigzag(struct buf *b, int64_t v);
+/* Big-endian, for keys that sort. */
+void buf_be32(struct buf *b, uint32_t v);
+void buf_be64(struct buf *b, uint64_t v);
+
+static inline struct view buf_view(const struct buf *b)
+{
+	return (struct view){ b->ptr ? b->ptr : "", b->len };
+}
+/* Returns owned: the bytes (NUL-terminated), the buffer is empty afterwards. */
+char *buf_take(struct buf *b, size_t *ret_len);
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/map.h"
+
+#include <stdlib.h>
+#include <xxhash.h>
+
+#include "base/alloc.h"
+
+void map_free(struct map *m)
+{
+	free(m->slots);
+	*m = (struct map){ 0 };
+}
+
+void map_clear(struct map *m)
+{
+	if (m->slots)
+		memset(m->slots, 0, (m->mask + 1) * sizeof *m->slots);
+	m->n = 0;
+}
+
+/* A slot keeps only the hash's upper half, so a probe starts from that half alone (map_start). */
+static size_t start_of(uint64_t slot, size_t mask)
+{
+	return (size_t)(slot >> 32) & mask;
+}
+
+static void place(uint64_t *slots, size_t mask, uint64_t slot)
+{
+	size_t at = start_of(slot, mask);
+	while (slots[at])
+		at = (at + 1) & mask;
+	slots[at] = slot;
+}
+
+void map_reserve(struct map *m, size_t n)
+{
+	size_t have = m->slots ? m->mask + 1 : 0;
+	if (n <= have / 4 * 3)
+		return;
+	size_t want = have ? have : 16;
+	while (want / 4 * 3 < n)
+		want *= 2;
+	uint64_t *slots = xcalloc(want, sizeof *slots);
+	for (size_t i = 0; i < have; i++)
+		if (m->slots[i])
+			place(slots, want - 1, m->slots[i]);
+	free(m->slots);
+	m->slots = slots;
+	m->mask = want - 1;
+}
+
+void map_insert(struct map *m, uint64_t hash, uint32_t id)
+{
+	map_reserve(m, m->n + 1);
+	place(m->slots, m->mask, (hash & ~(uint64_t)UINT32_MAX) | (id + 1u));
+	m->n++;
+}
+
+bool map_remove(struct map *m, uint64_t hash, uint32_t id)
+{
+	if (!m->slots)
+		return false;
+	uint64_t slot = (hash & ~(uint64_t)UINT32_MAX) | (id + 1u);
+	size_t at = start_of(slot, m->mask);
+	while (m->slots[at] != slot) {
+		if (!m->slots[at])
+			return false;
+		at = (at + 1) & m->mask;
+	}
+	m->slots[at] = 0;
+	m->n--;
+	/* Move back what the hole would cut off from its start. */
+	for (size_t i = (at + 1) & m->mask; m->slots[i]; i = (i + 1) & m->mask) {
+		uint64_t s = m->slots[i];
+		m->slots[i] = 0;
+		place(m->slots, m->mask, s);
+	}
+	return true;
+}
+
+uint64_t hash_bytes(const void *p, size_t n)
+{
+	return XXH3_64bits(p, n);
+}
+
+uint64_t hash_bytes_seed(const void *p, size_t n, uint64_t seed)
+{
+	return XXH3_64bits_withSeed(p, n, seed);
+}

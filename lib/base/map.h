@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hash index: 64-bit hash -> dense id (below 2^32-1). The things themselves lie in the caller's array, the caller
+ * compares them:
+ *
+ *	uint32_t id;
+ *	for (size_t at = map_start(m, hash); map_probe(m, hash, &at, &id);)
+ *		if (equal(things[id], wanted))
+ *			return id;
+ *	map_insert(m, hash, id = n_things++);
+ *
+ * Open addressing, linear probing, at most 3/4 full; a slot is the hash's upper half and the id plus one.
+ * Zero-initialised is empty. Reads from several threads are safe while nobody inserts. */
+#ifndef PYRRHA_BASE_MAP_H
+#define PYRRHA_BASE_MAP_H
+
+#include "base/view.h"
+
+struct map {
+	uint64_t *slots; /* hash & ~0xffffffff | id + 1; 0 = free */
+	size_t n, mask;  /* mask = number of slots - 1; slots NULL: no room yet */
+};
+
+void map_free(struct map *m);
+void map_clear(struct map *m);
+/* Room for n entries in all. */
+void map_reserve(struct map *m, size_t n);
+void map_insert(struct map *m, uint64_t hash, uint32_t id);
+/* Takes out the entry with this hash and id; false if there is none. */
+bool map_remove(struct map *m, uint64_t hash, uint32_t id);
+
+static inline size_t map_start(const struct map *m, uint64_t hash)
+{
+	return (size_t)(hash >> 32) & m->mask;
+}
+
+static inline bool map_probe(const struct map *m, uint64_t hash, size_t *at, uint32_t *ret_id)
+{
+	if (!m->slots)
+		return false;
+	for (;;) {
+		uint64_t s = m->slots[*at];
+		if (!s)
+			return false;
+		*at = (*at + 1) & m->mask;
+		if ((s ^ hash) >> 32 == 0) {
+			*ret_id = (uint32_t)s - 1;
+			return true;
+		}
+	}
+}
+
+/* XXH3, 64 bits. */
+uint64_t hash_bytes(const void *p, size_t n);
+uint64_t hash_bytes_seed(const void *p, size_t n, uint64_t seed);
+static inline uint64_t hash_view(struct view v)
+{
+	return hash_bytes(v.ptr, v.len);
+}
+/* A good mix of one word (the finaliser of splitmix64). */
+static inline uint64_t hash_u64(uint64_t x)
+{
+	x += 0x9e3779b97f4a7c15u;
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	return x ^ x >> 31;
+}
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/num.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+static bool named_value(struct view v, double *ret)
+{
+	double sign = 1;
+	if (v.len && (v.ptr[0] == '+' || v.ptr[0] == '-')) {
+		sign = v.ptr[0] == '-' ? -1 : 1;
+		v.ptr++;
+		v.len--;
+	}
+	if (v.len == 3 && strncasecmp(v.ptr, "inf", 3) == 0)
+		*ret = sign * INFINITY;
+	else if (v.len == 8 && strncasecmp(v.ptr, "infinity", 8) == 0)
+		*ret = sign * INFINITY;
+	else if (v.len == 3 && strncasecmp(v.ptr, "nan", 3) == 0)
+		*ret = NAN;
+	else
+		return false;
+	return true;
+}
+
+bool num_parse_double(struct view v, double *ret)
+{
+	if (named_value(v, ret))
+		return true;
+	char tmp[512];
+	if (!v.len || v.len >= sizeof tmp)
+		return false;
+	bool digit = false;
+	for (size_t i = 0; i < v.len; i++) {
+		char c = v.ptr[i];
+		bool ok = (c >= '0' && c <= '9') || c == '.' || c == '+' || c == '-' || c == 'e' || c == 'E';
+		if (!ok)
+			return false;
+		digit |= c >= '0' && c <= '9';
+	}
+	if (!digit)
+		return false;
+	memcpy(tmp, v.ptr, v.len);
+	tmp[v.len] = 0;
+	char *end;
+	*ret = strtod(tmp, &end);
+	return *end == 0;
+}
+
+bool num_parse_u64(struct view v, uint64_t *ret)
+{
+	uint64_t n = 0;
+	if (!v.len)
+		return false;
+	for (size_t i = 0; i < v.len; i++) {
+		if (v.ptr[i] < '0' || v.ptr[i] > '9' || __builtin_mul_overflow(n, 10, &n) ||
+		    __builtin_add_overflow(n, (uint64_t)(v.ptr[i] - '0'), &n))
+			return false;
+	}
+	*ret = n;
+	return true;
+}
+
+bool num_parse_i64(struct view v, int64_t *ret)
+{
+	bool neg = v.len && v.ptr[0] == '-';
+	if (v.len && (neg || v.ptr[0] == '+')) {
+		v.ptr++;
+		v.len--;
+	}
+	uint64_t n;
+	if (!num_parse_u64(v, &n) || n > (uint64_t)INT64_MAX + neg)
+		return false;
+	*ret = neg ? (int64_t)(0 - n) : (int64_t)n;
+	return true;
+}
+
+char *num_format(double v, char out[NUM_LEN])
+{
+	if (isnan(v))
+		return strcpy(out, "NaN");
+	if (isinf(v))
+		return strcpy(out, v > 0 ? "+Inf" : "-Inf");
+	if (v == rint(v) && fabs(v) < 1e15) {
+		snprintf(out, NUM_LEN, "%.0f", v);
+		return out;
+	}
+	for (int digits = 15; digits <= 17; digits++) {
+		snprintf(out, NUM_LEN, "%.*g", digits, v);
+		if (strtod(out, NULL) == v)
+			break;
+	}
+	return out;
+}

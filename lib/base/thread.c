@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/thread.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+
+struct start {
+	void *(*fn)(void *);
+	void *arg;
+	char name[16];
+};
+
+static void *run_named(void *p)
+{
+	struct start s = *(struct start *)p;
+	free(p);
+	pthread_setname_np(pthread_self(), s.name);
+	return s.fn(s.arg);
+}
+
+int thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *arg, struct err *e)
+{
+	struct start *s = NEW(struct start);
+	s->fn = fn;
+	s->arg = arg;
+	snprintf(s->name, sizeof s->name, "%s", name);
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int rc = pthread_create(ret, NULL, run_named, s);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc) {
+		free(s);
+		return err_errno(e, rc, "cannot start thread %s", name);
+	}
+	return 0;
+}
+
+/* One call of pool_run: lies on its caller's stack, linked into the pool while there is work to take. */
+struct job {
+	struct job *next;
+	void (*fn)(void *, size_t, unsigned);
+	void *arg;
+	size_t n;
+	atomic_size_t taken;
+	unsigned inside; /* pool threads at work on it; under the pool's lock */
+};
+
+struct pool {
+	pthread_mutex_t lock;
+	pthread_cond_t work, idle;
+	struct job *jobs;
+	pthread_t *threads;
+	unsigned n;
+	bool stop;
+};
+
+static void work_on(struct job *j, unsigned worker)
+{
+	for (;;) {
+		size_t i = atomic_fetch_add(&j->taken, 1);
+		if (i >= j->n)
+			return;
+		j->fn(j->arg, i, worker);
+	}
+}
+
+struct worker_arg {
+	struct pool *pool;
+	unsigned number;
+};
+
+static void *worker_main(void *p)
+{
+	struct worker_arg a = *(struct worker_arg *)p;
+	free(p);
+	struct pool *pool = a.pool;
+	pthread_mutex_lock(&pool->lock);
+	for (;;) {
+		struct job *j = pool->jobs;
+		while (j && atomic_load(&j->taken) >= j->n)
+			j = j->next;
+		if (!j) {
+			if (pool->stop)
+				break;
+			pthread_cond_wait(&pool->work, &pool->lock);
+			continue;
+		}
+		j->inside++;
+		pthread_mutex_unlock(&pool->lock);
+		work_on(j, a.number);
+		pthread_mutex_lock(&pool->lock);
+		if (--j->inside == 0)
+			pthread_cond_broadcast(&pool->idle);
+	}
+	pthread_mutex_unlock(&pool->lock);
+	return NULL;
+}
+
+struct pool *pool_new(unsigned n, const char *name)
+{
+	if (!n) {
+		long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+		n = cpus > 0 ? (unsigned)cpus : 1;
+	}
+	struct pool *p = NEW(struct pool);
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_cond_init(&p->work, NULL);
+	pthread_cond_init(&p->idle, NULL);
+	p->threads = xcalloc(n, sizeof *p->threads);
+	for (unsigned i = 0; i < n; i++) {
+		struct worker_arg *a = NEW(struct worker_arg);
+		*a = (struct worker_arg){ p, i };
+		if (thread_start(&p->threads[i], name, worker_main, a, NULL)) {
+			free(a);
+			break;
+		}
+		p->n++;
+	}
+	return p;
+}
+
+void pool_free(struct pool *p)
+{
+	if (!p)
+		return;
+	pthread_mutex_lock(&p->lock);
+	p->stop = true;
+	pthread_cond_broadcast(&p->work);
+	pthread_mutex_unlock(&p->lock);
+	for (unsigned i = 0; i < p->n; i++)
+		pthread_join(p->threads[i], NULL);
+	pthread_cond_destroy(&p->work);
+	pthread_cond_destroy(&p->idle);
+	pthread_mutex_destroy(&p->lock);
+	free(p->threads);
+	free(p);
+}
+
+unsigned pool_size(const struct pool *p)
+{
+	return p ? p->n : 0;
+}
+
+void pool_run(struct pool *p, size_t n, void (*fn)(void *, size_t, unsigned), void *arg)
+{
+	struct job j = { .fn = fn, .arg = arg, .n = n };
+	if (!p || n < 2) {
+		work_on(&j, pool_size(p));
+		return;
+	}
+	pthread_mutex_lock(&p->lock);
+	j.next = p->jobs;
+	p->jobs = &j;
+	pthread_cond_broadcast(&p->work);
+	pthread_mutex_unlock(&p->lock);
+	work_on(&j, p->n);
+	pthread_mutex_lock(&p->lock);
+	for (struct job **at = &p->jobs; *at; at = &(*at)->next)
+		if (*at == &j) {
+			*at = j.next;
+			break;
+		}
+	while (j.inside)
+		pthread_cond_wait(&p->idle, &p->lock);
+	pthread_mutex_unlock(&p->lock);
+}

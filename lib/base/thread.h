@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Named threads, and a pool that runs a numbered job over several of them. */
+#ifndef PYRRHA_BASE_THREAD_H
+#define PYRRHA_BASE_THREAD_H
+
+#include <pthread.h>
+
+#include "base/err.h"
+
+/* Starts a thread whose name (15 bytes are shown) is `name`; signals are blocked in it, so that main handles
+ * them. Returns 0 or a negative code. */
+int thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *arg, struct err *e);
+
+struct pool;
+
+/* n threads; 0 = one per online CPU. */
+struct pool *pool_new(unsigned n, const char *name);
+void pool_free(struct pool *p);
+unsigned pool_size(const struct pool *p);
+/* Calls fn(arg, i, worker) for every i in [0, n), on the pool's threads and the calling one; returns when all are
+ * done. worker is in [0, pool_size]: the caller's own is pool_size. Several callers may run at once; they share
+ * the threads. A NULL pool runs all on the caller (worker 0). */
+void pool_run(struct pool *p, size_t n, void (*fn)(void *arg, size_t i, unsigned worker), void *arg);
+
+#endif

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* UTF-8: checking and stepping. RFC 3629: no surrogates, nothing overlong, nothing above U+10FFFF. */
+#ifndef PYRRHA_BASE_UTF8_H
+#define PYRRHA_BASE_UTF8_H
+
+#include "base/view.h"
+
+/* Length in bytes of the valid sequence at p (1..4), or 0 if the bytes there are not valid; *ret_cp gets the
+ * code point. n > 0. */
+unsigned utf8_decode(const char *p, size_t n, uint32_t *ret_cp);
+/* Writes 1..4 bytes; cp must be a valid scalar value. */
+unsigned utf8_encode(uint32_t cp, char out[4]);
+bool utf8_valid(struct view v);
+
+#endif

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* YAML into a tree: the only place that sees libyaml. One document per file. An alias is the anchored node itself,
+ * shared; an anchor is known only once its node is complete, so there are no cycles. A merge key (<<) adds the keys
+ * that the map does not name itself. Everything lies in the tree's arena. Any thread; a tree does not change. */
+#include "config/config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <yaml.h>
+
+#include "base/vec.h"
+
+#define MAX_DEPTH 64
+#define MAX_NODES 2000000 /* after merge keys: what a 16 MiB file cannot reach by itself */
+
+struct config_tree {
+	struct arena arena;
+	const char *file;
+	struct view text;
+	const struct config_node *root;
+};
+
+struct anchor {
+	struct view name;
+	const struct config_node *node;
+};
+
+struct reader {
+	struct config_tree *t;
+	yaml_parser_t yaml;
+	VEC(struct anchor) anchors;
+	size_t nodes;
+	unsigned depth;
+};
+
+static int fail_at(const struct reader *r, yaml_mark_t m, struct err *e, const char *fmt, ...) PRINTF_LIKE(4, 5);
+static int fail_at(const struct reader *r, yaml_mark_t m, struct err *e, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	err_vset(e, ERR_BAD_DATA, fmt, ap);
+	va_end(ap);
+	return err_wrap(e, "%s:%zu:%zu", r->t->file, m.line + 1, m.column + 1);
+}
+
+static int next_event(struct reader *r, yaml_event_t *ev, struct err *e)
+{
+	if (yaml_parser_parse(&r->yaml, ev))
+		return 0;
+	const yaml_parser_t *y = &r->yaml;
+	yaml_mark_t at = y->problem_mark;
+	if (y->error == YAML_READER_ERROR)
+		return err_set(e, ERR_BAD_DATA, "%s: byte %zu: %s", r->t->file, y->problem_offset,
+			       y->problem ? y->problem : "not valid UTF-8");
+	if (y->context)
+		return fail_at(r, at, e, "YAML: %s %s (from line %zu)", y->problem ? y->problem : "syntax error",
+			       y->context, y->context_mark.line + 1);
+	return fail_at(r, at, e, "YAML: %s", y->problem ? y->problem : "syntax error");
+}
+
+static struct config_node *new_node(struct reader *r, enum config_node_type type, const yaml_event_t *ev)
+{
+	struct config_node *n = arena_calloc(&r->t->arena, 1, sizeof *n);
+	*n = (struct config_node){ .type = type, .line = (uint32_t)ev->start_mark.line + 1,
+				   .column = (uint32_t)ev->start_mark.column + 1, .file = r->t->file };
+	return n;
+}
+
+static void remember(struct reader *r, const char *anchor, const struct config_node *n)
+{
+	if (anchor)
+		vec_push(&r->anchors, (struct anchor){ view_of(anchor), n });
+}
+
+static const struct config_node *find_anchor(const struct reader *r, struct view name)
+{
+	for (size_t i = r->anchors.n; i-- > 0;) /* the latest of a name counts */
+		if (view_eq(r->anchors.v[i].name, name))
+			return r->anchors.v[i].node;
+	return NULL;
+}
+
+static int read_node(struct reader *r, yaml_event_t *ev, const struct config_node **ret, struct err *e);
+
+/* The next event into *ret_end = true if it is `end`, else the node that begins there. */
+static int read_next(struct reader *r, yaml_event_type_t end, bool *ret_end, const struct config_node **ret,
+		     struct err *e)
+{
+	yaml_event_t ev;
+	int rc = next_event(r, &ev, e);
+	if (rc)
+		return rc;
+	*ret_end = ev.type == end;
+	if (!*ret_end)
+		rc = read_node(r, &ev, ret, e);
+	yaml_event_delete(&ev);
+	return rc;
+}
+
+static int read_list(struct reader *r, const char *anchor, struct config_node *n, struct err *e)
+{
+	VEC(const struct config_node *) items = { 0 };
+	const struct config_node *item = NULL;
+	bool end = false;
+	int rc;
+	while (!(rc = read_next(r, YAML_SEQUENCE_END_EVENT, &end, &item, e)) && !end)
+		vec_push(&items, item);
+	if (!rc && items.n) {
+		const struct config_node **copy = arena_alloc(&r->t->arena, items.n * sizeof *copy);
+		memcpy(copy, items.v, items.n * sizeof *copy);
+		n->items = copy;
+		n->n = items.n;
+	}
+	vec_free(&items);
+	remember(r, anchor, n);
+	return rc;
+}
+
+struct pairs {
+	VEC(struct config_pair) v;
+};
+
+struct nodes {
+	VEC(const struct config_node *) v;
+};
+
+static const struct config_pair *find_pair(const struct config_pair *v, size_t n, struct view key)
+{
+	for (size_t i = 0; i < n; i++)
+		if (view_eq(v[i].key->text, key))
+			return &v[i];
+	return NULL;
+}
+
+/* Adds what `from` has and the map does not; keys that stand in the map itself always win. */
+static int merge_map(struct reader *r, struct pairs *p, const struct config_node *from, struct err *e)
+{
+	if (from->type == CONFIG_NODE_LIST) {
+		for (size_t i = 0; i < from->n; i++) {
+			int rc = from->items[i]->type == CONFIG_NODE_MAP ? merge_map(r, p, from->items[i], e) : -ERR_BAD_DATA;
+			if (rc)
+				return rc;
+		}
+		return 0;
+	}
+	if (from->type != CONFIG_NODE_MAP)
+		return -ERR_BAD_DATA;
+	for (size_t i = 0; i < from->n; i++) {
+		if (find_pair(p->v.v, p->v.n, from->pairs[i].key->text))
+			continue;
+		if (++r->nodes > MAX_NODES)
+			return err_set(e, ERR_LIMIT, "%s: over %d nodes, merge keys included", r->t->file, MAX_NODES);
+		vec_push(&p->v, from->pairs[i]);
+	}
+	return 0;
+}
+
+static int put_pair(struct reader *r, struct pairs *p, struct nodes *merges, const struct config_node *key,
+		    const struct config_node *value, struct err *e)
+{
+	const yaml_mark_t at = { .line = key->line - 1, .column = key->column - 1 };
+	if (key->type != CONFIG_NODE_SCALAR)
+		return fail_at(r, at, e, "a key must be a plain string");
+	if (!key->quoted && view_eqs(key->text, "<<")) {
+		vec_push(&merges->v, value);
+		return 0;
+	}
+	const struct config_pair *was = find_pair(p->v.v, p->v.n, key->text);
+	if (was)
+		return fail_at(r, at, e, "field %.*s: given twice, first at line %u", VIEW_ARG(key->text), was->key->line);
+	vec_push(&p->v, (struct config_pair){ key, value });
+	return 0;
+}
+
+static int read_pairs(struct reader *r, struct pairs *p, struct nodes *merges, struct err *e)
+{
+	for (;;) {
+		const struct config_node *key = NULL, *value = NULL;
+		bool end = false;
+		int rc = read_next(r, YAML_MAPPING_END_EVENT, &end, &key, e);
+		if (rc || end)
+			return rc;
+		rc = read_next(r, YAML_NO_EVENT, &end, &value, e);
+		if (!rc)
+			rc = put_pair(r, p, merges, key, value, e);
+		if (rc)
+			return rc;
+	}
+}
+
+static int read_map(struct reader *r, const char *anchor, struct config_node *n, struct err *e)
+{
+	struct pairs p = { 0 };
+	struct nodes merges = { 0 };
+	int rc = read_pairs(r, &p, &merges, e);
+	for (size_t i = 0; i < merges.v.n && !rc; i++) {
+		rc = merge_map(r, &p, merges.v.v[i], e);
+		if (rc == -ERR_BAD_DATA)
+			fail_at(r, (yaml_mark_t){ .line = n->line - 1, .column = n->column - 1 }, e,
+				"a merge key (<<) needs a map or a list of maps");
+	}
+	if (!rc && p.v.n) {
+		struct config_pair *copy = arena_alloc(&r->t->arena, p.v.n * sizeof *copy);
+		memcpy(copy, p.v.v, p.v.n * sizeof *copy);
+		n->pairs = copy;
+		n->n = p.v.n;
+	}
+	vec_free(&p.v);
+	vec_free(&merges.v);
+	remember(r, anchor, n);
+	return rc;
+}
+
+static bool is_null(struct view v)
+{
+	return v.len == 0 || view_eqs(v, "~") || view_eqs(v, "null") || view_eqs(v, "Null") || view_eqs(v, "NULL");
+}
+
+static int read_scalar(struct reader *r, const yaml_event_t *ev, const struct config_node **ret, struct err *e)
+{
+	const yaml_char_t *text = ev->data.scalar.value;
+	size_t len = ev->data.scalar.length;
+	struct config_node *n = new_node(r, CONFIG_NODE_SCALAR, ev);
+	n->quoted = ev->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+	if (memchr(text, 0, len))
+		return fail_at(r, ev->start_mark, e, "a NUL character in a value");
+	n->text = arena_view(&r->t->arena, view_make((const char *)text, len));
+	if (!n->quoted && is_null(n->text))
+		n->type = CONFIG_NODE_NULL;
+	remember(r, (const char *)ev->data.scalar.anchor, n);
+	*ret = n;
+	return 0;
+}
+
+static int read_alias(struct reader *r, const yaml_event_t *ev, const struct config_node **ret, struct err *e)
+{
+	const char *name = (const char *)ev->data.alias.anchor;
+	*ret = find_anchor(r, view_of(name));
+	return *ret ? 0 : fail_at(r, ev->start_mark, e, "alias *%s: no such anchor before it", name);
+}
+
+static const char *keep_anchor(struct reader *r, const yaml_char_t *anchor)
+{
+	return anchor ? arena_strndup(&r->t->arena, (const char *)anchor, strlen((const char *)anchor)) : NULL;
+}
+
+static int read_node(struct reader *r, yaml_event_t *ev, const struct config_node **ret, struct err *e)
+{
+	if (++r->nodes > MAX_NODES)
+		return err_set(e, ERR_LIMIT, "%s: over %d nodes", r->t->file, MAX_NODES);
+	if (r->depth >= MAX_DEPTH)
+		return fail_at(r, ev->start_mark, e, "nested over %d levels deep", MAX_DEPTH);
+	if (ev->type == YAML_ALIAS_EVENT)
+		return read_alias(r, ev, ret, e);
+	if (ev->type == YAML_SCALAR_EVENT)
+		return read_scalar(r, ev, ret, e);
+	bool is_map = ev->type == YAML_MAPPING_START_EVENT;
+	const char *anchor = keep_anchor(r, is_map ? ev->data.mapping_start.anchor : ev->data.sequence_start.anchor);
+	struct config_node *n = new_node(r, is_map ? CONFIG_NODE_MAP : CONFIG_NODE_LIST, ev);
+	*ret = n;
+	r->depth++;
+	int rc = is_map ? read_map(r, anchor, n, e) : read_list(r, anchor, n, e);
+	r->depth--;
+	return rc;
+}
+
+/* Stream: start, at most one document, end. */
+static int read_stream(struct reader *r, struct err *e)
+{
+	for (;;) {
+		yaml_event_t ev;
+		int rc = next_event(r, &ev, e);
+		if (rc)
+			return rc;
+		yaml_event_type_t type = ev.type;
+		if (type == YAML_SCALAR_EVENT || type == YAML_MAPPING_START_EVENT || type == YAML_SEQUENCE_START_EVENT ||
+		    type == YAML_ALIAS_EVENT)
+			rc = r->t->root ? fail_at(r, ev.start_mark, e, "a second document in one file")
+					: read_node(r, &ev, &r->t->root, e);
+		yaml_event_delete(&ev);
+		if (rc || type == YAML_STREAM_END_EVENT)
+			return rc;
+	}
+}
+
+static void empty_root(struct config_tree *t)
+{
+	struct config_node *n = arena_calloc(&t->arena, 1, sizeof *n);
+	*n = (struct config_node){ .type = CONFIG_NODE_MAP, .line = 1, .column = 1, .file = t->file };
+	t->root = n;
+}
+
+int config_parse(struct config_tree **ret, struct view text, const char *name, struct err *e)
+{
+	if (text.len > CONFIG_MAX_BYTES)
+		return err_set(e, ERR_LIMIT, "%s: over %zu bytes", name, CONFIG_MAX_BYTES);
+	struct config_tree *t = NEW(struct config_tree);
+	struct reader r = { .t = t };
+	arena_init(&t->arena, 0);
+	t->file = arena_strndup(&t->arena, name, strlen(name));
+	t->text = arena_view(&t->arena, text);
+	int rc = yaml_parser_initialize(&r.yaml) ? 0 : err_set(e, ERR_INTERNAL, "%s: no memory for YAML", name);
+	if (!rc) {
+		yaml_parser_set_input_string(&r.yaml, (const yaml_char_t *)t->text.ptr, t->text.len);
+		rc = read_stream(&r, e);
+		yaml_parser_delete(&r.yaml);
+	}
+	vec_free(&r.anchors);
+	if (rc) {
+		config_free(t);
+		return rc;
+	}
+	if (!t->root || t->root->type == CONFIG_NODE_NULL)
+		empty_root(t);
+	*ret = t;
+	return 0;
+}
+
+static void close_file(FILE **f)
+{
+	if (*f)
+		fclose(*f);
+}
+
+int config_load(struct config_tree **ret, const char *path, struct err *e)
+{
+	FILE *f CLEANUP(close_file) = fopen(path, "re");
+	if (!f)
+		return err_errno(e, errno, "cannot read %s", path);
+	struct buf text = { .max = CONFIG_MAX_BYTES + 2 };
+	char part[16384];
+	size_t n;
+	while ((n = fread(part, 1, sizeof part, f)) > 0 && !text.overflow)
+		buf_put(&text, part, n);
+	int rc = 0;
+	if (ferror(f))
+		rc = err_errno(e, errno, "cannot read %s", path);
+	else if (text.overflow || text.len > CONFIG_MAX_BYTES)
+		rc = err_set(e, ERR_LIMIT, "%s: over %zu bytes", path, CONFIG_MAX_BYTES);
+	else
+		rc = config_parse(ret, buf_view(&text), path, e);
+	buf_free(&text);
+	return rc;
+}
+
+void config_free(struct config_tree *t)
+{
+	if (!t)
+		return;
+	arena_free(&t->arena);
+	free(t);
+}
+
+const struct config_node *config_root(const struct config_tree *t)
+{
+	return t->root;
+}
+
+struct view config_text(const struct config_tree *t)
+{
+	return t->text;
+}
+
+const struct config_node *config_get(const struct config_node *n, const char *key)
+{
+	if (!n || n->type != CONFIG_NODE_MAP)
+		return NULL;
+	const struct config_pair *p = find_pair(n->pairs, n->n, view_of(key));
+	return p ? p->value : NULL;
+}

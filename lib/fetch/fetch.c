@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One exchange: a curl handle made ready from client and request, the body collected under its cap, and curl's
+ * verdict turned into words that say what to look at. Blocking exchanges run here, others on a loop (fetch_loop.c). */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/units.h"
+#include "fetch/fetch_internal.h"
+
+#define MAX_REDIRECTS 10L
+#define CONNECT_MS 10000
+
+static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
+
+static void start_curl(void)
+{
+	curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+int fetch_client_new(struct fetch_client **ret, const struct http_config *c, const char *user_agent, struct err *e)
+{
+	static const struct http_config defaults = { .follow_redirects = true, .enable_http2 = true };
+	pthread_once(&curl_once, start_curl);
+	struct fetch_client *n = NEW(struct fetch_client);
+	n->refs = 1;
+	n->config = c ? c : &defaults;
+	n->user_agent = xstrdup(user_agent ? user_agent : "pyrrha");
+	if (n->config->oauth2)
+		n->oauth2 = fetch_oauth2_new(n->config->oauth2);
+	*ret = n;
+	return 0;
+}
+
+void fetch_client_owner(struct fetch_client *c, void (*release)(void *owner), void *owner)
+{
+	c->release = release;
+	c->owner = owner;
+}
+
+struct fetch_client *fetch_client_ref(struct fetch_client *c)
+{
+	__atomic_add_fetch(&c->refs, 1, __ATOMIC_RELAXED);
+	return c;
+}
+
+void fetch_client_unref(struct fetch_client *c)
+{
+	if (!c || __atomic_sub_fetch(&c->refs, 1, __ATOMIC_ACQ_REL))
+		return;
+	fetch_oauth2_free(c->oauth2);
+	free(c->user_agent);
+	if (c->release)
+		c->release(c->owner);
+	free(c);
+}
+
+void fetch_response_release(struct fetch_response *r)
+{
+	buf_free(&r->body);
+}
+
+static size_t on_body(char *p, size_t size, size_t n, void *arg)
+{
+	struct fetch *f = arg;
+	n *= size;
+	if (n > f->max_bytes - f->seen) {
+		f->over_limit = true;
+		return 0;
+	}
+	f->seen += n;
+	if (f->on_data) {
+		if (f->on_data(f->on_data_arg, p, n))
+			return n;
+		f->stopped = true;
+		return 0;
+	}
+	buf_put(&f->response.body, p, n);
+	return f->response.body.overflow ? 0 : n;
+}
+
+static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+{
+	const struct fetch *f = arg;
+	return atomic_load(f->cancel);
+}
+
+static void set_protocols(CURL *h)
+{
+#if LIBCURL_VERSION_NUM >= 0x075500
+	curl_easy_setopt(h, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(h, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+#else
+	curl_easy_setopt(h, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+	curl_easy_setopt(h, CURLOPT_REDIR_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
+}
+
+static void set_method(CURL *h, const struct fetch_request *q)
+{
+	if (q->body.ptr) {
+		curl_easy_setopt(h, CURLOPT_POST, 1L);
+		curl_easy_setopt(h, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)q->body.len);
+		curl_easy_setopt(h, CURLOPT_COPYPOSTFIELDS, q->body.ptr);
+	}
+	if (q->method && strcmp(q->method, "HEAD") == 0)
+		curl_easy_setopt(h, CURLOPT_NOBODY, 1L);
+	else if (q->method && strcmp(q->method, q->body.ptr ? "POST" : "GET") != 0)
+		curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, q->method);
+}
+
+static void set_request(struct fetch *f, const struct fetch_request *q)
+{
+	CURL *h = f->easy;
+	int64_t connect = q->connect_timeout_ms ? q->connect_timeout_ms : CONNECT_MS;
+	if (q->timeout_ms && connect > q->timeout_ms)
+		connect = q->timeout_ms;
+	curl_easy_setopt(h, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(h, CURLOPT_PRIVATE, f);
+	curl_easy_setopt(h, CURLOPT_ERRORBUFFER, f->problem);
+	curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, on_body);
+	curl_easy_setopt(h, CURLOPT_WRITEDATA, f);
+	curl_easy_setopt(h, CURLOPT_URL, q->url);
+	curl_easy_setopt(h, CURLOPT_USERAGENT, f->client->user_agent);
+	curl_easy_setopt(h, CURLOPT_TIMEOUT_MS, (long)q->timeout_ms);
+	curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT_MS, (long)connect);
+	curl_easy_setopt(h, CURLOPT_MAXREDIRS, MAX_REDIRECTS);
+	if (q->compressed)
+		curl_easy_setopt(h, CURLOPT_ACCEPT_ENCODING, "gzip");
+	if (q->unix_socket)
+		curl_easy_setopt(h, CURLOPT_UNIX_SOCKET_PATH, q->unix_socket);
+#if LIBCURL_VERSION_NUM >= 0x075700
+	curl_easy_setopt(h, CURLOPT_QUICK_EXIT, 1L); /* a resolver that hangs does not hold up the end */
+#endif
+	f->cancel = q->cancel;
+	if (f->cancel) {
+		curl_easy_setopt(h, CURLOPT_NOPROGRESS, 0L);
+		curl_easy_setopt(h, CURLOPT_XFERINFOFUNCTION, on_progress);
+		curl_easy_setopt(h, CURLOPT_XFERINFODATA, f);
+	}
+	set_protocols(h);
+	set_method(h, q);
+	for (size_t i = 0; i < q->n_headers; i++)
+		f->headers = curl_slist_append(f->headers, q->headers[i]);
+}
+
+int fetch_prepare(struct fetch **ret, struct fetch_client *c, const struct fetch_request *q, bool wait, struct err *e)
+{
+	struct fetch *f = NEW(struct fetch);
+	f->wait = wait;
+	f->client = fetch_client_ref(c);
+	f->max_bytes = q->max_bytes ? q->max_bytes : FETCH_MAX_BYTES;
+	f->response.body.max = f->max_bytes + 1;
+	f->on_data = q->on_data;
+	f->on_data_arg = q->on_data_arg;
+	f->timeout_ms = q->timeout_ms;
+	f->easy = curl_easy_init();
+	int rc = f->easy ? 0 : err_set(e, ERR_INTERNAL, "curl gives no handle");
+	if (!rc) {
+		set_request(f, q);
+		rc = fetch_apply_config(f, q->url, e);
+	}
+	if (rc) {
+		fetch_destroy(f);
+		return rc;
+	}
+	f->started_ns = clock_mono_ns();
+	*ret = f;
+	return 0;
+}
+
+void fetch_destroy(struct fetch *f)
+{
+	curl_easy_cleanup(f->easy);
+	curl_slist_free_all(f->headers);
+	curl_slist_free_all(f->proxy_headers);
+	curl_slist_free_all(f->connect_to);
+	fetch_client_unref(f->client);
+	buf_free(&f->response.body);
+	free(f);
+}
+
+/* What had happened when the time was over tells where to look. */
+static int say_timeout(struct fetch *f, struct err *e)
+{
+	char t[DURATION_LEN];
+	curl_off_t resolved = 0, connected = 0, started = 0;
+	curl_easy_getinfo(f->easy, CURLINFO_NAMELOOKUP_TIME_T, &resolved);
+	curl_easy_getinfo(f->easy, CURLINFO_CONNECT_TIME_T, &connected);
+	curl_easy_getinfo(f->easy, CURLINFO_STARTTRANSFER_TIME_T, &started);
+	int64_t ms = (f->response.duration_ns + 500000) / 1000000;
+	units_format_duration(ms, t);
+	if (f->seen)
+		return err_set(e, ERR_TIMEOUT, "timed out after %s, %llu bytes into the body", t, (unsigned long long)f->seen);
+	if (started)
+		return err_set(e, ERR_TIMEOUT, "timed out after %s: the headers came, the body did not", t);
+	if (connected)
+		return err_set(e, ERR_TIMEOUT, "timed out after %s: connected, but no answer came", t);
+	if (resolved)
+		return err_set(e, ERR_TIMEOUT, "timed out after %s: no connection (is a firewall dropping packets?)", t);
+	return err_set(e, ERR_TIMEOUT, "timed out after %s: the name was not resolved", t);
+}
+
+static int say_write_error(struct fetch *f, struct err *e)
+{
+	char size[24];
+	if (f->stopped)
+		return err_set(e, ERR_CANCELED, "ended by the reader");
+	return err_set(e, ERR_LIMIT, "the body is larger than the limit of %s", units_format_size(f->max_bytes, size));
+}
+
+static int say_partial(struct fetch *f, struct err *e)
+{
+	curl_off_t want = -1;
+	curl_easy_getinfo(f->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &want);
+	if (want > 0)
+		return err_set(e, ERR_BAD_DATA, "the answer was cut short: %llu of %lld bytes came",
+			       (unsigned long long)f->response.bytes_received, (long long)want);
+	return err_set(e, ERR_BAD_DATA, "the answer was cut short after %llu bytes", (unsigned long long)f->seen);
+}
+
+static int say_no_connection(struct fetch *f, const char *text, struct err *e)
+{
+	char why[128];
+	long number = 0;
+	curl_easy_getinfo(f->easy, CURLINFO_OS_ERRNO, &number);
+	if (!number)
+		return err_set(e, ERR_UNAVAILABLE, "%s", text);
+	return err_set(e, ERR_UNAVAILABLE, "cannot connect: %s (%s)", strerror_r((int)number, why, sizeof why), text);
+}
+
+static int say_error(struct fetch *f, CURLcode rc, struct err *e)
+{
+	const char *text = f->problem[0] ? f->problem : curl_easy_strerror(rc);
+	switch (rc) {
+	case CURLE_OK:
+		return 0;
+	case CURLE_OPERATION_TIMEDOUT:
+		return say_timeout(f, e);
+	case CURLE_WRITE_ERROR:
+		return f->over_limit || f->stopped || f->response.body.overflow
+			       ? say_write_error(f, e)
+			       : err_set(e, ERR_BAD_DATA, "the body's Content-Encoding does not decode: %s", text);
+	case CURLE_PARTIAL_FILE:
+		return say_partial(f, e);
+	case CURLE_BAD_CONTENT_ENCODING:
+		return err_set(e, ERR_BAD_DATA, "the body's Content-Encoding does not decode: %s", text);
+	case CURLE_URL_MALFORMAT:
+	case CURLE_UNSUPPORTED_PROTOCOL:
+	case CURLE_TOO_MANY_REDIRECTS:
+	case CURLE_WEIRD_SERVER_REPLY:
+		return err_set(e, ERR_BAD_DATA, "%s", text);
+	case CURLE_COULDNT_CONNECT:
+		return say_no_connection(f, text, e);
+	case CURLE_ABORTED_BY_CALLBACK:
+		return err_set(e, ERR_CANCELED, "canceled");
+	case CURLE_GOT_NOTHING:
+		return err_set(e, ERR_UNAVAILABLE, "the connection was closed without an answer");
+	default:
+		return err_set(e, ERR_UNAVAILABLE, "%s", text);
+	}
+}
+
+int fetch_conclude(struct fetch *f, CURLcode rc, struct err *e)
+{
+	struct fetch_response *r = &f->response;
+	long status = 0;
+	char *type = NULL;
+	curl_off_t got = 0, retry = -1;
+	curl_easy_getinfo(f->easy, CURLINFO_RESPONSE_CODE, &status);
+	curl_easy_getinfo(f->easy, CURLINFO_CONTENT_TYPE, &type);
+	curl_easy_getinfo(f->easy, CURLINFO_SIZE_DOWNLOAD_T, &got);
+	curl_easy_getinfo(f->easy, CURLINFO_RETRY_AFTER, &retry);
+	r->status = (int)status;
+	r->bytes_received = (uint64_t)got;
+	r->retry_after_s = retry > 0 ? (int64_t)retry : -1;
+	r->duration_ns = clock_mono_ns() - f->started_ns;
+	if (type) {
+		size_t n = MIN(strlen(type), sizeof r->content_type - 1);
+		memcpy(r->content_type, type, n);
+		r->content_type[n] = 0;
+	}
+	return say_error(f, rc, e);
+}
+
+int fetch_do(struct fetch_client *c, const struct fetch_request *q, struct fetch_response *ret, struct err *e)
+{
+	struct fetch *f = NULL;
+	*ret = (struct fetch_response){ .retry_after_s = -1 };
+	int rc = fetch_prepare(&f, c, q, true, e);
+	if (rc)
+		return rc;
+	rc = fetch_conclude(f, curl_easy_perform(f->easy), e);
+	*ret = f->response;
+	f->response.body = (struct buf){ 0 };
+	fetch_destroy(f);
+	return rc;
+}
+
+void fetch_url_redact(struct view url, struct buf *out)
+{
+	const char *scheme = memmem(url.ptr, url.len, "://", 3);
+	const char *from = scheme ? scheme + 3 : url.ptr, *end = url.ptr + url.len, *at = NULL;
+	for (const char *p = from; p < end && *p != '/' && *p != '?' && *p != '#'; p++)
+		if (*p == '@')
+			at = p;
+	if (!at) {
+		buf_putv(out, url);
+		return;
+	}
+	buf_put(out, url.ptr, (size_t)(from - url.ptr));
+	buf_puts(out, "<secret>");
+	buf_put(out, at, (size_t)(end - at));
+}
+
+void fetch_url_escape(struct view v, struct buf *out)
+{
+	for (size_t i = 0; i < v.len; i++) {
+		unsigned char c = (unsigned char)v.ptr[i];
+		if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("-._~", c)))
+			buf_putc(out, (char)c);
+		else
+			buf_printf(out, "%%%02X", c);
+	}
+}

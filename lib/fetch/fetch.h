@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Asking others over HTTP, on libcurl. A client is what a configuration makes (auth, TLS, proxy, headers) and may be
+ * shared by threads; a request is one exchange, either blocking (fetch_do) or on a loop that one thread turns and that
+ * carries any number at once. Bodies have a cap that is enforced while they arrive, compressed or not. */
+#ifndef PYRRHA_FETCH_FETCH_H
+#define PYRRHA_FETCH_FETCH_H
+
+#include <stdatomic.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "config/config_http.h"
+
+struct fetch_client;
+
+/* c is borrowed for the life of the client (NULL = defaults). Files (tokens, passwords, certificates) are read for
+ * each request, so that rotated ones work. */
+int fetch_client_new(struct fetch_client **ret, const struct http_config *c, const char *user_agent, struct err *e) MUST_USE;
+/* release(owner) is called when the client goes: it keeps what c lies in alive. */
+void fetch_client_owner(struct fetch_client *c, void (*release)(void *owner), void *owner);
+struct fetch_client *fetch_client_ref(struct fetch_client *c);
+void fetch_client_unref(struct fetch_client *c);
+
+struct fetch_request {
+	const char *method;          /* NULL = GET, or POST with a body */
+	const char *url;
+	const char *unix_socket;     /* NULL, or a path to dial instead of the address */
+	const char *const *headers;  /* "Name: value" */
+	size_t n_headers;
+	struct view body;            /* copied */
+	int64_t timeout_ms;          /* of the whole exchange; 0 = none */
+	int64_t connect_timeout_ms;  /* 0 = the timeout, at most 10 s */
+	uint64_t max_bytes;          /* of the body after Content-Encoding; 0 = FETCH_MAX_BYTES */
+	bool compressed;             /* accept gzip and inflate it */
+	const atomic_bool *cancel;   /* NULL, or: the exchange ends within a second of it being set */
+	/* Instead of collecting the body: called as it arrives; false ends the exchange. */
+	bool (*on_data)(void *arg, const char *p, size_t n);
+	void *on_data_arg;
+};
+#define FETCH_MAX_BYTES ((uint64_t)64 << 20)
+
+struct fetch_response {
+	int status;                  /* 0 = none came */
+	struct buf body;             /* what came, also of an error */
+	char content_type[128];
+	int64_t retry_after_s;       /* -1 = not said */
+	uint64_t bytes_received;     /* on the wire, body only */
+	int64_t duration_ns;         /* from start to end */
+};
+void fetch_response_release(struct fetch_response *r);
+
+/* Waits for the answer. 0: an HTTP answer came, whatever its status. Negative, with words that help: ERR_TIMEOUT,
+ * ERR_LIMIT (body over max_bytes), ERR_UNAVAILABLE (name, connection, TLS), ERR_BAD_DATA (cut short, bad encoding),
+ * ERR_CANCELED. Secrets are not in messages. */
+int fetch_do(struct fetch_client *c, const struct fetch_request *q, struct fetch_response *ret, struct err *e) MUST_USE;
+
+struct fetch_loop;
+struct fetch; /* one exchange on a loop */
+
+struct fetch_loop *fetch_loop_new(struct err *e);
+/* Cancels what still runs, without calling done. */
+void fetch_loop_free(struct fetch_loop *l);
+/* Starts; all strings of q are copied. done is called once, from fetch_loop_turn, with the result (e->code 0: an
+ * answer); r is the callback's to take bytes from, and released afterwards. It may start others. */
+int fetch_start(struct fetch_loop *l, struct fetch_client *c, const struct fetch_request *q,
+		void (*done)(void *arg, struct fetch_response *r, const struct err *e), void *arg, struct fetch **ret,
+		struct err *e) MUST_USE;
+/* Ends it now; done is not called. Not from within another thread than the loop's. */
+void fetch_cancel(struct fetch *f);
+/* Does what there is to do, waiting at most wait_ms for it. */
+int fetch_loop_turn(struct fetch_loop *l, int wait_ms, struct err *e);
+/* Makes a waiting turn return; from any thread. */
+void fetch_loop_wake(struct fetch_loop *l);
+size_t fetch_loop_running(const struct fetch_loop *l);
+
+/* The URL with user info replaced: http://<secret>@host/. */
+void fetch_url_redact(struct view url, struct buf *out);
+/* Percent-encodes all but unreserved characters (a query's key or value). */
+void fetch_url_escape(struct view v, struct buf *out);
+
+#endif

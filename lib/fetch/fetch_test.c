@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The client against a small server: what it sends, what it makes of answers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "fetch/fetch.h"
+
+/* One connection at a time; /echo gives back the request itself. */
+static struct {
+	int fd, port;
+	pthread_t thread;
+	atomic_bool stop;
+	atomic_int tokens;
+} server;
+
+static void send_all(int fd, const char *p, size_t n)
+{
+	while (n) {
+		ssize_t w = send(fd, p, n, MSG_NOSIGNAL);
+		if (w <= 0)
+			return;
+		p += w;
+		n -= (size_t)w;
+	}
+}
+
+static void answer(int fd, const char *status, const char *headers, const char *body)
+{
+	struct buf b = { 0 };
+	buf_printf(&b, "HTTP/1.1 %s\r\nContent-Length: %zu\r\nConnection: close\r\n%s\r\n%s", status, strlen(body), headers, body);
+	send_all(fd, b.ptr, b.len);
+	buf_free(&b);
+}
+
+static void give(int fd, const char *request)
+{
+	char body[256];
+	if (strstr(request, " /echo"))
+		answer(fd, "200 OK", "Content-Type: text/plain\r\n", request);
+	else if (strstr(request, " /hop")) {
+		snprintf(body, sizeof body, "Location: http://127.0.0.1:%d/echo\r\n", server.port);
+		answer(fd, "302 Found", body, "");
+	} else if (strstr(request, " /later"))
+		answer(fd, "429 Slow", "Retry-After: 7\r\n", "slow down");
+	else if (strstr(request, " /token")) {
+		snprintf(body, sizeof body, "{\"token_type\":\"bearer\", \"access_token\" : \"tok%d\",\"expires_in\":3600}",
+			 atomic_fetch_add(&server.tokens, 1));
+		answer(fd, strstr(request, "grant_type=client_credentials&scope=a%20b") ? "200 OK" : "400 Bad", "", body);
+	} else if (strstr(request, " /refuse"))
+		answer(fd, "401 No", "", "{}");
+	else if (strstr(request, " /hang"))
+		for (int i = 0; i < 300 && !atomic_load(&server.stop); i++)
+			clock_sleep_ms(10);
+	else if (strstr(request, " /long"))
+		answer(fd, "200 OK", "", "0123456789");
+	else
+		answer(fd, "404 None", "", "");
+}
+
+static bool request_complete(const char *r)
+{
+	const char *end = strstr(r, "\r\n\r\n"), *len = strcasestr(r, "content-length: ");
+	return end && (!len || strlen(end + 4) >= (size_t)strtol(len + 16, NULL, 10));
+}
+
+static void *serve_one(void *arg)
+{
+	int fd = (int)(intptr_t)arg;
+	char request[8192] = "";
+	size_t n = 0;
+	while (n < sizeof request - 1 && !request_complete(request)) {
+		ssize_t r = read(fd, request + n, sizeof request - 1 - n);
+		if (r <= 0)
+			break;
+		n += (size_t)r;
+		request[n] = 0;
+	}
+	give(fd, request);
+	close(fd);
+	return NULL;
+}
+
+static void *serve(void *arg)
+{
+	while (!atomic_load(&server.stop)) {
+		pthread_t t;
+		int fd = accept(server.fd, NULL, NULL);
+		if (fd >= 0 && pthread_create(&t, NULL, serve_one, (void *)(intptr_t)fd) == 0)
+			pthread_detach(t);
+	}
+	return NULL;
+}
+
+static int start(void **state)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof a;
+	server.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(server.fd, (struct sockaddr *)&a, sizeof a), 0);
+	assert_int_equal(listen(server.fd, 16), 0);
+	assert_int_equal(getsockname(server.fd, (struct sockaddr *)&a, &len), 0);
+	server.port = ntohs(a.sin_port);
+	return pthread_create(&server.thread, NULL, serve, NULL);
+}
+
+static int stop(void **state)
+{
+	atomic_store(&server.stop, true);
+	shutdown(server.fd, SHUT_RDWR);
+	pthread_join(server.thread, NULL);
+	close(server.fd);
+	return 0;
+}
+
+/* One blocking GET of a path. */
+static int get(const struct http_config *c, const char *path, struct fetch_request q, struct fetch_response *r,
+	       struct err *e)
+{
+	struct fetch_client *client;
+	char url[128];
+	snprintf(url, sizeof url, "http://127.0.0.1:%d%s", server.port, path);
+	q.url = url;
+	if (!q.timeout_ms)
+		q.timeout_ms = 5000;
+	assert_int_equal(fetch_client_new(&client, c, "test/1", e), 0);
+	int rc = fetch_do(client, &q, r, e);
+	fetch_client_unref(client);
+	return rc;
+}
+
+static void expect_in_request(const struct http_config *c, const char *path, const char *line)
+{
+	struct fetch_response r;
+	struct err e = { 0 };
+	if (get(c, path, (struct fetch_request){ 0 }, &r, &e))
+		fail_msg("%s", e.msg);
+	assert_int_equal(r.status, 200);
+	if (!strstr(r.body.ptr, line))
+		fail_msg("%s is not in %s", line, r.body.ptr);
+	fetch_response_release(&r);
+}
+
+static void what_is_sent(void **state)
+{
+	struct http_config c = { .follow_redirects = true, .enable_http2 = true };
+	struct http_basic_auth basic = { .username = "u", .password = "p" };
+	struct http_authorization auth = { .type = "Bearer", .credentials = "c" };
+	const char *values[] = { "1", "" };
+	struct http_header h = { "X-A", { values, 2 }, { 0 }, { 0 } };
+	expect_in_request(&c, "/echo", "User-Agent: test/1\r\n");
+	expect_in_request(&c, "/hop", "GET /echo ");
+	c.basic_auth = &basic;
+	expect_in_request(&c, "/echo", "Authorization: Basic dTpw\r\n");
+	c.basic_auth = NULL;
+	c.authorization = &auth;
+	expect_in_request(&c, "/echo", "Authorization: Bearer c\r\n");
+	c.headers = &h;
+	c.n_headers = 1;
+	expect_in_request(&c, "/echo", "X-A: 1\r\n");
+	char file[] = "/tmp/pyrrha-fetch-XXXXXX";
+	int fd = mkstemp(file);
+	assert_int_equal(write(fd, " tok en\n", 8), 8);
+	auth.credentials_file = file;
+	expect_in_request(&c, "/echo", "Authorization: Bearer tok en\r\n");
+	assert_int_equal(ftruncate(fd, 0), 0);
+	assert_int_equal(pwrite(fd, "new", 3, 0), 3);
+	expect_in_request(&c, "/echo", "Authorization: Bearer new\r\n");
+	close(fd);
+	unlink(file);
+	struct fetch_response r;
+	struct err e = { 0 };
+	assert_true(get(&c, "/echo", (struct fetch_request){ 0 }, &r, &e) < 0);
+	assert_non_null(strstr(e.msg, "authorization: cannot read /tmp/pyrrha-fetch-"));
+}
+
+static void what_comes_back(void **state)
+{
+	struct fetch_response r;
+	struct err e = { 0 };
+	assert_int_equal(get(NULL, "/later", (struct fetch_request){ 0 }, &r, &e), 0);
+	assert_int_equal(r.status, 429);
+	assert_int_equal(r.retry_after_s, 7);
+	assert_string_equal(r.body.ptr, "slow down");
+	fetch_response_release(&r);
+	assert_int_equal(get(NULL, "/echo", (struct fetch_request){ .body = VIEW("hello") }, &r, &e), 0);
+	assert_non_null(strstr(r.body.ptr, "POST /echo"));
+	assert_non_null(strstr(r.body.ptr, "\r\n\r\nhello"));
+	assert_string_equal(r.content_type, "text/plain");
+	fetch_response_release(&r);
+	assert_int_equal(get(NULL, "/long", (struct fetch_request){ .max_bytes = 9 }, &r, &e), -ERR_LIMIT);
+	fetch_response_release(&r);
+	assert_int_equal(get(NULL, "/long", (struct fetch_request){ .max_bytes = 10 }, &r, &e), 0);
+	assert_int_equal(r.body.len, 10);
+	fetch_response_release(&r);
+	assert_int_equal(get(NULL, "/hang", (struct fetch_request){ .timeout_ms = 100 }, &r, &e), -ERR_TIMEOUT);
+	fetch_response_release(&r);
+	atomic_bool canceled = true;
+	int64_t from = clock_mono_ms();
+	assert_int_equal(get(NULL, "/hang", (struct fetch_request){ .cancel = &canceled }, &r, &e), -ERR_CANCELED);
+	assert_true(clock_mono_ms() - from < 2000);
+	fetch_response_release(&r);
+	struct fetch_client *client;
+	assert_int_equal(fetch_client_new(&client, NULL, NULL, &e), 0);
+	assert_true(fetch_do(client, &(struct fetch_request){ .url = "ftp://127.0.0.1/" }, &r, &e) < 0);
+	assert_true(fetch_do(client, &(struct fetch_request){ .url = "http://nobody.invalid/", .timeout_ms = 3000 }, &r, &e) < 0);
+	assert_true(e.code == ERR_UNAVAILABLE || e.code == ERR_TIMEOUT);
+	fetch_client_unref(client);
+}
+
+static void tokens(void **state)
+{
+	char url[128];
+	const char *scopes[] = { "a", "b" };
+	snprintf(url, sizeof url, "http://127.0.0.1:%d/token", server.port);
+	struct http_oauth2 o = { .client_id = "id", .client_secret = "s3cret", .scopes = { scopes, 2 }, .token_url = url };
+	struct http_config c = { .oauth2 = &o, .enable_http2 = true };
+	expect_in_request(&c, "/echo", "Authorization: Bearer tok0\r\n");
+	assert_int_equal(atomic_load(&server.tokens), 1);
+	struct fetch_response r;
+	struct err e = { 0 };
+	snprintf(url, sizeof url, "http://127.0.0.1:%d/refuse", server.port);
+	assert_int_equal(get(&c, "/echo", (struct fetch_request){ 0 }, &r, &e), -ERR_DENIED);
+	assert_string_equal(e.msg, "oauth2: asking for a token: the token URL answered 401");
+	/* One that hangs holds nobody up at the end. */
+	snprintf(url, sizeof url, "http://127.0.0.1:%d/hang", server.port);
+	struct fetch_client *client;
+	int64_t from = clock_mono_ms();
+	assert_int_equal(fetch_client_new(&client, &c, NULL, &e), 0);
+	fetch_client_unref(client);
+	assert_true(clock_mono_ms() - from < 2500);
+}
+
+struct done_state {
+	size_t n, errors;
+};
+
+static void on_done(void *arg, struct fetch_response *r, const struct err *e)
+{
+	struct done_state *d = arg;
+	d->n++;
+	d->errors += e->code != 0;
+}
+
+static void many_at_once(void **state)
+{
+	struct err e = { 0 };
+	struct fetch_loop *l = fetch_loop_new(&e);
+	struct fetch_client *client;
+	struct done_state d = { 0 };
+	struct fetch *hanging = NULL;
+	char url[128];
+	assert_int_equal(fetch_client_new(&client, NULL, NULL, &e), 0);
+	for (int i = 0; i < 20; i++) {
+		snprintf(url, sizeof url, "http://127.0.0.1:%d/%s", server.port, i == 7 ? "hang" : "long");
+		struct fetch_request q = { .url = url, .timeout_ms = 5000 };
+		assert_int_equal(fetch_start(l, client, &q, on_done, &d, i == 7 ? &hanging : NULL, &e), 0);
+	}
+	assert_int_equal(fetch_loop_running(l), 20);
+	int64_t end = clock_mono_ms() + 4000;
+	while (d.n < 19 && clock_mono_ms() < end)
+		assert_int_equal(fetch_loop_turn(l, 50, &e), 0);
+	assert_int_equal(d.n, 19);
+	assert_int_equal(d.errors, 0);
+	fetch_cancel(hanging);
+	assert_int_equal(fetch_loop_running(l), 0);
+	fetch_loop_wake(l);
+	assert_int_equal(fetch_loop_turn(l, 5000, &e), 0);
+	fetch_loop_free(l);
+	fetch_client_unref(client);
+}
+
+static void urls(void **state)
+{
+	struct buf b = { 0 };
+	fetch_url_redact(VIEW("http://u:p@h:1/x?a=b@c"), &b);
+	assert_string_equal(b.ptr, "http://<secret>@h:1/x?a=b@c");
+	buf_reset(&b);
+	fetch_url_redact(VIEW("http://h/x@y"), &b);
+	assert_string_equal(b.ptr, "http://h/x@y");
+	buf_reset(&b);
+	fetch_url_escape(VIEW("a b/\xc3\xa4~"), &b);
+	assert_string_equal(b.ptr, "a%20b%2F%C3%A4~");
+	buf_free(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_sent), cmocka_unit_test(what_comes_back), cmocka_unit_test(tokens),
+		cmocka_unit_test(many_at_once), cmocka_unit_test(urls),
+	};
+	return cmocka_run_group_tests(tests, start, stop);
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The server's life, and libmicrohttpd's callbacks. One daemon (an epoll loop in a thread of its own) per listening
+ * socket; they share the workers of work.c. A request's first callback comes with its URI, then one with its
+ * headers, then its body in pieces, then one that wants the answer; that one is repeated after a resume. */
+#include "httpd/httpd.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/num.h"
+#include "httpd/internal.h"
+
+#define DEFAULT_BODY ((size_t)4 << 20)
+#define DEFAULT_WORKERS 64
+#define DEFAULT_CONNECTIONS 512
+#define DEFAULT_IDLE_S 60
+#define CONNECTION_MEMORY ((size_t)128 << 10) /* request line and headers must fit into part of it */
+#define LOOP_STACK ((size_t)1 << 20)
+
+static bool method_of(const char *name, enum httpd_method *ret, bool *ret_head)
+{
+	static const struct { const char *name; enum httpd_method method; } table[] = {
+		{ "GET", HTTPD_GET }, { "HEAD", HTTPD_GET }, { "POST", HTTPD_POST }, { "PUT", HTTPD_PUT },
+		{ "DELETE", HTTPD_DELETE },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(table); i++)
+		if (strcmp(name, table[i].name) == 0) {
+			*ret = table[i].method;
+			*ret_head = i == 1;
+			return true;
+		}
+	return false;
+}
+
+/* What the server answers by itself. */
+static void answer(struct httpd_request *rq, int status, const char *method)
+{
+	struct buf allow = { 0 };
+	rq->route = NULL;
+	switch (status) {
+	case MHD_HTTP_NO_CONTENT: /* OPTIONS */
+		httpd_route_allow(rq, &allow);
+		httpd_set_header(rq, MHD_HTTP_HEADER_ALLOW, "%s", allow.ptr);
+		rq->status = status;
+		break;
+	case MHD_HTTP_METHOD_NOT_ALLOWED:
+		httpd_route_allow(rq, &allow);
+		httpd_text(rq, status, "%s is not served here; these are: %s", method, allow.ptr);
+		httpd_set_header(rq, MHD_HTTP_HEADER_ALLOW, "%s", allow.ptr);
+		break;
+	case MHD_HTTP_BAD_REQUEST:
+		httpd_text(rq, status, "bad percent escape in the path");
+		break;
+	case MHD_HTTP_CONTENT_TOO_LARGE:
+		httpd_text(rq, status, "the request's body is larger than %zu bytes", rq->body.max);
+		break;
+	case MHD_HTTP_SERVICE_UNAVAILABLE:
+		httpd_text(rq, status, "the server is stopping");
+		httpd_set_header(rq, MHD_HTTP_HEADER_CONNECTION, "close");
+		break;
+	default:
+		httpd_text(rq, status, "no such page: %.*s", (int)MIN(rq->path.len, 200), rq->path.ptr);
+	}
+	buf_free(&allow);
+	httpd_request_serve(rq);
+	rq->state = RQ_ANSWERED;
+}
+
+static enum MHD_Result send_answer(struct httpd_request *rq)
+{
+	if (!rq->response)
+		return MHD_NO;
+	return MHD_queue_response(rq->connection, (unsigned)rq->status, rq->response);
+}
+
+/* The whole request is here: route it and have it served. */
+static enum MHD_Result dispatch(struct httpd_request *rq, const char *method)
+{
+	int status = 0;
+	if (rq->body_too_large)
+		status = MHD_HTTP_CONTENT_TOO_LARGE;
+	else if (strcmp(method, "OPTIONS") == 0)
+		status = MHD_HTTP_NO_CONTENT;
+	else if (!method_of(method, &rq->method, &rq->head))
+		status = MHD_HTTP_METHOD_NOT_ALLOWED;
+	else
+		status = httpd_route_request(rq);
+	struct httpd *h = rq->httpd;
+	if (status == MHD_HTTP_NOT_FOUND && h->prefix[0] && (strcmp(rq->uri, "/") == 0 || !rq->path.len)) {
+		char *to = xasprintf("%s/", h->prefix);
+		httpd_redirect(rq, MHD_HTTP_FOUND, to);
+		free(to);
+		httpd_request_serve(rq);
+		rq->state = RQ_ANSWERED;
+		return send_answer(rq);
+	}
+	if (status) {
+		answer(rq, status, method);
+		return send_answer(rq);
+	}
+	if (rq->route->flags & HTTPD_QUICK) {
+		httpd_request_serve(rq);
+		rq->state = RQ_ANSWERED;
+		return send_answer(rq);
+	}
+	rq->state = RQ_AT_WORK;
+	MHD_suspend_connection(rq->connection);
+	if (!httpd_work_submit(h->work, rq)) {
+		answer(rq, MHD_HTTP_SERVICE_UNAVAILABLE, method);
+		MHD_resume_connection(rq->connection);
+	}
+	return MHD_YES;
+}
+
+/* A length that is too large is refused before the body is read. */
+static bool announced_too_large(const struct httpd_request *rq)
+{
+	struct view v = httpd_header(rq, MHD_HTTP_HEADER_CONTENT_LENGTH);
+	uint64_t n;
+	return v.len && (!num_parse_u64(v, &n) || n > rq->body.max);
+}
+
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *url, const char *method,
+				  const char *version, const char *data, size_t *n_data, void **ctx)
+{
+	struct httpd_request *rq = *ctx;
+	(void)arg, (void)c, (void)url, (void)version;
+	if (!rq)
+		return MHD_NO;
+	if (!rq->seen) {
+		rq->seen = true;
+		if (!announced_too_large(rq))
+			return MHD_YES;
+		rq->body_too_large = true;
+		return dispatch(rq, method);
+	}
+	if (*n_data) {
+		if (!rq->body_too_large)
+			buf_put(&rq->body, data, *n_data);
+		if (rq->body.overflow) {
+			if (rq->body_too_large)
+				return MHD_NO; /* told once that it is too much; it is not read for ever */
+			rq->body_too_large = true;
+		}
+		*n_data = 0;
+		return MHD_YES;
+	}
+	return rq->state == RQ_ANSWERED ? send_answer(rq) : dispatch(rq, method);
+}
+
+static void *on_uri(void *arg, const char *uri, struct MHD_Connection *c)
+{
+	return httpd_request_new(arg, c, uri);
+}
+
+static void on_completed(void *arg, struct MHD_Connection *c, void **ctx, enum MHD_RequestTerminationCode why)
+{
+	struct httpd_request *rq = *ctx;
+	(void)arg, (void)c;
+	if (!rq)
+		return;
+	*ctx = NULL;
+	if (why != MHD_REQUEST_TERMINATED_COMPLETED_OK && rq->state == RQ_ANSWERED)
+		rq->left = true;
+	if (rq->state == RQ_ANSWERED)
+		httpd_metrics_observe(rq);
+	httpd_request_free(rq);
+}
+
+static int start_daemon(struct httpd *h, struct listener *l, struct err *e)
+{
+	l->daemon = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, h,
+		MHD_OPTION_LISTEN_SOCKET, l->fd,
+		MHD_OPTION_URI_LOG_CALLBACK, on_uri, h,
+		MHD_OPTION_NOTIFY_COMPLETED, on_completed, h,
+		MHD_OPTION_CONNECTION_LIMIT, h->o.max_connections,
+		MHD_OPTION_CONNECTION_TIMEOUT, h->o.idle_timeout_s,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY,
+		MHD_OPTION_THREAD_STACK_SIZE, LOOP_STACK,
+		MHD_OPTION_END);
+	if (!l->daemon)
+		return err_set(e, ERR_IO, "cannot start the HTTP server on %s", l->address);
+	return 0;
+}
+
+static int set_options(struct httpd *h, const struct httpd_options *o, struct err *e)
+{
+	h->o = *o;
+	h->prefix = xstrdup(o->prefix ? o->prefix : "");
+	h->allow_hint = o->allow_hint ? xstrdup(o->allow_hint) : NULL;
+	if (!h->o.max_body)
+		h->o.max_body = DEFAULT_BODY;
+	if (!h->o.max_workers)
+		h->o.max_workers = DEFAULT_WORKERS;
+	if (!h->o.max_connections)
+		h->o.max_connections = DEFAULT_CONNECTIONS;
+	if (!h->o.idle_timeout_s)
+		h->o.idle_timeout_s = DEFAULT_IDLE_S;
+	if (o->cors_origin && o->cors_origin[0]) {
+		h->cors_any = strcmp(o->cors_origin, ".*") == 0 || strcmp(o->cors_origin, "*") == 0;
+		int rc = regex_new(&h->cors, view_of(h->cors_any ? ".*" : o->cors_origin), true, e);
+		if (rc)
+			return err_wrap(e, "allowed origins");
+	}
+	return 0;
+}
+
+int httpd_start(struct httpd **ret, const struct httpd_options *o, struct err *e)
+{
+	struct httpd *h = NEW(struct httpd);
+	httpd_metrics_register();
+	int rc = set_options(h, o, e);
+	for (size_t i = 0; !rc && i < o->n_listen; i++)
+		rc = httpd_listen_on(h, o->listen[i], e);
+	if (!rc && !h->listeners.n)
+		rc = err_set(e, ERR_BAD_DATA, "no listen address");
+	if (!rc) {
+		h->work = httpd_work_new(h->o.max_workers, e);
+		rc = h->work ? 0 : -(int)ERR_IO;
+	}
+	/* h is complete before the first request can come. */
+	for (size_t i = 0; !rc && i < h->listeners.n; i++)
+		rc = start_daemon(h, &h->listeners.v[i], e);
+	if (rc) {
+		httpd_stop(h, 0);
+		return rc;
+	}
+	*ret = h;
+	return 0;
+}
+
+const char *httpd_address(const struct httpd *h, size_t i)
+{
+	return i < h->listeners.n ? h->listeners.v[i].address : NULL;
+}
+
+unsigned httpd_connections(const struct httpd *h)
+{
+	unsigned n = 0;
+	for (size_t i = 0; i < h->listeners.n; i++) {
+		const union MHD_DaemonInfo *di = MHD_get_daemon_info(h->listeners.v[i].daemon,
+								     MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
+		n += di ? di->num_connections : 0;
+	}
+	return n;
+}
+
+unsigned httpd_in_flight(const struct httpd *h)
+{
+	return httpd_work_in_flight(h->work);
+}
+
+void httpd_drain(struct httpd *h, int64_t grace_ms)
+{
+	if (!h->draining)
+		for (size_t i = 0; i < h->listeners.n; i++) {
+			struct listener *l = &h->listeners.v[i];
+			if (l->daemon)
+				MHD_quiesce_daemon(l->daemon);
+			close(l->fd);
+			l->fd = -1;
+		}
+	h->draining = true;
+	if (h->work && !httpd_work_wait_idle(h->work, grace_ms))
+		httpd_work_cancel_all(h->work);
+}
+
+void httpd_stop(struct httpd *h, int64_t grace_ms)
+{
+	if (!h)
+		return;
+	httpd_drain(h, grace_ms);
+	if (h->work) {
+		httpd_work_close(h->work); /* open connections may still ask something */
+		httpd_work_wait_idle(h->work, -1);
+	}
+	for (size_t i = 0; i < h->listeners.n; i++)
+		if (h->listeners.v[i].daemon)
+			MHD_stop_daemon(h->listeners.v[i].daemon);
+	httpd_work_free(h->work);
+	regex_unref(h->cors);
+	vec_free(&h->listeners);
+	free(h->prefix);
+	free(h->allow_hint);
+	free(h);
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Serving HTTP: a table of routes, requests that are read whole, responses that are written into a buffer.
+ *
+ * libmicrohttpd's loop thread (one per listening address) reads and writes; a handler runs on a worker thread, which
+ * may block, and workers are started as they are needed, up to max_workers. While a request is at work its socket is
+ * watched, and httpd_canceled turns true when the client leaves or the server stops.
+ *
+ *	static const struct httpd_route routes[] = {
+ *		{ "/metrics", HTTPD_GET, serve_metrics },
+ *		{ "/api/v1/label/{name}/values", HTTPD_GET, serve_values },
+ *		{ "/api/{*}", HTTPD_ANY, serve_unknown },
+ *	};
+ *	httpd_start(&h, &(struct httpd_options){ .routes = routes, ... }, e);
+ *
+ * A path in braces is one segment, "{*}" at the end is everything below and is tried last. HEAD is answered where
+ * GET is. Metrics: pyrrha_http_requests_total{handler,code} and its relatives; the handler is the route's path. */
+#ifndef PYRRHA_HTTPD_HTTPD_H
+#define PYRRHA_HTTPD_HTTPD_H
+
+#include <stdatomic.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/regex.h"
+
+struct httpd;
+struct httpd_request;
+
+/* HEAD and OPTIONS are not listed: the server answers them from the rest. */
+enum httpd_method { HTTPD_GET = 1, HTTPD_POST = 2, HTTPD_PUT = 4, HTTPD_DELETE = 8, HTTPD_ANY = 15 };
+
+enum httpd_route_flags {
+	HTTPD_QUICK = 1, /* runs on the loop thread, so that it answers while all workers are busy: must not block */
+	HTTPD_PAGE = 2,  /* HTML of ours: gets the policy that lets it load its own scripts */
+};
+
+struct httpd_route {
+	const char *path;
+	unsigned methods;
+	void (*handle)(struct httpd_request *rq, void *arg);
+	unsigned flags;
+};
+
+struct httpd_options {
+	const char *const *listen;  /* "127.0.0.1:7070", "[::1]:7070", "localhost:0", ":7070" (all interfaces) */
+	size_t n_listen;
+	bool allow_beyond_loopback; /* else an address that others can reach is ERR_DENIED */
+	const char *allow_hint;     /* what the user sets to allow it, for that error: "--web.allow-insecure" */
+	const struct httpd_route *routes; /* borrowed until httpd_stop */
+	size_t n_routes;
+	/* Called before each handler; false: it has answered, the handler is not called. May be NULL. */
+	bool (*before)(struct httpd_request *rq, void *arg);
+	void *arg;                  /* handed to every handler */
+	const char *prefix;         /* of all paths, "" or "/pyrrha": taken off before routing */
+	const char *cors_origin;    /* anchored expression for origins that may read; NULL or "" = none */
+	size_t max_body;            /* bytes of a request's body; 0 = 4 MiB */
+	size_t max_arena;           /* bytes of a request's arena; 0 = 64 MiB */
+	unsigned max_workers;       /* 0 = 64 */
+	unsigned max_connections;   /* per address; 0 = 512 */
+	unsigned idle_timeout_s;    /* of a connection that neither sends nor takes; 0 = 60 */
+};
+
+/* Starts listening. allow_hint, prefix, cors_origin and listen are copied. */
+int httpd_start(struct httpd **ret, const struct httpd_options *o, struct err *e);
+/* The i-th bound address as a client writes it ("127.0.0.1:7070", "[::1]:41234"), NULL past the last. */
+const char *httpd_address(const struct httpd *h, size_t i);
+/* Stops listening, lets requests at work end for grace_ms, then sets their cancel flag and waits for them.
+ * Frees h; NULL is fine. */
+void httpd_stop(struct httpd *h, int64_t grace_ms);
+/* Only the first two steps: no new connections, and after grace_ms what is at work is canceled. */
+void httpd_drain(struct httpd *h, int64_t grace_ms);
+/* Number of open connections and of requests at work. */
+unsigned httpd_connections(const struct httpd *h);
+unsigned httpd_in_flight(const struct httpd *h);
+
+/* ---- the request; views live as long as it does ---- */
+
+enum httpd_method httpd_method(const struct httpd_request *rq);
+/* As sent, without prefix and query. */
+struct view httpd_path(const struct httpd_request *rq);
+/* A segment that the route names in braces ("*" for the rest), percent-decoded. */
+struct view httpd_segment(const struct httpd_request *rq, const char *name);
+
+/* Parameters of a POSTed form first, then those of the query, in their order; decoded. */
+struct httpd_param {
+	struct view name, value;
+};
+const struct httpd_param *httpd_params(const struct httpd_request *rq, size_t *ret_n);
+/* The first of that name; {NULL, 0} if there is none. */
+struct view httpd_param(const struct httpd_request *rq, const char *name);
+/* {NULL, 0} if there is none. */
+struct view httpd_header(const struct httpd_request *rq, const char *name);
+struct view httpd_body(const struct httpd_request *rq);
+/* The client's address without port, for logs. */
+const char *httpd_client(const struct httpd_request *rq);
+/* True once the answer is for nobody. Valid as long as the request. */
+const atomic_bool *httpd_canceled(const struct httpd_request *rq);
+struct arena *httpd_arena(struct httpd_request *rq);
+
+/* ---- the response: 200 and text/plain unless said otherwise ---- */
+
+void httpd_status(struct httpd_request *rq, int status);
+/* Borrowed: a literal. */
+void httpd_type(struct httpd_request *rq, const char *content_type);
+/* Copied; what could split a header (control bytes) is left out. */
+void httpd_set_header(struct httpd_request *rq, const char *name, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* The body is what is in this buffer when the handler returns. Large text is compressed if the client takes it. */
+struct buf *httpd_out(struct httpd_request *rq);
+/* Bytes that are compressed already, or would not get smaller: sent as they are. */
+void httpd_no_compress(struct httpd_request *rq);
+/* Status, text/plain, a line of text. */
+void httpd_text(struct httpd_request *rq, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
+void httpd_redirect(struct httpd_request *rq, int status, const char *location);
+
+/* A file that never changes while the program runs: compressed once, with an ETag from its content. */
+struct httpd_asset {
+	const char *type;       /* content type, borrowed */
+	struct view body, gzip; /* gzip.ptr NULL: not worth it */
+	char etag[24];
+	bool immutable;         /* its name has its content's hash in it: may be cached for ever */
+};
+/* body is borrowed for the asset's life. */
+void httpd_asset_init(struct httpd_asset *a, const char *type, struct view body, bool immutable);
+void httpd_asset_release(struct httpd_asset *a);
+/* The asset, or 304. */
+void httpd_send_asset(struct httpd_request *rq, const struct httpd_asset *a);
+
+/* ---- small things that callers of httpd need too ---- */
+
+/* Percent-decoding in place of a copy in the arena; plus: '+' is a blank. False: a bad escape, or the arena's cap. */
+bool httpd_decode(struct arena *a, struct view v, bool plus, struct view *ret);
+/* "host:port", "[v6]:port", ":port" into its parts; false if it is none of them. Out hold 256 and 8 bytes. */
+bool httpd_split_address(const char *s, char host[256], char port[8]);
+
+#endif

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The server over real sockets on loopback. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <zlib.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "base/thread.h"
+#include "httpd/testclient.h"
+
+static struct httpd *server;
+static const char *address;
+static atomic_int waiting, ended, canceled;
+static atomic_bool release_waiters;
+static struct httpd_asset asset;
+static char asset_text[5000];
+
+static void echo(struct httpd_request *rq, void *arg)
+{
+	struct buf *b = httpd_out(rq);
+	size_t n;
+	const struct httpd_param *p = httpd_params(rq, &n);
+	(void)arg;
+	for (size_t i = 0; i < n; i++)
+		buf_printf(b, "[%.*s=%.*s]", VIEW_ARG(p[i].name), VIEW_ARG(p[i].value));
+}
+
+static void segment(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	struct view name = httpd_segment(rq, "name"), rest = httpd_segment(rq, "*");
+	buf_printf(httpd_out(rq), "%s:%.*s", name.ptr ? "name" : "rest", VIEW_ARG(name.ptr ? name : rest));
+}
+
+static void large(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	httpd_type(rq, "application/json");
+	for (int i = 0; i < 20000; i++)
+		buf_printf(httpd_out(rq), "line %d\n", i % 100);
+}
+
+static void wait_for_cancel(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	atomic_fetch_add(&waiting, 1);
+	for (int i = 0; i < 2000 && !atomic_load(httpd_canceled(rq)) && !atomic_load(&release_waiters); i++)
+		clock_sleep_ms(5);
+	if (atomic_load(httpd_canceled(rq)))
+		atomic_fetch_add(&canceled, 1);
+	atomic_fetch_add(&ended, 1);
+	httpd_text(rq, 200, "waited");
+}
+
+static void quick(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	httpd_text(rq, 200, "quick");
+}
+
+static void refused(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	httpd_set_header(rq, "X-Evil", "a\r\nX-Split: yes");
+	httpd_text(rq, 200, "handler");
+}
+
+static void send_asset(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	httpd_send_asset(rq, &asset);
+}
+
+static bool before(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	if (!httpd_param(rq, "stop").ptr)
+		return true;
+	httpd_text(rq, 418, "stopped before");
+	return false;
+}
+
+static const struct httpd_route routes[] = {
+	{ "/echo", HTTPD_GET | HTTPD_POST, echo },
+	{ "/name/{name}/values", HTTPD_GET, segment },
+	{ "/large", HTTPD_GET, large },
+	{ "/wait", HTTPD_GET, wait_for_cancel },
+	{ "/quick", HTTPD_GET, quick, HTTPD_QUICK },
+	{ "/header", HTTPD_GET, refused },
+	{ "/asset", HTTPD_GET, send_asset, HTTPD_PAGE | HTTPD_QUICK },
+	{ "/api/{*}", HTTPD_ANY, segment },
+};
+
+static struct httpd *start(const char *listen_on, const char *prefix, struct err *e)
+{
+	struct httpd *h = NULL;
+	const char *const listen[] = { listen_on };
+	struct httpd_options o = { .listen = listen, .n_listen = 1, .routes = routes, .n_routes = ARRAY_LEN(routes),
+				   .prefix = prefix, .cors_origin = "https://(a|b)\\.example", .max_body = 1000,
+				   .before = before, .allow_hint = "--allow", .max_workers = 4 };
+	err_clear(e);
+	return httpd_start(&h, &o, e) ? NULL : h;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	struct err e;
+	for (size_t i = 0; i < sizeof asset_text - 1; i++)
+		asset_text[i] = (char)('a' + i % 7);
+	httpd_asset_init(&asset, "text/css", view_of(asset_text), false);
+	server = start("127.0.0.1:0", "", &e);
+	address = server ? httpd_address(server, 0) : NULL;
+	return server ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	httpd_stop(server, 100);
+	httpd_asset_release(&asset);
+	metrics_free();
+	return 0;
+}
+
+static void check_get(const char *path, int status, const char *body)
+{
+	struct answer a = test_get(address, path);
+	assert_int_equal(a.status, status);
+	assert_string_equal(a.body, body);
+	answer_free(&a);
+}
+
+static void test_params(void **state)
+{
+	(void)state;
+	check_get("/echo?a=1&b=x%20y+z&a=2&empty=&bare", 200, "[a=1][b=x y z][a=2][empty=][bare=]");
+	check_get("/echo?q=%7Ba%3D%22b%22%7D&&", 200, "[q={a=\"b\"}]");
+	check_get("/echo?q=%zz", 400, "bad percent escape in parameter \"q=%zz\"\n");
+	struct answer a = test_post_form(address, "/echo?late=1", "query=sum(x)%2By&match%5B%5D=up");
+	assert_string_equal(a.body, "[query=sum(x)+y][match[]=up][late=1]");
+	answer_free(&a);
+	a = test_ask(address, "POST /echo HTTP/1.1\r\nContent-Type: text/plain", "a=1");
+	assert_string_equal(a.body, "");
+	answer_free(&a);
+}
+
+static void test_routes(void **state)
+{
+	(void)state;
+	check_get("/name/a%2Fb%20c/values", 200, "name:a/b c");
+	check_get("/name//values", 404, "no such page: /name//values\n");
+	check_get("/name/x/values/", 404, "no such page: /name/x/values/\n");
+	check_get("/api/v1/x%20y", 200, "rest:v1/x y");
+	check_get("/name/%zz/values", 400, "bad percent escape in the path\n");
+	check_get("/echo?stop", 418, "stopped before\n");
+	struct answer a = test_ask(address, "DELETE /echo HTTP/1.1", NULL);
+	assert_int_equal(a.status, 405);
+	assert_string_equal(test_header(&a, "Allow"), "GET, HEAD, POST, OPTIONS");
+	answer_free(&a);
+	a = test_ask(address, "BREW /echo HTTP/1.1", NULL);
+	assert_int_equal(a.status, 405);
+	answer_free(&a);
+	a = test_ask(address, "OPTIONS /large HTTP/1.1", NULL);
+	assert_int_equal(a.status, 204);
+	answer_free(&a);
+	a = test_ask(address, "HEAD /quick HTTP/1.1", NULL);
+	assert_int_equal(a.status, 200);
+	assert_string_equal(test_header(&a, "Content-Length"), "6");
+	assert_int_equal(a.n_body, 0);
+	answer_free(&a);
+}
+
+static void test_headers(void **state)
+{
+	(void)state;
+	struct answer a = test_get(address, "/header");
+	assert_string_equal(test_header(&a, "X-Evil"), "aX-Split: yes");
+	assert_null(test_header(&a, "X-Split"));
+	assert_string_equal(test_header(&a, "X-Content-Type-Options"), "nosniff");
+	assert_string_equal(test_header(&a, "Content-Security-Policy"), "default-src 'none'; frame-ancestors 'none'");
+	assert_null(test_header(&a, "Access-Control-Allow-Origin"));
+	answer_free(&a);
+	a = test_ask(address, "GET /quick HTTP/1.1\r\nOrigin: https://b.example", NULL);
+	assert_string_equal(test_header(&a, "Access-Control-Allow-Origin"), "https://b.example");
+	answer_free(&a);
+	a = test_ask(address, "GET /quick HTTP/1.1\r\nOrigin: https://b.example.evil", NULL);
+	assert_null(test_header(&a, "Access-Control-Allow-Origin"));
+	answer_free(&a);
+}
+
+static void test_gzip(void **state)
+{
+	(void)state;
+	struct answer plain = test_get(address, "/large");
+	assert_null(test_header(&plain, "Content-Encoding"));
+	assert_int_equal(plain.n_body, 10 * 20000 / 100 * 7 + 90 * 20000 / 100 * 8);
+	struct answer a = test_ask(address, "GET /large HTTP/1.1\r\nAccept-Encoding: br, gzip;q=0.5", NULL);
+	assert_string_equal(test_header(&a, "Content-Encoding"), "gzip");
+	assert_true(a.n_body < plain.n_body / 10);
+	z_stream z = { .next_in = (Bytef *)(uintptr_t)a.body, .avail_in = (uInt)a.n_body };
+	char *out = malloc(plain.n_body + 1);
+	z.next_out = (Bytef *)out;
+	z.avail_out = (uInt)plain.n_body + 1;
+	assert_int_equal(inflateInit2(&z, 15 + 16), Z_OK);
+	assert_int_equal(inflate(&z, Z_FINISH), Z_STREAM_END);
+	inflateEnd(&z);
+	assert_int_equal(z.total_out, plain.n_body);
+	assert_memory_equal(out, plain.body, plain.n_body);
+	free(out);
+	answer_free(&a);
+	a = test_ask(address, "GET /large HTTP/1.1\r\nAccept-Encoding: gzip;q=0.0, identity", NULL);
+	assert_null(test_header(&a, "Content-Encoding"));
+	answer_free(&a);
+	answer_free(&plain);
+}
+
+static void test_assets(void **state)
+{
+	(void)state;
+	struct answer a = test_ask(address, "GET /asset HTTP/1.1\r\nAccept-Encoding: gzip", NULL);
+	assert_string_equal(test_header(&a, "Content-Encoding"), "gzip");
+	assert_string_equal(test_header(&a, "Content-Type"), "text/css");
+	assert_non_null(strstr(test_header(&a, "Content-Security-Policy"), "script-src 'self'"));
+	char head[200];
+	snprintf(head, sizeof head, "GET /asset HTTP/1.1\r\nIf-None-Match: W/%s", test_header(&a, "ETag"));
+	answer_free(&a);
+	a = test_ask(address, head, NULL);
+	assert_int_equal(a.status, 304);
+	assert_int_equal(a.n_body, 0);
+	answer_free(&a);
+	a = test_get(address, "/asset");
+	assert_int_equal(a.n_body, sizeof asset_text - 1);
+	answer_free(&a);
+}
+
+static void test_body_caps(void **state)
+{
+	(void)state;
+	char *body = calloc(1, 5001);
+	memset(body, 'x', 5000);
+	struct answer a = test_post_form(address, "/echo", body);
+	assert_int_equal(a.status, 413);
+	answer_free(&a);
+	/* Chunked: the size shows only while it comes. */
+	int fd = test_connect(address);
+	struct buf b = { 0 };
+	buf_puts(&b, "POST /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n");
+	for (int i = 0; i < 3; i++)
+		buf_printf(&b, "258\r\n%.600s\r\n", body);
+	buf_puts(&b, "0\r\n\r\n");
+	test_send(fd, b.ptr, b.len);
+	a = test_receive(fd);
+	assert_true(a.status == 413 || a.status == 0); /* an answer, or the connection is closed on it */
+	answer_free(&a);
+	buf_free(&b);
+	free(body);
+	check_get("/quick", 200, "quick\n");
+}
+
+static void wait_until(atomic_int *what, int n)
+{
+	for (int i = 0; i < 2000 && atomic_load(what) < n; i++)
+		clock_sleep_ms(5);
+	assert_true(atomic_load(what) >= n);
+}
+
+static void test_client_leaves(void **state)
+{
+	(void)state;
+	static const char head[] = "GET /wait HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+	int stays = test_connect(address), leaves = test_connect(address);
+	test_send(stays, head, sizeof head - 1);
+	test_send(leaves, head, sizeof head - 1);
+	wait_until(&waiting, 2);
+	check_get("/quick", 200, "quick\n"); /* while others are at work */
+	assert_int_equal(atomic_load(&canceled), 0);
+	close(leaves);
+	wait_until(&canceled, 1);
+	assert_int_equal(atomic_load(&ended), 1);
+	atomic_store(&release_waiters, true);
+	struct answer a = test_receive(stays);
+	assert_int_equal(a.status, 200);
+	answer_free(&a);
+	atomic_store(&release_waiters, false);
+}
+
+/* More requests than workers: they queue, and all are answered. */
+static void *ask_many(void *arg)
+{
+	int *good = arg;
+	for (int i = 0; i < 50; i++) {
+		struct answer a = test_get(address, "/echo?n=1");
+		*good += a.status == 200 && strcmp(a.body, "[n=1]") == 0;
+		answer_free(&a);
+	}
+	return NULL;
+}
+
+static void test_many(void **state)
+{
+	(void)state;
+	pthread_t t[8];
+	int good[8] = { 0 };
+	for (size_t i = 0; i < ARRAY_LEN(t); i++)
+		assert_int_equal(thread_start(&t[i], "ask", ask_many, &good[i], NULL), 0);
+	for (size_t i = 0; i < ARRAY_LEN(t); i++) {
+		pthread_join(t[i], NULL);
+		assert_int_equal(good[i], 50);
+	}
+}
+
+static void test_addresses(void **state)
+{
+	(void)state;
+	struct err e;
+	assert_null(start("0.0.0.0:0", "", &e));
+	assert_int_equal(e.code, ERR_DENIED);
+	assert_non_null(strstr(e.msg, "--allow"));
+	assert_null(start(":0", "", &e));
+	assert_int_equal(e.code, ERR_DENIED);
+	static const char *const wrong[] = { "nonsense", "127.0.0.1:70000", "::1:7070", "127.0.0.1:", "127.0.0.1:x" };
+	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
+		assert_null(start(wrong[i], "", &e));
+		assert_int_equal(e.code, ERR_BAD_DATA);
+		assert_non_null(strstr(e.msg, wrong[i]));
+	}
+	assert_null(start(address, "", &e)); /* taken */
+	assert_int_equal(e.code, ERR_IO);
+	struct httpd *h = start("localhost:0", "", &e);
+	assert_non_null(h);
+	struct answer a = test_get(httpd_address(h, 0), "/quick");
+	assert_int_equal(a.status, 200);
+	answer_free(&a);
+	httpd_stop(h, 0);
+	h = start("[::1]:0", "", &e);
+	if (!h) {
+		print_message("no IPv6 here: %s\n", e.msg);
+		return;
+	}
+	assert_memory_equal(httpd_address(h, 0), "[::1]:", 6);
+	a = test_get(httpd_address(h, 0), "/quick");
+	assert_int_equal(a.status, 200);
+	answer_free(&a);
+	httpd_stop(h, 0);
+}
+
+static void test_prefix(void **state)
+{
+	(void)state;
+	struct err e;
+	struct httpd *h = start("127.0.0.1:0", "/pyrrha", &e);
+	assert_non_null(h);
+	struct answer a = test_get(httpd_address(h, 0), "/pyrrha/quick");
+	assert_int_equal(a.status, 200);
+	answer_free(&a);
+	a = test_get(httpd_address(h, 0), "/quick");
+	assert_int_equal(a.status, 404);
+	answer_free(&a);
+	a = test_get(httpd_address(h, 0), "/pyrrhaquick");
+	assert_int_equal(a.status, 404);
+	answer_free(&a);
+	a = test_get(httpd_address(h, 0), "/");
+	assert_int_equal(a.status, 302);
+	assert_string_equal(test_header(&a, "Location"), "/pyrrha/");
+	answer_free(&a);
+	httpd_stop(h, 0);
+}
+
+/* Stopping cancels what is at work after the grace, answers it, and does not wait for idle connections. */
+static void test_stop(void **state)
+{
+	(void)state;
+	struct err e;
+	struct httpd *h = start("127.0.0.1:0", "", &e);
+	assert_non_null(h);
+	int idle = test_connect(httpd_address(h, 0)), busy = test_connect(httpd_address(h, 0));
+	int before_stop = atomic_load(&waiting), canceled_before = atomic_load(&canceled);
+	static const char head[] = "GET /wait HTTP/1.1\r\nHost: x\r\n\r\n";
+	test_send(busy, head, sizeof head - 1);
+	wait_until(&waiting, before_stop + 1);
+	assert_int_equal(httpd_in_flight(h), 1);
+	int64_t begin = clock_mono_ms();
+	httpd_stop(h, 50);
+	assert_true(clock_mono_ms() - begin < 5000);
+	assert_int_equal(atomic_load(&canceled), canceled_before + 1);
+	close(idle);
+	close(busy);
+}
+
+static void test_metrics(void **state)
+{
+	(void)state;
+	struct buf b = { 0 };
+	metrics_render(&b);
+	assert_non_null(strstr(b.ptr, "pyrrha_http_requests_total{handler=\"/name/{name}/values\",code=\"200\"} 1"));
+	assert_non_null(strstr(b.ptr, "pyrrha_http_request_duration_seconds_count{handler=\"/echo\"}"));
+	assert_non_null(strstr(b.ptr, "pyrrha_http_requests_canceled_total 1"));
+	assert_non_null(strstr(b.ptr, "pyrrha_http_requests_in_flight 0"));
+	buf_free(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_params), cmocka_unit_test(test_routes), cmocka_unit_test(test_headers),
+		cmocka_unit_test(test_gzip), cmocka_unit_test(test_assets), cmocka_unit_test(test_body_caps),
+		cmocka_unit_test(test_client_leaves), cmocka_unit_test(test_metrics), cmocka_unit_test(test_many),
+		cmocka_unit_test(test_addresses), cmocka_unit_test(test_prefix), cmocka_unit_test(test_stop),
+	};
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The metrics of the HTTP server. */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "httpd/internal.h"
+
+enum { M_REQUESTS, M_DURATION, M_CANCELED, M_IN_FLIGHT };
+static struct metric table[] = {
+	[M_REQUESTS] = { "pyrrha_http_requests_total", "HTTP requests answered, by route and status.", METRIC_COUNTER,
+			 "handler,code" },
+	[M_DURATION] = { "pyrrha_http_request_duration_seconds", "Time from the first byte of a request to its answer.",
+			 METRIC_HISTOGRAM, "handler" },
+	[M_CANCELED] = { "pyrrha_http_requests_canceled_total", "Requests whose client left before the answer.",
+			 METRIC_COUNTER },
+	[M_IN_FLIGHT] = { "pyrrha_http_requests_in_flight", "HTTP requests at work now.", METRIC_GAUGE },
+};
+
+void httpd_metrics_register(void)
+{
+	metrics_register(table, ARRAY_LEN(table));
+}
+
+void httpd_metrics_observe(const struct httpd_request *rq)
+{
+	char code[16];
+	snprintf(code, sizeof code, "%d", rq->status);
+	metric_add(&table[M_REQUESTS], 1, rq->handler, code);
+	metric_observe(&table[M_DURATION], (double)(clock_mono_ns() - rq->start_ns) / 1e9, rq->handler);
+	if (rq->left)
+		metric_inc(&table[M_CANCELED]);
+}
+
+void httpd_metrics_in_flight(int delta)
+{
+	metric_add(&table[M_IN_FLIGHT], delta);
+}

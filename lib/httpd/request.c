@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One request: what was sent, decoded by us (libmicrohttpd's own decoding loses lengths and escapes in paths), and
+ * what the handler asks of it. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "httpd/internal.h"
+
+#define DEFAULT_ARENA ((size_t)64 << 20)
+
+static int hex(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool httpd_decode(struct arena *a, struct view v, bool plus, struct view *ret)
+{
+	if (!v.len || (!memchr(v.ptr, '%', v.len) && !(plus && memchr(v.ptr, '+', v.len)))) {
+		*ret = v;
+		return true;
+	}
+	char *out = arena_alloc(a, v.len);
+	if (!out)
+		return false;
+	size_t n = 0;
+	for (size_t i = 0; i < v.len; i++) {
+		char c = v.ptr[i];
+		if (c == '%') {
+			int hi = i + 2 < v.len ? hex(v.ptr[i + 1]) : -1, lo = hi < 0 ? -1 : hex(v.ptr[i + 2]);
+			if (lo < 0)
+				return false;
+			c = (char)(hi << 4 | lo);
+			i += 2;
+		} else if (plus && c == '+') {
+			c = ' ';
+		}
+		out[n++] = c;
+	}
+	*ret = view_make(out, n);
+	return true;
+}
+
+static void find_client(struct httpd_request *rq)
+{
+	const union MHD_ConnectionInfo *ci = MHD_get_connection_info(rq->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	const struct sockaddr *sa = ci ? ci->client_addr : NULL;
+	if (sa && sa->sa_family == AF_INET)
+		inet_ntop(AF_INET, &((const struct sockaddr_in *)sa)->sin_addr, rq->client, sizeof rq->client);
+	else if (sa && sa->sa_family == AF_INET6)
+		inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)sa)->sin6_addr, rq->client, sizeof rq->client);
+	ci = MHD_get_connection_info(rq->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	rq->fd = ci ? ci->connect_fd : -1;
+}
+
+struct httpd_request *httpd_request_new(struct httpd *h, struct MHD_Connection *c, const char *uri)
+{
+	struct httpd_request *rq = NEW(struct httpd_request);
+	rq->httpd = h;
+	rq->connection = c;
+	rq->start_ns = clock_mono_ns();
+	rq->status = MHD_HTTP_OK;
+	rq->type = "text/plain; charset=utf-8";
+	rq->handler = "(none)";
+	rq->body.max = h->o.max_body;
+	arena_init(&rq->arena, h->o.max_arena ? h->o.max_arena : DEFAULT_ARENA);
+	rq->uri = xstrdup(uri);
+	find_client(rq);
+
+	struct view path = view_of(rq->uri);
+	char *mark = strchr(rq->uri, '?');
+	if (mark) {
+		rq->query = view_of(mark + 1);
+		path.len = (size_t)(mark - rq->uri);
+	}
+	struct view prefix = view_of(h->prefix);
+	if (view_starts(path, prefix) && (path.len == prefix.len || path.ptr[prefix.len] == '/'))
+		path = view_make(path.ptr + prefix.len, path.len - prefix.len);
+	else
+		rq->outside = true;
+	rq->path = path;
+	return rq;
+}
+
+void httpd_request_free(struct httpd_request *rq)
+{
+	for (size_t i = 0; i < rq->headers.n; i++) {
+		free(rq->headers.v[i].name);
+		free(rq->headers.v[i].value);
+	}
+	vec_free(&rq->headers);
+	vec_free(&rq->params);
+	buf_free(&rq->body);
+	buf_free(&rq->out);
+	arena_free(&rq->arena);
+	if (rq->response)
+		MHD_destroy_response(rq->response);
+	free(rq->uri);
+	free(rq);
+}
+
+static int parse_pairs(struct httpd_request *rq, struct view v, struct err *e)
+{
+	while (v.len) {
+		const char *amp = memchr(v.ptr, '&', v.len);
+		struct view pair = view_make(v.ptr, amp ? (size_t)(amp - v.ptr) : v.len);
+		size_t skip = pair.len + (amp != NULL);
+		v.ptr += skip;
+		v.len -= skip;
+		if (!pair.len)
+			continue;
+		if (rq->params.n == MAX_PARAMS)
+			return err_set(e, ERR_BAD_DATA, "more than %d parameters", MAX_PARAMS);
+		const char *eq = memchr(pair.ptr, '=', pair.len);
+		struct httpd_param p = { pair, VIEW("") };
+		if (eq) {
+			p.name.len = (size_t)(eq - pair.ptr);
+			p.value = view_make(eq + 1, pair.len - p.name.len - 1);
+		}
+		if (!httpd_decode(&rq->arena, p.name, true, &p.name) || !httpd_decode(&rq->arena, p.value, true, &p.value))
+			return err_set(e, ERR_BAD_DATA, "bad percent escape in parameter \"%.*s\"", (int)MIN(pair.len, 80),
+				       pair.ptr);
+		vec_push(&rq->params, p);
+	}
+	return 0;
+}
+
+int httpd_request_parse(struct httpd_request *rq, struct err *e)
+{
+	struct view type = httpd_header(rq, "Content-Type");
+	static const struct view form = { "application/x-www-form-urlencoded", 33 };
+	if (rq->body.len && type.len >= form.len && strncasecmp(type.ptr, form.ptr, form.len) == 0) {
+		int rc = parse_pairs(rq, buf_view(&rq->body), e);
+		if (rc)
+			return rc;
+	}
+	return parse_pairs(rq, rq->query, e);
+}
+
+void httpd_request_serve(struct httpd_request *rq)
+{
+	struct err e = { 0 };
+	if (rq->route) {
+		if (httpd_request_parse(rq, &e))
+			httpd_text(rq, err_info(e.code)->http, "%s", e.msg);
+		else if (!rq->httpd->o.before || rq->httpd->o.before(rq, rq->httpd->o.arg))
+			rq->route->handle(rq, rq->httpd->o.arg);
+	}
+	httpd_response_build(rq);
+}
+
+enum httpd_method httpd_method(const struct httpd_request *rq)
+{
+	return rq->method;
+}
+
+struct view httpd_path(const struct httpd_request *rq)
+{
+	return rq->path;
+}
+
+struct view httpd_segment(const struct httpd_request *rq, const char *name)
+{
+	for (size_t i = 0; i < rq->n_segments; i++)
+		if (view_eqs(rq->segments[i].name, name))
+			return rq->segments[i].value;
+	return view_make(NULL, 0);
+}
+
+const struct httpd_param *httpd_params(const struct httpd_request *rq, size_t *ret_n)
+{
+	*ret_n = rq->params.n;
+	return rq->params.v;
+}
+
+struct view httpd_param(const struct httpd_request *rq, const char *name)
+{
+	for (size_t i = 0; i < rq->params.n; i++)
+		if (view_eqs(rq->params.v[i].name, name))
+			return rq->params.v[i].value;
+	return view_make(NULL, 0);
+}
+
+struct view httpd_header(const struct httpd_request *rq, const char *name)
+{
+	return view_of(MHD_lookup_connection_value(rq->connection, MHD_HEADER_KIND, name));
+}
+
+struct view httpd_body(const struct httpd_request *rq)
+{
+	return buf_view(&rq->body);
+}
+
+const char *httpd_client(const struct httpd_request *rq)
+{
+	return rq->client;
+}
+
+const atomic_bool *httpd_canceled(const struct httpd_request *rq)
+{
+	return &rq->canceled;
+}
+
+struct arena *httpd_arena(struct httpd_request *rq)
+{
+	return &rq->arena;
+}

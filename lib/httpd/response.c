@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One response: status, headers, body; compression, CORS and the headers that keep a browser from doing more with
+ * it than it should. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+#include <zlib.h>
+
+#include "base/map.h"
+#include "httpd/internal.h"
+
+/* A page may load what this server serves and nothing else; everything that is not a page may load nothing. */
+#define PAGE_POLICY "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; " \
+	"connect-src 'self'; worker-src 'self'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
+#define OTHER_POLICY "default-src 'none'; frame-ancestors 'none'"
+
+void httpd_status(struct httpd_request *rq, int status)
+{
+	rq->status = status;
+}
+
+void httpd_type(struct httpd_request *rq, const char *content_type)
+{
+	rq->type = content_type;
+}
+
+void httpd_set_header(struct httpd_request *rq, const char *name, const char *fmt, ...)
+{
+	char *value;
+	va_list ap;
+	va_start(ap, fmt);
+	int n = vasprintf(&value, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return;
+	char *to = value;
+	for (char *from = value; *from; from++)
+		if ((unsigned char)*from >= ' ' && *from != 0x7f)
+			*to++ = *from;
+	*to = 0;
+	__auto_type h = vec_add(&rq->headers);
+	h->name = xstrdup(name);
+	h->value = value;
+}
+
+struct buf *httpd_out(struct httpd_request *rq)
+{
+	return &rq->out;
+}
+
+void httpd_no_compress(struct httpd_request *rq)
+{
+	rq->no_compress = true;
+}
+
+void httpd_text(struct httpd_request *rq, int status, const char *fmt, ...)
+{
+	char *text;
+	va_list ap;
+	va_start(ap, fmt);
+	int n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	rq->status = status;
+	rq->type = "text/plain; charset=utf-8";
+	buf_reset(&rq->out);
+	if (n >= 0) {
+		buf_put(&rq->out, text, (size_t)n);
+		buf_putc(&rq->out, '\n');
+		free(text);
+	}
+}
+
+void httpd_redirect(struct httpd_request *rq, int status, const char *location)
+{
+	httpd_text(rq, status, "see %s", location);
+	httpd_set_header(rq, MHD_HTTP_HEADER_LOCATION, "%s", location);
+}
+
+/* ---- compression ---- */
+
+bool httpd_gzip_bytes(struct view in, int level, char **ret, size_t *ret_n)
+{
+	z_stream z = { 0 };
+	if (in.len > UINT32_MAX || deflateInit2(&z, level, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+		return false;
+	size_t room = deflateBound(&z, (uLong)in.len);
+	char *out = malloc(room);
+	if (!out) {
+		deflateEnd(&z);
+		return false;
+	}
+	z.next_in = (Bytef *)(uintptr_t)in.ptr;
+	z.avail_in = (uInt)in.len;
+	z.next_out = (Bytef *)out;
+	z.avail_out = (uInt)MIN(room, (size_t)UINT32_MAX);
+	int rc = deflate(&z, Z_FINISH);
+	size_t n = z.total_out;
+	deflateEnd(&z);
+	if (rc != Z_STREAM_END || n >= in.len) {
+		free(out);
+		return false;
+	}
+	*ret = out;
+	*ret_n = n;
+	return true;
+}
+
+/* Whether one coding of an Accept-Encoding list is wanted: "gzip;q=0" says no. */
+static bool accepts(struct view list, const char *coding)
+{
+	size_t n = strlen(coding);
+	while (list.len) {
+		const char *comma = memchr(list.ptr, ',', list.len);
+		struct view item = view_make(list.ptr, comma ? (size_t)(comma - list.ptr) : list.len);
+		size_t skip = item.len + (comma != NULL);
+		list.ptr += skip;
+		list.len -= skip;
+		while (item.len && item.ptr[0] == ' ') {
+			item.ptr++;
+			item.len--;
+		}
+		if (item.len < n || strncasecmp(item.ptr, coding, n) != 0)
+			continue;
+		struct view rest = view_make(item.ptr + n, item.len - n);
+		if (rest.len && rest.ptr[0] != ';' && rest.ptr[0] != ' ')
+			continue;
+		const char *q = rest.len ? memmem(rest.ptr, rest.len, "q=", 2) : NULL;
+		if (!q)
+			return true;
+		for (q += 2; q < rest.ptr + rest.len; q++) /* zero in any spelling has no other digit */
+			if (*q >= '1' && *q <= '9')
+				return true;
+		return false;
+	}
+	return false;
+}
+
+static bool takes_gzip(const struct httpd_request *rq)
+{
+	return accepts(httpd_header(rq, MHD_HTTP_HEADER_ACCEPT_ENCODING), "gzip");
+}
+
+/* ---- assets ---- */
+
+void httpd_asset_init(struct httpd_asset *a, const char *type, struct view body, bool immutable)
+{
+	*a = (struct httpd_asset){ .type = type, .body = body, .immutable = immutable };
+	snprintf(a->etag, sizeof a->etag, "\"%016llx\"", (unsigned long long)hash_view(body));
+	char *gz;
+	size_t n;
+	if (body.len >= GZIP_LEAST && httpd_gzip_bytes(body, 9, &gz, &n))
+		a->gzip = view_make(gz, n);
+}
+
+void httpd_asset_release(struct httpd_asset *a)
+{
+	free((char *)(uintptr_t)a->gzip.ptr);
+	a->gzip = view_make(NULL, 0);
+}
+
+/* If-None-Match is a list, "*", and its tags may be weak ("W/"). */
+static bool etag_known(struct view sent, const char *etag)
+{
+	return view_eqs(sent, "*") || (sent.len && memmem(sent.ptr, sent.len, etag, strlen(etag)));
+}
+
+void httpd_send_asset(struct httpd_request *rq, const struct httpd_asset *a)
+{
+	httpd_set_header(rq, MHD_HTTP_HEADER_ETAG, "%s", a->etag);
+	httpd_set_header(rq, MHD_HTTP_HEADER_CACHE_CONTROL, a->immutable ? "public, max-age=31536000, immutable" :
+			 "no-cache");
+	rq->type = a->type;
+	rq->no_compress = true;
+	if (etag_known(httpd_header(rq, MHD_HTTP_HEADER_IF_NONE_MATCH), a->etag)) {
+		rq->status = MHD_HTTP_NOT_MODIFIED;
+		rq->bodyless = true;
+		return;
+	}
+	struct view body = a->body;
+	if (a->gzip.ptr) {
+		httpd_set_header(rq, MHD_HTTP_HEADER_VARY, "Accept-Encoding");
+		if (takes_gzip(rq)) {
+			httpd_set_header(rq, MHD_HTTP_HEADER_CONTENT_ENCODING, "gzip");
+			body = a->gzip;
+		}
+	}
+	rq->response = MHD_create_response_from_buffer(body.len, (void *)(uintptr_t)body.ptr, MHD_RESPMEM_PERSISTENT);
+}
+
+/* ---- the response itself ---- */
+
+static void compress_body(struct httpd_request *rq)
+{
+	if (rq->no_compress || rq->out.len < GZIP_LEAST)
+		return;
+	httpd_set_header(rq, MHD_HTTP_HEADER_VARY, "Accept-Encoding");
+	char *gz;
+	size_t n;
+	/* Level 1: what goes over loopback or a LAN once should not wait for a better ratio. */
+	if (!takes_gzip(rq) || !httpd_gzip_bytes(buf_view(&rq->out), 1, &gz, &n))
+		return;
+	buf_free(&rq->out);
+	rq->out = (struct buf){ .ptr = gz, .len = n, .cap = n };
+	httpd_set_header(rq, MHD_HTTP_HEADER_CONTENT_ENCODING, "gzip");
+}
+
+static void add_cors(struct httpd_request *rq)
+{
+	struct httpd *h = rq->httpd;
+	if (!h->cors)
+		return;
+	struct view origin = httpd_header(rq, MHD_HTTP_HEADER_ORIGIN);
+	if (!h->cors_any)
+		httpd_set_header(rq, MHD_HTTP_HEADER_VARY, "Origin");
+	if (!origin.len || (!h->cors_any && regex_match(h->cors, origin, NULL) != 1))
+		return;
+	httpd_set_header(rq, "Access-Control-Allow-Origin", "%.*s", h->cors_any ? 1 : (int)origin.len,
+			 h->cors_any ? "*" : origin.ptr);
+	httpd_set_header(rq, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
+	httpd_set_header(rq, "Access-Control-Allow-Headers", "Accept, Authorization, Content-Type, Origin");
+	httpd_set_header(rq, "Access-Control-Expose-Headers", "Date");
+}
+
+static void add_standing_headers(struct httpd_request *rq)
+{
+	bool page = rq->route && (rq->route->flags & HTTPD_PAGE);
+	if (rq->status != MHD_HTTP_NO_CONTENT)
+		httpd_set_header(rq, MHD_HTTP_HEADER_CONTENT_TYPE, "%s", rq->type);
+	httpd_set_header(rq, "X-Content-Type-Options", "nosniff");
+	httpd_set_header(rq, "Content-Security-Policy", "%s", page ? PAGE_POLICY : OTHER_POLICY);
+	httpd_set_header(rq, "Cross-Origin-Resource-Policy", "same-origin");
+	httpd_set_header(rq, "Referrer-Policy", "same-origin");
+	if (page) {
+		httpd_set_header(rq, "X-Frame-Options", "DENY");
+		httpd_set_header(rq, "Cross-Origin-Opener-Policy", "same-origin");
+	}
+}
+
+void httpd_response_build(struct httpd_request *rq)
+{
+	if (rq->out.overflow)
+		httpd_text(rq, MHD_HTTP_UNPROCESSABLE_CONTENT, "the answer is larger than %zu bytes; ask for less",
+			   rq->out.max ? rq->out.max : BUF_DEFAULT_MAX);
+	if (!rq->response && !rq->bodyless)
+		compress_body(rq);
+	add_cors(rq);
+	add_standing_headers(rq);
+	if (!rq->response) {
+		size_t n;
+		char *body = buf_take(&rq->out, &n);
+		rq->response = MHD_create_response_from_buffer(n, body, MHD_RESPMEM_MUST_FREE);
+	}
+	for (size_t i = 0; rq->response && i < rq->headers.n; i++)
+		MHD_add_response_header(rq->response, rq->headers.v[i].name, rq->headers.v[i].value);
+}

@@ -1,0 +1,1 @@
+# lib/kube: see docs/ARCHITECTURE.md

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Flame graphs of stacks made by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "base/num.h"
+#include "model/flame.h"
+
+/* A location per call: "main" one line; "main>inlined" two, the inlined one innermost; "0x10" none. */
+static uint32_t location(struct symbols *s, const char *text, int64_t line)
+{
+	struct sym_mapping m = { .size = 0x1000, .offset = 0x400, .file = symbols_string(s, VIEW("/usr/bin/demo")) };
+	struct sym_location l = { .mapping = symbols_mapping(s, &m) + 1 };
+	struct sym_line lines[4];
+	if (text[0] == '0') {
+		l.address = strtoull(text, NULL, 16);
+		return symbols_location(s, &l, NULL);
+	}
+	const char *names[4];
+	size_t n = 0;
+	char tmp[64];
+	snprintf(tmp, sizeof tmp, "%s", text);
+	for (char *save, *t = strtok_r(tmp, ">", &save); t; t = strtok_r(NULL, ">", &save))
+		names[n++] = t;
+	for (size_t i = 0; i < n; i++) { /* lines[0] is the innermost: the last one named */
+		struct sym_function f = { .name = symbols_string(s, view_of(names[n - 1 - i])),
+					  .filename = symbols_string(s, VIEW("demo.c")), .start_line = 1 };
+		lines[i] = (struct sym_line){ symbols_function(s, &f) + 1, line, 0 };
+	}
+	l.address = (uint64_t)line;
+	l.n_lines = (uint32_t)n;
+	return symbols_location(s, &l, lines);
+}
+
+/* "main;work@7" is a stack, root first, with a line number. */
+static uint32_t column(struct symbols *s, const char *stack)
+{
+	uint32_t locations[16];
+	size_t n = 0;
+	char tmp[128];
+	snprintf(tmp, sizeof tmp, "%s", stack);
+	for (char *save, *t = strtok_r(tmp, ";", &save); t; t = strtok_r(NULL, ";", &save)) {
+		char *at = strchr(t, '@');
+		int64_t line = 1;
+		if (at)
+			assert_true(num_parse_i64(view_of(at + 1), &line));
+		if (at)
+			*at = 0;
+		locations[n++] = location(s, t, line);
+	}
+	for (size_t i = 0; i < n / 2; i++) {
+		uint32_t x = locations[i];
+		locations[i] = locations[n - 1 - i];
+		locations[n - 1 - i] = x;
+	}
+	return symbols_column(s, symbols_stack(s, locations, n), 0);
+}
+
+struct sample {
+	const char *stack;
+	int64_t value;
+};
+
+static struct stackvec *vector(struct symbols *s, const struct sample *samples, size_t n)
+{
+	struct stackacc *a = stackacc_new(s);
+	struct err e = { 0 };
+	for (size_t i = 0; i < n; i++)
+		stackacc_add(a, column(s, samples[i].stack), samples[i].value);
+	struct stackvec *v = stackacc_finish(a, &e);
+	assert_non_null(v);
+	stackacc_free(a);
+	return v;
+}
+
+/* One line per node, indented by its depth: name total self. */
+static char *picture(const struct flame *f)
+{
+	struct buf b = { 0 };
+	for (size_t i = 0; i < f->n_nodes; i++) {
+		const struct flame_node *n = &f->nodes[i];
+		const struct flame_frame *frame = &f->frames[n->frame];
+		if (f->is_float)
+			buf_printf(&b, "%*s%.*s %g %g", (int)n->depth, "", VIEW_ARG(frame->name), n->total.d, n->self.d);
+		else
+			buf_printf(&b, "%*s%.*s %lld %lld", (int)n->depth, "", VIEW_ARG(frame->name), (long long)n->total.i,
+				   (long long)n->self.i);
+		if (f->has_base)
+			buf_printf(&b, " | %lld %lld", (long long)n->base_total.i, (long long)n->base_self.i);
+		buf_putc(&b, '\n');
+	}
+	return buf_take(&b, NULL);
+}
+
+static void check(struct stackvec *v, struct stackvec *base, double min_share, const char *want)
+{
+	struct flame f;
+	struct err e = { 0 };
+	assert_int_equal(flame_fold(&f, v, base, min_share, &e), 0);
+	char *got = picture(&f);
+	assert_string_equal(got, want);
+	free(got);
+	flame_release(&f);
+}
+
+static void test_fold(void **state)
+{
+	struct symbols *s = symbols_new();
+	const struct sample samples[] = {
+		{ "main;work@3;sort", 5 }, { "main;work@4", 2 }, { "main;idle", 1 }, { "main;work@9;sort", 10 },
+		{ "main;rec;rec;rec", 4 }, { "main;outer>inner", 3 }, { "0x10;0x20", 6 }, { "main;zero", 0 },
+	};
+	struct stackvec *v = vector(s, samples, ARRAY_LEN(samples));
+	check(v, NULL, 0,
+	      "total 31 0\n"
+	      " demo+0x410 6 0\n"
+	      "  demo+0x420 6 6\n"
+	      " main 25 0\n"
+	      "  idle 1 1\n"
+	      "  outer 3 0\n"
+	      "   inner 3 3\n"
+	      "  rec 4 0\n"
+	      "   rec 4 0\n"
+	      "    rec 4 4\n"
+	      "  work 17 2\n"
+	      "   sort 15 15\n");
+	check(v, NULL, 0.15,
+	      "total 31 0\n"
+	      " demo+0x410 6 0\n"
+	      "  demo+0x420 6 6\n"
+	      " main 25 0\n"
+	      "  (other) 8 8\n"
+	      "  work 17 2\n"
+	      "   sort 15 15\n");
+	stackvec_unref(v);
+	symbols_unref(s);
+	(void)state;
+}
+
+static void test_lines(void **state)
+{
+	struct symbols *s = symbols_new();
+	const struct sample samples[] = { { "main;work@3;sort@8", 5 }, { "main;work@4;sort@8", 2 } };
+	struct stackvec *v = vector(s, samples, ARRAY_LEN(samples));
+	struct flame f;
+	struct err e = { 0 };
+	assert_int_equal(flame_fold(&f, v, NULL, 0, &e), 0);
+	assert_int_equal(f.n_nodes, 4);
+	assert_int_equal(f.nodes[2].line, 0); /* work: two lines */
+	assert_int_equal(f.nodes[3].line, 8);
+	assert_true(view_eqs(f.frames[f.nodes[3].frame].binary, "demo"));
+	assert_true(view_eqs(f.frames[f.nodes[3].frame].file, "demo.c"));
+	flame_release(&f);
+	stackvec_unref(v);
+	symbols_unref(s);
+	(void)state;
+}
+
+static void test_diff(void **state)
+{
+	struct symbols *s = symbols_new();
+	const struct sample now[] = { { "main;new", 5 }, { "main;same", 2 } };
+	const struct sample then[] = { { "main;old", 3 }, { "main;same", 2 } };
+	struct stackvec *v = vector(s, now, ARRAY_LEN(now)), *base = vector(s, then, ARRAY_LEN(then));
+	check(v, base, 0,
+	      "total 7 0 | 5 0\n"
+	      " main 7 0 | 5 0\n"
+	      "  new 5 5 | 0 0\n"
+	      "  old 0 0 | 3 3\n"
+	      "  same 2 2 | 2 2\n");
+	struct stackvec *half = stackvec_scale(v, 0.5);
+	check(half, NULL, 0,
+	      "total 3.5 0\n"
+	      " main 3.5 0\n"
+	      "  new 2.5 2.5\n"
+	      "  same 1 1\n");
+	stackvec_unref(half);
+	stackvec_unref(v);
+	stackvec_unref(base);
+	symbols_unref(s);
+	(void)state;
+}
+
+/* A dictionary that others fill too, one deep stack, empty profiles, and totals that do not fit. */
+static void test_edges(void **state)
+{
+	struct symbols *s = symbols_new();
+	struct stackvec *none = stackvec_empty(s);
+	check(none, NULL, 0, "total 0 0\n");
+	for (int i = 0; i < 5000; i++) {
+		char other[32];
+		snprintf(other, sizeof other, "f%d;g%d", i, i);
+		column(s, other);
+	}
+	uint32_t deep[3000];
+	for (size_t i = 0; i < ARRAY_LEN(deep); i++)
+		deep[i] = location(s, "down", (int64_t)i);
+	uint32_t c = symbols_column(s, symbols_stack(s, deep, ARRAY_LEN(deep)), 0);
+	struct stackacc *a = stackacc_new(s);
+	struct err e = { 0 };
+	stackacc_add(a, c, 1);
+	struct stackvec *v = stackacc_finish(a, &e);
+	struct flame f;
+	assert_int_equal(flame_fold(&f, v, NULL, 0, &e), 0);
+	assert_int_equal(f.n_nodes, ARRAY_LEN(deep) + 1);
+	assert_int_equal(f.nodes[ARRAY_LEN(deep)].self.i, 1);
+	flame_release(&f);
+	const struct sample large[] = { { "a", INT64_MAX }, { "b", 1 } };
+	struct stackvec *over = vector(s, large, 2);
+	assert_int_equal(flame_fold(&f, over, NULL, 0, &e), -ERR_EXECUTION);
+	stackvec_unref(over);
+	stackvec_unref(v);
+	stackvec_unref(none);
+	stackacc_free(a);
+	symbols_unref(s);
+	(void)state;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_fold), cmocka_unit_test(test_lines), cmocka_unit_test(test_diff),
+		cmocka_unit_test(test_edges),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

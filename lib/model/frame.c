@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/frame.h"
+
+struct view frame_binary(const struct symbols *s, const struct sym_location *l)
+{
+	if (!l->mapping)
+		return VIEW("");
+	struct view file = symbols_get_string(s, symbols_get_mapping(s, l->mapping - 1)->file);
+	const char *slash = file.len ? memrchr(file.ptr, '/', file.len) : NULL;
+	if (slash && slash + 1 < file.ptr + file.len)
+		return view_make(slash + 1, file.len - (size_t)(slash + 1 - file.ptr));
+	return file;
+}
+
+void frame_address_name(const struct symbols *s, const struct sym_location *l, struct buf *out)
+{
+	struct view binary = frame_binary(s, l);
+	uint64_t offset = l->mapping ? symbols_get_mapping(s, l->mapping - 1)->offset : 0;
+	buf_putv(out, binary);
+	buf_printf(out, "%s0x%llx", binary.len ? "+" : "", (unsigned long long)(l->address + offset));
+}
+
+const struct sym_function *frame_function(const struct symbols *s, const struct sym_location *l, uint32_t i)
+{
+	if (i >= l->n_lines)
+		return NULL;
+	uint32_t f = symbols_get_line(s, l, i)->function;
+	return f ? symbols_get_function(s, f - 1) : NULL;
+}
+
+struct view frame_name(const struct symbols *s, const struct sym_location *l, uint32_t i, struct buf *tmp)
+{
+	const struct sym_function *f = frame_function(s, l, i);
+	struct view name = f ? symbols_get_string(s, f->name) : VIEW("");
+	if (name.len)
+		return name;
+	buf_reset(tmp);
+	frame_address_name(s, l, tmp);
+	return buf_view(tmp);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Profile types: what a series of profiles measures. A type is spelt as a metric name of five or six parts,
+ * NAME:SAMPLE_TYPE:SAMPLE_UNIT:PERIOD_TYPE:PERIOD_UNIT[:delta], and is kept apart from __name__, so that a recorded
+ * or renamed profile still knows what it is. */
+#ifndef PYRRHA_MODEL_PTYPE_H
+#define PYRRHA_MODEL_PTYPE_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+
+/* The kind belongs to the sample type, not to the file: Go's heap profile mixes two. Values are in the format. */
+enum profile_kind {
+	PROFILE_DELTA = 1,      /* stored: what the scrape measured; over time: sum */
+	PROFILE_CUMULATIVE = 2, /* stored: the increase since the previous scrape; over time: sum */
+	PROFILE_GAUGE = 3       /* stored: the snapshot; over time: mean */
+};
+
+struct ptype {
+	struct view name, sample_type, sample_unit, period_type, period_unit; /* borrowed */
+	bool delta;             /* ends in :delta */
+	enum profile_kind kind;
+};
+
+/* The six-part name. */
+void ptype_format(const struct ptype *t, struct buf *out);
+/* The parts of a name (kind by ptype_default_kind); false if it has neither five parts nor six with "delta". */
+bool ptype_parse(struct view name, struct ptype *ret);
+bool ptype_eq(const struct ptype *a, const struct ptype *b);
+/* PROFQL.md "Series and names": by NAME and sample type; has_duration decides what is unknown. */
+enum profile_kind ptype_default_kind(struct view name, struct view sample_type, struct view sample_unit,
+				     bool has_duration);
+const char *profile_kind_text(enum profile_kind k);
+
+/* The aliases of PROFQL.md: "cpu" -> "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta". An empty view if the name
+ * is no alias. */
+struct view ptype_alias(struct view name);
+/* All of them in table order: alias, name, and the plain name people see ("Process CPU Nanoseconds"). */
+struct ptype_row {
+	const char *alias, *name, *title, *help;
+};
+const struct ptype_row *ptype_table(size_t *ret_n);
+/* The plain name of a type, e.g. "Memory In-Use Bytes"; formats one from the parts for a type not in the table. */
+void ptype_title(const struct ptype *t, struct buf *out);
+
+/* A unit as pprof spells it ("nanoseconds", "ns", "bytes", "count", "kb"): base unit and the factor to it
+ * ("seconds" and 1e-9). False, and factor 1, for a unit that is its own base. */
+struct unit_info {
+	const char *base; /* "seconds", "bytes", "" = a unit of its own */
+	double factor;    /* one of this unit in base units */
+};
+bool unit_lookup(struct view unit, struct unit_info *ret);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Relabelling: Prometheus's rules on a label set. Pure; a compiled set of rules may be used by several threads. */
+#ifndef PYRRHA_MODEL_RELABEL_H
+#define PYRRHA_MODEL_RELABEL_H
+
+#include "base/regex.h"
+#include "model/labels.h"
+
+enum relabel_action {
+	RELABEL_REPLACE, RELABEL_KEEP, RELABEL_DROP, RELABEL_KEEPEQUAL, RELABEL_DROPEQUAL, RELABEL_HASHMOD,
+	RELABEL_LABELMAP, RELABEL_LABELDROP, RELABEL_LABELKEEP, RELABEL_LOWERCASE, RELABEL_UPPERCASE
+};
+/* The words of enum relabel_action in its order, for configuration: "replace|keep|...". */
+#define RELABEL_ACTION_WORDS "replace|keep|drop|keepequal|dropequal|hashmod|labelmap|labeldrop|labelkeep|lowercase|uppercase"
+
+struct relabel_rule {
+	enum relabel_action action;
+	const char *const *source_labels;
+	size_t n_source_labels;
+	const char *separator, *target_label, *replacement; /* NULL = ";", none, "$1" */
+	const char *regex;                                  /* NULL = "(.*)" */
+	uint64_t modulus;
+	struct regex *re; /* compiled by relabel_rule_init; owned reference */
+};
+
+/* Checks the rule as Prometheus does and compiles its expression; strings are borrowed. */
+int relabel_rule_init(struct relabel_rule *r, struct err *e) MUST_USE;
+void relabel_rule_release(struct relabel_rule *r);
+
+/* Applies the rules in order. 1: kept, b holds the result (new strings lie in the arena); 0: dropped; negative: an
+ * expression hit its match limit, or the arena its cap. */
+int relabel_apply(const struct relabel_rule *rules, size_t n, struct labels_builder *b, struct arena *a, struct err *e)
+	MUST_USE;
+
+/* MD5 of some bytes (hashmod, and nothing that needs to be secure). */
+void md5_sum(const void *p, size_t n, uint8_t out[16]);
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "model/relabel.h"
+
+/* "a=1,b=2" */
+static void parse(struct labels_builder *b, char *text)
+{
+	labels_builder_init(b, (struct labels){ 0 });
+	for (char *at = text; *at;) {
+		char *end = at + strcspn(at, ","), *eq = strchr(at, '=');
+		labels_builder_set(b, view_make(at, (size_t)(eq - at)), view_make(eq + 1, (size_t)(end - eq - 1)));
+		at = *end ? end + 1 : end;
+	}
+}
+
+static void format(struct labels l, struct buf *out)
+{
+	for (size_t i = 0; i < l.n; i++)
+		buf_printf(out, "%s%.*s=%.*s", i ? "," : "", VIEW_ARG(l.v[i].name), VIEW_ARG(l.v[i].value));
+}
+
+static const char *const a[] = { "a" };
+static const char *const ab[] = { "a", "b" };
+
+#define SRC(x) .source_labels = x, .n_source_labels = ARRAY_LEN(x)
+
+static const struct {
+	struct relabel_rule rule;
+	const char *in, *out; /* out NULL: dropped */
+} cases[] = {
+	{ { SRC(a), .target_label = "d", .regex = "f(.*)", .replacement = "ch${1}-ch${1}" }, "a=foo,b=bar", "a=foo,b=bar,d=choo-choo" },
+	{ { SRC(ab), .target_label = "a", .regex = "f(.*);(.*)r", .replacement = "b${1}${2}m" }, "a=foo,b=bar", "a=boobam,b=bar" },
+	{ { SRC(a), .target_label = "d", .regex = "x.*" }, "a=foo", "a=foo" },
+	{ { SRC(a), .target_label = "d", .regex = "fo" }, "a=foo", "a=foo" }, /* anchored */
+	{ { SRC(a), .target_label = "a", .replacement = "" }, "a=foo,b=1", "b=1" },
+	{ { SRC(a), .target_label = "x", .replacement = "$1x" }, "a=foo", "a=foo" }, /* group "1x" is empty */
+	{ { .target_label = "x", .replacement = "set" }, "a=foo", "a=foo,x=set" },
+	{ { SRC(a), .target_label = "__${1}", .regex = "(.*)", .replacement = "v" }, "a=foo", "__foo=v,a=foo" },
+	{ { SRC(a), .target_label = "${2}", .regex = "(f)(x?)oo", .replacement = "v" }, "a=foo", "a=foo" }, /* no name: skipped */
+	{ { .action = RELABEL_KEEP, SRC(a), .regex = "f.*" }, "a=foo", "a=foo" },
+	{ { .action = RELABEL_KEEP, SRC(a), .regex = "x.*" }, "a=foo", NULL },
+	{ { .action = RELABEL_DROP, SRC(a), .regex = "f|foo" }, "a=foo", NULL },
+	{ { .action = RELABEL_DROP, SRC(a), .regex = "f|fo" }, "a=foo", "a=foo" },
+	{ { .action = RELABEL_DROP, SRC(a), .regex = "" }, "b=1", NULL }, /* absent is "" */
+	{ { .action = RELABEL_KEEPEQUAL, SRC(a), .target_label = "b" }, "a=x,b=x", "a=x,b=x" },
+	{ { .action = RELABEL_KEEPEQUAL, SRC(a), .target_label = "b" }, "a=x,b=y", NULL },
+	{ { .action = RELABEL_DROPEQUAL, SRC(a), .target_label = "b" }, "a=x,b=x", NULL },
+	{ { .action = RELABEL_DROPEQUAL, SRC(a), .target_label = "b" }, "a=x,b=y", "a=x,b=y" },
+	{ { .action = RELABEL_LABELMAP, .regex = "(b.*)", .replacement = "bar_${1}" }, "a=foo,b1=bar,b2=baz",
+	  "a=foo,b1=bar,b2=baz,bar_b1=bar,bar_b2=baz" },
+	{ { .action = RELABEL_LABELMAP, .regex = "a(.*)" }, "a=foo,ab=bar", "a=foo,ab=bar,b=bar" },
+	{ { .action = RELABEL_LABELDROP, .regex = "(b.*)" }, "a=foo,b1=bar,b2=baz", "a=foo" },
+	{ { .action = RELABEL_LABELKEEP, .regex = "(b.*)" }, "a=foo,b1=bar,b2=baz", "b1=bar,b2=baz" },
+	{ { .action = RELABEL_LOWERCASE, SRC(a), .target_label = "b" }, "a=FoO\xc3\x84", "a=FoO\xc3\x84,b=foo\xc3\xa4" },
+	{ { .action = RELABEL_UPPERCASE, SRC(ab), .target_label = "c" }, "a=foo,b=x", "a=foo,b=x,c=FOO;X" },
+	/* MD5 of "bar" is 37b51d194a7513e45b56f6524f2d51f2; 0x5b56f6524f2d51f2 mod 1000. */
+	{ { .action = RELABEL_HASHMOD, SRC(a), .target_label = "d", .modulus = 1000 }, "a=bar", "a=bar,d=922" },
+};
+
+static void every_action(void **state)
+{
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct relabel_rule r = cases[i].rule;
+		struct labels_builder b;
+		struct arena arena;
+		struct err e = { 0 };
+		struct buf got = { 0 };
+		char *in = strdup(cases[i].in);
+		arena_init(&arena, 0);
+		parse(&b, in);
+		if (relabel_rule_init(&r, &e))
+			fail_msg("case %zu: %s", i, e.msg);
+		int rc = relabel_apply(&r, 1, &b, &arena, &e);
+		assert_true(rc >= 0);
+		assert_int_equal(rc, cases[i].out != NULL);
+		if (rc) {
+			format(labels_builder_finish(&b), &got);
+			if (strcmp(got.ptr, cases[i].out) != 0)
+				fail_msg("case %zu: %s, not %s", i, got.ptr, cases[i].out);
+		}
+		relabel_rule_release(&r);
+		labels_builder_free(&b);
+		arena_free(&arena);
+		buf_free(&got);
+		free(in);
+	}
+}
+
+static void rules_that_make_no_sense(void **state)
+{
+	static const struct {
+		struct relabel_rule rule;
+		const char *says;
+	} bad[] = {
+		{ { SRC(a) }, "replace needs a target_label" },
+		{ { .action = RELABEL_HASHMOD, SRC(a), .target_label = "x" }, "modulus" },
+		{ { .action = RELABEL_LABELDROP, SRC(a), .regex = "x" }, "does not take source_labels" },
+		{ { .action = RELABEL_LABELKEEP, .target_label = "x" }, "does not take target_label" },
+		{ { .action = RELABEL_KEEPEQUAL, SRC(a), .target_label = "x", .regex = "y" }, "does not take regex" },
+		{ { .action = RELABEL_LOWERCASE, SRC(a), .target_label = "x", .replacement = "y" }, "does not take replacement" },
+		{ { SRC(a), .target_label = "x", .regex = "(" }, "regex" },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct relabel_rule r = bad[i].rule;
+		struct err e = { 0 };
+		if (relabel_rule_init(&r, &e) == 0)
+			fail_msg("case %zu is accepted", i);
+		if (!strstr(e.msg, bad[i].says))
+			fail_msg("case %zu: \"%s\", not \"%s\"", i, e.msg, bad[i].says);
+	}
+}
+
+static void an_arena_that_is_full(void **state)
+{
+	struct relabel_rule r = { .target_label = "x", .replacement = "0123456789012345678901234567890123456789" };
+	struct labels_builder b;
+	struct arena arena;
+	struct err e = { 0 };
+	arena_init(&arena, 16);
+	labels_builder_init(&b, (struct labels){ 0 });
+	assert_int_equal(relabel_rule_init(&r, &e), 0);
+	assert_int_equal(relabel_apply(&r, 1, &b, &arena, &e), -ERR_LIMIT);
+	relabel_rule_release(&r);
+	labels_builder_free(&b);
+	arena_free(&arena);
+}
+
+static void known_sums(void **state)
+{
+	static const struct {
+		const char *text, *sum;
+	} known[] = { /* RFC 1321, A.5 */
+		{ "", "d41d8cd98f00b204e9800998ecf8427e" },
+		{ "a", "0cc175b9c0f1b6a831c399e269772661" },
+		{ "message digest", "f96b697d7cb7938d525a2f31aaf161d0" },
+		{ "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", "d174ab98d277d9f5a5611c2c9f419d9f" },
+		{ "12345678901234567890123456789012345678901234567890123456789012345678901234567890",
+		  "57edf4a22be3c955ac49da2e2107b67a" },
+		{ "1234567890123456789012345678901234567890123456789012345", "c9ccf168914a1bcfc3229f1948e67da0" },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+		uint8_t sum[16];
+		char hex[33];
+		md5_sum(known[i].text, strlen(known[i].text), sum);
+		for (size_t k = 0; k < 16; k++)
+			snprintf(hex + 2 * k, 3, "%02x", sum[k]);
+		assert_string_equal(hex, known[i].sum);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_action),
+		cmocka_unit_test(rules_that_make_no_sense),
+		cmocka_unit_test(an_arena_that_is_full),
+		cmocka_unit_test(known_sums),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

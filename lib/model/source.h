@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The seam out of storage: what the query engine reads. A view is a consistent, reference-counted state; it does
+ * not change while it is held. All calls on a view are thread-safe. Times are milliseconds; ranges are (after, until]. */
+#ifndef PYRRHA_MODEL_SOURCE_H
+#define PYRRHA_MODEL_SOURCE_H
+
+#include <stdatomic.h>
+
+#include "base/err.h"
+#include "base/thread.h"
+#include "model/labels.h"
+#include "model/matcher.h"
+#include "model/ptype.h"
+#include "model/stackvec.h"
+#include "model/value.h"
+
+/* What a query may cost; checked by the source while it works. */
+struct source_limits {
+	int64_t deadline_mono_ns;    /* 0 = none */
+	const atomic_bool *canceled; /* NULL = cannot be */
+	uint64_t max_samples;        /* values read, 0 = unlimited */
+	atomic_uint_fast64_t *samples_read; /* counts up; may be NULL */
+	atomic_uint_fast64_t *bytes_read;   /* may be NULL */
+	struct pool *pool;           /* to fan out over; NULL = the caller's thread only */
+};
+
+struct source_series {
+	struct labels labels;        /* with __name__; borrowed from the view */
+	const struct ptype *type;    /* NULL: floats */
+	uint64_t ref;                /* names it in the calls below, within this view */
+};
+
+/* One profile without its stacks. */
+struct source_profile {
+	int64_t t_ms;
+	int64_t duration_ns;
+	int64_t cover_ms;            /* it covers (t - cover, t] */
+	int64_t interval_ms;         /* the next is due by t + interval */
+	double weight;               /* interval / seconds asked; 1 = full duty */
+	int64_t period;
+	int64_t total;               /* sum of its values, native unit */
+	bool stale;                  /* a marker: the series ended here, no profile */
+};
+
+/* Whole profiles of one series that add up into one output. */
+struct source_part {
+	uint64_t ref;
+	int64_t after_ms, until_ms;  /* those stamped in (after, until] */
+	double scale;                /* 1 keeps integers exact */
+	uint32_t group;              /* index of the output */
+};
+
+/* Which stacks count. Filled by the engine, evaluated by the source once per distinct frame or stack. */
+struct source_frame_filter {
+	/* Whether one frame (line `line` of the location; inlined ones count; line = n_lines of a location without
+	 * lines means the bare location) satisfies the matcher. */
+	bool (*frame)(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line);
+	const void *arg;
+	bool leaf_only;              /* self instead of total: only the innermost frame of the leaf counts */
+};
+
+struct source_view;
+
+struct source_ops {
+	void (*release)(struct source_view *v);
+	/* Series with data in (mint - lookback of the caller, maxt] that satisfy all matchers, sorted by labels.
+	 * The array is malloc'd, the caller frees it. */
+	int (*select)(struct source_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
+		      const struct source_limits *lim, struct source_series **ret, size_t *ret_n, struct err *e);
+	/* Samples of a float series in (after, until], stale markers included. malloc'd. */
+	int (*floats)(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms,
+		      const struct source_limits *lim, struct point **ret, size_t *ret_n, struct err *e);
+	/* Profiles of a series stamped in (after, until], without stacks, in order of time. malloc'd. */
+	int (*profiles)(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms,
+			const struct source_limits *lim, struct source_profile **ret, size_t *ret_n, struct err *e);
+	/* Sums of whole profiles: ret[group] for each of n_groups (an empty vector if nothing fell into it). Vectors of
+	 * one call may be over different symbols. Each owned by the caller. */
+	int (*merge)(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
+		     const struct source_limits *lim, struct stackvec **ret, struct err *e);
+	/* As merge, but only the sum of the values of stacks that satisfy the filter: ret[group]. exact[group] (may be
+	 * NULL) gets the integer sum where all scales of the group are 1. */
+	int (*sums)(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
+		    const struct source_frame_filter *f, const struct source_limits *lim, double *ret, int64_t *exact,
+		    struct err *e);
+	/* Label names, or the values of one label, of series that satisfy the matchers (n may be 0), sorted, unique;
+	 * the array and its strings are one malloc'd block. */
+	int (*label_names)(struct source_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
+			   const struct source_limits *lim, struct view **ret, size_t *ret_n, struct err *e);
+	int (*label_values)(struct source_view *v, struct view name, const struct matcher *m, size_t n, int64_t after_ms,
+			    int64_t until_ms, const struct source_limits *lim, struct view **ret, size_t *ret_n,
+			    struct err *e);
+};
+
+/* Head of every implementation's view. */
+struct source_view {
+	const struct source_ops *ops;
+};
+
+struct source {
+	/* A view of everything that is durable now. Release it soon: it holds back what was dropped. */
+	int (*open)(struct source *s, struct source_view **ret, struct err *e);
+};
+
+#endif

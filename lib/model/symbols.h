@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Symbols: a growing dictionary of strings, mappings, functions, locations, stacks and sample label sets, each
+ * thing once, under a dense id. A storage partition has one, a query has one, the codec's encoder reads one.
+ *
+ * Identity is google/pprof's merge key:
+ *	function = (start_line, name, system_name, filename)
+ *	mapping  = (size rounded up to 4 KiB, offset, build id, or else file name)
+ *	location = (mapping, address - mapping.start, all lines with columns, is_folded); without a mapping the address
+ *
+ * Stacks are a tree of parent pointers, the root's side first: node 0 is the empty stack; a node is (parent,
+ * location); parent ids are smaller than their children's, so that folding is one pass over the array from its
+ * end. A stack id names a node with a value of its own (its leaf). A column is a (stack, label set) pair: what a
+ * sample of a profile is keyed by.
+ *
+ * Threads: one writer (the caller's lock); readers on other threads may read any entry whose id is below a count
+ * that was published to them after it was written: entries never move (chunked arrays) and never change. */
+#ifndef PYRRHA_MODEL_SYMBOLS_H
+#define PYRRHA_MODEL_SYMBOLS_H
+
+#include "base/err.h"
+#include "model/profile.h"
+
+struct symbols;
+
+struct sym_mapping {
+	uint64_t start;  /* of the first one seen, so that an export has addresses; not part of the identity */
+	uint64_t size, offset;
+	uint32_t file, build_id; /* string ids */
+	uint8_t has;     /* SYM_HAS_* */
+};
+enum { SYM_HAS_FUNCTIONS = 1, SYM_HAS_FILENAMES = 2, SYM_HAS_LINE_NUMBERS = 4, SYM_HAS_INLINE_FRAMES = 8 };
+
+struct sym_function {
+	uint32_t name, system_name, filename; /* string ids */
+	int64_t start_line;
+};
+
+struct sym_line {
+	uint32_t function; /* id + 1, 0 = none */
+	int64_t line, column;
+};
+
+struct sym_location {
+	uint64_t address; /* relative to the mapping's start; without a mapping as it was */
+	uint32_t mapping; /* id + 1, 0 = none */
+	uint32_t first_line, n_lines;
+	bool is_folded;
+};
+
+struct sym_node {
+	uint32_t parent;   /* node id, smaller than this one's */
+	uint32_t location; /* location id; of node 0 nothing */
+};
+
+/* A sample label; label sets are sorted by key, then value. */
+struct sym_label {
+	uint32_t key; /* string ids */
+	uint32_t str;
+	uint32_t unit;
+	bool is_num;
+	int64_t num;
+};
+
+struct sym_column {
+	uint32_t stack;
+	uint32_t label_set; /* 0 = none */
+};
+
+struct symbols *symbols_new(void);
+struct symbols *symbols_ref(struct symbols *s);
+void symbols_unref(struct symbols *s);
+/* Bytes of memory held. */
+size_t symbols_bytes(const struct symbols *s);
+
+/* Interning: the id of the thing, new or not. Ids are dense from 0 in order of arrival; string 0 is "", stack 0 is
+ * the empty stack, label set 0 the empty set, column 0 is (0, 0).
+ * A table holds at most 2^32-2 entries (asserted): who feeds one without end keeps a budget of its own. */
+uint32_t symbols_string(struct symbols *s, struct view v);
+uint32_t symbols_mapping(struct symbols *s, const struct sym_mapping *m);
+uint32_t symbols_function(struct symbols *s, const struct sym_function *f);
+uint32_t symbols_location(struct symbols *s, const struct sym_location *l, const struct sym_line *lines);
+/* locations[0] is the leaf, as in a profile. */
+uint32_t symbols_stack(struct symbols *s, const uint32_t *locations, size_t n);
+/* The same in two steps, for who stores nodes: the child of a node, and the stack whose leaf a node is. */
+uint32_t symbols_node(struct symbols *s, uint32_t parent, uint32_t location);
+uint32_t symbols_stack_at(struct symbols *s, uint32_t node);
+uint32_t symbols_label_set(struct symbols *s, const struct sym_label *labels, size_t n);
+uint32_t symbols_column(struct symbols *s, uint32_t stack, uint32_t label_set);
+
+/* Look-ups that never add: false if it is not there. Safe beside a writer only under the caller's lock. */
+bool symbols_find_string(const struct symbols *s, struct view v, uint32_t *ret);
+
+/* Counts (ids are below them) and entries. */
+enum symbols_table {
+	SYMBOLS_STRINGS, SYMBOLS_MAPPINGS, SYMBOLS_FUNCTIONS, SYMBOLS_LINES, SYMBOLS_LOCATIONS, SYMBOLS_NODES,
+	SYMBOLS_STACKS, SYMBOLS_LABEL_SETS, SYMBOLS_COLUMNS, SYMBOLS_TABLES
+};
+uint32_t symbols_count(const struct symbols *s, enum symbols_table t);
+/* Adds an entry "(lost)" that interning never finds: it holds the place of one that storage could not read, so that
+ * ids after it stay what they were. */
+void symbols_add_lost(struct symbols *s, enum symbols_table t);
+struct view symbols_get_string(const struct symbols *s, uint32_t id);
+const struct sym_mapping *symbols_get_mapping(const struct symbols *s, uint32_t id);
+const struct sym_function *symbols_get_function(const struct symbols *s, uint32_t id);
+const struct sym_location *symbols_get_location(const struct symbols *s, uint32_t id);
+/* Line i of a location. */
+const struct sym_line *symbols_get_line(const struct symbols *s, const struct sym_location *l, uint32_t i);
+const struct sym_node *symbols_get_node(const struct symbols *s, uint32_t node);
+/* The leaf node of a stack. */
+uint32_t symbols_stack_node(const struct symbols *s, uint32_t stack);
+/* Labels of a set; *ret_n of them. */
+const struct sym_label *symbols_get_label_set(const struct symbols *s, uint32_t id, size_t *ret_n);
+const struct sym_column *symbols_get_column(const struct symbols *s, uint32_t id);
+/* Locations of a stack, leaf first, into out (room for max); returns their number, which may exceed max. */
+size_t symbols_stack_locations(const struct symbols *s, uint32_t stack, uint32_t *out, size_t max);
+
+/* The column of every sample of a flat profile, interned: out holds p->n_samples ids. Work space comes from p's
+ * arena. ERR_LIMIT when that arena's cap is reached. */
+int symbols_add_profile(struct symbols *s, struct profile *p, uint32_t *out, struct err *e);
+
+/* Translation from one dictionary to another, memoised: what was met once costs an array read. */
+struct symbols_map;
+struct symbols_map *symbols_map_new(const struct symbols *from, struct symbols *to);
+void symbols_map_free(struct symbols_map *m);
+uint32_t symbols_map_column(struct symbols_map *m, uint32_t column);
+uint32_t symbols_map_stack(struct symbols_map *m, uint32_t stack);
+
+#endif

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The dictionary: what is one thing and what are two, the tree of stacks, whole profiles, translation. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/vec.h"
+#include "model/symbols.h"
+
+static int setup(void **state)
+{
+	*state = symbols_new();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	symbols_unref(*state);
+	return 0;
+}
+
+static uint32_t str(struct symbols *s, const char *text)
+{
+	return symbols_string(s, view_of(text));
+}
+
+static void what_is_always_there(void **state)
+{
+	struct symbols *s = *state;
+	size_t n;
+	assert_int_equal(symbols_get_string(s, 0).len, 0);
+	assert_int_equal(symbols_stack_node(s, 0), 0);
+	assert_int_equal(symbols_stack(s, NULL, 0), 0);
+	assert_int_equal(symbols_label_set(s, NULL, 0), 0);
+	assert_int_equal(symbols_column(s, 0, 0), 0);
+	symbols_get_label_set(s, 0, &n);
+	assert_int_equal(n, 0);
+	assert_int_equal(symbols_count(s, SYMBOLS_COLUMNS), 1);
+	assert_int_equal(symbols_stack_locations(s, 0, NULL, 0), 0);
+}
+
+static void strings(void **state)
+{
+	struct symbols *s = *state;
+	uint32_t id, a = str(s, "a");
+	assert_int_equal(str(s, "a"), a);
+	assert_int_not_equal(symbols_string(s, view_make("a\0b", 3)), a);
+	assert_int_equal(symbols_get_string(s, symbols_string(s, view_make("a\0b", 3))).len, 3);
+	uint32_t n = symbols_count(s, SYMBOLS_STRINGS);
+	assert_false(symbols_find_string(s, VIEW("missing"), &id));
+	assert_int_equal(symbols_count(s, SYMBOLS_STRINGS), n);
+	assert_true(symbols_find_string(s, VIEW("a"), &id));
+	assert_int_equal(id, a);
+}
+
+/* Entries keep their address while the table grows over many blocks. */
+static void entries_do_not_move(void **state)
+{
+	struct symbols *s = *state;
+	uint32_t first = str(s, "first");
+	const char *at = symbols_get_string(s, first).ptr;
+	struct sym_function f = { .name = first };
+	const struct sym_function *entry = symbols_get_function(s, symbols_function(s, &f));
+	for (int i = 0; i < 20000; i++) {
+		char text[32];
+		snprintf(text, sizeof text, "s%d", i);
+		f.name = str(s, text);
+		assert_int_equal(symbols_function(s, &f), i + 1);
+	}
+	assert_ptr_equal(symbols_get_string(s, first).ptr, at);
+	assert_ptr_equal(symbols_get_function(s, 0), entry);
+	for (int i = 0; i < 20000; i += 997) {
+		char text[32];
+		snprintf(text, sizeof text, "s%d", i);
+		assert_true(view_eqs(symbols_get_string(s, symbols_get_function(s, (uint32_t)i + 1)->name), text));
+	}
+	assert_true(symbols_bytes(s) > 20000 * sizeof f);
+}
+
+static void mapping_identity(void **state)
+{
+	struct symbols *s = *state;
+	struct sym_mapping m = { .start = 0x400000, .size = 0x1234, .offset = 0, .file = str(s, "/bin/a"), .build_id = str(s, "id") };
+	uint32_t id = symbols_mapping(s, &m);
+	struct sym_mapping x = m;
+	x.start = 0x7f0000000000; /* another place */
+	x.size = 0x1fff;          /* the same number of pages */
+	x.file = str(s, "/bin/renamed");
+	assert_int_equal(symbols_mapping(s, &x), id);
+	assert_int_equal(symbols_get_mapping(s, id)->start, 0x400000);
+	x.size = 0x2001;
+	assert_int_not_equal(symbols_mapping(s, &x), id);
+	x = m;
+	x.offset = 0x1000;
+	assert_int_not_equal(symbols_mapping(s, &x), id);
+	x = m;
+	x.build_id = str(s, "other");
+	assert_int_not_equal(symbols_mapping(s, &x), id);
+	x.build_id = 0; /* the file decides */
+	uint32_t by_file = symbols_mapping(s, &x);
+	assert_int_not_equal(by_file, id);
+	x.file = str(s, "/bin/renamed");
+	assert_int_not_equal(symbols_mapping(s, &x), by_file);
+}
+
+static void location_identity(void **state)
+{
+	struct symbols *s = *state;
+	struct sym_line lines[2] = { { 1, 10, 3 }, { 2, 20, 4 } };
+	struct sym_location l = { .address = 0x10, .mapping = 1, .n_lines = 2 };
+	uint32_t id = symbols_location(s, &l, lines);
+	l.first_line = 77; /* no part of it */
+	assert_int_equal(symbols_location(s, &l, lines), id);
+	struct sym_location x = l;
+	struct sym_line other[2];
+#define DIFFERS(change) do { x = l; memcpy(other, lines, sizeof lines); change; \
+	assert_int_not_equal(symbols_location(s, &x, other), id); } while (0)
+	DIFFERS(x.address++);
+	DIFFERS(x.mapping = 0);
+	DIFFERS(x.is_folded = true);
+	DIFFERS(x.n_lines = 1);
+	DIFFERS(x.n_lines = 0);
+	DIFFERS(other[0].column = 9); /* google/pprof loses this one */
+	DIFFERS(other[1].column = 9);
+	DIFFERS(other[0].line = -10);
+	DIFFERS(other[1].function = 0);
+#undef DIFFERS
+	const struct sym_location *got = symbols_get_location(s, id);
+	assert_int_equal(symbols_get_line(s, got, 1)->line, 20);
+	assert_int_equal(symbols_get_line(s, got, 0)->column, 3);
+	struct sym_function f = { 1, 2, 3, 4 };
+	id = symbols_function(s, &f);
+	f.start_line = -4;
+	assert_int_not_equal(symbols_function(s, &f), id);
+}
+
+static void stacks_are_a_tree(void **state)
+{
+	struct symbols *s = *state;
+	for (uint64_t i = 0; i < 10; i++)
+		symbols_location(s, &(struct sym_location){ .address = i }, NULL);
+	/* leaf first: two stacks that share their root's side, one that ends inside, one the other way round */
+	uint32_t abc[] = { 3, 2, 1 }, abd[] = { 4, 2, 1 }, ab[] = { 2, 1 }, ba[] = { 1, 2 };
+	uint32_t x = symbols_stack(s, abc, 3);
+	assert_int_equal(symbols_count(s, SYMBOLS_NODES), 4);
+	uint32_t y = symbols_stack(s, abd, 3);
+	assert_int_equal(symbols_count(s, SYMBOLS_NODES), 5);
+	uint32_t z = symbols_stack(s, ab, 2);
+	assert_int_equal(symbols_count(s, SYMBOLS_NODES), 5);
+	assert_int_not_equal(symbols_stack(s, ba, 2), z);
+	assert_int_equal(symbols_stack(s, abc, 3), x);
+	assert_int_equal(symbols_get_node(s, symbols_stack_node(s, x))->parent, symbols_get_node(s, symbols_stack_node(s, y))->parent);
+	assert_int_equal(symbols_get_node(s, symbols_stack_node(s, y))->parent, symbols_stack_node(s, z));
+	for (uint32_t n = 1; n < symbols_count(s, SYMBOLS_NODES); n++)
+		assert_true(symbols_get_node(s, n)->parent < n);
+	uint32_t got[3] = { 9, 9, 9 };
+	assert_int_equal(symbols_stack_locations(s, y, got, 2), 3);
+	assert_int_equal(got[1], 2);
+	assert_int_equal(got[2], 9); /* room for two */
+	assert_int_equal(symbols_stack_at(s, symbols_stack_node(s, y)), y);
+	assert_int_equal(symbols_stack_at(s, 0), 0);
+	uint32_t root = symbols_node(s, 0, 1);
+	assert_int_equal(symbols_stack_at(s, root), symbols_stack(s, (uint32_t[]){ 1 }, 1));
+}
+
+/* Each length, and each with one place that differs, asked for until it is known in every way. */
+static void stacks_that_differ_in_one_place(void **state)
+{
+	struct symbols *s = *state;
+	enum { LONGEST = 9 };
+	uint32_t ids[LONGEST + 1][LONGEST + 1], l[LONGEST];
+	for (int round = 0; round < 3; round++)
+		for (uint32_t n = 0; n <= LONGEST; n++)
+			for (uint32_t place = 0; place <= n; place++) {
+				for (uint32_t i = 0; i < n; i++)
+					l[i] = i == place ? 77 : 0;
+				uint32_t before = symbols_count(s, SYMBOLS_STACKS), id = symbols_stack(s, l, n);
+				if (!round)
+					ids[n][place] = id;
+				assert_int_equal(id, ids[n][place]);
+				/* the empty stack is there from the start */
+				assert_int_equal(symbols_count(s, SYMBOLS_STACKS) - before, !round && n);
+			}
+}
+
+static void deep_stacks(void **state)
+{
+	struct symbols *s = *state;
+	enum { DEEP = 3000 };
+	static uint32_t l[DEEP], got[DEEP];
+	for (uint32_t i = 0; i < DEEP; i++)
+		l[i] = i % 7;
+	uint32_t id = symbols_stack(s, l, DEEP);
+	assert_int_equal(symbols_stack_locations(s, id, got, DEEP), DEEP);
+	assert_memory_equal(l, got, sizeof l);
+	assert_int_equal(symbols_stack_at(s, symbols_stack_node(s, id)), id);
+	assert_int_not_equal(symbols_stack(s, l, DEEP - 1), id);
+}
+
+static void label_sets(void **state)
+{
+	struct symbols *s = *state;
+	struct sym_label a = { .key = str(s, "k"), .str = str(s, "v") };
+	struct sym_label n = { .key = str(s, "k"), .is_num = true, .num = -5, .unit = str(s, "bytes") };
+	struct sym_label ab[] = { a, n }, ba[] = { n, a }, aa[] = { a, a };
+	uint32_t id = symbols_label_set(s, ab, 2);
+	assert_int_not_equal(id, 0);
+	assert_int_equal(symbols_label_set(s, ba, 2), id);
+	uint32_t one = symbols_label_set(s, &a, 1);
+	assert_int_not_equal(symbols_label_set(s, aa, 2), one);
+	struct sym_label junk = a;
+	junk.num = 77; /* says nothing in a string label */
+	assert_int_equal(symbols_label_set(s, &junk, 1), one);
+	struct sym_label zero = { .key = a.key, .is_num = true };
+	uint32_t z = symbols_label_set(s, &zero, 1);
+	assert_true(z != 0 && z != one);
+	zero.unit = n.unit;
+	assert_int_not_equal(symbols_label_set(s, &zero, 1), z);
+	struct sym_label many[100], reversed[100];
+	for (uint32_t i = 0; i < 100; i++)
+		many[i] = reversed[99 - i] = (struct sym_label){ .key = i / 2, .is_num = i % 2, .num = i };
+	assert_int_equal(symbols_label_set(s, many, 100), symbols_label_set(s, reversed, 100));
+	size_t len;
+	assert_true(symbols_get_label_set(s, id, &len)[0].key == a.key && len == 2);
+}
+
+static void columns(void **state)
+{
+	struct symbols *s = *state;
+	struct sym_label a = { .key = str(s, "k"), .str = str(s, "v") };
+	uint32_t set = symbols_label_set(s, &a, 1), stack = symbols_stack(s, (uint32_t[]){ 1, 2 }, 2);
+	uint32_t plain = symbols_column(s, stack, 0), labelled = symbols_column(s, stack, set);
+	assert_int_not_equal(plain, labelled);
+	assert_int_equal(symbols_column(s, stack, 0), plain);
+	assert_int_equal(symbols_column(s, stack, set), labelled);
+	assert_int_not_equal(symbols_column(s, 0, set), labelled);
+	assert_int_equal(symbols_get_column(s, labelled)->stack, stack);
+	assert_int_equal(symbols_get_column(s, labelled)->label_set, set);
+}
+
+/* ---- whole profiles ---- */
+
+static uint64_t seed;
+
+static uint32_t pick(uint32_t below)
+{
+	seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (uint32_t)(seed >> 33) % below;
+}
+
+enum { LOCATIONS = 12, SAMPLES = 400, DEPTH = 9 };
+
+/* Stacks that often begin alike, that repeat, and that are each other's prefix. */
+static void make_profile(struct profile *p)
+{
+	profile_init(p, 0);
+	p->strings = arena_alloc(&p->arena, 4 * sizeof *p->strings);
+	p->n_strings = 4;
+	for (int i = 0; i < 4; i++)
+		p->strings[i] = view_make("xyz", (size_t)i);
+	p->sample_types = arena_calloc(&p->arena, 1, sizeof *p->sample_types);
+	p->n_sample_types = 1;
+	p->mappings = arena_calloc(&p->arena, 1, sizeof *p->mappings);
+	p->mappings[p->n_mappings++] = (struct profile_mapping){ .start = 0x1000, .limit = 0x9000, .file_str = 1 };
+	p->locations = arena_calloc(&p->arena, LOCATIONS, sizeof *p->locations);
+	for (; p->n_locations < LOCATIONS; p->n_locations++)
+		p->locations[p->n_locations] = (struct profile_location){ .mapping = p->n_locations % 2, .address = 0x1000 + p->n_locations / 3 };
+	p->samples = arena_alloc(&p->arena, SAMPLES * sizeof *p->samples);
+	p->stack = arena_alloc(&p->arena, SAMPLES * DEPTH * sizeof *p->stack);
+	p->labels = arena_alloc(&p->arena, SAMPLES * 20 * sizeof *p->labels);
+	p->values = arena_calloc(&p->arena, SAMPLES, sizeof *p->values);
+	for (; p->n_samples < SAMPLES; p->n_samples++) {
+		struct profile_sample x = { p->n_stack, pick(DEPTH), p->n_labels, pick(3) ? 0 : pick(20) };
+		for (uint32_t i = 0; i < x.n_locations; i++)
+			p->stack[p->n_stack++] = pick(4) ? i : pick(LOCATIONS);
+		for (uint32_t i = 0; i < x.n_labels; i++)
+			p->labels[p->n_labels++] = (struct profile_label){ .key_str = 1 + pick(2), .is_num = pick(2), .str = 3 };
+		p->samples[p->n_samples] = x;
+	}
+}
+
+/* One by one, as the header says it is. */
+static uint32_t plain_column(struct symbols *s, const struct profile *p, uint32_t sample)
+{
+	const struct profile_sample *x = &p->samples[sample];
+	uint32_t ids[DEPTH], n = 0;
+	struct sym_label labels[20];
+	for (uint32_t i = 0; i < x->n_locations; i++) {
+		const struct profile_location *l = &p->locations[p->stack[x->first_location + i]];
+		struct sym_location y = { .address = l->address };
+		if (l->mapping) {
+			const struct profile_mapping *m = &p->mappings[l->mapping - 1];
+			struct sym_mapping z = { .start = m->start, .size = m->limit - m->start, .file = symbols_string(s, p->strings[m->file_str]) };
+			y.mapping = symbols_mapping(s, &z) + 1;
+			y.address -= m->start;
+		}
+		ids[n++] = symbols_location(s, &y, NULL);
+	}
+	for (uint32_t i = 0; i < x->n_labels; i++) {
+		const struct profile_label *l = &p->labels[x->first_label + i];
+		labels[i] = (struct sym_label){ .key = symbols_string(s, p->strings[l->key_str]), .is_num = l->is_num,
+						.str = l->is_num ? 0 : symbols_string(s, p->strings[l->str]) };
+	}
+	return symbols_column(s, symbols_stack(s, ids, n), symbols_label_set(s, labels, x->n_labels));
+}
+
+static void whole_profiles(void **state)
+{
+	struct symbols *s = *state;
+	static uint32_t out[SAMPLES], again[SAMPLES];
+	struct err e;
+	for (seed = 1; seed < 6; seed++) {
+		uint64_t keep = seed;
+		struct profile p;
+		make_profile(&p);
+		seed = keep;
+		assert_int_equal(symbols_add_profile(s, &p, out, &e), 0);
+		uint32_t nodes = symbols_count(s, SYMBOLS_NODES), stacks = symbols_count(s, SYMBOLS_STACKS);
+		uint32_t n = symbols_count(s, SYMBOLS_COLUMNS);
+		for (uint32_t i = 0; i < p.n_samples; i++)
+			assert_int_equal(plain_column(s, &p, i), out[i]);
+		assert_int_equal(symbols_add_profile(s, &p, again, &e), 0);
+		assert_memory_equal(out, again, sizeof out);
+		assert_int_equal(symbols_count(s, SYMBOLS_NODES), nodes);
+		assert_int_equal(symbols_count(s, SYMBOLS_STACKS), stacks);
+		assert_int_equal(symbols_count(s, SYMBOLS_COLUMNS), n);
+		profile_release(&p);
+	}
+}
+
+static void a_full_arena_is_an_error(void **state)
+{
+	struct profile p;
+	struct err e;
+	static uint32_t out[SAMPLES];
+	seed = 1;
+	make_profile(&p);
+	p.arena.max = p.arena.used + 10;
+	assert_int_equal(symbols_add_profile(*state, &p, out, &e), -ERR_LIMIT);
+	profile_release(&p);
+}
+
+static void translation(void **state)
+{
+	struct symbols *s = *state, *to = symbols_new(), *back = symbols_new();
+	struct profile p;
+	struct err e;
+	static uint32_t out[SAMPLES], direct[SAMPLES];
+	str(to, "something else first");
+	seed = 3;
+	make_profile(&p);
+	struct symbols_map *there = symbols_map_new(s, to), *home = symbols_map_new(to, back);
+	assert_int_equal(symbols_map_column(there, 0), 0);
+	assert_int_equal(symbols_add_profile(s, &p, out, &e), 0); /* `from` grows while the map lives */
+	for (uint32_t i = 0; i < p.n_samples; i++)
+		direct[i] = symbols_map_column(there, out[i]);
+	for (uint32_t i = 0; i < p.n_samples; i++) {
+		assert_int_equal(direct[i], plain_column(to, &p, i));
+		assert_int_equal(symbols_map_column(home, direct[i]), plain_column(back, &p, i));
+		uint32_t stack = symbols_get_column(s, out[i])->stack;
+		assert_int_equal(symbols_map_stack(there, stack), symbols_get_column(to, direct[i])->stack);
+	}
+	symbols_map_free(there);
+	symbols_map_free(home);
+	symbols_unref(to);
+	symbols_unref(back);
+	profile_release(&p);
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(what_is_always_there), TEST(strings), TEST(entries_do_not_move), TEST(mapping_identity),
+		TEST(location_identity), TEST(stacks_are_a_tree), TEST(deep_stacks),
+		TEST(stacks_that_differ_in_one_place), TEST(label_sets), TEST(columns),
+		TEST(whole_profiles), TEST(a_full_arena_is_an_error), TEST(translation),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

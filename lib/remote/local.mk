@@ -1,0 +1,20 @@
+# Remote-write. The protobuf-c part is generated into the build folder.
+noinst_LIBRARIES += libremote.a
+libremote_a_SOURCES = lib/remote/encode.c lib/remote/receive.c lib/remote/remote.h
+nodist_libremote_a_SOURCES = lib/remote/remote.pb-c.c lib/remote/remote.pb-c.h
+REMOTE_LIBS = libremote.a $(MODEL_LIBS) $(PROTOBUF_C_LIBS) -lsnappy
+
+EXTRA_DIST += lib/remote/remote.proto
+BUILT_SOURCES += lib/remote/remote.pb-c.h
+CLEANFILES += lib/remote/remote.pb-c.c lib/remote/remote.pb-c.h
+lib/remote/remote.pb-c.c: lib/remote/remote.proto
+	$(AM_V_GEN)$(MKDIR_P) lib/remote && \
+	  $(PROTOC_C) --proto_path=$(srcdir)/lib/remote --c_out=lib/remote $(srcdir)/lib/remote/remote.proto
+lib/remote/remote.pb-c.h: lib/remote/remote.pb-c.c
+	@test -f $@ || { rm -f $<; $(MAKE) $(AM_MAKEFLAGS) $<; }
+if HAVE_CMOCKA
+check_PROGRAMS += remote_test
+TESTS += remote_test
+remote_test_SOURCES = lib/remote/remote_test.c
+remote_test_LDADD = $(REMOTE_LIBS) $(CMOCKA_LIBS)
+endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+
+#include "base/vec.h"
+#include "remote/remote.h"
+
+struct memory_sink {
+	struct sink sink;
+	VEC(struct sink_float) got;
+	VEC(struct labels *) owned;
+};
+
+static int memory_append(struct sink *s, const struct sink_batch *b, struct sink_result *ret, struct err *e)
+{
+	struct memory_sink *m = (struct memory_sink *)s;
+	for (size_t i = 0; i < b->n_floats; i++) {
+		struct labels *l = labels_dup(b->floats[i].labels);
+		vec_push(&m->owned, l);
+		vec_push(&m->got, (struct sink_float){ *l, b->floats[i].t_ms, b->floats[i].v });
+	}
+	ret->floats = (uint32_t)b->n_floats;
+	struct err none = { 0 };
+	b->done(b->done_arg, &none);
+	return 0;
+}
+
+static void release(struct memory_sink *m)
+{
+	for (size_t i = 0; i < m->owned.n; i++)
+		free(m->owned.v[i]);
+	vec_free(&m->owned);
+	vec_free(&m->got);
+}
+
+static const struct label up_a[] = { { { "__name__", 8 }, { "up", 2 } }, { { "job", 3 }, { "a", 1 } } };
+static const struct label up_b[] = { { { "__name__", 8 }, { "up", 2 } }, { { "job", 3 }, { "b", 1 } } };
+static const struct label nameless[] = { { { "job", 3 }, { "b", 1 } } };
+static const struct label unsorted[] = { { { "job", 3 }, { "b", 1 } }, { { "__name__", 8 }, { "up", 2 } } };
+static const struct label not_utf8[] = { { { "__name__", 8 }, { "u\xff", 2 } } };
+
+static void test_round_trip(void **state)
+{
+	double stale = value_from_bits(VALUE_STALE_BITS);
+	struct sink_float in[] = {
+		{ { up_a, 2 }, 1000, 1.5 }, { { up_a, 2 }, 2000, stale }, { { up_b, 2 }, 1000, -0.25 },
+	};
+	struct memory_sink m = { .sink = { memory_append } };
+	struct buf body = { 0 };
+	struct remote_result r;
+	struct err e;
+	assert_int_equal(remote_encode(in, ARRAY_LEN(in), &body, &e), 0);
+	assert_int_equal(remote_receive(&m.sink, buf_view(&body), NULL, &r, &e), 0);
+	assert_int_equal(r.samples, 3);
+	for (size_t i = 0; i < 3; i++) {
+		assert_true(labels_eq(m.got.v[i].labels, in[i].labels));
+		assert_int_equal(m.got.v[i].t_ms, in[i].t_ms);
+		assert_true(value_bits(m.got.v[i].v) == value_bits(in[i].v));
+	}
+	/* every cut of the body is refused, none crashes */
+	for (size_t n = 0; n < body.len; n++)
+		assert_true(remote_receive(&m.sink, view_make(body.ptr, n), NULL, &r, &e) < 0);
+	struct remote_limits few = { .max_bytes = 10 };
+	assert_int_equal(remote_receive(&m.sink, buf_view(&body), &few, &r, &e), -ERR_LIMIT);
+	few = (struct remote_limits){ .max_labels = 1 };
+	assert_int_equal(remote_receive(&m.sink, buf_view(&body), &few, &r, &e), -ERR_LIMIT);
+	assert_int_equal(m.got.n, 3);
+	buf_free(&body);
+	release(&m);
+}
+
+static void test_bad_labels(void **state)
+{
+	static const struct { const struct label *l; size_t n; const char *error; } bad[] = {
+		{ nameless, 1, "no __name__" }, { unsorted, 2, "not sorted" }, { not_utf8, 1, "UTF-8" },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct sink_float in = { { bad[i].l, bad[i].n }, 1, 1 };
+		struct memory_sink m = { .sink = { memory_append } };
+		struct buf body = { 0 };
+		struct remote_result r;
+		struct err e;
+		assert_int_equal(remote_encode(&in, 1, &body, &e), 0);
+		assert_int_equal(remote_receive(&m.sink, buf_view(&body), NULL, &r, &e), -ERR_BAD_DATA);
+		assert_non_null(strstr(e.msg, bad[i].error));
+		assert_int_equal(m.got.n, 0);
+		buf_free(&body);
+		release(&m);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_round_trip), cmocka_unit_test(test_bad_labels) };
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
