@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One request: from an endpoint that is due to a work for the decoders. Runs in the loop thread. A request keeps alive
+ * what it was started with, so that a reload neither waits for it nor cancels it. */
+#include <ctype.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/num.h"
+#include "scraper/internal.h"
+#include "scraper/table.h"
+
+#define ERROR_TEXT 160 /* bytes of an error page that are shown */
+
+struct flight {
+	struct work *work;
+	struct fetch *fetch;
+	struct flight *next, **at; /* in the scraper's list; at points to what points here */
+};
+
+static void enlist(struct flight *f)
+{
+	struct scraper *s = f->work->endpoint->scraper;
+	f->next = s->flights;
+	f->at = &s->flights;
+	if (f->next)
+		f->next->at = &f->next;
+	s->flights = f;
+	f->work->endpoint->flight = f;
+}
+
+static void delist(struct flight *f)
+{
+	*f->at = f->next;
+	if (f->next)
+		f->next->at = f->at;
+	f->work->endpoint->flight = NULL;
+}
+
+static struct work *work_new(struct endpoint *ep)
+{
+	struct work *w = NEW(struct work);
+	w->kind = WORK_SCRAPE;
+	w->endpoint = ep;
+	ep->refs++;
+	w->config = scraper_config_ref(ep->config);
+	w->job = ep->job;
+	w->type = ep->type;
+	w->start_ms = w->end_ms = clock_now_ms();
+	return w;
+}
+
+/* Two clocks of whole milliseconds: a scrape may begin just before its slot, and must not meet that slot again. */
+static void set_due(struct endpoint *ep, int64_t start_ms, int64_t end_ms)
+{
+	int64_t early = ep->slot_ms - start_ms;
+	if (early > 0 && early <= 2)
+		start_ms = ep->slot_ms;
+	schedule(ep, schedule_after(start_ms, end_ms, ep->interval_ms, offset_of(ep)));
+}
+
+/* Nobody saw this scrape; it ended and its endpoint may have left meanwhile. */
+static void hand_over(struct work *w)
+{
+	struct endpoint *ep = w->endpoint;
+	if (ep->gone) {
+		buf_free(&w->body);
+		w->kind = WORK_GONE;
+	} else {
+		set_due(ep, w->start_ms, w->end_ms);
+	}
+	work_dispatch(w);
+}
+
+/* The status, and the beginning of what the server said about it, on one line. */
+static void say_status(struct work *w, struct view body)
+{
+	char text[ERROR_TEXT + 1];
+	size_t n = 0;
+	for (size_t i = 0; i < body.len && n < ERROR_TEXT; i++) {
+		unsigned char c = (unsigned char)body.ptr[i];
+		bool blank = isspace(c) || iscntrl(c);
+		if (blank && (!n || text[n - 1] == ' '))
+			continue;
+		text[n++] = blank ? ' ' : c < 0x80 ? (char)c : '?';
+	}
+	while (n && text[n - 1] == ' ')
+		n--;
+	text[n] = 0;
+	err_set(&w->err, w->http_status == 404 ? ERR_NOT_FOUND : ERR_UNAVAILABLE, "the server answered HTTP status %d%s%s",
+		w->http_status, n ? ": " : "", text);
+}
+
+static void take_body(struct work *w, struct fetch_response *r)
+{
+	w->body = r->body;
+	r->body = (struct buf){ 0 };
+}
+
+static void on_done(void *arg, struct fetch_response *r, const struct err *e)
+{
+	struct flight *f = arg;
+	struct work *w = f->work;
+	struct scraper *s = w->endpoint->scraper;
+	w->http_status = r->status;
+	w->bytes = r->bytes_received;
+	w->duration_ns = r->duration_ns;
+	w->end_ms = MAX(clock_now_ms(), w->start_ms);
+	if (e->code)
+		w->err = *e;
+	else if (r->status != 200)
+		say_status(w, buf_view(&r->body));
+	else
+		take_body(w, r);
+	if (e->code == ERR_LIMIT)
+		metric_inc(&scraper_table[M_BODY_LIMIT]);
+	pthread_mutex_lock(&s->lock);
+	delist(f);
+	hand_over(w);
+	pthread_mutex_unlock(&s->lock);
+	free(f);
+}
+
+/* What could not even begin is a failed scrape like any other. */
+static void fail_at_once(struct work *w)
+{
+	w->end_ms = clock_now_ms();
+	hand_over(w);
+}
+
+void ask(struct endpoint *ep)
+{
+	struct work *w = work_new(ep);
+	if (ep->refused) {
+		err_set(&w->err, ERR_LIMIT, "%s", ep->refused);
+		fail_at_once(w);
+		return;
+	}
+	struct flight *f = NEW(struct flight);
+	char seconds[NUM_LEN];
+	char *header = xasprintf("X-Prometheus-Scrape-Timeout-Seconds: %s", num_format((double)ep->deadline_ms / 1000, seconds));
+	const char *headers[] = { header };
+	struct fetch_request q = { .url = ep->url, .headers = headers, .n_headers = 1, .timeout_ms = ep->deadline_ms,
+				   .connect_timeout_ms = MIN(ep->timeout_ms, ep->deadline_ms),
+				   .max_bytes = ep->job->body_size_limit, .compressed = ep->job->enable_compression };
+	f->work = w;
+	if (fetch_start(ep->scraper->loop, ep->client, &q, on_done, f, &f->fetch, &w->err)) {
+		fail_at_once(w);
+		free(f);
+	} else {
+		enlist(f);
+	}
+	free(header);
+}
+
+void flights_drop(struct scraper *s)
+{
+	for (struct flight *f; (f = s->flights);) {
+		delist(f);
+		fetch_cancel(f->fetch);
+		work_free(f->work);
+		free(f);
+	}
+}

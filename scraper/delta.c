@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See delta.h. One decoder at a time works on a delta; a profile's hashes are made in the profile's arena, the
+ * baseline is two malloc'd arrays that are exchanged whole. */
+#include "scraper/delta.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+
+#define SEED_A UINT64_C(0x9e3779b97f4a7c15)
+#define SEED_B UINT64_C(0xc2b2ae3d27d4eb4f)
+
+static struct delta_key hash2(const void *p, size_t n)
+{
+	return (struct delta_key){ hash_bytes_seed(p, n, SEED_A), hash_bytes_seed(p, n, SEED_B) };
+}
+
+static uint64_t str_hash(const struct profile *p, uint32_t i)
+{
+	return hash_view(profile_str(p, i));
+}
+
+/* What a mapping is known by: its size in pages, offset, build id, or else file. */
+static uint64_t mapping_hash(const struct profile *p, const struct profile_mapping *m)
+{
+	bool has_id = profile_str(p, m->build_id_str).len > 0;
+	uint64_t w[] = { (m->limit - m->start + 4095) / 4096, m->offset, has_id,
+			 str_hash(p, has_id ? m->build_id_str : m->file_str) };
+	return hash_bytes(w, sizeof w);
+}
+
+static uint64_t line_hash(const struct profile *p, const struct profile_line *l)
+{
+	uint64_t w[6] = { (uint64_t)l->line, (uint64_t)l->column };
+	if (l->function) {
+		const struct profile_function *f = &p->functions[l->function - 1];
+		w[2] = str_hash(p, f->name_str);
+		w[3] = str_hash(p, f->system_name_str);
+		w[4] = str_hash(p, f->filename_str);
+		w[5] = (uint64_t)f->start_line + 1;
+	}
+	return hash_bytes(w, sizeof w);
+}
+
+static struct delta_key location_hash(const struct profile *p, const struct profile_location *l)
+{
+	uint64_t w[4] = { l->address, 0, l->is_folded, l->n_lines };
+	if (l->mapping) {
+		const struct profile_mapping *m = &p->mappings[l->mapping - 1];
+		w[0] = l->address - m->start;
+		w[1] = mapping_hash(p, m);
+	}
+	for (uint32_t i = 0; i < l->n_lines; i++)
+		w[3] = hash_u64(w[3] ^ line_hash(p, &p->lines[l->first_line + i]));
+	return hash2(w, sizeof w);
+}
+
+/* A sample's labels in any order: each hashed by itself, and added up. */
+static struct delta_key labels_hash(const struct profile *p, const struct profile_sample *s)
+{
+	struct delta_key sum = { 0 };
+	for (uint32_t i = 0; i < s->n_labels; i++) {
+		const struct profile_label *l = &p->labels[s->first_label + i];
+		uint64_t w[] = { str_hash(p, l->key_str), l->is_num, l->is_num ? (uint64_t)l->num : str_hash(p, l->str),
+				 l->is_num ? str_hash(p, l->unit_str) : 0 };
+		struct delta_key h = hash2(w, sizeof w);
+		sum.a += h.a;
+		sum.b += h.b;
+	}
+	return sum;
+}
+
+static uint32_t longest_stack(const struct profile *p)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < p->n_samples; i++)
+		n = MAX(n, p->samples[i].n_locations);
+	return n;
+}
+
+/* The key of every sample; NULL past the arena's cap. */
+static struct delta_key *sample_keys(struct profile *p)
+{
+	size_t depth = longest_stack(p);
+	struct delta_key *locs = arena_alloc(&p->arena, MAX(p->n_locations, 1) * sizeof *locs);
+	struct delta_key *path = arena_alloc(&p->arena, (depth + 1) * sizeof *path);
+	struct delta_key *keys = arena_alloc(&p->arena, MAX(p->n_samples, 1) * sizeof *keys);
+	if (!locs || !path || !keys)
+		return NULL;
+	for (uint32_t i = 0; i < p->n_locations; i++)
+		locs[i] = location_hash(p, &p->locations[i]);
+	for (uint32_t i = 0; i < p->n_samples; i++) {
+		const struct profile_sample *s = &p->samples[i];
+		for (uint32_t k = 0; k < s->n_locations; k++)
+			path[k] = locs[p->stack[s->first_location + k]];
+		path[s->n_locations] = labels_hash(p, s);
+		keys[i] = hash2(path, (s->n_locations + 1) * sizeof *path);
+	}
+	return keys;
+}
+
+static bool find_row(const struct delta *d, struct delta_key k, uint32_t *ret)
+{
+	uint32_t id;
+	for (size_t at = map_start(&d->index, k.a); map_probe(&d->index, k.a, &at, &id);)
+		if (d->keys[id].a == k.a && d->keys[id].b == k.b) {
+			*ret = id;
+			return true;
+		}
+	return false;
+}
+
+/* The rows of one profile: equal keys added up. first[row] = the sample that stands for the row. */
+static void make_rows(struct delta *d, const struct profile *p, const struct delta_key *keys, const uint32_t *columns,
+		      uint32_t n_columns, uint32_t *first)
+{
+	d->n_columns = n_columns;
+	d->keys = xcalloc(p->n_samples, sizeof *d->keys);
+	d->values = xcalloc(p->n_samples, n_columns * sizeof *d->values);
+	map_reserve(&d->index, p->n_samples);
+	for (uint32_t i = 0; i < p->n_samples; i++) {
+		uint32_t row;
+		if (!find_row(d, keys[i], &row)) {
+			row = (uint32_t)d->n_rows++;
+			d->keys[row] = keys[i];
+			map_insert(&d->index, keys[i].a, row);
+			first[row] = i;
+		}
+		for (uint32_t c = 0; c < n_columns; c++) {
+			int64_t *v = &d->values[(size_t)row * n_columns + c];
+			if (__builtin_add_overflow(*v, p->values[(size_t)i * p->n_sample_types + columns[c]], v))
+				*v = INT64_MAX;
+		}
+	}
+}
+
+/* Did any value fall? */
+static bool was_reset(const struct delta *old, const struct delta *new)
+{
+	for (size_t i = 0; i < old->n_rows; i++) {
+		uint32_t row;
+		bool there = find_row(new, old->keys[i], &row);
+		for (uint32_t c = 0; c < old->n_columns; c++) {
+			int64_t now = there ? new->values[(size_t)row * new->n_columns + c] : 0;
+			if (now < old->values[i * old->n_columns + c])
+				return true;
+		}
+	}
+	return false;
+}
+
+static void put_increase(const struct delta *old, const struct delta *new, bool reset, const struct profile *p,
+			 const uint32_t *columns, const uint32_t *first, int64_t *out)
+{
+	size_t types = p->n_sample_types;
+	for (uint32_t i = 0; i < p->n_samples; i++)
+		for (uint32_t c = 0; c < new->n_columns; c++)
+			out[i * types + columns[c]] = 0;
+	for (size_t row = 0; row < new->n_rows; row++) {
+		uint32_t was;
+		bool known = !reset && find_row(old, new->keys[row], &was);
+		for (uint32_t c = 0; c < new->n_columns; c++) {
+			int64_t before = known ? old->values[(size_t)was * old->n_columns + c] : 0;
+			out[first[row] * types + columns[c]] = new->values[row * new->n_columns + c] - before;
+		}
+	}
+}
+
+int delta_apply(struct delta *d, struct profile *p, const uint32_t *columns, uint32_t n_columns, int64_t *out,
+		struct err *e)
+{
+	struct delta new = { .primed = true };
+	uint32_t *first = arena_alloc(&p->arena, MAX(p->n_samples, 1) * sizeof *first);
+	struct delta_key *keys = first ? sample_keys(p) : NULL;
+	if (!keys)
+		return err_set(e, ERR_LIMIT, "the profile is over the limit of %zu bytes of memory", p->arena.max);
+	make_rows(&new, p, keys, columns, n_columns, first);
+	enum delta_result r = DELTA_BASELINE;
+	if (d->primed && d->n_columns == n_columns) {
+		bool reset = was_reset(d, &new);
+		put_increase(d, &new, reset, p, columns, first, out);
+		r = reset ? DELTA_RESET : DELTA_INCREASE;
+	}
+	delta_release(d);
+	*d = new;
+	return r;
+}
+
+void delta_release(struct delta *d)
+{
+	map_free(&d->index);
+	free(d->keys);
+	free(d->values);
+	*d = (struct delta){ 0 };
+}
+
+size_t delta_bytes(const struct delta *d)
+{
+	return d->n_rows * (sizeof *d->keys + d->n_columns * sizeof *d->values) +
+	       (d->index.slots ? (d->index.mask + 1) * sizeof *d->index.slots : 0);
+}

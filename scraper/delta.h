@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cumulative profiles into increases: remembers, per stack and sample labels, what the previous scrape of one profile
+ * said, and subtracts.
+ *
+ * A stack is known again by its content, as google/pprof's merge knows it: locations by mapping, address relative to
+ * it and lines, plus the sample's labels; 128 bits of hash stand for that. A stack whose value fell (absent counts as
+ * 0, so a stack of value 0 may vanish) resets all cumulative columns of the profile: the new profile is then itself
+ * the increase. */
+#ifndef PYRRHA_SCRAPER_DELTA_H
+#define PYRRHA_SCRAPER_DELTA_H
+
+#include "base/map.h"
+#include "model/profile.h"
+
+struct delta_key {
+	uint64_t a, b;
+};
+
+struct delta {
+	struct map index;       /* key.a -> row */
+	struct delta_key *keys;
+	int64_t *values;        /* n_rows * n_columns */
+	size_t n_rows;
+	uint32_t n_columns;
+	bool primed;            /* there was a scrape before */
+};
+
+enum delta_result { DELTA_BASELINE, DELTA_INCREASE, DELTA_RESET };
+
+/* columns: which of p's sample types are cumulative. out has the shape of p->values; the chosen columns are set to the
+ * increase, on the first sample of each stack (the others get 0), the rest is left alone. Nothing is set for
+ * DELTA_BASELINE. What p says now becomes the baseline. Another number of columns than last time starts anew.
+ * Work space comes from p's arena (ERR_LIMIT). Returns enum delta_result or negative. */
+int delta_apply(struct delta *d, struct profile *p, const uint32_t *columns, uint32_t n_columns, int64_t *out,
+		struct err *e) MUST_USE;
+/* As if nothing had been scraped. */
+void delta_release(struct delta *d);
+size_t delta_bytes(const struct delta *d);
+
+#endif

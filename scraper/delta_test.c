@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Increases of cumulative profiles, and the schedule. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "pprof/pprof.h"
+#include "scraper/internal.h"
+#include "scraper/testkit.h"
+
+#define HEAP "alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes"
+
+/* n stacks of alloc_objects and alloc_space (inuse 0) after what d remembers; sums of the increases. */
+static int step(struct delta *d, const int64_t *v, size_t n, int64_t sums[2])
+{
+	static const uint32_t columns[] = { 0, 1 };
+	struct buf b = { 0 };
+	struct err e = { 0 };
+	struct profile p;
+	int64_t *full = xcalloc(n, 4 * sizeof *full);
+	for (size_t i = 0; i < n; i++) {
+		full[4 * i] = v[2 * i];
+		full[4 * i + 1] = v[2 * i + 1];
+		full[4 * i + 2] = 1; /* or an all-zero sample would not be kept */
+	}
+	make_profile(&b, HEAP, "space/bytes", full, n, 1, 0);
+	profile_init(&p, 0);
+	assert_int_equal(pprof_decode(b.ptr, b.len, NULL, &p, &e), 0);
+	int64_t *out = arena_calloc(&p.arena, (size_t)p.n_samples * 4 + 1, sizeof *out);
+	int r = delta_apply(d, &p, columns, 2, out, &e);
+	sums[0] = sums[1] = 0;
+	for (uint32_t i = 0; i < p.n_samples; i++) {
+		sums[0] += out[4 * i];
+		sums[1] += out[4 * i + 1];
+		assert_int_equal(out[4 * i + 2], 0); /* gauges are not touched */
+	}
+	profile_release(&p);
+	buf_free(&b);
+	free(full);
+	return r;
+}
+
+static void increases(void **state)
+{
+	struct delta d = { 0 };
+	int64_t s[2];
+	assert_int_equal(step(&d, (int64_t[]){ 5, 50, 7, 70 }, 2, s), DELTA_BASELINE);
+	assert_int_equal(s[0] + s[1], 0);
+	assert_int_equal(step(&d, (int64_t[]){ 6, 60, 7, 70 }, 2, s), DELTA_INCREASE);
+	assert_int_equal(s[0], 1);
+	assert_int_equal(s[1], 10);
+	/* A new stack counts from zero. */
+	assert_int_equal(step(&d, (int64_t[]){ 6, 60, 7, 70, 3, 30 }, 3, s), DELTA_INCREASE);
+	assert_int_equal(s[0], 3);
+	/* Nothing happened: an increase of nothing. */
+	assert_int_equal(step(&d, (int64_t[]){ 6, 60, 7, 70, 3, 30 }, 3, s), DELTA_INCREASE);
+	assert_int_equal(s[0] + s[1], 0);
+	/* One value fell, in one column: all columns begin anew. */
+	assert_int_equal(step(&d, (int64_t[]){ 9, 90, 7, 69, 3, 30 }, 3, s), DELTA_RESET);
+	assert_int_equal(s[0], 19);
+	assert_int_equal(s[1], 189);
+	/* A stack that vanished fell to 0. */
+	assert_int_equal(step(&d, (int64_t[]){ 9, 90 }, 1, s), DELTA_RESET);
+	assert_int_equal(s[0], 9);
+	/* One of value 0 may vanish. */
+	assert_int_equal(step(&d, (int64_t[]){ 9, 90, 0, 0 }, 2, s), DELTA_INCREASE);
+	assert_int_equal(step(&d, (int64_t[]){ 10, 100 }, 1, s), DELTA_INCREASE);
+	assert_int_equal(s[0], 1);
+	assert_int_equal(s[1], 10);
+	/* An empty profile after a full one is a reset, too. */
+	assert_int_equal(step(&d, NULL, 0, s), DELTA_RESET);
+	assert_true(delta_bytes(&d) < 1000);
+	delta_release(&d);
+	assert_int_equal(step(&d, (int64_t[]){ 1, 1 }, 1, s), DELTA_BASELINE);
+	delta_release(&d);
+}
+
+/* The corpus: ten heap profiles of one program, three seconds apart. */
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int is_profile(const struct dirent *d)
+{
+	return strstr(d->d_name, ".pb.gz") != NULL;
+}
+
+static const char *corpus_dir(char *out, size_t n)
+{
+	const char *given = getenv("PYRRHA_CORPUS"), *top = getenv("top_srcdir");
+	if (given)
+		snprintf(out, n, "%s/series", given);
+	else
+		snprintf(out, n, "%s/../shared/corpus/series", top ? top : ".");
+	return out;
+}
+
+static bool read_file(const char *path, struct buf *out)
+{
+	char part[8192];
+	size_t n;
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return false;
+	while ((n = fread(part, 1, sizeof part, f)) > 0)
+		buf_put(out, part, n);
+	fclose(f);
+	return true;
+}
+
+/* Feeds one file; sums of the increases by column. */
+static int feed(struct delta *d, const char *path, const char *const *names, uint32_t n, int64_t *sums)
+{
+	struct buf b = { 0 };
+	struct err e = { 0 };
+	struct profile p;
+	uint32_t columns[4];
+	profile_init(&p, 0);
+	assert_true(read_file(path, &b));
+	if (pprof_decode(b.ptr, b.len, NULL, &p, &e))
+		fail_msg("%s: %s", path, e.msg);
+	for (uint32_t i = 0; i < n; i++) {
+		int at = profile_type_index(&p, view_of(names[i]));
+		assert_true(at >= 0);
+		columns[i] = (uint32_t)at;
+	}
+	int64_t *out = arena_calloc(&p.arena, (size_t)p.n_samples * p.n_sample_types + 1, sizeof *out);
+	int r = delta_apply(d, &p, columns, n, out, &e);
+	assert_true(r >= 0);
+	for (uint32_t c = 0; c < n; c++) {
+		sums[c] = 0;
+		for (uint32_t i = 0; i < p.n_samples; i++)
+			sums[c] += out[(size_t)i * p.n_sample_types + columns[c]];
+	}
+	profile_release(&p);
+	buf_free(&b);
+	return r;
+}
+
+static void real_series(void **state)
+{
+	static const char *const names[] = { "alloc_objects", "alloc_space" };
+	char dir[512], path[1024];
+	struct dirent **files = NULL;
+	struct delta d = { 0 };
+	int n = scandir(corpus_dir(dir, sizeof dir), &files, is_profile, by_name);
+	if (n != 10) {
+		print_message("%s is not there: skipped\n", dir);
+		skip();
+	}
+	for (int i = 0; i < n; i++) {
+		int64_t sums[2];
+		snprintf(path, sizeof path, "%s/%s", dir, files[i]->d_name);
+		int r = feed(&d, path, names, 2, sums);
+		print_message("%s: %d, %lld objects, %lld bytes\n", files[i]->d_name, r, (long long)sums[0], (long long)sums[1]);
+		assert_int_equal(r, i ? DELTA_INCREASE : DELTA_BASELINE);
+		if (i == 8) { /* 17 stacks of value 0 vanish here */
+			assert_int_equal(sums[0], 29280);
+			assert_int_equal(sums[1], 97394002);
+		}
+		free(files[i]);
+	}
+	free(files);
+	delta_release(&d);
+}
+
+static void slots(void **state)
+{
+	assert_int_equal(schedule_next(1000, 100, 30), 1030);
+	assert_int_equal(schedule_next(1030, 100, 30), 1130);
+	assert_int_equal(schedule_next(1029, 100, 30), 1030);
+	assert_int_equal(schedule_next(10, 100, 30), 30);
+	/* Done in time: the next slot. Outlasted it: at once. */
+	assert_int_equal(schedule_after(1030, 1050, 100, 30), 1130);
+	assert_int_equal(schedule_after(1030, 1130, 100, 30), 1130);
+	assert_int_equal(schedule_after(1030, 1135, 100, 30), 1135);
+	assert_int_equal(schedule_after(1135, 1240, 100, 30), 1240);
+	assert_int_equal(schedule_after(1030, 9999, 100, 30), 9999);
+}
+
+static void the_heap_keeps_order(void **state)
+{
+	struct scraper s = { 0 };
+	struct endpoint e[200] = { 0 };
+	uint64_t x = 7;
+	for (size_t i = 0; i < 200; i++) {
+		e[i].due_ms = (int64_t)((x = hash_u64(x)) % 1000);
+		heap_put(&s, &e[i]);
+	}
+	for (size_t i = 0; i < 200; i += 3) { /* moved to another time */
+		e[i].due_ms = (int64_t)((x = hash_u64(x)) % 1000);
+		heap_put(&s, &e[i]);
+	}
+	for (size_t i = 0; i < 200; i += 7)
+		heap_remove(&s, &e[i]);
+	int64_t last = 0;
+	size_t n = 0;
+	for (; s.heap.n; n++) {
+		struct endpoint *first = s.heap.v[0];
+		assert_true(first->due_ms >= last);
+		last = first->due_ms;
+		heap_remove(&s, first);
+		assert_int_equal(first->heap_at, 0);
+	}
+	assert_int_equal(n, 200 - 29);
+	vec_free(&s.heap);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(increases),
+		cmocka_unit_test(real_series),
+		cmocka_unit_test(slots),
+		cmocka_unit_test(the_heap_keeps_order),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

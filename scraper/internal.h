@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the scraper's files share.
+ *
+ *	pool      one job at work: its discovery, its targets
+ *	target    one place that serves profiles; has `up`
+ *	endpoint  one profile type of a target: a URL with a schedule, what is remembered between its scrapes
+ *	work      one finished request on its way to a decoder
+ *
+ * Threads: the loop thread owns schedule and requests; decoders own an endpoint's memory (delta, series) while the
+ * endpoint is `busy`, which only one can make it; everything else here is under the scraper's lock. The sink is never
+ * called under the lock nor from the loop thread, because it may wait. */
+#ifndef PYRRHA_SCRAPER_INTERNAL_H
+#define PYRRHA_SCRAPER_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/map.h"
+#include "base/queue.h"
+#include "base/vec.h"
+#include "scraper/delta.h"
+#include "scraper/scrape_config.h"
+
+enum outcome {
+	OUTCOME_UNKNOWN,
+	OUTCOME_OK,
+	OUTCOME_FAILED,
+	OUTCOME_ABSENT /* 404 on a type that the job did not name: not served here, no failure of the target */
+};
+
+/* A series of an endpoint: one sample type. */
+struct series {
+	struct ptype type;     /* strings in `text` */
+	char *text;
+	struct labels *labels; /* owned; NULL: relabelling dropped it */
+	struct labels *group;  /* labels of samples that it was split by; owned; NULL: not split */
+	int64_t last_seen_ms;  /* of a split series: stamp of the last profile that had it */
+	uint64_t serial;       /* of the configuration it was made by */
+	bool live;             /* has a sample newer than its last stale marker */
+	bool seen;             /* in the scrape at work */
+};
+
+struct series_set {
+	VEC(struct series *) v;
+	struct map index;      /* hash of type, group and serial -> v[] */
+	size_t keep;           /* fewer than this are not looked through for ended ones */
+};
+
+struct endpoint;
+
+struct target {
+	int refs;
+	struct labels *labels;     /* what series get; owned */
+	uint64_t key;
+	uint32_t index;            /* in the scraper's targets */
+	VEC(struct endpoint *) endpoints; /* borrowed: each holds a reference to the target */
+	int last_up;               /* -1 = never written */
+	int64_t last_up_ms;
+};
+
+struct endpoint {
+	int refs;
+	struct scraper *scraper;
+	struct target *target;           /* reference */
+	struct scraper_config *config;   /* reference; job and type point into it */
+	const struct job_config *job;
+	const struct type_config *type;
+	struct fetch_client *client;     /* reference */
+	uint64_t hash;                   /* identity over reloads, and the offset */
+	char *url, *name;                /* name: NAME of its series */
+	struct labels *discovered;       /* before relabelling; owned */
+	int64_t interval_ms, timeout_ms, deadline_ms, asked_s;
+	char *refused;                   /* why it is not scraped (a limit); NULL = it is */
+
+	int64_t due_ms, last_start_ms;   /* monotonic */
+	int64_t slot_ms;                 /* due_ms by the wall clock */
+	size_t heap_at;                  /* 1 + place in the heap; 0 = not in it */
+	struct flight *flight;           /* the request under way */
+	bool gone;
+	bool matched;                    /* found again by the sync at work */
+
+	bool busy;                       /* a work of it is queued or with a decoder */
+	struct work *pending, **pending_end;
+	unsigned n_pending;
+	enum outcome outcome;
+	char *last_error;                /* NULL = none */
+	int64_t last_scrape_ms, last_duration_ns, last_bytes, last_samples;
+
+	/* The decoder's, while busy: */
+	struct delta delta;
+	uint64_t delta_columns;          /* hash of what its columns are */
+	struct series_set series;
+	int64_t last_t_ms;               /* stamp of the newest profile, 0 = none */
+	int64_t last_report_ms;          /* of the newest profile_up */
+};
+
+struct pool {
+	struct scraper *scraper;
+	char *name;
+	struct scraper_config *config;   /* reference */
+	const struct job_config *job;
+	struct fetch_client *client;
+	struct discovery *discovery;
+	struct scraper_config *sd_config; /* what discovery borrows from; reference */
+	VEC(struct endpoint *) endpoints;
+	VEC(struct labels *) dropped;
+	size_t n_dropped;
+	atomic_bool dirty;                /* its discovery has changed, or its configuration */
+};
+
+enum work_kind { WORK_SCRAPE, WORK_GONE };
+
+struct work {
+	enum work_kind kind;
+	struct work *next;
+	struct endpoint *endpoint;       /* reference */
+	struct scraper_config *config;   /* reference, of the time the request began */
+	const struct job_config *job;
+	const struct type_config *type;
+	struct buf body;
+	struct err err;                  /* what is known to be wrong */
+	int http_status;
+	int64_t start_ms, end_ms;        /* wall clock of the request */
+	int64_t duration_ns;
+	uint64_t bytes;
+};
+
+struct worker {
+	pthread_t thread;
+	struct scraper *scraper;
+	struct profile profile;
+	struct arena arena;              /* labels of a batch */
+};
+
+struct scraper {
+	struct status_targets status;
+	struct sink *sink;
+	char *user_agent;
+	pthread_mutex_t lock;
+	struct scraper_config *config;   /* reference; NULL before the first apply */
+	VEC(struct pool *) pools;
+	VEC(struct endpoint *) heap;     /* by due_ms */
+	VEC(struct target *) targets;
+	struct map target_index;         /* key -> place in targets */
+	struct flight *flights;          /* requests under way */
+	atomic_bool dirty;               /* some pool is */
+	atomic_bool stopping;
+	bool stopped;
+	struct fetch_loop *loop;
+	pthread_t thread;
+	bool thread_runs;
+	struct queue *queue;             /* of struct work */
+	struct worker *workers;
+	unsigned n_workers;
+};
+
+/* scraper.c */
+void pool_changed(void *pool); /* from any thread: the loop brings it up to date */
+void work_free(struct work *w); /* under the lock: gives references back */
+void endpoint_unref(struct endpoint *ep);
+/* Hands it to the decoders, behind what the endpoint has there already. Takes it. Under the lock. */
+void work_dispatch(struct work *w);
+
+/* schedule.c */
+int64_t schedule_next(int64_t now_ms, int64_t interval_ms, int64_t offset_ms);
+int64_t schedule_after(int64_t start_ms, int64_t end_ms, int64_t interval_ms, int64_t offset_ms);
+int64_t offset_of(const struct endpoint *ep);
+/* Puts it into the heap, due at a time of the wall clock. */
+void schedule(struct endpoint *ep, int64_t slot_ms);
+void heap_put(struct scraper *s, struct endpoint *ep);
+void heap_remove(struct scraper *s, struct endpoint *ep);
+
+/* pool.c: all under the lock */
+struct pool *pool_new_job(struct scraper *s, struct scraper_config *c, const struct job_config *j, struct err *e);
+int pool_reconfigure(struct pool *p, struct scraper_config *c, const struct job_config *j, struct err *e) MUST_USE;
+void pool_sync(struct pool *p);
+void pool_free_job(struct pool *p);
+
+/* target.c: labels of one endpoint from what discovery and configuration say. */
+struct target_plan {
+	bool dropped;            /* by relabelling */
+	char *problem;           /* or: why it cannot be scraped at all; owned */
+	struct labels *discovered, *visible; /* owned */
+	char *url, *name;
+	int64_t interval_ms, timeout_ms, deadline_ms, asked_s;
+	uint64_t hash, target_key;
+};
+void target_plan_make(const struct job_config *j, const struct type_config *t, struct labels group, struct labels target,
+		      struct arena *a, struct target_plan *ret);
+void target_plan_release(struct target_plan *p);
+
+/* ask.c, in the loop thread, under the lock */
+void ask(struct endpoint *ep);
+void flights_drop(struct scraper *s); /* all of them, without a word */
+
+/* work.c */
+void *worker_main(void *arg);
+
+/* series.c */
+/* group: the labels of samples that the series was split by, sorted; NULL = not split. */
+struct series *series_find(struct series_set *set, const struct ptype *type, const struct labels *group, uint64_t serial);
+struct series *series_add(struct series_set *set, const struct ptype *type, const struct labels *group, const struct target *t,
+			  const struct job_config *j, uint64_t serial, struct arena *a, struct err *e);
+/* Ended series are forgotten when there are many. Not while series of the set are pointed to. */
+void series_forget_some(struct series_set *set);
+void series_set_release(struct series_set *set);
+
+/* status.c */
+void status_each(struct status_targets *s, void (*active)(void *arg, const struct status_target *t),
+		 void (*dropped)(void *arg, const struct status_dropped *d), void *arg);
+
+#endif

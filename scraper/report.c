@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scraper/report.h"
+
+#include "base/log.h"
+#include "scraper/table.h"
+
+void batch_reset(struct batch *b)
+{
+	b->columns.n = b->parts.n = b->floats.n = b->profiles.n = 0;
+}
+
+void batch_free(struct batch *b)
+{
+	vec_free(&b->columns);
+	vec_free(&b->parts);
+	vec_free(&b->floats);
+	vec_free(&b->profiles);
+}
+
+struct sink_profile *batch_add_profile(struct batch *b)
+{
+	struct part *p = vec_add(&b->parts);
+	p->first_column = b->columns.n;
+	return &p->p;
+}
+
+void batch_add_column(struct batch *b, struct labels labels, const struct ptype *type, uint32_t value_index)
+{
+	vec_push(&b->columns, (struct sink_column){ labels, *type, value_index });
+	b->parts.v[b->parts.n - 1].p.n_columns++;
+}
+
+void batch_add_stale(struct batch *b, const struct series *s, int64_t t_ms, int64_t interval_ms)
+{
+	struct sink_profile *p = batch_add_profile(b);
+	p->t_ms = t_ms;
+	p->interval_ms = interval_ms;
+	batch_add_column(b, *s->labels, &s->type, 0);
+}
+
+bool batch_add_float(struct batch *b, const struct target *t, const char *metric, const char *profile, int64_t t_ms,
+		     double v)
+{
+	struct labels_builder lb;
+	labels_builder_init(&lb, *t->labels);
+	labels_builder_set(&lb, VIEW(LABEL_NAME), view_of(metric));
+	if (profile)
+		labels_builder_set(&lb, VIEW("profile"), view_of(profile));
+	struct labels l = labels_copy(b->arena, labels_builder_finish(&lb));
+	labels_builder_free(&lb);
+	if (l.v)
+		vec_push(&b->floats, (struct sink_float){ l, t_ms, v });
+	return l.v != NULL;
+}
+
+/* From the committer's thread: what was taken in did not become durable. */
+static void on_done(void *arg, const struct err *e)
+{
+	if (!e->code)
+		return;
+	metric_inc(&scraper_table[M_SINK_FAILED]);
+	LOG_ERROR("msg", "a scrape was not stored", "err", e->msg);
+}
+
+int batch_send(struct batch *b, struct sink *sink, bool only_floats, struct sink_result *res, struct err *e)
+{
+	*res = (struct sink_result){ 0 };
+	b->profiles.n = 0;
+	for (size_t i = 0; i < b->parts.n && !only_floats; i++) {
+		struct sink_profile p = b->parts.v[i].p;
+		p.columns = b->columns.v + b->parts.v[i].first_column;
+		if (p.n_columns)
+			vec_push(&b->profiles, p);
+	}
+	if (!b->profiles.n && !b->floats.n)
+		return 0;
+	struct sink_batch batch = { .profiles = b->profiles.v, .n_profiles = b->profiles.n, .floats = b->floats.v,
+				    .n_floats = b->floats.n, .done = on_done };
+	return sink->append(sink, &batch, res, e);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A batch in the making: what one scrape hands to the sink. Profiles, stale markers of profile series, and the floats
+ * about the target. Owned by one decoder, reused. */
+#ifndef PYRRHA_SCRAPER_REPORT_H
+#define PYRRHA_SCRAPER_REPORT_H
+
+#include "scraper/internal.h"
+
+struct part {
+	struct sink_profile p;
+	size_t first_column;
+};
+
+struct batch {
+	struct arena *arena;
+	VEC(struct sink_column) columns;
+	VEC(struct part) parts;
+	VEC(struct sink_float) floats;
+	VEC(struct sink_profile) profiles; /* parts with their columns in place */
+};
+
+void batch_reset(struct batch *b);
+void batch_free(struct batch *b);
+/* Begins a profile (its columns are added next) and yields it. */
+struct sink_profile *batch_add_profile(struct batch *b);
+void batch_add_column(struct batch *b, struct labels labels, const struct ptype *type, uint32_t value_index);
+/* Ends the series at t. */
+void batch_add_stale(struct batch *b, const struct series *s, int64_t t_ms, int64_t interval_ms);
+/* A float about the target; profile NULL = of the whole target. False past the arena's cap. */
+bool batch_add_float(struct batch *b, const struct target *t, const char *metric, const char *profile, int64_t t_ms,
+		     double v);
+/* Hands it over; empty batches are not. only_floats leaves the profiles out. */
+int batch_send(struct batch *b, struct sink *sink, bool only_floats, struct sink_result *res, struct err *e) MUST_USE;
+
+#endif

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scrape_configs onto struct job_config: one table with the keys of Prometheus and Parca, ours, harmless and refused;
+ * then the rules between them. What is decoded lies in one arena, with the configuration's reference count. */
+#include "scraper/scrape_config.h"
+
+#include <glob.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/units.h"
+#include "base/vec.h"
+
+#define DEFAULT_TIMEOUT_MS 10000
+
+/* What one scrape_config holds before the rest is worked out. */
+struct raw_job {
+	struct job_config job;
+	const struct config_node *profiling;
+};
+
+#define J(key, type, member, def) { key, type, offsetof(struct raw_job, job.member), def }
+#define PASSED_OVER(key, text) { key, CONFIG_IGNORED, .words = text }
+#define NO_SAMPLES "ignored; it is about the text format of metrics, profiles have pprof's"
+
+static const struct config_field job_rows[] = {
+	{ "job_name", CONFIG_STRING, offsetof(struct raw_job, job.name), NULL, CONFIG_REQUIRED },
+	J("scrape_interval", CONFIG_DURATION, interval_ms, "0"),
+	J("scrape_timeout", CONFIG_DURATION, timeout_ms, "0"),
+	{ "scheme", CONFIG_ENUM, offsetof(struct raw_job, job.scheme), "http", .words = "http|https" },
+	J("params", CONFIG_MULTIMAP, params, NULL),
+	J("honor_labels", CONFIG_BOOL, honor_labels, "false"),
+	J("enable_compression", CONFIG_BOOL, enable_compression, "true"),
+	J("body_size_limit", CONFIG_SIZE, body_size_limit, "0"),
+	J("sample_limit", CONFIG_COUNT, sample_limit, "0"),
+	J("target_limit", CONFIG_COUNT, target_limit, "0"),
+	J("label_limit", CONFIG_COUNT, label_limit, "0"),
+	J("label_name_length_limit", CONFIG_COUNT, label_name_length_limit, "0"),
+	J("label_value_length_limit", CONFIG_COUNT, label_value_length_limit, "0"),
+	J("keep_dropped_targets", CONFIG_COUNT, keep_dropped_targets, "0"),
+	{ NULL, CONFIG_INLINE, offsetof(struct raw_job, job.http), .table = &config_http_table },
+	{ "relabel_configs", CONFIG_CUSTOM, offsetof(struct raw_job, job.relabel), .custom = config_relabel_decode },
+	{ "metric_relabel_configs", CONFIG_CUSTOM, offsetof(struct raw_job, job.metric_relabel),
+	  .custom = config_relabel_decode },
+	{ "profiling_config", CONFIG_NODE, offsetof(struct raw_job, profiling) },
+	PASSED_OVER("metrics_path", "ignored; the paths of profiles are those of profiling_config.pprof_config"),
+	PASSED_OVER("normalized_addresses", "ignored; addresses are always stored relative to their binary"),
+	PASSED_OVER("honor_timestamps", "ignored; a profile's own time counts if it lies within the scrape"),
+	PASSED_OVER("track_timestamps_staleness", "ignored; it is always on"),
+	PASSED_OVER("scrape_failure_log_file", "ignored; failures are in the log and on /targets"),
+	PASSED_OVER("extra_scrape_metrics", "ignored; those series are always there"),
+	PASSED_OVER("scrape_protocols", NO_SAMPLES),
+	PASSED_OVER("fallback_scrape_protocol", NO_SAMPLES),
+	PASSED_OVER("scrape_classic_histograms", NO_SAMPLES),
+	PASSED_OVER("always_scrape_classic_histograms", NO_SAMPLES),
+	PASSED_OVER("scrape_native_histograms", NO_SAMPLES),
+	PASSED_OVER("convert_classic_histograms_to_nhcb", NO_SAMPLES),
+	PASSED_OVER("native_histogram_bucket_limit", NO_SAMPLES),
+	PASSED_OVER("native_histogram_min_bucket_factor", NO_SAMPLES),
+	PASSED_OVER("metric_name_validation_scheme", NO_SAMPLES),
+	PASSED_OVER("metric_name_escaping_scheme", NO_SAMPLES),
+};
+
+static bool is_discovery_key(struct view key)
+{
+	return discovery_kind(key) || discovery_known_elsewhere(key);
+}
+
+static const struct config_table job_table = { job_rows, ARRAY_LEN(job_rows), sizeof(struct raw_job), NULL,
+					       is_discovery_key };
+
+/* A text that is equal for equal settings: the node itself, and what it inherits. */
+static void put_canonical(struct buf *out, const struct config_node *n)
+{
+	buf_printf(out, "%d %zu ", (int)n->type, n->type == CONFIG_NODE_SCALAR ? n->text.len : n->n);
+	if (n->type == CONFIG_NODE_SCALAR)
+		buf_putv(out, n->text);
+	for (size_t i = 0; n->type == CONFIG_NODE_MAP && i < n->n; i++) {
+		put_canonical(out, n->pairs[i].key);
+		put_canonical(out, n->pairs[i].value);
+	}
+	for (size_t i = 0; n->type == CONFIG_NODE_LIST && i < n->n; i++)
+		put_canonical(out, n->items[i]);
+}
+
+static int take_fingerprint(struct config_ctx *c, const struct config_node *n, struct job_config *j, struct err *e)
+{
+	struct buf b = { .max = CONFIG_MAX_BYTES };
+	put_canonical(&b, n);
+	buf_printf(&b, "|%lld %lld %llu %lld %lld %lld %lld %lld %lld", (long long)j->interval_ms, (long long)j->timeout_ms,
+		   (unsigned long long)j->body_size_limit, (long long)j->sample_limit, (long long)j->target_limit,
+		   (long long)j->label_limit, (long long)j->label_name_length_limit, (long long)j->label_value_length_limit,
+		   (long long)j->keep_dropped_targets);
+	bool full = b.overflow;
+	j->fingerprint = arena_view(c->arena, buf_view(&b));
+	buf_free(&b);
+	return full ? config_error(c, n, e, "the job is too large") : 0;
+}
+
+#define INHERIT(member) if (!j->member) j->member = g->member
+
+static void inherit(struct job_config *j, const struct config_global *g)
+{
+	if (!j->interval_ms)
+		j->interval_ms = g->scrape_interval_ms;
+	if (!j->timeout_ms)
+		j->timeout_ms = g->scrape_timeout_ms;
+	if (!j->timeout_ms)
+		j->timeout_ms = MAX(DEFAULT_TIMEOUT_MS, j->interval_ms);
+	INHERIT(body_size_limit);
+	INHERIT(sample_limit);
+	INHERIT(target_limit);
+	INHERIT(label_limit);
+	INHERIT(label_name_length_limit);
+	INHERIT(label_value_length_limit);
+	INHERIT(keep_dropped_targets);
+}
+
+static int check_intervals(struct config_ctx *c, const struct config_node *n, const struct job_config *j, struct err *e)
+{
+	if (j->interval_ms < 100)
+		return config_error(c, n, e, "scrape_interval is under 100ms");
+	for (size_t i = 0; i < j->n_types; i++) {
+		const struct type_config *t = &j->types[i];
+		if (t->enabled && t->delta && t->seconds * 1000 > j->interval_ms)
+			return config_error(c, n, e, "%s asks for %lld seconds, more than scrape_interval", t->name,
+					    (long long)t->seconds);
+	}
+	return 0;
+}
+
+static int decode_job(struct config_ctx *c, const struct config_node *n, const struct config_global *g,
+		      struct job_config *ret, struct err *e)
+{
+	struct raw_job raw = { 0 };
+	int rc = config_decode(c, &job_table, n, &raw, e);
+	*ret = raw.job; /* also on failure: its expressions are released with the configuration */
+	if (!rc && !ret->name[0])
+		rc = config_error(c, n, e, "job_name is empty");
+	if (!rc)
+		rc = discovery_decode(c, n, &ret->sd, e);
+	if (!rc)
+		rc = scrape_types_decode(c, raw.profiling, ret, e);
+	if (rc)
+		return rc;
+	inherit(ret, g);
+	rc = check_intervals(c, n, ret, e);
+	return rc ? rc : take_fingerprint(c, n, ret, e);
+}
+
+/* The jobs of one list, in `place` for messages. */
+static int decode_jobs(struct config_ctx *c, const struct config_node *list, struct scraper_config *s, size_t room,
+		       struct err *e)
+{
+	size_t mark = config_enter(c, "scrape_configs");
+	int rc = list->type == CONFIG_NODE_LIST ? 0 : config_error(c, list, e, "a list of jobs is wanted");
+	for (size_t i = 0; i < list->n && !rc && s->n_jobs < room; i++) {
+		size_t inner = config_enter_index(c, i);
+		struct job_config *j = &s->jobs[s->n_jobs];
+		rc = decode_job(c, list->items[i], &s->global, j, e);
+		s->n_jobs++;
+		if (!rc && scraper_config_job(s, j->name) != j)
+			rc = config_error(c, list->items[i], e, "job_name %s is taken by another job", j->name);
+		config_leave(c, inner);
+	}
+	config_leave(c, mark);
+	return rc;
+}
+
+/* Files named by scrape_config_files; each holds a list of scrape_configs. */
+struct files {
+	VEC(struct config_tree *) trees;
+};
+
+static int load_glob(struct config_ctx *c, const struct config_node *n, struct files *f, struct err *e)
+{
+	glob_t found = { 0 };
+	bool absolute = n->text.len && n->text.ptr[0] == '/';
+	char *pattern = absolute || !c->dir ? xstrndup(n->text.ptr, n->text.len)
+					    : xasprintf("%s/%.*s", c->dir, VIEW_ARG(n->text));
+	int g = glob(pattern, 0, NULL, &found), rc = 0;
+	if (g && g != GLOB_NOMATCH)
+		rc = config_error(c, n, e, "cannot be looked up");
+	for (size_t i = 0; i < found.gl_pathc && !rc; i++) {
+		struct config_tree *t = NULL;
+		rc = config_load(&t, found.gl_pathv[i], e);
+		if (!rc)
+			vec_push(&f->trees, t);
+	}
+	globfree(&found);
+	free(pattern);
+	return rc;
+}
+
+static int load_files(struct config_ctx *c, const struct config_node *n, struct files *f, struct err *e)
+{
+	if (!n || n->type == CONFIG_NODE_NULL)
+		return 0;
+	size_t mark = config_enter(c, "scrape_config_files");
+	int rc = n->type == CONFIG_NODE_LIST ? 0 : config_error(c, n, e, "a list of files is wanted");
+	for (size_t i = 0; i < n->n && !rc; i++)
+		rc = n->items[i]->type == CONFIG_NODE_SCALAR ? load_glob(c, n->items[i], f, e)
+							     : config_error(c, n->items[i], e, "the name of a file is wanted");
+	config_leave(c, mark);
+	return rc;
+}
+
+static const struct config_node *jobs_of(const struct config_tree *t)
+{
+	const struct config_node *n = config_get(config_root(t), "scrape_configs");
+	return n && n->type != CONFIG_NODE_NULL ? n : NULL;
+}
+
+static int decode_files(struct config_ctx *c, const struct files *f, struct scraper_config *s, size_t room, struct err *e)
+{
+	static const struct config_field rows[] = { { "scrape_configs", CONFIG_NODE, 0 } };
+	static const struct config_table table = CONFIG_TABLE(void *, rows, NULL);
+	int rc = 0;
+	for (size_t i = 0; i < f->trees.n && !rc; i++) {
+		const void *unused = NULL;
+		const struct config_node *list = jobs_of(f->trees.v[i]);
+		const char *dir = c->dir;
+		c->dir = config_dirname(c->arena, config_root(f->trees.v[i])->file);
+		rc = config_decode(c, &table, config_root(f->trees.v[i]), &unused, e);
+		if (!rc && list)
+			rc = decode_jobs(c, list, s, room, e);
+		c->dir = dir;
+	}
+	return rc;
+}
+
+static int decode_all(struct config_ctx *c, const struct config_tree *t, struct scraper_config *s, struct err *e)
+{
+	struct files f = { 0 };
+	const struct config_node *own = jobs_of(t);
+	size_t room = own ? own->n : 0;
+	int rc = config_global_decode(t, c, &s->global, e);
+	if (!rc)
+		rc = load_files(c, config_get(config_root(t), "scrape_config_files"), &f, e);
+	for (size_t i = 0; i < f.trees.n; i++)
+		room += jobs_of(f.trees.v[i]) ? jobs_of(f.trees.v[i])->n : 0;
+	s->jobs = arena_calloc(c->arena, room + 1, sizeof *s->jobs);
+	if (!rc && own)
+		rc = decode_jobs(c, own, s, room, e);
+	if (!rc)
+		rc = decode_files(c, &f, s, room, e);
+	for (size_t i = 0; i < f.trees.n; i++)
+		config_free(f.trees.v[i]);
+	vec_free(&f.trees);
+	return rc;
+}
+
+int scraper_config_parse(struct scraper_config **ret, const struct config_tree *t, void (*warn)(void *arg, const char *text),
+			 void *warn_arg, struct err *e)
+{
+	static uint64_t serials;
+	struct scraper_config *s = NEW(struct scraper_config);
+	s->refs = 1;
+	s->serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
+	arena_init(&s->arena, 0);
+	struct config_ctx c = { .arena = &s->arena, .warn = warn, .warn_arg = warn_arg };
+	c.dir = config_dirname(&s->arena, config_root(t)->file);
+	int rc = decode_all(&c, t, s, e);
+	config_ctx_release(&c);
+	if (rc) {
+		scraper_config_unref(s);
+		return rc;
+	}
+	*ret = s;
+	return 0;
+}
+
+struct scraper_config *scraper_config_ref(struct scraper_config *c)
+{
+	__atomic_add_fetch(&c->refs, 1, __ATOMIC_RELAXED);
+	return c;
+}
+
+void scraper_config_unref(struct scraper_config *c)
+{
+	if (!c || __atomic_sub_fetch(&c->refs, 1, __ATOMIC_ACQ_REL))
+		return;
+	for (size_t i = 0; i < c->n_jobs; i++) {
+		config_relabel_release(&c->jobs[i].relabel);
+		config_relabel_release(&c->jobs[i].metric_relabel);
+	}
+	arena_free(&c->arena);
+	free(c);
+}
+
+const struct job_config *scraper_config_job(const struct scraper_config *c, const char *name)
+{
+	for (size_t i = 0; i < c->n_jobs; i++)
+		if (c->jobs[i].name && strcmp(c->jobs[i].name, name) == 0)
+			return &c->jobs[i];
+	return NULL;
+}
+
+size_t scraper_config_jobs(const struct scraper_config *c)
+{
+	return c->n_jobs;
+}
+
+static void count_targets(void *arg, const struct discovery_group *g)
+{
+	*(size_t *)arg += g->n_targets;
+}
+
+static size_t static_targets(const struct job_config *j)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < j->sd.n; i++) {
+		struct discovery_provider *p = NULL;
+		struct discovery_emit emit = { count_targets, &n };
+		if (strcmp(j->sd.v[i].ops->key, "static_configs") == 0 &&
+		    j->sd.v[i].ops->start(&p, j->sd.v[i].config, j->name, &emit, NULL) == 0)
+			j->sd.v[i].ops->stop(p);
+	}
+	return n;
+}
+
+void scraper_config_check(const struct scraper_config *c, struct buf *out)
+{
+	char interval[DURATION_LEN], timeout[DURATION_LEN];
+	buf_printf(out, "%zu scrape job%s\n", c->n_jobs, c->n_jobs == 1 ? "" : "s");
+	for (size_t i = 0; i < c->n_jobs; i++) {
+		const struct job_config *j = &c->jobs[i];
+		buf_printf(out, "  %s: every %s, timeout %s, %zu static target%s", j->name,
+			   units_format_duration(j->interval_ms, interval), units_format_duration(j->timeout_ms, timeout),
+			   static_targets(j), static_targets(j) == 1 ? "" : "s");
+		for (size_t k = 0; k < j->sd.n; k++)
+			if (strcmp(j->sd.v[k].ops->key, "static_configs") != 0)
+				buf_printf(out, ", %s", j->sd.v[k].ops->key);
+		buf_puts(out, "; profiles:");
+		for (size_t k = 0; k < j->n_types; k++)
+			if (j->types[k].enabled)
+				buf_printf(out, " %s%s", j->types[k].name, j->types[k].delta ? " (delta)" : "");
+		buf_putc(out, '\n');
+	}
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What scrape_configs say, decoded: jobs, and the profile types of each. Immutable once parsed. */
+#ifndef PYRRHA_SCRAPER_SCRAPE_CONFIG_H
+#define PYRRHA_SCRAPER_SCRAPE_CONFIG_H
+
+#include "config/config_http.h"
+#include "config/config_relabel.h"
+#include "config/config_top.h"
+#include "discovery/discovery.h"
+#include "fetch/fetch.h"
+#include "model/ptype.h"
+#include "scraper/scraper.h"
+
+/* kind: { alloc_space: gauge }; sample_type NULL = all of the profile's. */
+struct kind_override {
+	const char *sample_type;
+	enum profile_kind kind;
+};
+
+struct keep_type {
+	const char *type, *unit; /* unit NULL = any */
+};
+
+/* One profile type of a job. */
+struct type_config {
+	const char *name;   /* "memory": the NAME of its series */
+	const char *path;   /* "/debug/pprof/allocs" */
+	bool enabled;
+	bool delta;         /* asks for `seconds` and gets what happened in them */
+	bool delta_said;    /* the file says so itself */
+	bool named;         /* the job names it, so that a 404 is a failure */
+	int64_t seconds;    /* 0 = the interval */
+	struct config_list keep;  /* struct keep_type; empty = all */
+	struct kind_override *kinds;
+	size_t n_kinds;
+};
+
+struct job_config {
+	const char *name;
+	int64_t interval_ms, timeout_ms;
+	int scheme;         /* 0 http, 1 https */
+	const char *path_prefix;
+	struct config_multimap params;
+	bool honor_labels, enable_compression;
+	uint64_t body_size_limit;
+	int64_t sample_limit, target_limit, label_limit, label_name_length_limit, label_value_length_limit;
+	int64_t keep_dropped_targets;
+	struct http_config http;
+	struct relabel_config relabel, metric_relabel;
+	struct discovery_configs sd;
+	struct config_strings series_labels; /* labels of samples that make series of their own (split.c); often none */
+	struct type_config *types; /* enabled and not */
+	size_t n_types;
+	struct view fingerprint;   /* equal: nothing about the job has changed */
+};
+
+struct scraper_config {
+	int refs; /* atomic */
+	uint64_t serial; /* of this program's run; no two are equal */
+	struct arena arena;
+	struct config_global global;
+	struct job_config *jobs;
+	size_t n_jobs;
+};
+
+const struct job_config *scraper_config_job(const struct scraper_config *c, const char *name);
+
+/* Decodes the list under `profiling_config` into job's types. (scrape_types.c) */
+int scrape_types_decode(struct config_ctx *c, const struct config_node *n, struct job_config *job, struct err *e) MUST_USE;
+/* The kind of one sample type of a profile of this type. */
+enum profile_kind scrape_type_kind(const struct type_config *t, struct view sample_type, struct view sample_unit,
+				   bool has_duration);
+/* Whether keep_sample_type lets it through. */
+bool scrape_type_keeps(const struct type_config *t, struct view sample_type, struct view sample_unit);
+
+#endif

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What scrape_configs become: jobs, types, and the plan of a target. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "scraper/internal.h"
+
+static char warnings[4096];
+
+static void on_warning(void *arg, const char *text)
+{
+	size_t n = strlen(warnings);
+	snprintf(warnings + n, sizeof warnings - n, "%s\n", text);
+}
+
+static int parse(const char *yaml, struct scraper_config **ret, struct err *e)
+{
+	struct config_tree *t = NULL;
+	warnings[0] = 0;
+	*ret = NULL;
+	int rc = config_parse(&t, view_of(yaml), "p.yml", e);
+	if (!rc) {
+		struct arena a;
+		arena_init(&a, 0);
+		struct config_ctx c = { .arena = &a, .warn = on_warning };
+		rc = config_check_top(t, &c, e);
+		config_ctx_release(&c);
+		arena_free(&a);
+	}
+	if (!rc)
+		rc = scraper_config_parse(ret, t, on_warning, NULL, e);
+	config_free(t); /* the configuration does not need it */
+	return rc;
+}
+
+static struct scraper_config *good(const char *yaml)
+{
+	struct scraper_config *c;
+	struct err e = { 0 };
+	if (parse(yaml, &c, &e))
+		fail_msg("%s", e.msg);
+	return c;
+}
+
+static const struct type_config *type_of(const struct job_config *j, const char *name)
+{
+	for (size_t i = 0; i < j->n_types; i++)
+		if (strcmp(j->types[i].name, name) == 0)
+			return &j->types[i];
+	return NULL;
+}
+
+/* The file of Parca's tutorial, as it is. */
+static void parcas_tutorial(void **state)
+{
+	struct scraper_config *c = good(
+		"object_storage:\n  bucket:\n    type: \"FILESYSTEM\"\n    config:\n      directory: \"./data\"\n\n"
+		"scrape_configs:\n  - job_name: \"default\"\n    scrape_interval: \"3s\"\n    scrape_timeout: \"10s\"\n"
+		"    normalized_addresses: true\n"
+		"    static_configs:\n      - targets: [ '127.0.0.1:7070' ]\n"
+		"    profiling_config:\n      path_prefix: /app/\n      pprof_config:\n        memory:\n          enabled: true\n"
+		"          path: /debug/pprof/heap\n          keep_sample_type:\n            - type: inuse_space\n"
+		"              unit: bytes\n        process_cpu:\n          enabled: true\n          path: /cpu\n          seconds: 2\n"
+		"        mutex:\n          enabled: false\n        fgprof:\n          enabled: true\n"
+		"          path: /debug/pprof/fgprof\n          delta: true\n        wall:\n          path: /wall\n          kind: gauge\n");
+	assert_non_null(strstr(warnings, "p.yml:2:3: field object_storage: ignored; profiles are kept in --storage.path"));
+	assert_non_null(strstr(warnings, "field scrape_configs[0].normalized_addresses: ignored"));
+	assert_int_equal(c->n_jobs, 1);
+	const struct job_config *j = &c->jobs[0];
+	assert_int_equal(j->interval_ms, 3000);
+	assert_int_equal(j->timeout_ms, 10000);
+	const struct type_config *cpu = type_of(j, "process_cpu"), *memory = type_of(j, "memory");
+	assert_true(cpu->delta); /* although the file does not say so again */
+	assert_int_equal(cpu->seconds, 2);
+	assert_string_equal(cpu->path, "/cpu");
+	assert_string_equal(memory->path, "/debug/pprof/heap");
+	assert_true(scrape_type_keeps(memory, VIEW("inuse_space"), VIEW("bytes")));
+	assert_false(scrape_type_keeps(memory, VIEW("alloc_space"), VIEW("bytes")));
+	assert_false(type_of(j, "mutex")->enabled);
+	assert_true(type_of(j, "block")->enabled && !type_of(j, "block")->named);
+	assert_true(type_of(j, "fgprof")->enabled && type_of(j, "fgprof")->named);
+	assert_false(type_of(j, "threadcreate")->enabled);
+	assert_int_equal(scrape_type_kind(type_of(j, "wall"), VIEW("wall"), VIEW("nanoseconds"), true), PROFILE_GAUGE);
+	struct buf out = { 0 };
+	scraper_config_check(c, &out);
+	assert_string_equal(out.ptr, "1 scrape job\n  default: every 3s, timeout 10s, 1 static target; profiles: memory block "
+				     "goroutine process_cpu (delta) fgprof (delta) wall\n");
+	buf_free(&out);
+	scraper_config_unref(c);
+	/* Its plain server file scrapes nothing. */
+	c = good("grpc_address: ':7070'\nhttp_address: ':7070'\nstorage_active_memory: 1\n");
+	assert_int_equal(c->n_jobs, 0);
+	scraper_config_unref(c);
+}
+
+static void kinds(void **state)
+{
+	struct scraper_config *c = good(
+		"scrape_configs:\n- job_name: a\n  profiling_config:\n    pprof_config:\n"
+		"      memory: {kind: {alloc_space: gauge}}\n      heap_delta: {path: /x, delta: true}\n      other: {path: /y}\n");
+	const struct job_config *j = &c->jobs[0];
+	const struct type_config *m = type_of(j, "memory"), *d = type_of(j, "heap_delta"), *o = type_of(j, "other");
+	assert_int_equal(scrape_type_kind(m, VIEW("alloc_space"), VIEW("bytes"), false), PROFILE_GAUGE);
+	assert_int_equal(scrape_type_kind(m, VIEW("alloc_objects"), VIEW("count"), false), PROFILE_CUMULATIVE);
+	assert_int_equal(scrape_type_kind(m, VIEW("inuse_objects"), VIEW("count"), false), PROFILE_GAUGE);
+	assert_int_equal(scrape_type_kind(d, VIEW("alloc_space"), VIEW("bytes"), true), PROFILE_DELTA);
+	assert_int_equal(scrape_type_kind(d, VIEW("alloc_space"), VIEW("bytes"), false), PROFILE_CUMULATIVE);
+	assert_int_equal(scrape_type_kind(o, VIEW("x"), VIEW("count"), false), PROFILE_GAUGE);
+	assert_int_equal(scrape_type_kind(o, VIEW("x"), VIEW("count"), true), PROFILE_DELTA);
+	assert_int_equal(scrape_type_kind(type_of(j, "process_cpu"), VIEW("cpu"), VIEW("nanoseconds"), false), PROFILE_DELTA);
+	scraper_config_unref(c);
+}
+
+static void prometheus_file(void **state)
+{
+	struct scraper_config *c = good(
+		"global: {scrape_interval: 15s, scrape_timeout: 10s, sample_limit: 9}\n"
+		"scrape_configs:\n- job_name: p\n  honor_timestamps: true\n  metrics_path: /metrics\n  scheme: HTTPS\n"
+		"  basic_auth: {username: u, password: p}\n  sample_limit: 3\n  static_configs: [{targets: [a:1], labels: {x: y}}]\n"
+		"- {job_name: q, scrape_interval: 1h}\n");
+	const struct job_config *j = &c->jobs[0];
+	assert_non_null(strstr(warnings, "metrics_path: ignored"));
+	assert_int_equal(j->interval_ms, 15000);
+	assert_int_equal(j->timeout_ms, 10000);
+	assert_int_equal(j->scheme, 1);
+	assert_int_equal(j->sample_limit, 3);
+	assert_int_equal(c->jobs[1].sample_limit, 9);
+	assert_int_equal(c->jobs[1].interval_ms, 3600000);
+	assert_string_equal(j->http.basic_auth->password, "p");
+	scraper_config_unref(c);
+	c = good("scrape_configs:\n- job_name: d\n");
+	assert_int_equal(c->jobs[0].interval_ms, 10000);
+	scraper_config_unref(c);
+}
+
+static void mistakes(void **state)
+{
+	static const struct {
+		const char *yaml, *says;
+	} bad[] = {
+		{ "scrape_configs:\n- scrape_interval: 1s\n", "p.yml:2:3: field scrape_configs[0].job_name: is missing" },
+		{ "scrape_configs:\n- job_name: a\n- job_name: a\n", "p.yml:3:3: field scrape_configs[1]: job_name a is taken" },
+		{ "scrape_configs:\n- job_name: a\n  scrape_intervall: 1s\n", "did you mean scrape_interval?" },
+		{ "scrape_configs:\n- job_name: a\n  consul_sd_configs: []\n",
+		  "p.yml:3:3: field scrape_configs[0].consul_sd_configs: this kind of discovery is not built in" },
+		{ "scrape_configs:\n- job_name: a\n  static_configs: [{targets: ['http://x/']}]\n",
+		  "field scrape_configs[0].static_configs[0]: target \"http://x/\" is not host:port" },
+		{ "scrape_configs:\n- job_name: a\n  profiling_config: {pprof_config: {x: {enabled: true}}}\n",
+		  "field scrape_configs[0].profiling_config.pprof_config.x: path is missing" },
+		{ "scrape_configs:\n- job_name: a\n  profiling_config: {pprof_config: {memory: {path: x}}}\n", "begin with a slash" },
+		{ "scrape_configs:\n- job_name: a\n  profiling_config: {pprof_config: {memory: {seconds: 3}}}\n", "needs delta" },
+		{ "scrape_configs:\n- job_name: a\n  profiling_config: {pprof_config: {process_cpu: {seconds: 30}}}\n",
+		  "process_cpu asks for 30 seconds, more than scrape_interval" },
+		{ "scrape_configs:\n- job_name: a\n  profiling_config: {pprof_config: {memory: {kind: sum}}}\n",
+		  "\"sum\" is not one of delta|cumulative|gauge" },
+		{ "scrape_configs:\n- job_name: a\n  profiling_config: {pprof_config: {a-b: {path: /}}}\n", "letters, digits" },
+		{ "scrape_configs:\n- job_name: a\n  relabel_configs: [{action: hashmod}]\n",
+		  "field scrape_configs[0].relabel_configs[0]: action hashmod needs a target_label" },
+		{ "scrape_configs:\n- job_name: a\n  basic_auth: {password: sEcReT, password_file: f}\n", "both given" },
+		{ "scrape_configs: {}\n", "a list of jobs is wanted" },
+		{ "scrape_configs:\n- job_name: a\n  scrape_interval: 1ms\n", "under 100ms" },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct scraper_config *c;
+		struct err e = { 0 };
+		int rc = parse(bad[i].yaml, &c, &e);
+		if (!rc || !strstr(e.msg, bad[i].says))
+			fail_msg("%s gives \"%s\", not \"%s\"", bad[i].yaml, rc ? e.msg : "no error", bad[i].says);
+		assert_null(strstr(e.msg, "sEcReT"));
+	}
+}
+
+static void put_file(const char *dir, const char *name, const char *text)
+{
+	char path[512];
+	snprintf(path, sizeof path, "%s/%s", dir, name);
+	FILE *f = fopen(path, "we");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void more_files(void **state)
+{
+	char dir[] = "/tmp/pyrrha-scrape-XXXXXX", path[512];
+	struct config_tree *t = NULL;
+	struct scraper_config *c = NULL;
+	struct err e = { 0 };
+	assert_non_null(mkdtemp(dir));
+	put_file(dir, "main.yml", "scrape_config_files: ['jobs-*.yml']\nscrape_configs: [{job_name: own}]\n");
+	put_file(dir, "jobs-1.yml", "scrape_configs: [{job_name: one, bearer_token_file: tok}]\n");
+	put_file(dir, "jobs-2.yml", "scrape_configs:\n- {job_name: two}\n- {job_name: own}\n");
+	snprintf(path, sizeof path, "%s/main.yml", dir);
+	assert_int_equal(config_load(&t, path, &e), 0);
+	assert_true(scraper_config_parse(&c, t, NULL, NULL, &e) < 0);
+	assert_non_null(strstr(e.msg, "jobs-2.yml:3:3: field scrape_configs[1]: job_name own is taken"));
+	put_file(dir, "jobs-2.yml", "scrape_configs:\n- {job_name: two}\n");
+	if (scraper_config_parse(&c, t, NULL, NULL, &e))
+		fail_msg("%s", e.msg);
+	assert_int_equal(c->n_jobs, 3);
+	snprintf(path, sizeof path, "%s/tok", dir);
+	assert_string_equal(scraper_config_job(c, "one")->http.authorization->credentials_file, path);
+	scraper_config_unref(c);
+	config_free(t);
+	static const char *const names[] = { "main.yml", "jobs-1.yml", "jobs-2.yml" };
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+		unlink(path);
+	}
+	rmdir(dir);
+}
+
+static void unchanged_jobs_are_known(void **state)
+{
+	static const char text[] = "scrape_configs:\n- {job_name: a, static_configs: [{targets: [x:1]}]}\n- {job_name: b}\n";
+	struct scraper_config *one = good(text);
+	struct scraper_config *two = good("global: {external_labels: {a: b}}\nscrape_configs:\n- job_name: a\n"
+					  "  static_configs:\n  - targets:\n    - 'x:1'\n- {job_name: b, scrape_interval: 1s}\n");
+	assert_true(view_eq(one->jobs[0].fingerprint, two->jobs[0].fingerprint));
+	assert_false(view_eq(one->jobs[1].fingerprint, two->jobs[1].fingerprint));
+	assert_true(discovery_same(&one->jobs[0].sd, &two->jobs[0].sd));
+	assert_true(one->serial != two->serial);
+	scraper_config_unref(one);
+	scraper_config_unref(two);
+}
+
+/* The plan for one type of a target that has these labels. */
+static struct target_plan plan(const struct job_config *j, const char *type, const struct label *l, size_t n)
+{
+	struct target_plan p;
+	struct arena a;
+	arena_init(&a, 0);
+	target_plan_make(j, type_of(j, type), (struct labels){ 0 }, (struct labels){ l, n }, &a, &p);
+	arena_free(&a);
+	return p;
+}
+
+#define L(n, v) { VIEW(n), VIEW(v) }
+
+static void plans(void **state)
+{
+	struct scraper_config *c = good(
+		"scrape_configs:\n- job_name: j\n  scrape_timeout: 3s\n  params: {a: ['1', '2'], seconds: ['4']}\n"
+		"  profiling_config: {path_prefix: /pre/, pprof_config: {q: {path: '/q?x=y'}}}\n");
+	const struct job_config *j = &c->jobs[0];
+	struct label v6[] = { L("__address__", "[::1]:80"), L("__scheme__", "https"), L("__param_a", "b c") };
+	struct target_plan p = plan(j, "memory", v6, 3);
+	assert_string_equal(p.url, "https://[::1]:80/pre/debug/pprof/allocs?a=b%20c&a=2");
+	assert_int_equal(p.deadline_ms, 3000);
+	assert_int_equal(p.interval_ms, 10000);
+	struct view instance = labels_get(*p.visible, VIEW("instance"));
+	assert_true(view_eqs(instance, "[::1]:80"));
+	assert_int_equal(p.visible->n, 2);
+	target_plan_release(&p);
+	p = plan(j, "process_cpu", v6, 3);
+	assert_string_equal(p.url, "https://[::1]:80/pre/debug/pprof/profile?a=b%20c&a=2&seconds=4");
+	assert_int_equal(p.deadline_ms, 14000); /* seconds + 10 s, later than the timeout */
+	target_plan_release(&p);
+	p = plan(j, "q", v6, 3);
+	assert_string_equal(p.url, "https://[::1]:80/pre/q?x=y&a=b%20c&a=2");
+	target_plan_release(&p);
+	struct label bad[] = { L("__address__", "u:p@host") };
+	p = plan(j, "memory", bad, 1);
+	assert_string_equal(p.problem, "__address__ is not host:port");
+	target_plan_release(&p);
+	p = plan(j, "memory", NULL, 0);
+	assert_string_equal(p.problem, "the target has no __address__");
+	target_plan_release(&p);
+	struct label own[] = { L("__address__", "h:1"), L("__scrape_interval__", "1m"), L("job", "mine"), L("instance", "i"),
+			       L("__meta_x", "y") };
+	p = plan(j, "memory", own, 5);
+	assert_int_equal(p.interval_ms, 60000);
+	assert_true(view_eqs(labels_get(*p.visible, VIEW("job")), "mine"));
+	assert_true(view_eqs(labels_get(*p.visible, VIEW("instance")), "i"));
+	assert_int_equal(p.visible->n, 2);
+	target_plan_release(&p);
+	scraper_config_unref(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(parcas_tutorial),
+		cmocka_unit_test(kinds),
+		cmocka_unit_test(prometheus_file),
+		cmocka_unit_test(mistakes),
+		cmocka_unit_test(more_files),
+		cmocka_unit_test(unchanged_jobs_are_known),
+		cmocka_unit_test(plans),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The scraper's life: threads, the loop that starts what is due, reloads, and the end. Shut down goes left to right:
+ * the loop cancels its requests, the queue is closed, the decoders drain it. */
+#include "scraper/internal.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "base/units.h"
+#include "scraper/table.h"
+
+#define QUEUE_ITEMS 1024
+#define QUEUE_BYTES ((size_t)256 << 20)
+#define PROFILE_BYTES ((size_t)1 << 30) /* what one profile may take in memory */
+#define MAX_PENDING 1                   /* scrapes of one endpoint waiting behind the one at work */
+#define LONGEST_WAIT_MS 1000
+
+static void target_unref(struct scraper *s, struct target *t)
+{
+	if (--t->refs)
+		return;
+	struct target *last = s->targets.v[--s->targets.n];
+	map_remove(&s->target_index, t->key, t->index);
+	if (last != t) {
+		map_remove(&s->target_index, last->key, last->index);
+		last->index = t->index;
+		map_insert(&s->target_index, last->key, last->index);
+		s->targets.v[last->index] = last;
+	}
+	vec_free(&t->endpoints);
+	free(t->labels);
+	free(t);
+}
+
+static void leave_target(struct endpoint *ep)
+{
+	struct target *t = ep->target;
+	for (size_t i = 0; i < t->endpoints.n; i++)
+		if (t->endpoints.v[i] == ep) {
+			memmove(&t->endpoints.v[i], &t->endpoints.v[i + 1], (t->endpoints.n - i - 1) * sizeof *t->endpoints.v);
+			t->endpoints.n--;
+			break;
+		}
+	target_unref(ep->scraper, t);
+}
+
+void endpoint_unref(struct endpoint *ep)
+{
+	if (--ep->refs)
+		return;
+	leave_target(ep);
+	scraper_config_unref(ep->config);
+	fetch_client_unref(ep->client);
+	delta_release(&ep->delta);
+	series_set_release(&ep->series);
+	free(ep->url);
+	free(ep->name);
+	free(ep->discovered);
+	free(ep->refused);
+	free(ep->last_error);
+	free(ep);
+}
+
+void work_free(struct work *w)
+{
+	buf_free(&w->body);
+	scraper_config_unref(w->config);
+	endpoint_unref(w->endpoint);
+	free(w);
+}
+
+static void drop(struct work *w, const char *why)
+{
+	struct endpoint *ep = w->endpoint;
+	metric_inc(&scraper_table[M_DROPPED]);
+	free(ep->last_error);
+	ep->last_error = xstrdup(why);
+	work_free(w);
+}
+
+void work_dispatch(struct work *w)
+{
+	struct endpoint *ep = w->endpoint;
+	size_t bytes = sizeof *w + w->body.cap;
+	if (!ep->busy) {
+		ep->busy = true;
+		if (queue_try_push(ep->scraper->queue, w, bytes))
+			return;
+		ep->busy = false;
+		drop(w, "dropped here: the decoders or the storage are behind (the queue is full)");
+	} else if (w->kind == WORK_SCRAPE && ep->n_pending >= MAX_PENDING) {
+		drop(w, "dropped here: the previous scrape is still being decoded or stored");
+	} else {
+		w->next = NULL;
+		if (!ep->pending)
+			ep->pending_end = &ep->pending;
+		*ep->pending_end = w;
+		ep->pending_end = &w->next;
+		ep->n_pending++;
+	}
+}
+
+void pool_changed(void *arg)
+{
+	struct pool *p = arg;
+	atomic_store(&p->dirty, true);
+	atomic_store(&p->scraper->dirty, true);
+	fetch_loop_wake(p->scraper->loop);
+}
+
+static void observe_interval(struct endpoint *ep, int64_t now_ms)
+{
+	char text[DURATION_LEN];
+	if (!ep->last_start_ms)
+		return;
+	metric_observe(&scraper_table[M_INTERVAL], (double)(now_ms - ep->last_start_ms) / 1000,
+		       units_format_duration(ep->interval_ms, text));
+}
+
+/* New endpoints have no place in the schedule yet. */
+static void place_new(struct pool *p)
+{
+	for (size_t i = 0; i < p->endpoints.n; i++) {
+		struct endpoint *ep = p->endpoints.v[i];
+		if (!ep->heap_at && !ep->flight)
+			schedule(ep, schedule_next(clock_now_ms(), ep->interval_ms, offset_of(ep)));
+	}
+}
+
+static void sync_pools(struct scraper *s)
+{
+	for (size_t i = 0; i < s->pools.n; i++) {
+		struct pool *p = s->pools.v[i];
+		if (!atomic_exchange(&p->dirty, false))
+			continue;
+		pool_sync(p);
+		place_new(p);
+	}
+}
+
+/* Starts what is due; returns how long until something is. */
+static int start_due(struct scraper *s)
+{
+	int64_t now = clock_mono_ms();
+	while (s->heap.n && s->heap.v[0]->due_ms <= now) {
+		struct endpoint *ep = s->heap.v[0];
+		heap_remove(s, ep);
+		observe_interval(ep, now);
+		ep->last_start_ms = now;
+		ask(ep);
+	}
+	int64_t wait = s->heap.n ? s->heap.v[0]->due_ms - now : LONGEST_WAIT_MS;
+	return (int)MAX(MIN(wait, LONGEST_WAIT_MS), 0);
+}
+
+static void *loop_main(void *arg)
+{
+	struct scraper *s = arg;
+	struct err e = { 0 };
+	while (!atomic_load(&s->stopping)) {
+		pthread_mutex_lock(&s->lock);
+		if (atomic_exchange(&s->dirty, false))
+			sync_pools(s);
+		int wait = start_due(s);
+		pthread_mutex_unlock(&s->lock);
+		if (fetch_loop_turn(s->loop, wait, &e)) {
+			LOG_ERROR("msg", "the scrape loop failed; it goes on", "err", e.msg);
+			clock_sleep_ms(100);
+		}
+	}
+	return NULL;
+}
+
+/* Whose queue the gauges show. The registry cannot be left, so it is asked here whether there is still one. */
+static struct scraper *shown;
+static pthread_mutex_t shown_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void collect(void *arg)
+{
+	pthread_mutex_lock(&shown_lock);
+	if (shown) {
+		metric_set(&scraper_table[M_QUEUE_ITEMS], (double)queue_len(shown->queue));
+		metric_set(&scraper_table[M_QUEUE_BYTES], (double)queue_bytes(shown->queue));
+		metric_set(&scraper_table[M_RUNNING], (double)fetch_loop_running(shown->loop));
+	}
+	pthread_mutex_unlock(&shown_lock);
+}
+
+static void show(struct scraper *s)
+{
+	static bool known;
+	pthread_mutex_lock(&shown_lock);
+	bool first = !known;
+	known = true;
+	shown = s;
+	pthread_mutex_unlock(&shown_lock);
+	if (first)
+		metrics_on_collect(collect, NULL);
+}
+
+static int start_threads(struct scraper *s, unsigned n, struct err *e)
+{
+	s->workers = xcalloc(n, sizeof *s->workers);
+	for (unsigned i = 0; i < n; i++) {
+		struct worker *w = &s->workers[i];
+		w->scraper = s;
+		profile_init(&w->profile, PROFILE_BYTES);
+		int rc = thread_start(&w->thread, "decoder", worker_main, w, e);
+		if (rc) {
+			profile_release(&w->profile);
+			return rc;
+		}
+		s->n_workers = i + 1;
+	}
+	int rc = thread_start(&s->thread, "scraper", loop_main, s, e);
+	s->thread_runs = rc == 0;
+	return rc;
+}
+
+int scraper_new(struct scraper **ret, struct sink *sink, const struct scraper_options *o, struct err *e)
+{
+	struct scraper *s = NEW(struct scraper);
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	pthread_mutex_init(&s->lock, NULL);
+	s->status.each = status_each;
+	s->sink = sink;
+	s->user_agent = xstrdup(o && o->user_agent ? o->user_agent : "pyrrha");
+	s->queue = queue_new(o && o->queue_items ? o->queue_items : QUEUE_ITEMS,
+			     o && o->queue_bytes ? o->queue_bytes : QUEUE_BYTES);
+	s->loop = fetch_loop_new(e);
+	int rc = s->loop ? start_threads(s, o && o->decoders ? o->decoders : (unsigned)MAX(1, MIN(cpus, 8)), e)
+			 : -ERR_INTERNAL;
+	if (rc) {
+		scraper_free(s);
+		return rc;
+	}
+	show(s);
+	*ret = s;
+	return 0;
+}
+
+static struct pool *find_pool(struct scraper *s, const char *name)
+{
+	for (size_t i = 0; i < s->pools.n; i++)
+		if (strcmp(s->pools.v[i]->name, name) == 0)
+			return s->pools.v[i];
+	return NULL;
+}
+
+/* Jobs that are new are made first: if one cannot be, nothing has changed yet. */
+static int make_new(struct scraper *s, struct scraper_config *c, struct pool **made, struct err *e)
+{
+	for (size_t i = 0; i < c->n_jobs; i++) {
+		if (find_pool(s, c->jobs[i].name))
+			continue;
+		made[i] = pool_new_job(s, c, &c->jobs[i], e);
+		if (!made[i]) {
+			for (size_t k = 0; k < i; k++)
+				if (made[k])
+					pool_free_job(made[k]);
+			return -(int)(e ? e->code : ERR_INTERNAL);
+		}
+	}
+	return 0;
+}
+
+static void drop_old(struct scraper *s, const struct scraper_config *c)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < s->pools.n; i++) {
+		struct pool *p = s->pools.v[i];
+		if (scraper_config_job(c, p->name))
+			s->pools.v[kept++] = p;
+		else
+			pool_free_job(p);
+	}
+	s->pools.n = kept;
+}
+
+static int change_kept(struct scraper *s, struct scraper_config *c, struct err *e)
+{
+	int worst = 0;
+	for (size_t i = 0; i < s->pools.n; i++) {
+		struct pool *p = s->pools.v[i];
+		const struct job_config *j = scraper_config_job(c, p->name);
+		if (view_eq(j->fingerprint, p->job->fingerprint))
+			continue;
+		int rc = pool_reconfigure(p, c, j, worst ? NULL : e);
+		worst = worst ? worst : rc;
+		pool_changed(p);
+		metric_inc(&scraper_table[rc ? M_RELOADS_FAILED : M_RELOADS]);
+	}
+	return worst;
+}
+
+static void take_in(struct scraper *s, struct pool *p)
+{
+	vec_push(&s->pools, p);
+	pool_changed(p);
+}
+
+int scraper_apply(struct scraper *s, struct scraper_config *c, struct err *e)
+{
+	struct pool **made AUTOFREE = xcalloc(c->n_jobs, sizeof(struct pool *));
+	pthread_mutex_lock(&s->lock);
+	int rc = s->stopped ? err_set(e, ERR_UNAVAILABLE, "the scraper has stopped") : make_new(s, c, made, e);
+	if (!rc) {
+		drop_old(s, c);
+		rc = change_kept(s, c, e);
+		for (size_t i = 0; i < c->n_jobs; i++)
+			if (made[i])
+				take_in(s, made[i]);
+		scraper_config_unref(s->config);
+		s->config = scraper_config_ref(c);
+		metric_set(&scraper_table[M_POOLS], (double)s->pools.n);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return rc;
+}
+
+struct status_targets *scraper_status(struct scraper *s)
+{
+	return &s->status;
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void scraper_each_pool(struct scraper *s, void (*each)(void *arg, struct view job), void *arg)
+{
+	VEC(char *) names = { 0 };
+	pthread_mutex_lock(&s->lock);
+	for (size_t i = 0; i < s->pools.n; i++)
+		vec_push(&names, xstrdup(s->pools.v[i]->name));
+	pthread_mutex_unlock(&s->lock);
+	if (names.n)
+		qsort(names.v, names.n, sizeof *names.v, by_text);
+	for (size_t i = 0; i < names.n; i++) {
+		each(arg, view_of(names.v[i]));
+		free(names.v[i]);
+	}
+	vec_free(&names);
+}
+
+void scraper_stop(struct scraper *s)
+{
+	if (s->stopped)
+		return;
+	atomic_store(&s->stopping, true);
+	if (s->loop)
+		fetch_loop_wake(s->loop);
+	if (s->thread_runs)
+		pthread_join(s->thread, NULL);
+	pthread_mutex_lock(&s->lock);
+	s->stopped = true;
+	flights_drop(s);
+	pthread_mutex_unlock(&s->lock);
+	queue_close(s->queue);
+	for (unsigned i = 0; i < s->n_workers; i++) {
+		pthread_join(s->workers[i].thread, NULL);
+		profile_release(&s->workers[i].profile);
+	}
+	s->n_workers = 0;
+}
+
+void scraper_free(struct scraper *s)
+{
+	if (!s)
+		return;
+	show(NULL);
+	scraper_stop(s);
+	pthread_mutex_lock(&s->lock);
+	for (size_t i = 0; i < s->pools.n; i++)
+		pool_free_job(s->pools.v[i]); /* the queue is closed: no markers at the end, the series go on */
+	pthread_mutex_unlock(&s->lock);
+	vec_free(&s->pools);
+	vec_free(&s->heap);
+	vec_free(&s->targets);
+	map_free(&s->target_index);
+	scraper_config_unref(s->config);
+	fetch_loop_free(s->loop);
+	queue_free(s->queue);
+	pthread_mutex_destroy(&s->lock);
+	free(s->workers);
+	free(s->user_agent);
+	free(s);
+}

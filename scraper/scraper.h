@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The scraper: finds targets, asks each profile type of each in its interval, decodes what comes and hands it to a
+ * sink together with the float series about the target (up, profile_up, scrape_*). */
+#ifndef PYRRHA_SCRAPER_SCRAPER_H
+#define PYRRHA_SCRAPER_SCRAPER_H
+
+#include "config/config.h"
+#include "model/sink.h"
+#include "model/status.h"
+
+struct scraper;
+/* What `global` and `scrape_configs` say, decoded and checked; reference-counted, immutable. */
+struct scraper_config;
+
+/* Decodes `global`, `scrape_configs`, and Parca's spellings of them. Warnings go to warn (may be NULL). Returns
+ * owned. The tree need not outlive the call. */
+int scraper_config_parse(struct scraper_config **ret, const struct config_tree *t,
+			 void (*warn)(void *arg, const char *text), void *warn_arg, struct err *e) MUST_USE;
+struct scraper_config *scraper_config_ref(struct scraper_config *c);
+void scraper_config_unref(struct scraper_config *c);
+/* What --config.check prints: a line per job with its interval, targets and types. */
+void scraper_config_check(const struct scraper_config *c, struct buf *out);
+size_t scraper_config_jobs(const struct scraper_config *c);
+
+struct scraper_options {
+	unsigned decoders;        /* threads; 0 = one per CPU, at most 8 */
+	size_t queue_items;       /* scrapes waiting for a decoder; 0 = 1024 */
+	size_t queue_bytes;       /* their bodies; 0 = 256 MiB */
+	const char *user_agent;   /* NULL = "pyrrha" */
+};
+
+/* Starts its threads; nothing is scraped until scraper_apply. sink is borrowed until scraper_free. */
+int scraper_new(struct scraper **ret, struct sink *sink, const struct scraper_options *o, struct err *e) MUST_USE;
+/* The new configuration takes over, when it is entirely possible, else everything stays (negative). Jobs that did not
+ * change keep running, requests under way are not cancelled. Thread-safe; takes a reference of c. */
+int scraper_apply(struct scraper *s, struct scraper_config *c, struct err *e) MUST_USE;
+/* Borrowed; valid until scraper_free. */
+struct status_targets *scraper_status(struct scraper *s);
+/* Names of the jobs, sorted, through each (the API's scrape_pools). */
+void scraper_each_pool(struct scraper *s, void (*each)(void *arg, struct view job), void *arg);
+/* Cancels what is under way, drains the decoders, joins: takes at most a few seconds. */
+void scraper_stop(struct scraper *s);
+/* scraper_stop, if it was not called, and frees. */
+void scraper_free(struct scraper *s);
+/* Makes pyrrha_target_* and friends appear in /metrics. */
+void scraper_register_metrics(void);
+
+#endif

@@ -1,0 +1,610 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The scraper against a real HTTP server that serves well, hangs, fails, lies and bombs, into a sink that remembers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/num.h"
+#include "pprof/pprof.h"
+#include "scraper/scraper.h"
+#include "scraper/testkit.h"
+
+/* What the server gives. The heap grows by 5 objects of 100 bytes with each request. */
+struct world {
+	pthread_mutex_t lock;
+	atomic_int heaps;
+	atomic_int status;     /* of heap; 0 = 200 */
+	atomic_bool restarted;
+	char last[256];   /* request line of the last cpu */
+};
+
+static struct world world = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void give_heap(int fd)
+{
+	struct buf b = { 0 };
+	int64_t n = ++world.heaps;
+	int status = world.status;
+	bool restarted = world.restarted;
+	int64_t base = restarted ? 0 : 1000;
+	int64_t v[] = { base + 5 * n, 100 * (base + 5 * n), 7, 700, 3, 300, 1, 100 };
+	make_profile(&b, "alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes", "space/bytes", v, 2,
+		     clock_now_ns(), 0);
+	if (status)
+		stub_answer(fd, status, "", "no heap\ntoday", 13);
+	else
+		stub_answer(fd, 200, "", b.ptr, b.len);
+	buf_free(&b);
+}
+
+static void give_cpu(int fd, const char *request)
+{
+	struct buf b = { 0 };
+	const char *seconds = strstr(request, "seconds=");
+	int64_t from = clock_now_ns();
+	int64_t v[] = { 2, 20000000 };
+	pthread_mutex_lock(&world.lock);
+	snprintf(world.last, sizeof world.last, "%.*s", (int)strcspn(request, "\r"), request);
+	pthread_mutex_unlock(&world.lock);
+	if (seconds)
+		clock_sleep_ms((seconds[8] - '0') * 1000);
+	make_profile(&b, "samples/count cpu/nanoseconds", "cpu/nanoseconds", v, 1, from, clock_now_ns() - from);
+	stub_answer(fd, 200, "", b.ptr, b.len);
+	buf_free(&b);
+}
+
+/* A gauge that says a time of its own: now, an hour ago, or nothing. */
+static void give_times(int fd, const char *path)
+{
+	struct buf b = { 0 };
+	int64_t v[] = { 4 }, now = clock_now_ns();
+	make_profile(&b, "goroutine/count", "goroutine/count", v, 1,
+		     strstr(path, "now") ? now : strstr(path, "hour") ? now - INT64_C(3600000000000) : 0, 0);
+	stub_answer(fd, 200, "", b.ptr, b.len);
+	buf_free(&b);
+}
+
+static bool recv_alive(int fd)
+{
+	char c;
+	ssize_t n = recv(fd, &c, 1, MSG_DONTWAIT | MSG_PEEK);
+	return n != 0;
+}
+
+static struct buf bomb; /* 8 MiB of zeros */
+
+static void give_bomb(int fd, bool as_encoding)
+{
+	stub_answer(fd, 200, as_encoding ? "Content-Encoding: gzip\r\n" : "", bomb.ptr, bomb.len);
+}
+
+static void give(int fd, const char *request, void *arg)
+{
+	const char *path = request + 4;
+	if (strncmp(path, "/heap", 5) == 0)
+		give_heap(fd);
+	else if (strncmp(path, "/cpu", 4) == 0)
+		give_cpu(fd, request);
+	else if (strncmp(path, "/time", 5) == 0)
+		give_times(fd, path);
+	else if (strncmp(path, "/hang", 5) == 0)
+		for (int i = 0; i < 600 && recv_alive(fd); i++)
+			clock_sleep_ms(10);
+	else if (strncmp(path, "/500", 4) == 0)
+		stub_answer(fd, 500, "", "profiling\n already in use", 25);
+	else if (strncmp(path, "/garbage", 8) == 0)
+		stub_answer(fd, 200, "", "<html>hello</html>", 18);
+	else if (strncmp(path, "/bomb", 5) == 0)
+		give_bomb(fd, strstr(path, "encoding") != NULL);
+	else if (strncmp(path, "/cut", 4) == 0)
+		stub_write(fd, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nshort", 46);
+	else
+		stub_answer(fd, 404, "", "Unknown profile", 15);
+}
+
+/* A scraper over a fake sink and the server above. */
+struct bench {
+	struct fake_sink sink;
+	struct stub *stub;
+	struct scraper *scraper;
+};
+
+static void print_warning(void *arg, const char *text)
+{
+	fprintf(stderr, "%s\n", text);
+}
+
+/* The file with every PORT replaced. */
+static struct scraper_config *parse(struct bench *b, const char *yaml)
+{
+	struct buf text = { 0 };
+	struct config_tree *t = NULL;
+	struct scraper_config *c = NULL;
+	struct err e = { 0 };
+	for (const char *at; (at = strstr(yaml, "PORT")); yaml = at + 4) {
+		buf_put(&text, yaml, (size_t)(at - yaml));
+		buf_printf(&text, "%d", stub_port(b->stub));
+	}
+	buf_puts(&text, yaml);
+	if (config_parse(&t, buf_view(&text), "test.yml", &e) || scraper_config_parse(&c, t, print_warning, NULL, &e))
+		fail_msg("%s", e.msg);
+	config_free(t);
+	buf_free(&text);
+	return c;
+}
+
+static void apply(struct bench *b, const char *yaml)
+{
+	struct err e = { 0 };
+	struct scraper_config *c = parse(b, yaml);
+	if (scraper_apply(b->scraper, c, &e))
+		fail_msg("%s", e.msg);
+	scraper_config_unref(c);
+}
+
+static int setup(void **state)
+{
+	struct bench *b = NEW(struct bench);
+	struct err e = { 0 };
+	struct scraper_options o = { .decoders = 2 };
+	world.heaps = world.status = 0;
+	world.restarted = false;
+	fake_sink_init(&b->sink);
+	b->stub = stub_new(give, NULL);
+	if (scraper_new(&b->scraper, &b->sink.sink, &o, &e))
+		fail_msg("%s", e.msg);
+	*state = b;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct bench *b = *state;
+	int64_t from = clock_mono_ms();
+	scraper_free(b->scraper);
+	assert_true(clock_mono_ms() - from < 3000);
+	stub_free(b->stub);
+	fake_sink_free(&b->sink);
+	free(b);
+	return 0;
+}
+
+/* Only what is named is asked for. */
+#define NONE "memory: {enabled: false}, block: {enabled: false}, goroutine: {enabled: false}, mutex: {enabled: false}, "
+#define NO_CPU "process_cpu: {enabled: false}, "
+
+static void stores_a_static_target(void **state)
+{
+	struct bench *b = *state;
+	struct kept k;
+	apply(b, "scrape_configs:\n"
+		 "- job_name: go\n"
+		 "  scrape_interval: 200ms\n"
+		 "  profiling_config: {pprof_config: {memory: {path: /heap}, block: {enabled: false}, mutex: {enabled: false},\n"
+		 "    goroutine: {enabled: false}, " NO_CPU "}}\n"
+		 "  static_configs: [{targets: ['127.0.0.1:PORT'], labels: {zone: a}}]\n");
+	assert_true(fake_sink_wait(&b->sink, "memory:alloc_space:bytes:space:bytes{", 2, 5000));
+	fake_sink_find(&b->sink, "memory:alloc_space:bytes:space:bytes{", &k);
+	assert_int_equal(k.kind, PROFILE_CUMULATIVE);
+	assert_int_equal(k.total, 500); /* 5 more objects of 100 bytes, in the first of two stacks */
+	assert_int_equal(k.cover_ms * 1000000, k.duration_ns);
+	assert_non_null(strstr(k.series, "job=\"go\""));
+	assert_non_null(strstr(k.series, "zone=\"a\""));
+	assert_non_null(strstr(k.series, "instance=\"127.0.0.1:"));
+	assert_null(strstr(k.series, "__"));
+	fake_sink_find(&b->sink, "memory:alloc_objects:count:space:bytes{", &k);
+	assert_int_equal(k.total, 5);
+	fake_sink_find(&b->sink, "memory:inuse_space:bytes:space:bytes{", &k);
+	assert_int_equal(k.kind, PROFILE_GAUGE);
+	assert_int_equal(k.total, 800);
+	assert_int_equal(k.duration_ns, 0);
+	assert_int_equal(k.interval_ms, 200);
+	/* The gauge is there from the first scrape, the increase from the second. */
+	assert_true(fake_sink_find(&b->sink, "memory:inuse_space", NULL) > fake_sink_find(&b->sink, "memory:alloc_space", NULL));
+	assert_true(fake_sink_wait_value(&b->sink, "up{", 1, 1000));
+	assert_true(fake_sink_wait_value(&b->sink, "profile_up{", 1, 1000));
+	assert_true(fake_sink_wait_value(&b->sink, "scrape_samples_scraped{", 2, 1000));
+	fake_sink_find(&b->sink, "scrape_body_size_bytes{", &k);
+	assert_true(k.v > 50);
+	/* No slot is met twice: a late scrape may come close to the next, which keeps its time, but not to itself. */
+	int64_t last = 0, apart = 1000;
+	assert_true(fake_sink_wait(&b->sink, "memory:inuse_space", 6, 5000));
+	pthread_mutex_lock(&b->sink.lock);
+	for (size_t i = 0; i < b->sink.v.n; i++) {
+		if (!strstr(b->sink.v.v[i].series, "memory:inuse_space"))
+			continue;
+		apart = last ? MIN(apart, b->sink.v.v[i].t_ms - last) : apart;
+		last = b->sink.v.v[i].t_ms;
+	}
+	pthread_mutex_unlock(&b->sink.lock);
+	assert_in_range(apart, 5, 300);
+	fake_sink_find(&b->sink, "scrape_duration_seconds{", &k);
+	assert_true(k.v > 0 && k.v < 5);
+	assert_non_null(strstr(k.series, "profile=\"memory\""));
+}
+
+/* The status row of a profile, or of the first whose URL contains what. */
+struct seen_row {
+	const char *what;
+	bool found;
+	enum target_health health;
+	char error[1024], url[512];
+	int64_t last_scrape_ms;
+	size_t rows, dropped;
+};
+
+static void see(void *arg, const struct status_target *t)
+{
+	struct seen_row *r = arg;
+	r->rows++;
+	if (r->found || !memmem(t->scrape_url.ptr, t->scrape_url.len, r->what, strlen(r->what)))
+		return;
+	r->found = true;
+	r->health = t->health;
+	r->last_scrape_ms = t->last_scrape_ms;
+	snprintf(r->error, sizeof r->error, "%.*s", VIEW_ARG(t->last_error));
+	snprintf(r->url, sizeof r->url, "%.*s", VIEW_ARG(t->scrape_url));
+}
+
+static void see_dropped(void *arg, const struct status_dropped *d)
+{
+	((struct seen_row *)arg)->dropped++;
+}
+
+static struct seen_row row_of(struct bench *b, const char *what)
+{
+	struct seen_row r = { .what = what };
+	struct status_targets *st = scraper_status(b->scraper);
+	st->each(st, see, see_dropped, &r);
+	return r;
+}
+
+static void wait_error(struct bench *b, const char *url, const char *error)
+{
+	struct seen_row r = { 0 };
+	for (int i = 0; i < 1000; i++) {
+		r = row_of(b, url);
+		if (strstr(r.error, error)) {
+			assert_int_equal(r.health, TARGET_DOWN);
+			return;
+		}
+		clock_sleep_ms(10);
+	}
+	fail_msg("%s: the error is \"%s\", not \"%s\"", url, r.error, error);
+}
+
+#define BAD_JOB(name, what, more) \
+	"- job_name: " name "\n  scrape_interval: 200ms\n" more \
+	"  profiling_config: {pprof_config: {" NONE NO_CPU "bad: {path: " what "}}}\n" \
+	"  static_configs: [{targets: ['127.0.0.1:PORT']}]\n"
+
+static bool has_down(struct fake_sink *f, const char *job)
+{
+	bool down = false;
+	pthread_mutex_lock(&f->lock);
+	for (size_t i = 0; i < f->v.n; i++)
+		down |= strncmp(f->v.v[i].series, "up{", 3) == 0 && strstr(f->v.v[i].series, job) && f->v.v[i].v < 0.5;
+	pthread_mutex_unlock(&f->lock);
+	return down;
+}
+
+/* Each bad target shows its own error, and the good one beside them keeps its schedule. */
+static void bad_targets_delay_nobody(void **state)
+{
+	struct bench *b = *state;
+	apply(b, "scrape_configs:\n"
+		 BAD_JOB("hang", "/hang", "  scrape_timeout: 400ms\n")
+		 BAD_JOB("fails", "/500", "")
+		 BAD_JOB("garbage", "/garbage", "")
+		 BAD_JOB("bomb", "/bomb", "  body_size_limit: 1MB\n")
+		 BAD_JOB("bomb2", "/bomb?encoding", "  body_size_limit: 1MB\n")
+		 BAD_JOB("cut", "/cut", "")
+		 "- job_name: nobody\n  scrape_interval: 200ms\n"
+		 "  profiling_config: {pprof_config: {" NONE NO_CPU "bad: {path: /nobody}}}\n"
+		 "  static_configs: [{targets: ['127.0.0.1:1']}]\n"
+		 "- job_name: good\n  scrape_interval: 200ms\n"
+		 "  profiling_config: {pprof_config: {" NONE NO_CPU "heap: {path: /heap}}}\n"
+		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
+	wait_error(b, "/hang", "timed out after");
+	wait_error(b, "/hang", "connected, but no answer came");
+	wait_error(b, "/500", "HTTP status 500: profiling already in use");
+	wait_error(b, "/garbage", "not a profile");
+	wait_error(b, "/bomb", "larger than 1048576 bytes after decompression");
+	wait_error(b, "/bomb?encoding", "larger than the limit of 1.0MiB");
+	wait_error(b, "/cut", "cut short: 5 of 1000 bytes");
+	wait_error(b, "/nobody", "refused");
+	int64_t from = clock_mono_ms();
+	size_t n = fake_sink_find(&b->sink, "heap:inuse_space", NULL);
+	clock_sleep_ms(1000);
+	n = fake_sink_find(&b->sink, "heap:inuse_space", NULL) - n;
+	size_t due = (size_t)(clock_mono_ms() - from) / 200;
+	assert_in_range(n, due / 4, due + 2);
+	assert_true(fake_sink_wait_value(&b->sink, "up{instance=\"127.0.0.1:1\"", 0, 100));
+	const char *bad[] = { "hang", "fails", "garbage", "bomb", "bomb2", "cut" };
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		char job[64];
+		snprintf(job, sizeof job, "job=\"%s\"", bad[i]);
+		assert_true(has_down(&b->sink, job));
+	}
+}
+
+static void a_missing_type_is_no_failure(void **state)
+{
+	struct bench *b = *state;
+	/* mutex is not served and not named; memory is. */
+	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 200ms\n"
+		 "  profiling_config: {pprof_config: {memory: {path: /heap}, block: {enabled: false}, "
+		 "goroutine: {enabled: false}, " NO_CPU "}}\n"
+		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
+	assert_true(fake_sink_wait_value(&b->sink, "profile=\"mutex\"", 0, 3000) ||
+		    fake_sink_find(&b->sink, "profile=\"mutex\"", NULL) > 0);
+	assert_true(fake_sink_wait_value(&b->sink, "up{instance", 1, 3000));
+	wait_error(b, "/debug/pprof/mutex", "404");
+	/* Named, the same is one. */
+	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 200ms\n"
+		 "  profiling_config: {pprof_config: {memory: {path: /heap}, block: {enabled: false}, mutex: {}, "
+		 "goroutine: {enabled: false}, " NO_CPU "}}\n"
+		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
+	assert_true(fake_sink_wait_value(&b->sink, "up{instance", 0, 3000));
+}
+
+static void a_failed_scrape_ends_its_series(void **state)
+{
+	struct bench *b = *state;
+	struct kept k = { 0 };
+	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 200ms\n"
+		 "  profiling_config: {pprof_config: {memory: {path: /heap}, block: {enabled: false}, "
+		 "goroutine: {enabled: false}, mutex: {enabled: false}, " NO_CPU "}}\n"
+		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
+	assert_true(fake_sink_wait(&b->sink, "memory:alloc_space", 2, 5000));
+	world.status = 503;
+	wait_error(b, "/heap", "503: no heap today");
+	for (int i = 0; i < 100 && !k.stale; i++) {
+		fake_sink_find(&b->sink, "memory:alloc_space", &k);
+		clock_sleep_ms(10);
+	}
+	assert_true(k.stale);
+	fake_sink_find(&b->sink, "memory:inuse_space", &k);
+	assert_true(k.stale);
+	size_t n = fake_sink_find(&b->sink, "memory:inuse_space", NULL);
+	clock_sleep_ms(500);
+	assert_int_equal(fake_sink_find(&b->sink, "memory:inuse_space", NULL), n); /* one marker, not one per failure */
+	/* It comes back with what was added meanwhile, and the error is gone. */
+	world.status = 0;
+	assert_true(fake_sink_wait(&b->sink, "memory:alloc_space", fake_sink_find(&b->sink, "memory:alloc_space", NULL) + 1, 3000));
+	fake_sink_find(&b->sink, "memory:alloc_space", &k);
+	assert_false(k.stale);
+	assert_true(k.total > 500 && k.total % 500 == 0);
+	assert_true(k.cover_ms > 500);
+	assert_string_equal(row_of(b, "/heap").error, "");
+	/* A restarted process counts from zero: all of it is the increase. */
+	world.restarted = true;
+	n = fake_sink_find(&b->sink, "memory:alloc_objects", NULL);
+	assert_true(fake_sink_wait(&b->sink, "memory:alloc_objects", n + 2, 3000));
+	bool whole = false; /* 5n of the first stack and 3 of the second */
+	pthread_mutex_lock(&b->sink.lock);
+	for (size_t i = 0; i < b->sink.v.n; i++)
+		whole |= strstr(b->sink.v.v[i].series, "memory:alloc_objects") && b->sink.v.v[i].total % 5 == 3;
+	pthread_mutex_unlock(&b->sink.lock);
+	assert_true(whole);
+}
+
+static void cpu_runs_back_to_back(void **state)
+{
+	struct bench *b = *state;
+	struct kept k;
+	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 1s\n  scrape_timeout: 500ms\n"
+		 "  profiling_config: {pprof_config: {" NONE "process_cpu: {path: /cpu}}}\n"
+		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
+	assert_true(fake_sink_wait(&b->sink, "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{", 3, 8000));
+	pthread_mutex_lock(&world.lock);
+	assert_non_null(strstr(world.last, "GET /cpu?seconds=1 "));
+	pthread_mutex_unlock(&world.lock);
+	fake_sink_find(&b->sink, "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{", &k);
+	assert_int_equal(k.kind, PROFILE_DELTA);
+	assert_int_equal(k.asked_ms, 1000);
+	assert_int_equal(k.interval_ms, 1000);
+	assert_in_range(k.duration_ns, 1000000000, 1300000000);
+	assert_in_range(k.cover_ms, 1000, 1400); /* no hole between two */
+	assert_in_range(llabs(clock_now_ms() - k.t_ms), 0, 2000);
+}
+
+static double counter(const char *name)
+{
+	struct buf text = { 0 };
+	char key[128];
+	double v = -1;
+	metrics_render(&text);
+	snprintf(key, sizeof key, "\n%s ", name);
+	const char *line = strstr(text.ptr, key);
+	if (line)
+		num_parse_double(view_make(line + strlen(key), strcspn(line + strlen(key), "\n")), &v);
+	buf_free(&text);
+	return v;
+}
+
+/* A profile's own time counts if it lies within the request; else the end of the request does, and it is counted. */
+static void stamps(void **state)
+{
+	struct bench *b = *state;
+	static const char *const names[] = { "right:goroutine", "hour:goroutine", "none:goroutine" };
+	double before = counter("pyrrha_target_profile_timestamps_replaced_total");
+	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 300ms\n"
+		 "  profiling_config: {pprof_config: {" NONE NO_CPU "right: {path: /time/now}, hour: {path: /time/hour}, "
+		 "none: {path: /time/none}}}\n"
+		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		struct kept k;
+		assert_true(fake_sink_wait(&b->sink, names[i], 2, 4000));
+		fake_sink_find(&b->sink, names[i], &k);
+		assert_in_range(llabs(clock_now_ms() - k.t_ms), 0, 3000);
+		assert_in_range(k.cover_ms, 150, 450);
+		assert_int_equal(k.total, 4);
+	}
+	double replaced = counter("pyrrha_target_profile_timestamps_replaced_total") - before;
+	assert_true(replaced >= 4);
+}
+
+static void reload_keeps_what_stays(void **state)
+{
+	struct bench *b = *state;
+	const char *old = "scrape_configs:\n- job_name: go\n  scrape_interval: 300ms\n"
+			  "  profiling_config: {pprof_config: {" NONE NO_CPU "heap: {path: /heap}}}\n"
+			  "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n";
+	const char *more = "- job_name: two\n  scrape_interval: 300ms\n"
+			   "  profiling_config: {pprof_config: {" NONE NO_CPU "heap: {path: /heap?two}}}\n"
+			   "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n";
+	char both[2048];
+	struct kept k = { 0 };
+	snprintf(both, sizeof both, "%s%s", old, more);
+	apply(b, both);
+	assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", 2, 5000));
+	assert_int_equal(row_of(b, "two").rows, 2);
+	/* The other job leaves: its series end; the first goes on with its baseline. */
+	size_t n = fake_sink_find(&b->sink, "heap:alloc_space:bytes:space:bytes{instance=\"127.0.0.1", NULL);
+	apply(b, old);
+	assert_int_equal(row_of(b, "two").rows, 1);
+	assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", n + 2, 5000));
+	for (int i = 0; i < 200 && !k.stale; i++) {
+		pthread_mutex_lock(&b->sink.lock);
+		for (size_t m = 0; m < b->sink.v.n; m++)
+			if (strstr(b->sink.v.v[m].series, "job=\"two\"") && !strncmp(b->sink.v.v[m].series, "up{", 3))
+				k = b->sink.v.v[m];
+		pthread_mutex_unlock(&b->sink.lock);
+		clock_sleep_ms(10);
+	}
+	assert_true(k.stale);
+	/* An interval that changed: the same endpoint, its baseline kept. */
+	char slower[2048];
+	snprintf(slower, sizeof slower, "global: {external_labels: {a: b}}\n%s", old);
+	memcpy(strstr(slower, "300ms"), "200ms", 5);
+	int heaps = world.heaps;
+	n = fake_sink_find(&b->sink, "heap:alloc_space", NULL);
+	apply(b, slower);
+	assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", n + 1, 3000));
+	fake_sink_find(&b->sink, "heap:alloc_space", &k);
+	assert_true(world.heaps > heaps);
+	assert_int_equal(k.total % 500, 0);
+	fake_sink_find(&b->sink, "heap:inuse_space", &k);
+	assert_int_equal(k.interval_ms, 200);
+}
+
+static void relabelling_decides(void **state)
+{
+	struct bench *b = *state;
+	struct kept k;
+	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 200ms\n  params: {gc: ['1'], debug: ['0', 'x y']}\n"
+		 "  profiling_config: {pprof_config: {" NONE NO_CPU "heap: {path: /heap}, other: {path: /other}}}\n"
+		 "  static_configs: [{targets: ['127.0.0.1:PORT', 'gone.example:80'], labels: {team: a-b}}]\n"
+		 "  relabel_configs:\n"
+		 "  - {source_labels: [__address__], regex: 'gone.*', action: drop}\n"
+		 "  - {source_labels: [__profile_path__], regex: '/other', action: drop}\n"
+		 "  - {source_labels: [team], regex: '(.*)-(.*)', target_label: squad, replacement: '$2'}\n"
+		 "  - {target_label: __param_gc, replacement: '2'}\n"
+		 "  metric_relabel_configs:\n"
+		 "  - {source_labels: [__name__], regex: '.*objects.*', action: drop}\n"
+		 "  - {regex: team, action: labeldrop}\n");
+	assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", 1, 5000));
+	fake_sink_find(&b->sink, "heap:alloc_space", &k);
+	assert_non_null(strstr(k.series, "squad=\"b\""));
+	assert_null(strstr(k.series, "team"));
+	assert_int_equal(fake_sink_find(&b->sink, "objects", NULL), 0);
+	struct seen_row r = row_of(b, "/heap");
+	assert_non_null(strstr(r.url, "/heap?gc=2&debug=0&debug=x%20y"));
+	assert_int_equal(r.rows, 1);
+	assert_int_equal(r.dropped, 3);
+}
+
+static void limits_are_said(void **state)
+{
+	struct bench *b = *state;
+	apply(b, "scrape_configs:\n"
+		 "- job_name: many\n  scrape_interval: 200ms\n  target_limit: 1\n"
+		 "  profiling_config: {pprof_config: {" NONE NO_CPU "heap: {path: /a}}}\n"
+		 "  static_configs: [{targets: ['127.0.0.1:PORT', 'localhost:PORT']}]\n"
+		 "- job_name: wide\n  scrape_interval: 200ms\n  label_limit: 2\n"
+		 "  profiling_config: {pprof_config: {" NONE NO_CPU "heap: {path: /b}}}\n"
+		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n"
+		 "- job_name: deep\n  scrape_interval: 200ms\n  sample_limit: 1\n"
+		 "  profiling_config: {pprof_config: {" NONE NO_CPU "heap: {path: /heap}}}\n"
+		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
+	wait_error(b, "/a", "2 targets, target_limit is 1");
+	wait_error(b, "/b", "label_limit");
+	wait_error(b, "/heap", "2 stacks, sample_limit is 1");
+}
+
+static void a_full_storage_fails_visibly(void **state)
+{
+	struct bench *b = *state;
+	b->sink.fail = ERR_LIMIT;
+	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 200ms\n"
+		 "  profiling_config: {pprof_config: {" NONE NO_CPU "heap: {path: /heap}}}\n"
+		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
+	wait_error(b, "/heap", "not stored: the sink was told to fail");
+	assert_true(fake_sink_wait_value(&b->sink, "up{", 0, 1000));
+	b->sink.fail = 0;
+	assert_true(fake_sink_wait_value(&b->sink, "up{", 1, 3000));
+	assert_string_equal(row_of(b, "/heap").error, "");
+}
+
+/* Storage that is slow: scrapes go on, what does not fit is dropped and counted. */
+static void what_is_dropped_is_counted(void **state)
+{
+	struct bench *b = *state;
+	double before = counter("pyrrha_target_scrapes_dropped_total");
+	b->sink.slow_ms = 700;
+	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 100ms\n"
+		 "  profiling_config: {pprof_config: {" NONE NO_CPU "heap: {path: /heap}}}\n"
+		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
+	clock_sleep_ms(1500);
+	b->sink.slow_ms = 0;
+	assert_true(world.heaps > 8);
+	assert_true(counter("pyrrha_target_scrapes_dropped_total") - before >= 3);
+}
+
+static int start_metrics(void **state)
+{
+	char *zeros = calloc(1, 8 << 20);
+	struct err e = { 0 };
+	scraper_register_metrics();
+	assert_int_equal(pprof_gzip(view_make(zeros, 8 << 20), 1, &bomb, &e), 0);
+	free(zeros);
+	return 0;
+}
+
+static int end_metrics(void **state)
+{
+	metrics_free();
+	buf_free(&bomb);
+	return 0;
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(stores_a_static_target),
+		TEST(bad_targets_delay_nobody),
+		TEST(a_missing_type_is_no_failure),
+		TEST(a_failed_scrape_ends_its_series),
+		TEST(cpu_runs_back_to_back),
+		TEST(stamps),
+		TEST(reload_keeps_what_stays),
+		TEST(relabelling_decides),
+		TEST(limits_are_said),
+		TEST(a_full_storage_fails_visibly),
+		TEST(what_is_dropped_is_counted),
+	};
+	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);
+	return cmocka_run_group_tests(tests, start_metrics, end_metrics);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Groups the samples by the values of the job's series_labels, takes those labels off the samples, and adds a profile
+ * per group to the batch. Delta and gauge types only: the increase of a cumulative type needs every stack's own
+ * baseline, and nothing that splits has one. */
+#include "scraper/split.h"
+
+#include "scraper/table.h"
+
+struct group {
+	struct labels labels;    /* in the worker's arena */
+	VEC(uint32_t) samples;
+};
+
+struct splitting {
+	struct job *j;
+	struct map index;        /* hash of labels -> groups */
+	VEC(struct group) groups;
+	struct ptype types[64];
+	uint32_t columns[64];
+	uint32_t n_columns;
+};
+
+static int by_name(const void *a, const void *b)
+{
+	return view_cmp(((const struct label *)a)->name, ((const struct label *)b)->name);
+}
+
+static bool is_series_label(const struct job_config *job, struct view key)
+{
+	for (size_t i = 0; i < job->series_labels.n; i++)
+		if (view_eqs(key, job->series_labels.v[i]))
+			return true;
+	return false;
+}
+
+/* Moves the labels that tell series apart into out (room for the job's), keeps the others on the sample. */
+static size_t take_labels(struct splitting *x, struct profile_sample *s, struct label *out, size_t max)
+{
+	const struct profile *p = x->j->p;
+	struct profile_label *l = p->labels + s->first_label;
+	uint32_t kept = 0;
+	size_t n = 0;
+	for (uint32_t i = 0; i < s->n_labels; i++) {
+		struct view key = profile_str(p, l[i].key_str);
+		bool mine = !l[i].is_num && n < max && is_series_label(x->j->work->job, key);
+		for (size_t k = 0; mine && k < n; k++)
+			mine = !view_eq(out[k].name, key); /* of two values the first */
+		if (mine)
+			out[n++] = (struct label){ key, profile_str(p, l[i].str) };
+		else
+			l[kept++] = l[i];
+	}
+	s->n_labels = kept;
+	qsort(out, n, sizeof *out, by_name);
+	return n;
+}
+
+static uint32_t group_of(struct splitting *x, struct labels l)
+{
+	uint64_t h = labels_hash(l);
+	uint32_t id;
+	for (size_t at = map_start(&x->index, h); map_probe(&x->index, h, &at, &id);)
+		if (labels_eq(x->groups.v[id].labels, l))
+			return id;
+	id = (uint32_t)x->groups.n;
+	map_insert(&x->index, h, id);
+	vec_add(&x->groups)->labels = l;
+	return id;
+}
+
+/* The group of what is beyond the limit. */
+static uint32_t other_group(struct splitting *x)
+{
+	static const struct label other[] = { { { "comm", 4 }, { "(other)", 7 } } };
+	metric_inc(&scraper_table[M_SPLIT_OTHER]);
+	return group_of(x, (struct labels){ other, 1 });
+}
+
+static int group_samples(struct splitting *x)
+{
+	struct profile *p = x->j->p;
+	size_t max = x->j->work->job->series_labels.n;
+	for (uint32_t i = 0; i < p->n_samples; i++) {
+		struct label *l = arena_alloc(&x->j->worker->arena, max * sizeof *l);
+		if (!l)
+			return err_set(&x->j->err, ERR_LIMIT, "the labels of the samples take too much memory");
+		struct labels labels = { l, take_labels(x, &p->samples[i], l, max) };
+		/* Once the limit is reached only groups that are there already take more. */
+		bool known = x->groups.n < SPLIT_MAX_SERIES;
+		uint64_t h = labels_hash(labels);
+		uint32_t id;
+		for (size_t at = map_start(&x->index, h); !known && map_probe(&x->index, h, &at, &id);)
+			known = labels_eq(x->groups.v[id].labels, labels);
+		id = known ? group_of(x, labels) : other_group(x);
+		vec_push(&x->groups.v[id].samples, i);
+	}
+	return 0;
+}
+
+static int find_types(struct splitting *x)
+{
+	struct job *j = x->j;
+	for (uint32_t i = 0; i < j->p->n_sample_types && x->n_columns < ARRAY_LEN(x->columns); i++) {
+		struct view name = profile_str(j->p, j->p->sample_types[i].type_str);
+		if (!scrape_type_keeps(j->work->type, name, profile_str(j->p, j->p->sample_types[i].unit_str)))
+			continue;
+		struct ptype *t = &x->types[x->n_columns];
+		if (work_type(j, i, t))
+			return -(int)j->err.code;
+		if (t->kind == PROFILE_CUMULATIVE)
+			return err_set(&j->err, ERR_BAD_DATA, "series_labels cannot split %.*s, which is cumulative: say kind: delta or "
+				       "kind: gauge for it, or leave it out with keep_sample_type", VIEW_ARG(name));
+		x->columns[x->n_columns++] = i;
+	}
+	return 0;
+}
+
+/* Puts the columns of one kind of a group into the batch; samples NULL with n 0: observed, and nothing was there. */
+static int put_group(struct splitting *x, const struct labels *labels, enum profile_kind kind, const uint32_t *samples,
+		     uint32_t n)
+{
+	struct job *j = x->j;
+	struct sink_profile *sp = NULL;
+	for (uint32_t i = 0; i < x->n_columns; i++) {
+		if (x->types[i].kind != kind)
+			continue;
+		uint64_t serial = j->work->config->serial;
+		struct series *s = series_find(&j->ep->series, &x->types[i], labels, serial);
+		if (!s)
+			s = series_add(&j->ep->series, &x->types[i], labels, j->ep->target, j->work->job, serial, &j->worker->arena,
+				       &j->err);
+		if (!s)
+			return -(int)j->err.code;
+		if (!s->labels)
+			continue;
+		if (!sp) {
+			sp = batch_add_profile(j->batch);
+			sp->profile = j->p;
+			sp->samples = samples;
+			sp->n_samples = n;
+			sp->t_ms = j->t_ms;
+			sp->duration_ns = kind == PROFILE_DELTA ? j->delta_duration_ns : 0;
+			sp->cover_ms = work_cover(j, sp->duration_ns);
+			sp->interval_ms = j->ep->interval_ms;
+			sp->asked_ms = j->ep->asked_s * 1000;
+			sp->period = j->p->period;
+		}
+		s->seen = true;
+		if (n)
+			s->last_seen_ms = j->t_ms;
+		batch_add_column(j->batch, *s->labels, &s->type, x->columns[i]);
+	}
+	return 0;
+}
+
+bool split_is_idle(const struct job *j, const struct series *s)
+{
+	return s->group && !j->err.code && s->last_seen_ms && j->t_ms - s->last_seen_ms <= SPLIT_IDLE_MS;
+}
+
+/* A container that used no CPU reads 0, not absent. */
+static int put_idle(struct splitting *x)
+{
+	static const uint32_t none[1];
+	struct series_set *set = &x->j->ep->series;
+	size_t n = set->v.n; /* nothing is added below: these series exist */
+	for (size_t i = 0; i < n; i++) {
+		struct series *s = set->v.v[i];
+		if (!s->live || s->seen || s->serial != x->j->work->config->serial || !split_is_idle(x->j, s))
+			continue;
+		int rc = put_group(x, s->group, s->type.kind, none, 0);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+int split_profile(struct job *j)
+{
+	struct splitting x = { .j = j };
+	int rc = find_types(&x);
+	rc = rc ? rc : group_samples(&x);
+	for (size_t i = 0; i < x.groups.n && !rc; i++) {
+		const struct group *g = &x.groups.v[i];
+		/* The batch outlives the groups: its indices lie in the worker's arena. */
+		uint32_t *samples = arena_alloc(&j->worker->arena, g->samples.n * sizeof *samples);
+		if (!samples) {
+			rc = err_set(&j->err, ERR_LIMIT, "the profile has too many samples");
+			break;
+		}
+		memcpy(samples, g->samples.v, g->samples.n * sizeof *samples);
+		rc = put_group(&x, &g->labels, PROFILE_DELTA, samples, (uint32_t)g->samples.n);
+		rc = rc ? rc : put_group(&x, &g->labels, PROFILE_GAUGE, samples, (uint32_t)g->samples.n);
+	}
+	rc = rc ? rc : put_idle(&x);
+	for (size_t i = 0; i < x.groups.n; i++)
+		vec_free(&x.groups.v[i].samples);
+	vec_free(&x.groups);
+	map_free(&x.index);
+	return rc;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A profile whose samples carry labels that tell series apart (the agent's: one pull of a host, a series per container
+ * and process name). The labels of the job's series_labels leave the samples and become labels of series. */
+#ifndef PYRRHA_SCRAPER_SPLIT_H
+#define PYRRHA_SCRAPER_SPLIT_H
+
+#include "scraper/report.h"
+
+/* A scrape while it is worked on. */
+struct job {
+	struct worker *worker;
+	struct work *work;
+	struct endpoint *ep;
+	struct batch *batch;
+	struct profile *p;
+	struct err err;
+	int64_t t_ms, cover_ms, delta_duration_ns;
+};
+
+/* Series that one pull may bring; what is beyond them goes to one whose comm is "(other)". */
+#define SPLIT_MAX_SERIES 1000
+/* A series that a successful scrape does not bring is an observed empty profile for this long, then it ends. */
+#define SPLIT_IDLE_MS 300000
+
+/* The whole of a successful answer into the batch. */
+int split_profile(struct job *j);
+/* Whether an absent series is only idle: then an empty profile was put into the batch for it. */
+bool split_is_idle(const struct job *j, const struct series *s);
+
+/* work.c */
+int work_type(struct job *j, uint32_t i, struct ptype *ret);
+int64_t work_cover(const struct job *j, int64_t duration_ns);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One pull of a host becomes a series per container and process name: names, sums, idle series, labels that win. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "pprof/pprof.h"
+#include "scraper/scraper.h"
+#include "scraper/testkit.h"
+
+static atomic_bool quiet; /* the second process uses no CPU */
+
+/* Appends a label to the profile, whose arrays lie in its arena and have room for the test's few. */
+static void add_label(struct profile *p, uint32_t sample, const char *key, const char *value)
+{
+	struct profile_sample *s = &p->samples[sample];
+	p->strings[p->n_strings] = view_of(key);
+	p->strings[p->n_strings + 1] = view_of(value);
+	if (!s->n_labels)
+		s->first_label = p->n_labels;
+	p->labels[p->n_labels++] = (struct profile_label){ .key_str = p->n_strings, .str = p->n_strings + 1 };
+	p->n_strings += 2;
+	s->n_labels++;
+}
+
+static void give_host(int fd, const char *request, void *arg)
+{
+	struct buf raw = { 0 }, out = { 0 };
+	struct profile p;
+	struct err e;
+	bool both = !quiet;
+	int64_t v[] = { 1, 100, 2, 200, 4, 400 }, now = clock_now_ns();
+	make_profile(&raw, "samples/count cpu/nanoseconds", "cpu/nanoseconds", v, both ? 3 : 2, now - 1000000, 1000000);
+	profile_init(&p, 0);
+	if (pprof_decode(raw.ptr, raw.len, NULL, &p, &e) == 0) {
+		struct view *strings = arena_calloc(&p.arena, p.n_strings + 64, sizeof *strings);
+		memcpy(strings, p.strings, p.n_strings * sizeof *strings);
+		p.strings = strings;
+		p.labels = arena_calloc(&p.arena, 64, sizeof *p.labels);
+		for (uint32_t i = 0; i < p.n_samples; i++) {
+			add_label(&p, i, "pid", i ? "2" : "1");
+			add_label(&p, i, "comm", i < 2 ? "web" : "db");
+			add_label(&p, i, "container", "shop");
+		}
+		pprof_encode_gz(&p, &out, &e);
+	}
+	stub_answer(fd, 200, "", out.ptr, out.len);
+	profile_release(&p);
+	buf_free(&raw);
+	buf_free(&out);
+}
+
+static struct scraper_config *parse(const char *text)
+{
+	struct config_tree *t;
+	struct scraper_config *c;
+	struct err e;
+	if (config_parse(&t, view_of(text), "test.yml", &e) || scraper_config_parse(&c, t, NULL, NULL, &e))
+		fail_msg("%s", e.msg);
+	config_free(t);
+	return c;
+}
+
+static void test_split(void **state)
+{
+	struct fake_sink sink;
+	struct scraper *s;
+	struct err e;
+	struct kept k;
+	char text[512];
+	fake_sink_init(&sink);
+	struct stub *stub = stub_new(give_host, NULL);
+	snprintf(text, sizeof text, "scrape_configs:\n- job_name: agent\n  scrape_interval: 200ms\n  profiling_config:\n"
+		 "    preset: agent\n    pprof_config: {on_cpu: {delta: false, kind: delta}}\n"
+		 "  static_configs: [{targets: ['127.0.0.1:%d'], labels: {container: target, rack: r1}}]\n", stub_port(stub));
+	struct scraper_config *c = parse(text);
+	assert_int_equal(scraper_new(&s, &sink.sink, &(struct scraper_options){ .decoders = 1 }, &e), 0);
+	assert_int_equal(scraper_apply(s, c, &e), 0);
+	scraper_config_unref(c);
+
+	const char *web = "on_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{comm=\"web\", container=\"shop\", "
+			  "instance=\"127.0.0.1", *db = "on_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{comm=\"db\"";
+	assert_true(fake_sink_wait(&sink, web, 2, 5000));
+	fake_sink_find(&sink, web, &k);
+	assert_int_equal(k.total, 300);
+	assert_non_null(strstr(k.series, "rack=\"r1\""));
+	assert_null(strstr(k.series, "pid="));
+	fake_sink_find(&sink, db, &k);
+	assert_int_equal(k.total, 400);
+	fake_sink_find(&sink, "on_cpu:samples:count:cpu:nanoseconds:delta{comm=\"db\"", &k);
+	assert_int_equal(k.total, 4);
+
+	/* A process that used no CPU reads 0, not absent. */
+	quiet = true;
+	int64_t until = clock_mono_ms() + 5000;
+	do {
+		clock_sleep_ms(20);
+		fake_sink_find(&sink, db, &k);
+	} while (k.total && clock_mono_ms() < until);
+	assert_int_equal(k.total, 0);
+	assert_false(k.stale);
+	scraper_free(s);
+	stub_free(stub);
+	fake_sink_free(&sink);
+	metrics_free();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_split) };
+	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
