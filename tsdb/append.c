@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sink: what scrapers and receivers hand over becomes log records. Runs on the caller's thread: it checks stamps,
+ * interns stacks and series under the partition's lock, encodes, and queues; the committer does the rest. */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "tsdb/db.h"
+#include "tsdb/sort.h"
+
+#define AHEAD_MS (10 * INT64_C(60000))
+
+/* The work of one append call. */
+struct append {
+	struct tsdb *db;
+	struct request *r;
+	struct sink_result result;
+	int64_t now_ms, floor_ms;
+	struct record_profile out;
+	VEC(uint64_t) keys, sorted; /* column << 32 | sample */
+	/* The columns of the profile interned last: parts of one profile come one after the other. */
+	const struct profile *interned;
+	const struct partition *interned_in;
+	uint32_t *columns;
+	uint32_t over_limit_series;
+};
+
+void request_free(struct request *r)
+{
+	for (size_t i = 0; i < r->records.n; i++) {
+		buf_free(&r->records.v[i].bytes);
+		partition_unref(r->records.v[i].p);
+	}
+	vec_free(&r->records);
+	vec_free(&r->touched);
+	free(r);
+}
+
+static bool stamp_ok(struct append *a, int64_t t_ms)
+{
+	if (t_ms > a->now_ms + AHEAD_MS) {
+		a->result.too_new++;
+		metric_inc(&tsdb_metrics[TM_TOO_NEW]);
+		return false;
+	}
+	if (t_ms <= a->floor_ms || t_ms <= 0) {
+		a->result.too_old++;
+		metric_inc(&tsdb_metrics[TM_TOO_OLD]);
+		return false;
+	}
+	return true;
+}
+
+/* The request's record of that kind in a partition, begun when it is the first. */
+static struct request_record *record_of(struct append *a, struct partition *p, enum record_kind kind)
+{
+	for (size_t i = a->r->records.n; i--;)
+		if (a->r->records.v[i].p == p && a->r->records.v[i].kind == kind)
+			return &a->r->records.v[i];
+	struct request_record *x = vec_add(&a->r->records);
+	x->p = partition_ref(p);
+	x->kind = kind;
+	record_begin(&x->bytes, kind, p->day);
+	return x;
+}
+
+/* ---- series ---- */
+
+/* A new series goes on where the same one of the day before ended. */
+static void inherit_last(struct tsdb *db, struct partition *p, struct series *s)
+{
+	uint32_t id;
+	struct partition *before = p->day ? tsdb_partition(db, p->day - 1, false) : NULL;
+	if (!before)
+		return;
+	partition_load(before);
+	pthread_rwlock_rdlock(&before->dict_lock);
+	if (index_find(&before->index, s->labels, s->hash, &id))
+		atomic_store(&s->last_t, atomic_load(&before->index.series.v[id]->last_t));
+	pthread_rwlock_unlock(&before->dict_lock);
+	partition_unref(before);
+}
+
+/* Under the write lock. False if the series may not be: over the limit, or known with another type. */
+static bool need_series(struct append *a, struct partition *p, struct labels l, const struct ptype *type, bool create,
+			uint32_t *ret)
+{
+	uint64_t h = labels_hash(l);
+	if (index_find(&p->index, l, h, ret)) {
+		const struct series *s = p->index.series.v[*ret];
+		if (type ? !s->is_float && ptype_eq(&s->type, type) : s->is_float)
+			return true;
+		metric_inc(&tsdb_metrics[TM_TYPE_CONFLICT]);
+		return false;
+	}
+	if (!create)
+		return false;
+	if (p->index.series.n >= a->db->o.max_series) {
+		a->result.over_series_limit++;
+		metric_inc(&tsdb_metrics[TM_OVER_LIMIT]);
+		return false;
+	}
+	*ret = index_add(&p->index, l, h, type);
+	inherit_last(a->db, p, p->index.series.v[*ret]);
+	return true;
+}
+
+/* Takes the stamp in, or refuses one that is there already. */
+static bool take_stamp(struct append *a, const struct version *v, struct partition *p, uint32_t id, int64_t t_ms)
+{
+	struct series *s = p->index.series.v[id];
+	int64_t last = atomic_load(&s->last_t);
+	if (t_ms > last) {
+		atomic_store(&s->last_t, t_ms);
+		vec_push(&a->r->touched, s);
+		return true;
+	}
+	if (t_ms < last && !tsdb_has_stamp(v, p, id, t_ms))
+		return true;
+	a->result.duplicates++;
+	metric_inc(&tsdb_metrics[TM_DUPLICATES]);
+	return false;
+}
+
+/* ---- profiles ---- */
+
+static int intern(struct append *a, struct partition *p, struct profile *profile, struct err *e)
+{
+	if (a->interned == profile && a->interned_in == p)
+		return 0;
+	a->interned = NULL;
+	a->columns = arena_alloc(&profile->arena, profile->n_samples * sizeof *a->columns);
+	if (!a->columns)
+		return err_set(e, ERR_LIMIT, "the profile needs more than its %zu bytes of memory", profile->arena.max);
+	int rc = symbols_add_profile(p->symbols, profile, a->columns, e);
+	if (rc)
+		return rc;
+	a->interned = profile;
+	a->interned_in = p;
+	return 0;
+}
+
+static size_t n_samples_of(const struct sink_profile *sp)
+{
+	return !sp->profile ? 0 : sp->samples ? sp->n_samples : sp->profile->n_samples;
+}
+
+/* A series has so many sample label sets and no more: the rest become one that says so. */
+static uint32_t limit_label_sets(struct append *a, struct partition *p, struct series *s, uint32_t column)
+{
+	struct sym_column c = *symbols_get_column(p->symbols, column);
+	uint64_t h = hash_u64(c.label_set);
+	uint32_t id;
+	if (!c.label_set)
+		return column;
+	for (size_t at = map_start(&s->label_sets, h); map_probe(&s->label_sets, h, &at, &id);)
+		if (id == c.label_set)
+			return column;
+	if (s->label_sets.n < a->db->o.max_label_sets) {
+		map_insert(&s->label_sets, h, c.label_set);
+		return column;
+	}
+	metric_inc(&tsdb_metrics[TM_LABEL_SETS_OVER]);
+	struct sym_label mark = { .key = symbols_string(p->symbols, VIEW("pyrrha_label_sets")),
+				  .str = symbols_string(p->symbols, VIEW("over the limit")) };
+	return symbols_column(p->symbols, c.stack, symbols_label_set(p->symbols, &mark, 1));
+}
+
+/* The distinct columns of the samples, ascending, into out.columns; keys keep which samples they come from. */
+static const uint64_t *sort_columns(struct append *a, struct partition *p, const struct sink_profile *sp, size_t n)
+{
+	struct series *s = p->index.series.v[a->out.series[0]];
+	vec_reserve(&a->keys, n + 1);
+	vec_reserve(&a->sorted, n + 1);
+	for (size_t i = 0; i < n; i++) {
+		uint32_t sample = sp->samples ? sp->samples[i] : (uint32_t)i;
+		a->keys.v[i] = (uint64_t)limit_label_sets(a, p, s, a->columns[sample]) << 32 | sample;
+	}
+	const uint64_t *keys = sort_by_high(a->keys.v, a->sorted.v, n);
+	a->out.columns.n = 0;
+	vec_reserve(&a->out.columns, n);
+	for (size_t i = 0; i < n; i++)
+		if (!i || keys[i] >> 32 != keys[i - 1] >> 32)
+			a->out.columns.v[a->out.columns.n++] = (uint32_t)(keys[i] >> 32);
+	a->out.n = a->out.columns.n;
+	return keys;
+}
+
+/* The values of one sample type, samples of one column added up, appended as a row of out.values. */
+static int add_values(struct append *a, const struct sink_profile *sp, const uint64_t *keys, size_t n, uint32_t type,
+		      struct err *e)
+{
+	const int64_t *from = sp->values ? sp->values : sp->profile->values;
+	size_t width = sp->profile->n_sample_types, out = a->out.values.n;
+	int64_t total = 0;
+	vec_reserve(&a->out.values, out + a->out.n);
+	int64_t *to = a->out.values.v + out;
+	size_t at = 0;
+	bool over = false;
+	for (size_t i = 0; i < n; i++) {
+		int64_t value = from[(size_t)(uint32_t)keys[i] * width + type];
+		over |= __builtin_add_overflow(total, value, &total);
+		if (i && keys[i] >> 32 == keys[i - 1] >> 32)
+			over |= __builtin_add_overflow(to[at - 1], value, &to[at - 1]);
+		else
+			to[at++] = value;
+	}
+	a->out.values.n += a->out.n;
+	return over ? err_set(e, ERR_BAD_DATA, "the profile's values do not add up within 64 bits") : 0;
+}
+
+/* Columns that are 0 in every type say nothing. */
+static void drop_zero_columns(struct record_profile *p)
+{
+	size_t kept = 0, n = p->n;
+	for (size_t i = 0; i < n; i++) {
+		int64_t any = 0;
+		for (uint32_t s = 0; s < p->n_series; s++)
+			any |= p->values.v[s * n + i];
+		if (!any)
+			continue;
+		p->columns.v[kept] = p->columns.v[i];
+		for (uint32_t s = 0; s < p->n_series; s++)
+			p->values.v[s * n + kept] = p->values.v[s * n + i];
+		kept++;
+	}
+	if (kept == n || !n)
+		return;
+	for (uint32_t s = 1; s < p->n_series; s++)
+		memmove(p->values.v + s * kept, p->values.v + s * n, kept * sizeof *p->values.v);
+	p->n = p->columns.n = kept;
+	p->values.n = kept * p->n_series;
+}
+
+/* w of the language: the time since the previous scrape if that is at most 1.5 intervals (of increases: always), else
+ * one interval; never less than the duration. */
+static uint32_t cover_of(const struct sink_profile *sp, enum profile_kind kind, int64_t previous_ms)
+{
+	int64_t w = sp->cover_ms;
+	if (w <= 0) {
+		int64_t since = previous_ms == INT64_MIN || previous_ms >= sp->t_ms ? INT64_MAX : sp->t_ms - previous_ms;
+		bool near = since != INT64_MAX && (kind == PROFILE_CUMULATIVE || since <= sp->interval_ms + sp->interval_ms / 2);
+		w = near ? since : sp->interval_ms;
+	}
+	w = MAX(w, (sp->duration_ns + 999999) / 1000000);
+	return (uint32_t)MIN(MAX(w, 0), (int64_t)UINT32_MAX);
+}
+
+/* The series of a profile that take its stamp; value_index of each goes to types[]. */
+static void pick_series(struct append *a, const struct version *v, struct partition *p, const struct sink_profile *sp,
+			uint32_t *types)
+{
+	struct record_profile *out = &a->out;
+	out->n_series = 0;
+	for (size_t i = 0; i < sp->n_columns && out->n_series < RECORD_MAX_TYPES; i++) {
+		const struct sink_column *c = &sp->columns[i];
+		uint32_t id;
+		if (!need_series(a, p, c->labels, &c->type, sp->profile != NULL, &id))
+			continue;
+		int64_t previous = atomic_load(&p->index.series.v[id]->last_t);
+		if (!take_stamp(a, v, p, id, sp->t_ms))
+			continue;
+		if (!out->n_series)
+			out->cover_ms = cover_of(sp, c->type.kind, previous);
+		types[out->n_series] = c->value_index;
+		out->series[out->n_series++] = id;
+	}
+}
+
+static int fill_samples(struct append *a, struct partition *p, const struct sink_profile *sp, const uint32_t *types,
+			struct err *e)
+{
+	size_t n = n_samples_of(sp);
+	int rc = n ? intern(a, p, sp->profile, e) : 0;
+	a->out.values.n = 0;
+	const uint64_t *keys = rc ? NULL : sort_columns(a, p, sp, n);
+	for (uint32_t i = 0; i < a->out.n_series && !rc; i++)
+		rc = add_values(a, sp, keys, n, types[i], e);
+	if (!rc)
+		drop_zero_columns(&a->out);
+	return rc;
+}
+
+static int check_profile(const struct sink_profile *sp, struct err *e)
+{
+	if (sp->n_columns > RECORD_MAX_TYPES)
+		return err_set(e, ERR_LIMIT, "a profile has %zu sample types, at most %d are stored", sp->n_columns,
+			       RECORD_MAX_TYPES);
+	if (!sp->profile)
+		return 0;
+	if (sp->duration_ns < 0 || sp->interval_ms < 0 || sp->interval_ms > UINT32_MAX || sp->asked_ms < 0 ||
+	    sp->asked_ms > UINT32_MAX)
+		return err_set(e, ERR_BAD_DATA, "a profile's duration or interval is out of range");
+	for (size_t i = 0; i < sp->n_columns; i++)
+		if (sp->columns[i].value_index >= sp->profile->n_sample_types)
+			return err_set(e, ERR_BAD_DATA, "a profile has no sample type %u", sp->columns[i].value_index);
+	for (uint32_t i = 0; sp->samples && i < sp->n_samples; i++)
+		if (sp->samples[i] >= sp->profile->n_samples)
+			return err_set(e, ERR_BAD_DATA, "a profile has no sample %u", sp->samples[i]);
+	return 0;
+}
+
+static int add_profile(struct append *a, const struct version *v, const struct sink_profile *sp, struct err *e)
+{
+	uint32_t types[RECORD_MAX_TYPES];
+	int rc = check_profile(sp, e);
+	if (rc || !sp->n_columns || !stamp_ok(a, sp->t_ms))
+		return rc;
+	struct partition *p = tsdb_partition(a->db, day_of(sp->t_ms), true);
+	partition_load(p);
+	struct record_profile *out = &a->out;
+	out->t_ms = sp->t_ms;
+	out->stale = !sp->profile;
+	out->meta = (struct sample_meta){ sp->duration_ns, sp->period, (uint32_t)sp->interval_ms, (uint32_t)sp->asked_ms };
+	out->n = 0;
+	pthread_rwlock_wrlock(&p->dict_lock);
+	pick_series(a, v, p, sp, types);
+	if (out->n_series && sp->profile)
+		rc = fill_samples(a, p, sp, types, e);
+	pthread_rwlock_unlock(&p->dict_lock);
+	if (!rc && out->n_series) {
+		record_put_profile(&record_of(a, p, RECORD_SAMPLES)->bytes, out);
+		a->result.profiles += !out->stale;
+		a->r->profiles += !out->stale;
+		a->r->samples += out->n * out->n_series;
+	}
+	partition_unref(p);
+	return rc;
+}
+
+/* ---- floats ---- */
+
+static void add_float(struct append *a, const struct version *v, const struct sink_float *f)
+{
+	if (!stamp_ok(a, f->t_ms))
+		return;
+	struct partition *p = tsdb_partition(a->db, day_of(f->t_ms), true);
+	partition_load(p);
+	struct record_float out = { .t_ms = f->t_ms, .bits = value_bits(f->v) };
+	pthread_rwlock_wrlock(&p->dict_lock);
+	bool ok = need_series(a, p, f->labels, NULL, !value_is_stale(f->v), &out.series) &&
+		  take_stamp(a, v, p, out.series, f->t_ms);
+	pthread_rwlock_unlock(&p->dict_lock);
+	if (ok) {
+		record_put_float(&record_of(a, p, RECORD_FLOATS)->bytes, &out);
+		a->result.floats++;
+		a->r->floats++;
+	}
+	partition_unref(p);
+}
+
+/* ---- the call ---- */
+
+static int fill(struct append *a, const struct sink_batch *b, struct err *e)
+{
+	int rc = 0;
+	struct version *v = tsdb_version(a->db, NULL);
+	for (size_t i = 0; i < b->n_profiles && !rc; i++)
+		rc = add_profile(a, v, &b->profiles[i], e);
+	for (size_t i = 0; i < b->n_floats && !rc; i++)
+		add_float(a, v, &b->floats[i]);
+	version_unref(v);
+	if (!rc && a->result.over_series_limit && !a->result.profiles && !a->result.floats)
+		rc = err_set(e, ERR_LIMIT, "the partition has its %u series (max_series): drop labels or raise the limit",
+			     a->db->o.max_series);
+	for (size_t i = 0; i < a->r->records.n && !rc; i++)
+		if (a->r->records.v[i].bytes.overflow)
+			rc = err_set(e, ERR_LIMIT, "a batch is over %zu bytes", BUF_DEFAULT_MAX);
+	return rc;
+}
+
+static int submit(struct append *a, const struct sink_batch *b, struct err *e)
+{
+	size_t bytes = sizeof *a->r;
+	for (size_t i = 0; i < a->r->records.n; i++)
+		bytes += a->r->records.v[i].bytes.cap;
+	a->r->done = b->done;
+	a->r->done_arg = b->done_arg;
+	pthread_mutex_lock(&a->db->flush_lock);
+	a->db->submitted++;
+	pthread_mutex_unlock(&a->db->flush_lock);
+	if (queue_push(a->db->queue, a->r, bytes)) {
+		a->r = NULL;
+		return 0;
+	}
+	pthread_mutex_lock(&a->db->flush_lock);
+	a->db->submitted--;
+	pthread_mutex_unlock(&a->db->flush_lock);
+	return err_set(e, ERR_UNAVAILABLE, "the storage is shutting down");
+}
+
+int tsdb_append(struct sink *s, const struct sink_batch *b, struct sink_result *ret, struct err *e)
+{
+	struct append a = { .db = (struct tsdb *)((char *)s - offsetof(struct tsdb, sink)) };
+	if (queue_closed(a.db->queue))
+		return err_set(e, ERR_UNAVAILABLE, "the storage is shutting down");
+	/* Back-pressure: memory does not grow while windows cannot be sealed. */
+	while (!a.db->o.no_sealing && atomic_load(&a.db->head_bytes) > 2 * a.db->o.head_bytes && !atomic_load(&a.db->stopping))
+		clock_sleep_ms(20);
+	a.r = NEW(struct request);
+	a.now_ms = tsdb_now_ms(a.db);
+	a.floor_ms = tsdb_floor_ms(a.db);
+	int rc = fill(&a, b, e);
+	if (rc)
+		for (size_t i = 0; i < a.r->touched.n; i++)
+			atomic_store(&a.r->touched.v[i]->last_t, atomic_load(&a.r->touched.v[i]->max_t));
+	if (!rc)
+		rc = submit(&a, b, e);
+	if (!rc && ret)
+		*ret = a.result;
+	if (a.r)
+		request_free(a.r);
+	record_profile_release(&a.out);
+	vec_free(&a.keys);
+	vec_free(&a.sorted);
+	return rc;
+}

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The committer: one thread that makes appends durable and then visible. It takes all requests that wait, writes the
+ * symbols their partitions gained, then their records, in one write batch with one sync, then applies them to the
+ * windows and publishes the commit as one step. Nothing can be queried before it is synced, because rows are only
+ * applied after that. Replay goes the same way (tsdb_apply), so that memory is always what the log says. */
+#include <limits.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "tsdb/db.h"
+
+#define MAX_GROUP 4096
+#define MARK_EVERY_MS 3000
+
+/* ---- applying ---- */
+
+/* The window that takes new rows of an hour: the last of that hour. *v is replaced when one must be made. */
+static struct window *need_window(struct version **v, struct partition *p, int64_t hour)
+{
+	const struct pstate *s = version_find(*v, p->day);
+	for (size_t i = s ? s->n_windows : 0; i--;)
+		if (s->windows[i]->hour == hour && !s->windows[i]->frozen)
+			return s->windows[i];
+	struct window *w = window_new(hour);
+	size_t n = s ? s->n_windows : 0;
+	struct window **all = xcalloc(n + 1, sizeof(*all));
+	if (n)
+		memcpy(all, s->windows, n * sizeof *all);
+	all[n] = w;
+	struct version *next = version_with(*v, p, all, n + 1, s ? s->parts : NULL, s ? s->n_parts : 0);
+	free(all);
+	window_unref(w); /* the version holds it */
+	version_unref(*v);
+	*v = next;
+	return w;
+}
+
+/* Takes series i out of a profile. What was a multiple of it stands for itself from here on: its values are there. */
+static void drop_series(struct record_profile *p, uint32_t i)
+{
+	for (uint32_t k = 0; k < p->n_series; k++) {
+		if (p->times_of[k] == i)
+			p->times_of[k] = 0xff;
+		else if (p->times_of[k] != 0xff && p->times_of[k] > i)
+			p->times_of[k]--;
+	}
+	p->n_series--;
+	memmove(p->series + i, p->series + i + 1, (p->n_series - i) * sizeof *p->series);
+	memmove(p->times_of + i, p->times_of + i + 1, p->n_series - i);
+	memmove(p->factor + i, p->factor + i + 1, (p->n_series - i) * sizeof *p->factor);
+	if (p->n)
+		memmove(p->values.v + (size_t)i * p->n, p->values.v + (size_t)(i + 1) * p->n,
+			(p->n_series - i) * p->n * sizeof *p->values.v);
+}
+
+/* Series that this partition does not know (their symbols were lost), and stamps that are there already. */
+static void drop_unwanted(struct tsdb *db, const struct version *v, struct partition *p, struct record_profile *r)
+{
+	for (uint32_t i = r->n_series; i--;) {
+		bool known = r->series[i] < p->index.series.n && !p->index.series.v[r->series[i]]->is_float;
+		if (known && !tsdb_has_stamp(v, p, r->series[i], r->t_ms))
+			continue;
+		metric_inc(&tsdb_metrics[known ? TM_DUPLICATES : TM_LOST_RECORDS]);
+		drop_series(r, i);
+	}
+}
+
+static bool columns_known(const struct partition *p, const struct record_profile *r)
+{
+	return !r->n || r->columns.v[r->n - 1] < symbols_count(p->symbols, SYMBOLS_COLUMNS);
+}
+
+static void saw(struct tsdb *db, struct series *s, int64_t t_ms)
+{
+	series_saw(s, t_ms);
+	if (t_ms > atomic_load_explicit(&db->newest_t, memory_order_relaxed))
+		atomic_store_explicit(&db->newest_t, t_ms, memory_order_relaxed);
+}
+
+static bool apply_samples(struct tsdb *db, struct version **v, struct partition *p, struct cursor *c, uint64_t number,
+			  uint64_t seq)
+{
+	struct record_profile r = { 0 };
+	bool ok = true;
+	while (record_get_profile(c, &r)) {
+		if (day_of(r.t_ms) != p->day || !columns_known(p, &r)) {
+			ok = false;
+			continue;
+		}
+		if (tsdb_is_sealed(*v, p, window_of(r.t_ms), number))
+			continue;
+		drop_unwanted(db, *v, p, &r);
+		if (!r.n_series)
+			continue;
+		struct window *w = need_window(v, p, window_of(r.t_ms));
+		pthread_rwlock_wrlock(&w->lock);
+		window_add_profile(w, &r, number, seq);
+		pthread_rwlock_unlock(&w->lock);
+		for (uint32_t i = 0; i < r.n_series; i++)
+			saw(db, p->index.series.v[r.series[i]], r.t_ms);
+	}
+	record_profile_release(&r);
+	return ok && !c->bad;
+}
+
+static bool apply_floats(struct tsdb *db, struct version **v, struct partition *p, struct cursor *c, uint64_t number,
+			 uint64_t seq)
+{
+	struct record_float f;
+	bool ok = true;
+	while (record_get_float(c, &f)) {
+		if (day_of(f.t_ms) != p->day || f.series >= p->index.series.n || !p->index.series.v[f.series]->is_float) {
+			ok = false;
+			continue;
+		}
+		if (tsdb_is_sealed(*v, p, window_of(f.t_ms), number))
+			continue;
+		if (tsdb_has_stamp(*v, p, f.series, f.t_ms)) {
+			metric_inc(&tsdb_metrics[TM_DUPLICATES]);
+			continue;
+		}
+		struct window *w = need_window(v, p, window_of(f.t_ms));
+		pthread_rwlock_wrlock(&w->lock);
+		window_add_float(w, &f, number, seq);
+		pthread_rwlock_unlock(&w->lock);
+		saw(db, p->index.series.v[f.series], f.t_ms);
+	}
+	return ok && !c->bad;
+}
+
+bool tsdb_apply(struct tsdb *db, struct version **v, struct partition *p, enum record_kind kind, struct view payload,
+		uint64_t number, uint64_t seq)
+{
+	struct cursor c = cursor_of(payload);
+	bool ok = true;
+	partition_load(p);
+	pthread_rwlock_rdlock(&p->dict_lock);
+	if (kind == RECORD_SAMPLES)
+		ok = apply_samples(db, v, p, &c, number, seq);
+	else if (kind == RECORD_FLOATS)
+		ok = apply_floats(db, v, p, &c, number, seq);
+	pthread_rwlock_unlock(&p->dict_lock);
+	return ok;
+}
+
+/* ---- committing ---- */
+
+struct group {
+	VEC(struct request *) requests;
+	VEC(struct { struct partition *p; struct dict_marks to; uint64_t number; }) symbols;
+};
+
+/* Symbols of a partition that are not logged yet go first. They may be more than these requests use. */
+static int put_symbols(struct tsdb *db, struct group *g, struct partition *p, struct err *e)
+{
+	for (size_t i = 0; i < g->symbols.n; i++)
+		if (g->symbols.v[i].p == p)
+			return 0;
+	struct buf b = { 0 };
+	__auto_type s = vec_add(&g->symbols);
+	s->p = p;
+	pthread_rwlock_rdlock(&p->dict_lock);
+	dict_marks_now(&s->to, p->symbols, &p->index);
+	bool any = !dict_marks_eq(&s->to, &p->logged);
+	if (any) {
+		record_begin(&b, RECORD_SYMBOLS, p->day);
+		dict_encode(&b, p->symbols, &p->index, &p->logged, &s->to);
+	}
+	pthread_rwlock_unlock(&p->dict_lock);
+	int rc = b.overflow ? err_set(e, ERR_LIMIT, "new symbols of one commit are over %zu bytes", BUF_DEFAULT_MAX) : 0;
+	if (any && !rc) {
+		s->number = hlog_put(db->log, &b);
+		metric_add(&tsdb_metrics[TM_LOG_WRITTEN], (double)b.len);
+	}
+	buf_free(&b);
+	return rc;
+}
+
+static int write_group(struct tsdb *db, struct group *g, struct err *e)
+{
+	int rc = 0;
+	for (size_t i = 0; i < g->requests.n && !rc; i++)
+		for (size_t k = 0; k < g->requests.v[i]->records.n && !rc; k++)
+			rc = put_symbols(db, g, g->requests.v[i]->records.v[k].p, e);
+	for (size_t i = 0; i < g->requests.n && !rc; i++)
+		for (size_t k = 0; k < g->requests.v[i]->records.n; k++) {
+			struct request_record *r = &g->requests.v[i]->records.v[k];
+			r->payload_end = r->bytes.len;
+			r->number = hlog_put(db->log, &r->bytes);
+			metric_add(&tsdb_metrics[TM_LOG_WRITTEN], (double)r->bytes.len);
+		}
+	if (rc) {
+		hlog_abort(db->log);
+		return rc;
+	}
+	return hlog_commit(db->log, e);
+}
+
+static void apply_group(struct tsdb *db, struct group *g)
+{
+	pthread_mutex_lock(&db->apply_lock);
+	uint64_t seq = db->seq + 1;
+	struct version *v = tsdb_version(db, NULL);
+	for (size_t i = 0; i < g->symbols.n; i++) {
+		struct partition *p = g->symbols.v[i].p;
+		p->logged = g->symbols.v[i].to;
+		if (g->symbols.v[i].number && p->first_symbols == UINT64_MAX)
+			p->first_symbols = g->symbols.v[i].number;
+		if (g->symbols.v[i].number && p->sealing && p->next_symbols == UINT64_MAX)
+			p->next_symbols = g->symbols.v[i].number;
+	}
+	for (size_t i = 0; i < g->requests.n; i++)
+		for (size_t k = 0; k < g->requests.v[i]->records.n; k++) {
+			struct request_record *r = &g->requests.v[i]->records.v[k];
+			struct view payload = { r->bytes.ptr + RECORD_HEADER, r->payload_end - RECORD_HEADER };
+			if (!tsdb_apply(db, &v, r->p, r->kind, payload, r->number, seq))
+				LOG_ERROR("msg", "a record that was just written makes no sense", "record",
+					  LOG_NUM(r->number));
+		}
+	db->applied = hlog_last(db->log);
+	tsdb_publish(db, v, seq);
+	pthread_mutex_unlock(&db->apply_lock);
+}
+
+static void count_group(struct tsdb *db, const struct group *g)
+{
+	uint64_t profiles = 0, samples = 0, floats = 0;
+	for (size_t i = 0; i < g->requests.n; i++) {
+		profiles += g->requests.v[i]->profiles;
+		samples += g->requests.v[i]->samples;
+		floats += g->requests.v[i]->floats;
+	}
+	atomic_fetch_add(&db->appended_profiles, profiles);
+	atomic_fetch_add(&db->appended_samples, samples);
+	atomic_fetch_add(&db->appended_floats, floats);
+	metric_add(&tsdb_metrics[TM_APPENDED_PROFILES], (double)profiles);
+	metric_add(&tsdb_metrics[TM_APPENDED_SAMPLES], (double)samples);
+	metric_add(&tsdb_metrics[TM_APPENDED_FLOATS], (double)floats);
+}
+
+/* What the failed requests said of their series' newest stamps is taken back, so that a retry is no duplicate. */
+static void forget_stamps(struct request *r)
+{
+	for (size_t i = 0; i < r->touched.n; i++) {
+		struct series *s = r->touched.v[i];
+		atomic_store(&s->last_t, atomic_load(&s->max_t));
+	}
+}
+
+static void finish_group(struct tsdb *db, struct group *g, int rc, const struct err *e)
+{
+	static const struct err none;
+	for (size_t i = 0; i < g->requests.n; i++) {
+		struct request *r = g->requests.v[i];
+		if (rc)
+			forget_stamps(r);
+		if (r->done)
+			r->done(r->done_arg, rc ? e : &none);
+		request_free(r);
+	}
+	pthread_mutex_lock(&db->flush_lock);
+	db->finished += g->requests.n;
+	pthread_cond_broadcast(&db->flush_cond);
+	pthread_mutex_unlock(&db->flush_lock);
+	g->requests.n = g->symbols.n = 0;
+}
+
+/* The log is opened anew after a failed write, at most once a second: the disk may have room again. */
+static int recover(struct tsdb *db, struct err *e)
+{
+	int64_t now = clock_mono_ms();
+	if (now - db->recovered_mono_ms < 1000)
+		return err_set(e, ERR_IO, "the head log could not be written a moment ago");
+	db->recovered_mono_ms = now;
+	int rc = hlog_reopen(db->log, e);
+	if (!rc)
+		LOG_INFO("msg", "the head log is open again after a failed write");
+	return rc;
+}
+
+static void commit_group(struct tsdb *db, struct group *g)
+{
+	struct err e = { 0 };
+	int64_t start = clock_mono_ns();
+	int rc = atomic_load(&db->write_failed) ? recover(db, &e) : 0;
+	if (!rc)
+		rc = write_group(db, g, &e);
+	atomic_store(&db->write_failed, rc != 0);
+	if (rc) {
+		metric_inc(&tsdb_metrics[TM_COMMIT_FAILURES]);
+		LOG_ERROR("msg", "a commit failed, its appends are refused", "err", e.msg);
+	} else {
+		apply_group(db, g);
+		count_group(db, g);
+		metric_inc(&tsdb_metrics[TM_COMMITS]);
+		metric_observe(&tsdb_metrics[TM_COMMIT_SECONDS], (double)(clock_mono_ns() - start) / 1e9);
+	}
+	finish_group(db, g, rc, &e);
+}
+
+/* Takes what waits, and with an interval what comes within it. False: the queue is closed and empty. */
+static bool gather(struct tsdb *db, struct group *g, int64_t *next_mark)
+{
+	struct err e;
+	struct request *r = queue_pop(db->queue, 500);
+	int64_t now = clock_mono_ms();
+	if (now >= *next_mark) {
+		*next_mark = now + MARK_EVERY_MS;
+		if (hlog_mark(db->log, &e))
+			LOG_WARN("msg", "cannot write the log's marks", "err", e.msg);
+	}
+	if (!r)
+		return !queue_closed(db->queue) || queue_len(db->queue);
+	vec_push(&g->requests, r);
+	int64_t until = now + db->o.commit_interval_ms;
+	while (g->requests.n < MAX_GROUP) {
+		int64_t wait = MAX(until - clock_mono_ms(), 0);
+		r = queue_pop(db->queue, db->o.commit_interval_ms ? (int)MIN(wait, INT_MAX) : 0);
+		if (!r)
+			break;
+		vec_push(&g->requests, r);
+	}
+	return true;
+}
+
+void *tsdb_committer(void *arg)
+{
+	struct tsdb *db = arg;
+	struct group g = { 0 };
+	int64_t next_mark = 0;
+	while (gather(db, &g, &next_mark))
+		if (g.requests.n)
+			commit_group(db, &g);
+	vec_free(&g.requests);
+	vec_free(&g.symbols);
+	return NULL;
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of this folder share: the database, its partitions and its versions. Private to tsdb/.
+ *
+ *	tsdb ── current version ──► [ pstate per partition, by day ] ──► windows (head), parts (sealed)
+ *
+ * A version and its pstates never change once published; who changes something builds the next. A query holds a
+ * version and a commit number (seq): rows with a larger one do not exist for it.
+ *
+ * Locks, in the order in which they may be taken:
+ *	apply_lock   what changes versions: the committer applying, the sealer, retention
+ *	partition.dict_lock   symbols and index (a newer partition's before an older one's)
+ *	state_lock   the pointer to the current version, seq, the list of partitions; held for a few instructions
+ *	window.lock  rows of one window */
+#ifndef PYRRHA_TSDB_DB_H
+#define PYRRHA_TSDB_DB_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/metrics.h"
+#include "base/queue.h"
+#include "base/thread.h"
+#include "tsdb/dict.h"
+#include "tsdb/hlog.h"
+#include "tsdb/rocks.h"
+#include "tsdb/tsdb.h"
+#include "tsdb/window.h"
+
+struct part;
+struct pdb;
+
+struct partition {
+	atomic_int refs;
+	struct tsdb *db;
+	uint32_t day;               /* holds the stamps in (day, day + 1] days */
+	pthread_rwlock_t dict_lock;
+	struct symbols *symbols;
+	struct index index;
+	struct dict_marks logged;   /* in the head log, synced */
+	struct dict_marks sealed;   /* in sealed parts */
+	struct dict_marks sealed_before; /* in parts before the last: each part repeats the one before it */
+	uint64_t first_symbols;     /* lowest record with symbols that no part holds; UINT64_MAX = none */
+	uint64_t lost;              /* entries that had to be made up */
+	atomic_bool loaded;         /* the dictionary and index of its parts are in memory */
+	struct pdb *db_parts;       /* where its parts lie; NULL = it has none yet */
+	uint32_t next_part;         /* number of the next part; under apply_lock, as the next two */
+	uint64_t kept_symbols;      /* lowest record with symbols that only the last part holds; UINT64_MAX = none */
+	int64_t kept_mono_ms;       /* since when */
+	uint64_t next_symbols;      /* as first_symbols, of what was logged since the seal at work began */
+	bool sealing;
+};
+
+struct partition *partition_new(struct tsdb *db, uint32_t day);
+struct partition *partition_ref(struct partition *p);
+void partition_unref(struct partition *p);
+/* Brings the dictionary and index of the sealed parts into memory, if they are not. Damage costs what it held and is
+ * logged. */
+void partition_load(struct partition *p);
+/* Opens (create: makes) its database; the parts found become its pstate's. Under apply_lock or before threads. */
+int partition_open_parts(struct partition *p, struct part ***parts, size_t *n, struct err *e);
+
+struct pstate {
+	atomic_int refs;
+	struct partition *p;
+	struct window **windows; /* by hour; several of one hour are possible while one is being sealed */
+	struct part **parts;     /* by hour and number */
+	size_t n_windows, n_parts;
+	/* What parts hold: of each hour those from hour_first[h] on; rollups that sum exactly the parts there are. */
+	uint32_t hour_first[25];
+	struct part *six[4], *all_day;
+};
+
+struct version {
+	atomic_int refs;
+	struct pstate **p; /* by day */
+	size_t n;
+};
+
+struct version *version_ref(struct version *v);
+void version_unref(struct version *v);
+const struct pstate *version_find(const struct version *v, uint32_t day);
+/* v with one partition's lists replaced (or added, or with drop: taken away). Takes references of everything listed.
+ * Returns owned. */
+struct version *version_with(const struct version *v, struct partition *p, struct window *const *windows,
+			     size_t n_windows, struct part *const *parts, size_t n_parts);
+struct version *version_without(const struct version *v, uint32_t day);
+
+enum tsdb_metric {
+	TM_APPENDED_PROFILES, TM_APPENDED_SAMPLES, TM_APPENDED_FLOATS, TM_DUPLICATES, TM_TOO_OLD, TM_TOO_NEW, TM_OVER_LIMIT,
+	TM_TYPE_CONFLICT, TM_LABEL_SETS_OVER, TM_COMMITS, TM_COMMIT_SECONDS, TM_COMMIT_FAILURES, TM_LOG_WRITTEN,
+	TM_LOST_RECORDS, TM_QUEUE_BYTES, TM_HEAD_SERIES, TM_HEAD_WINDOWS, TM_HEAD_BYTES, TM_HEAD_LOG_BYTES, TM_DICT_BYTES,
+	TM_PARTITIONS, TM_PARTS, TM_DISK_BYTES, TM_MIN_TIME, TM_MAX_TIME, TM_SEALS, TM_SEAL_FAILURES, TM_SEAL_SECONDS,
+	TM_SEALED_BYTES, TM_RETAINED, TM_LAST_RECORD, TM_COUNT
+};
+extern struct metric tsdb_metrics[TM_COUNT];
+
+struct tsdb {
+	struct sink sink;
+	struct source source;
+	struct tsdb_options o;
+	char *path;
+	int lock_fd;
+	struct hlog *log;
+	rocksdb_cache_t *cache;
+	pthread_mutex_t apply_lock;
+
+	pthread_mutex_t state_lock;
+	struct version *current;
+	uint64_t seq;                     /* of the last commit that can be queried */
+	VEC(struct partition *) partitions; /* known, with data or not */
+
+	struct queue *queue;
+	pthread_t committer, sealer;
+	bool have_committer, have_sealer;
+	pthread_mutex_t flush_lock;
+	pthread_cond_t flush_cond;
+	pthread_mutex_t seal_lock;        /* one seal or retention at a time; before apply_lock */
+	uint64_t submitted, finished;     /* requests */
+	atomic_bool stopping;
+	uint64_t applied;                 /* number of the last record in memory; under apply_lock */
+	atomic_ullong head_bytes;         /* of the windows, as of the last look */
+	atomic_llong dropped_until;       /* ms: partitions up to here were dropped, and do not come back */
+
+	atomic_llong newest_t;            /* of all samples, ms; INT64_MIN = none */
+	atomic_ullong appended_profiles, appended_samples, appended_floats, lost_records;
+	atomic_bool write_failed;         /* the last commit did not succeed */
+	int64_t recovered_mono_ms;        /* the committer's: when it last opened the log anew */
+};
+
+static inline int64_t tsdb_now_ms(const struct tsdb *db)
+{
+	extern int64_t clock_now_ms(void);
+	return db->o.now_ms ? db->o.now_ms(db->o.now_arg) : clock_now_ms();
+}
+
+/* The current version; returns owned. *ret_seq may be NULL. */
+struct version *tsdb_version(struct tsdb *db, uint64_t *ret_seq);
+/* Publishes v (takes it) together with seq (0 = as it is). Under apply_lock. */
+void tsdb_publish(struct tsdb *db, struct version *v, uint64_t seq);
+/* The partition of a day, made if it is new; owned by the database: valid until retention drops it, so take a
+ * reference to keep it. Returns a reference. */
+struct partition *tsdb_partition(struct tsdb *db, uint32_t day, bool create);
+/* Oldest stamp that is still accepted and kept, ms. */
+int64_t tsdb_floor_ms(struct tsdb *db);
+
+/* ---- append.c: the sink; what the committer gets ---- */
+
+struct request_record {
+	struct partition *p;  /* reference held */
+	enum record_kind kind;
+	struct buf bytes;     /* begun, not ended */
+	size_t payload_end;   /* set by the committer */
+	uint64_t number;      /* set by the committer */
+};
+
+struct request {
+	VEC(struct request_record) records;
+	VEC(struct series *) touched; /* whose last_t it moved */
+	uint64_t profiles, samples, floats;
+	void (*done)(void *arg, const struct err *e);
+	void *done_arg;
+};
+
+int tsdb_append(struct sink *s, const struct sink_batch *b, struct sink_result *ret, struct err *e);
+void request_free(struct request *r);
+
+/* ---- committer.c ---- */
+
+void *tsdb_committer(void *db);
+/* Brings one record's rows into the windows of *v (which it replaces when windows are new). Returns false if the
+ * payload makes no sense. Shared by commit and replay. Under apply_lock. */
+bool tsdb_apply(struct tsdb *db, struct version **v, struct partition *p, enum record_kind kind, struct view payload,
+		uint64_t number, uint64_t seq);
+int tsdb_replay(struct tsdb *db, struct err *e);
+/* Whether a series has a row or point with this stamp already. Under dict_lock. */
+bool tsdb_has_stamp(const struct version *v, const struct partition *p, uint32_t series, int64_t t_ms);
+/* Whether what record `number` has for this hour lies in a sealed part. */
+bool tsdb_is_sealed(const struct version *v, const struct partition *p, int64_t hour, uint64_t number);
+
+/* ---- seal.c, rollup.c, retention.c ---- */
+
+void *tsdb_sealer(void *db);
+/* Seals what is due (all: every window) once. Only one thread at a time: seal_lock. */
+int seal_due(struct tsdb *db, bool all, struct err *e);
+int rollup_due(struct tsdb *db, struct err *e);
+int tsdb_open_partitions(struct tsdb *db, struct err *e);
+
+/* ---- view.c ---- */
+
+int tsdb_view_open(struct source *s, struct source_view **ret, struct err *e);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writes what a partition's dictionary and series index gained between two marks, and reads it back: the payload of
+ * the head's symbols records and of a sealed part's symbols. Sections follow one another, each
+ *
+ *	table u8 | first id varint | count varint | entries
+ *
+ * in an order in which an entry only refers to entries before it. Reading skips ids that are there already, so the
+ * same payload may be read twice, and fills ids that are missing (their record was lost) with entries called
+ * "(lost)", so that what follows keeps its ids and values keep adding up. */
+#ifndef PYRRHA_TSDB_DICT_H
+#define PYRRHA_TSDB_DICT_H
+
+#include "base/buf.h"
+#include "tsdb/index.h"
+
+enum dict_table {
+	DICT_STRINGS = 1, DICT_MAPPINGS, DICT_FUNCTIONS, DICT_LOCATIONS, DICT_NODES, DICT_STACKS, DICT_LABEL_SETS, DICT_COLUMNS,
+	DICT_SERIES, DICT_TABLES
+};
+
+/* How far a dictionary has been written: the next id of each table. */
+struct dict_marks {
+	uint32_t next[DICT_TABLES];
+};
+
+/* The marks of an empty dictionary, whose built-in entries (string 0 and so on) are never written. */
+void dict_marks_start(struct dict_marks *m);
+/* The marks of all that is there now. Under the partition's lock. */
+void dict_marks_now(struct dict_marks *m, const struct symbols *s, const struct index *x);
+bool dict_marks_eq(const struct dict_marks *a, const struct dict_marks *b);
+/* Everything in [from, to). */
+void dict_encode(struct buf *b, const struct symbols *s, const struct index *x, const struct dict_marks *from,
+		 const struct dict_marks *to);
+/* Adds it. *ret_lost (may be NULL) counts the entries that had to be made up. ERR_CORRUPT if the payload makes no
+ * sense; what came before the bad entry has been added. */
+int dict_apply(struct view payload, struct symbols *s, struct index *x, uint64_t *ret_lost, struct err *e);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The head log: one RocksDB with one column family, whose keys are record numbers (u64, big-endian). Besides it lies
+ * `head.marks`, which says outside the log how far it was synced and from where on it was kept, so that a cut tail
+ * shows. The committer is the only writer; reads may come from any thread. */
+#ifndef PYRRHA_TSDB_HLOG_H
+#define PYRRHA_TSDB_HLOG_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct hlog;
+
+/* dir is the database's directory; the log is dir/head. */
+int hlog_open(struct hlog **ret, const char *dir, struct err *e);
+/* Writes the marks and closes. NULL is allowed. */
+int hlog_close(struct hlog *l, struct err *e);
+
+/* What replay found missing: holes in the numbers, records that fail their checksum, a tail that the marks knew. */
+struct hlog_loss {
+	uint64_t holes;      /* numbers that are not there */
+	uint64_t bad;        /* records that are, but were refused by fn */
+	uint64_t cut;        /* of the holes: at the end, known from the marks */
+	uint64_t first, last; /* lowest and highest number lost */
+};
+/* Calls fn for every record in order; fn returns false for one that makes no sense. */
+int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct view record), void *arg,
+		struct hlog_loss *ret, struct err *e);
+
+/* The committer's side: put records (each is sealed with the next number, which is returned), then commit. A commit
+ * that fails leaves nothing: its numbers are used again. */
+uint64_t hlog_put(struct hlog *l, struct buf *record);
+int hlog_commit(struct hlog *l, struct err *e);
+void hlog_abort(struct hlog *l);
+/* After a commit failed: RocksDB refuses all writes from then on, so the database is closed and opened anew, and what a
+ * failed commit may have left is taken out. The committer's; others wait meanwhile. */
+int hlog_reopen(struct hlog *l, struct err *e);
+/* The number of the last record that is synced; 0 = none (numbers start at 1). */
+uint64_t hlog_last(const struct hlog *l);
+uint64_t hlog_first(const struct hlog *l);
+/* Forgets all records below `below` but those in keep (ascending). Space comes back with RocksDB's next flush. */
+int hlog_trim(struct hlog *l, uint64_t below, const uint64_t *keep, size_t n_keep, struct err *e);
+/* Starts to return the space of what was trimmed. */
+void hlog_give_back(struct hlog *l);
+/* Puts the marks on disk, if they changed. */
+int hlog_mark(struct hlog *l, struct err *e);
+/* A copy of the log and its marks as dir/head and dir/head.marks. */
+int hlog_snapshot(struct hlog *l, const char *dir, struct err *e);
+uint64_t hlog_bytes(struct hlog *l);
+
+#endif

@@ -1,0 +1,27 @@
+noinst_LIBRARIES += libtsdb.a
+EXTRA_DIST += docs/format/head.md docs/format/partition.md
+libtsdb_a_CFLAGS = $(AM_CFLAGS) $(ROCKSDB_CFLAGS) $(ZSTD_CFLAGS)
+libtsdb_a_SOURCES = \
+  tsdb/append.c tsdb/chunk.c tsdb/chunk.h tsdb/committer.c tsdb/db.h tsdb/detail.c tsdb/detail.h tsdb/dict.c tsdb/dict.h \
+  tsdb/files.c tsdb/files.h tsdb/hlog.c tsdb/hlog.h \
+  tsdb/index.c tsdb/index.h tsdb/merge.c tsdb/metrics.c tsdb/part.c tsdb/part.h tsdb/partition.c tsdb/plan.c tsdb/plan.h tsdb/record.c \
+  tsdb/readpart.c tsdb/readpart.h tsdb/record.h tsdb/replay.c tsdb/retention.c tsdb/rocks.c tsdb/rocks.h tsdb/rollup.c tsdb/seal.c tsdb/sealed.c tsdb/sealed.h tsdb/select.c tsdb/sort.c tsdb/sort.h tsdb/sums.c tsdb/tsdb.c \
+  tsdb/tsdb.h tsdb/view.c tsdb/view.h tsdb/window.c tsdb/window.h
+
+# What a program that links the storage needs.
+TSDB_LIBS = libtsdb.a $(MODEL_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
+
+if HAVE_CMOCKA
+check_LIBRARIES = libtsdbkit.a
+libtsdbkit_a_SOURCES = tsdb/testkit.c tsdb/testkit.h
+check_PROGRAMS += tsdb_test tsdb_model_test tsdb_fault_test tsdb_codec_test
+TESTS += tsdb_test tsdb_model_test tsdb_fault_test tsdb_codec_test
+tsdb_test_SOURCES = tsdb/tsdb_test.c
+tsdb_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
+tsdb_codec_test_SOURCES = tsdb/codec_test.c
+tsdb_codec_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
+tsdb_fault_test_SOURCES = tsdb/tsdb_fault_test.c
+tsdb_fault_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
+tsdb_model_test_SOURCES = tsdb/tsdb_model_test.c
+tsdb_model_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
+endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the storage tells of itself: one table. */
+#include "tsdb/db.h"
+
+struct metric tsdb_metrics[TM_COUNT] = {
+	[TM_APPENDED_PROFILES] = { "pyrrha_appended_profiles_total", "Profiles that are durable.", METRIC_COUNTER },
+	[TM_APPENDED_SAMPLES] = { "pyrrha_appended_samples_total", "Values of profiles that are durable.", METRIC_COUNTER },
+	[TM_APPENDED_FLOATS] = { "pyrrha_appended_floats_total", "Float samples that are durable.", METRIC_COUNTER },
+	[TM_DUPLICATES] = { "pyrrha_tsdb_duplicate_samples_total", "Profiles and floats refused because their series has that stamp already.", METRIC_COUNTER },
+	[TM_TOO_OLD] = { "pyrrha_tsdb_too_old_samples_total", "Profiles and floats refused because retention no longer reaches them.", METRIC_COUNTER },
+	[TM_TOO_NEW] = { "pyrrha_tsdb_too_new_samples_total", "Profiles and floats refused because they are over ten minutes ahead.", METRIC_COUNTER },
+	[TM_OVER_LIMIT] = { "pyrrha_tsdb_series_over_limit_total", "New series refused because the partition is full (max_series).", METRIC_COUNTER },
+	[TM_TYPE_CONFLICT] = { "pyrrha_tsdb_type_conflicts_total", "Samples refused because their series is of another type.", METRIC_COUNTER },
+	[TM_LABEL_SETS_OVER] = { "pyrrha_tsdb_label_sets_over_limit_total", "Samples whose label set was replaced because the series has too many.", METRIC_COUNTER },
+	[TM_COMMITS] = { "pyrrha_tsdb_commits_total", "Group commits of the head log, one sync each.", METRIC_COUNTER },
+	[TM_COMMIT_SECONDS] = { "pyrrha_tsdb_commit_duration_seconds", "From gathered to durable and visible.", METRIC_HISTOGRAM },
+	[TM_COMMIT_FAILURES] = { "pyrrha_tsdb_commit_failures_total", "Commits that could not be written; their appends were refused.", METRIC_COUNTER },
+	[TM_LOG_WRITTEN] = { "pyrrha_tsdb_head_log_written_bytes_total", "Bytes of records put into the head log.", METRIC_COUNTER },
+	[TM_LOST_RECORDS] = { "pyrrha_tsdb_lost_records_total", "Log records found missing or damaged at start.", METRIC_COUNTER },
+	[TM_QUEUE_BYTES] = { "pyrrha_tsdb_queue_bytes", "Appends that wait for the committer.", METRIC_GAUGE },
+	[TM_HEAD_SERIES] = { "pyrrha_tsdb_head_series", "Series with data in the open windows.", METRIC_GAUGE },
+	[TM_HEAD_WINDOWS] = { "pyrrha_tsdb_head_windows", "Windows in memory.", METRIC_GAUGE },
+	[TM_HEAD_BYTES] = { "pyrrha_tsdb_head_bytes", "Memory of the windows.", METRIC_GAUGE },
+	[TM_HEAD_LOG_BYTES] = { "pyrrha_tsdb_head_log_bytes", "Size of the head log.", METRIC_GAUGE },
+	[TM_DICT_BYTES] = { "pyrrha_tsdb_dictionary_bytes", "Memory of dictionaries and series indexes.", METRIC_GAUGE },
+	[TM_PARTITIONS] = { "pyrrha_tsdb_partitions", "Partitions (UTC days) with data.", METRIC_GAUGE },
+	[TM_PARTS] = { "pyrrha_tsdb_parts", "Sealed parts.", METRIC_GAUGE },
+	[TM_DISK_BYTES] = { "pyrrha_tsdb_partition_bytes", "Size of the partitions on disk.", METRIC_GAUGE },
+	[TM_MIN_TIME] = { "pyrrha_tsdb_lowest_timestamp_seconds", "Oldest stamp stored.", METRIC_GAUGE },
+	[TM_MAX_TIME] = { "pyrrha_tsdb_highest_timestamp_seconds", "Newest stamp stored.", METRIC_GAUGE },
+	[TM_SEALS] = { "pyrrha_tsdb_seals_total", "Windows sealed into parts.", METRIC_COUNTER },
+	[TM_SEAL_FAILURES] = { "pyrrha_tsdb_seal_failures_total", "Seals that failed and will be tried again.", METRIC_COUNTER },
+	[TM_SEAL_SECONDS] = { "pyrrha_tsdb_seal_duration_seconds", "Time a seal took.", METRIC_HISTOGRAM },
+	[TM_SEALED_BYTES] = { "pyrrha_tsdb_sealed_bytes_total", "Bytes of files written by seals.", METRIC_COUNTER },
+	[TM_RETAINED] = { "pyrrha_tsdb_partitions_dropped_total", "Partitions dropped by retention.", METRIC_COUNTER },
+	[TM_LAST_RECORD] = { "pyrrha_tsdb_last_record", "Number of the last synced log record.", METRIC_GAUGE },
+};
+
+static void collect(void *arg)
+{
+	struct tsdb *db = arg;
+	struct tsdb_stats s;
+	tsdb_stats(db, &s);
+	metric_set(&tsdb_metrics[TM_QUEUE_BYTES], (double)queue_bytes(db->queue));
+	metric_set(&tsdb_metrics[TM_HEAD_SERIES], (double)s.head_series);
+	metric_set(&tsdb_metrics[TM_HEAD_WINDOWS], (double)s.head_windows);
+	metric_set(&tsdb_metrics[TM_HEAD_BYTES], (double)s.head_bytes);
+	metric_set(&tsdb_metrics[TM_HEAD_LOG_BYTES], (double)s.head_log_bytes);
+	metric_set(&tsdb_metrics[TM_DICT_BYTES], (double)s.dictionary_bytes);
+	metric_set(&tsdb_metrics[TM_PARTITIONS], (double)s.partitions);
+	metric_set(&tsdb_metrics[TM_PARTS], (double)s.parts);
+	metric_set(&tsdb_metrics[TM_DISK_BYTES], (double)s.disk_bytes);
+	metric_set(&tsdb_metrics[TM_MIN_TIME], (double)s.min_t_ms / 1e3);
+	metric_set(&tsdb_metrics[TM_MAX_TIME], (double)s.max_t_ms / 1e3);
+	metric_set(&tsdb_metrics[TM_LAST_RECORD], (double)s.last_record);
+}
+
+void tsdb_register_metrics(struct tsdb *db)
+{
+	metrics_register(tsdb_metrics, ARRAY_LEN(tsdb_metrics));
+	metrics_on_collect(collect, db);
+	/* What replay found before anyone could count it. */
+	metric_add(&tsdb_metrics[TM_LOST_RECORDS], (double)atomic_load(&db->lost_records));
+}

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tsdb/part.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <dirent.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "tsdb/files.h"
+
+#define VALUE_VERSION 1
+#define KEY_LEN 15
+#define TRAILER 8
+
+struct pdb {
+	atomic_int refs;
+	char *dir;
+	rocksdb_t *db;
+	rocksdb_options_t *options;
+	rocksdb_readoptions_t *read;
+	rocksdb_envoptions_t *env;
+	atomic_bool dropped;
+	atomic_uint next_file;
+	uint32_t next_number; /* above all parts found, readable or not */
+};
+
+/* ---- keys and values ---- */
+
+static void make_key(char k[KEY_LEN], enum part_level level, uint32_t window, uint32_t part, enum part_kind kind,
+		     uint32_t series, uint8_t stream)
+{
+	const uint32_t words[] = { window, part };
+	k[0] = (char)level;
+	for (int i = 0; i < 8; i++)
+		k[1 + i] = (char)(words[i / 4] >> (24 - 8 * (i % 4)));
+	k[9] = (char)kind;
+	for (int i = 0; i < 4; i++)
+		k[10 + i] = (char)(series >> (24 - 8 * i));
+	k[14] = (char)stream;
+}
+
+static uint32_t be32(const char *p)
+{
+	const uint8_t *b = (const uint8_t *)p;
+	return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+}
+
+static uint64_t be64(const char *p)
+{
+	return (uint64_t)be32(p) << 32 | be32(p + 4);
+}
+
+static int open_value(const char *key, const char *v, size_t len, struct view *ret, struct err *e)
+{
+	if (len < 1 + TRAILER)
+		return err_set(e, ERR_CORRUPT, "a value of a sealed part is %zu bytes short", 1 + TRAILER - len);
+	if (be64(v + len - TRAILER) != hash_bytes_seed(v, len - TRAILER, hash_bytes(key, KEY_LEN)))
+		return err_set(e, ERR_CORRUPT, "a value of a sealed part fails its checksum");
+	if (v[0] != VALUE_VERSION)
+		return err_set(e, ERR_CORRUPT, "a value of a sealed part has version %u, this program reads %u: use the newer one",
+			       (uint8_t)v[0], VALUE_VERSION);
+	*ret = view_make(v + 1, len - 1 - TRAILER);
+	return 0;
+}
+
+/* ---- parts ---- */
+
+struct part *part_ref(struct part *p)
+{
+	atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+	return p;
+}
+
+void part_unref(struct part *p)
+{
+	if (!p || atomic_fetch_sub(&p->refs, 1) != 1)
+		return;
+	pdb_unref(p->db);
+	vec_free(&p->sums);
+	vec_free(&p->series);
+	free(p);
+}
+
+const struct part_series *part_find(const struct part *p, uint32_t series)
+{
+	size_t a = 0, b = p->series.n;
+	while (a < b) {
+		size_t m = (a + b) / 2;
+		if (p->series.v[m].series < series)
+			a = m + 1;
+		else
+			b = m;
+	}
+	return a < p->series.n && p->series.v[a].series == series ? &p->series.v[a] : NULL;
+}
+
+void part_put_header(struct buf *b, const struct part *p)
+{
+	buf_varint(b, p->first_record);
+	buf_varint(b, p->last_record);
+	buf_varint(b, p->samples);
+	buf_varint(b, p->sums.n);
+	for (size_t i = 0; i < p->sums.n; i++)
+		buf_varint(b, p->sums.v[i]);
+}
+
+static int get_header(struct part *p, struct view v, struct err *e)
+{
+	struct cursor c = cursor_of(v);
+	p->first_record = cursor_varint(&c);
+	p->last_record = cursor_varint(&c);
+	p->samples = cursor_varint(&c);
+	for (size_t n = cursor_count(&c); n && !c.bad; n--)
+		vec_push(&p->sums, cursor_u32(&c));
+	return c.bad ? err_set(e, ERR_CORRUPT, "the header of a sealed part makes no sense") : 0;
+}
+
+void part_put_index(struct buf *b, const struct part *p)
+{
+	uint32_t next = 0;
+	buf_varint(b, p->series.n);
+	for (size_t i = 0; i < p->series.n; i++) {
+		const struct part_series *s = &p->series.v[i];
+		buf_varint(b, (uint64_t)(s->series - next) << 1 | s->is_float);
+		next = s->series + 1;
+		buf_varint(b, s->min_ms);
+		buf_varint(b, s->max_ms - s->min_ms);
+	}
+}
+
+static int get_index(struct part *p, struct view v, struct err *e)
+{
+	struct cursor c = cursor_of(v);
+	size_t n = cursor_count(&c);
+	uint64_t next = 0;
+	vec_reserve(&p->series, n);
+	for (size_t i = 0; i < n && !c.bad; i++) {
+		uint64_t x = cursor_varint(&c), id = next + (x >> 1);
+		struct part_series s = { .series = (uint32_t)id, .is_float = x & 1, .min_ms = cursor_u32(&c) };
+		s.max_ms = s.min_ms + cursor_u32(&c);
+		c.bad |= id > UINT32_MAX - 1;
+		next = id + 1;
+		vec_push(&p->series, s);
+	}
+	return c.bad ? err_set(e, ERR_CORRUPT, "the index of a sealed part makes no sense") : 0;
+}
+
+/* ---- opening ---- */
+
+struct pdb *pdb_ref(struct pdb *d)
+{
+	atomic_fetch_add_explicit(&d->refs, 1, memory_order_relaxed);
+	return d;
+}
+
+static void pdb_free(struct pdb *d)
+{
+	if (d->db)
+		rocksdb_close(d->db);
+	if (d->options)
+		rocksdb_options_destroy(d->options);
+	if (d->read)
+		rocksdb_readoptions_destroy(d->read);
+	if (d->env)
+		rocksdb_envoptions_destroy(d->env);
+	if (atomic_load(&d->dropped))
+		files_remove_tree(d->dir);
+	free(d->dir);
+	free(d);
+}
+
+void pdb_unref(struct pdb *d)
+{
+	if (d && atomic_fetch_sub(&d->refs, 1) == 1)
+		pdb_free(d);
+}
+
+void pdb_drop(struct pdb *d)
+{
+	atomic_store(&d->dropped, true);
+}
+
+static int part_load(struct part *p, struct view header, struct err *e)
+{
+	PART_VALUE index = { 0 };
+	int rc = get_header(p, header, e);
+	if (!rc)
+		rc = part_get(p, PART_INDEX, 0, 0, &index, e);
+	return rc ? rc : get_index(p, index.payload, e);
+}
+
+static struct part *part_of_file(struct pdb *d, const char *key)
+{
+	struct part *p = NEW(struct part);
+	atomic_init(&p->refs, 1);
+	p->db = pdb_ref(d);
+	p->level = (uint8_t)key[0];
+	p->window = be32(key + 1);
+	p->number = be32(key + 5);
+	return p;
+}
+
+/* A part is a file, its first key the header. They are found by the list of files and read by point look-ups: an
+ * iterator that runs into a file that is gone ends early and says OK. */
+static void list_parts(struct pdb *d, struct part ***ret, size_t *ret_n, uint64_t *ret_lost)
+{
+	VEC(struct part *) parts = { 0 };
+	const rocksdb_livefiles_t *files = rocksdb_livefiles(d->db);
+	for (int i = 0; i < rocksdb_livefiles_count(files); i++) {
+		struct err e = { 0 };
+		size_t len;
+		const char *key = rocksdb_livefiles_smallestkey(files, i, &len);
+		if (len != KEY_LEN)
+			continue;
+		struct part *p = part_of_file(d, key);
+		PART_VALUE header = { 0 };
+		d->next_number = MAX(d->next_number, p->number + 1);
+		p->bytes = rocksdb_livefiles_size(files, i);
+		int rc = p->level < LEVELS ? part_get(p, PART_HEADER, 0, 0, &header, &e)
+					   : err_set(&e, ERR_CORRUPT, "its level %d is unknown", p->level);
+		if (!rc)
+			rc = part_load(p, header.payload, &e);
+		if (!rc) {
+			vec_push(&parts, p);
+			continue;
+		}
+		LOG_WARN("msg", "a sealed part cannot be read: its hour is lost", "dir", d->dir, "file",
+			 rocksdb_livefiles_name(files, i), "level", LOG_NUM(p->level), "window", LOG_NUM(p->window), "part",
+			 LOG_NUM(p->number), "err", e.msg);
+		*ret_lost += p->level == LEVEL_HOUR;
+		part_unref(p);
+	}
+	rocksdb_livefiles_destroy(files);
+	*ret = parts.v;
+	*ret_n = parts.n;
+}
+
+static rocksdb_t *open_db(struct pdb *d, struct err *e)
+{
+	char *error = NULL;
+	rocksdb_t *db = rocksdb_open(d->options, d->dir, &error);
+	if (!error)
+		return db;
+	/* A damaged or missing file must not cost the others. */
+	LOG_WARN("msg", "a partition opens only without its checks", "dir", d->dir, "err", error);
+	rocksdb_free(error);
+	error = NULL;
+	rocksdb_options_set_paranoid_checks(d->options, 0);
+	db = rocksdb_open(d->options, d->dir, &error);
+	rocks_err(&error, e, "cannot open the partition", d->dir);
+	return db;
+}
+
+int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, struct part ***parts, size_t *n, uint64_t *ret_lost,
+	     struct err *e)
+{
+	struct pdb *d = NEW(struct pdb);
+	atomic_init(&d->refs, 1);
+	d->dir = xstrdup(dir);
+	d->options = rocks_options(cache);
+	rocksdb_options_set_disable_auto_compactions(d->options, 1);
+	rocksdb_options_set_write_buffer_size(d->options, 1 << 20);
+	d->read = rocksdb_readoptions_create();
+	d->env = rocksdb_envoptions_create();
+	d->db = open_db(d, e);
+	if (!d->db) {
+		pdb_free(d);
+		return -ERR_IO;
+	}
+	files_remove_matching(dir, ".part");
+	list_parts(d, parts, n, ret_lost);
+	*ret = d;
+	return 0;
+}
+
+uint32_t pdb_next_number(const struct pdb *d)
+{
+	return d->next_number;
+}
+
+uint64_t pdb_bytes(struct pdb *d)
+{
+	uint64_t n = 0;
+	char *v = rocksdb_property_value(d->db, "rocksdb.total-sst-files-size");
+	if (v) {
+		n = strtoull(v, NULL, 10);
+		rocksdb_free(v);
+	}
+	return n;
+}
+
+int pdb_snapshot(struct pdb *d, const char *dir, struct err *e)
+{
+	return rocks_checkpoint(d->db, dir, e);
+}
+
+/* ---- reading ---- */
+
+int part_get(const struct part *p, enum part_kind kind, uint32_t series, uint8_t stream, struct part_value *ret,
+	     struct err *e)
+{
+	char key[KEY_LEN], *error = NULL;
+	size_t len;
+	make_key(key, p->level, p->window, p->number, kind, series, stream);
+	ret->pin = rocksdb_get_pinned(p->db->db, p->db->read, key, KEY_LEN, &error);
+	int rc = rocks_err(&error, e, "cannot read the partition", p->db->dir);
+	if (rc)
+		return rc;
+	const char *v = ret->pin ? rocksdb_pinnableslice_value(ret->pin, &len) : NULL;
+	if (!v)
+		return err_set(e, ERR_NOT_FOUND, "a sealed part has no such value");
+	rc = open_value(key, v, len, &ret->payload, e);
+	return rc ? err_wrap(e, "%s, window %u, part %u", p->db->dir, p->window, p->number) : 0;
+}
+
+void part_value_release(struct part_value *v)
+{
+	if (v->pin)
+		rocksdb_pinnableslice_destroy(v->pin);
+	v->pin = NULL;
+}
+
+/* ---- writing ---- */
+
+struct part_writer {
+	struct pdb *d;
+	enum part_level level;
+	uint32_t window, number;
+	rocksdb_sstfilewriter_t *w;
+	char *file;
+	struct buf value;
+};
+
+int part_writer_new(struct part_writer **ret, struct pdb *d, enum part_level level, uint32_t window, uint32_t number,
+		    struct err *e)
+{
+	struct part_writer *w = NEW(struct part_writer);
+	char *error = NULL;
+	w->d = d;
+	w->level = level;
+	w->window = window;
+	w->number = number;
+	w->file = xasprintf("%s/%u-%u-%u-%u.part", d->dir, level, window, number, atomic_fetch_add(&d->next_file, 1));
+	w->w = rocksdb_sstfilewriter_create(d->env, d->options);
+	rocksdb_sstfilewriter_open(w->w, w->file, &error);
+	int rc = rocks_err(&error, e, "cannot write", w->file);
+	if (rc) {
+		part_writer_abort(w);
+		return rc;
+	}
+	*ret = w;
+	return 0;
+}
+
+static void writer_free(struct part_writer *w)
+{
+	rocksdb_sstfilewriter_destroy(w->w);
+	buf_free(&w->value);
+	free(w->file);
+	free(w);
+}
+
+void part_writer_abort(struct part_writer *w)
+{
+	unlink(w->file);
+	writer_free(w);
+}
+
+int part_put(struct part_writer *w, enum part_kind kind, uint32_t series, uint8_t stream, struct view payload, struct err *e)
+{
+	char key[KEY_LEN], *error = NULL;
+	make_key(key, w->level, w->window, w->number, kind, series, stream);
+	buf_reset(&w->value);
+	buf_putc(&w->value, VALUE_VERSION);
+	buf_putv(&w->value, payload);
+	buf_be64(&w->value, hash_bytes_seed(w->value.ptr, w->value.len, hash_bytes(key, KEY_LEN)));
+	if (w->value.overflow)
+		return err_set(e, ERR_LIMIT, "a value of a part is over %zu bytes", BUF_DEFAULT_MAX);
+	rocksdb_sstfilewriter_put(w->w, key, KEY_LEN, w->value.ptr, w->value.len, &error);
+	return rocks_err(&error, e, "cannot write", w->file);
+}
+
+static int ingest(struct part_writer *w, struct err *e)
+{
+	char *error = NULL;
+	const char *files[] = { w->file };
+	rocksdb_ingestexternalfileoptions_t *o = rocksdb_ingestexternalfileoptions_create();
+	rocksdb_ingestexternalfileoptions_set_move_files(o, 1);
+	/* Or an ingested file is rewritten for its number. */
+	rocksdb_ingestexternalfileoptions_set_allow_global_seqno(o, 0);
+	rocksdb_ingestexternalfileoptions_set_snapshot_consistency(o, 0);
+	rocksdb_ingest_external_file(w->d->db, files, 1, o, &error);
+	rocksdb_ingestexternalfileoptions_destroy(o);
+	return rocks_err(&error, e, "cannot ingest", w->file);
+}
+
+int part_writer_finish(struct part_writer *w, struct part *p, struct err *e)
+{
+	char *error = NULL;
+	rocksdb_sstfilewriter_finish(w->w, &error);
+	int rc = rocks_err(&error, e, "cannot finish", w->file);
+	if (!rc) {
+		rocksdb_sstfilewriter_file_size(w->w, &p->bytes);
+		rc = ingest(w, e);
+	}
+	if (rc) {
+		part_writer_abort(w);
+		return rc;
+	}
+	p->db = pdb_ref(w->d);
+	unlink(w->file); /* moved: a leftover link at most */
+	writer_free(w);
+	return 0;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A partition's database on disk and the sealed parts in it. It is only ever written by ingesting finished files; its
+ * keys, big-endian, are
+ *
+ *	level u8 | window u32 | part u32 | kind u8 | series u32 | stream u8
+ *
+ * so that a part is one contiguous range, one file, one atomic ingest. A value is version u8 | payload | checksum u64
+ * (XXH3 of what precedes it, seeded with the hash of its key). Reads come from any thread. */
+#ifndef PYRRHA_TSDB_PART_H
+#define PYRRHA_TSDB_PART_H
+
+#include "tsdb/db.h"
+#include "tsdb/sealed.h"
+
+enum part_level { LEVEL_HOUR = 0, LEVEL_6H = 1, LEVEL_DAY = 2, LEVELS };
+enum part_kind { PART_HEADER = 0, PART_SYMBOLS = 1, PART_INDEX = 2, PART_TOTALS = 3, PART_ROLLUP = 4, PART_DETAIL = 5,
+		 PART_FLOATS = 6 };
+
+/* Windows of a level in hours. */
+static inline int64_t level_hours(enum part_level l)
+{
+	return l == LEVEL_HOUR ? 1 : l == LEVEL_6H ? 6 : 24;
+}
+
+struct pdb;
+
+/* What a part has of one series: its bounds, relative to the window's start. */
+struct part_series {
+	uint32_t series;
+	uint32_t min_ms, max_ms;
+	bool is_float;
+};
+
+/* Immutable; lives as long as a pstate lists it. */
+struct part {
+	atomic_int refs;
+	struct pdb *db;       /* reference held */
+	enum part_level level;
+	uint32_t window;      /* number of its level's window: stamps in (window, window + 1] * level_hours */
+	uint32_t number;
+	uint64_t first_record, last_record; /* of the log, that it covers */
+	uint64_t bytes;       /* of its file */
+	uint64_t samples;
+	VEC(uint32_t) sums;   /* of a rollup: the parts it sums up, by number */
+	VEC(struct part_series) series; /* by id */
+};
+
+struct part *part_ref(struct part *p);
+void part_unref(struct part *p);
+/* Bounds of a series, NULL if the part has none of it. */
+const struct part_series *part_find(const struct part *p, uint32_t series);
+static inline int64_t part_start_ms(const struct part *p)
+{
+	return (int64_t)p->window * level_hours(p->level) * HOUR_MS;
+}
+static inline int64_t part_end_ms(const struct part *p)
+{
+	return ((int64_t)p->window + 1) * level_hours(p->level) * HOUR_MS;
+}
+
+/* Opens or makes dir. The parts found are listed by level, window and number, each with a reference; what cannot be
+ * read is left out and counted in *ret_lost. */
+int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, struct part ***parts, size_t *n, uint64_t *ret_lost,
+	     struct err *e);
+struct pdb *pdb_ref(struct pdb *d);
+void pdb_unref(struct pdb *d);
+/* Its directory goes with the last reference. */
+void pdb_drop(struct pdb *d);
+uint64_t pdb_bytes(struct pdb *d);
+int pdb_snapshot(struct pdb *d, const char *dir, struct err *e);
+/* A number above those of all parts found at open. */
+uint32_t pdb_next_number(const struct pdb *d);
+
+/* One value: pinned until released. A missing one is ERR_NOT_FOUND. */
+struct part_value {
+	rocksdb_pinnableslice_t *pin;
+	struct view payload;
+};
+int part_get(const struct part *p, enum part_kind kind, uint32_t series, uint8_t stream, struct part_value *ret,
+	     struct err *e);
+void part_value_release(struct part_value *v);
+#define PART_VALUE CLEANUP(part_value_release) struct part_value
+
+/* ---- writing a part: values in order of their keys, then finish ingests them as one ---- */
+
+struct part_writer;
+int part_writer_new(struct part_writer **ret, struct pdb *d, enum part_level level, uint32_t window, uint32_t number,
+		    struct err *e);
+int part_put(struct part_writer *w, enum part_kind kind, uint32_t series, uint8_t stream, struct view payload, struct err *e);
+/* Fills in bytes; p->db gets a reference. Frees the writer. */
+int part_writer_finish(struct part_writer *w, struct part *p, struct err *e);
+void part_writer_abort(struct part_writer *w);
+/* Payloads of PART_HEADER and PART_INDEX. */
+void part_put_header(struct buf *b, const struct part *p);
+void part_put_index(struct buf *b, const struct part *p);
+
+#endif

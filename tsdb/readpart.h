@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What queries ask of one series in one sealed part. */
+#ifndef PYRRHA_TSDB_READPART_H
+#define PYRRHA_TSDB_READPART_H
+
+#include "model/source.h"
+#include "tsdb/part.h"
+
+/* Work space of one thread. */
+struct part_scratch {
+	struct sealed_rollup rollup;
+	struct sealed_totals totals;
+	VEC(int64_t) sums;
+	VEC(uint8_t) hit;
+};
+void part_scratch_release(struct part_scratch *s);
+
+/* What the profiles stamped in (after, until] add up to; columns ascend. *ret_n is 0 or 1. Valid until the scratch is
+ * used again. */
+int part_sum(const struct part *p, uint32_t series, int64_t after_ms, int64_t until_ms, struct part_scratch *w,
+	     struct chunk_sums *ret, size_t *ret_n, uint64_t *ret_read, struct err *e);
+/* Per profile: stamps are in w->totals.rows, sums of the columns in `match` in w->sums; *ret_rows = 0 if nothing
+ * matches at all. */
+int part_row_sums(const struct part *p, uint32_t series, const uint64_t *match, uint32_t n_match, struct part_scratch *w,
+		  size_t *ret_rows, uint64_t *ret_read, struct err *e);
+/* The profiles without stacks, into w->totals; totals are multiplied out. */
+int part_totals(const struct part *p, uint32_t series, struct part_scratch *w, struct err *e);
+/* Whether a series has this stamp; a read error counts as no. */
+bool part_has_stamp(const struct part *p, uint32_t series, int64_t t_ms);
+
+#endif

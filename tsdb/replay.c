@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Start: what lies in the head log is brought back into memory, record by record, in the way the committer did. A
+ * record that is missing or damaged costs what it held, is counted and reported, and never refuses the start. */
+#include "base/log.h"
+#include "tsdb/db.h"
+#include "tsdb/record.h"
+
+#define REPLAY_SEQ 1
+
+struct replay {
+	struct tsdb *db;
+	struct version *v;
+	uint64_t lost_entries;
+};
+
+static bool replay_symbols(struct replay *r, struct partition *p, uint64_t number, struct view payload)
+{
+	struct err e;
+	uint64_t lost = 0;
+	pthread_rwlock_wrlock(&p->dict_lock);
+	int rc = dict_apply(payload, p->symbols, &p->index, &lost, &e);
+	dict_marks_now(&p->logged, p->symbols, &p->index);
+	p->lost += lost;
+	if (p->first_symbols == UINT64_MAX && !dict_marks_eq(&p->logged, &p->sealed))
+		p->first_symbols = number;
+	pthread_rwlock_unlock(&p->dict_lock);
+	r->lost_entries += lost;
+	if (rc)
+		LOG_WARN("msg", "damaged symbols in the head log", "record", LOG_NUM(number), "err", e.msg);
+	return rc == 0;
+}
+
+static bool replay_record(void *arg, uint64_t number, struct view bytes)
+{
+	struct replay *r = arg;
+	struct record rec;
+	struct err e;
+	if (record_parse(number, bytes, &rec, &e)) {
+		LOG_WARN("msg", "damaged record in the head log", "err", e.msg);
+		return false;
+	}
+	struct partition *p = tsdb_partition(r->db, rec.partition, true);
+	partition_load(p);
+	bool ok;
+	if (rec.kind == RECORD_SYMBOLS)
+		ok = replay_symbols(r, p, number, rec.payload);
+	else
+		ok = tsdb_apply(r->db, &r->v, p, rec.kind, rec.payload, number, REPLAY_SEQ);
+	partition_unref(p);
+	return ok;
+}
+
+static void restore_last_stamps(struct tsdb *db)
+{
+	for (size_t i = 0; i < db->partitions.n; i++) {
+		const struct index *x = &db->partitions.v[i]->index;
+		for (size_t k = 0; k < x->series.n; k++)
+			atomic_store(&x->series.v[k]->last_t, atomic_load(&x->series.v[k]->max_t));
+	}
+}
+
+static void report(const struct hlog_loss *loss, uint64_t lost_entries)
+{
+	if (!loss->holes && !loss->bad)
+		return;
+	LOG_WARN("msg", "the head log lost records: what they held is gone", "missing", LOG_NUM(loss->holes), "damaged",
+		 LOG_NUM(loss->bad), "cut_tail", LOG_NUM(loss->cut), "first", LOG_NUM(loss->first), "last",
+		 LOG_NUM(loss->last), "dictionary_entries", LOG_NUM(lost_entries));
+}
+
+int tsdb_replay(struct tsdb *db, struct err *e)
+{
+	struct hlog_loss loss;
+	struct replay r = { .db = db, .v = tsdb_version(db, NULL) };
+	int rc = hlog_replay(db->log, replay_record, &r, &loss, e);
+	restore_last_stamps(db);
+	db->applied = hlog_last(db->log);
+	tsdb_publish(db, r.v, REPLAY_SEQ);
+	atomic_fetch_add(&db->lost_records, loss.holes + loss.bad);
+	report(&loss, r.lost_entries);
+	return rc;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What both kinds of databases (head log, partitions) share of RocksDB's C API: options that keep its traps shut, and
+ * its errors as struct err. */
+#ifndef PYRRHA_TSDB_ROCKS_H
+#define PYRRHA_TSDB_ROCKS_H
+
+#include <rocksdb/c.h>
+
+#include "base/err.h"
+
+/* Options both share: nothing preallocated, no info log (an ENOSPC while it writes its own log aborts the process), no
+ * background work of its own accord. */
+rocksdb_options_t *rocks_options(rocksdb_cache_t *cache);
+/* Takes an error of the library; frees it and sets it to NULL. Returns 0 if there is none. */
+int rocks_err(char **error, struct err *e, const char *what, const char *path);
+
+/* A copy of an open database, its files linked. */
+int rocks_checkpoint(rocksdb_t *db, const char *dir, struct err *e);
+
+#endif

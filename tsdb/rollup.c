@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rollups: per series the sums of 6 and of 24 hours, so that a merge over a long range reads a few vectors. One is
+ * made once its hours are over and sealed; it names the parts it sums, and is ignored (and made anew) when those are
+ * no longer all there is. Runs on the sealer's thread. */
+#include "base/alloc.h"
+#include "base/log.h"
+#include "tsdb/readpart.h"
+
+#define AFTER_MS (16 * INT64_C(60000))
+
+struct rollup {
+	struct tsdb *db;
+	struct partition *p;
+	struct part *out;
+	struct part *const *parts; /* that it sums */
+	size_t n;
+	struct part_scratch scratch;
+	int64_t *dense;
+	uint64_t *touched;
+	uint32_t room;
+	struct buf value;
+	VEC(uint32_t) columns;
+	VEC(int64_t) sums;
+};
+
+/* Ids and bounds of all series of the parts. */
+static void list_series(struct rollup *r)
+{
+	uint32_t most = 0;
+	for (size_t i = 0; i < r->n; i++)
+		if (r->parts[i]->series.n)
+			most = MAX(most, r->parts[i]->series.v[r->parts[i]->series.n - 1].series + 1);
+	struct part_series *all = xcalloc(most + 1, sizeof *all);
+	for (size_t i = 0; i < r->n; i++) {
+		uint32_t offset = (uint32_t)(part_start_ms(r->parts[i]) - part_start_ms(r->out));
+		for (size_t k = 0; k < r->parts[i]->series.n; k++) {
+			struct part_series s = r->parts[i]->series.v[k], *x = &all[s.series];
+			if (s.is_float)
+				continue;
+			s.min_ms += offset;
+			s.max_ms += offset;
+			if (!x->max_ms)
+				*x = s;
+			x->min_ms = MIN(x->min_ms, s.min_ms);
+			x->max_ms = MAX(x->max_ms, s.max_ms);
+		}
+	}
+	for (uint32_t i = 0; i < most; i++)
+		if (all[i].max_ms)
+			vec_push(&r->out->series, all[i]);
+	free(all);
+}
+
+static void make_room(struct rollup *r)
+{
+	pthread_rwlock_rdlock(&r->p->dict_lock);
+	r->room = (symbols_count(r->p->symbols, SYMBOLS_COLUMNS) + 63) & ~63u;
+	pthread_rwlock_unlock(&r->p->dict_lock);
+	r->dense = xcalloc(r->room + 1, sizeof *r->dense);
+	r->touched = xcalloc(r->room / 64 + 1, sizeof *r->touched);
+}
+
+/* Whether the series is, in every part, the same multiple of the same other one, and in none without it. */
+static int find_times(struct rollup *r, uint32_t series, struct sealed_times *ret, struct err *e)
+{
+	*ret = (struct sealed_times){ 0 };
+	for (size_t i = 0; i < r->n; i++) {
+		if (!part_find(r->parts[i], series))
+			continue;
+		PART_VALUE v = { 0 };
+		int rc = part_get(r->parts[i], PART_ROLLUP, series, 0, &v, e);
+		if (!rc)
+			rc = sealed_get_rollup(v.payload, &r->scratch.rollup, e);
+		if (rc)
+			return rc;
+		struct sealed_times t = r->scratch.rollup.times;
+		if (!t.factor || (ret->factor && (ret->factor != t.factor || ret->series != t.series))) {
+			*ret = (struct sealed_times){ 0 };
+			return 0;
+		}
+		*ret = t;
+	}
+	for (size_t i = 0; i < r->n && ret->factor; i++)
+		if (part_find(r->parts[i], ret->series) && !part_find(r->parts[i], series))
+			*ret = (struct sealed_times){ 0 };
+	return 0;
+}
+
+static int add_part(struct rollup *r, const struct part *p, uint32_t series, struct err *e)
+{
+	struct chunk_sums s;
+	size_t n;
+	uint64_t read = 0;
+	int rc = part_sum(p, series, INT64_MIN, INT64_MAX, &r->scratch, &s, &n, &read, e);
+	bool over = false;
+	for (size_t i = 0; !rc && n && i < s.n; i++) {
+		int64_t value;
+		uint32_t c = s.columns[i];
+		if (c >= r->room)
+			return err_set(e, ERR_CORRUPT, "a sealed window names a column that its dictionary lacks");
+		over |= __builtin_mul_overflow(s.sums[i], s.factor, &value);
+		over |= __builtin_add_overflow(r->dense[c], value, &r->dense[c]);
+		r->touched[c / 64] |= UINT64_C(1) << c % 64;
+	}
+	return rc ? rc : over ? err_set(e, ERR_EXECUTION, "sums of a rollup do not fit in 64 bits") : 0;
+}
+
+static void take_sums(struct rollup *r)
+{
+	r->columns.n = r->sums.n = 0;
+	for (uint32_t i = 0; i < r->room / 64; i++) {
+		for (uint64_t bits = r->touched[i]; bits; bits &= bits - 1) {
+			uint32_t c = i * 64 + (uint32_t)__builtin_ctzll(bits);
+			if (r->dense[c]) {
+				vec_push(&r->columns, c);
+				vec_push(&r->sums, r->dense[c]);
+			}
+			r->dense[c] = 0;
+		}
+		r->touched[i] = 0;
+	}
+}
+
+static int put_series(struct rollup *r, struct part_writer *w, uint32_t series, struct err *e)
+{
+	struct sealed_times times;
+	int rc = find_times(r, series, &times, e);
+	buf_reset(&r->value);
+	if (!rc && times.factor) {
+		sealed_put_times(&r->value, times);
+	} else if (!rc) {
+		for (size_t i = 0; i < r->n && !rc; i++)
+			rc = add_part(r, r->parts[i], series, e);
+		take_sums(r);
+		sealed_put_rollup(&r->value, r->columns.v, r->sums.v, r->columns.n);
+	}
+	return rc ? rc : part_put(w, PART_ROLLUP, series, 0, buf_view(&r->value), e);
+}
+
+static int write_rollup(struct rollup *r, struct err *e)
+{
+	struct part_writer *w;
+	int rc = part_writer_new(&w, r->p->db_parts, r->out->level, r->out->window, r->out->number, e);
+	if (rc)
+		return rc;
+	part_put_header(&r->value, r->out);
+	rc = part_put(w, PART_HEADER, 0, 0, buf_view(&r->value), e);
+	buf_reset(&r->value);
+	part_put_index(&r->value, r->out);
+	if (!rc)
+		rc = part_put(w, PART_INDEX, 0, 0, buf_view(&r->value), e);
+	for (size_t i = 0; i < r->out->series.n && !rc; i++)
+		rc = put_series(r, w, r->out->series.v[i].series, e);
+	if (!rc)
+		return part_writer_finish(w, r->out, e);
+	part_writer_abort(w);
+	return rc;
+}
+
+static void publish(struct rollup *r)
+{
+	pthread_mutex_lock(&r->db->apply_lock);
+	struct version *v = tsdb_version(r->db, NULL);
+	const struct pstate *ps = version_find(v, r->p->day);
+	struct part **parts = xcalloc(ps->n_parts + 1, sizeof(*parts));
+	if (ps->n_parts)
+		memcpy(parts, ps->parts, ps->n_parts * sizeof *parts);
+	parts[ps->n_parts] = r->out;
+	tsdb_publish(r->db, version_with(v, r->p, ps->windows, ps->n_windows, parts, ps->n_parts + 1), 0);
+	free(parts);
+	version_unref(v);
+	pthread_mutex_unlock(&r->db->apply_lock);
+}
+
+static int make_rollup(struct tsdb *db, const struct pstate *ps, enum part_level level, uint32_t window, uint32_t first,
+		       uint32_t hours, struct err *e)
+{
+	struct rollup r = { .db = db, .p = partition_ref(ps->p) };
+	partition_load(r.p);
+	r.parts = ps->parts + ps->hour_first[first];
+	r.n = ps->hour_first[first + hours] - ps->hour_first[first];
+	r.out = NEW(struct part);
+	atomic_init(&r.out->refs, 1);
+	r.out->level = level;
+	r.out->window = window;
+	pthread_mutex_lock(&db->apply_lock);
+	r.out->number = r.p->next_part++;
+	pthread_mutex_unlock(&db->apply_lock);
+	for (size_t i = 0; i < r.n; i++)
+		vec_push(&r.out->sums, r.parts[i]->number);
+	list_series(&r);
+	make_room(&r);
+	int rc = write_rollup(&r, e);
+	if (!rc)
+		publish(&r);
+	part_scratch_release(&r.scratch);
+	free(r.dense);
+	free(r.touched);
+	buf_free(&r.value);
+	vec_free(&r.columns);
+	vec_free(&r.sums);
+	part_unref(r.out);
+	partition_unref(r.p);
+	return rc;
+}
+
+/* Hours that still have rows in memory would make it stale at once. */
+static bool has_windows(const struct pstate *ps, uint32_t first, uint32_t hours)
+{
+	for (size_t i = 0; i < ps->n_windows; i++) {
+		int64_t h = ps->windows[i]->hour - (int64_t)ps->p->day * 24;
+		if (h >= first && h < first + hours)
+			return true;
+	}
+	return false;
+}
+
+static bool wanted(struct tsdb *db, const struct pstate *ps, uint32_t first, uint32_t hours)
+{
+	int64_t end = ((int64_t)ps->p->day * 24 + first + hours) * HOUR_MS;
+	return tsdb_now_ms(db) >= end + AFTER_MS && !has_windows(ps, first, hours) &&
+	       ps->hour_first[first + hours] - ps->hour_first[first] > 1;
+}
+
+static int rollup_partition(struct tsdb *db, const struct pstate *ps, struct err *e)
+{
+	int rc = 0;
+	for (uint32_t i = 0; i < 4 && !rc; i++)
+		if (!ps->six[i] && wanted(db, ps, i * 6, 6))
+			rc = make_rollup(db, ps, LEVEL_6H, ps->p->day * 4 + i, i * 6, 6, e);
+	if (!rc && !ps->all_day && wanted(db, ps, 0, 24))
+		rc = make_rollup(db, ps, LEVEL_DAY, ps->p->day, 0, 24, e);
+	return rc;
+}
+
+int rollup_due(struct tsdb *db, struct err *e)
+{
+	int rc = 0;
+	pthread_mutex_lock(&db->seal_lock);
+	struct version *v = tsdb_version(db, NULL);
+	for (size_t i = 0; i < v->n && !rc; i++)
+		rc = rollup_partition(db, v->p[i], e);
+	version_unref(v);
+	pthread_mutex_unlock(&db->seal_lock);
+	if (rc == -ERR_EXECUTION) {
+		LOG_WARN("msg", "a rollup is left out", "err", e->msg);
+		rc = 0;
+	}
+	return rc;
+}

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sealer: turns windows of the head into parts on disk, trims the log, keeps rollups and retention. One thread.
+ *
+ * A seal freezes a window (later rows go to a new one), writes one file with the symbols its partition gained, the
+ * window's index and its series, ingests it, and publishes a version in which the part stands for the window. A crash
+ * in between costs nothing: before the ingest the log still has it all, after it the part says which records it
+ * covers and replay skips them.
+ *
+ * A part repeats the symbols of the part before it, and the log keeps those of the last part for a while, so that one
+ * bad file costs its hour and no other hour its names. */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "tsdb/part.h"
+
+#define KEEP_SYMBOLS_MS (2 * HOUR_MS)
+#define SEAL_AFTER_MS (15 * INT64_C(60000))
+#define RETAIN_EVERY_MS 60000
+
+/* One series of the window on its way to disk. */
+struct item {
+	uint32_t series;
+	const struct chunk *chunk;
+	const struct fchunk *fchunk;
+	struct sealed_buffers b;
+	struct buf floats;
+};
+
+struct seal {
+	struct tsdb *db;
+	struct partition *p;
+	struct window *w;
+	struct part *part;
+	struct dict_marks to;
+	struct buf symbols;
+	VEC(struct item) items; /* by series */
+};
+
+static int by_series(const void *a, const void *b)
+{
+	const struct item *x = a, *y = b;
+	return (x->series > y->series) - (x->series < y->series);
+}
+
+static void list_items(struct seal *s)
+{
+	for (size_t i = 0; i < s->w->chunks.n; i++) {
+		struct item *x = vec_add(&s->items);
+		x->series = s->w->chunks.v[i]->series;
+		x->chunk = s->w->chunks.v[i];
+	}
+	for (size_t i = 0; i < s->w->fchunks.n; i++) {
+		struct item *x = vec_add(&s->items);
+		x->series = s->w->fchunks.v[i]->series;
+		x->fchunk = s->w->fchunks.v[i];
+	}
+	if (s->items.n)
+		qsort(s->items.v, s->items.n, sizeof *s->items.v, by_series);
+}
+
+static void float_bounds(struct item *x)
+{
+	x->b.min_t = INT64_MAX;
+	x->b.max_t = INT64_MIN;
+	for (size_t i = 0; i < x->fchunk->points.n; i++) {
+		x->b.min_t = MIN(x->b.min_t, x->fchunk->points.v[i].t_ms);
+		x->b.max_t = MAX(x->b.max_t, x->fchunk->points.v[i].t_ms);
+	}
+}
+
+/* Nobody writes to a frozen window, so that its lock is not needed for as long as this takes. */
+static int encode_items(struct seal *s, struct err *e)
+{
+	int rc = 0;
+	for (size_t i = 0; i < s->items.n && !rc; i++) {
+		struct item *x = &s->items.v[i];
+		if (x->chunk) {
+			rc = sealed_encode(x->chunk, &x->b, e);
+		} else {
+			sealed_put_floats(&x->floats, x->fchunk->points.v, x->fchunk->points.n);
+			float_bounds(x);
+		}
+		s->part->samples += x->b.samples;
+		if (x->b.min_t > x->b.max_t)
+			continue;
+		vec_push(&s->part->series, (struct part_series){
+			.series = x->series, .is_float = !x->chunk, .min_ms = (uint32_t)(x->b.min_t - part_start_ms(s->part)),
+			.max_ms = (uint32_t)(x->b.max_t - part_start_ms(s->part)) });
+	}
+	return rc;
+}
+
+static void encode_symbols(struct seal *s)
+{
+	pthread_rwlock_rdlock(&s->p->dict_lock);
+	dict_encode(&s->symbols, s->p->symbols, &s->p->index, &s->p->sealed_before, &s->to);
+	pthread_rwlock_unlock(&s->p->dict_lock);
+}
+
+static int put_buf(struct part_writer *w, enum part_kind kind, uint32_t series, uint8_t stream, const struct buf *b,
+		   struct err *e)
+{
+	if (b->overflow)
+		return err_set(e, ERR_LIMIT, "a value of a part is over %zu bytes", BUF_DEFAULT_MAX);
+	return part_put(w, kind, series, stream, buf_view(b), e);
+}
+
+static int put_head(struct seal *s, struct part_writer *w, struct err *e)
+{
+	struct buf header = { 0 }, index = { 0 };
+	part_put_header(&header, s->part);
+	part_put_index(&index, s->part);
+	int rc = put_buf(w, PART_HEADER, 0, 0, &header, e);
+	if (!rc)
+		rc = put_buf(w, PART_SYMBOLS, 0, 0, &s->symbols, e);
+	if (!rc)
+		rc = put_buf(w, PART_INDEX, 0, 0, &index, e);
+	buf_free(&header);
+	buf_free(&index);
+	return rc;
+}
+
+static int put_items(struct seal *s, struct part_writer *w, struct err *e)
+{
+	int rc = 0;
+	for (enum part_kind kind = PART_TOTALS; kind <= PART_FLOATS && !rc; kind++)
+		for (size_t i = 0; i < s->items.n && !rc; i++) {
+			struct item *x = &s->items.v[i];
+			if (kind == PART_FLOATS && x->fchunk)
+				rc = put_buf(w, kind, x->series, 0, &x->floats, e);
+			if (!x->chunk)
+				continue;
+			if (kind == PART_TOTALS)
+				rc = put_buf(w, kind, x->series, 0, &x->b.totals, e);
+			if (kind == PART_ROLLUP)
+				rc = put_buf(w, kind, x->series, 0, &x->b.rollup, e);
+			for (uint8_t k = 0; kind == PART_DETAIL && !x->b.times.factor && k < 3 && !rc; k++)
+				rc = put_buf(w, kind, x->series, k, &x->b.detail[k], e);
+		}
+	return rc;
+}
+
+static int write_part(struct seal *s, struct err *e)
+{
+	struct part_writer *w;
+	int rc = encode_items(s, e);
+	if (rc)
+		return rc;
+	encode_symbols(s);
+	rc = part_writer_new(&w, s->p->db_parts, LEVEL_HOUR, s->part->window, s->part->number, e);
+	if (rc)
+		return rc;
+	rc = put_head(s, w, e);
+	if (!rc)
+		rc = put_items(s, w, e);
+	if (!rc)
+		return part_writer_finish(w, s->part, e);
+	part_writer_abort(w);
+	return rc;
+}
+
+/* ---- before and after, under apply_lock ---- */
+
+static int begin(struct seal *s, struct err *e)
+{
+	int rc = 0;
+	pthread_mutex_lock(&s->db->apply_lock);
+	if (!s->p->db_parts) {
+		struct part **none;
+		size_t n;
+		rc = partition_open_parts(s->p, &none, &n, e);
+		if (!rc)
+			free(none);
+	}
+	if (!rc) {
+		s->w->frozen = true;
+		s->p->sealing = true;
+		s->p->next_symbols = UINT64_MAX;
+		s->to = s->p->logged;
+		s->part = NEW(struct part);
+		atomic_init(&s->part->refs, 1);
+		s->part->level = LEVEL_HOUR;
+		s->part->window = (uint32_t)s->w->hour;
+		s->part->number = s->p->next_part++;
+		s->part->first_record = s->w->first_record;
+		s->part->last_record = s->w->last_record;
+	}
+	pthread_mutex_unlock(&s->db->apply_lock);
+	return rc;
+}
+
+static void publish(struct seal *s)
+{
+	struct version *v = tsdb_version(s->db, NULL);
+	const struct pstate *ps = version_find(v, s->p->day);
+	struct window **windows = xcalloc(ps->n_windows + 1, sizeof(*windows));
+	struct part **parts = xcalloc(ps->n_parts + 1, sizeof(*parts));
+	size_t n = 0;
+	for (size_t i = 0; i < ps->n_windows; i++)
+		if (ps->windows[i] != s->w)
+			windows[n++] = ps->windows[i];
+	if (ps->n_parts)
+		memcpy(parts, ps->parts, ps->n_parts * sizeof *parts);
+	parts[ps->n_parts] = s->part;
+	tsdb_publish(s->db, version_with(v, s->p, windows, n, parts, ps->n_parts + 1), 0);
+	free(windows);
+	free(parts);
+	version_unref(v);
+}
+
+/* Below this number no record is needed: all of its rows and symbols lie in parts. */
+static uint64_t needed_from(struct tsdb *db)
+{
+	uint64_t from = db->applied + 1;
+	struct version *v = tsdb_version(db, NULL);
+	/* Of all partitions known: one may have symbols in the log and no rows yet. */
+	pthread_mutex_lock(&db->state_lock);
+	for (size_t i = 0; i < db->partitions.n; i++) {
+		const struct partition *p = db->partitions.v[i];
+		from = MIN(from, p->first_symbols);
+		if (clock_mono_ms() - p->kept_mono_ms < KEEP_SYMBOLS_MS)
+			from = MIN(from, p->kept_symbols);
+	}
+	pthread_mutex_unlock(&db->state_lock);
+	for (size_t i = 0; i < v->n; i++) {
+		for (size_t k = 0; k < v->p[i]->n_windows; k++)
+			from = MIN(from, v->p[i]->windows[k]->first_record);
+	}
+	version_unref(v);
+	return from;
+}
+
+static void finish(struct seal *s, bool done)
+{
+	struct err e;
+	pthread_mutex_lock(&s->db->apply_lock);
+	s->p->sealing = false;
+	if (done) {
+		s->p->sealed_before = s->p->sealed;
+		s->p->sealed = s->to;
+		s->p->kept_symbols = s->p->first_symbols;
+		s->p->kept_mono_ms = clock_mono_ms();
+		s->p->first_symbols = s->p->next_symbols;
+		publish(s);
+		if (hlog_trim(s->db->log, needed_from(s->db), NULL, 0, &e))
+			LOG_WARN("msg", "cannot trim the head log", "err", e.msg);
+		else
+			hlog_give_back(s->db->log);
+	} else {
+		s->w->frozen = false; /* it goes on taking rows until the next try */
+	}
+	pthread_mutex_unlock(&s->db->apply_lock);
+}
+
+static void seal_release(struct seal *s)
+{
+	for (size_t i = 0; i < s->items.n; i++) {
+		sealed_buffers_release(&s->items.v[i].b);
+		buf_free(&s->items.v[i].floats);
+	}
+	vec_free(&s->items);
+	buf_free(&s->symbols);
+	part_unref(s->part);
+	partition_unref(s->p);
+	window_unref(s->w);
+}
+
+static int seal_window(struct tsdb *db, struct partition *p, struct window *w, struct err *e)
+{
+	struct seal s = { .db = db, .p = partition_ref(p), .w = window_ref(w) };
+	int64_t start = clock_mono_ns();
+	int rc = begin(&s, e);
+	if (!rc) {
+		list_items(&s);
+		rc = write_part(&s, e);
+		finish(&s, rc == 0);
+	}
+	metric_inc(&tsdb_metrics[rc ? TM_SEAL_FAILURES : TM_SEALS]);
+	if (!rc) {
+		metric_observe(&tsdb_metrics[TM_SEAL_SECONDS], (double)(clock_mono_ns() - start) / 1e9);
+		metric_add(&tsdb_metrics[TM_SEALED_BYTES], (double)s.part->bytes);
+		LOG_DEBUG("msg", "sealed a window", "partition", LOG_NUM(p->day), "hour", LOG_NUM(w->hour), "part",
+			  LOG_NUM(s.part->number), "bytes", LOG_NUM(s.part->bytes), "samples", LOG_NUM(s.part->samples));
+	}
+	seal_release(&s);
+	return rc;
+}
+
+/* ---- what is due ---- */
+
+struct due {
+	struct partition *p;
+	struct window *w;
+	size_t bytes;
+	bool due;
+};
+
+static size_t window_bytes(struct window *w)
+{
+	pthread_rwlock_rdlock(&w->lock);
+	size_t n = w->bytes;
+	pthread_rwlock_unlock(&w->lock);
+	return n;
+}
+
+/* A window is due a quarter of an hour after its end; one with late rows a quarter of an hour after the first. */
+static bool is_due(const struct tsdb *db, const struct window *w)
+{
+	return tsdb_now_ms(db) >= (w->hour + 1) * HOUR_MS + SEAL_AFTER_MS &&
+	       (clock_mono_ms() - w->opened_mono_ms >= SEAL_AFTER_MS || db->o.now_ms || w->bytes > (1 << 20));
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const struct due *x = a, *y = b;
+	return (x->bytes < y->bytes) - (x->bytes > y->bytes);
+}
+
+/* What is due, and above the budget the largest of the rest until what stays is half of it. */
+static int seal_listed(struct tsdb *db, struct due *d, size_t n, size_t total, struct err *e)
+{
+	int rc = 0;
+	for (size_t i = 0; i < n; i++)
+		if (d[i].due && !rc) {
+			rc = seal_window(db, d[i].p, d[i].w, e);
+			total -= MIN(total, d[i].bytes);
+		}
+	if (total <= db->o.head_bytes)
+		return rc;
+	qsort(d, n, sizeof *d, by_size);
+	for (size_t i = 0; i < n && total > db->o.head_bytes / 2 && !rc; i++) {
+		if (d[i].due)
+			continue;
+		rc = seal_window(db, d[i].p, d[i].w, e);
+		total -= MIN(total, d[i].bytes);
+	}
+	return rc;
+}
+
+int seal_due(struct tsdb *db, bool all, struct err *e)
+{
+	VEC(struct due) list = { 0 };
+	size_t total = 0;
+	pthread_mutex_lock(&db->seal_lock);
+	struct version *v = tsdb_version(db, NULL);
+	for (size_t i = 0; i < v->n; i++)
+		for (size_t k = 0; k < v->p[i]->n_windows; k++) {
+			struct window *w = v->p[i]->windows[k];
+			size_t bytes = window_bytes(w);
+			total += bytes;
+			vec_push(&list, (struct due){ v->p[i]->p, w, bytes, all || is_due(db, w) });
+		}
+	atomic_store(&db->head_bytes, total);
+	int rc = list.n ? seal_listed(db, list.v, list.n, total, e) : 0;
+	vec_free(&list);
+	version_unref(v);
+	pthread_mutex_unlock(&db->seal_lock);
+	return rc;
+}
+
+int tsdb_seal(struct tsdb *db, bool all, struct err *e)
+{
+	tsdb_flush(db);
+	int rc = seal_due(db, all, e);
+	return rc ? rc : rollup_due(db, e);
+}
+
+void *tsdb_sealer(void *arg)
+{
+	struct tsdb *db = arg;
+	int64_t next_retain = 0, next_try = 0;
+	struct err e;
+	while (!atomic_load(&db->stopping)) {
+		clock_sleep_ms(200);
+		int64_t now = clock_mono_ms();
+		if (now >= next_try) {
+			int rc = seal_due(db, false, &e);
+			if (!rc)
+				rc = rollup_due(db, &e);
+			if (rc)
+				LOG_ERROR("msg", "cannot seal, will try again", "err", e.msg);
+			next_try = now + (rc ? 10000 : 500);
+		}
+		if (now >= next_retain) {
+			if (tsdb_retain(db, &e))
+				LOG_ERROR("msg", "retention failed", "err", e.msg);
+			next_retain = now + RETAIN_EVERY_MS;
+		}
+	}
+	return NULL;
+}

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writing and reading of TOTALS, ROLLUP and FLOATS; DETAIL is in detail.c. */
+#include "tsdb/sealed.h"
+
+#include "tsdb/detail.h"
+
+enum { MODE_OWN = 0, MODE_TIMES = 1 };
+
+static int corrupt(struct err *e, const char *what)
+{
+	return err_set(e, ERR_CORRUPT, "%s of a sealed window make no sense", what);
+}
+
+void sealed_buffers_release(struct sealed_buffers *b)
+{
+	buf_free(&b->totals);
+	buf_free(&b->rollup);
+	for (int i = 0; i < 3; i++)
+		buf_free(&b->detail[i]);
+}
+
+void sealed_put_times(struct buf *b, struct sealed_times t)
+{
+	buf_putc(b, MODE_TIMES);
+	buf_varint(b, t.series);
+	buf_zigzag(b, t.factor);
+}
+
+static bool get_times(struct cursor *c, struct sealed_times *ret)
+{
+	*ret = (struct sealed_times){ 0 };
+	if (cursor_u8(c) != MODE_TIMES)
+		return false;
+	ret->series = cursor_u32(c);
+	ret->factor = cursor_zigzag(c);
+	return true;
+}
+
+/* ---- totals ---- */
+
+/* A column of numbers that mostly repeat: the first, then the differences; if all are equal, only the first. */
+static void put_deltas(struct buf *b, const int64_t *v, size_t n)
+{
+	bool same = true;
+	for (size_t i = 1; i < n; i++)
+		same &= v[i] == v[0];
+	buf_putc(b, same);
+	for (size_t i = 0; i < (same ? MIN(n, 1) : n); i++)
+		buf_zigzag(b, i ? (int64_t)((uint64_t)v[i] - (uint64_t)v[i - 1]) : v[i]);
+}
+
+static void get_deltas(struct cursor *c, int64_t *v, size_t n)
+{
+	bool same = cursor_u8(c);
+	for (size_t i = 0; i < n; i++)
+		v[i] = !i ? cursor_zigzag(c) : same ? v[0] : (int64_t)((uint64_t)v[i - 1] + (uint64_t)cursor_zigzag(c));
+}
+
+/* Stamps: the first, then differences of differences, expecting the interval. */
+static void put_stamps(struct buf *b, const struct sealed_row *r, size_t n)
+{
+	int64_t step = n ? r[0].meta.interval_ms : 0;
+	for (size_t i = 0; i < n; i++) {
+		int64_t d = i ? r[i].t_ms - r[i - 1].t_ms : r[i].t_ms;
+		buf_zigzag(b, i ? d - step : d);
+		if (i)
+			step = d;
+	}
+}
+
+static int64_t *field(const struct sealed_row *r, size_t n, int64_t *out, int which)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct sample_meta *m = &r[i].meta;
+		const int64_t all[] = { m->interval_ms, m->asked_ms, m->duration_ns, m->period, r[i].cover_ms };
+		out[i] = all[which];
+	}
+	return out;
+}
+
+static void set_field(struct sealed_row *r, size_t n, const int64_t *v, int which)
+{
+	for (size_t i = 0; i < n; i++) {
+		switch (which) {
+		case 0: r[i].meta.interval_ms = (uint32_t)v[i]; break;
+		case 1: r[i].meta.asked_ms = (uint32_t)v[i]; break;
+		case 2: r[i].meta.duration_ns = v[i]; break;
+		case 3: r[i].meta.period = v[i]; break;
+		default: r[i].cover_ms = (uint32_t)v[i];
+		}
+	}
+}
+#define FIELDS 5
+
+static void put_totals(struct buf *b, const struct sealed_row *r, size_t n)
+{
+	int64_t *tmp = xreallocarray(NULL, n + 1, sizeof *tmp);
+	uint64_t stale = 0;
+	size_t last = 0;
+	buf_putc(b, MODE_OWN);
+	buf_varint(b, n);
+	for (int f = 0; f < FIELDS; f++)
+		put_deltas(b, field(r, n, tmp, f), n);
+	put_stamps(b, r, n);
+	for (size_t i = 0; i < n; i++)
+		buf_zigzag(b, r[i].total);
+	for (size_t i = 0; i < n; i++)
+		stale += r[i].stale;
+	buf_varint(b, stale);
+	for (size_t i = 0; i < n; i++)
+		if (r[i].stale) {
+			buf_varint(b, i - last);
+			last = i;
+		}
+	free(tmp);
+}
+
+static void get_stamps(struct cursor *c, struct sealed_row *r, size_t n)
+{
+	int64_t step = n ? r[0].meta.interval_ms : 0;
+	for (size_t i = 0; i < n; i++) {
+		int64_t d = cursor_zigzag(c);
+		if (!i) {
+			r[i].t_ms = d;
+			continue;
+		}
+		step = (int64_t)((uint64_t)step + (uint64_t)d);
+		r[i].t_ms = (int64_t)((uint64_t)r[i - 1].t_ms + (uint64_t)step);
+	}
+}
+
+int sealed_get_totals(struct view v, struct sealed_totals *ret, struct err *e)
+{
+	struct cursor c = cursor_of(v);
+	ret->rows.n = 0;
+	if (get_times(&c, &ret->times))
+		return c.bad ? corrupt(e, "totals") : 0;
+	size_t n = cursor_count(&c);
+	vec_reserve(&ret->rows, n + 1);
+	memset(ret->rows.v, 0, n * sizeof *ret->rows.v);
+	int64_t *tmp = xcalloc(n + 1, sizeof *tmp);
+	for (int f = 0; f < FIELDS; f++) {
+		get_deltas(&c, tmp, n);
+		set_field(ret->rows.v, n, tmp, f);
+	}
+	free(tmp);
+	get_stamps(&c, ret->rows.v, n);
+	for (size_t i = 0; i < n; i++)
+		ret->rows.v[i].total = cursor_zigzag(&c);
+	size_t at = 0;
+	for (size_t stale = cursor_count(&c); stale && !c.bad; stale--) {
+		at += cursor_varint(&c);
+		if (at >= n)
+			c.bad = true;
+		else
+			ret->rows.v[at].stale = true;
+	}
+	ret->rows.n = n;
+	return c.bad ? corrupt(e, "totals") : 0;
+}
+
+void sealed_totals_release(struct sealed_totals *t)
+{
+	vec_free(&t->rows);
+}
+
+/* ---- rollup ---- */
+
+enum { SUMS_POSITIVE = 0, SUMS_SIGNED = 1 };
+
+void sealed_put_rollup(struct buf *b, const uint32_t *columns, const int64_t *sums, size_t n)
+{
+	bool positive = true;
+	uint32_t next = 0;
+	buf_putc(b, MODE_OWN);
+	buf_varint(b, n);
+	for (size_t i = 0; i < n; i++) {
+		buf_varint(b, columns[i] - next);
+		next = columns[i] + 1;
+		positive &= sums[i] > 0;
+	}
+	buf_putc(b, positive ? SUMS_POSITIVE : SUMS_SIGNED);
+	for (size_t i = 0; i < n; i++)
+		buf_varint(b, positive ? (uint64_t)sums[i] - 1 : zigzag_encode(sums[i]));
+}
+
+int sealed_get_rollup(struct view v, struct sealed_rollup *ret, struct err *e)
+{
+	struct cursor c = cursor_of(v);
+	uint64_t next = 0;
+	ret->columns.n = ret->sums.n = 0;
+	if (get_times(&c, &ret->times))
+		return c.bad ? corrupt(e, "sums") : 0;
+	size_t n = cursor_count(&c);
+	vec_reserve(&ret->columns, n + 1);
+	vec_reserve(&ret->sums, n + 1);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t column = next + cursor_varint(&c);
+		if (column > UINT32_MAX - 1)
+			return corrupt(e, "columns");
+		ret->columns.v[i] = (uint32_t)column;
+		next = column + 1;
+	}
+	if (cursor_u8(&c) == SUMS_POSITIVE)
+		for (size_t i = 0; i < n; i++)
+			ret->sums.v[i] = (int64_t)(cursor_varint(&c) + 1);
+	else
+		for (size_t i = 0; i < n; i++)
+			ret->sums.v[i] = cursor_zigzag(&c);
+	ret->columns.n = ret->sums.n = n;
+	return c.bad ? corrupt(e, "sums") : 0;
+}
+
+void sealed_rollup_release(struct sealed_rollup *r)
+{
+	vec_free(&r->columns);
+	vec_free(&r->sums);
+}
+
+/* ---- a whole chunk ---- */
+
+struct order {
+	int64_t t_ms;
+	uint32_t row;
+};
+
+static int by_time(const void *a, const void *b)
+{
+	const struct order *x = a, *y = b;
+	if (x->t_ms != y->t_ms)
+		return x->t_ms < y->t_ms ? -1 : 1;
+	return (x->row > y->row) - (x->row < y->row);
+}
+
+static struct order *order_rows(const struct chunk *c)
+{
+	struct order *o = xreallocarray(NULL, c->rows.n + 1, sizeof *o);
+	for (size_t i = 0; i < c->rows.n; i++)
+		o[i] = (struct order){ c->rows.v[i].t_ms, (uint32_t)i };
+	if (c->unsorted)
+		qsort(o, c->rows.n, sizeof *o, by_time);
+	return o;
+}
+
+/* Whether every row of c is the factor times the row of base that has the same number. */
+static bool is_multiple(const struct chunk *c)
+{
+	const struct chunk *b = c->base;
+	if (!b || b->base || b->rows.n != c->rows.n)
+		return false;
+	for (size_t i = 0; i < c->rows.n; i++) {
+		const struct row *x = &c->rows.v[i], *y = &b->rows.v[i];
+		if (x->t_ms != y->t_ms || x->stale != y->stale || x->cover_ms != y->cover_ms)
+			return false;
+		if (x->stale)
+			continue;
+		if (x->index_width ? x->n || y->n : x->at != i)
+			return false;
+		const struct sample_meta *m = &c->metas.v[x->meta], *k = &b->metas.v[y->meta];
+		if (m->duration_ns != k->duration_ns || m->period != k->period || m->interval_ms != k->interval_ms ||
+		    m->asked_ms != k->asked_ms)
+			return false;
+	}
+	return true;
+}
+
+static void encode_rows(const struct chunk *c, const struct order *o, struct sealed_buffers *ret)
+{
+	struct sealed_row *rows = xcalloc(c->rows.n + 1, sizeof *rows);
+	for (size_t i = 0; i < c->rows.n; i++) {
+		const struct row *r = &c->rows.v[o[i].row];
+		rows[i] = (struct sealed_row){ .t_ms = r->t_ms, .total = r->total, .cover_ms = r->cover_ms, .stale = r->stale };
+		if (!r->stale)
+			rows[i].meta = c->metas.v[r->meta];
+		else if (i)
+			rows[i].meta = rows[i - 1].meta; /* so that a marker does not disturb the differences */
+	}
+	put_totals(&ret->totals, rows, c->rows.n);
+	free(rows);
+}
+
+int sealed_encode(const struct chunk *c, struct sealed_buffers *ret, struct err *e)
+{
+	struct order *o = order_rows(c);
+	int rc = 0;
+	ret->min_t = c->rows.n ? o[0].t_ms : INT64_MAX;
+	ret->max_t = c->rows.n ? o[c->rows.n - 1].t_ms : INT64_MIN;
+	if (is_multiple(c)) {
+		ret->times = (struct sealed_times){ c->base->series, c->factor };
+		sealed_put_times(&ret->totals, ret->times);
+		sealed_put_times(&ret->rollup, ret->times);
+	} else {
+		struct detail_table t = { 0 };
+		encode_rows(c, o, ret);
+		detail_begin(&t, c);
+		for (size_t i = 0; i < c->rows.n; i++)
+			detail_add_row(&t, c, &c->rows.v[o[i].row], (uint32_t)i);
+		rc = detail_finish(&t, &ret->rollup, ret->detail, &ret->samples, e);
+		detail_release(&t);
+	}
+	free(o);
+	return rc;
+}
+
+/* ---- floats ---- */
+
+static int by_stamp(const void *a, const void *b)
+{
+	const struct fpoint *x = a, *y = b;
+	return (x->t_ms > y->t_ms) - (x->t_ms < y->t_ms);
+}
+
+/* Stamps as differences of differences, values as the exclusive or with the one before, its zero bytes at the low end
+ * cut off: an unchanged value is one byte, a whole number a few. */
+void sealed_put_floats(struct buf *b, const struct fpoint *p, size_t n)
+{
+	struct fpoint *sorted = xreallocarray(NULL, n + 1, sizeof *sorted);
+	int64_t t = 0, step = 0;
+	uint64_t bits = 0;
+	if (n)
+		memcpy(sorted, p, n * sizeof *p);
+	qsort(sorted, n, sizeof *sorted, by_stamp);
+	buf_varint(b, n);
+	for (size_t i = 0; i < n; i++) {
+		int64_t d = sorted[i].t_ms - t;
+		buf_zigzag(b, d - step);
+		step = i ? d : 0;
+		t = sorted[i].t_ms;
+	}
+	for (size_t i = 0; i < n; i++) {
+		buf_varint(b, __builtin_bswap64(sorted[i].bits ^ bits));
+		bits = sorted[i].bits;
+	}
+	free(sorted);
+}
+
+int sealed_get_floats(struct view v, struct sealed_floats *ret, struct err *e)
+{
+	struct cursor c = cursor_of(v);
+	int64_t t = 0, step = 0;
+	uint64_t bits = 0;
+	size_t n = cursor_count(&c);
+	vec_reserve(&ret->points, n + 1);
+	for (size_t i = 0; i < n; i++) {
+		int64_t d = (int64_t)((uint64_t)cursor_zigzag(&c) + (uint64_t)step);
+		t = (int64_t)((uint64_t)t + (uint64_t)d);
+		step = i ? d : 0;
+		ret->points.v[i] = (struct fpoint){ .t_ms = t };
+	}
+	for (size_t i = 0; i < n; i++) {
+		bits ^= __builtin_bswap64(cursor_varint(&c));
+		ret->points.v[i].bits = bits;
+	}
+	ret->points.n = n;
+	return c.bad ? corrupt(e, "floats") : 0;
+}

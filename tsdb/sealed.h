@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Codec of a sealed window: what one series has in one part, turned from rows into columns and back. Payloads (docs/
+ * format/partition.md draws them byte by byte):
+ *
+ *	TOTALS    the profiles without stacks: stamps, totals, durations, covers
+ *	ROLLUP    the distinct columns, ascending, and the sum of each: the merged profile
+ *	DETAIL 0  how many profiles hold each column       DETAIL 1  which: a byte per sample, the gap to the last
+ *	DETAIL 2  the values, of the columns where the sum does not say them
+ *	FLOATS    stamps and values of a float series
+ *
+ * A series that is a multiple of another (cpu = samples x period) stores only that. Pure: bytes in, bytes out. */
+#ifndef PYRRHA_TSDB_SEALED_H
+#define PYRRHA_TSDB_SEALED_H
+
+#include "tsdb/chunk.h"
+#include "tsdb/window.h"
+
+struct sealed_row {
+	int64_t t_ms, total;
+	struct sample_meta meta;
+	uint32_t cover_ms;
+	bool stale;
+};
+
+/* "All of it is series `series` times `factor`"; factor 0: it stands for itself. */
+struct sealed_times {
+	uint32_t series;
+	int64_t factor;
+};
+
+struct sealed_totals {
+	struct sealed_times times;
+	VEC(struct sealed_row) rows; /* by stamp */
+};
+
+struct sealed_rollup {
+	struct sealed_times times;
+	VEC(uint32_t) columns; /* ascending */
+	VEC(int64_t) sums;
+};
+
+/* ---- writing ---- */
+
+struct sealed_buffers {
+	struct buf totals, rollup, detail[3];
+	struct sealed_times times;
+	int64_t min_t, max_t;
+	uint64_t samples;
+};
+void sealed_buffers_release(struct sealed_buffers *b);
+/* The payloads of a chunk. ERR_EXECUTION if a sum does not fit. */
+int sealed_encode(const struct chunk *c, struct sealed_buffers *ret, struct err *e);
+void sealed_put_rollup(struct buf *b, const uint32_t *columns, const int64_t *sums, size_t n);
+void sealed_put_times(struct buf *b, struct sealed_times t);
+void sealed_put_floats(struct buf *b, const struct fpoint *p, size_t n);
+
+/* ---- reading: ERR_CORRUPT when a payload makes no sense ---- */
+
+int sealed_get_totals(struct view v, struct sealed_totals *ret, struct err *e);
+int sealed_get_rollup(struct view v, struct sealed_rollup *ret, struct err *e);
+void sealed_totals_release(struct sealed_totals *t);
+void sealed_rollup_release(struct sealed_rollup *r);
+
+/* The detail of one series; the views stay with their owner. Rows are numbered as in TOTALS. */
+struct sealed_detail {
+	struct view counts, gaps, values;
+	const struct sealed_rollup *rollup;
+};
+/* Adds the values of rows [lo, hi) up per column of the rollup, into sums (zeroed, rollup->columns.n of them). */
+int sealed_sum_rows(const struct sealed_detail *d, uint32_t lo, uint32_t hi, int64_t *sums, uint64_t *ret_read,
+		    struct err *e);
+/* Adds, per row, the values of the columns that are set in hit (a byte per column of the rollup). */
+int sealed_sum_columns(const struct sealed_detail *d, const uint8_t *hit, int64_t *rows, uint32_t n_rows,
+		       uint64_t *ret_read, struct err *e);
+
+struct sealed_floats {
+	VEC(struct fpoint) points;
+};
+int sealed_get_floats(struct view v, struct sealed_floats *ret, struct err *e);
+
+#endif

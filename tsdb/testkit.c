@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tsdb/testkit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <sys/wait.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+
+#define CHECK(x) do { \
+	if (!(x)) { \
+		fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x); \
+		abort(); \
+	} \
+} while (0)
+
+static int64_t kit_now(void *arg)
+{
+	return ((struct kit *)arg)->now_ms;
+}
+
+void kit_init(struct kit *k)
+{
+	*k = (struct kit){ .now_ms = KIT_T0 + 3600000 };
+	snprintf(k->dir, sizeof k->dir, "/tmp/tsdb-test-XXXXXX");
+	CHECK(mkdtemp(k->dir));
+	k->o = (struct tsdb_options){ .path = k->dir, .now_ms = kit_now, .now_arg = k, .cache_bytes = 32 << 20 };
+}
+
+void kit_open(struct kit *k)
+{
+	struct err e;
+	if (tsdb_open(&k->db, &k->o, &e)) {
+		fprintf(stderr, "open: %s\n", e.msg);
+		abort();
+	}
+}
+
+void kit_close(struct kit *k)
+{
+	struct err e;
+	CHECK(tsdb_close(k->db, &e) == 0);
+	k->db = NULL;
+}
+
+void kit_reopen(struct kit *k)
+{
+	kit_close(k);
+	kit_open(k);
+}
+
+void kit_free(struct kit *k)
+{
+	if (k->db)
+		kit_close(k);
+	pid_t pid = fork();
+	if (!pid) {
+		execlp("rm", "rm", "-rf", k->dir, (char *)NULL);
+		_exit(1);
+	}
+	waitpid(pid, NULL, 0);
+}
+
+uint64_t kit_random(uint64_t *state)
+{
+	*state += 0x9e3779b97f4a7c15u;
+	return hash_u64(*state);
+}
+
+/* ---- profiles ---- */
+
+enum { POOL = 1000, DEPTH = 6, FUNCTIONS = 97 };
+
+static struct view own(struct profile *p, const char *s)
+{
+	struct view v = arena_view(&p->arena, view_of(s));
+	CHECK(v.ptr);
+	return v;
+}
+
+/* Function of level d of stack i: stacks share their roots. */
+static uint32_t function_of(uint32_t stack, uint32_t d)
+{
+	return d == 0 ? 0 : (uint32_t)(hash_u64(((uint64_t)(stack >> (DEPTH - d)) << 8) | d) % (FUNCTIONS - 1)) + 1;
+}
+
+static int64_t value_of(uint64_t seed, uint32_t i)
+{
+	return (int64_t)(hash_u64(seed * 31 + i) % 9) + (i % 50 == 0 ? 300 : 0);
+}
+
+static uint32_t stack_of(uint64_t seed, uint32_t i, uint32_t n)
+{
+	return (uint32_t)((hash_u64(seed) + (uint64_t)i * (POOL / n ? POOL / n : 1)) % POOL);
+}
+
+void kit_profile(struct profile *p, uint64_t seed, uint32_t n)
+{
+	char name[32];
+	profile_init(p, 0);
+	p->n_strings = 6 + FUNCTIONS;
+	p->strings = arena_alloc(&p->arena, p->n_strings * sizeof *p->strings);
+	const char *first[] = { "", "samples", "count", "cpu", "nanoseconds", "/bin/app" };
+	for (uint32_t i = 0; i < 6; i++)
+		p->strings[i] = own(p, first[i]);
+	p->n_functions = p->n_locations = p->n_lines = FUNCTIONS;
+	p->functions = arena_calloc(&p->arena, FUNCTIONS, sizeof *p->functions);
+	p->locations = arena_calloc(&p->arena, FUNCTIONS, sizeof *p->locations);
+	p->lines = arena_calloc(&p->arena, FUNCTIONS, sizeof *p->lines);
+	p->mappings = arena_calloc(&p->arena, 1, sizeof *p->mappings);
+	p->n_mappings = 1;
+	p->mappings[0] = (struct profile_mapping){ .start = 0x400000, .limit = 0x500000, .file_str = 5 };
+	for (uint32_t i = 0; i < FUNCTIONS; i++) {
+		snprintf(name, sizeof name, i ? "main.f%u" : "main.main", i);
+		p->strings[6 + i] = own(p, name);
+		p->functions[i] = (struct profile_function){ .name_str = 6 + i, .start_line = i };
+		p->lines[i] = (struct profile_line){ .function = i + 1, .line = 10 + i };
+		p->locations[i] = (struct profile_location){ .address = 0x400000 + i * 16, .mapping = 1, .first_line = i, .n_lines = 1 };
+	}
+	p->n_sample_types = 2;
+	p->sample_types = arena_alloc(&p->arena, 2 * sizeof *p->sample_types);
+	p->sample_types[0] = (struct profile_value_type){ 1, 2 };
+	p->sample_types[1] = (struct profile_value_type){ 3, 4 };
+	p->period_type = (struct profile_value_type){ 3, 4 };
+	p->period = KIT_PERIOD;
+	p->n_samples = n;
+	p->samples = arena_calloc(&p->arena, n + 1, sizeof *p->samples);
+	p->values = arena_alloc(&p->arena, (n * 2 + 1) * sizeof *p->values);
+	p->stack = arena_alloc(&p->arena, (n * DEPTH + 1) * sizeof *p->stack);
+	for (uint32_t i = 0; i < n; i++) {
+		p->samples[i] = (struct profile_sample){ .first_location = p->n_stack, .n_locations = DEPTH };
+		for (uint32_t d = DEPTH; d--;)
+			p->stack[p->n_stack++] = function_of(stack_of(seed, i, n), d);
+		p->values[i * 2] = value_of(seed, i);
+		p->values[i * 2 + 1] = value_of(seed, i) * KIT_PERIOD;
+	}
+}
+
+int kit_append(struct kit *k, unsigned pod, int64_t t_ms, uint64_t seed, uint32_t n, struct sink_result *ret)
+{
+	struct profile p;
+	struct err e;
+	char name[32];
+	kit_profile(&p, seed, n);
+	snprintf(name, sizeof name, "pod-%u", pod);
+	struct label labels[2][2] = { { { VIEW(LABEL_NAME), VIEW(KIT_SAMPLES) }, { VIEW("pod"), view_of(name) } },
+				      { { VIEW(LABEL_NAME), VIEW(KIT_CPU) }, { VIEW("pod"), view_of(name) } } };
+	struct sink_column columns[2] = { { .labels = { labels[0], 2 }, .value_index = 0 },
+					  { .labels = { labels[1], 2 }, .value_index = 1 } };
+	CHECK(ptype_parse(VIEW(KIT_SAMPLES), &columns[0].type));
+	CHECK(ptype_parse(VIEW(KIT_CPU), &columns[1].type));
+	struct sink_profile sp = { .profile = &p, .columns = columns, .n_columns = 2, .t_ms = t_ms, .duration_ns = 10000000000,
+				   .interval_ms = 10000, .asked_ms = 10000, .period = KIT_PERIOD };
+	struct sink_batch b = { .profiles = &sp, .n_profiles = 1 };
+	struct sink *s = tsdb_sink(k->db);
+	int rc = s->append(s, &b, ret, &e);
+	profile_release(&p);
+	return rc;
+}
+
+int kit_append_float(struct kit *k, const char *name, int64_t t_ms, double v, struct sink_result *ret)
+{
+	struct err e;
+	struct label l[] = { { VIEW(LABEL_NAME), view_of(name) }, { VIEW("job"), VIEW("test") } };
+	struct sink_float f = { .labels = { l, 2 }, .t_ms = t_ms, .v = v };
+	struct sink_batch b = { .floats = &f, .n_floats = 1 };
+	struct sink *s = tsdb_sink(k->db);
+	return s->append(s, &b, ret, &e);
+}
+
+/* ---- checksums ---- */
+
+static uint64_t hash_name(uint64_t h, struct view name)
+{
+	return hash_bytes_seed(name.ptr, name.len, h);
+}
+
+uint64_t kit_vec_sum(const struct stackvec *v)
+{
+	uint64_t sum = 0;
+	for (size_t i = 0; i < v->n; i++) {
+		CHECK(!i || v->columns[i - 1] < v->columns[i]);
+		const struct sym_column *c = symbols_get_column(v->symbols, v->columns[i]);
+		uint32_t locations[64];
+		size_t n = symbols_stack_locations(v->symbols, c->stack, locations, 64);
+		uint64_t h = c->label_set != 0;
+		for (size_t k = 0; k < n; k++) {
+			const struct sym_location *l = symbols_get_location(v->symbols, locations[k]);
+			for (uint32_t line = 0; line < l->n_lines; line++) {
+				uint32_t f = symbols_get_line(v->symbols, l, line)->function;
+				h = hash_name(h, f ? symbols_get_string(v->symbols, symbols_get_function(v->symbols, f - 1)->name)
+						   : VIEW("?"));
+			}
+		}
+		int64_t value = v->is_float ? (int64_t)v->floats[i] : v->ints[i];
+		sum += h * (uint64_t)value;
+	}
+	return sum;
+}
+
+uint64_t kit_profile_sum(uint64_t seed, uint32_t n, bool cpu)
+{
+	struct profile p;
+	kit_profile(&p, seed, n);
+	uint64_t sum = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t h = 0;
+		for (uint32_t k = 0; k < p.samples[i].n_locations; k++) {
+			uint32_t f = p.stack[p.samples[i].first_location + k];
+			h = hash_name(h, p.strings[p.functions[f].name_str]);
+		}
+		sum += h * (uint64_t)p.values[i * 2 + cpu];
+	}
+	profile_release(&p);
+	return sum;
+}
+
+static struct source_view *view_and_series(struct kit *k, const char *name, int64_t after_ms, int64_t until_ms,
+					   struct source_series **ret, size_t *n)
+{
+	struct err e;
+	struct source_view *v;
+	struct matcher m;
+	CHECK(tsdb_source(k->db)->open(tsdb_source(k->db), &v, &e) == 0);
+	CHECK(matcher_init(&m, MATCH_EQ, VIEW(LABEL_NAME), view_of(name), &e) == 0);
+	CHECK(v->ops->select(v, &m, 1, after_ms, until_ms, NULL, ret, n, &e) == 0);
+	matcher_release(&m);
+	return v;
+}
+
+uint64_t kit_merge(struct kit *k, const char *name, int64_t after_ms, int64_t until_ms, struct pool *pool)
+{
+	struct source_series *series;
+	size_t n;
+	struct err e;
+	struct source_limits lim = { .pool = pool };
+	struct source_view *v = view_and_series(k, name, after_ms, until_ms, &series, &n);
+	struct source_part *parts = xcalloc(n + 1, sizeof *parts);
+	for (size_t i = 0; i < n; i++)
+		parts[i] = (struct source_part){ series[i].ref, after_ms, until_ms, 1, 0 };
+	struct stackvec *sum;
+	if (v->ops->merge(v, parts, n, 1, &lim, &sum, &e)) {
+		fprintf(stderr, "merge: %s\n", e.msg);
+		abort();
+	}
+	uint64_t r = kit_vec_sum(sum);
+	stackvec_unref(sum);
+	free(parts);
+	free(series);
+	v->ops->release(v);
+	return r;
+}
+
+size_t kit_count(struct kit *k, const char *name, int64_t after_ms, int64_t until_ms, int64_t *ret_total)
+{
+	struct source_series *series;
+	size_t n, count = 0;
+	struct err e;
+	struct source_view *v = view_and_series(k, name, after_ms, until_ms, &series, &n);
+	if (ret_total)
+		*ret_total = 0;
+	for (size_t i = 0; i < n; i++) {
+		struct source_profile *p;
+		size_t n_p;
+		CHECK(v->ops->profiles(v, series[i].ref, after_ms, until_ms, NULL, &p, &n_p, &e) == 0);
+		for (size_t j = 0; j < n_p; j++) {
+			CHECK(!j || p[j - 1].t_ms < p[j].t_ms);
+			if (ret_total)
+				*ret_total += p[j].total;
+			count += !p[j].stale;
+		}
+		free(p);
+	}
+	free(series);
+	v->ops->release(v);
+	return count;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tests of this folder share: profiles made from a seed, a directory that goes away, a database on it with a
+ * clock of the test's own, and merges as text-keyed sums that a plain model can be compared with. */
+#ifndef PYRRHA_TSDB_TESTKIT_H
+#define PYRRHA_TSDB_TESTKIT_H
+
+#include "model/stackvec.h"
+#include "tsdb/tsdb.h"
+
+#define KIT_T0 INT64_C(1700006400000) /* 2023-11-15 00:00 UTC: the start of a partition */
+#define KIT_PERIOD 10000000
+
+struct kit {
+	char dir[64];
+	struct tsdb *db;
+	int64_t now_ms;
+	struct tsdb_options o;
+};
+
+void kit_init(struct kit *k);
+void kit_open(struct kit *k);
+void kit_close(struct kit *k);
+void kit_reopen(struct kit *k);
+/* Closes and removes the directory. */
+void kit_free(struct kit *k);
+
+/* A profile with n stacks out of a pool of 1000 (main;fA;fB...), two sample types: samples and cpu = samples x period. */
+void kit_profile(struct profile *p, uint64_t seed, uint32_t n);
+/* Appends it as {__name__=..., pod="pod-N"} in both types; returns what append returned. */
+int kit_append(struct kit *k, unsigned pod, int64_t t_ms, uint64_t seed, uint32_t n, struct sink_result *ret);
+int kit_append_float(struct kit *k, const char *name, int64_t t_ms, double v, struct sink_result *ret);
+
+/* An order-free checksum of a merged profile: sum over columns of hash(names of the stack, labels) * value. */
+uint64_t kit_vec_sum(const struct stackvec *v);
+/* The same of one sample type of kit_profile's profile. */
+uint64_t kit_profile_sum(uint64_t seed, uint32_t n, bool cpu);
+/* The checksum of the merge of all series of that name in (after, until]. */
+uint64_t kit_merge(struct kit *k, const char *name, int64_t after_ms, int64_t until_ms, struct pool *pool);
+/* How many profiles all series of that name have in (after, until]; *ret_total (may be NULL) their totals. */
+size_t kit_count(struct kit *k, const char *name, int64_t after_ms, int64_t until_ms, int64_t *ret_total);
+
+#define KIT_SAMPLES "process_cpu:samples:count:cpu:nanoseconds:delta"
+#define KIT_CPU "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta"
+
+/* splitmix64: the tests' random numbers. */
+uint64_t kit_random(uint64_t *state);
+
+#endif

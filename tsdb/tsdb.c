@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening and closing. A directory holds
+ *
+ *	lock         flock'ed by the process that has it open
+ *	version      "pyrrha-tsdb 1"
+ *	head/        the head log (a RocksDB)     head.marks   how far it was synced
+ *	partitions/  a database per UTC day
+ */
+#include "tsdb/tsdb.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "tsdb/db.h"
+#include "tsdb/files.h"
+#include "tsdb/part.h"
+
+#define FORMAT 1
+#define QUEUE_ITEMS 65536
+
+static int lock_dir(struct tsdb *db, struct err *e)
+{
+	AUTOFREE char *name = xasprintf("%s/lock", db->path);
+	db->lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+	if (db->lock_fd < 0)
+		return err_errno(e, errno, "cannot open %s", name);
+	if (flock(db->lock_fd, LOCK_EX | LOCK_NB) == 0)
+		return 0;
+	if (errno == EWOULDBLOCK)
+		return err_set(e, ERR_CONFLICT, "%s is in use by another process: stop it or choose another --storage.path",
+			       db->path);
+	return err_errno(e, errno, "cannot lock %s", name);
+}
+
+static int write_format(const char *dir, struct err *e)
+{
+	AUTOFREE char *name = xasprintf("%s/version", dir);
+	FILE *f = fopen(name, "we");
+	bool ok = f && fprintf(f, "pyrrha-tsdb %d\n", FORMAT) > 0;
+	if (f)
+		ok = fflush(f) == 0 && fsync(fileno(f)) == 0 && ok;
+	int saved = errno;
+	if (f)
+		fclose(f);
+	return ok ? 0 : err_errno(e, saved, "cannot write %s", name);
+}
+
+static int check_format(struct tsdb *db, struct err *e)
+{
+	AUTOFREE char *name = xasprintf("%s/version", db->path);
+	int format = 0;
+	FILE *f = fopen(name, "re");
+	if (f) {
+		int n = fscanf(f, "pyrrha-tsdb %d", &format);
+		fclose(f);
+		if (n == 1 && format > FORMAT)
+			return err_set(e, ERR_CORRUPT, "%s was written by a newer Pyrrha (format %d, this one knows %d): run that one, "
+				       "or start with another --storage.path", db->path, format, FORMAT);
+		if (n == 1)
+			return 0;
+	} else if (errno != ENOENT) {
+		return err_errno(e, errno, "cannot read %s", name);
+	}
+	return write_format(db->path, e);
+}
+
+static void set_defaults(struct tsdb_options *o)
+{
+	if (!o->retention_ms)
+		o->retention_ms = 15 * DAY_MS;
+	if (!o->head_bytes)
+		o->head_bytes = 256 << 20;
+	if (!o->cache_bytes)
+		o->cache_bytes = 256 << 20;
+	if (!o->queue_bytes)
+		o->queue_bytes = 64 << 20;
+	if (!o->max_series)
+		o->max_series = 1000000;
+	if (!o->max_label_sets)
+		o->max_label_sets = 10000;
+}
+
+static struct tsdb *db_new(const struct tsdb_options *o)
+{
+	struct tsdb *db = NEW(struct tsdb);
+	db->o = *o;
+	set_defaults(&db->o);
+	db->path = xstrdup(o->path);
+	db->o.path = db->path;
+	db->lock_fd = -1;
+	db->sink.append = tsdb_append;
+	db->source.open = tsdb_view_open;
+	pthread_mutex_init(&db->apply_lock, NULL);
+	pthread_mutex_init(&db->seal_lock, NULL);
+	pthread_mutex_init(&db->state_lock, NULL);
+	pthread_mutex_init(&db->flush_lock, NULL);
+	pthread_cond_init(&db->flush_cond, NULL);
+	atomic_init(&db->newest_t, INT64_MIN);
+	db->current = NEW(struct version);
+	atomic_init(&db->current->refs, 1);
+	db->current->p = xcalloc(1, sizeof(*db->current->p));
+	db->queue = queue_new(QUEUE_ITEMS, db->o.queue_bytes);
+	db->cache = rocksdb_cache_create_lru(db->o.cache_bytes);
+	return db;
+}
+
+static void db_free(struct tsdb *db)
+{
+	version_unref(db->current);
+	for (size_t i = 0; i < db->partitions.n; i++)
+		partition_unref(db->partitions.v[i]);
+	vec_free(&db->partitions);
+	if (db->queue)
+		queue_free(db->queue);
+	if (db->cache)
+		rocksdb_cache_destroy(db->cache);
+	if (db->lock_fd >= 0)
+		close(db->lock_fd);
+	pthread_mutex_destroy(&db->apply_lock);
+	pthread_mutex_destroy(&db->seal_lock);
+	pthread_mutex_destroy(&db->state_lock);
+	pthread_mutex_destroy(&db->flush_lock);
+	pthread_cond_destroy(&db->flush_cond);
+	free(db->path);
+	free(db);
+}
+
+int tsdb_open(struct tsdb **ret, const struct tsdb_options *o, struct err *e)
+{
+	struct tsdb *db = db_new(o);
+	int rc = files_make_dirs(db->path, e);
+	if (!rc)
+		rc = lock_dir(db, e);
+	if (!rc)
+		rc = check_format(db, e);
+	if (!rc)
+		rc = hlog_open(&db->log, db->path, e);
+	if (!rc)
+		rc = tsdb_open_partitions(db, e);
+	if (!rc)
+		rc = tsdb_replay(db, e);
+	if (!rc && !db->o.no_sealing) {
+		rc = thread_start(&db->sealer, "seal", tsdb_sealer, db, e);
+		db->have_sealer = !rc;
+	}
+	if (!rc) {
+		rc = thread_start(&db->committer, "commit", tsdb_committer, db, e);
+		db->have_committer = !rc;
+	}
+	if (rc) {
+		tsdb_close(db, NULL);
+		return rc;
+	}
+	*ret = db;
+	return 0;
+}
+
+int tsdb_close(struct tsdb *db, struct err *e)
+{
+	if (!db)
+		return 0;
+	queue_close(db->queue);
+	atomic_store(&db->stopping, true);
+	if (db->have_sealer)
+		pthread_join(db->sealer, NULL);
+	if (db->have_committer)
+		pthread_join(db->committer, NULL);
+	int rc = hlog_close(db->log, e);
+	db_free(db);
+	return rc;
+}
+
+struct sink *tsdb_sink(struct tsdb *db)
+{
+	return &db->sink;
+}
+
+struct source *tsdb_source(struct tsdb *db)
+{
+	return &db->source;
+}
+
+void tsdb_flush(struct tsdb *db)
+{
+	pthread_mutex_lock(&db->flush_lock);
+	uint64_t target = db->submitted;
+	while (db->finished < target)
+		pthread_cond_wait(&db->flush_cond, &db->flush_lock);
+	pthread_mutex_unlock(&db->flush_lock);
+}
+
+int64_t tsdb_floor_ms(struct tsdb *db)
+{
+	int64_t dropped = atomic_load(&db->dropped_until);
+	if (db->o.retention_ms < 0)
+		return dropped;
+	int64_t now = tsdb_now_ms(db), newest = atomic_load(&db->newest_t);
+	if (newest != INT64_MIN && newest + HOUR_MS < now)
+		now = newest + HOUR_MS;
+	return MAX(now - db->o.retention_ms, dropped);
+}
+
+static int snapshot_partitions(struct tsdb *db, const char *dir, struct err *e)
+{
+	AUTOFREE char *partitions = xasprintf("%s/partitions", dir);
+	struct version *v = tsdb_version(db, NULL);
+	int rc = files_make_dirs(partitions, e);
+	for (size_t i = 0; i < v->n && !rc; i++) {
+		AUTOFREE char *to = xasprintf("%s/%u", partitions, v->p[i]->p->day);
+		if (v->p[i]->n_parts)
+			rc = pdb_snapshot(v->p[i]->parts[0]->db, to, e);
+	}
+	version_unref(v);
+	return rc;
+}
+
+int tsdb_snapshot(struct tsdb *db, const char *dir, struct err *e)
+{
+	if (access(dir, F_OK) == 0)
+		return err_set(e, ERR_CONFLICT, "cannot make a snapshot in %s: it exists", dir);
+	tsdb_flush(db);
+	pthread_mutex_lock(&db->seal_lock); /* no seal moves rows from one to the other meanwhile */
+	int rc = files_make_dirs(dir, e);
+	if (!rc)
+		rc = hlog_snapshot(db->log, dir, e);
+	if (!rc)
+		rc = snapshot_partitions(db, dir, e);
+	if (!rc)
+		rc = write_format(dir, e); /* last: it says that the rest is whole */
+	pthread_mutex_unlock(&db->seal_lock);
+	return rc;
+}
+
+/* ---- stats ---- */
+
+static void window_stats(struct window *w, struct tsdb_stats *ret)
+{
+	pthread_rwlock_rdlock(&w->lock);
+	ret->head_windows++;
+	ret->head_bytes += w->bytes;
+	ret->head_series += w->chunks.n + w->fchunks.n;
+	pthread_rwlock_unlock(&w->lock);
+}
+
+static void partition_stats(struct partition *p, struct tsdb_stats *ret)
+{
+	if (!atomic_load(&p->loaded))
+		return;
+	pthread_rwlock_rdlock(&p->dict_lock);
+	ret->series += p->index.series.n;
+	ret->dictionary_bytes += symbols_bytes(p->symbols) + index_bytes(&p->index);
+	for (size_t i = 0; i < p->index.series.n; i++) {
+		int64_t lo = atomic_load(&p->index.series.v[i]->min_t), hi = atomic_load(&p->index.series.v[i]->max_t);
+		if (lo > hi)
+			continue;
+		if (!ret->min_t_ms || lo < ret->min_t_ms)
+			ret->min_t_ms = lo;
+		ret->max_t_ms = MAX(ret->max_t_ms, hi);
+	}
+	pthread_rwlock_unlock(&p->dict_lock);
+}
+
+void tsdb_stats(struct tsdb *db, struct tsdb_stats *ret)
+{
+	*ret = (struct tsdb_stats){
+		.appended_profiles = atomic_load(&db->appended_profiles), .appended_samples = atomic_load(&db->appended_samples),
+		.appended_floats = atomic_load(&db->appended_floats), .lost_records = atomic_load(&db->lost_records),
+		.first_record = hlog_first(db->log), .last_record = hlog_last(db->log), .head_log_bytes = hlog_bytes(db->log),
+	};
+	struct version *v = tsdb_version(db, NULL);
+	ret->partitions = v->n;
+	for (size_t i = 0; i < v->n; i++) {
+		partition_stats(v->p[i]->p, ret);
+		ret->parts += v->p[i]->n_parts;
+		if (v->p[i]->n_parts)
+			ret->disk_bytes += pdb_bytes(v->p[i]->parts[0]->db);
+		for (size_t k = 0; k < v->p[i]->n_windows; k++)
+			window_stats(v->p[i]->windows[k], ret);
+	}
+	version_unref(v);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The storage: a sink for profiles and floats, a source for queries, in one directory.
+ *
+ * Whatever a batch's done() reported with code 0, or pyrrha_appended_profiles_total has counted, is synced and is
+ * there after a crash; nothing can be queried before that. One process at a time: the directory is locked. */
+#ifndef PYRRHA_TSDB_TSDB_H
+#define PYRRHA_TSDB_TSDB_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "model/sink.h"
+#include "model/source.h"
+
+struct tsdb;
+
+/* Zero means the default of each. */
+struct tsdb_options {
+	const char *path;            /* the directory; made if it is missing */
+	int64_t retention_ms;        /* 15 d; whole partitions (UTC days) go; negative = for ever */
+	uint64_t retention_bytes;    /* none; the oldest partitions go until the rest is smaller */
+	uint64_t head_bytes;         /* memory of the open windows, 256 MiB: above it they are sealed early */
+	uint64_t cache_bytes;        /* RocksDB's block cache, 256 MiB */
+	uint64_t queue_bytes;        /* appends that wait for the committer, 64 MiB; append waits above it */
+	int64_t commit_interval_ms;  /* a commit gathers appends for this long; 0 = until the last sync is done */
+	uint32_t max_series;         /* per partition, 1,000,000 */
+	uint32_t max_label_sets;     /* sample label sets per series and partition, 10,000; more are counted and marked */
+	bool no_sealing;             /* tests: windows stay in the head */
+	int64_t (*now_ms)(void *arg); /* tests: the wall clock; NULL = clock_now_ms */
+	void *now_arg;
+};
+
+/* Opens or makes the directory and replays its log. ERR_CONFLICT: another process holds it; ERR_CORRUPT: a newer
+ * format. A damaged record never refuses the open: it is reported (log, pyrrha_tsdb_lost_records_total). */
+int tsdb_open(struct tsdb **ret, const struct tsdb_options *o, struct err *e);
+/* Makes everything appended durable, stops the threads, frees. Views must have been released. *db is gone even if
+ * an error is returned. NULL is allowed. */
+int tsdb_close(struct tsdb *db, struct err *e);
+
+/* Both live as long as the storage. */
+struct sink *tsdb_sink(struct tsdb *db);
+struct source *tsdb_source(struct tsdb *db);
+
+/* Waits until everything appended so far is durable (or failed) and can be queried. */
+void tsdb_flush(struct tsdb *db);
+/* Seals every window that has ended (all: the open ones too) and waits for it. Tests and shutdown scripts. */
+int tsdb_seal(struct tsdb *db, bool all, struct err *e);
+/* Drops what retention no longer covers; the sealer does it each minute by itself. */
+int tsdb_retain(struct tsdb *db, struct err *e);
+
+/* A copy of everything that is durable now in dir, which must not exist: files are linked where they can be. It opens as
+ * a storage directory of its own. */
+int tsdb_snapshot(struct tsdb *db, const char *dir, struct err *e);
+
+/* Registers the metrics table; gauges are of this database. */
+void tsdb_register_metrics(struct tsdb *db);
+
+struct tsdb_stats {
+	uint64_t partitions, series, head_series, head_windows, head_bytes, dictionary_bytes, parts;
+	uint64_t head_log_bytes, disk_bytes; /* disk_bytes: of the partitions */
+	uint64_t appended_profiles, appended_samples, appended_floats, lost_records;
+	uint64_t first_record, last_record;
+	int64_t min_t_ms, max_t_ms;          /* 0, 0 if there is nothing */
+};
+void tsdb_stats(struct tsdb *db, struct tsdb_stats *ret);
+
+#endif

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Damage: flipped bits, holes and cut tails of the log, files of a partition that are gone or bad. The server starts,
+ * what is whole is there, what is lost is counted. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/view.h"
+#include "tsdb/rocks.h"
+#include "tsdb/testkit.h"
+
+#define HOUR INT64_C(3600000)
+
+static void append_n(struct kit *k, unsigned from, unsigned n, int64_t step_ms)
+{
+	for (unsigned i = from; i < from + n; i++) {
+		k->now_ms = KIT_T0 + (int64_t)(i + 1) * step_ms;
+		assert_int_equal(kit_append(k, 1, k->now_ms, i, 30, NULL), 0);
+		tsdb_flush(k->db); /* a record each */
+	}
+}
+
+static uint64_t sum_of(unsigned from, unsigned n)
+{
+	uint64_t sum = 0;
+	for (unsigned i = from; i < from + n; i++)
+		sum += kit_profile_sum(i, 30, false);
+	return sum;
+}
+
+static uint64_t lost(struct kit *k)
+{
+	struct tsdb_stats s;
+	tsdb_stats(k->db, &s);
+	return s.lost_records;
+}
+
+/* The rocksdb of the closed head: changes one record. */
+static void with_record(const struct kit *k, uint64_t number, bool remove)
+{
+	AUTOFREE char *path = xasprintf("%s/head", k->dir);
+	char *error = NULL, key[8];
+	size_t len;
+	rocksdb_options_t *o = rocks_options(NULL);
+	rocksdb_t *db = rocksdb_open(o, path, &error);
+	assert_null(error);
+	for (int i = 0; i < 8; i++)
+		key[i] = (char)(number >> (56 - 8 * i));
+	rocksdb_readoptions_t *r = rocksdb_readoptions_create();
+	rocksdb_writeoptions_t *w = rocksdb_writeoptions_create();
+	char *v = rocksdb_get(db, r, key, 8, &len, &error);
+	assert_non_null(v);
+	v[len / 2] ^= 4;
+	if (remove)
+		rocksdb_delete(db, w, key, 8, &error);
+	else
+		rocksdb_put(db, w, key, 8, v, len, &error);
+	assert_null(error);
+	rocksdb_free(v);
+	rocksdb_readoptions_destroy(r);
+	rocksdb_writeoptions_destroy(w);
+	rocksdb_close(db);
+	rocksdb_options_destroy(o);
+}
+
+static void test_damaged_records(void **state)
+{
+	struct kit k;
+	kit_init(&k);
+	k.o.no_sealing = true;
+	kit_open(&k);
+	append_n(&k, 0, 40, 10000);
+	struct tsdb_stats s;
+	tsdb_stats(k.db, &s);
+	kit_close(&k);
+	/* Of the last records each holds one profile and nothing else is new. */
+	with_record(&k, s.last_record - 3, false);
+	with_record(&k, s.last_record - 6, true);
+	kit_open(&k);
+	assert_int_equal(lost(&k), 2);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), 38);
+	append_n(&k, 40, 5, 10000);
+	kit_reopen(&k);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), 43);
+	kit_free(&k);
+}
+
+/* Without a symbols record the profile that needed it is lost too, and every id after it stays what it was. */
+static void test_lost_symbols(void **state)
+{
+	struct kit k;
+	kit_init(&k);
+	k.o.no_sealing = true;
+	kit_open(&k);
+	append_n(&k, 0, 40, 10000);
+	kit_close(&k);
+	with_record(&k, 3, false); /* the second profile's symbols */
+	kit_open(&k);
+	assert_int_equal(lost(&k), 2);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), 39);
+	kit_merge(&k, KIT_SAMPLES, 0, INT64_MAX, NULL); /* stacks without a name, but no harm */
+	/* A profile whose stacks were all known before record 3 is what it was. */
+	assert_true(kit_merge(&k, KIT_SAMPLES, 0, KIT_T0 + 10000, NULL) == sum_of(0, 1));
+	append_n(&k, 40, 5, 10000);
+	kit_reopen(&k);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), 44);
+	assert_true(kit_merge(&k, KIT_SAMPLES, KIT_T0 + 400000, INT64_MAX, NULL) == sum_of(40, 5));
+	kit_free(&k);
+}
+
+/* Calls fn on every file of dir with that ending; returns how many. */
+static int each_file(const char *dir, const char *suffix, void (*fn)(const char *path))
+{
+	DIR *d = opendir(dir);
+	int n = 0;
+	assert_non_null(d);
+	for (struct dirent *x; (x = readdir(d));) {
+		if (!view_ends(view_of(x->d_name), view_of(suffix)))
+			continue;
+		AUTOFREE char *path = xasprintf("%s/%s", dir, x->d_name);
+		fn(path);
+		n++;
+	}
+	closedir(d);
+	return n;
+}
+
+static void cut_tail(const char *path)
+{
+	struct stat st;
+	assert_int_equal(stat(path, &st), 0);
+	if (st.st_size > 4000)
+		assert_int_equal(truncate(path, st.st_size - 2000), 0);
+}
+
+static void test_cut_log(void **state)
+{
+	struct kit k;
+	kit_init(&k);
+	k.o.no_sealing = true;
+	kit_open(&k);
+	append_n(&k, 0, 200, 10000);
+	kit_close(&k);
+	AUTOFREE char *head = xasprintf("%s/head", k.dir);
+	assert_true(each_file(head, ".log", cut_tail) > 0);
+	kit_open(&k);
+	uint64_t gone = lost(&k);
+	size_t there = kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL);
+	assert_true(gone > 0);
+	assert_true(there < 200);
+	assert_true(there > 150);
+	assert_true(there + gone >= 200);
+	assert_true(kit_merge(&k, KIT_SAMPLES, 0, INT64_MAX, NULL) == sum_of(0, (unsigned)there));
+	append_n(&k, 200, 3, 10000);
+	kit_reopen(&k);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), there + 3);
+	kit_free(&k);
+}
+
+/* Files that may not grow stand for a full disk: appends are refused and say so; once there is room they go on. */
+static void test_full_disk(void **state)
+{
+	struct kit k;
+	struct rlimit before, small = { 300000, RLIM_INFINITY };
+	struct tsdb_stats s;
+	unsigned i = 0;
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	small.rlim_max = before.rlim_max;
+	kit_init(&k);
+	k.o.no_sealing = true;
+	kit_open(&k);
+	append_n(&k, 0, 10, 10000);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	for (uint64_t want = 10; i < 20000; i++) {
+		assert_int_equal(kit_append(&k, 1, KIT_T0 + 200000 + i, i, 200, NULL), 0);
+		tsdb_flush(k.db);
+		tsdb_stats(k.db, &s);
+		if (s.appended_profiles != ++want)
+			break;
+	}
+	assert_true(i < 20000);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	uint64_t there = s.appended_profiles;
+	for (int tries = 0; tries < 50 && s.appended_profiles == there; tries++) {
+		usleep(100000);
+		assert_int_equal(kit_append(&k, 1, KIT_T0 + 200000 + i, i, 200, NULL), 0); /* the one that was refused */
+		tsdb_flush(k.db);
+		tsdb_stats(k.db, &s);
+	}
+	assert_int_equal(s.appended_profiles, there + 1);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), there + 1);
+	kit_reopen(&k);
+	assert_int_equal(lost(&k), 0);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), there + 1);
+	kit_free(&k);
+}
+
+/* ---- partitions ---- */
+
+static int file_number;
+static void remove_second(const char *path)
+{
+	if (file_number++ == 1)
+		assert_int_equal(unlink(path), 0);
+}
+
+static void flip_second(const char *path)
+{
+	char byte;
+	if (file_number++ != 1)
+		return;
+	int fd = open(path, O_RDWR);
+	assert_int_equal(pread(fd, &byte, 1, 300), 1);
+	byte ^= 0x55;
+	assert_int_equal(pwrite(fd, &byte, 1, 300), 1);
+	close(fd);
+}
+
+static void seal_hours(struct kit *k, unsigned hours)
+{
+	struct err e;
+	append_n(k, 0, hours * 6, 10 * 60000);
+	k->now_ms += HOUR;
+	assert_int_equal(tsdb_seal(k->db, true, &e), 0);
+}
+
+static void damage_partition(void (*how)(const char *path))
+{
+	struct kit k;
+	struct err e;
+	kit_init(&k);
+	k.o.no_sealing = true;
+	kit_open(&k);
+	seal_hours(&k, 4);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), 24);
+	kit_close(&k);
+	AUTOFREE char *dir = xasprintf("%s/partitions/%lld", k.dir, (long long)(KIT_T0 / 86400000));
+	file_number = 0;
+	assert_int_equal(each_file(dir, ".sst", how), 4);
+	kit_open(&k);
+	size_t there = kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL);
+	assert_int_equal(lost(&k), 1);
+	assert_int_equal(there, 18);
+	/* New data, sealed beside the damage. */
+	append_n(&k, 30, 6, 10 * 60000);
+	assert_int_equal(tsdb_seal(k.db, true, &e), 0);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), 24);
+	kit_reopen(&k);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), 24);
+	assert_true(kit_merge(&k, KIT_SAMPLES, KIT_T0 + 5 * HOUR, INT64_MAX, NULL) == sum_of(30, 6));
+	kit_free(&k);
+}
+
+static void test_missing_file(void **state)
+{
+	damage_partition(remove_second);
+}
+
+static void test_bad_file(void **state)
+{
+	damage_partition(flip_second);
+}
+
+static void garbage(const char *path)
+{
+	FILE *f = fopen(path, "w");
+	fputs("this is no manifest\n", f);
+	fclose(f);
+}
+
+/* A partition that cannot be opened at all is set aside, the others serve. */
+static void test_set_aside(void **state)
+{
+	struct kit k;
+	kit_init(&k);
+	k.o.no_sealing = true;
+	kit_open(&k);
+	seal_hours(&k, 30);
+	kit_close(&k);
+	AUTOFREE char *dir = xasprintf("%s/partitions/%lld", k.dir, (long long)(KIT_T0 / 86400000));
+	AUTOFREE char *current = xasprintf("%s/CURRENT", dir);
+	garbage(current);
+	kit_open(&k);
+	assert_int_equal(lost(&k), 1);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), 36);
+	assert_true(kit_merge(&k, KIT_SAMPLES, 0, INT64_MAX, NULL) == sum_of(144, 36));
+	kit_free(&k);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_damaged_records), cmocka_unit_test(test_lost_symbols), cmocka_unit_test(test_cut_log),
+		cmocka_unit_test(test_full_disk),
+		cmocka_unit_test(test_missing_file), cmocka_unit_test(test_bad_file), cmocka_unit_test(test_set_aside),
+	};
+	return cmocka_run_group_tests_name("tsdb faults", tests, NULL, NULL);
+}

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The head through its seams: append, query, reopen, crash. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/num.h"
+#include "tsdb/testkit.h"
+
+#define MINUTE INT64_C(60000)
+#define HOUR (60 * MINUTE)
+
+static uint64_t fill(struct kit *k, unsigned pods, unsigned n, int64_t from_ms, uint64_t seed0, bool cpu)
+{
+	uint64_t sum = 0;
+	for (unsigned i = 0; i < n; i++)
+		for (unsigned pod = 0; pod < pods; pod++) {
+			uint64_t seed = seed0 + i * 100 + pod;
+			assert_int_equal(kit_append(k, pod, from_ms + (i + 1) * 10000, seed, 50, NULL), 0);
+			sum += kit_profile_sum(seed, 50, cpu);
+		}
+	tsdb_flush(k->db);
+	return sum;
+}
+
+static void test_append_query_reopen(void **state)
+{
+	struct kit k;
+	kit_init(&k);
+	kit_open(&k);
+	assert_true(kit_merge(&k, KIT_CPU, 0, INT64_MAX, NULL) == 0);
+	uint64_t sum = fill(&k, 3, 20, KIT_T0, 1, true);
+	struct pool *pool = pool_new(2, "test");
+	for (int again = 0; again < 2; again++) {
+		assert_true(kit_merge(&k, KIT_CPU, 0, KIT_T0 + HOUR, NULL) == sum);
+		assert_true(kit_merge(&k, KIT_CPU, 0, KIT_T0 + HOUR, pool) == sum);
+		assert_int_equal(kit_count(&k, KIT_CPU, 0, KIT_T0 + HOUR, NULL), 60);
+		uint64_t part = 0;
+		for (unsigned i = 4; i < 9; i++)
+			for (unsigned pod = 0; pod < 3; pod++)
+				part += kit_profile_sum(1 + i * 100 + pod, 50, true);
+		assert_true(kit_merge(&k, KIT_CPU, KIT_T0 + 40000, KIT_T0 + 90000, pool) == part);
+		/* more than half: the other way round */
+		assert_true(kit_merge(&k, KIT_CPU, KIT_T0 + 0, KIT_T0 + 40000, pool) +
+			    kit_merge(&k, KIT_CPU, KIT_T0 + 40000, KIT_T0 + 200000, pool) == sum);
+		kit_reopen(&k);
+	}
+	pool_free(pool);
+	kit_free(&k);
+}
+
+static void test_duplicates_and_clock(void **state)
+{
+	struct kit k;
+	struct sink_result r;
+	kit_init(&k);
+	kit_open(&k);
+	int64_t t = KIT_T0 + HOUR;
+	assert_int_equal(kit_append(&k, 1, t, 1, 20, &r), 0);
+	assert_int_equal(r.profiles, 1);
+	assert_int_equal(kit_append(&k, 1, t, 2, 20, &r), 0);
+	assert_int_equal(r.profiles, 0);
+	assert_int_equal(r.duplicates, 2);
+	assert_int_equal(kit_append(&k, 1, t - 5000, 3, 20, &r), 0);
+	assert_int_equal(r.profiles, 1);
+	tsdb_flush(k.db);
+	assert_int_equal(kit_append(&k, 1, t - 5000, 3, 20, &r), 0);
+	assert_int_equal(r.duplicates, 2);
+	assert_int_equal(kit_append(&k, 1, t + 11 * MINUTE, 4, 20, &r), 0);
+	assert_int_equal(r.too_new, 1);
+	assert_int_equal(kit_append(&k, 1, t - 16 * 24 * HOUR, 4, 20, &r), 0);
+	assert_int_equal(r.too_old, 1);
+	assert_int_equal(kit_append(&k, 1, t - 14 * 24 * HOUR, 5, 20, &r), 0);
+	assert_int_equal(r.profiles, 1);
+	tsdb_flush(k.db);
+	uint64_t sum = kit_profile_sum(1, 20, false) + kit_profile_sum(3, 20, false) + kit_profile_sum(5, 20, false);
+	assert_true(kit_merge(&k, KIT_SAMPLES, 0, INT64_MAX, NULL) == sum);
+	kit_reopen(&k);
+	assert_true(kit_merge(&k, KIT_SAMPLES, 0, INT64_MAX, NULL) == sum);
+	assert_int_equal(kit_append(&k, 1, t, 2, 20, &r), 0);
+	assert_int_equal(r.duplicates, 2);
+	kit_free(&k);
+}
+
+static void test_floats_and_labels(void **state)
+{
+	struct kit k;
+	struct err e;
+	kit_init(&k);
+	kit_open(&k);
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(kit_append_float(&k, "up", KIT_T0 + 1000 + i * 10000, i / 3.0, NULL), 0);
+	assert_int_equal(kit_append_float(&k, "up", KIT_T0 + 1000 + 100 * 10000, value_from_bits(VALUE_STALE_BITS), NULL), 0);
+	fill(&k, 12, 1, KIT_T0, 1, true);
+	for (int again = 0; again < 2; again++) {
+		struct source_view *v;
+		struct matcher m;
+		struct source_series *s;
+		struct view *texts;
+		size_t n;
+		assert_int_equal(tsdb_source(k.db)->open(tsdb_source(k.db), &v, &e), 0);
+		assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW("pod"), VIEW(""), &e), 0);
+		assert_int_equal(v->ops->select(v, &m, 1, 0, INT64_MAX, NULL, &s, &n, &e), 0);
+		assert_int_equal(n, 1);
+		assert_null(s[0].type);
+		struct point *p;
+		size_t n_p;
+		assert_int_equal(v->ops->floats(v, s[0].ref, KIT_T0, KIT_T0 + HOUR, NULL, &p, &n_p, &e), 0);
+		assert_int_equal(n_p, 101);
+		assert_true(p[99].v == 33);
+		assert_true(value_is_stale(p[100].v));
+		free(p);
+		free(s);
+		matcher_release(&m);
+		assert_int_equal(v->ops->label_names(v, NULL, 0, 0, INT64_MAX, NULL, &texts, &n, &e), 0);
+		assert_int_equal(n, 3);
+		assert_true(view_eqs(texts[0], "__name__") && view_eqs(texts[1], "job") && view_eqs(texts[2], "pod"));
+		free(texts);
+		assert_int_equal(matcher_init(&m, MATCH_RE, VIEW("pod"), VIEW("pod-1.*"), &e), 0);
+		assert_int_equal(v->ops->label_values(v, VIEW("pod"), &m, 1, 0, INT64_MAX, NULL, &texts, &n, &e), 0);
+		assert_int_equal(n, 3);
+		assert_true(view_eqs(texts[2], "pod-11"));
+		free(texts);
+		matcher_release(&m);
+		v->ops->release(v);
+		kit_reopen(&k);
+	}
+	kit_free(&k);
+}
+
+static bool is_function(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line)
+{
+	if (line >= l->n_lines)
+		return false;
+	uint32_t f = symbols_get_line(s, l, line)->function;
+	return f && view_eqs(symbols_get_string(s, symbols_get_function(s, f - 1)->name), arg);
+}
+
+static void test_sums(void **state)
+{
+	struct kit k;
+	struct err e;
+	struct source_view *v;
+	struct source_series *s;
+	size_t n;
+	int64_t total;
+	kit_init(&k);
+	kit_open(&k);
+	fill(&k, 4, 30, KIT_T0, 1, false);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, &total), 120);
+	assert_int_equal(tsdb_source(k.db)->open(tsdb_source(k.db), &v, &e), 0);
+	struct matcher m;
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW(LABEL_NAME), VIEW(KIT_CPU), &e), 0);
+	assert_int_equal(v->ops->select(v, &m, 1, 0, INT64_MAX, NULL, &s, &n, &e), 0);
+	assert_int_equal(n, 4);
+	struct source_part parts[20];
+	for (size_t i = 0; i < 20; i++)
+		parts[i] = (struct source_part){ s[i % 4].ref, KIT_T0 + (int64_t)(i / 4) * MINUTE, KIT_T0 + (int64_t)(i / 4 + 1) * MINUTE, 1, (uint32_t)(i / 4) };
+	struct source_frame_filter all = { is_function, "main.main", false }, leaf = { is_function, "main.main", true };
+	double sums[5];
+	int64_t exact[5], sum = 0;
+	assert_int_equal(v->ops->sums(v, parts, 20, 5, &all, NULL, sums, exact, &e), 0);
+	for (int i = 0; i < 5; i++)
+		sum += exact[i];
+	assert_true(sum == total * KIT_PERIOD);
+	assert_int_equal(v->ops->sums(v, parts, 20, 5, &leaf, NULL, sums, exact, &e), 0);
+	assert_true(sums[0] == 0);
+	matcher_release(&m);
+	free(s);
+	v->ops->release(v);
+	kit_free(&k);
+}
+
+/* What a query sees does not change while it holds its view. */
+static void test_view_is_stable(void **state)
+{
+	struct kit k;
+	struct err e;
+	struct source_view *v;
+	struct source_series *s;
+	size_t n, before, after;
+	struct source_profile *p;
+	kit_init(&k);
+	kit_open(&k);
+	fill(&k, 1, 5, KIT_T0, 1, false);
+	assert_int_equal(tsdb_source(k.db)->open(tsdb_source(k.db), &v, &e), 0);
+	fill(&k, 1, 5, KIT_T0 + MINUTE, 1000, false);
+	struct matcher m;
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW(LABEL_NAME), VIEW(KIT_SAMPLES), &e), 0);
+	assert_int_equal(v->ops->select(v, &m, 1, 0, INT64_MAX, NULL, &s, &n, &e), 0);
+	assert_int_equal(v->ops->profiles(v, s[0].ref, 0, INT64_MAX, NULL, &p, &before, &e), 0);
+	assert_int_equal(before, 5);
+	assert_int_equal(p[4].cover_ms, 10000);
+	assert_true(p[4].weight == 1);
+	free(p);
+	struct source_part part = { s[0].ref, 0, INT64_MAX, 1, 0 };
+	struct stackvec *sum;
+	assert_int_equal(v->ops->merge(v, &part, 1, 1, NULL, &sum, &e), 0);
+	uint64_t want = 0;
+	for (unsigned i = 0; i < 5; i++)
+		want += kit_profile_sum(1 + i * 100, 50, false);
+	assert_true(kit_vec_sum(sum) == want);
+	stackvec_unref(sum);
+	matcher_release(&m);
+	free(s);
+	v->ops->release(v);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), 10);
+	(void)after;
+	kit_free(&k);
+}
+
+/* ---- crashes ---- */
+
+/* Hours pass in no time, so that windows are sealed, rolled up and trimmed all the while. */
+#define STEP 20000
+
+struct shared {
+	_Atomic uint64_t acknowledged; /* profiles, in order of their number */
+};
+
+static void acknowledge(void *arg, const struct err *e)
+{
+	if (!e->code)
+		((struct shared *)arg)->acknowledged++;
+}
+
+static void writer(struct kit *k, struct shared *s, uint64_t from)
+{
+	kit_open(k);
+	for (uint64_t i = from;; i++) {
+		struct profile p;
+		struct err e;
+		kit_profile(&p, i, 30);
+		struct label l[] = { { VIEW(LABEL_NAME), VIEW(KIT_SAMPLES) } };
+		struct sink_column c = { .labels = { l, 1 } };
+		ptype_parse(VIEW(KIT_SAMPLES), &c.type);
+		struct sink_profile sp = { .profile = &p, .columns = &c, .n_columns = 1, .t_ms = KIT_T0 + 1 + (int64_t)i * STEP,
+					   .interval_ms = STEP };
+		struct sink_batch b = { .profiles = &sp, .n_profiles = 1, .done = acknowledge, .done_arg = s };
+		k->now_ms = MAX(k->now_ms, sp.t_ms);
+		if (tsdb_sink(k->db)->append(tsdb_sink(k->db), &b, NULL, &e))
+			_exit(1);
+		profile_release(&p);
+		if (i % 64 == 63)
+			tsdb_flush(k->db);
+	}
+}
+
+static void test_kill(void **state)
+{
+	struct kit k;
+	struct shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	const char *rounds_env = getenv("PYRRHA_CRASH_ROUNDS");
+	int64_t rounds = 8;
+	if (rounds_env)
+		assert_true(num_parse_i64(view_of(rounds_env), &rounds));
+	uint64_t random = 42, there = 0;
+	kit_init(&k);
+	k.o.retention_ms = -1;
+	for (int64_t round = 0; round < rounds; round++) {
+		s->acknowledged = there;
+		pid_t pid = fork();
+		if (!pid)
+			writer(&k, s, there);
+		usleep((useconds_t)(20000 + kit_random(&random) % 120000));
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		uint64_t acknowledged = s->acknowledged;
+		kit_open(&k);
+		there = kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL);
+		assert_true(there >= acknowledged);
+		struct tsdb_stats st;
+		tsdb_stats(k.db, &st);
+		assert_int_equal(st.lost_records, 0);
+		uint64_t want = 0;
+		for (uint64_t i = 0; i < there; i++)
+			want += kit_profile_sum(i, 30, false);
+		assert_true(kit_merge(&k, KIT_SAMPLES, 0, INT64_MAX, NULL) == want);
+		kit_close(&k);
+		k.now_ms = MAX(k.now_ms, KIT_T0 + (int64_t)there * STEP);
+	}
+	print_message("killed %lld times, %llu profiles, none acknowledged lost\n", (long long)rounds, (unsigned long long)there);
+	munmap(s, sizeof *s);
+	kit_free(&k);
+}
+
+/* Ten label sets, of which three may be: the rest are one, and no value is lost. */
+static void test_label_sets(void **state)
+{
+	struct kit k;
+	struct err e;
+	struct profile p;
+	kit_init(&k);
+	k.o.max_label_sets = 3;
+	kit_open(&k);
+	kit_profile(&p, 1, 10);
+	p.n_labels = 10;
+	p.labels = arena_calloc(&p.arena, 10, sizeof *p.labels);
+	int64_t want = 0;
+	for (uint32_t i = 0; i < 10; i++) {
+		p.labels[i] = (struct profile_label){ .key_str = 3, .is_num = true, .num = i };
+		p.samples[i].first_label = i;
+		p.samples[i].n_labels = 1;
+		want += p.values[i * 2] = i + 1;
+	}
+	struct label l[] = { { VIEW(LABEL_NAME), VIEW(KIT_SAMPLES) } };
+	struct sink_column c = { .labels = { l, 1 } };
+	assert_true(ptype_parse(VIEW(KIT_SAMPLES), &c.type));
+	struct sink_profile sp = { .profile = &p, .columns = &c, .n_columns = 1, .t_ms = KIT_T0 + 1000, .interval_ms = 10000 };
+	struct sink_batch b = { .profiles = &sp, .n_profiles = 1 };
+	assert_int_equal(tsdb_sink(k.db)->append(tsdb_sink(k.db), &b, NULL, &e), 0);
+	profile_release(&p);
+	tsdb_flush(k.db);
+	struct source_view *v;
+	struct source_series *s;
+	struct stackvec *sum;
+	size_t n;
+	uint32_t seen = 0;
+	assert_int_equal(tsdb_source(k.db)->open(tsdb_source(k.db), &v, &e), 0);
+	assert_int_equal(v->ops->select(v, NULL, 0, 0, INT64_MAX, NULL, &s, &n, &e), 0);
+	assert_int_equal(n, 1);
+	struct source_part part = { s[0].ref, 0, INT64_MAX, 1, 0 };
+	assert_int_equal(v->ops->merge(v, &part, 1, 1, NULL, &sum, &e), 0);
+	for (size_t i = 0; i < sum->n; i++)
+		seen |= 1u << symbols_get_column(sum->symbols, sum->columns[i])->label_set;
+	/* The other seven sets were interned too, but no column of the series has them. */
+	assert_int_equal(__builtin_popcount(seen), 4);
+	int64_t total;
+	assert_int_equal(stackvec_total_int(sum, &total, &e), 0);
+	assert_true(total == want);
+	stackvec_unref(sum);
+	free(s);
+	v->ops->release(v);
+	kit_free(&k);
+}
+
+static void test_snapshot(void **state)
+{
+	struct kit k;
+	struct err e;
+	kit_init(&k);
+	k.now_ms = KIT_T0 + 5 * HOUR;
+	k.o.no_sealing = true;
+	kit_open(&k);
+	uint64_t sum = fill(&k, 2, 20, KIT_T0, 1, false);
+	assert_int_equal(tsdb_seal(k.db, true, &e), 0);
+	sum += fill(&k, 2, 20, KIT_T0 + 2 * HOUR, 9000, false);
+	AUTOFREE char *dir = xasprintf("%s/snapshots/one", k.dir);
+	if (tsdb_snapshot(k.db, dir, &e))
+		fail_msg("%s", e.msg);
+	assert_int_equal(tsdb_snapshot(k.db, dir, &e), -ERR_CONFLICT);
+	fill(&k, 2, 20, KIT_T0 + 3 * HOUR, 5000, false);
+	struct kit copy = k;
+	copy.o.path = dir;
+	copy.o.now_arg = &copy;
+	kit_open(&copy);
+	assert_true(kit_merge(&copy, KIT_SAMPLES, 0, INT64_MAX, NULL) == sum);
+	assert_int_equal(kit_append(&copy, 9, KIT_T0 + 4 * HOUR, 1, 20, NULL), 0);
+	kit_close(&copy);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), 120);
+	kit_free(&k);
+}
+
+/* ---- all at once ---- */
+
+struct busy {
+	struct kit k;
+	atomic_bool stop;
+	atomic_uint appended, queries;
+};
+
+static void *appender(void *arg)
+{
+	struct busy *b = arg;
+	static atomic_uint number;
+	unsigned pod = atomic_fetch_add(&number, 1);
+	for (int64_t i = 1; !atomic_load(&b->stop); i++) {
+		if (kit_append(&b->k, pod, KIT_T0 + i * 7000, (uint64_t)i, 20, NULL) == 0)
+			atomic_fetch_add(&b->appended, 1);
+		if (i > 3000)
+			clock_sleep_ms(5);
+	}
+	return NULL;
+}
+
+/* Two answers of one view are equal, whatever goes on. */
+static void *asker(void *arg)
+{
+	struct busy *b = arg;
+	struct pool *pool = pool_new(2, "busy");
+	while (!atomic_load(&b->stop)) {
+		size_t before = kit_count(&b->k, KIT_CPU, 0, INT64_MAX, NULL);
+		kit_merge(&b->k, KIT_CPU, KIT_T0, KIT_T0 + HOUR, pool);
+		assert_true(kit_count(&b->k, KIT_CPU, 0, INT64_MAX, NULL) >= before);
+		atomic_fetch_add(&b->queries, 1);
+	}
+	pool_free(pool);
+	return NULL;
+}
+
+static void test_concurrent(void **state)
+{
+	static struct busy b;
+	pthread_t threads[4];
+	struct err e;
+	kit_init(&b.k);
+	b.k.now_ms = KIT_T0 + 20 * HOUR;
+	kit_open(&b.k);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, i < 2 ? appender : asker, &b), 0);
+	for (int i = 0; i < 8; i++) {
+		clock_sleep_ms(150);
+		assert_int_equal(tsdb_seal(b.k.db, true, &e), 0);
+	}
+	atomic_store(&b.stop, true);
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	tsdb_flush(b.k.db);
+	assert_int_equal(kit_count(&b.k, KIT_CPU, 0, INT64_MAX, NULL), atomic_load(&b.appended));
+	kit_reopen(&b.k);
+	assert_int_equal(kit_count(&b.k, KIT_CPU, 0, INT64_MAX, NULL), atomic_load(&b.appended));
+	print_message("%u appended, %u queries\n", atomic_load(&b.appended), atomic_load(&b.queries));
+	kit_free(&b.k);
+}
+
+static void test_lock_and_format(void **state)
+{
+	struct kit k;
+	struct err e;
+	struct tsdb *second = NULL;
+	kit_init(&k);
+	kit_open(&k);
+	assert_int_equal(tsdb_open(&second, &k.o, &e), -ERR_CONFLICT);
+	assert_non_null(strstr(e.msg, "another process"));
+	kit_close(&k);
+	char *name = xasprintf("%s/version", k.dir);
+	FILE *f = fopen(name, "w");
+	fputs("pyrrha-tsdb 99\n", f);
+	fclose(f);
+	free(name);
+	assert_int_equal(tsdb_open(&second, &k.o, &e), -ERR_CORRUPT);
+	assert_non_null(strstr(e.msg, "newer"));
+	kit_free(&k);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_append_query_reopen), cmocka_unit_test(test_duplicates_and_clock),
+		cmocka_unit_test(test_floats_and_labels), cmocka_unit_test(test_sums),
+		cmocka_unit_test(test_view_is_stable), cmocka_unit_test(test_kill), cmocka_unit_test(test_lock_and_format), cmocka_unit_test(test_snapshot),
+		cmocka_unit_test(test_label_sets),
+		cmocka_unit_test(test_concurrent),
+	};
+	return cmocka_run_group_tests_name("tsdb", tests, NULL, NULL);
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening a view, its table of series, and what can be asked of one series: its floats, its profiles without stacks.
+ * Runs on query threads. */
+#include "tsdb/view.h"
+
+#include "base/clock.h"
+#include "tsdb/readpart.h"
+
+static void release(struct source_view *sv)
+{
+	struct tsdb_view *v = (struct tsdb_view *)sv;
+	for (size_t i = 0; i < v->refs.n; i++)
+		free(v->refs.v[i]);
+	vec_free(&v->refs);
+	map_free(&v->by_labels);
+	version_unref(v->v);
+	pthread_mutex_destroy(&v->lock);
+	free(v);
+}
+
+static const struct source_ops ops = {
+	.release = release, .select = view_select, .floats = view_floats, .profiles = view_profiles, .merge = view_merge,
+	.sums = view_sums, .label_names = view_label_names, .label_values = view_label_values,
+};
+
+int tsdb_view_open(struct source *s, struct source_view **ret, struct err *e)
+{
+	(void)e;
+	struct tsdb_view *v = NEW(struct tsdb_view);
+	v->base.ops = &ops;
+	v->db = (struct tsdb *)((char *)s - offsetof(struct tsdb, source));
+	v->v = tsdb_version(v->db, &v->seq);
+	pthread_mutex_init(&v->lock, NULL);
+	*ret = &v->base;
+	return 0;
+}
+
+int limits_check(const struct source_limits *lim, uint64_t read, struct err *e)
+{
+	if (!lim)
+		return 0;
+	if (lim->canceled && atomic_load_explicit(lim->canceled, memory_order_relaxed))
+		return err_set(e, ERR_CANCELED, "the query was canceled");
+	if (lim->deadline_mono_ns && clock_mono_ns() > lim->deadline_mono_ns)
+		return err_set(e, ERR_TIMEOUT, "the query took longer than its timeout: ask for less or raise the timeout");
+	uint64_t all = read;
+	if (lim->samples_read)
+		all += atomic_fetch_add(lim->samples_read, read);
+	if (lim->max_samples && all > lim->max_samples)
+		return err_set(e, ERR_LIMIT, "the query reads more than %llu samples (query.max-samples): ask for less or raise it",
+			       (unsigned long long)lim->max_samples);
+	return 0;
+}
+
+bool view_has_ref(struct tsdb_view *v, uint64_t ref)
+{
+	pthread_mutex_lock(&v->lock);
+	bool ok = ref < v->refs.n;
+	pthread_mutex_unlock(&v->lock);
+	return ok;
+}
+
+int view_bad_ref(uint64_t ref, struct err *e)
+{
+	return err_set(e, ERR_INTERNAL, "the view has no series %llu", (unsigned long long)ref);
+}
+
+static bool same_type(const struct view_ref *r, const struct series *s)
+{
+	return r->type ? !s->is_float && ptype_eq(r->type, &s->type) : s->is_float;
+}
+
+uint32_t view_series(struct tsdb_view *v, uint64_t ref, size_t p)
+{
+	pthread_mutex_lock(&v->lock);
+	struct view_ref *r = v->refs.v[ref];
+	uint32_t id = r->id[p];
+	pthread_mutex_unlock(&v->lock);
+	if (id != NOT_LOOKED_UP)
+		return id;
+	/* Not under the view's lock: select takes it inside dict_lock. */
+	struct partition *part = v->v->p[p]->p;
+	partition_load(part);
+	pthread_rwlock_rdlock(&part->dict_lock);
+	bool there = index_find(&part->index, r->labels, r->hash, &id) && same_type(r, part->index.series.v[id]);
+	pthread_rwlock_unlock(&part->dict_lock);
+	id = there ? id : NOT_THERE;
+	pthread_mutex_lock(&v->lock);
+	r->id[p] = id;
+	pthread_mutex_unlock(&v->lock);
+	return id;
+}
+
+/* ---- one series ---- */
+
+static void collect_floats(const struct tsdb_view *v, struct window *w, uint32_t series, int64_t after_ms, int64_t until_ms,
+			   struct point **out, size_t *n)
+{
+	pthread_rwlock_rdlock(&w->lock);
+	const struct fchunk *c = window_fchunk(w, series);
+	if (c) {
+		*out = xreallocarray(*out, *n + c->points.n + 1, sizeof **out);
+		for (size_t i = 0; i < c->points.n; i++) {
+			const struct fpoint *f = &c->points.v[i];
+			if (f->seq <= v->seq && f->t_ms > after_ms && f->t_ms <= until_ms)
+				(*out)[(*n)++] = (struct point){ f->t_ms, value_from_bits(f->bits) };
+		}
+	}
+	pthread_rwlock_unlock(&w->lock);
+}
+
+/* The parts that have something of the series in (after, until], one after the other; *i starts at 0. */
+static const struct part *next_part(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, size_t *i)
+{
+	while (*i < s->n_parts && s->parts[*i]->level == LEVEL_HOUR) {
+		const struct part *p = s->parts[(*i)++];
+		const struct part_series *x = hour_meets(p->window, after_ms, until_ms) ? part_find(p, series) : NULL;
+		if (x && part_start_ms(p) + x->max_ms > after_ms && part_start_ms(p) + x->min_ms <= until_ms)
+			return p;
+	}
+	return NULL;
+}
+
+static int collect_sealed_floats(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms,
+				 struct point **out, size_t *n, struct err *e)
+{
+	struct sealed_floats f = { 0 };
+	int rc = 0;
+	size_t i = 0;
+	for (const struct part *p; !rc && (p = next_part(s, series, after_ms, until_ms, &i));) {
+		PART_VALUE v = { 0 };
+		rc = part_get(p, PART_FLOATS, series, 0, &v, e);
+		f.points.n = 0;
+		if (!rc)
+			rc = sealed_get_floats(v.payload, &f, e);
+		*out = xreallocarray(*out, *n + f.points.n + 1, sizeof **out);
+		for (size_t k = 0; k < f.points.n && !rc; k++)
+			if (f.points.v[k].t_ms > after_ms && f.points.v[k].t_ms <= until_ms)
+				(*out)[(*n)++] = (struct point){ f.points.v[k].t_ms, value_from_bits(f.points.v[k].bits) };
+	}
+	vec_free(&f.points);
+	return rc;
+}
+
+static bool points_sorted(const struct point *p, size_t n)
+{
+	for (size_t i = 1; i < n; i++)
+		if (p[i - 1].t_ms > p[i].t_ms)
+			return false;
+	return true;
+}
+
+static int by_point_time(const void *a, const void *b)
+{
+	int64_t x = ((const struct point *)a)->t_ms, y = ((const struct point *)b)->t_ms;
+	return (x > y) - (x < y);
+}
+
+int view_floats(struct source_view *sv, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
+		struct point **ret, size_t *ret_n, struct err *e)
+{
+	struct tsdb_view *v = (struct tsdb_view *)sv;
+	struct point *out = NULL;
+	size_t n = 0;
+	int rc = 0;
+	if (!view_has_ref(v, ref))
+		return view_bad_ref(ref, e);
+	for (size_t p = 0; p < v->v->n && !rc; p++) {
+		const struct pstate *s = v->v->p[p];
+		uint32_t id = partition_meets(s->p, after_ms, until_ms) ? view_series(v, ref, p) : NOT_THERE;
+		if (id == NOT_THERE)
+			continue;
+		rc = collect_sealed_floats(s, id, after_ms, until_ms, &out, &n, e);
+		for (size_t i = 0; i < s->n_windows && !rc; i++)
+			if (hour_meets(s->windows[i]->hour, after_ms, until_ms))
+				collect_floats(v, s->windows[i], id, after_ms, until_ms, &out, &n);
+	}
+	if (!rc)
+		rc = limits_check(lim, n, e);
+	if (rc) {
+		free(out);
+		return rc;
+	}
+	if (!points_sorted(out, n))
+		qsort(out, n, sizeof *out, by_point_time);
+	*ret = out;
+	*ret_n = n;
+	return 0;
+}
+
+static struct source_profile profile_of(const struct chunk *c, const struct row *r)
+{
+	struct source_profile p = { .t_ms = r->t_ms, .stale = r->stale, .weight = 1 };
+	if (r->stale)
+		return p;
+	const struct sample_meta *m = &c->metas.v[r->meta];
+	p.duration_ns = m->duration_ns;
+	p.cover_ms = r->cover_ms;
+	p.interval_ms = m->interval_ms;
+	p.weight = m->asked_ms ? (double)m->interval_ms / m->asked_ms : 1;
+	p.period = m->period;
+	p.total = r->total;
+	return p;
+}
+
+static void collect_profiles(const struct tsdb_view *v, struct window *w, uint32_t series, int64_t after_ms,
+			     int64_t until_ms, struct source_profile **out, size_t *n)
+{
+	pthread_rwlock_rdlock(&w->lock);
+	const struct chunk *c = window_chunk(w, series);
+	if (c) {
+		size_t visible = chunk_visible(c, v->seq);
+		*out = xreallocarray(*out, *n + visible + 1, sizeof **out);
+		for (size_t i = 0; i < visible; i++)
+			if (c->rows.v[i].t_ms > after_ms && c->rows.v[i].t_ms <= until_ms)
+				(*out)[(*n)++] = profile_of(c, &c->rows.v[i]);
+	}
+	pthread_rwlock_unlock(&w->lock);
+}
+
+static int collect_sealed_profiles(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms,
+				   struct source_profile **out, size_t *n, struct err *e)
+{
+	struct part_scratch w = { 0 };
+	int rc = 0;
+	size_t i = 0;
+	for (const struct part *p; !rc && (p = next_part(s, series, after_ms, until_ms, &i));) {
+		rc = part_totals(p, series, &w, e);
+		size_t rows = rc ? 0 : w.totals.rows.n;
+		*out = xreallocarray(*out, *n + rows + 1, sizeof **out);
+		for (size_t k = 0; k < rows; k++) {
+			const struct sealed_row *r = &w.totals.rows.v[k];
+			if (r->t_ms <= after_ms || r->t_ms > until_ms)
+				continue;
+			struct source_profile *x = &(*out)[(*n)++];
+			*x = (struct source_profile){ .t_ms = r->t_ms, .stale = r->stale, .weight = 1 };
+			if (r->stale)
+				continue;
+			x->duration_ns = r->meta.duration_ns;
+			x->cover_ms = r->cover_ms;
+			x->interval_ms = r->meta.interval_ms;
+			x->weight = r->meta.asked_ms ? (double)r->meta.interval_ms / r->meta.asked_ms : 1;
+			x->period = r->meta.period;
+			x->total = r->total;
+		}
+	}
+	part_scratch_release(&w);
+	return rc;
+}
+
+static int by_profile_time(const void *a, const void *b)
+{
+	int64_t x = ((const struct source_profile *)a)->t_ms, y = ((const struct source_profile *)b)->t_ms;
+	return (x > y) - (x < y);
+}
+
+static bool profiles_sorted(const struct source_profile *p, size_t n)
+{
+	for (size_t i = 1; i < n; i++)
+		if (p[i - 1].t_ms > p[i].t_ms)
+			return false;
+	return true;
+}
+
+int view_profiles(struct source_view *sv, uint64_t ref, int64_t after_ms, int64_t until_ms,
+		  const struct source_limits *lim, struct source_profile **ret, size_t *ret_n, struct err *e)
+{
+	struct tsdb_view *v = (struct tsdb_view *)sv;
+	struct source_profile *out = NULL;
+	size_t n = 0;
+	int rc = 0;
+	if (!view_has_ref(v, ref))
+		return view_bad_ref(ref, e);
+	for (size_t p = 0; p < v->v->n && !rc; p++) {
+		const struct pstate *s = v->v->p[p];
+		uint32_t id = partition_meets(s->p, after_ms, until_ms) ? view_series(v, ref, p) : NOT_THERE;
+		if (id == NOT_THERE)
+			continue;
+		rc = collect_sealed_profiles(s, id, after_ms, until_ms, &out, &n, e);
+		for (size_t i = 0; i < s->n_windows && !rc; i++)
+			if (hour_meets(s->windows[i]->hour, after_ms, until_ms))
+				collect_profiles(v, s->windows[i], id, after_ms, until_ms, &out, &n);
+	}
+	if (!rc)
+		rc = limits_check(lim, n, e);
+	if (rc) {
+		free(out);
+		return rc;
+	}
+	if (!profiles_sorted(out, n))
+		qsort(out, n, sizeof *out, by_profile_time);
+	*ret = out;
+	*ret_n = n;
+	return 0;
+}

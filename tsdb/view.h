@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A view: a version of the database and the commit up to which it is seen. Series are named by refs, indices of a
+ * table that grows as selects find them; a ref knows the series' id in each partition of the version. Private. */
+#ifndef PYRRHA_TSDB_VIEW_H
+#define PYRRHA_TSDB_VIEW_H
+
+#include "tsdb/db.h"
+
+#define NOT_LOOKED_UP UINT32_MAX
+#define NOT_THERE (UINT32_MAX - 1)
+
+struct view_ref {
+	struct labels labels; /* of the first partition where it was met */
+	const struct ptype *type; /* NULL: floats */
+	uint64_t hash;
+	uint32_t id[];        /* per partition of the version */
+};
+
+struct tsdb_view {
+	struct source_view base;
+	struct tsdb *db;
+	struct version *v;
+	uint64_t seq;
+	pthread_mutex_t lock; /* of refs */
+	VEC(struct view_ref *) refs;
+	struct map by_labels;
+};
+
+/* The series' id in partition p of the version; NOT_THERE if it has none. */
+uint32_t view_series(struct tsdb_view *v, uint64_t ref, size_t p);
+int view_bad_ref(uint64_t ref, struct err *e);
+bool view_has_ref(struct tsdb_view *v, uint64_t ref);
+/* Deadline, cancellation, and `read` more samples against the limit. */
+int limits_check(const struct source_limits *lim, uint64_t read, struct err *e);
+
+static inline bool partition_meets(const struct partition *p, int64_t after_ms, int64_t until_ms)
+{
+	return (int64_t)p->day * DAY_MS < until_ms && ((int64_t)p->day + 1) * DAY_MS > after_ms;
+}
+
+static inline bool hour_meets(int64_t hour, int64_t after_ms, int64_t until_ms)
+{
+	return hour * HOUR_MS < until_ms && (hour + 1) * HOUR_MS > after_ms;
+}
+
+/* The operations of source.h, one file each. */
+int view_select(struct source_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
+		const struct source_limits *lim, struct source_series **ret, size_t *ret_n, struct err *e);
+int view_label_names(struct source_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
+		     const struct source_limits *lim, struct view **ret, size_t *ret_n, struct err *e);
+int view_label_values(struct source_view *v, struct view name, const struct matcher *m, size_t n, int64_t after_ms,
+		      int64_t until_ms, const struct source_limits *lim, struct view **ret, size_t *ret_n, struct err *e);
+int view_floats(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
+		struct point **ret, size_t *ret_n, struct err *e);
+int view_profiles(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms,
+		  const struct source_limits *lim, struct source_profile **ret, size_t *ret_n, struct err *e);
+int view_merge(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
+	       const struct source_limits *lim, struct stackvec **ret, struct err *e);
+int view_sums(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
+	      const struct source_frame_filter *f, const struct source_limits *lim, double *ret, int64_t *exact,
+	      struct err *e);
+
+#endif
