@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine: admits queries (a few at work, the others wait), runs one over a view of the source, and hands the
+ * answer over as plain data. The active-query file has one fixed slot per query at work, so that after a crash it
+ * says what was running. */
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "eval.h"
+
+#define SLOT 1024 /* bytes of an active query in the file */
+
+enum { M_QUERIES, M_MAX, M_DURATION, M_TOTAL, M_SAMPLES };
+static struct metric table[] = {
+	[M_QUERIES] = { "pyrrha_engine_queries", "Queries at work or waiting.", METRIC_GAUGE },
+	[M_MAX] = { "pyrrha_engine_queries_concurrent_max", "Most queries that may be at work.", METRIC_GAUGE },
+	[M_DURATION] = { "pyrrha_engine_query_duration_seconds", "Time of a query by part.", METRIC_HISTOGRAM, "slice" },
+	[M_TOTAL] = { "pyrrha_engine_queries_total", "Queries answered, by result.", METRIC_COUNTER, "result" },
+	[M_SAMPLES] = { "pyrrha_engine_query_samples_total", "Samples read by queries.", METRIC_COUNTER },
+};
+static atomic_bool registered;
+
+void promql_register_metrics(void)
+{
+	if (!atomic_exchange(&registered, true))
+		metrics_register(table, ARRAY_LEN(table));
+}
+
+struct promql_engine {
+	struct source *source;
+	struct promql_options o;
+	struct promql_alias *aliases;
+	struct view *replica_labels;
+	pthread_mutex_t lock;
+	pthread_cond_t free_slot;
+	unsigned running, waiting;
+	bool *slots;            /* of the active-query file */
+	char *active;           /* mapped; NULL = none */
+	char *crashed;
+};
+
+static int64_t or_default(int64_t v, int64_t d)
+{
+	return v ? v : d;
+}
+
+/* ---- active queries ---- */
+
+static void read_crashed(struct promql_engine *g, const char *bytes, size_t n)
+{
+	struct buf b = { 0 };
+	for (size_t i = 0; i + SLOT <= n; i += SLOT)
+		if (bytes[i]) {
+			buf_put(&b, bytes + i, strnlen(bytes + i, SLOT));
+			buf_putc(&b, '\n');
+		}
+	g->crashed = buf_take(&b, &(size_t){ 0 });
+}
+
+static void open_active_file(struct promql_engine *g)
+{
+	size_t size = (size_t)g->o.max_concurrency * SLOT;
+	int fd = open(g->o.active_query_file, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+	struct stat st;
+	if (fd < 0)
+		return;
+	if (fstat(fd, &st) == 0 && st.st_size > 0 && st.st_size < (64 << 20)) {
+		char *old = xmalloc((size_t)st.st_size);
+		ssize_t n = pread(fd, old, (size_t)st.st_size, 0);
+		if (n > 0)
+			read_crashed(g, old, (size_t)n);
+		free(old);
+	}
+	if (ftruncate(fd, 0) == 0 && ftruncate(fd, (off_t)size) == 0) {
+		void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		g->active = p == MAP_FAILED ? NULL : p;
+	}
+	close(fd);
+}
+
+const char *promql_engine_crashed_queries(const struct promql_engine *g)
+{
+	return g->crashed ? g->crashed : "";
+}
+
+/* ---- making ---- */
+
+struct promql_engine *promql_engine_new(struct source *s, const struct promql_options *o)
+{
+	struct promql_engine *g = NEW(struct promql_engine);
+	g->source = s;
+	g->o = *o;
+	g->o.lookback_ms = or_default(o->lookback_ms, 300000);
+	g->o.timeout_ms = or_default(o->timeout_ms, 120000);
+	g->o.subquery_step_ms = or_default(o->subquery_step_ms, 60000);
+	g->o.max_samples = o->max_samples ? o->max_samples : 50000000;
+	g->o.max_bytes = o->max_bytes ? o->max_bytes : (uint64_t)2 << 30;
+	g->o.max_series = o->max_series ? o->max_series : 100000;
+	g->o.max_concurrency = o->max_concurrency ? o->max_concurrency : 20;
+	g->aliases = xcalloc(o->n_aliases + 1, sizeof *g->aliases);
+	for (size_t i = 0; i < o->n_aliases; i++)
+		g->aliases[i] = (struct promql_alias){ xstrdup(o->aliases[i].alias), xstrdup(o->aliases[i].name) };
+	g->replica_labels = xcalloc(o->n_replica_labels + 1, sizeof *g->replica_labels);
+	for (size_t i = 0; i < o->n_replica_labels; i++)
+		g->replica_labels[i] = view_of(xstrdup(o->replica_labels[i]));
+	g->slots = xcalloc(g->o.max_concurrency, sizeof *g->slots);
+	pthread_mutex_init(&g->lock, NULL);
+	pthread_condattr_t attr;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&g->free_slot, &attr);
+	pthread_condattr_destroy(&attr);
+	if (o->active_query_file && *o->active_query_file)
+		open_active_file(g);
+	if (atomic_load(&registered))
+		metric_set(&table[M_MAX], g->o.max_concurrency);
+	return g;
+}
+
+void promql_engine_free(struct promql_engine *g)
+{
+	if (!g)
+		return;
+	for (size_t i = 0; i < g->o.n_aliases; i++) {
+		free((char *)g->aliases[i].alias);
+		free((char *)g->aliases[i].name);
+	}
+	for (size_t i = 0; i < g->o.n_replica_labels; i++)
+		free((char *)g->replica_labels[i].ptr);
+	if (g->active)
+		munmap(g->active, (size_t)g->o.max_concurrency * SLOT);
+	free(g->aliases);
+	free(g->replica_labels);
+	free(g->slots);
+	free(g->crashed);
+	pthread_mutex_destroy(&g->lock);
+	pthread_cond_destroy(&g->free_slot);
+	free(g);
+}
+
+/* ---- admission ---- */
+
+static bool canceled(const struct promql_params *p)
+{
+	return p->canceled && atomic_load(p->canceled);
+}
+
+static int enter(struct promql_engine *g, const struct promql_params *p, int64_t deadline_ns, struct view query,
+		 unsigned *ret_slot, struct err *e)
+{
+	int rc = 0;
+	pthread_mutex_lock(&g->lock);
+	g->waiting++;
+	while (g->running >= g->o.max_concurrency && !rc) {
+		if (canceled(p))
+			rc = err_set(e, ERR_CANCELED, "query was canceled in query queue");
+		else if (clock_mono_ns() > deadline_ns)
+			rc = err_set(e, ERR_TIMEOUT, "query timed out in query queue: %u queries are at work (--query.max-concurrency)",
+				     g->running);
+		if (rc)
+			break;
+		int64_t until = clock_mono_ns() + 50000000; /* to look at `canceled` again */
+		struct timespec ts = { until / 1000000000, until % 1000000000 };
+		pthread_cond_timedwait(&g->free_slot, &g->lock, &ts);
+	}
+	g->waiting--;
+	if (!rc) {
+		unsigned slot = 0;
+		while (g->slots[slot])
+			slot++;
+		g->slots[slot] = true;
+		g->running++;
+		*ret_slot = slot;
+		if (g->active) {
+			size_t n = MIN(query.len, (size_t)SLOT - 1);
+			memcpy(g->active + (size_t)slot * SLOT, query.ptr, n);
+			g->active[(size_t)slot * SLOT + n] = 0;
+		}
+	}
+	if (atomic_load(&registered))
+		metric_set(&table[M_QUERIES], g->running + g->waiting);
+	pthread_mutex_unlock(&g->lock);
+	return rc;
+}
+
+static void leave(struct promql_engine *g, unsigned slot)
+{
+	pthread_mutex_lock(&g->lock);
+	g->slots[slot] = false;
+	g->running--;
+	if (g->active)
+		g->active[(size_t)slot * SLOT] = 0;
+	if (atomic_load(&registered))
+		metric_set(&table[M_QUERIES], g->running + g->waiting);
+	pthread_cond_signal(&g->free_slot);
+	pthread_mutex_unlock(&g->lock);
+}
+
+/* ---- answers ---- */
+
+static int out_of_memory(struct err *e)
+{
+	return err_set(e, ERR_LIMIT, "the answer is too large");
+}
+
+static int by_labels(const void *a, const void *b)
+{
+	const struct promql_series *x = a, *y = b;
+	return labels_cmp(x->labels, y->labels);
+}
+
+static bool profile_series(const struct series *s)
+{
+	return s->n && s->s[0].p;
+}
+
+static void keep_profile(struct promql_profile *to, const struct ptype *type, const struct prof *p, double value)
+{
+	*to = (struct promql_profile){ .type = type, .value = value };
+	if (!p)
+		return;
+	to->per_s = p->per_s;
+	to->covered_s = p->covered_s;
+	to->period = p->period;
+	if (p->a.vec)
+		to->vec = stackvec_ref(p->a.vec);
+	if (p->diff && p->b.vec)
+		to->base = stackvec_ref(p->b.vec);
+}
+
+static const struct ptype *copy_type(struct arena *a, const struct ptype *t)
+{
+	struct ptype *c = arena_alloc(a, sizeof *c);
+	if (!c)
+		return NULL;
+	*c = *t;
+	struct view *parts[] = { &c->name, &c->sample_type, &c->sample_unit, &c->period_type, &c->period_unit };
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+		*parts[i] = arena_view(a, *parts[i]);
+	return c;
+}
+
+static int copy_series(struct promql_result *r, const struct series *s, struct promql_series *out, struct err *e)
+{
+	*out = (struct promql_series){ .labels = labels_copy(&r->arena, s->labels), .n = s->n };
+	out->points = arena_alloc(&r->arena, (s->n + 1) * sizeof *out->points);
+	if (!out->points || (s->labels.n && !out->labels.v))
+		return out_of_memory(e);
+	for (size_t i = 0; i < s->n; i++)
+		out->points[i] = (struct point){ s->s[i].t_ms, s->s[i].v };
+	if (!profile_series(s))
+		return 0;
+	out->profiles = arena_calloc(&r->arena, s->n + 1, sizeof *out->profiles);
+	const struct ptype *type = copy_type(&r->arena, s->s[0].p->type), *last = s->s[0].p->type;
+	if (!out->profiles || !type)
+		return out_of_memory(e);
+	for (size_t i = 0; i < s->n; i++) {
+		const struct prof *p = s->s[i].p;
+		if (p && p->type != last) {
+			type = copy_type(&r->arena, p->type);
+			last = p->type;
+		}
+		keep_profile(&out->profiles[i], type, p, s->s[i].v);
+	}
+	return 0;
+}
+
+/* Names go now; what becomes equal is one series, unless it overlaps. */
+static int settle_names(struct eval *q, struct value *v, struct err *e)
+{
+	for (size_t i = 0; i < v->n; i++)
+		if (v->s[i].drop_name) {
+			v->s[i].labels = eval_drop_name(q, v->s[i].labels);
+			v->s[i].drop_name = false;
+		}
+	return merge_same_labels(v, e);
+}
+
+static int take_stacks(struct eval *q, struct value *v, struct err *e)
+{
+	VEC(struct prof *) all = { 0 };
+	for (size_t i = 0; i < v->n; i++)
+		for (size_t k = 0; k < v->s[i].n; k++)
+			if (v->s[i].s[k].p)
+				vec_push(&all, v->s[i].s[k].p);
+	int rc = profs_materialise(q, all.v, all.n, e);
+	for (size_t i = 0; i < all.n && !rc; i++) { /* both sides of a diff over one dictionary */
+		struct prof *p = all.v[i];
+		if (!p->diff || p->a.vec->symbols == p->b.vec->symbols)
+			continue;
+		pthread_mutex_lock(&q->symbols_lock);
+		struct symbols *to = symbols_new();
+		struct stackvec *a = stackvec_rebase(p->a.vec, to, e), *b = a ? stackvec_rebase(p->b.vec, to, e) : NULL;
+		symbols_unref(to);
+		if (b) {
+			stackvec_unref(p->a.vec);
+			stackvec_unref(p->b.vec);
+			p->a.vec = a;
+			p->b.vec = b;
+		} else {
+			stackvec_unref(a);
+			rc = -ERR_EXECUTION;
+		}
+		pthread_mutex_unlock(&q->symbols_lock);
+	}
+	vec_free(&all);
+	return rc;
+}
+
+static int copy_notes(struct eval *q, struct promql_result *r, struct err *e)
+{
+	r->warnings = arena_alloc(&r->arena, (q->notes.n + 1) * sizeof *r->warnings);
+	r->infos = arena_alloc(&r->arena, (q->notes.n + 1) * sizeof *r->infos);
+	if (!r->warnings || !r->infos)
+		return out_of_memory(e);
+	for (size_t i = 0; i < q->notes.n; i++) {
+		struct view t = arena_view(&r->arena, q->notes.v[i].text);
+		if (q->notes.v[i].info)
+			r->infos[r->n_infos++] = t;
+		else
+			r->warnings[r->n_warnings++] = t;
+	}
+	return 0;
+}
+
+static int answer(struct eval *q, struct value *v, struct promql_result *r, struct err *e)
+{
+	r->type = v->type;
+	if (v->type == PROMQL_STRING) {
+		r->string = arena_view(&r->arena, v->str);
+		return 0;
+	}
+	if (v->type == PROMQL_SCALAR && !q->is_range) {
+		r->scalar = value_scalar(v, 0);
+		return 0;
+	}
+	if (q->is_range)
+		r->type = PROMQL_MATRIX;
+	if (q->max_series && v->n > q->max_series)
+		return err_set(e, ERR_LIMIT, "the answer has %zu series; the limit is %u (--query.max-series): aggregate, or use topk",
+			       v->n, q->max_series);
+	r->series = arena_calloc(&r->arena, v->n + 1, sizeof *r->series);
+	if (!r->series)
+		return out_of_memory(e);
+	for (size_t i = 0; i < v->n; i++) {
+		int rc = copy_series(r, &v->s[i], &r->series[r->n_series++], e);
+		if (rc)
+			return rc;
+	}
+	if (r->type == PROMQL_MATRIX && r->n_series)
+		qsort(r->series, r->n_series, sizeof *r->series, by_labels);
+	return 0;
+}
+
+void promql_result_release(struct promql_result *r)
+{
+	for (size_t i = 0; i < r->n_series; i++)
+		for (size_t k = 0; r->series[i].profiles && k < r->series[i].n; k++) {
+			stackvec_unref(r->series[i].profiles[k].vec);
+			stackvec_unref(r->series[i].profiles[k].base);
+		}
+	arena_free(&r->arena);
+	*r = (struct promql_result){ 0 };
+}
+
+/* ---- explain ---- */
+
+static void explain_node(struct eval *q, const struct node *n, struct buf *out);
+
+struct kids {
+	struct eval *q;
+	struct buf *out;
+	bool any;
+};
+
+static void explain_child(struct node *child, void *arg)
+{
+	struct kids *k = arg;
+	if (child->kind == NODE_FRAMES || child->kind == NODE_STRING)
+		return;
+	if (k->any)
+		buf_putc(k->out, ',');
+	k->any = true;
+	explain_node(k->q, child, k->out);
+}
+
+static void explain_node(struct eval *q, const struct node *n, struct buf *out)
+{
+	const struct explain *x = &q->explain[n->id];
+	struct buf text = { 0 };
+	print_node(n, &text);
+	buf_puts(out, "{\"expr\":");
+	buf_json_string(out, buf_view(&text));
+	buf_free(&text);
+	buf_printf(out, ",\"type\":\"%s\",\"invariant\":%s,\"calls\":%llu,\"seconds\":%.6f,\"series\":%llu,\"samples\":%llu,\"profiles\":%llu",
+		   promql_type_text(n->type), n->invariant ? "true" : "false", (unsigned long long)x->calls, (double)x->ns / 1e9,
+		   (unsigned long long)x->series, (unsigned long long)x->samples, (unsigned long long)x->profiles);
+	struct kids k = { q, out, false };
+	buf_puts(out, ",\"children\":[");
+	node_each_child((struct node *)n, explain_child, &k);
+	buf_puts(out, "]}");
+}
+
+static int put_explain(struct eval *q, struct promql_result *r, struct err *e)
+{
+	struct buf b = { 0 };
+	buf_printf(&b, "{\"samplesRead\":%llu,\"bytesRead\":%llu,\"peakSamples\":%llu,\"plan\":",
+		   (unsigned long long)atomic_load(&q->read), (unsigned long long)atomic_load(&q->bytes_read),
+		   (unsigned long long)atomic_load(&q->peak));
+	explain_node(q, q->x->root, &b);
+	buf_putc(&b, '}');
+	r->explain = arena_view(&r->arena, buf_view(&b));
+	buf_free(&b);
+	return r->explain.ptr ? 0 : out_of_memory(e);
+}
+
+/* ---- running ---- */
+
+static void eval_init(struct eval *q, struct promql_engine *g, struct promql_expr *x, const struct promql_params *p,
+		      int64_t deadline_ns)
+{
+	*q = (struct eval){ .x = x, .pool = g->o.pool, .canceled = p->canceled, .deadline_ns = deadline_ns };
+	q->lookback_ms = p->lookback_ms ? p->lookback_ms : g->o.lookback_ms;
+	q->subquery_step_ms = g->o.subquery_step_ms;
+	q->max_samples = g->o.max_samples;
+	q->max_bytes = g->o.max_bytes;
+	q->max_series = g->o.max_series;
+	q->aliases = g->aliases;
+	q->n_aliases = g->o.n_aliases;
+	q->replica_labels = g->replica_labels;
+	q->n_replica_labels = g->o.n_replica_labels;
+	q->lim = (struct source_limits){ deadline_ns, p->canceled, g->o.max_samples, &q->read, &q->bytes_read, g->o.pool };
+	pthread_mutex_init(&q->lock, NULL);
+	pthread_mutex_init(&q->memo_lock, NULL);
+	pthread_mutex_init(&q->symbols_lock, NULL);
+	arena_init(&q->arena, 0);
+	q->memo = xcalloc(x->n_nodes, sizeof *q->memo);
+	if (p->explain)
+		q->explain = xcalloc(x->n_nodes, sizeof *q->explain);
+}
+
+static void eval_release(struct eval *q)
+{
+	for (uint32_t i = 0; i < q->x->n_nodes; i++)
+		value_free(&q->memo[i]);
+	for (size_t i = 0; i < q->matchers.n; i++)
+		matcher_release(q->matchers.v[i]);
+	vec_free(&q->matchers);
+	vec_free(&q->notes);
+	free(q->memo);
+	free(q->explain);
+	symbols_unref(q->symbols);
+	arena_free(&q->arena);
+	pthread_mutex_destroy(&q->lock);
+	pthread_mutex_destroy(&q->memo_lock);
+	pthread_mutex_destroy(&q->symbols_lock);
+}
+
+static int evaluate(struct eval *q, struct promql_params const *p, struct promql_result *r, struct err *e)
+{
+	struct node *root = q->x->root;
+	struct value v = { 0 };
+	int rc = eval_prepare(q, root, e);
+	if (!rc)
+		rc = root->type == PROMQL_MATRIX ? eval_matrix(q, root, q->top.start, &v, e) : eval_node(q, root, &q->top, &v, e);
+	if (!rc && v.type != PROMQL_STRING && v.type != PROMQL_SCALAR)
+		rc = settle_names(q, &v, e);
+	if (!rc && p->profiles)
+		rc = take_stacks(q, &v, e);
+	if (!rc)
+		rc = answer(q, &v, r, e);
+	if (!rc)
+		rc = copy_notes(q, r, e);
+	if (!rc && q->explain)
+		rc = put_explain(q, r, e);
+	value_free(&v);
+	return rc;
+}
+
+static int run_in_slot(struct promql_engine *g, struct eval *q, const struct promql_params *p, struct promql_result *ret,
+		       struct err *e)
+{
+	struct promql_result r = { .t_ms = q->top.end };
+	arena_init(&r.arena, 0);
+	int rc = g->source->open(g->source, &q->view, e);
+	if (!rc) {
+		int64_t from = clock_mono_ns();
+		rc = evaluate(q, p, &r, e);
+		r.eval_ns = clock_mono_ns() - from;
+		q->view->ops->release(q->view);
+	}
+	r.samples = atomic_load(&q->read);
+	r.peak_samples = atomic_load(&q->peak);
+	if (rc) {
+		promql_result_release(&r);
+		return rc;
+	}
+	*ret = r;
+	return 0;
+}
+
+static void account(struct promql_engine *g, struct view query, int64_t total_ns, int64_t queue_ns, uint64_t samples, int rc,
+		    const struct err *e)
+{
+	int64_t ms = total_ns / 1000000;
+	if (g->o.slow_query && g->o.slow_query_ms && ms >= g->o.slow_query_ms) {
+		char *text AUTOFREE = xstrndup(query.ptr ? query.ptr : "", query.len);
+		g->o.slow_query(g->o.arg, text, ms, samples, rc ? e : NULL);
+	}
+	if (!atomic_load(&registered))
+		return;
+	metric_observe(&table[M_DURATION], (double)queue_ns / 1e9, "queue_time");
+	metric_observe(&table[M_DURATION], (double)(total_ns - queue_ns) / 1e9, "inner_eval");
+	metric_add(&table[M_TOTAL], 1, rc ? err_info(e->code)->type : "success");
+	metric_add(&table[M_SAMPLES], (double)samples);
+}
+
+static int run(struct promql_engine *g, struct view query, const struct span *top, bool is_range,
+	       const struct promql_params *given, struct promql_result *ret, struct err *err)
+{
+	struct promql_params p = given ? *given : (struct promql_params){ 0 };
+	struct err own = { 0 }, *e = err ? err : &own;
+	int64_t from = clock_mono_ns(), queued = from, timeout = g->o.timeout_ms;
+	if (p.timeout_ms > 0)
+		timeout = MIN(timeout, p.timeout_ms);
+	int64_t deadline = from + timeout * 1000000;
+	struct promql_expr *x;
+	unsigned slot;
+	int rc = promql_parse(&x, query, e);
+	if (rc)
+		return rc;
+	if (is_range && x->root->type != PROMQL_SCALAR && x->root->type != PROMQL_VECTOR)
+		rc = err_set(e, ERR_BAD_DATA, "invalid expression type \"%s\" for range query, must be Scalar or instant Vector",
+			     type_documented(x->root->type));
+	if (!rc)
+		rc = enter(g, &p, deadline, x->src, &slot, e);
+	if (rc) {
+		promql_expr_free(x);
+		return rc;
+	}
+	queued = clock_mono_ns();
+	struct eval *q = NEW(struct eval);
+	eval_init(q, g, x, &p, deadline);
+	q->top = *top;
+	q->is_range = is_range;
+	rc = run_in_slot(g, q, &p, ret, e);
+	if (!rc)
+		ret->queue_ns = queued - from;
+	account(g, x->src, clock_mono_ns() - from, queued - from, atomic_load(&q->read), rc, e);
+	eval_release(q);
+	free(q);
+	leave(g, slot);
+	promql_expr_free(x);
+	return rc;
+}
+
+int promql_instant(struct promql_engine *g, struct view query, int64_t t_ms, const struct promql_params *p,
+		   struct promql_result *ret, struct err *e)
+{
+	struct span one = { t_ms, t_ms, 1, 1 };
+	return run(g, query, &one, false, p, ret, e);
+}
+
+int promql_range(struct promql_engine *g, struct view query, int64_t start_ms, int64_t end_ms, int64_t step_ms,
+		 const struct promql_params *p, struct promql_result *ret, struct err *e)
+{
+	if (step_ms <= 0)
+		return err_set(e, ERR_BAD_DATA, "zero or negative query resolution step widths are not accepted: use a positive step");
+	if (end_ms < start_ms)
+		return err_set(e, ERR_BAD_DATA, "end timestamp must not be before start time");
+	uint64_t steps = ((uint64_t)end_ms - (uint64_t)start_ms) / (uint64_t)step_ms + 1;
+	if (steps > g->o.max_samples)
+		return err_set(e, ERR_LIMIT, "%llu steps are more than the limit of %llu samples (--query.max-samples)",
+			       (unsigned long long)steps, (unsigned long long)g->o.max_samples);
+	struct span top = { start_ms, end_ms, step_ms, (size_t)steps };
+	return run(g, query, &top, true, p, ret, e);
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine around evaluation: limits, cancellation, concurrency, replicas, explain, what results carry. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "memsource.h"
+#include "promql.h"
+
+struct fixture {
+	struct memsource *m;
+	struct promql_engine *g;
+};
+
+static struct labels one_label(struct label *room, const char *name, const char *key, const char *value)
+{
+	room[0] = (struct label){ VIEW(LABEL_NAME), view_of(name) };
+	room[1] = (struct label){ view_of(key), view_of(value) };
+	return (struct labels){ room, key ? 2 : 1 };
+}
+
+static struct stackvec *one_stack(struct symbols *s, const char *name, int64_t value)
+{
+	uint32_t text = symbols_string(s, view_of(name));
+	struct sym_function f = { .name = text, .system_name = text };
+	struct sym_line line = { .function = symbols_function(s, &f) + 1 };
+	struct sym_location l = { .n_lines = 1 };
+	uint32_t location = symbols_location(s, &l, &line);
+	uint32_t column = symbols_column(s, symbols_stack(s, &location, 1), 0);
+	struct stackacc *a = stackacc_new(s);
+	struct err e;
+	stackacc_add(a, column, value);
+	struct stackvec *v = stackacc_finish(a, &e);
+	stackacc_free(a);
+	return v;
+}
+
+#define CPU "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta"
+
+static void add_profiles(struct memsource *m, const char *replica, int64_t first_ms, int64_t step_ms, int n, int64_t value)
+{
+	struct label room[2];
+	struct labels l = one_label(room, CPU, "replica", replica);
+	struct ptype t;
+	struct err e = { 0 };
+	assert_true(ptype_parse(VIEW(CPU), &t));
+	struct stackvec *v = one_stack(memsource_symbols(m), "f", value);
+	for (int i = 0; i < n; i++) {
+		struct source_profile p = { .t_ms = first_ms + i * step_ms, .duration_ns = step_ms * 1000000, .cover_ms = step_ms,
+					    .interval_ms = step_ms, .weight = 1, .period = 10000000 };
+		assert_int_equal(memsource_add_profile(m, l, &t, &p, v, &e), 0);
+	}
+	stackvec_unref(v);
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = NEW(struct fixture);
+	struct promql_options o = { .max_samples = 100000, .max_concurrency = 2 };
+	struct label room[2];
+	struct err e;
+	f->m = memsource_new();
+	for (int64_t t = 0; t < 1000; t++)
+		assert_int_equal(memsource_add_float(f->m, one_label(room, "x", "a", "b"), t * 1000, (double)t, &e), 0);
+	add_profiles(f->m, "a", 10000, 10000, 10, 5000000000);
+	f->g = promql_engine_new(memsource_source(f->m), &o);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+	promql_engine_free(f->g);
+	memsource_free(f->m);
+	free(f);
+	return 0;
+}
+
+static void test_results(void **state)
+{
+	struct fixture *f = *state;
+	struct promql_result r;
+	struct err e = { 0 };
+	struct promql_params p = { .profiles = true, .explain = true };
+	assert_int_equal(promql_instant(f->g, VIEW("rate(cpu[50s])"), 100000, &p, &r, &e), 0);
+	assert_int_equal(r.type, PROMQL_VECTOR);
+	assert_int_equal(r.n_series, 1);
+	const struct promql_profile *x = r.series[0].profiles;
+	assert_non_null(x);
+	assert_true(x->value == 0.5 && x->per_s == 50 && x->covered_s == 50 && x->period == 10000000);
+	assert_false(x->vec->is_float); /* nothing was cut: exact */
+	int64_t total;
+	assert_int_equal(stackvec_total_int(x->vec, &total, &e), 0);
+	assert_true(total == 25000000000);
+	assert_null(x->base);
+	assert_true(view_eqs(x->type->name, "process_cpu"));
+	assert_true(r.explain.len && r.explain.ptr[0] == '{');
+	promql_result_release(&r);
+
+	assert_int_equal(promql_instant(f->g, VIEW("diff(merge(cpu[20s]), merge(cpu[10s]))"), 100000, &p, &r, &e), 0);
+	x = r.series[0].profiles;
+	assert_true(x->value == 5 && x->vec->symbols == x->base->symbols);
+	promql_result_release(&r);
+
+	assert_int_equal(promql_instant(f->g, VIEW("cpu"), 100000, NULL, &r, &e), 0);
+	assert_null(r.series[0].profiles[0].vec); /* nobody asked for stacks */
+	promql_result_release(&r);
+}
+
+static void test_limits(void **state)
+{
+	struct fixture *f = *state;
+	struct promql_result r;
+	struct err e = { 0 };
+	assert_int_equal(promql_range(f->g, VIEW("1"), 0, 1000000000, 1000, NULL, &r, &e), -ERR_LIMIT);
+	assert_non_null(strstr(e.msg, "--query.max-samples"));
+	assert_int_equal(promql_range(f->g, VIEW("1"), 0, 10, 0, NULL, &r, &e), -ERR_BAD_DATA);
+	assert_int_equal(promql_range(f->g, VIEW("1"), 10, 0, 1, NULL, &r, &e), -ERR_BAD_DATA);
+	atomic_bool canceled = true;
+	struct promql_params p = { .canceled = &canceled };
+	assert_int_equal(promql_instant(f->g, VIEW("x"), 1000, &p, &r, &e), -ERR_CANCELED);
+	p = (struct promql_params){ .timeout_ms = 1 };
+	int64_t from = clock_mono_ms();
+	int rc = promql_instant(f->g, VIEW("count_over_time(rate(x[10m:1s])[1h:1ms])"), 1000000, &p, &r, &e);
+	assert_true(rc < 0);
+	assert_true(clock_mono_ms() - from < 5000);
+}
+
+struct caller {
+	struct promql_engine *g;
+	pthread_t thread;
+	int failed;
+};
+
+static void *call(void *arg)
+{
+	struct caller *c = arg;
+	for (int i = 0; i < 20; i++) {
+		struct promql_result r;
+		struct err e = { 0 };
+		if (promql_range(c->g, VIEW("topk(1, self(merge(cpu[30s]))) + on() group_left sum(rate(x[1m]))"), 20000, 100000, 10000, NULL, &r, &e)) {
+			c->failed++;
+			continue;
+		}
+		c->failed += r.n_series != 1 || r.series[0].n != 9;
+		promql_result_release(&r);
+	}
+	return NULL;
+}
+
+static void test_concurrency(void **state)
+{
+	struct fixture *f = *state;
+	struct caller c[6];
+	for (size_t i = 0; i < ARRAY_LEN(c); i++) {
+		c[i] = (struct caller){ .g = f->g };
+		assert_int_equal(pthread_create(&c[i].thread, NULL, call, &c[i]), 0);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(c); i++) {
+		pthread_join(c[i].thread, NULL);
+		assert_int_equal(c[i].failed, 0);
+	}
+}
+
+/* Two replicas that measured the same, one a little later: counted once. */
+static void test_replicas(void **state)
+{
+	struct fixture *f = *state;
+	const char *labels[] = { "replica" };
+	struct promql_options o = { .replica_labels = labels, .n_replica_labels = 1 };
+	add_profiles(f->m, "b", 13000, 10000, 9, 5000000000);
+	struct promql_engine *g = promql_engine_new(memsource_source(f->m), &o);
+	struct promql_result r;
+	struct err e = { 0 };
+	assert_int_equal(promql_instant(g, VIEW("merge(cpu[1m])"), 100000, NULL, &r, &e), 0);
+	assert_true(r.n_series == 1 && r.series[0].points[0].v == 30);
+	promql_result_release(&r);
+	assert_int_equal(promql_instant(g, VIEW("sum by (replica)(rate(cpu[1m]))"), 100000, NULL, &r, &e), 0);
+	assert_int_equal(r.n_series, 1);
+	assert_int_equal(r.series[0].labels.n, 0);
+	promql_result_release(&r);
+	assert_int_equal(promql_instant(g, VIEW("merge(cpu{replica=~\".+\"}[1m])"), 100000, NULL, &r, &e), 0);
+	assert_true(r.series[0].points[0].v == 60); /* whoever names the label gets both */
+	promql_result_release(&r);
+	promql_engine_free(g);
+}
+
+static void test_aliases_and_active_file(void **state)
+{
+	struct fixture *f = *state;
+	char path[] = "/tmp/promql-active-XXXXXX";
+	int fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, 2048), 0);
+	assert_int_equal(pwrite(fd, "sum(up)", 7, 1024), 7);
+	close(fd);
+	struct promql_alias a = { "mine", "x" };
+	struct promql_options o = { .aliases = &a, .n_aliases = 1, .active_query_file = path, .max_concurrency = 2 };
+	struct promql_engine *g = promql_engine_new(memsource_source(f->m), &o);
+	assert_string_equal(promql_engine_crashed_queries(g), "sum(up)\n");
+	struct promql_result r;
+	struct err e = { 0 };
+	assert_int_equal(promql_instant(g, VIEW("mine"), 5000, NULL, &r, &e), 0);
+	assert_true(r.n_series == 1 && r.series[0].points[0].v == 5);
+	promql_result_release(&r);
+	promql_engine_free(g);
+	unlink(path);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_results, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_concurrency, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_replicas, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_aliases_and_active_file, setup, teardown),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Evaluation. Every node is evaluated over a span of steps at once and gives a value: series with one sample per step
+ * at which they exist. A sample of a profile series carries the profile and its value in base units, so whatever only
+ * reads values works on both. One query is one struct eval; pool threads may work on it together. */
+#ifndef PYRRHA_PROMQL_EVAL_H
+#define PYRRHA_PROMQL_EVAL_H
+
+#include <pthread.h>
+
+#include "ast.h"
+#include "base/map.h"
+#include "func.h"
+#include "prof.h"
+
+struct span {
+	int64_t start, end, step; /* ms; step > 0 */
+	size_t n;
+};
+
+/* How many steps of stacks, or of all functions, are held at a time. */
+#define STEPS_AT_ONCE 32
+
+static inline int64_t span_at(const struct span *sp, size_t i)
+{
+	return sp->start + (int64_t)i * sp->step;
+}
+
+struct sample {
+	int64_t t_ms;
+	double v;
+	struct prof *p; /* reference held; NULL: a float */
+};
+
+struct series {
+	struct labels labels;
+	bool drop_name;      /* __name__ goes at the end of the query */
+	struct sample *s;
+	size_t n, cap;
+};
+
+struct value {
+	enum promql_type type;
+	struct series *s;    /* of a scalar: one, without labels, a sample at every step */
+	size_t n, cap;
+	struct view str;
+	struct eval *q;      /* whose samples are counted */
+};
+
+struct note {
+	struct view text;
+	bool info;
+};
+
+struct eval {
+	struct source_view *view;
+	struct promql_expr *x;
+	struct span top;            /* of the whole query */
+	bool is_range;
+	int64_t lookback_ms, subquery_step_ms;
+	uint64_t max_samples, max_bytes;
+	uint32_t max_series;
+	struct source_limits lim;
+	struct pool *pool;
+	const struct promql_alias *aliases;
+	size_t n_aliases;
+	const struct view *replica_labels;
+	size_t n_replica_labels;
+	const atomic_bool *canceled;
+	int64_t deadline_ns;
+
+	pthread_mutex_t lock;       /* of what follows */
+	struct arena arena;         /* labels, strings; freed with the query */
+	VEC(struct note) notes;
+	VEC(struct matcher *) matchers; /* made for aliases */
+	pthread_mutex_t memo_lock;
+	struct value *memo;         /* of step-invariant nodes, by node id */
+	pthread_mutex_t symbols_lock; /* for writing into symbols */
+	struct symbols *symbols;    /* the query's own dictionary; NULL until needed */
+	atomic_uint_fast64_t held, peak, read, bytes_read, bytes; /* bytes: of stacks, in memory */
+	struct explain *explain;    /* by node id; NULL = not asked for */
+};
+
+struct explain {
+	int64_t ns;
+	uint64_t calls, series, samples, profiles;
+};
+
+/* ---- values ---- */
+
+struct series *value_add(struct value *v, struct labels l, bool drop_name);
+/* Frees what it holds; safe on a zeroed one. */
+void value_free(struct value *v);
+void series_free(struct value *v, struct series *s);
+/* Takes the reference to p. ERR_LIMIT past max_samples. */
+int series_push(struct eval *q, struct series *s, int64_t t_ms, double v, struct prof *p, struct err *e);
+void value_start(struct eval *q, struct value *v, enum promql_type t);
+/* Takes out series without samples. */
+void value_compact(struct value *v);
+/* The scalar at step i. */
+static inline double value_scalar(const struct value *v, size_t i)
+{
+	return v->s[0].s[i].v;
+}
+/* Copies with references of their own. */
+int value_copy_steps(struct eval *q, const struct value *from, const struct span *sp, struct value *ret, struct err *e);
+
+/* Walks the samples of many series step by step: cursors[i] is where series i is. Yields the sample at t or NULL. */
+static inline struct sample *series_at(struct series *s, size_t *cursor, int64_t t)
+{
+	while (*cursor < s->n && s->s[*cursor].t_ms < t)
+		(*cursor)++;
+	return *cursor < s->n && s->s[*cursor].t_ms == t ? &s->s[*cursor] : NULL;
+}
+
+/* ---- evaluation ---- */
+
+/* ret is written on success only. */
+int eval_node(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e) MUST_USE;
+/* Times that depend on the query, invariance, aliases: once, before evaluation. */
+int eval_prepare(struct eval *q, struct node *n, struct err *e);
+/* Canceled, timed out. */
+int eval_check(struct eval *q, struct err *e);
+void eval_note(struct eval *q, bool info, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* In the query's arena, any thread. */
+void *eval_alloc(struct eval *q, size_t n);
+struct view eval_view(struct eval *q, struct view v);
+struct labels eval_labels(struct eval *q, struct labels_builder *b);
+struct labels eval_project(struct eval *q, struct labels l, const struct node_labels *names, bool keep);
+/* Only these names (by) or all but these and __name__ (without). */
+struct labels eval_group_labels(struct eval *q, struct labels l, const struct node_labels *by, bool without);
+struct labels eval_drop_name(struct eval *q, struct labels l);
+/* A place in the query for notes: "1:5". */
+char *eval_place(struct eval *q, uint32_t at, char out[32]);
+/* The source's view of a query's limits. */
+const struct source_limits *eval_limits(struct eval *q);
+
+/* Reference time of a selector at step i: @ and offset applied. */
+static inline int64_t mods_time(const struct time_mods *m, int64_t t)
+{
+	return (m->at == AT_NONE ? t : m->at_ms) - m->offset_ms;
+}
+
+int eval_selector(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e);
+/* When the samples were, in seconds, instead of their values. */
+int eval_selector_times(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e);
+int eval_binary(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e);
+int eval_unary(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e);
+int eval_aggregate(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e);
+/* Another operation of the same clause, on what was evaluated; takes in. */
+int eval_aggregate_of(struct eval *q, struct node *n, enum aggregate_op op, const struct span *sp, struct value *in,
+		      struct value *ret, struct err *e);
+int eval_merge(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e);
+int eval_split(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e);
+int eval_call(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e);
+/* A range vector as the answer of an instant query. */
+int eval_matrix(struct eval *q, struct node *n, int64_t t, struct value *ret, struct err *e);
+
+/* Groups: id of each series by its labels under the clause; *ret_labels has each group's. */
+struct groups {
+	uint32_t *of;           /* by series */
+	struct labels *labels;  /* by group */
+	bool *drop_name;
+	size_t n;
+};
+void groups_make(struct eval *q, const struct labels *l, const bool *drop_name, size_t n, const struct node_labels *by,
+		 bool without, struct groups *ret);
+void groups_free(struct groups *g);
+
+/* ---- ranges ---- */
+
+/* A profile of a series, without its stacks. */
+struct vprof {
+	struct source_profile p;
+	uint64_t ref;
+};
+
+/* One series of a range vector: its points over all windows of the span, oldest first. */
+struct rseries {
+	struct labels labels;
+	bool drop_name;
+	const struct ptype *type;  /* profiles; NULL: floats */
+	struct point *pts;         /* values, without stale markers */
+	size_t n;
+	struct vprof *vp;          /* plain range of profiles: stale markers included */
+	size_t n_vp;
+	bool replicas;             /* vp comes from several series: what lies between two is not known to be nothing */
+	struct sample *smp;        /* subquery: parallel to pts, with profiles */
+};
+
+struct range {
+	struct rseries *s;
+	size_t n;
+	bool subquery;
+	int64_t range_ms;
+	const struct time_mods *mods;
+	struct value inner;        /* what smp points into */
+};
+
+int range_load(struct eval *q, struct node *n, const struct span *sp, struct range *ret, struct err *e);
+void range_free(struct range *r);
+/* Moves [*lo, *hi) to the points in (from, to]; times only grow between calls. */
+void window_slide(const struct point *pts, size_t n, size_t *lo, size_t *hi, int64_t from, int64_t to);
+
+/* ---- functions that several files share ---- */
+
+/* Series whose labels are equal become one; an error where they overlap. */
+int merge_same_labels(struct value *v, struct err *e);
+
+double quantile_of(double q, double *sorted_work, size_t n);
+/* A name for annotations. */
+struct view metric_name(struct labels l);
+/* The string of a string argument (a literal, maybe in parentheses). */
+struct view string_arg(const struct node *n);
+/* Evaluates an argument that is a scalar; ret holds a sample per step. */
+int scalar_arg(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e);
+/* Kahan-Neumaier. */
+static inline void kahan_add(double inc, double *sum, double *c)
+{
+	double t = *sum + inc;
+	if (__builtin_isinf(t))
+		*c = 0;
+	else if (__builtin_fabs(*sum) >= __builtin_fabs(inc))
+		*c += (*sum - t) + inc;
+	else
+		*c += (inc - t) + *sum;
+	*sum = t;
+}
+
+/* Takes out samples that are numbers, with a warning; an error with the remedy if there is nothing else. */
+int keep_profiles(struct eval *q, const struct node *n, const char *fn, const char *remedy, struct value *v, struct err *e);
+/* Profile results of range functions, one series. */
+int profile_window(struct eval *q, const struct func *f, const struct node *n, struct range *r, struct rseries *s,
+		   const struct span *sp, struct series *out, struct err *e);
+
+#endif

@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Selectors: the newest sample in the look-back at each step, and ranges. All samples of a series that any step can
+ * see are read once. Profile series that differ only in replica labels are interleaved here (PROFQL.md, rule 6). */
+#include <limits.h>
+
+#include "eval.h"
+
+/* A series as the language sees it: one of the source's, or several that are replicas of each other. */
+struct chosen {
+	struct labels labels;
+	const struct ptype *type;
+	struct source_series *const *parts;
+	size_t n;
+};
+
+struct fetched {
+	struct point *pts;
+	size_t n_pts;
+	struct vprof *vp;
+	size_t n_vp;
+};
+
+/* What an instant selector gives: values, or when the samples were. */
+struct instant {
+	const struct time_mods *m;
+	const struct span *sp;
+	bool times;
+};
+
+struct choice {
+	struct source_series *all;
+	size_t n_all;
+	struct source_series **parts; /* in the order of c, back to back */
+	struct chosen *c;
+	size_t n;
+};
+
+static void choice_free(struct choice *c)
+{
+	free(c->all);
+	free(c->parts);
+	free(c->c);
+}
+
+static bool names_replica(const struct eval *q, const struct selector *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		for (size_t k = 0; k < q->n_replica_labels; k++)
+			if (view_eq(s->m[i].name, q->replica_labels[k]))
+				return true;
+	return q->n_replica_labels == 0;
+}
+
+static struct labels without_replica(struct eval *q, struct labels l)
+{
+	struct node_labels names = { (struct view *)q->replica_labels, q->n_replica_labels };
+	return eval_project(q, l, &names, false);
+}
+
+struct keyed {
+	struct labels key;
+	struct source_series *s;
+};
+
+static int by_key(const void *a, const void *b)
+{
+	const struct keyed *x = a, *y = b;
+	int c = labels_cmp(x->key, y->key);
+	if (!c)
+		c = (x->s->type == NULL) - (y->s->type == NULL);
+	return c ? c : labels_cmp(x->s->labels, y->s->labels);
+}
+
+/* Replicas side by side; the others alone. */
+static void choose(struct eval *q, const struct selector *sel, struct choice *c)
+{
+	bool off = names_replica(q, sel);
+	struct keyed *k = xcalloc(c->n_all + 1, sizeof *k);
+	for (size_t i = 0; i < c->n_all; i++)
+		k[i] = (struct keyed){ off || !c->all[i].type ? c->all[i].labels : without_replica(q, c->all[i].labels), &c->all[i] };
+	if (!off)
+		qsort(k, c->n_all, sizeof *k, by_key);
+	c->parts = xcalloc(c->n_all + 1, sizeof *c->parts);
+	c->c = xcalloc(c->n_all + 1, sizeof *c->c);
+	for (size_t i = 0; i < c->n_all; i++) {
+		c->parts[i] = k[i].s;
+		bool joins = !off && i && k[i].s->type && k[i - 1].s->type && labels_eq(k[i].key, k[i - 1].key);
+		if (joins)
+			c->c[c->n - 1].n++;
+		else
+			c->c[c->n++] = (struct chosen){ k[i].key, k[i].s->type, &c->parts[i], 1 };
+	}
+	free(k);
+}
+
+static int select_series(struct eval *q, const struct selector *sel, int64_t after, int64_t until, struct choice *ret,
+			 struct err *e)
+{
+	*ret = (struct choice){ 0 };
+	int rc = q->view->ops->select(q->view, sel->m, sel->n, after, until, eval_limits(q), &ret->all, &ret->n_all, e);
+	if (rc)
+		return rc;
+	choose(q, sel, ret);
+	return 0;
+}
+
+/* ---- reading one series ---- */
+
+static int by_stamp(const void *a, const void *b)
+{
+	const struct vprof *x = a, *y = b;
+	if (x->p.t_ms != y->p.t_ms)
+		return x->p.t_ms < y->p.t_ms ? -1 : 1;
+	return (x->ref > y->ref) - (x->ref < y->ref); /* refs are made to ascend by label value, see fetch_profiles */
+}
+
+/* Skips a profile whose measured span overlaps that of one already counted; w becomes the time since that one. */
+static size_t interleave(struct vprof *v, size_t n)
+{
+	size_t out = 0;
+	struct vprof *last = NULL;
+	for (size_t i = 0; i < n; i++) {
+		if (v[i].p.stale)
+			continue; /* one replica's end is not the end of the series */
+		int64_t dur_ms = v[i].p.duration_ns / 1000000;
+		if (last && (v[i].p.t_ms - dur_ms < last->p.t_ms || v[i].p.t_ms == last->p.t_ms))
+			continue;
+		if (last) {
+			int64_t since = v[i].p.t_ms - last->p.t_ms, interval = v[i].p.interval_ms;
+			int64_t w = interval && since > interval + interval / 2 ? interval : since;
+			v[i].p.cover_ms = MAX(w, dur_ms);
+		}
+		v[out] = v[i];
+		last = &v[out++];
+	}
+	return out;
+}
+
+static int fetch_profiles(struct eval *q, const struct chosen *c, int64_t after, int64_t until, struct fetched *ret,
+			  struct err *e)
+{
+	VEC(struct vprof) all = { 0 };
+	int rc = 0;
+	for (size_t i = 0; i < c->n && !rc; i++) {
+		struct source_profile *p;
+		size_t n;
+		rc = q->view->ops->profiles(q->view, c->parts[i]->ref, after, until, eval_limits(q), &p, &n, e);
+		for (size_t k = 0; k < n && !rc; k++) /* several: ref is the replica's number until they are sorted */
+			vec_push(&all, (struct vprof){ p[k], c->n > 1 ? i : c->parts[i]->ref });
+		if (!rc)
+			free(p);
+	}
+	if (!rc && c->n > 1) {
+		if (all.n)
+			qsort(all.v, all.n, sizeof *all.v, by_stamp);
+		all.n = interleave(all.v, all.n);
+		for (size_t i = 0; i < all.n; i++)
+			all.v[i].ref = c->parts[all.v[i].ref]->ref;
+	}
+	if (rc) {
+		vec_free(&all);
+		return rc;
+	}
+	ret->vp = all.v;
+	ret->n_vp = all.n;
+	return 0;
+}
+
+struct fetch_job {
+	struct eval *q;
+	const struct choice *c;
+	struct fetched *out;
+	int64_t after, until;
+	atomic_bool failed;
+	pthread_mutex_t lock;
+	struct err e;
+};
+
+static void fetch_one(void *arg, size_t i, unsigned worker)
+{
+	(void)worker;
+	struct fetch_job *j = arg;
+	if (atomic_load(&j->failed))
+		return;
+	struct err e = { 0 };
+	const struct chosen *c = &j->c->c[i];
+	int rc = c->type ? fetch_profiles(j->q, c, j->after, j->until, &j->out[i], &e)
+			 : j->q->view->ops->floats(j->q->view, c->parts[0]->ref, j->after, j->until, eval_limits(j->q),
+						   &j->out[i].pts, &j->out[i].n_pts, &e);
+	if (rc) {
+		pthread_mutex_lock(&j->lock);
+		if (!atomic_exchange(&j->failed, true))
+			j->e = e;
+		pthread_mutex_unlock(&j->lock);
+	}
+}
+
+static void fetched_free(struct fetched *f, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		free(f[i].pts);
+		free(f[i].vp);
+	}
+	free(f);
+}
+
+static int fetch_all(struct eval *q, const struct choice *c, int64_t after, int64_t until, struct fetched **ret,
+		     struct err *e)
+{
+	struct fetch_job j = { .q = q, .c = c, .after = after, .until = until, .lock = PTHREAD_MUTEX_INITIALIZER };
+	j.out = xcalloc(c->n + 1, sizeof *j.out);
+	pool_run(q->pool, c->n, fetch_one, &j);
+	if (atomic_load(&j.failed)) {
+		fetched_free(j.out, c->n);
+		*e = j.e;
+		return -(int)j.e.code;
+	}
+	*ret = j.out;
+	return 0;
+}
+
+/* The times a selector needs over a span. */
+static void bounds(const struct time_mods *m, const struct span *sp, int64_t *first, int64_t *last)
+{
+	*first = mods_time(m, sp->start);
+	*last = mods_time(m, span_at(sp, sp->n - 1));
+}
+
+/* ---- instant ---- */
+
+static int newest_floats(struct eval *q, const struct instant *in, const struct fetched *f, struct series *out,
+			 struct err *e)
+{
+	const struct time_mods *m = in->m;
+	const struct span *sp = in->sp;
+	size_t k = 0;
+	for (size_t i = 0; i < sp->n; i++) {
+		int64_t t = mods_time(m, span_at(sp, i));
+		while (k < f->n_pts && f->pts[k].t_ms <= t)
+			k++;
+		const struct point *p = k ? &f->pts[k - 1] : NULL;
+		if (!p || p->t_ms <= t - q->lookback_ms || value_is_stale(p->v))
+			continue;
+		int rc = series_push(q, out, span_at(sp, i), in->times ? (double)p->t_ms / 1000 : p->v, NULL, e);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int prof_of_one(const struct ptype *type, const struct vprof *v, struct prof **ret, struct err *e)
+{
+	struct prof *p = prof_new(type, v->p.period);
+	p->covered_s = (double)v->p.duration_ns / 1e9;
+	int rc = side_add_stored(&p->a, v->ref, v->p.t_ms - 1, v->p.t_ms, v->p.total, 1, e);
+	if (rc) {
+		prof_unref(p);
+		return rc;
+	}
+	*ret = p;
+	return 0;
+}
+
+static int newest_profiles(struct eval *q, const struct instant *in, const struct chosen *c, const struct fetched *f,
+			   struct series *out, struct err *e)
+{
+	const struct time_mods *m = in->m;
+	const struct span *sp = in->sp;
+	size_t k = 0;
+	const struct vprof *made = NULL;
+	for (size_t i = 0; i < sp->n; i++) {
+		int64_t t = mods_time(m, span_at(sp, i));
+		while (k < f->n_vp && f->vp[k].p.t_ms <= t)
+			k++;
+		const struct vprof *v = k ? &f->vp[k - 1] : NULL;
+		if (!v || v->p.t_ms <= t - q->lookback_ms || v->p.stale)
+			continue;
+		struct prof *p = NULL;
+		int rc = 0;
+		if (in->times) {
+			rc = series_push(q, out, span_at(sp, i), (double)v->p.t_ms / 1000, NULL, e);
+			if (rc)
+				return rc;
+			continue;
+		}
+		if (made == v) /* the same as at the step before */
+			p = prof_ref(out->s[out->n - 1].p);
+		else
+			rc = prof_of_one(c->type, v, &p, e);
+		if (rc)
+			return rc;
+		made = v;
+		rc = series_push(q, out, span_at(sp, i), prof_value(p), p, e);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int eval_instant(struct eval *q, struct node *n, const struct span *sp, bool times, struct value *ret,
+			struct err *e)
+{
+	const struct time_mods *m = &n->sel.mods;
+	struct instant in = { m, sp, times };
+	int64_t first, last;
+	struct choice c;
+	struct fetched *f = NULL;
+	bounds(m, sp, &first, &last);
+	int rc = select_series(q, &n->sel, first - q->lookback_ms, last, &c, e);
+	if (!rc)
+		rc = fetch_all(q, &c, first - q->lookback_ms, last, &f, e);
+	struct value v;
+	value_start(q, &v, PROMQL_VECTOR);
+	for (size_t i = 0; !rc && i < c.n; i++) {
+		struct series *out = value_add(&v, c.c[i].labels, false);
+		rc = c.c[i].type ? newest_profiles(q, &in, &c.c[i], &f[i], out, e) : newest_floats(q, &in, &f[i], out, e);
+	}
+	if (f)
+		fetched_free(f, c.n);
+	choice_free(&c);
+	if (rc) {
+		value_free(&v);
+		return rc;
+	}
+	value_compact(&v);
+	*ret = v;
+	return 0;
+}
+
+int eval_selector(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)
+{
+	return eval_instant(q, n, sp, false, ret, e);
+}
+
+int eval_selector_times(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)
+{
+	return eval_instant(q, n, sp, true, ret, e);
+}
+
+/* ---- ranges ---- */
+
+static double native_value(const struct ptype *type, int64_t total)
+{
+	struct prof p = { .type = type, .a = { .total = total } };
+	return prof_value(&p);
+}
+
+static void keep_fetched(struct rseries *s, struct fetched *f)
+{
+	if (!s->type) {
+		size_t n = 0;
+		for (size_t i = 0; i < f->n_pts; i++)
+			if (!value_is_stale(f->pts[i].v))
+				f->pts[n++] = f->pts[i];
+		s->pts = TAKE_PTR(f->pts);
+		s->n = n;
+		return;
+	}
+	s->pts = xreallocarray(NULL, f->n_vp + 1, sizeof *s->pts);
+	for (size_t i = 0; i < f->n_vp; i++)
+		if (!f->vp[i].p.stale)
+			s->pts[s->n++] = (struct point){ f->vp[i].p.t_ms, native_value(s->type, f->vp[i].p.total) };
+	s->n_vp = f->n_vp;
+	s->vp = TAKE_PTR(f->vp);
+}
+
+static int load_plain(struct eval *q, struct node *n, const struct span *sp, struct range *r, struct err *e)
+{
+	struct selector *sel = &n->range.sel->sel;
+	int64_t first, last;
+	struct choice c;
+	struct fetched *f = NULL;
+	r->range_ms = n->range.ms;
+	r->mods = &sel->mods;
+	bounds(r->mods, sp, &first, &last);
+	/* A profile before the range may cover into it: look back for it too. */
+	int64_t after = first - r->range_ms, further = after - q->lookback_ms;
+	int rc = select_series(q, sel, further, last, &c, e);
+	if (!rc)
+		rc = fetch_all(q, &c, further, last, &f, e);
+	if (!rc) {
+		r->s = xcalloc(c.n + 1, sizeof *r->s);
+		for (size_t i = 0; i < c.n; i++) {
+			struct rseries *s = &r->s[r->n++];
+			*s = (struct rseries){ .labels = c.c[i].labels, .type = c.c[i].type, .replicas = c.c[i].n > 1 };
+			keep_fetched(s, &f[i]);
+		}
+		fetched_free(f, c.n);
+	}
+	choice_free(&c);
+	return rc;
+}
+
+static int64_t floor_div(int64_t a, int64_t b)
+{
+	return a / b - (a % b < 0);
+}
+
+static int load_subquery(struct eval *q, struct node *n, const struct span *sp, struct range *r, struct err *e)
+{
+	int64_t step = n->sub.step_ms ? n->sub.step_ms : q->subquery_step_ms, first, last;
+	r->subquery = true;
+	r->range_ms = n->sub.range_ms;
+	r->mods = &n->sub.mods;
+	bounds(r->mods, sp, &first, &last);
+	int64_t from = floor_div(first - r->range_ms, step) * step;
+	if (from <= first - r->range_ms) /* the range is open on the left */
+		from += step;
+	if (from > last)
+		return 0;
+	struct span inner = { from, last, step, (size_t)((last - from) / step) + 1 };
+	if (q->max_samples && inner.n > q->max_samples)
+		return err_set(e, ERR_LIMIT, "a subquery of %zu steps would load too many samples: the limit is %llu (--query.max-samples)",
+			       inner.n, (unsigned long long)q->max_samples);
+	inner.end = span_at(&inner, inner.n - 1);
+	int rc = eval_node(q, n->sub.expr, &inner, &r->inner, e);
+	if (rc)
+		return rc;
+	r->s = xcalloc(r->inner.n + 1, sizeof *r->s);
+	for (size_t i = 0; i < r->inner.n; i++) {
+		struct series *s = &r->inner.s[i];
+		struct rseries *out = &r->s[r->n++];
+		*out = (struct rseries){ .labels = s->labels, .drop_name = s->drop_name, .smp = s->s, .n = s->n };
+		out->pts = xreallocarray(NULL, s->n + 1, sizeof *out->pts);
+		for (size_t k = 0; k < s->n; k++) {
+			out->pts[k] = (struct point){ s->s[k].t_ms, s->s[k].v };
+			if (s->s[k].p)
+				out->type = s->s[k].p->type;
+		}
+	}
+	return 0;
+}
+
+int range_load(struct eval *q, struct node *n, const struct span *sp, struct range *ret, struct err *e)
+{
+	*ret = (struct range){ 0 };
+	n = node_unwrap(n);
+	int rc = n->kind == NODE_SUBQUERY ? load_subquery(q, n, sp, ret, e) : load_plain(q, n, sp, ret, e);
+	if (rc)
+		range_free(ret);
+	return rc;
+}
+
+void range_free(struct range *r)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		free(r->s[i].pts);
+		free(r->s[i].vp);
+	}
+	free(r->s);
+	value_free(&r->inner);
+	*r = (struct range){ 0 };
+}
+
+void window_slide(const struct point *pts, size_t n, size_t *lo, size_t *hi, int64_t from, int64_t to)
+{
+	while (*hi < n && pts[*hi].t_ms <= to)
+		(*hi)++;
+	while (*lo < *hi && pts[*lo].t_ms <= from)
+		(*lo)++;
+}
+
+/* A range vector as an answer: its points as they are stored. */
+int eval_matrix(struct eval *q, struct node *n, int64_t t, struct value *ret, struct err *e)
+{
+	struct span one = { t, t, 1, 1 };
+	struct range r;
+	int rc = range_load(q, n, &one, &r, e);
+	if (rc)
+		return rc;
+	struct value v;
+	value_start(q, &v, PROMQL_MATRIX);
+	int64_t to = mods_time(r.mods, t), from = to - r.range_ms;
+	for (size_t i = 0; i < r.n && !rc; i++) {
+		struct rseries *s = &r.s[i];
+		struct series *out = value_add(&v, s->labels, s->drop_name);
+		for (size_t k = 0; k < s->n && !rc; k++)
+			if (!s->vp && s->pts[k].t_ms > from && s->pts[k].t_ms <= to)
+				rc = series_push(q, out, s->pts[k].t_ms, s->pts[k].v, s->smp ? prof_ref(s->smp[k].p) : NULL, e);
+		for (size_t k = 0; k < s->n_vp && !rc; k++) {
+			struct prof *p;
+			if (s->vp[k].p.stale || s->vp[k].p.t_ms <= from || s->vp[k].p.t_ms > to)
+				continue;
+			rc = prof_of_one(s->type, &s->vp[k], &p, e);
+			if (!rc)
+				rc = series_push(q, out, s->vp[k].p.t_ms, prof_value(p), p, e);
+		}
+	}
+	range_free(&r);
+	if (rc) {
+		value_free(&v);
+		return rc;
+	}
+	value_compact(&v);
+	*ret = v;
+	return 0;
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "frames.h"
+
+#include <stdio.h>
+
+#include "func.h"
+#include "model/frame.h"
+
+int frames_init(struct frames *f, const struct node *arg, struct err *e)
+{
+	*f = (struct frames){ 0 };
+	while (arg->kind == NODE_PAREN)
+		arg = arg->paren;
+	if (arg->kind == NODE_FRAMES) {
+		f->m = arg->frames.m;
+		f->n = arg->frames.n;
+		return 0;
+	}
+	if (arg->kind == NODE_CALL)
+		arg = node_unwrap(arg->call.args[0]);
+	return regex_new(&f->any, arg->string, false, e);
+}
+
+void frames_release(struct frames *f)
+{
+	regex_unref(f->any);
+	f->any = NULL;
+}
+
+struct view frame_file(const struct symbols *s, const struct sym_location *l, uint32_t i)
+{
+	const struct sym_function *f = frame_function(s, l, i);
+	return f ? symbols_get_string(s, f->filename) : VIEW("");
+}
+
+int64_t frame_line(const struct symbols *s, const struct sym_location *l, uint32_t i)
+{
+	return i < l->n_lines ? symbols_get_line(s, l, i)->line : 0;
+}
+
+static struct view binary_path(const struct symbols *s, const struct sym_location *l)
+{
+	return l->mapping ? symbols_get_string(s, symbols_get_mapping(s, l->mapping - 1)->file) : VIEW("");
+}
+
+struct view frame_package(struct view name, struct view binary)
+{
+	struct view v = frame_simple_name(name);
+	const char *slash = memrchr(v.ptr, '/', v.len);
+	size_t from = slash ? (size_t)(slash + 1 - v.ptr) : 0, cut = 0;
+	unsigned depth = 0;
+	for (size_t i = from; i + 1 < v.len; i++) { /* C++: the last :: that is not inside <> */
+		depth += v.ptr[i] == '<';
+		depth -= v.ptr[i] == '>' && depth;
+		if (!depth && v.ptr[i] == ':' && v.ptr[i + 1] == ':')
+			cut = i;
+	}
+	if (cut)
+		return view_make(v.ptr, cut);
+	const char *dot = memchr(v.ptr + from, '.', v.len - from);
+	if (dot && dot > v.ptr)
+		return view_make(v.ptr, (size_t)(dot - v.ptr));
+	return binary;
+}
+
+struct view frame_simple_name(struct view v)
+{
+	static const struct view reserved[] = { { "(anonymous namespace)", 21 }, { "operator()", 10 } };
+	if (v.len && v.ptr[0] == '.')
+		v = view_make(v.ptr + 1, v.len - 1);
+	for (size_t i = 0; i < v.len; i++) {
+		struct view rest = view_make(v.ptr + i, v.len - i);
+		size_t skip = 0;
+		for (size_t k = 0; k < ARRAY_LEN(reserved) && !skip; k++)
+			skip = view_starts(rest, reserved[k]) ? reserved[k].len : 0;
+		if (skip)
+			i += skip - 1;
+		else if (v.ptr[i] == '(')
+			return view_make(v.ptr, i);
+	}
+	return v;
+}
+
+/* ---- matching ---- */
+
+static bool regex_yes(const struct regex *re, struct view v)
+{
+	struct err e;
+	return regex_match(re, v, &e) > 0;
+}
+
+static struct view last_part(struct view path)
+{
+	const char *slash = path.len ? memrchr(path.ptr, '/', path.len) : NULL;
+	return slash ? view_make(slash + 1, path.len - (size_t)(slash + 1 - path.ptr)) : path;
+}
+
+static bool one_value(const struct matcher *m, struct view v)
+{
+	struct err e;
+	return matcher_matches(m, v, &e) > 0;
+}
+
+/* Negative matchers must refuse both spellings, positive ones may take either. */
+static bool path_value(const struct matcher *m, struct view path)
+{
+	bool whole = one_value(m, path), part = one_value(m, last_part(path));
+	return m->op == MATCH_NE || m->op == MATCH_NRE ? whole && part : whole || part;
+}
+
+static bool match_key(const struct matcher *m, const struct symbols *s, const struct sym_location *l, uint32_t i)
+{
+	if (view_eqs(m->name, "binary"))
+		return path_value(m, binary_path(s, l));
+	if (view_eqs(m->name, "file"))
+		return path_value(m, frame_file(s, l, i));
+	if (view_eqs(m->name, "line")) {
+		char text[24];
+		int n = snprintf(text, sizeof text, "%lld", (long long)frame_line(s, l, i));
+		return one_value(m, view_make(text, (size_t)n));
+	}
+	struct buf tmp = { 0 };
+	bool yes = one_value(m, frame_name(s, l, i, &tmp));
+	buf_free(&tmp);
+	return yes;
+}
+
+bool frames_match(const struct frames *f, const struct symbols *s, const struct sym_location *l, uint32_t i)
+{
+	if (f->any) {
+		const struct sym_function *fn = frame_function(s, l, i);
+		if (fn && (regex_yes(f->any, symbols_get_string(s, fn->name)) ||
+			   regex_yes(f->any, symbols_get_string(s, fn->filename))))
+			return true;
+		return l->mapping && regex_yes(f->any, binary_path(s, l));
+	}
+	for (size_t k = 0; k < f->n; k++)
+		if (!match_key(&f->m[k], s, l, i))
+			return false;
+	return true;
+}
+
+bool frames_match_name(const struct frames *f, const struct symbols *s, const struct sym_location *l, uint32_t i)
+{
+	if (!f->any)
+		return frames_match(f, s, l, i);
+	const struct sym_function *fn = frame_function(s, l, i);
+	struct view name = fn ? symbols_get_string(s, fn->name) : VIEW("");
+	return name.len && regex_yes(f->any, frame_simple_name(name));
+}
+
+void frames_memo_init(struct frames_memo *m, const struct frames *f, const struct symbols *s)
+{
+	*m = (struct frames_memo){ f, s, NULL, NULL, symbols_count(s, SYMBOLS_LINES), symbols_count(s, SYMBOLS_LOCATIONS) };
+	m->lines = xcalloc(m->n_lines + 1, 1);
+	m->bare = xcalloc(m->n_locations + 1, 1);
+}
+
+void frames_memo_free(struct frames_memo *m)
+{
+	free(m->lines);
+	free(m->bare);
+}
+
+bool frames_memo_match(struct frames_memo *m, uint32_t location, uint32_t i)
+{
+	const struct sym_location *l = symbols_get_location(m->s, location);
+	uint8_t *at = l->n_lines ? l->first_line + i < m->n_lines ? &m->lines[l->first_line + i] : NULL
+				 : location < m->n_locations ? &m->bare[location] : NULL;
+	if (!at)
+		return frames_match(m->f, m->s, l, i);
+	if (!*at)
+		*at = frames_match(m->f, m->s, l, i) ? 2 : 1;
+	return *at == 2;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* F, a frame matcher: {function=~"x", binary="y"}, which one frame must satisfy as a whole, or frames("regexp") and a
+ * plain string in filters, which mean pprof's unanchored expression on function, file or binary. A binary or a file
+ * is matched by its whole path and by its last part. */
+#ifndef PYRRHA_PROMQL_FRAMES_H
+#define PYRRHA_PROMQL_FRAMES_H
+
+#include "ast.h"
+#include "model/frame.h"
+#include "model/symbols.h"
+
+struct frames {
+	const struct matcher *m; /* borrowed from the query */
+	size_t n;
+	struct regex *any;       /* pprof's expression instead; owned */
+};
+
+/* From an argument of a function. A string is an expression. */
+int frames_init(struct frames *f, const struct node *arg, struct err *e) MUST_USE;
+void frames_release(struct frames *f);
+/* Whether frame i of the location matches; i = 0 of a location without lines is the bare location. */
+bool frames_match(const struct frames *f, const struct symbols *s, const struct sym_location *l, uint32_t i);
+/* Of pprof's prune_from: the function's simplified name alone. For {...} as frames_match. */
+bool frames_match_name(const struct frames *f, const struct symbols *s, const struct sym_location *l, uint32_t i);
+
+/* Answers by frame, kept: 0 not asked, 1 no, 2 yes. */
+struct frames_memo {
+	const struct frames *f;
+	const struct symbols *s;
+	uint8_t *lines, *bare;   /* by line id; by location id */
+	uint32_t n_lines, n_locations;
+};
+void frames_memo_init(struct frames_memo *m, const struct frames *f, const struct symbols *s);
+void frames_memo_free(struct frames_memo *m);
+bool frames_memo_match(struct frames_memo *m, uint32_t location, uint32_t i);
+static inline uint32_t frames_of(const struct sym_location *l)
+{
+	return l->n_lines ? l->n_lines : 1;
+}
+
+/* A frame's file, line and package (its name: model/frame.h); strings of the symbols. */
+struct view frame_file(const struct symbols *s, const struct sym_location *l, uint32_t i);
+int64_t frame_line(const struct symbols *s, const struct sym_location *l, uint32_t i);
+/* "encoding/json" of "encoding/json.(*Decoder).Decode", "std" of "std::sort"; the binary if the name has none. */
+struct view frame_package(struct view function, struct view binary);
+/* Without the argument list and a leading dot, as pprof simplifies it. */
+struct view frame_simple_name(struct view function);
+
+#endif

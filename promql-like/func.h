@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The functions of the language: one row each, in functions.c. */
+#ifndef PYRRHA_PROMQL_FUNC_H
+#define PYRRHA_PROMQL_FUNC_H
+
+#include "ast.h"
+
+struct eval;
+struct span;
+struct value;
+struct window;
+
+/* How a function is run. */
+enum func_form {
+	FUNC_CALL,    /* call: evaluates its arguments itself */
+	FUNC_MAP,     /* map: one number to one number, element by element */
+	FUNC_WINDOW,  /* window: the points of a range to one number, series by series */
+	FUNC_TIME,    /* map on the time in seconds; without an argument on time() */
+	FUNC_PROFILE, /* call, and takes or gives profiles */
+	FUNC_FRAMES,  /* makes an F; not evaluated */
+	FUNC_REFUSED  /* known to Prometheus, not ours: help says why */
+};
+
+/* One window of one series. */
+struct window {
+	const struct point *pts;
+	size_t n;
+	int64_t from_ms, to_ms;  /* (from, to] */
+	int64_t t_ms;            /* of the output */
+	double arg, arg2;        /* scalar arguments, at this step */
+	struct eval *q;
+	struct view metric;      /* __name__, for annotations */
+	uint32_t node_start;
+	double *work;            /* room for n numbers; NULL unless the row has FUNC_WORK */
+};
+
+struct func {
+	const char *name;
+	/* One letter per argument: s scalar, S string, v instant vector, m range vector, f frame matcher or string,
+	 * r frame matcher or granularity, w sample labels or string; ? the rest is optional, * the last repeats. */
+	const char *args;
+	enum promql_type ret;
+	enum func_form form;
+	union {
+		int (*call)(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e);
+		double (*map)(double v);
+		bool (*window)(struct window *w, double *ret); /* false: no value */
+	};
+	unsigned flags;
+	const char *signature, *doc;
+};
+enum {
+	FUNC_KEEPS_NAME = 1,     /* the output keeps __name__ */
+	FUNC_EXPERIMENTAL = 2,
+	FUNC_WORK = 8,
+	FUNC_PROFILES = 4        /* a window function that has a meaning of its own for profiles (profile_window) */
+};
+
+const struct func *func_lookup(struct view name);
+size_t func_count(void);
+const struct func *func_at(size_t i);
+/* The letter for argument i, 0 if there is no such argument; the least and greatest number (-1 = no end). */
+char func_arg(const struct func *f, size_t i);
+void func_arity(const struct func *f, int *ret_min, int *ret_max);
+
+#endif

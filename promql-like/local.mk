@@ -1,0 +1,29 @@
+# The language: parser, functions, evaluation. SPDX-License-Identifier: Apache-2.0
+noinst_LIBRARIES += libpromql.a
+libpromql_a_SOURCES = \
+  promql-like/promql.h promql-like/ast.c promql-like/ast.h promql-like/lexer.c promql-like/lexer.h \
+  promql-like/parser.c promql-like/check.c promql-like/print.c promql-like/func.h promql-like/funcs.h \
+  promql-like/functions.c promql-like/engine.c promql-like/eval.c promql-like/eval.h promql-like/value.c \
+  promql-like/prof.c promql-like/prof.h promql-like/eval_selector.c promql-like/eval_binary.c \
+  promql-like/eval_aggr.c promql-like/eval_call.c promql-like/funcs_math.c promql-like/funcs_time.c \
+  promql-like/funcs_range.c promql-like/funcs_label.c promql-like/funcs_histogram.c promql-like/funcs_profile.c \
+  promql-like/frames.c promql-like/frames.h promql-like/readout.c promql-like/filters.c promql-like/rewrite.c \
+  promql-like/rewrite.h
+PROMQL_LIBS = libpromql.a $(MODEL_LIBS)
+libpromql_a_SOURCES += promql-like/memsource.c promql-like/memsource.h promql-like/testlang.c promql-like/testlang.h \
+  promql-like/testlang_data.c promql-like/testlang_data.h
+
+check_PROGRAMS += lang_test
+TESTS += lang_test
+lang_test_SOURCES = promql-like/lang_test.c
+lang_test_LDADD = $(PROMQL_LIBS)
+EXTRA_DIST += tests/lang/profiles.test tests/lang/profql.test tests/lang/math.test tests/lang/operators.test \
+  tests/lang/time.test tests/lang/aggregations.test tests/lang/ranges.test tests/lang/labels.test tests/lang/errors.test
+if HAVE_CMOCKA
+check_PROGRAMS += promql_parser_test promql_engine_test
+TESTS += promql_parser_test promql_engine_test
+promql_parser_test_SOURCES = promql-like/parser_test.c
+promql_parser_test_LDADD = $(PROMQL_LIBS) $(CMOCKA_LIBS)
+promql_engine_test_SOURCES = promql-like/engine_test.c
+promql_engine_test_LDADD = $(PROMQL_LIBS) $(CMOCKA_LIBS)
+endif

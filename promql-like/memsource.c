@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "memsource.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/map.h"
+
+#define MAX_POINTS 10000000u
+
+struct mem_profile {
+	struct source_profile p;
+	struct stackvec *v;
+};
+
+struct mem_series {
+	struct labels *labels;
+	struct ptype type;
+	struct buf type_text;
+	bool is_profile;
+	VEC(struct point) pts;
+	VEC(struct mem_profile) profiles;
+};
+
+struct memsource {
+	struct source source;      /* first: the seam's functions get its address */
+	struct source_view view;
+	struct symbols *symbols;
+	VEC(struct mem_series *) series; /* sorted by labels when a view is opened */
+	pthread_mutex_t lock;      /* of the sorting */
+	bool sorted;
+};
+
+static struct memsource *of_view(struct source_view *v)
+{
+	return (struct memsource *)((char *)v - offsetof(struct memsource, view));
+}
+
+/* ---- filling ---- */
+
+static struct mem_series *find(struct memsource *m, struct labels l, bool make)
+{
+	for (size_t i = 0; i < m->series.n; i++)
+		if (labels_eq(*m->series.v[i]->labels, l))
+			return m->series.v[i];
+	if (!make)
+		return NULL;
+	struct mem_series *s = NEW(struct mem_series);
+	s->labels = labels_dup(l);
+	vec_push(&m->series, s);
+	m->sorted = false;
+	return s;
+}
+
+int memsource_add_float(struct memsource *m, struct labels l, int64_t t_ms, double v, struct err *e)
+{
+	struct mem_series *s = find(m, l, true);
+	size_t at = s->pts.n;
+	while (at && s->pts.v[at - 1].t_ms >= t_ms)
+		at--;
+	if (at < s->pts.n && s->pts.v[at].t_ms == t_ms) {
+		s->pts.v[at].v = v;
+		return 0;
+	}
+	if (s->pts.n >= MAX_POINTS)
+		return err_set(e, ERR_LIMIT, "more than %u samples in one series", MAX_POINTS);
+	vec_push(&s->pts, (struct point){ t_ms, v });
+	memmove(&s->pts.v[at + 1], &s->pts.v[at], (s->pts.n - 1 - at) * sizeof *s->pts.v);
+	s->pts.v[at] = (struct point){ t_ms, v };
+	return 0;
+}
+
+int memsource_add_profile(struct memsource *m, struct labels l, const struct ptype *type, const struct source_profile *p,
+			  struct stackvec *v, struct err *e)
+{
+	struct mem_series *s = find(m, l, true);
+	if (!s->is_profile) {
+		s->is_profile = true;
+		ptype_format(type, &s->type_text);
+		if (!ptype_parse(buf_view(&s->type_text), &s->type))
+			return err_set(e, ERR_BAD_DATA, "not a profile type: %s", s->type_text.ptr);
+		s->type.kind = type->kind;
+	}
+	struct mem_profile x = { *p, v ? stackvec_ref(v) : NULL };
+	x.p.total = 0;
+	if (v && stackvec_total_int(v, &x.p.total, e)) {
+		stackvec_unref(v);
+		return -ERR_EXECUTION;
+	}
+	vec_push(&s->profiles, x);
+	return 0;
+}
+
+static void series_free_all(struct memsource *m)
+{
+	for (size_t i = 0; i < m->series.n; i++) {
+		struct mem_series *s = m->series.v[i];
+		for (size_t k = 0; k < s->profiles.n; k++)
+			stackvec_unref(s->profiles.v[k].v);
+		vec_free(&s->profiles);
+		vec_free(&s->pts);
+		buf_free(&s->type_text);
+		free(s->labels);
+		free(s);
+	}
+	vec_free(&m->series);
+}
+
+void memsource_clear(struct memsource *m)
+{
+	series_free_all(m);
+	symbols_unref(m->symbols);
+	m->symbols = symbols_new();
+}
+
+/* ---- the seam ---- */
+
+static int check(const struct source_limits *lim, uint64_t n, struct err *e)
+{
+	if (lim->canceled && atomic_load(lim->canceled))
+		return err_set(e, ERR_CANCELED, "the query was canceled");
+	if (lim->deadline_mono_ns && clock_mono_ns() > lim->deadline_mono_ns)
+		return err_set(e, ERR_TIMEOUT, "the query timed out");
+	if (lim->samples_read)
+		atomic_fetch_add(lim->samples_read, n);
+	return 0;
+}
+
+static void view_release(struct source_view *v)
+{
+	(void)v;
+}
+
+static bool has_data(const struct mem_series *s, int64_t after, int64_t until)
+{
+	for (size_t i = 0; i < s->pts.n; i++)
+		if (s->pts.v[i].t_ms > after && s->pts.v[i].t_ms <= until)
+			return true;
+	for (size_t i = 0; i < s->profiles.n; i++)
+		if (s->profiles.v[i].p.t_ms > after && s->profiles.v[i].p.t_ms <= until)
+			return true;
+	return false;
+}
+
+static int view_select(struct source_view *v, const struct matcher *m, size_t n, int64_t after, int64_t until,
+		       const struct source_limits *lim, struct source_series **ret, size_t *ret_n, struct err *e)
+{
+	struct memsource *s = of_view(v);
+	VEC(struct source_series) out = { 0 };
+	int rc = check(lim, 0, e);
+	for (size_t i = 0; i < s->series.n && rc >= 0; i++) {
+		const struct mem_series *x = s->series.v[i];
+		rc = matchers_match(m, n, *x->labels, e);
+		if (rc > 0 && has_data(x, after, until))
+			vec_push(&out, (struct source_series){ *x->labels, x->is_profile ? &x->type : NULL, i });
+	}
+	if (rc < 0) {
+		vec_free(&out);
+		return rc;
+	}
+	*ret = out.v;
+	*ret_n = out.n;
+	return 0;
+}
+
+static int view_floats(struct source_view *v, uint64_t ref, int64_t after, int64_t until, const struct source_limits *lim,
+		       struct point **ret, size_t *ret_n, struct err *e)
+{
+	const struct mem_series *s = of_view(v)->series.v[ref];
+	VEC(struct point) out = { 0 };
+	for (size_t i = 0; i < s->pts.n; i++)
+		if (s->pts.v[i].t_ms > after && s->pts.v[i].t_ms <= until)
+			vec_push(&out, s->pts.v[i]);
+	*ret = out.v;
+	*ret_n = out.n;
+	int rc = check(lim, out.n, e);
+	if (rc)
+		vec_free(&out);
+	return rc;
+}
+
+static int view_profiles(struct source_view *v, uint64_t ref, int64_t after, int64_t until,
+			 const struct source_limits *lim, struct source_profile **ret, size_t *ret_n, struct err *e)
+{
+	const struct mem_series *s = of_view(v)->series.v[ref];
+	VEC(struct source_profile) out = { 0 };
+	for (size_t i = 0; i < s->profiles.n; i++)
+		if (s->profiles.v[i].p.t_ms > after && s->profiles.v[i].p.t_ms <= until)
+			vec_push(&out, s->profiles.v[i].p);
+	*ret = out.v;
+	*ret_n = out.n;
+	int rc = check(lim, out.n, e);
+	if (rc)
+		vec_free(&out);
+	return rc;
+}
+
+static int view_merge(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
+		      const struct source_limits *lim, struct stackvec **ret, struct err *e)
+{
+	struct memsource *m = of_view(v);
+	struct stackacc **acc = xcalloc(n_groups + 1, sizeof *acc);
+	int rc = check(lim, 0, e);
+	for (size_t g = 0; g < n_groups; g++)
+		acc[g] = stackacc_new(m->symbols);
+	for (size_t i = 0; i < n && !rc; i++) {
+		const struct mem_series *s = m->series.v[parts[i].ref];
+		for (size_t k = 0; k < s->profiles.n && !rc; k++) {
+			const struct mem_profile *p = &s->profiles.v[k];
+			if (p->v && p->p.t_ms > parts[i].after_ms && p->p.t_ms <= parts[i].until_ms) {
+				rc = stackacc_add_vec(acc[parts[i].group], p->v, parts[i].scale, e);
+				if (lim->samples_read)
+					atomic_fetch_add(lim->samples_read, p->v->n);
+			}
+		}
+	}
+	for (size_t g = 0; g < n_groups; g++) {
+		ret[g] = rc ? NULL : stackacc_finish(acc[g], e);
+		if (!rc && !ret[g])
+			rc = -ERR_EXECUTION;
+		stackacc_free(acc[g]);
+	}
+	for (size_t g = 0; g < n_groups && rc; g++) {
+		stackvec_unref(ret[g]);
+		ret[g] = NULL;
+	}
+	free(acc);
+	return rc;
+}
+
+/* Answers by frame and by stack, each asked once per call: 0 not asked, 1 no, 2 yes. */
+struct match_memo {
+	const struct source_frame_filter *f;
+	const struct symbols *s;
+	uint8_t *locations, *stacks;
+};
+
+static bool location_matches(struct match_memo *m, uint32_t location)
+{
+	const struct sym_location *l = symbols_get_location(m->s, location);
+	uint8_t *at = &m->locations[location];
+	if (*at)
+		return *at == 2;
+	bool yes = !l->n_lines && m->f->frame(m->f->arg, m->s, l, 0);
+	for (uint32_t i = 0; i < (m->f->leaf_only ? MIN(l->n_lines, 1u) : l->n_lines) && !yes; i++)
+		yes = m->f->frame(m->f->arg, m->s, l, i);
+	*at = yes ? 2 : 1;
+	return yes;
+}
+
+static bool stack_matches(struct match_memo *m, uint32_t column)
+{
+	uint32_t stack = symbols_get_column(m->s, column)->stack, node = symbols_stack_node(m->s, stack);
+	uint8_t *at = &m->stacks[stack];
+	bool yes = false;
+	if (*at)
+		return *at == 2;
+	for (; node && !yes; node = m->f->leaf_only ? 0 : symbols_get_node(m->s, node)->parent)
+		yes = location_matches(m, symbols_get_node(m->s, node)->location);
+	*at = yes ? 2 : 1;
+	return yes;
+}
+
+static int view_sums(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
+		     const struct source_frame_filter *f, const struct source_limits *lim, double *ret, int64_t *exact,
+		     struct err *e)
+{
+	struct stackvec **merged = xcalloc(n_groups + 1, sizeof *merged);
+	struct symbols *sy = of_view(v)->symbols;
+	struct match_memo memo = { f, sy, xcalloc(symbols_count(sy, SYMBOLS_LOCATIONS) + 1, 1),
+				   xcalloc(symbols_count(sy, SYMBOLS_STACKS) + 1, 1) };
+	int rc = view_merge(v, parts, n, n_groups, lim, merged, e);
+	for (size_t g = 0; g < n_groups && !rc; g++) {
+		const struct stackvec *x = merged[g];
+		ret[g] = 0;
+		if (exact)
+			exact[g] = 0;
+		for (size_t i = 0; i < x->n; i++) {
+			if (!stack_matches(&memo, x->columns[i]))
+				continue;
+			ret[g] += x->is_float ? x->floats[i] : (double)x->ints[i];
+			if (exact && !x->is_float)
+				exact[g] += x->ints[i];
+		}
+	}
+	for (size_t g = 0; g < n_groups; g++)
+		stackvec_unref(merged[g]);
+	free(merged);
+	free(memo.locations);
+	free(memo.stacks);
+	return rc;
+}
+
+/* ---- labels ---- */
+
+static int by_text(const void *a, const void *b)
+{
+	return view_cmp(*(const struct view *)a, *(const struct view *)b);
+}
+
+static int list_labels(struct memsource *s, const struct view *name, const struct matcher *m, size_t n, int64_t after,
+		       int64_t until, struct view **ret, size_t *ret_n, struct err *e)
+{
+	VEC(struct view) out = { 0 };
+	int rc = 0;
+	for (size_t i = 0; i < s->series.n && rc >= 0; i++) {
+		struct labels l = *s->series.v[i]->labels;
+		rc = has_data(s->series.v[i], after, until) ? matchers_match(m, n, l, e) : 0;
+		for (size_t k = 0; k < l.n && rc > 0; k++)
+			if (!name)
+				vec_push(&out, l.v[k].name);
+			else if (view_eq(l.v[k].name, *name))
+				vec_push(&out, l.v[k].value);
+	}
+	size_t unique = 0, bytes = 0;
+	if (out.n)
+		qsort(out.v, out.n, sizeof *out.v, by_text);
+	for (size_t i = 0; i < out.n; i++)
+		if (!i || !view_eq(out.v[i], out.v[unique - 1])) {
+			out.v[unique++] = out.v[i];
+			bytes += out.v[i].len;
+		}
+	struct view *block = xmalloc(unique * sizeof *block + bytes + 1);
+	char *text = (char *)(block + unique);
+	for (size_t i = 0; i < unique; i++) {
+		memcpy(text, out.v[i].ptr, out.v[i].len);
+		block[i] = view_make(text, out.v[i].len);
+		text += out.v[i].len;
+	}
+	vec_free(&out);
+	if (rc < 0) {
+		free(block);
+		return rc;
+	}
+	*ret = block;
+	*ret_n = unique;
+	return 0;
+}
+
+static int view_label_names(struct source_view *v, const struct matcher *m, size_t n, int64_t after, int64_t until,
+			    const struct source_limits *lim, struct view **ret, size_t *ret_n, struct err *e)
+{
+	int rc = check(lim, 0, e);
+	return rc ? rc : list_labels(of_view(v), NULL, m, n, after, until, ret, ret_n, e);
+}
+
+static int view_label_values(struct source_view *v, struct view name, const struct matcher *m, size_t n, int64_t after,
+			     int64_t until, const struct source_limits *lim, struct view **ret, size_t *ret_n,
+			     struct err *e)
+{
+	int rc = check(lim, 0, e);
+	return rc ? rc : list_labels(of_view(v), &name, m, n, after, until, ret, ret_n, e);
+}
+
+static const struct source_ops ops = {
+	.release = view_release, .select = view_select, .floats = view_floats, .profiles = view_profiles,
+	.merge = view_merge, .sums = view_sums, .label_names = view_label_names, .label_values = view_label_values,
+};
+
+static int by_labels(const void *a, const void *b)
+{
+	return labels_cmp(*(*(struct mem_series *const *)a)->labels, *(*(struct mem_series *const *)b)->labels);
+}
+
+static int source_open(struct source *src, struct source_view **ret, struct err *e)
+{
+	(void)e;
+	struct memsource *m = (struct memsource *)src;
+	pthread_mutex_lock(&m->lock);
+	if (!m->sorted && m->series.n)
+		qsort(m->series.v, m->series.n, sizeof *m->series.v, by_labels);
+	m->sorted = true;
+	pthread_mutex_unlock(&m->lock);
+	*ret = &m->view;
+	return 0;
+}
+
+struct memsource *memsource_new(void)
+{
+	struct memsource *m = NEW(struct memsource);
+	m->source.open = source_open;
+	m->view.ops = &ops;
+	pthread_mutex_init(&m->lock, NULL);
+	m->symbols = symbols_new();
+	return m;
+}
+
+void memsource_free(struct memsource *m)
+{
+	if (!m)
+		return;
+	series_free_all(m);
+	symbols_unref(m->symbols);
+	pthread_mutex_destroy(&m->lock);
+	free(m);
+}
+
+struct source *memsource_source(struct memsource *m)
+{
+	return &m->source;
+}
+
+struct symbols *memsource_symbols(struct memsource *m)
+{
+	return m->symbols;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parsing and printing: what is read comes out in canonical form, and parses to the same again. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "promql.h"
+
+static const struct {
+	const char *in, *out; /* NULL = unchanged */
+} cases[] = {
+	{ "1", NULL }, { "-1", NULL }, { "0x1F", "31" }, { "1_000", "1000" }, { "5m", NULL }, { "-5m", NULL }, { "1h30m", NULL },
+	{ "Inf", "+Inf" }, { "nan", "NaN" }, { "\"a\\nb\"", NULL }, { "'a\"b'", "\"a\\\"b\"" }, { "`a\\b`", "\"a\\\\b\"" },
+	{ "up", NULL }, { "up{}", "up" }, { "{job=\"x\"}", NULL }, { "up{b=\"2\",a=\"1\"}", "up{a=\"1\",b=\"2\"}" },
+	{ "up<job=\"x\">", "up{job=\"x\"}" }, { "<job=\"x\",>", "{job=\"x\"}" }, { "{\"up\",a=\"b\"}", "up{a=\"b\"}" },
+	{ "{\"a.b\",c=\"d\"}", "{\"a.b\",c=\"d\"}" }, { "{\"x y\"=~\"z\"}", NULL }, { "up{a!=\"b\",c!~\"d\"}", NULL },
+	{ "up[5m]", NULL }, { "up [ 300 ]", "up[5m]" }, { "up offset 5m", NULL }, { "up offset -5m", NULL },
+	{ "up @ 1.5", "up @ 1.500" }, { "up @ start()", NULL }, { "up offset 5m @ end()", "up @ end() offset 5m" },
+	{ "up[5m] offset 1w @ 3", "up[5m] @ 3.000 offset 1w" }, { "up[5m:1m]", NULL }, { "up[5m:]", NULL },
+	{ "sum(up)[1h:5m] @ end() offset 1d", NULL }, { "up[5m * 2]", NULL }, { "up[step() + 1m]", NULL },
+	{ "up[min_of(step(), 5m)]", NULL }, { "up offset (1m + 2m)", NULL }, { "up offset -(step())", "up offset -(step())" },
+	{ "a+b", "a + b" }, { "a + b * c ^ d", NULL }, { "(a + b) * c", NULL }, { "-a ^ 2", NULL }, { "a == bool b", NULL },
+	{ "a and on(x)b", "a and on (x) b" }, { "a or b unless c", NULL }, { "a atan2 b", NULL },
+	{ "a * on(x, y) group_left(z) b", "a * on (x, y) group_left (z) b" },
+	{ "a / ignoring() group_right b", "a / ignoring () group_right () b" },
+	{ "sum(a)", NULL }, { "SUM by(x)(a)", "sum by (x) (a)" }, { "sum(a) by (x, \"y z\")", "sum by (x, \"y z\") (a)" },
+	{ "sum without()(a)", "sum without () (a)" }, { "topk(5,a)", "topk(5, a)" }, { "count_values(\"v\", a)", NULL },
+	{ "quantile by (x) (0.9, a)", NULL }, { "merge(cpu[5m])", NULL }, { "merge by (pod)(cpu[5m])", "merge by (pod) (cpu[5m])" },
+	{ "split by (thread)(cpu)", "split by (thread) (cpu)" }, { "merge", NULL }, { "split{a=\"b\"}", NULL },
+	{ "total(rate(cpu[5m]), {function=\"f\"})", NULL }, { "total(cpu,<binary=~\"x\",function!=\"y\">)",
+	  "total(cpu, {binary=~\"x\",function!=\"y\"})" }, { "focus(cpu, frames(\"x\"))", NULL }, { "focus(cpu, \"x\")", NULL },
+	{ "diff(cpu, cpu offset 1d, \"share\")", NULL }, { "self(merge(cpu[5m]), \"line\")", NULL },
+	{ "a < b", NULL }, { "a<b", "a < b" }, { "a<1", "a < 1" }, { "a <b=\"c\">", "a{b=\"c\"}" }, { "a # c\n+ b", "a + b" },
+	{ "time()", NULL }, { "round(a, 5)", NULL }, { "sum", NULL }, { "start() + end()", NULL },
+	{ "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{a=\"b\"}", NULL },
+};
+
+static char *printed(const char *text)
+{
+	struct promql_expr *x;
+	struct err e = { 0 };
+	struct buf b = { 0 };
+	if (promql_parse(&x, view_of(text), &e))
+		fail_msg("%s: %s", text, e.msg);
+	promql_expr_print(x, &b);
+	promql_expr_free(x);
+	return buf_take(&b, &(size_t){ 0 });
+}
+
+static void test_print(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		char *once = printed(cases[i].in), *twice = printed(once);
+		assert_string_equal(once, cases[i].out ? cases[i].out : cases[i].in);
+		assert_string_equal(twice, once);
+		free(once);
+		free(twice);
+	}
+}
+
+static void test_format(void **state)
+{
+	(void)state;
+	struct promql_expr *x;
+	struct err e = { 0 };
+	struct buf b = { 0 };
+	assert_int_equal(promql_parse(&x, VIEW("sum by (job, instance) (rate(http_requests_total{job=\"a long name\", path=\"/another/long/one\"}[5m])) "
+					       "/ on (job) group_left () count by (job) (up{job=\"a long name\"})"), &e), 0);
+	promql_format(x, &b);
+	assert_string_equal(b.ptr,
+			    "  sum by (job, instance) (rate(http_requests_total{job=\"a long name\",path=\"/another/long/one\"}[5m]))\n"
+			    "/ on (job) group_left ()\n"
+			    "  count by (job) (up{job=\"a long name\"})");
+	promql_expr_free(x);
+	buf_free(&b);
+}
+
+static void test_json(void **state)
+{
+	(void)state;
+	struct promql_expr *x;
+	struct err e = { 0 };
+	struct buf b = { 0 };
+	assert_int_equal(promql_parse(&x, VIEW("rate(up{a=\"b\"}[5m] offset 1m)"), &e), 0);
+	promql_expr_json(x, &b);
+	assert_string_equal(b.ptr,
+			    "{\"type\":\"call\",\"func\":{\"name\":\"rate\",\"argTypes\":[\"matrix\"],\"variadic\":0,\"returnType\":\"vector\"},"
+			    "\"args\":[{\"type\":\"matrixSelector\",\"range\":300000,\"name\":\"up\",\"matchers\":["
+			    "{\"name\":\"a\",\"type\":\"=\",\"value\":\"b\"},{\"name\":\"__name__\",\"type\":\"=\",\"value\":\"up\"}],"
+			    "\"offset\":60000,\"timestamp\":null,\"startOrEnd\":null}]}");
+	promql_expr_free(x);
+	buf_free(&b);
+}
+
+static void test_selector(void **state)
+{
+	(void)state;
+	struct promql_expr *x;
+	struct err e = { 0 };
+	const struct matcher *m;
+	size_t n;
+	assert_int_equal(promql_parse_selector(&x, VIEW("cpu{a=~\"b|c\"}"), &m, &n, &e), 0);
+	assert_int_equal(n, 2);
+	assert_int_equal(regex_literals(m[0].re), 2);
+	assert_int_equal(matcher_matches(&m[1], VIEW("process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta"), &e), 1);
+	assert_int_equal(matcher_matches(&m[1], VIEW("cpu"), &e), 1);
+	promql_expr_free(x);
+	assert_true(promql_parse_selector(&x, VIEW("up + 1"), &m, &n, &e) < 0);
+	assert_true(promql_parse_selector(&x, VIEW("{}"), &m, &n, &e) < 0);
+}
+
+static void test_errors(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *in, *error;
+	} bad[] = {
+		{ "", "1:1: parse error: no expression found in input" },
+		{ "# only a comment", "1:1: parse error: no expression found in input" },
+		{ "a +\n  )", "2:3: parse error: unexpected \")\"" },
+		{ "sum by x (a)", "1:8: parse error: unexpected identifier \"x\" in grouping opts, expected \"(\"" },
+		{ "a{b=\"c\" d=\"e\"}", "1:9: parse error: unexpected identifier \"d\" in label matching, expected \",\" or \"}\"" },
+		{ "a{b}", "1:4: parse error: unexpected \"}\" in label matching, expected label matching operator" },
+		{ "a[5m", "1:5: parse error: unexpected end of input in subquery or range, expected \":\" or \"]\"" },
+		{ "a[x]", "1:3: parse error: unexpected identifier \"x\" in subquery or range selector, expected number, duration, step(), or range()" },
+		{ "a offset x", "1:10: parse error: unexpected identifier \"x\" in offset, expected number, duration, step(), or range()" },
+		{ "a @ x", "1:5: parse error: unexpected identifier \"x\" in @, expected timestamp" },
+		{ "\"\\q\"", "1:1: parse error: unknown escape sequence" },
+		{ "a anchored", "1:3: parse error: the modifier \"anchored\" is experimental in Prometheus and not supported here" },
+		{ "info(a)", "1:1: parse error: function \"info\" is not supported: it is experimental in Prometheus" },
+		{ "a[5m:1m:2]", "1:8: parse error: unexpected \":\" in subquery selector, expected \"]\"" },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct promql_expr *x;
+		struct err e = { 0 };
+		assert_int_equal(promql_parse(&x, view_of(bad[i].in), &e), -ERR_BAD_DATA);
+		assert_string_equal(e.msg, bad[i].error);
+	}
+}
+
+static void test_depth(void **state)
+{
+	(void)state;
+	struct promql_expr *x;
+	struct err e = { 0 };
+	struct buf b = { 0 };
+	for (int i = 0; i < 100000; i++)
+		buf_puts(&b, i % 2 ? "(" : "-");
+	assert_true(promql_parse(&x, buf_view(&b), &e) < 0);
+	assert_non_null(strstr(e.msg, "deeper"));
+	buf_free(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_print), cmocka_unit_test(test_format), cmocka_unit_test(test_json),
+		cmocka_unit_test(test_selector), cmocka_unit_test(test_errors), cmocka_unit_test(test_depth),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A profile of an evaluation. It is a linear combination of stored profiles, kept as its terms until someone needs
+ * stacks: value, sum, rate and diff never touch a stack, since storage knows every profile's total. A diff has two
+ * sides, a - b. Immutable once made (materialising fills in `vec`), shared by reference. */
+#ifndef PYRRHA_PROMQL_PROF_H
+#define PYRRHA_PROMQL_PROF_H
+
+#include "model/source.h"
+
+struct eval;
+
+/* Either stored profiles of one series (vec NULL) or a vector, times scale. */
+struct term {
+	uint64_t ref;
+	int64_t after_ms, until_ms; /* stamped in (after, until] */
+	struct stackvec *vec;       /* reference held */
+	double scale;
+};
+
+struct side {
+	struct term *t;
+	size_t n, cap;
+	bool is_float;              /* a scale other than 1 or -1 was applied, or a float vector came in */
+	int64_t total;              /* native unit, if !is_float */
+	double ftotal;              /* native unit */
+	struct stackvec *vec;       /* the whole side, once materialised; reference held */
+};
+
+struct prof {
+	int refs;                   /* atomic */
+	const struct ptype *type;
+	int64_t period;
+	double covered_s;
+	double per_s;               /* a rate: the terms are the increase over that many seconds; 0 = no rate */
+	bool diff;                  /* b is there */
+	struct side a, b;
+};
+
+struct prof *prof_new(const struct ptype *type, int64_t period);
+struct prof *prof_ref(struct prof *p);
+void prof_unref(struct prof *p);
+
+/* Adds stored profiles whose total is known; joins them with the last term if they continue it. */
+int side_add_stored(struct side *s, uint64_t ref, int64_t after_ms, int64_t until_ms, int64_t total, double scale,
+		    struct err *e);
+/* Adds a vector; takes a reference. */
+int side_add_vec(struct side *s, struct stackvec *v, double scale, struct err *e);
+int side_add(struct side *s, const struct side *from, double scale, struct err *e);
+
+/* Base units. */
+double prof_value(const struct prof *p);
+double side_total(const struct side *s);
+double prof_factor(const struct prof *p); /* native unit to base unit, rate included */
+
+/* p += other * scale, both sides; a rate meets a rate of another range by scaling. Types are the caller's matter. */
+int prof_accumulate(struct prof *p, const struct prof *other, double scale, struct err *e);
+int prof_scale(const struct prof *p, double by, struct prof **ret, struct err *e);
+/* a - b, both sides kept. */
+int prof_diff(const struct prof *a, const struct prof *b, double scale_a, struct prof **ret, struct err *e);
+/* Whether they may be added; the error names both. Units of one dimension may differ: *ret_scale rescales b. */
+int prof_compatible(const struct ptype *a, const struct ptype *b, bool across_names, const char *op, double *ret_scale,
+		    struct err *e);
+
+/* Fills in the vectors of all of them with one call of the source. */
+int profs_materialise(struct eval *q, struct prof *const *p, size_t n, struct err *e);
+/* A new profile of the same kind with other vectors (b NULL unless p is a diff); takes the references. */
+struct prof *prof_with(const struct prof *p, struct stackvec *a, struct stackvec *b, struct err *e);
+
+#endif

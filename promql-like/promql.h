@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ProfQL: PromQL over floats and profiles. Parse a query, print it, evaluate it over a source. An engine may be used
+ * by any number of threads at once; an expression and a result belong to the thread that made them. */
+#ifndef PYRRHA_PROMQL_PROMQL_H
+#define PYRRHA_PROMQL_PROMQL_H
+
+#include "model/source.h"
+
+/* ---- expressions ---- */
+
+enum promql_type { PROMQL_NONE, PROMQL_SCALAR, PROMQL_STRING, PROMQL_VECTOR, PROMQL_MATRIX };
+/* "scalar", "string", "vector", "matrix" as the API spells resultType. */
+const char *promql_type_text(enum promql_type t);
+
+struct promql_expr;
+
+/* The query is copied. Errors read `1:5: parse error: ...`, line and column from 1. Returns owned. */
+int promql_parse(struct promql_expr **ret, struct view query, struct err *e) MUST_USE;
+void promql_expr_free(struct promql_expr *x);
+enum promql_type promql_expr_type(const struct promql_expr *x);
+/* On one line, canonical. */
+void promql_expr_print(const struct promql_expr *x, struct buf *out);
+/* As format_query: broken over lines where it is long. */
+void promql_format(const struct promql_expr *x, struct buf *out);
+/* The tree as parse_query answers it. */
+void promql_expr_json(const struct promql_expr *x, struct buf *out);
+
+/* A selector alone, as match[] has it; aliases of profile types are expanded. The matchers and their strings live in
+ * the expression. */
+int promql_parse_selector(struct promql_expr **ret, struct view text, const struct matcher **ret_m, size_t *ret_n,
+			  struct err *e) MUST_USE;
+
+/* The i-th function or aggregation of the language, for completion and documentation; NULL past the last. */
+struct promql_function_info {
+	const char *name, *signature, *doc;
+	bool aggregation;
+	bool profiles; /* takes or gives profiles */
+};
+const struct promql_function_info *promql_function_at(size_t i);
+
+/* ---- engine ---- */
+
+struct promql_engine;
+
+struct promql_alias {
+	const char *alias, *name;
+};
+
+/* Zero means the default in brackets. */
+struct promql_options {
+	int64_t lookback_ms;          /* how far back an instant selector looks (5m) */
+	int64_t timeout_ms;           /* upper bound of a query's time, waiting included (2m) */
+	int64_t subquery_step_ms;     /* resolution of [1h:] (1m) */
+	uint64_t max_samples;         /* held by one query at a time (50,000,000) */
+	uint64_t max_bytes;           /* of stacks held by one query (2 GiB) */
+	uint32_t max_series;          /* in one result (100,000) */
+	unsigned max_concurrency;     /* queries at work; more wait (20) */
+	struct pool *pool;            /* borrowed; NULL = each query on its caller's thread */
+	const struct promql_alias *aliases; /* besides those of model/ptype.h; copied */
+	size_t n_aliases;
+	const char *const *replica_labels; /* PROFQL.md rule 6; copied */
+	size_t n_replica_labels;
+	const char *active_query_file; /* one line per running query; what it holds at start was running at a crash */
+	int64_t slow_query_ms;        /* queries that take longer are told to slow_query; 0 = none are */
+	void (*slow_query)(void *arg, const char *query, int64_t duration_ms, uint64_t samples, const struct err *e);
+	void *arg;
+};
+
+/* Borrows the source. */
+struct promql_engine *promql_engine_new(struct source *s, const struct promql_options *o) MUST_USE;
+/* No query may be at work. */
+void promql_engine_free(struct promql_engine *g);
+/* Queries that were running when the process that last used active_query_file ended, one per line; "" if none. */
+const char *promql_engine_crashed_queries(const struct promql_engine *g);
+/* Registers pyrrha_engine_*: once, by main. */
+void promql_register_metrics(void);
+
+struct promql_params {
+	const atomic_bool *canceled;  /* NULL = cannot be; the client went away */
+	int64_t timeout_ms;           /* 0 = the engine's; never more than that */
+	int64_t lookback_ms;          /* 0 = the engine's */
+	bool profiles;                /* the answer's profiles are wanted with their stacks, not only their values */
+	bool explain;                 /* fill result.explain */
+};
+
+/* ---- results ---- */
+
+/* A profile of the answer. A rate is here as its increase: value == vec's total / per_s, in base units. */
+struct promql_profile {
+	const struct ptype *type;
+	struct stackvec *vec;     /* native unit; reference held by the result; NULL unless params.profiles */
+	struct stackvec *base;    /* of a diff: what was subtracted; NULL: no diff. Same symbols as vec */
+	double value;             /* vec - base, base units (seconds, bytes, counts) */
+	double per_s;             /* a rate over that many seconds; 0 = no rate */
+	double covered_s;         /* wall time that was observed; 0 for a gauge's snapshot */
+	int64_t period;           /* the largest of those merged; 0 = none */
+};
+
+struct promql_series {
+	struct labels labels;
+	size_t n;                 /* a vector's element has one point */
+	struct point *points;
+	struct promql_profile *profiles; /* parallel to points; NULL: floats */
+};
+
+struct promql_result {
+	struct arena arena;       /* holds everything below */
+	enum promql_type type;
+	double scalar;            /* instant scalar (a range query's is one series without labels) */
+	struct view string;
+	int64_t t_ms;             /* of an instant query */
+	struct promql_series *series; /* a matrix is sorted by labels; a vector is in the query's order */
+	size_t n_series;
+	struct view *warnings, *infos;
+	size_t n_warnings, n_infos;
+	uint64_t samples;         /* total that were read */
+	uint64_t peak_samples;    /* most that were held at once */
+	int64_t eval_ns, queue_ns;
+	struct view explain;      /* a JSON object, if asked for */
+};
+
+/* ret is only written on success; release it with promql_result_release. */
+int promql_instant(struct promql_engine *g, struct view query, int64_t t_ms, const struct promql_params *p,
+		   struct promql_result *ret, struct err *e) MUST_USE;
+/* Steps start, start + step ... up to and including end. */
+int promql_range(struct promql_engine *g, struct view query, int64_t start_ms, int64_t end_ms, int64_t step_ms,
+		 const struct promql_params *p, struct promql_result *ret, struct err *e) MUST_USE;
+void promql_result_release(struct promql_result *r);
+
+#endif
