@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "web/answer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/num.h"
+#include "base/units.h"
+
+#define MAX_NOTES 10 /* warnings and infos of one answer, as Prometheus cuts them */
+
+const struct view answer_truncated = { "results truncated due to limit", 30 };
+
+/* ---- parameters ---- */
+
+int param_time(const struct httpd_request *rq, const char *name, int64_t def, int64_t *ret_ms, struct err *e)
+{
+	struct view v = httpd_param(rq, name);
+	*ret_ms = def;
+	if (!v.len || clock_parse_time_ms(v, ret_ms))
+		return 0;
+	return err_set(e, ERR_BAD_DATA, "invalid parameter \"%s\": cannot parse \"%.*s\" to a valid timestamp", name,
+		       VIEW_ARG(v));
+}
+
+int param_duration(const struct httpd_request *rq, const char *name, int64_t def, int64_t *ret_ms, struct err *e)
+{
+	struct view v = httpd_param(rq, name);
+	double s;
+	*ret_ms = def;
+	if (!v.len || units_parse_duration(v, ret_ms))
+		return 0;
+	if (!num_parse_double(v, &s))
+		return err_set(e, ERR_BAD_DATA, "invalid parameter \"%s\": cannot parse \"%.*s\" to a valid duration", name,
+			       VIEW_ARG(v));
+	if (!isfinite(s) || fabs(s) > 9.2e15)
+		return err_set(e, ERR_BAD_DATA, "invalid parameter \"%s\": cannot parse \"%.*s\" to a valid duration. It "
+			       "overflows int64", name, VIEW_ARG(v));
+	*ret_ms = (int64_t)llround(s * 1000);
+	return 0;
+}
+
+int param_limit(const struct httpd_request *rq, const char *name, size_t *ret, struct err *e)
+{
+	struct view v = httpd_param(rq, name);
+	int64_t n = 0;
+	if (v.len && (!num_parse_i64(v, &n) || n < 0))
+		return err_set(e, ERR_BAD_DATA, "invalid parameter \"%s\": \"%.*s\" is not a whole number from 0", name,
+			       VIEW_ARG(v));
+	*ret = (size_t)n;
+	return 0;
+}
+
+int param_span(const struct httpd_request *rq, int64_t *ret_after, int64_t *ret_until, struct err *e)
+{
+	const int64_t far = INT64_MAX / 4; /* so that the storage can add to it */
+	int64_t start, end;
+	int rc = param_time(rq, "start", -far, &start, e);
+	if (!rc)
+		rc = param_time(rq, "end", far, &end, e);
+	if (rc)
+		return rc;
+	if (end < start)
+		return err_set(e, ERR_BAD_DATA, "invalid parameter \"end\": end timestamp must not be before start timestamp");
+	*ret_after = start - 1;
+	*ret_until = end;
+	return 0;
+}
+
+/* ---- the envelope ---- */
+
+void answer_error(struct httpd_request *rq, const struct err *e)
+{
+	const struct err_info *info = err_info(e->code);
+	struct buf *b = httpd_out(rq);
+	buf_reset(b);
+	httpd_status(rq, info->http);
+	httpd_type(rq, "application/json");
+	buf_puts(b, "{\"status\":\"error\",\"errorType\":");
+	buf_json_string(b, view_of(info->type));
+	buf_puts(b, ",\"error\":");
+	buf_json_string(b, view_of(e->msg));
+	buf_puts(b, "}");
+}
+
+struct buf *answer_begin(struct httpd_request *rq)
+{
+	httpd_type(rq, "application/json");
+	struct buf *b = httpd_out(rq);
+	buf_puts(b, "{\"status\":\"success\",\"data\":");
+	return b;
+}
+
+static void put_notes(struct buf *b, const char *key, const struct view *notes, size_t n)
+{
+	if (!n)
+		return;
+	buf_printf(b, ",\"%s\":[", key);
+	for (size_t i = 0; i < MIN(n, MAX_NOTES); i++) {
+		if (i)
+			buf_putc(b, ',');
+		buf_json_string(b, notes[i]);
+	}
+	if (n > MAX_NOTES)
+		buf_printf(b, ",\"%zu more %s omitted\"", n - MAX_NOTES, key);
+	buf_putc(b, ']');
+}
+
+void answer_end(struct httpd_request *rq, const struct view *warnings, size_t n_warnings, const struct view *infos,
+		size_t n_infos)
+{
+	struct buf *b = httpd_out(rq);
+	put_notes(b, "warnings", warnings, n_warnings);
+	put_notes(b, "infos", infos, n_infos);
+	buf_putc(b, '}');
+}
+
+/* ---- values ---- */
+
+static void put_i64(struct buf *b, int64_t v)
+{
+	char tmp[24], *p = tmp + sizeof tmp;
+	uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+	do
+		*--p = (char)('0' + u % 10);
+	while (u /= 10);
+	if (v < 0)
+		*--p = '-';
+	buf_put(b, p, (size_t)(tmp + sizeof tmp - p));
+}
+
+/* Digits d1d2d3... and exponent e of d1.d2d3... * 10^e, laid out without an exponent. */
+static void put_fixed(struct buf *b, const char *digits, int n, int exponent)
+{
+	if (exponent < 0) {
+		buf_puts(b, "0.");
+		for (int i = -1; i > exponent; i--)
+			buf_putc(b, '0');
+		buf_put(b, digits, (size_t)n);
+		return;
+	}
+	for (int i = 0; i < MAX(n, exponent + 1); i++) {
+		if (i == exponent + 1)
+			buf_putc(b, '.');
+		buf_putc(b, i < n ? digits[i] : '0');
+	}
+}
+
+static void put_shortest(struct buf *b, double v)
+{
+	char text[40], digits[24];
+	int n = 0;
+	/* A subnormal has fewer than 15 digits that mean something. */
+	for (int precision = fabs(v) < 2.3e-308 ? 0 : 14; precision <= 16; precision++) {
+		snprintf(text, sizeof text, "%.*e", precision, v);
+		if (strtod(text, NULL) == v)
+			break;
+	}
+	const char *p = text, *exp = strchr(text, 'e');
+	if (*p == '-')
+		buf_putc(b, *p++);
+	for (; p < exp; p++)
+		if (*p != '.')
+			digits[n++] = *p;
+	while (n > 1 && digits[n - 1] == '0')
+		n--;
+	int64_t exponent = 0;
+	num_parse_i64(view_of(exp + 1), &exponent);
+	if (fabs(v) >= 1e-6 && fabs(v) < 1e21) {
+		put_fixed(b, digits, n, (int)exponent);
+		return;
+	}
+	buf_putc(b, digits[0]);
+	if (n > 1) {
+		buf_putc(b, '.');
+		buf_put(b, digits + 1, (size_t)n - 1);
+	}
+	buf_puts(b, exp);
+}
+
+void json_float(struct buf *b, double v)
+{
+	if (isnan(v))
+		buf_puts(b, "NaN");
+	else if (isinf(v))
+		buf_puts(b, v > 0 ? "+Inf" : "-Inf");
+	else if (v == 0)
+		buf_puts(b, signbit(v) ? "-0" : "0");
+	else if (fabs(v) < 1e15 && v == (double)(int64_t)v)
+		put_i64(b, (int64_t)v);
+	else
+		put_shortest(b, v);
+}
+
+void json_time(struct buf *b, int64_t t_ms)
+{
+	if (t_ms < 0)
+		buf_putc(b, '-');
+	uint64_t t = t_ms < 0 ? 0 - (uint64_t)t_ms : (uint64_t)t_ms;
+	put_i64(b, (int64_t)(t / 1000));
+	unsigned ms = (unsigned)(t % 1000);
+	if (ms)
+		buf_put(b, (char[4]){ '.', (char)('0' + ms / 100), (char)('0' + ms / 10 % 10), (char)('0' + ms % 10) }, 4);
+}
+
+void json_point(struct buf *b, int64_t t_ms, double v)
+{
+	buf_putc(b, '[');
+	json_time(b, t_ms);
+	buf_puts(b, ",\"");
+	json_float(b, v);
+	buf_puts(b, "\"]");
+}

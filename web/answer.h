@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every API handler needs: parameters as Prometheus spells them, and its envelope
+ * {"status","data","errorType","error","warnings","infos"}. */
+#ifndef PYRRHA_WEB_ANSWER_H
+#define PYRRHA_WEB_ANSWER_H
+
+#include "httpd/httpd.h"
+#include "model/matcher.h"
+
+/* ---- parameters; errors read: invalid parameter "time": ... ---- */
+
+/* RFC 3339 or Unix seconds; def if it is absent or empty. */
+int param_time(const struct httpd_request *rq, const char *name, int64_t def, int64_t *ret_ms, struct err *e);
+/* "5m" or seconds; def if absent or empty. */
+int param_duration(const struct httpd_request *rq, const char *name, int64_t def, int64_t *ret_ms, struct err *e);
+/* Not negative; 0, which also stands for absent, is "no limit". */
+int param_limit(const struct httpd_request *rq, const char *name, size_t *ret, struct err *e);
+/* start and end into (after, until]; absent ones are as far as time goes. */
+int param_span(const struct httpd_request *rq, int64_t *ret_after, int64_t *ret_until, struct err *e);
+
+/* selectors.c: the selectors of all match[]. Release with selectors_release. */
+struct selector {
+	struct promql_expr *expr;
+	const struct matcher *m;
+	size_t n;
+};
+struct selectors {
+	struct selector *v;
+	size_t n;
+};
+int param_selectors(const struct httpd_request *rq, struct selectors *ret, struct err *e);
+void selectors_release(struct selectors *s);
+
+/* ---- the envelope ---- */
+
+void answer_error(struct httpd_request *rq, const struct err *e);
+/* {"status":"success","data": — the caller writes the data into what is returned, then ends it. */
+struct buf *answer_begin(struct httpd_request *rq);
+void answer_end(struct httpd_request *rq, const struct view *warnings, size_t n_warnings, const struct view *infos,
+		size_t n_infos);
+/* The warning of a result that a limit cut. */
+extern const struct view answer_truncated;
+
+/* ---- values, as Prometheus writes them ---- */
+
+/* 1.5, 1e+21, NaN, +Inf: shortest digits that read back, no exponent from 1e-6 to 1e21. No quotes. */
+void json_float(struct buf *b, double v);
+/* Seconds with milliseconds if there are any: 1700000000.120 */
+void json_time(struct buf *b, int64_t t_ms);
+/* [time,"value"] */
+void json_point(struct buf *b, int64_t t_ms, double v);
+
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* query, query_range, format_query, parse_query: the engine's answers in Prometheus's JSON. What `format=` asks for,
+ * profiles instead of their values, is in formats.c. */
+#include "base/clock.h"
+#include "promql-like/promql.h"
+#include "web/answer.h"
+#include "web/formats.h"
+#include "web/internal.h"
+
+#define MAX_STEPS 11000 /* a minute's resolution over a week, or an hour's over a year */
+
+static void put_series(struct buf *b, const struct promql_series *s, bool matrix)
+{
+	buf_puts(b, "{\"metric\":");
+	labels_json(s->labels, b);
+	buf_puts(b, matrix ? ",\"values\":[" : ",\"value\":");
+	for (size_t i = 0; i < s->n; i++) {
+		if (i)
+			buf_putc(b, ',');
+		json_point(b, s->points[i].t_ms, s->points[i].v);
+	}
+	buf_puts(b, matrix ? "]}" : "}");
+}
+
+/* Series, at most limit of them (0: all). */
+static void put_result(struct buf *b, const struct promql_result *r, size_t limit)
+{
+	size_t n = limit && limit < r->n_series ? limit : r->n_series;
+	buf_printf(b, "{\"resultType\":\"%s\",\"result\":", promql_type_text(r->type));
+	switch (r->type) {
+	case PROMQL_SCALAR:
+		json_point(b, r->t_ms, r->scalar);
+		break;
+	case PROMQL_STRING:
+		buf_putc(b, '[');
+		json_time(b, r->t_ms);
+		buf_putc(b, ',');
+		buf_json_string(b, r->string);
+		buf_putc(b, ']');
+		break;
+	default:
+		buf_putc(b, '[');
+		for (size_t i = 0; i < n; i++) {
+			if (i)
+				buf_putc(b, ',');
+			put_series(b, &r->series[i], r->type == PROMQL_MATRIX);
+		}
+		buf_putc(b, ']');
+	}
+}
+
+static void put_seconds(struct buf *b, const char *key, int64_t ns)
+{
+	buf_printf(b, "\"%s\":", key);
+	json_float(b, (double)ns / 1e9);
+}
+
+static void put_stats(struct buf *b, const struct promql_result *r)
+{
+	buf_puts(b, ",\"stats\":{\"timings\":{");
+	put_seconds(b, "evalTotalTime", r->eval_ns);
+	buf_putc(b, ',');
+	put_seconds(b, "execQueueTime", r->queue_ns);
+	buf_putc(b, ',');
+	put_seconds(b, "execTotalTime", r->eval_ns + r->queue_ns);
+	buf_printf(b, "},\"samples\":{\"totalQueryableSamples\":%llu,\"peakSamples\":%llu}}",
+		   (unsigned long long)r->samples, (unsigned long long)r->peak_samples);
+}
+
+static void answer_result(struct httpd_request *rq, struct promql_result *r, size_t limit)
+{
+	struct buf *b = answer_begin(rq);
+	put_result(b, r, limit);
+	if (httpd_param(rq, "stats").len)
+		put_stats(b, r);
+	if (r->explain.len) {
+		buf_puts(b, ",\"explain\":");
+		buf_putv(b, r->explain);
+	}
+	buf_putc(b, '}');
+	const struct view *warnings = r->warnings;
+	size_t n = r->n_warnings;
+	if (limit && limit < r->n_series) {
+		struct view *more = arena_alloc(httpd_arena(rq), (n + 1) * sizeof *more);
+		if (more) {
+			if (n)
+				memcpy(more + 1, r->warnings, n * sizeof *more);
+			more[0] = answer_truncated;
+			warnings = more;
+			n++;
+		}
+	}
+	answer_end(rq, warnings, n, r->infos, r->n_infos);
+}
+
+/* What both kinds of query take. */
+struct question {
+	struct view query;
+	struct promql_params params;
+	size_t limit;
+};
+
+static int read_question(const struct web *w, const struct httpd_request *rq, struct question *q, struct err *e)
+{
+	*q = (struct question){ .query = httpd_param(rq, "query") };
+	q->params.canceled = httpd_canceled(rq);
+	q->params.explain = view_eqs(httpd_param(rq, "explain"), "true");
+	if (!w->o.engine)
+		return err_set(e, ERR_UNAVAILABLE, "there is no query engine");
+	int rc = param_limit(rq, "limit", &q->limit, e);
+	if (!rc)
+		rc = param_duration(rq, "timeout", w->o.query_timeout_ms, &q->params.timeout_ms, e);
+	if (!rc)
+		rc = param_duration(rq, "lookback_delta", 0, &q->params.lookback_ms, e);
+	if (!rc && q->params.timeout_ms > w->o.query_timeout_ms)
+		q->params.timeout_ms = w->o.query_timeout_ms;
+	return rc;
+}
+
+/* The engine's word on the query itself. */
+static void answer_query_error(struct httpd_request *rq, struct err *e)
+{
+	if (e->code == ERR_BAD_DATA)
+		err_wrap(e, "invalid parameter \"query\"");
+	answer_error(rq, e);
+}
+
+void serve_query(struct httpd_request *rq, void *arg)
+{
+	struct web *w = arg;
+	struct err e = { 0 };
+	struct question q;
+	struct promql_result r;
+	struct view format = httpd_param(rq, "format");
+	int64_t t;
+	if (format.len && !view_eqs(format, "prometheus")) {
+		serve_format(w, rq, format);
+		return;
+	}
+	int rc = read_question(w, rq, &q, &e);
+	if (!rc)
+		rc = param_time(rq, "time", clock_now_ms(), &t, &e);
+	if (rc) {
+		answer_error(rq, &e);
+		return;
+	}
+	if (promql_instant(w->o.engine, q.query, t, &q.params, &r, &e)) {
+		answer_query_error(rq, &e);
+		return;
+	}
+	answer_result(rq, &r, q.limit);
+	promql_result_release(&r);
+}
+
+static int missing(const struct httpd_request *rq, const char *name, struct err *e)
+{
+	if (httpd_param(rq, name).len)
+		return 0;
+	return err_set(e, ERR_BAD_DATA, "invalid parameter \"%s\": cannot parse \"\" to a valid %s", name,
+		       strcmp(name, "step") == 0 ? "duration" : "timestamp");
+}
+
+static int read_steps(const struct httpd_request *rq, int64_t *start, int64_t *end, int64_t *step, struct err *e)
+{
+	static const char *const names[] = { "start", "end", "step" };
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (missing(rq, names[i], e))
+			return -(int)e->code;
+	int rc = param_time(rq, "start", 0, start, e);
+	if (!rc)
+		rc = param_time(rq, "end", 0, end, e);
+	if (!rc)
+		rc = param_duration(rq, "step", 0, step, e);
+	if (rc)
+		return rc;
+	if (*end < *start)
+		return err_set(e, ERR_BAD_DATA, "invalid parameter \"end\": end timestamp must not be before start time");
+	if (*step <= 0)
+		return err_set(e, ERR_BAD_DATA, "invalid parameter \"step\": zero or negative query resolution step widths are "
+			       "not accepted. Try a positive integer");
+	if ((*end - *start) / *step > MAX_STEPS)
+		return err_set(e, ERR_BAD_DATA, "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing "
+			       "the query resolution (?step=XX)");
+	return 0;
+}
+
+void serve_query_range(struct httpd_request *rq, void *arg)
+{
+	struct web *w = arg;
+	struct err e = { 0 };
+	struct question q;
+	struct promql_result r;
+	int64_t start, end, step;
+	int rc = read_steps(rq, &start, &end, &step, &e);
+	if (!rc)
+		rc = read_question(w, rq, &q, &e);
+	if (rc) {
+		answer_error(rq, &e);
+		return;
+	}
+	if (promql_range(w->o.engine, q.query, start, end, step, &q.params, &r, &e)) {
+		answer_query_error(rq, &e);
+		return;
+	}
+	answer_result(rq, &r, q.limit);
+	promql_result_release(&r);
+}
+
+/* ---- the language itself ---- */
+
+static struct promql_expr *parse(struct httpd_request *rq)
+{
+	struct promql_expr *x;
+	struct err e = { 0 };
+	if (promql_parse(&x, httpd_param(rq, "query"), &e) == 0)
+		return x;
+	answer_query_error(rq, &e);
+	return NULL;
+}
+
+void serve_format_query(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	struct promql_expr *x = parse(rq);
+	if (!x)
+		return;
+	struct buf text = { 0 };
+	promql_format(x, &text);
+	buf_json_string(answer_begin(rq), buf_view(&text));
+	answer_end(rq, NULL, 0, NULL, 0);
+	buf_free(&text);
+	promql_expr_free(x);
+}
+
+void serve_parse_query(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	struct promql_expr *x = parse(rq);
+	if (!x)
+		return;
+	promql_expr_json(x, answer_begin(rq));
+	answer_end(rq, NULL, 0, NULL, 0);
+	promql_expr_free(x);
+}
+
+/* Every function and aggregation, for completion. */
+void serve_functions(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	struct buf *b = answer_begin(rq);
+	const struct promql_function_info *f;
+	buf_putc(b, '[');
+	for (size_t i = 0; (f = promql_function_at(i)); i++) {
+		buf_puts(b, i ? ",{\"name\":" : "{\"name\":");
+		buf_json_string(b, view_of(f->name));
+		buf_puts(b, ",\"signature\":");
+		buf_json_string(b, view_of(f->signature));
+		buf_puts(b, ",\"doc\":");
+		buf_json_string(b, view_of(f->doc));
+		buf_printf(b, ",\"aggregation\":%s,\"profiles\":%s}", f->aggregation ? "true" : "false",
+			   f->profiles ? "true" : "false");
+	}
+	buf_putc(b, ']');
+	answer_end(rq, NULL, 0, NULL, 0);
+}

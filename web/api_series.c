@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which series and labels there are: labels, label/NAME/values, series. Several match[] are a union. */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/utf8.h"
+#include "base/vec.h"
+#include "promql-like/promql.h"
+#include "web/answer.h"
+#include "web/internal.h"
+
+/* What the three share: a view of storage, the time span, the selectors. */
+struct lookup {
+	struct httpd_request *rq;
+	struct source_view *view;
+	struct selectors sel;
+	int64_t after, until;
+	size_t limit;
+	struct source_limits lim;
+};
+
+static int lookup_open(struct lookup *l, struct web *w, struct httpd_request *rq, struct err *e)
+{
+	*l = (struct lookup){ .rq = rq };
+	if (!w->o.source)
+		return err_set(e, ERR_UNAVAILABLE, "there is no storage");
+	l->lim.canceled = httpd_canceled(rq);
+	l->lim.deadline_mono_ns = w->o.query_timeout_ms ? clock_mono_ns() + w->o.query_timeout_ms * 1000000 : 0;
+	int rc = param_span(rq, &l->after, &l->until, e);
+	if (!rc)
+		rc = param_limit(rq, "limit", &l->limit, e);
+	if (!rc)
+		rc = param_selectors(rq, &l->sel, e);
+	if (!rc)
+		rc = w->o.source->open(w->o.source, &l->view, e);
+	if (rc)
+		selectors_release(&l->sel);
+	return rc;
+}
+
+static void lookup_close(struct lookup *l)
+{
+	selectors_release(&l->sel);
+	if (l->view)
+		l->view->ops->release(l->view);
+}
+
+/* ---- sets of strings ---- */
+
+struct names {
+	VEC(struct view) v;
+	VEC(void *) blocks; /* what the views point into */
+};
+
+static void names_take(struct names *n, struct view *block, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		vec_push(&n->v, block[i]);
+	vec_push(&n->blocks, block);
+}
+
+static void names_free(struct names *n)
+{
+	for (size_t i = 0; i < n->blocks.n; i++)
+		free(n->blocks.v[i]);
+	vec_free(&n->blocks);
+	vec_free(&n->v);
+}
+
+static int view_order(const void *a, const void *b)
+{
+	return view_cmp(*(const struct view *)a, *(const struct view *)b);
+}
+
+static void names_unite(struct names *n)
+{
+	if (n->blocks.n < 2)
+		return; /* one answer of the storage is sorted and unique */
+	if (n->v.n)
+		qsort(n->v.v, n->v.n, sizeof *n->v.v, view_order);
+	size_t out = 0;
+	for (size_t i = 0; i < n->v.n; i++)
+		if (!out || !view_eq(n->v.v[out - 1], n->v.v[i]))
+			n->v.v[out++] = n->v.v[i];
+	n->v.n = out;
+}
+
+static void answer_names(struct lookup *l, struct names *n)
+{
+	names_unite(n);
+	size_t shown = l->limit && l->limit < n->v.n ? l->limit : n->v.n;
+	struct buf *b = answer_begin(l->rq);
+	buf_putc(b, '[');
+	for (size_t i = 0; i < shown; i++) {
+		if (i)
+			buf_putc(b, ',');
+		buf_json_string(b, n->v.v[i]);
+	}
+	buf_putc(b, ']');
+	answer_end(l->rq, &answer_truncated, shown < n->v.n, NULL, 0);
+}
+
+/* Names of labels, or the values of one. Without a selector: one look-up that takes all series. */
+static int find_names(struct lookup *l, const struct view *label, struct names *n, struct err *e)
+{
+	const struct source_ops *ops = l->view->ops;
+	int rc = 0;
+	for (size_t i = 0; i < MAX(l->sel.n, 1) && !rc; i++) {
+		struct selector s = l->sel.n ? l->sel.v[i] : (struct selector){ 0 };
+		struct view *found = NULL;
+		size_t count = 0;
+		rc = label ? ops->label_values(l->view, *label, s.m, s.n, l->after, l->until, &l->lim, &found, &count, e) :
+			     ops->label_names(l->view, s.m, s.n, l->after, l->until, &l->lim, &found, &count, e);
+		if (!rc)
+			names_take(n, found, count);
+	}
+	return rc;
+}
+
+static void serve_names(struct web *w, struct httpd_request *rq, const struct view *label)
+{
+	struct err e = { 0 };
+	struct lookup l;
+	if (lookup_open(&l, w, rq, &e)) {
+		answer_error(rq, &e);
+		return;
+	}
+	struct names n = { 0 };
+	if (find_names(&l, label, &n, &e))
+		answer_error(rq, &e);
+	else
+		answer_names(&l, &n);
+	names_free(&n);
+	lookup_close(&l);
+}
+
+void serve_labels(struct httpd_request *rq, void *arg)
+{
+	serve_names(arg, rq, NULL);
+}
+
+/* ---- U__ names ---- */
+
+static bool hex_rune(struct view v, size_t *at, uint32_t *ret)
+{
+	size_t i = *at;
+	uint32_t cp = 0;
+	for (; i < v.len && v.ptr[i] != '_'; i++) {
+		char c = v.ptr[i], low = (char)(c | 0x20);
+		if (i - *at == 6)
+			return false;
+		if (c >= '0' && c <= '9')
+			cp = cp * 16 + (uint32_t)(c - '0');
+		else if (low >= 'a' && low <= 'f')
+			cp = cp * 16 + (uint32_t)(low - 'a' + 10);
+		else
+			return false;
+	}
+	if (i == *at || i == v.len || cp > 0x10ffff || (cp >= 0xd800 && cp < 0xe000))
+		return false;
+	*at = i;
+	*ret = cp;
+	return true;
+}
+
+/* "U__my_2e_name" is "my.name", "__" an underscore; what is not well-formed stays as it is. */
+static struct view decode_label_name(struct arena *a, struct view name)
+{
+	if (!view_starts(name, VIEW("U__")))
+		return name;
+	char *out = arena_alloc(a, name.len);
+	size_t n = 0;
+	for (size_t i = 3; i < name.len; i++) {
+		uint32_t cp;
+		if (!out)
+			return name;
+		if (name.ptr[i] != '_') {
+			out[n++] = name.ptr[i];
+		} else if (i + 1 < name.len && name.ptr[i + 1] == '_') {
+			out[n++] = '_';
+			i++;
+		} else {
+			i++;
+			if (!hex_rune(name, &i, &cp))
+				return name;
+			n += utf8_encode(cp, out + n);
+		}
+	}
+	return view_make(out, n);
+}
+
+void serve_label_values(struct httpd_request *rq, void *arg)
+{
+	struct view name = decode_label_name(httpd_arena(rq), httpd_segment(rq, "name"));
+	if (!name.len || !utf8_valid(name)) {
+		struct err e;
+		err_set(&e, ERR_BAD_DATA, "invalid label name: \"%.*s\"", VIEW_ARG(name));
+		answer_error(rq, &e);
+		return;
+	}
+	serve_names(arg, rq, &name);
+}
+
+/* ---- series ---- */
+
+struct series_list {
+	VEC(struct source_series) v;
+	size_t selectors;
+};
+
+static int labels_order(const void *a, const void *b)
+{
+	return labels_cmp(((const struct source_series *)a)->labels, ((const struct source_series *)b)->labels);
+}
+
+static void answer_series(struct lookup *l, struct series_list *s)
+{
+	if (s->selectors > 1 && s->v.n)
+		qsort(s->v.v, s->v.n, sizeof *s->v.v, labels_order);
+	struct buf *b = answer_begin(l->rq);
+	buf_putc(b, '[');
+	size_t shown = 0;
+	bool cut = false;
+	for (size_t i = 0; i < s->v.n && !cut; i++) {
+		if (i && labels_eq(s->v.v[i - 1].labels, s->v.v[i].labels))
+			continue;
+		cut = l->limit && shown == l->limit;
+		if (cut)
+			break;
+		if (shown++)
+			buf_putc(b, ',');
+		labels_json(s->v.v[i].labels, b);
+	}
+	buf_putc(b, ']');
+	answer_end(l->rq, &answer_truncated, cut, NULL, 0);
+}
+
+static int find_series(struct lookup *l, struct series_list *s, struct err *e)
+{
+	int rc = 0;
+	for (size_t i = 0; i < l->sel.n && !rc; i++) {
+		struct source_series *found = NULL;
+		size_t n = 0;
+		rc = l->view->ops->select(l->view, l->sel.v[i].m, l->sel.v[i].n, l->after, l->until, &l->lim, &found, &n, e);
+		for (size_t k = 0; !rc && k < n; k++)
+			vec_push(&s->v, found[k]);
+		free(found);
+	}
+	s->selectors = l->sel.n;
+	return rc;
+}
+
+void serve_series(struct httpd_request *rq, void *arg)
+{
+	struct err e = { 0 };
+	struct lookup l;
+	if (lookup_open(&l, arg, rq, &e)) {
+		answer_error(rq, &e);
+		return;
+	}
+	struct series_list s = { 0 };
+	int rc = l.sel.n ? find_series(&l, &s, &e) : err_set(&e, ERR_BAD_DATA, "no match[] parameter provided");
+	if (rc)
+		answer_error(rq, &e);
+	else
+		answer_series(&l, &s);
+	vec_free(&s.v);
+	lookup_close(&l);
+}

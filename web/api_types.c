@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* profile_types (what profiles there are, for the page's first choice) and metadata (the same for Prometheus's
+ * clients, with the scraper's own series). */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "web/answer.h"
+#include "web/internal.h"
+
+/* One name of profile series that are stored. */
+struct found {
+	struct view name;         /* __name__ */
+	const struct ptype *type;
+	size_t series;
+	size_t order;             /* row of ptype_table, or its length */
+};
+
+struct catalogue {
+	struct source_view *view;
+	struct source_series *series;
+	size_t n_series;
+	struct map index;
+	VEC(struct found) v;
+};
+
+static void add_series(struct catalogue *c, const struct source_series *s)
+{
+	struct view name = labels_get(s->labels, VIEW(LABEL_NAME));
+	uint64_t h = hash_view(name);
+	uint32_t i;
+	for (size_t at = map_start(&c->index, h); map_probe(&c->index, h, &at, &i);)
+		if (view_eq(c->v.v[i].name, name) && ptype_eq(c->v.v[i].type, s->type)) {
+			c->v.v[i].series++;
+			return;
+		}
+	size_t n_rows, order = 0;
+	const struct ptype_row *rows = ptype_table(&n_rows);
+	while (order < n_rows && !view_eqs(name, rows[order].name))
+		order++;
+	map_insert(&c->index, h, (uint32_t)c->v.n);
+	vec_push(&c->v, (struct found){ name, s->type, 1, order });
+}
+
+static int found_order(const void *a, const void *b)
+{
+	const struct found *x = a, *y = b;
+	return x->order != y->order ? (x->order > y->order) - (x->order < y->order) : view_cmp(x->name, y->name);
+}
+
+static void catalogue_close(struct catalogue *c)
+{
+	map_free(&c->index);
+	vec_free(&c->v);
+	free(c->series);
+	if (c->view)
+		c->view->ops->release(c->view);
+}
+
+static int catalogue_open(struct catalogue *c, const struct web *w, const struct httpd_request *rq, struct err *e)
+{
+	*c = (struct catalogue){ 0 };
+	if (!w->o.source)
+		return err_set(e, ERR_UNAVAILABLE, "there is no storage");
+	int64_t after, until;
+	struct source_limits lim = { .canceled = httpd_canceled(rq) };
+	if (w->o.query_timeout_ms)
+		lim.deadline_mono_ns = clock_mono_ns() + w->o.query_timeout_ms * 1000000;
+	int rc = param_span(rq, &after, &until, e);
+	if (!rc)
+		rc = w->o.source->open(w->o.source, &c->view, e);
+	if (!rc)
+		rc = c->view->ops->select(c->view, NULL, 0, after, until, &lim, &c->series, &c->n_series, e);
+	for (size_t i = 0; !rc && i < c->n_series; i++)
+		if (c->series[i].type)
+			add_series(c, &c->series[i]);
+	if (rc)
+		catalogue_close(c);
+	else if (c->v.n)
+		qsort(c->v.v, c->v.n, sizeof *c->v.v, found_order);
+	return rc;
+}
+
+static void put_type(struct buf *b, const struct found *f)
+{
+	size_t n;
+	const struct ptype_row *rows = ptype_table(&n), *row = f->order < n ? &rows[f->order] : NULL;
+	struct unit_info unit;
+	struct buf title = { 0 };
+	if (row)
+		buf_puts(&title, row->title);
+	else
+		ptype_title(f->type, &title);
+	buf_puts(b, "{\"name\":");
+	buf_json_string(b, f->name);
+	buf_puts(b, ",\"alias\":");
+	buf_json_string(b, view_of(row && row->alias ? row->alias : ""));
+	buf_puts(b, ",\"title\":");
+	buf_json_string(b, buf_view(&title));
+	buf_puts(b, ",\"help\":");
+	buf_json_string(b, view_of(row ? row->help : ""));
+	buf_puts(b, ",\"sampleType\":");
+	buf_json_string(b, f->type->sample_type);
+	buf_puts(b, ",\"unit\":");
+	buf_json_string(b, f->type->sample_unit);
+	unit_lookup(f->type->sample_unit, &unit);
+	buf_puts(b, ",\"baseUnit\":");
+	buf_json_string(b, unit.base[0] ? view_of(unit.base) : f->type->sample_unit);
+	buf_printf(b, ",\"kind\":\"%s\",\"series\":%zu}", profile_kind_text(f->type->kind), f->series);
+	buf_free(&title);
+}
+
+void serve_profile_types(struct httpd_request *rq, void *arg)
+{
+	struct catalogue c;
+	struct err e = { 0 };
+	if (catalogue_open(&c, arg, rq, &e)) {
+		answer_error(rq, &e);
+		return;
+	}
+	struct buf *b = answer_begin(rq);
+	buf_putc(b, '[');
+	for (size_t i = 0; i < c.v.n; i++) {
+		if (i)
+			buf_putc(b, ',');
+		put_type(b, &c.v.v[i]);
+	}
+	buf_putc(b, ']');
+	answer_end(rq, NULL, 0, NULL, 0);
+	catalogue_close(&c);
+}
+
+/* ---- metadata ---- */
+
+/* Series the scraper writes about its targets. */
+static const struct {
+	const char *name, *unit, *help;
+} scrape_series[] = {
+	{ "up", "", "1 if every enabled profile type of the target was scraped, else 0." },
+	{ "profile_up", "", "1 if this profile type of the target was scraped, else 0." },
+	{ "scrape_duration_seconds", "seconds", "How long the scrape took." },
+	{ "scrape_samples_scraped", "", "Samples in the profile that was scraped." },
+	{ "scrape_body_size_bytes", "bytes", "Size of the answer as it came." },
+};
+
+struct metadata_writer {
+	struct buf *b;
+	struct view metric; /* only this one; empty = all */
+	size_t limit, shown;
+};
+
+static void put_metadata(struct metadata_writer *w, struct view name, const char *type, const char *unit, struct view help)
+{
+	if ((w->metric.len && !view_eq(w->metric, name)) || (w->limit && w->shown == w->limit))
+		return;
+	if (w->shown++)
+		buf_putc(w->b, ',');
+	buf_json_string(w->b, name);
+	buf_printf(w->b, ":[{\"type\":\"%s\",\"unit\":\"%s\",\"help\":", type, unit);
+	buf_json_string(w->b, help);
+	buf_puts(w->b, "}]");
+}
+
+static void put_profile_metadata(struct metadata_writer *w, const struct found *f)
+{
+	size_t n;
+	const struct ptype_row *rows = ptype_table(&n);
+	struct unit_info unit;
+	struct buf title = { 0 };
+	ptype_title(f->type, &title);
+	unit_lookup(f->type->sample_unit, &unit);
+	/* rate() is what a delta and a cumulative series are for: clients offer it for counters. */
+	put_metadata(w, f->name, f->type->kind == PROFILE_GAUGE ? "gauge" : "counter", unit.base,
+		     f->order < n ? view_of(rows[f->order].help) : buf_view(&title));
+	buf_free(&title);
+}
+
+void serve_metadata(struct httpd_request *rq, void *arg)
+{
+	struct catalogue c;
+	struct err e = { 0 };
+	struct metadata_writer w = { .metric = httpd_param(rq, "metric") };
+	int rc = param_limit(rq, "limit", &w.limit, &e);
+	if (!rc)
+		rc = catalogue_open(&c, arg, rq, &e);
+	if (rc) {
+		answer_error(rq, &e);
+		return;
+	}
+	w.b = answer_begin(rq);
+	buf_putc(w.b, '{');
+	for (size_t i = 0; i < c.v.n; i++)
+		if (!i || !view_eq(c.v.v[i - 1].name, c.v.v[i].name))
+			put_profile_metadata(&w, &c.v.v[i]);
+	for (size_t i = 0; i < ARRAY_LEN(scrape_series); i++)
+		put_metadata(&w, view_of(scrape_series[i].name), "gauge", scrape_series[i].unit, view_of(scrape_series[i].help));
+	buf_putc(w.b, '}');
+	answer_end(rq, NULL, 0, NULL, 0);
+	catalogue_close(&c);
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "web/fake_test.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "promql-like/promql.h"
+
+atomic_bool fake_slow_runs, fake_slow_canceled;
+atomic_llong fake_timeout_ms;
+
+/* ---- the language ---- */
+
+struct promql_expr {
+	struct matcher m;
+	char *text;
+};
+
+const char *promql_type_text(enum promql_type t)
+{
+	static const char *const names[] = { "none", "scalar", "string", "vector", "matrix" };
+	return names[t];
+}
+
+int promql_parse(struct promql_expr **ret, struct view query, struct err *e)
+{
+	if (view_eqs(query, "bad"))
+		return err_set(e, ERR_BAD_DATA, "1:4: parse error: unexpected end of input");
+	*ret = NEW(struct promql_expr);
+	(*ret)->text = xstrndup(query.ptr ? query.ptr : "", query.len);
+	return 0;
+}
+
+void promql_expr_free(struct promql_expr *x)
+{
+	free(x->text);
+	free(x);
+}
+
+void promql_format(const struct promql_expr *x, struct buf *out)
+{
+	buf_printf(out, "formatted \"%s\"", x->text);
+}
+
+void promql_expr_json(const struct promql_expr *x, struct buf *out)
+{
+	(void)x;
+	buf_puts(out, "{\"type\":\"numberLiteral\"}");
+}
+
+/* "name" only: __name__="name". */
+int promql_parse_selector(struct promql_expr **ret, struct view text, const struct matcher **ret_m, size_t *ret_n,
+			  struct err *e)
+{
+	int rc = promql_parse(ret, text, e);
+	if (rc)
+		return rc;
+	(*ret)->m = (struct matcher){ MATCH_EQ, VIEW(LABEL_NAME), view_of((*ret)->text), NULL };
+	*ret_m = &(*ret)->m;
+	*ret_n = 1;
+	return 0;
+}
+
+const struct promql_function_info *promql_function_at(size_t i)
+{
+	static const struct promql_function_info one = { "rate", "rate(range)", "Per second.", false, true };
+	return i ? NULL : &one;
+}
+
+/* ---- the engine ---- */
+
+static const struct ptype cpu_type = { { "process_cpu", 11 }, { "cpu", 3 }, { "nanoseconds", 11 }, { "cpu", 3 },
+				       { "nanoseconds", 11 }, true, PROFILE_DELTA };
+static const struct ptype heap_type = { { "memory", 6 }, { "inuse_space", 11 }, { "bytes", 5 }, { "space", 5 },
+					{ "bytes", 5 }, false, PROFILE_GAUGE };
+
+static uint32_t frame(struct symbols *s, const char *name)
+{
+	struct sym_mapping m = { .file = symbols_string(s, VIEW("/bin/demo")), .size = 4096, .has = SYM_HAS_FUNCTIONS };
+	struct sym_function f = { .name = symbols_string(s, view_of(name)), .filename = symbols_string(s, VIEW("demo.c")) };
+	struct sym_line line = { symbols_function(s, &f) + 1, 7, 0 };
+	struct sym_location l = { .mapping = symbols_mapping(s, &m) + 1, .n_lines = 1, .address = f.name };
+	return symbols_location(s, &l, &line);
+}
+
+/* main;work value, main value/10; the columns are in order. */
+static struct stackvec *profile(struct symbols *s, int64_t value)
+{
+	uint32_t stack[] = { frame(s, "work;1"), frame(s, "main") };
+	struct stackacc *a = stackacc_new(s);
+	stackacc_add(a, symbols_column(s, symbols_stack(s, stack, 2), 0), value);
+	stackacc_add(a, symbols_column(s, symbols_stack(s, stack + 1, 1), 0), value / 10);
+	struct stackvec *v = stackacc_finish(a, NULL);
+	stackacc_free(a);
+	return v;
+}
+
+static void add_series(struct promql_result *r, size_t i, const char *pod, double v)
+{
+	struct label *l = arena_alloc(&r->arena, 2 * sizeof *l);
+	l[0] = (struct label){ VIEW(LABEL_NAME), VIEW("cpu") };
+	l[1] = (struct label){ VIEW("pod"), view_of(pod) };
+	struct point *p = arena_alloc(&r->arena, 2 * sizeof *p);
+	p[0] = (struct point){ r->t_ms, v };
+	p[1] = (struct point){ r->t_ms + 1000, v };
+	r->series[i] = (struct promql_series){ .labels = { l, 2 }, .n = r->type == PROMQL_MATRIX ? 2 : 1, .points = p };
+}
+
+static void add_profile(struct promql_result *r, size_t i, const struct ptype *t, struct symbols *s, int64_t value,
+			int64_t base)
+{
+	struct promql_profile *p = arena_calloc(&r->arena, 1, sizeof *p);
+	*p = (struct promql_profile){ .type = t, .vec = profile(s, value), .base = base ? profile(s, base) : NULL,
+				      .value = (double)value / 1e9, .covered_s = 60, .period = 10000000 };
+	r->series[i].profiles = p;
+}
+
+static void start_result(struct promql_result *r, enum promql_type type, int64_t t, size_t n)
+{
+	*r = (struct promql_result){ .type = type, .t_ms = t, .n_series = n };
+	arena_init(&r->arena, 0);
+	r->series = arena_calloc(&r->arena, n, sizeof *r->series);
+	static const char *const pods[] = { "a", "b<c" };
+	for (size_t i = 0; i < n; i++)
+		add_series(r, i, pods[i % 2], i ? 1e-7 : 1.5);
+}
+
+static int wait_for_cancel(const struct promql_params *p, struct err *e)
+{
+	atomic_store(&fake_slow_runs, true);
+	for (int i = 0; i < 2000 && !atomic_load(p->canceled); i++)
+		clock_sleep_ms(5);
+	atomic_store(&fake_slow_canceled, atomic_load(p->canceled));
+	return err_set(e, ERR_CANCELED, "query was canceled in query execution");
+}
+
+static int fail(struct view query, const struct promql_params *p, struct err *e)
+{
+	if (view_eqs(query, "bad"))
+		return err_set(e, ERR_BAD_DATA, "1:4: parse error: unexpected end of input");
+	if (view_eqs(query, "timeout"))
+		return err_set(e, ERR_TIMEOUT, "query timed out in expression evaluation");
+	if (view_eqs(query, "limit"))
+		return err_set(e, ERR_LIMIT, "query processing would load too many samples into memory (--query.max-samples)");
+	return view_eqs(query, "slow") ? wait_for_cancel(p, e) : 0;
+}
+
+int promql_instant(struct promql_engine *g, struct view query, int64_t t_ms, const struct promql_params *p,
+		   struct promql_result *r, struct err *e)
+{
+	static struct view warning = { "it is \"fake\"", 12 };
+	(void)g;
+	atomic_store(&fake_timeout_ms, p->timeout_ms);
+	int rc = fail(query, p, e);
+	if (rc)
+		return rc;
+	struct symbols *s = symbols_new();
+	if (view_eqs(query, "1")) {
+		start_result(r, PROMQL_SCALAR, t_ms, 0);
+		r->scalar = 1;
+	} else if (view_eqs(query, "nan")) {
+		start_result(r, PROMQL_SCALAR, t_ms, 0);
+		r->scalar = NAN;
+	} else if (view_eqs(query, "text")) {
+		start_result(r, PROMQL_STRING, t_ms, 0);
+		r->string = VIEW("say \"x\"");
+	} else if (view_eqs(query, "range")) {
+		start_result(r, PROMQL_MATRIX, t_ms, 1);
+	} else if (view_eqs(query, "none")) {
+		start_result(r, PROMQL_VECTOR, t_ms, 0);
+	} else {
+		start_result(r, PROMQL_VECTOR, t_ms, view_eqs(query, "one") || view_eqs(query, "diff") ? 1 : 2);
+		if (view_eqs(query, "one") || view_eqs(query, "two"))
+			for (size_t i = 0; i < r->n_series; i++)
+				add_profile(r, i, &cpu_type, s, 1000 * (int64_t)(i + 1), 0);
+		if (view_eqs(query, "diff"))
+			add_profile(r, 0, &cpu_type, s, 1000, 400);
+		if (view_eqs(query, "types")) {
+			add_profile(r, 0, &cpu_type, s, 1000, 0);
+			add_profile(r, 1, &heap_type, s, 1000, 0);
+		}
+	}
+	symbols_unref(s);
+	if (view_eqs(query, "vector")) {
+		r->warnings = &warning;
+		r->n_warnings = 1;
+	}
+	return 0;
+}
+
+int promql_range(struct promql_engine *g, struct view query, int64_t start_ms, int64_t end_ms, int64_t step_ms,
+		 const struct promql_params *p, struct promql_result *r, struct err *e)
+{
+	(void)g, (void)end_ms, (void)step_ms;
+	int rc = fail(query, p, e);
+	if (!rc)
+		start_result(r, PROMQL_MATRIX, start_ms, 2);
+	return rc;
+}
+
+void promql_result_release(struct promql_result *r)
+{
+	for (size_t i = 0; i < r->n_series; i++)
+		if (r->series[i].profiles) {
+			stackvec_unref(r->series[i].profiles[0].vec);
+			stackvec_unref(r->series[i].profiles[0].base);
+		}
+	arena_free(&r->arena);
+}
+
+/* ---- storage: three series ---- */
+
+static const struct label labels_cpu_a[] = {
+	{ { LABEL_NAME, 8 }, { "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta", 49 } }, { { "pod", 3 }, { "a", 1 } } };
+static const struct label labels_cpu_b[] = {
+	{ { LABEL_NAME, 8 }, { "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta", 49 } }, { { "pod", 3 }, { "b", 1 } } };
+static const struct label labels_up[] = { { { LABEL_NAME, 8 }, { "up", 2 } } };
+
+static const struct source_series all_series[] = {
+	{ { labels_cpu_a, 2 }, &cpu_type, 1 }, { { labels_cpu_b, 2 }, &cpu_type, 2 }, { { labels_up, 1 }, NULL, 3 },
+};
+
+static void release(struct source_view *v)
+{
+	(void)v;
+}
+
+static int select_series(struct source_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
+			 const struct source_limits *lim, struct source_series **ret, size_t *ret_n, struct err *e)
+{
+	(void)v, (void)lim;
+	*ret = xcalloc(ARRAY_LEN(all_series), sizeof **ret);
+	*ret_n = 0;
+	for (size_t i = 0; i < ARRAY_LEN(all_series); i++)
+		if (after_ms < 1000 && until_ms >= 1000 && matchers_match(m, n, all_series[i].labels, e) == 1)
+			(*ret)[(*ret_n)++] = all_series[i];
+	return 0;
+}
+
+static int label_names(struct source_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
+		       const struct source_limits *lim, struct view **ret, size_t *ret_n, struct err *e)
+{
+	(void)v, (void)after_ms, (void)until_ms, (void)lim, (void)e;
+	*ret = xcalloc(2, sizeof **ret);
+	(*ret)[(*ret_n)++] = VIEW(LABEL_NAME);
+	if (!n || !view_eqs(m->value, "up"))
+		(*ret)[(*ret_n)++] = VIEW("pod");
+	return 0;
+}
+
+static int label_values(struct source_view *v, struct view name, const struct matcher *m, size_t n, int64_t after_ms,
+			int64_t until_ms, const struct source_limits *lim, struct view **ret, size_t *ret_n, struct err *e)
+{
+	(void)v, (void)m, (void)n, (void)after_ms, (void)until_ms, (void)lim, (void)e;
+	static const char *const values[] = { "a", "b" };
+	*ret = xcalloc(3, sizeof **ret);
+	for (size_t i = 0; i < 2 && view_eqs(name, "pod"); i++)
+		(*ret)[(*ret_n)++] = view_of(values[i]);
+	if (view_eqs(name, "my.name"))
+		(*ret)[(*ret_n)++] = VIEW("dotted");
+	return 0;
+}
+
+static const struct source_ops ops = { .release = release, .select = select_series, .label_names = label_names,
+				       .label_values = label_values };
+
+static int open_view(struct source *s, struct source_view **ret, struct err *e)
+{
+	static struct source_view v = { &ops };
+	(void)s, (void)e;
+	*ret = &v;
+	return 0;
+}
+
+struct source fake_source = { open_view };
+
+/* ---- targets ---- */
+
+static void each(struct status_targets *s, void (*active)(void *arg, const struct status_target *t),
+		 void (*dropped)(void *arg, const struct status_dropped *d), void *arg)
+{
+	(void)s;
+	static const struct label job[] = { { { "job", 3 }, { "shop", 4 } } };
+	static const struct label address[] = { { { "__address__", 11 }, { "h:1", 3 } } };
+	struct status_target t = {
+		.pool = VIEW("shop"), .discovered = { address, 1 }, .labels = { job, 1 },
+		.scrape_url = VIEW("http://h:1/debug/pprof/allocs"), .profile = VIEW("memory"),
+		.last_error = VIEW("server returned HTTP status 500"), .last_scrape_ms = 1500, .last_duration_ns = 250000000,
+		.interval_ms = 10000, .timeout_ms = 13000, .health = TARGET_DOWN,
+	};
+	active(arg, &t);
+	t.pool = VIEW("other");
+	t.last_scrape_ms = 0;
+	t.health = TARGET_UNKNOWN;
+	active(arg, &t);
+	struct status_dropped d = { VIEW("shop"), { address, 1 } };
+	if (dropped)
+		dropped(arg, &d);
+}
+
+struct status_targets fake_targets = { each };

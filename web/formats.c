@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* query?format=: one table of formats. Errors of pprof are what go tool pprof shows its user: text, marked. */
+#include "web/formats.h"
+
+#include "base/clock.h"
+#include "base/num.h"
+#include "base/units.h"
+#include "web/answer.h"
+
+static int write_flamegraph(struct httpd_request *rq, struct promql_result *r, struct err *e)
+{
+	struct view v = httpd_param(rq, "width");
+	double width = 0;
+	if (v.len && (!num_parse_double(v, &width) || !(width >= 1 && width <= 1e6)))
+		return err_set(e, ERR_BAD_DATA, "invalid parameter \"width\": \"%.*s\" is not a number of pixels", VIEW_ARG(v));
+	struct merged m;
+	int rc = merged_make(&m, r, false, e);
+	if (rc)
+		return rc;
+	rc = flamegraph_json(&m, width, answer_begin(rq), e);
+	if (!rc)
+		answer_end(rq, r->warnings, r->n_warnings, r->infos, r->n_infos);
+	merged_release(&m);
+	return rc;
+}
+
+static int write_json(struct httpd_request *rq, struct promql_result *r, struct err *e)
+{
+	int rc = profiles_json(r, answer_begin(rq), e);
+	if (!rc)
+		answer_end(rq, r->warnings, r->n_warnings, r->infos, r->n_infos);
+	return rc;
+}
+
+static int write_folded(struct httpd_request *rq, struct promql_result *r, struct err *e)
+{
+	struct merged m;
+	int rc = merged_make(&m, r, false, e);
+	if (rc)
+		return rc;
+	rc = folded_text(&m, httpd_out(rq), e);
+	merged_release(&m);
+	return rc;
+}
+
+static void set_file_name(struct httpd_request *rq, const struct ptype *t)
+{
+	char name[64];
+	size_t n = 0;
+	for (size_t i = 0; i < t->sample_type.len && n + 1 < sizeof name; i++) {
+		char c = t->sample_type.ptr[i];
+		bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+		name[n++] = plain ? c : '-';
+	}
+	name[n] = 0;
+	httpd_set_header(rq, "Content-Disposition", "attachment; filename=\"%s.pb.gz\"", n ? name : "profile");
+}
+
+static int write_pprof(struct httpd_request *rq, struct promql_result *r, struct err *e)
+{
+	struct merged m;
+	int rc = merged_make(&m, r, true, e);
+	if (rc)
+		return rc;
+	rc = pprof_bytes(&m, httpd_param(rq, "query"), httpd_out(rq), e);
+	if (!rc) {
+		httpd_type(rq, "application/octet-stream");
+		httpd_no_compress(rq); /* the file itself is gzip, as go tool pprof keeps it */
+		set_file_name(rq, m.type);
+	}
+	merged_release(&m);
+	return rc;
+}
+
+static const struct format {
+	const char *name;
+	int (*write)(struct httpd_request *rq, struct promql_result *r, struct err *e);
+	bool text_errors;
+} formats[] = {
+	{ "pprof", write_pprof, true },
+	{ "flamegraph", write_flamegraph, false },
+	{ "json", write_json, false },
+	{ "folded", write_folded, true },
+};
+
+static void format_error(struct httpd_request *rq, const struct format *f, const struct err *e)
+{
+	buf_reset(httpd_out(rq));
+	if (!f->text_errors) {
+		answer_error(rq, e);
+		return;
+	}
+	httpd_text(rq, err_info(e->code)->http, "%s", e->msg);
+	httpd_set_header(rq, "X-Go-Pprof", "1");
+}
+
+static int ask(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e)
+{
+	struct promql_params p = { .canceled = httpd_canceled(rq), .profiles = true };
+	int64_t t;
+	if (!w->o.engine)
+		return err_set(e, ERR_UNAVAILABLE, "there is no query engine");
+	int rc = param_time(rq, "time", clock_now_ms(), &t, e);
+	if (!rc)
+		rc = param_duration(rq, "timeout", w->o.query_timeout_ms, &p.timeout_ms, e);
+	if (!rc)
+		rc = param_duration(rq, "lookback_delta", 0, &p.lookback_ms, e);
+	if (rc)
+		return rc;
+	p.timeout_ms = MIN(p.timeout_ms, w->o.query_timeout_ms);
+	rc = promql_instant(w->o.engine, httpd_param(rq, "query"), t, &p, r, e);
+	return rc && e->code == ERR_BAD_DATA ? err_wrap(e, "invalid parameter \"query\"") : rc;
+}
+
+void serve_format(struct web *w, struct httpd_request *rq, struct view format)
+{
+	const struct format *f = NULL;
+	struct promql_result r;
+	struct err e = { 0 };
+	for (size_t i = 0; i < ARRAY_LEN(formats); i++)
+		if (view_eqs(format, formats[i].name))
+			f = &formats[i];
+	if (!f) {
+		err_set(&e, ERR_BAD_DATA, "invalid parameter \"format\": \"%.*s\" is none of pprof, flamegraph, json, folded, "
+			"prometheus", VIEW_ARG(format));
+		answer_error(rq, &e);
+		return;
+	}
+	if (ask(w, rq, &r, &e)) {
+		format_error(rq, f, &e);
+		return;
+	}
+	if (f->write(rq, &r, &e))
+		format_error(rq, f, &e);
+	promql_result_release(&r);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* query?format=: the profiles of an answer themselves. */
+#ifndef PYRRHA_WEB_FORMATS_H
+#define PYRRHA_WEB_FORMATS_H
+
+#include "promql-like/promql.h"
+#include "web/internal.h"
+
+/* Answers /api/v1/query?format=... */
+void serve_format(struct web *w, struct httpd_request *rq, struct view format);
+
+/* The elements of an answer, merged into one. */
+struct merged {
+	const struct ptype *type;  /* NULL: the answer is empty */
+	struct stackvec *vec;      /* owned; NULL if the answer is empty */
+	struct stackvec *base;     /* owned; of a diff, over the same symbols; else NULL */
+	double covered_s, per_s;   /* the longest of the elements */
+	int64_t period, t_ms;
+};
+
+/* Merges the elements of a vector; labels: of several elements, as labels of their samples. ERR_EXECUTION if they are
+ * not profiles of one type. Release with merged_release. */
+int merged_make(struct merged *ret, const struct promql_result *r, bool labels, struct err *e);
+void merged_release(struct merged *m);
+
+/* flamegraph.c: appends the data object of format=flamegraph. */
+int flamegraph_json(const struct merged *m, double width_px, struct buf *out, struct err *e);
+/* Appends "main;work 123" lines. */
+int folded_text(const struct merged *m, struct buf *out, struct err *e);
+/* pprof_out.c: appends a gzipped profile.proto. */
+int pprof_bytes(const struct merged *m, struct view query, struct buf *out, struct err *e);
+/* Appends the data object of format=json: every element with its samples. */
+int profiles_json(const struct promql_result *r, struct buf *out, struct err *e);
+
+#endif

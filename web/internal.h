@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of web/ share. */
+#ifndef PYRRHA_WEB_INTERNAL_H
+#define PYRRHA_WEB_INTERNAL_H
+
+#include "base/vec.h"
+#include "httpd/httpd.h"
+#include "web/web.h"
+
+struct page_file {
+	const char *name;
+	struct httpd_asset asset;
+};
+
+struct web {
+	struct web_options o;
+	struct httpd *httpd;
+	struct sink *sink;  /* NULL until storage is open */
+	atomic_bool ready, stopping; /* stopping: was ready, will not be again */
+	char *prefix;       /* of routes: "" or "/pyrrha" */
+	char *base;         /* path the browser sees, ends in "/" */
+	char *url;
+	int64_t start_ms;
+	VEC(struct page_file) files;
+	char *index;        /* index.html with its <base> */
+	struct httpd_asset index_asset;
+};
+
+/* pages.c */
+void pages_init(struct web *w);
+void pages_release(struct web *w);
+void serve_index(struct httpd_request *rq, void *arg);
+void serve_file(struct httpd_request *rq, void *arg);
+
+/* itself.c: health, readiness, metrics, reload, quit */
+void serve_healthy(struct httpd_request *rq, void *arg);
+void serve_ready(struct httpd_request *rq, void *arg);
+void serve_metrics(struct httpd_request *rq, void *arg);
+void serve_reload(struct httpd_request *rq, void *arg);
+void serve_quit(struct httpd_request *rq, void *arg);
+void serve_version(struct httpd_request *rq, void *arg);
+
+/* api_query.c */
+void serve_query(struct httpd_request *rq, void *arg);
+void serve_query_range(struct httpd_request *rq, void *arg);
+void serve_format_query(struct httpd_request *rq, void *arg);
+void serve_parse_query(struct httpd_request *rq, void *arg);
+void serve_functions(struct httpd_request *rq, void *arg);
+
+/* api_series.c */
+void serve_labels(struct httpd_request *rq, void *arg);
+void serve_label_values(struct httpd_request *rq, void *arg);
+void serve_series(struct httpd_request *rq, void *arg);
+
+/* api_types.c */
+void serve_profile_types(struct httpd_request *rq, void *arg);
+void serve_metadata(struct httpd_request *rq, void *arg);
+
+/* api_write.c */
+void serve_write(struct httpd_request *rq, void *arg);
+
+/* api_status.c */
+void serve_targets(struct httpd_request *rq, void *arg);
+void serve_scrape_pools(struct httpd_request *rq, void *arg);
+void serve_buildinfo(struct httpd_request *rq, void *arg);
+void serve_flags(struct httpd_request *rq, void *arg);
+void serve_config(struct httpd_request *rq, void *arg);
+void serve_runtimeinfo(struct httpd_request *rq, void *arg);
+void serve_no_rules(struct httpd_request *rq, void *arg);
+void serve_no_alerts(struct httpd_request *rq, void *arg);
+void serve_no_alertmanagers(struct httpd_request *rq, void *arg);
+void serve_no_exemplars(struct httpd_request *rq, void *arg);
+void serve_unknown_api(struct httpd_request *rq, void *arg);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the server tells of itself outside the API: health, readiness, metrics; and what stops or reloads it. */
+#include "base/metrics.h"
+#include "config.h"
+#include "web/internal.h"
+
+void serve_healthy(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	httpd_text(rq, 200, "Pyrrha is Healthy.");
+}
+
+void serve_ready(struct httpd_request *rq, void *arg)
+{
+	struct web *w = arg;
+	if (atomic_load(&w->ready)) {
+		httpd_text(rq, 200, "Pyrrha is Ready.");
+	} else {
+		httpd_set_header(rq, "X-Prometheus-Stopping", "%s", atomic_load(&w->stopping) ? "true" : "false");
+		httpd_text(rq, 503, "Service Unavailable: storage is still being opened, or the server is stopping");
+	}
+}
+
+void serve_metrics(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	httpd_type(rq, "text/plain; version=0.0.4; charset=utf-8");
+	metrics_render(httpd_out(rq));
+}
+
+/* A page of another site could make a browser send these; browsers say so. */
+static bool lifecycle_allowed(struct httpd_request *rq, const struct web *w)
+{
+	struct view site = httpd_header(rq, "Sec-Fetch-Site");
+	if (!w->o.enable_lifecycle)
+		httpd_text(rq, 403, "Lifecycle API is not enabled: start with --web.enable-lifecycle, or send SIGHUP or SIGTERM");
+	else if (site.len && !view_eqs(site, "same-origin") && !view_eqs(site, "none"))
+		httpd_text(rq, 403, "refused: this request comes from a page of another site");
+	else
+		return true;
+	return false;
+}
+
+void serve_reload(struct httpd_request *rq, void *arg)
+{
+	struct web *w = arg;
+	struct err e = { 0 };
+	if (!lifecycle_allowed(rq, w))
+		return;
+	if (!w->o.reload)
+		httpd_text(rq, 503, "there is nothing to reload");
+	else if (w->o.reload(w->o.arg, &e))
+		httpd_text(rq, 500, "failed to reload config: %s", e.msg);
+}
+
+void serve_quit(struct httpd_request *rq, void *arg)
+{
+	struct web *w = arg;
+	if (!lifecycle_allowed(rq, w))
+		return;
+	httpd_text(rq, 200, "Requesting termination... Goodbye!");
+	if (w->o.quit)
+		w->o.quit(w->o.arg);
+}
+
+void serve_version(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	httpd_type(rq, "application/json");
+	buf_puts(httpd_out(rq), "{\"version\":\"" PACKAGE_VERSION "\"}\n");
+}

@@ -1,0 +1,32 @@
+# web: the API and the page. UI_FILES (web/ui/local.mk) are the page's files in the build folder; they go into the
+# binary through a generated web/assets.c.
+include web/ui/local.mk
+
+noinst_LIBRARIES += libweb.a
+libweb_a_SOURCES = \
+  web/answer.c web/answer.h web/api_query.c web/api_series.c web/api_status.c web/api_types.c web/api_write.c web/assets.h \
+  web/flamegraph.c web/formats.c web/formats.h web/internal.h web/itself.c web/merged.c web/pages.c web/pprof_out.c \
+  web/profiles_json.c web/selectors.c web/web.c web/web.h
+nodist_libweb_a_SOURCES = web/assets.c
+WEB_LIBS = libweb.a $(HTTPD_LIBS) $(REMOTE_LIBS) $(PPROF_LIBS)
+
+web/assets.c: web/embed.sh $(UI_FILES)
+	$(AM_V_GEN)$(MKDIR_P) web && $(SHELL) $(srcdir)/web/embed.sh $(UI_FILES) >$@.tmp && mv $@.tmp $@
+EXTRA_DIST += web/embed.sh docs/http-api.md
+CLEANFILES += web/assets.c
+
+# The engine is replaced by one that answers by rote: the test does not link promql-like.
+if HAVE_CMOCKA
+check_PROGRAMS += web_test
+TESTS += web_test
+web_test_SOURCES = web/fake_test.c web/fake_test.h web/web_test.c
+web_test_LDADD = $(WEB_LIBS) $(JANSSON_LIBS) $(CMOCKA_LIBS)
+check_PROGRAMS += write_test
+TESTS += write_test
+write_test_SOURCES = web/fake_test.c web/fake_test.h web/write_test.c
+write_test_LDADD = $(WEB_LIBS) $(JANSSON_LIBS) $(CMOCKA_LIBS)
+check_PROGRAMS += flame_real_test
+TESTS += flame_real_test
+flame_real_test_SOURCES = web/flame_real_test.c
+flame_real_test_LDADD = $(PPROF_LIBS) $(CMOCKA_LIBS)
+endif

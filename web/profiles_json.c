@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* format=json: every element of an answer with all of its samples, for scripts:
+ *
+ *	{"frames":[{"function":"main.work","file":"main.go","line":7,"binary":"demo"}, ...],
+ *	 "profiles":[{"metric":{...},"type":"process_cpu:...","unit":"nanoseconds","kind":"delta","time":1700000000,
+ *	   "coveredSeconds":60,"perSeconds":0,"period":10000000,"total":123,
+ *	   "samples":[{"stack":[0,4,7],"labels":{"thread":"x"},"value":123}, ...]}]}
+ *
+ * A stack is frames, root first, inlined calls expanded; a diff has "base" beside "samples". Values are in the native unit. */
+#include <stdlib.h>
+
+#include "base/map.h"
+#include "base/vec.h"
+#include "model/frame.h"
+#include "web/answer.h"
+#include "web/formats.h"
+
+/* A frame of the table: a line of a location, or a bare location (line = n_lines). */
+struct frame {
+	const struct symbols *symbols;
+	uint32_t location, line;
+};
+
+struct writer {
+	struct buf *out;
+	struct map index;
+	VEC(struct frame) frames;
+	VEC(uint32_t) locations; /* of the stack at hand */
+};
+
+static uint32_t frame_index(struct writer *w, struct frame f)
+{
+	uint64_t h = hash_u64((uint64_t)f.location << 32 | f.line) ^ hash_u64((uintptr_t)f.symbols);
+	uint32_t i;
+	for (size_t at = map_start(&w->index, h); map_probe(&w->index, h, &at, &i);) {
+		const struct frame *o = &w->frames.v[i];
+		if (o->symbols == f.symbols && o->location == f.location && o->line == f.line)
+			return i;
+	}
+	map_insert(&w->index, h, (uint32_t)w->frames.n);
+	vec_push(&w->frames, f);
+	return (uint32_t)w->frames.n - 1;
+}
+
+static void put_frame(struct writer *w, const struct frame *f)
+{
+	const struct sym_location *l = symbols_get_location(f->symbols, f->location);
+	const struct sym_function *fn = frame_function(f->symbols, l, f->line);
+	struct buf address = { 0 };
+	buf_puts(w->out, "{\"function\":");
+	buf_json_string(w->out, frame_name(f->symbols, l, f->line, &address));
+	buf_free(&address);
+	if (fn) {
+		buf_puts(w->out, ",\"file\":");
+		buf_json_string(w->out, symbols_get_string(f->symbols, fn->filename));
+		buf_printf(w->out, ",\"line\":%lld", (long long)symbols_get_line(f->symbols, l, f->line)->line);
+	}
+	buf_puts(w->out, ",\"binary\":");
+	buf_json_string(w->out, frame_binary(f->symbols, l));
+	buf_putc(w->out, '}');
+}
+
+static void put_stack(struct writer *w, const struct symbols *s, uint32_t stack)
+{
+	size_t n = symbols_stack_locations(s, stack, NULL, 0);
+	vec_reserve(&w->locations, n);
+	symbols_stack_locations(s, stack, w->locations.v, n);
+	const char *comma = "";
+	for (size_t i = n; i--;) {
+		const struct sym_location *l = symbols_get_location(s, w->locations.v[i]);
+		uint32_t lines = MAX(l->n_lines, 1);
+		for (uint32_t k = lines; k--;) {
+			buf_printf(w->out, "%s%u", comma, frame_index(w, (struct frame){ s, w->locations.v[i], k }));
+			comma = ",";
+		}
+	}
+}
+
+static void put_labels(struct writer *w, const struct symbols *s, uint32_t set)
+{
+	size_t n;
+	const struct sym_label *l = symbols_get_label_set(s, set, &n);
+	for (size_t i = 0; i < n; i++) {
+		if (i)
+			buf_putc(w->out, ',');
+		buf_json_string(w->out, symbols_get_string(s, l[i].key));
+		buf_putc(w->out, ':');
+		if (l[i].is_num)
+			buf_printf(w->out, "%lld", (long long)l[i].num);
+		else
+			buf_json_string(w->out, symbols_get_string(s, l[i].str));
+	}
+}
+
+static void put_value(struct writer *w, const struct stackvec *v, size_t i)
+{
+	if (v->is_float)
+		json_float(w->out, v->floats[i]);
+	else
+		buf_printf(w->out, "%lld", (long long)v->ints[i]);
+}
+
+static void put_samples(struct writer *w, const struct stackvec *v, const char *key)
+{
+	const char *comma = "";
+	buf_printf(w->out, ",\"%s\":[", key);
+	for (size_t i = 0; i < v->n; i++) {
+		if (v->is_float ? v->floats[i] == 0 : v->ints[i] == 0)
+			continue;
+		const struct sym_column *c = symbols_get_column(v->symbols, v->columns[i]);
+		buf_printf(w->out, "%s{\"stack\":[", comma);
+		put_stack(w, v->symbols, c->stack);
+		buf_puts(w->out, "]");
+		if (c->label_set) {
+			buf_puts(w->out, ",\"labels\":{");
+			put_labels(w, v->symbols, c->label_set);
+			buf_putc(w->out, '}');
+		}
+		buf_puts(w->out, ",\"value\":");
+		put_value(w, v, i);
+		buf_putc(w->out, '}');
+		comma = ",";
+	}
+	buf_putc(w->out, ']');
+}
+
+static void put_profile(struct writer *w, const struct promql_series *s)
+{
+	const struct promql_profile *p = &s->profiles[0];
+	struct buf *b = w->out, name = { 0 };
+	ptype_format(p->type, &name);
+	buf_puts(b, "{\"metric\":");
+	labels_json(s->labels, b);
+	buf_puts(b, ",\"type\":");
+	buf_json_string(b, buf_view(&name));
+	buf_free(&name);
+	buf_puts(b, ",\"unit\":");
+	buf_json_string(b, p->type->sample_unit);
+	buf_printf(b, ",\"kind\":\"%s\",\"time\":", profile_kind_text(p->type->kind));
+	json_time(b, s->points[0].t_ms);
+	buf_puts(b, ",\"coveredSeconds\":");
+	json_float(b, p->covered_s);
+	buf_puts(b, ",\"perSeconds\":");
+	json_float(b, p->per_s);
+	buf_printf(b, ",\"period\":%lld,\"total\":", (long long)p->period);
+	json_float(b, stackvec_total(p->vec));
+	put_samples(w, p->vec, "samples");
+	if (p->base)
+		put_samples(w, p->base, "base");
+	buf_putc(b, '}');
+}
+
+int profiles_json(const struct promql_result *r, struct buf *out, struct err *e)
+{
+	if (r->type != PROMQL_VECTOR)
+		return err_set(e, ERR_EXECUTION, "this format shows profiles, and the query is a %s", promql_type_text(r->type));
+	for (size_t i = 0; i < r->n_series; i++)
+		if (!r->series[i].profiles || !r->series[i].profiles[0].vec)
+			return err_set(e, ERR_EXECUTION, "this format shows profiles, and the query gives numbers");
+	struct writer w = { .out = out };
+	buf_puts(out, "{\"profiles\":[");
+	for (size_t i = 0; i < r->n_series; i++) {
+		if (i)
+			buf_putc(out, ',');
+		put_profile(&w, &r->series[i]);
+	}
+	buf_puts(out, "],\"frames\":[");
+	for (size_t i = 0; i < w.frames.n; i++) {
+		if (i)
+			buf_putc(out, ',');
+		put_frame(&w, &w.frames.v[i]);
+	}
+	buf_puts(out, "]}");
+	map_free(&w.index);
+	vec_free(&w.frames);
+	vec_free(&w.locations);
+	return 0;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* match[] of the API: selectors of the language. */
+#include <stdlib.h>
+
+#include "base/vec.h"
+#include "promql-like/promql.h"
+#include "web/answer.h"
+
+int param_selectors(const struct httpd_request *rq, struct selectors *ret, struct err *e)
+{
+	size_t n;
+	const struct httpd_param *p = httpd_params(rq, &n);
+	VEC(struct selector) found = { 0 };
+	int rc = 0;
+	for (size_t i = 0; i < n && !rc; i++) {
+		if (!view_eqs(p[i].name, "match[]"))
+			continue;
+		struct selector s = { 0 };
+		rc = promql_parse_selector(&s.expr, p[i].value, &s.m, &s.n, e);
+		if (rc)
+			rc = err_wrap(e, "invalid parameter \"match[]\"");
+		else
+			vec_push(&found, s);
+	}
+	*ret = (struct selectors){ found.v, found.n };
+	if (rc)
+		selectors_release(ret);
+	return rc;
+}
+
+void selectors_release(struct selectors *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		promql_expr_free(s->v[i].expr);
+	free(s->v);
+	*s = (struct selectors){ 0 };
+}

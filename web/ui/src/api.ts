@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// The server's HTTP API as typed calls. Every address is relative to <base href>, so a route prefix costs nothing.
+
+export interface ProfileType {
+	name: string; alias?: string; title: string; help?: string; unit: string; kind: 'delta' | 'cumulative' | 'gauge';
+	series: number;
+}
+
+export interface FlameData {
+	unit: string; sampleType: string; name: string; total: number; kind?: string;
+	/** Wall time that was observed, and if the profile is a rate, over how long: it is here as its increase. */
+	coveredSeconds?: number; perSeconds?: number;
+	strings: string[];
+	frames: { name: number[]; file: number[]; binary: number[]; startLine: number[] };
+	nodes: {
+		depth: number[]; frame: number[]; total: number[]; self: number[]; line: number[];
+		base?: { total: number[]; self: number[] };
+	};
+	hidden?: number;
+}
+
+export interface FunctionInfo { name: string; signature: string; doc: string; aggregation: boolean; profiles: boolean }
+
+export type Labels = Record<string, string>;
+export interface MatrixSeries { metric: Labels; values: [number, string][] }
+export interface VectorSample { metric: Labels; value: [number, string] }
+export type QueryData =
+	| { resultType: 'matrix'; result: MatrixSeries[] }
+	| { resultType: 'vector'; result: VectorSample[] }
+	| { resultType: 'scalar' | 'string'; result: [number, string] };
+
+export interface Target {
+	scrapePool: string; scrapeUrl: string; globalUrl?: string; labels: Labels; discoveredLabels?: Labels;
+	health: 'up' | 'down' | 'unknown'; lastError: string; lastScrape: string; lastScrapeDuration: number;
+	scrapeInterval?: string; scrapeTimeout?: string;
+	/* ours: one entry per target and profile */
+	profile?: string; lastBytes?: number; lastSamples?: number;
+}
+export interface Targets { activeTargets: Target[]; droppedTargets: { scrapePool?: string; discoveredLabels: Labels }[] }
+
+/** What went wrong, in the server's words; `kind` is its errorType, or 'network' if it could not be asked. */
+export class ApiError extends Error {
+	constructor(readonly kind: string, message: string, readonly status = 0) { super(message); }
+}
+
+export interface Answer<T> { data: T; warnings: string[] }
+
+export function url(path: string, params?: Record<string, string | number | undefined>): string {
+	const u = new URL(path, document.baseURI);
+	for (const [k, v] of Object.entries(params ?? {}))
+		if (v !== undefined) u.searchParams.append(k, String(v));
+	return u.href;
+}
+
+async function get<T>(path: string, params?: Record<string, string | number | undefined>, signal?: AbortSignal): Promise<Answer<T>> {
+	let r: Response;
+	try {
+		r = await fetch(url(path, params), { signal, headers: { Accept: 'application/json' } });
+	} catch (e) {
+		if (signal?.aborted) throw e;
+		throw new ApiError('network', 'The server does not answer. Is it still running?');
+	}
+	let body: { status?: string; data?: T; error?: string; errorType?: string; warnings?: string[]; infos?: string[] };
+	const text = await r.text();
+	try {
+		body = JSON.parse(text);
+	} catch {
+		throw new ApiError('bad_response', `HTTP ${r.status}: ${text.slice(0, 300) || 'no body'}`, r.status);
+	}
+	if (body.status !== 'success')
+		throw new ApiError(body.errorType ?? 'error', body.error ?? `HTTP ${r.status}`, r.status);
+	return { data: body.data as T, warnings: [...(body.warnings ?? []), ...(body.infos ?? [])] };
+}
+
+const at = (t: number) => t.toFixed(3);
+
+export const api = {
+	profileTypes: (signal?: AbortSignal) => get<ProfileType[]>('api/v1/profile_types', {}, signal),
+	labels: (match?: string, signal?: AbortSignal) => get<string[]>('api/v1/labels', { 'match[]': match }, signal),
+	labelValues: (name: string, match?: string, signal?: AbortSignal) =>
+		get<string[]>(`api/v1/label/${encodeURIComponent(name)}/values`, { 'match[]': match }, signal),
+	targets: (signal?: AbortSignal) => get<Targets>('api/v1/targets', {}, signal),
+	functions: (signal?: AbortSignal) => get<FunctionInfo[]>('api/v1/functions', {}, signal),
+	status: (what: 'buildinfo' | 'runtimeinfo' | 'flags' | 'config', signal?: AbortSignal) =>
+		get<Record<string, string | number | boolean>>(`api/v1/status/${what}`, {}, signal),
+	query: (query: string, time: number, signal?: AbortSignal) =>
+		get<QueryData>('api/v1/query', { query, time: at(time) }, signal),
+	range: (query: string, start: number, end: number, step: number, signal?: AbortSignal) =>
+		get<QueryData>('api/v1/query_range', { query, start: at(start), end: at(end), step }, signal),
+	flame: (query: string, time: number, width: number, signal?: AbortSignal) =>
+		get<FlameData>('api/v1/query', { query, time: at(time), format: 'flamegraph', width: Math.round(width) }, signal),
+};
+
+/** The address of the same answer in another format, for downloads and `go tool pprof`. */
+export const exportUrl = (query: string, time: number, format: 'pprof' | 'folded' | 'json') =>
+	url('api/v1/query', { query, time: at(time), format });

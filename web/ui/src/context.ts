@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is being typed at the caret, and how candidates for it are ordered. Knows the text only, not the server.
+import { tokenize, type Token } from './query';
+
+export interface Context {
+	kind: 'expression' | 'label' | 'value' | 'duration' | 'grouping' | 'none';
+	from: number; prefix: string;
+	label?: string; quote?: string;
+	/** The selector around the caret without the matcher being typed, for asking what else matches. */
+	selector?: string;
+}
+
+/** What is being typed at the caret. */
+export function contextAt(q: string, caret: number): Context {
+	const tokens = tokenize(q.slice(0, caret));
+	const last = tokens[tokens.length - 1];
+	const stack: { text: string; at: number }[] = [];
+	let grouping = -1;
+	tokens.forEach((t, i) => {
+		if (t.kind === 'keyword' && /^(by|without|on|ignoring|group_left|group_right)$/i.test(t.text)) grouping = i;
+		if (t.kind === 'paren' || t.text === '<') {
+			if (t.text === '(' && grouping >= 0 && i - grouping <= 2) stack.push({ text: 'by', at: i });
+			else if ('([{'.includes(t.text) || (t.text === '<' && opens(tokens, i))) stack.push({ text: t.text === '<' ? '{' : t.text, at: i });
+			else if (t.text !== '<') stack.pop();
+		}
+	});
+	if (last?.kind === 'comment') return { kind: 'none', from: caret, prefix: '' };
+	const inside = stack[stack.length - 1];
+	const word = last && ['metric', 'label', 'function', 'keyword', 'duration', 'number'].includes(last.kind) ? last : undefined;
+	const from = word ? word.start : caret, prefix = word ? word.text : '';
+	if (inside?.text === '[') return { kind: 'duration', from, prefix };
+	if (inside?.text === 'by') return { kind: 'grouping', from, prefix };
+	if (inside?.text === '{') return braces(q, tokens, inside.at, caret, from, prefix);
+	if (last?.kind === 'string' || last?.kind === 'number' || last?.kind === 'duration') return { kind: 'none', from: caret, prefix: '' };
+	return { kind: 'expression', from, prefix };
+}
+
+/** While `<` is being typed nothing follows yet, so it counts as opening right after a name. */
+const opens = (tokens: Token[], i: number) => tokens[i].kind === 'paren' || tokens[i - 1]?.kind === 'metric';
+
+function braces(q: string, tokens: Token[], open: number, caret: number, from: number, prefix: string): Context {
+	const body = tokens.slice(open + 1).filter((t) => t.kind !== 'space');
+	const comma = body.map((t) => t.kind).lastIndexOf('comma');
+	const matcher = body.slice(comma + 1);
+	const name = tokens[open - 1]?.kind === 'metric' ? tokens[open - 1].text : '';
+	const done = comma >= 0 ? q.slice(tokens[open].end, body[comma].start) : '';
+	const selector = `${name}{${done}}`;
+	if (matcher.length >= 2 && /^(=|!=|=~|!~)$/.test(matcher[1].text)) {
+		const value = matcher[2];
+		if (!value) return { kind: 'value', from: caret, prefix: '', label: matcher[0].text, quote: '', selector };
+		if (value.kind === 'string' && value.end === caret && !closed(value.text))
+			return { kind: 'value', from: value.start + 1, prefix: value.text.slice(1), label: matcher[0].text, quote: value.text[0], selector };
+		return { kind: 'none', from: caret, prefix: '' };
+	}
+	if (matcher.length <= 1) return { kind: 'label', from, prefix, selector };
+	return { kind: 'none', from: caret, prefix: '' };
+}
+
+const closed = (s: string) => s.length > 1 && s[s.length - 1] === s[0] && s[s.length - 2] !== '\\';
+
+/** Prefix matches first, then matches inside; a word's own full match is not hidden. */
+export function rank<T extends { label: string }>(items: T[], prefix: string, limit = 60): T[] {
+	const p = prefix.toLowerCase();
+	const score = (s: T) => { const at = s.label.toLowerCase().indexOf(p); return at < 0 ? 3 : at === 0 ? 0 : 1; };
+	return items.map((s) => ({ s, k: score(s) })).filter((x) => x.k < 3)
+		.sort((a, b) => a.k - b.k).map((x) => x.s).slice(0, limit);
+}

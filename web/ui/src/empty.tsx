@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Before there is anything to see: what is happening, live, instead of "no data".
+import { useEffect } from 'preact/hooks';
+import { useSignal } from '@preact/signals';
+import { api, type Target } from './api';
+import { go } from './state';
+import { instanceOf, profileOf, summarize } from './targets';
+import { parseDuration } from './units';
+
+export function Empty() {
+	const targets = useSignal<Target[] | null>(null);
+	const now = useSignal(Date.now() / 1000);
+	useEffect(() => {
+		const ask = () => {
+			now.value = Date.now() / 1000;
+			api.targets().then((a) => { targets.value = a.data.activeTargets; }, () => undefined);
+		};
+		ask();
+		const timer = setInterval(ask, 2000);
+		return () => clearInterval(timer);
+	}, []);
+	const list = targets.value;
+	if (!list) return <div class="panel loading" aria-busy="true"><div class="skeleton" /><div class="skeleton tall" /></div>;
+	if (!list.length) {
+		return (
+			<div class="empty">
+				<h1>Nothing is scraped yet</h1>
+				<p>Tell the server what to profile: anything that serves pprof over HTTP, for example a Go program with <code>net/http/pprof</code>.</p>
+				<pre>{'scrape_configs:\n  - job_name: my-service\n    static_configs:\n      - targets: ["127.0.0.1:6060"]'}</pre>
+				<p>Put this into the configuration file and reload the server; this page notices by itself.</p>
+			</div>
+		);
+	}
+	const s = summarize(list);
+	return (
+		<div class="empty">
+			<h1><i class="spinner" />Waiting for the first profile</h1>
+			<p>{s.total === 1 ? '1 target is' : `${s.total} targets are`} configured, {s.up} up, {s.down} down. {soonest(list)}</p>
+			<table class="data">
+				<tbody>{list.slice(0, 12).map((t) => (
+					<tr key={t.scrapeUrl}><td>{t.scrapePool}</td><td>{instanceOf(t)}</td><td>{profileOf(t)}</td><td><span class={`pill ${t.health}`}><i class="dot" />{t.health === 'unknown' ? 'waiting' : t.health}</span></td><td class="error-text">{t.lastError}</td></tr>
+				))}</tbody>
+			</table>
+			{list.length > 12 && <p class="hint">and {list.length - 12} more</p>}
+			<button type="button" onClick={() => go('targets')}>All targets</button>
+		</div>
+	);
+}
+
+/** A profile of CPU takes as long as it measures, so the first one comes an interval after the first scrape began. */
+function soonest(list: Target[]): string {
+	const intervals = list.map((t) => parseDuration(t.scrapeInterval ?? '')).filter((n) => Number.isFinite(n));
+	return intervals.length ? `The first samples come within about ${Math.ceil(Math.min(...intervals))} seconds.` : '';
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// The first page: a query, its series over time, and the profile it stands for. One run asks for both; a run that is
+// overtaken is aborted, and what is on screen stays until the next answer is there.
+import { useEffect } from 'preact/hooks';
+import { useSignal } from '@preact/signals';
+import { api, ApiError, type FlameData, type Labels, type QueryData, type VectorSample } from './api';
+import { loadFunctions } from './complete';
+import { Empty } from './empty';
+import { ErrorBox } from './errors';
+import { buildTree, type FlameTree } from './flame/tree';
+import { Close, Link } from './icons';
+import { ProfilePanel } from './profilepanel';
+import { errorOffset, flameQuery, graphQuery, plainSelector, selectors, withBefore, withMatchers, withType, type Selection } from './query';
+import { QueryBar } from './querybar';
+import { SeriesGraph } from './seriesgraph';
+import { alignSeries, nameSeries, type GraphSeries } from './seriesnames';
+import { bounds, has, initialRange, permalink, query, range, refresh, selection, stepFor, tick, types, writeUrl } from './state';
+import { clock, moment } from './time';
+import { RefreshControl, TimeRange } from './timerange';
+import { busiest, findType, spelling, TypePicker } from './typepicker';
+import { CopyButton } from './ui';
+import { formatDuration, parseDuration, type AxisUnit } from './units';
+import { ValueTable } from './valuetable';
+
+export interface GraphState { expr: string; times: number[]; series: GraphSeries[]; unit: AxisUnit; common: Labels; plain: boolean }
+export interface ProfileState { expr: string; time: number; width: number; tree: FlameTree }
+
+const nowSeconds = () => Date.now() / 1000;
+
+function axisUnit(name: string): AxisUnit {
+	const t = findType(types.value, name);
+	if (!t) return '';
+	const gauge = t.kind === 'gauge';
+	if (t.unit === 'nanoseconds') return gauge ? 'seconds' : /^(process_cpu|on_cpu|cpu)[:_]|^cpu/.test(t.name) ? 'cores' : 'seconds/s';
+	if (t.unit === 'bytes') return gauge ? 'bytes' : 'bytes/s';
+	return gauge ? 'count' : '1/s';
+}
+
+const AXIS_NAMES: Record<AxisUnit, string> = {
+	cores: 'cores', 'seconds/s': 'seconds per second', bytes: 'bytes', 'bytes/s': 'bytes per second', count: 'count', '1/s': 'per second', seconds: 'seconds', share: 'share', '': '',
+};
+
+export function Explore() {
+	const graph = useSignal<GraphState | null>(null);
+	const profile = useSignal<ProfileState | null>(null);
+	const values = useSignal<{ expr: string; samples: VectorSample[] } | null>(null);
+	const error = useSignal<ApiError | null>(null);
+	const graphError = useSignal<ApiError | null>(null);
+	const warnings = useSignal<string[]>([]);
+	const busy = useSignal(false);
+	/* Whether nobody has chosen a time yet: a server that has just started gets a shorter graph, not an empty one. */
+	const fresh = useSignal(false);
+	/* Whether the types were asked for: what a graph shows depends on their kinds. */
+	const asked = useSignal(false);
+	const now = useSignal(nowSeconds());
+	const detail = useSignal(4 * 1200);
+
+	/* Types first: they say what there is to ask about. Until there are any, keep looking. */
+	useEffect(() => {
+		let timer = 0;
+		const ask = async () => {
+			try {
+				types.value = (await api.profileTypes()).data;
+				if (error.value && !query.value) error.value = null;
+			} catch (e) {
+				if (types.value === null) error.value = e as ApiError;
+			}
+			asked.value = true;
+			if (!query.value && types.value) {
+				const first = busiest(types.value);
+				if (first) {
+					query.value = withType('', spelling(first));
+					fresh.value = range.value === initialRange;
+					writeUrl('replace');
+				}
+			}
+			timer = window.setTimeout(ask, types.value?.some((t) => t.series > 0) ? 30000 : 2000);
+		};
+		void ask();
+		void loadFunctions();
+		return () => clearTimeout(timer);
+	}, []);
+
+	useEffect(() => {
+		if (!query.value || !asked.value) return;
+		const abort = new AbortController();
+		const q = query.value;
+		now.value = nowSeconds();
+		busy.value = true;
+		const work = [
+			runGraph(q, now.value, abort.signal).then((g) => {
+				if (fresh.value && isYoung(g.state, now.value)) range.value = { last: 300 };
+				fresh.value = false;
+				graph.value = g.state; graphError.value = null;
+				return g.warnings;
+			}, (e) => fail(e, graphError)),
+			runProfile(q, now.value, detail.value, abort.signal).then((p) => {
+				profile.value = p.profile ?? null;
+				values.value = p.values ?? null;
+				error.value = null;
+				return p.warnings;
+			}, (e) => fail(e, error)),
+		];
+		function fail(e: unknown, where: { value: ApiError | null }): string[] {
+			if (!abort.signal.aborted) where.value = e instanceof ApiError ? e : new ApiError('internal', String(e));
+			return [];
+		}
+		void Promise.all(work).then((w) => {
+			if (abort.signal.aborted) return;
+			busy.value = false;
+			warnings.value = [...new Set(w.flat())];
+		});
+		return () => abort.abort();
+	}, [query.value, range.value, selection.value, tick.value, asked.value, types.value !== null]);
+
+	/* The moving window moves on by itself, unless a moment is picked, the page is hidden or someone is reading a box. */
+	useEffect(() => {
+		if (!refresh.value || !('last' in range.value)) return;
+		const timer = setInterval(() => { if (!document.hidden && error.value?.kind !== 'bad_data' && !document.querySelector('.flame canvas.over, .popover-body, .completions')) tick.value++; }, refresh.value * 1000);
+		return () => clearInterval(timer);
+	}, [refresh.value, range.value]);
+
+	const run = (q: string) => {
+		if (!q) return;
+		if (q === query.value) tick.value++;
+		else query.value = q;
+		writeUrl('push');
+	};
+	const select = (s: Selection) => { selection.value = s; writeUrl('push'); };
+	const first = selectors(query.value)[0];
+	const current = findType(types.value, first?.name ?? '');
+	const list = types.value ?? [];
+	const fatal = error.value ?? (graphError.value && !profile.value && !values.value ? graphError.value : null);
+	const at = fatal && fatal.status && query.value ? errorOffset(fatal.message, query.value) : null;
+	const span = defaultSpan(query.value, now.value);
+
+	if (types.value !== null && !list.some((t) => t.series > 0) && !query.value) return <Empty />;
+	return (
+		<div class="explore">
+			<section class="controls">
+				<TypePicker types={list} current={current} onPick={(t) => run(withType(query.value, spelling(t)))} />
+				<QueryBar value={query.value} onRun={run} errorAt={at} ran={query.value} />
+				<div class="when">
+					<TimeRange value={range.value} now={now.value} onChange={(r) => { range.value = r; selection.value = null; writeUrl('push'); }} />
+					<RefreshControl every={refresh.value} busy={busy.value} onNow={() => { tick.value++; }} onEvery={(s) => { refresh.value = s; writeUrl('replace'); }} />
+					<CopyButton class="square" icon={<Link />} title="Copy a link to exactly this" text={() => permalink(now.value)} />
+				</div>
+				<div class={`progress ${busy.value ? 'on' : ''}`} />
+			</section>
+			{fatal && <ErrorBox error={fatal} query={fatal.status ? query.value : undefined} at={at} />}
+			{warnings.value.length > 0 && <ul class="warnings">{warnings.value.map((w) => <li key={w}>{w}</li>)}</ul>}
+			{graph.value && (
+				<section class={`panel graph-panel ${fatal ? 'stale' : ''}`} aria-label="Series over time">
+					<header class="panel-head">
+						<h2>{graph.value.plain && current ? current.title : 'Value of the query'}</h2>
+						{AXIS_NAMES[graph.value.unit] && <span class="unit">{AXIS_NAMES[graph.value.unit]}</span>}
+						<code class="expr" title={graph.value.expr}>{graph.value.expr}</code>
+						<span class="hint">click for a moment, drag for a range</span>
+					</header>
+					{graph.value.series.length ? (
+						<SeriesGraph times={graph.value.times} series={graph.value.series} unit={graph.value.unit} selection={selection.value} span={span} onSelect={select}
+							onFilter={(labels) => run(withMatchers(query.value, differing(labels, graph.value!.common)))} />
+					) : <NoSeries />}
+				</section>
+			)}
+			{profile.value && <ProfilePanel state={profile.value} stale={fatal !== null} selection={<Picked query={query.value} selection={selection.value} span={span} time={profile.value.time} onClear={() => select(null)} onCompare={run} />}
+				onDetail={(w) => { detail.value = w; }}
+				onMore={(w) => { const p = profile.value!; api.flame(p.expr, p.time, w).then((a) => { if (profile.value === p) profile.value = { ...p, width: w, tree: buildTree(a.data) }; }, () => undefined); }} />}
+			{values.value && <ValueTable expr={values.value.expr} samples={values.value.samples} />}
+			{!graph.value && !fatal && !profile.value && !values.value && <div class="panel loading" aria-busy="true"><div class="skeleton" /></div>}
+			{!profile.value && !values.value && !fatal && <div class="panel loading" aria-busy="true"><div class="skeleton tall" /></div>}
+		</div>
+	);
+}
+
+/** All there is came within the last five minutes. */
+function isYoung(g: GraphState, now: number): boolean {
+	const first = g.times.findIndex((_, i) => g.series.some((s) => s.values[i] !== null));
+	return first >= 0 && g.times[first] > now - 300;
+}
+
+function differing(labels: Labels, common: Labels): Labels {
+	return Object.fromEntries(Object.entries(labels).filter(([k]) => k !== '__name__' && !(k in common)));
+}
+
+/** The part of the graph that the query as typed adds up: the last `[range]` of a plain merge. */
+function defaultSpan(q: string, now: number): { from: number; to: number } | null {
+	const r = range.value, end = bounds(r, now).to, p = plainSelector(q);
+	const seconds = p?.s.range ? parseDuration(p.s.range) : NaN;
+	return Number.isFinite(seconds) && seconds > 0 ? { from: end - seconds, to: end } : null;
+}
+
+function NoSeries() {
+	const known = (types.value ?? []).filter((t) => t.series > 0);
+	return (
+		<div class="none">
+			<p>No series match in this time range.</p>
+			{known.length > 0 && <p class="hint">There is data for {known.map((t, i) => <span key={t.name}>{i > 0 && ', '}<button type="button" class="link" onClick={() => { query.value = withType('', spelling(t)); writeUrl('push'); }}>{t.title}</button></span>)}.</p>}
+		</div>
+	);
+}
+
+/** Which stretch of time the flame graph below stands for. */
+function Picked({ query: q, selection: s, span, time, onClear, onCompare }: {
+	query: string; selection: Selection; span: { from: number; to: number } | null; time: number; onClear: () => void; onCompare: (q: string) => void;
+}) {
+	const before = has('diff') ? withBefore(q, s) : null;
+	const compare = before && <button type="button" class="ghost tiny" title={`Compare with the time before: ${before}`} onClick={() => onCompare(before)}>vs before</button>;
+	if (s) {
+		return (
+			<span class="picked on">
+				{'at' in s ? <>profiles at <b>{moment(s.at)}</b></> : <><b>{clock(s.from)} – {clock(s.to)}</b> ({formatDuration(s.to - s.from)})</>}
+				{compare}
+				<button type="button" class="ghost tiny" title="Back to the query as typed" aria-label="Clear the picked time" onClick={onClear}><Close /></button>
+			</span>
+		);
+	}
+	return <span class="picked">{span && plainSelector(q) ? <><b>{clock(span.from)} – {clock(span.to)}</b> ({formatDuration(span.to - span.from)})</> : <>at <b>{moment(time)}</b></>}{compare}</span>;
+}
+
+async function runGraph(q: string, now: number, signal: AbortSignal): Promise<{ state: GraphState; warnings: string[] }> {
+	const b = bounds(range.value, now), step = stepFor(b.to - b.from);
+	const to = Math.floor(b.to / step) * step, from = Math.ceil(b.from / step) * step;
+	const g = graphQuery(q, (n) => findType(types.value, n)?.kind, Math.max(step, 30));
+	const a = await api.range(g.expr, from, to, step, signal);
+	const result = a.data.resultType === 'matrix' ? a.data.result : [];
+	const { times, series } = alignSeries(result, from, to, step);
+	const name = selectors(q)[0]?.name ?? '';
+	return {
+		state: { expr: g.expr, times, series, unit: g.plain ? axisUnit(name) : '', common: nameSeries(result.map((r) => r.metric)).common, plain: g.plain },
+		warnings: a.warnings,
+	};
+}
+
+/** The profile of the query; what is no profile but numbers is shown as numbers. */
+async function runProfile(q: string, now: number, width: number, signal: AbortSignal): Promise<{ profile?: ProfileState; values?: { expr: string; samples: VectorSample[] }; warnings: string[] }> {
+	const f = flameQuery(q, selection.value, bounds(range.value, now).to);
+	try {
+		const a = await api.flame(f.expr, f.time, width, signal);
+		return { profile: { expr: f.expr, time: f.time, width, tree: buildTree(a.data as FlameData) }, warnings: a.warnings };
+	} catch (e) {
+		if (!(e instanceof ApiError) || e.status < 400 || e.status >= 500) throw e;
+		const a = await api.query(f.expr, f.time, signal).catch(() => null);
+		const samples = a && vectorOf(a.data);
+		if (!samples) throw e;
+		return { values: { expr: f.expr, samples }, warnings: a.warnings };
+	}
+}
+
+function vectorOf(d: QueryData): VectorSample[] | null {
+	switch (d.resultType) {
+	case 'vector': return d.result;
+	case 'scalar': case 'string': return [{ metric: {}, value: d.result }];
+	default: return null;
+	}
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Paints a tree on a canvas. The canvas is as large as what is seen of the graph, never as the graph: `top` says which
+// part. One preorder pass that jumps over every subtree outside of the window or under half a pixel wide, so the cost
+// depends on what is visible, not on the size of the profile.
+import { diffColor, frameColor, shorterNames, type ColorBy, type Fill } from './colors';
+import type { FlameTree } from './tree';
+import { formatShare, formatValue } from '../units';
+
+export const ROW = 21;
+const MIN_PX = 0.5;
+const LABEL_PX = 26;
+const PAD = 5;
+
+export interface Scene {
+	tree: FlameTree;
+	/** The window along x, in weight. */
+	from: number; to: number;
+	/** What the window ends up showing: boxes above it are context and painted paler. */
+	zoom: number;
+	width: number; height: number; top: number;
+	colorBy: ColorBy; dark: boolean;
+	/** Per frame: matched by the search; null without one. */
+	match: Uint8Array | null;
+	font: string;
+}
+
+/** Fills are computed once per frame, not per box and repaint. */
+export class Palette {
+	private fills: (Fill | undefined)[] = [];
+	private key = '';
+	private tree: FlameTree | null = null;
+	of(s: Scene, frame: number): Fill {
+		const key = `${s.colorBy}${s.dark}`;
+		if (key !== this.key || s.tree !== this.tree) { this.fills = []; this.key = key; this.tree = s.tree; }
+		return this.fills[frame] ??= frameColor(s.tree.names[frame], s.tree.binaries[frame], s.colorBy, s.dark);
+	}
+}
+
+const faded = (dark: boolean): Fill => dark ? { fill: '#2a2726', text: '#8b8580' } : { fill: '#ebe7e2', text: '#97908a' };
+
+function fillOf(s: Scene, p: Palette, i: number): Fill {
+	const t = s.tree, f = t.frame[i];
+	if (s.match && i > 0 && !s.match[f]) return faded(s.dark);
+	if (i === 0) return s.dark ? { fill: '#4a4440', text: '#f4efe9' } : { fill: '#d9d2c9', text: '#2b241d' };
+	if (t.names[f] === '(other)') return faded(s.dark);
+	if (t.base) {
+		const a = t.total[0] ? t.total[i] / t.total[0] : 0, b = t.base.total[0] ? t.base.total[i] / t.base.total[0] : 0;
+		return diffColor(Math.max(-1, Math.min(1, (a - b) * 4)), s.dark);
+	}
+	return p.of(s, f);
+}
+
+export function boxRect(s: Scene, i: number): { x: number; y: number; w: number } {
+	const k = s.width / (s.to - s.from);
+	const x0 = Math.max(0, (s.tree.x[i] - s.from) * k), x1 = Math.min(s.width, (s.tree.x[i] + s.tree.weight[i] - s.from) * k);
+	return { x: x0, y: s.tree.depth[i] * ROW, w: Math.max(0, x1 - x0) };
+}
+
+export function draw(ctx: CanvasRenderingContext2D, s: Scene, palette: Palette): number {
+	const t = s.tree, k = s.width / (s.to - s.from);
+	const minWeight = MIN_PX / k;
+	const first = Math.floor(s.top / ROW), last = Math.ceil((s.top + s.height) / ROW);
+	let boxes = 0;
+	ctx.clearRect(0, 0, s.width, s.height);
+	ctx.font = s.font;
+	ctx.textBaseline = 'middle';
+	const labels: number[] = [];
+	for (let i = 0; i < t.n;) {
+		const x = t.x[i], w = t.weight[i], depth = t.depth[i];
+		if (w < minWeight || x >= s.to || x + w <= s.from || depth > last) { i = t.end[i]; continue; }
+		if (depth >= first) {
+			const x0 = Math.max(0, (x - s.from) * k), x1 = Math.min(s.width, (x + w - s.from) * k);
+			const px = x1 - x0;
+			ctx.globalAlpha = depth < t.depth[s.zoom] ? 0.62 : 1;
+			ctx.fillStyle = fillOf(s, palette, i).fill;
+			/* a gap to the right keeps neighbours apart, unless that would eat the box */
+			ctx.fillRect(x0, depth * ROW - s.top, px > 3 ? px - 1 : Math.max(px, 0.6), ROW - 1);
+			if (px >= LABEL_PX) labels.push(i, x0, px);
+			boxes++;
+		}
+		i++;
+	}
+	for (let j = 0; j < labels.length; j += 3) drawLabel(ctx, s, palette, labels[j], labels[j + 1], labels[j + 2]);
+	ctx.globalAlpha = 1;
+	return boxes;
+}
+
+const widths = new Map<string, number>();
+function measure(ctx: CanvasRenderingContext2D, text: string): number {
+	let w = widths.get(text);
+	if (w === undefined) {
+		if (widths.size > 20000) widths.clear();
+		w = ctx.measureText(text).width;
+		widths.set(text, w);
+	}
+	return w;
+}
+
+/** The name, and behind it its share of the whole if there is room for both. */
+function drawLabel(ctx: CanvasRenderingContext2D, s: Scene, p: Palette, i: number, x: number, px: number): void {
+	const t = s.tree, room = px - 2 * PAD;
+	const y = t.depth[i] * ROW - s.top + (ROW - 1) / 2 + 0.5;
+	const share = t.total[0] ? formatShare(t.total[i] / t.total[0]) : '';
+	const name = i === 0 ? `total  ${formatValue(t.total[0], t.unit)}` : t.names[t.frame[i]];
+	ctx.globalAlpha = t.depth[i] < t.depth[s.zoom] ? 0.75 : 1;
+	ctx.fillStyle = fillOf(s, p, i).text;
+	const full = measure(ctx, name);
+	if (full <= room) {
+		ctx.fillText(name, x + PAD, y);
+		if (i > 0 && share && full + measure(ctx, share) + 10 <= room) {
+			ctx.globalAlpha *= 0.6;
+			ctx.fillText(share, x + PAD + full + 8, y);
+		}
+		return;
+	}
+	const short = shorten(ctx, name, room);
+	if (short) ctx.fillText(short, x + PAD, y);
+}
+
+/** What of a name fits: all of it, without the import path, without the package, or the last of these cut off. The end
+ * of a name tells more than its beginning. */
+function shorten(ctx: CanvasRenderingContext2D, name: string, room: number): string {
+	for (const part of shorterNames(name)) {
+		if (measure(ctx, part) <= room) return part;
+		name = part;
+	}
+	for (let n = Math.floor(name.length * room / measure(ctx, name)); n > 3; n--) {
+		const cut = `${name.slice(0, n)}…`;
+		if (ctx.measureText(cut).width <= room) return cut;
+	}
+	return '';
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a box says when pointed at.
+import { useLayoutEffect, useRef } from 'preact/hooks';
+import { formatShare, formatValue } from '../units';
+import type { FlameTree } from './tree';
+
+export function Tooltip({ tree: t, node: i, zoom, x, y }: { tree: FlameTree; node: number; zoom: number; x: number; y: number }) {
+	const el = useRef<HTMLDivElement>(null);
+	useLayoutEffect(() => {
+		const e = el.current!, w = e.offsetWidth, h = e.offsetHeight;
+		const left = x + 16 + w > innerWidth - 8 ? Math.max(8, x - 12 - w) : x + 16;
+		const top = y + 18 + h > innerHeight - 8 ? Math.max(8, y - 12 - h) : y + 18;
+		e.style.transform = `translate(${left}px, ${top}px)`;
+	});
+	const f = t.frame[i];
+	const line = t.line[i] || t.startLines[f];
+	const all = t.total[0], view = t.total[zoom];
+	const of = (v: number, whole: number) => whole ? formatShare(v / whole) : '–';
+	return (
+		<div class="tip" ref={el} role="tooltip">
+			<div class="tip-name">{t.names[f]}</div>
+			{t.files[f] && <div class="tip-where">{t.files[f]}{line ? `:${line}` : ''}</div>}
+			{t.binaries[f] && <div class="tip-where">{t.binaries[f]}</div>}
+			{t.base ? <DiffRows t={t} i={i} /> : (
+				<table>
+					<thead><tr><th /><th>value</th><th>of total</th>{zoom > 0 && <th>of view</th>}</tr></thead>
+					<tbody>
+						<tr><th>total</th><td>{formatValue(t.total[i], t.unit)}</td><td>{of(t.total[i], all)}</td>{zoom > 0 && <td>{of(t.total[i], view)}</td>}</tr>
+						<tr><th>self</th><td>{formatValue(t.self[i], t.unit)}</td><td>{of(t.self[i], all)}</td>{zoom > 0 && <td>{of(t.self[i], view)}</td>}</tr>
+					</tbody>
+				</table>
+			)}
+		</div>
+	);
+}
+
+function DiffRows({ t, i }: { t: FlameTree; i: number }) {
+	const b = t.base!;
+	const row = (name: string, a: Float64Array, base: Float64Array) => {
+		const d = a[i] - base[i], sign = d > 0 ? '+' : d < 0 ? '−' : '±';
+		return (
+			<tr><th>{name}</th><td>{formatValue(base[i], t.unit)}</td><td>{formatValue(a[i], t.unit)}</td>
+				<td class={d > 0 ? 'more' : d < 0 ? 'less' : ''}>{sign}{formatValue(Math.abs(d), t.unit)}</td>
+				<td>{base[i] ? `${sign}${formatShare(Math.abs(d) / Math.abs(base[i]))}` : 'new'}</td></tr>
+		);
+	};
+	return (
+		<table>
+			<thead><tr><th /><th>base</th><th>compared</th><th>change</th><th /></tr></thead>
+			<tbody>{row('total', t.total, b.total)}{row('self', t.self, b.self)}</tbody>
+		</table>
+	);
+}

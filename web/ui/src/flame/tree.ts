@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// A flame graph as preorder columns. The server sends nodes in preorder with their depth; from that follow each node's
+// parent and the end of its subtree, so that drawing, searching and folding are single passes that can skip a whole
+// subtree by jumping to its end:
+//
+//     node    0      1      2      3      4        depth 0 ┌──────────0──────────┐
+//     depth   0      1      2      2      1        depth 1 ├──────1──────┬───4───┤
+//     end     5      4      3      4      5        depth 2 ├──2──┬──3────┘
+//
+// x is where a node's box begins, in the same unit as its weight, counted from the root's left edge.
+import type { FlameData } from '../api';
+
+export interface FlameTree {
+	n: number;
+	depth: Uint16Array; frame: Uint32Array; parent: Int32Array; end: Uint32Array; line: Uint32Array;
+	total: Float64Array; self: Float64Array;
+	base?: { total: Float64Array; self: Float64Array };
+	/** What decides a box's width: the value, or in a diff both sides together so that neither can vanish. */
+	weight: Float64Array;
+	x: Float64Array;
+	maxDepth: number;
+	names: string[]; files: string[]; binaries: string[]; startLines: number[];
+	unit: string; hidden: number; typeName: string;
+	/** Seconds that the values were gathered in; 0 if they are a state, not a flow. */
+	seconds: number;
+}
+
+export function buildTree(d: FlameData): FlameTree {
+	const n = d.nodes.depth.length;
+	const t: FlameTree = {
+		n,
+		depth: Uint16Array.from(d.nodes.depth), frame: Uint32Array.from(d.nodes.frame),
+		parent: new Int32Array(n), end: new Uint32Array(n), line: Uint32Array.from(d.nodes.line),
+		total: Float64Array.from(d.nodes.total), self: Float64Array.from(d.nodes.self),
+		weight: new Float64Array(n), x: new Float64Array(n), maxDepth: 0,
+		names: d.frames.name.map((i) => d.strings[i] ?? ''), files: d.frames.file.map((i) => d.strings[i] ?? ''),
+		binaries: d.frames.binary.map((i) => d.strings[i] ?? ''), startLines: d.frames.startLine,
+		unit: d.unit, hidden: d.hidden ?? 0, typeName: d.name, seconds: d.perSeconds || (d.kind === 'gauge' ? 0 : d.coveredSeconds || 0),
+	};
+	if (d.nodes.base)
+		t.base = { total: Float64Array.from(d.nodes.base.total), self: Float64Array.from(d.nodes.base.self) };
+	link(t);
+	place(t);
+	return t;
+}
+
+/** Parents and subtree ends, from depths alone. */
+function link(t: FlameTree): void {
+	const open: number[] = [];
+	for (let i = 0; i < t.n; i++) {
+		const depth = t.depth[i];
+		while (open.length > depth) t.end[open.pop()!] = i;
+		t.parent[i] = open.length ? open[open.length - 1] : -1;
+		open.push(i);
+		if (depth > t.maxDepth) t.maxDepth = depth;
+	}
+	while (open.length) t.end[open.pop()!] = t.n;
+}
+
+/** Weights and left edges: each sibling begins where the one before it ended. */
+function place(t: FlameTree): void {
+	const next = new Float64Array(t.n); /* where the next child of a node begins */
+	for (let i = 0; i < t.n; i++) {
+		t.weight[i] = Math.abs(t.total[i]) + (t.base ? Math.abs(t.base.total[i]) : 0);
+		const p = t.parent[i];
+		t.x[i] = p < 0 ? 0 : next[p];
+		next[i] = t.x[i];
+		if (p >= 0) next[p] += t.weight[i];
+	}
+}
+
+/** From the root down to the node itself. */
+export function pathOf(t: FlameTree, node: number): number[] {
+	const path: number[] = [];
+	for (let i = node; i >= 0; i = t.parent[i]) path.push(i);
+	return path.reverse();
+}
+
+/** The node that a path of function names leads to, as far as it exists: keeps the zoom over a reload. */
+export function findPath(t: FlameTree, names: string[]): number {
+	let at = 0;
+	for (const name of names) {
+		let child = at + 1, found = -1;
+		for (; child < t.end[at]; child = t.end[child])
+			if (t.names[t.frame[child]] === name) { found = child; break; }
+		if (found < 0) return at;
+		at = found;
+	}
+	return at;
+}
+
+export const pathNames = (t: FlameTree, node: number): string[] => pathOf(t, node).slice(1).map((i) => t.names[t.frame[i]]);
+
+/** The deepest visible node under a point: `value` along x, `depth` down. -1 if there is none. */
+export function nodeAt(t: FlameTree, value: number, depth: number): number {
+	let i = 0;
+	while (i < t.n) {
+		if (value < t.x[i] || value >= t.x[i] + t.weight[i]) { i = t.end[i]; continue; }
+		if (t.depth[i] === depth) return i;
+		if (t.end[i] === i + 1) return -1;
+		i++;
+	}
+	return -1;
+}
+
+/** How many rows the boxes of at least `min` weight below `node` reach. */
+export function visibleDepth(t: FlameTree, node: number, min: number): number {
+	let deepest = t.depth[node];
+	for (let i = node; i < t.end[node];) {
+		if (t.weight[i] < min) { i = t.end[i]; continue; }
+		if (t.depth[i] > deepest) deepest = t.depth[i];
+		i++;
+	}
+	return deepest;
+}

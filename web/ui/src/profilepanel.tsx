@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// The profile itself: flame graph, table, what is searched and zoomed, and the ways to take it elsewhere.
+import type { ComponentChildren } from 'preact';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { exportUrl } from './api';
+import type { ProfileState } from './explore';
+import type { ColorBy } from './flame/colors';
+import { FlameGraph } from './flame/flamegraph';
+import { search, searchRegex } from './flame/fold';
+import { findPath, pathNames, pathOf, type FlameTree } from './flame/tree';
+import { FunctionTable } from './functable';
+import { Chevron, Close, Copy, Download, Search, Up } from './icons';
+import { flameQuery, plainSelector } from './query';
+import { colorBy, has, layout, query, searchText, writeUrl, type Layout } from './state';
+import { copyText, Popover, Segments } from './ui';
+import { formatAxis, formatDuration, formatShare, formatValue } from './units';
+
+const escape = (s: string) => s.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+
+interface Props {
+	state: ProfileState; selection: ComponentChildren;
+	/** The query has failed since: what is shown answers an older one. */
+	stale: boolean;
+	/** How finely to ask next time, as the width in pixels at which nothing visible may be left out. */
+	onDetail: (w: number) => void;
+	/** Asks for the same profile that finely now. */
+	onMore: (w: number) => void;
+}
+
+export function ProfilePanel({ state, selection, stale, onDetail, onMore }: Props) {
+	const { tree } = state;
+	const [path, setPath] = useState<string[]>([]);
+	const [hoverName, setHoverName] = useState<string | null>(null);
+	const [menu, setMenu] = useState<{ node: number; x: number; y: number } | null>(null);
+	const body = useRef<HTMLDivElement>(null);
+	const box = useRef<HTMLInputElement>(null);
+	const zoom = useMemo(() => findPath(tree, path), [tree, path]);
+	const re = useMemo(() => searchRegex(searchText.value), [searchText.value]);
+	const found = useMemo(() => re ? search(tree, re, zoom) : null, [tree, re, zoom]);
+
+	/* The server leaves out what is too small to see. Four times finer than the screen keeps the table honest; zoomed
+	 * in, a pixel is worth less, so what had been left out is asked for. */
+	useEffect(() => {
+		const scale = zoom && tree.weight[zoom] ? tree.weight[0] / tree.weight[zoom] : 1;
+		const need = Math.min(2 ** 24, 2 ** Math.ceil(Math.log2(4 * (body.current?.clientWidth || 1200) * scale)));
+		onDetail(need);
+		if (tree.hidden && zoom && need > state.width) onMore(need);
+	}, [zoom, tree]);
+	useEffect(() => {
+		const onKey = (e: KeyboardEvent) => {
+			const typing = (e.target as HTMLElement).matches?.('input, textarea, select');
+			if (e.key === '/' && !typing) { e.preventDefault(); box.current?.focus(); }
+			if (e.key === 'Escape' && !typing) { if (menu) setMenu(null); else setPath([]); }
+		};
+		document.addEventListener('keydown', onKey);
+		return () => document.removeEventListener('keydown', onKey);
+	}, [menu]);
+
+	const setSearch = (text: string) => { searchText.value = text; writeUrl('replace'); };
+	const toggleSearch = (name: string) => { const exact = `^${escape(name)}$`; setSearch(searchText.value === exact ? '' : exact); };
+	const empty = tree.n <= 1 || tree.total[0] === 0 && !tree.base;
+	return (
+		<section class={`panel profile ${stale ? 'stale' : ''}`} aria-label="Profile">
+			<div class="profile-bar">
+				<header class="panel-head profile-head">
+					<Segments<Layout> label="Layout" value={layout.value} onChange={(v) => { layout.value = v; writeUrl('replace'); }}
+						options={[['flame', 'Flame graph'], ['both', 'Both'], ['table', 'Table']]} />
+					<Sum tree={tree} />
+					{selection}
+					<div class="grow" />
+					<label class={`field search ${found && !found.functions ? 'nothing' : ''}`}>
+						<Search />
+						<input ref={box} type="search" placeholder="Search functions (regexp)" aria-label="Search functions" value={searchText.value}
+							onInput={(e) => setSearch(e.currentTarget.value)} onKeyDown={(e) => { if (e.key === 'Escape') { setSearch(''); e.currentTarget.blur(); } }} />
+						{found && <output>{found.functions ? `${formatShare(found.value / (tree.total[zoom] || 1))}${zoom ? ' of view' : ''} · ${formatValue(found.value, tree.unit)}` : 'no match'}</output>}
+						{!found && <kbd>/</kbd>}
+					</label>
+					{tree.base ? <DiffScale /> : <select aria-label="Colour by" title="Colour by" value={colorBy.value} onChange={(e) => { colorBy.value = e.currentTarget.value as ColorBy; }}>
+						<option value="package">by package</option><option value="binary">by binary</option><option value="function">fire</option>
+					</select>}
+					<ExportMenu state={state} />
+				</header>
+				<Crumbs tree={tree} zoom={zoom} onZoom={(n) => setPath(pathNames(tree, n))} />
+			</div>
+			<div class={`profile-body show-${layout.value}`} ref={body}>
+				{empty ? <NoSamples state={state} /> : (
+					<>
+						{layout.value !== 'flame' && <FunctionTable key={tree.base ? 'diff' : 'one'} tree={tree} zoom={zoom} filter={re} colorBy={colorBy.value} onHover={setHoverName} onPick={toggleSearch} picked={searchText.value.startsWith('^') ? searchText.value.slice(1, -1).replace(/\\(.)/g, '$1') : ''} />}
+						{layout.value !== 'table' && <FlameGraph tree={tree} zoom={zoom} match={found?.frames ?? null} colorBy={colorBy.value} highlight={layout.value === 'both' ? hoverName : null}
+							onZoom={(n) => setPath(pathNames(tree, n))} onMenu={(node, x, y) => setMenu({ node, x, y })} />}
+					</>
+				)}
+			</div>
+			{tree.hidden > 0 && !empty && <p class="hint foot">{tree.hidden.toLocaleString('en-US')} boxes too small to see are folded into “(other)”; zooming in brings them back.</p>}
+			{menu && <BoxMenu tree={tree} at={menu} onClose={() => setMenu(null)} onZoom={(n) => setPath(pathNames(tree, n))} onSearch={toggleSearch} />}
+		</section>
+	);
+}
+
+/** The value of the whole; of a diff both, and by how much they differ. */
+function Sum({ tree }: { tree: FlameTree }) {
+	const now = tree.total[0] ?? 0;
+	if (!tree.base) return <span class="sum">{formatValue(now, tree.unit)}{tree.seconds > 0 && now > 0 && <em class="flow" title={`over ${formatDuration(tree.seconds)} that were observed`}>{flow(tree)}</em>}</span>;
+	const base = tree.base.total[0], d = now - base;
+	return (
+		<span class="sum" title="base → compared">{formatValue(base, tree.unit)} → {formatValue(now, tree.unit)}
+			{base !== 0 && <em class={d > 0 ? 'more' : 'less'}>{d >= 0 ? '+' : '−'}{formatShare(Math.abs(d / base))}</em>}</span>
+	);
+}
+
+/** The same per second of wall time: of CPU time that is cores. */
+function flow(t: FlameTree): string {
+	const v = t.total[0] / t.seconds;
+	switch (t.unit) {
+	case 'nanoseconds': return /^(process_cpu|on_cpu|cpu):/.test(t.typeName) ? `${formatAxis(v / 1e9, 'cores')} cores` : `${formatAxis(v / 1e9, 'seconds/s')} s/s`;
+	case 'bytes': return formatAxis(v, 'bytes/s');
+	default: return formatAxis(v, '1/s');
+	}
+}
+
+const DiffScale = () => <span class="diff-scale" title="Blue takes a smaller share of the whole than in the base, orange a larger one">less<i />more</span>;
+
+function Crumbs({ tree, zoom, onZoom }: { tree: FlameTree; zoom: number; onZoom: (n: number) => void }) {
+	if (!zoom) return null;
+	const path = pathOf(tree, zoom), shown = path.length > 6 ? [path[0], -1, ...path.slice(-4)] : path;
+	return (
+		<nav class="crumbs" aria-label="Zoom">
+			<button type="button" class="ghost" onClick={() => onZoom(tree.parent[zoom])} title="One frame up"><Up /></button>
+			{shown.map((n, i) => n < 0 ? <span key="gap">… {path.length - 5} …</span> : (
+				<button key={n} type="button" class={n === zoom ? 'here' : ''} onClick={() => onZoom(n)} aria-current={n === zoom ? 'true' : undefined}>
+					{n === 0 ? 'total' : tree.names[tree.frame[n]]}{i === shown.length - 1 && <em>{formatShare(tree.total[n] / (tree.total[0] || 1))}</em>}
+				</button>
+			))}
+			<button type="button" class="ghost reset" onClick={() => onZoom(0)} title="Zoom out (Escape)"><Close />Reset zoom</button>
+		</nav>
+	);
+}
+
+function ExportMenu({ state }: { state: ProfileState }) {
+	const [open, setOpen] = useState(false);
+	const [copied, setCopied] = useState(false);
+	const pprof = exportUrl(state.expr, state.time, 'pprof');
+	const command = `go tool pprof '${pprof.replace(/'/g, '%27')}'`;
+	useEffect(() => { if (!open) setCopied(false); }, [open]);
+	return (
+		<Popover open={open} setOpen={setOpen} align="right" title="Take it elsewhere" button={<><Download />Export<Chevron /></>}>
+			<div class="export">
+				<a class="row" href={pprof} download={`${fileName(state)}.pb.gz`}><Download /><span>pprof<small>profile.proto, gzipped</small></span></a>
+				<a class="row" href={exportUrl(state.expr, state.time, 'folded')} download={`${fileName(state)}.folded.txt`}><Download /><span>Folded stacks<small>one line per stack</small></span></a>
+				<a class="row" href={exportUrl(state.expr, state.time, 'json')} download={`${fileName(state)}.json`}><Download /><span>JSON<small>for scripts</small></span></a>
+				<button type="button" class="row" onClick={() => void copyText(command).then(() => setCopied(true))}><Copy /><span>{copied ? 'Copied' : 'Copy the go tool pprof command'}<code>{command}</code></span></button>
+			</div>
+		</Popover>
+	);
+}
+
+const fileName = (s: ProfileState) => `${s.tree.typeName.replace(/\W+/g, '_') || 'profile'}-${Math.round(s.time)}`;
+
+function BoxMenu({ tree, at, onClose, onZoom, onSearch }: { tree: FlameTree; at: { node: number; x: number; y: number }; onClose: () => void; onZoom: (n: number) => void; onSearch: (name: string) => void }) {
+	const el = useRef<HTMLDivElement>(null);
+	const name = tree.names[tree.frame[at.node]];
+	useEffect(() => {
+		const e = el.current!;
+		e.style.left = `${Math.min(at.x, innerWidth - e.offsetWidth - 8)}px`;
+		e.style.top = `${Math.min(at.y, innerHeight - e.offsetHeight - 8)}px`;
+		e.querySelector('button')?.focus();
+		const away = (ev: MouseEvent) => { if (!e.contains(ev.target as Node)) onClose(); };
+		document.addEventListener('mousedown', away);
+		return () => document.removeEventListener('mousedown', away);
+	}, [at]);
+	const act = (f: () => void) => () => { f(); onClose(); };
+	const wrap = (fn: string) => { query.value = `${fn}(${flameQuery(query.value, null, 0).expr}, {function=${JSON.stringify(name)}})`; writeUrl('push'); };
+	return (
+		<div class="menu context" role="menu" ref={el} aria-label={name}>
+			<div class="menu-title">{name}</div>
+			<button type="button" role="menuitem" onClick={act(() => onZoom(at.node))}>Zoom in</button>
+			<button type="button" role="menuitem" onClick={act(() => onSearch(name))}>Mark everywhere</button>
+			{at.node > 0 && name !== '(other)' && has('focus') && plainSelector(query.value) && <>
+				<button type="button" role="menuitem" onClick={act(() => wrap('focus'))}>Query only stacks with it</button>
+				<button type="button" role="menuitem" onClick={act(() => wrap('ignore'))}>Query without it</button>
+			</>}
+			<button type="button" role="menuitem" onClick={act(() => void copyText(name))}>Copy the name</button>
+		</div>
+	);
+}
+
+function NoSamples({ state }: { state: ProfileState }) {
+	return (
+		<div class="none">
+			<p>No samples at this time.</p>
+			<p class="hint"><code>{state.expr}</code> matched no profile that has any. Pick a moment on the graph where there is something, or widen the range in the brackets.</p>
+		</div>
+	);
+}

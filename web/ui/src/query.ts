@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// As much of ProfQL as a page needs: tokens to colour and complete, and where selectors are, so that a click on the
+// graph or the type list can rewrite a query. The server has the grammar; nothing here decides whether a query is valid.
+import { formatDuration } from './units';
+
+export type TokenKind =
+	| 'space' | 'comment' | 'string' | 'number' | 'duration' | 'op' | 'paren' | 'comma'
+	| 'function' | 'keyword' | 'metric' | 'label' | 'bad';
+export interface Token { kind: TokenKind; text: string; start: number; end: number }
+
+const KEYWORDS = new Set(['by', 'without', 'on', 'ignoring', 'group_left', 'group_right', 'offset', 'bool', 'and', 'or',
+	'unless', 'start', 'end', 'inf', 'nan', 'atan2']);
+const GROUPING = new Set(['by', 'without', 'on', 'ignoring', 'group_left', 'group_right']);
+
+const PATTERNS: [TokenKind, RegExp][] = [
+	['space', /\s+/y],
+	['comment', /#[^\n]*/y],
+	['string', /"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?|`[^`]*`?/y],
+	['duration', /(?:\d+(?:ms|[smhdwy]))+(?![\w.])/y],
+	['number', /0[xX][\da-fA-F]+|(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?/y],
+	['metric', /[A-Za-z_][\w:]*/y],
+	['op', /=~|!~|!=|==|<=|>=|[-+*/%^=<>@:]/y],
+	['paren', /[()[\]{}]/y],
+	['comma', /,/y],
+	['bad', /[\s\S]/y],
+];
+
+export function tokenize(q: string): Token[] {
+	const out: Token[] = [];
+	for (let at = 0; at < q.length;) {
+		for (const [kind, re] of PATTERNS) {
+			re.lastIndex = at;
+			const m = re.exec(q);
+			if (!m) continue;
+			out.push({ kind, text: m[0], start: at, end: at + m[0].length });
+			at += m[0].length;
+			break;
+		}
+	}
+	classify(out);
+	return out;
+}
+
+const meaningful = (t: Token) => t.kind !== 'space' && t.kind !== 'comment';
+
+function after(tokens: Token[], i: number): number {
+	for (let j = i + 1; j < tokens.length; j++) if (meaningful(tokens[j])) return j;
+	return -1;
+}
+
+/** `<` opens a selector only after a name or where an operand may start, and only if a matcher or a quoted name follows. */
+function opensSelector(tokens: Token[], i: number, before: Token | undefined): boolean {
+	if (before && !(before.kind === 'metric' || before.kind === 'function' || before.kind === 'keyword' || before.kind === 'op' || before.kind === 'comma' || before.text === '('))
+		return false;
+	const a = after(tokens, i);
+	if (a < 0) return false;
+	if (tokens[a].text === '>') return true;
+	const b = after(tokens, a);
+	if (tokens[a].kind === 'string') return b >= 0 && /^(>|,)$/.test(tokens[b].text);
+	if (tokens[a].kind !== 'metric' || b < 0 || !/^(=|!=|=~|!~)$/.test(tokens[b].text)) return false;
+	const c = after(tokens, b);
+	return c >= 0 && tokens[c].kind === 'string';
+}
+
+/** Names get their meaning from where they stand: before "(", in braces, after by. */
+function classify(tokens: Token[]): void {
+	const open: string[] = [];
+	let before: Token | undefined, grouping = false;
+	tokens.forEach((t, i) => {
+		if (!meaningful(t)) return;
+		const inside = open[open.length - 1];
+		if (t.text === '{' || t.text === '[') open.push(t.text);
+		else if (t.text === '(') { open.push(grouping ? 'by' : '('); grouping = false; }
+		else if (t.text === '<' && inside !== '{' && inside !== '<' && opensSelector(tokens, i, before)) { open.push('<'); t.kind = 'paren'; }
+		else if (t.text === '>' && inside === '<') { open.pop(); t.kind = 'paren'; }
+		else if (t.kind === 'paren') open.pop();
+		else if (t.kind === 'metric') {
+			const next = after(tokens, i);
+			if (inside === '{' || inside === '<' || inside === 'by') t.kind = 'label';
+			else if (KEYWORDS.has(t.text.toLowerCase()) && (tokens[next]?.text !== '{')) { t.kind = 'keyword'; grouping = GROUPING.has(t.text.toLowerCase()); }
+			else if (next >= 0 && (tokens[next].text === '(' || /^(by|without)$/i.test(tokens[next].text))) t.kind = 'function';
+		}
+		if (t.kind !== 'keyword' && t.kind !== 'label') grouping = false;
+		before = t;
+	});
+}
+
+export interface Selector {
+	start: number; end: number;
+	/** The type's name or alias; empty if only labels select. */
+	name: string; nameStart: number; nameEnd: number;
+	/** Between the braces, without them; null if there are none. */
+	matchers: string | null; bodyStart: number; bodyEnd: number;
+	/** The text of `[…]` without brackets, null if the selector has none or it is a subquery. */
+	range: string | null; rangeStart: number; rangeEnd: number;
+}
+
+export function selectors(q: string): Selector[] {
+	const toks = tokenize(q).filter(meaningful);
+	const out: Selector[] = [];
+	for (let i = 0; i < toks.length; i++) {
+		const t = toks[i];
+		const braces = t.kind === 'paren' && (t.text === '{' || t.text === '<');
+		if (t.kind !== 'metric' && !braces) continue;
+		if (braces && frameMatcher(toks, i)) { i = closing(toks, i); continue; }
+		const s: Selector = { start: t.start, end: t.end, name: '', nameStart: t.start, nameEnd: t.start, matchers: null,
+			bodyStart: -1, bodyEnd: -1, range: null, rangeStart: -1, rangeEnd: -1 };
+		if (t.kind === 'metric') { s.name = t.text; s.nameEnd = t.end; }
+		let j = t.kind === 'metric' ? i + 1 : i;
+		if (toks[j]?.kind === 'paren' && (toks[j].text === '{' || toks[j].text === '<')) {
+			const close = closing(toks, j);
+			s.bodyStart = toks[j].end;
+			s.bodyEnd = close < toks.length ? toks[close].start : q.length;
+			s.matchers = q.slice(s.bodyStart, s.bodyEnd);
+			s.end = close < toks.length ? toks[close].end : q.length;
+			if (!s.name) s.name = /(?:__name__\s*=\s*)?["'`]([^"'`]*)["'`]/.exec(/^\s*["'`]|__name__\s*=\s*["']/.test(s.matchers) ? s.matchers : '')?.[1] ?? '';
+			j = close + 1;
+		}
+		if (toks[j]?.text === '[') {
+			const close = closing(toks, j);
+			const text = q.slice(toks[j].end, close < toks.length ? toks[close].start : q.length);
+			if (!toks.slice(j + 1, close).some((x) => x.text === ':')) {
+				s.range = text.trim();
+				s.rangeStart = toks[j].start;
+				s.rangeEnd = s.end = close < toks.length ? toks[close].end : q.length;
+			}
+			j = close + 1;
+		}
+		out.push(s);
+		i = j - 1;
+	}
+	return out;
+}
+
+/** `{function="x"}` as an argument is a frame matcher, which selects stacks, not series. */
+function frameMatcher(toks: Token[], i: number): boolean {
+	const before = toks[i - 1];
+	return before?.kind === 'comma' && /^(function|file|line|binary|package)$/.test(toks[i + 1]?.text ?? '');
+}
+
+function closing(toks: Token[], i: number): number {
+	const want = { '{': '}', '<': '>', '[': ']', '(': ')' }[toks[i].text];
+	let j = i + 1;
+	while (j < toks.length && !(toks[j].kind === 'paren' && toks[j].text === want)) j++;
+	return j;
+}
+
+const withoutRange = (q: string, s: Selector) => q.slice(s.start, s.rangeStart >= 0 ? s.rangeStart : s.end).trim();
+
+/** The only selector of a query that does nothing but add its profiles up; null if the query does more. */
+export function plainSelector(q: string): { selector: string; name: string; by: string; s: Selector } | null {
+	const sel = selectors(q);
+	if (sel.length !== 1) return null;
+	const s = sel[0];
+	const rest = (q.slice(0, s.start) + '\u0001' + q.slice(s.end)).replace(/#[^\n]*/g, '').replace(/\s+/g, ' ').trim();
+	const m = /^(?:(?:merge|merge_over_time|rate|increase|sum)? ?(?:(by|without) ?\(([^()]*)\))? ?\( ?){0,2}\u0001 ?(?:\) ?(?:(by|without) ?\(([^()]*)\))? ?){0,2}$/.exec(rest);
+	if (!m) return null;
+	const by = m[1] ? `${m[1]} (${m[2].trim()})` : m[3] ? `${m[3]} (${m[4].trim()})` : '';
+	return { selector: withoutRange(q, s), name: s.name, by, s };
+}
+
+export type Kind = 'delta' | 'cumulative' | 'gauge';
+
+/** The first side of a comparison of two merges: its series are what one wants to see over time. */
+function comparedSelector(q: string): ReturnType<typeof plainSelector> {
+	const sel = selectors(q), m = /^\s*diff\s*\(/.exec(q);
+	return m && sel.length === 2 ? plainSelector(q.slice(sel[0].start, sel[0].end)) : null;
+}
+
+/** The same merge beside the one of the equally long stretch before it; null if the query is no plain merge of a range. */
+export function withBefore(q: string, sel: Selection): string | null {
+	const p = plainSelector(q);
+	if (!p) return null;
+	const r = sel && 'from' in sel ? formatDuration(Math.max(1, Math.round(sel.to - sel.from))) : p.s.range;
+	return r ? `diff(merge(${p.selector}[${r}]), merge(${p.selector}[${r}] offset ${r}))` : null;
+}
+
+/** What to draw over time for a query: its series if it only merges them, else the query's own value. */
+export function graphQuery(q: string, kindOf: (name: string) => Kind | undefined, window: number): { expr: string; plain: boolean } {
+	const p = plainSelector(q) ?? comparedSelector(q);
+	if (!p) return { expr: q, plain: false };
+	const kind = kindOf(p.name);
+	if (!kind) return { expr: q, plain: false };
+	const per = kind === 'gauge' ? p.selector : `rate(${p.selector}[${formatDuration(window)}])`;
+	return { expr: p.by ? `sum ${p.by} (${per})` : per, plain: true };
+}
+
+export type Selection = { at: number } | { from: number; to: number } | null;
+
+/** The query and time that answer for a moment or a range picked on the graph. */
+export function flameQuery(q: string, sel: Selection, end: number): { expr: string; time: number } {
+	if (!sel) {
+		const p = plainSelector(q);
+		/* a bare range is no profile yet: adding it up is what is meant */
+		return { expr: p && p.s.range !== null && p.s.start === 0 && p.s.end === q.trimEnd().length ? `merge(${q.trim()})` : q, time: end };
+	}
+	const p = plainSelector(q);
+	if ('at' in sel) return { expr: p ? `merge(${p.selector})` : q, time: sel.at };
+	const range = `[${formatDuration(Math.max(1, Math.round(sel.to - sel.from)))}]`;
+	if (p) return { expr: `merge(${p.selector}${range})`, time: sel.to };
+	let out = q;
+	for (const s of selectors(q).reverse())
+		if (s.range !== null) out = out.slice(0, s.rangeStart) + range + out.slice(s.rangeEnd);
+	return { expr: out, time: sel.to };
+}
+
+/** The same question about another type. */
+export function withType(q: string, name: string): string {
+	const first = selectors(q)[0];
+	const spelled = /^[A-Za-z_:][\w:]*$/.test(name);
+	if (!first || !spelled || (first.nameStart === first.nameEnd && first.name)) return `merge(${spelled ? name : `{${JSON.stringify(name)}}`}[5m])`;
+	return q.slice(0, first.nameStart) + name + q.slice(first.nameEnd);
+}
+
+/** Adds label matchers to every selector, replacing equality on the same labels. */
+export function withMatchers(q: string, labels: Record<string, string>): string {
+	let out = q;
+	for (const s of selectors(q).reverse()) {
+		let body = (s.matchers ?? '').trim().replace(/,$/, '');
+		for (const [k, v] of Object.entries(labels)) {
+			const matcher = `${k}=${JSON.stringify(v)}`;
+			const old = new RegExp(`(^|,)\\s*${k}\\s*=~?\\s*("(?:[^"\\\\]|\\\\.)*"|'(?:[^'\\\\]|\\\\.)*')`);
+			body = old.test(body) ? body.replace(old, (_, lead: string) => lead + matcher) : body ? `${body},${matcher}` : matcher;
+		}
+		if (!body) continue;
+		out = s.bodyStart >= 0 ? out.slice(0, s.bodyStart) + body + out.slice(s.bodyEnd)
+			: `${out.slice(0, s.nameEnd)}{${body}}${out.slice(s.nameEnd)}`;
+	}
+	return out;
+}
+
+/** Where an error message says the trouble is: "1:7: …" (line and column, from 1), as an offset into the query. */
+export function errorOffset(message: string, q: string): number | null {
+	const m = /(?:^|[\s:"(])(\d+):(\d+):/.exec(message);
+	if (!m) return null;
+	const lines = q.split('\n'), line = Number(m[1]) - 1, col = Number(m[2]) - 1;
+	if (line < 0 || line >= lines.length || col < 0) return null;
+	return lines.slice(0, line).reduce((n, l) => n + l.length + 1, 0) + Math.min(col, lines[line].length);
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { FlameData } from '../src/api';
+import { frameColor, packageOf, shorterNames } from '../src/flame/colors';
+import { foldFunctions, search, searchRegex } from '../src/flame/fold';
+import { buildTree, findPath, nodeAt, pathNames, visibleDepth } from '../src/flame/tree';
+
+/* total(100) ├ a(60, self 10) ├ b(30) ┬ a(20)
+ *            │               └ c(20)
+ *            └ c(40) */
+const data: FlameData = {
+	unit: 'nanoseconds', sampleType: 'cpu', name: 'x', total: 100,
+	strings: ['', 'total', 'a', 'b', 'c', '/src/c.go', '/bin/x'],
+	frames: { name: [1, 2, 3, 4], file: [0, 0, 0, 5], binary: [0, 6, 6, 6], startLine: [0, 1, 2, 3] },
+	nodes: { depth: [0, 1, 2, 3, 2, 1], frame: [0, 1, 2, 1, 3, 3], total: [100, 60, 30, 20, 20, 40], self: [0, 10, 10, 20, 20, 40], line: [0, 1, 2, 1, 3, 3] },
+};
+
+test('links follow from depths', () => {
+	const t = buildTree(data);
+	assert.deepEqual([...t.parent], [-1, 0, 1, 2, 1, 0]);
+	assert.deepEqual([...t.end], [6, 5, 4, 4, 5, 6]);
+	assert.deepEqual([...t.x], [0, 0, 0, 0, 30, 60]);
+	assert.equal(t.maxDepth, 3);
+});
+
+test('a point finds its box', () => {
+	const t = buildTree(data);
+	assert.equal(nodeAt(t, 5, 0), 0);
+	assert.equal(nodeAt(t, 5, 3), 3);
+	assert.equal(nodeAt(t, 35, 2), 4);
+	assert.equal(nodeAt(t, 55, 2), -1);
+	assert.equal(nodeAt(t, 99, 1), 5);
+	assert.equal(nodeAt(t, 100, 0), -1);
+	assert.equal(visibleDepth(t, 0, 0), 3);
+	assert.equal(visibleDepth(t, 0, 25), 2);
+});
+
+test('a zoom survives new data as far as it can', () => {
+	const t = buildTree(data);
+	assert.deepEqual(pathNames(t, 3), ['a', 'b', 'a']);
+	assert.equal(findPath(t, ['a', 'b', 'a']), 3);
+	assert.equal(findPath(t, ['a', 'c', 'gone']), 4);
+	assert.equal(findPath(t, ['gone']), 0);
+});
+
+test('recursion counts once', () => {
+	const rows = Object.fromEntries(foldFunctions(buildTree(data)).map((r) => [r.name, [r.self, r.total]]));
+	assert.deepEqual(rows, { a: [30, 60], b: [10, 30], c: [60, 60] });
+	assert.deepEqual(foldFunctions(buildTree(data), 2).map((r) => [r.name, r.total]), [['b', 30], ['a', 20]]);
+});
+
+test('search sums stacks once, by name and file', () => {
+	const t = buildTree(data);
+	assert.equal(search(t, searchRegex('^a$')!).value, 60);
+	assert.equal(search(t, searchRegex('a|b')!).value, 60);
+	assert.equal(search(t, searchRegex('C\\.go')!).value, 0);
+	assert.equal(search(t, searchRegex('c.go')!).value, 60);
+	assert.equal(search(t, searchRegex('c')!, 1).value, 20);
+	assert.equal(searchRegex(' '), null);
+	assert.ok(searchRegex('main.(*x')!.test('main.(*x).y'));
+});
+
+test('a diff is as wide as both sides', () => {
+	const t = buildTree({ ...data, nodes: { ...data.nodes, base: { total: [50, 50, 0, 0, 50, 0], self: [0, 0, 0, 0, 50, 0] } } });
+	assert.equal(t.weight[0], 150);
+	assert.equal(t.x[5], 110);
+});
+
+test('names lose their front first', () => {
+	assert.deepEqual(shorterNames('net/http.(*conn).serve'), ['http.(*conn).serve', '(*conn).serve', 'serve']);
+	assert.deepEqual(shorterNames('github.com/a/b.F[go.shape.x/y]'), ['b.F[go.shape.x/y]', 'F[go.shape.x/y]']);
+	assert.deepEqual(shorterNames('std::vector<int>::push_back'), ['vector<int>::push_back']);
+	assert.deepEqual(shorterNames('libc.so.6+0x1234'), []);
+	assert.deepEqual(shorterNames('memcpy'), []);
+});
+
+test('what a function belongs to', () => {
+	assert.equal(packageOf('net/http.(*conn).serve', ''), 'net/http');
+	assert.equal(packageOf('main.fibonacciHandler', ''), 'main');
+	assert.equal(packageOf('slices.SortFunc[go.shape.[]foo/bar.T]', ''), 'slices');
+	assert.equal(packageOf('std::vector<int>::push_back', 'x'), 'std');
+	assert.equal(packageOf('<alloc::vec::Vec<T> as core::ops::Drop>::drop', 'x'), 'alloc');
+	assert.equal(packageOf('memcpy', '/lib/libc.so.6'), 'libc.so.6');
+	assert.notEqual(frameColor('runtime/pprof.x', '', 'package', false).fill, frameColor('runtime.mcall', '', 'package', false).fill);
+});

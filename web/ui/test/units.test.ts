@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { alignSeries, nameSeries } from '../src/seriesnames';
+import { formatAxis, formatDuration, formatShare, formatValue, parseDuration } from '../src/units';
+
+test('values in their unit', () => {
+	assert.equal(formatValue(1234567890, 'nanoseconds'), '1.23 s');
+	assert.equal(formatValue(450, 'nanoseconds'), '450 ns');
+	assert.equal(formatValue(999.9e6, 'nanoseconds'), '1.00 s');
+	assert.equal(formatValue(-90e9, 'nanoseconds'), '-1.50 min');
+	assert.equal(formatValue(1536, 'bytes'), '1.50 KiB');
+	assert.equal(formatValue(97394002, 'bytes'), '92.9 MiB');
+	assert.equal(formatValue(29280, 'count'), '29.3\u2009k');
+	assert.equal(formatValue(1234, 'count'), '1,234');
+	assert.equal(formatValue(0, 'bytes'), '0');
+});
+
+test('shares never round to nothing', () => {
+	assert.equal(formatShare(0.1234), '12.3 %');
+	assert.equal(formatShare(0.00001), '< 0.01 %');
+	assert.equal(formatShare(1), '100 %');
+	assert.equal(formatShare(0), '0 %');
+	assert.equal(formatShare(NaN), '–');
+});
+
+test('axis', () => {
+	assert.equal(formatAxis(1.5, 'cores'), '1.5');
+	assert.equal(formatAxis(0.0876, 'cores'), '0.088');
+	assert.equal(formatAxis(2048, 'bytes/s'), '2.00 KiB/s');
+	assert.equal(formatAxis(0, 'bytes'), '0');
+});
+
+test('durations there and back', () => {
+	for (const [s, text] of [[90, '1m30s'], [300, '5m'], [0.25, '250ms'], [86400, '1d'], [3661, '1h1m1s']] as [number, string][]) {
+		assert.equal(formatDuration(s), text);
+		assert.equal(parseDuration(text), s);
+	}
+	assert.ok(Number.isNaN(parseDuration('5x')));
+	assert.ok(Number.isNaN(parseDuration('')));
+});
+
+test('series are named by what differs', () => {
+	const n = nameSeries([{ __name__: 'x', job: 'a', instance: '1' }, { __name__: 'x', job: 'a', instance: '2' }]);
+	assert.deepEqual(n.names, ['1', '2']);
+	assert.deepEqual(n.common, { job: 'a' });
+	assert.deepEqual(nameSeries([{ job: 'a' }]).names, ['job=a']);
+	assert.deepEqual(nameSeries([{}]).names, ['value']);
+});
+
+test('points fall on the time axis, gaps stay gaps', () => {
+	const a = alignSeries([{ metric: { i: '1' }, values: [[100, '1'], [120, 'NaN'], [130, '3']] }, { metric: { i: '2' }, values: [[110, '9']] }], 100, 130, 10);
+	assert.deepEqual(a.times, [100, 110, 120, 130]);
+	assert.deepEqual(a.series.map((s) => s.name), ['2', '1']);
+	assert.deepEqual(a.series[1].values, [1, null, null, 3]);
+});

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of routes, and the start and end of it all. Handlers run on httpd's workers, several at once; what they
+ * share (engine, source, status) is thread-safe by its own contract, and struct web does not change after start. */
+#include "web/web.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "web/internal.h"
+
+#define API "/api/v1/"
+
+static const struct httpd_route routes[] = {
+	{ "/-/healthy", HTTPD_GET, serve_healthy, HTTPD_QUICK },
+	{ "/-/ready", HTTPD_GET, serve_ready, HTTPD_QUICK },
+	{ "/-/reload", HTTPD_POST | HTTPD_PUT, serve_reload },
+	{ "/-/quit", HTTPD_POST | HTTPD_PUT, serve_quit },
+	{ "/metrics", HTTPD_GET, serve_metrics },
+	{ "/version", HTTPD_GET, serve_version, HTTPD_QUICK },
+
+	{ API "query", HTTPD_GET | HTTPD_POST, serve_query },
+	{ API "query_range", HTTPD_GET | HTTPD_POST, serve_query_range },
+	{ API "format_query", HTTPD_GET | HTTPD_POST, serve_format_query },
+	{ API "parse_query", HTTPD_GET | HTTPD_POST, serve_parse_query },
+	{ API "functions", HTTPD_GET, serve_functions },
+	{ API "labels", HTTPD_GET | HTTPD_POST, serve_labels },
+	{ API "label/{name}/values", HTTPD_GET, serve_label_values },
+	{ API "series", HTTPD_GET | HTTPD_POST, serve_series },
+	{ API "query_exemplars", HTTPD_GET | HTTPD_POST, serve_no_exemplars },
+	{ API "profile_types", HTTPD_GET, serve_profile_types },
+	{ API "metadata", HTTPD_GET, serve_metadata },
+	{ API "write", HTTPD_POST, serve_write },
+	{ API "targets", HTTPD_GET, serve_targets },
+	{ API "scrape_pools", HTTPD_GET, serve_scrape_pools },
+	{ API "rules", HTTPD_GET, serve_no_rules },
+	{ API "alerts", HTTPD_GET, serve_no_alerts },
+	{ API "alertmanagers", HTTPD_GET, serve_no_alertmanagers },
+	{ API "status/buildinfo", HTTPD_GET, serve_buildinfo },
+	{ API "status/flags", HTTPD_GET, serve_flags },
+	{ API "status/config", HTTPD_GET, serve_config },
+	{ API "status/runtimeinfo", HTTPD_GET, serve_runtimeinfo },
+	{ "/api/{*}", HTTPD_ANY, serve_unknown_api },
+
+	/* The page: every address of its own is index.html. */
+	{ "/", HTTPD_GET, serve_index, HTTPD_QUICK | HTTPD_PAGE },
+	{ "/query", HTTPD_GET, serve_index, HTTPD_QUICK | HTTPD_PAGE },
+	{ "/graph", HTTPD_GET, serve_index, HTTPD_QUICK | HTTPD_PAGE },
+	{ "/targets", HTTPD_GET, serve_index, HTTPD_QUICK | HTTPD_PAGE },
+	{ "/rules", HTTPD_GET, serve_index, HTTPD_QUICK | HTTPD_PAGE },
+	{ "/alerts", HTTPD_GET, serve_index, HTTPD_QUICK | HTTPD_PAGE },
+	{ "/status", HTTPD_GET, serve_index, HTTPD_QUICK | HTTPD_PAGE },
+	{ "/flags", HTTPD_GET, serve_index, HTTPD_QUICK | HTTPD_PAGE },
+	{ "/config", HTTPD_GET, serve_index, HTTPD_QUICK | HTTPD_PAGE },
+	{ "/help", HTTPD_GET, serve_index, HTTPD_QUICK | HTTPD_PAGE },
+	{ "/{file}", HTTPD_GET, serve_file, HTTPD_QUICK | HTTPD_PAGE },
+};
+
+/* Nothing of the API before storage is open. */
+static bool ready_for(struct httpd_request *rq, void *arg)
+{
+	struct web *w = arg;
+	if (!view_starts(httpd_path(rq), VIEW("/api/")) || atomic_load(&w->ready))
+		return true;
+	httpd_text(rq, 503, "Service Unavailable");
+	return false;
+}
+
+/* "https://host/pyrrha/" -> "/pyrrha", without the last slash; "" for a URL without a path. */
+static char *path_of_url(const char *url)
+{
+	const char *host = strstr(url, "://");
+	const char *path = strchr(host ? host + 3 : url, '/');
+	size_t n = path ? strcspn(path, "?#") : 0;
+	while (n && path[n - 1] == '/')
+		n--;
+	return xstrndup(path ? path : "", n);
+}
+
+static int check_url(const char *url, struct err *e)
+{
+	struct view v = view_of(url);
+	if (!view_starts(v, VIEW("http://")) && !view_starts(v, VIEW("https://")))
+		return err_set(e, ERR_BAD_DATA, "external URL \"%s\" begins with neither http:// nor https://", url);
+	return 0;
+}
+
+static char *prefix_of(const char *given)
+{
+	size_t n = strlen(given);
+	while (n && given[n - 1] == '/')
+		n--;
+	return xasprintf("%s%.*s", n && given[0] != '/' ? "/" : "", (int)n, given);
+}
+
+static int set_paths(struct web *w, struct err *e)
+{
+	const char *url = w->o.external_url ? w->o.external_url : "", *prefix = w->o.route_prefix ? w->o.route_prefix : "";
+	if (url[0]) {
+		int rc = check_url(url, e);
+		if (rc)
+			return rc;
+	}
+	char *path AUTOFREE = path_of_url(url);
+	w->prefix = prefix[0] ? prefix_of(prefix) : xstrdup(path);
+	w->base = xasprintf("%s/", url[0] ? path : w->prefix);
+	return 0;
+}
+
+static void set_url(struct web *w)
+{
+	const char *url = w->o.external_url ? w->o.external_url : "";
+	size_t n = strcspn(url, "?#");
+	while (n && url[n - 1] == '/')
+		n--;
+	w->url = n ? xasprintf("%.*s/", (int)n, url) : xasprintf("http://%s%s/", httpd_address(w->httpd, 0), w->prefix);
+}
+
+int web_start(struct web **ret, const struct web_options *o, struct err *e)
+{
+	struct web *w = NEW(struct web);
+	w->o = *o;
+	w->start_ms = clock_now_ms();
+	int rc = set_paths(w, e);
+	if (!rc) {
+		pages_init(w);
+		struct httpd_options ho = {
+			.listen = o->listen, .n_listen = o->n_listen, .allow_beyond_loopback = o->allow_insecure,
+			.allow_hint = "--web.allow-insecure", .routes = routes, .n_routes = ARRAY_LEN(routes), .arg = w, .before = ready_for,
+			.prefix = w->prefix, .cors_origin = o->cors_origin, .max_connections = o->max_connections,
+			.idle_timeout_s = o->idle_timeout_s,
+		};
+		rc = httpd_start(&w->httpd, &ho, e);
+	}
+	if (rc) {
+		web_stop(w, 0);
+		return rc;
+	}
+	set_url(w);
+	*ret = w;
+	return 0;
+}
+
+void web_set_parts(struct web *w, struct promql_engine *engine, struct source *source, struct status_targets *targets)
+{
+	w->o.engine = engine;
+	w->o.source = source;
+	w->o.targets = targets;
+}
+
+void web_set_sink(struct web *w, struct sink *sink)
+{
+	w->sink = sink;
+}
+
+void web_set_ready(struct web *w, bool ready)
+{
+	if (!ready && atomic_load(&w->ready))
+		atomic_store(&w->stopping, true);
+	atomic_store(&w->ready, ready);
+}
+
+const char *web_address(const struct web *w, size_t i)
+{
+	return httpd_address(w->httpd, i);
+}
+
+const char *web_url(const struct web *w)
+{
+	return w->url;
+}
+
+void web_stop(struct web *w, int64_t grace_ms)
+{
+	if (!w)
+		return;
+	atomic_store(&w->ready, false);
+	httpd_stop(w->httpd, grace_ms);
+	pages_release(w);
+	free(w->prefix);
+	free(w->base);
+	free(w->url);
+	free(w);
+}

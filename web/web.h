@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the server shows: the HTTP API (Prometheus's, and profiles in several formats), its own metrics, and the
+ * page. It reads storage through model/source.h and the running system through model/status.h; what changes the
+ * system (reload, quit) are callbacks of main. */
+#ifndef PYRRHA_WEB_WEB_H
+#define PYRRHA_WEB_WEB_H
+
+#include "base/err.h"
+#include "base/opts.h"
+#include "model/source.h"
+#include "model/status.h"
+
+struct web;
+struct promql_engine;
+struct sink;
+
+/* The last time the configuration was read. */
+struct web_reload_state {
+	bool ok;
+	int64_t t_ms;    /* of the last one that worked */
+	char error[512]; /* of the last one, "" if it worked */
+};
+
+struct web_options {
+	const char *const *listen;      /* see httpd.h */
+	size_t n_listen;
+	bool allow_insecure;            /* listen beyond loopback */
+	bool enable_lifecycle;          /* /-/reload and /-/quit */
+	bool enable_write;              /* /api/v1/write takes floats in */
+	const char *external_url;       /* "https://example.org/pyrrha/"; NULL or "" = as the client asked */
+	const char *route_prefix;       /* NULL or "" = the path of external_url */
+	const char *cors_origin;        /* anchored expression; NULL or "" = none */
+	unsigned max_connections;       /* per address; 0 = 512 */
+	unsigned idle_timeout_s;        /* of a connection; 0 = 60 */
+
+	/* Borrowed until web_stop; each may be NULL, then what needs it answers "unavailable". */
+	struct promql_engine *engine;
+	struct source *source;
+	struct status_targets *targets;
+	const struct opt *flags;        /* for /api/v1/status/flags */
+	size_t n_flags;
+	int64_t query_timeout_ms;       /* upper bound and default of `timeout` */
+	const char *storage_retention;  /* as /api/v1/status/runtimeinfo shows it; NULL = "" */
+
+	/* Callbacks, from worker threads. */
+	int (*reload)(void *arg, struct err *e); /* returns when the new configuration is at work, or why not */
+	void (*quit)(void *arg);                 /* returns at once; the program ends soon */
+	void (*reload_state)(void *arg, struct web_reload_state *ret);
+	char *(*config_text)(void *arg);         /* returns owned: the configuration at work as YAML, without secrets */
+	void *arg;
+};
+
+/* Listens; /-/ready and the API answer 503 until web_set_ready. Registers the metrics of httpd and web. */
+int web_start(struct web **ret, const struct web_options *o, struct err *e);
+/* What only exists once storage is open: before the first web_set_ready(true). */
+void web_set_parts(struct web *w, struct promql_engine *engine, struct source *source, struct status_targets *targets);
+/* Where /api/v1/write puts what it takes; borrowed until web_stop. Before the first web_set_ready(true). */
+void web_set_sink(struct web *w, struct sink *sink);
+/* From when storage is open and the engine can answer. */
+void web_set_ready(struct web *w, bool ready);
+/* The i-th bound address; NULL past the last. */
+const char *web_address(const struct web *w, size_t i);
+/* The URL people use, ending in "/". */
+const char *web_url(const struct web *w);
+/* Stops listening, ends requests (canceled after
+ * grace_ms), frees w; NULL is fine. */
+void web_stop(struct web *w, int64_t grace_ms);
+
+#endif

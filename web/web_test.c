@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The API over real sockets, byte by byte, with an engine that answers by rote. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "httpd/testclient.h"
+#include "model/flame.h"
+#include "pprof/pprof.h"
+#include "web/answer.h"
+#include "web/fake_test.h"
+#include "web/web.h"
+
+static struct web *web;
+static const char *address;
+static int reloads;
+
+static int reload(void *arg, struct err *e)
+{
+	(void)arg;
+	return ++reloads == 2 ? err_set(e, ERR_BAD_DATA, "c.yml:1:1: it is wrong") : 0;
+}
+
+static char *config_text(void *arg)
+{
+	(void)arg;
+	return xstrdup("global:\n  scrape_interval: 5s\n");
+}
+
+static struct web *start(bool lifecycle, const char *external_url)
+{
+	static bool yes = true;
+	static struct opt flags[] = { { "web.flag", OPT_BOOL, &yes, NULL, "x" }, { "gone", OPT_REFUSED, NULL, NULL, "x" } };
+	static const char *const listen[] = { "127.0.0.1:0" };
+	struct web_options o = { .listen = listen, .n_listen = 1, .enable_lifecycle = lifecycle, .external_url = external_url,
+				 .flags = flags, .n_flags = 2, .query_timeout_ms = 120000, .reload = reload,
+				 .config_text = config_text };
+	struct web *w = NULL;
+	struct err e = { 0 };
+	if (web_start(&w, &o, &e)) {
+		print_message("%s\n", e.msg);
+		return NULL;
+	}
+	web_set_parts(w, (struct promql_engine *)&reloads /* never looked into */, &fake_source, &fake_targets);
+	return w;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	web = start(false, NULL);
+	address = web ? web_address(web, 0) : NULL;
+	return web ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	web_stop(web, 0);
+	metrics_free();
+	return 0;
+}
+
+static void check_at(const char *where, const char *path, int status, const char *want)
+{
+	struct answer a = test_get(where, path);
+	if (a.status != status || strcmp(a.body, want) != 0)
+		print_message("%s\n", path);
+	assert_string_equal(a.body, want);
+	assert_int_equal(a.status, status);
+	answer_free(&a);
+}
+
+static void check(const char *path, int status, const char *want)
+{
+	check_at(address, path, status, want);
+}
+
+#define SUCCESS(data) "{\"status\":\"success\",\"data\":" data "}"
+#define ERROR(type, text) "{\"status\":\"error\",\"errorType\":\"" type "\",\"error\":\"" text "\"}"
+
+static void test_readiness(void **state)
+{
+	(void)state;
+	check("/-/healthy", 200, "Pyrrha is Healthy.\n");
+	check("/api/v1/query?query=1", 503, "Service Unavailable\n");
+	struct answer a = test_get(address, "/-/ready");
+	assert_int_equal(a.status, 503);
+	answer_free(&a);
+	web_set_ready(web, true);
+	check("/-/ready", 200, "Pyrrha is Ready.\n");
+}
+
+static void test_query(void **state)
+{
+	(void)state;
+	check("/api/v1/query?query=1&time=1700000000.12", 200,
+	      SUCCESS("{\"resultType\":\"scalar\",\"result\":[1700000000.120,\"1\"]}"));
+	check("/api/v1/query?query=nan&time=-1.5", 200, SUCCESS("{\"resultType\":\"scalar\",\"result\":[-1.500,\"NaN\"]}"));
+	check("/api/v1/query?query=text&time=1970-01-01T00:01:00Z", 200,
+	      SUCCESS("{\"resultType\":\"string\",\"result\":[60,\"say \\\"x\\\"\"]}"));
+	check("/api/v1/query?query=vector&time=60", 200,
+	      SUCCESS("{\"resultType\":\"vector\",\"result\":[{\"metric\":{\"__name__\":\"cpu\",\"pod\":\"a\"},"
+		      "\"value\":[60,\"1.5\"]},{\"metric\":{\"__name__\":\"cpu\",\"pod\":\"b\\u003cc\"},"
+		      "\"value\":[60,\"1e-07\"]}]},\"warnings\":[\"it is \\\"fake\\\"\"]"));
+	check("/api/v1/query?query=vector&time=60&limit=1", 200,
+	      SUCCESS("{\"resultType\":\"vector\",\"result\":[{\"metric\":{\"__name__\":\"cpu\",\"pod\":\"a\"},"
+		      "\"value\":[60,\"1.5\"]}]},\"warnings\":[\"results truncated due to limit\",\"it is \\\"fake\\\"\"]"));
+	check("/api/v1/query?query=none&time=60", 200, SUCCESS("{\"resultType\":\"vector\",\"result\":[]}"));
+	check("/api/v1/query?query=range&time=60", 200,
+	      SUCCESS("{\"resultType\":\"matrix\",\"result\":[{\"metric\":{\"__name__\":\"cpu\",\"pod\":\"a\"},"
+		      "\"values\":[[60,\"1.5\"],[61,\"1.5\"]]}]}"));
+	struct answer a = test_post_form(address, "/api/v1/query", "query=1&time=1");
+	assert_string_equal(a.body, SUCCESS("{\"resultType\":\"scalar\",\"result\":[1,\"1\"]}"));
+	answer_free(&a);
+}
+
+static void test_query_errors(void **state)
+{
+	(void)state;
+	check("/api/v1/query?query=bad", 400,
+	      ERROR("bad_data", "invalid parameter \\\"query\\\": 1:4: parse error: unexpected end of input"));
+	check("/api/v1/query?query=timeout", 503, ERROR("timeout", "query timed out in expression evaluation"));
+	check("/api/v1/query?query=limit", 422, ERROR("execution", "query processing would load too many samples into memory "
+						      "(--query.max-samples)"));
+	check("/api/v1/query?query=1&time=noon", 400,
+	      ERROR("bad_data", "invalid parameter \\\"time\\\": cannot parse \\\"noon\\\" to a valid timestamp"));
+	check("/api/v1/query?query=1&timeout=x", 400,
+	      ERROR("bad_data", "invalid parameter \\\"timeout\\\": cannot parse \\\"x\\\" to a valid duration"));
+	check("/api/v1/query?query=1&limit=-1", 400,
+	      ERROR("bad_data", "invalid parameter \\\"limit\\\": \\\"-1\\\" is not a whole number from 0"));
+	check("/api/v1/nothing", 404, ERROR("not_found", "there is no /api/v1/nothing"));
+	struct answer a = test_get(address, "/api/v1/query?query=1&timeout=1h");
+	assert_int_equal(atomic_load(&fake_timeout_ms), 120000); /* --query.timeout bounds it */
+	answer_free(&a);
+	a = test_get(address, "/api/v1/query?query=1&timeout=1.5");
+	assert_int_equal(atomic_load(&fake_timeout_ms), 1500);
+	answer_free(&a);
+}
+
+static void test_query_range(void **state)
+{
+	(void)state;
+	check("/api/v1/query_range?query=x&start=0&end=60&step=15&limit=1", 200,
+	      SUCCESS("{\"resultType\":\"matrix\",\"result\":[{\"metric\":{\"__name__\":\"cpu\",\"pod\":\"a\"},"
+		      "\"values\":[[0,\"1.5\"],[1,\"1.5\"]]}]},\"warnings\":[\"results truncated due to limit\"]"));
+	check("/api/v1/query_range?query=x&start=60&end=0&step=15", 400,
+	      ERROR("bad_data", "invalid parameter \\\"end\\\": end timestamp must not be before start time"));
+	check("/api/v1/query_range?query=x&start=0&end=60&step=0", 400,
+	      ERROR("bad_data", "invalid parameter \\\"step\\\": zero or negative query resolution step widths are not accepted. "
+		    "Try a positive integer"));
+	check("/api/v1/query_range?query=x&start=0&end=60", 400,
+	      ERROR("bad_data", "invalid parameter \\\"step\\\": cannot parse \\\"\\\" to a valid duration"));
+	check("/api/v1/query_range?query=x&start=0&end=11001&step=1", 400,
+	      ERROR("bad_data", "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution "
+		    "(?step=XX)"));
+	struct answer a = test_get(address, "/api/v1/query_range?query=x&start=0&end=11000&step=1s");
+	assert_int_equal(a.status, 200);
+	answer_free(&a);
+}
+
+static void test_cancel(void **state)
+{
+	(void)state;
+	static const char head[] = "GET /api/v1/query?query=slow HTTP/1.1\r\nHost: x\r\n\r\n";
+	int fd = test_connect(address);
+	test_send(fd, head, sizeof head - 1);
+	for (int i = 0; i < 1000 && !atomic_load(&fake_slow_runs); i++)
+		clock_sleep_ms(5);
+	assert_true(atomic_load(&fake_slow_runs));
+	close(fd);
+	for (int i = 0; i < 1000 && !atomic_load(&fake_slow_canceled); i++)
+		clock_sleep_ms(5);
+	assert_true(atomic_load(&fake_slow_canceled));
+}
+
+static void test_labels_and_series(void **state)
+{
+	(void)state;
+	check("/api/v1/labels", 200, SUCCESS("[\"__name__\",\"pod\"]"));
+	check("/api/v1/labels?match[]=up", 200, SUCCESS("[\"__name__\"]"));
+	check("/api/v1/labels?match[]=up&match[]=cpu", 200, SUCCESS("[\"__name__\",\"pod\"]"));
+	check("/api/v1/labels?limit=1", 200, SUCCESS("[\"__name__\"],\"warnings\":[\"results truncated due to limit\"]"));
+	check("/api/v1/labels?match[]=bad", 400,
+	      ERROR("bad_data", "invalid parameter \\\"match[]\\\": 1:4: parse error: unexpected end of input"));
+	check("/api/v1/label/pod/values", 200, SUCCESS("[\"a\",\"b\"]"));
+	check("/api/v1/label/U__my_2e_name/values", 200, SUCCESS("[\"dotted\"]"));
+	check("/api/v1/label/my%2ename/values", 200, SUCCESS("[\"dotted\"]"));
+	check("/api/v1/label/%ff/values", 400, ERROR("bad_data", "invalid label name: \\\"\xef\xbf\xbd\\\""));
+	check("/api/v1/series", 400, ERROR("bad_data", "no match[] parameter provided"));
+	check("/api/v1/series?match[]=up&match[]=up", 200, SUCCESS("[{\"__name__\":\"up\"}]"));
+	check("/api/v1/series?match[]=up&start=2&end=3", 200, SUCCESS("[]"));
+	check("/api/v1/series?match[]=up&start=1&end=3", 200, SUCCESS("[{\"__name__\":\"up\"}]"));
+	check("/api/v1/series?match[]=up&start=3&end=1", 400,
+	      ERROR("bad_data", "invalid parameter \\\"end\\\": end timestamp must not be before start timestamp"));
+}
+
+static void test_status(void **state)
+{
+	(void)state;
+	check("/api/v1/status/flags", 200, SUCCESS("{\"web.flag\":\"true\"}"));
+	check("/api/v1/status/config", 200, SUCCESS("{\"yaml\":\"global:\\n  scrape_interval: 5s\\n\"}"));
+	check("/api/v1/targets?state=active&scrapePool=shop", 200,
+	      SUCCESS("{\"activeTargets\":[{\"discoveredLabels\":{\"__address__\":\"h:1\"},\"labels\":{\"job\":\"shop\"},"
+		      "\"scrapePool\":\"shop\",\"scrapeUrl\":\"http://h:1/debug/pprof/allocs\","
+		      "\"globalUrl\":\"http://h:1/debug/pprof/allocs\",\"profile\":\"memory\","
+		      "\"lastError\":\"server returned HTTP status 500\",\"lastScrape\":\"1970-01-01T00:00:01.500Z\","
+		      "\"lastScrapeDuration\":0.25,\"health\":\"down\",\"scrapeInterval\":\"10s\",\"scrapeTimeout\":\"13s\","
+		      "\"lastBytes\":0,\"lastSamples\":0}],\"droppedTargets\":[],\"droppedTargetCounts\":{\"shop\":1}}"));
+	check("/api/v1/targets?state=dropped", 200,
+	      SUCCESS("{\"activeTargets\":[],\"droppedTargets\":[{\"discoveredLabels\":{\"__address__\":\"h:1\"},"
+		      "\"scrapePool\":\"shop\"}],\"droppedTargetCounts\":{\"shop\":1}}"));
+	check("/api/v1/scrape_pools", 200, SUCCESS("{\"scrapePools\":[\"other\",\"shop\"]}"));
+	check("/api/v1/profile_types", 200,
+	      SUCCESS("[{\"name\":\"process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta\",\"alias\":\"cpu\","
+		      "\"title\":\"Process CPU Nanoseconds\",\"help\":\"CPU time as the process's own profiler saw it.\","
+		      "\"sampleType\":\"cpu\",\"unit\":\"nanoseconds\",\"baseUnit\":\"seconds\",\"kind\":\"delta\","
+		      "\"series\":2}]"));
+	check("/api/v1/metadata?metric=up", 200,
+	      SUCCESS("{\"up\":[{\"type\":\"gauge\",\"unit\":\"\",\"help\":\"1 if every enabled profile type of the target was "
+		      "scraped, else 0.\"}]}"));
+	check("/api/v1/format_query?query=x", 200, SUCCESS("\"formatted \\\"x\\\"\""));
+	check("/api/v1/parse_query?query=x", 200, SUCCESS("{\"type\":\"numberLiteral\"}"));
+	struct answer a = test_get(address, "/api/v1/status/buildinfo");
+	assert_non_null(strstr(a.body, "\"version\":\""));
+	assert_null(strstr(a.body, "features"));
+	answer_free(&a);
+	a = test_get(address, "/api/v1/status/runtimeinfo");
+	assert_non_null(strstr(a.body, "\"reloadConfigSuccess\":true"));
+	answer_free(&a);
+}
+
+/* ---- formats ---- */
+
+static void test_flamegraph(void **state)
+{
+	(void)state;
+	struct answer a = test_get(address, "/api/v1/query?format=flamegraph&query=one&time=60");
+	assert_int_equal(a.status, 200);
+	json_t *j = json_loads(a.body, 0, NULL), *data = json_object_get(j, "data");
+	assert_non_null(data);
+	assert_string_equal(json_string_value(json_object_get(data, "unit")), "nanoseconds");
+	assert_int_equal(json_integer_value(json_object_get(data, "total")), 1100);
+	json_decref(j);
+	const char *nodes = strstr(a.body, "\"nodes\":");
+	assert_non_null(nodes);
+	assert_string_equal(nodes, "\"nodes\":{\"depth\":[0,1,2],\"frame\":[0,1,2],\"total\":[1100,1100,1000],"
+			    "\"self\":[0,100,1000],\"line\":[0,7,7]},\"hidden\":0}}");
+	assert_non_null(strstr(a.body, "\"strings\":[\"\",\"total\",\"main\",\"demo.c\",\"demo\",\"work;1\"],"
+			       "\"frames\":{\"name\":[1,2,5],\"file\":[0,3,3],\"binary\":[0,4,4],\"startLine\":[0,0,0]}"));
+	answer_free(&a);
+	a = test_get(address, "/api/v1/query?format=flamegraph&query=diff&time=60");
+	assert_non_null(strstr(a.body, "\"base\":{\"total\":[440,440,400],\"self\":[0,40,400]}"));
+	answer_free(&a);
+	a = test_get(address, "/api/v1/query?format=flamegraph&query=none&time=60");
+	assert_non_null(strstr(a.body, "\"nodes\":{\"depth\":[0],\"frame\":[0],\"total\":[0],"));
+	answer_free(&a);
+	check("/api/v1/query?format=flamegraph&query=vector", 422,
+	      ERROR("execution", "this format shows profiles, and cpu{pod=\\\"a\\\"} is a number"));
+	check("/api/v1/query?format=flamegraph&query=range", 422,
+	      ERROR("execution", "this format shows profiles, and the query is a matrix: a range becomes a profile with merge(...)"));
+	check("/api/v1/query?format=flamegraph&query=types", 422,
+	      ERROR("execution", "one profile has one type, and the query selects several: "
+		    "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta and memory:inuse_space:bytes:space:bytes; name one of them"));
+	check("/api/v1/query?format=flamegraph&query=bad", 400,
+	      ERROR("bad_data", "invalid parameter \\\"query\\\": 1:4: parse error: unexpected end of input"));
+	check("/api/v1/query?format=flamegraph&query=one&width=0", 400,
+	      ERROR("bad_data", "invalid parameter \\\"width\\\": \\\"0\\\" is not a number of pixels"));
+	check("/api/v1/query?format=gif&query=one", 400,
+	      ERROR("bad_data", "invalid parameter \\\"format\\\": \\\"gif\\\" is none of pprof, flamegraph, json, folded, prometheus"));
+}
+
+static void test_folded(void **state)
+{
+	(void)state;
+	check("/api/v1/query?format=folded&query=one", 200, "main 100\nmain;work:1 1000\n");
+	check("/api/v1/query?format=folded&query=two", 200, "main 300\nmain;work:1 3000\n");
+	check("/api/v1/query?format=folded&query=diff", 200, "main 60\nmain;work:1 600\n");
+	check("/api/v1/query?format=folded&query=none", 200, "");
+}
+
+static void test_json(void **state)
+{
+	(void)state;
+	struct answer a = test_get(address, "/api/v1/query?format=json&query=two&time=60");
+	json_t *j = json_loads(a.body, 0, NULL);
+	json_t *profiles = json_object_get(json_object_get(j, "data"), "profiles");
+	assert_int_equal(json_array_size(profiles), 2);
+	json_t *second = json_array_get(profiles, 1);
+	assert_int_equal(json_integer_value(json_object_get(second, "total")), 2200);
+	assert_int_equal(json_array_size(json_object_get(second, "samples")), 2);
+	json_decref(j);
+	answer_free(&a);
+}
+
+static void get_profile(const char *query, struct profile *p)
+{
+	struct err e = { 0 };
+	struct buf path = { 0 };
+	buf_printf(&path, "/api/v1/query?format=pprof&time=100&query=%s", query);
+	struct answer a = test_get(address, path.ptr);
+	assert_int_equal(a.status, 200);
+	assert_string_equal(test_header(&a, "Content-Type"), "application/octet-stream");
+	assert_string_equal(test_header(&a, "Content-Disposition"), "attachment; filename=\"cpu.pb.gz\"");
+	profile_init(p, 0);
+	assert_int_equal(pprof_decode(a.body, a.n_body, NULL, p, &e), 0);
+	buf_free(&path);
+	answer_free(&a);
+}
+
+static void test_pprof(void **state)
+{
+	(void)state;
+	struct profile p;
+	get_profile("one", &p);
+	assert_int_equal(p.n_samples, 2);
+	assert_int_equal(p.values[0] + p.values[1], 1100);
+	assert_true(view_eqs(profile_str(&p, p.sample_types[0].type_str), "cpu"));
+	assert_true(view_eqs(profile_str(&p, p.period_type.unit_str), "nanoseconds"));
+	assert_true(view_eqs(profile_str(&p, p.comments[0]), "query: one"));
+	assert_int_equal(p.period, 10000000);
+	assert_int_equal(p.duration_ns, INT64_C(60000000000));
+	assert_int_equal(p.time_ns, INT64_C(40000000000));
+	assert_int_equal(p.n_labels, 0);
+	profile_release(&p);
+
+	get_profile("two", &p); /* the elements' labels become those of their samples */
+	assert_int_equal(p.n_samples, 4);
+	int64_t of_a = 0;
+	for (uint32_t i = 0; i < p.n_samples; i++) {
+		assert_int_equal(p.samples[i].n_labels, 1);
+		const struct profile_label *l = &p.labels[p.samples[i].first_label];
+		assert_true(view_eqs(profile_str(&p, l->key_str), "pod"));
+		of_a += view_eqs(profile_str(&p, l->str), "a") ? p.values[i] : 0;
+	}
+	assert_int_equal(of_a, 1100);
+	profile_release(&p);
+
+	get_profile("diff", &p);
+	int64_t sum = 0, base = 0;
+	for (uint32_t i = 0; i < p.n_samples; i++) {
+		sum += p.values[i];
+		base += p.samples[i].n_labels ? p.values[i] : 0;
+	}
+	assert_int_equal(sum, 660);
+	assert_int_equal(base, -440);
+	profile_release(&p);
+}
+
+static void test_pprof_errors(void **state)
+{
+	(void)state;
+	struct answer a = test_get(address, "/api/v1/query?format=pprof&query=bad");
+	assert_int_equal(a.status, 400);
+	assert_string_equal(test_header(&a, "X-Go-Pprof"), "1");
+	assert_string_equal(test_header(&a, "Content-Type"), "text/plain; charset=utf-8");
+	assert_string_equal(a.body, "invalid parameter \"query\": 1:4: parse error: unexpected end of input\n");
+	answer_free(&a);
+	check("/api/v1/query?format=pprof&query=none", 404, "no profile matches the query at that time\n");
+}
+
+/* ---- the page, and what changes the system ---- */
+
+static void test_page(void **state)
+{
+	(void)state;
+	struct answer a = test_get(address, "/graph?g0.expr=cpu");
+	assert_int_equal(a.status, 200);
+	assert_non_null(strstr(a.body, "<base href=\"/\">"));
+	assert_non_null(strstr(test_header(&a, "Content-Security-Policy"), "script-src 'self'"));
+	answer_free(&a);
+	struct web *w = start(true, "https://example.org/my/pyrrha/");
+	assert_non_null(w);
+	assert_string_equal(web_url(w), "https://example.org/my/pyrrha/");
+	a = test_get(web_address(w, 0), "/my/pyrrha/");
+	assert_non_null(strstr(a.body, "<base href=\"/my/pyrrha/\">"));
+	answer_free(&a);
+	web_stop(w, 0);
+}
+
+static void test_lifecycle(void **state)
+{
+	(void)state;
+	struct answer a = test_ask(address, "POST /-/reload HTTP/1.1", "");
+	assert_int_equal(a.status, 403);
+	answer_free(&a);
+	struct web *w = start(true, NULL);
+	assert_non_null(w);
+	a = test_ask(web_address(w, 0), "POST /-/reload HTTP/1.1\r\nSec-Fetch-Site: cross-site", "");
+	assert_int_equal(a.status, 403);
+	answer_free(&a);
+	assert_int_equal(reloads, 0);
+	a = test_ask(web_address(w, 0), "PUT /-/reload HTTP/1.1", "");
+	assert_int_equal(a.status, 200);
+	answer_free(&a);
+	a = test_ask(web_address(w, 0), "POST /-/reload HTTP/1.1", "");
+	assert_int_equal(a.status, 500);
+	assert_string_equal(a.body, "failed to reload config: c.yml:1:1: it is wrong\n");
+	answer_free(&a);
+	a = test_get(web_address(w, 0), "/-/reload");
+	assert_int_equal(a.status, 405);
+	answer_free(&a);
+	web_stop(w, 0);
+}
+
+static void test_floats(void **state)
+{
+	(void)state;
+	static const struct {
+		double v;
+		const char *text;
+	} cases[] = {
+		{ 0.1, "0.1" }, { 1.0 / 3, "0.3333333333333333" }, { 1e21, "1e+21" }, { 1e20, "100000000000000000000" },
+		{ 1e-6, "0.000001" }, { 1.25e-7, "1.25e-07" }, { -2.5, "-2.5" }, { 123456789012345680, "123456789012345680" },
+		{ 5e-324, "5e-324" }, { 1.7976931348623157e308, "1.7976931348623157e+308" }, { -0.0, "-0" }, { 1e15, "1000000000000000" },
+		{ 9007199254740993, "9007199254740992" }, { 0.30000000000000004, "0.30000000000000004" },
+	};
+	struct buf b = { 0 };
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		buf_reset(&b);
+		json_float(&b, cases[i].v);
+		assert_string_equal(b.ptr, cases[i].text);
+	}
+	buf_free(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_readiness), cmocka_unit_test(test_query), cmocka_unit_test(test_query_errors),
+		cmocka_unit_test(test_query_range), cmocka_unit_test(test_cancel), cmocka_unit_test(test_labels_and_series),
+		cmocka_unit_test(test_status), cmocka_unit_test(test_flamegraph), cmocka_unit_test(test_folded),
+		cmocka_unit_test(test_json), cmocka_unit_test(test_pprof), cmocka_unit_test(test_pprof_errors),
+		cmocka_unit_test(test_page), cmocka_unit_test(test_lifecycle), cmocka_unit_test(test_floats),
+	};
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
