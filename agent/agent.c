@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The drain thread and the windows. Every drain_ms, or when a buffer of the kernel's fills up:
+ *
+ *	1. take what is in the ring of samples, then all records of the perf events (so that no sample is older than the
+ *	   records about its process);
+ *	2. go through both in the order of time: records change processes, samples are finished (drain.c) and counted in
+ *	   the history's window and in each caller's;
+ *	3. tell the kernel what changed; finish the windows that time has passed.
+ *
+ * One lock guards the windows, the stack tree and the images' ids; the drain thread holds it during 2 and 3. */
+#include "agent/agent_private.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+
+/* How long the kernel's tables may lag behind a dlopen or a new process decides drain_ms; a drain with little to do
+ * takes some 20 us. */
+#define DATA_PAGES 128               /* more needs CAP_IPC_LOCK */
+#define RING_BYTES_MIN (1u << 20)
+#define RING_BYTES_PER_CPU (64u << 10)
+#define RING_BYTES_MAX (4u << 20)
+#define HOUSEKEEPING_NS 5000000000ll
+#define WINDOW_NS 10000000000ll
+
+void agent_options_init(struct agent_options *o)
+{
+	*o = (struct agent_options){ .hz = 19, .history_ms = 600000, .history_bytes = 8 << 20, .drain_ms = 50,
+				     .kernel_stacks = true, .max_cost = 0.01 };
+}
+
+struct symbolizer *agent_symbolizer(struct agent *a)
+{
+	return a->symbolizer;
+}
+
+struct labeler *agent_labeler(struct agent *a)
+{
+	return a->labeler;
+}
+
+/* --- windows --- */
+
+static int64_t unix_offset(void)
+{
+	return clock_now_ns() - clock_mono_ns();
+}
+
+static void new_window(struct agent *a, int64_t start_ns)
+{
+	int64_t offset = unix_offset(), unix_ns = start_ns + offset;
+
+	a->current = tally_new(start_ns, start_ns + WINDOW_NS - unix_ns % WINDOW_NS, offset);
+}
+
+/* What all windows keep in memory. */
+static size_t history_bytes(const struct agent *a)
+{
+	size_t n = stack_tree_bytes(&a->stacks) + tally_bytes(a->current);
+	for (size_t i = 0; i < a->history.n; i++)
+		n += tally_bytes(a->history.v[i]);
+	return n;
+}
+
+static void drop_oldest(struct agent *a)
+{
+	tally_free(a->history.v[0]);
+	memmove(a->history.v, a->history.v + 1, (a->history.n - 1) * sizeof *a->history.v);
+	a->history.n--;
+}
+
+static void mark_all(const struct tally *t, struct stack_sweep *s, const struct stack_tree *tree)
+{
+	for (size_t i = 0; i < t->v.n; i++)
+		stack_sweep_mark(s, tree, t->v.v[i].stack);
+}
+
+static void renumber(struct tally *t, const struct stack_sweep *s)
+{
+	for (size_t i = 0; i < t->v.n; i++)
+		t->v.v[i].stack = s->new_id[t->v.v[i].stack];
+}
+
+/* Drops the stacks that no window names; the windows being filled lose their index, which is made anew. */
+static void compact_stacks(struct agent *a)
+{
+	struct stack_sweep s;
+
+	stack_sweep_begin(&s, &a->stacks);
+	for (size_t i = 0; i < a->history.n; i++)
+		mark_all(a->history.v[i], &s, &a->stacks);
+	for (size_t i = 0; i < a->callers.n; i++)
+		mark_all(a->callers.v[i], &s, &a->stacks);
+	mark_all(a->current, &s, &a->stacks);
+	stack_sweep_run(&s, &a->stacks);
+	for (size_t i = 0; i < a->history.n; i++)
+		renumber(a->history.v[i], &s);
+	for (size_t i = 0; i < a->callers.n; i++) {
+		renumber(a->callers.v[i], &s);
+		tally_reindex(a->callers.v[i]);
+	}
+	renumber(a->current, &s);
+	tally_reindex(a->current);
+	stack_sweep_release(&s);
+	a->compacted_nodes = a->stacks.nodes.n;
+}
+
+/* Time has passed `now`, and everything before it was drained. */
+static void finish_windows(struct agent *a, int64_t now)
+{
+	bool woke = false;
+
+	while (now >= a->current->end_ns) {
+		struct tally *t = a->current;
+		tally_finish(t);
+		vec_push(&a->history, t);
+		new_window(a, t->end_ns);
+		while (a->history.n > 1 && now - a->history.v[0]->end_ns > a->o.history_ms * 1000000)
+			drop_oldest(a);
+		while (a->history.n > 1 && history_bytes(a) > a->o.history_bytes) {
+			drop_oldest(a);
+			compact_stacks(a);
+			a->history_cut++;
+		}
+	}
+	if (a->stacks.nodes.n > 2 * a->compacted_nodes + 10000)
+		compact_stacks(a);
+	/* The wall clock was set, or the machine slept: windows begin at multiples of ten seconds again. */
+	if (llabs(unix_offset() - a->current->unix_offset_ns) > 200000000) {
+		struct tally *t = a->current;
+		t->end_ns = now;
+		tally_finish(t);
+		vec_push(&a->history, t);
+		new_window(a, now);
+	}
+	for (size_t i = 0; i < a->callers.n; i++) {
+		if (!a->callers.v[i]->finished && now >= a->callers.v[i]->end_ns) {
+			a->callers.v[i]->finished = true;
+			woke = true;
+		}
+	}
+	if (woke)
+		pthread_cond_broadcast(&a->finished);
+}
+
+void agent_count(struct agent *a, int64_t time_ns, struct process_info *who, const char thread[16], uint32_t stack,
+		 int64_t value_ns)
+{
+	/* A sample that is older than the window (it was finished a moment ago) counts in the one that is open. */
+	tally_add(a->current, who, thread, stack, value_ns);
+	for (size_t i = 0; i < a->callers.n; i++) {
+		struct tally *t = a->callers.v[i];
+		if (!t->finished && time_ns >= t->start_ns && time_ns < t->end_ns)
+			tally_add(t, who, thread, stack, value_ns);
+	}
+}
+
+/* --- the thread --- */
+
+/* What the agent costs decides its frequency; what it did not see is counted as lost. */
+static void watch_cost(struct agent *a, int64_t now)
+{
+	int64_t interval = now - a->cost.at_ns;
+
+	if (interval < COST_INTERVAL_NS)
+		return;
+	int64_t unseen = cost_unseen(&a->cost, interval, a->hz);
+	if (unseen)
+		drain_count_unseen(a, now, unseen);
+	double hz = cost_check(&a->cost, now, a->sample_ns, perf_events_cpus(a->events), a->hz, a->o.hz, a->o.max_cost);
+	if (hz == a->hz)
+		return;
+	char text[2][32];
+	snprintf(text[0], sizeof text[0], "%.2f", hz);
+	snprintf(text[1], sizeof text[1], "%.4f", a->cost.share);
+	LOG_WARN("msg", hz < a->hz ? "too costly, sampling less often" : "sampling more often again", "hz", text[0],
+		 "share", text[1]);
+	a->slowed += hz < a->hz;
+	a->hz = hz;
+	perf_events_set_hz(a->events, hz);
+}
+
+static void housekeeping(struct agent *a, int64_t now)
+{
+	watch_cost(a, now);
+	if (now - a->kept_house_ns < HOUSEKEEPING_NS)
+		return;
+	a->kept_house_ns = now;
+	perf_events_redraw(a->events, now);
+	if (perf_events_hotplug(a->events))
+		agent_watch_events(a);
+	images_sweep(a->images, now - a->o.history_ms * 1000000 - 2 * WINDOW_NS);
+}
+
+void agent_drain(struct agent *a)
+{
+	int64_t now = clock_mono_ns();
+
+	sampler_read(&a->sampler);
+	perf_events_read(a->events, &a->records);
+	pthread_mutex_lock(&a->lock);
+	drain_process(a, now);
+	sampler_done(&a->sampler);
+	processes_finish_drain(a->processes, now);
+	tables_tick(a->tables);
+	finish_windows(a, now - IN_FLIGHT_NS);
+	housekeeping(a, now);
+	pthread_mutex_unlock(&a->lock);
+}
+
+void agent_watch_events(struct agent *a)
+{
+	for (size_t i = 0; i < perf_events_cpus(a->events); i++) {
+		struct epoll_event ev = { .events = EPOLLIN };
+		epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, perf_events_fd(a->events, i), &ev);
+	}
+}
+
+static void *drain_thread(void *arg)
+{
+	struct agent *a = arg;
+	struct epoll_event ev[8];
+	uint64_t n;
+
+	/* On a host that is busy the buffers must be emptied all the same; without CAP_SYS_NICE they are large enough. */
+	setpriority(PRIO_PROCESS, (id_t)gettid(), -10);
+	while (!atomic_load(&a->stopping)) {
+		epoll_wait(a->epoll_fd, ev, ARRAY_LEN(ev), (int)a->o.drain_ms);
+		if (read(a->wake_fd, &n, sizeof n) < 0 && errno != EAGAIN)
+			break;
+		agent_drain(a);
+	}
+	return NULL;
+}
+
+static void wake(struct agent *a)
+{
+	uint64_t one = 1;
+	if (write(a->wake_fd, &one, sizeof one) < 0)
+		return;
+}
+
+/* --- start and stop --- */
+
+static int start_polling(struct agent *a, struct err *e)
+{
+	a->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	a->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (a->epoll_fd < 0 || a->wake_fd < 0)
+		return err_errno(e, errno, "epoll");
+	struct epoll_event ev = { .events = EPOLLIN };
+	epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, a->wake_fd, &ev);
+	epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, a->sampler.ring_fd, &ev);
+	agent_watch_events(a);
+	return 0;
+}
+
+/* Every mapped file of a sampled process has a descriptor, every CPU one. */
+static void raise_file_limit(void)
+{
+	struct rlimit r;
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+		r.rlim_cur = MIN(r.rlim_max, (rlim_t)65536);
+		setrlimit(RLIMIT_NOFILE, &r);
+	}
+}
+
+int agent_check_pid_namespace(struct err *e)
+{
+	char link[64] = "";
+	ssize_t n = readlink("/proc/self/ns/pid", link, sizeof link - 1);
+
+	/* PROC_PID_INIT_INO: the inode of the initial one is the same on every kernel. */
+	if (n > 0 && strcmp(link, "pid:[4026531836]") != 0)
+		return err_set(e, ERR_DENIED,
+			       "not in the host's pid namespace (%s): the kernel's pids would name other processes here; run "
+			       "the container with --pid=host (Kubernetes: hostPID: true)", link);
+	return 0;
+}
+
+static uint32_t ring_bytes(void)
+{
+	uint32_t want = (uint32_t)sysconf(_SC_NPROCESSORS_CONF) * RING_BYTES_PER_CPU, n = RING_BYTES_MIN;
+	while (n < want && n < RING_BYTES_MAX)
+		n *= 2;
+	return n;
+}
+
+static int open_all(struct agent *a, struct err *e)
+{
+	struct sampler_options so = { ring_bytes(), a->o.kernel_stacks };
+	struct labeler_options lo = { a->o.node, a->o.external };
+	int r = agent_check_pid_namespace(e);
+
+	if (!r && !a->o.ignore_kernel_bugs)
+		r = agent_check_kernel(e);
+	if (!r)
+		r = sampler_load(&a->sampler, &so, e);
+	if (!r)
+		r = tables_new(&a->tables, &a->sampler.tables, e);
+	if (!r && !(a->symbolizer = symbolizer_new(a->o.cache_dir, e)))
+		r = -ERR_INTERNAL;
+	if (!r && !(a->labeler = labeler_new(&lo, e)))
+		r = -ERR_INTERNAL;
+	if (r)
+		return r;
+	a->images = images_new(a->tables, a->symbolizer);
+	a->processes = processes_new(a->tables, a->images, a->sampler.procs_fd);
+	r = perf_events_open(&a->events, a->sampler.sample_fd, a->o.hz, DATA_PAGES, e);
+	if (!r)
+		r = start_polling(a, e);
+	return r;
+}
+
+int agent_start(struct agent **ret, const struct agent_options *o, struct err *e)
+{
+	struct agent *a = NEW(struct agent);
+	pthread_condattr_t ca;
+
+	a->o = *o;
+	a->hz = o->hz;
+	a->epoll_fd = a->wake_fd = -1;
+	pthread_mutex_init(&a->lock, NULL);
+	pthread_condattr_init(&ca);
+	pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);
+	pthread_cond_init(&a->finished, &ca);
+	pthread_condattr_destroy(&ca);
+	stack_tree_init(&a->stacks);
+	new_window(a, clock_mono_ns());
+	raise_file_limit();
+	int r = open_all(a, e);
+	if (!r)
+		r = thread_start(&a->thread, "drain", drain_thread, a, e);
+	if (r) {
+		agent_stop(a);
+		return r;
+	}
+	a->running = true;
+	*ret = a;
+	return 0;
+}
+
+void agent_stop(struct agent *a)
+{
+	if (!a)
+		return;
+	atomic_store(&a->stopping, true);
+	pthread_mutex_lock(&a->lock);
+	pthread_cond_broadcast(&a->finished);
+	pthread_mutex_unlock(&a->lock);
+	if (a->running) {
+		wake(a);
+		pthread_join(a->thread, NULL);
+	}
+	perf_events_close(a->events);
+	processes_free(a->processes);
+	images_free(a->images);
+	symbolizer_free(a->symbolizer);
+	labeler_free(a->labeler);
+	tables_free(a->tables);
+	if (a->sampler.object)
+		sampler_release(&a->sampler);
+	for (size_t i = 0; i < a->history.n; i++)
+		tally_free(a->history.v[i]);
+	vec_free(&a->history);
+	vec_free(&a->callers);
+	tally_free(a->current);
+	stack_tree_release(&a->stacks);
+	records_release(&a->records);
+	if (a->epoll_fd >= 0)
+		close(a->epoll_fd);
+	if (a->wake_fd >= 0)
+		close(a->wake_fd);
+	pthread_cond_destroy(&a->finished);
+	pthread_mutex_destroy(&a->lock);
+	free(a);
+}
+
+/* --- callers --- */
+
+static void remove_caller(struct agent *a, const struct tally *t)
+{
+	for (size_t i = 0; i < a->callers.n; i++) {
+		if (a->callers.v[i] == t) {
+			a->callers.v[i] = a->callers.v[--a->callers.n];
+			return;
+		}
+	}
+}
+
+/* Waits on a->finished for at most ms. */
+static void wait_ms(struct agent *a, int64_t ms)
+{
+	int64_t at = clock_mono_ns() + ms * 1000000;
+	struct timespec ts = { at / 1000000000, at % 1000000000 };
+	pthread_cond_timedwait(&a->finished, &a->lock, &ts);
+}
+
+/* With the lock held: until the window is complete, or the caller went, or the agent stops. */
+static int wait_for(struct agent *a, struct tally *t, bool (*gone)(void *arg), void *arg, struct err *e)
+{
+	while (!t->finished) {
+		if (atomic_load(&a->stopping))
+			return err_set(e, ERR_UNAVAILABLE, "the agent is shutting down");
+		int64_t left = (t->end_ns + IN_FLIGHT_NS - clock_mono_ns()) / 1000000;
+		wait_ms(a, MAX((int64_t)1, MIN(left, (int64_t)200)));
+		if (gone) {
+			pthread_mutex_unlock(&a->lock);
+			bool left_us = gone(arg);
+			pthread_mutex_lock(&a->lock);
+			if (left_us)
+				return err_set(e, ERR_CANCELED, "the client went away");
+		}
+		if (!t->finished && clock_mono_ns() >= t->end_ns + IN_FLIGHT_NS)
+			wake(a);
+	}
+	return 0;
+}
+
+int agent_profile(struct agent *a, int64_t duration_ns, bool (*gone)(void *arg), void *arg, struct profile_window **ret,
+		  struct err *e)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&a->lock);
+	if (a->callers.n >= AGENT_MAX_CALLERS) {
+		pthread_mutex_unlock(&a->lock);
+		return err_set(e, ERR_UNAVAILABLE, "%d profiles are being taken already", AGENT_MAX_CALLERS);
+	}
+	int64_t now = clock_mono_ns();
+	struct tally *t = tally_new(now, now + duration_ns, unix_offset());
+	vec_push(&a->callers, t);
+	r = wait_for(a, t, gone, arg, e);
+	if (!r) {
+		*ret = tally_export(&t, 1, &a->stacks, a->tables);
+		(*ret)->period_ns = perf_events_period(a->events);
+	}
+	remove_caller(a, t);
+	pthread_mutex_unlock(&a->lock);
+	tally_free(t);
+	return r;
+}
+
+static int64_t start_unix_ms(const struct tally *t)
+{
+	/* Windows are cut at multiples of ten seconds: the rest is the wall clock's jitter. */
+	return (t->start_ns + t->unix_offset_ns + 500000) / 1000000;
+}
+
+int agent_history(struct agent *a, int64_t from_ms, int64_t to_ms, struct profile_window **ret, struct err *e)
+{
+	VEC(struct tally *) in = { 0 };
+
+	pthread_mutex_lock(&a->lock);
+	for (size_t i = 0; i < a->history.n; i++)
+		if (start_unix_ms(a->history.v[i]) >= from_ms && start_unix_ms(a->history.v[i]) < to_ms)
+			vec_push(&in, a->history.v[i]);
+	if (in.n) {
+		*ret = tally_export(in.v, in.n, &a->stacks, a->tables);
+		(*ret)->period_ns = perf_events_period(a->events);
+	}
+	pthread_mutex_unlock(&a->lock);
+	int r = in.n ? 0 : err_set(e, ERR_NOT_FOUND, "no finished window starts in that range");
+	vec_free(&in);
+	return r;
+}
+
+void agent_history_range(struct agent *a, int64_t *ret_from_ms, int64_t *ret_to_ms)
+{
+	pthread_mutex_lock(&a->lock);
+	*ret_to_ms = start_unix_ms(a->current);
+	*ret_from_ms = a->history.n ? start_unix_ms(a->history.v[0]) : *ret_to_ms;
+	pthread_mutex_unlock(&a->lock);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The agent: CPU samples of every process on the host, unwound in the kernel, kept as a short history of windows.
+ *
+ *	perf events + BPF -> drain thread (processes, images, stacks) -> windows -> serve.h (HTTP)
+ *
+ * One drain thread owns processes, images and unwind tables; others see only finished windows (profile_window.h),
+ * which are self-contained. */
+#ifndef PYRRHA_AGENT_AGENT_H
+#define PYRRHA_AGENT_AGENT_H
+
+#include "base/err.h"
+#include "model/labels.h"
+
+struct agent;
+
+struct agent_options {
+	double hz;                   /* samples per second and CPU */
+	int64_t history_ms;          /* how far back finished windows reach */
+	uint64_t history_bytes;      /* memory they may take */
+	int64_t drain_ms;            /* how often the kernel's buffers are emptied */
+	bool kernel_stacks;
+	bool ignore_kernel_bugs;
+	double max_cost;             /* share of the host the agent may take before it lowers its frequency */
+	const char *node;            /* NULL = the host's name */
+	const char *cache_dir;       /* for what was read from debug information; NULL = nowhere */
+	struct labels external;      /* borrowed for as long as the agent runs */
+};
+
+void agent_options_init(struct agent_options *o);
+/* Loads the programs, opens the events, starts the threads. Errors say which right or kernel feature is missing. */
+int agent_start(struct agent **ret, const struct agent_options *o, struct err *e);
+void agent_stop(struct agent *a);
+/* What this kernel and these rights allow, a line each; 0 if the agent can run. */
+int agent_check(struct buf *out);
+/* ERR_DENIED for a kernel that must not be sampled. */
+int agent_check_kernel(struct err *e);
+bool agent_kernel_deadlock_prone(const char *release, const char *version);
+int agent_check_pid_namespace(struct err *e);
+/* Once, after agent_start; the agent must outlive the last rendering. */
+void agent_register_metrics(struct agent *a);
+
+/* The CPU profile over [from, from + duration) of monotonic sample time, starting now. Blocks until it is complete;
+ * AGENT_MAX_CALLERS at once, then ERR_UNAVAILABLE. `gone` (may be NULL) is asked now and then whether the caller
+ * still waits; true frees its window and returns ERR_CANCELED. */
+#define AGENT_MAX_CALLERS 64
+struct profile_window;
+int agent_profile(struct agent *a, int64_t duration_ns, bool (*gone)(void *arg), void *arg, struct profile_window **ret,
+		  struct err *e);
+/* The finished windows of the history that start in [from_ms, to_ms) of Unix time, as one. */
+int agent_history(struct agent *a, int64_t from_ms, int64_t to_ms, struct profile_window **ret, struct err *e);
+/* The Unix time (ms) up to which the history is finished, and from where it reaches. */
+void agent_history_range(struct agent *a, int64_t *ret_from_ms, int64_t *ret_to_ms);
+
+struct symbolizer *agent_symbolizer(struct agent *a);
+struct labeler *agent_labeler(struct agent *a);
+
+#endif

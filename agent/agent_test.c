@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The real thing: the BPF programs on this kernel, and fixtures whose every stack is known (tests/fixtures/agent). A
+ * sample's frames, from main on, must be a beginning of the expected calls, whole for nearly all, and the stack must
+ * reach the bottom. Needs the rights to load BPF programs: without them it says so and skips. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/profile_window.h"
+#include "agent/symbolize.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#define HZ 499
+#define PROFILE_NS 500000000ll
+#define SAMPLES_MIN 20
+#define CALLS_MAX 300
+
+extern char **environ;
+static struct agent *agent;
+static char folder[3000];
+
+struct fixture {
+	const char *name, *arg;
+	const char *variants;
+	/* Calls from the outermost on; "*" = any one frame, "?" = perhaps some frames without names to rely on. */
+	const char *calls[8];
+	const char *ends;            /* "" = complete; else the mark */
+	double whole;                /* share of samples that must reach the last call */
+	bool copied_short;           /* more stack than is copied for the first samples, or two stacks: they may be cut */
+};
+
+static const struct fixture fixtures[] = {
+	{ "recursion", "1", "fp nofp nopie static staticpie stripped notables", { "main", "down", "leaf" }, "", 0.9 },
+	{ "bigframe", NULL, "fp nofp nopie static staticpie stripped notables", { "main", "big", "big", "leaf" }, "", 0.2,
+	  true },
+	{ "realign", NULL, "fp nofp nopie static staticpie stripped", { "main", "realigned", "leaf" }, "", 0.9 },
+	{ "altstack", NULL, "fp nofp nopie static staticpie stripped", { "main", "trap", "*", "handler", "leaf" }, "", 0.2,
+	  true },
+	{ "plt", NULL, "fp nofp ibt", { "main", "spin", "*" }, "", 0.3 },
+	{ "vdso", NULL, "fp nofp nopie static staticpie stripped", { "main", "spin", "?" }, "", 0.5 },
+	{ "threads", NULL, "fp nofp nopie static staticpie stripped", { "worker", "leaf" }, "", 0.9 },
+	{ "jit", NULL, "fp nofp", { "main", "jit_outer", "jit_leaf" }, "", 0.9 },
+};
+
+struct child {
+	pid_t pid;
+	int out;
+};
+
+static struct child start_child(const char *program, char *const argv[])
+{
+	posix_spawn_file_actions_t fa;
+	struct child c;
+	int fds[2];
+	char line[6];
+
+	assert_int_equal(pipe(fds), 0);
+	posix_spawn_file_actions_init(&fa);
+	posix_spawn_file_actions_adddup2(&fa, fds[1], 1);
+	posix_spawn_file_actions_addclose(&fa, fds[0]);
+	assert_int_equal(posix_spawn(&c.pid, program, &fa, NULL, argv, environ), 0);
+	posix_spawn_file_actions_destroy(&fa);
+	close(fds[1]);
+	c.out = fds[0];
+	assert_int_equal(read(c.out, line, sizeof line), sizeof line);
+	return c;
+}
+
+static void stop_child(struct child *c)
+{
+	char map[64];
+
+	kill(c->pid, SIGKILL);
+	waitpid(c->pid, NULL, 0);
+	close(c->out);
+	snprintf(map, sizeof map, "/tmp/perf-%d.map", (int)c->pid); /* of the jit fixture */
+	unlink(map);
+}
+
+static struct profile_window *profile(int64_t duration_ns)
+{
+	struct profile_window *w = NULL;
+	struct err e = { 0 };
+
+	if (agent_profile(agent, duration_ns, NULL, NULL, &w, &e))
+		fail_msg("%s", e.msg);
+	return w;
+}
+
+/* A stack from the outermost frame on, names only, kernel frames left out. */
+struct stack {
+	const char *names[CALLS_MAX];
+	size_t n;
+	const char *mark;            /* NULL = complete */
+	bool vdso;
+};
+
+static const char *name_of(const struct window_frame *f)
+{
+	struct sym_frame s[SYM_FRAMES_MAX];
+	size_t n = symbolizer_resolve(agent_symbolizer(agent), f, s);
+	return n ? s[n - 1].name.ptr : "";
+}
+
+static void read_stack(const struct profile_window *w, const struct window_sample *s, struct stack *out)
+{
+	memset(out, 0, sizeof *out);
+	for (uint32_t i = s->n_frames; i-- > 0 && out->n < CALLS_MAX;) {
+		const struct window_frame *f = &w->frames.v[w->stacks.v[s->stack + i]];
+		if (f->kind == FRAME_MARK)
+			out->mark = f->mark;
+		else if (f->kind != FRAME_KERNEL)
+			out->names[out->n++] = name_of(f);
+		out->vdso |= f->image && strcmp(f->image->path, "[vdso]") == 0;
+	}
+}
+
+static void print_stack(const struct stack *k)
+{
+	for (size_t i = 0; i < k->n; i++)
+		print_message(" > %s", *k->names[i] ? k->names[i] : "?");
+	print_message(" %s\n", k->mark ? k->mark : "");
+}
+
+/* As it is, from the leaf on. */
+static void print_frames(const struct profile_window *w, const struct window_sample *s)
+{
+	for (uint32_t i = 0; i < s->n_frames; i++) {
+		const struct window_frame *f = &w->frames.v[w->stacks.v[s->stack + i]];
+		print_message("    %s %#llx %s\n", f->mark ? f->mark : f->image ? f->image->path : "", (unsigned long long)f->addr,
+			      f->kind == FRAME_MARK ? "" : name_of(f));
+	}
+}
+
+static bool same_name(const char *got, const char *want)
+{
+	return strcmp(want, "*") == 0 || strcmp(got, want) == 0;
+}
+
+/* 0 = not a beginning of the calls, 1 = a beginning, 2 = all of them. */
+static int matches(const struct stack *k, const char *const *calls)
+{
+	size_t at = 0, i = 0;
+
+	while (at < k->n && strcmp(k->names[at], calls[0]) != 0)
+		at++;
+	for (; at < k->n; at++, i++) {
+		if (calls[i] && strcmp(calls[i], "?") == 0)
+			return 2;
+		if (!calls[i] || !same_name(k->names[at], calls[i]))
+			return 0;
+	}
+	if (i == 0)
+		return 0;
+	return calls[i] && strcmp(calls[i], "?") != 0 ? 1 : 2;
+}
+
+/* All samples of a process; returns how many there were. */
+static uint32_t check_samples(const struct profile_window *w, pid_t pid, const struct fixture *f, const char *variant)
+{
+	uint32_t all = 0, whole = 0, bad = 0;
+
+	for (size_t i = 0; i < w->samples.n; i++) {
+		const struct window_sample *s = &w->samples.v[i];
+		const struct process_info *p = w->processes.v[s->process];
+		struct stack k;
+		if (!p || p->pid != (uint32_t)pid)
+			continue;
+		read_stack(w, s, &k);
+		int m = matches(&k, f->calls);
+		all += s->count;
+		if (m == 2)
+			whole += s->count;
+		bool end_right = strcmp(k.mark ? k.mark : "", f->ends) == 0;
+		if ((m && end_right) || (f->copied_short && k.mark && strcmp(k.mark, "[truncated: stack copy]") == 0))
+			continue;
+		bad += s->count;
+		print_message("  %s.%s: %u samples", f->name, variant, s->count);
+		print_stack(&k);
+	}
+	if (bad || whole < f->whole * all - 1)
+		fail_msg("%s.%s: %u samples, %u whole, %u wrong", f->name, variant, all, whole, bad);
+	return all;
+}
+
+static void run_fixture(const struct fixture *f, const char *variant)
+{
+	char program[3100];
+
+	snprintf(program, sizeof program, "%s/%s.%s", folder, f->name, variant);
+	if (access(program, X_OK)) {
+		print_message("  %s: not built here\n", program);
+		return;
+	}
+	char *argv[] = { program, (char *)(uintptr_t)f->arg, NULL };
+	struct child c = start_child(program, argv);
+	uint32_t n = 0;
+	/* Others may keep the CPUs busy. */
+	for (int i = 0; i < 10 && n < SAMPLES_MIN; i++) {
+		struct profile_window *w = profile(PROFILE_NS);
+		n += check_samples(w, c.pid, f, variant);
+		profile_window_unref(w);
+	}
+	stop_child(&c);
+	print_message("  %s.%s: %u samples\n", f->name, variant, n);
+	assert_true(n >= SAMPLES_MIN);
+}
+
+static void test_fixtures(void **state)
+{
+	const char *only = getenv("PYRRHA_TEST_FIXTURE"); /* on emulated machines each takes long */
+
+	for (size_t i = 0; i < ARRAY_LEN(fixtures); i++) {
+		char variants[256];
+		if (only && strcmp(only, fixtures[i].name) != 0)
+			continue;
+		snprintf(variants, sizeof variants, "%s", fixtures[i].variants);
+		for (char *save, *v = strtok_r(variants, " ", &save); v; v = strtok_r(NULL, " ", &save))
+			run_fixture(&fixtures[i], v);
+	}
+}
+
+static void count_depth(pid_t pid, size_t frames, bool cut, uint32_t *all, uint32_t *right)
+{
+	struct profile_window *w = profile(PROFILE_NS);
+
+	for (size_t k = 0; k < w->samples.n; k++) {
+		const struct window_sample *s = &w->samples.v[k];
+		struct stack st;
+		size_t downs = 0;
+		if (!s->process || w->processes.v[s->process]->pid != (uint32_t)pid)
+			continue;
+		*all += s->count;
+		read_stack(w, s, &st);
+		for (size_t n = 0; n < st.n; n++)
+			downs += strcmp(st.names[n], "down") == 0;
+		bool whole = cut ? st.n == 256 && downs == 255 && st.mark && strstr(st.mark, "deep")
+				 : downs == frames && !st.mark;
+		*right += whole ? s->count : 0;
+		if (!whole && st.mark && !cut)
+			print_stack(&st);
+	}
+	profile_window_unref(w);
+}
+
+/* 100 calls are all there; of 1,000 the innermost 256 are, and a mark that says so. */
+static void test_depth(void **state)
+{
+	static const struct { const char *depth, *variant; size_t frames; bool cut; } cases[] = {
+		{ "100", "nofp", 100, false }, { "200", "fp", 200, false }, { "1000", "nofp", 256, true },
+		{ "1000", "fp", 256, true }, { "1000", "static", 256, true },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		char program[3100];
+		snprintf(program, sizeof program, "%s/recursion.%s", folder, cases[i].variant);
+		char *argv[] = { program, (char *)(uintptr_t)cases[i].depth, NULL };
+		struct child c = start_child(program, argv);
+		uint32_t all = 0, right = 0;
+		for (int n = 0; n < 10 && all < SAMPLES_MIN; n++)
+			count_depth(c.pid, cases[i].frames, cases[i].cut, &all, &right);
+		stop_child(&c);
+		print_message("  depth %s.%s: %u samples, %u whole\n", cases[i].depth, cases[i].variant, all, right);
+		assert_true(all >= SAMPLES_MIN && right * 10 >= all * 9);
+	}
+}
+
+/* Libraries that come and go where others were. Until the kernel's tables follow, stacks through the new one are cut
+ * short; none may be wrong. */
+static void test_dlopen(void **state)
+{
+	static const char *const variants[] = { "fp", "nofp" };
+	static const char *const a[] = { "main", "run", "plugin_a", "leaf", NULL };
+	static const char *const b[] = { "main", "run", "plugin_b", "leaf", NULL };
+	static const char *const loader[] = { "main", "run", "?", NULL };
+
+	for (size_t i = 0; i < ARRAY_LEN(variants); i++) {
+		char program[3100];
+		snprintf(program, sizeof program, "%s/dlopen.%s", folder, variants[i]);
+		char *argv[] = { program, folder, NULL };
+		struct child c = start_child(program, argv);
+		struct profile_window *w = profile(2000000000);
+		uint32_t all = 0, of_a = 0, of_b = 0, cut = 0, wrong = 0;
+		for (size_t k = 0; k < w->samples.n; k++) {
+			const struct window_sample *s = &w->samples.v[k];
+			struct stack st;
+			if (!s->process || w->processes.v[s->process]->pid != (uint32_t)c.pid)
+				continue;
+			all += s->count;
+			read_stack(w, s, &st);
+			int in_a = matches(&st, a), in_b = matches(&st, b);
+			cut += st.mark ? s->count : 0;
+			of_a += in_a == 2 ? s->count : 0;
+			of_b += in_b == 2 ? s->count : 0;
+			bool in_loader = matches(&st, loader) && strcmp(st.names[st.n - 1], "leaf") != 0;
+			if (!st.mark && !in_a && !in_b && !in_loader) {
+				wrong += s->count;
+				print_stack(&st);
+			}
+		}
+		print_message("  dlopen.%s: %u samples, %u in a, %u in b, %u cut, %u wrong\n", variants[i], all,
+			      of_a, of_b, cut, wrong);
+		assert_int_equal(wrong, 0);
+		assert_true(of_a > all / 10 && of_b > all / 10);
+		profile_window_unref(w);
+		stop_child(&c);
+	}
+}
+
+/* Processes younger than the drain interval are unwound after they are gone. */
+static void test_exec_storm(void **state)
+{
+	char storm[3100], program[3100];
+	static const char *const calls[] = { "main", "work", "leaf", NULL };
+
+	snprintf(storm, sizeof storm, "%s/execs.nofp", folder);
+	snprintf(program, sizeof program, "%s/shortlived.nofp", folder);
+	char *argv[] = { storm, program, "2000", NULL };
+	struct child c = start_child(storm, argv);
+	uint32_t all = 0, in_leaf = 0, cut = 0, processes = 0;
+	/* On a busy machine the storm gets few ticks: more windows, until there is enough to judge. */
+	for (int windows = 0; windows < 8 && processes <= 10; windows++) {
+		struct profile_window *w = profile(2000000000);
+		for (size_t i = 1; i < w->processes.n; i++)
+			processes += strcmp(w->processes.v[i]->comm, "shortlived.nofp") == 0;
+		for (size_t k = 0; k < w->samples.n; k++) {
+			const struct window_sample *s = &w->samples.v[k];
+			struct stack st;
+			if (!s->process || strcmp(w->processes.v[s->process]->comm, "shortlived.nofp") != 0)
+				continue;
+			read_stack(w, s, &st);
+			all += s->count;
+			cut += st.mark ? s->count : 0;
+			in_leaf += matches(&st, calls) == 2 ? s->count : 0;
+			if (st.mark) {
+				print_stack(&st);
+				print_frames(w, s);
+			}
+		}
+		profile_window_unref(w);
+	}
+	print_message("  %u samples of %u processes, %u in leaf, %u cut\n", all, processes, in_leaf, cut);
+	assert_true(processes > 10 && in_leaf > all / 4);
+	assert_true(cut <= all / 20 + 2);
+	stop_child(&c);
+}
+
+static void test_kernel_versions(void **state)
+{
+	static const char debian[] = "#1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-11-16)";
+	static const char old_debian[] = "#1 SMP PREEMPT_DYNAMIC Debian 6.1.27-1 (2023-05-08)";
+
+	if (access("/proc/version_signature", R_OK) == 0)
+		return;
+	assert_false(agent_kernel_deadlock_prone("6.1.0-56-cloud-amd64", debian));
+	assert_true(agent_kernel_deadlock_prone("6.1.0-9-amd64", old_debian));
+	assert_true(agent_kernel_deadlock_prone("6.2.5", "#1 SMP"));
+	assert_true(agent_kernel_deadlock_prone("5.19.0", "#1 SMP"));
+	assert_true(agent_kernel_deadlock_prone("6.3.9-arch", "#1 SMP"));
+	assert_false(agent_kernel_deadlock_prone("6.3.10", "#1 SMP"));
+	assert_false(agent_kernel_deadlock_prone("5.10.0-46-cloud-amd64", "#1 SMP Debian 5.10.262-1 (2026-01-01)"));
+	assert_false(agent_kernel_deadlock_prone("6.18.44-fc-v669", "#1"));
+}
+
+/* CPU time of a process in ns, by /proc/PID/stat. */
+static int64_t cpu_time(pid_t pid)
+{
+	char name[64], text[1024];
+
+	snprintf(name, sizeof name, "/proc/%d/stat", (int)pid);
+	FILE *f = fopen(name, "re");
+	assert_non_null(f);
+	assert_non_null(fgets(text, sizeof text, f));
+	fclose(f);
+	char *at = strrchr(text, ')') + 2;
+	for (int field = 3; field < 14; field++)
+		at = strchr(at, ' ') + 1;
+	uint64_t user = strtoull(at, &at, 10), sys = strtoull(at, NULL, 10);
+	return (int64_t)(user + sys) * (1000000000 / sysconf(_SC_CLK_TCK));
+}
+
+/* What the samples of a busy process add up to is the time it ran. */
+static void test_adds_up(void **state)
+{
+	char program[3100];
+	int64_t sum = 0;
+	uint32_t n = 0;
+
+	snprintf(program, sizeof program, "%s/recursion.nofp", folder);
+	char *argv[] = { program, "3", NULL };
+	struct child c = start_child(program, argv);
+	int64_t before = cpu_time(c.pid);
+	struct profile_window *w = profile(5000000000);
+	int64_t ran = cpu_time(c.pid) - before;
+	for (size_t i = 0; i < w->samples.n; i++) {
+		const struct window_sample *s = &w->samples.v[i];
+		if (!s->process || w->processes.v[s->process]->pid != (uint32_t)c.pid)
+			continue;
+		sum += s->value_ns;
+		n += s->count;
+	}
+	profile_window_unref(w);
+	stop_child(&c);
+	print_message("  %.3f s by samples, %.3f s by /proc, %u samples\n", (double)sum / 1e9, (double)ran / 1e9, n);
+	/* 3 %, the scatter of the number of samples, and what it ran between the readings and the window's ends. */
+	double allowed = 0.03 + 2 / sqrt((double)n + 1) + 0.1e9 / (double)(ran + 1);
+	assert_true(fabs((double)(sum - ran)) < allowed * (double)ran);
+}
+
+static int start_agent(void **state)
+{
+	struct agent_options o;
+	struct err e = { 0 };
+
+	agent_options_init(&o);
+	o.hz = HZ;
+	o.max_cost = 1;
+	const char *build = getenv("top_builddir");
+	snprintf(folder, sizeof folder, "%s/tests/fixtures/agent", build ? build : ".");
+	if (agent_start(&agent, &o, &e)) {
+		if (e.code == ERR_DENIED && !getenv("PYRRHA_NEED_BPF")) {
+			print_message("skipped: %s\n", e.msg);
+			exit(77);
+		}
+		fail_msg("%s", e.msg);
+	}
+	return 0;
+}
+
+static int stop_agent(void **state)
+{
+	agent_stop(agent);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_kernel_versions),
+		cmocka_unit_test(test_fixtures),
+		cmocka_unit_test(test_depth),
+		cmocka_unit_test(test_dlopen),
+		cmocka_unit_test(test_exec_storm),
+		cmocka_unit_test(test_adds_up),
+	};
+	return cmocka_run_group_tests(tests, start_agent, stop_agent);
+}

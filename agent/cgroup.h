@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the path of a control group says: the container a process is in, its pod, its systemd unit. Pure.
+ *
+ * Only shapes that a runtime is known to make are taken for containers (a loose pattern for hexadecimal digits would
+ * take host processes for containers). ID is 64 hexadecimal digits:
+ *	docker          /docker/ID  .../docker-ID.scope
+ *	containerd      .../cri-containerd-ID.scope  ...:cri-containerd:ID  /NAMESPACE/ID below a kubepods or "default" group
+ *	CRI-O           .../crio-ID.scope  (crio-conmon-ID.scope is its monitor, on the host's side)
+ *	podman          .../libpod-ID.scope  .../libpod-ID
+ *	kubelet         .../kubepods.../pod<UID>/ID  and slices kubepods-...-pod<UID with _>.slice
+ *	LXC             /lxc/NAME  /lxc.payload.NAME
+ *	buildkit        .../buildkit/ID (25 or 64 letters and digits) */
+#ifndef PYRRHA_AGENT_CGROUP_H
+#define PYRRHA_AGENT_CGROUP_H
+
+#include "base/view.h"
+
+enum cgroup_runtime { RUNTIME_NONE, RUNTIME_DOCKER, RUNTIME_CONTAINERD, RUNTIME_CRIO, RUNTIME_PODMAN, RUNTIME_LXC,
+		      RUNTIME_BUILDKIT, RUNTIME_UNKNOWN };
+
+struct cgroup_info {
+	struct view path;          /* the group's, without the leading "/.." of a relative one */
+	enum cgroup_runtime runtime;
+	struct view container_id;  /* or LXC's name */
+	char pod_uid[40];          /* with dashes; "" = no pod */
+	struct view unit;          /* innermost *.service or *.scope that is no container's; empty = none */
+};
+
+/* The text of /proc/PID/cgroup. Pure v2 has one line "0::PATH"; on v1 and hybrids the memory controller's line is the
+ * one that counts, else name=systemd, else the first. False: there is no usable line. Views borrow the text. */
+bool cgroup_parse(struct view text, struct cgroup_info *ret);
+void cgroup_parse_path(struct view path, struct cgroup_info *ret);
+const char *cgroup_runtime_text(enum cgroup_runtime r);
+
+#endif

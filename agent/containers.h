@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names of containers by id, from the files that runtimes and the kubelet leave on the host: no sockets, no waiting.
+ * Those files are written by root, but their contents come from users: everything is bounded. */
+#ifndef PYRRHA_AGENT_CONTAINERS_H
+#define PYRRHA_AGENT_CONTAINERS_H
+
+#include "agent/cgroup.h"
+#include "base/arena.h"
+
+struct container_names {
+	struct view container, pod, namespace_, image; /* empty = not known; in the arena */
+};
+
+/* root: "" or a prefix for tests. */
+void containers_lookup(const char *root, enum cgroup_runtime runtime, struct view id, struct arena *a,
+		       struct container_names *ret);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* .eh_frame as rules: for every address of a file's text, how the unwinder gets to the caller (bpf/abi.h says what a
+ * rule can express). Rows come in ascending order and are never held all at once. */
+#ifndef PYRRHA_AGENT_EH_FRAME_H
+#define PYRRHA_AGENT_EH_FRAME_H
+
+#include "agent/elf_file.h"
+#include "bpf/abi.h"
+
+struct eh_stats {
+	uint64_t fdes;
+	uint64_t rows;
+	uint64_t unsupported;        /* rows whose rule is CFA_UNSUPPORTED */
+	uint64_t unknown_fp;         /* rows whose rule is FP_UNKNOWN */
+	uint64_t bad;                /* FDEs that could not be read, or overlap another */
+};
+
+/* From pc on, up to the next row, r holds. CFA_NONE: nothing is known from here on. Nonzero ends the walk. */
+typedef int eh_row_fn(void *arg, uint64_t pc, const struct unwind_rule *r);
+
+/* Calls fn for each row. No .eh_frame is ERR_NOT_FOUND; a nonzero return of fn is returned as it is. */
+int eh_frame_each(const struct elf_file *f, eh_row_fn *fn, void *arg, struct eh_stats *st, struct err *e);
+
+#endif

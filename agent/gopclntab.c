@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/gopclntab.h"
+
+#include "agent/symtab.h"
+
+#define MAGIC_118 0xfffffff0u
+#define MAGIC_120 0xfffffff1u
+#define PCDATA_INL_TREE_INDEX 2
+#define FUNCDATA_INL_TREE 3
+#define DATA_MAX 16 /* entries of pcdata and of funcdata that are of interest */
+#define TEXT_MAX 4096
+
+/* The runtime's _func, the fields in use. */
+struct go_func {
+	uint64_t entry;
+	int32_t name;
+	uint32_t pcfile, pcln, n_pcdata, cu;
+	int32_t start_line;
+	uint32_t n_funcdata;
+	uint32_t pcdata[DATA_MAX], funcdata[DATA_MAX];
+};
+
+static bool rd(const struct gopclntab *t, uint64_t at, void *out, size_t n)
+{
+	return elf_section_read(&t->elf, t->table, at, out, n);
+}
+
+static uint32_t u32(const uint8_t *p)
+{
+	uint32_t v;
+	memcpy(&v, p, 4);
+	return v;
+}
+
+static uint64_t text_section(const struct elf_file *f)
+{
+	const Elf64_Shdr *s = elf_section(f, ".text");
+	return s ? s->sh_addr : 0;
+}
+
+int gopclntab_open(struct gopclntab *t, int fd, struct err *e)
+{
+	*t = (struct gopclntab){ 0 };
+	int rc = elf_open(&t->elf, fd, e);
+	if (rc)
+		return rc;
+	t->table = elf_section(&t->elf, ".gopclntab");
+	if (!t->table)
+		t->table = elf_section(&t->elf, ".data.rel.ro.gopclntab");
+	struct {
+		uint32_t magic;
+		uint8_t zero[2], quantum, ptr_size;
+		uint64_t n_funcs, n_files, text_start, names, cus, files, pcs, funcs;
+	} h;
+	_Static_assert(sizeof h == 72, "as in the file");
+	if (!t->table || !rd(t, 0, &h, sizeof h) || (h.magic != MAGIC_118 && h.magic != MAGIC_120) || h.ptr_size != 8 ||
+	    h.zero[0] || h.zero[1] || !h.quantum || h.n_funcs > UINT32_MAX) {
+		gopclntab_close(t);
+		return err_set(e, ERR_NOT_FOUND, "no Go function table of a known version");
+	}
+	t->go120 = h.magic == MAGIC_120;
+	t->quantum = h.quantum;
+	t->n_funcs = h.n_funcs;
+	t->names = h.names;
+	t->cus = h.cus;
+	t->files = h.files;
+	t->pcs = h.pcs;
+	t->funcs = h.funcs;
+	/* Newer linkers leave the header's field zero. With cgo, runtime.text is not where .text begins. */
+	if (!symtab_find(fd, "runtime.text", &t->text_start))
+		t->text_start = h.text_start ? h.text_start : text_section(&t->elf);
+	if (!symtab_find(fd, "go:func.*", &t->gofunc))
+		symtab_find(fd, "go.func.*", &t->gofunc);
+	return 0;
+}
+
+void gopclntab_close(struct gopclntab *t)
+{
+	elf_close(&t->elf);
+	t->table = NULL;
+}
+
+/* Entry i of the function table: offset of its code from text_start, and of its _func from t->funcs. */
+static bool func_entry(const struct gopclntab *t, uint64_t i, uint32_t ret[2])
+{
+	return rd(t, t->funcs + i * 8, ret, 8);
+}
+
+static bool read_func(const struct gopclntab *t, uint32_t offset, struct go_func *f)
+{
+	uint8_t raw[44];
+	size_t n = t->go120 ? 44 : 40;
+	uint64_t at = t->funcs + offset;
+	if (!rd(t, at, raw, n))
+		return false;
+	f->entry = t->text_start + u32(raw);
+	f->name = (int32_t)u32(raw + 4);
+	f->pcfile = u32(raw + 20);
+	f->pcln = u32(raw + 24);
+	f->n_pcdata = u32(raw + 28);
+	f->cu = u32(raw + 32);
+	f->start_line = t->go120 ? (int32_t)u32(raw + 36) : 0;
+	f->n_funcdata = raw[n - 1];
+	if (f->n_pcdata > 1024)
+		return false;
+	uint32_t pc_n = MIN(f->n_pcdata, (uint32_t)DATA_MAX), fn_n = MIN(f->n_funcdata, (uint32_t)DATA_MAX);
+	return rd(t, at + n, f->pcdata, pc_n * 4) && rd(t, at + n + f->n_pcdata * 4, f->funcdata, fn_n * 4);
+}
+
+/* The table of value by pc that begins at `offset`: the value at pc, -1 if there is none. */
+static int32_t pc_value(const struct gopclntab *t, uint32_t offset, uint64_t entry, uint64_t pc)
+{
+	uint8_t chunk[1024];
+	uint64_t at = t->pcs + offset, have = 0, i = 0, cur = entry;
+	int32_t value = -1;
+	if (!offset)
+		return -1;
+	for (bool first = true;; first = false) {
+		uint32_t part[2]; /* delta of the value, delta of the pc */
+		for (unsigned k = 0; k < 2; k++) {
+			uint32_t v = 0;
+			for (unsigned shift = 0;; shift += 7) {
+				if (i == have) {
+					at += have;
+					have = MIN(sizeof chunk, t->table->sh_size > at ? t->table->sh_size - at : 0);
+					i = 0;
+					if (!have || !rd(t, at, chunk, have))
+						return -1;
+				}
+				uint8_t b = chunk[i++];
+				if (shift < 32)
+					v |= (uint32_t)(b & 0x7f) << shift;
+				if (b < 0x80)
+					break;
+				if (shift > 35)
+					return -1;
+			}
+			part[k] = v;
+			if (k == 0 && v == 0 && !first)
+				return -1;
+		}
+		uint32_t d = part[0];
+		value = (int32_t)((uint32_t)value + (d & 1 ? ~(d >> 1) : d >> 1));
+		cur += (uint64_t)part[1] * t->quantum;
+		if (pc < cur)
+			return value;
+	}
+}
+
+/* Appends the string at an offset of the table; returns where it lies in the buffer. */
+static uint32_t put_string(const struct gopclntab *t, uint64_t at, struct buf *text)
+{
+	char s[TEXT_MAX];
+	uint32_t where = (uint32_t)text->len;
+	size_t n = at < t->table->sh_size ? (size_t)MIN(sizeof s, t->table->sh_size - at) : 0;
+	if (n && rd(t, at, s, n))
+		buf_put(text, s, strnlen(s, n));
+	buf_putc(text, 0);
+	return where;
+}
+
+static uint32_t put_file(const struct gopclntab *t, const struct go_func *f, uint64_t pc, struct buf *text)
+{
+	int32_t i = pc_value(t, f->pcfile, f->entry, pc);
+	uint32_t offset;
+	if (i < 0 || !rd(t, t->cus + ((uint64_t)f->cu + (uint32_t)i) * 4, &offset, 4) || offset == UINT32_MAX)
+		return put_string(t, UINT64_MAX, text);
+	return put_string(t, t->files + offset, text);
+}
+
+struct inlined {
+	int32_t name, parent_pc, start_line;
+};
+
+/* Entry of the function's tree of inlined calls, which lies in read-only data. */
+static bool read_inlined(const struct gopclntab *t, const struct go_func *f, int32_t index, struct inlined *ret)
+{
+	if (!t->gofunc || f->n_funcdata <= FUNCDATA_INL_TREE || f->funcdata[FUNCDATA_INL_TREE] == UINT32_MAX)
+		return false;
+	size_t size = t->go120 ? 16 : 20;
+	uint64_t addr = t->gofunc + f->funcdata[FUNCDATA_INL_TREE] + (uint64_t)index * size;
+	uint8_t raw[20];
+	for (uint32_t i = 0; i < t->elf.n_sh; i++) {
+		const Elf64_Shdr *s = &t->elf.sh[i];
+		if (!s->sh_addr || addr < s->sh_addr || addr - s->sh_addr >= s->sh_size || !elf_section_read(&t->elf, s, addr - s->sh_addr, raw, size))
+			continue;
+		*ret = t->go120 ? (struct inlined){ (int32_t)u32(raw + 4), (int32_t)u32(raw + 8), (int32_t)u32(raw + 12) }
+				: (struct inlined){ (int32_t)u32(raw + 12), (int32_t)u32(raw + 16), 0 };
+		return ret->name >= 0;
+	}
+	return false;
+}
+
+static bool find_func(const struct gopclntab *t, uint64_t address, struct go_func *ret)
+{
+	if (address < t->text_start || address - t->text_start > UINT32_MAX)
+		return false;
+	uint32_t off = (uint32_t)(address - t->text_start), x[2], best[2];
+	uint64_t lo = 0, hi = t->n_funcs;
+	while (lo < hi) {
+		uint64_t mid = lo + (hi - lo) / 2;
+		if (!func_entry(t, mid, x))
+			return false;
+		if (x[0] <= off) {
+			memcpy(best, x, sizeof best);
+			lo = mid + 1;
+		} else {
+			hi = mid;
+		}
+	}
+	/* The entry after the last is the end of the text. */
+	if (!lo || (lo == t->n_funcs && func_entry(t, lo, x) && off >= x[0]))
+		return false;
+	return read_func(t, best[1], ret);
+}
+
+size_t gopclntab_lookup(const struct gopclntab *t, uint64_t address, struct buf *text, struct gopclntab_frame *out,
+			size_t max)
+{
+	struct go_func f;
+	if (!max || !find_func(t, address, &f))
+		return 0;
+	uint64_t pc = address;
+	size_t n = 0;
+	while (n < max) {
+		struct gopclntab_frame *o = &out[n++];
+		int32_t line = pc_value(t, f.pcln, f.entry, pc);
+		o->line = line > 0 ? line : 0;
+		o->file = put_file(t, &f, pc, text);
+		int32_t index = f.n_pcdata > PCDATA_INL_TREE_INDEX ? pc_value(t, f.pcdata[PCDATA_INL_TREE_INDEX], f.entry, pc) : -1;
+		struct inlined call;
+		if (n < max && index >= 0 && read_inlined(t, &f, index, &call)) {
+			o->name = put_string(t, t->names + (uint32_t)call.name, text);
+			o->start_line = call.start_line;
+			pc = f.entry + (uint32_t)call.parent_pc;
+			continue;
+		}
+		o->name = put_string(t, t->names + (uint32_t)f.name, text);
+		o->start_line = f.start_line;
+		break;
+	}
+	return text->overflow ? 0 : n;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All images: found by identity, opened when a sample first needs them, dropped when neither an address space nor the
+ * history can name them any more. Drain thread only. */
+#ifndef PYRRHA_AGENT_IMAGES_H
+#define PYRRHA_AGENT_IMAGES_H
+
+#include "agent/tables.h"
+
+struct symbolizer;
+
+struct image_key {
+	uint8_t build_id[BUILD_ID_MAX];
+	uint8_t build_id_len;        /* 0: dev, ino and path identify */
+	uint64_t dev, ino;
+	struct view path;
+};
+
+/* Where a process has it mapped: a way to its file. */
+struct image_hint {
+	uint32_t pid;
+	uint64_t start, end;
+};
+
+struct images;
+
+struct images *images_new(struct tables *t, struct symbolizer *s);
+void images_free(struct images *x);
+/* The image of that identity, made if need be. Borrowed: it lives while it is mapped (image->mapped) or sampled. */
+struct image *images_get(struct images *x, const struct image_key *key);
+/* Opens the file, reads what is fixed about it and gives it an id. Returns at once if that was done. */
+void images_open(struct images *x, struct image *im, const struct image_hint *hint);
+/* Builds the unwind table. */
+void images_load_table(struct images *x, struct image *im);
+void images_map(struct image *im);
+void images_unmap(struct image *im);
+/* Closes files that nobody maps, drops images not sampled since `before_ns` (monotonic). */
+void images_sweep(struct images *x, int64_t before_ns);
+size_t images_count(const struct images *x);
+/* The key of an open file: its build-id, else device and inode. path is borrowed. */
+void image_key_of_fd(int fd, struct view path, struct image_key *ret);
+/* Ways to what a process maps at [start, end) as path. */
+enum image_way { WAY_MAP_FILES, WAY_ITS_ROOT, WAY_OUR_ROOT, WAYS };
+/* -1 if that way does not lead anywhere. WAY_MAP_FILES is the very file that is mapped there now. */
+int image_open_file(const char *path, const struct image_hint *hint, enum image_way way);
+
+#endif

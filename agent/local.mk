@@ -1,0 +1,39 @@
+# agent: samples from the kernel, unwound, named, served.
+include agent/names.mk
+noinst_LIBRARIES += libagent.a
+libagent_a_SOURCES = $(AGENT_NAMES_SOURCES) \
+  agent/agent.c agent/agent.h agent/agent_private.h agent/caps.c agent/caps.h agent/check.c \
+  agent/cost.c agent/cost.h agent/drain.c agent/eh_frame.c agent/eh_frame.h agent/elf_file.c \
+  agent/elf_file.h agent/extents.c agent/extents.h agent/image.h agent/images.c agent/images.h agent/metrics.c agent/perf_events.c \
+  agent/perf_events.h agent/process.c agent/process.h agent/profile_window.h \
+  agent/sampler.c agent/sampler.h agent/sampler_object.c agent/stack_tree.c agent/stack_tree.h \
+  agent/tables.c agent/tables.h agent/tally.c agent/tally.h agent/unwind_native.c agent/unwind_native.h
+# An absolute path, so that .incbin finds it wherever the compiler runs.
+libagent_a_CPPFLAGS = $(AM_CPPFLAGS) -DPYRRHA_BPF_OBJECT=\"$(abs_builddir)/bpf/sample.bpf.o\"
+agent/libagent_a-sampler_object.$(OBJEXT): bpf/sample.bpf.o
+AGENT_LIBS = libagent.a $(PPROF_LIBS) $(HTTPD_LIBS) $(BPF_LIBS) $(ELF_LIBS) $(AGENT_NAMES_LIBS)
+if HAVE_CMOCKA
+check_PROGRAMS += eh_frame_test process_test agent_test
+TESTS += eh_frame_test process_test agent_test
+process_test_SOURCES = agent/process_test.c
+process_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
+eh_frame_test_SOURCES = agent/eh_frame_test.c
+eh_frame_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
+agent_test_SOURCES = agent/agent_test.c
+agent_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
+check_DATA = tests/fixtures/agent/built
+endif
+AGENT_FIXTURES = tests/fixtures/agent/altstack.c tests/fixtures/agent/bigframe.c tests/fixtures/agent/build.sh \
+  tests/fixtures/agent/dlopen.c tests/fixtures/agent/execs.c tests/fixtures/agent/fixture.h tests/fixtures/agent/jit.c \
+  tests/fixtures/agent/libempty.c tests/fixtures/agent/plt.c tests/fixtures/agent/plugin.c tests/fixtures/agent/realign.c \
+  tests/fixtures/agent/recursion.c tests/fixtures/agent/shortlived.c tests/fixtures/agent/threads.c \
+  tests/fixtures/agent/vdso.c
+EXTRA_DIST += $(AGENT_FIXTURES) deploy/pyrrha-agent.service deploy/pyrrha-agent.sysctl.conf
+tests/fixtures/agent/built: $(AGENT_FIXTURES)
+	$(AM_V_GEN)$(srcdir)/tests/fixtures/agent/build.sh $(srcdir)/tests/fixtures/agent $(abs_builddir)/tests/fixtures/agent $(CC) && touch $@
+clean-local-agent:
+	rm -rf tests/fixtures/agent/*.fp tests/fixtures/agent/*.nofp tests/fixtures/agent/*.nopie tests/fixtures/agent/*.static \
+	  tests/fixtures/agent/*.staticpie tests/fixtures/agent/*.stripped tests/fixtures/agent/*.debug \
+	  tests/fixtures/agent/*.notables tests/fixtures/agent/*.ibt tests/fixtures/agent/*.so tests/fixtures/agent/built
+clean-local: clean-local-agent
+.PHONY: clean-local-agent

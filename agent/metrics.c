@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The agent's metrics: most are read from its counters when they are asked for. */
+#include "agent/agent_private.h"
+#include "base/metrics.h"
+
+enum {
+	M_SAMPLES, M_FRAMES, M_ENDS, M_DEFERRED, M_LOST, M_RECORDS_LOST, M_RECORDS_BAD, M_THROTTLED, M_SAMPLE_SECONDS,
+	M_DRAINS, M_PROCESSES, M_IMAGES, M_TABLES, M_TABLE_ROWS, M_TABLE_RULES, M_TABLE_BYTES, M_TABLE_LOADS,
+	M_TABLE_EVICTIONS, M_TABLE_ERRORS, M_TABLE_UNSUPPORTED, M_HISTORY_WINDOWS, M_HISTORY_CUT, M_CALLERS, M_CPUS, M_COST, M_HZ, M_SLOWED, M_UNSEEN
+};
+
+static struct metric table[] = {
+	[M_SAMPLES] = { "pyrrha_agent_samples_total", "Samples taken.", METRIC_COUNTER },
+	[M_FRAMES] = { "pyrrha_agent_frames_total", "User frames of all samples.", METRIC_COUNTER },
+	[M_ENDS] = { "pyrrha_agent_stacks_total", "Samples by how their user stack ends; \"bottom\" is complete.",
+		     METRIC_COUNTER, "end" },
+	[M_DEFERRED] = { "pyrrha_agent_deferred_samples_total", "Samples that were unwound outside of the kernel.",
+			 METRIC_COUNTER },
+	[M_LOST] = { "pyrrha_agent_lost_samples_total", "Samples that are not in any profile.", METRIC_COUNTER, "reason" },
+	[M_RECORDS_LOST] = { "pyrrha_agent_lost_records_total",
+			     "Records of processes that the kernel's buffers had no room for; /proc is read again.",
+			     METRIC_COUNTER },
+	[M_RECORDS_BAD] = { "pyrrha_agent_bad_records_total", "Records that could not be read.", METRIC_COUNTER },
+	[M_THROTTLED] = { "pyrrha_agent_throttled_total", "Times the kernel throttled a CPU's event.", METRIC_COUNTER },
+	[M_SAMPLE_SECONDS] = { "pyrrha_agent_sampling_seconds_total", "Time spent in the sampling program, all CPUs.",
+			       METRIC_COUNTER },
+	[M_DRAINS] = { "pyrrha_agent_drains_total", "Times the kernel's buffers were emptied.", METRIC_COUNTER },
+	[M_PROCESSES] = { "pyrrha_agent_processes", "Processes that are known.", METRIC_GAUGE },
+	[M_IMAGES] = { "pyrrha_agent_images", "Executable files that are known.", METRIC_GAUGE },
+	[M_TABLES] = { "pyrrha_agent_unwind_tables", "Files with an unwind table in the kernel.", METRIC_GAUGE },
+	[M_TABLE_ROWS] = { "pyrrha_agent_unwind_rows", "Rows of these tables.", METRIC_GAUGE },
+	[M_TABLE_RULES] = { "pyrrha_agent_unwind_rules", "Distinct rules of these rows.", METRIC_GAUGE },
+	[M_TABLE_BYTES] = { "pyrrha_agent_unwind_chunk_bytes", "Kernel memory that holds rows.", METRIC_GAUGE },
+	[M_TABLE_LOADS] = { "pyrrha_agent_unwind_table_loads_total", "Tables built.", METRIC_COUNTER },
+	[M_TABLE_EVICTIONS] = { "pyrrha_agent_unwind_table_evictions_total", "Tables that made way for others.",
+				METRIC_COUNTER },
+	[M_TABLE_ERRORS] = { "pyrrha_agent_unwind_table_errors_total",
+			     "What went wrong in building tables: no_room (a table), rules_full (a row), bad_fde.",
+			     METRIC_COUNTER, "reason" },
+	[M_TABLE_UNSUPPORTED] = { "pyrrha_agent_unwind_unsupported_rows_total",
+				  "Rows of the tables built whose rule cannot be expressed.", METRIC_COUNTER },
+	[M_HISTORY_WINDOWS] = { "pyrrha_agent_history_windows", "Finished windows that are kept.", METRIC_GAUGE },
+	[M_HISTORY_CUT] = { "pyrrha_agent_history_cut_total", "Windows dropped early because of the memory budget.",
+			    METRIC_COUNTER },
+	[M_CALLERS] = { "pyrrha_agent_profiles_in_progress", "Profiles being taken for callers.", METRIC_GAUGE },
+	[M_COST] = { "pyrrha_agent_cost_ratio", "Share of the host's CPUs that the agent takes (last minute, roughly).",
+		     METRIC_GAUGE },
+	[M_HZ] = { "pyrrha_agent_frequency_hertz", "Samples per second and CPU now.", METRIC_GAUGE },
+	[M_SLOWED] = { "pyrrha_agent_slowed_total", "Times the frequency was lowered because of --max-cost.", METRIC_COUNTER },
+	[M_UNSEEN] = { "pyrrha_agent_unseen_seconds_total", "CPU time of the host that no sample stands for.",
+		       METRIC_COUNTER },
+	[M_CPUS] = { "pyrrha_agent_cpus", "CPUs that are sampled.", METRIC_GAUGE },
+};
+
+static const char *const end_names[] = {
+	[END_BOTTOM] = "bottom", [END_DEPTH] = "too_deep", [END_NO_PROCESS] = "unknown_process",
+	[END_NO_MAPPING] = "unknown_mapping", [END_NO_TABLE] = "no_table", [END_UNSUPPORTED] = "unsupported_rule",
+	[END_STACK_READ] = "stack_not_readable", [END_BAD_FRAME] = "bad_frame", [END_NO_PROGRESS] = "no_progress",
+	[END_COMPAT] = "32_bit", [END_STALE] = "mapping_changed", [END_COPY_ENDED] = "stack_copy", [END_UNMAPPED] = "not_mapped",
+};
+
+/* Counters of the registry only go up by what is added. */
+static void set_counter(struct metric *m, uint64_t v)
+{
+	double before = metric_get(m);
+	if ((double)v > before)
+		metric_add(m, (double)v - before);
+}
+
+static void set_labelled(struct metric *m, const char *label, uint64_t v)
+{
+	double before = metric_get(m, label);
+	if ((double)v > before)
+		metric_add(m, (double)v - before, label);
+}
+
+static void set_tables(const struct tables_stats *t)
+{
+	metric_set(&table[M_TABLES], (double)t->images);
+	metric_set(&table[M_TABLE_ROWS], (double)t->rows);
+	metric_set(&table[M_TABLE_RULES], (double)t->rules);
+	metric_set(&table[M_TABLE_BYTES], (double)t->chunks * CHUNK_ROWS * 4);
+	set_counter(&table[M_TABLE_LOADS], t->loads);
+	set_counter(&table[M_TABLE_EVICTIONS], t->evictions);
+	set_counter(&table[M_TABLE_UNSUPPORTED], t->unsupported);
+	set_labelled(&table[M_TABLE_ERRORS], "no_room", t->failures);
+	set_labelled(&table[M_TABLE_ERRORS], "rules_full", t->full);
+	set_labelled(&table[M_TABLE_ERRORS], "bad_fde", t->bad_fdes);
+}
+
+static void collect(void *arg)
+{
+	struct agent *a = arg;
+
+	pthread_mutex_lock(&a->lock);
+	set_counter(&table[M_SAMPLES], a->samples);
+	set_counter(&table[M_FRAMES], a->sampled_frames);
+	for (unsigned i = 0; i < END_CODES_; i++)
+		set_labelled(&table[M_ENDS], end_names[i], a->ends[i]);
+	set_counter(&table[M_DEFERRED], a->deferred_finished);
+	set_labelled(&table[M_LOST], "ring_full", a->lost_ring);
+	set_counter(&table[M_RECORDS_LOST], a->lost_records);
+	set_counter(&table[M_RECORDS_BAD], a->bad_records);
+	set_counter(&table[M_THROTTLED], a->throttled);
+	double seconds = (double)a->sample_ns / 1e9, before = metric_get(&table[M_SAMPLE_SECONDS]);
+	metric_add(&table[M_SAMPLE_SECONDS], MAX(0, seconds - before));
+	set_counter(&table[M_DRAINS], a->drains);
+	set_counter(&table[M_HISTORY_CUT], a->history_cut);
+	metric_set(&table[M_PROCESSES], (double)processes_count(a->processes));
+	metric_set(&table[M_IMAGES], (double)images_count(a->images));
+	metric_set(&table[M_HISTORY_WINDOWS], (double)a->history.n);
+	metric_set(&table[M_COST], a->cost.share);
+	metric_set(&table[M_HZ], a->hz);
+	set_counter(&table[M_SLOWED], a->slowed);
+	double unseen = (double)a->unseen_ns / 1e9;
+	metric_add(&table[M_UNSEEN], MAX(0, unseen - metric_get(&table[M_UNSEEN])));
+	metric_set(&table[M_CALLERS], (double)a->callers.n);
+	metric_set(&table[M_CPUS], (double)perf_events_cpus(a->events));
+	set_tables(tables_stats(a->tables));
+	pthread_mutex_unlock(&a->lock);
+}
+
+void agent_register_metrics(struct agent *a)
+{
+	metrics_register(table, ARRAY_LEN(table));
+	metrics_on_collect(collect, a);
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "agent/demangle.h"
+#include "agent/dwarf_index.h"
+#include "agent/gopclntab.h"
+#include "agent/kallsyms.h"
+#include "agent/perfmap.h"
+#include "agent/symtab.h"
+
+static void check_demangle(const char *from, const char *to)
+{
+	struct buf out = { 0 };
+	bool ok = demangle(view_of(from), &out);
+	if (to) {
+		assert_true(ok);
+		assert_string_equal(out.ptr, to);
+	} else {
+		assert_false(ok);
+	}
+	buf_free(&out);
+}
+
+static void test_demangle(void **state)
+{
+	check_demangle("_ZNSt6vectorIiSaIiEE9push_backERKi", "std::vector<int, std::allocator<int> >::push_back(int const&)");
+	check_demangle("_ZN4core3ptr85drop_in_place$LT$std..rt..lang_start$LT$$LP$$RP$$GT$..$u7b$$u7b$closure$u7d$$u7d$$GT$17h0123456789abcdefE",
+		       "core::ptr::drop_in_place<std::rt::lang_start<()>::{{closure}}>");
+	check_demangle("_RNvCs4fqI2P2rA04_7mycrate4main", "mycrate::main");
+	check_demangle("_RNvNtCs1234_7mycrate3foo3bar", "mycrate::foo::bar");
+	check_demangle("_RNCNvCs1234_7mycrate4main0B3_", "mycrate::main::{closure#0}");
+	check_demangle("_RINvNtC3std3mem8align_ofjE", "std::mem::align_of::<usize>");
+	check_demangle("_RNvMC3fooNtB2_3Bar3baz", "<foo::Bar>::baz");
+	check_demangle("_RNvXC3fooNtB2_3BarNtB2_5Trait3baz", "<foo::Bar as foo::Trait>::baz");
+	check_demangle("_RNvB_", NULL);
+	check_demangle("_R", NULL);
+	check_demangle("main", NULL);
+	check_demangle("_Z", NULL);
+}
+
+static void test_perfmap(void **state)
+{
+	struct perfmap m = { 0 };
+	struct view text = VIEW("7f00 10 old\n0x7f00 0x20 LazyCompile:new x.js:1\nzz 1 bad\n8000 0 empty\n9000 8 half");
+	size_t used = perfmap_parse(&m, text);
+	assert_int_equal(used, text.len - strlen("9000 8 half"));
+	assert_true(view_eqs(perfmap_lookup(&m, 0x7f05), "LazyCompile:new x.js:1"));
+	assert_true(view_eqs(perfmap_lookup(&m, 0x7f1f), "LazyCompile:new x.js:1"));
+	assert_int_equal(perfmap_lookup(&m, 0x7f20).len, 0);
+	perfmap_parse(&m, VIEW("7f10 4 newest\n"));
+	assert_true(view_eqs(perfmap_lookup(&m, 0x7f11), "newest"));
+	perfmap_free(&m);
+}
+
+__attribute__((noinline)) void names_test_marker(void);
+void names_test_marker(void)
+{
+	__asm__ volatile("nop; nop");
+}
+
+static void test_symtab_of_myself(void **state)
+{
+	struct symtab t;
+	struct err e;
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(symtab_build(&t, fd, NULL, NULL, &e), 0);
+	uint64_t at, start;
+	assert_true(symtab_find(fd, "names_test_marker", &at));
+	struct buf name = { 0 };
+	assert_true(symtab_lookup(&t, at + 1, &name, &start));
+	assert_string_equal(name.ptr, "names_test_marker");
+	assert_true(start == at);
+	buf_reset(&name);
+	assert_false(symtab_lookup(&t, 1, &name, &start));
+	buf_free(&name);
+	symtab_free(&t);
+	close(fd);
+}
+
+static void test_kallsyms_text(void **state)
+{
+	char path[] = "/tmp/pyrrha-kallsyms-XXXXXX";
+	int fd = mkstemp(path);
+	static const char text[] = "ffffffff81000000 T _stext\nffffffff81000100 t do_one\nffffffff81000200 D data\n"
+				   "ffffffffc0001000 t mod_fn\t[ext4]\n";
+	assert_int_equal(write(fd, text, sizeof text - 1), sizeof text - 1);
+	struct kallsyms k;
+	struct err e;
+	assert_int_equal(kallsyms_load(&k, path, &e), 0);
+	assert_true(k.stext == 0xffffffff81000000);
+	struct buf name = { 0 };
+	uint64_t start;
+	assert_true(symtab_lookup(&k.tab, 0xffffffff81000180, &name, &start));
+	assert_string_equal(name.ptr, "do_one");
+	buf_reset(&name);
+	assert_true(symtab_lookup(&k.tab, 0xffffffffc0001010, &name, &start));
+	assert_string_equal(name.ptr, "mod_fn [ext4]");
+	kallsyms_free(&k);
+	assert_int_equal(ftruncate(fd, 0), 0);
+	assert_int_equal(pwrite(fd, "0000000000000000 T _stext\n", 26, 0), 26);
+	assert_int_equal(kallsyms_load(&k, path, &e), -ERR_DENIED);
+	buf_free(&name);
+	close(fd);
+	unlink(path);
+}
+
+/* Builds a Go program with whatever Go there is, and asks for its functions. */
+static void test_gopclntab(void **state)
+{
+	char dir[] = "/tmp/pyrrha-go-XXXXXX", path[64], cmd[512];
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof path, "%s/main.go", dir);
+	FILE *f = fopen(path, "w");
+	assert_non_null(f);
+	fputs("package main\n\nimport \"os\"\n\nfunc inlined(n int) int {\n\treturn n*len(os.Args) + 1\n}\n\n"
+	      "//go:noinline\nfunc outer(n int) int {\n\ts := 0\n\tfor i := 0; i < n; i++ {\n\t\ts += inlined(i)\n\t}\n"
+	      "\treturn s\n}\n\nfunc main() {\n\tprintln(outer(3))\n}\n", f);
+	fclose(f);
+	snprintf(cmd, sizeof cmd, "cd %s && GOTOOLCHAIN=local GOFLAGS=-mod=mod GO111MODULE=off go build -o prog main.go 2>/dev/null", dir);
+	bool built = system(cmd) == 0;
+	snprintf(path, sizeof path, "%s/prog", dir);
+	int fd = built ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	if (fd >= 0) {
+		struct gopclntab t;
+		struct err e;
+		uint64_t at;
+		assert_int_equal(gopclntab_open(&t, fd, &e), 0);
+		assert_true(symtab_find(fd, "main.outer", &at));
+		bool saw_inlined = false;
+		for (uint64_t pc = at; pc < at + 64; pc++) {
+			struct buf text = { 0 };
+			struct gopclntab_frame fr[8];
+			size_t n = gopclntab_lookup(&t, pc, &text, fr, 8);
+			if (n && fr[n - 1].line && strcmp(text.ptr + fr[n - 1].name, "main.outer") == 0) {
+				assert_non_null(strstr(text.ptr + fr[n - 1].file, "main.go"));
+				assert_in_range(fr[n - 1].line, 10, 16);
+				saw_inlined |= n == 2 && strcmp(text.ptr + fr[0].name, "main.inlined") == 0 && fr[0].line == 6 &&
+					       fr[1].line == 13;
+			}
+			buf_free(&text);
+		}
+		assert_true(saw_inlined);
+		gopclntab_close(&t);
+		close(fd);
+	}
+	snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
+	if (system(cmd))
+		print_message("cannot remove %s\n", dir);
+	if (fd < 0) {
+		print_message("skipped: no go command\n");
+		skip();
+	}
+}
+
+/* A C program with an inlined call, compiled with debug information; its lines and calls are known. */
+static void test_dwarf(void **state)
+{
+	char dir[] = "/tmp/pyrrha-dwarf-XXXXXX", path[64], cmd[512];
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof path, "%s/prog.c", dir);
+	FILE *f = fopen(path, "w");
+	assert_non_null(f);
+	fputs("volatile int x;\n\nstatic inline __attribute__((always_inline)) void deep(int n)\n{\n\tfor (int i = 0; i < n; i++)\n"
+	      "\t\tx += i;\n}\n\nstatic inline __attribute__((always_inline)) void mid(int n)\n{\n\tdeep(n);\n}\n\n"
+	      "int main(int argc, char **argv)\n{\n\tmid(argc);\n\treturn x;\n}\n", f);
+	fclose(f);
+	snprintf(cmd, sizeof cmd, "cc -g -O1 -o %s/prog %s/prog.c 2>/dev/null", dir, dir);
+	bool built = system(cmd) == 0;
+	snprintf(path, sizeof path, "%s/prog", dir);
+	int fd = built ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	if (fd >= 0) {
+		struct dwarf_index x;
+		struct err e;
+		uint64_t at;
+		snprintf(cmd, sizeof cmd, "%s/index", dir);
+		for (int again = 0; again < 2; again++) { /* made, then taken from where it was kept */
+			assert_int_equal(dwarf_index_make(&x, fd, cmd, &e), 0);
+			assert_true(symtab_find(fd, "main", &at));
+			int saw = 0;
+			for (uint64_t pc = at; pc < at + 80; pc++) {
+				struct buf text = { 0 };
+				struct dwarf_frame fr[8];
+				size_t n = dwarf_index_lookup(&x, pc, &text, fr, 8);
+				saw += n == 3 && strcmp(text.ptr + fr[0].name, "deep") == 0 && fr[0].line == 6 && fr[0].start_line == 3 &&
+				       strcmp(text.ptr + fr[1].name, "mid") == 0 && fr[1].line == 11 && fr[2].line == 16 &&
+				       strstr(text.ptr + fr[2].file, "prog.c");
+				buf_free(&text);
+			}
+			assert_true(saw > 0);
+			dwarf_index_close(&x);
+		}
+		close(fd);
+	}
+	snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
+	if (system(cmd))
+		print_message("cannot remove %s\n", dir);
+	if (fd < 0) {
+		print_message("skipped: no compiler\n");
+		skip();
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_demangle), cmocka_unit_test(test_perfmap), cmocka_unit_test(test_symtab_of_myself),
+		cmocka_unit_test(test_kallsyms_text), cmocka_unit_test(test_gopclntab),
+		cmocka_unit_test(test_dwarf),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,660 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/process.h"
+
+#include <bpf/bpf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "agent/perf_events.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#define REREAD_NS 1000000000ll
+#define FRUITLESS_MAX 5              /* then the process is quiet until it maps something */
+#define MAPS_LINES_MAX 100000
+
+struct processes {
+	struct tables *tables;
+	struct images *images;
+	int procs_fd;
+	struct map index;            /* pid -> all[] */
+	VEC(struct process *) all;   /* NULL = free */
+	VEC(uint32_t) spare;
+	VEC(uint32_t) dirty;         /* pids to look at after the drain */
+	VEC(uint32_t) dead, gone;    /* pids that ended in this drain, in the one before */
+	uint32_t next_set;
+	int64_t swept_ns;
+};
+
+struct processes *processes_new(struct tables *t, struct images *x, int procs_fd)
+{
+	struct processes *ps = NEW(struct processes);
+	ps->tables = t;
+	ps->images = x;
+	ps->procs_fd = procs_fd;
+	ps->next_set = 1;
+	return ps;
+}
+
+/* --- address spaces --- */
+
+static struct address_space *as_new(void)
+{
+	struct address_space *as = NEW(struct address_space);
+	as->refs = 1;
+	return as;
+}
+
+static void as_drop_unwind(struct processes *ps, struct address_space *as)
+{
+	free(as->unwind);
+	as->unwind = NULL;
+}
+
+static void as_unref(struct processes *ps, struct address_space *as)
+{
+	if (!as || --as->refs)
+		return;
+	for (size_t i = 0; i < as->v.n; i++)
+		if (as->v.v[i].image)
+			images_unmap(as->v.v[i].image);
+	as_drop_unwind(ps, as);
+	vec_free(&as->v);
+	free(as);
+}
+
+/* An address space of p's own, that may be changed. */
+static struct address_space *as_own(struct processes *ps, struct process *p)
+{
+	struct address_space *old = p->as;
+
+	if (!old) {
+		p->as = as_new();
+	} else if (old->refs > 1) {
+		p->as = as_new();
+		vec_reserve(&p->as->v, old->v.n);
+		for (size_t i = 0; i < old->v.n; i++) {
+			vec_push(&p->as->v, old->v.v[i]);
+			if (old->v.v[i].image)
+				images_map(old->v.v[i].image);
+		}
+		as_unref(ps, old);
+	} else {
+		as_drop_unwind(ps, old);
+	}
+	return p->as;
+}
+
+/* Index of the first mapping that ends above addr. */
+static size_t as_find(const struct address_space *as, uint64_t addr)
+{
+	size_t lo = 0, hi = as->v.n;
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+		if (as->v.v[mid].end > addr)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return lo;
+}
+
+static void insert_at(struct address_space *as, size_t i, struct mapping m)
+{
+	vec_reserve(&as->v, as->v.n + 1);
+	memmove(&as->v.v[i + 1], &as->v.v[i], (as->v.n - i) * sizeof m);
+	as->v.v[i] = m;
+	as->v.n++;
+}
+
+static void remove_at(struct address_space *as, size_t i)
+{
+	if (as->v.v[i].image)
+		images_unmap(as->v.v[i].image);
+	memmove(&as->v.v[i], &as->v.v[i + 1], (as->v.n - i - 1) * sizeof as->v.v[0]);
+	as->v.n--;
+}
+
+/* What was mapped in [start, end) before is gone: the kernel's tables still have it for a while. */
+static void note_stale(struct processes *ps, struct process *p, const struct image *im)
+{
+	if (!p->pushed)
+		return;
+	p->stale[p->n_stale++ % STALE_MAX] = (struct stale){ im ? im->id : IMAGE_JIT, ps->next_set };
+}
+
+bool process_frame_stale(const struct process *p, uint32_t image, uint32_t set)
+{
+	for (unsigned i = 0; i < STALE_MAX && i < p->n_stale; i++)
+		if (p->stale[i].image == image && set < p->stale[i].set)
+			return true;
+	return false;
+}
+
+static void as_clear(struct processes *ps, struct process *p, uint64_t start, uint64_t end)
+{
+	struct address_space *as = p->as;
+	size_t i = as_find(as, start);
+
+	while (i < as->v.n && as->v.v[i].start < end) {
+		struct mapping *m = &as->v.v[i];
+		note_stale(ps, p, m->image);
+		if (m->start < start && m->end > end) {
+			struct mapping right = { end, m->end, m->file_offset + (end - m->start), m->image };
+			m->end = start;
+			if (right.image)
+				images_map(right.image);
+			insert_at(as, i + 1, right);
+			return;
+		}
+		if (m->start < start) {
+			m->end = start;
+			i++;
+		} else if (m->end > end) {
+			m->file_offset += end - m->start;
+			m->start = end;
+			return;
+		} else {
+			remove_at(as, i);
+		}
+	}
+}
+
+/* False: it was there already. */
+static bool as_add(struct processes *ps, struct process *p, struct mapping m)
+{
+	if (p->as) {
+		size_t i = as_find(p->as, m.start);
+		const struct mapping *o = i < p->as->v.n ? &p->as->v.v[i] : NULL;
+		if (o && o->image == m.image && o->start <= m.start && o->end >= m.end &&
+		    (!m.image || o->file_offset + (m.start - o->start) == m.file_offset))
+			return false;
+	}
+	struct address_space *as = as_own(ps, p);
+	as_clear(ps, p, m.start, m.end);
+	size_t i = as_find(as, m.start);
+	struct mapping *left = i ? &as->v.v[i - 1] : NULL;
+	/* JITs map piece by piece: neighbours are one. */
+	if (!m.image && left && !left->image && left->end == m.start) {
+		left->end = m.end;
+		return true;
+	}
+	if (as->v.n >= MAPPINGS_MAX)
+		return true;
+	if (m.image)
+		images_map(m.image);
+	insert_at(as, i, m);
+	return true;
+}
+
+/* --- the table --- */
+
+static struct process *find(const struct processes *ps, uint32_t pid)
+{
+	uint64_t hash = hash_u64(pid);
+	uint32_t slot;
+
+	for (size_t at = map_start(&ps->index, hash); map_probe(&ps->index, hash, &at, &slot);)
+		if (ps->all.v[slot]->pid == pid)
+			return ps->all.v[slot];
+	return NULL;
+}
+
+static struct process *add(struct processes *ps, uint32_t pid)
+{
+	struct process *p = NEW(struct process);
+	uint32_t slot;
+
+	p->pid = pid;
+	p->min_set = ps->next_set;
+	if (ps->spare.n) {
+		slot = ps->spare.v[--ps->spare.n];
+	} else {
+		slot = (uint32_t)ps->all.n;
+		vec_push(&ps->all, NULL);
+	}
+	ps->all.v[slot] = p;
+	map_insert(&ps->index, hash_u64(pid), slot);
+	return p;
+}
+
+/* Takes the process out of the kernel's tables. `known`: the entry is of this process and must be deleted. */
+static void leave_kernel(struct processes *ps, struct process *p)
+{
+	if (p->in_kernel && ps->procs_fd >= 0)
+		bpf_map_delete_elem(ps->procs_fd, &p->pid);
+	p->in_kernel = false;
+	struct address_space *as = p->pushed;
+	p->pushed = NULL;
+	if (as && --as->kernel_users == 0)
+		tables_maps_free(ps->tables, as->kernel_first, (uint32_t)as->v.n);
+	as_unref(ps, as);
+}
+
+static void set_exe(struct process *p, struct image *im)
+{
+	if (im)
+		image_ref(im);
+	image_unref(p->exe);
+	p->exe = im;
+}
+
+static void forget_info(struct process *p)
+{
+	process_info_unref(p->info);
+	p->info = NULL;
+}
+
+static void drop(struct processes *ps, struct process *p)
+{
+	uint64_t hash = hash_u64(p->pid);
+	uint32_t slot;
+
+	leave_kernel(ps, p);
+	as_unref(ps, p->as);
+	set_exe(p, NULL);
+	forget_info(p);
+	for (size_t at = map_start(&ps->index, hash); map_probe(&ps->index, hash, &at, &slot);) {
+		if (ps->all.v[slot] == p) {
+			map_remove(&ps->index, hash, slot);
+			ps->all.v[slot] = NULL;
+			vec_push(&ps->spare, slot);
+			break;
+		}
+	}
+	free(p);
+}
+
+void processes_free(struct processes *ps)
+{
+	if (!ps)
+		return;
+	for (size_t i = 0; i < ps->all.n; i++)
+		if (ps->all.v[i])
+			drop(ps, ps->all.v[i]);
+	map_free(&ps->index);
+	vec_free(&ps->all);
+	vec_free(&ps->spare);
+	vec_free(&ps->dirty);
+	vec_free(&ps->dead);
+	vec_free(&ps->gone);
+	free(ps);
+}
+
+size_t processes_count(const struct processes *ps)
+{
+	return ps->all.n - ps->spare.n;
+}
+
+static void mark_dirty(struct processes *ps, struct process *p)
+{
+	if (p->dirty || !p->hot)
+		return;
+	p->dirty = true;
+	vec_push(&ps->dirty, p->pid);
+}
+
+/* --- records --- */
+
+void processes_fork(struct processes *ps, uint32_t pid, uint32_t parent)
+{
+	struct process *p = find(ps, pid), *from = find(ps, parent);
+
+	if (p)
+		drop(ps, p);
+	p = add(ps, pid);
+	p->parent = parent;
+	if (!from)
+		return;
+	memcpy(p->comm, from->comm, sizeof p->comm);
+	p->read_proc = from->read_proc;
+	p->from_exec = from->from_exec;
+	set_exe(p, from->exe);
+	if (from->as) {
+		p->as = from->as;
+		p->as->refs++;
+	}
+}
+
+static void set_comm(struct process *p, const char *comm)
+{
+	snprintf(p->comm, sizeof p->comm, "%.15s", comm);
+	forget_info(p);
+}
+
+void processes_exec(struct processes *ps, uint32_t pid, const char *comm)
+{
+	struct process *p = find(ps, pid);
+
+	if (!p)
+		p = add(ps, pid);
+	as_unref(ps, p->as);
+	set_exe(p, NULL);
+	p->as = as_new();
+	p->read_proc = p->from_exec = true; /* from here on the records tell everything */
+	p->fruitless = 0;
+	p->dead = false;
+	p->in_kernel = p->in_kernel && p->set >= p->min_set;
+	leave_kernel(ps, p);
+	p->min_set = ps->next_set;
+	set_comm(p, comm);
+	mark_dirty(ps, p);
+}
+
+void processes_comm(struct processes *ps, uint32_t pid, const char *comm)
+{
+	struct process *p = find(ps, pid);
+	if (p)
+		set_comm(p, comm);
+}
+
+void processes_exit(struct processes *ps, uint32_t pid)
+{
+	struct process *p = find(ps, pid);
+
+	if (!p || p->dead)
+		return;
+	p->dead = true;
+	vec_push(&ps->dead, pid);
+}
+
+void processes_mmap(struct processes *ps, uint32_t pid, uint64_t start, uint64_t len, uint64_t file_offset,
+		    const struct image_key *key)
+{
+	struct process *p = find(ps, pid);
+
+	/* Unknown, or not read yet: /proc will tell, if it ever matters. */
+	if (!p || !p->as || start + len < start || len == 0)
+		return;
+	struct mapping m = { start, start + len, file_offset, key ? images_get(ps->images, key) : NULL };
+	/* The first file that an exec maps is the program. */
+	if (!p->exe && m.image)
+		set_exe(p, m.image);
+	if (as_add(ps, p, m)) {
+		p->fruitless = 0;
+		mark_dirty(ps, p);
+	}
+}
+
+void processes_doubt(struct processes *ps)
+{
+	for (size_t i = 0; i < ps->all.n; i++) {
+		struct process *p = ps->all.v[i];
+		if (!p)
+			continue;
+		p->read_proc = p->from_exec = false;
+		p->reread_ns = 0;
+		p->fruitless = 0;
+	}
+}
+
+/* --- /proc --- */
+
+static void read_comm(struct process *p)
+{
+	char name[64], comm[32];
+
+	snprintf(name, sizeof name, "/proc/%u/comm", p->pid);
+	FILE *f = fopen(name, "re");
+	if (!f)
+		return;
+	if (fgets(comm, sizeof comm, f)) {
+		comm[strcspn(comm, "\n")] = 0;
+		set_comm(p, comm);
+	}
+	fclose(f);
+}
+
+/* A number at *at and the one character behind it, which must be `then`; moves behind both. */
+static bool number(char **at, int base, char then, uint64_t *ret)
+{
+	char *end;
+
+	*ret = strtoull(*at, &end, base);
+	if (end == *at || *end != then)
+		return false;
+	*at = end + 1;
+	return true;
+}
+
+/* A line of /proc/PID/maps; false if it is not of executable memory. */
+static bool parse_maps_line(char *line, struct mapping *m, uint64_t *ret_dev, uint64_t *ret_ino, char **ret_path)
+{
+	uint64_t major, minor;
+	char *at = line;
+
+	memset(m, 0, sizeof *m);
+	line[strcspn(line, "\n")] = 0;
+	if (!number(&at, 16, '-', &m->start) || !number(&at, 16, ' ', &m->end) || strlen(at) < 5 || at[2] != 'x' ||
+	    m->end <= m->start)
+		return false;
+	at += 5;
+	if (!number(&at, 16, ' ', &m->file_offset) || !number(&at, 16, ':', &major) || !number(&at, 16, ' ', &minor))
+		return false;
+	*ret_ino = strtoull(at, &at, 10);
+	*ret_dev = makedev((unsigned)major, (unsigned)minor);
+	*ret_path = at + strspn(at, " ");
+	return true;
+}
+
+/* The image of a line that names a file; by build-id if the file has one, as the kernel's records have it. */
+static struct image *image_of_line(struct processes *ps, uint32_t pid, const struct mapping *m, uint64_t dev,
+				   uint64_t ino, const char *path)
+{
+	struct image_hint hint = { pid, m->start, m->end };
+	struct image_key key = { .dev = dev, .ino = ino, .path = view_of(path) };
+
+	if (strcmp(path, "[vdso]") == 0) {
+		key.dev = key.ino = 0;
+		return images_get(ps->images, &key);
+	}
+	if (!mapping_is_file(path))
+		return NULL;
+	for (enum image_way way = 0; way < WAYS; way++) {
+		int fd = image_open_file(path, &hint, way);
+		if (fd < 0)
+			continue;
+		struct image_key k;
+		image_key_of_fd(fd, key.path, &k);
+		close(fd);
+		if (way == WAY_MAP_FILES || k.ino == ino) {
+			memcpy(key.build_id, k.build_id, sizeof key.build_id);
+			key.build_id_len = k.build_id_len;
+			break;
+		}
+	}
+	return images_get(ps->images, &key);
+}
+
+/* Reads the maps of `pid` into p. */
+static bool read_maps(struct processes *ps, struct process *p, uint32_t pid)
+{
+	char name[64], exe[4096] = "", *line = NULL, *path;
+	size_t cap = 0, lines = 0;
+	struct address_space *old = p->as;
+
+	snprintf(name, sizeof name, "/proc/%u/exe", pid);
+	if (readlink(name, exe, sizeof exe - 1) < 0)
+		exe[0] = 0;
+	snprintf(name, sizeof name, "/proc/%u/maps", pid);
+	FILE *f = fopen(name, "re");
+	if (!f)
+		return false;
+	p->as = as_new();
+	while (getline(&line, &cap, f) > 0 && lines++ < MAPS_LINES_MAX) {
+		struct mapping m;
+		uint64_t dev, ino;
+		if (!parse_maps_line(line, &m, &dev, &ino, &path) || strcmp(path, "[vsyscall]") == 0)
+			continue;
+		m.image = image_of_line(ps, pid, &m, dev, ino, path);
+		if (m.image && exe[0] && strcmp(exe, path) == 0)
+			set_exe(p, m.image);
+		as_add(ps, p, m);
+	}
+	free(line);
+	fclose(f);
+	if (!p->as->v.n) {           /* a kernel thread, or it is ending */
+		as_unref(ps, p->as);
+		p->as = old;
+		return false;
+	}
+	as_unref(ps, old);
+	mark_dirty(ps, p);
+	return true;
+}
+
+/* --- samples --- */
+
+struct process *processes_sampled(struct processes *ps, uint32_t pid, int64_t now_ns)
+{
+	struct process *p = find(ps, pid);
+
+	if (!p)
+		p = add(ps, pid);
+	if (!p->comm[0])
+		read_comm(p);
+	p->sampled_ns = now_ns;
+	return p;
+}
+
+/* The ELF virtual address that a mapping's start has. */
+static uint64_t vaddr_of(const struct mapping *m)
+{
+	for (unsigned i = 0; i < m->image->n_segments; i++) {
+		const struct image_segment *s = &m->image->segments[i];
+		if (s->exec && m->file_offset >= (s->offset & ~4095ull) && m->file_offset < s->offset + s->filesz)
+			return s->vaddr - s->offset + m->file_offset;
+	}
+	return m->file_offset;
+}
+
+static void prepare_unwind(struct processes *ps, struct process *p)
+{
+	struct address_space *as = p->as;
+
+	as->unwind = xcalloc(as->v.n ? as->v.n : 1, sizeof *as->unwind);
+	for (size_t i = 0; i < as->v.n; i++) {
+		const struct mapping *m = &as->v.v[i];
+		struct unwind_map *u = &as->unwind[i];
+		u->start = u->vaddr = m->start;
+		u->n_pages = (uint32_t)((m->end - m->start) >> TEXT_PAGE_SHIFT);
+		u->image = IMAGE_JIT;
+		if (!m->image)
+			continue;
+		images_open(ps->images, m->image, &(struct image_hint){ p->pid, m->start, m->end });
+		if (m->image->id) {
+			u->image = m->image->id;
+			u->vaddr = vaddr_of(m);
+		}
+	}
+}
+
+bool processes_prepare(struct processes *ps, struct process *p)
+{
+	if (!p->read_proc) {
+		p->read_proc = true;
+		if (!read_maps(ps, p, p->pid) && !p->as && p->parent)
+			read_maps(ps, p, p->parent);
+	}
+	if (!p->as)
+		return false;
+	if (!p->as->unwind)
+		prepare_unwind(ps, p);
+	if (!p->hot) {
+		p->hot = true;
+		mark_dirty(ps, p);
+	}
+	return true;
+}
+
+const struct mapping *process_mapping_at(const struct process *p, uint64_t addr)
+{
+	if (!p->as)
+		return NULL;
+	size_t i = as_find(p->as, addr);
+	return i < p->as->v.n && p->as->v.v[i].start <= addr ? &p->as->v.v[i] : NULL;
+}
+
+bool processes_reread(struct processes *ps, struct process *p, uint64_t addr, int64_t now_ns)
+{
+	if (p->dead || p->fruitless >= FRUITLESS_MAX || (p->reread_ns && now_ns - p->reread_ns < REREAD_NS))
+		return false;
+	p->reread_ns = now_ns;
+	if (!read_maps(ps, p, p->pid)) {
+		p->fruitless++;
+		return false;
+	}
+	if (process_mapping_at(p, addr)) {
+		p->fruitless = 0;
+		return processes_prepare(ps, p);
+	}
+	if (++p->fruitless >= FRUITLESS_MAX)
+		mark_dirty(ps, p);
+	processes_prepare(ps, p);
+	return false;
+}
+
+/* --- the kernel's tables --- */
+
+static void push(struct processes *ps, struct process *p)
+{
+	struct address_space *as = p->as, *before = p->pushed;
+
+	if (!as->unwind)
+		prepare_unwind(ps, p);
+	if (!as->kernel_users) {
+		if (!tables_maps_alloc(ps->tables, (uint32_t)as->v.n, &as->kernel_first))
+			return;      /* no room: its samples stay deferred */
+		memcpy(tables_maps(ps->tables) + as->kernel_first, as->unwind, as->v.n * sizeof *as->unwind);
+	}
+	as->kernel_users++;
+	as->refs++;
+	p->pushed = as;
+	p->set = ps->next_set++;
+	struct unwind_proc v = { as->kernel_first, (uint32_t)as->v.n, p->set,
+				 p->fruitless >= FRUITLESS_MAX ? UNWIND_PROC_QUIET : 0 };
+	p->in_kernel = ps->procs_fd < 0 || bpf_map_update_elem(ps->procs_fd, &p->pid, &v, BPF_ANY) == 0;
+	if (before && --before->kernel_users == 0)
+		tables_maps_free(ps->tables, before->kernel_first, (uint32_t)before->v.n);
+	as_unref(ps, before);
+}
+
+static void cool_down(struct processes *ps, int64_t now_ns)
+{
+	if (now_ns - ps->swept_ns < 10000000000ll)
+		return;
+	ps->swept_ns = now_ns;
+	for (size_t i = 0; i < ps->all.n; i++) {
+		struct process *p = ps->all.v[i];
+		if (!p || !p->hot || now_ns - p->sampled_ns < COLD_NS)
+			continue;
+		leave_kernel(ps, p);
+		p->hot = false;
+	}
+}
+
+void processes_finish_drain(struct processes *ps, int64_t now_ns)
+{
+	for (size_t i = 0; i < ps->dirty.n; i++) {
+		struct process *p = find(ps, ps->dirty.v[i]);
+		if (!p)
+			continue;
+		p->dirty = false;
+		if (p->hot && p->as && !p->dead && p->as->v.n)
+			push(ps, p);
+	}
+	ps->dirty.n = 0;
+	/* Those that ended a drain ago: a sample of their last moments would have come by now. */
+	for (size_t i = 0; i < ps->gone.n; i++) {
+		struct process *p = find(ps, ps->gone.v[i]);
+		if (p && p->dead)
+			drop(ps, p);
+	}
+	ps->gone.n = 0;
+	for (size_t i = 0; i < ps->dead.n; i++)
+		vec_push(&ps->gone, ps->dead.v[i]);
+	ps->dead.n = 0;
+	cool_down(ps, now_ns);
+}

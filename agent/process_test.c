@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the drain thread stands on, without BPF: runs of slots, the tree of stacks, processes told by records, and the
+ * unwinder's step on this test's own stack. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "agent/extents.h"
+#include "agent/process.h"
+#include "agent/tally.h"
+#include "agent/unwind_native.h"
+#include "base/clock.h"
+
+static void test_extents(void **state)
+{
+	struct extents x;
+	uint32_t a, b, c;
+
+	extents_init(&x, 100);
+	assert_true(extents_alloc(&x, 40, &a) && extents_alloc(&x, 40, &b) && a == 0 && b == 40);
+	assert_false(extents_alloc(&x, 40, &c));
+	extents_free(&x, a, 40);
+	assert_false(extents_alloc(&x, 40, &c)); /* it rests */
+	assert_int_equal(extents_room(&x), 60);
+	clock_sleep_ms(REUSE_NS / 1000000 + 10);
+	assert_true(extents_alloc(&x, 40, &c) && c == 0);
+	extents_free(&x, c, 40);
+	extents_free(&x, b, 40);
+	clock_sleep_ms(REUSE_NS / 1000000 + 10);
+	assert_true(extents_alloc(&x, 100, &c) && c == 0); /* neighbours are joined */
+	extents_add(&x, 500, 10);
+	assert_true(extents_alloc(&x, 10, &c) && c == 500); /* what is new needs no rest */
+	extents_release(&x);
+}
+
+static void test_stack_tree(void **state)
+{
+	struct stack_tree t;
+	struct stack_sweep s;
+
+	stack_tree_init(&t);
+	uint32_t main_ = stack_tree_add(&t, 0, 0x1000), gone = stack_tree_add(&t, main_, 0x2000);
+	uint32_t kept = stack_tree_add(&t, main_, 0x3000), leaf = stack_tree_add(&t, kept, 0x4000);
+	assert_int_equal(stack_tree_add(&t, main_, 0x2000), gone);
+	assert_int_equal(t.nodes.v[leaf].depth, 3);
+	stack_sweep_begin(&s, &t);
+	stack_sweep_mark(&s, &t, leaf);
+	stack_sweep_run(&s, &t);
+	leaf = s.new_id[leaf];
+	assert_int_equal(t.nodes.n, 4);
+	assert_int_equal(t.nodes.v[leaf].frame, 0x4000);
+	assert_int_equal(t.nodes.v[t.nodes.v[leaf].parent].frame, 0x3000);
+	/* The index knows what is left, and only that. */
+	assert_int_equal(stack_tree_add(&t, t.nodes.v[leaf].parent, 0x4000), leaf);
+	assert_int_equal(stack_tree_add(&t, s.new_id[main_], 0x2000), 4);
+	stack_sweep_release(&s);
+	stack_tree_release(&t);
+}
+
+static void test_tally(void **state)
+{
+	static const char one[16] = "one", two[16] = "two";
+	struct process_info who = { .pid = 7 };
+	struct stack_tree tree;
+	struct tables *tables;
+	struct err e;
+
+	atomic_store(&who.refs, 1000);
+	stack_tree_init(&tree);
+	assert_int_equal(tables_new(&tables, NULL, &e), 0);
+	uint32_t user = stack_tree_add(&tree, 0, 0x5000), kernel = stack_tree_add(&tree, user, 0xffffffff81000000);
+	uint32_t cut = stack_tree_add(&tree, stack_tree_add(&tree, 0, FRAME_OF_MARK(END_DEPTH)), 0x6000);
+	struct tally *t[2] = { tally_new(0, 10, 1000), tally_new(10, 30, 1000) };
+	tally_add(t[0], &who, one, kernel, 3);
+	tally_add(t[0], &who, one, kernel, 4);
+	tally_add(t[0], &who, two, kernel, 5);
+	tally_add(t[1], &who, one, kernel, 10);
+	tally_add(t[1], NULL, one, cut, 1);
+	struct profile_window *w = tally_export(t, 2, &tree, tables);
+	assert_int_equal(w->duration_ns, 30);
+	assert_int_equal(w->start_unix_ns, 1000);
+	assert_int_equal(w->samples.n, 3);
+	assert_int_equal(w->samples.v[0].value_ns, 17);
+	assert_int_equal(w->samples.v[0].count, 3);
+	assert_int_equal(w->samples.v[0].n_frames, 2);
+	assert_int_equal(w->frames.v[w->stacks.v[w->samples.v[0].stack]].kind, FRAME_KERNEL); /* the leaf */
+	assert_int_equal(w->samples.v[2].process, 0);
+	assert_string_equal(w->frames.v[w->stacks.v[w->samples.v[2].stack + 1]].mark, "[truncated: too deep]");
+	profile_window_unref(w);
+	tally_free(t[0]);
+	tally_free(t[1]);
+	assert_int_equal(atomic_load(&who.refs), 1000);
+	stack_tree_release(&tree);
+	tables_free(tables);
+}
+
+struct world {
+	struct tables *tables;
+	struct images *images;
+	struct processes *ps;
+};
+
+static struct world world_new(void)
+{
+	struct world w;
+	struct err e;
+
+	assert_int_equal(tables_new(&w.tables, NULL, &e), 0);
+	w.images = images_new(w.tables, NULL);
+	w.ps = processes_new(w.tables, w.images, -1);
+	return w;
+}
+
+static void world_free(struct world *w)
+{
+	processes_free(w->ps);
+	images_free(w->images);
+	tables_free(w->tables);
+}
+
+static const char *mapped(struct process *p, uint64_t addr)
+{
+	const struct mapping *m = process_mapping_at(p, addr);
+	return !m ? "" : m->image ? m->image->path : "anonymous";
+}
+
+static void test_processes(void **state)
+{
+	struct world w = world_new();
+	struct image_key a = { .ino = 1, .path = VIEW("/a") }, b = { .ino = 2, .path = VIEW("/b") };
+
+	processes_fork(w.ps, 4000001, 1);
+	processes_exec(w.ps, 4000001, "prog");
+	processes_mmap(w.ps, 4000001, 0x10000, 0x4000, 0, &a);
+	processes_mmap(w.ps, 4000001, 0x20000, 0x1000, 0, NULL);
+	processes_mmap(w.ps, 4000001, 0x21000, 0x1000, 0, NULL);
+	struct process *p = processes_sampled(w.ps, 4000001, 1);
+	assert_string_equal(p->comm, "prog");
+	assert_string_equal(p->exe->path, "/a");
+	assert_string_equal(mapped(p, 0x13fff), "/a");
+	assert_string_equal(mapped(p, 0x14000), "");
+	assert_int_equal(p->as->v.n, 2); /* pieces of code without a file are one */
+	/* A child shares it until it maps something itself, in the middle of what was there. */
+	processes_fork(w.ps, 4000002, 4000001);
+	struct process *child = processes_sampled(w.ps, 4000002, 1);
+	assert_ptr_equal(child->as, p->as);
+	processes_mmap(w.ps, 4000002, 0x11000, 0x1000, 0x5000, &b);
+	assert_ptr_not_equal(child->as, p->as);
+	assert_string_equal(mapped(child, 0x10fff), "/a");
+	assert_string_equal(mapped(child, 0x11000), "/b");
+	assert_string_equal(mapped(child, 0x12000), "/a");
+	assert_int_equal(process_mapping_at(child, 0x12000)->file_offset, 0x2000);
+	assert_string_equal(mapped(p, 0x11000), "/a");
+	/* An exec forgets it all, and editions of before it are void. */
+	uint32_t before = child->min_set;
+	assert_true(processes_prepare(w.ps, child));
+	processes_finish_drain(w.ps, 2);
+	assert_true(child->in_kernel && child->set >= before);
+	uint32_t set = child->set;
+	processes_exec(w.ps, 4000002, "next");
+	assert_string_equal(mapped(child, 0x11000), "");
+	assert_true(set < child->min_set);
+	/* One that ended stays for a drain: its last samples may still come. */
+	processes_exit(w.ps, 4000001);
+	assert_int_equal(processes_count(w.ps), 2);
+	processes_finish_drain(w.ps, 3);
+	assert_int_equal(processes_count(w.ps), 2);
+	processes_finish_drain(w.ps, 4);
+	assert_int_equal(processes_count(w.ps), 1);
+	world_free(&w);
+}
+
+/* Code mapped where other code was, while the kernel's tables still have that. */
+static void test_stale(void **state)
+{
+	struct world w = world_new();
+	struct image_key a = { .ino = 1, .path = VIEW("/a") }, b = { .ino = 2, .path = VIEW("/b") };
+
+	processes_fork(w.ps, 4000001, 1);
+	processes_exec(w.ps, 4000001, "prog");
+	processes_mmap(w.ps, 4000001, 0x10000, 0x4000, 0, &a);
+	struct process *p = processes_sampled(w.ps, 4000001, 1);
+	assert_true(processes_prepare(w.ps, p));
+	processes_finish_drain(w.ps, 1);
+	uint32_t old = p->set, image = process_mapping_at(p, 0x10000)->image->id;
+	assert_true(image != 0 && !process_frame_stale(p, image, old));
+	processes_mmap(w.ps, 4000001, 0x10000, 0x4000, 0, &b);
+	assert_true(process_frame_stale(p, image, old));
+	processes_finish_drain(w.ps, 2);
+	assert_true(p->set > old && !process_frame_stale(p, image, p->set));
+	world_free(&w);
+}
+
+/* --- the step, against the C library's own unwinder --- */
+
+int backtrace(void **buffer, int size); /* the C library's */
+
+#define DEEP 20
+
+struct capture {
+	uint64_t ip, fp;
+	void *trace[64];
+	int n;
+	uint8_t stack[STACK_COPY_MAX];
+	uint64_t at;
+	uint32_t bytes;
+};
+
+static struct capture capture;
+
+__attribute__((noinline)) static int dig(int depth)
+{
+	volatile char room[64];
+
+	room[0] = (char)depth;
+	if (depth > 0)
+		return dig(depth - 1) + room[0];
+	capture.n = backtrace(capture.trace, 64);
+	__asm__ volatile("lea 0(%%rip), %0; mov %%rsp, %1; mov %%rbp, %2"
+			 : "=&r"(capture.ip), "=&r"(capture.at), "=&r"(capture.fp));
+	const uint8_t *from = (const uint8_t *)(uintptr_t)capture.at;
+	for (capture.bytes = 0; capture.bytes < 6000; capture.bytes++)
+		capture.stack[capture.bytes] = ((const volatile uint8_t *)from)[capture.bytes];
+	return room[0];
+}
+
+static void test_step(void **state)
+{
+#if defined(__SANITIZE_ADDRESS__)
+	skip();
+#endif
+	struct world w = world_new();
+	struct native_unwind nu = { .tables = w.tables };
+
+	dig(DEEP);
+	struct process *p = processes_sampled(w.ps, (uint32_t)getpid(), 1);
+	assert_true(processes_prepare(w.ps, p));
+	nu.u.ip = capture.ip;
+	nu.u.sp = capture.at;
+	nu.u.fp = capture.fp;
+	nu.maps = p->as->unwind;
+	nu.n_maps = (uint32_t)p->as->v.n;
+	nu.stack = capture.stack;
+	nu.stack_at = capture.at;
+	nu.stack_bytes = capture.bytes;
+	int end;
+	while ((end = native_unwind(&nu)) == END_NO_TABLE)
+		images_load_table(w.images, tables_image_by_id(w.tables, nu.u.image));
+	assert_true(end == END_BOTTOM || end == END_COPY_ENDED);
+	assert_true(nu.u.n > DEEP && capture.n > DEEP);
+	/* Frame 0 is this function at two different places; every caller is the same. */
+	for (uint32_t i = 1; i < nu.u.n && (int)i < capture.n; i++) {
+		uint64_t addr = (uint64_t)(uintptr_t)capture.trace[i] - 1;
+		const struct mapping *m = process_mapping_at(p, addr);
+		assert_non_null(m);
+		const struct unwind_map *u = &p->as->unwind[m - p->as->v.v];
+		assert_int_equal(nu.frames[i], (uint64_t)u->image << FRAME_IMAGE_SHIFT | (addr - u->start + u->vaddr));
+	}
+	world_free(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_extents), cmocka_unit_test(test_stack_tree), cmocka_unit_test(test_tally),
+		cmocka_unit_test(test_processes), cmocka_unit_test(test_stale), cmocka_unit_test(test_step),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A finished window of samples, self-contained: it holds references to what it names and nobody changes it.
+ *
+ *	samples[i]  -> stack (a run of stacks[]) -> frames[] (distinct)
+ *	            -> process (who) and thread name
+ *
+ * A stack's first frame is the leaf; kernel frames come before user frames. A stack that could not be finished ends
+ * with a FRAME_MARK frame that says why; losses are samples of process 0 with a single mark "[lost: reason]". */
+#ifndef PYRRHA_AGENT_PROFILE_WINDOW_H
+#define PYRRHA_AGENT_PROFILE_WINDOW_H
+
+#include <stdatomic.h>
+
+#include "agent/image.h"
+#include "base/vec.h"
+
+struct labels;
+
+/* Who was sampled: one process from exec to exec or exit, under one name and in one cgroup. Never changes. */
+struct process_info {
+	atomic_int refs;
+	uint32_t pid;
+	char comm[16];               /* of the group leader */
+	uint64_t cgroup_id;          /* bpf_get_current_cgroup_id() */
+	struct image *exe;           /* NULL = not known (kernel threads) */
+	bool kernel_thread;
+	const struct labels *labels; /* what labels.h found out while it was alive; owned; may be NULL */
+};
+
+struct process_info *process_info_ref(struct process_info *p);
+void process_info_unref(struct process_info *p);
+
+enum frame_kind {
+	FRAME_USER,          /* addr is the image's ELF virtual address */
+	FRAME_KERNEL,        /* addr is the kernel's */
+	FRAME_JIT,           /* addr is process's own; code without a file */
+	FRAME_MARK           /* mark says it all */
+};
+
+struct window_frame {
+	enum frame_kind kind;
+	uint64_t addr;               /* return addresses are already one less, so that they lie in the call */
+	struct image *image;         /* FRAME_USER */
+	struct process_info *process; /* FRAME_JIT: whose address space */
+	const char *mark;            /* FRAME_MARK: static text, "[truncated: depth]" */
+};
+
+struct window_sample {
+	uint32_t stack, n_frames;    /* stacks[stack ... + n_frames) */
+	uint32_t process;            /* index of processes[] */
+	char thread[16];
+	int64_t value_ns;
+	uint32_t count;              /* samples it sums */
+};
+
+struct profile_window {
+	atomic_int refs;
+	int64_t start_unix_ns, duration_ns; /* what was covered */
+	int64_t start_mono_ns;
+	int64_t period_ns;           /* nominal */
+	VEC(struct window_frame) frames;
+	VEC(uint32_t) stacks;        /* indices of frames[] */
+	VEC(struct process_info *) processes; /* [0] is NULL: the host (losses) */
+	VEC(struct window_sample) samples;
+};
+
+struct profile_window *profile_window_ref(struct profile_window *w);
+void profile_window_unref(struct profile_window *w);
+
+#endif

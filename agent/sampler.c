@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/sampler.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/bpf.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "bpf/knobs.h"
+
+/* libbpf's own words matter only when something fails: the last ones are kept for the error message. */
+static char last_words[2048];
+
+static int keep_words(enum libbpf_print_level level, const char *fmt, va_list ap)
+{
+	if (level == LIBBPF_WARN) {
+		size_t n = strlen(last_words);
+		vsnprintf(last_words + n, sizeof last_words - n, fmt, ap);
+	}
+	return 0;
+}
+
+static int explain(struct err *e, int errnum, const char *what)
+{
+	for (char *c = last_words; *c; c++)
+		if (*c == '\n')
+			*c = ' ';
+	if (errnum == EPERM || errnum == EACCES)
+		return err_set(e, ERR_DENIED, "%s: %s: needs CAP_BPF and CAP_PERFMON (or CAP_SYS_ADMIN); %.600s", what,
+			       strerror(errnum), last_words);
+	return err_set(e, ERR_IO, "%s: %s; %.700s", what, strerror(errnum), last_words);
+}
+
+static int map_fd(struct bpf_object *o, const char *name)
+{
+	struct bpf_map *m = bpf_object__find_map_by_name(o, name);
+	return m ? bpf_map__fd(m) : -1;
+}
+
+/* Sets the constants the program was compiled with room for. */
+static bool set_knobs(struct bpf_object *o, const struct sampler_options *opt)
+{
+	struct bpf_map *m;
+	size_t size = 0;
+
+	bpf_object__for_each_map(m, o) {
+		const char *name = bpf_map__name(m);
+		size_t n = strlen(name);
+		if (n < 7 || strcmp(name + n - 7, ".rodata") != 0)
+			continue;
+		struct bpf_knobs *k = (void *)bpf_map__initial_value(m, &size);
+		if (!k || size < sizeof *k || k->magic != KNOBS_MAGIC)
+			return false;
+		k->ring_wakeup_bytes = opt->ring_bytes / 4;
+		k->kernel_stacks = opt->kernel_stacks;
+		return true;
+	}
+	return false;
+}
+
+static int map_ring(struct sampler *s, struct err *e)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	s->consumer = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, s->ring_fd, 0);
+	if (s->consumer == MAP_FAILED) {
+		s->consumer = NULL;
+		return err_errno(e, errno, "map the ring of samples");
+	}
+	s->producer = mmap(NULL, page + 2 * (size_t)s->ring_bytes, PROT_READ, MAP_SHARED, s->ring_fd, (off_t)page);
+	if (s->producer == MAP_FAILED) {
+		s->producer = NULL;
+		return err_errno(e, errno, "map the ring of samples");
+	}
+	return 0;
+}
+
+/* BPF_LOG_STATS: the verifier prints its figures and nothing else. */
+#define VERIFIER_STATS 4
+#define VERIFIER_STATS_BYTES ((size_t)256 << 10) /* too small a buffer fails the load */
+
+int sampler_load(struct sampler *s, const struct sampler_options *o, struct err *e)
+{
+	struct view bytes = sampler_object();
+	LIBBPF_OPTS(bpf_object_open_opts, open_opts, .object_name = "pyrrha");
+
+	memset(s, 0, sizeof *s);
+	s->ring_fd = -1;
+	last_words[0] = 0;
+	libbpf_set_print(keep_words);
+	s->object = bpf_object__open_mem(bytes.ptr, bytes.len, &open_opts);
+	if (!s->object)
+		return explain(e, errno, "open the BPF object");
+	struct bpf_map *ring = bpf_object__find_map_by_name(s->object, "ring");
+	if (!set_knobs(s->object, o) || !ring || bpf_map__set_max_entries(ring, o->ring_bytes)) {
+		sampler_release(s);
+		return err_set(e, ERR_INTERNAL, "the BPF object is not the one this agent was built with");
+	}
+	struct bpf_program *sample = bpf_object__find_program_by_name(s->object, "sample");
+	AUTOFREE char *stats = xcalloc(1, VERIFIER_STATS_BYTES);
+	if (sample && bpf_program__set_log_buf(sample, stats, VERIFIER_STATS_BYTES) == 0)
+		bpf_program__set_log_level(sample, VERIFIER_STATS);
+	int r = bpf_object__load(s->object);
+	if (r) {
+		r = explain(e, -r, "load the BPF programs");
+		sampler_release(s);
+		return r;
+	}
+	const char *processed = strstr(stats, "processed ");
+	s->verified_insns = processed ? (uint32_t)strtoul(processed + strlen("processed "), NULL, 10) : 0;
+	struct bpf_program *forget = bpf_object__find_program_by_name(s->object, "forget");
+	s->sample_fd = bpf_program__fd(sample);
+	s->tables = (struct tables_fds){ map_fd(s->object, "maps"), map_fd(s->object, "images"), map_fd(s->object, "pages"),
+					 map_fd(s->object, "chunks"), map_fd(s->object, "rules") };
+	s->procs_fd = map_fd(s->object, "procs");
+	s->stats_fd = map_fd(s->object, "stats");
+	s->ring_fd = bpf_map__fd(ring);
+	s->ring_bytes = o->ring_bytes;
+	s->n_cpus = (unsigned)libbpf_num_possible_cpus();
+	s->exec_link = bpf_program__attach(forget);
+	if (!s->exec_link)
+		s->exec_link = NULL;
+	r = map_ring(s, e);
+	if (r)
+		sampler_release(s);
+	return r;
+}
+
+void sampler_release(struct sampler *s)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	if (s->consumer)
+		munmap(s->consumer, page);
+	if (s->producer)
+		munmap(s->producer, page + 2 * (size_t)s->ring_bytes);
+	if (s->exec_link)
+		bpf_link__destroy(s->exec_link);
+	if (s->object)
+		bpf_object__close(s->object);
+	vec_free(&s->samples);
+	memset(s, 0, sizeof *s);
+}
+
+static size_t sample_size(const struct sample_head *h)
+{
+	return sizeof *h + ((size_t)h->n_user + h->n_kernel) * 8 + h->stack_bytes;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct sample_head *x = *(const struct sample_head *const *)a, *y = *(const struct sample_head *const *)b;
+	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
+}
+
+void sampler_read(struct sampler *s)
+{
+	const uint8_t *data = s->producer + sysconf(_SC_PAGESIZE);
+	uint64_t end = __atomic_load_n((const uint64_t *)s->producer, __ATOMIC_ACQUIRE), at = *s->consumer;
+
+	s->samples.n = 0;
+	while (at < end) {
+		const uint32_t *head = (const void *)(data + (at & (s->ring_bytes - 1)));
+		uint32_t len = __atomic_load_n(head, __ATOMIC_ACQUIRE);
+		if (len & BPF_RINGBUF_BUSY_BIT)
+			break;
+		uint32_t n = len & ~BPF_RINGBUF_DISCARD_BIT;
+		const struct sample_head *h = (const void *)((const uint8_t *)head + BPF_RINGBUF_HDR_SZ);
+		if (!(len & BPF_RINGBUF_DISCARD_BIT) && n >= sizeof *h && sample_size(h) <= n)
+			vec_push(&s->samples, h);
+		at += (BPF_RINGBUF_HDR_SZ + n + 7) & ~7ull;
+	}
+	s->taken = at;
+	if (s->samples.n > 1)
+		qsort(s->samples.v, s->samples.n, sizeof *s->samples.v, by_time);
+}
+
+void sampler_done(struct sampler *s)
+{
+	__atomic_store_n(s->consumer, s->taken, __ATOMIC_RELEASE);
+	s->samples.n = 0;
+}
+
+const uint64_t *sample_user(const struct sample_head *h)
+{
+	return (const uint64_t *)(h + 1);
+}
+
+const uint64_t *sample_kernel(const struct sample_head *h)
+{
+	return sample_user(h) + h->n_user;
+}
+
+const uint8_t *sample_stack(const struct sample_head *h)
+{
+	return (const uint8_t *)(sample_kernel(h) + h->n_kernel);
+}
+
+bool sampler_stats(const struct sampler *s, uint64_t out[STATS_MAX])
+{
+	uint32_t zero = 0;
+	uint64_t *all = xcalloc(s->n_cpus, STATS_MAX * sizeof *all);
+	bool ok = bpf_map_lookup_elem(s->stats_fd, &zero, all) == 0;
+
+	memset(out, 0, STATS_MAX * sizeof *out);
+	for (unsigned c = 0; ok && c < s->n_cpus; c++)
+		for (unsigned i = 0; i < STATS_MAX; i++)
+			out[i] += all[c * STATS_MAX + i];
+	free(all);
+	return ok;
+}

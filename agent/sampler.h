@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loaded BPF object: its programs, its tables, and the ring its samples come through. Drain thread only. */
+#ifndef PYRRHA_AGENT_SAMPLER_H
+#define PYRRHA_AGENT_SAMPLER_H
+
+#include "agent/tables.h"
+#include "base/vec.h"
+
+struct sampler_options {
+	uint32_t ring_bytes;         /* power of two */
+	bool kernel_stacks;
+};
+
+struct sampler {
+	struct bpf_object *object;
+	struct bpf_link *exec_link;  /* NULL: the kernel refused it; samples just after an exec may be lost */
+	int sample_fd;
+	struct tables_fds tables;
+	int procs_fd, stats_fd, ring_fd;
+	unsigned n_cpus;             /* possible ones */
+	uint32_t verified_insns;     /* that the kernel's verifier walked for the sampling program; 0 = not said */
+	/* The ring: the consumer's position, the producer's position and the data. */
+	uint64_t *consumer;
+	uint8_t *producer;
+	uint32_t ring_bytes;
+	VEC(const struct sample_head *) samples;
+	uint64_t taken;              /* position up to which samples[] reaches */
+};
+
+/* The bytes of the BPF object that was built with the agent. */
+struct view sampler_object(void);
+
+int sampler_load(struct sampler *s, const struct sampler_options *o, struct err *e);
+void sampler_release(struct sampler *s);
+/* All complete samples, in s->samples, ascending by time; they stay valid until sampler_done. */
+void sampler_read(struct sampler *s);
+void sampler_done(struct sampler *s);
+const uint64_t *sample_user(const struct sample_head *h);
+const uint64_t *sample_kernel(const struct sample_head *h);
+const uint8_t *sample_stack(const struct sample_head *h);
+/* Sums over all CPUs, by enum agent_stat. */
+bool sampler_stats(const struct sampler *s, uint64_t out[STATS_MAX]);
+
+#endif

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The agent over HTTP. Paths, defaults, headers and error texts under /debug/pprof are Go's net/http/pprof, so that
+ * whatever pulls from a Go program pulls from here. Beyond Go: match[] narrows to processes, by= chooses the labels
+ * that stay on samples, from= and to= read the history. */
+#include "agent/serve.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "agent/labels.h"
+#include "agent/pprof_out.h"
+#include "agent/profile_window.h"
+#include "agent/symbolize.h"
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "base/num.h"
+#include "httpd/httpd.h"
+#include "model/selector.h"
+#include "pprof/pprof.h"
+
+#define SECONDS_DEFAULT 30
+#define SECONDS_MAX 600
+#define PROFILE_BYTES_MAX ((size_t)512 << 20)
+#define BY_MAX 32
+
+struct agent_server {
+	struct httpd *httpd;
+	struct agent *agent;
+};
+
+/* Go's serveError: text, and a header by which pprof knows that the text is worth printing. */
+static void go_error(struct httpd_request *rq, int status, const char *text)
+{
+	httpd_set_header(rq, "X-Go-Pprof", "1");
+	httpd_set_header(rq, "X-Content-Type-Options", "nosniff");
+	httpd_text(rq, status, "%s\n", text);
+}
+
+static void fail(struct httpd_request *rq, const struct err *e)
+{
+	go_error(rq, err_info(e->code)->http, e->msg);
+}
+
+/* ---- what is asked ---- */
+
+struct question {
+	struct selector match[8]; /* any of them */
+	size_t n_match;
+	struct view by[BY_MAX];
+	struct pprof_out_options out;
+};
+
+static bool keep_process(void *arg, const struct process_info *p)
+{
+	const struct question *q = arg;
+	struct err e;
+	if (!p)
+		return q->n_match == 0; /* losses are nobody's */
+	struct labels l = p->labels ? *p->labels : (struct labels){ 0 };
+	for (size_t i = 0; i < q->n_match; i++)
+		if (matchers_match(q->match[i].m.v, q->match[i].m.n, l, &e) > 0)
+			return true;
+	return q->n_match == 0;
+}
+
+static void question_release(struct question *q)
+{
+	for (size_t i = 0; i < q->n_match; i++)
+		selector_release(&q->match[i]);
+}
+
+static void take_by(struct question *q, struct view list)
+{
+	q->out.by = q->by;
+	for (size_t i = 0; i < list.len && q->out.n_by < BY_MAX;) {
+		const char *comma = memchr(list.ptr + i, ',', list.len - i);
+		size_t n = comma ? (size_t)(comma - (list.ptr + i)) : list.len - i;
+		if (n)
+			q->by[q->out.n_by++] = view_make(list.ptr + i, n);
+		i += n + 1;
+	}
+}
+
+static int question_parse(struct question *q, struct httpd_request *rq, struct err *e)
+{
+	size_t n;
+	const struct httpd_param *p = httpd_params(rq, &n);
+	*q = (struct question){ .out = { .keep = keep_process, .arg = q } };
+	for (size_t i = 0; i < n; i++) {
+		if (view_eqs(p[i].name, "by"))
+			take_by(q, p[i].value);
+		if (!view_eqs(p[i].name, "match[]"))
+			continue;
+		if (q->n_match == ARRAY_LEN(q->match))
+			return err_set(e, ERR_BAD_DATA, "at most %zu match[] are allowed", ARRAY_LEN(q->match));
+		int rc = selector_parse(&q->match[q->n_match++], p[i].value, e);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+/* ---- profiles ---- */
+
+static bool gone(void *arg)
+{
+	return atomic_load((const atomic_bool *)arg);
+}
+
+static void answer(struct agent_server *s, struct httpd_request *rq, const struct profile_window *w, struct question *q)
+{
+	struct profile p;
+	struct err e;
+	profile_init(&p, PROFILE_BYTES_MAX);
+	int rc = pprof_out(&p, w, agent_symbolizer(s->agent), &q->out, &e);
+	if (!rc)
+		rc = pprof_encode_gz(&p, httpd_out(rq), &e);
+	profile_release(&p);
+	if (rc) {
+		fail(rq, &e);
+		return;
+	}
+	int64_t from_ms = w->start_unix_ns / 1000000;
+	httpd_type(rq, "application/octet-stream");
+	httpd_set_header(rq, "Content-Disposition", "attachment; filename=\"profile\"");
+	httpd_set_header(rq, "X-Content-Type-Options", "nosniff");
+	/* Says what these profiles are, so that a scraper without the preset does not take them for process_cpu. */
+	httpd_set_header(rq, "X-Pyrrha-Profile", "on_cpu");
+	httpd_set_header(rq, "X-Pyrrha-Covered", "%lld-%lld", (long long)from_ms,
+			 (long long)(from_ms + w->duration_ns / 1000000));
+	httpd_no_compress(rq);
+}
+
+/* Go's: what does not parse, or is not above zero, is the default. */
+static int64_t seconds_of(struct httpd_request *rq)
+{
+	int64_t s;
+	return num_parse_i64(httpd_param(rq, "seconds"), &s) && s > 0 ? s : SECONDS_DEFAULT;
+}
+
+static int history(struct agent_server *s, struct httpd_request *rq, struct profile_window **ret, struct err *e)
+{
+	struct view from = httpd_param(rq, "from"), to = httpd_param(rq, "to");
+	int64_t from_ms, to_ms, have_from_ms, have_to_ms;
+	agent_history_range(s->agent, &have_from_ms, &have_to_ms);
+	from_ms = have_from_ms;
+	to_ms = have_to_ms;
+	if ((from.len && !clock_parse_time_ms(from, &from_ms)) || (to.len && !clock_parse_time_ms(to, &to_ms)))
+		return err_set(e, ERR_BAD_DATA, "from and to are Unix times in seconds, or RFC 3339");
+	if (from_ms >= to_ms)
+		return err_set(e, ERR_BAD_DATA, "from must be before to");
+	return agent_history(s->agent, from_ms, to_ms, ret, e);
+}
+
+static void serve_profile(struct httpd_request *rq, void *arg)
+{
+	struct agent_server *s = arg;
+	struct question q;
+	struct err e = { 0 };
+	struct profile_window *w = NULL;
+	int rc = question_parse(&q, rq, &e);
+	int64_t seconds = seconds_of(rq);
+	if (!rc && (httpd_param(rq, "from").ptr || httpd_param(rq, "to").ptr))
+		rc = history(s, rq, &w, &e);
+	else if (!rc && seconds > SECONDS_MAX)
+		rc = err_set(&e, ERR_BAD_DATA, "profile duration exceeds server's WriteTimeout");
+	else if (!rc)
+		rc = agent_profile(s->agent, seconds * 1000000000, gone, (void *)(uintptr_t)httpd_canceled(rq), &w, &e);
+	if (rc)
+		fail(rq, &e);
+	else
+		answer(s, rq, w, &q);
+	profile_window_unref(w);
+	question_release(&q);
+}
+
+static void serve_index(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	httpd_type(rq, "text/html; charset=utf-8");
+	httpd_set_header(rq, "X-Content-Type-Options", "nosniff");
+	buf_puts(httpd_out(rq),
+		 "<html>\n<head>\n<title>/debug/pprof/</title>\n</head>\n<body>\n/debug/pprof/\n<br>\n"
+		 "<p>pyrrha-agent: profiles of every process on this host, taken from outside.</p>\n"
+		 "<table>\n<thead><td>Profile</td></thead>\n"
+		 "<tr><td><a href='profile'>profile</a></td></tr>\n"
+		 "<tr><td><a href='cmdline'>cmdline</a></td></tr>\n"
+		 "<tr><td><a href='symbol'>symbol</a></td></tr>\n</table>\n"
+		 "<p>Profile Descriptions:</p>\n<ul>\n"
+		 "<li>profile: CPU time of the host. ?seconds=N is its length; match[]={container=\"web\"} narrows it; "
+		 "by=container,pod chooses the labels; from=, to= read the history.</li>\n"
+		 "<li>cmdline: The command line of the agent</li>\n"
+		 "<li>symbol: Maps given program counters to function names.</li>\n</ul>\n</body>\n</html>\n");
+}
+
+static void serve_unknown(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	go_error(rq, 404, "Unknown profile");
+}
+
+static void serve_cmdline(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	char text[65536];
+	int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof text) : 0;
+	if (fd >= 0)
+		close(fd);
+	if (n > 0 && !text[n - 1])
+		n--;
+	httpd_set_header(rq, "X-Content-Type-Options", "nosniff");
+	buf_put(httpd_out(rq), text, n > 0 ? (size_t)n : 0);
+}
+
+/* An address of this host means something only together with a process, so none is resolved: that symbols can be
+ * asked for is all pprof wants to know; the profiles carry their names. */
+static void serve_symbol(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	httpd_set_header(rq, "X-Content-Type-Options", "nosniff");
+	httpd_text(rq, 200, "num_symbols: 1");
+}
+
+static void serve_metrics(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	httpd_type(rq, "text/plain; version=0.0.4; charset=utf-8");
+	metrics_render(httpd_out(rq));
+}
+
+static void serve_healthy(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	httpd_text(rq, 200, "pyrrha-agent is healthy.");
+}
+
+static void serve_ready(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	httpd_text(rq, 200, "pyrrha-agent is ready.");
+}
+
+static void serve_root(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	httpd_redirect(rq, 302, "/debug/pprof/");
+}
+
+static const struct httpd_route routes[] = {
+	{ "/", HTTPD_GET, serve_root, HTTPD_QUICK },
+	{ "/debug/pprof", HTTPD_GET, serve_index, HTTPD_QUICK },
+	{ "/debug/pprof/", HTTPD_GET, serve_index, HTTPD_QUICK },
+	{ "/debug/pprof/profile", HTTPD_GET | HTTPD_POST, serve_profile, 0 },
+	{ "/debug/pprof/cmdline", HTTPD_GET, serve_cmdline, HTTPD_QUICK },
+	{ "/debug/pprof/symbol", HTTPD_GET | HTTPD_POST, serve_symbol, HTTPD_QUICK },
+	{ "/debug/pprof/{*}", HTTPD_GET, serve_unknown, HTTPD_QUICK },
+	{ "/metrics", HTTPD_GET, serve_metrics, HTTPD_QUICK },
+	{ "/-/healthy", HTTPD_GET, serve_healthy, HTTPD_QUICK },
+	{ "/-/ready", HTTPD_GET, serve_ready, HTTPD_QUICK },
+};
+
+int agent_serve(struct agent_server **ret, const struct agent_server_options *o, struct err *e)
+{
+	struct agent_server *s = NEW(struct agent_server);
+	s->agent = o->agent;
+	struct httpd_options h = {
+		.listen = &o->listen, .n_listen = 1, .allow_beyond_loopback = o->allow_insecure,
+		.allow_hint = "--web.allow-insecure", .routes = routes, .n_routes = ARRAY_LEN(routes), .arg = s,
+		.max_workers = AGENT_MAX_CALLERS + 16,
+	};
+	int rc = httpd_start(&s->httpd, &h, e);
+	if (rc) {
+		free(s);
+		return rc;
+	}
+	*ret = s;
+	return 0;
+}
+
+const char *agent_server_address(const struct agent_server *s)
+{
+	return httpd_address(s->httpd, 0);
+}
+
+void agent_server_stop(struct agent_server *s)
+{
+	if (!s)
+		return;
+	httpd_stop(s->httpd, 0);
+	free(s);
+}

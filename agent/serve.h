@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The agent over HTTP: /debug/pprof as Go serves it, metrics, health. */
+#ifndef PYRRHA_AGENT_SERVE_H
+#define PYRRHA_AGENT_SERVE_H
+
+#include "agent/agent.h"
+
+struct agent_server;
+
+struct agent_server_options {
+	const char *listen;          /* "127.0.0.1:7071" */
+	bool allow_insecure;         /* listen where others can reach it */
+	struct agent *agent;         /* borrowed */
+};
+
+int agent_serve(struct agent_server **ret, const struct agent_server_options *o, struct err *e);
+/* The bound address, "127.0.0.1:7071". */
+const char *agent_server_address(const struct agent_server *s);
+void agent_server_stop(struct agent_server *s);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All stacks of the history as one tree: a node is a frame below its caller's node, and a stack is the number of its
+ * leaf's node. Parents come before children. Node 0 is the root. What no window names any more goes at the next
+ * compaction. */
+#ifndef PYRRHA_AGENT_STACK_TREE_H
+#define PYRRHA_AGENT_STACK_TREE_H
+
+#include "base/map.h"
+#include "base/vec.h"
+
+/* Frames as bpf/abi.h has them; two more kinds besides: */
+#define FRAME_IS_KERNEL(f) ((f) >> 48 == 0xffff)
+#define FRAME_IS_MARK(f) ((f) >> 48 == 0xfffe)
+#define FRAME_OF_MARK(code) (0xfffeull << 48 | (uint64_t)(code))
+
+/* Marks: an enum stack_end, or END_CODES_ + one of these. */
+enum lost_reason { LOST_RING, LOST_TICKS };
+
+struct stack_node {
+	uint64_t frame;
+	uint32_t parent;
+	uint32_t depth;
+};
+
+struct stack_tree {
+	VEC(struct stack_node) nodes;
+	struct map index;
+};
+
+void stack_tree_init(struct stack_tree *t);
+void stack_tree_release(struct stack_tree *t);
+/* The node of `frame` called from `parent`. */
+uint32_t stack_tree_add(struct stack_tree *t, uint32_t parent, uint64_t frame);
+size_t stack_tree_bytes(const struct stack_tree *t);
+
+/* Compaction: mark what is in use, then sweep; new_id[old] afterwards says where a marked node is. */
+struct stack_sweep {
+	uint8_t *marked;
+	uint32_t *new_id;
+};
+void stack_sweep_begin(struct stack_sweep *s, const struct stack_tree *t);
+void stack_sweep_mark(struct stack_sweep *s, const struct stack_tree *t, uint32_t node);
+void stack_sweep_run(struct stack_sweep *s, struct stack_tree *t);
+void stack_sweep_release(struct stack_sweep *s);
+
+#endif

@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The symbolizer. An image that is about to be sampled leaves a descriptor here; its symbols are read when a profile
+ * first asks for one of its addresses (most images of a host never are), and the descriptor is closed then, except for
+ * Go programs, whose table is read piecewise. What was resolved is kept per image and address, so that a profile
+ * every ten seconds costs one hash look-up a frame.
+ *
+ * One lock: profiles are built a few times a minute. The drain thread only takes it to leave a descriptor, and leaves
+ * nothing if the lock is held by a reader that is at work (trylock): the reader opens what it needs by image_dup_fd. */
+#include "agent/symbolize.h"
+
+#include <elf.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "agent/demangle.h"
+#include "agent/dwarf_index.h"
+#include "agent/elf_file.h"
+#include "agent/gopclntab.h"
+#include "agent/kallsyms.h"
+#include "agent/perfmap.h"
+#include "agent/symtab.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/map.h"
+#include "base/queue.h"
+#include "base/thread.h"
+
+/* Descriptors kept for images whose symbols nobody asked for yet. */
+#define WAITING_FDS_MAX 512
+#define PERFMAPS_MAX 64
+#define DWARF_JOBS_MAX 256
+#define VDSO_MAX ((size_t)1 << 20)
+#define KALLSYMS_RELOAD_MS 60000
+/* Resolved frames; beyond it the cache starts anew (their strings stay: they are interned). */
+#define CACHE_MAX 200000u
+
+struct known_image {
+	struct image *image;     /* reference held */
+	int fd;                  /* -1: was read, or could not be had */
+	bool ready, is_go;
+	struct dwarf_index dwarf;
+	struct symtab symbols;
+	struct gopclntab go;
+};
+
+struct process_map {
+	struct process_info *process; /* reference held */
+	struct perfmap map;
+	int64_t updated_mono_ms;
+};
+
+/* A resolved address: frames[first ... + n). n 0 = it has no name. */
+struct resolved {
+	const void *owner;       /* image, process, or NULL for the kernel */
+	uint64_t address;
+	uint32_t first, n;
+};
+
+struct symbolizer {
+	pthread_mutex_t lock;
+	struct map image_index, cache_index, string_index;
+	VEC(struct known_image *) images;
+	VEC(struct process_map *) perfmaps;
+	VEC(struct resolved) cache;
+	VEC(struct sym_frame) frames;
+	struct arena text;
+	VEC(struct view) strings;
+	struct kallsyms kernel;
+	int64_t kernel_loaded_mono_ms;
+	bool kernel_tried;
+	unsigned waiting_fds;
+	char *cache_dir;         /* NULL = none */
+	pthread_t dwarf_thread;  /* reads debug information, one file after the other */
+	struct queue *dwarf_jobs; /* struct dwarf_job */
+};
+
+struct dwarf_job {
+	struct known_image *image;
+	int fd;
+};
+
+static void forget_resolved(struct symbolizer *s)
+{
+	map_clear(&s->cache_index);
+	s->cache.n = s->frames.n = 0;
+}
+
+static void read_dwarf(struct symbolizer *s, struct dwarf_job *j)
+{
+	char hex[2 * BUILD_ID_MAX + 1];
+	AUTOFREE char *cached = s->cache_dir && j->image->image->build_id_len ?
+		xasprintf("%s/%s.dwarf", s->cache_dir, image_build_id_hex(j->image->image, hex)) : NULL;
+	struct dwarf_index x;
+	struct err e;
+	/* Images are not freed while this thread runs. A file whose DWARF cannot be read keeps its symbols. */
+	if (dwarf_index_make(&x, j->fd, cached, &e) == 0) {
+		pthread_mutex_lock(&s->lock);
+		j->image->dwarf = x;
+		forget_resolved(s);
+		pthread_mutex_unlock(&s->lock);
+	}
+}
+
+static void *dwarf_main(void *arg)
+{
+	struct symbolizer *s = arg;
+	for (struct dwarf_job *j; (j = queue_pop(s->dwarf_jobs, -1));) {
+		if (!queue_closed(s->dwarf_jobs))
+			read_dwarf(s, j);
+		close(j->fd);
+		free(j);
+	}
+	return NULL;
+}
+
+struct symbolizer *symbolizer_new(const char *cache_dir, struct err *e)
+{
+	struct symbolizer *s = NEW(struct symbolizer);
+	pthread_mutex_init(&s->lock, NULL);
+	arena_init(&s->text, 0);
+	s->kernel.tab.fd = -1;
+	s->cache_dir = cache_dir && *cache_dir ? xstrdup(cache_dir) : NULL;
+	s->dwarf_jobs = queue_new(DWARF_JOBS_MAX, 0);
+	if (thread_start(&s->dwarf_thread, "dwarf", dwarf_main, s, e)) {
+		queue_free(s->dwarf_jobs);
+		free(s->cache_dir);
+		free(s);
+		return NULL;
+	}
+	return s;
+}
+
+static void free_image(struct known_image *k)
+{
+	symtab_free(&k->symbols);
+	dwarf_index_close(&k->dwarf);
+	if (k->is_go)
+		gopclntab_close(&k->go);
+	if (k->fd >= 0)
+		close(k->fd);
+	image_unref(k->image);
+	free(k);
+}
+
+static void free_perfmap(struct process_map *m)
+{
+	perfmap_free(&m->map);
+	process_info_unref(m->process);
+	free(m);
+}
+
+void symbolizer_free(struct symbolizer *s)
+{
+	if (!s)
+		return;
+	queue_close(s->dwarf_jobs);
+	pthread_join(s->dwarf_thread, NULL);
+	queue_free(s->dwarf_jobs);
+	free(s->cache_dir);
+	for (size_t i = 0; i < s->images.n; i++)
+		free_image(s->images.v[i]);
+	for (size_t i = 0; i < s->perfmaps.n; i++)
+		free_perfmap(s->perfmaps.v[i]);
+	vec_free(&s->images);
+	vec_free(&s->perfmaps);
+	vec_free(&s->cache);
+	vec_free(&s->frames);
+	vec_free(&s->strings);
+	map_free(&s->image_index);
+	map_free(&s->cache_index);
+	map_free(&s->string_index);
+	arena_free(&s->text);
+	kallsyms_free(&s->kernel);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+static struct view intern(struct symbolizer *s, struct view v)
+{
+	uint64_t h = hash_view(v);
+	uint32_t id;
+	for (size_t at = map_start(&s->string_index, h); map_probe(&s->string_index, h, &at, &id);)
+		if (view_eq(s->strings.v[id], v))
+			return s->strings.v[id];
+	struct view copy = arena_view(&s->text, v);
+	if (!copy.ptr)
+		return VIEW("");
+	map_insert(&s->string_index, h, (uint32_t)s->strings.n);
+	vec_push(&s->strings, copy);
+	return copy;
+}
+
+/* ---- images ---- */
+
+static struct known_image *find_image(struct symbolizer *s, struct image *im)
+{
+	uint64_t h = hash_u64((uintptr_t)im);
+	uint32_t id;
+	for (size_t at = map_start(&s->image_index, h); map_probe(&s->image_index, h, &at, &id);)
+		if (s->images.v[id] && s->images.v[id]->image == im)
+			return s->images.v[id];
+	return NULL;
+}
+
+static struct known_image *add_image(struct symbolizer *s, struct image *im)
+{
+	struct known_image *k = NEW(struct known_image);
+	k->image = image_ref(im);
+	k->symbols.fd = k->dwarf.fd = -1;
+	k->fd = image_dup_fd(im);
+	if (k->fd >= 0)
+		s->waiting_fds++;
+	map_insert(&s->image_index, hash_u64((uintptr_t)im), (uint32_t)s->images.n);
+	vec_push(&s->images, k);
+	return k;
+}
+
+void symbolizer_image(struct symbolizer *s, struct image *im)
+{
+	if (pthread_mutex_trylock(&s->lock))
+		return;
+	if (s->waiting_fds < WAITING_FDS_MAX && !find_image(s, im))
+		add_image(s, im);
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* The vDSO is no file: a copy of ours, which is every process's (of this word size), in one. */
+static int vdso_file(void)
+{
+	const Elf64_Ehdr *h = (const Elf64_Ehdr *)getauxval(AT_SYSINFO_EHDR);
+	size_t n = h ? h->e_shoff + (size_t)h->e_shnum * h->e_shentsize : 0;
+	int fd = n && n < VDSO_MAX ? memfd_create("pyrrha-vdso", MFD_CLOEXEC) : -1;
+	if (fd >= 0 && write(fd, h, n) != (ssize_t)n) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+/* Whether it is worth a helper's while. */
+static bool has_debug_info(int fd, const char *build_id)
+{
+	struct elf_file f = { 0 };
+	struct err e;
+	bool has = elf_open(&f, fd, &e) == 0 && elf_section(&f, ".debug_info");
+	char path[256];
+	elf_close(&f);
+	snprintf(path, sizeof path, "/usr/lib/debug/.build-id/%.2s/%s.debug", build_id, strlen(build_id) > 2 ? build_id + 2 : "");
+	return has || access(path, R_OK) == 0;
+}
+
+/* Takes the image's descriptor; false if the queue is full, then nothing was taken. */
+static bool ask_for_dwarf(struct symbolizer *s, struct known_image *k)
+{
+	struct dwarf_job *j = NEW(struct dwarf_job);
+	*j = (struct dwarf_job){ k, k->fd };
+	if (queue_try_push(s->dwarf_jobs, j, 0))
+		return true;
+	free(j);
+	return false;
+}
+
+static void make_ready(struct symbolizer *s, struct known_image *k)
+{
+	struct err e;
+	char hex[2 * BUILD_ID_MAX + 1];
+	k->ready = true;
+	if (k->fd >= 0)
+		s->waiting_fds--;
+	else
+		k->fd = strcmp(k->image->path, "[vdso]") == 0 ? vdso_file() : image_dup_fd(k->image);
+	if (k->fd < 0)
+		return;
+	k->is_go = gopclntab_open(&k->go, k->fd, &e) == 0;
+	/* A damaged file has no symbols; its frames stay addresses. Go programs with cgo need both. */
+	if (symtab_build(&k->symbols, k->fd, k->image->path, image_build_id_hex(k->image, hex), &e))
+		k->symbols.fd = -1;
+	if (!k->is_go) {
+		if (!has_debug_info(k->fd, hex) || !ask_for_dwarf(s, k))
+			close(k->fd);
+		k->fd = -1;
+	}
+}
+
+/* ---- resolving ---- */
+
+static void set_names(struct symbolizer *s, struct sym_frame *f, struct view name)
+{
+	struct buf plain = { 0 };
+	f->system_name = intern(s, name);
+	f->name = demangle(name, &plain) ? intern(s, buf_view(&plain)) : f->system_name;
+	buf_free(&plain);
+}
+
+static size_t resolve_go(struct symbolizer *s, struct known_image *k, uint64_t addr, struct sym_frame *out)
+{
+	struct gopclntab_frame f[SYM_FRAMES_MAX];
+	struct buf text = { 0 };
+	size_t n = gopclntab_lookup(&k->go, addr, &text, f, SYM_FRAMES_MAX);
+	for (size_t i = 0; i < n; i++) {
+		struct view name = view_of(text.ptr + f[i].name);
+		out[i].name = out[i].system_name = intern(s, name);
+		out[i].file = intern(s, view_of(text.ptr + f[i].file));
+		out[i].line = f[i].line;
+		out[i].start_line = f[i].start_line;
+	}
+	buf_free(&text);
+	return n;
+}
+
+static size_t resolve_symbol(struct symbolizer *s, const struct symtab *t, uint64_t addr, struct sym_frame *out)
+{
+	struct buf name = { 0 };
+	uint64_t start;
+	size_t n = symtab_lookup(t, addr, &name, &start) && name.len ? 1 : 0;
+	if (n)
+		set_names(s, out, buf_view(&name));
+	buf_free(&name);
+	return n;
+}
+
+/* Puts the inlined calls before the function's own frame, which is out[0] so far, and lines on all of them. */
+static size_t add_lines(struct symbolizer *s, struct known_image *k, uint64_t addr, struct sym_frame *out)
+{
+	struct dwarf_frame f[SYM_FRAMES_MAX];
+	struct buf text = { 0 };
+	size_t n = k->is_go ? 0 : dwarf_index_lookup(&k->dwarf, addr, &text, f, SYM_FRAMES_MAX);
+	if (n > 1)
+		out[n - 1] = out[0];
+	for (size_t i = 0; i < n; i++) {
+		if (i + 1 < n)
+			set_names(s, &out[i], view_of(text.ptr + f[i].name));
+		out[i].file = intern(s, view_of(text.ptr + f[i].file));
+		out[i].line = f[i].line;
+		out[i].start_line = f[i].start_line;
+	}
+	buf_free(&text);
+	return n ? n : 1;
+}
+
+static size_t resolve_user(struct symbolizer *s, const struct window_frame *f, struct sym_frame *out)
+{
+	struct known_image *k = f->image ? find_image(s, f->image) : NULL;
+	if (!f->image)
+		return 0;
+	if (!k)
+		k = add_image(s, f->image);
+	if (!k->ready)
+		make_ready(s, k);
+	size_t n = k->is_go ? resolve_go(s, k, f->addr, out) : 0;
+	if (n)
+		return n;
+	return resolve_symbol(s, &k->symbols, f->addr, out) ? add_lines(s, k, f->addr, out) : 0;
+}
+
+static void load_kernel(struct symbolizer *s)
+{
+	struct err e;
+	struct kallsyms fresh;
+	s->kernel_tried = true;
+	s->kernel_loaded_mono_ms = clock_mono_ms();
+	if (kallsyms_load(&fresh, NULL, &e) == 0) {
+		kallsyms_free(&s->kernel);
+		s->kernel = fresh;
+	}
+}
+
+static size_t resolve_kernel(struct symbolizer *s, const struct window_frame *f, struct sym_frame *out)
+{
+	if (!s->kernel_tried)
+		load_kernel(s);
+	size_t n = resolve_symbol(s, &s->kernel.tab, f->addr, out);
+	if (!n && clock_mono_ms() - s->kernel_loaded_mono_ms > KALLSYMS_RELOAD_MS) { /* a module came */
+		load_kernel(s);
+		n = resolve_symbol(s, &s->kernel.tab, f->addr, out);
+	}
+	return n;
+}
+
+static struct process_map *perfmap_of(struct symbolizer *s, struct process_info *p)
+{
+	for (size_t i = 0; i < s->perfmaps.n; i++)
+		if (s->perfmaps.v[i]->process == p)
+			return s->perfmaps.v[i];
+	if (s->perfmaps.n == PERFMAPS_MAX) { /* the one that was asked for longest ago goes */
+		size_t oldest = 0;
+		for (size_t i = 1; i < s->perfmaps.n; i++)
+			if (s->perfmaps.v[i]->updated_mono_ms < s->perfmaps.v[oldest]->updated_mono_ms)
+				oldest = i;
+		free_perfmap(s->perfmaps.v[oldest]);
+		s->perfmaps.v[oldest] = s->perfmaps.v[--s->perfmaps.n];
+	}
+	struct process_map *m = NEW(struct process_map);
+	m->process = process_info_ref(p);
+	m->updated_mono_ms = -1;
+	vec_push(&s->perfmaps, m);
+	return m;
+}
+
+static size_t resolve_jit(struct symbolizer *s, const struct window_frame *f, struct sym_frame *out)
+{
+	if (!f->process)
+		return 0;
+	struct process_map *m = perfmap_of(s, f->process);
+	int64_t now = clock_mono_ms();
+	struct view name = perfmap_lookup(&m->map, f->addr);
+	/* Compilers append as they go: look again for what is new, but not for every address of one profile. */
+	if (!name.len && (m->updated_mono_ms < 0 || now - m->updated_mono_ms > 1000)) {
+		perfmap_update(&m->map, f->process->pid);
+		m->updated_mono_ms = now;
+		name = perfmap_lookup(&m->map, f->addr);
+	}
+	if (!name.len)
+		return 0;
+	set_names(s, out, name);
+	return 1;
+}
+
+void symbolizer_process_gone(struct symbolizer *s, struct process_info *p)
+{
+	if (pthread_mutex_trylock(&s->lock))
+		return;
+	for (size_t i = 0; i < s->perfmaps.n; i++)
+		if (s->perfmaps.v[i]->process == p)
+			perfmap_update(&s->perfmaps.v[i]->map, p->pid);
+	pthread_mutex_unlock(&s->lock);
+}
+
+static const struct resolved *cached(struct symbolizer *s, const void *owner, uint64_t addr, uint64_t h)
+{
+	uint32_t id;
+	for (size_t at = map_start(&s->cache_index, h); map_probe(&s->cache_index, h, &at, &id);)
+		if (s->cache.v[id].owner == owner && s->cache.v[id].address == addr)
+			return &s->cache.v[id];
+	return NULL;
+}
+
+static void remember(struct symbolizer *s, const void *owner, uint64_t addr, uint64_t h, const struct sym_frame *f, size_t n)
+{
+	if (s->cache.n >= CACHE_MAX)
+		forget_resolved(s);
+	map_insert(&s->cache_index, h, (uint32_t)s->cache.n);
+	vec_push(&s->cache, (struct resolved){ owner, addr, (uint32_t)s->frames.n, (uint32_t)n });
+	for (size_t i = 0; i < n; i++)
+		vec_push(&s->frames, f[i]);
+}
+
+size_t symbolizer_resolve(struct symbolizer *s, const struct window_frame *f, struct sym_frame out[SYM_FRAMES_MAX])
+{
+	/* Code that a JIT placed at an address may be other code a minute later: not cached. Images are referenced by
+	 * the table of images for good, so their pointers stay theirs. */
+	const void *owner = f->kind == FRAME_USER ? (const void *)f->image : NULL;
+	uint64_t h = hash_u64(f->addr ^ hash_u64((uintptr_t)owner));
+	size_t n = 0;
+	if (f->kind == FRAME_MARK)
+		return 0;
+	pthread_mutex_lock(&s->lock);
+	const struct resolved *r = f->kind == FRAME_JIT ? NULL : cached(s, owner, f->addr, h);
+	if (r) {
+		n = r->n;
+		for (size_t i = 0; i < n; i++)
+			out[i] = s->frames.v[r->first + i];
+		pthread_mutex_unlock(&s->lock);
+		return n;
+	}
+	memset(out, 0, SYM_FRAMES_MAX * sizeof *out);
+	for (size_t i = 0; i < SYM_FRAMES_MAX; i++)
+		out[i].name = out[i].system_name = out[i].file = VIEW("");
+	if (f->kind == FRAME_USER)
+		n = resolve_user(s, f, out);
+	else if (f->kind == FRAME_KERNEL)
+		n = resolve_kernel(s, f, out);
+	else
+		n = resolve_jit(s, f, out);
+	if (f->kind != FRAME_JIT)
+		remember(s, owner, f->addr, h, out, n);
+	pthread_mutex_unlock(&s->lock);
+	return n;
+}
+
+uint64_t symbolizer_kernel_start(struct symbolizer *s)
+{
+	pthread_mutex_lock(&s->lock);
+	if (!s->kernel_tried)
+		load_kernel(s);
+	uint64_t start = s->kernel.stext;
+	pthread_mutex_unlock(&s->lock);
+	return start;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names of addresses. The drain thread tells of images and processes while they are alive (and must never be kept
+ * waiting); whoever builds a profile asks for names afterwards. */
+#ifndef PYRRHA_AGENT_SYMBOLIZE_H
+#define PYRRHA_AGENT_SYMBOLIZE_H
+
+#include "agent/profile_window.h"
+
+struct symbolizer;
+
+/* Strings live as long as the symbolizer. */
+struct sym_frame {
+	struct view name;            /* as people read it: demangled */
+	struct view system_name;     /* as the linker has it */
+	struct view file;            /* empty = not known */
+	int64_t line, start_line;    /* 0 = not known */
+};
+
+#define SYM_FRAMES_MAX 32
+
+/* cache_dir: where what was read from DWARF is kept by build-id; NULL or "" = nowhere. Copied. */
+struct symbolizer *symbolizer_new(const char *cache_dir, struct err *e);
+void symbolizer_free(struct symbolizer *s);
+/* An image is open and about to be sampled. Returns at once. */
+void symbolizer_image(struct symbolizer *s, struct image *im);
+/* A sampled process ended or its address space went: the last chance to read its perf-map. Returns at once. */
+void symbolizer_process_gone(struct symbolizer *s, struct process_info *p);
+/* The calls at an address, innermost inlined first; 0 if there is no name. Any thread. */
+size_t symbolizer_resolve(struct symbolizer *s, const struct window_frame *f, struct sym_frame out[SYM_FRAMES_MAX]);
+/* Where the kernel's text begins (_stext); 0 if not known. Kernel addresses leave the agent as offsets from it. */
+uint64_t symbolizer_kernel_start(struct symbolizer *s);
+
+#endif

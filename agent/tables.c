@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/tables.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "agent/extents.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/vec.h"
+
+#define PAGE_BYTES (1u << TEXT_PAGE_SHIFT)
+#define IDLE_NS 5000000000ll         /* an image not met for so long may be unloaded */
+#define EVICT_BLOCKS 256u            /* unload so much at once */
+#define RETRY_NS 10000000000ll       /* where nothing was idle */
+#define ROWS_PER_PAGE_MAX (PAGE_BYTES + 1)
+
+/* What an image holds. */
+struct image_table {
+	bool loaded;
+	int64_t retry_ns;            /* there was no room: not before then again; 0 = not waiting */
+	int64_t used_ns;             /* last met in a sample */
+	uint32_t first_page_slot, n_pages;
+	VEC(struct extent) blocks;   /* in the space of all chunks, BLOCK_ROWS a unit */
+	uint64_t rows;
+};
+
+struct tables {
+	bool shared;                 /* with the kernel */
+	struct tables_fds fds;
+	struct unwind_map *maps;
+	struct unwind_image *images;
+	struct unwind_page *pages;
+	struct unwind_rule *rules;
+	uint32_t *chunks[CHUNKS_MAX];
+	unsigned n_chunks;
+	struct extents free_maps, free_pages, free_blocks;
+	struct map rule_index;
+	uint32_t n_rules;
+	struct image *by_id[IMAGES_MAX];
+	VEC(struct { uint16_t id; int64_t freed_ns; }) resting_ids;
+	VEC(uint16_t) waiting;       /* images that found no room */
+	uint32_t next_id;
+	struct tables_stats stats;
+};
+
+static void *shared_memory(int fd, size_t n, struct err *e)
+{
+	void *p = fd >= 0 ? mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+			  : mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED) {
+		err_errno(e, errno, "map %zu bytes of unwind tables", n);
+		return NULL;
+	}
+	return p;
+}
+
+int tables_new(struct tables **ret, const struct tables_fds *fds, struct err *e)
+{
+	struct tables *t = NEW(struct tables);
+
+	t->shared = fds != NULL;
+	t->fds = fds ? *fds : (struct tables_fds){ -1, -1, -1, -1, -1 };
+	t->maps = shared_memory(t->fds.maps, MAPS_MAX * sizeof *t->maps, e);
+	t->images = shared_memory(t->fds.images, IMAGES_MAX * sizeof *t->images, e);
+	t->pages = shared_memory(t->fds.pages, PAGES_MAX * sizeof *t->pages, e);
+	t->rules = shared_memory(t->fds.rules, RULES_MAX * sizeof *t->rules, e);
+	extents_init(&t->free_maps, MAPS_MAX);
+	extents_init(&t->free_pages, PAGES_MAX);
+	memset(&t->free_blocks, 0, sizeof t->free_blocks);
+	t->n_rules = 1;              /* rule 0 is CFA_NONE */
+	t->next_id = IMAGE_FIRST;
+	if (!t->maps || !t->images || !t->pages || !t->rules) {
+		tables_free(t);
+		return e ? -(int)e->code : -ERR_IO;
+	}
+	*ret = t;
+	return 0;
+}
+
+static void unmap(void *p, size_t n)
+{
+	if (p)
+		munmap(p, n);
+}
+
+void tables_free(struct tables *t)
+{
+	if (!t)
+		return;
+	unmap(t->maps, MAPS_MAX * sizeof *t->maps);
+	unmap(t->images, IMAGES_MAX * sizeof *t->images);
+	unmap(t->pages, PAGES_MAX * sizeof *t->pages);
+	unmap(t->rules, RULES_MAX * sizeof *t->rules);
+	for (unsigned i = 0; i < t->n_chunks; i++)
+		unmap(t->chunks[i], CHUNK_ROWS * 4);
+	extents_release(&t->free_maps);
+	extents_release(&t->free_pages);
+	extents_release(&t->free_blocks);
+	map_free(&t->rule_index);
+	vec_free(&t->resting_ids);
+	vec_free(&t->waiting);
+	free(t);
+}
+
+const struct tables_stats *tables_stats(const struct tables *t)
+{
+	return &t->stats;
+}
+
+/* One more chunk: false at the limit, or if the kernel refuses. */
+static bool add_chunk(struct tables *t)
+{
+	uint32_t i = t->n_chunks;
+	int fd = -1;
+
+	if (i == CHUNKS_MAX)
+		return false;
+	if (t->shared) {
+		LIBBPF_OPTS(bpf_map_create_opts, o, .map_flags = BPF_F_MMAPABLE);
+		fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "pyrrha_chunk", 4, CHUNK_ROWS * 4, 1, &o);
+		if (fd < 0)
+			return false;
+	}
+	t->chunks[i] = shared_memory(fd, CHUNK_ROWS * 4, NULL);
+	bool ok = t->chunks[i] && (!t->shared || bpf_map_update_elem(t->fds.chunks, &i, &fd, BPF_ANY) == 0);
+	if (fd >= 0)
+		close(fd);
+	if (!ok) {
+		unmap(t->chunks[i], CHUNK_ROWS * 4);
+		t->chunks[i] = NULL;
+		return false;
+	}
+	t->n_chunks++;
+	t->stats.chunks = t->n_chunks;
+	/* One block of each chunk stays unused, so that no run of blocks crosses from a chunk into the next. */
+	extents_add(&t->free_blocks, i * BLOCKS_PER_CHUNK, BLOCKS_PER_CHUNK - 1);
+	return true;
+}
+
+static void unload(struct tables *t, struct image *im)
+{
+	struct image_table *it = im->table;
+	struct unwind_image *ui = &t->images[im->id];
+
+	if (!it->loaded)
+		return;
+	ui->flags = 0;
+	__atomic_store_n(&ui->n_pages, 0, __ATOMIC_RELEASE);
+	extents_free(&t->free_pages, it->first_page_slot, it->n_pages);
+	for (size_t i = 0; i < it->blocks.n; i++)
+		extents_free(&t->free_blocks, it->blocks.v[i].first, it->blocks.v[i].n);
+	it->blocks.n = 0;
+	t->stats.rows -= it->rows;
+	t->stats.images--;
+	it->rows = 0;
+	it->n_pages = 0;
+	it->loaded = false;
+}
+
+/* The image that was met longest ago and is idle; NULL if none is. */
+static struct image *oldest_idle(const struct tables *t, int64_t now)
+{
+	struct image *oldest = NULL;
+
+	for (uint32_t i = IMAGE_FIRST; i < t->next_id; i++) {
+		struct image *im = t->by_id[i];
+		if (im && im->table->loaded && im->table->n_pages && now - im->table->used_ns > IDLE_NS &&
+		    (!oldest || im->table->used_ns < oldest->table->used_ns))
+			oldest = im;
+	}
+	return oldest;
+}
+
+static uint32_t blocks_of(const struct image_table *it)
+{
+	uint32_t n = 0;
+	for (size_t i = 0; i < it->blocks.n; i++)
+		n += it->blocks.v[i].n;
+	return n;
+}
+
+/* Unloads idle images. What they held rests first, so the one who needs it comes back later: returns when. */
+static int64_t make_room(struct tables *t)
+{
+	int64_t now = clock_mono_ns();
+	uint32_t freed = 0;
+
+	/* Room is on its way already. */
+	if (t->free_blocks.resting.n || t->free_pages.resting.n)
+		return now + 2 * REUSE_NS;
+	while (freed < EVICT_BLOCKS) {
+		struct image *im = oldest_idle(t, now);
+		if (!im)
+			break;
+		freed += blocks_of(im->table) + 1;
+		unload(t, im);
+		t->stats.evictions++;
+	}
+	return now + (freed ? 2 * REUSE_NS : RETRY_NS);
+}
+
+bool tables_image_id(struct tables *t, struct image *im)
+{
+	if (im->id)
+		return true;
+	uint32_t id = 0;
+	if (t->resting_ids.n && clock_mono_ns() - t->resting_ids.v[0].freed_ns >= REUSE_NS) {
+		id = t->resting_ids.v[0].id;
+		t->resting_ids.n--;
+		memmove(t->resting_ids.v, t->resting_ids.v + 1, t->resting_ids.n * sizeof *t->resting_ids.v);
+	} else if (t->next_id < IMAGES_MAX) {
+		id = t->next_id++;
+	}
+	if (!id)
+		return false;
+	im->id = (uint16_t)id;
+	im->table = NEW(struct image_table);
+	t->by_id[id] = im;
+	return true;
+}
+
+void tables_image_gone(struct tables *t, struct image *im)
+{
+	if (!im->id)
+		return;
+	unload(t, im);
+	t->images[im->id].flags = 0;
+	t->by_id[im->id] = NULL;
+	vec_reserve(&t->resting_ids, t->resting_ids.n + 1);
+	t->resting_ids.v[t->resting_ids.n].id = im->id;
+	t->resting_ids.v[t->resting_ids.n++].freed_ns = clock_mono_ns();
+	vec_free(&im->table->blocks);
+	free(im->table);
+	im->table = NULL;
+	im->id = 0;
+}
+
+struct image *tables_image_by_id(const struct tables *t, uint32_t id)
+{
+	return id < IMAGES_MAX ? t->by_id[id] : NULL;
+}
+
+static uint32_t rule_id(struct tables *t, const struct unwind_rule *r)
+{
+	uint64_t hash = hash_bytes(r, sizeof *r);
+	uint32_t id;
+
+	if (r->cfa == CFA_NONE)
+		return 0;
+	for (size_t at = map_start(&t->rule_index, hash); map_probe(&t->rule_index, hash, &at, &id);)
+		if (memcmp(&t->rules[id], r, sizeof *r) == 0)
+			return id;
+	if (t->n_rules == RULES_MAX) {
+		static const struct unwind_rule unsupported = { .cfa = CFA_UNSUPPORTED };
+		t->stats.full++;
+		return r->cfa == CFA_UNSUPPORTED ? 0 : rule_id(t, &unsupported);
+	}
+	id = t->n_rules++;
+	t->rules[id] = *r;
+	map_insert(&t->rule_index, hash, id);
+	t->stats.rules = t->n_rules;
+	return id;
+}
+
+/* The table under construction: the rows of one page at a time. */
+struct builder {
+	struct tables *t;
+	struct image *im;
+	struct image_table *it;
+	uint64_t page;               /* ELF virtual address >> 12 of the page whose rows are in row[] */
+	uint64_t first_page, n_pages;
+	uint32_t n, carry;           /* rows; the rule in force */
+	uint32_t at, left;           /* where the next rows go, and how many still fit there */
+	uint32_t row[ROWS_PER_PAGE_MAX];
+};
+
+static bool block_alloc(struct builder *b, uint32_t n, uint32_t *ret)
+{
+	struct tables *t = b->t;
+
+	while (!extents_alloc(&t->free_blocks, n, ret))
+		if (!add_chunk(t))
+			return false;
+	return true;
+}
+
+/* Room for the rows of a page; false if there is none. */
+static bool room(struct builder *b, uint32_t n)
+{
+	uint32_t first, blocks = (n + BLOCK_ROWS - 1) / BLOCK_ROWS;
+
+	if (b->left >= n)
+		return true;
+	if (!block_alloc(b, blocks, &first))
+		return false;
+	struct extent *last = b->it->blocks.n ? &b->it->blocks.v[b->it->blocks.n - 1] : NULL;
+	bool follows = last && last->first + last->n == first &&
+		       last->first / BLOCKS_PER_CHUNK == first / BLOCKS_PER_CHUNK;
+	if (follows) {
+		last->n += blocks;
+		b->left += blocks * BLOCK_ROWS;
+	} else {
+		vec_push(&b->it->blocks, (struct extent){ first, blocks });
+		b->at = first * BLOCK_ROWS;
+		b->left = blocks * BLOCK_ROWS;
+	}
+	return true;
+}
+
+/* Writes out the page under construction and begins the next one, with the rule in force as its first row. */
+static int finish_page(struct builder *b)
+{
+	struct unwind_page *p = &b->t->pages[b->it->first_page_slot + (b->page - b->first_page)];
+
+	if (b->n == 1 && (b->row[0] & ROW_RULE_MASK) == 0) {
+		*p = (struct unwind_page){ 0, 0 };
+	} else {
+		if (!room(b, b->n))
+			return -ERR_LIMIT;
+		memcpy(b->t->chunks[b->at / CHUNK_ROWS] + b->at % CHUNK_ROWS, b->row, b->n * sizeof b->row[0]);
+		*p = (struct unwind_page){ b->at, b->n };
+		b->at += b->n;
+		b->left -= b->n;
+		b->it->rows += b->n;
+	}
+	b->page++;
+	b->n = 1;
+	b->row[0] = b->carry;
+	return 0;
+}
+
+static int add_row(void *arg, uint64_t pc, const struct unwind_rule *r)
+{
+	struct builder *b = arg;
+	uint64_t page = pc >> TEXT_PAGE_SHIFT;
+	uint32_t in_page = (uint32_t)(pc & (PAGE_BYTES - 1));
+
+	if (page < b->page)
+		return 0;
+	if (page >= b->first_page + b->n_pages)
+		return 0;
+	while (b->page < page) {
+		int ret = finish_page(b);
+		if (ret)
+			return ret;
+	}
+	b->carry = rule_id(b->t, r);
+	if (in_page == 0)
+		b->n = 0;
+	b->row[b->n++] = in_page << ROW_PC_SHIFT | b->carry;
+	return 0;
+}
+
+/* The pages that hold executable code. */
+static bool text_pages(const struct image *im, uint64_t *ret_first, uint64_t *ret_n)
+{
+	uint64_t lo = UINT64_MAX, hi = 0;
+
+	for (unsigned i = 0; i < im->n_segments; i++) {
+		const struct image_segment *s = &im->segments[i];
+		if (!s->exec || !s->filesz || s->vaddr + s->filesz < s->vaddr)
+			continue;
+		lo = MIN(lo, s->vaddr >> TEXT_PAGE_SHIFT);
+		hi = MAX(hi, (s->vaddr + s->filesz + PAGE_BYTES - 1) >> TEXT_PAGE_SHIFT);
+	}
+	*ret_first = lo;
+	*ret_n = hi - lo;
+	return lo < hi && hi - lo < PAGES_MAX && lo <= UINT32_MAX;
+}
+
+static int build(struct tables *t, struct image *im, const struct elf_file *f)
+{
+	struct image_table *it = im->table;
+	uint64_t first, n;
+	struct eh_stats st = { 0 };
+	struct err e;
+
+	if (!text_pages(im, &first, &n))
+		return 0;
+	if (!extents_alloc(&t->free_pages, (uint32_t)n, &it->first_page_slot))
+		return -ERR_LIMIT;
+	it->n_pages = (uint32_t)n;
+	struct builder *b = NEW(struct builder);
+	*b = (struct builder){ .t = t, .im = im, .it = it, .page = first, .first_page = first, .n_pages = n, .n = 1 };
+	int ret = eh_frame_each(f, add_row, b, &st, &e);
+	while (!ret && b->page < first + n)
+		ret = finish_page(b);
+	free(b);
+	if (ret) {
+		it->loaded = true;   /* as far as it came: unload gives it all back */
+		t->stats.images++;
+		t->stats.rows += it->rows;
+		unload(t, im);
+		return ret;
+	}
+	t->stats.unsupported += st.unsupported;
+	t->stats.unknown_fp += st.unknown_fp;
+	t->stats.bad_fdes += st.bad;
+	struct unwind_image *ui = &t->images[im->id];
+	ui->first_page = (uint32_t)first;
+	ui->pages = it->first_page_slot;
+	__atomic_store_n(&ui->n_pages, it->n_pages, __ATOMIC_RELEASE);
+	return 0;
+}
+
+void tables_load(struct tables *t, struct image *im, const struct elf_file *f)
+{
+	struct image_table *it = im->table;
+
+	if (it->loaded || it->retry_ns)
+		return;
+	it->used_ns = clock_mono_ns();
+	t->stats.loads++;
+	int ret = f ? build(t, im, f) : 0;
+	it->loaded = ret != -ERR_LIMIT;
+	if (it->loaded) {
+		t->stats.images++;
+		t->stats.rows += it->rows;
+	} else {
+		/* Until there is room its code is followed by frame pointers. */
+		t->stats.failures++;
+		it->retry_ns = make_room(t);
+		vec_push(&t->waiting, im->id);
+	}
+	uint32_t flags = UNWIND_IMAGE_LOADED | (im->is_go ? UNWIND_IMAGE_GO : 0);
+	__atomic_store_n(&t->images[im->id].flags, flags, __ATOMIC_RELEASE);
+}
+
+void tables_tick(struct tables *t)
+{
+	int64_t now = t->waiting.n ? clock_mono_ns() : 0;
+	size_t left = 0;
+
+	for (size_t i = 0; i < t->waiting.n; i++) {
+		struct image *im = t->by_id[t->waiting.v[i]];
+		if (!im || !im->table->retry_ns)
+			continue;
+		if (im->table->retry_ns > now) {
+			t->waiting.v[left++] = t->waiting.v[i];
+			continue;
+		}
+		im->table->retry_ns = 0;
+		t->images[im->id].flags = 0; /* its next sample asks for the table again */
+	}
+	t->waiting.n = left;
+}
+
+bool tables_loaded(const struct image *im)
+{
+	return im->table && (im->table->loaded || im->table->retry_ns);
+}
+
+void tables_touch(struct tables *t, struct image *im)
+{
+	if (im->table)
+		im->table->used_ns = clock_mono_ns();
+}
+
+bool tables_maps_alloc(struct tables *t, uint32_t n, uint32_t *ret_first)
+{
+	return extents_alloc(&t->free_maps, n, ret_first);
+}
+
+void tables_maps_free(struct tables *t, uint32_t first, uint32_t n)
+{
+	extents_free(&t->free_maps, first, n);
+}
+
+struct unwind_map *tables_maps(struct tables *t)
+{
+	return t->maps;
+}
+
+const struct unwind_image *tables_unwind_image(const struct tables *t, uint32_t id)
+{
+	return id < IMAGES_MAX ? &t->images[id] : NULL;
+}
+
+const struct unwind_page *tables_unwind_pages(const struct tables *t)
+{
+	return t->pages;
+}
+
+const uint32_t *tables_unwind_chunk(const struct tables *t, uint32_t i)
+{
+	return i < CHUNKS_MAX ? t->chunks[i] : NULL;
+}
+
+const struct unwind_rule *tables_unwind_rule(const struct tables *t, uint32_t i)
+{
+	return i < RULES_MAX ? &t->rules[i] : NULL;
+}

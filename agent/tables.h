@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The unwind tables that the sampling program reads (bpf/abi.h draws them): memory shared with the kernel, so that
+ * writing a row is a store. Without BPF (tests) it is plain memory. One thread writes: the drain thread.
+ *
+ * Rows live in blocks of BLOCK_ROWS inside chunks of 256 KB that are made when needed and never given back; an image's
+ * pages may lie in any blocks. What is taken away is not reused for REUSE_NS, because a sample may be reading it. */
+#ifndef PYRRHA_AGENT_TABLES_H
+#define PYRRHA_AGENT_TABLES_H
+
+#include "agent/eh_frame.h"
+#include "agent/image.h"
+#include "base/map.h"
+
+#define BLOCK_ROWS 1024
+#define BLOCKS_PER_CHUNK (CHUNK_ROWS / BLOCK_ROWS)
+
+struct tables_fds {
+	int maps, images, pages, chunks, rules; /* of the BPF maps; borrowed */
+};
+
+struct tables;
+
+struct tables_stats {
+	uint64_t images, rows, rules, chunks, loads, evictions;
+	uint64_t unsupported, unknown_fp, bad_fdes; /* of the images loaded so far */
+	uint64_t failures;           /* images whose table could not be built */
+	uint64_t full;               /* rows that found the rule dictionary full */
+};
+
+/* fds NULL: plain memory. */
+int tables_new(struct tables **ret, const struct tables_fds *fds, struct err *e);
+void tables_free(struct tables *t);
+const struct tables_stats *tables_stats(const struct tables *t);
+
+/* Gives the image an id if it has none; false if all are taken. */
+bool tables_image_id(struct tables *t, struct image *im);
+/* The image is about to be freed. */
+void tables_image_gone(struct tables *t, struct image *im);
+/* Builds and publishes the table of an image that has an id. Without .eh_frame that is the empty table: code is then
+ * followed by frame pointers. f may be NULL (the file cannot be read): the same. Where there is no room, images that
+ * were not met for a while make way, and this one waits with an empty table (tables_loaded is true) until tables_tick
+ * lets it try again. */
+void tables_load(struct tables *t, struct image *im, const struct elf_file *f);
+void tables_tick(struct tables *t);
+bool tables_loaded(const struct image *im);
+/* The image was met in a sample just now. */
+void tables_touch(struct tables *t, struct image *im);
+struct image *tables_image_by_id(const struct tables *t, uint32_t id);
+
+/* Room for the mappings of a process in `maps`; false if there is none. */
+bool tables_maps_alloc(struct tables *t, uint32_t n, uint32_t *ret_first);
+void tables_maps_free(struct tables *t, uint32_t first, uint32_t n);
+struct unwind_map *tables_maps(struct tables *t);
+
+/* For the unwinder. */
+const struct unwind_image *tables_unwind_image(const struct tables *t, uint32_t id);
+const struct unwind_page *tables_unwind_pages(const struct tables *t);
+const uint32_t *tables_unwind_chunk(const struct tables *t, uint32_t i);
+const struct unwind_rule *tables_unwind_rule(const struct tables *t, uint32_t i);
+
+#endif

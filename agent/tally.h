@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A window being filled: samples summed by who, thread name and stack. Guarded by the agent's lock. */
+#ifndef PYRRHA_AGENT_TALLY_H
+#define PYRRHA_AGENT_TALLY_H
+
+#include "agent/profile_window.h"
+#include "agent/stack_tree.h"
+#include "agent/tables.h"
+
+struct tally_entry {
+	struct process_info *who;    /* a reference; NULL = the host */
+	int64_t value_ns;
+	char thread[16];
+	uint32_t stack;              /* node of the stack tree */
+	uint32_t count;
+};
+
+struct tally {
+	int64_t start_ns, end_ns;    /* monotonic, [start, end) */
+	int64_t unix_offset_ns;      /* Unix time - monotonic */
+	bool finished;
+	VEC(struct tally_entry) v;
+	struct map index;
+};
+
+struct tally *tally_new(int64_t start_ns, int64_t end_ns, int64_t unix_offset_ns);
+void tally_free(struct tally *t);
+void tally_add(struct tally *t, struct process_info *who, const char thread[16], uint32_t stack, int64_t value_ns);
+/* After the stacks' numbers changed. */
+void tally_reindex(struct tally *t);
+/* No more will come: gives back what only adding needs. */
+void tally_finish(struct tally *t);
+size_t tally_bytes(const struct tally *t);
+/* Several windows as one that stands for itself. */
+struct profile_window *tally_export(struct tally *const *t, size_t n, const struct stack_tree *tree,
+				    const struct tables *tables);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/unwind_native.h"
+
+#define UW_OPAQUE(v) __asm__ volatile("" : "+r"(v))
+
+static struct native_unwind *self(struct unwind *u)
+{
+	return (struct native_unwind *)u; /* its first member */
+}
+
+static const struct unwind_map *uw_maps(struct unwind *u)
+{
+	return self(u)->maps;
+}
+
+static const struct unwind_image *uw_image(struct unwind *u, uint32_t id)
+{
+	return tables_unwind_image(self(u)->tables, id);
+}
+
+static const struct unwind_page *uw_pages(struct unwind *u)
+{
+	return tables_unwind_pages(self(u)->tables);
+}
+
+static const uint32_t *uw_chunk(struct unwind *u, uint32_t i)
+{
+	return tables_unwind_chunk(self(u)->tables, i);
+}
+
+static const struct unwind_rule *uw_rule(struct unwind *u, uint32_t i)
+{
+	return tables_unwind_rule(self(u)->tables, i);
+}
+
+static long uw_read(struct unwind *u, void *to, uint32_t n, uint64_t at)
+{
+	struct native_unwind *nu = self(u);
+
+	if (at < nu->stack_at || at - nu->stack_at > nu->stack_bytes || n > nu->stack_bytes - (at - nu->stack_at)) {
+		nu->copy_ended = true;
+		return -1;
+	}
+	memcpy(to, nu->stack + (at - nu->stack_at), n);
+	return 0;
+}
+
+static bool uw_push(struct unwind *u, uint64_t frame)
+{
+	if (u->n >= MAX_USER_FRAMES)
+		return false;
+	self(u)->frames[u->n++] = frame;
+	return true;
+}
+
+#include "bpf/unwind.h"
+
+int native_unwind(struct native_unwind *n)
+{
+	int end;
+
+	n->u.first_map = 0;
+	n->u.n_maps = n->n_maps;
+	n->u.size = 0;
+	do
+		end = uw_step(&n->u);
+	while (end == UW_STEP_ON);
+	return end == END_STACK_READ && n->copy_ended ? END_COPY_ENDED : end;
+}

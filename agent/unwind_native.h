@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The unwinder outside of the kernel: the same step (bpf/unwind.h) over the same tables, reading a copied piece of
+ * stack. It finishes what the kernel deferred, and tests drive it. */
+#ifndef PYRRHA_AGENT_UNWIND_NATIVE_H
+#define PYRRHA_AGENT_UNWIND_NATIVE_H
+
+#include "agent/tables.h"
+
+struct native_unwind {
+	struct unwind u;             /* ip, sp, fp, is_ra set by the caller; n = frames already there */
+	const struct tables *tables;
+	const struct unwind_map *maps; /* ascending */
+	uint32_t n_maps;
+	const uint8_t *stack;        /* copy of the bytes at stack_at */
+	uint64_t stack_at;
+	uint32_t stack_bytes;
+	uint64_t frames[MAX_USER_FRAMES];
+	bool copy_ended;             /* a read was refused because the copy is too short */
+};
+
+/* Goes on until the stack ends; returns the enum stack_end. END_NO_TABLE: load the table of image u.image, call again. */
+int native_unwind(struct native_unwind *n);
+
+#endif

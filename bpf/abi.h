@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* What the BPF programs and the agent share: the records that leave the kernel, the tables that enter it.
+ *
+ *	procs:   tgid -> a run of `maps` (the executable mappings of one address space, ascending by start)
+ *	maps:    mapping -> image id and ELF virtual address of its start
+ *	images:  image id -> its first text page, page count, and where its pages begin in `pages`
+ *	pages:   4 KB of text -> row number and count in `chunks`
+ *	chunks:  rows of 4 bytes, (pc & 4095) << 20 | rule, ascending; the first row of a page has pc 0 and
+ *	         carries the rule in force at the start of the page
+ *	rules:   how to get from a frame to its caller
+ *
+ * A user frame is image << 48 | ELF virtual address: it means the same whichever process it is seen in and after
+ * that process is gone. Image 0 is code without a file (JIT): the address is the process's own. */
+#ifndef PYRRHA_BPF_ABI_H
+#define PYRRHA_BPF_ABI_H
+
+#include <linux/types.h>
+
+#define MAX_CPUS 1024
+#define MAX_USER_FRAMES 256
+#define MAX_KERNEL_FRAMES 127
+#define STACK_COPY_MAX 24576     /* with its page of room still below the 32 KB of a per-CPU value */
+#define PROCS_MAX 8192
+#define MAPS_MAX (1 << 16)
+#define IMAGES_MAX (1 << 14)
+#define PAGES_MAX (1 << 18)
+#define RULES_MAX (1 << 14)
+#define CHUNKS_MAX 56
+#define CHUNK_ROWS (1 << 16)
+#define ROW_RULE_MASK 0xfffff
+#define ROW_PC_SHIFT 20
+#define TEXT_PAGE_SHIFT 12
+
+#define FRAME_IMAGE_SHIFT 48
+#define FRAME_ADDR_MASK 0xffffffffffffull
+#define IMAGE_JIT 0          /* no file behind the mapping */
+#define IMAGE_FIRST 1
+
+/* Why a stack ends where it does. */
+enum stack_end {
+	END_BOTTOM,          /* complete */
+	END_DEPTH,           /* more than MAX_USER_FRAMES */
+	END_NO_PROCESS,      /* deferred: the process is not in the kernel's tables yet */
+	END_NO_MAPPING,      /* deferred: the address is in no mapping known yet */
+	END_NO_TABLE,        /* deferred: the image's table is not loaded yet */
+	END_UNSUPPORTED,     /* a rule the table cannot express */
+	END_STACK_READ,      /* the stack could not be read there */
+	END_BAD_FRAME,       /* frame pointer or return address that makes no sense */
+	END_NO_PROGRESS,     /* the caller's frame is not above */
+	END_COMPAT,          /* a 32-bit process */
+	END_STALE,           /* unwound with mappings that were others by then */
+	END_COPY_ENDED,      /* deferred, and the copied piece of stack was too short */
+	END_UNMAPPED,        /* in no mapping of the process, also after looking again */
+	END_CODES_
+};
+
+/* How the canonical frame address comes about. */
+enum cfa_kind {
+	CFA_NONE,            /* no table for this address: try the frame pointer */
+	CFA_SP,              /* sp + off */
+	CFA_FP,              /* fp + off */
+	CFA_DEREF_SP,        /* *(sp + off) + add */
+	CFA_DEREF_FP,        /* *(fp + off) + add */
+	CFA_PLT,             /* sp + 8 + ((pc & 15) >= off ? 8 : 0) */
+	CFA_SIGNAL,          /* a signal frame lies at sp */
+	CFA_STOP,            /* the outermost frame */
+	CFA_UNSUPPORTED
+};
+
+/* Where the caller's frame pointer is. */
+enum fp_kind {
+	FP_SAME,
+	FP_AT_CFA,           /* *(cfa + off) */
+	FP_AT_FP,            /* *(fp + off) */
+	FP_UNKNOWN           /* not recoverable: later CFA_FP rows cannot be used */
+};
+
+struct unwind_rule {
+	__u8 cfa, fp, ra, pad; /* ra: 0 = at cfa - 8; other architectures add theirs */
+	__s32 cfa_off, fp_off, cfa_add;
+};
+
+struct unwind_map {
+	__u64 start;         /* page-aligned */
+	__u64 vaddr;         /* ELF virtual address that is mapped at start */
+	__u32 n_pages;
+	__u32 image;
+};
+
+struct unwind_image {
+	__u32 first_page;    /* ELF virtual address >> 12 of pages[] 0 */
+	__u32 n_pages;       /* 0: no table */
+	__u32 pages;         /* index into `pages` */
+	__u32 flags;
+};
+#define UNWIND_IMAGE_LOADED 1 /* the table is there, or there is none to have */
+#define UNWIND_IMAGE_GO 2     /* frame pointers lead from one stack to another (runtime.systemstack) */
+
+struct unwind_page {
+	__u32 row;           /* chunk << 16 | index */
+	__u32 n;
+};
+
+struct unwind_proc {
+	__u32 first, n;      /* in maps[] */
+	__u32 set;           /* which edition of the mappings; never 0 */
+	__u32 flags;
+};
+#define UNWIND_PROC_QUIET 1   /* do not ask for help with unknown addresses */
+
+#define SAMPLE_DEFERRED 1     /* the stack goes on at ip, sp, fp; stack_bytes from sp follow the frames */
+#define SAMPLE_IN_KERNEL 2
+#define SAMPLE_KERNEL_THREAD 4
+#define SAMPLE_RA 8           /* ip of a deferred sample is a return address already stepped back by one */
+
+struct sample_head {
+	__u64 time_ns;       /* CLOCK_MONOTONIC */
+	__u64 cgroup_id;
+	__u64 ip, sp, fp;    /* where unwinding stands */
+	__u32 pid, tid;      /* as user space calls them */
+	__u32 cpu;
+	__u32 set;           /* of unwind_proc; 0 = none was known */
+	__u32 stack_bytes;
+	__u16 n_user, n_kernel;
+	__u16 end;           /* enum stack_end */
+	__u16 flags;
+	char comm[16];       /* of the thread */
+	/* u64 user[n_user], kernel[n_kernel], u8 stack[stack_bytes] */
+};
+
+/* Where an unwinding stands, and the mapping it was in last. */
+struct unwind {
+	__u64 ip, sp, fp;
+	__u64 start, size, vaddr;  /* of the cached mapping; size 0 = none */
+	__u32 image, image_flags, first_page, n_pages, pages;
+	__u32 first_map, n_maps;   /* the process's */
+	__u32 n;                   /* frames kept */
+	__u32 is_ra, fp_unknown;   /* 0 or 1 */
+	__u32 quiet;               /* finish with what is known */
+	__u32 pad;
+};
+
+enum agent_stat {
+	STAT_SAMPLES,
+	STAT_RING_FULL,      /* samples lost because the ring had no room */
+	STAT_FRAMES,
+	STAT_DEFERRED,
+	STAT_FILTERED,
+	STAT_COST_NS,        /* clock readings around the sampling program */
+	STAT_END,            /* + enum stack_end */
+	STATS_MAX = STAT_END + END_CODES_
+};
+
+#endif

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* The sampling program: runs at each tick of a CPU's clock, unwinds the user stack with the tables of abi.h, takes the
+ * kernel stack and writes one record to the ring. A stack that meets something not in the tables yet carries its
+ * registers and a copy of the stack instead; the agent finishes it.
+ *
+ * unwind_one is a global function that takes a scalar: the verifier checks such a function once, not once per
+ * iteration, which is what lets one program follow 256 frames without tail calls on 5.10. */
+#include <linux/bpf.h>
+#include <linux/bpf_perf_event.h>
+#include <linux/types.h>
+#include <stdbool.h>
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+#include "abi.h"
+#include "core.h"
+#include "knobs.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+const volatile struct bpf_knobs knobs = { KNOBS_MAGIC, 256 << 10, 1, 16384 };
+
+/* A value the compiler knows nothing about: its bounds checks and masks stay where they are written. */
+#define UW_OPAQUE(v) __asm__ volatile("" : "+r"(v))
+
+#define FRAMES_BYTES ((MAX_USER_FRAMES + MAX_KERNEL_FRAMES) * 8)
+
+/* One per CPU: the unwinding and the record under construction. The record is sent from `head` on; `body` has room
+ * for one page more than is sent, so that every piece of stack can be proven to fit. */
+struct scratch {
+	struct unwind u;
+	struct sample_head head;
+	__u8 body[FRAMES_BYTES + STACK_COPY_MAX + 4096];
+};
+
+struct all_maps { struct unwind_map m[MAPS_MAX]; };
+struct all_pages { struct unwind_page p[PAGES_MAX]; };
+struct chunk { __u32 row[CHUNK_ROWS]; };
+struct stats { __u64 v[STATS_MAX]; };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PROCS_MAX);
+	__type(key, __u32);
+	__type(value, struct unwind_proc);
+} procs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct all_maps);
+} maps SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, IMAGES_MAX);
+	__type(key, __u32);
+	__type(value, struct unwind_image);
+} images SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct all_pages);
+} pages SEC(".maps");
+
+struct chunk_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__uint(key_size, 4);
+	__uint(value_size, CHUNK_ROWS * 4);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, CHUNKS_MAX);
+	__type(key, __u32);
+	__array(values, struct chunk_map);
+} chunks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, RULES_MAX);
+	__type(key, __u32);
+	__type(value, struct unwind_rule);
+} rules SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct scratch);
+} scratch SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct stats);
+} stats SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} ring SEC(".maps");
+
+static __always_inline void count(__u32 what, __u64 n)
+{
+	__u32 zero = 0;
+	struct stats *s = bpf_map_lookup_elem(&stats, &zero);
+
+	if (s && what < STATS_MAX)
+		s->v[what] += n;
+}
+
+static __always_inline const struct unwind_map *uw_maps(struct unwind *u)
+{
+	__u32 zero = 0;
+	struct all_maps *all = bpf_map_lookup_elem(&maps, &zero);
+
+	return all ? all->m : 0;
+}
+
+static __always_inline const struct unwind_image *uw_image(struct unwind *u, __u32 id)
+{
+	return bpf_map_lookup_elem(&images, &id);
+}
+
+static __always_inline const struct unwind_page *uw_pages(struct unwind *u)
+{
+	__u32 zero = 0;
+	struct all_pages *all = bpf_map_lookup_elem(&pages, &zero);
+
+	return all ? all->p : 0;
+}
+
+static __always_inline const __u32 *uw_chunk(struct unwind *u, __u32 i)
+{
+	__u32 zero = 0;
+	void *inner = bpf_map_lookup_elem(&chunks, &i);
+	struct chunk *c;
+
+	if (!inner)
+		return 0;
+	c = bpf_map_lookup_elem(inner, &zero);
+	return c ? c->row : 0;
+}
+
+static __always_inline const struct unwind_rule *uw_rule(struct unwind *u, __u32 i)
+{
+	return bpf_map_lookup_elem(&rules, &i);
+}
+
+static __always_inline long uw_read(struct unwind *u, void *to, __u32 n, __u64 at)
+{
+	return bpf_probe_read_user(to, n, (const void *)at);
+}
+
+static __always_inline bool uw_push(struct unwind *u, __u64 frame)
+{
+	struct scratch *s = (struct scratch *)u;
+	__u64 n = u->n;
+
+	if (n >= MAX_USER_FRAMES)
+		return false;
+	UW_OPAQUE(n);
+	n &= MAX_USER_FRAMES - 1;
+	((__u64 *)s->body)[n] = frame;
+	u->n++;
+	return true;
+}
+
+#include "unwind.h"
+
+__attribute__((noinline)) int unwind_one(int unused)
+{
+	__u32 zero = 0;
+	struct scratch *s = bpf_map_lookup_elem(&scratch, &zero);
+
+	return s ? uw_step(&s->u) : END_UNSUPPORTED;
+}
+
+/* The registers with which the current task left user mode. */
+static __always_inline bool user_regs(struct bpf_perf_event_data *ctx, struct pt_regs *out)
+{
+	const void *from;
+
+	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs)) {
+		from = (const void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	} else {
+		struct task_struct *t = (struct task_struct *)bpf_get_current_task();
+
+		from = (const char *)BPF_CORE_READ(t, stack) + knobs.thread_size - sizeof(struct pt_regs);
+	}
+	return bpf_probe_read_kernel(out, sizeof *out, from) == 0;
+}
+
+/* Sets where unwinding starts. False: there is no user stack. */
+static __always_inline bool start_at(struct scratch *s, struct bpf_perf_event_data *ctx)
+{
+	struct unwind *u = &s->u;
+	struct task_struct *t = (struct task_struct *)bpf_get_current_task();
+
+	u->is_ra = 0;
+	if (ctx->regs.cs & 3) {
+		u->ip = ctx->regs.rip;
+		u->sp = ctx->regs.rsp;
+		u->fp = ctx->regs.rbp;
+		s->head.end = ctx->regs.cs == 0x23 ? END_COMPAT : END_BOTTOM;
+	} else {
+		struct pt_regs regs = {};
+
+		s->head.flags |= SAMPLE_IN_KERNEL;
+		if (BPF_CORE_READ(t, flags) & PF_KTHREAD) {
+			s->head.flags |= SAMPLE_KERNEL_THREAD;
+			return false;
+		}
+		if (!BPF_CORE_READ(t, mm)) /* it is ending, its memory is gone already */
+			return false;
+		if (!user_regs(ctx, &regs) || !regs.rip || regs.rip >> 47)
+			return false;
+		u->ip = regs.rip;
+		u->sp = regs.rsp;
+		u->fp = regs.rbp;
+		/* In a system call rip is past the instruction, as a return address is. */
+		if ((long)regs.orig_rax >= 0) {
+			u->ip--;
+			u->is_ra = 1;
+		}
+		s->head.end = regs.cs == 0x23 ? END_COMPAT : END_BOTTOM;
+	}
+	return s->head.end == END_BOTTOM;
+}
+
+/* Follows the user stack; sets head.end. */
+static __always_inline void unwind_user(struct scratch *s)
+{
+	struct unwind_proc *p = bpf_map_lookup_elem(&procs, &s->head.pid);
+	int end = END_DEPTH;
+
+	if (!p) {
+		s->head.end = END_NO_PROCESS;
+		return;
+	}
+	s->u.first_map = p->first;
+	s->u.n_maps = p->n;
+	s->u.quiet = p->flags & UNWIND_PROC_QUIET;
+	s->head.set = p->set;
+	for (int i = 0; i <= MAX_USER_FRAMES; i++) {
+		int r = unwind_one(i);
+
+		if (r != UW_STEP_ON) {
+			end = r;
+			break;
+		}
+	}
+	s->head.end = end;
+}
+
+/* Copies the stack from sp on, page by page up to the first that cannot be read (one read of all is refused whole). */
+static __always_inline void copy_stack(struct scratch *s, __u32 at)
+{
+	__u32 done = 0;
+
+	for (int i = 0; i < STACK_COPY_MAX / 4096; i++) {
+		__u64 from = s->u.sp + done, to = at + done;
+		__u32 n = 4096 - (from & 4095);
+
+		UW_OPAQUE(to);
+		if (to > FRAMES_BYTES + STACK_COPY_MAX)
+			break;
+		if (n > 4096 || bpf_probe_read_user(s->body + to, n, (const void *)from))
+			break;
+		done += n;
+	}
+	s->head.stack_bytes = done;
+}
+
+static __always_inline void send(struct scratch *s, __u64 bytes)
+{
+	__u64 flags = BPF_RB_NO_WAKEUP;
+
+	if (bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > knobs.ring_wakeup_bytes)
+		flags = BPF_RB_FORCE_WAKEUP;
+	bytes += sizeof s->head;
+	UW_OPAQUE(bytes);
+	if (bytes > sizeof s->head + FRAMES_BYTES + STACK_COPY_MAX)
+		bytes = sizeof s->head + FRAMES_BYTES + STACK_COPY_MAX;
+	if (bpf_ringbuf_output(&ring, &s->head, bytes, flags))
+		count(STAT_RING_FULL, 1);
+}
+
+static __always_inline void take(struct scratch *s, struct bpf_perf_event_data *ctx)
+{
+	__u64 bytes;
+	long n;
+
+	if (start_at(s, ctx))
+		unwind_user(s);
+	s->head.n_user = s->u.n;
+	bytes = (__u64)s->u.n * 8;
+	UW_OPAQUE(bytes);
+	if (bytes > MAX_USER_FRAMES * 8)
+		return;
+	if (s->head.flags & SAMPLE_IN_KERNEL && knobs.kernel_stacks) {
+		n = bpf_get_stack(ctx, s->body + bytes, MAX_KERNEL_FRAMES * 8, 0);
+		if (n > 0 && n <= MAX_KERNEL_FRAMES * 8) {
+			s->head.n_kernel = n >> 3;
+			bytes += n;
+		}
+	}
+	s->head.ip = s->u.ip;
+	s->head.sp = s->u.sp;
+	s->head.fp = s->u.fp;
+	if (s->head.end >= END_NO_PROCESS && s->head.end <= END_NO_TABLE) {
+		s->head.flags |= SAMPLE_DEFERRED;
+		if (s->u.is_ra)
+			s->head.flags |= SAMPLE_RA;
+		copy_stack(s, bytes);
+		bytes += s->head.stack_bytes;
+		count(STAT_DEFERRED, 1);
+	}
+	send(s, bytes);
+}
+
+SEC("perf_event")
+int sample(struct bpf_perf_event_data *ctx)
+{
+	__u64 now = bpf_ktime_get_ns(), id = bpf_get_current_pid_tgid();
+	__u32 zero = 0, end;
+	struct scratch *s;
+
+	if (!id)
+		return 0;
+	s = bpf_map_lookup_elem(&scratch, &zero);
+	if (!s)
+		return 0;
+	__builtin_memset(&s->u, 0, sizeof s->u);
+	__builtin_memset(&s->head, 0, sizeof s->head);
+	s->head.time_ns = now;
+	s->head.pid = id >> 32;
+	s->head.tid = (__u32)id;
+	s->head.cpu = bpf_get_smp_processor_id();
+	s->head.cgroup_id = bpf_get_current_cgroup_id();
+	bpf_get_current_comm(s->head.comm, sizeof s->head.comm);
+	take(s, ctx);
+	count(STAT_SAMPLES, 1);
+	count(STAT_FRAMES, s->u.n);
+	end = s->head.end;
+	count(STAT_END + end, 1);
+	count(STAT_COST_NS, bpf_ktime_get_ns() - now);
+	return 0;
+}
+
+/* A new program in an old process: what is known of its mappings is void from here on. */
+SEC("raw_tp/sched_process_exec")
+int forget(void *ctx)
+{
+	__u32 pid = bpf_get_current_pid_tgid() >> 32;
+
+	bpf_map_delete_elem(&procs, &pid);
+	return 0;
+}

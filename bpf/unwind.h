@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* One step from a frame to its caller, by the tables of abi.h. The BPF program and the agent (for stacks that the
+ * kernel could not finish, and for tests) compile this same code; what differs is how tables and memory are reached:
+ *
+ *	uw_maps(u)            the array of struct unwind_map
+ *	uw_image(u, id)       a struct unwind_image, NULL if id is out of range
+ *	uw_pages(u)           the array of struct unwind_page
+ *	uw_chunk(u, i)        the rows of a chunk, NULL if there is none
+ *	uw_rule(u, i)         a struct unwind_rule, NULL if i is out of range
+ *	uw_read(u, to, n, at) bytes of the process's memory; 0 if all could be read
+ *	uw_push(u, frame)     keeps a frame; false if there is no room
+ *
+ *	UW_OPAQUE(v)          hides from the compiler what it knows of v
+ *
+ * They are defined before this file is included. Indices are masked after an opaque barrier because the compiler
+ * otherwise removes bounds that the verifier wants to see. */
+#ifndef PYRRHA_BPF_UNWIND_H
+#define PYRRHA_BPF_UNWIND_H
+
+#include "abi.h"
+
+#define UW_MAP_STEPS 14      /* 2^14 mappings per process */
+#define UW_ROW_STEPS 13      /* 2^12 rows and the first one, per page */
+#define UW_STEP_ON (-1)      /* unwind_step: there may be a caller */
+
+/* The mapping that holds u->ip, into the cache in u. */
+static __always_inline int uw_find_map(struct unwind *u)
+{
+	const struct unwind_map *maps = uw_maps(u), *m;
+	const struct unwind_image *im;
+	__u32 lo = u->first_map, hi = u->first_map + u->n_maps;
+	__u64 i, id;
+
+	if (!maps || !u->n_maps)
+		return END_NO_MAPPING;
+	for (int k = 0; k < UW_MAP_STEPS && hi - lo > 1; k++) {
+		i = ((__u64)lo + hi) >> 1;
+		UW_OPAQUE(i);
+		i &= MAPS_MAX - 1;
+		if (maps[i].start <= u->ip)
+			lo = i;
+		else
+			hi = i;
+	}
+	i = lo;
+	UW_OPAQUE(i);
+	i &= MAPS_MAX - 1;
+	m = &maps[i];
+	if (u->ip < m->start || u->ip - m->start >= (__u64)m->n_pages << TEXT_PAGE_SHIFT)
+		return END_NO_MAPPING;
+	u->start = m->start;
+	u->size = (__u64)m->n_pages << TEXT_PAGE_SHIFT;
+	u->vaddr = m->vaddr;
+	u->image = m->image;
+	id = m->image;
+	UW_OPAQUE(id);
+	im = uw_image(u, id);
+	if (!im)
+		return END_NO_MAPPING;
+	u->first_page = im->first_page;
+	u->n_pages = im->n_pages;
+	u->pages = im->pages;
+	u->image_flags = im->flags;
+	return 0;
+}
+
+/* The rule for an ELF virtual address of the image in the cache; NULL: there is none. */
+static __always_inline const struct unwind_rule *uw_find_rule(struct unwind *u, __u64 vaddr)
+{
+	const struct unwind_page *pages = uw_pages(u);
+	const __u32 *rows;
+	__u64 page = (vaddr >> TEXT_PAGE_SHIFT) - u->first_page, i;
+	__u32 row, n, lo, hi, pc = vaddr & ((1 << TEXT_PAGE_SHIFT) - 1);
+
+	if (!pages || page >= u->n_pages)
+		return 0;
+	i = u->pages + page;
+	UW_OPAQUE(i);
+	i &= PAGES_MAX - 1;
+	row = pages[i].row;
+	n = pages[i].n;
+	if (!n)
+		return 0;
+	rows = uw_chunk(u, row >> 16);
+	if (!rows)
+		return 0;
+	lo = row & (CHUNK_ROWS - 1);
+	hi = lo + n;
+	for (int k = 0; k < UW_ROW_STEPS && hi - lo > 1; k++) {
+		i = ((__u64)lo + hi) >> 1;
+		UW_OPAQUE(i);
+		i &= CHUNK_ROWS - 1;
+		if (rows[i] >> ROW_PC_SHIFT <= pc)
+			lo = i;
+		else
+			hi = i;
+	}
+	i = lo;
+	UW_OPAQUE(i);
+	i &= CHUNK_ROWS - 1;
+	i = rows[i] & ROW_RULE_MASK;
+	return uw_rule(u, i);
+}
+
+#if defined(__x86_64__) || defined(__TARGET_ARCH_x86)
+#include "unwind_x86_64.h"
+#else
+#error "no unwinder for this architecture yet"
+#endif
+
+/* Keeps the frame that u stands in and moves to its caller. UW_STEP_ON, or the enum stack_end that says why not. */
+static __always_inline int uw_step(struct unwind *u)
+{
+	const struct unwind_rule *r = 0;
+	__u64 vaddr;
+	int err;
+
+	if (u->ip - u->start >= u->size) {
+		u->size = 0;
+		err = uw_find_map(u);
+		if (err) {
+			if (!u->quiet)
+				return err;
+			uw_push(u, u->ip & FRAME_ADDR_MASK);
+			return END_UNMAPPED;
+		}
+	}
+	vaddr = u->ip - u->start + u->vaddr;
+	if (u->image != IMAGE_JIT) {
+		if (!(u->image_flags & UNWIND_IMAGE_LOADED) && !u->quiet)
+			return END_NO_TABLE;
+		r = uw_find_rule(u, vaddr);
+	}
+	if (!uw_push(u, (__u64)u->image << FRAME_IMAGE_SHIFT | (vaddr & FRAME_ADDR_MASK)))
+		return END_DEPTH;
+	if (!r || r->cfa == CFA_NONE)
+		return uw_by_frame_pointer(u);
+	return uw_by_rule(u, r);
+}
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* How a rule is applied on x86-64: sp is rsp, fp is rbp, the return address lies at cfa - 8. Part of unwind.h. */
+
+#define UW_USER_END 0x800000000000ull
+#define UW_FRAME_MAX (64u << 20)     /* a frame-pointer chain that jumps further is not one */
+/* In the frame the kernel makes for a handler, sp points to struct ucontext once the handler has returned; from
+ * there to rbp of its registers, which go on rbx, rdx, rax, rcx, rsp, rip. */
+#define UW_SIGNAL_RBP 120
+
+/* To the caller whose return address is ra; cfa is its stack pointer. */
+static __always_inline int uw_to_caller(struct unwind *u, __u64 cfa, __u64 ra)
+{
+	if (!ra)
+		return END_BOTTOM;
+	if (ra >= UW_USER_END)
+		return END_BAD_FRAME;
+	u->sp = cfa;
+	u->ip = ra - 1;
+	u->is_ra = 1;
+	return UW_STEP_ON;
+}
+
+static __always_inline int uw_by_frame_pointer(struct unwind *u)
+{
+	__u64 frame[2];
+
+	if (!u->fp)
+		return END_BOTTOM;
+	if (u->fp & 7 || u->fp >= UW_USER_END)
+		return END_BAD_FRAME;
+	if (!(u->image_flags & UNWIND_IMAGE_GO) && (u->fp < u->sp || u->fp - u->sp > UW_FRAME_MAX))
+		return END_BAD_FRAME;
+	if (uw_read(u, frame, sizeof frame, u->fp))
+		return END_STACK_READ;
+	__u64 cfa = u->fp + 16;
+	u->fp = frame[0];
+	u->fp_unknown = 0;
+	return uw_to_caller(u, cfa, frame[1]);
+}
+
+static __always_inline int uw_by_signal_frame(struct unwind *u)
+{
+	__u64 regs[7];
+
+	if (uw_read(u, regs, sizeof regs, u->sp + UW_SIGNAL_RBP))
+		return END_STACK_READ;
+	if (!regs[6] || regs[6] >= UW_USER_END)
+		return END_BAD_FRAME;
+	u->fp = regs[0];
+	u->sp = regs[5];
+	u->ip = regs[6];
+	u->is_ra = 0;
+	u->fp_unknown = 0;
+	return UW_STEP_ON;
+}
+
+static __always_inline int uw_by_rule(struct unwind *u, const struct unwind_rule *r)
+{
+	__u64 cfa, ra, at;
+
+	switch (r->cfa) {
+	case CFA_SP:
+		cfa = u->sp + (__s64)r->cfa_off;
+		break;
+	case CFA_FP:
+		if (u->fp_unknown)
+			return END_UNSUPPORTED;
+		cfa = u->fp + (__s64)r->cfa_off;
+		break;
+	case CFA_DEREF_SP:
+	case CFA_DEREF_FP:
+		if (r->cfa == CFA_DEREF_FP && u->fp_unknown)
+			return END_UNSUPPORTED;
+		at = (r->cfa == CFA_DEREF_SP ? u->sp : u->fp) + (__s64)r->cfa_off;
+		if (uw_read(u, &cfa, 8, at))
+			return END_STACK_READ;
+		cfa += (__s64)r->cfa_add;
+		break;
+	case CFA_PLT:
+		/* u->ip of a caller is one less than the address the rule speaks of. */
+		cfa = u->sp + 8 + (((u->ip + u->is_ra) & 15) >= (__u32)r->cfa_off ? 8 : 0);
+		break;
+	case CFA_SIGNAL:
+		return uw_by_signal_frame(u);
+	case CFA_STOP:
+		return END_BOTTOM;
+	default:
+		return END_UNSUPPORTED;
+	}
+	if (cfa <= u->sp)
+		return END_NO_PROGRESS;
+	if (uw_read(u, &ra, 8, cfa - 8))
+		return END_STACK_READ;
+	if (r->fp == FP_AT_CFA || r->fp == FP_AT_FP) {
+		at = (r->fp == FP_AT_CFA ? cfa : u->fp) + (__s64)r->fp_off;
+		if (uw_read(u, &u->fp, 8, at))
+			return END_STACK_READ;
+		u->fp_unknown = 0;
+	} else if (r->fp == FP_UNKNOWN) {
+		u->fp_unknown = 1;
+	}
+	return uw_to_caller(u, cfa, ra);
+}
