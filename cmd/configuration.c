@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cmd/configuration.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "config/config.h"
+#include "config/config_top.h"
+
+struct configuration {
+	char *path;
+	pthread_mutex_t reload; /* one reload at a time; guards scraper */
+	struct scraper *scraper; /* borrowed; NULL before configuration_apply_to */
+	pthread_mutex_t lock;   /* guards what follows */
+	struct scraper_config *scrapes;
+	char *text;
+	struct web_reload_state state;
+};
+
+enum { M_OK, M_WHEN };
+static struct metric metrics[] = {
+	[M_OK] = { "pyrrha_config_last_reload_successful", "Whether the last reading of the configuration worked.",
+		   METRIC_GAUGE },
+	[M_WHEN] = { "pyrrha_config_last_reload_success_timestamp_seconds", "When the configuration was last read.",
+		     METRIC_GAUGE },
+};
+
+/* What one reading of the file gives. */
+struct reading {
+	struct scraper_config *scrapes;
+	char *text;
+};
+
+static void log_warning(void *arg, const char *text)
+{
+	(void)arg;
+	LOG_WARN("msg", "configuration", "warning", text);
+}
+
+static void print_warning(void *arg, const char *text)
+{
+	buf_printf(arg, "warning: %s\n", text);
+}
+
+static int check_top(const struct config_tree *t, void (*warn)(void *, const char *), void *warn_arg, struct err *e)
+{
+	struct arena a;
+	arena_init(&a, CONFIG_MAX_BYTES);
+	struct config_ctx ctx = { .arena = &a, .warn = warn, .warn_arg = warn_arg };
+	int rc = config_check_top(t, &ctx, e);
+	config_ctx_release(&ctx);
+	arena_free(&a);
+	return rc;
+}
+
+static int read_file(struct reading *ret, const char *path, void (*warn)(void *, const char *), void *warn_arg,
+		     struct err *e)
+{
+	struct config_tree *t;
+	int rc = config_load(&t, path, e);
+	if (rc)
+		return rc;
+	*ret = (struct reading){ 0 };
+	rc = check_top(t, warn, warn_arg, e);
+	if (!rc)
+		rc = scraper_config_parse(&ret->scrapes, t, warn, warn_arg, e);
+	if (!rc) {
+		struct buf text = { 0 };
+		config_redact(t, &text);
+		ret->text = buf_take(&text, NULL);
+	}
+	config_free(t);
+	return rc;
+}
+
+static void note(struct configuration *c, const struct err *e)
+{
+	pthread_mutex_lock(&c->lock);
+	c->state.ok = !e;
+	snprintf(c->state.error, sizeof c->state.error, "%s", e ? e->msg : "");
+	if (!e)
+		c->state.t_ms = clock_now_ms();
+	metric_set(&metrics[M_OK], c->state.ok);
+	metric_set(&metrics[M_WHEN], (double)c->state.t_ms / 1000);
+	pthread_mutex_unlock(&c->lock);
+}
+
+static void take(struct configuration *c, struct reading *r)
+{
+	pthread_mutex_lock(&c->lock);
+	scraper_config_unref(c->scrapes);
+	free(c->text);
+	c->scrapes = r->scrapes;
+	c->text = r->text;
+	pthread_mutex_unlock(&c->lock);
+	note(c, NULL);
+}
+
+int configuration_load(struct configuration **ret, const char *path, struct err *e)
+{
+	struct reading r;
+	metrics_register(metrics, ARRAY_LEN(metrics));
+	int rc = read_file(&r, path, log_warning, NULL, e);
+	if (rc)
+		return rc;
+	struct configuration *c = NEW(struct configuration);
+	c->path = xstrdup(path);
+	pthread_mutex_init(&c->reload, NULL);
+	pthread_mutex_init(&c->lock, NULL);
+	take(c, &r);
+	*ret = c;
+	return 0;
+}
+
+void configuration_free(struct configuration *c)
+{
+	if (!c)
+		return;
+	scraper_config_unref(c->scrapes);
+	pthread_mutex_destroy(&c->reload);
+	pthread_mutex_destroy(&c->lock);
+	free(c->text);
+	free(c->path);
+	free(c);
+}
+
+int configuration_apply_to(struct configuration *c, struct scraper *s, struct err *e)
+{
+	pthread_mutex_lock(&c->reload);
+	c->scraper = s;
+	int rc = scraper_apply(s, c->scrapes, e);
+	pthread_mutex_unlock(&c->reload);
+	return rc;
+}
+
+static int reload(struct configuration *c, struct err *e)
+{
+	struct reading r;
+	int rc = read_file(&r, c->path, log_warning, NULL, e);
+	if (rc)
+		return rc;
+	if (c->scraper)
+		rc = scraper_apply(c->scraper, r.scrapes, e);
+	if (!rc) {
+		take(c, &r);
+		return 0;
+	}
+	scraper_config_unref(r.scrapes);
+	free(r.text);
+	return rc;
+}
+
+int configuration_reload(struct configuration *c, struct err *e)
+{
+	pthread_mutex_lock(&c->reload);
+	int rc = reload(c, e);
+	if (rc)
+		note(c, e);
+	else
+		LOG_INFO("msg", "configuration reloaded", "file", c->path);
+	pthread_mutex_unlock(&c->reload);
+	return rc;
+}
+
+char *configuration_text(struct configuration *c)
+{
+	pthread_mutex_lock(&c->lock);
+	char *text = xstrdup(c->text ? c->text : "");
+	pthread_mutex_unlock(&c->lock);
+	return text;
+}
+
+void configuration_state(struct configuration *c, struct web_reload_state *ret)
+{
+	pthread_mutex_lock(&c->lock);
+	*ret = c->state;
+	pthread_mutex_unlock(&c->lock);
+}
+
+int configuration_check(const char *path, struct buf *out, struct err *e)
+{
+	struct reading r;
+	int rc = read_file(&r, path, print_warning, out, e);
+	if (rc)
+		return rc;
+	scraper_config_check(r.scrapes, out);
+	scraper_config_unref(r.scrapes);
+	free(r.text);
+	return 0;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The server's configuration file: read, checked as a whole, handed to the modules; read again on demand. */
+#ifndef PYRRHA_CMD_CONFIGURATION_H
+#define PYRRHA_CMD_CONFIGURATION_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "scraper/scraper.h"
+#include "web/web.h"
+
+struct configuration;
+
+/* Reads and checks the file; its warnings are logged. Registers pyrrha_config_*. */
+int configuration_load(struct configuration **ret, const char *path, struct err *e);
+void configuration_free(struct configuration *c);
+/* From now on the scraper gets what is read: at once, and on each reload. */
+int configuration_apply_to(struct configuration *c, struct scraper *s, struct err *e);
+/* All of the new file, or, if anything is wrong with it, all of the old one. Thread-safe. */
+int configuration_reload(struct configuration *c, struct err *e);
+/* The text at work, without secrets. Returns owned. */
+char *configuration_text(struct configuration *c);
+void configuration_state(struct configuration *c, struct web_reload_state *ret);
+/* --config.check: what the file says, or what is wrong with it. */
+int configuration_check(const char *path, struct buf *out, struct err *e);
+
+#endif

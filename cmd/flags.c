@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of the server's flags. Names are Prometheus's where it has one; Parca's are aliases where the meaning is
+ * the same, and answered with ours where it is not. */
+#include "cmd/flags.h"
+
+#include "base/alloc.h"
+#include "httpd/httpd.h"
+
+/* Every row points into this, the one set of flags of the process. */
+static struct flags set = {
+	.config_file = "pyrrha.yml", .storage_path = "data", .log_level = "info", .log_format = "logfmt",
+	.external_url = "", .route_prefix = "", .cors_origin = "",
+	.retention_ms = INT64_C(15) * 86400000, .query_timeout_ms = 120000, .lookback_ms = 300000, .max_concurrency = 20,
+	.max_samples = 50000000, .max_connections = 512, .read_timeout_ms = 300000,
+};
+
+#define REFUSED(names_first, names_more, text) { names_first, OPT_REFUSED, NULL, NULL, text, names_more }
+
+static struct opt table[] = {
+	{ "config.file", OPT_STRING, &set.config_file, "<file>", "Configuration file.", "config-path" },
+	{ "config.check", OPT_BOOL, &set.config_check, NULL, "Read the configuration, print what it says, and exit." },
+
+	{ "storage.path", OPT_STRING, &set.storage_path, "<dir>", "Where profiles are kept. One server per directory.",
+	  "storage.tsdb.path,storage-path" },
+	{ "storage.tsdb.retention.time", OPT_DURATION, &set.retention_ms, "<duration>",
+	  "How long profiles are kept; whole days (UTC) go at a time. 0 keeps them for ever.", "storage.tsdb.retention" },
+	{ "storage.tsdb.retention.size", OPT_SIZE, &set.retention_bytes, "<size>",
+	  "The oldest days go until the rest is smaller than this. 0 means no limit.", NULL },
+
+	{ "web.listen-address", OPT_LIST, &set.listen, "<host:port>",
+	  "Where to listen, 127.0.0.1:7070 if not given; may be repeated. [::1]:7070 is IPv6, port 0 a free one (the log "
+	  "tells which). Addresses that other machines can reach need --web.allow-insecure.", "http-address" },
+	{ "web.allow-insecure", OPT_BOOL, &set.allow_insecure, NULL,
+	  "Listen beyond loopback although there is neither TLS nor a password: whoever reaches the port can read all "
+	  "profiles." },
+	{ "web.enable-lifecycle", OPT_BOOL, &set.enable_lifecycle, NULL,
+	  "Serve POST /-/reload and /-/quit. SIGHUP and SIGTERM do the same without this." },
+	{ "web.enable-remote-write-receiver", OPT_BOOL, &set.enable_write, NULL,
+	  "Take floats in at /api/v1/write (remote-write 1.0), so that they stand beside profiles in one expression." },
+	{ "web.external-url", OPT_STRING, &set.external_url, "<URL>",
+	  "The URL under which people reach this server, for a reverse proxy. Its path is the route prefix." },
+	{ "web.route-prefix", OPT_STRING, &set.route_prefix, "<path>",
+	  "Prefix of all addresses, if it is not the path of --web.external-url.", "path-prefix" },
+	{ "web.cors.origin", OPT_STRING, &set.cors_origin, "<regexp>",
+	  "Pages of these origins may read the API, an anchored expression: https://(a|b)\\.example\\.org. None if not "
+	  "given.", "cors-allowed-origins" },
+	{ "web.max-connections", OPT_INT, &set.max_connections, "<n>", "Connections at a time, per address." },
+	{ "web.read-timeout", OPT_DURATION, &set.read_timeout_ms, "<duration>", "Connections that are idle for this long "
+	  "are closed.", "http-read-timeout" },
+
+	{ "query.timeout", OPT_DURATION, &set.query_timeout_ms, "<duration>", "Longest time a query may take." },
+	{ "query.max-concurrency", OPT_INT, &set.max_concurrency, "<n>", "Queries at a time; more wait." },
+	{ "query.max-samples", OPT_INT, &set.max_samples, "<n>", "Samples that one query may hold at a time." },
+	{ "query.lookback-delta", OPT_DURATION, &set.lookback_ms, "<duration>",
+	  "How old a series' newest sample may be for a query to see it." },
+
+	{ "log.level", OPT_STRING, &set.log_level, "<level>", "Least level that is logged: debug, info, warn or error.",
+	  "log-level" },
+	{ "log.format", OPT_STRING, &set.log_format, "<format>", "logfmt or json.", "log-format" },
+	{ "version", OPT_BOOL, &set.version, NULL, "Print the version and exit." },
+	{ "help", OPT_BOOL, &set.help, NULL, "Print this and exit." },
+
+	/* Parca's that mean something else here. */
+	REFUSED("storage-active-memory", "storage-snapshot-trigger-size,storage-granule-size,storage-row-group-size",
+		"memory does not decide what is kept here; see --storage.tsdb.retention.time and .size. Leave it out"),
+	REFUSED("enable-persistence", "storage-enable-wal,storage-index-on-disk",
+		"everything is always kept on disk, in --storage.path. Leave it out"),
+	REFUSED("mode", NULL, "there is one mode: scrape, keep and serve. Leave it out"),
+	REFUSED("http-write-timeout", NULL, "see --query.timeout and --web.read-timeout"),
+	REFUSED("store-address", "bearer-token,bearer-token-file,insecure,insecure-skip-verify,grpc-headers,external-label",
+		"profiles are not forwarded; Pyrrha pulls them itself (scrape_configs in --config.file)"),
+	REFUSED("otlp-address", "otlp-exporter,otlp-insecure", "traces are not sent. Leave it out"),
+	REFUSED("debuginfo-cache-dir", "debuginfo-upload-max-size,debuginfo-upload-max-duration,"
+		"debuginfo-uploads-signed-url,debuginfod-upstream-servers,debuginfod-http-request-timeout,"
+		"symbolizer-demangle-mode,symbolizer-external-addr2line-path,symbolizer-number-of-tries",
+		"names are resolved where the profile is made (see pyrrha-agent --help). Leave it out"),
+	REFUSED("mutex-profile-fraction", "block-profile-rate", "that is for programs in Go. Leave it out"),
+	REFUSED("profile-share-server", NULL, "nothing leaves this machine. Leave it out"),
+
+	/* Prometheus's that are not here. */
+	REFUSED("web.config.file", NULL, "TLS and passwords are not built in yet: listen on 127.0.0.1 behind a reverse "
+		"proxy, or use --web.allow-insecure"),
+	REFUSED("storage.tsdb.wal-compression", "storage.tsdb.no-lockfile,storage.tsdb.min-block-duration,"
+		"storage.tsdb.max-block-duration,storage.tsdb.wal-segment-size",
+		"the storage chooses this by itself. Leave it out"),
+	REFUSED("web.enable-admin-api", "web.console.templates,web.console.libraries,"
+		"web.user-assets,enable-feature", "not served here. Leave it out"),
+};
+
+/* What can be told of the values before anything is started. */
+static int check_values(struct err *e)
+{
+	char host[256], port[8];
+	for (size_t i = 0; i < set.listen.n; i++)
+		if (!httpd_split_address(set.listen.v[i], host, port))
+			return err_set(e, ERR_BAD_DATA, "--web.listen-address: \"%s\" is not of the form host:port, [IPv6]:port or "
+				       ":port", set.listen.v[i]);
+	if (strchr(set.cors_origin, ',') && !strchr(set.cors_origin, '{')) /* Parca's is a list */
+		return err_set(e, ERR_BAD_DATA, "--web.cors.origin is one expression, not a list: write https://a|https://b");
+	if (set.max_concurrency < 1 || set.max_concurrency > 10000)
+		return err_set(e, ERR_BAD_DATA, "--query.max-concurrency must be from 1 to 10000");
+	if (set.max_samples < 1)
+		return err_set(e, ERR_BAD_DATA, "--query.max-samples must be at least 1");
+	if (set.max_connections < 1 || set.max_connections > 1000000)
+		return err_set(e, ERR_BAD_DATA, "--web.max-connections must be from 1 to 1000000");
+	if (set.query_timeout_ms < 1)
+		return err_set(e, ERR_BAD_DATA, "--query.timeout must be longer than nothing");
+	if (set.lookback_ms < 1)
+		return err_set(e, ERR_BAD_DATA, "--query.lookback-delta must be longer than nothing");
+	return 0;
+}
+
+int flags_parse(struct flags *f, int argc, char **argv, struct err *e)
+{
+	int rest;
+	int rc = opts_parse(table, ARRAY_LEN(table), argc, argv, &rest, e);
+	if (!rc && rest)
+		rc = err_set(e, ERR_BAD_DATA, "unexpected argument \"%s\"; --help lists the flags", argv[1]);
+	if (!rc)
+		rc = check_values(e);
+	if (!rc && !set.listen.n) {
+		static const char *standard[] = { "127.0.0.1:7070" };
+		set.listen.v = xreallocarray(NULL, 1, sizeof *set.listen.v);
+		set.listen.v[set.listen.n++] = standard[0];
+	}
+	*f = set;
+	return rc;
+}
+
+void flags_help(struct buf *out)
+{
+	opts_help(table, ARRAY_LEN(table),
+		  "usage: pyrrha [flags]\n\n"
+		  "Pyrrha pulls profiles from everything that serves pprof, keeps them, and answers queries about them:\n"
+		  "a page on http://127.0.0.1:7070/, Prometheus's HTTP API, and pprof for go tool pprof.", out);
+}
+
+const struct opt *flags_table(size_t *ret_n)
+{
+	*ret_n = ARRAY_LEN(table);
+	return table;
+}
+
+void flags_free(void)
+{
+	opts_free(table, ARRAY_LEN(table));
+}

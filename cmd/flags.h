@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The server's command line. */
+#ifndef PYRRHA_CMD_FLAGS_H
+#define PYRRHA_CMD_FLAGS_H
+
+#include "base/opts.h"
+
+struct flags {
+	const char *config_file, *storage_path, *log_level, *log_format;
+	const char *external_url, *route_prefix, *cors_origin;
+	struct opt_list listen;
+	bool config_check, allow_insecure, enable_lifecycle, enable_write, version, help;
+	int64_t retention_ms, query_timeout_ms, lookback_ms, max_concurrency, max_samples, max_connections, read_timeout_ms;
+	uint64_t retention_bytes;
+};
+
+/* Defaults first, then argv. */
+int flags_parse(struct flags *f, int argc, char **argv, struct err *e);
+void flags_help(struct buf *out);
+/* The rows, for the flags API. */
+const struct opt *flags_table(size_t *ret_n);
+void flags_free(void);
+
+#endif

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The server: wires scraper, storage, queries and page together. main() only wires. It blocks the signals before the
+ * first thread starts and then waits for them; what runs is started right to left of the way of a profile (the page
+ * first: it says that the rest is not ready yet) and stopped left to right. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/thread.h"
+#include "base/units.h"
+#include "cmd/configuration.h"
+#include "cmd/flags.h"
+#include "config.h"
+#include "promql-like/promql.h"
+#include "scraper/scraper.h"
+#include "tsdb/tsdb.h"
+#include "web/web.h"
+
+#define STOP_SECONDS 9     /* then the program ends whatever still runs */
+#define SLOW_QUERY_MS 10000 /* a query that takes longer is logged */
+#define WEB_GRACE_MS 2000  /* for requests at work, before they are canceled */
+
+struct server {
+	struct flags f;
+	struct configuration *config;
+	struct web *web;
+	struct tsdb *db;
+	struct pool *pool;
+	struct promql_engine *engine;
+	struct scraper *scraper;
+	char retention[DURATION_LEN + 32];
+};
+
+enum { M_READY };
+static struct metric metrics[] = {
+	[M_READY] = { "pyrrha_ready", "Whether the server can answer queries.", METRIC_GAUGE },
+};
+
+/* ---- what web asks of main ---- */
+
+static int on_reload(void *arg, struct err *e)
+{
+	struct server *s = arg;
+	return configuration_reload(s->config, e);
+}
+
+static void on_quit(void *arg)
+{
+	(void)arg;
+	kill(getpid(), SIGTERM);
+}
+
+static void on_reload_state(void *arg, struct web_reload_state *ret)
+{
+	struct server *s = arg;
+	configuration_state(s->config, ret);
+}
+
+static char *on_config_text(void *arg)
+{
+	struct server *s = arg;
+	return configuration_text(s->config);
+}
+
+/* ---- start, from the right ---- */
+
+static void describe_retention(struct server *s)
+{
+	char time[DURATION_LEN], size[24];
+	snprintf(s->retention, sizeof s->retention, "%s%s%s",
+		 s->f.retention_ms ? units_format_duration(s->f.retention_ms, time) : "",
+		 s->f.retention_ms && s->f.retention_bytes ? " or " : "",
+		 s->f.retention_bytes ? units_format_size(s->f.retention_bytes, size) : "");
+}
+
+static int start_web(struct server *s, struct err *e)
+{
+	describe_retention(s);
+	struct web_options o = {
+		.listen = s->f.listen.v, .n_listen = s->f.listen.n, .allow_insecure = s->f.allow_insecure,
+		.enable_lifecycle = s->f.enable_lifecycle, .enable_write = s->f.enable_write, .external_url = s->f.external_url,
+		.route_prefix = s->f.route_prefix, .cors_origin = s->f.cors_origin,
+		.max_connections = (unsigned)s->f.max_connections,
+		.idle_timeout_s = (unsigned)MAX(1, MIN(s->f.read_timeout_ms / 1000, 86400)),
+		.query_timeout_ms = s->f.query_timeout_ms, .storage_retention = s->retention,
+		.reload = on_reload, .quit = on_quit, .reload_state = on_reload_state, .config_text = on_config_text, .arg = s,
+	};
+	o.flags = flags_table(&o.n_flags);
+	int rc = web_start(&s->web, &o, e);
+	for (size_t i = 0; !rc && web_address(s->web, i); i++)
+		LOG_INFO("msg", "listening", "address", web_address(s->web, i));
+	return rc;
+}
+
+static int open_storage(struct server *s, struct err *e)
+{
+	struct tsdb_options o = {
+		.path = s->f.storage_path, .retention_ms = s->f.retention_ms ? s->f.retention_ms : -1,
+		.retention_bytes = s->f.retention_bytes,
+	};
+	int64_t begin = clock_mono_ms();
+	int rc = tsdb_open(&s->db, &o, e);
+	if (rc)
+		return rc;
+	tsdb_register_metrics(s->db);
+	LOG_INFO("msg", "storage is open", "path", s->f.storage_path, "ms", LOG_NUM(clock_mono_ms() - begin));
+	return 0;
+}
+
+/* From the thread that ran the query. */
+static void log_slow_query(void *arg, const char *query, int64_t duration_ms, uint64_t samples, const struct err *e)
+{
+	(void)arg;
+	LOG_WARN("msg", "slow query", "query", query, "ms", LOG_NUM(duration_ms), "samples", LOG_NUM(samples),
+		 "err", e && e->code ? e->msg : "");
+}
+
+static void start_engine(struct server *s)
+{
+	s->pool = pool_new(0, "query");
+	char *active AUTOFREE = xasprintf("%s/queries.active", s->f.storage_path);
+	struct promql_options o = {
+		.lookback_ms = s->f.lookback_ms, .timeout_ms = s->f.query_timeout_ms,
+		.max_samples = (uint64_t)s->f.max_samples, .max_concurrency = (unsigned)s->f.max_concurrency,
+		.pool = s->pool, .active_query_file = active, .slow_query_ms = SLOW_QUERY_MS, .slow_query = log_slow_query,
+	};
+	promql_register_metrics();
+	s->engine = promql_engine_new(tsdb_source(s->db), &o);
+	const char *crashed = promql_engine_crashed_queries(s->engine);
+	if (*crashed)
+		LOG_WARN("msg", "these queries were running when the server last ended without notice", "queries", crashed);
+}
+
+static int start_scraper(struct server *s, struct err *e)
+{
+	struct scraper_options o = { .user_agent = "pyrrha/" PACKAGE_VERSION };
+	scraper_register_metrics();
+	int rc = scraper_new(&s->scraper, tsdb_sink(s->db), &o, e);
+	return rc ? rc : configuration_apply_to(s->config, s->scraper, e);
+}
+
+static int start(struct server *s, struct err *e)
+{
+	metrics_register_process("pyrrha", PACKAGE_VERSION);
+	metrics_register(metrics, ARRAY_LEN(metrics));
+	int rc = configuration_load(&s->config, s->f.config_file, e);
+	if (!rc)
+		rc = start_web(s, e);
+	if (!rc)
+		rc = open_storage(s, e);
+	if (rc)
+		return rc;
+	start_engine(s);
+	rc = start_scraper(s, e);
+	if (rc)
+		return rc;
+	web_set_parts(s->web, s->engine, tsdb_source(s->db), scraper_status(s->scraper));
+	web_set_sink(s->web, tsdb_sink(s->db));
+	web_set_ready(s->web, true);
+	metric_set(&metrics[M_READY], 1);
+	LOG_INFO("msg", "ready", "url", web_url(s->web));
+	return 0;
+}
+
+/* ---- stop, from the left ---- */
+
+static void too_slow(int sig)
+{
+	static const char text[] = "level=error msg=\"stopping took too long, ending now\"\n";
+	(void)sig;
+	if (write(STDERR_FILENO, text, sizeof text - 1) < 0) {
+		/* nobody is left to tell */
+	}
+	_exit(1);
+}
+
+static int stop(struct server *s)
+{
+	struct err e = { 0 };
+	signal(SIGALRM, too_slow);
+	alarm(STOP_SECONDS);
+	metric_set(&metrics[M_READY], 0);
+	if (s->web)
+		web_set_ready(s->web, false);
+	if (s->scraper)
+		scraper_stop(s->scraper);
+	if (s->db)
+		tsdb_flush(s->db);
+	web_stop(s->web, WEB_GRACE_MS); /* before what its handlers use goes */
+	scraper_free(s->scraper);
+	promql_engine_free(s->engine);
+	pool_free(s->pool);
+	int rc = tsdb_close(s->db, &e);
+	if (rc)
+		LOG_ERROR("msg", "closing the storage failed", "err", e.msg);
+	configuration_free(s->config);
+	alarm(0);
+	return rc;
+}
+
+/* ---- signals ---- */
+
+/* While start() is at work (a large storage takes its time to open): storage is safe against sudden ends. SIGUSR1,
+ * sent to this very thread, says that start() is done. */
+static void *end_while_starting(void *arg)
+{
+	const sigset_t *signals = arg;
+	int sig;
+	while (sigwait(signals, &sig) || sig == SIGHUP)
+		;
+	if (sig == SIGUSR1)
+		return NULL;
+	LOG_INFO("msg", "stopped while starting");
+	_exit(0);
+}
+
+static int start_interruptible(struct server *s, const sigset_t *signals, struct err *e)
+{
+	pthread_t t;
+	sigset_t early = *signals;
+	sigaddset(&early, SIGUSR1);
+	int rc = thread_start(&t, "signals", end_while_starting, &early, e);
+	if (rc)
+		return rc;
+	rc = start(s, e);
+	pthread_kill(t, SIGUSR1);
+	pthread_join(t, NULL);
+	return rc;
+}
+
+static void wait_for_end(struct server *s, const sigset_t *signals)
+{
+	for (;;) {
+		int sig;
+		struct err e = { 0 };
+		if (sigwait(signals, &sig))
+			continue;
+		if (sig != SIGHUP) {
+			LOG_INFO("msg", "stopping", "signal", sig == SIGINT ? "SIGINT" : "SIGTERM");
+			return;
+		}
+		if (configuration_reload(s->config, &e))
+			LOG_ERROR("msg", "the configuration was not reloaded, the old one stays", "err", e.msg);
+	}
+}
+
+static void block_signals(sigset_t *signals)
+{
+	sigemptyset(signals);
+	sigaddset(signals, SIGTERM);
+	sigaddset(signals, SIGINT);
+	sigaddset(signals, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, signals, NULL);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+/* ---- the command line ---- */
+
+static int set_log(const struct flags *f, struct err *e)
+{
+	enum log_level level;
+	enum log_format format;
+	if (!log_parse_level(f->log_level, &level))
+		return err_set(e, ERR_BAD_DATA, "--log.level: \"%s\" is none of debug, info, warn, error", f->log_level);
+	if (!log_parse_format(f->log_format, &format))
+		return err_set(e, ERR_BAD_DATA, "--log.format: \"%s\" is neither logfmt nor json", f->log_format);
+	log_setup(level, format);
+	return 0;
+}
+
+static int print(struct buf *b)
+{
+	fwrite(b->ptr ? b->ptr : "", 1, b->len, stdout);
+	buf_free(b);
+	return 0;
+}
+
+/* What only tells something and ends; negative: the server is to run. */
+static int tell(const struct flags *f)
+{
+	struct buf b = { 0 };
+	struct err e = { 0 };
+	if (f->help) {
+		flags_help(&b);
+		return print(&b);
+	}
+	if (f->version) {
+		buf_puts(&b, PACKAGE_STRING "\n");
+		return print(&b);
+	}
+	if (!f->config_check)
+		return -1;
+	if (configuration_check(f->config_file, &b, &e)) {
+		buf_free(&b);
+		fprintf(stderr, "pyrrha: %s\n", e.msg);
+		return 1;
+	}
+	return print(&b);
+}
+
+static int run(struct server *s)
+{
+	struct err e = { 0 };
+	sigset_t signals;
+	block_signals(&signals);
+	LOG_INFO("msg", "starting", "version", PACKAGE_VERSION);
+	int rc = start_interruptible(s, &signals, &e);
+	if (rc)
+		LOG_ERROR("msg", "cannot start", "err", e.msg);
+	else
+		wait_for_end(s, &signals);
+	rc |= stop(s);
+	if (!rc)
+		LOG_INFO("msg", "bye");
+	metrics_free();
+	return rc ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct server s = { 0 };
+	struct err e = { 0 };
+	int rc = flags_parse(&s.f, argc, argv, &e);
+	if (!rc)
+		rc = set_log(&s.f, &e);
+	if (rc) {
+		fprintf(stderr, "pyrrha: %s\n", e.msg);
+		rc = 2;
+	} else {
+		rc = tell(&s.f);
+		if (rc < 0)
+			rc = run(&s);
+	}
+	flags_free();
+	return rc;
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The agent: samples the host and serves what it saw. main() only wires: flags, the agent, its HTTP server, signals. */
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/caps.h"
+#include "agent/serve.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/opts.h"
+#include "config.h"
+#include "model/labels.h"
+
+#define STOP_SECONDS 9
+
+static struct flags {
+	const char *listen, *log_level, *log_format, *node, *cache_dir;
+	struct opt_list external;
+	double hz, max_cost;
+	int64_t history_ms;
+	uint64_t history_bytes;
+	bool kernel_stacks, ignore_kernel_bugs, allow_insecure, check, version, help;
+} flags;
+
+static struct opt table[] = {
+	{ "web.listen-address", OPT_STRING, &flags.listen, "<host:port>", "Where to serve HTTP." },
+	{ "web.allow-insecure", OPT_BOOL, &flags.allow_insecure, NULL,
+	  "Listen on an address that others can reach, without TLS or a password." },
+	{ "frequency", OPT_FLOAT, &flags.hz, "<hz>", "Samples per second and CPU.", "profiling-cpu-sampling-frequency" },
+	{ "history", OPT_DURATION, &flags.history_ms, "<duration>", "How far back finished windows are kept." },
+	{ "history.max-bytes", OPT_SIZE, &flags.history_bytes, "<size>", "Memory for them." },
+	{ "kernel-stacks", OPT_BOOL, &flags.kernel_stacks, NULL, "Take the kernel's part of stacks, too." },
+	{ "ignore-kernel-bugs", OPT_BOOL, &flags.ignore_kernel_bugs, NULL,
+	  "Run on a kernel version that may deadlock when sampled." },
+	{ "max-cost", OPT_FLOAT, &flags.max_cost, "<share>", "Lower the frequency rather than take more of the host." },
+	{ "node", OPT_STRING, &flags.node, "<name>", "The label `node`; the host's name if empty." },
+	{ "external-label", OPT_LIST, &flags.external, "<name=value>", "A label for every sample; may be repeated.",
+	  "metadata-external-labels" },
+	{ "check", OPT_BOOL, &flags.check, NULL, "Say what this kernel and these rights allow, and end." },
+	{ "cache-dir", OPT_STRING, &flags.cache_dir, "<dir>",
+	  "Where lines and inlined calls read from debug information are kept by build-id; they are read anew at each start if empty." },
+	{ "log.level", OPT_STRING, &flags.log_level, "<level>", "debug, info, warn or error." },
+	{ "log.format", OPT_STRING, &flags.log_format, "<format>", "logfmt or json." },
+	{ "version", OPT_BOOL, &flags.version, NULL, "Print the version and end." },
+	{ "help", OPT_BOOL, &flags.help, NULL, "Print this and end." },
+};
+
+static void set_defaults(void)
+{
+	struct agent_options o;
+
+	agent_options_init(&o);
+	flags.listen = "127.0.0.1:7071";
+	flags.log_level = "info";
+	flags.log_format = "logfmt";
+	flags.node = "";
+	flags.cache_dir = "";
+	flags.hz = o.hz;
+	flags.max_cost = o.max_cost;
+	flags.history_ms = o.history_ms;
+	flags.history_bytes = o.history_bytes;
+	flags.kernel_stacks = o.kernel_stacks;
+}
+
+static int check_flags(struct err *e)
+{
+	enum log_level level;
+	enum log_format format;
+
+	if (!(flags.hz >= 1 && flags.hz <= 1000))
+		return err_set(e, ERR_BAD_DATA, "--frequency: must be from 1 to 1000");
+	if (!(flags.max_cost > 0 && flags.max_cost <= 1))
+		return err_set(e, ERR_BAD_DATA, "--max-cost: must be above 0 and at most 1");
+	if (flags.history_ms < 20000 || flags.history_ms > 3600000)
+		return err_set(e, ERR_BAD_DATA, "--history: must be from 20s to 1h");
+	if (!log_parse_level(flags.log_level, &level))
+		return err_set(e, ERR_BAD_DATA, "--log.level: \"%s\" is none of debug, info, warn, error", flags.log_level);
+	if (!log_parse_format(flags.log_format, &format))
+		return err_set(e, ERR_BAD_DATA, "--log.format: \"%s\" is neither logfmt nor json", flags.log_format);
+	log_setup(level, format);
+	return 0;
+}
+
+/* name=value of each flag, into a label set that borrows argv. */
+static int external_labels(struct labels_builder *b, struct err *e)
+{
+	labels_builder_init(b, (struct labels){ 0 });
+	for (size_t i = 0; i < flags.external.n; i++) {
+		const char *s = flags.external.v[i], *eq = strchr(s, '=');
+		if (!eq || !label_name_plain(view_make(s, (size_t)(eq - s))) || !eq[1])
+			return err_set(e, ERR_BAD_DATA, "--external-label: \"%s\" is not name=value", s);
+		labels_builder_set(b, view_make(s, (size_t)(eq - s)), view_of(eq + 1));
+	}
+	return 0;
+}
+
+static int print_check(void)
+{
+	struct buf b = { 0 };
+	int r = agent_check(&b);
+
+	if (b.len)
+		fputs(b.ptr, stdout);
+	puts(r ? "the agent cannot run here" : "the agent can run here");
+	buf_free(&b);
+	return r ? 1 : 0;
+}
+
+static void print_help(void)
+{
+	struct buf b = { 0 };
+	opts_help(table, ARRAY_LEN(table),
+		  "usage: pyrrha-agent [flags]\nProfiles every process of this host and serves it as pprof.\n", &b);
+	fputs(b.ptr, stdout);
+	buf_free(&b);
+}
+
+static void too_slow(int sig)
+{
+	_exit(1);
+}
+
+static int run(const struct labels_builder *external, struct err *e)
+{
+	struct agent_options o;
+	struct agent *a;
+	struct agent_server *s;
+	sigset_t signals;
+	int sig = 0, r;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, &signals, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	r = caps_drop(e);
+	if (r)
+		return r;
+	agent_options_init(&o);
+	o.hz = flags.hz;
+	o.max_cost = flags.max_cost;
+	o.history_ms = flags.history_ms;
+	o.history_bytes = flags.history_bytes;
+	o.kernel_stacks = flags.kernel_stacks;
+	o.ignore_kernel_bugs = flags.ignore_kernel_bugs;
+	o.node = flags.node;
+	o.cache_dir = flags.cache_dir;
+	o.external = (struct labels){ external->l.v, external->l.n };
+	r = agent_start(&a, &o, e);
+	if (r)
+		return r;
+	metrics_register_process("pyrrha_agent", PACKAGE_VERSION);
+	agent_register_metrics(a);
+	r = agent_serve(&s, &(struct agent_server_options){ flags.listen, flags.allow_insecure, a }, e);
+	if (!r) {
+		LOG_INFO("msg", "listening", "address", agent_server_address(s));
+		while (sigwait(&signals, &sig) || sig == SIGHUP)
+			;
+		LOG_INFO("msg", "stopping", "signal", sig == SIGINT ? "SIGINT" : "SIGTERM");
+		signal(SIGALRM, too_slow);
+		alarm(STOP_SECONDS);
+		agent_server_stop(s);
+	}
+	metrics_free();
+	agent_stop(a);
+	return r;
+}
+
+int main(int argc, char **argv)
+{
+	struct labels_builder external = { 0 };
+	struct err e = { 0 };
+	int rest, code = 0;
+
+	/* What is read of large files goes back to the system at once. */
+	mallopt(M_MMAP_THRESHOLD, 128 << 10);
+	mallopt(M_TRIM_THRESHOLD, 512 << 10);
+	mallopt(M_ARENA_MAX, 2);
+	set_defaults();
+	if (opts_parse(table, ARRAY_LEN(table), argc, argv, &rest, &e) ||
+	    (rest && err_set(&e, ERR_BAD_DATA, "\"%s\": only flags are understood", argv[1])) || check_flags(&e) ||
+	    external_labels(&external, &e)) {
+		fprintf(stderr, "pyrrha-agent: %s\n", e.msg);
+		code = 2;
+	} else if (flags.help) {
+		print_help();
+	} else if (flags.version) {
+		puts("pyrrha-agent " PACKAGE_VERSION);
+	} else if (flags.check) {
+		code = print_check();
+	} else if (run(&external, &e)) {
+		LOG_ERROR("msg", "cannot start", "err", e.msg);
+		code = 1;
+	}
+	labels_builder_free(&external);
+	opts_free(table, ARRAY_LEN(table));
+	return code;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pyrtool: for people and scripts. This file is the table of commands and what they share; each group of commands has
+ * a file of its own. Output for people by default, --output=json for programs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/tool.h"
+#include "config.h"
+
+static const struct tool_command commands[] = {
+	{ "top", "FILE...", "functions of pprof files (merged), most expensive first", tool_top },
+	{ "diff", "BASE FILE", "functions of FILE against those of BASE", tool_diff },
+	{ "folded", "FILE...", "stacks as lines \"root;caller;callee value\"", tool_folded },
+	{ "merge", "FILE... -o OUT", "one pprof file out of several", tool_merge },
+	{ "query instant", "URL EXPR", "asks a server at one moment", tool_query_instant },
+	{ "query range", "URL EXPR", "asks a server over a range", tool_query_range },
+	{ "check config", "FILE...", "reads configuration files as the server would", tool_check_config },
+	{ "test language", "FILE...", "runs tests of the language, Prometheus's format included", tool_test_language },
+};
+
+const struct tool_command *tool_command(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+		if (strcmp(commands[i].name, name) == 0)
+			return &commands[i];
+	abort();
+}
+
+int tool_fail(const char *name, const struct err *e)
+{
+	fprintf(stderr, "pyrtool %s: %s\n", name, e->msg);
+	return TOOL_FAILED;
+}
+
+int tool_print(const struct buf *b)
+{
+	struct view v = buf_view(b);
+	return fwrite(v.ptr, 1, v.len, stdout) == v.len && fflush(stdout) == 0 ? TOOL_OK : TOOL_FAILED;
+}
+
+bool tool_flags(const struct tool_command *c, struct opt *table, size_t n, int argc, char **argv, int *ret_words,
+		int *ret_status)
+{
+	struct err e;
+	struct buf text = { 0 };
+	for (int i = 1; i < argc; i++)
+		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+			char usage[256];
+			snprintf(usage, sizeof usage, "usage: pyrtool %s [flags] %s\n\n%s", c->name, c->arguments, c->summary);
+			opts_help(table, n, usage, &text);
+			*ret_status = tool_print(&text);
+			buf_free(&text);
+			return false;
+		}
+	if (opts_parse(table, n, argc, argv, ret_words, &e)) {
+		tool_fail(c->name, &e);
+		*ret_status = TOOL_USAGE;
+		return false;
+	}
+	return true;
+}
+
+static int help(FILE *to)
+{
+	fputs("usage: pyrtool COMMAND [flags] [arguments]\n\n", to);
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+		char call[64];
+		snprintf(call, sizeof call, "%s %s", commands[i].name, commands[i].arguments);
+		fprintf(to, "  %-28s %s\n", call, commands[i].summary);
+	}
+	fputs("\npyrtool COMMAND --help shows a command's flags.\n", to);
+	return to == stdout ? TOOL_OK : TOOL_USAGE;
+}
+
+/* Whether argv begins with the words of a name; *ret_n of them. */
+static bool begins_with(const char *name, int argc, char **argv, int *ret_n)
+{
+	int n = 0;
+	while (*name) {
+		size_t len = strcspn(name, " ");
+		if (n >= argc || strlen(argv[n]) != len || memcmp(argv[n], name, len) != 0)
+			return false;
+		name += len + (name[len] == ' ');
+		n++;
+	}
+	*ret_n = n;
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2)
+		return help(stderr);
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
+		return help(stdout);
+	if (strcmp(argv[1], "--version") == 0)
+		return puts("pyrtool " PACKAGE_VERSION) < 0 ? TOOL_FAILED : TOOL_OK;
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+		int n;
+		if (begins_with(commands[i].name, argc - 1, argv + 1, &n))
+			return commands[i].run(argc - n, argv + n);
+	}
+	fprintf(stderr, "pyrtool: no command %s; pyrtool help lists them\n", argv[1]);
+	return TOOL_USAGE;
+}

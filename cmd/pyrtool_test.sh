@@ -1,0 +1,32 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# pyrtool on real profiles: what it prints against figures that google/pprof prints for the same files.
+tool=$top_builddir/pyrtool
+"$tool" check config "$top_srcdir/deploy/quickstart.yml" | grep -q 'quickstart.yml: good' || { echo "FAIL: check config"; exit 1; }
+"$tool" check config "$top_srcdir/cmd/pyrtool_test.sh" >/dev/null 2>&1 && { echo "FAIL: check config of no configuration"; exit 1; }
+"$tool" test language "$top_srcdir/tests/lang/math.test" | tail -n 1 | grep -q '^[1-9][0-9]* passed, 0 failed' || {
+	echo "FAIL: test language"
+	exit 1
+}
+corpus=${PYRRHA_CORPUS:-$top_srcdir/../shared/corpus}
+if [ ! -r "$corpus/fib.pb.gz" ]; then
+	echo "skipped: no profiles in $corpus (set PYRRHA_CORPUS)"
+	exit 77
+fi
+out=$(mktemp -d) || exit 99
+trap 'rm -rf "$out"' EXIT
+fail() {
+	echo "FAIL: $1"
+	exit 1
+}
+"$tool" top --n=1 "$corpus/fib.pb.gz" | grep -q '28.61s  96.20%  96.20% *28.61s  96.20%  math/big.addVV' || fail "top of fib"
+"$tool" top --type=samples --n=1 --output=json "$corpus/fib.pb.gz" | grep -q '"name":"math/big.addVV","self":2861,' || fail "samples"
+"$tool" merge "$corpus/fib.pb.gz" "$corpus/fib.pb.gz" -o "$out/twice.pb.gz" || fail "merge"
+"$tool" top --n=1 "$out/twice.pb.gz" | grep -q '57.22s  96.20%' || fail "top of the merge"
+"$tool" diff --n=1 "$corpus/fib.pb.gz" "$out/twice.pb.gz" | grep -q '28.61s  96.20%' || fail "diff"
+"$tool" merge "$corpus/fib.pb.gz" "$corpus/alloc_objects.pb.gz" -o "$out/no.pb.gz" 2>"$out/err" && fail "merge of different types"
+grep -q 'alloc_objects.pb.gz' "$out/err" || fail "the error names the file"
+[ ! -e "$out/no.pb.gz" ] || fail "a failed merge leaves nothing"
+"$tool" nonsense 2>/dev/null
+[ $? -eq 2 ] || fail "unknown command"
+exit 0

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the commands of pyrtool share. A command returns the exit status: 0 good, 1 the answer is no or it failed, 2 it
+ * was called wrongly. */
+#ifndef PYRRHA_CMD_TOOL_H
+#define PYRRHA_CMD_TOOL_H
+
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/opts.h"
+
+enum { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2 };
+
+struct tool_command {
+	const char *name;      /* "top", "query instant" */
+	const char *arguments; /* "FILE..." */
+	const char *summary;
+	int (*run)(int argc, char **argv); /* argv[0] is the name */
+};
+
+int tool_top(int argc, char **argv);
+int tool_diff(int argc, char **argv);
+int tool_folded(int argc, char **argv);
+int tool_merge(int argc, char **argv);
+int tool_check_config(int argc, char **argv);
+int tool_test_language(int argc, char **argv);
+int tool_query_instant(int argc, char **argv);
+int tool_query_range(int argc, char **argv);
+
+/* Parses flags of a command (and --help) and leaves the words in argv[1..*ret_words]. False: the command ends with
+ * *ret_status. */
+bool tool_flags(const struct tool_command *c, struct opt *table, size_t n, int argc, char **argv, int *ret_words,
+		int *ret_status);
+/* "pyrtool NAME: message" on standard error; returns TOOL_FAILED. */
+int tool_fail(const char *name, const struct err *e);
+/* Writes it all; TOOL_OK or TOOL_FAILED. */
+int tool_print(const struct buf *b);
+/* The row of a command in the table; aborts if there is none. */
+const struct tool_command *tool_command(const char *name);
+
+#endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pyrtool query: asks a server over its HTTP API and prints the answer as the language writes series. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/units.h"
+#include "cmd/tool.h"
+#include "fetch/fetch.h"
+#include "model/labels.h"
+
+static void put_escaped(struct buf *out, const char *s)
+{
+	for (; *s; s++) {
+		unsigned char c = (unsigned char)*s;
+		if ((c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || strchr("-_.~", c))
+			buf_putc(out, (char)c);
+		else
+			buf_printf(out, "%%%02X", c);
+	}
+}
+
+static void put_param(struct buf *form, const char *name, const char *value)
+{
+	if (form->len)
+		buf_putc(form, '&');
+	buf_printf(form, "%s=", name);
+	put_escaped(form, value);
+}
+
+static const char *text_of(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+	return s ? s : "";
+}
+
+static void put_series_name(struct buf *out, const json_t *metric)
+{
+	struct labels_builder b;
+	labels_builder_init(&b, (struct labels){ 0 });
+	const char *name;
+	json_t *value;
+	json_object_foreach((json_t *)(uintptr_t)metric, name, value)
+		labels_builder_set(&b, view_of(name), view_of(json_string_value(value) ? json_string_value(value) : ""));
+	labels_format(labels_builder_finish(&b), out);
+	labels_builder_free(&b);
+}
+
+static void put_point(struct buf *out, const json_t *p)
+{
+	char when[RFC3339_LEN];
+	const char *v = json_string_value(json_array_get(p, 1));
+	buf_printf(out, "%s @[%s]\n", v ? v : "?", clock_rfc3339_ms((int64_t)(json_number_value(json_array_get(p, 0)) * 1000), when));
+}
+
+static void put_result(struct buf *out, const json_t *data)
+{
+	const json_t *result = json_object_get(data, "result");
+	const char *type = text_of(data, "resultType");
+	if (strcmp(type, "scalar") == 0 || strcmp(type, "string") == 0) {
+		put_point(out, result);
+		return;
+	}
+	size_t i, k;
+	json_t *series, *point;
+	json_array_foreach((json_t *)(uintptr_t)result, i, series) {
+		put_series_name(out, json_object_get(series, "metric"));
+		buf_puts(out, " => ");
+		const json_t *values = json_object_get(series, "values");
+		if (!values) {
+			put_point(out, json_object_get(series, "value"));
+			continue;
+		}
+		buf_putc(out, '\n');
+		json_array_foreach((json_t *)(uintptr_t)values, k, point) {
+			buf_puts(out, "  ");
+			put_point(out, point);
+		}
+	}
+}
+
+static void put_notes(const json_t *answer, const char *key)
+{
+	size_t i;
+	json_t *note;
+	json_array_foreach(json_object_get(answer, key), i, note)
+		fprintf(stderr, "%s: %s\n", key, json_string_value(note) ? json_string_value(note) : "");
+}
+
+/* Prints the answer of the API; TOOL_FAILED for an error in it. */
+static int print_answer(const char *name, const struct buf *body, int http, bool as_json)
+{
+	struct buf out = { 0 };
+	json_t *answer = json_loadb(body->ptr ? body->ptr : "", body->len, 0, NULL);
+	int status = TOOL_FAILED;
+	if (!answer) {
+		fprintf(stderr, "pyrtool %s: the server answered %d, and no JSON: %.200s\n", name, http, body->ptr ? body->ptr : "");
+	} else if (strcmp(text_of(answer, "status"), "success") != 0) {
+		fprintf(stderr, "pyrtool %s: %s: %s\n", name, text_of(answer, "errorType"), text_of(answer, "error"));
+	} else if (as_json) {
+		status = tool_print(body) == TOOL_OK && puts("") >= 0 ? TOOL_OK : TOOL_FAILED;
+	} else {
+		put_notes(answer, "warnings");
+		put_result(&out, json_object_get(answer, "data"));
+		status = tool_print(&out);
+	}
+	json_decref(answer);
+	buf_free(&out);
+	return status;
+}
+
+static int ask(const char *name, const char *server, const char *path, const struct buf *form, const char *output)
+{
+	static const char *const headers[] = { "Content-Type: application/x-www-form-urlencoded" };
+	struct fetch_client *c;
+	struct fetch_response r = { 0 };
+	struct err e;
+	struct buf url = { 0 };
+	if (fetch_client_new(&c, NULL, "pyrtool", &e))
+		return tool_fail(name, &e);
+	size_t n = strlen(server);
+	buf_printf(&url, "%s%.*s%s", strstr(server, "://") ? "" : "http://", (int)(n && server[n - 1] == '/' ? n - 1 : n), server, path);
+	struct fetch_request q = { .method = "POST", .url = url.ptr, .headers = headers, .n_headers = 1, .body = buf_view(form),
+				   .timeout_ms = 130000, .compressed = true };
+	int status = fetch_do(c, &q, &r, &e) ? tool_fail(name, &e) : print_answer(name, &r.body, r.status, strcmp(output, "json") == 0);
+	fetch_response_release(&r);
+	fetch_client_unref(c);
+	buf_free(&url);
+	return status;
+}
+
+int tool_query_instant(int argc, char **argv)
+{
+	const char *time = "", *output = "text";
+	struct opt flags[] = {
+		{ "time", OPT_STRING, &time, "<time>", "RFC 3339 or Unix seconds; now if not given." },
+		{ "output", OPT_STRING, &output, "<form>", "text or json." },
+	};
+	int words, status;
+	if (!tool_flags(tool_command("query instant"), flags, ARRAY_LEN(flags), argc, argv, &words, &status))
+		return status;
+	if (words != 2) {
+		fprintf(stderr, "pyrtool query instant: a URL and an expression are needed\n");
+		return TOOL_USAGE;
+	}
+	struct buf form = { 0 };
+	put_param(&form, "query", argv[2]);
+	if (*time)
+		put_param(&form, "time", time);
+	status = ask("query instant", argv[1], "/api/v1/query", &form, output);
+	buf_free(&form);
+	return status;
+}
+
+int tool_query_range(int argc, char **argv)
+{
+	const char *start = "", *end = "", *output = "text";
+	int64_t step_ms = 0;
+	struct opt flags[] = {
+		{ "start", OPT_STRING, &start, "<time>", "RFC 3339 or Unix seconds; five minutes before the end if not given." },
+		{ "end", OPT_STRING, &end, "<time>", "RFC 3339 or Unix seconds; now if not given." },
+		{ "step", OPT_DURATION, &step_ms, "<duration>", "Between points; a 250th of the range if not given." },
+		{ "output", OPT_STRING, &output, "<form>", "text or json." },
+	};
+	int words, status;
+	if (!tool_flags(tool_command("query range"), flags, ARRAY_LEN(flags), argc, argv, &words, &status))
+		return status;
+	int64_t end_ms = clock_now_ms(), start_ms;
+	bool ok = words == 2 && (!*end || clock_parse_time_ms(view_of(end), &end_ms));
+	start_ms = end_ms - 300000;
+	if (!ok || (*start && !clock_parse_time_ms(view_of(start), &start_ms))) {
+		fprintf(stderr, "pyrtool query range: a URL and an expression are needed; times are RFC 3339 or Unix seconds\n");
+		return TOOL_USAGE;
+	}
+	if (!step_ms)
+		step_ms = MAX((end_ms - start_ms) / 250000 * 1000, 1000);
+	struct buf form = { 0 };
+	char number[32];
+	put_param(&form, "query", argv[2]);
+	snprintf(number, sizeof number, "%.3f", (double)start_ms / 1000);
+	put_param(&form, "start", number);
+	snprintf(number, sizeof number, "%.3f", (double)end_ms / 1000);
+	put_param(&form, "end", number);
+	snprintf(number, sizeof number, "%.3f", (double)step_ms / 1000);
+	put_param(&form, "step", number);
+	status = ask("query range", argv[1], "/api/v1/query_range", &form, output);
+	buf_free(&form);
+	return status;
+}
