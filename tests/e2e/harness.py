@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the end-to-end tests stand on: the real pyrrha and the real demo program on free ports of 127.0.0.1, a proxy
+that keeps what is scraped through it, and a target with bad manners. Nothing here knows a test."""
+import gzip
+import http.client
+import http.server
+import itertools
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+TOP = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+LONG = bool(os.environ.get("PYRRHA_LONG"))
+# Sanitizers and a shared machine make everything slower; deadlines that only guard against hanging are stretched.
+PATIENCE = float(os.environ.get("PYRRHA_PATIENCE", "1"))
+
+
+class Skip(Exception):
+    """This test cannot run here; the text says why."""
+
+
+def check(truth, text):
+    """assert with a text that says what was expected and what came."""
+    if not truth:
+        raise AssertionError(text)
+
+
+_PORTS = itertools.cycle(random.sample(range(20700, 20800), 100))
+_PORTS_LOCK = threading.Lock()
+
+
+def free_port():
+    """A port below those that the kernel gives to outgoing connections, so that none of them takes it away."""
+    for _ in range(100):
+        with _PORTS_LOCK, socket.socket() as s:
+            try:
+                port = next(_PORTS)
+                s.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+    raise Skip("no free port from 20700 to 20799")
+
+
+def wait_until(what, probe, seconds=30):
+    """Calls probe until it gives something true, which is returned. An exception counts as not yet."""
+    deadline, last = time.monotonic() + seconds * PATIENCE, None
+    while True:
+        try:
+            last = probe()
+            if last:
+                return last
+        except (OSError, http.client.HTTPException, ApiError, AssertionError, KeyError, ValueError) as e:
+            last = e
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what}: not within {seconds * PATIENCE:.0f} s; at last: {last!r}")
+        time.sleep(0.1)
+
+
+class ApiError(Exception):
+    def __init__(self, status, body):
+        super().__init__(f"HTTP {status}: {body[:300]!r}")
+        self.status, self.body = status, body
+
+
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def http_get(url, data=None, headers=None, timeout=60):
+    """(status, headers, body) of any answer."""
+    request = urllib.request.Request(url, data=data, headers=headers or {})
+    try:
+        with _OPENER.open(request, timeout=timeout) as r:
+            return r.status, r.headers, r.read()
+    except urllib.error.HTTPError as e:
+        return e.code, e.headers, e.read()
+
+
+class Process:
+    """A program with its output in a file; it is gone when the test ends."""
+
+    def __init__(self, env, name, argv, **more):
+        self.name, self.log = name, os.path.join(env.dir, name + ".log")
+        with open(self.log, "ab") as log:
+            self.p = subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=env.dir, **more)
+        env.at_end(self.kill)
+
+    def text(self):
+        with open(self.log, encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def alive(self):
+        return self.p.poll() is None
+
+    def kill(self):
+        if self.alive():
+            self.p.kill()
+        return self.p.wait(30)
+
+    def terminate(self, seconds=10):
+        """SIGTERM; (exit status, seconds it took). Longer than allowed is a failure."""
+        begin = time.monotonic()
+        self.p.send_signal(signal.SIGTERM)
+        try:
+            status = self.p.wait(seconds * PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.name} did not end within {seconds * PATIENCE:.0f} s of SIGTERM") from None
+        return status, time.monotonic() - begin
+
+
+class Echo(Process):
+    """The demo program; .address is HOST:PORT."""
+
+    def __init__(self, env, load=4, name="echoserver"):
+        super().__init__(env, name, [env.echoserver(), "-listen", "127.0.0.1:0", "-load", str(load)])
+        first = wait_until("the echoserver listens", lambda: self.text().startswith("listening on ") and self.text())
+        self.address = first.split("\n")[0].split("//")[1]
+
+
+class Server(Process):
+    """pyrrha with a configuration of its own. Kept over restarts: port, storage, configuration."""
+
+    def __init__(self, env, config, flags=(), name="pyrrha", port=None, wait=True):
+        self.env, self.flags = env, list(flags)
+        self.config = os.path.join(env.dir, name + ".yml")
+        self.storage = os.path.join(env.dir, name + "-data")
+        self.configure(config)
+        self.start_on(name, port or free_port())
+        if not wait:
+            return
+        try:
+            self.wait_ready()
+        except AssertionError:
+            if port or "Address already in use" not in self.text():
+                raise
+            self.start_on(name, free_port())  # someone else's test took it in between
+            self.wait_ready()
+
+    def start_on(self, name, port):
+        self.port, self.url = port, f"http://127.0.0.1:{port}"
+        self.argv = [self.env.program("pyrrha"), "--config.file=" + self.config, "--storage.path=" + self.storage,
+                     f"--web.listen-address=127.0.0.1:{port}", *self.flags]
+        super().__init__(self.env, name, self.argv)
+
+    def configure(self, config):
+        with open(self.config, "w", encoding="utf-8") as f:
+            f.write(config)
+
+    def wait_ready(self, seconds=30):
+        def probe():
+            if not self.alive():
+                raise SystemExit(f"pyrrha ended with status {self.p.returncode}: {self.text()[-2000:]}")
+            return http_get(self.url + "/-/ready")[0] == 200
+        try:
+            wait_until("pyrrha is ready", probe, seconds)
+        except SystemExit as e:
+            raise AssertionError(str(e)) from None
+
+    def restart(self):
+        Process.__init__(self, self.env, self.name, self.argv)
+        self.wait_ready()
+
+    def get(self, path, **params):
+        """Body of a GET that has to succeed."""
+        status, _, body = http_get(self.link(path, **params))
+        if status != 200:
+            raise ApiError(status, body)
+        return body
+
+    def link(self, path, **params):
+        pairs = [(k.rstrip("_"), v) for k, vs in params.items() for v in (vs if isinstance(vs, list) else [vs])]
+        return self.url + path + ("?" + urllib.parse.urlencode(pairs) if pairs else "")
+
+    def api(self, path, **params):
+        """data of an answer of the API that has to be a success."""
+        answer = json.loads(self.get("/api/v1/" + path, **params))
+        check(answer["status"] == "success", f"/api/v1/{path}: {answer}")
+        return answer["data"]
+
+    def query(self, query, **params):
+        return self.api("query", query=query, **params)
+
+    def value(self, query, **params):
+        """The one number of an instant query, None if it is empty."""
+        data = self.query(query, **params)
+        if data["resultType"] == "scalar":
+            return float(data["result"][1])
+        check(len(data["result"]) <= 1, f"{query}: more than one element: {data['result']}")
+        return float(data["result"][0]["value"][1]) if data["result"] else None
+
+    def metrics(self):
+        """name{labels} -> number of /metrics."""
+        rows = {}
+        for line in self.get("/metrics").decode().splitlines():
+            if line and not line.startswith("#"):
+                name, value = line.rsplit(" ", 1)
+                rows[name] = float(value)
+        return rows
+
+    def targets(self):
+        return self.api("targets", state="active")["activeTargets"]
+
+
+class _Quiet(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args):
+        pass
+
+
+class _Listener(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def handle_error(self, request, client_address):
+        pass  # a peer that went away is no news here
+
+
+class HttpServer:
+    """A server of this process on a free port; do(handler) answers a GET."""
+
+    def __init__(self, env, do):
+        class Handler(_Quiet):
+            def do_GET(self):
+                do(self)
+        self.server = _Listener(("127.0.0.1", 0), Handler)
+        self.address = "127.0.0.1:%d" % self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+        env.at_end(self.close)
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def answer(handler, status, body, headers=()):
+    handler.send_response(status)
+    for k, v in headers:
+        handler.send_header(k, v)
+    handler.send_header("Content-Length", str(len(body)))
+    handler.end_headers()
+    handler.wfile.write(body)
+
+
+class Proxy(HttpServer):
+    """Stands before a target and keeps every body it delivered whole. After close_gate() it answers 503."""
+
+    def __init__(self, env, upstream):
+        self.upstream, self.open = upstream, True
+        self.kept, self.lock = {}, threading.Lock()
+        super().__init__(env, self.forward)
+
+    def forward(self, handler):
+        if not self.open:
+            return answer(handler, 503, b"closed\n")
+        status, headers, body = http_get(f"http://{self.upstream}{handler.path}", timeout=120)
+        if not self.open:
+            return answer(handler, 503, b"closed\n")
+        with self.lock:
+            if status == 200:
+                self.kept.setdefault(urllib.parse.urlsplit(handler.path).path, []).append(body)
+        return answer(handler, status, body, [("Content-Type", headers.get("Content-Type", "text/plain"))])
+
+    def close_gate(self):
+        with self.lock:
+            self.open = False
+
+    def bodies(self, path):
+        with self.lock:
+            return list(self.kept.get(path, []))
+
+
+def gzip_bomb(megabytes):
+    """A gzip file of zeros, packed without holding them."""
+    pack = gzip.zlib.compressobj(9, gzip.zlib.DEFLATED, 31)
+    zeros = bytes(1 << 20)
+    return b"".join(pack.compress(zeros) for _ in range(megabytes)) + pack.flush()
+
+
+class Env:
+    """One test: its directory, what it started, the programs of the build."""
+
+    def __init__(self, build, directory):
+        self.build, self.dir = os.path.abspath(build), directory
+        self.undo = []
+        os.makedirs(directory, exist_ok=True)
+
+    def at_end(self, f):
+        self.undo.append(f)
+
+    def close(self):
+        while self.undo:
+            try:
+                self.undo.pop()()
+            except (OSError, subprocess.SubprocessError) as e:
+                print(f"# {e}")
+
+    def program(self, name):
+        path = os.path.join(self.build, name)
+        if not os.access(path, os.X_OK):
+            raise Skip(f"{name} is not built")
+        return path
+
+    def echoserver(self):
+        path = os.path.join(self.build, "tests", "echoserver")
+        if not os.access(path, os.X_OK):
+            raise Skip("the echoserver is not built (no go?)")
+        return path
+
+    def path(self, name, content=None):
+        """A file of this test's directory, written if content is given."""
+        path = os.path.join(self.dir, name)
+        if content is not None:
+            with open(path, "wb") as f:
+                f.write(content if isinstance(content, bytes) else content.encode())
+        return path
+
+
+def scrape_config(targets, interval="1s", job="echoserver", extra=""):
+    """A configuration of one job over these addresses."""
+    return f"""
+global:
+  scrape_interval: {interval}
+scrape_configs:
+  - job_name: {job}
+    profiling_config:
+      pprof_config:
+        fgprof:
+          enabled: true
+          path: /debug/fgprof
+          delta: true
+{extra}
+    static_configs:
+      - targets: {json.dumps(list(targets))}
+"""
+
+
+def run(argv, seconds=60, **more):
+    """A finished program: (status, output and errors together)."""
+    p = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, **more)
+    try:
+        out, _ = p.communicate(timeout=seconds * PATIENCE)
+    except subprocess.TimeoutExpired:
+        p.kill()
+        out, _ = p.communicate()
+        raise AssertionError(f"{argv}: did not end within {seconds * PATIENCE:.0f} s; it said: "
+                             f"{out.decode(errors='replace')[-2000:]}") from None
+    return p.returncode, out.decode(errors="replace")

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// Uses the page as a person would, in a headless Chromium: node page.mjs [URL [OUTDIR]]. Opens it, runs a query, clicks
+// a frame, picks times on the graph, looks at the targets; says what it saw and leaves screenshots in OUTDIR. It fails
+// at the first thing that is not there, with a screenshot of what was. Node finds playwright-core beside this file, so
+// the caller copies it into the folder in which the page was bundled.
+// $PYRRHA_FUNCTION and $PYRRHA_JOB name what the profiled program is known to run.
+import assert from 'node:assert/strict';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { chromium } from 'playwright-core';
+
+const url = (process.argv[2] ?? process.env.PYRRHA_URL ?? 'http://127.0.0.1:7070').replace(/\/$/, '');
+const out = process.argv[3] ?? process.env.PYRRHA_OUT ?? '.';
+const job = process.env.PYRRHA_JOB ?? 'echoserver';
+const fn = process.env.PYRRHA_FUNCTION ?? 'main.fibonacciHandler';
+const WAIT = 40000;
+mkdirSync(out, { recursive: true });
+
+const browser = await chromium.launch({
+	executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+	args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
+});
+const complaints = [];
+
+async function open(options, path = '/') {
+	const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
+	const p = await context.newPage();
+	p.setDefaultTimeout(WAIT);
+	p.on('pageerror', (e) => complaints.push(`exception: ${e.message}`));
+	/* A failed request is for the step that caused it to judge; a violated content policy never is. */
+	p.on('console', (m) => { if (m.type() === 'error' && !/Failed to load resource/.test(m.text())) complaints.push(m.text()); });
+	await p.goto(url + path);
+	return p;
+}
+
+const shot = (p, name) => p.screenshot({ path: join(out, `${name}.png`) });
+const settled = async (p) => { await p.waitForSelector('.progress:not(.on)'); await p.waitForTimeout(300); };
+
+async function run(p, query) {
+	await p.fill('.editor textarea', query);
+	await p.keyboard.press('Escape'); /* completions */
+	await p.focus('.editor textarea');
+	await p.keyboard.press('Enter');
+	await p.waitForFunction((q) => new URL(location.href).searchParams.get('q') === q, query);
+	await settled(p);
+}
+
+/** Moves over the flame graph row by row until the tooltip names the function; leaves the pointer there. */
+async function findFrame(p, name) {
+	await p.locator('.flame').scrollIntoViewIfNeeded();
+	const box = await p.locator('.flame').boundingBox();
+	const bottom = Math.min(box.y + box.height, 890);
+	for (let y = box.y + 31; y < bottom; y += 21)
+		for (let x = box.x + 6; x < box.x + box.width; x += 16) {
+			await p.mouse.move(x, y);
+			if (await p.evaluate(() => document.querySelector('.tip-name')?.textContent) === name) return { x, y };
+		}
+	return null;
+}
+
+const steps = {
+	async 'shows a profile at once'() {
+		page = await open({ colorScheme: 'light' });
+		await page.waitForSelector('.flame canvas');
+		await page.waitForSelector('.legend li');
+		await settled(page);
+		assert.match(await page.inputValue('.editor textarea'), /^merge\(/);
+		await shot(page, 'page-first');
+	},
+	async 'lists the types under plain names'() {
+		await page.click('.types > button');
+		const titles = await page.locator('.types-list [role=option] > span').allTextContents();
+		console.log(`  ${titles.length} types: ${titles.join(', ')}`);
+		assert.ok(titles.includes('Process CPU Nanoseconds'), 'Process CPU Nanoseconds is not listed');
+		await shot(page, 'page-types');
+		await page.keyboard.press('Escape');
+	},
+	async 'completes what is typed'() {
+		await page.fill('.editor textarea', '');
+		await page.focus('.editor textarea');
+		await page.keyboard.type('merge(cpu{job="');
+		await page.waitForSelector('.completions .kind-value');
+		const values = await page.locator('.completions li span').allTextContents();
+		assert.ok(values.includes(job), `${job} is not among ${values}`);
+		await shot(page, 'page-completion');
+		await page.keyboard.press('Escape');
+	},
+	async 'runs a query'() {
+		await run(page, `merge(cpu{job="${job}"}[5m])`);
+		await page.waitForSelector('.flame canvas');
+		assert.equal(await page.locator('.error').count(), 0, await page.locator('.error').allTextContents().then(String));
+		assert.match(await page.textContent('.sum'), /\d/);
+	},
+	async 'lists the function, and search says how much it is'() {
+		await page.fill('.search input', fn);
+		await page.waitForSelector('.search output');
+		const text = await page.textContent('.search output');
+		console.log(`  ${fn}: ${text}`);
+		assert.match(text, /^\d.*%/);
+		const rows = await page.locator('.functable tbody th button').evaluateAll((b) => b.map((x) => x.title.split('\n')[0]));
+		assert.ok(rows.includes(fn), `the table has ${rows}`);
+		await shot(page, 'page-search');
+		await page.fill('.search input', '');
+	},
+	async 'zooms on a click, and out again'() {
+		const at = await findFrame(page, fn);
+		assert.ok(at, `no box of ${fn} in the flame graph`);
+		await shot(page, 'page-hover');
+		await page.mouse.click(at.x, at.y);
+		await page.waitForSelector('.crumbs .here');
+		assert.ok((await page.textContent('.crumbs .here')).startsWith(fn));
+		await page.mouse.move(5, 5);
+		await page.waitForTimeout(400);
+		await shot(page, 'page-zoom');
+		await page.keyboard.press('Escape');
+		await page.waitForSelector('.crumbs', { state: 'detached' });
+	},
+	async 'walks by keyboard'() {
+		await page.focus('.flame canvas');
+		const name = () => page.evaluate(() => document.querySelector('.flame canvas [aria-selected=true]')?.textContent ?? '');
+		const root = await name();
+		await page.keyboard.press('ArrowDown');
+		const child = await name();
+		assert.notEqual(child, root);
+		await page.keyboard.press('Enter');
+		await page.waitForSelector('.crumbs .here');
+		await page.keyboard.press('Escape');
+		await page.waitForSelector('.crumbs', { state: 'detached' });
+	},
+	async 'a click on the graph picks a moment, a drag a range'() {
+		await page.evaluate(() => scrollTo(0, 0));
+		const box = await page.locator('.u-over').boundingBox();
+		const x = box.x + box.width - 12, y = box.y + box.height / 2;
+		await page.mouse.click(x, y);
+		await page.waitForSelector('.picked.on');
+		assert.match(page.url(), /[?&]at=\d+/);
+		await settled(page);
+		await page.mouse.move(box.x + box.width * 0.6, y);
+		await page.mouse.down();
+		await page.mouse.move(box.x + box.width * 0.8, y, { steps: 5 });
+		await page.mouse.move(x, y, { steps: 5 });
+		await page.mouse.up();
+		await page.waitForFunction(() => /[?&]a=\d+&b=\d+/.test(location.href));
+		await settled(page);
+		assert.equal(await page.locator('.error').count(), 0);
+		await shot(page, 'page-range');
+		const link = page.url();
+		await page.goto(link);
+		await page.waitForSelector('.picked.on');
+		await page.click('.picked.on [aria-label="Clear the picked time"]');
+		await page.waitForSelector('.picked:not(.on)');
+	},
+	async 'says what is wrong with a query'() {
+		await run(page, 'merge(cpu[5m]');
+		await page.waitForSelector('.error');
+		console.log(`  ${(await page.textContent('.error p')).slice(0, 160)}`);
+		await shot(page, 'page-error');
+	},
+	async 'shows numbers as a table'() {
+		await run(page, 'value(merge by (job)(cpu[5m]))');
+		await page.waitForSelector('.values tbody tr, .error');
+		assert.equal(await page.locator('.error').count(), 0, await page.locator('.error').allTextContents().then(String));
+		assert.ok((await page.locator('.values tbody td').allTextContents()).includes(job));
+		await shot(page, 'page-values');
+	},
+	async 'lists the targets'() {
+		await page.click('.top nav a:has-text("Targets")');
+		await page.waitForSelector('.pool tbody tr');
+		const pools = await page.locator('.pool h2').allTextContents(), rows = await page.locator('.pool tbody tr:not(.error-row)').count();
+		console.log(`  ${pools.join(', ')}: ${rows} rows, ${await page.locator('.pool td .pill.up').count()} up`);
+		assert.ok(pools.includes(job), `${job} is not among ${pools}`);
+		assert.ok(await page.locator('.pool td .pill.up').count() > 0, 'no target is up');
+		await shot(page, 'page-targets');
+		await page.click('.top nav a:has-text("Status")');
+		await page.waitForSelector('.facts tr');
+		await shot(page, 'page-status');
+	},
+	async 'is at home in the dark and on a narrow screen'() {
+		for (const [name, options] of [['dark', { colorScheme: 'dark' }], ['narrow', { colorScheme: 'light', viewport: { width: 900, height: 900 } }], ['narrow-dark', { colorScheme: 'dark', viewport: { width: 900, height: 900 } }]]) {
+			const p = await open(options);
+			await p.waitForSelector('.flame canvas');
+			await settled(p);
+			assert.ok(await p.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name}: the page is wider than the window`);
+			await shot(p, `page-${name}`);
+			await p.context().close();
+		}
+	},
+	async 'nothing complained'() {
+		assert.deepEqual(complaints, []);
+	},
+};
+
+let page, failed = false;
+for (const [name, step] of Object.entries(steps)) {
+	try {
+		await step();
+		console.log(`ok   ${name}`);
+	} catch (e) {
+		failed = true;
+		console.log(`FAIL ${name}: ${e.message}`);
+		if (complaints.length) console.log(`  the browser said: ${complaints.join('; ')}`);
+		if (page) await shot(page, 'page-failed').catch(() => undefined);
+		break;
+	}
+}
+await browser.close();
+process.exit(failed ? 1 : 0);

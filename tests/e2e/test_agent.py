@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent on this host's real kernel: real programs, whose stacks are known. Needs root and eBPF."""
+import os
+import re
+import shutil
+import subprocess
+import time
+import urllib.parse
+
+from harness import LONG, PATIENCE, Echo, Process, Server, Skip, check, free_port, http_get, wait_until
+
+C_FIXTURE = """
+volatile unsigned long sink;
+__attribute__((noinline, noclone)) void agent_leaf(int n) { for (int i = 0; i < n; i++) sink += i * 7ul; }
+__attribute__((noinline, noclone)) void agent_middle(int n) { char room[300]; __asm__ volatile("" :: "r"(room) : "memory"); agent_leaf(n); sink++; }
+int main(void) { for (;;) agent_middle(10000); }
+"""
+
+NODE_FIXTURE = """
+function agentFib(n) { return n < 2 ? n : agentFib(n - 1) + agentFib(n - 2); }
+function agentLoop() { let s = 0; for (;;) s += agentFib(24); }
+agentLoop();
+"""
+
+JAVA_FIXTURE = """
+public class AgentFib {
+    static int agentFib(int n) { return n < 2 ? n : agentFib(n - 1) + agentFib(n - 2); }
+    static int agentLoop() { int s = 0; for (;;) s += agentFib(24); }
+    public static void main(String[] a) { System.out.println(agentLoop()); }
+}
+"""
+
+
+def start_agent(env, *flags):
+    if os.geteuid() != 0:
+        raise Skip("the agent's programs need root")
+    said = subprocess.run([env.program("pyrrha-agent"), "--check"], capture_output=True, text=True)
+    if said.returncode != 0:
+        if re.search(r"no +BPF programs load.*(Operation not permitted|Permission denied)", said.stdout):
+            raise Skip("eBPF is not permitted here: " + said.stdout)
+        if re.search(r"^no +the host's process ids", said.stdout, re.M):
+            raise Skip("not in the host's pid namespace")
+        raise AssertionError("pyrrha-agent --check fails:\n" + said.stdout)
+    address = f"127.0.0.1:{free_port()}"
+    Process(env, "pyrrha-agent", [env.program("pyrrha-agent"), f"--web.listen-address={address}", *flags])
+    wait_until("the agent is ready", lambda: http_get(f"http://{address}/-/ready")[0] == 200, 20)
+    return f"http://{address}"
+
+
+def run(env, name, argv, **more):
+    return Process(env, name, argv, **more)
+
+
+def c_program(env, name, text, *flags):
+    path = os.path.join(env.dir, name)
+    with open(path + ".c", "w") as f:
+        f.write(text)
+    subprocess.run(["cc", "-O2", "-fomit-frame-pointer", *flags, "-o", path, path + ".c"], check=True)
+    return path
+
+
+def profile(env, agent, seconds, selector="", more=""):
+    """Folded stacks of a pulled profile: [(frames root first, nanoseconds)]."""
+    query = f"seconds={seconds}" + (f"&match[]={urllib.parse.quote(selector)}" if selector else "") + more
+    status, headers, body = http_get(f"{agent}/debug/pprof/profile?{query}", timeout=seconds + 60)
+    check(status == 200, f"HTTP {status}: {body[:300]!r}")
+    path = os.path.join(env.dir, "profile.pb.gz")
+    with open(path, "wb") as f:
+        f.write(body)
+    text = subprocess.run([env.program("pyrtool"), "folded", path], capture_output=True, text=True, check=True).stdout
+    stacks = []
+    for line in text.splitlines():
+        frames, value = line.rsplit(" ", 1)
+        stacks.append((frames.split(";"), int(value)))
+    return stacks, headers
+
+
+def share_with(stacks, *wanted):
+    """The share of the value whose stacks hold these frames in this order, as regular expressions."""
+    def holds(frames):
+        at = 0
+        for f in frames:
+            if at < len(wanted) and re.search(wanted[at], f):
+                at += 1
+        return at == len(wanted)
+    total = sum(v for _, v in stacks)
+    check(total > 0, "the profile is empty")
+    return sum(v for f, v in stacks if holds(f)) / total
+
+
+def test_c_without_frame_pointers(env):
+    agent = start_agent(env)
+    for name, flags in (("fix_plain", []), ("fix_pie", ["-fPIE", "-pie"]), ("fix_static", ["-static"]),
+                        ("fix_fp", ["-fno-omit-frame-pointer"])):
+        p = run(env, name, [c_program(env, name, C_FIXTURE, *flags)])
+        time.sleep(0.5)
+        stacks, _ = profile(env, agent, 2, f'{{comm="{name}"}}')
+        share = share_with(stacks, "^_start$", "^main$", "^agent_middle$", "^agent_leaf$")
+        check(share > 0.95, f"{name}: {share:.1%} of the time in _start;main;agent_middle;agent_leaf: {stacks[:8]}")
+        p.kill()
+
+
+def test_cpu_time_agrees_with_proc(env):
+    agent = start_agent(env)
+    seconds = 60 if LONG else 10
+    p = run(env, "fix_time", [c_program(env, "fix_time", C_FIXTURE)])
+    time.sleep(0.5)
+
+    def ticks():
+        with open(f"/proc/{p.p.pid}/stat") as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    before = ticks()
+    stacks, _ = profile(env, agent, seconds, '{comm="fix_time"}')
+    used = ticks() - before
+    seen = sum(v for _, v in stacks) / 1e9
+    # The pull ends a little after its window, and 19 Hz sees ten seconds as 190 samples.
+    allowed = 0.03 * used + (0.3 if LONG else 0.6)
+    check(abs(seen - used) <= allowed, f"the profile says {seen:.2f} s, /proc says {used:.2f} s")
+
+
+def test_go(env):
+    agent = start_agent(env)
+    Echo(env)
+    time.sleep(2)
+    stacks, _ = profile(env, agent, 4, '{comm="echoserver"}')
+    share = share_with(stacks, r"^main\.fibonacciHandler$", r"^main\.fib")
+    check(share > 0.2, f"{share:.1%} of the time below main.fibonacciHandler")
+
+
+def test_node(env):
+    if not shutil.which("node"):
+        raise Skip("no node")
+    agent = start_agent(env)
+    script = os.path.join(env.dir, "fib.js")
+    with open(script, "w") as f:
+        f.write(NODE_FIXTURE)
+    p = run(env, "node", ["node", "--perf-basic-prof", "--interpreted-frames-native-stack", script])
+    time.sleep(3)
+    stacks, _ = profile(env, agent, 4, '{comm="node"}')
+    mine = [s for s in stacks if any("agent" in f for f in s[0])]
+    share = share_with(mine, "_start", "agentLoop", "agentFib")
+    check(share > 0.9, f"{share:.1%} in order: {mine[:5]}")
+    os.unlink(f"/tmp/perf-{p.p.pid}.map")
+
+
+def test_java(env):
+    if not shutil.which("javac") or not shutil.which("jcmd"):
+        raise Skip("no JDK")
+    agent = start_agent(env)
+    with open(os.path.join(env.dir, "AgentFib.java"), "w") as f:
+        f.write(JAVA_FIXTURE)
+    subprocess.run(["javac", "-d", env.dir, os.path.join(env.dir, "AgentFib.java")], check=True)
+    p = run(env, "java", ["java", "-XX:+PreserveFramePointer", "-cp", env.dir, "AgentFib"])
+    time.sleep(3)
+    done = subprocess.run(["jcmd", str(p.p.pid), "Compiler.perfmap"], capture_output=True, text=True)
+    if done.returncode:
+        raise Skip("this JDK has no Compiler.perfmap: " + done.stdout[-200:])
+    stacks, _ = profile(env, agent, 4, '{comm="java"}')
+    mine = [s for s in stacks if any("agentFib" in f for f in s[0])]
+    share = share_with(mine, "start_thread", "JavaMain", r"agentFib")
+    check(share > 0.9, f"{share:.1%} in order: {mine[:5]}")
+    os.unlink(f"/tmp/perf-{p.p.pid}.map")
+
+
+def test_like_gos_debug_pprof(env):
+    agent = start_agent(env)
+    status, headers, body = http_get(f"{agent}/debug/pprof/")
+    check(status == 200 and b"profile" in body, f"index: {status} {body[:200]!r}")
+    status, headers, body = http_get(f"{agent}/debug/pprof/nonsense")
+    check(status == 404 and b"Unknown profile" in body and headers["X-Go-Pprof"] == "1", f"{status} {headers} {body!r}")
+    status, headers, body = http_get(f"{agent}/debug/pprof/profile?seconds=601")
+    check(status == 400 and b"profile duration exceeds" in body, f"{status} {body!r}")
+    status, headers, body = http_get(f"{agent}/debug/pprof/profile?seconds=1&match[]=%7Ba")
+    check(status == 400 and b"byte" in body, f"{status} {body!r}")
+    status, headers, body = http_get(f"{agent}/debug/pprof/cmdline")
+    check(status == 200 and b"pyrrha-agent\0--web" in body, f"{body!r}")
+    status, headers, body = http_get(f"{agent}/debug/pprof/symbol")
+    check(body == b"num_symbols: 1\n", f"{body!r}")
+    status, headers, body = http_get(f"{agent}/debug/pprof/profile?seconds=1")
+    check(headers["Content-Type"] == "application/octet-stream" and "Content-Encoding" not in headers, f"{headers}")
+    check(headers["Content-Disposition"] == 'attachment; filename="profile"', f"{headers}")
+
+
+def test_go_tool_pprof(env):
+    if not shutil.which("go"):
+        raise Skip("no go")
+    agent = start_agent(env)
+    run(env, "fix_pprof", [c_program(env, "fix_pprof", C_FIXTURE)])
+    time.sleep(0.5)
+    out = subprocess.run(["go", "tool", "pprof", "-top", f"{agent}/debug/pprof/profile?seconds=3"], text=True,
+                         capture_output=True, env=dict(os.environ, PPROF_TMPDIR=env.dir, GOTOOLCHAIN="local"))
+    check(out.returncode == 0 and "agent_leaf" in out.stdout, out.stdout + out.stderr)
+
+
+def test_history_tiles(env):
+    """Adjacent ranges of the history add up to the whole: nothing twice, nothing lost."""
+    agent = start_agent(env)
+    run(env, "fix_history", [c_program(env, "fix_history", C_FIXTURE)])
+    start = time.time()
+    time.sleep(32 * PATIENCE)
+
+    def total(lo, hi):
+        stacks, _ = profile(env, agent, 1, '{comm="fix_history"}', f"&from={lo}&to={hi}")
+        return sum(v for _, v in stacks)
+
+    first = (int(start) // 10 + 1) * 10
+    whole = total(first, first + 20)
+    parts = total(first, first + 10) + total(first + 10, first + 20)
+    check(whole == parts and whole > 5e9, f"{whole} ns in one, {parts} ns in two")
+
+
+def test_server_splits_by_process(env):
+    """One pull of the host becomes a series per process name; the echoserver is found without its help."""
+    agent = start_agent(env)
+    Echo(env)
+    server = Server(env, f"""
+global: {{scrape_interval: 2s}}
+scrape_configs:
+  - job_name: agent
+    profiling_config: {{preset: agent}}
+    static_configs: [{{targets: ['{agent.split("//")[1]}'], labels: {{container: "of the target"}}}}]
+  - job_name: plain
+    profiling_config:
+      pprof_config:
+        process_cpu: {{enabled: true}}
+        memory: {{enabled: false}}
+        goroutine: {{enabled: false}}
+        mutex: {{enabled: false}}
+        block: {{enabled: false}}
+    static_configs: [{{targets: ['{agent.split("//")[1]}']}}]
+""")
+    wait_until("a series of the echoserver", lambda: server.value('count(on_cpu{comm="echoserver", job="agent"})') == 1, 40)
+    rows = server.query('sum by (comm)(rate(on_cpu{job="agent"}[20s]))')["result"]
+    check(len(rows) > 1, f"one series per process name: {rows}")
+    text = server.get("/api/v1/query", format="folded", query='merge(on_cpu{comm="echoserver", job="agent"}[1m])').decode()
+    check("main.fibonacciHandler" in text, text[:500])
+    # without the preset it is on_cpu all the same, and never process_cpu
+    wait_until("the plain job", lambda: server.value('count(on_cpu{job="plain"})') == 1, 40)
+    check(server.value('count({__name__=~"process_cpu.*"})') is None, "nothing of the agent is process_cpu")
+    # what told series apart is no longer on the samples; pid is
+    server.query('on_cpu{job="agent", comm="echoserver"}')

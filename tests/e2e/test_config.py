@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Configuration files: Parca's load as they are, mistakes are told with file, line and column."""
+import os
+import re
+
+from harness import TOP, Echo, Server, check, free_port, http_get, run, wait_until
+
+TUTORIAL = """object_storage:
+  bucket:
+    type: "FILESYSTEM"
+    config:
+      directory: "./data"
+
+scrape_configs:
+  - job_name: "default"
+    scrape_interval: "2s"
+    scrape_timeout: "10s"
+    static_configs:
+      - targets: ["127.0.0.1:PORT"]
+    profiling_config:
+      pprof_config:
+        fgprof:
+          enabled: true
+          path: /debug/fgprof
+          delta: true
+"""
+PLAIN = """object_storage:
+  bucket:
+    type: "FILESYSTEM"
+    config:
+      directory: "./data"
+grpc_address: ":7070"
+http_address: ":7070"
+storage_active_memory: 536870912
+"""
+PROMETHEUS = """global:
+  scrape_interval: 15s
+  scrape_timeout: 10s
+scrape_configs:
+  - job_name: app
+    static_configs:
+      - targets: ["127.0.0.1:9"]
+"""
+
+
+def config_check(env, text, *flags):
+    path = env.path("checked.yml", text)
+    return (path, *run([env.program("pyrrha"), "--config.file=" + path, "--config.check", *flags]))
+
+
+def test_the_parca_tutorial_loads_as_it_is(env):
+    echo = Echo(env)
+    server = Server(env, TUTORIAL.replace("127.0.0.1:PORT", echo.address))
+    wait_until("the target is up", lambda: server.value('up{job="default"}') == 1, 40)
+    wait_until("fgprof is there", lambda: server.value('value(merge(fgprof_time{job="default"}[5m]))'), 40)
+    check("--storage.path" in server.text(), "the warning about object_storage names --storage.path")
+
+
+def test_parca_plain_server_file_loads(env):
+    path, status, out = config_check(env, PLAIN)
+    check(status == 0, out)
+    for key, ours in (("http_address", "--web.listen-address"), ("grpc_address", "--web.listen-address"),
+                      ("object_storage", "--storage.path"), ("storage_active_memory", "storage")):
+        line = [x for x in out.splitlines() if key in x]
+        check(line and ours in line[0], f"a warning about {key} that names {ours}: {out}")
+    Server(env, PLAIN)
+
+
+def test_object_storage_elsewhere_is_an_error(env):
+    path, status, out = config_check(env, PLAIN.replace("FILESYSTEM", "S3"))
+    check(status != 0 and "S3" in out and re.search(re.escape(path) + r":3:\d+", out), f"{status}: {out}")
+
+
+def test_a_prometheus_file_loads(env):
+    path, status, out = config_check(env, PROMETHEUS)
+    check(status == 0, out)
+
+
+def test_mistakes_have_a_place(env):
+    for text, line, column, word in (
+            ("scrape_configs:\n  - job_name: a\n    scrape_intervall: 1s\n", 3, 5, "scrape_intervall"),
+            ("scrape_configs:\n  - job_name: a\n    scrape_interval: soon\n", 3, 22, "soon"),
+            ("scrape_configs:\n  - scrape_interval: 1s\n", 2, 5, "job_name"),
+            ("scrape_configs:\n  - job_name: a\n  - job_name: a\n", 3, None, "a"),
+            ("scrape_configs: {\n", None, None, ""),
+            ("nonsense: 1\n", 1, 1, "nonsense")):
+        path, status, out = config_check(env, text)
+        check(status != 0, f"accepted: {text!r}")
+        place = re.escape(path) + f":{line or r'[0-9]+'}:{column or r'[0-9]+'}"
+        check(re.search(place, out) and word in out, f"{text!r}: expected {place} and {word!r} in: {out}")
+
+
+def test_a_missing_file_is_an_error(env):
+    status, out = run([env.program("pyrrha"), "--config.file=" + env.path("none.yml"), "--config.check"])
+    check(status != 0 and "none.yml" in out and "No such file" in out, f"{status}: {out}")
+
+
+def test_files_in_deploy_load(env):
+    for name in sorted(os.listdir(os.path.join(TOP, "deploy"))):
+        if name.endswith(".yml") and "compose" not in name:
+            status, out = run([env.program("pyrrha"), "--config.check", "--config.file=" + os.path.join(TOP, "deploy", name)])
+            check(status == 0 and "warn" not in out.lower(), f"{name}: {out}")
+
+
+def test_reload(env):
+    """SIGHUP and /-/reload: a good file takes over, a bad one changes nothing and is told."""
+    import signal
+    echo = Echo(env)
+    job = lambda name: f"scrape_configs:\n  - job_name: {name}\n    scrape_interval: 1s\n    static_configs:\n      - targets: ['{echo.address}']\n"
+    pools = lambda: {t["scrapePool"] for t in server.targets()}
+    server = Server(env, job("one"), ["--web.enable-lifecycle"])
+    wait_until("job one", lambda: pools() == {"one"})
+    server.configure(job("two"))
+    server.p.send_signal(signal.SIGHUP)
+    wait_until("job two after SIGHUP", lambda: pools() == {"two"})
+    server.configure(job("three"))
+    check(http_get(server.url + "/-/reload", data=b"")[0] == 200, "POST /-/reload")
+    wait_until("job three after POST", lambda: pools() == {"three"})
+    server.configure("nonsense: 1\n")
+    status, _, body = http_get(server.url + "/-/reload", data=b"")
+    check(status >= 400 and b"nonsense" in body and b":1:1" in body, f"{status} {body}")
+    check(pools() == {"three"}, "a bad file changed the targets")
+    check(server.metrics()["pyrrha_config_last_reload_successful"] == 0, "the failure is in the metrics")
+    check(http_get(server.url + "/-/reload")[0] == 405, "GET /-/reload is not allowed")
+
+
+def test_reload_needs_the_flag(env):
+    server = Server(env, "")
+    check(http_get(server.url + "/-/reload", data=b"")[0] == 403, "POST /-/reload without --web.enable-lifecycle")
+
+
+def test_parcas_flags(env):
+    path = env.path("p.yml", PLAIN)
+    port = free_port()
+    status, out = run([env.program("pyrrha"), "--config-path=" + path, f"--http-address=127.0.0.1:{port}",
+                       "--storage-path=" + env.path("data"), "--cors-allowed-origins=*", "--config.check"])
+    check(status == 0 or "--" in out, f"Parca's flags work, or the answer names ours: {out}")
+    for flag in ("--config-path", "--http-address", "--storage-path", "--cors-allowed-origins"):
+        check("unknown flag" not in out, f"{flag}: {out}")
+    status, out = run([env.program("pyrrha"), "--storage-active-memory=1"])
+    check(status != 0 and "storage-active-memory" in out, out)
+
+
+def test_what_cannot_be_done_yet_is_told(env):
+    for key in ("rule_files", "alerting", "remote_write", "scrape_config_files"):
+        path, status, out = config_check(env, f"{key}: []\n")
+        check(status == 0 and f"{path}:1:" in out and key in out and "yet" in out, f"{status}: {out}")

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Containers, started by the real runc, in control groups of the shapes that Docker, containerd and CRI-O make: the agent
+tells whose CPU it is from outside. Needs root, eBPF and runc."""
+import json
+import os
+import shutil
+import subprocess
+import time
+
+from harness import Process, Server, Skip, check, wait_until
+from test_agent import C_FIXTURE, c_program, profile, share_with, start_agent
+
+ID = "0123456789abcdef" * 4
+POD = "1b2c3d4e-0000-1111-2222-333344445555"
+SHAPES = {
+    "docker": f"/docker/{ID}",
+    "containerd": f"/kubepods/burstable/pod{POD}/{ID}",
+    "crio": f"/kubepods.slice/kubepods-pod{POD.replace('-', '_')}.slice/crio-{ID}.scope",
+}
+
+
+class Container(Process):
+    """One static program in a root of its own, under runc, in a control group of our choice."""
+
+    def __init__(self, env, name, program, cgroup):
+        if not shutil.which("runc"):
+            raise Skip("no runc")
+        self.id, bundle = f"pyrrha-{os.getpid()}-{name}", os.path.join(env.dir, "bundle-" + name)
+        self.root = os.path.join(env.dir, "runc")
+        os.makedirs(os.path.join(bundle, "rootfs", "proc"))
+        os.makedirs(os.path.join(bundle, "rootfs", "tmp"))
+        shutil.copy(program, os.path.join(bundle, "rootfs", "app"))
+        config = {
+            "ociVersion": "1.0.2",
+            "process": {"terminal": False, "user": {"uid": 0, "gid": 0}, "args": ["/app"], "cwd": "/", "env": ["PATH=/"]},
+            "root": {"path": "rootfs", "readonly": False},
+            "hostname": name,
+            "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
+            "linux": {"cgroupsPath": cgroup, "namespaces": [{"type": t} for t in ("pid", "mount", "uts", "ipc")]},
+        }
+        with open(os.path.join(bundle, "config.json"), "w") as f:
+            json.dump(config, f)
+        env.at_end(lambda: subprocess.run(["runc", "--root", self.root, "delete", "-f", self.id], capture_output=True))
+        super().__init__(env, "runc-" + name, ["runc", "--root", self.root, "run", "-b", bundle, self.id])
+        time.sleep(1)
+        if not self.alive():
+            text = self.text()
+            if "cgroup" in text or "permission" in text or "not permitted" in text:
+                raise Skip("runc cannot run containers here: " + text[-300:])
+            raise AssertionError("runc: " + text)
+
+
+def test_runtimes(env):
+    """Each shape of control group: stacks and container of a chrooted, pid-namespaced process."""
+    agent = start_agent(env)
+    for name, cgroup in SHAPES.items():
+        c = Container(env, name, c_program(env, "ctr_" + name, C_FIXTURE, "-static"), cgroup)
+        stacks, _ = profile(env, agent, 2, f'{{container_id="{ID}"}}')
+        share = share_with(stacks, "^_start$", "^main$", "^agent_middle$", "^agent_leaf$")
+        check(share > 0.9, f"{name}: {share:.1%} in order: {stacks[:5]}")
+        if name != "docker":
+            stacks, _ = profile(env, agent, 1, f'{{pod_uid="{POD}"}}')
+            check(stacks, f"{name}: nothing by pod_uid")
+        subprocess.run(["runc", "--root", c.root, "delete", "-f", c.id], capture_output=True)
+        c.kill()
+
+
+def test_container_label_wins(env):
+    """on_cpu<container="…"> finds the container although the agent's own target has a container label, too."""
+    agent = start_agent(env)
+    Container(env, "echo", c_program(env, "ctr_echo", C_FIXTURE, "-static"), SHAPES["docker"])
+    server = Server(env, f"""
+global: {{scrape_interval: 2s}}
+scrape_configs:
+  - job_name: agent
+    profiling_config: {{preset: agent}}
+    static_configs: [{{targets: ['{agent.split("//")[1]}'], labels: {{container: "agent"}}}}]
+""")
+    query = f'on_cpu<container="{ID[:12]}">'
+    wait_until("the container's series", lambda: server.query(query)["result"], 40)
+    text = server.get("/api/v1/query", format="folded", query=f"merge({query[:-1]}>[1m])").decode()
+    check("main;agent_middle;agent_leaf" in text, text[:500])

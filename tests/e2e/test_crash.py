@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nothing acknowledged is lost: the server is killed while it scrapes, again and again. What a query had returned or
+the appended counter had included is there afterwards, and it scrapes on."""
+import random
+import signal
+import time
+
+from harness import LONG, Echo, Server, check, scrape_config, wait_until
+
+KILLS = 100 if LONG else 20
+ALL = '{__name__=~".+:.+:.+:.+:.+",job="echoserver"}[1h]'
+EVERYTHING = '{job="echoserver"}[1h]'
+
+
+def rows(server, query, at):
+    """Every (series, stamp, value) that a query returns."""
+    result = server.query(query, time=f"{at:.3f}")["result"]
+    return {(tuple(sorted(s["metric"].items())), t, v) for s in result for t, v in s["values"]}
+
+
+def profiles(found):
+    """Profiles as the counter counts them: the sample types of one scrape are one, but Go's heap has two kinds in it."""
+    def part(name):
+        return name.split(":")[0] + (name.split(":")[1].split("_")[0] if name.startswith("memory:") else "")
+    return {(part(dict(metric)["__name__"]), dict(metric)["instance"], t) for metric, t, _ in found}
+
+
+def test_kill_9_loses_nothing_acknowledged(env):
+    dice = random.Random(20)
+    server = Server(env, scrape_config([Echo(env).address, Echo(env, name="echoserver2").address]))
+    acknowledged, returned = 0, set()
+    for life in range(KILLS):
+        before = server.metrics().get("pyrrha_appended_profiles_total", 0)
+        wait_until("it scrapes on", lambda b=before: server.metrics().get("pyrrha_appended_profiles_total", 0) > b, 30)
+        time.sleep(dice.uniform(0.2, 1.5))
+        returned |= rows(server, EVERYTHING, time.time())
+        appended = server.metrics()["pyrrha_appended_profiles_total"]
+        server.p.send_signal(signal.SIGKILL)
+        server.p.wait()
+        acknowledged += appended
+        server.restart()
+        now = rows(server, EVERYTHING, time.time())
+        lost = sorted(returned - now)
+        check(not lost, f"life {life}: {len(lost)} of {len(returned)} points that a query had returned are gone: {lost[:3]}")
+        kept = profiles(rows(server, ALL, time.time()))
+        check(len(kept) >= acknowledged, f"life {life}: {acknowledged:.0f} profiles were counted as appended, {len(kept)} are there")
+    check(returned, "no query ever returned anything")
+
+
+def test_a_stack_survives_a_crash(env):
+    """Not only numbers: the names in a flame graph are the same after the crash."""
+    server = Server(env, scrape_config([Echo(env).address]))
+    query = 'merge(cpu{job="echoserver"}[1h])'
+    graph = lambda at: server.get("/api/v1/query", query=query, format="folded", time=f"{at:.3f}")
+    wait_until("a profile with the handler", lambda: b"main.fibonacciHandler" in graph(time.time()), 40)
+    at = time.time()
+    time.sleep(3)  # what was being written when `at` passed is in by now
+    before = graph(at)
+    server.p.send_signal(signal.SIGKILL)
+    server.p.wait()
+    server.restart()
+    check(graph(at) == before, "the answer about the past changed")

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exactness: what comes out equals the very bytes that were scraped, merged by google/pprof, function by function."""
+import re
+import shutil
+import subprocess
+
+from harness import Echo, Proxy, Server, Skip, check, run, scrape_config, wait_until
+
+TOP = ["go", "tool", "pprof", "-symbolize=none", "-top", "-nodecount=1000000", "-nodefraction=0", "-edgefraction=0"]
+ROW = re.compile(r"^\s*(-?[\d.]+)(\w*)\s+\S+%\s+\S+%\s+(-?[\d.]+)(\w*)\s+\S+%\s+(.+)$")
+
+
+def need_go():
+    if not shutil.which("go"):
+        raise Skip("no go")
+
+
+def pprof(argv, env):
+    """Output of go tool pprof, which keeps its own files in the test's directory."""
+    import os
+    status, out = run(argv, env=dict(os.environ, PPROF_TMPDIR=env.dir, GOFLAGS="", GOTOOLCHAIN="local"))
+    check(status == 0, f"{' '.join(argv)}: {out}")
+    return out
+
+
+def table(out):
+    """function -> (flat, cum) of the text that -top prints."""
+    rows = {m.group(5): (m.group(1) + m.group(2), m.group(3) + m.group(4)) for m in map(ROW.match, out.splitlines()) if m}
+    check(rows, f"no rows in: {out}")
+    return rows
+
+
+def functions(source, unit, env, *flags):
+    return table(pprof([*TOP, "-unit=" + unit, *flags, source], env))
+
+
+def merged(env, name, bodies):
+    """The file that google/pprof makes of these scraped bodies."""
+    files = [env.path(f"{name}-{i}.pb.gz", b) for i, b in enumerate(bodies)]
+    out = env.path(name + "-merged.pb.gz")
+    pprof(["go", "tool", "pprof", "-symbolize=none", "-proto", "-output=" + out, *files], env)
+    return out
+
+
+def recorded(env, profiles):
+    """A server whose scrapes went through a recording proxy that is now closed."""
+    need_go()
+    proxy = Proxy(env, Echo(env).address)
+    server = Server(env, scrape_config([proxy.address]))
+    wait_until(f"{profiles} CPU profiles", lambda: len(proxy.bodies("/debug/pprof/profile")) >= profiles, 60 + 2 * profiles)
+    proxy.close_gate()
+    return server, proxy
+
+
+def first_difference(ours, theirs):
+    for f in sorted(set(ours) | set(theirs)):
+        if ours.get(f) != theirs.get(f):
+            return f"{f}: ours (flat, cum) {ours.get(f)}, google/pprof {theirs.get(f)}"
+    return None
+
+
+def same(server, env, query, theirs, unit, sample_index):
+    url = server.link("/api/v1/query", format="pprof", query=query)
+    difference = first_difference(functions(url, unit, env, "-sample_index=" + sample_index), theirs)
+    check(difference is None, f"{query}: {difference}")
+    return True
+
+
+def test_go_tool_pprof_reads_a_query(env):
+    server, _ = recorded(env, 2)
+    link = server.url + '/api/v1/query?format=pprof&query=merge(cpu{job="echoserver"}[5m])'
+    out = wait_until("go tool pprof -top URL", lambda: pprof(["go", "tool", "pprof", "-top", link], env))
+    check("main.fibonacci" in out and "Type: cpu" in out, out)
+
+
+def test_merge_equals_google_pprof(env):
+    """Delta types: all scraped profiles added up, function by function."""
+    server, proxy = recorded(env, 6)
+    for query, path, unit, index in (
+            ('merge(cpu{job="echoserver"}[5m])', "/debug/pprof/profile", "nanoseconds", "cpu"),
+            ('merge(cpu_samples{job="echoserver"}[5m])', "/debug/pprof/profile", "count", "samples"),
+            ('merge(fgprof_time{job="echoserver"}[5m])', "/debug/fgprof", "nanoseconds", "time"),
+            ('merge(fgprof_samples{job="echoserver"}[5m])', "/debug/fgprof", "count", "samples")):
+        whole = merged(env, index + path.rsplit("/", 1)[1], proxy.bodies(path))
+        theirs = functions(whole, unit, env, "-sample_index=" + index)
+        check(any("main.fibonacciHandler" in f for f in theirs), f"the scraped {path} have no handler: {list(theirs)[:5]}")
+        wait_until(query, lambda q=query, t=theirs, u=unit, i=index: same(server, env, q, t, u, i), 15)
+
+
+def test_increase_of_cumulative_types_equals_last_minus_first(env):
+    """Counters of the process: the increases that were kept add up to the last scrape minus the first."""
+    server, proxy = recorded(env, 6)
+    for query, path, unit, index in (
+            ('merge(heap_alloc_objects{job="echoserver"}[5m])', "/debug/pprof/allocs", "count", "alloc_objects"),
+            ('merge(heap_alloc_space{job="echoserver"}[5m])', "/debug/pprof/allocs", "bytes", "alloc_space"),
+            ('merge(mutex_contentions{job="echoserver"}[5m])', "/debug/pprof/mutex", "count", "contentions"),
+            ('merge(block_delay{job="echoserver"}[5m])', "/debug/pprof/block", "nanoseconds", "delay")):
+        bodies = proxy.bodies(path)
+        first, last = env.path(index + "-first.pb.gz", bodies[0]), env.path(index + "-last.pb.gz", bodies[-1])
+        grown = functions(last, unit, env, "-sample_index=" + index, "-base=" + first)
+        theirs = {f: v for f, v in grown.items() if [x.rstrip("abcdefghijklmnopqrstuvwxyz") for x in v] != ["0", "0"]}
+        wait_until(query, lambda q=query, t=theirs, u=unit, i=index: same(server, env, q, t, u, i), 15)
+
+
+def test_newest_heap_is_the_scraped_one(env):
+    """A gauge at an instant is the last profile as it was scraped."""
+    server, proxy = recorded(env, 3)
+    last = env.path("last.pb.gz", proxy.bodies("/debug/pprof/allocs")[-1])
+    theirs = functions(last, "bytes", env, "-sample_index=inuse_space")
+    theirs = {f: v for f, v in theirs.items() if [x.rstrip("abcdefghijklmnopqrstuvwxyz") for x in v] != ["0", "0"]}
+    wait_until("inuse_space", lambda: same(server, env, "last_over_time(heap_inuse_space[5m])", theirs, "bytes", "inuse_space"), 15)
+
+
+def test_readouts_equal_pprofs_top(env):
+    """self() and total() of the language are the flat and cum columns of google/pprof's top over what was scraped."""
+    server, proxy = recorded(env, 4)
+    whole = merged(env, "cpu", proxy.bodies("/debug/pprof/profile"))
+    top = functions(whole, "nanoseconds", env, "-sample_index=cpu")
+    number = lambda text: int(text[:-2]) if text.endswith("ns") else int(text)
+    for column, function in ((0, "self"), (1, "total")):
+        theirs = {re.sub(r" \((partial-)?inline\)$", "", f): number(v[column]) for f, v in top.items()}
+        theirs = {f: v for f, v in theirs.items() if v}
+
+        def same_rows(function=function, theirs=theirs):
+            rows = server.query(function + '(merge(cpu{job="echoserver"}[5m]))')["result"]
+            ours = {r["metric"]["function"]: round(float(r["value"][1]) * 1e9) for r in rows}
+            difference = first_difference({f: v for f, v in ours.items() if v}, theirs)
+            check(difference is None, f"{function}: {difference}")
+            return True
+        wait_until(function, same_rows, 15)

@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The language on stacks beside google/pprof: real profiles are scraped from a server of files, and what the language
+makes of them has to be what pprof makes of the files, to the last unit. Rows of zero are dropped on both sides."""
+import concurrent.futures
+import functools
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+
+from harness import HttpServer, PATIENCE, Server, Skip, TOP, answer, check, run, wait_until
+from pprof_file import Profile, escaped, plain, stamped
+
+CORPUS = os.environ.get("PYRRHA_CORPUS") or os.path.join(os.path.dirname(TOP), "shared", "corpus")
+# file -> the sample type that is asked for
+FILES = {"fib": "cpu", "fgprof": "time", "profile1": "cpu", "profile-with-labels": "samples", "alloc_objects": "alloc_space",
+         "two-stacks": "cpu", "single-stack": "cpu", "node-unsymbolised": "samples"}
+NANOSECONDS = ("cpu", "time")
+UNITS = {"cpu": "nanoseconds", "time": "nanoseconds", "alloc_space": "bytes", "inuse_space": "bytes"}
+
+
+def file_of(name):
+    return os.path.join(CORPUS, name + ".pb.gz")
+
+
+def need_all():
+    if not shutil.which("go"):
+        raise Skip("no go")
+    if not os.path.exists(file_of("fib")):
+        raise Skip(f"no real profiles in {CORPUS}")
+
+
+def file_server(env, bodies, once=()):
+    """Serves /NAME. A list of bodies is served one after another, each once."""
+    left = {name: list(reversed(bodies[name])) for name in once}
+
+    def do(handler):
+        name = handler.path.split("?")[0].strip("/")
+        body = bodies.get(name) if name not in left else left[name].pop() if left[name] else None
+        if body is None:
+            return answer(handler, 503, b"no more\n")
+        return answer(handler, 200, stamped(body, time.time_ns()))
+    return HttpServer(env, do).address
+
+
+def config(address, names):
+    """Every file is scraped as a CPU profile, that is as what was measured, whatever its types are."""
+    off = "".join(f"        {t}: {{enabled: false}}\n" for t in ("memory", "block", "mutex", "goroutine"))
+    return "scrape_configs:\n" + "".join(f"""
+  - job_name: {name}
+    scrape_interval: 1s
+    profiling_config:
+      pprof_config:
+{off}        process_cpu: {{enabled: true, path: /{name}}}
+    static_configs: [{{targets: ["{address}"]}}]
+""" for name in names)
+
+
+def selector(job, kind):
+    return f'{{__name__=~"process_cpu:{kind}:.*",job="{job}"}}'
+
+
+def served(env, names, files=None, kinds=None):
+    """A server that has each of these files as the newest profile of a job."""
+    need_all()
+    paths = files or {name: file_of(name) for name in names}
+    bodies = {}
+    for name in names:
+        with open(paths[name], "rb") as f:
+            bodies[name] = plain(f.read())
+    server = Server(env, config(file_server(env, bodies), names))
+    for name in names:
+        kind = (kinds or FILES)[name]
+        wait_until(f"{name} is there", lambda n=name, k=kind: server.query(selector(n, k))["result"])
+    return server
+
+
+@functools.lru_cache(1)
+def program():
+    """go tool pprof by its path, if go tells it: that spares go's own start."""
+    status, out = run(["go", "tool", "-n", "pprof"], env=dict(os.environ, GOFLAGS="", GOTOOLCHAIN="local"))
+    path = out.strip().split("\n")[-1]
+    if status or not os.access(path, os.X_OK):
+        raise Skip(f"no go tool pprof: {out}")
+    return path
+
+
+def pprof(env, output, *words):
+    """What google/pprof writes for these flags and files."""
+    words = [output, "-symbolize=none", "-nodecount=0", "-nodefraction=0", "-edgefraction=0", *words]
+    e = dict(os.environ, PPROF_TMPDIR=env.dir, GOFLAGS="", GOTOOLCHAIN="local")
+    p = subprocess.run([program(), *words], stdin=subprocess.DEVNULL, env=e, stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE, timeout=60 * PATIENCE)
+    if b"profile is empty" in p.stderr or b"no matches found" in p.stderr.lower():
+        return b""
+    check(p.returncode == 0, f"pprof {words}: {p.stderr.decode(errors='replace')}")
+    return p.stdout
+
+
+def theirs(env, kind, *words, labels=True):
+    out = pprof(env, "-proto", "-output=/dev/stdout", f"-sample_index={kind}", *words)
+    return Profile(out).stacks(kind, labels) if out else {}
+
+
+def ours(server, query, labels=True):
+    return Profile(server.get("/api/v1/query", query=query, format="pprof")).stacks(labels=labels)
+
+
+def show(key):
+    return " < ".join(str(f[0]) for f in key[0][:6]) + f" {dict(key[1]) or ''}" if isinstance(key, tuple) else key
+
+
+def difference(a, b):
+    """None, or what distinguishes ours from theirs."""
+    if a == b:
+        return None
+    keys = [k for k in sorted(set(a) | set(b), key=str) if a.get(k, 0) != b.get(k, 0)]
+    return keys and (f"{len(keys)} of {len(set(a) | set(b))} rows differ, ours adds up to {sum(a.values())}, pprof's to "
+                     f"{sum(b.values())}; first {show(keys[0])}: ours {a.get(keys[0])}, pprof's {b.get(keys[0])}")
+
+
+def all_of(jobs):
+    """Runs the comparisons (name, function) four at a time; all that differ are told."""
+    def run_one(job):
+        try:
+            d = job[1]()
+        except Exception as e:  # told with its name beside the others
+            d = f"{type(e).__name__}: {e}"
+        return d and f"{job[0]}: {d}"
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        bad = [d for d in pool.map(run_one, jobs) if d]
+    check(not bad, f"{len(bad)} of {len(jobs)} differ:\n" + "\n".join(bad[:60]))
+
+
+def expressions(profile, kind):
+    """Some that match one function, several, and files."""
+    names = profile.names(kind)
+    some = [names[i] for i in sorted({len(names) // 10, len(names) // 3}) if i < len(names)]
+    return [escaped(n) for n in some] + [r"^runtime\.", r"(?i)ALLOC|lock", r"\.go$"]
+
+
+FILTERS = ("focus", "ignore", "hide", "show", "show_from", "prune_from")
+
+
+def test_filters(env):
+    server = served(env, list(FILES))
+    jobs = []
+    for name, kind in FILES.items():
+        with open(file_of(name), "rb") as f:
+            profile = Profile(f.read())
+        for expression in expressions(profile, kind):
+            for filter_ in FILTERS:
+                query = f"{filter_}({selector(name, kind)}, {json.dumps(expression)})"
+                jobs.append((f"{filter_} {expression} of {name}", lambda n=name, k=kind, q=query, f=filter_, x=expression:
+                             difference(ours(server, q), theirs(env, k, f"-{f}={x}", file_of(n)))))
+        jobs.append((f"all of {name}", lambda n=name, k=kind: difference(ours(server, selector(n, k)), theirs(env, k, file_of(n)))))
+    all_of(jobs)
+
+
+def test_sample_labels(env):
+    """where() is tagfocus."""
+    server = served(env, ["profile-with-labels", "alloc_objects"])
+    jobs = []
+    for name, query, tags in (
+            ("profile-with-labels", '{thread_name="parca"}', "thread_name=^parca$"),
+            ("profile-with-labels", '{thread_name=~"p.*"}', "thread_name=^p.*$"),
+            ("alloc_objects", '"bytes", "48b:1kb"', "bytes=48b:1kb"), ("alloc_objects", '"bytes", "1kb:"', "bytes=1kb:"),
+            ("alloc_objects", '"bytes", ":64b"', "bytes=:64b"), ("alloc_objects", '"bytes", "48b"', "bytes=48b")):
+        q = f"where({selector(name, FILES[name])}, {query})"
+        jobs.append((q, lambda n=name, q=q, t=tags: difference(ours(server, q), theirs(env, FILES[n], f"-tagfocus={t}", file_of(n)))))
+    all_of(jobs)
+
+
+# ---- numbers ----
+
+def numbers(server, query, kind):
+    """function -> value in the native unit."""
+    scale = 10 ** 9 if kind in NANOSECONDS else 1
+    rows = {}
+    for r in server.query(query)["result"]:
+        name = re.sub(r"^(.*\+)?0x[0-9a-f]+$", "", r["metric"]["function"])  # pprof has one row for all that has no name
+        rows[name] = rows.get(name, 0) + round(float(r["value"][1]) * scale)
+    return {f: v for f, v in rows.items() if v}
+
+
+def top(env, kind, *words):
+    """(flat, cum): function -> value."""
+    p = Profile(pprof(env, "-topproto", "-output=/dev/stdout", f"-sample_index={kind}",
+                      "-unit=" + UNITS.get(kind, "count"), *words))
+    both = []
+    for column in ("flat", "cum"):
+        rows = {}
+        for frames, _, values in p.samples:
+            rows[frames[0][0]] = rows.get(frames[0][0], 0) + values[p.index(column)]
+        both.append({f: v for f, v in rows.items() if v})
+    return both
+
+
+SYMBOLISED = {n: k for n, k in FILES.items() if n != "node-unsymbolised"}
+
+
+def compare_top(env, server, name, kind):
+    flat, cum = top(env, kind, file_of(name))
+    p = selector(name, kind)
+    some = list(cum)[len(cum) // 2]
+    focused = top(env, kind, "-focus=" + escaped(some), file_of(name))
+    for query, want in ((f"self({p})", flat), (f"total({p})", cum), (f'self({p}, "function")', flat),
+                        (f"self(focus({p}, {json.dumps(escaped(some))}))", focused[0]),
+                        (f"total(focus({p}, {json.dumps(escaped(some))}))", focused[1])):
+        d = difference(numbers(server, query, kind), want)
+        if d:
+            return f"{query}: {d}"
+    for k in (1, 5):
+        got = sorted(numbers(server, f"topk({k}, self({p}))", kind).values())
+        if got != sorted(flat.values())[-k:]:
+            return f"topk({k}, self): {got}, pprof {sorted(flat.values())[-k:]}"
+    return None
+
+
+def test_top(env):
+    server = served(env, list(SYMBOLISED))
+    all_of([(f"top of {n}", lambda n=n, k=k: compare_top(env, server, n, k)) for n, k in SYMBOLISED.items()])
+
+
+def test_top_without_symbols(env):
+    """What has no name is a row per address."""
+    name, kind = "node-unsymbolised", "samples"
+    server = served(env, [name])
+    with open(file_of(name), "rb") as f:
+        stacks = Profile(f.read()).stacks(kind)
+    for readout in ("self", "total"):
+        want = {}
+        for (frames, _), v in stacks.items():
+            for frame in {f for f in (frames[:1] if readout == "self" else frames)}:
+                key = frame[0] if len(frame) == 3 else f"+0x{frame[1]:x}"
+                want[key] = want.get(key, 0) + v
+        rows = {}
+        for r in server.query(f"{readout}({selector(name, kind)})")["result"]:
+            key = re.sub(r"^.*(\+0x[0-9a-f]+)$", r"\1", r["metric"]["function"])
+            rows[key] = rows.get(key, 0) + round(float(r["value"][1]))
+        d = difference(rows, want)
+        check(d is None, f"{readout}: {d}")
+    _, cum = top(env, kind, "-addresses", file_of(name))
+    check(sum(cum.values()) == sum(want.values()), f"-addresses: {sorted(cum.values())}, ours {sorted(want.values())}")
+
+
+CONTEXT = re.compile(r"^\s+(-?\d+)(?:ns|B)?\s+\S+%\s+\|\s+(.*)$")
+NODE = re.compile(r"^\s*(-?\d+)(?:ns|B)?\s+\S+%\s+\S+%\s+(-?\d+)(?:ns|B)?\s+\S+%\s+\|\s+(.*)$")
+
+
+def peek(env, kind, function, path):
+    """(callers, callees) of a function: name -> value."""
+    out = pprof(env, "-peek=" + escaped(function), f"-sample_index={kind}", "-unit=" + UNITS.get(kind, "count"), path).decode()
+    around = ({}, {})
+    side = 0
+    for line in out.splitlines():
+        if NODE.match(line):
+            side = 1
+        elif line.startswith("------"):
+            side = 0
+        elif CONTEXT.match(line):
+            value, name = CONTEXT.match(line).groups()
+            name = re.sub(r" \((partial-)?inline\)$", "", name)
+            around[side][name] = around[side].get(name, 0) + int(value)
+    return [{f: v for f, v in rows.items() if v} for rows in around]
+
+
+def compare_peek(env, server, name, kind, function):
+    for readout, want in zip(("callers", "callees"), peek(env, kind, function, file_of(name))):
+        query = f"{readout}({selector(name, kind)}, {{function={json.dumps(function)}}})"
+        d = difference(numbers(server, query, kind), want)
+        if d:
+            return f"{query}: {d}"
+    return None
+
+
+def test_callers_and_callees(env):
+    server = served(env, list(SYMBOLISED))
+    jobs = []
+    for name, kind in SYMBOLISED.items():
+        with open(file_of(name), "rb") as f:
+            names = Profile(f.read()).names(kind)
+        for function in names[1:60:6]:
+            jobs.append((f"peek {function} in {name}", lambda n=name, k=kind, f=function: compare_peek(env, server, n, k, f)))
+    all_of(jobs)
+
+
+# ---- several profiles ----
+
+def series_files():
+    return sorted(glob.glob(os.path.join(CORPUS, "series", "*.pb.gz")))
+
+
+def compare_ten(env, server, kind):
+    p, files = selector("ten", kind), series_files()
+    jobs = [(f"merge({p}[5m])", []), (f"merge_over_time({p}[5m])", []), (f"sum_over_time({p}[5m])", []),
+            (f'focus(merge({p}[5m]), "runtime")', ["-focus=runtime"]), (f'hide(merge({p}[5m]), "^runtime")', ["-hide=^runtime"])]
+    jobs = [(q, lambda q=q, w=w: difference(ours(server, q), theirs(env, kind, *w, *files))) for q, w in jobs]
+    flat, cum = top(env, kind, *files)
+    return jobs + [(f"self of ten {kind}", lambda: difference(numbers(server, f"self(merge({p}[5m]))", kind), flat)),
+                   (f"total of ten {kind}", lambda: difference(numbers(server, f"total(merge({p}[5m]))", kind), cum))]
+
+
+def test_merge_of_ten(env):
+    need_all()
+    bodies = {"ten": [plain(open(f, "rb").read()) for f in series_files()]}
+    check(len(bodies["ten"]) == 10, f"{len(bodies['ten'])} files")
+    server = Server(env, config(file_server(env, bodies, ["ten"]), ["ten"]))
+    wait_until("ten profiles", lambda: server.value(f"count_over_time({selector('ten', 'alloc_space')}[5m])") == 10, 60)
+    all_of(compare_ten(env, server, "alloc_space") + compare_ten(env, server, "inuse_objects"))
+
+
+def test_diff(env):
+    """A - B with B's side marked, the net of it, and after A was scaled to B's total."""
+    need_all()
+    files = series_files()
+    pairs = [("a0", files[0], "b0", files[9], "alloc_space"), ("a1", file_of("profile1"), "b1", file_of("fib"), "samples"),
+             ("a2", file_of("fib"), "b2", file_of("profile1"), "cpu"), ("a3", files[2], "b3", files[7], "inuse_space"),
+             ("a4", file_of("two-stacks"), "b4", file_of("single-stack"), "cpu")]
+    paths = {p[i]: p[i + 1] for p in pairs for i in (0, 2)}
+    server = served(env, list(paths), paths, {p[i]: p[4] for p in pairs for i in (0, 2)})
+    jobs = []
+    for a, fa, b, fb, kind in pairs:
+        x, y = selector(a, kind), selector(b, kind)
+        jobs += [(f"{what}: {os.path.basename(fa)} - {os.path.basename(fb)} of {kind}",
+                  lambda q=q, w=w, l=l, k=kind, fa=fa: difference(ours(server, q, l), theirs(env, k, *w, fa, labels=l)))
+                 for what, q, w, l in (
+                     ("both sides", f"diff({x}, {y})", ["-diff_base=" + fb], True),
+                     ("net", f"diff({x}, {y})", ["-base=" + fb], False),
+                     ("minus", f"{x} - ignoring(job) {y}", ["-base=" + fb], False),
+                     ("share", f'diff({x}, {y}, "share")', ["-normalize", "-base=" + fb], False),
+                     ("share, both sides", f'diff({x}, {y}, "share")', ["-normalize", "-diff_base=" + fb], True),
+                     ("plus", f"{x} + ignoring(job) {y}", [fb], True))]
+        jobs.append((f"self of a difference {a}", lambda x=x, y=y, k=kind, fa=fa, fb=fb:
+                     difference(numbers(server, f"self(diff({x}, {y}))", k), top(env, k, "-base=" + fb, fa)[0])))
+    all_of(jobs)

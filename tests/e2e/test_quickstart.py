@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""./quickstart as a stranger runs it, in the build directory that is there."""
+import os
+import re
+import signal
+import socket
+import time
+
+from harness import TOP, Process, check, free_port, run, wait_until
+
+
+def argv(env, *more):
+    env.program("pyrrha"), env.echoserver()
+    return [os.path.join(TOP, "quickstart"), "--build", env.build, "--data", env.path("data"), *more]
+
+
+def members(group):
+    """Names of the living processes of a process group."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8") as f:
+                name, rest = f.read().split("(", 1)[1].rsplit(")", 1)
+        except OSError:
+            continue
+        if rest.split()[0] != "Z" and int(rest.split()[2]) == group:
+            found.append(name)
+    return found
+
+
+def test_once_ends_with_a_flame_graph(env):
+    begin = time.monotonic()
+    status, out = run(argv(env, "--once", "--port", str(free_port())), seconds=180)
+    check(status == 0 and "main.fibonacciHandler" in out and "go tool pprof" in out, f"{status}: {out}")
+    print(f"# ./quickstart --once took {time.monotonic() - begin:.1f} s")
+
+
+def test_ctrl_c_stops_everything(env):
+    port = free_port()
+    q = Process(env, "quickstart", argv(env, "--port", str(port)), start_new_session=True)
+    wait_until("quickstart is up", lambda: "Ctrl-C stops" in q.text() or not q.alive(), 90)
+    check(q.alive(), q.text())
+    check(re.search(rf"http://127\.0\.0\.1:{port}/", q.text()), f"no URL in: {q.text()}")
+    group = os.getpgid(q.p.pid)
+    os.killpg(group, signal.SIGINT)
+    check(q.p.wait(20) == 0, q.text())
+    check(not members(group), f"still there: {members(group)}")
+
+
+def test_a_taken_port_is_replaced(env):
+    port = free_port()
+    with socket.create_server(("127.0.0.1", port)):
+        status, out = run(argv(env, "--once", "--port", str(port)), seconds=180)
+    check(status == 0 and f"Port {port} is taken" in out, f"{status}: {out}")

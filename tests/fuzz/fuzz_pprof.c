@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes into the codec and the model. What is accepted is consistent, equals protobuf-c's reading, survives encoding,
+ * and can be interned and exported; what is refused says why and leaves nothing. */
+#include <string.h>
+
+#include "model/stackvec.h"
+#include "pprof/oracle.h"
+#include "pprof/pprof.h"
+#include "tests/fuzz/fuzz.h"
+
+const char fuzz_target[] = "pprof";
+
+enum { ORACLE_MAX = 4096 }; /* bytes: it is quadratic */
+
+static const struct pprof_limits limits = {
+	.max_compressed = 1 << 16, .max_bytes = 1 << 20, .max_samples = 5000, .max_depth = 500, .max_labels = 20,
+	.max_sample_types = 8, .max_strings = 5000, .max_locations = 5000,
+};
+
+/* protobuf-c merges a period type that comes twice, google/pprof and we take the last. */
+static bool period_type_twice(const uint8_t *data, size_t n)
+{
+	const uint8_t *first = memchr(data, 11 << 3 | 2, n);
+	return first && memchr(first + 1, 11 << 3 | 2, n - (size_t)(first + 1 - data));
+}
+
+static void compare_with_oracle(const uint8_t *data, size_t n, const struct profile *p)
+{
+	struct profile slow CLEANUP(profile_release);
+	struct err e = { 0 };
+	profile_init(&slow, 0);
+	REQUIRE(oracle_decode(data, n, &slow, &e) == 0, "%s", e.msg);
+	if (period_type_twice(data, n))
+		slow.period_type = p->period_type;
+	const char *difference = oracle_difference(p, &slow);
+	REQUIRE(!difference, "%s", difference);
+}
+
+/* Lines without a function are left out when encoding; then the profiles are not the same. */
+static bool encodes_as_it_is(const struct profile *p)
+{
+	uint32_t with_lines = 0;
+	for (uint32_t i = 0; i < p->n_lines; i++)
+		with_lines += p->lines[i].function != 0;
+	return with_lines == p->n_lines;
+}
+
+static void round_trip(const struct profile *p)
+{
+	struct buf out CLEANUP(buf_free) = { 0 };
+	struct profile again CLEANUP(profile_release);
+	struct err e = { 0 };
+	profile_init(&again, 0);
+	REQUIRE(pprof_encode_gz(p, &out, &e) == 0, "%s", e.msg);
+	REQUIRE(pprof_decode(out.ptr, out.len, NULL, &again, &e) == 0, "%s", e.msg);
+	if (encodes_as_it_is(p)) {
+		const char *difference = oracle_difference(p, &again);
+		REQUIRE(!difference, "%s", difference);
+	}
+}
+
+/* The value totals of a profile survive the way through the dictionary, unless they overflow. */
+static void through_the_model(struct profile *p)
+{
+	struct symbols *s = symbols_new();
+	struct stackvec *v[8] = { 0 };
+	struct stackvec_type types[8];
+	struct profile out CLEANUP(profile_release);
+	struct err e = { 0 };
+	uint32_t n = p->n_sample_types;
+	profile_init(&out, 0);
+	if (n && stackvec_from_profile(s, p, v, &e) == 0) {
+		for (uint32_t i = 0; i < n; i++)
+			types[i] = (struct stackvec_type){ profile_str(p, p->sample_types[i].type_str),
+							   profile_str(p, p->sample_types[i].unit_str) };
+		REQUIRE(stackvec_to_profile(v, types, n, &out, &e) == 0, "%s", e.msg);
+		REQUIRE(profile_check(&out, &e) == 0, "%s", e.msg);
+		REQUIRE(out.n_samples <= p->n_samples, "%u samples of %u", out.n_samples, p->n_samples);
+		for (uint32_t t = 0; t < n; t++) {
+			uint64_t before = 0, after = 0;
+			for (uint32_t i = 0; i < p->n_samples; i++)
+				before += (uint64_t)p->values[(size_t)i * n + t];
+			for (uint32_t i = 0; i < out.n_samples; i++)
+				after += (uint64_t)out.values[(size_t)i * n + t];
+			REQUIRE(before == after, "type %u: %llu became %llu", t, (unsigned long long)before,
+				(unsigned long long)after);
+			stackvec_unref(v[t]);
+		}
+	} else {
+		REQUIRE(!n || e.code, "an error without a code");
+	}
+	symbols_unref(s);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	struct profile p CLEANUP(profile_release);
+	struct err e = { 0 };
+	profile_init(&p, (size_t)64 << 20);
+	int rc = pprof_decode(data, n, &limits, &p, &e);
+	if (rc) {
+		REQUIRE(e.code == (enum err_code)-rc && e.msg[0] && (e.code == ERR_BAD_DATA || e.code == ERR_LIMIT), "%d", rc);
+		REQUIRE(!p.n_samples && !p.arena.used, "%u samples are left", p.n_samples);
+		return 0;
+	}
+	REQUIRE(profile_check(&p, &e) == 0, "%s", e.msg);
+	if (!pprof_is_gzip(data, n) && n <= ORACLE_MAX)
+		compare_with_oracle(data, n, &p);
+	round_trip(&p);
+	through_the_model(&p);
+	return 0;
+}

@@ -1,0 +1,27 @@
+# Lint, fixtures and end-to-end tests; unit tests lie beside the code they test.
+LINT = tests/lint/layers tests/lint/banned tests/lint/files tests/lint/selftest
+if HAVE_PYTHON3
+TESTS += $(LINT)
+endif
+EXTRA_DIST += quickstart .ci/run .gitignore deploy/need.sh deploy/packages.txt deploy/quickstart.yml \
+  docs/ARCHITECTURE.md \
+  $(LINT) tests/lint/tree.py tests/lint/layers.txt tests/lint/libraries.txt \
+  tests/fixtures/echoserver/main.go tests/fixtures/echoserver/go.mod tests/fixtures/echoserver/go.sum
+E2E = tests/e2e/run tests/e2e/page.mjs tests/e2e/harness.py tests/e2e/test_containers.py tests/e2e/test_agent.py tests/e2e/test_api.py tests/e2e/test_bad_targets.py tests/e2e/test_config.py \
+  tests/e2e/test_crash.py tests/e2e/test_page.py tests/e2e/test_pprof.py tests/e2e/test_program.py tests/e2e/test_promql_oracle.py \
+  tests/e2e/test_quickstart.py tests/e2e/promql_queries.py tests/e2e/remote_write.py \
+  tests/e2e/test_pprof_oracle.py tests/e2e/pprof_file.py
+EXTRA_DIST += $(E2E) tests/kernels/run tests/kernels/init tests/kernels/kernel_fixture.c
+
+# The end-to-end tests need the built programs, go and a few minutes: ./check runs them.
+check-e2e: all
+	$(AM_V_at)$(srcdir)/tests/e2e/run --build .
+.PHONY: check-e2e
+include tests/oracle/local.mk
+include tests/fuzz/local.mk
+
+# The script ./check goes into the tarball by hand: in EXTRA_DIST its name would mean the target of that name.
+dist-hook: check-dist-hook
+check-dist-hook:
+	cp $(srcdir)/check $(distdir)/check
+.PHONY: check-dist-hook

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Oracle does with google/pprof's own package what our model is compared with:
+//
+//	oracle merge OUT IN...      the profiles merged
+//	oracle diff OUT BASE NEW    NEW minus BASE, as `pprof -base`
+//	oracle copy OUT IN          decoded and encoded
+//	oracle FILTER=RE OUT IN     filtered: focus, ignore, hide, show, show_from, prune_from
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/google/pprof/profile"
+)
+
+func read(path string) (*profile.Profile, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return profile.Parse(f)
+}
+
+func readAll(paths []string) ([]*profile.Profile, error) {
+	var all []*profile.Profile
+	for _, path := range paths {
+		p, err := read(path)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+func filter(p *profile.Profile, name, expr string) error {
+	re, err := regexp.Compile(expr)
+	if err != nil {
+		return err
+	}
+	switch name {
+	case "focus":
+		p.FilterSamplesByName(re, nil, nil, nil)
+	case "ignore":
+		p.FilterSamplesByName(nil, re, nil, nil)
+	case "hide":
+		p.FilterSamplesByName(nil, nil, re, nil)
+	case "show":
+		p.FilterSamplesByName(nil, nil, nil, re)
+	case "show_from":
+		p.ShowFrom(re)
+	case "prune_from":
+		p.PruneFrom(re)
+	default:
+		return fmt.Errorf("unknown filter %q", name)
+	}
+	return nil
+}
+
+func run(words []string) error {
+	if len(words) < 3 {
+		return fmt.Errorf("too few words: %q", words)
+	}
+	in, err := readAll(words[2:])
+	if err != nil {
+		return err
+	}
+	out := in[0]
+	name, expr, isFilter := strings.Cut(words[0], "=")
+	switch name {
+	case "merge":
+		out, err = profile.Merge(in)
+	case "diff":
+		in[0].Scale(-1)
+		out, err = profile.Merge(in)
+	case "copy":
+	default:
+		err = fmt.Errorf("unknown command %q", words[0])
+		if isFilter {
+			err = filter(out, name, expr)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	f, err := os.Create(words[1])
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return out.Write(f)
+}
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "oracle:", err)
+		os.Exit(1)
+	}
+}
