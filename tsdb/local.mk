@@ -14,6 +14,11 @@ TSDB_LIBS = libtsdb.a $(MODEL_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
 if HAVE_CMOCKA
 check_LIBRARIES = libtsdbkit.a
 libtsdbkit_a_SOURCES = tsdb/testkit.c tsdb/testkit.h
+check_PROGRAMS += tsdb_format_test
+TESTS += tsdb_format_test
+tsdb_format_test_SOURCES = tsdb/format_test.c
+tsdb_format_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
+EXTRA_DIST += tests/fixtures/tsdb-format-1.tar.gz tests/fixtures/tsdb-format-1.answers
 check_PROGRAMS += tsdb_test tsdb_model_test tsdb_fault_test tsdb_codec_test
 TESTS += tsdb_test tsdb_model_test tsdb_fault_test tsdb_codec_test
 tsdb_test_SOURCES = tsdb/tsdb_test.c
