@@ -18,6 +18,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "agent/agent_config.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -198,6 +199,7 @@ static void housekeeping(struct agent *a, int64_t now)
 	perf_events_redraw(a->events, now);
 	if (perf_events_hotplug(a->events))
 		agent_watch_events(a);
+	labeler_tick(a->labeler);
 	images_sweep(a->images, now - a->o.history_ms * 1000000 - 2 * WINDOW_NS);
 }
 
@@ -287,6 +289,31 @@ int agent_check_pid_namespace(struct err *e)
 	return 0;
 }
 
+static void log_warning(void *arg, const char *text)
+{
+	LOG_WARN("msg", "configuration", "warning", text);
+}
+
+int agent_reload(struct agent *a, struct err *e)
+{
+	struct agent_config *c, *old;
+	int r = agent_config_load(&c, a->o.config_file, log_warning, NULL, e);
+
+	if (r) {
+		atomic_store(&a->config_ok, false);
+		return r;
+	}
+	pthread_mutex_lock(&a->lock);
+	old = a->config;
+	a->config = c;
+	labeler_use(a->labeler, c);
+	a->configured_ms = clock_now_ms();
+	pthread_mutex_unlock(&a->lock);
+	atomic_store(&a->config_ok, true);
+	agent_config_free(old);
+	return 0;
+}
+
 static uint32_t ring_bytes(void)
 {
 	uint32_t want = (uint32_t)sysconf(_SC_NPROCESSORS_CONF) * RING_BYTES_PER_CPU, n = RING_BYTES_MIN;
@@ -311,6 +338,8 @@ static int open_all(struct agent *a, struct err *e)
 		r = -ERR_INTERNAL;
 	if (!r && !(a->labeler = labeler_new(&lo, e)))
 		r = -ERR_INTERNAL;
+	if (!r)
+		r = agent_reload(a, e);
 	if (r)
 		return r;
 	a->images = images_new(a->tables, a->symbolizer);
@@ -366,6 +395,7 @@ void agent_stop(struct agent *a)
 	images_free(a->images);
 	symbolizer_free(a->symbolizer);
 	labeler_free(a->labeler);
+	agent_config_free(a->config);
 	tables_free(a->tables);
 	if (a->sampler.object)
 		sampler_release(&a->sampler);

@@ -23,6 +23,7 @@ struct agent_options {
 	double max_cost;             /* share of the host the agent may take before it lowers its frequency */
 	const char *node;            /* NULL = the host's name */
 	const char *cache_dir;       /* for what was read from debug information; NULL = nowhere */
+	const char *config_file;     /* agent_config.h; NULL or "" = none */
 	struct labels external;      /* borrowed for as long as the agent runs */
 };
 
@@ -30,6 +31,8 @@ void agent_options_init(struct agent_options *o);
 /* Loads the programs, opens the events, starts the threads. Errors say which right or kernel feature is missing. */
 int agent_start(struct agent **ret, const struct agent_options *o, struct err *e);
 void agent_stop(struct agent *a);
+/* Reads the configuration file again; on an error the old rules stay. Any thread. */
+int agent_reload(struct agent *a, struct err *e);
 /* What this kernel and these rights allow, a line each; 0 if the agent can run. */
 int agent_check(struct buf *out);
 /* ERR_DENIED for a kernel that must not be sampled. */

@@ -26,6 +26,9 @@ struct agent {
 	struct perf_events *events;
 	struct symbolizer *symbolizer;
 	struct labeler *labeler;
+	struct agent_config *config; /* guarded by the lock */
+	atomic_bool config_ok;       /* the last reading of the file worked */
+	int64_t configured_ms;
 	struct records records;
 	int epoll_fd, wake_fd;
 	pthread_t thread;
@@ -45,7 +48,7 @@ struct agent {
 	VEC(struct tally *) callers;
 	/* Counted for the metrics. */
 	uint64_t samples, deferred_finished, ends[END_CODES_], lost_ring, lost_records, throttled, bad_records,
-		history_cut, drains, slowed;
+		history_cut, drains, slowed, dropped;
 	int64_t unseen_ns;
 	uint64_t sample_ns;          /* the sampling program's own time */
 	uint64_t sampled_frames;

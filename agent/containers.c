@@ -12,6 +12,8 @@
 
 #define FILE_MAX_BYTES ((size_t)4 << 20)
 #define LOG_LINKS_MAX 20000
+#define LABELS_MAX 64
+#define DOCKER_CONFIG "/var/lib/docker/containers/%s/config.v2.json"
 
 /* One shape of file: where it is, and where in its JSON the names are ("a/b" = member b of object a). */
 struct shape {
@@ -33,9 +35,9 @@ static const struct shape shapes[] = {
 	{ RUNTIME_CRIO, "/var/lib/containers/storage/overlay-containers/%s/userdata/config.json", "annotations",
 	  "io.kubernetes.container.name", "io.kubernetes.pod.name", "io.kubernetes.pod.namespace",
 	  "io.kubernetes.cri-o.ImageName" },
-	{ RUNTIME_DOCKER, "/var/lib/docker/containers/%s/config.v2.json", "Config/Labels",
+	{ RUNTIME_DOCKER, DOCKER_CONFIG, "Config/Labels",
 	  "io.kubernetes.container.name", "io.kubernetes.pod.name", "io.kubernetes.pod.namespace", NULL },
-	{ RUNTIME_DOCKER, "/var/lib/docker/containers/%s/config.v2.json", "", "Name", NULL, NULL, NULL },
+	{ RUNTIME_DOCKER, DOCKER_CONFIG, "", "Name", NULL, NULL, NULL },
 	{ RUNTIME_PODMAN, "/run/containers/storage/overlay-containers/%s/userdata/config.json", "annotations",
 	  "io.container.name", NULL, NULL, "org.opencontainers.image.ref.name" },
 };
@@ -73,9 +75,9 @@ static const json_t *walk(const json_t *j, const char *path)
 	return j;
 }
 
-static struct view member(struct arena *a, const json_t *object, const char *name)
+static struct view text_of(struct arena *a, const json_t *string)
 {
-	const char *s = name ? json_string_value(json_object_get(object, name)) : NULL;
+	const char *s = json_string_value(string);
 	if (!s)
 		return VIEW("");
 	struct view v = view_of(s);
@@ -87,6 +89,29 @@ static struct view member(struct arena *a, const json_t *object, const char *nam
 		return VIEW("");
 	v = arena_view(a, v);
 	return v.ptr ? v : VIEW("");
+}
+
+static struct view member(struct arena *a, const json_t *object, const char *name)
+{
+	return name ? text_of(a, json_object_get(object, name)) : VIEW("");
+}
+
+/* What only Docker's file has: the image as it was asked for, and labels. */
+static void read_docker(const json_t *j, struct arena *a, struct container_names *ret)
+{
+	json_t *labels = json_object_get(json_object_get(j, "Config"), "Labels"), *value;
+	struct label *v = arena_alloc(a, LABELS_MAX * sizeof *v);
+	const char *key;
+	size_t n = 0;
+	ret->image = member(a, json_object_get(j, "Config"), "Image");
+	if (!v)
+		return;
+	json_object_foreach(labels, key, value) {
+		struct view name = arena_view(a, view_make(key, strnlen(key, 256))), text = text_of(a, value);
+		if (n < LABELS_MAX && name.ptr && text.len)
+			v[n++] = (struct label){ name, text };
+	}
+	ret->labels = (struct labels){ v, n };
 }
 
 static bool try_shape(const char *root, const struct shape *s, struct view id, struct arena *a, struct container_names *ret)
@@ -105,6 +130,8 @@ static bool try_shape(const char *root, const struct shape *s, struct view id, s
 	ret->pod = member(a, o, s->pod);
 	ret->namespace_ = member(a, o, s->namespace_);
 	ret->image = member(a, o, s->image);
+	if (s->runtime == RUNTIME_DOCKER)
+		read_docker(j, a, ret);
 	json_decref(j);
 	return ret->container.len > 0;
 }
@@ -141,7 +168,7 @@ static bool try_log_links(const char *root, struct view id, struct arena *a, str
 void containers_lookup(const char *root, enum cgroup_runtime runtime, struct view id, struct arena *a,
 		       struct container_names *ret)
 {
-	static const struct container_names none = { { "", 0 }, { "", 0 }, { "", 0 }, { "", 0 } };
+	static const struct container_names none = { { "", 0 }, { "", 0 }, { "", 0 }, { "", 0 }, { NULL, 0 } };
 	*ret = none;
 	if (runtime == RUNTIME_LXC) {
 		ret->container = arena_view(a, id);

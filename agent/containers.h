@@ -5,10 +5,11 @@
 #define PYRRHA_AGENT_CONTAINERS_H
 
 #include "agent/cgroup.h"
-#include "base/arena.h"
+#include "model/labels.h"
 
 struct container_names {
 	struct view container, pod, namespace_, image; /* empty = not known; in the arena */
+	struct labels labels;                          /* Docker's own of the container; in the arena */
 };
 
 /* root: "" or a prefix for tests. */

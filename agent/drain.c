@@ -41,7 +41,8 @@ static struct process_info *who(struct agent *a, struct process *p, const struct
 {
 	bool kernel = h->flags & SAMPLE_KERNEL_THREAD;
 
-	if (p->info && (p->info->cgroup_id != h->cgroup_id || p->info->kernel_thread != kernel)) {
+	if (p->info && (p->info->cgroup_id != h->cgroup_id || p->info->kernel_thread != kernel ||
+			p->info->generation != labeler_generation(a->labeler))) {
 		process_info_unref(p->info);
 		p->info = NULL;
 	}
@@ -148,6 +149,18 @@ static void touch(struct agent *a, const struct finished *f, int64_t now)
 	}
 }
 
+/* Relabelling wants no samples of this process: it is not unwound any further. */
+static bool drop_known(struct agent *a, const struct process *p, const struct sample_head *h)
+{
+	if (!p->info || !p->info->dropped || p->info->cgroup_id != h->cgroup_id ||
+	    p->info->generation != labeler_generation(a->labeler))
+		return false;
+	a->cost.sampled_ns += perf_events_value(a->events, h->cpu, (int64_t)h->time_ns);
+	a->samples++;
+	a->dropped++;
+	return true;
+}
+
 static void take(struct agent *a, const struct sample_head *h, int64_t now)
 {
 	struct process *p = processes_sampled(a->processes, h->pid, now);
@@ -155,6 +168,8 @@ static void take(struct agent *a, const struct sample_head *h, int64_t now)
 	struct native_unwind nu;
 	uint32_t node = 0;
 
+	if (drop_known(a, p, h))
+		return;
 	if (h->set && h->set < p->min_set) {
 		/* Unwound with the mappings of the program that the process ran before: only the kernel's part is true. */
 		f.n_user = 0;
@@ -164,7 +179,14 @@ static void take(struct agent *a, const struct sample_head *h, int64_t now)
 	}
 	cut_stale(p, h, &f);
 	touch(a, &f, now);
+	struct process_info *info = who(a, p, h);
+	int64_t value = perf_events_value(a->events, h->cpu, (int64_t)h->time_ns);
+	a->cost.sampled_ns += value;
 	a->samples++;
+	if (info->dropped) {
+		a->dropped++;
+		return;
+	}
 	a->sampled_frames += f.n_user;
 	a->ends[MIN(f.end, END_CODES_ - 1)]++;
 	if (f.end != END_BOTTOM)
@@ -173,9 +195,7 @@ static void take(struct agent *a, const struct sample_head *h, int64_t now)
 		node = stack_tree_add(&a->stacks, node, f.user[i]);
 	for (uint32_t i = h->n_kernel; i-- > 0;)
 		node = stack_tree_add(&a->stacks, node, sample_kernel(h)[i]);
-	int64_t value = perf_events_value(a->events, h->cpu, (int64_t)h->time_ns);
-	a->cost.sampled_ns += value;
-	agent_count(a, (int64_t)h->time_ns, who(a, p, h), h->comm, node, value);
+	agent_count(a, (int64_t)h->time_ns, info, h->comm, node, value);
 }
 
 static const char nobody[16];

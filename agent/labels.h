@@ -8,6 +8,7 @@
 #include "model/labels.h"
 
 struct labeler;
+struct agent_config;
 
 struct labeler_options {
 	const char *node;            /* NULL = the host's name */
@@ -16,7 +17,16 @@ struct labeler_options {
 
 struct labeler *labeler_new(const struct labeler_options *o, struct err *e);
 void labeler_free(struct labeler *l);
-/* Sets p->labels (owned by p: labels_dup). Kernel threads and processes that are gone get what is still known. */
+/* Rules to apply from now on; borrowed until the next call. Labels given before are out of date then. */
+void labeler_use(struct labeler *l, const struct agent_config *c);
+/* Sets p->labels (owned by p: labels_dup), p->dropped and p->generation. Kernel threads and processes that are gone get
+ * what is still known. */
 void labeler_process(struct labeler *l, struct process_info *p);
+/* Changes when labels given before may be out of date: other rules, names of containers that came later. */
+uint32_t labeler_generation(const struct labeler *l);
+/* Now and then, from the same thread: looks up what was not known. */
+void labeler_tick(struct labeler *l);
+/* Rules that could not be applied to a process (their match limit); it kept the labels it has without rules. */
+uint64_t labeler_errors(const struct labeler *l);
 
 #endif

@@ -11,7 +11,7 @@ libagent_a_SOURCES = $(AGENT_NAMES_SOURCES) \
 # An absolute path, so that .incbin finds it wherever the compiler runs.
 libagent_a_CPPFLAGS = $(AM_CPPFLAGS) -DPYRRHA_BPF_OBJECT=\"$(abs_builddir)/bpf/sample.bpf.o\"
 agent/libagent_a-sampler_object.$(OBJEXT): bpf/sample.bpf.o
-AGENT_LIBS = libagent.a $(PPROF_LIBS) $(HTTPD_LIBS) $(BPF_LIBS) $(ELF_LIBS) $(AGENT_NAMES_LIBS)
+AGENT_LIBS = libagent.a $(PPROF_LIBS) $(HTTPD_LIBS) $(KUBE_LIBS) $(BPF_LIBS) $(ELF_LIBS) $(AGENT_NAMES_LIBS)
 if HAVE_CMOCKA
 check_PROGRAMS += eh_frame_test process_test agent_test
 TESTS += eh_frame_test process_test agent_test

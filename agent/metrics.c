@@ -6,7 +6,8 @@
 enum {
 	M_SAMPLES, M_FRAMES, M_ENDS, M_DEFERRED, M_LOST, M_RECORDS_LOST, M_RECORDS_BAD, M_THROTTLED, M_SAMPLE_SECONDS,
 	M_DRAINS, M_PROCESSES, M_IMAGES, M_TABLES, M_TABLE_ROWS, M_TABLE_RULES, M_TABLE_BYTES, M_TABLE_LOADS,
-	M_TABLE_EVICTIONS, M_TABLE_ERRORS, M_TABLE_UNSUPPORTED, M_HISTORY_WINDOWS, M_HISTORY_CUT, M_CALLERS, M_CPUS, M_COST, M_HZ, M_SLOWED, M_UNSEEN
+	M_TABLE_EVICTIONS, M_TABLE_ERRORS, M_TABLE_UNSUPPORTED, M_HISTORY_WINDOWS, M_HISTORY_CUT, M_CALLERS, M_CPUS, M_COST, M_HZ, M_SLOWED, M_UNSEEN,
+	M_DROPPED, M_RELABEL_ERRORS, M_CONFIG_OK, M_CONFIG_WHEN
 };
 
 static struct metric table[] = {
@@ -49,6 +50,14 @@ static struct metric table[] = {
 	[M_SLOWED] = { "pyrrha_agent_slowed_total", "Times the frequency was lowered because of --max-cost.", METRIC_COUNTER },
 	[M_UNSEEN] = { "pyrrha_agent_unseen_seconds_total", "CPU time of the host that no sample stands for.",
 		       METRIC_COUNTER },
+	[M_DROPPED] = { "pyrrha_agent_dropped_samples_total", "Samples of processes that relabelling drops.", METRIC_COUNTER },
+	[M_RELABEL_ERRORS] = { "pyrrha_agent_relabel_errors_total",
+			       "Processes whose labels the rules could not be applied to; they keep those they have without rules.",
+			       METRIC_COUNTER },
+	[M_CONFIG_OK] = { "pyrrha_agent_config_last_reload_successful", "Whether the last reading of the configuration worked.",
+			  METRIC_GAUGE },
+	[M_CONFIG_WHEN] = { "pyrrha_agent_config_last_reload_success_timestamp_seconds",
+			    "When the configuration was last read.", METRIC_GAUGE },
 	[M_CPUS] = { "pyrrha_agent_cpus", "CPUs that are sampled.", METRIC_GAUGE },
 };
 
@@ -105,6 +114,10 @@ static void collect(void *arg)
 	double seconds = (double)a->sample_ns / 1e9, before = metric_get(&table[M_SAMPLE_SECONDS]);
 	metric_add(&table[M_SAMPLE_SECONDS], MAX(0, seconds - before));
 	set_counter(&table[M_DRAINS], a->drains);
+	set_counter(&table[M_DROPPED], a->dropped);
+	set_counter(&table[M_RELABEL_ERRORS], labeler_errors(a->labeler));
+	metric_set(&table[M_CONFIG_OK], atomic_load(&a->config_ok));
+	metric_set(&table[M_CONFIG_WHEN], (double)a->configured_ms / 1000);
 	set_counter(&table[M_HISTORY_CUT], a->history_cut);
 	metric_set(&table[M_PROCESSES], (double)processes_count(a->processes));
 	metric_set(&table[M_IMAGES], (double)images_count(a->images));

@@ -1,12 +1,15 @@
 # What happens to finished windows: names of addresses and processes, pprof, HTTP. Included by agent/local.mk; needs agent/elf_file.c there.
 AGENT_NAMES_SOURCES = \
+  agent/agent_config.c agent/agent_config.h agent/exe_meta.c agent/exe_meta.h agent/meta.c agent/meta.h agent/relabel_group.c agent/relabel_group.h \
   agent/cgroup.c agent/cgroup.h agent/containers.c agent/containers.h agent/demangle.c agent/demangle.h agent/dwarf_index.c agent/dwarf_index.h agent/dwarf_private.h agent/dwarf_write.c agent/gopclntab.c agent/gopclntab.h agent/kallsyms.c agent/kallsyms.h agent/labels.c agent/labels.h \
   agent/perfmap.c agent/perfmap.h agent/pprof_out.c agent/pprof_out.h agent/serve.c agent/serve.h agent/symbolize.c agent/symbolize.h agent/symtab.c agent/symtab.h
 # The C++ runtime has __cxa_demangle.
 AGENT_NAMES_LIBS = $(ELF_LIBS) $(LZMA_LIBS) $(JANSSON_LIBS) -lstdc++
 if HAVE_CMOCKA
-check_PROGRAMS += names_test cgroup_test
-TESTS += names_test cgroup_test
+check_PROGRAMS += names_test cgroup_test labels_test
+TESTS += names_test cgroup_test labels_test
+labels_test_SOURCES = agent/labels_test.c
+labels_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 cgroup_test_SOURCES = agent/cgroup_test.c
 cgroup_test_LDADD = libagent.a $(BASE_LIBS) $(AGENT_NAMES_LIBS) $(CMOCKA_LIBS)
 names_test_SOURCES = agent/names_test.c

@@ -24,6 +24,8 @@ struct process_info {
 	uint64_t cgroup_id;          /* bpf_get_current_cgroup_id() */
 	struct image *exe;           /* NULL = not known (kernel threads) */
 	bool kernel_thread;
+	bool dropped;                /* relabelling wants no samples of it */
+	uint32_t generation;         /* of the labels: labeler_generation() when they were made */
 	const struct labels *labels; /* what labels.h found out while it was alive; owned; may be NULL */
 };
 

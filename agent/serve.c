@@ -27,6 +27,7 @@
 struct agent_server {
 	struct httpd *httpd;
 	struct agent *agent;
+	bool enable_lifecycle;
 };
 
 /* Go's serveError: text, and a header by which pprof knows that the text is worth printing. */
@@ -242,6 +243,18 @@ static void serve_ready(struct httpd_request *rq, void *arg)
 	httpd_text(rq, 200, "pyrrha-agent is ready.");
 }
 
+static void serve_reload(struct httpd_request *rq, void *arg)
+{
+	struct agent_server *s = arg;
+	struct err e;
+	if (!s->enable_lifecycle)
+		httpd_text(rq, 403, "Lifecycle API is not enabled.");
+	else if (agent_reload(s->agent, &e))
+		httpd_text(rq, 500, "failed to reload config: %s", e.msg);
+	else
+		httpd_type(rq, "text/plain; charset=utf-8");
+}
+
 static void serve_root(struct httpd_request *rq, void *arg)
 {
 	(void)arg;
@@ -259,12 +272,14 @@ static const struct httpd_route routes[] = {
 	{ "/metrics", HTTPD_GET, serve_metrics, HTTPD_QUICK },
 	{ "/-/healthy", HTTPD_GET, serve_healthy, HTTPD_QUICK },
 	{ "/-/ready", HTTPD_GET, serve_ready, HTTPD_QUICK },
+	{ "/-/reload", HTTPD_POST | HTTPD_PUT, serve_reload, HTTPD_QUICK },
 };
 
 int agent_serve(struct agent_server **ret, const struct agent_server_options *o, struct err *e)
 {
 	struct agent_server *s = NEW(struct agent_server);
 	s->agent = o->agent;
+	s->enable_lifecycle = o->enable_lifecycle;
 	struct httpd_options h = {
 		.listen = &o->listen, .n_listen = 1, .allow_beyond_loopback = o->allow_insecure,
 		.allow_hint = "--web.allow-insecure", .routes = routes, .n_routes = ARRAY_LEN(routes), .arg = s,

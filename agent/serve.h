@@ -10,6 +10,7 @@ struct agent_server;
 struct agent_server_options {
 	const char *listen;          /* "127.0.0.1:7071" */
 	bool allow_insecure;         /* listen where others can reach it */
+	bool enable_lifecycle;       /* serve POST /-/reload */
 	struct agent *agent;         /* borrowed */
 };
 

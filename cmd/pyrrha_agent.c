@@ -18,18 +18,21 @@
 #define STOP_SECONDS 9
 
 static struct flags {
-	const char *listen, *log_level, *log_format, *node, *cache_dir;
+	const char *listen, *log_level, *log_format, *node, *cache_dir, *config_file;
 	struct opt_list external;
 	double hz, max_cost;
 	int64_t history_ms;
 	uint64_t history_bytes;
-	bool kernel_stacks, ignore_kernel_bugs, allow_insecure, check, version, help;
+	bool kernel_stacks, ignore_kernel_bugs, allow_insecure, enable_lifecycle, check, version, help;
 } flags;
 
 static struct opt table[] = {
+	{ "config.file", OPT_STRING, &flags.config_file, "<file>",
+	  "Relabelling rules, YAML; SIGHUP reads it again. None if empty.", "config-path" },
 	{ "web.listen-address", OPT_STRING, &flags.listen, "<host:port>", "Where to serve HTTP." },
 	{ "web.allow-insecure", OPT_BOOL, &flags.allow_insecure, NULL,
 	  "Listen on an address that others can reach, without TLS or a password." },
+	{ "web.enable-lifecycle", OPT_BOOL, &flags.enable_lifecycle, NULL, "Serve POST /-/reload. SIGHUP does the same without this." },
 	{ "frequency", OPT_FLOAT, &flags.hz, "<hz>", "Samples per second and CPU.", "profiling-cpu-sampling-frequency" },
 	{ "history", OPT_DURATION, &flags.history_ms, "<duration>", "How far back finished windows are kept." },
 	{ "history.max-bytes", OPT_SIZE, &flags.history_bytes, "<size>", "Memory for them." },
@@ -59,6 +62,7 @@ static void set_defaults(void)
 	flags.log_format = "logfmt";
 	flags.node = "";
 	flags.cache_dir = "";
+	flags.config_file = "";
 	flags.hz = o.hz;
 	flags.max_cost = o.max_cost;
 	flags.history_ms = o.history_ms;
@@ -124,6 +128,19 @@ static void too_slow(int sig)
 	_exit(1);
 }
 
+static void wait_for_end(const sigset_t *signals, struct agent *a, int *ret_sig)
+{
+	struct err e;
+	while (sigwait(signals, ret_sig) || *ret_sig == SIGHUP) {
+		if (*ret_sig != SIGHUP)
+			continue;
+		if (agent_reload(a, &e))
+			LOG_ERROR("msg", "the configuration was not reloaded, the old one stays", "err", e.msg);
+		else
+			LOG_INFO("msg", "configuration reloaded", "file", flags.config_file);
+	}
+}
+
 static int run(const struct labels_builder *external, struct err *e)
 {
 	struct agent_options o;
@@ -150,17 +167,17 @@ static int run(const struct labels_builder *external, struct err *e)
 	o.ignore_kernel_bugs = flags.ignore_kernel_bugs;
 	o.node = flags.node;
 	o.cache_dir = flags.cache_dir;
+	o.config_file = flags.config_file;
 	o.external = (struct labels){ external->l.v, external->l.n };
 	r = agent_start(&a, &o, e);
 	if (r)
 		return r;
 	metrics_register_process("pyrrha_agent", PACKAGE_VERSION);
 	agent_register_metrics(a);
-	r = agent_serve(&s, &(struct agent_server_options){ flags.listen, flags.allow_insecure, a }, e);
+	r = agent_serve(&s, &(struct agent_server_options){ flags.listen, flags.allow_insecure, flags.enable_lifecycle, a }, e);
 	if (!r) {
 		LOG_INFO("msg", "listening", "address", agent_server_address(s));
-		while (sigwait(&signals, &sig) || sig == SIGHUP)
-			;
+		wait_for_end(&signals, a, &sig);
 		LOG_INFO("msg", "stopping", "signal", sig == SIGINT ? "SIGINT" : "SIGTERM");
 		signal(SIGALRM, too_slow);
 		alarm(STOP_SECONDS);

@@ -1,1 +1,2 @@
 # lib/kube: see docs/ARCHITECTURE.md
+KUBE_LIBS = $(FETCH_LIBS) $(JANSSON_LIBS)

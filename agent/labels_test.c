@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The configuration file, what rules see of a process, and what they decide about a whole container. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "agent/exe_meta.h"
+#include "agent/labels.h"
+#include "agent/meta.h"
+#include "agent/relabel_group.h"
+
+static char path[] = "/tmp/pyrrha-agent-config-XXXXXX";
+static char warning[512];
+
+static void note(void *arg, const char *text)
+{
+	snprintf(warning, sizeof warning, "%s", text);
+}
+
+static int load(const char *text, struct agent_config **ret, struct err *e)
+{
+	FILE *f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+	warning[0] = 0;
+	return agent_config_load(ret, path, note, NULL, e);
+}
+
+static struct agent_config *config(const char *text)
+{
+	struct agent_config *c = NULL;
+	struct err e = { 0 };
+	if (load(text, &c, &e))
+		fail_msg("%s", e.msg);
+	return c;
+}
+
+/* What people have in front of parca-agents. */
+static const char *const parca_files[] = {
+	"relabel_configs:\n- source_labels: [__meta_process_executable_compiler]\n  target_label: compiler\n  action: replace\n"
+	"- action: labelmap\n  regex: __meta_kubernetes_pod_label_(.+)\n  replacement: ${1}\n"
+	"- action: labeldrop\n  regex: apps_kubernetes_io_pod_index|controller_revision_hash|pod_template_hash\n",
+	"relabel_configs:\n- source_labels: [systemd_unit]\n  regex: \"\"\n  action: drop\n",
+	"\"relabel_configs\":\n- \"action\": \"keep\"\n  \"regex\": \"parca-agent\"\n  \"source_labels\":\n"
+	"  - \"app_kubernetes_io_name\"\n",
+	"relabel_configs:\n- source_labels: [__meta_kubernetes_namespace, __meta_kubernetes_pod_name]\n  separator: /\n"
+	"  target_label: where\n- source_labels: [__meta_process_pid]\n  modulus: 4\n  action: hashmod\n  target_label: shard\n",
+	"relabel_configs: []\n", "",
+};
+
+static void test_config(void **state)
+{
+	for (size_t i = 0; i < ARRAY_LEN(parca_files); i++) {
+		agent_config_free(config(parca_files[i]));
+		assert_string_equal(warning, "");
+	}
+	static const struct { const char *text, *says; } bad[] = {
+		{ "relabel_config: []\n", ":1:1: " },
+		{ "relabel_configs:\n- action: keep\n  regexp: x\n", ":3:3: " },
+		{ "relabel_configs:\n- {source_labels: [a], regex: '(', target_label: b}\n", ":2:3: field relabel_configs[0]: " },
+		{ "relabel_configs:\n- action: hashmod\n  target_label: x\n", "modulus" },
+		{ "remote_store: {address: x}\n", "pushes nothing" },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct agent_config *c;
+		struct err e = { 0 };
+		assert_int_equal(load(bad[i].text, &c, &e), -ERR_BAD_DATA);
+		if (!strstr(e.msg, bad[i].says) || strncmp(e.msg, path, strlen(path)) != 0)
+			fail_msg("%s is not in: %s", bad[i].says, e.msg);
+	}
+	agent_config_free(config("relabel_configs:\n- source_labels: [__meta_thread_comm]\n  target_label: t\n"));
+	assert_non_null(strstr(warning, ":2:3: "));
+	assert_non_null(strstr(warning, "__meta_thread_comm"));
+}
+
+/* The labels of this very process under some rules, as {a="b"}; "" = dropped. */
+static const char *mine(const char *rules, const char *comm)
+{
+	static struct buf out;
+	static const struct label external[] = { { { "cluster", 7 }, { "c1", 2 } } };
+	struct labeler_options o = { "n1", { external, 1 } };
+	struct err e = { 0 };
+	struct labeler *l = labeler_new(&o, &e);
+	struct agent_config *c = config(rules);
+	struct process_info p = { .pid = (uint32_t)getpid() };
+
+	snprintf(p.comm, sizeof p.comm, "%s", comm);
+	labeler_use(l, c);
+	labeler_process(l, &p);
+	buf_reset(&out);
+	if (!p.dropped)
+		labels_format(*p.labels, &out);
+	buf_putc(&out, 0);
+	free((void *)p.labels);
+	labeler_free(l);
+	agent_config_free(c);
+	return out.ptr;
+}
+
+static void expect_in(const char *text, const char *what)
+{
+	if (!strstr(text, what))
+		fail_msg("%s is not in: %s", what, text);
+}
+
+static void test_rules_on_a_process(void **state)
+{
+	struct utsname u;
+	char want[256];
+
+	uname(&u);
+	expect_in(mine("", "x"), "node=\"n1\"");
+	expect_in(mine("", "x"), "cluster=\"c1\"");
+	expect_in(mine("", "\xff\xfe"), "comm=\"\uFFFD\uFFFD\"");
+	assert_null(strstr(mine("relabel_configs:\n- {action: labeldrop, regex: nothing}\n", "x"), "__meta"));
+	snprintf(want, sizeof want, "release=\"%s\"", u.release);
+	expect_in(mine("relabel_configs:\n- source_labels: [__meta_system_kernel_release]\n  target_label: release\n", "x"), want);
+	snprintf(want, sizeof want, "who=\"%d/%d\"", (int)getpid(), (int)getppid());
+	expect_in(mine("relabel_configs:\n- source_labels: [__meta_process_pid, __meta_process_ppid]\n  separator: /\n"
+		       "  target_label: who\n", "x"), want);
+	expect_in(mine("relabel_configs:\n- source_labels: [__meta_process_cmdline]\n  regex: .*(labels_test).*\n"
+		       "  target_label: program\n", "x"), "program=\"labels_test\"");
+	assert_string_equal(mine("relabel_configs:\n- {source_labels: [comm], regex: x, action: drop}\n", "x"), "");
+	expect_in(mine("relabel_configs:\n- {source_labels: [comm], regex: x, action: drop}\n", "y"), "comm=\"y\"");
+	assert_string_equal(mine("relabel_configs:\n- {source_labels: [comm], regex: x, action: keep}\n", "y"), "");
+	/* The flags' external labels are not the rules' to change. */
+	expect_in(mine("relabel_configs:\n- {target_label: cluster, replacement: other}\n", "x"), "cluster=\"c1\"");
+}
+
+static void test_out_of_date(void **state)
+{
+	struct labeler_options o = { "n1", { NULL, 0 } };
+	struct err e;
+	struct labeler *l = labeler_new(&o, &e);
+	struct agent_config *c = config("");
+	struct process_info p = { .pid = (uint32_t)getpid() };
+
+	labeler_process(l, &p);
+	assert_int_equal(p.generation, labeler_generation(l));
+	labeler_use(l, c);
+	assert_int_not_equal(p.generation, labeler_generation(l));
+	free((void *)p.labels);
+	labeler_free(l);
+	agent_config_free(c);
+}
+
+/* --- containers --- */
+
+static const struct {
+	const char *rules;
+	int verdict;             /* 0 = dropped */
+	const char *labels;      /* what all get */
+} groups[] = {
+	{ "- {source_labels: [container], regex: db, action: drop}", 0, "" },
+	{ "- {source_labels: [container], regex: web, action: drop}", 1, "{container=\"db\", pod=\"p\"}" },
+	{ "- {source_labels: [container], regex: web, action: keep}", 0, "" },
+	{ "- {source_labels: [container, pod], regex: db;p, action: drop}", 0, "" },
+	/* what only a process decides is not decided here */
+	{ "- {source_labels: [comm], regex: x, action: keep}", 1, "{container=\"db\", pod=\"p\"}" },
+	{ "- {source_labels: [container, comm], regex: db;x, action: drop}", 1, "{container=\"db\", pod=\"p\"}" },
+	/* not even by way of another label */
+	{ "- {source_labels: [comm], target_label: container}\n- {source_labels: [container], regex: db, action: drop}", 1,
+	  "{pod=\"p\"}" },
+	{ "- {source_labels: [comm], regex: x, target_label: t, replacement: y}\n- {source_labels: [t], regex: '', action: drop}",
+	  1, "{container=\"db\", pod=\"p\"}" },
+	{ "- {action: labelmap, regex: (co)mm, replacement: '${1}ntainer'}\n- {source_labels: [container], regex: db, action: drop}",
+	  1, "{pod=\"p\"}" },
+	{ "- {source_labels: [comm], target_label: '$1'}\n- {source_labels: [container], regex: db, action: drop}", 1, "{}" },
+	{ "- {source_labels: [comm], action: lowercase, target_label: pod}\n- {source_labels: [pod], target_label: container}\n"
+	  "- {source_labels: [container], action: drop, regex: p}", 1, "{}" },
+	/* but what comes of the container's own labels is */
+	{ "- {source_labels: [pod], target_label: app, replacement: '$1-app'}\n- {source_labels: [app], regex: p-app, action: drop}",
+	  0, "" },
+	{ "- {source_labels: [pod], target_label: app}\n- {action: labeldrop, regex: pod}", 1, "{app=\"p\", container=\"db\"}" },
+	{ "- {action: labeldrop, regex: comm}\n- {source_labels: [comm], regex: '', action: drop}", 0, "" },
+	{ "- {action: labelkeep, regex: pod}\n- {source_labels: [comm], regex: '', action: drop}", 0, "" },
+	{ "- {source_labels: [pod], target_label: container, action: keepequal}", 0, "" },
+	{ "- {source_labels: [pod], target_label: comm, action: keepequal}", 1, "{container=\"db\", pod=\"p\"}" },
+	{ "- {source_labels: [comm], regex: x, action: drop}\n- {source_labels: [pod], regex: p, action: drop}", 0, "" },
+	/* a label of the process stays unknown where a rule may not have matched */
+	{ "- {source_labels: [container], regex: web, target_label: comm, replacement: w}\n"
+	  "- {source_labels: [comm], regex: w, action: keep}", 1, "{container=\"db\", pod=\"p\"}" },
+};
+
+static void test_containers(void **state)
+{
+	for (size_t i = 0; i < ARRAY_LEN(groups); i++) {
+		char text[1024];
+		struct labels_builder b;
+		struct arena a;
+		struct buf out = { 0 };
+		struct err e = { 0 };
+
+		snprintf(text, sizeof text, "relabel_configs:\n%s\n", groups[i].rules);
+		struct agent_config *c = config(text);
+		arena_init(&a, 0);
+		labels_builder_init(&b, (struct labels){ 0 });
+		labels_builder_set(&b, VIEW("container"), VIEW("db"));
+		labels_builder_set(&b, VIEW("pod"), VIEW("p"));
+		int rc = relabel_group(c->relabel.v, c->relabel.n, meta_process_names, &b, &a, &e);
+		labels_format(labels_builder_finish(&b), &out);
+		if (rc != groups[i].verdict || (rc && strcmp(out.ptr, groups[i].labels) != 0))
+			fail_msg("%s: %d %s", groups[i].rules, rc, out.ptr);
+		buf_free(&out);
+		labels_builder_free(&b);
+		arena_free(&a);
+		agent_config_free(c);
+	}
+}
+
+/* --- executables --- */
+
+static void test_compilers(void **state)
+{
+	static const struct { struct view comment; const char *compiler, *language; } cases[] = {
+		{ { "GCC: (Debian 12.2.0-14+deb12u1) 12.2.0", 39 }, "GCC 12.2.0", "" },
+		{ { "GCC: (GNU) 8.1.1 20180502\0", 26 }, "GCC 8.1.1", "" },
+		{ { "GCC: (Debian 12.2.0-14) 12.2.0\0Debian clang version 14.0.6\0", 59 }, "Clang 14.0.6", "" },
+		{ { "rustc version 1.63.0 (4b91a6ea7 2022-08-08)\0GCC: (Debian 12.2.0-14) 12.2.0", 75 }, "Rust 1.63.0", "rust" },
+		{ { "", 0 }, "", "" }, { { "GCC: (", 6 }, "GCC", "" }, { { "\0\0\0", 3 }, "", "" },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct exe_meta m = { 0 };
+		exe_meta_of_comment(cases[i].comment, &m);
+		assert_string_equal(m.compiler, cases[i].compiler);
+		assert_string_equal(m.language, cases[i].language);
+	}
+	struct exe_meta m = { 0 };
+	char go[64] = "\xff Go buildinf:\x08\x02";
+	memcpy(go + 32, "\x08go1.19.8", 9);
+	assert_true(exe_meta_of_go(view_make(go, sizeof go), &m));
+	assert_string_equal(m.compiler, "Go 1.19.8");
+	assert_string_equal(m.version, "1.19.8");
+	go[32] = 127; /* longer than what is there */
+	assert_false(exe_meta_of_go(view_make(go, sizeof go), &m));
+	assert_false(exe_meta_of_go(view_make(go, 20), &m));
+	assert_string_equal(m.language, "go");
+}
+
+static void test_languages(void **state)
+{
+	static const struct { const char *path, *language, *version; bool jit; } cases[] = {
+		{ "/usr/lib/jvm/java-17-openjdk-amd64/bin/java", "java", "17", true },
+		{ "/opt/jdk-21.0.1/bin/java", "java", "21.0.1", true },
+		{ "/usr/bin/node", "node", "", true },
+		{ "/srv/nvm/versions/node/v18.19.0/bin/node", "node", "18.19.0", true },
+		{ "/usr/bin/python3.11", "python", "3.11", false },
+		{ "/usr/sbin/php-fpm8.2", "php", "8.2", true },
+		{ "/usr/lib/erlang/erts-13.1.5/bin/beam.smp", "erlang", "13.1.5", true },
+		{ "/usr/bin/pythonista", "", "", false }, { "/usr/bin/javac", "", "", false }, { "", "", "", false },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct exe_meta m = { 0 };
+		exe_meta_of_path(view_of(cases[i].path), &m);
+		if (strcmp(m.language, cases[i].language) != 0 || strcmp(m.version, cases[i].version) != 0 || m.jit != cases[i].jit)
+			fail_msg("%s: %s %s %d", cases[i].path, m.language, m.version, m.jit);
+	}
+}
+
+static int begin(void **state)
+{
+	int fd = mkstemp(path);
+	return fd < 0 ? -1 : close(fd);
+}
+
+static int end(void **state)
+{
+	return unlink(path);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_config), cmocka_unit_test(test_rules_on_a_process), cmocka_unit_test(test_out_of_date),
+		cmocka_unit_test(test_containers), cmocka_unit_test(test_compilers), cmocka_unit_test(test_languages),
+	};
+	return cmocka_run_group_tests(tests, begin, end);
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/meta.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "agent/exe_meta.h"
+#include "base/buf.h"
+#include "base/utf8.h"
+#include "config.h"
+
+#define MAPS_BYTES_MAX (256 << 10)
+
+struct meta {
+	struct utsname uts;
+	struct exe_metas *exes;
+	bool cmdline, ppid, exe, jit; /* some rule looks at it */
+};
+
+const char *const meta_process_names[] = {
+	"comm", "exe", "exe_build_id", "__meta_process_pid", "__meta_process_ppid", "__meta_process_cmdline",
+	"__meta_process_comm", "__meta_process_executable_name", "__meta_process_executable_path",
+	"__meta_process_executable_build_id", "__meta_process_executable_compiler", "__meta_process_executable_static",
+	"__meta_process_executable_stripped", "__meta_process_executable_file_id", "__meta_process_language",
+	"__meta_process_language_version", "__meta_process_jit", "__meta_process_kernel_thread", NULL
+};
+
+struct meta *meta_new(void)
+{
+	struct meta *m = NEW(struct meta);
+	uname(&m->uts);
+	m->exes = exe_metas_new();
+	return m;
+}
+
+void meta_free(struct meta *m)
+{
+	if (!m)
+		return;
+	exe_metas_free(m->exes);
+	free(m);
+}
+
+void meta_use(struct meta *m, const struct agent_config *c)
+{
+	m->cmdline = agent_config_uses(c, VIEW("__meta_process_cmdline"));
+	m->ppid = agent_config_uses(c, VIEW("__meta_process_ppid"));
+	m->jit = agent_config_uses(c, VIEW("__meta_process_jit"));
+	m->exe = m->jit || agent_config_uses(c, VIEW("__meta_process_executable_compiler")) ||
+		 agent_config_uses(c, VIEW("__meta_process_language")) ||
+		 agent_config_uses(c, VIEW("__meta_process_language_version"));
+}
+
+struct view meta_label_name(struct arena *a, const char *prefix, struct view key)
+{
+	size_t n = strlen(prefix);
+	char *out = arena_alloc(a, n + key.len + 1);
+	if (!out)
+		return view_make(NULL, 0);
+	memcpy(out, prefix, n);
+	for (size_t i = 0; i < key.len; i++) {
+		char c = key.ptr[i];
+		bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+		out[n + i] = plain ? c : '_';
+	}
+	out[n + key.len] = 0;
+	return view_make(out, n + key.len);
+}
+
+struct view meta_text(struct arena *a, struct view v)
+{
+	if (utf8_valid(v))
+		return v;
+	char *out = arena_alloc(a, 3 * v.len + 1);
+	size_t n = 0;
+	if (!out)
+		return VIEW("");
+	for (size_t i = 0; i < v.len;) {
+		uint32_t cp;
+		unsigned len = utf8_decode(v.ptr + i, v.len - i, &cp);
+		n += utf8_encode(len ? cp : 0xfffd, out + n);
+		i += len ? len : 1;
+	}
+	out[n] = 0;
+	return view_make(out, n);
+}
+
+void meta_add_host(const struct meta *m, struct labels_builder *b, struct view node)
+{
+	labels_builder_set(b, VIEW("__meta_system_kernel_release"), view_of(m->uts.release));
+	labels_builder_set(b, VIEW("__meta_system_kernel_machine"), view_of(m->uts.machine));
+	labels_builder_set(b, VIEW("__meta_system_node"), node);
+	labels_builder_set(b, VIEW("__meta_agent_revision"), VIEW(PACKAGE_VERSION));
+}
+
+/* --- containers --- */
+
+static void add_kubernetes(struct labels_builder *b, const struct cgroup_info *info, const struct container_names *n,
+			   struct view node)
+{
+	labels_builder_set(b, VIEW("__meta_kubernetes_namespace"), n->namespace_);
+	labels_builder_set(b, VIEW("__meta_kubernetes_pod_name"), n->pod);
+	labels_builder_set(b, VIEW("__meta_kubernetes_pod_uid"), view_of(info->pod_uid));
+	labels_builder_set(b, VIEW("__meta_kubernetes_pod_container_name"), n->container);
+	labels_builder_set(b, VIEW("__meta_kubernetes_pod_container_id"), info->container_id);
+	labels_builder_set(b, VIEW("__meta_kubernetes_pod_container_image"), n->image);
+	labels_builder_set(b, VIEW("__meta_kubernetes_pod_node_name"), node);
+	labels_builder_set(b, VIEW("__meta_kubernetes_node_name"), node);
+}
+
+static void add_docker(struct labels_builder *b, struct arena *a, const struct cgroup_info *info,
+		       const struct container_names *n)
+{
+	labels_builder_set(b, VIEW("__meta_docker_container_id"), info->container_id);
+	labels_builder_set(b, VIEW("__meta_docker_container_name"), n->container);
+	labels_builder_set(b, VIEW("__meta_docker_container_image"), n->image);
+	for (size_t i = 0; i < n->labels.n; i++) {
+		struct view name = meta_label_name(a, "__meta_docker_container_label_", n->labels.v[i].name);
+		struct view present = meta_label_name(a, "__meta_docker_container_labelpresent_", n->labels.v[i].name);
+		if (!name.ptr || !present.ptr)
+			return;
+		labels_builder_set(b, name, n->labels.v[i].value);
+		labels_builder_set(b, present, VIEW("true"));
+	}
+}
+
+void meta_add_group(struct labels_builder *b, struct arena *a, const struct cgroup_info *info,
+		    const struct container_names *n, struct view node)
+{
+	labels_builder_set(b, VIEW("__meta_process_cgroup"), info->path);
+	if (info->pod_uid[0] || n->pod.len)
+		add_kubernetes(b, info, n, node);
+	switch (info->runtime) {
+	case RUNTIME_DOCKER:
+		add_docker(b, a, info, n);
+		break;
+	case RUNTIME_CONTAINERD:
+		labels_builder_set(b, VIEW("__meta_containerd_container_id"), info->container_id);
+		labels_builder_set(b, VIEW("__meta_containerd_container_name"), n->container);
+		labels_builder_set(b, VIEW("__meta_containerd_pod_name"), n->pod);
+		labels_builder_set(b, VIEW("__meta_containerd_pod_namespace"), n->namespace_);
+		break;
+	case RUNTIME_BUILDKIT:
+		labels_builder_set(b, VIEW("__meta_docker_build_kit_container_id"), info->container_id);
+		break;
+	case RUNTIME_LXC:
+		labels_builder_set(b, VIEW("__meta_lxc_container_id"), info->container_id);
+		break;
+	default:
+		break;
+	}
+}
+
+/* --- processes --- */
+
+static size_t read_proc(uint32_t pid, const char *file, char *out, size_t max)
+{
+	char path[64];
+	size_t n = 0;
+	snprintf(path, sizeof path, "/proc/%u/%s", pid, file);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	for (ssize_t r = 1; fd >= 0 && n < max && r > 0; n += r > 0 ? (size_t)r : 0)
+		r = read(fd, out + n, max - n);
+	if (fd >= 0)
+		close(fd);
+	return n;
+}
+
+static void add_cmdline(struct labels_builder *b, struct arena *a, uint32_t pid)
+{
+	char text[META_CMDLINE_MAX + 4];
+	size_t n = read_proc(pid, "cmdline", text, META_CMDLINE_MAX + 1);
+	bool cut = n > META_CMDLINE_MAX;
+	n = MIN(n, (size_t)META_CMDLINE_MAX);
+	while (n && !text[n - 1])
+		n--;
+	for (size_t i = 0; i < n; i++)
+		if (!text[i])
+			text[i] = ' ';
+	if (cut) {
+		memcpy(text + n, "\u2026", 3);
+		n += 3;
+	}
+	struct view v = arena_view(a, view_make(text, n));
+	labels_builder_set(b, VIEW("__meta_process_cmdline"), v.ptr ? meta_text(a, v) : VIEW(""));
+}
+
+/* The parent's pid is the second field behind the name, which is in brackets and may hold anything. */
+static void add_ppid(struct labels_builder *b, struct arena *a, uint32_t pid)
+{
+	char text[512];
+	size_t n = read_proc(pid, "stat", text, sizeof text - 1);
+	text[n] = 0;
+	const char *end = strrchr(text, ')');
+	if (!end || strlen(end) < 5)
+		return;
+	struct view ppid = arena_view(a, view_make(end + 4, strcspn(end + 4, " ")));
+	labels_builder_set(b, VIEW("__meta_process_ppid"), ppid);
+}
+
+/* Whether it may execute memory that is no file's; the beginning of a long list decides. */
+static bool maps_jit(uint32_t pid)
+{
+	char *text = xmalloc(MAPS_BYTES_MAX + 1);
+	size_t n = read_proc(pid, "maps", text, MAPS_BYTES_MAX);
+	bool found = false;
+	for (size_t i = 0; i < n && !found;) {
+		const char *nl = memchr(text + i, '\n', n - i);
+		struct view line = view_make(text + i, nl ? (size_t)(nl - (text + i)) : n - i);
+		i += line.len + 1;
+		const char *space = memchr(line.ptr, ' ', line.len);
+		bool exec = space && line.ptr + line.len - space > 3 && space[3] == 'x';
+		found = exec && (!memchr(line.ptr, '/', line.len) || view_contains(line, VIEW("/memfd:"))) &&
+			(!memchr(line.ptr, '[', line.len) || view_contains(line, VIEW("[anon")));
+	}
+	free(text);
+	return found;
+}
+
+static void add_exe(struct meta *m, struct labels_builder *b, struct arena *a, const struct process_info *p)
+{
+	char hex[2 * BUILD_ID_MAX + 1];
+	struct image *im = p->exe;
+	struct view path = meta_text(a, view_of(im->path ? im->path : ""));
+	const char *slash = path.len ? memrchr(path.ptr, '/', path.len) : NULL;
+	labels_builder_set(b, VIEW("__meta_process_executable_path"), path);
+	labels_builder_set(b, VIEW("__meta_process_executable_name"), slash ? view_of(slash + 1) : path);
+	labels_builder_set(b, VIEW("__meta_process_executable_build_id"), arena_view(a, view_of(image_build_id_hex(im, hex))));
+	if (im->state == IMAGE_ELF) {
+		labels_builder_set(b, VIEW("__meta_process_executable_static"), im->is_static ? VIEW("true") : VIEW("false"));
+		labels_builder_set(b, VIEW("__meta_process_executable_stripped"), im->has_symtab ? VIEW("false") : VIEW("true"));
+	}
+	if (!m->exe)
+		return;
+	const struct exe_meta *x = exe_metas_get(m->exes, im);
+	labels_builder_set(b, VIEW("__meta_process_executable_compiler"), arena_view(a, view_of(x->compiler)));
+	labels_builder_set(b, VIEW("__meta_process_language"), arena_view(a, view_of(x->language)));
+	labels_builder_set(b, VIEW("__meta_process_language_version"), arena_view(a, view_of(x->version)));
+	if (m->jit)
+		labels_builder_set(b, VIEW("__meta_process_jit"), x->jit || maps_jit(p->pid) ? VIEW("true") : VIEW("false"));
+}
+
+void meta_add_process(struct meta *m, struct labels_builder *b, struct arena *a, const struct process_info *p)
+{
+	const char *pid = arena_printf(a, "%u", p->pid);
+	labels_builder_set(b, VIEW("__meta_process_pid"), view_of(pid));
+	labels_builder_set(b, VIEW("__meta_process_comm"), labels_builder_get(b, VIEW("comm")));
+	labels_builder_set(b, VIEW("__meta_process_kernel_thread"), p->kernel_thread ? VIEW("true") : VIEW("false"));
+	if (p->kernel_thread)
+		return;
+	if (m->ppid)
+		add_ppid(b, a, p->pid);
+	if (m->cmdline)
+		add_cmdline(b, a, p->pid);
+	if (p->exe)
+		add_exe(m, b, a, p);
+}
