@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "tsdb/db.h"
+#include "tsdb/delete.h"
 
 #define MAX_GROUP 4096
 #define MARK_EVERY_MS 3000
@@ -139,6 +140,8 @@ bool tsdb_apply(struct tsdb *db, struct version **v, struct partition *p, enum r
 		ok = apply_samples(db, v, p, &c, number, seq);
 	else if (kind == RECORD_FLOATS)
 		ok = apply_floats(db, v, p, &c, number, seq);
+	else if (kind == RECORD_FACT)
+		ok = delete_apply(db, v, p, &c, number);
 	pthread_rwlock_unlock(&p->dict_lock);
 	return ok;
 }

@@ -26,6 +26,7 @@
 #include "tsdb/tsdb.h"
 #include "tsdb/window.h"
 
+struct masks;
 struct part;
 struct pdb;
 
@@ -68,6 +69,7 @@ struct pstate {
 	/* What parts hold: of each hour those from hour_first[h] on; rollups that sum exactly the parts there are. */
 	uint32_t hour_first[25];
 	struct part *six[4], *all_day;
+	struct masks *masks; /* what was deleted of the parts; NULL = nothing. See masks.h */
 };
 
 struct version {
@@ -83,6 +85,8 @@ const struct pstate *version_find(const struct version *v, uint32_t day);
  * Returns owned. */
 struct version *version_with(const struct version *v, struct partition *p, struct window *const *windows,
 			     size_t n_windows, struct part *const *parts, size_t n_parts);
+/* Gives the pstate of a version that is not published yet other masks; takes m. */
+void version_set_masks(struct version *v, uint32_t day, struct masks *m);
 struct version *version_without(const struct version *v, uint32_t day);
 
 enum tsdb_metric {
@@ -182,7 +186,14 @@ bool tsdb_is_sealed(const struct version *v, const struct partition *p, int64_t 
 void *tsdb_sealer(void *db);
 /* Seals what is due (all: every window) once. Only one thread at a time: seal_lock. */
 int seal_due(struct tsdb *db, bool all, struct err *e);
+/* Takes a whole partition away, its space comes back at once (with the last query). for_ever: nothing that old is taken in
+ * again. Under seal_lock. */
+void tsdb_drop_partition(struct tsdb *db, struct partition *p, bool for_ever);
 int rollup_due(struct tsdb *db, struct err *e);
+/* Forgets what the log need not keep. Under apply_lock. */
+void tsdb_trim_log(struct tsdb *db);
+/* rewrite.c: writes parts with deleted rows anew without them, at most `parts` of them (0 = all). */
+int rewrite_due(struct tsdb *db, size_t parts, struct err *e);
 int tsdb_open_partitions(struct tsdb *db, struct err *e);
 
 /* ---- view.c ---- */

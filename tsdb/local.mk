@@ -2,10 +2,10 @@ noinst_LIBRARIES += libtsdb.a
 EXTRA_DIST += docs/format/head.md docs/format/partition.md
 libtsdb_a_CFLAGS = $(AM_CFLAGS) $(ROCKSDB_CFLAGS) $(ZSTD_CFLAGS)
 libtsdb_a_SOURCES = \
-  tsdb/append.c tsdb/chunk.c tsdb/chunk.h tsdb/committer.c tsdb/db.h tsdb/detail.c tsdb/detail.h tsdb/dict.c tsdb/dict.h \
+  tsdb/append.c tsdb/chunk.c tsdb/chunk.h tsdb/committer.c tsdb/db.h tsdb/delete.c tsdb/delete.h tsdb/detail.c tsdb/detail.h tsdb/dict.c tsdb/dict.h \
   tsdb/files.c tsdb/files.h tsdb/hlog.c tsdb/hlog.h \
-  tsdb/index.c tsdb/index.h tsdb/merge.c tsdb/metrics.c tsdb/part.c tsdb/part.h tsdb/partition.c tsdb/plan.c tsdb/plan.h tsdb/record.c \
-  tsdb/readpart.c tsdb/readpart.h tsdb/record.h tsdb/replay.c tsdb/retention.c tsdb/rocks.c tsdb/rocks.h tsdb/rollup.c tsdb/seal.c tsdb/sealed.c tsdb/sealed.h tsdb/select.c tsdb/sort.c tsdb/sort.h tsdb/sums.c tsdb/tsdb.c \
+  tsdb/index.c tsdb/index.h tsdb/masks.c tsdb/masks.h tsdb/merge.c tsdb/metrics.c tsdb/part.c tsdb/part.h tsdb/partition.c tsdb/plan.c tsdb/plan.h tsdb/record.c \
+  tsdb/readpart.c tsdb/readpart.h tsdb/record.h tsdb/remove.c tsdb/remove.h tsdb/replay.c tsdb/retention.c tsdb/rewrite.c tsdb/rocks.c tsdb/rocks.h tsdb/rollup.c tsdb/seal.c tsdb/sealed.c tsdb/sealed.h tsdb/select.c tsdb/sort.c tsdb/sort.h tsdb/sums.c tsdb/tsdb.c \
   tsdb/tsdb.h tsdb/view.c tsdb/view.h tsdb/window.c tsdb/window.h
 
 # What a program that links the storage needs.
@@ -14,6 +14,10 @@ TSDB_LIBS = libtsdb.a $(MODEL_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
 if HAVE_CMOCKA
 check_LIBRARIES = libtsdbkit.a
 libtsdbkit_a_SOURCES = tsdb/testkit.c tsdb/testkit.h
+check_PROGRAMS += tsdb_delete_test
+TESTS += tsdb_delete_test
+tsdb_delete_test_SOURCES = tsdb/delete_test.c
+tsdb_delete_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
 check_PROGRAMS += tsdb_format_test
 TESTS += tsdb_format_test
 tsdb_format_test_SOURCES = tsdb/format_test.c

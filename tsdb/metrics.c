@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the storage tells of itself: one table. */
-#include "tsdb/db.h"
+#include "tsdb/delete.h"
 
 struct metric tsdb_metrics[TM_COUNT] = {
 	[TM_APPENDED_PROFILES] = { "pyrrha_appended_profiles_total", "Profiles that are durable.", METRIC_COUNTER },
@@ -41,6 +41,7 @@ static void collect(void *arg)
 	struct tsdb *db = arg;
 	struct tsdb_stats s;
 	tsdb_stats(db, &s);
+	delete_collect(&s);
 	metric_set(&tsdb_metrics[TM_QUEUE_BYTES], (double)queue_bytes(db->queue));
 	metric_set(&tsdb_metrics[TM_HEAD_SERIES], (double)s.head_series);
 	metric_set(&tsdb_metrics[TM_HEAD_WINDOWS], (double)s.head_windows);
@@ -58,6 +59,7 @@ static void collect(void *arg)
 void tsdb_register_metrics(struct tsdb *db)
 {
 	metrics_register(tsdb_metrics, ARRAY_LEN(tsdb_metrics));
+	metrics_register(delete_metrics, n_delete_metrics);
 	metrics_on_collect(collect, db);
 	/* What replay found before anyone could count it. */
 	metric_add(&tsdb_metrics[TM_LOST_RECORDS], (double)atomic_load(&db->lost_records));

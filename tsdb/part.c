@@ -75,10 +75,29 @@ struct part *part_ref(struct part *p)
 	return p;
 }
 
+void part_retire(struct part *p)
+{
+	atomic_store(&p->retired, true);
+}
+
+/* A part is a file, so that its range of keys is; files that are only partly in the range would stay. */
+static void remove_file(const struct part *p)
+{
+	char from[KEY_LEN], to[KEY_LEN], *error = NULL;
+	struct err e;
+	make_key(from, p->level, p->window, p->number, PART_HEADER, 0, 0);
+	make_key(to, p->level, p->window, p->number, (enum part_kind)0xff, UINT32_MAX, 0xff);
+	rocksdb_delete_file_in_range(p->db->db, from, KEY_LEN, to, KEY_LEN, &error);
+	if (rocks_err(&error, &e, "cannot remove a part of", p->db->dir))
+		LOG_WARN("msg", "a part that is no longer needed stays on disk", "err", e.msg);
+}
+
 void part_unref(struct part *p)
 {
 	if (!p || atomic_fetch_sub(&p->refs, 1) != 1)
 		return;
+	if (p->db && atomic_load(&p->retired))
+		remove_file(p);
 	pdb_unref(p->db);
 	vec_free(&p->sums);
 	vec_free(&p->series);
@@ -106,6 +125,7 @@ void part_put_header(struct buf *b, const struct part *p)
 	buf_varint(b, p->sums.n);
 	for (size_t i = 0; i < p->sums.n; i++)
 		buf_varint(b, p->sums.v[i]);
+	buf_varint(b, p->origin);
 }
 
 static int get_header(struct part *p, struct view v, struct err *e)
@@ -116,6 +136,9 @@ static int get_header(struct part *p, struct view v, struct err *e)
 	p->samples = cursor_varint(&c);
 	for (size_t n = cursor_count(&c); n && !c.bad; n--)
 		vec_push(&p->sums, cursor_u32(&c));
+	p->origin = c.bad || c.p == c.end ? p->number : cursor_u32(&c); /* older ones do not say */
+	if (p->level != LEVEL_HOUR)
+		p->origin = 0; /* of the rollups of one window the newest counts */
 	return c.bad ? err_set(e, ERR_CORRUPT, "the header of a sealed part makes no sense") : 0;
 }
 
@@ -204,6 +227,16 @@ static struct part *part_of_file(struct pdb *d, const char *key)
 	return p;
 }
 
+/* A crash came between a part that was written anew and the end of the old one. */
+static bool is_superseded(const struct part *p, struct part *const *all, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (all[i]->level == p->level && all[i]->window == p->window && all[i]->origin == p->origin &&
+		    all[i]->number > p->number)
+			return true;
+	return false;
+}
+
 /* A part is a file, its first key the header. They are found by the list of files and read by point look-ups: an
  * iterator that runs into a file that is gone ends early and says OK. */
 static void list_parts(struct pdb *d, struct part ***ret, size_t *ret_n, uint64_t *ret_lost)
@@ -235,6 +268,14 @@ static void list_parts(struct pdb *d, struct part ***ret, size_t *ret_n, uint64_
 		part_unref(p);
 	}
 	rocksdb_livefiles_destroy(files);
+	for (size_t i = 0; i < parts.n;)
+		if (is_superseded(parts.v[i], parts.v, parts.n)) {
+			part_retire(parts.v[i]);
+			part_unref(parts.v[i]);
+			parts.v[i] = parts.v[--parts.n];
+		} else {
+			i++;
+		}
 	*ret = parts.v;
 	*ret_n = parts.n;
 }

@@ -38,6 +38,10 @@ struct part {
 	enum part_level level;
 	uint32_t window;      /* number of its level's window: stamps in (window, window + 1] * level_hours */
 	uint32_t number;
+	uint32_t origin;      /* the number of the part that it was written anew from; its own if none. Of several with
+				 one origin the newest counts; symbols are read in the order of origins */
+	atomic_bool retired;  /* its file goes with the last reference */
+	bool damaged;         /* could not be written anew; the sealer's */
 	uint64_t first_record, last_record; /* of the log, that it covers */
 	uint64_t bytes;       /* of its file */
 	uint64_t samples;
@@ -47,6 +51,8 @@ struct part {
 
 struct part *part_ref(struct part *p);
 void part_unref(struct part *p);
+/* Its file goes with the last reference. */
+void part_retire(struct part *p);
 /* Bounds of a series, NULL if the part has none of it. */
 const struct part_series *part_find(const struct part *p, uint32_t series);
 static inline int64_t part_start_ms(const struct part *p)

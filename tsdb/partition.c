@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "tsdb/files.h"
+#include "tsdb/masks.h"
 #include "tsdb/readpart.h"
 
 struct partition *partition_new(struct tsdb *db, uint32_t day)
@@ -54,6 +55,7 @@ static void pstate_unref(struct pstate *s)
 		window_unref(s->windows[i]);
 	for (size_t i = 0; i < s->n_parts; i++)
 		part_unref(s->parts[i]);
+	masks_unref(s->masks);
 	partition_unref(s->p);
 	free(s->windows);
 	free(s->parts);
@@ -178,7 +180,20 @@ struct version *version_with(const struct version *v, struct partition *p, struc
 	memmove(next->p + at + 1, next->p + at, (next->n - at) * sizeof *next->p);
 	next->p[at] = pstate_new(p, windows, n_windows, parts, n_parts);
 	next->n++;
+	const struct pstate *old = version_find(v, p->day);
+	next->p[at]->masks = old ? masks_ref(old->masks) : NULL;
 	return next;
+}
+
+void version_set_masks(struct version *v, uint32_t day, struct masks *m)
+{
+	for (size_t i = 0; i < v->n; i++)
+		if (v->p[i]->p->day == day) {
+			masks_unref(v->p[i]->masks);
+			v->p[i]->masks = m;
+			return;
+		}
+	masks_unref(m);
 }
 
 struct version *tsdb_version(struct tsdb *db, uint64_t *ret_seq)
@@ -259,7 +274,8 @@ bool tsdb_has_stamp(const struct version *v, const struct partition *p, uint32_t
 		pthread_rwlock_unlock(&w->lock);
 	}
 	for (size_t i = 0; ps && i < ps->n_parts && !found; i++)
-		if (ps->parts[i]->level == LEVEL_HOUR && ps->parts[i]->window == window_of(t_ms))
+		if (ps->parts[i]->level == LEVEL_HOUR && ps->parts[i]->window == window_of(t_ms) &&
+		    !masks_hide(ps, ps->parts[i], series, t_ms))
 			found = part_has_stamp(ps->parts[i], series, t_ms);
 	return found;
 }
@@ -288,10 +304,10 @@ int partition_open_parts(struct partition *p, struct part ***parts, size_t *n, s
 	return rc;
 }
 
-static int by_number(const void *a, const void *b)
+static int by_origin(const void *a, const void *b)
 {
 	const struct part *x = *(struct part *const *)a, *y = *(struct part *const *)b;
-	return (x->number > y->number) - (x->number < y->number);
+	return (x->origin > y->origin) - (x->origin < y->origin);
 }
 
 /* Symbols in the order in which they were written: each part has what was new since the one before. */
@@ -302,7 +318,7 @@ static void load_symbols(struct partition *p, const struct pstate *s)
 	for (size_t i = 0; i < s->n_parts; i++)
 		if (s->parts[i]->level == LEVEL_HOUR)
 			parts[n++] = s->parts[i];
-	qsort(parts, n, sizeof(*parts), by_number);
+	qsort(parts, n, sizeof(*parts), by_origin);
 	for (size_t i = 0; i < n; i++) {
 		struct err e;
 		PART_VALUE v = { 0 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tsdb/plan.h"
 
-#include "tsdb/part.h"
+#include "tsdb/masks.h"
 
 static void add_windows(struct plan *plan, const struct pstate *s, struct unit u)
 {
@@ -19,14 +19,24 @@ static bool whole(const struct part *p, const struct part_series *s, const struc
 }
 
 /* True if the rollup stands for all of the series' parts in its range. */
-static bool add_rollup(struct plan *plan, struct part *p, struct unit u)
+static bool add_rollup(struct plan *plan, const struct pstate *ps, struct part *p, struct unit u)
 {
 	const struct part_series *s = p ? part_find(p, u.series) : NULL;
-	if (!s || !whole(p, s, &u))
+	if (!s || !whole(p, s, &u) || masks_touch(ps, u.series, part_start_ms(p), part_end_ms(p)))
 		return false;
 	u.part = p;
 	vec_push(&plan->units, u);
 	return true;
+}
+
+/* A unit per stretch of its range that was not deleted. */
+static void add_unmasked(struct plan *plan, const struct pstate *s, struct unit u)
+{
+	int64_t until = u.until_ms;
+	while (masks_next(s, u.part, u.series, &u.after_ms, until, &u.until_ms)) {
+		vec_push(&plan->units, u);
+		u.after_ms = u.until_ms;
+	}
 }
 
 static void add_hours(struct plan *plan, const struct pstate *s, struct unit u, uint32_t first, uint32_t n)
@@ -37,17 +47,17 @@ static void add_hours(struct plan *plan, const struct pstate *s, struct unit u, 
 		if (!x || part_start_ms(p) + x->min_ms > u.until_ms || part_start_ms(p) + x->max_ms <= u.after_ms)
 			continue;
 		u.part = p;
-		vec_push(&plan->units, u);
+		add_unmasked(plan, s, u);
 	}
 }
 
 /* The coarsest that fit. Graphs need the profiles one by one, so they get the hours. */
 static void add_parts(struct plan *plan, const struct pstate *s, struct unit u, bool hours_only)
 {
-	if (!hours_only && add_rollup(plan, s->all_day, u))
+	if (!hours_only && add_rollup(plan, s, s->all_day, u))
 		return;
 	for (uint32_t i = 0; i < 4; i++)
-		if (hours_only || !add_rollup(plan, s->six[i], u))
+		if (hours_only || !add_rollup(plan, s, s->six[i], u))
 			add_hours(plan, s, u, i * 6, 6);
 }
 

@@ -26,20 +26,22 @@ static void forget_partition(struct tsdb *db, struct partition *p)
 	pthread_mutex_unlock(&db->state_lock);
 }
 
-static void drop(struct tsdb *db, struct partition *p)
+void tsdb_drop_partition(struct tsdb *db, struct partition *p, bool for_ever)
 {
 	int64_t start = clock_mono_ns();
 	partition_ref(p);
 	pthread_mutex_lock(&db->apply_lock);
 	if (p->db_parts)
 		pdb_drop(p->db_parts);
-	atomic_store(&db->dropped_until, MAX(atomic_load(&db->dropped_until), ((int64_t)p->day + 1) * DAY_MS));
+	if (for_ever)
+		atomic_store(&db->dropped_until, MAX(atomic_load(&db->dropped_until), ((int64_t)p->day + 1) * DAY_MS));
 	struct version *v = tsdb_version(db, NULL);
 	tsdb_publish(db, version_without(v, p->day), 0);
 	version_unref(v);
 	forget_partition(db, p);
 	pthread_mutex_unlock(&db->apply_lock);
-	metric_inc(&tsdb_metrics[TM_RETAINED]);
+	if (for_ever)
+		metric_inc(&tsdb_metrics[TM_RETAINED]);
 	uint32_t day = p->day;
 	partition_unref(p);
 	LOG_INFO("msg", "dropped a partition", "partition", LOG_NUM(day), "us", LOG_NUM((clock_mono_ns() - start) / 1000));
@@ -83,7 +85,7 @@ int tsdb_retain(struct tsdb *db, struct err *e)
 		if (((int64_t)s->p->day + 1) * DAY_MS > floor && !over)
 			break;
 		total -= bytes_of(s);
-		drop(db, s->p);
+		tsdb_drop_partition(db, s->p, true);
 	}
 	version_unref(v);
 	forget_empty(db, floor);

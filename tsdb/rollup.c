@@ -4,6 +4,7 @@
  * no longer all there is. Runs on the sealer's thread. */
 #include "base/alloc.h"
 #include "base/log.h"
+#include "tsdb/masks.h"
 #include "tsdb/readpart.h"
 
 #define AFTER_MS (16 * INT64_C(60000))
@@ -163,10 +164,15 @@ static void publish(struct rollup *r)
 	struct version *v = tsdb_version(r->db, NULL);
 	const struct pstate *ps = version_find(v, r->p->day);
 	struct part **parts = xcalloc(ps->n_parts + 1, sizeof(*parts));
-	if (ps->n_parts)
-		memcpy(parts, ps->parts, ps->n_parts * sizeof *parts);
-	parts[ps->n_parts] = r->out;
-	tsdb_publish(r->db, version_with(v, r->p, ps->windows, ps->n_windows, parts, ps->n_parts + 1), 0);
+	size_t n = 0;
+	for (size_t i = 0; i < ps->n_parts; i++) {
+		if (ps->parts[i]->level == r->out->level && ps->parts[i]->window == r->out->window)
+			part_retire(ps->parts[i]); /* it no longer sums what there is */
+		else
+			parts[n++] = ps->parts[i];
+	}
+	parts[n++] = r->out;
+	tsdb_publish(r->db, version_with(v, r->p, ps->windows, ps->n_windows, parts, n), 0);
 	free(parts);
 	version_unref(v);
 	pthread_mutex_unlock(&r->db->apply_lock);
@@ -204,6 +210,15 @@ static int make_rollup(struct tsdb *db, const struct pstate *ps, enum part_level
 	return rc;
 }
 
+/* Hours that still have deleted rows: they are written anew first. */
+static bool has_masks(const struct pstate *ps, uint32_t first, uint32_t hours)
+{
+	for (uint32_t i = ps->hour_first[first]; ps->masks && i < ps->hour_first[first + hours]; i++)
+		if (masks_touch_part(ps, ps->parts[i]))
+			return true;
+	return false;
+}
+
 /* Hours that still have rows in memory would make it stale at once. */
 static bool has_windows(const struct pstate *ps, uint32_t first, uint32_t hours)
 {
@@ -218,7 +233,7 @@ static bool has_windows(const struct pstate *ps, uint32_t first, uint32_t hours)
 static bool wanted(struct tsdb *db, const struct pstate *ps, uint32_t first, uint32_t hours)
 {
 	int64_t end = ((int64_t)ps->p->day * 24 + first + hours) * HOUR_MS;
-	return tsdb_now_ms(db) >= end + AFTER_MS && !has_windows(ps, first, hours) &&
+	return tsdb_now_ms(db) >= end + AFTER_MS && !has_windows(ps, first, hours) && !has_masks(ps, first, hours) &&
 	       ps->hour_first[first + hours] - ps->hour_first[first] > 1;
 }
 

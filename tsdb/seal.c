@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "tsdb/part.h"
+#include "tsdb/delete.h"
 
 #define KEEP_SYMBOLS_MS (2 * HOUR_MS)
 #define SEAL_AFTER_MS (15 * INT64_C(60000))
@@ -45,11 +45,15 @@ static int by_series(const void *a, const void *b)
 static void list_items(struct seal *s)
 {
 	for (size_t i = 0; i < s->w->chunks.n; i++) {
+		if (!s->w->chunks.v[i]->rows.n)
+			continue; /* all of it was deleted */
 		struct item *x = vec_add(&s->items);
 		x->series = s->w->chunks.v[i]->series;
 		x->chunk = s->w->chunks.v[i];
 	}
 	for (size_t i = 0; i < s->w->fchunks.n; i++) {
+		if (!s->w->fchunks.v[i]->points.n)
+			continue;
 		struct item *x = vec_add(&s->items);
 		x->series = s->w->fchunks.v[i]->series;
 		x->fchunk = s->w->fchunks.v[i];
@@ -181,7 +185,7 @@ static int begin(struct seal *s, struct err *e)
 		atomic_init(&s->part->refs, 1);
 		s->part->level = LEVEL_HOUR;
 		s->part->window = (uint32_t)s->w->hour;
-		s->part->number = s->p->next_part++;
+		s->part->number = s->part->origin = s->p->next_part++;
 		s->part->first_record = s->w->first_record;
 		s->part->last_record = s->w->last_record;
 	}
@@ -230,9 +234,19 @@ static uint64_t needed_from(struct tsdb *db)
 	return from;
 }
 
-static void finish(struct seal *s, bool done)
+void tsdb_trim_log(struct tsdb *db)
 {
 	struct err e;
+	size_t n;
+	AUTOFREE uint64_t *facts = delete_facts(db, &n);
+	if (hlog_trim(db->log, needed_from(db), facts, n, &e))
+		LOG_WARN("msg", "cannot trim the head log", "err", e.msg);
+	else
+		hlog_give_back(db->log);
+}
+
+static void finish(struct seal *s, bool done)
+{
 	pthread_mutex_lock(&s->db->apply_lock);
 	s->p->sealing = false;
 	if (done) {
@@ -242,10 +256,7 @@ static void finish(struct seal *s, bool done)
 		s->p->kept_mono_ms = clock_mono_ms();
 		s->p->first_symbols = s->p->next_symbols;
 		publish(s);
-		if (hlog_trim(s->db->log, needed_from(s->db), NULL, 0, &e))
-			LOG_WARN("msg", "cannot trim the head log", "err", e.msg);
-		else
-			hlog_give_back(s->db->log);
+		tsdb_trim_log(s->db);
 	} else {
 		s->w->frozen = false; /* it goes on taking rows until the next try */
 	}
@@ -375,6 +386,8 @@ void *tsdb_sealer(void *arg)
 		int64_t now = clock_mono_ms();
 		if (now >= next_try) {
 			int rc = seal_due(db, false, &e);
+			if (!rc)
+				rc = rewrite_due(db, 1, &e);
 			if (!rc)
 				rc = rollup_due(db, &e);
 			if (rc)

@@ -21,7 +21,7 @@
 #include "base/log.h"
 #include "tsdb/db.h"
 #include "tsdb/files.h"
-#include "tsdb/part.h"
+#include "tsdb/masks.h"
 
 #define FORMAT 1
 #define QUEUE_ITEMS 65536
@@ -280,6 +280,7 @@ void tsdb_stats(struct tsdb *db, struct tsdb_stats *ret)
 	for (size_t i = 0; i < v->n; i++) {
 		partition_stats(v->p[i]->p, ret);
 		ret->parts += v->p[i]->n_parts;
+		ret->masks += v->p[i]->masks ? v->p[i]->masks->v.n : 0;
 		if (v->p[i]->n_parts)
 			ret->disk_bytes += pdb_bytes(v->p[i]->parts[0]->db);
 		for (size_t k = 0; k < v->p[i]->n_windows; k++)

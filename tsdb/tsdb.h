@@ -47,6 +47,15 @@ int tsdb_seal(struct tsdb *db, bool all, struct err *e);
 /* Drops what retention no longer covers; the sealer does it each minute by itself. */
 int tsdb_retain(struct tsdb *db, struct err *e);
 
+/* Deletes what the series that satisfy all matchers have stamped in (after, until], of what was appended before the call.
+ * When it returns it is durable and no query sees it (views that were open may); the space comes back as the sealer
+ * writes the parts anew, whole partitions go at once. What is appended later with those stamps stays. ret_series (may
+ * be NULL) counts the series found, once per partition. */
+int tsdb_delete(struct tsdb *db, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms, uint64_t *ret_series,
+		struct err *e);
+/* Gives back at once the space of all that was deleted; waits for it. */
+int tsdb_clean(struct tsdb *db, struct err *e);
+
 /* A copy of everything that is durable now in dir, which must not exist: files are linked where they can be. It opens as
  * a storage directory of its own. */
 int tsdb_snapshot(struct tsdb *db, const char *dir, struct err *e);
@@ -59,6 +68,7 @@ struct tsdb_stats {
 	uint64_t head_log_bytes, disk_bytes; /* disk_bytes: of the partitions */
 	uint64_t appended_profiles, appended_samples, appended_floats, lost_records;
 	uint64_t first_record, last_record;
+	uint64_t masks;                      /* deleted ranges of series that still take space */
 	int64_t min_t_ms, max_t_ms;          /* 0, 0 if there is nothing */
 };
 void tsdb_stats(struct tsdb *db, struct tsdb_stats *ret);

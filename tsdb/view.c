@@ -4,6 +4,7 @@
 #include "tsdb/view.h"
 
 #include "base/clock.h"
+#include "tsdb/masks.h"
 #include "tsdb/readpart.h"
 
 static void release(struct source_view *sv)
@@ -135,7 +136,8 @@ static int collect_sealed_floats(const struct pstate *s, uint32_t series, int64_
 			rc = sealed_get_floats(v.payload, &f, e);
 		*out = xreallocarray(*out, *n + f.points.n + 1, sizeof **out);
 		for (size_t k = 0; k < f.points.n && !rc; k++)
-			if (f.points.v[k].t_ms > after_ms && f.points.v[k].t_ms <= until_ms)
+			if (f.points.v[k].t_ms > after_ms && f.points.v[k].t_ms <= until_ms &&
+			    !masks_hide(s, p, series, f.points.v[k].t_ms))
 				(*out)[(*n)++] = (struct point){ f.points.v[k].t_ms, value_from_bits(f.points.v[k].bits) };
 	}
 	vec_free(&f.points);
@@ -230,7 +232,7 @@ static int collect_sealed_profiles(const struct pstate *s, uint32_t series, int6
 		*out = xreallocarray(*out, *n + rows + 1, sizeof **out);
 		for (size_t k = 0; k < rows; k++) {
 			const struct sealed_row *r = &w.totals.rows.v[k];
-			if (r->t_ms <= after_ms || r->t_ms > until_ms)
+			if (r->t_ms <= after_ms || r->t_ms > until_ms || masks_hide(s, p, series, r->t_ms))
 				continue;
 			struct source_profile *x = &(*out)[(*n)++];
 			*x = (struct source_profile){ .t_ms = r->t_ms, .stale = r->stale, .weight = 1 };

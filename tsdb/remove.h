@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Takes rows out of a window in memory, as if they had never come. Under the window's write lock. */
+#ifndef PYRRHA_TSDB_REMOVE_H
+#define PYRRHA_TSDB_REMOVE_H
+
+#include "tsdb/masks.h"
+
+/* Whether a fact names a series. */
+bool remove_names(const struct mask_fact *f, uint32_t series);
+/* Removes what the fact names. Returns how many rows and points went. */
+size_t remove_from_window(struct window *w, const struct mask_fact *f);
+
+#endif
