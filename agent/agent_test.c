@@ -26,6 +26,7 @@
 #define HZ 499
 #define PROFILE_NS 500000000ll
 #define SAMPLES_MIN 20
+#define WINDOWS_MAX 60               /* a busy machine: look so often before giving up */
 #define CALLS_MAX 300
 
 extern char **environ;
@@ -168,11 +169,22 @@ static int matches(const struct stack *k, const char *const *calls)
 	return calls[i] && strcmp(calls[i], "?") != 0 ? 1 : 2;
 }
 
-/* All samples of a process; returns how many there were. */
-static uint32_t check_samples(const struct profile_window *w, pid_t pid, const struct fixture *f, const char *variant)
+/* It has said that it is ready and not returned from that yet. */
+static bool getting_ready(const struct stack *k)
 {
-	uint32_t all = 0, whole = 0, bad = 0;
+	for (size_t i = 0; i < k->n; i++)
+		if (strncmp(k->names[i], "ready", 5) == 0)
+			return true;
+	return false;
+}
 
+struct verdict {
+	uint32_t all, whole, bad;
+};
+
+/* All samples of a process. */
+static void check_samples(const struct profile_window *w, pid_t pid, const struct fixture *f, struct verdict *v)
+{
 	for (size_t i = 0; i < w->samples.n; i++) {
 		const struct window_sample *s = &w->samples.v[i];
 		const struct process_info *p = w->processes.v[s->process];
@@ -180,25 +192,30 @@ static uint32_t check_samples(const struct profile_window *w, pid_t pid, const s
 		if (!p || p->pid != (uint32_t)pid)
 			continue;
 		read_stack(w, s, &k);
+		if (getting_ready(&k))
+			continue;
 		int m = matches(&k, f->calls);
-		all += s->count;
-		if (m == 2)
-			whole += s->count;
+		v->all += s->count;
+		v->whole += m == 2 ? s->count : 0;
 		bool end_right = strcmp(k.mark ? k.mark : "", f->ends) == 0;
 		if ((m && end_right) || (f->copied_short && k.mark && strcmp(k.mark, "[truncated: stack copy]") == 0))
 			continue;
-		bad += s->count;
-		print_message("  %s.%s: %u samples", f->name, variant, s->count);
+		v->bad += s->count;
+		print_message("  wrong, %u samples:", s->count);
 		print_stack(&k);
+		print_frames(w, s);
 	}
-	if (bad || whole < f->whole * all - 1)
-		fail_msg("%s.%s: %u samples, %u whole, %u wrong", f->name, variant, all, whole, bad);
-	return all;
+}
+
+static bool enough(const struct verdict *v, const struct fixture *f)
+{
+	return v->all >= SAMPLES_MIN && v->whole >= f->whole * v->all;
 }
 
 static void run_fixture(const struct fixture *f, const char *variant)
 {
 	char program[3100];
+	struct verdict v = { 0 };
 
 	snprintf(program, sizeof program, "%s/%s.%s", folder, f->name, variant);
 	if (access(program, X_OK)) {
@@ -207,16 +224,15 @@ static void run_fixture(const struct fixture *f, const char *variant)
 	}
 	char *argv[] = { program, (char *)(uintptr_t)f->arg, NULL };
 	struct child c = start_child(program, argv);
-	uint32_t n = 0;
-	/* Others may keep the CPUs busy. */
-	for (int i = 0; i < 10 && n < SAMPLES_MIN; i++) {
+	/* Others may keep the CPUs busy, and its first samples may come before the kernel has its tables. */
+	for (int i = 0; i < WINDOWS_MAX && !v.bad && !enough(&v, f); i++) {
 		struct profile_window *w = profile(PROFILE_NS);
-		n += check_samples(w, c.pid, f, variant);
+		check_samples(w, c.pid, f, &v);
 		profile_window_unref(w);
 	}
 	stop_child(&c);
-	print_message("  %s.%s: %u samples\n", f->name, variant, n);
-	assert_true(n >= SAMPLES_MIN);
+	print_message("  %s.%s: %u samples, %u whole, %u wrong\n", f->name, variant, v.all, v.whole, v.bad);
+	assert_true(enough(&v, f) && v.bad == 0);
 }
 
 static void test_fixtures(void **state)
@@ -243,17 +259,24 @@ static void count_depth(pid_t pid, size_t frames, bool cut, uint32_t *all, uint3
 		size_t downs = 0;
 		if (!s->process || w->processes.v[s->process]->pid != (uint32_t)pid)
 			continue;
-		*all += s->count;
 		read_stack(w, s, &st);
+		if (getting_ready(&st))
+			continue;
+		*all += s->count;
 		for (size_t n = 0; n < st.n; n++)
 			downs += strcmp(st.names[n], "down") == 0;
 		bool whole = cut ? st.n == 256 && downs == 255 && st.mark && strstr(st.mark, "deep")
 				 : downs == frames && !st.mark;
 		*right += whole ? s->count : 0;
-		if (!whole && st.mark && !cut)
-			print_stack(&st);
+		if (!whole && (*all - *right) * 10 > *all)
+			print_frames(w, s);
 	}
 	profile_window_unref(w);
+}
+
+static bool deep_enough(uint32_t all, uint32_t right)
+{
+	return all >= SAMPLES_MIN && right * 10 >= all * 9;
 }
 
 /* 100 calls are all there; of 1,000 the innermost 256 are, and a mark that says so. */
@@ -269,12 +292,46 @@ static void test_depth(void **state)
 		char *argv[] = { program, (char *)(uintptr_t)cases[i].depth, NULL };
 		struct child c = start_child(program, argv);
 		uint32_t all = 0, right = 0;
-		for (int n = 0; n < 10 && all < SAMPLES_MIN; n++)
+		for (int n = 0; n < WINDOWS_MAX && !deep_enough(all, right); n++)
 			count_depth(c.pid, cases[i].frames, cases[i].cut, &all, &right);
 		stop_child(&c);
 		print_message("  depth %s.%s: %u samples, %u whole\n", cases[i].depth, cases[i].variant, all, right);
-		assert_true(all >= SAMPLES_MIN && right * 10 >= all * 9);
+		assert_true(deep_enough(all, right));
 	}
+}
+
+struct dlopen_verdict {
+	uint32_t all, of_a, of_b, cut, wrong;
+};
+
+static void check_dlopen(pid_t pid, struct dlopen_verdict *v)
+{
+	static const char *const a[] = { "main", "run", "plugin_a", "leaf", NULL };
+	static const char *const b[] = { "main", "run", "plugin_b", "leaf", NULL };
+	static const char *const loader[] = { "main", "run", "?", NULL };
+	struct profile_window *w = profile(1000000000);
+
+	for (size_t k = 0; k < w->samples.n; k++) {
+		const struct window_sample *s = &w->samples.v[k];
+		struct stack st;
+		if (!s->process || w->processes.v[s->process]->pid != (uint32_t)pid)
+			continue;
+		read_stack(w, s, &st);
+		if (getting_ready(&st))
+			continue;
+		v->all += s->count;
+		int in_a = matches(&st, a), in_b = matches(&st, b);
+		v->cut += st.mark ? s->count : 0;
+		v->of_a += in_a == 2 ? s->count : 0;
+		v->of_b += in_b == 2 ? s->count : 0;
+		bool in_loader = matches(&st, loader) && strcmp(st.names[st.n - 1], "leaf") != 0;
+		if (!st.mark && !in_a && !in_b && !in_loader) {
+			v->wrong += s->count;
+			print_stack(&st);
+			print_frames(w, s);
+		}
+	}
+	profile_window_unref(w);
 }
 
 /* Libraries that come and go where others were. Until the kernel's tables follow, stacks through the new one are cut
@@ -282,40 +339,20 @@ static void test_depth(void **state)
 static void test_dlopen(void **state)
 {
 	static const char *const variants[] = { "fp", "nofp" };
-	static const char *const a[] = { "main", "run", "plugin_a", "leaf", NULL };
-	static const char *const b[] = { "main", "run", "plugin_b", "leaf", NULL };
-	static const char *const loader[] = { "main", "run", "?", NULL };
 
 	for (size_t i = 0; i < ARRAY_LEN(variants); i++) {
 		char program[3100];
 		snprintf(program, sizeof program, "%s/dlopen.%s", folder, variants[i]);
 		char *argv[] = { program, folder, NULL };
 		struct child c = start_child(program, argv);
-		struct profile_window *w = profile(2000000000);
-		uint32_t all = 0, of_a = 0, of_b = 0, cut = 0, wrong = 0;
-		for (size_t k = 0; k < w->samples.n; k++) {
-			const struct window_sample *s = &w->samples.v[k];
-			struct stack st;
-			if (!s->process || w->processes.v[s->process]->pid != (uint32_t)c.pid)
-				continue;
-			all += s->count;
-			read_stack(w, s, &st);
-			int in_a = matches(&st, a), in_b = matches(&st, b);
-			cut += st.mark ? s->count : 0;
-			of_a += in_a == 2 ? s->count : 0;
-			of_b += in_b == 2 ? s->count : 0;
-			bool in_loader = matches(&st, loader) && strcmp(st.names[st.n - 1], "leaf") != 0;
-			if (!st.mark && !in_a && !in_b && !in_loader) {
-				wrong += s->count;
-				print_stack(&st);
-			}
-		}
-		print_message("  dlopen.%s: %u samples, %u in a, %u in b, %u cut, %u wrong\n", variants[i], all,
-			      of_a, of_b, cut, wrong);
-		assert_int_equal(wrong, 0);
-		assert_true(of_a > all / 10 && of_b > all / 10);
-		profile_window_unref(w);
+		struct dlopen_verdict v = { 0 };
+		for (int n = 0; n < WINDOWS_MAX && !v.wrong && (v.of_a < SAMPLES_MIN || v.of_b < SAMPLES_MIN); n++)
+			check_dlopen(c.pid, &v);
 		stop_child(&c);
+		print_message("  dlopen.%s: %u samples, %u in a, %u in b, %u cut, %u wrong\n", variants[i], v.all,
+			      v.of_a, v.of_b, v.cut, v.wrong);
+		assert_int_equal(v.wrong, 0);
+		assert_true(v.of_a >= SAMPLES_MIN && v.of_b >= SAMPLES_MIN);
 	}
 }
 
@@ -331,7 +368,7 @@ static void test_exec_storm(void **state)
 	struct child c = start_child(storm, argv);
 	uint32_t all = 0, in_leaf = 0, cut = 0, processes = 0;
 	/* On a busy machine the storm gets few ticks: more windows, until there is enough to judge. */
-	for (int windows = 0; windows < 8 && processes <= 10; windows++) {
+	for (int windows = 0; windows < WINDOWS_MAX && processes <= 10; windows++) {
 		struct profile_window *w = profile(2000000000);
 		for (size_t i = 1; i < w->processes.n; i++)
 			processes += strcmp(w->processes.v[i]->comm, "shortlived.nofp") == 0;
@@ -391,32 +428,41 @@ static int64_t cpu_time(pid_t pid)
 	return (int64_t)(user + sys) * (1000000000 / sysconf(_SC_CLK_TCK));
 }
 
-/* What the samples of a busy process add up to is the time it ran. */
-static void test_adds_up(void **state)
+/* Whether, over five seconds, what its samples add up to is the time it ran. */
+static bool adds_up(pid_t pid)
 {
-	char program[3100];
-	int64_t sum = 0;
+	int64_t sum = 0, before = cpu_time(pid);
 	uint32_t n = 0;
-
-	snprintf(program, sizeof program, "%s/recursion.nofp", folder);
-	char *argv[] = { program, "3", NULL };
-	struct child c = start_child(program, argv);
-	int64_t before = cpu_time(c.pid);
 	struct profile_window *w = profile(5000000000);
-	int64_t ran = cpu_time(c.pid) - before;
+	int64_t ran = cpu_time(pid) - before;
+
 	for (size_t i = 0; i < w->samples.n; i++) {
 		const struct window_sample *s = &w->samples.v[i];
-		if (!s->process || w->processes.v[s->process]->pid != (uint32_t)c.pid)
+		if (!s->process || w->processes.v[s->process]->pid != (uint32_t)pid)
 			continue;
 		sum += s->value_ns;
 		n += s->count;
 	}
 	profile_window_unref(w);
-	stop_child(&c);
 	print_message("  %.3f s by samples, %.3f s by /proc, %u samples\n", (double)sum / 1e9, (double)ran / 1e9, n);
 	/* 3 %, the scatter of the number of samples, and what it ran between the readings and the window's ends. */
 	double allowed = 0.03 + 2 / sqrt((double)n + 1) + 0.1e9 / (double)(ran + 1);
-	assert_true(fabs((double)(sum - ran)) < allowed * (double)ran);
+	return fabs((double)(sum - ran)) < allowed * (double)ran;
+}
+
+/* A virtual machine that others held up loses ticks, now and then too many: then look again. A systematic error stays. */
+static void test_adds_up(void **state)
+{
+	char program[3100];
+	bool right = false;
+
+	snprintf(program, sizeof program, "%s/recursion.nofp", folder);
+	char *argv[] = { program, "3", NULL };
+	struct child c = start_child(program, argv);
+	for (int i = 0; i < 5 && !right; i++)
+		right = adds_up(c.pid);
+	stop_child(&c);
+	assert_true(right);
 }
 
 static int start_agent(void **state)
@@ -455,5 +501,6 @@ int main(void)
 		cmocka_unit_test(test_exec_storm),
 		cmocka_unit_test(test_adds_up),
 	};
+	cmocka_set_test_filter(getenv("PYRRHA_TEST")); /* one of them, by name */
 	return cmocka_run_group_tests(tests, start_agent, stop_agent);
 }

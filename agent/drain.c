@@ -84,6 +84,7 @@ static void finish_deferred(struct agent *a, struct process *p, const struct sam
 		.u = { .ip = h->ip, .sp = h->sp, .fp = h->fp, .n = h->n_user, .is_ra = (h->flags & SAMPLE_RA) != 0 },
 		.tables = a->tables, .maps = p->as->unwind, .n_maps = (uint32_t)p->as->v.n,
 		.stack = sample_stack(h), .stack_at = h->sp, .stack_bytes = h->stack_bytes,
+		.code = h->flags & SAMPLE_CODE ? h->code : NULL,
 	};
 	memcpy(nu->frames, sample_user(h), (size_t)h->n_user * 8);
 	for (;;) {

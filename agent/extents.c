@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/extents.h"
 
-#include "base/clock.h"
-
 void extents_init(struct extents *x, uint32_t n)
 {
 	memset(x, 0, sizeof *x);
@@ -48,9 +46,8 @@ static void put_back(struct extents *x, struct extent r)
 	}
 }
 
-static void wake_rested(struct extents *x)
+static void wake_rested(struct extents *x, int64_t now)
 {
-	int64_t now = clock_mono_ns();
 	size_t n = 0;
 
 	while (n < x->resting.n && now - x->resting.v[n].freed_ns >= REUSE_NS)
@@ -79,10 +76,10 @@ static bool first_fit(struct extents *x, uint32_t n, uint32_t *ret_first)
 	return false;
 }
 
-bool extents_alloc(struct extents *x, uint32_t n, uint32_t *ret_first)
+bool extents_alloc(struct extents *x, uint32_t n, int64_t now_ns, uint32_t *ret_first)
 {
 	if (x->resting.n)
-		wake_rested(x);
+		wake_rested(x, now_ns);
 	return first_fit(x, n, ret_first);
 }
 
@@ -91,13 +88,13 @@ void extents_add(struct extents *x, uint32_t first, uint32_t n)
 	put_back(x, (struct extent){ first, n });
 }
 
-void extents_free(struct extents *x, uint32_t first, uint32_t n)
+void extents_free(struct extents *x, uint32_t first, uint32_t n, int64_t now_ns)
 {
 	if (!n)
 		return;
 	vec_reserve(&x->resting, x->resting.n + 1);
 	x->resting.v[x->resting.n].x = (struct extent){ first, n };
-	x->resting.v[x->resting.n++].freed_ns = clock_mono_ns();
+	x->resting.v[x->resting.n++].freed_ns = now_ns;
 }
 
 uint64_t extents_room(const struct extents *x)

@@ -14,7 +14,6 @@
 #include "agent/process.h"
 #include "agent/tally.h"
 #include "agent/unwind_native.h"
-#include "base/clock.h"
 
 static void test_extents(void **state)
 {
@@ -22,19 +21,18 @@ static void test_extents(void **state)
 	uint32_t a, b, c;
 
 	extents_init(&x, 100);
-	assert_true(extents_alloc(&x, 40, &a) && extents_alloc(&x, 40, &b) && a == 0 && b == 40);
-	assert_false(extents_alloc(&x, 40, &c));
-	extents_free(&x, a, 40);
-	assert_false(extents_alloc(&x, 40, &c)); /* it rests */
+	assert_true(extents_alloc(&x, 40, 1, &a) && extents_alloc(&x, 40, 1, &b) && a == 0 && b == 40);
+	assert_false(extents_alloc(&x, 40, 1, &c));
+	extents_free(&x, a, 40, 1);
+	assert_false(extents_alloc(&x, 40, REUSE_NS, &c)); /* it rests */
 	assert_int_equal(extents_room(&x), 60);
-	clock_sleep_ms(REUSE_NS / 1000000 + 10);
-	assert_true(extents_alloc(&x, 40, &c) && c == 0);
-	extents_free(&x, c, 40);
-	extents_free(&x, b, 40);
-	clock_sleep_ms(REUSE_NS / 1000000 + 10);
-	assert_true(extents_alloc(&x, 100, &c) && c == 0); /* neighbours are joined */
+	assert_true(extents_alloc(&x, 40, 1 + REUSE_NS, &c) && c == 0);
+	extents_free(&x, c, 40, 2);
+	extents_free(&x, b, 40, 3);
+	assert_false(extents_alloc(&x, 100, 2 + REUSE_NS, &c));
+	assert_true(extents_alloc(&x, 100, 3 + REUSE_NS, &c) && c == 0); /* neighbours are joined */
 	extents_add(&x, 500, 10);
-	assert_true(extents_alloc(&x, 10, &c) && c == 500); /* what is new needs no rest */
+	assert_true(extents_alloc(&x, 10, 4, &c) && c == 500); /* what is new needs no rest */
 	extents_release(&x);
 }
 
@@ -134,22 +132,22 @@ static void test_processes(void **state)
 	struct world w = world_new();
 	struct image_key a = { .ino = 1, .path = VIEW("/a") }, b = { .ino = 2, .path = VIEW("/b") };
 
-	processes_fork(w.ps, 4000001, 1);
-	processes_exec(w.ps, 4000001, "prog");
-	processes_mmap(w.ps, 4000001, 0x10000, 0x4000, 0, &a);
-	processes_mmap(w.ps, 4000001, 0x20000, 0x1000, 0, NULL);
-	processes_mmap(w.ps, 4000001, 0x21000, 0x1000, 0, NULL);
-	struct process *p = processes_sampled(w.ps, 4000001, 1);
+	processes_fork(w.ps, 5000001, 1);
+	processes_exec(w.ps, 5000001, "prog");
+	processes_mmap(w.ps, 5000001, 0x10000, 0x4000, 0, &a);
+	processes_mmap(w.ps, 5000001, 0x20000, 0x1000, 0, NULL);
+	processes_mmap(w.ps, 5000001, 0x21000, 0x1000, 0, NULL);
+	struct process *p = processes_sampled(w.ps, 5000001, 1);
 	assert_string_equal(p->comm, "prog");
 	assert_string_equal(p->exe->path, "/a");
 	assert_string_equal(mapped(p, 0x13fff), "/a");
 	assert_string_equal(mapped(p, 0x14000), "");
 	assert_int_equal(p->as->v.n, 2); /* pieces of code without a file are one */
 	/* A child shares it until it maps something itself, in the middle of what was there. */
-	processes_fork(w.ps, 4000002, 4000001);
-	struct process *child = processes_sampled(w.ps, 4000002, 1);
+	processes_fork(w.ps, 5000002, 5000001);
+	struct process *child = processes_sampled(w.ps, 5000002, 1);
 	assert_ptr_equal(child->as, p->as);
-	processes_mmap(w.ps, 4000002, 0x11000, 0x1000, 0x5000, &b);
+	processes_mmap(w.ps, 5000002, 0x11000, 0x1000, 0x5000, &b);
 	assert_ptr_not_equal(child->as, p->as);
 	assert_string_equal(mapped(child, 0x10fff), "/a");
 	assert_string_equal(mapped(child, 0x11000), "/b");
@@ -162,11 +160,11 @@ static void test_processes(void **state)
 	processes_finish_drain(w.ps, 2);
 	assert_true(child->in_kernel && child->set >= before);
 	uint32_t set = child->set;
-	processes_exec(w.ps, 4000002, "next");
+	processes_exec(w.ps, 5000002, "next");
 	assert_string_equal(mapped(child, 0x11000), "");
 	assert_true(set < child->min_set);
 	/* One that ended stays for a drain: its last samples may still come. */
-	processes_exit(w.ps, 4000001);
+	processes_exit(w.ps, 5000001);
 	assert_int_equal(processes_count(w.ps), 2);
 	processes_finish_drain(w.ps, 3);
 	assert_int_equal(processes_count(w.ps), 2);
@@ -181,15 +179,15 @@ static void test_stale(void **state)
 	struct world w = world_new();
 	struct image_key a = { .ino = 1, .path = VIEW("/a") }, b = { .ino = 2, .path = VIEW("/b") };
 
-	processes_fork(w.ps, 4000001, 1);
-	processes_exec(w.ps, 4000001, "prog");
-	processes_mmap(w.ps, 4000001, 0x10000, 0x4000, 0, &a);
-	struct process *p = processes_sampled(w.ps, 4000001, 1);
+	processes_fork(w.ps, 5000001, 1);
+	processes_exec(w.ps, 5000001, "prog");
+	processes_mmap(w.ps, 5000001, 0x10000, 0x4000, 0, &a);
+	struct process *p = processes_sampled(w.ps, 5000001, 1);
 	assert_true(processes_prepare(w.ps, p));
 	processes_finish_drain(w.ps, 1);
 	uint32_t old = p->set, image = process_mapping_at(p, 0x10000)->image->id;
 	assert_true(image != 0 && !process_frame_stale(p, image, old));
-	processes_mmap(w.ps, 4000001, 0x10000, 0x4000, 0, &b);
+	processes_mmap(w.ps, 5000001, 0x10000, 0x4000, 0, &b);
 	assert_true(process_frame_stale(p, image, old));
 	processes_finish_drain(w.ps, 2);
 	assert_true(p->set > old && !process_frame_stale(p, image, p->set));

@@ -150,9 +150,10 @@ static void unload(struct tables *t, struct image *im)
 		return;
 	ui->flags = 0;
 	__atomic_store_n(&ui->n_pages, 0, __ATOMIC_RELEASE);
-	extents_free(&t->free_pages, it->first_page_slot, it->n_pages);
+	int64_t now = clock_mono_ns();
+	extents_free(&t->free_pages, it->first_page_slot, it->n_pages, now);
 	for (size_t i = 0; i < it->blocks.n; i++)
-		extents_free(&t->free_blocks, it->blocks.v[i].first, it->blocks.v[i].n);
+		extents_free(&t->free_blocks, it->blocks.v[i].first, it->blocks.v[i].n, now);
 	it->blocks.n = 0;
 	t->stats.rows -= it->rows;
 	t->stats.images--;
@@ -282,7 +283,7 @@ static bool block_alloc(struct builder *b, uint32_t n, uint32_t *ret)
 {
 	struct tables *t = b->t;
 
-	while (!extents_alloc(&t->free_blocks, n, ret))
+	while (!extents_alloc(&t->free_blocks, n, clock_mono_ns(), ret))
 		if (!add_chunk(t))
 			return false;
 	return true;
@@ -381,7 +382,7 @@ static int build(struct tables *t, struct image *im, const struct elf_file *f)
 
 	if (!text_pages(im, &first, &n))
 		return 0;
-	if (!extents_alloc(&t->free_pages, (uint32_t)n, &it->first_page_slot))
+	if (!extents_alloc(&t->free_pages, (uint32_t)n, clock_mono_ns(), &it->first_page_slot))
 		return -ERR_LIMIT;
 	it->n_pages = (uint32_t)n;
 	struct builder *b = NEW(struct builder);
@@ -462,12 +463,12 @@ void tables_touch(struct tables *t, struct image *im)
 
 bool tables_maps_alloc(struct tables *t, uint32_t n, uint32_t *ret_first)
 {
-	return extents_alloc(&t->free_maps, n, ret_first);
+	return extents_alloc(&t->free_maps, n, clock_mono_ns(), ret_first);
 }
 
 void tables_maps_free(struct tables *t, uint32_t first, uint32_t n)
 {
-	extents_free(&t->free_maps, first, n);
+	extents_free(&t->free_maps, first, n, clock_mono_ns());
 }
 
 struct unwind_map *tables_maps(struct tables *t)

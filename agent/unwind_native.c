@@ -45,6 +45,16 @@ static long uw_read(struct unwind *u, void *to, uint32_t n, uint64_t at)
 	return 0;
 }
 
+static long uw_code(struct unwind *u, uint8_t to[UW_CODE])
+{
+	struct native_unwind *nu = self(u);
+
+	if (!nu->code)
+		return -1;
+	memcpy(to, nu->code, UW_CODE);
+	return 0;
+}
+
 static bool uw_push(struct unwind *u, uint64_t frame)
 {
 	if (u->n >= MAX_USER_FRAMES)

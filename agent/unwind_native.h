@@ -14,6 +14,7 @@ struct native_unwind {
 	const uint8_t *stack;        /* copy of the bytes at stack_at */
 	uint64_t stack_at;
 	uint32_t stack_bytes;
+	const uint8_t *code;         /* UW_CODE bytes at the first ip - 1; NULL = not known */
 	uint64_t frames[MAX_USER_FRAMES];
 	bool copy_ended;             /* a read was refused because the copy is too short */
 };

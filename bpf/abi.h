@@ -112,6 +112,9 @@ struct unwind_proc {
 #define SAMPLE_IN_KERNEL 2
 #define SAMPLE_KERNEL_THREAD 4
 #define SAMPLE_RA 8           /* ip of a deferred sample is a return address already stepped back by one */
+#define SAMPLE_CODE 16        /* code[] is set */
+
+#define UW_CODE 8
 
 struct sample_head {
 	__u64 time_ns;       /* CLOCK_MONOTONIC */
@@ -125,6 +128,7 @@ struct sample_head {
 	__u16 end;           /* enum stack_end */
 	__u16 flags;
 	char comm[16];       /* of the thread */
+	__u8 code[UW_CODE];  /* of a deferred sample: what stands at ip - 1 */
 	/* u64 user[n_user], kernel[n_kernel], u8 stack[stack_bytes] */
 };
 

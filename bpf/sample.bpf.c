@@ -164,6 +164,11 @@ static __always_inline long uw_read(struct unwind *u, void *to, __u32 n, __u64 a
 	return bpf_probe_read_user(to, n, (const void *)at);
 }
 
+static __always_inline long uw_code(struct unwind *u, __u8 to[UW_CODE])
+{
+	return bpf_probe_read_user(to, UW_CODE, (const void *)(u->ip - 1));
+}
+
 static __always_inline bool uw_push(struct unwind *u, __u64 frame)
 {
 	struct scratch *s = (struct scratch *)u;
@@ -324,6 +329,8 @@ static __always_inline void take(struct scratch *s, struct bpf_perf_event_data *
 		s->head.flags |= SAMPLE_DEFERRED;
 		if (s->u.is_ra)
 			s->head.flags |= SAMPLE_RA;
+		else if (!uw_code(&s->u, s->head.code))
+			s->head.flags |= SAMPLE_CODE;
 		copy_stack(s, bytes);
 		bytes += s->head.stack_bytes;
 		count(STAT_DEFERRED, 1);

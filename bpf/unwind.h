@@ -8,6 +8,7 @@
  *	uw_chunk(u, i)        the rows of a chunk, NULL if there is none
  *	uw_rule(u, i)         a struct unwind_rule, NULL if i is out of range
  *	uw_read(u, to, n, at) bytes of the process's memory; 0 if all could be read
+ *	uw_code(u, to)        UW_CODE bytes of the program's text from u->ip - 1 on; 0 if they are known
  *	uw_push(u, frame)     keeps a frame; false if there is no room
  *
  *	UW_OPAQUE(v)          hides from the compiler what it knows of v

@@ -20,10 +20,38 @@ static __always_inline int uw_to_caller(struct unwind *u, __u64 cfa, __u64 ra)
 	return UW_STEP_ON;
 }
 
+/* Without a table, the first and the last instructions of a function are where rbp is still, or again, the caller's: its
+ * frame would be passed over. By the instruction about to run, how far above sp the return address lies then; -1: the
+ * frame is set up, or there is none. */
+static __always_inline int uw_without_frame(struct unwind *u)
+{
+	__u8 c[UW_CODE];             /* c[1] is the byte at ip */
+
+	if (u->is_ra || u->n != 1 || uw_code(u, c))
+		return -1;
+	if (c[1] == 0x55 || c[1] == 0xc3 || c[1] == 0xc2)                          /* push rbp; ret */
+		return 0;
+	if (c[1] == 0xf3 && (c[2] == 0xc3 || (c[2] == 0x0f && c[3] == 0x1e)))      /* rep ret; endbr64 */
+		return 0;
+	if (c[1] == 0x89 && c[2] == 0x84 && c[3] == 0x24 && c[7] & 0x80)           /* mov [rsp - big], eax: HotSpot */
+		return 0;
+	if (c[0] == 0x55 && c[1] == 0x48 && ((c[2] == 0x89 && c[3] == 0xe5) || (c[2] == 0x8b && c[3] == 0xec)))
+		return 8;                                                          /* mov rbp, rsp after push rbp */
+	return -1;
+}
+
 static __always_inline int uw_by_frame_pointer(struct unwind *u)
 {
 	__u64 frame[2];
+	int above = uw_without_frame(u);
 
+	if (above >= 0) {
+		if (uw_read(u, frame, 8, u->sp + above))
+			return END_STACK_READ;
+		if (above && uw_read(u, &u->fp, 8, u->sp))
+			return END_STACK_READ;
+		return uw_to_caller(u, u->sp + above + 8, frame[0]);
+	}
 	if (!u->fp)
 		return END_BOTTOM;
 	if (u->fp & 7 || u->fp >= UW_USER_END)
