@@ -5,10 +5,11 @@
 
 #include "base/alloc.h"
 #include "httpd/httpd.h"
+#include "tsdb/tsdb.h"
 
 /* Every row points into this, the one set of flags of the process. */
 static struct flags set = {
-	.config_file = "pyrrha.yml", .storage_path = "data", .log_level = "info", .log_format = "logfmt",
+	.service_labels = TSDB_SERVICE_LABELS, .config_file = "pyrrha.yml", .storage_path = "data", .log_level = "info", .log_format = "logfmt",
 	.external_url = "", .route_prefix = "", .cors_origin = "",
 	.retention_ms = INT64_C(15) * 86400000, .query_timeout_ms = 120000, .lookback_ms = 300000, .max_concurrency = 20,
 	.max_samples = 50000000, .max_connections = 512, .read_timeout_ms = 300000,
@@ -26,6 +27,9 @@ static struct opt table[] = {
 	  "How long profiles are kept; whole days (UTC) go at a time. 0 keeps them for ever.", "storage.tsdb.retention" },
 	{ "storage.tsdb.retention.size", OPT_SIZE, &set.retention_bytes, "<size>",
 	  "The oldest days go until the rest is smaller than this. 0 means no limit.", NULL },
+	{ "storage.service-labels", OPT_STRING, &set.service_labels, "<labels>",
+	  "Labels that make a service, separated by commas. The series that agree in them are also kept as one sum a minute, "
+	  "which makes graphs and profiles of whole services fast; it costs about a tenth more space. Empty means none." },
 
 	{ "web.listen-address", OPT_LIST, &set.listen, "<host:port>",
 	  "Where to listen, 127.0.0.1:7070 if not given; may be repeated. [::1]:7070 is IPv6, port 0 a free one (the log "

@@ -12,6 +12,7 @@ struct flags {
 	bool config_check, allow_insecure, enable_lifecycle, enable_write, version, help;
 	int64_t retention_ms, query_timeout_ms, lookback_ms, max_concurrency, max_samples, max_connections, read_timeout_ms;
 	uint64_t retention_bytes;
+	const char *service_labels;
 };
 
 /* Defaults first, then argv. */

@@ -100,7 +100,7 @@ static int open_storage(struct server *s, struct err *e)
 {
 	struct tsdb_options o = {
 		.path = s->f.storage_path, .retention_ms = s->f.retention_ms ? s->f.retention_ms : -1,
-		.retention_bytes = s->f.retention_bytes,
+		.retention_bytes = s->f.retention_bytes, .service_labels = s->f.service_labels,
 	};
 	int64_t begin = clock_mono_ms();
 	int rc = tsdb_open(&s->db, &o, e);

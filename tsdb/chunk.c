@@ -408,3 +408,11 @@ void chunk_row_locals(const struct chunk *c, const struct row *r, uint32_t *loca
 	else
 		EACH_SAMPLE(from, row, locals[n++] = local; (void)value);
 }
+
+void chunk_row_samples(const struct chunk *c, const struct row *r, uint32_t *columns, int64_t *values)
+{
+	const uint32_t *of = r->index_width ? c->columns.v : c->base->columns.v;
+	chunk_row_locals(c, r, columns, values);
+	for (uint32_t i = 0; i < r->n; i++)
+		columns[i] = of[columns[i]];
+}

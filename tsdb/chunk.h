@@ -74,6 +74,8 @@ int chunk_sum(const struct chunk *c, size_t visible, int64_t after_ms, int64_t u
  * for `visible`. */
 int chunk_row_sums(const struct chunk *c, size_t visible, const uint64_t *match, uint32_t n_match, int64_t *out,
 		   struct err *e);
+/* The samples of one row: column ids and values, in no order. Arrays with room for row->n. */
+void chunk_row_samples(const struct chunk *c, const struct row *r, uint32_t *columns, int64_t *values);
 /* The samples of one row, in no order: local indices of c, or of its base if the row is a multiple, and values (NULL =
  * not wanted). Arrays with room for row->n. */
 void chunk_row_locals(const struct chunk *c, const struct row *r, uint32_t *locals, int64_t *values);

@@ -102,7 +102,7 @@ struct tsdb {
 	struct sink sink;
 	struct source source;
 	struct tsdb_options o;
-	char *path;
+	char *path, *service_labels;
 	int lock_fd;
 	struct hlog *log;
 	rocksdb_cache_t *cache;

@@ -33,6 +33,7 @@ struct worker {
 struct merge {
 	struct tsdb_view *v;
 	const struct source_limits *lim;
+	struct asks asks;
 	struct plan plan;
 	VEC(struct task) tasks;
 	uint8_t *is_float; /* by group */
@@ -369,6 +370,7 @@ static void merge_release(struct merge *m)
 	}
 	vec_free(&m->tasks);
 	plan_release(&m->plan);
+	asks_release(&m->asks);
 	free(m->workers);
 	free(m->is_float);
 	free(m->columns);
@@ -383,12 +385,14 @@ int view_merge(struct source_view *sv, const struct source_part *parts, size_t n
 	pthread_mutex_init(&m.lock, NULL);
 	m.is_float = xcalloc(n_groups + 1, 1);
 	for (size_t i = 0; i < n; i++)
-		if (parts[i].scale != 1 && parts[i].group < n_groups)
-			m.is_float[parts[i].group] = 1;
+		for (uint32_t k = 0; parts[i].scale != 1 && k < MAX(parts[i].n_steps, 1) && parts[i].group + k < n_groups; k++)
+			m.is_float[parts[i].group + k] = 1;
 	m.n_workers = (pool ? pool_size(pool) : 0) + 1;
 	m.workers = xcalloc(m.n_workers, sizeof(*m.workers));
 	count_columns(&m);
-	int rc = plan_make(m.v, parts, n, n_groups, false, lim, &m.plan, e);
+	int rc = asks_make(m.v, parts, n, n_groups, lim, &m.asks, e);
+	if (!rc)
+		rc = plan_make(m.v, &m.asks, lim, &m.plan, e);
 	if (!rc) {
 		cut_tasks(&m);
 		pool_run(pool, m.tasks.n, run_task, &m);

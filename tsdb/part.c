@@ -13,6 +13,7 @@
 #include "tsdb/files.h"
 
 #define VALUE_VERSION 1
+#define INDEX_VERSION 2 /* 1 had no aggregates */
 #define KEY_LEN 15
 #define TRAILER 8
 
@@ -54,15 +55,21 @@ static uint64_t be64(const char *p)
 	return (uint64_t)be32(p) << 32 | be32(p + 4);
 }
 
+static uint8_t version_of(enum part_kind kind)
+{
+	return kind == PART_INDEX ? INDEX_VERSION : VALUE_VERSION;
+}
+
 static int open_value(const char *key, const char *v, size_t len, struct view *ret, struct err *e)
 {
 	if (len < 1 + TRAILER)
 		return err_set(e, ERR_CORRUPT, "a value of a sealed part is %zu bytes short", 1 + TRAILER - len);
 	if (be64(v + len - TRAILER) != hash_bytes_seed(v, len - TRAILER, hash_bytes(key, KEY_LEN)))
 		return err_set(e, ERR_CORRUPT, "a value of a sealed part fails its checksum");
-	if (v[0] != VALUE_VERSION)
+	uint8_t newest = version_of((enum part_kind)key[9]);
+	if (!v[0] || (uint8_t)v[0] > newest)
 		return err_set(e, ERR_CORRUPT, "a value of a sealed part has version %u, this program reads %u: use the newer one",
-			       (uint8_t)v[0], VALUE_VERSION);
+			       (uint8_t)v[0], newest);
 	*ret = view_make(v + 1, len - 1 - TRAILER);
 	return 0;
 }
@@ -101,6 +108,7 @@ void part_unref(struct part *p)
 	pdb_unref(p->db);
 	vec_free(&p->sums);
 	vec_free(&p->series);
+	vec_free(&p->aggregates);
 	free(p);
 }
 
@@ -152,10 +160,29 @@ void part_put_index(struct buf *b, const struct part *p)
 		next = s->series + 1;
 		buf_varint(b, s->min_ms);
 		buf_varint(b, s->max_ms - s->min_ms);
+		buf_varint(b, s->aggregate);
 	}
+	buf_varint(b, p->aggregates.n);
 }
 
-static int get_index(struct part *p, struct view v, struct err *e)
+/* Counts the members of the aggregates, of which there are n. */
+static bool count_members(struct part *p, size_t n)
+{
+	if (n > p->series.n)
+		return false;
+	vec_reserve(&p->aggregates, n);
+	for (size_t i = 0; i < n; i++)
+		vec_push(&p->aggregates, 0);
+	for (size_t i = 0; i < p->series.n; i++) {
+		if (p->series.v[i].aggregate > n)
+			return false;
+		if (p->series.v[i].aggregate)
+			p->aggregates.v[p->series.v[i].aggregate - 1]++;
+	}
+	return true;
+}
+
+static int get_index(struct part *p, struct view v, uint8_t version, struct err *e)
 {
 	struct cursor c = cursor_of(v);
 	size_t n = cursor_count(&c);
@@ -165,10 +192,13 @@ static int get_index(struct part *p, struct view v, struct err *e)
 		uint64_t x = cursor_varint(&c), id = next + (x >> 1);
 		struct part_series s = { .series = (uint32_t)id, .is_float = x & 1, .min_ms = cursor_u32(&c) };
 		s.max_ms = s.min_ms + cursor_u32(&c);
+		s.aggregate = version > 1 ? cursor_u32(&c) : 0;
 		c.bad |= id > UINT32_MAX - 1;
 		next = id + 1;
 		vec_push(&p->series, s);
 	}
+	if (version > 1)
+		c.bad |= !count_members(p, cursor_varint(&c));
 	return c.bad ? err_set(e, ERR_CORRUPT, "the index of a sealed part makes no sense") : 0;
 }
 
@@ -213,7 +243,7 @@ static int part_load(struct part *p, struct view header, struct err *e)
 	int rc = get_header(p, header, e);
 	if (!rc)
 		rc = part_get(p, PART_INDEX, 0, 0, &index, e);
-	return rc ? rc : get_index(p, index.payload, e);
+	return rc ? rc : get_index(p, index.payload, index.version, e);
 }
 
 static struct part *part_of_file(struct pdb *d, const char *key)
@@ -355,6 +385,7 @@ int part_get(const struct part *p, enum part_kind kind, uint32_t series, uint8_t
 	if (!v)
 		return err_set(e, ERR_NOT_FOUND, "a sealed part has no such value");
 	rc = open_value(key, v, len, &ret->payload, e);
+	ret->version = rc ? 0 : (uint8_t)v[0];
 	return rc ? err_wrap(e, "%s, window %u, part %u", p->db->dir, p->window, p->number) : 0;
 }
 
@@ -363,6 +394,61 @@ void part_value_release(struct part_value *v)
 	if (v->pin)
 		rocksdb_pinnableslice_destroy(v->pin);
 	v->pin = NULL;
+}
+
+/* Whether the iterator stands at key, after a few steps or a seek. */
+static bool reader_find(struct part_reader *r, const char *key)
+{
+	size_t len;
+	for (int steps = 0; r->it && rocksdb_iter_valid(r->it) && steps < 4; steps++) {
+		const char *at = rocksdb_iter_key(r->it, &len);
+		int cmp = len == KEY_LEN ? memcmp(at, key, KEY_LEN) : 1;
+		if (cmp > 0)
+			break;
+		if (cmp == 0)
+			return true;
+		rocksdb_iter_next(r->it);
+	}
+	rocksdb_iter_seek(r->it, key, KEY_LEN);
+	if (!rocksdb_iter_valid(r->it))
+		return false;
+	const char *at = rocksdb_iter_key(r->it, &len);
+	return len == KEY_LEN && memcmp(at, key, KEY_LEN) == 0;
+}
+
+/* An iterator that met a bad file says that it has ended: then, and when there is no such value, a point look-up has the
+ * last word. */
+static int reader_error(const struct part *p, enum part_kind kind, uint32_t series, uint8_t stream, struct err *e)
+{
+	PART_VALUE v = { 0 };
+	int rc = part_get(p, kind, series, stream, &v, e);
+	return rc ? rc : err_set(e, ERR_CORRUPT, "%s, window %u, part %u: cannot be read in order", p->db->dir, p->window, p->number);
+}
+
+int part_reader_get(struct part_reader *r, const struct part *p, enum part_kind kind, uint32_t series, uint8_t stream,
+		    struct view *ret, struct err *e)
+{
+	char key[KEY_LEN];
+	size_t len;
+	if (r->db != p->db) {
+		part_reader_release(r);
+		r->db = p->db;
+		r->it = rocksdb_create_iterator(p->db->db, p->db->read);
+	}
+	make_key(key, p->level, p->window, p->number, kind, series, stream);
+	if (!reader_find(r, key))
+		return reader_error(p, kind, series, stream, e);
+	const char *v = rocksdb_iter_value(r->it, &len);
+	int rc = open_value(key, v, len, ret, e);
+	return rc ? err_wrap(e, "%s, window %u, part %u", p->db->dir, p->window, p->number) : 0;
+}
+
+void part_reader_release(struct part_reader *r)
+{
+	if (r->it)
+		rocksdb_iter_destroy(r->it);
+	r->it = NULL;
+	r->db = NULL;
 }
 
 /* ---- writing ---- */
@@ -416,7 +502,7 @@ int part_put(struct part_writer *w, enum part_kind kind, uint32_t series, uint8_
 	char key[KEY_LEN], *error = NULL;
 	make_key(key, w->level, w->window, w->number, kind, series, stream);
 	buf_reset(&w->value);
-	buf_putc(&w->value, VALUE_VERSION);
+	buf_putc(&w->value, (char)version_of(kind));
 	buf_putv(&w->value, payload);
 	buf_be64(&w->value, hash_bytes_seed(w->value.ptr, w->value.len, hash_bytes(key, KEY_LEN)));
 	if (w->value.overflow)

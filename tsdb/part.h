@@ -28,8 +28,14 @@ struct pdb;
 struct part_series {
 	uint32_t series;
 	uint32_t min_ms, max_ms;
+	uint32_t aggregate;   /* 0, or one more than the number of the part's aggregate that sums it up */
 	bool is_float;
 };
+
+/* An aggregate is stored like a series, under this bit and its number in the part: at LEVEL_HOUR one profile a minute,
+ * stamped at the minute's end; in a rollup only sums. */
+#define PART_AGGREGATE UINT32_C(0x80000000)
+#define PART_AGGREGATE_MS INT64_C(60000)
 
 /* Immutable; lives as long as a pstate lists it. */
 struct part {
@@ -47,6 +53,7 @@ struct part {
 	uint64_t samples;
 	VEC(uint32_t) sums;   /* of a rollup: the parts it sums up, by number */
 	VEC(struct part_series) series; /* by id */
+	VEC(uint32_t) aggregates;       /* of each: how many of the series it sums up; 0 = it was left out */
 };
 
 struct part *part_ref(struct part *p);
@@ -81,10 +88,21 @@ uint32_t pdb_next_number(const struct pdb *d);
 struct part_value {
 	rocksdb_pinnableslice_t *pin;
 	struct view payload;
+	uint8_t version;
 };
 int part_get(const struct part *p, enum part_kind kind, uint32_t series, uint8_t stream, struct part_value *ret,
 	     struct err *e);
 void part_value_release(struct part_value *v);
+
+/* For one thread that reads many values of one kind, ascending: stays where it is, so that the next one is near. What it
+ * gives is valid until its next use. Free it before the parts it was used on. */
+struct part_reader {
+	struct pdb *db; /* borrowed */
+	rocksdb_iterator_t *it;
+};
+int part_reader_get(struct part_reader *r, const struct part *p, enum part_kind kind, uint32_t series, uint8_t stream,
+		    struct view *ret, struct err *e);
+void part_reader_release(struct part_reader *r);
 #define PART_VALUE CLEANUP(part_value_release) struct part_value
 
 /* ---- writing a part: values in order of their keys, then finish ingests them as one ---- */

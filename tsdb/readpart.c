@@ -7,6 +7,11 @@ void part_scratch_release(struct part_scratch *s)
 	sealed_totals_release(&s->totals);
 	vec_free(&s->sums);
 	vec_free(&s->hit);
+	vec_free(&s->streams[0]);
+	vec_free(&s->streams[1]);
+	part_reader_release(&s->rollups);
+	part_reader_release(&s->stamps);
+	part_reader_release(&s->details);
 }
 
 /* The rollup of the series, or of what it is a multiple of; *series becomes that one's id. */
@@ -14,10 +19,10 @@ static int get_rollup(const struct part *p, uint32_t *series, struct part_scratc
 {
 	*factor = 1;
 	for (int hops = 0; hops < 2; hops++) {
-		PART_VALUE v = { 0 };
-		int rc = part_get(p, PART_ROLLUP, *series, 0, &v, e);
+		struct view v;
+		int rc = part_reader_get(&w->rollups, p, PART_ROLLUP, *series, 0, &v, e);
 		if (!rc)
-			rc = sealed_get_rollup(v.payload, &w->rollup, e);
+			rc = sealed_get_rollup(v, &w->rollup, e);
 		if (rc || !w->rollup.times.factor)
 			return rc;
 		*factor = w->rollup.times.factor;
@@ -30,10 +35,10 @@ static int get_totals(const struct part *p, uint32_t series, struct part_scratch
 {
 	*factor = 1;
 	for (int hops = 0; hops < 2; hops++) {
-		PART_VALUE v = { 0 };
-		int rc = part_get(p, PART_TOTALS, series, 0, &v, e);
+		struct view v;
+		int rc = part_reader_get(&w->stamps, p, PART_TOTALS, series, 0, &v, e);
 		if (!rc)
-			rc = sealed_get_totals(v.payload, &w->totals, e);
+			rc = sealed_get_totals(v, &w->totals, e);
 		if (rc || !w->totals.times.factor)
 			return rc;
 		*factor = w->totals.times.factor;
@@ -66,40 +71,50 @@ static uint32_t first_after(const struct sealed_totals *t, int64_t t_ms)
 	return (uint32_t)a;
 }
 
-struct detail_values {
-	struct part_value v[3];
-};
-
-static void detail_values_release(struct detail_values *d)
+/* The first two streams are copied: a reader gives one value at a time. */
+static int get_detail(const struct part *p, uint32_t series, struct part_scratch *w, struct sealed_detail *ret, struct err *e)
 {
-	for (int i = 0; i < 3; i++)
-		part_value_release(&d->v[i]);
-}
-
-static int get_detail(const struct part *p, uint32_t series, const struct sealed_rollup *r, struct detail_values *v,
-		      struct sealed_detail *ret, struct err *e)
-{
+	struct view v[3];
 	for (uint8_t i = 0; i < 3; i++) {
-		int rc = part_get(p, PART_DETAIL, series, i, &v->v[i], e);
+		int rc = part_reader_get(&w->details, p, PART_DETAIL, series, i, &v[i], e);
 		if (rc)
 			return rc;
+		if (i == 2)
+			break;
+		vec_reserve(&w->streams[i], v[i].len + 1);
+		memcpy(w->streams[i].v, v[i].ptr, v[i].len);
+		v[i].ptr = (const char *)w->streams[i].v;
 	}
-	*ret = (struct sealed_detail){ v->v[0].payload, v->v[1].payload, v->v[2].payload, r };
+	*ret = (struct sealed_detail){ v[0], v[1], v[2], &w->rollup };
 	return 0;
+}
+
+/* Bounds of a series or an aggregate; an aggregate's may be narrower than that. False: it has nothing in the range. */
+static bool in_range(const struct part *p, uint32_t series, int64_t after_ms, int64_t until_ms, bool *whole)
+{
+	const struct part_series *s = series & PART_AGGREGATE ? NULL : part_find(p, series);
+	int64_t first = part_start_ms(p), last = part_end_ms(p);
+	if (!(series & PART_AGGREGATE) && (!s || s->is_float))
+		return false;
+	if (s) {
+		last = first + s->max_ms;
+		first += s->min_ms;
+	}
+	*whole = first > after_ms && last <= until_ms;
+	return last > after_ms && first <= until_ms;
 }
 
 int part_sum(const struct part *p, uint32_t series, int64_t after_ms, int64_t until_ms, struct part_scratch *w,
 	     struct chunk_sums *ret, size_t *ret_n, uint64_t *ret_read, struct err *e)
 {
-	const struct part_series *s = part_find(p, series);
-	int64_t start = part_start_ms(p), factor;
+	int64_t factor;
+	bool whole;
 	*ret_n = 0;
-	if (!s || s->is_float || start + s->max_ms <= after_ms || start + s->min_ms > until_ms)
+	if (!in_range(p, series, after_ms, until_ms, &whole))
 		return 0;
 	int rc = get_rollup(p, &series, w, &factor, e);
 	if (rc || !w->rollup.columns.n)
 		return rc;
-	bool whole = start + s->min_ms > after_ms && start + s->max_ms <= until_ms;
 	*ret = (struct chunk_sums){ w->rollup.columns.v, w->rollup.sums.v, factor, w->rollup.columns.n };
 	*ret_n = 1;
 	if (whole)
@@ -112,9 +127,8 @@ int part_sum(const struct part *p, uint32_t series, int64_t after_ms, int64_t un
 	*ret_n = lo < hi;
 	if (lo >= hi || (lo == 0 && hi == w->totals.rows.n))
 		return 0;
-	CLEANUP(detail_values_release) struct detail_values values = { 0 };
 	struct sealed_detail d;
-	rc = get_detail(p, series, &w->rollup, &values, &d, e);
+	rc = get_detail(p, series, w, &d, e);
 	if (rc)
 		return rc;
 	vec_reserve(&w->sums, w->rollup.columns.n);
@@ -145,9 +159,8 @@ int part_row_sums(const struct part *p, uint32_t series, const uint64_t *match, 
 	rc = get_totals(p, series, w, &same, e);
 	if (rc)
 		return rc;
-	CLEANUP(detail_values_release) struct detail_values values = { 0 };
 	struct sealed_detail d;
-	rc = get_detail(p, series, &w->rollup, &values, &d, e);
+	rc = get_detail(p, series, w, &d, e);
 	if (rc)
 		return rc;
 	vec_reserve(&w->sums, w->totals.rows.n + 1);

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What queries ask of one series in one sealed part. */
+/* What queries ask of one series in one sealed part. A series may be an aggregate (PART_AGGREGATE | number). */
 #ifndef PYRRHA_TSDB_READPART_H
 #define PYRRHA_TSDB_READPART_H
 
 #include "model/source.h"
 #include "tsdb/part.h"
 
-/* Work space of one thread. */
+/* Work space of one thread; released before the parts it was used on. */
 struct part_scratch {
 	struct sealed_rollup rollup;
 	struct sealed_totals totals;
 	VEC(int64_t) sums;
 	VEC(uint8_t) hit;
+	VEC(uint8_t) streams[2];
+	struct part_reader rollups, stamps, details;
 };
 void part_scratch_release(struct part_scratch *s);
 

@@ -4,6 +4,7 @@
  * no longer all there is. Runs on the sealer's thread. */
 #include "base/alloc.h"
 #include "base/log.h"
+#include "tsdb/aggregate.h"
 #include "tsdb/masks.h"
 #include "tsdb/readpart.h"
 
@@ -22,6 +23,8 @@ struct rollup {
 	struct buf value;
 	VEC(uint32_t) columns;
 	VEC(int64_t) sums;
+	struct aggregate_member *members; /* one for each of out->series */
+	struct aggregates aggregates;
 };
 
 /* Ids and bounds of all series of the parts. */
@@ -138,6 +141,52 @@ static int put_series(struct rollup *r, struct part_writer *w, uint32_t series, 
 	return rc ? rc : part_put(w, PART_ROLLUP, series, 0, buf_view(&r->value), e);
 }
 
+static void group_series(struct rollup *r)
+{
+	size_t n = r->out->series.n;
+	r->members = xcalloc(n + 1, sizeof *r->members);
+	for (size_t i = 0; i < n; i++)
+		r->members[i].series = r->out->series.v[i].series;
+	aggregates_group(&r->aggregates, r->p, r->members, n);
+	for (size_t i = 0; i < n; i++)
+		r->out->series.v[i].aggregate = r->members[i].aggregate;
+	for (size_t i = 0; i < r->aggregates.v.n; i++)
+		vec_push(&r->out->aggregates, (uint32_t)r->aggregates.v.v[i].members.n);
+}
+
+/* The part's aggregate that sums up just what it has of these series; 0 = none. */
+static uint32_t same_aggregate(const struct rollup *r, const struct part *p, const struct aggregate *a)
+{
+	uint32_t which = 0, n = 0;
+	for (size_t i = 0; i < a->members.n; i++) {
+		const struct part_series *s = part_find(p, r->members[a->members.v[i]].series);
+		if (!s)
+			continue;
+		if (!s->aggregate || (which && which != s->aggregate))
+			return 0;
+		which = s->aggregate;
+		n++;
+	}
+	return which && p->aggregates.v[which - 1] == n ? which : 0;
+}
+
+static int put_aggregate(struct rollup *r, struct part_writer *w, uint32_t number, struct err *e)
+{
+	const struct aggregate *a = &r->aggregates.v.v[number];
+	int rc = 0;
+	for (size_t i = 0; i < r->n && !rc; i++) {
+		uint32_t same = same_aggregate(r, r->parts[i], a);
+		if (same)
+			rc = add_part(r, r->parts[i], PART_AGGREGATE | (same - 1), e);
+		for (size_t k = 0; !same && k < a->members.n && !rc; k++)
+			rc = add_part(r, r->parts[i], r->members[a->members.v[k]].series, e);
+	}
+	take_sums(r);
+	buf_reset(&r->value);
+	sealed_put_rollup(&r->value, r->columns.v, r->sums.v, r->columns.n);
+	return rc ? rc : part_put(w, PART_ROLLUP, PART_AGGREGATE | number, 0, buf_view(&r->value), e);
+}
+
 static int write_rollup(struct rollup *r, struct err *e)
 {
 	struct part_writer *w;
@@ -152,6 +201,8 @@ static int write_rollup(struct rollup *r, struct err *e)
 		rc = part_put(w, PART_INDEX, 0, 0, buf_view(&r->value), e);
 	for (size_t i = 0; i < r->out->series.n && !rc; i++)
 		rc = put_series(r, w, r->out->series.v[i].series, e);
+	for (uint32_t i = 0; i < r->aggregates.v.n && !rc; i++)
+		rc = put_aggregate(r, w, i, e);
 	if (!rc)
 		return part_writer_finish(w, r->out, e);
 	part_writer_abort(w);
@@ -195,11 +246,14 @@ static int make_rollup(struct tsdb *db, const struct pstate *ps, enum part_level
 	for (size_t i = 0; i < r.n; i++)
 		vec_push(&r.out->sums, r.parts[i]->number);
 	list_series(&r);
+	group_series(&r);
 	make_room(&r);
 	int rc = write_rollup(&r, e);
 	if (!rc)
 		publish(&r);
 	part_scratch_release(&r.scratch);
+	aggregates_release(&r.aggregates);
+	free(r.members);
 	free(r.dense);
 	free(r.touched);
 	buf_free(&r.value);

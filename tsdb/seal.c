@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "tsdb/aggregate.h"
 #include "tsdb/delete.h"
 
 #define KEEP_SYMBOLS_MS (2 * HOUR_MS)
@@ -34,6 +35,7 @@ struct seal {
 	struct dict_marks to;
 	struct buf symbols;
 	VEC(struct item) items; /* by series */
+	struct aggregates aggregates;
 };
 
 static int by_series(const void *a, const void *b)
@@ -94,6 +96,30 @@ static int encode_items(struct seal *s, struct err *e)
 	return rc;
 }
 
+/* After the items: what of them adds up by service. */
+static int encode_aggregates(struct seal *s, struct err *e)
+{
+	struct aggregate_member *m = xcalloc(s->items.n + 1, sizeof *m);
+	size_t n = 0;
+	for (size_t i = 0; i < s->items.n; i++)
+		if (s->items.v[i].chunk)
+			m[n++] = (struct aggregate_member){ .series = s->items.v[i].series, .chunk = s->items.v[i].chunk,
+							    .times = s->items.v[i].b.times };
+	int rc = aggregates_encode(&s->aggregates, s->p, m, n, e);
+	for (size_t i = 0; i < s->aggregates.v.n && !rc; i++)
+		vec_push(&s->part->aggregates, 0);
+	for (size_t i = 0, k = 0; i < n && !rc; i++) {
+		while (k < s->part->series.n && s->part->series.v[k].series < m[i].series)
+			k++;
+		if (!m[i].aggregate || k == s->part->series.n || s->part->series.v[k].series != m[i].series)
+			continue;
+		s->part->series.v[k].aggregate = m[i].aggregate;
+		s->part->aggregates.v[m[i].aggregate - 1]++;
+	}
+	free(m);
+	return rc;
+}
+
 static void encode_symbols(struct seal *s)
 {
 	pthread_rwlock_rdlock(&s->p->dict_lock);
@@ -124,23 +150,33 @@ static int put_head(struct seal *s, struct part_writer *w, struct err *e)
 	return rc;
 }
 
+static int put_profiles(struct part_writer *w, enum part_kind kind, uint32_t series, const struct sealed_buffers *b,
+			struct err *e)
+{
+	int rc = 0;
+	if (kind == PART_TOTALS)
+		return put_buf(w, kind, series, 0, &b->totals, e);
+	if (kind == PART_ROLLUP)
+		return put_buf(w, kind, series, 0, &b->rollup, e);
+	for (uint8_t k = 0; kind == PART_DETAIL && !b->times.factor && k < 3 && !rc; k++)
+		rc = put_buf(w, kind, series, k, &b->detail[k], e);
+	return rc;
+}
+
 static int put_items(struct seal *s, struct part_writer *w, struct err *e)
 {
 	int rc = 0;
-	for (enum part_kind kind = PART_TOTALS; kind <= PART_FLOATS && !rc; kind++)
+	for (enum part_kind kind = PART_TOTALS; kind <= PART_FLOATS && !rc; kind++) {
 		for (size_t i = 0; i < s->items.n && !rc; i++) {
 			struct item *x = &s->items.v[i];
-			if (kind == PART_FLOATS && x->fchunk)
+			if (x->chunk)
+				rc = put_profiles(w, kind, x->series, &x->b, e);
+			else if (kind == PART_FLOATS)
 				rc = put_buf(w, kind, x->series, 0, &x->floats, e);
-			if (!x->chunk)
-				continue;
-			if (kind == PART_TOTALS)
-				rc = put_buf(w, kind, x->series, 0, &x->b.totals, e);
-			if (kind == PART_ROLLUP)
-				rc = put_buf(w, kind, x->series, 0, &x->b.rollup, e);
-			for (uint8_t k = 0; kind == PART_DETAIL && !x->b.times.factor && k < 3 && !rc; k++)
-				rc = put_buf(w, kind, x->series, k, &x->b.detail[k], e);
 		}
+		for (size_t i = 0; i < s->aggregates.v.n && !rc; i++)
+			rc = put_profiles(w, kind, PART_AGGREGATE | (uint32_t)i, &s->aggregates.v.v[i].b, e);
+	}
 	return rc;
 }
 
@@ -148,6 +184,8 @@ static int write_part(struct seal *s, struct err *e)
 {
 	struct part_writer *w;
 	int rc = encode_items(s, e);
+	if (!rc)
+		rc = encode_aggregates(s, e);
 	if (rc)
 		return rc;
 	encode_symbols(s);
@@ -270,6 +308,7 @@ static void seal_release(struct seal *s)
 		buf_free(&s->items.v[i].floats);
 	}
 	vec_free(&s->items);
+	aggregates_release(&s->aggregates);
 	buf_free(&s->symbols);
 	part_unref(s->part);
 	partition_unref(s->p);

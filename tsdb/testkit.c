@@ -145,10 +145,11 @@ int kit_append(struct kit *k, unsigned pod, int64_t t_ms, uint64_t seed, uint32_
 	char name[32];
 	kit_profile(&p, seed, n);
 	snprintf(name, sizeof name, "pod-%u", pod);
-	struct label labels[2][2] = { { { VIEW(LABEL_NAME), VIEW(KIT_SAMPLES) }, { VIEW("pod"), view_of(name) } },
-				      { { VIEW(LABEL_NAME), VIEW(KIT_CPU) }, { VIEW("pod"), view_of(name) } } };
-	struct sink_column columns[2] = { { .labels = { labels[0], 2 }, .value_index = 0 },
-					  { .labels = { labels[1], 2 }, .value_index = 1 } };
+	struct label job = { VIEW("job"), VIEW("kit") };
+	struct label labels[2][3] = { { { VIEW(LABEL_NAME), VIEW(KIT_SAMPLES) }, job, { VIEW("pod"), view_of(name) } },
+				      { { VIEW(LABEL_NAME), VIEW(KIT_CPU) }, job, { VIEW("pod"), view_of(name) } } };
+	struct sink_column columns[2] = { { .labels = { labels[0], 3 }, .value_index = 0 },
+					  { .labels = { labels[1], 3 }, .value_index = 1 } };
 	CHECK(ptype_parse(VIEW(KIT_SAMPLES), &columns[0].type));
 	CHECK(ptype_parse(VIEW(KIT_CPU), &columns[1].type));
 	struct sink_profile sp = { .profile = &p, .columns = columns, .n_columns = 2, .t_ms = t_ms, .duration_ns = 10000000000,
@@ -251,6 +252,78 @@ uint64_t kit_merge(struct kit *k, const char *name, int64_t after_ms, int64_t un
 	free(series);
 	v->ops->release(v);
 	return r;
+}
+
+static bool every_second(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line)
+{
+	(void)arg;
+	return line < l->n_lines && symbols_get_line(s, l, line)->function % 2;
+}
+
+static const struct source_frame_filter some_frames = { every_second, NULL, false };
+
+/* One question: all series at once, in steps. */
+static void graph_at_once(struct source_view *v, const struct source_series *s, size_t n, struct source_part first,
+			  const struct source_frame_filter *f, const struct source_limits *lim, double *ret, int64_t *exact)
+{
+	struct source_part *parts = xcalloc(n + 1, sizeof *parts);
+	struct err e;
+	for (size_t i = 0; i < n; i++) {
+		parts[i] = first;
+		parts[i].ref = s[i].ref;
+	}
+	CHECK(v->ops->sums(v, parts, n, first.n_steps, f, lim, ret, exact, &e) == 0);
+	free(parts);
+}
+
+/* Each series and step by itself, from merges: no aggregate can be used. */
+static int64_t step_by_hand(struct source_view *v, const struct source_series *s, size_t n, struct source_part p, uint32_t step,
+			    const struct source_frame_filter *f)
+{
+	int64_t sum = 0, x;
+	double d;
+	struct err e;
+	struct stackvec *vec;
+	p.after_ms += step * p.step_ms;
+	p.until_ms += step * p.step_ms;
+	p.n_steps = 0;
+	for (size_t i = 0; i < n; i++) {
+		p.ref = s[i].ref;
+		if (f) {
+			CHECK(v->ops->sums(v, &p, 1, 1, f, NULL, &d, &x, &e) == 0);
+		} else {
+			CHECK(v->ops->merge(v, &p, 1, 1, NULL, &vec, &e) == 0);
+			CHECK(stackvec_total_int(vec, &x, &e) == 0);
+			stackvec_unref(vec);
+		}
+		sum += x;
+	}
+	return sum;
+}
+
+void kit_check_graph(struct kit *k, const char *name, size_t most, int64_t after_ms, int64_t range_ms, int64_t step_ms,
+		     uint32_t n_steps, struct pool *pool)
+{
+	struct source_series *series;
+	size_t n;
+	struct source_limits lim = { .pool = pool };
+	struct source_view *v = view_and_series(k, name, after_ms, after_ms + n_steps * step_ms + range_ms, &series, &n);
+	struct source_part p = { .after_ms = after_ms, .until_ms = after_ms + range_ms, .scale = 1, .n_steps = n_steps,
+				 .step_ms = step_ms };
+	double *sums = xcalloc(n_steps, sizeof *sums);
+	int64_t *exact = xcalloc(n_steps, sizeof *exact);
+	for (int filtered = 0; filtered < 2; filtered++) {
+		const struct source_frame_filter *f = filtered ? &some_frames : NULL;
+		graph_at_once(v, series, MIN(n, most), p, f, &lim, sums, exact);
+		for (uint32_t i = 0; i < n_steps; i++) {
+			CHECK(exact[i] == step_by_hand(v, series, MIN(n, most), p, i, f));
+			CHECK(sums[i] == (double)exact[i]);
+		}
+	}
+	free(sums);
+	free(exact);
+	free(series);
+	v->ops->release(v);
 }
 
 size_t kit_count(struct kit *k, const char *name, int64_t after_ms, int64_t until_ms, int64_t *ret_total)

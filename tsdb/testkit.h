@@ -26,7 +26,7 @@ void kit_free(struct kit *k);
 
 /* A profile with n stacks out of a pool of 1000 (main;fA;fB...), two sample types: samples and cpu = samples x period. */
 void kit_profile(struct profile *p, uint64_t seed, uint32_t n);
-/* Appends it as {__name__=..., pod="pod-N"} in both types; returns what append returned. */
+/* Appends it as {__name__=..., job="kit", pod="pod-N"} in both types; returns what append returned. */
 int kit_append(struct kit *k, unsigned pod, int64_t t_ms, uint64_t seed, uint32_t n, struct sink_result *ret);
 int kit_append_float(struct kit *k, const char *name, int64_t t_ms, double v, struct sink_result *ret);
 
@@ -36,6 +36,10 @@ uint64_t kit_vec_sum(const struct stackvec *v);
 uint64_t kit_profile_sum(uint64_t seed, uint32_t n, bool cpu);
 /* The checksum of the merge of all series of that name in (after, until]. */
 uint64_t kit_merge(struct kit *k, const char *name, int64_t after_ms, int64_t until_ms, struct pool *pool);
+/* That a graph of the first `most` series of that name, steps of (after + k step, after + k step + range], is what its
+ * series and steps are one by one: all values, and those of some frames. */
+void kit_check_graph(struct kit *k, const char *name, size_t most, int64_t after_ms, int64_t range_ms, int64_t step_ms,
+		     uint32_t n_steps, struct pool *pool);
 /* How many profiles all series of that name have in (after, until]; *ret_total (may be NULL) their totals. */
 size_t kit_count(struct kit *k, const char *name, int64_t after_ms, int64_t until_ms, int64_t *ret_total);
 

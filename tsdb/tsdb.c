@@ -2,7 +2,7 @@
 /* Opening and closing. A directory holds
  *
  *	lock         flock'ed by the process that has it open
- *	version      "pyrrha-tsdb 1"
+ *	version      "pyrrha-tsdb 2"
  *	head/        the head log (a RocksDB)     head.marks   how far it was synced
  *	partitions/  a database per UTC day
  */
@@ -23,7 +23,7 @@
 #include "tsdb/files.h"
 #include "tsdb/masks.h"
 
-#define FORMAT 1
+#define FORMAT 2 /* 1 had no aggregates */
 #define QUEUE_ITEMS 65536
 
 static int lock_dir(struct tsdb *db, struct err *e)
@@ -64,8 +64,9 @@ static int check_format(struct tsdb *db, struct err *e)
 		if (n == 1 && format > FORMAT)
 			return err_set(e, ERR_CORRUPT, "%s was written by a newer Pyrrha (format %d, this one knows %d): run that one, "
 				       "or start with another --storage.path", db->path, format, FORMAT);
-		if (n == 1)
+		if (n == 1 && format == FORMAT)
 			return 0;
+		/* Older: what is there stays as it is, what is written from now on an older program cannot read. */
 	} else if (errno != ENOENT) {
 		return err_errno(e, errno, "cannot read %s", name);
 	}
@@ -82,6 +83,8 @@ static void set_defaults(struct tsdb_options *o)
 		o->cache_bytes = 256 << 20;
 	if (!o->queue_bytes)
 		o->queue_bytes = 64 << 20;
+	if (!o->service_labels)
+		o->service_labels = TSDB_SERVICE_LABELS;
 	if (!o->max_series)
 		o->max_series = 1000000;
 	if (!o->max_label_sets)
@@ -95,6 +98,8 @@ static struct tsdb *db_new(const struct tsdb_options *o)
 	set_defaults(&db->o);
 	db->path = xstrdup(o->path);
 	db->o.path = db->path;
+	db->service_labels = xstrdup(db->o.service_labels);
+	db->o.service_labels = db->service_labels;
 	db->lock_fd = -1;
 	db->sink.append = tsdb_append;
 	db->source.open = tsdb_view_open;
@@ -130,6 +135,7 @@ static void db_free(struct tsdb *db)
 	pthread_mutex_destroy(&db->flush_lock);
 	pthread_cond_destroy(&db->flush_cond);
 	free(db->path);
+	free(db->service_labels);
 	free(db);
 }
 

@@ -13,6 +13,8 @@
 
 struct tsdb;
 
+#define TSDB_SERVICE_LABELS "job,namespace,service,app,container"
+
 /* Zero means the default of each. */
 struct tsdb_options {
 	const char *path;            /* the directory; made if it is missing */
@@ -24,6 +26,10 @@ struct tsdb_options {
 	int64_t commit_interval_ms;  /* a commit gathers appends for this long; 0 = until the last sync is done */
 	uint32_t max_series;         /* per partition, 1,000,000 */
 	uint32_t max_label_sets;     /* sample label sets per series and partition, 10,000; more are counted and marked */
+	/* Labels that make a service, separated by commas: its series also get one sum a minute (aggregate.h). NULL =
+	 * TSDB_SERVICE_LABELS, "" = none. What is sealed already stays as it is. */
+	const char *service_labels;
+	bool keep_aggregates;        /* tests: however little they save */
 	bool no_sealing;             /* tests: windows stay in the head */
 	int64_t (*now_ms)(void *arg); /* tests: the wall clock; NULL = clock_now_ms */
 	void *now_arg;

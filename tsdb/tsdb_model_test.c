@@ -175,6 +175,18 @@ static void check(struct model *m, int64_t after, int64_t until)
 	m->n_checks++;
 }
 
+/* Graphs on whole minutes, which aggregates may answer, and others, of all series or some. */
+static void check_graph(struct model *m)
+{
+	int64_t minute = 60000, step = (int64_t)(1 + below(m, 90)) * (below(m, 3) ? minute : 31000);
+	uint32_t n = 1 + (uint32_t)below(m, 12);
+	int64_t after = m->k.now_ms - (int64_t)below(m, (uint64_t)(30 * HOUR)) - n * step;
+	if (below(m, 4))
+		after = after / minute * minute;
+	kit_check_graph(&m->k, below(m, 2) ? KIT_SAMPLES : KIT_CPU, below(m, 2) ? SIZE_MAX : 3, after,
+			below(m, 2) ? step : 3 * minute, step, n, below(m, 2) ? m->pool : NULL);
+}
+
 static void check_some(struct model *m)
 {
 	int64_t now = m->k.now_ms;
@@ -184,8 +196,11 @@ static void check_some(struct model *m)
 		int64_t until = now - (int64_t)below(m, 40) * HOUR / 2;
 		if (below(m, 2))
 			until = until / HOUR * HOUR;
+		if (!below(m, 3))
+			until = until / 60000 * 60000;
 		check(m, until - (int64_t)(1 + below(m, 60)) * HOUR / 2, until);
 	}
+	check_graph(m);
 }
 
 static void step(struct model *m)
@@ -225,6 +240,7 @@ static void test_model(void **state)
 	m.pool = pool_new(2, "test");
 	kit_init(&m.k);
 	m.k.o.retention_ms = 3 * DAY;
+	m.k.o.keep_aggregates = true;
 	m.k.o.no_sealing = true; /* seals are the test's own, so that a seed repeats */
 	kit_open(&m.k);
 	while (clock_mono_ms() < end)

@@ -42,12 +42,20 @@ struct source_profile {
 	bool stale;                  /* a marker: the series ended here, no profile */
 };
 
-/* Whole profiles of one series that add up into one output. */
+/* Whole profiles of one series that add up into one output; with n_steps above 1 into as many at once, which is what a
+ * graph asks: step k takes those stamped in (after + k step, until + k step] and is output group + k.
+ *
+ * What is cheap: parts that differ only in their series, one after the other, are read as one question. If they are all
+ * series of a service (of one name and type; the storage is told which labels make a service) and the ranges begin and
+ * end on whole minutes, one sum per minute is read instead of the series; the answer is the same. So pass the range that
+ * was asked for, not the stamps found in it. */
 struct source_part {
 	uint64_t ref;
 	int64_t after_ms, until_ms;  /* those stamped in (after, until] */
 	double scale;                /* 1 keeps integers exact */
-	uint32_t group;              /* index of the output */
+	uint32_t group;              /* index of the output, or of the first */
+	uint32_t n_steps;            /* 0 is 1 */
+	int64_t step_ms;             /* above 0 if there are several */
 };
 
 /* Which stacks count. Filled by the engine, evaluated by the source once per distinct frame or stack. */
@@ -77,8 +85,8 @@ struct source_ops {
 	 * one call may be over different symbols. Each owned by the caller. */
 	int (*merge)(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
 		     const struct source_limits *lim, struct stackvec **ret, struct err *e);
-	/* As merge, but only the sum of the values of stacks that satisfy the filter: ret[group]. exact[group] (may be
-	 * NULL) gets the integer sum where all scales of the group are 1. */
+	/* As merge, but only the sum of the values of stacks that satisfy the filter: ret[group]; a filter of NULL takes all
+	 * and reads no stack. exact[group] (may be NULL) gets the integer sum where all scales of the group are 1. */
 	int (*sums)(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
 		    const struct source_frame_filter *f, const struct source_limits *lim, double *ret, int64_t *exact,
 		    struct err *e);

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Aggregates: that they answer what they may, and nothing else. tsdb_model_test compares them with all that can happen. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "tsdb/testkit.h"
+
+/* How many profiles a graph of the first n pods reads, of 60 steps of `step` from `after`. */
+static uint64_t graph_reads(struct kit *k, size_t n_pods, int64_t after, int64_t step)
+{
+	struct source_view *v;
+	struct source_series *s;
+	struct matcher m;
+	struct err e;
+	size_t n;
+	atomic_uint_fast64_t read = 0;
+	struct source_limits lim = { .samples_read = &read };
+	double *ret = xcalloc(60, sizeof *ret);
+	assert_int_equal(tsdb_source(k->db)->open(tsdb_source(k->db), &v, &e), 0);
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW(LABEL_NAME), VIEW(KIT_SAMPLES), &e), 0);
+	assert_int_equal(v->ops->select(v, &m, 1, 0, INT64_MAX, NULL, &s, &n, &e), 0);
+	assert_true(n >= n_pods);
+	struct source_part *p = xcalloc(n_pods, sizeof *p);
+	for (size_t i = 0; i < n_pods; i++)
+		p[i] = (struct source_part){ s[i].ref, after, after + step, 1, 0, 60, step };
+	assert_int_equal(v->ops->sums(v, p, n_pods, 60, NULL, &lim, ret, NULL, &e), 0);
+	free(p);
+	free(s);
+	free(ret);
+	matcher_release(&m);
+	v->ops->release(v);
+	return atomic_load(&read);
+}
+
+/* A service is read from its aggregate when all of it is asked for by the minute, and only then. */
+static void test_aggregates(void **state)
+{
+	struct kit k;
+	struct err e;
+	kit_init(&k);
+	kit_open(&k);
+	int64_t hour = 3600000;
+	for (int64_t t = KIT_T0 + 10000; t <= KIT_T0 + 7 * hour; t += 60000)
+		for (unsigned pod = 0; pod < 5; pod++) {
+			k.now_ms = t + 50000;
+			for (int i = 0; i < 3; i++)
+				assert_int_equal(kit_append(&k, pod, t + i * 10000 + pod, (uint64_t)(t / hour), 12, NULL), 0);
+		}
+	k.now_ms = KIT_T0 + 8 * hour;
+	for (int reopened = 0; reopened < 2; reopened++) {
+		assert_int_equal(tsdb_seal(k.db, true, &e), 0);
+		uint64_t all = graph_reads(&k, 5, KIT_T0, 60000), some = graph_reads(&k, 4, KIT_T0, 60000);
+		assert_true(all && all * 10 < some);
+		assert_true(graph_reads(&k, 5, KIT_T0 + 1000, 60000) > some);
+		assert_true(graph_reads(&k, 5, KIT_T0, 59999) > some);
+		kit_check_graph(&k, KIT_CPU, 5, KIT_T0 - hour, 60000, 60000, 600, NULL);
+		kit_check_graph(&k, KIT_SAMPLES, 4, KIT_T0 - hour, 300000, 60000, 600, NULL);
+		kit_check_graph(&k, KIT_SAMPLES, 5, KIT_T0 - hour + 7, 60000, 60000, 600, NULL);
+		/* A late profile makes the rollups stale and stands beside the aggregate. */
+		assert_int_equal(kit_append(&k, 2, KIT_T0 + hour / 2 + 7, 99, 30, NULL), 0);
+		tsdb_flush(k.db);
+		kit_check_graph(&k, KIT_CPU, 5, KIT_T0 - hour, 60000, 60000, 600, NULL);
+		kit_reopen(&k);
+	}
+	kit_free(&k);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_aggregates) };
+	return cmocka_run_group_tests_name("tsdb aggregates", tests, NULL, NULL);
+}
