@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A Kubernetes API server: who we are to it, and lists of objects that are kept up to date by watching.
+ *
+ *	kube_client (URL, CA, credentials) -> kube_watch_run: list in pages, then watch from there, again and again
+ *	    begin, put, put ..., end         the whole list, once; and after each time the server forgot where we were
+ *	    put, del, put ...                what changed since
+ *
+ * Works on any resource path ("/api/v1/pods", "/apis/discovery.k8s.io/v1/endpointslices"). Source of the protocol:
+ * Kubernetes API concepts, "Efficient detection of changes". */
+#ifndef PYRRHA_KUBE_KUBE_H
+#define PYRRHA_KUBE_KUBE_H
+
+#include <jansson.h>
+#include <stdatomic.h>
+
+#include "config/config_http.h"
+
+struct kube_client;
+
+/* c is borrowed for the life of the client (NULL = defaults). server: "https://10.0.0.1:6443". Returns owned. */
+int kube_client_new(struct kube_client **ret, const char *server, const struct http_config *c, const char *user_agent,
+		    struct err *e) MUST_USE;
+/* As a pod: KUBERNETES_SERVICE_HOST and _PORT, the service account's token (read again for each request: it is
+ * rotated) and CA in `dir`, NULL = where the kubelet puts them. */
+int kube_client_in_cluster(struct kube_client **ret, const char *dir, const char *user_agent, struct err *e) MUST_USE;
+/* From a kubeconfig file: server, CA and a token, a client certificate or a password, as files or inline. `context`
+ * NULL = the current one. Programs that get a token (exec, auth-provider) are refused with advice. */
+int kube_client_kubeconfig(struct kube_client **ret, const char *path, const char *context, const char *user_agent,
+			   struct err *e) MUST_USE;
+void kube_client_free(struct kube_client *c);
+const char *kube_client_server(const struct kube_client *c);
+
+struct kube_watch {
+	struct kube_client *client;  /* borrowed */
+	const char *path;
+	const char *field_selector, *label_selector; /* NULL = none */
+	const atomic_bool *cancel;   /* ends kube_watch_run within about a second */
+	/* Called on the thread of kube_watch_run; objects are borrowed. */
+	void (*begin)(void *arg);
+	void (*put)(void *arg, const json_t *object);
+	void (*del)(void *arg, const json_t *object);
+	void (*end)(void *arg);
+	void (*problem)(void *arg, const struct err *e); /* it goes on after a pause that grows; may be NULL */
+	void *arg;
+	/* 0 = the default. */
+	uint32_t page;               /* objects asked for at once: 250 */
+	size_t max_objects;          /* of one list: 100,000; more is a problem */
+	uint32_t watch_seconds;      /* after which the server is to end a watch: 240 */
+	uint32_t pause_ms;           /* the first pause after a problem: 800; at most 40 times that */
+};
+
+/* Lists and watches until canceled. */
+void kube_watch_run(const struct kube_watch *w);
+
+/* "" if there is no such member; borrowed from the object. Path members are separated by '.': "metadata.name". */
+const char *kube_text(const json_t *object, const char *path);
+const json_t *kube_get(const json_t *object, const char *path);
+
+#endif
