@@ -41,6 +41,9 @@ static struct opt table[] = {
 	  "Serve POST /-/reload and /-/quit. SIGHUP and SIGTERM do the same without this." },
 	{ "web.enable-remote-write-receiver", OPT_BOOL, &set.enable_write, NULL,
 	  "Take floats in at /api/v1/write (remote-write 1.0), so that they stand beside profiles in one expression." },
+	{ "web.enable-admin-api", OPT_BOOL, &set.enable_admin, NULL,
+	  "Serve POST /api/v1/admin/tsdb/delete_series, clean_tombstones and snapshot: whoever reaches the port can then "
+	  "delete what is kept." },
 	{ "web.external-url", OPT_STRING, &set.external_url, "<URL>",
 	  "The URL under which people reach this server, for a reverse proxy. Its path is the route prefix." },
 	{ "web.route-prefix", OPT_STRING, &set.route_prefix, "<path>",
@@ -87,7 +90,7 @@ static struct opt table[] = {
 	REFUSED("storage.tsdb.wal-compression", "storage.tsdb.no-lockfile,storage.tsdb.min-block-duration,"
 		"storage.tsdb.max-block-duration,storage.tsdb.wal-segment-size",
 		"the storage chooses this by itself. Leave it out"),
-	REFUSED("web.enable-admin-api", "web.console.templates,web.console.libraries,"
+	REFUSED("web.console.templates", "web.console.libraries,"
 		"web.user-assets,enable-feature", "not served here. Leave it out"),
 };
 

@@ -9,7 +9,7 @@ struct flags {
 	const char *config_file, *storage_path, *log_level, *log_format;
 	const char *external_url, *route_prefix, *cors_origin;
 	struct opt_list listen;
-	bool config_check, allow_insecure, enable_lifecycle, enable_write, version, help;
+	bool config_check, allow_insecure, enable_lifecycle, enable_write, enable_admin, version, help;
 	int64_t retention_ms, query_timeout_ms, lookback_ms, max_concurrency, max_samples, max_connections, read_timeout_ms;
 	uint64_t retention_bytes;
 	const char *service_labels;

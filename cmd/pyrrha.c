@@ -82,7 +82,8 @@ static int start_web(struct server *s, struct err *e)
 	describe_retention(s);
 	struct web_options o = {
 		.listen = s->f.listen.v, .n_listen = s->f.listen.n, .allow_insecure = s->f.allow_insecure,
-		.enable_lifecycle = s->f.enable_lifecycle, .enable_write = s->f.enable_write, .external_url = s->f.external_url,
+		.enable_lifecycle = s->f.enable_lifecycle, .enable_write = s->f.enable_write,
+		.enable_admin = s->f.enable_admin, .external_url = s->f.external_url,
 		.route_prefix = s->f.route_prefix, .cors_origin = s->f.cors_origin,
 		.max_connections = (unsigned)s->f.max_connections,
 		.idle_timeout_s = (unsigned)MAX(1, MIN(s->f.read_timeout_ms / 1000, 86400)),
@@ -160,6 +161,7 @@ static int start(struct server *s, struct err *e)
 		return rc;
 	web_set_parts(s->web, s->engine, tsdb_source(s->db), scraper_status(s->scraper));
 	web_set_sink(s->web, tsdb_sink(s->db));
+	web_set_admin(s->web, tsdb_admin(s->db));
 	web_set_ready(s->web, true);
 	metric_set(&metrics[M_READY], 1);
 	LOG_INFO("msg", "ready", "url", web_url(s->web));

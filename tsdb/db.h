@@ -101,6 +101,7 @@ extern struct metric tsdb_metrics[TM_COUNT];
 struct tsdb {
 	struct sink sink;
 	struct source source;
+	struct storage_admin admin;
 	struct tsdb_options o;
 	char *path, *service_labels;
 	int lock_fd;
@@ -195,6 +196,10 @@ void tsdb_trim_log(struct tsdb *db);
 /* rewrite.c: writes parts with deleted rows anew without them, at most `parts` of them (0 = all). */
 int rewrite_due(struct tsdb *db, size_t parts, struct err *e);
 int tsdb_open_partitions(struct tsdb *db, struct err *e);
+
+/* ---- admin.c ---- */
+
+void tsdb_admin_init(struct tsdb *db);
 
 /* ---- view.c ---- */
 

@@ -103,6 +103,7 @@ static struct tsdb *db_new(const struct tsdb_options *o)
 	db->lock_fd = -1;
 	db->sink.append = tsdb_append;
 	db->source.open = tsdb_view_open;
+	tsdb_admin_init(db);
 	pthread_mutex_init(&db->apply_lock, NULL);
 	pthread_mutex_init(&db->seal_lock, NULL);
 	pthread_mutex_init(&db->state_lock, NULL);
@@ -279,6 +280,7 @@ void tsdb_stats(struct tsdb *db, struct tsdb_stats *ret)
 	*ret = (struct tsdb_stats){
 		.appended_profiles = atomic_load(&db->appended_profiles), .appended_samples = atomic_load(&db->appended_samples),
 		.appended_floats = atomic_load(&db->appended_floats), .lost_records = atomic_load(&db->lost_records),
+		.cache_bytes = rocksdb_cache_get_usage(db->cache),
 		.first_record = hlog_first(db->log), .last_record = hlog_last(db->log), .head_log_bytes = hlog_bytes(db->log),
 	};
 	struct version *v = tsdb_version(db, NULL);

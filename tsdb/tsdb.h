@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "model/admin.h"
 #include "model/sink.h"
 #include "model/source.h"
 
@@ -42,9 +43,10 @@ int tsdb_open(struct tsdb **ret, const struct tsdb_options *o, struct err *e);
  * an error is returned. NULL is allowed. */
 int tsdb_close(struct tsdb *db, struct err *e);
 
-/* Both live as long as the storage. */
+/* All live as long as the storage. */
 struct sink *tsdb_sink(struct tsdb *db);
 struct source *tsdb_source(struct tsdb *db);
+struct storage_admin *tsdb_admin(struct tsdb *db);
 
 /* Waits until everything appended so far is durable (or failed) and can be queried. */
 void tsdb_flush(struct tsdb *db);
@@ -74,6 +76,7 @@ struct tsdb_stats {
 	uint64_t head_log_bytes, disk_bytes; /* disk_bytes: of the partitions */
 	uint64_t appended_profiles, appended_samples, appended_floats, lost_records;
 	uint64_t first_record, last_record;
+	uint64_t cache_bytes;                /* block cache in use */
 	uint64_t masks;                      /* deleted ranges of series that still take space */
 	int64_t min_t_ms, max_t_ms;          /* 0, 0 if there is nothing */
 };

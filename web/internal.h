@@ -16,6 +16,7 @@ struct web {
 	struct web_options o;
 	struct httpd *httpd;
 	struct sink *sink;  /* NULL until storage is open */
+	struct storage_admin *admin; /* the same */
 	atomic_bool ready, stopping; /* stopping: was ready, will not be again */
 	char *prefix;       /* of routes: "" or "/pyrrha" */
 	char *base;         /* path the browser sees, ends in "/" */
@@ -55,6 +56,12 @@ void serve_series(struct httpd_request *rq, void *arg);
 /* api_types.c */
 void serve_profile_types(struct httpd_request *rq, void *arg);
 void serve_metadata(struct httpd_request *rq, void *arg);
+
+/* admin.c */
+void serve_delete_series(struct httpd_request *rq, void *arg);
+void serve_clean_tombstones(struct httpd_request *rq, void *arg);
+void serve_snapshot(struct httpd_request *rq, void *arg);
+void serve_tsdb_status(struct httpd_request *rq, void *arg);
 
 /* api_write.c */
 void serve_write(struct httpd_request *rq, void *arg);

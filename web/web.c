@@ -39,6 +39,10 @@ static const struct httpd_route routes[] = {
 	{ API "status/flags", HTTPD_GET, serve_flags },
 	{ API "status/config", HTTPD_GET, serve_config },
 	{ API "status/runtimeinfo", HTTPD_GET, serve_runtimeinfo },
+	{ API "status/tsdb", HTTPD_GET, serve_tsdb_status },
+	{ API "admin/tsdb/delete_series", HTTPD_POST | HTTPD_PUT, serve_delete_series },
+	{ API "admin/tsdb/clean_tombstones", HTTPD_POST | HTTPD_PUT, serve_clean_tombstones },
+	{ API "admin/tsdb/snapshot", HTTPD_POST | HTTPD_PUT, serve_snapshot },
 	{ "/api/{*}", HTTPD_ANY, serve_unknown_api },
 
 	/* The page: every address of its own is index.html. */
@@ -150,6 +154,11 @@ void web_set_parts(struct web *w, struct promql_engine *engine, struct source *s
 void web_set_sink(struct web *w, struct sink *sink)
 {
 	w->sink = sink;
+}
+
+void web_set_admin(struct web *w, struct storage_admin *admin)
+{
+	w->admin = admin;
 }
 
 void web_set_ready(struct web *w, bool ready)

@@ -13,6 +13,7 @@
 struct web;
 struct promql_engine;
 struct sink;
+struct storage_admin;
 
 /* The last time the configuration was read. */
 struct web_reload_state {
@@ -26,6 +27,7 @@ struct web_options {
 	size_t n_listen;
 	bool allow_insecure;            /* listen beyond loopback */
 	bool enable_lifecycle;          /* /-/reload and /-/quit */
+	bool enable_admin;              /* /api/v1/admin/tsdb/… */
 	bool enable_write;              /* /api/v1/write takes floats in */
 	const char *external_url;       /* "https://example.org/pyrrha/"; NULL or "" = as the client asked */
 	const char *route_prefix;       /* NULL or "" = the path of external_url */
@@ -56,6 +58,8 @@ int web_start(struct web **ret, const struct web_options *o, struct err *e);
 void web_set_parts(struct web *w, struct promql_engine *engine, struct source *source, struct status_targets *targets);
 /* Where /api/v1/write puts what it takes; borrowed until web_stop. Before the first web_set_ready(true). */
 void web_set_sink(struct web *w, struct sink *sink);
+/* What /api/v1/admin/tsdb/… and /api/v1/status/tsdb ask; borrowed until web_stop. Before the first web_set_ready(true). */
+void web_set_admin(struct web *w, struct storage_admin *admin);
 /* From when storage is open and the engine can answer. */
 void web_set_ready(struct web *w, bool ready);
 /* The i-th bound address; NULL past the last. */

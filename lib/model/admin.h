@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an administrator may ask of the storage: deleting, giving space back, snapshots, and what is in it. */
+#ifndef PYRRHA_MODEL_ADMIN_H
+#define PYRRHA_MODEL_ADMIN_H
+
+#include "base/err.h"
+#include "model/matcher.h"
+
+struct admin_count {
+	struct view name;
+	uint64_t value;
+};
+struct admin_list {
+	struct admin_count *v; /* largest first */
+	size_t n;
+};
+
+/* Prometheus's TSDB status. The lists and num_* are of the newest partition, which is what grows. One malloc'd block. */
+struct admin_status {
+	uint64_t num_series, num_label_pairs, chunks; /* chunks: of series in memory */
+	int64_t min_t_ms, max_t_ms;                   /* of all that is stored; 0, 0 = nothing */
+	struct admin_list series_by_name, values_by_label, bytes_by_label, series_by_pair;
+	uint64_t partitions, parts, head_windows, masks;
+	uint64_t disk_bytes, head_log_bytes, head_bytes, dictionary_bytes, cache_bytes, queue_bytes;
+	struct admin_count counts[];
+};
+
+#define ADMIN_NAME_LEN 48
+
+/* All thread-safe. */
+struct storage_admin {
+	/* Deletes what the series that satisfy all matchers have in (after, until]; durable and hidden when it returns. */
+	int (*delete_series)(struct storage_admin *a, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
+			     uint64_t *ret_series, struct err *e);
+	/* Gives back the space of what was deleted. */
+	int (*clean)(struct storage_admin *a, struct err *e);
+	/* A copy under the storage's directory, snapshots/NAME. */
+	int (*snapshot)(struct storage_admin *a, char ret_name[ADMIN_NAME_LEN], struct err *e);
+	/* Lists of at most `limit` each. Returns owned. */
+	struct admin_status *(*status)(struct storage_admin *a, size_t limit);
+};
+
+#endif

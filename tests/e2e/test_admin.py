@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The admin API on the real server: what is deleted is hidden at once, after a crash and after its space came back; a
+snapshot is a data directory; nothing of it without the flag."""
+import json
+import os
+import shutil
+import signal
+import time
+
+import remote_write
+from harness import Echo, Server, check, http_get, scrape_config, wait_until
+
+FLAGS = ["--web.enable-admin-api", "--web.enable-remote-write-receiver"]
+NOTHING = "global:\n  scrape_interval: 5s\n"
+
+
+def admin(server, path, **params):
+    """(status, body) of a POST below /api/v1/admin/tsdb/."""
+    status, _, body = http_get(server.link("/api/v1/admin/tsdb/" + path, **params), data=b"")
+    return status, body
+
+
+def write(server, series):
+    status, body = remote_write.post(server.url, series)
+    check(status == 204, f"remote-write: {status} {body}")
+
+
+def values(server, query, at):
+    """{pod: [values]} of a range selector."""
+    return {s["metric"].get("pod", ""): [float(v) for _, v in s["values"]] for s in server.query(query, time=f"{at:.3f}")["result"]}
+
+
+def fill(server, now):
+    """Three pods, a value a minute over the last half hour; the value is the minute."""
+    for pod in "abc":
+        write(server, [({"__name__": "size", "pod": pod, "namespace": "dev" if pod == "a" else "prod"},
+                        [((now - 60 * m) * 1000, m) for m in range(30, 0, -1)])])
+
+
+def expect(server, now, want, when):
+    got = values(server, "size[40m]", now)
+    check(got == want, f"{when}: {got} instead of {want}")
+
+
+def test_delete_series(env):
+    server, now = Server(env, NOTHING, flags=FLAGS), int(time.time())
+    fill(server, now)
+    minutes = [float(m) for m in range(30, 0, -1)]
+    expect(server, now, {"a": minutes, "b": minutes, "c": minutes}, "as written")
+    check(admin(server, "delete_series", **{"match[]": 'size{pod="a"}'}) == (204, b""), "no 204 for a whole series")
+    status, body = admin(server, "delete_series", **{"match[]": 'size{pod=~"b|nobody"}', "start": now - 20 * 60, "end": now - 11 * 60})
+    check((status, body) == (204, b""), f"a range: {status} {body}")
+    want = {"b": [m for m in minutes if m > 20 or m < 11], "c": minutes}
+    expect(server, now, want, "deleted")
+    check(server.api("label/pod/values") == ["b", "c"], "a pod of which nothing is left is still listed")
+    check(server.metrics()["pyrrha_tsdb_deletes_total"] == 2, "pyrrha_tsdb_deletes_total")
+    server.p.send_signal(signal.SIGKILL)
+    server.p.wait()
+    server.restart()
+    expect(server, now, want, "after a crash")
+    check(admin(server, "clean_tombstones") == (204, b""), "clean_tombstones")
+    expect(server, now, want, "cleaned")
+    write(server, [({"__name__": "size", "pod": "b", "namespace": "prod"}, [((now - 15 * 60) * 1000, 99)])])
+    want["b"] = [m for m in minutes if m > 20] + [99.0] + [m for m in minutes if m < 11]
+    expect(server, now, want, "written again")
+    server.terminate()
+    server.restart()
+    expect(server, now, want, "after a restart")
+
+
+def test_delete_profiles(env):
+    server = Server(env, scrape_config([Echo(env).address]), flags=FLAGS)
+    cpu = '{__name__=~"process_cpu:.*",job="echoserver"}'
+    stacks = lambda at: server.get("/api/v1/query", query='merge(cpu{job="echoserver"}[5m])', format="folded", time=f"{at:.3f}").strip()
+    up = lambda at: server.query('up{job="echoserver"}[5m]', time=f"{at:.3f}")["result"]
+    at = wait_until("stacks", lambda: (t := time.time()) and stacks(t) and up(t) and t, 60)
+
+    def gone():  # one that was on its way may come after the delete: again
+        status, body = admin(server, "delete_series", **{"match[]": cpu, "end": f"{at:.3f}"})
+        check(status == 204, f"{status} {body}")
+        return not server.query(f"{cpu}[5m]", time=f"{at:.3f}")["result"] and not stacks(at)
+    wait_until("what was deleted is not found", gone)
+    check(up(at), "what was not meant is gone too")
+    wait_until("new profiles come in", lambda: server.query(f"{cpu}[5m]", time=f"{time.time():.3f}")["result"], 60)
+
+
+def test_errors(env):
+    server = Server(env, NOTHING)
+    for path in ("delete_series", "clean_tombstones", "snapshot"):
+        status, body = admin(server, path, **{"match[]": "up"})
+        check(status == 503 and b"admin APIs disabled" in body, f"without the flag {path}: {status} {body}")
+    server.terminate()
+    server.argv.append("--web.enable-admin-api")
+    server.restart()
+    for params, text in (({}, "no match[] parameter provided"), ({"match[]": "up{"}, "match[]"), ({"match[]": "up", "start": "x"}, '\\"start\\"'),
+                         ({"match[]": "up", "start": 5, "end": 4}, "end timestamp")):
+        status, body = admin(server, "delete_series", **params)
+        check(status == 400 and text in body.decode(), f"{params}: {status} {body}")
+    check(http_get(server.link("/api/v1/admin/tsdb/delete_series", **{"match[]": "up"}))[0] == 405, "GET deletes")
+    status, _, _ = http_get(server.link("/api/v1/admin/tsdb/clean_tombstones"), data=b"", headers={"Sec-Fetch-Site": "cross-site"})
+    check(status == 503, f"a page of another site: {status}")
+
+
+def test_snapshot(env):
+    server, now = Server(env, NOTHING, flags=FLAGS), int(time.time())
+    fill(server, now)
+    admin(server, "delete_series", **{"match[]": 'size{pod="a"}'})
+    status, body = admin(server, "snapshot")
+    check(status == 200, f"{status} {body}")
+    name = json.loads(body)["data"]["name"]
+    admin(server, "delete_series", **{"match[]": "size"})
+    copy = os.path.join(server.storage, "snapshots", name)
+    check(os.path.isfile(os.path.join(copy, "version")), f"no {copy}/version")
+    shutil.copytree(copy, os.path.join(env.dir, "other-data"))
+    other = Server(env, NOTHING, name="other")
+    minutes = [float(m) for m in range(30, 0, -1)]
+    expect(other, now, {"b": minutes, "c": minutes}, "the snapshot")
+    expect(server, now, {}, "the original")
+
+
+def test_tsdb_status(env):
+    server, now = Server(env, NOTHING, flags=FLAGS), int(time.time())
+    fill(server, now)
+    s = server.api("status/tsdb")
+    check(s["headStats"]["numSeries"] == 3, f"{s['headStats']}")
+    check(s["seriesCountByMetricName"] == [{"name": "size", "value": 3}], f"{s['seriesCountByMetricName']}")
+    check({"name": "pod", "value": 3} in s["labelValueCountByLabelName"], f"{s['labelValueCountByLabelName']}")
+    check({"name": "namespace=prod", "value": 2} in s["seriesCountByLabelValuePair"], f"{s['seriesCountByLabelValuePair']}")
+    check(s["storage"]["partitions"] in (1, 2) and s["storage"]["memory"]["head"] > 0, f"{s['storage']}")
+    check(len(server.api("status/tsdb", limit=1)["seriesCountByLabelValuePair"]) == 1, "limit=1")
+    check(http_get(server.link("/api/v1/status/tsdb", limit=0))[0] == 400, "limit=0")

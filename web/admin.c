@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* /api/v1/admin/tsdb/…: deleting, cleaning, snapshots, as Prometheus has them and off unless a flag says otherwise,
+ * because whoever reaches the port could then destroy what is kept; and /api/v1/status/tsdb. */
+#include <stdlib.h>
+
+#include "model/admin.h"
+#include "web/answer.h"
+#include "web/internal.h"
+
+#define STATUS_LIMIT 10
+
+/* A page of another site could make a browser send these; browsers say so. */
+static bool admin_allowed(struct httpd_request *rq, const struct web *w)
+{
+	struct view site = httpd_header(rq, "Sec-Fetch-Site");
+	struct err e;
+	if (!w->o.enable_admin)
+		err_set(&e, ERR_UNAVAILABLE, "admin APIs disabled: start with --web.enable-admin-api");
+	else if (site.len && !view_eqs(site, "same-origin") && !view_eqs(site, "none"))
+		err_set(&e, ERR_UNAVAILABLE, "refused: this request comes from a page of another site");
+	else if (!w->admin)
+		err_set(&e, ERR_UNAVAILABLE, "there is no storage");
+	else
+		return true;
+	answer_error(rq, &e);
+	return false;
+}
+
+static int delete_all(struct web *w, const struct httpd_request *rq, struct err *e)
+{
+	struct selectors s = { 0 };
+	int64_t after, until;
+	int rc = param_span(rq, &after, &until, e);
+	if (!rc)
+		rc = param_selectors(rq, &s, e);
+	if (!rc && !s.n)
+		rc = err_set(e, ERR_BAD_DATA, "no match[] parameter provided");
+	for (size_t i = 0; i < s.n && !rc; i++)
+		rc = w->admin->delete_series(w->admin, s.v[i].m, s.v[i].n, after, until, NULL, e);
+	selectors_release(&s);
+	return rc;
+}
+
+void serve_delete_series(struct httpd_request *rq, void *arg)
+{
+	struct web *w = arg;
+	struct err e;
+	if (!admin_allowed(rq, w))
+		return;
+	if (delete_all(w, rq, &e))
+		answer_error(rq, &e);
+	else
+		httpd_status(rq, 204);
+}
+
+void serve_clean_tombstones(struct httpd_request *rq, void *arg)
+{
+	struct web *w = arg;
+	struct err e;
+	if (!admin_allowed(rq, w))
+		return;
+	if (w->admin->clean(w->admin, &e))
+		answer_error(rq, &e);
+	else
+		httpd_status(rq, 204);
+}
+
+void serve_snapshot(struct httpd_request *rq, void *arg)
+{
+	struct web *w = arg;
+	struct err e;
+	char name[ADMIN_NAME_LEN];
+	struct view skip = httpd_param(rq, "skip_head");
+	if (!admin_allowed(rq, w))
+		return;
+	if (skip.len && !view_eqs(skip, "false") && !view_eqs(skip, "0")) {
+		err_set(&e, ERR_BAD_DATA, "invalid parameter \"skip_head\": a snapshot always has the head; leave it out");
+		answer_error(rq, &e);
+	} else if (w->admin->snapshot(w->admin, name, &e)) {
+		answer_error(rq, &e);
+	} else {
+		buf_printf(answer_begin(rq), "{\"name\":\"%s\"}", name);
+		answer_end(rq, NULL, 0, NULL, 0);
+	}
+}
+
+/* ---- status ---- */
+
+static void put_list(struct buf *b, const char *key, const struct admin_list *l)
+{
+	buf_printf(b, ",\"%s\":[", key);
+	for (size_t i = 0; i < l->n; i++) {
+		buf_puts(b, i ? ",{\"name\":" : "{\"name\":");
+		buf_json_string(b, l->v[i].name);
+		buf_printf(b, ",\"value\":%llu}", (unsigned long long)l->v[i].value);
+	}
+	buf_putc(b, ']');
+}
+
+static void put_number(struct buf *b, const char *key, uint64_t n)
+{
+	buf_printf(b, "%s\"%s\":%llu", b->ptr[b->len - 1] == '{' ? "" : ",", key, (unsigned long long)n);
+}
+
+static void put_status(struct buf *b, const struct admin_status *s)
+{
+	buf_puts(b, "{\"headStats\":{");
+	put_number(b, "numSeries", s->num_series);
+	put_number(b, "numLabelPairs", s->num_label_pairs);
+	put_number(b, "chunkCount", s->chunks);
+	buf_printf(b, ",\"minTime\":%lld,\"maxTime\":%lld}", (long long)s->min_t_ms, (long long)s->max_t_ms);
+	put_list(b, "seriesCountByMetricName", &s->series_by_name);
+	put_list(b, "labelValueCountByLabelName", &s->values_by_label);
+	put_list(b, "memoryInBytesByLabelName", &s->bytes_by_label);
+	put_list(b, "seriesCountByLabelValuePair", &s->series_by_pair);
+	buf_puts(b, ",\"storage\":{");
+	put_number(b, "partitions", s->partitions);
+	put_number(b, "parts", s->parts);
+	put_number(b, "windows", s->head_windows);
+	put_number(b, "masks", s->masks);
+	put_number(b, "diskBytes", s->disk_bytes);
+	put_number(b, "headLogBytes", s->head_log_bytes);
+	buf_puts(b, ",\"memory\":{");
+	put_number(b, "head", s->head_bytes);
+	put_number(b, "dictionary", s->dictionary_bytes);
+	put_number(b, "blockCache", s->cache_bytes);
+	put_number(b, "queue", s->queue_bytes);
+	buf_puts(b, "}}}");
+}
+
+void serve_tsdb_status(struct httpd_request *rq, void *arg)
+{
+	struct web *w = arg;
+	struct err e;
+	size_t limit;
+	if (param_limit(rq, "limit", &limit, &e)) {
+		answer_error(rq, &e);
+	} else if (limit > 10000 || (httpd_param(rq, "limit").len && !limit)) {
+		err_set(&e, ERR_BAD_DATA, "invalid parameter \"limit\": it must be from 1 to 10000");
+		answer_error(rq, &e);
+	} else if (!w->admin) {
+		err_set(&e, ERR_UNAVAILABLE, "there is no storage");
+		answer_error(rq, &e);
+	} else {
+		struct admin_status *s = w->admin->status(w->admin, limit ? limit : STATUS_LIMIT);
+		put_status(answer_begin(rq), s);
+		answer_end(rq, NULL, 0, NULL, 0);
+		free(s);
+	}
+}
