@@ -8,7 +8,7 @@ bench_ingest_SOURCES = bench/ingest_bench.c
 bench_ingest_LDADD = libtsdb.a $(PPROF_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
 bench_pprof_SOURCES = bench/pprof_bench.c
 bench_pprof_LDADD = $(PPROF_LIBS)
-bench_tsdb_SOURCES = bench/tsdb_bench.c
+bench_tsdb_SOURCES = bench/fleet.c bench/fleet.h bench/tsdb_bench.c
 bench_tsdb_LDADD = libtsdb.a $(PPROF_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
 
 bench: $(BENCHES)
