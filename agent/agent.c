@@ -213,7 +213,6 @@ void agent_drain(struct agent *a)
 	drain_process(a, now);
 	sampler_done(&a->sampler);
 	processes_finish_drain(a->processes, now);
-	tables_tick(a->tables);
 	finish_windows(a, now - IN_FLIGHT_NS);
 	housekeeping(a, now);
 	pthread_mutex_unlock(&a->lock);

@@ -91,10 +91,8 @@ static void finish_deferred(struct agent *a, struct process *p, const struct sam
 		f->end = native_unwind(nu);
 		if (f->end == END_NO_TABLE) {
 			struct image *im = tables_image_by_id(a->tables, nu->u.image);
-			if (im)
-				images_load_table(a->images, im);
-			if (!im || !tables_loaded(im))
-				nu->u.quiet = 1;
+			if (!im || !images_load_table(a->images, im, native_vaddr(nu)))
+				break;
 		} else if (f->end == END_NO_MAPPING && in_execve(p, h, nu)) {
 			f->end = END_BOTTOM;
 			break;

@@ -6,7 +6,8 @@
  *	            FDE  length distance-to-CIE pc-begin pc-range instructions
  *	.eh_frame_hdr: version, encodings, table of (pc-begin, address of FDE) ascending
  *
- * The order comes from .eh_frame_hdr where it makes sense, else the FDEs are collected and sorted. */
+ * The order comes from .eh_frame_hdr where it makes sense, else the FDEs are collected and sorted. With the former, a
+ * range of addresses is read without the rest. */
 #include "agent/eh_frame.h"
 
 #include <stdlib.h>
@@ -15,6 +16,8 @@
 #include "base/vec.h"
 
 #define EH_BYTES_MAX ((uint64_t)128 << 20)
+#define PIECE_BYTES 65536
+#define ENTRY_BYTES_MAX ((size_t)16 << 20)
 #define REMEMBER_MAX 32
 #define GAP_MIN 16                   /* padding between functions keeps the rule before it */
 
@@ -45,10 +48,17 @@ struct fde_at {
 	uint32_t offset;             /* in .eh_frame */
 };
 
+/* Bytes [at, at + len) of .eh_frame. */
+struct piece {
+	uint8_t *bytes;
+	size_t at, len;
+};
+
 struct walk {
-	const uint8_t *eh;
+	const struct elf_file *f;
+	uint64_t eh_offset, eh_vaddr; /* of .eh_frame, in the file and in memory */
 	size_t eh_len;
-	uint64_t eh_vaddr;
+	struct piece fdes, cies;     /* what was read of it, moved on as needed */
 	struct cie cie;
 	eh_row_fn *fn;
 	void *arg;
@@ -348,6 +358,28 @@ static bool rule_op(struct rd *r, uint8_t op, const struct cie *c, struct state 
 	return !r->bad;
 }
 
+/* Where in .eh_frame a byte of the piece stands. */
+static uint64_t at_of(const struct piece *p, const uint8_t *byte)
+{
+	return p->at + (uint64_t)((uintptr_t)byte - (uintptr_t)p->bytes);
+}
+
+/* Makes the piece hold n bytes from offset on, and some more while at it. */
+static bool need(struct walk *w, struct piece *p, size_t offset, size_t n)
+{
+	if (offset > w->eh_len || n > w->eh_len - offset)
+		return false;
+	if (offset >= p->at && offset - p->at <= p->len && n <= p->len - (offset - p->at))
+		return true;
+	size_t len = MIN(MAX(n, (size_t)PIECE_BYTES), w->eh_len - offset);
+	free(p->bytes);
+	*p = (struct piece){ xmalloc(len), offset, len };
+	if (elf_read(w->f, w->eh_offset + offset, p->bytes, len))
+		return true;
+	p->len = 0;
+	return false;
+}
+
 /* Runs instructions from *pc up to end; emits a row before each advance if `rows`. Negative: unreadable; positive: fn's. */
 static int run(struct walk *w, struct rd r, struct state *s, uint64_t pc, uint64_t end, bool rows)
 {
@@ -364,7 +396,7 @@ static int run(struct walk *w, struct rd r, struct state *s, uint64_t pc, uint64
 		case 3: restore_reg(s, low, &c->start); break;
 		default:
 			if (op == 0x01)
-				to = rd_pointer(&r, c->encoding, w->eh_vaddr + (uint64_t)(r.p - w->eh));
+				to = rd_pointer(&r, c->encoding, w->eh_vaddr + at_of(&w->fdes, r.p));
 			else if (op >= 0x02 && op <= 0x04)
 				to += rd_fixed(&r, (size_t)1 << (op - 2)) * c->code_align;
 			else if (op == 0x0a && depth < REMEMBER_MAX)
@@ -388,16 +420,24 @@ static int run(struct walk *w, struct rd r, struct state *s, uint64_t pc, uint64
 
 /* The length field of an entry at offset; its contents go into r, and the offset of the next entry is returned.
  * SIZE_MAX: the end, or nonsense. */
-static size_t entry(const struct walk *w, size_t offset, struct rd *r)
+static size_t entry(struct walk *w, struct piece *p, size_t offset, struct rd *r)
 {
-	*r = (struct rd){ w->eh + MIN(offset, w->eh_len), w->eh + w->eh_len, false };
-	uint64_t len = rd_fixed(r, 4);
-	if (len == 0xffffffff)
-		len = rd_fixed(r, 8);
-	if (r->bad || len < 4 || len > (uint64_t)(r->e - r->p))
+	size_t head = MIN((size_t)12, w->eh_len - MIN(offset, w->eh_len));
+
+	if (head < 4 || !need(w, p, offset, head))
 		return SIZE_MAX;
+	*r = (struct rd){ p->bytes + (offset - p->at), p->bytes + (offset - p->at) + head, false };
+	uint64_t len = rd_fixed(r, 4);
+	size_t before = 4;
+	if (len == 0xffffffff) {
+		len = rd_fixed(r, 8);
+		before = 12;
+	}
+	if (r->bad || len < 4 || len > ENTRY_BYTES_MAX || !need(w, p, offset, before + len))
+		return SIZE_MAX;
+	r->p = p->bytes + (offset - p->at) + before;
 	r->e = r->p + len;
-	return (size_t)(r->e - w->eh);
+	return offset + before + len;
 }
 
 static bool read_cie(struct walk *w, size_t offset)
@@ -408,7 +448,7 @@ static bool read_cie(struct walk *w, size_t offset)
 	if (c->offset == offset)
 		return true;
 	*c = (struct cie){ .offset = SIZE_MAX };
-	if (entry(w, offset, &r) == SIZE_MAX || rd_fixed(&r, 4) != 0)
+	if (entry(w, &w->cies, offset, &r) == SIZE_MAX || rd_fixed(&r, 4) != 0)
 		return false;
 	uint8_t version = (uint8_t)rd_fixed(&r, 1);
 	const char *aug = (const char *)r.p;
@@ -454,16 +494,16 @@ static bool read_cie(struct walk *w, size_t offset)
 /* Reads an FDE up to its instructions. */
 static bool read_fde(struct walk *w, size_t offset, struct rd *r, uint64_t *ret_pc, uint64_t *ret_end)
 {
-	if (entry(w, offset, r) == SIZE_MAX)
+	if (entry(w, &w->fdes, offset, r) == SIZE_MAX)
 		return false;
-	size_t at = (size_t)(r->p - w->eh);
+	size_t at = at_of(&w->fdes, r->p);
 	uint64_t distance = rd_fixed(r, 4);
 	if (distance == 0 || distance > at || !read_cie(w, at - distance))
 		return false;
 	uint8_t enc = w->cie.encoding;
 	if (enc & 0x80)
 		return false;
-	*ret_pc = rd_pointer(r, enc, w->eh_vaddr + (uint64_t)(r->p - w->eh));
+	*ret_pc = rd_pointer(r, enc, w->eh_vaddr + at_of(&w->fdes, r->p));
 	uint64_t len = rd_pointer(r, enc & 15, 0);
 	*ret_end = *ret_pc + len;
 	if (w->cie.augmented)
@@ -518,12 +558,14 @@ static void collect(struct walk *w, struct fde_list *out)
 	out->l.n = 0;
 	for (size_t at = 0, next; at + 4 < w->eh_len; at = next) {
 		uint32_t len;
-		memcpy(&len, w->eh + at, 4);
+		if (!need(w, &w->fdes, at, 4))
+			break;
+		memcpy(&len, w->fdes.bytes + (at - w->fdes.at), 4);
 		if (len == 0) { /* a terminator: crtend's stands at the end, but linked-in ones may be anywhere */
 			next = at + 4;
 			continue;
 		}
-		next = entry(w, at, &r);
+		next = entry(w, &w->fdes, at, &r);
 		if (next == SIZE_MAX)
 			break;
 		uint64_t pc, end;
@@ -533,82 +575,178 @@ static void collect(struct walk *w, struct fde_list *out)
 	qsort(out->l.v, out->l.n, sizeof *out->l.v, by_pc);
 }
 
-/* The table of .eh_frame_hdr. False: it is not there, or in another encoding than linkers write, or out of order. */
-static bool from_header(const struct elf_file *f, const struct walk *w, struct fde_list *out)
+/* .eh_frame_hdr as linkers write it. */
+struct header {
+	uint64_t vaddr, table;       /* the table's offset in the file: pc and FDE, each 4 bytes, relative to vaddr */
+	uint32_t n;
+};
+
+#define HEADER_BYTES 12
+
+/* False: it is not there, or in another encoding. */
+static bool read_header(const struct elf_file *f, struct header *ret)
 {
 	const Elf64_Phdr *ph = NULL;
-	uint8_t head[12];
-	uint32_t n;
+	uint8_t head[HEADER_BYTES];
 
 	for (size_t i = 0; i < f->n_ph; i++)
 		if (f->ph[i].p_type == PT_GNU_EH_FRAME)
 			ph = &f->ph[i];
 	if (!ph || ph->p_filesz < sizeof head || ph->p_filesz > EH_BYTES_MAX || !elf_read(f, ph->p_offset, head, sizeof head))
 		return false;
-	memcpy(&n, head + 8, 4);
-	if (head[0] != 1 || head[1] != 0x1b || head[2] != 0x03 || head[3] != 0x3b || n > (ph->p_filesz - sizeof head) / 8)
-		return false;
-	AUTOFREE int32_t *t = xreallocarray(NULL, n ? n : 1, 8);
-	if (!elf_read(f, ph->p_offset + sizeof head, t, (size_t)n * 8))
-		return false;
-	vec_reserve(&out->l, n);
-	for (uint32_t i = 0; i < n; i++) {
-		uint64_t pc = ph->p_vaddr + (uint64_t)(int64_t)t[2 * i];
-		uint64_t at = ph->p_vaddr + (uint64_t)(int64_t)t[2 * i + 1] - w->eh_vaddr;
-		if (at >= w->eh_len || (i && pc < out->l.v[i - 1].pc))
-			return false;
-		vec_push(&out->l, (struct fde_at){ pc, (uint32_t)at });
-	}
-	return n > 0;
+	ret->vaddr = ph->p_vaddr;
+	ret->table = ph->p_offset + sizeof head;
+	memcpy(&ret->n, head + 8, 4);
+	return head[0] == 1 && head[1] == 0x1b && head[2] == 0x03 && head[3] == 0x3b && ret->n > 0 &&
+	       ret->n <= (ph->p_filesz - sizeof head) / 8;
 }
 
-/* The bytes of .eh_frame, owned, and its address; NULL if there is none. */
-static uint8_t *eh_bytes(const struct elf_file *f, uint64_t *ret_vaddr, size_t *ret_len)
+/* n entries of the header's table from `first` on. False: they cannot be read, or are not in order. */
+static bool read_entries(const struct walk *w, const struct header *h, uint32_t first, uint32_t n, struct fde_at *ret)
+{
+	AUTOFREE int32_t *t = xreallocarray(NULL, n, 8);
+
+	if (!elf_read(w->f, h->table + (uint64_t)first * 8, t, (size_t)n * 8))
+		return false;
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t at = h->vaddr + (uint64_t)(int64_t)t[2 * i + 1] - w->eh_vaddr;
+		ret[i] = (struct fde_at){ h->vaddr + (uint64_t)(int64_t)t[2 * i], (uint32_t)at };
+		if (at >= w->eh_len || (i && ret[i].pc < ret[i - 1].pc))
+			return false;
+	}
+	return true;
+}
+
+static bool from_header(const struct walk *w, struct fde_list *out)
+{
+	struct header h;
+
+	if (!read_header(w->f, &h))
+		return false;
+	vec_reserve(&out->l, h.n);
+	out->l.n = h.n;
+	return read_entries(w, &h, 0, h.n, out->l.v);
+}
+
+/* Where .eh_frame is. */
+static bool find_eh_frame(const struct elf_file *f, struct walk *w)
 {
 	const Elf64_Shdr *sh = elf_section(f, ".eh_frame");
 
-	if (sh && sh->sh_size > 4) {
-		*ret_vaddr = sh->sh_addr;
-		*ret_len = sh->sh_size;
-		return elf_section_bytes(f, sh, EH_BYTES_MAX);
+	*w = (struct walk){ .f = f, .cie.offset = SIZE_MAX };
+	if (sh && sh->sh_size > 4 && sh->sh_type != SHT_NOBITS && !(sh->sh_flags & SHF_COMPRESSED)) {
+		w->eh_vaddr = sh->sh_addr;
+		w->eh_offset = sh->sh_offset;
+		w->eh_len = sh->sh_size;
+		return sh->sh_size <= EH_BYTES_MAX;
 	}
 	for (size_t i = 0; i < f->n_ph; i++) {
 		uint8_t head[8];
 		int32_t rel;
-		uint64_t offset, len;
+		uint64_t len;
 		if (f->ph[i].p_type != PT_GNU_EH_FRAME || !elf_read(f, f->ph[i].p_offset, head, 8) || head[1] != 0x1b)
 			continue;
 		memcpy(&rel, head + 4, 4);
-		*ret_vaddr = f->ph[i].p_vaddr + 4 + (uint64_t)(int64_t)rel;
-		if (!elf_vaddr_offset(f, *ret_vaddr, &offset, &len))
+		w->eh_vaddr = f->ph[i].p_vaddr + 4 + (uint64_t)(int64_t)rel;
+		if (!elf_vaddr_offset(f, w->eh_vaddr, &w->eh_offset, &len))
 			continue;
-		Elf64_Shdr whole = { .sh_offset = offset, .sh_size = len };
-		*ret_len = len;
-		return elf_section_bytes(f, &whole, EH_BYTES_MAX);
+		w->eh_len = len;
+		return len <= EH_BYTES_MAX;
 	}
-	return NULL;
+	return false;
+}
+
+/* The rows of these FDEs. */
+static int walk_all(struct walk *w, const struct fde_at *v, size_t n)
+{
+	static const struct unwind_rule none = { .cfa = CFA_NONE };
+	int ret = 0;
+
+	for (size_t i = 0; i < n && !ret; i++)
+		ret = walk_fde(w, v[i].offset);
+	if (!ret && w->any)
+		ret = emit(w, w->end, &none);
+	return ret ? ret : flush(w);
+}
+
+static void release(struct walk *w)
+{
+	free(w->fdes.bytes);
+	free(w->cies.bytes);
 }
 
 int eh_frame_each(const struct elf_file *f, eh_row_fn *fn, void *arg, struct eh_stats *st, struct err *e)
 {
-	struct walk w = { .fn = fn, .arg = arg, .st = st, .cie.offset = SIZE_MAX };
-	static const struct unwind_rule none = { .cfa = CFA_NONE };
 	struct fde_list list = { 0 };
-	int ret = 0;
+	struct walk w;
 
 	memset(st, 0, sizeof *st);
-	AUTOFREE uint8_t *eh = eh_bytes(f, &w.eh_vaddr, &w.eh_len);
-	if (!eh)
+	if (!find_eh_frame(f, &w))
 		return err_set(e, ERR_NOT_FOUND, "no .eh_frame");
-	w.eh = eh;
-	if (!from_header(f, &w, &list))
+	w.fn = fn;
+	w.arg = arg;
+	w.st = st;
+	need(&w, &w.fdes, 0, w.eh_len); /* all of it will be read, not always in order */
+	if (!from_header(&w, &list))
 		collect(&w, &list);
-	for (size_t i = 0; i < list.l.n && !ret; i++)
-		ret = walk_fde(&w, list.l.v[i].offset);
-	if (!ret && w.any)
-		ret = emit(&w, w.end, &none);
-	if (!ret)
-		ret = flush(&w);
+	int ret = walk_all(&w, list.l.v, list.l.n);
+	release(&w);
 	vec_free(&list.l);
+	return ret;
+}
+
+bool eh_frame_indexed(const struct elf_file *f)
+{
+	struct header h;
+	struct walk w;
+
+	return find_eh_frame(f, &w) && read_header(f, &h);
+}
+
+/* The table's last entry at or below pc; 0 if all are above. */
+static bool entry_below(const struct walk *w, const struct header *h, uint64_t pc, uint32_t *ret)
+{
+	uint32_t lo = 0, hi = h->n;
+
+	while (hi - lo > 1) {
+		uint32_t mid = lo + (hi - lo) / 2;
+		struct fde_at at;
+		if (!read_entries(w, h, mid, 1, &at))
+			return false;
+		if (at.pc <= pc)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	*ret = lo;
+	return true;
+}
+
+int eh_frame_range(const struct elf_file *f, uint64_t lo, uint64_t hi, eh_row_fn *fn, void *arg, struct eh_stats *st,
+		   struct err *e)
+{
+	uint32_t first, last;
+	struct header h;
+	struct walk w;
+
+	memset(st, 0, sizeof *st);
+	if (!find_eh_frame(f, &w) || !read_header(f, &h))
+		return err_set(e, ERR_NOT_FOUND, "no .eh_frame_hdr");
+	if (!entry_below(&w, &h, lo, &first) || !entry_below(&w, &h, hi, &last))
+		return err_set(e, ERR_BAD_DATA, "the table of .eh_frame_hdr cannot be read");
+	/* One more on each side: functions may touch, and what lies between them is told by both. */
+	first -= first > 0;
+	last += last + 1 < h.n;
+	if (last < first)
+		return err_set(e, ERR_BAD_DATA, "the table of .eh_frame_hdr is out of order");
+	uint32_t n = last - first + 1;
+	AUTOFREE struct fde_at *v = xreallocarray(NULL, n, sizeof *v);
+	if (!read_entries(&w, &h, first, n, v))
+		return err_set(e, ERR_BAD_DATA, "the table of .eh_frame_hdr is out of order");
+	w.fn = fn;
+	w.arg = arg;
+	w.st = st;
+	int ret = walk_all(&w, v, n);
+	release(&w);
 	return ret;
 }

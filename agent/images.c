@@ -361,17 +361,19 @@ void images_open(struct images *x, struct image *im, const struct image_hint *hi
 		symbolizer_image(x->symbolizer, im);
 }
 
-void images_load_table(struct images *x, struct image *im)
+bool images_load_table(struct images *x, struct image *im, uint64_t vaddr)
 {
 	struct elf_file f;
 	int fd = atomic_load(&im->fd);
 
-	if (!im->id || tables_loaded(im))
-		return;
+	if (!im->id || !tables_missing(x->tables, im, vaddr))
+		return false;
 	int r = is_vdso(im) ? open_vdso(&f) : fd >= 0 ? elf_open(&f, fd, NULL) : -ERR_NOT_FOUND;
-	tables_load(x->tables, im, r == 0 ? &f : NULL);
+	/* Closed for the moment is not the same as without a table. */
+	bool ok = (r == 0 || im->state != IMAGE_ELF) && tables_load(x->tables, im, r == 0 ? &f : NULL, vaddr);
 	if (r == 0)
 		elf_close(&f);
+	return ok;
 }
 
 void images_sweep(struct images *x, int64_t before_ns)

@@ -29,8 +29,8 @@ void images_free(struct images *x);
 struct image *images_get(struct images *x, const struct image_key *key);
 /* Opens the file, reads what is fixed about it and gives it an id. Returns at once if that was done. */
 void images_open(struct images *x, struct image *im, const struct image_hint *hint);
-/* Builds the unwind table. */
-void images_load_table(struct images *x, struct image *im);
+/* Builds what is missing of the unwind table for the address. False: nothing could be done about it now. */
+bool images_load_table(struct images *x, struct image *im, uint64_t vaddr);
 void images_map(struct image *im);
 void images_unmap(struct image *im);
 /* Closes files that nobody maps, drops images not sampled since `before_ns` (monotonic). */

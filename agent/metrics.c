@@ -5,7 +5,7 @@
 
 enum {
 	M_SAMPLES, M_FRAMES, M_ENDS, M_DEFERRED, M_LOST, M_RECORDS_LOST, M_RECORDS_BAD, M_THROTTLED, M_SAMPLE_SECONDS,
-	M_DRAINS, M_PROCESSES, M_IMAGES, M_TABLES, M_TABLE_ROWS, M_TABLE_RULES, M_TABLE_BYTES, M_TABLE_LOADS,
+	M_DRAINS, M_PROCESSES, M_IMAGES, M_TABLES, M_TABLE_ROWS, M_TABLE_RULES, M_TABLE_BYTES, M_TABLE_LOADS, M_TABLE_GROUPS,
 	M_TABLE_EVICTIONS, M_TABLE_ERRORS, M_TABLE_UNSUPPORTED, M_HISTORY_WINDOWS, M_HISTORY_CUT, M_CALLERS, M_CPUS, M_COST, M_HZ, M_SLOWED, M_UNSEEN,
 	M_DROPPED, M_RELABEL_ERRORS, M_CONFIG_OK, M_CONFIG_WHEN
 };
@@ -33,6 +33,7 @@ static struct metric table[] = {
 	[M_TABLE_RULES] = { "pyrrha_agent_unwind_rules", "Distinct rules of these rows.", METRIC_GAUGE },
 	[M_TABLE_BYTES] = { "pyrrha_agent_unwind_chunk_bytes", "Kernel memory that holds rows.", METRIC_GAUGE },
 	[M_TABLE_LOADS] = { "pyrrha_agent_unwind_table_loads_total", "Tables built.", METRIC_COUNTER },
+	[M_TABLE_GROUPS] = { "pyrrha_agent_unwind_groups_total", "Parts of tables built, as samples met them.", METRIC_COUNTER },
 	[M_TABLE_EVICTIONS] = { "pyrrha_agent_unwind_table_evictions_total", "Tables that made way for others.",
 				METRIC_COUNTER },
 	[M_TABLE_ERRORS] = { "pyrrha_agent_unwind_table_errors_total",
@@ -90,6 +91,7 @@ static void set_tables(const struct tables_stats *t)
 	metric_set(&table[M_TABLE_RULES], (double)t->rules);
 	metric_set(&table[M_TABLE_BYTES], (double)t->chunks * CHUNK_ROWS * 4);
 	set_counter(&table[M_TABLE_LOADS], t->loads);
+	set_counter(&table[M_TABLE_GROUPS], t->groups);
 	set_counter(&table[M_TABLE_EVICTIONS], t->evictions);
 	set_counter(&table[M_TABLE_UNSUPPORTED], t->unsupported);
 	set_labelled(&table[M_TABLE_ERRORS], "no_room", t->failures);

@@ -248,7 +248,7 @@ static void test_step(void **state)
 	nu.stack_bytes = capture.bytes;
 	int end;
 	while ((end = native_unwind(&nu)) == END_NO_TABLE)
-		images_load_table(w.images, tables_image_by_id(w.tables, nu.u.image));
+		assert_true(images_load_table(w.images, tables_image_by_id(w.tables, nu.u.image), native_vaddr(&nu)));
 	assert_true(end == END_BOTTOM || end == END_COPY_ENDED);
 	assert_true(nu.u.n > DEEP && capture.n > DEEP);
 	/* Frame 0 is this function at two different places; every caller is the same. */

@@ -21,10 +21,12 @@
 /* What an image holds. */
 struct image_table {
 	bool loaded;
-	int64_t retry_ns;            /* there was no room: not before then again; 0 = not waiting */
+	int64_t retry_ns;            /* there was no room: not before then again */
 	int64_t used_ns;             /* last met in a sample */
 	uint32_t first_page_slot, n_pages;
 	VEC(struct extent) blocks;   /* in the space of all chunks, BLOCK_ROWS a unit */
+	uint32_t at, left;           /* where the next rows go, and how many still fit there */
+	uint64_t first_page;         /* ELF virtual address >> 12 */
 	uint64_t rows;
 };
 
@@ -33,7 +35,7 @@ struct tables {
 	struct tables_fds fds;
 	struct unwind_map *maps;
 	struct unwind_image *images;
-	struct unwind_page *pages;
+	__u64 *pages;
 	struct unwind_rule *rules;
 	uint32_t *chunks[CHUNKS_MAX];
 	unsigned n_chunks;
@@ -42,7 +44,6 @@ struct tables {
 	uint32_t n_rules;
 	struct image *by_id[IMAGES_MAX];
 	VEC(struct { uint16_t id; int64_t freed_ns; }) resting_ids;
-	VEC(uint16_t) waiting;       /* images that found no room */
 	uint32_t next_id;
 	struct tables_stats stats;
 };
@@ -102,7 +103,6 @@ void tables_free(struct tables *t)
 	extents_release(&t->free_blocks);
 	map_free(&t->rule_index);
 	vec_free(&t->resting_ids);
-	vec_free(&t->waiting);
 	free(t);
 }
 
@@ -155,6 +155,7 @@ static void unload(struct tables *t, struct image *im)
 	for (size_t i = 0; i < it->blocks.n; i++)
 		extents_free(&t->free_blocks, it->blocks.v[i].first, it->blocks.v[i].n, now);
 	it->blocks.n = 0;
+	it->at = it->left = 0;
 	t->stats.rows -= it->rows;
 	t->stats.images--;
 	it->rows = 0;
@@ -267,15 +268,12 @@ static uint32_t rule_id(struct tables *t, const struct unwind_rule *r)
 	return id;
 }
 
-/* The table under construction: the rows of one page at a time. */
+/* Pages under construction: the rows of one at a time. */
 struct builder {
 	struct tables *t;
-	struct image *im;
 	struct image_table *it;
-	uint64_t page;               /* ELF virtual address >> 12 of the page whose rows are in row[] */
-	uint64_t first_page, n_pages;
+	uint64_t page, end;          /* ELF virtual address >> 12 of the page whose rows are in row[]; of the last, + 1 */
 	uint32_t n, carry;           /* rows; the rule in force */
-	uint32_t at, left;           /* where the next rows go, and how many still fit there */
 	uint32_t row[ROWS_PER_PAGE_MAX];
 };
 
@@ -294,7 +292,7 @@ static bool room(struct builder *b, uint32_t n)
 {
 	uint32_t first, blocks = (n + BLOCK_ROWS - 1) / BLOCK_ROWS;
 
-	if (b->left >= n)
+	if (b->it->left >= n)
 		return true;
 	if (!block_alloc(b, blocks, &first))
 		return false;
@@ -303,11 +301,11 @@ static bool room(struct builder *b, uint32_t n)
 		       last->first / BLOCKS_PER_CHUNK == first / BLOCKS_PER_CHUNK;
 	if (follows) {
 		last->n += blocks;
-		b->left += blocks * BLOCK_ROWS;
+		b->it->left += blocks * BLOCK_ROWS;
 	} else {
 		vec_push(&b->it->blocks, (struct extent){ first, blocks });
-		b->at = first * BLOCK_ROWS;
-		b->left = blocks * BLOCK_ROWS;
+		b->it->at = first * BLOCK_ROWS;
+		b->it->left = blocks * BLOCK_ROWS;
 	}
 	return true;
 }
@@ -315,19 +313,20 @@ static bool room(struct builder *b, uint32_t n)
 /* Writes out the page under construction and begins the next one, with the rule in force as its first row. */
 static int finish_page(struct builder *b)
 {
-	struct unwind_page *p = &b->t->pages[b->it->first_page_slot + (b->page - b->first_page)];
+	struct image_table *it = b->it;
+	__u64 *p = &b->t->pages[it->first_page_slot + (b->page - it->first_page)], v = 0;
 
-	if (b->n == 1 && (b->row[0] & ROW_RULE_MASK) == 0) {
-		*p = (struct unwind_page){ 0, 0 };
-	} else {
+	if (b->n != 1 || (b->row[0] & ROW_RULE_MASK) != 0) {
 		if (!room(b, b->n))
 			return -ERR_LIMIT;
-		memcpy(b->t->chunks[b->at / CHUNK_ROWS] + b->at % CHUNK_ROWS, b->row, b->n * sizeof b->row[0]);
-		*p = (struct unwind_page){ b->at, b->n };
-		b->at += b->n;
-		b->left -= b->n;
-		b->it->rows += b->n;
+		memcpy(b->t->chunks[it->at / CHUNK_ROWS] + it->at % CHUNK_ROWS, b->row, b->n * sizeof b->row[0]);
+		v = PAGE_OF(it->at, b->n);
+		it->at += b->n;
+		it->left -= b->n;
+		it->rows += b->n;
+		b->t->stats.rows += b->n;
 	}
+	__atomic_store_n(p, v, __ATOMIC_RELEASE);
 	b->page++;
 	b->n = 1;
 	b->row[0] = b->carry;
@@ -340,16 +339,16 @@ static int add_row(void *arg, uint64_t pc, const struct unwind_rule *r)
 	uint64_t page = pc >> TEXT_PAGE_SHIFT;
 	uint32_t in_page = (uint32_t)(pc & (PAGE_BYTES - 1));
 
-	if (page < b->page)
-		return 0;
-	if (page >= b->first_page + b->n_pages)
-		return 0;
-	while (b->page < page) {
+	while (b->page < page && b->page < b->end) {
 		int ret = finish_page(b);
 		if (ret)
 			return ret;
 	}
+	if (b->page == b->end)
+		return 0;
 	b->carry = rule_id(b->t, r);
+	if (page < b->page)          /* before the first: what holds when it begins */
+		in_page = 0;
 	if (in_page == 0)
 		b->n = 0;
 	b->row[b->n++] = in_page << ROW_PC_SHIFT | b->carry;
@@ -373,86 +372,103 @@ static bool text_pages(const struct image *im, uint64_t *ret_first, uint64_t *re
 	return lo < hi && hi - lo < PAGES_MAX && lo <= UINT32_MAX;
 }
 
-static int build(struct tables *t, struct image *im, const struct elf_file *f)
+/* Room for the image's pages, whose rows are not loaded. False: there is none; true without pages: it has no code. */
+static bool add_pages(struct tables *t, struct image *im)
 {
 	struct image_table *it = im->table;
-	uint64_t first, n;
+	uint64_t n;
+
+	if (!text_pages(im, &it->first_page, &n))
+		return true;
+	if (!extents_alloc(&t->free_pages, (uint32_t)n, clock_mono_ns(), &it->first_page_slot))
+		return false;
+	it->n_pages = (uint32_t)n;
+	for (uint64_t i = 0; i < n; i++)
+		t->pages[it->first_page_slot + i] = PAGE_UNLOADED;
+	return true;
+}
+
+/* Builds pages [first, end) of the image, counted from its first. */
+static int build(struct tables *t, struct image_table *it, const struct elf_file *f, uint64_t first, uint64_t end)
+{
+	struct builder *b = NEW(struct builder);
 	struct eh_stats st = { 0 };
+	uint64_t lo = it->first_page + first, hi = it->first_page + end;
 	struct err e;
 
-	if (!text_pages(im, &first, &n))
-		return 0;
-	if (!extents_alloc(&t->free_pages, (uint32_t)n, clock_mono_ns(), &it->first_page_slot))
-		return -ERR_LIMIT;
-	it->n_pages = (uint32_t)n;
-	struct builder *b = NEW(struct builder);
-	*b = (struct builder){ .t = t, .im = im, .it = it, .page = first, .first_page = first, .n_pages = n, .n = 1 };
-	int ret = eh_frame_each(f, add_row, b, &st, &e);
-	while (!ret && b->page < first + n)
-		ret = finish_page(b);
+	*b = (struct builder){ .t = t, .it = it, .page = lo, .end = hi, .n = 1 };
+	int ret = eh_frame_indexed(f) ? eh_frame_range(f, lo << TEXT_PAGE_SHIFT, hi << TEXT_PAGE_SHIFT, add_row, b, &st, &e)
+				      : eh_frame_each(f, add_row, b, &st, &e);
+	/* What cannot be read is followed by frame pointers, as what has no table. */
+	while (ret != -ERR_LIMIT && b->page < hi && (ret = finish_page(b)) == 0)
+		;
 	free(b);
-	if (ret) {
-		it->loaded = true;   /* as far as it came: unload gives it all back */
-		t->stats.images++;
-		t->stats.rows += it->rows;
-		unload(t, im);
-		return ret;
-	}
 	t->stats.unsupported += st.unsupported;
 	t->stats.unknown_fp += st.unknown_fp;
 	t->stats.bad_fdes += st.bad;
-	struct unwind_image *ui = &t->images[im->id];
-	ui->first_page = (uint32_t)first;
-	ui->pages = it->first_page_slot;
-	__atomic_store_n(&ui->n_pages, it->n_pages, __ATOMIC_RELEASE);
-	return 0;
+	return ret;
 }
 
-void tables_load(struct tables *t, struct image *im, const struct elf_file *f)
+/* Which page of the image the address is in; false if in none that may have rows. */
+static bool page_at(const struct image_table *it, uint64_t vaddr, uint64_t *ret)
+{
+	*ret = (vaddr >> TEXT_PAGE_SHIFT) - it->first_page;
+	return *ret < it->n_pages;
+}
+
+static bool no_room(struct tables *t, struct image_table *it)
+{
+	t->stats.failures++;
+	it->retry_ns = make_room(t);
+	return false;
+}
+
+bool tables_load(struct tables *t, struct image *im, const struct elf_file *f, uint64_t vaddr)
 {
 	struct image_table *it = im->table;
+	uint64_t page;
 
-	if (it->loaded || it->retry_ns)
-		return;
 	it->used_ns = clock_mono_ns();
-	t->stats.loads++;
-	int ret = f ? build(t, im, f) : 0;
-	it->loaded = ret != -ERR_LIMIT;
-	if (it->loaded) {
+	if (it->used_ns < it->retry_ns)
+		return false;
+	if (!it->loaded) {
+		t->stats.loads++;
+		if (f && !add_pages(t, im))
+			return no_room(t, it);
+		it->loaded = true;
 		t->stats.images++;
-		t->stats.rows += it->rows;
-	} else {
-		/* Until there is room its code is followed by frame pointers. */
-		t->stats.failures++;
-		it->retry_ns = make_room(t);
-		vec_push(&t->waiting, im->id);
+		struct unwind_image *ui = &t->images[im->id];
+		ui->first_page = (uint32_t)it->first_page;
+		ui->pages = it->first_page_slot;
+		__atomic_store_n(&ui->n_pages, it->n_pages, __ATOMIC_RELEASE);
+		uint32_t flags = UNWIND_IMAGE_LOADED | (im->is_go ? UNWIND_IMAGE_GO : 0);
+		__atomic_store_n(&ui->flags, flags, __ATOMIC_RELEASE);
 	}
-	uint32_t flags = UNWIND_IMAGE_LOADED | (im->is_go ? UNWIND_IMAGE_GO : 0);
-	__atomic_store_n(&t->images[im->id].flags, flags, __ATOMIC_RELEASE);
+	if (!page_at(it, vaddr, &page) || t->pages[it->first_page_slot + page] != PAGE_UNLOADED)
+		return true;
+	if (!f)
+		return false;
+	uint64_t first = page - page % TABLE_GROUP, end = MIN(first + TABLE_GROUP, (uint64_t)it->n_pages);
+	if (!eh_frame_indexed(f)) {
+		first = 0;
+		end = it->n_pages;
+	}
+	t->stats.groups++;
+	if (build(t, it, f, first, end) == 0)
+		return true;
+	for (uint64_t i = first; i < end; i++)
+		__atomic_store_n(&t->pages[it->first_page_slot + i], PAGE_UNLOADED, __ATOMIC_RELEASE);
+	return no_room(t, it);
 }
 
-void tables_tick(struct tables *t)
+bool tables_missing(const struct tables *t, const struct image *im, uint64_t vaddr)
 {
-	int64_t now = t->waiting.n ? clock_mono_ns() : 0;
-	size_t left = 0;
+	const struct image_table *it = im->table;
+	uint64_t page;
 
-	for (size_t i = 0; i < t->waiting.n; i++) {
-		struct image *im = t->by_id[t->waiting.v[i]];
-		if (!im || !im->table->retry_ns)
-			continue;
-		if (im->table->retry_ns > now) {
-			t->waiting.v[left++] = t->waiting.v[i];
-			continue;
-		}
-		im->table->retry_ns = 0;
-		t->images[im->id].flags = 0; /* its next sample asks for the table again */
-	}
-	t->waiting.n = left;
-}
-
-bool tables_loaded(const struct image *im)
-{
-	return im->table && (im->table->loaded || im->table->retry_ns);
+	if (!it || it->retry_ns > clock_mono_ns())
+		return false;
+	return !it->loaded || (page_at(it, vaddr, &page) && t->pages[it->first_page_slot + page] == PAGE_UNLOADED);
 }
 
 void tables_touch(struct tables *t, struct image *im)
@@ -481,7 +497,7 @@ const struct unwind_image *tables_unwind_image(const struct tables *t, uint32_t 
 	return id < IMAGES_MAX ? &t->images[id] : NULL;
 }
 
-const struct unwind_page *tables_unwind_pages(const struct tables *t)
+const __u64 *tables_unwind_pages(const struct tables *t)
 {
 	return t->pages;
 }

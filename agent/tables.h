@@ -3,7 +3,8 @@
  * writing a row is a store. Without BPF (tests) it is plain memory. One thread writes: the drain thread.
  *
  * Rows live in blocks of BLOCK_ROWS inside chunks of 256 KB that are made when needed and never given back; an image's
- * pages may lie in any blocks. What is taken away is not reused for REUSE_NS, because a sample may be reading it. */
+ * pages may lie in any blocks. Rows are made for the parts of a file that samples meet: a compiler has a million, of which
+ * a few thousand are needed. What is taken away is not reused for REUSE_NS, because a sample may be reading it. */
 #ifndef PYRRHA_AGENT_TABLES_H
 #define PYRRHA_AGENT_TABLES_H
 
@@ -11,6 +12,7 @@
 #include "agent/image.h"
 #include "base/map.h"
 
+#define TABLE_GROUP 16               /* pages of text */
 #define BLOCK_ROWS 1024
 #define BLOCKS_PER_CHUNK (CHUNK_ROWS / BLOCK_ROWS)
 
@@ -21,7 +23,7 @@ struct tables_fds {
 struct tables;
 
 struct tables_stats {
-	uint64_t images, rows, rules, chunks, loads, evictions;
+	uint64_t images, rows, rules, chunks, loads, groups, evictions;
 	uint64_t unsupported, unknown_fp, bad_fdes; /* of the images loaded so far */
 	uint64_t failures;           /* images whose table could not be built */
 	uint64_t full;               /* rows that found the rule dictionary full */
@@ -36,13 +38,13 @@ const struct tables_stats *tables_stats(const struct tables *t);
 bool tables_image_id(struct tables *t, struct image *im);
 /* The image is about to be freed. */
 void tables_image_gone(struct tables *t, struct image *im);
-/* Builds and publishes the table of an image that has an id. Without .eh_frame that is the empty table: code is then
- * followed by frame pointers. f may be NULL (the file cannot be read): the same. Where there is no room, images that
- * were not met for a while make way, and this one waits with an empty table (tables_loaded is true) until tables_tick
- * lets it try again. */
-void tables_load(struct tables *t, struct image *im, const struct elf_file *f);
-void tables_tick(struct tables *t);
-bool tables_loaded(const struct image *im);
+/* Makes the table of an image that has an id ready for an address: of a file with .eh_frame_hdr only TABLE_GROUP pages
+ * around it, of others all. Without .eh_frame that is the empty table: code is then followed by frame pointers. f NULL
+ * (the file cannot be read): the same for an image of which nothing is loaded, false for others. False also where there
+ * is no room; images that were not met for a while make way then, and it is worth asking again later. */
+bool tables_load(struct tables *t, struct image *im, const struct elf_file *f, uint64_t vaddr);
+/* Whether there is something to load for the address, now. */
+bool tables_missing(const struct tables *t, const struct image *im, uint64_t vaddr);
 /* The image was met in a sample just now. */
 void tables_touch(struct tables *t, struct image *im);
 struct image *tables_image_by_id(const struct tables *t, uint32_t id);
@@ -54,7 +56,7 @@ struct unwind_map *tables_maps(struct tables *t);
 
 /* For the unwinder. */
 const struct unwind_image *tables_unwind_image(const struct tables *t, uint32_t id);
-const struct unwind_page *tables_unwind_pages(const struct tables *t);
+const __u64 *tables_unwind_pages(const struct tables *t);
 const uint32_t *tables_unwind_chunk(const struct tables *t, uint32_t i);
 const struct unwind_rule *tables_unwind_rule(const struct tables *t, uint32_t i);
 

@@ -18,7 +18,7 @@ static const struct unwind_image *uw_image(struct unwind *u, uint32_t id)
 	return tables_unwind_image(self(u)->tables, id);
 }
 
-static const struct unwind_page *uw_pages(struct unwind *u)
+static const __u64 *uw_pages(struct unwind *u)
 {
 	return tables_unwind_pages(self(u)->tables);
 }
@@ -76,4 +76,9 @@ int native_unwind(struct native_unwind *n)
 		end = uw_step(&n->u);
 	while (end == UW_STEP_ON);
 	return end == END_STACK_READ && n->copy_ended ? END_COPY_ENDED : end;
+}
+
+uint64_t native_vaddr(const struct native_unwind *n)
+{
+	return n->u.ip - n->u.start + n->u.vaddr;
 }

@@ -19,7 +19,10 @@ struct native_unwind {
 	bool copy_ended;             /* a read was refused because the copy is too short */
 };
 
-/* Goes on until the stack ends; returns the enum stack_end. END_NO_TABLE: load the table of image u.image, call again. */
+/* Goes on until the stack ends; returns the enum stack_end. END_NO_TABLE: load that of image u.image for
+ * native_vaddr(), call again. */
 int native_unwind(struct native_unwind *n);
+/* The ELF virtual address in the image where it stands. */
+uint64_t native_vaddr(const struct native_unwind *n);
 
 #endif

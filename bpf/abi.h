@@ -4,7 +4,7 @@
  *	procs:   tgid -> a run of `maps` (the executable mappings of one address space, ascending by start)
  *	maps:    mapping -> image id and ELF virtual address of its start
  *	images:  image id -> its first text page, page count, and where its pages begin in `pages`
- *	pages:   4 KB of text -> row number and count in `chunks`
+ *	pages:   4 KB of text -> row number and count in `chunks`, or that its rows were not needed yet
  *	chunks:  rows of 4 bytes, (pc & 4095) << 20 | rule, ascending; the first row of a page has pc 0 and
  *	         carries the rule in force at the start of the page
  *	rules:   how to get from a frame to its caller
@@ -42,7 +42,7 @@ enum stack_end {
 	END_DEPTH,           /* more than MAX_USER_FRAMES */
 	END_NO_PROCESS,      /* deferred: the process is not in the kernel's tables yet */
 	END_NO_MAPPING,      /* deferred: the address is in no mapping known yet */
-	END_NO_TABLE,        /* deferred: the image's table is not loaded yet */
+	END_NO_TABLE,        /* deferred: the table of this part of the image is not loaded yet */
 	END_UNSUPPORTED,     /* a rule the table cannot express */
 	END_STACK_READ,      /* the stack could not be read there */
 	END_BAD_FRAME,       /* frame pointer or return address that makes no sense */
@@ -93,13 +93,14 @@ struct unwind_image {
 	__u32 pages;         /* index into `pages` */
 	__u32 flags;
 };
-#define UNWIND_IMAGE_LOADED 1 /* the table is there, or there is none to have */
+#define UNWIND_IMAGE_LOADED 1 /* its pages are there, if not all of their rows; or there is no table to have */
 #define UNWIND_IMAGE_GO 2     /* frame pointers lead from one stack to another (runtime.systemstack) */
 
-struct unwind_page {
-	__u32 row;           /* chunk << 16 | index */
-	__u32 n;
-};
+/* One word, so that it is read in one piece: row number (chunk << 16 | index) << 32 | count. */
+#define PAGE_OF(row, n) ((__u64)(row) << 32 | (n))
+#define PAGE_ROW(p) ((__u32)((p) >> 32))
+#define PAGE_ROWS(p) ((__u32)(p))
+#define PAGE_UNLOADED 0xffffffffull  /* a count that none has */
 
 struct unwind_proc {
 	__u32 first, n;      /* in maps[] */

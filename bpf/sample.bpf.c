@@ -35,7 +35,7 @@ struct scratch {
 };
 
 struct all_maps { struct unwind_map m[MAPS_MAX]; };
-struct all_pages { struct unwind_page p[PAGES_MAX]; };
+struct all_pages { __u64 p[PAGES_MAX]; };
 struct chunk { __u32 row[CHUNK_ROWS]; };
 struct stats { __u64 v[STATS_MAX]; };
 
@@ -134,7 +134,7 @@ static __always_inline const struct unwind_image *uw_image(struct unwind *u, __u
 	return bpf_map_lookup_elem(&images, &id);
 }
 
-static __always_inline const struct unwind_page *uw_pages(struct unwind *u)
+static __always_inline const __u64 *uw_pages(struct unwind *u)
 {
 	__u32 zero = 0;
 	struct all_pages *all = bpf_map_lookup_elem(&pages, &zero);

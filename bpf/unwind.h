@@ -4,7 +4,7 @@
  *
  *	uw_maps(u)            the array of struct unwind_map
  *	uw_image(u, id)       a struct unwind_image, NULL if id is out of range
- *	uw_pages(u)           the array of struct unwind_page
+ *	uw_pages(u)           the array of pages
  *	uw_chunk(u, i)        the rows of a chunk, NULL if there is none
  *	uw_rule(u, i)         a struct unwind_rule, NULL if i is out of range
  *	uw_read(u, to, n, at) bytes of the process's memory; 0 if all could be read
@@ -65,10 +65,10 @@ static __always_inline int uw_find_map(struct unwind *u)
 	return 0;
 }
 
-/* The rule for an ELF virtual address of the image in the cache; NULL: there is none. */
-static __always_inline const struct unwind_rule *uw_find_rule(struct unwind *u, __u64 vaddr)
+/* The rule for an ELF virtual address of the image in the cache; NULL: there is none. Nonzero: it is not loaded. */
+static __always_inline int uw_find_rule(struct unwind *u, __u64 vaddr, const struct unwind_rule **ret)
 {
-	const struct unwind_page *pages = uw_pages(u);
+	const volatile __u64 *pages = uw_pages(u);
 	const __u32 *rows;
 	__u64 page = (vaddr >> TEXT_PAGE_SHIFT) - u->first_page, i;
 	__u32 row, n, lo, hi, pc = vaddr & ((1 << TEXT_PAGE_SHIFT) - 1);
@@ -78,8 +78,11 @@ static __always_inline const struct unwind_rule *uw_find_rule(struct unwind *u, 
 	i = u->pages + page;
 	UW_OPAQUE(i);
 	i &= PAGES_MAX - 1;
-	row = pages[i].row;
-	n = pages[i].n;
+	i = pages[i];
+	if (i == PAGE_UNLOADED)
+		return END_NO_TABLE;
+	row = PAGE_ROW(i);
+	n = PAGE_ROWS(i);
 	if (!n)
 		return 0;
 	rows = uw_chunk(u, row >> 16);
@@ -100,7 +103,8 @@ static __always_inline const struct unwind_rule *uw_find_rule(struct unwind *u, 
 	UW_OPAQUE(i);
 	i &= CHUNK_ROWS - 1;
 	i = rows[i] & ROW_RULE_MASK;
-	return uw_rule(u, i);
+	*ret = uw_rule(u, i);
+	return 0;
 }
 
 #if defined(__x86_64__) || defined(__TARGET_ARCH_x86)
@@ -128,9 +132,8 @@ static __always_inline int uw_step(struct unwind *u)
 	}
 	vaddr = u->ip - u->start + u->vaddr;
 	if (u->image != IMAGE_JIT) {
-		if (!(u->image_flags & UNWIND_IMAGE_LOADED) && !u->quiet)
+		if (!(u->image_flags & UNWIND_IMAGE_LOADED) || uw_find_rule(u, vaddr, &r))
 			return END_NO_TABLE;
-		r = uw_find_rule(u, vaddr);
 	}
 	if (!uw_push(u, (__u64)u->image << FRAME_IMAGE_SHIFT | (vaddr & FRAME_ADDR_MASK)))
 		return END_DEPTH;
