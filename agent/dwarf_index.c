@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "agent/dwarf_private.h"
+#include "agent/tempfile.h"
 #include "base/clock.h"
 
 #define HELPER_MEMORY ((rlim_t)1 << 30)
@@ -214,12 +214,10 @@ int dwarf_index_make(struct dwarf_index *ret, int elf_fd, const char *cached, st
 		fd = -1;
 	if (fd < 0) {
 		temp[0] = 0;
-		fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+		fd = tempfile_open("pyrrha-dwarf", e);
 	}
 	if (fd < 0)
-		fd = memfd_create("pyrrha-dwarf", MFD_CLOEXEC);
-	if (fd < 0)
-		return err_errno(e, errno, "cannot make a file for debug information");
+		return fd;
 	int rc = run_helper(elf_fd, fd, e);
 	if (!rc)
 		rc = dwarf_index_open(ret, fd, e);

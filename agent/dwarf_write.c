@@ -11,6 +11,7 @@
 
 #include "agent/dwarf_index.h"
 #include "agent/dwarf_private.h"
+#include "agent/tempfile.h"
 #include "base/map.h"
 #include "base/vec.h"
 
@@ -161,18 +162,6 @@ static int call_order(const void *a, const void *b)
 	return (x->depth > y->depth) - (x->depth < y->depth);
 }
 
-static bool write_all(int fd, const void *p, size_t n)
-{
-	for (const char *at = p; n;) {
-		ssize_t put = write(fd, at, n);
-		if (put <= 0)
-			return false;
-		at += put;
-		n -= (size_t)put;
-	}
-	return true;
-}
-
 static int write_out(struct writing *w, int fd, struct err *e)
 {
 	if (w->rows.n)
@@ -186,8 +175,8 @@ static int write_out(struct writing *w, int fd, struct err *e)
 	}
 	struct dwarf_header h = { DWARF_MAGIC, DWARF_VERSION, w->rows.n, w->calls.n, 0 };
 	h.names_at = sizeof h + w->rows.n * sizeof *w->rows.v + w->calls.n * sizeof *w->calls.v;
-	bool ok = !w->names.overflow && write_all(fd, &h, sizeof h) && write_all(fd, w->rows.v, w->rows.n * sizeof *w->rows.v) &&
-		  write_all(fd, w->calls.v, w->calls.n * sizeof *w->calls.v) && write_all(fd, w->names.ptr, w->names.len);
+	bool ok = !w->names.overflow && tempfile_write(fd, &h, sizeof h) && tempfile_write(fd, w->rows.v, w->rows.n * sizeof *w->rows.v) &&
+		  tempfile_write(fd, w->calls.v, w->calls.n * sizeof *w->calls.v) && tempfile_write(fd, w->names.ptr, w->names.len);
 	return ok ? 0 : err_set(e, ERR_IO, "cannot write the index");
 }
 

@@ -139,4 +139,5 @@ void agent_register_metrics(struct agent *a)
 {
 	metrics_register(table, ARRAY_LEN(table));
 	metrics_on_collect(collect, a);
+	symbolizer_register_metrics(a->symbolizer);
 }

@@ -2,7 +2,7 @@
 AGENT_NAMES_SOURCES = \
   agent/agent_config.c agent/agent_config.h agent/exe_meta.c agent/exe_meta.h agent/meta.c agent/meta.h agent/relabel_group.c agent/relabel_group.h \
   agent/cgroup.c agent/cgroup.h agent/containers.c agent/containers.h agent/demangle.c agent/demangle.h agent/dwarf_index.c agent/dwarf_index.h agent/dwarf_private.h agent/dwarf_write.c agent/gopclntab.c agent/gopclntab.h agent/kallsyms.c agent/kallsyms.h agent/labels.c agent/labels.h \
-  agent/perfmap.c agent/perfmap.h agent/pprof_out.c agent/pprof_out.h agent/serve.c agent/serve.h agent/symbolize.c agent/symbolize.h agent/symtab.c agent/symtab.h
+  agent/perfmap.c agent/perfmap.h agent/perfmap_helper.c agent/perfmap_helper.h agent/perfmaps.c agent/perfmaps.h agent/names_metrics.c agent/pprof_out.c agent/pprof_out.h agent/serve.c agent/serve.h agent/symbolize.c agent/symbolize.h agent/symtab.c agent/symtab.h agent/tempfile.c agent/tempfile.h
 # The C++ runtime has __cxa_demangle.
 AGENT_NAMES_LIBS = $(ELF_LIBS) $(LZMA_LIBS) $(JANSSON_LIBS) -lstdc++
 if HAVE_CMOCKA

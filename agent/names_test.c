@@ -46,17 +46,78 @@ static void test_demangle(void **state)
 	check_demangle("_Z", NULL);
 }
 
+static void check_code(struct perfmap *m, uint64_t address, const char *name)
+{
+	struct buf b = { 0 };
+	bool found = perfmap_lookup(m, address, &b);
+	assert_int_equal(found, *name != 0);
+	if (found)
+		assert_string_equal(b.ptr, name);
+	buf_free(&b);
+}
+
 static void test_perfmap(void **state)
 {
-	struct perfmap m = { 0 };
-	struct view text = VIEW("7f00 10 old\n0x7f00 0x20 LazyCompile:new x.js:1\nzz 1 bad\n8000 0 empty\n9000 8 half");
-	size_t used = perfmap_parse(&m, text);
-	assert_int_equal(used, text.len - strlen("9000 8 half"));
-	assert_true(view_eqs(perfmap_lookup(&m, 0x7f05), "LazyCompile:new x.js:1"));
-	assert_true(view_eqs(perfmap_lookup(&m, 0x7f1f), "LazyCompile:new x.js:1"));
-	assert_int_equal(perfmap_lookup(&m, 0x7f20).len, 0);
-	perfmap_parse(&m, VIEW("7f10 4 newest\n"));
-	assert_true(view_eqs(perfmap_lookup(&m, 0x7f11), "newest"));
+	struct perfmap m;
+	perfmap_init(&m);
+	assert_true(perfmap_append(&m, VIEW("7f00 10 old\n0x7f00 0x20 LazyCompile:new x.js:1\nzz 1 bad\n8000 0 empty\n9000 8 ha")));
+	check_code(&m, 0x7f05, "LazyCompile:new x.js:1");
+	check_code(&m, 0x7f1f, "LazyCompile:new x.js:1");
+	check_code(&m, 0x7f20, "");
+	check_code(&m, 0x9000, "");
+	assert_true(perfmap_append(&m, VIEW("lf\n7f10 4 newest\n")));
+	check_code(&m, 0x9000, "half");
+	check_code(&m, 0x7f11, "newest");
+	check_code(&m, 0x7f14, "LazyCompile:new x.js:1");
+	perfmap_free(&m);
+}
+
+/* A line without an end is passed over whole, also what stands behind its first part; names are cut. */
+static void test_perfmap_long_lines(void **state)
+{
+	struct perfmap m;
+	struct buf text = { 0 }, name = { 0 };
+	perfmap_init(&m);
+	buf_puts(&text, "1000 10 ");
+	for (int i = 0; i < 100000; i++)
+		buf_puts(&text, "a\t7000 10 x");
+	buf_puts(&text, "\n2000 10 ");
+	for (int i = 0; i < 5000; i++)
+		buf_putc(&text, 'b');
+	buf_puts(&text, "\n3000 10 last\n");
+	assert_true(perfmap_append(&m, buf_view(&text)));
+	check_code(&m, 0x1000, "");
+	check_code(&m, 0x7000, "");
+	check_code(&m, 0x3000, "last");
+	assert_true(perfmap_lookup(&m, 0x2000, &name));
+	assert_int_equal(name.len, PERFMAP_NAME_MAX);
+	assert_false(m.full);
+	buf_free(&text);
+	buf_free(&name);
+	perfmap_free(&m);
+}
+
+/* Code that is replaced all the time does not fill the map; so much code at once does. */
+static void test_perfmap_limits(void **state)
+{
+	struct perfmap m;
+	struct buf text = { 0 };
+	perfmap_init(&m);
+	for (unsigned i = 0; i < PERFMAP_MAX_ENTRIES * 2 + 10; i++)
+		buf_printf(&text, "%x 10 f%u\n", 0x1000 + (i % 1000) * 16, i);
+	assert_true(perfmap_append(&m, buf_view(&text)));
+	assert_false(m.full);
+	check_code(&m, 0x1000 + 9 * 16, "f400009");
+	perfmap_free(&m);
+	perfmap_init(&m);
+	buf_reset(&text);
+	for (unsigned i = 0; i < PERFMAP_MAX_ENTRIES + 10; i++)
+		buf_printf(&text, "%x 10 f%u\n", 0x1000 + i * 16, i);
+	assert_true(perfmap_append(&m, buf_view(&text)));
+	assert_true(m.full);
+	assert_true(perfmap_bytes(&m) < (size_t)8 << 20);
+	check_code(&m, 0x1000, "f0");
+	buf_free(&text);
 	perfmap_free(&m);
 }
 
@@ -212,7 +273,8 @@ static void test_dwarf(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_demangle), cmocka_unit_test(test_perfmap), cmocka_unit_test(test_symtab_of_myself),
+		cmocka_unit_test(test_demangle), cmocka_unit_test(test_perfmap), cmocka_unit_test(test_perfmap_long_lines), cmocka_unit_test(test_perfmap_limits),
+		cmocka_unit_test(test_symtab_of_myself),
 		cmocka_unit_test(test_kallsyms_text), cmocka_unit_test(test_gopclntab),
 		cmocka_unit_test(test_dwarf),
 	};

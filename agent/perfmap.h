@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The map that a just-in-time compiler keeps of its code: /tmp/perf-PID.map in the process's own root, lines of
- * "START SIZE NAME" in hexadecimal, with or without 0x. Read on from where the last reading ended; the newest entry
- * for an address wins. The file is the target's, so: regular, of the target's uid, opened within its root, at most
- * PERFMAP_MAX_BYTES and PERFMAP_MAX_ENTRIES of it. */
+ * "START SIZE NAME" in hexadecimal, with or without 0x; the newest entry for an address wins. The file is the target's,
+ * so it is read by another process (perfmap_helper.h) into a copy of ours, on from where the last reading ended; here
+ * are only addresses and where in the copy the names lie. */
 #ifndef PYRRHA_AGENT_PERFMAP_H
 #define PYRRHA_AGENT_PERFMAP_H
 
@@ -10,28 +10,37 @@
 #include "base/vec.h"
 
 #define PERFMAP_MAX_BYTES ((uint64_t)64 << 20)
-#define PERFMAP_MAX_ENTRIES 500000u
+#define PERFMAP_MAX_ENTRIES 200000u
+#define PERFMAP_NAME_MAX 1024
 
 struct perfmap_entry {
 	uint64_t start;
-	uint32_t size, name; /* name: offset in names */
+	uint32_t size, name; /* name: offset in the copy, ends with the line */
 };
 
 struct perfmap {
-	uint64_t read_to;    /* bytes taken in */
-	uint64_t ino;
+	int copy;            /* the file's beginning, unlinked; -1 = none yet. Set by perfmap_init */
+	uint64_t copied;     /* bytes in it */
+	uint64_t taken;      /* of these, in entries[]: whole lines */
+	uint64_t dev, ino;   /* of the file that was copied */
 	bool full;           /* a limit was reached: what came later is not known */
+	bool in_long_line;   /* taken stands inside a line that is too long to be one */
 	VEC(struct perfmap_entry) entries; /* in order of the file; sorted lazily into order[] */
 	VEC(uint32_t) order; /* indices by start, then age */
-	struct buf names;
 };
 
+struct perfmap_helper;
+
+void perfmap_init(struct perfmap *m);
 void perfmap_free(struct perfmap *m);
-/* Takes in what the process (its number here) has written since. False: there is no such file, or it is not its own. */
-bool perfmap_update(struct perfmap *m, uint32_t pid);
-/* Takes in text (whole lines); for perfmap_update and tests. Returns the bytes used. */
-size_t perfmap_parse(struct perfmap *m, struct view text);
-/* The name of the code at an address; an empty view if there is none. */
-struct view perfmap_lookup(struct perfmap *m, uint64_t address);
+/* Takes in what the process (its number here) has written since. False: there is no map, or none that can be had; the
+ * helper counts why. */
+bool perfmap_update(struct perfmap *m, struct perfmap_helper *h, uint32_t pid);
+/* Takes in text as if the file had grown by it (tests). False: no room for the copy. */
+bool perfmap_append(struct perfmap *m, struct view text);
+/* Appends the name of the code at an address; false if there is none. */
+bool perfmap_lookup(struct perfmap *m, uint64_t address, struct buf *name);
+/* Bytes of memory that it takes. */
+size_t perfmap_bytes(const struct perfmap *m);
 
 #endif

@@ -20,7 +20,8 @@
 #include "agent/elf_file.h"
 #include "agent/gopclntab.h"
 #include "agent/kallsyms.h"
-#include "agent/perfmap.h"
+#include "agent/perfmap_helper.h"
+#include "agent/perfmaps.h"
 #include "agent/symtab.h"
 #include "base/arena.h"
 #include "base/clock.h"
@@ -30,7 +31,6 @@
 
 /* Descriptors kept for images whose symbols nobody asked for yet. */
 #define WAITING_FDS_MAX 512
-#define PERFMAPS_MAX 64
 #define DWARF_JOBS_MAX 256
 #define VDSO_MAX ((size_t)1 << 20)
 #define KALLSYMS_RELOAD_MS 60000
@@ -46,12 +46,6 @@ struct known_image {
 	struct gopclntab go;
 };
 
-struct process_map {
-	struct process_info *process; /* reference held */
-	struct perfmap map;
-	int64_t updated_mono_ms;
-};
-
 /* A resolved address: frames[first ... + n). n 0 = it has no name. */
 struct resolved {
 	const void *owner;       /* image, process, or NULL for the kernel */
@@ -63,9 +57,9 @@ struct symbolizer {
 	pthread_mutex_t lock;
 	struct map image_index, cache_index, string_index;
 	VEC(struct known_image *) images;
-	VEC(struct process_map *) perfmaps;
 	VEC(struct resolved) cache;
 	VEC(struct sym_frame) frames;
+	struct perfmaps *perfmaps;
 	struct arena text;
 	VEC(struct view) strings;
 	struct kallsyms kernel;
@@ -122,10 +116,12 @@ struct symbolizer *symbolizer_new(const char *cache_dir, struct err *e)
 	pthread_mutex_init(&s->lock, NULL);
 	arena_init(&s->text, 0);
 	s->kernel.tab.fd = -1;
+	s->perfmaps = perfmaps_new();
 	s->cache_dir = cache_dir && *cache_dir ? xstrdup(cache_dir) : NULL;
 	s->dwarf_jobs = queue_new(DWARF_JOBS_MAX, 0);
 	if (thread_start(&s->dwarf_thread, "dwarf", dwarf_main, s, e)) {
 		queue_free(s->dwarf_jobs);
+		perfmaps_free(s->perfmaps);
 		free(s->cache_dir);
 		free(s);
 		return NULL;
@@ -145,13 +141,6 @@ static void free_image(struct known_image *k)
 	free(k);
 }
 
-static void free_perfmap(struct process_map *m)
-{
-	perfmap_free(&m->map);
-	process_info_unref(m->process);
-	free(m);
-}
-
 void symbolizer_free(struct symbolizer *s)
 {
 	if (!s)
@@ -162,10 +151,7 @@ void symbolizer_free(struct symbolizer *s)
 	free(s->cache_dir);
 	for (size_t i = 0; i < s->images.n; i++)
 		free_image(s->images.v[i]);
-	for (size_t i = 0; i < s->perfmaps.n; i++)
-		free_perfmap(s->perfmaps.v[i]);
 	vec_free(&s->images);
-	vec_free(&s->perfmaps);
 	vec_free(&s->cache);
 	vec_free(&s->frames);
 	vec_free(&s->strings);
@@ -174,8 +160,14 @@ void symbolizer_free(struct symbolizer *s)
 	map_free(&s->string_index);
 	arena_free(&s->text);
 	kallsyms_free(&s->kernel);
+	perfmaps_free(s->perfmaps);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
+}
+
+static size_t map_bytes(const struct map *m)
+{
+	return m->slots ? (m->mask + 1) * sizeof *m->slots : 0;
 }
 
 static struct view intern(struct symbolizer *s, struct view v)
@@ -380,53 +372,14 @@ static size_t resolve_kernel(struct symbolizer *s, const struct window_frame *f,
 	return n;
 }
 
-static struct process_map *perfmap_of(struct symbolizer *s, struct process_info *p)
-{
-	for (size_t i = 0; i < s->perfmaps.n; i++)
-		if (s->perfmaps.v[i]->process == p)
-			return s->perfmaps.v[i];
-	if (s->perfmaps.n == PERFMAPS_MAX) { /* the one that was asked for longest ago goes */
-		size_t oldest = 0;
-		for (size_t i = 1; i < s->perfmaps.n; i++)
-			if (s->perfmaps.v[i]->updated_mono_ms < s->perfmaps.v[oldest]->updated_mono_ms)
-				oldest = i;
-		free_perfmap(s->perfmaps.v[oldest]);
-		s->perfmaps.v[oldest] = s->perfmaps.v[--s->perfmaps.n];
-	}
-	struct process_map *m = NEW(struct process_map);
-	m->process = process_info_ref(p);
-	m->updated_mono_ms = -1;
-	vec_push(&s->perfmaps, m);
-	return m;
-}
-
 static size_t resolve_jit(struct symbolizer *s, const struct window_frame *f, struct sym_frame *out)
 {
-	if (!f->process)
-		return 0;
-	struct process_map *m = perfmap_of(s, f->process);
-	int64_t now = clock_mono_ms();
-	struct view name = perfmap_lookup(&m->map, f->addr);
-	/* Compilers append as they go: look again for what is new, but not for every address of one profile. */
-	if (!name.len && (m->updated_mono_ms < 0 || now - m->updated_mono_ms > 1000)) {
-		perfmap_update(&m->map, f->process->pid);
-		m->updated_mono_ms = now;
-		name = perfmap_lookup(&m->map, f->addr);
-	}
-	if (!name.len)
-		return 0;
-	set_names(s, out, name);
-	return 1;
-}
-
-void symbolizer_process_gone(struct symbolizer *s, struct process_info *p)
-{
-	if (pthread_mutex_trylock(&s->lock))
-		return;
-	for (size_t i = 0; i < s->perfmaps.n; i++)
-		if (s->perfmaps.v[i]->process == p)
-			perfmap_update(&s->perfmaps.v[i]->map, p->pid);
-	pthread_mutex_unlock(&s->lock);
+	struct buf name = { 0 };
+	size_t n = f->process && perfmaps_lookup(s->perfmaps, f->process, f->addr, &name) && name.len ? 1 : 0;
+	if (n)
+		set_names(s, out, buf_view(&name));
+	buf_free(&name);
+	return n;
 }
 
 static const struct resolved *cached(struct symbolizer *s, const void *owner, uint64_t addr, uint64_t h)
@@ -489,4 +442,25 @@ uint64_t symbolizer_kernel_start(struct symbolizer *s)
 	uint64_t start = s->kernel.stext;
 	pthread_mutex_unlock(&s->lock);
 	return start;
+}
+
+static size_t open_files_of(const struct known_image *k)
+{
+	return (size_t)(k->fd >= 0) + (k->symbols.fd >= 0) + (k->dwarf.fd >= 0);
+}
+
+void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret)
+{
+	pthread_mutex_lock(&s->lock);
+	*ret = (struct symbolizer_stats){ .images = s->images.n };
+	ret->strings_bytes = s->text.used + s->strings.cap * sizeof *s->strings.v + map_bytes(&s->string_index);
+	ret->resolved_bytes = s->cache.cap * sizeof *s->cache.v + s->frames.cap * sizeof *s->frames.v + map_bytes(&s->cache_index);
+	ret->images_bytes = s->images.cap * sizeof *s->images.v + map_bytes(&s->image_index);
+	for (size_t i = 0; i < s->images.n; i++) {
+		ret->images_bytes += sizeof *s->images.v[i];
+		ret->open_files += open_files_of(s->images.v[i]);
+	}
+	ret->perfmaps_bytes = perfmaps_bytes(s->perfmaps);
+	memcpy(ret->perfmap_reads, perfmaps_counts(s->perfmaps), sizeof ret->perfmap_reads);
+	pthread_mutex_unlock(&s->lock);
 }

@@ -4,6 +4,7 @@
 #ifndef PYRRHA_AGENT_SYMBOLIZE_H
 #define PYRRHA_AGENT_SYMBOLIZE_H
 
+#include "agent/perfmap_helper.h"
 #include "agent/profile_window.h"
 
 struct symbolizer;
@@ -23,11 +24,18 @@ struct symbolizer *symbolizer_new(const char *cache_dir, struct err *e);
 void symbolizer_free(struct symbolizer *s);
 /* An image is open and about to be sampled. Returns at once. */
 void symbolizer_image(struct symbolizer *s, struct image *im);
-/* A sampled process ended or its address space went: the last chance to read its perf-map. Returns at once. */
-void symbolizer_process_gone(struct symbolizer *s, struct process_info *p);
 /* The calls at an address, innermost inlined first; 0 if there is no name. Any thread. */
 size_t symbolizer_resolve(struct symbolizer *s, const struct window_frame *f, struct sym_frame out[SYM_FRAMES_MAX]);
 /* Where the kernel's text begins (_stext); 0 if not known. Kernel addresses leave the agent as offsets from it. */
 uint64_t symbolizer_kernel_start(struct symbolizer *s);
+
+struct symbolizer_stats {
+	size_t strings_bytes, resolved_bytes, images_bytes, perfmaps_bytes; /* memory */
+	size_t images, open_files;
+	uint64_t perfmap_reads[PERFMAP_RESULTS];
+};
+void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret);
+/* Once; the symbolizer must outlive the last rendering. */
+void symbolizer_register_metrics(struct symbolizer *s);
 
 #endif

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/elf_file.h"
+#include "agent/tempfile.h"
 #include "base/alloc.h"
 #include "base/vec.h"
 
@@ -112,37 +113,15 @@ static int gather_section(struct gather *g, const struct elf_file *f, const char
 
 /* ---- the index ---- */
 
-static int temp_file(struct err *e)
-{
-	const char *dir = getenv("TMPDIR");
-	int fd = open(dir && *dir ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (fd < 0)
-		fd = memfd_create("pyrrha-symbols", MFD_CLOEXEC);
-	return fd >= 0 ? fd : err_set(e, ERR_IO, "cannot make a temporary file for symbols");
-}
-
-static bool write_all(int fd, const void *p, size_t n)
-{
-	const char *at = p;
-	while (n) {
-		ssize_t put = write(fd, at, n);
-		if (put <= 0)
-			return false;
-		at += put;
-		n -= (size_t)put;
-	}
-	return true;
-}
-
 static int write_index(struct symtab *t, const struct symtab_entry *entries, size_t n, struct view names, struct err *e)
 {
 	*t = (struct symtab){ .fd = -1 };
 	if (!n)
 		return 0;
-	int fd = temp_file(e);
+	int fd = tempfile_open("pyrrha-symbols", e);
 	if (fd < 0)
 		return fd;
-	if (!write_all(fd, entries, n * sizeof *entries) || !write_all(fd, names.ptr, names.len)) {
+	if (!tempfile_write(fd, entries, n * sizeof *entries) || !tempfile_write(fd, names.ptr, names.len)) {
 		close(fd);
 		return err_set(e, ERR_IO, "cannot write %zu symbols to a temporary file; is TMPDIR full?", n);
 	}
@@ -212,7 +191,7 @@ static int gather_debugdata(struct gather *g, int fd, struct err *e)
 						DEBUGDATA_MAX);
 	free(xz);
 	int mem = lr == LZMA_OK ? memfd_create("pyrrha-debugdata", MFD_CLOEXEC) : -1;
-	bool ok = mem >= 0 && write_all(mem, out, out_at);
+	bool ok = mem >= 0 && tempfile_write(mem, out, out_at);
 	free(out);
 	if (ok)
 		rc = gather_from(g, mem, ".symtab", e);

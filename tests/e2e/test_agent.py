@@ -31,7 +31,8 @@ public class AgentFib {
 """
 
 
-def start_agent(env, *flags):
+def start_agent(env, *flags, before=()):
+    """Its URL. before: what starts it."""
     if os.geteuid() != 0:
         raise Skip("the agent's programs need root")
     said = subprocess.run([env.program("pyrrha-agent"), "--check"], capture_output=True, text=True)
@@ -42,7 +43,7 @@ def start_agent(env, *flags):
             raise Skip("not in the host's pid namespace")
         raise AssertionError("pyrrha-agent --check fails:\n" + said.stdout)
     address = f"127.0.0.1:{free_port()}"
-    Process(env, "pyrrha-agent", [env.program("pyrrha-agent"), f"--web.listen-address={address}", *flags])
+    Process(env, "pyrrha-agent", [*before, env.program("pyrrha-agent"), f"--web.listen-address={address}", *flags])
     wait_until("the agent is ready", lambda: http_get(f"http://{address}/-/ready")[0] == 200, 20)
     return f"http://{address}"
 
@@ -59,12 +60,12 @@ def c_program(env, name, text, *flags):
     return path
 
 
-def profile(env, agent, seconds, selector="", more=""):
+def profile(env, agent, seconds, selector="", more="", file="profile"):
     """Folded stacks of a pulled profile: [(frames root first, nanoseconds)]."""
     query = f"seconds={seconds}" + (f"&match[]={urllib.parse.quote(selector)}" if selector else "") + more
     status, headers, body = http_get(f"{agent}/debug/pprof/profile?{query}", timeout=seconds + 60)
     check(status == 200, f"HTTP {status}: {body[:300]!r}")
-    path = os.path.join(env.dir, "profile.pb.gz")
+    path = os.path.join(env.dir, file + ".pb.gz")
     with open(path, "wb") as f:
         f.write(body)
     text = subprocess.run([env.program("pyrtool"), "folded", path], capture_output=True, text=True, check=True).stdout

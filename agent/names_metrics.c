@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What finding names takes, and what stood in its way. */
+#include "agent/perfmap_helper.h"
+#include "agent/symbolize.h"
+#include "base/metrics.h"
+
+enum { M_PERFMAPS, M_MEMORY, M_IMAGES, M_DESCRIPTORS };
+
+static struct metric table[] = {
+	[M_PERFMAPS] = { "pyrrha_agent_perfmap_reads_total", "Readings of perf-maps of just-in-time compilers, by what came of it.",
+			 METRIC_COUNTER, "result" },
+	[M_MEMORY] = { "pyrrha_agent_names_memory_bytes", "Memory that finding names takes, by what it is for.", METRIC_GAUGE,
+		       "part" },
+	[M_IMAGES] = { "pyrrha_agent_names_images", "Files whose symbols are kept, or waited for.", METRIC_GAUGE },
+	[M_DESCRIPTORS] = { "pyrrha_agent_names_open_files", "Files open for that.", METRIC_GAUGE },
+};
+
+static void collect(void *arg)
+{
+	struct symbolizer_stats t;
+	symbolizer_stats(arg, &t);
+	for (unsigned i = 0; i < PERFMAP_RESULTS; i++) {
+		double before = metric_get(&table[M_PERFMAPS], perfmap_result_names[i]);
+		metric_add(&table[M_PERFMAPS], MAX(0, (double)t.perfmap_reads[i] - before), perfmap_result_names[i]);
+	}
+	metric_set(&table[M_MEMORY], (double)t.strings_bytes, "strings");
+	metric_set(&table[M_MEMORY], (double)t.resolved_bytes, "resolved");
+	metric_set(&table[M_MEMORY], (double)t.images_bytes, "images");
+	metric_set(&table[M_MEMORY], (double)t.perfmaps_bytes, "perfmaps");
+	metric_set(&table[M_IMAGES], (double)t.images);
+	metric_set(&table[M_DESCRIPTORS], (double)t.open_files);
+}
+
+void symbolizer_register_metrics(struct symbolizer *s)
+{
+	metrics_register(table, ARRAY_LEN(table));
+	metrics_on_collect(collect, s);
+}

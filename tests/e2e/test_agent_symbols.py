@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of what the agent samples: targets that would rather do harm. Needs root and eBPF."""
+import concurrent.futures
+import hashlib
+import os
+import re
+import shutil
+import struct
+import subprocess
+import threading
+
+from harness import TOP, Skip, check, http_get, wait_until
+from test_agent import profile, run, start_agent
+
+FIXTURES = os.path.join(TOP, "tests", "fixtures", "agent")
+BUILD_ID = "0x" + "5ec7e7" * 6 + "5e5e"
+
+
+def hostile_program(env):
+    """The program, the library it loads, and one of the same build-id whose function is called decoy."""
+    built = os.path.join(env.dir, "built")
+    os.makedirs(built)
+    cc = ["cc", "-O2", "-g0", "-D_GNU_SOURCE", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls", "-I" + FIXTURES]
+    program, library, decoy = (os.path.join(built, n) for n in ("hostile", "liblook.so", "decoy.so"))
+    subprocess.run(cc + ["-o", program, os.path.join(FIXTURES, "hostile.c")], check=True)
+    for path, name in ((library, "look"), (decoy, "decoy")):
+        subprocess.run(cc + ["-shared", "-fPIC", "-DLOOK=" + name, "-Wl,--build-id=" + BUILD_ID, "-o", path,
+                             os.path.join(FIXTURES, "look.c")], check=True)
+    return program, library, decoy
+
+
+def absurd(data, change):
+    """A library's bytes with its ELF header or section headers changed."""
+    data = bytearray(data)
+    shoff, = struct.unpack_from("<Q", data, 0x28)
+    n, = struct.unpack_from("<H", data, 0x3c)
+    if change == "shoff":
+        struct.pack_into("<Q", data, 0x28, 2**64 - 64)
+    elif change == "sizes":
+        for i in range(n):
+            struct.pack_into("<Q", data, shoff + 64 * i + 32, 2**63 + 12345)
+    elif change == "offsets":
+        for i in range(n):
+            struct.pack_into("<Q", data, shoff + 64 * i + 24, 2**64 - 8)
+    elif change == "links":
+        struct.pack_into("<HH", data, 0x3c, 0, 0xffff)
+        for i in range(n):
+            struct.pack_into("<II", data, shoff + 64 * i + 40, 0xfffffff0, 0xffffffff)
+    return bytes(data)
+
+
+def with_build_id(path, name):
+    """A copy of a file with a build-id of its own, so that the agent takes no two for one."""
+    new = os.path.join(os.path.dirname(path), f"{name}_{os.path.basename(path)}")
+    with open(path, "rb") as f:
+        data = f.read()
+    old = bytes.fromhex(BUILD_ID[2:])
+    check(data.count(old) == 1, "one build-id")
+    with open(new, "wb") as f:
+        f.write(data.replace(old, hashlib.sha1(name.encode()).digest()))
+    return new
+
+
+class Hostile:
+    """A process in a root of its own. plant(path): puts something where in that root the library would be."""
+
+    def __init__(self, env, program, library, name, plant, mode=""):
+        self.root = os.path.join(env.dir, "root_" + name)
+        for folder in ("proc", "tmp", os.path.dirname(library).lstrip("/")):
+            os.makedirs(os.path.join(self.root, folder), exist_ok=True)
+        if plant:
+            plant(os.path.join(self.root, library.lstrip("/")))
+        self.env, self.comm = env, name
+        self.program = os.path.join(env.dir, name)
+        shutil.copy(program, self.program)
+        self.process = run(env, name, [self.program, library, self.root, *([mode] if mode else [])])
+        self.code = int(wait_until(f"{name} runs", self.said, 20), 16)
+        self.pid = self.process.p.pid
+        self.map = os.path.join(self.root, "tmp", f"perf-{self.pid}.map")
+
+    def said(self):
+        check(self.process.alive(), f"{self.comm} ended: {self.process.text()}")
+        text = self.process.text()
+        return text.strip() if text.endswith("\n") else None
+
+    def names(self, agent, seconds):
+        """What its generated code and its library's function are called, each a set; offsets are left out."""
+        for _ in range(10):  # a busy machine may not let it run for the length of a pull
+            stacks, _ = profile(self.env, agent, seconds, f'{{comm="{self.comm}"}}', file=self.comm)
+            below = [f[f.index("main") + 1:] for f, _ in stacks if "main" in f]
+            below = [[re.sub(r"\+0x[0-9a-f]+$", "+", f) for f in fs[:2]] for fs in below if len(fs) >= 2]
+            if below:
+                break
+        check(below, f"{self.comm}: no stack goes from main through generated code into the library: {stacks[:6]}")
+        return {f[0] for f in below}, {f[1] for f in below}
+
+
+def pull_all(targets, agent, seconds=2):
+    """names() of all at the same time, by their comm."""
+    with concurrent.futures.ThreadPoolExecutor(len(targets)) as pool:
+        return dict(zip((t.comm for t in targets), pool.map(lambda t: t.names(agent, seconds), targets)))
+
+
+def test_hostile_libraries(env):
+    """By the kernel's own link the agent has the library that is mapped, whatever is in its place. Without that right it
+    goes by names, and finds nothing outside of the target's root, waits for nothing, and believes no nonsense."""
+    if os.geteuid() != 0:
+        raise Skip("needs root")
+    program, library, decoy = hostile_program(env)
+
+    def link(to):
+        return lambda path, library, decoy: os.symlink(to(decoy), path)
+
+    def write(change):
+        def plant(path, library, decoy):
+            with open(library, "rb") as f, open(path, "wb") as to:
+                to.write(change(f.read()))
+        return plant
+
+    # What is planted, and what an agent that goes by names calls the function: the real library's name if it had to
+    # look further; nothing if what was planted passes for the library (same build-id) but has no symbols.
+    cases = {
+        "h_nothing": (None, "look"),
+        "h_outside": (link(lambda d: "../" * 40 + d.lstrip("/")), "look"),
+        "h_absolute": (link(lambda d: d), "look"),
+        "h_magic": (link(lambda d: "/proc/1/root" + d), "look"),
+        "h_magic_exe": (link(lambda d: "/proc/1/exe"), "look"),
+        "h_fifo": (lambda path, *_: os.mkfifo(path), "look"),
+        "h_folder": (lambda path, *_: os.mkdir(path), "look"),
+        "h_short": (write(lambda data: data[:40]), "look"),
+        "h_decoy": (lambda path, library, decoy: shutil.copy(decoy, path), "decoy"),
+        "h_headers": (write(lambda data: data[:4096]), None),
+        "h_shoff": (write(lambda data: absurd(data, "shoff")), None),
+        "h_sizes": (write(lambda data: absurd(data, "sizes")), None),
+        "h_offsets": (write(lambda data: absurd(data, "offsets")), None),
+        "h_links": (write(lambda data: absurd(data, "links")), None),
+    }
+    targets = []
+    for name, (plant, _) in cases.items():
+        mine, its = with_build_id(library, name), with_build_id(decoy, name)
+        targets.append(Hostile(env, program, mine, name, plant and (lambda path: plant(path, mine, its))))
+    by_name = ["setpriv", "--bounding-set=-checkpoint_restore,-sys_admin"]
+    for agent, by_link in ((start_agent(env, "--frequency=97"), True), (start_agent(env, "--frequency=97", before=by_name), False)):
+        for name, (code, look) in pull_all(targets, agent).items():
+            expected = "look" if by_link else cases[name][1] or f"{name}_liblook.so+"
+            check(code == {"[jit]+"} and look == {expected}, f"{name}, {by_link=}: {code} {look}, not {expected}")
+
+
+def perfmap_reads(agent):
+    """How readings of perf-maps ended, as the agent counts them."""
+    text = http_get(agent + "/metrics")[2].decode()
+    return {k: int(float(v)) for k, v in re.findall(r'^pyrrha_agent_perfmap_reads_total{result="(\w+)"} (\S+)$', text, re.M)}
+
+
+def test_hostile_perfmaps(env):
+    """A perf-map gives names if it is a file of the process's own user; whatever else it is costs a count."""
+    if os.geteuid() != 0:
+        raise Skip("needs root")
+    program, library, _ = hostile_program(env)
+    ended = threading.Event()
+    env.at_end(ended.set)
+
+    def target(name, mode=""):
+        return Hostile(env, program, with_build_id(library, name), name, None, mode)
+
+    def put(t, path, line="{:x} 12 jit_code\n"):
+        with open(path, "w") as f:
+            f.write(line.format(t.code))
+
+    def grow(path):
+        while not ended.wait(0.05):
+            with open(path, "a") as f:
+                f.write("1 1 more\n" * 10000)
+
+    good, prefixed, endless, fifo, link, magic, folder, other, large, absent = all_targets = [
+        target("p_" + n) for n in "good prefixed endless fifo link magic folder other large absent".split()]
+    put(good, good.map)
+    put(prefixed, prefixed.map, "0x{:x} 0x12 jit_code\n")
+    put(endless, endless.map)
+    threading.Thread(target=grow, args=(endless.map,), daemon=True).start()
+    os.mkfifo(fifo.map)
+    put(link, link.map + ".real")
+    os.symlink(os.path.basename(link.map) + ".real", link.map)
+    put(magic, os.path.join(env.dir, "elsewhere"))
+    os.symlink("/proc/1/root" + os.path.join(env.dir, "elsewhere"), magic.map)
+    os.mkdir(folder.map)
+    put(other, other.map)
+    os.chown(other.map, 12345, 12345)
+    put(large, large.map)
+    with open(large.map, "a") as f:
+        f.truncate(1 << 40)  # sparse
+    expected = {t.comm: {"[jit]+"} for t in all_targets}
+    for t in (good, prefixed, endless, large):
+        expected[t.comm] = {"jit_code"}
+    agent = start_agent(env, "--frequency=97")
+    for name, (code, look) in pull_all(all_targets, agent).items():
+        check(code == expected[name] and look == {"look"}, f"{name}: {code} {look}, not {expected[name]}")
+    reads = perfmap_reads(agent)
+    # fifo, link, magic, folder
+    check(reads["not_regular"] >= 4 and reads["other_owner"] >= 1 and reads["too_large"] >= 1 and reads["absent"] >= 1, str(reads))
+    check(reads["failed"] == reads["timeout"] == reads["skipped"] == 0, str(reads))
+
+    if not os.path.exists("/dev/fuse"):
+        raise Skip("no /dev/fuse: a file system that never answers was not tried")
+    silent = target("p_silent", "hang")
+    for _ in range(2):
+        both = pull_all([silent, good], agent)
+        check(both == {"p_silent": ({"[jit]+"}, {"look"}), "p_good": ({"jit_code"}, {"look"})}, str(both))
+    reads = perfmap_reads(agent)
+    check(reads["timeout"] == 1 and reads["skipped"] >= 1, f"it was not waited for exactly once: {reads}")
