@@ -11,13 +11,17 @@
 #include "base/metrics.h"
 #include "config/config.h"
 #include "config/config_top.h"
+#include "cmd/storage_config.h"
 
 struct configuration {
 	char *path;
 	pthread_mutex_t reload; /* one reload at a time; guards scraper */
 	struct scraper *scraper; /* borrowed; NULL before configuration_apply_to */
+	struct tsdb *db;         /* borrowed; NULL before configuration_apply_to_storage */
+	const struct storage_config *flags;
 	pthread_mutex_t lock;   /* guards what follows */
 	struct scraper_config *scrapes;
+	struct storage_config *storage; /* this one by reload */
 	char *text;
 	struct web_reload_state state;
 };
@@ -33,6 +37,7 @@ static struct metric metrics[] = {
 /* What one reading of the file gives. */
 struct reading {
 	struct scraper_config *scrapes;
+	struct storage_config *storage;
 	char *text;
 };
 
@@ -68,7 +73,9 @@ static int read_file(struct reading *ret, const char *path, void (*warn)(void *,
 	*ret = (struct reading){ 0 };
 	rc = check_top(t, warn, warn_arg, e);
 	if (!rc)
-		rc = scraper_config_parse(&ret->scrapes, t, warn, warn_arg, e);
+		rc = storage_config_parse(&ret->storage, t, warn, warn_arg, e);
+	if (!rc && (rc = scraper_config_parse(&ret->scrapes, t, warn, warn_arg, e)))
+		storage_config_free(ret->storage);
 	if (!rc) {
 		struct buf text = { 0 };
 		config_redact(t, &text);
@@ -94,8 +101,10 @@ static void take(struct configuration *c, struct reading *r)
 {
 	pthread_mutex_lock(&c->lock);
 	scraper_config_unref(c->scrapes);
+	storage_config_free(c->storage);
 	free(c->text);
 	c->scrapes = r->scrapes;
+	c->storage = r->storage;
 	c->text = r->text;
 	pthread_mutex_unlock(&c->lock);
 	note(c, NULL);
@@ -122,6 +131,7 @@ void configuration_free(struct configuration *c)
 	if (!c)
 		return;
 	scraper_config_unref(c->scrapes);
+	storage_config_free(c->storage);
 	pthread_mutex_destroy(&c->reload);
 	pthread_mutex_destroy(&c->lock);
 	free(c->text);
@@ -138,19 +148,32 @@ int configuration_apply_to(struct configuration *c, struct scraper *s, struct er
 	return rc;
 }
 
+int configuration_apply_to_storage(struct configuration *c, struct tsdb *db, const struct storage_config *flags, struct err *e)
+{
+	pthread_mutex_lock(&c->reload);
+	c->db = db;
+	c->flags = flags;
+	int rc = storage_config_apply(c->storage, flags, db, e);
+	pthread_mutex_unlock(&c->reload);
+	return rc;
+}
+
 static int reload(struct configuration *c, struct err *e)
 {
 	struct reading r;
 	int rc = read_file(&r, c->path, log_warning, NULL, e);
 	if (rc)
 		return rc;
-	if (c->scraper)
-		rc = scraper_apply(c->scraper, r.scrapes, e);
+	if (c->db)
+		rc = storage_config_apply(r.storage, c->flags, c->db, e);
+	if (!rc && c->scraper && (rc = scraper_apply(c->scraper, r.scrapes, e)) && c->db)
+		storage_config_apply(c->storage, c->flags, c->db, NULL);
 	if (!rc) {
 		take(c, &r);
 		return 0;
 	}
 	scraper_config_unref(r.scrapes);
+	storage_config_free(r.storage);
 	free(r.text);
 	return rc;
 }
@@ -189,7 +212,9 @@ int configuration_check(const char *path, struct buf *out, struct err *e)
 	if (rc)
 		return rc;
 	scraper_config_check(r.scrapes, out);
+	storage_config_check(r.storage, out);
 	scraper_config_unref(r.scrapes);
+	storage_config_free(r.storage);
 	free(r.text);
 	return 0;
 }

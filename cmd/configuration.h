@@ -9,12 +9,16 @@
 #include "web/web.h"
 
 struct configuration;
+struct storage_config;
+struct tsdb;
 
 /* Reads and checks the file; its warnings are logged. Registers pyrrha_config_*. */
 int configuration_load(struct configuration **ret, const char *path, struct err *e);
 void configuration_free(struct configuration *c);
 /* From now on the scraper gets what is read: at once, and on each reload. */
 int configuration_apply_to(struct configuration *c, struct scraper *s, struct err *e);
+/* The same for what the file and the flags (borrowed until the end) say about the storage. */
+int configuration_apply_to_storage(struct configuration *c, struct tsdb *db, const struct storage_config *flags, struct err *e);
 /* All of the new file, or, if anything is wrong with it, all of the old one. Thread-safe. */
 int configuration_reload(struct configuration *c, struct err *e);
 /* The text at work, without secrets. Returns owned. */

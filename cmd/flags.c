@@ -4,6 +4,7 @@
 #include "cmd/flags.h"
 
 #include "base/alloc.h"
+#include "cmd/storage_config.h"
 #include "httpd/httpd.h"
 #include "tsdb/tsdb.h"
 
@@ -30,6 +31,10 @@ static struct opt table[] = {
 	{ "storage.service-labels", OPT_STRING, &set.service_labels, "<labels>",
 	  "Labels that make a service, separated by commas. The series that agree in them are also kept as one sum a minute, "
 	  "which makes graphs and profiles of whole services fast; it costs about a tenth more space. Empty means none." },
+
+	{ "storage.tsdb.retention.selector", OPT_LIST, &set.keep, "<selector>: <duration>",
+	  "What matches is kept for less: '{namespace=\"dev\"}: 2d'; may be repeated, the shortest counts. The same as "
+	  "storage.retention in --config.file." },
 
 	{ "web.listen-address", OPT_LIST, &set.listen, "<host:port>",
 	  "Where to listen, 127.0.0.1:7070 if not given; may be repeated. [::1]:7070 is IPv6, port 0 a free one (the log "
@@ -114,7 +119,7 @@ static int check_values(struct err *e)
 		return err_set(e, ERR_BAD_DATA, "--query.timeout must be longer than nothing");
 	if (set.lookback_ms < 1)
 		return err_set(e, ERR_BAD_DATA, "--query.lookback-delta must be longer than nothing");
-	return 0;
+	return storage_config_flags(&set.storage, &set.keep, e);
 }
 
 int flags_parse(struct flags *f, int argc, char **argv, struct err *e)
@@ -150,5 +155,6 @@ const struct opt *flags_table(size_t *ret_n)
 
 void flags_free(void)
 {
+	storage_config_free(set.storage);
 	opts_free(table, ARRAY_LEN(table));
 }

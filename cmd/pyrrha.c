@@ -155,6 +155,9 @@ static int start(struct server *s, struct err *e)
 		rc = open_storage(s, e);
 	if (rc)
 		return rc;
+	rc = configuration_apply_to_storage(s->config, s->db, s->f.storage, e);
+	if (rc)
+		return rc;
 	start_engine(s);
 	rc = start_scraper(s, e);
 	if (rc)

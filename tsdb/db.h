@@ -27,6 +27,7 @@
 #include "tsdb/window.h"
 
 struct masks;
+struct keep_rules;
 struct part;
 struct pdb;
 
@@ -124,6 +125,7 @@ struct tsdb {
 	atomic_bool stopping;
 	uint64_t applied;                 /* number of the last record in memory; under apply_lock */
 	atomic_ullong head_bytes;         /* of the windows, as of the last look */
+	struct keep_rules *rules;         /* retention by selector; under seal_lock */
 	atomic_llong dropped_until;       /* ms: partitions up to here were dropped, and do not come back */
 
 	atomic_llong newest_t;            /* of all samples, ms; INT64_MIN = none */
@@ -145,6 +147,8 @@ void tsdb_publish(struct tsdb *db, struct version *v, uint64_t seq);
 /* The partition of a day, made if it is new; owned by the database: valid until retention drops it, so take a
  * reference to keep it. Returns a reference. */
 struct partition *tsdb_partition(struct tsdb *db, uint32_t day, bool create);
+/* What retention takes for now: the clock, unless it is far ahead of everything stored. */
+int64_t tsdb_retention_now_ms(struct tsdb *db);
 /* Oldest stamp that is still accepted and kept, ms. */
 int64_t tsdb_floor_ms(struct tsdb *db);
 

@@ -131,7 +131,8 @@ uint64_t *delete_facts(struct tsdb *db, size_t *ret_n)
 	struct version *v = tsdb_version(db, NULL);
 	for (size_t i = 0; i < v->n; i++)
 		for (size_t k = 0; v->p[i]->masks && k < v->p[i]->masks->facts.n; k++)
-			vec_push(&out, v->p[i]->masks->facts.v[k]->number);
+			if (v->p[i]->masks->facts.v[k]->number)
+				vec_push(&out, v->p[i]->masks->facts.v[k]->number);
 	version_unref(v);
 	if (out.n)
 		qsort(out.v, out.n, sizeof *out.v, by_u64);

@@ -362,11 +362,92 @@ static void test_random(void **state)
 	end(&m);
 }
 
+static void keep(struct model *m, const char *pod, int64_t keep_ms)
+{
+	struct matcher x;
+	struct err e;
+	assert_int_equal(matcher_init(&x, MATCH_EQ, VIEW("pod"), view_of(pod), &e), 0);
+	struct tsdb_retention rules[] = { { &x, 1, keep_ms }, { &x, 1, 20 * DAY } };
+	assert_int_equal(tsdb_set_retention(m->k.db, rules, 2, &e), 0);
+	matcher_release(&x);
+}
+
+/* What a rule leaves of one pod at this moment. */
+static void forget(struct model *m, unsigned pod, int64_t keep_ms)
+{
+	for (size_t i = 0; i < m->v.n; i++)
+		if (m->v.v[i].pod == pod && m->v.v[i].t_ms <= m->k.now_ms - keep_ms)
+			m->v.v[i].samples = m->v.v[i].cpu = false;
+}
+
+/* One pod is kept for two hours: hidden as time goes by, in memory too, space back hour by hour, without a trace of it
+ * in rollups and sums of a service. */
+static void test_retention(void **state)
+{
+	(void)state;
+	struct model m;
+	struct err e;
+	struct tsdb_stats st, cleaned;
+	start(&m, true);
+	m.k.now_ms = KIT_T0 + 12 * HOUR;
+	fill(&m, 4, KIT_T0 + 4 * HOUR, KIT_T0 + 11 * HOUR, 10 * MINUTE);
+	seal(&m, true);
+	fill(&m, 4, KIT_T0 + 11 * HOUR, KIT_T0 + 12 * HOUR, 10 * MINUTE);
+	put(&m, 1, KIT_T0 + 3 * HOUR); /* late, in memory */
+	tsdb_flush(m.k.db);
+	check(&m);
+	keep(&m, "pod-1", 2 * HOUR);
+	forget(&m, 1, 2 * HOUR);
+	check(&m);
+	tsdb_stats(m.k.db, &st);
+	assert_true(st.masks > 0);
+	assert_int_equal(tsdb_clean(m.k.db, &e), 0);
+	check(&m);
+	tsdb_stats(m.k.db, &cleaned);
+	assert_true(cleaned.masks < st.masks || cleaned.masks == 0);
+	for (int hour = 0; hour < 3; hour++) {
+		m.k.now_ms += 25 * MINUTE;
+		fill(&m, 4, m.k.now_ms - 25 * MINUTE, m.k.now_ms, 5 * MINUTE);
+		assert_int_equal(tsdb_retain(m.k.db, &e), 0);
+		forget(&m, 1, 2 * HOUR);
+		check(&m);
+		seal(&m, hour == 1);
+		assert_int_equal(tsdb_clean(m.k.db, &e), 0);
+		check(&m);
+		kit_reopen(&m.k);
+		keep(&m, "pod-1", 2 * HOUR);
+		check(&m);
+	}
+	/* A delete goes well with it. */
+	delete(&m, NULL, "pod-2", KIT_T0 + 10 * HOUR, INT64_MAX);
+	check(&m);
+	assert_int_equal(tsdb_clean(m.k.db, &e), 0);
+	check(&m);
+	/* All of a day: it goes as a whole. */
+	m.k.now_ms = KIT_T0 + 60 * HOUR;
+	put(&m, 2, m.k.now_ms - HOUR);
+	tsdb_flush(m.k.db);
+	seal(&m, true);
+	struct tsdb_retention all = { .keep_ms = 30 * HOUR };
+	assert_int_equal(tsdb_set_retention(m.k.db, &all, 1, &e), 0);
+	for (unsigned pod = 0; pod < 4; pod++)
+		forget(&m, pod, 30 * HOUR);
+	check(&m);
+	assert_int_equal(tsdb_clean(m.k.db, &e), 0);
+	check(&m);
+	tsdb_stats(m.k.db, &st);
+	assert_int_equal(st.partitions, 1);
+	/* Without the rules nothing comes back that is gone. */
+	assert_int_equal(tsdb_set_retention(m.k.db, NULL, 0, &e), 0);
+	check(&m);
+	end(&m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_everywhere), cmocka_unit_test(test_whole_partition), cmocka_unit_test(test_names),
-		cmocka_unit_test(test_crash), cmocka_unit_test(test_random),
+		cmocka_unit_test(test_crash), cmocka_unit_test(test_retention), cmocka_unit_test(test_random),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

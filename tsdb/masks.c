@@ -84,15 +84,18 @@ static int by_series(const void *a, const void *b)
 	return (x->after_ms > y->after_ms) - (x->after_ms < y->after_ms);
 }
 
-struct masks *masks_with(const struct masks *m, const struct mask_fact *fact, struct part *const *parts, size_t n_parts)
+/* m's facts (of deletes only: without those of retention), and n more. */
+static struct masks *make(const struct masks *m, bool deletes_only, const struct mask_fact *facts, size_t n,
+			  struct part *const *parts, size_t n_parts)
 {
 	struct masks *r = NEW(struct masks);
 	atomic_init(&r->refs, 1);
 	for (size_t i = 0; m && i < m->facts.n; i++)
-		if (needed(m->facts.v[i], parts, n_parts))
+		if ((!deletes_only || m->facts.v[i]->number) && needed(m->facts.v[i], parts, n_parts))
 			vec_push(&r->facts, copy_fact(m->facts.v[i]));
-	if (fact && needed(fact, parts, n_parts))
-		vec_push(&r->facts, copy_fact(fact));
+	for (size_t i = 0; i < n; i++)
+		if (needed(&facts[i], parts, n_parts))
+			vec_push(&r->facts, copy_fact(&facts[i]));
 	for (size_t i = 0; i < r->facts.n; i++) {
 		const struct mask_fact *f = r->facts.v[i];
 		for (size_t k = 0; k < f->series.n; k++)
@@ -104,6 +107,25 @@ struct masks *masks_with(const struct masks *m, const struct mask_fact *fact, st
 	}
 	qsort(r->v.v, r->v.n, sizeof *r->v.v, by_series);
 	return r;
+}
+
+struct masks *masks_with(const struct masks *m, const struct mask_fact *fact, struct part *const *parts, size_t n_parts)
+{
+	return make(m, false, fact, fact != NULL, parts, n_parts);
+}
+
+struct masks *masks_with_rules(const struct masks *m, const struct mask_fact *facts, size_t n, struct part *const *parts,
+			       size_t n_parts)
+{
+	return make(m, true, facts, n, parts, n_parts);
+}
+
+bool masks_due(const struct masks *m, const struct part *p)
+{
+	for (size_t i = 0; m && i < m->facts.n; i++)
+		if (needs(p, m->facts.v[i]) && (m->facts.v[i]->number || m->facts.v[i]->until_ms >= part_end_ms(p)))
+			return true;
+	return false;
 }
 
 /* ---- in the log ---- */

@@ -13,7 +13,7 @@
 #include "tsdb/part.h"
 
 struct mask_fact {
-	uint64_t number;      /* of its record in the head log */
+	uint64_t number;      /* of its record in the head log; 0 = retention by selector (keep.h) */
 	uint32_t below_part;
 	int64_t after_ms, until_ms;
 	VEC(uint32_t) series; /* ascending */
@@ -36,6 +36,12 @@ void masks_unref(struct masks *m);
 /* Those of m and one more, or (fact NULL) those of m, that some part of the list still needs; NULL if that is none.
  * Returns owned; the fact is copied. */
 struct masks *masks_with(const struct masks *m, const struct mask_fact *fact, struct part *const *parts, size_t n_parts);
+
+/* The same with the facts of retention replaced by these n. */
+struct masks *masks_with_rules(const struct masks *m, const struct mask_fact *facts, size_t n, struct part *const *parts,
+			       size_t n_parts);
+/* Whether the part is to be written anew: because of a delete, or because retention has passed it as a whole. */
+bool masks_due(const struct masks *m, const struct part *p);
 
 /* The payload of a fact. */
 void masks_put_fact(struct buf *b, const struct mask_fact *f);

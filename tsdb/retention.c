@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "tsdb/files.h"
-#include "tsdb/part.h"
+#include "tsdb/keep.h"
 
 static void forget_partition(struct tsdb *db, struct partition *p)
 {
@@ -72,7 +72,6 @@ static void forget_empty(struct tsdb *db, int64_t floor)
 
 int tsdb_retain(struct tsdb *db, struct err *e)
 {
-	(void)e;
 	pthread_mutex_lock(&db->seal_lock);
 	int64_t floor = tsdb_floor_ms(db);
 	struct version *v = tsdb_version(db, NULL);
@@ -89,8 +88,9 @@ int tsdb_retain(struct tsdb *db, struct err *e)
 	}
 	version_unref(v);
 	forget_empty(db, floor);
+	int rc = keep_due(db, e);
 	pthread_mutex_unlock(&db->seal_lock);
-	return 0;
+	return rc;
 }
 
 /* ---- at start ---- */

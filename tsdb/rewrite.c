@@ -377,7 +377,7 @@ static bool out_of_the_log(const struct tsdb *db, const struct pstate *s)
 static struct part *next_part(const struct pstate *s)
 {
 	for (size_t i = 0; s->masks && i < s->n_parts; i++)
-		if (s->parts[i]->level == LEVEL_HOUR && !s->parts[i]->damaged && masks_touch_part(s, s->parts[i]))
+		if (s->parts[i]->level == LEVEL_HOUR && !s->parts[i]->damaged && masks_due(s->masks, s->parts[i]))
 			return s->parts[i];
 	return NULL;
 }

@@ -21,7 +21,7 @@
 #include "base/log.h"
 #include "tsdb/db.h"
 #include "tsdb/files.h"
-#include "tsdb/masks.h"
+#include "tsdb/keep.h"
 
 #define FORMAT 2 /* 1 had no aggregates */
 #define QUEUE_ITEMS 65536
@@ -120,6 +120,7 @@ static struct tsdb *db_new(const struct tsdb_options *o)
 
 static void db_free(struct tsdb *db)
 {
+	keep_rules_free(db->rules);
 	version_unref(db->current);
 	for (size_t i = 0; i < db->partitions.n; i++)
 		partition_unref(db->partitions.v[i]);
@@ -204,15 +205,16 @@ void tsdb_flush(struct tsdb *db)
 	pthread_mutex_unlock(&db->flush_lock);
 }
 
+int64_t tsdb_retention_now_ms(struct tsdb *db)
+{
+	int64_t now = tsdb_now_ms(db), newest = atomic_load(&db->newest_t);
+	return newest != INT64_MIN && newest + HOUR_MS < now ? newest + HOUR_MS : now;
+}
+
 int64_t tsdb_floor_ms(struct tsdb *db)
 {
 	int64_t dropped = atomic_load(&db->dropped_until);
-	if (db->o.retention_ms < 0)
-		return dropped;
-	int64_t now = tsdb_now_ms(db), newest = atomic_load(&db->newest_t);
-	if (newest != INT64_MIN && newest + HOUR_MS < now)
-		now = newest + HOUR_MS;
-	return MAX(now - db->o.retention_ms, dropped);
+	return db->o.retention_ms < 0 ? dropped : MAX(tsdb_retention_now_ms(db) - db->o.retention_ms, dropped);
 }
 
 static int snapshot_partitions(struct tsdb *db, const char *dir, struct err *e)

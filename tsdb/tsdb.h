@@ -64,6 +64,16 @@ int tsdb_delete(struct tsdb *db, const struct matcher *m, size_t n, int64_t afte
 /* Gives back at once the space of all that was deleted; waits for it. */
 int tsdb_clean(struct tsdb *db, struct err *e);
 
+/* What satisfies all matchers is kept for keep_ms, if that is less than the rest is kept; of several rules the shortest
+ * counts. Replaces the rules there were (none after an open): what is too old by them is hidden when this returns, its
+ * space comes back within the hour after its window is too old as a whole. Copied. */
+struct tsdb_retention {
+	const struct matcher *m;
+	size_t n;
+	int64_t keep_ms;
+};
+int tsdb_set_retention(struct tsdb *db, const struct tsdb_retention *rules, size_t n, struct err *e);
+
 /* A copy of everything that is durable now in dir, which must not exist: files are linked where they can be. It opens as
  * a storage directory of its own. */
 int tsdb_snapshot(struct tsdb *db, const char *dir, struct err *e);

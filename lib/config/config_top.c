@@ -32,7 +32,7 @@ static const struct config_field sections[] = {
 	NOT_YET("rule_files"),
 	NOT_YET("alerting"),
 	NOT_YET("remote_write"),
-	NOT_YET("storage"),
+	OURS("storage"),
 	NOT_YET("aliases"),
 	NOT_YET("replica_labels"),
 	NOT_YET("symbolizer"),

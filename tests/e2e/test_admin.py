@@ -8,7 +8,7 @@ import signal
 import time
 
 import remote_write
-from harness import Echo, Server, check, http_get, scrape_config, wait_until
+from harness import Echo, Server, check, http_get, run, scrape_config, wait_until
 
 FLAGS = ["--web.enable-admin-api", "--web.enable-remote-write-receiver"]
 NOTHING = "global:\n  scrape_interval: 5s\n"
@@ -82,6 +82,49 @@ def test_delete_profiles(env):
     wait_until("what was deleted is not found", gone)
     check(up(at), "what was not meant is gone too")
     wait_until("new profiles come in", lambda: server.query(f"{cpu}[5m]", time=f"{time.time():.3f}")["result"], 60)
+
+
+RULES = NOTHING + """storage:
+  retention:
+    - selector: '{namespace="dev"}'
+      time: 10m
+"""
+
+
+def test_retention_by_selector(env):
+    server, now = Server(env, NOTHING, flags=[*FLAGS, "--web.enable-lifecycle"]), int(time.time())
+    fill(server, now)
+    minutes = [float(m) for m in range(30, 0, -1)]
+    expect(server, now, {"a": minutes, "b": minutes, "c": minutes}, "without a rule")
+    server.configure(RULES)
+    check(http_get(server.link("/-/reload"), data=b"")[0] == 200, "reload")
+    got = values(server, "size[40m]", now)
+    check(got["b"] == minutes and got["c"] == minutes, f"the others: {got}")
+    left = got["a"]
+    check(5 <= len(left) <= 10 and left == minutes[-len(left):], f"10 minutes of pod a: {left}")
+    server.p.send_signal(signal.SIGKILL)
+    server.p.wait()
+    server.argv.append('--storage.tsdb.retention.selector={pod="b"}: 1m')
+    server.restart()
+    got = values(server, "size[40m]", now)
+    check(got["a"] in (left[i:] for i in range(len(left))) and len(got.get("b", [])) <= 1 and got["c"] == minutes, f"and a flag: {got}")
+
+
+def test_retention_errors(env):
+    for text, line, words in (("storage:\n  retention:\n    - selector: '{a='\n      time: 2d\n", 3, "storage.retention[0].selector"),
+                              ("storage:\n  retention:\n    - selector: '{}'\n      time: 2d\n", 3, "storage.retention[0].selector"),
+                              ("storage:\n  retention:\n    - time: 2d\n", 3, "selector"),
+                              ("storage:\n  retention:\n    - selector: up\n      time: soon\n", 4, "time"),
+                              ("storage:\n  retentoin: []\n", 2, "retentoin")):
+        path = env.path("c.yml", text)
+        status, out = run([env.program("pyrrha"), f"--config.file={path}", "--config.check"])
+        check(status != 0 and f"{path}:{line}:" in out and words in out, f"{text!r}: {status} {out}")
+    path = env.path("c.yml", RULES)
+    status, out = run([env.program("pyrrha"), f"--config.file={path}", "--config.check"])
+    check(status == 0 and "10m" in out, f"{status} {out}")
+    for flag in ("2d", '{a="b"}: x', '{a="b": 2d', '{a="b"}: 1s'):
+        status, out = run([env.program("pyrrha"), f"--storage.tsdb.retention.selector={flag}", "--config.check"])
+        check(status == 2 and "--storage.tsdb.retention.selector" in out, f"{flag}: {status} {out}")
 
 
 def test_errors(env):

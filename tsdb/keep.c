@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tsdb/keep.h"
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "tsdb/delete.h"
+#include "tsdb/remove.h"
+
+struct rule {
+	struct matcher *m;
+	size_t n;
+	int64_t keep_ms;
+};
+
+struct keep_rules {
+	VEC(struct rule) v;
+};
+
+static char *copy_text(struct view v)
+{
+	char *s = xmalloc(v.len + 1);
+	memcpy(s, v.ptr ? v.ptr : "", v.len);
+	s[v.len] = 0;
+	return s;
+}
+
+static struct rule copy_rule(const struct tsdb_retention *r)
+{
+	struct rule x = { .m = xcalloc(r->n + 1, sizeof *x.m), .n = r->n, .keep_ms = r->keep_ms };
+	for (size_t i = 0; i < r->n; i++) {
+		x.m[i] = r->m[i];
+		x.m[i].name.ptr = copy_text(r->m[i].name);
+		x.m[i].value.ptr = copy_text(r->m[i].value);
+		x.m[i].re = r->m[i].re ? regex_ref(r->m[i].re) : NULL;
+	}
+	return x;
+}
+
+void keep_rules_free(struct keep_rules *r)
+{
+	for (size_t i = 0; r && i < r->v.n; i++) {
+		for (size_t k = 0; k < r->v.v[i].n; k++) {
+			free((void *)(uintptr_t)r->v.v[i].m[k].name.ptr);
+			free((void *)(uintptr_t)r->v.v[i].m[k].value.ptr);
+			if (r->v.v[i].m[k].re)
+				regex_unref(r->v.v[i].m[k].re);
+		}
+		free(r->v.v[i].m);
+	}
+	if (r)
+		vec_free(&r->v);
+	free(r);
+}
+
+int tsdb_set_retention(struct tsdb *db, const struct tsdb_retention *rules, size_t n, struct err *e)
+{
+	struct keep_rules *r = NEW(struct keep_rules);
+	for (size_t i = 0; i < n; i++)
+		vec_push(&r->v, copy_rule(&rules[i]));
+	pthread_mutex_lock(&db->seal_lock);
+	keep_rules_free(db->rules);
+	db->rules = r;
+	int rc = keep_due(db, e);
+	pthread_mutex_unlock(&db->seal_lock);
+	return rc;
+}
+
+/* ---- one partition ---- */
+
+static bool has_rule_facts(const struct masks *m)
+{
+	for (size_t i = 0; m && i < m->facts.n; i++)
+		if (!m->facts.v[i]->number)
+			return true;
+	return false;
+}
+
+/* A fact per rule that has something too old here. */
+static int find_old(struct tsdb *db, struct partition *p, int64_t now_ms, struct mask_fact **ret, size_t *ret_n, struct err *e)
+{
+	VEC(struct mask_fact) out = { 0 };
+	int rc = 0;
+	for (size_t i = 0; db->rules && i < db->rules->v.n && !rc; i++) {
+		const struct rule *r = &db->rules->v.v[i];
+		struct mask_fact f = { .below_part = UINT32_MAX, .after_ms = INT64_MIN / 4, .until_ms = now_ms - r->keep_ms };
+		size_t n = 0;
+		if ((int64_t)p->day * DAY_MS >= f.until_ms)
+			continue;
+		partition_load(p);
+		pthread_rwlock_rdlock(&p->dict_lock);
+		rc = index_select(&p->index, r->m, r->n, INT64_MIN, INT64_MAX, &f.series.v, &n, e);
+		pthread_rwlock_unlock(&p->dict_lock);
+		f.series.n = n;
+		if (!rc && n)
+			vec_push(&out, f);
+		else
+			vec_free(&f.series);
+	}
+	*ret = out.v;
+	*ret_n = out.n;
+	return rc;
+}
+
+static void hide(struct tsdb *db, struct partition *p, const struct mask_fact *facts, size_t n)
+{
+	pthread_mutex_lock(&db->apply_lock);
+	struct version *v = tsdb_version(db, NULL);
+	const struct pstate *s = version_find(v, p->day), *now;
+	for (size_t i = 0; s && i < n; i++)
+		for (size_t k = 0; k < s->n_windows; k++) {
+			struct window *w = s->windows[k];
+			if (w->hour * HOUR_MS >= facts[i].until_ms)
+				continue;
+			pthread_rwlock_wrlock(&w->lock);
+			remove_from_window(w, &facts[i]);
+			pthread_rwlock_unlock(&w->lock);
+		}
+	if (s) {
+		struct version *next = version_with(v, p, s->windows, s->n_windows, s->parts, s->n_parts);
+		version_set_masks(next, p->day, masks_with_rules(s->masks, facts, n, s->parts, s->n_parts));
+		now = version_find(next, p->day);
+		pthread_rwlock_rdlock(&p->dict_lock);
+		for (size_t i = 0; s->masks && i < s->masks->facts.n; i++)
+			if (!s->masks->facts.v[i]->number)
+				delete_bounds(p, now, s->masks->facts.v[i]);
+		for (size_t i = 0; i < n; i++)
+			delete_bounds(p, now, &facts[i]);
+		pthread_rwlock_unlock(&p->dict_lock);
+		tsdb_publish(db, next, 0);
+	}
+	version_unref(v);
+	pthread_mutex_unlock(&db->apply_lock);
+}
+
+int keep_due(struct tsdb *db, struct err *e)
+{
+	struct version *v = tsdb_version(db, NULL);
+	int64_t now_ms = tsdb_retention_now_ms(db);
+	int rc = 0;
+	for (size_t i = 0; i < v->n && !rc; i++) {
+		struct mask_fact *facts = NULL;
+		size_t n = 0;
+		rc = find_old(db, v->p[i]->p, now_ms, &facts, &n, e);
+		if (!rc && (n || has_rule_facts(v->p[i]->masks)))
+			hide(db, v->p[i]->p, facts, n);
+		for (size_t k = 0; k < n; k++)
+			vec_free(&facts[k].series);
+		free(facts);
+	}
+	version_unref(v);
+	return rc;
+}
