@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "config.h"
 
 /* How long the kernel's tables may lag behind a dlopen or a new process decides drain_ms; a drain with little to do
  * takes some 20 us. */
@@ -321,10 +322,36 @@ static uint32_t ring_bytes(void)
 	return n;
 }
 
+/* In a pod, or with a kubeconfig: what the API server says of this node's pods. */
+static int start_pods(struct agent *a, struct err *e)
+{
+	struct pods_options o = { .node = a->o.node };
+	const char *file = a->o.kubeconfig, *agent = "pyrrha-agent/" PACKAGE_VERSION;
+	char host[256] = "";
+	int r;
+
+	if (!a->o.kubernetes)
+		return 0;
+	if (file && *file)
+		r = kube_client_kubeconfig(&o.client, file, NULL, agent, e);
+	else if (getenv("KUBERNETES_SERVICE_HOST"))
+		r = kube_client_in_cluster(&o.client, NULL, agent, e);
+	else
+		return 0;
+	if (r)
+		return err_wrap(e, "Kubernetes (--no-kubernetes does without)");
+	if (!o.node || !*o.node) {
+		gethostname(host, sizeof host - 1);
+		o.node = host;
+	}
+	LOG_INFO("msg", "pods from the API server", "server", kube_client_server(o.client), "node", o.node);
+	return pods_start(&a->pods, &o, e);
+}
+
 static int open_all(struct agent *a, struct err *e)
 {
 	struct sampler_options so = { ring_bytes(), a->o.kernel_stacks };
-	struct labeler_options lo = { a->o.node, a->o.external };
+	struct labeler_options lo = { a->o.node, a->o.external, NULL };
 	int r = agent_check_pid_namespace(e);
 
 	if (!r && !a->o.ignore_kernel_bugs)
@@ -335,6 +362,9 @@ static int open_all(struct agent *a, struct err *e)
 		r = tables_new(&a->tables, &a->sampler.tables, e);
 	if (!r && !(a->symbolizer = symbolizer_new(a->o.cache_dir, e)))
 		r = -ERR_INTERNAL;
+	if (!r)
+		r = start_pods(a, e);
+	lo.pods = a->pods;
 	if (!r && !(a->labeler = labeler_new(&lo, e)))
 		r = -ERR_INTERNAL;
 	if (!r)
@@ -395,6 +425,7 @@ void agent_stop(struct agent *a)
 	symbolizer_free(a->symbolizer);
 	labeler_free(a->labeler);
 	agent_config_free(a->config);
+	pods_stop(a->pods);
 	tables_free(a->tables);
 	if (a->sampler.object)
 		sampler_release(&a->sampler);

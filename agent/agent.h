@@ -23,6 +23,8 @@ struct agent_options {
 	double max_cost;             /* share of the host the agent may take before it lowers its frequency */
 	const char *node;            /* NULL = the host's name */
 	const char *cache_dir;       /* for what was read from debug information; NULL = nowhere */
+	bool kubernetes;             /* ask the API server for this node's pods, if this is a pod or there is a kubeconfig */
+	const char *kubeconfig;      /* NULL or "" = as a pod */
 	const char *config_file;     /* agent_config.h; NULL or "" = none */
 	struct labels external;      /* borrowed for as long as the agent runs */
 };

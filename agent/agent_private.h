@@ -9,6 +9,7 @@
 #include "agent/cost.h"
 #include "agent/labels.h"
 #include "agent/perf_events.h"
+#include "agent/pods.h"
 #include "agent/process.h"
 #include "agent/sampler.h"
 #include "agent/symbolize.h"
@@ -26,6 +27,7 @@ struct agent {
 	struct perf_events *events;
 	struct symbolizer *symbolizer;
 	struct labeler *labeler;
+	struct pods *pods;           /* NULL = not in a cluster */
 	struct agent_config *config; /* guarded by the lock */
 	atomic_bool config_ok;       /* the last reading of the file worked */
 	int64_t configured_ms;

@@ -11,6 +11,7 @@
 #include "agent/cgroup.h"
 #include "agent/containers.h"
 #include "agent/meta.h"
+#include "agent/pods.h"
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/vec.h"
@@ -28,6 +29,8 @@ struct group {
 	struct view path;
 	struct cgroup_info info;
 	struct container_names names;
+	struct arena pod_arena;
+	struct pod_container pod; /* what the API server says; wins over the files */
 	int64_t looked_up_mono_ms;
 	unsigned retries;
 };
@@ -36,6 +39,8 @@ struct labeler {
 	char node[256];
 	struct labels external;
 	const struct agent_config *config;
+	struct pods *pods;
+	uint64_t pods_version;
 	struct meta *meta;
 	struct arena scratch;    /* of one process's labels */
 	uint32_t generation;
@@ -53,6 +58,7 @@ struct labeler *labeler_new(const struct labeler_options *o, struct err *e)
 	else if (gethostname(l->node, sizeof l->node - 1))
 		snprintf(l->node, sizeof l->node, "unknown");
 	l->external = o->external;
+	l->pods = o->pods;
 	l->meta = meta_new();
 	l->generation = 1;
 	arena_init(&l->scratch, SCRATCH_MAX);
@@ -80,6 +86,7 @@ static void drop_groups(struct labeler *l)
 {
 	for (size_t i = 0; i < l->groups.n; i++) {
 		arena_free(&l->groups.v[i]->arena);
+		arena_free(&l->groups.v[i]->pod_arena);
 		free(l->groups.v[i]);
 	}
 	l->groups.n = 0;
@@ -124,10 +131,34 @@ static void look_up(struct group *g)
 		containers_lookup("", g->info.runtime, g->info.container_id, &g->arena, &g->names);
 }
 
+/* Asks what the cluster knows of it; true: something else than before. */
+static bool look_up_pod(struct labeler *l, struct group *g)
+{
+	struct arena a;
+	struct pod_container now;
+	if (!l->pods || !(g->info.container_id.len || g->info.pod_uid[0]))
+		return false;
+	arena_init(&a, 0);
+	/* What was known stays known: its processes may outlive the pod by a little. */
+	if (!pods_find(l->pods, g->info.container_id, view_of(g->info.pod_uid), &a, &now) ||
+	    (view_eq(now.container, g->pod.container) && labels_eq(now.meta, g->pod.meta))) {
+		arena_free(&a);
+		return false;
+	}
+	arena_free(&g->pod_arena);
+	g->pod_arena = a;
+	g->pod = now;
+	return true;
+}
+
 void labeler_tick(struct labeler *l)
 {
 	bool found = false;
 	int64_t now_ms = clock_mono_ms();
+	uint64_t version = l->pods ? pods_version(l->pods) : 0;
+	for (size_t i = 0; i < l->groups.n && version != l->pods_version; i++)
+		found |= look_up_pod(l, l->groups.v[i]);
+	l->pods_version = version;
 	for (size_t i = 0; i < l->groups.n; i++) {
 		struct group *g = l->groups.v[i];
 		if (!unresolved(g) || now_ms - g->looked_up_mono_ms < RETRY_MS)
@@ -153,12 +184,18 @@ static struct group *group_of(struct labeler *l, struct view path)
 	cgroup_parse_path(g->path, &g->info);
 	g->names.container = g->names.pod = g->names.namespace_ = g->names.image = VIEW("");
 	look_up(g);
+	look_up_pod(l, g);
 	map_insert(&l->index, h, (uint32_t)l->groups.n);
 	vec_push(&l->groups, g);
 	return g;
 }
 
 /* --- labels --- */
+
+static struct view first_of(struct view a, struct view b)
+{
+	return a.len ? a : b;
+}
 
 static void set_group_labels(struct labels_builder *b, struct arena *a, const struct group *g)
 {
@@ -167,10 +204,11 @@ static void set_group_labels(struct labels_builder *b, struct arena *a, const st
 	labels_builder_set(b, VIEW("container_id"), meta_text(a, g->info.container_id));
 	/* A container without a known name goes by the short form of its id, as runtimes print it. */
 	struct view short_id = view_make(g->info.container_id.ptr, MIN(g->info.container_id.len, (size_t)12));
-	labels_builder_set(b, VIEW("container"), g->names.container.len ? g->names.container : meta_text(a, short_id));
-	labels_builder_set(b, VIEW("pod"), g->names.pod);
-	labels_builder_set(b, VIEW("namespace"), g->names.namespace_);
-	labels_builder_set(b, VIEW("image"), g->names.image);
+	struct view container = first_of(g->pod.container, g->names.container);
+	labels_builder_set(b, VIEW("container"), first_of(container, meta_text(a, short_id)));
+	labels_builder_set(b, VIEW("pod"), first_of(g->pod.pod, g->names.pod));
+	labels_builder_set(b, VIEW("namespace"), first_of(g->pod.namespace_, g->names.namespace_));
+	labels_builder_set(b, VIEW("image"), first_of(g->pod.image, g->names.image));
 	labels_builder_set(b, VIEW("pod_uid"), view_of(g->info.pod_uid));
 }
 
@@ -223,6 +261,8 @@ static bool relabel(struct labeler *l, struct labels_builder *b, const struct pr
 	meta_add_host(l->meta, b, view_of(l->node));
 	if (g)
 		meta_add_group(b, &l->scratch, &g->info, &g->names, view_of(l->node));
+	for (size_t i = 0; g && i < g->pod.meta.n; i++)
+		labels_builder_set(b, g->pod.meta.v[i].name, g->pod.meta.v[i].value);
 	meta_add_process(l->meta, b, &l->scratch, p);
 	int rc = relabel_apply(l->config->relabel.v, l->config->relabel.n, b, &l->scratch, &e);
 	if (rc < 0) {

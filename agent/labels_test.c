@@ -13,6 +13,7 @@
 #include "agent/exe_meta.h"
 #include "agent/labels.h"
 #include "agent/meta.h"
+#include "agent/pods.h"
 #include "agent/relabel_group.h"
 
 static char path[] = "/tmp/pyrrha-agent-config-XXXXXX";
@@ -215,6 +216,53 @@ static void test_containers(void **state)
 	}
 }
 
+/* --- pods --- */
+
+#define POD_ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+static const char *const pod_objects[] = {
+	/* a static pod: the group's name is the hash of its file, not the uid */
+	"{\"metadata\":{\"name\":\"etcd\",\"namespace\":\"kube-system\",\"uid\":\"u1\",\"labels\":{\"a.b/c\":\"v\"},"
+	"\"annotations\":{\"kubernetes.io/config.hash\":\"h1\"}}}",
+	"{\"metadata\":{\"name\":\"web\",\"uid\":\"u2\"},\"spec\":{\"initContainers\":[{\"name\":\"init\",\"image\":\"i:1\"}]},"
+	"\"status\":{\"initContainerStatuses\":[{\"name\":\"init\",\"containerID\":\"containerd://" POD_ID "\",\"image\":\"i@x\"}]}}",
+	/* nonsense */
+	"{\"metadata\":\"x\",\"status\":{\"containerStatuses\":{\"a\":1}}}", "{}", "{\"metadata\":{\"uid\":7}}",
+	"{\"metadata\":{\"uid\":\"u3\",\"labels\":[1],\"ownerReferences\":\"x\"},\"spec\":{\"containers\":[3]},\"status\":{"
+	"\"containerStatuses\":[1,{\"name\":\"n\"},{\"containerID\":\"://\"}],\"conditions\":{}}}",
+};
+
+static void test_pods(void **state)
+{
+	struct pods *p = pods_new();
+	struct pod_container c;
+	struct arena a;
+	size_t n;
+	uint64_t problems, version = pods_version(p);
+
+	arena_init(&a, 0);
+	for (size_t i = 0; i < ARRAY_LEN(pod_objects); i++) {
+		json_t *j = json_loads(pod_objects[i], 0, NULL);
+		assert_non_null(j);
+		pods_put(p, j);
+		json_decref(j);
+	}
+	pods_stats(p, &n, &problems);
+	assert_int_equal(n, 3);
+	assert_int_equal(problems, 3);
+	assert_int_not_equal(pods_version(p), version);
+	assert_true(pods_find(p, VIEW(""), VIEW("h1"), &a, &c));
+	assert_true(view_eqs(c.pod, "etcd") && view_eqs(c.namespace_, "kube-system") && !c.container.len);
+	assert_true(view_eqs(labels_get(c.meta, VIEW("__meta_kubernetes_pod_label_a_b_c")), "v"));
+	assert_true(view_eqs(labels_get(c.meta, VIEW("__meta_kubernetes_pod_labelpresent_a_b_c")), "true"));
+	assert_true(pods_find(p, VIEW(POD_ID), VIEW(""), &a, &c));
+	assert_true(view_eqs(c.container, "init") && view_eqs(c.image, "i:1"));
+	assert_true(view_eqs(labels_get(c.meta, VIEW("__meta_kubernetes_pod_container_init")), "true"));
+	assert_false(pods_find(p, VIEW(""), VIEW("h2"), &a, &c));
+	assert_false(pods_find(p, VIEW(""), VIEW(""), &a, &c));
+	arena_free(&a);
+	pods_stop(p);
+}
+
 /* --- executables --- */
 
 static void test_compilers(void **state)
@@ -279,7 +327,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_config), cmocka_unit_test(test_rules_on_a_process), cmocka_unit_test(test_out_of_date),
-		cmocka_unit_test(test_containers), cmocka_unit_test(test_compilers), cmocka_unit_test(test_languages),
+		cmocka_unit_test(test_containers), cmocka_unit_test(test_pods), cmocka_unit_test(test_compilers), cmocka_unit_test(test_languages),
 	};
 	return cmocka_run_group_tests(tests, begin, end);
 }

@@ -28,7 +28,8 @@ AGENT_FIXTURES = tests/fixtures/agent/altstack.c tests/fixtures/agent/bigframe.c
   tests/fixtures/agent/libempty.c tests/fixtures/agent/look.c tests/fixtures/agent/plt.c tests/fixtures/agent/plugin.c tests/fixtures/agent/realign.c \
   tests/fixtures/agent/recursion.c tests/fixtures/agent/shortlived.c tests/fixtures/agent/threads.c \
   tests/fixtures/agent/vdso.c
-EXTRA_DIST += $(AGENT_FIXTURES) deploy/pyrrha-agent.service deploy/pyrrha-agent.sysctl.conf
+EXTRA_DIST += $(AGENT_FIXTURES) deploy/pyrrha-agent.service deploy/pyrrha-agent.sysctl.conf deploy/pyrrha-agent.kubernetes.yml \
+  deploy/Containerfile.agent
 tests/fixtures/agent/built: $(AGENT_FIXTURES)
 	$(AM_V_GEN)$(srcdir)/tests/fixtures/agent/build.sh $(srcdir)/tests/fixtures/agent $(abs_builddir)/tests/fixtures/agent $(CC) && touch $@
 clean-local-agent:

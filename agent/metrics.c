@@ -7,7 +7,7 @@ enum {
 	M_SAMPLES, M_FRAMES, M_ENDS, M_DEFERRED, M_LOST, M_RECORDS_LOST, M_RECORDS_BAD, M_THROTTLED, M_SAMPLE_SECONDS,
 	M_DRAINS, M_PROCESSES, M_IMAGES, M_TABLES, M_TABLE_ROWS, M_TABLE_RULES, M_TABLE_BYTES, M_TABLE_LOADS, M_TABLE_GROUPS,
 	M_TABLE_EVICTIONS, M_TABLE_ERRORS, M_TABLE_UNSUPPORTED, M_HISTORY_WINDOWS, M_HISTORY_CUT, M_CALLERS, M_CPUS, M_COST, M_HZ, M_SLOWED, M_UNSEEN,
-	M_DROPPED, M_RELABEL_ERRORS, M_CONFIG_OK, M_CONFIG_WHEN
+	M_DROPPED, M_RELABEL_ERRORS, M_CONFIG_OK, M_CONFIG_WHEN, M_PODS, M_KUBE_PROBLEMS
 };
 
 static struct metric table[] = {
@@ -59,6 +59,9 @@ static struct metric table[] = {
 			  METRIC_GAUGE },
 	[M_CONFIG_WHEN] = { "pyrrha_agent_config_last_reload_success_timestamp_seconds",
 			    "When the configuration was last read.", METRIC_GAUGE },
+	[M_PODS] = { "pyrrha_agent_kubernetes_pods", "Pods of this node that the API server told of.", METRIC_GAUGE },
+	[M_KUBE_PROBLEMS] = { "pyrrha_agent_kubernetes_problems_total", "Requests to the API server that did not work.",
+			      METRIC_COUNTER },
 	[M_CPUS] = { "pyrrha_agent_cpus", "CPUs that are sampled.", METRIC_GAUGE },
 };
 
@@ -99,6 +102,16 @@ static void set_tables(const struct tables_stats *t)
 	set_labelled(&table[M_TABLE_ERRORS], "bad_fde", t->bad_fdes);
 }
 
+static void set_pods(struct pods *p)
+{
+	size_t n = 0;
+	uint64_t problems = 0;
+	if (p)
+		pods_stats(p, &n, &problems);
+	metric_set(&table[M_PODS], (double)n);
+	set_counter(&table[M_KUBE_PROBLEMS], problems);
+}
+
 static void collect(void *arg)
 {
 	struct agent *a = arg;
@@ -132,6 +145,7 @@ static void collect(void *arg)
 	metric_set(&table[M_CALLERS], (double)a->callers.n);
 	metric_set(&table[M_CPUS], (double)perf_events_cpus(a->events));
 	set_tables(tables_stats(a->tables));
+	set_pods(a->pods);
 	pthread_mutex_unlock(&a->lock);
 }
 

@@ -18,12 +18,12 @@
 #define STOP_SECONDS 9
 
 static struct flags {
-	const char *listen, *log_level, *log_format, *node, *cache_dir, *config_file;
+	const char *listen, *log_level, *log_format, *node, *cache_dir, *config_file, *kubeconfig;
 	struct opt_list external;
 	double hz, max_cost;
 	int64_t history_ms;
 	uint64_t history_bytes;
-	bool kernel_stacks, ignore_kernel_bugs, allow_insecure, enable_lifecycle, check, version, help;
+	bool kernel_stacks, ignore_kernel_bugs, allow_insecure, enable_lifecycle, kubernetes, check, version, help;
 } flags;
 
 static struct opt table[] = {
@@ -41,6 +41,9 @@ static struct opt table[] = {
 	  "Run on a kernel version that may deadlock when sampled." },
 	{ "max-cost", OPT_FLOAT, &flags.max_cost, "<share>", "Lower the frequency rather than take more of the host." },
 	{ "node", OPT_STRING, &flags.node, "<name>", "The label `node`; the host's name if empty." },
+	{ "kubernetes", OPT_BOOL, &flags.kubernetes, NULL,
+	  "Ask the API server for this node's pods, where the agent is a pod or has a --kubeconfig; --node is the node's name there." },
+	{ "kubeconfig", OPT_STRING, &flags.kubeconfig, "<file>", "How to reach the API server from outside of a pod." },
 	{ "external-label", OPT_LIST, &flags.external, "<name=value>", "A label for every sample; may be repeated.",
 	  "metadata-external-labels" },
 	{ "check", OPT_BOOL, &flags.check, NULL, "Say what this kernel and these rights allow, and end." },
@@ -63,6 +66,8 @@ static void set_defaults(void)
 	flags.node = "";
 	flags.cache_dir = "";
 	flags.config_file = "";
+	flags.kubeconfig = "";
+	flags.kubernetes = true;
 	flags.hz = o.hz;
 	flags.max_cost = o.max_cost;
 	flags.history_ms = o.history_ms;
@@ -168,6 +173,8 @@ static int run(const struct labels_builder *external, struct err *e)
 	o.node = flags.node;
 	o.cache_dir = flags.cache_dir;
 	o.config_file = flags.config_file;
+	o.kubeconfig = flags.kubeconfig;
+	o.kubernetes = flags.kubernetes;
 	o.external = (struct labels){ external->l.v, external->l.n };
 	r = agent_start(&a, &o, e);
 	if (r)

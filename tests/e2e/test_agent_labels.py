@@ -4,8 +4,10 @@ import os
 import re
 import signal
 import subprocess
+import uuid
 
-from harness import Process, check, http_get, wait_until
+from harness import Process, Skip, check, http_get, wait_until
+from kube_api import KubeApi, pod
 from test_agent import C_FIXTURE, c_program, profile, start_agent
 
 RULES = """
@@ -56,3 +58,67 @@ def test_a_bad_file_stops_the_start(env):
     said = subprocess.run([env.program("pyrrha-agent"), f"--config.file={config}", "--web.listen-address=127.0.0.1:0"],
                           capture_output=True, text=True, timeout=60)
     check(said.returncode == 1 and "agent.yml:2:" in said.stderr and "regexp" in said.stderr, said.stderr)
+
+
+class Group:
+    """A control group made by hand, in the hierarchy that the agent looks at; start(argv) runs a program in it."""
+
+    def __init__(self, env, path):
+        v2 = os.path.exists("/sys/fs/cgroup/cgroup.controllers")
+        base = "/sys/fs/cgroup" if v2 else "/sys/fs/cgroup/memory"
+        if os.geteuid() != 0 or not os.path.isdir(base):
+            raise Skip("no control groups can be made here")
+        self.env, self.dir = env, base + path
+        made, at = [], base
+        for part in path.strip("/").split("/"):
+            at += "/" + part
+            try:
+                os.mkdir(at)
+                made.append(at)
+            except FileExistsError:
+                pass
+            except OSError as e:
+                raise Skip(f"no control group {at}: {e}") from None
+        for d in made:  # undone last first, after the programs in them have ended
+            env.at_end(lambda d=d: self.remove(d))
+
+    @staticmethod
+    def remove(directory):
+        def gone():
+            try:
+                os.rmdir(directory)
+            except FileNotFoundError:
+                pass
+            return True
+        wait_until(f"{directory} can be removed", gone, 10)
+
+    def start(self, name, argv):
+        return Process(self.env, name, ["sh", "-c", 'echo $$ >"$0"/cgroup.procs && exec "$@"', self.dir, *argv])
+
+
+def test_pod_labels_from_the_api_server(env):
+    """Labels of the pod and its node are labels of samples; a rotated token, a torn watch and a change do not matter."""
+    uid, container = str(uuid.uuid4()), uuid.uuid4().hex * 2
+    api = KubeApi(env)
+    api.pods = [pod(f"other-{i}", str(uuid.uuid4()), uuid.uuid4().hex * 2) for i in range(120)]  # more than a page
+    api.pods.append(pod("web-1", uid, container, {"app.kubernetes.io/name": "echo"}))
+    config = env.path("agent.yml", """
+relabel_configs:
+  - {source_labels: [__meta_kubernetes_pod_label_app_kubernetes_io_name], target_label: app}
+  - {source_labels: [__meta_kubernetes_pod_controller_kind, __meta_kubernetes_pod_controller_name], target_label: owner}
+  - {source_labels: [__meta_kubernetes_node_label_topology_kubernetes_io_zone], target_label: zone}
+  - {source_labels: [__meta_kubernetes_pod_container_image], target_label: image}
+""")
+    Group(env, f"/kubepods/burstable/pod{uid}/{container}").start("pod", [c_program(env, "fix_pod", C_FIXTURE)])
+    agent = start_agent(env, f"--config.file={config}", "--node=n1", f"--kubeconfig={api.kubeconfig}")
+    whole = '{app="%s", owner="ReplicaSet;echo-5d9", zone="z1", pod="web-1", namespace="default", container="app", image="registry/echo:1"}'
+    wait_until("the pod's labels", lambda: profile(env, agent, 1, whole % "echo")[0], 60)
+    check(metric(agent, "pyrrha_agent_kubernetes_pods") == 121, "not all pods of the list are known")
+    check(all(q.get("fieldSelector") == "spec.nodeName=n1" for p, q in api.requests if p == "/api/v1/pods"), f"{api.requests}")
+    api.rotate("second")
+    api.hang_up(b'{"type":"MODIFIED","object":{"meta')
+    wait_until("a watch with the new token", lambda: api.watchers, 60)
+    api.say("MODIFIED", pod("web-1", uid, container, {"app.kubernetes.io/name": "other"}, version="11"))
+    wait_until("the pod's new label", lambda: profile(env, agent, 1, whole % "other")[0], 60)
+    lists = len([1 for p, q in api.requests if p == "/api/v1/pods" and "watch" not in q and "continue" not in q])
+    check(lists == 1, f"listed {lists} times: a torn watch goes on where it was")
