@@ -1,5 +1,5 @@
 # Benchmarks: `make bench` builds and runs them; each folder's are one program, added to BENCHES.
-BENCHES = bench_agent bench_ingest bench_pprof bench_tsdb
+BENCHES = bench_agent bench_ingest bench_pprof bench_query bench_tsdb
 EXTRA_PROGRAMS += $(BENCHES)
 CLEANFILES += $(BENCHES)
 bench_agent_SOURCES = bench/agent_bench.c
@@ -9,6 +9,8 @@ bench_ingest_LDADD = libtsdb.a $(PPROF_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
 bench_pprof_SOURCES = bench/pprof_bench.c
 bench_pprof_LDADD = $(PPROF_LIBS)
 bench_tsdb_SOURCES = bench/fleet.c bench/fleet.h bench/tsdb_bench.c
+bench_query_SOURCES = bench/query_bench.c
+bench_query_LDADD = libtsdb.a libpromql.a $(PPROF_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
 bench_tsdb_LDADD = libtsdb.a $(PPROF_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
 
 bench: $(BENCHES)

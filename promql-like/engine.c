@@ -372,6 +372,11 @@ void promql_result_release(struct promql_result *r)
 	*r = (struct promql_result){ 0 };
 }
 
+static uint64_t samples_read(struct eval *q)
+{
+	return atomic_load(&q->read) + atomic_load(&q->streamed);
+}
+
 /* ---- explain ---- */
 
 static void explain_node(struct eval *q, const struct node *n, struct buf *out);
@@ -414,7 +419,7 @@ static int put_explain(struct eval *q, struct promql_result *r, struct err *e)
 {
 	struct buf b = { 0 };
 	buf_printf(&b, "{\"samplesRead\":%llu,\"bytesRead\":%llu,\"peakSamples\":%llu,\"plan\":",
-		   (unsigned long long)atomic_load(&q->read), (unsigned long long)atomic_load(&q->bytes_read),
+		   (unsigned long long)samples_read(q), (unsigned long long)atomic_load(&q->bytes_read),
 		   (unsigned long long)atomic_load(&q->peak));
 	explain_node(q, q->x->root, &b);
 	buf_putc(&b, '}');
@@ -439,6 +444,9 @@ static void eval_init(struct eval *q, struct promql_engine *g, struct promql_exp
 	q->replica_labels = g->replica_labels;
 	q->n_replica_labels = g->o.n_replica_labels;
 	q->lim = (struct source_limits){ deadline_ns, p->canceled, g->o.max_samples, &q->read, &q->bytes_read, g->o.pool };
+	q->stream_lim = q->lim;
+	q->stream_lim.max_samples = 0;
+	q->stream_lim.samples_read = &q->streamed;
 	pthread_mutex_init(&q->lock, NULL);
 	pthread_mutex_init(&q->memo_lock, NULL);
 	pthread_mutex_init(&q->symbols_lock, NULL);
@@ -498,7 +506,8 @@ static int run_in_slot(struct promql_engine *g, struct eval *q, const struct pro
 		r.eval_ns = clock_mono_ns() - from;
 		q->view->ops->release(q->view);
 	}
-	r.samples = atomic_load(&q->read);
+	r.samples = samples_read(q);
+	r.bytes = atomic_load(&q->bytes_read);
 	r.peak_samples = atomic_load(&q->peak);
 	if (rc) {
 		promql_result_release(&r);
@@ -555,7 +564,7 @@ static int run(struct promql_engine *g, struct view query, const struct span *to
 	rc = run_in_slot(g, q, &p, ret, e);
 	if (!rc)
 		ret->queue_ns = queued - from;
-	account(g, x->src, clock_mono_ns() - from, queued - from, atomic_load(&q->read), rc, e);
+	account(g, x->src, clock_mono_ns() - from, queued - from, samples_read(q), rc, e);
 	eval_release(q);
 	free(q);
 	leave(g, slot);

@@ -180,6 +180,11 @@ const struct source_limits *eval_limits(struct eval *q)
 	return &q->lim;
 }
 
+const struct source_limits *eval_stream_limits(struct eval *q)
+{
+	return &q->stream_lim;
+}
+
 /* ---- nodes ---- */
 
 static int eval_number(struct eval *q, double x, const struct span *sp, struct value *ret, struct err *e)

@@ -59,7 +59,7 @@ struct eval {
 	int64_t lookback_ms, subquery_step_ms;
 	uint64_t max_samples, max_bytes;
 	uint32_t max_series;
-	struct source_limits lim;
+	struct source_limits lim, stream_lim;
 	struct pool *pool;
 	const struct promql_alias *aliases;
 	size_t n_aliases;
@@ -76,7 +76,8 @@ struct eval {
 	struct value *memo;         /* of step-invariant nodes, by node id */
 	pthread_mutex_t symbols_lock; /* for writing into symbols */
 	struct symbols *symbols;    /* the query's own dictionary; NULL until needed */
-	atomic_uint_fast64_t held, peak, read, bytes_read, bytes; /* bytes: of stacks, in memory */
+	atomic_uint_fast64_t held, peak, bytes_read, bytes; /* bytes: of stacks, in memory */
+	atomic_uint_fast64_t read, streamed; /* samples that were read to be held, to be added up at once */
 	struct explain *explain;    /* by node id; NULL = not asked for */
 };
 
@@ -133,6 +134,8 @@ struct labels eval_drop_name(struct eval *q, struct labels l);
 char *eval_place(struct eval *q, uint32_t at, char out[32]);
 /* The source's view of a query's limits. */
 const struct source_limits *eval_limits(struct eval *q);
+/* For what is read and added up at once: max_samples is about what a query holds. */
+const struct source_limits *eval_stream_limits(struct eval *q);
 
 /* Reference time of a selector at step i: @ and offset applied. */
 static inline int64_t mods_time(const struct time_mods *m, int64_t t)
@@ -228,6 +231,11 @@ static inline void kahan_add(double inc, double *sum, double *c)
 
 /* Takes out samples that are numbers, with a warning; an error with the remedy if there is nothing else. */
 int keep_profiles(struct eval *q, const struct node *n, const char *fn, const char *remedy, struct value *v, struct err *e);
+/* Whether a call gives a row per function, of which readout_best can put out only those that the k greatest (least) of
+ * each step are among; k is a scalar. Ties may bring more. */
+bool readout_can_choose(const struct node *n);
+int readout_best(struct eval *q, struct node *n, const struct span *sp, bool greatest, const struct value *k,
+		 struct value *ret, struct err *e);
 /* Profile results of range functions, one series. */
 int profile_window(struct eval *q, const struct func *f, const struct node *n, struct range *r, struct rseries *s,
 		   const struct span *sp, struct series *out, struct err *e);

@@ -512,16 +512,35 @@ static int choose_rows(struct eval *q, struct node *n, const struct span *sp, st
 	return 0;
 }
 
+/* Whether each group holds all rows of whole profiles, so that the best of a profile's rows are enough. */
+static bool groups_whole(const struct node *n)
+{
+	static const char *const of_rows[] = { "function", "file", "line", "binary", "package" };
+	for (size_t i = 0; i < n->aggr.by.n; i++) {
+		struct view l = n->aggr.by.v[i];
+		if (view_starts(l, VIEW("exported_")))
+			return false;
+		for (size_t k = 0; k < ARRAY_LEN(of_rows); k++)
+			if (view_eqs(l, of_rows[k]))
+				return false;
+	}
+	return !n->aggr.without;
+}
+
 int eval_aggregate(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)
 {
-	if (chooses_rows(n, sp))
+	struct node *arg = node_unwrap(n->aggr.expr);
+	bool best = (n->aggr.op == AGGR_TOPK || n->aggr.op == AGGR_BOTTOMK) && sp->n > 1 && readout_can_choose(arg) && groups_whole(n);
+	if (!best && chooses_rows(n, sp))
 		return choose_rows(q, n, sp, ret, e);
 	struct aggr a = { .q = q, .n = n, .op = n->aggr.op, .sp = sp };
 	value_start(q, &a.out, PROMQL_VECTOR);
 	int rc = 0;
 	if (n->aggr.param && a.op != AGGR_COUNT_VALUES)
 		rc = eval_node(q, n->aggr.param, sp, &a.param, e);
-	if (!rc)
+	if (!rc && best)
+		rc = readout_best(q, arg, sp, n->aggr.op == AGGR_TOPK, &a.param, &a.in, e);
+	else if (!rc)
 		rc = eval_node(q, n->aggr.expr, sp, &a.in, e);
 	return finish(&a, rc, ret, e);
 }

@@ -7,7 +7,7 @@ libpromql_a_SOURCES = \
   promql-like/prof.c promql-like/prof.h promql-like/eval_selector.c promql-like/eval_binary.c \
   promql-like/eval_aggr.c promql-like/eval_call.c promql-like/funcs_math.c promql-like/funcs_time.c \
   promql-like/funcs_range.c promql-like/funcs_label.c promql-like/funcs_histogram.c promql-like/funcs_profile.c \
-  promql-like/frames.c promql-like/frames.h promql-like/readout.c promql-like/filters.c promql-like/rewrite.c \
+  promql-like/frames.c promql-like/frames.h promql-like/readout.c promql-like/readout.h promql-like/readout_sums.c promql-like/graph.c promql-like/filters.c promql-like/rewrite.c \
   promql-like/rewrite.h
 PROMQL_LIBS = libpromql.a $(MODEL_LIBS)
 libpromql_a_SOURCES += promql-like/memsource.c promql-like/memsource.h promql-like/testlang.c promql-like/testlang.h \
@@ -20,8 +20,10 @@ lang_test_LDADD = $(PROMQL_LIBS)
 EXTRA_DIST += tests/lang/profiles.test tests/lang/profql.test tests/lang/math.test tests/lang/operators.test \
   tests/lang/time.test tests/lang/aggregations.test tests/lang/ranges.test tests/lang/labels.test tests/lang/errors.test
 if HAVE_CMOCKA
-check_PROGRAMS += promql_parser_test promql_engine_test
-TESTS += promql_parser_test promql_engine_test
+check_PROGRAMS += promql_parser_test promql_engine_test promql_graph_test
+TESTS += promql_parser_test promql_engine_test promql_graph_test
+promql_graph_test_SOURCES = promql-like/graph_test.c
+promql_graph_test_LDADD = $(PROMQL_LIBS) $(CMOCKA_LIBS)
 promql_parser_test_SOURCES = promql-like/parser_test.c
 promql_parser_test_LDADD = $(PROMQL_LIBS) $(CMOCKA_LIBS)
 promql_engine_test_SOURCES = promql-like/engine_test.c

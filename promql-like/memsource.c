@@ -291,6 +291,33 @@ static int view_sums(struct source_view *v, const struct source_part *parts, siz
 	return rc;
 }
 
+static int profile_cells(const struct mem_profile *p, size_t series, source_cells_fn fn, void *arg, struct err *e)
+{
+	uint32_t *rows = xcalloc(p->v->n + 1, sizeof *rows);
+	struct source_cells c = { series, p->v->symbols, &p->p.t_ms, 1, p->v->n, rows, p->v->columns, p->v->ints };
+	int rc = fn(arg, &c, 0, e);
+	free(rows);
+	return rc;
+}
+
+static int view_cells(struct source_view *v, const uint64_t *refs, size_t n, int64_t after, int64_t until,
+		      const struct source_limits *lim, source_cells_fn fn, void *arg, struct err *e)
+{
+	int rc = check(lim, 0, e);
+	for (size_t i = 0; i < n && !rc; i++) {
+		const struct mem_series *s = of_view(v)->series.v[refs[i]];
+		for (size_t k = 0; k < s->profiles.n && !rc; k++) {
+			const struct mem_profile *p = &s->profiles.v[k];
+			if (!p->v || p->p.t_ms <= after || p->p.t_ms > until)
+				continue;
+			rc = check(lim, p->v->n, e);
+			if (!rc)
+				rc = profile_cells(p, i, fn, arg, e);
+		}
+	}
+	return rc;
+}
+
 /* ---- labels ---- */
 
 static int by_text(const void *a, const void *b)
@@ -354,7 +381,8 @@ static int view_label_values(struct source_view *v, struct view name, const stru
 
 static const struct source_ops ops = {
 	.release = view_release, .select = view_select, .floats = view_floats, .profiles = view_profiles,
-	.merge = view_merge, .sums = view_sums, .label_names = view_label_names, .label_values = view_label_values,
+	.merge = view_merge, .sums = view_sums, .cells = view_cells,
+	.label_names = view_label_names, .label_values = view_label_values,
 };
 
 static int by_labels(const void *a, const void *b)

@@ -210,6 +210,16 @@ static void print_frames(const struct node *n, struct buf *out)
 	print_matchers(&s, out);
 }
 
+/* The sign of "+Inf" would be read as one of the whole power. */
+static void print_left(const struct node *n, struct buf *out)
+{
+	const struct node *l = n->binary.lhs;
+	if (n->binary.op == OP_POW && l->kind == NODE_NUMBER && isinf(l->number.v))
+		buf_puts(out, "Inf");
+	else
+		print_node(l, out);
+}
+
 void print_node(const struct node *n, struct buf *out)
 {
 	switch (n->kind) {
@@ -229,7 +239,7 @@ void print_node(const struct node *n, struct buf *out)
 		print_node(n->unary.expr, out);
 		break;
 	case NODE_BINARY:
-		print_node(n->binary.lhs, out);
+		print_left(n, out);
 		buf_putc(out, ' ');
 		print_binary_op(n, out);
 		buf_putc(out, ' ');

@@ -114,6 +114,7 @@ struct promql_result {
 	struct view *warnings, *infos;
 	size_t n_warnings, n_infos;
 	uint64_t samples;         /* total that were read */
+	uint64_t bytes;           /* of chunks, in memory and on disk, that were read */
 	uint64_t peak_samples;    /* most that were held at once */
 	int64_t eval_ns, queue_ns;
 	struct view explain;      /* a JSON object, if asked for */

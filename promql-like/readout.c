@@ -1,88 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readouts: numbers out of stacks. With a frame matcher one number per profile, which storage can often sum without
- * handing out a stack; without one a row per function (line, file, binary, package), exact and never cut. Stacks of a
- * span are taken in a few steps at a time, so that a long range query holds only those. */
+ * handing out a stack; without one a row per function (line, file, binary, package), exact and never cut. Rows of a
+ * span are read some steps at a time, so that a long range query holds only those: in one pass (graph.c) where each
+ * profile is a sum of stored ones, else profile by profile. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "frames.h"
-#include "funcs.h"
 #include "model/frame.h"
-
-enum measure { SELF, TOTAL, SHARE, SELF_SHARE, SAMPLES, CALLERS, CALLEES };
-
-enum granularity { BY_FUNCTION, BY_LINE, BY_FILE, BY_BINARY, BY_PACKAGE };
-
-/* A sum that is exact as long as it can be. */
-struct exact {
-	int64_t i;
-	double f;
-	bool overflow;
-};
-
-static void add_exact(struct exact *x, const struct stackvec *v, size_t i, bool minus)
-{
-	if (v->is_float)
-		x->f += minus ? -v->floats[i] : v->floats[i];
-	else if (minus ? __builtin_sub_overflow(x->i, v->ints[i], &x->i) : __builtin_add_overflow(x->i, v->ints[i], &x->i))
-		x->overflow = true;
-}
-
-static double native_of(const struct exact *x)
-{
-	return (double)x->i + x->f;
-}
-
-/* Native unit to base unit. */
-static double to_value(const struct prof *p, double native)
-{
-	struct prof like = { .type = p->type, .per_s = p->per_s, .a = { .is_float = true, .ftotal = native } };
-	return prof_value(&like);
-}
-
-static int overflowed(struct err *e)
-{
-	return err_set(e, ERR_EXECUTION, "a sum of profile values does not fit in 64 bits");
-}
+#include "readout.h"
 
 /* ---- rows ---- */
-
-/* The rows met so far, over all profiles of the call. */
-struct row {
-	struct view function, file, line; /* in the query's arena; those that the granularity has */
-};
-
-struct row_memo {
-	struct symbols *s;
-	uint32_t *lines, *bare; /* row + 1 by line id, by location id */
-	uint32_t n_lines, n_locations;
-};
-
-struct readout {
-	struct eval *q;
-	struct node *n;
-	enum measure measure;
-	enum granularity by;
-	bool has_frames;
-	struct frames frames;
-	VEC(struct row) rows;
-	struct map row_map;
-	VEC(struct row_memo) memos;
-	/* of the profile at work */
-	VEC(struct exact) sums;       /* by row */
-	VEC(uint32_t) touched;
-	uint32_t *seen;               /* by row: stamp of the stack that counted it last */
-	size_t n_seen;
-	uint32_t stamp;
-	struct buf tmp;
-	/* output series by (input series, row) */
-	struct map out_map;
-	VEC(struct { size_t in; uint32_t row; }) out_keys;
-	struct value out;
-	VEC(struct labels) ins;       /* input series met, over all chunks */
-};
 
 static const char *const granularity_names[] = { "function", "line", "file", "binary", "package" };
 
@@ -124,7 +53,7 @@ static uint32_t row_id(struct readout *r, const struct symbols *s, const struct 
 	return id;
 }
 
-static struct row_memo *memo_of(struct readout *r, struct symbols *s)
+struct row_memo *readout_memo(struct readout *r, struct symbols *s)
 {
 	uint32_t lines = symbols_count(s, SYMBOLS_LINES), locations = symbols_count(s, SYMBOLS_LOCATIONS);
 	for (size_t i = 0; i < r->memos.n; i++) {
@@ -145,7 +74,7 @@ static struct row_memo *memo_of(struct readout *r, struct symbols *s)
 	return &r->memos.v[r->memos.n - 1];
 }
 
-static uint32_t row_of(struct readout *r, struct row_memo *m, uint32_t location, uint32_t i)
+uint32_t readout_row(struct readout *r, struct row_memo *m, uint32_t location, uint32_t i)
 {
 	const struct sym_location *l = symbols_get_location(m->s, location);
 	uint32_t *at = l->n_lines ? &m->lines[l->first_line + i] : &m->bare[location];
@@ -176,7 +105,7 @@ static void count_row(struct readout *r, uint32_t row, const struct stackvec *v,
 static void count_self(struct readout *r, struct row_memo *m, const struct stackvec *v, size_t i, uint32_t node, bool minus)
 {
 	if (node)
-		count_row(r, row_of(r, m, symbols_get_node(m->s, node)->location, 0), v, i, minus);
+		count_row(r, readout_row(r, m, symbols_get_node(m->s, node)->location, 0), v, i, minus);
 }
 
 static void count_total(struct readout *r, struct row_memo *m, const struct stackvec *v, size_t i, uint32_t node, bool minus)
@@ -185,7 +114,7 @@ static void count_total(struct readout *r, struct row_memo *m, const struct stac
 		uint32_t location = symbols_get_node(m->s, node)->location;
 		uint32_t n = frames_of(symbols_get_location(m->s, location));
 		for (uint32_t k = 0; k < n; k++)
-			count_row(r, row_of(r, m, location, k), v, i, minus);
+			count_row(r, readout_row(r, m, location, k), v, i, minus);
 	}
 }
 
@@ -201,7 +130,7 @@ static void count_neighbours(struct readout *r, struct row_memo *m, struct frame
 		uint32_t n = frames_of(symbols_get_location(m->s, location));
 		for (uint32_t k = 0; k < n; k++) {
 			bool matches = frames_memo_match(fm, location, k);
-			uint32_t row = row_of(r, m, location, k);
+			uint32_t row = readout_row(r, m, location, k);
 			if (r->measure == CALLERS && below_matches && row != below_row)
 				count_row(r, row, v, i, minus);
 			if (r->measure == CALLEES && matches && has_below && row != below_row)
@@ -215,7 +144,7 @@ static void count_neighbours(struct readout *r, struct row_memo *m, struct frame
 
 static void count_side(struct readout *r, const struct stackvec *v, bool minus)
 {
-	struct row_memo m = *memo_of(r, v->symbols);
+	struct row_memo m = *readout_memo(r, v->symbols);
 	struct frames_memo fm = { 0 };
 	bool neighbours = r->measure == CALLERS || r->measure == CALLEES;
 	if (neighbours)
@@ -264,7 +193,7 @@ static struct labels row_labels(struct readout *r, struct labels in, const struc
 	return l;
 }
 
-static size_t in_index(struct readout *r, struct labels l)
+size_t readout_in(struct readout *r, struct labels l)
 {
 	for (size_t i = 0; i < r->ins.n; i++)
 		if (labels_eq(r->ins.v[i], l))
@@ -273,7 +202,7 @@ static size_t in_index(struct readout *r, struct labels l)
 	return r->ins.n - 1;
 }
 
-static struct series *out_series(struct readout *r, size_t in, uint32_t row)
+struct series *readout_out(struct readout *r, size_t in, uint32_t row)
 {
 	uint64_t h = hash_u64((uint64_t)in << 32 | row);
 	uint32_t id;
@@ -287,20 +216,37 @@ static struct series *out_series(struct readout *r, size_t in, uint32_t row)
 	return value_add(&r->out, row == UINT32_MAX ? r->ins.v[in] : row_labels(r, r->ins.v[in], &r->rows.v[row]), true);
 }
 
+int readout_cmp_rows(const struct readout *r, uint32_t a, uint32_t b)
+{
+	const struct row *x = &r->rows.v[a], *y = &r->rows.v[b];
+	int c = view_cmp(x->function, y->function);
+	if (!c)
+		c = view_cmp(x->file, y->file);
+	return c ? c : view_cmp(x->line, y->line);
+}
+
+static int by_row(const void *a, const void *b, void *r)
+{
+	return readout_cmp_rows(r, *(const uint32_t *)a, *(const uint32_t *)b);
+}
+
+/* Rows go out by name, so that of equal ones topk always takes the same. */
 static int put_rows(struct readout *r, size_t in, const struct prof *p, double whole, int64_t t, struct err *e)
 {
 	bool share = r->measure == SHARE || r->measure == SELF_SHARE;
 	int rc = 0;
+	if (r->touched.n)
+		qsort_r(r->touched.v, r->touched.n, sizeof *r->touched.v, by_row, r);
 	for (size_t i = 0; i < r->touched.n && !rc; i++) {
 		uint32_t row = r->touched.v[i];
 		struct exact *x = &r->sums.v[row];
 		if (x->overflow)
-			return overflowed(e);
+			return readout_overflow(e);
 		if (r->seen[row] == UINT32_MAX) /* put already: it was touched by several stacks */
 			continue;
-		double v = to_value(p, native_of(x));
+		double v = readout_value(p, native_of(x));
 		if (!share || whole != 0)
-			rc = series_push(r->q, out_series(r, in, row), t, share ? v / whole : v, NULL, e);
+			rc = series_push(r->q, readout_out(r, in, row), t, share ? v / whole : v, NULL, e);
 		r->seen[row] = UINT32_MAX;
 	}
 	return rc;
@@ -325,7 +271,7 @@ static int read_rows(struct readout *r, struct value *v, struct err *e)
 	int rc = profs_materialise(r->q, all.v, all.n, e);
 	vec_free(&all);
 	for (size_t i = 0; i < v->n && !rc; i++) {
-		size_t in = in_index(r, v->s[i].labels);
+		size_t in = readout_in(r, v->s[i].labels);
 		for (size_t k = 0; k < v->s[i].n && !rc; k++) {
 			struct sample *s = &v->s[i].s[k];
 			count_side(r, s->p->a.vec, false);
@@ -337,202 +283,6 @@ static int read_rows(struct readout *r, struct value *v, struct err *e)
 				rc = eval_check(r->q, e);
 		}
 	}
-	return rc;
-}
-
-/* ---- with a frame matcher: sums ---- */
-
-struct pending {
-	size_t in;
-	struct sample *s;
-	struct exact x;
-	uint32_t group_a, group_b; /* of the source's sums; UINT32_MAX: none */
-};
-
-struct sums {
-	VEC(struct source_part) parts;
-	VEC(struct pending) list;
-	uint32_t n_groups;
-};
-
-static bool frame_filter(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line)
-{
-	return frames_match(arg, s, l, line);
-}
-
-static bool stack_matches(struct frames_memo *fm, uint32_t column, bool leaf_only)
-{
-	uint32_t node = symbols_stack_node(fm->s, symbols_get_column(fm->s, column)->stack);
-	for (; node; node = symbols_get_node(fm->s, node)->parent) {
-		uint32_t location = symbols_get_node(fm->s, node)->location;
-		uint32_t n = leaf_only ? 1 : frames_of(symbols_get_location(fm->s, location));
-		for (uint32_t k = 0; k < n; k++)
-			if (frames_memo_match(fm, location, k))
-				return true;
-		if (leaf_only)
-			break;
-	}
-	return false;
-}
-
-static void sum_vec(const struct frames *f, const struct stackvec *v, double scale, bool leaf_only, bool minus, struct exact *x)
-{
-	struct frames_memo fm;
-	struct exact part = { 0 };
-	frames_memo_init(&fm, f, v->symbols);
-	for (size_t i = 0; i < v->n; i++)
-		if (stack_matches(&fm, v->columns[i], leaf_only))
-			add_exact(&part, v, i, minus);
-	frames_memo_free(&fm);
-	if (scale == 1 && !__builtin_add_overflow(x->i, part.i, &x->i))
-		x->f += part.f;
-	else
-		x->f += native_of(&part) * scale;
-	x->overflow |= part.overflow;
-}
-
-/* What is stored goes to the source, what is a vector already is summed here. */
-static uint32_t want_side(struct readout *r, struct sums *s, const struct side *side, bool leaf_only, bool minus, struct exact *x)
-{
-	struct stackvec *whole = __atomic_load_n(&((struct side *)side)->vec, __ATOMIC_ACQUIRE);
-	if (whole) {
-		sum_vec(&r->frames, whole, 1, leaf_only, minus, x);
-		return UINT32_MAX;
-	}
-	bool any = false;
-	for (size_t i = 0; i < side->n; i++) {
-		const struct term *t = &side->t[i];
-		if (t->vec) {
-			sum_vec(&r->frames, t->vec, t->scale, leaf_only, minus, x);
-			continue;
-		}
-		vec_push(&s->parts, (struct source_part){ t->ref, t->after_ms, t->until_ms, t->scale, s->n_groups });
-		any = true;
-	}
-	return any ? s->n_groups++ : UINT32_MAX;
-}
-
-static void take_group(struct exact *x, uint32_t group, bool minus, bool is_float, const double *got, const int64_t *exact)
-{
-	if (group == UINT32_MAX)
-		return;
-	if (is_float)
-		x->f += minus ? -got[group] : got[group];
-	else if (minus ? __builtin_sub_overflow(x->i, exact[group], &x->i) : __builtin_add_overflow(x->i, exact[group], &x->i))
-		x->overflow = true;
-}
-
-static bool all_scales_one(const struct side *s)
-{
-	for (size_t i = 0; i < s->n; i++)
-		if (s->t[i].scale != 1 && !s->t[i].vec)
-			return false;
-	return true;
-}
-
-static int put_sum(struct readout *r, const struct pending *p, struct err *e)
-{
-	if (p->x.overflow)
-		return overflowed(e);
-	double v = to_value(p->s->p, native_of(&p->x));
-	if (r->measure == SHARE || r->measure == SELF_SHARE) {
-		if (p->s->v == 0)
-			return 0;
-		v /= p->s->v;
-	}
-	return series_push(r->q, out_series(r, p->in, UINT32_MAX), p->s->t_ms, v, NULL, e);
-}
-
-static int read_sums(struct readout *r, struct value *v, struct err *e)
-{
-	bool leaf_only = r->measure == SELF || r->measure == SELF_SHARE;
-	struct sums s = { 0 };
-	for (size_t i = 0; i < v->n; i++) {
-		size_t in = in_index(r, v->s[i].labels);
-		for (size_t k = 0; k < v->s[i].n; k++) {
-			struct pending p = { in, &v->s[i].s[k], { 0 }, UINT32_MAX, UINT32_MAX };
-			p.group_a = want_side(r, &s, &p.s->p->a, leaf_only, false, &p.x);
-			if (p.s->p->diff)
-				p.group_b = want_side(r, &s, &p.s->p->b, leaf_only, true, &p.x);
-			vec_push(&s.list, p);
-		}
-	}
-	double *got = xcalloc(s.n_groups + 1, sizeof *got);
-	int64_t *exact = xcalloc(s.n_groups + 1, sizeof *exact);
-	struct source_frame_filter filter = { frame_filter, &r->frames, leaf_only };
-	int rc = 0;
-	if (s.n_groups)
-		rc = r->q->view->ops->sums(r->q->view, s.parts.v, s.parts.n, s.n_groups, &filter, eval_limits(r->q), got, exact, e);
-	for (size_t i = 0; i < s.list.n && !rc; i++) {
-		struct pending *p = &s.list.v[i];
-		take_group(&p->x, p->group_a, false, !all_scales_one(&p->s->p->a), got, exact);
-		take_group(&p->x, p->group_b, true, !all_scales_one(&p->s->p->b), got, exact);
-		rc = put_sum(r, p, e);
-	}
-	free(got);
-	free(exact);
-	vec_free(&s.parts);
-	vec_free(&s.list);
-	return rc;
-}
-
-/* ---- samples ---- */
-
-/* How many observations the value stands for: divides by the period where the type is the period's. */
-static int to_samples(struct readout *r, struct value *v, struct err *e)
-{
-	(void)r;
-	for (size_t i = 0; i < v->n; i++)
-		for (size_t k = 0; k < v->s[i].n; k++) {
-			const struct ptype *t = v->s[i].s[k].p->type;
-			bool count = view_eqs(t->sample_unit, "count");
-			bool timed = view_eq(t->sample_type, t->period_type) && view_eq(t->sample_unit, t->period_unit);
-			if (!count && !(timed && v->s[i].s[k].p->period > 0)) {
-				struct buf name = { 0 };
-				ptype_format(t, &name);
-				int rc = err_set(e, ERR_EXECUTION, "samples: nothing says how many observations %s stands for, since its "
-						 "values are not its period's: use the type that counts them", name.ptr);
-				buf_free(&name);
-				return rc;
-			}
-		}
-	return 0;
-}
-
-static double per_observation(const struct prof *p)
-{
-	if (view_eqs(p->type->sample_unit, "count"))
-		return 1;
-	struct unit_info u;
-	unit_lookup(p->type->sample_unit, &u);
-	return u.factor < 1 ? rint(1 / u.factor) / (double)p->period : 1 / (u.factor * (double)p->period);
-}
-
-static int read_samples(struct readout *r, struct value *v, struct err *e)
-{
-	int rc = to_samples(r, v, e);
-	if (rc)
-		return rc;
-	if (!r->has_frames) {
-		for (size_t i = 0; i < v->n && !rc; i++) {
-			size_t in = in_index(r, v->s[i].labels);
-			for (size_t k = 0; k < v->s[i].n && !rc; k++)
-				rc = series_push(r->q, out_series(r, in, UINT32_MAX), v->s[i].s[k].t_ms,
-						 v->s[i].s[k].v * per_observation(v->s[i].s[k].p), NULL, e);
-		}
-		return rc;
-	}
-	/* totals first, then scaled at the end of this chunk: the same profiles in the same order */
-	size_t *from = xcalloc(v->n + 1, sizeof *from);
-	for (size_t i = 0; i < v->n; i++)
-		from[i] = out_series(r, in_index(r, v->s[i].labels), UINT32_MAX)->n;
-	rc = read_sums(r, v, e);
-	for (size_t i = 0; i < v->n && !rc; i++) {
-		struct series *out = out_series(r, in_index(r, v->s[i].labels), UINT32_MAX);
-		for (size_t k = 0; k < v->s[i].n; k++)
-			out->s[from[i] + k].v *= per_observation(v->s[i].s[k].p);
-	}
-	free(from);
 	return rc;
 }
 
@@ -575,7 +325,31 @@ static void readout_free(struct readout *r)
 	frames_release(&r->frames);
 }
 
-static int read_chunk(struct readout *r, const struct span *sp, struct err *e)
+/* How many numbers the tables of a graph may hold; more steps at a time share more of what is read. */
+#define CELLS_AT_ONCE (4u << 20)
+
+/* *n_steps: how many to take next. */
+static int read_stacks(struct readout *r, struct value *v, const struct span *sp, const struct keep *keep, size_t *n_steps,
+		       struct err *e)
+{
+	bool done = false;
+	size_t columns;
+	bool neighbours = r->measure == CALLERS || r->measure == CALLEES;
+	if (sp->n > 1 && !neighbours) {
+		int rc = graph_read(r, v, sp, keep, &done, &columns, e);
+		if (rc)
+			return rc;
+	}
+	if (done) {
+		*n_steps = CELLS_AT_ONCE / (columns + 1);
+		*n_steps = MAX(*n_steps, STEPS_AT_ONCE);
+		return 0;
+	}
+	*n_steps = STEPS_AT_ONCE;
+	return read_rows(r, v, e);
+}
+
+static int read_chunk(struct readout *r, const struct span *sp, const struct keep *keep, size_t *n_steps, struct err *e)
 {
 	struct value v;
 	int rc = eval_node(r->q, r->n->call.args[0], sp, &v, e);
@@ -583,26 +357,63 @@ static int read_chunk(struct readout *r, const struct span *sp, struct err *e)
 		return rc;
 	rc = keep_profiles(r->q, r->n, r->n->call.fn->name, "there are no stacks in a number", &v, e);
 	if (!rc)
-		rc = r->measure == SAMPLES ? read_samples(r, &v, e)
-		   : r->has_frames && r->measure != CALLERS && r->measure != CALLEES ? read_sums(r, &v, e) : read_rows(r, &v, e);
+		rc = r->measure == SAMPLES ? readout_samples(r, &v, e)
+		   : r->has_frames && r->measure != CALLERS && r->measure != CALLEES ? readout_sums(r, &v, e)
+		   : read_stacks(r, &v, sp, keep, n_steps, e);
 	value_free(&v);
 	return rc;
 }
 
-static int readout(struct eval *q, struct node *n, const struct span *sp, enum measure m, struct value *ret, struct err *e)
+static int by_out(const void *a, const void *b, void *arg)
+{
+	const struct readout *r = arg;
+	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+	if (r->out_keys.v[i].in != r->out_keys.v[k].in)
+		return r->out_keys.v[i].in < r->out_keys.v[k].in ? -1 : 1;
+	return readout_cmp_rows(r, r->out_keys.v[i].row, r->out_keys.v[k].row);
+}
+
+/* As an instant query has them: rows that a later step met first are put beside the others of their profile. */
+static void sort_out(struct readout *r)
+{
+	uint32_t *order = xcalloc(r->out.n + 1, sizeof *order);
+	struct series *s = xcalloc(r->out.n + 1, sizeof *s);
+	for (size_t i = 0; i < r->out.n; i++)
+		order[i] = (uint32_t)i;
+	qsort_r(order, r->out.n, sizeof *order, by_out, r);
+	for (size_t i = 0; i < r->out.n; i++)
+		s[i] = r->out.s[order[i]];
+	free(order);
+	free(r->out.s);
+	r->out.s = s;
+	r->out.cap = r->out.n + 1;
+}
+
+static int readout(struct eval *q, struct node *n, const struct span *sp, enum measure m, const struct value *best,
+		   bool greatest, struct value *ret, struct err *e)
 {
 	struct readout r = { .q = q, .n = n, .measure = m };
 	value_start(q, &r.out, PROMQL_VECTOR);
 	int rc = n->call.n > 1 ? parse_granularity(&r, n->call.args[1], e) : 0;
-	bool stacks = !r.has_frames || m == CALLERS || m == CALLEES;
-	size_t at_once = stacks && m != SAMPLES ? STEPS_AT_ONCE : sp->n;
-	for (size_t i = 0; i < sp->n && !rc; i += at_once) {
+	bool stacks = (!r.has_frames || m == CALLERS || m == CALLEES) && m != SAMPLES;
+	size_t at_once = stacks ? STEPS_AT_ONCE : sp->n;
+	for (size_t i = 0, n_steps = at_once; i < sp->n && !rc; i += at_once, at_once = n_steps) {
 		struct span part = { span_at(sp, i), 0, sp->step, MIN(at_once, sp->n - i) };
 		part.end = span_at(&part, part.n - 1);
+		struct value k = best ? *best : (struct value){ 0 };
+		struct series from;
+		if (best) { /* the scalars of these steps */
+			from = best->s[0];
+			from.s += i;
+			from.n -= i;
+			k.s = &from;
+		}
 		uint64_t held = atomic_load(&q->bytes);
-		rc = read_chunk(&r, &part, e);
+		rc = read_chunk(&r, &part, best ? &(struct keep){ greatest, &k } : NULL, &n_steps, e);
 		atomic_store(&q->bytes, held); /* the stacks of these steps are gone */
 	}
+	if (!rc && stacks && sp->n > 1)
+		sort_out(&r);
 	readout_free(&r);
 	if (rc) {
 		value_free(&r.out);
@@ -613,7 +424,30 @@ static int readout(struct eval *q, struct node *n, const struct span *sp, enum m
 	return 0;
 }
 
-#define READOUT(name, measure) CALL(name) { return readout(q, n, sp, measure, ret, e); }
+static const struct {
+	const char *name;
+	enum measure measure;
+} best_of[] = { { "self", SELF }, { "total", TOTAL }, { "share", SHARE }, { "self_share", SELF_SHARE } };
+
+bool readout_can_choose(const struct node *n)
+{
+	bool rows = n->kind == NODE_CALL && (n->call.n == 1 || node_unwrap(n->call.args[1])->kind == NODE_STRING);
+	for (size_t i = 0; i < ARRAY_LEN(best_of); i++)
+		if (rows && strcmp(n->call.fn->name, best_of[i].name) == 0)
+			return true;
+	return false;
+}
+
+int readout_best(struct eval *q, struct node *n, const struct span *sp, bool greatest, const struct value *k,
+		 struct value *ret, struct err *e)
+{
+	for (size_t i = 0; i < ARRAY_LEN(best_of); i++)
+		if (strcmp(n->call.fn->name, best_of[i].name) == 0)
+			return readout(q, n, sp, best_of[i].measure, k, greatest, ret, e);
+	return err_set(e, ERR_INTERNAL, "%s has no rows to choose from", n->call.fn->name);
+}
+
+#define READOUT(name, measure) CALL(name) { return readout(q, n, sp, measure, NULL, false, ret, e); }
 READOUT(fn_self, SELF)
 READOUT(fn_total, TOTAL)
 READOUT(fn_share, SHARE)
@@ -625,13 +459,13 @@ static int neighbours(struct eval *q, struct node *n, const struct span *sp, enu
 {
 	struct node *arg = node_unwrap(n->call.args[1]);
 	if (arg->kind != NODE_STRING)
-		return readout(q, n, sp, m, ret, e);
+		return readout(q, n, sp, m, NULL, false, ret, e);
 	/* here a string can only be an expression */
 	struct node frames = { .kind = NODE_CALL, .call = { func_lookup(VIEW("frames")), &n->call.args[1], 1 } };
 	struct node *args[] = { n->call.args[0], &frames };
 	struct node copy = *n;
 	copy.call.args = args;
-	return readout(q, &copy, sp, m, ret, e);
+	return readout(q, &copy, sp, m, NULL, false, ret, e);
 }
 
 CALL(fn_callers)

@@ -416,3 +416,39 @@ void chunk_row_samples(const struct chunk *c, const struct row *r, uint32_t *col
 	for (uint32_t i = 0; i < r->n; i++)
 		columns[i] = of[columns[i]];
 }
+
+void cells_release(struct cells *c)
+{
+	vec_free(&c->t_ms);
+	vec_free(&c->rows);
+	vec_free(&c->columns);
+	vec_free(&c->values);
+}
+
+static bool take_cells(const struct chunk *c, const struct row *r, uint32_t number, int64_t factor, struct cells *out)
+{
+	bool over = false;
+	size_t at = out->rows.n, end = at + r->n;
+	vec_reserve(&out->rows, end);
+	vec_reserve(&out->columns, end);
+	vec_reserve(&out->values, end);
+	EACH_SAMPLE(c, r, out->rows.v[at] = number; out->columns.v[at] = c->columns.v[local];
+		    over |= __builtin_mul_overflow(value, factor, &out->values.v[at]); at++);
+	out->rows.n = out->columns.n = out->values.n = end;
+	return !over;
+}
+
+int chunk_cells(const struct chunk *c, size_t visible, struct cells *out, struct err *e)
+{
+	bool ok = true;
+	out->t_ms.n = out->rows.n = out->columns.n = out->values.n = 0;
+	for (size_t i = 0; i < visible && ok; i++) {
+		const struct row *r = &c->rows.v[i];
+		vec_push(&out->t_ms, r->t_ms);
+		if (r->stale)
+			continue;
+		ok = r->index_width ? take_cells(c, r, (uint32_t)i, 1, out)
+				    : take_cells(c->base, &c->base->rows.v[r->at], (uint32_t)i, c->factor, out);
+	}
+	return ok ? 0 : too_large(e);
+}

@@ -58,6 +58,15 @@ struct chunk_sums {
 	size_t n;
 };
 
+/* Samples one by one: values.v[i] is that of columns.v[i] (partition ids) in row rows.v[i], which is stamped
+ * t_ms.v[rows.v[i]]. */
+struct cells {
+	VEC(int64_t) t_ms;
+	VEC(uint32_t) rows, columns;
+	VEC(int64_t) values;
+};
+void cells_release(struct cells *c);
+
 /* Work space of one thread. */
 struct chunk_scratch {
 	VEC(int64_t) own, base;
@@ -76,6 +85,8 @@ int chunk_row_sums(const struct chunk *c, size_t visible, const uint64_t *match,
 		   struct err *e);
 /* The samples of one row: column ids and values, in no order. Arrays with room for row->n. */
 void chunk_row_samples(const struct chunk *c, const struct row *r, uint32_t *columns, int64_t *values);
+/* Every sample of the first `visible` rows; out is overwritten. */
+int chunk_cells(const struct chunk *c, size_t visible, struct cells *out, struct err *e);
 /* The samples of one row, in no order: local indices of c, or of its base if the row is a multiple, and values (NULL =
  * not wanted). Arrays with room for row->n. */
 void chunk_row_locals(const struct chunk *c, const struct row *r, uint32_t *locals, int64_t *values);

@@ -542,3 +542,36 @@ int sealed_sum_columns(const struct sealed_detail *d, const uint8_t *hit, int64_
 		return bad_detail(e);
 	return over ? err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range") : 0;
 }
+
+static bool take_column(struct reader *r, const struct column *c, uint32_t column, uint32_t n_rows, struct cells *out)
+{
+	uint64_t next = 0;
+	int64_t before = 0;
+	size_t at = out->rows.n;
+	vec_reserve(&out->rows, at + c->count);
+	vec_reserve(&out->columns, at + c->count);
+	vec_reserve(&out->values, at + c->count);
+	for (uint64_t i = 0; i < c->count; i++) {
+		uint64_t row = next + get_byte(&r->g, r->g_end, &r->g_escapes, &r->bad);
+		next = row + 1;
+		if (row >= n_rows)
+			return false;
+		out->rows.v[at + i] = (uint32_t)row;
+		out->columns.v[at + i] = column;
+		out->values.v[at + i] = next_value(r, c, &before);
+	}
+	out->rows.n = out->columns.n = out->values.n = at + c->count;
+	return !r->bad;
+}
+
+int sealed_cells(const struct sealed_detail *d, uint32_t n_rows, struct cells *out, struct err *e)
+{
+	struct reader r;
+	struct column c;
+	if (!reader_open(&r, d))
+		return bad_detail(e);
+	for (size_t k = 0; k < d->rollup->columns.n; k++)
+		if (!next_column(&r, d->rollup, k, &c) || !take_column(&r, &c, d->rollup->columns.v[k], n_rows, out))
+			return bad_detail(e);
+	return r.bad || r.deltas.bad ? bad_detail(e) : 0;
+}

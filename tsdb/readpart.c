@@ -173,6 +173,27 @@ int part_row_sums(const struct part *p, uint32_t series, const uint64_t *match, 
 	return rc;
 }
 
+int part_cells(const struct part *p, uint32_t series, struct part_scratch *w, struct cells *out, struct err *e)
+{
+	int64_t factor, same;
+	out->t_ms.n = out->rows.n = out->columns.n = out->values.n = 0;
+	int rc = get_rollup(p, &series, w, &factor, e);
+	if (!rc)
+		rc = get_totals(p, series, w, &same, e);
+	if (rc || !w->rollup.columns.n)
+		return rc;
+	struct sealed_detail d;
+	rc = get_detail(p, series, w, &d, e);
+	for (size_t i = 0; i < w->totals.rows.n && !rc; i++)
+		vec_push(&out->t_ms, w->totals.rows.v[i].t_ms);
+	if (!rc)
+		rc = sealed_cells(&d, (uint32_t)w->totals.rows.n, out, e);
+	for (size_t i = 0; !rc && factor != 1 && i < out->values.n; i++)
+		if (__builtin_mul_overflow(out->values.v[i], factor, &out->values.v[i]))
+			rc = err_set(e, ERR_CORRUPT, "a sealed value does not fit in 64 bits");
+	return rc;
+}
+
 bool part_has_stamp(const struct part *p, uint32_t series, int64_t t_ms)
 {
 	const struct part_series *s = part_find(p, series);

@@ -25,6 +25,8 @@ int part_sum(const struct part *p, uint32_t series, int64_t after_ms, int64_t un
  * matches at all. */
 int part_row_sums(const struct part *p, uint32_t series, const uint64_t *match, uint32_t n_match, struct part_scratch *w,
 		  size_t *ret_rows, uint64_t *ret_read, struct err *e);
+/* Every sample of the series; out is overwritten. */
+int part_cells(const struct part *p, uint32_t series, struct part_scratch *w, struct cells *out, struct err *e);
 /* The profiles without stacks, into w->totals; totals are multiplied out. */
 int part_totals(const struct part *p, uint32_t series, struct part_scratch *w, struct err *e);
 /* Whether a series has this stamp; a read error counts as no. */

@@ -148,6 +148,37 @@ static bool is_function(const void *arg, const struct symbols *s, const struct s
 	return f && view_eqs(symbols_get_string(s, symbols_get_function(s, f - 1)->name), arg);
 }
 
+struct seen_cells {
+	int64_t sum;
+	size_t n;
+	bool wrong;
+};
+
+static int see_cells(void *arg, const struct source_cells *c, unsigned worker, struct err *e)
+{
+	struct seen_cells *x = arg;
+	(void)e;
+	for (size_t i = 0; i < c->n; i++) {
+		x->sum += c->values[i];
+		x->wrong |= c->rows[i] >= c->n_rows || c->columns[i] >= symbols_count(c->symbols, SYMBOLS_COLUMNS) || c->series >= 4;
+	}
+	x->n += c->n;
+	x->wrong |= worker != 0;
+	return 0;
+}
+
+/* Each stored value once, from the head and from sealed hours. */
+static void check_cells(struct source_view *v, const struct source_series *s, int64_t total)
+{
+	uint64_t refs[4];
+	struct seen_cells x = { 0 };
+	struct err e;
+	for (int i = 0; i < 4; i++)
+		refs[i] = s[i].ref;
+	assert_int_equal(v->ops->cells(v, refs, 4, 0, INT64_MAX, NULL, see_cells, &x, &e), 0);
+	assert_true(x.sum == total && x.n > 0 && !x.wrong);
+}
+
 static void test_sums(void **state)
 {
 	struct kit k;
@@ -177,6 +208,13 @@ static void test_sums(void **state)
 	assert_true(sum == total * KIT_PERIOD);
 	assert_int_equal(v->ops->sums(v, parts, 20, 5, &leaf, NULL, sums, exact, &e), 0);
 	assert_true(sums[0] == 0);
+	check_cells(v, s, total * KIT_PERIOD);
+	free(s);
+	v->ops->release(v);
+	assert_int_equal(tsdb_seal(k.db, true, &e), 0);
+	assert_int_equal(tsdb_source(k.db)->open(tsdb_source(k.db), &v, &e), 0);
+	assert_int_equal(v->ops->select(v, &m, 1, 0, INT64_MAX, NULL, &s, &n, &e), 0);
+	check_cells(v, s, total * KIT_PERIOD);
 	matcher_release(&m);
 	free(s);
 	v->ops->release(v);

@@ -21,7 +21,8 @@ static void release(struct source_view *sv)
 
 static const struct source_ops ops = {
 	.release = release, .select = view_select, .floats = view_floats, .profiles = view_profiles, .merge = view_merge,
-	.sums = view_sums, .label_names = view_label_names, .label_values = view_label_values,
+	.sums = view_sums, .cells = view_cells,
+	.label_names = view_label_names, .label_values = view_label_values,
 };
 
 int tsdb_view_open(struct source *s, struct source_view **ret, struct err *e)

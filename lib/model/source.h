@@ -67,6 +67,19 @@ struct source_frame_filter {
 	bool leaf_only;              /* self instead of total: only the innermost frame of the leaf counts */
 };
 
+/* Values of one series as they are stored, of a window of time: value i is that of columns[i] in the profile that is
+ * stamped t_ms[rows[i]]. A column is met at most once per row; rows are in no order. */
+struct source_cells {
+	size_t series;               /* index of the caller's refs */
+	struct symbols *symbols;     /* what the columns are of; borrowed from the view */
+	const int64_t *t_ms;
+	size_t n_rows, n;
+	const uint32_t *rows, *columns;
+	const int64_t *values;
+};
+/* Negative with *e filled stops the reading. worker: 0 .. pool_size(lim->pool); calls of one worker follow each other. */
+typedef int (*source_cells_fn)(void *arg, const struct source_cells *c, unsigned worker, struct err *e);
+
 struct source_view;
 
 struct source_ops {
@@ -90,6 +103,10 @@ struct source_ops {
 	int (*sums)(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
 		    const struct source_frame_filter *f, const struct source_limits *lim, double *ret, int64_t *exact,
 		    struct err *e);
+	/* Every value of the profiles of n series stamped in (after, until], and maybe of neighbours: each is handed to fn
+	 * once, by several threads at once. What a graph over stacks reads, however many of its steps want a profile. */
+	int (*cells)(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms,
+		     const struct source_limits *lim, source_cells_fn fn, void *arg, struct err *e);
 	/* Label names, or the values of one label, of series that satisfy the matchers (n may be 0), sorted, unique;
 	 * the array and its strings are one malloc'd block. */
 	int (*label_names)(struct source_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A range query over stacks reads all steps at once; it must say at every step what an instant query says there, which
+ * goes profile by profile. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/map.h"
+#include "memsource.h"
+#include "promql.h"
+#include "testlang_data.h"
+
+#define END 600000
+
+static uint64_t state = 1;
+
+static uint32_t draw(uint32_t n)
+{
+	state += 0x9e3779b97f4a7c15u;
+	return (uint32_t)(hash_u64(state) % n);
+}
+
+/* Up to six stacks of a few functions; recursion, inlined calls and an address without a symbol among them. */
+static struct stackvec *draw_stacks(struct memsource *m)
+{
+	static const char *const frames[] = { "main@m.go:1!app", "f@f.go:2!app", "~g@g.go:3!app", "f@f.go:7!app", "h@h.go:4!lib", "0x1f!lib" };
+	struct buf text = { 0 };
+	for (uint32_t i = 0, n = 1 + draw(6); i < n; i++) {
+		buf_puts(&text, i ? " | main@m.go:1!app" : "main@m.go:1!app");
+		for (uint32_t k = draw(5); k > 0; k--)
+			buf_printf(&text, ";%s", frames[draw(k == 1 ? 2 : ARRAY_LEN(frames))]);
+		buf_printf(&text, " %u", 1 + draw(1000));
+	}
+	struct arena a;
+	const char *error = "";
+	arena_init(&a, 0);
+	struct stackvec *v = testlang_stacks(&a, memsource_symbols(m), buf_view(&text), &error);
+	if (!v)
+		fail_msg("%s: %s", text.ptr, error);
+	arena_free(&a);
+	buf_free(&text);
+	return v;
+}
+
+static void add_series(struct memsource *m, const char *name, const char *pod)
+{
+	struct label l[] = { { VIEW(LABEL_NAME), view_of(name) }, { VIEW("pod"), view_of(pod) } };
+	struct ptype type;
+	struct err e = { 0 };
+	assert_true(ptype_parse(view_of(name), &type));
+	for (int64_t t = 7000 + draw(9000); t < END; t += 10000 + draw(3) * 100) {
+		struct source_profile p = { .t_ms = t, .duration_ns = type.kind == PROFILE_GAUGE ? 0 : 9000000000, .cover_ms = 10000 + draw(2) * 150,
+					    .interval_ms = 10000, .weight = draw(8) ? 1 : 1.25, .period = 10 };
+		p.stale = draw(20) == 0;
+		struct stackvec *v = p.stale ? NULL : draw_stacks(m);
+		assert_int_equal(memsource_add_profile(m, (struct labels){ l, 2 }, &type, &p, v, &e), 0);
+		stackvec_unref(v);
+		if (draw(25) == 0)
+			t += 60000;
+	}
+}
+
+static const struct promql_series *find(const struct promql_result *r, struct labels l)
+{
+	for (size_t i = 0; i < r->n_series; i++)
+		if (labels_eq(r->series[i].labels, l))
+			return &r->series[i];
+	return NULL;
+}
+
+static void same_at(const char *query, const struct promql_result *range, const struct promql_result *at)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < range->n_series; i++)
+		for (size_t k = 0; k < range->series[i].n; k++) {
+			if (range->series[i].points[k].t_ms != at->t_ms)
+				continue;
+			const struct promql_series *s = find(at, range->series[i].labels);
+			double v = range->series[i].points[k].v;
+			n++;
+			if (!s)
+				fail_msg("%s at %lld: a series too many, with %g", query, (long long)at->t_ms, v);
+			if (fabs(s->points[0].v - v) > 1e-12 * fabs(v) + 1e-18) /* of seconds: what a scaled difference of equals leaves */
+				fail_msg("%s at %lld: %.17g in the range, %.17g at the instant", query, (long long)at->t_ms, v, s->points[0].v);
+		}
+	if (n != at->n_series)
+		fail_msg("%s at %lld: %zu series in the range, %zu at the instant", query, (long long)at->t_ms, n, at->n_series);
+}
+
+static const char *const queries[] = {
+	"self(merge(rate(cpu[35s])))", "total(merge(rate(cpu[35s])))", "share(rate(cpu[1m]))", "self_share(merge(cpu[1m]))",
+	"self(cpu)", "total(merge by (pod)(cpu[20s]), \"line\")", "total(increase(cpu[40s]), \"binary\")", "self(merge(cpu[1m]), \"file\")",
+	"total(merge(heap_inuse_space[45s]))", "self(heap_inuse_space offset 1m)", "share(merge(cpu[1m]) * 3, \"package\")",
+	"self(merge(cpu[1m]) - merge(cpu[1m] offset 1m))", "total(diff(merge(rate(cpu[1m])), merge(rate(cpu[1m] offset 2m)), \"share\"))",
+	"total(avg_over_time(cpu[1m]))", "self(max_over_time(cpu[1m]))", "total(sum by (pod)(rate(cpu[1m])) / 7)",
+	"topk(2, self(merge(rate(cpu[35s]))))", "bottomk(2, total(rate(cpu[35s])))", "topk by (pod)(1, share(rate(cpu[1m])))",
+	"topk by (function)(1, total(rate(cpu[1m])))", "topk(1, self(merge(cpu[1m]) - merge(cpu[1m] offset 1m)))",
+	"topk(scalar(count(cpu)), total(merge(cpu[1m])))", "self(merge(cpu[1m] @ 300))", "sum by (function)(self(rate(cpu[1m])))",
+	"total(merge(cpu{pod=\"a\"}[1m]) or merge(cpu{pod=\"none\"}[1m]))", "self(focus(merge(cpu[1m]), \"f\"))",
+	"topk(2, self(focus(merge(cpu[1m]), \"f\")))", "callers(merge(cpu[1m]), {function=\"f\"})", "self(merge(cpu[1s]))",
+};
+
+static void test_range_equals_instants(void **unused)
+{
+	(void)unused;
+	struct memsource *m = memsource_new();
+	struct promql_engine *g = promql_engine_new(memsource_source(m), &(struct promql_options){ 0 });
+	struct err e = { 0 };
+	add_series(m, "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta", "a");
+	add_series(m, "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta", "b");
+	add_series(m, "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta", "c");
+	add_series(m, "memory:inuse_space:bytes:space:bytes", "a");
+	add_series(m, "memory:inuse_space:bytes:space:bytes", "b");
+	for (size_t i = 0; i < ARRAY_LEN(queries); i++) {
+		struct promql_result range, at;
+		if (promql_range(g, view_of(queries[i]), 12345, END + 60000, 7000, NULL, &range, &e))
+			fail_msg("%s: %s", queries[i], e.msg);
+		for (int64_t t = 12345; t <= END + 60000; t += 7000) {
+			if (promql_instant(g, view_of(queries[i]), t, NULL, &at, &e))
+				fail_msg("%s: %s", queries[i], e.msg);
+			same_at(queries[i], &range, &at);
+			promql_result_release(&at);
+		}
+		assert_true(range.n_series > 0);
+		promql_result_release(&range);
+	}
+	promql_engine_free(g);
+	memsource_free(m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_range_equals_instants) };
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One number per profile: what matches a frame matcher, which storage sums without handing out a stack; and how many
+ * observations a value stands for. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "readout.h"
+
+double readout_value(const struct prof *p, double native)
+{
+	struct prof like = { .type = p->type, .per_s = p->per_s, .a = { .is_float = true, .ftotal = native } };
+	return prof_value(&like);
+}
+
+int readout_overflow(struct err *e)
+{
+	return err_set(e, ERR_EXECUTION, "a sum of profile values does not fit in 64 bits");
+}
+
+/* ---- with a frame matcher: sums ---- */
+
+struct pending {
+	size_t in;
+	struct sample *s;
+	struct exact x;
+	uint32_t group_a, group_b; /* of the source's sums; UINT32_MAX: none */
+};
+
+struct sums {
+	VEC(struct source_part) parts;
+	VEC(struct pending) list;
+	uint32_t n_groups;
+};
+
+static bool frame_filter(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line)
+{
+	return frames_match(arg, s, l, line);
+}
+
+static bool stack_matches(struct frames_memo *fm, uint32_t column, bool leaf_only)
+{
+	uint32_t node = symbols_stack_node(fm->s, symbols_get_column(fm->s, column)->stack);
+	for (; node; node = symbols_get_node(fm->s, node)->parent) {
+		uint32_t location = symbols_get_node(fm->s, node)->location;
+		uint32_t n = leaf_only ? 1 : frames_of(symbols_get_location(fm->s, location));
+		for (uint32_t k = 0; k < n; k++)
+			if (frames_memo_match(fm, location, k))
+				return true;
+		if (leaf_only)
+			break;
+	}
+	return false;
+}
+
+static void sum_vec(const struct frames *f, const struct stackvec *v, double scale, bool leaf_only, bool minus, struct exact *x)
+{
+	struct frames_memo fm;
+	struct exact part = { 0 };
+	frames_memo_init(&fm, f, v->symbols);
+	for (size_t i = 0; i < v->n; i++)
+		if (stack_matches(&fm, v->columns[i], leaf_only))
+			add_exact(&part, v, i, minus);
+	frames_memo_free(&fm);
+	if (scale == 1 && !__builtin_add_overflow(x->i, part.i, &x->i))
+		x->f += part.f;
+	else
+		x->f += native_of(&part) * scale;
+	x->overflow |= part.overflow;
+}
+
+/* What is stored goes to the source, what is a vector already is summed here. */
+static uint32_t want_side(struct readout *r, struct sums *s, const struct side *side, bool leaf_only, bool minus, struct exact *x)
+{
+	struct stackvec *whole = __atomic_load_n(&((struct side *)side)->vec, __ATOMIC_ACQUIRE);
+	if (whole) {
+		sum_vec(&r->frames, whole, 1, leaf_only, minus, x);
+		return UINT32_MAX;
+	}
+	bool any = false;
+	for (size_t i = 0; i < side->n; i++) {
+		const struct term *t = &side->t[i];
+		if (t->vec) {
+			sum_vec(&r->frames, t->vec, t->scale, leaf_only, minus, x);
+			continue;
+		}
+		vec_push(&s->parts, (struct source_part){ t->ref, t->after_ms, t->until_ms, t->scale, s->n_groups });
+		any = true;
+	}
+	return any ? s->n_groups++ : UINT32_MAX;
+}
+
+static void take_group(struct exact *x, uint32_t group, bool minus, bool is_float, const double *got, const int64_t *exact)
+{
+	if (group == UINT32_MAX)
+		return;
+	if (is_float)
+		x->f += minus ? -got[group] : got[group];
+	else if (minus ? __builtin_sub_overflow(x->i, exact[group], &x->i) : __builtin_add_overflow(x->i, exact[group], &x->i))
+		x->overflow = true;
+}
+
+static bool all_scales_one(const struct side *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->t[i].scale != 1 && !s->t[i].vec)
+			return false;
+	return true;
+}
+
+static int put_sum(struct readout *r, const struct pending *p, struct err *e)
+{
+	if (p->x.overflow)
+		return readout_overflow(e);
+	double v = readout_value(p->s->p, native_of(&p->x));
+	if (r->measure == SHARE || r->measure == SELF_SHARE) {
+		if (p->s->v == 0)
+			return 0;
+		v /= p->s->v;
+	}
+	return series_push(r->q, readout_out(r, p->in, UINT32_MAX), p->s->t_ms, v, NULL, e);
+}
+
+int readout_sums(struct readout *r, struct value *v, struct err *e)
+{
+	bool leaf_only = r->measure == SELF || r->measure == SELF_SHARE;
+	struct sums s = { 0 };
+	for (size_t i = 0; i < v->n; i++) {
+		size_t in = readout_in(r, v->s[i].labels);
+		for (size_t k = 0; k < v->s[i].n; k++) {
+			struct pending p = { in, &v->s[i].s[k], { 0 }, UINT32_MAX, UINT32_MAX };
+			p.group_a = want_side(r, &s, &p.s->p->a, leaf_only, false, &p.x);
+			if (p.s->p->diff)
+				p.group_b = want_side(r, &s, &p.s->p->b, leaf_only, true, &p.x);
+			vec_push(&s.list, p);
+		}
+	}
+	double *got = xcalloc(s.n_groups + 1, sizeof *got);
+	int64_t *exact = xcalloc(s.n_groups + 1, sizeof *exact);
+	struct source_frame_filter filter = { frame_filter, &r->frames, leaf_only };
+	int rc = 0;
+	if (s.n_groups)
+		rc = r->q->view->ops->sums(r->q->view, s.parts.v, s.parts.n, s.n_groups, &filter, eval_stream_limits(r->q), got, exact, e);
+	for (size_t i = 0; i < s.list.n && !rc; i++) {
+		struct pending *p = &s.list.v[i];
+		take_group(&p->x, p->group_a, false, !all_scales_one(&p->s->p->a), got, exact);
+		take_group(&p->x, p->group_b, true, !all_scales_one(&p->s->p->b), got, exact);
+		rc = put_sum(r, p, e);
+	}
+	free(got);
+	free(exact);
+	vec_free(&s.parts);
+	vec_free(&s.list);
+	return rc;
+}
+
+/* ---- samples ---- */
+
+/* How many observations the value stands for: divides by the period where the type is the period's. */
+static int to_samples(struct readout *r, struct value *v, struct err *e)
+{
+	(void)r;
+	for (size_t i = 0; i < v->n; i++)
+		for (size_t k = 0; k < v->s[i].n; k++) {
+			const struct ptype *t = v->s[i].s[k].p->type;
+			bool count = view_eqs(t->sample_unit, "count");
+			bool timed = view_eq(t->sample_type, t->period_type) && view_eq(t->sample_unit, t->period_unit);
+			if (!count && !(timed && v->s[i].s[k].p->period > 0)) {
+				struct buf name = { 0 };
+				ptype_format(t, &name);
+				int rc = err_set(e, ERR_EXECUTION, "samples: nothing says how many observations %s stands for, since its "
+						 "values are not its period's: use the type that counts them", name.ptr);
+				buf_free(&name);
+				return rc;
+			}
+		}
+	return 0;
+}
+
+static double per_observation(const struct prof *p)
+{
+	if (view_eqs(p->type->sample_unit, "count"))
+		return 1;
+	struct unit_info u;
+	unit_lookup(p->type->sample_unit, &u);
+	return u.factor < 1 ? rint(1 / u.factor) / (double)p->period : 1 / (u.factor * (double)p->period);
+}
+
+int readout_samples(struct readout *r, struct value *v, struct err *e)
+{
+	int rc = to_samples(r, v, e);
+	if (rc)
+		return rc;
+	if (!r->has_frames) {
+		for (size_t i = 0; i < v->n && !rc; i++) {
+			size_t in = readout_in(r, v->s[i].labels);
+			for (size_t k = 0; k < v->s[i].n && !rc; k++)
+				rc = series_push(r->q, readout_out(r, in, UINT32_MAX), v->s[i].s[k].t_ms,
+						 v->s[i].s[k].v * per_observation(v->s[i].s[k].p), NULL, e);
+		}
+		return rc;
+	}
+	/* totals first, then scaled at the end of this chunk: the same profiles in the same order */
+	size_t *from = xcalloc(v->n + 1, sizeof *from);
+	for (size_t i = 0; i < v->n; i++)
+		from[i] = readout_out(r, readout_in(r, v->s[i].labels), UINT32_MAX)->n;
+	rc = readout_sums(r, v, e);
+	for (size_t i = 0; i < v->n && !rc; i++) {
+		struct series *out = readout_out(r, readout_in(r, v->s[i].labels), UINT32_MAX);
+		for (size_t k = 0; k < v->s[i].n; k++)
+			out->s[from[i] + k].v *= per_observation(v->s[i].s[k].p);
+	}
+	free(from);
+	return rc;
+}

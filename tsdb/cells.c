@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every stored value of some series, for graphs over stacks: a task is one series in one sealed hour or one window of the
+ * head, decoded once into flat arrays and handed to the caller's function. Runs on query threads. */
+#include "tsdb/masks.h"
+#include "tsdb/readpart.h"
+#include "tsdb/view.h"
+
+struct task {
+	size_t series;       /* of the caller */
+	uint32_t partition, id;
+	struct part *part;   /* or: */
+	struct window *window;
+};
+
+struct worker {
+	struct part_scratch scratch;
+	struct cells cells;
+};
+
+struct reading {
+	struct tsdb_view *v;
+	const struct source_limits *lim;
+	source_cells_fn fn;
+	void *arg;
+	VEC(struct task) tasks;
+	struct worker *workers;
+	pthread_mutex_t lock;
+	struct err *e;
+	atomic_int failed; /* negative code */
+};
+
+/* Without the samples of rows that were deleted and still lie in the part. */
+static void drop_hidden(const struct pstate *s, const struct task *t, struct cells *c)
+{
+	uint8_t *hidden = s->masks ? xcalloc(c->t_ms.n + 1, 1) : NULL;
+	size_t n = 0;
+	for (size_t i = 0; hidden && i < c->t_ms.n; i++)
+		n += hidden[i] = masks_hide(s, t->part, t->id, c->t_ms.v[i]);
+	size_t kept = 0;
+	for (size_t i = 0; n && i < c->values.n; i++) {
+		if (hidden[c->rows.v[i]])
+			continue;
+		c->rows.v[kept] = c->rows.v[i];
+		c->columns.v[kept] = c->columns.v[i];
+		c->values.v[kept++] = c->values.v[i];
+	}
+	if (n)
+		c->rows.n = c->columns.n = c->values.n = kept;
+	free(hidden);
+}
+
+static int read_window(struct reading *r, const struct task *t, struct worker *w, struct err *e)
+{
+	int rc = 0;
+	w->cells.t_ms.n = w->cells.values.n = 0;
+	pthread_rwlock_rdlock(&t->window->lock);
+	const struct chunk *c = window_chunk(t->window, t->id);
+	if (c)
+		rc = chunk_cells(c, chunk_visible(c, r->v->seq), &w->cells, e);
+	pthread_rwlock_unlock(&t->window->lock);
+	return rc;
+}
+
+static void run_task(void *arg, size_t i, unsigned worker)
+{
+	struct reading *r = arg;
+	struct worker *w = &r->workers[worker];
+	const struct task *t = &r->tasks.v[i];
+	struct cells *c = &w->cells;
+	struct err e;
+	if (atomic_load(&r->failed))
+		return;
+	int rc = t->part ? part_cells(t->part, t->id, &w->scratch, c, &e) : read_window(r, t, w, &e);
+	if (!rc && t->part)
+		drop_hidden(r->v->v->p[t->partition], t, c);
+	if (!rc)
+		rc = limits_check(r->lim, c->values.n, &e);
+	struct source_cells out = { t->series, r->v->v->p[t->partition]->p->symbols, c->t_ms.v, c->t_ms.n, c->values.n, c->rows.v,
+				    c->columns.v, c->values.v };
+	if (!rc && out.n)
+		rc = r->fn(r->arg, &out, worker, &e);
+	if (!rc)
+		return;
+	pthread_mutex_lock(&r->lock);
+	if (!atomic_load(&r->failed)) {
+		if (r->e)
+			*r->e = e;
+		atomic_store(&r->failed, rc);
+	}
+	pthread_mutex_unlock(&r->lock);
+}
+
+static void add_tasks(struct reading *r, struct task t, int64_t after_ms, int64_t until_ms)
+{
+	const struct pstate *s = r->v->v->p[t.partition];
+	for (size_t i = 0; i < s->n_parts && s->parts[i]->level == LEVEL_HOUR; i++) {
+		const struct part_series *x = hour_meets(s->parts[i]->window, after_ms, until_ms) ? part_find(s->parts[i], t.id) : NULL;
+		if (!x || x->is_float || part_start_ms(s->parts[i]) + x->max_ms <= after_ms ||
+		    part_start_ms(s->parts[i]) + x->min_ms > until_ms)
+			continue;
+		t.part = s->parts[i];
+		vec_push(&r->tasks, t);
+	}
+	t.part = NULL;
+	for (size_t i = 0; i < s->n_windows; i++) {
+		t.window = s->windows[i];
+		if (hour_meets(t.window->hour, after_ms, until_ms))
+			vec_push(&r->tasks, t);
+	}
+}
+
+int view_cells(struct source_view *sv, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms,
+	       const struct source_limits *lim, source_cells_fn fn, void *arg, struct err *e)
+{
+	struct reading r = { .v = (struct tsdb_view *)sv, .lim = lim, .fn = fn, .arg = arg, .e = e };
+	struct pool *pool = lim ? lim->pool : NULL;
+	size_t n_workers = (pool ? pool_size(pool) : 0) + 1;
+	int rc = limits_check(lim, 0, e);
+	for (size_t i = 0; i < n && !rc; i++) {
+		if (!view_has_ref(r.v, refs[i]))
+			rc = view_bad_ref(refs[i], e);
+		for (size_t p = 0; p < r.v->v->n && !rc; p++) {
+			struct task t = { .series = i, .partition = (uint32_t)p };
+			if (!partition_meets(r.v->v->p[p]->p, after_ms, until_ms))
+				continue;
+			t.id = view_series(r.v, refs[i], p);
+			if (t.id != NOT_THERE)
+				add_tasks(&r, t, after_ms, until_ms);
+		}
+	}
+	pthread_mutex_init(&r.lock, NULL);
+	r.workers = xcalloc(n_workers, sizeof *r.workers);
+	if (!rc) {
+		pool_run(pool, r.tasks.n, run_task, &r);
+		rc = atomic_load(&r.failed);
+	}
+	for (size_t i = 0; i < n_workers; i++) {
+		part_scratch_release(&r.workers[i].scratch);
+		cells_release(&r.workers[i].cells);
+	}
+	free(r.workers);
+	vec_free(&r.tasks);
+	pthread_mutex_destroy(&r.lock);
+	return rc;
+}
