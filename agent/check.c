@@ -165,8 +165,6 @@ int agent_check(struct buf *out)
 	line(out, r == 0, "BPF programs load", r ? e.msg : figures);
 	ret = ret ? ret : r;
 	if (!r) {
-		line(out, s.exec_link != NULL, "exec is seen at once", "raw tracepoint; without it the samples just after an "
-		     "exec are lost");
 		r = perf_events_open(&events, s.sample_fd, 1, 8, &e);
 		line(out, r == 0, "perf events", r ? e.msg : NULL);
 		if (!r)

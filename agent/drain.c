@@ -75,18 +75,21 @@ static bool in_execve(const struct process *p, const struct sample_head *h, cons
 }
 
 /* Goes on where the kernel stopped. nu holds the frames. */
-static void finish_deferred(struct agent *a, struct process *p, const struct sample_head *h, struct native_unwind *nu,
-			    struct finished *f, int64_t now)
+static void finish_deferred(struct agent *a, struct process *p, size_t i, struct native_unwind *nu, struct finished *f,
+			    int64_t now)
 {
+	const struct sample_head *h = a->sampler.samples.v[i];
+
 	if (!processes_prepare(a->processes, p))
 		return;
 	*nu = (struct native_unwind){
 		.u = { .ip = h->ip, .sp = h->sp, .fp = h->fp, .n = h->n_user, .is_ra = (h->flags & SAMPLE_RA) != 0 },
 		.tables = a->tables, .maps = p->as->unwind, .n_maps = (uint32_t)p->as->v.n,
-		.stack = sample_stack(h), .stack_at = h->sp, .stack_bytes = h->stack_bytes,
+		.stack_at = h->sp & ~(STACK_PAGE - 1ull),
 		.code = h->flags & SAMPLE_CODE ? h->code : NULL,
 	};
 	memcpy(nu->frames, sample_user(h), (size_t)h->n_user * 8);
+	sample_stack(&a->sampler, i, nu->stack);
 	for (;;) {
 		f->end = native_unwind(nu);
 		if (f->end == END_NO_TABLE) {
@@ -110,6 +113,8 @@ static void finish_deferred(struct agent *a, struct process *p, const struct sam
 			break;
 		}
 	}
+	if (f->end == END_COPY_ENDED && h->flags & SAMPLE_IN_EXEC && !h->stack_pages)
+		f->end = END_BOTTOM;         /* its memory was given up already */
 	f->user = nu->frames;
 	f->n_user = nu->u.n;
 	a->deferred_finished++;
@@ -160,9 +165,10 @@ static bool drop_known(struct agent *a, const struct process *p, const struct sa
 	return true;
 }
 
-static void take(struct agent *a, const struct sample_head *h, int64_t now)
+static void take(struct agent *a, size_t at, int64_t now)
 {
-	struct process *p = processes_sampled(a->processes, h->pid, now);
+	const struct sample_head *h = a->sampler.samples.v[at];
+	struct process *p = processes_sampled(a->processes, h->pid, h->exec_id, now);
 	struct finished f = { sample_user(h), h->n_user, h->end };
 	struct native_unwind nu;
 	uint32_t node = 0;
@@ -174,7 +180,7 @@ static void take(struct agent *a, const struct sample_head *h, int64_t now)
 		f.n_user = 0;
 		f.end = END_STALE;
 	} else if (h->flags & SAMPLE_DEFERRED) {
-		finish_deferred(a, p, h, &nu, &f, now);
+		finish_deferred(a, p, at, &nu, &f, now);
 	}
 	cut_stale(p, h, &f);
 	touch(a, &f, now);
@@ -242,7 +248,8 @@ void drain_process(struct agent *a, int64_t now)
 		const struct sample_head *h = a->sampler.samples.v[k];
 		while (i < r->v.n && r->v.v[i].time_ns <= (int64_t)h->time_ns)
 			apply(a, &r->v.v[i++]);
-		take(a, h, now);
+		if (!(h->flags & SAMPLE_MORE))
+			take(a, k, now);
 	}
 	while (i < r->v.n)
 		apply(a, &r->v.v[i++]);

@@ -133,14 +133,23 @@ bool process_frame_stale(const struct process *p, uint32_t image, uint32_t set)
 	return false;
 }
 
-static void as_clear(struct processes *ps, struct process *p, uint64_t start, uint64_t end)
+/* Whether the addresses mean the same in both: code without a file is followed by frame pointers wherever it is. */
+static bool same_code(const struct mapping *a, const struct mapping *b)
+{
+	return a->image == b->image && (!a->image || a->file_offset - a->start == b->file_offset - b->start);
+}
+
+/* Makes room for a mapping. */
+static void as_clear(struct processes *ps, struct process *p, const struct mapping *by)
 {
 	struct address_space *as = p->as;
+	uint64_t start = by->start, end = by->end;
 	size_t i = as_find(as, start);
 
 	while (i < as->v.n && as->v.v[i].start < end) {
 		struct mapping *m = &as->v.v[i];
-		note_stale(ps, p, m->image);
+		if (!same_code(m, by))
+			note_stale(ps, p, m->image);
 		if (m->start < start && m->end > end) {
 			struct mapping right = { end, m->end, m->file_offset + (end - m->start), m->image };
 			m->end = start;
@@ -173,7 +182,7 @@ static bool as_add(struct processes *ps, struct process *p, struct mapping m)
 			return false;
 	}
 	struct address_space *as = as_own(ps, p);
-	as_clear(ps, p, m.start, m.end);
+	as_clear(ps, p, &m);
 	size_t i = as_find(as, m.start);
 	struct mapping *left = i ? &as->v.v[i - 1] : NULL;
 	/* JITs map piece by piece: neighbours are one. */
@@ -507,7 +516,7 @@ static bool read_maps(struct processes *ps, struct process *p, uint32_t pid)
 
 /* --- samples --- */
 
-struct process *processes_sampled(struct processes *ps, uint32_t pid, int64_t now_ns)
+struct process *processes_sampled(struct processes *ps, uint32_t pid, uint32_t exec_id, int64_t now_ns)
 {
 	struct process *p = find(ps, pid);
 
@@ -516,6 +525,10 @@ struct process *processes_sampled(struct processes *ps, uint32_t pid, int64_t no
 	if (!p->comm[0])
 		read_comm(p);
 	p->sampled_ns = now_ns;
+	if (p->exec_id != exec_id) {
+		p->exec_id = exec_id;
+		mark_dirty(ps, p);
+	}
 	return p;
 }
 
@@ -614,7 +627,7 @@ static void push(struct processes *ps, struct process *p)
 	p->pushed = as;
 	p->set = ps->next_set++;
 	struct unwind_proc v = { as->kernel_first, (uint32_t)as->v.n, p->set,
-				 p->fruitless >= FRUITLESS_MAX ? UNWIND_PROC_QUIET : 0 };
+				 p->fruitless >= FRUITLESS_MAX ? UNWIND_PROC_QUIET : 0, p->exec_id, 0 };
 	p->in_kernel = ps->procs_fd < 0 || bpf_map_update_elem(ps->procs_fd, &p->pid, &v, BPF_ANY) == 0;
 	if (before && --before->kernel_users == 0)
 		tables_maps_free(ps->tables, before->kernel_first, (uint32_t)before->v.n);

@@ -45,6 +45,7 @@ struct process {
 	bool hot;                    /* is in `procs`, or will be after this drain */
 	bool in_kernel;
 	bool dead, gone;             /* dead: exit seen; gone: and a drain has passed since */
+	uint32_t exec_id;            /* of the last sample */
 	uint32_t set, min_set;       /* edition in the kernel; editions below min_set are of before the exec */
 	struct address_space *pushed; /* what the kernel has */
 	struct stale stale[STALE_MAX]; /* a ring */
@@ -72,8 +73,8 @@ void processes_mmap(struct processes *ps, uint32_t pid, uint64_t start, uint64_t
 /* Records were lost: what is known may be wrong; all is read again when next sampled. */
 void processes_doubt(struct processes *ps);
 
-/* The process that a sample is of; made if need be. */
-struct process *processes_sampled(struct processes *ps, uint32_t pid, int64_t now_ns);
+/* The process that a sample is of; made if need be. exec_id: as bpf/abi.h has it. */
+struct process *processes_sampled(struct processes *ps, uint32_t pid, uint32_t exec_id, int64_t now_ns);
 /* Whether a frame of that image in a sample of that edition is of what was mapped there before. */
 bool process_frame_stale(const struct process *p, uint32_t image, uint32_t set);
 /* Its address space, ready for the unwinder (read from /proc if need be); false if there is no way to know. */

@@ -137,7 +137,7 @@ static void test_processes(void **state)
 	processes_mmap(w.ps, 5000001, 0x10000, 0x4000, 0, &a);
 	processes_mmap(w.ps, 5000001, 0x20000, 0x1000, 0, NULL);
 	processes_mmap(w.ps, 5000001, 0x21000, 0x1000, 0, NULL);
-	struct process *p = processes_sampled(w.ps, 5000001, 1);
+	struct process *p = processes_sampled(w.ps, 5000001, 0, 1);
 	assert_string_equal(p->comm, "prog");
 	assert_string_equal(p->exe->path, "/a");
 	assert_string_equal(mapped(p, 0x13fff), "/a");
@@ -145,7 +145,7 @@ static void test_processes(void **state)
 	assert_int_equal(p->as->v.n, 2); /* pieces of code without a file are one */
 	/* A child shares it until it maps something itself, in the middle of what was there. */
 	processes_fork(w.ps, 5000002, 5000001);
-	struct process *child = processes_sampled(w.ps, 5000002, 1);
+	struct process *child = processes_sampled(w.ps, 5000002, 0, 1);
 	assert_ptr_equal(child->as, p->as);
 	processes_mmap(w.ps, 5000002, 0x11000, 0x1000, 0x5000, &b);
 	assert_ptr_not_equal(child->as, p->as);
@@ -182,7 +182,7 @@ static void test_stale(void **state)
 	processes_fork(w.ps, 5000001, 1);
 	processes_exec(w.ps, 5000001, "prog");
 	processes_mmap(w.ps, 5000001, 0x10000, 0x4000, 0, &a);
-	struct process *p = processes_sampled(w.ps, 5000001, 1);
+	struct process *p = processes_sampled(w.ps, 5000001, 0, 1);
 	assert_true(processes_prepare(w.ps, p));
 	processes_finish_drain(w.ps, 1);
 	uint32_t old = p->set, image = process_mapping_at(p, 0x10000)->image->id;
@@ -204,9 +204,8 @@ struct capture {
 	uint64_t ip, fp;
 	void *trace[64];
 	int n;
-	uint8_t stack[STACK_COPY_MAX];
+	uint8_t stack[2 * STACK_PAGE]; /* whole pages, from the one that `at` is in */
 	uint64_t at;
-	uint32_t bytes;
 };
 
 static struct capture capture;
@@ -221,9 +220,9 @@ __attribute__((noinline)) static int dig(int depth)
 	capture.n = backtrace(capture.trace, 64);
 	__asm__ volatile("lea 0(%%rip), %0; mov %%rsp, %1; mov %%rbp, %2"
 			 : "=&r"(capture.ip), "=&r"(capture.at), "=&r"(capture.fp));
-	const uint8_t *from = (const uint8_t *)(uintptr_t)capture.at;
-	for (capture.bytes = 0; capture.bytes < 6000; capture.bytes++)
-		capture.stack[capture.bytes] = ((const volatile uint8_t *)from)[capture.bytes];
+	const uint8_t *from = (const uint8_t *)(uintptr_t)(capture.at & ~(STACK_PAGE - 1ull));
+	for (size_t i = 0; i < sizeof capture.stack; i++)
+		capture.stack[i] = ((const volatile uint8_t *)from)[i];
 	return room[0];
 }
 
@@ -236,16 +235,16 @@ static void test_step(void **state)
 	struct native_unwind nu = { .tables = w.tables };
 
 	dig(DEEP);
-	struct process *p = processes_sampled(w.ps, (uint32_t)getpid(), 1);
+	struct process *p = processes_sampled(w.ps, (uint32_t)getpid(), 0, 1);
 	assert_true(processes_prepare(w.ps, p));
 	nu.u.ip = capture.ip;
 	nu.u.sp = capture.at;
 	nu.u.fp = capture.fp;
 	nu.maps = p->as->unwind;
 	nu.n_maps = (uint32_t)p->as->v.n;
-	nu.stack = capture.stack;
-	nu.stack_at = capture.at;
-	nu.stack_bytes = capture.bytes;
+	nu.stack_at = capture.at & ~(STACK_PAGE - 1ull);
+	nu.stack[0] = capture.stack;
+	nu.stack[1] = capture.stack + STACK_PAGE;
 	int end;
 	while ((end = native_unwind(&nu)) == END_NO_TABLE)
 		assert_true(images_load_table(w.images, tables_image_by_id(w.tables, nu.u.image), native_vaddr(&nu)));

@@ -113,7 +113,6 @@ int sampler_load(struct sampler *s, const struct sampler_options *o, struct err 
 	}
 	const char *processed = strstr(stats, "processed ");
 	s->verified_insns = processed ? (uint32_t)strtoul(processed + strlen("processed "), NULL, 10) : 0;
-	struct bpf_program *forget = bpf_object__find_program_by_name(s->object, "forget");
 	s->sample_fd = bpf_program__fd(sample);
 	s->tables = (struct tables_fds){ map_fd(s->object, "maps"), map_fd(s->object, "images"), map_fd(s->object, "pages"),
 					 map_fd(s->object, "chunks"), map_fd(s->object, "rules") };
@@ -122,9 +121,6 @@ int sampler_load(struct sampler *s, const struct sampler_options *o, struct err 
 	s->ring_fd = bpf_map__fd(ring);
 	s->ring_bytes = o->ring_bytes;
 	s->n_cpus = (unsigned)libbpf_num_possible_cpus();
-	s->exec_link = bpf_program__attach(forget);
-	if (!s->exec_link)
-		s->exec_link = NULL;
 	r = map_ring(s, e);
 	if (r)
 		sampler_release(s);
@@ -139,8 +135,6 @@ void sampler_release(struct sampler *s)
 		munmap(s->consumer, page);
 	if (s->producer)
 		munmap(s->producer, page + 2 * (size_t)s->ring_bytes);
-	if (s->exec_link)
-		bpf_link__destroy(s->exec_link);
 	if (s->object)
 		bpf_object__close(s->object);
 	vec_free(&s->samples);
@@ -149,13 +143,17 @@ void sampler_release(struct sampler *s)
 
 static size_t sample_size(const struct sample_head *h)
 {
-	return sizeof *h + ((size_t)h->n_user + h->n_kernel) * 8 + h->stack_bytes;
+	return sizeof *h + ((size_t)h->n_user + h->n_kernel) * 8 + (size_t)__builtin_popcount(h->stack_pages) * STACK_PAGE;
 }
 
 static int by_time(const void *a, const void *b)
 {
 	const struct sample_head *x = *(const struct sample_head *const *)a, *y = *(const struct sample_head *const *)b;
-	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
+	if (x->time_ns != y->time_ns)
+		return x->time_ns > y->time_ns ? 1 : -1;
+	if (x->cpu != y->cpu)
+		return x->cpu > y->cpu ? 1 : -1;
+	return (x->flags & SAMPLE_MORE) - (y->flags & SAMPLE_MORE);
 }
 
 void sampler_read(struct sampler *s)
@@ -196,9 +194,30 @@ const uint64_t *sample_kernel(const struct sample_head *h)
 	return sample_user(h) + h->n_user;
 }
 
-const uint8_t *sample_stack(const struct sample_head *h)
+static void add_pages(const struct sample_head *h, const uint8_t *pages[STACK_PAGES])
 {
-	return (const uint8_t *)(sample_kernel(h) + h->n_kernel);
+	const uint8_t *at = (const uint8_t *)(sample_kernel(h) + h->n_kernel);
+
+	for (unsigned i = 0; i < STACK_PAGES; i++) {
+		if (!(h->stack_pages >> i & 1))
+			continue;
+		pages[i] = at;
+		at += STACK_PAGE;
+	}
+}
+
+void sample_stack(const struct sampler *s, size_t i, const uint8_t *pages[STACK_PAGES])
+{
+	const struct sample_head *h = s->samples.v[i];
+
+	memset(pages, 0, STACK_PAGES * sizeof *pages);
+	add_pages(h, pages);
+	for (i++; i < s->samples.n; i++) {
+		const struct sample_head *more = s->samples.v[i];
+		if (!(more->flags & SAMPLE_MORE) || more->time_ns != h->time_ns || more->cpu != h->cpu)
+			break;
+		add_pages(more, pages);
+	}
 }
 
 bool sampler_stats(const struct sampler *s, uint64_t out[STATS_MAX])

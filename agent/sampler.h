@@ -13,7 +13,6 @@ struct sampler_options {
 
 struct sampler {
 	struct bpf_object *object;
-	struct bpf_link *exec_link;  /* NULL: the kernel refused it; samples just after an exec may be lost */
 	int sample_fd;
 	struct tables_fds tables;
 	int procs_fd, stats_fd, ring_fd;
@@ -32,12 +31,14 @@ struct view sampler_object(void);
 
 int sampler_load(struct sampler *s, const struct sampler_options *o, struct err *e);
 void sampler_release(struct sampler *s);
-/* All complete samples, in s->samples, ascending by time; they stay valid until sampler_done. */
+/* All complete samples, in s->samples, ascending by time, each followed by what there is more of its stack
+ * (SAMPLE_MORE); they stay valid until sampler_done. */
 void sampler_read(struct sampler *s);
 void sampler_done(struct sampler *s);
 const uint64_t *sample_user(const struct sample_head *h);
 const uint64_t *sample_kernel(const struct sample_head *h);
-const uint8_t *sample_stack(const struct sample_head *h);
+/* The pages of stack that came with sample i, by their distance from the one its sp is in; NULL = not copied. */
+void sample_stack(const struct sampler *s, size_t i, const uint8_t *pages[STACK_PAGES]);
 /* Sums over all CPUs, by enum agent_stat. */
 bool sampler_stats(const struct sampler *s, uint64_t out[STATS_MAX]);
 

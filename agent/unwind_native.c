@@ -37,11 +37,16 @@ static long uw_read(struct unwind *u, void *to, uint32_t n, uint64_t at)
 {
 	struct native_unwind *nu = self(u);
 
-	if (at < nu->stack_at || at - nu->stack_at > nu->stack_bytes || n > nu->stack_bytes - (at - nu->stack_at)) {
-		nu->copy_ended = true;
-		return -1;
+	for (uint32_t done = 0; done < n;) {
+		uint64_t from = at + done - nu->stack_at, in_page = from % STACK_PAGE;
+		uint32_t some = (uint32_t)MIN(STACK_PAGE - in_page, (uint64_t)(n - done));
+		if (at + done < nu->stack_at || from / STACK_PAGE >= STACK_PAGES || !nu->stack[from / STACK_PAGE]) {
+			nu->copy_ended = true;
+			return -1;
+		}
+		memcpy((char *)to + done, nu->stack[from / STACK_PAGE] + in_page, some);
+		done += some;
 	}
-	memcpy(to, nu->stack + (at - nu->stack_at), n);
 	return 0;
 }
 

@@ -11,12 +11,11 @@ struct native_unwind {
 	const struct tables *tables;
 	const struct unwind_map *maps; /* ascending */
 	uint32_t n_maps;
-	const uint8_t *stack;        /* copy of the bytes at stack_at */
-	uint64_t stack_at;
-	uint32_t stack_bytes;
+	uint64_t stack_at;           /* of the first page */
+	const uint8_t *stack[STACK_PAGES]; /* copied pages; NULL = not copied */
 	const uint8_t *code;         /* UW_CODE bytes at the first ip - 1; NULL = not known */
 	uint64_t frames[MAX_USER_FRAMES];
-	bool copy_ended;             /* a read was refused because the copy is too short */
+	bool copy_ended;             /* a read was refused because that is not in the copy */
 };
 
 /* Goes on until the stack ends; returns the enum stack_end. END_NO_TABLE: load that of image u.image for

@@ -19,7 +19,10 @@
 #define MAX_CPUS 1024
 #define MAX_USER_FRAMES 256
 #define MAX_KERNEL_FRAMES 127
-#define STACK_COPY_MAX 24576     /* with its page of room still below the 32 KB of a per-CPU value */
+#define STACK_PAGE 4096
+#define STACK_PAGES 32           /* this much of a stack is looked at: the rest of a deferred one */
+#define STACK_PIECE_PAGES 6      /* in one record; with a page of room still below the 32 KB of a per-CPU value */
+#define STACK_HOLE_PAGES 12      /* so many in a row that cannot be read are its end, fewer a frame nobody wrote to */
 #define PROCS_MAX 8192
 #define MAPS_MAX (1 << 16)
 #define IMAGES_MAX (1 << 14)
@@ -106,14 +109,18 @@ struct unwind_proc {
 	__u32 first, n;      /* in maps[] */
 	__u32 set;           /* which edition of the mappings; never 0 */
 	__u32 flags;
+	__u32 exec_id;       /* of the program these are the mappings of; after another exec they are void */
+	__u32 pad;
 };
 #define UNWIND_PROC_QUIET 1   /* do not ask for help with unknown addresses */
 
-#define SAMPLE_DEFERRED 1     /* the stack goes on at ip, sp, fp; stack_bytes from sp follow the frames */
+#define SAMPLE_DEFERRED 1     /* the stack goes on at ip, sp, fp; pages of it follow the frames */
 #define SAMPLE_IN_KERNEL 2
 #define SAMPLE_KERNEL_THREAD 4
 #define SAMPLE_RA 8           /* ip of a deferred sample is a return address already stepped back by one */
 #define SAMPLE_CODE 16        /* code[] is set */
+#define SAMPLE_IN_EXEC 64     /* in execve: the stack is the old program's, if it is still there */
+#define SAMPLE_MORE 32        /* no sample, but more of the stack of the one with this time and CPU */
 
 #define UW_CODE 8
 
@@ -124,13 +131,14 @@ struct sample_head {
 	__u32 pid, tid;      /* as user space calls them */
 	__u32 cpu;
 	__u32 set;           /* of unwind_proc; 0 = none was known */
-	__u32 stack_bytes;
+	__u32 exec_id;       /* how many programs the process ran before this one, the parent's included */
+	__u32 stack_pages;   /* bit i: page i, counted from the one that sp is in, is here */
 	__u16 n_user, n_kernel;
 	__u16 end;           /* enum stack_end */
 	__u16 flags;
 	char comm[16];       /* of the thread */
 	__u8 code[UW_CODE];  /* of a deferred sample: what stands at ip - 1 */
-	/* u64 user[n_user], kernel[n_kernel], u8 stack[stack_bytes] */
+	/* u64 user[n_user], kernel[n_kernel], u8 stack[STACK_PAGE each] */
 };
 
 /* Where an unwinding stands, and the mapping it was in last. */

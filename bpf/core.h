@@ -4,6 +4,8 @@
 #ifndef PYRRHA_BPF_CORE_H
 #define PYRRHA_BPF_CORE_H
 
+#include <linux/types.h>
+
 struct mm_struct;
 
 struct task_struct {
@@ -11,6 +13,7 @@ struct task_struct {
 	unsigned int flags;
 	int tgid;
 	struct mm_struct *mm;
+	__u64 self_exec_id;          /* counts the programs it ran */
 } __attribute__((preserve_access_index));
 
 #define PF_KTHREAD 0x00200000

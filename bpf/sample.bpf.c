@@ -25,13 +25,15 @@ const volatile struct bpf_knobs knobs = { KNOBS_MAGIC, 256 << 10, 1, 16384 };
 #define UW_OPAQUE(v) __asm__ volatile("" : "+r"(v))
 
 #define FRAMES_BYTES ((MAX_USER_FRAMES + MAX_KERNEL_FRAMES) * 8)
+#define BODY_BYTES (FRAMES_BYTES + STACK_PIECE_PAGES * STACK_PAGE)
 
 /* One per CPU: the unwinding and the record under construction. The record is sent from `head` on; `body` has room
  * for one page more than is sent, so that every piece of stack can be proven to fit. */
 struct scratch {
 	struct unwind u;
+	__u32 before, pages, misses, pad; /* of a copy under way: bytes before its pages, pages, unreadable ones in a row */
 	struct sample_head head;
-	__u8 body[FRAMES_BYTES + STACK_COPY_MAX + 4096];
+	__u8 body[BODY_BYTES + STACK_PAGE];
 };
 
 struct all_maps { struct unwind_map m[MAPS_MAX]; };
@@ -208,6 +210,9 @@ static __always_inline bool user_regs(struct bpf_perf_event_data *ctx, struct pt
 	return bpf_probe_read_kernel(out, sizeof *out, from) == 0;
 }
 
+#define SYS_EXECVE 59
+#define SYS_EXECVEAT 322
+
 /* Sets where unwinding starts. False: there is no user stack. */
 static __always_inline bool start_at(struct scratch *s, struct bpf_perf_event_data *ctx)
 {
@@ -240,6 +245,8 @@ static __always_inline bool start_at(struct scratch *s, struct bpf_perf_event_da
 			u->ip--;
 			u->is_ra = 1;
 		}
+		if (regs.orig_rax == SYS_EXECVE || regs.orig_rax == SYS_EXECVEAT)
+			s->head.flags |= SAMPLE_IN_EXEC;
 		s->head.end = regs.cs == 0x23 ? END_COMPAT : END_BOTTOM;
 	}
 	return s->head.end == END_BOTTOM;
@@ -251,7 +258,7 @@ static __always_inline void unwind_user(struct scratch *s)
 	struct unwind_proc *p = bpf_map_lookup_elem(&procs, &s->head.pid);
 	int end = END_DEPTH;
 
-	if (!p) {
+	if (!p || p->exec_id != s->head.exec_id) {
 		s->head.end = END_NO_PROCESS;
 		return;
 	}
@@ -267,26 +274,8 @@ static __always_inline void unwind_user(struct scratch *s)
 			break;
 		}
 	}
-	s->head.end = end;
-}
-
-/* Copies the stack from sp on, page by page up to the first that cannot be read (one read of all is refused whole). */
-static __always_inline void copy_stack(struct scratch *s, __u32 at)
-{
-	__u32 done = 0;
-
-	for (int i = 0; i < STACK_COPY_MAX / 4096; i++) {
-		__u64 from = s->u.sp + done, to = at + done;
-		__u32 n = 4096 - (from & 4095);
-
-		UW_OPAQUE(to);
-		if (to > FRAMES_BYTES + STACK_COPY_MAX)
-			break;
-		if (n > 4096 || bpf_probe_read_user(s->body + to, n, (const void *)from))
-			break;
-		done += n;
-	}
-	s->head.stack_bytes = done;
+	/* The memory that the stack was in may have been given up for the new program's. */
+	s->head.end = end == END_STACK_READ && s->head.flags & SAMPLE_IN_EXEC ? END_BOTTOM : end;
 }
 
 static __always_inline void send(struct scratch *s, __u64 bytes)
@@ -297,10 +286,52 @@ static __always_inline void send(struct scratch *s, __u64 bytes)
 		flags = BPF_RB_FORCE_WAKEUP;
 	bytes += sizeof s->head;
 	UW_OPAQUE(bytes);
-	if (bytes > sizeof s->head + FRAMES_BYTES + STACK_COPY_MAX)
-		bytes = sizeof s->head + FRAMES_BYTES + STACK_COPY_MAX;
-	if (bpf_ringbuf_output(&ring, &s->head, bytes, flags))
+	if (bytes > sizeof s->head + BODY_BYTES)
+		bytes = sizeof s->head + BODY_BYTES;
+	if (bpf_ringbuf_output(&ring, &s->head, bytes, flags) && !(s->head.flags & SAMPLE_MORE))
 		count(STAT_RING_FULL, 1);
+}
+
+/* The stack of a deferred sample, page i from the one that sp is in; 1 = that was the last. What has no room in the
+ * record goes into others, unless the ring is filling up. A global function, as unwind_one. */
+__attribute__((noinline)) int copy_page(int i)
+{
+	__u32 zero = 0;
+	struct scratch *s = bpf_map_lookup_elem(&scratch, &zero);
+	__u64 to;
+
+	if (!s)
+		return 1;
+	if (s->pages == STACK_PIECE_PAGES) {
+		send(s, s->before + STACK_PIECE_PAGES * STACK_PAGE);
+		s->head.flags = SAMPLE_MORE;
+		s->head.n_user = s->head.n_kernel = 0;
+		s->head.stack_pages = s->before = s->pages = 0;
+		if (bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > knobs.ring_wakeup_bytes)
+			return 1;
+	}
+	to = s->before + (__u64)s->pages * STACK_PAGE;
+	UW_OPAQUE(to);
+	if (to > BODY_BYTES)
+		return 1;
+	if (bpf_probe_read_user(s->body + to, STACK_PAGE, (const void *)((s->u.sp & ~(STACK_PAGE - 1ull)) + (__u64)i * STACK_PAGE)))
+		return ++s->misses == STACK_HOLE_PAGES;
+	s->head.stack_pages |= 1u << (i & 31);
+	s->misses = 0;
+	s->pages++;
+	return 0;
+}
+
+/* Sends the record, whose frames take up `before` bytes, with the stack page by page: one read of all is refused whole. */
+static __always_inline void send_with_stack(struct scratch *s, __u32 before)
+{
+	s->before = before;
+	s->pages = s->misses = 0;
+	for (int i = 0; i < STACK_PAGES; i++)
+		if (copy_page(i))
+			break;
+	if (s->pages || !(s->head.flags & SAMPLE_MORE))
+		send(s, s->before + (__u64)s->pages * STACK_PAGE);
 }
 
 static __always_inline void take(struct scratch *s, struct bpf_perf_event_data *ctx)
@@ -331,11 +362,11 @@ static __always_inline void take(struct scratch *s, struct bpf_perf_event_data *
 			s->head.flags |= SAMPLE_RA;
 		else if (!uw_code(&s->u, s->head.code))
 			s->head.flags |= SAMPLE_CODE;
-		copy_stack(s, bytes);
-		bytes += s->head.stack_bytes;
 		count(STAT_DEFERRED, 1);
+		send_with_stack(s, bytes);
+	} else {
+		send(s, bytes);
 	}
-	send(s, bytes);
 }
 
 SEC("perf_event")
@@ -356,6 +387,7 @@ int sample(struct bpf_perf_event_data *ctx)
 	s->head.pid = id >> 32;
 	s->head.tid = (__u32)id;
 	s->head.cpu = bpf_get_smp_processor_id();
+	s->head.exec_id = BPF_CORE_READ((struct task_struct *)bpf_get_current_task(), self_exec_id);
 	s->head.cgroup_id = bpf_get_current_cgroup_id();
 	bpf_get_current_comm(s->head.comm, sizeof s->head.comm);
 	take(s, ctx);
@@ -364,15 +396,5 @@ int sample(struct bpf_perf_event_data *ctx)
 	end = s->head.end;
 	count(STAT_END + end, 1);
 	count(STAT_COST_NS, bpf_ktime_get_ns() - now);
-	return 0;
-}
-
-/* A new program in an old process: what is known of its mappings is void from here on. */
-SEC("raw_tp/sched_process_exec")
-int forget(void *ctx)
-{
-	__u32 pid = bpf_get_current_pid_tgid() >> 32;
-
-	bpf_map_delete_elem(&procs, &pid);
 	return 0;
 }
