@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "agent/agent_config.h"
+#include "agent/targets.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -539,5 +540,12 @@ void agent_history_range(struct agent *a, int64_t *ret_from_ms, int64_t *ret_to_
 	pthread_mutex_lock(&a->lock);
 	*ret_to_ms = start_unix_ms(a->current);
 	*ret_from_ms = a->history.n ? start_unix_ms(a->history.v[0]) : *ret_to_ms;
+	pthread_mutex_unlock(&a->lock);
+}
+
+void agent_targets(struct agent *a, struct view address, struct buf *out)
+{
+	pthread_mutex_lock(&a->lock);
+	targets_json(labeler_groups(a->labeler), clock_mono_ms() - a->o.history_ms, address, out);
 	pthread_mutex_unlock(&a->lock);
 }

@@ -56,6 +56,9 @@ int agent_history(struct agent *a, int64_t from_ms, int64_t to_ms, struct profil
 /* The Unix time (ms) up to which the history is finished, and from where it reaches. */
 void agent_history_range(struct agent *a, int64_t *ret_from_ms, int64_t *ret_to_ms);
 
+/* targets.h: the containers that were sampled in the time that the history covers. */
+void agent_targets(struct agent *a, struct view address, struct buf *out);
+
 struct symbolizer *agent_symbolizer(struct agent *a);
 struct labeler *agent_labeler(struct agent *a);
 

@@ -46,8 +46,10 @@ static struct process_info *who(struct agent *a, struct process *p, const struct
 		process_info_unref(p->info);
 		p->info = NULL;
 	}
-	if (p->info)
+	if (p->info) {
+		labeler_touch(a->labeler, p->info);
 		return p->info;
+	}
 	struct process_info *i = NEW(struct process_info);
 	atomic_store(&i->refs, 1);
 	i->pid = p->pid;

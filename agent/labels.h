@@ -10,6 +10,7 @@
 struct labeler;
 struct agent_config;
 struct pods;
+struct groups;
 
 struct labeler_options {
 	const char *node;            /* NULL = the host's name */
@@ -28,6 +29,10 @@ void labeler_process(struct labeler *l, struct process_info *p);
 uint32_t labeler_generation(const struct labeler *l);
 /* Now and then, from the same thread: looks up what was not known. */
 void labeler_tick(struct labeler *l);
+/* A process that has its labels was sampled again. */
+void labeler_touch(struct labeler *l, const struct process_info *p);
+/* Borrowed. */
+struct groups *labeler_groups(struct labeler *l);
 /* Rules that could not be applied to a process (their match limit); it kept the labels it has without rules. */
 uint64_t labeler_errors(const struct labeler *l);
 

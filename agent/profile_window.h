@@ -15,6 +15,7 @@
 #include "base/vec.h"
 
 struct labels;
+struct group;
 
 /* Who was sampled: one process from exec to exec or exit, under one name and in one cgroup. Never changes. */
 struct process_info {
@@ -26,6 +27,7 @@ struct process_info {
 	bool kernel_thread;
 	bool dropped;                /* relabelling wants no samples of it */
 	uint32_t generation;         /* of the labels: labeler_generation() when they were made */
+	struct group *group;         /* good while the generation is the labeler's; NULL = not known. Drain thread only */
 	const struct labels *labels; /* what labels.h found out while it was alive; owned; may be NULL */
 };
 

@@ -4,6 +4,7 @@
  * that stay on samples, from= and to= read the history. */
 #include "agent/serve.h"
 
+#include <ctype.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -91,7 +92,8 @@ static int question_parse(struct question *q, struct httpd_request *rq, struct e
 	for (size_t i = 0; i < n; i++) {
 		if (view_eqs(p[i].name, "by"))
 			take_by(q, p[i].value);
-		if (!view_eqs(p[i].name, "match[]"))
+		/* match: a label of /targets.json cannot be called __param_match[]. */
+		if (!view_eqs(p[i].name, "match[]") && !view_eqs(p[i].name, "match"))
 			continue;
 		if (q->n_match == ARRAY_LEN(q->match))
 			return err_set(e, ERR_BAD_DATA, "at most %zu match[] are allowed", ARRAY_LEN(q->match));
@@ -231,6 +233,24 @@ static void serve_metrics(struct httpd_request *rq, void *arg)
 	metrics_render(httpd_out(rq));
 }
 
+/* The address that a caller reached the agent by is the one that it can scrape it at. */
+static struct view reached_at(struct agent_server *s, struct httpd_request *rq)
+{
+	struct view host = httpd_header(rq, "Host");
+	size_t n = 0;
+	while (n < host.len && (isalnum((unsigned char)host.ptr[n]) || strchr(".:-[]_", host.ptr[n])))
+		n++;
+	bool port = host.len && memrchr(host.ptr, ':', host.len) && !view_ends(host, VIEW("]"));
+	return n && n == host.len && port ? host : view_of(agent_server_address(s));
+}
+
+static void serve_targets(struct httpd_request *rq, void *arg)
+{
+	struct agent_server *s = arg;
+	httpd_type(rq, "application/json");
+	agent_targets(s->agent, reached_at(s, rq), httpd_out(rq));
+}
+
 static void serve_healthy(struct httpd_request *rq, void *arg)
 {
 	(void)arg;
@@ -270,6 +290,7 @@ static const struct httpd_route routes[] = {
 	{ "/debug/pprof/symbol", HTTPD_GET | HTTPD_POST, serve_symbol, HTTPD_QUICK },
 	{ "/debug/pprof/{*}", HTTPD_GET, serve_unknown, HTTPD_QUICK },
 	{ "/metrics", HTTPD_GET, serve_metrics, HTTPD_QUICK },
+	{ "/targets.json", HTTPD_GET, serve_targets, HTTPD_QUICK },
 	{ "/-/healthy", HTTPD_GET, serve_healthy, HTTPD_QUICK },
 	{ "/-/ready", HTTPD_GET, serve_ready, HTTPD_QUICK },
 	{ "/-/reload", HTTPD_POST | HTTPD_PUT, serve_reload, HTTPD_QUICK },

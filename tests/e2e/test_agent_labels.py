@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who it was: the agent's relabelling rules on real processes. Needs root and eBPF."""
+import json
 import os
 import re
 import signal
 import subprocess
+import urllib.parse
 import uuid
 
 from harness import Process, Skip, check, http_get, wait_until
 from kube_api import KubeApi, pod
-from test_agent import C_FIXTURE, c_program, profile, start_agent
+from test_agent import C_FIXTURE, c_program, profile, share_with, start_agent
+from test_promql_oracle import Prometheus
 
 RULES = """
 relabel_configs:
@@ -122,3 +125,47 @@ relabel_configs:
     wait_until("the pod's new label", lambda: profile(env, agent, 1, whole % "other")[0], 60)
     lists = len([1 for p, q in api.requests if p == "/api/v1/pods" and "watch" not in q and "continue" not in q])
     check(lists == 1, f"listed {lists} times: a torn watch goes on where it was")
+
+
+def targets(agent):
+    status, headers, body = http_get(agent + "/targets.json")
+    check(status == 200 and headers["Content-Type"] == "application/json", f"{status} {headers}")
+    return {t["labels"]["container"]: t for t in json.loads(body)}
+
+
+def test_targets_for_prometheus(env):
+    """/targets.json, read by the real Prometheus: one target per container, whose URL pulls that container alone."""
+    name, container = "db" + uuid.uuid4().hex[:6], uuid.uuid4().hex * 2
+    config = env.path("agent.yml", """
+relabel_configs:
+  - {source_labels: [__meta_lxc_container_id], regex: 'secret.*', action: drop}
+  - {source_labels: [__meta_lxc_container_id], target_label: lxc}
+  - {source_labels: [comm], target_label: only_of_the_process}
+""")
+    program = c_program(env, "fix_target", C_FIXTURE)
+    Group(env, f"/lxc/{name}").start("lxc", [program])
+    Group(env, f"/lxc/secret{name}").start("secret", [program])
+    Group(env, f"/docker/{container}").start("docker", [program])
+    agent = start_agent(env, f"--config.file={config}", "--node=n1", "--external-label=cluster=c1")
+    found = wait_until("both targets", lambda: {name, container[:12]} <= set(targets(agent)) and targets(agent), 30)
+    check("secret" + name not in found, "a dropped container is a target")
+    labels = found[name]["labels"]
+    check(labels["lxc"] == name and labels["cluster"] == "c1" and "only_of_the_process" not in labels and
+          not any(k.startswith("__meta") for k in labels), f"{labels}")
+    theirs = Prometheus(env, f"""
+scrape_configs:
+  - job_name: agents
+    scrape_interval: 1h
+    http_sd_configs: [{{url: '{agent}/targets.json'}}]
+""")
+
+    def discovered():
+        return {t["labels"]["container"]: t for t in theirs.api("targets", state="active")["activeTargets"]}
+    active = wait_until("Prometheus has the targets", lambda: name in discovered() and discovered(), 60)
+    url = active[name]["scrapeUrl"]
+    check(url.startswith(agent + "/debug/pprof/profile?"), url)
+    query = urllib.parse.parse_qs(urllib.parse.urlsplit(url).query)
+    check(query == {"match": [f'{{container="{name}"}}']}, f"{query}")
+    mine, _ = profile(env, agent, 1, more="&match=" + urllib.parse.quote(query["match"][0]))
+    share = share_with(mine, "^main$", "^agent_middle$")
+    check(share > 0.9, f"{share:.1%} of the target's profile is the container's: {mine[:4]}")

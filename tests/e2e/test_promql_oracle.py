@@ -42,14 +42,14 @@ class Prometheus(Process):
     """Answers as a Server of the harness does."""
     link, get, api, query = Server.link, Server.get, Server.api, Server.query
 
-    def __init__(self, env):
+    def __init__(self, env, config=CONFIG):
         program = tool(env, "prometheus")
         _, version = run([program, "--version"])
         self.is_2_42 = "version 2.42" in version
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         super().__init__(env, "prometheus", [
-            program, "--config.file=" + env.path("prometheus.yml", CONFIG), "--storage.tsdb.path=" + env.path("prometheus"),
+            program, "--config.file=" + env.path("prometheus.yml", config), "--storage.tsdb.path=" + env.path("prometheus"),
             "--storage.tsdb.retention.time=100y",
             f"--web.listen-address=127.0.0.1:{port}", "--web.enable-remote-write-receiver", "--log.level=warn"])
         wait_until("prometheus is ready", lambda: http_get(self.url + "/-/ready")[0] == 200)
