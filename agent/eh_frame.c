@@ -304,15 +304,21 @@ static void restore_reg(struct state *s, uint64_t reg, const struct state *start
 	}
 }
 
+/* An offset in the units of the CIE. A file may say anything: it wraps. */
+static int64_t scaled(const struct cie *c, uint64_t factor)
+{
+	return (int64_t)(factor * (uint64_t)c->data_align);
+}
+
 /* The instructions that change rules but not the address. False: unknown, or out of bytes. */
 static bool rule_op(struct rd *r, uint8_t op, const struct cie *c, struct state *s)
 {
 	uint64_t reg;
 
 	switch (op) {
-	case 0x05: reg = rd_uleb(r); set_reg_at_cfa(s, reg, (int64_t)rd_uleb(r) * c->data_align); break;
-	case 0x11: reg = rd_uleb(r); set_reg_at_cfa(s, reg, rd_sleb(r) * c->data_align); break;
-	case 0x2f: reg = rd_uleb(r); set_reg_at_cfa(s, reg, -(int64_t)rd_uleb(r) * c->data_align); break;
+	case 0x05: reg = rd_uleb(r); set_reg_at_cfa(s, reg, scaled(c, rd_uleb(r))); break;
+	case 0x11: reg = rd_uleb(r); set_reg_at_cfa(s, reg, scaled(c, (uint64_t)rd_sleb(r))); break;
+	case 0x2f: reg = rd_uleb(r); set_reg_at_cfa(s, reg, scaled(c, -rd_uleb(r))); break;
 	case 0x06: restore_reg(s, rd_uleb(r), &c->start); break;
 	case 0x07:
 		reg = rd_uleb(r);
@@ -332,10 +338,10 @@ static bool rule_op(struct rd *r, uint8_t op, const struct cie *c, struct state 
 	case 0x14: reg = rd_uleb(r); rd_uleb(r); set_reg_unknown(s, reg); break;
 	case 0x15: reg = rd_uleb(r); rd_sleb(r); set_reg_unknown(s, reg); break;
 	case 0x0c: set_cfa_reg(s, rd_uleb(r)); s->cfa_off = (int64_t)rd_uleb(r); break;
-	case 0x12: set_cfa_reg(s, rd_uleb(r)); s->cfa_off = rd_sleb(r) * c->data_align; break;
+	case 0x12: set_cfa_reg(s, rd_uleb(r)); s->cfa_off = scaled(c, (uint64_t)rd_sleb(r)); break;
 	case 0x0d: set_cfa_reg(s, rd_uleb(r)); break;
 	case 0x0e: s->cfa_off = (int64_t)rd_uleb(r); break;
-	case 0x13: s->cfa_off = rd_sleb(r) * c->data_align; break;
+	case 0x13: s->cfa_off = scaled(c, (uint64_t)rd_sleb(r)); break;
 	case 0x0f: case 0x10: case 0x16: {
 		reg = op == 0x0f ? 0 : rd_uleb(r);
 		uint64_t n = rd_uleb(r);
@@ -392,7 +398,7 @@ static int run(struct walk *w, struct rd r, struct state *s, uint64_t pc, uint64
 		uint64_t to = pc;
 		switch (op >> 6) {
 		case 1: to += low * c->code_align; break;
-		case 2: set_reg_at_cfa(s, low, (int64_t)rd_uleb(&r) * c->data_align); break;
+		case 2: set_reg_at_cfa(s, low, scaled(c, rd_uleb(&r))); break;
 		case 3: restore_reg(s, low, &c->start); break;
 		default:
 			if (op == 0x01)
@@ -572,7 +578,8 @@ static void collect(struct walk *w, struct fde_list *out)
 		if (rd_fixed(&r, 4) != 0 && read_fde(w, at, &r, &pc, &end))
 			vec_push(&out->l, (struct fde_at){ pc, (uint32_t)at });
 	}
-	qsort(out->l.v, out->l.n, sizeof *out->l.v, by_pc);
+	if (out->l.n)
+		qsort(out->l.v, out->l.n, sizeof *out->l.v, by_pc);
 }
 
 /* .eh_frame_hdr as linkers write it. */
