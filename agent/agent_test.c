@@ -45,7 +45,7 @@ struct fixture {
 };
 
 static const struct fixture fixtures[] = {
-	{ "recursion", "1", "fp nofp nopie static staticpie stripped notables", { "main", "down", "leaf" }, "", 0.9 },
+	{ "recursion", "1", "fp nofp nopie static staticpie stripped notables deleted debugdata", { "main", "down", "leaf" }, "", 0.9 },
 	{ "bigframe", NULL, "fp nofp nopie static staticpie stripped notables", { "main", "big", "big", "leaf" }, "", 0.9 },
 	{ "realign", NULL, "fp nofp nopie static staticpie stripped", { "main", "realigned", "leaf" }, "", 0.9,
 	  false, true },
@@ -54,6 +54,8 @@ static const struct fixture fixtures[] = {
 	{ "plt", NULL, "fp nofp ibt", { "main", "spin", "*" }, "", 0.3 },
 	{ "vdso", NULL, "fp nofp nopie static staticpie stripped", { "main", "spin", "?" }, "", 0.5 },
 	{ "threads", NULL, "fp nofp nopie static staticpie stripped", { "worker", "leaf" }, "", 0.9 },
+	{ "rust", NULL, "fp nofp nopie", { "rust::main", "rust::middle", "<rust::Work as rust::Busy>::leaf" }, "", 0.9 },
+	{ "rust", NULL, "v0", { "rust::main", "rust::middle", "<rust::Work as rust::Busy>::leaf" }, "", 0.9 },
 	{ "jit", NULL, "fp nofp", { "main", "jit_outer", "jit_leaf" }, "", 0.9 },
 };
 
@@ -224,8 +226,17 @@ static void run_fixture(const struct fixture *f, const char *variant)
 		print_message("  %s: not built here\n", program);
 		return;
 	}
+	bool deleted = strcmp(variant, "deleted") == 0;
+	if (deleted) { /* a second name of it is */
+		size_t n = strlen(program);
+		AUTOFREE char *first = xstrndup(program, n);
+		snprintf(program + n, sizeof program - n, ".%d", (int)getpid());
+		assert_int_equal(link(first, program), 0);
+	}
 	char *argv[] = { program, (char *)(uintptr_t)f->arg, NULL };
 	struct child c = start_child(program, argv);
+	if (deleted)
+		unlink(program);
 	/* Others may keep the CPUs busy, and its first samples may come before the kernel has its tables. */
 	for (int i = 0; i < WINDOWS_MAX && !v.bad && !enough(&v, f); i++) {
 		struct profile_window *w = profile(PROFILE_NS);

@@ -270,13 +270,76 @@ static void test_dwarf(void **state)
 	}
 }
 
+/* Says whether a function's name is found in the stripped program DIR/prog. */
+static bool named(const char *dir)
+{
+	char path[128];
+	struct symtab t;
+	struct err e;
+	snprintf(path, sizeof path, "%s/prog", dir);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct buf name = { 0 };
+	uint64_t start;
+	assert_true(fd >= 0);
+	assert_int_equal(symtab_build(&t, fd, path, NULL, &e), 0);
+	bool found = false;
+	for (uint64_t at = 0x401000; at < 0x402000 && !found; at += 8) {
+		buf_reset(&name);
+		found = symtab_lookup(&t, at, &name, &start) && strcmp(name.ptr, "only_in_debug_file") == 0;
+	}
+	buf_free(&name);
+	symtab_free(&t);
+	close(fd);
+	return found;
+}
+
+static bool shell(const char *dir, const char *command)
+{
+	char line[1024];
+	snprintf(line, sizeof line, "cd %s && (%s) >/dev/null 2>&1", dir, command);
+	return system(line) == 0;
+}
+
+#define BUILD(id) "cc -O1 -no-pie -Wl,--build-id=" id " -o prog prog.c && objcopy --only-keep-debug prog prog.debug && " \
+	"strip prog && objcopy --add-gnu-debuglink=prog.debug prog"
+
+/* By build-id or, without one, by checksum; in either of two places; and nothing that belongs to another file. */
+static void test_debuglink(void **state)
+{
+	char dir[] = "/tmp/pyrrha-link-XXXXXX";
+	assert_non_null(mkdtemp(dir));
+	bool built = shell(dir, "echo 'static __attribute__((noinline)) int only_in_debug_file(int n) { __asm__ volatile(\"\"); "
+				"return n; } int main(int c, char **v) { return only_in_debug_file(c); }' >prog.c; " BUILD("sha1"));
+	if (built) {
+		assert_true(named(dir));
+		assert_true(shell(dir, "mkdir .debug && mv prog.debug .debug"));
+		assert_true(named(dir));
+		assert_true(shell(dir, "mv .debug/prog.debug mine.debug; " BUILD("0x0123456789abcdef") " && mv mine.debug prog.debug"));
+		assert_false(named(dir));
+		assert_true(shell(dir, BUILD("none")));
+		assert_true(named(dir));
+		assert_true(shell(dir, "printf x >>prog.debug"));
+		assert_false(named(dir));
+		assert_true(shell(dir, "rm prog.debug && mkfifo prog.debug"));
+		assert_false(named(dir));
+	}
+	char cmd[128];
+	snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
+	if (system(cmd))
+		print_message("cannot remove %s\n", dir);
+	if (!built) {
+		print_message("skipped: no compiler\n");
+		skip();
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_demangle), cmocka_unit_test(test_perfmap), cmocka_unit_test(test_perfmap_long_lines), cmocka_unit_test(test_perfmap_limits),
 		cmocka_unit_test(test_symtab_of_myself),
 		cmocka_unit_test(test_kallsyms_text), cmocka_unit_test(test_gopclntab),
-		cmocka_unit_test(test_dwarf),
+		cmocka_unit_test(test_dwarf), cmocka_unit_test(test_debuglink),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

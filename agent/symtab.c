@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/symtab.h"
 
-#include <fcntl.h>
 #include <lzma.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "agent/debug_file.h"
 #include "agent/elf_file.h"
 #include "agent/tempfile.h"
 #include "base/alloc.h"
@@ -200,14 +199,11 @@ static int gather_debugdata(struct gather *g, int fd, struct err *e)
 	return rc;
 }
 
-static int open_debug_file(const char *path)
+static int gather_by_build_id(struct gather *g, const char *build_id, struct err *e)
 {
-	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-}
-
-static int gather_debug_file(struct gather *g, const char *debug_path, struct err *e)
-{
-	int fd = open_debug_file(debug_path);
+	if (!build_id || strlen(build_id) < 4)
+		return 0;
+	int fd = debug_file_by_build_id(build_id);
 	if (fd < 0)
 		return 0;
 	int rc = gather_from(g, fd, ".symtab", e);
@@ -215,33 +211,14 @@ static int gather_debug_file(struct gather *g, const char *debug_path, struct er
 	return rc;
 }
 
-static int gather_by_build_id(struct gather *g, const char *build_id, struct err *e)
-{
-	if (!build_id || strlen(build_id) < 4)
-		return 0;
-	char path[256];
-	snprintf(path, sizeof path, "/usr/lib/debug/.build-id/%.2s/%s.debug", build_id, build_id + 2);
-	return gather_debug_file(g, path, e);
-}
-
-/* The debuglink section names a file; it is looked for below /usr/lib/debug only, where root puts files. */
 static int gather_by_link(struct gather *g, int fd, const char *path, struct err *e)
 {
-	struct elf_file f;
-	char name[256] = "";
-	if (!path || path[0] != '/' || elf_open(&f, fd, e))
+	int debug = path ? debug_file_by_link(fd, path) : -1;
+	if (debug < 0)
 		return 0;
-	const Elf64_Shdr *s = elf_section(&f, ".gnu_debuglink");
-	if (s && s->sh_size > 4)
-		elf_section_read(&f, s, 0, name, (size_t)MIN(s->sh_size, sizeof name - 1));
-	elf_close(&f);
-	const char *slash = strrchr(path, '/');
-	if (!*name || strchr(name, '/') || strstr(path, "/../"))
-		return 0;
-	char full[1024];
-	if (snprintf(full, sizeof full, "/usr/lib/debug%.*s/%s", (int)(slash - path), path, name) >= (int)sizeof full)
-		return 0;
-	return gather_debug_file(g, full, e);
+	int rc = gather_from(g, debug, ".symtab", e);
+	close(debug);
+	return rc;
 }
 
 int symtab_build(struct symtab *t, int fd, const char *path, const char *build_id, struct err *e)

@@ -4,8 +4,8 @@
  *
  *	entries[n] {u64 address, u32 size, u32 name offset}, ascending, no two at one address; then the names
  *
- * Sources, best first: .symtab; .gnu_debugdata (an xz-compressed ELF file inside); a debug file by build-id or
- * debuglink below /usr/lib/debug; .dynsym. */
+ * Sources, best first: .symtab; a debug file (debug_file.h) by build-id or debuglink; .gnu_debugdata (an xz-compressed
+ * ELF file inside) together with .dynsym. */
 #ifndef PYRRHA_AGENT_SYMTAB_H
 #define PYRRHA_AGENT_SYMTAB_H
 
