@@ -7,7 +7,7 @@
  *	profile            .   +v   .   .   .   .  -v        whole in steps 1 to 5: two additions to a table of differences
  *	                  +.3v              (floats)         and a part of it at step 0
  *
- * first by column (stack), then, column by column, added to the rows of its functions, and summed along the steps at last.
+ * first by column (stack), then over the tree of stacks to the rows of functions, and summed along the steps at last.
  * Tables are filled by the source's threads, each its own; the sums along are shared out by steps.
  *
  * What is exact stays so: whole profiles are added as integers. */
@@ -68,6 +68,23 @@ struct result {
 	double size;
 };
 
+/* The stacks of one lane and dictionary as a tree, each node before its children: what is added up over a subtree is added
+ * to the functions that no caller above has already, so that a recursive one counts once. Of self, only the leaves'. */
+struct tree_node {
+	uint32_t id, parent;        /* of the dictionary; index + 1, 0 = none */
+	size_t first_target, end_target;
+	double size;
+};
+
+struct tree {
+	uint32_t lane;
+	struct symbols *s;
+	uint32_t *index;            /* by node of the dictionary: place + 1 */
+	VEC(struct tree_node) nodes;
+	VEC(struct { const struct line *line; uint32_t node; }) lines;
+	bool floats;
+};
+
 struct graph {
 	struct readout *r;
 	const struct span *sp;
@@ -75,11 +92,11 @@ struct graph {
 	struct map by_ref;
 	struct table *tables;       /* by worker */
 	size_t n_tables;
-	/* folding */
 	VEC(struct result) results;
 	struct map by_row;
-	VEC(uint32_t) targets;      /* results of each line, back to back */
-	VEC(size_t) first_target;   /* by line, tables one after the other */
+	VEC(uint32_t) targets;      /* results of the trees' nodes, back to back */
+	VEC(struct tree) trees;
+	size_t n_nodes;             /* of the largest tree */
 };
 
 /* ---- entries ---- */
@@ -252,22 +269,23 @@ static int fill_block(void *arg, const struct source_cells *c, unsigned worker, 
 	}
 	vec_push(&t->first_run, (uint32_t)t->runs.n);
 	struct lane_index *lane = NULL;
-	for (size_t i = 0; i < c->n; i++) {
+	struct line *line = NULL; /* of the value before: sealed values come column by column */
+	int rc = 0;
+	for (size_t i = 0; i < c->n && !rc; i++) {
 		uint32_t k = t->first_run.v[c->rows[i]], end = t->first_run.v[c->rows[i] + 1];
-		struct line *line = NULL;
-		for (; k < end; k++) {
+		for (; k < end && !rc; k++) {
 			const struct run *run = &t->runs.v[k];
-			if (!lane || lane->lane != run->lane || lane->s != c->symbols)
+			if (!lane || lane->lane != run->lane)
 				lane = need_lane(t, c->symbols, run->lane);
-			int rc = line && line->lane == run->lane ? 0 : need_line(g, t, lane, c->columns[i], &line, e);
+			if (!line || line->column != c->columns[i] || line->lane != run->lane)
+				rc = need_line(g, t, lane, c->columns[i], &line, e);
 			if (!rc)
 				rc = add_run(g, line, run, c->values[i], e);
-			if (rc)
-				return rc;
-			line->size += fabs((double)c->values[i] * run->scale);
+			if (!rc)
+				line->size += fabs((double)c->values[i] * run->scale);
 		}
 	}
-	return 0;
+	return rc;
 }
 
 static int fill(struct graph *g, struct err *e)
@@ -302,67 +320,163 @@ static int need_result(struct graph *g, uint32_t lane, uint32_t row, uint32_t *r
 	return 0;
 }
 
-static int add_target(struct graph *g, const struct line *l, uint32_t row, struct err *e)
+static struct tree *need_tree(struct graph *g, const struct line *l)
 {
-	uint32_t id = 0;
-	int rc = need_result(g, l->lane, row, &id, e);
-	for (size_t i = g->first_target.v[g->first_target.n - 1]; i < g->targets.n && !rc; i++)
-		if (g->targets.v[i] == id)
-			return 0; /* recursive functions count once */
-	if (!rc)
-		vec_push(&g->targets, id);
-	if (!rc)
-		g->results.v[id].size += l->size;
-	return rc;
+	for (size_t i = g->trees.n; i-- > 0;)
+		if (g->trees.v[i].lane == l->lane && g->trees.v[i].s == l->s)
+			return &g->trees.v[i];
+	vec_push(&g->trees, (struct tree){ .lane = l->lane, .s = l->s,
+					   .index = xcalloc(symbols_count(l->s, SYMBOLS_NODES) + 1, sizeof(uint32_t)) });
+	return &g->trees.v[g->trees.n - 1];
 }
 
-/* Which results a line counts in. */
-static int find_targets(struct graph *g, const struct line *l, struct err *e)
+static bool leaf_only(const struct graph *g)
 {
-	struct row_memo m = *readout_memo(g->r, l->s);
-	bool leaf_only = g->r->measure == SELF || g->r->measure == SELF_SHARE;
+	return g->r->measure == SELF || g->r->measure == SELF_SHARE;
+}
+
+static void plant(struct graph *g, const struct line *l)
+{
+	struct tree *t = need_tree(g, l);
 	uint32_t node = symbols_stack_node(l->s, symbols_get_column(l->s, l->column)->stack);
-	int rc = 0;
-	for (; node && !rc; node = leaf_only ? 0 : symbols_get_node(l->s, node)->parent) {
-		uint32_t location = symbols_get_node(l->s, node)->location;
-		uint32_t n = leaf_only ? 1 : frames_of(symbols_get_location(l->s, location));
-		for (uint32_t k = 0; k < n && !rc; k++)
-			rc = add_target(g, l, readout_row(g->r, &m, location, k), e);
+	if (!node)
+		return;
+	__auto_type x = vec_add(&t->lines);
+	x->line = l;
+	x->node = node;
+	t->floats |= l->floats != NULL;
+	for (; node && !t->index[node]; node = leaf_only(g) ? 0 : symbols_get_node(l->s, node)->parent) {
+		t->index[node] = 1;
+		vec_push(&t->nodes, (struct tree_node){ .id = node });
 	}
+}
+
+static int by_id(const void *a, const void *b)
+{
+	uint32_t x = ((const struct tree_node *)a)->id, y = ((const struct tree_node *)b)->id;
+	return (x > y) - (x < y);
+}
+
+static bool counted_above(const struct graph *g, const struct tree *t, const struct tree_node *n, uint32_t result)
+{
+	for (; n; n = n->parent ? &t->nodes.v[n->parent - 1] : NULL)
+		for (size_t i = n->first_target; i < n->end_target; i++)
+			if (g->targets.v[i] == result)
+				return true;
+	return false;
+}
+
+static int find_targets(struct graph *g, struct tree *t, struct row_memo *m, struct tree_node *n, struct err *e)
+{
+	uint32_t location = symbols_get_node(t->s, n->id)->location, id;
+	uint32_t lines = leaf_only(g) ? 1 : frames_of(symbols_get_location(t->s, location));
+	n->first_target = n->end_target = g->targets.n;
+	for (uint32_t k = lines; k-- > 0;) { /* the caller of inlined calls first */
+		int rc = need_result(g, t->lane, readout_row(g->r, m, location, k), &id, e);
+		if (rc)
+			return rc;
+		if (counted_above(g, t, n, id))
+			continue;
+		vec_push(&g->targets, id);
+		n->end_target = g->targets.n;
+	}
+	return 0;
+}
+
+/* Nodes in order, what each adds to, and how large it can get. */
+static int grow(struct graph *g, struct tree *t, struct err *e)
+{
+	int rc = 0;
+	if (t->nodes.n)
+		qsort(t->nodes.v, t->nodes.n, sizeof *t->nodes.v, by_id);
+	for (size_t i = 0; i < t->nodes.n; i++)
+		t->index[t->nodes.v[i].id] = (uint32_t)i + 1;
+	struct row_memo m = *readout_memo(g->r, t->s);
+	for (size_t i = 0; i < t->nodes.n && !rc; i++) {
+		struct tree_node *n = &t->nodes.v[i];
+		n->parent = leaf_only(g) ? 0 : t->index[symbols_get_node(t->s, n->id)->parent];
+		rc = find_targets(g, t, &m, n, e);
+	}
+	for (size_t i = 0; i < t->lines.n; i++) {
+		t->lines.v[i].node = t->index[t->lines.v[i].node] - 1;
+		t->nodes.v[t->lines.v[i].node].size += t->lines.v[i].line->size;
+	}
+	for (size_t i = t->nodes.n; i-- > 0 && !rc;) {
+		const struct tree_node *n = &t->nodes.v[i];
+		if (n->parent)
+			t->nodes.v[n->parent - 1].size += n->size;
+		for (size_t k = n->first_target; k < n->end_target; k++)
+			g->results.v[g->targets.v[k]].size += n->size;
+	}
+	g->n_nodes = MAX(g->n_nodes, t->nodes.n);
 	return rc;
 }
 
-#define STEPS_PER_TASK 64
+#define STEPS_PER_TASK 32
 
-/* Steps [64 i, 64 i + 64] of all lines: no two tasks touch the same number. */
+struct slice {
+	int64_t i[STEPS_PER_TASK];
+	double f[STEPS_PER_TASK];
+};
+
+static void add_ints(int64_t *to, const int64_t *from, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		to[i] = (int64_t)((uint64_t)to[i] + (uint64_t)from[i]);
+}
+
+static void add_floats(double *to, const double *from, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		to[i] += from[i];
+}
+
+static void fold_tree(struct graph *g, const struct tree *t, struct slice *at, size_t from, size_t n)
+{
+	memset(at, 0, t->nodes.n * sizeof *at);
+	for (size_t i = 0; i < t->lines.n; i++) {
+		const struct line *l = t->lines.v[i].line;
+		add_ints(at[t->lines.v[i].node].i, l->ints + from, n);
+		if (l->floats)
+			add_floats(at[t->lines.v[i].node].f, l->floats + from, n);
+	}
+	for (size_t i = t->nodes.n; i-- > 0;) {
+		const struct tree_node *x = &t->nodes.v[i];
+		for (size_t k = x->first_target; k < x->end_target; k++) {
+			const struct result *r = &g->results.v[g->targets.v[k]];
+			add_ints(r->ints + from, at[i].i, n);
+			if (t->floats)
+				add_floats(r->floats + from, at[i].f, n);
+		}
+		if (!x->parent)
+			continue;
+		add_ints(at[x->parent - 1].i, at[i].i, n);
+		if (t->floats)
+			add_floats(at[x->parent - 1].f, at[i].f, n);
+	}
+}
+
+/* Some steps of all trees: no two tasks touch the same number. */
 static void fold_steps(void *arg, size_t task, unsigned worker)
 {
 	(void)worker;
 	struct graph *g = arg;
-	size_t from = task * STEPS_PER_TASK, end = MIN(from + STEPS_PER_TASK, g->sp->n), at = 0;
-	for (size_t w = 0; w < g->n_tables; w++)
-		for (size_t i = 0; i < g->tables[w].lines.n; i++, at++) {
-			const struct line *l = &g->tables[w].lines.v[i];
-			for (size_t k = g->first_target.v[at]; k < g->first_target.v[at + 1]; k++) {
-				struct result *x = &g->results.v[g->targets.v[k]];
-				for (size_t s = from; s < end; s++)
-					x->ints[s] = (int64_t)((uint64_t)x->ints[s] + (uint64_t)l->ints[s]);
-				for (size_t s = from; s < end && l->floats; s++)
-					x->floats[s] += l->floats[s];
-			}
-		}
+	size_t from = task * STEPS_PER_TASK;
+	struct slice *at = xmalloc((g->n_nodes + 1) * sizeof *at);
+	for (size_t i = 0; i < g->trees.n; i++)
+		fold_tree(g, &g->trees.v[i], at, from, MIN(STEPS_PER_TASK, g->sp->n - from));
+	free(at);
 }
 
 static int fold(struct graph *g, bool *ret_fits, struct err *e)
 {
 	int rc = 0;
 	*ret_fits = true;
-	vec_push(&g->first_target, 0);
-	for (size_t w = 0; w < g->n_tables && !rc; w++)
-		for (size_t i = 0; i < g->tables[w].lines.n && !rc; i++) {
-			rc = find_targets(g, &g->tables[w].lines.v[i], e);
-			vec_push(&g->first_target, g->targets.n);
-		}
+	for (size_t w = 0; w < g->n_tables; w++)
+		for (size_t i = 0; i < g->tables[w].lines.n; i++)
+			plant(g, &g->tables[w].lines.v[i]);
+	for (size_t i = 0; i < g->trees.n && !rc; i++)
+		rc = grow(g, &g->trees.v[i], e);
 	for (size_t i = 0; i < g->results.n; i++)
 		*ret_fits &= g->results.v[i].size < 0x1p62;
 	if (rc || !*ret_fits)
@@ -394,15 +508,14 @@ struct put {
 	const struct result *x;
 	size_t n;
 	double *least;          /* by sample of s, what is kept; NULL: all */
-	bool greatest;
+	double sign;            /* -1: the least are kept, so all is turned around */
 };
 
-/* False: the row has nothing in that step. */
-static bool value_at(const struct put *p, size_t i, const struct sample *s, double *ret)
+/* In the native unit. False: the row has nothing in that step. */
+static inline bool native_at(const struct put *p, size_t i, const struct sample *s, double *ret)
 {
 	const struct result *x = &p->x[i];
 	uint32_t step = step_of(p->g->sp, s->t_ms);
-	bool share = p->g->r->measure == SHARE || p->g->r->measure == SELF_SHARE;
 	bool two = i + 1 < p->n && x[1].row == x->row;
 	int64_t whole = 0;
 	double part = 0;
@@ -412,12 +525,13 @@ static bool value_at(const struct put *p, size_t i, const struct sample *s, doub
 		whole += x[k].lane % 2 ? -x[k].ints[step] : x[k].ints[step];
 		part += x[k].lane % 2 ? -x[k].floats[step] : x[k].floats[step];
 	}
-	if (!any || (share && s->v == 0))
-		return false;
-	*ret = readout_value(s->p, (double)whole + part);
-	if (share)
-		*ret /= s->v;
-	return true;
+	*ret = (double)whole + part;
+	return any;
+}
+
+static bool is_share(const struct put *p)
+{
+	return p->g->r->measure == SHARE || p->g->r->measure == SELF_SHARE;
 }
 
 static size_t next_row(const struct put *p, size_t i)
@@ -425,31 +539,48 @@ static size_t next_row(const struct put *p, size_t i)
 	return i + 1 < p->n && p->x[i + 1].row == p->x[i].row ? i + 2 : i + 1;
 }
 
-static int by_value(const void *a, const void *b)
+/* The k greatest so far; the least of them is h[0]. */
+static void heap_replace(double *h, size_t n, double v)
 {
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
+	size_t i = 0;
+	for (size_t child; (child = 2 * i + 1) < n; i = child) {
+		if (child + 1 < n && h[child + 1] < h[child])
+			child++;
+		if (h[child] >= v)
+			break;
+		h[i] = h[child];
+	}
+	h[i] = v;
+}
+
+/* A share of a negative whole is the greater the less it is. */
+static double rank_of(const struct put *p, const struct sample *s, double native)
+{
+	return is_share(p) && s->v < 0 ? -p->sign * native : p->sign * native;
 }
 
 /* The k-th best of each sample's rows; what is worse cannot be among the k best of any group. */
 static void find_least(struct put *p, const struct keep *keep)
 {
-	double *all = xcalloc(p->n + 1, sizeof *all);
+	double *heap = NULL;
 	p->least = xcalloc(p->s->n + 1, sizeof *p->least);
-	p->greatest = keep->greatest;
+	p->sign = keep->greatest ? 1 : -1;
 	for (size_t k = 0; k < p->s->n; k++) {
 		const struct sample *s = &p->s->s[k];
-		double want = value_scalar(keep->k, step_of(p->g->sp, s->t_ms));
-		size_t n = 0;
-		for (size_t i = 0; i < p->n; i = next_row(p, i))
-			n += value_at(p, i, s, &all[n]);
-		p->least[k] = keep->greatest ? -INFINITY : INFINITY;
-		if (!(want >= 1) || want >= (double)n)
+		double want = value_scalar(keep->k, step_of(p->g->sp, s->t_ms)), v;
+		p->least[k] = -INFINITY;
+		if (!(want >= 1) || want >= (double)p->n)
 			continue;
-		qsort(all, n, sizeof *all, by_value);
-		p->least[k] = keep->greatest ? all[n - (size_t)want] : all[(size_t)want - 1];
+		size_t n = (size_t)want, have = 0;
+		heap = xreallocarray(heap, n, sizeof *heap);
+		for (size_t i = 0; i < n; i++)
+			heap[i] = -INFINITY;
+		for (size_t i = 0; i < p->n; i = next_row(p, i))
+			if (native_at(p, i, s, &v) && ++have && rank_of(p, s, v) > heap[0])
+				heap_replace(heap, n, rank_of(p, s, v));
+		p->least[k] = have < n ? -INFINITY : heap[0];
 	}
-	free(all);
+	free(heap);
 }
 
 static int put_series(struct put *p, struct err *e)
@@ -460,11 +591,12 @@ static int put_series(struct put *p, struct err *e)
 		for (size_t k = 0; k < p->s->n && !rc; k++) {
 			const struct sample *s = &p->s->s[k];
 			double v;
-			if (!value_at(p, i, s, &v) || (p->least && (p->greatest ? v < p->least[k] : v > p->least[k])))
+			if (!native_at(p, i, s, &v) || (p->least && rank_of(p, s, v) < p->least[k]) || (is_share(p) && s->v == 0))
 				continue;
 			if (!out)
 				out = readout_out(p->g->r, p->in, p->x[i].row);
-			rc = series_push(p->g->r->q, out, s->t_ms, v, NULL, e);
+			v = readout_value(s->p, v);
+			rc = series_push(p->g->r->q, out, s->t_ms, is_share(p) ? v / s->v : v, NULL, e);
 		}
 	}
 	return rc;
@@ -519,7 +651,12 @@ static void graph_free(struct graph *g)
 	vec_free(&g->refs);
 	vec_free(&g->results);
 	vec_free(&g->targets);
-	vec_free(&g->first_target);
+	for (size_t i = 0; i < g->trees.n; i++) {
+		free(g->trees.v[i].index);
+		vec_free(&g->trees.v[i].nodes);
+		vec_free(&g->trees.v[i].lines);
+	}
+	vec_free(&g->trees);
 	map_free(&g->by_ref);
 	map_free(&g->by_row);
 }

@@ -90,23 +90,45 @@ static void run_task(void *arg, size_t i, unsigned worker)
 	pthread_mutex_unlock(&r->lock);
 }
 
-static void add_tasks(struct reading *r, struct task t, int64_t after_ms, int64_t until_ms)
+static void add_part(struct reading *r, struct part *p, struct task t, int64_t after_ms, int64_t until_ms)
 {
-	const struct pstate *s = r->v->v->p[t.partition];
-	for (size_t i = 0; i < s->n_parts && s->parts[i]->level == LEVEL_HOUR; i++) {
-		const struct part_series *x = hour_meets(s->parts[i]->window, after_ms, until_ms) ? part_find(s->parts[i], t.id) : NULL;
-		if (!x || x->is_float || part_start_ms(s->parts[i]) + x->max_ms <= after_ms ||
-		    part_start_ms(s->parts[i]) + x->min_ms > until_ms)
+	const struct part_series *x = part_find(p, t.id);
+	if (!x || x->is_float || part_start_ms(p) + x->max_ms <= after_ms || part_start_ms(p) + x->min_ms > until_ms)
+		return;
+	t.part = p;
+	vec_push(&r->tasks, t);
+}
+
+/* All series of an hour before those of the next: who adds them up has the same steps at hand. */
+static void add_tasks(struct reading *r, uint32_t p, const uint32_t *ids, size_t n, int64_t after_ms, int64_t until_ms)
+{
+	const struct pstate *s = r->v->v->p[p];
+	for (size_t k = 0; k < s->n_parts && s->parts[k]->level == LEVEL_HOUR; k++)
+		for (size_t i = 0; i < n && hour_meets(s->parts[k]->window, after_ms, until_ms); i++)
+			if (ids[i] != NOT_THERE)
+				add_part(r, s->parts[k], (struct task){ .series = i, .partition = p, .id = ids[i] }, after_ms, until_ms);
+	for (size_t k = 0; k < s->n_windows; k++)
+		for (size_t i = 0; i < n && hour_meets(s->windows[k]->hour, after_ms, until_ms); i++)
+			if (ids[i] != NOT_THERE)
+				vec_push(&r->tasks, (struct task){ .series = i, .partition = p, .id = ids[i], .window = s->windows[k] });
+}
+
+static int plan_tasks(struct reading *r, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, struct err *e)
+{
+	uint32_t *ids = xcalloc(n + 1, sizeof *ids);
+	int rc = limits_check(r->lim, 0, e);
+	for (size_t i = 0; i < n && !rc; i++)
+		if (!view_has_ref(r->v, refs[i]))
+			rc = view_bad_ref(refs[i], e);
+	for (size_t p = 0; p < r->v->v->n && !rc; p++) {
+		if (!partition_meets(r->v->v->p[p]->p, after_ms, until_ms))
 			continue;
-		t.part = s->parts[i];
-		vec_push(&r->tasks, t);
+		for (size_t i = 0; i < n; i++)
+			ids[i] = view_series(r->v, refs[i], p);
+		add_tasks(r, (uint32_t)p, ids, n, after_ms, until_ms);
 	}
-	t.part = NULL;
-	for (size_t i = 0; i < s->n_windows; i++) {
-		t.window = s->windows[i];
-		if (hour_meets(t.window->hour, after_ms, until_ms))
-			vec_push(&r->tasks, t);
-	}
+	free(ids);
+	return rc;
 }
 
 int view_cells(struct source_view *sv, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms,
@@ -115,19 +137,7 @@ int view_cells(struct source_view *sv, const uint64_t *refs, size_t n, int64_t a
 	struct reading r = { .v = (struct tsdb_view *)sv, .lim = lim, .fn = fn, .arg = arg, .e = e };
 	struct pool *pool = lim ? lim->pool : NULL;
 	size_t n_workers = (pool ? pool_size(pool) : 0) + 1;
-	int rc = limits_check(lim, 0, e);
-	for (size_t i = 0; i < n && !rc; i++) {
-		if (!view_has_ref(r.v, refs[i]))
-			rc = view_bad_ref(refs[i], e);
-		for (size_t p = 0; p < r.v->v->n && !rc; p++) {
-			struct task t = { .series = i, .partition = (uint32_t)p };
-			if (!partition_meets(r.v->v->p[p]->p, after_ms, until_ms))
-				continue;
-			t.id = view_series(r.v, refs[i], p);
-			if (t.id != NOT_THERE)
-				add_tasks(&r, t, after_ms, until_ms);
-		}
-	}
+	int rc = plan_tasks(&r, refs, n, after_ms, until_ms, e);
 	pthread_mutex_init(&r.lock, NULL);
 	r.workers = xcalloc(n_workers, sizeof *r.workers);
 	if (!rc) {

@@ -153,7 +153,7 @@ static const struct {
 bool unit_lookup(struct view unit, struct unit_info *ret)
 {
 	for (size_t i = 0; i < ARRAY_LEN(units); i++)
-		if (view_eqs(unit, units[i].name)) {
+		if (unit.len && unit.ptr[0] == units[i].name[0] && view_eqs(unit, units[i].name)) {
 			*ret = units[i].info;
 			return true;
 		}
