@@ -166,6 +166,7 @@ scrape_configs:
     check(url.startswith(agent + "/debug/pprof/profile?"), url)
     query = urllib.parse.parse_qs(urllib.parse.urlsplit(url).query)
     check(query == {"match": [f'{{container="{name}"}}']}, f"{query}")
-    mine, _ = profile(env, agent, 1, more="&match=" + urllib.parse.quote(query["match"][0]))
+    more = "&match=" + urllib.parse.quote(query["match"][0])
+    mine = wait_until("a profile of the target", lambda: profile(env, agent, 2, more=more)[0], 60)
     share = share_with(mine, "^main$", "^agent_middle$")
     check(share > 0.9, f"{share:.1%} of the target's profile is the container's: {mine[:4]}")
