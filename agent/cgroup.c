@@ -129,14 +129,27 @@ static bool container_component(struct view part, struct view parent, bool in_po
 	return ret->runtime != RUNTIME_NONE;
 }
 
+/* Units that have processes. Names are systemd's own spelling of them: "foo\\x2dbar@1.service". */
+static bool is_unit(struct view part)
+{
+	static const char *const kinds[] = { ".service", ".scope", ".mount", ".socket", ".swap" };
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if (part.len > strlen(kinds[i]) && view_ends(part, view_of(kinds[i])))
+			return true;
+	return false;
+}
+
 void cgroup_parse_path(struct view path, struct cgroup_info *ret)
 {
-	*ret = (struct cgroup_info){ .container_id = VIEW(""), .unit = VIEW("") };
+	*ret = (struct cgroup_info){ .container_id = VIEW(""), .candidate = VIEW(""), .unit = VIEW("") };
 	/* Seen from another cgroup namespace a path begins with "/.." parts; what follows them is real. */
-	while (view_starts(path, VIEW("/.."))) {
+	while (view_starts(path, VIEW("/..")) && (path.len == 3 || path.ptr[3] == '/')) {
 		path.ptr += 3;
 		path.len -= 3;
 	}
+	/* Of a process that outlived its group. */
+	if (view_ends(path, VIEW(" (deleted)")))
+		path.len -= 10;
 	ret->path = path.len ? path : VIEW("/");
 	struct view parent = VIEW("");
 	bool in_pod = false;
@@ -155,10 +168,14 @@ void cgroup_parse_path(struct view path, struct cgroup_info *ret)
 			parent = part;
 			continue;
 		}
-		if (view_ends(part, VIEW(".service")) || view_ends(part, VIEW(".scope")))
+		if (is_unit(part))
 			ret->unit = part;
+		if (is_id(part))
+			ret->candidate = part;
 		parent = part;
 	}
+	if (ret->container_id.len)
+		ret->candidate = VIEW("");
 }
 
 /* The controllers' field and path of a line "ID:CONTROLLERS:PATH". */

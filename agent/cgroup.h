@@ -22,8 +22,10 @@ struct cgroup_info {
 	struct view path;          /* the group's, without the leading "/.." of a relative one */
 	enum cgroup_runtime runtime;
 	struct view container_id;  /* or LXC's name */
+	struct view candidate;     /* an id below a group of somebody's own (--cgroup-parent, ECS): a container if a runtime
+	                            * has files of it (containers_confirm); empty where container_id is not */
 	char pod_uid[40];          /* with dashes; "" = no pod */
-	struct view unit;          /* innermost *.service or *.scope that is no container's; empty = none */
+	struct view unit;          /* systemd's, the innermost that is no container's and no slice; empty = none */
 };
 
 /* The text of /proc/PID/cgroup. Pure v2 has one line "0::PATH"; on v1 and hybrids the memory controller's line is the

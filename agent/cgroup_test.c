@@ -13,6 +13,7 @@
 #include "agent/containers.h"
 
 #define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define ID2 "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"
 #define UID "1b2c3d4e-0000-1111-2222-333344445555"
 #define UID_ "1b2c3d4e_0000_1111_2222_333344445555"
 
@@ -39,6 +40,36 @@ static const struct {
 	{ "0::/system.slice/crio-conmon-" ID ".scope\n", RUNTIME_NONE, "", "", "crio-conmon-" ID ".scope" },
 	{ "0::/lxc.payload.web1/system.slice/nginx.service\n", RUNTIME_LXC, "web1", "", "nginx.service" },
 	{ "0::/\n", RUNTIME_NONE, "", "", "" },
+	/* systemd */
+	{ "0::/system.slice/nginx.service\n", RUNTIME_NONE, "", "", "nginx.service" },
+	{ "0::/system.slice/nginx.service/worker\n", RUNTIME_NONE, "", "", "nginx.service" },
+	{ "0::/system.slice/system-getty.slice/getty@tty1.service\n", RUNTIME_NONE, "", "", "getty@tty1.service" },
+	{ "0::/system.slice/system-foo\\x2dbar.slice/foo\\x2dbar@a-b.service\n", RUNTIME_NONE, "", "", "foo\\x2dbar@a-b.service" },
+	{ "0::/user.slice/user-1000.slice/session-3.scope\n", RUNTIME_NONE, "", "", "session-3.scope" },
+	{ "0::/user.slice/user-1000.slice/user@1000.service/init.scope\n", RUNTIME_NONE, "", "", "init.scope" },
+	{ "0::/system.slice/mnt-data.mount\n", RUNTIME_NONE, "", "", "mnt-data.mount" },
+	{ "0::/user.slice\n", RUNTIME_NONE, "", "", "" },
+	{ "0::/system.slice/.service\n", RUNTIME_NONE, "", "", "" },
+	{ "9:name=systemd:/system.slice/cron.service\n8:cpu:/\n0::/\n", RUNTIME_NONE, "", "", "cron.service" },
+	{ "0::/machine.slice/systemd-nspawn@web.service/payload\n", RUNTIME_NONE, "", "", "systemd-nspawn@web.service" },
+	/* other namespaces, and groups that are gone */
+	{ "0::/..\n", RUNTIME_NONE, "", "", "" },
+	{ "0::/../../../docker/" ID "\n", RUNTIME_DOCKER, ID, "", "" },
+	{ "0::/..a/b.service\n", RUNTIME_NONE, "", "", "b.service" },
+	{ "0::/system.slice/docker-" ID ".scope (deleted)\n", RUNTIME_DOCKER, ID, "", "" },
+	{ "0::/system.slice/a.service (deleted)\n", RUNTIME_NONE, "", "", "a.service" },
+	/* a container in a container is the inner one */
+	{ "0::/docker/" ID "/kubelet/kubepods/pod" UID "/" ID2 "\n", RUNTIME_UNKNOWN, ID2, UID, "" },
+	/* not the right number of digits, upper case, more than digits; monitors of runtimes are the host's */
+	{ "0::/docker/0123456789abcdef\n", RUNTIME_NONE, "", "", "" },
+	{ "0::/docker/0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF\n", RUNTIME_NONE, "", "", "" },
+	{ "0::/docker/" ID "0\n", RUNTIME_NONE, "", "", "" },
+	{ "0::/system.slice/docker-" ID ".service\n", RUNTIME_NONE, "", "", "docker-" ID ".service" },
+	{ "0::/lxc.monitor.web1\n", RUNTIME_NONE, "", "", "" },
+	{ "0::/machine.slice/libpod-conmon-" ID ".scope\n", RUNTIME_NONE, "", "", "libpod-conmon-" ID ".scope" },
+	{ "0::/system.slice/docker.service\n", RUNTIME_NONE, "", "", "docker.service" },
+	{ "0::/kubepods/besteffort/pod" UID "\n", RUNTIME_NONE, "", UID, "" },
+	{ "0::/srv/git/" ID "/x\n", RUNTIME_NONE, "", "", "" },
 };
 
 static void test_paths(void **state)
@@ -93,8 +124,53 @@ static void test_names(void **state)
 	assert_int_equal(system(cmd), 0);
 }
 
+/* What lies there is the runtimes', but its contents come from users: nothing is waited for, and nothing believed. */
+static void test_hostile_files(void **state)
+{
+	char root[] = "/tmp/pyrrha-containers-XXXXXX", cmd[1024];
+	static const char dir[] = "/var/lib/docker/containers/" ID;
+	static const char *const texts[] = {
+		"", "{", "[]", "null", "{\"Name\":7}", "{\"Name\":{}}", "{\"Config\":[]}", "{\"Name\":\"\"}", "{\"Name\":\"/\"}",
+		"{\"Name\":\"a\\u0000b\"}", "{\"Name\":\"\xff\"}", "{\"Config\":{\"Labels\":[1]},\"Name\":\"\\ud800\"}",
+	};
+	struct arena a;
+	struct container_names n;
+
+	assert_non_null(mkdtemp(root));
+	arena_init(&a, 0);
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		put_file(root, dir, "config.v2.json", texts[i]);
+		containers_lookup(root, RUNTIME_DOCKER, VIEW(ID), &a, &n);
+		if (n.container.len)
+			fail_msg("%s: a name: %.*s", texts[i], VIEW_ARG(n.container));
+	}
+	/* labels of odd shapes do not hide the name; too long a value is none */
+	char *long_text = malloc(20000);
+	snprintf(long_text, 20000, "{\"Name\":\"/ok\",\"Config\":{\"Image\":\"%01000d\",\"Labels\":{\"a\":\"b\",\"c\":1,\"\":\"d\"}}}", 0);
+	put_file(root, dir, "config.v2.json", long_text);
+	free(long_text);
+	containers_lookup(root, RUNTIME_DOCKER, VIEW(ID), &a, &n);
+	assert_true(view_eqs(n.container, "ok") && !n.image.len);
+	assert_true(view_eqs(labels_get(n.labels, VIEW("a")), "b"));
+	assert_int_equal(containers_confirm(root, VIEW(ID)), RUNTIME_DOCKER);
+	assert_int_equal(containers_confirm(root, VIEW(ID2)), RUNTIME_NONE);
+	/* a FIFO, a directory, a loop */
+	const char *const make[] = { "mkfifo", "mkdir", "ln -s config.v2.json" };
+	for (size_t i = 0; i < ARRAY_LEN(make); i++) {
+		snprintf(cmd, sizeof cmd, "cd %s%s && rm -rf config.v2.json && %s config.v2.json", root, dir, make[i]);
+		assert_int_equal(system(cmd), 0);
+		containers_lookup(root, RUNTIME_DOCKER, VIEW(ID), &a, &n);
+		assert_int_equal(n.container.len, 0);
+		assert_int_equal(containers_confirm(root, VIEW(ID)), RUNTIME_NONE);
+	}
+	arena_free(&a);
+	snprintf(cmd, sizeof cmd, "rm -rf %s", root);
+	assert_int_equal(system(cmd), 0);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_paths), cmocka_unit_test(test_names) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_paths), cmocka_unit_test(test_names),
+					    cmocka_unit_test(test_hostile_files) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

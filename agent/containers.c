@@ -181,3 +181,17 @@ void containers_lookup(const char *root, enum cgroup_runtime runtime, struct vie
 	if (!try_log_links(root, id, a, ret))
 		*ret = none;
 }
+
+enum cgroup_runtime containers_confirm(const char *root, struct view id)
+{
+	for (size_t i = 0; i < ARRAY_LEN(shapes); i++) {
+		char path[512], id_z[80];
+		struct stat st;
+		snprintf(id_z, sizeof id_z, "%.*s", VIEW_ARG(id));
+		int at = snprintf(path, sizeof path, "%s", root);
+		snprintf(path + at, sizeof path - (size_t)at, shapes[i].path, id_z);
+		if (lstat(path, &st) == 0 && S_ISREG(st.st_mode))
+			return shapes[i].runtime;
+	}
+	return RUNTIME_NONE;
+}
