@@ -83,6 +83,9 @@ class Profile:
             f = dict(fields(v))
             self.functions[f[1]] = (self.strings[f.get(2, 0)], self.strings[f.get(4, 0)])
         mappings = {f[1]: f for f in (dict(fields(v)) for v in rows.get(3, []))}
+        # what stands for the binary in frames without a name -> its file
+        self.binaries = {self.strings[m.get(6, 0)] or self.strings[m.get(5, 0)]: self.strings[m.get(5, 0)]
+                         for m in mappings.values()}
         self.locations = dict(self._location(v, mappings) for v in rows.get(4, []))
         self.samples = [self._sample(v) for v in rows.get(2, [])]
 
