@@ -38,7 +38,7 @@
 void agent_options_init(struct agent_options *o)
 {
 	*o = (struct agent_options){ .hz = 19, .history_ms = 600000, .history_bytes = 8 << 20, .drain_ms = 50,
-				     .kernel_stacks = true, .max_cost = 0.01 };
+				     .kernel_stacks = true, .off_threshold_ns = 1000000, .max_cost = 0.01 };
 }
 
 struct symbolizer *agent_symbolizer(struct agent *a)
@@ -155,15 +155,15 @@ static void finish_windows(struct agent *a, int64_t now)
 		pthread_cond_broadcast(&a->finished);
 }
 
-void agent_count(struct agent *a, int64_t time_ns, struct process_info *who, const char thread[16], uint32_t stack,
-		 int64_t value_ns)
+void agent_count(struct agent *a, enum window_kind kind, int64_t time_ns, struct process_info *who,
+		 const char thread[16], uint32_t stack, int64_t value_ns)
 {
 	/* A sample that is older than the window (it was finished a moment ago) counts in the one that is open. */
-	tally_add(a->current, who, thread, stack, value_ns);
+	tally_add(a->current, kind, who, thread, stack, value_ns);
 	for (size_t i = 0; i < a->callers.n; i++) {
 		struct tally *t = a->callers.v[i];
-		if (!t->finished && time_ns >= t->start_ns && time_ns < t->end_ns)
-			tally_add(t, who, thread, stack, value_ns);
+		if (!t->finished && t->kinds & 1u << kind && time_ns >= t->start_ns && time_ns < t->end_ns)
+			tally_add(t, kind, who, thread, stack, value_ns);
 	}
 }
 
@@ -179,7 +179,13 @@ static void watch_cost(struct agent *a, int64_t now)
 	int64_t unseen = cost_unseen(&a->cost, interval, a->hz);
 	if (unseen)
 		drain_count_unseen(a, now, unseen);
-	double hz = cost_check(&a->cost, now, a->sample_ns, perf_events_cpus(a->events), a->hz, a->o.hz, a->o.max_cost);
+	struct cost_readings r = { now, cost_own_ns(), a->sample_ns, a->last_stats[STAT_OFF_COST_NS] };
+	int advice = cost_check(&a->cost, &r, perf_events_cpus(a->events), a->o.max_cost);
+	if (advice > 0)
+		offcpu_step(a, -1, now);
+	else if (advice < 0 && a->cost.mostly_off && offcpu_step(a, 1, now))
+		return;
+	double hz = cost_hz(a->hz, a->o.hz, advice);
 	if (hz == a->hz)
 		return;
 	char text[2][32];
@@ -215,6 +221,7 @@ void agent_drain(struct agent *a)
 	drain_process(a, now);
 	sampler_done(&a->sampler);
 	processes_finish_drain(a->processes, now);
+	filter_tick(a->filter, now);
 	finish_windows(a, now - IN_FLIGHT_NS);
 	housekeeping(a, now);
 	pthread_mutex_unlock(&a->lock);
@@ -351,7 +358,7 @@ static int start_pods(struct agent *a, struct err *e)
 
 static int open_all(struct agent *a, struct err *e)
 {
-	struct sampler_options so = { ring_bytes(), a->o.kernel_stacks };
+	struct sampler_options so = { ring_bytes(), a->o.kernel_stacks, a->o.off_cpu };
 	struct labeler_options lo = { a->o.node, a->o.external, NULL };
 	int r = agent_check_pid_namespace(e);
 
@@ -375,6 +382,10 @@ static int open_all(struct agent *a, struct err *e)
 	a->images = images_new(a->tables, a->symbolizer);
 	a->processes = processes_new(a->tables, a->images, a->sampler.procs_fd);
 	r = perf_events_open(&a->events, a->sampler.sample_fd, a->o.hz, DATA_PAGES, e);
+	if (!r)
+		r = filter_new(&a->filter, &a->sampler, &a->o.filters, e);
+	if (!r && a->o.off_cpu)
+		r = offcpu_start(a, e);
 	if (!r)
 		r = start_polling(a, e);
 	return r;
@@ -428,6 +439,7 @@ void agent_stop(struct agent *a)
 	agent_config_free(a->config);
 	pods_stop(a->pods);
 	tables_free(a->tables);
+	filter_free(a->filter);
 	if (a->sampler.object)
 		sampler_release(&a->sampler);
 	for (size_t i = 0; i < a->history.n; i++)
@@ -487,11 +499,28 @@ static int wait_for(struct agent *a, struct tally *t, bool (*gone)(void *arg), v
 	return 0;
 }
 
-int agent_profile(struct agent *a, int64_t duration_ns, bool (*gone)(void *arg), void *arg, struct profile_window **ret,
-		  struct err *e)
+/* Why there are no off-CPU profiles; 0 if there are. */
+static int check_kind(const struct agent *a, enum window_kind kind, struct err *e)
 {
-	int r = 0;
+	if (kind == WINDOW_OFF_CPU && !a->o.off_cpu)
+		return err_set(e, ERR_NOT_FOUND, "off-CPU profiles are off: start the agent with --off-cpu");
+	return 0;
+}
 
+static struct profile_window *export(const struct agent *a, struct tally *const *t, size_t n, enum window_kind kind)
+{
+	struct profile_window *w = tally_export(t, n, kind, &a->stacks, a->tables);
+	w->period_ns = kind == WINDOW_OFF_CPU ? 1 : perf_events_period(a->events);
+	return w;
+}
+
+int agent_profile(struct agent *a, enum window_kind kind, int64_t duration_ns, bool (*gone)(void *arg), void *arg,
+		  struct profile_window **ret, struct err *e)
+{
+	int r = check_kind(a, kind, e);
+
+	if (r)
+		return r;
 	pthread_mutex_lock(&a->lock);
 	if (a->callers.n >= AGENT_MAX_CALLERS) {
 		pthread_mutex_unlock(&a->lock);
@@ -499,12 +528,11 @@ int agent_profile(struct agent *a, int64_t duration_ns, bool (*gone)(void *arg),
 	}
 	int64_t now = clock_mono_ns();
 	struct tally *t = tally_new(now, now + duration_ns, unix_offset());
+	t->kinds = 1u << kind;
 	vec_push(&a->callers, t);
 	r = wait_for(a, t, gone, arg, e);
-	if (!r) {
-		*ret = tally_export(&t, 1, &a->stacks, a->tables);
-		(*ret)->period_ns = perf_events_period(a->events);
-	}
+	if (!r)
+		*ret = export(a, &t, 1, kind);
 	remove_caller(a, t);
 	pthread_mutex_unlock(&a->lock);
 	tally_free(t);
@@ -517,20 +545,22 @@ static int64_t start_unix_ms(const struct tally *t)
 	return (t->start_ns + t->unix_offset_ns + 500000) / 1000000;
 }
 
-int agent_history(struct agent *a, int64_t from_ms, int64_t to_ms, struct profile_window **ret, struct err *e)
+int agent_history(struct agent *a, enum window_kind kind, int64_t from_ms, int64_t to_ms, struct profile_window **ret,
+		  struct err *e)
 {
 	VEC(struct tally *) in = { 0 };
+	int r = check_kind(a, kind, e);
 
+	if (r)
+		return r;
 	pthread_mutex_lock(&a->lock);
 	for (size_t i = 0; i < a->history.n; i++)
 		if (start_unix_ms(a->history.v[i]) >= from_ms && start_unix_ms(a->history.v[i]) < to_ms)
 			vec_push(&in, a->history.v[i]);
-	if (in.n) {
-		*ret = tally_export(in.v, in.n, &a->stacks, a->tables);
-		(*ret)->period_ns = perf_events_period(a->events);
-	}
+	if (in.n)
+		*ret = export(a, in.v, in.n, kind);
 	pthread_mutex_unlock(&a->lock);
-	int r = in.n ? 0 : err_set(e, ERR_NOT_FOUND, "no finished window starts in that range");
+	r = in.n ? 0 : err_set(e, ERR_NOT_FOUND, "no finished window starts in that range");
 	vec_free(&in);
 	return r;
 }

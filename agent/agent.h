@@ -9,6 +9,8 @@
 #define PYRRHA_AGENT_AGENT_H
 
 #include "base/err.h"
+#include "agent/filter.h"
+#include "agent/profile_window.h"
 #include "model/labels.h"
 
 struct agent;
@@ -20,6 +22,9 @@ struct agent_options {
 	int64_t drain_ms;            /* how often the kernel's buffers are emptied */
 	bool kernel_stacks;
 	bool ignore_kernel_bugs;
+	bool off_cpu;                /* profile waits, too */
+	int64_t off_threshold_ns;    /* shorter waits are only counted */
+	struct filter_options filters; /* borrowed for as long as the agent runs */
 	double max_cost;             /* share of the host the agent may take before it lowers its frequency */
 	const char *node;            /* NULL = the host's name */
 	const char *cache_dir;       /* for what was read from debug information; NULL = nowhere */
@@ -44,15 +49,16 @@ int agent_check_pid_namespace(struct err *e);
 /* Once, after agent_start; the agent must outlive the last rendering. */
 void agent_register_metrics(struct agent *a);
 
-/* The CPU profile over [from, from + duration) of monotonic sample time, starting now. Blocks until it is complete;
+/* The profile over [from, from + duration) of monotonic sample time, starting now; a wait belongs, whole, to the moment it
+ * ends. ERR_NOT_FOUND for off-CPU profiles when they are off. Blocks until it is complete;
  * AGENT_MAX_CALLERS at once, then ERR_UNAVAILABLE. `gone` (may be NULL) is asked now and then whether the caller
  * still waits; true frees its window and returns ERR_CANCELED. */
 #define AGENT_MAX_CALLERS 64
-struct profile_window;
-int agent_profile(struct agent *a, int64_t duration_ns, bool (*gone)(void *arg), void *arg, struct profile_window **ret,
-		  struct err *e);
+int agent_profile(struct agent *a, enum window_kind kind, int64_t duration_ns, bool (*gone)(void *arg), void *arg,
+		  struct profile_window **ret, struct err *e);
 /* The finished windows of the history that start in [from_ms, to_ms) of Unix time, as one. */
-int agent_history(struct agent *a, int64_t from_ms, int64_t to_ms, struct profile_window **ret, struct err *e);
+int agent_history(struct agent *a, enum window_kind kind, int64_t from_ms, int64_t to_ms, struct profile_window **ret,
+		  struct err *e);
 /* The Unix time (ms) up to which the history is finished, and from where it reaches. */
 void agent_history_range(struct agent *a, int64_t *ret_from_ms, int64_t *ret_to_ms);
 

@@ -7,7 +7,9 @@
 
 #include "agent/agent.h"
 #include "agent/cost.h"
+#include "agent/filter.h"
 #include "agent/labels.h"
+#include "agent/offcpu.h"
 #include "agent/perf_events.h"
 #include "agent/pods.h"
 #include "agent/process.h"
@@ -39,6 +41,8 @@ struct agent {
 	int64_t kept_house_ns;
 	struct cost cost;
 	double hz;                   /* now: at most o.hz */
+	struct off_cpu off;
+	struct filter *filter;
 	uint64_t last_stats[STATS_MAX];
 
 	pthread_mutex_t lock;        /* guards all below, and ids of images */
@@ -61,10 +65,24 @@ void drain_count_unseen(struct agent *a, int64_t now_ns, int64_t unseen_ns);
 /* drain.c: records and samples that were read, in the order of time. */
 void drain_process(struct agent *a, int64_t now_ns);
 
+/* drain.c: the stack of sample `at` as a node of the tree, finished if the kernel could not, without its innermost
+ * skip_kernel kernel frames; and who it is of. False: relabelling drops it. */
+struct drained {
+	uint32_t stack;
+	struct process_info *who;
+};
+bool drain_stack(struct agent *a, size_t at, uint32_t skip_kernel, int64_t now_ns, struct drained *ret);
+/* offcpu.c: a sample that is a wait; what the kernel counted; whether to go on. */
+void offcpu_take(struct agent *a, size_t at, int64_t now_ns);
+void offcpu_count_losses(struct agent *a, const uint64_t stats[STATS_MAX], int64_t now_ns);
+int offcpu_start(struct agent *a, struct err *e);
+/* dir 1: cheaper by a step, -1: dearer. False: it stays as it is. */
+bool offcpu_step(struct agent *a, int dir, int64_t now_ns);
+
 /* agent.c */
 void agent_drain(struct agent *a);
 void agent_watch_events(struct agent *a);
-void agent_count(struct agent *a, int64_t time_ns, struct process_info *who, const char thread[16], uint32_t stack,
-		 int64_t value_ns);
+void agent_count(struct agent *a, enum window_kind kind, int64_t time_ns, struct process_info *who,
+		 const char thread[16], uint32_t stack, int64_t value_ns);
 
 #endif

@@ -147,9 +147,20 @@ static void check_optional(struct buf *out)
 	line(out, kernel_symbols(), "names of kernel functions", "CAP_SYSLOG (kernel.kptr_restrict)");
 }
 
+static void check_switches(struct buf *out, struct sampler *s)
+{
+	struct err e = { 0 };
+	char figures[96];
+
+	int r = sampler_watch_switches(s, true, &e);
+	snprintf(figures, sizeof figures, "the verifier walked %u instructions", s->off_verified_insns);
+	line(out, r == 0, "the program for waits (--off-cpu)", r ? e.msg : figures);
+	sampler_watch_switches(s, false, &e);
+}
+
 int agent_check(struct buf *out)
 {
-	struct sampler_options so = { 1u << 20, true };
+	struct sampler_options so = { .ring_bytes = 1u << 20, .kernel_stacks = true, .off_cpu = true };
 	struct sampler s;
 	struct perf_events *events = NULL;
 	struct err e = { 0 };
@@ -163,8 +174,16 @@ int agent_check(struct buf *out)
 	char figures[96];
 	snprintf(figures, sizeof figures, "the verifier walked %u instructions of the sampling program", s.verified_insns);
 	line(out, r == 0, "BPF programs load", r ? e.msg : figures);
+	if (r) { /* perhaps for the room that waits take */
+		struct err without = { 0 };
+		so.off_cpu = false;
+		r = sampler_load(&s, &so, &without);
+		line(out, r == 0, "without --off-cpu they load", r ? without.msg : NULL);
+	}
 	ret = ret ? ret : r;
 	if (!r) {
+		if (so.off_cpu)
+			check_switches(out, &s);
 		r = perf_events_open(&events, s.sample_fd, 1, 8, &e);
 		line(out, r == 0, "perf events", r ? e.msg : NULL);
 		if (!r)

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static int64_t own_cpu_ns(void)
+int64_t cost_own_ns(void)
 {
 	struct timespec ts;
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
@@ -38,24 +38,29 @@ int64_t cost_busy_ns(void)
 	return busy * (1000000000 / tick);
 }
 
-double cost_check(struct cost *c, int64_t now_ns, uint64_t sampling_ns, size_t cpus, double hz, double nominal_hz,
-		  double max_share)
+int cost_check(struct cost *c, const struct cost_readings *r, size_t cpus, double max_share)
 {
-	int64_t own = own_cpu_ns(), elapsed = now_ns - c->at_ns;
+	int64_t elapsed = r->now_ns - c->at_ns;
+	int advice = 0;
 
 	if (c->at_ns && elapsed > 0) {
-		double spent = (double)(own - c->own_ns) + (double)(sampling_ns - c->sampling_ns);
+		double sampling = (double)(r->sampling_ns - c->sampling_ns), off = (double)(r->off_ns - c->off_ns);
+		double spent = (double)(r->own_ns - c->own_ns) + sampling + off;
 		/* Over a minute or so: building tables and names of new programs comes in bursts. */
 		c->share += (spent / ((double)elapsed * (double)cpus) - c->share) / 6;
-		if (c->share > max_share)
-			hz = fmax(1, hz / 2);
-		else if (c->share < max_share / 4)
-			hz = fmin(nominal_hz, hz * 2);
+		c->mostly_off = off > sampling;
+		advice = c->share > max_share ? -1 : c->share < max_share / 4 ? 1 : 0;
 	}
-	c->at_ns = now_ns;
-	c->own_ns = own;
-	c->sampling_ns = sampling_ns;
-	return hz;
+	c->at_ns = r->now_ns;
+	c->own_ns = r->own_ns;
+	c->sampling_ns = r->sampling_ns;
+	c->off_ns = r->off_ns;
+	return advice;
+}
+
+double cost_hz(double hz, double nominal_hz, int advice)
+{
+	return advice < 0 ? fmax(1, hz / 2) : advice > 0 ? fmin(nominal_hz, hz * 2) : hz;
 }
 
 int64_t cost_unseen(struct cost *c, int64_t interval_ns, double hz)

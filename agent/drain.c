@@ -158,16 +158,11 @@ static void touch(struct agent *a, const struct finished *f, int64_t now)
 /* Relabelling wants no samples of this process: it is not unwound any further. */
 static bool drop_known(struct agent *a, const struct process *p, const struct sample_head *h)
 {
-	if (!p->info || !p->info->dropped || p->info->cgroup_id != h->cgroup_id ||
-	    p->info->generation != labeler_generation(a->labeler))
-		return false;
-	a->cost.sampled_ns += perf_events_value(a->events, h->cpu, (int64_t)h->time_ns);
-	a->samples++;
-	a->dropped++;
-	return true;
+	return p->info && p->info->dropped && p->info->cgroup_id == h->cgroup_id &&
+	       p->info->generation == labeler_generation(a->labeler);
 }
 
-static void take(struct agent *a, size_t at, int64_t now)
+bool drain_stack(struct agent *a, size_t at, uint32_t skip_kernel, int64_t now, struct drained *ret)
 {
 	const struct sample_head *h = a->sampler.samples.v[at];
 	struct process *p = processes_sampled(a->processes, h->pid, h->exec_id, now);
@@ -176,7 +171,7 @@ static void take(struct agent *a, size_t at, int64_t now)
 	uint32_t node = 0;
 
 	if (drop_known(a, p, h))
-		return;
+		return false;
 	if (h->set && h->set < p->min_set) {
 		/* Unwound with the mappings of the program that the process ran before: only the kernel's part is true. */
 		f.n_user = 0;
@@ -186,23 +181,33 @@ static void take(struct agent *a, size_t at, int64_t now)
 	}
 	cut_stale(p, h, &f);
 	touch(a, &f, now);
-	struct process_info *info = who(a, p, h);
-	int64_t value = perf_events_value(a->events, h->cpu, (int64_t)h->time_ns);
-	a->cost.sampled_ns += value;
-	a->samples++;
-	if (info->dropped) {
-		a->dropped++;
-		return;
-	}
+	ret->who = who(a, p, h);
+	if (ret->who->dropped)
+		return false;
 	a->sampled_frames += f.n_user;
 	a->ends[MIN(f.end, END_CODES_ - 1)]++;
 	if (f.end != END_BOTTOM)
 		node = stack_tree_add(&a->stacks, node, FRAME_OF_MARK(f.end));
 	for (uint32_t i = f.n_user; i-- > 0;)
 		node = stack_tree_add(&a->stacks, node, f.user[i]);
-	for (uint32_t i = h->n_kernel; i-- > 0;)
+	for (uint32_t i = h->n_kernel; i-- > skip_kernel;)
 		node = stack_tree_add(&a->stacks, node, sample_kernel(h)[i]);
-	agent_count(a, (int64_t)h->time_ns, info, h->comm, node, value);
+	ret->stack = node;
+	return true;
+}
+
+static void take(struct agent *a, size_t at, int64_t now)
+{
+	const struct sample_head *h = a->sampler.samples.v[at];
+	int64_t value = perf_events_value(a->events, h->cpu, (int64_t)h->time_ns);
+	struct drained d;
+
+	a->cost.sampled_ns += value;
+	a->samples++;
+	if (drain_stack(a, at, 0, now, &d))
+		agent_count(a, WINDOW_ON_CPU, (int64_t)h->time_ns, d.who, h->comm, d.stack, value);
+	else
+		a->dropped++;
 }
 
 static const char nobody[16];
@@ -210,7 +215,7 @@ static const char nobody[16];
 void drain_count_unseen(struct agent *a, int64_t now, int64_t unseen_ns)
 {
 	uint32_t node = stack_tree_add(&a->stacks, 0, FRAME_OF_MARK(END_CODES_ + LOST_TICKS));
-	agent_count(a, now, NULL, nobody, node, unseen_ns);
+	agent_count(a, WINDOW_ON_CPU, now, NULL, nobody, node, unseen_ns);
 	a->unseen_ns += unseen_ns;
 }
 
@@ -226,9 +231,13 @@ static void count_losses(struct agent *a, int64_t now)
 		uint32_t node = stack_tree_add(&a->stacks, 0, FRAME_OF_MARK(END_CODES_ + LOST_RING));
 		int64_t value = (int64_t)lost * perf_events_period(a->events);
 		a->cost.sampled_ns += value;
-		agent_count(a, now, NULL, nobody, node, value);
+		agent_count(a, WINDOW_ON_CPU, now, NULL, nobody, node, value);
 		a->lost_ring += lost;
 	}
+	for (unsigned i = 0; i < FILTER_KINDS; i++) /* seen, and left out on purpose */
+		a->cost.sampled_ns += (int64_t)(s[STAT_FILTERED + i] - a->last_stats[STAT_FILTERED + i]) *
+				      perf_events_period(a->events);
+	offcpu_count_losses(a, s, now);
 	a->sample_ns = s[STAT_COST_NS];
 	memcpy(a->last_stats, s, sizeof s);
 }
@@ -250,7 +259,11 @@ void drain_process(struct agent *a, int64_t now)
 		const struct sample_head *h = a->sampler.samples.v[k];
 		while (i < r->v.n && r->v.v[i].time_ns <= (int64_t)h->time_ns)
 			apply(a, &r->v.v[i++]);
-		if (!(h->flags & SAMPLE_MORE))
+		if (h->flags & SAMPLE_MORE)
+			continue;
+		if (h->off_ns)
+			offcpu_take(a, k, now);
+		else
 			take(a, k, now);
 	}
 	while (i < r->v.n)

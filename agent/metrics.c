@@ -7,7 +7,9 @@ enum {
 	M_SAMPLES, M_FRAMES, M_ENDS, M_DEFERRED, M_LOST, M_RECORDS_LOST, M_RECORDS_BAD, M_THROTTLED, M_SAMPLE_SECONDS,
 	M_DRAINS, M_PROCESSES, M_IMAGES, M_TABLES, M_TABLE_ROWS, M_TABLE_RULES, M_TABLE_BYTES, M_TABLE_LOADS, M_TABLE_GROUPS,
 	M_TABLE_EVICTIONS, M_TABLE_ERRORS, M_TABLE_UNSUPPORTED, M_HISTORY_WINDOWS, M_HISTORY_CUT, M_CALLERS, M_CPUS, M_COST, M_HZ, M_SLOWED, M_UNSEEN,
-	M_DROPPED, M_RELABEL_ERRORS, M_CONFIG_OK, M_CONFIG_WHEN, M_PODS, M_KUBE_PROBLEMS
+	M_DROPPED, M_RELABEL_ERRORS, M_CONFIG_OK, M_CONFIG_WHEN, M_PODS, M_KUBE_PROBLEMS,
+	M_FILTERED, M_FILTERS, M_OFF_EVENTS, M_OFF_STACKS, M_OFF_SHORT, M_OFF_SHORT_SECONDS, M_OFF_LOST, M_OFF_SECONDS,
+	M_OFF_SWITCHES, M_OFF_STEP, M_OFF_THRESHOLD
 };
 
 static struct metric table[] = {
@@ -62,6 +64,24 @@ static struct metric table[] = {
 	[M_PODS] = { "pyrrha_agent_kubernetes_pods", "Pods of this node that the API server told of.", METRIC_GAUGE },
 	[M_KUBE_PROBLEMS] = { "pyrrha_agent_kubernetes_problems_total", "Requests to the API server that did not work.",
 			      METRIC_COUNTER },
+	[M_FILTERED] = { "pyrrha_agent_filtered_samples_total", "Samples left out in the kernel because of a filter.",
+			 METRIC_COUNTER, "by" },
+	[M_FILTERS] = { "pyrrha_agent_filters", "Entries of the filters in the kernel.", METRIC_GAUGE, "by" },
+	[M_OFF_EVENTS] = { "pyrrha_agent_off_cpu_events_total", "Waits that reached the threshold.", METRIC_COUNTER },
+	[M_OFF_STACKS] = { "pyrrha_agent_off_cpu_stacks_total", "Stacks taken as threads left a CPU.", METRIC_COUNTER },
+	[M_OFF_SHORT] = { "pyrrha_agent_off_cpu_short_events_total", "Waits below the threshold: in no profile.",
+			  METRIC_COUNTER },
+	[M_OFF_SHORT_SECONDS] = { "pyrrha_agent_off_cpu_short_seconds_total", "Their time.", METRIC_COUNTER },
+	[M_OFF_LOST] = { "pyrrha_agent_off_cpu_lost_total",
+			 "Waits without a stack (over_budget, without_room), or not seen at all (ring_full, too_many_threads, "
+			 "filtered; dropped by relabelling).", METRIC_COUNTER, "reason" },
+	[M_OFF_SECONDS] = { "pyrrha_agent_off_cpu_program_seconds_total", "Time spent in the program at switches, all CPUs.",
+			    METRIC_COUNTER },
+	[M_OFF_SWITCHES] = { "pyrrha_agent_off_cpu_switches_total", "Switches of threads that the program saw.",
+			     METRIC_COUNTER },
+	[M_OFF_STEP] = { "pyrrha_agent_off_cpu_step", "How far --max-cost made off-CPU profiling cheaper; 7 = it pauses.",
+			 METRIC_GAUGE },
+	[M_OFF_THRESHOLD] = { "pyrrha_agent_off_cpu_threshold_seconds", "Shortest wait that is profiled now.", METRIC_GAUGE },
 	[M_CPUS] = { "pyrrha_agent_cpus", "CPUs that are sampled.", METRIC_GAUGE },
 };
 
@@ -70,6 +90,7 @@ static const char *const end_names[] = {
 	[END_NO_MAPPING] = "unknown_mapping", [END_NO_TABLE] = "no_table", [END_UNSUPPORTED] = "unsupported_rule",
 	[END_STACK_READ] = "stack_not_readable", [END_BAD_FRAME] = "bad_frame", [END_NO_PROGRESS] = "no_progress",
 	[END_COMPAT] = "32_bit", [END_STALE] = "mapping_changed", [END_COPY_ENDED] = "stack_copy", [END_UNMAPPED] = "not_mapped",
+	[END_COSTLY] = "over_budget", [END_EVICTED] = "without_room",
 };
 
 /* Counters of the registry only go up by what is added. */
@@ -112,6 +133,40 @@ static void set_pods(struct pods *p)
 	set_counter(&table[M_KUBE_PROBLEMS], problems);
 }
 
+static void set_seconds(struct metric *m, uint64_t ns)
+{
+	double before = metric_get(m);
+	metric_add(m, MAX(0, (double)ns / 1e9 - before));
+}
+
+static void set_filters(const struct agent *a)
+{
+	static const char *const kinds[] = { "cgroup", "pid", "comm" };
+	for (unsigned i = 0; i < FILTER_KINDS; i++) {
+		set_labelled(&table[M_FILTERED], kinds[i], a->last_stats[STAT_FILTERED + i]);
+		metric_set(&table[M_FILTERS], (double)filter_entries(a->filter, i), kinds[i]);
+	}
+}
+
+static void set_off_cpu(const struct agent *a)
+{
+	const uint64_t *s = a->last_stats;
+	set_counter(&table[M_OFF_EVENTS], s[STAT_OFF_EVENTS]);
+	set_counter(&table[M_OFF_STACKS], s[STAT_OFF_STACKS]);
+	set_counter(&table[M_OFF_SHORT], s[STAT_OFF_SHORT]);
+	set_seconds(&table[M_OFF_SHORT_SECONDS], s[STAT_OFF_SHORT_NS]);
+	set_labelled(&table[M_OFF_LOST], "over_budget", a->off.costly);
+	set_labelled(&table[M_OFF_LOST], "without_room", a->off.evicted);
+	set_labelled(&table[M_OFF_LOST], "ring_full", s[STAT_OFF_RING_FULL]);
+	set_labelled(&table[M_OFF_LOST], "too_many_threads", s[STAT_OFF_NO_THREAD]);
+	set_labelled(&table[M_OFF_LOST], "dropped", a->off.dropped);
+	set_labelled(&table[M_OFF_LOST], "filtered", s[STAT_OFF_FILTERED]);
+	set_seconds(&table[M_OFF_SECONDS], s[STAT_OFF_COST_NS]);
+	set_counter(&table[M_OFF_SWITCHES], s[STAT_OFF_SWITCHES]);
+	metric_set(&table[M_OFF_STEP], a->off.step);
+	metric_set(&table[M_OFF_THRESHOLD], (double)a->sampler.control.off_threshold_ns / 1e9);
+}
+
 static void collect(void *arg)
 {
 	struct agent *a = arg;
@@ -126,8 +181,7 @@ static void collect(void *arg)
 	set_counter(&table[M_RECORDS_LOST], a->lost_records);
 	set_counter(&table[M_RECORDS_BAD], a->bad_records);
 	set_counter(&table[M_THROTTLED], a->throttled);
-	double seconds = (double)a->sample_ns / 1e9, before = metric_get(&table[M_SAMPLE_SECONDS]);
-	metric_add(&table[M_SAMPLE_SECONDS], MAX(0, seconds - before));
+	set_seconds(&table[M_SAMPLE_SECONDS], a->sample_ns);
 	set_counter(&table[M_DRAINS], a->drains);
 	set_counter(&table[M_DROPPED], a->dropped);
 	set_counter(&table[M_RELABEL_ERRORS], labeler_errors(a->labeler));
@@ -140,12 +194,14 @@ static void collect(void *arg)
 	metric_set(&table[M_COST], a->cost.share);
 	metric_set(&table[M_HZ], a->hz);
 	set_counter(&table[M_SLOWED], a->slowed);
-	double unseen = (double)a->unseen_ns / 1e9;
-	metric_add(&table[M_UNSEEN], MAX(0, unseen - metric_get(&table[M_UNSEEN])));
+	set_seconds(&table[M_UNSEEN], (uint64_t)a->unseen_ns);
 	metric_set(&table[M_CALLERS], (double)a->callers.n);
 	metric_set(&table[M_CPUS], (double)perf_events_cpus(a->events));
 	set_tables(tables_stats(a->tables));
 	set_pods(a->pods);
+	set_filters(a);
+	if (a->o.off_cpu)
+		set_off_cpu(a);
 	pthread_mutex_unlock(&a->lock);
 }
 

@@ -258,6 +258,13 @@ static void *keep(struct out *x, const void *v, size_t bytes)
 	x->p->count = (uint32_t)(vec).n; \
 } while (0)
 
+static const struct kind_words {
+	const char *count, *value, *period, *comment;
+} kind_words[] = {
+	[WINDOW_ON_CPU] = { "samples", "cpu", "cpu", "pyrrha: on_cpu" },
+	[WINDOW_OFF_CPU] = { "events", "delay", "off_cpu", "pyrrha: off_cpu" },
+};
+
 static void fill(struct out *x)
 {
 	struct profile *p = x->p;
@@ -269,13 +276,14 @@ static void fill(struct out *x)
 		x->mappings.v[i].has_line_numbers = m->lines;
 		x->mappings.v[i].has_inline_frames = m->inlined;
 	}
+	const struct kind_words *k = &kind_words[x->w->kind];
 	struct profile_value_type types[2] = {
-		{ put_string(x, VIEW("samples")), put_string(x, VIEW("count")) },
-		{ put_string(x, VIEW("cpu")), put_string(x, VIEW("nanoseconds")) },
+		{ put_string(x, view_of(k->count)), put_string(x, VIEW("count")) },
+		{ put_string(x, view_of(k->value)), put_string(x, VIEW("nanoseconds")) },
 	};
-	p->period_type = types[1];
+	p->period_type = (struct profile_value_type){ put_string(x, view_of(k->period)), types[1].unit_str };
 	/* Says what this is, also where the file is looked at far from here; the scraper goes by it. */
-	uint32_t comment = put_string(x, VIEW("pyrrha: on_cpu"));
+	uint32_t comment = put_string(x, view_of(k->comment));
 	p->comments = keep(x, &comment, sizeof comment);
 	p->n_comments = 1;
 	p->period = x->w->period_ns;

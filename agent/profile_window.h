@@ -34,6 +34,11 @@ struct process_info {
 struct process_info *process_info_ref(struct process_info *p);
 void process_info_unref(struct process_info *p);
 
+enum window_kind {
+	WINDOW_ON_CPU,       /* value: CPU time; count: ticks */
+	WINDOW_OFF_CPU       /* value: time off the CPU; count: waits */
+};
+
 enum frame_kind {
 	FRAME_USER,          /* addr is the image's ELF virtual address */
 	FRAME_KERNEL,        /* addr is the kernel's */
@@ -59,9 +64,10 @@ struct window_sample {
 
 struct profile_window {
 	atomic_int refs;
+	enum window_kind kind;
 	int64_t start_unix_ns, duration_ns; /* what was covered */
 	int64_t start_mono_ns;
-	int64_t period_ns;           /* nominal */
+	int64_t period_ns;           /* nominal; off-CPU: 1 */
 	VEC(struct window_frame) frames;
 	VEC(uint32_t) stacks;        /* indices of frames[] */
 	VEC(struct process_info *) processes; /* [0] is NULL: the host (losses) */

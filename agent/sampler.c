@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/sampler.h"
 
+#include "agent/cgroup_id.h"
+
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
@@ -36,9 +38,9 @@ static int explain(struct err *e, int errnum, const char *what)
 	return err_set(e, ERR_IO, "%s: %s; %.700s", what, strerror(errnum), last_words);
 }
 
-static int map_fd(struct bpf_object *o, const char *name)
+int sampler_map_fd(const struct sampler *s, const char *name)
 {
-	struct bpf_map *m = bpf_object__find_map_by_name(o, name);
+	struct bpf_map *m = bpf_object__find_map_by_name(s->object, name);
 	return m ? bpf_map__fd(m) : -1;
 }
 
@@ -58,6 +60,7 @@ static bool set_knobs(struct bpf_object *o, const struct sampler_options *opt)
 			return false;
 		k->ring_wakeup_bytes = opt->ring_bytes / 4;
 		k->kernel_stacks = opt->kernel_stacks;
+		k->cgroup_v1 = cgroup_memory_hierarchy() != 0;
 		return true;
 	}
 	return false;
@@ -84,6 +87,35 @@ static int map_ring(struct sampler *s, struct err *e)
 #define VERIFIER_STATS 4
 #define VERIFIER_STATS_BYTES ((size_t)256 << 10) /* too small a buffer fails the load */
 
+static char *ask_stats(struct bpf_program *p)
+{
+	char *stats = xcalloc(1, VERIFIER_STATS_BYTES);
+	if (p && bpf_program__set_log_buf(p, stats, VERIFIER_STATS_BYTES) == 0)
+		bpf_program__set_log_level(p, VERIFIER_STATS);
+	return stats;
+}
+
+static uint32_t processed(const char *stats)
+{
+	const char *at = strstr(stats, "processed ");
+	return at ? (uint32_t)strtoul(at + strlen("processed "), NULL, 10) : 0;
+}
+
+/* What is not asked for takes no memory in the kernel. */
+static void choose_programs(struct bpf_object *o, const struct sampler_options *opt)
+{
+	static const char *const off_maps[] = { "off_threads", "off_small", "off_big", "off_budgets" };
+	struct bpf_program *p = bpf_object__find_program_by_name(o, "off_cpu");
+
+	if (p)
+		bpf_program__set_autoload(p, opt->off_cpu);
+	for (size_t i = 0; i < ARRAY_LEN(off_maps); i++) {
+		struct bpf_map *m = bpf_object__find_map_by_name(o, off_maps[i]);
+		if (m)
+			bpf_map__set_autocreate(m, opt->off_cpu);
+	}
+}
+
 int sampler_load(struct sampler *s, const struct sampler_options *o, struct err *e)
 {
 	struct view bytes = sampler_object();
@@ -101,23 +133,24 @@ int sampler_load(struct sampler *s, const struct sampler_options *o, struct err 
 		sampler_release(s);
 		return err_set(e, ERR_INTERNAL, "the BPF object is not the one this agent was built with");
 	}
+	choose_programs(s->object, o);
 	struct bpf_program *sample = bpf_object__find_program_by_name(s->object, "sample");
-	AUTOFREE char *stats = xcalloc(1, VERIFIER_STATS_BYTES);
-	if (sample && bpf_program__set_log_buf(sample, stats, VERIFIER_STATS_BYTES) == 0)
-		bpf_program__set_log_level(sample, VERIFIER_STATS);
+	struct bpf_program *off_cpu = bpf_object__find_program_by_name(s->object, "off_cpu");
+	AUTOFREE char *stats = ask_stats(sample), *off_stats = ask_stats(off_cpu);
 	int r = bpf_object__load(s->object);
 	if (r) {
 		r = explain(e, -r, "load the BPF programs");
 		sampler_release(s);
 		return r;
 	}
-	const char *processed = strstr(stats, "processed ");
-	s->verified_insns = processed ? (uint32_t)strtoul(processed + strlen("processed "), NULL, 10) : 0;
+	s->verified_insns = processed(stats);
+	s->off_verified_insns = processed(off_stats);
 	s->sample_fd = bpf_program__fd(sample);
-	s->tables = (struct tables_fds){ map_fd(s->object, "maps"), map_fd(s->object, "images"), map_fd(s->object, "pages"),
-					 map_fd(s->object, "chunks"), map_fd(s->object, "rules") };
-	s->procs_fd = map_fd(s->object, "procs");
-	s->stats_fd = map_fd(s->object, "stats");
+	s->tables = (struct tables_fds){ sampler_map_fd(s, "maps"), sampler_map_fd(s, "images"), sampler_map_fd(s, "pages"),
+					 sampler_map_fd(s, "chunks"), sampler_map_fd(s, "rules") };
+	s->procs_fd = sampler_map_fd(s, "procs");
+	s->stats_fd = sampler_map_fd(s, "stats");
+	s->control_fd = sampler_map_fd(s, "control");
 	s->ring_fd = bpf_map__fd(ring);
 	s->ring_bytes = o->ring_bytes;
 	s->n_cpus = (unsigned)libbpf_num_possible_cpus();
@@ -125,6 +158,24 @@ int sampler_load(struct sampler *s, const struct sampler_options *o, struct err 
 	if (r)
 		sampler_release(s);
 	return r;
+}
+
+int sampler_set_control(struct sampler *s, struct err *e)
+{
+	uint32_t zero = 0;
+	return bpf_map_update_elem(s->control_fd, &zero, &s->control, BPF_ANY) ? err_errno(e, errno, "set the programs' control") : 0;
+}
+
+int sampler_watch_switches(struct sampler *s, bool on, struct err *e)
+{
+	if (s->switch_link)
+		bpf_link__destroy(s->switch_link);
+	s->switch_link = NULL;
+	if (!on)
+		return 0;
+	last_words[0] = 0;
+	s->switch_link = bpf_program__attach(bpf_object__find_program_by_name(s->object, "off_cpu"));
+	return s->switch_link ? 0 : explain(e, errno, "watch switches of threads");
 }
 
 void sampler_release(struct sampler *s)
@@ -135,6 +186,8 @@ void sampler_release(struct sampler *s)
 		munmap(s->consumer, page);
 	if (s->producer)
 		munmap(s->producer, page + 2 * (size_t)s->ring_bytes);
+	if (s->switch_link)
+		bpf_link__destroy(s->switch_link);
 	if (s->object)
 		bpf_object__close(s->object);
 	vec_free(&s->samples);

@@ -9,15 +9,19 @@
 struct sampler_options {
 	uint32_t ring_bytes;         /* power of two */
 	bool kernel_stacks;
+	bool off_cpu;                /* the program for waits and its tables, too: some 12 MB */
 };
 
 struct sampler {
 	struct bpf_object *object;
 	int sample_fd;
 	struct tables_fds tables;
-	int procs_fd, stats_fd, ring_fd;
+	struct bpf_link *switch_link; /* NULL: waits are not watched now */
+	int procs_fd, stats_fd, ring_fd, control_fd;
+	struct control control;      /* what the programs go by; sampler_set_control after a change */
 	unsigned n_cpus;             /* possible ones */
 	uint32_t verified_insns;     /* that the kernel's verifier walked for the sampling program; 0 = not said */
+	uint32_t off_verified_insns; /* the same of the one for waits */
 	/* The ring: the consumer's position, the producer's position and the data. */
 	uint64_t *consumer;
 	uint8_t *producer;
@@ -31,6 +35,11 @@ struct view sampler_object(void);
 
 int sampler_load(struct sampler *s, const struct sampler_options *o, struct err *e);
 void sampler_release(struct sampler *s);
+int sampler_set_control(struct sampler *s, struct err *e);
+/* Begins and ends watching switches of threads. */
+int sampler_watch_switches(struct sampler *s, bool on, struct err *e);
+/* A table that the agent fills, by its name in the object; -1 = none. */
+int sampler_map_fd(const struct sampler *s, const char *name);
 /* All complete samples, in s->samples, ascending by time, each followed by what there is more of its stack
  * (SAMPLE_MORE); they stay valid until sampler_done. */
 void sampler_read(struct sampler *s);

@@ -126,10 +126,11 @@ static void answer(struct agent_server *s, struct httpd_request *rq, const struc
 	}
 	int64_t from_ms = w->start_unix_ns / 1000000;
 	httpd_type(rq, "application/octet-stream");
-	httpd_set_header(rq, "Content-Disposition", "attachment; filename=\"profile\"");
+	httpd_set_header(rq, "Content-Disposition", "attachment; filename=\"%s\"",
+			 w->kind == WINDOW_OFF_CPU ? "offcpu" : "profile");
 	httpd_set_header(rq, "X-Content-Type-Options", "nosniff");
 	/* Says what these profiles are, so that a scraper without the preset does not take them for process_cpu. */
-	httpd_set_header(rq, "X-Pyrrha-Profile", "on_cpu");
+	httpd_set_header(rq, "X-Pyrrha-Profile", "%s", w->kind == WINDOW_OFF_CPU ? "off_cpu" : "on_cpu");
 	httpd_set_header(rq, "X-Pyrrha-Covered", "%lld-%lld", (long long)from_ms,
 			 (long long)(from_ms + w->duration_ns / 1000000));
 	httpd_no_compress(rq);
@@ -142,7 +143,8 @@ static int64_t seconds_of(struct httpd_request *rq)
 	return num_parse_i64(httpd_param(rq, "seconds"), &s) && s > 0 ? s : SECONDS_DEFAULT;
 }
 
-static int history(struct agent_server *s, struct httpd_request *rq, struct profile_window **ret, struct err *e)
+static int history(struct agent_server *s, struct httpd_request *rq, enum window_kind kind, struct profile_window **ret,
+		   struct err *e)
 {
 	struct view from = httpd_param(rq, "from"), to = httpd_param(rq, "to");
 	int64_t from_ms, to_ms, have_from_ms, have_to_ms;
@@ -153,29 +155,38 @@ static int history(struct agent_server *s, struct httpd_request *rq, struct prof
 		return err_set(e, ERR_BAD_DATA, "from and to are Unix times in seconds, or RFC 3339");
 	if (from_ms >= to_ms)
 		return err_set(e, ERR_BAD_DATA, "from must be before to");
-	return agent_history(s->agent, from_ms, to_ms, ret, e);
+	return agent_history(s->agent, kind, from_ms, to_ms, ret, e);
 }
 
-static void serve_profile(struct httpd_request *rq, void *arg)
+static void serve_kind(struct httpd_request *rq, struct agent_server *s, enum window_kind kind)
 {
-	struct agent_server *s = arg;
 	struct question q;
 	struct err e = { 0 };
 	struct profile_window *w = NULL;
 	int rc = question_parse(&q, rq, &e);
 	int64_t seconds = seconds_of(rq);
 	if (!rc && (httpd_param(rq, "from").ptr || httpd_param(rq, "to").ptr))
-		rc = history(s, rq, &w, &e);
+		rc = history(s, rq, kind, &w, &e);
 	else if (!rc && seconds > SECONDS_MAX)
 		rc = err_set(&e, ERR_BAD_DATA, "profile duration exceeds server's WriteTimeout");
 	else if (!rc)
-		rc = agent_profile(s->agent, seconds * 1000000000, gone, (void *)(uintptr_t)httpd_canceled(rq), &w, &e);
+		rc = agent_profile(s->agent, kind, seconds * 1000000000, gone, (void *)(uintptr_t)httpd_canceled(rq), &w, &e);
 	if (rc)
 		fail(rq, &e);
 	else
 		answer(s, rq, w, &q);
 	profile_window_unref(w);
 	question_release(&q);
+}
+
+static void serve_profile(struct httpd_request *rq, void *arg)
+{
+	serve_kind(rq, arg, WINDOW_ON_CPU);
+}
+
+static void serve_offcpu(struct httpd_request *rq, void *arg)
+{
+	serve_kind(rq, arg, WINDOW_OFF_CPU);
 }
 
 static void serve_index(struct httpd_request *rq, void *arg)
@@ -188,11 +199,14 @@ static void serve_index(struct httpd_request *rq, void *arg)
 		 "<p>pyrrha-agent: profiles of every process on this host, taken from outside.</p>\n"
 		 "<table>\n<thead><td>Profile</td></thead>\n"
 		 "<tr><td><a href='profile'>profile</a></td></tr>\n"
+		 "<tr><td><a href='offcpu'>offcpu</a></td></tr>\n"
 		 "<tr><td><a href='cmdline'>cmdline</a></td></tr>\n"
 		 "<tr><td><a href='symbol'>symbol</a></td></tr>\n</table>\n"
 		 "<p>Profile Descriptions:</p>\n<ul>\n"
 		 "<li>profile: CPU time of the host. ?seconds=N is its length; match[]={container=\"web\"} narrows it; "
 		 "by=container,pod chooses the labels; from=, to= read the history.</li>\n"
+		 "<li>offcpu: Time that threads waited off the CPU, by where they left it; needs --off-cpu. Asked like "
+		 "profile.</li>\n"
 		 "<li>cmdline: The command line of the agent</li>\n"
 		 "<li>symbol: Maps given program counters to function names.</li>\n</ul>\n</body>\n</html>\n");
 }
@@ -286,6 +300,7 @@ static const struct httpd_route routes[] = {
 	{ "/debug/pprof", HTTPD_GET, serve_index, HTTPD_QUICK },
 	{ "/debug/pprof/", HTTPD_GET, serve_index, HTTPD_QUICK },
 	{ "/debug/pprof/profile", HTTPD_GET | HTTPD_POST, serve_profile, 0 },
+	{ "/debug/pprof/offcpu", HTTPD_GET | HTTPD_POST, serve_offcpu, 0 },
 	{ "/debug/pprof/cmdline", HTTPD_GET, serve_cmdline, HTTPD_QUICK },
 	{ "/debug/pprof/symbol", HTTPD_GET | HTTPD_POST, serve_symbol, HTTPD_QUICK },
 	{ "/debug/pprof/{*}", HTTPD_GET, serve_unknown, HTTPD_QUICK },

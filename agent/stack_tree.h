@@ -14,7 +14,7 @@
 #define FRAME_OF_MARK(code) (0xfffeull << 48 | (uint64_t)(code))
 
 /* Marks: an enum stack_end, or END_CODES_ + one of these. */
-enum lost_reason { LOST_RING, LOST_TICKS };
+enum lost_reason { LOST_RING, LOST_TICKS, LOST_PAUSE };
 
 struct stack_node {
 	uint64_t frame;

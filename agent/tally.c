@@ -18,8 +18,11 @@ static const char *const marks[] = {
 	[END_STALE] = "[truncated: mapping changed]",
 	[END_COPY_ENDED] = "[truncated: stack copy]",
 	[END_UNMAPPED] = "[truncated: not mapped]",
+	[END_COSTLY] = "[lost: stack over budget]",
+	[END_EVICTED] = "[lost: stack without room]",
 	[(int)END_CODES_ + (int)LOST_RING] = "[lost: ring full]",
 	[(int)END_CODES_ + (int)LOST_TICKS] = "[lost: ticks]",
+	[(int)END_CODES_ + (int)LOST_PAUSE] = "[lost: paused]",
 };
 
 struct process_info *process_info_ref(struct process_info *p)
@@ -67,6 +70,7 @@ struct tally *tally_new(int64_t start_ns, int64_t end_ns, int64_t unix_offset_ns
 	t->start_ns = start_ns;
 	t->end_ns = end_ns;
 	t->unix_offset_ns = unix_offset_ns;
+	t->kinds = ~0u;
 	return t;
 }
 
@@ -81,9 +85,9 @@ void tally_free(struct tally *t)
 	free(t);
 }
 
-static uint64_t entry_hash(const struct process_info *who, const char thread[16], uint32_t stack)
+static uint64_t entry_hash(unsigned kind, const struct process_info *who, const char thread[16], uint32_t stack)
 {
-	return hash_bytes_seed(thread, 16, hash_u64((uintptr_t)who) ^ stack);
+	return hash_bytes_seed(thread, 16, hash_u64((uintptr_t)who) ^ stack ^ (uint64_t)kind << 32);
 }
 
 void tally_reindex(struct tally *t)
@@ -91,24 +95,25 @@ void tally_reindex(struct tally *t)
 	map_clear(&t->index);
 	for (size_t i = 0; i < t->v.n; i++) {
 		const struct tally_entry *e = &t->v.v[i];
-		map_insert(&t->index, entry_hash(e->who, e->thread, e->stack), (uint32_t)i);
+		map_insert(&t->index, entry_hash(e->off_cpu, e->who, e->thread, e->stack), (uint32_t)i);
 	}
 }
 
-void tally_add(struct tally *t, struct process_info *who, const char thread[16], uint32_t stack, int64_t value_ns)
+void tally_add(struct tally *t, enum window_kind kind, struct process_info *who, const char thread[16], uint32_t stack,
+	       int64_t value_ns)
 {
-	uint64_t hash = entry_hash(who, thread, stack);
+	uint64_t hash = entry_hash(kind, who, thread, stack);
 	uint32_t id;
 
 	for (size_t at = map_start(&t->index, hash); map_probe(&t->index, hash, &at, &id);) {
 		struct tally_entry *e = &t->v.v[id];
-		if (e->who == who && e->stack == stack && memcmp(e->thread, thread, 16) == 0) {
+		if (e->who == who && e->stack == stack && e->off_cpu == kind && memcmp(e->thread, thread, 16) == 0) {
 			e->value_ns += value_ns;
 			e->count++;
 			return;
 		}
 	}
-	struct tally_entry n = { process_info_ref(who), value_ns, "", stack, 1 };
+	struct tally_entry n = { process_info_ref(who), value_ns, "", stack, kind, 1 };
 	memcpy(n.thread, thread, sizeof n.thread);
 	map_insert(&t->index, hash, (uint32_t)t->v.n);
 	vec_push(&t->v, n);
@@ -228,12 +233,13 @@ static void export_stack(struct export *x, struct window_sample *s)
 		vec_push(&x->w->stacks, export_frame(x, x->tree->nodes.v[node].frame, who));
 }
 
-struct profile_window *tally_export(struct tally *const *t, size_t n, const struct stack_tree *tree,
-				    const struct tables *tables)
+struct profile_window *tally_export(struct tally *const *t, size_t n, enum window_kind kind,
+				    const struct stack_tree *tree, const struct tables *tables)
 {
 	struct export x = { .w = NEW(struct profile_window), .tree = tree, .tables = tables };
 
 	atomic_store(&x.w->refs, 1);
+	x.w->kind = kind;
 	vec_push(&x.w->processes, NULL);
 	for (size_t i = 0; i < n; i++) {
 		if (i == 0) {
@@ -242,7 +248,8 @@ struct profile_window *tally_export(struct tally *const *t, size_t n, const stru
 		}
 		x.w->duration_ns += t[i]->end_ns - t[i]->start_ns;
 		for (size_t k = 0; k < t[i]->v.n; k++)
-			export_entry(&x, &t[i]->v.v[k]);
+			if (t[i]->v.v[k].off_cpu == kind)
+				export_entry(&x, &t[i]->v.v[k]);
 	}
 	for (size_t i = 0; i < x.w->samples.n; i++)
 		export_stack(&x, &x.w->samples.v[i]);

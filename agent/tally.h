@@ -12,12 +12,14 @@ struct tally_entry {
 	int64_t value_ns;
 	char thread[16];
 	uint32_t stack;              /* node of the stack tree */
-	uint32_t count;
+	uint32_t off_cpu : 1;        /* enum window_kind */
+	uint32_t count : 31;
 };
 
 struct tally {
 	int64_t start_ns, end_ns;    /* monotonic, [start, end) */
 	int64_t unix_offset_ns;      /* Unix time - monotonic */
+	unsigned kinds;              /* 1 << enum window_kind: what it takes */
 	bool finished;
 	VEC(struct tally_entry) v;
 	struct map index;
@@ -25,14 +27,15 @@ struct tally {
 
 struct tally *tally_new(int64_t start_ns, int64_t end_ns, int64_t unix_offset_ns);
 void tally_free(struct tally *t);
-void tally_add(struct tally *t, struct process_info *who, const char thread[16], uint32_t stack, int64_t value_ns);
+void tally_add(struct tally *t, enum window_kind kind, struct process_info *who, const char thread[16], uint32_t stack,
+	       int64_t value_ns);
 /* After the stacks' numbers changed. */
 void tally_reindex(struct tally *t);
 /* No more will come: gives back what only adding needs. */
 void tally_finish(struct tally *t);
 size_t tally_bytes(const struct tally *t);
-/* Several windows as one that stands for itself. */
-struct profile_window *tally_export(struct tally *const *t, size_t n, const struct stack_tree *tree,
-				    const struct tables *tables);
+/* What several windows have of a kind, as one that stands for itself. */
+struct profile_window *tally_export(struct tally *const *t, size_t n, enum window_kind kind,
+				    const struct stack_tree *tree, const struct tables *tables);
 
 #endif

@@ -54,6 +54,8 @@ enum stack_end {
 	END_STALE,           /* unwound with mappings that were others by then */
 	END_COPY_ENDED,      /* deferred, and the copied piece of stack was too short */
 	END_UNMAPPED,        /* in no mapping of the process, also after looking again */
+	END_COSTLY,          /* off-CPU only: no stack was taken, the CPU's budget for it was used up */
+	END_EVICTED,         /* off-CPU only: others took the place where the stack was kept */
 	END_CODES_
 };
 
@@ -125,7 +127,9 @@ struct unwind_proc {
 #define UW_CODE 8
 
 struct sample_head {
-	__u64 time_ns;       /* CLOCK_MONOTONIC */
+	__u64 time_ns;       /* CLOCK_MONOTONIC; off-CPU: when the thread came back */
+	__u64 off_ns;        /* 0: a tick of the CPU's clock. Else the stack is that of a thread that left the CPU this
+				long before time_ns */
 	__u64 cgroup_id;
 	__u64 ip, sp, fp;    /* where unwinding stands */
 	__u32 pid, tid;      /* as user space calls them */
@@ -140,6 +144,36 @@ struct sample_head {
 	__u8 code[UW_CODE];  /* of a deferred sample: what stands at ip - 1 */
 	/* u64 user[n_user], kernel[n_kernel], u8 stack[STACK_PAGE each] */
 };
+
+/* What is not sampled at all. A kind's entries name what is kept or dropped; what has none is kept, unless the kind is
+ * one of control.only. A control group without an entry of its own goes by its nearest ancestor that has one. */
+enum filter_kind { FILTER_CGROUP, FILTER_PID, FILTER_COMM, FILTER_KINDS };
+enum filter_verdict { FILTER_NONE, FILTER_KEEP, FILTER_DROP };
+#define FILTER_CGROUPS_MAX 4096
+#define FILTER_PIDS_MAX 1024
+#define FILTER_COMMS_MAX 256
+#define CGROUP_DEPTH_MAX 16
+
+/* Off pure v2 a control group is known by its id in the memory controller's hierarchy, with that hierarchy's number in
+ * the top byte; on pure v2 by its id. */
+#define CGROUP_HIERARCHY_SHIFT 56
+
+/* What the agent changes while the programs run. */
+struct control {
+	__u32 filters;       /* 1 << kind: it has entries */
+	__u32 only;          /* 1 << kind: what has no entry is dropped */
+	__u64 off_threshold_ns; /* shorter waits are counted and not reported */
+	__u64 off_from_ns;   /* waits that began before are not known well */
+	__u64 off_share;     /* of each CPU that taking stacks may cost, in 1/2^20 */
+};
+
+#define OFF_THREADS_MAX (1 << 15)
+#define OFF_SMALL_MAX (1 << 13)
+#define OFF_BIG_MAX 256
+#define OFF_COPY_PAGES 3         /* of a stack that the agent has to finish */
+#define OFF_SMALL_FRAMES 64      /* user and kernel together */
+#define OFF_BURST_NS 20000000ull /* what a CPU may spend on stacks at once */
+#define OFF_SHORT_RUN 8          /* short waits in a row that make a thread's stacks the first to be left out */
 
 /* Where an unwinding stands, and the mapping it was in last. */
 struct unwind {
@@ -158,8 +192,19 @@ enum agent_stat {
 	STAT_RING_FULL,      /* samples lost because the ring had no room */
 	STAT_FRAMES,
 	STAT_DEFERRED,
-	STAT_FILTERED,
+	STAT_FILTERED,       /* ticks, + enum filter_kind: not taken because of a filter */
+	STAT_FILTERED_LAST = STAT_FILTERED + FILTER_KINDS - 1,
 	STAT_COST_NS,        /* clock readings around the sampling program */
+	STAT_OFF_SWITCHES,   /* of any thread */
+	STAT_OFF_EVENTS,     /* waits reported */
+	STAT_OFF_STACKS,     /* stacks taken, reported or not */
+	STAT_OFF_SHORT,      /* waits below the threshold */
+	STAT_OFF_SHORT_NS,
+	STAT_OFF_FILTERED,   /* times a thread left the CPU unwatched because of a filter */
+	STAT_OFF_NO_THREAD,  /* the same, because too many threads are watched already */
+	STAT_OFF_RING_FULL,  /* waits lost because the ring had no room */
+	STAT_OFF_RING_NS,
+	STAT_OFF_COST_NS,    /* clock readings around the off-CPU program */
 	STAT_END,            /* + enum stack_end */
 	STATS_MAX = STAT_END + END_CODES_
 };

@@ -7,15 +7,46 @@
 #include <linux/types.h>
 
 struct mm_struct;
+struct cgroup;
+
+struct kernfs_node {
+	__u64 id;
+} __attribute__((preserve_access_index));
+
+struct cgroup_root {
+	int hierarchy_id;
+} __attribute__((preserve_access_index));
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+} __attribute__((preserve_access_index));
+
+struct cgroup {
+	struct cgroup_subsys_state self;
+	struct kernfs_node *kn;
+	struct cgroup_root *root;
+} __attribute__((preserve_access_index));
+
+struct css_set {
+	struct cgroup_subsys_state *subsys[1];
+	struct cgroup *dfl_cgrp;
+} __attribute__((preserve_access_index));
+
+enum cgroup_subsys_id { memory_cgrp_id = 4 };
 
 struct task_struct {
 	void *stack;
 	unsigned int flags;
-	int tgid;
+	int pid, tgid;
 	struct mm_struct *mm;
 	__u64 self_exec_id;          /* counts the programs it ran */
+	struct task_struct *group_leader;
+	char comm[16];
+	struct css_set *cgroups;
 } __attribute__((preserve_access_index));
 
+#define PF_EXITING 0x00000004
 #define PF_KTHREAD 0x00200000
 
 #endif

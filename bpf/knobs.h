@@ -12,6 +12,7 @@ struct bpf_knobs {
 	__u32 ring_wakeup_bytes;     /* wake the agent when more waits in the ring */
 	__u32 kernel_stacks;
 	__u32 thread_size;           /* of the kernel's stacks, where the helper for user registers is missing */
+	__u32 cgroup_v1;             /* the memory controller has a hierarchy of its own */
 };
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /* The sampling program: runs at each tick of a CPU's clock, unwinds the user stack with the tables of abi.h, takes the
  * kernel stack and writes one record to the ring. A stack that meets something not in the tables yet carries its
- * registers and a copy of the stack instead; the agent finishes it.
+ * registers and a copy of the stack instead; the agent finishes it. The program for waits is in offcpu.bpf.h.
  *
  * unwind_one is a global function that takes a scalar: the verifier checks such a function once, not once per
  * iteration, which is what lets one program follow 256 frames without tail calls on 5.10. */
@@ -19,7 +19,7 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-const volatile struct bpf_knobs knobs = { KNOBS_MAGIC, 256 << 10, 1, 16384 };
+const volatile struct bpf_knobs knobs = { KNOBS_MAGIC, 256 << 10, 1, 16384, 0 };
 
 /* A value the compiler knows nothing about: its bounds checks and masks stay where they are written. */
 #define UW_OPAQUE(v) __asm__ volatile("" : "+r"(v))
@@ -123,6 +123,8 @@ static __always_inline void count(__u32 what, __u64 n)
 		s->v[what] += n;
 }
 
+#include "filter.bpf.h"
+
 static __always_inline const struct unwind_map *uw_maps(struct unwind *u)
 {
 	__u32 zero = 0;
@@ -196,7 +198,7 @@ __attribute__((noinline)) int unwind_one(int unused)
 }
 
 /* The registers with which the current task left user mode. */
-static __always_inline bool user_regs(struct bpf_perf_event_data *ctx, struct pt_regs *out)
+static __always_inline bool user_regs(struct pt_regs *out)
 {
 	const void *from;
 
@@ -213,42 +215,46 @@ static __always_inline bool user_regs(struct bpf_perf_event_data *ctx, struct pt
 #define SYS_EXECVE 59
 #define SYS_EXECVEAT 322
 
-/* Sets where unwinding starts. False: there is no user stack. */
-static __always_inline bool start_at(struct scratch *s, struct bpf_perf_event_data *ctx)
+/* Sets where unwinding starts, for a task that is in the kernel. False: there is no user stack. */
+static __always_inline bool start_in_kernel(struct scratch *s)
 {
 	struct unwind *u = &s->u;
 	struct task_struct *t = (struct task_struct *)bpf_get_current_task();
+	struct pt_regs regs = {};
 
-	u->is_ra = 0;
-	if (ctx->regs.cs & 3) {
-		u->ip = ctx->regs.rip;
-		u->sp = ctx->regs.rsp;
-		u->fp = ctx->regs.rbp;
-		s->head.end = ctx->regs.cs == 0x23 ? END_COMPAT : END_BOTTOM;
-	} else {
-		struct pt_regs regs = {};
-
-		s->head.flags |= SAMPLE_IN_KERNEL;
-		if (BPF_CORE_READ(t, flags) & PF_KTHREAD) {
-			s->head.flags |= SAMPLE_KERNEL_THREAD;
-			return false;
-		}
-		if (!BPF_CORE_READ(t, mm)) /* it is ending, its memory is gone already */
-			return false;
-		if (!user_regs(ctx, &regs) || !regs.rip || regs.rip >> 47)
-			return false;
-		u->ip = regs.rip;
-		u->sp = regs.rsp;
-		u->fp = regs.rbp;
-		/* In a system call rip is past the instruction, as a return address is. */
-		if ((long)regs.orig_rax >= 0) {
-			u->ip--;
-			u->is_ra = 1;
-		}
-		if (regs.orig_rax == SYS_EXECVE || regs.orig_rax == SYS_EXECVEAT)
-			s->head.flags |= SAMPLE_IN_EXEC;
-		s->head.end = regs.cs == 0x23 ? END_COMPAT : END_BOTTOM;
+	s->head.flags |= SAMPLE_IN_KERNEL;
+	if (BPF_CORE_READ(t, flags) & PF_KTHREAD) {
+		s->head.flags |= SAMPLE_KERNEL_THREAD;
+		return false;
 	}
+	if (!BPF_CORE_READ(t, mm)) /* it is ending, its memory is gone already */
+		return false;
+	if (!user_regs(&regs) || !regs.rip || regs.rip >> 47)
+		return false;
+	u->ip = regs.rip;
+	u->sp = regs.rsp;
+	u->fp = regs.rbp;
+	/* In a system call rip is past the instruction, as a return address is. */
+	if ((long)regs.orig_rax >= 0) {
+		u->ip--;
+		u->is_ra = 1;
+	}
+	if (regs.orig_rax == SYS_EXECVE || regs.orig_rax == SYS_EXECVEAT)
+		s->head.flags |= SAMPLE_IN_EXEC;
+	s->head.end = regs.cs == 0x23 ? END_COMPAT : END_BOTTOM;
+	return s->head.end == END_BOTTOM;
+}
+
+static __always_inline bool start_at(struct scratch *s, struct bpf_perf_event_data *ctx)
+{
+	struct unwind *u = &s->u;
+
+	if (!(ctx->regs.cs & 3))
+		return start_in_kernel(s);
+	u->ip = ctx->regs.rip;
+	u->sp = ctx->regs.rsp;
+	u->fp = ctx->regs.rbp;
+	s->head.end = ctx->regs.cs == 0x23 ? END_COMPAT : END_BOTTOM;
 	return s->head.end == END_BOTTOM;
 }
 
@@ -278,7 +284,8 @@ static __always_inline void unwind_user(struct scratch *s)
 	s->head.end = end == END_STACK_READ && s->head.flags & SAMPLE_IN_EXEC ? END_BOTTOM : end;
 }
 
-static __always_inline void send(struct scratch *s, __u64 bytes)
+/* False: the ring is full. */
+static __always_inline bool send(struct scratch *s, __u64 bytes)
 {
 	__u64 flags = BPF_RB_NO_WAKEUP;
 
@@ -288,7 +295,12 @@ static __always_inline void send(struct scratch *s, __u64 bytes)
 	UW_OPAQUE(bytes);
 	if (bytes > sizeof s->head + BODY_BYTES)
 		bytes = sizeof s->head + BODY_BYTES;
-	if (bpf_ringbuf_output(&ring, &s->head, bytes, flags) && !(s->head.flags & SAMPLE_MORE))
+	return bpf_ringbuf_output(&ring, &s->head, bytes, flags) == 0;
+}
+
+static __always_inline void send_sample(struct scratch *s, __u64 bytes)
+{
+	if (!send(s, bytes) && !(s->head.flags & SAMPLE_MORE))
 		count(STAT_RING_FULL, 1);
 }
 
@@ -303,7 +315,7 @@ __attribute__((noinline)) int copy_page(int i)
 	if (!s)
 		return 1;
 	if (s->pages == STACK_PIECE_PAGES) {
-		send(s, s->before + STACK_PIECE_PAGES * STACK_PAGE);
+		send_sample(s, s->before + STACK_PIECE_PAGES * STACK_PAGE);
 		s->head.flags = SAMPLE_MORE;
 		s->head.n_user = s->head.n_kernel = 0;
 		s->head.stack_pages = s->before = s->pages = 0;
@@ -331,21 +343,20 @@ static __always_inline void send_with_stack(struct scratch *s, __u32 before)
 		if (copy_page(i))
 			break;
 	if (s->pages || !(s->head.flags & SAMPLE_MORE))
-		send(s, s->before + (__u64)s->pages * STACK_PAGE);
+		send_sample(s, s->before + (__u64)s->pages * STACK_PAGE);
 }
 
-static __always_inline void take(struct scratch *s, struct bpf_perf_event_data *ctx)
+/* What follows the user frames: the kernel's; whether the stack itself has to follow. Returns the bytes so far. */
+static __always_inline __u64 complete(struct scratch *s, void *ctx)
 {
 	__u64 bytes;
 	long n;
 
-	if (start_at(s, ctx))
-		unwind_user(s);
 	s->head.n_user = s->u.n;
 	bytes = (__u64)s->u.n * 8;
 	UW_OPAQUE(bytes);
 	if (bytes > MAX_USER_FRAMES * 8)
-		return;
+		return 0;
 	if (s->head.flags & SAMPLE_IN_KERNEL && knobs.kernel_stacks) {
 		n = bpf_get_stack(ctx, s->body + bytes, MAX_KERNEL_FRAMES * 8, 0);
 		if (n > 0 && n <= MAX_KERNEL_FRAMES * 8) {
@@ -363,24 +374,13 @@ static __always_inline void take(struct scratch *s, struct bpf_perf_event_data *
 		else if (!uw_code(&s->u, s->head.code))
 			s->head.flags |= SAMPLE_CODE;
 		count(STAT_DEFERRED, 1);
-		send_with_stack(s, bytes);
-	} else {
-		send(s, bytes);
 	}
+	return bytes;
 }
 
-SEC("perf_event")
-int sample(struct bpf_perf_event_data *ctx)
+/* A record about the current task, empty but for who it is. */
+static __always_inline void begin(struct scratch *s, __u64 now, __u64 id, __u64 cgroup)
 {
-	__u64 now = bpf_ktime_get_ns(), id = bpf_get_current_pid_tgid();
-	__u32 zero = 0, end;
-	struct scratch *s;
-
-	if (!id)
-		return 0;
-	s = bpf_map_lookup_elem(&scratch, &zero);
-	if (!s)
-		return 0;
 	__builtin_memset(&s->u, 0, sizeof s->u);
 	__builtin_memset(&s->head, 0, sizeof s->head);
 	s->head.time_ns = now;
@@ -388,13 +388,44 @@ int sample(struct bpf_perf_event_data *ctx)
 	s->head.tid = (__u32)id;
 	s->head.cpu = bpf_get_smp_processor_id();
 	s->head.exec_id = BPF_CORE_READ((struct task_struct *)bpf_get_current_task(), self_exec_id);
-	s->head.cgroup_id = bpf_get_current_cgroup_id();
+	s->head.cgroup_id = cgroup;
 	bpf_get_current_comm(s->head.comm, sizeof s->head.comm);
-	take(s, ctx);
+}
+
+SEC("perf_event")
+int sample(struct bpf_perf_event_data *ctx)
+{
+	__u64 now = bpf_ktime_get_ns(), id = bpf_get_current_pid_tgid();
+	struct cgroup_of who;
+	__u32 zero = 0, end;
+	struct scratch *s;
+	__u64 bytes;
+
+	if (!id)
+		return 0;
+	cgroup_of_current(&who);
+	end = filtered(&who, id >> 32);
+	if (end) {
+		count(STAT_FILTERED + end - 1, 1);
+		return 0;
+	}
+	s = bpf_map_lookup_elem(&scratch, &zero);
+	if (!s)
+		return 0;
+	begin(s, now, id, who.id);
+	if (start_at(s, ctx))
+		unwind_user(s);
+	end = s->head.end;
+	bytes = complete(s, ctx);
+	if (s->head.flags & SAMPLE_DEFERRED)
+		send_with_stack(s, bytes);
+	else
+		send_sample(s, bytes);
 	count(STAT_SAMPLES, 1);
 	count(STAT_FRAMES, s->u.n);
-	end = s->head.end;
 	count(STAT_END + end, 1);
 	count(STAT_COST_NS, bpf_ktime_get_ns() - now);
 	return 0;
 }
+
+#include "offcpu.bpf.h"

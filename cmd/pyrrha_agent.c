@@ -19,11 +19,11 @@
 
 static struct flags {
 	const char *listen, *log_level, *log_format, *node, *cache_dir, *config_file, *kubeconfig;
-	struct opt_list external;
+	struct opt_list external, filter_cgroups, filter_pids, filter_comms;
 	double hz, max_cost;
-	int64_t history_ms;
+	int64_t history_ms, off_threshold_ms;
 	uint64_t history_bytes;
-	bool kernel_stacks, ignore_kernel_bugs, allow_insecure, enable_lifecycle, kubernetes, check, version, help;
+	bool kernel_stacks, off_cpu, ignore_kernel_bugs, allow_insecure, enable_lifecycle, kubernetes, check, version, help;
 } flags;
 
 static struct opt table[] = {
@@ -37,6 +37,12 @@ static struct opt table[] = {
 	{ "history", OPT_DURATION, &flags.history_ms, "<duration>", "How far back finished windows are kept." },
 	{ "history.max-bytes", OPT_SIZE, &flags.history_bytes, "<size>", "Memory for them." },
 	{ "kernel-stacks", OPT_BOOL, &flags.kernel_stacks, NULL, "Take the kernel's part of stacks, too." },
+	{ "off-cpu", OPT_BOOL, &flags.off_cpu, NULL, "Profile how long threads wait off the CPU, and where; see /debug/pprof/offcpu." },
+	{ "off-cpu-threshold", OPT_DURATION, &flags.off_threshold_ms, "<duration>", "Count shorter waits, but do not profile them." },
+	{ "filter-cgroup", OPT_LIST, &flags.filter_cgroups, "<path>",
+	  "Sample only this control group and those below it; with a leading !, all but those. May be repeated." },
+	{ "filter-pid", OPT_LIST, &flags.filter_pids, "<pid>", "The same by process." },
+	{ "filter-comm", OPT_LIST, &flags.filter_comms, "<name>", "The same by the process's name, as the label comm has it." },
 	{ "ignore-kernel-bugs", OPT_BOOL, &flags.ignore_kernel_bugs, NULL,
 	  "Run on a kernel version that may deadlock when sampled." },
 	{ "max-cost", OPT_FLOAT, &flags.max_cost, "<share>", "Lower the frequency rather than take more of the host." },
@@ -73,6 +79,7 @@ static void set_defaults(void)
 	flags.history_ms = o.history_ms;
 	flags.history_bytes = o.history_bytes;
 	flags.kernel_stacks = o.kernel_stacks;
+	flags.off_threshold_ms = o.off_threshold_ns / 1000000;
 }
 
 static int check_flags(struct err *e)
@@ -86,6 +93,8 @@ static int check_flags(struct err *e)
 		return err_set(e, ERR_BAD_DATA, "--max-cost: must be above 0 and at most 1");
 	if (flags.history_ms < 20000 || flags.history_ms > 3600000)
 		return err_set(e, ERR_BAD_DATA, "--history: must be from 20s to 1h");
+	if (flags.off_threshold_ms < 0 || flags.off_threshold_ms > 3600000)
+		return err_set(e, ERR_BAD_DATA, "--off-cpu-threshold: must be from 0 to 1h");
 	if (!log_parse_level(flags.log_level, &level))
 		return err_set(e, ERR_BAD_DATA, "--log.level: \"%s\" is none of debug, info, warn, error", flags.log_level);
 	if (!log_parse_format(flags.log_format, &format))
@@ -169,6 +178,11 @@ static int run(const struct labels_builder *external, struct err *e)
 	o.history_ms = flags.history_ms;
 	o.history_bytes = flags.history_bytes;
 	o.kernel_stacks = flags.kernel_stacks;
+	o.off_cpu = flags.off_cpu;
+	o.off_threshold_ns = flags.off_threshold_ms * 1000000;
+	o.filters = (struct filter_options){ { flags.filter_cgroups.v, flags.filter_cgroups.n },
+					     { flags.filter_pids.v, flags.filter_pids.n },
+					     { flags.filter_comms.v, flags.filter_comms.n } };
 	o.ignore_kernel_bugs = flags.ignore_kernel_bugs;
 	o.node = flags.node;
 	o.cache_dir = flags.cache_dir;

@@ -35,6 +35,10 @@ static void give_host(int fd, const char *request, void *arg)
 	struct profile p;
 	struct err e;
 	bool both = !quiet;
+	if (strstr(request, "/debug/pprof/offcpu")) { /* an agent that does not profile waits */
+		stub_answer(fd, 404, "", NULL, 0);
+		return;
+	}
 	int64_t v[] = { 1, 100, 2, 200, 4, 400 }, now = clock_now_ns();
 	make_profile(&raw, "samples/count cpu/nanoseconds", "cpu/nanoseconds", v, both ? 3 : 2, now - 1000000, 1000000);
 	profile_init(&p, 0);
@@ -95,6 +99,12 @@ static void test_split(void **state)
 	assert_int_equal(k.total, 400);
 	fake_sink_find(&sink, "on_cpu:samples:count:cpu:nanoseconds:delta{comm=\"db\"", &k);
 	assert_int_equal(k.total, 4);
+	/* The agent does not profile waits: that is told of that type only. */
+	snprintf(text, sizeof text, "profile_up{container=\"target\", instance=\"127.0.0.1:%d\", job=\"agent\", profile=\"off_cpu\"",
+		 stub_port(stub));
+	assert_true(fake_sink_wait_value(&sink, text, 0, 5000));
+	snprintf(text, sizeof text, "up{container=\"target\", instance=\"127.0.0.1:%d\", job=\"agent\", rack", stub_port(stub));
+	assert_true(fake_sink_wait_value(&sink, text, 1, 5000));
 
 	/* A process that used no CPU reads 0, not absent. */
 	quiet = true;

@@ -37,12 +37,19 @@ static struct view name_part(struct arena *a, struct view v, struct view instead
 
 /* The agent says in a comment what its profiles are, so that they are never added to what a process says of itself, even
  * where the job does not say that it asks an agent. */
-static bool from_agent(const struct profile *p)
+static struct view agent_name(const struct profile *p, struct view otherwise)
 {
-	for (uint32_t i = 0; i < p->n_comments; i++)
-		if (view_eqs(profile_str(p, p->comments[i]), "pyrrha: on_cpu"))
-			return true;
-	return false;
+	static const char *const names[] = { "on_cpu", "off_cpu" };
+	struct view mark = VIEW("pyrrha: ");
+	for (uint32_t i = 0; i < p->n_comments; i++) {
+		struct view c = profile_str(p, p->comments[i]);
+		if (!view_starts(c, mark))
+			continue;
+		for (size_t k = 0; k < ARRAY_LEN(names); k++)
+			if (view_eqs(view_make(c.ptr + mark.len, c.len - mark.len), names[k]))
+				return view_of(names[k]);
+	}
+	return otherwise;
 }
 
 /* The profile's sample type i as a type of ours. A profile without a period type gets the sample type's. */
@@ -56,7 +63,7 @@ int work_type(struct job *j, uint32_t i, struct ptype *ret)
 	for (size_t k = 0; k < ARRAY_LEN(parts); k++)
 		if (parts[k].len > PART_MAX)
 			return err_set(&j->err, ERR_LIMIT, "the name of a sample type is longer than %d bytes", PART_MAX);
-	*ret = (struct ptype){ .name = from_agent(p) ? VIEW("on_cpu") : view_of(j->ep->name) };
+	*ret = (struct ptype){ .name = agent_name(p, view_of(j->ep->name)) };
 	ret->sample_type = name_part(a, type, VIEW("unknown"));
 	ret->sample_unit = name_part(a, unit, VIEW("count"));
 	ret->period_type = name_part(a, ptype, ret->sample_type);

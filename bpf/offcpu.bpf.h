@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* How long threads are off the CPU, and where they left it: one program at each switch of threads. Part of sample.bpf.c.
+ *
+ *	leaves:  off_threads[tid] = now; its stack, which can be read only now, goes to a slot of its own
+ *	returns: a wait that reached the threshold is sent with that stack; a shorter one is only counted
+ *
+ * Most waits are short, so most stacks are taken in vain: each CPU has a budget for them (control.off_share), and when
+ * it runs low, threads whose last waits all were short are the first to go without. A wait is timed all the same.
+ *
+ * Stacks are kept in two tables of slots that forget the longest unused: one for common sizes, and one for deep stacks
+ * and for those that the agent has to finish (they carry a copy of the stack). Kernel threads are not watched: that
+ * they wait for work is nobody's delay. The switch happens with interrupts off, so the sampling program and this one
+ * never use the CPU's scratch room at the same time. */
+#ifndef PYRRHA_BPF_OFFCPU_BPF_H
+#define PYRRHA_BPF_OFFCPU_BPF_H
+
+enum off_slot { OFF_NONE, OFF_SMALL, OFF_BIG };
+
+struct off_thread {
+	__u64 since_ns;      /* 0 = it runs, or is not watched */
+	__u32 short_run;     /* waits below the threshold since the last longer one */
+	__u32 slot;          /* enum off_slot; OFF_NONE: no stack was taken */
+};
+
+/* As in struct scratch: the record's head and the bytes behind it. */
+#define OFF_SMALL_BODY (OFF_SMALL_FRAMES * 8)
+#define OFF_BIG_BODY (FRAMES_BYTES + OFF_COPY_PAGES * STACK_PAGE)
+
+struct off_small {
+	struct sample_head head;
+	__u8 body[OFF_SMALL_BODY];
+};
+
+struct off_big {
+	struct sample_head head;
+	__u8 body[OFF_BIG_BODY];
+};
+
+struct off_budget {
+	__u64 at_ns;
+	__s64 left_ns;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, OFF_THREADS_MAX);
+	__type(key, __u32);
+	__type(value, struct off_thread);
+} off_threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, OFF_SMALL_MAX);
+	__type(key, __u32);
+	__type(value, struct off_small);
+} off_small SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, OFF_BIG_MAX);
+	__type(key, __u32);
+	__type(value, struct off_big);
+} off_big SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct off_budget);
+} off_budgets SEC(".maps");
+
+/* What this CPU has left to spend, topped up for the time since. */
+static __always_inline struct off_budget *off_budget(const struct control *c, __u64 now)
+{
+	__u32 zero = 0;
+	struct off_budget *b = bpf_map_lookup_elem(&off_budgets, &zero);
+	__u64 since;
+
+	if (!b)
+		return 0;
+	since = now - b->at_ns;
+	if (since > 10000000000ull)
+		since = 10000000000ull;
+	b->left_ns += since * c->off_share >> 20;
+	if (b->left_ns > (__s64)OFF_BURST_NS)
+		b->left_ns = OFF_BURST_NS;
+	b->at_ns = now;
+	return b;
+}
+
+static __always_inline bool off_affordable(const struct off_budget *b, const struct off_thread *t)
+{
+	__s64 keep = !t->short_run ? 0 : t->short_run < OFF_SHORT_RUN ? (__s64)OFF_BURST_NS / 4 : (__s64)OFF_BURST_NS / 2;
+
+	return b->left_ns > keep;
+}
+
+/* Completes the record in the scratch room, with a piece of the stack if the agent has to finish it. */
+static __always_inline __u64 off_complete(struct scratch *s, void *ctx)
+{
+	__u64 bytes = complete(s, ctx);
+
+	if (!(s->head.flags & SAMPLE_DEFERRED))
+		return bytes;
+	s->before = bytes;
+	s->pages = s->misses = 0;
+	for (int i = 0; i < OFF_COPY_PAGES; i++)
+		if (copy_page(i))
+			break;
+	return bytes + (__u64)s->pages * STACK_PAGE;
+}
+
+/* Puts the record that was made in the CPU's scratch room into a slot of the thread's. */
+static __always_inline __u32 off_keep(struct scratch *s, __u32 tid, __u64 bytes)
+{
+	void *slot;
+
+	if (bytes <= OFF_SMALL_BODY) {
+		slot = bpf_map_lookup_elem(&off_small, &tid);
+		if (!slot)
+			return bpf_map_update_elem(&off_small, &tid, &s->head, BPF_ANY) ? OFF_NONE : OFF_SMALL;
+		bytes += sizeof s->head;
+		UW_OPAQUE(bytes);
+		if (bytes > sizeof(struct off_small) || bpf_probe_read_kernel(slot, bytes, &s->head))
+			return OFF_NONE;
+		return OFF_SMALL;
+	}
+	slot = bpf_map_lookup_elem(&off_big, &tid);
+	if (!slot)
+		return bpf_map_update_elem(&off_big, &tid, &s->head, BPF_ANY) ? OFF_NONE : OFF_BIG;
+	bytes += sizeof s->head;
+	UW_OPAQUE(bytes);
+	if (bytes > sizeof(struct off_big) || bpf_probe_read_kernel(slot, bytes, &s->head))
+		return OFF_NONE;
+	return OFF_BIG;
+}
+
+/* The current thread is about to leave the CPU. */
+static __always_inline void off_leave(void *ctx, __u64 now, __u64 id, const struct off_budget *b)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	__u32 tid = id, flags = BPF_CORE_READ(task, flags), zero = 0;
+	struct off_thread *t, fresh = {};
+	struct cgroup_of who;
+	struct scratch *s;
+
+	if (flags & PF_KTHREAD)
+		return;
+	if (flags & PF_EXITING) {
+		bpf_map_delete_elem(&off_threads, &tid);
+		return;
+	}
+	cgroup_of_current(&who);
+	t = bpf_map_lookup_elem(&off_threads, &tid);
+	if (filtered(&who, id >> 32)) {
+		if (t)
+			t->since_ns = 0;
+		count(STAT_OFF_FILTERED, 1);
+		return;
+	}
+	if (!t) {
+		bpf_map_update_elem(&off_threads, &tid, &fresh, BPF_NOEXIST);
+		t = bpf_map_lookup_elem(&off_threads, &tid);
+		if (!t) {
+			count(STAT_OFF_NO_THREAD, 1);
+			return;
+		}
+	}
+	t->since_ns = now;
+	t->slot = OFF_NONE;
+	s = bpf_map_lookup_elem(&scratch, &zero);
+	if (!s || !off_affordable(b, t))
+		return;
+	begin(s, now, id, who.id);
+	if (start_in_kernel(s))
+		unwind_user(s);
+	t->slot = off_keep(s, tid, off_complete(s, ctx));
+	count(STAT_OFF_STACKS, 1);
+}
+
+/* Fetches the stack that was kept when the thread left, into the scratch room. False: it is not there any more. Whether
+ * the slot changed hands meanwhile shows in what was read and in who has it afterwards. */
+static __always_inline bool off_fetch(struct scratch *s, __u32 tid, const struct off_thread *t)
+{
+	void *slot;
+
+	if (t->slot == OFF_SMALL) {
+		slot = bpf_map_lookup_elem(&off_small, &tid);
+		if (!slot || bpf_probe_read_kernel(&s->head, sizeof(struct off_small), slot) ||
+		    slot != bpf_map_lookup_elem(&off_small, &tid))
+			return false;
+	} else {
+		slot = bpf_map_lookup_elem(&off_big, &tid);
+		if (!slot || bpf_probe_read_kernel(&s->head, sizeof(struct off_big), slot) ||
+		    slot != bpf_map_lookup_elem(&off_big, &tid))
+			return false;
+	}
+	return s->head.tid == tid && s->head.time_ns == t->since_ns;
+}
+
+/* A record without a stack, about a task that is not the current one. */
+static __always_inline void off_bare(struct scratch *s, struct task_struct *task, __u32 tid, __u32 end)
+{
+	struct cgroup_of who;
+
+	cgroup_of_task(task, &who);
+	__builtin_memset(&s->head, 0, sizeof s->head);
+	s->head.tid = tid;
+	s->head.pid = BPF_CORE_READ(task, tgid);
+	s->head.exec_id = BPF_CORE_READ(task, self_exec_id);
+	s->head.cpu = bpf_get_smp_processor_id();
+	s->head.cgroup_id = who.id;
+	s->head.end = end;
+	BPF_CORE_READ_STR_INTO(&s->head.comm, task, comm);
+}
+
+/* The thread is about to get the CPU. */
+static __always_inline void off_return(const struct control *c, struct task_struct *task, __u32 tid, __u64 now)
+{
+	struct off_thread *t = bpf_map_lookup_elem(&off_threads, &tid);
+	struct scratch *s;
+	__u32 zero = 0;
+	__u64 off, bytes;
+
+	if (!t || !t->since_ns)
+		return;
+	if (t->since_ns < c->off_from_ns) {
+		t->since_ns = 0;
+		return;
+	}
+	off = now - t->since_ns;
+	if (off < c->off_threshold_ns) {
+		t->since_ns = 0;
+		t->short_run++;
+		count(STAT_OFF_SHORT, 1);
+		count(STAT_OFF_SHORT_NS, off);
+		return;
+	}
+	s = bpf_map_lookup_elem(&scratch, &zero);
+	if (!s)
+		return;
+	if (t->slot == OFF_NONE)
+		off_bare(s, task, tid, END_COSTLY);
+	else if (!off_fetch(s, tid, t))
+		off_bare(s, task, tid, END_EVICTED);
+	t->since_ns = 0;
+	t->short_run = 0;
+	s->head.time_ns = now;
+	s->head.off_ns = off;
+	count(STAT_OFF_EVENTS, 1);
+	bytes = ((__u64)s->head.n_user + s->head.n_kernel) * 8;
+	for (int i = 0; i < OFF_COPY_PAGES; i++)
+		if (s->head.stack_pages >> i & 1)
+			bytes += STACK_PAGE;
+	if (!send(s, bytes)) {
+		count(STAT_OFF_RING_FULL, 1);
+		count(STAT_OFF_RING_NS, off);
+	}
+}
+
+SEC("raw_tp/sched_switch")
+int off_cpu(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u64 now = bpf_ktime_get_ns(), id = bpf_get_current_pid_tgid(), cost;
+	struct task_struct *next = (struct task_struct *)ctx->args[2];
+	const struct control *c = controls();
+	struct off_budget *b;
+	__u32 tid;
+
+	if (!c)
+		return 0;
+	b = off_budget(c, now);
+	if (!b)
+		return 0;
+	if (id)
+		off_leave(ctx, now, id, b);
+	tid = BPF_CORE_READ(next, pid);
+	if (tid)
+		off_return(c, next, tid, now);
+	cost = bpf_ktime_get_ns() - now;
+	b->left_ns -= cost;
+	count(STAT_OFF_SWITCHES, 1);
+	count(STAT_OFF_COST_NS, cost);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Off-CPU profiles against programs that know how long they waited. Needs root and eBPF."""
+import os
+import subprocess
+import threading
+import urllib.parse
+
+from harness import Process, Server, check, http_get, wait_until
+from test_agent import c_program, start_agent
+
+# Waits in three ways, each for some time that it measures itself (what passes, less the CPU time it gets: a busy machine
+# must not make a difference), and prints the sums: name, nanoseconds, waits.
+WAITER = """
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+#define KEEP __attribute__((noinline, noclone))
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+static pthread_barrier_t turn;
+static int fds[2], rounds;
+static long wait_ns, sum;
+static long read_clock(clockid_t c) { struct timespec t; clock_gettime(c, &t); return t.tv_sec * 1000000000l + t.tv_nsec; }
+/* To ask for CPU time is a system call, so that a switch is likely there: both calls lie inside of what is measured. */
+#define MEASURE(what) do { \\
+    long from = read_clock(CLOCK_MONOTONIC), cpu = read_clock(CLOCK_THREAD_CPUTIME_ID); \\
+    what; \\
+    cpu = read_clock(CLOCK_THREAD_CPUTIME_ID) - cpu; \\
+    sum += read_clock(CLOCK_MONOTONIC) - from - cpu; \\
+} while (0)
+static void nap(void) { struct timespec t = { wait_ns / 1000000000, wait_ns % 1000000000 }; nanosleep(&t, NULL); }
+KEEP void wait_sleep(void) { MEASURE(nap()); }
+KEEP void wait_lock(void) { MEASURE(pthread_mutex_lock(&m)); pthread_mutex_unlock(&m); }
+KEEP void wait_pipe(void) { char c; MEASURE(if (read(fds[0], &c, 1) != 1) exit(1)); }
+static void *other(void *arg)
+{
+    for (int i = 0; i < rounds; i++) {
+        pthread_mutex_lock(&m);
+        pthread_barrier_wait(&turn);
+        nap();
+        pthread_mutex_unlock(&m);
+        pthread_barrier_wait(&turn);
+    }
+    for (int i = 0; i < rounds; i++) {
+        pthread_barrier_wait(&turn);
+        nap();
+        if (write(fds[1], "x", 1) != 1) exit(1);
+        pthread_barrier_wait(&turn);
+    }
+    return NULL;
+}
+static void run(const char *name, void (*wait)(void), int meet)
+{
+    sum = 0;
+    for (int i = 0; i < rounds; i++) {
+        if (meet) pthread_barrier_wait(&turn);
+        wait();
+        if (meet) pthread_barrier_wait(&turn);
+    }
+    printf("%s %ld %d\\n", name, sum, rounds);
+}
+int main(int argc, char **argv)
+{
+    pthread_t t;
+    rounds = atoi(argv[1]);
+    wait_ns = atol(argv[2]) * 1000;
+    if (pipe(fds)) return 1;
+    pthread_barrier_init(&turn, NULL, 2);
+    run("wait_sleep", wait_sleep, 0);
+    pthread_create(&t, NULL, other, NULL);
+    run("wait_lock", wait_lock, 1);
+    run("wait_pipe", wait_pipe, 1);
+    pthread_join(t, NULL);
+    return 0;
+}
+"""
+
+
+def metric(agent, name):
+    """The sum of a metric's values."""
+    text = http_get(f"{agent}/metrics")[2].decode()
+    return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines()
+               if line.startswith(name + " ") or line.startswith(name + "{"))
+
+
+def while_profiled(env, agent, argv, selector, path="offcpu"):
+    """Runs the program within a window: what it printed, and the window's stacks. A machine too busy to run it in one
+    window gets a longer one."""
+    for seconds in (4, 12, 36):
+        got = []
+        pull = threading.Thread(target=lambda: got.append(
+            http_get(f"{agent}/debug/pprof/{path}?seconds={seconds}&match[]={urllib.parse.quote(selector)}", timeout=200)))
+        pull.start()
+        wait_until("the window is open", lambda: metric(agent, "pyrrha_agent_profiles_in_progress") == 1)
+        p = Process(env, f"waits-{seconds}", argv)
+        p.p.wait(120)
+        inside = pull.is_alive()
+        pull.join()
+        check(p.p.returncode == 0, p.text())
+        status, _, body = got[0]
+        check(status == 200, f"HTTP {status}: {body[:300]!r}")
+        if inside:
+            return p.text(), folded(env, body)
+    raise AssertionError("the program did not end within any window")
+
+
+def folded(env, body):
+    path = os.path.join(env.dir, "offcpu.pb.gz")
+    with open(path, "wb") as f:
+        f.write(body)
+    text = subprocess.run([env.program("pyrtool"), "folded", path], capture_output=True, text=True, check=True).stdout
+    return [(line.rsplit(" ", 1)[0].split(";"), int(line.rsplit(" ", 1)[1])) for line in text.splitlines()]
+
+
+def test_threshold(env):
+    """Shorter waits are in no profile, and counted."""
+    agent = start_agent(env, "--off-cpu", "--off-cpu-threshold=500ms", "--max-cost=1")
+    waiter = c_program(env, "fix_short", WAITER, "-pthread")
+    before = metric(agent, "pyrrha_agent_off_cpu_short_seconds_total")
+    text, stacks = while_profiled(env, agent, [waiter, "50", "1000"], '{comm="fix_short"}')
+    own = sum(v for f, v in stacks if any(name in f for name in ("wait_sleep", "wait_pipe")))
+    check(own == 0 or min(v for _, v in stacks) >= 5e8, f"waits of 1 ms are profiled: {stacks[:4]}")
+    wait_until("short waits are counted", lambda: metric(agent, "pyrrha_agent_off_cpu_short_seconds_total") - before >= 0.14)
+
+
+def test_off_by_default(env):
+    """404 with advice, and the preset takes no harm from it."""
+    agent = start_agent(env)
+    status, headers, body = http_get(f"{agent}/debug/pprof/offcpu?seconds=1")
+    check(status == 404 and b"--off-cpu" in body and headers["X-Go-Pprof"] == "1", f"{status} {headers} {body!r}")
+    check(b"href='offcpu'" in http_get(f"{agent}/debug/pprof/")[2], "the index lists it")
+    server = Server(env, f"""
+global: {{scrape_interval: 1s}}
+scrape_configs:
+  - job_name: agent
+    profiling_config: {{preset: agent}}
+    static_configs: [{{targets: ['{agent.split("//")[1]}']}}]
+""")
+    wait_until("off_cpu is absent", lambda: server.value('profile_up{job="agent", profile="off_cpu"}') == 0, 40)
+    wait_until("on_cpu is there", lambda: server.value('profile_up{job="agent", profile="on_cpu"}') == 1, 40)
+    check(server.value('up{job="agent"}') == 1, "the target is up")
+
+
+def test_server(env):
+    """The preset scrapes waits as off_cpu; a plain job that asks for the path gets off_cpu as well."""
+    agent = start_agent(env, "--off-cpu")
+    waiter = c_program(env, "fix_scraped", WAITER, "-pthread")
+    server = Server(env, f"""
+global: {{scrape_interval: 2s}}
+scrape_configs:
+  - job_name: agent
+    profiling_config: {{preset: agent}}
+    static_configs: [{{targets: ['{agent.split("//")[1]}']}}]
+  - job_name: plain
+    profiling_config:
+      pprof_config:
+        process_cpu: {{enabled: true, path: /debug/pprof/offcpu}}
+        memory: {{enabled: false}}
+        goroutine: {{enabled: false}}
+        mutex: {{enabled: false}}
+        block: {{enabled: false}}
+    static_configs: [{{targets: ['{agent.split("//")[1]}']}}]
+""")
+    Process(env, "fix_scraped", [waiter, "100000", "20000"])
+    wait_until("its series", lambda: server.value('count(off_cpu{comm="fix_scraped", job="agent"})') == 1, 40)
+    query = 'merge(off_cpu{comm="fix_scraped", job="agent"}[1m])'
+    wait_until("its stacks", lambda: b"main;run;wait_sleep" in server.get("/api/v1/query", format="folded", query=query), 40)
+    wait_until("the plain job", lambda: server.value('count(off_cpu{job="plain"})') == 1, 40)
+    check(server.value('count({__name__=~"process_cpu.*"})') is None, "nothing of the agent is process_cpu")
