@@ -17,6 +17,7 @@ EXTRA_DIST += $(E2E) tests/kernels/run tests/kernels/init tests/kernels/kernel_f
 check-e2e: all
 	$(AM_V_at)$(srcdir)/tests/e2e/run --build .
 .PHONY: check-e2e
+include tests/crash/local.mk
 include tests/oracle/local.mk
 include tests/fuzz/local.mk
 

@@ -3,13 +3,37 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/view.h"
+
+int files_sync_dir(const char *dir, struct err *e)
+{
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int rc = fd < 0 || fsync(fd) ? err_errno(e, errno, "cannot sync %s", dir) : 0;
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+/* The name in the directory above it, too. */
+static int make_dir(const char *path, struct err *e)
+{
+	if (mkdir(path, 0750))
+		return errno == EEXIST ? 0 : err_errno(e, errno, "cannot make the storage directory %s", path);
+	AUTOFREE char *above = xstrdup(path);
+	char *slash = strrchr(above, '/');
+	if (!slash)
+		return files_sync_dir(".", e);
+	slash[slash == above] = 0;
+	return files_sync_dir(above, e);
+}
 
 int files_make_dirs(const char *path, struct err *e)
 {
@@ -20,14 +44,42 @@ int files_make_dirs(const char *path, struct err *e)
 			continue;
 		char was = *p;
 		*p = 0;
-		if (mkdir(copy, 0750) && errno != EEXIST)
-			rc = err_errno(e, errno, "cannot make the storage directory %s", copy);
+		rc = make_dir(copy, e);
 		*p = was;
 		if (!was)
 			break;
 	}
 	free(copy);
 	return rc;
+}
+
+static int write_all(int fd, struct view v)
+{
+	while (v.len) {
+		ssize_t n = write(fd, v.ptr, v.len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return -1;
+		v.ptr += n;
+		v.len -= (size_t)n;
+	}
+	return fsync(fd);
+}
+
+int files_put(const char *dir, const char *name, struct view bytes, struct err *e)
+{
+	AUTOFREE char *path = xasprintf("%s/%s", dir, name), *tmp = xasprintf("%s/%s.new", dir, name);
+	int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
+	bool ok = fd >= 0 && write_all(fd, bytes) == 0;
+	int saved = errno;
+	if (fd >= 0)
+		close(fd);
+	if (ok && rename(tmp, path)) {
+		ok = false;
+		saved = errno;
+	}
+	return ok ? files_sync_dir(dir, e) : err_errno(e, saved, "cannot write %s", path);
 }
 
 static int remove_entry(void *arg, const char *name, struct err *e)

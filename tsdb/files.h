@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Directories: making, listing, removing. */
+/* Directories: making, listing, removing; small files that are there whole or not at all. */
 #ifndef PYRRHA_TSDB_FILES_H
 #define PYRRHA_TSDB_FILES_H
 
 #include "base/err.h"
+#include "base/view.h"
 
-/* Makes the directory and what is above it. */
+/* Makes the directory and what is above it; what it made is there after a power loss. */
 int files_make_dirs(const char *path, struct err *e);
 /* Removes a directory and all in it, as far as it goes. */
 void files_remove_tree(const char *dir);
@@ -13,5 +14,10 @@ void files_remove_tree(const char *dir);
 void files_remove_matching(const char *dir, const char *suffix);
 /* Calls fn for each name in dir but . and .. */
 int files_each(const char *dir, int (*fn)(void *arg, const char *name, struct err *e), void *arg, struct err *e);
+
+/* Makes dir/name hold these bytes: synced, and after a crash either as it was or as it is now. */
+int files_put(const char *dir, const char *name, struct view bytes, struct err *e);
+/* Makes the names in a directory outlast a power loss. */
+int files_sync_dir(const char *dir, struct err *e);
 
 #endif

@@ -2,17 +2,16 @@
 #include "tsdb/hlog.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "tsdb/files.h"
 #include "tsdb/record.h"
 #include "tsdb/rocks.h"
 
@@ -56,32 +55,12 @@ static void read_marks(struct hlog *l)
 	free(name);
 }
 
-static int fsync_dir(const char *dir)
-{
-	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	int rc = fsync(fd);
-	close(fd);
-	return rc;
-}
-
 static int write_marks(const char *dir, uint64_t synced, uint64_t first, struct err *e)
 {
-	char *tmp = xasprintf("%s/head.marks.new", dir), *name = xasprintf("%s/head.marks", dir), sum[20];
+	char text[160], sum[20];
 	marks_checksum(sum, synced, first);
-	FILE *f = fopen(tmp, "we");
-	bool ok = f != NULL;
-	if (f) {
-		ok = fprintf(f, "pyrrha-head-marks 1\nsynced %" PRIu64 "\nfirst %" PRIu64 "\nchecksum %s\n", synced, first, sum) > 0;
-		ok = fflush(f) == 0 && fsync(fileno(f)) == 0 && ok;
-		ok = fclose(f) == 0 && ok;
-	}
-	ok = ok && rename(tmp, name) == 0 && fsync_dir(dir) == 0;
-	int rc = ok ? 0 : err_errno(e, errno, "cannot write %s", name);
-	free(tmp);
-	free(name);
-	return rc;
+	snprintf(text, sizeof text, "pyrrha-head-marks 1\nsynced %" PRIu64 "\nfirst %" PRIu64 "\nchecksum %s\n", synced, first, sum);
+	return files_put(dir, "head.marks", view_of(text), e);
 }
 
 int hlog_mark(struct hlog *l, struct err *e)

@@ -21,12 +21,18 @@ static int64_t kit_now(void *arg)
 	return ((struct kit *)arg)->now_ms;
 }
 
-void kit_init(struct kit *k)
+void kit_set(struct kit *k, const char *dir)
 {
 	*k = (struct kit){ .now_ms = KIT_T0 + 3600000 };
-	snprintf(k->dir, sizeof k->dir, "/tmp/tsdb-test-XXXXXX");
-	CHECK(mkdtemp(k->dir));
+	CHECK(snprintf(k->dir, sizeof k->dir, "%s", dir) < (int)sizeof k->dir);
 	k->o = (struct tsdb_options){ .path = k->dir, .now_ms = kit_now, .now_arg = k, .cache_bytes = 32 << 20 };
+}
+
+void kit_init(struct kit *k)
+{
+	char dir[] = "/tmp/tsdb-test-XXXXXX";
+	CHECK(mkdtemp(dir));
+	kit_set(k, dir);
 }
 
 void kit_open(struct kit *k)
@@ -140,6 +146,12 @@ void kit_profile(struct profile *p, uint64_t seed, uint32_t n)
 
 int kit_append(struct kit *k, unsigned pod, int64_t t_ms, uint64_t seed, uint32_t n, struct sink_result *ret)
 {
+	return kit_append_done(k, pod, t_ms, seed, n, ret, NULL, NULL);
+}
+
+int kit_append_done(struct kit *k, unsigned pod, int64_t t_ms, uint64_t seed, uint32_t n, struct sink_result *ret,
+		    void (*done)(void *arg, const struct err *e), void *arg)
+{
 	struct profile p;
 	struct err e;
 	char name[32];
@@ -154,7 +166,7 @@ int kit_append(struct kit *k, unsigned pod, int64_t t_ms, uint64_t seed, uint32_
 	CHECK(ptype_parse(VIEW(KIT_CPU), &columns[1].type));
 	struct sink_profile sp = { .profile = &p, .columns = columns, .n_columns = 2, .t_ms = t_ms, .duration_ns = 10000000000,
 				   .interval_ms = 10000, .asked_ms = 10000, .period = KIT_PERIOD };
-	struct sink_batch b = { .profiles = &sp, .n_profiles = 1 };
+	struct sink_batch b = { .profiles = &sp, .n_profiles = 1, .done = done, .done_arg = arg };
 	struct sink *s = tsdb_sink(k->db);
 	int rc = s->append(s, &b, ret, &e);
 	profile_release(&p);
@@ -216,6 +228,14 @@ uint64_t kit_profile_sum(uint64_t seed, uint32_t n, bool cpu)
 	}
 	profile_release(&p);
 	return sum;
+}
+
+int64_t kit_profile_total(uint64_t seed, uint32_t n)
+{
+	int64_t total = 0;
+	for (uint32_t i = 0; i < n; i++)
+		total += value_of(seed, i);
+	return total;
 }
 
 static struct source_view *view_and_series(struct kit *k, const char *name, int64_t after_ms, int64_t until_ms,

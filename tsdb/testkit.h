@@ -11,13 +11,15 @@
 #define KIT_PERIOD 10000000
 
 struct kit {
-	char dir[64];
+	char dir[256];
 	struct tsdb *db;
 	int64_t now_ms;
 	struct tsdb_options o;
 };
 
 void kit_init(struct kit *k);
+/* The same on a directory of the caller's. */
+void kit_set(struct kit *k, const char *dir);
 void kit_open(struct kit *k);
 void kit_close(struct kit *k);
 void kit_reopen(struct kit *k);
@@ -28,12 +30,17 @@ void kit_free(struct kit *k);
 void kit_profile(struct profile *p, uint64_t seed, uint32_t n);
 /* Appends it as {__name__=..., job="kit", pod="pod-N"} in both types; returns what append returned. */
 int kit_append(struct kit *k, unsigned pod, int64_t t_ms, uint64_t seed, uint32_t n, struct sink_result *ret);
+/* The same, and done is called when it is durable or refused. */
+int kit_append_done(struct kit *k, unsigned pod, int64_t t_ms, uint64_t seed, uint32_t n, struct sink_result *ret,
+		    void (*done)(void *arg, const struct err *e), void *arg);
 int kit_append_float(struct kit *k, const char *name, int64_t t_ms, double v, struct sink_result *ret);
 
 /* An order-free checksum of a merged profile: sum over columns of hash(names of the stack, labels) * value. */
 uint64_t kit_vec_sum(const struct stackvec *v);
 /* The same of one sample type of kit_profile's profile. */
 uint64_t kit_profile_sum(uint64_t seed, uint32_t n, bool cpu);
+/* The total of its samples. */
+int64_t kit_profile_total(uint64_t seed, uint32_t n);
 /* The checksum of the merge of all series of that name in (after, until]. */
 uint64_t kit_merge(struct kit *k, const char *name, int64_t after_ms, int64_t until_ms, struct pool *pool);
 /* That a graph of the first `most` series of that name, steps of (after + k step, after + k step + range], is what its

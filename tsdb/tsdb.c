@@ -42,15 +42,9 @@ static int lock_dir(struct tsdb *db, struct err *e)
 
 static int write_format(const char *dir, struct err *e)
 {
-	AUTOFREE char *name = xasprintf("%s/version", dir);
-	FILE *f = fopen(name, "we");
-	bool ok = f && fprintf(f, "pyrrha-tsdb %d\n", FORMAT) > 0;
-	if (f)
-		ok = fflush(f) == 0 && fsync(fileno(f)) == 0 && ok;
-	int saved = errno;
-	if (f)
-		fclose(f);
-	return ok ? 0 : err_errno(e, saved, "cannot write %s", name);
+	char text[32];
+	snprintf(text, sizeof text, "pyrrha-tsdb %d\n", FORMAT);
+	return files_put(dir, "version", view_of(text), e);
 }
 
 static int check_format(struct tsdb *db, struct err *e)

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The fault layer: a library for LD_PRELOAD that stands between a program and the C library for files below one
+ * directory ($FAULTS_DIR, absolute). It counts their system calls, fails some of them, and keeps account of what was
+ * synced, so that it can play a power loss: file contents are cut back to what fsync or fdatasync covered plus a random
+ * (torn, zeroed) part of the rest, names in a directory to what an fsync of the directory covered plus a random prefix
+ * of what was done after, and the process dies.
+ *
+ * What is to happen is said by $FAULTS when the program starts, or by faults_arm() at any later time, as
+ *
+ *	KIND:AT[:COUNT][,KIND:AT[:COUNT]...]
+ *
+ * the AT-th call from now on of those that KIND is about, and the COUNT - 1 after it (default 1, 0 = all):
+ *
+ *	kill       of those that change something: SIGKILL to the process
+ *	power      the same: the power fails
+ *	write      write: EIO               space      write, open that makes a file, mkdir, link, rename: ENOSPC
+ *	shortwrite write: half, then ENOSPC sync       fsync, fdatasync: EIO, and the data is lost at a power loss
+ *	open       open: EMFILE             rename     rename, link: EIO         unlink   unlink: EIO
+ *	read       read: EIO                shortread  read: half of it          flip     read: one bit is another
+ *
+ * $FAULTS_SEED seeds what is random. With the sanitizers: ASAN_OPTIONS=verify_asan_link_order=0. Not for several
+ * processes in one directory. */
+#ifndef PYRRHA_TESTS_FAULTS_H
+#define PYRRHA_TESTS_FAULTS_H
+
+/* Forgets what was to happen and counts from here on. NULL = nothing. A program finds it with dlsym(). */
+void faults_arm(const char *spec);
+/* How many calls changed something since then; for choosing AT. */
+unsigned long faults_changes(void);
+/* How many faults were injected since then. */
+unsigned long faults_injected(void);
+
+#endif

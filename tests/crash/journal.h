@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What of a directory tree is on disk for sure: of each file how many bytes were synced, of each directory which names
+ * were made, changed and taken away since it was synced. Files are taken as only appended to, which those of the
+ * storage are. Part of the fault layer; every call is made under its lock, the functions of the C library that it
+ * needs itself it gets or calls directly (below another directory they are not counted). */
+#ifndef PYRRHA_TESTS_JOURNAL_H
+#define PYRRHA_TESTS_JOURNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* dir: absolute; NULL = nothing is ours. What was taken away is kept in dir.trash until it is durable. */
+void journal_start(const char *dir, const char *seed);
+bool journal_ours(const char *path);
+uint64_t journal_random(void);
+
+void journal_open(int fd, const char *path, bool existed, int flags);
+void journal_sync(int fd, const char *path);
+/* What was written since the last sync is not on disk, and will not be even if a later sync succeeds. */
+void journal_sync_failed(int fd);
+void journal_truncate(int fd, off_t len);
+void journal_made(const char *path, bool is_dir);
+void journal_rmdir(const char *path);
+int journal_unlink(int (*real_unlink)(const char *), const char *path);
+int journal_rename(int (*real_rename)(const char *, const char *), const char *from, const char *to);
+
+/* Makes the tree what a machine might find after its power failed. */
+void journal_power_loss(void);
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/crash/ledger.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+#include "base/vec.h"
+
+/* A line of the file: an entry (id UINT32_MAX), or what became of one. */
+struct line {
+	uint32_t id, state;
+	struct ledger_entry entry;
+};
+
+struct ledger {
+	int fd;
+	pthread_mutex_t lock;
+	VEC(struct ledger_entry) entries;
+	struct map stamps;
+	size_t acked;
+};
+
+static uint64_t hash_of(unsigned pod, int64_t t_ms)
+{
+	return hash_u64((uint64_t)t_ms * 64 + pod);
+}
+
+static bool find(struct ledger *l, unsigned pod, int64_t t_ms, uint32_t *ret_id)
+{
+	uint64_t h = hash_of(pod, t_ms);
+	for (size_t at = map_start(&l->stamps, h); map_probe(&l->stamps, h, &at, ret_id);)
+		if (l->entries.v[*ret_id].pod == pod && l->entries.v[*ret_id].t_ms == t_ms)
+			return true;
+	return false;
+}
+
+static void add(struct ledger *l, const struct ledger_entry *x)
+{
+	map_insert(&l->stamps, hash_of(x->pod, x->t_ms), (uint32_t)l->entries.n);
+	vec_push(&l->entries, *x);
+}
+
+static void put(struct ledger *l, const struct line *x)
+{
+	if (write(l->fd, x, sizeof *x) != (ssize_t)sizeof *x)
+		abort();
+}
+
+struct ledger *ledger_open(const char *path)
+{
+	struct ledger *l = NEW(struct ledger);
+	struct line x;
+	pthread_mutex_init(&l->lock, NULL);
+	l->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	if (l->fd < 0)
+		abort();
+	while (read(l->fd, &x, sizeof x) == (ssize_t)sizeof x) {
+		if (x.id == UINT32_MAX) {
+			add(l, &x.entry);
+		} else {
+			l->entries.v[x.id].state = (uint8_t)x.state;
+			l->acked += x.state == ACKED;
+		}
+	}
+	return l;
+}
+
+void ledger_close(struct ledger *l)
+{
+	close(l->fd);
+	vec_free(&l->entries);
+	map_free(&l->stamps);
+	pthread_mutex_destroy(&l->lock);
+	free(l);
+}
+
+bool ledger_try(struct ledger *l, const struct ledger_entry *x, uint32_t *ret_id)
+{
+	pthread_mutex_lock(&l->lock);
+	bool ok = !find(l, x->pod, x->t_ms, ret_id);
+	if (ok) {
+		struct line line = { .id = UINT32_MAX, .entry = *x };
+		line.entry.state = TRIED;
+		put(l, &line);
+		*ret_id = (uint32_t)l->entries.n;
+		add(l, &line.entry);
+	}
+	pthread_mutex_unlock(&l->lock);
+	return ok;
+}
+
+static void set(struct ledger *l, uint32_t id, enum ledger_state state)
+{
+	struct line line = { .id = id, .state = state };
+	put(l, &line);
+	l->entries.v[id].state = (uint8_t)state;
+}
+
+void ledger_set(struct ledger *l, uint32_t id, enum ledger_state state)
+{
+	pthread_mutex_lock(&l->lock);
+	set(l, id, state);
+	pthread_mutex_unlock(&l->lock);
+}
+
+void ledger_delete(struct ledger *l, unsigned pod, int64_t after_ms, int64_t until_ms, enum ledger_state state)
+{
+	pthread_mutex_lock(&l->lock);
+	for (uint32_t i = 0; i < l->entries.n; i++) {
+		const struct ledger_entry *x = &l->entries.v[i];
+		if (x->pod == pod && x->t_ms > after_ms && x->t_ms <= until_ms && x->state != DELETED)
+			set(l, i, state);
+	}
+	pthread_mutex_unlock(&l->lock);
+}
+
+size_t ledger_n(struct ledger *l)
+{
+	pthread_mutex_lock(&l->lock);
+	size_t n = l->entries.n;
+	pthread_mutex_unlock(&l->lock);
+	return n;
+}
+
+size_t ledger_acked(struct ledger *l)
+{
+	return l->acked;
+}
+
+struct ledger_entry ledger_get(struct ledger *l, uint32_t id)
+{
+	pthread_mutex_lock(&l->lock);
+	struct ledger_entry x = l->entries.v[id];
+	pthread_mutex_unlock(&l->lock);
+	return x;
+}
+
+bool ledger_find(struct ledger *l, unsigned pod, int64_t t_ms, uint32_t *ret_id)
+{
+	pthread_mutex_lock(&l->lock);
+	bool found = find(l, pod, t_ms, ret_id);
+	pthread_mutex_unlock(&l->lock);
+	return found;
+}

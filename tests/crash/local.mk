@@ -1,0 +1,13 @@
+# The crash harness: torture is the program, faults.so the layer that it runs under, crash_test a short run.
+EXTRA_DIST += tests/crash/crash_test
+if HAVE_CMOCKA
+check_PROGRAMS += torture faults.so
+torture_SOURCES = tests/crash/torture.c tests/crash/ledger.c tests/crash/ledger.h
+torture_LDADD = libtsdbkit.a $(TSDB_LIBS) -ldl
+faults_so_SOURCES = tests/crash/faults.c tests/crash/faults.h tests/crash/journal.c tests/crash/journal.h
+# Without the sanitizers: they come with the program.
+faults_so_CFLAGS = -fPIC -Wall
+faults_so_LDFLAGS = -shared
+faults_so_LDADD = -ldl -lpthread
+TESTS += tests/crash/crash_test
+endif

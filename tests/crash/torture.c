@@ -1,0 +1,684 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lives and deaths of a storage. One life opens the directory, holds what is there against the ledger, then appends (in
+ * two threads, some of it late), queries, seals, deletes, drops and copies at the same time, until it is killed, the
+ * power fails, or errors are over and it closes. The parent starts the next life in the same directory, a new directory
+ * every LIVES_PER_DIR, and at the end prints how many lives of each kind there were and what they held.
+ *
+ *	torture [--lives N] [--seed N] [--kinds kill,power,...] [--keep] --faults LIBRARY --dir DIR
+ *
+ * Everything random comes from the seed; which thread comes first does not. A failure leaves the directory and says how to
+ * run the life again. */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/map.h"
+#include "tests/crash/ledger.h"
+#include "tsdb/testkit.h"
+
+#define HOUR INT64_C(3600000)
+#define DAY (24 * HOUR)
+#define LIVES_PER_DIR 25
+#define PODS 6
+#define BATCHES 70      /* of each appending thread */
+#define RETENTION (3 * DAY)
+
+/* What a kind of life has injected; %lu is the call. */
+struct kind {
+	const char *name, *faults, *faults2;
+	unsigned long most;  /* AT is below it */
+	bool dies;           /* the fault kills it */
+	bool kills;          /* and does nothing else */
+	bool reads;          /* reads are wrong: what cannot be read may be reported as lost */
+};
+
+static const struct kind kinds[] = {
+	{ "kill", "kill:%lu", NULL, 700, true, true, false },
+	{ "power", "power:%lu", NULL, 700, true, true, false },
+	{ "write", "write:%lu:3", NULL, 300, false, false, false },
+	{ "space", "space:%lu:40", NULL, 300, false, false, false },
+	{ "shortwrite", "shortwrite:%lu:2", NULL, 300, false, false, false },
+	{ "sync", "sync:%lu:2", NULL, 200, false, false, false },
+	{ "sync+power", "sync:%lu:1", "power:%lu", 250, true, false, false },
+	{ "space+kill", "space:%lu:0", "kill:%lu", 300, true, false, false },
+	{ "open", "open:%lu:3", NULL, 40, false, false, false },
+	{ "rename", "rename:%lu:2", NULL, 12, false, false, false },
+	{ "unlink", "unlink:%lu:5", NULL, 20, false, false, false },
+	{ "read", "read:%lu:4", NULL, 300, false, false, true },
+	{ "shortread", "shortread:%lu:4", NULL, 300, false, false, true },
+	{ "flip", "flip:%lu:3", NULL, 300, false, false, true },
+};
+#define N_KINDS (sizeof kinds / sizeof *kinds)
+
+struct run {
+	const char *dir, *faults, *wanted;
+	uint64_t seed;
+	unsigned lives;
+	bool keep;
+};
+
+struct life {
+	struct kit k;
+	struct ledger *ledger;
+	const struct kind *kind;
+	uint64_t seed;
+	atomic_llong now_ms;
+	atomic_uint running;     /* appending threads */
+	pthread_rwlock_t deleting; /* read: an append or a query is in flight */
+	atomic_ulong refused, acknowledged, queries, query_errors;
+};
+
+static void (*arm)(const char *spec);
+
+__attribute__((format(printf, 1, 2), noreturn)) static void die(const char *f, ...)
+{
+	va_list args;
+	va_start(args, f);
+	fputs("torture: ", stderr);
+	vfprintf(stderr, f, args);
+	fputc('\n', stderr);
+	va_end(args);
+	fflush(NULL);
+	_exit(1);
+}
+
+static uint64_t below(uint64_t *random, uint64_t n)
+{
+	return kit_random(random) % n;
+}
+
+/* ---- reading ---- */
+
+struct found {
+	VEC(uint32_t) ids;
+	uint64_t sums[2]; /* what the merge has to be */
+};
+
+static int series_of(struct source_view *v, const char *name, int64_t after, int64_t until, struct source_series **ret, size_t *n,
+		     struct err *e)
+{
+	struct matcher m;
+	if (matcher_init(&m, MATCH_EQ, VIEW(LABEL_NAME), view_of(name), e))
+		abort();
+	int rc = v->ops->select(v, &m, 1, after, until, NULL, ret, n, e);
+	matcher_release(&m);
+	return rc;
+}
+
+static unsigned pod_of(const struct source_series *s)
+{
+	struct view v = labels_get(s->labels, VIEW("pod"));
+	if (v.len != 5 || memcmp(v.ptr, "pod-", 4) || v.ptr[4] < '0' || v.ptr[4] >= '0' + PODS)
+		die("a series of no pod: %.*s", (int)v.len, v.ptr);
+	return (unsigned)(v.ptr[4] - '0');
+}
+
+/* Every profile of that name: known, whole, in order. */
+static int read_profiles(struct life *l, struct source_view *v, bool cpu, int64_t after, int64_t until, struct found *f,
+			 struct err *e)
+{
+	struct source_series *s;
+	struct source_profile *p;
+	size_t n, n_p;
+	int rc = series_of(v, cpu ? KIT_CPU : KIT_SAMPLES, after, until, &s, &n, e);
+	for (size_t i = 0; !rc && i < n; i++) {
+		unsigned pod = pod_of(&s[i]);
+		rc = v->ops->profiles(v, s[i].ref, after, until, NULL, &p, &n_p, e);
+		for (size_t k = 0; !rc && k < n_p; k++) {
+			uint32_t id;
+			if (!ledger_find(l->ledger, pod, p[k].t_ms, &id))
+				die("pod %u has a profile at %lld that nobody appended", pod, (long long)p[k].t_ms);
+			struct ledger_entry x = ledger_get(l->ledger, id);
+			if (p[k].total != (cpu ? x.total * KIT_PERIOD : x.total))
+				die("profile %u of pod %u at %lld: total %lld, %lld was appended", id, pod, (long long)x.t_ms,
+				    (long long)p[k].total, (long long)x.total);
+			vec_push(&f->ids, id);
+			f->sums[cpu] += x.sums[cpu];
+		}
+		if (!rc)
+			free(p);
+	}
+	if (!rc)
+		free(s);
+	return rc;
+}
+
+static int read_merge(struct source_view *v, const char *name, int64_t after, int64_t until, uint64_t *ret, struct err *e)
+{
+	struct source_series *s;
+	struct stackvec *sum;
+	size_t n;
+	int rc = series_of(v, name, after, until, &s, &n, e);
+	if (rc)
+		return rc;
+	struct source_part *parts = xcalloc(n + 1, sizeof *parts);
+	for (size_t i = 0; i < n; i++)
+		parts[i] = (struct source_part){ s[i].ref, after, until, 1, 0, 0, 0 };
+	rc = v->ops->merge(v, parts, n, 1, NULL, &sum, e);
+	if (!rc) {
+		*ret = kit_vec_sum(sum);
+		stackvec_unref(sum);
+	}
+	free(parts);
+	free(s);
+	return rc;
+}
+
+/* The profiles in a range and their merges, of one view: the same in every way of asking. */
+static int read_range(struct life *l, int64_t after, int64_t until, struct found *f, struct err *e)
+{
+	struct source_view *v;
+	uint64_t sum;
+	struct found cpu = { 0 };
+	int rc = tsdb_source(l->k.db)->open(tsdb_source(l->k.db), &v, e);
+	if (rc)
+		return rc;
+	rc = read_profiles(l, v, false, after, until, f, e);
+	if (!rc)
+		rc = read_profiles(l, v, true, after, until, &cpu, e);
+	f->sums[1] = cpu.sums[1];
+	if (!rc && cpu.ids.n != f->ids.n)
+		die("%zu profiles of samples, %zu of cpu in (%lld, %lld]", f->ids.n, cpu.ids.n, (long long)after, (long long)until);
+	for (int i = 0; i < 2 && !rc; i++) {
+		rc = read_merge(v, i ? KIT_CPU : KIT_SAMPLES, after, until, &sum, e);
+		if (!rc && sum != f->sums[i])
+			die("the merge of (%lld, %lld] is not the sum of its %zu profiles", (long long)after, (long long)until,
+			    f->ids.n);
+	}
+	v->ops->release(v);
+	vec_free(&cpu.ids);
+	return rc;
+}
+
+static bool retained(int64_t t_ms, int64_t now_ms)
+{
+	return ((t_ms - 1) / DAY + 1) * DAY > now_ms - RETENTION;
+}
+
+/* What must be there of (after, until] and is not; what must not and is, is the end. */
+static size_t missing(struct life *l, const struct found *f, const uint8_t *before, size_t n, int64_t after, int64_t until,
+		      bool accept)
+{
+	bool *there = xcalloc(n + 1, sizeof *there);
+	size_t gone = 0;
+	int64_t now = atomic_load(&l->now_ms);
+	for (size_t i = 0; i < f->ids.n; i++)
+		if (f->ids.v[i] < n) {
+			there[f->ids.v[i]] = true;
+			if (before[f->ids.v[i]] == DELETED)
+				die("profile %u was deleted and is there", f->ids.v[i]);
+		}
+	for (uint32_t i = 0; i < n; i++) {
+		struct ledger_entry x = ledger_get(l->ledger, i);
+		if (before[i] != ACKED || x.state != ACKED || there[i] || x.t_ms <= after || x.t_ms > until || !retained(x.t_ms, now))
+			continue;
+		gone++;
+		if (accept)
+			ledger_set(l->ledger, i, LOST);
+		else if (gone < 4)
+			fprintf(stderr, "torture: profile %u, pod %u, at %lld, is gone\n", i, x.pod, (long long)x.t_ms);
+	}
+	free(there);
+	return gone;
+}
+
+/* Holds a range against the ledger. accept: what is missing may be, if the storage says that it lost something. */
+static int check_range(struct life *l, int64_t after, int64_t until, bool accept, struct err *e)
+{
+	size_t n = ledger_n(l->ledger);
+	uint8_t *before = xcalloc(n + 1, 1);
+	struct found f = { 0 };
+	struct tsdb_stats s;
+	for (uint32_t i = 0; i < n; i++)
+		before[i] = ledger_get(l->ledger, i).state;
+	int rc = read_range(l, after, until, &f, e);
+	if (!rc) {
+		tsdb_stats(l->k.db, &s);
+		size_t gone = missing(l, &f, before, n, after, until, accept && s.lost_records);
+		if (gone && !(accept && s.lost_records))
+			die("%zu acknowledged profiles of (%lld, %lld] are gone, and %llu records are said to be lost", gone,
+			    (long long)after, (long long)until, (unsigned long long)s.lost_records);
+	}
+	vec_free(&f.ids);
+	free(before);
+	return rc;
+}
+
+/* ---- one life ---- */
+
+static int64_t now_of(void *arg)
+{
+	return atomic_load(&((struct life *)arg)->now_ms);
+}
+
+struct pending {
+	struct life *l;
+	uint32_t id;
+	atomic_int code; /* 1 = not yet */
+};
+
+static void appended(void *arg, const struct err *e)
+{
+	struct pending *p = arg;
+	if (!e->code)
+		ledger_set(p->l->ledger, p->id, ACKED);
+	atomic_fetch_add(e->code ? &p->l->refused : &p->l->acknowledged, 1);
+	atomic_store(&p->code, e->code ? -1 : 0);
+}
+
+/* The kit's profile, with a done() of its own. 0 if it is on its way. */
+static int send_one(struct life *l, struct ledger_entry *x, struct pending *wait)
+{
+	struct sink_result r = { 0 };
+	if (kit_append_done(&l->k, x->pod, x->t_ms, x->seed, x->n, &r, appended, wait))
+		return -1;
+	/* Too old, because time went on since the stamp was made. */
+	return r.profiles ? 0 : 1;
+}
+
+static void append_one(struct life *l, uint64_t *random)
+{
+	int64_t now = atomic_fetch_add(&l->now_ms, 5000 + (int64_t)below(random, 90000));
+	int64_t back = below(random, 6) ? 0 : (int64_t)below(random, (uint64_t)(below(random, 2) ? 3 * HOUR : 40 * HOUR));
+	struct ledger_entry x = { .t_ms = now - back, .seed = kit_random(random), .pod = (uint16_t)below(random, PODS),
+				  .n = below(random, 12) ? 8 + (uint32_t)below(random, 20) : 0 };
+	struct pending *wait = NEW(struct pending);
+	wait->l = l;
+	atomic_init(&wait->code, 1);
+	x.sums[0] = kit_profile_sum(x.seed, x.n, false);
+	x.sums[1] = kit_profile_sum(x.seed, x.n, true);
+	x.total = kit_profile_total(x.seed, x.n);
+	pthread_rwlock_rdlock(&l->deleting);
+	bool sent = ledger_try(l->ledger, &x, &wait->id);
+	int rc = sent ? send_one(l, &x, wait) : -1;
+	if (rc >= 0 && below(random, 3))
+		tsdb_flush(l->k.db);
+	pthread_rwlock_unlock(&l->deleting);
+	/* What is on its way may call done at any time later: a few bytes each, for the life of the process. */
+	if (rc < 0)
+		atomic_fetch_add(&l->refused, sent);
+}
+
+static void *append_thread(void *arg)
+{
+	struct life *l = arg;
+	uint64_t random = hash_u64(l->seed ^ (uint64_t)(uintptr_t)pthread_self());
+	for (int i = 0; i < BATCHES; i++)
+		append_one(l, &random);
+	tsdb_flush(l->k.db);
+	atomic_fetch_sub(&l->running, 1);
+	return NULL;
+}
+
+static void *query_thread(void *arg)
+{
+	struct life *l = arg;
+	uint64_t random = l->seed + 77;
+	while (atomic_load(&l->running)) {
+		struct err e = { 0 };
+		int64_t until = atomic_load(&l->now_ms) - (int64_t)below(&random, (uint64_t)(30 * HOUR));
+		if (below(&random, 2))
+			until = until / HOUR * HOUR;
+		int64_t after = until - (int64_t)below(&random, (uint64_t)(30 * HOUR));
+		pthread_rwlock_rdlock(&l->deleting); /* a view that is open may see part of what is deleted, or not */
+		int rc = check_range(l, after, until, l->kind->reads, &e);
+		pthread_rwlock_unlock(&l->deleting);
+		atomic_fetch_add(&l->queries, 1);
+		if (rc && rc != -ERR_IO && rc != -ERR_CORRUPT)
+			die("a query failed: %s", e.msg);
+		atomic_fetch_add(&l->query_errors, rc != 0);
+	}
+	return NULL;
+}
+
+static void delete_some(struct life *l, uint64_t *random)
+{
+	struct err e;
+	char pod[8];
+	struct matcher m;
+	unsigned which = (unsigned)below(random, PODS);
+	int64_t until = atomic_load(&l->now_ms) - (int64_t)below(random, (uint64_t)(20 * HOUR)), after = until - (int64_t)below(random, 2 * HOUR);
+	snprintf(pod, sizeof pod, "pod-%u", which);
+	if (matcher_init(&m, MATCH_EQ, VIEW("pod"), view_of(pod), &e))
+		abort();
+	pthread_rwlock_wrlock(&l->deleting); /* so that it is clear what was appended before */
+	tsdb_flush(l->k.db);
+	ledger_delete(l->ledger, which, after, until, DELETING);
+	if (!tsdb_delete(l->k.db, &m, 1, after, until, NULL, &e))
+		ledger_delete(l->ledger, which, after, until, DELETED);
+	pthread_rwlock_unlock(&l->deleting);
+	matcher_release(&m);
+}
+
+/* Seals and all else that changes files beside the appends. Any of it may fail when files do. */
+static void *upkeep_thread(void *arg)
+{
+	struct life *l = arg;
+	uint64_t random = l->seed + 99;
+	struct err e;
+	while (atomic_load(&l->running)) {
+		uint64_t what = below(&random, 100);
+		if (what < 50)
+			tsdb_seal(l->k.db, below(&random, 3) == 0, &e);
+		else if (what < 60)
+			delete_some(l, &random);
+		else if (what < 70)
+			tsdb_clean(l->k.db, &e);
+		else if (what < 80)
+			tsdb_retain(l->k.db, &e);
+		else
+			clock_sleep_ms((int)below(&random, 8));
+	}
+	return NULL;
+}
+
+static void open_kit(struct life *l, const char *dir)
+{
+	kit_set(&l->k, dir);
+	l->k.o.now_ms = now_of;
+	l->k.o.now_arg = l;
+	l->k.o.retention_ms = RETENTION;
+	l->k.o.no_sealing = true; /* the upkeep thread does it */
+	l->k.o.keep_aggregates = true;
+	l->k.o.cache_bytes = 1 << 20; /* so that reads reach the files */
+}
+
+/* Time goes on where the last life left it. */
+static void restore_clock(struct life *l)
+{
+	int64_t now = KIT_T0 + HOUR;
+	for (uint32_t i = 0; i < ledger_n(l->ledger); i++)
+		now = MAX(now, ledger_get(l->ledger, i).t_ms);
+	atomic_init(&l->now_ms, now + 1000);
+}
+
+static void check_all(struct life *l, bool accept)
+{
+	struct err e = { 0 };
+	if (check_range(l, 0, INT64_MAX, accept, &e))
+		die("cannot be read: %s", e.msg);
+}
+
+/* The faults are over: it takes appends again, and has all that it said it has. */
+static void check_recovery(struct life *l, uint64_t *random)
+{
+	arm(NULL);
+	for (int tries = 0; tries < 100; tries++) {
+		unsigned long before = atomic_load(&l->acknowledged);
+		append_one(l, random);
+		tsdb_flush(l->k.db);
+		if (atomic_load(&l->acknowledged) > before) {
+			check_all(l, l->kind->reads);
+			return;
+		}
+		clock_sleep_ms(100);
+	}
+	die("the faults are over for 10 s and appends are still refused");
+}
+
+static void live(struct life *l)
+{
+	pthread_t t[4];
+	void *(*const start[4])(void *) = { append_thread, append_thread, query_thread, upkeep_thread };
+	atomic_init(&l->running, 2);
+	for (int i = 0; i < 4; i++)
+		if (pthread_create(&t[i], NULL, start[i], l))
+			die("no thread");
+	for (int i = 0; i < 4; i++)
+		pthread_join(t[i], NULL);
+}
+
+static int one_life(const char *dir, const char *ledger, unsigned kind, uint64_t seed)
+{
+	struct life l = { .kind = &kinds[kind], .seed = seed };
+	struct err e = { 0 };
+	uint64_t random = hash_u64(seed);
+	char spec[128];
+	*(void **)&arm = dlsym(RTLD_DEFAULT, "faults_arm");
+	if (!arm)
+		die("the fault layer is not loaded");
+	pthread_rwlock_init(&l.deleting, NULL);
+	l.ledger = ledger_open(ledger);
+	restore_clock(&l);
+	open_kit(&l, dir);
+	snprintf(spec, sizeof spec, l.kind->faults, 1 + (unsigned long)below(&random, l.kind->most));
+	if (l.kind->faults2) {
+		size_t n = strlen(spec);
+		spec[n++] = ',';
+		snprintf(spec + n, sizeof spec - n, l.kind->faults2, 1 + (unsigned long)below(&random, 3 * l.kind->most));
+	}
+	bool early = below(&random, 4) == 0; /* the opening is hit */
+	if (early) {
+		char *colon = strchr(spec, ':');
+		if (!l.kind->faults2 && !below(&random, 2))
+			snprintf(colon + 1, 20, "%lu", 1 + (unsigned long)below(&random, 30));
+		arm(spec);
+	}
+	if (tsdb_open(&l.k.db, &l.k.o, &e)) {
+		if (!early || l.kind->kills)
+			die("the start is refused: %s", e.msg);
+		printf("refused: %s\n", e.msg);
+		return 0;
+	}
+	struct tsdb_stats stats;
+	tsdb_stats(l.k.db, &stats);
+	printf("lost %llu\n", (unsigned long long)stats.lost_records);
+	fflush(NULL);
+	if (!early || l.kind->kills)
+		check_all(&l, false);
+	if (!early)
+		arm(spec);
+	live(&l);
+	if (!l.kind->dies)
+		check_recovery(&l, &random);
+	arm(NULL);
+	printf("acknowledged %lu, refused %lu, queries %lu, of them failed %lu\n", atomic_load(&l.acknowledged),
+	       atomic_load(&l.refused), atomic_load(&l.queries), atomic_load(&l.query_errors));
+	fflush(NULL);
+	if (below(&random, 2))
+		raise(SIGKILL);
+	if (tsdb_close(l.k.db, &e))
+		die("cannot be closed: %s", e.msg);
+	ledger_close(l.ledger);
+	return 0;
+}
+
+/* ---- the parent ---- */
+
+struct tally {
+	unsigned lives, deaths, refused_starts;
+	unsigned long acknowledged, refused, queries, query_errors, lost;
+};
+
+static void run_child(const struct run *r, const char *self, const char *dir, const char *ledger, unsigned kind, uint64_t seed,
+		      int out)
+{
+	AUTOFREE char *kind_arg = xasprintf("%u", kind), *seed_arg = xasprintf("%llu", (unsigned long long)seed);
+	const char *asan = getenv("ASAN_OPTIONS");
+	AUTOFREE char *options = xasprintf("%s:verify_asan_link_order=0", asan ? asan : "");
+	setenv("LD_PRELOAD", r->faults, 1);
+	setenv("FAULTS_DIR", dir, 1);
+	setenv("FAULTS_SEED", seed_arg, 1);
+	setenv("ASAN_OPTIONS", options, 1);
+	dup2(out, 1);
+	execl(self, self, "--life", dir, ledger, kind_arg, seed_arg, (char *)NULL);
+	_exit(127);
+}
+
+/* How many appends were acknowledged in all lives of a directory. */
+static unsigned long acked(const char *ledger)
+{
+	struct ledger *l = ledger_open(ledger);
+	unsigned long n = ledger_acked(l);
+	ledger_close(l);
+	return n;
+}
+
+static void read_report(int fd, struct tally *t)
+{
+	char text[1024] = "";
+	unsigned long n[4];
+	lseek(fd, 0, SEEK_SET);
+	ssize_t len = read(fd, text, sizeof text - 1);
+	if (len > 0)
+		text[len] = 0;
+	for (char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+		t->refused_starts += !strncmp(line, "refused:", 8);
+		if (!strncmp(line, "lost ", 5))
+			t->lost += strtoul(line + 5, NULL, 10);
+		if (strncmp(line, "acknowledged ", 13))
+			continue;
+		char *p = line;
+		for (int i = 0; i < 4; i++) {
+			while (*p && (*p < '0' || *p > '9'))
+				p++;
+			n[i] = strtoul(p, &p, 10);
+		}
+		t->refused += n[1];
+		t->queries += n[2];
+		t->query_errors += n[3];
+	}
+}
+
+/* False if the life failed. */
+static bool one(const struct run *r, const char *self, const char *dir, const char *ledger, unsigned kind, uint64_t seed,
+		struct tally *t)
+{
+	AUTOFREE char *name = xasprintf("%s.out", dir);
+	int out = open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), status = 0;
+	unsigned long before = acked(ledger);
+	pid_t pid = fork();
+	if (!pid)
+		run_child(r, self, dir, ledger, kind, seed, out);
+	waitpid(pid, &status, 0);
+	read_report(out, t);
+	t->acknowledged += acked(ledger) - before;
+	close(out);
+	t->lives++;
+	bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+	t->deaths += killed;
+	if (killed || status == 0)
+		return true;
+	printf("FAILED (status %#x): LD_PRELOAD=%s FAULTS_DIR=%s FAULTS_SEED=%llu %s --life %s %s %u %llu\n", (unsigned)status,
+	       r->faults, dir, (unsigned long long)seed, self, dir, ledger, kind, (unsigned long long)seed);
+	return false;
+}
+
+static bool wanted(const struct run *r, const char *name)
+{
+	size_t len = strlen(name);
+	for (const char *p = r->wanted; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+		if (!strncmp(p, name, len) && (!p[len] || p[len] == ','))
+			return true;
+	return !r->wanted;
+}
+
+static void remove_all(const char *path)
+{
+	pid_t pid = fork();
+	if (!pid) {
+		AUTOFREE char *trash = xasprintf("%s.trash", path), *ledger = xasprintf("%s.ledger", path),
+			      *out = xasprintf("%s.out", path);
+		execlp("rm", "rm", "-rf", path, trash, ledger, out, (char *)NULL);
+		_exit(1);
+	}
+	waitpid(pid, NULL, 0);
+}
+
+static void print_tally(const struct tally *t, unsigned at, int64_t ms)
+{
+	struct tally all = { 0 };
+	printf("%-11s %6s %6s %8s %13s %8s %8s %8s %10s\n", "fault", "lives", "killed", "refused", "acknowledged", "refused", "queries",
+	       "failed", "records");
+	printf("%-11s %6s %6s %8s %13s %8s %8s %8s %10s\n", "", "", "", "starts", "profiles", "", "", "queries", "said lost");
+	for (size_t i = 0; i < N_KINDS; i++) {
+		if (!t[i].lives)
+			continue;
+		printf("%-11s %6u %6u %8u %13lu %8lu %8lu %8lu %10lu\n", kinds[i].name, t[i].lives, t[i].deaths, t[i].refused_starts,
+		       t[i].acknowledged, t[i].refused, t[i].queries, t[i].query_errors, t[i].lost);
+		all.lives += t[i].lives;
+		all.deaths += t[i].deaths;
+		all.acknowledged += t[i].acknowledged;
+	}
+	printf("%u lives, %u of them killed, in %lld s: none of %lu acknowledged profiles was lost unsaid; no start was refused but "
+	       "those whose own calls were made to fail\n", at, all.deaths, (long long)ms / 1000, all.acknowledged);
+}
+
+static int parent(const struct run *r, const char *self)
+{
+	struct tally t[N_KINDS] = { 0 };
+	unsigned list[N_KINDS], n = 0;
+	uint64_t random = r->seed;
+	int64_t start = clock_mono_ms();
+	char *dir = NULL, *ledger = NULL;
+	for (unsigned i = 0; i < N_KINDS; i++)
+		if (wanted(r, kinds[i].name))
+			list[n++] = i;
+	if (!n)
+		die("no kind of fault is called \"%s\"", r->wanted);
+	for (unsigned i = 0; i < r->lives; i++) {
+		if (i % LIVES_PER_DIR == 0) {
+			if (dir)
+				remove_all(dir);
+			free(dir);
+			free(ledger);
+			dir = xasprintf("%s/run-%u", r->dir, i / LIVES_PER_DIR);
+			ledger = xasprintf("%s.ledger", dir);
+		}
+		/* Every second life is killed or loses its power. */
+		unsigned kind = list[below(&random, 2) && n == N_KINDS ? below(&random, 2) : below(&random, n)];
+		if (!one(r, self, dir, ledger, kind, kit_random(&random), &t[kind])) {
+			printf("after %u lives; the seed was %llu\n", i, (unsigned long long)r->seed);
+			return 1;
+		}
+	}
+	print_tally(t, r->lives, clock_mono_ms() - start);
+	if (dir && !r->keep)
+		remove_all(dir);
+	free(dir);
+	free(ledger);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct run r = { .seed = 1, .lives = 40 };
+	struct rlimit no_core = { 0, 0 };
+	setrlimit(RLIMIT_CORE, &no_core);
+	if (argc == 6 && !strcmp(argv[1], "--life"))
+		return one_life(argv[2], argv[3], (unsigned)strtoul(argv[4], NULL, 10), strtoull(argv[5], NULL, 10));
+	for (int i = 1; i < argc; i++) {
+		const char *v = i + 1 < argc ? argv[i + 1] : "";
+		if (!strcmp(argv[i], "--keep")) {
+			r.keep = true;
+			continue;
+		}
+		if (!strcmp(argv[i], "--lives"))
+			r.lives = (unsigned)strtoul(v, NULL, 10);
+		else if (!strcmp(argv[i], "--seed"))
+			r.seed = strtoull(v, NULL, 10);
+		else if (!strcmp(argv[i], "--kinds"))
+			r.wanted = v;
+		else if (!strcmp(argv[i], "--faults"))
+			r.faults = v;
+		else if (!strcmp(argv[i], "--dir"))
+			r.dir = v;
+		else
+			die("usage: torture [--lives N] [--seed N] [--kinds LIST] [--keep] --faults LIBRARY --dir DIR");
+		i++;
+	}
+	if (!r.faults || !r.dir)
+		die("--faults and --dir are needed");
+	return parent(&r, "/proc/self/exe");
+}
