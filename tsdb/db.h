@@ -60,6 +60,9 @@ void partition_unref(struct partition *p);
 void partition_load(struct partition *p);
 /* Opens (create: makes) its database; the parts found become its pstate's. Under apply_lock or before threads. */
 int partition_open_parts(struct partition *p, struct part ***parts, size_t *n, struct err *e);
+/* One that could only be opened for reading: tries again to open it as it should be, and publishes its parts. Under
+ * seal_lock. */
+int partition_reopen_parts(struct partition *p, struct err *e);
 
 struct pstate {
 	atomic_int refs;

@@ -10,10 +10,15 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/map.h"
 #include "tsdb/files.h"
 #include "tsdb/record.h"
 #include "tsdb/rocks.h"
+
+#define OPEN_TRIES 3
+#define OPEN_WAIT_MS 100
 
 struct hlog {
 	char *dir, *path;
@@ -100,10 +105,32 @@ static void free_log(struct hlog *l)
 	free(l);
 }
 
-int hlog_open(struct hlog **ret, const char *dir, struct err *e)
+/* What fails only for a moment does not refuse a start. */
+static int open_db(struct hlog *l, bool *ret_writable, struct err *e)
+{
+	char *error = NULL;
+	int rc = -1;
+	for (int tries = 0; rc && tries < OPEN_TRIES; tries++) {
+		if (tries)
+			clock_sleep_ms(OPEN_WAIT_MS);
+		l->db = rocksdb_open(l->options, l->path, &error);
+		rc = rocks_err(&error, e, "cannot open the head log", l->path);
+		*ret_writable = !rc;
+		if (!rc)
+			break;
+		struct err read_only = { 0 };
+		l->db = rocksdb_open_for_read_only(l->options, l->path, 0, &error);
+		if (rocks_err(&error, &read_only, "cannot open the head log for reading", l->path))
+			continue;
+		LOG_WARN("msg", "the head log can be read and not be written: appends are refused until it can", "err", e->msg);
+		rc = 0;
+	}
+	return rc;
+}
+
+int hlog_open(struct hlog **ret, const char *dir, bool *ret_writable, struct err *e)
 {
 	struct hlog *l = NEW(struct hlog);
-	char *error = NULL;
 	pthread_mutex_init(&l->mark_lock, NULL);
 	pthread_rwlock_init(&l->db_lock, NULL);
 	l->dir = xstrdup(dir);
@@ -116,10 +143,10 @@ int hlog_open(struct hlog **ret, const char *dir, struct err *e)
 	rocksdb_options_set_wal_recovery_mode(l->options, rocksdb_skip_any_corrupted_records_recovery);
 	rocksdb_options_set_write_buffer_size(l->options, 32 << 20);
 	rocksdb_options_set_max_write_buffer_number(l->options, 3);
-	l->db = rocksdb_open(l->options, l->path, &error);
-	if (rocks_err(&error, e, "cannot open the head log", l->path)) {
+	int rc = open_db(l, ret_writable, e);
+	if (rc) {
 		free_log(l);
-		return -(int)(e ? e->code : ERR_IO);
+		return rc;
 	}
 	l->sync = rocksdb_writeoptions_create();
 	rocksdb_writeoptions_set_sync(l->sync, 1);

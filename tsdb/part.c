@@ -9,6 +9,7 @@
 #include <dirent.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "tsdb/files.h"
 
@@ -16,6 +17,8 @@
 #define INDEX_VERSION 2 /* 1 had no aggregates */
 #define KEY_LEN 15
 #define TRAILER 8
+#define OPEN_TRIES 3
+#define OPEN_WAIT_MS 100
 
 struct pdb {
 	atomic_int refs;
@@ -27,6 +30,7 @@ struct pdb {
 	atomic_bool dropped;
 	atomic_uint next_file;
 	uint32_t next_number; /* above all parts found, readable or not */
+	bool read_only;       /* it could not be opened for writing: its disk is full, say */
 };
 
 /* ---- keys and values ---- */
@@ -310,20 +314,42 @@ static void list_parts(struct pdb *d, struct part ***ret, size_t *ret_n, uint64_
 	*ret_n = parts.n;
 }
 
-static rocksdb_t *open_db(struct pdb *d, struct err *e)
+static rocksdb_t *try_open(struct pdb *d, bool checks, bool read_only, struct err *e)
 {
 	char *error = NULL;
-	rocksdb_t *db = rocksdb_open(d->options, d->dir, &error);
-	if (!error)
-		return db;
-	/* A damaged or missing file must not cost the others. */
-	LOG_WARN("msg", "a partition opens only without its checks", "dir", d->dir, "err", error);
-	rocksdb_free(error);
-	error = NULL;
-	rocksdb_options_set_paranoid_checks(d->options, 0);
-	db = rocksdb_open(d->options, d->dir, &error);
-	rocks_err(&error, e, "cannot open the partition", d->dir);
+	rocksdb_options_set_paranoid_checks(d->options, checks);
+	rocksdb_t *db = read_only ? rocksdb_open_for_read_only(d->options, d->dir, 0, &error)
+				  : rocksdb_open(d->options, d->dir, &error);
+	return rocks_err(&error, e, "cannot open the partition", d->dir) ? NULL : db;
+}
+
+/* A damaged or missing file must not cost the others, nor a full disk the queries; and what fails only for a moment is
+ * not bad. */
+static rocksdb_t *open_db(struct pdb *d, struct err *e)
+{
+	rocksdb_t *db = try_open(d, true, false, e);
+	for (int tries = 0; !db && tries < OPEN_TRIES; tries++) {
+		LOG_WARN("msg", "a partition does not open as it should", "dir", d->dir, "err", e->msg);
+		db = try_open(d, false, false, e);
+		if (!db && e->code == ERR_CORRUPT)
+			break;
+		if (!db) {
+			db = try_open(d, false, true, e);
+			d->read_only = db != NULL;
+		}
+		if (!db) {
+			clock_sleep_ms(OPEN_WAIT_MS);
+			db = try_open(d, true, false, e);
+		}
+	}
+	if (db && d->read_only)
+		LOG_WARN("msg", "a partition can be read and not be written: nothing is sealed into it until it can", "dir", d->dir);
 	return db;
+}
+
+bool pdb_read_only(const struct pdb *d)
+{
+	return d->read_only;
 }
 
 int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, struct part ***parts, size_t *n, uint64_t *ret_lost,
@@ -467,6 +493,10 @@ int part_writer_new(struct part_writer **ret, struct pdb *d, enum part_level lev
 {
 	struct part_writer *w = NEW(struct part_writer);
 	char *error = NULL;
+	if (d->read_only) {
+		free(w);
+		return err_set(e, ERR_IO, "the partition %s can only be read", d->dir);
+	}
 	w->d = d;
 	w->level = level;
 	w->window = window;

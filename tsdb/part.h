@@ -72,7 +72,7 @@ static inline int64_t part_end_ms(const struct part *p)
 }
 
 /* Opens or makes dir. The parts found are listed by level, window and number, each with a reference; what cannot be
- * read is left out and counted in *ret_lost. */
+ * read is left out and counted in *ret_lost. What can be read and not be written is opened read-only. */
 int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, struct part ***parts, size_t *n, uint64_t *ret_lost,
 	     struct err *e);
 struct pdb *pdb_ref(struct pdb *d);
@@ -81,6 +81,8 @@ void pdb_unref(struct pdb *d);
 void pdb_drop(struct pdb *d);
 uint64_t pdb_bytes(struct pdb *d);
 int pdb_snapshot(struct pdb *d, const char *dir, struct err *e);
+/* Whether it is open for reading only; then nothing can be sealed into it. It is opened anew for that. */
+bool pdb_read_only(const struct pdb *d);
 /* A number above those of all parts found at open. */
 uint32_t pdb_next_number(const struct pdb *d);
 

@@ -387,11 +387,24 @@ static int seal_listed(struct tsdb *db, struct due *d, size_t n, size_t total, s
 	return rc;
 }
 
+/* Partitions that could only be opened for reading are tried again. */
+static int reopen_due(struct tsdb *db, struct err *e)
+{
+	struct version *v = tsdb_version(db, NULL);
+	int rc = 0;
+	for (size_t i = 0; i < v->n && !rc; i++)
+		if (v->p[i]->p->db_parts && pdb_read_only(v->p[i]->p->db_parts))
+			rc = partition_reopen_parts(v->p[i]->p, e);
+	version_unref(v);
+	return rc;
+}
+
 int seal_due(struct tsdb *db, bool all, struct err *e)
 {
 	VEC(struct due) list = { 0 };
 	size_t total = 0;
 	pthread_mutex_lock(&db->seal_lock);
+	int rc = reopen_due(db, e);
 	struct version *v = tsdb_version(db, NULL);
 	for (size_t i = 0; i < v->n; i++)
 		for (size_t k = 0; k < v->p[i]->n_windows; k++) {
@@ -401,7 +414,8 @@ int seal_due(struct tsdb *db, bool all, struct err *e)
 			vec_push(&list, (struct due){ v->p[i]->p, w, bytes, all || is_due(db, w) });
 		}
 	atomic_store(&db->head_bytes, total);
-	int rc = list.n ? seal_listed(db, list.v, list.n, total, e) : 0;
+	if (!rc && list.n)
+		rc = seal_listed(db, list.v, list.n, total, e);
 	vec_free(&list);
 	version_unref(v);
 	pthread_mutex_unlock(&db->seal_lock);

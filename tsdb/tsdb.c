@@ -138,13 +138,15 @@ static void db_free(struct tsdb *db)
 int tsdb_open(struct tsdb **ret, const struct tsdb_options *o, struct err *e)
 {
 	struct tsdb *db = db_new(o);
+	bool writable = true;
 	int rc = files_make_dirs(db->path, e);
 	if (!rc)
 		rc = lock_dir(db, e);
 	if (!rc)
 		rc = check_format(db, e);
 	if (!rc)
-		rc = hlog_open(&db->log, db->path, e);
+		rc = hlog_open(&db->log, db->path, &writable, e);
+	atomic_store(&db->write_failed, !writable);
 	if (!rc)
 		rc = tsdb_open_partitions(db, e);
 	if (!rc)

@@ -8,16 +8,13 @@
  *
  * Everything random comes from the seed; which thread comes first does not. A failure leaves the directory and says how to
  * run the life again. */
-#include <dirent.h>
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
