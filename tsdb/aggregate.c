@@ -140,14 +140,12 @@ struct link {
 struct summing {
 	VEC(struct link) rows;
 	uint32_t first[MINUTES];
-	int64_t *dense;     /* by column of the partition, zero between minutes */
-	uint64_t *touched;
-	uint32_t room;
-	VEC(uint32_t) columns;
-	VEC(int64_t) values;
+	struct dense dense; /* empty between minutes */
 	struct record_profile out;
 	uint64_t in;        /* samples read */
 	bool keep;          /* however little it saves */
+	struct sealed_space *space;
+	struct row_memory memory; /* of the sum */
 };
 
 static void list_rows(struct summing *s, const struct aggregate_member *m, const struct aggregate *a)
@@ -167,56 +165,47 @@ static void list_rows(struct summing *s, const struct aggregate_member *m, const
 	}
 }
 
-static void add_row(struct summing *s, const struct link *l)
-{
-	vec_reserve(&s->columns, l->row->n);
-	vec_reserve(&s->values, l->row->n);
-	chunk_row_samples(l->chunk, l->row, s->columns.v, s->values.v);
-	for (uint32_t i = 0; i < l->row->n; i++) {
-		uint32_t c = s->columns.v[i];
-		s->dense[c] += s->values.v[i];
-		s->touched[c / 64] |= UINT64_C(1) << c % 64;
-	}
-	s->in += l->row->n;
-}
-
 static void take_minute(struct summing *s, struct chunk *to, int64_t t_ms)
 {
 	struct record_profile *p = &s->out;
-	p->n = p->columns.n = p->values.n = 0;
-	for (uint32_t i = 0; i < s->room / 64; i++) {
-		for (uint64_t bits = s->touched[i]; bits; bits &= bits - 1) {
-			uint32_t c = i * 64 + (uint32_t)__builtin_ctzll(bits);
-			vec_push(&p->columns, c);
-			vec_push(&p->values, s->dense[c]);
-			s->dense[c] = 0;
-		}
-		s->touched[i] = 0;
-	}
-	p->n = p->columns.n;
+	size_t room = dense_count(&s->dense);
+	vec_reserve(&p->columns, room + 1);
+	vec_reserve(&p->values, room + 1);
+	p->n = p->columns.n = p->values.n = dense_take(&s->dense, p->columns.v, p->values.v);
 	p->n_series = 1;
 	p->t_ms = t_ms;
 	p->meta.interval_ms = PART_AGGREGATE_MS;
-	chunk_add(to, p, 0, NULL, 0);
+	chunk_add(to, &s->memory, p, 0, NULL, 0);
 }
 
-/* The service's sum as a chunk of one profile a minute. False if it saves too little. */
-static bool sum_up(struct summing *s, const struct aggregate_member *m, const struct aggregate *a, int64_t hour, struct chunk *to)
+/* All rows of a minute. That it all fits was seen before. */
+static int add_minute(struct summing *s, int64_t minute, struct err *e)
+{
+	int rc = 0;
+	for (uint32_t k = s->first[minute]; k != UINT32_MAX && !rc; k = s->rows.v[k].next)
+		rc = chunk_add_row(s->rows.v[k].chunk, s->rows.v[k].row, &s->dense, &s->in, e);
+	return rc;
+}
+
+/* The service's sum as a chunk of one profile a minute. Not kept if it saves too little. */
+static int sum_up(struct summing *s, const struct aggregate_member *m, const struct aggregate *a, int64_t hour, struct chunk *to,
+		  bool *ret_keep, struct err *e)
 {
 	uint64_t out = 0;
+	int rc = 0;
 	s->in = 0;
 	list_rows(s, m, a);
-	for (int64_t i = 0; i < MINUTES; i++) {
+	for (int64_t i = 0; i < MINUTES && !rc; i++) {
 		if (s->first[i] == UINT32_MAX)
 			continue;
-		for (uint32_t k = s->first[i]; k != UINT32_MAX; k = s->rows.v[k].next)
-			add_row(s, &s->rows.v[k]);
+		rc = add_minute(s, i, e);
 		take_minute(s, to, hour * HOUR_MS + (i + 1) * PART_AGGREGATE_MS);
 		out += s->out.n;
 		if (!s->keep && out > s->in / MIN_SAVING + 10000)
 			break; /* it will not */
 	}
-	return s->keep || out * MIN_SAVING <= s->in;
+	*ret_keep = s->keep || out * MIN_SAVING <= s->in;
+	return rc;
 }
 
 /* What all values of the service add up to at most. */
@@ -267,20 +256,12 @@ static int encode_one(struct summing *s, const struct aggregate_member *m, struc
 	int rc = 0;
 	*ret_keep = false;
 	if (any->rows.n && !may_overflow(m, a))
-		*ret_keep = sum_up(s, m, a, window_of(any->rows.v[0].t_ms), &sum);
-	if (*ret_keep)
-		rc = sealed_encode(&sum, &a->b, e);
+		rc = sum_up(s, m, a, window_of(any->rows.v[0].t_ms), &sum, ret_keep, e);
+	if (*ret_keep && !rc)
+		rc = sealed_encode(&sum, s->space, &a->b, e);
 	chunk_release(&sum);
+	row_memory_release(&s->memory);
 	return rc;
-}
-
-static void make_room(struct summing *s, struct partition *p)
-{
-	pthread_rwlock_rdlock(&p->dict_lock);
-	s->room = (symbols_count(p->symbols, SYMBOLS_COLUMNS) + 63) & ~63u;
-	pthread_rwlock_unlock(&p->dict_lock);
-	s->dense = xcalloc(s->room + 1, sizeof *s->dense);
-	s->touched = xcalloc(s->room / 64 + 1, sizeof *s->touched);
 }
 
 /* Aggregates that stand for themselves, then those that are multiples of a kept one. */
@@ -312,23 +293,22 @@ static int encode_all(struct aggregates *as, struct summing *s, struct aggregate
 	return rc;
 }
 
-int aggregates_encode(struct aggregates *ret, struct partition *p, struct aggregate_member *m, size_t n, struct err *e)
+int aggregates_encode(struct aggregates *ret, struct partition *p, struct aggregate_member *m, size_t n,
+		      struct sealed_space *space, struct err *e)
 {
-	struct summing s = { .keep = p->db->o.keep_aggregates };
+	struct summing s = { .keep = p->db->o.keep_aggregates, .space = space };
 	aggregates_group(ret, p, m, n);
 	if (!ret->v.n)
 		return 0;
 	bool *keep = xcalloc(ret->v.n, sizeof *keep);
-	make_room(&s, p);
+	for (size_t i = 0; i < n; i++)
+		dense_reserve(&s.dense, m[i].chunk->n_columns);
 	int rc = encode_all(ret, &s, m, n, keep, e);
 	if (!rc)
 		keep_some(ret, m, keep);
 	free(keep);
-	free(s.dense);
-	free(s.touched);
+	dense_release(&s.dense);
 	vec_free(&s.rows);
-	vec_free(&s.columns);
-	vec_free(&s.values);
 	record_profile_release(&s.out);
 	return rc;
 }

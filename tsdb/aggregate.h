@@ -28,7 +28,8 @@ struct aggregates {
 /* Groups the members by service, without gauges, and drops groups of one. */
 void aggregates_group(struct aggregates *ret, struct partition *p, struct aggregate_member *m, size_t n);
 /* Also encodes them; those that are not worth their bytes are dropped. */
-int aggregates_encode(struct aggregates *ret, struct partition *p, struct aggregate_member *m, size_t n, struct err *e);
+int aggregates_encode(struct aggregates *ret, struct partition *p, struct aggregate_member *m, size_t n,
+		      struct sealed_space *space, struct err *e);
 void aggregates_release(struct aggregates *a);
 
 #endif

@@ -2,29 +2,42 @@
 #include "tsdb/chunk.h"
 
 #define TOO_LARGE ((uint64_t)INT64_MAX + 1)
+#define BLOCK_MIN 4096
+#define BLOCK_MAX 65536
+
+void row_memory_release(struct row_memory *m)
+{
+	for (size_t i = 0; i < m->blocks.n; i++)
+		free(m->blocks.v[i]);
+	vec_free(&m->blocks);
+	*m = (struct row_memory){ 0 };
+}
+
+static uint8_t *row_alloc(struct row_memory *m, size_t n)
+{
+	if (n > m->left) {
+		size_t size = MIN(MAX(m->bytes, BLOCK_MIN), BLOCK_MAX);
+		size = MAX(size, n);
+		m->at = xmalloc(size);
+		m->left = size;
+		m->bytes += size;
+		vec_push(&m->blocks, m->at);
+	}
+	uint8_t *at = m->at;
+	m->at += n;
+	m->left -= n;
+	return at;
+}
 
 void chunk_release(struct chunk *c)
 {
-	vec_free(&c->columns);
-	vec_free(&c->sums);
 	vec_free(&c->rows);
 	vec_free(&c->metas);
-	vec_free(&c->bytes);
-	map_free(&c->index);
 }
 
 size_t chunk_bytes(const struct chunk *c)
 {
-	return sizeof *c + c->columns.cap * sizeof *c->columns.v + c->sums.cap * sizeof *c->sums.v +
-	       c->rows.cap * sizeof *c->rows.v + c->metas.cap * sizeof *c->metas.v + c->bytes.cap +
-	       (c->index.slots ? (c->index.mask + 1) * sizeof *c->index.slots : 0);
-}
-
-void chunk_scratch_release(struct chunk_scratch *s)
-{
-	vec_free(&s->own);
-	vec_free(&s->base);
-	vec_free(&s->selected);
+	return sizeof *c + c->rows.cap * sizeof *c->rows.v + c->metas.cap * sizeof *c->metas.v;
 }
 
 /* ---- adding ---- */
@@ -40,51 +53,30 @@ static uint32_t meta_of(struct chunk *c, const struct sample_meta *m)
 	return (uint32_t)(c->metas.n - 1);
 }
 
-/* The map keeps and compares the upper half of a hash. This one is a bijection of the column into it, so that equal
- * halves are equal columns and a look-up touches nothing but the slot. */
-static uint64_t column_hash(uint32_t x)
-{
-	x ^= x >> 16;
-	x *= 0x85ebca6bu;
-	x ^= x >> 13;
-	x *= 0xc2b2ae35u;
-	x ^= x >> 16;
-	return (uint64_t)x << 32;
-}
-
-static uint32_t local_of(struct chunk *c, uint32_t column)
-{
-	uint64_t h = column_hash(column);
-	uint32_t local;
-	size_t at = map_start(&c->index, h);
-	if (map_probe(&c->index, h, &at, &local))
-		return local;
-	local = (uint32_t)c->columns.n;
-	map_insert(&c->index, h, local);
-	vec_push(&c->columns, column);
-	vec_push(&c->sums, 0);
-	return local;
-}
-
 static uint64_t magnitude_of(int64_t v)
 {
 	return v < 0 ? -(uint64_t)v : (uint64_t)v;
 }
 
-static void grow(struct chunk *c, int64_t v)
+static uint64_t add_magnitude(uint64_t a, uint64_t b)
 {
-	if (__builtin_add_overflow(c->magnitude, magnitude_of(v), &c->magnitude) || c->magnitude > TOO_LARGE)
-		c->magnitude = TOO_LARGE;
+	return __builtin_add_overflow(a, b, &a) || a > TOO_LARGE ? TOO_LARGE : a;
 }
 
-static void put_value(uint8_t *at, uint8_t width, int64_t v)
+/* Sum of |v|, stops at TOO_LARGE. */
+static uint64_t magnitude_of_all(const int64_t *v, size_t n)
 {
-	switch (width) {
-	case 1: *at = (uint8_t)v; break;
-	case 2: memcpy(at, &(uint16_t){ (uint16_t)v }, 2); break;
-	case 4: memcpy(at, &(uint32_t){ (uint32_t)v }, 4); break;
-	default: memcpy(at, &v, 8);
+	uint64_t sum = 0, all = 0;
+	for (size_t i = 0; i < n; i++) {
+		all |= magnitude_of(v[i]);
+		sum += magnitude_of(v[i]);
 	}
+	if (!n || all <= TOO_LARGE / n)
+		return sum;
+	sum = 0;
+	for (size_t i = 0; i < n; i++)
+		sum = add_magnitude(sum, magnitude_of(v[i]));
+	return sum;
 }
 
 static uint8_t width_of(const int64_t *v, size_t n)
@@ -95,31 +87,73 @@ static uint8_t width_of(const int64_t *v, size_t n)
 	return all < 0x100 ? 1 : all < 0x10000 ? 2 : all <= UINT32_MAX ? 4 : 8;
 }
 
-/* Samples of value 0 are left out: they add nothing. */
-static void add_samples(struct chunk *c, struct row *r, const uint32_t *columns, const int64_t *values, size_t n)
+static uint8_t gap_width(const uint32_t *columns, size_t n)
 {
-	r->index_width = c->columns.n + n <= 0x10000 ? 2 : 4;
+	uint32_t all = 0;
+	for (size_t i = 1; i < n; i++)
+		all |= columns[i] - columns[i - 1];
+	return all < 0x10000 ? 2 : 4;
+}
+
+#define PUT_ALL(type, from) do { \
+	for (size_t i_ = 0; i_ < n; i_++) { \
+		type x_ = (type)(from); \
+		memcpy(at + i_ * sizeof x_, &x_, sizeof x_); \
+	} \
+	at += n * sizeof(type); \
+} while (0)
+
+static void put_samples(struct row *r, uint8_t *at, const uint32_t *columns, const int64_t *values, size_t n)
+{
+	r->data = at;
+	if (r->index_width == 2)
+		PUT_ALL(uint16_t, i_ ? columns[i_] - columns[i_ - 1] : 0);
+	else
+		PUT_ALL(uint32_t, i_ ? columns[i_] - columns[i_ - 1] : 0);
+	switch (r->value_width) {
+	case 1: PUT_ALL(uint8_t, values[i_]); break;
+	case 2: PUT_ALL(uint16_t, values[i_]); break;
+	case 4: PUT_ALL(uint32_t, values[i_]); break;
+	default: PUT_ALL(int64_t, values[i_]);
+	}
+}
+
+static bool any_zero(const int64_t *v, size_t n)
+{
+	bool zero = false;
+	for (size_t i = 0; i < n; i++)
+		zero |= !v[i];
+	return zero;
+}
+
+static void add_samples(struct chunk *c, struct row_memory *m, struct row *r, const uint32_t *columns, const int64_t *values,
+			size_t n)
+{
+	r->index_width = gap_width(columns, n);
 	r->value_width = width_of(values, n);
-	r->at = c->bytes.n;
+	r->n = (uint32_t)n;
+	r->first = n ? columns[0] : 0;
+	put_samples(r, row_alloc(m, n * (r->index_width + r->value_width)), columns, values, n);
+	if (n)
+		c->n_columns = MAX(c->n_columns, columns[n - 1] + 1);
+	c->magnitude = add_magnitude(c->magnitude, magnitude_of_all(values, n));
+}
+
+/* Samples of value 0 are left out: they add nothing. */
+static void add_nonzero(struct chunk *c, struct row_memory *m, struct row *r, const uint32_t *columns, const int64_t *values,
+			size_t n)
+{
+	uint32_t *some = xreallocarray(NULL, n + 1, sizeof *some);
+	int64_t *some_values = xreallocarray(NULL, n + 1, sizeof *some_values);
 	size_t kept = 0;
 	for (size_t i = 0; i < n; i++)
-		kept += values[i] != 0;
-	r->n = (uint32_t)kept;
-	vec_reserve(&c->bytes, c->bytes.n + kept * (r->index_width + r->value_width));
-	uint8_t *index = c->bytes.v + r->at, *value = index + kept * r->index_width;
-	for (size_t i = 0; i < n; i++) {
-		if (!values[i])
-			continue;
-		uint32_t local = local_of(c, columns[i]);
-		put_value(index, r->index_width, local);
-		put_value(value, r->value_width, values[i]);
-		index += r->index_width;
-		value += r->value_width;
-		grow(c, values[i]);
-		if (__builtin_add_overflow(c->sums.v[local], values[i], &c->sums.v[local]))
-			c->magnitude = TOO_LARGE;
-	}
-	c->bytes.n += kept * (r->index_width + r->value_width);
+		if (values[i]) {
+			some[kept] = columns[i];
+			some_values[kept++] = values[i];
+		}
+	add_samples(c, m, r, some, some_values, kept);
+	free(some);
+	free(some_values);
 }
 
 static void add_total(struct row *r, const int64_t *values, size_t n)
@@ -131,7 +165,8 @@ static void add_total(struct row *r, const int64_t *values, size_t n)
 		}
 }
 
-void chunk_add(struct chunk *c, const struct record_profile *p, uint32_t i, struct chunk *base, uint64_t seq)
+void chunk_add(struct chunk *c, struct row_memory *m, const struct record_profile *p, uint32_t i, struct chunk *base,
+	       uint64_t seq)
 {
 	struct row r = { .t_ms = p->t_ms, .seq = seq, .cover_ms = p->cover_ms, .stale = p->stale };
 	const int64_t *values = p->values.v + (size_t)i * p->n;
@@ -145,12 +180,14 @@ void chunk_add(struct chunk *c, const struct record_profile *p, uint32_t i, stru
 			c->base = base;
 			c->factor = p->factor[i];
 			c->n_times++;
-			r.at = base->rows.n - 1;
+			r.at = (uint32_t)(base->rows.n - 1);
 			r.n = base->rows.v[r.at].n;
-			for (size_t k = 0; k < p->n; k++)
-				grow(c, values[k]);
+			c->n_columns = MAX(c->n_columns, base->n_columns);
+			c->magnitude = add_magnitude(c->magnitude, magnitude_of_all(values, p->n));
+		} else if (any_zero(values, p->n)) {
+			add_nonzero(c, m, &r, p->columns.v, values, p->n);
 		} else {
-			add_samples(c, &r, p->columns.v, values, p->n);
+			add_samples(c, m, &r, p->columns.v, values, p->n);
 		}
 	}
 	vec_push(&c->rows, r);
@@ -164,11 +201,83 @@ size_t chunk_visible(const struct chunk *c, uint64_t seq)
 	return n;
 }
 
+/* ---- sums ---- */
+
+void dense_reserve(struct dense *d, uint32_t n_columns)
+{
+	uint32_t room = (n_columns + 63) & ~63u;
+	if (room <= d->room)
+		return;
+	dense_release(d);
+	d->sums = xcalloc(room, sizeof *d->sums);
+	d->marks = xcalloc(room / 64, 1);
+	d->room = room;
+}
+
+void dense_release(struct dense *d)
+{
+	free(d->sums);
+	free(d->marks);
+	*d = (struct dense){ 0 };
+}
+
+bool dense_add(struct dense *d, const uint32_t *columns, const int64_t *values, size_t n, int64_t factor)
+{
+	bool over = false;
+	uint64_t all = magnitude_of_all(values, n);
+	if (__builtin_mul_overflow(all, magnitude_of(factor), &all))
+		all = TOO_LARGE;
+	d->magnitude = add_magnitude(d->magnitude, all);
+	if (d->magnitude < TOO_LARGE) {
+		for (size_t i = 0; i < n; i++) {
+			d->sums[columns[i]] += values[i] * factor;
+			d->marks[columns[i] / 64] = 1;
+		}
+		return true;
+	}
+	for (size_t i = 0; i < n; i++) {
+		int64_t value;
+		over |= __builtin_mul_overflow(values[i], factor, &value);
+		over |= __builtin_add_overflow(d->sums[columns[i]], value, &d->sums[columns[i]]);
+		d->marks[columns[i] / 64] = 1;
+	}
+	return !over;
+}
+
+size_t dense_count(const struct dense *d)
+{
+	size_t n = 0;
+	for (uint32_t i = 0; i < d->room / 64; i++)
+		n += d->marks[i];
+	return n * 64;
+}
+
+size_t dense_take(struct dense *d, uint32_t *columns, int64_t *sums)
+{
+	size_t n = 0;
+	for (uint32_t i = 0; i < d->room / 64; i++) {
+		if (!d->marks[i])
+			continue;
+		int64_t *s = d->sums + (size_t)i * 64;
+		for (uint32_t k = 0; k < 64; k++) {
+			columns[n] = i * 64 + k;
+			sums[n] = s[k];
+			n += s[k] != 0;
+		}
+		memset(s, 0, 64 * sizeof *s);
+		d->marks[i] = 0;
+	}
+	d->magnitude = 0;
+	return n;
+}
+
 /* ---- reading ---- */
 
-#define EACH_SAMPLE(c, r, body) do { \
-	const uint8_t *ip_ = (c)->bytes.v + (r)->at, *vp_ = ip_ + (size_t)(r)->n * (r)->index_width; \
+/* Runs body for each sample of a row that has its own: `column` and `value` are set. */
+#define EACH_SAMPLE(r, body) do { \
+	const uint8_t *ip_ = (r)->data, *vp_ = ip_ + (size_t)(r)->n * (r)->index_width; \
 	size_t n_ = (r)->n; \
+	uint32_t column = (r)->first; \
 	switch ((r)->index_width * 16 + (r)->value_width) { \
 	case 0x21: LOOP_(uint16_t, uint8_t, body) \
 	case 0x22: LOOP_(uint16_t, uint16_t, body) \
@@ -186,26 +295,27 @@ size_t chunk_visible(const struct chunk *c, uint64_t seq)
 		itype i_; vtype v_; \
 		memcpy(&i_, ip_ + k_ * sizeof i_, sizeof i_); \
 		memcpy(&v_, vp_ + k_ * sizeof v_, sizeof v_); \
-		uint32_t local = i_; \
+		column += i_; \
 		int64_t value = v_; \
 		body; \
 	} \
 	break;
 
-static void add_row(const struct chunk *c, const struct row *r, int64_t *sums)
+static void add_row(const struct row *r, int64_t factor, struct dense *d)
 {
-	EACH_SAMPLE(c, r, sums[local] += value);
+	int64_t *sums = d->sums;
+	uint8_t *marks = d->marks;
+	if (factor == 1)
+		EACH_SAMPLE(r, sums[column] += value; marks[column / 64] = 1);
+	else
+		EACH_SAMPLE(r, sums[column] += value * factor; marks[column / 64] = 1);
 }
 
-static void sub_row(const struct chunk *c, const struct row *r, int64_t *sums)
-{
-	EACH_SAMPLE(c, r, sums[local] -= value);
-}
-
-static bool add_row_checked(const struct chunk *c, const struct row *r, int64_t *sums)
+static bool add_row_checked(const struct row *r, int64_t factor, struct dense *d)
 {
 	bool over = false;
-	EACH_SAMPLE(c, r, over |= __builtin_add_overflow(sums[local], value, &sums[local]));
+	EACH_SAMPLE(r, int64_t x; over |= __builtin_mul_overflow(value, factor, &x);
+		    over |= __builtin_add_overflow(d->sums[column], x, &d->sums[column]); d->marks[column / 64] = 1);
 	return !over;
 }
 
@@ -241,116 +351,49 @@ static void bounds(const struct chunk *c, size_t visible, int64_t after, int64_t
 	*hi = a;
 }
 
-struct selection {
-	const struct chunk *c;
-	size_t visible, lo, hi;
-	int64_t after, until;
-	size_t n_own, n_times; /* rows selected */
-};
-
-static bool row_in(const struct row *r, int64_t after, int64_t until)
+/* The row that has the samples of this one. */
+static const struct row *own_row(const struct chunk *c, const struct row *r, int64_t *factor)
 {
-	return r->t_ms > after && r->t_ms <= until;
+	*factor = r->index_width ? 1 : c->factor;
+	return r->index_width ? r : &c->base->rows.v[r->at];
 }
 
-static void count_rows(struct selection *s)
+int chunk_sum(const struct chunk *c, size_t visible, int64_t after_ms, int64_t until_ms, struct dense *d, uint64_t *ret_read,
+	      struct err *e)
 {
-	for (size_t i = s->lo; i < s->hi; i++) {
-		const struct row *r = &s->c->rows.v[i];
-		if (!row_in(r, s->after, s->until) || r->stale)
-			continue;
-		if (r->index_width)
-			s->n_own++;
-		else
-			s->n_times++;
-	}
-}
-
-static void start_sums(int64_t *sums, const struct chunk *c, bool with_all)
-{
-	for (size_t i = 0; i < c->sums.n; i++)
-		sums[i] = with_all ? c->sums.v[i] : 0;
-}
-
-/* Own rows: added up, or all of the chunk's less those that are not selected, whichever reads less. */
-static bool sum_own(const struct selection *s, int64_t *sums, uint64_t *read)
-{
-	const struct chunk *c = s->c;
-	bool checked = c->magnitude >= TOO_LARGE, ok = true;
-	size_t own_rows = c->rows.n - c->n_times;
-	bool inverse = !checked && s->n_own * 2 > own_rows;
-	start_sums(sums, c, inverse);
-	if (inverse && s->n_own == own_rows)
-		return true;
-	size_t lo = inverse ? 0 : s->lo, hi = inverse ? c->rows.n : s->hi;
+	size_t lo, hi;
+	bounds(c, visible, after_ms, until_ms, &lo, &hi);
+	if (lo == hi)
+		return 0;
+	d->magnitude = add_magnitude(d->magnitude, c->magnitude);
+	bool checked = d->magnitude >= TOO_LARGE, ok = true;
 	for (size_t i = lo; i < hi; i++) {
 		const struct row *r = &c->rows.v[i];
-		bool in = i < s->visible && row_in(r, s->after, s->until);
-		if (r->stale || !r->index_width || in == inverse)
+		int64_t factor;
+		if (r->stale || !r->n || r->t_ms <= after_ms || r->t_ms > until_ms)
 			continue;
-		*read += r->n;
-		if (inverse)
-			sub_row(c, r, sums);
-		else if (checked)
-			ok &= add_row_checked(c, r, sums);
+		const struct row *own = own_row(c, r, &factor);
+		*ret_read += own->n;
+		if (checked)
+			ok &= add_row_checked(own, factor, d);
 		else
-			add_row(c, r, sums);
+			add_row(own, factor, d);
 	}
-	return ok;
+	return ok ? 0 : too_large(e);
 }
 
-static bool sum_times(const struct selection *s, int64_t *sums, uint64_t *read)
+int chunk_add_row(const struct chunk *c, const struct row *r, struct dense *d, uint64_t *ret_read, struct err *e)
 {
-	const struct chunk *base = s->c->base;
-	bool checked = base->magnitude >= TOO_LARGE, ok = true;
-	size_t base_rows = base->rows.n - base->n_times;
-	bool inverse = !checked && s->n_times * 2 > base_rows && s->c->n_times == base_rows;
-	start_sums(sums, base, inverse);
-	if (inverse && s->n_times == base_rows)
-		return true;
-	size_t lo = inverse ? 0 : s->lo, hi = inverse ? s->c->rows.n : s->hi;
-	for (size_t i = lo; i < hi; i++) {
-		const struct row *r = &s->c->rows.v[i];
-		bool in = i < s->visible && row_in(r, s->after, s->until);
-		if (r->stale || r->index_width || in == inverse)
-			continue;
-		*read += r->n;
-		if (inverse)
-			sub_row(base, &base->rows.v[r->at], sums);
-		else if (checked)
-			ok &= add_row_checked(base, &base->rows.v[r->at], sums);
-		else
-			add_row(base, &base->rows.v[r->at], sums);
-	}
-	return ok;
-}
-
-int chunk_sum(const struct chunk *c, size_t visible, int64_t after_ms, int64_t until_ms, struct chunk_scratch *w,
-	      struct chunk_sums ret[2], size_t *ret_n, uint64_t *ret_read, struct err *e)
-{
-	struct selection s = { .c = c, .visible = visible, .after = after_ms, .until = until_ms };
-	*ret_n = 0;
-	bounds(c, visible, after_ms, until_ms, &s.lo, &s.hi);
-	count_rows(&s);
-	if (s.n_own) {
-		vec_reserve(&w->own, c->sums.n);
-		if (!sum_own(&s, w->own.v, ret_read))
-			return too_large(e);
-		ret[(*ret_n)++] = (struct chunk_sums){ c->columns.v, w->own.v, 1, c->columns.n };
-	}
-	if (s.n_times) {
-		vec_reserve(&w->base, c->base->sums.n);
-		if (!sum_times(&s, w->base.v, ret_read))
-			return too_large(e);
-		/* Each product fits while the whole chunk's magnitude does. */
-		if (c->magnitude >= TOO_LARGE)
-			for (size_t i = 0; i < c->base->columns.n; i++) {
-				int64_t product;
-				if (__builtin_mul_overflow(w->base.v[i], c->factor, &product))
-					return too_large(e);
-			}
-		ret[(*ret_n)++] = (struct chunk_sums){ c->base->columns.v, w->base.v, c->factor, c->base->columns.n };
-	}
+	int64_t factor;
+	if (r->stale || !r->n)
+		return 0;
+	const struct row *own = own_row(c, r, &factor);
+	*ret_read += own->n;
+	d->magnitude = add_magnitude(d->magnitude, c->magnitude);
+	if (d->magnitude < TOO_LARGE)
+		add_row(own, factor, d);
+	else if (!add_row_checked(own, factor, d))
+		return too_large(e);
 	return 0;
 }
 
@@ -359,62 +402,42 @@ static bool has(const uint64_t *match, uint32_t n, uint32_t column)
 	return column < n && (match[column / 64] >> column % 64 & 1);
 }
 
-static bool sum_matching(const struct chunk *c, const struct row *r, const uint8_t *hit, int64_t *ret)
+static bool sum_matching(const struct row *r, const uint64_t *match, uint32_t n_match, int64_t factor, int64_t *ret)
 {
 	int64_t sum = 0;
 	bool over = false;
-	EACH_SAMPLE(c, r, if (hit[local]) over |= __builtin_add_overflow(sum, value, &sum));
-	*ret = sum;
+	EACH_SAMPLE(r, if (has(match, n_match, column)) over |= __builtin_add_overflow(sum, value, &sum));
+	over |= __builtin_mul_overflow(sum, factor, ret);
 	return !over;
-}
-
-static uint8_t *hits(const struct chunk *c, const uint64_t *match, uint32_t n_match)
-{
-	uint8_t *hit = xmalloc(c->columns.n + 1);
-	for (size_t i = 0; i < c->columns.n; i++)
-		hit[i] = has(match, n_match, c->columns.v[i]);
-	return hit;
 }
 
 int chunk_row_sums(const struct chunk *c, size_t visible, const uint64_t *match, uint32_t n_match, int64_t *out,
 		   struct err *e)
 {
-	uint8_t *own = hits(c, match, n_match), *base = c->base ? hits(c->base, match, n_match) : NULL;
 	bool ok = true;
 	for (size_t i = 0; i < visible && ok; i++) {
 		const struct row *r = &c->rows.v[i];
+		int64_t factor;
 		out[i] = 0;
-		if (r->stale)
+		if (r->stale || !r->n)
 			continue;
-		if (r->index_width)
-			ok = sum_matching(c, r, own, &out[i]);
-		else
-			ok = sum_matching(c->base, &c->base->rows.v[r->at], base, &out[i]) &&
-			     !__builtin_mul_overflow(out[i], c->factor, &out[i]);
+		const struct row *own = own_row(c, r, &factor);
+		ok = sum_matching(own, match, n_match, factor, &out[i]);
 	}
-	free(own);
-	free(base);
 	return ok ? 0 : too_large(e);
-}
-
-void chunk_row_locals(const struct chunk *c, const struct row *r, uint32_t *locals, int64_t *values)
-{
-	const struct chunk *from = r->index_width ? c : c->base;
-	const struct row *row = r->index_width ? r : &c->base->rows.v[r->at];
-	int64_t factor = r->index_width ? 1 : c->factor;
-	size_t n = 0;
-	if (values)
-		EACH_SAMPLE(from, row, locals[n] = local; values[n++] = value * factor);
-	else
-		EACH_SAMPLE(from, row, locals[n++] = local; (void)value);
 }
 
 void chunk_row_samples(const struct chunk *c, const struct row *r, uint32_t *columns, int64_t *values)
 {
-	const uint32_t *of = r->index_width ? c->columns.v : c->base->columns.v;
-	chunk_row_locals(c, r, columns, values);
-	for (uint32_t i = 0; i < r->n; i++)
-		columns[i] = of[columns[i]];
+	int64_t factor;
+	size_t n = 0;
+	if (r->stale || !r->n)
+		return;
+	const struct row *own = own_row(c, r, &factor);
+	if (values)
+		EACH_SAMPLE(own, columns[n] = column; values[n++] = value * factor);
+	else
+		EACH_SAMPLE(own, columns[n++] = column; (void)value);
 }
 
 void cells_release(struct cells *c)
@@ -425,14 +448,14 @@ void cells_release(struct cells *c)
 	vec_free(&c->values);
 }
 
-static bool take_cells(const struct chunk *c, const struct row *r, uint32_t number, int64_t factor, struct cells *out)
+static bool take_cells(const struct row *r, uint32_t number, int64_t factor, struct cells *out)
 {
 	bool over = false;
 	size_t at = out->rows.n, end = at + r->n;
 	vec_reserve(&out->rows, end);
 	vec_reserve(&out->columns, end);
 	vec_reserve(&out->values, end);
-	EACH_SAMPLE(c, r, out->rows.v[at] = number; out->columns.v[at] = c->columns.v[local];
+	EACH_SAMPLE(r, out->rows.v[at] = number; out->columns.v[at] = column;
 		    over |= __builtin_mul_overflow(value, factor, &out->values.v[at]); at++);
 	out->rows.n = out->columns.n = out->values.n = end;
 	return !over;
@@ -447,8 +470,9 @@ int chunk_cells(const struct chunk *c, size_t visible, struct cells *out, struct
 		vec_push(&out->t_ms, r->t_ms);
 		if (r->stale)
 			continue;
-		ok = r->index_width ? take_cells(c, r, (uint32_t)i, 1, out)
-				    : take_cells(c->base, &c->base->rows.v[r->at], (uint32_t)i, c->factor, out);
+		int64_t factor;
+		const struct row *own = own_row(c, r, &factor);
+		ok = !own->n || take_cells(own, (uint32_t)i, factor, out);
 	}
 	return ok ? 0 : too_large(e);
 }

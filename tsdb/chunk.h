@@ -1,26 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The profiles of one series in one window of the head, as columns:
+/* The profiles of one series in one window of the head: one row each, in order of arrival, with its samples in blocks of
+ * memory that the window's chunks share and that never move:
  *
- *	columns [local] -> column id of the partition      sums [local] -> what all rows add up to
- *	rows    one per profile, in order of arrival        bytes -> of each row: local indices, then values,
- *	                                                    both as fixed-width little arrays
+ *	row ──► n gaps (u16 or u32): column less the one before (the first: less row.first)   n values (u8, u16, u32 or i64)
  *
- * so that the whole window's merge is `sums` and a part of it is one pass of additions into a small array. A series
- * that is a multiple of another of the same profiles (cpu nanoseconds = samples x period) stores no samples: its rows
- * point at the other's. Written by the committer under the window's lock, read under its read side. */
+ * so that taking one in is a copy, and adding rows up is one pass over the bytes into an array over the partition's
+ * columns. A series that is a multiple of another of the same profiles (cpu nanoseconds = samples x period) stores no
+ * samples: its rows point at the other's. Written by the committer under the window's lock, read under its read side. */
 #ifndef PYRRHA_TSDB_CHUNK_H
 #define PYRRHA_TSDB_CHUNK_H
 
-#include "base/map.h"
 #include "base/vec.h"
 #include "tsdb/record.h"
+
+/* Memory of the rows of a window. Zero-initialised is empty. */
+struct row_memory {
+	VEC(void *) blocks;
+	uint8_t *at;
+	size_t left, bytes; /* bytes: of all blocks */
+};
+void row_memory_release(struct row_memory *m);
 
 struct row {
 	int64_t t_ms;
 	int64_t total;
 	uint64_t seq;      /* of the commit it came with */
-	uint64_t at;       /* offset in bytes; of a multiple: the row of base */
+	const uint8_t *data;
+	uint32_t at;       /* of a multiple: the row of base */
 	uint32_t n;        /* samples */
+	uint32_t first;    /* column */
 	uint32_t cover_ms;
 	uint32_t meta;
 	uint8_t index_width;  /* 2 or 4; 0: a multiple */
@@ -30,33 +38,42 @@ struct row {
 
 struct chunk {
 	uint32_t series;
+	uint32_t n_columns;  /* all are below it */
 	struct chunk *base;  /* of multiples; NULL = none yet */
 	int64_t factor;
-	VEC(uint32_t) columns;
-	VEC(int64_t) sums;
-	struct map index;    /* column -> local */
 	VEC(struct row) rows;
 	VEC(struct sample_meta) metas;
-	VEC(uint8_t) bytes;
 	uint64_t magnitude;  /* sum of |value|, stops at INT64_MAX + 1: while smaller, no partial sum can overflow */
 	size_t n_times;      /* rows that are multiples */
 	bool unsorted;       /* rows are not in order of time */
 };
 
 void chunk_release(struct chunk *c);
+/* Without its rows' samples, which the row_memory counts. */
 size_t chunk_bytes(const struct chunk *c);
 /* Takes series i of the profile in. base: the chunk of series times_of[i], which has taken it already; NULL = none. */
-void chunk_add(struct chunk *c, const struct record_profile *p, uint32_t i, struct chunk *base, uint64_t seq);
+void chunk_add(struct chunk *c, struct row_memory *m, const struct record_profile *p, uint32_t i, struct chunk *base,
+	       uint64_t seq);
 /* Rows that a view at seq may see: the first so many. */
 size_t chunk_visible(const struct chunk *c, uint64_t seq);
 
-/* What rows add up to: pairs (columns[i], sums[i]), columns unique, not sorted, zeros included. */
-struct chunk_sums {
-	const uint32_t *columns;
-	const int64_t *sums;
-	int64_t factor; /* of the sums; 1 nearly always */
-	size_t n;
+/* Sums over the columns of a partition, being made. Work space of one thread. */
+struct dense {
+	int64_t *sums;       /* by column */
+	uint8_t *marks;      /* by 64 columns: something was added there */
+	uint32_t room;       /* columns, a multiple of 64 */
+	uint64_t magnitude;  /* what the sums cannot exceed in sum, as in struct chunk */
 };
+/* Room for so many columns; only while it is empty. */
+void dense_reserve(struct dense *d, uint32_t n_columns);
+void dense_release(struct dense *d);
+/* Adds values[i] x factor to columns[i]. False if a sum does not fit (then the sums make no sense). */
+bool dense_add(struct dense *d, const uint32_t *columns, const int64_t *values, size_t n, int64_t factor);
+/* How many columns are not 0, at most. */
+size_t dense_count(const struct dense *d);
+/* The columns that are not 0, ascending, with their sums, into arrays with room for dense_count; returns how many. d is
+ * empty again. */
+size_t dense_take(struct dense *d, uint32_t *columns, int64_t *sums);
 
 /* Samples one by one: values.v[i] is that of columns.v[i] (partition ids) in row rows.v[i], which is stamped
  * t_ms.v[rows.v[i]]. */
@@ -67,28 +84,19 @@ struct cells {
 };
 void cells_release(struct cells *c);
 
-/* Work space of one thread. */
-struct chunk_scratch {
-	VEC(int64_t) own, base;
-	VEC(uint8_t) selected;
-};
-void chunk_scratch_release(struct chunk_scratch *s);
-
-/* Sums of the first `visible` rows that are stamped in (after, until], in at most two pieces (own, and base's times a
- * factor). Valid until the scratch is used again or the window's lock is let go. *ret_read counts samples read.
- * ERR_EXECUTION if a sum does not fit. */
-int chunk_sum(const struct chunk *c, size_t visible, int64_t after_ms, int64_t until_ms, struct chunk_scratch *w,
-	      struct chunk_sums ret[2], size_t *ret_n, uint64_t *ret_read, struct err *e);
+/* Adds the first `visible` rows that are stamped in (after, until]. d has room for c->n_columns. *ret_read counts
+ * samples read. ERR_EXECUTION if a sum does not fit. */
+int chunk_sum(const struct chunk *c, size_t visible, int64_t after_ms, int64_t until_ms, struct dense *d, uint64_t *ret_read,
+	      struct err *e);
+/* Adds one row. As chunk_sum. */
+int chunk_add_row(const struct chunk *c, const struct row *r, struct dense *d, uint64_t *ret_read, struct err *e);
 /* Per row: the sum of the values whose column is in `match` (a bit per column id; beyond n_match: no). out has room
  * for `visible`. */
 int chunk_row_sums(const struct chunk *c, size_t visible, const uint64_t *match, uint32_t n_match, int64_t *out,
 		   struct err *e);
-/* The samples of one row: column ids and values, in no order. Arrays with room for row->n. */
+/* The samples of one row: column ids, ascending, and values (NULL = not wanted). Arrays with room for row->n. */
 void chunk_row_samples(const struct chunk *c, const struct row *r, uint32_t *columns, int64_t *values);
 /* Every sample of the first `visible` rows; out is overwritten. */
 int chunk_cells(const struct chunk *c, size_t visible, struct cells *out, struct err *e);
-/* The samples of one row, in no order: local indices of c, or of its base if the row is a multiple, and values (NULL =
- * not wanted). Arrays with room for row->n. */
-void chunk_row_locals(const struct chunk *c, const struct row *r, uint32_t *locals, int64_t *values);
 
 #endif

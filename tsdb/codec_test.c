@@ -255,9 +255,13 @@ static void check_sealed(const struct chunk *c)
 	struct sealed_buffers b = { 0 };
 	struct sealed_rollup u = { 0 };
 	struct sealed_totals t = { 0 };
-	struct chunk_scratch w = { 0 };
+	struct sealed_space space = { 0 };
+	struct dense sum = { 0 };
 	struct err e;
-	assert_int_equal(sealed_encode(c, &b, &e), 0);
+	assert_int_equal(sealed_encode(c, &space, &b, &e), 0);
+	dense_reserve(&sum, c->n_columns);
+	uint32_t *columns = xcalloc(sum.room + 1, sizeof *columns);
+	int64_t *values = xcalloc(sum.room + 1, sizeof *values);
 	assert_int_equal(sealed_get_totals(buf_view(&b.totals), &t, &e), 0);
 	assert_int_equal(sealed_get_rollup(buf_view(&b.rollup), &u, &e), 0);
 	struct sealed_detail d = { buf_view(&b.detail[0]), buf_view(&b.detail[1]), buf_view(&b.detail[2]), &u };
@@ -265,18 +269,16 @@ static void check_sealed(const struct chunk *c)
 	assert_int_equal(t.rows.n, c->rows.n);
 	for (uint32_t lo = 0; lo <= t.rows.n; lo += 3)
 		for (uint32_t hi = lo; hi <= t.rows.n; hi += 5) {
-			struct chunk_sums s[2];
-			size_t n;
 			uint64_t read = 0;
 			int64_t after = lo ? t.rows.v[lo - 1].t_ms : 0, until = hi ? t.rows.v[hi - 1].t_ms : 0;
 			assert_int_equal(sealed_sum_rows(&d, lo, hi, sums, &read, &e), 0);
-			assert_int_equal(chunk_sum(c, c->rows.n, after, until, &w, s, &n, &read, &e), 0);
+			assert_int_equal(chunk_sum(c, c->rows.n, after, until, &sum, &read, &e), 0);
+			size_t n = dense_take(&sum, columns, values);
 			int64_t want = 0, have = 0;
 			for (size_t i = 0; i < u.columns.n; i++)
 				have += sums[i] * (int64_t)(u.columns.v[i] + 1);
 			for (size_t k = 0; k < n; k++)
-				for (size_t i = 0; i < s[k].n; i++)
-					want += s[k].sums[i] * s[k].factor * (int64_t)(s[k].columns[i] + 1);
+				want += values[k] * (int64_t)(columns[k] + 1);
 			assert_true(want == have);
 		}
 	/* Per row, with every column, it is the total. */
@@ -302,7 +304,10 @@ static void check_sealed(const struct chunk *c)
 	free(hit);
 	free(rows);
 	free(sums);
-	chunk_scratch_release(&w);
+	free(columns);
+	free(values);
+	dense_release(&sum);
+	sealed_space_release(&space);
 	sealed_rollup_release(&u);
 	sealed_totals_release(&t);
 	sealed_buffers_release(&b);
@@ -312,6 +317,8 @@ static void test_sealed(void **state)
 {
 	for (int large = 0; large < 2; large++) {
 		struct record_profile p = { 0 };
+		struct row_memory memory = { 0 };
+		struct sealed_space space = { 0 };
 		struct chunk c[3] = { { .series = 5 }, { .series = 6 }, { .series = 7 } };
 		uint64_t random = 11;
 		for (uint32_t i = 0; i < 300; i++) {
@@ -324,18 +331,20 @@ static void test_sealed(void **state)
 			p.times_of[1] = 0;
 			p.factor[1] = 10000000;
 			for (uint32_t s = 0; s < 3; s++)
-				chunk_add(&c[s], &p, s, s == 1 ? &c[0] : NULL, 1);
+				chunk_add(&c[s], &memory, &p, s, s == 1 ? &c[0] : NULL, 1);
 		}
 		check_sealed(&c[0]);
 		check_sealed(&c[2]);
 		struct sealed_buffers b = { 0 };
 		struct err e;
-		assert_int_equal(sealed_encode(&c[1], &b, &e), 0);
+		assert_int_equal(sealed_encode(&c[1], &space, &b, &e), 0);
 		assert_int_equal(b.times.series, 5);
 		assert_true(b.times.factor == 10000000);
 		sealed_buffers_release(&b);
 		for (int s = 0; s < 3; s++)
 			chunk_release(&c[s]);
+		row_memory_release(&memory);
+		sealed_space_release(&space);
 		record_profile_release(&p);
 	}
 }
@@ -344,21 +353,27 @@ static void test_overflow(void **state)
 {
 	struct record_profile p = { .n_series = 1, .t_ms = 1000, .n = 1 };
 	struct chunk c = { .series = 0 };
-	struct chunk_scratch w = { 0 };
-	struct chunk_sums s[2];
+	struct row_memory memory = { 0 };
+	struct dense sum = { 0 };
 	struct err e;
-	size_t n;
+	uint32_t columns[64];
+	int64_t values[64];
 	uint64_t read = 0;
+	dense_reserve(&sum, 4);
 	vec_push(&p.columns, 3);
 	vec_push(&p.values, INT64_MAX / 2 + 1);
 	p.times_of[0] = 0xff;
 	for (int i = 0; i < 2; i++, p.t_ms += 1000)
-		chunk_add(&c, &p, 0, NULL, 1);
-	assert_int_equal(chunk_sum(&c, 2, 0, 5000, &w, s, &n, &read, &e), -ERR_EXECUTION);
-	assert_int_equal(chunk_sum(&c, 2, 1000, 5000, &w, s, &n, &read, &e), 0);
-	assert_true(n == 1 && s[0].sums[0] == INT64_MAX / 2 + 1);
+		chunk_add(&c, &memory, &p, 0, NULL, 1);
+	assert_int_equal(chunk_sum(&c, 2, 0, 5000, &sum, &read, &e), -ERR_EXECUTION);
+	dense_take(&sum, columns, values);
+	assert_int_equal(chunk_sum(&c, 2, 1000, 5000, &sum, &read, &e), 0);
+	assert_int_equal(dense_take(&sum, columns, values), 1);
+	assert_true(columns[0] == 3 && values[0] == INT64_MAX / 2 + 1);
+	assert_true(dense_add(&sum, &columns[0], &values[0], 1, 1) && !dense_add(&sum, &columns[0], &values[0], 1, 1));
 	chunk_release(&c);
-	chunk_scratch_release(&w);
+	row_memory_release(&memory);
+	dense_release(&sum);
 	record_profile_release(&p);
 }
 

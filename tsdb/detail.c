@@ -15,157 +15,156 @@
  * Separate keys, so that each stream gets a Huffman table of its own from zstd. */
 #include "tsdb/detail.h"
 
-#include "tsdb/sealed.h"
-
 enum { VALUES_BYTES = 0, VALUES_SCALED = 1, VALUES_DELTAS = 2 };
 #define ESCAPE 255
 
 /* ---- turning rows into columns ---- */
 
-struct place {
-	uint32_t column, local;
-	bool of_base;
-};
-
-static int by_column(const void *a, const void *b)
+static void make_room(struct sealed_space *s, const struct chunk *c)
 {
-	const struct place *x = a, *y = b;
-	if (x->column != y->column)
-		return x->column < y->column ? -1 : 1;
-	return (int)x->of_base - (int)y->of_base;
-}
-
-static void order_columns(struct detail_table *t, const struct chunk *c)
-{
-	size_t n_base = c->base ? c->base->columns.n : 0, n = 0;
-	struct place *p = xreallocarray(NULL, c->columns.n + n_base + 1, sizeof *p);
-	for (size_t i = 0; i < c->columns.n; i++)
-		p[n++] = (struct place){ c->columns.v[i], (uint32_t)i, false };
-	for (size_t i = 0; i < n_base; i++)
-		p[n++] = (struct place){ c->base->columns.v[i], (uint32_t)i, true };
-	qsort(p, n, sizeof *p, by_column);
-	t->columns = xreallocarray(NULL, n + 1, sizeof *t->columns);
-	t->own = xcalloc(c->columns.n + 1, sizeof *t->own);
-	t->base = xcalloc(n_base + 1, sizeof *t->base);
-	for (size_t i = 0; i < n; i++) {
-		if (!t->n_columns || t->columns[t->n_columns - 1] != p[i].column)
-			t->columns[t->n_columns++] = p[i].column;
-		(p[i].of_base ? t->base : t->own)[p[i].local] = t->n_columns - 1;
+	uint32_t room = (c->n_columns + 63) & ~63u;
+	size_t most = 0;
+	if (room > s->room) {
+		free(s->count);
+		free(s->marks);
+		s->count = xcalloc(room, sizeof *s->count);
+		s->marks = xcalloc(room / 64, 1);
+		s->room = room;
 	}
-	free(p);
+	for (size_t i = 0; i < c->rows.n; i++)
+		most = MAX(most, c->rows.v[i].n);
+	vec_reserve(&s->row_columns, most + 1);
+	vec_reserve(&s->row_values, most + 1);
 }
 
-static void count_samples(struct detail_table *t, const struct chunk *c)
+static uint32_t count_samples(struct sealed_space *s, const struct chunk *c)
 {
-	uint32_t *locals = NULL;
-	size_t room = 0;
+	uint32_t n = 0;
 	for (size_t i = 0; i < c->rows.n; i++) {
 		const struct row *r = &c->rows.v[i];
 		if (r->stale)
 			continue;
-		if (r->n > room) {
-			room = r->n;
-			locals = xreallocarray(locals, room, sizeof *locals);
+		chunk_row_samples(c, r, s->row_columns.v, NULL);
+		for (uint32_t k = 0; k < r->n; k++) {
+			uint32_t column = s->row_columns.v[k];
+			s->count[column]++;
+			s->marks[column / 64] = 1;
 		}
-		const uint32_t *of = r->index_width ? t->own : t->base;
-		chunk_row_locals(c, r, locals, NULL);
-		for (uint32_t k = 0; k < r->n; k++)
-			t->start[of[locals[k]] + 1]++;
-		t->n_samples += r->n;
+		n += r->n;
 	}
-	free(locals);
+	return n;
 }
 
-void detail_begin(struct detail_table *t, const struct chunk *c)
+/* The columns that occur, ascending; what was a count becomes the place of the column's next sample. */
+static void list_columns(struct sealed_space *s)
 {
-	order_columns(t, c);
-	t->start = xcalloc(t->n_columns + 2, sizeof *t->start);
-	t->fill = xcalloc(t->n_columns + 1, sizeof *t->fill);
-	count_samples(t, c);
-	for (uint32_t k = 0; k < t->n_columns; k++) {
-		t->start[k + 1] += t->start[k];
-		t->fill[k] = t->start[k];
+	uint32_t at = 0;
+	s->columns.n = s->start.n = 0;
+	for (uint32_t i = 0; i < s->room / 64; i++) {
+		if (!s->marks[i])
+			continue;
+		for (uint32_t c = i * 64; c < (i + 1) * 64; c++) {
+			if (!s->count[c])
+				continue;
+			vec_push(&s->columns, c);
+			vec_push(&s->start, at);
+			at += s->count[c];
+			s->count[c] = s->start.v[s->start.n - 1];
+		}
 	}
-	t->rows = xreallocarray(NULL, (size_t)t->n_samples + 1, sizeof *t->rows);
-	t->values = xreallocarray(NULL, (size_t)t->n_samples + 1, sizeof *t->values);
+	vec_push(&s->start, at);
 }
 
-void detail_add_row(struct detail_table *t, const struct chunk *c, const struct row *r, uint32_t number)
+static void place_samples(struct sealed_space *s, const struct chunk *c, const uint32_t *order)
 {
-	uint32_t few[512], *locals = few;
-	int64_t few_values[512], *values = few_values;
-	if (r->stale || !r->n)
-		return;
-	if (r->n > ARRAY_LEN(few)) {
-		locals = xreallocarray(NULL, r->n, sizeof *locals);
-		values = xreallocarray(NULL, r->n, sizeof *values);
-	}
-	const uint32_t *of = r->index_width ? t->own : t->base;
-	chunk_row_locals(c, r, locals, values);
-	for (uint32_t k = 0; k < r->n; k++) {
-		uint32_t at = t->fill[of[locals[k]]]++;
-		t->rows[at] = number;
-		t->values[at] = values[k];
-	}
-	if (locals != few) {
-		free(locals);
-		free(values);
+	for (size_t i = 0; i < c->rows.n; i++) {
+		const struct row *r = &c->rows.v[order[i]];
+		if (r->stale)
+			continue;
+		chunk_row_samples(c, r, s->row_columns.v, s->row_values.v);
+		for (uint32_t k = 0; k < r->n; k++) {
+			uint32_t at = s->count[s->row_columns.v[k]]++;
+			s->rows.v[at] = (uint32_t)i;
+			s->values.v[at] = s->row_values.v[k];
+		}
 	}
 }
 
-void detail_release(struct detail_table *t)
+void detail_turn(struct detail_table *t, struct sealed_space *s, const struct chunk *c, const uint32_t *order)
 {
-	free(t->columns);
-	free(t->own);
-	free(t->base);
-	free(t->start);
-	free(t->fill);
-	free(t->rows);
-	free(t->values);
+	make_room(s, c);
+	uint32_t n = count_samples(s, c);
+	list_columns(s);
+	vec_reserve(&s->rows, (size_t)n + 1);
+	vec_reserve(&s->values, (size_t)n + 1);
+	place_samples(s, c, order);
+	for (size_t i = 0; i < s->columns.n; i++) {
+		s->count[s->columns.v[i]] = 0;
+		s->marks[s->columns.v[i] / 64] = 0;
+	}
+	*t = (struct detail_table){ (uint32_t)s->columns.n, n, s->columns.v, s->start.v, s->rows.v, s->values.v };
 }
 
 /* ---- writing ---- */
 
-/* A byte, or 255 and the number in the list of escapes. */
-static void put_byte(struct buf *bytes, struct buf *escapes, uint64_t *n, uint64_t v)
+/* Bytes, of which 255 stands for the next number of a list. */
+struct byte_stream {
+	struct buf bytes, escapes;
+	uint64_t n_escapes;
+};
+
+/* A byte, or 255 and the number in the list of escapes. There is room for the byte. */
+static inline void put_byte(struct byte_stream *s, uint64_t v)
 {
-	if (v < ESCAPE) {
-		buf_putc(bytes, (char)v);
+	if (LIKELY(v < ESCAPE)) {
+		s->bytes.ptr[s->bytes.len++] = (char)v;
 		return;
 	}
-	buf_putc(bytes, (char)ESCAPE);
-	buf_varint(escapes, v);
-	++*n;
+	s->bytes.ptr[s->bytes.len++] = (char)ESCAPE;
+	buf_varint(&s->escapes, v);
+	s->n_escapes++;
 }
 
-static void put_list(struct buf *out, uint64_t n, const struct buf *list)
+static bool stream_begin(struct byte_stream *s, size_t room)
 {
-	buf_varint(out, n);
-	buf_put(out, list->ptr ? list->ptr : "", list->len);
+	*s = (struct byte_stream){ 0 };
+	return buf_reserve(&s->bytes, room + 1);
 }
 
-/* Columns without a sample (what a base has more, or zeros) are not stored. */
+static void stream_put_escapes(struct buf *out, const struct byte_stream *s)
+{
+	buf_varint(out, s->n_escapes);
+	buf_putv(out, buf_view(&s->escapes));
+}
+
+static void stream_release(struct byte_stream *s)
+{
+	buf_free(&s->bytes);
+	buf_free(&s->escapes);
+}
+
 static void put_positions(const struct detail_table *t, struct buf *counts, struct buf *gaps)
 {
-	struct buf l = { 0 }, el = { 0 }, eg = { 0 };
-	uint64_t nl = 0, ng = 0;
-	buf_reserve(gaps, t->n_samples);
-	for (uint32_t k = 0; k < t->n_columns; k++) {
-		uint32_t next = 0;
-		if (t->start[k] == t->start[k + 1])
-			continue;
-		put_byte(&l, &el, &nl, t->start[k + 1] - t->start[k] - 1);
-		for (uint32_t i = t->start[k]; i < t->start[k + 1]; i++) {
-			put_byte(gaps, &eg, &ng, t->rows[i] - next);
+	struct byte_stream l, g;
+	bool room = stream_begin(&l, t->n_columns);
+	if (!stream_begin(&g, t->n_samples) || !room)
+		counts->overflow = true;
+	for (uint32_t k = 0; !counts->overflow && k < t->n_columns; k++) {
+		uint32_t next = 0, end = t->start[k + 1];
+		put_byte(&l, end - t->start[k] - 1);
+		for (uint32_t i = t->start[k]; i < end; i++) {
+			put_byte(&g, t->rows[i] - next);
 			next = t->rows[i] + 1;
 		}
 	}
-	put_list(counts, nl, &el);
-	put_list(counts, ng, &eg);
-	buf_putv(counts, buf_view(&l));
-	buf_free(&l);
-	buf_free(&el);
-	buf_free(&eg);
+	stream_put_escapes(counts, &l);
+	stream_put_escapes(counts, &g);
+	buf_putv(counts, buf_view(&l.bytes));
+	buf_free(gaps);
+	*gaps = g.bytes;
+	g.bytes = (struct buf){ 0 };
+	stream_release(&l);
+	stream_release(&g);
 }
 
 static uint64_t gcd(uint64_t a, uint64_t b)
@@ -197,24 +196,38 @@ struct census {
 	bool negative, scaled;
 };
 
-static int64_t *divisors(const struct detail_table *t, struct census *c)
+static void take_census(const struct detail_table *t, uint32_t k, int64_t g, struct census *c)
 {
-	int64_t *g = xcalloc(t->n_columns + 1, sizeof *g);
+	uint64_t small = 0;
+	bool negative = false;
+	uint32_t end = t->start[k + 1], n = end - t->start[k];
+	if (g == 1)
+		for (uint32_t i = t->start[k]; i < end; i++) {
+			negative |= t->values[i] <= 0;
+			small += magnitude(t->values[i]) < ESCAPE;
+		}
+	else
+		for (uint32_t i = t->start[k]; i < end; i++) {
+			negative |= t->values[i] <= 0;
+			small += magnitude(t->values[i] / g) < ESCAPE;
+		}
+	c->negative |= negative;
+	c->small += small;
+	c->large += n - small;
+	c->scaled |= g > 2;
+}
+
+static const int64_t *divisors(const struct detail_table *t, struct sealed_space *s, struct census *c)
+{
 	*c = (struct census){ 0 };
+	vec_reserve(&s->divisors, (size_t)t->n_columns + 1);
 	for (uint32_t k = 0; k < t->n_columns; k++) {
 		if (t->start[k + 1] - t->start[k] < 2)
 			continue;
-		g[k] = divisor(t, k);
-		c->scaled |= g[k] > 2;
-		for (uint32_t i = t->start[k]; i < t->start[k + 1]; i++) {
-			c->negative |= t->values[i] <= 0;
-			if (magnitude(t->values[i] / g[k]) < ESCAPE)
-				c->small++;
-			else
-				c->large++;
-		}
+		s->divisors.v[k] = divisor(t, k);
+		take_census(t, k, s->divisors.v[k], c);
 	}
-	return g;
+	return s->divisors.v;
 }
 
 /* Of small counts a divisor above 1 is chance, and costs more than it saves. */
@@ -249,25 +262,29 @@ static void put_deltas(const struct detail_table *t, const int64_t *g, struct bu
 
 static void put_bytes(const struct detail_table *t, const int64_t *g, bool scaled, struct buf *out)
 {
-	struct buf bytes = { 0 }, escapes = { 0 };
-	uint64_t n = 0;
-	for (uint32_t k = 0; k < t->n_columns; k++) {
+	struct byte_stream s;
+	if (!stream_begin(&s, t->n_samples))
+		out->overflow = true;
+	for (uint32_t k = 0; !out->overflow && k < t->n_columns; k++) {
 		int64_t by = scaled ? g[k] : 1;
 		if (t->start[k + 1] - t->start[k] < 2 || all_equal(t, k, by))
 			continue;
-		for (uint32_t i = t->start[k]; i < t->start[k + 1]; i++)
-			put_byte(&bytes, &escapes, &n, (uint64_t)(t->values[i] / by) - 1);
+		if (by == 1)
+			for (uint32_t i = t->start[k]; i < t->start[k + 1]; i++)
+				put_byte(&s, (uint64_t)t->values[i] - 1);
+		else
+			for (uint32_t i = t->start[k]; i < t->start[k + 1]; i++)
+				put_byte(&s, (uint64_t)(t->values[i] / by) - 1);
 	}
-	put_list(out, n, &escapes);
-	buf_putv(out, buf_view(&bytes));
-	buf_free(&bytes);
-	buf_free(&escapes);
+	stream_put_escapes(out, &s);
+	buf_putv(out, buf_view(&s.bytes));
+	stream_release(&s);
 }
 
-static void put_values(const struct detail_table *t, struct buf *out)
+static void put_values(const struct detail_table *t, struct sealed_space *s, struct buf *out)
 {
 	struct census c;
-	int64_t *g = divisors(t, &c);
+	const int64_t *g = divisors(t, s, &c);
 	int mode = choose_mode(&c);
 	buf_putc(out, (char)mode);
 	if (mode != VALUES_BYTES)
@@ -278,28 +295,22 @@ static void put_values(const struct detail_table *t, struct buf *out)
 		put_deltas(t, g, out);
 	else
 		put_bytes(t, g, mode == VALUES_SCALED, out);
-	free(g);
 }
 
-int detail_finish(struct detail_table *t, struct buf *rollup, struct buf detail[3], uint64_t *ret_samples, struct err *e)
+int detail_finish(const struct detail_table *t, struct sealed_space *s, struct buf *rollup, struct buf detail[3],
+		  uint64_t *ret_samples, struct err *e)
 {
-	uint32_t *columns = xreallocarray(NULL, (size_t)t->n_columns + 1, sizeof *columns), n = 0;
-	int64_t *sums = xreallocarray(NULL, (size_t)t->n_columns + 1, sizeof *sums);
 	bool over = false;
+	vec_reserve(&s->sums, (size_t)t->n_columns + 1);
 	for (uint32_t k = 0; k < t->n_columns; k++) {
-		if (t->start[k] == t->start[k + 1])
-			continue;
-		columns[n] = t->columns[k];
-		sums[n] = 0;
+		int64_t sum = 0;
 		for (uint32_t i = t->start[k]; i < t->start[k + 1]; i++)
-			over |= __builtin_add_overflow(sums[n], t->values[i], &sums[n]);
-		n++;
+			over |= __builtin_add_overflow(sum, t->values[i], &sum);
+		s->sums.v[k] = sum;
 	}
-	sealed_put_rollup(rollup, columns, sums, n);
-	free(columns);
-	free(sums);
+	sealed_put_rollup(rollup, t->columns, s->sums.v, t->n_columns);
 	put_positions(t, &detail[0], &detail[1]);
-	put_values(t, &detail[2]);
+	put_values(t, s, &detail[2]);
 	*ret_samples = t->n_samples;
 	bool full = rollup->overflow || detail[0].overflow || detail[1].overflow || detail[2].overflow;
 	if (over || full)
@@ -428,37 +439,58 @@ static int bad_detail(struct err *e)
 	return err_set(e, ERR_CORRUPT, "the samples of a sealed window make no sense");
 }
 
-/* The plain case, nearly all of it: no escapes in this column. Its bytes are added up without further checks, and not
- * beyond the last row asked for. */
-static bool sum_plain(struct reader *r, const struct column *c, uint32_t lo, uint32_t hi, int64_t *ret, bool *over)
+/* Takes the escapes of n bytes that are stepped over. */
+static void skip_escapes(const uint8_t *p, size_t n, struct cursor *escapes)
+{
+	size_t k = 0;
+	if (escapes->p == escapes->end)
+		return;
+	for (size_t i = 0; i < n; i++)
+		k += p[i] == ESCAPE;
+	while (k--)
+		cursor_varint(escapes);
+}
+
+/* Sum of the column in rows [lo, hi), in modes whose values are bytes; nothing is decoded beyond hi. */
+static int64_t sum_bytes(struct reader *r, const struct column *c, uint32_t lo, uint32_t hi, bool *over)
 {
 	const uint8_t *g = r->g, *v = r->v;
-	uint64_t n = c->count, sum = 0, next = 0;
-	if (r->mode == VALUES_DELTAS || memchr(g, ESCAPE, n))
-		return false;
-	if (!c->implied && (n > (uint64_t)(r->v_end - v) || memchr(v, ESCAPE, n)))
-		return false;
-	for (uint64_t i = 0; i < n; i++) {
-		uint64_t row = next + g[i];
-		next = row + 1;
+	uint64_t n = c->count, i = 0, next = 0;
+	int64_t sum = 0;
+	if (!c->implied && n > (uint64_t)(r->v_end - v)) {
+		r->bad = true;
+		return 0;
+	}
+	for (; i < n; i++) {
+		uint64_t row = next + g[i], value = 0;
+		if (UNLIKELY(g[i] == ESCAPE))
+			row = next + cursor_varint(&r->g_escapes);
 		if (row >= hi)
 			break;
+		next = row + 1;
+		if (!c->implied && UNLIKELY((value = v[i]) == ESCAPE))
+			value = cursor_varint(&r->v_escapes);
 		if (row >= lo)
-			sum += c->implied ? 1 : (uint64_t)v[i] + 1;
+			*over |= __builtin_add_overflow(sum, value + 1, &sum);
 	}
-	*over |= __builtin_mul_overflow((int64_t)sum, c->by, ret);
+	if (i < n) {
+		skip_escapes(g + i + 1, n - i - 1, &r->g_escapes);
+		if (!c->implied)
+			skip_escapes(v + i, n - i, &r->v_escapes);
+	}
 	r->g += n;
 	if (!c->implied)
 		r->v += n;
-	return true;
+	*over |= __builtin_mul_overflow(sum, c->by, &sum);
+	return sum;
 }
 
 static int64_t sum_column(struct reader *r, const struct column *c, uint32_t lo, uint32_t hi, bool *over)
 {
 	uint64_t next = 0;
 	int64_t sum = 0, before = 0;
-	if (sum_plain(r, c, lo, hi, &sum, over))
-		return sum;
+	if (r->mode != VALUES_DELTAS)
+		return sum_bytes(r, c, lo, hi, over);
 	for (uint64_t i = 0; i < c->count; i++) {
 		uint64_t row = next + get_byte(&r->g, r->g_end, &r->g_escapes, &r->bad);
 		next = row + 1;
@@ -480,9 +512,13 @@ int sealed_sum_rows(const struct sealed_detail *d, uint32_t lo, uint32_t hi, int
 	for (size_t k = 0; k < d->rollup->columns.n; k++) {
 		if (!next_column(&r, d->rollup, k, &c))
 			return bad_detail(e);
-		sums[k] = sum_column(&r, &c, lo, hi, &over);
+		if (hi == UINT32_MAX) /* the last rows are all less the first */
+			over |= __builtin_sub_overflow(c.sum, sum_column(&r, &c, 0, lo, &over), &sums[k]);
+		else
+			sums[k] = sum_column(&r, &c, lo, hi, &over);
 		*ret_read += c.count;
 	}
+	r.bad |= r.g_escapes.bad || r.v_escapes.bad;
 	if (r.bad || r.deltas.bad)
 		return bad_detail(e);
 	return over ? err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range") : 0;
@@ -508,17 +544,21 @@ static bool add_column(struct reader *r, const struct column *c, bool hit, int64
 	return over;
 }
 
-/* A column that is not asked for is stepped over, if none of its bytes is an escape that would have to be taken. */
+/* A column that is not asked for is stepped over. */
 static bool skip_column(struct reader *r, const struct column *c)
 {
-	if (r->mode == VALUES_DELTAS || memchr(r->g, ESCAPE, c->count))
+	if (r->mode == VALUES_DELTAS)
 		return false;
-	if (!c->implied) {
-		if (c->count > (uint64_t)(r->v_end - r->v) || memchr(r->v, ESCAPE, c->count))
-			return false;
-		r->v += c->count;
-	}
+	skip_escapes(r->g, c->count, &r->g_escapes);
 	r->g += c->count;
+	if (c->implied)
+		return true;
+	if (c->count > (uint64_t)(r->v_end - r->v)) {
+		r->bad = true;
+		return true;
+	}
+	skip_escapes(r->v, c->count, &r->v_escapes);
+	r->v += c->count;
 	return true;
 }
 
@@ -538,6 +578,7 @@ int sealed_sum_columns(const struct sealed_detail *d, const uint8_t *hit, int64_
 		over |= add_column(&r, &c, hit[k], rows, n_rows);
 		*ret_read += c.count;
 	}
+	r.bad |= r.g_escapes.bad || r.v_escapes.bad;
 	if (r.bad || r.deltas.bad)
 		return bad_detail(e);
 	return over ? err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range") : 0;

@@ -5,20 +5,20 @@
 #define PYRRHA_TSDB_DETAIL_H
 
 #include "tsdb/chunk.h"
+#include "tsdb/sealed.h"
 
 /* Rows being turned into columns: samples of column k lie in [start[k], start[k + 1]). */
 struct detail_table {
 	uint32_t n_columns, n_samples;
-	uint32_t *columns;  /* ascending column ids */
-	uint32_t *own, *base; /* local index of the chunk, of its base -> place in columns */
-	uint32_t *start, *fill;
-	uint32_t *rows;     /* by sample */
-	int64_t *values;
+	const uint32_t *columns;  /* ascending column ids */
+	const uint32_t *start;
+	const uint32_t *rows;     /* by sample */
+	const int64_t *values;
 };
 
-void detail_begin(struct detail_table *t, const struct chunk *c);
-void detail_add_row(struct detail_table *t, const struct chunk *c, const struct row *r, uint32_t number);
-int detail_finish(struct detail_table *t, struct buf *rollup, struct buf detail[3], uint64_t *ret_samples, struct err *e);
-void detail_release(struct detail_table *t);
+/* Rows are numbered in the order given: order[i] is the index in c->rows of number i. The table lies in the space. */
+void detail_turn(struct detail_table *t, struct sealed_space *s, const struct chunk *c, const uint32_t *order);
+int detail_finish(const struct detail_table *t, struct sealed_space *s, struct buf *rollup, struct buf detail[3],
+		  uint64_t *ret_samples, struct err *e);
 
 #endif

@@ -141,7 +141,10 @@ int hlog_open(struct hlog **ret, const char *dir, bool *ret_writable, struct err
 	l->options = rocks_options(NULL);
 	/* Never point in time: that open deletes the log behind a flipped byte. */
 	rocksdb_options_set_wal_recovery_mode(l->options, rocksdb_skip_any_corrupted_records_recovery);
-	rocksdb_options_set_write_buffer_size(l->options, 32 << 20);
+	/* A record lives for an hour and a quarter: most are trimmed before they would leave memory, and it does not pay
+	 * to compress the rest. */
+	rocksdb_options_set_write_buffer_size(l->options, 64 << 20);
+	rocksdb_options_set_compression(l->options, rocksdb_no_compression);
 	rocksdb_options_set_max_write_buffer_number(l->options, 3);
 	int rc = open_db(l, ret_writable, e);
 	if (rc) {

@@ -1,33 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Merging: sums of whole profiles, per group. The work is cut into tasks, each a run of units of one group in one
- * partition; a worker adds a task up in a dense array over the partition's columns and leaves a sparse result; the
- * results of a group are then added up, over the partition's symbols if there is one, over fresh symbols if there are
- * several. Integers stay integers (an overflow is an error) unless a scale makes the group float. */
+/* Merging: sums of whole profiles, per group. A worker adds units up in a dense array over the partition's columns for
+ * as long as group, partition and scale stay the same, and leaves a sparse result; the results of a group are then added
+ * up, over the partition's symbols if there is one, over fresh symbols if there are several. Integers stay integers (an
+ * overflow is an error) unless a scale makes the group float; then what has one scale is added up before it is scaled, so
+ * that the answer does not depend on the order of threads. */
 #include "tsdb/plan.h"
 #include "tsdb/readpart.h"
 
 #define TASK_UNITS 32
 
-struct sparse {
+/* What a worker added up. */
+struct result {
+	uint32_t group, partition;
+	double scale;
 	uint32_t *columns;
-	int64_t *ints;
-	double *floats;
+	int64_t *sums;
 	size_t n;
-};
-
-struct task {
-	size_t first, n; /* units */
-	struct sparse out;
 };
 
 /* Work space of one worker. */
 struct worker {
-	struct chunk_scratch scratch;
 	struct part_scratch part;
-	int64_t *ints;
-	double *floats;
-	uint64_t *touched; /* a bit per column */
-	uint32_t room;     /* columns */
+	struct dense dense;
+	bool open;         /* there is something in dense, of: */
+	struct unit of;
+	VEC(struct result) results;
 };
 
 struct merge {
@@ -35,7 +32,7 @@ struct merge {
 	const struct source_limits *lim;
 	struct asks asks;
 	struct plan plan;
-	VEC(struct task) tasks;
+	size_t task_units;
 	uint8_t *is_float; /* by group */
 	uint32_t *columns; /* by partition: how many there are */
 	struct worker *workers;
@@ -57,186 +54,179 @@ static void fail(struct merge *m, const struct err *e)
 	pthread_mutex_unlock(&m->lock);
 }
 
-static void make_room(struct worker *w, uint32_t columns)
+static int too_large(struct err *e)
 {
-	uint32_t room = (columns + 63) & ~63u;
-	if (room <= w->room)
+	return err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range or fewer series");
+}
+
+/* Leaves what the worker has so far as a result. */
+static void flush(struct worker *w)
+{
+	size_t room = dense_count(&w->dense);
+	if (!w->open)
 		return;
-	free(w->ints);
-	free(w->floats);
-	free(w->touched);
-	w->ints = xcalloc(room, sizeof *w->ints);
-	w->floats = xcalloc(room, sizeof *w->floats);
-	w->touched = xcalloc(room / 64, sizeof *w->touched);
-	w->room = room;
+	w->open = false;
+	struct result *r = vec_add(&w->results);
+	r->group = w->of.group;
+	r->partition = w->of.partition;
+	r->scale = w->of.scale;
+	r->columns = xreallocarray(NULL, room + 1, sizeof *r->columns);
+	r->sums = xreallocarray(NULL, room + 1, sizeof *r->sums);
+	r->n = dense_take(&w->dense, r->columns, r->sums);
 }
 
-static bool add_ints(struct worker *w, const struct chunk_sums *s)
+static void begin(struct merge *m, struct worker *w, const struct unit *u)
 {
-	bool over = false;
-	for (size_t i = 0; i < s->n; i++) {
-		int64_t value = s->sums[i];
-		if (!value)
-			continue;
-		uint32_t c = s->columns[i];
-		over |= __builtin_mul_overflow(value, s->factor, &value);
-		over |= __builtin_add_overflow(w->ints[c], value, &w->ints[c]);
-		w->touched[c / 64] |= UINT64_C(1) << c % 64;
-	}
-	return !over;
-}
-
-static void add_floats(struct worker *w, const struct chunk_sums *s, double scale)
-{
-	scale *= (double)s->factor;
-	for (size_t i = 0; i < s->n; i++) {
-		uint32_t c = s->columns[i];
-		if (!s->sums[i])
-			continue;
-		w->floats[c] += (double)s->sums[i] * scale;
-		w->touched[c / 64] |= UINT64_C(1) << c % 64;
-	}
-}
-
-static int add_sums(struct merge *m, struct worker *w, const struct unit *u, const struct chunk_sums *s, size_t n,
-		    struct err *e)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (m->is_float[u->group])
-			add_floats(w, &s[i], u->scale);
-		else if (!add_ints(w, &s[i]))
-			return err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range or "
-				       "fewer series");
-	}
-	return 0;
+	if (w->open && w->of.group == u->group && w->of.partition == u->partition && w->of.scale == u->scale)
+		return;
+	flush(w);
+	dense_reserve(&w->dense, m->columns[u->partition]);
+	w->of = *u;
+	w->open = true;
 }
 
 static int add_sealed(struct merge *m, struct worker *w, const struct unit *u, struct err *e)
 {
-	struct chunk_sums s;
+	struct part_sums s;
 	size_t n;
 	uint64_t read = 0;
 	int rc = part_sum(u->part, u->series, u->after_ms, u->until_ms, &w->part, &s, &n, &read, e);
-	if (!rc && n && s.n && s.columns[s.n - 1] >= w->room)
-		rc = err_set(e, ERR_CORRUPT, "a sealed window names a column that its dictionary lacks");
-	if (!rc)
-		rc = add_sums(m, w, u, &s, n, e);
-	return rc ? rc : limits_check(m->lim, read + (n ? s.n : 0), e);
+	if (rc || !n || !s.n)
+		return rc;
+	if (s.columns[s.n - 1] >= w->dense.room)
+		return err_set(e, ERR_CORRUPT, "a sealed window names a column that its dictionary lacks");
+	if (!dense_add(&w->dense, s.columns, s.sums, s.n, s.factor))
+		return too_large(e);
+	return limits_check(m->lim, read + s.n, e);
 }
 
 static int add_unit(struct merge *m, struct worker *w, const struct unit *u, struct err *e)
 {
+	begin(m, w, u);
 	if (u->part)
 		return add_sealed(m, w, u, e);
-	struct chunk_sums s[2];
-	size_t n = 0;
 	uint64_t read = 0;
 	int rc = 0;
 	pthread_rwlock_rdlock(&u->window->lock);
 	const struct chunk *c = window_chunk(u->window, u->series);
 	if (c)
-		rc = chunk_sum(c, chunk_visible(c, m->v->seq), u->after_ms, u->until_ms, &w->scratch, s, &n, &read, e);
-	if (!rc)
-		rc = add_sums(m, w, u, s, n, e);
-	for (size_t i = 0; i < n; i++)
-		read += s[i].n;
+		rc = chunk_sum(c, chunk_visible(c, m->v->seq), u->after_ms, u->until_ms, &w->dense, &read, e);
 	pthread_rwlock_unlock(&u->window->lock);
 	return rc ? rc : limits_check(m->lim, read, e);
-}
-
-/* The touched columns, ascending; the worker's arrays are zero again afterwards. */
-static void take_sparse(struct worker *w, bool is_float, struct sparse *out)
-{
-	size_t n = 0, words = w->room / 64;
-	for (size_t i = 0; i < words; i++)
-		n += (size_t)__builtin_popcountll(w->touched[i]);
-	out->columns = xreallocarray(NULL, n + 1, sizeof *out->columns);
-	if (is_float)
-		out->floats = xreallocarray(NULL, n + 1, sizeof *out->floats);
-	else
-		out->ints = xreallocarray(NULL, n + 1, sizeof *out->ints);
-	for (size_t i = 0; i < words; i++) {
-		for (uint64_t bits = w->touched[i]; bits; bits &= bits - 1) {
-			uint32_t c = (uint32_t)(i * 64 + (size_t)__builtin_ctzll(bits));
-			out->columns[out->n] = c;
-			if (is_float) {
-				out->floats[out->n++] = w->floats[c];
-				w->floats[c] = 0;
-			} else {
-				out->ints[out->n++] = w->ints[c];
-				w->ints[c] = 0;
-			}
-		}
-		w->touched[i] = 0;
-	}
 }
 
 static void run_task(void *arg, size_t i, unsigned worker)
 {
 	struct merge *m = arg;
-	struct task *t = &m->tasks.v[i];
-	struct worker *w = &m->workers[worker];
-	const struct unit *units = m->plan.units.v + t->first;
+	size_t end = MIN((i + 1) * m->task_units, m->plan.units.n);
 	struct err e;
 	int rc = atomic_load(&m->failed);
-	make_room(w, m->columns[units->partition]);
-	for (size_t k = 0; k < t->n && !rc; k++)
-		rc = add_unit(m, w, &units[k], &e);
+	for (size_t k = i * m->task_units; k < end && !rc; k++)
+		rc = add_unit(m, &m->workers[worker], &m->plan.units.v[k], &e);
 	if (rc && !atomic_load(&m->failed))
 		fail(m, &e);
-	take_sparse(w, m->is_float[units->group], &t->out);
-}
-
-static void cut_tasks(struct merge *m)
-{
-	const struct unit *u = m->plan.units.v;
-	for (size_t i = 0; i < m->plan.units.n;) {
-		struct task t = { .first = i };
-		while (i < m->plan.units.n && t.n < TASK_UNITS && u[i].group == u[t.first].group &&
-		       u[i].partition == u[t.first].partition) {
-			i++;
-			t.n++;
-		}
-		vec_push(&m->tasks, t);
-	}
 }
 
 /* ---- putting a group's results together ---- */
 
-static struct stackvec *one_result(struct merge *m, struct task *t)
+static int by_place(const void *a, const void *b)
 {
-	struct symbols *s = m->v->v->p[m->plan.units.v[t->first].partition]->p->symbols;
-	struct stackvec *v = t->out.floats ? stackvec_new_floats(s, t->out.columns, t->out.floats, t->out.n)
-					   : stackvec_new_ints(s, t->out.columns, t->out.ints, t->out.n);
-	t->out = (struct sparse){ 0 };
+	const struct result *x = a, *y = b;
+	if (x->group != y->group)
+		return x->group < y->group ? -1 : 1;
+	if (x->partition != y->partition)
+		return x->partition < y->partition ? -1 : 1;
+	return (x->scale > y->scale) - (x->scale < y->scale);
+}
+
+struct results {
+	VEC(struct result) v;
+};
+
+/* All results, by group, partition and scale; their arrays are the list's now. */
+static void gather(struct merge *m, struct results *all)
+{
+	for (size_t i = 0; i < m->n_workers; i++) {
+		struct worker *w = &m->workers[i];
+		flush(w);
+		for (size_t k = 0; k < w->results.n; k++)
+			vec_push(&all->v, w->results.v[k]);
+		w->results.n = 0;
+	}
+	if (all->v.n)
+		qsort(all->v.v, all->v.n, sizeof *all->v.v, by_place);
+}
+
+static void results_release(struct results *all)
+{
+	for (size_t i = 0; i < all->v.n; i++) {
+		free(all->v.v[i].columns);
+		free(all->v.v[i].sums);
+	}
+	vec_free(&all->v);
+}
+
+/* Results of one group, partition and scale become the first of them. */
+static bool add_equal(struct worker *w, struct result *r, size_t n)
+{
+	bool ok = true;
+	if (n == 1)
+		return true;
+	for (size_t i = 0; i < n; i++)
+		ok &= dense_add(&w->dense, r[i].columns, r[i].sums, r[i].n, 1);
+	size_t room = dense_count(&w->dense);
+	r->columns = xreallocarray(r->columns, room + 1, sizeof *r->columns);
+	r->sums = xreallocarray(r->sums, room + 1, sizeof *r->sums);
+	r->n = dense_take(&w->dense, r->columns, r->sums);
+	return ok;
+}
+
+/* One partition's results of a group, scaled, in `over` symbols. */
+static struct stackvec *add_scaled(struct symbols *s, const struct result *const *r, size_t n, struct err *e)
+{
+	struct stackacc *acc = stackacc_new(s);
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < r[i]->n; k++)
+			stackacc_add_scaled(acc, r[i]->columns[k], (double)r[i]->sums[k] * r[i]->scale);
+	struct stackvec *v = stackacc_finish(acc, e);
+	stackacc_free(acc);
 	return v;
 }
 
-/* Several results of one partition, in the arrays of a worker. */
-static struct stackvec *add_results(struct merge *m, struct task *t, size_t n, struct err *e)
+static struct stackvec *take_ints(struct symbols *s, struct result *r)
+{
+	struct stackvec *v = stackvec_new_ints(s, r->columns, r->sums, r->n);
+	r->columns = NULL;
+	r->sums = NULL;
+	return v;
+}
+
+/* One group in one partition. */
+static struct stackvec *partition_result(struct merge *m, struct result *r, size_t n, struct err *e)
 {
 	struct worker *w = &m->workers[0];
-	uint32_t p = m->plan.units.v[t->first].partition;
-	bool is_float = t->out.floats != NULL, ok = true;
-	make_room(w, m->columns[p]);
-	for (size_t i = 0; i < n; i++) {
-		const struct sparse *s = &t[i].out;
-		if (is_float)
-			for (size_t k = 0; k < s->n; k++) {
-				w->floats[s->columns[k]] += s->floats[k];
-				w->touched[s->columns[k] / 64] |= UINT64_C(1) << s->columns[k] % 64;
-			}
-		else
-			ok &= add_ints(w, &(struct chunk_sums){ s->columns, s->ints, 1, s->n });
+	struct partition *p = m->v->v->p[r->partition]->p;
+	VEC(const struct result *) scales = { 0 };
+	bool ok = true;
+	dense_reserve(&w->dense, m->columns[r->partition]);
+	for (size_t i = 0, k; i < n && ok; i = k) {
+		for (k = i + 1; k < n && r[k].scale == r[i].scale; k++)
+			;
+		ok = add_equal(w, &r[i], k - i);
+		vec_push(&scales, &r[i]);
 	}
-	struct task sum = { .first = t->first };
-	take_sparse(w, is_float, &sum.out);
-	struct stackvec *v = one_result(m, &sum);
-	if (ok)
-		return v;
-	stackvec_unref(v);
-	err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range or fewer series");
-	return NULL;
+	struct stackvec *v = NULL;
+	if (!ok) {
+		too_large(e);
+	} else if (m->is_float[r->group]) {
+		pthread_rwlock_rdlock(&p->dict_lock);
+		v = add_scaled(p->symbols, scales.v, scales.n, e);
+		pthread_rwlock_unlock(&p->dict_lock);
+	} else {
+		v = take_ints(p->symbols, r);
+	}
+	vec_free(&scales);
+	return v;
 }
 
 /* Dictionaries of several partitions meet in one that is this call's own. */
@@ -272,21 +262,20 @@ static struct stackvec *join(struct merge *m, struct joined *j, struct stackvec 
 	return sum;
 }
 
-static struct stackvec *group_result(struct merge *m, struct joined *j, struct task *t, size_t n, struct err *e)
+static struct stackvec *group_result(struct merge *m, struct joined *j, struct result *r, size_t n, struct err *e)
 {
 	VEC(struct stackvec *) v = { 0 };
 	VEC(uint32_t) partitions = { 0 };
 	struct stackvec *sum = NULL;
 	bool ok = true;
 	for (size_t i = 0, k; i < n && ok; i = k) {
-		uint32_t p = m->plan.units.v[t[i].first].partition;
-		for (k = i + 1; k < n && m->plan.units.v[t[k].first].partition == p; k++)
+		for (k = i + 1; k < n && r[k].partition == r[i].partition; k++)
 			;
-		struct stackvec *x = k - i == 1 ? one_result(m, &t[i]) : add_results(m, &t[i], k - i, e);
+		struct stackvec *x = partition_result(m, &r[i], k - i, e);
 		ok = x != NULL;
 		if (ok && x->n) {
 			vec_push(&v, x);
-			vec_push(&partitions, p);
+			vec_push(&partitions, r[i].partition);
 		} else if (ok) {
 			/* An empty result is only kept if it is all there is: it would cost a translation. */
 			if (sum)
@@ -318,16 +307,16 @@ static struct symbols *any_symbols(struct merge *m, struct joined *j)
 	return j->to;
 }
 
-static int gather_groups(struct merge *m, struct stackvec **ret, size_t n_groups, struct err *e)
+static int gather_groups(struct merge *m, struct results *all, struct stackvec **ret, size_t n_groups, struct err *e)
 {
 	struct joined j = { 0 };
 	size_t t = 0, done = 0;
 	bool ok = true;
 	for (; done < n_groups && ok; done++) {
 		size_t first = t;
-		while (t < m->tasks.n && m->plan.units.v[m->tasks.v[t].first].group == done)
+		while (t < all->v.n && all->v.v[t].group == done)
 			t++;
-		ret[done] = t > first ? group_result(m, &j, &m->tasks.v[first], t - first, e) : stackvec_empty(any_symbols(m, &j));
+		ret[done] = t > first ? group_result(m, &j, &all->v.v[first], t - first, e) : stackvec_empty(any_symbols(m, &j));
 		ok = ret[done] != NULL;
 	}
 	for (size_t i = 0; !ok && i < done; i++) {
@@ -356,25 +345,37 @@ static void count_columns(struct merge *m)
 
 static void merge_release(struct merge *m)
 {
-	for (size_t i = 0; i < m->tasks.n; i++) {
-		free(m->tasks.v[i].out.columns);
-		free(m->tasks.v[i].out.ints);
-		free(m->tasks.v[i].out.floats);
-	}
 	for (size_t i = 0; i < m->n_workers; i++) {
-		chunk_scratch_release(&m->workers[i].scratch);
-		part_scratch_release(&m->workers[i].part);
-		free(m->workers[i].ints);
-		free(m->workers[i].floats);
-		free(m->workers[i].touched);
+		struct worker *w = &m->workers[i];
+		for (size_t k = 0; k < w->results.n; k++) {
+			free(w->results.v[k].columns);
+			free(w->results.v[k].sums);
+		}
+		vec_free(&w->results);
+		part_scratch_release(&w->part);
+		dense_release(&w->dense);
 	}
-	vec_free(&m->tasks);
 	plan_release(&m->plan);
 	asks_release(&m->asks);
 	free(m->workers);
 	free(m->is_float);
 	free(m->columns);
 	pthread_mutex_destroy(&m->lock);
+}
+
+static int run(struct merge *m, struct pool *pool, struct stackvec **ret, size_t n_groups, struct err *e)
+{
+	struct results all = { 0 };
+	/* Small enough that all threads end together, large enough that they do not all begin every group. */
+	m->task_units = MAX(MIN(m->plan.units.n / (m->n_workers * 4), TASK_UNITS), 1);
+	pool_run(pool, (m->plan.units.n + m->task_units - 1) / m->task_units, run_task, m);
+	int rc = atomic_load(&m->failed);
+	if (rc)
+		return rc;
+	gather(m, &all);
+	rc = gather_groups(m, &all, ret, n_groups, e);
+	results_release(&all);
+	return rc;
 }
 
 int view_merge(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups,
@@ -389,17 +390,13 @@ int view_merge(struct source_view *sv, const struct source_part *parts, size_t n
 			m.is_float[parts[i].group + k] = 1;
 	m.n_workers = (pool ? pool_size(pool) : 0) + 1;
 	m.workers = xcalloc(m.n_workers, sizeof(*m.workers));
-	count_columns(&m);
 	int rc = asks_make(m.v, parts, n, n_groups, lim, &m.asks, e);
 	if (!rc)
 		rc = plan_make(m.v, &m.asks, lim, &m.plan, e);
 	if (!rc) {
-		cut_tasks(&m);
-		pool_run(pool, m.tasks.n, run_task, &m);
-		rc = atomic_load(&m.failed);
+		count_columns(&m); /* after plan_make, which loads dictionaries */
+		rc = run(&m, pool, ret, n_groups, e);
 	}
-	if (!rc)
-		rc = gather_groups(&m, ret, n_groups, e);
 	merge_release(&m);
 	return rc;
 }

@@ -105,7 +105,7 @@ static bool in_range(const struct part *p, uint32_t series, int64_t after_ms, in
 }
 
 int part_sum(const struct part *p, uint32_t series, int64_t after_ms, int64_t until_ms, struct part_scratch *w,
-	     struct chunk_sums *ret, size_t *ret_n, uint64_t *ret_read, struct err *e)
+	     struct part_sums *ret, size_t *ret_n, uint64_t *ret_read, struct err *e)
 {
 	int64_t factor;
 	bool whole;
@@ -115,7 +115,7 @@ int part_sum(const struct part *p, uint32_t series, int64_t after_ms, int64_t un
 	int rc = get_rollup(p, &series, w, &factor, e);
 	if (rc || !w->rollup.columns.n)
 		return rc;
-	*ret = (struct chunk_sums){ w->rollup.columns.v, w->rollup.sums.v, factor, w->rollup.columns.n };
+	*ret = (struct part_sums){ w->rollup.columns.v, w->rollup.sums.v, factor, w->rollup.columns.n };
 	*ret_n = 1;
 	if (whole)
 		return 0;
@@ -133,7 +133,7 @@ int part_sum(const struct part *p, uint32_t series, int64_t after_ms, int64_t un
 		return rc;
 	vec_reserve(&w->sums, w->rollup.columns.n);
 	ret->sums = w->sums.v;
-	return sealed_sum_rows(&d, lo, hi, w->sums.v, ret_read, e);
+	return sealed_sum_rows(&d, lo, hi == w->totals.rows.n ? UINT32_MAX : hi, w->sums.v, ret_read, e);
 }
 
 static bool find_hits(struct part_scratch *w, const uint64_t *match, uint32_t n_match)

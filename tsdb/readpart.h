@@ -17,10 +17,18 @@ struct part_scratch {
 };
 void part_scratch_release(struct part_scratch *s);
 
+/* What profiles add up to: pairs (columns[i], sums[i]), columns ascending, zeros included. */
+struct part_sums {
+	const uint32_t *columns;
+	const int64_t *sums;
+	int64_t factor; /* of the sums; 1 nearly always */
+	size_t n;
+};
+
 /* What the profiles stamped in (after, until] add up to; columns ascend. *ret_n is 0 or 1. Valid until the scratch is
  * used again. */
 int part_sum(const struct part *p, uint32_t series, int64_t after_ms, int64_t until_ms, struct part_scratch *w,
-	     struct chunk_sums *ret, size_t *ret_n, uint64_t *ret_read, struct err *e);
+	     struct part_sums *ret, size_t *ret_n, uint64_t *ret_read, struct err *e);
 /* Per profile: stamps are in w->totals.rows, sums of the columns in `match` in w->sums; *ret_rows = 0 if nothing
  * matches at all. */
 int part_row_sums(const struct part *p, uint32_t series, const uint64_t *match, uint32_t n_match, struct part_scratch *w,

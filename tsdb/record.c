@@ -154,6 +154,20 @@ static bool get_series_values(struct cursor *c, struct record_profile *p, uint32
 
 enum { FLAG_STALE = 1 };
 
+static void put_columns(struct buf *b, const uint32_t *columns, size_t n)
+{
+	uint32_t next = 0;
+	if (!buf_reserve(b, n * 5))
+		return;
+	uint8_t *at = (uint8_t *)b->ptr + b->len;
+	for (size_t i = 0; i < n; i++) {
+		at += varint_put(at, columns[i] - next);
+		next = columns[i] + 1;
+	}
+	b->len = (size_t)(at - (uint8_t *)b->ptr);
+	b->ptr[b->len] = 0;
+}
+
 void record_put_profile(struct buf *b, const struct record_profile *p)
 {
 	buf_varint(b, p->n_series);
@@ -169,11 +183,7 @@ void record_put_profile(struct buf *b, const struct record_profile *p)
 	buf_varint(b, p->meta.interval_ms);
 	buf_varint(b, p->meta.asked_ms);
 	buf_varint(b, p->n);
-	uint32_t next = 0;
-	for (size_t i = 0; i < p->n; i++) {
-		buf_varint(b, p->columns.v[i] - next);
-		next = p->columns.v[i] + 1;
-	}
+	put_columns(b, p->columns.v, p->n);
 	for (uint32_t s = 0; s < p->n_series; s++)
 		put_series_values(b, p, s);
 }

@@ -16,7 +16,7 @@ struct removal {
 	const struct mask_fact *f;
 	VEC(struct refill) refills;
 	struct record_profile p;
-	VEC(uint32_t) locals;
+	struct row_memory *memory; /* of the window */
 	size_t removed;
 };
 
@@ -58,7 +58,6 @@ static const struct refill *refill_of(const struct removal *x, const struct chun
 /* The row as the profile it was made from. */
 static void read_row(struct removal *x, const struct chunk *c, const struct row *r)
 {
-	const struct chunk *from = r->index_width ? c : c->base;
 	x->p.n_series = 1;
 	x->p.series[0] = c->series;
 	x->p.t_ms = r->t_ms;
@@ -69,12 +68,9 @@ static void read_row(struct removal *x, const struct chunk *c, const struct row 
 		return;
 	x->p.meta = c->metas.v[r->meta];
 	x->p.n = r->n;
-	vec_reserve(&x->locals, r->n + 1);
 	vec_reserve(&x->p.columns, r->n + 1);
 	vec_reserve(&x->p.values, r->n + 1);
-	chunk_row_locals(c, r, x->locals.v, x->p.values.v);
-	for (uint32_t i = 0; i < r->n; i++)
-		x->p.columns.v[i] = from->columns.v[x->locals.v[i]];
+	chunk_row_samples(c, r, x->p.columns.v, x->p.values.v);
 	x->p.columns.n = x->p.values.n = r->n;
 }
 
@@ -91,9 +87,9 @@ static void fill(struct removal *x, struct refill *r, struct chunk *base, const 
 		}
 		r->moved[i] = (uint32_t)r->chunk->rows.n;
 		read_row(x, &r->old, row);
-		uint32_t at = row->stale || row->index_width ? GONE : base_moved ? base_moved[row->at] : (uint32_t)row->at;
+		uint32_t at = row->stale || row->index_width ? GONE : base_moved ? base_moved[row->at] : row->at;
 		x->p.factor[0] = r->old.factor;
-		chunk_add(r->chunk, &x->p, 0, at == GONE ? NULL : base, row->seq);
+		chunk_add(r->chunk, x->memory, &x->p, 0, at == GONE ? NULL : base, row->seq);
 		struct row *now = &r->chunk->rows.v[r->chunk->rows.n - 1];
 		if (at != GONE && !now->index_width) {
 			now->at = at;
@@ -131,8 +127,8 @@ static void remove_points(struct removal *x, struct fchunk *c)
 /* Bases first: what is a multiple of them looks up where their rows went. */
 size_t remove_from_window(struct window *w, const struct mask_fact *f)
 {
-	struct removal x = { .f = f };
-	size_t before = 0, after = 0;
+	struct removal x = { .f = f, .memory = &w->rows };
+	size_t before = w->rows.bytes, after = 0;
 	vec_reserve(&x.refills, w->chunks.n + 1); /* so that none moves */
 	for (int multiples = 0; multiples < 2; multiples++)
 		for (size_t i = 0; i < w->chunks.n; i++) {
@@ -143,6 +139,7 @@ size_t remove_from_window(struct window *w, const struct mask_fact *f)
 			refill(&x, c);
 			after += chunk_bytes(c);
 		}
+	after += w->rows.bytes; /* what went keeps its memory until the window is sealed */
 	for (size_t i = 0; i < w->fchunks.n; i++)
 		remove_points(&x, w->fchunks.v[i]);
 	w->bytes = w->bytes + after > before ? w->bytes + after - before : 0;
@@ -151,7 +148,6 @@ size_t remove_from_window(struct window *w, const struct mask_fact *f)
 		free(x.refills.v[i].moved);
 	}
 	vec_free(&x.refills);
-	vec_free(&x.locals);
 	record_profile_release(&x.p);
 	return x.removed;
 }

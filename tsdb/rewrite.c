@@ -26,6 +26,8 @@ struct rewrite {
 	VEC(struct item) items;
 	struct part_scratch rows, sums;
 	struct record_profile profile;
+	struct row_memory memory;
+	struct sealed_space space;
 };
 
 /* ---- what becomes of a series ---- */
@@ -103,7 +105,7 @@ static int keep_floats(struct rewrite *r, const struct part_series *b, struct er
 static int add_row(struct rewrite *r, struct chunk *c, const struct sealed_row *row, struct err *e)
 {
 	struct record_profile *p = &r->profile;
-	struct chunk_sums sums;
+	struct part_sums sums;
 	size_t n = 0;
 	uint64_t read = 0;
 	*p = (struct record_profile){ .columns = p->columns, .values = p->values, .n_series = 1, .t_ms = row->t_ms,
@@ -121,7 +123,7 @@ static int add_row(struct rewrite *r, struct chunk *c, const struct sealed_row *
 	}
 	p->n = p->columns.n;
 	if (!rc)
-		chunk_add(c, p, 0, NULL, 1);
+		chunk_add(c, &r->memory, p, 0, NULL, 1);
 	return rc;
 }
 
@@ -137,11 +139,12 @@ static int keep_rows(struct rewrite *r, const struct part_series *b, struct err 
 	}
 	if (!rc && c.rows.n) {
 		x = add_item(r, b->series, false);
-		rc = sealed_encode(&c, &x->b, e);
+		rc = sealed_encode(&c, &r->space, &x->b, e);
 		set_bounds(r, x, x->b.min_t, x->b.max_t);
 		r->to->samples += x->b.samples;
 	}
 	chunk_release(&c);
+	row_memory_release(&r->memory);
 	return rc;
 }
 
@@ -312,6 +315,7 @@ static void rewrite_release(struct rewrite *r)
 	part_scratch_release(&r->rows);
 	part_scratch_release(&r->sums);
 	record_profile_release(&r->profile);
+	sealed_space_release(&r->space);
 	part_unref(r->to);
 }
 

@@ -17,9 +17,7 @@ struct rollup {
 	struct part *const *parts; /* that it sums */
 	size_t n;
 	struct part_scratch scratch;
-	int64_t *dense;
-	uint64_t *touched;
-	uint32_t room;
+	struct dense dense;
 	struct buf value;
 	VEC(uint32_t) columns;
 	VEC(int64_t) sums;
@@ -58,10 +56,8 @@ static void list_series(struct rollup *r)
 static void make_room(struct rollup *r)
 {
 	pthread_rwlock_rdlock(&r->p->dict_lock);
-	r->room = (symbols_count(r->p->symbols, SYMBOLS_COLUMNS) + 63) & ~63u;
+	dense_reserve(&r->dense, symbols_count(r->p->symbols, SYMBOLS_COLUMNS));
 	pthread_rwlock_unlock(&r->p->dict_lock);
-	r->dense = xcalloc(r->room + 1, sizeof *r->dense);
-	r->touched = xcalloc(r->room / 64 + 1, sizeof *r->touched);
 }
 
 /* Whether the series is, in every part, the same multiple of the same other one, and in none without it. */
@@ -92,37 +88,24 @@ static int find_times(struct rollup *r, uint32_t series, struct sealed_times *re
 
 static int add_part(struct rollup *r, const struct part *p, uint32_t series, struct err *e)
 {
-	struct chunk_sums s;
+	struct part_sums s;
 	size_t n;
 	uint64_t read = 0;
 	int rc = part_sum(p, series, INT64_MIN, INT64_MAX, &r->scratch, &s, &n, &read, e);
-	bool over = false;
-	for (size_t i = 0; !rc && n && i < s.n; i++) {
-		int64_t value;
-		uint32_t c = s.columns[i];
-		if (c >= r->room)
-			return err_set(e, ERR_CORRUPT, "a sealed window names a column that its dictionary lacks");
-		over |= __builtin_mul_overflow(s.sums[i], s.factor, &value);
-		over |= __builtin_add_overflow(r->dense[c], value, &r->dense[c]);
-		r->touched[c / 64] |= UINT64_C(1) << c % 64;
-	}
-	return rc ? rc : over ? err_set(e, ERR_EXECUTION, "sums of a rollup do not fit in 64 bits") : 0;
+	if (rc || !n || !s.n)
+		return rc;
+	if (s.columns[s.n - 1] >= r->dense.room)
+		return err_set(e, ERR_CORRUPT, "a sealed window names a column that its dictionary lacks");
+	return dense_add(&r->dense, s.columns, s.sums, s.n, s.factor) ? 0 :
+	       err_set(e, ERR_EXECUTION, "sums of a rollup do not fit in 64 bits");
 }
 
 static void take_sums(struct rollup *r)
 {
-	r->columns.n = r->sums.n = 0;
-	for (uint32_t i = 0; i < r->room / 64; i++) {
-		for (uint64_t bits = r->touched[i]; bits; bits &= bits - 1) {
-			uint32_t c = i * 64 + (uint32_t)__builtin_ctzll(bits);
-			if (r->dense[c]) {
-				vec_push(&r->columns, c);
-				vec_push(&r->sums, r->dense[c]);
-			}
-			r->dense[c] = 0;
-		}
-		r->touched[i] = 0;
-	}
+	size_t room = dense_count(&r->dense);
+	vec_reserve(&r->columns, room + 1);
+	vec_reserve(&r->sums, room + 1);
+	r->columns.n = r->sums.n = dense_take(&r->dense, r->columns.v, r->sums.v);
 }
 
 static int put_series(struct rollup *r, struct part_writer *w, uint32_t series, struct err *e)
@@ -254,8 +237,7 @@ static int make_rollup(struct tsdb *db, const struct pstate *ps, enum part_level
 	part_scratch_release(&r.scratch);
 	aggregates_release(&r.aggregates);
 	free(r.members);
-	free(r.dense);
-	free(r.touched);
+	dense_release(&r.dense);
 	buf_free(&r.value);
 	vec_free(&r.columns);
 	vec_free(&r.sums);

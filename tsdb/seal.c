@@ -36,6 +36,7 @@ struct seal {
 	struct buf symbols;
 	VEC(struct item) items; /* by series */
 	struct aggregates aggregates;
+	struct sealed_space space;
 };
 
 static int by_series(const void *a, const void *b)
@@ -81,7 +82,7 @@ static int encode_items(struct seal *s, struct err *e)
 	for (size_t i = 0; i < s->items.n && !rc; i++) {
 		struct item *x = &s->items.v[i];
 		if (x->chunk) {
-			rc = sealed_encode(x->chunk, &x->b, e);
+			rc = sealed_encode(x->chunk, &s->space, &x->b, e);
 		} else {
 			sealed_put_floats(&x->floats, x->fchunk->points.v, x->fchunk->points.n);
 			float_bounds(x);
@@ -105,7 +106,7 @@ static int encode_aggregates(struct seal *s, struct err *e)
 		if (s->items.v[i].chunk)
 			m[n++] = (struct aggregate_member){ .series = s->items.v[i].series, .chunk = s->items.v[i].chunk,
 							    .times = s->items.v[i].b.times };
-	int rc = aggregates_encode(&s->aggregates, s->p, m, n, e);
+	int rc = aggregates_encode(&s->aggregates, s->p, m, n, &s->space, e);
 	for (size_t i = 0; i < s->aggregates.v.n && !rc; i++)
 		vec_push(&s->part->aggregates, 0);
 	for (size_t i = 0, k = 0; i < n && !rc; i++) {
@@ -309,6 +310,7 @@ static void seal_release(struct seal *s)
 	}
 	vec_free(&s->items);
 	aggregates_release(&s->aggregates);
+	sealed_space_release(&s->space);
 	buf_free(&s->symbols);
 	part_unref(s->part);
 	partition_unref(s->p);

@@ -172,38 +172,84 @@ void sealed_put_rollup(struct buf *b, const uint32_t *columns, const int64_t *su
 {
 	bool positive = true;
 	uint32_t next = 0;
-	buf_putc(b, MODE_OWN);
-	buf_varint(b, n);
+	if (!buf_reserve(b, 16 + n * 20))
+		return;
+	uint8_t *start = (uint8_t *)b->ptr + b->len, *at = start;
+	*at++ = MODE_OWN;
+	at += varint_put(at, n);
 	for (size_t i = 0; i < n; i++) {
-		buf_varint(b, columns[i] - next);
+		at += varint_put(at, columns[i] - next);
 		next = columns[i] + 1;
 		positive &= sums[i] > 0;
 	}
-	buf_putc(b, positive ? SUMS_POSITIVE : SUMS_SIGNED);
+	*at++ = positive ? SUMS_POSITIVE : SUMS_SIGNED;
 	for (size_t i = 0; i < n; i++)
-		buf_varint(b, positive ? (uint64_t)sums[i] - 1 : zigzag_encode(sums[i]));
+		at += varint_put(at, positive ? (uint64_t)sums[i] - 1 : zigzag_encode(sums[i]));
+	b->len += (size_t)(at - start);
+	char *fit = realloc(b->ptr, b->len + 1); /* it waits for the others: no more than it needs */
+	if (fit) {
+		b->ptr = fit;
+		b->cap = b->len + 1;
+	}
+	b->ptr[b->len] = 0;
+}
+
+/* n gaps; most of them are a byte, so that eight are looked at at once. */
+static bool get_columns(struct cursor *c, uint32_t *columns, size_t n)
+{
+	uint64_t next = 0;
+	for (size_t i = 0; i < n;) {
+		uint64_t eight;
+		if (n - i >= 8 && c->end - c->p >= 8 && (memcpy(&eight, c->p, 8), !(eight & UINT64_C(0x8080808080808080)))) {
+			for (int k = 0; k < 8; k++) {
+				uint64_t column = next + c->p[k];
+				columns[i + (size_t)k] = (uint32_t)column;
+				next = column + 1;
+			}
+			c->p += 8;
+			i += 8;
+		} else {
+			uint64_t column = next + cursor_varint(c);
+			columns[i++] = (uint32_t)column;
+			next = column + 1;
+		}
+		if (next > UINT32_MAX)
+			return false;
+	}
+	return true;
+}
+
+static void get_sums(struct cursor *c, int64_t *sums, size_t n)
+{
+	for (size_t i = 0; i < n;) {
+		uint64_t eight;
+		if (n - i >= 8 && c->end - c->p >= 8 && (memcpy(&eight, c->p, 8), !(eight & UINT64_C(0x8080808080808080)))) {
+			for (int k = 0; k < 8; k++)
+				sums[i + (size_t)k] = c->p[k] + 1;
+			c->p += 8;
+			i += 8;
+		} else if (c->end - c->p >= 2 && c->p[0] >= 0x80 && c->p[1] < 0x80) {
+			sums[i++] = ((c->p[0] & 0x7f) | c->p[1] << 7) + 1;
+			c->p += 2;
+		} else {
+			sums[i++] = (int64_t)(cursor_varint(c) + 1);
+		}
+	}
 }
 
 int sealed_get_rollup(struct view v, struct sealed_rollup *ret, struct err *e)
 {
 	struct cursor c = cursor_of(v);
-	uint64_t next = 0;
 	ret->columns.n = ret->sums.n = 0;
 	if (get_times(&c, &ret->times))
 		return c.bad ? corrupt(e, "sums") : 0;
 	size_t n = cursor_count(&c);
 	vec_reserve(&ret->columns, n + 1);
 	vec_reserve(&ret->sums, n + 1);
-	for (size_t i = 0; i < n; i++) {
-		uint64_t column = next + cursor_varint(&c);
-		if (column > UINT32_MAX - 1)
-			return corrupt(e, "columns");
-		ret->columns.v[i] = (uint32_t)column;
-		next = column + 1;
-	}
+	if (!get_columns(&c, ret->columns.v, n))
+		return corrupt(e, "columns");
 	if (cursor_u8(&c) == SUMS_POSITIVE)
-		for (size_t i = 0; i < n; i++)
-			ret->sums.v[i] = (int64_t)(cursor_varint(&c) + 1);
+		get_sums(&c, ret->sums.v, n);
 	else
 		for (size_t i = 0; i < n; i++)
 			ret->sums.v[i] = cursor_zigzag(&c);
@@ -232,14 +278,21 @@ static int by_time(const void *a, const void *b)
 	return (x->row > y->row) - (x->row < y->row);
 }
 
-static struct order *order_rows(const struct chunk *c)
+/* Into s->order: the rows by stamp. */
+static void order_rows(struct sealed_space *s, const struct chunk *c)
 {
+	vec_reserve(&s->order, c->rows.n + 1);
+	for (size_t i = 0; i < c->rows.n; i++)
+		s->order.v[i] = (uint32_t)i;
+	if (!c->unsorted)
+		return;
 	struct order *o = xreallocarray(NULL, c->rows.n + 1, sizeof *o);
 	for (size_t i = 0; i < c->rows.n; i++)
 		o[i] = (struct order){ c->rows.v[i].t_ms, (uint32_t)i };
-	if (c->unsorted)
-		qsort(o, c->rows.n, sizeof *o, by_time);
-	return o;
+	qsort(o, c->rows.n, sizeof *o, by_time);
+	for (size_t i = 0; i < c->rows.n; i++)
+		s->order.v[i] = o[i].row;
+	free(o);
 }
 
 /* Whether every row of c is the factor times the row of base that has the same number. */
@@ -264,11 +317,11 @@ static bool is_multiple(const struct chunk *c)
 	return true;
 }
 
-static void encode_rows(const struct chunk *c, const struct order *o, struct sealed_buffers *ret)
+static void encode_rows(const struct chunk *c, const uint32_t *order, struct sealed_buffers *ret)
 {
 	struct sealed_row *rows = xcalloc(c->rows.n + 1, sizeof *rows);
 	for (size_t i = 0; i < c->rows.n; i++) {
-		const struct row *r = &c->rows.v[o[i].row];
+		const struct row *r = &c->rows.v[order[i]];
 		rows[i] = (struct sealed_row){ .t_ms = r->t_ms, .total = r->total, .cover_ms = r->cover_ms, .stale = r->stale };
 		if (!r->stale)
 			rows[i].meta = c->metas.v[r->meta];
@@ -279,27 +332,41 @@ static void encode_rows(const struct chunk *c, const struct order *o, struct sea
 	free(rows);
 }
 
-int sealed_encode(const struct chunk *c, struct sealed_buffers *ret, struct err *e)
+int sealed_encode(const struct chunk *c, struct sealed_space *s, struct sealed_buffers *ret, struct err *e)
 {
-	struct order *o = order_rows(c);
-	int rc = 0;
-	ret->min_t = c->rows.n ? o[0].t_ms : INT64_MAX;
-	ret->max_t = c->rows.n ? o[c->rows.n - 1].t_ms : INT64_MIN;
+	struct detail_table t;
+	ret->min_t = INT64_MAX;
+	ret->max_t = INT64_MIN;
+	for (size_t i = 0; i < c->rows.n; i++) {
+		ret->min_t = MIN(ret->min_t, c->rows.v[i].t_ms);
+		ret->max_t = MAX(ret->max_t, c->rows.v[i].t_ms);
+	}
 	if (is_multiple(c)) {
 		ret->times = (struct sealed_times){ c->base->series, c->factor };
 		sealed_put_times(&ret->totals, ret->times);
 		sealed_put_times(&ret->rollup, ret->times);
-	} else {
-		struct detail_table t = { 0 };
-		encode_rows(c, o, ret);
-		detail_begin(&t, c);
-		for (size_t i = 0; i < c->rows.n; i++)
-			detail_add_row(&t, c, &c->rows.v[o[i].row], (uint32_t)i);
-		rc = detail_finish(&t, &ret->rollup, ret->detail, &ret->samples, e);
-		detail_release(&t);
+		return 0;
 	}
-	free(o);
-	return rc;
+	order_rows(s, c);
+	encode_rows(c, s->order.v, ret);
+	detail_turn(&t, s, c, s->order.v);
+	return detail_finish(&t, s, &ret->rollup, ret->detail, &ret->samples, e);
+}
+
+void sealed_space_release(struct sealed_space *s)
+{
+	free(s->count);
+	free(s->marks);
+	vec_free(&s->row_columns);
+	vec_free(&s->columns);
+	vec_free(&s->start);
+	vec_free(&s->rows);
+	vec_free(&s->order);
+	vec_free(&s->row_values);
+	vec_free(&s->values);
+	vec_free(&s->divisors);
+	vec_free(&s->sums);
+	*s = (struct sealed_space){ 0 };
 }
 
 /* ---- floats ---- */

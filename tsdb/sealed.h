@@ -48,8 +48,17 @@ struct sealed_buffers {
 	uint64_t samples;
 };
 void sealed_buffers_release(struct sealed_buffers *b);
+/* Work space for one chunk after the other; zero-initialised is empty. */
+struct sealed_space {
+	uint32_t *count;  /* by column id; zero between uses, as is the next */
+	uint8_t *marks;   /* by 64 columns: some of them occur */
+	uint32_t room;
+	VEC(uint32_t) row_columns, columns, start, rows, order;
+	VEC(int64_t) row_values, values, divisors, sums;
+};
+void sealed_space_release(struct sealed_space *s);
 /* The payloads of a chunk. ERR_EXECUTION if a sum does not fit. */
-int sealed_encode(const struct chunk *c, struct sealed_buffers *ret, struct err *e);
+int sealed_encode(const struct chunk *c, struct sealed_space *s, struct sealed_buffers *ret, struct err *e);
 void sealed_put_rollup(struct buf *b, const uint32_t *columns, const int64_t *sums, size_t n);
 void sealed_put_times(struct buf *b, struct sealed_times t);
 void sealed_put_floats(struct buf *b, const struct fpoint *p, size_t n);
@@ -66,7 +75,7 @@ struct sealed_detail {
 	struct view counts, gaps, values;
 	const struct sealed_rollup *rollup;
 };
-/* Adds the values of rows [lo, hi) up per column of the rollup, into sums (zeroed, rollup->columns.n of them). */
+/* Adds the values of rows [lo, hi) (hi UINT32_MAX: all from lo) up per column of the rollup, into sums (zeroed, rollup->columns.n of them). */
 int sealed_sum_rows(const struct sealed_detail *d, uint32_t lo, uint32_t hi, int64_t *sums, uint64_t *ret_read,
 		    struct err *e);
 /* Adds, per row, the values of the columns that are set in hit (a byte per column of the rollup). */

@@ -38,6 +38,7 @@ void window_unref(struct window *w)
 		vec_free(&w->fchunks.v[i]->points);
 		free(w->fchunks.v[i]);
 	}
+	row_memory_release(&w->rows);
 	vec_free(&w->chunks);
 	vec_free(&w->fchunks);
 	map_free(&w->index);
@@ -90,9 +91,9 @@ void window_add_profile(struct window *w, const struct record_profile *p, uint64
 	covers(w, record);
 	for (uint32_t i = 0; i < p->n_series; i++) {
 		of[i] = need_chunk(w, p->series[i]);
-		size_t before = chunk_bytes(of[i]);
-		chunk_add(of[i], p, i, p->times_of[i] < i ? of[p->times_of[i]] : NULL, seq);
-		w->bytes += chunk_bytes(of[i]) - before;
+		size_t before = chunk_bytes(of[i]) + w->rows.bytes;
+		chunk_add(of[i], &w->rows, p, i, p->times_of[i] < i ? of[p->times_of[i]] : NULL, seq);
+		w->bytes += chunk_bytes(of[i]) + w->rows.bytes - before;
 	}
 }
 

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 
+#include "base/map.h"
 #include "tsdb/chunk.h"
 
 #define HOUR_MS INT64_C(3600000)
@@ -41,6 +42,7 @@ struct window {
 	pthread_rwlock_t lock;
 	struct map index;       /* hash of series id -> chunk */
 	VEC(struct chunk *) chunks;
+	struct row_memory rows;
 	struct map findex;
 	VEC(struct fchunk *) fchunks;
 	uint64_t first_record, last_record; /* that have data for it */
