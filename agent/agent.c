@@ -579,3 +579,14 @@ void agent_targets(struct agent *a, struct view address, struct buf *out)
 	targets_json(labeler_groups(a->labeler), clock_mono_ms() - a->o.history_ms, address, out);
 	pthread_mutex_unlock(&a->lock);
 }
+
+size_t agent_series_labels(struct agent *a, struct arena *in, struct view **ret)
+{
+	pthread_mutex_lock(&a->lock);
+	size_t n = a->config->n_targets;
+	*ret = arena_calloc(in, n + 1, sizeof **ret);
+	for (size_t i = 0; i < n; i++)
+		(*ret)[i] = arena_view(in, a->config->targets[i]);
+	pthread_mutex_unlock(&a->lock);
+	return n;
+}

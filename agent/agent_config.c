@@ -31,6 +31,19 @@ static void warn_of_samples(struct config_ctx *c, const struct relabel_config *r
 					    "process and find it empty", r->v[i].source_labels[k]);
 }
 
+static void find_targets(struct agent_config *c)
+{
+	c->targets = arena_calloc(&c->arena, c->relabel.n + 1, sizeof *c->targets);
+	for (size_t i = 0; i < c->relabel.n; i++) {
+		const struct relabel_rule *r = &c->relabel.v[i];
+		struct view name = view_of(r->target_label);
+		bool sets = r->action == RELABEL_REPLACE || r->action == RELABEL_HASHMOD || r->action == RELABEL_LOWERCASE ||
+			    r->action == RELABEL_UPPERCASE;
+		if (sets && label_name_plain(name) && !view_starts(name, VIEW("__")))
+			c->targets[c->n_targets++] = name;
+	}
+}
+
 static int decode(struct agent_config *c, const struct config_tree *t, struct config_ctx *ctx, struct err *e)
 {
 	struct top top = { 0 };
@@ -41,6 +54,7 @@ static int decode(struct agent_config *c, const struct config_tree *t, struct co
 		return rc;
 	}
 	c->relabel = top.relabel;
+	find_targets(c);
 	if (c->relabel.n)
 		warn_of_samples(ctx, &c->relabel, config_get(root, "relabel_configs"));
 	return 0;

@@ -13,6 +13,9 @@
 struct agent_config {
 	struct arena arena;
 	struct relabel_config relabel;
+	/* Labels that rules set by name; in the arena. */
+	struct view *targets;
+	size_t n_targets;
 };
 
 /* path NULL or "": no rules. Errors and warnings (through warn, may be NULL) begin with file:line:column. Returns owned. */

@@ -36,6 +36,7 @@ struct out {
 	VEC(struct profile_sample) samples;
 	VEC(int64_t) values;
 	uint32_t *location_of;   /* frame -> location + 1 */
+	VEC(uint32_t) met, series; /* strings: names of labels met; those that tell series apart (note_series) */
 };
 
 static uint32_t put_string(struct out *x, struct view v)
@@ -177,10 +178,35 @@ static bool wanted(const struct out *x, struct view name)
 	return false;
 }
 
+/* What every process has without rules; a scraper knows which of these it keeps. */
+static const char *const own_labels[] = {
+	"cgroup", "comm", "container", "container_id", "exe", "exe_build_id", "image", "namespace", "node", "pid", "pod",
+	"pod_uid", "thread", "unit"
+};
+
+/* Labels that rules and flags have set are to be labels of series: the scraper cannot know them. */
+static void note_series(struct out *x, struct view key, uint32_t key_str)
+{
+	bool own = false, named = false;
+	for (size_t i = 0; i < x->met.n; i++)
+		if (x->met.v[i] == key_str)
+			return;
+	vec_push(&x->met, key_str);
+	for (size_t i = 0; i < ARRAY_LEN(own_labels) && !own; i++)
+		own = view_eqs(key, own_labels[i]);
+	for (size_t i = 0; x->o && i < x->o->n_series && !named; i++)
+		named = view_eq(key, x->o->series[i]);
+	if (named || !own)
+		vec_push(&x->series, key_str);
+}
+
 static void put_label(struct out *x, struct view key, struct view value)
 {
-	if (value.len && wanted(x, key))
-		vec_push(&x->labels, (struct profile_label){ .key_str = put_string(x, key), .str = put_string(x, value) });
+	if (!value.len || !wanted(x, key))
+		return;
+	uint32_t key_str = put_string(x, key);
+	vec_push(&x->labels, (struct profile_label){ .key_str = key_str, .str = put_string(x, value) });
+	note_series(x, key, key_str);
 }
 
 static void put_labels(struct out *x, const struct process_info *p, const struct window_sample *s)
@@ -265,6 +291,19 @@ static const struct kind_words {
 	[WINDOW_OFF_CPU] = { "events", "delay", "off_cpu", "pyrrha: off_cpu" },
 };
 
+/* The comment that names them; 0 if there are none. */
+static uint32_t put_series(struct out *x)
+{
+	struct buf b = { 0 };
+	buf_puts(&b, "pyrrha: series");
+	for (size_t i = 0; i < x->series.n; i++)
+		if (label_name_plain(x->strings.v[x->series.v[i]]))
+			buf_printf(&b, " %.*s", VIEW_ARG(x->strings.v[x->series.v[i]]));
+	uint32_t id = x->series.n ? put_string(x, buf_view(&b)) : 0;
+	buf_free(&b);
+	return id;
+}
+
 static void fill(struct out *x)
 {
 	struct profile *p = x->p;
@@ -283,9 +322,9 @@ static void fill(struct out *x)
 	};
 	p->period_type = (struct profile_value_type){ put_string(x, view_of(k->period)), types[1].unit_str };
 	/* Says what this is, also where the file is looked at far from here; the scraper goes by it. */
-	uint32_t comment = put_string(x, view_of(k->comment));
-	p->comments = keep(x, &comment, sizeof comment);
-	p->n_comments = 1;
+	uint32_t comments[2] = { put_string(x, view_of(k->comment)), put_series(x) };
+	p->comments = keep(x, comments, sizeof comments);
+	p->n_comments = comments[1] ? 2 : 1;
 	p->period = x->w->period_ns;
 	p->time_ns = x->w->start_unix_ns;
 	p->duration_ns = x->w->duration_ns;
@@ -325,6 +364,8 @@ int pprof_out(struct profile *p, const struct profile_window *w, struct symboliz
 	vec_free(&x.labels);
 	vec_free(&x.samples);
 	vec_free(&x.values);
+	vec_free(&x.met);
+	vec_free(&x.series);
 	if (!x.full)
 		return 0;
 	size_t max = p->arena.max;

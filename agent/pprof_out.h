@@ -13,6 +13,8 @@ struct pprof_out_options {
 	void *arg;
 	const struct view *by;       /* label names; NULL = all of them, and pid and thread besides */
 	size_t n_by;
+	const struct view *series;   /* labels to name in the comment "pyrrha: series ...", besides those nobody but */
+	size_t n_series;             /* a rule or flag can have set */
 };
 
 /* Fills an initialised, empty profile. */

@@ -114,8 +114,11 @@ static bool gone(void *arg)
 static void answer(struct agent_server *s, struct httpd_request *rq, const struct profile_window *w, struct question *q)
 {
 	struct profile p;
+	struct view *series;
 	struct err e;
 	profile_init(&p, PROFILE_BYTES_MAX);
+	q->out.n_series = agent_series_labels(s->agent, &p.arena, &series);
+	q->out.series = series;
 	int rc = pprof_out(&p, w, agent_symbolizer(s->agent), &q->out, &e);
 	if (!rc)
 		rc = pprof_encode_gz(&p, httpd_out(rq), &e);

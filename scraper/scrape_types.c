@@ -159,6 +159,7 @@ int scrape_types_decode(struct config_ctx *c, const struct config_node *n, struc
 	job->series_labels = p.series_labels;
 	if (agent) {
 		job->honor_labels = true;
+		job->series_from_profile = !p.series_labels.n;
 		if (!p.series_labels.n)
 			job->series_labels = (struct config_strings){ (const char **)(uintptr_t)agent_series_labels,
 								      ARRAY_LEN(agent_series_labels) };

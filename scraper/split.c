@@ -6,6 +6,8 @@
 
 #include "scraper/table.h"
 
+#define SPLIT_MORE_MAX 64
+
 struct group {
 	struct labels labels;    /* in the worker's arena */
 	VEC(uint32_t) samples;
@@ -15,6 +17,8 @@ struct splitting {
 	struct job *j;
 	struct map index;        /* hash of labels -> groups */
 	VEC(struct group) groups;
+	struct view more[SPLIT_MORE_MAX]; /* labels that the profile itself names, besides the job's */
+	size_t n_more;
 	struct ptype types[64];
 	uint32_t columns[64];
 	uint32_t n_columns;
@@ -25,12 +29,34 @@ static int by_name(const void *a, const void *b)
 	return view_cmp(((const struct label *)a)->name, ((const struct label *)b)->name);
 }
 
-static bool is_series_label(const struct job_config *job, struct view key)
+static bool is_series_label(const struct splitting *x, struct view key)
 {
-	for (size_t i = 0; i < job->series_labels.n; i++)
-		if (view_eqs(key, job->series_labels.v[i]))
+	const struct config_strings *own = &x->j->work->job->series_labels;
+	for (size_t i = 0; i < own->n; i++)
+		if (view_eqs(key, own->v[i]))
+			return true;
+	for (size_t i = 0; i < x->n_more; i++)
+		if (view_eq(key, x->more[i]))
 			return true;
 	return false;
+}
+
+/* The comment "pyrrha: series app team": what a relabelled agent tells series apart by. */
+static void take_named(struct splitting *x)
+{
+	const struct profile *p = x->j->p;
+	for (uint32_t i = 0; i < p->n_comments; i++) {
+		struct view v = profile_str(p, p->comments[i]);
+		if (!view_starts(v, VIEW("pyrrha: series ")))
+			continue;
+		for (size_t at = 15, n; at < v.len && x->n_more < SPLIT_MORE_MAX; at += n + 1) {
+			const char *space = memchr(v.ptr + at, ' ', v.len - at);
+			n = space ? (size_t)(space - (v.ptr + at)) : v.len - at;
+			struct view name = view_make(v.ptr + at, n);
+			if (label_name_plain(name) && !view_starts(name, VIEW("__")))
+				x->more[x->n_more++] = name;
+		}
+	}
 }
 
 /* Moves the labels that tell series apart into out (room for the job's), keeps the others on the sample. */
@@ -42,7 +68,7 @@ static size_t take_labels(struct splitting *x, struct profile_sample *s, struct 
 	size_t n = 0;
 	for (uint32_t i = 0; i < s->n_labels; i++) {
 		struct view key = profile_str(p, l[i].key_str);
-		bool mine = !l[i].is_num && n < max && is_series_label(x->j->work->job, key);
+		bool mine = !l[i].is_num && n < max && is_series_label(x, key);
 		for (size_t k = 0; mine && k < n; k++)
 			mine = !view_eq(out[k].name, key); /* of two values the first */
 		if (mine)
@@ -79,7 +105,7 @@ static uint32_t other_group(struct splitting *x)
 static int group_samples(struct splitting *x)
 {
 	struct profile *p = x->j->p;
-	size_t max = x->j->work->job->series_labels.n;
+	size_t max = x->j->work->job->series_labels.n + x->n_more;
 	for (uint32_t i = 0; i < p->n_samples; i++) {
 		struct label *l = arena_alloc(&x->j->worker->arena, max * sizeof *l);
 		if (!l)
@@ -178,6 +204,8 @@ static int put_idle(struct splitting *x)
 int split_profile(struct job *j)
 {
 	struct splitting x = { .j = j };
+	if (j->work->job->series_from_profile)
+		take_named(&x);
 	int rc = find_types(&x);
 	rc = rc ? rc : group_samples(&x);
 	for (size_t i = 0; i < x.groups.n && !rc; i++) {

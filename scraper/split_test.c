@@ -51,7 +51,14 @@ static void give_host(int fd, const char *request, void *arg)
 			add_label(&p, i, "pid", i ? "2" : "1");
 			add_label(&p, i, "comm", i < 2 ? "web" : "db");
 			add_label(&p, i, "container", "shop");
+			add_label(&p, i, "team", "blue");
+			add_label(&p, i, "__name__", "other");
 		}
+		uint32_t *comments = arena_calloc(&p.arena, 1, sizeof *comments);
+		p.strings[p.n_strings] = VIEW("pyrrha: series  team __name__ absent");
+		comments[0] = p.n_strings++;
+		p.comments = comments;
+		p.n_comments = 1;
 		pprof_encode_gz(&p, &out, &e);
 	}
 	stub_answer(fd, 200, "", out.ptr, out.len);
@@ -95,6 +102,9 @@ static void test_split(void **state)
 	assert_int_equal(k.total, 300);
 	assert_non_null(strstr(k.series, "rack=\"r1\""));
 	assert_null(strstr(k.series, "pid="));
+	/* What the profile names itself, and nothing that could change what it is. */
+	assert_non_null(strstr(k.series, "team=\"blue\""));
+	assert_null(strstr(k.series, "other"));
 	fake_sink_find(&sink, db, &k);
 	assert_int_equal(k.total, 400);
 	fake_sink_find(&sink, "on_cpu:samples:count:cpu:nanoseconds:delta{comm=\"db\"", &k);

@@ -8,7 +8,7 @@ import subprocess
 import urllib.parse
 import uuid
 
-from harness import Process, Skip, check, http_get, wait_until
+from harness import Process, Server, Skip, check, http_get, wait_until
 from kube_api import KubeApi, pod
 from test_agent import C_FIXTURE, c_program, profile, share_with, start_agent
 from test_promql_oracle import Prometheus
@@ -170,3 +170,32 @@ scrape_configs:
     mine = wait_until("a profile of the target", lambda: profile(env, agent, 2, more=more)[0], 60)
     share = share_with(mine, "^main$", "^agent_middle$")
     check(share > 0.9, f"{share:.1%} of the target's profile is the container's: {mine[:4]}")
+
+
+def test_series_of_rules_and_containers(env):
+    """A label that a rule sets tells series apart in the server, without a word about it there; and the container's own
+    label is found although the agent's target has one, too."""
+    name = "echo" + uuid.uuid4().hex[:6]
+    config = env.path("agent.yml", f"""
+relabel_configs:
+  - {{source_labels: [__meta_lxc_container_id], regex: '{name}', target_label: team, replacement: blue}}
+""")
+    Group(env, f"/lxc/{name}").start("echo", [env.echoserver(), "-listen", "127.0.0.1:0", "-load", "4"])
+    agent = start_agent(env, f"--config.file={config}", "--external-label=cluster=c1")
+    server = Server(env, f"""
+global: {{scrape_interval: 2s}}
+scrape_configs:
+  - job_name: agent
+    profiling_config: {{preset: agent}}
+    static_configs: [{{targets: ['{agent.split("//")[1]}'], labels: {{container: "the agent's", team: none}}}}]
+""")
+    wait_until("the series", lambda: server.value('count(on_cpu{team="blue", cluster="c1", comm="echoserver"})') == 1, 60)
+    found = wait_until("the container", lambda: server.query(f'on_cpu<container="{name}">')["result"], 60)
+    check(found[0]["metric"]["container"] == name, f"{found[0]['metric']}")
+
+    def stacks():
+        text = server.get("/api/v1/query", format="folded", query=f'merge(on_cpu<container="{name}">[1m])').decode()
+        return "main.fibonacciHandler" in text
+    wait_until("its functions", stacks, 60)
+    rows = server.query(f'sum by (comm, container)(rate(on_cpu<container="{name}">[30s]))')["result"]
+    check([r["metric"] for r in rows] == [{"comm": "echoserver", "container": name}], f"{rows}")
