@@ -14,6 +14,11 @@ static const struct tool_command commands[] = {
 	{ "merge", "FILE... -o OUT", "one pprof file out of several", tool_merge },
 	{ "query instant", "URL EXPR", "asks a server at one moment", tool_query_instant },
 	{ "query range", "URL EXPR", "asks a server over a range", tool_query_range },
+	{ "tsdb verify", "DIR", "reads all of a storage directory and says what is wrong with it", tool_tsdb_verify },
+	{ "tsdb stats", "DIR", "what a storage directory holds and what takes the space", tool_tsdb_stats },
+	{ "tsdb dump", "DIR", "profiles and values of a storage directory, a line each", tool_tsdb_dump },
+	{ "tsdb export", "DIR -o OUT", "profiles of a storage directory as pprof files, or merged into one", tool_tsdb_export },
+	{ "tsdb import", "DIR PATH...", "pprof files into a storage directory", tool_tsdb_import },
 	{ "check config", "FILE...", "reads configuration files as the server would", tool_check_config },
 	{ "test language", "FILE...", "runs tests of the language, Prometheus's format included", tool_test_language },
 };

@@ -27,6 +27,11 @@ int tool_check_config(int argc, char **argv);
 int tool_test_language(int argc, char **argv);
 int tool_query_instant(int argc, char **argv);
 int tool_query_range(int argc, char **argv);
+int tool_tsdb_verify(int argc, char **argv);
+int tool_tsdb_stats(int argc, char **argv);
+int tool_tsdb_dump(int argc, char **argv);
+int tool_tsdb_export(int argc, char **argv);
+int tool_tsdb_import(int argc, char **argv);
 
 /* Parses flags of a command (and --help) and leaves the words in argv[1..*ret_words]. False: the command ends with
  * *ret_status. */

@@ -23,6 +23,7 @@
 struct hlog {
 	char *dir, *path;
 	rocksdb_t *db;
+	bool look_only;
 	rocksdb_options_t *options;
 	rocksdb_writeoptions_t *sync;
 	rocksdb_readoptions_t *read;
@@ -105,6 +106,13 @@ static void free_log(struct hlog *l)
 	free(l);
 }
 
+static int look(struct hlog *l, struct err *e)
+{
+	char *error = NULL;
+	l->db = rocksdb_open_for_read_only(l->options, l->path, 0, &error);
+	return rocks_err(&error, e, "cannot open the head log", l->path);
+}
+
 /* What fails only for a moment does not refuse a start. */
 static int open_db(struct hlog *l, bool *ret_writable, struct err *e)
 {
@@ -146,7 +154,8 @@ int hlog_open(struct hlog **ret, const char *dir, bool *ret_writable, struct err
 	rocksdb_options_set_write_buffer_size(l->options, 64 << 20);
 	rocksdb_options_set_compression(l->options, rocksdb_no_compression);
 	rocksdb_options_set_max_write_buffer_number(l->options, 3);
-	int rc = open_db(l, ret_writable, e);
+	l->look_only = !ret_writable;
+	int rc = l->look_only ? look(l, e) : open_db(l, ret_writable, e);
 	if (rc) {
 		free_log(l);
 		return rc;
@@ -165,7 +174,7 @@ int hlog_close(struct hlog *l, struct err *e)
 {
 	if (!l)
 		return 0;
-	int rc = hlog_mark(l, e);
+	int rc = l->look_only ? 0 : hlog_mark(l, e);
 	free_log(l);
 	return rc;
 }

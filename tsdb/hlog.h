@@ -11,7 +11,8 @@
 struct hlog;
 
 /* dir is the database's directory; the log is dir/head. One that can be read and not be written (its disk is full, say)
- * is opened, and *ret_writable is false: before the first commit it takes hlog_reopen. */
+ * is opened, and *ret_writable is false: before the first commit it takes hlog_reopen. ret_writable NULL: it is only to be
+ * replayed, nothing is written. */
 int hlog_open(struct hlog **ret, const char *dir, bool *ret_writable, struct err *e);
 /* Writes the marks and closes. NULL is allowed. */
 int hlog_close(struct hlog *l, struct err *e);

@@ -30,6 +30,7 @@ struct pdb {
 	atomic_bool dropped;
 	atomic_uint next_file;
 	uint32_t next_number; /* above all parts found, readable or not */
+	bool look_only;       /* nothing may be written */
 	bool read_only;       /* it could not be opened for writing: its disk is full, say */
 };
 
@@ -107,7 +108,7 @@ void part_unref(struct part *p)
 {
 	if (!p || atomic_fetch_sub(&p->refs, 1) != 1)
 		return;
-	if (p->db && atomic_load(&p->retired))
+	if (p->db && !p->db->look_only && atomic_load(&p->retired))
 		remove_file(p);
 	pdb_unref(p->db);
 	vec_free(&p->sums);
@@ -327,6 +328,10 @@ static rocksdb_t *try_open(struct pdb *d, bool checks, bool read_only, struct er
  * not bad. */
 static rocksdb_t *open_db(struct pdb *d, struct err *e)
 {
+	if (d->look_only) {
+		d->read_only = true;
+		return try_open(d, false, true, e);
+	}
 	rocksdb_t *db = try_open(d, true, false, e);
 	for (int tries = 0; !db && tries < OPEN_TRIES; tries++) {
 		LOG_WARN("msg", "a partition does not open as it should", "dir", d->dir, "err", e->msg);
@@ -352,12 +357,13 @@ bool pdb_read_only(const struct pdb *d)
 	return d->read_only;
 }
 
-int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, struct part ***parts, size_t *n, uint64_t *ret_lost,
-	     struct err *e)
+int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, bool look_only, struct part ***parts, size_t *n,
+	     uint64_t *ret_lost, struct err *e)
 {
 	struct pdb *d = NEW(struct pdb);
 	atomic_init(&d->refs, 1);
 	d->dir = xstrdup(dir);
+	d->look_only = look_only;
 	d->options = rocks_options(cache);
 	rocksdb_options_set_disable_auto_compactions(d->options, 1);
 	rocksdb_options_set_write_buffer_size(d->options, 1 << 20);
@@ -368,7 +374,8 @@ int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, struct p
 		pdb_free(d);
 		return -ERR_IO;
 	}
-	files_remove_matching(dir, ".part");
+	if (!look_only)
+		files_remove_matching(dir, ".part");
 	list_parts(d, parts, n, ret_lost);
 	*ret = d;
 	return 0;

@@ -72,9 +72,10 @@ static inline int64_t part_end_ms(const struct part *p)
 }
 
 /* Opens or makes dir. The parts found are listed by level, window and number, each with a reference; what cannot be
- * read is left out and counted in *ret_lost. What can be read and not be written is opened read-only. */
-int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, struct part ***parts, size_t *n, uint64_t *ret_lost,
-	     struct err *e);
+ * read is left out and counted in *ret_lost. What can be read and not be written is opened read-only; with look_only
+ * nothing is written anyway. */
+int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, bool look_only, struct part ***parts, size_t *n,
+	     uint64_t *ret_lost, struct err *e);
 struct pdb *pdb_ref(struct pdb *d);
 void pdb_unref(struct pdb *d);
 /* Its directory goes with the last reference. */

@@ -295,9 +295,9 @@ int partition_open_parts(struct partition *p, struct part ***parts, size_t *n, s
 {
 	AUTOFREE char *dir = xasprintf("%s/partitions/%u", p->db->path, p->day);
 	uint64_t lost = 0;
-	int rc = files_make_dirs(dir, e);
+	int rc = p->db->o.read_only ? 0 : files_make_dirs(dir, e);
 	if (!rc)
-		rc = pdb_open(&p->db_parts, dir, p->db->cache, parts, n, &lost, e);
+		rc = pdb_open(&p->db_parts, dir, p->db->cache, p->db->o.read_only, parts, n, &lost, e);
 	if (!rc)
 		p->next_part = MAX(p->next_part, pdb_next_number(p->db_parts));
 	atomic_fetch_add(&p->db->lost_records, lost);
@@ -311,7 +311,7 @@ int partition_reopen_parts(struct partition *p, struct err *e)
 	struct part **parts;
 	size_t n;
 	uint64_t lost = 0; /* counted when it was opened first */
-	int rc = pdb_open(&d, dir, p->db->cache, &parts, &n, &lost, e);
+	int rc = pdb_open(&d, dir, p->db->cache, false, &parts, &n, &lost, e);
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&p->db->apply_lock);

@@ -118,7 +118,10 @@ static int open_one(void *arg, const char *name, struct err *e)
 		return 0;
 	struct partition *p = partition_new(db, (uint32_t)day);
 	if (partition_open_parts(p, &parts, &n, &bad)) {
-		set_aside(db, name, bad.msg);
+		if (db->o.read_only)
+			LOG_ERROR("msg", "a partition cannot be opened", "partition", name, "err", bad.msg);
+		else
+			set_aside(db, name, bad.msg);
 		atomic_fetch_add(&db->lost_records, 1);
 		partition_unref(p);
 		return 0;
@@ -139,6 +142,6 @@ static int open_one(void *arg, const char *name, struct err *e)
 int tsdb_open_partitions(struct tsdb *db, struct err *e)
 {
 	AUTOFREE char *dir = xasprintf("%s/partitions", db->path);
-	int rc = files_make_dirs(dir, e);
+	int rc = db->o.read_only ? 0 : files_make_dirs(dir, e);
 	return rc ? rc : files_each(dir, open_one, db, e);
 }

@@ -26,18 +26,45 @@
 #define FORMAT 2 /* 1 had no aggregates */
 #define QUEUE_ITEMS 65536
 
+/* Who has the lock, as far as the file says: " (process 123, pyrrha)". */
+static void say_holder(int fd, char *ret, size_t len)
+{
+	char pid[24] = "", name[64] = "", *end;
+	ret[0] = 0;
+	ssize_t n = pread(fd, pid, sizeof pid - 1, 0);
+	long id = n > 0 ? strtol(pid, &end, 10) : 0;
+	if (id <= 0)
+		return;
+	AUTOFREE char *path = xasprintf("/proc/%ld/comm", id);
+	FILE *f = fopen(path, "re");
+	if (f) {
+		if (fgets(name, sizeof name, f))
+			name[strcspn(name, "\n")] = 0;
+		fclose(f);
+	}
+	snprintf(ret, len, " (process %ld%s%s)", id, name[0] ? ", " : "", name);
+}
+
 static int lock_dir(struct tsdb *db, struct err *e)
 {
 	AUTOFREE char *name = xasprintf("%s/lock", db->path);
-	db->lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+	char text[96];
+	db->lock_fd = open(name, db->o.read_only ? O_RDONLY | O_CLOEXEC : O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+	if (db->lock_fd < 0 && db->o.read_only && errno == ENOENT)
+		return 0; /* a snapshot that was never opened, or no storage at all: check_format tells */
 	if (db->lock_fd < 0)
 		return err_errno(e, errno, "cannot open %s", name);
-	if (flock(db->lock_fd, LOCK_EX | LOCK_NB) == 0)
+	if (flock(db->lock_fd, (db->o.read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) {
+		int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+		if (!db->o.read_only && (ftruncate(db->lock_fd, 0) || pwrite(db->lock_fd, text, (size_t)n, 0) != n))
+			LOG_DEBUG("msg", "cannot write who holds the lock", "file", name);
 		return 0;
-	if (errno == EWOULDBLOCK)
-		return err_set(e, ERR_CONFLICT, "%s is in use by another process: stop it or choose another --storage.path",
-			       db->path);
-	return err_errno(e, errno, "cannot lock %s", name);
+	}
+	if (errno != EWOULDBLOCK)
+		return err_errno(e, errno, "cannot lock %s", name);
+	say_holder(db->lock_fd, text, sizeof text);
+	return err_set(e, ERR_CONFLICT, "%s is in use by another process%s: stop it or choose another directory (--storage.path)",
+		       db->path, text);
 }
 
 static int write_format(const char *dir, struct err *e)
@@ -63,8 +90,10 @@ static int check_format(struct tsdb *db, struct err *e)
 		/* Older: what is there stays as it is, what is written from now on an older program cannot read. */
 	} else if (errno != ENOENT) {
 		return err_errno(e, errno, "cannot read %s", name);
+	} else if (db->o.read_only) {
+		return err_set(e, ERR_NOT_FOUND, "%s is not a storage directory: there is no %s", db->path, name);
 	}
-	return write_format(db->path, e);
+	return db->o.read_only ? 0 : write_format(db->path, e);
 }
 
 static void set_defaults(struct tsdb_options *o)
@@ -139,23 +168,23 @@ int tsdb_open(struct tsdb **ret, const struct tsdb_options *o, struct err *e)
 {
 	struct tsdb *db = db_new(o);
 	bool writable = true;
-	int rc = files_make_dirs(db->path, e);
+	int rc = db->o.read_only ? 0 : files_make_dirs(db->path, e);
 	if (!rc)
 		rc = lock_dir(db, e);
 	if (!rc)
 		rc = check_format(db, e);
 	if (!rc)
-		rc = hlog_open(&db->log, db->path, &writable, e);
+		rc = hlog_open(&db->log, db->path, db->o.read_only ? NULL : &writable, e);
 	atomic_store(&db->write_failed, !writable);
 	if (!rc)
 		rc = tsdb_open_partitions(db, e);
 	if (!rc)
 		rc = tsdb_replay(db, e);
-	if (!rc && !db->o.no_sealing) {
+	if (!rc && !db->o.no_sealing && !db->o.read_only) {
 		rc = thread_start(&db->sealer, "seal", tsdb_sealer, db, e);
 		db->have_sealer = !rc;
 	}
-	if (!rc) {
+	if (!rc && !db->o.read_only) {
 		rc = thread_start(&db->committer, "commit", tsdb_committer, db, e);
 		db->have_committer = !rc;
 	}

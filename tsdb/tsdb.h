@@ -31,13 +31,14 @@ struct tsdb_options {
 	 * TSDB_SERVICE_LABELS, "" = none. What is sealed already stays as it is. */
 	const char *service_labels;
 	bool keep_aggregates;        /* tests: however little they save */
+	bool read_only;              /* nothing is written, nothing can be appended; several may look at a time */
 	bool no_sealing;             /* tests: windows stay in the head */
 	int64_t (*now_ms)(void *arg); /* tests: the wall clock; NULL = clock_now_ms */
 	void *now_arg;
 };
 
 /* Opens or makes the directory and replays its log. ERR_CONFLICT: another process holds it; ERR_CORRUPT: a newer
- * format. A damaged record never refuses the open: it is reported (log, pyrrha_tsdb_lost_records_total). */
+ * format; ERR_NOT_FOUND: read_only, and there is none. A damaged record never refuses the open: it is reported (log, pyrrha_tsdb_lost_records_total). */
 int tsdb_open(struct tsdb **ret, const struct tsdb_options *o, struct err *e);
 /* Makes everything appended durable, stops the threads, frees. Views must have been released. *db is gone even if
  * an error is returned. NULL is allowed. */

@@ -5,10 +5,11 @@ import json
 import os
 import shutil
 import signal
+import tarfile
 import time
 
 import remote_write
-from harness import Echo, Server, check, http_get, run, scrape_config, wait_until
+from harness import TOP, Echo, Server, check, http_get, run, scrape_config, wait_until
 
 FLAGS = ["--web.enable-admin-api", "--web.enable-remote-write-receiver"]
 NOTHING = "global:\n  scrape_interval: 5s\n"
@@ -172,3 +173,92 @@ def test_tsdb_status(env):
     check(s["storage"]["partitions"] in (1, 2) and s["storage"]["memory"]["head"] > 0, f"{s['storage']}")
     check(len(server.api("status/tsdb", limit=1)["seriesCountByLabelValuePair"]) == 1, "limit=1")
     check(http_get(server.link("/api/v1/status/tsdb", limit=0))[0] == 400, "limit=0")
+
+
+def fixture(env, name):
+    """A storage directory that an earlier program wrote."""
+    path = env.path(name)
+    with tarfile.open(os.path.join(TOP, "tests", "fixtures", "tsdb-format-1.tar.gz")) as tar:
+        tar.extractall(path)
+    return path
+
+
+def tool(env, *words):
+    return run([env.program("pyrtool"), "tsdb", *words])
+
+
+def content(directory):
+    """name -> bytes of every file."""
+    files = {}
+    for d, _, names in os.walk(directory):
+        for n in names:
+            with open(os.path.join(d, n), "rb") as f:
+                files[os.path.relpath(os.path.join(d, n), directory)] = f.read()
+    return files
+
+
+def dumped(env, directory, *more):
+    status, out = tool(env, "dump", directory, *more)
+    check(status == 0, out)
+    return sorted(out.splitlines())
+
+
+def test_tool_reads(env):
+    data = fixture(env, "data")
+    before = content(data)
+    status, out = tool(env, "verify", data)
+    check(status == 0 and "2 partitions" in out and "0 problem(s)" in out, f"verify: {status} {out}")
+    status, out = tool(env, "stats", data, "--output=json")
+    stats = json.loads(out)
+    check(status == 0 and stats["samples"] == 3224 and len(stats["parts"]) == 16 and stats["topSeries"][0]["bytes"] > 0, out)
+    check(tool(env, "stats", data)[0] == 0, "stats as text")
+    lines = dumped(env, data, "--match", 'up{job="test"}', "--end", "2023-11-15T00:10:00.001Z")
+    check(lines == ['up{job="test"} 1 1700007000001'], f"{lines}")
+    lines = dumped(env, data, "--match", '{pod="labelled"}', "--output=json")
+    check(all(json.loads(line)["labels"]["pod"] == "labelled" for line in lines) and len(lines) == 4, f"{lines}")
+    check(content(data) == before, "looking changed the directory")
+    check(tool(env, "verify", env.path("nothing"))[0] == 1, "no directory")
+    status, out = tool(env, "stats")
+    check(status == 2 and "storage directory" in out, out)
+
+
+def test_tool_finds_damage(env):
+    data = fixture(env, "data")
+    day = os.path.join(data, "partitions", "19676")
+    big = max((n for n in os.listdir(day) if n.endswith(".sst")), key=lambda n: os.path.getsize(os.path.join(day, n)))
+    with open(os.path.join(day, big), "r+b") as f:
+        f.seek(os.path.getsize(os.path.join(day, big)) // 2)
+        byte = f.read(1)
+        f.seek(-1, 1)
+        f.write(bytes([byte[0] ^ 0x55]))
+    status, out = tool(env, "verify", data)
+    check(status == 1 and "19676" in out and " 0 problem(s)" not in out, f"{status} {out}")
+    status, out = tool(env, "verify", data, "--output=json")
+    check(status == 1 and json.loads(out[out.index('{"problems"'):])["problemCount"] > 0, out)
+
+
+def test_tool_round_trip(env):
+    data, files, again = fixture(env, "data"), env.path("files"), env.path("again")
+    status, out = tool(env, "export", data, "-o", files)
+    check(status == 0 and "194 files" in out, out)
+    status, out = tool(env, "import", again, files, "--output=json")
+    check(status == 0 and json.loads(out)["profiles"] == 194, out)
+    profiles = ("--match", '{pod!=""}', "--stacks")
+    check([x for x in dumped(env, data, *profiles) if " stale " not in x] == dumped(env, again, *profiles), "what was imported is not what was exported")
+    status, out = tool(env, "import", again, files, "--output=json")
+    check(status == 0 and json.loads(out)["profiles"] == 0 and json.loads(out)["duplicates"] > 194, f"twice: {out}")
+    check(tool(env, "verify", again)[0] == 0, "verify after import")
+    merged = env.path("merged.pb.gz")
+    status, out = tool(env, "export", data, "--merge", "--match", '{pod=~"pod-.*"}', "--end", "1700010000", "-o", merged)
+    check(status == 0, out)
+    status, out = run([env.program("pyrtool"), "top", merged, "--n=1"])
+    check(status == 0 and "main." in out, out)
+    status, out = tool(env, "import", again, env.path("bad.pb.gz", "no profile"), "--label=a=b")
+    check(status == 1 and "bad.pb.gz" in out, out)
+
+
+def test_tool_beside_a_server(env):
+    server = Server(env, NOTHING)
+    for words in (("stats",), ("verify",), ("import", env.dir)):
+        status, out = tool(env, words[0], server.storage, *words[1:])
+        check(status == 1 and f"process {server.p.pid}, pyrrha" in out, f"{words}: {status} {out}")

@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pyrtool tsdb verify, stats and dump: what lies in a storage directory that no server uses. Nothing is written. */
+#include "cmd/tool_tsdb.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "tsdb/inspect.h"
+
+int tool_tsdb_open(struct tsdb **ret, const char *dir, bool read_only, struct err *e)
+{
+	struct tsdb_options o = { .path = dir, .retention_ms = -1, .read_only = read_only, .no_sealing = read_only };
+	log_setup(LOG_LEVEL_WARN, LOG_FORMAT_LOGFMT);
+	return tsdb_open(ret, &o, e);
+}
+
+bool tool_tsdb_json(const char *name, const char *output, bool *ret_json)
+{
+	*ret_json = strcmp(output, "json") == 0;
+	if (*ret_json || strcmp(output, "text") == 0)
+		return true;
+	fprintf(stderr, "pyrtool %s: --output is text or json, not \"%s\"\n", name, output);
+	return false;
+}
+
+/* ---- scope ---- */
+
+static int parse_time(const char *flag, const char *text, int64_t def, int64_t *ret, struct err *e)
+{
+	*ret = def;
+	if (!text || !*text || clock_parse_time_ms(view_of(text), ret))
+		return 0;
+	return err_set(e, ERR_BAD_DATA, "--%s: \"%s\" is neither RFC 3339 nor Unix seconds", flag, text);
+}
+
+static bool has_ref(const struct tsdb_scope *s, uint64_t ref)
+{
+	for (size_t i = 0; i < s->series.n; i++)
+		if (s->series.v[i].ref == ref)
+			return true;
+	return false;
+}
+
+static int select_one(struct tsdb_scope *s, const struct matcher *m, size_t n_m, bool first, struct err *e)
+{
+	struct source_series *v;
+	size_t n;
+	int rc = s->view->ops->select(s->view, m, n_m, s->after_ms, s->until_ms, NULL, &v, &n, e);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < n; i++)
+		if (first || !has_ref(s, v[i].ref))
+			vec_push(&s->series, v[i]);
+	free(v);
+	return 0;
+}
+
+int scope_open(struct tsdb_scope *s, struct tsdb *db, struct err *e)
+{
+	int rc = parse_time("start", s->start, INT64_MIN / 4, &s->after_ms, e);
+	if (!rc)
+		rc = parse_time("end", s->end, INT64_MAX / 4, &s->until_ms, e);
+	s->after_ms--;
+	if (!rc)
+		rc = tsdb_source(db)->open(tsdb_source(db), &s->view, e);
+	if (!rc && !s->match.n)
+		rc = select_one(s, NULL, 0, true, e);
+	for (size_t i = 0; i < s->match.n && !rc; i++) {
+		struct promql_expr *x;
+		const struct matcher *m;
+		size_t n;
+		rc = promql_parse_selector(&x, view_of(s->match.v[i]), &m, &n, e);
+		if (rc)
+			return err_wrap(e, "--match \"%s\"", s->match.v[i]);
+		rc = select_one(s, m, n, !i, e);
+		promql_expr_free(x);
+	}
+	return rc;
+}
+
+void scope_close(struct tsdb_scope *s)
+{
+	if (s->view)
+		s->view->ops->release(s->view);
+	vec_free(&s->series);
+	free(s->match.v);
+}
+
+/* The directory of a command, its only word. */
+static const char *the_directory(const char *name, int words, char **argv)
+{
+	if (words == 1)
+		return argv[1];
+	fprintf(stderr, "pyrtool %s: one storage directory is wanted (the server's --storage.path)\n", name);
+	return NULL;
+}
+
+/* ---- verify ---- */
+
+struct report {
+	struct buf *out;
+	bool json;
+	size_t n;
+};
+
+static void put_problem(void *arg, const char *where, const char *what, const char *todo)
+{
+	struct report *r = arg;
+	if (!r->json) {
+		buf_printf(r->out, "%s: %s\n  %s\n", where, what, todo);
+		return;
+	}
+	buf_puts(r->out, r->n++ ? ",\n{\"where\":" : "\n{\"where\":");
+	buf_json_string(r->out, view_of(where));
+	buf_puts(r->out, ",\"what\":");
+	buf_json_string(r->out, view_of(what));
+	buf_puts(r->out, ",\"todo\":");
+	buf_json_string(r->out, view_of(todo));
+	buf_putc(r->out, '}');
+}
+
+int tool_tsdb_verify(int argc, char **argv)
+{
+	const char *output = "text", *dir, name[] = "tsdb verify";
+	struct opt flags[] = { { "output", OPT_STRING, &output, "<format>", "text or json." } };
+	int words, status;
+	struct tsdb *db;
+	struct err e;
+	struct buf out = { 0 };
+	struct tsdb_verified v;
+	struct report r = { .out = &out };
+	if (!tool_flags(tool_command(name), flags, ARRAY_LEN(flags), argc, argv, &words, &status))
+		return status;
+	if (!tool_tsdb_json(name, output, &r.json) || !(dir = the_directory(name, words, argv)))
+		return TOOL_USAGE;
+	if (tool_tsdb_open(&db, dir, true, &e))
+		return tool_fail(name, &e);
+	if (r.json)
+		buf_puts(&out, "{\"problems\":[");
+	tsdb_verify(db, put_problem, &r, &v);
+	tsdb_close(db, &e);
+	buf_printf(&out, r.json ? "],\n\"partitions\":%" PRIu64 ",\"parts\":%" PRIu64 ",\"series\":%" PRIu64 ",\"samples\":%" PRIu64
+		   ",\"bytes\":%" PRIu64 ",\"logRecords\":%" PRIu64 ",\"problemCount\":%" PRIu64 "}\n"
+		   : "%" PRIu64 " partitions, %" PRIu64 " parts, %" PRIu64 " series in them, %" PRIu64 " samples, %" PRIu64
+		   " bytes, %" PRIu64 " log records: %" PRIu64 " problem(s)\n",
+		   v.partitions, v.parts, v.series, v.samples, v.bytes, v.log_records, v.problems);
+	status = tool_print(&out);
+	buf_free(&out);
+	return v.problems ? TOOL_FAILED : status;
+}
+
+/* ---- stats ---- */
+
+struct tally {
+	char *name;
+	uint64_t bytes, count;
+};
+
+struct tallies {
+	VEC(struct tally) v;
+	struct map index;
+};
+
+static struct tally *tally_of(struct tallies *t, struct view name)
+{
+	uint64_t h = hash_view(name);
+	uint32_t id;
+	for (size_t at = map_start(&t->index, h); map_probe(&t->index, h, &at, &id);)
+		if (view_eqs(name, t->v.v[id].name))
+			return &t->v.v[id];
+	map_insert(&t->index, h, (uint32_t)t->v.n);
+	struct tally *x = vec_add(&t->v);
+	x->name = xstrndup(name.ptr, name.len);
+	return x;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+	const struct tally *x = a, *y = b;
+	if (x->bytes != y->bytes)
+		return x->bytes < y->bytes ? 1 : -1;
+	return x->count != y->count ? (x->count < y->count ? 1 : -1) : strcmp(x->name, y->name);
+}
+
+static void tallies_release(struct tallies *t)
+{
+	for (size_t i = 0; i < t->v.n; i++)
+		free(t->v.v[i].name);
+	vec_free(&t->v);
+	map_free(&t->index);
+}
+
+struct stats {
+	struct tsdb_stats whole;
+	VEC(struct tsdb_part_info) parts;
+	VEC(struct tsdb_dictionary_info) dictionaries;
+	struct tallies kinds, series, types, labels;
+	struct { uint64_t parts, bytes, samples; } level[3]; /* 1, 6, 24 hours */
+};
+
+static void add_part(void *arg, const struct tsdb_part_info *p)
+{
+	struct stats *s = arg;
+	int level = p->hours == 1 ? 0 : p->hours == 6 ? 1 : 2;
+	vec_push(&s->parts, *p);
+	s->level[level].parts++;
+	s->level[level].bytes += p->bytes;
+	s->level[level].samples += p->samples;
+}
+
+static void add_dictionary(void *arg, const struct tsdb_dictionary_info *d)
+{
+	struct stats *s = arg;
+	vec_push(&s->dictionaries, *d);
+}
+
+static void add_payload(void *arg, const struct tsdb_payload *p)
+{
+	struct stats *s = arg;
+	char kind[48];
+	struct buf labels = { 0 };
+	bool own = !p->labels && (!strcmp(p->kind, "header") || !strcmp(p->kind, "symbols") || !strcmp(p->kind, "index"));
+	snprintf(kind, sizeof kind, "%d h %s%s", p->part->hours, p->labels || own ? "" : "aggregate ", p->kind);
+	struct tally *t = tally_of(&s->kinds, view_of(kind));
+	t->bytes += p->bytes;
+	t->count++;
+	if (!p->labels)
+		return;
+	labels_format(*p->labels, &labels);
+	t = tally_of(&s->series, buf_view(&labels));
+	t->bytes += p->bytes;
+	t->count++;
+	buf_free(&labels);
+}
+
+/* Of all series, those in memory too. */
+static int add_labels(struct stats *s, struct tsdb *db, struct err *e)
+{
+	struct tsdb_scope all = { .start = NULL };
+	struct tallies pairs = { 0 };
+	int rc = scope_open(&all, db, e);
+	for (size_t i = 0; i < all.series.n && !rc; i++) {
+		struct labels l = all.series.v[i].labels;
+		tally_of(&s->types, labels_get(l, VIEW(LABEL_NAME)))->count++;
+		for (size_t k = 0; k < l.n; k++) {
+			struct buf pair = { 0 };
+			buf_printf(&pair, "%.*s=%.*s", VIEW_ARG(l.v[k].name), VIEW_ARG(l.v[k].value));
+			struct tally *t = tally_of(&pairs, buf_view(&pair));
+			if (!t->count++)
+				tally_of(&s->labels, l.v[k].name)->count++;
+			buf_free(&pair);
+		}
+	}
+	tallies_release(&pairs);
+	scope_close(&all);
+	return rc;
+}
+
+static void put_tallies(struct buf *b, const char *title, struct tallies *t, size_t limit, bool bytes)
+{
+	if (t->v.n)
+		qsort(t->v.v, t->v.n, sizeof *t->v.v, by_bytes);
+	buf_printf(b, "\n%s (%zu)\n", title, t->v.n);
+	for (size_t i = 0; i < t->v.n && i < limit; i++) {
+		if (bytes)
+			buf_printf(b, "  %12" PRIu64 " bytes  %s\n", t->v.v[i].bytes, t->v.v[i].name);
+		else
+			buf_printf(b, "  %8" PRIu64 "  %s\n", t->v.v[i].count, t->v.v[i].name);
+	}
+}
+
+static double ratio(uint64_t bytes, uint64_t samples)
+{
+	return samples ? (double)bytes / (double)samples : 0;
+}
+
+static void put_stats(struct buf *b, struct stats *s, size_t limit)
+{
+	static const int hours[] = { 1, 6, 24 };
+	char from[RFC3339_LEN], to[RFC3339_LEN];
+	uint64_t samples = s->level[0].samples;
+	buf_printf(b, "%" PRIu64 " partitions, %" PRIu64 " parts, %" PRIu64 " bytes on disk, head log %" PRIu64 " bytes\n",
+		   s->whole.partitions, s->whole.parts, s->whole.disk_bytes, s->whole.head_log_bytes);
+	if (s->whole.max_t_ms)
+		buf_printf(b, "from %s to %s\n", clock_rfc3339_ms(s->whole.min_t_ms, from), clock_rfc3339_ms(s->whole.max_t_ms, to));
+	buf_printf(b, "%" PRIu64 " samples sealed, %.3f bytes per sample; in memory %" PRIu64 " windows, %" PRIu64 " bytes\n", samples,
+		   ratio(s->whole.disk_bytes, samples), s->whole.head_windows, s->whole.head_bytes);
+	buf_puts(b, "\nparts by hours       parts          bytes  bytes/sample\n");
+	for (int i = 0; i < 3; i++)
+		buf_printf(b, "  %2d            %10" PRIu64 " %14" PRIu64 "  %12.3f\n", hours[i], s->level[i].parts, s->level[i].bytes,
+			   ratio(s->level[i].bytes, samples));
+	buf_puts(b, "\ndictionaries (UTC day: series, strings, functions, locations, of them nameless, stacks, label sets, columns, bytes of memory)\n");
+	for (size_t i = 0; i < s->dictionaries.n; i++) {
+		const struct tsdb_dictionary_info *d = &s->dictionaries.v[i];
+		buf_printf(b, "  %u: %" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRIu64
+			   ", %" PRIu64 "\n", d->partition, d->series, d->strings, d->functions, d->locations, d->nameless, d->stacks,
+			   d->label_sets, d->columns, d->memory_bytes);
+	}
+	put_tallies(b, "payload by kind, before compression", &s->kinds, 100, true);
+	put_tallies(b, "series that take most, before compression", &s->series, limit, true);
+	put_tallies(b, "series by type", &s->types, limit, false);
+	put_tallies(b, "values by label", &s->labels, limit, false);
+}
+
+static void put_tallies_json(struct buf *b, const char *key, struct tallies *t, size_t limit)
+{
+	if (t->v.n)
+		qsort(t->v.v, t->v.n, sizeof *t->v.v, by_bytes);
+	buf_printf(b, ",\n\"%s\":[", key);
+	for (size_t i = 0; i < t->v.n && i < limit; i++) {
+		buf_puts(b, i ? ",{\"name\":" : "{\"name\":");
+		buf_json_string(b, view_of(t->v.v[i].name));
+		buf_printf(b, ",\"count\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", t->v.v[i].count, t->v.v[i].bytes);
+	}
+	buf_putc(b, ']');
+}
+
+static void put_stats_json(struct buf *b, struct stats *s, size_t limit)
+{
+	buf_printf(b, "{\"partitions\":%" PRIu64 ",\"diskBytes\":%" PRIu64 ",\"headLogBytes\":%" PRIu64 ",\"headBytes\":%" PRIu64
+		   ",\"samples\":%" PRIu64 ",\"minTime\":%" PRId64 ",\"maxTime\":%" PRId64 ",\n\"parts\":[", s->whole.partitions,
+		   s->whole.disk_bytes, s->whole.head_log_bytes, s->whole.head_bytes, s->level[0].samples, s->whole.min_t_ms,
+		   s->whole.max_t_ms);
+	for (size_t i = 0; i < s->parts.n; i++) {
+		const struct tsdb_part_info *p = &s->parts.v[i];
+		buf_printf(b, "%s{\"partition\":%u,\"part\":%u,\"hours\":%d,\"start\":%" PRId64 ",\"bytes\":%" PRIu64 ",\"samples\":%" PRIu64
+			   ",\"series\":%zu,\"aggregates\":%zu}", i ? ",\n" : "", p->partition, p->number, p->hours, p->start_ms, p->bytes,
+			   p->samples, p->series, p->aggregates);
+	}
+	buf_puts(b, "],\n\"dictionaries\":[");
+	for (size_t i = 0; i < s->dictionaries.n; i++) {
+		const struct tsdb_dictionary_info *d = &s->dictionaries.v[i];
+		buf_printf(b, "%s{\"partition\":%u,\"series\":%" PRIu64 ",\"strings\":%" PRIu64 ",\"functions\":%" PRIu64 ",\"locations\":%" PRIu64
+			   ",\"nameless\":%" PRIu64 ",\"stacks\":%" PRIu64 ",\"labelSets\":%" PRIu64 ",\"columns\":%" PRIu64
+			   ",\"memoryBytes\":%" PRIu64 ",\"lost\":%" PRIu64 "}", i ? "," : "", d->partition, d->series, d->strings,
+			   d->functions, d->locations, d->nameless, d->stacks, d->label_sets, d->columns, d->memory_bytes, d->lost);
+	}
+	buf_putc(b, ']');
+	put_tallies_json(b, "payloads", &s->kinds, 100);
+	put_tallies_json(b, "topSeries", &s->series, limit);
+	put_tallies_json(b, "types", &s->types, limit);
+	put_tallies_json(b, "labels", &s->labels, limit);
+	buf_puts(b, "}\n");
+}
+
+int tool_tsdb_stats(int argc, char **argv)
+{
+	const char *output = "text", *dir, name[] = "tsdb stats";
+	int64_t limit = 20;
+	struct opt flags[] = { { "output", OPT_STRING, &output, "<format>", "text or json." },
+			       { "limit", OPT_INT, &limit, "<n>", "Length of the lists." } };
+	int words, status;
+	bool json;
+	struct tsdb *db;
+	struct err e;
+	struct buf out = { 0 };
+	struct stats s = { .kinds = { .index = { 0 } } };
+	if (!tool_flags(tool_command(name), flags, ARRAY_LEN(flags), argc, argv, &words, &status))
+		return status;
+	if (!tool_tsdb_json(name, output, &json) || !(dir = the_directory(name, words, argv)))
+		return TOOL_USAGE;
+	if (tool_tsdb_open(&db, dir, true, &e))
+		return tool_fail(name, &e);
+	tsdb_each_part(db, add_part, &s);
+	tsdb_each_dictionary(db, add_dictionary, &s);
+	tsdb_each_payload(db, add_payload, &s);
+	tsdb_stats(db, &s.whole);
+	int rc = add_labels(&s, db, &e);
+	if (!rc && json)
+		put_stats_json(&out, &s, (size_t)MAX(limit, 0));
+	else if (!rc)
+		put_stats(&out, &s, (size_t)MAX(limit, 0));
+	status = rc ? tool_fail(name, &e) : tool_print(&out);
+	tsdb_close(db, &e);
+	struct tallies *all[] = { &s.kinds, &s.series, &s.types, &s.labels };
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		tallies_release(all[i]);
+	vec_free(&s.parts);
+	vec_free(&s.dictionaries);
+	buf_free(&out);
+	return status;
+}
+
+/* ---- dump ---- */
+
+struct dump {
+	struct tsdb_scope scope;
+	bool json, stacks;
+};
+
+static void put_frame(struct buf *b, const struct symbols *s, const struct sym_location *l, uint32_t line)
+{
+	uint32_t f = line < l->n_lines ? symbols_get_line(s, l, line)->function : 0;
+	struct view name = f ? symbols_get_string(s, symbols_get_function(s, f - 1)->name) : VIEW("");
+	if (name.len)
+		buf_putv(b, name);
+	else
+		buf_printf(b, "0x%" PRIx64, l->address);
+}
+
+/* Root first, names between semicolons. */
+static void put_stack(struct buf *b, const struct symbols *s, uint32_t stack)
+{
+	size_t n = symbols_stack_locations(s, stack, NULL, 0);
+	uint32_t *l = xcalloc(n + 1, sizeof *l);
+	bool first = true;
+	symbols_stack_locations(s, stack, l, n);
+	for (size_t i = n; i--;) {
+		const struct sym_location *x = symbols_get_location(s, l[i]);
+		for (uint32_t k = MAX(x->n_lines, 1); k--;) {
+			if (!first)
+				buf_putc(b, ';');
+			first = false;
+			put_frame(b, s, x, k);
+		}
+	}
+	free(l);
+}
+
+static int put_stacks(struct dump *d, struct buf *b, uint64_t ref, int64_t t_ms, struct err *e)
+{
+	struct source_part part = { .ref = ref, .after_ms = t_ms - 1, .until_ms = t_ms, .scale = 1 };
+	struct stackvec *v;
+	struct source_view *view = d->scope.view;
+	int rc = view->ops->merge(view, &part, 1, 1, NULL, &v, e);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < v->n; i++) {
+		struct buf text = { 0 };
+		put_stack(&text, v->symbols, symbols_get_column(v->symbols, v->columns[i])->stack);
+		if (d->json) {
+			buf_puts(b, i ? ",[" : "[");
+			buf_json_string(b, buf_view(&text));
+			buf_printf(b, ",%" PRId64 "]", v->ints[i]);
+		} else {
+			buf_printf(b, "  %.*s %" PRId64 "\n", VIEW_ARG(buf_view(&text)), v->ints[i]);
+		}
+		buf_free(&text);
+	}
+	stackvec_unref(v);
+	return 0;
+}
+
+static void put_point(struct dump *d, struct buf *b, struct labels l, const char *value, int64_t t_ms)
+{
+	if (d->json) {
+		buf_puts(b, "{\"labels\":");
+		labels_json(l, b);
+		buf_printf(b, ",\"value\":\"%s\",\"t\":%" PRId64, value, t_ms);
+	} else {
+		labels_format(l, b);
+		buf_printf(b, " %s %" PRId64 "\n", value, t_ms);
+	}
+}
+
+static int dump_profiles(struct dump *d, const struct source_series *s, struct buf *b, struct err *e)
+{
+	struct source_profile *p;
+	size_t n;
+	char value[32];
+	int rc = d->scope.view->ops->profiles(d->scope.view, s->ref, d->scope.after_ms, d->scope.until_ms, NULL, &p, &n, e);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < n && !rc; i++) {
+		snprintf(value, sizeof value, "%" PRId64, p[i].total);
+		put_point(d, b, s->labels, p[i].stale ? "stale" : value, p[i].t_ms);
+		if (d->json && !p[i].stale)
+			buf_printf(b, ",\"duration\":%" PRId64 ",\"period\":%" PRId64, p[i].duration_ns, p[i].period);
+		if (d->stacks && d->json)
+			buf_puts(b, ",\"stacks\":[");
+		if (d->stacks && !p[i].stale)
+			rc = put_stacks(d, b, s->ref, p[i].t_ms, e);
+		if (d->stacks && d->json)
+			buf_putc(b, ']');
+		if (d->json)
+			buf_puts(b, "}\n");
+	}
+	free(p);
+	return rc;
+}
+
+static int dump_floats(struct dump *d, const struct source_series *s, struct buf *b, struct err *e)
+{
+	struct point *p;
+	size_t n;
+	char value[40];
+	int rc = d->scope.view->ops->floats(d->scope.view, s->ref, d->scope.after_ms, d->scope.until_ms, NULL, &p, &n, e);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < n; i++) {
+		snprintf(value, sizeof value, "%.17g", p[i].v);
+		put_point(d, b, s->labels, value_is_stale(p[i].v) ? "stale" : value, p[i].t_ms);
+		if (d->json)
+			buf_puts(b, "}\n");
+	}
+	free(p);
+	return 0;
+}
+
+int tool_tsdb_dump(int argc, char **argv)
+{
+	const char *output = "text", *dir, name[] = "tsdb dump";
+	struct dump d = { .json = false };
+	struct opt flags[] = { SCOPE_FLAGS(d.scope), { "stacks", OPT_BOOL, &d.stacks, NULL, "The stacks of each profile too." },
+			       { "output", OPT_STRING, &output, "<format>", "text or json (an object per line)." } };
+	int words, status;
+	struct tsdb *db;
+	struct err e;
+	if (!tool_flags(tool_command(name), flags, ARRAY_LEN(flags), argc, argv, &words, &status))
+		return status;
+	if (!tool_tsdb_json(name, output, &d.json) || !(dir = the_directory(name, words, argv)))
+		return TOOL_USAGE;
+	if (tool_tsdb_open(&db, dir, true, &e))
+		return tool_fail(name, &e);
+	int rc = scope_open(&d.scope, db, &e);
+	status = TOOL_OK;
+	for (size_t i = 0; i < d.scope.series.n && !rc && status == TOOL_OK; i++) {
+		struct buf out = { 0 };
+		const struct source_series *s = &d.scope.series.v[i];
+		rc = s->type ? dump_profiles(&d, s, &out, &e) : dump_floats(&d, s, &out, &e);
+		status = tool_print(&out);
+		buf_free(&out);
+	}
+	if (rc)
+		status = tool_fail(name, &e);
+	scope_close(&d.scope);
+	tsdb_close(db, NULL);
+	return status;
+}
