@@ -122,19 +122,10 @@ static int pick_type(const struct loaded *l, const char *name, struct err *e)
 
 static void put_value(struct buf *out, int64_t v, struct view unit)
 {
-	struct unit_info u;
-	bool known = unit_lookup(unit, &u);
-	double x = (double)v * u.factor, a = x < 0 ? -x : x;
-	char text[48];
-	if (known && strcmp(u.base, "seconds") == 0)
-		snprintf(text, sizeof text, a >= 1 || a == 0 ? "%.2fs" : a >= 1e-3 ? "%.2fms" : "%.2fus",
-			 a >= 1 || a == 0 ? x : a >= 1e-3 ? x * 1e3 : x * 1e6);
-	else if (known)
-		snprintf(text, sizeof text, a >= 1073741824 ? "%.2fGB" : a >= 1048576 ? "%.2fMB" : a >= 1024 ? "%.2fkB" : "%.0fB",
-			 a >= 1073741824 ? x / 1073741824 : a >= 1048576 ? x / 1048576 : a >= 1024 ? x / 1024 : x);
-	else
-		snprintf(text, sizeof text, "%lld", (long long)v);
-	buf_printf(out, "%10s", text);
+	struct buf text = { 0 };
+	unit_put(&text, (double)v, unit);
+	buf_printf(out, "%10s", text.ptr);
+	buf_free(&text);
 }
 
 static double percent(int64_t part, int64_t whole)

@@ -133,7 +133,7 @@ static void put_type(struct buf *b, const struct merged *m)
 }
 
 /* An answer without profiles is a root of its own. */
-static int fold(struct flame *f, const struct merged *m, double min_share, struct err *e)
+int merged_flame(struct flame *f, const struct merged *m, double min_share, struct err *e)
 {
 	if (m->vec)
 		return flame_fold(f, m->vec, m->base, min_share, e);
@@ -148,7 +148,7 @@ static int fold(struct flame *f, const struct merged *m, double min_share, struc
 int flamegraph_json(const struct merged *m, double width_px, struct buf *out, struct err *e)
 {
 	struct flame f;
-	int rc = fold(&f, m, width_px > 0 ? 0.25 / width_px : 0, e);
+	int rc = merged_flame(&f, m, width_px > 0 ? 0.25 / width_px : 0, e);
 	if (rc)
 		return rc;
 	put_type(out, m);
@@ -166,7 +166,7 @@ int flamegraph_json(const struct merged *m, double width_px, struct buf *out, st
 int folded_text(const struct merged *m, struct buf *out, struct err *e)
 {
 	struct flame f;
-	int rc = fold(&f, m, 0, e);
+	int rc = merged_flame(&f, m, 0, e);
 	if (rc)
 		return rc;
 	flame_folded(&f, out);

@@ -43,6 +43,35 @@ static int write_folded(struct httpd_request *rq, struct promql_result *r, struc
 	return rc;
 }
 
+static int write_file(struct httpd_request *rq, struct promql_result *r, const char *type,
+		      int (*put)(const struct merged *m, struct view query, struct buf *out, struct err *e), struct err *e)
+{
+	struct merged m;
+	int rc = merged_make(&m, r, false, e);
+	if (rc)
+		return rc;
+	rc = put(&m, httpd_param(rq, "query"), httpd_out(rq), e);
+	if (!rc)
+		httpd_type(rq, type);
+	merged_release(&m);
+	return rc;
+}
+
+static int write_speedscope(struct httpd_request *rq, struct promql_result *r, struct err *e)
+{
+	return write_file(rq, r, "application/json", speedscope_json, e);
+}
+
+static int write_svg(struct httpd_request *rq, struct promql_result *r, struct err *e)
+{
+	return write_file(rq, r, "image/svg+xml", flame_svg, e);
+}
+
+static int write_dot(struct httpd_request *rq, struct promql_result *r, struct err *e)
+{
+	return write_file(rq, r, "text/vnd.graphviz; charset=utf-8", call_graph_dot, e);
+}
+
 static void set_file_name(struct httpd_request *rq, const struct ptype *t)
 {
 	char name[64];
@@ -81,6 +110,9 @@ static const struct format {
 	{ "flamegraph", write_flamegraph, false },
 	{ "json", write_json, false },
 	{ "folded", write_folded, true },
+	{ "speedscope", write_speedscope, false },
+	{ "svg", write_svg, true },
+	{ "dot", write_dot, true },
 };
 
 static void format_error(struct httpd_request *rq, const struct format *f, const struct err *e)
@@ -122,7 +154,7 @@ void serve_format(struct web *w, struct httpd_request *rq, struct view format)
 			f = &formats[i];
 	if (!f) {
 		err_set(&e, ERR_BAD_DATA, "invalid parameter \"format\": \"%.*s\" is none of pprof, flamegraph, json, folded, "
-			"prometheus", VIEW_ARG(format));
+			"speedscope, svg, dot, prometheus", VIEW_ARG(format));
 		answer_error(rq, &e);
 		return;
 	}

@@ -3,6 +3,7 @@
 #ifndef PYRRHA_WEB_FORMATS_H
 #define PYRRHA_WEB_FORMATS_H
 
+#include "model/flame.h"
 #include "promql-like/promql.h"
 #include "web/internal.h"
 
@@ -23,10 +24,17 @@ struct merged {
 int merged_make(struct merged *ret, const struct promql_result *r, bool labels, struct err *e);
 void merged_release(struct merged *m);
 
-/* flamegraph.c: appends the data object of format=flamegraph. */
+/* flamegraph.c: the flame of an answer, which may be empty; see flame_fold. Release with flame_release. */
+int merged_flame(struct flame *f, const struct merged *m, double min_share, struct err *e);
+/* Appends the data object of format=flamegraph. */
 int flamegraph_json(const struct merged *m, double width_px, struct buf *out, struct err *e);
 /* Appends "main;work 123" lines. */
 int folded_text(const struct merged *m, struct buf *out, struct err *e);
+/* speedscope.c, flame_svg.c, dot.c: append a file of their kind; the query is its title. dot: ERR_NOT_FOUND if there is
+ * no profile. */
+int speedscope_json(const struct merged *m, struct view query, struct buf *out, struct err *e);
+int flame_svg(const struct merged *m, struct view query, struct buf *out, struct err *e);
+int call_graph_dot(const struct merged *m, struct view query, struct buf *out, struct err *e);
 /* pprof_out.c: appends a gzipped profile.proto. */
 int pprof_bytes(const struct merged *m, struct view query, struct buf *out, struct err *e);
 /* Appends the data object of format=json: every element with its samples. */

@@ -272,7 +272,7 @@ static void test_flamegraph(void **state)
 	check("/api/v1/query?format=flamegraph&query=one&width=0", 400,
 	      ERROR("bad_data", "invalid parameter \\\"width\\\": \\\"0\\\" is not a number of pixels"));
 	check("/api/v1/query?format=gif&query=one", 400,
-	      ERROR("bad_data", "invalid parameter \\\"format\\\": \\\"gif\\\" is none of pprof, flamegraph, json, folded, prometheus"));
+	      ERROR("bad_data", "invalid parameter \\\"format\\\": \\\"gif\\\" is none of pprof, flamegraph, json, folded, speedscope, svg, dot, prometheus"));
 }
 
 static void test_folded(void **state)
@@ -282,6 +282,33 @@ static void test_folded(void **state)
 	check("/api/v1/query?format=folded&query=two", 200, "main 300\nmain;work:1 3000\n");
 	check("/api/v1/query?format=folded&query=diff", 200, "main 60\nmain;work:1 600\n");
 	check("/api/v1/query?format=folded&query=none", 200, "");
+}
+
+/* Files for other programs: speedscope, a picture, graphviz. */
+static void test_files(void **state)
+{
+	(void)state;
+	check("/api/v1/query?format=speedscope&query=diff&time=60", 200,
+	      "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"pyrrha\",\"name\":\"diff\","
+	      "\"activeProfileIndex\":0,\"shared\":{\"frames\":[{\"name\":\"main\",\"file\":\"demo.c\"},{\"name\":\"work;1\",\"file\":\"demo.c\"}]},"
+	      "\"profiles\":[{\"type\":\"sampled\",\"name\":\"Process CPU Nanoseconds\",\"unit\":\"nanoseconds\",\"samples\":[[0],[0,1]],"
+	      "\"weights\":[100,1000],\"startValue\":0,\"endValue\":1100},"
+	      "{\"type\":\"sampled\",\"name\":\"Process CPU Nanoseconds, compared with\",\"unit\":\"nanoseconds\",\"samples\":[[0],[0,1]],"
+	      "\"weights\":[40,400],\"startValue\":0,\"endValue\":440}]}\n");
+	struct answer a = test_get(address, "/api/v1/query?format=svg&query=one&time=60");
+	assert_int_equal(a.status, 200);
+	assert_non_null(strstr(a.body, "<g><title>work;1, 1.00us (90.91%)</title><rect x=\"0.00\" y=\"80\" width=\"1090.91\""));
+	assert_non_null(strstr(a.body, "</svg>\n"));
+	answer_free(&a);
+	a = test_get(address, "/api/v1/query?format=svg&query=none&time=60");
+	assert_non_null(strstr(a.body, "no profile"));
+	answer_free(&a);
+	a = test_get(address, "/api/v1/query?format=dot&query=two&time=60");
+	assert_int_equal(a.status, 200);
+	assert_non_null(strstr(a.body, "N1 [label=\"main\\n0.30us (9.09%)\\nof 3.30us (100.00%)\""));
+	assert_non_null(strstr(a.body, "N1 -> N2 [label=\" 3.00us\" weight=91"));
+	answer_free(&a);
+	check("/api/v1/query?format=dot&query=none&time=60", 404, "no profile matches the query at that time\n");
 }
 
 static void test_json(void **state)
@@ -435,7 +462,7 @@ int main(void)
 		cmocka_unit_test(test_readiness), cmocka_unit_test(test_query), cmocka_unit_test(test_query_errors),
 		cmocka_unit_test(test_query_range), cmocka_unit_test(test_cancel), cmocka_unit_test(test_labels_and_series),
 		cmocka_unit_test(test_status), cmocka_unit_test(test_flamegraph), cmocka_unit_test(test_folded),
-		cmocka_unit_test(test_json), cmocka_unit_test(test_pprof), cmocka_unit_test(test_pprof_errors),
+		cmocka_unit_test(test_files), cmocka_unit_test(test_json), cmocka_unit_test(test_pprof), cmocka_unit_test(test_pprof_errors),
 		cmocka_unit_test(test_page), cmocka_unit_test(test_lifecycle), cmocka_unit_test(test_floats),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -160,3 +160,18 @@ bool unit_lookup(struct view unit, struct unit_info *ret)
 	*ret = (struct unit_info){ "", 1 };
 	return false;
 }
+
+void unit_put(struct buf *out, double native, struct view unit)
+{
+	struct unit_info u;
+	bool known = unit_lookup(unit, &u);
+	double v = native * u.factor, a = v < 0 ? -v : v;
+	if (known && u.base[0] == 's')
+		buf_printf(out, a >= 1 || a == 0 ? "%.2fs" : a >= 1e-3 ? "%.2fms" : "%.2fus",
+			   a >= 1 || a == 0 ? v : a >= 1e-3 ? v * 1e3 : v * 1e6);
+	else if (known)
+		buf_printf(out, a >= 1073741824 ? "%.2fGB" : a >= 1048576 ? "%.2fMB" : a >= 1024 ? "%.2fkB" : "%.0fB",
+			   a >= 1073741824 ? v / 1073741824 : a >= 1048576 ? v / 1048576 : a >= 1024 ? v / 1024 : v);
+	else
+		buf_printf(out, "%.10g", native);
+}

@@ -49,5 +49,7 @@ struct unit_info {
 	double factor;    /* one of this unit in base units */
 };
 bool unit_lookup(struct view unit, struct unit_info *ret);
+/* An amount for people: "1.50s", "20.00ms", "3.00MB", or the bare number of a unit of its own. */
+void unit_put(struct buf *out, double native, struct view unit);
 
 #endif

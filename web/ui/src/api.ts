@@ -92,5 +92,5 @@ export const api = {
 };
 
 /** The address of the same answer in another format, for downloads and `go tool pprof`. */
-export const exportUrl = (query: string, time: number, format: 'pprof' | 'folded' | 'json') =>
+export const exportUrl = (query: string, time: number, format: 'pprof' | 'folded' | 'json' | 'speedscope' | 'svg' | 'dot') =>
 	url('api/v1/query', { query, time: at(time), format });

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* format=dot: the graph of calls for graphviz, as google/pprof draws it: boxes of functions with self and total, sized by
+ * self; arrows with what was spent along them; the eighty functions that matter most, without what is below half a
+ * percent, and arrows of a thousandth at least. Of a diff, the difference. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/map.h"
+#include "base/vec.h"
+#include "model/frame.h"
+#include "web/formats.h"
+
+#define MOST_NODES 80
+#define NODE_FRACTION 0.005
+#define EDGE_FRACTION 0.001
+
+struct dot_node {
+	struct view name;
+	double self, total;
+	size_t counted_in;   /* stack + 1 */
+	uint32_t number;     /* in the drawing; 0 = left out */
+};
+
+struct dot_edge {
+	uint32_t from, to;
+	double value;
+	size_t counted_in;
+};
+
+struct dot {
+	struct arena arena;
+	VEC(struct dot_node) nodes;
+	VEC(struct dot_edge) edges;
+	struct map by_name, by_pair;
+	struct buf tmp;
+	double sum, whole;
+	size_t stack;
+};
+
+static uint32_t node_of(struct dot *d, const struct symbols *s, const struct sym_location *l, uint32_t line)
+{
+	buf_reset(&d->tmp);
+	struct view name = frame_name(s, l, line, &d->tmp);
+	uint64_t h = hash_view(name);
+	uint32_t id;
+	for (size_t at = map_start(&d->by_name, h); map_probe(&d->by_name, h, &at, &id);)
+		if (view_eq(d->nodes.v[id].name, name))
+			return id;
+	id = (uint32_t)d->nodes.n;
+	map_insert(&d->by_name, h, id);
+	vec_push(&d->nodes, (struct dot_node){ .name = arena_view(&d->arena, name) });
+	return id;
+}
+
+static void add_edge(struct dot *d, uint32_t from, uint32_t to, double v)
+{
+	uint64_t h = hash_u64((uint64_t)from << 32 | to);
+	uint32_t id;
+	for (size_t at = map_start(&d->by_pair, h); map_probe(&d->by_pair, h, &at, &id);) {
+		struct dot_edge *x = &d->edges.v[id];
+		if (x->from != from || x->to != to)
+			continue;
+		x->value += x->counted_in == d->stack ? 0 : v;
+		x->counted_in = d->stack;
+		return;
+	}
+	map_insert(&d->by_pair, h, (uint32_t)d->edges.n);
+	vec_push(&d->edges, (struct dot_edge){ from, to, v, d->stack });
+}
+
+/* From the leaf; a function counts once per stack, and so does a caller with its callee. */
+static void add_stack(struct dot *d, const struct symbols *s, uint32_t stack, double v)
+{
+	uint32_t below = UINT32_MAX;
+	d->stack++;
+	d->sum += v;
+	d->whole += fabs(v);
+	for (uint32_t node = symbols_stack_node(s, stack); node; node = symbols_get_node(s, node)->parent) {
+		const struct sym_location *l = symbols_get_location(s, symbols_get_node(s, node)->location);
+		for (uint32_t i = 0; i < MAX(l->n_lines, 1u); i++) {
+			uint32_t id = node_of(d, s, l, i);
+			struct dot_node *x = &d->nodes.v[id];
+			if (below == UINT32_MAX)
+				x->self += v;
+			x->total += x->counted_in == d->stack ? 0 : v;
+			x->counted_in = d->stack;
+			if (below != UINT32_MAX && below != id)
+				add_edge(d, id, below, v);
+			below = id;
+		}
+	}
+}
+
+static void add_vec(struct dot *d, const struct stackvec *v, double sign)
+{
+	for (size_t i = 0; v && i < v->n; i++) {
+		double x = v->is_float ? v->floats[i] : (double)v->ints[i];
+		if (x != 0)
+			add_stack(d, v->symbols, symbols_get_column(v->symbols, v->columns[i])->stack, sign * x);
+	}
+}
+
+/* ---- what is drawn ---- */
+
+static int by_weight(const void *a, const void *b, void *arg)
+{
+	const struct dot *d = arg;
+	const struct dot_node *x = &d->nodes.v[*(const uint32_t *)a], *y = &d->nodes.v[*(const uint32_t *)b];
+	if (fabs(x->total) != fabs(y->total))
+		return fabs(x->total) > fabs(y->total) ? -1 : 1;
+	if (fabs(x->self) != fabs(y->self))
+		return fabs(x->self) > fabs(y->self) ? -1 : 1;
+	return view_cmp(x->name, y->name);
+}
+
+static uint32_t *choose(struct dot *d, size_t *ret_n)
+{
+	uint32_t *order = xcalloc(d->nodes.n + 1, sizeof *order);
+	for (size_t i = 0; i < d->nodes.n; i++)
+		order[i] = (uint32_t)i;
+	qsort_r(order, d->nodes.n, sizeof *order, by_weight, d);
+	size_t n = 0;
+	while (n < d->nodes.n && n < MOST_NODES && fabs(d->nodes.v[order[n]].total) >= NODE_FRACTION * d->whole)
+		n++;
+	for (size_t i = 0; i < n; i++)
+		d->nodes.v[order[i]].number = (uint32_t)i + 1;
+	*ret_n = n;
+	return order;
+}
+
+static void put_quoted(struct buf *b, struct view v)
+{
+	for (size_t i = 0; i < v.len; i++) {
+		unsigned char c = (unsigned char)v.ptr[i];
+		if (c == '"' || c == '\\')
+			buf_putc(b, '\\');
+		buf_putc(b, c < 0x20 ? ' ' : (char)c);
+	}
+}
+
+static double percent(const struct dot *d, double v)
+{
+	return d->whole > 0 ? 100 * v / d->whole : 0;
+}
+
+/* From grey to red with the share of the whole; what shrank, to green. */
+static void put_colour(struct buf *b, double share, bool background)
+{
+	double a = fmin(1, fabs(share)), w = sqrt(a);
+	double base = background ? 0.93 : 0.7 - 0.7 * (1 - w) * 0.3, other = background ? base - 0.1 * w : base * (1 - w);
+	int hi = (int)(255 * base), lo = (int)(255 * fmax(0, other));
+	buf_printf(b, share >= 0 ? "#%02x%02x%02x" : "#%02x%02x%02x", share >= 0 ? hi : lo, share >= 0 ? lo : hi, lo);
+}
+
+static void put_node(struct buf *b, const struct dot *d, const struct merged *m, const struct dot_node *x)
+{
+	double share = d->whole > 0 ? x->total / d->whole : 0;
+	int size = 8 + (int)(16 * sqrt(d->whole > 0 ? fabs(x->self) / d->whole : 0));
+	buf_printf(b, "N%u [label=\"", x->number);
+	put_quoted(b, x->name);
+	buf_puts(b, "\\n");
+	if (x->self != 0) {
+		unit_put(b, x->self, m->type->sample_unit);
+		buf_printf(b, " (%.2f%%)", percent(d, x->self));
+	} else {
+		buf_puts(b, "0");
+	}
+	if (x->total != x->self) {
+		buf_puts(b, "\\nof ");
+		unit_put(b, x->total, m->type->sample_unit);
+		buf_printf(b, " (%.2f%%)", percent(d, x->total));
+	}
+	buf_printf(b, "\" id=\"node%u\" fontsize=%d shape=box tooltip=\"", x->number, size);
+	put_quoted(b, x->name);
+	buf_puts(b, " (");
+	unit_put(b, x->total, m->type->sample_unit);
+	buf_puts(b, ")\" color=\"");
+	put_colour(b, share, false);
+	buf_puts(b, "\" fillcolor=\"");
+	put_colour(b, share, true);
+	buf_puts(b, "\"]\n");
+}
+
+static void put_edge(struct buf *b, const struct dot *d, const struct merged *m, const struct dot_edge *x)
+{
+	const struct dot_node *from = &d->nodes.v[x->from], *to = &d->nodes.v[x->to];
+	double share = d->whole > 0 ? x->value / d->whole : 0;
+	buf_printf(b, "N%u -> N%u [label=\" ", from->number, to->number);
+	unit_put(b, x->value, m->type->sample_unit);
+	buf_printf(b, "\" weight=%d penwidth=%.1f color=\"", 1 + (int)(100 * fabs(share)), 1 + 5 * fabs(share));
+	put_colour(b, share, false);
+	buf_puts(b, "\" tooltip=\"");
+	put_quoted(b, from->name);
+	buf_puts(b, " -> ");
+	put_quoted(b, to->name);
+	buf_puts(b, " (");
+	unit_put(b, x->value, m->type->sample_unit);
+	buf_puts(b, ")\"]\n");
+}
+
+static void put_graph(struct buf *b, struct dot *d, const struct merged *m, struct view query)
+{
+	size_t n;
+	uint32_t *order = choose(d, &n);
+	buf_puts(b, "digraph \"");
+	put_quoted(b, query);
+	buf_puts(b, "\" {\nnode [style=filled fillcolor=\"#f8f8f8\"]\nsubgraph cluster_L { \"L\" [shape=box fontsize=16 label=\"");
+	put_quoted(b, query);
+	buf_puts(b, "\\lType: ");
+	put_quoted(b, m->type->sample_type);
+	buf_puts(b, "\\lTotal: ");
+	unit_put(b, d->sum, m->type->sample_unit);
+	buf_printf(b, "\\lShowing %zu of %zu functions\\l\"] }\n", n, d->nodes.n);
+	for (size_t i = 0; i < n; i++)
+		put_node(b, d, m, &d->nodes.v[order[i]]);
+	for (size_t i = 0; i < d->edges.n; i++) {
+		const struct dot_edge *x = &d->edges.v[i];
+		if (d->nodes.v[x->from].number && d->nodes.v[x->to].number && fabs(x->value) >= EDGE_FRACTION * d->whole && x->value != 0)
+			put_edge(b, d, m, x);
+	}
+	buf_puts(b, "}\n");
+	free(order);
+}
+
+int call_graph_dot(const struct merged *m, struct view query, struct buf *out, struct err *e)
+{
+	if (!m->vec)
+		return err_set(e, ERR_NOT_FOUND, "no profile matches the query at that time");
+	struct dot d = { .stack = 0 };
+	arena_init(&d.arena, 0);
+	add_vec(&d, m->vec, 1);
+	add_vec(&d, m->base, -1);
+	put_graph(out, &d, m, query);
+	vec_free(&d.nodes);
+	vec_free(&d.edges);
+	map_free(&d.by_name);
+	map_free(&d.by_pair);
+	buf_free(&d.tmp);
+	arena_free(&d.arena);
+	return 0;
+}

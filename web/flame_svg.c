@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* format=svg: a flame graph that stands alone: a picture without scripts, callers above, a title of each box to hover
+ * over. Boxes take their colour from the package, of a diff from what grew (orange) and shrank (blue). */
+#include <math.h>
+
+#include "base/map.h"
+#include "base/num.h"
+#include "base/vec.h"
+#include "model/flame.h"
+#include "web/formats.h"
+
+#define WIDTH 1200.0
+#define ROW 18
+#define TOP 44
+#define LEAST 0.3   /* narrower boxes are left out, px */
+#define LETTER 6.6  /* px of one */
+
+struct drawing {
+	struct buf *out;
+	const struct merged *m;
+	const struct flame *f;
+	VEC(double) x;      /* by depth: where the next child begins */
+	double scale;       /* px per unit */
+	uint32_t deepest;
+};
+
+static void put_text(struct buf *b, struct view v)
+{
+	for (size_t i = 0; i < v.len; i++) {
+		unsigned char c = (unsigned char)v.ptr[i];
+		if (c == '<' || c == '>' || c == '&' || c == '"')
+			buf_printf(b, "&#%u;", c);
+		else if (c >= 0x20 && c < 0x7f)
+			buf_putc(b, (char)c);
+		else
+			buf_puts(b, "?"); /* what is not ASCII may be no UTF-8, which no XML may hold */
+	}
+}
+
+static double value_of(const struct flame *f, union flame_value v)
+{
+	return f->is_float ? v.d : (double)v.i;
+}
+
+/* Width counts both sides, so that what is only in one is seen. */
+static double weight_of(const struct drawing *d, size_t i)
+{
+	const struct flame_node *n = &d->f->nodes[i];
+	double v = fabs(value_of(d->f, n->total));
+	return d->f->has_base ? v + fabs(value_of(d->f, n->base_total)) : v;
+}
+
+static void put_amount(struct buf *b, const struct merged *m, double native)
+{
+	unit_put(b, m->per_s > 0 ? native / m->per_s : native, m->type ? m->type->sample_unit : VIEW(""));
+	if (m->per_s > 0)
+		buf_puts(b, "/s");
+}
+
+static void put_colour(const struct drawing *d, size_t i)
+{
+	const struct flame_node *n = &d->f->nodes[i];
+	if (d->f->has_base) {
+		double a = value_of(d->f, n->total), b = value_of(d->f, n->base_total), all = fabs(a) + fabs(b);
+		double grown = all > 0 ? (a - b) / all : 0;
+		int fade = 235 - (int)(fabs(grown) * 105);
+		buf_printf(d->out, grown >= 0 ? "rgb(240,%d,%d)" : "rgb(%d,%d,240)", grown >= 0 ? (fade + 40) * 5 / 6 : fade,
+			   grown >= 0 ? fade - 30 : (fade + 40) * 5 / 6);
+		return;
+	}
+	struct view name = d->f->frames[n->frame].name;
+	size_t len = 0; /* of the package: up to the first dot after the last slash */
+	for (size_t k = 0; k < name.len; k++)
+		if (name.ptr[k] == '/')
+			len = k;
+	while (len < name.len && name.ptr[len] != '.' && name.ptr[len] != ':')
+		len++;
+	uint64_t h = hash_view(view_make(name.ptr, len));
+	buf_printf(d->out, "hsl(%u,%u%%,%u%%)", (unsigned)(h % 70), (unsigned)(60 + h / 70 % 25), (unsigned)(62 + h / 2000 % 12));
+}
+
+static void put_box(struct drawing *d, size_t i, double x, double w)
+{
+	const struct flame_node *n = &d->f->nodes[i];
+	struct view name = d->f->frames[n->frame].name;
+	double whole = value_of(d->f, d->f->nodes[0].total), v = value_of(d->f, n->total);
+	unsigned y = TOP + n->depth * ROW;
+	buf_puts(d->out, "<g><title>");
+	put_text(d->out, name);
+	buf_puts(d->out, ", ");
+	put_amount(d->out, d->m, v);
+	if (whole != 0)
+		buf_printf(d->out, " (%.2f%%)", 100 * v / whole);
+	if (d->f->has_base) {
+		buf_puts(d->out, ", compared with ");
+		put_amount(d->out, d->m, value_of(d->f, n->base_total));
+	}
+	buf_printf(d->out, "</title><rect x=\"%.2f\" y=\"%u\" width=\"%.2f\" height=\"%d\" fill=\"", x, y, w, ROW - 1);
+	put_colour(d, i);
+	buf_puts(d->out, "\" rx=\"1\"/>");
+	size_t letters = w > 3 * LETTER ? (size_t)((w - 6) / LETTER) : 0;
+	if (letters >= 3) {
+		buf_printf(d->out, "<text x=\"%.2f\" y=\"%u\">", x + 3, y + ROW - 6);
+		put_text(d->out, letters >= name.len ? name : view_make(name.ptr, letters - 2));
+		buf_puts(d->out, letters >= name.len ? "</text>" : "..</text>");
+	}
+	buf_puts(d->out, "</g>\n");
+}
+
+/* Nodes in preorder: a child begins where its elder siblings end. */
+static void draw(struct drawing *d, bool put)
+{
+	size_t skip = SIZE_MAX; /* depth of a box that is too narrow, whose callees are too */
+	d->x.n = 0;
+	vec_push(&d->x, 0);
+	for (size_t i = 0; i < d->f->n_nodes; i++) {
+		size_t depth = d->f->nodes[i].depth;
+		if (depth > skip)
+			continue;
+		skip = SIZE_MAX;
+		double x = d->x.v[depth], w = weight_of(d, i) * d->scale;
+		d->x.v[depth] = x + w;
+		d->x.n = depth + 1;
+		vec_push(&d->x, x);
+		if (w < LEAST) {
+			skip = depth;
+			continue;
+		}
+		d->deepest = MAX(d->deepest, (uint32_t)depth);
+		if (put)
+			put_box(d, i, x, w);
+	}
+}
+
+int flame_svg(const struct merged *m, struct view query, struct buf *out, struct err *e)
+{
+	struct flame f;
+	int rc = merged_flame(&f, m, 0, e);
+	if (rc)
+		return rc;
+	struct drawing d = { .out = out, .m = m, .f = &f };
+	double whole = weight_of(&d, 0);
+	d.scale = whole > 0 ? WIDTH / whole : 0;
+	draw(&d, false);
+	unsigned height = TOP + (d.deepest + 1) * ROW + 8;
+	struct buf title = { 0 };
+	if (m->type)
+		ptype_title(m->type, &title);
+	else
+		buf_puts(&title, "no profile");
+	buf_printf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%u\" viewBox=\"0 0 %.0f %u\" role=\"img\" "
+			"font-family=\"monospace\" font-size=\"11\">\n<title>", WIDTH, height, WIDTH, height);
+	put_text(out, query);
+	buf_printf(out, "</title>\n<rect width=\"%.0f\" height=\"%u\" fill=\"#fff\"/>\n<text x=\"4\" y=\"16\" font-size=\"13\">", WIDTH, height);
+	put_text(out, buf_view(&title));
+	buf_puts(out, ", ");
+	put_amount(out, m, f.is_float ? f.nodes[0].total.d : (double)f.nodes[0].total.i);
+	buf_puts(out, "</text>\n<text x=\"4\" y=\"33\" fill=\"#555\">");
+	put_text(out, query);
+	buf_puts(out, "</text>\n");
+	if (whole > 0)
+		draw(&d, true);
+	buf_puts(out, "</svg>\n");
+	buf_free(&title);
+	vec_free(&d.x);
+	flame_release(&f);
+	return 0;
+}
