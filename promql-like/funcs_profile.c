@@ -71,10 +71,11 @@ static int add_one(struct side *side, const struct rseries *s, size_t i, bool jo
 	return side_add_stored(side, v->ref, part_after(s, i, joined), v->p.t_ms, v->p.total, scale, e);
 }
 
-/* Stamped in the range, whole, each times scale. */
+/* Stamped in the range, whole, each times scale. Of one series they are all that it has there, so that the range is asked
+ * for and not their stamps: series that are asked the same are read as one (source.h). */
 static int add_whole(struct prof *p, const struct pwindow *w, double scale, struct err *e)
 {
-	bool joined = false;
+	bool joined = false, any = false, first = !p->a.n;
 	for (size_t i = w->lo; i < w->hi; i++) {
 		const struct source_profile *s = &w->s->vp[i].p;
 		if (s->stale) {
@@ -85,8 +86,10 @@ static int add_whole(struct prof *p, const struct pwindow *w, double scale, stru
 		if (rc)
 			return rc;
 		p->period = MAX(p->period, s->period);
-		joined = true;
+		joined = any = true;
 	}
+	if (any && first && !w->s->replicas)
+		side_widen(&p->a, w->from, w->to);
 	return 0;
 }
 

@@ -73,6 +73,13 @@ int side_add_stored(struct side *s, uint64_t ref, int64_t after, int64_t until, 
 	return add_total(s, total, 0, false, scale, e);
 }
 
+void side_widen(struct side *s, int64_t after, int64_t until)
+{
+	s->t[0].after_ms = after;
+	s->t[0].until_ms = until;
+	s->n = 1;
+}
+
 int side_add_vec(struct side *s, struct stackvec *v, double scale, struct err *e)
 {
 	int64_t total = 0;
