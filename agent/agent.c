@@ -359,7 +359,7 @@ static int start_pods(struct agent *a, struct err *e)
 static int open_all(struct agent *a, struct err *e)
 {
 	struct sampler_options so = { ring_bytes(), a->o.kernel_stacks, a->o.off_cpu };
-	struct labeler_options lo = { a->o.node, a->o.external, NULL };
+	struct labeler_options lo = { a->o.node, a->o.external, NULL, NULL };
 	int r = agent_check_pid_namespace(e);
 
 	if (!r && !a->o.ignore_kernel_bugs)
@@ -367,12 +367,15 @@ static int open_all(struct agent *a, struct err *e)
 	if (!r)
 		r = sampler_load(&a->sampler, &so, e);
 	if (!r)
+		r = filter_new(&a->filter, &a->sampler, &a->o.filters, e);
+	if (!r)
 		r = tables_new(&a->tables, &a->sampler.tables, e);
 	if (!r && !(a->symbolizer = symbolizer_new(a->o.cache_dir, e)))
 		r = -ERR_INTERNAL;
 	if (!r)
 		r = start_pods(a, e);
 	lo.pods = a->pods;
+	lo.filter = a->filter;
 	if (!r && !(a->labeler = labeler_new(&lo, e)))
 		r = -ERR_INTERNAL;
 	if (!r)
@@ -382,8 +385,6 @@ static int open_all(struct agent *a, struct err *e)
 	a->images = images_new(a->tables, a->symbolizer);
 	a->processes = processes_new(a->tables, a->images, a->sampler.procs_fd);
 	r = perf_events_open(&a->events, a->sampler.sample_fd, a->o.hz, DATA_PAGES, e);
-	if (!r)
-		r = filter_new(&a->filter, &a->sampler, &a->o.filters, e);
 	if (!r && a->o.off_cpu)
 		r = offcpu_start(a, e);
 	if (!r)

@@ -30,7 +30,7 @@ void filter_tick(struct filter *f, int64_t now_ns);
 
 /* Sets the verdict on a group (sample_head.cgroup_id, process_info.cgroup_id), a process (its first thread's id) or a
  * name (at most 15 bytes; "kworker" is all kernel workers). FILTER_NONE takes the entry back. Samples that are on their
- * way still come. ERR_LIMIT: the table is full (FILTER_CGROUPS_MAX and the like); nothing changed. */
+ * way still come. FILTER_DROP_SELF is for groups. ERR_LIMIT: the table is full (FILTER_CGROUPS_MAX and the like); nothing changed. */
 int filter_cgroup(struct filter *f, uint64_t cgroup_id, enum filter_verdict v, struct err *e);
 int filter_pid(struct filter *f, uint32_t pid, enum filter_verdict v, struct err *e);
 int filter_comm(struct filter *f, const char *comm, enum filter_verdict v, struct err *e);

@@ -4,6 +4,8 @@
  * told of something. */
 #include "agent/groups.h"
 
+#include "agent/cgroup_id.h"
+#include "agent/filter.h"
 #include "agent/meta.h"
 #include "agent/relabel_group.h"
 #include "base/clock.h"
@@ -15,6 +17,7 @@
 #define SWEEP_AT (GROUPS_MAX / 2)
 #define RETRY_MS 5000
 #define RETRIES_MAX 60
+#define RECHECK_MS 30000
 #define SCRATCH_MAX ((size_t)1 << 20)
 
 struct groups {
@@ -22,6 +25,8 @@ struct groups {
 	const struct agent_config *config;
 	uint64_t pods_version;
 	uint32_t edition;
+	size_t n_filtered;
+	int64_t rechecked_mono_ms;
 	struct arena scratch;        /* of one group's labels */
 	struct map index;            /* hash of the path -> all[] */
 	VEC(struct group *) all;
@@ -35,8 +40,19 @@ struct groups *groups_new(const struct groups_options *o)
 	return gs;
 }
 
-static void free_group(struct group *g)
+static void unfilter(struct groups *gs, struct group *g)
 {
+	struct err e;
+	if (!g->filtered)
+		return;
+	filter_cgroup(gs->o.filter, g->filtered, FILTER_NONE, &e);
+	g->filtered = 0;
+	gs->n_filtered--;
+}
+
+static void free_group(struct groups *gs, struct group *g)
+{
+	unfilter(gs, g);
 	arena_free(&g->arena);
 	arena_free(&g->pod_arena);
 	free(g->shared);
@@ -48,19 +64,13 @@ void groups_free(struct groups *gs)
 	if (!gs)
 		return;
 	for (size_t i = 0; i < gs->all.n; i++)
-		free_group(gs->all.v[i]);
+		free_group(gs, gs->all.v[i]);
 	vec_free(&gs->all);
 	map_free(&gs->index);
 	arena_free(&gs->scratch);
 	free(gs);
 }
 
-void groups_use(struct groups *gs, const struct agent_config *c)
-{
-	gs->config = c;
-	for (size_t i = 0; i < gs->all.n; i++)
-		gs->all.v[i]->decided = false;
-}
 
 uint32_t groups_edition(const struct groups *gs)
 {
@@ -70,105 +80,6 @@ uint32_t groups_edition(const struct groups *gs)
 size_t groups_count(const struct groups *gs)
 {
 	return gs->all.n;
-}
-
-/* --- what is known --- */
-
-static void look_up(struct group *g)
-{
-	g->looked_up_mono_ms = clock_mono_ms();
-	g->retries++;
-	if (g->info.container_id.len)
-		containers_lookup("", g->info.runtime, g->info.container_id, &g->arena, &g->names);
-}
-
-/* Asks what the cluster knows of it; true: something else than before. */
-static bool look_up_pod(struct groups *gs, struct group *g)
-{
-	struct arena a;
-	struct pod_container now;
-	if (!gs->o.pods || !(g->info.container_id.len || g->info.pod_uid[0]))
-		return false;
-	arena_init(&a, 0);
-	/* What was known stays known: its processes may outlive the pod by a little. */
-	if (!pods_find(gs->o.pods, g->info.container_id, view_of(g->info.pod_uid), &a, &now) ||
-	    (view_eq(now.container, g->pod.container) && labels_eq(now.meta, g->pod.meta))) {
-		arena_free(&a);
-		return false;
-	}
-	arena_free(&g->pod_arena);
-	g->pod_arena = a;
-	g->pod = now;
-	return true;
-}
-
-static bool look_again(struct groups *gs, struct group *g, int64_t now_ms, bool pods)
-{
-	bool found = pods && look_up_pod(gs, g);
-	if (g->info.container_id.len && !g->names.container.len && g->retries < RETRIES_MAX &&
-	    now_ms - g->looked_up_mono_ms >= RETRY_MS) {
-		look_up(g);
-		found |= g->names.container.len > 0;
-	}
-	if (found)
-		g->decided = false;
-	return found;
-}
-
-/* Drops those that were not sampled since. */
-static void sweep(struct groups *gs, int64_t since_ms)
-{
-	size_t kept = 0;
-	for (size_t i = 0; i < gs->all.n; i++) {
-		if (gs->all.v[i]->sampled_mono_ms >= since_ms)
-			gs->all.v[kept++] = gs->all.v[i];
-		else
-			free_group(gs->all.v[i]);
-	}
-	if (kept == gs->all.n)
-		return;
-	gs->all.n = kept;
-	gs->edition++;
-	map_clear(&gs->index);
-	for (size_t i = 0; i < kept; i++)
-		map_insert(&gs->index, hash_view(gs->all.v[i]->path), (uint32_t)i);
-}
-
-bool groups_tick(struct groups *gs, int64_t now_ms)
-{
-	uint64_t version = gs->o.pods ? pods_version(gs->o.pods) : 0;
-	uint32_t edition = gs->edition;
-	bool found = false;
-	for (size_t i = 0; i < gs->all.n; i++)
-		found |= look_again(gs, gs->all.v[i], now_ms, version != gs->pods_version);
-	gs->pods_version = version;
-	if (gs->all.n > SWEEP_AT)
-		sweep(gs, now_ms - FORGET_MS);
-	return found || edition != gs->edition;
-}
-
-struct group *groups_get(struct groups *gs, struct view path)
-{
-	uint64_t h = hash_view(path);
-	uint32_t id;
-	for (size_t at = map_start(&gs->index, h); map_probe(&gs->index, h, &at, &id);)
-		if (view_eq(gs->all.v[id]->path, path))
-			return gs->all.v[id];
-	if (gs->all.n >= GROUPS_MAX) /* hosts that churn through groups: begin anew rather than grow */
-		sweep(gs, INT64_MAX);
-	struct group *g = NEW(struct group);
-	arena_init(&g->arena, 0);
-	g->path = arena_view(&g->arena, path);
-	cgroup_parse_path(g->path, &g->info);
-	if (g->info.candidate.len && (g->info.runtime = containers_confirm("", g->info.candidate)) != RUNTIME_NONE)
-		g->info.container_id = g->info.candidate;
-	g->names.container = g->names.pod = g->names.namespace_ = g->names.image = VIEW("");
-	g->sampled_mono_ms = clock_mono_ms();
-	look_up(g);
-	look_up_pod(gs, g);
-	map_insert(&gs->index, h, (uint32_t)gs->all.n);
-	vec_push(&gs->all, g);
-	return g;
 }
 
 /* --- labels --- */
@@ -238,6 +149,172 @@ static void decide(struct groups *gs, struct group *g)
 	g->shared = rc > 0 ? labels_dup(labels_builder_finish(&b)) : NULL;
 	g->decided = true;
 	labels_builder_free(&b);
+}
+
+/* --- the kernel's filter --- */
+
+size_t groups_filtered(const struct groups *gs)
+{
+	return gs->n_filtered;
+}
+
+void groups_drop(struct groups *gs, struct group *g, uint64_t cgroup_id)
+{
+	uint64_t id;
+	char path[4096];
+	struct err e;
+	if (!gs->o.filter || g->filtered || g->path.len >= sizeof path)
+		return;
+	if (!g->decided)
+		decide(gs, g);
+	if (!g->dropped)
+		return;
+	/* Only what surely is this group: the process may have moved since its sample, and the path be another's when it
+	 * is looked at from another namespace. */
+	memcpy(path, g->path.ptr, g->path.len);
+	path[g->path.len] = 0;
+	if (cgroup_id_of(path, &id, &e) || id != cgroup_id || filter_cgroup(gs->o.filter, id, FILTER_DROP_SELF, &e))
+		return;
+	g->filtered = id;
+	gs->n_filtered++;
+}
+
+/* The rules or what is known of the group have changed. */
+static void reconsider(struct groups *gs, struct group *g)
+{
+	g->decided = false;
+	if (!g->filtered)
+		return;
+	decide(gs, g);
+	if (!g->dropped)
+		unfilter(gs, g);
+}
+
+void groups_use(struct groups *gs, const struct agent_config *c)
+{
+	gs->config = c;
+	for (size_t i = 0; i < gs->all.n; i++)
+		reconsider(gs, gs->all.v[i]);
+}
+
+/* Groups that are gone, or were made anew under the same path, leave the filter. */
+static void recheck(struct groups *gs, int64_t now_ms)
+{
+	if (!gs->n_filtered || now_ms - gs->rechecked_mono_ms < RECHECK_MS)
+		return;
+	gs->rechecked_mono_ms = now_ms;
+	for (size_t i = 0; i < gs->all.n; i++) {
+		struct group *g = gs->all.v[i];
+		uint64_t id;
+		char path[4096];
+		struct err e;
+		if (!g->filtered || g->path.len >= sizeof path)
+			continue;
+		memcpy(path, g->path.ptr, g->path.len);
+		path[g->path.len] = 0;
+		if (cgroup_id_of(path, &id, &e) || id != g->filtered)
+			unfilter(gs, g);
+	}
+}
+
+/* --- what is known --- */
+
+static void look_up(struct group *g)
+{
+	g->looked_up_mono_ms = clock_mono_ms();
+	g->retries++;
+	if (g->info.container_id.len)
+		containers_lookup("", g->info.runtime, g->info.container_id, &g->arena, &g->names);
+}
+
+/* Asks what the cluster knows of it; true: something else than before. */
+static bool look_up_pod(struct groups *gs, struct group *g)
+{
+	struct arena a;
+	struct pod_container now;
+	if (!gs->o.pods || !(g->info.container_id.len || g->info.pod_uid[0]))
+		return false;
+	arena_init(&a, 0);
+	/* What was known stays known: its processes may outlive the pod by a little. */
+	if (!pods_find(gs->o.pods, g->info.container_id, view_of(g->info.pod_uid), &a, &now) ||
+	    (view_eq(now.container, g->pod.container) && labels_eq(now.meta, g->pod.meta))) {
+		arena_free(&a);
+		return false;
+	}
+	arena_free(&g->pod_arena);
+	g->pod_arena = a;
+	g->pod = now;
+	return true;
+}
+
+static bool look_again(struct groups *gs, struct group *g, int64_t now_ms, bool pods)
+{
+	bool found = pods && look_up_pod(gs, g);
+	if (g->info.container_id.len && !g->names.container.len && g->retries < RETRIES_MAX &&
+	    now_ms - g->looked_up_mono_ms >= RETRY_MS) {
+		look_up(g);
+		found |= g->names.container.len > 0;
+	}
+	if (found)
+		reconsider(gs, g);
+	return found;
+}
+
+/* Drops those that were not sampled since. */
+static void sweep(struct groups *gs, int64_t since_ms)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < gs->all.n; i++) {
+		if (gs->all.v[i]->sampled_mono_ms >= since_ms)
+			gs->all.v[kept++] = gs->all.v[i];
+		else
+			free_group(gs, gs->all.v[i]);
+	}
+	if (kept == gs->all.n)
+		return;
+	gs->all.n = kept;
+	gs->edition++;
+	map_clear(&gs->index);
+	for (size_t i = 0; i < kept; i++)
+		map_insert(&gs->index, hash_view(gs->all.v[i]->path), (uint32_t)i);
+}
+
+bool groups_tick(struct groups *gs, int64_t now_ms)
+{
+	uint64_t version = gs->o.pods ? pods_version(gs->o.pods) : 0;
+	uint32_t edition = gs->edition;
+	bool found = false;
+	for (size_t i = 0; i < gs->all.n; i++)
+		found |= look_again(gs, gs->all.v[i], now_ms, version != gs->pods_version);
+	gs->pods_version = version;
+	recheck(gs, now_ms);
+	if (gs->all.n > SWEEP_AT)
+		sweep(gs, now_ms - FORGET_MS);
+	return found || edition != gs->edition;
+}
+
+struct group *groups_get(struct groups *gs, struct view path)
+{
+	uint64_t h = hash_view(path);
+	uint32_t id;
+	for (size_t at = map_start(&gs->index, h); map_probe(&gs->index, h, &at, &id);)
+		if (view_eq(gs->all.v[id]->path, path))
+			return gs->all.v[id];
+	if (gs->all.n >= GROUPS_MAX) /* hosts that churn through groups: begin anew rather than grow */
+		sweep(gs, INT64_MAX);
+	struct group *g = NEW(struct group);
+	arena_init(&g->arena, 0);
+	g->path = arena_view(&g->arena, path);
+	cgroup_parse_path(g->path, &g->info);
+	if (g->info.candidate.len && (g->info.runtime = containers_confirm("", g->info.candidate)) != RUNTIME_NONE)
+		g->info.container_id = g->info.candidate;
+	g->names.container = g->names.pod = g->names.namespace_ = g->names.image = VIEW("");
+	g->sampled_mono_ms = clock_mono_ms();
+	look_up(g);
+	look_up_pod(gs, g);
+	map_insert(&gs->index, h, (uint32_t)gs->all.n);
+	vec_push(&gs->all, g);
+	return g;
 }
 
 struct group *groups_at(struct groups *gs, size_t i)

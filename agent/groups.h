@@ -24,6 +24,7 @@ struct group {
 	/* What the rules make of the labels that all of its processes share; false until they were applied. */
 	bool decided, dropped;
 	struct labels *shared;          /* without __ names; NULL = not decided, or dropped */
+	uint64_t filtered;              /* the kernel leaves out the group of this id; 0 = it does not */
 };
 
 struct groups_options {
@@ -31,6 +32,7 @@ struct groups_options {
 	struct labels external;
 	struct meta *meta;
 	struct pods *pods;           /* NULL = not in a cluster */
+	struct filter *filter;       /* NULL = none in the kernel */
 };
 
 struct groups;
@@ -39,6 +41,11 @@ struct groups *groups_new(const struct groups_options *o);
 void groups_free(struct groups *gs);
 /* The group of that path, made if need be; good until the edition changes. */
 struct group *groups_get(struct groups *gs, struct view path);
+/* A process of the group, sampled in the group of this id, is dropped: if the rules drop all of the group's processes,
+ * the kernel need not sample them any more. */
+void groups_drop(struct groups *gs, struct group *g, uint64_t cgroup_id);
+/* Those that the kernel leaves out because of the rules. */
+size_t groups_filtered(const struct groups *gs);
 /* Rules to decide by from now on; borrowed. */
 void groups_use(struct groups *gs, const struct agent_config *c);
 /* Looks up what was not known, forgets groups that were not sampled for long. True: labels given before may be out of

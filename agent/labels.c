@@ -37,7 +37,8 @@ struct labeler *labeler_new(const struct labeler_options *o, struct err *e)
 		snprintf(l->node, sizeof l->node, "unknown");
 	l->external = o->external;
 	l->meta = meta_new();
-	l->groups = groups_new(&(struct groups_options){ view_of(l->node), o->external, l->meta, o->pods });
+	l->groups = groups_new(&(struct groups_options){ view_of(l->node), o->external, l->meta, o->pods,
+							   o->filter });
 	l->generation = 1;
 	arena_init(&l->scratch, SCRATCH_MAX);
 	return l;
@@ -177,6 +178,8 @@ void labeler_process(struct labeler *l, struct process_info *p)
 	set_own_labels(l, &b, p, g);
 	if (l->config && l->config->relabel.n)
 		p->dropped = !relabel(l, &b, p, g);
+	if (p->dropped && g)
+		groups_drop(l->groups, g, p->cgroup_id);
 	/* The flags' external labels have the last word. */
 	set_external(l, &b);
 	p->labels = labels_dup(labels_builder_finish(&b));

@@ -10,12 +10,14 @@
 struct labeler;
 struct agent_config;
 struct pods;
+struct filter;
 struct groups;
 
 struct labeler_options {
 	const char *node;            /* NULL = the host's name */
 	struct labels external;      /* borrowed */
 	struct pods *pods;           /* borrowed; NULL = not in a cluster */
+	struct filter *filter;       /* borrowed; NULL = none */
 };
 
 struct labeler *labeler_new(const struct labeler_options *o, struct err *e);

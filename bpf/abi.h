@@ -148,7 +148,8 @@ struct sample_head {
 /* What is not sampled at all. A kind's entries name what is kept or dropped; what has none is kept, unless the kind is
  * one of control.only. A control group without an entry of its own goes by its nearest ancestor that has one. */
 enum filter_kind { FILTER_CGROUP, FILTER_PID, FILTER_COMM, FILTER_KINDS };
-enum filter_verdict { FILTER_NONE, FILTER_KEEP, FILTER_DROP };
+/* FILTER_DROP_SELF: a control group, but not those below it. */
+enum filter_verdict { FILTER_NONE, FILTER_KEEP, FILTER_DROP, FILTER_DROP_SELF };
 #define FILTER_CGROUPS_MAX 4096
 #define FILTER_PIDS_MAX 1024
 #define FILTER_COMMS_MAX 256

@@ -100,7 +100,7 @@ static __always_inline __u32 cgroup_verdict(const struct cgroup_of *of)
 	__u32 *v = bpf_map_lookup_elem(&filter_cgroups, &of->id);
 
 	if (v)
-		return *v;
+		return *v == FILTER_DROP_SELF ? FILTER_DROP : *v;
 	start = *of;
 	if (!start.self)
 		cgroup_of_task((struct task_struct *)bpf_get_current_task(), &start);
@@ -113,7 +113,7 @@ static __always_inline __u32 cgroup_verdict(const struct cgroup_of *of)
 			break;
 		id = BPF_CORE_READ(self, cgroup, kn, id) | start.tag;
 		v = bpf_map_lookup_elem(&filter_cgroups, &id);
-		if (v)
+		if (v && *v != FILTER_DROP_SELF)
 			return *v;
 	}
 	return FILTER_NONE;
