@@ -13,7 +13,7 @@ static struct flags set = {
 	.service_labels = TSDB_SERVICE_LABELS, .config_file = "pyrrha.yml", .storage_path = "data", .log_level = "info", .log_format = "logfmt",
 	.external_url = "", .route_prefix = "", .cors_origin = "",
 	.retention_ms = INT64_C(15) * 86400000, .query_timeout_ms = 120000, .lookback_ms = 300000, .max_concurrency = 20,
-	.max_samples = 50000000, .max_connections = 512, .read_timeout_ms = 300000,
+	.max_samples = 50000000, .max_bytes = UINT64_C(2) << 30, .max_series = 100000, .max_functions = 1000000, .max_connections = 512, .read_timeout_ms = 300000,
 };
 
 #define REFUSED(names_first, names_more, text) { names_first, OPT_REFUSED, NULL, NULL, text, names_more }
@@ -63,6 +63,10 @@ static struct opt table[] = {
 	{ "query.timeout", OPT_DURATION, &set.query_timeout_ms, "<duration>", "Longest time a query may take." },
 	{ "query.max-concurrency", OPT_INT, &set.max_concurrency, "<n>", "Queries at a time; more wait." },
 	{ "query.max-samples", OPT_INT, &set.max_samples, "<n>", "Samples that one query may hold at a time." },
+	{ "query.max-bytes", OPT_SIZE, &set.max_bytes, "<size>", "Memory for the stacks that one query holds." },
+	{ "query.max-series", OPT_INT, &set.max_series, "<n>", "Series that one query may answer with." },
+	{ "query.max-functions", OPT_INT, &set.max_functions, "<n>",
+	  "Functions, lines or files that one self(), total() or share() may tell apart." },
 	{ "query.lookback-delta", OPT_DURATION, &set.lookback_ms, "<duration>",
 	  "How old a series' newest sample may be for a query to see it." },
 
@@ -113,6 +117,10 @@ static int check_values(struct err *e)
 		return err_set(e, ERR_BAD_DATA, "--query.max-concurrency must be from 1 to 10000");
 	if (set.max_samples < 1)
 		return err_set(e, ERR_BAD_DATA, "--query.max-samples must be at least 1");
+	if (set.max_bytes < 1)
+		return err_set(e, ERR_BAD_DATA, "--query.max-bytes must be at least 1");
+	if (set.max_series < 1 || set.max_series > UINT32_MAX || set.max_functions < 1 || set.max_functions > UINT32_MAX)
+		return err_set(e, ERR_BAD_DATA, "--query.max-series and --query.max-functions must be from 1 to 4294967295");
 	if (set.max_connections < 1 || set.max_connections > 1000000)
 		return err_set(e, ERR_BAD_DATA, "--web.max-connections must be from 1 to 1000000");
 	if (set.query_timeout_ms < 1)

@@ -127,6 +127,7 @@ static void start_engine(struct server *s)
 	struct promql_options o = {
 		.lookback_ms = s->f.lookback_ms, .timeout_ms = s->f.query_timeout_ms,
 		.max_samples = (uint64_t)s->f.max_samples, .max_concurrency = (unsigned)s->f.max_concurrency,
+		.max_bytes = s->f.max_bytes, .max_series = (uint32_t)s->f.max_series, .max_functions = (uint32_t)s->f.max_functions,
 		.pool = s->pool, .active_query_file = active, .slow_query_ms = SLOW_QUERY_MS, .slow_query = log_slow_query,
 	};
 	promql_register_metrics();

@@ -105,6 +105,7 @@ struct promql_engine *promql_engine_new(struct source *s, const struct promql_op
 	g->o.max_samples = o->max_samples ? o->max_samples : 50000000;
 	g->o.max_bytes = o->max_bytes ? o->max_bytes : (uint64_t)2 << 30;
 	g->o.max_series = o->max_series ? o->max_series : 100000;
+	g->o.max_functions = o->max_functions ? o->max_functions : 1000000;
 	g->o.max_concurrency = o->max_concurrency ? o->max_concurrency : 20;
 	g->aliases = xcalloc(o->n_aliases + 1, sizeof *g->aliases);
 	for (size_t i = 0; i < o->n_aliases; i++)
@@ -164,8 +165,8 @@ static int enter(struct promql_engine *g, const struct promql_params *p, int64_t
 		if (canceled(p))
 			rc = err_set(e, ERR_CANCELED, "query was canceled in query queue");
 		else if (clock_mono_ns() > deadline_ns)
-			rc = err_set(e, ERR_TIMEOUT, "query timed out in query queue: %u queries are at work (--query.max-concurrency)",
-				     g->running);
+			rc = err_set(e, ERR_TIMEOUT, "query timed out in query queue: %u queries are at work (--query.max-concurrency) and none "
+				     "ended in time (--query.timeout)", g->running);
 		if (rc)
 			break;
 		int64_t until = clock_mono_ns() + 50000000; /* to look at `canceled` again */
@@ -431,7 +432,7 @@ static int put_explain(struct eval *q, struct promql_result *r, struct err *e)
 /* ---- running ---- */
 
 static void eval_init(struct eval *q, struct promql_engine *g, struct promql_expr *x, const struct promql_params *p,
-		      int64_t deadline_ns)
+		      int64_t timeout_ms, int64_t deadline_ns)
 {
 	*q = (struct eval){ .x = x, .pool = g->o.pool, .canceled = p->canceled, .deadline_ns = deadline_ns };
 	q->lookback_ms = p->lookback_ms ? p->lookback_ms : g->o.lookback_ms;
@@ -439,6 +440,8 @@ static void eval_init(struct eval *q, struct promql_engine *g, struct promql_exp
 	q->max_samples = g->o.max_samples;
 	q->max_bytes = g->o.max_bytes;
 	q->max_series = g->o.max_series;
+	q->max_functions = g->o.max_functions;
+	q->timeout_ms = timeout_ms;
 	q->aliases = g->aliases;
 	q->n_aliases = g->o.n_aliases;
 	q->replica_labels = g->replica_labels;
@@ -558,7 +561,7 @@ static int run(struct promql_engine *g, struct view query, const struct span *to
 	}
 	queued = clock_mono_ns();
 	struct eval *q = NEW(struct eval);
-	eval_init(q, g, x, &p, deadline);
+	eval_init(q, g, x, &p, timeout, deadline);
 	q->top = *top;
 	q->is_range = is_range;
 	rc = run_in_slot(g, q, &p, ret, e);

@@ -128,9 +128,91 @@ static void test_limits(void **state)
 	assert_int_equal(promql_instant(f->g, VIEW("x"), 1000, &p, &r, &e), -ERR_CANCELED);
 	p = (struct promql_params){ .timeout_ms = 1 };
 	int64_t from = clock_mono_ms();
-	int rc = promql_instant(f->g, VIEW("count_over_time(rate(x[10m:1s])[1h:1ms])"), 1000000, &p, &r, &e);
+	int rc = promql_instant(f->g, VIEW("count_over_time(quantile_over_time(0.5, x[10m:1s])[1h:1ms])"), 1000000, &p, &r, &e);
 	assert_true(rc < 0);
 	assert_true(clock_mono_ms() - from < 5000);
+}
+
+/* Each names itself and its flag. */
+static void test_named_limits(void **state)
+{
+	struct fixture *f = *state;
+	static const struct {
+		struct promql_options o;
+		const char *query, *flag;
+		int code;
+	} cases[] = {
+		{ { .max_samples = 100 }, "x[1000s]", "--query.max-samples", ERR_LIMIT },
+		{ { .max_bytes = 8 }, "self(merge(cpu[1m]))", "--query.max-bytes", ERR_LIMIT },
+		{ { .max_series = 1 }, "x or cpu", "--query.max-series", ERR_LIMIT },
+		{ { .max_functions = 1 }, "self(merge(cpu[1m]))", "--query.max-functions", ERR_LIMIT },
+		{ { .timeout_ms = 1 }, "count_over_time(quantile_over_time(0.5, x[10m:1s])[1h:1ms])", "--query.timeout", ERR_TIMEOUT },
+	};
+	add_profiles(f->m, "b", 10000, 10000, 10, 7);
+	struct stackvec *v = one_stack(memsource_symbols(f->m), "g", 1);
+	struct label room[2];
+	struct ptype t;
+	struct err e = { 0 };
+	struct source_profile p = { .t_ms = 99000, .cover_ms = 1000, .interval_ms = 1000, .weight = 1 };
+	assert_true(ptype_parse(VIEW(CPU), &t));
+	assert_int_equal(memsource_add_profile(f->m, one_label(room, CPU, "replica", "c"), &t, &p, v, &e), 0);
+	stackvec_unref(v);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct promql_result r;
+		struct promql_engine *g = promql_engine_new(memsource_source(f->m), &cases[i].o);
+		int rc = promql_instant(g, view_of(cases[i].query), 100000, NULL, &r, &e);
+		if (rc != -cases[i].code || !strstr(e.msg, cases[i].flag))
+			fail_msg("%s: %d: %s", cases[i].flag, rc, e.msg);
+		/* a range goes another way */
+		bool slow = cases[i].code == ERR_TIMEOUT, matrix = strstr(cases[i].query, "x[") != NULL;
+		rc = slow || matrix ? 0 : promql_range(g, view_of(cases[i].query), 50000, 100000, 10000, NULL, &r, &e);
+		if (!slow && !matrix && (rc != -cases[i].code || !strstr(e.msg, cases[i].flag)))
+			fail_msg("%s, range: %d: %s", cases[i].flag, rc, e.msg);
+		promql_engine_free(g);
+	}
+}
+
+struct waiting {
+	struct promql_engine *g;
+	atomic_bool canceled, done;
+	int rc;
+	struct err e;
+};
+
+static void *wait_in_queue(void *arg)
+{
+	struct waiting *w = arg;
+	struct promql_result r;
+	w->rc = promql_instant(w->g, VIEW("count_over_time(quantile_over_time(0.5, x[10m:1s])[1h:1ms])"), 1000000,
+			       &(struct promql_params){ .canceled = &w->canceled }, &r, &w->e);
+	atomic_store(&w->done, true);
+	return NULL;
+}
+
+/* One at a time: who waits too long is told about the queue; who leaves while it waits, or while it runs, is let go. */
+static void test_queue(void **state)
+{
+	struct fixture *f = *state;
+	struct promql_engine *g = promql_engine_new(memsource_source(f->m), &(struct promql_options){ .max_concurrency = 1 });
+	struct waiting first = { .g = g };
+	pthread_t thread;
+	struct promql_result r;
+	struct err e = { 0 };
+	assert_int_equal(pthread_create(&thread, NULL, wait_in_queue, &first), 0);
+	int rc;
+	do { /* until the other has its place */
+		rc = promql_instant(g, VIEW("1"), 0, &(struct promql_params){ .timeout_ms = 1 }, &r, &e);
+		if (!rc)
+			promql_result_release(&r);
+	} while (!rc && !atomic_load(&first.done));
+	assert_int_equal(rc, -ERR_TIMEOUT);
+	assert_non_null(strstr(e.msg, "--query.max-concurrency"));
+	atomic_bool gone = true;
+	assert_int_equal(promql_instant(g, VIEW("1"), 0, &(struct promql_params){ .canceled = &gone }, &r, &e), -ERR_CANCELED);
+	atomic_store(&first.canceled, true);
+	pthread_join(thread, NULL);
+	assert_int_equal(first.rc, -ERR_CANCELED);
+	promql_engine_free(g);
 }
 
 struct caller {
@@ -219,6 +301,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_results, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_named_limits, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_queue, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_concurrency, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_replicas, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_aliases_and_active_file, setup, teardown),

@@ -58,7 +58,8 @@ struct eval {
 	bool is_range;
 	int64_t lookback_ms, subquery_step_ms;
 	uint64_t max_samples, max_bytes;
-	uint32_t max_series;
+	uint32_t max_series, max_functions;
+	int64_t timeout_ms;
 	struct source_limits lim, stream_lim;
 	struct pool *pool;
 	const struct promql_alias *aliases;

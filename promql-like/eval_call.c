@@ -69,7 +69,8 @@ static int float_windows(struct window_job *j, struct rseries *s, struct series 
 	for (size_t i = 0; i < j->sp->n && !rc; i++) {
 		int64_t t = span_at(j->sp, i), to = mods_time(j->r.mods, t);
 		window_slide(s->pts, s->n, &lo, &hi, to - j->r.range_ms, to);
-		if (lo == hi)
+		rc = i % 256 ? 0 : eval_check(j->q, e);
+		if (lo == hi || rc)
 			continue;
 		struct window w = { s->pts + lo, hi - lo, to - j->r.range_ms, to, t, 0, 0, j->q, metric_name(s->labels),
 				    j->n->call.args[0]->start, work };

@@ -54,6 +54,7 @@ struct promql_options {
 	uint64_t max_samples;         /* held by one query at a time (50,000,000) */
 	uint64_t max_bytes;           /* of stacks held by one query (2 GiB) */
 	uint32_t max_series;          /* in one result (100,000) */
+	uint32_t max_functions;       /* or lines, files ... that one readout tells apart (1,000,000) */
 	unsigned max_concurrency;     /* queries at work; more wait (20) */
 	struct pool *pool;            /* borrowed; NULL = each query on its caller's thread */
 	const struct promql_alias *aliases; /* besides those of model/ptype.h; copied */

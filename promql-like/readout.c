@@ -230,6 +230,15 @@ static int by_row(const void *a, const void *b, void *r)
 	return readout_cmp_rows(r, *(const uint32_t *)a, *(const uint32_t *)b);
 }
 
+static int check_rows(const struct readout *r, struct err *e)
+{
+	uint32_t most = r->q->max_functions;
+	if (!most || r->rows.n <= most)
+		return 0;
+	return err_set(e, ERR_LIMIT, "%s tells apart more than %u rows (--query.max-functions): filter the profiles, or ask for one "
+		       "function", r->n->call.fn->name, most);
+}
+
 /* Rows go out by name, so that of equal ones topk always takes the same. */
 static int put_rows(struct readout *r, size_t in, const struct prof *p, double whole, int64_t t, struct err *e)
 {
@@ -277,7 +286,9 @@ static int read_rows(struct readout *r, struct value *v, struct err *e)
 			count_side(r, s->p->a.vec, false);
 			if (s->p->diff)
 				count_side(r, s->p->b.vec, true);
-			rc = put_rows(r, in, s->p, s->v, s->t_ms, e);
+			rc = check_rows(r, e);
+			if (!rc)
+				rc = put_rows(r, in, s->p, s->v, s->t_ms, e);
 			forget_rows(r);
 			if (!rc)
 				rc = eval_check(r->q, e);
@@ -337,6 +348,8 @@ static int read_stacks(struct readout *r, struct value *v, const struct span *sp
 	bool neighbours = r->measure == CALLERS || r->measure == CALLEES;
 	if (sp->n > 1 && !neighbours) {
 		int rc = graph_read(r, v, sp, keep, &done, &columns, e);
+		if (!rc)
+			rc = check_rows(r, e);
 		if (rc)
 			return rc;
 	}

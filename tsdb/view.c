@@ -44,12 +44,13 @@ int limits_check(const struct source_limits *lim, uint64_t read, struct err *e)
 	if (lim->canceled && atomic_load_explicit(lim->canceled, memory_order_relaxed))
 		return err_set(e, ERR_CANCELED, "the query was canceled");
 	if (lim->deadline_mono_ns && clock_mono_ns() > lim->deadline_mono_ns)
-		return err_set(e, ERR_TIMEOUT, "the query took longer than its timeout: ask for less or raise the timeout");
+		return err_set(e, ERR_TIMEOUT, "the query took longer than its timeout: ask for less, or raise the request's timeout and "
+			       "--query.timeout");
 	uint64_t all = read;
 	if (lim->samples_read)
 		all += atomic_fetch_add(lim->samples_read, read);
 	if (lim->max_samples && all > lim->max_samples)
-		return err_set(e, ERR_LIMIT, "the query reads more than %llu samples (query.max-samples): ask for less or raise it",
+		return err_set(e, ERR_LIMIT, "the query reads more than %llu samples (--query.max-samples): ask for less or raise it",
 			       (unsigned long long)lim->max_samples);
 	return 0;
 }
