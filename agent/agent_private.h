@@ -78,6 +78,8 @@ void offcpu_count_losses(struct agent *a, const uint64_t stats[STATS_MAX], int64
 int offcpu_start(struct agent *a, struct err *e);
 /* dir 1: cheaper by a step, -1: dearer. False: it stays as it is. */
 bool offcpu_step(struct agent *a, int dir, int64_t now_ns);
+/* Memory of the kernel that the programs' maps take, in bytes, as the kernel says (fdinfo). */
+uint64_t agent_kernel_bytes(const struct agent *a);
 
 /* agent.c */
 void agent_drain(struct agent *a);

@@ -5,7 +5,7 @@
 
 enum {
 	M_SAMPLES, M_FRAMES, M_ENDS, M_DEFERRED, M_LOST, M_RECORDS_LOST, M_RECORDS_BAD, M_THROTTLED, M_SAMPLE_SECONDS,
-	M_DRAINS, M_PROCESSES, M_IMAGES, M_TABLES, M_TABLE_ROWS, M_TABLE_RULES, M_TABLE_BYTES, M_TABLE_LOADS, M_TABLE_GROUPS,
+	M_DRAINS, M_PROCESSES, M_IMAGES, M_TABLES, M_TABLE_ROWS, M_TABLE_RULES, M_TABLE_BYTES, M_TABLE_LOADS, M_TABLE_GROUPS, M_KERNEL_BYTES,
 	M_TABLE_EVICTIONS, M_TABLE_ERRORS, M_TABLE_UNSUPPORTED, M_HISTORY_WINDOWS, M_HISTORY_CUT, M_CALLERS, M_CPUS, M_COST, M_HZ, M_SLOWED, M_UNSEEN,
 	M_DROPPED, M_RELABEL_ERRORS, M_CONFIG_OK, M_CONFIG_WHEN, M_PODS, M_KUBE_PROBLEMS,
 	M_FILTERED, M_FILTERS, M_OFF_EVENTS, M_OFF_STACKS, M_OFF_SHORT, M_OFF_SHORT_SECONDS, M_OFF_LOST, M_OFF_SECONDS,
@@ -34,6 +34,8 @@ static struct metric table[] = {
 	[M_TABLE_ROWS] = { "pyrrha_agent_unwind_rows", "Rows of these tables.", METRIC_GAUGE },
 	[M_TABLE_RULES] = { "pyrrha_agent_unwind_rules", "Distinct rules of these rows.", METRIC_GAUGE },
 	[M_TABLE_BYTES] = { "pyrrha_agent_unwind_chunk_bytes", "Kernel memory that holds rows.", METRIC_GAUGE },
+	[M_KERNEL_BYTES] = { "pyrrha_agent_kernel_map_bytes", "Kernel memory of all maps of the programs, as the kernel counts it.",
+			     METRIC_GAUGE },
 	[M_TABLE_LOADS] = { "pyrrha_agent_unwind_table_loads_total", "Tables built.", METRIC_COUNTER },
 	[M_TABLE_GROUPS] = { "pyrrha_agent_unwind_groups_total", "Parts of tables built, as samples met them.", METRIC_COUNTER },
 	[M_TABLE_EVICTIONS] = { "pyrrha_agent_unwind_table_evictions_total", "Tables that made way for others.",
@@ -167,6 +169,11 @@ static void set_off_cpu(const struct agent *a)
 	metric_set(&table[M_OFF_THRESHOLD], (double)a->sampler.control.off_threshold_ns / 1e9);
 }
 
+uint64_t agent_kernel_bytes(const struct agent *a)
+{
+	return sampler_map_bytes(&a->sampler) + tables_stats(a->tables)->chunks * CHUNK_ROWS * 4;
+}
+
 static void collect(void *arg)
 {
 	struct agent *a = arg;
@@ -198,6 +205,7 @@ static void collect(void *arg)
 	metric_set(&table[M_CALLERS], (double)a->callers.n);
 	metric_set(&table[M_CPUS], (double)perf_events_cpus(a->events));
 	set_tables(tables_stats(a->tables));
+	metric_set(&table[M_KERNEL_BYTES], (double)agent_kernel_bytes(a));
 	set_pods(a->pods);
 	set_filters(a);
 	if (a->o.off_cpu)

@@ -7,6 +7,7 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <linux/bpf.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -285,4 +286,30 @@ bool sampler_stats(const struct sampler *s, uint64_t out[STATS_MAX])
 			out[i] += all[c * STATS_MAX + i];
 	free(all);
 	return ok;
+}
+
+/* What the kernel says a map takes. */
+static uint64_t memlock_of(int fd)
+{
+	char name[64], line[128];
+	uint64_t n = 0;
+
+	snprintf(name, sizeof name, "/proc/self/fdinfo/%d", fd);
+	FILE *f = fopen(name, "re");
+	while (f && fgets(line, sizeof line, f))
+		if (strncmp(line, "memlock:", 8) == 0)
+			n = strtoull(line + 8, NULL, 10);
+	if (f)
+		fclose(f);
+	return n;
+}
+
+uint64_t sampler_map_bytes(const struct sampler *s)
+{
+	struct bpf_map *m;
+	uint64_t n = 0;
+
+	bpf_object__for_each_map(m, s->object)
+		n += memlock_of(bpf_map__fd(m));
+	return n;
 }

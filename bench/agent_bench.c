@@ -1,26 +1,75 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a sample costs: nanoseconds per run of the sampling program (the kernel's own count, bpf_stats_enabled) and per
- * frame, with kernel stack and output, at 19 Hz, where caches are cold, and at 997 Hz; and the share of the host's CPUs
- * that agent and program take. A fixture of known depth keeps one CPU busy; whatever else runs is sampled, too. Median
- * of five runs: a quiet machine is needed for numbers to compare.
+/* What sampling costs, as one table with the bars beside: nanoseconds per run of the sampling program (the kernel's own
+ * count, bpf_stats_enabled) and per frame, with kernel stack and output, at 19 Hz, where caches are cold, and at 997 Hz;
+ * the share of the host's CPUs that agent, helpers and program take; memory; bytes on the wire; how soon there is a first
+ * profile. A fixture of known depth or a compiler keeps the CPUs busy; whatever else runs is sampled, too. Medians of
+ * five runs: a quiet machine is needed for numbers to compare.
  *
- *	agent_bench [FIXTURES-FOLDER [SECONDS-PER-RUN]] */
+ *	bench_agent [FIXTURES-FOLDER [SECONDS-PER-RUN]] */
 #include <bpf/bpf.h>
 #include <linux/bpf.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "agent/agent_private.h"
+#include "agent/pprof_out.h"
+#include "base/buf.h"
 #include "base/clock.h"
+#include "pprof/pprof.h"
 
 enum { RUNS = 5 };
 
 extern char **environ;
+static const char *folder = "tests/fixtures/agent";
+static int64_t seconds = 5;
+
+/* --- what keeps the CPUs busy --- */
+
+/* A command of the shell, in a process group of its own. */
+static pid_t start(const char *command)
+{
+	char *args[] = { (char *)(uintptr_t)"sh", (char *)(uintptr_t)"-c", (char *)(uintptr_t)command, NULL };
+	posix_spawnattr_t attr;
+	pid_t pid;
+
+	posix_spawnattr_init(&attr);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP);
+	if (posix_spawn(&pid, "/bin/sh", NULL, &attr, args, environ)) {
+		perror("agent_bench: sh");
+		exit(1);
+	}
+	posix_spawnattr_destroy(&attr);
+	return pid;
+}
+
+static void stop(pid_t pid)
+{
+	kill(-pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+/* A source that takes a compiler a second or so. */
+static void write_source(const char *path)
+{
+	FILE *f = fopen(path, "we");
+	if (!f) {
+		perror("agent_bench: a source in /tmp");
+		exit(1);
+	}
+	fputs("#include <stdio.h>\n#include <string.h>\n", f);
+	for (int i = 0; i < 400; i++)
+		fprintf(f, "int f%d(int n, char *s) { int t = %d; for (int k = 0; k < n; k++) { t += s[k] * k; if (t %% 7 == %d) "
+			   "t ^= (int)strlen(s); } return printf(\"%%d %%s\", t, s); }\n", i, i, i % 7);
+	fclose(f);
+}
+
+/* --- readings --- */
 
 struct reading {
 	uint64_t run_ns, runs, stats[STATS_MAX];
@@ -31,11 +80,16 @@ struct result {
 	double ns_per_sample, frames, ns_per_frame, share;
 };
 
+static int64_t of_timeval(struct timeval t)
+{
+	return t.tv_sec * 1000000000ll + t.tv_usec * 1000ll;
+}
+
 static void read_all(const struct agent *a, struct reading *r)
 {
 	struct bpf_prog_info info = { 0 };
 	uint32_t len = sizeof info;
-	struct timespec ts;
+	struct rusage own, helpers;
 
 	if (bpf_obj_get_info_by_fd(a->sampler.sample_fd, &info, &len) || !sampler_stats(&a->sampler, r->stats)) {
 		fputs("agent_bench: the program's statistics cannot be read\n", stderr);
@@ -43,12 +97,13 @@ static void read_all(const struct agent *a, struct reading *r)
 	}
 	r->run_ns = info.run_time_ns;
 	r->runs = info.run_cnt;
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-	r->own_ns = (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+	getrusage(RUSAGE_SELF, &own);
+	getrusage(RUSAGE_CHILDREN, &helpers);
+	r->own_ns = of_timeval(own.ru_utime) + of_timeval(own.ru_stime) + of_timeval(helpers.ru_utime) + of_timeval(helpers.ru_stime);
 	r->at_ns = clock_mono_ns();
 }
 
-static struct result run(const struct agent *a, int64_t seconds)
+static struct result run(const struct agent *a)
 {
 	struct reading x, y;
 
@@ -67,54 +122,168 @@ static int by_ns(const void *a, const void *b)
 	return (x->ns_per_sample > y->ns_per_sample) - (x->ns_per_sample < y->ns_per_sample);
 }
 
-static int bench(double hz, int64_t seconds)
+static int by_share(const void *a, const void *b)
+{
+	const struct result *x = a, *y = b;
+	return (x->share > y->share) - (x->share < y->share);
+}
+
+/* Medians, each of its own. */
+static struct result runs(const struct agent *a)
+{
+	struct result r[RUNS];
+
+	for (int i = 0; i < RUNS; i++)
+		r[i] = run(a);
+	qsort(r, RUNS, sizeof r[0], by_share);
+	double share = r[RUNS / 2].share;
+	qsort(r, RUNS, sizeof r[0], by_ns);
+	r[RUNS / 2].share = share;
+	return r[RUNS / 2];
+}
+
+/* --- the table --- */
+
+static void row(const char *what, double value, const char *unit, double bar, const char *note)
+{
+	char limit[32] = "";
+
+	if (bar > 0)
+		snprintf(limit, sizeof limit, "<= %g", bar);
+	printf("%-52s %10.3g %-8s %-10s %s%s\n", what, value, unit, limit, bar > 0 && value > bar ? "OVER " : "", note);
+	fflush(stdout);
+}
+
+static void sampling_rows(const char *load, double hz, const struct result *r, double sample_bar, double frame_bar)
+{
+	char what[96], note[64];
+
+	snprintf(what, sizeof what, "%s at %.0f Hz: a sample", load, hz);
+	snprintf(note, sizeof note, "of %.1f frames", r->frames);
+	row(what, r->ns_per_sample / 1000, "us", sample_bar, note);
+	snprintf(what, sizeof what, "%s at %.0f Hz: a frame", load, hz);
+	row(what, r->ns_per_frame, "ns", frame_bar, "");
+}
+
+static struct agent *start_agent(double hz)
 {
 	struct agent_options o;
 	struct agent *a;
 	struct err e = { 0 };
-	struct result r[RUNS];
 
 	agent_options_init(&o);
 	o.hz = hz;
 	o.max_cost = 1;
 	if (agent_start(&a, &o, &e)) {
 		fprintf(stderr, "agent_bench: %s\n", e.msg);
-		return e.code == ERR_DENIED ? 77 : 1;
+		exit(e.code == ERR_DENIED ? 77 : 1);
 	}
-	clock_sleep_ms(3000);        /* tables are loaded */
-	for (int i = 0; i < RUNS; i++)
-		r[i] = run(a, seconds);
-	qsort(r, RUNS, sizeof r[0], by_ns);
-	const struct result *m = &r[RUNS / 2];
-	printf("%4.0f Hz: %6.0f ns per sample, %5.1f frames, %5.0f ns per frame, %.3f %% of the host\n", hz, m->ns_per_sample,
-	       m->frames, m->ns_per_frame, 100 * m->share);
-	agent_stop(a);
-	return 0;
+	return a;
+}
+
+static double rss_mb(void)
+{
+	char line[256];
+	double kb = 0;
+	FILE *f = fopen("/proc/self/status", "re");
+
+	while (f && fgets(line, sizeof line, f))
+		if (strncmp(line, "VmRSS:", 6) == 0)
+			kb = strtod(line + 6, NULL);
+	if (f)
+		fclose(f);
+	return kb / 1024;
+}
+
+/* A profile of so many seconds as it goes over the wire. */
+static size_t pull(struct agent *a, int64_t duration_ns)
+{
+	struct profile_window *w = NULL;
+	struct pprof_out_options o = { 0 };
+	struct buf out = { 0 };
+	struct profile p;
+	struct err e = { 0 };
+
+	if (agent_profile(a, WINDOW_ON_CPU, duration_ns, NULL, NULL, &w, &e)) {
+		fprintf(stderr, "agent_bench: %s\n", e.msg);
+		exit(1);
+	}
+	profile_init(&p, (size_t)1 << 30);
+	if (pprof_out(&p, w, agent_symbolizer(a), &o, &e) || pprof_encode_gz(&p, &out, &e)) {
+		fprintf(stderr, "agent_bench: %s\n", e.msg);
+		exit(1);
+	}
+	profile_release(&p);
+	profile_window_unref(w);
+	size_t n = out.len;
+	buf_free(&out);
+	return n;
 }
 
 int main(int argc, char **argv)
 {
-	const char *folder = argc > 1 ? argv[1] : "tests/fixtures/agent";
-	int64_t seconds = argc > 2 ? strtol(argv[2], NULL, 10) : 5;
-	char program[4096], depth[] = "20";
-	pid_t pid;
+	char fixture[5000], storm[9500], compiler[256], source[] = "/tmp/agent_bench_XXXXXX.c", program[4200];
 
+	folder = argc > 1 ? argv[1] : folder;
+	seconds = argc > 2 ? strtol(argv[2], NULL, 10) : seconds;
 	snprintf(program, sizeof program, "%s/recursion.nofp", folder);
-	char *args[] = { program, depth, NULL };
-	if (posix_spawn(&pid, program, NULL, NULL, args, environ)) {
-		fprintf(stderr, "agent_bench: %s is not built (make check builds it)\n", program);
+	int stats = bpf_enable_stats(BPF_STATS_RUN_TIME), fd;
+	if (access(program, X_OK) || stats < 0 || (fd = mkstemps(source, 2)) < 0) {
+		fputs(stats < 0 ? "agent_bench: needs CAP_SYS_ADMIN for the kernel's statistics\n"
+				: "agent_bench: the fixtures are not built (make check builds them)\n", stderr);
 		return 77;
 	}
-	int stats = bpf_enable_stats(BPF_STATS_RUN_TIME), r = 0;
-	if (stats < 0) {
-		fputs("agent_bench: needs CAP_SYS_ADMIN for the kernel's statistics\n", stderr);
-		r = 77;
-	}
-	if (!r)
-		r = bench(19, seconds);
-	if (!r)
-		r = bench(997, seconds);
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-	return r;
+	close(fd);
+	write_source(source);
+	snprintf(fixture, sizeof fixture, "exec %s 20 >/dev/null", program);
+	snprintf(storm, sizeof storm, "exec %s/execs.nofp %s/shortlived.nofp 1 >/dev/null", folder, folder);
+	snprintf(compiler, sizeof compiler, "while :; do clang -O2 -c -o /dev/null %s; done", source);
+
+	int64_t before = clock_mono_ns();
+	struct agent *a = start_agent(19);
+	pull(a, 1000000000);
+	double first = (double)(clock_mono_ns() - before) / 1e9;
+	printf("%-52s %10s %-8s %s\n", "", "measured", "", "bar");
+	row("first profile (of a second) after the start", first, "s", 15, "");
+	pid_t load = start(fixture);
+	clock_sleep_ms(3000);        /* tables are loaded */
+	struct result r = runs(a);
+	sampling_rows("fixture", 19, &r, 5, 0);
+	row("CPU, steady", 100 * r.share, "% host", 0.3, "one busy process");
+	size_t wire = pull(a, 10000000000);
+	stop(load);
+	load = start(compiler);
+	clock_sleep_ms(3000);
+	r = runs(a);
+	sampling_rows("live compiler", 19, &r, 0, 850);
+	stop(load);
+	snprintf(compiler, sizeof compiler, "for i in 1 2; do while :; do cc -O2 -c -o /dev/null %s; done & done; wait", source);
+	load = start(compiler);
+	r = runs(a);
+	row("CPU, compiling two at a time", 100 * r.share, "% host", 1, "");
+	stop(load);
+	load = start(storm);
+	r = runs(a);
+	row("CPU, starting processes without a pause", 100 * r.share, "% host", 0, "");
+	stop(load);
+	row("memory, after all that", rss_mb(), "MB", 40, "");
+	row("the kernel's maps", (double)agent_kernel_bytes(a) / 1e6, "MB", 20, "");
+	row("bytes on the wire, per node and day", (double)wire * 8640 / 1e6, "MB", 0, "one busy process, pulled every 10 s");
+	agent_stop(a);
+
+	a = start_agent(997);
+	load = start(fixture);
+	clock_sleep_ms(3000);
+	r = runs(a);
+	sampling_rows("fixture", 997, &r, 0, 300);
+	stop(load);
+	snprintf(compiler, sizeof compiler, "while :; do clang -O2 -c -o /dev/null %s; done", source);
+	load = start(compiler);
+	clock_sleep_ms(3000);
+	r = runs(a);
+	sampling_rows("live compiler", 997, &r, 0, 300);
+	stop(load);
+	agent_stop(a);
+	unlink(source);
+	return 0;
 }

@@ -22,7 +22,7 @@
 #define STACK_PAGE 4096
 #define STACK_PAGES 32           /* this much of a stack is looked at: the rest of a deferred one */
 #define STACK_PIECE_PAGES 6      /* in one record; with a page of room still below the 32 KB of a per-CPU value */
-#define STACK_HOLE_PAGES 12      /* so many in a row that cannot be read are its end, fewer a frame nobody wrote to */
+#define STACK_HOLE_PAGES 4       /* so many in a row that cannot be read are its end, fewer a frame nobody wrote to */
 #define PROCS_MAX 8192
 #define MAPS_MAX (1 << 16)
 #define IMAGES_MAX (1 << 14)

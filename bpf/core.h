@@ -6,7 +6,6 @@
 
 #include <linux/types.h>
 
-struct mm_struct;
 struct cgroup;
 
 struct kernfs_node {
@@ -34,6 +33,10 @@ struct css_set {
 } __attribute__((preserve_access_index));
 
 enum cgroup_subsys_id { memory_cgrp_id = 4 };
+
+struct mm_struct {
+	unsigned long start_stack;   /* where the first thread's stack began, below its arguments */
+} __attribute__((preserve_access_index));
 
 struct task_struct {
 	void *stack;

@@ -31,7 +31,8 @@ const volatile struct bpf_knobs knobs = { KNOBS_MAGIC, 256 << 10, 1, 16384, 0 };
  * for one page more than is sent, so that every piece of stack can be proven to fit. */
 struct scratch {
 	struct unwind u;
-	__u32 before, pages, misses, pad; /* of a copy under way: bytes before its pages, pages, unreadable ones in a row */
+	/* Of a copy of stack under way: bytes before its pages, pages, unreadable ones in a row; where to end, if known. */
+	__u32 before, pages, misses, end;
 	struct sample_head head;
 	__u8 body[BODY_BYTES + STACK_PAGE];
 };
@@ -326,8 +327,10 @@ __attribute__((noinline)) int copy_page(int i)
 	UW_OPAQUE(to);
 	if (to > BODY_BYTES)
 		return 1;
+	if ((__u32)i == s->end)
+		return 1;
 	if (bpf_probe_read_user(s->body + to, STACK_PAGE, (const void *)((s->u.sp & ~(STACK_PAGE - 1ull)) + (__u64)i * STACK_PAGE)))
-		return ++s->misses == STACK_HOLE_PAGES;
+		return ++s->misses == STACK_HOLE_PAGES && s->end > STACK_PAGES;
 	s->head.stack_pages |= 1u << (i & 31);
 	s->misses = 0;
 	s->pages++;
@@ -337,8 +340,12 @@ __attribute__((noinline)) int copy_page(int i)
 /* Sends the record, whose frames take up `before` bytes, with the stack page by page: one read of all is refused whole. */
 static __always_inline void send_with_stack(struct scratch *s, __u32 before)
 {
+	struct task_struct *t = (struct task_struct *)bpf_get_current_task();
+	__u64 left = BPF_CORE_READ(t, mm, start_stack) / STACK_PAGE - s->u.sp / STACK_PAGE;
+
 	s->before = before;
 	s->pages = s->misses = 0;
+	s->end = left < STACK_PAGES ? left + 1 : STACK_PAGES + 1;
 	for (int i = 0; i < STACK_PAGES; i++)
 		if (copy_page(i))
 			break;
