@@ -6,54 +6,55 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/vec.h"
+#include "agent/symtab_writer.h"
 
 #define KALLSYMS_MAX 2000000u
 
 struct loading {
-	VEC(struct symtab_entry) entries;
-	struct buf names;
+	struct symtab_writer w;
 	uint64_t stext;
 };
 
-static void take_line(struct loading *l, char *line)
+static int take_line(struct loading *l, char *line, struct err *e)
 {
 	char *end, *name, *module;
 	uint64_t address = strtoull(line, &end, 16);
 	if (end == line || *end != ' ' || !end[1] || end[2] != ' ' || !address)
-		return;
+		return 0;
 	char type = (char)tolower((unsigned char)end[1]);
 	name = end + 3;
 	name[strcspn(name, "\n")] = 0;
-	if ((type != 't' && type != 'w') || l->entries.n >= KALLSYMS_MAX)
-		return;
+	if ((type != 't' && type != 'w') || l->w.rows.n >= KALLSYMS_MAX)
+		return 0;
 	if (strcmp(name, "_stext") == 0)
 		l->stext = address;
 	module = strchr(name, '\t');
 	if (module)
 		*module = ' ';
-	vec_push(&l->entries, (struct symtab_entry){ address, 0, (uint32_t)l->names.len });
-	buf_put(&l->names, name, strlen(name) + 1);
+	return symtab_writer_add(&l->w, address, 0, 0, view_of(name), e);
 }
 
 int kallsyms_load(struct kallsyms *k, const char *path, struct err *e)
 {
-	struct loading l = { .names = { .max = (size_t)256 << 20 } };
+	struct loading l = { .stext = 0 };
+	int rc = 0;
+	symtab_writer_init(&l.w);
 	*k = (struct kallsyms){ .tab = { .fd = -1 } };
 	path = path ? path : "/proc/kallsyms";
 	FILE *f = fopen(path, "re");
 	if (!f)
 		return err_errno(e, errno, "cannot read %s", path);
 	char line[1024];
-	while (fgets(line, sizeof line, f))
-		take_line(&l, line);
+	while (!rc && fgets(line, sizeof line, f))
+		rc = take_line(&l, line, e);
 	fclose(f);
-	int rc = l.entries.n ? symtab_build_from(&k->tab, l.entries.v, l.entries.n, buf_view(&l.names), e)
-			     : err_set(e, ERR_DENIED, "%s hides the kernel's addresses; grant CAP_SYSLOG (or set "
-				       "kernel.kptr_restrict to 0) for names of kernel functions", path);
+	if (!rc && !l.w.rows.n)
+		rc = err_set(e, ERR_DENIED, "%s hides the kernel's addresses; grant CAP_SYSLOG (or set kernel.kptr_restrict to 0) "
+			     "for names of kernel functions", path);
+	if (!rc)
+		rc = symtab_writer_finish(&l.w, &k->tab, e);
+	symtab_writer_release(&l.w);
 	k->stext = l.stext;
-	vec_free(&l.entries);
-	buf_free(&l.names);
 	return rc;
 }
 

@@ -4,7 +4,7 @@
 #include "agent/symbolize.h"
 #include "base/metrics.h"
 
-enum { M_PERFMAPS, M_MEMORY, M_IMAGES, M_DESCRIPTORS };
+enum { M_PERFMAPS, M_MEMORY, M_IMAGES, M_DESCRIPTORS, M_FORGOTTEN };
 
 static struct metric table[] = {
 	[M_PERFMAPS] = { "pyrrha_agent_perfmap_reads_total", "Readings of perf-maps of just-in-time compilers, by what came of it.",
@@ -12,6 +12,8 @@ static struct metric table[] = {
 	[M_MEMORY] = { "pyrrha_agent_names_memory_bytes", "Memory that finding names takes, by what it is for.", METRIC_GAUGE,
 		       "part" },
 	[M_IMAGES] = { "pyrrha_agent_names_images", "Files whose symbols are kept, or waited for.", METRIC_GAUGE },
+	[M_FORGOTTEN] = { "pyrrha_agent_names_forgotten_total",
+			  "Times all names were given up because they took too much memory; they are read again.", METRIC_COUNTER },
 	[M_DESCRIPTORS] = { "pyrrha_agent_names_open_files", "Files open for that.", METRIC_GAUGE },
 };
 
@@ -27,6 +29,7 @@ static void collect(void *arg)
 	metric_set(&table[M_MEMORY], (double)t.resolved_bytes, "resolved");
 	metric_set(&table[M_MEMORY], (double)t.images_bytes, "images");
 	metric_set(&table[M_MEMORY], (double)t.perfmaps_bytes, "perfmaps");
+	metric_add(&table[M_FORGOTTEN], MAX(0, (double)t.forgotten - metric_get(&table[M_FORGOTTEN])));
 	metric_set(&table[M_IMAGES], (double)t.images);
 	metric_set(&table[M_DESCRIPTORS], (double)t.open_files);
 }

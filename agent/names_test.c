@@ -270,8 +270,8 @@ static void test_dwarf(void **state)
 	}
 }
 
-/* Says whether a function's name is found in the stripped program DIR/prog. */
-static bool named(const char *dir)
+/* Says whether a function's name is found in the stripped, position-dependent program DIR/prog. */
+static bool has_name(const char *dir, const char *want)
 {
 	char path[128];
 	struct symtab t;
@@ -283,14 +283,19 @@ static bool named(const char *dir)
 	assert_true(fd >= 0);
 	assert_int_equal(symtab_build(&t, fd, path, NULL, &e), 0);
 	bool found = false;
-	for (uint64_t at = 0x401000; at < 0x402000 && !found; at += 8) {
+	for (uint64_t at = 0x400000; at < 0x404000 && !found; at += 8) {
 		buf_reset(&name);
-		found = symtab_lookup(&t, at, &name, &start) && strcmp(name.ptr, "only_in_debug_file") == 0;
+		found = symtab_lookup(&t, at, &name, &start) && strcmp(name.ptr, want) == 0;
 	}
 	buf_free(&name);
 	symtab_free(&t);
 	close(fd);
 	return found;
+}
+
+static bool named(const char *dir)
+{
+	return has_name(dir, "only_in_debug_file");
 }
 
 static bool shell(const char *dir, const char *command)
@@ -333,13 +338,38 @@ static void test_debuglink(void **state)
 	}
 }
 
+/* Stubs of all layouts have the name of what they call. */
+static void test_plt(void **state)
+{
+	static const char *const flags[] = {
+		"-fcf-protection=none -Wl,-z,lazy", "-fcf-protection=none -Wl,-z,now", "-fcf-protection=full -Wl,-z,ibtplt -Wl,-z,lazy",
+		"-fcf-protection=full -Wl,-z,ibtplt -Wl,-z,now",
+	};
+	char dir[] = "/tmp/pyrrha-plt-XXXXXX", cmd[512];
+	assert_non_null(mkdtemp(dir));
+	bool built = shell(dir, "echo '#include <stdlib.h>\nint main(int c, char **v) { return getenv(v[0]) != 0; }' >prog.c");
+	for (size_t i = 0; built && i < ARRAY_LEN(flags); i++) {
+		snprintf(cmd, sizeof cmd, "cc -O1 -no-pie %s -o prog prog.c && strip prog", flags[i]);
+		built = shell(dir, cmd);
+		if (built && !has_name(dir, "getenv@plt"))
+			fail_msg("no getenv@plt with %s", flags[i]);
+	}
+	snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
+	if (system(cmd))
+		print_message("cannot remove %s\n", dir);
+	if (!built) {
+		print_message("skipped: no compiler\n");
+		skip();
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_demangle), cmocka_unit_test(test_perfmap), cmocka_unit_test(test_perfmap_long_lines), cmocka_unit_test(test_perfmap_limits),
 		cmocka_unit_test(test_symtab_of_myself),
 		cmocka_unit_test(test_kallsyms_text), cmocka_unit_test(test_gopclntab),
-		cmocka_unit_test(test_dwarf), cmocka_unit_test(test_debuglink),
+		cmocka_unit_test(test_dwarf), cmocka_unit_test(test_debuglink), cmocka_unit_test(test_plt),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -119,10 +119,12 @@ static void answer(struct agent_server *s, struct httpd_request *rq, const struc
 	profile_init(&p, PROFILE_BYTES_MAX);
 	q->out.n_series = agent_series_labels(s->agent, &p.arena, &series);
 	q->out.series = series;
+	symbolizer_begin(agent_symbolizer(s->agent));
 	int rc = pprof_out(&p, w, agent_symbolizer(s->agent), &q->out, &e);
 	if (!rc)
 		rc = pprof_encode_gz(&p, httpd_out(rq), &e);
 	profile_release(&p);
+	symbolizer_end(agent_symbolizer(s->agent));
 	if (rc) {
 		fail(rq, &e);
 		return;

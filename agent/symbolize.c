@@ -34,13 +34,17 @@
 #define DWARF_JOBS_MAX 256
 #define VDSO_MAX ((size_t)1 << 20)
 #define KALLSYMS_RELOAD_MS 60000
-/* Resolved frames; beyond it the cache starts anew (their strings stay: they are interned). */
-#define CACHE_MAX 200000u
+/* Resolved addresses; beyond it the cache starts anew (their strings stay: they are interned). */
+#define CACHE_MAX 60000u
+/* Memory for both, when nobody uses them. */
+#define NAMES_BYTES_MAX ((size_t)10 << 20)
+#define SWEEP_MS 30000
 
 struct known_image {
 	struct image *image;     /* reference held */
+	uint64_t serial;         /* never given twice, from 1 on */
 	int fd;                  /* -1: was read, or could not be had */
-	bool ready, is_go;
+	bool ready, is_go, in_dwarf_job;
 	struct dwarf_index dwarf;
 	struct symtab symbols;
 	struct gopclntab go;
@@ -48,15 +52,18 @@ struct known_image {
 
 /* A resolved address: frames[first ... + n). n 0 = it has no name. */
 struct resolved {
-	const void *owner;       /* image, process, or NULL for the kernel */
-	uint64_t address;
+	uint64_t owner, address; /* serial of the image; 0 = the kernel */
 	uint32_t first, n;
 };
 
 struct symbolizer {
 	pthread_mutex_t lock;
 	struct map image_index, cache_index, string_index;
-	VEC(struct known_image *) images;
+	VEC(struct known_image *) images; /* NULL = free slot */
+	VEC(uint32_t) spare;
+	uint64_t serials;
+	int64_t swept_mono_ms;
+	unsigned readers;        /* between symbolizer_begin and _end */
 	VEC(struct resolved) cache;
 	VEC(struct sym_frame) frames;
 	struct perfmaps *perfmaps;
@@ -66,6 +73,7 @@ struct symbolizer {
 	int64_t kernel_loaded_mono_ms;
 	bool kernel_tried;
 	unsigned waiting_fds;
+	uint64_t forgotten;
 	char *cache_dir;         /* NULL = none */
 	pthread_t dwarf_thread;  /* reads debug information, one file after the other */
 	struct queue *dwarf_jobs; /* struct dwarf_job */
@@ -89,13 +97,15 @@ static void read_dwarf(struct symbolizer *s, struct dwarf_job *j)
 		xasprintf("%s/%s.dwarf", s->cache_dir, image_build_id_hex(j->image->image, hex)) : NULL;
 	struct dwarf_index x;
 	struct err e;
-	/* Images are not freed while this thread runs. A file whose DWARF cannot be read keeps its symbols. */
-	if (dwarf_index_make(&x, j->fd, cached, &e) == 0) {
-		pthread_mutex_lock(&s->lock);
+	/* Images are not freed while they are in a job. A file whose DWARF cannot be read keeps its symbols. */
+	bool made = dwarf_index_make(&x, j->fd, cached, &e) == 0;
+	pthread_mutex_lock(&s->lock);
+	if (made) {
 		j->image->dwarf = x;
 		forget_resolved(s);
-		pthread_mutex_unlock(&s->lock);
 	}
+	j->image->in_dwarf_job = false;
+	pthread_mutex_unlock(&s->lock);
 }
 
 static void *dwarf_main(void *arg)
@@ -150,8 +160,10 @@ void symbolizer_free(struct symbolizer *s)
 	queue_free(s->dwarf_jobs);
 	free(s->cache_dir);
 	for (size_t i = 0; i < s->images.n; i++)
-		free_image(s->images.v[i]);
+		if (s->images.v[i])
+			free_image(s->images.v[i]);
 	vec_free(&s->images);
+	vec_free(&s->spare);
 	vec_free(&s->cache);
 	vec_free(&s->frames);
 	vec_free(&s->strings);
@@ -205,15 +217,41 @@ static struct known_image *add_image(struct symbolizer *s, struct image *im)
 	k->fd = image_dup_fd(im);
 	if (k->fd >= 0)
 		s->waiting_fds++;
-	map_insert(&s->image_index, hash_u64((uintptr_t)im), (uint32_t)s->images.n);
-	vec_push(&s->images, k);
+	k->serial = ++s->serials;
+	uint32_t slot = s->spare.n ? s->spare.v[--s->spare.n] : (uint32_t)s->images.n;
+	if (slot == s->images.n)
+		vec_push(&s->images, NULL);
+	s->images.v[slot] = k;
+	map_insert(&s->image_index, hash_u64((uintptr_t)im), slot);
 	return k;
+}
+
+/* Images that neither a process nor the history has any more: programs come and go. */
+static void drop_dead_images(struct symbolizer *s)
+{
+	int64_t now = clock_mono_ms();
+	if (s->swept_mono_ms && now - s->swept_mono_ms < SWEEP_MS)
+		return;
+	s->swept_mono_ms = now;
+	for (size_t i = 0; i < s->images.n; i++) {
+		struct known_image *k = s->images.v[i];
+		/* Whoever else holds a reference could hand it on; nobody does. */
+		if (!k || k->in_dwarf_job || atomic_load(&k->image->refs) != 1)
+			continue;
+		map_remove(&s->image_index, hash_u64((uintptr_t)k->image), (uint32_t)i);
+		s->waiting_fds -= !k->ready && k->fd >= 0;
+		free_image(k);
+		s->images.v[i] = NULL;
+		vec_push(&s->spare, (uint32_t)i);
+	}
 }
 
 void symbolizer_image(struct symbolizer *s, struct image *im)
 {
 	if (pthread_mutex_trylock(&s->lock))
 		return;
+	if (s->waiting_fds >= WAITING_FDS_MAX)
+		drop_dead_images(s);
 	if (s->waiting_fds < WAITING_FDS_MAX && !find_image(s, im))
 		add_image(s, im);
 	pthread_mutex_unlock(&s->lock);
@@ -249,8 +287,10 @@ static bool ask_for_dwarf(struct symbolizer *s, struct known_image *k)
 {
 	struct dwarf_job *j = NEW(struct dwarf_job);
 	*j = (struct dwarf_job){ k, k->fd };
+	k->in_dwarf_job = true;
 	if (queue_try_push(s->dwarf_jobs, j, 0))
 		return true;
+	k->in_dwarf_job = false;
 	free(j);
 	return false;
 }
@@ -333,19 +373,16 @@ static size_t add_lines(struct symbolizer *s, struct known_image *k, uint64_t ad
 	return n ? n : 1;
 }
 
-static size_t resolve_user(struct symbolizer *s, const struct window_frame *f, struct sym_frame *out)
+static size_t resolve_user(struct symbolizer *s, struct known_image *k, uint64_t addr, struct sym_frame *out)
 {
-	struct known_image *k = f->image ? find_image(s, f->image) : NULL;
-	if (!f->image)
-		return 0;
 	if (!k)
-		k = add_image(s, f->image);
+		return 0;
 	if (!k->ready)
 		make_ready(s, k);
-	size_t n = k->is_go ? resolve_go(s, k, f->addr, out) : 0;
+	size_t n = k->is_go ? resolve_go(s, k, addr, out) : 0;
 	if (n)
 		return n;
-	return resolve_symbol(s, &k->symbols, f->addr, out) ? add_lines(s, k, f->addr, out) : 0;
+	return resolve_symbol(s, &k->symbols, addr, out) ? add_lines(s, k, addr, out) : 0;
 }
 
 static void load_kernel(struct symbolizer *s)
@@ -382,7 +419,7 @@ static size_t resolve_jit(struct symbolizer *s, const struct window_frame *f, st
 	return n;
 }
 
-static const struct resolved *cached(struct symbolizer *s, const void *owner, uint64_t addr, uint64_t h)
+static const struct resolved *cached(struct symbolizer *s, uint64_t owner, uint64_t addr, uint64_t h)
 {
 	uint32_t id;
 	for (size_t at = map_start(&s->cache_index, h); map_probe(&s->cache_index, h, &at, &id);)
@@ -391,7 +428,7 @@ static const struct resolved *cached(struct symbolizer *s, const void *owner, ui
 	return NULL;
 }
 
-static void remember(struct symbolizer *s, const void *owner, uint64_t addr, uint64_t h, const struct sym_frame *f, size_t n)
+static void remember(struct symbolizer *s, uint64_t owner, uint64_t addr, uint64_t h, const struct sym_frame *f, size_t n)
 {
 	if (s->cache.n >= CACHE_MAX)
 		forget_resolved(s);
@@ -401,37 +438,78 @@ static void remember(struct symbolizer *s, const void *owner, uint64_t addr, uin
 		vec_push(&s->frames, f[i]);
 }
 
+static size_t resolve_locked(struct symbolizer *s, const struct window_frame *f, struct sym_frame *out)
+{
+	struct known_image *k = NULL;
+	if (f->kind == FRAME_USER && f->image) {
+		k = find_image(s, f->image);
+		if (!k)
+			k = add_image(s, f->image);
+	}
+	uint64_t owner = k ? k->serial : 0, h = hash_u64(f->addr ^ hash_u64(owner));
+	/* Code that a JIT placed at an address may be other code a minute later: not cached. */
+	bool keeps = f->kind == FRAME_KERNEL || k;
+	const struct resolved *r = keeps ? cached(s, owner, f->addr, h) : NULL;
+	if (r) {
+		memcpy(out, &s->frames.v[r->first], r->n * sizeof *out);
+		return r->n;
+	}
+	for (size_t i = 0; i < SYM_FRAMES_MAX; i++)
+		out[i] = (struct sym_frame){ VIEW(""), VIEW(""), VIEW(""), 0, 0 };
+	size_t n = f->kind == FRAME_USER ? resolve_user(s, k, f->addr, out) :
+		   f->kind == FRAME_KERNEL ? resolve_kernel(s, f, out) : resolve_jit(s, f, out);
+	if (keeps)
+		remember(s, owner, f->addr, h, out, n);
+	return n;
+}
+
 size_t symbolizer_resolve(struct symbolizer *s, const struct window_frame *f, struct sym_frame out[SYM_FRAMES_MAX])
 {
-	/* Code that a JIT placed at an address may be other code a minute later: not cached. Images are referenced by
-	 * the table of images for good, so their pointers stay theirs. */
-	const void *owner = f->kind == FRAME_USER ? (const void *)f->image : NULL;
-	uint64_t h = hash_u64(f->addr ^ hash_u64((uintptr_t)owner));
-	size_t n = 0;
 	if (f->kind == FRAME_MARK)
 		return 0;
 	pthread_mutex_lock(&s->lock);
-	const struct resolved *r = f->kind == FRAME_JIT ? NULL : cached(s, owner, f->addr, h);
-	if (r) {
-		n = r->n;
-		for (size_t i = 0; i < n; i++)
-			out[i] = s->frames.v[r->first + i];
-		pthread_mutex_unlock(&s->lock);
-		return n;
-	}
-	memset(out, 0, SYM_FRAMES_MAX * sizeof *out);
-	for (size_t i = 0; i < SYM_FRAMES_MAX; i++)
-		out[i].name = out[i].system_name = out[i].file = VIEW("");
-	if (f->kind == FRAME_USER)
-		n = resolve_user(s, f, out);
-	else if (f->kind == FRAME_KERNEL)
-		n = resolve_kernel(s, f, out);
-	else
-		n = resolve_jit(s, f, out);
-	if (f->kind != FRAME_JIT)
-		remember(s, owner, f->addr, h, out, n);
+	size_t n = resolve_locked(s, f, out);
 	pthread_mutex_unlock(&s->lock);
 	return n;
+}
+
+void symbolizer_begin(struct symbolizer *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->readers++;
+	pthread_mutex_unlock(&s->lock);
+}
+
+static size_t strings_bytes(const struct symbolizer *s)
+{
+	return s->text.used + s->strings.cap * sizeof *s->strings.v + map_bytes(&s->string_index);
+}
+
+static size_t resolved_bytes(const struct symbolizer *s)
+{
+	return s->cache.cap * sizeof *s->cache.v + s->frames.cap * sizeof *s->frames.v + map_bytes(&s->cache_index);
+}
+
+/* Names are read again when they are asked for again. */
+static void forget_names(struct symbolizer *s)
+{
+	map_free(&s->cache_index);
+	vec_free(&s->cache);
+	vec_free(&s->frames);
+	map_free(&s->string_index);
+	vec_free(&s->strings);
+	arena_free(&s->text);
+	arena_init(&s->text, 0);
+	s->forgotten++;
+}
+
+void symbolizer_end(struct symbolizer *s)
+{
+	pthread_mutex_lock(&s->lock);
+	if (--s->readers == 0 && strings_bytes(s) + resolved_bytes(s) > NAMES_BYTES_MAX)
+		forget_names(s);
+	drop_dead_images(s);
+	pthread_mutex_unlock(&s->lock);
 }
 
 uint64_t symbolizer_kernel_start(struct symbolizer *s)
@@ -452,11 +530,13 @@ static size_t open_files_of(const struct known_image *k)
 void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret)
 {
 	pthread_mutex_lock(&s->lock);
-	*ret = (struct symbolizer_stats){ .images = s->images.n };
-	ret->strings_bytes = s->text.used + s->strings.cap * sizeof *s->strings.v + map_bytes(&s->string_index);
-	ret->resolved_bytes = s->cache.cap * sizeof *s->cache.v + s->frames.cap * sizeof *s->frames.v + map_bytes(&s->cache_index);
+	*ret = (struct symbolizer_stats){ .images = s->images.n - s->spare.n, .forgotten = s->forgotten };
+	ret->strings_bytes = strings_bytes(s);
+	ret->resolved_bytes = resolved_bytes(s);
 	ret->images_bytes = s->images.cap * sizeof *s->images.v + map_bytes(&s->image_index);
 	for (size_t i = 0; i < s->images.n; i++) {
+		if (!s->images.v[i])
+			continue;
 		ret->images_bytes += sizeof *s->images.v[i];
 		ret->open_files += open_files_of(s->images.v[i]);
 	}

@@ -9,7 +9,7 @@
 
 struct symbolizer;
 
-/* Strings live as long as the symbolizer. */
+/* Strings live until the symbolizer_end that belongs to the symbolizer_begin before it. */
 struct sym_frame {
 	struct view name;            /* as people read it: demangled */
 	struct view system_name;     /* as the linker has it */
@@ -24,6 +24,10 @@ struct symbolizer *symbolizer_new(const char *cache_dir, struct err *e);
 void symbolizer_free(struct symbolizer *s);
 /* An image is open and about to be sampled. Returns at once. */
 void symbolizer_image(struct symbolizer *s, struct image *im);
+/* Around a number of symbolizer_resolve and all use of their strings. Any thread, also several at once: what is too much
+ * memory is given back when the last of them ends. */
+void symbolizer_begin(struct symbolizer *s);
+void symbolizer_end(struct symbolizer *s);
 /* The calls at an address, innermost inlined first; 0 if there is no name. Any thread. */
 size_t symbolizer_resolve(struct symbolizer *s, const struct window_frame *f, struct sym_frame out[SYM_FRAMES_MAX]);
 /* Where the kernel's text begins (_stext); 0 if not known. Kernel addresses leave the agent as offsets from it. */
@@ -32,6 +36,7 @@ uint64_t symbolizer_kernel_start(struct symbolizer *s);
 struct symbolizer_stats {
 	size_t strings_bytes, resolved_bytes, images_bytes, perfmaps_bytes; /* memory */
 	size_t images, open_files;
+	uint64_t forgotten;          /* times that names were given up for their memory */
 	uint64_t perfmap_reads[PERFMAP_RESULTS];
 };
 void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret);

@@ -2,7 +2,8 @@
 /* Function symbols of one ELF file, sorted by address, in an unlinked temporary file: it costs no memory while nobody
  * looks, and a look-up is a binary search of a few reads, done once per address (the caller caches).
  *
- *	entries[n] {u64 address, u32 size, u32 name offset}, ascending, no two at one address; then the names
+ *	names, each ended by NUL; then entries[n] {u64 address, u32 size, u32 offset of the name}, ascending, no two at
+ *	one address
  *
  * Sources, best first: .symtab; a debug file (debug_file.h) by build-id or debuglink; .gnu_debugdata (an xz-compressed
  * ELF file inside) together with .dynsym. */
@@ -15,7 +16,7 @@
 struct symtab {
 	int fd;            /* of the index; -1 = no symbols */
 	uint32_t n;
-	uint64_t names_at; /* offset of the names */
+	uint64_t entries_at; /* offset of the entries */
 };
 
 struct symtab_entry {
@@ -27,8 +28,6 @@ struct symtab_entry {
 /* fd: the ELF file, borrowed. path and build_id (hex) serve to find debug files; may be NULL. A file without symbols
  * gives an empty table. */
 int symtab_build(struct symtab *t, int fd, const char *path, const char *build_id, struct err *e);
-/* As symtab_build, from entries and names that the caller has (kernel symbols); sorts them in place. */
-int symtab_build_from(struct symtab *t, struct symtab_entry *entries, size_t n, struct view names, struct err *e);
 void symtab_free(struct symtab *t);
 /* The function that holds the address. Appends its name (at most SYMTAB_NAME_MAX bytes). */
 #define SYMTAB_NAME_MAX 8192
