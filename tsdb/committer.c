@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "tsdb/db.h"
 #include "tsdb/delete.h"
+#include "tsdb/names.h"
 
 #define MAX_GROUP 4096
 #define MARK_EVERY_MS 3000
@@ -129,6 +130,14 @@ static bool apply_floats(struct tsdb *db, struct version **v, struct partition *
 	return ok && !c->bad;
 }
 
+static bool apply_fact(struct tsdb *db, struct version **v, struct partition *p, struct cursor *c, uint64_t number)
+{
+	if (c->p == c->end || *c->p != FACT_NAMES)
+		return delete_apply(db, v, p, c, number);
+	c->p++;
+	return names_apply(v, p, c, number);
+}
+
 bool tsdb_apply(struct tsdb *db, struct version **v, struct partition *p, enum record_kind kind, struct view payload,
 		uint64_t number, uint64_t seq)
 {
@@ -141,7 +150,7 @@ bool tsdb_apply(struct tsdb *db, struct version **v, struct partition *p, enum r
 	else if (kind == RECORD_FLOATS)
 		ok = apply_floats(db, v, p, &c, number, seq);
 	else if (kind == RECORD_FACT)
-		ok = delete_apply(db, v, p, &c, number);
+		ok = apply_fact(db, v, p, &c, number);
 	pthread_rwlock_unlock(&p->dict_lock);
 	return ok;
 }

@@ -26,7 +26,9 @@
 #include "tsdb/tsdb.h"
 #include "tsdb/window.h"
 
+struct finder;
 struct masks;
+struct names;
 struct keep_rules;
 struct part;
 struct pdb;
@@ -34,6 +36,7 @@ struct pdb;
 struct partition {
 	atomic_int refs;
 	struct tsdb *db;
+	uint64_t serial;            /* of all that were made since start */
 	uint32_t day;               /* holds the stamps in (day, day + 1] days */
 	pthread_rwlock_t dict_lock;
 	struct symbols *symbols;
@@ -50,6 +53,7 @@ struct partition {
 	int64_t kept_mono_ms;       /* since when */
 	uint64_t next_symbols;      /* as first_symbols, of what was logged since the seal at work began */
 	bool sealing;
+	int64_t symbols_since_mono_ms; /* the sealer's: since when it has symbols in the log and no window; 0 = not */
 };
 
 struct partition *partition_new(struct tsdb *db, uint32_t day);
@@ -73,6 +77,7 @@ struct pstate {
 	/* What parts hold: of each hour those from hour_first[h] on; rollups that sum exactly the parts there are. */
 	uint32_t hour_first[25];
 	struct part *six[4], *all_day;
+	struct names *names; /* that came late; NULL = none. See names.h */
 	struct masks *masks; /* what was deleted of the parts; NULL = nothing. See masks.h */
 };
 
@@ -89,6 +94,7 @@ const struct pstate *version_find(const struct version *v, uint32_t day);
  * Returns owned. */
 struct version *version_with(const struct version *v, struct partition *p, struct window *const *windows,
 			     size_t n_windows, struct part *const *parts, size_t n_parts);
+void version_set_names(struct version *v, uint32_t day, struct names *n);
 /* Gives the pstate of a version that is not published yet other masks; takes m. */
 void version_set_masks(struct version *v, uint32_t day, struct masks *m);
 struct version *version_without(const struct version *v, uint32_t day);
@@ -128,6 +134,7 @@ struct tsdb {
 	atomic_bool stopping;
 	uint64_t applied;                 /* number of the last record in memory; under apply_lock */
 	atomic_ullong head_bytes;         /* of the windows, as of the last look */
+	struct finder *finder;            /* late names; under seal_lock */
 	struct keep_rules *rules;         /* retention by selector; under seal_lock */
 	atomic_llong dropped_until;       /* ms: partitions up to here were dropped, and do not come back */
 

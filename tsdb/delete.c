@@ -7,15 +7,17 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "tsdb/names.h"
 #include "tsdb/remove.h"
 
-enum { DM_DELETES, DM_MASKS, DM_REMOVED, DM_REWRITTEN, DM_BYTES, DM_COUNT };
+enum { DM_DELETES, DM_MASKS, DM_REMOVED, DM_REWRITTEN, DM_BYTES, DM_NAMES, DM_COUNT };
 struct metric delete_metrics[] = {
 	[DM_DELETES] = { "pyrrha_tsdb_deletes_total", "Deletes by selector that found something.", METRIC_COUNTER },
 	[DM_MASKS] = { "pyrrha_tsdb_masks", "Deleted ranges of series that are hidden and still take space.", METRIC_GAUGE },
 	[DM_REMOVED] = { "pyrrha_tsdb_deleted_head_rows_total", "Profiles and floats that deletes took out of memory.", METRIC_COUNTER },
 	[DM_REWRITTEN] = { "pyrrha_tsdb_parts_rewritten_total", "Sealed parts written anew without what was deleted.", METRIC_COUNTER },
 	[DM_BYTES] = { "pyrrha_tsdb_deleted_bytes_total", "Bytes on disk that rewriting gave back.", METRIC_COUNTER },
+	[DM_NAMES] = { "pyrrha_tsdb_late_names_total", "Locations that got their lines after they were stored.", METRIC_COUNTER },
 };
 const size_t n_delete_metrics = DM_COUNT;
 
@@ -28,6 +30,11 @@ void delete_count_rewrite(uint64_t bytes_back)
 {
 	metric_inc(&delete_metrics[DM_REWRITTEN]);
 	metric_add(&delete_metrics[DM_BYTES], (double)bytes_back);
+}
+
+void delete_count_names(uint64_t n)
+{
+	metric_add(&delete_metrics[DM_NAMES], (double)n);
 }
 
 /* ---- bounds ---- */
@@ -130,6 +137,9 @@ uint64_t *delete_facts(struct tsdb *db, size_t *ret_n)
 	VEC(uint64_t) out = { 0 };
 	struct version *v = tsdb_version(db, NULL);
 	for (size_t i = 0; i < v->n; i++)
+		for (size_t k = 0; v->p[i]->names && k < v->p[i]->names->facts.n; k++)
+			vec_push(&out, v->p[i]->names->facts.v[k]);
+	for (size_t i = 0; i < v->n; i++)
 		for (size_t k = 0; v->p[i]->masks && k < v->p[i]->masks->facts.n; k++)
 			if (v->p[i]->masks->facts.v[k]->number)
 				vec_push(&out, v->p[i]->masks->facts.v[k]->number);
@@ -159,7 +169,7 @@ static void wake(void *arg, const struct err *e)
 	pthread_mutex_unlock(&w->lock);
 }
 
-static int submit_and_wait(struct tsdb *db, struct request *r, struct err *e)
+int delete_submit(struct tsdb *db, struct request *r, struct err *e)
 {
 	struct waiter w = { .done = false };
 	pthread_mutex_init(&w.lock, NULL);
@@ -233,7 +243,7 @@ static int delete_locked(struct tsdb *db, const struct matcher *m, size_t n, int
 		request_free(r);
 		return rc;
 	}
-	return submit_and_wait(db, r, e);
+	return delete_submit(db, r, e);
 }
 
 int tsdb_delete(struct tsdb *db, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms, uint64_t *ret_series,

@@ -17,7 +17,10 @@ bool delete_apply(struct tsdb *db, struct version **v, struct partition *p, stru
 /* Makes the bounds of the series of a fact (NULL: of all) what windows and unmasked parts say. Under apply_lock and
  * dict_lock. */
 void delete_bounds(struct partition *p, const struct pstate *s, const struct mask_fact *f);
-/* Numbers of the facts that parts still need, ascending: the trim of the log leaves them. malloc'd. */
+/* Commits a request of facts and waits; takes it. Under seal_lock. */
+int delete_submit(struct tsdb *db, struct request *r, struct err *e);
+void delete_count_names(uint64_t n);
+/* Numbers of the facts that are still needed, ascending: the trim of the log leaves them. malloc'd. */
 uint64_t *delete_facts(struct tsdb *db, size_t *ret_n);
 
 #endif

@@ -7,7 +7,7 @@ libtsdb_a_SOURCES = \
   tsdb/index.c tsdb/index.h tsdb/masks.c tsdb/masks.h tsdb/merge.c tsdb/metrics.c tsdb/part.c tsdb/part.h tsdb/partition.c tsdb/plan.c tsdb/plan.h tsdb/record.c \
   tsdb/readpart.c tsdb/readpart.h tsdb/record.h tsdb/remove.c tsdb/remove.h tsdb/replay.c tsdb/retention.c tsdb/rewrite.c tsdb/rocks.c tsdb/rocks.h tsdb/rollup.c tsdb/seal.c tsdb/sealed.c tsdb/sealed.h tsdb/select.c tsdb/sort.c tsdb/sort.h tsdb/sums.c tsdb/tsdb.c \
   tsdb/tsdb.h tsdb/view.c tsdb/view.h tsdb/window.c tsdb/window.h
-libtsdb_a_SOURCES += tsdb/admin.c tsdb/inspect.c tsdb/inspect.h tsdb/keep.c tsdb/keep.h
+libtsdb_a_SOURCES += tsdb/admin.c tsdb/inspect.c tsdb/inspect.h tsdb/keep.c tsdb/keep.h tsdb/names.c tsdb/names.h
 
 # What a program that links the storage needs.
 TSDB_LIBS = libtsdb.a $(MODEL_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
@@ -15,6 +15,10 @@ TSDB_LIBS = libtsdb.a $(MODEL_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
 if HAVE_CMOCKA
 check_LIBRARIES = libtsdbkit.a
 libtsdbkit_a_SOURCES = tsdb/testkit.c tsdb/testkit.h
+check_PROGRAMS += tsdb_names_test
+TESTS += tsdb_names_test
+tsdb_names_test_SOURCES = tsdb/names_test.c
+tsdb_names_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
 check_PROGRAMS += tsdb_delete_test
 TESTS += tsdb_delete_test
 tsdb_delete_test_SOURCES = tsdb/delete_test.c

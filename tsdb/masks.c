@@ -4,8 +4,6 @@
 #include "base/alloc.h"
 #include "tsdb/record.h"
 
-enum { FACT_DELETE = 1 };
-
 struct masks *masks_ref(struct masks *m)
 {
 	if (m)

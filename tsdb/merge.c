@@ -4,6 +4,7 @@
  * up, over the partition's symbols if there is one, over fresh symbols if there are several. Integers stay integers (an
  * overflow is an error) unless a scale makes the group float; then what has one scale is added up before it is scaled, so
  * that the answer does not depend on the order of threads. */
+#include "tsdb/names.h"
 #include "tsdb/plan.h"
 #include "tsdb/readpart.h"
 
@@ -235,6 +236,13 @@ struct joined {
 	struct symbols_map **maps; /* by partition */
 };
 
+static struct symbols_map *new_map(const struct pstate *s, struct symbols *to)
+{
+	struct symbols_map *map = symbols_map_new(s->p->symbols, to);
+	names_map(s->names, map);
+	return map;
+}
+
 static struct stackvec *join(struct merge *m, struct joined *j, struct stackvec **v, const uint32_t *partitions, size_t n,
 			     struct err *e)
 {
@@ -247,7 +255,7 @@ static struct stackvec *join(struct merge *m, struct joined *j, struct stackvec 
 		struct partition *p = m->v->v->p[partitions[i]]->p;
 		pthread_rwlock_rdlock(&p->dict_lock);
 		if (!j->maps[partitions[i]])
-			j->maps[partitions[i]] = symbols_map_new(p->symbols, j->to);
+			j->maps[partitions[i]] = new_map(m->v->v->p[partitions[i]], j->to);
 		for (size_t k = 0; k < v[i]->n; k++) {
 			uint32_t c = symbols_map_column(j->maps[partitions[i]], v[i]->columns[k]);
 			if (v[i]->is_float)
@@ -286,7 +294,8 @@ static struct stackvec *group_result(struct merge *m, struct joined *j, struct r
 	}
 	if (ok && v.n) {
 		stackvec_unref(sum);
-		sum = v.n == 1 ? stackvec_ref(v.v[0]) : join(m, j, v.v, partitions.v, v.n, e);
+		bool late = m->v->v->p[partitions.v[0]]->names != NULL; /* names that a translation gives */
+		sum = v.n == 1 && !late ? stackvec_ref(v.v[0]) : join(m, j, v.v, partitions.v, v.n, e);
 	} else if (!ok) {
 		stackvec_unref(sum);
 		sum = NULL;

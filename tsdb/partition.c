@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "tsdb/files.h"
 #include "tsdb/masks.h"
+#include "tsdb/names.h"
 #include "tsdb/readpart.h"
 
 struct partition *partition_new(struct tsdb *db, uint32_t day)
@@ -15,6 +16,8 @@ struct partition *partition_new(struct tsdb *db, uint32_t day)
 	struct partition *p = NEW(struct partition);
 	atomic_init(&p->refs, 1);
 	p->db = db;
+	static atomic_ullong serials;
+	p->serial = atomic_fetch_add(&serials, 1) + 1;
 	p->day = day;
 	pthread_rwlock_init(&p->dict_lock, NULL);
 	p->symbols = symbols_new();
@@ -56,6 +59,7 @@ static void pstate_unref(struct pstate *s)
 	for (size_t i = 0; i < s->n_parts; i++)
 		part_unref(s->parts[i]);
 	masks_unref(s->masks);
+	names_unref(s->names);
 	partition_unref(s->p);
 	free(s->windows);
 	free(s->parts);
@@ -182,7 +186,19 @@ struct version *version_with(const struct version *v, struct partition *p, struc
 	next->n++;
 	const struct pstate *old = version_find(v, p->day);
 	next->p[at]->masks = old ? masks_ref(old->masks) : NULL;
+	next->p[at]->names = old ? names_ref(old->names) : NULL;
 	return next;
+}
+
+void version_set_names(struct version *v, uint32_t day, struct names *n)
+{
+	for (size_t i = 0; i < v->n; i++)
+		if (v->p[i]->p->day == day) {
+			names_unref(v->p[i]->names);
+			v->p[i]->names = n;
+			return;
+		}
+	names_unref(n);
 }
 
 void version_set_masks(struct version *v, uint32_t day, struct masks *m)

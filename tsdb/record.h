@@ -19,6 +19,8 @@
 
 enum record_kind { RECORD_SAMPLES = 1, RECORD_SYMBOLS = 2, RECORD_FACT = 3, RECORD_FLOATS = 4 };
 
+enum fact_kind { FACT_DELETE = 1, FACT_NAMES = 2 };
+
 struct record {
 	enum record_kind kind;
 	uint32_t partition;

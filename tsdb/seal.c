@@ -13,10 +13,13 @@
 #include "base/log.h"
 #include "tsdb/aggregate.h"
 #include "tsdb/delete.h"
+#include "tsdb/names.h"
 
 #define KEEP_SYMBOLS_MS (2 * HOUR_MS)
 #define SEAL_AFTER_MS (15 * INT64_C(60000))
 #define RETAIN_EVERY_MS 60000
+#define NAMES_EVERY_MS 5000
+#define SYMBOLS_WAIT_MS (10 * INT64_C(60000))
 
 /* One series of the window on its way to disk. */
 struct item {
@@ -401,6 +404,29 @@ static int reopen_due(struct tsdb *db, struct err *e)
 	return rc;
 }
 
+/* Symbols without rows, late names of a day that is over, would hold the log back for ever: they get a part of their own,
+ * an empty one, after a while. */
+static int seal_symbols(struct tsdb *db, const struct version *v, bool all, struct err *e)
+{
+	int rc = 0;
+	for (size_t i = 0; i < v->n && !rc; i++) {
+		struct partition *p = v->p[i]->p;
+		pthread_mutex_lock(&db->apply_lock);
+		bool any = !v->p[i]->n_windows && p->first_symbols != UINT64_MAX;
+		pthread_mutex_unlock(&db->apply_lock);
+		if (!any)
+			p->symbols_since_mono_ms = 0;
+		else if (!p->symbols_since_mono_ms)
+			p->symbols_since_mono_ms = clock_mono_ms();
+		if (!any || (!all && clock_mono_ms() - p->symbols_since_mono_ms < SYMBOLS_WAIT_MS))
+			continue;
+		struct window *w = window_new((int64_t)p->day * 24 + 23);
+		rc = seal_window(db, p, w, e);
+		window_unref(w);
+	}
+	return rc;
+}
+
 int seal_due(struct tsdb *db, bool all, struct err *e)
 {
 	VEC(struct due) list = { 0 };
@@ -419,6 +445,8 @@ int seal_due(struct tsdb *db, bool all, struct err *e)
 	if (!rc && list.n)
 		rc = seal_listed(db, list.v, list.n, total, e);
 	vec_free(&list);
+	if (!rc)
+		rc = seal_symbols(db, v, all, e);
 	version_unref(v);
 	pthread_mutex_unlock(&db->seal_lock);
 	return rc;
@@ -434,7 +462,7 @@ int tsdb_seal(struct tsdb *db, bool all, struct err *e)
 void *tsdb_sealer(void *arg)
 {
 	struct tsdb *db = arg;
-	int64_t next_retain = 0, next_try = 0;
+	int64_t next_retain = 0, next_try = 0, next_names = 0;
 	struct err e;
 	while (!atomic_load(&db->stopping)) {
 		clock_sleep_ms(200);
@@ -448,6 +476,11 @@ void *tsdb_sealer(void *arg)
 			if (rc)
 				LOG_ERROR("msg", "cannot seal, will try again", "err", e.msg);
 			next_try = now + (rc ? 10000 : 500);
+		}
+		if (now >= next_names) {
+			if (names_due(db, &e))
+				LOG_WARN("msg", "late names could not be stored, will try again", "err", e.msg);
+			next_names = now + NAMES_EVERY_MS;
 		}
 		if (now >= next_retain) {
 			if (tsdb_retain(db, &e))

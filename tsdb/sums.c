@@ -7,6 +7,7 @@
  * Sums are integers of 128 bits until the end, so that the answer does not depend on the order of threads, nor on what
  * it was read from. */
 #include "tsdb/masks.h"
+#include "tsdb/names.h"
 #include "tsdb/plan.h"
 #include "tsdb/readpart.h"
 
@@ -60,12 +61,15 @@ static bool location_hits(const struct source_frame_filter *f, const struct symb
 }
 
 /* Per node: whether its location hits, or (not leaf_only) any on the way to the root does. Parents come first. */
-static uint8_t *node_hits(const struct source_frame_filter *f, const struct symbols *s)
+static uint8_t *node_hits(const struct source_frame_filter *f, const struct symbols *s, const struct names *names)
 {
 	uint32_t n_locations = symbols_count(s, SYMBOLS_LOCATIONS), n = symbols_count(s, SYMBOLS_NODES);
 	uint8_t *location = xmalloc(n_locations + 1), *node = xcalloc(n, 1);
 	for (uint32_t i = 0; i < n_locations; i++)
 		location[i] = location_hits(f, s, symbols_get_location(s, i));
+	for (size_t i = 0; names && i < names->v.n; i++)
+		if (names->v.v[i].location < n_locations)
+			location[names->v.v[i].location] = location[names->v.v[i].as];
 	for (uint32_t i = 1; i < n; i++) {
 		const struct sym_node *x = symbols_get_node(s, i);
 		node[i] = location[x->location] || (!f->leaf_only && node[x->parent]);
@@ -79,7 +83,7 @@ static void make_match(struct sums *m, const struct source_frame_filter *f, size
 	struct partition *p = m->v->v->p[i]->p;
 	partition_load(p);
 	pthread_rwlock_rdlock(&p->dict_lock);
-	uint8_t *node = node_hits(f, p->symbols);
+	uint8_t *node = node_hits(f, p->symbols, m->v->v->p[i]->names);
 	uint32_t n = symbols_count(p->symbols, SYMBOLS_COLUMNS);
 	m->match[i] = xcalloc(n / 64 + 1, sizeof(uint64_t));
 	m->n_match[i] = n;

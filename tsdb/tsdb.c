@@ -22,6 +22,7 @@
 #include "tsdb/db.h"
 #include "tsdb/files.h"
 #include "tsdb/keep.h"
+#include "tsdb/names.h"
 
 #define FORMAT 2 /* 1 had no aggregates */
 #define QUEUE_ITEMS 65536
@@ -144,6 +145,7 @@ static struct tsdb *db_new(const struct tsdb_options *o)
 static void db_free(struct tsdb *db)
 {
 	keep_rules_free(db->rules);
+	names_finder_free(db->finder);
 	version_unref(db->current);
 	for (size_t i = 0; i < db->partitions.n; i++)
 		partition_unref(db->partitions.v[i]);

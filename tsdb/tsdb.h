@@ -75,6 +75,18 @@ struct tsdb_retention {
 };
 int tsdb_set_retention(struct tsdb *db, const struct tsdb_retention *rules, size_t n, struct err *e);
 
+/* Names that come late: locations stored without lines get those that the same place of the same binary (build id, address
+ * in the file) has elsewhere, in whatever partition is in memory. The sealer looks every few seconds; this does it now. */
+int tsdb_resolve_names(struct tsdb *db, struct err *e);
+/* Gives the locations of a place that have no lines these, innermost inlined call first; durable when it returns. Texts are
+ * copied. None such: nothing happens. */
+struct tsdb_line {
+	struct view function, system_name, file; /* the last two may be empty */
+	int64_t start_line, line, column;
+};
+int tsdb_name_location(struct tsdb *db, struct view build_id, uint64_t file_address, const struct tsdb_line *lines, size_t n,
+		       struct err *e);
+
 /* A copy of everything that is durable now in dir, which must not exist: files are linked where they can be. It opens as
  * a storage directory of its own. */
 int tsdb_snapshot(struct tsdb *db, const char *dir, struct err *e);

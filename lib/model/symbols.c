@@ -657,6 +657,7 @@ struct symbols_map {
 	const struct symbols *from;
 	struct symbols *to;
 	struct { uint32_t *id; uint32_t n; } memo[SYMBOLS_TABLES]; /* id + 1 in `to`; 0 = not met */
+	uint32_t *as, n_as; /* by location: 1 + the one that it is translated as; 0 = itself */
 	VEC(uint32_t) stack;
 	VEC(struct sym_line) lines;
 	VEC(struct sym_label) labels;
@@ -676,6 +677,7 @@ void symbols_map_free(struct symbols_map *m)
 		return;
 	for (unsigned t = 0; t < SYMBOLS_TABLES; t++)
 		free(m->memo[t].id);
+	free(m->as);
 	vec_free(&m->stack);
 	vec_free(&m->lines);
 	vec_free(&m->labels);
@@ -729,6 +731,8 @@ static uint32_t map_function(struct symbols_map *m, uint32_t id)
 
 static uint32_t map_location(struct symbols_map *m, uint32_t id)
 {
+	if (id < m->n_as && m->as[id])
+		id = m->as[id] - 1;
 	uint32_t *to = memo(m, SYMBOLS_LOCATIONS, id);
 	if (!*to) {
 		struct sym_location x = *symbols_get_location(m->from, id);
@@ -742,6 +746,17 @@ static uint32_t map_location(struct symbols_map *m, uint32_t id)
 		*to = symbols_location(m->to, &x, m->lines.v) + 1;
 	}
 	return *to - 1;
+}
+
+void symbols_map_location(struct symbols_map *m, uint32_t location, uint32_t as)
+{
+	if (location >= m->n_as) {
+		uint32_t n = MAX(symbols_count(m->from, SYMBOLS_LOCATIONS), location + 1);
+		m->as = xreallocarray(m->as, n, sizeof *m->as);
+		memset(m->as + m->n_as, 0, (n - m->n_as) * sizeof *m->as);
+		m->n_as = n;
+	}
+	m->as[location] = as + 1;
 }
 
 uint32_t symbols_map_stack(struct symbols_map *m, uint32_t stack)

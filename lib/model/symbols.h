@@ -122,6 +122,8 @@ int symbols_add_profile(struct symbols *s, struct profile *p, uint32_t *out, str
 struct symbols_map;
 struct symbols_map *symbols_map_new(const struct symbols *from, struct symbols *to);
 void symbols_map_free(struct symbols_map *m);
+/* From now on a location (ids of `from`) is translated as if it were another one; before stacks with it are. */
+void symbols_map_location(struct symbols_map *m, uint32_t location, uint32_t as);
 uint32_t symbols_map_column(struct symbols_map *m, uint32_t column);
 uint32_t symbols_map_stack(struct symbols_map *m, uint32_t stack);
 
