@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """./quickstart as a stranger runs it, in the build directory that is there."""
+import json
 import os
 import re
 import signal
 import socket
 import time
+import urllib.parse
 
-from harness import TOP, Process, check, free_port, run, wait_until
+from harness import TOP, Process, check, free_port, http_get, run, wait_until
 
 
 def argv(env, *more):
@@ -35,12 +37,24 @@ def test_once_ends_with_a_flame_graph(env):
     print(f"# ./quickstart --once took {time.monotonic() - begin:.1f} s")
 
 
+def on_cpu_of_the_container(port):
+    """The demo program's functions in a profile that it had no part in, by process and container."""
+    url = f"http://127.0.0.1:{port}/api/v1/query?"
+    def ask(**params):
+        return http_get(url + urllib.parse.urlencode(params))[2].decode()
+    rows = json.loads(ask(query='sum by (comm, container)(rate(on_cpu<container="echoserver">[30s]))'))["data"]["result"]
+    stacks = ask(query='merge(on_cpu<container="echoserver">[1m])', format="folded")
+    return [r["metric"] for r in rows] == [{"comm": "echoserver", "container": "echoserver"}] and "main.fibonacci" in stacks
+
+
 def test_ctrl_c_stops_everything(env):
     port = free_port()
     q = Process(env, "quickstart", argv(env, "--port", str(port)), start_new_session=True)
     wait_until("quickstart is up", lambda: "Ctrl-C stops" in q.text() or not q.alive(), 90)
     check(q.alive(), q.text())
     check(re.search(rf"http://127\.0\.0\.1:{port}/", q.text()), f"no URL in: {q.text()}")
+    if 'on_cpu<container="echoserver">' in q.text():
+        wait_until("the demo program's container, seen from outside", lambda: on_cpu_of_the_container(port), 60)
     group = os.getpgid(q.p.pid)
     os.killpg(group, signal.SIGINT)
     check(q.p.wait(20) == 0, q.text())
