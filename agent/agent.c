@@ -68,7 +68,7 @@ static void new_window(struct agent *a, int64_t start_ns)
 /* What all windows keep in memory. */
 static size_t history_bytes(const struct agent *a)
 {
-	size_t n = stack_tree_bytes(&a->stacks) + tally_bytes(a->current);
+	size_t n = stack_tree_bytes(&a->stacks) + process_info_bytes() + tally_bytes(a->current);
 	for (size_t i = 0; i < a->history.n; i++)
 		n += tally_bytes(a->history.v[i]);
 	return n;

@@ -58,6 +58,7 @@ static struct process_info *who(struct agent *a, struct process *p, const struct
 	set_comm(i, p->comm[0] ? p->comm : h->comm);
 	i->exe = kernel || !p->exe ? NULL : image_ref(p->exe);
 	labeler_process(a->labeler, i);
+	process_info_made(i);
 	p->info = i;
 	return i;
 }

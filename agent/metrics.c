@@ -5,7 +5,7 @@
 
 enum {
 	M_SAMPLES, M_FRAMES, M_ENDS, M_DEFERRED, M_LOST, M_RECORDS_LOST, M_RECORDS_BAD, M_THROTTLED, M_SAMPLE_SECONDS,
-	M_DRAINS, M_PROCESSES, M_IMAGES, M_TABLES, M_TABLE_ROWS, M_TABLE_RULES, M_TABLE_BYTES, M_TABLE_LOADS, M_TABLE_GROUPS, M_KERNEL_BYTES,
+	M_DRAINS, M_PROCESSES, M_IMAGES, M_TABLES, M_TABLE_ROWS, M_TABLE_RULES, M_TABLE_BYTES, M_TABLE_LOADS, M_TABLE_GROUPS, M_KERNEL_BYTES, M_KERNEL_PROCESSES,
 	M_TABLE_EVICTIONS, M_TABLE_ERRORS, M_TABLE_UNSUPPORTED, M_HISTORY_WINDOWS, M_HISTORY_CUT, M_CALLERS, M_CPUS, M_COST, M_HZ, M_SLOWED, M_UNSEEN,
 	M_DROPPED, M_RELABEL_ERRORS, M_CONFIG_OK, M_CONFIG_WHEN, M_PODS, M_KUBE_PROBLEMS,
 	M_FILTERED, M_FILTERS, M_OFF_EVENTS, M_OFF_STACKS, M_OFF_SHORT, M_OFF_SHORT_SECONDS, M_OFF_LOST, M_OFF_SECONDS,
@@ -36,6 +36,7 @@ static struct metric table[] = {
 	[M_TABLE_BYTES] = { "pyrrha_agent_unwind_chunk_bytes", "Kernel memory that holds rows.", METRIC_GAUGE },
 	[M_KERNEL_BYTES] = { "pyrrha_agent_kernel_map_bytes", "Kernel memory of all maps of the programs, as the kernel counts it.",
 			     METRIC_GAUGE },
+	[M_KERNEL_PROCESSES] = { "pyrrha_agent_kernel_processes", "Processes whose mappings are in the kernel's tables.", METRIC_GAUGE },
 	[M_TABLE_LOADS] = { "pyrrha_agent_unwind_table_loads_total", "Tables built.", METRIC_COUNTER },
 	[M_TABLE_GROUPS] = { "pyrrha_agent_unwind_groups_total", "Parts of tables built, as samples met them.", METRIC_COUNTER },
 	[M_TABLE_EVICTIONS] = { "pyrrha_agent_unwind_table_evictions_total", "Tables that made way for others.",
@@ -196,6 +197,7 @@ static void collect(void *arg)
 	metric_set(&table[M_CONFIG_WHEN], (double)a->configured_ms / 1000);
 	set_counter(&table[M_HISTORY_CUT], a->history_cut);
 	metric_set(&table[M_PROCESSES], (double)processes_count(a->processes));
+	metric_set(&table[M_KERNEL_PROCESSES], (double)processes_in_kernel(a->processes));
 	metric_set(&table[M_IMAGES], (double)images_count(a->images));
 	metric_set(&table[M_HISTORY_WINDOWS], (double)a->history.n);
 	metric_set(&table[M_COST], a->cost.share);

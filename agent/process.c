@@ -297,6 +297,14 @@ size_t processes_count(const struct processes *ps)
 	return ps->all.n - ps->spare.n;
 }
 
+size_t processes_in_kernel(const struct processes *ps)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < ps->all.n; i++)
+		n += ps->all.v[i] && ps->all.v[i]->in_kernel;
+	return n;
+}
+
 static void mark_dirty(struct processes *ps, struct process *p)
 {
 	if (p->dirty || !p->hot)

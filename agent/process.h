@@ -61,6 +61,8 @@ struct processes;
 struct processes *processes_new(struct tables *t, struct images *x, int procs_fd);
 void processes_free(struct processes *ps);
 size_t processes_count(const struct processes *ps);
+/* Those that have an entry in the kernel's tables. */
+size_t processes_in_kernel(const struct processes *ps);
 
 /* The records. */
 void processes_fork(struct processes *ps, uint32_t pid, uint32_t parent);

@@ -28,9 +28,14 @@ struct process_info {
 	bool dropped;                /* relabelling wants no samples of it */
 	uint32_t generation;         /* of the labels: labeler_generation() when they were made */
 	struct group *group;         /* good while the generation is the labeler's; NULL = not known. Drain thread only */
+	uint32_t bytes;              /* of memory */
 	const struct labels *labels; /* what labels.h found out while it was alive; owned; may be NULL */
 };
 
+/* Its labels are made: from here on it counts in process_info_bytes(). */
+void process_info_made(struct process_info *p);
+/* Memory of all there are. */
+size_t process_info_bytes(void);
 struct process_info *process_info_ref(struct process_info *p);
 void process_info_unref(struct process_info *p);
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/tally.h"
 
+#include <malloc.h>
+
 #include "bpf/abi.h"
 #include "model/labels.h"
 
@@ -25,6 +27,19 @@ static const char *const marks[] = {
 	[(int)END_CODES_ + (int)LOST_PAUSE] = "[lost: paused]",
 };
 
+static atomic_size_t all_info_bytes;
+
+void process_info_made(struct process_info *p)
+{
+	p->bytes = (uint32_t)(malloc_usable_size(p) + malloc_usable_size((void *)(uintptr_t)p->labels));
+	atomic_fetch_add_explicit(&all_info_bytes, p->bytes, memory_order_relaxed);
+}
+
+size_t process_info_bytes(void)
+{
+	return atomic_load_explicit(&all_info_bytes, memory_order_relaxed);
+}
+
 struct process_info *process_info_ref(struct process_info *p)
 {
 	if (p)
@@ -36,6 +51,7 @@ void process_info_unref(struct process_info *p)
 {
 	if (!p || atomic_fetch_sub(&p->refs, 1) != 1)
 		return;
+	atomic_fetch_sub_explicit(&all_info_bytes, p->bytes, memory_order_relaxed);
 	image_unref(p->exe);
 	free((void *)p->labels);
 	free(p);

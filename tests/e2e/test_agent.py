@@ -43,7 +43,7 @@ def start_agent(env, *flags, before=()):
             raise Skip("not in the host's pid namespace")
         raise AssertionError("pyrrha-agent --check fails:\n" + said.stdout)
     address = f"127.0.0.1:{free_port()}"
-    Process(env, "pyrrha-agent", [*before, env.program("pyrrha-agent"), f"--web.listen-address={address}", *flags])
+    env.agent = Process(env, "pyrrha-agent", [*before, env.program("pyrrha-agent"), f"--web.listen-address={address}", *flags])
     wait_until("the agent is ready", lambda: http_get(f"http://{address}/-/ready")[0] == 200, 20)
     return f"http://{address}"
 

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent while a thousand processes a second come and go and compilers run: nothing of it grows, no record of a
+process is lost. PYRRHA_LONG: an hour."""
+import os
+import time
+
+from harness import LONG, Process, check, http_get, wait_until
+from test_agent import c_program, start_agent
+from test_agent_mix import counters, grown, start_compiling
+
+WARM, SECONDS = (120, 3600) if LONG else (24, 16)
+
+# argv[1] times a second, as far as the machine can; says how many there were.
+EXECS = r"""
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+extern char **environ;
+int main(int argc, char **argv)
+{
+	struct timespec t;
+	long n = 0, rate = strtol(argv[1], NULL, 10);
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	for (;; n++) {
+		pid_t pid;
+		char *args[] = { argv[2], NULL };
+		if (posix_spawn(&pid, argv[2], NULL, NULL, args, environ))
+			return 1;
+		waitpid(pid, NULL, 0);
+		if (n % 100 == 0) {
+			printf("%ld\n", n);
+			fflush(stdout);
+		}
+		t.tv_nsec += 1000000000 / rate;
+		t.tv_sec += t.tv_nsec / 1000000000;
+		t.tv_nsec %= 1000000000;
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+	}
+}
+"""
+
+SHORT = "volatile int x; int main(void) { for (int i = 0; i < 300000; i++) x += i; }\n"
+
+
+def reading(agent, pid, execs):
+    c = counters(agent)
+    with open(f"/proc/{pid}/status") as f:
+        rss = next(int(line.split()[1]) for line in f if line.startswith("VmRSS"))
+    with open(f"/proc/{pid}/stat") as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    lines = execs.text().split()
+    return {"rss": rss, "fds": len(os.listdir(f"/proc/{pid}/fd")), "execs": int(lines[-1]) if lines else 0, "at": time.monotonic(),
+            "cpu": (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") + c["pyrrha_agent_sampling_seconds_total"],
+            "counters": c, **{k: c["pyrrha_agent_" + k] for k in ("processes", "kernel_processes", "images", "kernel_map_bytes")}}
+
+
+def test_churn(env):
+    # History that is full by the time of the first reading: that it grows until then is its purpose.
+    agent = start_agent(env, *([] if LONG else ["--history=20s"]))
+    pid = env.agent.p.pid
+    start_compiling(env)
+    execs = Process(env, "execs", [c_program(env, "churn_execs", EXECS), "1000", c_program(env, "churn_short", SHORT, "-static")])
+    time.sleep(WARM)                 # not to wait for something, but to let it churn
+    wait_until("the first processes have come and gone", lambda: len(execs.text().split()) > 1, 60)
+    http_get(f"{agent}/debug/pprof/profile?seconds=2")
+    a = reading(agent, pid, execs)
+    time.sleep(SECONDS)
+    http_get(f"{agent}/debug/pprof/profile?seconds=2")
+    b = reading(agent, pid, execs)
+    took = b["at"] - a["at"]
+    share = (b["cpu"] - a["cpu"]) / took / os.cpu_count()
+    print(f"churn: {(b['execs'] - a['execs']) / took:.0f} execs a second and two compilers for {took:.0f} s: {share:.2%} of the host")
+    print("  " + ", ".join(f"{k} {a[k]:.0f} -> {b[k]:.0f}" for k in
+                           ("rss", "fds", "processes", "kernel_processes", "images", "kernel_map_bytes")))
+    check(b["execs"] > a["execs"], "processes came and went")
+    for name in ("lost_records_total", "bad_records_total", "lost_samples_total"):
+        check(grown(a["counters"], b["counters"], "pyrrha_agent_" + name) == 0, f"{name}: {b['counters']}")
+    check(b["rss"] <= a["rss"] + 4096, f"memory grew from {a['rss']} to {b['rss']} kB")
+    check(b["rss"] <= 40 << 10, f"{b['rss']} kB of memory")
+    check(b["kernel_map_bytes"] <= 20e6, f"{b['kernel_map_bytes']} bytes of kernel memory")
+    check(b["fds"] <= a["fds"] + 50, f"descriptors grew from {a['fds']} to {b['fds']}")
+    # What is known stays within what runs at a time and a drain or two.
+    check(b["processes"] <= a["processes"] + 200, f"processes grew from {a['processes']} to {b['processes']}")
+    check(b["kernel_processes"] <= a["kernel_processes"] + 50, f"entries in the kernel: {a['kernel_processes']} -> {b['kernel_processes']}")
