@@ -64,8 +64,7 @@ void partition_unref(struct partition *p);
 void partition_load(struct partition *p);
 /* Opens (create: makes) its database; the parts found become its pstate's. Under apply_lock or before threads. */
 int partition_open_parts(struct partition *p, struct part ***parts, size_t *n, struct err *e);
-/* One that could only be opened for reading: tries again to open it as it should be, and publishes its parts. Under
- * seal_lock. */
+/* Opens one that takes no writes anew. Under seal_lock. */
 int partition_reopen_parts(struct partition *p, struct err *e);
 
 struct pstate {
@@ -136,7 +135,7 @@ struct tsdb {
 	atomic_ullong head_bytes;         /* of the windows, as of the last look */
 	struct finder *finder;            /* late names; under seal_lock */
 	struct keep_rules *rules;         /* retention by selector; under seal_lock */
-	atomic_llong dropped_until;       /* ms: partitions up to here were dropped, and do not come back */
+	atomic_llong dropped_until;       /* ms: partitions up to here were dropped, and do not come back; in the file "dropped" */
 
 	atomic_llong newest_t;            /* of all samples, ms; INT64_MIN = none */
 	atomic_ullong appended_profiles, appended_samples, appended_floats, lost_records;
@@ -204,6 +203,8 @@ int seal_due(struct tsdb *db, bool all, struct err *e);
 /* Takes a whole partition away, its space comes back at once (with the last query). for_ever: nothing that old is taken in
  * again. Under seal_lock. */
 void tsdb_drop_partition(struct tsdb *db, struct partition *p, bool for_ever);
+/* Reads the file "dropped". */
+void tsdb_read_dropped(struct tsdb *db);
 int rollup_due(struct tsdb *db, struct err *e);
 /* Forgets what the log need not keep. Under apply_lock. */
 void tsdb_trim_log(struct tsdb *db);

@@ -127,6 +127,10 @@ static int open_db(struct hlog *l, bool *ret_writable, struct err *e)
 		if (!rc)
 			break;
 		struct err read_only = { 0 };
+		if (rc == -ERR_CORRUPT && !rocks_repair(l->options, l->path, &read_only)) {
+			LOG_WARN("msg", "the head log's list of files was damaged and was made anew", "err", e->msg);
+			continue;
+		}
 		l->db = rocksdb_open_for_read_only(l->options, l->path, 0, &error);
 		if (rocks_err(&error, &read_only, "cannot open the head log for reading", l->path))
 			continue;

@@ -19,6 +19,7 @@
 #define TRAILER 8
 #define OPEN_TRIES 3
 #define OPEN_WAIT_MS 100
+#define REOPEN_TRIES 2000 /* of a millisecond each */
 
 struct pdb {
 	atomic_int refs;
@@ -31,7 +32,8 @@ struct pdb {
 	atomic_uint next_file;
 	uint32_t next_number; /* above all parts found, readable or not */
 	bool look_only;       /* nothing may be written */
-	bool read_only;       /* it could not be opened for writing: its disk is full, say */
+	atomic_bool read_only; /* it could not be opened for writing (its disk is full, say), or a write failed */
+	pthread_rwlock_t open_lock; /* read: db stays as it is; written by pdb_reopen, after which it may be NULL */
 };
 
 /* ---- keys and values ---- */
@@ -79,6 +81,22 @@ static int open_value(const char *key, const char *v, size_t len, struct view *r
 	return 0;
 }
 
+/* ---- staying open ---- */
+
+static int enter(struct pdb *d, struct err *e)
+{
+	pthread_rwlock_rdlock(&d->open_lock);
+	if (d->db)
+		return 0;
+	pthread_rwlock_unlock(&d->open_lock);
+	return err_set(e, ERR_IO, "the partition %s is closed after an error", d->dir);
+}
+
+static void leave(struct pdb *d)
+{
+	pthread_rwlock_unlock(&d->open_lock);
+}
+
 /* ---- parts ---- */
 
 struct part *part_ref(struct part *p)
@@ -108,8 +126,10 @@ void part_unref(struct part *p)
 {
 	if (!p || atomic_fetch_sub(&p->refs, 1) != 1)
 		return;
-	if (p->db && !p->db->look_only && atomic_load(&p->retired))
+	if (p->db && !p->db->look_only && !atomic_load(&p->db->read_only) && atomic_load(&p->retired) && !enter(p->db, NULL)) {
 		remove_file(p);
+		leave(p->db);
+	}
 	pdb_unref(p->db);
 	vec_free(&p->sums);
 	vec_free(&p->series);
@@ -215,10 +235,19 @@ struct pdb *pdb_ref(struct pdb *d)
 	return d;
 }
 
+/* Under another name first: of a removal that a crash cuts short nothing is opened again. */
+static void drop_dir(const char *dir)
+{
+	AUTOFREE char *gone = xasprintf("%s" PDB_GONE, dir);
+	files_remove_tree(gone);
+	files_remove_tree(rename(dir, gone) ? dir : gone);
+}
+
 static void pdb_free(struct pdb *d)
 {
 	if (d->db)
 		rocksdb_close(d->db);
+	pthread_rwlock_destroy(&d->open_lock);
 	if (d->options)
 		rocksdb_options_destroy(d->options);
 	if (d->read)
@@ -226,7 +255,7 @@ static void pdb_free(struct pdb *d)
 	if (d->env)
 		rocksdb_envoptions_destroy(d->env);
 	if (atomic_load(&d->dropped))
-		files_remove_tree(d->dir);
+		drop_dir(d->dir);
 	free(d->dir);
 	free(d);
 }
@@ -272,11 +301,49 @@ static bool is_superseded(const struct part *p, struct part *const *all, size_t 
 	return false;
 }
 
+/* Of a part that cannot be read: a later one stands in its place, or it only summed others up. */
+static bool is_replaced(const struct part *p, struct part *const *all, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (all[i]->level == p->level && all[i]->window == p->window && all[i]->origin == p->number &&
+		    all[i]->number > p->number)
+			return true;
+	return p->level != LEVEL_HOUR && p->level < LEVELS;
+}
+
+static int read_part(struct part *p, struct err *e)
+{
+	PART_VALUE header = { 0 };
+	if (p->level >= LEVELS)
+		return err_set(e, ERR_CORRUPT, "its level %d is unknown", p->level);
+	int rc = part_get(p, PART_HEADER, 0, 0, &header, e);
+	return rc ? rc : part_load(p, header.payload, e);
+}
+
+struct bad_part {
+	struct part *p;
+	struct err e;
+};
+
+/* What cannot be read is lost, unless nobody needs it: then it goes. */
+static void give_up(struct pdb *d, struct bad_part *bad, struct part *const *all, size_t n, uint64_t *ret_lost)
+{
+	bool needed = !is_replaced(bad->p, all, n);
+	LOG_WARN("msg", needed ? "a sealed part cannot be read: its hour is lost" : "a part that is not needed cannot be read", "dir",
+		 d->dir, "level", LOG_NUM(bad->p->level), "window", LOG_NUM(bad->p->window), "part", LOG_NUM(bad->p->number), "err",
+		 bad->e.msg);
+	*ret_lost += needed;
+	if (!needed)
+		part_retire(bad->p);
+	part_unref(bad->p);
+}
+
 /* A part is a file, its first key the header. They are found by the list of files and read by point look-ups: an
  * iterator that runs into a file that is gone ends early and says OK. */
 static void list_parts(struct pdb *d, struct part ***ret, size_t *ret_n, uint64_t *ret_lost)
 {
 	VEC(struct part *) parts = { 0 };
+	VEC(struct bad_part) bad = { 0 };
 	const rocksdb_livefiles_t *files = rocksdb_livefiles(d->db);
 	for (int i = 0; i < rocksdb_livefiles_count(files); i++) {
 		struct err e = { 0 };
@@ -285,24 +352,17 @@ static void list_parts(struct pdb *d, struct part ***ret, size_t *ret_n, uint64_
 		if (len != KEY_LEN)
 			continue;
 		struct part *p = part_of_file(d, key);
-		PART_VALUE header = { 0 };
 		d->next_number = MAX(d->next_number, p->number + 1);
 		p->bytes = rocksdb_livefiles_size(files, i);
-		int rc = p->level < LEVELS ? part_get(p, PART_HEADER, 0, 0, &header, &e)
-					   : err_set(&e, ERR_CORRUPT, "its level %d is unknown", p->level);
-		if (!rc)
-			rc = part_load(p, header.payload, &e);
-		if (!rc) {
+		if (read_part(p, &e))
+			vec_push(&bad, (struct bad_part){ p, e });
+		else
 			vec_push(&parts, p);
-			continue;
-		}
-		LOG_WARN("msg", "a sealed part cannot be read: its hour is lost", "dir", d->dir, "file",
-			 rocksdb_livefiles_name(files, i), "level", LOG_NUM(p->level), "window", LOG_NUM(p->window), "part",
-			 LOG_NUM(p->number), "err", e.msg);
-		*ret_lost += p->level == LEVEL_HOUR;
-		part_unref(p);
 	}
 	rocksdb_livefiles_destroy(files);
+	for (size_t i = 0; i < bad.n; i++)
+		give_up(d, &bad.v[i], parts.v, parts.n, ret_lost);
+	vec_free(&bad);
 	for (size_t i = 0; i < parts.n;)
 		if (is_superseded(parts.v[i], parts.v, parts.n)) {
 			part_retire(parts.v[i]);
@@ -354,7 +414,7 @@ static rocksdb_t *open_db(struct pdb *d, struct err *e)
 
 bool pdb_read_only(const struct pdb *d)
 {
-	return d->read_only;
+	return atomic_load(&d->read_only);
 }
 
 int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, bool look_only, struct part ***parts, size_t *n,
@@ -362,6 +422,7 @@ int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, bool loo
 {
 	struct pdb *d = NEW(struct pdb);
 	atomic_init(&d->refs, 1);
+	pthread_rwlock_init(&d->open_lock, NULL);
 	d->dir = xstrdup(dir);
 	d->look_only = look_only;
 	d->options = rocks_options(cache);
@@ -381,6 +442,49 @@ int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, bool loo
 	return 0;
 }
 
+/* What a write that failed may have left in RocksDB's list. */
+static void remove_unknown(struct pdb *d, struct part *const *parts, size_t n)
+{
+	const rocksdb_livefiles_t *files = rocksdb_livefiles(d->db);
+	for (int i = 0; i < rocksdb_livefiles_count(files); i++) {
+		size_t len;
+		const char *key = rocksdb_livefiles_smallestkey(files, i, &len);
+		bool known = len != KEY_LEN;
+		for (size_t k = 0; k < n && !known; k++)
+			known = parts[k]->level == (uint8_t)key[0] && parts[k]->window == be32(key + 1) &&
+				parts[k]->number == be32(key + 5);
+		if (known)
+			continue;
+		struct part *p = part_of_file(d, key);
+		remove_file(p);
+		part_unref(p);
+	}
+	rocksdb_livefiles_destroy(files);
+}
+
+int pdb_reopen(struct pdb *d, struct part *const *parts, size_t n, struct err *e)
+{
+	int tries = 0;
+	while (pthread_rwlock_trywrlock(&d->open_lock)) {
+		if (++tries == REOPEN_TRIES)
+			return err_set(e, ERR_IO, "the partition %s takes no writes, and cannot be opened anew while it is read", d->dir);
+		clock_sleep_ms(1);
+	}
+	if (d->db)
+		rocksdb_close(d->db);
+	atomic_store(&d->read_only, false);
+	d->db = open_db(d, e);
+	int rc = d->db ? 0 : -(int)e->code;
+	if (!rc && atomic_load(&d->read_only))
+		rc = err_set(e, ERR_IO, "the partition %s can be read and not be written", d->dir);
+	if (!rc)
+		remove_unknown(d, parts, n);
+	else
+		atomic_store(&d->read_only, true);
+	pthread_rwlock_unlock(&d->open_lock);
+	return rc;
+}
+
 uint32_t pdb_next_number(const struct pdb *d)
 {
 	return d->next_number;
@@ -389,17 +493,25 @@ uint32_t pdb_next_number(const struct pdb *d)
 uint64_t pdb_bytes(struct pdb *d)
 {
 	uint64_t n = 0;
+	if (enter(d, NULL))
+		return 0;
 	char *v = rocksdb_property_value(d->db, "rocksdb.total-sst-files-size");
 	if (v) {
 		n = strtoull(v, NULL, 10);
 		rocksdb_free(v);
 	}
+	leave(d);
 	return n;
 }
 
 int pdb_snapshot(struct pdb *d, const char *dir, struct err *e)
 {
-	return rocks_checkpoint(d->db, dir, e);
+	int rc = enter(d, e);
+	if (rc)
+		return rc;
+	rc = rocks_checkpoint(d->db, dir, e);
+	leave(d);
+	return rc;
 }
 
 /* ---- reading ---- */
@@ -410,13 +522,20 @@ int part_get(const struct part *p, enum part_kind kind, uint32_t series, uint8_t
 	char key[KEY_LEN], *error = NULL;
 	size_t len;
 	make_key(key, p->level, p->window, p->number, kind, series, stream);
-	ret->pin = rocksdb_get_pinned(p->db->db, p->db->read, key, KEY_LEN, &error);
-	int rc = rocks_err(&error, e, "cannot read the partition", p->db->dir);
+	int rc = enter(p->db, e);
 	if (rc)
 		return rc;
+	ret->db = p->db;
+	ret->pin = rocksdb_get_pinned(p->db->db, p->db->read, key, KEY_LEN, &error);
+	rc = rocks_err(&error, e, "cannot read the partition", p->db->dir);
 	const char *v = ret->pin ? rocksdb_pinnableslice_value(ret->pin, &len) : NULL;
-	if (!v)
-		return err_set(e, ERR_NOT_FOUND, "a sealed part has no such value");
+	if (!rc && !v)
+		rc = err_set(e, ERR_NOT_FOUND, "a sealed part has no such value");
+	if (!v) {
+		leave(p->db);
+		ret->db = NULL;
+		return rc;
+	}
 	rc = open_value(key, v, len, &ret->payload, e);
 	ret->version = rc ? 0 : (uint8_t)v[0];
 	return rc ? err_wrap(e, "%s, window %u, part %u", p->db->dir, p->window, p->number) : 0;
@@ -426,7 +545,10 @@ void part_value_release(struct part_value *v)
 {
 	if (v->pin)
 		rocksdb_pinnableslice_destroy(v->pin);
+	if (v->db)
+		leave(v->db);
 	v->pin = NULL;
+	v->db = NULL;
 }
 
 /* Whether the iterator stands at key, after a few steps or a seek. */
@@ -465,6 +587,9 @@ int part_reader_get(struct part_reader *r, const struct part *p, enum part_kind 
 	size_t len;
 	if (r->db != p->db) {
 		part_reader_release(r);
+		int closed = enter(p->db, e);
+		if (closed)
+			return closed;
 		r->db = p->db;
 		r->it = rocksdb_create_iterator(p->db->db, p->db->read);
 	}
@@ -480,6 +605,8 @@ void part_reader_release(struct part_reader *r)
 {
 	if (r->it)
 		rocksdb_iter_destroy(r->it);
+	if (r->db)
+		leave(r->db);
 	r->it = NULL;
 	r->db = NULL;
 }
@@ -572,6 +699,8 @@ int part_writer_finish(struct part_writer *w, struct part *p, struct err *e)
 		rc = ingest(w, e);
 	}
 	if (rc) {
+		/* RocksDB may take no more writes now, and does not say; and the file may be in its list or not. */
+		atomic_store(&w->d->read_only, true);
 		part_writer_abort(w);
 		return rc;
 	}

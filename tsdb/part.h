@@ -24,6 +24,9 @@ static inline int64_t level_hours(enum part_level l)
 
 struct pdb;
 
+/* What ends so in partitions/ was dropped and is on its way out. */
+#define PDB_GONE ".gone"
+
 /* What a part has of one series: its bounds, relative to the window's start. */
 struct part_series {
 	uint32_t series;
@@ -82,14 +85,19 @@ void pdb_unref(struct pdb *d);
 void pdb_drop(struct pdb *d);
 uint64_t pdb_bytes(struct pdb *d);
 int pdb_snapshot(struct pdb *d, const char *dir, struct err *e);
-/* Whether it is open for reading only; then nothing can be sealed into it. It is opened anew for that. */
+/* Whether nothing can be sealed into it: it could be opened for reading only, or a write failed, after which RocksDB takes
+ * no more. */
 bool pdb_read_only(const struct pdb *d);
+/* Closes such a one and opens it anew, once nobody reads in it (in vain if that does not come soon). parts: what it has;
+ * others are what a failed write left, and go. */
+int pdb_reopen(struct pdb *d, struct part *const *parts, size_t n, struct err *e);
 /* A number above those of all parts found at open. */
 uint32_t pdb_next_number(const struct pdb *d);
 
 /* One value: pinned until released. A missing one is ERR_NOT_FOUND. */
 struct part_value {
 	rocksdb_pinnableslice_t *pin;
+	struct pdb *db; /* kept open while it is pinned */
 	struct view payload;
 	uint8_t version;
 };
@@ -100,7 +108,7 @@ void part_value_release(struct part_value *v);
 /* For one thread that reads many values of one kind, ascending: stays where it is, so that the next one is near. What it
  * gives is valid until its next use. Free it before the parts it was used on. */
 struct part_reader {
-	struct pdb *db; /* borrowed */
+	struct pdb *db; /* borrowed; kept open */
 	rocksdb_iterator_t *it;
 };
 int part_reader_get(struct part_reader *r, const struct part *p, enum part_kind kind, uint32_t series, uint8_t stream,

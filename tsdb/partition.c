@@ -322,30 +322,12 @@ int partition_open_parts(struct partition *p, struct part ***parts, size_t *n, s
 
 int partition_reopen_parts(struct partition *p, struct err *e)
 {
-	AUTOFREE char *dir = xasprintf("%s/partitions/%u", p->db->path, p->day);
-	struct pdb *d;
-	struct part **parts;
-	size_t n;
-	uint64_t lost = 0; /* counted when it was opened first */
-	int rc = pdb_open(&d, dir, p->db->cache, false, &parts, &n, &lost, e);
-	if (rc)
-		return rc;
-	pthread_mutex_lock(&p->db->apply_lock);
-	if (pdb_read_only(d)) {
-		rc = err_set(e, ERR_IO, "the partition %s can only be read", dir);
-		pdb_unref(d);
-	} else {
-		struct version *v = tsdb_version(p->db, NULL);
-		const struct pstate *s = version_find(v, p->day);
-		tsdb_publish(p->db, version_with(v, p, s ? s->windows : NULL, s ? s->n_windows : 0, parts, n), 0);
-		version_unref(v);
-		pdb_unref(p->db_parts);
-		p->db_parts = d;
-	}
-	pthread_mutex_unlock(&p->db->apply_lock);
-	for (size_t i = 0; i < n; i++)
-		part_unref(parts[i]);
-	free(parts);
+	struct version *v = tsdb_version(p->db, NULL);
+	const struct pstate *s = version_find(v, p->day);
+	int rc = pdb_reopen(p->db_parts, s ? s->parts : NULL, s ? s->n_parts : 0, e);
+	if (!rc)
+		LOG_INFO("msg", "a partition is open for writing again", "partition", LOG_NUM(p->day));
+	version_unref(v);
 	return rc;
 }
 

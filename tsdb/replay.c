@@ -39,6 +39,8 @@ static bool replay_record(void *arg, uint64_t number, struct view bytes)
 		LOG_WARN("msg", "damaged record in the head log", "err", e.msg);
 		return false;
 	}
+	if (((int64_t)rec.partition + 1) * DAY_MS <= atomic_load(&r->db->dropped_until))
+		return true; /* retention took what else there was of it */
 	struct partition *p = tsdb_partition(r->db, rec.partition, true);
 	partition_load(p);
 	bool ok;

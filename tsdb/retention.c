@@ -26,10 +26,34 @@ static void forget_partition(struct tsdb *db, struct partition *p)
 	pthread_mutex_unlock(&db->state_lock);
 }
 
+/* Beside the log: what it still has of a dropped partition is not to come back, nor to be missed, at the next start. */
+static void write_dropped(struct tsdb *db, int64_t until_ms)
+{
+	struct err e;
+	char text[64];
+	snprintf(text, sizeof text, "pyrrha-dropped 1\nuntil %lld\n", (long long)until_ms);
+	if (files_put(db->path, "dropped", view_of(text), &e))
+		LOG_WARN("msg", "cannot write down which partitions were dropped", "err", e.msg);
+}
+
+void tsdb_read_dropped(struct tsdb *db)
+{
+	AUTOFREE char *name = xasprintf("%s/dropped", db->path);
+	long long until;
+	FILE *f = fopen(name, "re");
+	if (!f)
+		return;
+	if (fscanf(f, "pyrrha-dropped 1\nuntil %lld\n", &until) == 1)
+		atomic_store(&db->dropped_until, until);
+	fclose(f);
+}
+
 void tsdb_drop_partition(struct tsdb *db, struct partition *p, bool for_ever)
 {
 	int64_t start = clock_mono_ns();
 	partition_ref(p);
+	if (for_ever)
+		write_dropped(db, MAX(atomic_load(&db->dropped_until), ((int64_t)p->day + 1) * DAY_MS));
 	pthread_mutex_lock(&db->apply_lock);
 	if (p->db_parts)
 		pdb_drop(p->db_parts);
@@ -114,6 +138,10 @@ static int open_one(void *arg, const char *name, struct err *e)
 	struct part **parts = NULL;
 	size_t n = 0;
 	(void)e;
+	if (view_ends(view_of(name), VIEW(PDB_GONE))) {
+		AUTOFREE char *gone = xasprintf("%s/partitions/%s", db->path, name);
+		files_remove_tree(gone);
+	}
 	if (!num_parse_i64(view_of(name), &day) || day < 0 || day > 10000000)
 		return 0;
 	struct partition *p = partition_new(db, (uint32_t)day);

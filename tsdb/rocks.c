@@ -46,6 +46,13 @@ int rocks_err(char **error, struct err *e, const char *what, const char *path)
 	return rc;
 }
 
+int rocks_repair(rocksdb_options_t *o, const char *path, struct err *e)
+{
+	char *error = NULL;
+	rocksdb_repair_db(o, path, &error);
+	return rocks_err(&error, e, "cannot be repaired", path);
+}
+
 int rocks_checkpoint(rocksdb_t *db, const char *dir, struct err *e)
 {
 	char *error = NULL;

@@ -4,6 +4,7 @@
  *	lock         flock'ed by the process that has it open
  *	version      "pyrrha-tsdb 2"
  *	head/        the head log (a RocksDB)     head.marks   how far it was synced
+ *	dropped      up to which stamp partitions were dropped
  *	partitions/  a database per UTC day
  */
 #include "tsdb/tsdb.h"
@@ -175,6 +176,7 @@ int tsdb_open(struct tsdb **ret, const struct tsdb_options *o, struct err *e)
 		rc = lock_dir(db, e);
 	if (!rc)
 		rc = check_format(db, e);
+	tsdb_read_dropped(db);
 	if (!rc)
 		rc = hlog_open(&db->log, db->path, db->o.read_only ? NULL : &writable, e);
 	atomic_store(&db->write_failed, !writable);

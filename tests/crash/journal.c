@@ -144,10 +144,20 @@ static char *dir_of(const char *path)
 	return strndup(path, slash ? (size_t)(slash - path) : 0);
 }
 
+/* One directory has one name here: without "/./". */
+static char *plain(const char *path)
+{
+	char *copy = strdup(path), *at;
+	while ((at = strstr(copy, "/./")))
+		memmove(at, at + 2, strlen(at + 2) + 1);
+	return copy;
+}
+
 static struct op *op_add(enum op_kind kind, const char *path)
 {
 	ops = grow(ops, n_ops, sizeof *ops);
-	ops[n_ops] = (struct op){ .kind = kind, .dir = dir_of(path), .path = strdup(path) };
+	ops[n_ops] = (struct op){ .kind = kind, .path = plain(path) };
+	ops[n_ops].dir = dir_of(ops[n_ops].path);
 	return &ops[n_ops++];
 }
 
@@ -229,7 +239,7 @@ int journal_rename(int (*real_rename)(const char *, const char *), const char *f
 		return rc;
 	}
 	struct op *o = op_add(RENAMED, from);
-	o->to = strdup(to);
+	o->to = plain(to);
 	o->trash = kept;
 	if (kept)
 		lies_at(kept);
@@ -249,13 +259,15 @@ void journal_sync(int fd, const char *path)
 		return;
 	}
 	size_t kept = 0;
+	char *dir = plain(path);
 	for (size_t i = 0; i < n_ops; i++) {
-		if (strcmp(ops[i].dir, path))
+		if (strcmp(ops[i].dir, dir))
 			ops[kept++] = ops[i];
 		else
 			op_free(&ops[i]);
 	}
 	n_ops = kept;
+	free(dir);
 }
 
 /* ---- the power fails ---- */

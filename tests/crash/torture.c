@@ -29,7 +29,7 @@
 #define LIVES_PER_DIR 25
 #define PODS 6
 #define BATCHES 70      /* of each appending thread */
-#define RETENTION (3 * DAY)
+#define RETENTION (1 * DAY)
 
 /* What a kind of life has injected; %lu is the call. */
 struct kind {
@@ -58,6 +58,8 @@ static const struct kind kinds[] = {
 };
 #define N_KINDS (sizeof kinds / sizeof *kinds)
 
+struct pending;
+
 struct run {
 	const char *dir, *faults, *wanted;
 	uint64_t seed;
@@ -74,6 +76,8 @@ struct life {
 	atomic_uint running;     /* appending threads */
 	pthread_rwlock_t deleting; /* read: an append or a query is in flight */
 	atomic_ulong refused, acknowledged, queries, query_errors;
+	pthread_mutex_t sent_lock;
+	VEC(struct pending *) sent; /* until the end: done may come late */
 };
 
 static void (*arm)(const char *spec);
@@ -286,11 +290,14 @@ static int send_one(struct life *l, struct ledger_entry *x, struct pending *wait
 
 static void append_one(struct life *l, uint64_t *random)
 {
-	int64_t now = atomic_fetch_add(&l->now_ms, 5000 + (int64_t)below(random, 90000));
-	int64_t back = below(random, 6) ? 0 : (int64_t)below(random, (uint64_t)(below(random, 2) ? 3 * HOUR : 40 * HOUR));
+	int64_t now = atomic_fetch_add(&l->now_ms, 5000 + (int64_t)below(random, 250000)); /* a partition in two lives */
+	int64_t back = below(random, 6) ? 0 : (int64_t)below(random, (uint64_t)(below(random, 2) ? 3 * HOUR : 20 * HOUR));
 	struct ledger_entry x = { .t_ms = now - back, .seed = kit_random(random), .pod = (uint16_t)below(random, PODS),
 				  .n = below(random, 12) ? 8 + (uint32_t)below(random, 20) : 0 };
 	struct pending *wait = NEW(struct pending);
+	pthread_mutex_lock(&l->sent_lock);
+	vec_push(&l->sent, wait);
+	pthread_mutex_unlock(&l->sent_lock);
 	wait->l = l;
 	atomic_init(&wait->code, 1);
 	x.sums[0] = kit_profile_sum(x.seed, x.n, false);
@@ -302,7 +309,6 @@ static void append_one(struct life *l, uint64_t *random)
 	if (rc >= 0 && below(random, 3))
 		tsdb_flush(l->k.db);
 	pthread_rwlock_unlock(&l->deleting);
-	/* What is on its way may call done at any time later: a few bytes each, for the life of the process. */
 	if (rc < 0)
 		atomic_fetch_add(&l->refused, sent);
 }
@@ -407,7 +413,16 @@ static void check_all(struct life *l, bool accept)
 		die("cannot be read: %s", e.msg);
 }
 
-/* The faults are over: it takes appends again, and has all that it said it has. */
+static void check_seals(struct life *l)
+{
+	struct err e = { 0 };
+	for (int tries = 0; tries < 20; tries++)
+		if (!tsdb_seal(l->k.db, true, &e))
+			return;
+	die("the faults are over and nothing can be sealed: %s", e.msg);
+}
+
+/* The faults are over: it takes appends again, seals, and has all that it said it has. */
 static void check_recovery(struct life *l, uint64_t *random)
 {
 	arm(NULL);
@@ -416,6 +431,7 @@ static void check_recovery(struct life *l, uint64_t *random)
 		append_one(l, random);
 		tsdb_flush(l->k.db);
 		if (atomic_load(&l->acknowledged) > before) {
+			check_seals(l);
 			check_all(l, l->kind->reads);
 			return;
 		}
@@ -446,6 +462,7 @@ static int one_life(const char *dir, const char *ledger, unsigned kind, uint64_t
 	if (!arm)
 		die("the fault layer is not loaded");
 	pthread_rwlock_init(&l.deleting, NULL);
+	pthread_mutex_init(&l.sent_lock, NULL);
 	l.ledger = ledger_open(ledger);
 	restore_clock(&l);
 	open_kit(&l, dir);
@@ -466,6 +483,7 @@ static int one_life(const char *dir, const char *ledger, unsigned kind, uint64_t
 		if (!early || l.kind->kills)
 			die("the start is refused: %s", e.msg);
 		printf("refused: %s\n", e.msg);
+		ledger_close(l.ledger);
 		return 0;
 	}
 	struct tsdb_stats stats;
@@ -488,6 +506,9 @@ static int one_life(const char *dir, const char *ledger, unsigned kind, uint64_t
 	if (tsdb_close(l.k.db, &e))
 		die("cannot be closed: %s", e.msg);
 	ledger_close(l.ledger);
+	for (size_t i = 0; i < l.sent.n; i++)
+		free(l.sent.v[i]);
+	vec_free(&l.sent);
 	return 0;
 }
 
@@ -637,6 +658,8 @@ static int parent(const struct run *r, const char *self)
 		unsigned kind = list[below(&random, 2) && n == N_KINDS ? below(&random, 2) : below(&random, n)];
 		if (!one(r, self, dir, ledger, kind, kit_random(&random), &t[kind])) {
 			printf("after %u lives; the seed was %llu\n", i, (unsigned long long)r->seed);
+			free(dir);
+			free(ledger);
 			return 1;
 		}
 	}
