@@ -44,6 +44,9 @@ struct series_set {
 	VEC(struct series *) v;
 	struct map index;      /* hash of type, group and serial -> v[] */
 	size_t keep;           /* fewer than this are not looked through for ended ones */
+	int64_t hour;          /* since 1970, of the count */
+	uint64_t serial;       /* of the configuration it counts under */
+	int64_t n_new;         /* series added in it */
 };
 
 struct endpoint;

@@ -32,6 +32,7 @@ static const struct config_field job_rows[] = {
 	J("enable_compression", CONFIG_BOOL, enable_compression, "true"),
 	J("body_size_limit", CONFIG_SIZE, body_size_limit, "0"),
 	J("sample_limit", CONFIG_COUNT, sample_limit, "0"),
+	J("series_limit", CONFIG_COUNT, series_limit, "10000"),
 	J("target_limit", CONFIG_COUNT, target_limit, "0"),
 	J("label_limit", CONFIG_COUNT, label_limit, "0"),
 	J("label_name_length_limit", CONFIG_COUNT, label_name_length_limit, "0"),

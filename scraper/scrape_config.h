@@ -43,6 +43,7 @@ struct job_config {
 	struct config_multimap params;
 	bool honor_labels, enable_compression;
 	uint64_t body_size_limit;
+	int64_t series_limit; /* new series of one profile of a target within an hour; 0 = none */
 	int64_t sample_limit, target_limit, label_limit, label_name_length_limit, label_value_length_limit;
 	int64_t keep_dropped_targets;
 	struct http_config http;

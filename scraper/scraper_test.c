@@ -542,6 +542,16 @@ static void limits_are_said(void **state)
 	wait_error(b, "/heap", "2 stacks, sample_limit is 1");
 }
 
+/* The heap has several sample types: the second is one series too many. */
+static void new_series_are_limited(void **state)
+{
+	struct bench *b = *state;
+	apply(b, "scrape_configs:\n- job_name: new\n  scrape_interval: 200ms\n  series_limit: 1\n"
+		 "  profiling_config: {pprof_config: {" NONE NO_CPU "heap: {path: /heap}}}\n"
+		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
+	wait_error(b, "/heap", "more than 1 new series within an hour, series_limit is 1");
+}
+
 static void a_full_storage_fails_visibly(void **state)
 {
 	struct bench *b = *state;
@@ -602,6 +612,7 @@ int main(void)
 		TEST(reload_keeps_what_stays),
 		TEST(relabelling_decides),
 		TEST(limits_are_said),
+		TEST(new_series_are_limited),
 		TEST(a_full_storage_fails_visibly),
 		TEST(what_is_dropped_is_counted),
 	};

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "scraper/internal.h"
+#include "scraper/table.h"
 
 #define SERIES_MIN_KEPT 64 /* of an endpoint, those that have ended included */
 
@@ -109,10 +111,30 @@ static int make_labels(const struct ptype *type, const struct labels *group, con
 	return rc < 0 ? err_wrap(e, "metric_relabel_configs") : 0;
 }
 
+/* A label that changes all the time would fill the storage's index: what is too much fails the scrape, so that it is
+ * seen. A new configuration begins anew. */
+static int count_new(struct series_set *set, const struct job_config *j, uint64_t serial, struct err *e)
+{
+	int64_t hour = clock_now_ms() / 3600000;
+	if (set->hour != hour || set->serial != serial)
+		set->n_new = 0;
+	set->hour = hour;
+	set->serial = serial;
+	if (!j->series_limit || set->n_new < j->series_limit) {
+		set->n_new++;
+		return 0;
+	}
+	metric_inc(&scraper_table[M_SERIES_LIMIT]);
+	return err_set(e, ERR_LIMIT, "more than %lld new series within an hour, series_limit is %lld: a label changes all the time; drop it or "
+		       "raise the limit", (long long)j->series_limit, (long long)j->series_limit);
+}
+
 struct series *series_add(struct series_set *set, const struct ptype *type, const struct labels *group, const struct target *t,
 			  const struct job_config *j, uint64_t serial, struct arena *a, struct err *e)
 {
 	struct labels *l = NULL;
+	if (count_new(set, j, serial, e))
+		return NULL;
 	if (make_labels(type, group, t, j, a, &l, e))
 		return NULL;
 	struct series *s = NEW(struct series);

@@ -24,6 +24,8 @@ struct metric scraper_table[M_METRICS_] = {
 			   "Scrapes whose body was over body_size_limit.", METRIC_COUNTER },
 	[M_SAMPLE_LIMIT] = { "pyrrha_target_scrapes_exceeded_sample_limit_total",
 			     "Scrapes with more stacks than sample_limit.", METRIC_COUNTER },
+	[M_SERIES_LIMIT] = { "pyrrha_target_scrapes_exceeded_series_limit_total",
+			     "Scrapes that would have begun more series within an hour than series_limit.", METRIC_COUNTER },
 	[M_OUT_OF_ORDER] = { "pyrrha_target_scrapes_sample_out_of_order_total", "Profiles and samples that came too late.",
 			     METRIC_COUNTER },
 	[M_DUPLICATE] = { "pyrrha_target_scrapes_sample_duplicate_timestamp_total",

@@ -22,6 +22,7 @@ struct metric tsdb_metrics[TM_COUNT] = {
 	[TM_HEAD_WINDOWS] = { "pyrrha_tsdb_head_windows", "Windows in memory.", METRIC_GAUGE },
 	[TM_HEAD_BYTES] = { "pyrrha_tsdb_head_bytes", "Memory of the windows.", METRIC_GAUGE },
 	[TM_HEAD_LOG_BYTES] = { "pyrrha_tsdb_head_log_bytes", "Size of the head log.", METRIC_GAUGE },
+	[TM_CACHE_BYTES] = { "pyrrha_tsdb_block_cache_bytes", "Memory of RocksDB's block cache.", METRIC_GAUGE },
 	[TM_DICT_BYTES] = { "pyrrha_tsdb_dictionary_bytes", "Memory of dictionaries and series indexes.", METRIC_GAUGE },
 	[TM_PARTITIONS] = { "pyrrha_tsdb_partitions", "Partitions (UTC days) with data.", METRIC_GAUGE },
 	[TM_PARTS] = { "pyrrha_tsdb_parts", "Sealed parts.", METRIC_GAUGE },
@@ -47,6 +48,7 @@ static void collect(void *arg)
 	metric_set(&tsdb_metrics[TM_HEAD_WINDOWS], (double)s.head_windows);
 	metric_set(&tsdb_metrics[TM_HEAD_BYTES], (double)s.head_bytes);
 	metric_set(&tsdb_metrics[TM_HEAD_LOG_BYTES], (double)s.head_log_bytes);
+	metric_set(&tsdb_metrics[TM_CACHE_BYTES], (double)s.cache_bytes);
 	metric_set(&tsdb_metrics[TM_DICT_BYTES], (double)s.dictionary_bytes);
 	metric_set(&tsdb_metrics[TM_PARTITIONS], (double)s.partitions);
 	metric_set(&tsdb_metrics[TM_PARTS], (double)s.parts);
