@@ -34,6 +34,7 @@
 #define RING_BYTES_MAX (4u << 20)
 #define HOUSEKEEPING_NS 5000000000ll
 #define WINDOW_NS 10000000000ll
+#define CLOCK_SLACK_NS 100000000ll
 
 void agent_options_init(struct agent_options *o)
 {
@@ -58,11 +59,20 @@ static int64_t unix_offset(void)
 	return clock_now_ns() - clock_mono_ns();
 }
 
-static void new_window(struct agent *a, int64_t start_ns)
+/* follows: on one that ended at a multiple of ten seconds. The clocks tick apart by microseconds, so that this one seems to
+ * start a little before or after; it starts where the other ended. */
+static void new_window(struct agent *a, int64_t start_ns, bool follows)
 {
-	int64_t offset = unix_offset(), unix_ns = start_ns + offset;
+	int64_t offset = unix_offset(), past = (start_ns + offset) % WINDOW_NS, left = WINDOW_NS - past;
 
-	a->current = tally_new(start_ns, start_ns + WINDOW_NS - unix_ns % WINDOW_NS, offset);
+	if (follows && left < CLOCK_SLACK_NS) {
+		offset += left;
+		left += WINDOW_NS;
+	} else if (follows && past < CLOCK_SLACK_NS) {
+		offset -= past;
+	}
+	a->current = tally_new(start_ns, start_ns + left, offset);
+	a->current->number = ++a->windows;
 }
 
 /* What all windows keep in memory. */
@@ -126,7 +136,7 @@ static void finish_windows(struct agent *a, int64_t now)
 		struct tally *t = a->current;
 		tally_finish(t);
 		vec_push(&a->history, t);
-		new_window(a, t->end_ns);
+		new_window(a, t->end_ns, true);
 		while (a->history.n > 1 && now - a->history.v[0]->end_ns > a->o.history_ms * 1000000)
 			drop_oldest(a);
 		while (a->history.n > 1 && history_bytes(a) > a->o.history_bytes) {
@@ -143,7 +153,7 @@ static void finish_windows(struct agent *a, int64_t now)
 		t->end_ns = now;
 		tally_finish(t);
 		vec_push(&a->history, t);
-		new_window(a, now);
+		new_window(a, now, false);
 	}
 	for (size_t i = 0; i < a->callers.n; i++) {
 		if (!a->callers.v[i]->finished && now >= a->callers.v[i]->end_ns) {
@@ -406,7 +416,7 @@ int agent_start(struct agent **ret, const struct agent_options *o, struct err *e
 	pthread_cond_init(&a->finished, &ca);
 	pthread_condattr_destroy(&ca);
 	stack_tree_init(&a->stacks);
-	new_window(a, clock_mono_ns());
+	new_window(a, clock_mono_ns(), false);
 	raise_file_limit();
 	int r = open_all(a, e);
 	if (!r)

@@ -50,6 +50,7 @@ struct agent {
 	struct stack_tree stacks;
 	size_t compacted_nodes;
 	struct tally *current;
+	uint64_t windows;            /* begun so far */
 	VEC(struct tally *) history; /* oldest first */
 	VEC(struct tally *) callers;
 	/* Counted for the metrics. */

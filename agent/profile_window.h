@@ -72,6 +72,7 @@ struct profile_window {
 	enum window_kind kind;
 	int64_t start_unix_ns, duration_ns; /* what was covered */
 	int64_t start_mono_ns;
+	uint64_t first_number, last_number; /* of the history's windows that it sums, counted from 1; 0 = of none */
 	int64_t period_ns;           /* nominal; off-CPU: 1 */
 	VEC(struct window_frame) frames;
 	VEC(uint32_t) stacks;        /* indices of frames[] */

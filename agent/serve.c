@@ -7,11 +7,13 @@
 #include <ctype.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "agent/labels.h"
 #include "agent/pprof_out.h"
 #include "agent/profile_window.h"
+#include "agent/serve_symbol.h"
 #include "agent/symbolize.h"
 #include "base/clock.h"
 #include "base/metrics.h"
@@ -29,14 +31,15 @@ struct agent_server {
 	struct httpd *httpd;
 	struct agent *agent;
 	bool enable_lifecycle;
+	char boot[33];               /* of this run of the agent */
 };
 
-/* Go's serveError: text, and a header by which pprof knows that the text is worth printing. */
+/* Go's serveError: a line of text, and a header by which pprof knows that the text is worth printing. (nosniff, which Go
+ * sets everywhere, is httpd's own.) */
 static void go_error(struct httpd_request *rq, int status, const char *text)
 {
 	httpd_set_header(rq, "X-Go-Pprof", "1");
-	httpd_set_header(rq, "X-Content-Type-Options", "nosniff");
-	httpd_text(rq, status, "%s\n", text);
+	httpd_text(rq, status, "%s", text);
 }
 
 static void fail(struct httpd_request *rq, const struct err *e)
@@ -111,6 +114,12 @@ static bool gone(void *arg)
 	return atomic_load((const atomic_bool *)arg);
 }
 
+/* The clocks tick apart by microseconds: the end of a window is not to be one millisecond before the start of the next. */
+static int64_t nearest_ms(int64_t ns)
+{
+	return (ns + 500000) / 1000000;
+}
+
 static void answer(struct agent_server *s, struct httpd_request *rq, const struct profile_window *w, struct question *q)
 {
 	struct profile p;
@@ -129,15 +138,16 @@ static void answer(struct agent_server *s, struct httpd_request *rq, const struc
 		fail(rq, &e);
 		return;
 	}
-	int64_t from_ms = w->start_unix_ns / 1000000;
 	httpd_type(rq, "application/octet-stream");
 	httpd_set_header(rq, "Content-Disposition", "attachment; filename=\"%s\"",
 			 w->kind == WINDOW_OFF_CPU ? "offcpu" : "profile");
-	httpd_set_header(rq, "X-Content-Type-Options", "nosniff");
 	/* Says what these profiles are, so that a scraper without the preset does not take them for process_cpu. */
 	httpd_set_header(rq, "X-Pyrrha-Profile", "%s", w->kind == WINDOW_OFF_CPU ? "off_cpu" : "on_cpu");
-	httpd_set_header(rq, "X-Pyrrha-Covered", "%lld-%lld", (long long)from_ms,
-			 (long long)(from_ms + w->duration_ns / 1000000));
+	if (w->last_number)
+		httpd_set_header(rq, "X-Pyrrha-Windows", "%llu-%llu", (unsigned long long)w->first_number,
+				 (unsigned long long)w->last_number);
+	httpd_set_header(rq, "X-Pyrrha-Covered", "%lld-%lld", (long long)nearest_ms(w->start_unix_ns),
+			 (long long)nearest_ms(w->start_unix_ns + w->duration_ns));
 	httpd_no_compress(rq);
 }
 
@@ -168,6 +178,7 @@ static void serve_kind(struct httpd_request *rq, struct agent_server *s, enum wi
 	struct question q;
 	struct err e = { 0 };
 	struct profile_window *w = NULL;
+	httpd_set_header(rq, "X-Pyrrha-Boot", "%s", s->boot);
 	int rc = question_parse(&q, rq, &e);
 	int64_t seconds = seconds_of(rq);
 	if (!rc && (httpd_param(rq, "from").ptr || httpd_param(rq, "to").ptr))
@@ -198,7 +209,6 @@ static void serve_index(struct httpd_request *rq, void *arg)
 {
 	(void)arg;
 	httpd_type(rq, "text/html; charset=utf-8");
-	httpd_set_header(rq, "X-Content-Type-Options", "nosniff");
 	buf_puts(httpd_out(rq),
 		 "<html>\n<head>\n<title>/debug/pprof/</title>\n</head>\n<body>\n/debug/pprof/\n<br>\n"
 		 "<p>pyrrha-agent: profiles of every process on this host, taken from outside.</p>\n"
@@ -214,6 +224,12 @@ static void serve_index(struct httpd_request *rq, void *arg)
 		 "profile.</li>\n"
 		 "<li>cmdline: The command line of the agent</li>\n"
 		 "<li>symbol: Maps given program counters to function names.</li>\n</ul>\n</body>\n</html>\n");
+}
+
+static void serve_no_slash(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	httpd_redirect(rq, 301, "/debug/pprof/"); /* links of the index are relative */
 }
 
 static void serve_unknown(struct httpd_request *rq, void *arg)
@@ -232,17 +248,26 @@ static void serve_cmdline(struct httpd_request *rq, void *arg)
 		close(fd);
 	if (n > 0 && !text[n - 1])
 		n--;
-	httpd_set_header(rq, "X-Content-Type-Options", "nosniff");
+	httpd_type(rq, "text/plain; charset=utf-8");
 	buf_put(httpd_out(rq), text, n > 0 ? (size_t)n : 0);
 }
 
-/* An address of this host means something only together with a process, so none is resolved: that symbols can be
- * asked for is all pprof wants to know; the profiles carry their names. */
 static void serve_symbol(struct httpd_request *rq, void *arg)
 {
-	(void)arg;
-	httpd_set_header(rq, "X-Content-Type-Options", "nosniff");
-	httpd_text(rq, 200, "num_symbols: 1");
+	struct agent_server *s = arg;
+	struct view question = httpd_body(rq);
+	size_t n;
+	const struct httpd_param *p = httpd_params(rq, &n);
+	if (httpd_method(rq) == HTTPD_GET) {
+		/* Go takes the query as it is; here it comes decoded, with blanks for '+'. */
+		char *raw = n ? arena_strndup(httpd_arena(rq), p[0].name.ptr, p[0].name.len) : NULL;
+		question = view_of(raw ? raw : "");
+		for (size_t i = 0; i < question.len; i++)
+			if (raw[i] == ' ')
+				raw[i] = '+';
+	}
+	httpd_type(rq, "text/plain; charset=utf-8");
+	serve_symbols(agent_symbolizer(s->agent), question, httpd_out(rq));
 }
 
 static void serve_metrics(struct httpd_request *rq, void *arg)
@@ -302,12 +327,12 @@ static void serve_root(struct httpd_request *rq, void *arg)
 
 static const struct httpd_route routes[] = {
 	{ "/", HTTPD_GET, serve_root, HTTPD_QUICK },
-	{ "/debug/pprof", HTTPD_GET, serve_index, HTTPD_QUICK },
+	{ "/debug/pprof", HTTPD_GET, serve_no_slash, HTTPD_QUICK },
 	{ "/debug/pprof/", HTTPD_GET, serve_index, HTTPD_QUICK },
 	{ "/debug/pprof/profile", HTTPD_GET | HTTPD_POST, serve_profile, 0 },
 	{ "/debug/pprof/offcpu", HTTPD_GET | HTTPD_POST, serve_offcpu, 0 },
 	{ "/debug/pprof/cmdline", HTTPD_GET, serve_cmdline, HTTPD_QUICK },
-	{ "/debug/pprof/symbol", HTTPD_GET | HTTPD_POST, serve_symbol, HTTPD_QUICK },
+	{ "/debug/pprof/symbol", HTTPD_GET | HTTPD_POST, serve_symbol, 0 },
 	{ "/debug/pprof/{*}", HTTPD_GET, serve_unknown, HTTPD_QUICK },
 	{ "/metrics", HTTPD_GET, serve_metrics, HTTPD_QUICK },
 	{ "/targets.json", HTTPD_GET, serve_targets, HTTPD_QUICK },
@@ -316,10 +341,20 @@ static const struct httpd_route routes[] = {
 	{ "/-/reload", HTTPD_POST | HTTPD_PUT, serve_reload, HTTPD_QUICK },
 };
 
+static void make_boot_id(char out[33])
+{
+	uint8_t id[16];
+	if (getrandom(id, sizeof id, 0) != sizeof id)
+		memcpy(id, (uint64_t[]){ (uint64_t)clock_now_ns(), (uint64_t)getpid() }, sizeof id);
+	for (size_t i = 0; i < sizeof id; i++)
+		snprintf(out + 2 * i, 3, "%02x", id[i]);
+}
+
 int agent_serve(struct agent_server **ret, const struct agent_server_options *o, struct err *e)
 {
 	struct agent_server *s = NEW(struct agent_server);
 	s->agent = o->agent;
+	make_boot_id(s->boot);
 	s->enable_lifecycle = o->enable_lifecycle;
 	struct httpd_options h = {
 		.listen = &o->listen, .n_listen = 1, .allow_beyond_loopback = o->allow_insecure,

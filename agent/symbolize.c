@@ -473,6 +473,34 @@ size_t symbolizer_resolve(struct symbolizer *s, const struct window_frame *f, st
 	return n;
 }
 
+/* Whether the kernel has a function at this address as it leaves the agent: an offset from _stext. */
+static bool in_kernel(struct symbolizer *s, uint64_t address, struct window_frame *f)
+{
+	struct sym_frame out[SYM_FRAMES_MAX];
+	if (!s->kernel_tried)
+		load_kernel(s);
+	*f = (struct window_frame){ .kind = FRAME_KERNEL, .addr = s->kernel.stext + address };
+	return s->kernel.stext && f->addr > s->kernel.stext && resolve_locked(s, f, out) > 0;
+}
+
+size_t symbolizer_resolve_alone(struct symbolizer *s, uint64_t address, struct sym_frame out[SYM_FRAMES_MAX])
+{
+	struct window_frame f;
+	uint64_t start, limit, offset;
+	pthread_mutex_lock(&s->lock);
+	unsigned holders = in_kernel(s, address, &f);
+	for (size_t i = 0; i < s->images.n && holders < 2; i++) {
+		struct image *im = s->images.v[i] ? s->images.v[i]->image : NULL;
+		if (!im || !image_segment_at(im, address, &start, &limit, &offset))
+			continue;
+		f = (struct window_frame){ .kind = FRAME_USER, .addr = address, .image = im };
+		holders++;
+	}
+	size_t n = holders == 1 ? resolve_locked(s, &f, out) : 0;
+	pthread_mutex_unlock(&s->lock);
+	return n;
+}
+
 void symbolizer_begin(struct symbolizer *s)
 {
 	pthread_mutex_lock(&s->lock);

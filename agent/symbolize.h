@@ -30,6 +30,9 @@ void symbolizer_begin(struct symbolizer *s);
 void symbolizer_end(struct symbolizer *s);
 /* The calls at an address, innermost inlined first; 0 if there is no name. Any thread. */
 size_t symbolizer_resolve(struct symbolizer *s, const struct window_frame *f, struct sym_frame out[SYM_FRAMES_MAX]);
+/* As symbolizer_resolve, of an address as profiles have it, without its mapping: if just one of the mappings of all
+ * programs and the kernel holds it. */
+size_t symbolizer_resolve_alone(struct symbolizer *s, uint64_t address, struct sym_frame out[SYM_FRAMES_MAX]);
 /* Where the kernel's text begins (_stext); 0 if not known. Kernel addresses leave the agent as offsets from it. */
 uint64_t symbolizer_kernel_start(struct symbolizer *s);
 

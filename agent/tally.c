@@ -261,7 +261,9 @@ struct profile_window *tally_export(struct tally *const *t, size_t n, enum windo
 		if (i == 0) {
 			x.w->start_mono_ns = t[i]->start_ns;
 			x.w->start_unix_ns = t[i]->start_ns + t[i]->unix_offset_ns;
+			x.w->first_number = t[i]->number;
 		}
+		x.w->last_number = t[i]->number;
 		x.w->duration_ns += t[i]->end_ns - t[i]->start_ns;
 		for (size_t k = 0; k < t[i]->v.n; k++)
 			if (t[i]->v.v[k].off_cpu == kind)

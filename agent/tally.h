@@ -19,6 +19,7 @@ struct tally_entry {
 struct tally {
 	int64_t start_ns, end_ns;    /* monotonic, [start, end) */
 	int64_t unix_offset_ns;      /* Unix time - monotonic */
+	uint64_t number;             /* of the history's: one more than the one before; 0 = a caller's */
 	unsigned kinds;              /* 1 << enum window_kind: what it takes */
 	bool finished;
 	VEC(struct tally_entry) v;

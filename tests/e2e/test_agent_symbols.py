@@ -208,3 +208,66 @@ def test_hostile_perfmaps(env):
         check(both == {"p_silent": ({"[jit]+"}, {"look"}), "p_good": ({"jit_code"}, {"look"})}, str(both))
     reads = perfmap_reads(agent)
     check(reads["timeout"] == 1 and reads["skipped"] >= 1, f"it was not waited for exactly once: {reads}")
+
+
+def test_pprof_endpoints(env):
+    """symbol, cmdline, index and errors as Go's net/http/pprof has them."""
+    agent = start_agent(env)
+    fixture = os.path.join(env.dir, "far.c")
+    with open(fixture, "w") as f:
+        f.write("volatile long x; __attribute__((noinline)) void far_away(void) { for (int i = 0; i < 100000; i++) x++; }\n"
+                "void _start(void) { for (;;) far_away(); }\n")
+    program = os.path.join(env.dir, "far")
+    # No other program lies at this address.
+    subprocess.run(["cc", "-O1", "-nostdlib", "-static", "-no-pie", "-fPIE", "-Wl,-Ttext-segment=0x200000000000", "-o", program,
+                    fixture], check=True)
+    symbols = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+    far = int(next(line.split()[0] for line in symbols.splitlines() if line.endswith(" far_away")), 16)
+    run(env, "far", [program])
+    for _ in range(10):
+        stacks, _ = profile(env, agent, 1, '{comm="far"}')
+        if any("far_away" in frames for frames, _ in stacks):
+            break
+
+    def ask(path, data=None):
+        status, headers, body = http_get(agent + path, data=data)
+        return status, headers, body.decode()
+
+    plain = "text/plain; charset=utf-8"
+    line = f"{far + 1:#x} far_away\n"
+    for path, data in ((f"/debug/pprof/symbol?{far + 1:#x}", None), ("/debug/pprof/symbol", f"{far + 1:#x}".encode()),
+                       (f"/debug/pprof/symbol?0x1+{far + 1}+zz+-1++{2**70}", None)):
+        status, headers, text = ask(path, data)
+        check((status, text, headers["Content-Type"]) == (200, "num_symbols: 1\n" + line, plain), f"{path} {data}: {status} {text!r}")
+        check(headers["X-Content-Type-Options"] == "nosniff", str(headers))
+    # In many programs at once: no telling which is meant.
+    check(ask("/debug/pprof/symbol?0x1040+0x2000")[2] == "num_symbols: 1\n", ask("/debug/pprof/symbol?0x1040+0x2000")[2])
+    status, headers, text = ask("/debug/pprof/cmdline")
+    check(text.split("\0")[0].endswith("pyrrha-agent") and text.split("\0")[1].startswith("--web.listen-address=")
+          and headers["Content-Type"] == plain, f"{headers} {text!r}")
+    status, headers, text = ask("/debug/pprof/nothing")
+    check((status, text, headers["X-Go-Pprof"], headers["Content-Type"]) == (404, "Unknown profile\n", "1", plain), f"{headers} {text}")
+    status, headers, text = ask("/debug/pprof/profile?seconds=601")
+    check((status, text, headers["X-Go-Pprof"]) == (400, "profile duration exceeds server's WriteTimeout\n", "1"), f"{headers} {text}")
+    status, headers, text = ask("/debug/pprof")
+    check(status == 200 and "<title>/debug/pprof/</title>" in text and headers["Content-Type"] == "text/html; charset=utf-8", text)
+
+
+def test_history_cursor(env):
+    """Windows are numbered without a gap, and a restart of the agent is another boot."""
+    agent = start_agent(env)
+
+    def ask(agent, begin, end):
+        status, headers, _ = http_get(f"{agent}/debug/pprof/profile?from={begin}&to={end}")
+        return status, headers["X-Pyrrha-Boot"], headers["X-Pyrrha-Windows"], headers["X-Pyrrha-Covered"]
+
+    first = wait_until("a window is finished", lambda: (a := ask(agent, 0, 2**33)) and a[0] == 200 and a, 30)
+    last = int(first[2].split("-")[1])
+    end = int(first[3].split("-")[1]) // 1000
+    check(re.fullmatch("[0-9a-f]{32}", first[1]) and first[2].startswith("1-") and end % 10 == 0, str(first))
+    # What starts where the last answer ended is the next window, and nothing of it was in the last answer.
+    then = wait_until("the next is", lambda: (a := ask(agent, end, end + 10)) and a[0] == 200 and a, 30)
+    check(then[1] == first[1] and then[2] == f"{last + 1}-{last + 1}" and int(then[3].split("-")[0]) == end * 1000, f"{first} {then}")
+    missing = ask(agent, 1000, 2000)
+    check(missing[0] == 404 and missing[1] == first[1] and missing[2] is None, str(missing))
+    check(ask(start_agent(env), 1000, 2000)[1] != first[1], "a restart has the same boot id")
