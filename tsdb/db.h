@@ -103,7 +103,8 @@ enum tsdb_metric {
 	TM_TYPE_CONFLICT, TM_LABEL_SETS_OVER, TM_COMMITS, TM_COMMIT_SECONDS, TM_COMMIT_FAILURES, TM_LOG_WRITTEN,
 	TM_LOST_RECORDS, TM_QUEUE_BYTES, TM_HEAD_SERIES, TM_HEAD_WINDOWS, TM_HEAD_BYTES, TM_HEAD_LOG_BYTES, TM_DICT_BYTES,
 	TM_PARTITIONS, TM_PARTS, TM_DISK_BYTES, TM_MIN_TIME, TM_MAX_TIME, TM_SEALS, TM_SEAL_FAILURES, TM_SEAL_SECONDS,
-	TM_SEALED_BYTES, TM_RETAINED, TM_LAST_RECORD, TM_CACHE_BYTES, TM_COUNT
+	TM_SEALED_BYTES, TM_COMPACTIONS, TM_COMPACTION_FAILURES, TM_COMPACTION_SECONDS, TM_RETAINED, TM_LAST_RECORD,
+	TM_CACHE_BYTES, TM_COUNT
 };
 extern struct metric tsdb_metrics[TM_COUNT];
 
@@ -140,6 +141,7 @@ struct tsdb {
 	atomic_llong newest_t;            /* of all samples, ms; INT64_MIN = none */
 	atomic_ullong appended_profiles, appended_samples, appended_floats, lost_records;
 	atomic_bool write_failed;         /* the last commit did not succeed */
+	int64_t compact_after_ms;         /* the sealer's: monotonic */
 	int64_t recovered_mono_ms;        /* the committer's: when it last opened the log anew */
 };
 
@@ -208,6 +210,9 @@ void tsdb_read_dropped(struct tsdb *db);
 int rollup_due(struct tsdb *db, struct err *e);
 /* Forgets what the log need not keep. Under apply_lock. */
 void tsdb_trim_log(struct tsdb *db);
+/* compact.c: makes one part of the several of an hour, if nothing came for a while; at most one hour, and not too often (now:
+ * all, at once). */
+int compact_due(struct tsdb *db, bool now, struct err *e);
 /* rewrite.c: writes parts with deleted rows anew without them, at most `parts` of them (0 = all). */
 int rewrite_due(struct tsdb *db, size_t parts, struct err *e);
 int tsdb_open_partitions(struct tsdb *db, struct err *e);

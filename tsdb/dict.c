@@ -170,6 +170,7 @@ struct reader {
 	VEC(struct sym_label) labels;
 	VEC(struct label) series_labels;
 	uint64_t lost;
+	struct dict_marks *first; /* only looked through: lowest id of each table */
 };
 
 /* An id below the table's count; 0 and bad otherwise. */
@@ -357,7 +358,11 @@ static void get_section(struct reader *r)
 		r->c.bad = true;
 		return;
 	}
-	for (uint32_t have = count_of(t, r->s, r->x); have < first; have = count_of(t, r->s, r->x)) {
+	if (r->first) {
+		r->first->next[t] = MIN(r->first->next[t], first);
+		r->c.bad |= first + n > count_of(t, r->s, r->x); /* it would be added */
+	}
+	for (uint32_t have = count_of(t, r->s, r->x); !r->c.bad && have < first; have = count_of(t, r->s, r->x)) {
 		add_lost(r, t, have);
 		r->lost++;
 	}
@@ -381,4 +386,21 @@ int dict_apply(struct view payload, struct symbols *s, struct index *x, uint64_t
 		*ret_lost += r.lost;
 	return r.c.bad ? err_set(e, ERR_CORRUPT, "symbols make no sense at byte %zu of %zu",
 				 (size_t)(r.c.p - (const uint8_t *)payload.ptr), payload.len) : 0;
+}
+
+int dict_first(struct view payload, struct symbols *s, struct index *x, struct dict_marks *ret, struct err *e)
+{
+	struct reader r = { .c = cursor_of(payload), .s = s, .x = x, .first = ret };
+	struct dict_marks start;
+	memset(ret, 0xff, sizeof *ret);
+	while (!r.c.bad && r.c.p < r.c.end)
+		get_section(&r);
+	dict_marks_start(&start);
+	for (int t = 0; t < DICT_TABLES; t++)
+		if (ret->next[t] == UINT32_MAX)
+			ret->next[t] = start.next[t];
+	vec_free(&r.lines);
+	vec_free(&r.labels);
+	vec_free(&r.series_labels);
+	return r.c.bad ? err_set(e, ERR_CORRUPT, "symbols of a sealed part are not those of its partition") : 0;
 }

@@ -33,6 +33,9 @@ struct metric tsdb_metrics[TM_COUNT] = {
 	[TM_SEAL_FAILURES] = { "pyrrha_tsdb_seal_failures_total", "Seals that failed and will be tried again.", METRIC_COUNTER },
 	[TM_SEAL_SECONDS] = { "pyrrha_tsdb_seal_duration_seconds", "Time a seal took.", METRIC_HISTOGRAM },
 	[TM_SEALED_BYTES] = { "pyrrha_tsdb_sealed_bytes_total", "Bytes of files written by seals.", METRIC_COUNTER },
+	[TM_COMPACTIONS] = { "pyrrha_tsdb_compactions_total", "Hours whose several parts were made one.", METRIC_COUNTER },
+	[TM_COMPACTION_FAILURES] = { "pyrrha_tsdb_compaction_failures_total", "Hours whose parts could not be made one; they stay.", METRIC_COUNTER },
+	[TM_COMPACTION_SECONDS] = { "pyrrha_tsdb_compaction_duration_seconds", "Time that making one part of several took.", METRIC_HISTOGRAM },
 	[TM_RETAINED] = { "pyrrha_tsdb_partitions_dropped_total", "Partitions dropped by retention.", METRIC_COUNTER },
 	[TM_LAST_RECORD] = { "pyrrha_tsdb_last_record", "Number of the last synced log record.", METRIC_GAUGE },
 };

@@ -291,9 +291,20 @@ static struct part *part_of_file(struct pdb *d, const char *key)
 	return p;
 }
 
-/* A crash came between a part that was written anew and the end of the old one. */
+static bool names(const struct part *p, uint32_t number)
+{
+	for (size_t i = 0; i < p->sums.n; i++)
+		if (p->sums.v[i] == number)
+			return true;
+	return false;
+}
+
+/* A crash came between a part that was written anew, or made of several, and the end of the old one. */
 static bool is_superseded(const struct part *p, struct part *const *all, size_t n)
 {
+	for (size_t i = 0; i < n && p->level == LEVEL_HOUR; i++)
+		if (all[i]->level == LEVEL_HOUR && all[i]->window == p->window && names(all[i], p->number))
+			return true;
 	for (size_t i = 0; i < n; i++)
 		if (all[i]->level == p->level && all[i]->window == p->window && all[i]->origin == p->origin &&
 		    all[i]->number > p->number)

@@ -54,7 +54,7 @@ struct part {
 	uint64_t first_record, last_record; /* of the log, that it covers */
 	uint64_t bytes;       /* of its file */
 	uint64_t samples;
-	VEC(uint32_t) sums;   /* of a rollup: the parts it sums up, by number */
+	VEC(uint32_t) sums;   /* by number: the parts that a rollup sums up, that an hour's part replaces */
 	VEC(struct part_series) series; /* by id */
 	VEC(uint32_t) aggregates;       /* of each: how many of the series it sums up; 0 = it was left out */
 };

@@ -327,6 +327,8 @@ static int rewrite_part(struct tsdb *db, const struct pstate *s, struct part *fr
 	atomic_init(&r.to->refs, 1);
 	r.to->window = from->window;
 	r.to->origin = from->origin;
+	for (size_t i = 0; i < from->sums.n; i++) /* their files may be there still */
+		vec_push(&r.to->sums, from->sums.v[i]);
 	r.to->first_record = from->first_record;
 	r.to->last_record = from->last_record;
 	pthread_mutex_lock(&db->apply_lock);
@@ -428,5 +430,7 @@ int rewrite_due(struct tsdb *db, size_t parts, struct err *e)
 int tsdb_clean(struct tsdb *db, struct err *e)
 {
 	int rc = rewrite_due(db, 0, e);
+	if (!rc)
+		rc = compact_due(db, true, e);
 	return rc ? rc : rollup_due(db, e);
 }

@@ -14,6 +14,7 @@
 #include "tsdb/aggregate.h"
 #include "tsdb/delete.h"
 #include "tsdb/names.h"
+#include "tsdb/seal.h"
 
 #define KEEP_SYMBOLS_MS (2 * HOUR_MS)
 #define SEAL_AFTER_MS (15 * INT64_C(60000))
@@ -30,13 +31,12 @@ struct item {
 	struct buf floats;
 };
 
-struct seal {
-	struct tsdb *db;
+/* A window being written. */
+struct writing {
 	struct partition *p;
 	struct window *w;
 	struct part *part;
-	struct dict_marks to;
-	struct buf symbols;
+	const struct buf *symbols;
 	VEC(struct item) items; /* by series */
 	struct aggregates aggregates;
 	struct sealed_space space;
@@ -48,7 +48,7 @@ static int by_series(const void *a, const void *b)
 	return (x->series > y->series) - (x->series < y->series);
 }
 
-static void list_items(struct seal *s)
+static void list_items(struct writing *s)
 {
 	for (size_t i = 0; i < s->w->chunks.n; i++) {
 		if (!s->w->chunks.v[i]->rows.n)
@@ -79,7 +79,7 @@ static void float_bounds(struct item *x)
 }
 
 /* Nobody writes to a frozen window, so that its lock is not needed for as long as this takes. */
-static int encode_items(struct seal *s, struct err *e)
+static int encode_items(struct writing *s, struct err *e)
 {
 	int rc = 0;
 	for (size_t i = 0; i < s->items.n && !rc; i++) {
@@ -101,7 +101,7 @@ static int encode_items(struct seal *s, struct err *e)
 }
 
 /* After the items: what of them adds up by service. */
-static int encode_aggregates(struct seal *s, struct err *e)
+static int encode_aggregates(struct writing *s, struct err *e)
 {
 	struct aggregate_member *m = xcalloc(s->items.n + 1, sizeof *m);
 	size_t n = 0;
@@ -124,13 +124,6 @@ static int encode_aggregates(struct seal *s, struct err *e)
 	return rc;
 }
 
-static void encode_symbols(struct seal *s)
-{
-	pthread_rwlock_rdlock(&s->p->dict_lock);
-	dict_encode(&s->symbols, s->p->symbols, &s->p->index, &s->p->sealed_before, &s->to);
-	pthread_rwlock_unlock(&s->p->dict_lock);
-}
-
 static int put_buf(struct part_writer *w, enum part_kind kind, uint32_t series, uint8_t stream, const struct buf *b,
 		   struct err *e)
 {
@@ -139,14 +132,14 @@ static int put_buf(struct part_writer *w, enum part_kind kind, uint32_t series, 
 	return part_put(w, kind, series, stream, buf_view(b), e);
 }
 
-static int put_head(struct seal *s, struct part_writer *w, struct err *e)
+static int put_head(struct writing *s, struct part_writer *w, struct err *e)
 {
 	struct buf header = { 0 }, index = { 0 };
 	part_put_header(&header, s->part);
 	part_put_index(&index, s->part);
 	int rc = put_buf(w, PART_HEADER, 0, 0, &header, e);
 	if (!rc)
-		rc = put_buf(w, PART_SYMBOLS, 0, 0, &s->symbols, e);
+		rc = put_buf(w, PART_SYMBOLS, 0, 0, s->symbols, e);
 	if (!rc)
 		rc = put_buf(w, PART_INDEX, 0, 0, &index, e);
 	buf_free(&header);
@@ -167,7 +160,7 @@ static int put_profiles(struct part_writer *w, enum part_kind kind, uint32_t ser
 	return rc;
 }
 
-static int put_items(struct seal *s, struct part_writer *w, struct err *e)
+static int put_items(struct writing *s, struct part_writer *w, struct err *e)
 {
 	int rc = 0;
 	for (enum part_kind kind = PART_TOTALS; kind <= PART_FLOATS && !rc; kind++) {
@@ -184,7 +177,7 @@ static int put_items(struct seal *s, struct part_writer *w, struct err *e)
 	return rc;
 }
 
-static int write_part(struct seal *s, struct err *e)
+static int write_part(struct writing *s, struct err *e)
 {
 	struct part_writer *w;
 	int rc = encode_items(s, e);
@@ -192,7 +185,6 @@ static int write_part(struct seal *s, struct err *e)
 		rc = encode_aggregates(s, e);
 	if (rc)
 		return rc;
-	encode_symbols(s);
 	rc = part_writer_new(&w, s->p->db_parts, LEVEL_HOUR, s->part->window, s->part->number, e);
 	if (rc)
 		return rc;
@@ -202,6 +194,42 @@ static int write_part(struct seal *s, struct err *e)
 	if (!rc)
 		return part_writer_finish(w, s->part, e);
 	part_writer_abort(w);
+	return rc;
+}
+
+int seal_write(struct partition *p, struct window *w, struct part *part, const struct buf *symbols, struct err *e)
+{
+	struct writing s = { .p = p, .w = w, .part = part, .symbols = symbols };
+	list_items(&s);
+	int rc = write_part(&s, e);
+	for (size_t i = 0; i < s.items.n; i++) {
+		sealed_buffers_release(&s.items.v[i].b);
+		buf_free(&s.items.v[i].floats);
+	}
+	vec_free(&s.items);
+	aggregates_release(&s.aggregates);
+	sealed_space_release(&s.space);
+	return rc;
+}
+
+/* ---- sealing ---- */
+
+struct seal {
+	struct tsdb *db;
+	struct partition *p;
+	struct window *w;
+	struct part *part;
+	struct dict_marks to;
+};
+
+static int write_window(struct seal *s, struct err *e)
+{
+	struct buf symbols = { 0 };
+	pthread_rwlock_rdlock(&s->p->dict_lock);
+	dict_encode(&symbols, s->p->symbols, &s->p->index, &s->p->sealed_before, &s->to);
+	pthread_rwlock_unlock(&s->p->dict_lock);
+	int rc = seal_write(s->p, s->w, s->part, &symbols, e);
+	buf_free(&symbols);
 	return rc;
 }
 
@@ -307,14 +335,6 @@ static void finish(struct seal *s, bool done)
 
 static void seal_release(struct seal *s)
 {
-	for (size_t i = 0; i < s->items.n; i++) {
-		sealed_buffers_release(&s->items.v[i].b);
-		buf_free(&s->items.v[i].floats);
-	}
-	vec_free(&s->items);
-	aggregates_release(&s->aggregates);
-	sealed_space_release(&s->space);
-	buf_free(&s->symbols);
 	part_unref(s->part);
 	partition_unref(s->p);
 	window_unref(s->w);
@@ -326,8 +346,7 @@ static int seal_window(struct tsdb *db, struct partition *p, struct window *w, s
 	int64_t start = clock_mono_ns();
 	int rc = begin(&s, e);
 	if (!rc) {
-		list_items(&s);
-		rc = write_part(&s, e);
+		rc = write_window(&s, e);
 		finish(&s, rc == 0);
 	}
 	metric_inc(&tsdb_metrics[rc ? TM_SEAL_FAILURES : TM_SEALS]);
@@ -473,6 +492,8 @@ void *tsdb_sealer(void *arg)
 				rc = rewrite_due(db, 1, &e);
 			if (!rc)
 				rc = rollup_due(db, &e);
+			if (!rc)
+				rc = compact_due(db, false, &e);
 			if (rc)
 				LOG_ERROR("msg", "cannot seal, will try again", "err", e.msg);
 			next_try = now + (rc ? 10000 : 500);

@@ -62,7 +62,8 @@ int tsdb_retain(struct tsdb *db, struct err *e);
  * be NULL) counts the series found, once per partition. */
 int tsdb_delete(struct tsdb *db, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms, uint64_t *ret_series,
 		struct err *e);
-/* Gives back at once the space of all that was deleted; waits for it. */
+/* Does at once, and waits for it, what the sealer else does by and by: gives back the space of what was deleted, makes one
+ * part of the several of an hour, rolls up. */
 int tsdb_clean(struct tsdb *db, struct err *e);
 
 /* What satisfies all matchers is kept for keep_ms, if that is less than the rest is kept; of several rules the shortest

@@ -215,6 +215,8 @@ static void step(struct model *m)
 		int rc = tsdb_seal(m->k.db, below(m, 4) == 0, &e);
 		if (rc)
 			fail_msg("seal: %s", e.msg);
+		if (!below(m, 4))
+			assert_int_equal(tsdb_clean(m->k.db, &e), 0);
 		m->n_seals++;
 	} else if (what < 80) {
 		m->k.now_ms += (int64_t)below(m, (uint64_t)(5 * HOUR));

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writing what a window holds as a part: of the sealer, and of what makes one part of several. Private. */
+#ifndef PYRRHA_TSDB_SEAL_H
+#define PYRRHA_TSDB_SEAL_H
+
+#include "tsdb/part.h"
+
+/* Fills in the part's series, aggregates, samples and bytes, and ingests it; window, number, origin and records are set.
+ * Nobody writes to the window meanwhile. */
+int seal_write(struct partition *p, struct window *w, struct part *part, const struct buf *symbols, struct err *e);
+
+#endif
