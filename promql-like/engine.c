@@ -317,6 +317,16 @@ static int take_stacks(struct eval *q, struct value *v, struct err *e)
 	return rc;
 }
 
+/* They are the root's to answer for. */
+static int take_root_stacks(struct eval *q, struct value *v, struct err *e)
+{
+	int64_t from = clock_mono_ns();
+	struct source_stats *before = explain_begin(q, q->x->root);
+	int rc = take_stacks(q, v, e);
+	explain_end(q, q->x->root, NULL, from, before);
+	return rc;
+}
+
 static int copy_notes(struct eval *q, struct promql_result *r, struct err *e)
 {
 	r->warnings = arena_alloc(&r->arena, (q->notes.n + 1) * sizeof *r->warnings);
@@ -382,6 +392,27 @@ static uint64_t samples_read(struct eval *q)
 
 static void explain_node(struct eval *q, const struct node *n, struct buf *out);
 
+static void add_stats(struct source_stats *to, const struct source_stats *s)
+{
+	to->chunks += s->chunks;
+	to->samples += s->samples;
+	to->bytes += s->bytes;
+}
+
+static void sum_stats(const struct eval *q, struct source_stats *ret)
+{
+	*ret = (struct source_stats){ 0 };
+	add_stats(ret, &q->stats);
+	for (uint32_t i = 0; q->explain && i < q->x->n_nodes; i++)
+		add_stats(ret, &q->explain[i].read);
+}
+
+static void put_read(struct buf *out, const struct source_stats *s)
+{
+	buf_printf(out, ",\"read\":{\"chunks\":%llu,\"samples\":%llu,\"bytes\":%llu}", (unsigned long long)s->chunks,
+		   (unsigned long long)s->samples, (unsigned long long)s->bytes);
+}
+
 struct kids {
 	struct eval *q;
 	struct buf *out;
@@ -410,6 +441,7 @@ static void explain_node(struct eval *q, const struct node *n, struct buf *out)
 	buf_printf(out, ",\"type\":\"%s\",\"invariant\":%s,\"calls\":%llu,\"seconds\":%.6f,\"series\":%llu,\"samples\":%llu,\"profiles\":%llu",
 		   promql_type_text(n->type), n->invariant ? "true" : "false", (unsigned long long)x->calls, (double)x->ns / 1e9,
 		   (unsigned long long)x->series, (unsigned long long)x->samples, (unsigned long long)x->profiles);
+	put_read(out, &x->read);
 	struct kids k = { q, out, false };
 	buf_puts(out, ",\"children\":[");
 	node_each_child((struct node *)n, explain_child, &k);
@@ -419,9 +451,11 @@ static void explain_node(struct eval *q, const struct node *n, struct buf *out)
 static int put_explain(struct eval *q, struct promql_result *r, struct err *e)
 {
 	struct buf b = { 0 };
-	buf_printf(&b, "{\"samplesRead\":%llu,\"bytesRead\":%llu,\"peakSamples\":%llu,\"plan\":",
-		   (unsigned long long)samples_read(q), (unsigned long long)atomic_load(&q->bytes_read),
-		   (unsigned long long)atomic_load(&q->peak));
+	struct source_stats all;
+	sum_stats(q, &all);
+	buf_printf(&b, "{\"peakSamples\":%llu", (unsigned long long)atomic_load(&q->peak));
+	put_read(&b, &all);
+	buf_puts(&b, ",\"plan\":");
 	explain_node(q, q->x->root, &b);
 	buf_putc(&b, '}');
 	r->explain = arena_view(&r->arena, buf_view(&b));
@@ -446,7 +480,7 @@ static void eval_init(struct eval *q, struct promql_engine *g, struct promql_exp
 	q->n_aliases = g->o.n_aliases;
 	q->replica_labels = g->replica_labels;
 	q->n_replica_labels = g->o.n_replica_labels;
-	q->lim = (struct source_limits){ deadline_ns, p->canceled, g->o.max_samples, &q->read, &q->bytes_read, g->o.pool };
+	q->lim = (struct source_limits){ deadline_ns, p->canceled, g->o.max_samples, &q->read, &q->stats, g->o.pool };
 	q->stream_lim = q->lim;
 	q->stream_lim.max_samples = 0;
 	q->stream_lim.samples_read = &q->streamed;
@@ -486,7 +520,7 @@ static int evaluate(struct eval *q, struct promql_params const *p, struct promql
 	if (!rc && v.type != PROMQL_STRING && v.type != PROMQL_SCALAR)
 		rc = settle_names(q, &v, e);
 	if (!rc && p->profiles)
-		rc = take_stacks(q, &v, e);
+		rc = take_root_stacks(q, &v, e);
 	if (!rc)
 		rc = answer(q, &v, r, e);
 	if (!rc)
@@ -510,7 +544,9 @@ static int run_in_slot(struct promql_engine *g, struct eval *q, const struct pro
 		q->view->ops->release(q->view);
 	}
 	r.samples = samples_read(q);
-	r.bytes = atomic_load(&q->bytes_read);
+	struct source_stats read;
+	sum_stats(q, &read);
+	r.bytes = read.bytes;
 	r.peak_samples = atomic_load(&q->peak);
 	if (rc) {
 		promql_result_release(&r);

@@ -102,6 +102,8 @@ static void test_results(void **state)
 	assert_null(x->base);
 	assert_true(view_eqs(x->type->name, "process_cpu"));
 	assert_true(r.explain.len && r.explain.ptr[0] == '{');
+	assert_non_null(strstr(r.explain.ptr, "\"read\":{\"chunks\":0,\"samples\":")); /* of a test's source */
+	assert_null(strstr(r.explain.ptr, "\"read\":{\"chunks\":0,\"samples\":0,\"bytes\":0},\"plan\""));
 	promql_result_release(&r);
 
 	assert_int_equal(promql_instant(f->g, VIEW("diff(merge(cpu[20s]), merge(cpu[10s]))"), 100000, &p, &r, &e), 0);

@@ -77,7 +77,8 @@ struct eval {
 	struct value *memo;         /* of step-invariant nodes, by node id */
 	pthread_mutex_t symbols_lock; /* for writing into symbols */
 	struct symbols *symbols;    /* the query's own dictionary; NULL until needed */
-	atomic_uint_fast64_t held, peak, bytes_read, bytes; /* bytes: of stacks, in memory */
+	atomic_uint_fast64_t held, peak, bytes; /* bytes: of stacks, in memory */
+	struct source_stats stats;  /* of what no node of explain is charged with */
 	atomic_uint_fast64_t read, streamed; /* samples that were read to be held, to be added up at once */
 	struct explain *explain;    /* by node id; NULL = not asked for */
 };
@@ -85,7 +86,13 @@ struct eval {
 struct explain {
 	int64_t ns;
 	uint64_t calls, series, samples, profiles;
+	struct source_stats read;
 };
+
+/* What is read from now on is the node's, if the query is explained; begin returns whose it was, for end, which notes
+ * what came out (v may be NULL). */
+struct source_stats *explain_begin(struct eval *q, const struct node *n);
+void explain_end(struct eval *q, const struct node *n, const struct value *v, int64_t begin_ns, struct source_stats *before);
 
 /* ---- values ---- */
 

@@ -123,6 +123,8 @@ static int check(const struct source_limits *lim, uint64_t n, struct err *e)
 		return err_set(e, ERR_TIMEOUT, "the query timed out");
 	if (lim->samples_read)
 		atomic_fetch_add(lim->samples_read, n);
+	if (lim->stats)
+		atomic_fetch_add(&lim->stats->samples, n);
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "model/frame.h"
 #include "readout.h"
 
@@ -454,9 +455,15 @@ bool readout_can_choose(const struct node *n)
 int readout_best(struct eval *q, struct node *n, const struct span *sp, bool greatest, const struct value *k,
 		 struct value *ret, struct err *e)
 {
-	for (size_t i = 0; i < ARRAY_LEN(best_of); i++)
-		if (strcmp(n->call.fn->name, best_of[i].name) == 0)
-			return readout(q, n, sp, best_of[i].measure, k, greatest, ret, e);
+	for (size_t i = 0; i < ARRAY_LEN(best_of); i++) {
+		if (strcmp(n->call.fn->name, best_of[i].name) != 0)
+			continue;
+		int64_t from = q->explain ? clock_mono_ns() : 0;
+		struct source_stats *before = explain_begin(q, n);
+		int rc = readout(q, n, sp, best_of[i].measure, k, greatest, ret, e);
+		explain_end(q, n, rc ? NULL : ret, from, before);
+		return rc;
+	}
 	return err_set(e, ERR_INTERNAL, "%s has no rows to choose from", n->call.fn->name);
 }
 

@@ -56,6 +56,8 @@ static int read_window(struct reading *r, const struct task *t, struct worker *w
 	pthread_rwlock_rdlock(&t->window->lock);
 	const struct chunk *c = window_chunk(t->window, t->id);
 	if (c)
+		read_tally_add(chunk_sample_bytes(c));
+	if (c)
 		rc = chunk_cells(c, chunk_visible(c, r->v->seq), &w->cells, e);
 	pthread_rwlock_unlock(&t->window->lock);
 	return rc;

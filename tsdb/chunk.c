@@ -476,3 +476,11 @@ int chunk_cells(const struct chunk *c, size_t visible, struct cells *out, struct
 	}
 	return ok ? 0 : too_large(e);
 }
+
+size_t chunk_sample_bytes(const struct chunk *c)
+{
+	size_t n = c->base && c->n_times ? chunk_sample_bytes(c->base) : 0;
+	for (size_t i = 0; i < c->rows.n; i++)
+		n += (size_t)c->rows.v[i].n * (c->rows.v[i].index_width + c->rows.v[i].value_width);
+	return n;
+}

@@ -51,6 +51,8 @@ struct chunk {
 void chunk_release(struct chunk *c);
 /* Without its rows' samples, which the row_memory counts. */
 size_t chunk_bytes(const struct chunk *c);
+/* Of its rows' samples, those of its base included that it is a multiple of. */
+size_t chunk_sample_bytes(const struct chunk *c);
 /* Takes series i of the profile in. base: the chunk of series times_of[i], which has taken it already; NULL = none. */
 void chunk_add(struct chunk *c, struct row_memory *m, const struct record_profile *p, uint32_t i, struct chunk *base,
 	       uint64_t seq);

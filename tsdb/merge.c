@@ -110,8 +110,10 @@ static int add_unit(struct merge *m, struct worker *w, const struct unit *u, str
 	int rc = 0;
 	pthread_rwlock_rdlock(&u->window->lock);
 	const struct chunk *c = window_chunk(u->window, u->series);
-	if (c)
+	if (c) {
+		read_tally_add(chunk_sample_bytes(c));
 		rc = chunk_sum(c, chunk_visible(c, m->v->seq), u->after_ms, u->until_ms, &w->dense, &read, e);
+	}
 	pthread_rwlock_unlock(&u->window->lock);
 	return rc ? rc : limits_check(m->lim, read, e);
 }

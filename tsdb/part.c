@@ -527,6 +527,8 @@ int pdb_snapshot(struct pdb *d, const char *dir, struct err *e)
 
 /* ---- reading ---- */
 
+_Thread_local struct read_tally read_tally;
+
 int part_get(const struct part *p, enum part_kind kind, uint32_t series, uint8_t stream, struct part_value *ret,
 	     struct err *e)
 {
@@ -547,6 +549,7 @@ int part_get(const struct part *p, enum part_kind kind, uint32_t series, uint8_t
 		ret->db = NULL;
 		return rc;
 	}
+	read_tally_add(len);
 	rc = open_value(key, v, len, &ret->payload, e);
 	ret->version = rc ? 0 : (uint8_t)v[0];
 	return rc ? err_wrap(e, "%s, window %u, part %u", p->db->dir, p->window, p->number) : 0;
@@ -608,6 +611,7 @@ int part_reader_get(struct part_reader *r, const struct part *p, enum part_kind 
 	if (!reader_find(r, key))
 		return reader_error(p, kind, series, stream, e);
 	const char *v = rocksdb_iter_value(r->it, &len);
+	read_tally_add(len);
 	int rc = open_value(key, v, len, ret, e);
 	return rc ? err_wrap(e, "%s, window %u, part %u", p->db->dir, p->window, p->number) : 0;
 }

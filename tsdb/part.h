@@ -105,6 +105,18 @@ int part_get(const struct part *p, enum part_kind kind, uint32_t series, uint8_t
 	     struct err *e);
 void part_value_release(struct part_value *v);
 
+/* What this thread has read since a query last took the sum (limits_check). */
+struct read_tally {
+	uint64_t chunks, bytes;
+};
+extern _Thread_local struct read_tally read_tally;
+
+static inline void read_tally_add(size_t bytes)
+{
+	read_tally.chunks++;
+	read_tally.bytes += bytes;
+}
+
 /* For one thread that reads many values of one kind, ascending: stays where it is, so that the next one is near. What it
  * gives is valid until its next use. Free it before the parts it was used on. */
 struct part_reader {

@@ -385,8 +385,10 @@ static int read_window(struct sums *m, struct totals *t, const struct task *x, s
 		uint64_t read = 0;
 		pthread_rwlock_rdlock(&x->window->lock);
 		const struct chunk *c = window_chunk(x->window, s->ids[i]);
-		if (c)
+		if (c) {
+			read_tally_add(m->filter ? chunk_sample_bytes(c) : c->rows.n * sizeof *c->rows.v);
 			rc = read_chunk(m, t, x, c, &read, e);
+		}
 		pthread_rwlock_unlock(&x->window->lock);
 		if (!rc)
 			rc = limits_check(m->lim, read, e);

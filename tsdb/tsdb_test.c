@@ -175,8 +175,11 @@ static void check_cells(struct source_view *v, const struct source_series *s, in
 	struct err e;
 	for (int i = 0; i < 4; i++)
 		refs[i] = s[i].ref;
-	assert_int_equal(v->ops->cells(v, refs, 4, 0, INT64_MAX, NULL, see_cells, &x, &e), 0);
+	struct source_stats stats = { 0 };
+	struct source_limits lim = { .stats = &stats };
+	assert_int_equal(v->ops->cells(v, refs, 4, 0, INT64_MAX, &lim, see_cells, &x, &e), 0);
 	assert_true(x.sum == total && x.n > 0 && !x.wrong);
+	assert_true(stats.samples == x.n && stats.chunks >= 4 && stats.bytes > 0);
 }
 
 static void test_sums(void **state)

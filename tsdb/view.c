@@ -39,8 +39,15 @@ int tsdb_view_open(struct source *s, struct source_view **ret, struct err *e)
 
 int limits_check(const struct source_limits *lim, uint64_t read, struct err *e)
 {
+	struct read_tally t = read_tally;
+	read_tally = (struct read_tally){ 0 };
 	if (!lim)
 		return 0;
+	if (lim->stats) {
+		atomic_fetch_add_explicit(&lim->stats->chunks, t.chunks, memory_order_relaxed);
+		atomic_fetch_add_explicit(&lim->stats->bytes, t.bytes, memory_order_relaxed);
+		atomic_fetch_add_explicit(&lim->stats->samples, read, memory_order_relaxed);
+	}
 	if (lim->canceled && atomic_load_explicit(lim->canceled, memory_order_relaxed))
 		return err_set(e, ERR_CANCELED, "the query was canceled");
 	if (lim->deadline_mono_ns && clock_mono_ns() > lim->deadline_mono_ns)
@@ -102,6 +109,7 @@ static void collect_floats(const struct tsdb_view *v, struct window *w, uint32_t
 	pthread_rwlock_rdlock(&w->lock);
 	const struct fchunk *c = window_fchunk(w, series);
 	if (c) {
+		read_tally_add(c->points.n * sizeof *c->points.v);
 		*out = xreallocarray(*out, *n + c->points.n + 1, sizeof **out);
 		for (size_t i = 0; i < c->points.n; i++) {
 			const struct fpoint *f = &c->points.v[i];
@@ -214,6 +222,7 @@ static void collect_profiles(const struct tsdb_view *v, struct window *w, uint32
 	const struct chunk *c = window_chunk(w, series);
 	if (c) {
 		size_t visible = chunk_visible(c, v->seq);
+		read_tally_add(c->rows.n * sizeof *c->rows.v);
 		*out = xreallocarray(*out, *n + visible + 1, sizeof **out);
 		for (size_t i = 0; i < visible; i++)
 			if (c->rows.v[i].t_ms > after_ms && c->rows.v[i].t_ms <= until_ms)

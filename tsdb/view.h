@@ -30,7 +30,7 @@ struct tsdb_view {
 uint32_t view_series(struct tsdb_view *v, uint64_t ref, size_t p);
 int view_bad_ref(uint64_t ref, struct err *e);
 bool view_has_ref(struct tsdb_view *v, uint64_t ref);
-/* Deadline, cancellation, and `read` more samples against the limit. */
+/* Deadline, cancellation, and `read` more samples against the limit; what the thread has tallied goes to the statistics. */
 int limits_check(const struct source_limits *lim, uint64_t read, struct err *e);
 
 static inline bool partition_meets(const struct partition *p, int64_t after_ms, int64_t until_ms)

@@ -14,13 +14,19 @@
 #include "model/stackvec.h"
 #include "model/value.h"
 
+/* What was read for a query. A chunk is what storage reads at once: a value on disk, a series' window in memory; its
+ * bytes are those it takes there. */
+struct source_stats {
+	atomic_uint_fast64_t chunks, samples, bytes;
+};
+
 /* What a query may cost; checked by the source while it works. */
 struct source_limits {
 	int64_t deadline_mono_ns;    /* 0 = none */
 	const atomic_bool *canceled; /* NULL = cannot be */
 	uint64_t max_samples;        /* values read, 0 = unlimited */
 	atomic_uint_fast64_t *samples_read; /* counts up; may be NULL */
-	atomic_uint_fast64_t *bytes_read;   /* may be NULL */
+	struct source_stats *stats;  /* counts up; may be NULL */
 	struct pool *pool;           /* to fan out over; NULL = the caller's thread only */
 };
 

@@ -91,6 +91,14 @@ const steps = {
 		assert.equal(await page.locator('.error').count(), 0, await page.locator('.error').allTextContents().then(String));
 		assert.match(await page.textContent('.sum'), /\d/);
 	},
+	async 'explains what the graph cost'() {
+		await page.click('.explain summary');
+		await page.waitForSelector('.explain tbody tr');
+		const parts = await page.locator('.explain tbody tr').evaluateAll((rows) => rows.map((r) => [...r.children].map((c) => c.textContent)));
+		assert.ok(parts.some((r) => Number(r[4].replace(/,/g, '')) > 0 && /B$/.test(r[6])), `nothing was read: ${JSON.stringify(parts)}`);
+		await shot(page, 'page-explain');
+		await page.click('.explain summary');
+	},
 	async 'lists the function, and search says how much it is'() {
 		await page.fill('.search input', fn);
 		await page.waitForSelector('.search output');

@@ -29,6 +29,11 @@ export type QueryData =
 	| { resultType: 'vector'; result: VectorSample[] }
 	| { resultType: 'scalar' | 'string'; result: [number, string] };
 
+/** A part of a query with what it cost; samples are what came out of it. */
+export interface PlanNode {
+	expr: string; seconds: number; series: number; samples: number; children: PlanNode[];
+	read: { chunks: number; samples: number; bytes: number };
+}
 export interface Target {
 	scrapePool: string; scrapeUrl: string; globalUrl?: string; labels: Labels; discoveredLabels?: Labels;
 	health: 'up' | 'down' | 'unknown'; lastError: string; lastScrape: string; lastScrapeDuration: number;
@@ -87,6 +92,8 @@ export const api = {
 		get<QueryData>('api/v1/query', { query, time: at(time) }, signal),
 	range: (query: string, start: number, end: number, step: number, signal?: AbortSignal) =>
 		get<QueryData>('api/v1/query_range', { query, start: at(start), end: at(end), step }, signal),
+	explain: (query: string, start: number, end: number, step: number) =>
+		get<{ explain: { plan: PlanNode } }>('api/v1/query_range', { query, start: at(start), end: at(end), step, explain: 1 }),
 	flame: (query: string, time: number, width: number, signal?: AbortSignal) =>
 		get<FlameData>('api/v1/query', { query, time: at(time), format: 'flamegraph', width: Math.round(width) }, signal),
 };

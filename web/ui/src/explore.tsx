@@ -20,6 +20,7 @@ import { RefreshControl, TimeRange } from './timerange';
 import { busiest, findType, spelling, TypePicker } from './typepicker';
 import { CopyButton } from './ui';
 import { formatDuration, parseDuration, type AxisUnit } from './units';
+import { ExplainPanel } from './explain';
 import { ValueTable } from './valuetable';
 
 export interface GraphState { expr: string; times: number[]; series: GraphSeries[]; unit: AxisUnit; common: Labels; plain: boolean }
@@ -167,6 +168,7 @@ export function Explore() {
 				onDetail={(w) => { detail.value = w; }}
 				onMore={(w) => { const p = profile.value!; api.flame(p.expr, p.time, w).then((a) => { if (profile.value === p) profile.value = { ...p, width: w, tree: buildTree(a.data) }; }, () => undefined); }} />}
 			{values.value && <ValueTable expr={values.value.expr} samples={values.value.samples} />}
+			{graph.value && !fatal && <ExplainPanel key={graph.value.expr} expr={graph.value.expr} times={graph.value.times} />}
 			{!graph.value && !fatal && !profile.value && !values.value && <div class="panel loading" aria-busy="true"><div class="skeleton" /></div>}
 			{!profile.value && !values.value && !fatal && <div class="panel loading" aria-busy="true"><div class="skeleton tall" /></div>}
 		</div>
