@@ -33,8 +33,6 @@
 #define RING_BYTES_PER_CPU (64u << 10)
 #define RING_BYTES_MAX (4u << 20)
 #define HOUSEKEEPING_NS 5000000000ll
-#define WINDOW_NS 10000000000ll
-#define CLOCK_SLACK_NS 100000000ll
 
 void agent_options_init(struct agent_options *o)
 {
@@ -59,19 +57,9 @@ static int64_t unix_offset(void)
 	return clock_now_ns() - clock_mono_ns();
 }
 
-/* follows: on one that ended at a multiple of ten seconds. The clocks tick apart by microseconds, so that this one seems to
- * start a little before or after; it starts where the other ended. */
 static void new_window(struct agent *a, int64_t start_ns, bool follows)
 {
-	int64_t offset = unix_offset(), past = (start_ns + offset) % WINDOW_NS, left = WINDOW_NS - past;
-
-	if (follows && left < CLOCK_SLACK_NS) {
-		offset += left;
-		left += WINDOW_NS;
-	} else if (follows && past < CLOCK_SLACK_NS) {
-		offset -= past;
-	}
-	a->current = tally_new(start_ns, start_ns + left, offset);
+	a->current = tally_open(start_ns, unix_offset(), follows);
 	a->current->number = ++a->windows;
 }
 
@@ -131,12 +119,15 @@ static void compact_stacks(struct agent *a)
 static void finish_windows(struct agent *a, int64_t now)
 {
 	bool woke = false;
+	int64_t cut;
 
-	while (now >= a->current->end_ns) {
+	while (tally_over(a->current, now, unix_offset(), &cut)) {
 		struct tally *t = a->current;
+		bool follows = cut == t->end_ns;
+		t->end_ns = cut;
 		tally_finish(t);
 		vec_push(&a->history, t);
-		new_window(a, t->end_ns, true);
+		new_window(a, cut, follows);
 		while (a->history.n > 1 && now - a->history.v[0]->end_ns > a->o.history_ms * 1000000)
 			drop_oldest(a);
 		while (a->history.n > 1 && history_bytes(a) > a->o.history_bytes) {
@@ -147,14 +138,6 @@ static void finish_windows(struct agent *a, int64_t now)
 	}
 	if (a->stacks.nodes.n > 2 * a->compacted_nodes + 10000)
 		compact_stacks(a);
-	/* The wall clock was set, or the machine slept: windows begin at multiples of ten seconds again. */
-	if (llabs(unix_offset() - a->current->unix_offset_ns) > 200000000) {
-		struct tally *t = a->current;
-		t->end_ns = now;
-		tally_finish(t);
-		vec_push(&a->history, t);
-		new_window(a, now, false);
-	}
 	for (size_t i = 0; i < a->callers.n; i++) {
 		if (!a->callers.v[i]->finished && now >= a->callers.v[i]->end_ns) {
 			a->callers.v[i]->finished = true;
@@ -550,12 +533,6 @@ int agent_profile(struct agent *a, enum window_kind kind, int64_t duration_ns, b
 	return r;
 }
 
-static int64_t start_unix_ms(const struct tally *t)
-{
-	/* Windows are cut at multiples of ten seconds: the rest is the wall clock's jitter. */
-	return (t->start_ns + t->unix_offset_ns + 500000) / 1000000;
-}
-
 int agent_history(struct agent *a, enum window_kind kind, int64_t from_ms, int64_t to_ms, struct profile_window **ret,
 		  struct err *e)
 {
@@ -566,7 +543,7 @@ int agent_history(struct agent *a, enum window_kind kind, int64_t from_ms, int64
 		return r;
 	pthread_mutex_lock(&a->lock);
 	for (size_t i = 0; i < a->history.n; i++)
-		if (start_unix_ms(a->history.v[i]) >= from_ms && start_unix_ms(a->history.v[i]) < to_ms)
+		if (tally_start_unix_ms(a->history.v[i]) >= from_ms && tally_start_unix_ms(a->history.v[i]) < to_ms)
 			vec_push(&in, a->history.v[i]);
 	if (in.n)
 		*ret = export(a, in.v, in.n, kind);
@@ -579,8 +556,8 @@ int agent_history(struct agent *a, enum window_kind kind, int64_t from_ms, int64
 void agent_history_range(struct agent *a, int64_t *ret_from_ms, int64_t *ret_to_ms)
 {
 	pthread_mutex_lock(&a->lock);
-	*ret_to_ms = start_unix_ms(a->current);
-	*ret_from_ms = a->history.n ? start_unix_ms(a->history.v[0]) : *ret_to_ms;
+	*ret_to_ms = tally_start_unix_ms(a->current);
+	*ret_from_ms = a->history.n ? tally_start_unix_ms(a->history.v[0]) : *ret_to_ms;
 	pthread_mutex_unlock(&a->lock);
 }
 

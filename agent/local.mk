@@ -13,12 +13,14 @@ libagent_a_CPPFLAGS = $(AM_CPPFLAGS) -DPYRRHA_BPF_OBJECT=\"$(abs_builddir)/bpf/s
 agent/libagent_a-sampler_object.$(OBJEXT): bpf/sample.bpf.o
 AGENT_LIBS = libagent.a $(PPROF_LIBS) $(HTTPD_LIBS) $(KUBE_LIBS) $(BPF_LIBS) $(ELF_LIBS) $(AGENT_NAMES_LIBS)
 if HAVE_CMOCKA
-check_PROGRAMS += eh_frame_test process_test agent_test
-TESTS += eh_frame_test process_test agent_test
+check_PROGRAMS += eh_frame_test process_test agent_test windows_test
+TESTS += eh_frame_test process_test agent_test windows_test
 process_test_SOURCES = agent/process_test.c
 process_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 eh_frame_test_SOURCES = agent/eh_frame_test.c
 eh_frame_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
+windows_test_SOURCES = agent/windows_test.c
+windows_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 agent_test_SOURCES = agent/agent_test.c
 agent_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 check_DATA = tests/fixtures/agent/built

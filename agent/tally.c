@@ -2,6 +2,7 @@
 #include "agent/tally.h"
 
 #include <malloc.h>
+#include <stdlib.h>
 
 #include "bpf/abi.h"
 #include "model/labels.h"
@@ -88,6 +89,28 @@ struct tally *tally_new(int64_t start_ns, int64_t end_ns, int64_t unix_offset_ns
 	t->unix_offset_ns = unix_offset_ns;
 	t->kinds = ~0u;
 	return t;
+}
+
+struct tally *tally_open(int64_t start_ns, int64_t unix_offset_ns, bool follows)
+{
+	int64_t beyond = (start_ns + unix_offset_ns) % WINDOW_NS;
+
+	if (follows && beyond >= WINDOW_NS - CLOCK_JITTER_NS)
+		beyond -= WINDOW_NS;
+	/* It ends where the wall clock of now says, so that jitter does not add up. */
+	int64_t end_ns = start_ns + WINDOW_NS - beyond;
+	return tally_new(start_ns, end_ns, follows && llabs(beyond) <= CLOCK_JITTER_NS ? unix_offset_ns - beyond : unix_offset_ns);
+}
+
+bool tally_over(const struct tally *t, int64_t now_ns, int64_t unix_offset_ns, int64_t *ret_cut_ns)
+{
+	*ret_cut_ns = MIN(now_ns, t->end_ns);
+	return now_ns >= t->end_ns || (llabs(unix_offset_ns - t->unix_offset_ns) > CLOCK_STEP_NS && now_ns > t->start_ns);
+}
+
+int64_t tally_start_unix_ms(const struct tally *t)
+{
+	return (t->start_ns + t->unix_offset_ns) / 1000000;
 }
 
 void tally_free(struct tally *t)

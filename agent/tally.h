@@ -26,6 +26,17 @@ struct tally {
 	struct map index;
 };
 
+/* The history's windows begin at multiples of ten Unix seconds, the first one and those after the wall clock was set
+ * excepted. follows: on one that ended at such a multiple. The clocks tick apart a little, so that this one seems to start
+ * up to CLOCK_JITTER_NS before or after; it counts as beginning there. */
+#define WINDOW_NS 10000000000ll
+#define CLOCK_JITTER_NS 100000000ll  /* the wall clock against the monotonic one, within a window */
+#define CLOCK_STEP_NS 300000000ll    /* more: it was set, or the machine slept */
+struct tally *tally_open(int64_t start_ns, int64_t unix_offset_ns, bool follows);
+/* Whether such a window is over when all before now_ns was counted and the clocks differ by unix_offset_ns; *ret_cut_ns:
+ * where the next one begins. */
+bool tally_over(const struct tally *t, int64_t now_ns, int64_t unix_offset_ns, int64_t *ret_cut_ns);
+int64_t tally_start_unix_ms(const struct tally *t);
 struct tally *tally_new(int64_t start_ns, int64_t end_ns, int64_t unix_offset_ns);
 void tally_free(struct tally *t);
 void tally_add(struct tally *t, enum window_kind kind, struct process_info *who, const char thread[16], uint32_t stack,

@@ -67,6 +67,42 @@ static void give_host(int fd, const char *request, void *arg)
 	buf_free(&out);
 }
 
+#define MANY 1100
+
+/* A host with more processes than a pull may make series of. */
+static void give_many(int fd, const char *request, void *arg)
+{
+	static int64_t v[2 * MANY];
+	static char names[MANY][16];
+	struct buf raw = { 0 }, out = { 0 };
+	struct profile p;
+	struct err e;
+	if (strstr(request, "/debug/pprof/offcpu")) {
+		stub_answer(fd, 404, "", NULL, 0);
+		return;
+	}
+	for (uint32_t i = 0; i < MANY; i++) {
+		v[2 * i] = 1;
+		v[2 * i + 1] = 10;
+		snprintf(names[i], sizeof names[i], "p%u", i);
+	}
+	make_profile(&raw, "samples/count cpu/nanoseconds", "cpu/nanoseconds", v, MANY, clock_now_ns() - 1000000, 1000000);
+	profile_init(&p, 0);
+	if (pprof_decode(raw.ptr, raw.len, NULL, &p, &e) == 0) {
+		struct view *strings = arena_calloc(&p.arena, p.n_strings + 2 * MANY, sizeof *strings);
+		memcpy(strings, p.strings, p.n_strings * sizeof *strings);
+		p.strings = strings;
+		p.labels = arena_calloc(&p.arena, MANY, sizeof *p.labels);
+		for (uint32_t i = 0; i < MANY; i++)
+			add_label(&p, i, "comm", names[i]);
+		pprof_encode_gz(&p, &out, &e);
+	}
+	stub_answer(fd, 200, "", out.ptr, out.len);
+	profile_release(&p);
+	buf_free(&raw);
+	buf_free(&out);
+}
+
 static struct scraper_config *parse(const char *text)
 {
 	struct config_tree *t;
@@ -128,12 +164,44 @@ static void test_split(void **state)
 	scraper_free(s);
 	stub_free(stub);
 	fake_sink_free(&sink);
+}
+
+/* Above 1,000 series per pull the rest is one series, and counted; nothing is lost. */
+static void test_too_many(void **state)
+{
+	struct fake_sink sink;
+	struct scraper *s;
+	struct err e;
+	struct kept k;
+	char text[512];
+	fake_sink_init(&sink);
+	scraper_register_metrics();
+	struct stub *stub = stub_new(give_many, NULL);
+	snprintf(text, sizeof text, "scrape_configs:\n- job_name: agent\n  scrape_interval: 5s\n  profiling_config:\n"
+		 "    preset: agent\n    pprof_config: {on_cpu: {delta: false, kind: delta}}\n"
+		 "  static_configs: [{targets: ['127.0.0.1:%d']}]\n", stub_port(stub));
+	struct scraper_config *c = parse(text);
+	assert_int_equal(scraper_new(&s, &sink.sink, &(struct scraper_options){ .decoders = 1 }, &e), 0);
+	assert_int_equal(scraper_apply(s, c, &e), 0);
+	scraper_config_unref(c);
+	const char *other = "on_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{comm=\"(other)\"";
+	assert_true(fake_sink_wait(&sink, other, 1, 30000)); /* a scrape begins anywhere in its first interval */
+	fake_sink_find(&sink, other, &k);
+	assert_int_equal(k.total, 10 * (MANY - 1000));
+	assert_int_equal(fake_sink_find(&sink, "on_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{", NULL), 1001);
+	struct buf b = { 0 };
+	metrics_render(&b);
+	assert_non_null(strstr(b.ptr, "pyrrha_target_scrapes_split_other_total 100\n"));
+	buf_free(&b);
+	scraper_free(s);
+	stub_free(stub);
+	fake_sink_free(&sink);
 	metrics_free();
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_split) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_split), cmocka_unit_test(test_too_many) };
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -149,6 +149,19 @@ def test_threshold(env):
     wait_until("short waits are counted", lambda: metric(agent, "pyrrha_agent_off_cpu_short_seconds_total") - before >= 0.14)
 
 
+def test_costs_are_limited(env):
+    """Stacks have a budget; where the whole is too costly all the same, less is done."""
+    agent = start_agent(env, "--off-cpu", "--max-cost=0.00001", "--frequency=97")
+    wait_until("stacks go over the budget",
+               lambda: metric(agent, 'pyrrha_agent_off_cpu_lost_total{reason="over_budget"}') > 0)
+    waits = metric(agent, "pyrrha_agent_off_cpu_stacks_total")
+    wait_until("fewer samples or waits are taken", lambda: metric(agent, "pyrrha_agent_frequency_hertz") < 97 or
+               metric(agent, "pyrrha_agent_off_cpu_step") > 0, 60)
+    check(metric(agent, "pyrrha_agent_off_cpu_switches_total") > 4 * waits, "few stacks are taken")
+    if metric(agent, "pyrrha_agent_off_cpu_step") > 0:
+        check(metric(agent, "pyrrha_agent_off_cpu_threshold_seconds") >= 0.002, "the threshold goes up")
+
+
 def test_off_by_default(env):
     """404 with advice, and the preset takes no harm from it."""
     agent = start_agent(env)
