@@ -7,12 +7,16 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/num.h"
 #include "base/vec.h"
 #include "tsdb/testkit.h"
 
@@ -362,6 +366,159 @@ static void test_random(void **state)
 	end(&m);
 }
 
+/* ---- others at work ---- */
+
+struct beside {
+	struct model *m;
+	_Atomic bool stop;
+	_Atomic uint64_t asked;
+};
+
+static void *asker(void *arg)
+{
+	struct beside *b = arg;
+	while (!b->stop) {
+		kit_merge(&b->m->k, KIT_CPU, KIT_T0 + HOUR, KIT_T0 + 29 * HOUR + 30 * MINUTE, NULL);
+		kit_count(&b->m->k, KIT_SAMPLES, 0, INT64_MAX, NULL);
+		sum_of_main(&b->m->k, KIT_CPU, KIT_T0, INT64_MAX);
+		b->asked++;
+	}
+	return NULL;
+}
+
+/* Queries go on while rows are appended and deleted, windows sealed and parts written anew; afterwards all is right. */
+static void test_beside_queries(void **state)
+{
+	(void)state;
+	struct model m;
+	struct beside b = { .m = &m };
+	struct err e;
+	pthread_t t[2];
+	start(&m, false);
+	fill(&m, 3, KIT_T0, KIT_T0 + 3 * HOUR, 10 * MINUTE);
+	seal(&m, true);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&t[i], NULL, asker, &b), 0);
+	for (int i = 0; i < 12; i++) {
+		int64_t from = KIT_T0 + 29 * HOUR + (i % 6) * 5 * MINUTE;
+		fill(&m, 3, from + i, from + 5 * MINUTE + i, 50000);
+		delete(&m, i % 3 ? NULL : KIT_CPU, i % 2 ? "pod-1" : "pod-2", KIT_T0 + i * 14 * MINUTE, KIT_T0 + (i + 1) * 15 * MINUTE);
+		delete(&m, NULL, "pod-0", from + MINUTE, from + 2 * MINUTE);
+		if (i % 4 == 3)
+			seal(&m, true);
+		if (i % 3 == 2)
+			assert_int_equal(tsdb_clean(m.k.db, &e), 0);
+	}
+	b.stop = true;
+	for (int i = 0; i < 2; i++)
+		pthread_join(t[i], NULL);
+	assert_true(b.asked > 0);
+	check(&m);
+	kit_reopen(&m.k);
+	check(&m);
+	end(&m);
+}
+
+/* ---- kills ---- */
+
+/* A run is a sequence of steps that each happen as a whole or not at all; step i is always the same. */
+static void step(struct model *m, uint64_t i, bool do_it)
+{
+	uint64_t state = i * 77 + 5, x = kit_random(&state);
+	int64_t from = KIT_T0 + (int64_t)(x >> 8) % (20 * HOUR), until = from + (int64_t)(1 + (x >> 40) % 300) * MINUTE;
+	unsigned pod = (unsigned)(x >> 4) % 3;
+	char name[16];
+	struct err e;
+	snprintf(name, sizeof name, "pod-%u", pod);
+	switch (x % 10) {
+	case 0: case 1:
+		if (do_it) {
+			struct matcher w;
+			if (matcher_init(&w, MATCH_EQ, VIEW("pod"), view_of(name), &e) || tsdb_delete(m->k.db, &w, 1, from, until, NULL, &e))
+				_exit(1);
+			matcher_release(&w);
+		}
+		for (size_t k = 0; k < m->v.n; k++)
+			if (m->v.v[k].pod == pod && m->v.v[k].t_ms > from && m->v.v[k].t_ms <= until)
+				m->v.v[k].samples = m->v.v[k].cpu = false;
+		break;
+	case 2:
+		if (do_it && tsdb_seal(m->k.db, x & 1 << 20, &e))
+			_exit(1);
+		break;
+	case 3:
+		if (do_it && tsdb_clean(m->k.db, &e))
+			_exit(1);
+		break;
+	default:
+		from += (int64_t)i; /* no stamp twice */
+		if (do_it && kit_append(&m->k, pod, from, i, STACKS, NULL))
+			_exit(1);
+		if (do_it)
+			tsdb_flush(m->k.db);
+		vec_push(&m->v, (struct left){ pod, from, i, true, true });
+	}
+}
+
+static void replay_steps(struct model *m, uint64_t n)
+{
+	m->v.n = 0;
+	for (uint64_t i = 0; i < n; i++)
+		step(m, i, false);
+}
+
+static bool matches(struct model *m)
+{
+	uint64_t samples = 0, cpu = 0;
+	size_t n = 0;
+	for (size_t i = 0; i < m->v.n; i++) {
+		samples += m->v.v[i].samples ? kit_profile_sum(m->v.v[i].seed, STACKS, false) : 0;
+		cpu += m->v.v[i].cpu ? kit_profile_sum(m->v.v[i].seed, STACKS, true) : 0;
+		n += m->v.v[i].samples;
+	}
+	return kit_count(&m->k, KIT_SAMPLES, 0, INT64_MAX, NULL) == n && kit_merge(&m->k, KIT_SAMPLES, 0, INT64_MAX, NULL) == samples &&
+	       kit_merge(&m->k, KIT_CPU, 0, INT64_MAX, NULL) == cpu;
+}
+
+static void test_kill(void **state)
+{
+	(void)state;
+	struct model m;
+	const char *rounds_env = getenv("PYRRHA_CRASH_ROUNDS");
+	int64_t rounds = 6;
+	uint64_t r = 3;
+	if (rounds_env)
+		assert_true(num_parse_i64(view_of(rounds_env), &rounds));
+	_Atomic uint64_t *done = mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	start(&m, true);
+	kit_close(&m.k);
+	for (int64_t round = 0; round < rounds; round++) {
+		pid_t pid = fork();
+		if (!pid) {
+			kit_open(&m.k);
+			for (;; (*done)++)
+				step(&m, *done, true);
+		}
+		usleep((useconds_t)(100000 + kit_random(&r) % 300000));
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		kit_open(&m.k);
+		replay_steps(&m, *done);
+		if (!matches(&m)) {
+			(*done)++; /* what was under way may be done */
+			replay_steps(&m, *done);
+			assert_true(matches(&m));
+		}
+		struct tsdb_stats st;
+		tsdb_stats(m.k.db, &st);
+		assert_int_equal(st.lost_records, 0);
+		kit_close(&m.k);
+	}
+	print_message("killed %lld times, %llu steps\n", (long long)rounds, (unsigned long long)*done);
+	munmap((void *)done, sizeof *done);
+	end(&m);
+}
+
 static void keep(struct model *m, const char *pod, int64_t keep_ms)
 {
 	struct matcher x;
@@ -447,7 +604,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_everywhere), cmocka_unit_test(test_whole_partition), cmocka_unit_test(test_names),
-		cmocka_unit_test(test_crash), cmocka_unit_test(test_retention), cmocka_unit_test(test_random),
+		cmocka_unit_test(test_crash), cmocka_unit_test(test_beside_queries), cmocka_unit_test(test_kill), cmocka_unit_test(test_retention), cmocka_unit_test(test_random),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,7 +138,7 @@ static int open_one(void *arg, const char *name, struct err *e)
 	struct part **parts = NULL;
 	size_t n = 0;
 	(void)e;
-	if (view_ends(view_of(name), VIEW(PDB_GONE))) {
+	if (view_ends(view_of(name), VIEW(PDB_GONE)) && !db->o.read_only) {
 		AUTOFREE char *gone = xasprintf("%s/partitions/%s", db->path, name);
 		files_remove_tree(gone);
 	}

@@ -9,7 +9,7 @@ import tarfile
 import time
 
 import remote_write
-from harness import TOP, Echo, Server, check, http_get, run, scrape_config, wait_until
+from harness import TOP, Echo, HttpServer, Server, answer, check, http_get, run, scrape_config, wait_until
 
 FLAGS = ["--web.enable-admin-api", "--web.enable-remote-write-receiver"]
 NOTHING = "global:\n  scrape_interval: 5s\n"
@@ -262,3 +262,56 @@ def test_tool_beside_a_server(env):
     for words in (("stats",), ("verify",), ("import", env.dir)):
         status, out = tool(env, words[0], server.storage, *words[1:])
         check(status == 1 and f"process {server.p.pid}, pyrrha" in out, f"{words}: {status} {out}")
+
+
+def varint(n):
+    out = bytearray()
+    while n > 127:
+        out.append(n & 127 | 128)
+        n >>= 7
+    return bytes(out) + bytes([n])
+
+
+def message(*fields):
+    """A protobuf message of (number, int or bytes)."""
+    return b"".join(varint(k << 3) + varint(v) if isinstance(v, int) else varint(k << 3 | 2) + varint(len(v)) + v for k, v in fields)
+
+
+def cpu_profile(named):
+    """One stack of two functions of a binary that is known by its build id, with their names or without."""
+    strings = ["", "cpu", "nanoseconds", "/bin/late", "c0ffee", "main.late", "main.caller"]
+    line = lambda f: [(4, message((1, f), (2, 7)))] if named else []
+    now = time.time_ns()
+    return message((1, message((1, 1), (2, 2))), (2, message((1, b"\x01\x02"), (2, varint(50000000)))),
+                   (3, message((1, 1), (2, 0x1000), (3, 0x9000), (5, 3), (6, 4))),
+                   (4, message((1, 1), (2, 1), (3, 0x1100), *line(1))), (4, message((1, 2), (2, 1), (3, 0x1200), *line(2))),
+                   (5, message((1, 1), (2, 5))), (5, message((1, 2), (2, 6))), *((6, s.encode()) for s in strings),
+                   (9, now - 1000000000), (10, 1000000000), (11, message((1, 1), (2, 2))), (12, 10000000))
+
+
+def test_late_names(env):
+    """A binary without symbols is scraped; later another target knows its functions."""
+    def target(named):
+        return HttpServer(env, lambda h: answer(h, 200, cpu_profile(named())) if "/profile" in h.path else answer(h, 404, b"none"))
+    known = []
+    a, b = target(lambda: False), target(lambda: bool(known))
+    server = Server(env, f"""
+scrape_configs:
+  - job_name: late
+    scrape_interval: 1s
+    static_configs: [{{targets: ["{a.address}", "{b.address}"]}}]
+""")
+    folded = lambda at: server.get("/api/v1/query", query=f'merge(cpu{{instance="{a.address}"}}[5m])', format="folded", time=f"{at:.3f}")
+    at = wait_until("profiles without names", lambda: (t := time.time()) and folded(t).strip() and t, 30)
+    check(b"main.late" not in folded(at), "it has names from the start")
+    share = f'share(merge(cpu{{instance="{a.address}"}}[5m]), {{function="main.late"}})'
+    check(not server.value(share, time=f"{at:.3f}"), "main.late is found before anybody knows it")
+    known.append(True)
+    wait_until("what was stored has names", lambda: b"main.caller;main.late " in folded(at), 60)
+    check(server.value(share, time=f"{at:.3f}") == 1, "a filter by function does not find it")
+    check(server.metrics()["pyrrha_tsdb_late_names_total"] >= 2, "pyrrha_tsdb_late_names_total")
+    before = folded(at)
+    server.p.send_signal(signal.SIGKILL)
+    server.p.wait()
+    server.restart()
+    check(folded(at) == before and server.value(share, time=f"{at:.3f}") == 1, "after a crash they are gone")
