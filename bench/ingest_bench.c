@@ -8,7 +8,8 @@
  * in order of time, one append each, as a scraper sends them; what is measured is the CPU time (user and system) of
  * the whole process, all threads, until tsdb_flush returns. Sealing what has ended is measured apart.
  *
- * usage: bench_ingest [FILE] [A|B|C] [--share=0.1]   how much of each workload; 1 = all of it */
+ * usage: bench_ingest [FILE] [A|B|C] [--share=0.1] [--keep=DIR]   how much of each workload; 1 = all of it; with --keep
+ * the storage stays in DIR/A and so on, for a server to be started on */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -344,13 +345,12 @@ static void report(struct bench *b, double seal_cpu)
 	       seal_cpu / n * 1000, (double)st.disk_bytes / n, (double)st.dictionary_bytes / 1e6);
 }
 
-static void bench_workload(const struct workload *w, const struct profile *source, double share)
+static void bench_workload(const struct workload *w, const struct profile *source, double share, const char *keep)
 {
 	struct err e;
 	struct bench b = { .w = w, .source = *source, .random = 1, .now_ms = T0 };
-	char dir[] = "/tmp/ingest-bench-XXXXXX";
-	if (!mkdtemp(dir))
-		exit(1);
+	char scratch[] = "/tmp/ingest-bench-XXXXXX";
+	AUTOFREE char *dir = keep ? xasprintf("%s/%s", keep, w->name) : xstrdup(mkdtemp(scratch));
 	struct tsdb_options o = { .path = dir, .now_ms = bench_now, .now_arg = &b };
 	must(tsdb_open(&b.db, &o, &e), &e);
 	profile_init(&b.subset, 0);
@@ -376,7 +376,8 @@ static void bench_workload(const struct workload *w, const struct profile *sourc
 	free(b.heap);
 	profile_release(&b.subset);
 	profile_release(&b.decoded);
-	files_remove_tree(dir);
+	if (!keep)
+		files_remove_tree(dir);
 }
 
 static bool read_file(const char *path, struct buf *b)
@@ -393,13 +394,15 @@ static bool read_file(const char *path, struct buf *b)
 
 int main(int argc, char **argv)
 {
-	const char *corpus = getenv("PYRRHA_CORPUS"), *only = NULL;
+	const char *corpus = getenv("PYRRHA_CORPUS"), *only = NULL, *keep = NULL;
 	char *path AUTOFREE = xasprintf("%s/alloc_objects.pb.gz", corpus ? corpus : "../shared/corpus");
 	double share = 0.1;
 	for (int i = 1; i < argc; i++) {
 		struct view v = view_of(argv[i]);
 		if (v.len == 1) {
 			only = argv[i];
+		} else if (view_starts(v, VIEW("--keep="))) {
+			keep = argv[i] + 7;
 		} else if (!view_starts(v, VIEW("--share=")) || !num_parse_double(view_make(v.ptr + 8, v.len - 8), &share)) {
 			free(path);
 			path = xasprintf("%s", argv[i]);
@@ -419,7 +422,7 @@ int main(int argc, char **argv)
 	       "per s,core", "seal ms ea", "disk B each", "dict MB");
 	for (size_t i = 0; i < ARRAY_LEN(workloads); i++)
 		if (!only || view_eqs(view_of(workloads[i].name), only))
-			bench_workload(&workloads[i], &source, share);
+			bench_workload(&workloads[i], &source, share, keep);
 	profile_release(&source);
 	buf_free(&file);
 	return 0;

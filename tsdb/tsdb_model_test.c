@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random appends, late and duplicate ones, seals, clean and unclean restarts, retention and queries, against a model
- * that is a plain list of what was acknowledged. PYRRHA_TEST_SECONDS says for how long (default 4), PYRRHA_TEST_SEED
- * repeats a run. */
+/* Random appends (late and duplicate ones, and such of wrong clocks), seals, deletions, restarts, copies that are gone on
+ * with as after a crash, retention and queries of every kind, against a model that is a plain list of what was
+ * acknowledged. PYRRHA_TEST_SECONDS says for how long (default 10; with PYRRHA_LONG an hour), PYRRHA_TEST_SEED repeats a run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -38,7 +39,7 @@ struct model {
 	uint64_t random;
 	VEC(struct entry) entries;
 	VEC(struct fentry) floats;
-	uint64_t n_checks, n_appends, n_seals, n_opens;
+	uint64_t n_checks, n_appends, n_seals, n_opens, n_deletes, n_crashes;
 };
 
 static uint64_t below(struct model *m, uint64_t n)
@@ -104,6 +105,70 @@ static void append_late(struct model *m)
 		struct entry again = m->entries.v[below(m, m->entries.n)];
 		append_one(m, again.pod, again.t_ms);
 	}
+}
+
+/* A clock that is wrong: before the epoch, at it, too old, or far ahead. Nothing of it is taken, each is counted. */
+static void append_skewed(struct model *m)
+{
+	static const int64_t ahead[] = { 11 * 60000, DAY, 40000 * DAY };
+	const int64_t wrong[] = { 0, -5, 1, m->k.now_ms - 40 * DAY, m->k.now_ms + ahead[below(m, 3)] };
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		struct sink_result r = { 0 };
+		assert_int_equal(kit_append(&m->k, 0, wrong[i], 1, 20, &r), 0);
+		assert_int_equal(r.profiles, 0);
+		assert_int_equal(r.too_new, i == 4);
+		assert_int_equal(r.too_old, i != 4);
+	}
+}
+
+static void delete_some(struct model *m)
+{
+	struct matcher x;
+	struct err e;
+	char pod[16];
+	size_t n = 0;
+	unsigned which = (unsigned)below(m, PODS);
+	int64_t until = m->k.now_ms - (int64_t)below(m, (uint64_t)(20 * HOUR)), after = until - 1 - (int64_t)below(m, (uint64_t)(3 * HOUR));
+	snprintf(pod, sizeof pod, "pod-%u", which);
+	if (below(m, 3) == 0) {
+		after = after / HOUR * HOUR;
+		until = MAX(after + HOUR, until / HOUR * HOUR);
+	}
+	assert_int_equal(matcher_init(&x, MATCH_EQ, VIEW("pod"), view_of(pod), &e), 0);
+	tsdb_flush(m->k.db);
+	if (tsdb_delete(m->k.db, &x, 1, after, until, NULL, &e))
+		fail_msg("delete: %s", e.msg);
+	matcher_release(&x);
+	for (size_t i = 0; i < m->entries.n; i++) {
+		const struct entry *p = &m->entries.v[i];
+		if (p->pod != which || p->t_ms <= after || p->t_ms > until)
+			m->entries.v[n++] = *p;
+	}
+	m->entries.n = n;
+	m->n_deletes++;
+	if (below(m, 3) == 0 && tsdb_clean(m->k.db, &e))
+		fail_msg("clean: %s", e.msg);
+}
+
+/* What a crash would leave: a copy taken between two steps, opened in place of the original. */
+static void crash(struct model *m)
+{
+	struct err e;
+	struct kit old = m->k;
+	char dir[64];
+	snprintf(dir, sizeof dir, "/tmp/tsdb-model-%d-%llu", (int)getpid(), (unsigned long long)m->n_crashes++);
+	if (tsdb_snapshot(m->k.db, dir, &e))
+		fail_msg("snapshot: %s", e.msg);
+	struct tsdb_options o = old.o;
+	int64_t now = old.now_ms;
+	kit_free(&old);
+	void *arg = &m->k;
+	kit_set(&m->k, dir);
+	m->k.o = o;
+	m->k.o.path = m->k.dir;
+	m->k.o.now_arg = arg;
+	m->k.now_ms = now;
+	kit_open(&m->k);
 }
 
 /* The model keeps what retention may still hold: whole days. */
@@ -207,23 +272,29 @@ static void step(struct model *m)
 {
 	struct err e;
 	uint64_t what = below(m, 100);
-	if (what < 45) {
+	if (what < 40) {
 		append_many(m);
-	} else if (what < 60) {
+	} else if (what < 53) {
 		append_late(m);
-	} else if (what < 75) {
+	} else if (what < 67) {
 		int rc = tsdb_seal(m->k.db, below(m, 4) == 0, &e);
 		if (rc)
 			fail_msg("seal: %s", e.msg);
 		if (!below(m, 4))
 			assert_int_equal(tsdb_clean(m->k.db, &e), 0);
 		m->n_seals++;
-	} else if (what < 80) {
+	} else if (what < 72) {
 		m->k.now_ms += (int64_t)below(m, (uint64_t)(5 * HOUR));
-	} else if (what < 86) {
+	} else if (what < 78) {
 		kit_reopen(&m->k);
 		m->n_opens++;
-	} else if (what < 88) {
+	} else if (what < 84) {
+		delete_some(m);
+	} else if (what < 85) {
+		append_skewed(m);
+	} else if (what < 87) {
+		crash(m);
+	} else if (what < 89) {
 		tsdb_flush(m->k.db);
 		assert_int_equal(tsdb_retain(m->k.db, &e), 0);
 		forget_old(m);
@@ -236,7 +307,7 @@ static void test_model(void **state)
 {
 	struct model m = { 0 };
 	uint64_t seed = (uint64_t)env_number("PYRRHA_TEST_SEED", clock_now_ns());
-	int64_t end = clock_mono_ms() + 1000 * env_number("PYRRHA_TEST_SECONDS", 4);
+	int64_t end = clock_mono_ms() + 1000 * env_number("PYRRHA_TEST_SECONDS", getenv("PYRRHA_LONG") && *getenv("PYRRHA_LONG") ? 3600 : 10);
 	print_message("PYRRHA_TEST_SEED=%llu\n", (unsigned long long)seed);
 	m.random = seed;
 	m.pool = pool_new(2, "test");
@@ -248,8 +319,9 @@ static void test_model(void **state)
 	while (clock_mono_ms() < end)
 		step(&m);
 	check_some(&m);
-	print_message("%llu appends, %llu seals, %llu restarts, %llu checks\n", (unsigned long long)m.n_appends,
-		      (unsigned long long)m.n_seals, (unsigned long long)m.n_opens, (unsigned long long)m.n_checks);
+	print_message("%llu appends, %llu seals, %llu deletes, %llu restarts, %llu crashes, %llu checks\n",
+		      (unsigned long long)m.n_appends, (unsigned long long)m.n_seals, (unsigned long long)m.n_deletes,
+		      (unsigned long long)m.n_opens, (unsigned long long)m.n_crashes, (unsigned long long)m.n_checks);
 	kit_free(&m.k);
 	pool_free(m.pool);
 	vec_free(&m.entries);
