@@ -46,6 +46,7 @@ struct bench {
 	struct fleet f;
 	struct tsdb_options o;
 	char dir[64];
+	int64_t cache_mb;                 /* of the queries; what comes in has 256 */
 	int64_t hours, now_ms, end_ms; /* end_ms: the last whole hour; now_ms goes on for 90 minutes */
 	double generator_cpu;
 	VEC(struct question) questions;
@@ -555,19 +556,21 @@ static bool parse(struct bench *b, int argc, char **argv, bool *keep)
 			continue;
 		if (view_starts(v, VIEW("--hours=")) && num_parse_i64(view_make(v.ptr + 8, v.len - 8), &b->hours))
 			continue;
+		if (view_starts(v, VIEW("--cache=")) && num_parse_i64(view_make(v.ptr + 8, v.len - 8), &b->cache_mb))
+			continue;
 		if (!view_eqs(v, "--keep"))
 			return false;
 		*keep = true;
 	}
-	return b->hours >= 1 && b->hours <= 24;
+	return b->hours >= 1 && b->hours <= 24 && b->cache_mb > 0;
 }
 
 int main(int argc, char **argv)
 {
-	struct bench b = { .f = { .scale = 0.1 }, .hours = 24 };
+	struct bench b = { .f = { .scale = 0.1 }, .hours = 24, .cache_mb = 2048 };
 	bool keep = false;
 	if (!parse(&b, argc, argv, &keep)) {
-		fprintf(stderr, "usage: bench_tsdb [--scale=0.1] [--hours=24] [--keep]\n");
+		fprintf(stderr, "usage: bench_tsdb [--scale=0.1] [--hours=24] [--cache=2048] [--keep]\n");
 		return 2;
 	}
 	snprintf(b.dir, sizeof b.dir, "/tmp/tsdb-bench-XXXXXX");
@@ -584,6 +587,7 @@ int main(int argc, char **argv)
 	printf("| | |\n|---|---|\n");
 	ingest(&b);
 	disk_by_kind(&b);
+	b.o.cache_bytes = (uint64_t)b.cache_mb << 20;
 	bool ok = queries(&b);
 	if (!keep)
 		drop_query(&b);

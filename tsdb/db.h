@@ -29,6 +29,7 @@
 struct finder;
 struct masks;
 struct names;
+struct joins;
 struct keep_rules;
 struct part;
 struct pdb;
@@ -117,6 +118,7 @@ struct tsdb {
 	int lock_fd;
 	struct hlog *log;
 	rocksdb_cache_t *cache;
+	struct joins *joins;
 	pthread_mutex_t apply_lock;
 
 	pthread_mutex_t state_lock;

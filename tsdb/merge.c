@@ -4,7 +4,7 @@
  * up, over the partition's symbols if there is one, over fresh symbols if there are several. Integers stay integers (an
  * overflow is an error) unless a scale makes the group float; then what has one scale is added up before it is scaled, so
  * that the answer does not depend on the order of threads. */
-#include "tsdb/names.h"
+#include "tsdb/join.h"
 #include "tsdb/plan.h"
 #include "tsdb/readpart.h"
 
@@ -232,50 +232,10 @@ static struct stackvec *partition_result(struct merge *m, struct result *r, size
 	return v;
 }
 
-/* Dictionaries of several partitions meet in one that is this call's own. */
-struct joined {
-	struct symbols *to;
-	struct symbols_map **maps; /* by partition */
-};
-
-static struct symbols_map *new_map(const struct pstate *s, struct symbols *to)
-{
-	struct symbols_map *map = symbols_map_new(s->p->symbols, to);
-	names_map(s->names, map);
-	return map;
-}
-
-static struct stackvec *join(struct merge *m, struct joined *j, struct stackvec **v, const uint32_t *partitions, size_t n,
-			     struct err *e)
-{
-	if (!j->to) {
-		j->to = symbols_new();
-		j->maps = xcalloc(m->v->v->n, sizeof(*j->maps));
-	}
-	struct stackacc *acc = stackacc_new(j->to);
-	for (size_t i = 0; i < n; i++) {
-		struct partition *p = m->v->v->p[partitions[i]]->p;
-		pthread_rwlock_rdlock(&p->dict_lock);
-		if (!j->maps[partitions[i]])
-			j->maps[partitions[i]] = new_map(m->v->v->p[partitions[i]], j->to);
-		for (size_t k = 0; k < v[i]->n; k++) {
-			uint32_t c = symbols_map_column(j->maps[partitions[i]], v[i]->columns[k]);
-			if (v[i]->is_float)
-				stackacc_add_scaled(acc, c, v[i]->floats[k]);
-			else
-				stackacc_add(acc, c, v[i]->ints[k]);
-		}
-		pthread_rwlock_unlock(&p->dict_lock);
-	}
-	struct stackvec *sum = stackacc_finish(acc, e);
-	stackacc_free(acc);
-	return sum;
-}
-
-static struct stackvec *group_result(struct merge *m, struct joined *j, struct result *r, size_t n, struct err *e)
+static struct stackvec *group_result(struct merge *m, struct result *r, size_t n, struct err *e)
 {
 	VEC(struct stackvec *) v = { 0 };
-	VEC(uint32_t) partitions = { 0 };
+	VEC(const struct pstate *) of = { 0 };
 	struct stackvec *sum = NULL;
 	bool ok = true;
 	for (size_t i = 0, k; i < n && ok; i = k) {
@@ -285,7 +245,7 @@ static struct stackvec *group_result(struct merge *m, struct joined *j, struct r
 		ok = x != NULL;
 		if (ok && x->n) {
 			vec_push(&v, x);
-			vec_push(&partitions, r[i].partition);
+			vec_push(&of, m->v->v->p[r[i].partition]);
 		} else if (ok) {
 			/* An empty result is only kept if it is all there is: it would cost a translation. */
 			if (sum)
@@ -296,8 +256,8 @@ static struct stackvec *group_result(struct merge *m, struct joined *j, struct r
 	}
 	if (ok && v.n) {
 		stackvec_unref(sum);
-		bool late = m->v->v->p[partitions.v[0]]->names != NULL; /* names that a translation gives */
-		sum = v.n == 1 && !late ? stackvec_ref(v.v[0]) : join(m, j, v.v, partitions.v, v.n, e);
+		bool late = of.v[0]->names != NULL; /* names that a translation gives */
+		sum = v.n == 1 && !late ? stackvec_ref(v.v[0]) : joins_sum(m->v->db->joins, of.v, v.v, v.n, e);
 	} else if (!ok) {
 		stackvec_unref(sum);
 		sum = NULL;
@@ -305,39 +265,36 @@ static struct stackvec *group_result(struct merge *m, struct joined *j, struct r
 	for (size_t i = 0; i < v.n; i++)
 		stackvec_unref(v.v[i]);
 	vec_free(&v);
-	vec_free(&partitions);
+	vec_free(&of);
 	return sum;
 }
 
-static struct symbols *any_symbols(struct merge *m, struct joined *j)
+/* Something over the symbols of the newest partition, or over none. */
+static struct stackvec *nothing(struct merge *m)
 {
 	if (m->v->v->n)
-		return m->v->v->p[m->v->v->n - 1]->p->symbols;
-	if (!j->to)
-		j->to = symbols_new();
-	return j->to;
+		return stackvec_empty(m->v->v->p[m->v->v->n - 1]->p->symbols);
+	struct symbols *none = symbols_new();
+	struct stackvec *v = stackvec_empty(none);
+	symbols_unref(none);
+	return v;
 }
 
 static int gather_groups(struct merge *m, struct results *all, struct stackvec **ret, size_t n_groups, struct err *e)
 {
-	struct joined j = { 0 };
 	size_t t = 0, done = 0;
 	bool ok = true;
 	for (; done < n_groups && ok; done++) {
 		size_t first = t;
 		while (t < all->v.n && all->v.v[t].group == done)
 			t++;
-		ret[done] = t > first ? group_result(m, &j, &all->v.v[first], t - first, e) : stackvec_empty(any_symbols(m, &j));
+		ret[done] = t > first ? group_result(m, &all->v.v[first], t - first, e) : nothing(m);
 		ok = ret[done] != NULL;
 	}
 	for (size_t i = 0; !ok && i < done; i++) {
 		stackvec_unref(ret[i]);
 		ret[i] = NULL;
 	}
-	for (size_t i = 0; j.maps && i < m->v->v->n; i++)
-		symbols_map_free(j.maps[i]);
-	free(j.maps);
-	symbols_unref(j.to);
 	return ok ? 0 : -ERR_EXECUTION;
 }
 

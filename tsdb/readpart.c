@@ -5,6 +5,7 @@ void part_scratch_release(struct part_scratch *s)
 {
 	sealed_rollup_release(&s->rollup);
 	sealed_totals_release(&s->totals);
+	sealed_points_release(&s->points);
 	vec_free(&s->sums);
 	vec_free(&s->hit);
 	vec_free(&s->streams[0]);
@@ -55,6 +56,28 @@ int part_totals(const struct part *p, uint32_t series, struct part_scratch *w, s
 		if (__builtin_mul_overflow(w->totals.rows.v[i].total, factor, &w->totals.rows.v[i].total))
 			rc = err_set(e, ERR_CORRUPT, "a sealed total does not fit in 64 bits");
 	return rc;
+}
+
+int part_points(const struct part *p, uint32_t series, struct part_scratch *w, struct err *e)
+{
+	int64_t factor = 1;
+	for (int hops = 0; hops < 2; hops++) {
+		struct view v;
+		int rc = part_reader_get(&w->stamps, p, PART_TOTALS, series, 0, &v, e);
+		if (!rc)
+			rc = sealed_get_points(v, &w->points, e);
+		if (rc)
+			return rc;
+		if (!w->points.times.factor) {
+			for (size_t i = 0; factor != 1 && i < w->points.totals.n; i++)
+				if (__builtin_mul_overflow(w->points.totals.v[i], factor, &w->points.totals.v[i]))
+					return err_set(e, ERR_CORRUPT, "a sealed total does not fit in 64 bits");
+			return 0;
+		}
+		factor = w->points.times.factor;
+		series = w->points.times.series;
+	}
+	return err_set(e, ERR_CORRUPT, "a sealed series is a multiple of a multiple");
 }
 
 /* The first row stamped after t. */

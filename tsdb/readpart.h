@@ -10,6 +10,7 @@
 struct part_scratch {
 	struct sealed_rollup rollup;
 	struct sealed_totals totals;
+	struct sealed_points points;
 	VEC(int64_t) sums;
 	VEC(uint8_t) hit;
 	VEC(uint8_t) streams[2];
@@ -37,6 +38,8 @@ int part_row_sums(const struct part *p, uint32_t series, const uint64_t *match, 
 int part_cells(const struct part *p, uint32_t series, struct part_scratch *w, struct cells *out, struct err *e);
 /* The profiles without stacks, into w->totals; totals are multiplied out. */
 int part_totals(const struct part *p, uint32_t series, struct part_scratch *w, struct err *e);
+/* Their stamps and totals alone, into w->points. */
+int part_points(const struct part *p, uint32_t series, struct part_scratch *w, struct err *e);
 /* Whether a series has this stamp; a read error counts as no. */
 bool part_has_stamp(const struct part *p, uint32_t series, int64_t t_ms);
 

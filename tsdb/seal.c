@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "tsdb/aggregate.h"
 #include "tsdb/delete.h"
+#include "tsdb/join.h"
 #include "tsdb/names.h"
 #include "tsdb/seal.h"
 
@@ -504,6 +505,7 @@ void *tsdb_sealer(void *arg)
 			next_names = now + NAMES_EVERY_MS;
 		}
 		if (now >= next_retain) {
+			joins_tidy(db->joins, false);
 			if (tsdb_retain(db, &e))
 				LOG_ERROR("msg", "retention failed", "err", e.msg);
 			next_retain = now + RETAIN_EVERY_MS;

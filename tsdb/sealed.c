@@ -159,6 +159,53 @@ int sealed_get_totals(struct view v, struct sealed_totals *ret, struct err *e)
 	return c.bad ? corrupt(e, "totals") : 0;
 }
 
+void sealed_points_release(struct sealed_points *p)
+{
+	vec_free(&p->t_ms);
+	vec_free(&p->totals);
+}
+
+int sealed_get_points(struct view v, struct sealed_points *ret, struct err *e)
+{
+	struct cursor c = cursor_of(v);
+	ret->t_ms.n = ret->totals.n = 0;
+	if (get_times(&c, &ret->times))
+		return c.bad ? corrupt(e, "totals") : 0;
+	size_t n = cursor_count(&c);
+	int64_t step = 0, t = 0;
+	for (int f = 0; f < FIELDS && n; f++) {
+		bool same = cursor_u8(&c);
+		int64_t first = cursor_zigzag(&c);
+		if (!f)
+			step = (uint32_t)first; /* the interval: what stamps start from */
+		for (size_t i = 1; !same && i < n; i++)
+			cursor_varint(&c);
+	}
+	for (int f = 0; f < FIELDS && !n; f++)
+		cursor_u8(&c);
+	vec_reserve(&ret->t_ms, n + 1);
+	vec_reserve(&ret->totals, n + 1);
+	for (size_t i = 0; i < n; i++) {
+		int64_t d = cursor_zigzag(&c);
+		if (i)
+			d = step = (int64_t)((uint64_t)step + (uint64_t)d);
+		t = (int64_t)((uint64_t)t + (uint64_t)d);
+		ret->t_ms.v[i] = t;
+	}
+	for (size_t i = 0; i < n; i++)
+		ret->totals.v[i] = cursor_zigzag(&c);
+	size_t at = 0;
+	for (size_t stale = cursor_count(&c); stale && !c.bad; stale--) {
+		at += cursor_varint(&c);
+		if (at >= n)
+			c.bad = true;
+		else
+			ret->totals.v[at] = 0;
+	}
+	ret->t_ms.n = ret->totals.n = n;
+	return c.bad ? corrupt(e, "totals") : 0;
+}
+
 void sealed_totals_release(struct sealed_totals *t)
 {
 	vec_free(&t->rows);

@@ -63,6 +63,14 @@ void sealed_put_rollup(struct buf *b, const uint32_t *columns, const int64_t *su
 void sealed_put_times(struct buf *b, struct sealed_times t);
 void sealed_put_floats(struct buf *b, const struct fpoint *p, size_t n);
 
+/* Stamps and totals alone (0 of a stale marker), as arrays. */
+struct sealed_points {
+	struct sealed_times times;
+	VEC(int64_t) t_ms, totals;
+};
+void sealed_points_release(struct sealed_points *p);
+int sealed_get_points(struct view v, struct sealed_points *ret, struct err *e);
+
 /* ---- reading: ERR_CORRUPT when a payload makes no sense ---- */
 
 int sealed_get_totals(struct view v, struct sealed_totals *ret, struct err *e);

@@ -15,7 +15,10 @@ typedef __int128 wide;
 
 /* Work space of one worker. */
 struct totals {
-	wide *slots;       /* by step of an ask */
+	wide *slots;       /* by step of an ask; zero, and its memory not touched, but in: */
+	struct touched {
+		uint32_t first, end;
+	} *touched;        /* by ask: steps */
 	VEC(wide) before;  /* of the rows of one series: sum of those before */
 	struct part_scratch part;
 };
@@ -163,21 +166,34 @@ static bool any_ask(const struct sums *m, size_t set, int64_t start_ms, int64_t 
 	return i < s->asks.n && m->asks.v.v[s->asks.v[i]].after_ms < end_ms;
 }
 
+static bool any_series(const struct part *p, const struct ask_series *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (part_find(p, s->ids[i]))
+			return true;
+	return false;
+}
+
+/* Parts one after the other, so that what lies together is read together. */
 static void cut_tasks(struct sums *m)
 {
 	for (uint32_t p = 0; p < m->v->v->n; p++) {
 		const struct pstate *s = m->v->v->p[p];
-		for (uint32_t set = 0; set < m->asks.sets.n; set++) {
-			int64_t start = (int64_t)s->p->day * DAY_MS;
-			if (!any_ask(m, set, start, start + DAY_MS) || !asks_series(&m->asks, m->v, set, p)->n)
-				continue;
-			for (size_t i = 0; i < s->n_parts && s->parts[i]->level == LEVEL_HOUR; i++)
-				if (any_ask(m, set, part_start_ms(s->parts[i]), part_end_ms(s->parts[i])))
-					vec_push(&m->tasks, (struct task){ set, p, s->parts[i], NULL });
-			for (size_t i = 0; i < s->n_windows; i++)
-				if (any_ask(m, set, s->windows[i]->hour * HOUR_MS, (s->windows[i]->hour + 1) * HOUR_MS))
-					vec_push(&m->tasks, (struct task){ set, p, NULL, s->windows[i] });
-		}
+		int64_t start = (int64_t)s->p->day * DAY_MS;
+		VEC(uint32_t) sets = { 0 };
+		for (uint32_t set = 0; set < m->asks.sets.n; set++)
+			if (any_ask(m, set, start, start + DAY_MS) && asks_series(&m->asks, m->v, set, p)->n)
+				vec_push(&sets, set);
+		for (size_t i = 0; i < s->n_parts && s->parts[i]->level == LEVEL_HOUR; i++)
+			for (size_t k = 0; k < sets.n; k++)
+				if (any_ask(m, sets.v[k], part_start_ms(s->parts[i]), part_end_ms(s->parts[i])) &&
+				    any_series(s->parts[i], asks_series(&m->asks, m->v, sets.v[k], p)))
+					vec_push(&m->tasks, (struct task){ sets.v[k], p, s->parts[i], NULL });
+		for (size_t i = 0; i < s->n_windows; i++)
+			for (size_t k = 0; k < sets.n; k++)
+				if (any_ask(m, sets.v[k], s->windows[i]->hour * HOUR_MS, (s->windows[i]->hour + 1) * HOUR_MS))
+					vec_push(&m->tasks, (struct task){ sets.v[k], p, NULL, s->windows[i] });
+		vec_free(&sets);
 	}
 	if (!m->filter)
 		return;
@@ -248,8 +264,12 @@ static void give(const struct sums *m, struct totals *t, uint32_t set, const str
 		for (steps_of(a, r, &step, &end); step < end; step++) {
 			lo = seek(r, lo, a->after_ms + step * a->step_ms);
 			hi = seek(r, MAX(hi, lo), a->until_ms + step * a->step_ms);
-			if (lo < hi)
-				t->slots[a->slot + step] += before[hi] - before[lo];
+			if (lo == hi)
+				continue;
+			struct touched *x = &t->touched[s->asks.v[i]];
+			x->first = x->end ? MIN(x->first, step) : step;
+			x->end = MAX(x->end, step + 1);
+			t->slots[a->slot + step] += before[hi] - before[lo];
 		}
 	}
 }
@@ -262,31 +282,44 @@ static void begin_rows(struct totals *t, size_t n)
 	t->before.v[0] = 0;
 }
 
+/* The filtered value of each row; stamps and number of rows in *ret. */
+static int read_values(struct sums *m, struct totals *t, const struct task *x, uint32_t series, struct rows *ret, uint64_t *read,
+		       const int64_t **values, struct err *e)
+{
+	int rc;
+	*ret = (struct rows){ .start_ms = part_start_ms(x->part), .end_ms = part_end_ms(x->part) };
+	if (m->filter) {
+		rc = part_row_sums(x->part, series, m->match[x->partition], m->n_match[x->partition], &t->part, &ret->n, read, e);
+		ret->t_ms = ret->n ? &t->part.totals.rows.v[0].t_ms : NULL;
+		ret->stride = sizeof *t->part.totals.rows.v;
+		*values = t->part.sums.v;
+		return rc;
+	}
+	rc = part_points(x->part, series, &t->part, e);
+	*read = ret->n = rc ? 0 : t->part.points.t_ms.n;
+	ret->t_ms = t->part.points.t_ms.v;
+	ret->stride = sizeof *t->part.points.t_ms.v;
+	*values = t->part.points.totals.v;
+	return rc;
+}
+
 static int read_series(struct sums *m, struct totals *t, const struct task *x, uint32_t series, struct err *e)
 {
-	size_t n = 0;
+	const struct pstate *ps = m->v->v->p[x->partition];
+	const int64_t *values;
+	struct rows r;
 	uint64_t read = 0;
-	int rc;
-	if (m->filter)
-		rc = part_row_sums(x->part, series, m->match[x->partition], m->n_match[x->partition], &t->part, &n, &read, e);
-	else
-		rc = part_totals(x->part, series, &t->part, e);
+	int rc = read_values(m, t, x, series, &r, &read, &values, e);
 	if (rc)
 		return rc;
-	const struct sealed_row *row = t->part.totals.rows.v;
-	const struct pstate *ps = m->v->v->p[x->partition];
-	bool masked = masks_touch(ps, series, part_start_ms(x->part), part_end_ms(x->part));
-	if (!m->filter)
-		read = n = t->part.totals.rows.n;
-	begin_rows(t, n);
-	for (size_t i = 0; i < n; i++) {
-		int64_t value = m->filter ? t->part.sums.v[i] : row[i].stale ? 0 : row[i].total;
-		if (masked && masks_hide(ps, x->part, series, row[i].t_ms))
-			value = 0;
-		t->before.v[i + 1] = t->before.v[i] + value;
+	bool masked = masks_touch(ps, series, r.start_ms, r.end_ms);
+	begin_rows(t, r.n);
+	for (size_t i = 0; i < r.n; i++) {
+		bool hidden = masked && masks_hide(ps, x->part, series, stamp(&r, i));
+		t->before.v[i + 1] = t->before.v[i] + (hidden ? 0 : values[i]);
 	}
-	if (n)
-		give(m, t, x->set, &(struct rows){ &row[0].t_ms, sizeof *row, n, part_start_ms(x->part), part_end_ms(x->part) });
+	if (r.n)
+		give(m, t, x->set, &r);
 	return limits_check(m->lim, read, e);
 }
 
@@ -310,13 +343,9 @@ static int read_part(struct sums *m, struct totals *t, const struct task *x, str
 	const struct ask_series *s = asks_series(&m->asks, m->v, x->set, x->partition);
 	bool *complete = x->part->aggregates.n && by_minutes(m, x) ? aggregates_complete(m->v->v->p[x->partition], x->part, s) : NULL;
 	int rc = 0;
-	for (size_t i = 0, k = 0; i < s->n && !rc; i++) {
-		while (k < x->part->series.n && x->part->series.v[k].series < s->ids[i])
-			k++;
-		if (k == x->part->series.n)
-			break;
-		const struct part_series *p = &x->part->series.v[k];
-		if (p->series == s->ids[i] && !p->is_float && !(complete && p->aggregate && complete[p->aggregate - 1]))
+	for (size_t i = 0; i < s->n && !rc; i++) {
+		const struct part_series *p = part_find(x->part, s->ids[i]);
+		if (p && !p->is_float && !(complete && p->aggregate && complete[p->aggregate - 1]))
 			rc = read_series(m, t, x, p->series, e);
 	}
 	for (uint32_t a = 0; complete && a < x->part->aggregates.n && !rc; a++)
@@ -414,35 +443,68 @@ static void run_task(void *arg, size_t i, unsigned worker)
 	struct err e;
 	if (atomic_load(&m->failed))
 		return;
-	if (!t->slots)
+	if (!t->slots) {
 		t->slots = xcalloc(m->asks.n_slots + 1, sizeof *t->slots);
+		t->touched = xcalloc(m->asks.v.n + 1, sizeof *t->touched);
+	}
 	if (m->tasks.v[i].part ? read_part(m, t, &m->tasks.v[i], &e) : read_window(m, t, &m->tasks.v[i], &e))
 		fail(m, &e);
 }
 
 /* ---- the call ---- */
 
+/* What all workers have of one ask: into whole, or scaled into ret. */
+static void add_ask(const struct sums *m, size_t n_workers, size_t i, wide *whole, double *ret)
+{
+	const struct ask *a = &m->asks.v.v[i];
+	uint32_t first = a->n_steps, end = 0;
+	for (size_t w = 0; w < n_workers; w++) {
+		const struct touched *x = m->workers[w].touched ? &m->workers[w].touched[i] : NULL;
+		if (!x || !x->end)
+			continue;
+		first = MIN(first, x->first);
+		end = MAX(end, x->end);
+	}
+	for (uint32_t step = first; step < end; step++) {
+		wide sum = 0;
+		for (size_t w = 0; w < n_workers; w++)
+			sum += m->workers[w].slots ? m->workers[w].slots[a->slot + step] : 0;
+		if (a->scale == 1)
+			whole[a->group + step] += sum;
+		else
+			ret[a->group + step] += (double)sum * a->scale;
+	}
+}
+
+/* Groups that have a scale somewhere are doubles, and none of theirs is too large. NULL: there is none. */
+static uint8_t *scaled_groups(const struct sums *m, size_t n_groups)
+{
+	uint8_t *scaled = NULL;
+	for (size_t i = 0; i < m->asks.v.n; i++) {
+		const struct ask *a = &m->asks.v.v[i];
+		if (a->scale == 1)
+			continue;
+		if (!scaled)
+			scaled = xcalloc(n_groups + 1, 1);
+		memset(scaled + a->group, 1, a->n_steps);
+	}
+	return scaled;
+}
+
 static int add_up(struct sums *m, size_t n_workers, size_t n_groups, double *ret, int64_t *exact, struct err *e)
 {
 	wide *whole = xcalloc(n_groups + 1, sizeof *whole);
-	uint8_t *scaled = xcalloc(n_groups + 1, 1);
+	uint8_t *scaled = scaled_groups(m, n_groups);
 	int rc = 0;
 	memset(ret, 0, n_groups * sizeof *ret);
-	for (size_t i = 0; i < m->asks.v.n; i++) {
-		const struct ask *a = &m->asks.v.v[i];
-		for (uint32_t step = 0; step < a->n_steps; step++) {
-			wide sum = 0;
-			for (size_t w = 0; w < n_workers; w++)
-				sum += m->workers[w].slots ? m->workers[w].slots[a->slot + step] : 0;
-			if (a->scale == 1)
-				whole[a->group + step] += sum;
-			else
-				ret[a->group + step] += (double)sum * a->scale;
-			scaled[a->group + step] |= a->scale != 1;
-		}
-	}
+	if (exact)
+		memset(exact, 0, n_groups * sizeof *exact);
+	for (size_t i = 0; i < m->asks.v.n; i++)
+		add_ask(m, n_workers, i, whole, ret);
 	for (size_t g = 0; g < n_groups && !rc; g++) {
-		if (!scaled[g] && (whole[g] > INT64_MAX || whole[g] < INT64_MIN))
+		if (!whole[g])
+			continue;
+		if (!(scaled && scaled[g]) && (whole[g] > INT64_MAX || whole[g] < INT64_MIN))
 			rc = err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range or fewer "
 				     "series");
 		ret[g] += (double)whole[g];
@@ -459,6 +521,7 @@ static void sums_release(struct sums *m, size_t n_workers)
 	for (size_t i = 0; i < n_workers; i++) {
 		part_scratch_release(&m->workers[i].part);
 		free(m->workers[i].slots);
+		free(m->workers[i].touched);
 		vec_free(&m->workers[i].before);
 	}
 	for (size_t i = 0; m->match && i < m->v->v->n; i++)

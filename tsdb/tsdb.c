@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "tsdb/db.h"
 #include "tsdb/files.h"
+#include "tsdb/join.h"
 #include "tsdb/keep.h"
 #include "tsdb/names.h"
 
@@ -138,6 +139,7 @@ static struct tsdb *db_new(const struct tsdb_options *o)
 	db->current = NEW(struct version);
 	atomic_init(&db->current->refs, 1);
 	db->current->p = xcalloc(1, sizeof(*db->current->p));
+	db->joins = joins_new();
 	db->queue = queue_new(QUEUE_ITEMS, db->o.queue_bytes);
 	db->cache = rocksdb_cache_create_lru(db->o.cache_bytes);
 	return db;
@@ -151,6 +153,7 @@ static void db_free(struct tsdb *db)
 	for (size_t i = 0; i < db->partitions.n; i++)
 		partition_unref(db->partitions.v[i]);
 	vec_free(&db->partitions);
+	joins_free(db->joins);
 	if (db->queue)
 		queue_free(db->queue);
 	if (db->cache)
@@ -325,5 +328,6 @@ void tsdb_stats(struct tsdb *db, struct tsdb_stats *ret)
 		for (size_t k = 0; k < v->p[i]->n_windows; k++)
 			window_stats(v->p[i]->windows[k], ret);
 	}
+	ret->dictionary_bytes += joins_bytes(db->joins);
 	version_unref(v);
 }

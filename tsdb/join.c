@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tsdb/join.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "tsdb/names.h"
+
+#define KEEP_MS (10 * INT64_C(60000))
+#define MAX_BYTES ((size_t)256 << 20)
+
+/* One dictionary that was met, with names that came late. */
+struct source_map {
+	struct symbols *from; /* reference held, as of names */
+	struct names *names;
+	struct symbols_map *map;
+};
+
+struct joins {
+	pthread_mutex_t lock;
+	struct symbols *to;   /* NULL: nothing yet */
+	VEC(struct source_map) maps;
+	int64_t used_mono_ms;
+};
+
+struct joins *joins_new(void)
+{
+	struct joins *j = NEW(struct joins);
+	pthread_mutex_init(&j->lock, NULL);
+	return j;
+}
+
+static void forget_map(struct source_map *x)
+{
+	symbols_map_free(x->map);
+	symbols_unref(x->from);
+	names_unref(x->names);
+}
+
+static void forget(struct joins *j)
+{
+	for (size_t i = 0; i < j->maps.n; i++)
+		forget_map(&j->maps.v[i]);
+	vec_free(&j->maps);
+	symbols_unref(j->to);
+	j->to = NULL;
+}
+
+void joins_free(struct joins *j)
+{
+	if (!j)
+		return;
+	forget(j);
+	pthread_mutex_destroy(&j->lock);
+	free(j);
+}
+
+/* A map whose names are no longer those is made anew: what it remembers was called otherwise. */
+static struct symbols_map *map_of(struct joins *j, const struct pstate *s)
+{
+	struct source_map *x = NULL;
+	for (size_t i = 0; i < j->maps.n && !x; i++)
+		if (j->maps.v[i].from == s->p->symbols)
+			x = &j->maps.v[i];
+	if (x && x->names == s->names)
+		return x->map;
+	if (x)
+		forget_map(x);
+	else
+		x = vec_add(&j->maps);
+	x->from = symbols_ref(s->p->symbols);
+	x->names = s->names ? names_ref(s->names) : NULL;
+	x->map = symbols_map_new(x->from, j->to);
+	names_map(x->names, x->map);
+	return x->map;
+}
+
+static void add(struct joins *j, const struct pstate *s, const struct stackvec *v, struct stackacc *acc)
+{
+	pthread_rwlock_rdlock(&s->p->dict_lock);
+	struct symbols_map *map = map_of(j, s);
+	for (size_t k = 0; k < v->n; k++) {
+		uint32_t c = symbols_map_column(map, v->columns[k]);
+		if (v->is_float)
+			stackacc_add_scaled(acc, c, v->floats[k]);
+		else
+			stackacc_add(acc, c, v->ints[k]);
+	}
+	pthread_rwlock_unlock(&s->p->dict_lock);
+}
+
+struct stackvec *joins_sum(struct joins *j, const struct pstate *const *of, struct stackvec *const *v, size_t n, struct err *e)
+{
+	pthread_mutex_lock(&j->lock);
+	if (!j->to)
+		j->to = symbols_new();
+	struct stackacc *acc = stackacc_new(j->to);
+	for (size_t i = 0; i < n; i++)
+		add(j, of[i], v[i], acc);
+	struct stackvec *sum = stackacc_finish(acc, e);
+	stackacc_free(acc);
+	j->used_mono_ms = clock_mono_ms();
+	if (symbols_bytes(j->to) > MAX_BYTES)
+		forget(j);
+	pthread_mutex_unlock(&j->lock);
+	return sum;
+}
+
+void joins_tidy(struct joins *j, bool all)
+{
+	pthread_mutex_lock(&j->lock);
+	if (j->to && (all || clock_mono_ms() - j->used_mono_ms > KEEP_MS))
+		forget(j);
+	pthread_mutex_unlock(&j->lock);
+}
+
+size_t joins_bytes(struct joins *j)
+{
+	pthread_mutex_lock(&j->lock);
+	size_t n = j->to ? symbols_bytes(j->to) : 0;
+	pthread_mutex_unlock(&j->lock);
+	return n;
+}
