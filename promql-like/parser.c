@@ -430,6 +430,10 @@ static void parse_offset(struct parser *p, struct node *n)
 	if (minus || p->tok.kind == TOK_ADD)
 		advance(p);
 	struct node *d = parse_duration_operand(p);
+	/* `offset ++3^2` is calculated as a whole, and has to be printed so. */
+	for (struct node *x = d; x && x->kind == NODE_DURATION; x = x->dur.lhs ? NULL : x->dur.rhs)
+		if (x->dur.lhs && x->dur.op != OP_MIN_OF && x->dur.op != OP_MAX_OF)
+			x->dur.wrapped = true;
 	if (minus)
 		d = negate_duration(p, d, start);
 	struct time_mods *m = mods_of(n);

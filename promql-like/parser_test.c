@@ -13,7 +13,8 @@ static const struct {
 	const char *in, *out; /* NULL = unchanged */
 } cases[] = {
 	{ "1", NULL }, { "-1", NULL }, { "0x1F", "31" }, { "1_000", "1000" }, { "5m", NULL }, { "-5m", NULL }, { "1h30m", NULL },
-	{ "Inf", "+Inf" }, { "1e999 ^ 2", "Inf ^ 2" }, { "nan", "NaN" }, { "\"a\\nb\"", NULL }, { "'a\"b'", "\"a\\\"b\"" }, { "`a\\b`", "\"a\\\\b\"" },
+	{ "Inf", "+Inf" }, { "1e999 ^ 2", "Inf ^ 2" },
+	{ "up offset ++3^2", "up offset (3 ^ 2)" }, { "up offset --3^2", "up offset --(3 ^ 2)" }, { "up offset --(3 ^ 2)", NULL }, { "nan", "NaN" }, { "\"a\\nb\"", NULL }, { "'a\"b'", "\"a\\\"b\"" }, { "`a\\b`", "\"a\\\\b\"" },
 	{ "up", NULL }, { "up{}", "up" }, { "{job=\"x\"}", NULL }, { "up{b=\"2\",a=\"1\"}", "up{a=\"1\",b=\"2\"}" },
 	{ "up<job=\"x\">", "up{job=\"x\"}" }, { "<job=\"x\",>", "{job=\"x\"}" }, { "{\"up\",a=\"b\"}", "up{a=\"b\"}" },
 	{ "{\"a.b\",c=\"d\"}", "{\"a.b\",c=\"d\"}" }, { "{\"x y\"=~\"z\"}", NULL }, { "up{a!=\"b\",c!~\"d\"}", NULL },

@@ -9,6 +9,8 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
+import threading
 import time
 
 from harness import HttpServer, PATIENCE, Server, Skip, TOP, answer, check, run, wait_until
@@ -18,6 +20,7 @@ CORPUS = os.environ.get("PYRRHA_CORPUS") or os.path.join(os.path.dirname(TOP), "
 # file -> the sample type that is asked for
 FILES = {"fib": "cpu", "fgprof": "time", "profile1": "cpu", "profile-with-labels": "samples", "alloc_objects": "alloc_space",
          "two-stacks": "cpu", "single-stack": "cpu", "node-unsymbolised": "samples"}
+_BUILD = threading.Lock()
 NANOSECONDS = ("cpu", "time")
 UNITS = {"cpu": "nanoseconds", "time": "nanoseconds", "alloc_space": "bytes", "inuse_space": "bytes"}
 
@@ -79,7 +82,30 @@ def served(env, names, files=None, kinds=None):
 
 
 @functools.lru_cache(1)
-def program():
+def built(build):
+    """The command of the google/pprof that tests/oracle pins, built once into the build directory; None if its modules
+    are not at hand and cannot be fetched."""
+    source, tools = os.path.join(TOP, "tests", "oracle"), os.path.join(build, "tools")
+    with open(os.path.join(source, "go.mod"), encoding="utf-8") as f:
+        revision = re.search(r"google/pprof v\S+-(\w+)", f.read()).group(1)
+    path = os.path.join(tools, "pprof-" + revision)
+    if not os.path.exists(path):
+        with tempfile.TemporaryDirectory() as d:  # go writes beside go.mod
+            for name in ("go.mod", "go.sum", "main.go"):
+                shutil.copy(os.path.join(source, name), d)
+            os.makedirs(tools, exist_ok=True)
+            status, out = run(["go", "build", "-o", os.path.join(d, "pprof"), "github.com/google/pprof"], 300, cwd=d,
+                              env=dict(os.environ, GOFLAGS="-mod=mod", GOTOOLCHAIN="local"))
+            if status:
+                print(f"  google/pprof cannot be built, go's own is taken: {out.strip().splitlines()[-1]}")
+                return None
+            shutil.move(os.path.join(d, "pprof"), path + ".new")
+            os.rename(path + ".new", path)
+    return path
+
+
+@functools.lru_cache(1)
+def go_tool():
     """go tool pprof by its path, if go tells it: that spares go's own start."""
     status, out = run(["go", "tool", "-n", "pprof"], env=dict(os.environ, GOFLAGS="", GOTOOLCHAIN="local"))
     path = out.strip().split("\n")[-1]
@@ -88,11 +114,16 @@ def program():
     return path
 
 
+def program(env):
+    with _BUILD:
+        return built(env.build) or go_tool()
+
+
 def pprof(env, output, *words):
     """What google/pprof writes for these flags and files."""
     words = [output, "-symbolize=none", "-nodecount=0", "-nodefraction=0", "-edgefraction=0", *words]
     e = dict(os.environ, PPROF_TMPDIR=env.dir, GOFLAGS="", GOTOOLCHAIN="local")
-    p = subprocess.run([program(), *words], stdin=subprocess.DEVNULL, env=e, stdout=subprocess.PIPE,
+    p = subprocess.run([program(env), *words], stdin=subprocess.DEVNULL, env=e, stdout=subprocess.PIPE,
                        stderr=subprocess.PIPE, timeout=60 * PATIENCE)
     if b"profile is empty" in p.stderr or b"no matches found" in p.stderr.lower():
         return b""
