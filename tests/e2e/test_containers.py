@@ -5,18 +5,22 @@ import json
 import os
 import shutil
 import subprocess
-import time
+import uuid
 
 from harness import Process, Server, Skip, check, wait_until
 from test_agent import C_FIXTURE, c_program, profile, share_with, start_agent
 
-ID = "0123456789abcdef" * 4
-POD = "1b2c3d4e-0000-1111-2222-333344445555"
-SHAPES = {
-    "docker": f"/docker/{ID}",
-    "containerd": f"/kubepods/burstable/pod{POD}/{ID}",
-    "crio": f"/kubepods.slice/kubepods-pod{POD.replace('-', '_')}.slice/crio-{ID}.scope",
-}
+# One of each run: other tests may have containers of their own at the same time.
+ID = uuid.uuid4().hex * 2
+POD = str(uuid.uuid4())
+
+
+def shapes(container):
+    return {
+        "docker": f"/docker/{container}",
+        "containerd": f"/kubepods/burstable/pod{POD}/{container}",
+        "crio": f"/kubepods.slice/kubepods-pod{POD.replace('-', '_')}.slice/crio-{container}.scope",
+    }
 
 
 class Container(Process):
@@ -42,7 +46,15 @@ class Container(Process):
             json.dump(config, f)
         env.at_end(lambda: subprocess.run(["runc", "--root", self.root, "delete", "-f", self.id], capture_output=True))
         super().__init__(env, "runc-" + name, ["runc", "--root", self.root, "run", "-b", bundle, self.id])
-        time.sleep(1)
+        self.wait_running()
+
+    def wait_running(self):
+        def running():
+            if not self.alive():
+                return True
+            said = subprocess.run(["runc", "--root", self.root, "state", self.id], capture_output=True, text=True)
+            return said.returncode == 0 and json.loads(said.stdout)["status"] == "running"
+        wait_until("runc runs the container", running, 30)
         if not self.alive():
             text = self.text()
             if "cgroup" in text or "permission" in text or "not permitted" in text:
@@ -53,14 +65,13 @@ class Container(Process):
 def test_runtimes(env):
     """Each shape of control group: stacks and container of a chrooted, pid-namespaced process."""
     agent = start_agent(env)
-    for name, cgroup in SHAPES.items():
+    for name, cgroup in shapes(ID).items():
         c = Container(env, name, c_program(env, "ctr_" + name, C_FIXTURE, "-static"), cgroup)
-        stacks, _ = profile(env, agent, 2, f'{{container_id="{ID}"}}')
+        stacks = wait_until("samples of the container", lambda: profile(env, agent, 2, f'{{container_id="{ID}"}}')[0], 60)
         share = share_with(stacks, "^_start$", "^main$", "^agent_middle$", "^agent_leaf$")
         check(share > 0.9, f"{name}: {share:.1%} in order: {stacks[:5]}")
         if name != "docker":
-            stacks, _ = profile(env, agent, 1, f'{{pod_uid="{POD}"}}')
-            check(stacks, f"{name}: nothing by pod_uid")
+            wait_until(f"{name}: samples by pod_uid", lambda: profile(env, agent, 1, f'{{pod_uid="{POD}"}}')[0], 60)
         subprocess.run(["runc", "--root", c.root, "delete", "-f", c.id], capture_output=True)
         c.kill()
 
@@ -68,7 +79,8 @@ def test_runtimes(env):
 def test_container_label_wins(env):
     """on_cpu<container="…"> finds the container although the agent's own target has a container label, too."""
     agent = start_agent(env)
-    Container(env, "echo", c_program(env, "ctr_echo", C_FIXTURE, "-static"), SHAPES["docker"])
+    container = uuid.uuid4().hex * 2
+    Container(env, "echo", c_program(env, "ctr_echo", C_FIXTURE, "-static"), shapes(container)["docker"])
     server = Server(env, f"""
 global: {{scrape_interval: 2s}}
 scrape_configs:
@@ -76,7 +88,7 @@ scrape_configs:
     profiling_config: {{preset: agent}}
     static_configs: [{{targets: ['{agent.split("//")[1]}'], labels: {{container: "agent"}}}}]
 """)
-    query = f'on_cpu<container="{ID[:12]}">'
+    query = f'on_cpu<container="{container[:12]}">'
     wait_until("the container's series", lambda: server.query(query)["result"], 40)
     text = server.get("/api/v1/query", format="folded", query=f"merge({query[:-1]}>[1m])").decode()
     check("main;agent_middle;agent_leaf" in text, text[:500])
