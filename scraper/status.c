@@ -23,7 +23,8 @@ static enum target_health health(const struct endpoint *ep)
 {
 	switch (ep->outcome) {
 	case OUTCOME_OK: return TARGET_UP;
-	case OUTCOME_UNKNOWN: return TARGET_UNKNOWN;
+	case OUTCOME_UNKNOWN:
+	case OUTCOME_ABSENT: return TARGET_UNKNOWN; /* not served there: neither good nor bad */
 	default: return TARGET_DOWN;
 	}
 }

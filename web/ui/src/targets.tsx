@@ -17,7 +17,8 @@ export function summarize(list: Target[]): { total: number; up: number; down: nu
 	for (const t of list) {
 		const id = `${t.scrapePool} ${instanceOf(t)}`;
 		const was = health.get(id);
-		health.set(id, was === 'down' || t.health === 'down' ? 'down' : was === 'unknown' || t.health === 'unknown' ? 'unknown' : 'up');
+		/* A profile type that a target does not serve is neither: the others decide. */
+		health.set(id, was === 'down' || t.health === 'down' ? 'down' : was === 'up' || t.health === 'up' ? 'up' : 'unknown');
 	}
 	const all = [...health.values()];
 	return { total: all.length, up: all.filter((h) => h === 'up').length, down: all.filter((h) => h === 'down').length };
