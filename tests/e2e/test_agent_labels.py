@@ -3,13 +3,14 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
 import urllib.parse
 import uuid
 
-from harness import Process, Server, Skip, check, http_get, wait_until
+from harness import TOP, Process, Server, Skip, check, http_get, run, wait_until
 from kube_api import KubeApi, pod
 from test_agent import C_FIXTURE, c_program, profile, share_with, start_agent
 from test_promql_oracle import Prometheus
@@ -206,6 +207,22 @@ scrape_configs:
     wait_until("its functions", stacks, 60)
     rows = server.query(f'sum by (comm, container)(rate(on_cpu<container="{name}">[30s]))')["result"]
     check([r["metric"] for r in rows] == [{"comm": "echoserver", "container": name}], f"{rows}")
+    on_the_page(env, server, name)
+
+
+def on_the_page(env, server, container):
+    """The same in a browser, where there is one."""
+    script, work = os.path.join(TOP, "tests/e2e/page_agent.mjs"), os.path.join(env.build, "web/ui/work")
+    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    if not chromium or not shutil.which("node") or not os.path.isdir(os.path.join(work, "node_modules/playwright-core")):
+        print("# no browser: the page was not looked at")
+        return
+    here = os.path.join(work, "e2e")
+    os.makedirs(here, exist_ok=True)
+    shutil.copy(script, here)
+    status, out = run(["node", os.path.join(here, "page_agent.mjs"), server.url, env.dir, container, "echoserver",
+                       "main.fibonacciHandler"], seconds=180, cwd=env.dir, env=dict(os.environ, CHROMIUM=chromium))
+    check(status == 0, out[-4000:])
 
 
 def test_dropped_containers_are_not_sampled(env):
