@@ -268,18 +268,23 @@ static struct seen_row row_of(struct bench *b, const char *what)
 	return r;
 }
 
-static void wait_error(struct bench *b, const char *url, const char *error)
+static void wait_health(struct bench *b, const char *url, const char *error, enum target_health health)
 {
 	struct seen_row r = { 0 };
 	for (int i = 0; i < 1000; i++) {
 		r = row_of(b, url);
 		if (strstr(r.error, error)) {
-			assert_int_equal(r.health, TARGET_DOWN);
+			assert_int_equal(r.health, health);
 			return;
 		}
 		clock_sleep_ms(10);
 	}
 	fail_msg("%s: the error is \"%s\", not \"%s\"", url, r.error, error);
+}
+
+static void wait_error(struct bench *b, const char *url, const char *error)
+{
+	wait_health(b, url, error, TARGET_DOWN);
 }
 
 #define BAD_JOB(name, what, more) \
@@ -348,7 +353,7 @@ static void a_missing_type_is_no_failure(void **state)
 	assert_true(fake_sink_wait_value(&b->sink, "profile=\"mutex\"", 0, 3000) ||
 		    fake_sink_find(&b->sink, "profile=\"mutex\"", NULL) > 0);
 	assert_true(fake_sink_wait_value(&b->sink, "up{instance", 1, 3000));
-	wait_error(b, "/debug/pprof/mutex", "404");
+	wait_health(b, "/debug/pprof/mutex", "404", TARGET_UNKNOWN);
 	/* Named, the same is one. */
 	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 200ms\n"
 		 "  profiling_config: {pprof_config: {memory: {path: /heap}, block: {enabled: false}, mutex: {}, "
