@@ -23,7 +23,7 @@
 #define HOUR (60 * MINUTE)
 #define DAY (24 * HOUR)
 
-static const char *const formats[] = { "tsdb-format-1" };
+static const char *const formats[] = { "tsdb-format-1", "tsdb-format-2" };
 
 /* ---- writing ---- */
 
@@ -69,7 +69,35 @@ static void append_labelled(struct kit *k, int64_t t_ms)
 	profile_release(&p);
 }
 
-/* A day and an hour that are sealed, with rollups and late parts, and an hour that is not. */
+/* Of a binary that is known by a build id, with the names of its functions or without. */
+static void append_built(struct kit *k, const char *pod, int64_t t_ms, bool named)
+{
+	struct profile p;
+	struct err e;
+	kit_profile(&p, 99, 25);
+	p.mappings[0].build_id_str = 3; /* any string of its own */
+	for (uint32_t i = 0; i < p.n_locations && !named; i++)
+		p.locations[i].n_lines = 0;
+	struct label l[] = { { VIEW(LABEL_NAME), VIEW(KIT_SAMPLES) }, { VIEW("pod"), view_of(pod) } };
+	struct sink_column c = { .labels = { l, 2 } };
+	must(ptype_parse(VIEW(KIT_SAMPLES), &c.type), "ptype_parse");
+	struct sink_profile sp = { .profile = &p, .columns = &c, .n_columns = 1, .t_ms = t_ms, .interval_ms = 10000 };
+	struct sink_batch b = { .profiles = &sp, .n_profiles = 1 };
+	must(!tsdb_sink(k->db)->append(tsdb_sink(k->db), &b, NULL, &e), "append");
+	profile_release(&p);
+}
+
+static void delete(struct kit *k, const char *pod, int64_t after, int64_t until)
+{
+	struct matcher m;
+	struct err e;
+	must(!matcher_init(&m, MATCH_EQ, VIEW("pod"), view_of(pod), &e), "matcher");
+	must(!tsdb_delete(k->db, &m, 1, after, until, NULL, &e), "delete");
+	matcher_release(&m);
+}
+
+/* A day and an hour that are sealed, with rollups and late parts, and an hour that is not; rows that were deleted and are
+ * gone from their part, and others that are not yet; names that came late. */
 static void write_all(struct kit *k)
 {
 	struct err e;
@@ -77,15 +105,20 @@ static void write_all(struct kit *k)
 	kit_open(k);
 	fill_hours(k, KIT_T0, 8, 1);
 	append_labelled(k, KIT_T0 + 3 * HOUR + 1234);
+	append_built(k, "nameless", KIT_T0 + 4 * HOUR + 77, false);
 	must(!tsdb_seal(k->db, false, &e), "seal");
 	fill_hours(k, KIT_T0 + 2 * HOUR + 3 * MINUTE, 1, 500); /* late */
 	must(!tsdb_seal(k->db, true, &e), "seal");
+	delete(k, "pod-1", KIT_T0 + HOUR + 15 * MINUTE, KIT_T0 + HOUR + 45 * MINUTE);
+	must(!tsdb_clean(k->db, &e), "clean");
 	k->now_ms = KIT_T0 + DAY + HOUR + 30 * MINUTE;
 	fill_hours(k, KIT_T0 + DAY, 1, 1000);
 	must(!tsdb_seal(k->db, false, &e), "seal");
 	fill_hours(k, KIT_T0 + DAY + HOUR, 1, 2000);
 	append_labelled(k, KIT_T0 + DAY + HOUR + 20 * MINUTE);
-	tsdb_flush(k->db);
+	append_built(k, "built", KIT_T0 + DAY + HOUR + 21 * MINUTE, true);
+	must(!tsdb_resolve_names(k->db, &e), "names");
+	delete(k, "pod-2", KIT_T0 + 6 * HOUR, KIT_T0 + DAY + HOUR + 5 * MINUTE);
 	kit_close(k);
 }
 
@@ -236,7 +269,7 @@ int main(int argc, char **argv)
 		kit_init(&k);
 		char *dir = xstrdup(argv[2]);
 		k.o.path = dir;
-		k.o.no_sealing = false;
+		k.o.no_sealing = true; /* so that what was deleted last is still there */
 		write_all(&k);
 		kit_open(&k);
 		tell(&out, &k);

@@ -27,7 +27,8 @@ check_PROGRAMS += tsdb_format_test
 TESTS += tsdb_format_test
 tsdb_format_test_SOURCES = tsdb/format_test.c
 tsdb_format_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
-EXTRA_DIST += tests/fixtures/tsdb-format-1.tar.gz tests/fixtures/tsdb-format-1.answers
+EXTRA_DIST += tests/fixtures/tsdb-format-1.tar.gz tests/fixtures/tsdb-format-1.answers tests/fixtures/tsdb-format-2.tar.gz \
+  tests/fixtures/tsdb-format-2.answers
 check_PROGRAMS += aggregate_test compact_test tsdb_test tsdb_model_test tsdb_fault_test tsdb_codec_test
 TESTS += aggregate_test compact_test tsdb_test tsdb_model_test tsdb_fault_test tsdb_codec_test
 compact_test_SOURCES = tsdb/compact_test.c
