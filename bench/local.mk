@@ -1,11 +1,13 @@
 # Benchmarks: `make bench` builds and runs them; each folder's are one program, added to BENCHES.
-BENCHES = bench_agent bench_ingest bench_pprof bench_query bench_tsdb
+BENCHES = bench_agent bench_ingest bench_offcpu bench_pprof bench_query bench_tsdb
 EXTRA_PROGRAMS += $(BENCHES)
 CLEANFILES += $(BENCHES)
 bench_agent_SOURCES = bench/agent_bench.c
 bench_agent_LDADD = $(AGENT_LIBS)
 bench_ingest_SOURCES = bench/ingest_bench.c
 bench_ingest_LDADD = libtsdb.a $(PPROF_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
+bench_offcpu_SOURCES = bench/offcpu_bench.c
+bench_offcpu_LDADD = $(AGENT_LIBS)
 bench_pprof_SOURCES = bench/pprof_bench.c
 bench_pprof_LDADD = $(PPROF_LIBS)
 bench_tsdb_SOURCES = bench/fleet.c bench/fleet.h bench/tsdb_bench.c

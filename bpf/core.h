@@ -40,13 +40,18 @@ struct mm_struct {
 
 struct task_struct {
 	void *stack;
-	unsigned int flags;
+	unsigned int __state, flags;
 	int pid, tgid;
 	struct mm_struct *mm;
 	__u64 self_exec_id;          /* counts the programs it ran */
 	struct task_struct *group_leader;
 	char comm[16];
 	struct css_set *cgroups;
+} __attribute__((preserve_access_index));
+
+/* What it was called before 5.14. */
+struct task_struct___old {
+	long state;
 } __attribute__((preserve_access_index));
 
 #define PF_EXITING 0x00000004

@@ -5,7 +5,8 @@
  *	returns: a wait that reached the threshold is sent with that stack; a shorter one is only counted
  *
  * Most waits are short, so most stacks are taken in vain: each CPU has a budget for them (control.off_share), and when
- * it runs low, threads whose last waits all were short are the first to go without. A wait is timed all the same.
+ * it runs low, threads whose last waits all were short, and those that only make room for others, are the first to go
+ * without. A wait is timed all the same.
  *
  * Stacks are kept in two tables of slots that forget the longest unused: one for common sizes, and one for deep stacks
  * and for those that the agent has to finish (they carry a copy of the stack). Kernel threads are not watched: that
@@ -88,9 +89,20 @@ static __always_inline struct off_budget *off_budget(const struct control *c, __
 	return b;
 }
 
-static __always_inline bool off_affordable(const struct off_budget *b, const struct off_thread *t)
+/* Whether the task could go on, if it were let. */
+static __always_inline bool off_preempted(const struct bpf_raw_tracepoint_args *ctx, struct task_struct *t)
 {
-	__s64 keep = !t->short_run ? 0 : t->short_run < OFF_SHORT_RUN ? (__s64)OFF_BURST_NS / 4 : (__s64)OFF_BURST_NS / 2;
+	if (ctx->args[0])
+		return true;
+	if (bpf_core_field_exists(t->__state))
+		return !BPF_CORE_READ(t, __state);
+	return !BPF_CORE_READ((struct task_struct___old *)t, state);
+}
+
+static __always_inline bool off_affordable(const struct off_budget *b, const struct off_thread *t, bool preempted)
+{
+	__s64 keep = preempted || t->short_run >= OFF_SHORT_RUN ? (__s64)OFF_BURST_NS / 2 :
+		     t->short_run ? (__s64)OFF_BURST_NS / 4 : 0;
 
 	return b->left_ns > keep;
 }
@@ -136,7 +148,8 @@ static __always_inline __u32 off_keep(struct scratch *s, __u32 tid, __u64 bytes)
 }
 
 /* The current thread is about to leave the CPU. */
-static __always_inline void off_leave(void *ctx, __u64 now, __u64 id, const struct off_budget *b)
+static __always_inline void off_leave(struct bpf_raw_tracepoint_args *ctx, const struct control *c, __u64 now, __u64 id,
+				      const struct off_budget *b)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 	__u32 tid = id, flags = BPF_CORE_READ(task, flags), zero = 0;
@@ -150,13 +163,15 @@ static __always_inline void off_leave(void *ctx, __u64 now, __u64 id, const stru
 		bpf_map_delete_elem(&off_threads, &tid);
 		return;
 	}
-	cgroup_of_current(&who);
 	t = bpf_map_lookup_elem(&off_threads, &tid);
-	if (filtered(&who, id >> 32)) {
-		if (t)
-			t->since_ns = 0;
-		count(STAT_OFF_FILTERED, 1);
-		return;
+	if (c->filters) {
+		cgroup_of_current(&who);
+		if (filtered(&who, id >> 32)) {
+			if (t)
+				t->since_ns = 0;
+			count(STAT_OFF_FILTERED, 1);
+			return;
+		}
 	}
 	if (!t) {
 		bpf_map_update_elem(&off_threads, &tid, &fresh, BPF_NOEXIST);
@@ -169,8 +184,9 @@ static __always_inline void off_leave(void *ctx, __u64 now, __u64 id, const stru
 	t->since_ns = now;
 	t->slot = OFF_NONE;
 	s = bpf_map_lookup_elem(&scratch, &zero);
-	if (!s || !off_affordable(b, t))
+	if (!s || !off_affordable(b, t, off_preempted(ctx, task)))
 		return;
+	cgroup_of_current(&who);
 	begin(s, now, id, who.id);
 	if (start_in_kernel(s))
 		unwind_user(s);
@@ -273,7 +289,7 @@ int off_cpu(struct bpf_raw_tracepoint_args *ctx)
 	if (!b)
 		return 0;
 	if (id)
-		off_leave(ctx, now, id, b);
+		off_leave(ctx, c, now, id, b);
 	tid = BPF_CORE_READ(next, pid);
 	if (tid)
 		off_return(c, next, tid, now);
