@@ -198,8 +198,13 @@ static void housekeeping(struct agent *a, int64_t now)
 		return;
 	a->kept_house_ns = now;
 	perf_events_redraw(a->events, now);
-	if (perf_events_hotplug(a->events))
+	struct err e = { 0 };
+	int changed = perf_events_hotplug(a->events, &e);
+	if (changed)
 		agent_watch_events(a);
+	if (changed < 0 && !a->cpu_missing)
+		LOG_WARN("msg", "a CPU that came online is not sampled", "err", e.msg);
+	a->cpu_missing = changed < 0;
 	labeler_tick(a->labeler);
 	images_sweep(a->images, now - a->o.history_ms * 1000000 - 2 * WINDOW_NS);
 }

@@ -39,6 +39,7 @@ struct agent {
 	bool running;
 	atomic_bool stopping;
 	int64_t kept_house_ns;
+	bool cpu_missing;            /* said that a CPU cannot be sampled */
 	struct cost cost;
 	double hz;                   /* now: at most o.hz */
 	struct off_cpu off;

@@ -30,6 +30,7 @@ struct cpu_event {
 	uint32_t cpu;
 	int fd;
 	struct perf_event_mmap_page *page;
+	uint64_t enabled_ns;         /* when last looked at */
 	struct change changes[CHANGES]; /* newest first */
 };
 
@@ -41,7 +42,6 @@ struct perf_events {
 	double hz;
 	bool build_ids;
 	int64_t redrawn_ns;
-	char online[256];            /* /sys/devices/system/cpu/online when last looked */
 };
 
 /* The end of every record, as sample_type below asks for it. */
@@ -67,6 +67,7 @@ static int open_event(struct perf_events *p, uint32_t cpu, int64_t period)
 		.config = PERF_COUNT_SW_CPU_CLOCK,
 		.size = sizeof a,
 		.sample_period = (uint64_t)period,
+		.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED,
 		.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU,
 		.exclude_idle = 1,
 		.disabled = 1,
@@ -194,9 +195,10 @@ int perf_events_open(struct perf_events **ret, int prog_fd, double hz, unsigned 
 	p->hz = hz;
 	p->build_ids = true;
 	p->redrawn_ns = clock_mono_ns();
-	if (!read_online(p->online, sizeof p->online))
-		snprintf(p->online, sizeof p->online, "0-%ld", sysconf(_SC_NPROCESSORS_ONLN) - 1);
-	int r = each_cpu(p->online, add_one, p, e);
+	char online[256];            /* a list like "0-3,5" */
+	if (!read_online(online, sizeof online))
+		snprintf(online, sizeof online, "0-%ld", sysconf(_SC_NPROCESSORS_ONLN) - 1);
+	int r = each_cpu(online, add_one, p, e);
 	if (r) {
 		perf_events_close(p);
 		return r;
@@ -243,29 +245,49 @@ static int mark_online(void *arg, uint32_t cpu, struct err *e)
 	return 0;
 }
 
-bool perf_events_hotplug(struct perf_events *p)
+/* Whether the kernel took the event off its CPU, which it does when the CPU goes offline; it does not put it back. The
+ * time that it was enabled stands still then. */
+static bool is_stopped(struct cpu_event *c)
+{
+	struct { uint64_t value, enabled_ns; } r;
+
+	ssize_t n = read(c->fd, &r, sizeof r);
+	if (n != sizeof r)
+		return n == 0;       /* the end of an event in an error state */
+	bool stopped = r.enabled_ns == c->enabled_ns;
+	c->enabled_ns = r.enabled_ns;
+	return stopped;
+}
+
+int perf_events_hotplug(struct perf_events *p, struct err *e)
 {
 	char now[256];
 	struct online_set set = { 0 };
+	int changed = 0;
 
-	if (!read_online(now, sizeof now) || strcmp(now, p->online) == 0)
-		return false;
-	memcpy(p->online, now, sizeof now);
+	if (!read_online(now, sizeof now))
+		return 0;
 	each_cpu(now, mark_online, &set, NULL);
 	for (size_t i = 0; i < p->v.n;) {
-		if (set.on[p->v.v[i].cpu]) {
+		if (set.on[p->v.v[i].cpu] && !is_stopped(&p->v.v[i])) {
 			i++;
 			continue;
 		}
+		changed++;
 		close_event(p, &p->v.v[i]);
 		p->v.v[i] = p->v.v[--p->v.n];
 		if (i < p->v.n)
 			p->by_cpu.v[p->v.v[i].cpu] = (int32_t)i;
 	}
-	for (uint32_t c = 0; c < MAX_CPUS; c++)
-		if (set.on[c])
-			add_one(p, c, NULL);
-	return true;
+	for (uint32_t c = 0; c < MAX_CPUS; c++) {
+		if (!set.on[c] || (c < p->by_cpu.n && p->by_cpu.v[c] >= 0))
+			continue;
+		int r = add_cpu(p, c, e);
+		if (r)
+			return r;
+		changed++;
+	}
+	return changed;
 }
 
 /* --- periods --- */

@@ -56,7 +56,8 @@ void perf_events_set_hz(struct perf_events *p, double hz);
 /* What a sample of that CPU and time stands for. */
 int64_t perf_events_value(const struct perf_events *p, uint32_t cpu, int64_t time_ns);
 int64_t perf_events_period(const struct perf_events *p);
-/* Opens events on CPUs that came online and closes those of CPUs that went. True if anything changed. */
-bool perf_events_hotplug(struct perf_events *p);
+/* Opens events on CPUs that came online, also if they were away only between two calls, and closes those of CPUs that
+ * went. How many; negative: one could not be opened, which takes the rights that opening the first ones took. */
+int perf_events_hotplug(struct perf_events *p, struct err *e);
 
 #endif
