@@ -368,7 +368,7 @@ static int open_all(struct agent *a, struct err *e)
 		r = filter_new(&a->filter, &a->sampler, &a->o.filters, e);
 	if (!r)
 		r = tables_new(&a->tables, &a->sampler.tables, e);
-	if (!r && !(a->symbolizer = symbolizer_new(a->o.cache_dir, e)))
+	if (!r && !(a->symbolizer = symbolizer_new(&(struct symbolizer_options){ a->o.cache_dir, a->o.debuginfod_urls }, e)))
 		r = -ERR_INTERNAL;
 	if (!r)
 		r = start_pods(a, e);

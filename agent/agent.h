@@ -27,6 +27,7 @@ struct agent_options {
 	struct filter_options filters; /* borrowed for as long as the agent runs */
 	double max_cost;             /* share of the host the agent may take before it lowers its frequency */
 	const char *node;            /* NULL = the host's name */
+	const char *debuginfod_urls; /* servers to ask for debug information, with blanks between; NULL = none */
 	const char *cache_dir;       /* for what was read from debug information; NULL = nowhere */
 	bool kubernetes;             /* ask the API server for this node's pods, if this is a pod or there is a kubeconfig */
 	const char *kubeconfig;      /* NULL or "" = as a pod */

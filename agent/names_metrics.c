@@ -4,7 +4,7 @@
 #include "agent/symbolize.h"
 #include "base/metrics.h"
 
-enum { M_PERFMAPS, M_MEMORY, M_IMAGES, M_DESCRIPTORS, M_FORGOTTEN };
+enum { M_PERFMAPS, M_MEMORY, M_IMAGES, M_DESCRIPTORS, M_FORGOTTEN, M_DEBUGINFOD };
 
 static struct metric table[] = {
 	[M_PERFMAPS] = { "pyrrha_agent_perfmap_reads_total", "Readings of perf-maps of just-in-time compilers, by what came of it.",
@@ -14,8 +14,15 @@ static struct metric table[] = {
 	[M_IMAGES] = { "pyrrha_agent_names_images", "Files whose symbols are kept, or waited for.", METRIC_GAUGE },
 	[M_FORGOTTEN] = { "pyrrha_agent_names_forgotten_total",
 			  "Times all names were given up because they took too much memory; they are read again.", METRIC_COUNTER },
+	[M_DEBUGINFOD] = { "pyrrha_agent_debuginfod_requests_total", "Files asked for at debuginfod servers, by what came of it.",
+			   METRIC_COUNTER, "result" },
 	[M_DESCRIPTORS] = { "pyrrha_agent_names_open_files", "Files open for that.", METRIC_GAUGE },
 };
+
+static void set_requests(const char *result, uint64_t n)
+{
+	metric_add(&table[M_DEBUGINFOD], MAX(0, (double)n - metric_get(&table[M_DEBUGINFOD], result)), result);
+}
 
 static void collect(void *arg)
 {
@@ -25,6 +32,9 @@ static void collect(void *arg)
 		double before = metric_get(&table[M_PERFMAPS], perfmap_result_names[i]);
 		metric_add(&table[M_PERFMAPS], MAX(0, (double)t.perfmap_reads[i] - before), perfmap_result_names[i]);
 	}
+	set_requests("found", t.debuginfod_found);
+	set_requests("absent", t.debuginfod_absent);
+	set_requests("failed", t.debuginfod_failed);
 	metric_set(&table[M_MEMORY], (double)t.strings_bytes, "strings");
 	metric_set(&table[M_MEMORY], (double)t.resolved_bytes, "resolved");
 	metric_set(&table[M_MEMORY], (double)t.images_bytes, "images");

@@ -13,6 +13,7 @@
 #include "agent/labels.h"
 #include "agent/pprof_out.h"
 #include "agent/profile_window.h"
+#include "agent/serve_buildid.h"
 #include "agent/serve_symbol.h"
 #include "agent/symbolize.h"
 #include "base/clock.h"
@@ -31,6 +32,7 @@ struct agent_server {
 	struct httpd *httpd;
 	struct agent *agent;
 	bool enable_lifecycle;
+	bool enable_debuginfod;
 	char boot[33];               /* of this run of the agent */
 };
 
@@ -295,6 +297,15 @@ static void serve_targets(struct httpd_request *rq, void *arg)
 	agent_targets(s->agent, reached_at(s, rq), httpd_out(rq));
 }
 
+static void serve_build(struct httpd_request *rq, void *arg)
+{
+	struct agent_server *s = arg;
+	if (s->enable_debuginfod)
+		serve_buildid(rq, agent_symbolizer(s->agent));
+	else
+		httpd_text(rq, 404, "not enabled; --web.enable-debuginfod does");
+}
+
 static void serve_healthy(struct httpd_request *rq, void *arg)
 {
 	(void)arg;
@@ -334,6 +345,7 @@ static const struct httpd_route routes[] = {
 	{ "/debug/pprof/cmdline", HTTPD_GET, serve_cmdline, HTTPD_QUICK },
 	{ "/debug/pprof/symbol", HTTPD_GET | HTTPD_POST, serve_symbol, 0 },
 	{ "/debug/pprof/{*}", HTTPD_GET, serve_unknown, HTTPD_QUICK },
+	{ "/buildid/{id}/{kind}", HTTPD_GET, serve_build, 0 },
 	{ "/metrics", HTTPD_GET, serve_metrics, HTTPD_QUICK },
 	{ "/targets.json", HTTPD_GET, serve_targets, HTTPD_QUICK },
 	{ "/-/healthy", HTTPD_GET, serve_healthy, HTTPD_QUICK },
@@ -354,6 +366,7 @@ int agent_serve(struct agent_server **ret, const struct agent_server_options *o,
 {
 	struct agent_server *s = NEW(struct agent_server);
 	s->agent = o->agent;
+	s->enable_debuginfod = o->enable_debuginfod;
 	make_boot_id(s->boot);
 	s->enable_lifecycle = o->enable_lifecycle;
 	struct httpd_options h = {

@@ -12,6 +12,7 @@ struct agent_server_options {
 	bool allow_insecure;         /* listen where others can reach it */
 	bool enable_lifecycle;       /* serve POST /-/reload */
 	struct agent *agent;         /* borrowed */
+	bool enable_debuginfod;      /* serve /buildid/ */
 };
 
 int agent_serve(struct agent_server **ret, const struct agent_server_options *o, struct err *e);

@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "agent/debuginfod.h"
 #include "agent/demangle.h"
 #include "agent/dwarf_index.h"
 #include "agent/elf_file.h"
@@ -25,6 +26,7 @@
 #include "agent/symtab.h"
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/map.h"
 #include "base/queue.h"
 #include "base/thread.h"
@@ -74,7 +76,9 @@ struct symbolizer {
 	bool kernel_tried;
 	unsigned waiting_fds;
 	uint64_t forgotten;
-	char *cache_dir;         /* NULL = none */
+	char *cache_dir, *debuginfod_urls; /* NULL = none */
+	uint64_t debuginfod_found, debuginfod_absent, debuginfod_failed;
+	bool debuginfod_told;    /* that it does not work */
 	pthread_t dwarf_thread;  /* reads debug information, one file after the other */
 	struct queue *dwarf_jobs; /* struct dwarf_job */
 };
@@ -82,6 +86,7 @@ struct symbolizer {
 struct dwarf_job {
 	struct known_image *image;
 	int fd;
+	bool fetch;              /* the debug information is to be asked for */
 };
 
 static void forget_resolved(struct symbolizer *s)
@@ -90,20 +95,48 @@ static void forget_resolved(struct symbolizer *s)
 	s->cache.n = s->frames.n = 0;
 }
 
+/* The debug file, from a server; -1 if there is none. */
+static int fetch_debug_file(struct symbolizer *s, const struct image *im)
+{
+	char hex[2 * BUILD_ID_MAX + 1];
+	struct err e;
+	int fd = debuginfod_fetch(s->debuginfod_urls, s->cache_dir, image_build_id_hex(im, hex), &e);
+	if (fd < 0 && e.code != ERR_NOT_FOUND && !s->debuginfod_told) {
+		LOG_WARN("msg", "no debug information from debuginfod; this is said once, a metric counts", "err", e.msg,
+			 "build_id", hex);
+		s->debuginfod_told = true;
+	}
+	pthread_mutex_lock(&s->lock);
+	*(fd >= 0 ? &s->debuginfod_found : e.code == ERR_NOT_FOUND ? &s->debuginfod_absent : &s->debuginfod_failed) += 1;
+	pthread_mutex_unlock(&s->lock);
+	return fd;
+}
+
+/* Images are not freed while they are in a job. A file whose DWARF cannot be read keeps its symbols. */
 static void read_dwarf(struct symbolizer *s, struct dwarf_job *j)
 {
 	char hex[2 * BUILD_ID_MAX + 1];
-	AUTOFREE char *cached = s->cache_dir && j->image->image->build_id_len ?
-		xasprintf("%s/%s.dwarf", s->cache_dir, image_build_id_hex(j->image->image, hex)) : NULL;
+	struct image *im = j->image->image;
+	AUTOFREE char *cached = s->cache_dir && im->build_id_len ?
+		xasprintf("%s/%s.dwarf", s->cache_dir, image_build_id_hex(im, hex)) : NULL;
 	struct dwarf_index x;
+	struct symtab symbols = { .fd = -1 };
 	struct err e;
-	/* Images are not freed while they are in a job. A file whose DWARF cannot be read keeps its symbols. */
-	bool made = dwarf_index_make(&x, j->fd, cached, &e) == 0;
+	int debug = j->fetch ? fetch_debug_file(s, im) : -1;
+	if (debug >= 0 && symtab_build_with(&symbols, j->fd, debug, im->path, NULL, &e))
+		symbols.fd = -1;
+	bool made = (!j->fetch || debug >= 0) && dwarf_index_make(&x, debug >= 0 ? debug : j->fd, cached, &e) == 0;
+	if (debug >= 0)
+		close(debug);
 	pthread_mutex_lock(&s->lock);
-	if (made) {
-		j->image->dwarf = x;
-		forget_resolved(s);
+	if (symbols.fd >= 0) {
+		symtab_free(&j->image->symbols);
+		j->image->symbols = symbols;
 	}
+	if (made)
+		j->image->dwarf = x;
+	if (made || symbols.fd >= 0)
+		forget_resolved(s);
 	j->image->in_dwarf_job = false;
 	pthread_mutex_unlock(&s->lock);
 }
@@ -120,19 +153,26 @@ static void *dwarf_main(void *arg)
 	return NULL;
 }
 
-struct symbolizer *symbolizer_new(const char *cache_dir, struct err *e)
+static char *copy_unless_empty(const char *s)
+{
+	return s && *s ? xstrdup(s) : NULL;
+}
+
+struct symbolizer *symbolizer_new(const struct symbolizer_options *o, struct err *e)
 {
 	struct symbolizer *s = NEW(struct symbolizer);
 	pthread_mutex_init(&s->lock, NULL);
 	arena_init(&s->text, 0);
 	s->kernel.tab.fd = -1;
 	s->perfmaps = perfmaps_new();
-	s->cache_dir = cache_dir && *cache_dir ? xstrdup(cache_dir) : NULL;
+	s->cache_dir = copy_unless_empty(o->cache_dir);
+	s->debuginfod_urls = copy_unless_empty(o->debuginfod_urls);
 	s->dwarf_jobs = queue_new(DWARF_JOBS_MAX, 0);
 	if (thread_start(&s->dwarf_thread, "dwarf", dwarf_main, s, e)) {
 		queue_free(s->dwarf_jobs);
 		perfmaps_free(s->perfmaps);
 		free(s->cache_dir);
+		free(s->debuginfod_urls);
 		free(s);
 		return NULL;
 	}
@@ -159,6 +199,7 @@ void symbolizer_free(struct symbolizer *s)
 	pthread_join(s->dwarf_thread, NULL);
 	queue_free(s->dwarf_jobs);
 	free(s->cache_dir);
+	free(s->debuginfod_urls);
 	for (size_t i = 0; i < s->images.n; i++)
 		if (s->images.v[i])
 			free_image(s->images.v[i]);
@@ -283,10 +324,10 @@ static bool has_debug_info(int fd, const char *build_id)
 }
 
 /* Takes the image's descriptor; false if the queue is full, then nothing was taken. */
-static bool ask_for_dwarf(struct symbolizer *s, struct known_image *k)
+static bool ask_for_dwarf(struct symbolizer *s, struct known_image *k, bool fetch)
 {
 	struct dwarf_job *j = NEW(struct dwarf_job);
-	*j = (struct dwarf_job){ k, k->fd };
+	*j = (struct dwarf_job){ k, k->fd, fetch };
 	k->in_dwarf_job = true;
 	if (queue_try_push(s->dwarf_jobs, j, 0))
 		return true;
@@ -311,7 +352,8 @@ static void make_ready(struct symbolizer *s, struct known_image *k)
 	if (symtab_build(&k->symbols, k->fd, k->image->path, image_build_id_hex(k->image, hex), &e))
 		k->symbols.fd = -1;
 	if (!k->is_go) {
-		if (!has_debug_info(k->fd, hex) || !ask_for_dwarf(s, k))
+		bool here = has_debug_info(k->fd, hex), fetch = !here && s->debuginfod_urls && k->image->build_id_len;
+		if ((!here && !fetch) || !ask_for_dwarf(s, k, fetch))
 			close(k->fd);
 		k->fd = -1;
 	}
@@ -550,6 +592,20 @@ uint64_t symbolizer_kernel_start(struct symbolizer *s)
 	return start;
 }
 
+int symbolizer_open_executable(struct symbolizer *s, struct view build_id)
+{
+	char hex[2 * BUILD_ID_MAX + 1];
+	int fd = -1;
+	pthread_mutex_lock(&s->lock);
+	for (size_t i = 0; i < s->images.n && fd < 0; i++) {
+		struct image *im = s->images.v[i] ? s->images.v[i]->image : NULL;
+		if (im && im->build_id_len && im->world_readable && view_eqs(build_id, image_build_id_hex(im, hex)))
+			fd = image_dup_fd(im);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return fd;
+}
+
 static size_t open_files_of(const struct known_image *k)
 {
 	return (size_t)(k->fd >= 0) + (k->symbols.fd >= 0) + (k->dwarf.fd >= 0);
@@ -559,6 +615,9 @@ void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret)
 {
 	pthread_mutex_lock(&s->lock);
 	*ret = (struct symbolizer_stats){ .images = s->images.n - s->spare.n, .forgotten = s->forgotten };
+	ret->debuginfod_found = s->debuginfod_found;
+	ret->debuginfod_absent = s->debuginfod_absent;
+	ret->debuginfod_failed = s->debuginfod_failed;
 	ret->strings_bytes = strings_bytes(s);
 	ret->resolved_bytes = resolved_bytes(s);
 	ret->images_bytes = s->images.cap * sizeof *s->images.v + map_bytes(&s->image_index);

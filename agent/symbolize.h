@@ -19,8 +19,12 @@ struct sym_frame {
 
 #define SYM_FRAMES_MAX 32
 
-/* cache_dir: where what was read from DWARF is kept by build-id; NULL or "" = nowhere. Copied. */
-struct symbolizer *symbolizer_new(const char *cache_dir, struct err *e);
+struct symbolizer_options {
+	const char *cache_dir;       /* where what was read from DWARF is kept by build-id; NULL or "" = nowhere */
+	const char *debuginfod_urls; /* servers to ask for debug information; NULL or "" = none */
+};
+/* Options are copied. */
+struct symbolizer *symbolizer_new(const struct symbolizer_options *o, struct err *e);
 void symbolizer_free(struct symbolizer *s);
 /* An image is open and about to be sampled. Returns at once. */
 void symbolizer_image(struct symbolizer *s, struct image *im);
@@ -33,6 +37,8 @@ size_t symbolizer_resolve(struct symbolizer *s, const struct window_frame *f, st
 /* As symbolizer_resolve, of an address as profiles have it, without its mapping: if just one of the mappings of all
  * programs and the kernel holds it. */
 size_t symbolizer_resolve_alone(struct symbolizer *s, uint64_t address, struct sym_frame out[SYM_FRAMES_MAX]);
+/* A descriptor of the file with that build-id (hexadecimal) that a process maps now, if everybody may read it; else -1. */
+int symbolizer_open_executable(struct symbolizer *s, struct view build_id);
 /* Where the kernel's text begins (_stext); 0 if not known. Kernel addresses leave the agent as offsets from it. */
 uint64_t symbolizer_kernel_start(struct symbolizer *s);
 
@@ -41,6 +47,7 @@ struct symbolizer_stats {
 	size_t images, open_files;
 	uint64_t forgotten;          /* times that names were given up for their memory */
 	uint64_t perfmap_reads[PERFMAP_RESULTS];
+	uint64_t debuginfod_found, debuginfod_absent, debuginfod_failed;
 };
 void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret);
 /* Once; the symbolizer must outlive the last rendering. */

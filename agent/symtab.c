@@ -187,11 +187,18 @@ static void gather_plt(struct symtab_writer *w, int fd)
 
 int symtab_build(struct symtab *t, int fd, const char *path, const char *build_id, struct err *e)
 {
+	return symtab_build_with(t, fd, -1, path, build_id, e);
+}
+
+int symtab_build_with(struct symtab *t, int fd, int debug_fd, const char *path, const char *build_id, struct err *e)
+{
 	struct symtab_writer w;
 	symtab_writer_init(&w);
 	*t = (struct symtab){ .fd = -1 };
 	/* A source that is damaged is as good as none: the next one may serve. */
 	int rc = gather_from(&w, fd, ".symtab", e);
+	if (!w.rows.n && debug_fd >= 0)
+		rc = gather_from(&w, debug_fd, ".symtab", e);
 	if (rc <= 0 || !w.rows.n)
 		rc = gather_by_build_id(&w, build_id, e);
 	if (!w.rows.n)

@@ -18,12 +18,12 @@
 #define STOP_SECONDS 9
 
 static struct flags {
-	const char *listen, *log_level, *log_format, *node, *cache_dir, *config_file, *kubeconfig;
+	const char *listen, *log_level, *log_format, *node, *cache_dir, *debuginfod_urls, *config_file, *kubeconfig;
 	struct opt_list external, filter_cgroups, filter_pids, filter_comms;
 	double hz, max_cost;
 	int64_t history_ms, off_threshold_ms;
 	uint64_t history_bytes;
-	bool kernel_stacks, off_cpu, ignore_kernel_bugs, allow_insecure, enable_lifecycle, kubernetes, check, version, help;
+	bool kernel_stacks, off_cpu, ignore_kernel_bugs, allow_insecure, enable_lifecycle, enable_debuginfod, kubernetes, check, version, help;
 } flags;
 
 static struct opt table[] = {
@@ -53,6 +53,10 @@ static struct opt table[] = {
 	{ "external-label", OPT_LIST, &flags.external, "<name=value>", "A label for every sample; may be repeated.",
 	  "metadata-external-labels" },
 	{ "check", OPT_BOOL, &flags.check, NULL, "Say what this kernel and these rights allow, and end." },
+	{ "debuginfod-urls", OPT_STRING, &flags.debuginfod_urls, "<urls>",
+	  "debuginfod servers, with blanks between them, to ask for debug information of programs that are sampled; none if empty." },
+	{ "web.enable-debuginfod", OPT_BOOL, &flags.enable_debuginfod, NULL,
+	  "Serve programs that are sampled, and their debug files, as a debuginfod server: /buildid/ID/{executable,debuginfo}." },
 	{ "cache-dir", OPT_STRING, &flags.cache_dir, "<dir>",
 	  "Where lines and inlined calls read from debug information are kept by build-id; they are read anew at each start if empty." },
 	{ "log.level", OPT_STRING, &flags.log_level, "<level>", "debug, info, warn or error." },
@@ -71,6 +75,7 @@ static void set_defaults(void)
 	flags.log_format = "logfmt";
 	flags.node = "";
 	flags.cache_dir = "";
+	flags.debuginfod_urls = "";
 	flags.config_file = "";
 	flags.kubeconfig = "";
 	flags.kubernetes = true;
@@ -186,6 +191,7 @@ static int run(const struct labels_builder *external, struct err *e)
 	o.ignore_kernel_bugs = flags.ignore_kernel_bugs;
 	o.node = flags.node;
 	o.cache_dir = flags.cache_dir;
+	o.debuginfod_urls = flags.debuginfod_urls;
 	o.config_file = flags.config_file;
 	o.kubeconfig = flags.kubeconfig;
 	o.kubernetes = flags.kubernetes;
@@ -195,7 +201,8 @@ static int run(const struct labels_builder *external, struct err *e)
 		return r;
 	metrics_register_process("pyrrha_agent", PACKAGE_VERSION);
 	agent_register_metrics(a);
-	r = agent_serve(&s, &(struct agent_server_options){ flags.listen, flags.allow_insecure, flags.enable_lifecycle, a }, e);
+	r = agent_serve(&s, &(struct agent_server_options){ flags.listen, flags.allow_insecure, flags.enable_lifecycle, a,
+							  flags.enable_debuginfod }, e);
 	if (!r) {
 		LOG_INFO("msg", "listening", "address", agent_server_address(s));
 		wait_for_end(&signals, a, &sig);

@@ -113,6 +113,9 @@ void httpd_no_compress(struct httpd_request *rq);
 void httpd_text(struct httpd_request *rq, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void httpd_redirect(struct httpd_request *rq, int status, const char *location);
 
+/* A regular file as the body, from its beginning, without reading it into memory. Takes the descriptor. */
+void httpd_send_file(struct httpd_request *rq, int fd, uint64_t size);
+
 /* A file that never changes while the program runs: compressed once, with an ETag from its content. */
 struct httpd_asset {
 	const char *type;       /* content type, borrowed */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "base/map.h"
@@ -186,6 +187,13 @@ void httpd_send_asset(struct httpd_request *rq, const struct httpd_asset *a)
 		}
 	}
 	rq->response = MHD_create_response_from_buffer(body.len, (void *)(uintptr_t)body.ptr, MHD_RESPMEM_PERSISTENT);
+}
+
+void httpd_send_file(struct httpd_request *rq, int fd, uint64_t size)
+{
+	rq->response = MHD_create_response_from_fd64(size, fd);
+	if (!rq->response)
+		close(fd);
 }
 
 /* ---- the response itself ---- */

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of what the agent samples: targets that would rather do harm. Needs root and eBPF."""
 import concurrent.futures
+import gzip
 import hashlib
 import os
 import re
@@ -9,7 +10,8 @@ import struct
 import subprocess
 import threading
 
-from harness import TOP, Skip, check, http_get, wait_until
+from harness import TOP, Skip, check, free_port, http_get, wait_until
+from pprof_file import fields
 from test_agent import profile, run, start_agent
 
 FIXTURES = os.path.join(TOP, "tests", "fixtures", "agent")
@@ -271,3 +273,110 @@ def test_history_cursor(env):
     missing = ask(agent, 1000, 2000)
     check(missing[0] == 404 and missing[1] == first[1] and missing[2] is None, str(missing))
     check(ask(start_agent(env), 1000, 2000)[1] != first[1], "a restart has the same boot id")
+
+
+def build_id_of(path):
+    notes = subprocess.run(["readelf", "-n", path], capture_output=True, text=True, check=True).stdout
+    return re.search("Build ID: ([0-9a-f]+)", notes).group(1)
+
+
+def source_lines(env, agent, comm):
+    """(function, file, line) of all locations of a process's profile."""
+    profile(env, agent, 1, f'{{comm="{comm}"}}', file="lines")
+    with gzip.open(os.path.join(env.dir, "lines.pb.gz")) as f:
+        top = list(fields(f.read()))
+    strings = [v.decode() for k, v in top if k == 6]
+    functions = {}
+    for k, v in top:
+        if k == 5:
+            f = dict(fields(v))
+            functions[f[1]] = strings[f.get(2, 0)], os.path.basename(strings[f.get(4, 0)])
+    lines = set()
+    for k, v in top:
+        for k2, line in fields(v) if k == 4 else ():
+            if k2 == 4:
+                line = dict(fields(line))
+                lines.add((*functions[line[1]], line.get(2, 0)))
+    return lines
+
+
+def busy_program(env, name, *flags):
+    """A program that is always in busy_leaf, with debug information."""
+    path = os.path.join(env.dir, name)
+    with open(path + ".c", "w") as f:
+        f.write("volatile long x;\n\n__attribute__((noinline)) void busy_leaf(void)\n{\n\tfor (int i = 0; i < 100000; i++)\n"
+                "\t\tx++;\n}\n\nint main(void)\n{\n\tfor (;;)\n\t\tbusy_leaf();\n}\n")
+    subprocess.run(["cc", "-O1", "-g", "-Wl,--build-id=uuid", *flags, "-o", path, path + ".c"], check=True)
+    return path
+
+
+def test_debuginfod_server(env):
+    """Debian's debuginfod-find gets programs that run, if everybody may read them, and nothing without the flag."""
+    find = shutil.which("debuginfod-find")
+    if not find:
+        raise Skip("no debuginfod-find")
+    agent = start_agent(env, "--web.enable-debuginfod")
+    program, private = busy_program(env, "b_public"), busy_program(env, "b_private")
+    os.chmod(private, 0o700)
+    for p in (program, private):
+        run(env, os.path.basename(p), [p])
+
+    def ask(kind, build_id, server=agent):
+        cache = os.path.join(env.dir, "cache")
+        shutil.rmtree(cache, ignore_errors=True)  # it remembers what was not found
+        said = subprocess.run([find, kind, build_id], capture_output=True, text=True,
+                              env=dict(os.environ, DEBUGINFOD_URLS=server, DEBUGINFOD_CACHE_PATH=cache))
+        if said.returncode:
+            return None
+        with open(said.stdout.strip(), "rb") as f:
+            return f.read()
+
+    with open(program, "rb") as f:
+        whole = f.read()
+    got = wait_until("the program was sampled", lambda: ask("executable", build_id_of(program)), 30)
+    check(got == whole, "another executable")
+    check(ask("debuginfo", build_id_of(program)) == whole, "another debuginfo")
+    for _ in range(10):
+        if any("busy_leaf" in f for f, _ in profile(env, agent, 1, '{comm="b_private"}')[0]):
+            break
+    check(ask("executable", build_id_of(private)) is None and ask("debuginfo", build_id_of(private)) is None,
+          "a program that only root may read was served")
+    check(ask("executable", "0123456789abcdef") is None, "a program that nobody has was served")
+    for path in ("/buildid/../executable", "/buildid/0123/source/etc/passwd", "/buildid/xyz/executable"):
+        check(http_get(agent + path)[0] == 404, path)
+    check(http_get(f"{start_agent(env)}/buildid/{build_id_of(program)}/executable")[0] == 404, "served without the flag")
+
+
+def test_debuginfod_client(env):
+    """A stripped program gets its names and lines from a debuginfod server; one that no server has keeps addresses."""
+    if not shutil.which("debuginfod"):
+        raise Skip("no debuginfod")
+    files = os.path.join(env.dir, "files")
+    os.makedirs(files)
+    known, unknown = busy_program(env, "d_known"), busy_program(env, "d_unknown")
+    for p in (known, unknown):
+        subprocess.run(["objcopy", "--only-keep-debug", p, p + ".debug"], check=True)
+        subprocess.run(["strip", p], check=True)
+    os.rename(known + ".debug", os.path.join(files, "known.debug"))
+    port = free_port()
+    run(env, "debuginfod", ["debuginfod", "-F", "-p", str(port), "-d", os.path.join(env.dir, "debuginfod.sqlite"), files])
+    url = f"http://127.0.0.1:{port}"
+    wait_until("debuginfod has the file", lambda: http_get(f"{url}/buildid/{build_id_of(known)}/debuginfo")[0] == 200, 60)
+    cache = os.path.join(env.dir, "agent-cache")
+    os.makedirs(cache)
+    agent = start_agent(env, f"--debuginfod-urls={url}", f"--cache-dir={cache}")
+    for p in (known, unknown):
+        run(env, os.path.basename(p), [p])
+
+    def frames(name):
+        return {f for fs, _ in profile(env, agent, 1, f'{{comm="{name}"}}')[0] for f in fs}
+
+    wait_until("names of the stripped program", lambda: {"main", "busy_leaf"} <= frames("d_known"), 60)
+    lines = wait_until("its lines", lambda: (a := source_lines(env, agent, "d_known")) and ("busy_leaf", "d_known.c", 6) in a and a, 60)
+    check(("main", "d_known.c", 12) in lines, str(lines))
+    def asked():
+        check("busy_leaf" not in frames("d_unknown"), "a name that nobody could know")
+        return re.search(r'debuginfod_requests_total{result="absent"} [1-9]', http_get(agent + "/metrics")[2].decode())
+
+    wait_until("the server was asked for the other one", asked, 60)
+    check(re.search(r'debuginfod_requests_total{result="found"} [1-9]', http_get(agent + "/metrics")[2].decode()), "none found?")
