@@ -377,12 +377,12 @@ struct beside {
 static void *asker(void *arg)
 {
 	struct beside *b = arg;
-	while (!b->stop) {
+	do {
 		kit_merge(&b->m->k, KIT_CPU, KIT_T0 + HOUR, KIT_T0 + 29 * HOUR + 30 * MINUTE, NULL);
 		kit_count(&b->m->k, KIT_SAMPLES, 0, INT64_MAX, NULL);
 		sum_of_main(&b->m->k, KIT_CPU, KIT_T0, INT64_MAX);
 		b->asked++;
-	}
+	} while (!b->stop);
 	return NULL;
 }
 
