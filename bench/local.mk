@@ -18,3 +18,5 @@ bench_tsdb_LDADD = libtsdb.a $(PPROF_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
 bench: $(BENCHES)
 	@for b in $(BENCHES); do echo "== $$b"; ./$$b || test $$? = 77 || exit 1; done
 .PHONY: bench
+# Over HTTP, with the real server: bench/peers --build .
+EXTRA_DIST += bench/peers docs/benchmarks.md

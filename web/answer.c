@@ -150,8 +150,15 @@ static void put_fixed(struct buf *b, const char *digits, int n, int exponent)
 
 static void put_shortest(struct buf *b, double v)
 {
-	char text[40], digits[24];
-	int n = 0;
+	char text[40], digits[NUM_LEN];
+	int n = 0, known;
+	if (num_digits(fabs(v), digits, &n, &known)) {
+		if (v < 0)
+			buf_putc(b, '-');
+		put_fixed(b, digits, n, known);
+		return;
+	}
+	n = 0;
 	/* A subnormal has fewer than 15 digits that mean something. */
 	for (int precision = fabs(v) < 2.3e-308 ? 0 : 14; precision <= 16; precision++) {
 		snprintf(text, sizeof text, "%.*e", precision, v);

@@ -5,6 +5,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -67,6 +71,52 @@ static void test_numbers(void **state)
 	assert_true(num_parse_i64(VIEW("-9223372036854775808"), &n));
 	assert_true(n == INT64_MIN);
 	assert_false(num_parse_i64(VIEW("9223372036854775808"), &n));
+}
+
+/* As printf and strtod find them. */
+static void check_digits(double v)
+{
+	char text[40], digits[NUM_LEN], want[NUM_LEN];
+	int n, exponent, k = 0;
+	if (!num_digits(v, digits, &n, &exponent))
+		return;
+	for (int precision = 14; precision <= 16; precision++) {
+		snprintf(text, sizeof text, "%.*e", precision, v);
+		if (strtod(text, NULL) == v)
+			break;
+	}
+	for (const char *p = text; *p != 'e'; p++)
+		if (*p != '.')
+			want[k++] = *p;
+	while (k > 1 && want[k - 1] == '0')
+		k--;
+	assert_int_equal(n, k);
+	assert_memory_equal(digits, want, (size_t)n);
+	assert_int_equal(exponent, strtol(strchr(text, 'e') + 1, NULL, 10));
+}
+
+static void test_digits(void **state)
+{
+	uint64_t random = 7;
+	char digits[NUM_LEN];
+	int n, exponent, known = 0;
+	for (int i = 0; i < 40000; i++) {
+		random = hash_u64(random + 1);
+		double part = (double)(random >> 11) * 0x1p-53, size = pow(10, (double)(int)(random % 19) - 4);
+		check_digits(part * size);
+		check_digits((double)(random % 100000) / 100);
+		check_digits((double)(random % 1000) / 60);
+		check_digits(nextafter(size, i % 2 ? 0 : INFINITY));
+		known += num_digits((double)(random % 1000 + 1) / 60, digits, &n, &exponent);
+	}
+	assert_true(known > 36000);
+	assert_false(num_digits(0, digits, &n, &exponent));
+	assert_false(num_digits(-1.5, digits, &n, &exponent));
+	assert_false(num_digits(NAN, digits, &n, &exponent));
+	assert_false(num_digits(1e300, digits, &n, &exponent));
+	assert_true(num_digits(0.1, digits, &n, &exponent));
+	assert_int_equal(n, 1);
+	assert_int_equal(exponent, -1);
 }
 
 static void test_varint(void **state)
@@ -232,6 +282,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_durations), cmocka_unit_test(test_time), cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_digits),
 		cmocka_unit_test(test_varint), cmocka_unit_test(test_map), cmocka_unit_test(test_buf_ceiling_and_json),
 		cmocka_unit_test(test_arena_cap), cmocka_unit_test(test_queue_close_drains), cmocka_unit_test(test_pool),
 		cmocka_unit_test(test_regex), cmocka_unit_test(test_metrics), cmocka_unit_test(test_opts),

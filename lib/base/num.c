@@ -96,3 +96,43 @@ char *num_format(double v, char out[NUM_LEN])
 	}
 	return out;
 }
+
+/* m 2^-s with p digits: the integer nearest to m 10^k / 2^s, all in 128 bits, as printf rounds (half to even). *ret_exact:
+ * it lies nearer to this double than to any other. */
+static unsigned __int128 scaled(uint64_t m, int s, unsigned __int128 power, bool *ret_exact)
+{
+	unsigned __int128 n = m * power, one = (unsigned __int128)1 << s, rest = n & (one - 1), d = n >> s;
+	bool up = rest > one / 2 || (rest == one / 2 && (d & 1));
+	*ret_exact = (up ? one - rest : rest) * 2 < power;
+	return d + up;
+}
+
+bool num_digits(double v, char digits[NUM_LEN], int *ret_n, int *ret_exponent)
+{
+	uint64_t bits, one = UINT64_C(1) << 52, low = 1;
+	unsigned __int128 d = 0;
+	memcpy(&bits, &v, sizeof bits);
+	if (!(v >= 1e-4 && v < 1e15) || !(bits & (one - 1))) /* below a power of two doubles lie closer */
+		return false;
+	int s = 1075 - (int)(bits >> 52), x = (int)floor(log10(v)), p = 15;
+	bool exact = false;
+	for (int i = 0; i < 14; i++)
+		low *= 10;
+	for (; p <= 17 && !exact; p++, low *= 10) {
+		unsigned __int128 power = 1;
+		for (int k = p - 1 - x; k > 0; k--)
+			power *= 10;
+		d = scaled((bits & (one - 1)) | one, s, power, &exact);
+		if (d < low || d >= (unsigned __int128)low * 10)
+			return false; /* its logarithm, or the rounding, came out at the next power of ten */
+	}
+	if (!exact)
+		return false;
+	for (; d % 10 == 0; d /= 10)
+		p--;
+	*ret_n = p - 1;
+	*ret_exponent = x;
+	for (uint64_t rest = (uint64_t)d, i = (uint64_t)*ret_n; i--; rest /= 10)
+		digits[i] = (char)('0' + rest % 10);
+	return true;
+}
