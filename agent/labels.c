@@ -129,18 +129,22 @@ static void set_external(const struct labeler *l, struct labels_builder *b)
 		labels_builder_set(b, l->external.v[i].name, l->external.v[i].value);
 }
 
-/* Drops what relabelling alone may see, and cuts off what is too much. */
-static void tidy(struct labels_builder *b)
+/* Drops what relabelling alone may see, and labels that are too much; false if there were any. */
+static bool tidy(struct labels_builder *b)
 {
 	size_t kept = 0, bytes = 0;
+	bool all = true;
 	for (size_t i = 0; i < b->l.n; i++) {
 		struct label x = b->l.v[i];
-		if (view_starts(x.name, VIEW("__")) || bytes + x.name.len + x.value.len > LABELS_BYTES_MAX)
+		bool internal = view_starts(x.name, VIEW("__")), fits = bytes + x.name.len + x.value.len <= LABELS_BYTES_MAX;
+		all &= internal || fits;
+		if (internal || !fits)
 			continue;
 		bytes += x.name.len + x.value.len;
 		b->l.v[kept++] = x;
 	}
 	b->l.n = kept;
+	return all;
 }
 
 /* True: the process is to be sampled. */
@@ -158,7 +162,7 @@ static bool relabel(struct labeler *l, struct labels_builder *b, const struct pr
 		set_external(l, b);
 		set_own_labels(l, b, p, g);
 	}
-	tidy(b);
+	l->errors += !tidy(b);
 	return rc != 0;
 }
 

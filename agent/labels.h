@@ -35,7 +35,8 @@ void labeler_tick(struct labeler *l);
 void labeler_touch(struct labeler *l, const struct process_info *p);
 /* Borrowed. */
 struct groups *labeler_groups(struct labeler *l);
-/* Rules that could not be applied to a process (their match limit); it kept the labels it has without rules. */
+/* Processes that rules could not be applied to (their match limit; they kept the labels they have without rules), or made
+ * more labels for than a process may have. */
 uint64_t labeler_errors(const struct labeler *l);
 
 #endif

@@ -131,6 +131,12 @@ static void test_rules_on_a_process(void **state)
 	assert_string_equal(mine("relabel_configs:\n- {source_labels: [comm], regex: x, action: drop}\n", "x"), "");
 	expect_in(mine("relabel_configs:\n- {source_labels: [comm], regex: x, action: drop}\n", "y"), "comm=\"y\"");
 	assert_string_equal(mine("relabel_configs:\n- {source_labels: [comm], regex: x, action: keep}\n", "y"), "");
+	/* More than a process may have: left out, whole. */
+	char big[20000];
+	snprintf(big, sizeof big, "relabel_configs:\n- {target_label: big, replacement: '%017000d'}\n- {target_label: small, "
+		 "replacement: s}\n", 0);
+	assert_null(strstr(mine(big, "x"), "big="));
+	expect_in(mine(big, "x"), "small=\"s\"");
 	/* The flags' external labels are not the rules' to change. */
 	expect_in(mine("relabel_configs:\n- {target_label: cluster, replacement: other}\n", "x"), "cluster=\"c1\"");
 }

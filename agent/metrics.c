@@ -58,7 +58,8 @@ static struct metric table[] = {
 		       METRIC_COUNTER },
 	[M_DROPPED] = { "pyrrha_agent_dropped_samples_total", "Samples of processes that relabelling drops.", METRIC_COUNTER },
 	[M_RELABEL_ERRORS] = { "pyrrha_agent_relabel_errors_total",
-			       "Processes whose labels the rules could not be applied to; they keep those they have without rules.",
+			       "Processes that the rules could not be applied to (they keep the labels they have without rules), or "
+			       "that they made more than 16 KB of labels for (the rest is left out).",
 			       METRIC_COUNTER },
 	[M_CONFIG_OK] = { "pyrrha_agent_config_last_reload_successful", "Whether the last reading of the configuration worked.",
 			  METRIC_GAUGE },
