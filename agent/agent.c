@@ -320,12 +320,12 @@ int agent_reload(struct agent *a, struct err *e)
 	return 0;
 }
 
-static uint32_t ring_bytes(void)
+static uint32_t ring_bytes(const struct agent_options *o)
 {
 	uint32_t want = (uint32_t)sysconf(_SC_NPROCESSORS_CONF) * RING_BYTES_PER_CPU, n = RING_BYTES_MIN;
 	while (n < want && n < RING_BYTES_MAX)
 		n *= 2;
-	return n;
+	return o->off_cpu ? 2 * n : n;       /* waits come in bursts */
 }
 
 /* In a pod, or with a kubeconfig: what the API server says of this node's pods. */
@@ -356,7 +356,7 @@ static int start_pods(struct agent *a, struct err *e)
 
 static int open_all(struct agent *a, struct err *e)
 {
-	struct sampler_options so = { ring_bytes(), a->o.kernel_stacks, a->o.off_cpu };
+	struct sampler_options so = { ring_bytes(&a->o), a->o.kernel_stacks, a->o.off_cpu };
 	struct labeler_options lo = { a->o.node, a->o.external, NULL, NULL };
 	int r = agent_check_pid_namespace(e);
 

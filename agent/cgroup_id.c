@@ -97,7 +97,7 @@ int cgroup_id_of(const char *path, uint64_t *ret, struct err *e)
 	size_t n = strlen(mount);
 	if (strncmp(path, mount, n) == 0 && (!path[n] || path[n] == '/'))
 		path += n;
-	if ((size_t)snprintf(full, sizeof full, "%s/%s", mount, path) >= sizeof full)
+	if ((size_t)snprintf(full, sizeof full, "%s%s%s", mount, *path == '/' ? "" : "/", path) >= sizeof full)
 		return err_set(e, ERR_BAD_DATA, "the path of the control group is too long");
 	if (stat(full, &st) < 0 || !S_ISDIR(st.st_mode))
 		return err_set(e, ERR_NOT_FOUND, "there is no control group %s", full);
