@@ -245,6 +245,8 @@ static void test_whole_partition(void **state)
 	check(&m);
 	kit_reopen(&m.k);
 	check(&m);
+	tsdb_stats(m.k.db, &st);
+	assert_int_equal(st.partitions, 1);
 	fill(&m, 2, KIT_T0 - DAY, KIT_T0 - DAY + HOUR, 10 * MINUTE);
 	check(&m);
 	kit_reopen(&m.k);

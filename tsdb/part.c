@@ -117,8 +117,13 @@ static void remove_file(const struct part *p)
 	struct err e;
 	make_key(from, p->level, p->window, p->number, PART_HEADER, 0, 0);
 	make_key(to, p->level, p->window, p->number, (enum part_kind)0xff, UINT32_MAX, 0xff);
-	rocksdb_delete_file_in_range(p->db->db, from, KEY_LEN, to, KEY_LEN, &error);
-	if (rocks_err(&error, &e, "cannot remove a part of", p->db->dir))
+	int rc = enter(p->db, &e);
+	if (!rc) {
+		rocksdb_delete_file_in_range(p->db->db, from, KEY_LEN, to, KEY_LEN, &error);
+		rc = rocks_err(&error, &e, "cannot remove a part of", p->db->dir);
+		leave(p->db);
+	}
+	if (rc)
 		LOG_WARN("msg", "a part that is no longer needed stays on disk", "err", e.msg);
 }
 
@@ -264,6 +269,17 @@ void pdb_unref(struct pdb *d)
 {
 	if (d && atomic_fetch_sub(&d->refs, 1) == 1)
 		pdb_free(d);
+}
+
+int pdb_mark_deleted(struct pdb *d, struct err *e)
+{
+	return files_put(d->dir, "deleted", VIEW("pyrrha-deleted 1\n"), e);
+}
+
+bool pdb_is_deleted(const char *dir)
+{
+	AUTOFREE char *mark = xasprintf("%s/deleted", dir);
+	return access(mark, F_OK) == 0;
 }
 
 void pdb_drop(struct pdb *d)

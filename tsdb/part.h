@@ -83,6 +83,9 @@ struct pdb *pdb_ref(struct pdb *d);
 void pdb_unref(struct pdb *d);
 /* Its directory goes with the last reference. */
 void pdb_drop(struct pdb *d);
+/* Writes down that all of it was deleted: a crash before the directory is gone does not bring it back. */
+int pdb_mark_deleted(struct pdb *d, struct err *e);
+bool pdb_is_deleted(const char *dir);
 uint64_t pdb_bytes(struct pdb *d);
 int pdb_snapshot(struct pdb *d, const char *dir, struct err *e);
 /* Whether nothing can be sealed into it: it could be opened for reading only, or a write failed, after which RocksDB takes

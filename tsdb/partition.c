@@ -311,6 +311,8 @@ int partition_open_parts(struct partition *p, struct part ***parts, size_t *n, s
 {
 	AUTOFREE char *dir = xasprintf("%s/partitions/%u", p->db->path, p->day);
 	uint64_t lost = 0;
+	if (pdb_is_deleted(dir))
+		return err_set(e, ERR_IO, "%s was deleted and is still being read: its place is not free yet", dir);
 	int rc = p->db->o.read_only ? 0 : files_make_dirs(dir, e);
 	if (!rc)
 		rc = pdb_open(&p->db_parts, dir, p->db->cache, p->db->o.read_only, parts, n, &lost, e);

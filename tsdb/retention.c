@@ -144,6 +144,12 @@ static int open_one(void *arg, const char *name, struct err *e)
 	}
 	if (!num_parse_i64(view_of(name), &day) || day < 0 || day > 10000000)
 		return 0;
+	AUTOFREE char *dir = xasprintf("%s/partitions/%s", db->path, name);
+	if (pdb_is_deleted(dir)) {
+		if (!db->o.read_only)
+			files_remove_tree(dir);
+		return 0;
+	}
 	struct partition *p = partition_new(db, (uint32_t)day);
 	if (partition_open_parts(p, &parts, &n, &bad)) {
 		if (db->o.read_only)

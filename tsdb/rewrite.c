@@ -396,8 +396,10 @@ static int one_step(struct tsdb *db, struct err *e)
 	for (size_t i = 0; i < v->n && !rc; i++) {
 		const struct pstate *s = v->p[i];
 		if (nothing_left(s) && out_of_the_log(db, s)) {
-			tsdb_drop_partition(db, s->p, false);
-			rc = 1;
+			rc = s->p->db_parts ? pdb_mark_deleted(s->p->db_parts, e) : 0;
+			if (!rc)
+				tsdb_drop_partition(db, s->p, false);
+			rc = rc ? rc : 1;
 			break;
 		}
 		struct part *p = next_part(s);
