@@ -104,8 +104,9 @@ uint32_t view_series(struct tsdb_view *v, uint64_t ref, size_t p)
 /* ---- one series ---- */
 
 static void collect_floats(const struct tsdb_view *v, struct window *w, uint32_t series, int64_t after_ms, int64_t until_ms,
-			   struct point **out, size_t *n)
+			   void *list, size_t *n)
 {
+	struct point **out = list;
 	pthread_rwlock_rdlock(&w->lock);
 	const struct fchunk *c = window_fchunk(w, series);
 	if (c) {
@@ -132,9 +133,10 @@ static const struct part *next_part(const struct pstate *s, uint32_t series, int
 	return NULL;
 }
 
-static int collect_sealed_floats(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms,
-				 struct point **out, size_t *n, struct err *e)
+static int collect_sealed_floats(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, void *list,
+				 size_t *n, struct err *e)
 {
+	struct point **out = list;
 	struct sealed_floats f = { 0 };
 	int rc = 0;
 	size_t i = 0;
@@ -154,52 +156,6 @@ static int collect_sealed_floats(const struct pstate *s, uint32_t series, int64_
 	return rc;
 }
 
-static bool points_sorted(const struct point *p, size_t n)
-{
-	for (size_t i = 1; i < n; i++)
-		if (p[i - 1].t_ms > p[i].t_ms)
-			return false;
-	return true;
-}
-
-static int by_point_time(const void *a, const void *b)
-{
-	int64_t x = ((const struct point *)a)->t_ms, y = ((const struct point *)b)->t_ms;
-	return (x > y) - (x < y);
-}
-
-int view_floats(struct source_view *sv, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
-		struct point **ret, size_t *ret_n, struct err *e)
-{
-	struct tsdb_view *v = (struct tsdb_view *)sv;
-	struct point *out = NULL;
-	size_t n = 0;
-	int rc = 0;
-	if (!view_has_ref(v, ref))
-		return view_bad_ref(ref, e);
-	for (size_t p = 0; p < v->v->n && !rc; p++) {
-		const struct pstate *s = v->v->p[p];
-		uint32_t id = partition_meets(s->p, after_ms, until_ms) ? view_series(v, ref, p) : NOT_THERE;
-		if (id == NOT_THERE)
-			continue;
-		rc = collect_sealed_floats(s, id, after_ms, until_ms, &out, &n, e);
-		for (size_t i = 0; i < s->n_windows && !rc; i++)
-			if (hour_meets(s->windows[i]->hour, after_ms, until_ms))
-				collect_floats(v, s->windows[i], id, after_ms, until_ms, &out, &n);
-	}
-	if (!rc)
-		rc = limits_check(lim, n, e);
-	if (rc) {
-		free(out);
-		return rc;
-	}
-	if (!points_sorted(out, n))
-		qsort(out, n, sizeof *out, by_point_time);
-	*ret = out;
-	*ret_n = n;
-	return 0;
-}
-
 static struct source_profile profile_of(const struct chunk *c, const struct row *r)
 {
 	struct source_profile p = { .t_ms = r->t_ms, .stale = r->stale, .weight = 1 };
@@ -216,8 +172,9 @@ static struct source_profile profile_of(const struct chunk *c, const struct row 
 }
 
 static void collect_profiles(const struct tsdb_view *v, struct window *w, uint32_t series, int64_t after_ms,
-			     int64_t until_ms, struct source_profile **out, size_t *n)
+			     int64_t until_ms, void *list, size_t *n)
 {
+	struct source_profile **out = list;
 	pthread_rwlock_rdlock(&w->lock);
 	const struct chunk *c = window_chunk(w, series);
 	if (c) {
@@ -231,9 +188,10 @@ static void collect_profiles(const struct tsdb_view *v, struct window *w, uint32
 	pthread_rwlock_unlock(&w->lock);
 }
 
-static int collect_sealed_profiles(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms,
-				   struct source_profile **out, size_t *n, struct err *e)
+static int collect_sealed_profiles(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, void *list,
+				   size_t *n, struct err *e)
 {
+	struct source_profile **out = list;
 	struct part_scratch w = { 0 };
 	int rc = 0;
 	size_t i = 0;
@@ -261,27 +219,36 @@ static int collect_sealed_profiles(const struct pstate *s, uint32_t series, int6
 	return rc;
 }
 
-static int by_profile_time(const void *a, const void *b)
+/* ---- the calls ---- */
+
+/* How floats and profiles are collected from a window and from parts: appended to *(T **)list. */
+struct collector {
+	void (*head)(const struct tsdb_view *v, struct window *w, uint32_t series, int64_t after_ms, int64_t until_ms, void *list,
+		     size_t *n);
+	int (*sealed)(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, void *list, size_t *n,
+		      struct err *e);
+};
+
+static int by_time(const void *a, const void *b)
 {
-	int64_t x = ((const struct source_profile *)a)->t_ms, y = ((const struct source_profile *)b)->t_ms;
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
 	return (x > y) - (x < y);
 }
 
-static bool profiles_sorted(const struct source_profile *p, size_t n)
+static void sort_by_time(void *list, size_t n, size_t size)
 {
 	for (size_t i = 1; i < n; i++)
-		if (p[i - 1].t_ms > p[i].t_ms)
-			return false;
-	return true;
+		if (by_time((char *)list + (i - 1) * size, (char *)list + i * size) > 0) {
+			qsort(list, n, size, by_time);
+			return;
+		}
 }
 
-int view_profiles(struct source_view *sv, uint64_t ref, int64_t after_ms, int64_t until_ms,
-		  const struct source_limits *lim, struct source_profile **ret, size_t *ret_n, struct err *e)
+static int collect(struct tsdb_view *v, const struct collector *c, uint64_t ref, int64_t after_ms, int64_t until_ms,
+		   const struct source_limits *lim, void *list, size_t *n, struct err *e)
 {
-	struct tsdb_view *v = (struct tsdb_view *)sv;
-	struct source_profile *out = NULL;
-	size_t n = 0;
 	int rc = 0;
+	*n = 0;
 	if (!view_has_ref(v, ref))
 		return view_bad_ref(ref, e);
 	for (size_t p = 0; p < v->v->n && !rc; p++) {
@@ -289,19 +256,43 @@ int view_profiles(struct source_view *sv, uint64_t ref, int64_t after_ms, int64_
 		uint32_t id = partition_meets(s->p, after_ms, until_ms) ? view_series(v, ref, p) : NOT_THERE;
 		if (id == NOT_THERE)
 			continue;
-		rc = collect_sealed_profiles(s, id, after_ms, until_ms, &out, &n, e);
+		rc = c->sealed(s, id, after_ms, until_ms, list, n, e);
 		for (size_t i = 0; i < s->n_windows && !rc; i++)
 			if (hour_meets(s->windows[i]->hour, after_ms, until_ms))
-				collect_profiles(v, s->windows[i], id, after_ms, until_ms, &out, &n);
+				c->head(v, s->windows[i], id, after_ms, until_ms, list, n);
 	}
-	if (!rc)
-		rc = limits_check(lim, n, e);
+	return rc ? rc : limits_check(lim, *n, e);
+}
+
+int view_floats(struct source_view *sv, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
+		struct point **ret, size_t *ret_n, struct err *e)
+{
+	static const struct collector floats = { collect_floats, collect_sealed_floats };
+	struct point *out = NULL;
+	size_t n;
+	int rc = collect((struct tsdb_view *)sv, &floats, ref, after_ms, until_ms, lim, &out, &n, e);
 	if (rc) {
 		free(out);
 		return rc;
 	}
-	if (!profiles_sorted(out, n))
-		qsort(out, n, sizeof *out, by_profile_time);
+	sort_by_time(out, n, sizeof *out);
+	*ret = out;
+	*ret_n = n;
+	return 0;
+}
+
+int view_profiles(struct source_view *sv, uint64_t ref, int64_t after_ms, int64_t until_ms,
+		  const struct source_limits *lim, struct source_profile **ret, size_t *ret_n, struct err *e)
+{
+	static const struct collector profiles = { collect_profiles, collect_sealed_profiles };
+	struct source_profile *out = NULL;
+	size_t n;
+	int rc = collect((struct tsdb_view *)sv, &profiles, ref, after_ms, until_ms, lim, &out, &n, e);
+	if (rc) {
+		free(out);
+		return rc;
+	}
+	sort_by_time(out, n, sizeof *out);
 	*ret = out;
 	*ret_n = n;
 	return 0;
