@@ -80,8 +80,19 @@ enum fp_kind {
 	FP_UNKNOWN           /* not recoverable: later CFA_FP rows cannot be used */
 };
 
+/* Where the return address is. Rules of x86-64 have no other. An architecture with a link register (arm64) takes RA_IN_LR
+ * for code that has not saved it yet, which is true of the innermost frame and of one that a signal interrupted only,
+ * and puts its offset in cfa_add otherwise, where no CFA_DEREF needs that (its CFA is sp or fp plus cfa_off; its table
+ * has no other). Its registers go into struct unwind beside ip, sp, fp; how rules are applied is one file per
+ * architecture, unwind_ARCH.h, as is the reading of registers in the sampling program. */
+enum ra_kind {
+	RA_CFA_8,            /* at cfa - 8 */
+	RA_IN_LR,
+	RA_CFA_ADD           /* at cfa + cfa_add */
+};
+
 struct unwind_rule {
-	__u8 cfa, fp, ra, pad; /* ra: 0 = at cfa - 8; other architectures add theirs */
+	__u8 cfa, fp, ra, pad; /* ra: enum ra_kind */
 	__s32 cfa_off, fp_off, cfa_add;
 };
 
