@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/cgroup.h"
+#include "agent/cgroup_id.h"
 #include "agent/containers.h"
 
 #define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -168,9 +169,31 @@ static void test_hostile_files(void **state)
 	assert_int_equal(system(cmd), 0);
 }
 
+/* Which mount a group's number is looked up in. */
+static void test_mounts(void **state)
+{
+	static const char v2[] = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
+	static const char hybrid[] =
+		"22 1 8:1 / / rw - ext4 /dev/sda1 rw\n31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n"
+		"32 31 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
+		"33 31 0:30 / /sys/fs/cgroup/memory_x rw - cgroup cgroup rw,memory_x\n"
+		"34 31 0:31 / /sys/fs/cgroup/memory rw master:3 shared:4 - cgroup cgroup rw,cpuset,memory\n";
+	char at[64];
+	assert_true(cgroup_mount(v2, false, at, sizeof at));
+	assert_string_equal(at, "/sys/fs/cgroup");
+	assert_false(cgroup_mount(v2, true, at, sizeof at));
+	assert_true(cgroup_mount(hybrid, true, at, sizeof at));
+	assert_string_equal(at, "/sys/fs/cgroup/memory");
+	assert_true(cgroup_mount(hybrid, false, at, sizeof at));
+	assert_string_equal(at, "/sys/fs/cgroup/unified");
+	assert_false(cgroup_mount(hybrid, true, at, 8)); /* no room */
+	assert_false(cgroup_mount("", false, at, sizeof at));
+	assert_false(cgroup_mount("half a line - \n - cgroup2\n1 2 3 4 - cgroup2 cgroup2 rw\n", false, at, sizeof at));
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_paths), cmocka_unit_test(test_names),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_paths), cmocka_unit_test(test_mounts), cmocka_unit_test(test_names),
 					    cmocka_unit_test(test_hostile_files) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
