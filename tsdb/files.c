@@ -25,6 +25,8 @@ int files_sync_dir(const char *dir, struct err *e)
 /* The name in the directory above it, too. */
 static int make_dir(const char *path, struct err *e)
 {
+	if (access(path, F_OK) == 0)
+		return 0; /* a full disk may not say that it is there */
 	if (mkdir(path, 0750))
 		return errno == EEXIST ? 0 : err_errno(e, errno, "cannot make the storage directory %s", path);
 	AUTOFREE char *above = xstrdup(path);

@@ -340,11 +340,20 @@ static bool is_replaced(const struct part *p, struct part *const *all, size_t n)
 
 static int read_part(struct part *p, struct err *e)
 {
-	PART_VALUE header = { 0 };
+	int rc = 0;
 	if (p->level >= LEVELS)
 		return err_set(e, ERR_CORRUPT, "its level %d is unknown", p->level);
-	int rc = part_get(p, PART_HEADER, 0, 0, &header, e);
-	return rc ? rc : part_load(p, header.payload, e);
+	for (int tries = 0; tries < OPEN_TRIES; tries++) {
+		PART_VALUE header = { 0 };
+		p->sums.n = p->series.n = p->aggregates.n = 0;
+		rc = part_get(p, PART_HEADER, 0, 0, &header, e);
+		if (!rc)
+			rc = part_load(p, header.payload, e);
+		if (rc != -ERR_IO) /* what fails only for a moment is not lost */
+			break;
+		clock_sleep_ms(OPEN_WAIT_MS / 10);
+	}
+	return rc;
 }
 
 struct bad_part {

@@ -354,6 +354,8 @@ static void load_symbols(struct partition *p, const struct pstate *s)
 		if (i + 1 == n)
 			dict_marks_now(&p->sealed_before, p->symbols, &p->index);
 		int rc = part_get(parts[i], PART_SYMBOLS, 0, 0, &v, &e);
+		for (int tries = 0; rc == -ERR_IO && tries < 3; tries++)
+			rc = part_get(parts[i], PART_SYMBOLS, 0, 0, &v, &e);
 		if (!rc)
 			rc = dict_apply(v.payload, p->symbols, &p->index, &p->lost, &e);
 		if (rc)
