@@ -271,16 +271,43 @@ static bool ask(struct perfmap_helper *h, const struct question *q, int copy)
 	return sendmsg(h->socket, &m, MSG_NOSIGNAL) == sizeof *q;
 }
 
-static enum perfmap_result hear(struct perfmap_helper *h, struct perfmap_file *f)
+/* It is not waiting for anything but a CPU. */
+static bool runnable(pid_t pid)
+{
+	char path[64], text[256] = "";
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+	if (fd >= 0)
+		close(fd);
+	const char *paren = n > 0 ? strrchr(text, ')') : NULL;
+	return paren && paren[1] && paren[2] == 'R';
+}
+
+/* Waits for the answer. On a host with too much to do the helper may miss its deadline without hanging. */
+static bool wait_for_answer(struct perfmap_helper *h)
 {
 	struct pollfd p = { h->socket, POLLIN, 0 };
+	int64_t begin = clock_mono_ms(), until = begin + PERFMAP_DEADLINE_MS;
+	for (;;) {
+		int got = poll(&p, 1, (int)MAX(until - clock_mono_ms(), 0));
+		if (got > 0)
+			return true;
+		if (got < 0 && errno != EINTR)
+			return false;
+		int64_t now = clock_mono_ms();
+		if (now < until)
+			continue;
+		if (now - begin > PERFMAP_BUSY_MS || !runnable(h->pid))
+			return false;
+		until = now + 100;
+	}
+}
+
+static enum perfmap_result hear(struct perfmap_helper *h, struct perfmap_file *f)
+{
 	struct reply r;
-	int64_t until = clock_mono_ms() + PERFMAP_DEADLINE_MS;
-	int got;
-	do
-		got = poll(&p, 1, (int)MAX(until - clock_mono_ms(), 0));
-	while (got < 0 && errno == EINTR);
-	if (got == 0)
+	if (!wait_for_answer(h))
 		return PERFMAP_TIMEOUT;
 	if (recv(h->socket, &r, sizeof r, 0) != sizeof r || (unsigned)r.result >= PERFMAP_RESULTS) {
 		stop(h); /* it died */

@@ -12,6 +12,7 @@
 #include "base/err.h"
 
 #define PERFMAP_DEADLINE_MS 2000
+#define PERFMAP_BUSY_MS 10000 /* while it waits for nothing but a CPU */
 #define PERFMAP_BYTES_AT_ONCE ((uint64_t)8 << 20) /* what fits into the deadline on a busy host */
 
 struct perfmap_helper;

@@ -196,7 +196,8 @@ def test_hostile_perfmaps(env):
         expected[t.comm] = {"jit_code"}
     agent = start_agent(env, "--frequency=97")
     for name, (code, look) in pull_all(all_targets, agent).items():
-        check(code == expected[name] and look == {"look"}, f"{name}: {code} {look}, not {expected[name]}")
+        check(code == expected[name] and look == {"look"},
+              f"{name}: {code} {look}, not {expected[name]}; {perfmap_reads(agent)}")
     reads = perfmap_reads(agent)
     # fifo, link, magic, folder
     check(reads["not_regular"] >= 4 and reads["other_owner"] >= 1 and reads["too_large"] >= 1 and reads["absent"] >= 1, str(reads))
