@@ -443,8 +443,10 @@ EXPORT int mkdir(const char *path, mode_t mode)
 	load();
 	if (!journal_ours(path))
 		return real.mkdir(path, mode);
+	struct stat st;
+	bool existed = stat(path, &st) == 0; /* EEXIST comes before ENOSPC */
 	begin_change();
-	if (hits(SPACE))
+	if (!existed && hits(SPACE))
 		return fail(ENOSPC);
 	int rc = real.mkdir(path, mode);
 	if (!rc)
