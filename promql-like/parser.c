@@ -227,9 +227,15 @@ static void parse_matchers(struct parser *p, struct node *n)
 			unexpected(p, "label matching", close == TOK_GT ? "\",\" or \">\"" : "\",\" or \"}\"");
 		advance(p);
 	}
+	size_t names = 0;
 	n->sel.m = alloc(p, (count + 1) * sizeof *n->sel.m);
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
 		n->sel.m[i] = *list[i];
+		names += view_eqs(list[i]->name, LABEL_NAME);
+	}
+	if (n->sel.name.ptr && names > 1)
+		die(p, n->start, "metric name must not be set twice: \"%.*s\" and another matcher of " LABEL_NAME,
+		    VIEW_ARG(n->sel.name));
 	n->sel.n = count;
 }
 

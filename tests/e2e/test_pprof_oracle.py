@@ -94,10 +94,11 @@ def built(build):
             for name in ("go.mod", "go.sum", "main.go"):
                 shutil.copy(os.path.join(source, name), d)
             os.makedirs(tools, exist_ok=True)
-            status, out = run(["go", "build", "-o", os.path.join(d, "pprof"), "github.com/google/pprof"], 300, cwd=d,
+            # where the network swallows what is sent, go would wait for minutes
+            status, out = run(["timeout", "120", "go", "build", "-o", os.path.join(d, "pprof"), "github.com/google/pprof"], 300, cwd=d,
                               env=dict(os.environ, GOFLAGS="-mod=mod", GOTOOLCHAIN="local"))
             if status:
-                print(f"  google/pprof cannot be built, go's own is taken: {out.strip().splitlines()[-1]}")
+                print(f"  google/pprof cannot be built, go's own is taken: {out.strip()[-200:]}")
                 return None
             shutil.move(os.path.join(d, "pprof"), path + ".new")
             os.rename(path + ".new", path)
