@@ -327,8 +327,7 @@ __attribute__((noinline)) int copy_page(int i)
 	UW_OPAQUE(to);
 	if (to > BODY_BYTES)
 		return 1;
-	/* With the ring half full, rather a stack cut short than a sample lost. */
-	if ((__u32)i == s->end || bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > 2 * knobs.ring_wakeup_bytes)
+	if ((__u32)i == s->end)
 		return 1;
 	if (bpf_probe_read_user(s->body + to, STACK_PAGE, (const void *)((s->u.sp & ~(STACK_PAGE - 1ull)) + (__u64)i * STACK_PAGE)))
 		return ++s->misses == STACK_HOLE_PAGES && s->end > STACK_PAGES;
