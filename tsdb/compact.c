@@ -164,12 +164,22 @@ static int add_part(struct compaction *c, const struct part *p, struct err *e)
 
 /* ---- writing ---- */
 
+/* The first of them in the chain of symbols, which need not have the lowest number: it may have been written anew. */
+static const struct part *first_of_chain(const struct compaction *c)
+{
+	const struct part *first = c->from[0];
+	for (size_t i = 1; i < c->n; i++)
+		if (c->from[i]->origin < first->origin)
+			first = c->from[i];
+	return first;
+}
+
 /* What the dictionary gained from the first of the parts on. */
 static int encode_symbols(struct compaction *c, struct buf *b, struct err *e)
 {
 	PART_VALUE v = { 0 };
 	struct dict_marks from;
-	int rc = part_get(c->from[0], PART_SYMBOLS, 0, 0, &v, e);
+	int rc = part_get(first_of_chain(c), PART_SYMBOLS, 0, 0, &v, e);
 	if (rc)
 		return rc;
 	pthread_rwlock_rdlock(&c->p->dict_lock);
@@ -191,11 +201,10 @@ static struct part *new_part(struct compaction *c)
 	atomic_init(&to->refs, 1);
 	to->level = LEVEL_HOUR;
 	to->window = c->from[0]->window;
-	to->origin = c->from[0]->origin;
+	to->origin = first_of_chain(c)->origin;
 	to->first_record = UINT64_MAX;
 	for (size_t i = 0; i < c->n; i++) {
 		const struct part *p = c->from[i];
-		to->origin = MIN(to->origin, p->origin);
 		to->first_record = MIN(to->first_record, p->first_record);
 		to->last_record = MAX(to->last_record, p->last_record);
 		replaces(to, p->number);

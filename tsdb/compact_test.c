@@ -61,8 +61,43 @@ static void test_compaction(void **state)
 	kit_free(&k);
 }
 
+/* A part that was written anew has a higher number than one of the same hour that came after it, and its place in the
+ * chain of symbols before that one: what is made of the two must have the symbols of both. */
+static void test_part_written_anew(void **state)
+{
+	struct kit k;
+	struct err e;
+	struct matcher pod;
+	uint64_t series;
+	static const int64_t hours[] = { 1, 0, 2, 0 };
+	kit_init(&k);
+	k.o.no_sealing = true;
+	kit_open(&k);
+	for (unsigned round = 0; round < ARRAY_LEN(hours); round++) { /* each with symbols that were not there before */
+		int64_t from = KIT_T0 + hours[round] * 3600000 + 1000 + round;
+		k.now_ms = MAX(k.now_ms, from + 600000);
+		for (unsigned i = 0; i < 6; i++)
+			assert_int_equal(kit_append(&k, round + i % 2, from + i * 60000, 100 * round + i, 40, NULL), 0);
+		assert_int_equal(tsdb_seal(k.db, true, &e), 0);
+	}
+	assert_int_equal(matcher_init(&pod, MATCH_EQ, VIEW("pod"), VIEW("pod-1"), &e), 0);
+	assert_int_equal(tsdb_delete(k.db, &pod, 1, KIT_T0, KIT_T0 + 100000, &series, &e), 0);
+	assert_true(series > 0);
+	matcher_release(&pod);
+	uint64_t samples = kit_merge(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), cpu = kit_merge(&k, KIT_CPU, 0, INT64_MAX, NULL);
+	k.now_ms = KIT_T0 + 5 * 3600000;
+	assert_int_equal(tsdb_clean(k.db, &e), 0);
+	assert_int_equal(count_parts(&k), 3);
+	for (int opened = 0; opened < 2; opened++) {
+		kit_reopen(&k);
+		assert_true(kit_merge(&k, KIT_SAMPLES, 0, INT64_MAX, NULL) == samples);
+		assert_true(kit_merge(&k, KIT_CPU, 0, INT64_MAX, NULL) == cpu);
+	}
+	kit_free(&k);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_compaction) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_compaction), cmocka_unit_test(test_part_written_anew) };
 	return cmocka_run_group_tests_name("tsdb compaction", tests, NULL, NULL);
 }
