@@ -55,6 +55,8 @@ static int set_duration(struct eval *q, const struct node *n, bool positive, int
 	if (positive && v <= 0)
 		return parse_error(e, q->x->src, n->start, "duration must be greater than 0");
 	*ret_ms = llround(v * 1000);
+	if (positive && !*ret_ms)
+		return parse_error(e, q->x->src, n->start, "duration must be a millisecond at least");
 	return 0;
 }
 

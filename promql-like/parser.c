@@ -412,6 +412,8 @@ static struct node *duration_or_ms(struct parser *p, struct node *d, bool positi
 	if (positive && d->number.v <= 0)
 		die(p, d->start, "duration must be greater than 0");
 	*ret_ms = llround(d->number.v * 1000);
+	if (positive && !*ret_ms)
+		die(p, d->start, "duration must be a millisecond at least");
 	return NULL;
 }
 
