@@ -5,6 +5,7 @@
 //	oracle merge OUT IN...      the profiles merged
 //	oracle diff OUT BASE NEW    NEW minus BASE, as `pprof -base`
 //	oracle copy OUT IN          decoded and encoded
+//	oracle scale=A,B... OUT IN  the sample types times A, B ...
 //	oracle FILTER=RE OUT IN     filtered: focus, ignore, hide, show, show_from, prune_from
 package main
 
@@ -12,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/google/pprof/profile"
@@ -62,6 +64,18 @@ func filter(p *profile.Profile, name, expr string) error {
 	return nil
 }
 
+func scale(p *profile.Profile, list string) error {
+	var ratios []float64
+	for _, word := range strings.Split(list, ",") {
+		ratio, err := strconv.ParseFloat(word, 64)
+		if err != nil {
+			return err
+		}
+		ratios = append(ratios, ratio)
+	}
+	return p.ScaleN(ratios)
+}
+
 func run(words []string) error {
 	if len(words) < 3 {
 		return fmt.Errorf("too few words: %q", words)
@@ -79,6 +93,8 @@ func run(words []string) error {
 		in[0].Scale(-1)
 		out, err = profile.Merge(in)
 	case "copy":
+	case "scale":
+		err = scale(out, expr)
 	default:
 		err = fmt.Errorf("unknown command %q", words[0])
 		if isFilter {
