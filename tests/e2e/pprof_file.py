@@ -57,20 +57,35 @@ def _encoded(n):
     return bytes(out) + bytes([n])
 
 
+def _field(number, v):
+    return _encoded(number << 3) + _encoded(v) if isinstance(v, int) else _encoded(number << 3 | 2) + _encoded(len(v)) + v
+
+
 def stamped(data, end_ns):
     """The same profile, measured until then."""
     out, duration = bytearray(), 0
     for number, v in fields(plain(data)):
         duration = v if number == 10 else duration
         if number != 9:
-            out += _encoded(number << 3) + _encoded(v) if isinstance(v, int) else \
-                _encoded(number << 3 | 2) + _encoded(len(v)) + v
-    return bytes(out) + _encoded(9 << 3) + _encoded(end_ns - duration)
+            out += _field(number, v)
+    return bytes(out) + _field(9, end_ns - duration)
+
+
+def stripped(data):
+    """The same profile before it was symbolised: without functions and lines, and no mapping says that it has them."""
+    out = bytearray()
+    for number, v in fields(plain(data)):
+        if number in (3, 4):
+            v = b"".join(_field(n, x) for n, x in fields(v) if n < (7 if number == 3 else 4))
+        if number != 5:
+            out += _field(number, v)
+    return bytes(out)
 
 
 class Profile:
     """types: [(type, unit)]; samples: [(frames, labels, values)], leaf first; a frame is (function, file, line), or
-    (build id or file, offset) where there is no name."""
+    (build id or file, offset) where there is no name. addresses: that of each location, and its mapping's file;
+    stack_ids: the locations of each sample."""
 
     def __init__(self, data):
         rows = {}
@@ -86,7 +101,9 @@ class Profile:
         # what stands for the binary in frames without a name -> its file
         self.binaries = {self.strings[m.get(6, 0)] or self.strings[m.get(5, 0)]: self.strings[m.get(5, 0)]
                          for m in mappings.values()}
+        self.addresses = {}
         self.locations = dict(self._location(v, mappings) for v in rows.get(4, []))
+        self.stack_ids = []
         self.samples = [self._sample(v) for v in rows.get(2, [])]
 
     def _pair(self, v):
@@ -98,8 +115,9 @@ class Profile:
         f = dict(rows)
         lines = [dict(fields(line)) for number, line in rows if number == 4]
         frames = [(*self.functions.get(line.get(1, 0), ("", "")), _signed(line.get(2, 0))) for line in lines if line.get(1)]
+        m = mappings.get(f.get(2, 0), {})
+        self.addresses[f[1]] = f.get(3, 0), self.strings[m.get(5, 0)]
         if not frames:
-            m = mappings.get(f.get(2, 0), {})
             binary = self.strings[m.get(6, 0)] or self.strings[m.get(5, 0)]
             frames = [(binary, f.get(3, 0) - m.get(2, 0) + m.get(4, 0))]
         return f[1], frames
@@ -114,6 +132,7 @@ class Profile:
             elif number == 3:
                 f = dict(fields(x))
                 labels.append((self.strings[f.get(1, 0)], self.strings[f[2]] if f.get(2) else _signed(f.get(3, 0))))
+        self.stack_ids.append(locations)
         return tuple(frame for l in locations for frame in self.locations[l]), tuple(sorted(labels, key=str)), values
 
     def index(self, name):

@@ -14,7 +14,7 @@ import threading
 import time
 
 from harness import HttpServer, PATIENCE, Server, Skip, TOP, answer, check, run, wait_until
-from pprof_file import Profile, escaped, plain, stamped
+from pprof_file import Profile, escaped, plain, stamped, stripped
 
 CORPUS = os.environ.get("PYRRHA_CORPUS") or os.path.join(os.path.dirname(TOP), "shared", "corpus")
 # file -> the sample type that is asked for
@@ -142,7 +142,10 @@ def ours(server, query, labels=True):
 
 
 def show(key):
-    return " < ".join(str(f[0]) for f in key[0][:6]) + f" {dict(key[1]) or ''}" if isinstance(key, tuple) else key
+    if not isinstance(key, tuple):
+        return hex(key) if isinstance(key, int) else key
+    return f"{key[0]:x} [{key[1]}]" if isinstance(key[0], int) else \
+        " < ".join(str(f[0]) for f in key[0][:6]) + f" {dict(key[1]) or ''}"
 
 
 def difference(a, b):
@@ -257,26 +260,85 @@ def test_top(env):
     all_of([(f"top of {n}", lambda n=n, k=k: compare_top(env, server, n, k)) for n, k in SYMBOLISED.items()])
 
 
-def test_top_without_symbols(env):
-    """What has no name is a row per address."""
-    name, kind = "node-unsymbolised", "samples"
-    server = served(env, [name])
-    with open(file_of(name), "rb") as f:
-        stacks = Profile(f.read()).stacks(kind)
-    for readout in ("self", "total"):
-        want = {}
-        for (frames, _), v in stacks.items():
-            for frame in {f for f in (frames[:1] if readout == "self" else frames)}:
-                key = frame[0] if len(frame) == 3 else f"+0x{frame[1]:x}"
-                want[key] = want.get(key, 0) + v
+ROW = re.compile(r"^\s*(-?\d+)(?:ns|B)?\s+\S+%\s+\S+%\s+(-?\d+)(?:ns|B)?\s+\S+%\s+(.*)$")
+ADDRESS = re.compile(r"^([0-9a-f]{16} )?(?:\[(.+)\]|<unknown>)$")
+# as it was measured, and symbolised ones without their symbols
+UNSYMBOLISED = {"node-unsymbolised": "samples", "profile-with-labels": "samples", "fib": "cpu", "profile1": "cpu",
+                "alloc_objects": "alloc_space"}
+
+
+def top_addresses(env, kind, path):
+    """(flat, cum) of -top -addresses, whose rows are "ADDRESS [file]", the address of 16 digits and left out if it is 0, or
+    a function's name where there is one: (address, file) or name -> value."""
+    both = {}, {}
+    for line in pprof(env, "-top", "-addresses", f"-sample_index={kind}", "-unit=" + UNITS.get(kind, "count"), path).decode().splitlines():
+        if ROW.match(line):
+            *values, name = ROW.match(line).groups()
+            m = ADDRESS.match(name)
+            key = (int(m[1] or "0", 16), m[2] or "") if m else name
+            for rows, v in zip(both, values):
+                check(key not in rows, f"pprof has two rows {key}")
+                rows[key] = int(v)
+    return [{k: v for k, v in rows.items() if v} for rows in both]
+
+
+def topproto_addresses(env, kind, path):
+    """(flat, cum) of -topproto -addresses: address or name -> value. It does not say the file: where two mappings have the
+    same address (there is one in profile-with-labels) its two rows are added up, as are ours beside it."""
+    p = Profile(pprof(env, "-topproto", "-output=/dev/stdout", "-addresses", f"-sample_index={kind}",
+                      "-unit=" + UNITS.get(kind, "count"), path))
+    both = []
+    for column in ("flat", "cum"):
         rows = {}
+        for (frame,), ids, values in zip((s[0] for s in p.samples), p.stack_ids, (s[2] for s in p.samples)):
+            key = frame[0] or p.addresses[ids[0]][0]
+            rows[key] = rows.get(key, 0) + values[p.index(column)]
+        both.append({k: v for k, v in rows.items() if v})
+    return both
+
+
+def addresses(profile):
+    """What we call a location without a name (FILE+0xOFFSET, the offset in the file) -> (address, file), as pprof does."""
+    known = {}
+    for i, (address, path) in profile.addresses.items():
+        (frame, *_), file = profile.locations[i], os.path.basename(path)
+        if len(frame) == 2:
+            name = (file and file + "+") + f"0x{frame[1] % 2 ** 64:x}"
+            check(known.setdefault(name, (address, file)) == (address, file), f"{name} is two addresses")
+    return known
+
+
+def compare_addresses(env, server, name, kind, path):
+    with open(path, "rb") as f:
+        known = addresses(Profile(f.read()))
+    scale = 10 ** 9 if kind in NANOSECONDS else 1
+    for readout, rows, proto in zip(("self", "total"), top_addresses(env, kind, path), topproto_addresses(env, kind, path)):
+        by_file, by_address = {}, {}
         for r in server.query(f"{readout}({selector(name, kind)})")["result"]:
-            key = re.sub(r"^.*(\+0x[0-9a-f]+)$", r"\1", r["metric"]["function"])
-            rows[key] = rows.get(key, 0) + round(float(r["value"][1]))
-        d = difference(rows, want)
-        check(d is None, f"{readout}: {d}")
-    _, cum = top(env, kind, "-addresses", file_of(name))
-    check(sum(cum.values()) == sum(want.values()), f"-addresses: {sorted(cum.values())}, ours {sorted(want.values())}")
+            key, v = known.get(r["metric"]["function"], r["metric"]["function"]), round(float(r["value"][1]) * scale)
+            check(key not in by_file, f"two rows of ours are {key}")
+            by_file[key] = v
+            key = key[0] if isinstance(key, tuple) else key
+            by_address[key] = by_address.get(key, 0) + v
+        check(rows and proto, f"pprof says nothing of {name}")
+        for what, a, b in (("-top", by_file, rows), ("-topproto", by_address, proto)):
+            d = difference({k: v for k, v in a.items() if v}, b)
+            if d:
+                return f"{readout}, {what}: {d}"
+    return None
+
+
+def test_top_without_symbols(env):
+    """What has no name is a row per address, as with pprof's -addresses."""
+    need_all()
+    paths = {}
+    for name in UNSYMBOLISED:
+        paths[name] = os.path.join(env.dir, name + ".pb")
+        with open(file_of(name), "rb") as f, open(paths[name], "wb") as out:
+            data = f.read()
+            out.write(plain(data) if name == "node-unsymbolised" else stripped(data))
+    server = served(env, list(UNSYMBOLISED), paths, UNSYMBOLISED)
+    all_of([(f"addresses of {n}", lambda n=n, k=k: compare_addresses(env, server, n, k, paths[n])) for n, k in UNSYMBOLISED.items()])
 
 
 CONTEXT = re.compile(r"^\s+(-?\d+)(?:ns|B)?\s+\S+%\s+\|\s+(.*)$")
