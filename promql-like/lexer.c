@@ -359,6 +359,15 @@ void quote_string(struct view v, struct buf *out)
 	buf_putc(out, '"');
 }
 
+bool word_reserved(struct view v)
+{
+	static const char *const words[] = { "atan2", "bool", "on", "ignoring", "group_left", "group_right" };
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		if (v.len == strlen(words[i]) && strncasecmp(v.ptr, words[i], v.len) == 0)
+			return true;
+	return false;
+}
+
 void token_describe(const struct token *t, struct buf *out)
 {
 	switch (t->kind) {

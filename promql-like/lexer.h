@@ -39,6 +39,8 @@ void lexer_next(struct lexer *l, struct token *ret);
 bool lexer_unquote(struct arena *a, struct view quoted, struct view *ret, const char **ret_error);
 /* A number or a duration ("0x1F", "1_000", "1e3", "5m", "Inf") as the language spells it; false if it is neither. */
 bool lexer_parse_number(struct view v, double *ret, bool *ret_duration);
+/* Whether it is a word of the grammar that cannot stand where a metric's name does ("on", "bool"; not "by" or "sum"). */
+bool word_reserved(struct view v);
 /* For messages: "identifier \"foo\"", "\")\"", "end of input". */
 void token_describe(const struct token *t, struct buf *out);
 /* A Go-quoted string, as the language prints it. */

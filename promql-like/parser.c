@@ -622,15 +622,6 @@ static struct node *parse_call(struct parser *p)
 
 /* ---- operands ---- */
 
-static bool reserved(const struct token *t)
-{
-	static const char *const words[] = { "atan2", "bool", "on", "ignoring", "group_left", "group_right" };
-	for (size_t i = 0; i < ARRAY_LEN(words); i++)
-		if (word(t, words[i]))
-			return true;
-	return false;
-}
-
 static struct node *parse_name(struct parser *p)
 {
 	struct token next = peek(p);
@@ -646,7 +637,7 @@ static struct node *parse_name(struct parser *p)
 	}
 	if (next.kind == TOK_LPAREN)
 		return parse_call(p);
-	if (reserved(&p->tok))
+	if (p->tok.kind == TOK_IDENT && word_reserved(p->tok.text))
 		unexpected(p, "", "");
 	return parse_selector(p);
 }

@@ -108,7 +108,8 @@ static int by_text(const void *a, const void *b)
 
 void print_matchers(const struct selector *s, struct buf *out)
 {
-	bool plain = metric_name_plain(s->name);
+	double number;
+	bool duration, plain = metric_name_plain(s->name) && !word_reserved(s->name) && !lexer_parse_number(s->name, &number, &duration);
 	struct buf *texts = xcalloc(s->n + 1, sizeof *texts);
 	size_t n = 0;
 	if (plain)
