@@ -202,11 +202,11 @@ static void test_queue(void **state)
 	struct err e = { 0 };
 	assert_int_equal(pthread_create(&thread, NULL, wait_in_queue, &first), 0);
 	int rc;
-	do { /* until the other has its place */
+	do { /* until the other has its place; on a slow machine this one may also run out of time by itself */
 		rc = promql_instant(g, VIEW("1"), 0, &(struct promql_params){ .timeout_ms = 1 }, &r, &e);
 		if (!rc)
 			promql_result_release(&r);
-	} while (!rc && !atomic_load(&first.done));
+	} while ((!rc || !strstr(e.msg, "--query.max-concurrency")) && !atomic_load(&first.done));
 	assert_int_equal(rc, -ERR_TIMEOUT);
 	assert_non_null(strstr(e.msg, "--query.max-concurrency"));
 	atomic_bool gone = true;

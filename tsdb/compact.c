@@ -208,6 +208,8 @@ static struct part *new_part(struct compaction *c)
 		to->first_record = MIN(to->first_record, p->first_record);
 		to->last_record = MAX(to->last_record, p->last_record);
 		replaces(to, p->number);
+		if (p->origin != p->number) /* what it was written anew from may be on disk still: a query reads it */
+			replaces(to, p->origin);
 		for (size_t k = 0; k < p->sums.n; k++)
 			replaces(to, p->sums.v[k]);
 	}

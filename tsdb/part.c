@@ -315,11 +315,13 @@ static bool names(const struct part *p, uint32_t number)
 	return false;
 }
 
-/* A crash came between a part that was written anew, or made of several, and the end of the old one. */
+/* A crash came between a part that was written anew, or made of several, and the end of the old one, or of one that the
+ * old one had been written anew from. */
 static bool is_superseded(const struct part *p, struct part *const *all, size_t n)
 {
 	for (size_t i = 0; i < n && p->level == LEVEL_HOUR; i++)
-		if (all[i]->level == LEVEL_HOUR && all[i]->window == p->window && names(all[i], p->number))
+		if (all[i]->level == LEVEL_HOUR && all[i]->window == p->window && all[i]->number > p->number &&
+		    (names(all[i], p->number) || names(all[i], p->origin)))
 			return true;
 	for (size_t i = 0; i < n; i++)
 		if (all[i]->level == p->level && all[i]->window == p->window && all[i]->origin == p->origin &&

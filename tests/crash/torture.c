@@ -383,7 +383,7 @@ static void *upkeep_thread(void *arg)
 		uint64_t what = below(&random, 100);
 		if (what < 50)
 			tsdb_seal(l->k.db, below(&random, 3) == 0, &e);
-		else if (what < 60)
+		else if (what < 60 && !getenv("CRASH_NO_DELETES"))
 			delete_some(l, &random);
 		else if (what < 70)
 			tsdb_clean(l->k.db, &e);

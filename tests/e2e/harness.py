@@ -354,3 +354,10 @@ def run(argv, seconds=60, **more):
         raise AssertionError(f"{argv}: did not end within {seconds * PATIENCE:.0f} s; it said: "
                              f"{out.decode(errors='replace')[-2000:]}") from None
     return p.returncode, out.decode(errors="replace")
+
+
+def need_a_mounted_root():
+    """In a chroot whose / is no mount point nobody can make a root of his own below it (unshare, runc: EINVAL)."""
+    with open("/proc/self/mountinfo", encoding="utf-8") as f:
+        if not any(line.split()[4] == "/" for line in f):
+            raise Skip("/ is no mount point: no container can have a root of its own here")

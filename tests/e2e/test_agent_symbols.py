@@ -10,7 +10,7 @@ import struct
 import subprocess
 import threading
 
-from harness import TOP, Skip, check, free_port, http_get, wait_until
+from harness import TOP, Skip, check, free_port, http_get, need_a_mounted_root, wait_until
 from pprof_file import fields
 from test_agent import profile, run, start_agent
 
@@ -108,6 +108,7 @@ def test_hostile_libraries(env):
     goes by names, and finds nothing outside of the target's root, waits for nothing, and believes no nonsense."""
     if os.geteuid() != 0:
         raise Skip("needs root")
+    need_a_mounted_root()
     program, library, decoy = hostile_program(env)
 
     def link(to):
@@ -158,6 +159,7 @@ def test_hostile_perfmaps(env):
     """A perf-map gives names if it is a file of the process's own user; whatever else it is costs a count."""
     if os.geteuid() != 0:
         raise Skip("needs root")
+    need_a_mounted_root()
     program, library, _ = hostile_program(env)
     ended = threading.Event()
     env.at_end(ended.set)

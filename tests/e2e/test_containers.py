@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import uuid
 
-from harness import Process, Server, Skip, check, wait_until
+from harness import Process, Server, Skip, check, need_a_mounted_root, wait_until
 from test_agent import C_FIXTURE, c_program, profile, share_with, start_agent
 
 # One of each run: other tests may have containers of their own at the same time.
@@ -29,6 +29,7 @@ class Container(Process):
     def __init__(self, env, name, program, cgroup):
         if not shutil.which("runc"):
             raise Skip("no runc")
+        need_a_mounted_root()
         self.id, bundle = f"pyrrha-{os.getpid()}-{name}", os.path.join(env.dir, "bundle-" + name)
         self.root = os.path.join(env.dir, "runc")
         os.makedirs(os.path.join(bundle, "rootfs", "proc"))
