@@ -240,12 +240,20 @@ struct pdb *pdb_ref(struct pdb *d)
 	return d;
 }
 
-/* Under another name first: of a removal that a crash cuts short nothing is opened again. */
-static void drop_dir(const char *dir)
+/* Under another name first, and that on disk: of a removal that a crash or a power loss cuts short nothing is opened
+ * again. Where it cannot be renamed it stays, and the next start tries again. */
+void pdb_remove(const char *dir)
 {
-	AUTOFREE char *gone = xasprintf("%s" PDB_GONE, dir);
+	struct err e;
+	AUTOFREE char *gone = xasprintf("%s" PDB_GONE, dir), *parent = xstrdup(dir);
+	char *slash = strrchr(parent, '/');
 	files_remove_tree(gone);
-	files_remove_tree(rename(dir, gone) ? dir : gone);
+	if (slash)
+		*slash = '\0';
+	if (rename(dir, gone) || files_sync_dir(parent, &e))
+		LOG_WARN("msg", "a partition that is not needed stays on disk", "dir", dir);
+	else
+		files_remove_tree(gone);
 }
 
 static void pdb_free(struct pdb *d)
@@ -260,7 +268,7 @@ static void pdb_free(struct pdb *d)
 	if (d->env)
 		rocksdb_envoptions_destroy(d->env);
 	if (atomic_load(&d->dropped))
-		drop_dir(d->dir);
+		pdb_remove(d->dir);
 	free(d->dir);
 	free(d);
 }

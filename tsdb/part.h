@@ -81,6 +81,8 @@ int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, bool loo
 	     uint64_t *ret_lost, struct err *e);
 struct pdb *pdb_ref(struct pdb *d);
 void pdb_unref(struct pdb *d);
+/* Removes a partition's directory as a whole: after a crash in between it is not opened again. */
+void pdb_remove(const char *dir);
 /* Its directory goes with the last reference. */
 void pdb_drop(struct pdb *d);
 /* Writes down that all of it was deleted: a crash before the directory is gone does not bring it back. */

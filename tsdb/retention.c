@@ -147,7 +147,7 @@ static int open_one(void *arg, const char *name, struct err *e)
 	AUTOFREE char *dir = xasprintf("%s/partitions/%s", db->path, name);
 	if (pdb_is_deleted(dir)) {
 		if (!db->o.read_only)
-			files_remove_tree(dir);
+			pdb_remove(dir);
 		return 0;
 	}
 	struct partition *p = partition_new(db, (uint32_t)day);
