@@ -13,6 +13,7 @@ static struct flags set = {
 	.service_labels = TSDB_SERVICE_LABELS, .config_file = "pyrrha.yml", .storage_path = "data", .log_level = "info", .log_format = "logfmt",
 	.external_url = "", .route_prefix = "", .cors_origin = "",
 	.retention_ms = INT64_C(15) * 86400000, .query_timeout_ms = 120000, .lookback_ms = 300000, .max_concurrency = 20,
+	.head_bytes = 256 << 20, .cache_bytes = 256 << 20, .queue_bytes = 64 << 20, .partition_series = 1000000, .label_sets = 10000,
 	.max_samples = 50000000, .max_bytes = UINT64_C(2) << 30, .max_series = 100000, .max_functions = 1000000, .max_connections = 512, .read_timeout_ms = 300000,
 };
 
@@ -35,6 +36,21 @@ static struct opt table[] = {
 	{ "storage.tsdb.retention.selector", OPT_LIST, &set.keep, "<selector>: <duration>",
 	  "What matches is kept for less: '{namespace=\"dev\"}: 2d'; may be repeated, the shortest counts. The same as "
 	  "storage.retention in --config.file." },
+
+	{ "storage.head-memory", OPT_SIZE, &set.head_bytes, "<size>",
+	  "Memory of the hours that are not sealed yet. Above it the largest are sealed early, above twice that what comes in "
+	  "waits." },
+	{ "storage.cache-memory", OPT_SIZE, &set.cache_bytes, "<size>", "Memory of the cache of what was read from the disk." },
+	{ "storage.queue-memory", OPT_SIZE, &set.queue_bytes, "<size>",
+	  "Decoded profiles that wait to be written. Above it what comes in waits." },
+	{ "storage.commit-interval", OPT_DURATION, &set.commit_interval_ms, "<duration>",
+	  "A commit gathers profiles for this long before it writes and syncs them together: fewer syncs of a slow disk. What is "
+	  "not synced is neither seen by queries nor safe, a crash loses at most this much of what was pulled. 0 writes whatever "
+	  "came while the last sync was under way." },
+	{ "storage.max-series", OPT_INT, &set.partition_series, "<n>",
+	  "Series of a day. Profiles of more are refused and counted." },
+	{ "storage.max-label-sets", OPT_INT, &set.label_sets, "<n>",
+	  "Different sets of sample labels in a series and day. The labels of more are left out, marked and counted." },
 
 	{ "web.listen-address", OPT_LIST, &set.listen, "<host:port>",
 	  "Where to listen, 127.0.0.1:7070 if not given; may be repeated. [::1]:7070 is IPv6, port 0 a free one (the log "
@@ -121,6 +137,13 @@ static int check_values(struct err *e)
 		return err_set(e, ERR_BAD_DATA, "--query.max-bytes must be at least 1");
 	if (set.max_series < 1 || set.max_series > UINT32_MAX || set.max_functions < 1 || set.max_functions > UINT32_MAX)
 		return err_set(e, ERR_BAD_DATA, "--query.max-series and --query.max-functions must be from 1 to 4294967295");
+	if (set.head_bytes < 1 << 20 || set.cache_bytes < 1 << 20 || set.queue_bytes < 1 << 20)
+		return err_set(e, ERR_BAD_DATA, "--storage.head-memory, --storage.cache-memory and --storage.queue-memory must be at "
+			       "least 1MiB");
+	if (set.commit_interval_ms < 0 || set.commit_interval_ms > 60000)
+		return err_set(e, ERR_BAD_DATA, "--storage.commit-interval must be from 0 to 1m");
+	if (set.partition_series < 1 || set.partition_series > UINT32_MAX || set.label_sets < 1 || set.label_sets > UINT32_MAX)
+		return err_set(e, ERR_BAD_DATA, "--storage.max-series and --storage.max-label-sets must be from 1 to 4294967295");
 	if (set.max_connections < 1 || set.max_connections > 1000000)
 		return err_set(e, ERR_BAD_DATA, "--web.max-connections must be from 1 to 1000000");
 	if (set.query_timeout_ms < 1)

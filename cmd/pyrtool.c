@@ -65,14 +65,25 @@ bool tool_flags(const struct tool_command *c, struct opt *table, size_t n, int a
 	return true;
 }
 
-static int help(FILE *to)
+/* Of all commands, or of those whose first word is group (false: there is none). */
+static bool list(FILE *to, const char *group)
 {
-	fputs("usage: pyrtool COMMAND [flags] [arguments]\n\n", to);
+	size_t n = group ? strlen(group) : 0, shown = 0;
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+		if (n && (strncmp(commands[i].name, group, n) != 0 || commands[i].name[n] != ' '))
+			continue;
+		if (!shown++)
+			fprintf(to, "usage: pyrtool %s%sCOMMAND [flags] [arguments]\n\n", n ? group : "", n ? " " : "");
 		char call[64];
 		snprintf(call, sizeof call, "%s %s", commands[i].name, commands[i].arguments);
 		fprintf(to, "  %-28s %s\n", call, commands[i].summary);
 	}
+	return shown > 0;
+}
+
+static int help(FILE *to)
+{
+	list(to, NULL);
 	fputs("\npyrtool COMMAND --help shows a command's flags.\n", to);
 	return to == stdout ? TOOL_OK : TOOL_USAGE;
 }
@@ -105,6 +116,9 @@ int main(int argc, char **argv)
 		if (begins_with(commands[i].name, argc - 1, argv + 1, &n))
 			return commands[i].run(argc - n, argv + n);
 	}
+	bool asked = argc == 3 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0);
+	if (list(asked ? stdout : stderr, argv[1]))
+		return asked ? TOOL_OK : TOOL_USAGE;
 	fprintf(stderr, "pyrtool: no command %s; pyrtool help lists them\n", argv[1]);
 	return TOOL_USAGE;
 }

@@ -8,6 +8,8 @@ tool=$top_builddir/pyrtool
 	echo "FAIL: test language"
 	exit 1
 }
+[ "$("$tool" tsdb --help | grep -c '^  tsdb ')" -eq 5 ] || { echo "FAIL: the commands of a group"; exit 1; }
+"$tool" tsdb nonsense 2>&1 >/dev/null | grep -q '^  tsdb verify DIR' || { echo "FAIL: an unknown command of a group"; exit 1; }
 corpus=${PYRRHA_CORPUS:-$top_srcdir/../shared/corpus}
 if [ ! -r "$corpus/fib.pb.gz" ]; then
 	echo "skipped: no profiles in $corpus (set PYRRHA_CORPUS)"

@@ -359,7 +359,7 @@ static int fill(struct append *a, const struct sink_batch *b, struct err *e)
 		add_float(a, v, &b->floats[i]);
 	version_unref(v);
 	if (!rc && a->result.over_series_limit && !a->result.profiles && !a->result.floats)
-		rc = err_set(e, ERR_LIMIT, "the partition has its %u series (max_series): drop labels or raise the limit",
+		rc = err_set(e, ERR_LIMIT, "the day has its %u series: drop labels, or raise --storage.max-series",
 			     a->db->o.max_series);
 	for (size_t i = 0; i < a->r->records.n && !rc; i++)
 		if (a->r->records.v[i].bytes.overflow)

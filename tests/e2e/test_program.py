@@ -25,7 +25,8 @@ def test_help_and_version(env):
 def test_wrong_flags_are_told(env):
     program, config = env.program("pyrrha"), env.path("c.yml", "")
     for argv, word in ((["--no-such-flag"], "no-such-flag"), (["--log.level=loud"], "loud"), (["stray"], "stray"),
-                       (["--web.listen-address=nonsense"], "nonsense")):
+                       (["--web.listen-address=nonsense"], "nonsense"), (["--storage.head-memory=1000B"], "at least 1MiB"),
+                       (["--storage.commit-interval=2m"], "--storage.commit-interval"), (["--storage.max-series=0"], "--storage.max-series")):
         status, out = run([program, "--config.file=" + config, "--storage.path=" + env.path("d"), *argv])
         check(status != 0 and word in out and len(out) < 2000, f"{argv}: {status}: {out}")
 
