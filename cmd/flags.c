@@ -12,7 +12,7 @@
 static struct flags set = {
 	.service_labels = TSDB_SERVICE_LABELS, .config_file = "pyrrha.yml", .storage_path = "data", .log_level = "info", .log_format = "logfmt",
 	.external_url = "", .route_prefix = "", .cors_origin = "",
-	.retention_ms = INT64_C(15) * 86400000, .query_timeout_ms = 120000, .lookback_ms = 300000, .max_concurrency = 20,
+	.retention_ms = INT64_C(15) * 86400000, .query_timeout_ms = 120000, .slow_query_ms = 10000, .lookback_ms = 300000, .max_concurrency = 20,
 	.head_bytes = 256 << 20, .cache_bytes = 256 << 20, .queue_bytes = 64 << 20, .partition_series = 1000000, .label_sets = 10000,
 	.max_samples = 50000000, .max_bytes = UINT64_C(2) << 30, .max_series = 100000, .max_functions = 1000000, .max_connections = 512, .read_timeout_ms = 300000,
 };
@@ -77,6 +77,8 @@ static struct opt table[] = {
 	  "are closed.", "http-read-timeout" },
 
 	{ "query.timeout", OPT_DURATION, &set.query_timeout_ms, "<duration>", "Longest time a query may take." },
+	{ "query.log-slower-than", OPT_DURATION, &set.slow_query_ms, "<duration>",
+	  "Queries that take longer are logged, with what they read. 0 logs none." },
 	{ "query.max-concurrency", OPT_INT, &set.max_concurrency, "<n>", "Queries at a time; more wait." },
 	{ "query.max-samples", OPT_INT, &set.max_samples, "<n>", "Samples that one query may hold at a time." },
 	{ "query.max-bytes", OPT_SIZE, &set.max_bytes, "<size>", "Memory for the stacks that one query holds." },

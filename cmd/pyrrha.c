@@ -21,7 +21,6 @@
 #include "web/web.h"
 
 #define STOP_SECONDS 9     /* then the program ends whatever still runs */
-#define SLOW_QUERY_MS 10000 /* a query that takes longer is logged */
 #define WEB_GRACE_MS 2000  /* for requests at work, before they are canceled */
 
 struct server {
@@ -131,7 +130,7 @@ static void start_engine(struct server *s)
 		.lookback_ms = s->f.lookback_ms, .timeout_ms = s->f.query_timeout_ms,
 		.max_samples = (uint64_t)s->f.max_samples, .max_concurrency = (unsigned)s->f.max_concurrency,
 		.max_bytes = s->f.max_bytes, .max_series = (uint32_t)s->f.max_series, .max_functions = (uint32_t)s->f.max_functions,
-		.pool = s->pool, .active_query_file = active, .slow_query_ms = SLOW_QUERY_MS, .slow_query = log_slow_query,
+		.pool = s->pool, .active_query_file = active, .slow_query_ms = s->f.slow_query_ms, .slow_query = log_slow_query,
 	};
 	promql_register_metrics();
 	s->engine = promql_engine_new(tsdb_source(s->db), &o);

@@ -146,7 +146,7 @@ static const struct config_field global_rows[] = {
 	ROW("label_name_length_limit", CONFIG_COUNT, label_name_length_limit, "0"),
 	ROW("label_value_length_limit", CONFIG_COUNT, label_value_length_limit, "0"),
 	ROW("keep_dropped_targets", CONFIG_COUNT, keep_dropped_targets, "0"),
-	PASSED_OVER("query_log_file", "ignored; slow queries are in the log"),
+	PASSED_OVER("query_log_file", "ignored; slow queries are in the log, see --query.log-slower-than"),
 	PASSED_OVER("scrape_failure_log_file", "ignored; failures are in the log and on /targets"),
 	PASSED_OVER("scrape_protocols", "ignored; profiles have one format, pprof"),
 	PASSED_OVER("extra_scrape_metrics", "ignored; those series are always there"),

@@ -53,3 +53,15 @@ def test_queries_at_a_crash_are_told(env):
     server.terminate()
     server.restart()
     check(server.text().count("when the server last ended without notice") == 1, "only once, and not after a clean end")
+
+
+def test_a_slow_query_is_logged(env):
+    query = "count_over_time(vector(1)[1h:100ms])"
+    server = Server(env, "", ["--query.log-slower-than=1ms"])
+    status, _, body = http_get(server.url + "/api/v1/query?" + urllib.parse.urlencode({"query": query}))
+    check(status == 200, f"{status} {body}")
+    wait_until("the log names the query", lambda: "slow query" in server.text() and query in server.text(), 30)
+    server = Server(env, "", ["--query.log-slower-than=0"])
+    http_get(server.url + "/api/v1/query?" + urllib.parse.urlencode({"query": query}))
+    server.terminate()
+    check("slow query" not in server.text(), "none are asked for: " + server.text())
