@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a query: what parses prints as something that parses to the same again, and is answered or refused with
  * words, at an instant and over a range, on a few series of both kinds. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "promql-like/memsource.h"
@@ -12,6 +14,13 @@ const char fuzz_target[] = "promql";
 
 static struct memsource *source;
 static struct promql_engine *engine;
+static unsigned long n_runs, n_parsed, n_answered;
+
+/* So that a long run can say how much of it reached the engine. */
+static void say(void)
+{
+	fprintf(stderr, "%lu inputs, %lu parsed and went to the engine, %lu answered\n", n_runs, n_parsed, n_answered);
+}
 
 static void add_floats(const char *name, const char *job, double step)
 {
@@ -56,14 +65,17 @@ static void fill(void)
 	engine = promql_engine_new(memsource_source(source), &o);
 }
 
-static char *print(struct view query, struct err *e)
+/* The other two forms too, if `all`. */
+static char *print(struct view query, bool all, struct err *e)
 {
 	struct promql_expr *x;
 	struct buf b = { 0 }, other = { 0 };
 	if (promql_parse(&x, query, e))
 		return NULL;
-	promql_format(x, &other);
-	promql_expr_json(x, &other);
+	if (all) {
+		promql_format(x, &other);
+		promql_expr_json(x, &other);
+	}
 	promql_expr_print(x, &b);
 	promql_expr_free(x);
 	buf_free(&other);
@@ -75,10 +87,12 @@ static void answer(struct view query)
 	struct promql_result r;
 	struct err e = { 0 };
 	struct promql_params p = { .profiles = true, .explain = true };
-	if (promql_instant(engine, query, 150000, &p, &r, &e) == 0)
+	if (promql_instant(engine, query, 150000, &p, &r, &e) == 0) {
+		n_answered++;
 		promql_result_release(&r);
-	else
+	} else {
 		REQUIRE(e.msg[0], "an error without words");
+	}
 	if (promql_range(engine, query, 100000, 170000, 35000, NULL, &r, &e) == 0)
 		promql_result_release(&r);
 }
@@ -87,16 +101,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	struct err e = { 0 };
 	struct view query = view_make((const char *)data, n);
-	if (!engine)
+	if (!engine) {
 		fill();
+		atexit(say);
+	}
 	if (n > 2000)
 		return 0;
-	char *once = print(query, &e);
+	if (++n_runs % 1000000 == 0)
+		say();
+	char *once = print(query, true, &e);
 	if (!once) {
 		REQUIRE(e.msg[0], "an error without words");
 		return 0;
 	}
-	char *twice = print(view_of(once), &e);
+	n_parsed++;
+	char *twice = print(view_of(once), false, &e);
 	REQUIRE(twice, "%s\n%s", once, e.msg);
 	REQUIRE(strcmp(once, twice) == 0, "%s\n%s", once, twice);
 	answer(query);
