@@ -383,6 +383,7 @@ int main(int argc, char **argv)
 	struct bench b = { .series = 200, .hours = 24, .hits = 100, .runs = 5, .random = 1, .now_ms = T0 };
 	int64_t interval_s = 15, threads = 2;
 	struct err e;
+	alloc_keep_freed(); /* as the server does */
 	for (int i = 1; i < argc; i++) {
 		struct view v = view_of(argv[i]);
 		if (number_option(v, "--series=", &b.series) || number_option(v, "--hours=", &b.hours) ||

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
@@ -332,6 +333,7 @@ int main(int argc, char **argv)
 {
 	struct server s = { 0 };
 	struct err e = { 0 };
+	alloc_keep_freed();
 	int rc = flags_parse(&s.f, argc, argv, &e);
 	if (!rc)
 		rc = set_log(&s.f, &e);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,12 @@ static NORETURN void out_of_memory(size_t n)
 {
 	fprintf(stderr, "pyrrha: out of memory allocating %zu bytes\n", n);
 	abort();
+}
+
+void alloc_keep_freed(void)
+{
+	mallopt(M_MMAP_THRESHOLD, 4 << 20);
+	mallopt(M_TRIM_THRESHOLD, 16 << 20);
 }
 
 void *xmalloc(size_t n)
