@@ -56,6 +56,16 @@ def reading(agent, pid, execs):
             "counters": c, **{k: c["pyrrha_agent_" + k] for k in ("processes", "kernel_processes", "images", "kernel_map_bytes")}}
 
 
+def grown_since(a, b):
+    """What is more than it should be. A program that was not there at first brings its image, with up to four
+    descriptors (the file, its symbols, its debug information, one that waits to be read) and its names."""
+    programs = max(0, b["images"] - a["images"])
+    room = {"rss": 4096 + 64 * programs, "fds": 50 + 4 * programs, "images": 300,
+            # What is known stays within what runs at a time and a drain or two.
+            "processes": 200, "kernel_processes": 50}
+    return [f"{k} grew from {a[k]:.0f} to {b[k]:.0f}" for k, more in room.items() if b[k] > a[k] + more]
+
+
 def test_churn(env):
     # History that is full by the time of the first reading: that it grows until then is its purpose.
     agent = start_agent(env, *([] if LONG else ["--history=20s"]))
@@ -67,20 +77,27 @@ def test_churn(env):
     http_get(f"{agent}/debug/pprof/profile?seconds=2")
     a = reading(agent, pid, execs)
     time.sleep(SECONDS)
-    http_get(f"{agent}/debug/pprof/profile?seconds=2")
-    b = reading(agent, pid, execs)
-    took = b["at"] - a["at"]
-    share = (b["cpu"] - a["cpu"]) / took / os.cpu_count()
-    print(f"churn: {(b['execs'] - a['execs']) / took:.0f} execs a second and two compilers for {took:.0f} s: {share:.2%} of the host")
-    print("  " + ", ".join(f"{k} {a[k]:.0f} -> {b[k]:.0f}" for k in
-                           ("rss", "fds", "processes", "kernel_processes", "images", "kernel_map_bytes")))
+    seen = []
+
+    def nothing_grew():
+        http_get(f"{agent}/debug/pprof/profile?seconds=2")
+        seen.append(reading(agent, pid, execs))
+        more = grown_since(a, seen[-1])
+        check(not more, "; ".join(more))
+        return True
+
+    # What others on this machine start between the two readings comes and goes; a leak stays, and grows on.
+    try:
+        wait_until("what grew goes back", nothing_grew, 120)
+    finally:
+        b = seen[-1]
+        took = b["at"] - a["at"]
+        share = (b["cpu"] - a["cpu"]) / took / os.cpu_count()
+        print(f"churn: {(b['execs'] - a['execs']) / took:.0f} execs a second and two compilers for {took:.0f} s: {share:.2%} of the host")
+        print("  " + ", ".join(f"{k} {a[k]:.0f} -> {b[k]:.0f}" for k in
+                               ("rss", "fds", "processes", "kernel_processes", "images", "kernel_map_bytes")))
     check(b["execs"] > a["execs"], "processes came and went")
     for name in ("lost_records_total", "bad_records_total", "lost_samples_total"):
         check(grown(a["counters"], b["counters"], "pyrrha_agent_" + name) == 0, f"{name}: {b['counters']}")
-    check(b["rss"] <= a["rss"] + 4096, f"memory grew from {a['rss']} to {b['rss']} kB")
     check(b["rss"] <= 40 << 10, f"{b['rss']} kB of memory")
     check(b["kernel_map_bytes"] <= 20e6, f"{b['kernel_map_bytes']} bytes of kernel memory")
-    check(b["fds"] <= a["fds"] + 50, f"descriptors grew from {a['fds']} to {b['fds']}")
-    # What is known stays within what runs at a time and a drain or two.
-    check(b["processes"] <= a["processes"] + 200, f"processes grew from {a['processes']} to {b['processes']}")
-    check(b["kernel_processes"] <= a["kernel_processes"] + 50, f"entries in the kernel: {a['kernel_processes']} -> {b['kernel_processes']}")
