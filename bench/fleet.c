@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "pprof/pprof.h"
 
 static const uint32_t pool_sizes[SERVICES] = { 12000, 10000, 6000, 20000 };
@@ -333,6 +334,7 @@ void fleet_draw(struct fleet *b, struct pod *p, int64_t t_ms, struct record_prof
 	size_t kept = 0;
 	*ret = (struct drawn){ .t_ms = t_ms };
 	vec_reserve(&b->keys, n);
+	b->keys.n = n;
 	for (uint32_t i = 0; i < n; i++)
 		b->keys.v[i] = (uint64_t)p->column[p->drawn[i]] << 32 | p->drawn[i];
 	qsort(b->keys.v, n, sizeof *b->keys.v, by_column);
@@ -360,4 +362,90 @@ void fleet_draw(struct fleet *b, struct pod *p, int64_t t_ms, struct record_prof
 	out->meta = (struct sample_meta){ 10000000000, 10000000, 10000, 10000 };
 	b->profiles++;
 	b->samples += kept;
+}
+
+void fleet_push(struct fleet *f, int64_t t_ms, const struct record_profile *profiles)
+{
+	struct request *r = NEW(struct request);
+	struct request_record *x = vec_add(&r->records);
+	x->p = tsdb_partition(f->db, day_of(t_ms), true);
+	x->kind = RECORD_SAMPLES;
+	record_begin(&x->bytes, RECORD_SAMPLES, x->p->day);
+	for (size_t i = 0; i < f->pods.n; i++) {
+		record_put_profile(&x->bytes, &profiles[i]);
+		r->profiles++;
+		r->samples += profiles[i].n;
+	}
+	pthread_mutex_lock(&f->db->flush_lock);
+	f->db->submitted++;
+	pthread_mutex_unlock(&f->db->flush_lock);
+	while (atomic_load(&f->db->head_bytes) > 2 * f->db->o.head_bytes)
+		clock_sleep_ms(5);
+	queue_push(f->db->queue, r, x->bytes.cap);
+}
+
+/* ---- the same as a decoded profile ---- */
+
+static uint32_t flat_string(struct profile *p, struct view v)
+{
+	p->strings[p->n_strings] = v;
+	return p->n_strings++;
+}
+
+static void flat_header(struct profile *p, const struct pod *pod, size_t names, size_t samples, size_t frames)
+{
+	char build[32];
+	int n = snprintf(build, sizeof build, "build-%u-%u", pod->service, pod->deploy);
+	profile_reset(p);
+	p->strings = arena_alloc(&p->arena, (names + 8) * sizeof *p->strings);
+	p->functions = arena_calloc(&p->arena, names, sizeof *p->functions);
+	p->lines = arena_calloc(&p->arena, names, sizeof *p->lines);
+	p->locations = arena_calloc(&p->arena, names, sizeof *p->locations);
+	p->samples = arena_calloc(&p->arena, samples, sizeof *p->samples);
+	p->values = arena_calloc(&p->arena, samples, sizeof *p->values);
+	p->stack = arena_calloc(&p->arena, frames, sizeof *p->stack);
+	p->sample_types = arena_calloc(&p->arena, 1, sizeof *p->sample_types);
+	p->mappings = arena_calloc(&p->arena, 1, sizeof *p->mappings);
+	flat_string(p, VIEW(""));
+	p->mappings[0] = (struct profile_mapping){ .start = 0x400000, .limit = 0x400000 + (64 << 20), .file_str = flat_string(p, VIEW("/bin/service")),
+						   .build_id_str = flat_string(p, arena_view(&p->arena, view_make(build, (size_t)n))) };
+	p->n_mappings = p->n_sample_types = 1;
+	p->sample_types[0] = (struct profile_value_type){ flat_string(p, VIEW("samples")), flat_string(p, VIEW("count")) };
+	p->period_type = (struct profile_value_type){ flat_string(p, VIEW("cpu")), flat_string(p, VIEW("nanoseconds")) };
+	p->period = 10000000;
+	p->duration_ns = INT64_C(10000000000);
+}
+
+/* The location of a name; at[] holds index + 1 of those met. */
+static uint32_t flat_location(const struct fleet *b, const struct pod *pod, struct profile *p, uint32_t *at, uint32_t name)
+{
+	if (at[name])
+		return at[name] - 1;
+	uint32_t i = p->n_locations++, text = flat_string(p, view_of(b->names.v[name]));
+	p->functions[p->n_functions++] = (struct profile_function){ .name_str = text, .system_name_str = text };
+	p->lines[p->n_lines++] = (struct profile_line){ .function = i + 1, .line = 10 + (int64_t)(name % 90) };
+	p->locations[i] = (struct profile_location){ .address = 0x400000 + name * 64 + pod->deploy * 16, .mapping = 1, .first_line = i, .n_lines = 1 };
+	at[name] = i + 1;
+	return i;
+}
+
+void fleet_flatten(const struct fleet *b, const struct pod *pod, const struct record_profile *drawn, struct profile *p)
+{
+	const struct stack *stacks = b->services[pod->service].stacks.v;
+	size_t frames = 0, n = b->keys.n;
+	for (size_t i = 0; i < n; i++)
+		frames += stacks[(uint32_t)b->keys.v[i]].n;
+	flat_header(p, pod, MIN(frames, b->names.n) + 1, n, frames);
+	uint32_t *at = arena_calloc(&p->arena, b->names.n, sizeof *at);
+	for (size_t i = 0; i < n; i++) {
+		const struct stack *x = &stacks[(uint32_t)b->keys.v[i]];
+		/* Stacks that are one column come one after the other; the value is with the first. */
+		bool again = i && b->keys.v[i] >> 32 == b->keys.v[i - 1] >> 32;
+		if (again)
+			continue;
+		p->values[p->n_samples] = drawn->values.v[p->n_samples];
+		p->samples[p->n_samples++] = (struct profile_sample){ p->n_stack, MIN(x->n, 256), 0, 0 };
+		for (uint32_t k = 0; k < MIN(x->n, 256); k++)
+			p->stack[p->n_stack++] = flat_location(b, pod, p, at, x->names[k]);
+	}
 }

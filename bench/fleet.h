@@ -63,6 +63,10 @@ void fleet_init(struct fleet *b, double scale);
 /* New pods, interned into the partition that holds t. */
 void fleet_deploy(struct fleet *b, int64_t t_ms, uint32_t number);
 void fleet_draw(struct fleet *b, struct pod *p, int64_t t_ms, struct record_profile *out, struct drawn *ret);
+/* One round, a profile of each pod, as one request of the storage; waits while its head is over twice its budget. */
+void fleet_push(struct fleet *b, int64_t t_ms, const struct record_profile *profiles);
+/* What fleet_draw just drew of the pod, as a decoder would hand it over; p was initialised. */
+void fleet_flatten(const struct fleet *b, const struct pod *pod, const struct record_profile *drawn, struct profile *p);
 uint64_t fleet_hash_name(uint64_t h, struct view name);
 
 #endif

@@ -1,11 +1,15 @@
 # Benchmarks: `make bench` builds and runs them; each folder's are one program, added to BENCHES.
-BENCHES = bench_agent bench_ingest bench_offcpu bench_pprof bench_query bench_tsdb
+BENCHES = bench_agent bench_days bench_ingest bench_mixed bench_offcpu bench_pprof bench_query bench_tsdb
 EXTRA_PROGRAMS += $(BENCHES)
 CLEANFILES += $(BENCHES)
 bench_agent_SOURCES = bench/agent_bench.c
 bench_agent_LDADD = $(AGENT_LIBS)
+bench_days_SOURCES = bench/days_bench.c bench/fleet.c bench/fleet.h
+bench_days_LDADD = libtsdb.a $(PPROF_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
 bench_ingest_SOURCES = bench/ingest_bench.c
 bench_ingest_LDADD = libtsdb.a $(PPROF_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
+bench_mixed_SOURCES = bench/mixed_bench.c bench/fleet.c bench/fleet.h
+bench_mixed_LDADD = libtsdb.a $(PPROF_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
 bench_offcpu_SOURCES = bench/offcpu_bench.c
 bench_offcpu_LDADD = $(AGENT_LIBS)
 bench_pprof_SOURCES = bench/pprof_bench.c

@@ -167,22 +167,7 @@ static void round_of(struct bench *b, int64_t t_ms, struct record_profile *profi
 		remember(b, &f->pods.v[i], &d);
 	}
 	b->generator_cpu += thread_cpu() - start;
-	struct request *r = NEW(struct request);
-	struct request_record *x = vec_add(&r->records);
-	x->p = tsdb_partition(f->db, day_of(t_ms), true);
-	x->kind = RECORD_SAMPLES;
-	record_begin(&x->bytes, RECORD_SAMPLES, x->p->day);
-	for (size_t i = 0; i < f->pods.n; i++) {
-		record_put_profile(&x->bytes, &profiles[i]);
-		r->profiles++;
-		r->samples += profiles[i].n;
-	}
-	pthread_mutex_lock(&f->db->flush_lock);
-	f->db->submitted++;
-	pthread_mutex_unlock(&f->db->flush_lock);
-	while (atomic_load(&f->db->head_bytes) > 2 * f->db->o.head_bytes)
-		clock_sleep_ms(5);
-	queue_push(f->db->queue, r, x->bytes.cap);
+	fleet_push(f, t_ms, profiles);
 }
 
 static int64_t bench_now(void *arg)

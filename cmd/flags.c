@@ -13,7 +13,7 @@ static struct flags set = {
 	.service_labels = TSDB_SERVICE_LABELS, .config_file = "pyrrha.yml", .storage_path = "data", .log_level = "info", .log_format = "logfmt",
 	.external_url = "", .route_prefix = "", .cors_origin = "",
 	.retention_ms = INT64_C(15) * 86400000, .query_timeout_ms = 120000, .slow_query_ms = 10000, .lookback_ms = 300000, .max_concurrency = 20,
-	.head_bytes = 256 << 20, .cache_bytes = 256 << 20, .queue_bytes = 64 << 20, .partition_series = 1000000, .label_sets = 10000,
+	.head_bytes = 256 << 20, .cache_bytes = 256 << 20, .dictionary_bytes = 256 << 20, .queue_bytes = 64 << 20, .partition_series = 1000000, .label_sets = 10000,
 	.max_samples = 50000000, .max_bytes = UINT64_C(2) << 30, .max_series = 100000, .max_functions = 1000000, .max_connections = 512, .read_timeout_ms = 300000,
 };
 
@@ -41,6 +41,9 @@ static struct opt table[] = {
 	  "Memory of the hours that are not sealed yet. Above it the largest are sealed early, above twice that what comes in "
 	  "waits." },
 	{ "storage.cache-memory", OPT_SIZE, &set.cache_bytes, "<size>", "Memory of the cache of what was read from the disk." },
+	{ "storage.dictionary-memory", OPT_SIZE, &set.dictionary_bytes, "<size>",
+	  "Memory of the names and stacks of the days that queries or profiles need. Above it days that nobody asked about for a "
+	  "while leave memory, and are read again when somebody does." },
 	{ "storage.queue-memory", OPT_SIZE, &set.queue_bytes, "<size>",
 	  "Decoded profiles that wait to be written. Above it what comes in waits." },
 	{ "storage.commit-interval", OPT_DURATION, &set.commit_interval_ms, "<duration>",
@@ -139,9 +142,9 @@ static int check_values(struct err *e)
 		return err_set(e, ERR_BAD_DATA, "--query.max-bytes must be at least 1");
 	if (set.max_series < 1 || set.max_series > UINT32_MAX || set.max_functions < 1 || set.max_functions > UINT32_MAX)
 		return err_set(e, ERR_BAD_DATA, "--query.max-series and --query.max-functions must be from 1 to 4294967295");
-	if (set.head_bytes < 1 << 20 || set.cache_bytes < 1 << 20 || set.queue_bytes < 1 << 20)
-		return err_set(e, ERR_BAD_DATA, "--storage.head-memory, --storage.cache-memory and --storage.queue-memory must be at "
-			       "least 1MiB");
+	if (set.head_bytes < 1 << 20 || set.cache_bytes < 1 << 20 || set.queue_bytes < 1 << 20 || set.dictionary_bytes < 1 << 20)
+		return err_set(e, ERR_BAD_DATA, "--storage.head-memory, --storage.cache-memory, --storage.dictionary-memory and "
+			       "--storage.queue-memory must be at least 1MiB");
 	if (set.commit_interval_ms < 0 || set.commit_interval_ms > 60000)
 		return err_set(e, ERR_BAD_DATA, "--storage.commit-interval must be from 0 to 1m");
 	if (set.partition_series < 1 || set.partition_series > UINT32_MAX || set.label_sets < 1 || set.label_sets > UINT32_MAX)

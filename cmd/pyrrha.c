@@ -102,7 +102,8 @@ static int open_storage(struct server *s, struct err *e)
 	struct tsdb_options o = {
 		.path = s->f.storage_path, .retention_ms = s->f.retention_ms ? s->f.retention_ms : -1,
 		.retention_bytes = s->f.retention_bytes, .service_labels = s->f.service_labels,
-		.head_bytes = s->f.head_bytes, .cache_bytes = s->f.cache_bytes, .queue_bytes = s->f.queue_bytes,
+		.head_bytes = s->f.head_bytes, .cache_bytes = s->f.cache_bytes, .dictionary_bytes = s->f.dictionary_bytes,
+		.queue_bytes = s->f.queue_bytes,
 		.commit_interval_ms = s->f.commit_interval_ms,
 		.max_series = (uint32_t)s->f.partition_series, .max_label_sets = (uint32_t)s->f.label_sets,
 	};

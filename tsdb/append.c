@@ -393,8 +393,12 @@ int tsdb_append(struct sink *s, const struct sink_batch *b, struct sink_result *
 	if (queue_closed(a.db->queue))
 		return err_set(e, ERR_UNAVAILABLE, "the storage is shutting down");
 	/* Back-pressure: memory does not grow while windows cannot be sealed. */
-	while (!a.db->o.no_sealing && atomic_load(&a.db->head_bytes) > 2 * a.db->o.head_bytes && !atomic_load(&a.db->stopping))
+	for (bool first = true; !a.db->o.no_sealing && !atomic_load(&a.db->stopping) &&
+	     atomic_load(&a.db->head_bytes) > 2 * a.db->o.head_bytes; first = false) {
+		if (first)
+			metric_inc(&tsdb_metrics[TM_WAITING]);
 		clock_sleep_ms(20);
+	}
 	a.r = NEW(struct request);
 	a.now_ms = tsdb_now_ms(a.db);
 	a.floor_ms = tsdb_floor_ms(a.db);

@@ -54,14 +54,17 @@ struct partition {
 	int64_t kept_mono_ms;       /* since when */
 	uint64_t next_symbols;      /* as first_symbols, of what was logged since the seal at work began */
 	bool sealing;
+	atomic_llong used_mono_ms;  /* when somebody last needed its dictionary */
+	uint64_t rules_done;        /* keep.c: what rules hid of it last, 0 = they will hide more, and */
+	uint32_t rules_next_part;   /* its next_part then; both under seal_lock */
 	int64_t symbols_since_mono_ms; /* the sealer's: since when it has symbols in the log and no window; 0 = not */
 };
 
 struct partition *partition_new(struct tsdb *db, uint32_t day);
 struct partition *partition_ref(struct partition *p);
 void partition_unref(struct partition *p);
-/* Brings the dictionary and index of the sealed parts into memory, if they are not. Damage costs what it held and is
- * logged. */
+/* Brings the dictionary and index of the sealed parts into memory, if they are not, and notes that they are in use (evict.h).
+ * Damage costs what it held and is logged. */
 void partition_load(struct partition *p);
 /* Opens (create: makes) its database; the parts found become its pstate's. Under apply_lock or before threads. */
 int partition_open_parts(struct partition *p, struct part ***parts, size_t *n, struct err *e);
@@ -105,7 +108,7 @@ enum tsdb_metric {
 	TM_LOST_RECORDS, TM_QUEUE_BYTES, TM_HEAD_SERIES, TM_HEAD_WINDOWS, TM_HEAD_BYTES, TM_HEAD_LOG_BYTES, TM_DICT_BYTES,
 	TM_PARTITIONS, TM_PARTS, TM_DISK_BYTES, TM_MIN_TIME, TM_MAX_TIME, TM_SEALS, TM_SEAL_FAILURES, TM_SEAL_SECONDS,
 	TM_SEALED_BYTES, TM_COMPACTIONS, TM_COMPACTION_FAILURES, TM_COMPACTION_SECONDS, TM_RETAINED, TM_LAST_RECORD,
-	TM_CACHE_BYTES, TM_COUNT
+	TM_CACHE_BYTES, TM_DICT_BUDGET, TM_HEAD_BUDGET, TM_CACHE_BUDGET, TM_LOADED, TM_EVICTED, TM_PART_INDEX_BYTES, TM_WAITING, TM_COUNT
 };
 extern struct metric tsdb_metrics[TM_COUNT];
 
@@ -138,6 +141,7 @@ struct tsdb {
 	atomic_ullong head_bytes;         /* of the windows, as of the last look */
 	struct finder *finder;            /* late names; under seal_lock */
 	struct keep_rules *rules;         /* retention by selector; under seal_lock */
+	uint64_t rules_number;            /* of the rules there are; under seal_lock */
 	atomic_llong dropped_until;       /* ms: partitions up to here were dropped, and do not come back; in the file "dropped" */
 
 	atomic_llong newest_t;            /* of all samples, ms; INT64_MIN = none */

@@ -113,6 +113,18 @@ void joins_tidy(struct joins *j, bool all)
 	pthread_mutex_unlock(&j->lock);
 }
 
+void joins_forget(struct joins *j, const struct symbols *from)
+{
+	pthread_mutex_lock(&j->lock);
+	for (size_t i = 0; i < j->maps.n; i++)
+		if (j->maps.v[i].from == from) {
+			forget_map(&j->maps.v[i]);
+			j->maps.v[i] = j->maps.v[--j->maps.n];
+			break;
+		}
+	pthread_mutex_unlock(&j->lock);
+}
+
 size_t joins_bytes(struct joins *j)
 {
 	pthread_mutex_lock(&j->lock);

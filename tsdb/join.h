@@ -12,6 +12,8 @@ void joins_free(struct joins *j);
 /* The sum of v[i], which are over the symbols of of[i]'s partition, over common symbols, with names that came late.
  * Returns owned; NULL and *e on overflow. Takes the partitions' dict_lock. */
 struct stackvec *joins_sum(struct joins *j, const struct pstate *const *of, struct stackvec *const *v, size_t n, struct err *e);
+/* Lets go of one of the dictionaries that were met. */
+void joins_forget(struct joins *j, const struct symbols *from);
 /* Forgets what has not been used for ten minutes; all: whatever it is. */
 void joins_tidy(struct joins *j, bool all);
 size_t joins_bytes(struct joins *j);

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "tsdb/delete.h"
+#include "tsdb/evict.h"
 #include "tsdb/remove.h"
 
 struct rule {
@@ -60,6 +61,7 @@ int tsdb_set_retention(struct tsdb *db, const struct tsdb_retention *rules, size
 	pthread_mutex_lock(&db->seal_lock);
 	keep_rules_free(db->rules);
 	db->rules = r;
+	db->rules_number++;
 	int rc = keep_due(db, e);
 	pthread_mutex_unlock(&db->seal_lock);
 	return rc;
@@ -132,21 +134,52 @@ static void hide(struct tsdb *db, struct partition *p, const struct mask_fact *f
 	pthread_mutex_unlock(&db->apply_lock);
 }
 
+/* Says which rules have got all of a day; 0: one has got a part of it, and will get more by and by. */
+static uint64_t rules_on(const struct tsdb *db, const struct partition *p, int64_t now_ms)
+{
+	uint64_t whole = 0;
+	for (size_t i = 0; db->rules && i < db->rules->v.n; i++) {
+		int64_t until_ms = now_ms - db->rules->v.v[i].keep_ms;
+		if (until_ms > (int64_t)p->day * DAY_MS && until_ms < ((int64_t)p->day + 1) * DAY_MS)
+			return 0;
+		whole += until_ms >= ((int64_t)p->day + 1) * DAY_MS;
+	}
+	return db->rules_number << 32 | whole << 1 | 1;
+}
+
+/* One day. What was done to it before, and nothing came since, need not be looked at again: its dictionary may have left
+ * memory, and leaves it again. */
+static int keep_one(struct tsdb *db, const struct pstate *s, int64_t now_ms, struct err *e)
+{
+	struct partition *p = s->p;
+	struct mask_fact *facts = NULL;
+	size_t n = 0;
+	uint64_t rules = rules_on(db, p, now_ms);
+	bool was_loaded = atomic_load(&p->loaded);
+	if (rules && p->rules_done == rules && p->rules_next_part == p->next_part && !s->n_windows)
+		return 0;
+	int rc = find_old(db, p, now_ms, &facts, &n, e);
+	if (!rc && (n || has_rule_facts(s->masks)))
+		hide(db, p, facts, n);
+	for (size_t k = 0; k < n; k++)
+		vec_free(&facts[k].series);
+	free(facts);
+	if (!rc) {
+		p->rules_done = rules;
+		p->rules_next_part = p->next_part;
+	}
+	if (!was_loaded && atomic_load(&p->loaded))
+		evict_day(db, p->day);
+	return rc;
+}
+
 int keep_due(struct tsdb *db, struct err *e)
 {
 	struct version *v = tsdb_version(db, NULL);
 	int64_t now_ms = tsdb_retention_now_ms(db);
 	int rc = 0;
-	for (size_t i = 0; i < v->n && !rc; i++) {
-		struct mask_fact *facts = NULL;
-		size_t n = 0;
-		rc = find_old(db, v->p[i]->p, now_ms, &facts, &n, e);
-		if (!rc && (n || has_rule_facts(v->p[i]->masks)))
-			hide(db, v->p[i]->p, facts, n);
-		for (size_t k = 0; k < n; k++)
-			vec_free(&facts[k].series);
-		free(facts);
-	}
+	for (size_t i = 0; i < v->n && !rc; i++)
+		rc = keep_one(db, v->p[i], now_ms, e);
 	version_unref(v);
 	return rc;
 }

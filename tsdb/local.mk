@@ -3,7 +3,7 @@ EXTRA_DIST += docs/format/head.md docs/format/partition.md
 libtsdb_a_CFLAGS = $(AM_CFLAGS) $(ROCKSDB_CFLAGS) $(ZSTD_CFLAGS)
 libtsdb_a_SOURCES = \
   tsdb/aggregate.c tsdb/aggregate.h tsdb/append.c tsdb/cells.c tsdb/chunk.c tsdb/chunk.h tsdb/committer.c tsdb/compact.c tsdb/db.h tsdb/delete.c tsdb/delete.h tsdb/detail.c tsdb/detail.h tsdb/dict.c tsdb/dict.h \
-  tsdb/files.c tsdb/files.h tsdb/hlog.c tsdb/hlog.h \
+  tsdb/evict.c tsdb/evict.h tsdb/files.c tsdb/files.h tsdb/hlog.c tsdb/hlog.h \
   tsdb/index.c tsdb/index.h tsdb/masks.c tsdb/masks.h tsdb/join.c tsdb/join.h tsdb/merge.c tsdb/metrics.c tsdb/part.c tsdb/part.h tsdb/partition.c tsdb/plan.c tsdb/plan.h tsdb/record.c \
   tsdb/readpart.c tsdb/readpart.h tsdb/record.h tsdb/remove.c tsdb/remove.h tsdb/replay.c tsdb/retention.c tsdb/rewrite.c tsdb/rocks.c tsdb/rocks.h tsdb/rollup.c tsdb/seal.c tsdb/seal.h tsdb/sealed.c tsdb/sealed.h tsdb/select.c tsdb/sort.c tsdb/sort.h tsdb/sums.c tsdb/tsdb.c \
   tsdb/tsdb.h tsdb/view.c tsdb/view.h tsdb/window.c tsdb/window.h
@@ -19,6 +19,10 @@ check_PROGRAMS += tsdb_names_test
 TESTS += tsdb_names_test
 tsdb_names_test_SOURCES = tsdb/names_test.c
 tsdb_names_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
+check_PROGRAMS += evict_test
+TESTS += evict_test
+evict_test_SOURCES = tsdb/evict_test.c
+evict_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
 check_PROGRAMS += tsdb_delete_test
 TESTS += tsdb_delete_test
 tsdb_delete_test_SOURCES = tsdb/delete_test.c

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
+#include "tsdb/delete.h"
 #include "tsdb/files.h"
 #include "tsdb/masks.h"
 #include "tsdb/names.h"
@@ -382,8 +384,22 @@ static void widen(struct partition *p, const struct part *part)
 	}
 }
 
+/* Columns of an evicted dictionary that cannot be read again stay taken: a new one must not get their id. */
+static void fill_up(struct partition *p, const struct dict_marks *to)
+{
+	struct buf b = { 0 };
+	for (int t = DICT_STRINGS; t < DICT_TABLES; t++) {
+		buf_putc(&b, (char)t);
+		buf_varint(&b, to->next[t]);
+		buf_varint(&b, 0);
+	}
+	dict_apply(view_make(b.ptr, b.len), p->symbols, &p->index, &p->lost, NULL);
+	buf_free(&b);
+}
+
 void partition_load(struct partition *p)
 {
+	atomic_store_explicit(&p->used_mono_ms, clock_mono_ms(), memory_order_relaxed);
 	if (atomic_load(&p->loaded))
 		return;
 	struct version *v = tsdb_version(p->db, NULL);
@@ -394,6 +410,9 @@ void partition_load(struct partition *p)
 			load_symbols(p, s);
 		for (size_t i = 0; s && i < s->n_parts; i++)
 			widen(p, s->parts[i]);
+		for (size_t i = 0; s && s->masks && i < s->masks->facts.n; i++)
+			delete_bounds(p, s, s->masks->facts.v[i]);
+		fill_up(p, &p->sealed);
 		dict_marks_now(&p->sealed, p->symbols, &p->index);
 		p->logged = p->sealed;
 		atomic_store(&p->loaded, true);

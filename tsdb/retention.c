@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "tsdb/files.h"
+#include "tsdb/join.h"
 #include "tsdb/keep.h"
 
 static void forget_partition(struct tsdb *db, struct partition *p)
@@ -66,6 +67,7 @@ void tsdb_drop_partition(struct tsdb *db, struct partition *p, bool for_ever)
 	pthread_mutex_unlock(&db->apply_lock);
 	if (for_ever)
 		metric_inc(&tsdb_metrics[TM_RETAINED]);
+	joins_forget(db->joins, p->symbols);
 	uint32_t day = p->day;
 	partition_unref(p);
 	LOG_INFO("msg", "dropped a partition", "partition", LOG_NUM(day), "us", LOG_NUM((clock_mono_ns() - start) / 1000));

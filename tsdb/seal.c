@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "tsdb/aggregate.h"
 #include "tsdb/delete.h"
+#include "tsdb/evict.h"
 #include "tsdb/join.h"
 #include "tsdb/names.h"
 #include "tsdb/seal.h"
@@ -497,6 +498,7 @@ void *tsdb_sealer(void *arg)
 				rc = compact_due(db, false, &e);
 			if (rc)
 				LOG_ERROR("msg", "cannot seal, will try again", "err", e.msg);
+			evict_due(db, EVICT_IDLE_MS);
 			next_try = now + (rc ? 10000 : 500);
 		}
 		if (now >= next_names) {

@@ -21,10 +21,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "tsdb/db.h"
+#include "tsdb/evict.h"
 #include "tsdb/files.h"
 #include "tsdb/join.h"
 #include "tsdb/keep.h"
 #include "tsdb/names.h"
+#include "tsdb/part.h"
 
 #define FORMAT 2 /* 1 had no aggregates */
 #define QUEUE_ITEMS 65536
@@ -107,6 +109,8 @@ static void set_defaults(struct tsdb_options *o)
 		o->head_bytes = 256 << 20;
 	if (!o->cache_bytes)
 		o->cache_bytes = 256 << 20;
+	if (!o->dictionary_bytes)
+		o->dictionary_bytes = 256 << 20;
 	if (!o->queue_bytes)
 		o->queue_bytes = 64 << 20;
 	if (!o->service_labels)
@@ -291,22 +295,32 @@ static void window_stats(struct window *w, struct tsdb_stats *ret)
 	pthread_rwlock_unlock(&w->lock);
 }
 
+static void bounds(struct tsdb_stats *ret, int64_t lo, int64_t hi)
+{
+	if (lo > hi)
+		return;
+	if (!ret->min_t_ms || lo < ret->min_t_ms)
+		ret->min_t_ms = lo;
+	ret->max_t_ms = MAX(ret->max_t_ms, hi);
+}
+
 static void partition_stats(struct partition *p, struct tsdb_stats *ret)
 {
-	if (!atomic_load(&p->loaded))
-		return;
+	ret->loaded++;
+	ret->dictionary_bytes += evict_bytes(p);
 	pthread_rwlock_rdlock(&p->dict_lock);
 	ret->series += p->index.series.n;
-	ret->dictionary_bytes += symbols_bytes(p->symbols) + index_bytes(&p->index);
-	for (size_t i = 0; i < p->index.series.n; i++) {
-		int64_t lo = atomic_load(&p->index.series.v[i]->min_t), hi = atomic_load(&p->index.series.v[i]->max_t);
-		if (lo > hi)
-			continue;
-		if (!ret->min_t_ms || lo < ret->min_t_ms)
-			ret->min_t_ms = lo;
-		ret->max_t_ms = MAX(ret->max_t_ms, hi);
-	}
+	for (size_t i = 0; i < p->index.series.n; i++)
+		bounds(ret, atomic_load(&p->index.series.v[i]->min_t), atomic_load(&p->index.series.v[i]->max_t));
 	pthread_rwlock_unlock(&p->dict_lock);
+}
+
+static void part_stats(const struct part *x, bool loaded, struct tsdb_stats *ret)
+{
+	ret->parts++;
+	ret->part_index_bytes += x->series.cap * sizeof *x->series.v + x->aggregates.cap * sizeof *x->aggregates.v;
+	for (size_t i = 0; !loaded && x->level == LEVEL_HOUR && i < x->series.n; i++)
+		bounds(ret, part_start_ms(x) + x->series.v[i].min_ms, part_start_ms(x) + x->series.v[i].max_ms);
 }
 
 void tsdb_stats(struct tsdb *db, struct tsdb_stats *ret)
@@ -320,8 +334,11 @@ void tsdb_stats(struct tsdb *db, struct tsdb_stats *ret)
 	struct version *v = tsdb_version(db, NULL);
 	ret->partitions = v->n;
 	for (size_t i = 0; i < v->n; i++) {
-		partition_stats(v->p[i]->p, ret);
-		ret->parts += v->p[i]->n_parts;
+		bool loaded = atomic_load(&v->p[i]->p->loaded);
+		if (loaded)
+			partition_stats(v->p[i]->p, ret);
+		for (size_t k = 0; k < v->p[i]->n_parts; k++)
+			part_stats(v->p[i]->parts[k], loaded, ret);
 		ret->masks += v->p[i]->masks ? v->p[i]->masks->v.n : 0;
 		if (v->p[i]->n_parts)
 			ret->disk_bytes += pdb_bytes(v->p[i]->parts[0]->db);

@@ -23,6 +23,7 @@ struct tsdb_options {
 	uint64_t retention_bytes;    /* none; the oldest partitions go until the rest is smaller */
 	uint64_t head_bytes;         /* memory of the open windows, 256 MiB: above it they are sealed early */
 	uint64_t cache_bytes;        /* RocksDB's block cache, 256 MiB */
+	uint64_t dictionary_bytes;   /* dictionaries in memory, 256 MiB: above it those of days that nobody asks about leave it */
 	uint64_t queue_bytes;        /* appends that wait for the committer, 64 MiB; append waits above it */
 	int64_t commit_interval_ms;  /* a commit gathers appends for this long; 0 = until the last sync is done */
 	uint32_t max_series;         /* per partition, 1,000,000 */
@@ -101,6 +102,8 @@ struct tsdb_stats {
 	uint64_t appended_profiles, appended_samples, appended_floats, lost_records;
 	uint64_t first_record, last_record;
 	uint64_t cache_bytes;                /* block cache in use */
+	uint64_t loaded;                     /* partitions whose dictionary is in memory; series counts those alone */
+	uint64_t part_index_bytes;           /* memory of the lists of series of all parts */
 	uint64_t masks;                      /* deleted ranges of series that still take space */
 	int64_t min_t_ms, max_t_ms;          /* 0, 0 if there is nothing */
 };

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/num.h"
 #include "base/vec.h"
+#include "tsdb/evict.h"
 #include "tsdb/testkit.h"
 
 #define HOUR INT64_C(3600000)
@@ -256,6 +257,8 @@ static void check_some(struct model *m)
 {
 	int64_t now = m->k.now_ms;
 	tsdb_flush(m->k.db);
+	if (!below(m, 3))
+		evict_due(m->k.db, 0);
 	check(m, 0, INT64_MAX);
 	for (int i = 0; i < 4; i++) {
 		int64_t until = now - (int64_t)below(m, 40) * HOUR / 2;
@@ -314,6 +317,7 @@ static void test_model(void **state)
 	kit_init(&m.k);
 	m.k.o.retention_ms = 3 * DAY;
 	m.k.o.keep_aggregates = true;
+	m.k.o.dictionary_bytes = 1;
 	m.k.o.no_sealing = true; /* seals are the test's own, so that a seed repeats */
 	kit_open(&m.k);
 	while (clock_mono_ms() < end)

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The budget of dictionaries. Private. */
+#ifndef PYRRHA_TSDB_EVICT_H
+#define PYRRHA_TSDB_EVICT_H
+
+#include "tsdb/db.h"
+
+#define EVICT_IDLE_MS 10000
+
+/* What a partition's dictionary and series index take in memory; 0: they are not loaded. Takes dict_lock. */
+size_t evict_bytes(struct partition *p);
+/* Takes one day's out of memory, if that is possible now. Under seal_lock. */
+bool evict_day(struct tsdb *db, uint32_t day);
+/* While dictionaries are over their budget, those that were used longest ago leave memory, if that is idle_ms ago. What is
+ * not all sealed stays. Takes seal_lock and apply_lock. */
+void evict_due(struct tsdb *db, int64_t idle_ms);
+
+#endif
