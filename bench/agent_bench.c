@@ -5,7 +5,9 @@
  * profile. A fixture of known depth or a compiler keeps the CPUs busy; whatever else runs is sampled, too. Medians of
  * five runs: a quiet machine is needed for numbers to compare.
  *
- *	bench_agent [FIXTURES-FOLDER [SECONDS-PER-RUN]] */
+ *	bench_agent [FIXTURES-FOLDER [SECONDS-PER-RUN [PART...]]]
+ *
+ * The parts are fixture19, compiler19, make, execs, wire, sizes, fixture997 and compiler997; none named: all. */
 #include <bpf/bpf.h>
 #include <linux/bpf.h>
 #include <signal.h>
@@ -220,69 +222,158 @@ static size_t pull(struct agent *a, int64_t duration_ns)
 	return n;
 }
 
+/* --- the parts --- */
+
+static char source[] = "/tmp/agent_bench_XXXXXX.c";
+
+/* Both rows of a load at a frequency; the agent stays as it is, the load is stopped. */
+static struct result sampling(const struct agent *a, const char *name, double hz, pid_t load, double sample_bar, double frame_bar)
+{
+	clock_sleep_ms(3000);        /* tables are loaded */
+	struct result r = runs(a);
+	stop(load);
+	sampling_rows(name, hz, &r, sample_bar, frame_bar);
+	return r;
+}
+
+static pid_t start_fixture(void)
+{
+	char command[5000];
+	snprintf(command, sizeof command, "exec %s/recursion.nofp 20 >/dev/null", folder);
+	return start(command);
+}
+
+static pid_t start_compiler(void)
+{
+	char command[256];
+	snprintf(command, sizeof command, "while :; do clang -O2 -c -o /dev/null %s; done", source);
+	return start(command);
+}
+
+static void fixture_19(struct agent *a)
+{
+	struct result r = sampling(a, "fixture", 19, start_fixture(), 5, 0);
+	row("CPU, steady", 100 * r.share, "% host", 0.3, "one busy process");
+}
+
+static void compiler_19(struct agent *a)
+{
+	sampling(a, "live compiler", 19, start_compiler(), 0, 850);
+}
+
+static void make(struct agent *a)
+{
+	char command[256];
+	snprintf(command, sizeof command, "for i in 1 2; do while :; do cc -O2 -c -o /dev/null %s; done & done; wait", source);
+	pid_t load = start(command);
+	struct result r = runs(a);
+	stop(load);
+	row("CPU, compiling two at a time", 100 * r.share, "% host", 1, "");
+}
+
+static void execs(struct agent *a)
+{
+	char command[9500];
+	snprintf(command, sizeof command, "exec %s/execs.nofp %s/shortlived.nofp 1 >/dev/null", folder, folder);
+	pid_t load = start(command);
+	struct result r = runs(a);
+	stop(load);
+	row("CPU, starting processes without a pause", 100 * r.share, "% host", 0, "");
+}
+
+static void sizes(struct agent *a)
+{
+	row("memory, after all that", rss_mb(), "MB", 40, "");
+	row("the kernel's maps", (double)agent_kernel_bytes(a) / 1e6, "MB", 20, "");
+}
+
+static void wire(struct agent *a)
+{
+	pid_t load = start_fixture();
+	size_t n = pull(a, 10000000000);
+	stop(load);
+	row("bytes on the wire, per node and day", (double)n * 8640 / 1e6, "MB", 0, "one busy process, pulled every 10 s");
+}
+
+static void fixture_997(struct agent *a)
+{
+	sampling(a, "fixture", 997, start_fixture(), 0, 300);
+}
+
+static void compiler_997(struct agent *a)
+{
+	sampling(a, "live compiler", 997, start_compiler(), 0, 300);
+}
+
+/* Those of one frequency stand together: they share an agent. */
+static const struct part {
+	const char *name;
+	double hz;
+	void (*run)(struct agent *a);
+} parts[] = {
+	{ "fixture19", 19, fixture_19 },
+	{ "compiler19", 19, compiler_19 },
+	{ "make", 19, make },
+	{ "execs", 19, execs },
+	{ "wire", 19, wire },
+	{ "sizes", 19, sizes },
+	{ "fixture997", 997, fixture_997 },
+	{ "compiler997", 997, compiler_997 },
+};
+
+static bool wanted(const char *name, char **names)
+{
+	if (!*names)
+		return true;
+	for (; *names; names++)
+		if (strcmp(*names, name) == 0)
+			return true;
+	return false;
+}
+
+static struct agent *first_agent(double hz)
+{
+	int64_t before = clock_mono_ns();
+	struct agent *a = start_agent(hz);
+	pull(a, 1000000000);
+	row("first profile (of a second) after the start", (double)(clock_mono_ns() - before) / 1e9, "s", 15, "");
+	return a;
+}
+
+static int need(bool ok, const char *what)
+{
+	if (!ok)
+		fprintf(stderr, "agent_bench: %s\n", what);
+	return ok ? 0 : 77;
+}
+
 int main(int argc, char **argv)
 {
-	char fixture[5000], storm[9500], compiler[256], source[] = "/tmp/agent_bench_XXXXXX.c", program[4200];
+	char program[4200], **names = argv + MIN(argc, 3);
+	struct agent *a = NULL;
+	double hz = 0;
+	int fd = -1;
 
 	folder = argc > 1 ? argv[1] : folder;
 	seconds = argc > 2 ? strtol(argv[2], NULL, 10) : seconds;
 	snprintf(program, sizeof program, "%s/recursion.nofp", folder);
-	int stats = bpf_enable_stats(BPF_STATS_RUN_TIME), fd;
-	if (access(program, X_OK) || stats < 0 || (fd = mkstemps(source, 2)) < 0) {
-		fputs(stats < 0 ? "agent_bench: needs CAP_SYS_ADMIN for the kernel's statistics\n"
-				: "agent_bench: the fixtures are not built (make check builds them)\n", stderr);
+	if (need(access(program, X_OK) == 0, "the fixtures are not built (make check builds them)") ||
+	    need(bpf_enable_stats(BPF_STATS_RUN_TIME) >= 0, "needs CAP_SYS_ADMIN for the kernel's statistics") ||
+	    need((fd = mkstemps(source, 2)) >= 0, "cannot write to /tmp"))
 		return 77;
-	}
 	close(fd);
 	write_source(source);
-	snprintf(fixture, sizeof fixture, "exec %s 20 >/dev/null", program);
-	snprintf(storm, sizeof storm, "exec %s/execs.nofp %s/shortlived.nofp 1 >/dev/null", folder, folder);
-	snprintf(compiler, sizeof compiler, "while :; do clang -O2 -c -o /dev/null %s; done", source);
-
-	int64_t before = clock_mono_ns();
-	struct agent *a = start_agent(19);
-	pull(a, 1000000000);
-	double first = (double)(clock_mono_ns() - before) / 1e9;
 	printf("%-52s %10s %-8s %s\n", "", "measured", "", "bar");
-	row("first profile (of a second) after the start", first, "s", 15, "");
-	pid_t load = start(fixture);
-	clock_sleep_ms(3000);        /* tables are loaded */
-	struct result r = runs(a);
-	sampling_rows("fixture", 19, &r, 5, 0);
-	row("CPU, steady", 100 * r.share, "% host", 0.3, "one busy process");
-	size_t wire = pull(a, 10000000000);
-	stop(load);
-	load = start(compiler);
-	clock_sleep_ms(3000);
-	r = runs(a);
-	sampling_rows("live compiler", 19, &r, 0, 850);
-	stop(load);
-	snprintf(compiler, sizeof compiler, "for i in 1 2; do while :; do cc -O2 -c -o /dev/null %s; done & done; wait", source);
-	load = start(compiler);
-	r = runs(a);
-	row("CPU, compiling two at a time", 100 * r.share, "% host", 1, "");
-	stop(load);
-	load = start(storm);
-	r = runs(a);
-	row("CPU, starting processes without a pause", 100 * r.share, "% host", 0, "");
-	stop(load);
-	row("memory, after all that", rss_mb(), "MB", 40, "");
-	row("the kernel's maps", (double)agent_kernel_bytes(a) / 1e6, "MB", 20, "");
-	row("bytes on the wire, per node and day", (double)wire * 8640 / 1e6, "MB", 0, "one busy process, pulled every 10 s");
-	agent_stop(a);
-
-	a = start_agent(997);
-	load = start(fixture);
-	clock_sleep_ms(3000);
-	r = runs(a);
-	sampling_rows("fixture", 997, &r, 0, 300);
-	stop(load);
-	snprintf(compiler, sizeof compiler, "while :; do clang -O2 -c -o /dev/null %s; done", source);
-	load = start(compiler);
-	clock_sleep_ms(3000);
-	r = runs(a);
-	sampling_rows("live compiler", 997, &r, 0, 300);
-	stop(load);
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		if (!wanted(parts[i].name, names))
+			continue;
+		if (hz != parts[i].hz) {
+			agent_stop(a);
+			a = hz ? start_agent(parts[i].hz) : first_agent(parts[i].hz);
+			hz = parts[i].hz;
+		}
+		parts[i].run(a);
+	}
 	agent_stop(a);
 	unlink(source);
 	return 0;
