@@ -27,10 +27,17 @@ const volatile struct bpf_knobs knobs = { KNOBS_MAGIC, 256 << 10, 1, 16384, 0 };
 #define FRAMES_BYTES ((MAX_USER_FRAMES + MAX_KERNEL_FRAMES) * 8)
 #define BODY_BYTES (FRAMES_BYTES + STACK_PIECE_PAGES * STACK_PAGE)
 
+/* How much of the stack is fetched at once, and how far below the word that was asked for it begins: saved registers lie
+ * below the return address. */
+#define WIN_BYTES 512
+#define WIN_BELOW 64
+
 /* One per CPU: the unwinding and the record under construction. The record is sent from `head` on; `body` has room
  * for one page more than is sent, so that every piece of stack can be proven to fit. */
 struct scratch {
 	struct unwind u;
+	__u64 win_at, win_bytes;     /* the piece of stack in win[]: to read each word by itself costs more than all the rest */
+	__u64 win[WIN_BYTES / 8];
 	/* Of a copy of stack under way: bytes before its pages, pages, unreadable ones in a row; where to end, if known. */
 	__u32 before, pages, misses, end;
 	struct sample_head head;
@@ -164,9 +171,50 @@ static __always_inline const struct unwind_rule *uw_rule(struct unwind *u, __u32
 	return bpf_map_lookup_elem(&rules, &i);
 }
 
-static __always_inline long uw_read(struct unwind *u, void *to, __u32 n, __u64 at)
+/* Fetches the piece of stack around a word. It never leaves the word's page: what can be read of one can all be read. */
+static __noinline long uw_fetch(struct scratch *s, __u64 at)
 {
-	return bpf_probe_read_user(to, n, (const void *)at);
+	__u64 from = at & ~63ull, n;
+
+	if (from & (STACK_PAGE - 1))
+		from -= WIN_BELOW;
+	n = STACK_PAGE - (from & (STACK_PAGE - 1));
+	if (n > WIN_BYTES)
+		n = WIN_BYTES;
+	s->win_at = from;
+	s->win_bytes = 0;
+	if (bpf_probe_read_user(s->win, n, (const void *)from))
+		return -1;
+	s->win_bytes = n;
+	return 0;
+}
+
+static __always_inline long uw_word(struct scratch *s, __u64 *to, __u64 at)
+{
+	__u64 i = at - s->win_at;
+
+	if (at & 7)
+		return bpf_probe_read_user(to, 8, (const void *)at);
+	if (i >= s->win_bytes) {
+		if (uw_fetch(s, at))
+			return -1;
+		i = at - s->win_at;
+	}
+	i >>= 3;
+	UW_OPAQUE(i);
+	i &= WIN_BYTES / 8 - 1;
+	*to = s->win[i];
+	return 0;
+}
+
+/* n is a constant, and a multiple of 8. */
+static __always_inline long uw_read(struct unwind *u, __u64 *to, __u32 n, __u64 at)
+{
+	struct scratch *s = (struct scratch *)u;
+
+	if (n > 16)
+		return bpf_probe_read_user(to, n, (const void *)at);
+	return uw_word(s, to, at) || (n == 16 && uw_word(s, to + 1, at + 8));
 }
 
 static __always_inline long uw_code(struct unwind *u, __u8 to[UW_CODE])
@@ -390,6 +438,7 @@ static __always_inline void begin(struct scratch *s, __u64 now, __u64 id, __u64 
 {
 	__builtin_memset(&s->u, 0, sizeof s->u);
 	__builtin_memset(&s->head, 0, sizeof s->head);
+	s->win_bytes = 0;
 	s->head.time_ns = now;
 	s->head.pid = id >> 32;
 	s->head.tid = (__u32)id;
