@@ -54,6 +54,16 @@ struct task_struct___old {
 	long state;
 } __attribute__((preserve_access_index));
 
+/* Whether programs may follow pointers from the current task on (5.15, with bpf_get_current_task_btf): the verifier knows
+ * their types, so that a member is one instruction; elsewhere, and from other tasks, each is a call. */
+#define CORE_DIRECT bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs)
+#define CORE_GET(direct, p, member) ((direct) && CORE_DIRECT ? (p)->member : BPF_CORE_READ(p, member))
+
+static __always_inline struct task_struct *current_task(void)
+{
+	return CORE_DIRECT ? (struct task_struct *)bpf_get_current_task_btf() : (struct task_struct *)bpf_get_current_task();
+}
+
 #define PF_EXITING 0x00000004
 #define PF_KTHREAD 0x00200000
 

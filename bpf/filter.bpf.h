@@ -47,9 +47,11 @@ static __always_inline const struct control *controls(void)
 }
 
 /* The task's group in the memory controller's own hierarchy. False: the controller is on the unified one. */
-static __always_inline bool cgroup_v1(struct css_set *set, struct cgroup_of *ret)
+static __always_inline bool cgroup_v1(struct css_set *set, bool direct, struct cgroup_of *ret)
 {
 	struct cgroup_subsys_state *css = 0;
+	struct cgroup_root *root;
+	struct kernfs_node *kn;
 	struct cgroup *g;
 	__u64 at;
 
@@ -57,34 +59,43 @@ static __always_inline bool cgroup_v1(struct css_set *set, struct cgroup_of *ret
 		return false;
 	at = (__u64)__builtin_preserve_access_index(&set->subsys);
 	at += bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id) * sizeof css;
-	if (bpf_probe_read_kernel(&css, sizeof css, (const void *)at) || !css)
+	if (direct && CORE_DIRECT)
+		css = *(struct cgroup_subsys_state **)at;
+	else if (bpf_probe_read_kernel(&css, sizeof css, (const void *)at))
 		return false;
-	g = BPF_CORE_READ(css, cgroup);
-	ret->tag = (__u64)BPF_CORE_READ(g, root, hierarchy_id) << CGROUP_HIERARCHY_SHIFT;
+	if (!css)
+		return false;
+	g = CORE_GET(direct, css, cgroup);
+	root = CORE_GET(direct, g, root);
+	ret->tag = (__u64)CORE_GET(direct, root, hierarchy_id) << CGROUP_HIERARCHY_SHIFT;
 	if (!ret->tag)
 		return false;
-	ret->id = BPF_CORE_READ(g, kn, id) | ret->tag;
+	kn = CORE_GET(direct, g, kn);
+	ret->id = CORE_GET(direct, kn, id) | ret->tag;
 	ret->self = __builtin_preserve_access_index(&g->self);
 	return true;
 }
 
-static __always_inline void cgroup_of_task(struct task_struct *t, struct cgroup_of *ret)
+/* direct: t is current_task(). */
+static __always_inline void cgroup_of_task(struct task_struct *t, bool direct, struct cgroup_of *ret)
 {
-	struct css_set *set = BPF_CORE_READ(t, cgroups);
+	struct css_set *set = CORE_GET(direct, t, cgroups);
+	struct kernfs_node *kn;
 	struct cgroup *g;
 
-	if (cgroup_v1(set, ret))
+	if (cgroup_v1(set, direct, ret))
 		return;
-	g = BPF_CORE_READ(set, dfl_cgrp);
+	g = CORE_GET(direct, set, dfl_cgrp);
+	kn = CORE_GET(direct, g, kn);
 	ret->tag = 0;
-	ret->id = BPF_CORE_READ(g, kn, id);
+	ret->id = CORE_GET(direct, kn, id);
 	ret->self = __builtin_preserve_access_index(&g->self);
 }
 
 static __always_inline void cgroup_of_current(struct cgroup_of *ret)
 {
 	if (knobs.cgroup_v1) {
-		cgroup_of_task((struct task_struct *)bpf_get_current_task(), ret);
+		cgroup_of_task(current_task(), true, ret);
 		return;
 	}
 	ret->id = bpf_get_current_cgroup_id();
@@ -103,7 +114,7 @@ static __always_inline __u32 cgroup_verdict(const struct cgroup_of *of)
 		return *v == FILTER_DROP_SELF ? FILTER_DROP : *v;
 	start = *of;
 	if (!start.self)
-		cgroup_of_task((struct task_struct *)bpf_get_current_task(), &start);
+		cgroup_of_task(current_task(), true, &start);
 	self = start.self;
 	for (int i = 0; i < CGROUP_DEPTH_MAX; i++) {
 		__u64 id;

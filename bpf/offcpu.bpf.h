@@ -151,8 +151,8 @@ static __always_inline __u32 off_keep(struct scratch *s, __u32 tid, __u64 bytes)
 static __always_inline void off_leave(struct bpf_raw_tracepoint_args *ctx, const struct control *c, __u64 now, __u64 id,
 				      const struct off_budget *b)
 {
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-	__u32 tid = id, flags = BPF_CORE_READ(task, flags), zero = 0;
+	struct task_struct *task = current_task();
+	__u32 tid = id, flags = CORE_GET(true, task, flags), zero = 0;
 	struct off_thread *t, fresh = {};
 	struct cgroup_of who;
 	struct scratch *s;
@@ -219,7 +219,7 @@ static __always_inline void off_bare(struct scratch *s, struct task_struct *task
 {
 	struct cgroup_of who;
 
-	cgroup_of_task(task, &who);
+	cgroup_of_task(task, false, &who);
 	__builtin_memset(&s->head, 0, sizeof s->head);
 	s->head.tid = tid;
 	s->head.pid = BPF_CORE_READ(task, tgid);

@@ -32,12 +32,15 @@ const volatile struct bpf_knobs knobs = { KNOBS_MAGIC, 256 << 10, 1, 16384, 0 };
 #define WIN_BYTES 512
 #define WIN_BELOW 64
 
+#define RING_ASK_BYTES 2048          /* a CPU's share of the ring is 64 KB */
+
 /* One per CPU: the unwinding and the record under construction. The record is sent from `head` on; `body` has room
  * for one page more than is sent, so that every piece of stack can be proven to fit. */
 struct scratch {
 	struct unwind u;
 	__u64 win_at, win_bytes;     /* the piece of stack in win[]: to read each word by itself costs more than all the rest */
 	__u64 win[WIN_BYTES / 8];
+	__u64 unasked;               /* bytes sent since the CPU looked how full the ring is */
 	/* Of a copy of stack under way: bytes before its pages, pages, unreadable ones in a row; where to end, if known. */
 	__u32 before, pages, misses, end;
 	struct sample_head head;
@@ -246,18 +249,23 @@ __attribute__((noinline)) int unwind_one(int unused)
 	return s ? uw_step(&s->u) : END_UNSUPPORTED;
 }
 
-/* The registers with which the current task left user mode. */
+/* The registers with which the current task left user mode, as far as they are wanted. */
 static __always_inline bool user_regs(struct pt_regs *out)
 {
-	const void *from;
+	const struct pt_regs *from;
+	struct task_struct *t;
 
-	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs)) {
-		from = (const void *)bpf_task_pt_regs(bpf_get_current_task_btf());
-	} else {
-		struct task_struct *t = (struct task_struct *)bpf_get_current_task();
-
-		from = (const char *)BPF_CORE_READ(t, stack) + knobs.thread_size - sizeof(struct pt_regs);
+	if (CORE_DIRECT) {
+		from = (const struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+		out->rip = from->rip;
+		out->rsp = from->rsp;
+		out->rbp = from->rbp;
+		out->cs = from->cs;
+		out->orig_rax = from->orig_rax;
+		return true;
 	}
+	t = (struct task_struct *)bpf_get_current_task();
+	from = (const struct pt_regs *)((const char *)BPF_CORE_READ(t, stack) + knobs.thread_size) - 1;
 	return bpf_probe_read_kernel(out, sizeof *out, from) == 0;
 }
 
@@ -268,15 +276,15 @@ static __always_inline bool user_regs(struct pt_regs *out)
 static __always_inline bool start_in_kernel(struct scratch *s)
 {
 	struct unwind *u = &s->u;
-	struct task_struct *t = (struct task_struct *)bpf_get_current_task();
+	struct task_struct *t = current_task();
 	struct pt_regs regs = {};
 
 	s->head.flags |= SAMPLE_IN_KERNEL;
-	if (BPF_CORE_READ(t, flags) & PF_KTHREAD) {
+	if (CORE_GET(true, t, flags) & PF_KTHREAD) {
 		s->head.flags |= SAMPLE_KERNEL_THREAD;
 		return false;
 	}
-	if (!BPF_CORE_READ(t, mm)) /* it is ending, its memory is gone already */
+	if (!CORE_GET(true, t, mm)) /* it is ending, its memory is gone already */
 		return false;
 	if (!user_regs(&regs) || !regs.rip || regs.rip >> 47)
 		return false;
@@ -338,9 +346,13 @@ static __always_inline bool send(struct scratch *s, __u64 bytes)
 {
 	__u64 flags = BPF_RB_NO_WAKEUP;
 
-	if (bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > knobs.ring_wakeup_bytes)
-		flags = BPF_RB_FORCE_WAKEUP;
 	bytes += sizeof s->head;
+	s->unasked += bytes;
+	if (s->unasked >= RING_ASK_BYTES) {
+		s->unasked = 0;
+		if (bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > knobs.ring_wakeup_bytes)
+			flags = BPF_RB_FORCE_WAKEUP;
+	}
 	UW_OPAQUE(bytes);
 	if (bytes > sizeof s->head + BODY_BYTES)
 		bytes = sizeof s->head + BODY_BYTES;
@@ -443,9 +455,23 @@ static __always_inline void begin(struct scratch *s, __u64 now, __u64 id, __u64 
 	s->head.pid = id >> 32;
 	s->head.tid = (__u32)id;
 	s->head.cpu = bpf_get_smp_processor_id();
-	s->head.exec_id = BPF_CORE_READ((struct task_struct *)bpf_get_current_task(), self_exec_id);
+	s->head.exec_id = CORE_GET(true, current_task(), self_exec_id);
 	s->head.cgroup_id = cgroup;
 	bpf_get_current_comm(s->head.comm, sizeof s->head.comm);
+}
+
+static __always_inline void count_sample(__u32 frames, __u32 end, __u64 began)
+{
+	__u32 zero = 0;
+	struct stats *s = bpf_map_lookup_elem(&stats, &zero);
+
+	if (!s)
+		return;
+	s->v[STAT_SAMPLES]++;
+	s->v[STAT_FRAMES] += frames;
+	if (end < END_CODES_)
+		s->v[STAT_END + end]++;
+	s->v[STAT_COST_NS] += bpf_ktime_get_ns() - began;
 }
 
 SEC("perf_event")
@@ -477,10 +503,7 @@ int sample(struct bpf_perf_event_data *ctx)
 		send_with_stack(s, bytes);
 	else
 		send_sample(s, bytes);
-	count(STAT_SAMPLES, 1);
-	count(STAT_FRAMES, s->u.n);
-	count(STAT_END + end, 1);
-	count(STAT_COST_NS, bpf_ktime_get_ns() - now);
+	count_sample(s->u.n, end, now);
 	return 0;
 }
 
