@@ -43,6 +43,11 @@ void promql_format(const struct promql_expr *x, struct buf *out)
 	buf_printf(out, "formatted \"%s\"", x->text);
 }
 
+void promql_expr_print(const struct promql_expr *x, struct buf *out)
+{
+	buf_puts(out, x->text);
+}
+
 void promql_expr_json(const struct promql_expr *x, struct buf *out)
 {
 	(void)x;
@@ -126,6 +131,24 @@ static void start_result(struct promql_result *r, enum promql_type type, int64_t
 		add_series(r, i, pods[i % 2], i ? 1e-7 : 1.5);
 }
 
+/* What frame/function/values asks the engine about a minute of that selector. */
+#define FAKE_FRAMES(selector) \
+	"topk(100000, sum by (function) (total(merge by (__name__) (" selector "[60000ms]), \"function\")))"
+
+/* main 2, Work 1; of the second selector main 1, more 5. */
+static void start_frames(struct promql_result *r, int64_t t_ms, bool second)
+{
+	start_result(r, PROMQL_VECTOR, t_ms, 2);
+	static const char *const names[][2] = { { "main", "Work" }, { "more", "main" } };
+	static const double values[][2] = { { 2, 1 }, { 5, 1 } };
+	for (size_t i = 0; i < 2; i++) {
+		struct label *l = arena_alloc(&r->arena, sizeof *l);
+		*l = (struct label){ VIEW("function"), view_of(names[second][i]) };
+		r->series[i].labels = (struct labels){ l, 1 };
+		r->series[i].points[0].v = values[second][i];
+	}
+}
+
 static int wait_for_cancel(const struct promql_params *p, struct err *e)
 {
 	atomic_store(&fake_slow_runs, true);
@@ -169,6 +192,8 @@ int promql_instant(struct promql_engine *g, struct view query, int64_t t_ms, con
 		start_result(r, PROMQL_MATRIX, t_ms, 1);
 	} else if (view_eqs(query, "none")) {
 		start_result(r, PROMQL_VECTOR, t_ms, 0);
+	} else if (view_eqs(query, FAKE_FRAMES("one")) || view_eqs(query, FAKE_FRAMES("two"))) {
+		start_frames(r, t_ms, view_eqs(query, FAKE_FRAMES("two")));
 	} else {
 		start_result(r, PROMQL_VECTOR, t_ms, view_eqs(query, "one") || view_eqs(query, "diff") ? 1 : 2);
 		if (view_eqs(query, "one") || view_eqs(query, "two"))

@@ -53,6 +53,9 @@ void serve_labels(struct httpd_request *rq, void *arg);
 void serve_label_values(struct httpd_request *rq, void *arg);
 void serve_series(struct httpd_request *rq, void *arg);
 
+/* api_frames.c */
+void serve_frame_values(struct httpd_request *rq, void *arg);
+
 /* api_types.c */
 void serve_profile_types(struct httpd_request *rq, void *arg);
 void serve_metadata(struct httpd_request *rq, void *arg);

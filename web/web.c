@@ -25,6 +25,7 @@ static const struct httpd_route routes[] = {
 	{ API "functions", HTTPD_GET, serve_functions },
 	{ API "labels", HTTPD_GET | HTTPD_POST, serve_labels },
 	{ API "label/{name}/values", HTTPD_GET, serve_label_values },
+	{ API "frame/{key}/values", HTTPD_GET, serve_frame_values },
 	{ API "series", HTTPD_GET | HTTPD_POST, serve_series },
 	{ API "query_exemplars", HTTPD_GET | HTTPD_POST, serve_no_exemplars },
 	{ API "profile_types", HTTPD_GET, serve_profile_types },

@@ -200,6 +200,23 @@ static void test_labels_and_series(void **state)
 	      ERROR("bad_data", "invalid parameter \\\"end\\\": end timestamp must not be before start timestamp"));
 }
 
+static void test_frame_values(void **state)
+{
+	(void)state;
+	check("/api/v1/frame/function/values?match[]=one&start=0&end=60", 200, SUCCESS("[\"main\",\"Work\"]"));
+	check("/api/v1/frame/function/values?match[]=one&match[]=two&start=0&end=60", 200, SUCCESS("[\"more\",\"main\",\"Work\"]"));
+	check("/api/v1/frame/function/values?match[]=one&start=0&end=60&search=wOr", 200, SUCCESS("[\"Work\"]"));
+	check("/api/v1/frame/function/values?match[]=one&start=0&end=60&limit=1", 200,
+	      SUCCESS("[\"main\"],\"warnings\":[\"results truncated due to limit\"]"));
+	check("/api/v1/frame/function/values?start=0&end=60", 400, ERROR("bad_data", "no match[] parameter provided"));
+	check("/api/v1/frame/function/values?match[]=bad&start=0&end=60", 400,
+	      ERROR("bad_data", "invalid parameter \\\"match[]\\\": 1:4: parse error: unexpected end of input"));
+	check("/api/v1/frame/function/values?match[]=one&start=60&end=60", 400,
+	      ERROR("bad_data", "invalid parameter \\\"end\\\": end timestamp must be after start timestamp"));
+	check("/api/v1/frame/job/values?match[]=one", 400,
+	      ERROR("bad_data", "frames have no \\\"job\\\" to list: ask for function, file or binary"));
+}
+
 static void test_status(void **state)
 {
 	(void)state;
@@ -460,7 +477,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_readiness), cmocka_unit_test(test_query), cmocka_unit_test(test_query_errors),
-		cmocka_unit_test(test_query_range), cmocka_unit_test(test_cancel), cmocka_unit_test(test_labels_and_series),
+		cmocka_unit_test(test_query_range), cmocka_unit_test(test_cancel), cmocka_unit_test(test_frame_values), cmocka_unit_test(test_labels_and_series),
 		cmocka_unit_test(test_status), cmocka_unit_test(test_flamegraph), cmocka_unit_test(test_folded),
 		cmocka_unit_test(test_files), cmocka_unit_test(test_json), cmocka_unit_test(test_pprof), cmocka_unit_test(test_pprof_errors),
 		cmocka_unit_test(test_page), cmocka_unit_test(test_lifecycle), cmocka_unit_test(test_floats),

@@ -85,6 +85,31 @@ const steps = {
 		await shot(page, 'page-completion');
 		await page.keyboard.press('Escape');
 	},
+	async 'completes functions of the selected profiles'() {
+		await page.fill('.editor textarea', '');
+		await page.focus('.editor textarea');
+		const part = fn.slice(fn.indexOf('.') + 1).toLowerCase();
+		/* What is offered changes with every letter: waits for a list that is all of it, and has what is looked for. */
+		const offered = async (all, one) => {
+			await page.waitForFunction(([pattern, name]) => {
+				const names = [...document.querySelectorAll('.completions li span')].map((e) => e.textContent);
+				return names.includes(name) && names.every((n) => new RegExp(pattern, 'i').test(n));
+			}, [all, one]);
+		};
+		await page.keyboard.type(`total(merge(cpu{job="${job}"}[5m]), {`);
+		await offered('^(function|file|binary|line)$', 'function');
+		await page.keyboard.press('Escape');
+		await page.keyboard.type(`function="${part}`);
+		await offered(part, fn);
+		await shot(page, 'page-completion-function');
+		await page.keyboard.press('Escape');
+		await page.fill('.editor textarea', '');
+		await page.keyboard.type(`focus(merge(cpu{job="${job}"}[5m]), "${part}`);
+		await offered(part, fn);
+		await page.dispatchEvent(`.completions li:has(span:text-is("${fn}"))`, 'mousedown');
+		await page.waitForSelector('.completions', { state: 'detached' });
+		assert.equal(await page.inputValue('.editor textarea'), `focus(merge(cpu{job="${job}"}[5m]), "${fn.replace('.', '\\\\.')}"`);
+	},
 	async 'runs a query'() {
 		await run(page, `merge(cpu{job="${job}"}[5m])`);
 		await page.waitForSelector('.flame canvas');

@@ -63,6 +63,21 @@ def test_formats_agree(env):
     check(json.loads(ask("json"))["status"] == "success", "format=json")
 
 
+def test_functions_of_the_selected_profiles(env):
+    server, _ = scraped(env)
+    ask = lambda key, **more: server.api(f"frame/{key}/values", **more)
+    names = ask("function", **{"match[]": 'cpu{job="echoserver"}'})
+    check("main.fibonacciHandler" in names and len(set(names)) == len(names), str(names[:20]))
+    found = ask("function", **{"match[]": 'cpu{job="echoserver"}', "search": "FIBONACCIh"})
+    check(found == ["main.fibonacciHandler"], str(found))
+    check(ask("function", **{"match[]": 'cpu{job="other"}'}) == [], "functions of no profile")
+    check(any(f.endswith("main.go") for f in ask("file", **{"match[]": "cpu"})), "no main.go among the files")
+    check(any("echoserver" in b for b in ask("binary", **{"match[]": "cpu"})), "no echoserver among the binaries")
+    # both types at once, and what only the second has
+    both = ask("function", **{"match[]": '{job="echoserver"}'})
+    check(set(names) <= set(both), f"missing: {set(names) - set(both)}")
+
+
 EXAMPLES = """
 cpu<job="echoserver">
 merge by (instance)(cpu[5m])

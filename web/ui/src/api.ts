@@ -50,14 +50,18 @@ export class ApiError extends Error {
 
 export interface Answer<T> { data: T; warnings: string[] }
 
-export function url(path: string, params?: Record<string, string | number | undefined>): string {
+/** A list is a parameter that is given several times. */
+type Params = Record<string, string | number | string[] | undefined>;
+
+export function url(path: string, params?: Params): string {
 	const u = new URL(path, document.baseURI);
 	for (const [k, v] of Object.entries(params ?? {}))
-		if (v !== undefined) u.searchParams.append(k, String(v));
+		for (const one of Array.isArray(v) ? v : [v])
+			if (one !== undefined) u.searchParams.append(k, String(one));
 	return u.href;
 }
 
-async function get<T>(path: string, params?: Record<string, string | number | undefined>, signal?: AbortSignal): Promise<Answer<T>> {
+async function get<T>(path: string, params?: Params, signal?: AbortSignal): Promise<Answer<T>> {
 	let r: Response;
 	try {
 		r = await fetch(url(path, params), { signal, headers: { Accept: 'application/json' } });
@@ -84,6 +88,9 @@ export const api = {
 	labels: (match?: string, signal?: AbortSignal) => get<string[]>('api/v1/labels', { 'match[]': match }, signal),
 	labelValues: (name: string, match?: string, signal?: AbortSignal) =>
 		get<string[]>(`api/v1/label/${encodeURIComponent(name)}/values`, { 'match[]': match }, signal),
+	/** What frames of the selected profiles are called, the most used first. */
+	frameValues: (key: string, match: string[], start: number, end: number, limit: number, search?: string) =>
+		get<string[]>(`api/v1/frame/${key}/values`, { 'match[]': match, start: at(start), end: at(end), limit, search }),
 	targets: (signal?: AbortSignal) => get<Targets>('api/v1/targets', {}, signal),
 	functions: (signal?: AbortSignal) => get<FunctionInfo[]>('api/v1/functions', {}, signal),
 	status: (what: 'buildinfo' | 'runtimeinfo' | 'flags' | 'config', signal?: AbortSignal) =>

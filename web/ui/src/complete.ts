@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What could stand at the caret: types and functions where an expression may begin, labels and their values (of the
-// series that the rest of the selector matches) inside braces, durations inside brackets.
+// series that the rest of the selector matches) inside braces, durations inside brackets, and what the selected profiles
+// have for functions, files and binaries where frames are matched.
 import { api } from './api';
-import { contextAt, rank } from './context';
-import { functions, types } from './state';
+import { contextAt, rank, type Context } from './context';
+import { selectors } from './query';
+import { bounds, functions, range, types } from './state';
 
 export interface Suggestion {
 	label: string; insert: string; kind: 'type' | 'function' | 'keyword' | 'label' | 'value' | 'duration';
@@ -57,6 +59,33 @@ const expressionItems = (): Suggestion[] => [
 	...KEYWORDS.map(([name, help]): Suggestion => ({ label: name, insert: `${name} `, kind: 'keyword', help })),
 ];
 
+const FRAME_KEYS: [string, string][] = [
+	['function', 'As it is stored; a C++ or Rust name with its parameters.'], ['file', 'Its whole path, or the last part.'],
+	['binary', 'Its whole path, or the last part.'], ['line', 'Of the source file.'],
+];
+const GRANULARITIES = ['function', 'line', 'file', 'binary', 'package'];
+const FRAMES_AT_ONCE = 5000;
+
+/** The answer of a minute and whether there is more: then what is typed is searched for. */
+async function frameNames(key: string, profiles: string, typed: string): Promise<string[]> {
+	const match = selectors(profiles).map((s) => profiles.slice(s.start, s.rangeStart >= 0 ? s.rangeStart : s.end).trim()).filter((m) => m !== '{}');
+	if (!match.length) return [];
+	const { from, to } = bounds(range.value, Math.ceil(Date.now() / 60000) * 60);
+	const ask = (search?: string) => cached(`frames ${key} ${match} ${from} ${to} ${search}`, () =>
+		api.frameValues(key, match, Math.max(from, to - 3600), to, FRAMES_AT_ONCE, search).then((a) => a.data));
+	const all = await ask();
+	return all.length < FRAMES_AT_ONCE || !typed ? all : ask(typed);
+}
+
+/** Quotes and escapes a value for where it is to stand. */
+const written = (c: Context, next: string, v: string): string => {
+	const quote = c.quote || '"', text = c.regexp ? v.replace(/[\\.+*?()|[\]{}^$]/g, '\\$&') : v;
+	return `${c.quote ? '' : quote}${quote === '`' ? text : JSON.stringify(text).slice(1, -1)}${next === quote ? '' : quote}`;
+};
+
+/** What is offered has no backslashes; what is typed may escape with them. */
+const unescaped = (typed: string) => typed.replace(/\\/g, '');
+
 export async function complete(q: string, caret: number, demanded: boolean): Promise<Completion | null> {
 	const c = contextAt(q, caret);
 	const typed = c.prefix.length > 0;
@@ -77,12 +106,22 @@ export async function complete(q: string, caret: number, demanded: boolean): Pro
 	case 'value': {
 		const match = c.selector && c.selector !== '{}' ? c.selector : undefined;
 		const values = await cached(`values ${c.label} ${match}`, () => api.labelValues(c.label!, match).then((a) => a.data));
-		const quote = c.quote || '"';
-		const next = q[caret] === quote;
-		const escape = (v: string) => quote === '`' ? v : JSON.stringify(v).slice(1, -1);
-		const items = rank(values.map((v): Suggestion => ({ label: v, insert: `${c.quote ? '' : quote}${escape(v)}${next ? '' : quote}`, kind: 'value' })), c.prefix);
+		const items = rank(values.map((v): Suggestion => ({ label: v, insert: written(c, q[caret], v), kind: 'value' })), c.regexp ? unescaped(c.prefix) : c.prefix);
 		return { from: c.from, items, typed: true };
 	}
+	case 'frameKey': {
+		const items = rank(FRAME_KEYS.map(([name, help]): Suggestion => ({ label: name, insert: `${name}=""`, back: 1, kind: 'label', help, then: true })), c.prefix);
+		return { from: c.from, items, typed };
+	}
+	case 'frame': {
+		if (!/^(function|file|binary)$/.test(c.label ?? '')) return null;
+		const plain = unescaped(c.prefix);
+		const names = await frameNames(c.label!, c.profiles ?? '', plain);
+		const items = rank(names.map((v): Suggestion => ({ label: v, insert: written(c, q[caret], v), kind: c.label === 'function' ? 'function' : 'value' })), plain);
+		return { from: c.from, items, typed: true };
+	}
+	case 'granularity':
+		return { from: c.from, items: rank(GRANULARITIES.map((v): Suggestion => ({ label: v, insert: written(c, q[caret], v), kind: 'value' })), c.prefix), typed: true };
 	case 'duration':
 		return { from: c.from, items: rank(DURATIONS.map((d): Suggestion => ({ label: d, insert: d, kind: 'duration' })), c.prefix), typed: typed && !DURATIONS.includes(c.prefix) };
 	default:

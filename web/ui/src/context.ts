@@ -3,26 +3,41 @@
 import { tokenize, type Token } from './query';
 
 export interface Context {
-	kind: 'expression' | 'label' | 'value' | 'duration' | 'grouping' | 'none';
+	kind: 'expression' | 'label' | 'value' | 'duration' | 'grouping' | 'frameKey' | 'frame' | 'granularity' | 'none';
 	from: number; prefix: string;
 	label?: string; quote?: string;
 	/** The selector around the caret without the matcher being typed, for asking what else matches. */
 	selector?: string;
+	/** Of a frame: the argument whose frames are meant, and whether what is typed is a regular expression. */
+	profiles?: string; regexp?: boolean;
 }
+
+/** A bracket that is open at the caret; of a call its name, how many commas there were, and where the first one is. */
+interface Open { text: string; at: number; call: string; commas: number; comma: number }
+
+/* By their second argument: a string is an expression that frames match, or a granularity. */
+const FILTERS = new Set(['focus', 'ignore', 'hide', 'show', 'show_from', 'prune_from', 'callers', 'callees', 'samples']);
+const READOUTS = new Set(['self', 'total', 'share', 'self_share']);
 
 /** What is being typed at the caret. */
 export function contextAt(q: string, caret: number): Context {
 	const tokens = tokenize(q.slice(0, caret));
 	const last = tokens[tokens.length - 1];
-	const stack: { text: string; at: number }[] = [];
+	const stack: Open[] = [];
+	const open = (text: string, at: number) => {
+		const before = text === '(' ? tokens.slice(0, at).reverse().find((t) => t.kind !== 'space') : undefined;
+		stack.push({ text, at, call: before && /^(function|metric)$/.test(before.kind) ? before.text : '', commas: 0, comma: -1 });
+	};
 	let grouping = -1;
 	tokens.forEach((t, i) => {
 		if (t.kind === 'keyword' && /^(by|without|on|ignoring|group_left|group_right)$/i.test(t.text)) grouping = i;
 		if (t.kind === 'paren' || t.text === '<') {
-			if (t.text === '(' && grouping >= 0 && i - grouping <= 2) stack.push({ text: 'by', at: i });
-			else if ('([{'.includes(t.text) || (t.text === '<' && opens(tokens, i))) stack.push({ text: t.text === '<' ? '{' : t.text, at: i });
+			if (t.text === '(' && grouping >= 0 && i - grouping <= 2) open('by', i);
+			else if ('([{'.includes(t.text) || (t.text === '<' && opens(tokens, i))) open(t.text === '<' ? '{' : t.text, i);
 			else if (t.text !== '<') stack.pop();
 		}
+		const top = stack[stack.length - 1];
+		if (t.kind === 'comma' && top && top.commas++ === 0) top.comma = i;
 	});
 	if (last?.kind === 'comment') return { kind: 'none', from: caret, prefix: '' };
 	const inside = stack[stack.length - 1];
@@ -30,9 +45,28 @@ export function contextAt(q: string, caret: number): Context {
 	const from = word ? word.start : caret, prefix = word ? word.text : '';
 	if (inside?.text === '[') return { kind: 'duration', from, prefix };
 	if (inside?.text === 'by') return { kind: 'grouping', from, prefix };
-	if (inside?.text === '{') return braces(q, tokens, inside.at, caret, from, prefix);
+	if (inside?.text === '{') {
+		const profiles = tokens.slice(0, inside.at).reverse().find((t) => t.kind !== 'space')?.kind === 'comma' ? framesOf(q, tokens, stack.slice(0, -1)) : null;
+		const c = braces(q, tokens, inside.at, caret, from, prefix);
+		if (profiles === null || c.kind === 'none') return c;
+		return { ...c, kind: c.kind === 'label' ? 'frameKey' : 'frame', selector: undefined, profiles };
+	}
+	if (last?.kind === 'string' && last.end === caret && !closed(last.text)) {
+		const string: Context = { kind: 'none', from: last.start + 1, prefix: last.text.slice(1), quote: last.text[0] };
+		const regexp = inside?.call === 'frames' ? stack.slice(0, -1) : FILTERS.has(inside?.call ?? '') ? stack : null;
+		const profiles = regexp && framesOf(q, tokens, regexp);
+		if (profiles !== null) return { ...string, kind: 'frame', label: 'function', regexp: true, profiles };
+		return inside && READOUTS.has(inside.call) && inside.commas === 1 ? { ...string, kind: 'granularity' } : string;
+	}
 	if (last?.kind === 'string' || last?.kind === 'number' || last?.kind === 'duration') return { kind: 'none', from: caret, prefix: '' };
 	return { kind: 'expression', from, prefix };
+}
+
+/** The first argument of the call whose second one the caret is in, if that one takes frames; else null. */
+function framesOf(q: string, tokens: Token[], stack: Open[]): string | null {
+	const call = stack[stack.length - 1];
+	if (!call || call.commas !== 1 || !(FILTERS.has(call.call) || READOUTS.has(call.call))) return null;
+	return q.slice(tokens[call.at].end, tokens[call.comma].start);
 }
 
 /** While `<` is being typed nothing follows yet, so it counts as opening right after a name. */
@@ -46,10 +80,10 @@ function braces(q: string, tokens: Token[], open: number, caret: number, from: n
 	const done = comma >= 0 ? q.slice(tokens[open].end, body[comma].start) : '';
 	const selector = `${name}{${done}}`;
 	if (matcher.length >= 2 && /^(=|!=|=~|!~)$/.test(matcher[1].text)) {
-		const value = matcher[2];
-		if (!value) return { kind: 'value', from: caret, prefix: '', label: matcher[0].text, quote: '', selector };
+		const value = matcher[2], regexp = matcher[1].text.endsWith('~');
+		if (!value) return { kind: 'value', from: caret, prefix: '', label: matcher[0].text, quote: '', selector, regexp };
 		if (value.kind === 'string' && value.end === caret && !closed(value.text))
-			return { kind: 'value', from: value.start + 1, prefix: value.text.slice(1), label: matcher[0].text, quote: value.text[0], selector };
+			return { kind: 'value', from: value.start + 1, prefix: value.text.slice(1), label: matcher[0].text, quote: value.text[0], selector, regexp };
 		return { kind: 'none', from: caret, prefix: '' };
 	}
 	if (matcher.length <= 1) return { kind: 'label', from, prefix, selector };

@@ -25,6 +25,26 @@ test('what is being typed', () => {
 	assert.equal(at('cpu # me|'), 'none');
 });
 
+test('where frames are matched', () => {
+	const frame = (text: string) => {
+		const caret = text.indexOf('|'), c = contextAt(text.replace('|', ''), caret);
+		return [c.kind, c.prefix, c.label ?? '', c.regexp ? 're' : '', c.profiles ?? ''].join(' ').trim();
+	};
+	const p = 'merge(cpu{job="a"}[5m])';
+	assert.equal(frame(`focus(${p}, "ma|`), `frame ma function re ${p}`);
+	assert.equal(frame(`focus(${p}, "ma|")`), `frame ma function re ${p}`);
+	assert.equal(frame(`topk(5, self(${p}, {|`), `frameKey    ${p}`);
+	assert.equal(frame(`topk(5, self(${p}, {fun|})`), `frameKey fun   ${p}`);
+	assert.equal(frame(`total(${p}, {function="ma|"})`), `frame ma function  ${p}`);
+	assert.equal(frame(`total(${p}, {function=~"ma|`), `frame ma function re ${p}`);
+	assert.equal(frame(`hide(${p}, {binary="x", file="|`), `frame  file  ${p}`);
+	assert.equal(frame(`share(${p}, frames("en|"))`), `frame en function re ${p}`);
+	assert.equal(frame(`self(${p}, "fi|")`), 'granularity fi');
+	assert.equal(frame(`diff(${p}, cpu{|`), 'label');
+	assert.equal(frame('topk(5, cpu{|'), 'label');
+	assert.equal(frame(`label_replace(${p}, "a|`), 'none a');
+});
+
 test('prefixes come first', () => {
 	assert.deepEqual(rank([{ label: 'on_cpu' }, { label: 'cpu' }, { label: 'x' }], 'cpu').map((s) => s.label), ['cpu', 'on_cpu']);
 });
