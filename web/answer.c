@@ -119,18 +119,6 @@ void answer_end(struct httpd_request *rq, const struct view *warnings, size_t n_
 
 /* ---- values ---- */
 
-static void put_i64(struct buf *b, int64_t v)
-{
-	char tmp[24], *p = tmp + sizeof tmp;
-	uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
-	do
-		*--p = (char)('0' + u % 10);
-	while (u /= 10);
-	if (v < 0)
-		*--p = '-';
-	buf_put(b, p, (size_t)(tmp + sizeof tmp - p));
-}
-
 /* Digits d1d2d3... and exponent e of d1.d2d3... * 10^e, laid out without an exponent. */
 static void put_fixed(struct buf *b, const char *digits, int n, int exponent)
 {
@@ -196,7 +184,7 @@ void json_float(struct buf *b, double v)
 	else if (v == 0)
 		buf_puts(b, signbit(v) ? "-0" : "0");
 	else if (fabs(v) < 1e15 && v == (double)(int64_t)v)
-		put_i64(b, (int64_t)v);
+		buf_int(b, (int64_t)v);
 	else
 		put_shortest(b, v);
 }
@@ -206,7 +194,7 @@ void json_time(struct buf *b, int64_t t_ms)
 	if (t_ms < 0)
 		buf_putc(b, '-');
 	uint64_t t = t_ms < 0 ? 0 - (uint64_t)t_ms : (uint64_t)t_ms;
-	put_i64(b, (int64_t)(t / 1000));
+	buf_int(b, (int64_t)(t / 1000));
 	unsigned ms = (unsigned)(t % 1000);
 	if (ms)
 		buf_put(b, (char[4]){ '.', (char)('0' + ms / 100), (char)('0' + ms / 10 % 10), (char)('0' + ms % 10) }, 4);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/map.h"
+#include "base/num.h"
 #include "base/vec.h"
 #include "model/flame.h"
 #include "web/answer.h"
@@ -36,78 +37,104 @@ static void strings_free(struct strings *s)
 
 /* ---- columns ---- */
 
-static void put_int(struct buf *b, int64_t v)
-{
-	char tmp[24], *p = tmp + sizeof tmp;
-	uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
-	do
-		*--p = (char)('0' + u % 10);
-	while (u /= 10);
-	if (v < 0)
-		*--p = '-';
-	buf_put(b, p, (size_t)(tmp + sizeof tmp - p));
-}
-
 static void put_value(struct buf *b, const struct flame *f, union flame_value v)
 {
 	if (!f->is_float)
-		put_int(b, v.i);
+		buf_int(b, v.i);
 	else if (isfinite(v.d))
 		json_float(b, v.d);
 	else
 		buf_puts(b, "null");
 }
 
-/* "key":[expression for each i in 0..count) */
-#define COLUMN(b, key, count, put) do { \
+/* "key":[whole number for each i in 0..count) */
+#define INT_COLUMN(b, key, count, expression) do { \
 	buf_puts(b, "\"" key "\":["); \
+	if (!buf_reserve(b, (count) * (NUM_I64_LEN + 1) + 1)) \
+		break; \
+	char *p_ = (b)->ptr + (b)->len; \
 	for (size_t i = 0; i < (count); i++) { \
+		p_ = num_put_i64(p_, (expression)); \
+		*p_++ = ','; \
+	} \
+	p_[-((count) > 0)] = ']'; \
+	(b)->len = (size_t)(p_ - (b)->ptr) + !(count); \
+	(b)->ptr[(b)->len] = 0; \
+} while (0)
+
+#define VALUE_COLUMN(b, key, f, field) do { \
+	if (!(f)->is_float) { \
+		INT_COLUMN(b, key, (f)->n_nodes, (f)->nodes[i].field.i); \
+		break; \
+	} \
+	buf_puts(b, "\"" key "\":["); \
+	for (size_t i = 0; i < (f)->n_nodes; i++) { \
 		if (i) \
 			buf_putc(b, ','); \
-		put; \
+		put_value(b, f, (f)->nodes[i].field); \
 	} \
 	buf_putc(b, ']'); \
 } while (0)
 
+/* The places of a frame's texts in the table. */
+struct frame_texts {
+	uint32_t name, file, binary;
+};
+
+/* Neighbours often come from one file and binary. */
+static uint32_t index_after(struct strings *s, struct view v, struct view before, uint32_t known)
+{
+	return v.ptr == before.ptr && v.len == before.len ? known : string_index(s, v);
+}
+
 static void put_frames(struct buf *b, const struct flame *f)
 {
 	struct strings s = { 0 };
+	struct frame_texts *t = xcalloc(f->n_frames, sizeof *t);
+	map_reserve(&s.index, f->n_frames * 2);
 	string_index(&s, VIEW(""));
 	for (size_t i = 0; i < f->n_frames; i++) {
-		string_index(&s, f->frames[i].name);
-		string_index(&s, f->frames[i].file);
-		string_index(&s, f->frames[i].binary);
+		const struct flame_frame *x = &f->frames[i], *before = i ? x - 1 : x;
+		t[i].name = string_index(&s, x->name);
+		t[i].file = i ? index_after(&s, x->file, before->file, t[i - 1].file) : string_index(&s, x->file);
+		t[i].binary = i ? index_after(&s, x->binary, before->binary, t[i - 1].binary) : string_index(&s, x->binary);
 	}
-	COLUMN(b, "strings", s.v.n, buf_json_string(b, s.v.v[i]));
-	buf_puts(b, ",\"frames\":{");
-	COLUMN(b, "name", f->n_frames, put_int(b, string_index(&s, f->frames[i].name)));
+	buf_puts(b, "\"strings\":[");
+	for (size_t i = 0; i < s.v.n; i++) {
+		if (i)
+			buf_putc(b, ',');
+		buf_json_string(b, s.v.v[i]);
+	}
+	buf_puts(b, "],\"frames\":{");
+	INT_COLUMN(b, "name", f->n_frames, t[i].name);
 	buf_putc(b, ',');
-	COLUMN(b, "file", f->n_frames, put_int(b, string_index(&s, f->frames[i].file)));
+	INT_COLUMN(b, "file", f->n_frames, t[i].file);
 	buf_putc(b, ',');
-	COLUMN(b, "binary", f->n_frames, put_int(b, string_index(&s, f->frames[i].binary)));
+	INT_COLUMN(b, "binary", f->n_frames, t[i].binary);
 	buf_putc(b, ',');
-	COLUMN(b, "startLine", f->n_frames, put_int(b, f->frames[i].start_line));
+	INT_COLUMN(b, "startLine", f->n_frames, f->frames[i].start_line);
 	buf_putc(b, '}');
+	free(t);
 	strings_free(&s);
 }
 
 static void put_nodes(struct buf *b, const struct flame *f)
 {
 	buf_puts(b, ",\"nodes\":{");
-	COLUMN(b, "depth", f->n_nodes, put_int(b, f->nodes[i].depth));
+	INT_COLUMN(b, "depth", f->n_nodes, f->nodes[i].depth);
 	buf_putc(b, ',');
-	COLUMN(b, "frame", f->n_nodes, put_int(b, f->nodes[i].frame));
+	INT_COLUMN(b, "frame", f->n_nodes, f->nodes[i].frame);
 	buf_putc(b, ',');
-	COLUMN(b, "total", f->n_nodes, put_value(b, f, f->nodes[i].total));
+	VALUE_COLUMN(b, "total", f, total);
 	buf_putc(b, ',');
-	COLUMN(b, "self", f->n_nodes, put_value(b, f, f->nodes[i].self));
+	VALUE_COLUMN(b, "self", f, self);
 	buf_putc(b, ',');
-	COLUMN(b, "line", f->n_nodes, put_int(b, f->nodes[i].line));
+	INT_COLUMN(b, "line", f->n_nodes, f->nodes[i].line);
 	if (f->has_base) {
 		buf_puts(b, ",\"base\":{");
-		COLUMN(b, "total", f->n_nodes, put_value(b, f, f->nodes[i].base_total));
+		VALUE_COLUMN(b, "total", f, base_total);
 		buf_putc(b, ',');
-		COLUMN(b, "self", f->n_nodes, put_value(b, f, f->nodes[i].base_self));
+		VALUE_COLUMN(b, "self", f, base_self);
 		buf_putc(b, '}');
 	}
 	buf_printf(b, "},\"hidden\":%zu", f->hidden);

@@ -278,6 +278,21 @@ static void test_utf8(void **state)
 	assert_false(utf8_valid(VIEW("\xe2\x82")));
 }
 
+static void test_put_i64(void **state)
+{
+	static const int64_t v[] = { 0, 1, 9, 10, 99, 100, 101, 999, 1000, 123456789, 1000000000000, -1, -10, -100, INT64_MAX, INT64_MIN };
+	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
+		struct buf b = { 0 };
+		char want[32];
+		snprintf(want, sizeof want, "%lld", (long long)v[i]);
+		buf_int(&b, v[i]);
+		assert_string_equal(b.ptr, want);
+		assert_true(b.len <= NUM_I64_LEN);
+		buf_free(&b);
+	}
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -286,7 +301,7 @@ int main(void)
 		cmocka_unit_test(test_varint), cmocka_unit_test(test_map), cmocka_unit_test(test_buf_ceiling_and_json),
 		cmocka_unit_test(test_arena_cap), cmocka_unit_test(test_queue_close_drains), cmocka_unit_test(test_pool),
 		cmocka_unit_test(test_regex), cmocka_unit_test(test_metrics), cmocka_unit_test(test_opts),
-		cmocka_unit_test(test_utf8),
+		cmocka_unit_test(test_utf8), cmocka_unit_test(test_put_i64),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

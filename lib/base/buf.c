@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/num.h"
 #include "base/utf8.h"
 #include "base/varint.h"
 
@@ -60,6 +61,14 @@ void buf_putv(struct buf *b, struct view v)
 	buf_put(b, v.ptr, v.len);
 }
 
+void buf_int(struct buf *b, int64_t v)
+{
+	if (!buf_reserve(b, NUM_I64_LEN))
+		return;
+	b->len = (size_t)(num_put_i64(b->ptr + b->len, v) - b->ptr);
+	b->ptr[b->len] = 0;
+}
+
 void buf_printf(struct buf *b, const char *fmt, ...)
 {
 	char small[256];
@@ -81,16 +90,25 @@ void buf_printf(struct buf *b, const char *fmt, ...)
 	b->len += (size_t)n;
 }
 
+/* Bytes of ASCII that go out as they are. */
+static bool json_plain(unsigned char c)
+{
+	return c >= 0x20 && c < 0x80 && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&';
+}
+
 void buf_json_string(struct buf *b, struct view v)
 {
 	buf_putc(b, '"');
 	size_t run = 0; /* start of the bytes that go out as they are */
 	for (size_t i = 0; i < v.len;) {
 		unsigned char c = (unsigned char)v.ptr[i];
+		if (json_plain(c)) {
+			i++;
+			continue;
+		}
 		uint32_t cp;
 		unsigned n = utf8_decode(v.ptr + i, v.len - i, &cp);
-		if (n && c >= 0x20 && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&' &&
-		    cp != 0x2028 && cp != 0x2029) {
+		if (n > 1 && cp != 0x2028 && cp != 0x2029) {
 			i += n;
 			continue;
 		}

@@ -30,6 +30,7 @@ void buf_put(struct buf *b, const void *p, size_t n);
 void buf_putc(struct buf *b, char c);
 void buf_puts(struct buf *b, const char *s);
 void buf_putv(struct buf *b, struct view v);
+void buf_int(struct buf *b, int64_t v);
 void buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* A JSON string with its quotes; invalid UTF-8 becomes U+FFFD, '<' '>' '&' are escaped (pages embed it). */
 void buf_json_string(struct buf *b, struct view v);

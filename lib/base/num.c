@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 
 static bool named_value(struct view v, double *ret)
@@ -135,4 +136,27 @@ bool num_digits(double v, char digits[NUM_LEN], int *ret_n, int *ret_exponent)
 	for (uint64_t rest = (uint64_t)d, i = (uint64_t)*ret_n; i--; rest /= 10)
 		digits[i] = (char)('0' + rest % 10);
 	return true;
+}
+
+char *num_put_i64(char *p, int64_t v)
+{
+	static const char pairs[] = "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
+				    "5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
+	uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+	if (v < 0)
+		*p++ = '-';
+	if (u < 10) {
+		*p++ = (char)('0' + u);
+		return p;
+	}
+	char tmp[NUM_I64_LEN], *at = tmp + sizeof tmp;
+	for (; u >= 100; u /= 100)
+		memcpy(at -= 2, pairs + u % 100 * 2, 2);
+	if (u >= 10)
+		memcpy(at -= 2, pairs + u * 2, 2);
+	else
+		*--at = (char)('0' + u);
+	size_t n = (size_t)(tmp + sizeof tmp - at);
+	memcpy(p, at, n);
+	return p + n;
 }

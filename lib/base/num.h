@@ -11,6 +11,10 @@ bool num_parse_double(struct view v, double *ret);
 bool num_parse_i64(struct view v, int64_t *ret);
 bool num_parse_u64(struct view v, uint64_t *ret);
 
+/* Writes v in decimal, at most NUM_I64_LEN bytes and no NUL; returns its end. */
+#define NUM_I64_LEN 20
+char *num_put_i64(char *p, int64_t v);
+
 #define NUM_LEN 32
 /* The shortest text that reads back as the same double; "NaN", "+Inf", "-Inf". Whole numbers below 1e15 have no
  * exponent. Returns out. */

@@ -4,7 +4,8 @@
  *
  *	1. A bitmap of the dictionary's nodes that the profile needs: its leaves, then, from the end, their parents.
  *	   So the cost is that of the profile, not of the dictionary, which may be a whole day's.
- *	2. Upwards: each location's lines, the outermost call first, become calls: (parent call, frame) -> call.
+ *	2. The dictionary knows each node's call (calltree.h). Those that are met get numbers of their own, and what is known
+ *	   of the functions: it is what the first one of that name says.
  *	3. Downwards: totals.
  *	4. Children in order of their names, and out in preorder. */
 #include "model/flame.h"
@@ -12,11 +13,20 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/map.h"
 #include "base/vec.h"
+#include "model/calltree.h"
 #include "model/frame.h"
 
-struct call {
+/* A set of ids, each with its place among them. */
+struct idset {
+	uint64_t *bits;
+	uint32_t *below; /* members before each word */
+	size_t words, n;
+};
+
+#define UNMET UINT32_MAX /* frame of a call that no node led to yet */
+
+struct fcall {
 	uint32_t parent, frame;
 	uint32_t first_child, next_sibling; /* 0 = none: the root is nobody's child */
 	int64_t line;
@@ -28,15 +38,12 @@ struct fold {
 	struct flame *out;
 	const struct symbols *s;
 	bool is_float, overflow;
-	uint64_t *needed;   /* bit per node of the dictionary */
-	uint32_t *rank;     /* needed nodes before each word */
-	size_t words;
-	uint32_t *call_of;  /* by rank: the innermost call of that node */
-	VEC(struct call) calls;
+	struct idset needed, met; /* nodes of the dictionary; calls of its tree */
+	uint32_t *nodes;          /* needed, ascending, without the root */
+	uint32_t *call_at;        /* by place of the node: the call of it */
+	struct fcall *calls;      /* by place in met */
+	uint32_t *frame_of;       /* by name of the tree: frame + 1 */
 	VEC(struct flame_frame) frames;
-	struct map call_index, frame_index, function_index;
-	VEC(uint32_t) functions; /* frame of each entry of function_index */
-	VEC(uint32_t) function_ids;
 };
 
 static void add(struct fold *f, union flame_value *to, union flame_value v)
@@ -52,80 +59,48 @@ static double magnitude(const struct fold *f, union flame_value v)
 	return fabs(f->is_float ? v.d : (double)v.i);
 }
 
-/* ---- frames ---- */
+/* ---- sets ---- */
 
-/* The frame of that name; what else is known of it is what the first one says. */
-static uint32_t intern_frame(struct fold *f, struct flame_frame frame)
+/* __builtin_popcountll without an instruction for it is a call. */
+static inline uint32_t count_bits(uint64_t x)
 {
-	uint64_t h = hash_view(frame.name);
-	uint32_t id;
-	for (size_t at = map_start(&f->frame_index, h); map_probe(&f->frame_index, h, &at, &id);)
-		if (view_eq(f->frames.v[id].name, frame.name))
-			return id;
-	id = (uint32_t)f->frames.n;
-	vec_push(&f->frames, frame);
-	map_insert(&f->frame_index, h, id);
-	return id;
+	x -= x >> 1 & 0x5555555555555555u;
+	x = (x & 0x3333333333333333u) + (x >> 2 & 0x3333333333333333u);
+	return (uint32_t)(((x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fu) * 0x0101010101010101u >> 56);
 }
 
-static uint32_t frame_of_address(struct fold *f, const struct sym_location *l)
+static void set_init(struct idset *s, uint32_t most)
 {
-	struct buf name = { 0 };
-	frame_address_name(f->s, l, &name);
-	struct view v = arena_view(&f->out->arena, buf_view(&name));
-	buf_free(&name);
-	return intern_frame(f, (struct flame_frame){ v, VIEW(""), frame_binary(f->s, l), 0 });
+	s->words = most / 64 + 1;
+	s->bits = xcalloc(s->words, sizeof *s->bits);
+	s->below = xmalloc(s->words * sizeof *s->below);
 }
 
-static uint32_t frame_of_function(struct fold *f, const struct sym_location *l, uint32_t function)
+static inline void set_add(struct idset *s, uint32_t id)
 {
-	uint64_t h = hash_u64(function);
-	uint32_t id;
-	for (size_t at = map_start(&f->function_index, h); map_probe(&f->function_index, h, &at, &id);)
-		if (f->function_ids.v[id] == function)
-			return f->functions.v[id];
-	const struct sym_function *fn = symbols_get_function(f->s, function);
-	struct view name = symbols_get_string(f->s, fn->name);
-	if (!name.len)
-		return frame_of_address(f, l);
-	uint32_t frame = intern_frame(f, (struct flame_frame){ name,
-		symbols_get_string(f->s, fn->filename), frame_binary(f->s, l), fn->start_line });
-	map_insert(&f->function_index, h, (uint32_t)f->functions.n);
-	vec_push(&f->functions, frame);
-	vec_push(&f->function_ids, function);
-	return frame;
+	s->bits[id / 64] |= UINT64_C(1) << id % 64;
 }
 
-/* ---- calls ---- */
-
-static uint32_t intern_call(struct fold *f, uint32_t parent, uint32_t frame, int64_t line)
+/* After the last one was added. */
+static void set_count(struct idset *s)
 {
-	uint64_t h = hash_u64((uint64_t)parent << 32 | frame);
-	uint32_t id;
-	for (size_t at = map_start(&f->call_index, h); map_probe(&f->call_index, h, &at, &id);) {
-		struct call *c = &f->calls.v[id];
-		if (c->parent == parent && c->frame == frame) {
-			if (c->line != line)
-				c->line = 0;
-			return id;
-		}
+	uint32_t n = 0;
+	for (size_t w = 0; w < s->words; w++) {
+		s->below[w] = n;
+		n += s->bits[w] ? count_bits(s->bits[w]) : 0;
 	}
-	id = (uint32_t)f->calls.n;
-	vec_push(&f->calls, (struct call){ .parent = parent, .frame = frame, .line = line });
-	map_insert(&f->call_index, h, id);
-	return id;
+	s->n = n;
 }
 
-static uint32_t call_location(struct fold *f, uint32_t call, const struct sym_location *l)
+static inline uint32_t set_place(const struct idset *s, uint32_t id)
 {
-	if (!l->n_lines)
-		return intern_call(f, call, frame_of_address(f, l), 0);
-	for (uint32_t i = l->n_lines; i--;) {
-		const struct sym_line *line = symbols_get_line(f->s, l, i);
-		uint32_t frame = line->function ? frame_of_function(f, l, line->function - 1) : frame_of_address(f, l);
-		call = intern_call(f, call, frame, line->line);
-	}
-	return call;
+	return s->below[id / 64] + count_bits(s->bits[id / 64] & ((UINT64_C(1) << id % 64) - 1));
+}
+
+static void set_free(struct idset *s)
+{
+	free(s->bits);
+	free(s->below);
 }
 
 /* ---- the dictionary's nodes ---- */
@@ -141,12 +116,6 @@ static bool is_zero(const struct stackvec *v, size_t i)
 	return v->is_float ? v->floats[i] == 0 : v->ints[i] == 0;
 }
 
-static inline uint32_t rank_of(const struct fold *f, uint32_t node)
-{
-	uint64_t below = f->needed[node / 64] & ((UINT64_C(1) << node % 64) - 1);
-	return f->rank[node / 64] + (uint32_t)__builtin_popcountll(below);
-}
-
 static uint32_t max_node(const struct fold *f, const struct stackvec *v, uint32_t most)
 {
 	for (size_t i = 0; v && i < v->n; i++)
@@ -157,50 +126,124 @@ static uint32_t max_node(const struct fold *f, const struct stackvec *v, uint32_
 
 static void mark(struct fold *f, const struct stackvec *v)
 {
-	for (size_t i = 0; v && i < v->n; i++) {
-		if (is_zero(v, i))
-			continue;
-		uint32_t node = node_of(f, v->columns[i]);
-		f->needed[node / 64] |= UINT64_C(1) << node % 64;
-	}
+	for (size_t i = 0; v && i < v->n; i++)
+		if (!is_zero(v, i))
+			set_add(&f->needed, node_of(f, v->columns[i]));
 }
 
 static void find_needed(struct fold *f, const struct stackvec *v, const struct stackvec *base)
 {
-	f->words = max_node(f, base, max_node(f, v, 0)) / 64 + 1;
-	f->needed = xcalloc(f->words, sizeof *f->needed);
-	f->rank = xcalloc(f->words, sizeof *f->rank);
+	set_init(&f->needed, max_node(f, base, max_node(f, v, 0)));
 	mark(f, v);
 	mark(f, base);
-	/* A parent may lie in the same word, below: its bit is looked at after it was set. */
-	for (size_t w = f->words; w--;)
-		for (int bit = 63; bit >= 0; bit--) {
-			if (!(f->needed[w] >> bit & 1))
-				continue;
-			uint32_t parent = symbols_get_node(f->s, (uint32_t)(w * 64) + (uint32_t)bit)->parent;
-			f->needed[parent / 64] |= UINT64_C(1) << parent % 64;
+	for (size_t w = f->needed.words; w--;)
+		for (uint64_t todo = f->needed.bits[w], below; todo; todo = f->needed.bits[w] & below) {
+			unsigned bit = 63 - (unsigned)__builtin_clzll(todo);
+			below = (UINT64_C(1) << bit) - 1; /* a parent may lie in the same word */
+			set_add(&f->needed, symbols_get_node(f->s, (uint32_t)(w * 64) + bit)->parent);
 		}
-	f->needed[0] |= 1;
-	uint32_t n = 0;
-	for (size_t w = 0; w < f->words; w++) {
-		f->rank[w] = n;
-		n += (uint32_t)__builtin_popcountll(f->needed[w]);
-	}
-	f->call_of = xcalloc(n, sizeof *f->call_of);
+	f->needed.bits[0] |= 1;
+	set_count(&f->needed);
+	f->nodes = xmalloc(f->needed.n * sizeof *f->nodes);
+	size_t n = 0;
+	for (size_t w = 0; w < f->needed.words; w++)
+		for (uint64_t bits = f->needed.bits[w] & (w ? UINT64_MAX : ~UINT64_C(1)); bits; bits &= bits - 1)
+			f->nodes[n++] = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits);
 }
 
-static void make_calls(struct fold *f)
+/* ---- calls ---- */
+
+static const struct sym_location *location_of(const struct fold *f, uint32_t node)
 {
-	uint32_t r = 0;
-	for (size_t w = 0; w < f->words; w++)
-		for (uint64_t bits = f->needed[w]; bits; bits &= bits - 1, r++) {
-			uint32_t node = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits);
-			if (!node)
-				continue; /* the root is call 0 */
-			const struct sym_node *n = symbols_get_node(f->s, node);
-			f->call_of[r] = call_location(f, f->call_of[rank_of(f, n->parent)],
-						      symbols_get_location(f->s, n->location));
-		}
+	return symbols_get_location(f->s, symbols_get_node(f->s, node)->location);
+}
+
+static void find_met(struct fold *f, const struct calltree_view *t)
+{
+	set_init(&f->met, t->n_calls - 1);
+	set_add(&f->met, 0);
+	for (size_t i = 0; i + 1 < f->needed.n; i++) {
+		const struct call_node *n = &t->nodes[f->nodes[i]];
+		set_add(&f->met, n->call);
+		if (n->line != CALL_LINES)
+			continue;
+		uint32_t lines = location_of(f, f->nodes[i])->n_lines;
+		for (uint32_t k = 1, c = n->call; k < lines; k++)
+			set_add(&f->met, c = t->calls[c].parent);
+	}
+	set_count(&f->met);
+}
+
+static uint32_t need_frame(struct fold *f, const struct calltree_view *t, uint32_t name, const struct sym_location *l, uint32_t i)
+{
+	uint32_t *known = &f->frame_of[name];
+	if (*known)
+		return *known - 1;
+	const struct sym_function *fn = frame_function(f->s, l, i);
+	struct flame_frame frame = { t->names[name], VIEW(""), frame_binary(f->s, l), 0 };
+	if (fn && symbols_get_string(f->s, fn->name).len) {
+		frame.file = symbols_get_string(f->s, fn->filename);
+		frame.start_line = fn->start_line;
+	}
+	vec_push(&f->frames, frame);
+	*known = (uint32_t)f->frames.n;
+	return *known - 1;
+}
+
+/* Line i of location l is at that call. */
+static void meet(struct fold *f, const struct calltree_view *t, uint32_t call, const struct sym_location *l, uint32_t i)
+{
+	struct fcall *c = &f->calls[set_place(&f->met, call)];
+	int64_t line = i < l->n_lines ? symbols_get_line(f->s, l, i)->line : 0;
+	if (c->frame != UNMET) {
+		if (c->line != line)
+			c->line = 0;
+		return;
+	}
+	c->parent = set_place(&f->met, t->calls[call].parent);
+	c->frame = need_frame(f, t, t->calls[call].name, l, i);
+	c->line = line;
+}
+
+/* Several lines, the caller first. */
+static void meet_lines(struct fold *f, const struct calltree_view *t, uint32_t call, const struct sym_location *l)
+{
+	VEC(uint32_t) chain = { 0 };
+	for (uint32_t i = 0; i < l->n_lines; i++, call = t->calls[call].parent)
+		vec_push(&chain, call);
+	for (uint32_t i = l->n_lines; i--;)
+		meet(f, t, chain.v[i], l, i);
+	vec_free(&chain);
+}
+
+static void meet_all(struct fold *f, const struct calltree_view *t)
+{
+	f->calls = xcalloc(f->met.n, sizeof *f->calls);
+	f->frame_of = xcalloc(t->n_names, sizeof *f->frame_of);
+	f->call_at = xcalloc(f->needed.n, sizeof *f->call_at);
+	for (size_t i = 1; i < f->met.n; i++)
+		f->calls[i].frame = UNMET;
+	for (size_t i = 1; i < f->needed.n; i++) {
+		uint32_t node = f->nodes[i - 1];
+		const struct call_node *n = &t->nodes[node];
+		uint32_t at = f->call_at[i] = set_place(&f->met, n->call);
+		struct fcall *c = &f->calls[at];
+		if (n->line == CALL_LINES)
+			meet_lines(f, t, n->call, location_of(f, node));
+		else if (c->frame == UNMET)
+			meet(f, t, n->call, location_of(f, node), 0);
+		else if (c->line != n->line)
+			c->line = 0;
+	}
+}
+
+static void make_calls(struct fold *f, struct symbols *s)
+{
+	struct calltree *tree = symbols_calls(s);
+	struct calltree_view t = calltree_begin(tree, f->s, f->nodes, f->needed.n - 1);
+	find_met(f, &t);
+	meet_all(f, &t);
+	calltree_end(tree);
 }
 
 static void add_selves(struct fold *f, const struct stackvec *v, bool base)
@@ -208,7 +251,7 @@ static void add_selves(struct fold *f, const struct stackvec *v, bool base)
 	for (size_t i = 0; v && i < v->n; i++) {
 		if (is_zero(v, i))
 			continue;
-		struct call *c = &f->calls.v[f->call_of[rank_of(f, node_of(f, v->columns[i]))]];
+		struct fcall *c = &f->calls[f->call_at[set_place(&f->needed, node_of(f, v->columns[i]))]];
 		union flame_value x;
 		if (f->is_float)
 			x.d = v->is_float ? v->floats[i] : (double)v->ints[i];
@@ -221,11 +264,11 @@ static void add_selves(struct fold *f, const struct stackvec *v, bool base)
 
 static void add_totals(struct fold *f)
 {
-	for (size_t i = f->calls.n; i--;) {
-		struct call *c = &f->calls.v[i];
+	for (size_t i = f->met.n; i--;) {
+		struct fcall *c = &f->calls[i];
 		add(f, &c->total, c->self);
 		add(f, &c->base_total, c->base_self);
-		struct call *p = &f->calls.v[c->parent];
+		struct fcall *p = &f->calls[c->parent];
 		if (!i || !c->subtree)
 			continue;
 		add(f, &p->total, c->total);
@@ -251,22 +294,22 @@ struct emit {
 static int by_name(const void *a, const void *b, void *arg)
 {
 	const struct fold *f = arg;
-	const struct call *x = &f->calls.v[*(const uint32_t *)a], *y = &f->calls.v[*(const uint32_t *)b];
+	const struct fcall *x = &f->calls[*(const uint32_t *)a], *y = &f->calls[*(const uint32_t *)b];
 	return view_cmp(f->frames.v[y->frame].name, f->frames.v[x->frame].name); /* descending: taken from the end */
 }
 
-static void put_node(struct emit *x, const struct call *c, uint32_t depth)
+static void put_node(struct emit *x, const struct fcall *c, uint32_t depth)
 {
 	vec_push(&x->nodes, (struct flame_node){ depth, c->frame, c->line, c->total, c->self, c->base_total, c->base_self });
 }
 
 /* Pushes the children that are shown, in reverse order of names; those that are not are added up in *hidden. */
-static void push_children(struct emit *x, const struct call *c, struct call *hidden)
+static void push_children(struct emit *x, const struct fcall *c, struct fcall *hidden)
 {
 	struct fold *f = x->f;
 	size_t first = x->children.n;
-	for (uint32_t id = c->first_child; id; id = f->calls.v[id].next_sibling) {
-		const struct call *k = &f->calls.v[id];
+	for (uint32_t id = c->first_child; id; id = f->calls[id].next_sibling) {
+		const struct fcall *k = &f->calls[id];
 		if (magnitude(f, k->total) < x->least && magnitude(f, k->base_total) < x->least) {
 			add(f, &hidden->total, k->total);
 			add(f, &hidden->base_total, k->base_total);
@@ -275,7 +318,8 @@ static void push_children(struct emit *x, const struct call *c, struct call *hid
 			vec_push(&x->children, id);
 		}
 	}
-	qsort_r(x->children.v + first, x->children.n - first, sizeof *x->children.v, by_name, f);
+	if (x->children.n - first > 1)
+		qsort_r(x->children.v + first, x->children.n - first, sizeof *x->children.v, by_name, f);
 }
 
 /* Preorder without recursion: stacks may be thousands of calls deep. */
@@ -291,9 +335,9 @@ static void emit_all(struct emit *x)
 			open.n--;
 			continue;
 		}
-		const struct call *c = &f->calls.v[x->children.v[--x->children.n]];
+		const struct fcall *c = &f->calls[x->children.v[--x->children.n]];
 		put_node(x, c, depth);
-		struct call hidden = { .frame = x->other };
+		struct fcall hidden = { .frame = x->other };
 		__auto_type o = vec_add(&open);
 		o->first = x->children.n;
 		push_children(x, c, &hidden);
@@ -310,10 +354,15 @@ static void emit_all(struct emit *x)
 static void emit(struct fold *f, double min_share)
 {
 	struct emit x = { .f = f };
-	const struct call *root = &f->calls.v[0];
+	const struct fcall *root = &f->calls[0];
 	if (min_share > 0) {
 		x.least = min_share * MAX(magnitude(f, root->total), magnitude(f, root->base_total));
-		x.other = intern_frame(f, (struct flame_frame){ VIEW("(other)"), VIEW(""), VIEW(""), 0 });
+		x.other = (uint32_t)f->frames.n;
+		for (uint32_t i = 1; i < f->frames.n; i++) /* a function of that name is the same frame */
+			if (view_eqs(f->frames.v[i].name, "(other)"))
+				x.other = i;
+		if (x.other == f->frames.n)
+			vec_push(&f->frames, (struct flame_frame){ VIEW("(other)"), VIEW(""), VIEW(""), 0 });
 	}
 	emit_all(&x);
 	vec_free(&x.children);
@@ -325,29 +374,22 @@ static void emit(struct fold *f, double min_share)
 
 static void fold_release(struct fold *f)
 {
-	free(f->needed);
-	free(f->rank);
-	free(f->call_of);
-	vec_free(&f->calls);
-	vec_free(&f->functions);
-	vec_free(&f->function_ids);
-	map_free(&f->call_index);
-	map_free(&f->frame_index);
-	map_free(&f->function_index);
+	set_free(&f->needed);
+	set_free(&f->met);
+	free(f->nodes);
+	free(f->call_at);
+	free(f->calls);
+	free(f->frame_of);
 }
 
 int flame_fold(struct flame *ret, const struct stackvec *v, const struct stackvec *base, double min_share, struct err *e)
 {
 	*ret = (struct flame){ .symbols = symbols_ref(v->symbols), .is_float = v->is_float || (base && base->is_float),
 			       .has_base = base != NULL };
-	arena_init(&ret->arena, 0);
 	struct fold f = { .out = ret, .s = v->symbols, .is_float = ret->is_float };
-	intern_frame(&f, (struct flame_frame){ VIEW("total"), VIEW(""), VIEW(""), 0 });
-	/* A function may be called "total" as well: it is then a frame of its own. */
-	map_clear(&f.frame_index);
-	vec_push(&f.calls, (struct call){ 0 });
+	vec_push(&f.frames, (struct flame_frame){ VIEW("total"), VIEW(""), VIEW(""), 0 });
 	find_needed(&f, v, base);
-	make_calls(&f);
+	make_calls(&f, v->symbols);
 	add_selves(&f, v, false);
 	add_selves(&f, base, true);
 	add_totals(&f);
@@ -363,7 +405,6 @@ void flame_release(struct flame *f)
 {
 	free(f->frames);
 	free(f->nodes);
-	arena_free(&f->arena);
 	symbols_unref(f->symbols);
 	*f = (struct flame){ 0 };
 }

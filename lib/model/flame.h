@@ -16,7 +16,7 @@ union flame_value {
 };
 
 struct flame_frame {
-	struct view name, file, binary; /* borrowed from the symbols, or from the flame's arena */
+	struct view name, file, binary; /* borrowed from the symbols */
 	int64_t start_line;
 };
 
@@ -29,7 +29,6 @@ struct flame_node {
 };
 
 struct flame {
-	struct arena arena;
 	struct symbols *symbols;    /* reference held */
 	bool is_float, has_base;
 	struct flame_frame *frames; /* [0] is "total", the root's */

@@ -221,11 +221,36 @@ static void test_edges(void **state)
 	(void)state;
 }
 
+/* The dictionary keeps its calls: what one graph met must not show in the next. */
+static void test_again(void **state)
+{
+	struct symbols *s = symbols_new();
+	const struct sample first[] = { { "main@3;f@1", 1 }, { "main@3;g>h@2", 1 } };
+	const struct sample second[] = { { "main@9;f@7", 4 }, { "main@9;g>h@8", 5 }, { "x", 1 } };
+	struct stackvec *a = vector(s, first, ARRAY_LEN(first)), *b = vector(s, second, ARRAY_LEN(second));
+	struct flame f;
+	struct err e = { 0 };
+	for (int round = 0; round < 2; round++) {
+		check(a, NULL, 0, "total 2 0\n main 2 0\n  f 1 1\n  g 1 0\n   h 1 1\n");
+		check(b, NULL, 0, "total 10 0\n main 9 0\n  f 4 4\n  g 5 0\n   h 5 5\n x 1 1\n");
+		assert_int_equal(flame_fold(&f, b, NULL, 0, &e), 0);
+		assert_int_equal(f.n_frames, 6);
+		const int64_t lines[] = { 0, 9, 7, 8, 8, 1 };
+		for (size_t i = 0; i < ARRAY_LEN(lines); i++)
+			assert_int_equal(f.nodes[i].line, lines[i]);
+		flame_release(&f);
+	}
+	stackvec_unref(a);
+	stackvec_unref(b);
+	symbols_unref(s);
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_fold), cmocka_unit_test(test_lines), cmocka_unit_test(test_diff),
-		cmocka_unit_test(test_edges),
+		cmocka_unit_test(test_edges), cmocka_unit_test(test_again),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 
 #include "base/map.h"
 #include "base/vec.h"
+#include "model/calltree.h"
 
 #define FIRST_BITS 6
 #define BLOCKS (33 - FIRST_BITS)
@@ -35,6 +36,7 @@ struct symbols {
 	struct chunked plain_columns; /* stack -> column of (stack, no labels) + 1 */
 	struct chunked unfolded;      /* stack -> its locations, once a profile had it: see same_stack */
 	struct map strings, mappings, functions, locations, nodes, stacks, label_sets, columns;
+	_Atomic(struct calltree *) calls;
 };
 
 static const uint32_t item_sizes[SYMBOLS_TABLES] = {
@@ -125,6 +127,7 @@ void symbols_unref(struct symbols *s)
 			       &s->label_sets, &s->columns };
 	for (size_t i = 0; i < ARRAY_LEN(maps); i++)
 		map_free(maps[i]);
+	calltree_free(s->calls);
 	arena_free(&s->text);
 	free(s);
 }
@@ -136,7 +139,20 @@ size_t symbols_bytes(const struct symbols *s)
 	size_t n = sizeof *s + s->bytes + s->text.used;
 	for (size_t i = 0; i < ARRAY_LEN(maps); i++)
 		n += maps[i]->slots ? (maps[i]->mask + 1) * sizeof *maps[i]->slots : 0;
-	return n;
+	struct calltree *calls = atomic_load(&s->calls);
+	return n + (calls ? calltree_bytes(calls) : 0);
+}
+
+struct calltree *symbols_calls(struct symbols *s)
+{
+	struct calltree *known = atomic_load(&s->calls);
+	if (known)
+		return known;
+	struct calltree *made = calltree_new(s->seed);
+	if (atomic_compare_exchange_strong(&s->calls, &known, made))
+		return made;
+	calltree_free(made);
+	return known;
 }
 
 /* ---- interning ---- */

@@ -118,6 +118,10 @@ size_t symbols_stack_locations(const struct symbols *s, uint32_t stack, uint32_t
  * arena. ERR_LIMIT when that arena's cap is reached. */
 int symbols_add_profile(struct symbols *s, struct profile *p, uint32_t *out, struct err *e);
 
+/* Its calls, made when first asked for; borrowed. Any thread. */
+struct calltree;
+struct calltree *symbols_calls(struct symbols *s);
+
 /* Translation from one dictionary to another, memoised: what was met once costs an array read. */
 struct symbols_map;
 struct symbols_map *symbols_map_new(const struct symbols *from, struct symbols *to);

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The calls of a dictionary: its tree of stacks as a flame graph sees it. Sibling nodes whose functions have one name are one
+ * call, and each inlined line of a location is a call of its own below its caller's:
+ *
+ *	nodes                                    calls
+ *	main.main (main.go:10) ── f (f.go:3)     main.main ── f ── g
+ *	                      └── f (f.go:9)                  (a location f with g inlined makes two)
+ *
+ * Only names join calls: what else is known of a function is not the same in two binaries, and is not kept here.
+ *
+ * It is kept with the dictionary (symbols_calls), which it describes, and made as far as somebody needed it: a second graph of
+ * the same stacks finds its calls by an array read for each node, and none of its names are hashed again. */
+#ifndef PYRRHA_MODEL_CALLTREE_H
+#define PYRRHA_MODEL_CALLTREE_H
+
+#include "base/view.h"
+
+struct symbols;
+struct calltree;
+
+#define CALL_LINES INT32_MIN /* the location has several lines, or its line does not fit: look at the location */
+
+struct call_node {
+	uint32_t call; /* the innermost call of the node; 0 = not made yet, or the root */
+	int32_t line;  /* of the only line of its location; 0 = none; or CALL_LINES */
+};
+
+struct call {
+	uint32_t parent; /* smaller than its own number; call 0 is the root's */
+	uint32_t name;
+};
+
+/* seed: a secret number, for hashes. */
+struct calltree *calltree_new(uint64_t seed);
+void calltree_free(struct calltree *t);
+/* Bytes of memory held. */
+size_t calltree_bytes(struct calltree *t);
+
+/* What can be read between calltree_begin and calltree_end; arrays by number of node, call and name. Names stay as long as
+ * the dictionary. */
+struct calltree_view {
+	const struct call_node *nodes;
+	const struct call *calls;
+	const struct view *names;
+	uint32_t n_calls, n_names;
+};
+
+/* nodes: ascending, with all their parents, without the root. Any thread; several may be in it at once. */
+struct calltree_view calltree_begin(struct calltree *t, const struct symbols *s, const uint32_t *nodes, size_t n);
+void calltree_end(struct calltree *t);
+
+#endif
