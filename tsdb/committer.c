@@ -230,6 +230,7 @@ static void apply_group(struct tsdb *db, struct group *g)
 					  LOG_NUM(r->number));
 		}
 	db->applied = hlog_last(db->log);
+	tsdb_count_head(db, v);
 	tsdb_publish(db, v, seq);
 	pthread_mutex_unlock(&db->apply_lock);
 }

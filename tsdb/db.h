@@ -138,7 +138,7 @@ struct tsdb {
 	uint64_t submitted, finished;     /* requests */
 	atomic_bool stopping;
 	uint64_t applied;                 /* number of the last record in memory; under apply_lock */
-	atomic_ullong head_bytes;         /* of the windows, as of the last look */
+	atomic_ullong head_bytes;         /* of the windows, as of the last commit or seal */
 	struct finder *finder;            /* late names; under seal_lock */
 	struct keep_rules *rules;         /* retention by selector; under seal_lock */
 	uint64_t rules_number;            /* of the rules there are; under seal_lock */
@@ -161,6 +161,8 @@ static inline int64_t tsdb_now_ms(const struct tsdb *db)
 struct version *tsdb_version(struct tsdb *db, uint64_t *ret_seq);
 /* Publishes v (takes it) together with seq (0 = as it is). Under apply_lock. */
 void tsdb_publish(struct tsdb *db, struct version *v, uint64_t seq);
+/* Adds up the memory of the windows of v, so that appends can wait when it is too much. Under apply_lock. */
+void tsdb_count_head(struct tsdb *db, const struct version *v);
 /* The partition of a day, made if it is new; owned by the database: valid until retention drops it, so take a
  * reference to keep it. Returns a reference. */
 struct partition *tsdb_partition(struct tsdb *db, uint32_t day, bool create);

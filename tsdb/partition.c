@@ -235,6 +235,15 @@ void tsdb_publish(struct tsdb *db, struct version *v, uint64_t seq)
 	version_unref(old);
 }
 
+void tsdb_count_head(struct tsdb *db, const struct version *v)
+{
+	size_t total = 0;
+	for (size_t i = 0; i < v->n; i++)
+		for (size_t k = 0; k < v->p[i]->n_windows; k++)
+			total += v->p[i]->windows[k]->bytes;
+	atomic_store(&db->head_bytes, total);
+}
+
 struct partition *tsdb_partition(struct tsdb *db, uint32_t day, bool create)
 {
 	struct partition *p = NULL;

@@ -77,6 +77,7 @@ int tsdb_replay(struct tsdb *db, struct err *e)
 	int rc = hlog_replay(db->log, replay_record, &r, &loss, e);
 	restore_last_stamps(db);
 	db->applied = hlog_last(db->log);
+	tsdb_count_head(db, r.v);
 	tsdb_publish(db, r.v, REPLAY_SEQ);
 	atomic_fetch_add(&db->lost_records, loss.holes + loss.bad);
 	report(&loss, r.lost_entries);

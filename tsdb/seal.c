@@ -278,7 +278,9 @@ static void publish(struct seal *s)
 	if (ps->n_parts)
 		memcpy(parts, ps->parts, ps->n_parts * sizeof *parts);
 	parts[ps->n_parts] = s->part;
-	tsdb_publish(s->db, version_with(v, s->p, windows, n, parts, ps->n_parts + 1), 0);
+	struct version *next = version_with(v, s->p, windows, n, parts, ps->n_parts + 1);
+	tsdb_count_head(s->db, next);
+	tsdb_publish(s->db, next, 0);
 	free(windows);
 	free(parts);
 	version_unref(v);
@@ -462,7 +464,6 @@ int seal_due(struct tsdb *db, bool all, struct err *e)
 			total += bytes;
 			vec_push(&list, (struct due){ v->p[i]->p, w, bytes, all || is_due(db, w) });
 		}
-	atomic_store(&db->head_bytes, total);
 	if (!rc && list.n)
 		rc = seal_listed(db, list.v, list.n, total, e);
 	vec_free(&list);
