@@ -41,6 +41,13 @@ static const struct workload workloads[] = {
 	{ "C", 1, 500, 0 },
 };
 
+struct cost {
+	double user, sys; /* seconds, all threads */
+	long faults;      /* pages that the kernel had to give */
+};
+
+enum { STAGE_INFLATE, STAGE_DECODE, STAGE_APPEND, STAGES };
+
 struct bench {
 	const struct workload *w;
 	struct profile source;   /* the file */
@@ -53,7 +60,9 @@ struct bench {
 	uint64_t random;
 	struct buf *made;
 	uint64_t profiles, gz_bytes, raw_bytes, samples;
-	double cpu;
+	struct cost cost;
+	struct arena inflated;
+	double stages[STAGES];   /* CPU seconds of the thread that takes them in */
 };
 
 static void must(int rc, const struct err *e)
@@ -79,11 +88,24 @@ static int64_t poisson(struct bench *b, double mean)
 	return n;
 }
 
-static double process_cpu(void)
+static double seconds(struct timeval t)
+{
+	return (double)t.tv_sec + (double)t.tv_usec / 1e6;
+}
+
+static struct cost process_cost(void)
 {
 	struct rusage r;
 	getrusage(RUSAGE_SELF, &r);
-	return (double)(r.ru_utime.tv_sec + r.ru_stime.tv_sec) + (double)(r.ru_utime.tv_usec + r.ru_stime.tv_usec) / 1e6;
+	return (struct cost){ seconds(r.ru_utime), seconds(r.ru_stime), r.ru_minflt };
+}
+
+static void add_since(struct cost *c, struct cost before)
+{
+	struct cost now = process_cost();
+	c->user += now.user - before.user;
+	c->sys += now.sys - before.sys;
+	c->faults += now.faults - before.faults;
 }
 
 /* ---- making profiles ---- */
@@ -277,11 +299,27 @@ static uint32_t *shuffled(struct bench *b)
 
 enum { MAX_TYPES = 8 };
 
+static double stage(struct bench *b, unsigned which, double since)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	double now = (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+	if (which < STAGES)
+		b->stages[which] += now - since;
+	return now;
+}
+
 static void take_in(struct bench *b, uint64_t i, const struct buf *gz)
 {
 	struct err e;
+	struct view raw;
 	struct profile *p = &b->decoded;
-	must(pprof_decode(gz->ptr, gz->len, NULL, p, &e), &e);
+	double at = stage(b, STAGES, 0);
+	arena_reset(&b->inflated);
+	must(pprof_gunzip(gz->ptr, gz->len, SIZE_MAX, &b->inflated, &raw, &e), &e);
+	at = stage(b, STAGE_INFLATE, at);
+	must(pprof_decode_raw(raw.ptr, raw.len, NULL, p, &e), &e);
+	at = stage(b, STAGE_DECODE, at);
 	struct label labels[MAX_TYPES][3];
 	struct sink_column columns[MAX_TYPES];
 	char pod[16], names[MAX_TYPES][96];
@@ -309,6 +347,7 @@ static void take_in(struct bench *b, uint64_t i, const struct buf *gz)
 	must(sink->append(sink, &batch, &result, &e), &e);
 	if (result.profiles != 1)
 		must(err_set(&e, ERR_INTERNAL, "profile %llu was not taken", (unsigned long long)i), &e);
+	stage(b, STAGE_APPEND, at);
 }
 
 static int64_t bench_now(void *arg)
@@ -323,26 +362,29 @@ static void run(struct bench *b, uint64_t total)
 		for (uint64_t i = 0; i < n; i++)
 			make(b, from + i, &b->made[i]);
 		__atomic_store_n(&b->now_ms, T0 + (int64_t)((from + n) / b->w->series + 2) * INTERVAL_MS, __ATOMIC_RELAXED);
-		double before = process_cpu();
+		struct cost before = process_cost();
 		for (uint64_t i = 0; i < n; i++)
 			take_in(b, from + i, &b->made[i]);
 		tsdb_flush(b->db);
-		b->cpu += process_cpu() - before;
+		add_since(&b->cost, before);
 		b->profiles += n;
 	}
 }
 
-static void report(struct bench *b, double seal_cpu)
+static void report(struct bench *b, const struct cost *seal)
 {
 	struct tsdb_stats st;
 	struct err e;
-	double n = (double)b->profiles;
+	double n = (double)b->profiles, cpu = b->cost.user + b->cost.sys;
 	tsdb_stats(b->db, &st);
 	if (st.appended_profiles != b->profiles || st.lost_records)
 		must(err_set(&e, ERR_INTERNAL, "profiles are missing"), &e);
-	printf("%s %8.0f %8.0f %8.1f %8.1f %10.4f %10.0f %10.4f %12.0f %10.1f\n", b->w->name, n, (double)b->samples / n,
-	       (double)b->raw_bytes / n / 1000, (double)b->gz_bytes / n / 1000, b->cpu / n * 1000, n / b->cpu,
-	       seal_cpu / n * 1000, (double)st.disk_bytes / n, (double)st.dictionary_bytes / 1e6);
+	printf("%s %8.0f %8.0f %8.1f %8.1f %10.4f %8.4f %8.4f %8.4f %8.4f %8.4f %8.2f %10.0f %10.4f %12.0f %10.1f\n", b->w->name, n,
+	       (double)b->samples / n, (double)b->raw_bytes / n / 1000, (double)b->gz_bytes / n / 1000, cpu / n * 1000,
+	       b->stages[STAGE_INFLATE] / n * 1000, b->stages[STAGE_DECODE] / n * 1000, b->stages[STAGE_APPEND] / n * 1000,
+	       (cpu - b->stages[STAGE_INFLATE] - b->stages[STAGE_DECODE] - b->stages[STAGE_APPEND]) / n * 1000,
+	       b->cost.sys / n * 1000, (double)b->cost.faults / n, n / cpu,
+	       (seal->user + seal->sys) / n * 1000, (double)st.disk_bytes / n, (double)st.dictionary_bytes / 1e6);
 }
 
 static void bench_workload(const struct workload *w, const struct profile *source, double share, const char *keep)
@@ -363,9 +405,10 @@ static void bench_workload(const struct workload *w, const struct profile *sourc
 	b.heap = xcalloc(n_values, sizeof *b.heap);
 	memcpy(b.heap, source->values, n_values * sizeof *b.heap);
 	run(&b, (uint64_t)ceil(w->rounds * share) * w->series);
-	double before = process_cpu();
+	struct cost seal = { 0 }, before = process_cost();
 	must(tsdb_seal(b.db, true, &e), &e);
-	report(&b, process_cpu() - before);
+	add_since(&seal, before);
+	report(&b, &seal);
 	must(tsdb_close(b.db, &e), &e);
 	for (uint32_t i = 0; i < ROUND; i++)
 		buf_free(&b.made[i]);
@@ -418,8 +461,8 @@ int main(int argc, char **argv)
 	profile_init(&source, 0);
 	must(pprof_decode(file.ptr, file.len, NULL, &source, &e), &e);
 	printf("CPU (user + sys, all threads) from gzip bytes to durable; %.0f %% of each workload\n", share * 100);
-	printf("%s %8s %8s %8s %8s %10s %10s %10s %12s %10s\n", " ", "profiles", "stacks", "raw KB", "gz KB", "ms each",
-	       "per s,core", "seal ms ea", "disk B each", "dict MB");
+	printf("%s %8s %8s %8s %8s %10s %8s %8s %8s %8s %8s %8s %10s %10s %12s %10s\n", " ", "profiles", "stacks", "raw KB", "gz KB",
+	       "ms each", "inflate", "decode", "append", "commit", "sys", "faults", "per s,core", "seal ms ea", "disk B each", "dict MB");
 	for (size_t i = 0; i < ARRAY_LEN(workloads); i++)
 		if (!only || view_eqs(view_of(workloads[i].name), only))
 			bench_workload(&workloads[i], &source, share, keep);

@@ -12,7 +12,7 @@
 static struct flags set = {
 	.service_labels = TSDB_SERVICE_LABELS, .config_file = "pyrrha.yml", .storage_path = "data", .log_level = "info", .log_format = "logfmt",
 	.external_url = "", .route_prefix = "", .cors_origin = "",
-	.retention_ms = INT64_C(15) * 86400000, .query_timeout_ms = 120000, .slow_query_ms = 10000, .lookback_ms = 300000, .max_concurrency = 20,
+	.retention_ms = INT64_C(15) * 86400000, .query_timeout_ms = 120000, .slow_query_ms = 10000, .lookback_ms = 300000, .commit_interval_ms = 20, .max_concurrency = 20,
 	.head_bytes = 256 << 20, .cache_bytes = 256 << 20, .dictionary_bytes = 256 << 20, .queue_bytes = 64 << 20, .partition_series = 1000000, .label_sets = 10000,
 	.max_samples = 50000000, .max_bytes = UINT64_C(2) << 30, .max_series = 100000, .max_functions = 1000000, .max_connections = 512, .read_timeout_ms = 300000,
 };

@@ -104,7 +104,7 @@ static int open_storage(struct server *s, struct err *e)
 		.retention_bytes = s->f.retention_bytes, .service_labels = s->f.service_labels,
 		.head_bytes = s->f.head_bytes, .cache_bytes = s->f.cache_bytes, .dictionary_bytes = s->f.dictionary_bytes,
 		.queue_bytes = s->f.queue_bytes,
-		.commit_interval_ms = s->f.commit_interval_ms,
+		.commit_interval_ms = s->f.commit_interval_ms ? s->f.commit_interval_ms : -1,
 		.max_series = (uint32_t)s->f.partition_series, .max_label_sets = (uint32_t)s->f.label_sets,
 	};
 	int64_t begin = clock_mono_ms();

@@ -367,24 +367,12 @@ static int fill(struct append *a, const struct sink_batch *b, struct err *e)
 	return rc;
 }
 
-static int submit(struct append *a, const struct sink_batch *b, struct err *e)
+static size_t request_size(const struct request *r)
 {
-	size_t bytes = sizeof *a->r;
-	for (size_t i = 0; i < a->r->records.n; i++)
-		bytes += a->r->records.v[i].bytes.cap;
-	a->r->done = b->done;
-	a->r->done_arg = b->done_arg;
-	pthread_mutex_lock(&a->db->flush_lock);
-	a->db->submitted++;
-	pthread_mutex_unlock(&a->db->flush_lock);
-	if (queue_push(a->db->queue, a->r, bytes)) {
-		a->r = NULL;
-		return 0;
-	}
-	pthread_mutex_lock(&a->db->flush_lock);
-	a->db->submitted--;
-	pthread_mutex_unlock(&a->db->flush_lock);
-	return err_set(e, ERR_UNAVAILABLE, "the storage is shutting down");
+	size_t bytes = sizeof *r;
+	for (size_t i = 0; i < r->records.n; i++)
+		bytes += r->records.v[i].bytes.cap;
+	return bytes;
 }
 
 int tsdb_append(struct sink *s, const struct sink_batch *b, struct sink_result *ret, struct err *e)
@@ -406,12 +394,16 @@ int tsdb_append(struct sink *s, const struct sink_batch *b, struct sink_result *
 	if (rc)
 		for (size_t i = 0; i < a.r->touched.n; i++)
 			atomic_store(&a.r->touched.v[i]->last_t, atomic_load(&a.r->touched.v[i]->max_t));
-	if (!rc)
-		rc = submit(&a, b, e);
-	if (!rc && ret)
-		*ret = a.result;
-	if (a.r)
+	if (!rc) {
+		a.r->done = b->done;
+		a.r->done_arg = b->done_arg;
+		a.r->size = request_size(a.r);
+		rc = tsdb_submit(a.db, a.r, e);
+	}
+	if (rc)
 		request_free(a.r);
+	else if (ret)
+		*ret = a.result;
 	record_profile_release(&a.out);
 	vec_free(&a.keys);
 	vec_free(&a.sorted);

@@ -3,7 +3,8 @@
  * symbols their partitions gained, then their records, in one write batch with one sync, then applies them to the
  * windows and publishes the commit as one step. Nothing can be queried before it is synced, because rows are only
  * applied after that. Replay goes the same way (tsdb_apply), so that memory is always what the log says. */
-#include <limits.h>
+#include <errno.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -311,7 +312,56 @@ static void commit_group(struct tsdb *db, struct group *g)
 	finish_group(db, g, rc, &e);
 }
 
-/* Takes what waits, and with an interval what comes within it. False: the queue is closed and empty. */
+/* ---- gathering ---- */
+
+void tsdb_hurry(struct tsdb *db, bool begin)
+{
+	pthread_mutex_lock(&db->flush_lock);
+	db->waiters += begin ? 1 : -1u;
+	pthread_cond_signal(&db->hurry_cond);
+	pthread_mutex_unlock(&db->flush_lock);
+}
+
+/* A quarter of what may wait is there: no more than that is gathered. */
+static bool enough(const struct tsdb *db)
+{
+	return db->waiters || db->queued > db->o.queue_bytes / 4 || db->submitted - db->finished > MAX_GROUP;
+}
+
+int tsdb_submit(struct tsdb *db, struct request *r, struct err *e)
+{
+	size_t size = r->size;
+	pthread_mutex_lock(&db->flush_lock);
+	db->submitted++;
+	db->queued += size;
+	if (enough(db))
+		pthread_cond_signal(&db->hurry_cond);
+	pthread_mutex_unlock(&db->flush_lock);
+	if (queue_push(db->queue, r, size))
+		return 0;
+	pthread_mutex_lock(&db->flush_lock);
+	db->submitted--;
+	db->queued -= size;
+	pthread_cond_broadcast(&db->flush_cond); /* a flush may have counted on it */
+	pthread_mutex_unlock(&db->flush_lock);
+	return err_set(e, ERR_UNAVAILABLE, "the storage is shutting down");
+}
+
+/* Sleeps until the commit that has begun to gather should be written. Who appends meanwhile wakes nobody. */
+static void wait_for_more(struct tsdb *db)
+{
+	struct timespec until;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	int64_t ns = until.tv_nsec + db->o.commit_interval_ms * INT64_C(1000000);
+	until.tv_sec += ns / 1000000000;
+	until.tv_nsec = ns % 1000000000;
+	pthread_mutex_lock(&db->flush_lock);
+	while (!enough(db) && pthread_cond_timedwait(&db->hurry_cond, &db->flush_lock, &until) != ETIMEDOUT)
+		;
+	pthread_mutex_unlock(&db->flush_lock);
+}
+
+/* Takes what waits, and what comes within the interval. False: the queue is closed and empty. */
 static bool gather(struct tsdb *db, struct group *g, int64_t *next_mark)
 {
 	struct err e;
@@ -325,14 +375,16 @@ static bool gather(struct tsdb *db, struct group *g, int64_t *next_mark)
 	if (!r)
 		return !queue_closed(db->queue) || queue_len(db->queue);
 	vec_push(&g->requests, r);
-	int64_t until = now + db->o.commit_interval_ms;
-	while (g->requests.n < MAX_GROUP) {
-		int64_t wait = MAX(until - clock_mono_ms(), 0);
-		r = queue_pop(db->queue, db->o.commit_interval_ms ? (int)MIN(wait, INT_MAX) : 0);
-		if (!r)
-			break;
+	size_t bytes = r->size;
+	if (db->o.commit_interval_ms > 0)
+		wait_for_more(db);
+	while (g->requests.n < MAX_GROUP && (r = queue_pop(db->queue, 0))) {
 		vec_push(&g->requests, r);
+		bytes += r->size;
 	}
+	pthread_mutex_lock(&db->flush_lock);
+	db->queued -= bytes;
+	pthread_mutex_unlock(&db->flush_lock);
 	return true;
 }
 

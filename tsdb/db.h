@@ -133,7 +133,9 @@ struct tsdb {
 	pthread_t committer, sealer;
 	bool have_committer, have_sealer;
 	pthread_mutex_t flush_lock;
-	pthread_cond_t flush_cond;
+	pthread_cond_t flush_cond, hurry_cond; /* finished moved; the committer need gather no longer */
+	uint32_t waiters;                 /* who waits for a commit; with queued under flush_lock */
+	uint64_t queued;                  /* bytes of the requests that the committer did not take yet */
 	pthread_mutex_t seal_lock;        /* one seal or retention at a time; before apply_lock */
 	uint64_t submitted, finished;     /* requests */
 	atomic_bool stopping;
@@ -185,6 +187,7 @@ struct request {
 	VEC(struct request_record) records;
 	VEC(struct series *) touched; /* whose last_t it moved */
 	uint64_t profiles, samples, floats;
+	size_t size;                  /* bytes, of what is queued */
 	void (*done)(void *arg, const struct err *e);
 	void *done_arg;
 };
@@ -195,6 +198,10 @@ void request_free(struct request *r);
 /* ---- committer.c ---- */
 
 void *tsdb_committer(void *db);
+/* Hands a request over (taken), or refuses it when the storage shuts down (not taken). */
+int tsdb_submit(struct tsdb *db, struct request *r, struct err *e);
+/* While at least one waits, commits are not held back to gather more. */
+void tsdb_hurry(struct tsdb *db, bool begin);
 /* Brings one record's rows into the windows of *v (which it replaces when windows are new). Returns false if the
  * payload makes no sense. Shared by commit and replay. Under apply_lock. */
 bool tsdb_apply(struct tsdb *db, struct version **v, struct partition *p, enum record_kind kind, struct view payload,

@@ -176,11 +176,12 @@ int delete_submit(struct tsdb *db, struct request *r, struct err *e)
 	pthread_cond_init(&w.cond, NULL);
 	r->done = wake;
 	r->done_arg = &w;
-	pthread_mutex_lock(&db->flush_lock);
-	db->submitted++;
-	pthread_mutex_unlock(&db->flush_lock);
-	int rc = 0;
-	if (queue_push(db->queue, r, sizeof *r)) {
+	r->size = sizeof *r;
+	tsdb_hurry(db, true);
+	int rc = tsdb_submit(db, r, e);
+	if (rc) {
+		request_free(r);
+	} else {
 		pthread_mutex_lock(&w.lock);
 		while (!w.done)
 			pthread_cond_wait(&w.cond, &w.lock);
@@ -190,13 +191,8 @@ int delete_submit(struct tsdb *db, struct request *r, struct err *e)
 			if (e)
 				*e = w.e;
 		}
-	} else {
-		pthread_mutex_lock(&db->flush_lock);
-		db->submitted--;
-		pthread_mutex_unlock(&db->flush_lock);
-		request_free(r);
-		rc = err_set(e, ERR_UNAVAILABLE, "the storage is shutting down");
 	}
+	tsdb_hurry(db, false);
 	pthread_mutex_destroy(&w.lock);
 	pthread_cond_destroy(&w.cond);
 	return rc;

@@ -113,6 +113,8 @@ static void set_defaults(struct tsdb_options *o)
 		o->dictionary_bytes = 256 << 20;
 	if (!o->queue_bytes)
 		o->queue_bytes = 64 << 20;
+	if (!o->commit_interval_ms)
+		o->commit_interval_ms = 20;
 	if (!o->service_labels)
 		o->service_labels = TSDB_SERVICE_LABELS;
 	if (!o->max_series)
@@ -139,6 +141,11 @@ static struct tsdb *db_new(const struct tsdb_options *o)
 	pthread_mutex_init(&db->state_lock, NULL);
 	pthread_mutex_init(&db->flush_lock, NULL);
 	pthread_cond_init(&db->flush_cond, NULL);
+	pthread_condattr_t attr;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&db->hurry_cond, &attr);
+	pthread_condattr_destroy(&attr);
 	atomic_init(&db->newest_t, INT64_MIN);
 	db->current = NEW(struct version);
 	atomic_init(&db->current->refs, 1);
@@ -169,6 +176,7 @@ static void db_free(struct tsdb *db)
 	pthread_mutex_destroy(&db->state_lock);
 	pthread_mutex_destroy(&db->flush_lock);
 	pthread_cond_destroy(&db->flush_cond);
+	pthread_cond_destroy(&db->hurry_cond);
 	free(db->path);
 	free(db->service_labels);
 	free(db);
@@ -213,6 +221,7 @@ int tsdb_close(struct tsdb *db, struct err *e)
 		return 0;
 	queue_close(db->queue);
 	atomic_store(&db->stopping, true);
+	tsdb_hurry(db, true);
 	if (db->have_sealer)
 		pthread_join(db->sealer, NULL);
 	if (db->have_committer)
@@ -234,11 +243,13 @@ struct source *tsdb_source(struct tsdb *db)
 
 void tsdb_flush(struct tsdb *db)
 {
+	tsdb_hurry(db, true);
 	pthread_mutex_lock(&db->flush_lock);
 	uint64_t target = db->submitted;
-	while (db->finished < target)
+	while (db->finished < MIN(target, db->submitted)) /* what is refused is not submitted after all */
 		pthread_cond_wait(&db->flush_cond, &db->flush_lock);
 	pthread_mutex_unlock(&db->flush_lock);
+	tsdb_hurry(db, false);
 }
 
 int64_t tsdb_retention_now_ms(struct tsdb *db)

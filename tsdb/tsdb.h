@@ -25,7 +25,10 @@ struct tsdb_options {
 	uint64_t cache_bytes;        /* RocksDB's block cache, 256 MiB */
 	uint64_t dictionary_bytes;   /* dictionaries in memory, 256 MiB: above it those of days that nobody asks about leave it */
 	uint64_t queue_bytes;        /* appends that wait for the committer, 64 MiB; append waits above it */
-	int64_t commit_interval_ms;  /* a commit gathers appends for this long; 0 = until the last sync is done */
+	/* A commit gathers what is appended within this long of its first append, 20 ms; negative = only what came while the
+	 * last one was synced. So much later are appends durable, told so and seen by queries. Who waits (tsdb_flush,
+	 * tsdb_delete, back-pressure) cuts it short. */
+	int64_t commit_interval_ms;
 	uint32_t max_series;         /* per partition, 1,000,000 */
 	uint32_t max_label_sets;     /* sample label sets per series and partition, 10,000; more are counted and marked */
 	/* Labels that make a service, separated by commas: its series also get one sum a minute (aggregate.h). NULL =

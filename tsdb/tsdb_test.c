@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/num.h"
+#include "tsdb/db.h"
 #include "tsdb/testkit.h"
 
 #define MINUTE INT64_C(60000)
@@ -267,6 +268,35 @@ static void test_view_is_stable(void **state)
 /* Hours pass in no time, so that windows are sealed, rolled up and trimmed all the while. */
 #define STEP 20000
 
+static uint64_t commits(struct kit *k)
+{
+	uint64_t seq;
+	version_unref(tsdb_version(k->db, &seq));
+	return seq;
+}
+
+/* A commit gathers for as long as it may, and no longer than somebody waits for it. */
+static void test_commit_interval(void **state)
+{
+	struct kit k;
+	kit_init(&k);
+	k.o.commit_interval_ms = 24 * 3600000; /* what is not cut short, hangs */
+	kit_open(&k);
+	for (int round = 0; round < 2; round++) {
+		uint64_t before = commits(&k);
+		for (unsigned i = 0; i < 10; i++)
+			assert_int_equal(kit_append(&k, i, KIT_T0 + 1 + round * STEP, i, 20, NULL), 0);
+		tsdb_flush(k.db);
+		assert_int_equal(commits(&k) - before, 1);
+	}
+	assert_int_equal(kit_append(&k, 0, KIT_T0 + 1 + 2 * STEP, 0, 20, NULL), 0);
+	kit_reopen(&k);
+	struct tsdb_stats st;
+	tsdb_stats(k.db, &st);
+	assert_int_equal(st.max_t_ms, KIT_T0 + 1 + 2 * STEP);
+	kit_free(&k);
+}
+
 struct shared {
 	_Atomic uint64_t acknowledged; /* profiles, in order of their number */
 };
@@ -503,7 +533,7 @@ int main(void)
 		cmocka_unit_test(test_floats_and_labels), cmocka_unit_test(test_sums),
 		cmocka_unit_test(test_view_is_stable), cmocka_unit_test(test_kill), cmocka_unit_test(test_lock_and_format), cmocka_unit_test(test_snapshot),
 		cmocka_unit_test(test_label_sets),
-		cmocka_unit_test(test_concurrent),
+		cmocka_unit_test(test_concurrent), cmocka_unit_test(test_commit_interval),
 	};
 	return cmocka_run_group_tests_name("tsdb", tests, NULL, NULL);
 }
