@@ -59,7 +59,7 @@ static int read_profile(const char *path, struct profile *p, struct stat *st, st
 		close(fd);
 	if (!rc && b.overflow)
 		rc = err_set(e, ERR_LIMIT, "%s has more than %zu bytes", path, FILE_MAX);
-	if (!rc && pprof_decode(b.ptr, b.len, NULL, p, e))
+	if (!rc && (pprof_decode(b.ptr, b.len, NULL, p, e) || pprof_drop_frames(p, e)))
 		rc = err_wrap(e, "%s", path);
 	buf_free(&b);
 	return rc;

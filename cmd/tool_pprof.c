@@ -64,6 +64,8 @@ static int add_file(struct loaded *l, const char *path, struct err *e)
 	int rc = read_file(path, &bytes, e);
 	if (!rc) {
 		rc = pprof_decode(bytes.ptr, bytes.len, NULL, p, e);
+		if (!rc)
+			rc = pprof_drop_frames(p, e);
 		if (rc)
 			rc = err_wrap(e, "%s", path);
 	}

@@ -43,7 +43,5 @@ struct view frame_file(const struct symbols *s, const struct sym_location *l, ui
 int64_t frame_line(const struct symbols *s, const struct sym_location *l, uint32_t i);
 /* "encoding/json" of "encoding/json.(*Decoder).Decode", "std" of "std::sort"; the binary if the name has none. */
 struct view frame_package(struct view function, struct view binary);
-/* Without the argument list and a leading dot, as pprof simplifies it. */
-struct view frame_simple_name(struct view function);
 
 #endif

@@ -218,6 +218,8 @@ static int decode(struct job *j)
 			metric_inc(&scraper_table[M_BODY_LIMIT]);
 		return err_wrap(&j->err, rc == -ERR_LIMIT ? "over a limit (body_size_limit)" : "not a profile in pprof's format");
 	}
+	if (pprof_drop_frames(j->p, &j->err))
+		return -(int)j->err.code;
 	if (w->job->sample_limit && j->p->n_samples > w->job->sample_limit) {
 		metric_inc(&scraper_table[M_SAMPLE_LIMIT]);
 		return err_set(&j->err, ERR_LIMIT, "%u stacks, sample_limit is %lld", j->p->n_samples,

@@ -38,3 +38,21 @@ struct view frame_name(const struct symbols *s, const struct sym_location *l, ui
 	frame_address_name(s, l, tmp);
 	return buf_view(tmp);
 }
+
+struct view frame_simple_name(struct view v)
+{
+	static const struct view reserved[] = { { "(anonymous namespace)", 21 }, { "operator()", 10 } };
+	if (v.len && v.ptr[0] == '.')
+		v = view_make(v.ptr + 1, v.len - 1);
+	for (size_t i = 0; i < v.len; i++) {
+		struct view rest = view_make(v.ptr + i, v.len - i);
+		size_t skip = 0;
+		for (size_t k = 0; k < ARRAY_LEN(reserved) && !skip; k++)
+			skip = view_starts(rest, reserved[k]) ? reserved[k].len : 0;
+		if (skip)
+			i += skip - 1;
+		else if (v.ptr[i] == '(')
+			return view_make(v.ptr, i);
+	}
+	return v;
+}

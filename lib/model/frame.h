@@ -16,5 +16,7 @@ void frame_address_name(const struct symbols *s, const struct sym_location *l, s
 struct view frame_name(const struct symbols *s, const struct sym_location *l, uint32_t i, struct buf *tmp);
 /* The function of line i, or NULL: no lines, or none known for this line. */
 const struct sym_function *frame_function(const struct symbols *s, const struct sym_location *l, uint32_t i);
+/* A function's name without its argument list and a leading dot, as google/pprof simplifies it. */
+struct view frame_simple_name(struct view function);
 
 #endif

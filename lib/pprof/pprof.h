@@ -3,7 +3,7 @@
  *
  * What is decoded is hostile. Whatever the bytes size passes a limit, every index is checked, and the error says
  * what is wrong and at which byte of the decompressed message. Decoding loses nothing that profile.proto means:
- * drop_frames are not applied, absent units stay absent (profile_label_unit says what they mean). A label that is
+ * drop_frames are not applied (pprof_drop_frames does that), absent units stay absent (profile_label_unit says what they mean). A label that is
  * neither a string nor a number is the number 0. */
 #ifndef PYRRHA_PPROF_PPROF_H
 #define PYRRHA_PPROF_PPROF_H
@@ -32,6 +32,11 @@ extern const struct pprof_limits pprof_default_limits;
 int pprof_decode(const void *bytes, size_t n, const struct pprof_limits *lim, struct profile *out, struct err *e);
 /* As pprof_decode, of raw bytes that the profile borrows: they must outlive it. */
 int pprof_decode_raw(const void *bytes, size_t n, const struct pprof_limits *lim, struct profile *out, struct err *e);
+/* Applies the profile's own drop_frames and keep_frames, as google/pprof does with all that it reads: in each stack,
+ * seen from the root, the first frame whose simplified name drop_frames matches and keep_frames does not goes, with all
+ * below it; frames before the first one that stays are left. Whoever takes a profile in calls it after decoding. The
+ * expressions come from the target: ERR_BAD_DATA if one is none, ERR_LIMIT if it is too long or costs too much. */
+int pprof_drop_frames(struct profile *p, struct err *e);
 bool pprof_is_gzip(const void *bytes, size_t n);
 /* All members, at most max bytes (ERR_LIMIT beyond), into the arena. */
 int pprof_gunzip(const void *bytes, size_t n, size_t max, struct arena *a, struct view *ret, struct err *e);

@@ -647,6 +647,35 @@ static void merged_headers(void **state)
 	buf_free(&other);
 }
 
+/* What drop_frames does is compared with google/pprof's in tests/oracle; here is what it refuses. */
+static void refused_drop_frames(void **state)
+{
+	struct fixture *f = *state;
+	static char longer[65538];
+	memset(longer, 'a', sizeof longer - 1);
+	struct { const char *drop, *keep; enum err_code code; const char *text; } cases[] = {
+		{ "", "(", ERR_NONE, "" }, /* keep_frames alone say nothing */
+		{ "main(", "", ERR_BAD_DATA, "drop_frames \"main(\"" },
+		{ "main", "a)", ERR_BAD_DATA, "keep_frames \"a)\"" },
+		{ longer, "", ERR_LIMIT, "drop_frames has 65537 bytes" },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		small(&f->b);
+		accept(f);
+		struct view *s = arena_alloc(&f->p.arena, (f->p.n_strings + 2) * sizeof *s);
+		memcpy(s, f->p.strings, f->p.n_strings * sizeof *s);
+		f->p.strings = s;
+		f->p.drop_frames_str = f->p.n_strings++;
+		f->p.keep_frames_str = f->p.n_strings++;
+		s[f->p.drop_frames_str] = view_of(cases[i].drop);
+		s[f->p.keep_frames_str] = view_of(cases[i].keep);
+		assert_int_equal(pprof_drop_frames(&f->p, &f->e), -(int)cases[i].code);
+		if (cases[i].code && !strstr(f->e.msg, cases[i].text))
+			fail_msg("%s, not %s", f->e.msg, cases[i].text);
+		buf_reset(&f->b);
+	}
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
@@ -656,7 +685,7 @@ int main(void)
 		TEST(inlined_lines_columns_and_folding), TEST(labels), TEST(unknown_fields), TEST(header_of_all_kinds),
 		TEST(strings_with_any_byte), TEST(not_a_profile), TEST(concatenated), TEST(bad_references),
 		TEST(values_per_sample), TEST(limits), TEST(amplification), TEST(gzip_members), TEST(gzip_bomb),
-		TEST(owns_its_bytes), TEST(merged_headers), TEST(encode_mends), TEST(encode_refuses),
+		TEST(owns_its_bytes), TEST(merged_headers), TEST(encode_mends), TEST(encode_refuses), TEST(refused_drop_frames),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

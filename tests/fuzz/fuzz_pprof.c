@@ -108,5 +108,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		compare_with_oracle(data, n, &p);
 	round_trip(&p);
 	through_the_model(&p);
+	if (pprof_drop_frames(&p, &e) == 0)
+		REQUIRE(profile_check(&p, &e) == 0, "%s", e.msg);
+	else
+		REQUIRE(e.msg[0], "an error without words");
 	return 0;
 }

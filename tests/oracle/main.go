@@ -5,6 +5,7 @@
 //	oracle merge OUT IN...      the profiles merged
 //	oracle diff OUT BASE NEW    NEW minus BASE, as `pprof -base`
 //	oracle copy OUT IN          decoded and encoded
+//	oracle uninteresting OUT IN without what its drop_frames and keep_frames say
 //	oracle scale=A,B... OUT IN  the sample types times A, B ...
 //	oracle FILTER=RE OUT IN     filtered: focus, ignore, hide, show, show_from, prune_from
 package main
@@ -93,6 +94,8 @@ func run(words []string) error {
 		in[0].Scale(-1)
 		out, err = profile.Merge(in)
 	case "copy":
+	case "uninteresting":
+		err = out.RemoveUninteresting()
 	case "scale":
 		err = scale(out, expr)
 	default:

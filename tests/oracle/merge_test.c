@@ -363,6 +363,75 @@ static void scaled_type(void **state)
 	unlink(b);
 }
 
+/* ---- drop_frames ---- */
+
+static void compare_dropped(struct profile *p, const char *drop, const char *keep)
+{
+	char *a AUTOFREE = path_of("in.pb.gz"), *b AUTOFREE = path_of("dropped.pb.gz");
+	struct profile ours, theirs;
+	struct err e;
+	struct view *s = arena_alloc(&p->arena, (p->n_strings + 2) * sizeof *s);
+	memcpy(s, p->strings, p->n_strings * sizeof *s);
+	p->strings = s;
+	p->drop_frames_str = p->n_strings++;
+	p->keep_frames_str = p->n_strings++;
+	s[p->drop_frames_str] = view_of(drop);
+	s[p->keep_frames_str] = view_of(keep);
+	save(a, p);
+	run_oracle("uninteresting", b, &a, 1);
+	load(b, &theirs);
+	load(a, &ours);
+	if (pprof_drop_frames(&ours, &e))
+		fail_msg("%s: %s", drop, e.msg);
+	assert_same_stacks(drop, &ours, &theirs);
+	profile_release(&ours);
+	profile_release(&theirs);
+	unlink(a);
+	unlink(b);
+}
+
+/* Stacks that are dropped from the middle of a location, from the root, from nowhere; names that are simplified first. */
+static void dropped_frames(void **state)
+{
+	static const char *const names[] = { "", "main", ".main", "f(int)", "(anonymous namespace)::g(x)", "A::operator()(int)",
+					     "(void)", "main.func1", "malloc" };
+	static const char *const rules[][2] = {
+		{ "main", "" }, { "main|f", "f" }, { "f", "main" }, { ".*", "main" }, { ".*", "" }, { "", "" }, { "f|a)|(malloc", "" },
+		{ "\\(anonymous namespace\\)::g", "" }, { "A::operator\\(\\)", "malloc" }, { "m.*", ".*\\.func1" }, { "(?i)MAIN", "" },
+	};
+	for (unsigned round = 0; round < 44; round++) {
+		struct profile_mapping maps[MAPPINGS];
+		struct profile p CLEANUP(profile_release);
+		seed = round;
+		for (size_t i = 0; i < MAPPINGS; i++)
+			maps[i] = (struct profile_mapping){ .limit = 4096, .file_str = 1 + pick(3), .has_functions = true };
+		profile_init(&p, 0);
+		random_profile(&p, maps);
+		for (uint32_t i = 1; i < ARRAY_LEN(names); i++)
+			p.strings[i] = view_of(names[i]);
+		for (uint32_t i = 0; i < p.n_functions; i++)
+			p.functions[i].name_str = pick(ARRAY_LEN(names));
+		for (uint32_t i = 0; i < p.n_lines; i++)
+			p.lines[i].column = 0;
+		compare_dropped(&p, rules[round % ARRAY_LEN(rules)][0], rules[round % ARRAY_LEN(rules)][1]);
+	}
+}
+
+static void dropped_frames_of_corpus(void **state)
+{
+	static const char *const files[] = { "alloc_objects.pb.gz", "fib.pb.gz", "profile1.pb.gz", "profile-with-labels.pb.gz" };
+	static const char *const rules[][2] = { { "runtime\\..*", "" }, { "runtime\\..*", "runtime\\.m.*" },
+						{ ".*", "main\\..*|net/http.*" } };
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		char *path AUTOFREE = corpus_path(files[i]);
+		for (size_t k = 0; k < ARRAY_LEN(rules); k++) {
+			struct profile p CLEANUP(profile_release);
+			load(path, &p);
+			compare_dropped(&p, rules[k][0], rules[k][1]);
+		}
+	}
+}
+
 int main(void)
 {
 	oracle = getenv("PYRRHA_PPROF_ORACLE");
@@ -375,7 +444,8 @@ int main(void)
 		return 99;
 	}
 	const struct CMUnitTest tests[] = { cmocka_unit_test(corpus_files), cmocka_unit_test(corpus_series),
-					    cmocka_unit_test(made_up), cmocka_unit_test(scaled_type) };
+					    cmocka_unit_test(made_up), cmocka_unit_test(scaled_type),
+					    cmocka_unit_test(dropped_frames), cmocka_unit_test(dropped_frames_of_corpus) };
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
 	rmdir(dir);
 	return failed;
