@@ -27,7 +27,7 @@ void request_free(struct request *r)
 {
 	for (size_t i = 0; i < r->records.n; i++) {
 		buf_free(&r->records.v[i].bytes);
-		partition_unref(r->records.v[i].p);
+		partition_leave(r->records.v[i].p);
 	}
 	vec_free(&r->records);
 	vec_free(&r->touched);
@@ -56,7 +56,7 @@ static struct request_record *record_of(struct append *a, struct partition *p, e
 		if (a->r->records.v[i].p == p && a->r->records.v[i].kind == kind)
 			return &a->r->records.v[i];
 	struct request_record *x = vec_add(&a->r->records);
-	x->p = partition_ref(p);
+	x->p = partition_enter(p);
 	x->kind = kind;
 	record_begin(&x->bytes, kind, p->day);
 	return x;
@@ -68,7 +68,7 @@ static struct request_record *record_of(struct append *a, struct partition *p, e
 static void inherit_last(struct tsdb *db, struct partition *p, struct series *s)
 {
 	uint32_t id;
-	struct partition *before = p->day ? tsdb_partition(db, p->day - 1, false) : NULL;
+	struct partition *before = p->day ? tsdb_partition(db, p->day - 1) : NULL;
 	if (!before)
 		return;
 	partition_load(before);
@@ -304,7 +304,7 @@ static int add_profile(struct append *a, const struct version *v, const struct s
 	int rc = check_profile(sp, e);
 	if (rc || !sp->n_columns || !stamp_ok(a, sp->t_ms))
 		return rc;
-	struct partition *p = tsdb_partition(a->db, day_of(sp->t_ms), true);
+	struct partition *p = tsdb_enter_partition(a->db, day_of(sp->t_ms));
 	partition_load(p);
 	struct record_profile *out = &a->out;
 	out->t_ms = sp->t_ms;
@@ -322,7 +322,7 @@ static int add_profile(struct append *a, const struct version *v, const struct s
 		a->r->profiles += !out->stale;
 		a->r->samples += out->n * out->n_series;
 	}
-	partition_unref(p);
+	partition_leave(p);
 	return rc;
 }
 
@@ -332,7 +332,7 @@ static void add_float(struct append *a, const struct version *v, const struct si
 {
 	if (!stamp_ok(a, f->t_ms))
 		return;
-	struct partition *p = tsdb_partition(a->db, day_of(f->t_ms), true);
+	struct partition *p = tsdb_enter_partition(a->db, day_of(f->t_ms));
 	partition_load(p);
 	struct record_float out = { .t_ms = f->t_ms, .bits = value_bits(f->v) };
 	pthread_rwlock_wrlock(&p->dict_lock);
@@ -344,7 +344,7 @@ static void add_float(struct append *a, const struct version *v, const struct si
 		a->result.floats++;
 		a->r->floats++;
 	}
-	partition_unref(p);
+	partition_leave(p);
 }
 
 /* ---- the call ---- */

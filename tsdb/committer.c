@@ -200,6 +200,8 @@ static int write_group(struct tsdb *db, struct group *g, struct err *e)
 			struct request_record *r = &g->requests.v[i]->records.v[k];
 			r->payload_end = r->bytes.len;
 			r->number = hlog_put(db->log, &r->bytes);
+			if (r->gone)
+				hlog_put_gone(db->log, r->p->day, r->number);
 			metric_add(&tsdb_metrics[TM_LOG_WRITTEN], (double)r->bytes.len);
 		}
 	if (rc) {
@@ -296,7 +298,7 @@ static void commit_group(struct tsdb *db, struct group *g)
 {
 	struct err e = { 0 };
 	int64_t start = clock_mono_ns();
-	int rc = atomic_load(&db->write_failed) ? recover(db, &e) : 0;
+	int rc = atomic_load(&db->write_failed) || hlog_is_broken(db->log) ? recover(db, &e) : 0;
 	if (!rc)
 		rc = write_group(db, g, &e);
 	atomic_store(&db->write_failed, rc != 0);

@@ -36,6 +36,8 @@ struct pdb;
 
 struct partition {
 	atomic_int refs;
+	atomic_int users;           /* appends and requests that have ids of it */
+	bool closing;               /* it is about to go: appends wait. Under state_lock */
 	struct tsdb *db;
 	uint64_t serial;            /* of all that were made since start */
 	uint32_t day;               /* holds the stamps in (day, day + 1] days */
@@ -66,8 +68,13 @@ void partition_unref(struct partition *p);
 /* Brings the dictionary and index of the sealed parts into memory, if they are not, and notes that they are in use (evict.h).
  * Damage costs what it held and is logged. */
 void partition_load(struct partition *p);
-/* Opens (create: makes) its database; the parts found become its pstate's. Under apply_lock or before threads. */
+/* A reference of one that logs ids of it: as long as there are any it does not go. */
+struct partition *partition_enter(struct partition *p);
+void partition_leave(struct partition *p);
+/* Opens its database; the parts found become its pstate's. Before threads. */
 int partition_open_parts(struct partition *p, struct part ***parts, size_t *n, struct err *e);
+/* Makes one for a partition that has none. Under apply_lock and seal_lock. */
+int partition_make_parts(struct partition *p, struct err *e);
 /* Opens one that takes no writes anew. Under seal_lock. */
 int partition_reopen_parts(struct partition *p, struct err *e);
 
@@ -90,6 +97,7 @@ struct version {
 	size_t n;
 };
 
+void pstate_unref(struct pstate *s);
 struct version *version_ref(struct version *v);
 void version_unref(struct version *v);
 const struct pstate *version_find(const struct version *v, uint32_t day);
@@ -125,6 +133,7 @@ struct tsdb {
 	pthread_mutex_t apply_lock;
 
 	pthread_mutex_t state_lock;
+	pthread_cond_t state_cond;        /* a partition that was closing is gone, or stays */
 	struct version *current;
 	uint64_t seq;                     /* of the last commit that can be queried */
 	VEC(struct partition *) partitions; /* known, with data or not */
@@ -165,9 +174,10 @@ struct version *tsdb_version(struct tsdb *db, uint64_t *ret_seq);
 void tsdb_publish(struct tsdb *db, struct version *v, uint64_t seq);
 /* Adds up the memory of the windows of v, so that appends can wait when it is too much. Under apply_lock. */
 void tsdb_count_head(struct tsdb *db, const struct version *v);
-/* The partition of a day, made if it is new; owned by the database: valid until retention drops it, so take a
- * reference to keep it. Returns a reference. */
-struct partition *tsdb_partition(struct tsdb *db, uint32_t day, bool create);
+/* The partition of a day; NULL if there is none. Returns a reference. */
+struct partition *tsdb_partition(struct tsdb *db, uint32_t day);
+/* The same, made if there is none, entered; waits for one that is about to go. */
+struct partition *tsdb_enter_partition(struct tsdb *db, uint32_t day);
 /* What retention takes for now: the clock, unless it is far ahead of everything stored. */
 int64_t tsdb_retention_now_ms(struct tsdb *db);
 /* Oldest stamp that is still accepted and kept, ms. */
@@ -176,8 +186,9 @@ int64_t tsdb_floor_ms(struct tsdb *db);
 /* ---- append.c: the sink; what the committer gets ---- */
 
 struct request_record {
-	struct partition *p;  /* reference held */
+	struct partition *p;  /* entered */
 	enum record_kind kind;
+	bool gone;            /* a fact: all of the partition is void */
 	struct buf bytes;     /* begun, not ended */
 	size_t payload_end;   /* set by the committer */
 	uint64_t number;      /* set by the committer */
@@ -212,16 +223,21 @@ bool tsdb_has_stamp(const struct version *v, const struct partition *p, uint32_t
 /* Whether what record `number` has for this hour lies in a sealed part. */
 bool tsdb_is_sealed(const struct version *v, const struct partition *p, int64_t hour, uint64_t number);
 
-/* ---- seal.c, rollup.c, retention.c ---- */
+/* ---- seal.c, rollup.c, drop.c ---- */
 
 void *tsdb_sealer(void *db);
 /* Seals what is due (all: every window) once. Only one thread at a time: seal_lock. */
 int seal_due(struct tsdb *db, bool all, struct err *e);
-/* Takes a whole partition away, its space comes back at once (with the last query). for_ever: nothing that old is taken in
- * again. Under seal_lock. */
-void tsdb_drop_partition(struct tsdb *db, struct partition *p, bool for_ever);
+/* Takes a whole partition away because of its age: its space comes back at once (with the last query), and nothing that old
+ * is taken in again. Under seal_lock. */
+void tsdb_drop_partition(struct tsdb *db, struct partition *p);
+/* Takes away the partitions of which everything was deleted: 1 = one went, 0 = there is none, or it is in use. Under
+ * seal_lock. */
+int tsdb_drop_deleted(struct tsdb *db, struct err *e);
+void tsdb_forget_partition(struct tsdb *db, struct partition *p);
 /* Reads the file "dropped". */
 void tsdb_read_dropped(struct tsdb *db);
+int tsdb_write_dropped(const char *dir, int64_t until_ms, struct err *e);
 int rollup_due(struct tsdb *db, struct err *e);
 /* Forgets what the log need not keep. Under apply_lock. */
 void tsdb_trim_log(struct tsdb *db);

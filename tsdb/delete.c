@@ -107,6 +107,8 @@ bool delete_apply(struct tsdb *db, struct version **v, struct partition *p, stru
 	(void)db;
 	struct mask_fact f = { .number = number };
 	bool known = masks_get_fact(c, &f), ok = !c->bad;
+	if (known)
+		p->next_part = MAX(p->next_part, f.below_part); /* those below it are masked, also if they are gone by now */
 	const struct pstate *s = version_find(*v, p->day);
 	size_t removed = 0;
 	if (known && s) {
@@ -213,7 +215,7 @@ static int add_fact(struct request *r, struct partition *p, const struct matcher
 		struct mask_fact f = { .below_part = p->next_part, .after_ms = after_ms, .until_ms = until_ms };
 		f.series.v = ids;
 		f.series.n = n_ids;
-		x->p = partition_ref(p);
+		x->p = partition_enter(p);
 		x->kind = RECORD_FACT;
 		record_begin(&x->bytes, RECORD_FACT, p->day);
 		masks_put_fact(&x->bytes, &f);
@@ -235,7 +237,8 @@ static int delete_locked(struct tsdb *db, const struct matcher *m, size_t n, int
 			rc = add_fact(r, v->p[i]->p, m, n, after_ms, until_ms, series, e);
 	}
 	version_unref(v);
-	if (rc || !r->records.n) {
+	/* With nothing to say it is a commit all the same if the last one failed: what that left in the log must not come back. */
+	if (rc || (!r->records.n && !atomic_load(&db->write_failed))) {
 		request_free(r);
 		return rc;
 	}

@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/num.h"
 #include "base/vec.h"
+#include "tsdb/db.h"
 #include "tsdb/testkit.h"
 
 #define MINUTE INT64_C(60000)
@@ -255,6 +256,65 @@ static void test_whole_partition(void **state)
 	check(&m);
 	tsdb_stats(m.k.db, &st);
 	assert_int_equal(st.lost_records, 0);
+	end(&m);
+}
+
+/* A day comes again after all of it was deleted, while the log still has all that the old one was: its rows stay away, its
+ * symbols, masks and numbers of parts do not meet those of the new one. */
+static void test_day_again(void **state)
+{
+	(void)state;
+	struct model m;
+	struct err e;
+	struct tsdb_stats st;
+	start(&m, true);
+	fill(&m, 1, KIT_T0 + 29 * HOUR, KIT_T0 + 30 * HOUR, 10 * MINUTE); /* in memory: the log keeps all that comes after it */
+	for (int again = 0; again < 3; again++) {
+		int64_t from = KIT_T0 - DAY + again * MINUTE;
+		fill(&m, 3, from, from + HOUR, 10 * MINUTE);
+		seal(&m, false);
+		fill(&m, 2, from + HOUR, from + 2 * HOUR, 10 * MINUTE);
+		seal(&m, false);
+		check(&m);
+		kit_reopen(&m.k);
+		check(&m);
+		tsdb_stats(m.k.db, &st);
+		assert_int_equal(st.partitions, 2);
+		assert_int_equal(st.lost_records, 0);
+		assert_int_equal(delete(&m, NULL, NULL, 0, KIT_T0), 6);
+		assert_int_equal(tsdb_clean(m.k.db, &e), 0);
+		tsdb_stats(m.k.db, &st);
+		assert_int_equal(st.partitions, 1);
+		assert_int_equal(st.first_record, 1);
+		check(&m);
+		if (again == 1)
+			kit_reopen(&m.k);
+		check(&m);
+	}
+	kit_reopen(&m.k);
+	check(&m);
+	end(&m);
+}
+
+/* A part gets no number that a delete has as one of those before it: a restart does not know of numbers that are gone. */
+static void test_numbers(void **state)
+{
+	(void)state;
+	struct model m;
+	start(&m, true);
+	fill(&m, 2, KIT_T0 + 28 * HOUR, KIT_T0 + 29 * HOUR, 10 * MINUTE);
+	seal(&m, true);
+	struct partition *p = tsdb_partition(m.k.db, (uint32_t)(KIT_T0 / DAY) + 1);
+	p->next_part += 5; /* of parts that went, or that could not be written */
+	partition_unref(p);
+	delete(&m, NULL, "pod-1", KIT_T0 + 28 * HOUR, KIT_T0 + 29 * HOUR);
+	kit_reopen(&m.k);
+	check(&m);
+	fill(&m, 2, KIT_T0 + 28 * HOUR + MINUTE, KIT_T0 + 29 * HOUR, 10 * MINUTE);
+	seal(&m, true);
+	check(&m);
+	kit_reopen(&m.k);
+	check(&m);
 	end(&m);
 }
 
@@ -605,7 +665,8 @@ static void test_retention(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_everywhere), cmocka_unit_test(test_whole_partition), cmocka_unit_test(test_names),
+		cmocka_unit_test(test_everywhere), cmocka_unit_test(test_whole_partition),
+		cmocka_unit_test(test_day_again), cmocka_unit_test(test_numbers), cmocka_unit_test(test_names),
 		cmocka_unit_test(test_crash), cmocka_unit_test(test_beside_queries), cmocka_unit_test(test_kill), cmocka_unit_test(test_retention), cmocka_unit_test(test_random),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

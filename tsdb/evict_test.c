@@ -124,7 +124,7 @@ static void test_the_budget_and_the_oldest_use(void **state)
 	d.k.db->o.dictionary_bytes = s.dictionary_bytes; /* the joins' are in it: within the budget */
 	evict_due(d.k.db, 0);
 	assert_int_equal(loaded(&d), DAYS);
-	struct partition *first = tsdb_partition(d.k.db, (uint32_t)(KIT_T0 / DAY), false);
+	struct partition *first = tsdb_partition(d.k.db, (uint32_t)(KIT_T0 / DAY));
 	atomic_store(&first->used_mono_ms, 0);
 	d.k.db->o.dictionary_bytes = 3 * evict_bytes(first) + evict_bytes(first) / 2;
 	evict_due(d.k.db, 0); /* this reference is as an append's in flight: it stays, the next goes */

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "base/vec.h"
 #include "tsdb/files.h"
 #include "tsdb/record.h"
 #include "tsdb/rocks.h"
@@ -20,19 +21,32 @@
 #define OPEN_TRIES 3
 #define OPEN_WAIT_MS 100
 
+/* Behind all numbers: which partitions are gone. Key: this byte, day u32, number u64; value: a hash of the key. */
+#define GONE_PREFIX 0xff
+#define GONE_LEN 13
+#define NUMBERS_END ((uint64_t)GONE_PREFIX << 56)
+
+struct gone {
+	uint32_t day;
+	uint64_t number; /* of the record that said so */
+};
+
 struct hlog {
 	char *dir, *path;
 	rocksdb_t *db;
 	bool look_only;
 	rocksdb_options_t *options;
-	rocksdb_writeoptions_t *sync;
+	rocksdb_writeoptions_t *sync, *unsynced;
 	rocksdb_readoptions_t *read;
 	rocksdb_writebatch_t *batch;
 	uint64_t next;              /* of the record that is put next */
 	atomic_ullong last, first;  /* synced; not trimmed */
 	uint64_t marked_last, marked_first; /* as head.marks has them */
+	VEC(struct gone) gone;      /* as of the opening */
 	pthread_mutex_t mark_lock;
 	pthread_rwlock_t db_lock;   /* written by hlog_reopen: db may be NULL after it failed */
+	pthread_mutex_t write_lock; /* held around every write, inside of db_lock */
+	bool broken;                /* a write failed; under write_lock */
 };
 
 /* ---- marks ---- */
@@ -85,6 +99,127 @@ int hlog_mark(struct hlog *l, struct err *e)
 	return rc;
 }
 
+/* ---- keys ---- */
+
+static void put_be(char *to, uint64_t v, int bytes)
+{
+	for (int i = 0; i < bytes; i++)
+		to[i] = (char)(v >> (8 * (bytes - 1 - i)));
+}
+
+static uint64_t get_be(const char *from, int bytes)
+{
+	uint64_t v = 0;
+	for (int i = 0; i < bytes; i++)
+		v = v << 8 | (uint8_t)from[i];
+	return v;
+}
+
+static void put_key(char key[8], uint64_t number)
+{
+	put_be(key, number, 8);
+}
+
+static void put_gone_key(char key[GONE_LEN], uint32_t day, uint64_t number)
+{
+	key[0] = (char)GONE_PREFIX;
+	put_be(key + 1, day, 4);
+	put_be(key + 5, number, 8);
+}
+
+static bool get_gone_key(const char *key, size_t len, struct gone *ret)
+{
+	if (len != GONE_LEN || (uint8_t)key[0] != GONE_PREFIX)
+		return false;
+	*ret = (struct gone){ (uint32_t)get_be(key + 1, 4), get_be(key + 5, 8) };
+	return true;
+}
+
+/* ---- writing to RocksDB ---- */
+
+/* Every write goes through here, one at a time, and none follows one that failed: Debian's RocksDB has its assertions in,
+ * and one of them ends the process when something is written to a file that could not be written before. */
+static int write_batch(struct hlog *l, rocksdb_writebatch_t *batch, bool sync, const char *what, struct err *e)
+{
+	char *error = NULL;
+	int rc = 0;
+	pthread_rwlock_rdlock(&l->db_lock);
+	pthread_mutex_lock(&l->write_lock);
+	if (!l->db || l->broken) {
+		rc = err_set(e, ERR_IO, "%s %s: it is closed after an error", what, l->path);
+	} else {
+		rocksdb_write(l->db, sync ? l->sync : l->unsynced, batch, &error);
+		rc = rocks_err(&error, e, what, l->path);
+		l->broken = rc != 0;
+	}
+	pthread_mutex_unlock(&l->write_lock);
+	pthread_rwlock_unlock(&l->db_lock);
+	return rc;
+}
+
+bool hlog_is_broken(struct hlog *l)
+{
+	pthread_mutex_lock(&l->write_lock);
+	bool broken = l->broken;
+	pthread_mutex_unlock(&l->write_lock);
+	return broken;
+}
+
+/* ---- partitions that are gone ---- */
+
+/* Calls fn for each that the database has. */
+static int each_gone(struct hlog *l, void (*fn)(void *arg, const char *key, struct gone g), void *arg, struct err *e)
+{
+	char from[1] = { (char)GONE_PREFIX }, *error = NULL;
+	rocksdb_iterator_t *it = rocksdb_create_iterator(l->db, l->read);
+	for (rocksdb_iter_seek(it, from, 1); rocksdb_iter_valid(it); rocksdb_iter_next(it)) {
+		size_t len, value_len;
+		struct gone g;
+		const char *key = rocksdb_iter_key(it, &len), *value = rocksdb_iter_value(it, &value_len);
+		if (get_gone_key(key, len, &g) && value_len == 8 && get_be(value, 8) == hash_bytes(key, len))
+			fn(arg, key, g);
+	}
+	rocksdb_iter_get_error(it, &error);
+	rocksdb_iter_destroy(it);
+	return rocks_err(&error, e, "cannot read the head log", l->path);
+}
+
+static void note_gone(void *arg, const char *key, struct gone g)
+{
+	struct hlog *l = arg;
+	(void)key;
+	vec_push(&l->gone, g);
+}
+
+uint64_t hlog_gone(const struct hlog *l, uint32_t day)
+{
+	uint64_t number = 0;
+	for (size_t i = 0; i < l->gone.n; i++)
+		if (l->gone.v[i].day == day)
+			number = MAX(number, l->gone.v[i].number);
+	return number;
+}
+
+void hlog_put_gone(struct hlog *l, uint32_t day, uint64_t number)
+{
+	char key[GONE_LEN], value[8];
+	put_gone_key(key, day, number);
+	put_be(value, hash_bytes(key, sizeof key), 8);
+	rocksdb_writebatch_put(l->batch, key, sizeof key, value, sizeof value);
+}
+
+int hlog_forget_gone(struct hlog *l, uint32_t day, struct err *e)
+{
+	char from[GONE_LEN], to[GONE_LEN];
+	put_gone_key(from, 0, 0);
+	put_gone_key(to, day, 0);
+	rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
+	rocksdb_writebatch_delete_range(batch, from, sizeof from, to, sizeof to);
+	int rc = write_batch(l, batch, false, "cannot write the head log", e);
+	rocksdb_writebatch_destroy(batch);
+	return rc;
+}
+
 /* ---- open, close ---- */
 
 static void free_log(struct hlog *l)
@@ -95,12 +230,16 @@ static void free_log(struct hlog *l)
 		rocksdb_writebatch_destroy(l->batch);
 	if (l->sync)
 		rocksdb_writeoptions_destroy(l->sync);
+	if (l->unsynced)
+		rocksdb_writeoptions_destroy(l->unsynced);
 	if (l->read)
 		rocksdb_readoptions_destroy(l->read);
 	if (l->options)
 		rocksdb_options_destroy(l->options);
 	pthread_mutex_destroy(&l->mark_lock);
+	pthread_mutex_destroy(&l->write_lock);
 	pthread_rwlock_destroy(&l->db_lock);
+	vec_free(&l->gone);
 	free(l->dir);
 	free(l->path);
 	free(l);
@@ -144,6 +283,7 @@ int hlog_open(struct hlog **ret, const char *dir, bool *ret_writable, struct err
 {
 	struct hlog *l = NEW(struct hlog);
 	pthread_mutex_init(&l->mark_lock, NULL);
+	pthread_mutex_init(&l->write_lock, NULL);
 	pthread_rwlock_init(&l->db_lock, NULL);
 	l->dir = xstrdup(dir);
 	l->path = xasprintf("%s/head", dir);
@@ -166,10 +306,16 @@ int hlog_open(struct hlog **ret, const char *dir, bool *ret_writable, struct err
 	}
 	l->sync = rocksdb_writeoptions_create();
 	rocksdb_writeoptions_set_sync(l->sync, 1);
+	l->unsynced = rocksdb_writeoptions_create();
 	l->read = rocksdb_readoptions_create();
 	rocksdb_readoptions_set_fill_cache(l->read, 0);
 	l->batch = rocksdb_writebatch_create();
 	read_marks(l);
+	rc = each_gone(l, note_gone, l, e);
+	if (rc) {
+		free_log(l);
+		return rc;
+	}
 	*ret = l;
 	return 0;
 }
@@ -184,14 +330,6 @@ int hlog_close(struct hlog *l, struct err *e)
 }
 
 /* ---- replay ---- */
-
-static uint64_t key_number(const char *key)
-{
-	uint64_t v = 0;
-	for (int i = 0; i < 8; i++)
-		v = v << 8 | (uint8_t)key[i];
-	return v;
-}
 
 static void lost(struct hlog_loss *x, uint64_t first, uint64_t last)
 {
@@ -226,7 +364,7 @@ int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct vi
 		const char *key = rocksdb_iter_key(it, &key_len), *value = rocksdb_iter_value(it, &len);
 		if (key_len != 8)
 			continue;
-		uint64_t number = key_number(key);
+		uint64_t number = get_be(key, 8);
 		look_for_hole(l, ret, before, number);
 		if (!fn(arg, number, view_make(value, len))) {
 			ret->bad++;
@@ -243,6 +381,8 @@ int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct vi
 			lost(ret, l->marked_last - ret->cut + 1, l->marked_last);
 		before = l->marked_last;
 	}
+	for (size_t i = 0; i < l->gone.n; i++)
+		before = MAX(before, l->gone.v[i].number); /* what comes is not void */
 	l->next = before + 1;
 	atomic_store(&l->last, before);
 	atomic_store(&l->first, l->marked_first ? l->marked_first : 1);
@@ -250,12 +390,6 @@ int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct vi
 }
 
 /* ---- writing ---- */
-
-static void put_key(char key[8], uint64_t number)
-{
-	for (int i = 0; i < 8; i++)
-		key[i] = (char)(number >> (56 - 8 * i));
-}
 
 uint64_t hlog_put(struct hlog *l, struct buf *record)
 {
@@ -274,17 +408,8 @@ void hlog_abort(struct hlog *l)
 
 int hlog_commit(struct hlog *l, struct err *e)
 {
-	char *error = NULL;
-	int rc = 0;
-	pthread_rwlock_rdlock(&l->db_lock);
-	if (l->db)
-		rocksdb_write(l->db, l->sync, l->batch, &error);
-	else
-		rc = err_set(e, ERR_IO, "the head log %s is closed after an error", l->path);
-	pthread_rwlock_unlock(&l->db_lock);
+	int rc = write_batch(l, l->batch, true, "cannot write the head log", e);
 	rocksdb_writebatch_clear(l->batch);
-	if (!rc)
-		rc = rocks_err(&error, e, "cannot write the head log", l->path);
 	if (rc)
 		l->next = atomic_load(&l->last) + 1;
 	else
@@ -292,17 +417,33 @@ int hlog_commit(struct hlog *l, struct err *e)
 	return rc;
 }
 
+struct cut {
+	rocksdb_writebatch_t *batch;
+	uint64_t last;
+};
+
+static void cut_gone(void *arg, const char *key, struct gone g)
+{
+	const struct cut *c = arg;
+	if (g.number > c->last)
+		rocksdb_writebatch_delete(c->batch, key, GONE_LEN);
+}
+
 /* Everything above the last synced number: a failed commit said that it is not there. */
 static int cut_above(struct hlog *l, struct err *e)
 {
 	char from[8], to[8], *error = NULL;
-	put_key(from, atomic_load(&l->last) + 1);
-	put_key(to, UINT64_MAX);
-	rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
-	rocksdb_writebatch_delete_range(batch, from, 8, to, 8);
-	rocksdb_write(l->db, l->sync, batch, &error);
-	rocksdb_writebatch_destroy(batch);
-	return rocks_err(&error, e, "cannot write the head log", l->path);
+	struct cut c = { rocksdb_writebatch_create(), atomic_load(&l->last) };
+	put_key(from, c.last + 1);
+	put_key(to, NUMBERS_END);
+	rocksdb_writebatch_delete_range(c.batch, from, 8, to, 8);
+	int rc = each_gone(l, cut_gone, &c, e);
+	if (!rc) {
+		rocksdb_write(l->db, l->sync, c.batch, &error);
+		rc = rocks_err(&error, e, "cannot write the head log", l->path);
+	}
+	rocksdb_writebatch_destroy(c.batch);
+	return rc;
 }
 
 int hlog_reopen(struct hlog *l, struct err *e)
@@ -315,6 +456,7 @@ int hlog_reopen(struct hlog *l, struct err *e)
 	int rc = rocks_err(&error, e, "cannot open the head log again", l->path);
 	if (!rc)
 		rc = cut_above(l, e);
+	l->broken = rc != 0;
 	pthread_rwlock_unlock(&l->db_lock);
 	return rc;
 }
@@ -332,7 +474,7 @@ uint64_t hlog_first(const struct hlog *l)
 int hlog_trim(struct hlog *l, uint64_t below, const uint64_t *keep, size_t n_keep, struct err *e)
 {
 	uint64_t from = 0;
-	char *error = NULL, a[8], b[8];
+	char a[8], b[8];
 	if (below <= atomic_load(&l->first))
 		return 0;
 	/* The mark first: a crash in between leaves records too many, which replay skips. */
@@ -351,14 +493,9 @@ int hlog_trim(struct hlog *l, uint64_t below, const uint64_t *keep, size_t n_kee
 		if (to == below)
 			break;
 	}
-	rocksdb_writeoptions_t *unsynced = rocksdb_writeoptions_create();
-	pthread_rwlock_rdlock(&l->db_lock);
-	if (l->db)
-		rocksdb_write(l->db, unsynced, batch, &error);
-	pthread_rwlock_unlock(&l->db_lock);
-	rocksdb_writeoptions_destroy(unsynced);
+	rc = write_batch(l, batch, false, "cannot trim the head log", e);
 	rocksdb_writebatch_destroy(batch);
-	return rocks_err(&error, e, "cannot trim the head log", l->path);
+	return rc;
 }
 
 void hlog_give_back(struct hlog *l)
@@ -367,10 +504,13 @@ void hlog_give_back(struct hlog *l)
 	rocksdb_flushoptions_t *o = rocksdb_flushoptions_create();
 	rocksdb_flushoptions_set_wait(o, 0);
 	pthread_rwlock_rdlock(&l->db_lock);
-	if (l->db)
+	pthread_mutex_lock(&l->write_lock);
+	if (l->db && !l->broken) {
 		rocksdb_flush(l->db, o, &error); /* its write-ahead file goes with it */
+		l->broken = rocks_err(&error, NULL, "", "") != 0;
+	}
+	pthread_mutex_unlock(&l->write_lock);
 	pthread_rwlock_unlock(&l->db_lock);
-	rocks_err(&error, NULL, "", "");
 	rocksdb_flushoptions_destroy(o);
 }
 

@@ -33,8 +33,17 @@ int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct vi
 uint64_t hlog_put(struct hlog *l, struct buf *record);
 int hlog_commit(struct hlog *l, struct err *e);
 void hlog_abort(struct hlog *l);
-/* After a commit failed: RocksDB refuses all writes from then on, so the database is closed and opened anew, and what a
- * failed commit may have left is taken out. The committer's; others wait meanwhile. */
+/* Puts into the batch that a partition was deleted as a whole by the record of that number: it and all before it that are
+ * of that day are void. */
+void hlog_put_gone(struct hlog *l, uint32_t day, uint64_t number);
+/* That number, as of the opening; 0 = it never was. */
+uint64_t hlog_gone(const struct hlog *l, uint32_t day);
+/* Forgets it of the days below `day`, which nothing is taken in of any more. */
+int hlog_forget_gone(struct hlog *l, uint32_t day, struct err *e);
+/* Whether a write failed, be it a commit or a trim: nothing is written any more until hlog_reopen. */
+bool hlog_is_broken(struct hlog *l);
+/* After a write failed: the database is closed and opened anew, and what a failed commit may have left is taken out. The
+ * committer's; others wait meanwhile. */
 int hlog_reopen(struct hlog *l, struct err *e);
 /* The number of the last record that is synced; 0 = none (numbers start at 1). */
 uint64_t hlog_last(const struct hlog *l);

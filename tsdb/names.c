@@ -382,7 +382,7 @@ static int commit(struct round *r, struct err *e)
 		if (!kept)
 			continue;
 		struct request_record *x = vec_add(&q->records);
-		x->p = partition_ref(f->p);
+		x->p = partition_enter(f->p);
 		x->kind = RECORD_FACT;
 		record_begin(&x->bytes, RECORD_FACT, f->p->day);
 		put_fact(&x->bytes, f->names.v, f->names.n);

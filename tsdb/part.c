@@ -2,6 +2,7 @@
 #include "tsdb/part.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -29,6 +30,8 @@ struct pdb {
 	rocksdb_readoptions_t *read;
 	rocksdb_envoptions_t *env;
 	atomic_bool dropped;
+	pthread_mutex_t parts_lock;
+	VEC(const struct part *) parts; /* that there are, retired ones too */
 	atomic_uint next_file;
 	uint32_t next_number; /* above all parts found, readable or not */
 	bool look_only;       /* nothing may be written */
@@ -99,6 +102,25 @@ static void leave(struct pdb *d)
 
 /* ---- parts ---- */
 
+static void know_part(const struct part *p)
+{
+	pthread_mutex_lock(&p->db->parts_lock);
+	vec_push(&p->db->parts, p);
+	pthread_mutex_unlock(&p->db->parts_lock);
+}
+
+static void forget_part(const struct part *p)
+{
+	struct pdb *d = p->db;
+	pthread_mutex_lock(&d->parts_lock);
+	for (size_t i = 0; i < d->parts.n; i++)
+		if (d->parts.v[i] == p) {
+			d->parts.v[i] = d->parts.v[--d->parts.n];
+			break;
+		}
+	pthread_mutex_unlock(&d->parts_lock);
+}
+
 struct part *part_ref(struct part *p)
 {
 	atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
@@ -110,20 +132,16 @@ void part_retire(struct part *p)
 	atomic_store(&p->retired, true);
 }
 
-/* A part is a file, so that its range of keys is; files that are only partly in the range would stay. */
+/* A part is a file, so that its range of keys is; files that are only partly in the range would stay. With the database
+ * held open. */
 static void remove_file(const struct part *p)
 {
 	char from[KEY_LEN], to[KEY_LEN], *error = NULL;
 	struct err e;
 	make_key(from, p->level, p->window, p->number, PART_HEADER, 0, 0);
 	make_key(to, p->level, p->window, p->number, (enum part_kind)0xff, UINT32_MAX, 0xff);
-	int rc = enter(p->db, &e);
-	if (!rc) {
-		rocksdb_delete_file_in_range(p->db->db, from, KEY_LEN, to, KEY_LEN, &error);
-		rc = rocks_err(&error, &e, "cannot remove a part of", p->db->dir);
-		leave(p->db);
-	}
-	if (rc)
+	rocksdb_delete_file_in_range(p->db->db, from, KEY_LEN, to, KEY_LEN, &error);
+	if (rocks_err(&error, &e, "cannot remove a part of", p->db->dir))
 		LOG_WARN("msg", "a part that is no longer needed stays on disk", "err", e.msg);
 }
 
@@ -135,6 +153,8 @@ void part_unref(struct part *p)
 		remove_file(p);
 		leave(p->db);
 	}
+	if (p->db)
+		forget_part(p);
 	pdb_unref(p->db);
 	vec_free(&p->sums);
 	vec_free(&p->series);
@@ -242,18 +262,17 @@ struct pdb *pdb_ref(struct pdb *d)
 
 /* Under another name first, and that on disk: of a removal that a crash or a power loss cuts short nothing is opened
  * again. Where it cannot be renamed it stays, and the next start tries again. */
-void pdb_remove(const char *dir)
+int pdb_remove(const char *dir, struct err *e)
 {
-	struct err e;
 	AUTOFREE char *gone = xasprintf("%s" PDB_GONE, dir), *parent = xstrdup(dir);
 	char *slash = strrchr(parent, '/');
 	files_remove_tree(gone);
 	if (slash)
 		*slash = '\0';
-	if (rename(dir, gone) || files_sync_dir(parent, &e))
-		LOG_WARN("msg", "a partition that is not needed stays on disk", "dir", dir);
-	else
+	int rc = rename(dir, gone) ? err_errno(e, errno, "cannot rename %s", dir) : files_sync_dir(parent, e);
+	if (!rc)
 		files_remove_tree(gone);
+	return rc;
 }
 
 static void pdb_free(struct pdb *d)
@@ -261,14 +280,17 @@ static void pdb_free(struct pdb *d)
 	if (d->db)
 		rocksdb_close(d->db);
 	pthread_rwlock_destroy(&d->open_lock);
+	pthread_mutex_destroy(&d->parts_lock);
+	vec_free(&d->parts);
 	if (d->options)
 		rocksdb_options_destroy(d->options);
 	if (d->read)
 		rocksdb_readoptions_destroy(d->read);
 	if (d->env)
 		rocksdb_envoptions_destroy(d->env);
-	if (atomic_load(&d->dropped))
-		pdb_remove(d->dir);
+	struct err e;
+	if (atomic_load(&d->dropped) && pdb_remove(d->dir, &e))
+		LOG_WARN("msg", "a partition that is not needed stays on disk", "dir", d->dir, "err", e.msg);
 	free(d->dir);
 	free(d);
 }
@@ -279,15 +301,44 @@ void pdb_unref(struct pdb *d)
 		pdb_free(d);
 }
 
-int pdb_mark_deleted(struct pdb *d, struct err *e)
+#define MARK "deleted"
+
+int pdb_put_mark(struct pdb *d, uint64_t from, struct err *e)
 {
-	return files_put(d->dir, "deleted", VIEW("pyrrha-deleted 1\n"), e);
+	char text[64];
+	snprintf(text, sizeof text, "pyrrha-deleted 2\nfrom %" PRIu64 "\n", from);
+	return files_put(d->dir, MARK, view_of(text), e);
 }
 
-bool pdb_is_deleted(const char *dir)
+void pdb_remove_mark(const char *dir)
 {
-	AUTOFREE char *mark = xasprintf("%s/deleted", dir);
-	return access(mark, F_OK) == 0;
+	AUTOFREE char *mark = xasprintf("%s/" MARK, dir);
+	unlink(mark);
+}
+
+bool pdb_has_mark(const char *dir, uint64_t *ret_from)
+{
+	AUTOFREE char *mark = xasprintf("%s/" MARK, dir);
+	uint64_t from = 0;
+	FILE *f = fopen(mark, "re");
+	if (!f)
+		return access(mark, F_OK) == 0;
+	if (fscanf(f, "pyrrha-deleted 2\nfrom %" SCNu64, &from) != 1)
+		from = 0;
+	fclose(f);
+	if (ret_from)
+		*ret_from = from;
+	return true;
+}
+
+const char *pdb_dir(const struct pdb *d)
+{
+	return d->dir;
+}
+
+bool pdb_is_alone(const struct pdb *d, size_t n_parts)
+{
+	return atomic_load(&d->refs) == (int)n_parts + 1;
 }
 
 void pdb_drop(struct pdb *d)
@@ -312,6 +363,7 @@ static struct part *part_of_file(struct pdb *d, const char *key)
 	p->level = (uint8_t)key[0];
 	p->window = be32(key + 1);
 	p->number = be32(key + 5);
+	know_part(p);
 	return p;
 }
 
@@ -469,6 +521,7 @@ int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, bool loo
 	struct pdb *d = NEW(struct pdb);
 	atomic_init(&d->refs, 1);
 	pthread_rwlock_init(&d->open_lock, NULL);
+	pthread_mutex_init(&d->parts_lock, NULL);
 	d->dir = xstrdup(dir);
 	d->look_only = look_only;
 	d->options = rocks_options(cache);
@@ -488,18 +541,26 @@ int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, bool loo
 	return 0;
 }
 
+static bool is_known(struct pdb *d, const char *key)
+{
+	bool known = false;
+	pthread_mutex_lock(&d->parts_lock);
+	for (size_t i = 0; i < d->parts.n && !known; i++) {
+		const struct part *p = d->parts.v[i];
+		known = p->level == (uint8_t)key[0] && p->window == be32(key + 1) && p->number == be32(key + 5);
+	}
+	pthread_mutex_unlock(&d->parts_lock);
+	return known;
+}
+
 /* What a write that failed may have left in RocksDB's list. */
-static void remove_unknown(struct pdb *d, struct part *const *parts, size_t n)
+static void remove_unknown(struct pdb *d)
 {
 	const rocksdb_livefiles_t *files = rocksdb_livefiles(d->db);
 	for (int i = 0; i < rocksdb_livefiles_count(files); i++) {
 		size_t len;
 		const char *key = rocksdb_livefiles_smallestkey(files, i, &len);
-		bool known = len != KEY_LEN;
-		for (size_t k = 0; k < n && !known; k++)
-			known = parts[k]->level == (uint8_t)key[0] && parts[k]->window == be32(key + 1) &&
-				parts[k]->number == be32(key + 5);
-		if (known)
+		if (len != KEY_LEN || is_known(d, key))
 			continue;
 		struct part *p = part_of_file(d, key);
 		remove_file(p);
@@ -508,7 +569,7 @@ static void remove_unknown(struct pdb *d, struct part *const *parts, size_t n)
 	rocksdb_livefiles_destroy(files);
 }
 
-int pdb_reopen(struct pdb *d, struct part *const *parts, size_t n, struct err *e)
+int pdb_reopen(struct pdb *d, struct err *e)
 {
 	int tries = 0;
 	while (pthread_rwlock_trywrlock(&d->open_lock)) {
@@ -524,7 +585,7 @@ int pdb_reopen(struct pdb *d, struct part *const *parts, size_t n, struct err *e
 	if (!rc && atomic_load(&d->read_only))
 		rc = err_set(e, ERR_IO, "the partition %s can be read and not be written", d->dir);
 	if (!rc)
-		remove_unknown(d, parts, n);
+		remove_unknown(d);
 	else
 		atomic_store(&d->read_only, true);
 	pthread_rwlock_unlock(&d->open_lock);
@@ -755,6 +816,7 @@ int part_writer_finish(struct part_writer *w, struct part *p, struct err *e)
 		return rc;
 	}
 	p->db = pdb_ref(w->d);
+	know_part(p);
 	unlink(w->file); /* moved: a leftover link at most */
 	writer_free(w);
 	return 0;

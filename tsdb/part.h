@@ -82,20 +82,26 @@ int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, bool loo
 struct pdb *pdb_ref(struct pdb *d);
 void pdb_unref(struct pdb *d);
 /* Removes a partition's directory as a whole: after a crash in between it is not opened again. */
-void pdb_remove(const char *dir);
+int pdb_remove(const char *dir, struct err *e);
 /* Its directory goes with the last reference. */
 void pdb_drop(struct pdb *d);
-/* Writes down that all of it was deleted: a crash before the directory is gone does not bring it back. */
-int pdb_mark_deleted(struct pdb *d, struct err *e);
-bool pdb_is_deleted(const char *dir);
+/* The mark of a directory that goes as soon as the head log has its partition as gone, by a record numbered `from` or
+ * later: without that it means nothing. drop.c has why. */
+int pdb_put_mark(struct pdb *d, uint64_t from, struct err *e);
+void pdb_remove_mark(const char *dir);
+/* Whether there is one; ret_from may be NULL. */
+bool pdb_has_mark(const char *dir, uint64_t *ret_from);
+const char *pdb_dir(const struct pdb *d);
+/* Whether nobody but so many parts and their partition has it. */
+bool pdb_is_alone(const struct pdb *d, size_t n_parts);
 uint64_t pdb_bytes(struct pdb *d);
 int pdb_snapshot(struct pdb *d, const char *dir, struct err *e);
 /* Whether nothing can be sealed into it: it could be opened for reading only, or a write failed, after which RocksDB takes
  * no more. */
 bool pdb_read_only(const struct pdb *d);
-/* Closes such a one and opens it anew, once nobody reads in it (in vain if that does not come soon). parts: what it has;
- * others are what a failed write left, and go. */
-int pdb_reopen(struct pdb *d, struct part *const *parts, size_t n, struct err *e);
+/* Closes such a one and opens it anew, once nobody reads in it (in vain if that does not come soon). Files of parts that
+ * nobody knows are what a failed write left, and go. */
+int pdb_reopen(struct pdb *d, struct err *e);
 /* A number above those of all parts found at open. */
 uint32_t pdb_next_number(const struct pdb *d);
 

@@ -17,6 +17,7 @@ struct partition *partition_new(struct tsdb *db, uint32_t day)
 {
 	struct partition *p = NEW(struct partition);
 	atomic_init(&p->refs, 1);
+	atomic_init(&p->users, 0);
 	p->db = db;
 	static atomic_ullong serials;
 	p->serial = atomic_fetch_add(&serials, 1) + 1;
@@ -50,9 +51,22 @@ void partition_unref(struct partition *p)
 	free(p);
 }
 
+struct partition *partition_enter(struct partition *p)
+{
+	atomic_fetch_add(&p->users, 1);
+	return partition_ref(p);
+}
+
+void partition_leave(struct partition *p)
+{
+	if (p)
+		atomic_fetch_sub(&p->users, 1);
+	partition_unref(p);
+}
+
 /* ---- versions ---- */
 
-static void pstate_unref(struct pstate *s)
+void pstate_unref(struct pstate *s)
 {
 	if (atomic_fetch_sub(&s->refs, 1) != 1)
 		return;
@@ -244,17 +258,35 @@ void tsdb_count_head(struct tsdb *db, const struct version *v)
 	atomic_store(&db->head_bytes, total);
 }
 
-struct partition *tsdb_partition(struct tsdb *db, uint32_t day, bool create)
+static struct partition *find_partition(const struct tsdb *db, uint32_t day)
 {
-	struct partition *p = NULL;
-	pthread_mutex_lock(&db->state_lock);
-	for (size_t i = 0; i < db->partitions.n && !p; i++)
+	for (size_t i = 0; i < db->partitions.n; i++)
 		if (db->partitions.v[i]->day == day)
-			p = partition_ref(db->partitions.v[i]);
-	if (!p && create) {
+			return db->partitions.v[i];
+	return NULL;
+}
+
+struct partition *tsdb_partition(struct tsdb *db, uint32_t day)
+{
+	pthread_mutex_lock(&db->state_lock);
+	struct partition *p = find_partition(db, day);
+	if (p)
+		partition_ref(p);
+	pthread_mutex_unlock(&db->state_lock);
+	return p;
+}
+
+struct partition *tsdb_enter_partition(struct tsdb *db, uint32_t day)
+{
+	struct partition *p;
+	pthread_mutex_lock(&db->state_lock);
+	while ((p = find_partition(db, day)) && p->closing)
+		pthread_cond_wait(&db->state_cond, &db->state_lock);
+	if (!p) {
 		p = partition_new(db, day);
-		vec_push(&db->partitions, partition_ref(p));
+		vec_push(&db->partitions, p);
 	}
+	partition_enter(p);
 	pthread_mutex_unlock(&db->state_lock);
 	return p;
 }
@@ -322,8 +354,6 @@ int partition_open_parts(struct partition *p, struct part ***parts, size_t *n, s
 {
 	AUTOFREE char *dir = xasprintf("%s/partitions/%u", p->db->path, p->day);
 	uint64_t lost = 0;
-	if (pdb_is_deleted(dir))
-		return err_set(e, ERR_IO, "%s was deleted and is still being read: its place is not free yet", dir);
 	int rc = p->db->o.read_only ? 0 : files_make_dirs(dir, e);
 	if (!rc)
 		rc = pdb_open(&p->db_parts, dir, p->db->cache, p->db->o.read_only, parts, n, &lost, e);
@@ -333,14 +363,27 @@ int partition_open_parts(struct partition *p, struct part ***parts, size_t *n, s
 	return rc;
 }
 
+/* What lies in its place is of one that was deleted as a whole and could not be removed. */
+int partition_make_parts(struct partition *p, struct err *e)
+{
+	AUTOFREE char *dir = xasprintf("%s/partitions/%u", p->db->path, p->day);
+	struct part **parts;
+	size_t n;
+	if (pdb_has_mark(dir, NULL) && pdb_remove(dir, e))
+		return err_wrap(e, "%s was deleted, its place is not free yet", dir);
+	int rc = partition_open_parts(p, &parts, &n, e);
+	for (size_t i = 0; !rc && i < n; i++)
+		part_unref(parts[i]);
+	if (!rc)
+		free(parts);
+	return rc;
+}
+
 int partition_reopen_parts(struct partition *p, struct err *e)
 {
-	struct version *v = tsdb_version(p->db, NULL);
-	const struct pstate *s = version_find(v, p->day);
-	int rc = pdb_reopen(p->db_parts, s ? s->parts : NULL, s ? s->n_parts : 0, e);
+	int rc = pdb_reopen(p->db_parts, e);
 	if (!rc)
 		LOG_INFO("msg", "a partition is open for writing again", "partition", LOG_NUM(p->day));
-	version_unref(v);
 	return rc;
 }
 

@@ -19,7 +19,7 @@
 
 enum record_kind { RECORD_SAMPLES = 1, RECORD_SYMBOLS = 2, RECORD_FACT = 3, RECORD_FLOATS = 4 };
 
-enum fact_kind { FACT_DELETE = 1, FACT_NAMES = 2 };
+enum fact_kind { FACT_DELETE = 1, FACT_NAMES = 2, FACT_GONE = 3 };
 
 struct record {
 	enum record_kind kind;

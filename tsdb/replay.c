@@ -41,14 +41,16 @@ static bool replay_record(void *arg, uint64_t number, struct view bytes)
 	}
 	if (((int64_t)rec.partition + 1) * DAY_MS <= atomic_load(&r->db->dropped_until))
 		return true; /* retention took what else there was of it */
-	struct partition *p = tsdb_partition(r->db, rec.partition, true);
+	if (number <= hlog_gone(r->db->log, rec.partition))
+		return true; /* of one that was deleted as a whole */
+	struct partition *p = tsdb_enter_partition(r->db, rec.partition);
 	partition_load(p);
 	bool ok;
 	if (rec.kind == RECORD_SYMBOLS)
 		ok = replay_symbols(r, p, number, rec.payload);
 	else
 		ok = tsdb_apply(r->db, &r->v, p, rec.kind, rec.payload, number, REPLAY_SEQ);
-	partition_unref(p);
+	partition_leave(p);
 	return ok;
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Retention by time and size: whole partitions go, oldest first, and their space comes back when the last query that
- * looks at them ends. Also the other end of a partition's life: finding those on disk at start. */
+/* Retention by time and size: whole partitions go (drop.c), oldest first. Also the other end of a partition's life: finding those on disk at start. */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -11,67 +10,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "tsdb/files.h"
-#include "tsdb/join.h"
 #include "tsdb/keep.h"
-
-static void forget_partition(struct tsdb *db, struct partition *p)
-{
-	pthread_mutex_lock(&db->state_lock);
-	for (size_t i = 0; i < db->partitions.n; i++)
-		if (db->partitions.v[i] == p) {
-			db->partitions.v[i] = db->partitions.v[--db->partitions.n];
-			pthread_mutex_unlock(&db->state_lock);
-			partition_unref(p);
-			return;
-		}
-	pthread_mutex_unlock(&db->state_lock);
-}
-
-/* Beside the log: what it still has of a dropped partition is not to come back, nor to be missed, at the next start. */
-static void write_dropped(struct tsdb *db, int64_t until_ms)
-{
-	struct err e;
-	char text[64];
-	snprintf(text, sizeof text, "pyrrha-dropped 1\nuntil %lld\n", (long long)until_ms);
-	if (files_put(db->path, "dropped", view_of(text), &e))
-		LOG_WARN("msg", "cannot write down which partitions were dropped", "err", e.msg);
-}
-
-void tsdb_read_dropped(struct tsdb *db)
-{
-	AUTOFREE char *name = xasprintf("%s/dropped", db->path);
-	long long until;
-	FILE *f = fopen(name, "re");
-	if (!f)
-		return;
-	if (fscanf(f, "pyrrha-dropped 1\nuntil %lld\n", &until) == 1)
-		atomic_store(&db->dropped_until, until);
-	fclose(f);
-}
-
-void tsdb_drop_partition(struct tsdb *db, struct partition *p, bool for_ever)
-{
-	int64_t start = clock_mono_ns();
-	partition_ref(p);
-	if (for_ever)
-		write_dropped(db, MAX(atomic_load(&db->dropped_until), ((int64_t)p->day + 1) * DAY_MS));
-	pthread_mutex_lock(&db->apply_lock);
-	if (p->db_parts)
-		pdb_drop(p->db_parts);
-	if (for_ever)
-		atomic_store(&db->dropped_until, MAX(atomic_load(&db->dropped_until), ((int64_t)p->day + 1) * DAY_MS));
-	struct version *v = tsdb_version(db, NULL);
-	tsdb_publish(db, version_without(v, p->day), 0);
-	version_unref(v);
-	forget_partition(db, p);
-	pthread_mutex_unlock(&db->apply_lock);
-	if (for_ever)
-		metric_inc(&tsdb_metrics[TM_RETAINED]);
-	joins_forget(db->joins, p->symbols);
-	uint32_t day = p->day;
-	partition_unref(p);
-	LOG_INFO("msg", "dropped a partition", "partition", LOG_NUM(day), "us", LOG_NUM((clock_mono_ns() - start) / 1000));
-}
 
 static uint64_t bytes_of(const struct pstate *s)
 {
@@ -91,7 +30,7 @@ static void forget_empty(struct tsdb *db, int64_t floor)
 		pthread_mutex_unlock(&db->state_lock);
 		if (!old)
 			break;
-		forget_partition(db, old);
+		tsdb_forget_partition(db, old);
 	}
 	version_unref(v);
 }
@@ -110,7 +49,7 @@ int tsdb_retain(struct tsdb *db, struct err *e)
 		if (((int64_t)s->p->day + 1) * DAY_MS > floor && !over)
 			break;
 		total -= bytes_of(s);
-		tsdb_drop_partition(db, s->p, true);
+		tsdb_drop_partition(db, s->p);
 	}
 	version_unref(v);
 	forget_empty(db, floor);
@@ -132,6 +71,21 @@ static void set_aside(const struct tsdb *db, const char *name, const char *why)
 		LOG_ERROR("msg", "a partition cannot be opened and was set aside: its data is not served", "dir", to, "err", why);
 }
 
+/* It was dropped, or deleted as a whole, and a crash came before it was removed. */
+static bool is_gone(const struct tsdb *db, int64_t day, const char *dir)
+{
+	uint64_t from = 0;
+	if ((day + 1) * DAY_MS <= atomic_load(&db->dropped_until))
+		return true;
+	if (!pdb_has_mark(dir, &from))
+		return false;
+	if (hlog_gone(db->log, (uint32_t)day) && hlog_gone(db->log, (uint32_t)day) >= from)
+		return true;
+	if (!db->o.read_only)
+		pdb_remove_mark(dir); /* the crash came before the log had it */
+	return false;
+}
+
 static int open_one(void *arg, const char *name, struct err *e)
 {
 	struct tsdb *db = arg;
@@ -140,16 +94,14 @@ static int open_one(void *arg, const char *name, struct err *e)
 	struct part **parts = NULL;
 	size_t n = 0;
 	(void)e;
-	if (view_ends(view_of(name), VIEW(PDB_GONE)) && !db->o.read_only) {
-		AUTOFREE char *gone = xasprintf("%s/partitions/%s", db->path, name);
-		files_remove_tree(gone);
-	}
+	AUTOFREE char *dir = xasprintf("%s/partitions/%s", db->path, name);
+	if (view_ends(view_of(name), VIEW(PDB_GONE)) && !db->o.read_only)
+		files_remove_tree(dir);
 	if (!num_parse_i64(view_of(name), &day) || day < 0 || day > 10000000)
 		return 0;
-	AUTOFREE char *dir = xasprintf("%s/partitions/%s", db->path, name);
-	if (pdb_is_deleted(dir)) {
-		if (!db->o.read_only)
-			pdb_remove(dir);
+	if (is_gone(db, day, dir)) {
+		if (!db->o.read_only && pdb_remove(dir, &bad))
+			LOG_WARN("msg", "a partition that is not needed stays on disk", "dir", dir, "err", bad.msg);
 		return 0;
 	}
 	struct partition *p = partition_new(db, (uint32_t)day);

@@ -356,29 +356,6 @@ static int rewrite_part(struct tsdb *db, const struct pstate *s, struct part *fr
 
 /* ---- what is due ---- */
 
-static bool nothing_left(const struct pstate *s)
-{
-	for (size_t i = 0; i < s->n_parts; i++) {
-		const struct part *p = s->parts[i];
-		for (size_t k = 0; p->level == LEVEL_HOUR && k < p->series.n; k++) {
-			int64_t start = part_start_ms(p), after = start + p->series.v[k].min_ms - 1, until;
-			if (masks_next(s, p, p->series.v[k].series, &after, start + p->series.v[k].max_ms, &until))
-				return false;
-		}
-	}
-	return s->n_parts && !s->n_windows;
-}
-
-/* Whether the log has anything of the partition: then replay would bring it back without its symbols. */
-static bool out_of_the_log(const struct tsdb *db, const struct pstate *s)
-{
-	uint64_t first = hlog_first(db->log);
-	for (size_t i = 0; i < s->n_parts; i++)
-		if (s->parts[i]->last_record >= first)
-			return false;
-	return s->p->first_symbols == UINT64_MAX && (s->p->kept_symbols == UINT64_MAX || s->p->kept_symbols < first);
-}
-
 /* The first part with masked rows that was not found to be damaged. */
 static struct part *next_part(const struct pstate *s)
 {
@@ -391,17 +368,10 @@ static struct part *next_part(const struct pstate *s)
 /* 1: something was done, 0: nothing is to be done. */
 static int one_step(struct tsdb *db, struct err *e)
 {
+	int rc = tsdb_drop_deleted(db, e);
 	struct version *v = tsdb_version(db, NULL);
-	int rc = 0;
 	for (size_t i = 0; i < v->n && !rc; i++) {
 		const struct pstate *s = v->p[i];
-		if (nothing_left(s) && out_of_the_log(db, s)) {
-			rc = s->p->db_parts ? pdb_mark_deleted(s->p->db_parts, e) : 0;
-			if (!rc)
-				tsdb_drop_partition(db, s->p, false);
-			rc = rc ? rc : 1;
-			break;
-		}
 		struct part *p = next_part(s);
 		if (!p)
 			continue;

@@ -241,13 +241,8 @@ static int begin(struct seal *s, struct err *e)
 {
 	int rc = 0;
 	pthread_mutex_lock(&s->db->apply_lock);
-	if (!s->p->db_parts) {
-		struct part **none;
-		size_t n;
-		rc = partition_open_parts(s->p, &none, &n, e);
-		if (!rc)
-			free(none);
-	}
+	if (!s->p->db_parts)
+		rc = partition_make_parts(s->p, e);
 	if (!rc) {
 		s->w->frozen = true;
 		s->p->sealing = true;

@@ -139,6 +139,7 @@ static struct tsdb *db_new(const struct tsdb_options *o)
 	pthread_mutex_init(&db->apply_lock, NULL);
 	pthread_mutex_init(&db->seal_lock, NULL);
 	pthread_mutex_init(&db->state_lock, NULL);
+	pthread_cond_init(&db->state_cond, NULL);
 	pthread_mutex_init(&db->flush_lock, NULL);
 	pthread_cond_init(&db->flush_cond, NULL);
 	pthread_condattr_t attr;
@@ -174,6 +175,7 @@ static void db_free(struct tsdb *db)
 	pthread_mutex_destroy(&db->apply_lock);
 	pthread_mutex_destroy(&db->seal_lock);
 	pthread_mutex_destroy(&db->state_lock);
+	pthread_cond_destroy(&db->state_cond);
 	pthread_mutex_destroy(&db->flush_lock);
 	pthread_cond_destroy(&db->flush_cond);
 	pthread_cond_destroy(&db->hurry_cond);
@@ -289,6 +291,8 @@ int tsdb_snapshot(struct tsdb *db, const char *dir, struct err *e)
 		rc = hlog_snapshot(db->log, dir, e);
 	if (!rc)
 		rc = snapshot_partitions(db, dir, e);
+	if (!rc && atomic_load(&db->dropped_until))
+		rc = tsdb_write_dropped(dir, atomic_load(&db->dropped_until), e);
 	if (!rc)
 		rc = write_format(dir, e); /* last: it says that the rest is whole */
 	pthread_mutex_unlock(&db->seal_lock);

@@ -63,6 +63,8 @@ struct ledger *ledger_open(const char *path)
 			add(l, &x.entry);
 		} else {
 			l->entries.v[x.id].state = (uint8_t)x.state;
+			if (x.state == ACKED)
+				l->entries.v[x.id].record = x.entry.record;
 			l->acked += x.state == ACKED;
 		}
 	}
@@ -104,6 +106,16 @@ void ledger_set(struct ledger *l, uint32_t id, enum ledger_state state)
 {
 	pthread_mutex_lock(&l->lock);
 	set(l, id, state);
+	pthread_mutex_unlock(&l->lock);
+}
+
+void ledger_ack(struct ledger *l, uint32_t id, uint64_t record)
+{
+	struct line line = { .id = id, .state = ACKED, .entry = { .record = record } };
+	pthread_mutex_lock(&l->lock);
+	put(l, &line);
+	l->entries.v[id].state = ACKED;
+	l->entries.v[id].record = record;
 	pthread_mutex_unlock(&l->lock);
 }
 

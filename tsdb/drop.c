@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of a partition. Runs on the sealer's thread, under seal_lock.
+ *
+ * By age or size it goes for ever: the file `dropped` says up to which stamp, and nothing that old is taken in, opened or
+ * replayed again.
+ *
+ * One of which everything was deleted goes too, but its day may come again: late profiles make a new partition of that
+ * day, whose ids, and numbers of parts, start anew. What the log still has of the old one (rows, symbols, masks, late
+ * names) must not meet the new one, and the old directory must not be taken for the new one's, wherever the power
+ * fails. What is on disk, in this order:
+ *
+ *	1. nothing_left    every row of its parts is masked by facts in the log (synced), there are no windows; nobody reads
+ *	                   it, no append has ids of it on the way, and those that want some wait from here on
+ *	2. the mark        partitions/DAY/deleted, synced with its directory, names the log's next number, M
+ *	3. the commit      a fact in the log, number N >= M, synced, and under the day's key the number N: this is the
+ *	                   moment. A crash before: the mark means nothing and is removed. After it: records of the day up to
+ *	                   N are void, and a directory with a mark M <= N is the old one
+ *	4. the rename      to DAY.gone, and partitions/ synced; then its files are removed, at leisure
+ *	5. the next append makes the new partition: its records are numbered above N, its directory has no mark
+ *
+ * Where step 3 fails nobody can know what is on disk; the log then takes no commit before it was opened anew and what is
+ * above its last acknowledged number was cut out (hlog_reopen), and the partition goes on living until the next try. Where 4
+ * fails the old directory is in the way: seals of the day fail and try again, and so does the next start. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "tsdb/delete.h"
+#include "tsdb/files.h"
+#include "tsdb/join.h"
+#include "tsdb/names.h"
+
+#define READERS_WAIT_MS 50
+
+void tsdb_forget_partition(struct tsdb *db, struct partition *p)
+{
+	pthread_mutex_lock(&db->state_lock);
+	for (size_t i = 0; i < db->partitions.n; i++)
+		if (db->partitions.v[i] == p) {
+			db->partitions.v[i] = db->partitions.v[--db->partitions.n];
+			pthread_mutex_unlock(&db->state_lock);
+			partition_unref(p);
+			return;
+		}
+	pthread_mutex_unlock(&db->state_lock);
+}
+
+/* ---- for ever ---- */
+
+static uint64_t dropped_checksum(long long until)
+{
+	return hash_u64((uint64_t)until ^ UINT64_C(0x64726f70706564));
+}
+
+int tsdb_write_dropped(const char *dir, int64_t until_ms, struct err *e)
+{
+	char text[96];
+	snprintf(text, sizeof text, "pyrrha-dropped 1\nuntil %lld\nchecksum %016" PRIx64 "\n", (long long)until_ms,
+		 dropped_checksum(until_ms));
+	return files_put(dir, "dropped", view_of(text), e);
+}
+
+void tsdb_read_dropped(struct tsdb *db)
+{
+	AUTOFREE char *name = xasprintf("%s/dropped", db->path);
+	long long until;
+	uint64_t sum;
+	FILE *f = fopen(name, "re");
+	if (!f)
+		return;
+	int n = fscanf(f, "pyrrha-dropped 1\nuntil %lld\nchecksum %" SCNx64, &until, &sum);
+	fclose(f);
+	if (n == 1 || (n == 2 && sum == dropped_checksum(until))) /* older ones have no checksum */
+		atomic_store(&db->dropped_until, until);
+	else
+		LOG_WARN("msg", "the file that says which partitions were dropped is damaged: what the log still has of them comes back "
+			 "until retention drops it again", "file", name);
+}
+
+void tsdb_drop_partition(struct tsdb *db, struct partition *p)
+{
+	int64_t start = clock_mono_ns(), until = MAX(atomic_load(&db->dropped_until), ((int64_t)p->day + 1) * DAY_MS);
+	struct err e;
+	uint32_t day = p->day;
+	partition_ref(p);
+	if (tsdb_write_dropped(db->path, until, &e))
+		LOG_WARN("msg", "cannot write down which partitions were dropped", "err", e.msg);
+	pthread_mutex_lock(&db->apply_lock);
+	if (p->db_parts)
+		pdb_drop(p->db_parts);
+	atomic_store(&db->dropped_until, until);
+	struct version *v = tsdb_version(db, NULL);
+	tsdb_publish(db, version_without(v, day), 0);
+	version_unref(v);
+	tsdb_forget_partition(db, p);
+	pthread_mutex_unlock(&db->apply_lock);
+	if (hlog_forget_gone(db->log, day + 1, &e))
+		LOG_DEBUG("msg", "the log keeps what it need not", "err", e.msg);
+	metric_inc(&tsdb_metrics[TM_RETAINED]);
+	joins_forget(db->joins, p->symbols);
+	partition_unref(p);
+	LOG_INFO("msg", "dropped a partition", "partition", LOG_NUM(day), "us", LOG_NUM((clock_mono_ns() - start) / 1000));
+}
+
+/* ---- because all of it was deleted ---- */
+
+static bool nothing_left(const struct pstate *s)
+{
+	for (size_t i = 0; i < s->n_parts; i++) {
+		const struct part *p = s->parts[i];
+		for (size_t k = 0; p->level == LEVEL_HOUR && k < p->series.n; k++) {
+			int64_t start = part_start_ms(p), after = start + p->series.v[k].min_ms - 1, until;
+			if (masks_next(s, p, p->series.v[k].series, &after, start + p->series.v[k].max_ms, &until))
+				return false;
+		}
+	}
+	return s->n_parts && !s->n_windows;
+}
+
+static struct pstate *find_deleted(const struct version *v)
+{
+	for (size_t i = 0; i < v->n; i++)
+		if (nothing_left(v->p[i]))
+			return v->p[i];
+	return NULL;
+}
+
+/* From here on no append enters it and no new query sees it. Returns its state, owned; NULL: there is none, or it is in
+ * use. */
+static struct pstate *take_out(struct tsdb *db)
+{
+	pthread_mutex_lock(&db->apply_lock);
+	struct version *v = tsdb_version(db, NULL);
+	struct pstate *s = find_deleted(v);
+	if (s) {
+		pthread_mutex_lock(&db->state_lock);
+		s->p->closing = !atomic_load(&s->p->users);
+		if (s->p->closing)
+			atomic_fetch_add(&s->refs, 1);
+		else
+			s = NULL;
+		pthread_mutex_unlock(&db->state_lock);
+	}
+	if (s)
+		tsdb_publish(db, version_without(v, s->p->day), 0);
+	version_unref(v);
+	pthread_mutex_unlock(&db->apply_lock);
+	return s;
+}
+
+/* Whether the queries that saw it are over. */
+static bool is_alone(const struct pstate *s)
+{
+	bool alone = false;
+	for (int i = 0; i < READERS_WAIT_MS && !alone; i++) {
+		if (i)
+			clock_sleep_ms(1);
+		alone = atomic_load(&s->refs) == 1 && pdb_is_alone(s->p->db_parts, s->n_parts);
+		for (size_t k = 0; k < s->n_parts; k++)
+			alone &= atomic_load(&s->parts[k]->refs) == 1;
+	}
+	return alone;
+}
+
+static int commit_gone(struct tsdb *db, struct partition *p, struct err *e)
+{
+	struct request *r = NEW(struct request);
+	struct request_record *x = vec_add(&r->records);
+	x->p = partition_enter(p);
+	x->kind = RECORD_FACT;
+	x->gone = true;
+	record_begin(&x->bytes, RECORD_FACT, p->day);
+	buf_putc(&x->bytes, FACT_GONE);
+	return delete_submit(db, r, e);
+}
+
+static void open_again(struct tsdb *db, struct partition *p)
+{
+	pthread_mutex_lock(&db->state_lock);
+	p->closing = false;
+	pthread_cond_broadcast(&db->state_cond);
+	pthread_mutex_unlock(&db->state_lock);
+}
+
+static void put_back(struct tsdb *db, const struct pstate *s)
+{
+	pthread_mutex_lock(&db->apply_lock);
+	struct version *v = tsdb_version(db, NULL);
+	struct version *next = version_with(v, s->p, s->windows, s->n_windows, s->parts, s->n_parts);
+	version_set_masks(next, s->p->day, masks_ref(s->masks));
+	version_set_names(next, s->p->day, names_ref(s->names));
+	tsdb_publish(db, next, 0);
+	version_unref(v);
+	open_again(db, s->p);
+	pthread_mutex_unlock(&db->apply_lock);
+}
+
+/* Its directory goes with the last reference to its parts, which is that of s. */
+static void let_go(struct tsdb *db, const struct pstate *s)
+{
+	pthread_mutex_lock(&db->apply_lock);
+	pdb_drop(s->p->db_parts);
+	pdb_unref(s->p->db_parts);
+	s->p->db_parts = NULL;
+	tsdb_forget_partition(db, s->p);
+	open_again(db, s->p);
+	pthread_mutex_unlock(&db->apply_lock);
+}
+
+int tsdb_drop_deleted(struct tsdb *db, struct err *e)
+{
+	struct pstate *s = take_out(db);
+	if (!s)
+		return 0;
+	uint32_t day = s->p->day;
+	int rc = 0;
+	bool go = is_alone(s);
+	if (go) {
+		rc = pdb_put_mark(s->p->db_parts, hlog_last(db->log) + 1, e);
+		if (!rc)
+			rc = commit_gone(db, s->p, e);
+		if (rc)
+			pdb_remove_mark(pdb_dir(s->p->db_parts));
+	}
+	if (go && !rc) {
+		let_go(db, s);
+		joins_forget(db->joins, s->p->symbols);
+	} else {
+		put_back(db, s);
+	}
+	pstate_unref(s);
+	if (go && !rc)
+		LOG_INFO("msg", "dropped a partition of which everything was deleted", "partition", LOG_NUM(day));
+	return rc ? rc : go;
+}
