@@ -445,8 +445,8 @@ static int match_one(struct matching *m, size_t i, size_t step, struct sample *s
 	struct sample *o = &m->one->s[k].s[m->co[k]];
 	struct pair_result r;
 	int rc = combine(m->q, m->n, m->swapped ? o : s, m->swapped ? s : o, true, &r, e);
-	if (rc || !r.keep)
-		return rc; /* what a comparison filters out does not count as a match */
+	if (rc || (!r.keep && !binary_op_info(m->n->binary.op)->comparison))
+		return rc;
 	size_t out = output_series(m, (uint32_t)i, (uint32_t)k);
 	if (seen_before(m, one_to_one ? sig : out, step)) {
 		prof_unref(r.p);
@@ -454,6 +454,8 @@ static int match_one(struct matching *m, size_t i, size_t step, struct sample *s
 			       "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)" :
 			       "multiple matches for labels: grouping labels must ensure unique matches");
 	}
+	if (!r.keep)
+		return 0; /* what a comparison filters out has been a match all the same */
 	struct series *to = &m->ret.s[out];
 	if (to->n && to->s[to->n - 1].t_ms == s->t_ms) { /* two many-side series, one output: the names differ only */
 		prof_unref(r.p);

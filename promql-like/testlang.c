@@ -53,6 +53,11 @@ struct eval_case {
 	size_t line;           /* of the command, from 1 */
 };
 
+struct beyond {
+	struct view name;
+	const char *why;
+};
+
 struct runner {
 	const struct testlang_options *o;
 	struct testlang_report *r;
@@ -62,7 +67,7 @@ struct runner {
 	struct arena arena;
 	struct memsource *mem;
 	struct promql_engine *engine;
-	struct lines histograms; /* metric names that hold native histograms */
+	VEC(struct beyond) beyond; /* metrics that hold what is not ours */
 	struct err *e;
 };
 
@@ -117,9 +122,9 @@ static bool parse_time(struct view v, int64_t *ret_ms)
 
 /* ---- load ---- */
 
-static void note_histogram(struct runner *r, struct view name)
+static void note_beyond(struct runner *r, struct view name, const char *why)
 {
-	vec_push(&r->histograms.l, arena_view(&r->arena, name));
+	vec_push(&r->beyond, (struct beyond){ arena_view(&r->arena, name), why });
 }
 
 static int load_series(struct runner *r, int64_t step, bool nhcb, struct view line)
@@ -127,15 +132,21 @@ static int load_series(struct runner *r, int64_t step, bool nhcb, struct view li
 	struct labels l;
 	const char *error = "";
 	struct testlang_values v = { 0 };
-	if (!testlang_labels(&r->arena, &line, &l, &error) || !testlang_values(line, &v, &error)) {
+	if (!testlang_labels(&r->arena, &line, &l, &error))
+		return bad_file(r, r->at, error);
+	struct view name = labels_get(l, VIEW(LABEL_NAME));
+	if (view_starts(line, VIEW("@st"))) {
+		note_beyond(r, name, "start timestamps");
+		return 0;
+	}
+	if (!testlang_values(line, &v, &error)) {
 		vec_free(&v.v);
 		return bad_file(r, r->at, error);
 	}
-	struct view name = labels_get(l, VIEW(LABEL_NAME));
 	if (v.histogram)
-		note_histogram(r, name);
+		note_beyond(r, name, "native histograms");
 	if (nhcb && view_ends(name, VIEW("_bucket")))
-		note_histogram(r, view_make(name.ptr, name.len - 7));
+		note_beyond(r, view_make(name.ptr, name.len - 7), "native histograms");
 	int rc = 0;
 	for (size_t i = 0; i < v.v.n && !rc && !v.histogram; i++)
 		if (!v.v.v[i].absent)
@@ -689,9 +700,9 @@ static const char *reason_to_skip(struct runner *r, const struct eval_case *c)
 	for (size_t i = 0; i < c->body.l.n; i++)
 		if (c->kind != CASE_STACKS && view_contains(c->body.l.v[i], VIEW("{{")))
 			return "native histograms";
-	for (size_t i = 0; i < r->histograms.l.n; i++)
-		if (mentions(c->query, r->histograms.l.v[i]))
-			return "native histograms";
+	for (size_t i = 0; i < r->beyond.n; i++)
+		if (mentions(c->query, r->beyond.v[i].name))
+			return r->beyond.v[i].why;
 	if (view_contains(c->query, VIEW("</")) || view_contains(c->query, VIEW(">/")))
 		return "native histograms";
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)
@@ -706,7 +717,7 @@ static const char *reason_to_skip(struct runner *r, const struct eval_case *c)
 	} else if (strstr(e.msg, "experimental")) {
 		return "an experimental function";
 	}
-	return nameless && r->histograms.l.n ? "native histograms" : NULL;
+	return nameless && r->beyond.n ? r->beyond.v[0].why : NULL;
 }
 
 /* As a range query around it, an instant query has the same answer in the middle. */
@@ -808,7 +819,7 @@ static int run_command(struct runner *r, struct view line)
 		return run_load_profiles(r, rest);
 	if (view_eqs(first, "clear")) {
 		memsource_clear(r->mem);
-		r->histograms.l.n = 0;
+		r->beyond.n = 0;
 		return 0;
 	}
 	if (view_starts(first, VIEW("eval")))
@@ -834,7 +845,7 @@ int testlang_run(struct view name, struct view text, const struct testlang_optio
 	promql_engine_free(r.engine);
 	memsource_free(r.mem);
 	vec_free(&r.lines.l);
-	vec_free(&r.histograms.l);
+	vec_free(&r.beyond);
 	arena_free(&r.arena);
 	return rc;
 }

@@ -187,6 +187,7 @@ DIFFERENCES = (
     ("holt_winters has another name", "holt_winters(exact[5m] @ M, 0.5, 0.5)", 3, "error: holt_winters"),
     ("a rate starts at zero if half a gap is farther", "increase(young[15m] @ M)", 82, 81),
     ("the deviation of an infinity is no number", "stddev(exact * Inf)", 0, "NaN"),
+    ("what a comparison filters out is a match", '{__name__=~"exact|other"} > on() vector(2)', 3, "error: multiple matches"),
     ("infinite sums stay infinite", "stdvar_over_time(wild[5m] @ M)", "NaN", "+Inf"),
 )
 # Stable functions and aggregations that 2.42 has not, or that are experimental in 3: answered, or refused by name.
