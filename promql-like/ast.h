@@ -29,6 +29,12 @@ enum aggregate_op {
 	AGGR_OPS
 };
 
+/* Whether its outputs are some of its inputs. */
+static inline bool aggregate_passes_on(enum aggregate_op op)
+{
+	return op == AGGR_TOPK || op == AGGR_BOTTOMK || op == AGGR_LIMITK || op == AGGR_LIMIT_RATIO;
+}
+
 enum match_card { CARD_ONE_TO_ONE, CARD_MANY_TO_ONE, CARD_ONE_TO_MANY, CARD_MANY_TO_MANY };
 
 struct node_labels {
@@ -61,6 +67,7 @@ struct node {
 	enum promql_type type;
 	uint32_t start, end;       /* byte offsets of its text */
 	bool invariant;            /* engine: the same at every step */
+	bool values_only;          /* engine: of its profiles only the values are looked at */
 	uint32_t id;               /* dense, for what the engine keeps per node */
 	union {
 		struct { double v; bool duration; } number;

@@ -515,6 +515,8 @@ static int evaluate(struct eval *q, struct promql_params const *p, struct promql
 	struct node *root = q->x->root;
 	struct value v = { 0 };
 	int rc = eval_prepare(q, root, e);
+	if (q->is_range && !p->profiles)
+		eval_want_values(root);
 	if (!rc)
 		rc = root->type == PROMQL_MATRIX ? eval_matrix(q, root, q->top.start, &v, e) : eval_node(q, root, &q->top, &v, e);
 	if (!rc && v.type != PROMQL_STRING && v.type != PROMQL_SCALAR)

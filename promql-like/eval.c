@@ -166,6 +166,24 @@ int eval_prepare(struct eval *q, struct node *n, struct err *e)
 	return rc;
 }
 
+/* Aggregations of numbers, whatever they are of. */
+static bool of_numbers(enum aggregate_op op)
+{
+	return op == AGGR_COUNT || op == AGGR_MIN || op == AGGR_MAX || op == AGGR_GROUP || op == AGGR_STDDEV || op == AGGR_STDVAR ||
+	       op == AGGR_QUANTILE || op == AGGR_COUNT_VALUES;
+}
+
+void eval_want_values(struct node *n)
+{
+	n->values_only = true;
+	if (n->kind == NODE_PAREN)
+		eval_want_values(n->paren);
+	else if (n->kind == NODE_AGGREGATE && (of_numbers(n->aggr.op) || aggregate_passes_on(n->aggr.op)))
+		eval_want_values(n->aggr.expr);
+	else if (n->kind == NODE_CALL && n->call.fn->form == FUNC_MAP)
+		eval_want_values(n->call.args[0]);
+}
+
 /* ---- limits ---- */
 
 int eval_check(struct eval *q, struct err *e)

@@ -102,6 +102,9 @@ void value_free(struct value *v);
 void series_free(struct value *v, struct series *s);
 /* Takes the reference to p. ERR_LIMIT past max_samples. */
 int series_push(struct eval *q, struct series *s, int64_t t_ms, double v, struct prof *p, struct err *e);
+/* Counts n samples that are held for a while without being in a series; let go with eval_unhold. */
+int eval_hold(struct eval *q, size_t n, struct err *e);
+void eval_unhold(struct eval *q, size_t n);
 void value_start(struct eval *q, struct value *v, enum promql_type t);
 /* Takes out series without samples. */
 void value_compact(struct value *v);
@@ -127,6 +130,9 @@ static inline struct sample *series_at(struct series *s, size_t *cursor, int64_t
 int eval_node(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e) MUST_USE;
 /* Times that depend on the query, invariance, aliases: once, before evaluation. */
 int eval_prepare(struct eval *q, struct node *n, struct err *e);
+/* Nobody will look at the profiles of this node, only at their values: says so to it and to those below of which that is then
+ * true too. */
+void eval_want_values(struct node *n);
 /* Canceled, timed out. */
 int eval_check(struct eval *q, struct err *e);
 void eval_note(struct eval *q, bool info, const char *fmt, ...) PRINTF_LIKE(3, 4);
@@ -179,22 +185,17 @@ void groups_free(struct groups *g);
 
 /* ---- ranges ---- */
 
-/* A profile of a series, without its stacks. */
-struct vprof {
-	struct source_profile p;
-	uint64_t ref;
-};
-
 /* One series of a range vector: its points over all windows of the span, oldest first. */
 struct rseries {
 	struct labels labels;
 	bool drop_name;
 	const struct ptype *type;  /* profiles; NULL: floats */
-	struct point *pts;         /* values, without stale markers */
+	struct point *pts;         /* values, without stale markers; of profiles once rseries_points was called */
 	size_t n;
-	struct vprof *vp;          /* plain range of profiles: stale markers included */
+	struct source_profile *vp; /* plain range of profiles: stale markers included */
 	size_t n_vp;
-	bool replicas;             /* vp comes from several series: what lies between two is not known to be nothing */
+	uint64_t ref;              /* the series that they are of */
+	uint64_t *refs;            /* by profile, if they come from several: then what lies between two is not known to be nothing */
 	struct sample *smp;        /* subquery: parallel to pts, with profiles */
 };
 
@@ -207,6 +208,14 @@ struct range {
 	struct value inner;        /* what smp points into */
 };
 
+/* The values of a series of profiles, for functions that know nothing else. */
+void rseries_points(struct rseries *s);
+/* Series by series, on all cores: each is read, handed to fn and forgotten. A plain range (NODE_RANGE), whose series are all
+ * profiles of one type; anything else: *ret_done is false and nothing was done. prepare is called once, with labels and types;
+ * fn with the number of the series. */
+int range_each(struct eval *q, struct node *n, const struct span *sp, void (*prepare)(void *arg, const struct range *r),
+	       int (*fn)(void *arg, const struct range *r, size_t i, struct rseries *s, struct err *e), void *arg, bool *ret_done,
+	       struct err *e);
 int range_load(struct eval *q, struct node *n, const struct span *sp, struct range *ret, struct err *e);
 void range_free(struct range *r);
 /* Moves [*lo, *hi) to the points in (from, to]; times only grow between calls. */
@@ -244,6 +253,18 @@ int keep_profiles(struct eval *q, const struct node *n, const char *fn, const ch
 bool readout_can_choose(const struct node *n);
 int readout_best(struct eval *q, struct node *n, const struct span *sp, bool greatest, const struct value *k,
 		 struct value *ret, struct err *e);
+/* What a profile adds up to, without its stacks. */
+struct total {
+	int64_t i;                  /* native unit, if !is_float */
+	double f;                   /* native unit */
+	bool is_float, there;
+};
+/* As profile_window, but only what the profiles add up to: out[sp->n], zeroed; *ret_per_s as of a profile. */
+int profile_totals(struct eval *q, const struct func *f, const struct range *r, const struct rseries *s, const struct span *sp,
+		   struct total *out, double *ret_per_s, struct err *e);
+/* A call of a range function over a plain range, and its sum or mean by groups, if nobody will look at the profiles but only at
+ * their values (node.values_only): without making profiles. *ret_done is false, and nothing was done, if it is not such. */
+int eval_totals(struct eval *q, struct node *n, const struct span *sp, struct value *ret, bool *ret_done, struct err *e);
 /* Profile results of range functions, one series. */
 int profile_window(struct eval *q, const struct func *f, const struct node *n, struct range *r, struct rseries *s,
 		   const struct span *sp, struct series *out, struct err *e);

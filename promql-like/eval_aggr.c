@@ -378,11 +378,6 @@ static void collect(struct aggr *a, int64_t t)
 	}
 }
 
-static bool passes_on(enum aggregate_op op)
-{
-	return op == AGGR_TOPK || op == AGGR_BOTTOMK || op == AGGR_LIMITK || op == AGGR_LIMIT_RATIO;
-}
-
 static void make_groups(struct aggr *a)
 {
 	struct labels *l = xcalloc(a->in.n + 1, sizeof *l);
@@ -395,7 +390,7 @@ static void make_groups(struct aggr *a)
 	free(l);
 	free(drop);
 	a->members = xcalloc(a->g.n + 1, sizeof *a->members);
-	if (passes_on(a->op))
+	if (aggregate_passes_on(a->op))
 		for (size_t i = 0; i < a->in.n; i++)
 			value_add(&a->out, a->in.s[i].labels, a->in.s[i].drop_name);
 	else
@@ -419,7 +414,7 @@ static void reorder(struct aggr *a)
 
 static int run_groups(struct aggr *a, struct err *e)
 {
-	step_fn fn = passes_on(a->op) ? rank_step : plain_step;
+	step_fn fn = aggregate_passes_on(a->op) ? rank_step : plain_step;
 	int rc = a->n->aggr.param ? check_k(a, e) : 0;
 	make_groups(a);
 	for (size_t i = 0; i < a->sp->n && !rc; i++) {
@@ -485,7 +480,7 @@ static int append_series(struct eval *q, struct value *out, struct map *m, struc
 static bool chooses_rows(const struct node *n, const struct span *sp)
 {
 	const struct node *arg = node_unwrap(n->aggr.expr);
-	return passes_on(n->aggr.op) && sp->n > STEPS_AT_ONCE && arg->kind == NODE_CALL && arg->call.fn->form == FUNC_PROFILE;
+	return aggregate_passes_on(n->aggr.op) && sp->n > STEPS_AT_ONCE && arg->kind == NODE_CALL && arg->call.fn->form == FUNC_PROFILE;
 }
 
 static int choose_rows(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)
@@ -530,12 +525,15 @@ static bool groups_whole(const struct node *n)
 int eval_aggregate(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)
 {
 	struct node *arg = node_unwrap(n->aggr.expr);
+	bool done;
+	int rc = eval_totals(q, n, sp, ret, &done, e);
+	if (rc || done)
+		return rc;
 	bool best = (n->aggr.op == AGGR_TOPK || n->aggr.op == AGGR_BOTTOMK) && sp->n > 1 && readout_can_choose(arg) && groups_whole(n);
 	if (!best && chooses_rows(n, sp))
 		return choose_rows(q, n, sp, ret, e);
 	struct aggr a = { .q = q, .n = n, .op = n->aggr.op, .sp = sp };
 	value_start(q, &a.out, PROMQL_VECTOR);
-	int rc = 0;
 	if (n->aggr.param && a.op != AGGR_COUNT_VALUES)
 		rc = eval_node(q, n->aggr.param, sp, &a.param, e);
 	if (!rc && best)

@@ -98,8 +98,10 @@ static void window_one(void *arg, size_t i, unsigned worker)
 	int rc = eval_check(j->q, &e);
 	if (!rc && s->type && f->flags & FUNC_PROFILES)
 		rc = profile_window(j->q, f, j->n, &j->r, s, j->sp, &j->out.s[i], &e);
-	else if (!rc)
+	else if (!rc) {
+		rseries_points(s);
 		rc = float_windows(j, s, &j->out.s[i], &e);
+	}
 	if (rc) {
 		pthread_mutex_lock(&j->lock);
 		if (!atomic_exchange(&j->failed, true))
@@ -112,7 +114,10 @@ static int call_window(struct eval *q, struct node *n, const struct span *sp, st
 {
 	struct window_job j = { .q = q, .n = n, .sp = sp, .lock = PTHREAD_MUTEX_INITIALIZER };
 	struct node *range = NULL;
-	int rc = 0;
+	bool done;
+	int rc = eval_totals(q, n, sp, ret, &done, e);
+	if (rc || done)
+		return rc;
 	for (size_t i = 0; i < n->call.n && !rc; i++) {
 		if (n->call.args[i]->type == PROMQL_MATRIX)
 			range = n->call.args[i];

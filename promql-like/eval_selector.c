@@ -16,8 +16,15 @@ struct chosen {
 struct fetched {
 	struct point *pts;
 	size_t n_pts;
-	struct vprof *vp;
+	struct source_profile *vp;
 	size_t n_vp;
+	uint64_t ref, *refs; /* as of a struct rseries */
+};
+
+/* A profile of one of several replicas. */
+struct vprof {
+	struct source_profile p;
+	uint64_t ref;
 };
 
 /* What an instant selector gives: values, or when the samples were. */
@@ -111,7 +118,7 @@ static int by_stamp(const void *a, const void *b)
 	const struct vprof *x = a, *y = b;
 	if (x->p.t_ms != y->p.t_ms)
 		return x->p.t_ms < y->p.t_ms ? -1 : 1;
-	return (x->ref > y->ref) - (x->ref < y->ref); /* refs are made to ascend by label value, see fetch_profiles */
+	return (x->ref > y->ref) - (x->ref < y->ref); /* refs are made to ascend by label value, see fetch_replicas */
 }
 
 /* Skips a profile whose measured span overlaps that of one already counted; w becomes the time since that one. */
@@ -136,7 +143,7 @@ static size_t interleave(struct vprof *v, size_t n)
 	return out;
 }
 
-static int fetch_profiles(struct eval *q, const struct chosen *c, int64_t after, int64_t until, struct fetched *ret,
+static int fetch_replicas(struct eval *q, const struct chosen *c, int64_t after, int64_t until, struct fetched *ret,
 			  struct err *e)
 {
 	VEC(struct vprof) all = { 0 };
@@ -145,25 +152,34 @@ static int fetch_profiles(struct eval *q, const struct chosen *c, int64_t after,
 		struct source_profile *p;
 		size_t n;
 		rc = q->view->ops->profiles(q->view, c->parts[i]->ref, after, until, eval_limits(q), &p, &n, e);
-		for (size_t k = 0; k < n && !rc; k++) /* several: ref is the replica's number until they are sorted */
-			vec_push(&all, (struct vprof){ p[k], c->n > 1 ? i : c->parts[i]->ref });
+		for (size_t k = 0; k < n && !rc; k++) /* ref is the replica's number until they are sorted */
+			vec_push(&all, (struct vprof){ p[k], i });
 		if (!rc)
 			free(p);
 	}
-	if (!rc && c->n > 1) {
+	if (!rc) {
 		if (all.n)
 			qsort(all.v, all.n, sizeof *all.v, by_stamp);
 		all.n = interleave(all.v, all.n);
-		for (size_t i = 0; i < all.n; i++)
-			all.v[i].ref = c->parts[all.v[i].ref]->ref;
+		ret->vp = xreallocarray(NULL, all.n + 1, sizeof *ret->vp);
+		ret->refs = xreallocarray(NULL, all.n + 1, sizeof *ret->refs);
+		ret->n_vp = all.n;
+		for (size_t i = 0; i < all.n; i++) {
+			ret->vp[i] = all.v[i].p;
+			ret->refs[i] = c->parts[all.v[i].ref]->ref;
+		}
 	}
-	if (rc) {
-		vec_free(&all);
-		return rc;
-	}
-	ret->vp = all.v;
-	ret->n_vp = all.n;
-	return 0;
+	vec_free(&all);
+	return rc;
+}
+
+static int fetch_profiles(struct eval *q, const struct chosen *c, int64_t after, int64_t until, struct fetched *ret,
+			  struct err *e)
+{
+	if (c->n > 1)
+		return fetch_replicas(q, c, after, until, ret, e);
+	ret->ref = c->parts[0]->ref;
+	return q->view->ops->profiles(q->view, ret->ref, after, until, eval_limits(q), &ret->vp, &ret->n_vp, e);
 }
 
 struct fetch_job {
@@ -200,6 +216,7 @@ static void fetched_free(struct fetched *f, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		free(f[i].pts);
 		free(f[i].vp);
+		free(f[i].refs);
 	}
 	free(f);
 }
@@ -248,11 +265,11 @@ static int newest_floats(struct eval *q, const struct instant *in, const struct 
 	return 0;
 }
 
-static int prof_of_one(const struct ptype *type, const struct vprof *v, struct prof **ret, struct err *e)
+static int prof_of_one(const struct ptype *type, const struct source_profile *v, uint64_t ref, struct prof **ret, struct err *e)
 {
-	struct prof *p = prof_new(type, v->p.period);
-	p->covered_s = (double)v->p.duration_ns / 1e9;
-	int rc = side_add_stored(&p->a, v->ref, v->p.t_ms - 1, v->p.t_ms, v->p.total, 1, e);
+	struct prof *p = prof_new(type, v->period);
+	p->covered_s = (double)v->duration_ns / 1e9;
+	int rc = side_add_stored(&p->a, ref, v->t_ms - 1, v->t_ms, v->total, 1, e);
 	if (rc) {
 		prof_unref(p);
 		return rc;
@@ -267,18 +284,18 @@ static int newest_profiles(struct eval *q, const struct instant *in, const struc
 	const struct time_mods *m = in->m;
 	const struct span *sp = in->sp;
 	size_t k = 0;
-	const struct vprof *made = NULL;
+	const struct source_profile *made = NULL;
 	for (size_t i = 0; i < sp->n; i++) {
 		int64_t t = mods_time(m, span_at(sp, i));
-		while (k < f->n_vp && f->vp[k].p.t_ms <= t)
+		while (k < f->n_vp && f->vp[k].t_ms <= t)
 			k++;
-		const struct vprof *v = k ? &f->vp[k - 1] : NULL;
-		if (!v || v->p.t_ms <= t - q->lookback_ms || v->p.stale)
+		const struct source_profile *v = k ? &f->vp[k - 1] : NULL;
+		if (!v || v->t_ms <= t - q->lookback_ms || v->stale)
 			continue;
 		struct prof *p = NULL;
 		int rc = 0;
 		if (in->times) {
-			rc = series_push(q, out, span_at(sp, i), (double)v->p.t_ms / 1000, NULL, e);
+			rc = series_push(q, out, span_at(sp, i), (double)v->t_ms / 1000, NULL, e);
 			if (rc)
 				return rc;
 			continue;
@@ -286,7 +303,7 @@ static int newest_profiles(struct eval *q, const struct instant *in, const struc
 		if (made == v) /* the same as at the step before */
 			p = prof_ref(out->s[out->n - 1].p);
 		else
-			rc = prof_of_one(c->type, v, &p, e);
+			rc = prof_of_one(c->type, v, f->refs ? f->refs[k - 1] : f->ref, &p, e);
 		if (rc)
 			return rc;
 		made = v;
@@ -339,12 +356,6 @@ int eval_selector_times(struct eval *q, struct node *n, const struct span *sp, s
 
 /* ---- ranges ---- */
 
-static double native_value(const struct ptype *type, int64_t total)
-{
-	struct prof p = { .type = type, .a = { .total = total } };
-	return prof_value(&p);
-}
-
 static void keep_fetched(struct rseries *s, struct fetched *f)
 {
 	if (!s->type) {
@@ -356,12 +367,29 @@ static void keep_fetched(struct rseries *s, struct fetched *f)
 		s->n = n;
 		return;
 	}
-	s->pts = xreallocarray(NULL, f->n_vp + 1, sizeof *s->pts);
-	for (size_t i = 0; i < f->n_vp; i++)
-		if (!f->vp[i].p.stale)
-			s->pts[s->n++] = (struct point){ f->vp[i].p.t_ms, native_value(s->type, f->vp[i].p.total) };
 	s->n_vp = f->n_vp;
+	s->ref = f->ref;
 	s->vp = TAKE_PTR(f->vp);
+	s->refs = TAKE_PTR(f->refs);
+}
+
+void rseries_points(struct rseries *s)
+{
+	if (!s->vp || s->pts)
+		return;
+	struct prof like = { .type = s->type };
+	double factor = prof_factor(&like);
+	s->pts = xreallocarray(NULL, s->n_vp + 1, sizeof *s->pts);
+	for (size_t i = 0; i < s->n_vp; i++)
+		if (!s->vp[i].stale)
+			s->pts[s->n++] = (struct point){ s->vp[i].t_ms, prof_in_base((double)s->vp[i].total, factor, 0) };
+}
+
+static void rseries_release(struct rseries *s)
+{
+	free(s->pts);
+	free(s->vp);
+	free(s->refs);
 }
 
 static int load_plain(struct eval *q, struct node *n, const struct span *sp, struct range *r, struct err *e)
@@ -382,10 +410,84 @@ static int load_plain(struct eval *q, struct node *n, const struct span *sp, str
 		r->s = xcalloc(c.n + 1, sizeof *r->s);
 		for (size_t i = 0; i < c.n; i++) {
 			struct rseries *s = &r->s[r->n++];
-			*s = (struct rseries){ .labels = c.c[i].labels, .type = c.c[i].type, .replicas = c.c[i].n > 1 };
+			*s = (struct rseries){ .labels = c.c[i].labels, .type = c.c[i].type };
 			keep_fetched(s, &f[i]);
 		}
 		fetched_free(f, c.n);
+	}
+	choice_free(&c);
+	return rc;
+}
+
+struct each_job {
+	struct eval *q;
+	const struct choice *c;
+	const struct range *r;
+	int64_t after, until;
+	int (*fn)(void *arg, const struct range *r, size_t i, struct rseries *s, struct err *e);
+	void *arg;
+	atomic_bool failed;
+	pthread_mutex_t lock;
+	struct err e;
+};
+
+static void each_one(void *arg, size_t i, unsigned worker)
+{
+	(void)worker;
+	struct each_job *j = arg;
+	struct fetched f = { 0 };
+	struct rseries s = j->r->s[i];
+	struct err e = { 0 };
+	if (atomic_load(&j->failed))
+		return;
+	int rc = fetch_profiles(j->q, &j->c->c[i], j->after, j->until, &f, &e);
+	if (!rc) {
+		keep_fetched(&s, &f);
+		rc = j->fn(j->arg, j->r, i, &s, &e);
+		rseries_release(&s);
+	}
+	if (rc) {
+		pthread_mutex_lock(&j->lock);
+		if (!atomic_exchange(&j->failed, true))
+			j->e = e;
+		pthread_mutex_unlock(&j->lock);
+	}
+}
+
+static bool of_one_type(const struct choice *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (!c->c[i].type || !ptype_eq(c->c[i].type, c->c[0].type))
+			return false;
+	return true;
+}
+
+int range_each(struct eval *q, struct node *n, const struct span *sp, void (*prepare)(void *arg, const struct range *r),
+	       int (*fn)(void *arg, const struct range *r, size_t i, struct rseries *s, struct err *e), void *arg, bool *ret_done,
+	       struct err *e)
+{
+	struct selector *sel = &n->range.sel->sel;
+	struct range r = { .range_ms = n->range.ms, .mods = &sel->mods };
+	int64_t first, last;
+	struct choice c;
+	bounds(r.mods, sp, &first, &last);
+	int64_t after = first - r.range_ms - q->lookback_ms;
+	int rc = select_series(q, sel, after, last, &c, e);
+	*ret_done = !rc && of_one_type(&c);
+	if (*ret_done) {
+		r.n = c.n;
+		r.s = xcalloc(c.n + 1, sizeof *r.s);
+		for (size_t i = 0; i < c.n; i++)
+			r.s[i] = (struct rseries){ .labels = c.c[i].labels, .type = c.c[i].type };
+		prepare(arg, &r);
+		struct each_job j = { .q = q, .c = &c, .r = &r, .after = after, .until = last, .fn = fn, .arg = arg,
+				      .lock = PTHREAD_MUTEX_INITIALIZER };
+		pool_run(q->pool, c.n, each_one, &j);
+		if (atomic_load(&j.failed)) {
+			*e = j.e;
+			rc = -(int)j.e.code;
+		}
+		free(r.s);
 	}
 	choice_free(&c);
 	return rc;
@@ -443,10 +545,8 @@ int range_load(struct eval *q, struct node *n, const struct span *sp, struct ran
 
 void range_free(struct range *r)
 {
-	for (size_t i = 0; i < r->n; i++) {
-		free(r->s[i].pts);
-		free(r->s[i].vp);
-	}
+	for (size_t i = 0; i < r->n; i++)
+		rseries_release(&r->s[i]);
 	free(r->s);
 	value_free(&r->inner);
 	*r = (struct range){ 0 };
@@ -479,11 +579,11 @@ int eval_matrix(struct eval *q, struct node *n, int64_t t, struct value *ret, st
 				rc = series_push(q, out, s->pts[k].t_ms, s->pts[k].v, s->smp ? prof_ref(s->smp[k].p) : NULL, e);
 		for (size_t k = 0; k < s->n_vp && !rc; k++) {
 			struct prof *p;
-			if (s->vp[k].p.stale || s->vp[k].p.t_ms <= from || s->vp[k].p.t_ms > to)
+			if (s->vp[k].stale || s->vp[k].t_ms <= from || s->vp[k].t_ms > to)
 				continue;
-			rc = prof_of_one(s->type, &s->vp[k], &p, e);
+			rc = prof_of_one(s->type, &s->vp[k], s->refs ? s->refs[k] : s->ref, &p, e);
 			if (!rc)
-				rc = series_push(q, out, s->vp[k].p.t_ms, prof_value(p), p, e);
+				rc = series_push(q, out, s->vp[k].t_ms, prof_value(p), p, e);
 		}
 	}
 	range_free(&r);

@@ -29,12 +29,12 @@ static void slide(struct pwindow *w, int64_t from, int64_t to)
 {
 	w->from = from;
 	w->to = to;
-	while (w->hi < w->s->n_vp && w->s->vp[w->hi].p.t_ms <= to)
+	while (w->hi < w->s->n_vp && w->s->vp[w->hi].t_ms <= to)
 		w->hi++;
-	while (w->lo < w->hi && w->s->vp[w->lo].p.t_ms <= from)
+	while (w->lo < w->hi && w->s->vp[w->lo].t_ms <= from)
 		w->lo++;
 	w->newest = w->hi;
-	while (w->newest > 0 && w->s->vp[w->newest - 1].p.stale)
+	while (w->newest > 0 && w->s->vp[w->newest - 1].stale)
 		w->newest--;
 	w->newest = w->newest ? w->newest - 1 : SIZE_MAX;
 }
@@ -42,12 +42,12 @@ static void slide(struct pwindow *w, int64_t from, int64_t to)
 /* What of profile i's cover lies in the range, as an interval; false if nothing. */
 static bool covered(const struct pwindow *w, size_t i, int64_t *ret_from, int64_t *ret_to)
 {
-	const struct source_profile *p = &w->s->vp[i].p;
+	const struct source_profile *p = &w->s->vp[i];
 	int64_t lo = p->t_ms - p->cover_ms, hi = p->t_ms;
 	if (i == w->newest) {
 		hi += p->interval_ms;
 		if (i + 1 < w->hi) /* all that follow are markers */
-			hi = MIN(hi, w->s->vp[i + 1].p.t_ms);
+			hi = MIN(hi, w->s->vp[i + 1].t_ms);
 	}
 	*ret_from = MAX(lo, w->from);
 	*ret_to = MIN(hi, w->to);
@@ -62,13 +62,13 @@ static size_t first_covering(const struct pwindow *w)
 
 static int64_t part_after(const struct rseries *s, size_t i, bool joined)
 {
-	return joined && !s->replicas ? s->vp[i - 1].p.t_ms : s->vp[i].p.t_ms - 1;
+	return joined && !s->refs ? s->vp[i - 1].t_ms : s->vp[i].t_ms - 1;
 }
 
 static int add_one(struct side *side, const struct rseries *s, size_t i, bool joined, double scale, struct err *e)
 {
-	const struct vprof *v = &s->vp[i];
-	return side_add_stored(side, v->ref, part_after(s, i, joined), v->p.t_ms, v->p.total, scale, e);
+	const struct source_profile *p = &s->vp[i];
+	return side_add_stored(side, s->refs ? s->refs[i] : s->ref, part_after(s, i, joined), p->t_ms, p->total, scale, e);
 }
 
 /* Stamped in the range, whole, each times scale. Of one series they are all that it has there, so that the range is asked
@@ -77,7 +77,7 @@ static int add_whole(struct prof *p, const struct pwindow *w, double scale, stru
 {
 	bool joined = false, any = false, first = !p->a.n;
 	for (size_t i = w->lo; i < w->hi; i++) {
-		const struct source_profile *s = &w->s->vp[i].p;
+		const struct source_profile *s = &w->s->vp[i];
 		if (s->stale) {
 			joined = false;
 			continue;
@@ -88,7 +88,7 @@ static int add_whole(struct prof *p, const struct pwindow *w, double scale, stru
 		p->period = MAX(p->period, s->period);
 		joined = any = true;
 	}
-	if (any && first && !w->s->replicas)
+	if (any && first && !w->s->refs)
 		side_widen(&p->a, w->from, w->to);
 	return 0;
 }
@@ -97,7 +97,7 @@ static size_t count_whole(const struct pwindow *w)
 {
 	size_t n = 0;
 	for (size_t i = w->lo; i < w->hi; i++)
-		n += !w->s->vp[i].p.stale;
+		n += !w->s->vp[i].stale;
 	return n;
 }
 
@@ -106,7 +106,7 @@ static int add_covered(struct prof *p, const struct pwindow *w, double times, bo
 {
 	bool joined = false;
 	for (size_t i = first_covering(w); i < w->hi; i++) {
-		const struct source_profile *s = &w->s->vp[i].p;
+		const struct source_profile *s = &w->s->vp[i];
 		int64_t from, to;
 		if (s->stale || !covered(w, i, &from, &to)) {
 			joined = false;
@@ -153,40 +153,57 @@ static int rate_window(const struct pwindow *w, bool per_second, struct prof *p,
 	return rc;
 }
 
-static size_t pick(const struct pwindow *w, const char *fn)
+/* What a function does with the profiles of a window. */
+enum over { OVER_RATE, OVER_INCREASE, OVER_SUM, OVER_MEAN, OVER_LAST, OVER_FIRST, OVER_MAX, OVER_MIN };
+
+static enum over over_of(const struct func *f, const struct ptype *type)
+{
+	static const struct {
+		const char *name;
+		enum over over;
+	} table[] = {
+		{ "rate", OVER_RATE }, { "increase", OVER_INCREASE }, { "sum_over_time", OVER_SUM }, { "avg_over_time", OVER_MEAN },
+		{ "last_over_time", OVER_LAST }, { "first_over_time", OVER_FIRST }, { "max_over_time", OVER_MAX },
+		{ "min_over_time", OVER_MIN },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(table); i++)
+		if (strcmp(f->name, table[i].name) == 0)
+			return table[i].over;
+	return type->kind == PROFILE_GAUGE ? OVER_MEAN : OVER_SUM; /* merge_over_time */
+}
+
+static size_t pick(const struct pwindow *w, enum over over)
 {
 	size_t best = SIZE_MAX;
 	for (size_t i = w->lo; i < w->hi; i++) {
-		const struct source_profile *s = &w->s->vp[i].p;
+		const struct source_profile *s = &w->s->vp[i];
 		if (s->stale)
 			continue;
-		int64_t old = best == SIZE_MAX ? 0 : w->s->vp[best].p.total;
-		bool better = best == SIZE_MAX || strncmp(fn, "last", 4) == 0 ||
-			      (strncmp(fn, "max", 3) == 0 && s->total > old) || (strncmp(fn, "min", 3) == 0 && s->total < old);
+		int64_t old = best == SIZE_MAX ? 0 : w->s->vp[best].total;
+		bool better = best == SIZE_MAX || over == OVER_LAST || (over == OVER_MAX && s->total > old) ||
+			      (over == OVER_MIN && s->total < old);
 		if (better)
 			best = i;
 	}
 	return best;
 }
 
-static int plain_window(const struct func *f, const struct pwindow *w, struct prof *p, bool *ret_any, struct err *e)
+static int plain_window(enum over over, const struct pwindow *w, struct prof *p, bool *ret_any, struct err *e)
 {
+	if (over == OVER_RATE || over == OVER_INCREASE)
+		return rate_window(w, over == OVER_RATE, p, ret_any, e);
 	size_t n = count_whole(w);
-	bool gauge_mean = strcmp(f->name, "merge_over_time") == 0 && p->type->kind == PROFILE_GAUGE;
-	bool mean = strcmp(f->name, "avg_over_time") == 0 || gauge_mean;
-	if (strcmp(f->name, "rate") == 0 || strcmp(f->name, "increase") == 0)
-		return rate_window(w, *f->name == 'r', p, ret_any, e);
 	*ret_any = n > 0;
 	if (!n)
 		return 0;
-	if (mean || strcmp(f->name, "sum_over_time") == 0 || strcmp(f->name, "merge_over_time") == 0) {
+	if (over == OVER_SUM || over == OVER_MEAN) {
 		for (size_t i = w->lo; i < w->hi; i++)
-			p->covered_s += w->s->vp[i].p.stale ? 0 : (double)w->s->vp[i].p.cover_ms / 1000;
-		return add_whole(p, w, mean && n > 1 ? 1 / (double)n : 1, e);
+			p->covered_s += w->s->vp[i].stale ? 0 : (double)w->s->vp[i].cover_ms / 1000;
+		return add_whole(p, w, over == OVER_MEAN && n > 1 ? 1 / (double)n : 1, e);
 	}
-	size_t i = pick(w, f->name);
-	p->period = w->s->vp[i].p.period;
-	p->covered_s = (double)w->s->vp[i].p.duration_ns / 1e9;
+	size_t i = pick(w, over);
+	p->period = w->s->vp[i].period;
+	p->covered_s = (double)w->s->vp[i].duration_ns / 1e9;
 	return add_one(&p->a, w->s, i, false, 1, e);
 }
 
@@ -250,7 +267,8 @@ int profile_window(struct eval *q, const struct func *f, const struct node *n, s
 {
 	if (s->smp)
 		return snapshot_windows(q, f, n, r, s, sp, out, e);
-	if (s->type->kind == PROFILE_GAUGE && (strcmp(f->name, "rate") == 0 || strcmp(f->name, "increase") == 0))
+	enum over over = over_of(f, s->type);
+	if (s->type->kind == PROFILE_GAUGE && (over == OVER_RATE || over == OVER_INCREASE))
 		return refuse_gauge(f->name, s->type, e);
 	struct pwindow w = { .s = s };
 	for (size_t i = 0; i < sp->n; i++) {
@@ -260,13 +278,36 @@ int profile_window(struct eval *q, const struct func *f, const struct node *n, s
 		bool any = false;
 		int rc = i % 256 ? 0 : eval_check(q, e);
 		if (!rc)
-			rc = plain_window(f, &w, p, &any, e);
+			rc = plain_window(over, &w, p, &any, e);
 		if (rc || !any)
 			prof_unref(p);
 		if (!rc && any)
 			rc = series_push(q, out, t, prof_value(p), p, e);
 		if (rc)
 			return rc;
+	}
+	return 0;
+}
+
+int profile_totals(struct eval *q, const struct func *f, const struct range *r, const struct rseries *s, const struct span *sp,
+		   struct total *out, double *ret_per_s, struct err *e)
+{
+	enum over over = over_of(f, s->type);
+	if (s->type->kind == PROFILE_GAUGE && (over == OVER_RATE || over == OVER_INCREASE))
+		return refuse_gauge(f->name, s->type, e);
+	struct pwindow w = { .s = s };
+	for (size_t i = 0; i < sp->n; i++) {
+		int64_t to = mods_time(r->mods, span_at(sp, i));
+		slide(&w, to - r->range_ms, to);
+		struct prof p = { .type = s->type, .a.no_terms = true };
+		bool any = false;
+		int rc = i % 256 ? 0 : eval_check(q, e);
+		if (!rc)
+			rc = plain_window(over, &w, &p, &any, e);
+		if (rc)
+			return rc;
+		*ret_per_s = p.per_s;
+		out[i] = (struct total){ p.a.total, p.a.ftotal, p.a.is_float, any };
 	}
 	return 0;
 }
@@ -326,6 +367,10 @@ static int merge_one(struct eval *q, struct node *n, struct range *r, struct rse
 
 CALL(fn_merge_over_time)
 {
+	bool done;
+	int rc = eval_totals(q, n, sp, ret, &done, e);
+	if (rc || done)
+		return rc;
 	return over_range(q, n, sp, "use sum_over_time", ret, merge_one, e);
 }
 
@@ -339,7 +384,7 @@ static int coverage_one(struct eval *q, struct node *n, struct range *r, struct 
 		int64_t t = span_at(sp, i), to = mods_time(r->mods, t), ms = 0, a, b;
 		slide(&w, to - r->range_ms, to);
 		for (size_t k = first_covering(&w); k < w.hi; k++)
-			if (!s->vp[k].p.stale && covered(&w, k, &a, &b))
+			if (!s->vp[k].stale && covered(&w, k, &a, &b))
 				ms += b - a;
 		int rc = ms ? series_push(q, out, t, (double)ms / (double)r->range_ms, NULL, e) : 0;
 		if (rc)
@@ -389,6 +434,16 @@ static void list_members(struct merge_job *j)
 	free(at);
 }
 
+/* One that goes on from the last is joined with it: of a series they mostly do. */
+static void push_interval(struct merge_job *j, struct interval v)
+{
+	struct interval *last = j->iv.n ? &j->iv.v[j->iv.n - 1] : NULL;
+	if (last && v.from >= last->from && v.from <= last->to)
+		last->to = MAX(last->to, v.to);
+	else
+		vec_push(&j->iv, v);
+}
+
 static int by_start(const void *a, const void *b)
 {
 	const struct interval *x = a, *y = b;
@@ -423,8 +478,8 @@ static int merge_gauges(struct merge_job *j, size_t group, struct prof *p, bool 
 			continue;
 		for (size_t k = first_covering(&j->w[i]); k < j->w[i].hi; k++) {
 			struct interval v;
-			if (!j->r.s[i].vp[k].p.stale && covered(&j->w[i], k, &v.from, &v.to))
-				vec_push(&j->iv, v);
+			if (!j->r.s[i].vp[k].stale && covered(&j->w[i], k, &v.from, &v.to))
+				push_interval(j, v);
 		}
 	}
 	int64_t all = union_length(j->iv.v, j->iv.n);
@@ -437,11 +492,11 @@ static int merge_gauges(struct merge_job *j, size_t group, struct prof *p, bool 
 		int rc = check_same_type(p, j->r.s[i].type, &unit, e);
 		for (size_t k = first_covering(&j->w[i]); k < j->w[i].hi && !rc; k++) {
 			int64_t from, to;
-			if (j->r.s[i].vp[k].p.stale || !covered(&j->w[i], k, &from, &to))
+			if (j->r.s[i].vp[k].stale || !covered(&j->w[i], k, &from, &to))
 				continue;
 			double share = to - from == all ? 1 : (double)(to - from) / (double)all;
 			rc = add_one(&p->a, &j->r.s[i], k, false, share * unit, e);
-			p->period = MAX(p->period, j->r.s[i].vp[k].p.period);
+			p->period = MAX(p->period, j->r.s[i].vp[k].period);
 		}
 		if (rc)
 			return rc;
@@ -466,8 +521,8 @@ static int merge_deltas(struct merge_job *j, size_t group, struct prof *p, bool 
 			return rc;
 		*any = true;
 		for (size_t k = w->lo; k < w->hi && j->sp->n == 1; k++)
-			if (!w->s->vp[k].p.stale)
-				vec_push(&j->iv, (struct interval){ w->s->vp[k].p.t_ms - w->s->vp[k].p.cover_ms, w->s->vp[k].p.t_ms });
+			if (!w->s->vp[k].stale)
+				push_interval(j, (struct interval){ w->s->vp[k].t_ms - w->s->vp[k].cover_ms, w->s->vp[k].t_ms });
 	}
 	p->covered_s = (double)union_length(j->iv.v, j->iv.n) / 1000;
 	return 0;
@@ -479,7 +534,7 @@ static bool has_data(const struct pwindow *w, bool gauge)
 	if (!gauge)
 		return count_whole(w) > 0;
 	for (size_t k = first_covering(w); k < w->hi; k++)
-		if (!w->s->vp[k].p.stale && covered(w, k, &a, &b))
+		if (!w->s->vp[k].stale && covered(w, k, &a, &b))
 			return true;
 	return false;
 }

@@ -101,6 +101,12 @@ static const char *const queries[] = {
 	"topk by (function)(1, total(rate(cpu[1m])))", "topk(1, self(merge(cpu[1m]) - merge(cpu[1m] offset 1m)))",
 	"topk(scalar(count(cpu)), total(merge(cpu[1m])))", "self(merge(cpu[1m] @ 300))", "sum by (function)(self(rate(cpu[1m])))",
 	"total(merge(cpu{pod=\"a\"}[1m]) or merge(cpu{pod=\"none\"}[1m]))", "self(focus(merge(cpu[1m]), \"f\"))",
+	/* of which only values are looked at: no profile is made for the range */
+	"rate(cpu[35s])", "sum(rate(cpu[1m]))", "sum by (pod)(increase(cpu[35s]))", "avg(rate(cpu[1m] offset 1m))", "max(rate(cpu[1m]))",
+	"topk(2, rate(cpu[1m]))", "sum(sum_over_time(cpu[1m]))", "avg(avg_over_time(heap_inuse_space[1m]))", "count(merge_over_time(cpu[20s]))",
+	"sum(merge_over_time(heap_inuse_space[45s]))", "sum without (pod)(max_over_time(cpu[1m]))", "min(min_over_time(cpu[1m]))",
+	"sum(first_over_time(cpu[1m]))", "last_over_time(cpu[1m])", "abs(rate(cpu[1m] @ 300))", "count_over_time(cpu[1m])",
+	"stddev(rate({__name__=~\"process_cpu.*\"}[1m]))", "absent_over_time(cpu[1s])", "sum(rate(cpu[1m])) / sum(increase(cpu[1m]))",
 	"topk(2, self(focus(merge(cpu[1m]), \"f\")))", "callers(merge(cpu[1m]), {function=\"f\"})", "self(merge(cpu[1s]))",
 };
 

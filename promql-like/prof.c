@@ -66,6 +66,8 @@ static int add_total(struct side *s, int64_t total, double ftotal, bool is_float
 int side_add_stored(struct side *s, uint64_t ref, int64_t after, int64_t until, int64_t total, double scale, struct err *e)
 {
 	struct term *last = s->n ? &s->t[s->n - 1] : NULL;
+	if (s->no_terms)
+		return add_total(s, total, 0, false, scale, e);
 	if (last && !last->vec && last->ref == ref && last->scale == scale && last->until_ms == after)
 		last->until_ms = until;
 	else
@@ -75,6 +77,8 @@ int side_add_stored(struct side *s, uint64_t ref, int64_t after, int64_t until, 
 
 void side_widen(struct side *s, int64_t after, int64_t until)
 {
+	if (s->no_terms)
+		return;
 	s->t[0].after_ms = after;
 	s->t[0].until_ms = until;
 	s->n = 1;
@@ -130,6 +134,12 @@ static double to_base(double native, double factor)
 	return factor < 1 ? native / rint(1 / factor) : native * factor;
 }
 
+double prof_in_base(double total, double factor, double per_s)
+{
+	double v = to_base(total, factor);
+	return per_s ? v / per_s : v;
+}
+
 double prof_value(const struct prof *p)
 {
 	struct unit_info u;
@@ -142,8 +152,7 @@ double prof_value(const struct prof *p)
 		else
 			native -= side_total(&p->b);
 	}
-	double v = to_base(native, u.factor);
-	return p->per_s ? v / p->per_s : v;
+	return prof_in_base(native, u.factor, p->per_s);
 }
 
 int prof_accumulate(struct prof *p, const struct prof *other, double scale, struct err *e)

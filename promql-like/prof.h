@@ -20,6 +20,7 @@ struct term {
 struct side {
 	struct term *t;
 	size_t n, cap;
+	bool no_terms;              /* only totals are wanted: terms are not kept */
 	bool is_float;              /* a scale other than 1 or -1 was applied, or a float vector came in */
 	int64_t total;              /* native unit, if !is_float */
 	double ftotal;              /* native unit */
@@ -52,6 +53,8 @@ int side_add(struct side *s, const struct side *from, double scale, struct err *
 /* Base units. */
 double prof_value(const struct prof *p);
 double side_total(const struct side *s);
+/* total in the native unit, of a type whose unit has that factor; per_s as in a profile. */
+double prof_in_base(double total, double factor, double per_s);
 double prof_factor(const struct prof *p); /* native unit to base unit, rate included */
 
 /* p += other * scale, both sides; a rate meets a rate of another range by scaling. Types are the caller's matter. */

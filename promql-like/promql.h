@@ -101,7 +101,7 @@ struct promql_series {
 	struct labels labels;
 	size_t n;                 /* a vector's element has one point */
 	struct point *points;
-	struct promql_profile *profiles; /* parallel to points; NULL: floats */
+	struct promql_profile *profiles; /* parallel to points; NULL: floats, or a graph that nobody wanted the profiles of */
 };
 
 struct promql_result {

@@ -39,7 +39,7 @@ void value_free(struct value *v)
 	*v = (struct value){ 0 };
 }
 
-static int count_samples(struct eval *q, size_t n, struct err *e)
+int eval_hold(struct eval *q, size_t n, struct err *e)
 {
 	uint64_t held = atomic_fetch_add(&q->held, n) + n, peak = atomic_load(&q->peak);
 	while (held > peak && !atomic_compare_exchange_weak(&q->peak, &peak, held))
@@ -50,6 +50,11 @@ static int count_samples(struct eval *q, size_t n, struct err *e)
 	return 0;
 }
 
+void eval_unhold(struct eval *q, size_t n)
+{
+	atomic_fetch_sub(&q->held, n);
+}
+
 int series_push(struct eval *q, struct series *s, int64_t t_ms, double v, struct prof *p, struct err *e)
 {
 	if (s->n == s->cap) {
@@ -57,7 +62,7 @@ int series_push(struct eval *q, struct series *s, int64_t t_ms, double v, struct
 		s->s = xreallocarray(s->s, s->cap, sizeof *s->s);
 	}
 	s->s[s->n++] = (struct sample){ t_ms, v, p };
-	return count_samples(q, 1, e);
+	return eval_hold(q, 1, e);
 }
 
 void value_compact(struct value *v)
