@@ -290,7 +290,7 @@ void fleet_deploy(struct fleet *b, int64_t t_ms, uint32_t number)
 {
 	uint32_t nodes = (uint32_t)MAX(1, (int)lround(NODES * b->scale));
 	forget_pods(b);
-	b->p = tsdb_partition(b->db, day_of(t_ms), true);
+	b->p = tsdb_enter_partition(b->db, day_of(t_ms));
 	pthread_rwlock_wrlock(&b->p->dict_lock);
 	for (uint32_t s = 0; s < SERVICES; s++) {
 		free(columns_of[s]);
@@ -299,7 +299,7 @@ void fleet_deploy(struct fleet *b, int64_t t_ms, uint32_t number)
 	for (uint32_t i = 0; i < nodes * SERVICES; i++)
 		add_pod(b, i % SERVICES, i / SERVICES, number);
 	pthread_rwlock_unlock(&b->p->dict_lock);
-	partition_unref(b->p);
+	partition_leave(b->p);
 }
 
 /* ---- profiles ---- */
@@ -368,7 +368,7 @@ void fleet_push(struct fleet *f, int64_t t_ms, const struct record_profile *prof
 {
 	struct request *r = NEW(struct request);
 	struct request_record *x = vec_add(&r->records);
-	x->p = tsdb_partition(f->db, day_of(t_ms), true);
+	x->p = tsdb_enter_partition(f->db, day_of(t_ms));
 	x->kind = RECORD_SAMPLES;
 	record_begin(&x->bytes, RECORD_SAMPLES, x->p->day);
 	for (size_t i = 0; i < f->pods.n; i++) {

@@ -153,6 +153,10 @@ struct tsdb {
 	struct finder *finder;            /* late names; under seal_lock */
 	struct keep_rules *rules;         /* retention by selector; under seal_lock */
 	uint64_t rules_number;            /* of the rules there are; under seal_lock */
+	int64_t dropped_written;          /* ms: what that file says; under seal_lock */
+	VEC(struct pstate *) dropped;     /* to be freed, references held; under seal_lock */
+	pthread_t dropper;
+	bool have_dropper;
 	atomic_llong dropped_until;       /* ms: partitions up to here were dropped, and do not come back; in the file "dropped" */
 
 	atomic_llong newest_t;            /* of all samples, ms; INT64_MIN = none */
@@ -228,9 +232,15 @@ bool tsdb_is_sealed(const struct version *v, const struct partition *p, int64_t 
 void *tsdb_sealer(void *db);
 /* Seals what is due (all: every window) once. Only one thread at a time: seal_lock. */
 int seal_due(struct tsdb *db, bool all, struct err *e);
-/* Takes a whole partition away because of its age: its space comes back at once (with the last query), and nothing that old
- * is taken in again. Under seal_lock. */
-void tsdb_drop_partition(struct tsdb *db, struct partition *p);
+/* Takes a whole partition away because of its age: nothing that old is taken in again. If that can not be made durable it
+ * stays, which is the error. Under seal_lock; tsdb_free_dropped is to follow. */
+int tsdb_drop_partition(struct tsdb *db, struct pstate *s, struct err *e);
+/* Frees what those leave, on a thread: their space comes back at once, or with the last query. Under seal_lock. */
+void tsdb_free_dropped(struct tsdb *db);
+/* Waits until it has. Under seal_lock or at the end. */
+void tsdb_wait_dropped(struct tsdb *db);
+/* Writes the file "dropped" if it says less. Under seal_lock. */
+int tsdb_note_dropped(struct tsdb *db, int64_t until_ms, struct err *e);
 /* Takes away the partitions of which everything was deleted: 1 = one went, 0 = there is none, or it is in use. Under
  * seal_lock. */
 int tsdb_drop_deleted(struct tsdb *db, struct err *e);

@@ -2,7 +2,8 @@
 /* The end of a partition. Runs on the sealer's thread, under seal_lock.
  *
  * By age or size it goes for ever: the file `dropped` says up to which stamp, and nothing that old is taken in, opened or
- * replayed again.
+ * replayed again. On a full disk, where that cannot be written, its directory is renamed first. Closing it, removing its
+ * files and freeing its dictionary is left to a thread of its own (drop_free), so that nobody waits for that.
  *
  * One of which everything was deleted goes too, but its day may come again: late profiles make a new partition of that
  * day, whose ids, and numbers of parts, start anew. What the log still has of the old one (rows, symbols, masks, late
@@ -73,21 +74,35 @@ void tsdb_read_dropped(struct tsdb *db)
 		return;
 	int n = fscanf(f, "pyrrha-dropped 1\nuntil %lld\nchecksum %" SCNx64, &until, &sum);
 	fclose(f);
-	if (n == 1 || (n == 2 && sum == dropped_checksum(until))) /* older ones have no checksum */
+	if (n == 1 || (n == 2 && sum == dropped_checksum(until))) { /* older ones have no checksum */
 		atomic_store(&db->dropped_until, until);
-	else
+		db->dropped_written = until;
+	} else {
 		LOG_WARN("msg", "the file that says which partitions were dropped is damaged: what the log still has of them comes back "
 			 "until retention drops it again", "file", name);
+	}
 }
 
-void tsdb_drop_partition(struct tsdb *db, struct partition *p)
+int tsdb_note_dropped(struct tsdb *db, int64_t until_ms, struct err *e)
 {
+	int rc = until_ms > db->dropped_written ? tsdb_write_dropped(db->path, until_ms, e) : 0;
+	if (!rc)
+		db->dropped_written = MAX(db->dropped_written, until_ms);
+	return rc;
+}
+
+int tsdb_drop_partition(struct tsdb *db, struct pstate *s, struct err *e)
+{
+	struct partition *p = s->p;
 	int64_t start = clock_mono_ns(), until = MAX(atomic_load(&db->dropped_until), ((int64_t)p->day + 1) * DAY_MS);
-	struct err e;
 	uint32_t day = p->day;
-	partition_ref(p);
-	if (tsdb_write_dropped(db->path, until, &e))
-		LOG_WARN("msg", "cannot write down which partitions were dropped", "err", e.msg);
+	int rc = tsdb_note_dropped(db, until, e);
+	if (rc && p->db_parts)
+		rc = pdb_move_away(p->db_parts, e);
+	if (rc)
+		return rc;
+	atomic_fetch_add(&s->refs, 1);
+	vec_push(&db->dropped, s);
 	pthread_mutex_lock(&db->apply_lock);
 	if (p->db_parts)
 		pdb_drop(p->db_parts);
@@ -97,12 +112,57 @@ void tsdb_drop_partition(struct tsdb *db, struct partition *p)
 	version_unref(v);
 	tsdb_forget_partition(db, p);
 	pthread_mutex_unlock(&db->apply_lock);
-	if (hlog_forget_gone(db->log, day + 1, &e))
-		LOG_DEBUG("msg", "the log keeps what it need not", "err", e.msg);
+	struct err unwritten;
+	if (hlog_forget_gone(db->log, day + 1, &unwritten))
+		LOG_DEBUG("msg", "the log keeps what it need not", "err", unwritten.msg);
 	metric_inc(&tsdb_metrics[TM_RETAINED]);
-	joins_forget(db->joins, p->symbols);
-	partition_unref(p);
 	LOG_INFO("msg", "dropped a partition", "partition", LOG_NUM(day), "us", LOG_NUM((clock_mono_ns() - start) / 1000));
+	return 0;
+}
+
+/* ---- what it leaves ---- */
+
+struct remains {
+	struct tsdb *db;
+	VEC(struct pstate *) v;
+};
+
+static void *drop_free(void *arg)
+{
+	struct remains *r = arg;
+	int64_t start = clock_mono_ns();
+	for (size_t i = 0; i < r->v.n; i++) {
+		joins_forget(r->db->joins, r->v.v[i]->p->symbols);
+		pstate_unref(r->v.v[i]); /* the last one, if no query looks at it */
+	}
+	LOG_DEBUG("msg", "freed what dropped partitions left", "partitions", LOG_NUM(r->v.n), "us",
+		  LOG_NUM((clock_mono_ns() - start) / 1000));
+	vec_free(&r->v);
+	free(r);
+	return NULL;
+}
+
+void tsdb_wait_dropped(struct tsdb *db)
+{
+	if (db->have_dropper)
+		pthread_join(db->dropper, NULL);
+	db->have_dropper = false;
+}
+
+void tsdb_free_dropped(struct tsdb *db)
+{
+	struct err e;
+	if (!db->dropped.n)
+		return;
+	tsdb_wait_dropped(db);
+	struct remains *r = NEW(struct remains);
+	r->db = db;
+	for (size_t i = 0; i < db->dropped.n; i++)
+		vec_push(&r->v, db->dropped.v[i]);
+	vec_free(&db->dropped);
+	db->have_dropper = !thread_start(&db->dropper, "drop", drop_free, r, &e);
+	if (!db->have_dropper)
+		drop_free(r);
 }
 
 /* ---- because all of it was deleted ---- */

@@ -29,7 +29,8 @@ struct pdb {
 	rocksdb_options_t *options;
 	rocksdb_readoptions_t *read;
 	rocksdb_envoptions_t *env;
-	atomic_bool dropped;
+	atomic_bool dropped;  /* its directory goes */
+	atomic_bool moved;    /* and is renamed already */
 	pthread_mutex_t parts_lock;
 	VEC(const struct part *) parts; /* that there are, retired ones too */
 	atomic_uint next_file;
@@ -260,19 +261,36 @@ struct pdb *pdb_ref(struct pdb *d)
 	return d;
 }
 
-/* Under another name first, and that on disk: of a removal that a crash or a power loss cuts short nothing is opened
- * again. Where it cannot be renamed it stays, and the next start tries again. */
-int pdb_remove(const char *dir, struct err *e)
+/* To another name, and that on disk: of a removal that a crash or a power loss cuts short nothing is opened again. Where
+ * it cannot be renamed it stays, and the next start tries again. */
+static int move_away(const char *dir, struct err *e)
 {
 	AUTOFREE char *gone = xasprintf("%s" PDB_GONE, dir), *parent = xstrdup(dir);
 	char *slash = strrchr(parent, '/');
 	files_remove_tree(gone);
 	if (slash)
 		*slash = '\0';
-	int rc = rename(dir, gone) ? err_errno(e, errno, "cannot rename %s", dir) : files_sync_dir(parent, e);
+	return rename(dir, gone) ? err_errno(e, errno, "cannot rename %s", dir) : files_sync_dir(parent, e);
+}
+
+int pdb_remove(const char *dir, struct err *e)
+{
+	AUTOFREE char *gone = xasprintf("%s" PDB_GONE, dir);
+	int rc = move_away(dir, e);
 	if (!rc)
 		files_remove_tree(gone);
 	return rc;
+}
+
+int pdb_move_away(struct pdb *d, struct err *e)
+{
+	if (atomic_load(&d->moved))
+		return 0;
+	int rc = move_away(d->dir, e);
+	if (rc && access(d->dir, F_OK) == 0)
+		return rc;
+	atomic_store(&d->moved, true); /* if it was renamed and not synced there is no way back */
+	return 0;
 }
 
 static void pdb_free(struct pdb *d)
@@ -289,7 +307,10 @@ static void pdb_free(struct pdb *d)
 	if (d->env)
 		rocksdb_envoptions_destroy(d->env);
 	struct err e;
-	if (atomic_load(&d->dropped) && pdb_remove(d->dir, &e))
+	if (atomic_load(&d->moved)) {
+		AUTOFREE char *gone = xasprintf("%s" PDB_GONE, d->dir);
+		files_remove_tree(gone);
+	} else if (atomic_load(&d->dropped) && pdb_remove(d->dir, &e))
 		LOG_WARN("msg", "a partition that is not needed stays on disk", "dir", d->dir, "err", e.msg);
 	free(d->dir);
 	free(d);

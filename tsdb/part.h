@@ -85,6 +85,8 @@ void pdb_unref(struct pdb *d);
 int pdb_remove(const char *dir, struct err *e);
 /* Its directory goes with the last reference. */
 void pdb_drop(struct pdb *d);
+/* Renames its directory at once, and syncs that: it is not opened again. What is read of it from here on may fail. */
+int pdb_move_away(struct pdb *d, struct err *e);
 /* The mark of a directory that goes as soon as the head log has its partition as gone, by a record numbered `from` or
  * later: without that it means nothing. drop.c has why. */
 int pdb_put_mark(struct pdb *d, uint64_t from, struct err *e);

@@ -41,19 +41,24 @@ int tsdb_retain(struct tsdb *db, struct err *e)
 	int64_t floor = tsdb_floor_ms(db);
 	struct version *v = tsdb_version(db, NULL);
 	uint64_t total = 0;
+	int rc = 0;
 	for (size_t i = 0; i < v->n; i++)
 		total += bytes_of(v->p[i]);
-	for (size_t i = 0; i < v->n; i++) {
+	for (size_t i = 0; i < v->n && !rc; i++) {
 		struct pstate *s = v->p[i];
 		bool over = db->o.retention_bytes && total > db->o.retention_bytes && i + 1 < v->n;
 		if (((int64_t)s->p->day + 1) * DAY_MS > floor && !over)
 			break;
 		total -= bytes_of(s);
-		tsdb_drop_partition(db, s->p);
+		rc = tsdb_drop_partition(db, s, e);
 	}
 	version_unref(v);
+	if (!rc)
+		rc = tsdb_note_dropped(db, atomic_load(&db->dropped_until), e);
+	tsdb_free_dropped(db);
 	forget_empty(db, floor);
-	int rc = keep_due(db, e);
+	if (!rc)
+		rc = keep_due(db, e);
 	pthread_mutex_unlock(&db->seal_lock);
 	return rc;
 }

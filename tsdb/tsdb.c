@@ -159,6 +159,8 @@ static struct tsdb *db_new(const struct tsdb_options *o)
 
 static void db_free(struct tsdb *db)
 {
+	tsdb_wait_dropped(db);
+	vec_free(&db->dropped);
 	keep_rules_free(db->rules);
 	names_finder_free(db->finder);
 	version_unref(db->current);
