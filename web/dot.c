@@ -7,7 +7,7 @@
 
 #include "base/map.h"
 #include "base/vec.h"
-#include "model/frame.h"
+#include "model/functions.h"
 #include "web/formats.h"
 
 #define MOST_NODES 80
@@ -17,7 +17,6 @@
 struct dot_node {
 	struct view name;
 	double self, total;
-	size_t counted_in;   /* stack + 1 */
 	uint32_t number;     /* in the drawing; 0 = left out */
 };
 
@@ -28,29 +27,16 @@ struct dot_edge {
 };
 
 struct dot {
-	struct arena arena;
-	VEC(struct dot_node) nodes;
+	struct functions functions;
+	VEC(struct dot_node) nodes; /* by the number of their function */
 	VEC(struct dot_edge) edges;
-	struct map by_name, by_pair;
-	struct buf tmp;
+	struct map by_pair;
 	double sum, whole;
+	/* of the stack at work */
 	size_t stack;
+	double value;
+	uint32_t below;      /* the function called by the one that is visited; UINT32_MAX: none */
 };
-
-static uint32_t node_of(struct dot *d, const struct symbols *s, const struct sym_location *l, uint32_t line)
-{
-	buf_reset(&d->tmp);
-	struct view name = frame_name(s, l, line, &d->tmp);
-	uint64_t h = hash_view(name);
-	uint32_t id;
-	for (size_t at = map_start(&d->by_name, h); map_probe(&d->by_name, h, &at, &id);)
-		if (view_eq(d->nodes.v[id].name, name))
-			return id;
-	id = (uint32_t)d->nodes.n;
-	map_insert(&d->by_name, h, id);
-	vec_push(&d->nodes, (struct dot_node){ .name = arena_view(&d->arena, name) });
-	return id;
-}
 
 static void add_edge(struct dot *d, uint32_t from, uint32_t to, double v)
 {
@@ -68,36 +54,37 @@ static void add_edge(struct dot *d, uint32_t from, uint32_t to, double v)
 	vec_push(&d->edges, (struct dot_edge){ from, to, v, d->stack });
 }
 
-/* From the leaf; a function counts once per stack, and so does a caller with its callee. */
-static void add_stack(struct dot *d, const struct symbols *s, uint32_t stack, double v)
+/* A function counts once per stack, and so does a caller with its callee. */
+static void add_frame(void *arg, uint32_t id, bool first)
 {
-	uint32_t below = UINT32_MAX;
-	d->stack++;
-	d->sum += v;
-	d->whole += fabs(v);
-	for (uint32_t node = symbols_stack_node(s, stack); node; node = symbols_get_node(s, node)->parent) {
-		const struct sym_location *l = symbols_get_location(s, symbols_get_node(s, node)->location);
-		for (uint32_t i = 0; i < MAX(l->n_lines, 1u); i++) {
-			uint32_t id = node_of(d, s, l, i);
-			struct dot_node *x = &d->nodes.v[id];
-			if (below == UINT32_MAX)
-				x->self += v;
-			x->total += x->counted_in == d->stack ? 0 : v;
-			x->counted_in = d->stack;
-			if (below != UINT32_MAX && below != id)
-				add_edge(d, id, below, v);
-			below = id;
-		}
-	}
+	struct dot *d = arg;
+	if (id == d->nodes.n)
+		vec_push(&d->nodes, (struct dot_node){ 0 });
+	struct dot_node *x = &d->nodes.v[id];
+	if (d->below == UINT32_MAX)
+		x->self += d->value;
+	else if (d->below != id)
+		add_edge(d, id, d->below, d->value);
+	if (first)
+		x->total += d->value;
+	d->below = id;
 }
 
-static void add_vec(struct dot *d, const struct stackvec *v, double sign)
+static int add_vec(struct dot *d, const struct stackvec *v, double sign, struct err *e)
 {
-	for (size_t i = 0; v && i < v->n; i++) {
+	int rc = 0;
+	for (size_t i = 0; v && i < v->n && !rc; i++) {
 		double x = v->is_float ? v->floats[i] : (double)v->ints[i];
-		if (x != 0)
-			add_stack(d, v->symbols, symbols_get_column(v->symbols, v->columns[i])->stack, sign * x);
+		if (x == 0)
+			continue;
+		d->value = sign * x;
+		d->sum += d->value;
+		d->whole += fabs(x);
+		d->below = UINT32_MAX;
+		d->stack++;
+		rc = functions_walk(&d->functions, v->symbols, symbols_get_column(v->symbols, v->columns[i])->stack, add_frame, d, e);
 	}
+	return rc;
 }
 
 /* ---- what is drawn ---- */
@@ -227,15 +214,16 @@ int call_graph_dot(const struct merged *m, struct view query, struct buf *out, s
 	if (!m->vec)
 		return err_set(e, ERR_NOT_FOUND, "no profile matches the query at that time");
 	struct dot d = { .stack = 0 };
-	arena_init(&d.arena, 0);
-	add_vec(&d, m->vec, 1);
-	add_vec(&d, m->base, -1);
-	put_graph(out, &d, m, query);
+	int rc = add_vec(&d, m->vec, 1, e);
+	if (!rc)
+		rc = add_vec(&d, m->base, -1, e);
+	for (size_t i = 0; i < d.nodes.n; i++)
+		d.nodes.v[i].name = d.functions.names.v[i];
+	if (!rc)
+		put_graph(out, &d, m, query);
 	vec_free(&d.nodes);
 	vec_free(&d.edges);
-	map_free(&d.by_name);
 	map_free(&d.by_pair);
-	buf_free(&d.tmp);
-	arena_free(&d.arena);
-	return 0;
+	functions_release(&d.functions);
+	return rc;
 }

@@ -4,7 +4,27 @@
 #ifndef PYRRHA_MODEL_FUNCTIONS_H
 #define PYRRHA_MODEL_FUNCTIONS_H
 
+#include "base/buf.h"
+#include "base/map.h"
+#include "base/vec.h"
 #include "model/stackvec.h"
+
+/* Functions by name, of any symbols, numbered in the order they are met; zeroed is empty. What self, total and the arrows
+ * of a call graph are made with: add a value to the self of the leaf's function, to the total of each one once. */
+struct functions {
+	struct arena arena;
+	struct map index;
+	VEC(struct view) names;      /* by number; binary+0xoffset where there is no symbol */
+	VEC(uint64_t) walked_in;     /* by number: the walk it was last met in */
+	uint64_t walk;
+	struct buf tmp;
+};
+
+/* Calls visit for every frame of a stack from its leaf, inlined calls one by one; first: this function was not met before
+ * in this stack. ERR_LIMIT if there is no memory for names. */
+typedef void (*functions_visit)(void *arg, uint32_t number, bool first);
+int functions_walk(struct functions *f, const struct symbols *s, uint32_t stack, functions_visit visit, void *arg, struct err *e);
+void functions_release(struct functions *f);
 
 struct function_row {
 	struct view name;        /* binary+0xoffset where there is no symbol */
@@ -12,8 +32,7 @@ struct function_row {
 };
 
 struct function_table {
-	struct arena arena;
-	struct symbols *symbols; /* reference held: names borrow from it */
+	struct functions functions;
 	struct function_row *rows; /* in no order */
 	size_t n;
 	int64_t value;           /* of the whole profile */
