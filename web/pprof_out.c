@@ -9,6 +9,8 @@
 #include "web/formats.h"
 
 #define MAX_PROFILE_BYTES ((size_t)2 << 30)
+/* A profile of 233 KB: 1.2 ms and 91 KB; with level 6, the one for files, 3.1 ms and 82 KB. */
+#define GZIP_LEVEL 1
 
 /* v minus base, the base's samples labelled. */
 static struct stackvec *with_base(const struct merged *m, struct err *e)
@@ -102,8 +104,11 @@ int pprof_bytes(const struct merged *m, struct view query, struct buf *out, stru
 	int rc = stackvec_to_profile(&v, &type, 1, &p, e);
 	if (!rc)
 		rc = set_header(&p, m, query, e);
+	struct buf raw CLEANUP(buf_free) = { 0 };
 	if (!rc)
-		rc = pprof_encode_gz(&p, out, e);
+		rc = pprof_encode(&p, &raw, e);
+	if (!rc)
+		rc = pprof_gzip(buf_view(&raw), GZIP_LEVEL, out, e);
 	profile_release(&p);
 	stackvec_unref(v);
 	return rc;

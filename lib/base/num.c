@@ -108,32 +108,39 @@ static unsigned __int128 scaled(uint64_t m, int s, unsigned __int128 power, bool
 	return d + up;
 }
 
+/* The decimal exponent of 1e-4 <= v < 1e15; below 1 it may be one too large or too small, which num_digits finds out. */
+static int exponent_of(double v, int binary)
+{
+	static const double tens[] = { 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12,
+				       1e13, 1e14, 1e15 };
+	int x = (binary * 1233) >> 12; /* times the logarithm of 2: the exponent, or one less */
+	return v >= tens[x + 1 + 5] ? x + 1 : x;
+}
+
 bool num_digits(double v, char digits[NUM_LEN], int *ret_n, int *ret_exponent)
 {
-	uint64_t bits, one = UINT64_C(1) << 52, low = 1;
-	unsigned __int128 d = 0;
+	uint64_t bits, one = UINT64_C(1) << 52, low = 100000000000000;
+	unsigned __int128 d = 0, power = 1;
 	memcpy(&bits, &v, sizeof bits);
 	if (!(v >= 1e-4 && v < 1e15) || !(bits & (one - 1))) /* below a power of two doubles lie closer */
 		return false;
-	int s = 1075 - (int)(bits >> 52), x = (int)floor(log10(v)), p = 15;
+	int s = 1075 - (int)(bits >> 52), x = exponent_of(v, (int)(bits >> 52) - 1023), p = 15;
 	bool exact = false;
-	for (int i = 0; i < 14; i++)
-		low *= 10;
-	for (; p <= 17 && !exact; p++, low *= 10) {
-		unsigned __int128 power = 1;
-		for (int k = p - 1 - x; k > 0; k--)
-			power *= 10;
+	for (int k = p - 1 - x; k > 0; k--)
+		power *= 10;
+	for (; p <= 17 && !exact; p++, low *= 10, power *= 10) {
 		d = scaled((bits & (one - 1)) | one, s, power, &exact);
 		if (d < low || d >= (unsigned __int128)low * 10)
 			return false; /* its logarithm, or the rounding, came out at the next power of ten */
 	}
 	if (!exact)
 		return false;
-	for (; d % 10 == 0; d /= 10)
+	uint64_t rest = (uint64_t)d; /* below 1e17 */
+	for (; rest % 10 == 0; rest /= 10)
 		p--;
 	*ret_n = p - 1;
 	*ret_exponent = x;
-	for (uint64_t rest = (uint64_t)d, i = (uint64_t)*ret_n; i--; rest /= 10)
+	for (int i = *ret_n; i--; rest /= 10)
 		digits[i] = (char)('0' + rest % 10);
 	return true;
 }

@@ -96,9 +96,12 @@ static void export_sample(struct export *x, uint32_t column)
 {
 	const struct sym_column *c = symbols_get_column(x->s, column);
 	struct profile_sample s = { .first_location = (uint32_t)x->stack.n, .first_label = (uint32_t)x->labels.n };
-	size_t n = symbols_stack_locations(x->s, c->stack, NULL, 0), n_labels;
-	vec_reserve(&x->stack, x->stack.n + n + 1); /* + 1: never NULL */
-	symbols_stack_locations(x->s, c->stack, x->stack.v + x->stack.n, n);
+	size_t n, n_labels, room = 64;
+	do {
+		vec_reserve(&x->stack, x->stack.n + room);
+		room = x->stack.cap - x->stack.n;
+		n = symbols_stack_locations(x->s, c->stack, x->stack.v + x->stack.n, room);
+	} while (n > room && (room = n));
 	for (size_t i = 0; i < n; i++)
 		x->stack.v[x->stack.n + i] = export_location(x, x->stack.v[x->stack.n + i]);
 	x->stack.n += n;
