@@ -260,12 +260,14 @@ static int open_db(struct hlog *l, bool *ret_writable, struct err *e)
 	for (int tries = 0; rc && tries < OPEN_TRIES; tries++) {
 		if (tries)
 			clock_sleep_ms(OPEN_WAIT_MS);
+		struct err read_only = { 0 };
+		if (rocks_lost_current(l->path) && !rocks_repair(l->options, l->path, &read_only))
+			LOG_WARN("msg", "the head log's list of files was gone and was made anew", "dir", l->path);
 		l->db = rocksdb_open(l->options, l->path, &error);
 		rc = rocks_err(&error, e, "cannot open the head log", l->path);
 		*ret_writable = !rc;
 		if (!rc)
 			break;
-		struct err read_only = { 0 };
 		if (rc == -ERR_CORRUPT && !rocks_repair(l->options, l->path, &read_only)) {
 			LOG_WARN("msg", "the head log's list of files was damaged and was made anew", "err", e->msg);
 			continue;

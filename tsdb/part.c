@@ -34,6 +34,7 @@ struct pdb {
 	pthread_mutex_t parts_lock;
 	VEC(const struct part *) parts; /* that there are, retired ones too */
 	atomic_uint next_file;
+	uint64_t lost_files;  /* that could not be read when the list of files was made anew */
 	uint32_t next_number; /* above all parts found, readable or not */
 	bool look_only;       /* nothing may be written */
 	atomic_bool read_only; /* it could not be opened for writing (its disk is full, say), or a write failed */
@@ -503,6 +504,13 @@ static rocksdb_t *try_open(struct pdb *d, bool checks, bool read_only, struct er
 	return rocks_err(&error, e, "cannot open the partition", d->dir) ? NULL : db;
 }
 
+/* RocksDB's own list of files (CURRENT, MANIFEST) is damaged or gone. */
+static rocksdb_t *rebuild(struct pdb *d, struct err *e)
+{
+	LOG_WARN("msg", "a partition's list of files is damaged: it is made anew from the files", "dir", d->dir, "err", e->msg);
+	return rebuild_partition(d->dir, &d->lost_files, e) ? NULL : try_open(d, true, false, e);
+}
+
 /* A damaged or missing file must not cost the others, nor a full disk the queries; and what fails only for a moment is
  * not bad. */
 static rocksdb_t *open_db(struct pdb *d, struct err *e)
@@ -511,17 +519,21 @@ static rocksdb_t *open_db(struct pdb *d, struct err *e)
 		d->read_only = true;
 		return try_open(d, false, true, e);
 	}
+	if (rocks_lost_current(d->dir)) { /* it would begin anew, and remove the files that it does not know */
+		err_set(e, ERR_CORRUPT, "it has no CURRENT");
+		return rebuild(d, e);
+	}
 	rocksdb_t *db = try_open(d, true, false, e);
 	for (int tries = 0; !db && tries < OPEN_TRIES; tries++) {
 		LOG_WARN("msg", "a partition does not open as it should", "dir", d->dir, "err", e->msg);
 		db = try_open(d, false, false, e);
-		if (!db && e->code == ERR_CORRUPT)
-			break;
-		if (!db) {
+		if (!db && (e->code == ERR_CORRUPT || strstr(e->msg, "No such file")) && tries + 1 == OPEN_TRIES)
+			db = rebuild(d, e);
+		if (!db && e->code != ERR_CORRUPT) {
 			db = try_open(d, false, true, e);
 			d->read_only = db != NULL;
 		}
-		if (!db) {
+		if (!db && tries + 1 < OPEN_TRIES) {
 			clock_sleep_ms(OPEN_WAIT_MS);
 			db = try_open(d, true, false, e);
 		}
@@ -556,8 +568,9 @@ int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, bool loo
 		return -ERR_IO;
 	}
 	if (!look_only)
-		files_remove_matching(dir, ".part");
+		files_remove_matching(dir, PDB_UNFINISHED);
 	list_parts(d, parts, n, ret_lost);
+	*ret_lost += d->lost_files;
 	*ret = d;
 	return 0;
 }
@@ -767,7 +780,7 @@ int part_writer_new(struct part_writer **ret, struct pdb *d, enum part_level lev
 	w->level = level;
 	w->window = window;
 	w->number = number;
-	w->file = xasprintf("%s/%u-%u-%u-%u.part", d->dir, level, window, number, atomic_fetch_add(&d->next_file, 1));
+	w->file = xasprintf("%s/%u-%u-%u-%u" PDB_UNFINISHED, d->dir, level, window, number, atomic_fetch_add(&d->next_file, 1));
 	w->w = rocksdb_sstfilewriter_create(d->env, d->options);
 	rocksdb_sstfilewriter_open(w->w, w->file, &error);
 	int rc = rocks_err(&error, e, "cannot write", w->file);

@@ -26,6 +26,10 @@ struct pdb;
 
 /* What ends so in partitions/ was dropped and is on its way out. */
 #define PDB_GONE ".gone"
+/* What ends so is one that is being made anew (rebuild.c). */
+#define PDB_NEW ".new"
+/* A part's file before it is ingested. */
+#define PDB_UNFINISHED ".part"
 
 /* What a part has of one series: its bounds, relative to the window's start. */
 struct part_series {
@@ -79,6 +83,10 @@ static inline int64_t part_end_ms(const struct part *p)
  * nothing is written anyway. */
 int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, bool look_only, struct part ***parts, size_t *n,
 	     uint64_t *ret_lost, struct err *e);
+/* Makes a partition anew from its files; adds up how many of them cannot be read. */
+int rebuild_partition(const char *dir, uint64_t *ret_lost, struct err *e);
+/* Of one that was found beside it at start. */
+void rebuild_finish(const char *new_dir);
 struct pdb *pdb_ref(struct pdb *d);
 void pdb_unref(struct pdb *d);
 /* Removes a partition's directory as a whole: after a crash in between it is not opened again. */

@@ -91,6 +91,18 @@ static bool is_gone(const struct tsdb *db, int64_t day, const char *dir)
 	return false;
 }
 
+static int tidy_one(void *arg, const char *name, struct err *e)
+{
+	struct tsdb *db = arg;
+	(void)e;
+	AUTOFREE char *dir = xasprintf("%s/partitions/%s", db->path, name);
+	if (view_ends(view_of(name), VIEW(PDB_GONE)))
+		files_remove_tree(dir);
+	if (view_ends(view_of(name), VIEW(PDB_NEW)))
+		rebuild_finish(dir);
+	return 0;
+}
+
 static int open_one(void *arg, const char *name, struct err *e)
 {
 	struct tsdb *db = arg;
@@ -100,8 +112,6 @@ static int open_one(void *arg, const char *name, struct err *e)
 	size_t n = 0;
 	(void)e;
 	AUTOFREE char *dir = xasprintf("%s/partitions/%s", db->path, name);
-	if (view_ends(view_of(name), VIEW(PDB_GONE)) && !db->o.read_only)
-		files_remove_tree(dir);
 	if (!num_parse_i64(view_of(name), &day) || day < 0 || day > 10000000)
 		return 0;
 	if (is_gone(db, day, dir)) {
@@ -132,9 +142,37 @@ static int open_one(void *arg, const char *name, struct err *e)
 	return 0;
 }
 
+struct names_list {
+	VEC(char *) v;
+};
+
+static int note_name(void *arg, const char *name, struct err *e)
+{
+	struct names_list *l = arg;
+	(void)e;
+	vec_push(&l->v, xstrdup(name));
+	return 0;
+}
+
+/* The names are listed first: fn may make and rename some. */
+static int each_name(const char *dir, int (*fn)(void *arg, const char *name, struct err *e), struct tsdb *db, struct err *e)
+{
+	struct names_list l = { .v = { 0 } };
+	int rc = files_each(dir, note_name, &l, e);
+	for (size_t i = 0; i < l.v.n; i++) {
+		if (!rc)
+			rc = fn(db, l.v.v[i], e);
+		free(l.v.v[i]);
+	}
+	vec_free(&l.v);
+	return rc;
+}
+
 int tsdb_open_partitions(struct tsdb *db, struct err *e)
 {
 	AUTOFREE char *dir = xasprintf("%s/partitions", db->path);
 	int rc = db->o.read_only ? 0 : files_make_dirs(dir, e);
-	return rc ? rc : files_each(dir, open_one, db, e);
+	if (!rc && !db->o.read_only)
+		rc = each_name(dir, tidy_one, db, e);
+	return rc ? rc : each_name(dir, open_one, db, e);
 }

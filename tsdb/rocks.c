@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tsdb/rocks.h"
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "tsdb/files.h"
 
 #define INFO_LOG_FATAL 4
 #define CHECKSUM_XXH3 4
@@ -44,6 +49,24 @@ int rocks_err(char **error, struct err *e, const char *what, const char *path)
 	rocksdb_free(*error);
 	*error = NULL;
 	return rc;
+}
+
+static int has_file(void *arg, const char *name, struct err *e)
+{
+	struct view v = view_of(name);
+	(void)e;
+	*(bool *)arg |= view_ends(v, VIEW(".sst")) || view_ends(v, VIEW(".log"));
+	return 0;
+}
+
+bool rocks_lost_current(const char *path)
+{
+	AUTOFREE char *current = xasprintf("%s/CURRENT", path);
+	bool any = false;
+	if (access(path, F_OK) || access(current, F_OK) == 0 || errno != ENOENT)
+		return false;
+	files_each(path, has_file, &any, NULL);
+	return any;
 }
 
 int rocks_repair(rocksdb_options_t *o, const char *path, struct err *e)

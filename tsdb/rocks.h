@@ -13,6 +13,8 @@
 rocksdb_options_t *rocks_options(rocksdb_cache_t *cache);
 /* Makes a list of files anew from the files themselves, when RocksDB's own (MANIFEST, CURRENT) cannot be read. What was
  * deleted shortly before may be there again. */
+/* Whether a database has files and no CURRENT, which says what they are. Opened so it would begin anew. */
+bool rocks_lost_current(const char *path);
 int rocks_repair(rocksdb_options_t *o, const char *path, struct err *e);
 /* Takes an error of the library; frees it and sets it to NULL. Returns 0 if there is none. */
 int rocks_err(char **error, struct err *e, const char *what, const char *path);

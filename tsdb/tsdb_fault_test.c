@@ -280,18 +280,84 @@ static void garbage(const char *path)
 	fclose(f);
 }
 
+static char *partition_file(const struct kit *k, const char *name)
+{
+	return xasprintf("%s/partitions/%lld%s%s", k->dir, (long long)(KIT_T0 / 86400000), name[0] ? "/" : "", name);
+}
+
+/* RocksDB's list of a partition's files is damaged, or gone: it is made anew, nothing is lost. */
+static void test_repair(void **state)
+{
+	struct kit k;
+	struct err e;
+	(void)state;
+	kit_init(&k);
+	k.o.no_sealing = true;
+	kit_open(&k);
+	seal_hours(&k, 30);
+	size_t n = kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL);
+	uint64_t sum = kit_merge(&k, KIT_SAMPLES, 0, INT64_MAX, NULL);
+	for (int how = 0; how < 3; how++) {
+		kit_close(&k);
+		AUTOFREE char *current = partition_file(&k, "CURRENT"), *name = NULL;
+		if (how == 0)
+			garbage(current);
+		else if (how == 1)
+			assert_int_equal(unlink(current), 0);
+		else {
+			char manifest[64] = "";
+			FILE *f = fopen(current, "r");
+			assert_true(f && fscanf(f, "%63s", manifest) == 1);
+			fclose(f);
+			name = partition_file(&k, manifest);
+			assert_int_equal(unlink(name), 0);
+		}
+		kit_open(&k);
+		assert_int_equal(lost(&k), 0);
+		assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), n);
+		assert_true(kit_merge(&k, KIT_SAMPLES, 0, INT64_MAX, NULL) == sum);
+		assert_int_equal(kit_append(&k, 5, KIT_T0 + 2 * 3600000 + how + 1, 1, 0, NULL), 0); /* late: a further part */
+		assert_int_equal(tsdb_seal(k.db, true, &e), 0);
+		n++;
+		sum = kit_merge(&k, KIT_SAMPLES, 0, INT64_MAX, NULL);
+	}
+	kit_free(&k);
+}
+
+/* The same of the head log. */
+static void test_repair_log(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	k.o.no_sealing = true;
+	kit_open(&k);
+	for (int i = 0; i < 20; i++)
+		assert_int_equal(kit_append(&k, 1, k.now_ms - 1000 * (20 - i), (uint64_t)i, 20, NULL), 0);
+	tsdb_flush(k.db);
+	uint64_t sum = kit_merge(&k, KIT_SAMPLES, 0, INT64_MAX, NULL);
+	kit_close(&k);
+	AUTOFREE char *current = xasprintf("%s/head/CURRENT", k.dir);
+	assert_int_equal(unlink(current), 0);
+	kit_open(&k);
+	assert_int_equal(lost(&k), 0);
+	assert_true(kit_merge(&k, KIT_SAMPLES, 0, INT64_MAX, NULL) == sum);
+	kit_free(&k);
+}
+
 /* A partition that cannot be opened at all is set aside, the others serve. */
 static void test_set_aside(void **state)
 {
 	struct kit k;
+	(void)state;
 	kit_init(&k);
 	k.o.no_sealing = true;
 	kit_open(&k);
 	seal_hours(&k, 30);
 	kit_close(&k);
-	AUTOFREE char *dir = xasprintf("%s/partitions/%lld", k.dir, (long long)(KIT_T0 / 86400000));
-	AUTOFREE char *current = xasprintf("%s/CURRENT", dir);
-	garbage(current);
+	AUTOFREE char *dir = partition_file(&k, ""), *away = xasprintf("%s.away", dir);
+	assert_int_equal(rename(dir, away), 0);
+	garbage(dir);
 	kit_open(&k);
 	assert_int_equal(lost(&k), 1);
 	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), 36);
@@ -305,6 +371,7 @@ int main(void)
 		cmocka_unit_test(test_damaged_records), cmocka_unit_test(test_lost_symbols), cmocka_unit_test(test_cut_log),
 		cmocka_unit_test(test_full_disk),
 		cmocka_unit_test(test_missing_file), cmocka_unit_test(test_bad_file), cmocka_unit_test(test_set_aside),
+		cmocka_unit_test(test_repair), cmocka_unit_test(test_repair_log),
 	};
 	return cmocka_run_group_tests_name("tsdb faults", tests, NULL, NULL);
 }
