@@ -2,41 +2,18 @@
 /* The dictionary. Entries lie in chunked arrays: block k holds 2^(k+FIRST_BITS) entries and never moves, so a reader
  * needs no lock below a count it was told. The hash indexes are the writer's alone. Strings and label sets lie in an
  * arena, whose blocks do not move either. */
-#include "model/symbols.h"
+#include "model/symbols_internal.h"
 
 #include <assert.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
-#include "base/map.h"
 #include "base/vec.h"
 #include "model/calltree.h"
-
-#define FIRST_BITS 6
-#define BLOCKS (33 - FIRST_BITS)
-
-struct chunked {
-	char *blocks[BLOCKS];
-	uint32_t n;
-	uint32_t item; /* bytes of an entry */
-};
 
 struct label_set {
 	const struct sym_label *v;
 	size_t n;
-};
-
-struct symbols {
-	atomic_int refs;
-	uint64_t seed, seed2; /* of the hashes: names and addresses are the targets' to choose, collisions must not be */
-	struct arena text; /* strings and label sets */
-	size_t bytes;      /* of the chunked arrays */
-	struct chunked tables[SYMBOLS_TABLES];
-	struct chunked plain_columns; /* stack -> column of (stack, no labels) + 1 */
-	struct chunked unfolded;      /* stack -> its locations, once a profile had it: see same_stack */
-	struct map strings, mappings, functions, locations, nodes, stacks, label_sets, columns;
-	_Atomic(struct calltree *) calls;
 };
 
 static const uint32_t item_sizes[SYMBOLS_TABLES] = {
@@ -50,14 +27,6 @@ static const uint32_t item_sizes[SYMBOLS_TABLES] = {
 	[SYMBOLS_LABEL_SETS] = sizeof(struct label_set),
 	[SYMBOLS_COLUMNS] = sizeof(struct sym_column),
 };
-
-/* item is the entry's size again, where it is known at compile time. */
-static inline void *chunked_at(const struct chunked *c, uint32_t i, size_t item)
-{
-	uint64_t x = (uint64_t)i + (1u << FIRST_BITS);
-	unsigned top = 63 - (unsigned)__builtin_clzll(x);
-	return c->blocks[top - FIRST_BITS] + (x ^ UINT64_C(1) << top) * item;
-}
 
 /* The new entry, zeroed; its id is the old count. */
 static void *chunked_add(struct symbols *s, struct chunked *c)
@@ -79,16 +48,6 @@ static void chunked_free(struct chunked *c)
 		free(c->blocks[i]);
 }
 
-/* A hash of words: each pair is folded into the state by a product of 128 bits, whose halves are combined. The seeds are
- * secret, so what makes a factor zero, or two inputs collide, cannot be aimed at. */
-static inline uint64_t mix(const struct symbols *s, uint64_t h, uint64_t a, uint64_t b)
-{
-	unsigned __int128 m = (unsigned __int128)(a ^ h ^ s->seed) * (b ^ s->seed2);
-	return (uint64_t)(m >> 64) ^ (uint64_t)m;
-}
-
-#define ENTRY(s, table, type, id) ((type *)chunked_at(&(s)->tables[table], (id), sizeof(type)))
-
 struct symbols *symbols_new(void)
 {
 	struct symbols *s = NEW(struct symbols);
@@ -99,8 +58,7 @@ struct symbols *symbols_new(void)
 	arena_init(&s->text, 0);
 	for (unsigned t = 0; t < SYMBOLS_TABLES; t++)
 		s->tables[t].item = item_sizes[t];
-	s->plain_columns.item = sizeof(uint32_t);
-	s->unfolded.item = sizeof(uint32_t *);
+	s->known_stacks.item = sizeof(struct known_stack);
 	symbols_string(s, VIEW(""));
 	chunked_add(s, &s->tables[SYMBOLS_NODES]);
 	symbols_stack(s, NULL, 0);
@@ -121,8 +79,7 @@ void symbols_unref(struct symbols *s)
 		return;
 	for (unsigned t = 0; t < SYMBOLS_TABLES; t++)
 		chunked_free(&s->tables[t]);
-	chunked_free(&s->plain_columns);
-	chunked_free(&s->unfolded);
+	chunked_free(&s->known_stacks);
 	struct map *maps[] = { &s->strings, &s->mappings, &s->functions, &s->locations, &s->nodes, &s->stacks,
 			       &s->label_sets, &s->columns };
 	for (size_t i = 0; i < ARRAY_LEN(maps); i++)
@@ -167,7 +124,7 @@ static bool find_string(const struct symbols *s, struct view v, uint64_t h, uint
 
 bool symbols_find_string(const struct symbols *s, struct view v, uint32_t *ret)
 {
-	return find_string(s, v, hash_bytes_seed(v.ptr, v.len, s->seed), ret);
+	return find_string(s, v, hash_string(s, v), ret);
 }
 
 static void *text_alloc(struct symbols *s, size_t n)
@@ -178,8 +135,7 @@ static void *text_alloc(struct symbols *s, size_t n)
 	return p;
 }
 
-/* With its hash. */
-static uint32_t intern_string(struct symbols *s, struct view v, uint64_t h)
+uint32_t symbols_intern_string(struct symbols *s, struct view v, uint64_t h)
 {
 	uint32_t id;
 	if (find_string(s, v, h, &id))
@@ -197,7 +153,7 @@ static uint32_t intern_string(struct symbols *s, struct view v, uint64_t h)
 
 uint32_t symbols_string(struct symbols *s, struct view v)
 {
-	return intern_string(s, v, hash_bytes_seed(v.ptr, v.len, s->seed));
+	return symbols_intern_string(s, v, hash_string(s, v));
 }
 
 static uint64_t page_round(uint64_t size)
@@ -222,9 +178,8 @@ uint32_t symbols_mapping(struct symbols *s, const struct sym_mapping *m)
 	return id;
 }
 
-uint32_t symbols_function(struct symbols *s, const struct sym_function *f)
+uint32_t symbols_intern_function(struct symbols *s, const struct sym_function *f, uint64_t h)
 {
-	uint64_t h = mix(s, mix(s, 0, (uint64_t)f->name << 32 | f->system_name, f->filename), (uint64_t)f->start_line, 0);
 	uint32_t id;
 	for (size_t at = map_start(&s->functions, h); map_probe(&s->functions, h, &at, &id);) {
 		const struct sym_function *o = ENTRY(s, SYMBOLS_FUNCTIONS, struct sym_function, id);
@@ -236,6 +191,11 @@ uint32_t symbols_function(struct symbols *s, const struct sym_function *f)
 	*(struct sym_function *)chunked_add(s, &s->tables[SYMBOLS_FUNCTIONS]) = *f;
 	map_insert(&s->functions, h, id);
 	return id;
+}
+
+uint32_t symbols_function(struct symbols *s, const struct sym_function *f)
+{
+	return symbols_intern_function(s, f, hash_function(s, f));
 }
 
 static bool same_location(const struct symbols *s, const struct sym_location *o, const struct sym_location *l,
@@ -251,14 +211,8 @@ static bool same_location(const struct symbols *s, const struct sym_location *o,
 	return true;
 }
 
-uint32_t symbols_location(struct symbols *s, const struct sym_location *l, const struct sym_line *lines)
+uint32_t symbols_intern_location(struct symbols *s, const struct sym_location *l, const struct sym_line *lines, uint64_t h)
 {
-	uint64_t h = mix(s, 0, l->address, (uint64_t)l->mapping << 1 | l->is_folded);
-	for (uint32_t i = 0; i < l->n_lines; i++) { /* one after the other: a sum of them could be made to collide */
-		h = mix(s, h, lines[i].function, (uint64_t)lines[i].line);
-		if (lines[i].column)
-			h = mix(s, ~h, (uint64_t)lines[i].column, 0);
-	}
 	uint32_t id;
 	for (size_t at = map_start(&s->locations, h); map_probe(&s->locations, h, &at, &id);)
 		if (same_location(s, ENTRY(s, SYMBOLS_LOCATIONS, struct sym_location, id), l, lines))
@@ -272,6 +226,14 @@ uint32_t symbols_location(struct symbols *s, const struct sym_location *l, const
 	e->first_line = first_line;
 	map_insert(&s->locations, h, id);
 	return id;
+}
+
+uint32_t symbols_location(struct symbols *s, const struct sym_location *l, const struct sym_line *lines)
+{
+	uint64_t h = hash_location(s, l);
+	for (uint32_t i = 0; i < l->n_lines; i++)
+		h = hash_line(s, h, &lines[i]);
+	return symbols_intern_location(s, l, lines, h);
 }
 
 uint32_t symbols_node(struct symbols *s, uint32_t parent, uint32_t location)
@@ -289,41 +251,27 @@ uint32_t symbols_node(struct symbols *s, uint32_t parent, uint32_t location)
 	return id;
 }
 
-/* The hash of a stack: four locations at a time, the last ones filled up with zeros. */
-static uint64_t hash_stack(const struct symbols *s, const uint32_t *locations, size_t n)
+const uint32_t *symbols_make_row(struct symbols *s, uint32_t stack)
 {
-	uint64_t h = n, w[2];
-	for (; n > 4; n -= 4, locations += 4) {
-		memcpy(w, locations, sizeof w);
-		h = mix(s, h, w[0], w[1]);
-	}
-	memset(w, 0, sizeof w);
-	if (n)
-		memcpy(w, locations, n * sizeof *locations);
-	return mix(s, mix(s, h, w[0], w[1]), h, 0);
+	struct known_stack *k = KNOWN_STACK(s, stack);
+	uint32_t depth = (uint32_t)symbols_stack_locations(s, stack, NULL, 0);
+	k->row = text_alloc(s, (depth + 1) * sizeof *k->row);
+	*k->row = depth;
+	symbols_stack_locations(s, stack, k->row + 1, depth);
+	return k->row;
 }
 
-/* Whether a stack is this one. To walk from the leaf to the root takes a load that waits for the one before at each
- * step, and most stacks of a profile are known; so a stack that is asked for again keeps its locations in a row, their
- * number before them. A dictionary that is only read never pays for that. */
 static bool same_stack(struct symbols *s, uint32_t stack, const uint32_t *locations, size_t n)
 {
-	uint32_t **row = chunked_at(&s->unfolded, stack, sizeof *row);
-	if (UNLIKELY(!*row)) {
-		uint32_t depth = (uint32_t)symbols_stack_locations(s, stack, NULL, 0);
-		*row = text_alloc(s, (depth + 1) * sizeof **row);
-		**row = depth;
-		symbols_stack_locations(s, stack, *row + 1, depth);
-	}
-	return **row == n && (!n || memcmp(*row + 1, locations, n * sizeof *locations) == 0);
+	const uint32_t *row = symbols_row(s, stack);
+	return *row == n && (!n || memcmp(row + 1, locations, n * sizeof *locations) == 0);
 }
 
 static uint32_t add_stack(struct symbols *s, uint32_t node, uint64_t h)
 {
 	uint32_t id = s->tables[SYMBOLS_STACKS].n;
 	*(uint32_t *)chunked_add(s, &s->tables[SYMBOLS_STACKS]) = node;
-	chunked_add(s, &s->plain_columns);
-	chunked_add(s, &s->unfolded);
+	chunked_add(s, &s->known_stacks);
 	map_insert(&s->stacks, h, id);
 	return id;
 }
@@ -337,14 +285,11 @@ void symbols_add_lost(struct symbols *s, enum symbols_table t)
 		*(struct view *)entry = VIEW("(lost)");
 	else if (t == SYMBOLS_FUNCTIONS && view_eqs(symbols_get_string(s, last), "(lost)"))
 		((struct sym_function *)entry)->name = last;
-	else if (t == SYMBOLS_STACKS) {
-		chunked_add(s, &s->plain_columns);
-		chunked_add(s, &s->unfolded);
-	}
+	else if (t == SYMBOLS_STACKS)
+		chunked_add(s, &s->known_stacks);
 }
 
-/* With its hash. */
-static uint32_t intern_stack(struct symbols *s, const uint32_t *locations, size_t n, uint64_t h)
+uint32_t symbols_intern_stack(struct symbols *s, const uint32_t *locations, size_t n, uint64_t h)
 {
 	uint32_t id;
 	for (size_t at = map_start(&s->stacks, h); map_probe(&s->stacks, h, &at, &id);)
@@ -358,7 +303,7 @@ static uint32_t intern_stack(struct symbols *s, const uint32_t *locations, size_
 
 uint32_t symbols_stack(struct symbols *s, const uint32_t *locations, size_t n)
 {
-	return intern_stack(s, locations, n, hash_stack(s, locations, n));
+	return symbols_intern_stack(s, locations, n, hash_stack(s, locations, n));
 }
 
 uint32_t symbols_stack_at(struct symbols *s, uint32_t node)
@@ -445,7 +390,7 @@ out:
 
 uint32_t symbols_column(struct symbols *s, uint32_t stack, uint32_t label_set)
 {
-	uint32_t *plain = label_set ? NULL : chunked_at(&s->plain_columns, stack, sizeof(uint32_t));
+	uint32_t *plain = label_set ? NULL : &KNOWN_STACK(s, stack)->plain_column;
 	uint64_t h = mix(s, 0, stack, label_set);
 	uint32_t id;
 	if (plain) {
@@ -531,290 +476,4 @@ size_t symbols_stack_locations(const struct symbols *s, uint32_t stack, uint32_t
 		node = x->parent;
 	}
 	return n;
-}
-
-/* ---- a whole profile ---- */
-
-struct import {
-	struct symbols *s;
-	const struct profile *p;
-	uint32_t *strings; /* id + 1; 0 = not met yet */
-	uint64_t *hashes;  /* of the strings */
-	uint32_t *mappings, *functions, *locations; /* ids */
-};
-
-/* All hashes first: the slots that they lead to are on their way from memory by the time they are looked at. */
-static void hash_strings(struct import *im)
-{
-	const struct map *m = &im->s->strings;
-	for (uint32_t i = 0; i < im->p->n_strings; i++) {
-		im->hashes[i] = hash_bytes_seed(im->p->strings[i].ptr, im->p->strings[i].len, im->s->seed);
-		__builtin_prefetch(&m->slots[map_start(m, im->hashes[i])]);
-	}
-}
-
-static inline uint32_t import_string(struct import *im, uint32_t i)
-{
-	if (UNLIKELY(i >= im->p->n_strings))
-		return 0;
-	if (!im->strings[i])
-		im->strings[i] = intern_string(im->s, im->p->strings[i], im->hashes[i]) + 1;
-	return im->strings[i] - 1;
-}
-
-static void import_mappings(struct import *im)
-{
-	for (uint32_t i = 0; i < im->p->n_mappings; i++) {
-		const struct profile_mapping *m = &im->p->mappings[i];
-		struct sym_mapping x = {
-			.start = m->start, .size = m->limit - m->start, .offset = m->offset,
-			.file = import_string(im, m->file_str), .build_id = import_string(im, m->build_id_str),
-			.has = (uint8_t)((m->has_functions ? SYM_HAS_FUNCTIONS : 0) | (m->has_filenames ? SYM_HAS_FILENAMES : 0) |
-					 (m->has_line_numbers ? SYM_HAS_LINE_NUMBERS : 0) |
-					 (m->has_inline_frames ? SYM_HAS_INLINE_FRAMES : 0)),
-		};
-		im->mappings[i] = symbols_mapping(im->s, &x);
-	}
-}
-
-static void import_functions(struct import *im)
-{
-	for (uint32_t i = 0; i < im->p->n_functions; i++) {
-		const struct profile_function *f = &im->p->functions[i];
-		struct sym_function x = { import_string(im, f->name_str), import_string(im, f->system_name_str),
-					  import_string(im, f->filename_str), f->start_line };
-		im->functions[i] = symbols_function(im->s, &x);
-	}
-}
-
-static void import_locations(struct import *im)
-{
-	VEC(struct sym_line) lines = { 0 };
-	for (uint32_t i = 0; i < im->p->n_locations; i++) {
-		const struct profile_location *l = &im->p->locations[i];
-		struct sym_location x = { .address = l->address, .n_lines = l->n_lines, .is_folded = l->is_folded };
-		if (l->mapping) {
-			x.mapping = im->mappings[l->mapping - 1] + 1;
-			x.address -= im->p->mappings[l->mapping - 1].start;
-		}
-		lines.n = 0;
-		for (uint32_t k = 0; k < l->n_lines; k++) {
-			const struct profile_line *pl = &im->p->lines[l->first_line + k];
-			vec_push(&lines, (struct sym_line){ pl->function ? im->functions[pl->function - 1] + 1 : 0, pl->line,
-							    pl->column });
-		}
-		im->locations[i] = symbols_location(im->s, &x, lines.v);
-	}
-	vec_free(&lines);
-}
-
-static uint32_t import_labels(struct import *im, const struct profile_sample *sample)
-{
-	struct sym_label few[16], *l = sample->n_labels <= ARRAY_LEN(few) ? few : xcalloc(sample->n_labels, sizeof *l);
-	for (uint32_t i = 0; i < sample->n_labels; i++) {
-		const struct profile_label *x = &im->p->labels[sample->first_label + i];
-		l[i] = (struct sym_label){ .key = import_string(im, x->key_str), .is_num = x->is_num,
-					   .str = import_string(im, x->str), .unit = import_string(im, x->unit_str),
-					   .num = x->num };
-	}
-	uint32_t id = symbols_label_set(im->s, l, sample->n_labels);
-	if (l != few)
-		free(l);
-	return id;
-}
-
-/* A young dictionary will take most of the profile in: its indexes grow once, not step by step. */
-static void expect_new(struct symbols *s, const struct profile *p)
-{
-	if (s->strings.n > p->n_strings)
-		return;
-	map_reserve(&s->strings, s->strings.n + p->n_strings);
-	map_reserve(&s->functions, s->functions.n + p->n_functions);
-	map_reserve(&s->locations, s->locations.n + p->n_locations);
-	map_reserve(&s->stacks, s->stacks.n + p->n_samples);
-	map_reserve(&s->nodes, s->nodes.n + p->n_stack / 4);
-}
-
-int symbols_add_profile(struct symbols *s, struct profile *p, uint32_t *out, struct err *e)
-{
-	struct import im = { .s = s, .p = p };
-	im.strings = arena_calloc(&p->arena, p->n_strings, sizeof *im.strings);
-	im.hashes = arena_alloc(&p->arena, p->n_strings * sizeof *im.hashes);
-	im.mappings = arena_alloc(&p->arena, p->n_mappings * sizeof *im.mappings);
-	im.functions = arena_alloc(&p->arena, p->n_functions * sizeof *im.functions);
-	im.locations = arena_alloc(&p->arena, p->n_locations * sizeof *im.locations);
-	uint32_t *stack = arena_alloc(&p->arena, p->n_stack * sizeof *stack);
-	uint64_t *hashes = arena_alloc(&p->arena, p->n_samples * sizeof *hashes);
-	if (!im.strings || !im.hashes || !im.mappings || !im.functions || !im.locations || !stack || !hashes)
-		return err_set(e, ERR_LIMIT, "the profile needs more than its %zu bytes of memory", p->arena.max);
-	expect_new(s, p);
-	hash_strings(&im);
-	import_mappings(&im);
-	import_functions(&im);
-	import_locations(&im);
-	for (uint32_t i = 0; i < p->n_stack; i++)
-		stack[i] = im.locations[p->stack[i]];
-	for (uint32_t i = 0; i < p->n_samples; i++) {
-		const struct profile_sample *x = &p->samples[i];
-		hashes[i] = hash_stack(s, stack + x->first_location, x->n_locations);
-		__builtin_prefetch(&s->stacks.slots[map_start(&s->stacks, hashes[i])]);
-	}
-	for (uint32_t i = 0; i < p->n_samples; i++) {
-		const struct profile_sample *x = &p->samples[i];
-		uint32_t id = intern_stack(s, stack + x->first_location, x->n_locations, hashes[i]);
-		out[i] = symbols_column(s, id, x->n_labels ? import_labels(&im, x) : 0);
-	}
-	return 0;
-}
-
-/* ---- translation ---- */
-
-struct symbols_map {
-	const struct symbols *from;
-	struct symbols *to;
-	struct { uint32_t *id; uint32_t n; } memo[SYMBOLS_TABLES]; /* id + 1 in `to`; 0 = not met */
-	uint32_t *as, n_as; /* by location: 1 + the one that it is translated as; 0 = itself */
-	VEC(uint32_t) stack;
-	VEC(struct sym_line) lines;
-	VEC(struct sym_label) labels;
-};
-
-struct symbols_map *symbols_map_new(const struct symbols *from, struct symbols *to)
-{
-	struct symbols_map *m = NEW(struct symbols_map);
-	m->from = from;
-	m->to = to;
-	return m;
-}
-
-void symbols_map_free(struct symbols_map *m)
-{
-	if (!m)
-		return;
-	for (unsigned t = 0; t < SYMBOLS_TABLES; t++)
-		free(m->memo[t].id);
-	free(m->as);
-	vec_free(&m->stack);
-	vec_free(&m->lines);
-	vec_free(&m->labels);
-	free(m);
-}
-
-/* The memo's place for an id. The table grows with `from`, which may grow while the map lives. */
-static uint32_t *memo(struct symbols_map *m, enum symbols_table t, uint32_t id)
-{
-	if (id >= m->memo[t].n) {
-		uint32_t n = MAX(symbols_count(m->from, t), id + 1);
-		m->memo[t].id = xreallocarray(m->memo[t].id, n, sizeof(uint32_t));
-		memset(m->memo[t].id + m->memo[t].n, 0, (n - m->memo[t].n) * sizeof(uint32_t));
-		m->memo[t].n = n;
-	}
-	return &m->memo[t].id[id];
-}
-
-static uint32_t map_string(struct symbols_map *m, uint32_t id)
-{
-	uint32_t *to = memo(m, SYMBOLS_STRINGS, id);
-	if (!*to)
-		*to = symbols_string(m->to, symbols_get_string(m->from, id)) + 1;
-	return *to - 1;
-}
-
-static uint32_t map_mapping(struct symbols_map *m, uint32_t id)
-{
-	uint32_t *to = memo(m, SYMBOLS_MAPPINGS, id);
-	if (!*to) {
-		struct sym_mapping x = *symbols_get_mapping(m->from, id);
-		x.file = map_string(m, x.file);
-		x.build_id = map_string(m, x.build_id);
-		*to = symbols_mapping(m->to, &x) + 1;
-	}
-	return *to - 1;
-}
-
-static uint32_t map_function(struct symbols_map *m, uint32_t id)
-{
-	uint32_t *to = memo(m, SYMBOLS_FUNCTIONS, id);
-	if (!*to) {
-		struct sym_function x = *symbols_get_function(m->from, id);
-		x.name = map_string(m, x.name);
-		x.system_name = map_string(m, x.system_name);
-		x.filename = map_string(m, x.filename);
-		*to = symbols_function(m->to, &x) + 1;
-	}
-	return *to - 1;
-}
-
-static uint32_t map_location(struct symbols_map *m, uint32_t id)
-{
-	if (id < m->n_as && m->as[id])
-		id = m->as[id] - 1;
-	uint32_t *to = memo(m, SYMBOLS_LOCATIONS, id);
-	if (!*to) {
-		struct sym_location x = *symbols_get_location(m->from, id);
-		m->lines.n = 0;
-		for (uint32_t i = 0; i < x.n_lines; i++) {
-			struct sym_line line = *symbols_get_line(m->from, &x, i);
-			line.function = line.function ? map_function(m, line.function - 1) + 1 : 0;
-			vec_push(&m->lines, line);
-		}
-		x.mapping = x.mapping ? map_mapping(m, x.mapping - 1) + 1 : 0;
-		*to = symbols_location(m->to, &x, m->lines.v) + 1;
-	}
-	return *to - 1;
-}
-
-void symbols_map_location(struct symbols_map *m, uint32_t location, uint32_t as)
-{
-	if (location >= m->n_as) {
-		uint32_t n = MAX(symbols_count(m->from, SYMBOLS_LOCATIONS), location + 1);
-		m->as = xreallocarray(m->as, n, sizeof *m->as);
-		memset(m->as + m->n_as, 0, (n - m->n_as) * sizeof *m->as);
-		m->n_as = n;
-	}
-	m->as[location] = as + 1;
-}
-
-uint32_t symbols_map_stack(struct symbols_map *m, uint32_t stack)
-{
-	uint32_t *to = memo(m, SYMBOLS_STACKS, stack);
-	if (!*to) {
-		size_t n = symbols_stack_locations(m->from, stack, NULL, 0);
-		vec_reserve(&m->stack, n);
-		symbols_stack_locations(m->from, stack, m->stack.v, n);
-		for (size_t i = 0; i < n; i++)
-			m->stack.v[i] = map_location(m, m->stack.v[i]);
-		*to = symbols_stack(m->to, m->stack.v, n) + 1;
-	}
-	return *to - 1;
-}
-
-static uint32_t map_label_set(struct symbols_map *m, uint32_t id)
-{
-	uint32_t *to = memo(m, SYMBOLS_LABEL_SETS, id);
-	if (!*to) {
-		size_t n;
-		const struct sym_label *l = symbols_get_label_set(m->from, id, &n);
-		m->labels.n = 0;
-		for (size_t i = 0; i < n; i++) {
-			struct sym_label x = l[i];
-			x.key = map_string(m, x.key);
-			x.str = map_string(m, x.str);
-			x.unit = map_string(m, x.unit);
-			vec_push(&m->labels, x);
-		}
-		*to = symbols_label_set(m->to, m->labels.v, n) + 1;
-	}
-	return *to - 1;
-}
-
-uint32_t symbols_map_column(struct symbols_map *m, uint32_t column)
-{
-	uint32_t *to = memo(m, SYMBOLS_COLUMNS, column);
-	if (!*to) {
-		const struct sym_column *c = symbols_get_column(m->from, column);
-		uint32_t stack = symbols_map_stack(m, c->stack);
-		*to = symbols_column(m->to, stack, map_label_set(m, c->label_set)) + 1;
-	}
-	return *to - 1;
 }

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the dictionary share: symbols.c keeps the tables, symbols_import.c takes profiles in, symbols_map.c
+ * translates. Private to them. */
+#ifndef PYRRHA_MODEL_SYMBOLS_INTERNAL_H
+#define PYRRHA_MODEL_SYMBOLS_INTERNAL_H
+
+#include <stdatomic.h>
+
+#include "base/map.h"
+#include "model/symbols.h"
+
+#define FIRST_BITS 6
+#define BLOCKS (33 - FIRST_BITS)
+
+struct chunked {
+	char *blocks[BLOCKS];
+	uint32_t n;
+	uint32_t item; /* bytes of an entry */
+};
+
+/* What is known of a stack besides its leaf. */
+struct known_stack {
+	uint32_t *row;         /* its depth and its locations, once a profile had it; NULL before: see symbols_row */
+	uint32_t plain_column; /* column of (stack, no labels) + 1 */
+};
+
+struct symbols {
+	atomic_int refs;
+	uint64_t seed, seed2; /* of the hashes: names and addresses are the targets' to choose, collisions must not be */
+	struct arena text; /* strings and label sets */
+	size_t bytes;      /* of the chunked arrays */
+	struct chunked tables[SYMBOLS_TABLES];
+	struct chunked known_stacks; /* struct known_stack of each stack */
+	struct map strings, mappings, functions, locations, nodes, stacks, label_sets, columns;
+	_Atomic(struct calltree *) calls;
+};
+
+/* item is the entry's size again, where it is known at compile time. */
+static inline void *chunked_at(const struct chunked *c, uint32_t i, size_t item)
+{
+	uint64_t x = (uint64_t)i + (1u << FIRST_BITS);
+	unsigned top = 63 - (unsigned)__builtin_clzll(x);
+	return c->blocks[top - FIRST_BITS] + (x ^ UINT64_C(1) << top) * item;
+}
+
+/* A hash of words: each pair is folded into the state by a product of 128 bits, whose halves are combined. The seeds are
+ * secret, so what makes a factor zero, or two inputs collide, cannot be aimed at. */
+static inline uint64_t mix(const struct symbols *s, uint64_t h, uint64_t a, uint64_t b)
+{
+	unsigned __int128 m = (unsigned __int128)(a ^ h ^ s->seed) * (b ^ s->seed2);
+	return (uint64_t)(m >> 64) ^ (uint64_t)m;
+}
+
+static inline uint64_t symbols_load(const char *p, size_t n)
+{
+	uint64_t w = 0;
+	memcpy(&w, p, n);
+	return w;
+}
+
+/* The hash of a string: sixteen bytes at a time, the last ones as two words that may overlap. */
+static inline uint64_t hash_string(const struct symbols *s, struct view v)
+{
+	const char *p = v.ptr;
+	size_t n = v.len;
+	uint64_t h = v.len, a = 0, b = 0;
+	for (; n > 16; n -= 16, p += 16)
+		h = mix(s, h, symbols_load(p, 8), symbols_load(p + 8, 8));
+	if (n >= 8) {
+		a = symbols_load(p, 8);
+		b = symbols_load(p + n - 8, 8);
+	} else if (n >= 4) {
+		a = symbols_load(p, 4);
+		b = symbols_load(p + n - 4, 4);
+	} else if (n) {
+		a = (uint64_t)(uint8_t)p[0] << 16 | (uint64_t)(uint8_t)p[n / 2] << 8 | (uint8_t)p[n - 1];
+	}
+	return mix(s, mix(s, h, a, b), h, 0);
+}
+
+static inline uint64_t hash_function(const struct symbols *s, const struct sym_function *f)
+{
+	return mix(s, mix(s, 0, (uint64_t)f->name << 32 | f->system_name, f->filename), (uint64_t)f->start_line, 0);
+}
+
+static inline uint64_t hash_location(const struct symbols *s, const struct sym_location *l)
+{
+	return mix(s, 0, l->address, (uint64_t)l->mapping << 1 | l->is_folded);
+}
+
+/* One line after the other: a sum of them could be made to collide. */
+static inline uint64_t hash_line(const struct symbols *s, uint64_t h, const struct sym_line *l)
+{
+	h = mix(s, h, l->function, (uint64_t)l->line);
+	return UNLIKELY(l->column) ? mix(s, ~h, (uint64_t)l->column, 0) : h;
+}
+
+/* The hash of a stack: four locations at a time, the last ones filled up with zeros. */
+static inline uint64_t hash_stack(const struct symbols *s, const uint32_t *locations, size_t n)
+{
+	uint64_t h = n, w[2];
+	for (; n > 4; n -= 4, locations += 4) {
+		memcpy(w, locations, sizeof w);
+		h = mix(s, h, w[0], w[1]);
+	}
+	memset(w, 0, sizeof w);
+	if (n)
+		memcpy(w, locations, n * sizeof *locations);
+	return mix(s, mix(s, h, w[0], w[1]), h, 0);
+}
+
+#define ENTRY(s, table, type, id) ((type *)chunked_at(&(s)->tables[table], (id), sizeof(type)))
+
+#define KNOWN_STACK(s, id) ((struct known_stack *)chunked_at(&(s)->known_stacks, (id), sizeof(struct known_stack)))
+
+/* Interning with the hash at hand. */
+uint32_t symbols_intern_string(struct symbols *s, struct view v, uint64_t h);
+uint32_t symbols_intern_function(struct symbols *s, const struct sym_function *f, uint64_t h);
+uint32_t symbols_intern_location(struct symbols *s, const struct sym_location *l, const struct sym_line *lines, uint64_t h);
+uint32_t symbols_intern_stack(struct symbols *s, const uint32_t *locations, size_t n, uint64_t h);
+/* A stack's depth, and its locations in a row. To walk from the leaf to the root takes a load that waits for the one before at
+ * each step, and most stacks of a profile are known; so a stack that is asked for again keeps its locations. A dictionary
+ * that is only read never pays for that. */
+const uint32_t *symbols_make_row(struct symbols *s, uint32_t stack);
+static inline const uint32_t *symbols_row(struct symbols *s, uint32_t stack)
+{
+	const uint32_t *row = KNOWN_STACK(s, stack)->row;
+	return LIKELY(row) ? row : symbols_make_row(s, stack);
+}
+
+#endif

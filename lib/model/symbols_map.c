@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Translation from one dictionary to another, memoised by id. */
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/vec.h"
+#include "model/symbols.h"
+
+struct symbols_map {
+	const struct symbols *from;
+	struct symbols *to;
+	struct { uint32_t *id; uint32_t n; } memo[SYMBOLS_TABLES]; /* id + 1 in `to`; 0 = not met */
+	uint32_t *as, n_as; /* by location: 1 + the one that it is translated as; 0 = itself */
+	VEC(uint32_t) stack;
+	VEC(struct sym_line) lines;
+	VEC(struct sym_label) labels;
+};
+
+struct symbols_map *symbols_map_new(const struct symbols *from, struct symbols *to)
+{
+	struct symbols_map *m = NEW(struct symbols_map);
+	m->from = from;
+	m->to = to;
+	return m;
+}
+
+void symbols_map_free(struct symbols_map *m)
+{
+	if (!m)
+		return;
+	for (unsigned t = 0; t < SYMBOLS_TABLES; t++)
+		free(m->memo[t].id);
+	free(m->as);
+	vec_free(&m->stack);
+	vec_free(&m->lines);
+	vec_free(&m->labels);
+	free(m);
+}
+
+/* The memo's place for an id. The table grows with `from`, which may grow while the map lives. */
+static uint32_t *memo(struct symbols_map *m, enum symbols_table t, uint32_t id)
+{
+	if (id >= m->memo[t].n) {
+		uint32_t n = MAX(symbols_count(m->from, t), id + 1);
+		m->memo[t].id = xreallocarray(m->memo[t].id, n, sizeof(uint32_t));
+		memset(m->memo[t].id + m->memo[t].n, 0, (n - m->memo[t].n) * sizeof(uint32_t));
+		m->memo[t].n = n;
+	}
+	return &m->memo[t].id[id];
+}
+
+static uint32_t map_string(struct symbols_map *m, uint32_t id)
+{
+	uint32_t *to = memo(m, SYMBOLS_STRINGS, id);
+	if (!*to)
+		*to = symbols_string(m->to, symbols_get_string(m->from, id)) + 1;
+	return *to - 1;
+}
+
+static uint32_t map_mapping(struct symbols_map *m, uint32_t id)
+{
+	uint32_t *to = memo(m, SYMBOLS_MAPPINGS, id);
+	if (!*to) {
+		struct sym_mapping x = *symbols_get_mapping(m->from, id);
+		x.file = map_string(m, x.file);
+		x.build_id = map_string(m, x.build_id);
+		*to = symbols_mapping(m->to, &x) + 1;
+	}
+	return *to - 1;
+}
+
+static uint32_t map_function(struct symbols_map *m, uint32_t id)
+{
+	uint32_t *to = memo(m, SYMBOLS_FUNCTIONS, id);
+	if (!*to) {
+		struct sym_function x = *symbols_get_function(m->from, id);
+		x.name = map_string(m, x.name);
+		x.system_name = map_string(m, x.system_name);
+		x.filename = map_string(m, x.filename);
+		*to = symbols_function(m->to, &x) + 1;
+	}
+	return *to - 1;
+}
+
+static uint32_t map_location(struct symbols_map *m, uint32_t id)
+{
+	if (id < m->n_as && m->as[id])
+		id = m->as[id] - 1;
+	uint32_t *to = memo(m, SYMBOLS_LOCATIONS, id);
+	if (!*to) {
+		struct sym_location x = *symbols_get_location(m->from, id);
+		m->lines.n = 0;
+		for (uint32_t i = 0; i < x.n_lines; i++) {
+			struct sym_line line = *symbols_get_line(m->from, &x, i);
+			line.function = line.function ? map_function(m, line.function - 1) + 1 : 0;
+			vec_push(&m->lines, line);
+		}
+		x.mapping = x.mapping ? map_mapping(m, x.mapping - 1) + 1 : 0;
+		*to = symbols_location(m->to, &x, m->lines.v) + 1;
+	}
+	return *to - 1;
+}
+
+void symbols_map_location(struct symbols_map *m, uint32_t location, uint32_t as)
+{
+	if (location >= m->n_as) {
+		uint32_t n = MAX(symbols_count(m->from, SYMBOLS_LOCATIONS), location + 1);
+		m->as = xreallocarray(m->as, n, sizeof *m->as);
+		memset(m->as + m->n_as, 0, (n - m->n_as) * sizeof *m->as);
+		m->n_as = n;
+	}
+	m->as[location] = as + 1;
+}
+
+uint32_t symbols_map_stack(struct symbols_map *m, uint32_t stack)
+{
+	uint32_t *to = memo(m, SYMBOLS_STACKS, stack);
+	if (!*to) {
+		size_t n = symbols_stack_locations(m->from, stack, NULL, 0);
+		vec_reserve(&m->stack, n);
+		symbols_stack_locations(m->from, stack, m->stack.v, n);
+		for (size_t i = 0; i < n; i++)
+			m->stack.v[i] = map_location(m, m->stack.v[i]);
+		*to = symbols_stack(m->to, m->stack.v, n) + 1;
+	}
+	return *to - 1;
+}
+
+static uint32_t map_label_set(struct symbols_map *m, uint32_t id)
+{
+	uint32_t *to = memo(m, SYMBOLS_LABEL_SETS, id);
+	if (!*to) {
+		size_t n;
+		const struct sym_label *l = symbols_get_label_set(m->from, id, &n);
+		m->labels.n = 0;
+		for (size_t i = 0; i < n; i++) {
+			struct sym_label x = l[i];
+			x.key = map_string(m, x.key);
+			x.str = map_string(m, x.str);
+			x.unit = map_string(m, x.unit);
+			vec_push(&m->labels, x);
+		}
+		*to = symbols_label_set(m->to, m->labels.v, n) + 1;
+	}
+	return *to - 1;
+}
+
+uint32_t symbols_map_column(struct symbols_map *m, uint32_t column)
+{
+	uint32_t *to = memo(m, SYMBOLS_COLUMNS, column);
+	if (!*to) {
+		const struct sym_column *c = symbols_get_column(m->from, column);
+		uint32_t stack = symbols_map_stack(m, c->stack);
+		*to = symbols_column(m->to, stack, map_label_set(m, c->label_set)) + 1;
+	}
+	return *to - 1;
+}
