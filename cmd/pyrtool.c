@@ -37,6 +37,15 @@ int tool_fail(const char *name, const struct err *e)
 	return TOOL_FAILED;
 }
 
+bool tool_json(const char *name, const char *output, bool *ret_json)
+{
+	*ret_json = strcmp(output, "json") == 0;
+	if (*ret_json || strcmp(output, "text") == 0)
+		return true;
+	fprintf(stderr, "pyrtool %s: --output is text or json, not \"%s\"\n", name, output);
+	return false;
+}
+
 int tool_print(const struct buf *b)
 {
 	struct view v = buf_view(b);

@@ -8,6 +8,16 @@ tool=$top_builddir/pyrtool
 	echo "FAIL: test language"
 	exit 1
 }
+"$tool" test language --output=json "$top_srcdir/tests/lang/time.test" | grep -q '^{"passed":[1-9][0-9]*,"failed":0,"skipped":0,' || {
+	echo "FAIL: test language as JSON"
+	exit 1
+}
+"$tool" check config --output=json "$top_srcdir/deploy/quickstart.yml" | grep -q '^\[{"good":true,"file":".*quickstart.yml",' || {
+	echo "FAIL: check config as JSON"
+	exit 1
+}
+"$tool" test language --output=xml "$top_srcdir/tests/lang/time.test" 2>/dev/null
+[ $? -eq 2 ] || { echo "FAIL: an unknown form of output"; exit 1; }
 [ "$("$tool" tsdb --help | grep -c '^  tsdb ')" -eq 5 ] || { echo "FAIL: the commands of a group"; exit 1; }
 "$tool" tsdb nonsense 2>&1 >/dev/null | grep -q '^  tsdb verify DIR' || { echo "FAIL: an unknown command of a group"; exit 1; }
 corpus=${PYRRHA_CORPUS:-$top_srcdir/../shared/corpus}

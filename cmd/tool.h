@@ -37,6 +37,8 @@ int tool_tsdb_import(int argc, char **argv);
  * *ret_status. */
 bool tool_flags(const struct tool_command *c, struct opt *table, size_t n, int argc, char **argv, int *ret_words,
 		int *ret_status);
+/* Of --output: "json" or "text"; false: said what is wrong. */
+bool tool_json(const char *name, const char *output, bool *ret_json);
 /* "pyrtool NAME: message" on standard error; returns TOOL_FAILED. */
 int tool_fail(const char *name, const struct err *e);
 /* Writes it all; TOOL_OK or TOOL_FAILED. */

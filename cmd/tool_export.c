@@ -286,7 +286,7 @@ int tool_tsdb_export(int argc, char **argv)
 	}
 	if (!tool_flags(tool_command(name), flags, ARRAY_LEN(flags), argc, argv, &words, &status))
 		return status;
-	if (!tool_tsdb_json(name, output, &json))
+	if (!tool_json(name, output, &json))
 		return TOOL_USAGE;
 	if (words != 1 || !*x.out) {
 		fprintf(stderr, "pyrtool %s: one storage directory and --out are wanted\n", name);

@@ -386,7 +386,7 @@ int tool_tsdb_import(int argc, char **argv)
 	struct err e;
 	if (!tool_flags(tool_command(name), flags, ARRAY_LEN(flags), argc, argv, &words, &status))
 		return status;
-	if (!tool_tsdb_json(name, output, &json) || check_flags(&x, words, name))
+	if (!tool_json(name, output, &json) || check_flags(&x, words, name))
 		return TOOL_USAGE;
 	if (tool_tsdb_open(&db, argv[1], false, &e))
 		return tool_fail(name, &e);

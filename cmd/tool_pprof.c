@@ -184,7 +184,7 @@ static void put_rows(struct buf *out, const struct function_table *t, size_t n, 
 struct listing {
 	const char *type, *output;
 	int64_t n;
-	bool total;
+	bool total, json;
 };
 
 #define LISTING_FLAGS(l) \
@@ -206,7 +206,7 @@ static int print_functions(const char *name, const struct stackvec *v, int64_t w
 	if (t.n)
 		qsort(t.rows, t.n, sizeof *t.rows, compare_rows);
 	size_t n = l->n > 0 ? MIN((size_t)l->n, t.n) : t.n;
-	if (strcmp(l->output, "json") == 0)
+	if (l->json)
 		put_rows_json(&out, &t, n, type, unit);
 	else
 		put_rows(&out, &t, n, whole ? whole : t.value, type, unit);
@@ -218,13 +218,15 @@ static int print_functions(const char *name, const struct stackvec *v, int64_t w
 
 int tool_top(int argc, char **argv)
 {
-	struct listing l = { "", "text", 20, false };
+	struct listing l = { .type = "", .output = "text", .n = 20 };
 	struct opt flags[] = { LISTING_FLAGS(l) };
 	int words, status;
 	struct loaded in;
 	struct err e;
 	if (!tool_flags(tool_command("top"), flags, ARRAY_LEN(flags), argc, argv, &words, &status))
 		return status;
+	if (!tool_json("top", l.output, &l.json))
+		return TOOL_USAGE;
 	if (!words) {
 		fprintf(stderr, "pyrtool top: which file?\n");
 		return TOOL_USAGE;
@@ -246,12 +248,14 @@ int tool_top(int argc, char **argv)
 
 int tool_diff(int argc, char **argv)
 {
-	struct listing l = { "", "text", 20, false };
+	struct listing l = { .type = "", .output = "text", .n = 20 };
 	struct opt flags[] = { LISTING_FLAGS(l) };
 	int words, status = TOOL_FAILED;
 	struct err e;
 	if (!tool_flags(tool_command("diff"), flags, ARRAY_LEN(flags), argc, argv, &words, &status))
 		return status;
+	if (!tool_json("diff", l.output, &l.json))
+		return TOOL_USAGE;
 	if (words != 2) {
 		fprintf(stderr, "pyrtool diff: a base and a file are needed\n");
 		return TOOL_USAGE;

@@ -85,7 +85,7 @@ static void put_notes(const json_t *answer, const char *key)
 	size_t i;
 	json_t *note;
 	json_array_foreach(json_object_get(answer, key), i, note)
-		fprintf(stderr, "%s: %s\n", key, json_string_value(note) ? json_string_value(note) : "");
+		fprintf(stderr, "%.*s: %s\n", (int)strlen(key) - 1, key, json_string_value(note) ? json_string_value(note) : "");
 }
 
 /* Prints the answer of the API; TOOL_FAILED for an error in it. */
@@ -102,6 +102,7 @@ static int print_answer(const char *name, const struct buf *body, int http, bool
 		status = tool_print(body) == TOOL_OK && puts("") >= 0 ? TOOL_OK : TOOL_FAILED;
 	} else {
 		put_notes(answer, "warnings");
+		put_notes(answer, "infos");
 		put_result(&out, json_object_get(answer, "data"));
 		status = tool_print(&out);
 	}
@@ -110,7 +111,7 @@ static int print_answer(const char *name, const struct buf *body, int http, bool
 	return status;
 }
 
-static int ask(const char *name, const char *server, const char *path, const struct buf *form, const char *output)
+static int ask(const char *name, const char *server, const char *path, const struct buf *form, bool as_json)
 {
 	static const char *const headers[] = { "Content-Type: application/x-www-form-urlencoded" };
 	struct fetch_client *c;
@@ -123,7 +124,7 @@ static int ask(const char *name, const char *server, const char *path, const str
 	buf_printf(&url, "%s%.*s%s", strstr(server, "://") ? "" : "http://", (int)(n && server[n - 1] == '/' ? n - 1 : n), server, path);
 	struct fetch_request q = { .method = "POST", .url = url.ptr, .headers = headers, .n_headers = 1, .body = buf_view(form),
 				   .timeout_ms = 130000, .compressed = true };
-	int status = fetch_do(c, &q, &r, &e) ? tool_fail(name, &e) : print_answer(name, &r.body, r.status, strcmp(output, "json") == 0);
+	int status = fetch_do(c, &q, &r, &e) ? tool_fail(name, &e) : print_answer(name, &r.body, r.status, as_json);
 	fetch_response_release(&r);
 	fetch_client_unref(c);
 	buf_free(&url);
@@ -133,6 +134,7 @@ static int ask(const char *name, const char *server, const char *path, const str
 int tool_query_instant(int argc, char **argv)
 {
 	const char *time = "", *output = "text";
+	bool as_json;
 	struct opt flags[] = {
 		{ "time", OPT_STRING, &time, "<time>", "RFC 3339 or Unix seconds; now if not given." },
 		{ "output", OPT_STRING, &output, "<form>", "text or json." },
@@ -140,6 +142,8 @@ int tool_query_instant(int argc, char **argv)
 	int words, status;
 	if (!tool_flags(tool_command("query instant"), flags, ARRAY_LEN(flags), argc, argv, &words, &status))
 		return status;
+	if (!tool_json("query instant", output, &as_json))
+		return TOOL_USAGE;
 	if (words != 2) {
 		fprintf(stderr, "pyrtool query instant: a URL and an expression are needed\n");
 		return TOOL_USAGE;
@@ -148,7 +152,7 @@ int tool_query_instant(int argc, char **argv)
 	put_param(&form, "query", argv[2]);
 	if (*time)
 		put_param(&form, "time", time);
-	status = ask("query instant", argv[1], "/api/v1/query", &form, output);
+	status = ask("query instant", argv[1], "/api/v1/query", &form, as_json);
 	buf_free(&form);
 	return status;
 }
@@ -157,6 +161,7 @@ int tool_query_range(int argc, char **argv)
 {
 	const char *start = "", *end = "", *output = "text";
 	int64_t step_ms = 0;
+	bool as_json;
 	struct opt flags[] = {
 		{ "start", OPT_STRING, &start, "<time>", "RFC 3339 or Unix seconds; five minutes before the end if not given." },
 		{ "end", OPT_STRING, &end, "<time>", "RFC 3339 or Unix seconds; now if not given." },
@@ -166,6 +171,8 @@ int tool_query_range(int argc, char **argv)
 	int words, status;
 	if (!tool_flags(tool_command("query range"), flags, ARRAY_LEN(flags), argc, argv, &words, &status))
 		return status;
+	if (!tool_json("query range", output, &as_json))
+		return TOOL_USAGE;
 	int64_t end_ms = clock_now_ms(), start_ms;
 	bool ok = words == 2 && (!*end || clock_parse_time_ms(view_of(end), &end_ms));
 	start_ms = end_ms - 300000;
@@ -184,7 +191,7 @@ int tool_query_range(int argc, char **argv)
 	put_param(&form, "end", number);
 	snprintf(number, sizeof number, "%.3f", (double)step_ms / 1000);
 	put_param(&form, "step", number);
-	status = ask("query range", argv[1], "/api/v1/query_range", &form, output);
+	status = ask("query range", argv[1], "/api/v1/query_range", &form, as_json);
 	buf_free(&form);
 	return status;
 }

@@ -19,15 +19,6 @@ int tool_tsdb_open(struct tsdb **ret, const char *dir, bool read_only, struct er
 	return tsdb_open(ret, &o, e);
 }
 
-bool tool_tsdb_json(const char *name, const char *output, bool *ret_json)
-{
-	*ret_json = strcmp(output, "json") == 0;
-	if (*ret_json || strcmp(output, "text") == 0)
-		return true;
-	fprintf(stderr, "pyrtool %s: --output is text or json, not \"%s\"\n", name, output);
-	return false;
-}
-
 /* ---- scope ---- */
 
 static int parse_time(const char *flag, const char *text, int64_t def, int64_t *ret, struct err *e)
@@ -136,7 +127,7 @@ int tool_tsdb_verify(int argc, char **argv)
 	struct report r = { .out = &out };
 	if (!tool_flags(tool_command(name), flags, ARRAY_LEN(flags), argc, argv, &words, &status))
 		return status;
-	if (!tool_tsdb_json(name, output, &r.json) || !(dir = the_directory(name, words, argv)))
+	if (!tool_json(name, output, &r.json) || !(dir = the_directory(name, words, argv)))
 		return TOOL_USAGE;
 	if (tool_tsdb_open(&db, dir, true, &e))
 		return tool_fail(name, &e);
@@ -362,7 +353,7 @@ int tool_tsdb_stats(int argc, char **argv)
 	struct stats s = { .kinds = { .index = { 0 } } };
 	if (!tool_flags(tool_command(name), flags, ARRAY_LEN(flags), argc, argv, &words, &status))
 		return status;
-	if (!tool_tsdb_json(name, output, &json) || !(dir = the_directory(name, words, argv)))
+	if (!tool_json(name, output, &json) || !(dir = the_directory(name, words, argv)))
 		return TOOL_USAGE;
 	if (tool_tsdb_open(&db, dir, true, &e))
 		return tool_fail(name, &e);
@@ -513,7 +504,7 @@ int tool_tsdb_dump(int argc, char **argv)
 	struct err e;
 	if (!tool_flags(tool_command(name), flags, ARRAY_LEN(flags), argc, argv, &words, &status))
 		return status;
-	if (!tool_tsdb_json(name, output, &d.json) || !(dir = the_directory(name, words, argv)))
+	if (!tool_json(name, output, &d.json) || !(dir = the_directory(name, words, argv)))
 		return TOOL_USAGE;
 	if (tool_tsdb_open(&db, dir, true, &e))
 		return tool_fail(name, &e);

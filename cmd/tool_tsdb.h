@@ -23,8 +23,6 @@ struct tsdb_scope {
 
 /* Logs from then on go to standard error, warnings and above. read_only: the directory must exist. */
 int tool_tsdb_open(struct tsdb **ret, const char *dir, bool read_only, struct err *e);
-/* "json" or "text"; false: said what is wrong. */
-bool tool_tsdb_json(const char *name, const char *output, bool *ret_json);
 int scope_open(struct tsdb_scope *s, struct tsdb *db, struct err *e);
 void scope_close(struct tsdb_scope *s);
 

@@ -116,7 +116,8 @@ void print_matchers(const struct selector *s, struct buf *out)
 		buf_putv(out, s->name);
 	for (size_t i = 0; i < s->n; i++) {
 		const struct matcher *m = &s->m[i];
-		bool is_name = m->op == MATCH_EQ && view_eqs(m->name, LABEL_NAME) && view_eq(m->value, s->name) && s->name.len;
+		/* beside a name there is no other matcher of it: this may be what its alias stands for */
+		bool is_name = view_eqs(m->name, LABEL_NAME) && s->name.len;
 		if (is_name && plain)
 			continue;
 		if (is_name) {

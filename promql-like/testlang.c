@@ -720,6 +720,19 @@ static const char *reason_to_skip(struct runner *r, const struct eval_case *c)
 	return nameless && r->beyond.n ? r->beyond.v[0].why : NULL;
 }
 
+static void count_skipped(struct testlang_report *r, const char *reason)
+{
+	size_t i = 0;
+	r->skipped++;
+	while (i < r->n_reasons && strcmp(r->reasons[i].text, reason) != 0)
+		i++;
+	if (i == ARRAY_LEN(r->reasons))
+		return;
+	r->reasons[i].text = reason;
+	r->reasons[i].n++;
+	r->n_reasons = MAX(r->n_reasons, i + 1);
+}
+
 /* As a range query around it, an instant query has the same answer in the middle. */
 static bool check_as_range(struct runner *r, const struct eval_case *c, const struct promql_result *got)
 {
@@ -794,7 +807,7 @@ static int run_eval(struct runner *r, struct view first, struct view rest)
 	int rc = parse_eval(r, first, rest, &c);
 	const char *skip = rc || r->o->no_skip ? NULL : reason_to_skip(r, &c);
 	if (!rc && skip) {
-		r->r->skipped++;
+		count_skipped(r->r, skip);
 		if (r->o->verbose)
 			buf_printf(&r->r->log, "%.*s:%zu: SKIP (%s) %.*s\n", VIEW_ARG(r->name), c.line, skip, VIEW_ARG(c.query));
 	} else if (!rc) {

@@ -17,7 +17,12 @@ struct testlang_options {
 
 struct testlang_report {
 	size_t passed, failed, skipped; /* eval commands */
-	struct buf log;     /* a paragraph per failure, a line per skip */
+	struct {
+		const char *text; /* a literal */
+		size_t n;
+	} reasons[8];       /* why what was skipped was */
+	size_t n_reasons;
+	struct buf log;     /* a paragraph per failure; if verbose, a line for what passed or was skipped */
 };
 
 /* Adds to the report (zero-initialised; free its log). An error only if the file's own syntax is wrong. */

@@ -275,6 +275,19 @@ void serve_no_exemplars(struct httpd_request *rq, void *arg)
 	answer_raw(rq, "[]");
 }
 
+void serve_no_target_metadata(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	answer_raw(rq, "[]");
+}
+
+/* The API answers once the log has been read. */
+void serve_walreplay(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	answer_raw(rq, "{\"min\":0,\"max\":0,\"current\":0,\"state\":\"done\"}");
+}
+
 void serve_unknown_api(struct httpd_request *rq, void *arg)
 {
 	(void)arg;

@@ -79,6 +79,8 @@ void serve_runtimeinfo(struct httpd_request *rq, void *arg);
 void serve_no_rules(struct httpd_request *rq, void *arg);
 void serve_no_alerts(struct httpd_request *rq, void *arg);
 void serve_no_alertmanagers(struct httpd_request *rq, void *arg);
+void serve_no_target_metadata(struct httpd_request *rq, void *arg);
+void serve_walreplay(struct httpd_request *rq, void *arg);
 void serve_no_exemplars(struct httpd_request *rq, void *arg);
 void serve_unknown_api(struct httpd_request *rq, void *arg);
 

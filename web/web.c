@@ -36,6 +36,8 @@ static const struct httpd_route routes[] = {
 	{ API "rules", HTTPD_GET, serve_no_rules },
 	{ API "alerts", HTTPD_GET, serve_no_alerts },
 	{ API "alertmanagers", HTTPD_GET, serve_no_alertmanagers },
+	{ API "targets/metadata", HTTPD_GET, serve_no_target_metadata },
+	{ API "status/walreplay", HTTPD_GET, serve_walreplay },
 	{ API "status/buildinfo", HTTPD_GET, serve_buildinfo },
 	{ API "status/flags", HTTPD_GET, serve_flags },
 	{ API "status/config", HTTPD_GET, serve_config },

@@ -241,6 +241,8 @@ static void test_status(void **state)
 	check("/api/v1/metadata?metric=up", 200,
 	      SUCCESS("{\"up\":[{\"type\":\"gauge\",\"unit\":\"\",\"help\":\"1 if every enabled profile type of the target was "
 		      "scraped, else 0.\"}]}"));
+	check("/api/v1/targets/metadata", 200, SUCCESS("[]"));
+	check("/api/v1/status/walreplay", 200, SUCCESS("{\"min\":0,\"max\":0,\"current\":0,\"state\":\"done\"}"));
 	check("/api/v1/format_query?query=x", 200, SUCCESS("\"formatted \\\"x\\\"\""));
 	check("/api/v1/parse_query?query=x", 200, SUCCESS("{\"type\":\"numberLiteral\"}"));
 	struct answer a = test_get(address, "/api/v1/status/buildinfo");
