@@ -381,7 +381,7 @@ static int open_all(struct agent *a, struct err *e)
 	if (r)
 		return r;
 	a->images = images_new(a->tables, a->symbolizer);
-	a->processes = processes_new(a->tables, a->images, a->sampler.procs_fd);
+	a->processes = processes_new(a->tables, a->images);
 	r = perf_events_open(&a->events, a->sampler.sample_fd, a->o.hz, DATA_PAGES, e);
 	if (!r && a->o.off_cpu)
 		r = offcpu_start(a, e);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/process.h"
 
-#include <bpf/bpf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "agent/kernel_procs.h"
 #include "agent/perf_events.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -18,7 +18,6 @@
 struct processes {
 	struct tables *tables;
 	struct images *images;
-	int procs_fd;
 	struct map index;            /* pid -> all[] */
 	VEC(struct process *) all;   /* NULL = free */
 	VEC(uint32_t) spare;
@@ -28,12 +27,11 @@ struct processes {
 	int64_t swept_ns;
 };
 
-struct processes *processes_new(struct tables *t, struct images *x, int procs_fd)
+struct processes *processes_new(struct tables *t, struct images *x)
 {
 	struct processes *ps = NEW(struct processes);
 	ps->tables = t;
 	ps->images = x;
-	ps->procs_fd = procs_fd;
 	ps->next_set = 1;
 	return ps;
 }
@@ -232,8 +230,8 @@ static struct process *add(struct processes *ps, uint32_t pid)
 /* Takes the process out of the kernel's tables. `known`: the entry is of this process and must be deleted. */
 static void leave_kernel(struct processes *ps, struct process *p)
 {
-	if (p->in_kernel && ps->procs_fd >= 0)
-		bpf_map_delete_elem(ps->procs_fd, &p->pid);
+	if (p->in_kernel)
+		kernel_procs_remove(tables_procs(ps->tables), p->pid);
 	p->in_kernel = false;
 	struct address_space *as = p->pushed;
 	p->pushed = NULL;
@@ -634,9 +632,9 @@ static void push(struct processes *ps, struct process *p)
 	as->refs++;
 	p->pushed = as;
 	p->set = ps->next_set++;
-	struct unwind_proc v = { as->kernel_first, (uint32_t)as->v.n, p->set,
-				 p->fruitless >= FRUITLESS_MAX ? UNWIND_PROC_QUIET : 0, p->exec_id, 0 };
-	p->in_kernel = ps->procs_fd < 0 || bpf_map_update_elem(ps->procs_fd, &p->pid, &v, BPF_ANY) == 0;
+	struct unwind_proc v = { .tgid = p->pid, .set = p->set, .first = as->kernel_first, .n = (uint32_t)as->v.n,
+				 .flags = p->fruitless >= FRUITLESS_MAX ? UNWIND_PROC_QUIET : 0, .exec_id = p->exec_id };
+	p->in_kernel = kernel_procs_set(tables_procs(ps->tables), &v);
 	if (before && --before->kernel_users == 0)
 		tables_maps_free(ps->tables, before->kernel_first, (uint32_t)before->v.n);
 	as_unref(ps, before);

@@ -57,8 +57,7 @@ struct process {
 
 struct processes;
 
-/* procs_fd: the BPF map; -1 = none (tests). */
-struct processes *processes_new(struct tables *t, struct images *x, int procs_fd);
+struct processes *processes_new(struct tables *t, struct images *x);
 void processes_free(struct processes *ps);
 size_t processes_count(const struct processes *ps);
 /* Those that have an entry in the kernel's tables. */

@@ -111,7 +111,7 @@ static struct world world_new(void)
 
 	assert_int_equal(tables_new(&w.tables, NULL, &e), 0);
 	w.images = images_new(w.tables, NULL);
-	w.ps = processes_new(w.tables, w.images, -1);
+	w.ps = processes_new(w.tables, w.images);
 	return w;
 }
 

@@ -17,7 +17,7 @@ struct sampler {
 	int sample_fd;
 	struct tables_fds tables;
 	struct bpf_link *switch_link; /* NULL: waits are not watched now */
-	int procs_fd, stats_fd, ring_fd, control_fd;
+	int stats_fd, ring_fd, control_fd;
 	struct control control;      /* what the programs go by; sampler_set_control after a change */
 	unsigned n_cpus;             /* possible ones */
 	uint32_t verified_insns;     /* that the kernel's verifier walked for the sampling program; 0 = not said */

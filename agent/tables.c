@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent/extents.h"
+#include "agent/image_ids.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/vec.h"
@@ -28,11 +29,13 @@ struct image_table {
 	uint32_t at, left;           /* where the next rows go, and how many still fit there */
 	uint64_t first_page;         /* ELF virtual address >> 12 */
 	uint64_t rows;
+	uint32_t groups;             /* loaded so far, one after the other */
 };
 
 struct tables {
 	bool shared;                 /* with the kernel */
 	struct tables_fds fds;
+	struct unwind_proc *procs;
 	struct unwind_map *maps;
 	struct unwind_image *images;
 	__u64 *pages;
@@ -43,8 +46,7 @@ struct tables {
 	struct map rule_index;
 	uint32_t n_rules;
 	struct image *by_id[IMAGES_MAX];
-	VEC(struct { uint16_t id; int64_t freed_ns; }) resting_ids;
-	uint32_t next_id;
+	struct image_ids ids;
 	struct tables_stats stats;
 };
 
@@ -64,7 +66,8 @@ int tables_new(struct tables **ret, const struct tables_fds *fds, struct err *e)
 	struct tables *t = NEW(struct tables);
 
 	t->shared = fds != NULL;
-	t->fds = fds ? *fds : (struct tables_fds){ -1, -1, -1, -1, -1 };
+	t->fds = fds ? *fds : (struct tables_fds){ -1, -1, -1, -1, -1, -1, -1 };
+	t->procs = shared_memory(t->fds.procs, PROC_SLOTS * sizeof *t->procs, e);
 	t->maps = shared_memory(t->fds.maps, MAPS_MAX * sizeof *t->maps, e);
 	t->images = shared_memory(t->fds.images, IMAGES_MAX * sizeof *t->images, e);
 	t->pages = shared_memory(t->fds.pages, PAGES_MAX * sizeof *t->pages, e);
@@ -73,11 +76,11 @@ int tables_new(struct tables **ret, const struct tables_fds *fds, struct err *e)
 	extents_init(&t->free_pages, PAGES_MAX);
 	memset(&t->free_blocks, 0, sizeof t->free_blocks);
 	t->n_rules = 1;              /* rule 0 is CFA_NONE */
-	t->next_id = IMAGE_FIRST;
-	if (!t->maps || !t->images || !t->pages || !t->rules) {
+	if (!t->procs || !t->maps || !t->images || !t->pages || !t->rules) {
 		tables_free(t);
 		return e ? -(int)e->code : -ERR_IO;
 	}
+	image_ids_init(&t->ids, t->images, t->fds.cache);
 	*ret = t;
 	return 0;
 }
@@ -92,6 +95,7 @@ void tables_free(struct tables *t)
 {
 	if (!t)
 		return;
+	unmap(t->procs, PROC_SLOTS * sizeof *t->procs);
 	unmap(t->maps, MAPS_MAX * sizeof *t->maps);
 	unmap(t->images, IMAGES_MAX * sizeof *t->images);
 	unmap(t->pages, PAGES_MAX * sizeof *t->pages);
@@ -102,7 +106,7 @@ void tables_free(struct tables *t)
 	extents_release(&t->free_pages);
 	extents_release(&t->free_blocks);
 	map_free(&t->rule_index);
-	vec_free(&t->resting_ids);
+	image_ids_release(&t->ids);
 	free(t);
 }
 
@@ -159,7 +163,7 @@ static void unload(struct tables *t, struct image *im)
 	t->stats.rows -= it->rows;
 	t->stats.images--;
 	it->rows = 0;
-	it->n_pages = 0;
+	it->n_pages = it->groups = 0;
 	it->loaded = false;
 }
 
@@ -168,7 +172,7 @@ static struct image *oldest_idle(const struct tables *t, int64_t now)
 {
 	struct image *oldest = NULL;
 
-	for (uint32_t i = IMAGE_FIRST; i < t->next_id; i++) {
+	for (uint32_t i = IMAGE_FIRST; i < t->ids.next; i++) {
 		struct image *im = t->by_id[i];
 		if (im && im->table->loaded && im->table->n_pages && now - im->table->used_ns > IDLE_NS &&
 		    (!oldest || im->table->used_ns < oldest->table->used_ns))
@@ -209,17 +213,10 @@ bool tables_image_id(struct tables *t, struct image *im)
 {
 	if (im->id)
 		return true;
-	uint32_t id = 0;
-	if (t->resting_ids.n && clock_mono_ns() - t->resting_ids.v[0].freed_ns >= REUSE_NS) {
-		id = t->resting_ids.v[0].id;
-		t->resting_ids.n--;
-		memmove(t->resting_ids.v, t->resting_ids.v + 1, t->resting_ids.n * sizeof *t->resting_ids.v);
-	} else if (t->next_id < IMAGES_MAX) {
-		id = t->next_id++;
-	}
+	uint16_t id = image_ids_take(&t->ids, clock_mono_ns());
 	if (!id)
 		return false;
-	im->id = (uint16_t)id;
+	im->id = id;
 	im->table = NEW(struct image_table);
 	t->by_id[id] = im;
 	return true;
@@ -232,9 +229,7 @@ void tables_image_gone(struct tables *t, struct image *im)
 	unload(t, im);
 	t->images[im->id].flags = 0;
 	t->by_id[im->id] = NULL;
-	vec_reserve(&t->resting_ids, t->resting_ids.n + 1);
-	t->resting_ids.v[t->resting_ids.n].id = im->id;
-	t->resting_ids.v[t->resting_ids.n++].freed_ns = clock_mono_ns();
+	image_ids_give(&t->ids, im->id, clock_mono_ns());
 	vec_free(&im->table->blocks);
 	free(im->table);
 	im->table = NULL;
@@ -423,6 +418,26 @@ static bool no_room(struct tables *t, struct image_table *it)
 	return false;
 }
 
+static bool page_missing(const struct tables *t, const struct image_table *it, uint64_t page)
+{
+	return t->pages[it->first_page_slot + page] == PAGE_UNLOADED;
+}
+
+/* What to load for a page that is missing: TABLE_GROUP pages; the more, the more often the image had some missing, as each
+ * time costs a copy of a stack. Only missing ones. */
+static void group_of(const struct tables *t, const struct image_table *it, uint64_t page, uint64_t *ret_first, uint64_t *ret_end)
+{
+	uint64_t n = MIN((uint64_t)TABLE_GROUP << MIN(it->groups / 4, 8u), (uint64_t)TABLE_GROUP_MAX);
+	uint64_t first = page - page % n, end = MIN(first + n, (uint64_t)it->n_pages), lo = page, hi = page + 1;
+
+	while (lo > first && page_missing(t, it, lo - 1))
+		lo--;
+	while (hi < end && page_missing(t, it, hi))
+		hi++;
+	*ret_first = lo;
+	*ret_end = hi;
+}
+
 bool tables_load(struct tables *t, struct image *im, const struct elf_file *f, uint64_t vaddr)
 {
 	struct image_table *it = im->table;
@@ -444,16 +459,18 @@ bool tables_load(struct tables *t, struct image *im, const struct elf_file *f, u
 		uint32_t flags = UNWIND_IMAGE_LOADED | (im->is_go ? UNWIND_IMAGE_GO : 0);
 		__atomic_store_n(&ui->flags, flags, __ATOMIC_RELEASE);
 	}
-	if (!page_at(it, vaddr, &page) || t->pages[it->first_page_slot + page] != PAGE_UNLOADED)
+	if (!page_at(it, vaddr, &page) || !page_missing(t, it, page))
 		return true;
 	if (!f)
 		return false;
-	uint64_t first = page - page % TABLE_GROUP, end = MIN(first + TABLE_GROUP, (uint64_t)it->n_pages);
+	uint64_t first, end;
+	group_of(t, it, page, &first, &end);
 	if (!eh_frame_indexed(f)) {
 		first = 0;
 		end = it->n_pages;
 	}
 	t->stats.groups++;
+	it->groups++;
 	if (build(t, it, f, first, end) == 0)
 		return true;
 	for (uint64_t i = first; i < end; i++)
@@ -468,7 +485,7 @@ bool tables_missing(const struct tables *t, const struct image *im, uint64_t vad
 
 	if (!it || it->retry_ns > clock_mono_ns())
 		return false;
-	return !it->loaded || (page_at(it, vaddr, &page) && t->pages[it->first_page_slot + page] == PAGE_UNLOADED);
+	return !it->loaded || (page_at(it, vaddr, &page) && page_missing(t, it, page));
 }
 
 void tables_touch(struct tables *t, struct image *im)
@@ -485,6 +502,11 @@ bool tables_maps_alloc(struct tables *t, uint32_t n, uint32_t *ret_first)
 void tables_maps_free(struct tables *t, uint32_t first, uint32_t n)
 {
 	extents_free(&t->free_maps, first, n, clock_mono_ns());
+}
+
+struct unwind_proc *tables_procs(struct tables *t)
+{
+	return t->procs;
 }
 
 struct unwind_map *tables_maps(struct tables *t)

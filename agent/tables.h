@@ -13,11 +13,12 @@
 #include "base/map.h"
 
 #define TABLE_GROUP 16               /* pages of text */
+#define TABLE_GROUP_MAX 256          /* of a file that samples keep meeting in new places */
 #define BLOCK_ROWS 1024
 #define BLOCKS_PER_CHUNK (CHUNK_ROWS / BLOCK_ROWS)
 
 struct tables_fds {
-	int maps, images, pages, chunks, rules; /* of the BPF maps; borrowed */
+	int procs, maps, images, pages, chunks, rules, cache; /* of the BPF maps; borrowed */
 };
 
 struct tables;
@@ -38,7 +39,7 @@ const struct tables_stats *tables_stats(const struct tables *t);
 bool tables_image_id(struct tables *t, struct image *im);
 /* The image is about to be freed. */
 void tables_image_gone(struct tables *t, struct image *im);
-/* Makes the table of an image that has an id ready for an address: of a file with .eh_frame_hdr only TABLE_GROUP pages
+/* Makes the table of an image that has an id ready for an address: of a file with .eh_frame_hdr only some pages
  * around it, of others all. Without .eh_frame that is the empty table: code is then followed by frame pointers. f NULL
  * (the file cannot be read): the same for an image of which nothing is loaded, false for others. False also where there
  * is no room; images that were not met for a while make way then, and it is worth asking again later. */
@@ -53,6 +54,8 @@ struct image *tables_image_by_id(const struct tables *t, uint32_t id);
 bool tables_maps_alloc(struct tables *t, uint32_t n, uint32_t *ret_first);
 void tables_maps_free(struct tables *t, uint32_t first, uint32_t n);
 struct unwind_map *tables_maps(struct tables *t);
+/* The slots of kernel_procs.h. */
+struct unwind_proc *tables_procs(struct tables *t);
 
 /* For the unwinder. */
 const struct unwind_image *tables_unwind_image(const struct tables *t, uint32_t id);

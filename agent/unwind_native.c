@@ -33,6 +33,15 @@ static const struct unwind_rule *uw_rule(struct unwind *u, uint32_t i)
 	return tables_unwind_rule(self(u)->tables, i);
 }
 
+static bool uw_cache_get(struct unwind *u, uint64_t vaddr, uint32_t *rule)
+{
+	return false;
+}
+
+static void uw_cache_put(struct unwind *u, uint64_t vaddr, uint32_t rule)
+{
+}
+
 static long uw_read(struct unwind *u, void *to, uint32_t n, uint64_t at)
 {
 	struct native_unwind *nu = self(u);

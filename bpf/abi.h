@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /* What the BPF programs and the agent share: the records that leave the kernel, the tables that enter it.
  *
- *	procs:   tgid -> a run of `maps` (the executable mappings of one address space, ascending by start)
+ *	procs:   tgid -> a run of `maps` (the executable mappings of one address space, ascending by start); a process is in one
+ *	         of PROC_PROBES slots from tgid % PROC_SLOTS on
  *	maps:    mapping -> image id and ELF virtual address of its start
  *	images:  image id -> its first text page, page count, and where its pages begin in `pages`
  *	pages:   4 KB of text -> row number and count in `chunks`, or that its rows were not needed yet
  *	chunks:  rows of 4 bytes, (pc & 4095) << 20 | rule, ascending; the first row of a page has pc 0 and
  *	         carries the rule in force at the start of the page
  *	rules:   how to get from a frame to its caller
+ *	cache:   image id << 36 | ELF virtual address (36 bits) of frames met lately, << 14 | their rule: stacks share most of
+ *	         their frames, and a word here takes the place of those in pages and chunks. Only the sampling program
+ *	         writes it, whole words, and while flags of image 0 say so
  *
  * A user frame is image << 48 | ELF virtual address: it means the same whichever process it is seen in and after
  * that process is gone. Image 0 is code without a file (JIT): the address is the process's own. */
@@ -23,11 +27,13 @@
 #define STACK_PAGES 32           /* this much of a stack is looked at: the rest of a deferred one */
 #define STACK_PIECE_PAGES 6      /* in one record; with a page of room still below the 32 KB of a per-CPU value */
 #define STACK_HOLE_PAGES 4       /* so many in a row that cannot be read are its end, fewer a frame nobody wrote to */
-#define PROCS_MAX 8192
+#define PROC_SLOTS (1 << 14)
+#define PROC_PROBES 8
 #define MAPS_MAX (1 << 16)
 #define IMAGES_MAX (1 << 14)
 #define PAGES_MAX (1 << 18)
 #define RULES_MAX (1 << 14)
+#define RULE_CACHE 4032          /* 31.5 KB: one that is below 32 KB lies where the kernel has large pages */
 #define CHUNKS_MAX 56
 #define CHUNK_ROWS (1 << 16)
 #define ROW_RULE_MASK 0xfffff
@@ -110,6 +116,7 @@ struct unwind_image {
 	__u32 flags;
 };
 #define UNWIND_IMAGE_LOADED 1 /* its pages are there, if not all of their rows; or there is no table to have */
+#define UNWIND_CACHE_RULES 4  /* of image 0, which has no table: the cache may be used */
 #define UNWIND_IMAGE_GO 2     /* frame pointers lead from one stack to another (runtime.systemstack) */
 
 /* One word, so that it is read in one piece: row number (chunk << 16 | index) << 32 | count. */
@@ -118,12 +125,14 @@ struct unwind_image {
 #define PAGE_ROWS(p) ((__u32)(p))
 #define PAGE_UNLOADED 0xffffffffull  /* a count that none has */
 
+/* Two lie in a cache line. */
 struct unwind_proc {
+	__u32 tgid;          /* 0: the slot is free */
+	__u32 set;           /* which edition of the mappings; 0 = the entry is being written */
 	__u32 first, n;      /* in maps[] */
-	__u32 set;           /* which edition of the mappings; never 0 */
 	__u32 flags;
 	__u32 exec_id;       /* of the program these are the mappings of; after another exec they are void */
-	__u32 pad;
+	__u32 pad[2];
 };
 #define UNWIND_PROC_QUIET 1   /* do not ask for help with unknown addresses */
 
@@ -196,17 +205,20 @@ struct unwind {
 	__u32 n;                   /* frames kept */
 	__u32 is_ra, fp_unknown;   /* 0 or 1 */
 	__u32 quiet;               /* finish with what is known */
-	__u32 pad;
+	__u32 cached;              /* the rule cache may be used */
 };
 
+/* What each sample counts comes first, so that it lies together. */
 enum agent_stat {
 	STAT_SAMPLES,
-	STAT_RING_FULL,      /* samples lost because the ring had no room */
 	STAT_FRAMES,
+	STAT_COST_NS,        /* clock readings around the sampling program */
+	STAT_END,            /* + enum stack_end */
+	STAT_END_LAST = STAT_END + END_CODES_ - 1,
+	STAT_RING_FULL,      /* samples lost because the ring had no room */
 	STAT_DEFERRED,
 	STAT_FILTERED,       /* ticks, + enum filter_kind: not taken because of a filter */
 	STAT_FILTERED_LAST = STAT_FILTERED + FILTER_KINDS - 1,
-	STAT_COST_NS,        /* clock readings around the sampling program */
 	STAT_OFF_SWITCHES,   /* of any thread */
 	STAT_OFF_EVENTS,     /* waits reported */
 	STAT_OFF_STACKS,     /* stacks taken, reported or not */
@@ -217,8 +229,7 @@ enum agent_stat {
 	STAT_OFF_RING_FULL,  /* waits lost because the ring had no room */
 	STAT_OFF_RING_NS,
 	STAT_OFF_COST_NS,    /* clock readings around the off-CPU program */
-	STAT_END,            /* + enum stack_end */
-	STATS_MAX = STAT_END + END_CODES_
+	STATS_MAX
 };
 
 #endif

@@ -9,6 +9,7 @@
 #include <linux/bpf_perf_event.h>
 #include <linux/types.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -47,16 +48,19 @@ struct scratch {
 	__u8 body[BODY_BYTES + STACK_PAGE];
 };
 
+struct all_procs { struct unwind_proc p[PROC_SLOTS]; };
 struct all_maps { struct unwind_map m[MAPS_MAX]; };
 struct all_pages { __u64 p[PAGES_MAX]; };
+struct rule_cache { __u64 v[RULE_CACHE]; };
 struct chunk { __u32 row[CHUNK_ROWS]; };
 struct stats { __u64 v[STATS_MAX]; };
 
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PROCS_MAX);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct unwind_proc);
+	__type(value, struct all_procs);
 } procs SEC(".maps");
 
 struct {
@@ -105,6 +109,13 @@ struct {
 	__type(key, __u32);
 	__type(value, struct unwind_rule);
 } rules SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rule_cache);
+} cache SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -172,6 +183,52 @@ static __always_inline const __u32 *uw_chunk(struct unwind *u, __u32 i)
 static __always_inline const struct unwind_rule *uw_rule(struct unwind *u, __u32 i)
 {
 	return bpf_map_lookup_elem(&rules, &i);
+}
+
+#define CACHE_VADDR_BITS 36
+#define CACHE_RULE_BITS 14
+_Static_assert(RULES_MAX <= 1 << CACHE_RULE_BITS && IMAGES_MAX <= 1 << (64 - CACHE_VADDR_BITS - CACHE_RULE_BITS),
+	       "a word of the rule cache holds image, address and rule");
+
+/* The word of the cache where an address's rule is, if it is anywhere; key is what it has above the rule then. */
+static __always_inline volatile __u64 *cache_word(struct unwind *u, __u64 vaddr, __u64 *key)
+{
+	__u32 zero = 0;
+	struct rule_cache *c;
+	__u64 i;
+
+	if (!u->cached || vaddr >> CACHE_VADDR_BITS)
+		return 0;
+	c = bpf_map_lookup_elem(&cache, &zero);
+	if (!c)
+		return 0;
+	*key = (__u64)u->image << CACHE_VADDR_BITS | vaddr;
+	i = *key * 0x9e3779b97f4a7c15ull >> 48;
+	UW_OPAQUE(i);
+	i = (i & 0xffff) * RULE_CACHE >> 16;
+	UW_OPAQUE(i);
+	return &c->v[i];
+}
+
+static __always_inline bool uw_cache_get(struct unwind *u, __u64 vaddr, __u32 *rule)
+{
+	__u64 key, v;
+	volatile __u64 *w = cache_word(u, vaddr, &key);
+
+	if (!w)
+		return false;
+	v = *w;
+	*rule = v & (RULES_MAX - 1);
+	return v >> CACHE_RULE_BITS == key;
+}
+
+static __always_inline void uw_cache_put(struct unwind *u, __u64 vaddr, __u32 rule)
+{
+	__u64 key;
+	volatile __u64 *w = cache_word(u, vaddr, &key);
+
+	if (w)
+		*w = key << CACHE_RULE_BITS | (rule & (RULES_MAX - 1));
 }
 
 /* Fetches the piece of stack around a word. It never leaves the word's page: what can be read of one can all be read. */
@@ -246,6 +303,7 @@ __attribute__((noinline)) int unwind_one(int unused)
 	__u32 zero = 0;
 	struct scratch *s = bpf_map_lookup_elem(&scratch, &zero);
 
+	UW_OPAQUE(unused);           /* or the compiler calls without it, which the verifier refuses */
 	return s ? uw_step(&s->u) : END_UNSUPPORTED;
 }
 
@@ -315,20 +373,48 @@ static __always_inline bool start_at(struct scratch *s, struct bpf_perf_event_da
 	return s->head.end == END_BOTTOM;
 }
 
+/* The entry of the sample's process, and what it says. False: there is none, or it is being changed. */
+static __always_inline bool find_process(struct scratch *s)
+{
+	const volatile struct unwind_proc *p;
+	__u32 zero = 0, exec_id;
+	const struct all_procs *all = bpf_map_lookup_elem(&procs, &zero);
+
+	if (!all)
+		return false;
+	for (__u32 k = 0; k < PROC_PROBES; k++) {
+		__u64 i = s->head.pid + k;
+
+		UW_OPAQUE(i);
+		i &= PROC_SLOTS - 1;
+		p = &all->p[i];
+		if (p->tgid != s->head.pid)
+			continue;
+		s->head.set = p->set;
+		s->u.first_map = p->first;
+		s->u.n_maps = p->n;
+		s->u.quiet = p->flags & UNWIND_PROC_QUIET;
+		exec_id = p->exec_id;
+		if (s->head.set && p->set == s->head.set && exec_id == s->head.exec_id)
+			return true;
+		s->head.set = 0;
+		return false;
+	}
+	return false;
+}
+
 /* Follows the user stack; sets head.end. */
 static __always_inline void unwind_user(struct scratch *s)
 {
-	struct unwind_proc *p = bpf_map_lookup_elem(&procs, &s->head.pid);
+	const struct unwind_image *none;
 	int end = END_DEPTH;
 
-	if (!p || p->exec_id != s->head.exec_id) {
+	if (!find_process(s)) {
 		s->head.end = END_NO_PROCESS;
 		return;
 	}
-	s->u.first_map = p->first;
-	s->u.n_maps = p->n;
-	s->u.quiet = p->flags & UNWIND_PROC_QUIET;
-	s->head.set = p->set;
+	none = uw_image(&s->u, IMAGE_JIT);
+	s->u.cached = none && none->flags & UNWIND_CACHE_RULES;
 	for (int i = 0; i <= MAX_USER_FRAMES; i++) {
 		int r = unwind_one(i);
 
@@ -460,6 +546,32 @@ static __always_inline void begin(struct scratch *s, __u64 now, __u64 id, __u64 
 	bpf_get_current_comm(s->head.comm, sizeof s->head.comm);
 }
 
+/* At 19 Hz nothing that a sample needs is in the CPU's caches any more. What can be named at the beginning is asked for at
+ * once: the misses overlap, instead of following one another. */
+static __always_inline void touch(const void *p, __u32 bytes)
+{
+	for (__u32 i = 0; i < bytes; i += 64)
+		(void)*(const volatile __u64 *)((const char *)p + i);
+}
+
+static __always_inline struct scratch *warm_up(__u32 tgid)
+{
+	__u32 zero = 0;
+	struct scratch *s = bpf_map_lookup_elem(&scratch, &zero);
+	const struct stats *st = bpf_map_lookup_elem(&stats, &zero);
+	const struct all_procs *all = bpf_map_lookup_elem(&procs, &zero);
+	__u64 i = tgid;
+
+	if (!s || !st || !all)
+		return 0;
+	UW_OPAQUE(i);
+	i &= PROC_SLOTS - 1;
+	touch(&all->p[i], 8);
+	touch(s, offsetof(struct scratch, body) + 256);
+	touch(st, 64);
+	return s;
+}
+
 static __always_inline void count_sample(__u32 frames, __u32 end, __u64 began)
 {
 	__u32 zero = 0;
@@ -479,11 +591,14 @@ int sample(struct bpf_perf_event_data *ctx)
 {
 	__u64 now = bpf_ktime_get_ns(), id = bpf_get_current_pid_tgid();
 	struct cgroup_of who;
-	__u32 zero = 0, end;
 	struct scratch *s;
 	__u64 bytes;
+	__u32 end;
 
 	if (!id)
+		return 0;
+	s = warm_up(id >> 32);
+	if (!s)
 		return 0;
 	cgroup_of_current(&who);
 	end = filtered(&who, id >> 32);
@@ -491,9 +606,6 @@ int sample(struct bpf_perf_event_data *ctx)
 		count(STAT_FILTERED + end - 1, 1);
 		return 0;
 	}
-	s = bpf_map_lookup_elem(&scratch, &zero);
-	if (!s)
-		return 0;
 	begin(s, now, id, who.id);
 	if (start_at(s, ctx))
 		unwind_user(s);

@@ -7,6 +7,8 @@
  *	uw_pages(u)           the array of pages
  *	uw_chunk(u, i)        the rows of a chunk, NULL if there is none
  *	uw_rule(u, i)         a struct unwind_rule, NULL if i is out of range
+ *	uw_cache_get(u, vaddr, &rule), uw_cache_put(u, vaddr, rule)
+ *	                      the rule found for the address in the image of the last mapping lately, if it is known
  *	uw_read(u, to, n, at) bytes of the process's memory; 0 if all could be read
  *	uw_code(u, to)        UW_CODE bytes of the program's text from u->ip - 1 on; 0 if they are known
  *	uw_push(u, frame)     keeps a frame; false if there is no room
@@ -65,8 +67,8 @@ static __always_inline int uw_find_map(struct unwind *u)
 	return 0;
 }
 
-/* The rule for an ELF virtual address of the image in the cache; NULL: there is none. Nonzero: it is not loaded. */
-static __always_inline int uw_find_rule(struct unwind *u, __u64 vaddr, const struct unwind_rule **ret)
+/* The rule for an ELF virtual address of the image in the cache; 0 (CFA_NONE): there is none. Nonzero: it is not loaded. */
+static __always_inline int uw_find_rule(struct unwind *u, __u64 vaddr, __u32 *ret)
 {
 	const volatile __u64 *pages = uw_pages(u);
 	const __u32 *rows;
@@ -102,8 +104,8 @@ static __always_inline int uw_find_rule(struct unwind *u, __u64 vaddr, const str
 	i = lo;
 	UW_OPAQUE(i);
 	i &= CHUNK_ROWS - 1;
-	i = rows[i] & ROW_RULE_MASK;
-	*ret = uw_rule(u, i);
+	*ret = rows[i] & ROW_RULE_MASK;
+	uw_cache_put(u, vaddr, *ret);
 	return 0;
 }
 
@@ -116,7 +118,8 @@ static __always_inline int uw_find_rule(struct unwind *u, __u64 vaddr, const str
 /* Keeps the frame that u stands in and moves to its caller. UW_STEP_ON, or the enum stack_end that says why not. */
 static __always_inline int uw_step(struct unwind *u)
 {
-	const struct unwind_rule *r = 0;
+	const struct unwind_rule *r;
+	__u32 rule = 0;
 	__u64 vaddr;
 	int err;
 
@@ -131,12 +134,13 @@ static __always_inline int uw_step(struct unwind *u)
 		}
 	}
 	vaddr = u->ip - u->start + u->vaddr;
-	if (u->image != IMAGE_JIT) {
-		if (!(u->image_flags & UNWIND_IMAGE_LOADED) || uw_find_rule(u, vaddr, &r))
+	if (u->image != IMAGE_JIT && !uw_cache_get(u, vaddr, &rule)) {
+		if (!(u->image_flags & UNWIND_IMAGE_LOADED) || uw_find_rule(u, vaddr, &rule))
 			return END_NO_TABLE;
 	}
 	if (!uw_push(u, (__u64)u->image << FRAME_IMAGE_SHIFT | (vaddr & FRAME_ADDR_MASK)))
 		return END_DEPTH;
+	r = rule ? uw_rule(u, rule) : 0;
 	if (!r || r->cfa == CFA_NONE)
 		return uw_by_frame_pointer(u);
 	return uw_by_rule(u, r);

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The numbers by which the kernel's tables know images, and when one may be given to another image: a sample being unwound
+ * may still speak of the old one (REUSE_NS), and the sampling program remembers which rule belongs to which address of
+ * which number. So numbers that were given back rest until there are many of them; then the program is told to do without
+ * what it remembers, all of that is wiped after a rest, and they are free.
+ *
+ *	fresh -> in use -> resting --(IDS_WIPE of them)--> wiping --(REUSE_NS)--> free -> in use */
+#ifndef PYRRHA_AGENT_IMAGE_IDS_H
+#define PYRRHA_AGENT_IMAGE_IDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/vec.h"
+#include "bpf/abi.h"
+
+#define IDS_WIPE 1024u
+
+struct image_ids {
+	uint32_t next;               /* all below were given out once */
+	VEC(uint16_t) resting, wiping, free;
+	int64_t wiping_ns;           /* since when */
+	struct unwind_image *images; /* the kernel's; number 0 says whether the rule cache is in use */
+	int cache_fd;                /* the rule cache; -1 = none */
+};
+
+void image_ids_init(struct image_ids *ids, struct unwind_image *images, int cache_fd);
+void image_ids_release(struct image_ids *ids);
+/* 0: none is left, or not now. */
+uint16_t image_ids_take(struct image_ids *ids, int64_t now_ns);
+void image_ids_give(struct image_ids *ids, uint16_t id, int64_t now_ns);
+
+#endif
