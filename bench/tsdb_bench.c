@@ -8,50 +8,34 @@
  * over the steps of a graph. Figures of ingest are CPU time of all threads, the generator's taken off; those of queries
  * are wall time, from opening a view to the answer (of a profile: folded into a tree), warm the median of several after
  * the first. Cold: the database was opened anew and the kernel asked to forget its files; opening it and loading
- * the dictionary are shown apart. */
+ * the dictionary are shown apart. With --dir=DIR the storage stays there, and what DIR has already is only asked. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/num.h"
-#include "bench/fleet.h"
+#include "bench/tsdb_ask.h"
 #include "tsdb/files.h"
 #include "tsdb/part.h"
 
-#define TAIL_MS (90 * INT64_C(60000))
 #define MINUTE INT64_C(60000)
-#define WARM_RUNS 5
-
-enum what { MERGE, GRAPH_POD, GRAPH_SERVICE, SHARE_SERVICE, SHARE };
-enum who { ALL, ONE, SOME };
-
-/* A query and what its answer must be. */
-struct question {
-	const char *name;
-	enum what what;
-	enum who who;           /* all pods; one; all but those of one node: no service is whole */
-	double limit_ms;        /* that it is held to, warm; 0 = none */
-	double cold_limit_ms;
-	int64_t after_ms, until_ms;
-	uint64_t want;
-	double cold, warm[2], cpu;
-	bool wrong;
-};
+#define WARM_MAX 100
 
 struct bench {
 	struct fleet f;
+	struct truth t;
 	struct tsdb_options o;
-	char dir[64];
-	int64_t cache_mb;                 /* of the queries; what comes in has 256 */
-	int64_t hours, now_ms, end_ms; /* end_ms: the last whole hour; now_ms goes on for 90 minutes */
+	char *dir, *storage, *truth;  /* the latter two are in the first */
+	const char *only;             /* part of the names of the questions to ask; NULL = all */
+	int64_t cache_mb;             /* of the queries; what comes in has 256 */
+	int64_t warm_runs;
+	bool keep;
 	double generator_cpu;
-	VEC(struct question) questions;
 	long rss_before_kb;
-	uint32_t last_deploy;
 };
 
 static double thread_cpu(void)
@@ -100,58 +84,18 @@ static uint64_t bytes_written(void)
 	return n;
 }
 
-/* ---- what is asked, and the truth ---- */
-
-static void ask(struct bench *b, const char *name, enum what what, enum who who, int64_t after, int64_t until, double limit,
-		double cold_limit)
+static void open_db(struct bench *b)
 {
-	vec_push(&b->questions, (struct question){ .name = name, .what = what, .who = who, .after_ms = after, .until_ms = until,
-						   .limit_ms = limit, .cold_limit_ms = cold_limit });
+	struct err e;
+	if (tsdb_open(&b->f.db, &b->o, &e))
+		die("open", &e);
 }
 
-static void make_questions(struct bench *b)
+static void close_db(struct bench *b)
 {
-	int64_t e = b->end_ms, now = e + TAIL_MS, day = b->hours * HOUR_MS, odd = 1234567;
-	ask(b, "profile of 1 series, 1 h, aligned", MERGE, ONE, e - HOUR_MS, e, 0, 0);
-	ask(b, "profile of any 196 series, 1 h, aligned", MERGE, SOME, e - HOUR_MS, e, 0, 0);
-	ask(b, "the same, unaligned", MERGE, SOME, e - HOUR_MS - odd, e - odd, 0, 0);
-	ask(b, "profile of any 196 series, 24 h, aligned", MERGE, SOME, e - day, e, 15, 60);
-	ask(b, "the same, both ends unaligned", MERGE, SOME, e - day + odd, e - odd, 0, 0);
-	ask(b, "the 24 h ending now: midnight, head", MERGE, SOME, now - day - odd, now - odd % 60000, 80, 0);
-	ask(b, "the hour ending now", MERGE, SOME, now - HOUR_MS, now, 30, 0);
-	ask(b, "profile of all 4 services, 24 h, aligned", MERGE, ALL, e - day, e, 0, 0);
-	ask(b, "totals by pod, 24 h at 60 s", GRAPH_POD, ALL, e - day, e, 6, 0);
-	ask(b, "totals by service, 24 h at 60 s", GRAPH_SERVICE, ALL, e - day, e, 6, 0);
-	ask(b, "a function by service, 24 h at 60 s", SHARE_SERVICE, ALL, e - day, e, 15, 0);
-	ask(b, "a function in any 196 series, 24 h at 60 s", SHARE, SOME, e - day, e, 150, 0);
-}
-
-static uint64_t step_hash(uint64_t group, int64_t step)
-{
-	return hash_u64(hash_u64(group + 1) ^ (uint64_t)step);
-}
-
-static bool is_asked(const struct bench *b, const struct question *q, const struct pod *p)
-{
-	return q->who == ALL || (q->who == SOME && (p->node || b->f.scale < 0.03)) ||
-	       (q->who == ONE && !p->service && !p->node && p->deploy == b->last_deploy);
-}
-
-static void remember(struct bench *b, const struct pod *p, const struct drawn *d)
-{
-	for (size_t i = 0; i < b->questions.n; i++) {
-		struct question *q = &b->questions.v[i];
-		if (d->t_ms <= q->after_ms || d->t_ms > q->until_ms || !is_asked(b, q, p))
-			continue;
-		int64_t step = (d->t_ms - q->after_ms - 1) / MINUTE;
-		switch (q->what) {
-		case MERGE: q->want += d->hash; break;
-		case GRAPH_POD: q->want += step_hash((uint64_t)p->deploy << 32 | p->node << 8 | p->service, step) * (uint64_t)d->total; break;
-		case GRAPH_SERVICE: q->want += step_hash(p->service, step) * (uint64_t)d->total; break;
-		case SHARE_SERVICE: q->want += step_hash(p->service, step) * (uint64_t)d->hits; break;
-		case SHARE: q->want += step_hash(0, step) * (uint64_t)d->hits; break;
-		}
-	}
+	struct err e;
+	if (tsdb_close(b->f.db, &e))
+		die("close", &e);
 }
 
 /* ---- ingest ---- */
@@ -164,7 +108,7 @@ static void round_of(struct bench *b, int64_t t_ms, struct record_profile *profi
 	for (size_t i = 0; i < f->pods.n; i++) {
 		struct drawn d;
 		fleet_draw(f, &f->pods.v[i], t_ms + (int64_t)(hash_u64(i) % 9000), &profiles[i], &d);
-		remember(b, &f->pods.v[i], &d);
+		truth_remember(&b->t, &f->pods.v[i], &d);
 	}
 	b->generator_cpu += thread_cpu() - start;
 	fleet_push(f, t_ms, profiles);
@@ -172,7 +116,7 @@ static void round_of(struct bench *b, int64_t t_ms, struct record_profile *profi
 
 static int64_t bench_now(void *arg)
 {
-	return ((struct bench *)arg)->now_ms;
+	return ((struct bench *)arg)->t.now_ms;
 }
 
 static void ingest_until(struct bench *b, int64_t from, int64_t until, struct record_profile *profiles)
@@ -183,7 +127,7 @@ static void ingest_until(struct bench *b, int64_t from, int64_t until, struct re
 			fleet_deploy(&b->f, t, (uint32_t)((t - T0) / DEPLOY_MS));
 			b->generator_cpu += thread_cpu() - g;
 		}
-		b->now_ms = t + 10000;
+		b->t.now_ms = t + 10000;
 		round_of(b, t, profiles);
 	}
 	tsdb_flush(b->f.db);
@@ -203,8 +147,8 @@ static void ingest(struct bench *b)
 	double cpu = process_cpu();
 	uint64_t written = bytes_written();
 	int64_t start = clock_mono_ns();
-	ingest_until(b, T0, b->end_ms, profiles);
-	b->now_ms = b->end_ms + 20 * MINUTE;
+	ingest_until(b, T0, b->t.end_ms, profiles);
+	b->t.now_ms = b->t.end_ms + 20 * MINUTE;
 	seal(b);
 	double aside = b->generator_cpu;
 	cpu = process_cpu() - cpu - aside;
@@ -220,8 +164,8 @@ static void ingest(struct bench *b)
 	printf("| resident, peak | %ld MB, %ld MB of it before the storage was opened; block cache %llu MB, dictionary %llu MB |\n",
 	       resident_kb("VmHWM:") / 1024, b->rss_before_kb / 1024, (unsigned long long)b->o.cache_bytes >> 20,
 	       (unsigned long long)s.dictionary_bytes >> 20);
-	ingest_until(b, b->end_ms, b->end_ms + TAIL_MS, profiles);
-	b->now_ms = b->end_ms + TAIL_MS;
+	ingest_until(b, b->t.end_ms, b->t.end_ms + TAIL_MS, profiles);
+	b->t.now_ms = b->t.end_ms + TAIL_MS;
 	seal(b);
 	for (uint32_t i = 0; i < room; i++)
 		record_profile_release(&profiles[i]);
@@ -265,163 +209,6 @@ static void disk_by_kind(struct bench *b)
 
 /* ---- queries ---- */
 
-struct selected {
-	struct source_view *v;
-	struct source_series *s;
-	size_t n;
-};
-
-static struct selected select_series(struct bench *b, const struct question *q)
-{
-	struct err e;
-	struct matcher m[2];
-	struct selected r;
-	char pod[48];
-	size_t n = 1;
-	snprintf(pod, sizeof pod, "service-0-0-%u", b->last_deploy);
-	matcher_init(&m[0], MATCH_EQ, VIEW("__name__"), VIEW(NAME), &e);
-	if (q->who == ONE)
-		matcher_init(&m[n++], MATCH_EQ, VIEW("pod"), view_of(pod), &e);
-	else if (q->who == SOME && b->f.scale >= 0.03)
-		matcher_init(&m[n++], MATCH_NE, VIEW("node"), VIEW("node-0"), &e);
-	tsdb_source(b->f.db)->open(tsdb_source(b->f.db), &r.v, &e);
-	if (r.v->ops->select(r.v, m, n, q->after_ms, q->until_ms, NULL, &r.s, &r.n, &e))
-		die("select", &e);
-	while (n)
-		matcher_release(&m[--n]);
-	return r;
-}
-
-static void release(struct selected *r)
-{
-	free(r->s);
-	r->v->ops->release(r->v);
-}
-
-/* The tree of a profile: what each node and all below it add up to. Returns the root's. */
-static int64_t fold(const struct stackvec *v)
-{
-	uint32_t n = symbols_count(v->symbols, SYMBOLS_NODES);
-	int64_t *sum = xcalloc(n, sizeof *sum);
-	for (size_t i = 0; i < v->n; i++)
-		sum[symbols_stack_node(v->symbols, symbols_get_column(v->symbols, v->columns[i])->stack)] += v->ints[i];
-	for (uint32_t i = n; --i;)
-		if (sum[i])
-			sum[symbols_get_node(v->symbols, i)->parent] += sum[i];
-	int64_t root = sum[0];
-	free(sum);
-	return root;
-}
-
-static uint64_t hash_profile(const struct stackvec *v)
-{
-	uint64_t sum = 0;
-	uint32_t locations[256];
-	for (size_t i = 0; i < v->n; i++) {
-		size_t n = symbols_stack_locations(v->symbols, symbols_get_column(v->symbols, v->columns[i])->stack, locations, 256);
-		uint64_t h = 0;
-		for (size_t k = 0; k < n; k++) {
-			uint32_t f = symbols_get_line(v->symbols, symbols_get_location(v->symbols, locations[k]), 0)->function;
-			h = fleet_hash_name(h, symbols_get_string(v->symbols, symbols_get_function(v->symbols, f - 1)->name));
-		}
-		sum += h * (uint64_t)v->ints[i];
-	}
-	return sum;
-}
-
-static double run_merge(struct bench *b, struct question *q, struct pool *pool, bool check)
-{
-	struct source_limits lim = { .pool = pool };
-	struct stackvec *v;
-	struct err e;
-	int64_t start = clock_mono_ns();
-	struct selected r = select_series(b, q);
-	struct source_part *parts = xcalloc(r.n + 1, sizeof *parts);
-	for (size_t k = 0; k < r.n; k++)
-		parts[k] = (struct source_part){ .ref = r.s[k].ref, .after_ms = q->after_ms, .until_ms = q->until_ms, .scale = 1 };
-	if (r.v->ops->merge(r.v, parts, r.n, 1, &lim, &v, &e))
-		die("merge", &e);
-	fold(v);
-	double ms = (double)(clock_mono_ns() - start) / 1e6;
-	if (check && hash_profile(v) != q->want)
-		q->wrong = true;
-	stackvec_unref(v);
-	free(parts);
-	release(&r);
-	return ms;
-}
-
-static bool named(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line)
-{
-	if (line >= l->n_lines)
-		return false;
-	uint32_t f = symbols_get_line(s, l, line)->function;
-	return f && view_eqs(symbols_get_string(s, symbols_get_function(s, f - 1)->name), arg);
-}
-
-/* The number at the end of a label's value. */
-static uint64_t number_of(struct labels l, const char *name)
-{
-	struct view v = labels_get(l, view_of(name));
-	size_t at = v.len;
-	int64_t n = 0;
-	while (at && v.ptr[at - 1] != '-')
-		at--;
-	num_parse_i64(view_make(v.ptr + at, v.len - at), &n);
-	return (uint64_t)n;
-}
-
-/* The key of truth: what names a pod, or a service. */
-static uint64_t group_key(const struct question *q, struct labels l)
-{
-	if (q->what == SHARE)
-		return 0;
-	uint64_t service = number_of(l, "service");
-	return q->what == GRAPH_POD ? number_of(l, "pod") << 32 | number_of(l, "node") << 8 | service : service;
-}
-
-static double run_graph(struct bench *b, struct question *q, struct pool *pool, bool check)
-{
-	struct source_limits lim = { .pool = pool };
-	struct source_frame_filter f = { named, b->f.names.v[b->f.function], false };
-	uint32_t steps = (uint32_t)((q->until_ms - q->after_ms) / MINUTE);
-	struct err e;
-	int64_t start = clock_mono_ns();
-	struct selected r = select_series(b, q);
-	uint64_t *keys = xcalloc(r.n + 1, sizeof *keys);
-	struct source_part *parts = xcalloc(r.n + 1, sizeof *parts);
-	size_t n_groups = q->what == GRAPH_POD ? r.n : q->what == SHARE ? 1 : SERVICES, n = 0;
-	for (size_t g = 0; g < n_groups; g++)
-		for (size_t k = 0; k < r.n; k++) {
-			uint64_t key = group_key(q, r.s[k].labels);
-			if (q->what == GRAPH_POD ? k != g : key != g)
-				continue;
-			keys[g] = key;
-			parts[n++] = (struct source_part){ r.s[k].ref, q->after_ms, q->after_ms + MINUTE, 1, (uint32_t)g * steps, steps, MINUTE };
-		}
-	double *ret = xmalloc(n_groups * steps * sizeof *ret);
-	bool filtered = q->what == SHARE || q->what == SHARE_SERVICE;
-	if (r.v->ops->sums(r.v, parts, n, n_groups * steps, filtered ? &f : NULL, &lim, ret, NULL, &e))
-		die("sums", &e);
-	double ms = (double)(clock_mono_ns() - start) / 1e6;
-	uint64_t have = 0;
-	for (size_t g = 0; check && g < n_groups; g++)
-		for (uint32_t s = 0; s < steps; s++)
-			have += step_hash(keys[g], s) * (uint64_t)(int64_t)ret[g * steps + s];
-	if (check && have != q->want)
-		q->wrong = true;
-	free(ret);
-	free(keys);
-	free(parts);
-	release(&r);
-	return ms;
-}
-
-static double run(struct bench *b, struct question *q, struct pool *pool, bool check)
-{
-	return q->what == MERGE ? run_merge(b, q, pool, check) : run_graph(b, q, pool, check);
-}
-
 static int by_value(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -430,18 +217,19 @@ static int by_value(const void *a, const void *b)
 
 static void ask_warm(struct bench *b, struct question *q, struct pool *pool)
 {
-	double ms[WARM_RUNS], cpu[WARM_RUNS];
-	run(b, q, pool, true);
-	for (int i = 0; i < WARM_RUNS; i++) {
+	double ms[WARM_MAX], cpu[WARM_MAX];
+	size_t n = (size_t)b->warm_runs;
+	truth_ask(&b->t, q, b->f.db, pool, true);
+	for (size_t i = 0; i < n; i++) {
 		double start = thread_cpu();
-		ms[i] = run(b, q, pool, false);
+		ms[i] = truth_ask(&b->t, q, b->f.db, pool, false);
 		cpu[i] = (thread_cpu() - start) * 1e3;
 	}
-	qsort(ms, WARM_RUNS, sizeof *ms, by_value);
-	qsort(cpu, WARM_RUNS, sizeof *cpu, by_value);
-	q->warm[pool != NULL] = ms[WARM_RUNS / 2];
+	qsort(ms, n, sizeof *ms, by_value);
+	qsort(cpu, n, sizeof *cpu, by_value);
+	q->warm[pool != NULL] = ms[n / 2];
 	if (!pool)
-		q->cpu = cpu[WARM_RUNS / 2];
+		q->cpu = cpu[n / 2];
 }
 
 static int forget_file(void *arg, const char *name, struct err *e)
@@ -462,33 +250,22 @@ static int forget_partition(void *arg, const char *name, struct err *e)
 	return files_each(dir, forget_file, dir, e);
 }
 
-static void open_db(struct bench *b)
-{
-	struct err e;
-	if (tsdb_open(&b->f.db, &b->o, &e))
-		die("open", &e);
-}
-
-static void close_db(struct bench *b)
-{
-	struct err e;
-	if (tsdb_close(b->f.db, &e))
-		die("close", &e);
-}
-
 static void ask_cold(struct bench *b, struct question *q, struct pool *pool, double *open_ms)
 {
-	struct question none = { .who = ONE, .after_ms = 0, .until_ms = INT64_MAX };
 	struct err e;
 	close_db(b);
 	int64_t start = clock_mono_ns();
 	open_db(b);
-	struct selected r = select_series(b, &none); /* loads the dictionaries */
-	release(&r);
+	truth_touch(b->f.db);
 	*open_ms = (double)(clock_mono_ns() - start) / 1e6;
-	AUTOFREE char *dir = xasprintf("%s/partitions", b->dir);
+	AUTOFREE char *dir = xasprintf("%s/partitions", b->storage);
 	files_each(dir, forget_partition, dir, &e);
-	q->cold = run(b, q, pool, true);
+	q->cold = truth_ask(&b->t, q, b->f.db, pool, true);
+}
+
+static bool is_asked(const struct bench *b, const struct question *q)
+{
+	return !b->only || strstr(q->name, b->only);
 }
 
 static bool queries(struct bench *b)
@@ -496,8 +273,10 @@ static bool queries(struct bench *b)
 	struct pool *pool = pool_new(0, "bench");
 	double open_ms = 0;
 	bool ok = true;
-	for (size_t i = 0; i < b->questions.n; i++) {
-		struct question *q = &b->questions.v[i];
+	for (size_t i = 0; i < b->t.questions.n; i++) {
+		struct question *q = &b->t.questions.v[i];
+		if (!is_asked(b, q))
+			continue;
 		ask_cold(b, q, pool, &open_ms);
 		ask_warm(b, q, NULL);
 		ask_warm(b, q, pool);
@@ -507,9 +286,11 @@ static bool queries(struct bench *b)
 	       "nothing else would need on one core. In brackets what is asked for.\n\n",
 	       (unsigned long long)b->o.cache_bytes >> 20);
 	printf("| query | cold | warm, CPU | warm, 1 core | warm, all | answer |\n|---|---|---|---|---|---|\n");
-	for (size_t i = 0; i < b->questions.n; i++) {
-		const struct question *q = &b->questions.v[i];
+	for (size_t i = 0; i < b->t.questions.n; i++) {
+		const struct question *q = &b->t.questions.v[i];
 		char cold[24] = "", warm[24] = "";
+		if (!is_asked(b, q))
+			continue;
 		if (q->cold_limit_ms)
 			snprintf(cold, sizeof cold, " (%.0f)", q->cold_limit_ms);
 		if (q->limit_ms)
@@ -525,61 +306,87 @@ static bool queries(struct bench *b)
 static void drop_query(struct bench *b)
 {
 	struct err e;
-	b->now_ms = T0 + 17 * DAY_MS - HOUR_MS;
-	atomic_store(&b->f.db->newest_t, b->now_ms);
+	b->t.now_ms = T0 + 17 * DAY_MS - HOUR_MS;
+	atomic_store(&b->f.db->newest_t, b->t.now_ms);
 	int64_t start = clock_mono_ns();
 	if (tsdb_retain(b->f.db, &e))
 		die("retain", &e);
 	printf("\nDropping the day: %.1f ms (20).\n", (double)(clock_mono_ns() - start) / 1e6);
 }
 
-static bool parse(struct bench *b, int argc, char **argv, bool *keep)
+static bool parse(struct bench *b, int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {
 		struct view v = view_of(argv[i]);
-		if (view_starts(v, VIEW("--scale=")) && num_parse_double(view_make(v.ptr + 8, v.len - 8), &b->f.scale))
+		if (view_starts(v, VIEW("--scale=")) && num_parse_double(view_make(v.ptr + 8, v.len - 8), &b->t.scale))
 			continue;
-		if (view_starts(v, VIEW("--hours=")) && num_parse_i64(view_make(v.ptr + 8, v.len - 8), &b->hours))
+		if (view_starts(v, VIEW("--hours=")) && num_parse_i64(view_make(v.ptr + 8, v.len - 8), &b->t.hours))
 			continue;
 		if (view_starts(v, VIEW("--cache=")) && num_parse_i64(view_make(v.ptr + 8, v.len - 8), &b->cache_mb))
 			continue;
-		if (!view_eqs(v, "--keep"))
+		if (view_starts(v, VIEW("--warm=")) && num_parse_i64(view_make(v.ptr + 7, v.len - 7), &b->warm_runs))
+			continue;
+		if (view_starts(v, VIEW("--only=")))
+			b->only = argv[i] + 7;
+		else if (view_starts(v, VIEW("--dir=")))
+			b->dir = xstrdup(argv[i] + 6);
+		else
 			return false;
-		*keep = true;
 	}
-	return b->hours >= 1 && b->hours <= 24 && b->cache_mb > 0;
+	b->keep = b->dir != NULL;
+	return b->t.hours >= 1 && b->t.hours <= 24 && b->cache_mb > 0 && b->warm_runs >= 1 && b->warm_runs <= WARM_MAX;
+}
+
+static void make_dir(struct bench *b)
+{
+	if (!b->dir)
+		b->dir = mkdtemp(xstrdup("/tmp/tsdb-bench-XXXXXX"));
+	else
+		mkdir(b->dir, 0777);
+	if (!b->dir)
+		die("a directory", NULL);
+	b->storage = xasprintf("%s/storage", b->dir);
+	b->truth = xasprintf("%s/truth", b->dir);
+}
+
+static void make(struct bench *b)
+{
+	if (access(b->storage, F_OK) == 0)
+		die("--dir: its storage has no truth: remove it", NULL);
+	fleet_init(&b->f, b->t.scale);
+	truth_init(&b->t);
+	snprintf(b->t.function, sizeof b->t.function, "%s", b->f.names.v[b->f.function]);
+	b->t.now_ms = T0 + 1;
+	b->rss_before_kb = resident_kb("VmRSS:");
+	open_db(b);
+	printf("| | |\n|---|---|\n");
+	ingest(b);
+	disk_by_kind(b);
+	if (!truth_save(&b->t, b->truth))
+		die("writing the truth", NULL);
 }
 
 int main(int argc, char **argv)
 {
-	struct bench b = { .f = { .scale = 0.1 }, .hours = 24, .cache_mb = 2048 };
-	bool keep = false;
-	if (!parse(&b, argc, argv, &keep)) {
-		fprintf(stderr, "usage: bench_tsdb [--scale=0.1] [--hours=24] [--cache=2048] [--keep]\n");
+	struct bench b = { .t = { .scale = 0.1, .hours = 24 }, .cache_mb = 2048, .warm_runs = 5 };
+	if (!parse(&b, argc, argv)) {
+		fprintf(stderr, "usage: bench_tsdb [--scale=0.1] [--hours=24] [--cache=2048] [--dir=DIR] [--only=TEXT] [--warm=5]\n");
 		return 2;
 	}
-	snprintf(b.dir, sizeof b.dir, "/tmp/tsdb-bench-XXXXXX");
-	if (!mkdtemp(b.dir))
-		return 1;
-	fleet_init(&b.f, b.f.scale);
-	b.end_ms = T0 + b.hours * HOUR_MS;
-	b.last_deploy = (uint32_t)((b.hours - 1) * HOUR_MS / DEPLOY_MS);
-	b.now_ms = T0 + 1;
-	b.o = (struct tsdb_options){ .path = b.dir, .now_ms = bench_now, .now_arg = &b, .cache_bytes = 256 << 20 };
-	make_questions(&b);
-	b.rss_before_kb = resident_kb("VmRSS:");
-	open_db(&b);
-	printf("| | |\n|---|---|\n");
-	ingest(&b);
-	disk_by_kind(&b);
+	make_dir(&b);
+	b.o = (struct tsdb_options){ .path = b.storage, .now_ms = bench_now, .now_arg = &b, .cache_bytes = 256 << 20 };
+	if (access(b.truth, F_OK))
+		make(&b);
+	else if (truth_load(&b.t, b.truth))
+		open_db(&b);
+	else
+		die("--dir: its truth makes no sense: remove it", NULL);
 	b.o.cache_bytes = (uint64_t)b.cache_mb << 20;
 	bool ok = queries(&b);
-	if (!keep)
+	if (!b.keep)
 		drop_query(&b);
 	close_db(&b);
-	if (keep)
-		printf("kept in %s\n", b.dir);
-	else
+	if (!b.keep)
 		files_remove_tree(b.dir);
 	return ok ? 0 : 1;
 }
