@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/num.h"
+#include "model/calltree.h"
 
 #define MINUTE INT64_C(60000)
 
@@ -140,18 +141,91 @@ static void release(struct selected *r)
 	r->v->ops->release(r->v);
 }
 
-/* The tree of a profile: what each node and all below it add up to. Returns the root's. */
+/* Room for a tree's sums, kept from one question to the next; zero where no mark is. */
+static struct {
+	int64_t *sums;  /* by call */
+	uint8_t *marks; /* by 64 calls */
+	uint32_t words;
+} tree;
+
+static void tree_room(uint32_t n)
+{
+	if (n / 64 < tree.words)
+		return;
+	free(tree.sums);
+	free(tree.marks);
+	tree.words = n / 64 + 1;
+	tree.sums = xcalloc((size_t)tree.words * 64, sizeof *tree.sums);
+	tree.marks = xcalloc(tree.words, 1);
+}
+
+/* The calls of every node that the dictionary has. */
+static void make_calls(struct symbols *s)
+{
+	uint32_t n = symbols_count(s, SYMBOLS_NODES);
+	uint32_t *nodes = xcalloc(n, sizeof *nodes);
+	for (uint32_t i = 1; i < n; i++)
+		nodes[i - 1] = i;
+	calltree_begin(symbols_calls(s), s, nodes, n - 1);
+	calltree_end(symbols_calls(s));
+	free(nodes);
+}
+
+/* False: a call was not made yet. */
+static bool put_leaves(const struct stackvec *v, const struct calltree_view *t)
+{
+	const struct sym_column *run = NULL;
+	uint32_t first = 0, end = 0;
+	bool made = true;
+	for (size_t i = 0; i < v->n; i++) {
+		if (v->columns[i] >= end)
+			run = symbols_column_run(v->symbols, v->columns[i], &first, &end);
+		uint32_t node = run[v->columns[i] - first].node;
+		uint32_t call = node < t->n_nodes ? t->nodes[node].call : 0;
+		made &= call || !node;
+		tree.sums[call] += v->ints[i];
+		tree.marks[call / 64] = 1;
+	}
+	return made;
+}
+
+static void clear(void)
+{
+	for (uint32_t w = 0; w < tree.words; w++)
+		if (tree.marks[w]) {
+			memset(tree.sums + (size_t)w * 64, 0, 64 * sizeof *tree.sums);
+			tree.marks[w] = 0;
+		}
+}
+
+static void add_to_parents(const struct calltree_view *t)
+{
+	for (uint32_t w = t->n_calls / 64 + 1; w--;)
+		for (uint32_t k = MIN(w * 64 + 64, t->n_calls); tree.marks[w] && k-- > w * 64 && k;) {
+			uint32_t parent = t->calls[k].parent;
+			tree.sums[parent] += tree.sums[k];
+			tree.marks[parent / 64] = 1;
+		}
+}
+
+/* The tree of a profile: what each call and all below it add up to. Returns the root's. */
 static int64_t fold(const struct stackvec *v)
 {
-	uint32_t n = symbols_count(v->symbols, SYMBOLS_NODES);
-	int64_t *sum = xcalloc(n, sizeof *sum);
-	for (size_t i = 0; i < v->n; i++)
-		sum[symbols_stack_node(v->symbols, symbols_get_column(v->symbols, v->columns[i])->stack)] += v->ints[i];
-	for (uint32_t i = n; --i;)
-		if (sum[i])
-			sum[symbols_get_node(v->symbols, i)->parent] += sum[i];
-	int64_t root = sum[0];
-	free(sum);
+	struct calltree *calls = symbols_calls(v->symbols);
+	struct calltree_view t = calltree_begin(calls, v->symbols, NULL, 0);
+	tree_room(t.n_calls);
+	if (!put_leaves(v, &t)) {
+		calltree_end(calls);
+		clear();
+		make_calls(v->symbols);
+		t = calltree_begin(calls, v->symbols, NULL, 0);
+		tree_room(t.n_calls);
+		put_leaves(v, &t);
+	}
+	add_to_parents(&t);
+	calltree_end(calls);
+	int64_t root = tree.sums[0];
+	clear();
 	return root;
 }
 

@@ -373,6 +373,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: bench_tsdb [--scale=0.1] [--hours=24] [--cache=2048] [--dir=DIR] [--only=TEXT] [--warm=5]\n");
 		return 2;
 	}
+	alloc_keep_freed(); /* as the server does */
 	make_dir(&b);
 	b.o = (struct tsdb_options){ .path = b.storage, .now_ms = bench_now, .now_arg = &b, .cache_bytes = 256 << 20 };
 	if (access(b.truth, F_OK))

@@ -2,7 +2,7 @@
 /* Every stored value of some series, for graphs over stacks: a task is one series in one sealed hour or one window of the
  * head, decoded once into flat arrays and handed to the caller's function. Runs on query threads. */
 #include "tsdb/masks.h"
-#include "tsdb/readpart.h"
+#include "tsdb/space.h"
 #include "tsdb/view.h"
 
 struct task {
@@ -13,7 +13,7 @@ struct task {
 };
 
 struct worker {
-	struct part_scratch scratch;
+	struct space *space;
 	struct cells cells;
 };
 
@@ -72,7 +72,9 @@ static void run_task(void *arg, size_t i, unsigned worker)
 	struct err e;
 	if (atomic_load(&r->failed))
 		return;
-	int rc = t->part ? part_cells(t->part, t->id, &w->scratch, c, &e) : read_window(r, t, w, &e);
+	if (!w->space)
+		w->space = space_take(r->v->db->spaces);
+	int rc = t->part ? part_cells(t->part, t->id, &w->space->part, c, &e) : read_window(r, t, w, &e);
 	if (!rc && t->part)
 		drop_hidden(r->v->v->p[t->partition], t, c);
 	if (!rc)
@@ -147,7 +149,7 @@ int view_cells(struct source_view *sv, const uint64_t *refs, size_t n, int64_t a
 		rc = atomic_load(&r.failed);
 	}
 	for (size_t i = 0; i < n_workers; i++) {
-		part_scratch_release(&r.workers[i].scratch);
+		space_give(r.v->db->spaces, r.workers[i].space);
 		cells_release(&r.workers[i].cells);
 	}
 	free(r.workers);

@@ -205,7 +205,7 @@ size_t chunk_visible(const struct chunk *c, uint64_t seq)
 
 void dense_reserve(struct dense *d, uint32_t n_columns)
 {
-	uint32_t room = (n_columns + 63) & ~63u;
+	uint32_t room = (n_columns + DENSE_SLACK + 63) & ~63u;
 	if (room <= d->room)
 		return;
 	dense_release(d);
@@ -219,6 +219,42 @@ void dense_release(struct dense *d)
 	free(d->sums);
 	free(d->marks);
 	*d = (struct dense){ 0 };
+}
+
+bool dense_is_empty(const struct dense *d)
+{
+	return !d->magnitude;
+}
+
+size_t dense_bytes(const struct dense *d)
+{
+	return d->room * sizeof *d->sums;
+}
+
+bool dense_expect(struct dense *d, uint64_t all, int64_t factor)
+{
+	if (__builtin_mul_overflow(all, magnitude_of(factor), &all) || add_magnitude(d->magnitude, all) >= TOO_LARGE)
+		return false;
+	d->magnitude += all;
+	return true;
+}
+
+bool dense_move(struct dense *to, struct dense *from)
+{
+	bool over = false;
+	to->magnitude = add_magnitude(to->magnitude, from->magnitude);
+	for (uint32_t i = 0; i < from->room / 64; i++) {
+		if (!from->marks[i])
+			continue;
+		int64_t *x = to->sums + (size_t)i * 64, *y = from->sums + (size_t)i * 64;
+		for (int k = 0; k < 64; k++)
+			over |= __builtin_add_overflow(x[k], y[k], &x[k]);
+		memset(y, 0, 64 * sizeof *y);
+		from->marks[i] = 0;
+		to->marks[i] = 1;
+	}
+	from->magnitude = 0;
+	return !over;
 }
 
 bool dense_add(struct dense *d, const uint32_t *columns, const int64_t *values, size_t n, int64_t factor)

@@ -66,11 +66,19 @@ struct dense {
 	uint32_t room;       /* columns, a multiple of 64 */
 	uint64_t magnitude;  /* what the sums cannot exceed in sum, as in struct chunk */
 };
-/* Room for so many columns; only while it is empty. */
+/* Room for so many columns, and DENSE_SLACK beyond them; only while it is empty. */
+#define DENSE_SLACK 2048
 void dense_reserve(struct dense *d, uint32_t n_columns);
 void dense_release(struct dense *d);
+bool dense_is_empty(const struct dense *d);
+size_t dense_bytes(const struct dense *d);
 /* Adds values[i] x factor to columns[i]. False if a sum does not fit (then the sums make no sense). */
 bool dense_add(struct dense *d, const uint32_t *columns, const int64_t *values, size_t n, int64_t factor);
+/* Whether values that are together at most `all`, times factor, can be added without a look at each sum; then they count as
+ * added. */
+bool dense_expect(struct dense *d, uint64_t all, int64_t factor);
+/* Adds what `from` has; `to` has room for it. from is empty again. False as above. */
+bool dense_move(struct dense *to, struct dense *from);
 /* How many columns are not 0, at most. */
 size_t dense_count(const struct dense *d);
 /* The columns that are not 0, ascending, with their sums, into arrays with room for dense_count; returns how many. d is

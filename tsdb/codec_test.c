@@ -349,6 +349,103 @@ static void test_sealed(void **state)
 	}
 }
 
+/* Sums of n columns as series have them: kind 0 mostly small and dense, 1 with escapes everywhere, 2 signed and large. */
+static uint32_t make_sums(uint64_t *random, size_t n, int kind, uint32_t *columns, int64_t *sums)
+{
+	uint32_t next = 0;
+	for (size_t i = 0; i < n; i++) {
+		uint64_t r = hash_u64(++*random), far = kind == 1 ? 8 : 90;
+		uint32_t gap = r % far == 0 ? 250 + (uint32_t)(r >> 20) % 9000 : r % 5 == 0 ? (uint32_t)(r >> 20) % 20 : 0;
+		columns[i] = next + gap;
+		next = columns[i] + 1;
+		uint64_t size = r >> 32;
+		sums[i] = kind == 2 ? (int64_t)(size << (r % 8)) * (r % 2 ? 1 : -1)
+				    : (int64_t)(r % far == 1 ? 250 + size % 10 : r % far == 2 ? size + 1 : size % 255 + 1);
+	}
+	return next;
+}
+
+/* What was put is got, and added as it lies it is the same as added one by one. Damage is refused, or is another profile. */
+static void check_sums(const uint32_t *columns, const int64_t *sums, size_t n, uint32_t n_columns)
+{
+	struct buf b = { 0 };
+	struct sealed_rollup u = { 0 };
+	struct dense a = { 0 }, want = { 0 };
+	struct err e;
+	uint64_t read = 0;
+	sealed_put_rollup(&b, columns, sums, n);
+	assert_int_equal(sealed_get_rollup(buf_view(&b), &u, &e), 0);
+	assert_int_equal(u.columns.n, n);
+	assert_true(!n || !memcmp(u.columns.v, columns, n * sizeof *columns));
+	assert_true(!n || !memcmp(u.sums.v, sums, n * sizeof *sums));
+	dense_reserve(&a, n_columns);
+	dense_reserve(&want, n_columns);
+	const int64_t factors[] = { 1, 1, 1000, -3 };
+	for (size_t f = 0; f < ARRAY_LEN(factors); f++) {
+		assert_int_equal(sealed_add_rollup(buf_view(&b), &u, &a, n_columns, factors[f], &read, &e), 0);
+		assert_true(dense_add(&want, columns, sums, n, factors[f]));
+	}
+	assert_int_equal(read, n * ARRAY_LEN(factors));
+	assert_memory_equal(a.sums, want.sums, a.room * sizeof *a.sums);
+	for (size_t i = 0; i < n; i++)
+		assert_true(a.marks[columns[i] / 64]);
+	if (n)
+		assert_int_equal(sealed_add_rollup(buf_view(&b), &u, &a, n_columns - 1, 1, &read, &e), -ERR_CORRUPT);
+	for (size_t i = 0; i < b.len; i += 1 + b.len / 150) {
+		AUTOFREE char *copy = xmalloc(b.len);
+		memcpy(copy, b.ptr, b.len);
+		copy[i] ^= (char)(i % 3 ? 0x5a : 0xff);
+		struct view damaged = view_make(copy, b.len - i % 2);
+		(void)sealed_get_rollup(damaged, &u, &e);
+		(void)sealed_add_rollup(damaged, &u, &a, n_columns, 1, &read, &e);
+	}
+	dense_release(&a);
+	dense_release(&want);
+	sealed_rollup_release(&u);
+	buf_free(&b);
+}
+
+static void test_sums(void **state)
+{
+	static const size_t counts[] = { 0, 1, 2, 7, 8, 9, 63, 64, 200, 3000 };
+	uint32_t *columns = xcalloc(3000, sizeof *columns);
+	int64_t *sums = xcalloc(3000, sizeof *sums);
+	uint64_t random = 5;
+	for (size_t i = 0; i < 3 * ARRAY_LEN(counts); i++) {
+		uint32_t n_columns = make_sums(&random, counts[i / 3], (int)(i % 3), columns, sums);
+		check_sums(columns, sums, counts[i / 3], n_columns);
+	}
+	free(columns);
+	free(sums);
+}
+
+/* A sum that does not fit is an error, however it is added. */
+static void test_sums_overflow(void **state)
+{
+	uint32_t columns[64];
+	int64_t sums[64];
+	struct sealed_rollup u = { 0 };
+	struct dense d = { 0 };
+	struct buf b = { 0 };
+	struct err e;
+	uint64_t read = 0;
+	for (uint32_t i = 0; i < 64; i++) {
+		columns[i] = i;
+		sums[i] = i == 40 ? INT64_MAX - 10 : 2;
+	}
+	sealed_put_rollup(&b, columns, sums, 64);
+	dense_reserve(&d, 64);
+	assert_int_equal(sealed_add_rollup(buf_view(&b), &u, &d, 64, 1, &read, &e), 0);
+	assert_int_equal(d.sums[40], INT64_MAX - 10);
+	assert_int_equal(d.sums[39], 2);
+	assert_int_equal(sealed_add_rollup(buf_view(&b), &u, &d, 64, -1, &read, &e), 0);
+	assert_int_equal(d.sums[40], 0);
+	assert_int_equal(sealed_add_rollup(buf_view(&b), &u, &d, 64, 2, &read, &e), -ERR_EXECUTION);
+	dense_release(&d);
+	sealed_rollup_release(&u);
+	buf_free(&b);
+}
+
 static void test_overflow(void **state)
 {
 	struct record_profile p = { .n_series = 1, .t_ms = 1000, .n = 1 };
@@ -402,7 +499,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_record_frame), cmocka_unit_test(test_record_profiles), cmocka_unit_test(test_sort),
 		cmocka_unit_test(test_symbols), cmocka_unit_test(test_index), cmocka_unit_test(test_sealed),
-		cmocka_unit_test(test_overflow), cmocka_unit_test(test_floats),
+		cmocka_unit_test(test_sums), cmocka_unit_test(test_sums_overflow), cmocka_unit_test(test_overflow), cmocka_unit_test(test_floats),
 	};
 	return cmocka_run_group_tests_name("tsdb codecs", tests, NULL, NULL);
 }

@@ -30,6 +30,7 @@ struct finder;
 struct masks;
 struct names;
 struct joins;
+struct spaces;
 struct keep_rules;
 struct part;
 struct pdb;
@@ -130,6 +131,7 @@ struct tsdb {
 	struct hlog *log;
 	rocksdb_cache_t *cache;
 	struct joins *joins;
+	struct spaces *spaces;            /* of queries' threads */
 	pthread_mutex_t apply_lock;
 
 	pthread_mutex_t state_lock;

@@ -23,7 +23,7 @@
 #define HOUR (60 * MINUTE)
 #define DAY (24 * HOUR)
 
-static const char *const formats[] = { "tsdb-format-1", "tsdb-format-2" };
+static const char *const formats[] = { "tsdb-format-1", "tsdb-format-2", "tsdb-format-3" };
 
 /* ---- writing ---- */
 

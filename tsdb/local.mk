@@ -5,7 +5,7 @@ libtsdb_a_SOURCES = \
   tsdb/aggregate.c tsdb/aggregate.h tsdb/append.c tsdb/cells.c tsdb/chunk.c tsdb/chunk.h tsdb/committer.c tsdb/compact.c tsdb/db.h tsdb/delete.c tsdb/delete.h tsdb/detail.c tsdb/detail.h tsdb/dict.c tsdb/dict.h tsdb/drop.c \
   tsdb/evict.c tsdb/evict.h tsdb/files.c tsdb/files.h tsdb/hlog.c tsdb/hlog.h \
   tsdb/index.c tsdb/index.h tsdb/masks.c tsdb/masks.h tsdb/join.c tsdb/join.h tsdb/merge.c tsdb/metrics.c tsdb/part.c tsdb/part.h tsdb/partition.c tsdb/plan.c tsdb/plan.h tsdb/record.c \
-  tsdb/readpart.c tsdb/readpart.h tsdb/rebuild.c tsdb/record.h tsdb/remove.c tsdb/remove.h tsdb/replay.c tsdb/retention.c tsdb/rewrite.c tsdb/rocks.c tsdb/rocks.h tsdb/rollup.c tsdb/seal.c tsdb/seal.h tsdb/sealed.c tsdb/sealed.h tsdb/select.c tsdb/sort.c tsdb/sort.h tsdb/sums.c tsdb/tsdb.c \
+  tsdb/readpart.c tsdb/readpart.h tsdb/rebuild.c tsdb/record.h tsdb/remove.c tsdb/remove.h tsdb/replay.c tsdb/retention.c tsdb/rewrite.c tsdb/rocks.c tsdb/rocks.h tsdb/rollup.c tsdb/seal.c tsdb/seal.h tsdb/sealed.c tsdb/sealed.h tsdb/sealed_sums.c tsdb/select.c tsdb/sort.c tsdb/sort.h tsdb/space.c tsdb/space.h tsdb/sums.c tsdb/tsdb.c \
   tsdb/tsdb.h tsdb/view.c tsdb/view.h tsdb/window.c tsdb/window.h
 libtsdb_a_SOURCES += tsdb/admin.c tsdb/inspect.c tsdb/inspect.h tsdb/keep.c tsdb/keep.h tsdb/names.c tsdb/names.h
 
@@ -36,7 +36,7 @@ TESTS += tsdb_format_test
 tsdb_format_test_SOURCES = tsdb/format_test.c
 tsdb_format_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
 EXTRA_DIST += tests/fixtures/tsdb-format-1.tar.gz tests/fixtures/tsdb-format-1.answers tests/fixtures/tsdb-format-2.tar.gz \
-  tests/fixtures/tsdb-format-2.answers
+  tests/fixtures/tsdb-format-2.answers tests/fixtures/tsdb-format-3.tar.gz tests/fixtures/tsdb-format-3.answers
 check_PROGRAMS += aggregate_test compact_test tsdb_test tsdb_model_test tsdb_fault_test tsdb_codec_test
 TESTS += aggregate_test compact_test tsdb_test tsdb_model_test tsdb_fault_test tsdb_codec_test
 compact_test_SOURCES = tsdb/compact_test.c

@@ -6,7 +6,7 @@
  * that the answer does not depend on the order of threads. */
 #include "tsdb/join.h"
 #include "tsdb/plan.h"
-#include "tsdb/readpart.h"
+#include "tsdb/space.h"
 
 #define TASK_UNITS 32
 
@@ -21,9 +21,8 @@ struct result {
 
 /* Work space of one worker. */
 struct worker {
-	struct part_scratch part;
-	struct dense dense;
-	bool open;         /* there is something in dense, of: */
+	struct space *space; /* NULL: it had nothing to do yet */
+	bool open;         /* there is something in the space's sums, of: */
 	struct unit of;
 	VEC(struct result) results;
 };
@@ -63,9 +62,9 @@ static int too_large(struct err *e)
 /* Leaves what the worker has so far as a result. */
 static void flush(struct worker *w)
 {
-	size_t room = dense_count(&w->dense);
 	if (!w->open)
 		return;
+	size_t room = dense_count(&w->space->dense);
 	w->open = false;
 	struct result *r = vec_add(&w->results);
 	r->group = w->of.group;
@@ -73,32 +72,32 @@ static void flush(struct worker *w)
 	r->scale = w->of.scale;
 	r->columns = xreallocarray(NULL, room + 1, sizeof *r->columns);
 	r->sums = xreallocarray(NULL, room + 1, sizeof *r->sums);
-	r->n = dense_take(&w->dense, r->columns, r->sums);
+	r->n = dense_take(&w->space->dense, r->columns, r->sums);
+}
+
+static bool same_place(const struct unit *a, const struct unit *b)
+{
+	return a->group == b->group && a->partition == b->partition && a->scale == b->scale;
 }
 
 static void begin(struct merge *m, struct worker *w, const struct unit *u)
 {
-	if (w->open && w->of.group == u->group && w->of.partition == u->partition && w->of.scale == u->scale)
+	if (w->open && same_place(&w->of, u))
 		return;
 	flush(w);
-	dense_reserve(&w->dense, m->columns[u->partition]);
+	if (!w->space)
+		w->space = space_take(m->v->db->spaces);
+	dense_reserve(&w->space->dense, m->columns[u->partition]);
 	w->of = *u;
 	w->open = true;
 }
 
 static int add_sealed(struct merge *m, struct worker *w, const struct unit *u, struct err *e)
 {
-	struct part_sums s;
-	size_t n;
 	uint64_t read = 0;
-	int rc = part_sum(u->part, u->series, u->after_ms, u->until_ms, &w->part, &s, &n, &read, e);
-	if (rc || !n || !s.n)
-		return rc;
-	if (s.columns[s.n - 1] >= w->dense.room)
-		return err_set(e, ERR_CORRUPT, "a sealed window names a column that its dictionary lacks");
-	if (!dense_add(&w->dense, s.columns, s.sums, s.n, s.factor))
-		return too_large(e);
-	return limits_check(m->lim, read + s.n, e);
+	int rc = part_add(u->part, u->series, u->after_ms, u->until_ms, &w->space->part, &w->space->dense, m->columns[u->partition], &read,
+			  e);
+	return rc ? rc : limits_check(m->lim, read, e);
 }
 
 static int add_unit(struct merge *m, struct worker *w, const struct unit *u, struct err *e)
@@ -112,7 +111,7 @@ static int add_unit(struct merge *m, struct worker *w, const struct unit *u, str
 	const struct chunk *c = window_chunk(u->window, u->series);
 	if (c) {
 		read_tally_add(chunk_sample_bytes(c));
-		rc = chunk_sum(c, chunk_visible(c, m->v->seq), u->after_ms, u->until_ms, &w->dense, &read, e);
+		rc = chunk_sum(c, chunk_visible(c, m->v->seq), u->after_ms, u->until_ms, &w->space->dense, &read, e);
 	}
 	pthread_rwlock_unlock(&u->window->lock);
 	return rc ? rc : limits_check(m->lim, read, e);
@@ -146,6 +145,24 @@ struct results {
 	VEC(struct result) v;
 };
 
+/* What several workers have of one place, which of a merge into one vector is all there is, is added up as it lies. False:
+ * it does not fit. */
+static bool join_workers(struct merge *m)
+{
+	struct worker *to = NULL;
+	bool ok = true;
+	for (size_t i = 0; i < m->n_workers; i++) {
+		struct worker *w = &m->workers[i];
+		if (to && w->open && same_place(&to->of, &w->of)) {
+			ok &= dense_move(&to->space->dense, &w->space->dense);
+			w->open = false;
+		} else if (!to && w->open) {
+			to = w;
+		}
+	}
+	return ok;
+}
+
 /* All results, by group, partition and scale; their arrays are the list's now. */
 static void gather(struct merge *m, struct results *all)
 {
@@ -170,17 +187,22 @@ static void results_release(struct results *all)
 }
 
 /* Results of one group, partition and scale become the first of them. */
-static bool add_equal(struct worker *w, struct result *r, size_t n)
+static bool add_equal(struct merge *m, struct result *r, size_t n)
 {
 	bool ok = true;
 	if (n == 1)
 		return true;
+	struct worker *w = &m->workers[0];
+	if (!w->space)
+		w->space = space_take(m->v->db->spaces);
+	struct dense *d = &w->space->dense;
+	dense_reserve(d, m->columns[r->partition]);
 	for (size_t i = 0; i < n; i++)
-		ok &= dense_add(&w->dense, r[i].columns, r[i].sums, r[i].n, 1);
-	size_t room = dense_count(&w->dense);
+		ok &= dense_add(d, r[i].columns, r[i].sums, r[i].n, 1);
+	size_t room = dense_count(d);
 	r->columns = xreallocarray(r->columns, room + 1, sizeof *r->columns);
 	r->sums = xreallocarray(r->sums, room + 1, sizeof *r->sums);
-	r->n = dense_take(&w->dense, r->columns, r->sums);
+	r->n = dense_take(d, r->columns, r->sums);
 	return ok;
 }
 
@@ -207,15 +229,13 @@ static struct stackvec *take_ints(struct symbols *s, struct result *r)
 /* One group in one partition. */
 static struct stackvec *partition_result(struct merge *m, struct result *r, size_t n, struct err *e)
 {
-	struct worker *w = &m->workers[0];
 	struct partition *p = m->v->v->p[r->partition]->p;
 	VEC(const struct result *) scales = { 0 };
 	bool ok = true;
-	dense_reserve(&w->dense, m->columns[r->partition]);
 	for (size_t i = 0, k; i < n && ok; i = k) {
 		for (k = i + 1; k < n && r[k].scale == r[i].scale; k++)
 			;
-		ok = add_equal(w, &r[i], k - i);
+		ok = add_equal(m, &r[i], k - i);
 		vec_push(&scales, &r[i]);
 	}
 	struct stackvec *v = NULL;
@@ -320,8 +340,7 @@ static void merge_release(struct merge *m)
 			free(w->results.v[k].sums);
 		}
 		vec_free(&w->results);
-		part_scratch_release(&w->part);
-		dense_release(&w->dense);
+		space_give(m->v->db->spaces, w->space);
 	}
 	plan_release(&m->plan);
 	asks_release(&m->asks);
@@ -340,6 +359,8 @@ static int run(struct merge *m, struct pool *pool, struct stackvec **ret, size_t
 	int rc = atomic_load(&m->failed);
 	if (rc)
 		return rc;
+	if (!join_workers(m))
+		return too_large(e);
 	gather(m, &all);
 	rc = gather_groups(m, &all, ret, n_groups, e);
 	results_release(&all);

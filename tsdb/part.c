@@ -16,6 +16,7 @@
 
 #define VALUE_VERSION 1
 #define INDEX_VERSION 2 /* 1 had no aggregates */
+#define ROLLUP_VERSION 2 /* 1 had no bytes */
 #define KEY_LEN 15
 #define TRAILER 8
 #define OPEN_TRIES 3
@@ -69,7 +70,7 @@ static uint64_t be64(const char *p)
 
 static uint8_t version_of(enum part_kind kind)
 {
-	return kind == PART_INDEX ? INDEX_VERSION : VALUE_VERSION;
+	return kind == PART_INDEX ? INDEX_VERSION : kind == PART_ROLLUP ? ROLLUP_VERSION : VALUE_VERSION;
 }
 
 static int open_value(const char *key, const char *v, size_t len, struct view *ret, struct err *e)

@@ -1,8 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tsdb/readpart.h"
 
+void part_scratch_leave(struct part_scratch *s)
+{
+	part_reader_release(&s->rollups);
+	part_reader_release(&s->stamps);
+	part_reader_release(&s->details);
+}
+
+#define VEC_BYTES(a) ((a)->cap * sizeof *(a)->v)
+
+size_t part_scratch_bytes(const struct part_scratch *s)
+{
+	return VEC_BYTES(&s->rollup.columns) + VEC_BYTES(&s->rollup.sums) + VEC_BYTES(&s->totals.rows) + VEC_BYTES(&s->points.t_ms) +
+	       VEC_BYTES(&s->points.totals) + VEC_BYTES(&s->sums) + VEC_BYTES(&s->hit) + VEC_BYTES(&s->streams[0]) +
+	       VEC_BYTES(&s->streams[1]);
+}
+
 void part_scratch_release(struct part_scratch *s)
 {
+	part_scratch_leave(s);
 	sealed_rollup_release(&s->rollup);
 	sealed_totals_release(&s->totals);
 	sealed_points_release(&s->points);
@@ -10,9 +27,6 @@ void part_scratch_release(struct part_scratch *s)
 	vec_free(&s->hit);
 	vec_free(&s->streams[0]);
 	vec_free(&s->streams[1]);
-	part_reader_release(&s->rollups);
-	part_reader_release(&s->stamps);
-	part_reader_release(&s->details);
 }
 
 /* The rollup of the series, or of what it is a multiple of; *series becomes that one's id. */
@@ -157,6 +171,45 @@ int part_sum(const struct part *p, uint32_t series, int64_t after_ms, int64_t un
 	vec_reserve(&w->sums, w->rollup.columns.n);
 	ret->sums = w->sums.v;
 	return sealed_sum_rows(&d, lo, hi == w->totals.rows.n ? UINT32_MAX : hi, w->sums.v, ret_read, e);
+}
+
+/* The whole of a series, decoded no further than needed. */
+static int add_whole(const struct part *p, uint32_t series, struct part_scratch *w, struct dense *d, uint32_t n_columns,
+		     uint64_t *ret_read, struct err *e)
+{
+	int64_t factor = 1;
+	for (int hops = 0; hops < 2; hops++) {
+		struct view v;
+		int rc = part_reader_get(&w->rollups, p, PART_ROLLUP, series, 0, &v, e);
+		if (!rc)
+			rc = sealed_add_rollup(v, &w->rollup, d, n_columns, factor, ret_read, e);
+		if (rc || !w->rollup.times.factor)
+			return rc;
+		factor = w->rollup.times.factor;
+		series = w->rollup.times.series;
+	}
+	return err_set(e, ERR_CORRUPT, "a sealed series is a multiple of a multiple");
+}
+
+int part_add(const struct part *p, uint32_t series, int64_t after_ms, int64_t until_ms, struct part_scratch *w, struct dense *d,
+	     uint32_t n_columns, uint64_t *ret_read, struct err *e)
+{
+	struct part_sums s;
+	size_t n;
+	bool whole;
+	if (!in_range(p, series, after_ms, until_ms, &whole))
+		return 0;
+	if (whole)
+		return add_whole(p, series, w, d, n_columns, ret_read, e);
+	int rc = part_sum(p, series, after_ms, until_ms, w, &s, &n, ret_read, e);
+	if (rc || !n || !s.n)
+		return rc;
+	*ret_read += s.n;
+	if (s.columns[s.n - 1] >= n_columns)
+		return err_set(e, ERR_CORRUPT, "a sealed window names a column that its dictionary lacks");
+	if (!dense_add(d, s.columns, s.sums, s.n, s.factor))
+		return err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range or fewer series");
+	return 0;
 }
 
 static bool find_hits(struct part_scratch *w, const uint64_t *match, uint32_t n_match)

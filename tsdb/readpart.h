@@ -17,6 +17,9 @@ struct part_scratch {
 	struct part_reader rollups, stamps, details;
 };
 void part_scratch_release(struct part_scratch *s);
+/* Lets go of the parts, and keeps the memory. */
+void part_scratch_leave(struct part_scratch *s);
+size_t part_scratch_bytes(const struct part_scratch *s);
 
 /* What profiles add up to: pairs (columns[i], sums[i]), columns ascending, zeros included. */
 struct part_sums {
@@ -30,6 +33,9 @@ struct part_sums {
  * used again. */
 int part_sum(const struct part *p, uint32_t series, int64_t after_ms, int64_t until_ms, struct part_scratch *w,
 	     struct part_sums *ret, size_t *ret_n, uint64_t *ret_read, struct err *e);
+/* Adds them to d, which has room for n_columns: all that the dictionary has. ERR_EXECUTION if a sum does not fit. */
+int part_add(const struct part *p, uint32_t series, int64_t after_ms, int64_t until_ms, struct part_scratch *w, struct dense *d,
+	     uint32_t n_columns, uint64_t *ret_read, struct err *e);
 /* Per profile: stamps are in w->totals.rows, sums of the columns in `match` in w->sums; *ret_rows = 0 if nothing
  * matches at all. */
 int part_row_sums(const struct part *p, uint32_t series, const uint64_t *match, uint32_t n_match, struct part_scratch *w,

@@ -15,6 +15,7 @@
 #include "tsdb/delete.h"
 #include "tsdb/evict.h"
 #include "tsdb/join.h"
+#include "tsdb/space.h"
 #include "tsdb/names.h"
 #include "tsdb/seal.h"
 
@@ -504,6 +505,7 @@ void *tsdb_sealer(void *arg)
 		}
 		if (now >= next_retain) {
 			joins_tidy(db->joins, false);
+			spaces_tidy(db->spaces, false);
 			if (tsdb_retain(db, &e))
 				LOG_ERROR("msg", "retention failed", "err", e.msg);
 			next_retain = now + RETAIN_EVERY_MS;

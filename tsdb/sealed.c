@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing and reading of TOTALS, ROLLUP and FLOATS; DETAIL is in detail.c. */
+/* Writing and reading of TOTALS and FLOATS, and of a whole window; ROLLUP is in sealed_sums.c, DETAIL in detail.c. */
 #include "tsdb/sealed.h"
 
 #include "tsdb/detail.h"
 
-enum { MODE_OWN = 0, MODE_TIMES = 1 };
+enum { MODE_OWN = 0 };
 
 static int corrupt(struct err *e, const char *what)
 {
@@ -21,19 +21,9 @@ void sealed_buffers_release(struct sealed_buffers *b)
 
 void sealed_put_times(struct buf *b, struct sealed_times t)
 {
-	buf_putc(b, MODE_TIMES);
+	buf_putc(b, SEALED_TIMES);
 	buf_varint(b, t.series);
 	buf_zigzag(b, t.factor);
-}
-
-static bool get_times(struct cursor *c, struct sealed_times *ret)
-{
-	*ret = (struct sealed_times){ 0 };
-	if (cursor_u8(c) != MODE_TIMES)
-		return false;
-	ret->series = cursor_u32(c);
-	ret->factor = cursor_zigzag(c);
-	return true;
 }
 
 /* ---- totals ---- */
@@ -133,7 +123,7 @@ int sealed_get_totals(struct view v, struct sealed_totals *ret, struct err *e)
 {
 	struct cursor c = cursor_of(v);
 	ret->rows.n = 0;
-	if (get_times(&c, &ret->times))
+	if (sealed_get_mode(&c, &ret->times) == SEALED_TIMES)
 		return c.bad ? corrupt(e, "totals") : 0;
 	size_t n = cursor_count(&c);
 	vec_reserve(&ret->rows, n + 1);
@@ -169,7 +159,7 @@ int sealed_get_points(struct view v, struct sealed_points *ret, struct err *e)
 {
 	struct cursor c = cursor_of(v);
 	ret->t_ms.n = ret->totals.n = 0;
-	if (get_times(&c, &ret->times))
+	if (sealed_get_mode(&c, &ret->times) == SEALED_TIMES)
 		return c.bad ? corrupt(e, "totals") : 0;
 	size_t n = cursor_count(&c);
 	int64_t step = 0, t = 0;
@@ -209,105 +199,6 @@ int sealed_get_points(struct view v, struct sealed_points *ret, struct err *e)
 void sealed_totals_release(struct sealed_totals *t)
 {
 	vec_free(&t->rows);
-}
-
-/* ---- rollup ---- */
-
-enum { SUMS_POSITIVE = 0, SUMS_SIGNED = 1 };
-
-void sealed_put_rollup(struct buf *b, const uint32_t *columns, const int64_t *sums, size_t n)
-{
-	bool positive = true;
-	uint32_t next = 0;
-	if (!buf_reserve(b, 16 + n * 20))
-		return;
-	uint8_t *start = (uint8_t *)b->ptr + b->len, *at = start;
-	*at++ = MODE_OWN;
-	at += varint_put(at, n);
-	for (size_t i = 0; i < n; i++) {
-		at += varint_put(at, columns[i] - next);
-		next = columns[i] + 1;
-		positive &= sums[i] > 0;
-	}
-	*at++ = positive ? SUMS_POSITIVE : SUMS_SIGNED;
-	for (size_t i = 0; i < n; i++)
-		at += varint_put(at, positive ? (uint64_t)sums[i] - 1 : zigzag_encode(sums[i]));
-	b->len += (size_t)(at - start);
-	char *fit = realloc(b->ptr, b->len + 1); /* it waits for the others: no more than it needs */
-	if (fit) {
-		b->ptr = fit;
-		b->cap = b->len + 1;
-	}
-	b->ptr[b->len] = 0;
-}
-
-/* n gaps; most of them are a byte, so that eight are looked at at once. */
-static bool get_columns(struct cursor *c, uint32_t *columns, size_t n)
-{
-	uint64_t next = 0;
-	for (size_t i = 0; i < n;) {
-		uint64_t eight;
-		if (n - i >= 8 && c->end - c->p >= 8 && (memcpy(&eight, c->p, 8), !(eight & UINT64_C(0x8080808080808080)))) {
-			for (int k = 0; k < 8; k++) {
-				uint64_t column = next + c->p[k];
-				columns[i + (size_t)k] = (uint32_t)column;
-				next = column + 1;
-			}
-			c->p += 8;
-			i += 8;
-		} else {
-			uint64_t column = next + cursor_varint(c);
-			columns[i++] = (uint32_t)column;
-			next = column + 1;
-		}
-		if (next > UINT32_MAX)
-			return false;
-	}
-	return true;
-}
-
-static void get_sums(struct cursor *c, int64_t *sums, size_t n)
-{
-	for (size_t i = 0; i < n;) {
-		uint64_t eight;
-		if (n - i >= 8 && c->end - c->p >= 8 && (memcpy(&eight, c->p, 8), !(eight & UINT64_C(0x8080808080808080)))) {
-			for (int k = 0; k < 8; k++)
-				sums[i + (size_t)k] = c->p[k] + 1;
-			c->p += 8;
-			i += 8;
-		} else if (c->end - c->p >= 2 && c->p[0] >= 0x80 && c->p[1] < 0x80) {
-			sums[i++] = ((c->p[0] & 0x7f) | c->p[1] << 7) + 1;
-			c->p += 2;
-		} else {
-			sums[i++] = (int64_t)(cursor_varint(c) + 1);
-		}
-	}
-}
-
-int sealed_get_rollup(struct view v, struct sealed_rollup *ret, struct err *e)
-{
-	struct cursor c = cursor_of(v);
-	ret->columns.n = ret->sums.n = 0;
-	if (get_times(&c, &ret->times))
-		return c.bad ? corrupt(e, "sums") : 0;
-	size_t n = cursor_count(&c);
-	vec_reserve(&ret->columns, n + 1);
-	vec_reserve(&ret->sums, n + 1);
-	if (!get_columns(&c, ret->columns.v, n))
-		return corrupt(e, "columns");
-	if (cursor_u8(&c) == SUMS_POSITIVE)
-		get_sums(&c, ret->sums.v, n);
-	else
-		for (size_t i = 0; i < n; i++)
-			ret->sums.v[i] = cursor_zigzag(&c);
-	ret->columns.n = ret->sums.n = n;
-	return c.bad ? corrupt(e, "sums") : 0;
-}
-
-void sealed_rollup_release(struct sealed_rollup *r)
-{
-	vec_free(&r->columns);
-	vec_free(&r->sums);
 }
 
 /* ---- a whole chunk ---- */

@@ -28,6 +28,19 @@ struct sealed_times {
 	int64_t factor;
 };
 
+/* The mode of a payload of TOTALS or ROLLUP, SEALED_TIMES or another; *ret is filled. */
+#define SEALED_TIMES 1
+static inline int sealed_get_mode(struct cursor *c, struct sealed_times *ret)
+{
+	int mode = cursor_u8(c);
+	*ret = (struct sealed_times){ 0 };
+	if (mode == SEALED_TIMES) {
+		ret->series = cursor_u32(c);
+		ret->factor = cursor_zigzag(c);
+	}
+	return mode;
+}
+
 struct sealed_totals {
 	struct sealed_times times;
 	VEC(struct sealed_row) rows; /* by stamp */
@@ -75,6 +88,10 @@ int sealed_get_points(struct view v, struct sealed_points *ret, struct err *e);
 
 int sealed_get_totals(struct view v, struct sealed_totals *ret, struct err *e);
 int sealed_get_rollup(struct view v, struct sealed_rollup *ret, struct err *e);
+/* Adds the sums of a rollup x factor to d, which has room for n_columns: all that there are. If it is a multiple of another
+ * nothing is added, and w->times says of which; w is work space. ERR_EXECUTION if a sum does not fit. */
+int sealed_add_rollup(struct view v, struct sealed_rollup *w, struct dense *d, uint32_t n_columns, int64_t factor,
+		      uint64_t *ret_read, struct err *e);
 void sealed_totals_release(struct sealed_totals *t);
 void sealed_rollup_release(struct sealed_rollup *r);
 

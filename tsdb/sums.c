@@ -9,7 +9,7 @@
 #include "tsdb/masks.h"
 #include "tsdb/names.h"
 #include "tsdb/plan.h"
-#include "tsdb/readpart.h"
+#include "tsdb/space.h"
 
 typedef __int128 wide;
 
@@ -20,7 +20,7 @@ struct totals {
 		uint32_t first, end;
 	} *touched;        /* by ask: steps */
 	VEC(wide) before;  /* of the rows of one series: sum of those before */
-	struct part_scratch part;
+	struct space *space;
 };
 
 /* The series of a set in one part or window. */
@@ -67,15 +67,18 @@ static bool location_hits(const struct source_frame_filter *f, const struct symb
 static uint8_t *node_hits(const struct source_frame_filter *f, const struct symbols *s, const struct names *names)
 {
 	uint32_t n_locations = symbols_count(s, SYMBOLS_LOCATIONS), n = symbols_count(s, SYMBOLS_NODES);
-	uint8_t *location = xmalloc(n_locations + 1), *node = xcalloc(n, 1);
+	uint8_t *location = xmalloc(n_locations + 1), *node = xcalloc(n, 1), below = !f->leaf_only;
 	for (uint32_t i = 0; i < n_locations; i++)
 		location[i] = location_hits(f, s, symbols_get_location(s, i));
 	for (size_t i = 0; names && i < names->v.n; i++)
 		if (names->v.v[i].location < n_locations)
 			location[names->v.v[i].location] = location[names->v.v[i].as];
-	for (uint32_t i = 1; i < n; i++) {
-		const struct sym_node *x = symbols_get_node(s, i);
-		node[i] = location[x->location] || (!f->leaf_only && node[x->parent]);
+	const struct sym_node *run = NULL;
+	for (uint32_t i = 1, first = 0, end = 0; i < n; i++) {
+		if (i >= end)
+			run = symbols_node_run(s, i, &first, &end);
+		const struct sym_node *x = &run[i - first];
+		node[i] = location[x->location] | (node[x->parent] & below);
 	}
 	free(location);
 	return node;
@@ -90,9 +93,12 @@ static void make_match(struct sums *m, const struct source_frame_filter *f, size
 	uint32_t n = symbols_count(p->symbols, SYMBOLS_COLUMNS);
 	m->match[i] = xcalloc(n / 64 + 1, sizeof(uint64_t));
 	m->n_match[i] = n;
-	for (uint32_t c = 0; c < n; c++)
-		if (node[symbols_stack_node(p->symbols, symbols_get_column(p->symbols, c)->stack)])
-			m->match[i][c / 64] |= UINT64_C(1) << c % 64;
+	const struct sym_column *run = NULL;
+	for (uint32_t c = 0, first = 0, end = 0; c < n; c++) {
+		if (c >= end)
+			run = symbols_column_run(p->symbols, c, &first, &end);
+		m->match[i][c / 64] |= (uint64_t)node[run[c - first].node] << c % 64;
+	}
 	pthread_rwlock_unlock(&p->dict_lock);
 	free(node);
 }
@@ -289,17 +295,17 @@ static int read_values(struct sums *m, struct totals *t, const struct task *x, u
 	int rc;
 	*ret = (struct rows){ .start_ms = part_start_ms(x->part), .end_ms = part_end_ms(x->part) };
 	if (m->filter) {
-		rc = part_row_sums(x->part, series, m->match[x->partition], m->n_match[x->partition], &t->part, &ret->n, read, e);
-		ret->t_ms = ret->n ? &t->part.totals.rows.v[0].t_ms : NULL;
-		ret->stride = sizeof *t->part.totals.rows.v;
-		*values = t->part.sums.v;
+		rc = part_row_sums(x->part, series, m->match[x->partition], m->n_match[x->partition], &t->space->part, &ret->n, read, e);
+		ret->t_ms = ret->n ? &t->space->part.totals.rows.v[0].t_ms : NULL;
+		ret->stride = sizeof *t->space->part.totals.rows.v;
+		*values = t->space->part.sums.v;
 		return rc;
 	}
-	rc = part_points(x->part, series, &t->part, e);
-	*read = ret->n = rc ? 0 : t->part.points.t_ms.n;
-	ret->t_ms = t->part.points.t_ms.v;
-	ret->stride = sizeof *t->part.points.t_ms.v;
-	*values = t->part.points.totals.v;
+	rc = part_points(x->part, series, &t->space->part, e);
+	*read = ret->n = rc ? 0 : t->space->part.points.t_ms.n;
+	ret->t_ms = t->space->part.points.t_ms.v;
+	ret->stride = sizeof *t->space->part.points.t_ms.v;
+	*values = t->space->part.points.totals.v;
 	return rc;
 }
 
@@ -444,6 +450,7 @@ static void run_task(void *arg, size_t i, unsigned worker)
 	if (atomic_load(&m->failed))
 		return;
 	if (!t->slots) {
+		t->space = space_take(m->v->db->spaces);
 		t->slots = xcalloc(m->asks.n_slots + 1, sizeof *t->slots);
 		t->touched = xcalloc(m->asks.v.n + 1, sizeof *t->touched);
 	}
@@ -519,7 +526,7 @@ static int add_up(struct sums *m, size_t n_workers, size_t n_groups, double *ret
 static void sums_release(struct sums *m, size_t n_workers)
 {
 	for (size_t i = 0; i < n_workers; i++) {
-		part_scratch_release(&m->workers[i].part);
+		space_give(m->v->db->spaces, m->workers[i].space);
 		free(m->workers[i].slots);
 		free(m->workers[i].touched);
 		vec_free(&m->workers[i].before);

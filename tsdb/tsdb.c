@@ -2,7 +2,7 @@
 /* Opening and closing. A directory holds
  *
  *	lock         flock'ed by the process that has it open
- *	version      "pyrrha-tsdb 2"
+ *	version      "pyrrha-tsdb 3"
  *	head/        the head log (a RocksDB)     head.marks   how far it was synced
  *	dropped      up to which stamp partitions were dropped
  *	partitions/  a database per UTC day
@@ -24,11 +24,12 @@
 #include "tsdb/evict.h"
 #include "tsdb/files.h"
 #include "tsdb/join.h"
+#include "tsdb/space.h"
 #include "tsdb/keep.h"
 #include "tsdb/names.h"
 #include "tsdb/part.h"
 
-#define FORMAT 2 /* 1 had no aggregates */
+#define FORMAT 3 /* 1 had no aggregates, 2 no sums in bytes */
 #define QUEUE_ITEMS 65536
 
 /* Who has the lock, as far as the file says: " (process 123, pyrrha)". */
@@ -152,6 +153,7 @@ static struct tsdb *db_new(const struct tsdb_options *o)
 	atomic_init(&db->current->refs, 1);
 	db->current->p = xcalloc(1, sizeof(*db->current->p));
 	db->joins = joins_new();
+	db->spaces = spaces_new();
 	db->queue = queue_new(QUEUE_ITEMS, db->o.queue_bytes);
 	db->cache = rocksdb_cache_create_lru(db->o.cache_bytes);
 	return db;
@@ -168,6 +170,7 @@ static void db_free(struct tsdb *db)
 		partition_unref(db->partitions.v[i]);
 	vec_free(&db->partitions);
 	joins_free(db->joins);
+	spaces_free(db->spaces);
 	if (db->queue)
 		queue_free(db->queue);
 	if (db->cache)

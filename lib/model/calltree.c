@@ -171,7 +171,7 @@ struct calltree_view calltree_begin(struct calltree *t, const struct symbols *s,
 		pthread_rwlock_unlock(&t->lock);
 		pthread_rwlock_rdlock(&t->lock); /* nothing is ever taken out in between */
 	}
-	return (struct calltree_view){ t->nodes, t->calls.v, t->names.v, (uint32_t)t->calls.n, (uint32_t)t->names.n };
+	return (struct calltree_view){ t->nodes, t->calls.v, t->names.v, t->n_nodes, (uint32_t)t->calls.n, (uint32_t)t->names.n };
 }
 
 void calltree_end(struct calltree *t)

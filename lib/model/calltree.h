@@ -42,7 +42,7 @@ struct calltree_view {
 	const struct call_node *nodes;
 	const struct call *calls;
 	const struct view *names;
-	uint32_t n_calls, n_names;
+	uint32_t n_nodes, n_calls, n_names; /* beyond n_nodes no call is made */
 };
 
 /* nodes: ascending, with all their parents, without the root. Any thread; several may be in it at once. */

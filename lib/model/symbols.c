@@ -404,7 +404,8 @@ uint32_t symbols_column(struct symbols *s, uint32_t stack, uint32_t label_set)
 		}
 	}
 	id = s->tables[SYMBOLS_COLUMNS].n;
-	*(struct sym_column *)chunked_add(s, &s->tables[SYMBOLS_COLUMNS]) = (struct sym_column){ stack, label_set };
+	*(struct sym_column *)chunked_add(s, &s->tables[SYMBOLS_COLUMNS]) =
+		(struct sym_column){ stack, label_set, symbols_stack_node(s, stack) };
 	if (plain)
 		*plain = id + 1;
 	else
@@ -464,6 +465,26 @@ const struct sym_label *symbols_get_label_set(const struct symbols *s, uint32_t 
 const struct sym_column *symbols_get_column(const struct symbols *s, uint32_t id)
 {
 	return ENTRY(s, SYMBOLS_COLUMNS, struct sym_column, id);
+}
+
+/* The block of a chunked array that has entry i. */
+static const void *chunked_run(const struct chunked *c, uint32_t i, uint32_t *first, uint32_t *end)
+{
+	uint64_t x = (uint64_t)i + (1u << FIRST_BITS);
+	unsigned top = 63 - (unsigned)__builtin_clzll(x);
+	*first = (uint32_t)((UINT64_C(1) << top) - (1u << FIRST_BITS));
+	*end = (uint32_t)MIN((UINT64_C(2) << top) - (1u << FIRST_BITS), UINT32_MAX);
+	return c->blocks[top - FIRST_BITS];
+}
+
+const struct sym_node *symbols_node_run(const struct symbols *s, uint32_t id, uint32_t *first, uint32_t *end)
+{
+	return chunked_run(&s->tables[SYMBOLS_NODES], id, first, end);
+}
+
+const struct sym_column *symbols_column_run(const struct symbols *s, uint32_t id, uint32_t *first, uint32_t *end)
+{
+	return chunked_run(&s->tables[SYMBOLS_COLUMNS], id, first, end);
 }
 
 size_t symbols_stack_locations(const struct symbols *s, uint32_t stack, uint32_t *out, size_t max)

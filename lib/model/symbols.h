@@ -64,6 +64,7 @@ struct sym_label {
 struct sym_column {
 	uint32_t stack;
 	uint32_t label_set; /* 0 = none */
+	uint32_t node;      /* leaf of the stack */
 };
 
 struct symbols *symbols_new(void);
@@ -111,6 +112,10 @@ uint32_t symbols_stack_node(const struct symbols *s, uint32_t stack);
 /* Labels of a set; *ret_n of them. */
 const struct sym_label *symbols_get_label_set(const struct symbols *s, uint32_t id, size_t *ret_n);
 const struct sym_column *symbols_get_column(const struct symbols *s, uint32_t id);
+/* For who goes through many: the entries around id that lie one after the other in memory, [*first, *end) of them, not all of
+ * them below the count. Returns the first's address. */
+const struct sym_node *symbols_node_run(const struct symbols *s, uint32_t id, uint32_t *first, uint32_t *end);
+const struct sym_column *symbols_column_run(const struct symbols *s, uint32_t id, uint32_t *first, uint32_t *end);
 /* Locations of a stack, leaf first, into out (room for max); returns their number, which may exceed max. */
 size_t symbols_stack_locations(const struct symbols *s, uint32_t stack, uint32_t *out, size_t max);
 
