@@ -56,6 +56,8 @@ static int lock_dir(struct tsdb *db, struct err *e)
 	AUTOFREE char *name = xasprintf("%s/lock", db->path);
 	char text[96];
 	db->lock_fd = open(name, db->o.read_only ? O_RDONLY | O_CLOEXEC : O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+	if (db->lock_fd < 0 && errno == EROFS) /* what is there can be asked for all the same */
+		db->lock_fd = open(name, O_RDONLY | O_CLOEXEC);
 	if (db->lock_fd < 0 && db->o.read_only && errno == ENOENT)
 		return 0; /* a snapshot that was never opened, or no storage at all: check_format tells */
 	if (db->lock_fd < 0)

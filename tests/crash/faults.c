@@ -24,9 +24,9 @@
 #define MAX_FD 65536
 #define MAX_PLANS 8
 
-enum kind { KILL, POWER, WRITE, SPACE, SHORTWRITE, SYNC, OPEN, RENAME, UNLINK, READ, SHORTREAD, FLIP, KINDS };
+enum kind { KILL, POWER, WRITE, SPACE, SHORTWRITE, SYNC, OPEN, RENAME, UNLINK, READONLY, READ, SHORTREAD, FLIP, KINDS };
 static const char *const kind_names[KINDS] = { "kill", "power", "write", "space", "shortwrite", "sync", "open", "rename",
-					       "unlink", "read", "shortread", "flip" };
+					       "unlink", "readonly", "read", "shortread", "flip" };
 
 struct plan {
 	enum kind kind;
@@ -37,6 +37,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct plan plans[MAX_PLANS];
 static size_t n_plans;
 static unsigned long changes, injected;
+static const char *only_while; /* this file is there */
 static char *open_paths[MAX_FD]; /* of descriptors below the directory; NULL = not ours */
 
 static struct {
@@ -88,6 +89,7 @@ __attribute__((constructor)) static void start(void)
 {
 	load();
 	journal_start(getenv("FAULTS_DIR"), getenv("FAULTS_SEED"));
+	only_while = getenv("FAULTS_WHILE");
 	faults_arm(getenv("FAULTS"));
 }
 
@@ -137,7 +139,7 @@ static bool hits(enum kind kind)
 	bool hit = false;
 	for (size_t i = 0; i < n_plans; i++) {
 		struct plan *p = &plans[i];
-		if (p->kind != kind)
+		if (p->kind != kind || (kind > POWER && only_while && access(only_while, F_OK)))
 			continue;
 		p->seen++;
 		hit |= p->seen >= p->at && (!p->count || p->seen < p->at + p->count);
@@ -204,6 +206,7 @@ static int open_ours(const char *path, int flags, mode_t mode)
 {
 	struct stat st;
 	bool existed = stat(path, &st) == 0;
+	bool changes_it = (flags & O_ACCMODE) != O_RDONLY || (flags & O_CREAT);
 	if ((flags & O_CREAT) && !existed) {
 		begin_change();
 		if (hits(SPACE))
@@ -213,6 +216,8 @@ static int open_ours(const char *path, int flags, mode_t mode)
 	}
 	if (hits(OPEN))
 		return fail(EMFILE);
+	if (changes_it && hits(READONLY))
+		return fail(EROFS);
 	return end_change(opened(real.open(path, flags, mode), path, flags, existed));
 }
 
@@ -317,6 +322,8 @@ static ssize_t write_some(int fd, const void *from, size_t n, off_t at)
 	begin_change();
 	if (hits(WRITE))
 		return fail(EIO);
+	if (hits(READONLY))
+		return fail(EROFS);
 	if (hits(SPACE))
 		return fail(ENOSPC);
 	if (hits(SHORTWRITE)) {
@@ -385,6 +392,8 @@ EXPORT int ftruncate(int fd, off_t len)
 	if (!path_of(fd))
 		return real.ftruncate(fd, len);
 	begin_change();
+	if (hits(READONLY))
+		return fail(EROFS);
 	int rc = real.ftruncate(fd, len);
 	if (!rc)
 		journal_truncate(fd, len);
@@ -404,6 +413,8 @@ EXPORT int rename(const char *from, const char *to)
 	if (!journal_ours(from) && !journal_ours(to))
 		return real.rename(from, to);
 	begin_change();
+	if (hits(READONLY))
+		return fail(EROFS);
 	if (hits(RENAME))
 		return fail(EIO);
 	if (hits(SPACE))
@@ -417,6 +428,8 @@ EXPORT int link(const char *from, const char *to)
 	if (!journal_ours(to))
 		return real.link(from, to);
 	begin_change();
+	if (hits(READONLY))
+		return fail(EROFS);
 	if (hits(RENAME))
 		return fail(EIO);
 	if (hits(SPACE))
@@ -433,6 +446,8 @@ EXPORT int unlink(const char *path)
 	if (!journal_ours(path))
 		return real.unlink(path);
 	begin_change();
+	if (hits(READONLY))
+		return fail(EROFS);
 	if (hits(UNLINK))
 		return fail(EIO);
 	return end_change(journal_unlink(real.unlink, path));
@@ -448,6 +463,8 @@ EXPORT int mkdir(const char *path, mode_t mode)
 	begin_change();
 	if (!existed && hits(SPACE))
 		return fail(ENOSPC);
+	if (!existed && hits(READONLY))
+		return fail(EROFS);
 	int rc = real.mkdir(path, mode);
 	if (!rc)
 		journal_made(path, true);
@@ -460,6 +477,8 @@ EXPORT int rmdir(const char *path)
 	if (!journal_ours(path))
 		return real.rmdir(path);
 	begin_change();
+	if (hits(READONLY))
+		return fail(EROFS);
 	int rc = real.rmdir(path);
 	if (!rc)
 		journal_rmdir(path);

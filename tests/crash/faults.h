@@ -16,9 +16,11 @@
  *	write      write: EIO               space      write, open that makes a file, mkdir, link, rename: ENOSPC
  *	shortwrite write: half, then ENOSPC sync       fsync, fdatasync: EIO, and the data is lost at a power loss
  *	open       open: EMFILE             rename     rename, link: EIO         unlink   unlink: EIO
+ *	readonly   whatever would change something: EROFS
  *	read       read: EIO                shortread  read: half of it          flip     read: one bit is another
  *
- * $FAULTS_SEED seeds what is random. With the sanitizers: ASAN_OPTIONS=verify_asan_link_order=0. Not for several
+ * With $FAULTS_WHILE a call counts (of all kinds but kill and power) only while a file of that name is there: a test of a
+ * server that runs makes and removes it. $FAULTS_SEED seeds what is random. With the sanitizers: ASAN_OPTIONS=verify_asan_link_order=0. Not for several
  * processes in one directory. */
 #ifndef PYRRHA_TESTS_FAULTS_H
 #define PYRRHA_TESTS_FAULTS_H

@@ -144,9 +144,11 @@ class Server(Process):
             self.start_on(name, free_port())  # someone else's test took it in between
             self.wait_ready()
 
+    under = ()  # words before the program: what it runs under
+
     def start_on(self, name, port):
         self.port, self.url = port, f"http://127.0.0.1:{port}"
-        self.argv = [self.env.program("pyrrha"), "--config.file=" + self.config, "--storage.path=" + self.storage,
+        self.argv = [*self.under, self.env.program("pyrrha"), "--config.file=" + self.config, "--storage.path=" + self.storage,
                      f"--web.listen-address=127.0.0.1:{port}", *self.flags]
         super().__init__(self.env, name, self.argv)
 

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nothing acknowledged is lost: the server is killed while it scrapes, again and again. What a query had returned or
 the appended counter had included is there afterwards, and it scrapes on."""
+import os
 import random
 import signal
+import subprocess
+import threading
 import time
 
 from harness import LONG, Echo, Server, check, scrape_config, wait_until
@@ -60,3 +63,79 @@ def test_a_stack_survives_a_crash(env):
     server.p.wait()
     server.restart()
     check(graph(at) == before, "the answer about the past changed")
+
+
+_BUILD = threading.Lock()
+
+
+class Faulty(Server):
+    """The server under the layer that makes its system calls fail (tests/crash/faults.h) while a file is there."""
+
+    def __init__(self, env, config, faults):
+        self.switch = os.path.join(env.dir, "faulty")
+        layer = os.path.join(env.build, "faults.so")
+        with _BUILD:
+            if not os.path.exists(layer):
+                subprocess.run(["make", "-s", "-C", env.build, "faults.so"], check=True)
+        asan = os.environ.get("ASAN_OPTIONS", "")
+        self.under = ("env", "LD_PRELOAD=" + layer, "FAULTS=" + faults, "FAULTS_WHILE=" + self.switch,
+                      "FAULTS_DIR=" + os.path.join(env.dir, "pyrrha-data"),
+                      "ASAN_OPTIONS=" + (asan + ":" if asan else "") + "verify_asan_link_order=0")
+        super().__init__(env, config)
+
+    def faults(self, on):
+        if on:
+            with open(self.switch, "w", encoding="utf-8"):
+                pass
+        else:
+            os.unlink(self.switch)
+
+    def count(self, name="pyrrha_appended_profiles_total"):
+        return self.metrics().get(name, 0)
+
+    def appends(self, what):
+        before = self.count()
+        wait_until(what, lambda: self.count() > before, 60)
+
+    def die(self):
+        self.p.send_signal(signal.SIGKILL)
+        self.p.wait()
+
+
+def lives_through(env, faults, said):
+    """While files fail it says so and answers about the past; when they are good again it scrapes on; and all of that again
+    when it is started then."""
+    server = Faulty(env, scrape_config([Echo(env).address]), faults)
+    server.appends("it scrapes")
+    seen = set()
+    for again in ("while it ran", "at its start"):
+        seen |= rows(server, EVERYTHING, time.time())
+        if again == "at its start":
+            server.die()
+        server.faults(True)
+        if again == "at its start":
+            server.restart()
+        wait_until(f"{again}: a commit fails and is said to", lambda: server.count("pyrrha_tsdb_commit_failures_total") > 0 and
+                   said in server.text(), 60)
+        missing = seen - rows(server, EVERYTHING, time.time())
+        check(not missing, f"{again}: {len(missing)} of {len(seen)} points cannot be asked for while files fail")
+        server.faults(False)
+        server.appends(f"{again}: it scrapes on when files are good again")
+    seen |= rows(server, EVERYTHING, time.time())
+    server.die()
+    server.restart()
+    missing = seen - rows(server, EVERYTHING, time.time())
+    check(not missing, f"{len(missing)} of {len(seen)} points that a query had returned are gone: {sorted(missing)[:3]}")
+    check("lost records" not in server.text(), "it says that it lost records: " + server.text()[-2000:])
+
+
+def test_a_full_disk(env):
+    lives_through(env, "space:1:0", "No space left on device")
+
+
+def test_a_read_only_disk(env):
+    lives_through(env, "readonly:1:0", "Read-only file system")
+
+
+def test_a_disk_with_errors(env):
+    lives_through(env, "write:1:0,sync:1:0", "Input/output error")
