@@ -123,6 +123,18 @@ static void test_floats_and_labels(void **state)
 		assert_true(p[99].v == 33);
 		assert_true(value_is_stale(p[100].v));
 		free(p);
+		/* up to the limit and past it, at once and in two readings */
+		atomic_uint_fast64_t read = 0;
+		struct source_limits lim = { .max_samples = 202, .samples_read = &read };
+		for (int i = 0; i < 3; i++) {
+			int rc = v->ops->floats(v, s[0].ref, KIT_T0, KIT_T0 + HOUR, &lim, &p, &n_p, &e);
+			assert_int_equal(rc, i < 2 ? 0 : -ERR_LIMIT);
+			if (!rc)
+				free(p);
+		}
+		read = 0;
+		lim.max_samples = 100;
+		assert_int_equal(v->ops->floats(v, s[0].ref, KIT_T0, KIT_T0 + HOUR, &lim, &p, &n_p, &e), -ERR_LIMIT);
 		free(s);
 		matcher_release(&m);
 		assert_int_equal(v->ops->label_names(v, NULL, 0, 0, INT64_MAX, NULL, &texts, &n, &e), 0);

@@ -53,10 +53,9 @@ int limits_check(const struct source_limits *lim, uint64_t read, struct err *e)
 	if (lim->deadline_mono_ns && clock_mono_ns() > lim->deadline_mono_ns)
 		return err_set(e, ERR_TIMEOUT, "the query took longer than its timeout: ask for less, or raise the request's timeout and "
 			       "--query.timeout");
-	uint64_t all = read;
-	if (lim->samples_read)
-		all += atomic_fetch_add(lim->samples_read, read);
-	if (lim->max_samples && all > lim->max_samples)
+	/* Not `all = read; if (…) all += atomic_fetch_add(…, read)`: gcc 12.2 on x86-64 adds what it got to itself, not to read. */
+	uint64_t before = lim->samples_read ? atomic_fetch_add(lim->samples_read, read) : 0;
+	if (lim->max_samples && (before > lim->max_samples || read > lim->max_samples - before))
 		return err_set(e, ERR_LIMIT, "the query reads more than %llu samples (--query.max-samples): ask for less or raise it",
 			       (unsigned long long)lim->max_samples);
 	return 0;
