@@ -32,6 +32,7 @@
 #define RING_BYTES_MIN (1u << 20)
 #define RING_BYTES_PER_CPU (64u << 10)
 #define RING_BYTES_MAX (4u << 20)
+#define LATE_NS 2000000000ll         /* with an ordinary load the buffers hold out for longer */
 #define HOUSEKEEPING_NS 5000000000ll
 
 void agent_options_init(struct agent_options *o)
@@ -200,8 +201,11 @@ static void housekeeping(struct agent *a, int64_t now)
 	perf_events_redraw(a->events, now);
 	struct err e = { 0 };
 	int changed = perf_events_hotplug(a->events, &e);
-	if (changed)
+	if (changed) {
 		agent_watch_events(a);
+		processes_doubt(a->processes); /* what the old events would have told */
+		LOG_INFO("msg", "CPUs went or came", "sampled", LOG_NUM(perf_events_cpus(a->events)));
+	}
 	if (changed < 0 && !a->cpu_missing)
 		LOG_WARN("msg", "a CPU that came online is not sampled", "err", e.msg);
 	a->cpu_missing = changed < 0;
@@ -213,6 +217,8 @@ void agent_drain(struct agent *a)
 {
 	int64_t now = clock_mono_ns();
 
+	a->late_drains += a->drained_ns && now - a->drained_ns > LATE_NS;
+	a->drained_ns = now;
 	sampler_read(&a->sampler);
 	perf_events_read(a->events, &a->records);
 	pthread_mutex_lock(&a->lock);
@@ -357,7 +363,7 @@ static int start_pods(struct agent *a, struct err *e)
 static int open_all(struct agent *a, struct err *e)
 {
 	struct sampler_options so = { ring_bytes(&a->o), a->o.kernel_stacks, a->o.off_cpu };
-	struct labeler_options lo = { a->o.node, a->o.external, NULL, NULL };
+	struct labeler_options lo = { a->o.node, a->o.external, NULL, NULL, a->o.env_vars, a->o.n_env_vars };
 	int r = agent_check_pid_namespace(e);
 
 	if (!r && !a->o.ignore_kernel_bugs)

@@ -33,6 +33,8 @@ struct agent_options {
 	const char *kubeconfig;      /* NULL or "" = as a pod */
 	const char *config_file;     /* agent_config.h; NULL or "" = none */
 	struct labels external;      /* borrowed for as long as the agent runs */
+	const char *const *env_vars; /* names of environment variables that rules may see; borrowed likewise */
+	size_t n_env_vars;
 };
 
 void agent_options_init(struct agent_options *o);

@@ -56,8 +56,8 @@ struct agent {
 	VEC(struct tally *) callers;
 	/* Counted for the metrics. */
 	uint64_t samples, deferred_finished, ends[END_CODES_], lost_ring, lost_records, throttled, bad_records,
-		history_cut, drains, slowed, dropped;
-	int64_t unseen_ns;
+		history_cut, drains, late_drains, slowed, dropped;
+	int64_t unseen_ns, drained_ns;
 	uint64_t sample_ns;          /* the sampling program's own time */
 	uint64_t sampled_frames;
 };

@@ -24,9 +24,10 @@
 #include "base/vec.h"
 
 #define HELPER_MEMORY ((rlim_t)1 << 30)
-#define DEADLINE_MS 90000
 #define LIBRARY "libdebuginfod.so.1"
 #define ID_MAX 32
+
+const struct debuginfod_limits debuginfod_limits = { (uint64_t)512 << 20, 60, 90000 };
 
 enum { SAID_FOUND, SAID_ABSENT, SAID_NO_CLIENT, SAID_FAILED };
 
@@ -45,10 +46,11 @@ static void drop_capabilities(void)
 	syscall(SYS_capset, &h, none);
 }
 
-static void take_limits(void)
+static void take_limits(const struct debuginfod_limits *l)
 {
-	struct rlimit memory = { HELPER_MEMORY, HELPER_MEMORY }, cpu = { 60, 60 }, none = { 0, 0 };
-	struct rlimit file = { DEBUGINFOD_BYTES_MAX, DEBUGINFOD_BYTES_MAX };
+	rlim_t seconds = (rlim_t)l->seconds;
+	struct rlimit memory = { HELPER_MEMORY, HELPER_MEMORY }, cpu = { seconds, seconds }, none = { 0, 0 };
+	struct rlimit file = { l->bytes, l->bytes };
 #ifndef __SANITIZE_ADDRESS__ /* its shadow memory alone is beyond any limit */
 	setrlimit(RLIMIT_AS, &memory);
 #endif
@@ -62,14 +64,14 @@ static void take_limits(void)
 }
 
 /* What the client reads of its environment: where to ask, how long, how much, where to keep it. The rest stays (proxies). */
-static void tell_client(const char *urls, const char *cache)
+static void tell_client(const char *urls, const char *cache, const struct debuginfod_limits *l)
 {
 	VEC(char *) vars = { 0 };
 	vec_push(&vars, xasprintf("DEBUGINFOD_URLS=%s", urls));
 	vec_push(&vars, xasprintf("DEBUGINFOD_CACHE_PATH=%s", cache));
 	vec_push(&vars, xasprintf("DEBUGINFOD_TIMEOUT=%d", 10));
-	vec_push(&vars, xasprintf("DEBUGINFOD_MAXTIME=%d", 60));
-	vec_push(&vars, xasprintf("DEBUGINFOD_MAXSIZE=%llu", (unsigned long long)DEBUGINFOD_BYTES_MAX));
+	vec_push(&vars, xasprintf("DEBUGINFOD_MAXTIME=%d", l->seconds));
+	vec_push(&vars, xasprintf("DEBUGINFOD_MAXSIZE=%llu", (unsigned long long)l->bytes));
 	for (char **v = environ; *v; v++)
 		if (!view_starts(view_of(*v), VIEW("DEBUGINFOD_")))
 			vec_push(&vars, *v);
@@ -77,10 +79,10 @@ static void tell_client(const char *urls, const char *cache)
 	environ = vars.v;
 }
 
-static int copy_to(int from, int to)
+static int copy_to(int from, int to, uint64_t max)
 {
 	struct stat st;
-	if (fstat(from, &st) || (uint64_t)st.st_size > DEBUGINFOD_BYTES_MAX)
+	if (fstat(from, &st) || (uint64_t)st.st_size > max)
 		return SAID_FAILED;
 	for (off_t at = 0; at < st.st_size;)
 		if (sendfile(to, from, &at, (size_t)(st.st_size - at)) <= 0)
@@ -88,7 +90,7 @@ static int copy_to(int from, int to)
 	return SAID_FOUND;
 }
 
-static int ask(const char *build_id, int out)
+static int ask(const char *build_id, uint64_t max, int out)
 {
 	void *lib = dlopen(LIBRARY, RTLD_NOW);
 	void *(*begin)(void) = lib ? (void *(*)(void))dlsym(lib, "debuginfod_begin") : NULL;
@@ -99,10 +101,11 @@ static int ask(const char *build_id, int out)
 	void *client = begin();
 	/* A length of 0 says that the build-id is a string. */
 	int fd = client ? find(client, (const unsigned char *)build_id, 0, NULL) : -EIO;
-	return fd >= 0 ? copy_to(fd, out) : fd == -ENOENT ? SAID_ABSENT : SAID_FAILED;
+	return fd >= 0 ? copy_to(fd, out, max) : fd == -ENOENT ? SAID_ABSENT : SAID_FAILED;
 }
 
-static NORETURN void helper(const char *urls, const char *cache_dir, const char *build_id, int out_fd)
+static NORETURN void helper(const char *urls, const char *cache_dir, const char *build_id, const struct debuginfod_limits *l,
+			    int out_fd)
 {
 	char own[] = "/tmp/pyrrha-debuginfod-XXXXXX", kept[4096];
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -110,13 +113,13 @@ static NORETURN void helper(const char *urls, const char *cache_dir, const char 
 		_exit(SAID_FAILED);
 	syscall(SYS_close_range, 4u, ~0u, 0u);
 	drop_capabilities();
-	take_limits();
+	take_limits(l);
 	if (cache_dir)
 		snprintf(kept, sizeof kept, "%s/debuginfod", cache_dir);
 	else if (!mkdtemp(own))
 		_exit(SAID_FAILED);
-	tell_client(urls, cache_dir ? kept : own);
-	int said = ask(build_id, 3);
+	tell_client(urls, cache_dir ? kept : own, l);
+	int said = ask(build_id, l->bytes, 3);
 	if (!cache_dir)
 		nftw(own, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 	_exit(said);
@@ -124,9 +127,9 @@ static NORETURN void helper(const char *urls, const char *cache_dir, const char 
 
 /* ---- in the agent ---- */
 
-static int wait_for(pid_t pid, struct err *e)
+static int wait_for(pid_t pid, int64_t deadline_ms, struct err *e)
 {
-	int64_t until = clock_mono_ms() + DEADLINE_MS;
+	int64_t until = clock_mono_ms() + deadline_ms;
 	int status;
 	for (pid_t got; (got = waitpid(pid, &status, WNOHANG)) != pid;) {
 		if (got < 0 && errno != EINTR)
@@ -134,7 +137,7 @@ static int wait_for(pid_t pid, struct err *e)
 		if (clock_mono_ms() > until) {
 			kill(pid, SIGKILL);
 			waitpid(pid, &status, 0);
-			return err_set(e, ERR_TIMEOUT, "the debuginfod servers took more than %d s", DEADLINE_MS / 1000);
+			return err_set(e, ERR_TIMEOUT, "the debuginfod servers took more than %lld s", (long long)deadline_ms / 1000);
 		}
 		clock_sleep_ms(20);
 	}
@@ -160,15 +163,16 @@ static bool is_of(int fd, const char *build_id)
 	return n && strcmp(hex, build_id) == 0;
 }
 
-int debuginfod_fetch(const char *urls, const char *cache_dir, const char *build_id, struct err *e)
+int debuginfod_fetch(const char *urls, const char *cache_dir, const char *build_id, const struct debuginfod_limits *l,
+		     struct err *e)
 {
 	int fd = tempfile_open("pyrrha-debuginfod", e);
 	if (fd < 0)
 		return fd;
 	pid_t pid = fork();
 	if (pid == 0)
-		helper(urls, cache_dir, build_id, fd);
-	int rc = pid < 0 ? err_errno(e, errno, "cannot start the debuginfod client") : wait_for(pid, e);
+		helper(urls, cache_dir, build_id, l, fd);
+	int rc = pid < 0 ? err_errno(e, errno, "cannot start the debuginfod client") : wait_for(pid, l->deadline_ms, e);
 	if (!rc && !is_of(fd, build_id))
 		rc = err_set(e, ERR_BAD_DATA, "a debuginfod server answered with another file");
 	if (!rc)

@@ -7,11 +7,19 @@
 
 #include "base/err.h"
 
-#define DEBUGINFOD_BYTES_MAX ((uint64_t)512 << 20)
+/* What one file may take. The client is told of the first two and keeps to them; the kernel and the agent see to all. */
+struct debuginfod_limits {
+	uint64_t bytes;
+	int seconds;
+	int64_t deadline_ms;         /* then it is killed */
+};
+extern const struct debuginfod_limits debuginfod_limits; /* 512 MB, 60 s, 90 s */
 
 /* A descriptor of the debug file that belongs to a build-id (hexadecimal), kept in a file without a name; it is the
  * caller's. urls: with blanks between them. cache_dir: the client keeps what it got there, in "debuginfod"; NULL =
- * nowhere. ERR_NOT_FOUND: no server has it; ERR_UNAVAILABLE: the client is not installed; ERR_TIMEOUT. */
-int debuginfod_fetch(const char *urls, const char *cache_dir, const char *build_id, struct err *e);
+ * nowhere. ERR_NOT_FOUND: no server has it; ERR_UNAVAILABLE: the client is not installed; ERR_TIMEOUT; ERR_BAD_DATA: a
+ * server answered with another file; ERR_IO: anything else, as a file that is too large. */
+int debuginfod_fetch(const char *urls, const char *cache_dir, const char *build_id, const struct debuginfod_limits *l,
+		     struct err *e);
 
 #endif

@@ -239,7 +239,7 @@ static void read_exe(struct image *im, struct exe_meta *ret)
 
 const struct exe_meta *exe_metas_get(struct exe_metas *x, struct image *im)
 {
-	uint64_t key = hash_u64(im->key) ^ hash_view(view_of(im->path ? im->path : ""));
+	uint64_t key = hash_u64(im->key ^ im->content.h[0]) ^ hash_view(view_of(im->path ? im->path : ""));
 	uint32_t id;
 	for (size_t at = map_start(&x->index, key); map_probe(&x->index, key, &at, &id);)
 		if (x->v.v[id].key == key)

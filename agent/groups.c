@@ -140,7 +140,7 @@ static void decide(struct groups *gs, struct group *g)
 	if (gs->config && gs->config->relabel.n) {
 		meta_add_host(gs->o.meta, &b, gs->o.node);
 		group_add_meta(&b, a, g, gs->o.node);
-		rc = relabel_group(gs->config->relabel.v, gs->config->relabel.n, meta_process_names, &b, a, &e);
+		rc = relabel_group(gs->config->relabel.v, gs->config->relabel.n, meta_names(gs->o.meta), &b, a, &e);
 	}
 	drop_internal(&b);
 	set_external(gs, &b);

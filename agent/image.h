@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Image: a file that some process executes from, or the vDSO. Identity is the build-id where the file has one, else
- * device, inode and path. The drain thread makes and changes images; what is marked (fixed) below never changes
- * once image_open has run, so others that hold a reference may read it. */
+ * device, inode and path, and what tables and names are made of (image_content.h). The drain thread makes and changes
+ * images; what is marked (fixed) below never changes once image_open has run, so others that hold a reference may read
+ * it. */
 #ifndef PYRRHA_AGENT_IMAGE_H
 #define PYRRHA_AGENT_IMAGE_H
 
 #include <stdatomic.h>
 
+#include "agent/image_content.h"
 #include "base/err.h"
 #include "base/view.h"
 
@@ -36,10 +38,14 @@ struct image {
 	uint64_t dev, ino;           /* (fixed) 0 where only the build-id is known */
 	struct image_segment segments[IMAGE_SEGMENTS_MAX]; /* (fixed) */
 	unsigned n_segments;
+	struct image_content content; /* (fixed) of an ELF file */
+	struct file_stamp stamp;     /* (fixed) of the file that it was first seen as */
 	bool is_go, is_static, has_eh_frame, has_symtab, world_readable; /* (fixed) */
 	atomic_int fd;               /* the file, while a process maps it and a little longer; -1. Use image_dup_fd. */
 	/* Drain thread only: */
-	uint64_t key;                /* hash of the identity */
+	uint64_t key;                /* hash of what records say of it */
+	bool twins;                  /* there are other files of which records say the same */
+	struct file_stamp fd_stamp;  /* of what fd is */
 	struct image_table *table;
 	unsigned mapped;             /* address spaces that map it */
 	int64_t unmapped_ns;         /* when the last of them went */

@@ -19,6 +19,7 @@ struct image_key {
 struct image_hint {
 	uint32_t pid;
 	uint64_t start, end;
+	uint64_t dev, ino;           /* proc_files.h; ino 0 = not known, the process is gone */
 };
 
 struct images;
@@ -27,8 +28,9 @@ struct images *images_new(struct tables *t, struct symbolizer *s);
 void images_free(struct images *x);
 /* The image of that identity, made if need be. Borrowed: it lives while it is mapped (image->mapped) or sampled. */
 struct image *images_get(struct images *x, const struct image_key *key);
-/* Opens the file, reads what is fixed about it and gives it an id. Returns at once if that was done. */
-void images_open(struct images *x, struct image *im, const struct image_hint *hint);
+/* Opens the file, reads what is fixed about it and gives it an id. Returns the image to use: `im`, which only stands for
+ * what a record said, or the one that the file really is. Borrowed, as that of images_get. */
+struct image *images_open(struct images *x, struct image *im, const struct image_hint *hint);
 /* Builds what is missing of the unwind table for the address. False: nothing could be done about it now. */
 bool images_load_table(struct images *x, struct image *im, uint64_t vaddr);
 void images_map(struct image *im);

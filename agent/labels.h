@@ -18,6 +18,8 @@ struct labeler_options {
 	struct labels external;      /* borrowed */
 	struct pods *pods;           /* borrowed; NULL = not in a cluster */
 	struct filter *filter;       /* borrowed; NULL = none */
+	const char *const *env_vars; /* meta.h; borrowed */
+	size_t n_env_vars;
 };
 
 struct labeler *labeler_new(const struct labeler_options *o, struct err *e);

@@ -5,9 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/exe_meta.h"
@@ -81,16 +84,18 @@ static void test_config(void **state)
 	assert_non_null(strstr(warning, "__meta_thread_comm"));
 }
 
-/* The labels of this very process under some rules, as {a="b"}; "" = dropped. */
-static const char *mine(const char *rules, const char *comm)
+static const char *const env_vars[] = { "TENANT", "odd-name" };
+
+/* The labels of a process under some rules, as {a="b"}; "" = dropped. */
+static const char *labels_of(pid_t pid, const char *rules, const char *comm)
 {
 	static struct buf out;
 	static const struct label external[] = { { { "cluster", 7 }, { "c1", 2 } } };
-	struct labeler_options o = { "n1", { external, 1 } };
+	struct labeler_options o = { "n1", { external, 1 }, .env_vars = env_vars, .n_env_vars = ARRAY_LEN(env_vars) };
 	struct err e = { 0 };
 	struct labeler *l = labeler_new(&o, &e);
 	struct agent_config *c = config(rules);
-	struct process_info p = { .pid = (uint32_t)getpid() };
+	struct process_info p = { .pid = (uint32_t)pid };
 
 	snprintf(p.comm, sizeof p.comm, "%s", comm);
 	labeler_use(l, c);
@@ -103,6 +108,11 @@ static const char *mine(const char *rules, const char *comm)
 	labeler_free(l);
 	agent_config_free(c);
 	return out.ptr;
+}
+
+static const char *mine(const char *rules, const char *comm)
+{
+	return labels_of(getpid(), rules, comm);
 }
 
 static void expect_in(const char *text, const char *what)
@@ -139,6 +149,42 @@ static void test_rules_on_a_process(void **state)
 	expect_in(mine(big, "x"), "small=\"s\"");
 	/* The flags' external labels are not the rules' to change. */
 	expect_in(mine("relabel_configs:\n- {target_label: cluster, replacement: other}\n", "x"), "cluster=\"c1\"");
+}
+
+/* A process that runs another program with this environment, and only waits. */
+static pid_t start_with(char *const *env)
+{
+	char *argv[] = { "sleep", "1000", NULL }, byte;
+	int fds[2];
+
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		execve("/bin/sleep", argv, env);
+		_exit(1);
+	}
+	close(fds[1]);
+	assert_int_equal(read(fds[0], &byte, 1), 0); /* closed by the exec */
+	close(fds[0]);
+	return pid;
+}
+
+static void test_environment(void **state)
+{
+	char *env[] = { "SECRET=s3", "NOT_TENANT=no", "TENANT=blue", "TENANT=red", "odd-name=x", "broken", NULL };
+	pid_t pid = start_with(env);
+
+	expect_in(labels_of(pid, "relabel_configs:\n- {source_labels: [__meta_env_var_TENANT], target_label: tenant}\n", "x"),
+		  "tenant=\"blue\"");
+	expect_in(labels_of(pid, "relabel_configs:\n- {source_labels: [__meta_env_var_odd_name], target_label: odd}\n", "x"),
+		  "odd=\"x\"");
+	/* What was not named is not there, whatever rules ask for. */
+	const char *all = labels_of(pid, "relabel_configs:\n- {action: labelmap, regex: __meta_env_var_(.+), replacement: env_$1}\n", "x");
+	expect_in(all, "env_TENANT=\"blue\"");
+	assert_null(strstr(all, "s3"));
+	assert_null(strstr(all, "no\""));
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
 }
 
 static void test_out_of_date(void **state)
@@ -195,6 +241,24 @@ static const struct {
 	{ "- {source_labels: [container], regex: web, target_label: comm, replacement: w}\n"
 	  "- {source_labels: [comm], regex: w, action: keep}", 1, "{container=\"db\", pod=\"p\"}" },
 };
+
+/* What differs between processes must not decide for a whole container. */
+static void test_environment_of_a_container(void **state)
+{
+	struct agent_config *c = config("relabel_configs:\n- {source_labels: [__meta_env_var_TENANT], regex: blue, action: keep}\n");
+	struct meta *m = meta_new(env_vars, ARRAY_LEN(env_vars));
+	struct labels_builder b;
+	struct arena a;
+	struct err e = { 0 };
+
+	arena_init(&a, 0);
+	labels_builder_init(&b, (struct labels){ 0 });
+	assert_int_equal(relabel_group(c->relabel.v, c->relabel.n, meta_names(m), &b, &a, &e), 1);
+	labels_builder_free(&b);
+	arena_free(&a);
+	meta_free(m);
+	agent_config_free(c);
+}
 
 static void test_containers(void **state)
 {
@@ -332,7 +396,9 @@ static int end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_config), cmocka_unit_test(test_rules_on_a_process), cmocka_unit_test(test_out_of_date),
+		cmocka_unit_test(test_config), cmocka_unit_test(test_rules_on_a_process),
+		cmocka_unit_test(test_environment),
+		cmocka_unit_test(test_environment_of_a_container), cmocka_unit_test(test_out_of_date),
 		cmocka_unit_test(test_containers), cmocka_unit_test(test_pods), cmocka_unit_test(test_compilers), cmocka_unit_test(test_languages),
 	};
 	return cmocka_run_group_tests(tests, begin, end);

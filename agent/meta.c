@@ -16,8 +16,14 @@
 struct meta {
 	struct utsname uts;
 	struct exe_metas *exes;
-	bool cmdline, ppid, exe, jit; /* some rule looks at it */
+	bool cmdline, ppid, exe, jit, environ; /* some rule looks at it */
+	const char *const *env_vars;
+	size_t n_env_vars;
+	char **env_labels;           /* of env_vars[i] */
+	const char **names;          /* meta_process_names and env_labels */
 };
+
+#define ENV_LABEL "__meta_env_var_"
 
 const char *const meta_process_names[] = {
 	"comm", "exe", "exe_build_id", "__meta_process_pid", "__meta_process_ppid", "__meta_process_cmdline",
@@ -27,11 +33,33 @@ const char *const meta_process_names[] = {
 	"__meta_process_language_version", "__meta_process_jit", "__meta_process_kernel_thread", NULL
 };
 
-struct meta *meta_new(void)
+static bool is_label_char(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+static char *env_label(const char *name)
+{
+	char *out = xasprintf(ENV_LABEL "%s", name);
+	for (char *c = out; *c; c++)
+		if (!is_label_char(*c))
+			*c = '_';
+	return out;
+}
+
+struct meta *meta_new(const char *const *env_vars, size_t n_env_vars)
 {
 	struct meta *m = NEW(struct meta);
+	size_t n = ARRAY_LEN(meta_process_names) - 1;
 	uname(&m->uts);
 	m->exes = exe_metas_new();
+	m->env_vars = env_vars;
+	m->n_env_vars = n_env_vars;
+	m->env_labels = xcalloc(n_env_vars + 1, sizeof *m->env_labels);
+	m->names = xcalloc(n + n_env_vars + 1, sizeof *m->names);
+	memcpy(m->names, meta_process_names, n * sizeof *m->names);
+	for (size_t i = 0; i < n_env_vars; i++)
+		m->names[n + i] = m->env_labels[i] = env_label(env_vars[i]);
 	return m;
 }
 
@@ -40,7 +68,16 @@ void meta_free(struct meta *m)
 	if (!m)
 		return;
 	exe_metas_free(m->exes);
+	for (size_t i = 0; i < m->n_env_vars; i++)
+		free(m->env_labels[i]);
+	free(m->env_labels);
+	free(m->names);
 	free(m);
+}
+
+const char *const *meta_names(const struct meta *m)
+{
+	return m->names;
 }
 
 void meta_use(struct meta *m, const struct agent_config *c)
@@ -51,6 +88,9 @@ void meta_use(struct meta *m, const struct agent_config *c)
 	m->exe = m->jit || agent_config_uses(c, VIEW("__meta_process_executable_compiler")) ||
 		 agent_config_uses(c, VIEW("__meta_process_language")) ||
 		 agent_config_uses(c, VIEW("__meta_process_language_version"));
+	m->environ = false;
+	for (size_t i = 0; i < m->n_env_vars; i++)
+		m->environ |= agent_config_uses(c, view_of(m->env_labels[i]));
 }
 
 struct view meta_label_name(struct arena *a, const char *prefix, struct view key)
@@ -61,9 +101,7 @@ struct view meta_label_name(struct arena *a, const char *prefix, struct view key
 		return view_make(NULL, 0);
 	memcpy(out, prefix, n);
 	for (size_t i = 0; i < key.len; i++) {
-		char c = key.ptr[i];
-		bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-		out[n + i] = plain ? c : '_';
+		out[n + i] = is_label_char(key.ptr[i]) ? key.ptr[i] : '_';
 	}
 	out[n + key.len] = 0;
 	return view_make(out, n + key.len);
@@ -187,6 +225,31 @@ static void add_cmdline(struct labels_builder *b, struct arena *a, uint32_t pid)
 	labels_builder_set(b, VIEW("__meta_process_cmdline"), v.ptr ? meta_text(a, v) : VIEW(""));
 }
 
+/* The variables that were named, as the program was started with them; the first of a name counts, as for getenv. */
+static void add_environ(const struct meta *m, struct labels_builder *b, struct arena *a, uint32_t pid)
+{
+	char *text = xmalloc(META_ENVIRON_MAX);
+	size_t n = read_proc(pid, "environ", text, META_ENVIRON_MAX);
+	for (size_t i = 0; i < n;) {
+		const char *nul = memchr(text + i, 0, n - i);
+		struct view line = view_make(text + i, nul ? (size_t)(nul - (text + i)) : n - i);
+		i += line.len + 1;
+		const char *eq = memchr(line.ptr, '=', line.len);
+		if (!eq)
+			continue;
+		struct view name = view_make(line.ptr, (size_t)(eq - line.ptr));
+		size_t len = MIN(line.len - name.len - 1, (size_t)META_ENV_VALUE_MAX);
+		for (size_t k = 0; k < m->n_env_vars; k++) {
+			if (!view_eqs(name, m->env_vars[k]) || labels_builder_get(b, view_of(m->env_labels[k])).len)
+				continue;
+			struct view v = arena_view(a, view_make(eq + 1, len));
+			labels_builder_set(b, view_of(m->env_labels[k]), v.ptr ? meta_text(a, v) : VIEW(""));
+		}
+	}
+	explicit_bzero(text, n);     /* other variables may be secrets */
+	free(text);
+}
+
 /* The parent's pid is the second field behind the name, which is in brackets and may hold anything. */
 static void add_ppid(struct labels_builder *b, struct arena *a, uint32_t pid)
 {
@@ -222,19 +285,19 @@ static bool maps_jit(uint32_t pid)
 static void add_exe(struct meta *m, struct labels_builder *b, struct arena *a, const struct process_info *p)
 {
 	char hex[2 * BUILD_ID_MAX + 1];
-	struct image *im = p->exe;
+	struct image *im = p->exe, *file = p->exe_file ? p->exe_file : im;
 	struct view path = meta_text(a, view_of(im->path ? im->path : ""));
 	const char *slash = path.len ? memrchr(path.ptr, '/', path.len) : NULL;
 	labels_builder_set(b, VIEW("__meta_process_executable_path"), path);
 	labels_builder_set(b, VIEW("__meta_process_executable_name"), slash ? view_of(slash + 1) : path);
 	labels_builder_set(b, VIEW("__meta_process_executable_build_id"), arena_view(a, view_of(image_build_id_hex(im, hex))));
-	if (im->state == IMAGE_ELF) {
-		labels_builder_set(b, VIEW("__meta_process_executable_static"), im->is_static ? VIEW("true") : VIEW("false"));
-		labels_builder_set(b, VIEW("__meta_process_executable_stripped"), im->has_symtab ? VIEW("false") : VIEW("true"));
+	if (file->state == IMAGE_ELF) {
+		labels_builder_set(b, VIEW("__meta_process_executable_static"), file->is_static ? VIEW("true") : VIEW("false"));
+		labels_builder_set(b, VIEW("__meta_process_executable_stripped"), file->has_symtab ? VIEW("false") : VIEW("true"));
 	}
 	if (!m->exe)
 		return;
-	const struct exe_meta *x = exe_metas_get(m->exes, im);
+	const struct exe_meta *x = exe_metas_get(m->exes, file);
 	labels_builder_set(b, VIEW("__meta_process_executable_compiler"), arena_view(a, view_of(x->compiler)));
 	labels_builder_set(b, VIEW("__meta_process_language"), arena_view(a, view_of(x->language)));
 	labels_builder_set(b, VIEW("__meta_process_language_version"), arena_view(a, view_of(x->version)));
@@ -254,6 +317,8 @@ void meta_add_process(struct meta *m, struct labels_builder *b, struct arena *a,
 		add_ppid(b, a, p->pid);
 	if (m->cmdline)
 		add_cmdline(b, a, p->pid);
+	if (m->environ)
+		add_environ(m, b, a, p->pid);
 	if (p->exe)
 		add_exe(m, b, a, p);
 }

@@ -12,10 +12,14 @@
 
 /* Command lines are cut there, with "…" at the end. */
 #define META_CMDLINE_MAX 4096
+/* Of an environment only so much is read, and of a variable's value. */
+#define META_ENVIRON_MAX (256 << 10)
+#define META_ENV_VALUE_MAX 4096
 
 struct meta;
 
-struct meta *meta_new(void);
+/* env_vars: names of environment variables that rules may see (__meta_env_var_NAME); no others are. Borrowed. */
+struct meta *meta_new(const char *const *env_vars, size_t n_env_vars);
 void meta_free(struct meta *m);
 /* Rules that will look at the labels; borrowed, NULL = none. */
 void meta_use(struct meta *m, const struct agent_config *c);
@@ -27,8 +31,10 @@ void meta_add_group(struct labels_builder *b, struct arena *a, const struct cgro
 		    const struct container_names *names, struct view node);
 /* What is the process's own. */
 void meta_add_process(struct meta *m, struct labels_builder *b, struct arena *a, const struct process_info *p);
-/* The names of all labels that differ between processes of one container; NULL ends them. */
+/* The names of all labels that differ between processes of one container; NULL ends them. Without those of environment
+ * variables, and with. */
 extern const char *const meta_process_names[];
+const char *const *meta_names(const struct meta *m);
 
 /* "app.kubernetes.io/name" -> PREFIX "app_kubernetes_io_name", in the arena; {NULL, 0} past its cap. */
 struct view meta_label_name(struct arena *a, const char *prefix, struct view key);

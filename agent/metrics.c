@@ -5,7 +5,7 @@
 
 enum {
 	M_SAMPLES, M_FRAMES, M_ENDS, M_DEFERRED, M_LOST, M_RECORDS_LOST, M_RECORDS_BAD, M_THROTTLED, M_SAMPLE_SECONDS,
-	M_DRAINS, M_PROCESSES, M_IMAGES, M_TABLES, M_TABLE_ROWS, M_TABLE_RULES, M_TABLE_BYTES, M_TABLE_LOADS, M_TABLE_GROUPS, M_KERNEL_BYTES, M_KERNEL_PROCESSES,
+	M_DRAINS, M_LATE, M_PROCESSES, M_IMAGES, M_TABLES, M_TABLE_ROWS, M_TABLE_RULES, M_TABLE_BYTES, M_TABLE_LOADS, M_TABLE_GROUPS, M_KERNEL_BYTES, M_KERNEL_PROCESSES,
 	M_TABLE_EVICTIONS, M_TABLE_ERRORS, M_TABLE_UNSUPPORTED, M_HISTORY_WINDOWS, M_HISTORY_CUT, M_CALLERS, M_CPUS, M_COST, M_HZ, M_SLOWED, M_UNSEEN,
 	M_DROPPED, M_RELABEL_ERRORS, M_CONFIG_OK, M_CONFIG_WHEN, M_PODS, M_KUBE_PROBLEMS,
 	M_FILTERED, M_FILTERS, M_OFF_EVENTS, M_OFF_STACKS, M_OFF_SHORT, M_OFF_SHORT_SECONDS, M_OFF_LOST, M_OFF_SECONDS,
@@ -28,6 +28,9 @@ static struct metric table[] = {
 	[M_SAMPLE_SECONDS] = { "pyrrha_agent_sampling_seconds_total", "Time spent in the sampling program, all CPUs.",
 			       METRIC_COUNTER },
 	[M_DRAINS] = { "pyrrha_agent_drains_total", "Times the kernel's buffers were emptied.", METRIC_COUNTER },
+	[M_LATE] = { "pyrrha_agent_late_drains_total",
+		     "Those that came two seconds or more after the one before: the agent did not get the CPU, and may lose samples.",
+		     METRIC_COUNTER },
 	[M_PROCESSES] = { "pyrrha_agent_processes", "Processes that are known.", METRIC_GAUGE },
 	[M_IMAGES] = { "pyrrha_agent_images", "Executable files that are known.", METRIC_GAUGE },
 	[M_TABLES] = { "pyrrha_agent_unwind_tables", "Files with an unwind table in the kernel.", METRIC_GAUGE },
@@ -192,6 +195,7 @@ static void collect(void *arg)
 	set_counter(&table[M_THROTTLED], a->throttled);
 	set_seconds(&table[M_SAMPLE_SECONDS], a->sample_ns);
 	set_counter(&table[M_DRAINS], a->drains);
+	set_counter(&table[M_LATE], a->late_drains);
 	set_counter(&table[M_DROPPED], a->dropped);
 	set_counter(&table[M_RELABEL_ERRORS], labeler_errors(a->labeler));
 	metric_set(&table[M_CONFIG_OK], atomic_load(&a->config_ok));

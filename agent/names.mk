@@ -7,8 +7,10 @@ AGENT_NAMES_SOURCES = \
 # The C++ runtime has __cxa_demangle.
 AGENT_NAMES_LIBS = $(ELF_LIBS) $(LZMA_LIBS) $(JANSSON_LIBS) -lstdc++
 if HAVE_CMOCKA
-check_PROGRAMS += names_test cgroup_test labels_test
-TESTS += names_test cgroup_test labels_test
+check_PROGRAMS += names_test cgroup_test labels_test debuginfod_test
+TESTS += names_test cgroup_test labels_test debuginfod_test
+debuginfod_test_SOURCES = agent/debuginfod_test.c
+debuginfod_test_LDADD = libagent.a $(BASE_LIBS) $(AGENT_NAMES_LIBS) $(CMOCKA_LIBS)
 labels_test_SOURCES = agent/labels_test.c
 labels_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 cgroup_test_SOURCES = agent/cgroup_test.c

@@ -30,7 +30,8 @@ struct cpu_event {
 	uint32_t cpu;
 	int fd;
 	struct perf_event_mmap_page *page;
-	uint64_t enabled_ns;         /* when last looked at */
+	uint64_t enabled_ns;         /* for how long, as of looked_ns */
+	int64_t looked_ns;
 	struct change changes[CHANGES]; /* newest first */
 };
 
@@ -139,7 +140,8 @@ static int add_cpu(struct perf_events *p, uint32_t cpu, struct err *e)
 		close_event(p, &c);
 		return err_errno(e, errnum, "attach the sampling program to CPU %u", cpu);
 	}
-	c.changes[0] = (struct change){ clock_mono_ns(), period, 0 };
+	c.looked_ns = clock_mono_ns();
+	c.changes[0] = (struct change){ c.looked_ns, period, 0 };
 	while (p->by_cpu.n <= cpu)
 		vec_push(&p->by_cpu, -1);
 	p->by_cpu.v[cpu] = (int32_t)p->v.n;
@@ -245,18 +247,21 @@ static int mark_online(void *arg, uint32_t cpu, struct err *e)
 	return 0;
 }
 
-/* Whether the kernel took the event off its CPU, which it does when the CPU goes offline; it does not put it back. The
- * time that it was enabled stands still then. */
+/* Whether the kernel took the event off its CPU, which it does when the CPU goes offline; it does not put it back when the
+ * CPU returns. The time that it was enabled stands still from then on, so it is behind what has passed since the last
+ * look. By how much says when the CPU went, which may have been a moment ago: then the next look shows it. */
 static bool is_stopped(struct cpu_event *c)
 {
 	struct { uint64_t value, enabled_ns; } r;
+	int64_t now = clock_mono_ns(), passed = now - c->looked_ns;
 
 	ssize_t n = read(c->fd, &r, sizeof r);
 	if (n != sizeof r)
 		return n == 0;       /* the end of an event in an error state */
-	bool stopped = r.enabled_ns == c->enabled_ns;
+	int64_t enabled = (int64_t)(r.enabled_ns - c->enabled_ns);
 	c->enabled_ns = r.enabled_ns;
-	return stopped;
+	c->looked_ns = clock_mono_ns();
+	return enabled < passed - passed / 4;
 }
 
 int perf_events_hotplug(struct perf_events *p, struct err *e)

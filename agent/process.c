@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/process.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/sysmacros.h>
@@ -8,6 +10,7 @@
 
 #include "agent/kernel_procs.h"
 #include "agent/perf_events.h"
+#include "agent/proc_files.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 
@@ -59,6 +62,7 @@ static void as_unref(struct processes *ps, struct address_space *as)
 		if (as->v.v[i].image)
 			images_unmap(as->v.v[i].image);
 	as_drop_unwind(ps, as);
+	image_unref(as->exe_file);
 	vec_free(&as->v);
 	free(as);
 }
@@ -78,6 +82,7 @@ static struct address_space *as_own(struct processes *ps, struct process *p)
 			if (old->v.v[i].image)
 				images_map(old->v.v[i].image);
 		}
+		p->as->exe_file = old->exe_file ? image_ref(old->exe_file) : NULL;
 		as_unref(ps, old);
 	} else {
 		as_drop_unwind(ps, old);
@@ -149,7 +154,7 @@ static void as_clear(struct processes *ps, struct process *p, const struct mappi
 		if (!same_code(m, by))
 			note_stale(ps, p, m->image);
 		if (m->start < start && m->end > end) {
-			struct mapping right = { end, m->end, m->file_offset + (end - m->start), m->image };
+			struct mapping right = { end, m->end, m->file_offset + (end - m->start), m->image, m->settled };
 			m->end = start;
 			if (right.image)
 				images_map(right.image);
@@ -383,7 +388,7 @@ void processes_mmap(struct processes *ps, uint32_t pid, uint64_t start, uint64_t
 	/* Unknown, or not read yet: /proc will tell, if it ever matters. */
 	if (!p || !p->as || start + len < start || len == 0)
 		return;
-	struct mapping m = { start, start + len, file_offset, key ? images_get(ps->images, key) : NULL };
+	struct mapping m = { start, start + len, file_offset, key ? images_get(ps->images, key) : NULL, false };
 	/* The first file that an exec maps is the program. */
 	if (!p->exe && m.image)
 		set_exe(p, m.image);
@@ -399,7 +404,12 @@ void processes_doubt(struct processes *ps)
 		struct process *p = ps->all.v[i];
 		if (!p)
 			continue;
+		if (kill((pid_t)p->pid, 0) < 0 && errno == ESRCH) {
+			processes_exit(ps, p->pid);
+			continue;
+		}
 		p->read_proc = p->from_exec = false;
+		p->comm[0] = 0;      /* read again with the next sample */
 		p->reread_ns = 0;
 		p->fruitless = 0;
 	}
@@ -458,7 +468,7 @@ static bool parse_maps_line(char *line, struct mapping *m, uint64_t *ret_dev, ui
 static struct image *image_of_line(struct processes *ps, uint32_t pid, const struct mapping *m, uint64_t dev,
 				   uint64_t ino, const char *path)
 {
-	struct image_hint hint = { pid, m->start, m->end };
+	struct image_hint hint = { .pid = pid, .start = m->start, .end = m->end };
 	struct image_key key = { .dev = dev, .ino = ino, .path = view_of(path) };
 
 	if (strcmp(path, "[vdso]") == 0) {
@@ -549,11 +559,42 @@ static uint64_t vaddr_of(const struct mapping *m)
 	return m->file_offset;
 }
 
+/* Records tell build-ids; what files they are is the kernel's to say. */
+static void settle_images(struct processes *ps, struct process *p)
+{
+	struct proc_files files = { 0 };
+	bool asked = false;
+
+	for (size_t i = 0; i < p->as->v.n; i++) {
+		struct mapping *m = &p->as->v.v[i];
+		if (!m->image || m->settled)
+			continue;
+		if (!asked)
+			proc_files_read(&files, p->pid);
+		asked = true;
+		const struct proc_file *f = proc_files_at(&files, m->start);
+		struct image *im = images_open(ps->images, m->image, &(struct image_hint){ p->pid, m->start, m->end,
+											 f ? f->dev : 0, f ? f->ino : 0 });
+		m->settled = f || im->path[0] == '['; /* the vDSO is the kernel's own */
+		if (p->exe == m->image) {
+			image_unref(p->as->exe_file);
+			p->as->exe_file = image_ref(im);
+		}
+		if (im == m->image)
+			continue;
+		images_map(im);
+		images_unmap(m->image);
+		m->image = im;
+	}
+	proc_files_release(&files);
+}
+
 static void prepare_unwind(struct processes *ps, struct process *p)
 {
 	struct address_space *as = p->as;
 
 	as->unwind = xcalloc(as->v.n ? as->v.n : 1, sizeof *as->unwind);
+	settle_images(ps, p);
 	for (size_t i = 0; i < as->v.n; i++) {
 		const struct mapping *m = &as->v.v[i];
 		struct unwind_map *u = &as->unwind[i];
@@ -562,7 +603,6 @@ static void prepare_unwind(struct processes *ps, struct process *p)
 		u->image = IMAGE_JIT;
 		if (!m->image)
 			continue;
-		images_open(ps->images, m->image, &(struct image_hint){ p->pid, m->start, m->end });
 		if (m->image->id) {
 			u->image = m->image->id;
 			u->vaddr = vaddr_of(m);

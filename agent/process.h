@@ -16,11 +16,13 @@
 struct mapping {
 	uint64_t start, end, file_offset;
 	struct image *image;         /* NULL = code without a file */
+	bool settled;                /* it is of the very file, not only of what a record said */
 };
 
 struct address_space {
 	unsigned refs;
 	VEC(struct mapping) v;       /* ascending, not overlapping */
+	struct image *exe_file;      /* what process.exe turned out to be; a reference; NULL = not known yet */
 	struct unwind_map *unwind;   /* the same for the unwinder, once images are open; NULL before */
 	unsigned kernel_users;       /* processes whose entry in `procs` points to the run below */
 	uint32_t kernel_first;
@@ -38,7 +40,7 @@ struct process {
 	uint32_t pid, parent;
 	char comm[16];
 	struct address_space *as;    /* NULL = not known yet */
-	struct image *exe;           /* the program it runs; a reference; NULL = not known */
+	struct image *exe;           /* the program it runs, as records have it; a reference; NULL = not known */
 	bool read_proc;              /* /proc/PID/maps was read, or need not be */
 	bool from_exec;              /* all of its mappings were told by records */
 	bool dirty;                  /* the kernel's tables have an older address space */

@@ -7,9 +7,14 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <dlfcn.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "agent/elf_file.h"
 #include "agent/extents.h"
 #include "agent/process.h"
 #include "agent/tally.h"
@@ -120,6 +125,91 @@ static void world_free(struct world *w)
 	processes_free(w->ps);
 	images_free(w->images);
 	tables_free(w->tables);
+}
+
+/* --- files that claim the same build-id --- */
+
+/* A copy of the C library, with one byte of its symbols' names changed if `other`. Returns its path, to be unlinked. */
+static char *copy_of_library(bool other)
+{
+	Dl_info lib;
+	char *path = strdup("/tmp/process_test.XXXXXX");
+	struct elf_file f;
+	uint8_t byte = 'Q';
+
+	assert_true(dladdr((void *)(uintptr_t)&qsort, &lib) != 0);
+	int from = open(lib.dli_fname, O_RDONLY | O_CLOEXEC), to = mkstemp(path);
+	assert_true(from >= 0 && to >= 0);
+	assert_int_equal(elf_open(&f, from, NULL), 0);
+	for (off_t at = 0; at < (off_t)f.size;) {
+		char piece[65536];
+		ssize_t n = pread(from, piece, sizeof piece, at);
+		assert_true(n > 0 && write(to, piece, (size_t)n) == n);
+		at += n;
+	}
+	if (other)
+		assert_int_equal(pwrite(to, &byte, 1, (off_t)elf_section(&f, ".dynstr")->sh_offset + 1), 1);
+	elf_close(&f);
+	close(from);
+	close(to);
+	return path;
+}
+
+/* Maps it executable into this process, tells it as a record does; the image that it turns out to be. */
+static struct image *image_of_copy(struct world *w, const char *path, uint64_t *ret_at)
+{
+	struct image_key key;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	uint32_t pid = (uint32_t)getpid();
+
+	void *at = mmap(NULL, 65536, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	assert_true(at != MAP_FAILED);
+	image_key_of_fd(fd, view_of(path), &key);
+	assert_true(key.build_id_len > 0);
+	key.dev = key.ino = 0;       /* records have either */
+	close(fd);
+	processes_exec(w->ps, pid, "x");
+	processes_mmap(w->ps, pid, (uintptr_t)at, 65536, 0, &key);
+	struct process *p = processes_sampled(w->ps, pid, 1, 1);
+	assert_true(processes_prepare(w->ps, p));
+	*ret_at = (uintptr_t)at;
+	return process_mapping_at(p, (uintptr_t)at)->image;
+}
+
+static void test_build_ids_may_lie(void **state)
+{
+	struct world w = world_new();
+	char *forged = copy_of_library(true), *true_one = copy_of_library(false), *copy = copy_of_library(false);
+	uint64_t at[3];
+
+	/* The forged one is seen first. Held, as by a sample: an image that nobody maps may go. */
+	struct image *f = image_of_copy(&w, forged, &at[0]), *t = image_of_copy(&w, true_one, &at[1]);
+	struct image *c = image_of_copy(&w, copy, &at[2]);
+	assert_int_equal(f->state, IMAGE_ELF);
+	assert_int_equal(t->state, IMAGE_ELF);
+	assert_ptr_not_equal(f, t);
+	assert_ptr_equal(t, c);
+	assert_int_not_equal(f->id, t->id);
+	assert_true(f->id && t->id);
+	assert_string_equal(f->path, forged);
+	assert_string_equal(t->path, true_one);
+	/* Written to while it is in use: what is read of it from now on is somebody's choice. */
+	int fd = open(copy, O_WRONLY | O_CLOEXEC), other = open(true_one, O_WRONLY | O_CLOEXEC);
+	assert_true(fd >= 0 && other >= 0 && pwrite(fd, "Q", 1, 100000) == 1 && pwrite(other, "Q", 1, 100000) == 1);
+	assert_false(images_load_table(w.images, t, 0x30000));
+	assert_int_equal(atomic_load(&t->fd), -1);
+	assert_true(images_load_table(w.images, f, 0x30000));
+	close(fd);
+	close(other);
+	for (int i = 0; i < 3; i++)
+		munmap((void *)(uintptr_t)at[i], 65536);
+	unlink(forged);
+	unlink(true_one);
+	unlink(copy);
+	free(forged);
+	free(true_one);
+	free(copy);
+	world_free(&w);
 }
 
 static const char *mapped(struct process *p, uint64_t addr)
@@ -266,7 +356,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_extents), cmocka_unit_test(test_stack_tree), cmocka_unit_test(test_tally),
-		cmocka_unit_test(test_processes), cmocka_unit_test(test_stale), cmocka_unit_test(test_step),
+		cmocka_unit_test(test_processes), cmocka_unit_test(test_build_ids_may_lie), cmocka_unit_test(test_stale), cmocka_unit_test(test_step),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,7 +100,7 @@ static int fetch_debug_file(struct symbolizer *s, const struct image *im)
 {
 	char hex[2 * BUILD_ID_MAX + 1];
 	struct err e;
-	int fd = debuginfod_fetch(s->debuginfod_urls, s->cache_dir, image_build_id_hex(im, hex), &e);
+	int fd = debuginfod_fetch(s->debuginfod_urls, s->cache_dir, image_build_id_hex(im, hex), &debuginfod_limits, &e);
 	if (fd < 0 && e.code != ERR_NOT_FOUND && !s->debuginfod_told) {
 		LOG_WARN("msg", "no debug information from debuginfod; this is said once, a metric counts", "err", e.msg,
 			 "build_id", hex);
@@ -117,8 +117,11 @@ static void read_dwarf(struct symbolizer *s, struct dwarf_job *j)
 {
 	char hex[2 * BUILD_ID_MAX + 1];
 	struct image *im = j->image->image;
+	/* Not by build-id alone, which a file may claim falsely. */
 	AUTOFREE char *cached = s->cache_dir && im->build_id_len ?
-		xasprintf("%s/%s.dwarf", s->cache_dir, image_build_id_hex(im, hex)) : NULL;
+		xasprintf("%s/%s-%llx-%llx-%llx-%llx.dwarf", s->cache_dir, image_build_id_hex(im, hex),
+			  (unsigned long long)im->stamp.dev, (unsigned long long)im->stamp.ino,
+			  (unsigned long long)im->stamp.size, (unsigned long long)im->stamp.changed_ns) : NULL;
 	struct dwarf_index x;
 	struct symtab symbols = { .fd = -1 };
 	struct err e;
@@ -595,13 +598,18 @@ uint64_t symbolizer_kernel_start(struct symbolizer *s)
 int symbolizer_open_executable(struct symbolizer *s, struct view build_id)
 {
 	char hex[2 * BUILD_ID_MAX + 1];
-	int fd = -1;
+	struct image *found = NULL;
+	unsigned n = 0;
 	pthread_mutex_lock(&s->lock);
-	for (size_t i = 0; i < s->images.n && fd < 0; i++) {
+	for (size_t i = 0; i < s->images.n; i++) {
 		struct image *im = s->images.v[i] ? s->images.v[i]->image : NULL;
-		if (im && im->build_id_len && im->world_readable && view_eqs(build_id, image_build_id_hex(im, hex)))
-			fd = image_dup_fd(im);
+		if (!im || !im->build_id_len || im->state != IMAGE_ELF || !view_eqs(build_id, image_build_id_hex(im, hex)))
+			continue;
+		found = im;
+		n++;
 	}
+	/* Where two files claim it, one of them lies. */
+	int fd = n == 1 && found->world_readable ? image_dup_fd(found) : -1;
 	pthread_mutex_unlock(&s->lock);
 	return fd;
 }

@@ -54,6 +54,7 @@ void process_info_unref(struct process_info *p)
 		return;
 	atomic_fetch_sub_explicit(&all_info_bytes, p->bytes, memory_order_relaxed);
 	image_unref(p->exe);
+	image_unref(p->exe_file);
 	free((void *)p->labels);
 	free(p);
 }

@@ -19,7 +19,7 @@
 
 static struct flags {
 	const char *listen, *log_level, *log_format, *node, *cache_dir, *debuginfod_urls, *config_file, *kubeconfig;
-	struct opt_list external, filter_cgroups, filter_pids, filter_comms;
+	struct opt_list external, env_vars, filter_cgroups, filter_pids, filter_comms;
 	double hz, max_cost;
 	int64_t history_ms, off_threshold_ms;
 	uint64_t history_bytes;
@@ -52,13 +52,16 @@ static struct opt table[] = {
 	{ "kubeconfig", OPT_STRING, &flags.kubeconfig, "<file>", "How to reach the API server from outside of a pod." },
 	{ "external-label", OPT_LIST, &flags.external, "<name=value>", "A label for every sample; may be repeated.",
 	  "metadata-external-labels" },
+	{ "include-env-var", OPT_LIST, &flags.env_vars, "<name>",
+	  "An environment variable of processes that relabelling rules may see, as __meta_env_var_NAME; may be repeated. No others are "
+	  "read." },
 	{ "check", OPT_BOOL, &flags.check, NULL, "Say what this kernel and these rights allow, and end." },
 	{ "debuginfod-urls", OPT_STRING, &flags.debuginfod_urls, "<urls>",
 	  "debuginfod servers, with blanks between them, to ask for debug information of programs that are sampled; none if empty." },
 	{ "web.enable-debuginfod", OPT_BOOL, &flags.enable_debuginfod, NULL,
 	  "Serve programs that are sampled, and their debug files, as a debuginfod server: /buildid/ID/{executable,debuginfo}." },
 	{ "cache-dir", OPT_STRING, &flags.cache_dir, "<dir>",
-	  "Where lines and inlined calls read from debug information are kept by build-id; they are read anew at each start if empty." },
+	  "Where lines and inlined calls read from debug information are kept; they are read anew at each start if empty." },
 	{ "log.level", OPT_STRING, &flags.log_level, "<level>", "debug, info, warn or error." },
 	{ "log.format", OPT_STRING, &flags.log_format, "<format>", "logfmt or json." },
 	{ "version", OPT_BOOL, &flags.version, NULL, "Print the version and end." },
@@ -100,6 +103,10 @@ static int check_flags(struct err *e)
 		return err_set(e, ERR_BAD_DATA, "--history: must be from 20s to 1h");
 	if (flags.off_threshold_ms < 0 || flags.off_threshold_ms > 3600000)
 		return err_set(e, ERR_BAD_DATA, "--off-cpu-threshold: must be from 0 to 1h");
+	for (size_t i = 0; i < flags.env_vars.n; i++)
+		if (!flags.env_vars.v[i][0] || strpbrk(flags.env_vars.v[i], "=,"))
+			return err_set(e, ERR_BAD_DATA, "--include-env-var: \"%s\" is not the name of one variable",
+				       flags.env_vars.v[i]);
 	if (!log_parse_level(flags.log_level, &level))
 		return err_set(e, ERR_BAD_DATA, "--log.level: \"%s\" is none of debug, info, warn, error", flags.log_level);
 	if (!log_parse_format(flags.log_format, &format))
@@ -196,6 +203,8 @@ static int run(const struct labels_builder *external, struct err *e)
 	o.kubeconfig = flags.kubeconfig;
 	o.kubernetes = flags.kubernetes;
 	o.external = (struct labels){ external->l.v, external->l.n };
+	o.env_vars = flags.env_vars.v;
+	o.n_env_vars = flags.env_vars.n;
 	r = agent_start(&a, &o, e);
 	if (r)
 		return r;

@@ -113,7 +113,8 @@ void httpd_no_compress(struct httpd_request *rq);
 void httpd_text(struct httpd_request *rq, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void httpd_redirect(struct httpd_request *rq, int status, const char *location);
 
-/* A regular file as the body, from its beginning, without reading it into memory. Takes the descriptor. */
+/* A regular file as the body, from its beginning, a piece at a time. Takes the descriptor. A file that ends before `size`
+ * ends the connection. */
 void httpd_send_file(struct httpd_request *rq, int fd, uint64_t size);
 
 /* A file that never changes while the program runs: compressed once, with an ETag from its content. */

@@ -2,6 +2,7 @@
 /* The server over real sockets on loopback. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <zlib.h>
 
@@ -75,6 +76,18 @@ static void send_asset(struct httpd_request *rq, void *arg)
 	httpd_send_asset(rq, &asset);
 }
 
+#define FILE_BYTES 3000001
+static char file_path[] = "/tmp/httpd_test.XXXXXX";
+
+/* ?size=: what is said of it. */
+static void send_file(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	struct view size = httpd_param(rq, "size");
+	httpd_type(rq, "application/octet-stream");
+	httpd_send_file(rq, open(file_path, O_RDONLY | O_CLOEXEC), size.ptr ? strtoull(size.ptr, NULL, 10) : FILE_BYTES);
+}
+
 static bool before(struct httpd_request *rq, void *arg)
 {
 	(void)arg;
@@ -93,6 +106,7 @@ static const struct httpd_route routes[] = {
 	{ "/header", HTTPD_GET, refused },
 	{ "/asset", HTTPD_GET, send_asset, HTTPD_PAGE | HTTPD_QUICK },
 	{ "/api/{*}", HTTPD_ANY, segment },
+	{ "/file", HTTPD_GET, send_file },
 };
 
 static struct httpd *start(const char *listen_on, const char *prefix, struct err *e)
@@ -236,6 +250,77 @@ static void test_assets(void **state)
 	a = test_get(address, "/asset");
 	assert_int_equal(a.n_body, sizeof asset_text - 1);
 	answer_free(&a);
+}
+
+static char file_byte(size_t i)
+{
+	return (char)(i * 2654435761u >> 24);
+}
+
+static bool has_file_open(void)
+{
+	for (int fd = 0; fd < 256; fd++) {
+		char name[32], target[64] = "";
+		snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+		if (readlink(name, target, sizeof target - 1) > 0 && strcmp(target, file_path) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* A file goes out byte by byte as it is, more than any buffer holds; its descriptor is closed whatever happens. */
+static void test_files(void **state)
+{
+	(void)state;
+	char *bytes = malloc(FILE_BYTES);
+	for (size_t i = 0; i < FILE_BYTES; i++)
+		bytes[i] = file_byte(i);
+	int fd = mkstemp(file_path);
+	for (size_t done = 0; done < FILE_BYTES;) {
+		ssize_t n = write(fd, bytes + done, FILE_BYTES - done);
+		assert_true(n > 0);
+		done += (size_t)n;
+	}
+	close(fd);
+	struct answer a = test_ask(address, "GET /file HTTP/1.1\r\nAccept-Encoding: gzip", NULL);
+	assert_int_equal(a.status, 200);
+	assert_null(test_header(&a, "Content-Encoding"));
+	assert_string_equal(test_header(&a, "Content-Type"), "application/octet-stream");
+	assert_string_equal(test_header(&a, "Content-Length"), "3000001");
+	assert_int_equal(a.n_body, FILE_BYTES);
+	assert_memory_equal(a.body, bytes, FILE_BYTES);
+	answer_free(&a);
+	a = test_get(address, "/file?size=10"); /* no more than was said */
+	assert_int_equal(a.n_body, 10);
+	assert_memory_equal(a.body, bytes, 10);
+	answer_free(&a);
+	a = test_get(address, "/file?size=0");
+	assert_int_equal(a.status, 200);
+	assert_int_equal(a.n_body, 0);
+	answer_free(&a);
+	a = test_ask(address, "HEAD /file HTTP/1.1", NULL);
+	assert_int_equal(a.status, 200);
+	assert_string_equal(test_header(&a, "Content-Length"), "3000001");
+	assert_int_equal(a.n_body, 0);
+	answer_free(&a);
+	/* It became shorter: the stream ends early, which a client can tell by the length. */
+	a = test_get(address, "/file?size=3000100");
+	assert_string_equal(test_header(&a, "Content-Length"), "3000100");
+	assert_int_equal(a.n_body, FILE_BYTES);
+	answer_free(&a);
+	/* A client that goes away in the middle. */
+	static const char head[] = "GET /file HTTP/1.1\r\nHost: x\r\n\r\n";
+	fd = test_connect(address);
+	test_send(fd, head, sizeof head - 1);
+	char some[100];
+	assert_true(recv(fd, some, sizeof some, 0) > 0);
+	close(fd);
+	for (int i = 0; i < 4000 && has_file_open(); i++)
+		clock_sleep_ms(5);
+	assert_false(has_file_open());
+	unlink(file_path);
+	free(bytes);
+	check_get("/quick", 200, "quick\n");
 }
 
 static void test_body_caps(void **state)
@@ -410,6 +495,7 @@ int main(void)
 		cmocka_unit_test(test_params), cmocka_unit_test(test_routes), cmocka_unit_test(test_headers),
 		cmocka_unit_test(test_gzip), cmocka_unit_test(test_assets), cmocka_unit_test(test_body_caps),
 		cmocka_unit_test(test_client_leaves), cmocka_unit_test(test_metrics), cmocka_unit_test(test_many),
+		cmocka_unit_test(test_files),
 		cmocka_unit_test(test_addresses), cmocka_unit_test(test_prefix), cmocka_unit_test(test_stop),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -11,6 +11,8 @@
 #include "base/map.h"
 #include "httpd/internal.h"
 
+#define FILE_PIECE 65536 /* of a file, read and sent at once */
+
 /* A page may load what this server serves and nothing else; everything that is not a page may load nothing. */
 #define PAGE_POLICY "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; " \
 	"connect-src 'self'; worker-src 'self'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
@@ -189,11 +191,26 @@ void httpd_send_asset(struct httpd_request *rq, const struct httpd_asset *a)
 	rq->response = MHD_create_response_from_buffer(body.len, (void *)(uintptr_t)body.ptr, MHD_RESPMEM_PERSISTENT);
 }
 
+static ssize_t read_file(void *arg, uint64_t at, char *to, size_t max)
+{
+	ssize_t n = pread(*(int *)arg, to, max, (off_t)at);
+	return n > 0 ? n : MHD_CONTENT_READER_END_WITH_ERROR;
+}
+
+static void close_file(void *arg)
+{
+	close(*(int *)arg);
+	free(arg);
+}
+
+/* Not from_fd: of a file that became shorter meanwhile it waits for the rest, for as long as a connection may be idle. */
 void httpd_send_file(struct httpd_request *rq, int fd, uint64_t size)
 {
-	rq->response = MHD_create_response_from_fd64(size, fd);
+	int *arg = xmalloc(sizeof *arg);
+	*arg = fd;
+	rq->response = MHD_create_response_from_callback(size, FILE_PIECE, read_file, arg, close_file);
 	if (!rq->response)
-		close(fd);
+		close_file(arg);
 }
 
 /* ---- the response itself ---- */

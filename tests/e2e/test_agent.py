@@ -44,7 +44,7 @@ def start_agent(env, *flags, before=()):
         raise AssertionError("pyrrha-agent --check fails:\n" + said.stdout)
     address = f"127.0.0.1:{free_port()}"
     env.agent = Process(env, "pyrrha-agent", [*before, env.program("pyrrha-agent"), f"--web.listen-address={address}", *flags])
-    wait_until("the agent is ready", lambda: http_get(f"http://{address}/-/ready")[0] == 200, 20)
+    wait_until("the agent is ready", lambda: http_get(f"http://{address}/-/ready")[0] == 200, 60)
     return f"http://{address}"
 
 
@@ -112,6 +112,18 @@ def test_c_without_frame_pointers(env):
         wait_for_share(env, agent, f"_start;main;agent_middle;agent_leaf of {name}", f'{{comm="{name}"}}', 0.95,
                        "^_start$", "^main$", "^agent_middle$", "^agent_leaf$")
         p.kill()
+
+
+def test_build_ids_that_lie(env):
+    """Two programs that claim the same build-id: each has its own names and stacks, whichever is seen first."""
+    agent = start_agent(env)
+    for name, more in (("fix_forged", "char much[4000]; __asm__ volatile(\"\" :: \"r\"(much) : \"memory\");"), ("fix_genuine", "")):
+        text = C_FIXTURE.replace("agent_", name + "_").replace("sink++; }", "sink++; " + more + " }")
+        run(env, name, [c_program(env, name, text, "-Wl,--build-id=0x" + 20 * "5e")])
+        wait_for_share(env, agent, f"the stacks of {name}", f'{{comm="{name}"}}', 0.95, "^_start$", "^main$", f"^{name}_middle$",
+                       f"^{name}_leaf$")
+    stacks, _ = profile(env, agent, 2, '{comm="fix_forged"}')
+    check(share_with(stacks, "^_start$", "^main$", "^fix_forged_middle$", "^fix_forged_leaf$") > 0.9, f"names changed: {stacks[:4]}")
 
 
 def test_cpu_time_agrees_with_proc(env):

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which files the kernel says that a process executes from: device and inode, which the process cannot make up, as it can
+ * a build-id and, with another mount namespace's help, a path. */
+#ifndef PYRRHA_AGENT_PROC_FILES_H
+#define PYRRHA_AGENT_PROC_FILES_H
+
+#include "base/vec.h"
+
+struct proc_file {
+	uint64_t start, end;
+	uint64_t dev, ino;           /* as /proc/PID/maps has them: of the file system that was mounted, not always st_dev */
+};
+
+struct proc_files {
+	VEC(struct proc_file) v;     /* ascending */
+};
+
+/* Reads /proc/PID/maps; false if it cannot be, as when the process is gone. Release in either case. */
+bool proc_files_read(struct proc_files *out, uint32_t pid);
+/* NULL: no file is executed there. */
+const struct proc_file *proc_files_at(const struct proc_files *p, uint64_t addr);
+void proc_files_release(struct proc_files *p);
+
+#endif
