@@ -38,24 +38,6 @@ static struct window *need_window(struct version **v, struct partition *p, int64
 	return w;
 }
 
-/* Takes series i out of a profile. What was a multiple of it stands for itself from here on: its values are there. */
-static void drop_series(struct record_profile *p, uint32_t i)
-{
-	for (uint32_t k = 0; k < p->n_series; k++) {
-		if (p->times_of[k] == i)
-			p->times_of[k] = 0xff;
-		else if (p->times_of[k] != 0xff && p->times_of[k] > i)
-			p->times_of[k]--;
-	}
-	p->n_series--;
-	memmove(p->series + i, p->series + i + 1, (p->n_series - i) * sizeof *p->series);
-	memmove(p->times_of + i, p->times_of + i + 1, p->n_series - i);
-	memmove(p->factor + i, p->factor + i + 1, (p->n_series - i) * sizeof *p->factor);
-	if (p->n)
-		memmove(p->values.v + (size_t)i * p->n, p->values.v + (size_t)(i + 1) * p->n,
-			(p->n_series - i) * p->n * sizeof *p->values.v);
-}
-
 /* Series that this partition does not know (their symbols were lost), and stamps that are there already. */
 static void drop_unwanted(struct tsdb *db, const struct version *v, struct partition *p, struct record_profile *r)
 {
@@ -64,7 +46,7 @@ static void drop_unwanted(struct tsdb *db, const struct version *v, struct parti
 		if (known && !tsdb_has_stamp(v, p, r->series[i], r->t_ms))
 			continue;
 		metric_inc(&tsdb_metrics[known ? TM_DUPLICATES : TM_LOST_RECORDS]);
-		drop_series(r, i);
+		record_drop_series(r, i);
 	}
 }
 

@@ -16,12 +16,9 @@
 #define MANY 8
 #define ROW_BYTES 4 /* of memory per sample, about */
 
-struct compaction {
-	struct tsdb *db;
-	struct partition *p;
-	struct part *const *from;
-	size_t n;
-	struct part *to;
+/* The rows of parts on their way into a window. */
+struct refill {
+	const struct pstate *s;
 	struct window *w;
 	struct part_scratch scratch;
 	struct cells cells;
@@ -29,11 +26,43 @@ struct compaction {
 	VEC(uint32_t) first, next; /* samples of each row, as chains */
 	VEC(uint64_t) order;       /* of one row: column << 32 | cell */
 	VEC(struct sealed_times) times; /* of each series of the part at hand */
+	VEC(uint32_t) multiples;        /* chains of them */
+	/* The series of the profiles at hand: out has fewer where some are masked. */
+	uint32_t n_series, series[RECORD_MAX_TYPES];
+	int64_t factor[RECORD_MAX_TYPES];
+};
+
+struct compaction {
+	struct tsdb *db;
+	struct partition *p;
+	struct part *const *from;
+	size_t n;
+	struct part *to;
+	struct window *w;
 };
 
 /* ---- rows of a part, back into the window ---- */
 
-static int read_times(struct compaction *c, const struct part *p, struct err *e)
+/* From each series that stands for itself to its multiples, one after the other. */
+static int chain_multiples(struct refill *c, const struct part *p, struct err *e)
+{
+	vec_reserve(&c->multiples, p->series.n + 1);
+	for (size_t i = 0; i < p->series.n; i++)
+		c->multiples.v[i] = UINT32_MAX;
+	for (size_t i = p->series.n; i--;) {
+		if (!c->times.v[i].factor)
+			continue;
+		const struct part_series *base = part_find(p, c->times.v[i].series);
+		size_t of = base ? (size_t)(base - p->series.v) : i;
+		if (of == i || c->times.v[of].factor || base->is_float)
+			return err_set(e, ERR_CORRUPT, "a sealed series is a multiple of none");
+		c->multiples.v[i] = c->multiples.v[of];
+		c->multiples.v[of] = (uint32_t)i;
+	}
+	return 0;
+}
+
+static int read_times(struct refill *c, const struct part *p, struct err *e)
 {
 	c->times.n = 0;
 	for (size_t i = 0; i < p->series.n; i++) {
@@ -50,29 +79,43 @@ static int read_times(struct compaction *c, const struct part *p, struct err *e)
 			return rc;
 		c->times.v[i] = c->scratch.rollup.times;
 	}
-	return 0;
+	return chain_multiples(c, p, e);
 }
 
 /* The series of the profile: one that stands for itself and its multiples. */
-static int begin_profile(struct compaction *c, const struct part *p, size_t of, struct err *e)
+static int begin_profile(struct refill *c, const struct part *p, size_t of, struct err *e)
 {
-	struct record_profile *out = &c->out;
-	out->n_series = 1;
-	out->series[0] = p->series.v[of].series;
-	out->times_of[0] = 0xff;
-	for (size_t i = 0; i < p->series.n; i++) {
-		if (!c->times.v[i].factor || c->times.v[i].series != out->series[0])
-			continue;
-		if (out->n_series == RECORD_MAX_TYPES)
+	c->n_series = 1;
+	c->series[0] = p->series.v[of].series;
+	for (uint32_t i = c->multiples.v[of]; i != UINT32_MAX; i = c->multiples.v[i]) {
+		if (c->n_series == RECORD_MAX_TYPES)
 			return err_set(e, ERR_CORRUPT, "a sealed series has more than %d multiples", RECORD_MAX_TYPES);
-		out->series[out->n_series] = p->series.v[i].series;
-		out->times_of[out->n_series] = 0;
-		out->factor[out->n_series++] = c->times.v[i].factor;
+		c->series[c->n_series] = p->series.v[i].series;
+		c->factor[c->n_series++] = c->times.v[i].factor;
 	}
 	return 0;
 }
 
-static void chain_samples(struct compaction *c, size_t n_rows)
+/* All series of the profile, then without those that are masked at its stamp. False if that leaves none. */
+static bool begin_row(struct refill *c, const struct part *p, int64_t t_ms, uint64_t *ret_hidden)
+{
+	struct record_profile *out = &c->out;
+	uint32_t n_hidden = 0;
+	*ret_hidden = 0;
+	out->n_series = c->n_series;
+	for (uint32_t i = 0; i < c->n_series; i++) {
+		out->series[i] = c->series[i];
+		out->times_of[i] = i ? 0 : 0xff;
+		out->factor[i] = c->factor[i];
+		if (c->s->masks && masks_hide(c->s, p, c->series[i], t_ms)) {
+			*ret_hidden |= UINT64_C(1) << i;
+			n_hidden++;
+		}
+	}
+	return n_hidden < c->n_series;
+}
+
+static void chain_samples(struct refill *c, size_t n_rows)
 {
 	vec_reserve(&c->first, n_rows + 1);
 	vec_reserve(&c->next, c->cells.values.n + 1);
@@ -90,7 +133,7 @@ static int by_column(const void *a, const void *b)
 }
 
 /* The samples of a row, by column, and their multiples. */
-static int take_samples(struct compaction *c, size_t row, struct err *e)
+static int take_samples(struct refill *c, size_t row, struct err *e)
 {
 	struct record_profile *out = &c->out;
 	bool over = false;
@@ -114,30 +157,36 @@ static int take_samples(struct compaction *c, size_t row, struct err *e)
 	return over ? err_set(e, ERR_CORRUPT, "a value of a sealed part does not fit in 64 bits") : 0;
 }
 
-static int add_profiles(struct compaction *c, const struct part *p, size_t of, struct err *e)
+static int add_profiles(struct refill *c, const struct part *p, size_t of, struct err *e)
 {
 	int rc = begin_profile(c, p, of, e);
 	if (!rc)
-		rc = part_cells(p, c->out.series[0], &c->scratch, &c->cells, e);
+		rc = part_cells(p, c->series[0], &c->scratch, &c->cells, e);
 	if (!rc && !c->cells.t_ms.n) /* no samples at all: then it did not read the stamps */
-		rc = part_totals(p, c->out.series[0], &c->scratch, e);
+		rc = part_totals(p, c->series[0], &c->scratch, e);
 	size_t n = c->scratch.totals.rows.n;
 	if (!rc)
 		chain_samples(c, n);
 	for (size_t i = 0; i < n && !rc; i++) {
 		const struct sealed_row *row = &c->scratch.totals.rows.v[i];
+		uint64_t hidden;
+		if (!begin_row(c, p, row->t_ms, &hidden))
+			continue;
 		c->out.t_ms = row->t_ms;
 		c->out.cover_ms = row->cover_ms;
 		c->out.stale = row->stale;
 		c->out.meta = row->meta;
 		rc = take_samples(c, i, e);
+		for (uint32_t k = c->n_series; k-- && hidden;)
+			if (hidden >> k & 1)
+				record_drop_series(&c->out, k);
 		if (!rc)
 			window_add_profile(c->w, &c->out, 0, 0);
 	}
 	return rc;
 }
 
-static int add_floats(struct compaction *c, const struct part *p, uint32_t series, struct err *e)
+static int add_floats(struct refill *c, const struct part *p, uint32_t series, struct err *e)
 {
 	struct sealed_floats f = { 0 };
 	PART_VALUE v = { 0 };
@@ -145,12 +194,13 @@ static int add_floats(struct compaction *c, const struct part *p, uint32_t serie
 	if (!rc)
 		rc = sealed_get_floats(v.payload, &f, e);
 	for (size_t i = 0; !rc && i < f.points.n; i++)
-		window_add_float(c->w, &(struct record_float){ series, f.points.v[i].t_ms, f.points.v[i].bits }, 0, 0);
+		if (!c->s->masks || !masks_hide(c->s, p, series, f.points.v[i].t_ms))
+			window_add_float(c->w, &(struct record_float){ series, f.points.v[i].t_ms, f.points.v[i].bits }, 0, 0);
 	vec_free(&f.points);
 	return rc;
 }
 
-static int add_part(struct compaction *c, const struct part *p, struct err *e)
+static int add_part(struct refill *c, const struct part *p, struct err *e)
 {
 	int rc = read_times(c, p, e);
 	for (size_t i = 0; i < p->series.n && !rc; i++) {
@@ -159,6 +209,23 @@ static int add_part(struct compaction *c, const struct part *p, struct err *e)
 		else if (!c->times.v[i].factor)
 			rc = add_profiles(c, p, i, e);
 	}
+	return rc;
+}
+
+int compact_refill(const struct pstate *s, struct part *const *from, size_t n, struct window *w, struct err *e)
+{
+	struct refill c = { .s = s, .w = w };
+	int rc = 0;
+	for (size_t i = 0; i < n && !rc; i++)
+		rc = add_part(&c, from[i], e);
+	part_scratch_release(&c.scratch);
+	cells_release(&c.cells);
+	record_profile_release(&c.out);
+	vec_free(&c.first);
+	vec_free(&c.next);
+	vec_free(&c.order);
+	vec_free(&c.times);
+	vec_free(&c.multiples);
 	return rc;
 }
 
@@ -255,13 +322,6 @@ static void publish(struct compaction *c)
 
 static void compaction_release(struct compaction *c)
 {
-	part_scratch_release(&c->scratch);
-	cells_release(&c->cells);
-	record_profile_release(&c->out);
-	vec_free(&c->first);
-	vec_free(&c->next);
-	vec_free(&c->order);
-	vec_free(&c->times);
 	window_unref(c->w);
 	part_unref(c->to);
 }
@@ -271,10 +331,8 @@ static int compact(struct tsdb *db, const struct pstate *s, struct part *const *
 	struct compaction c = { .db = db, .p = s->p, .from = from, .n = n, .w = window_new(from[0]->window) };
 	struct buf symbols = { 0 };
 	int64_t start = clock_mono_ns();
-	int rc = 0;
 	c.to = new_part(&c);
-	for (size_t i = 0; i < n && !rc; i++)
-		rc = add_part(&c, from[i], e);
+	int rc = compact_refill(s, from, n, c.w, e);
 	if (!rc)
 		rc = encode_symbols(&c, &symbols, e);
 	if (!rc)

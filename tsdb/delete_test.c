@@ -18,7 +18,7 @@
 #include "base/alloc.h"
 #include "base/num.h"
 #include "base/vec.h"
-#include "tsdb/db.h"
+#include "tsdb/part.h"
 #include "tsdb/testkit.h"
 
 #define MINUTE INT64_C(60000)
@@ -291,6 +291,42 @@ static void test_day_again(void **state)
 			kit_reopen(&m.k);
 		check(&m);
 	}
+	kit_reopen(&m.k);
+	check(&m);
+	end(&m);
+}
+
+static size_t aggregates(struct model *m)
+{
+	struct version *v = tsdb_version(m->k.db, NULL);
+	size_t n = 0;
+	for (size_t i = 0; i < v->n; i++)
+		for (size_t k = 0; k < v->p[i]->n_parts; k++)
+			n += v->p[i]->parts[k]->aggregates.n;
+	version_unref(v);
+	return n;
+}
+
+/* A part that is written anew sums up its services again. One of two types is deleted of a pod, all of another. */
+static void test_aggregates(void **state)
+{
+	(void)state;
+	struct model m = { .seed = 1 };
+	struct err e;
+	kit_init(&m.k);
+	m.k.now_ms = KIT_T0 + 30 * HOUR;
+	m.k.o.no_sealing = m.k.o.keep_aggregates = true;
+	kit_open(&m.k);
+	fill(&m, 4, KIT_T0 + 28 * HOUR, KIT_T0 + 29 * HOUR, 5 * MINUTE);
+	seal(&m, false);
+	size_t n = aggregates(&m);
+	assert_true(n);
+	delete(&m, KIT_SAMPLES, "pod-1", KIT_T0 + 28 * HOUR, KIT_T0 + 28 * HOUR + 30 * MINUTE);
+	delete(&m, NULL, "pod-2", 0, INT64_MAX);
+	check(&m);
+	assert_int_equal(tsdb_clean(m.k.db, &e), 0);
+	assert_int_equal(aggregates(&m), n);
+	check(&m);
 	kit_reopen(&m.k);
 	check(&m);
 	end(&m);
@@ -666,7 +702,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_everywhere), cmocka_unit_test(test_whole_partition),
-		cmocka_unit_test(test_day_again), cmocka_unit_test(test_numbers), cmocka_unit_test(test_names),
+		cmocka_unit_test(test_day_again), cmocka_unit_test(test_numbers), cmocka_unit_test(test_aggregates),
+		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_crash), cmocka_unit_test(test_beside_queries), cmocka_unit_test(test_kill), cmocka_unit_test(test_retention), cmocka_unit_test(test_random),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,6 +56,23 @@ struct view cursor_bytes(struct cursor *c, size_t n)
 	return v;
 }
 
+void record_drop_series(struct record_profile *p, uint32_t i)
+{
+	for (uint32_t k = 0; k < p->n_series; k++) {
+		if (p->times_of[k] == i)
+			p->times_of[k] = 0xff;
+		else if (p->times_of[k] != 0xff && p->times_of[k] > i)
+			p->times_of[k]--;
+	}
+	p->n_series--;
+	memmove(p->series + i, p->series + i + 1, (p->n_series - i) * sizeof *p->series);
+	memmove(p->times_of + i, p->times_of + i + 1, p->n_series - i);
+	memmove(p->factor + i, p->factor + i + 1, (p->n_series - i) * sizeof *p->factor);
+	if (p->n)
+		memmove(p->values.v + (size_t)i * p->n, p->values.v + (size_t)(i + 1) * p->n,
+			(p->n_series - i) * p->n * sizeof *p->values.v);
+}
+
 void record_profile_release(struct record_profile *p)
 {
 	vec_free(&p->columns);

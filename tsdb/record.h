@@ -118,6 +118,8 @@ struct record_profile {
 };
 
 void record_profile_release(struct record_profile *p);
+/* Takes series i out of a profile. What was a multiple of it stands for itself from here on: its values are there. */
+void record_drop_series(struct record_profile *p, uint32_t i);
 /* Appends one profile to a samples payload. */
 void record_put_profile(struct buf *b, const struct record_profile *p);
 /* The next profile; false at the end, and with c->bad set when the payload makes no sense. */

@@ -9,4 +9,7 @@
  * Nobody writes to the window meanwhile. */
 int seal_write(struct partition *p, struct window *w, struct part *part, const struct buf *symbols, struct err *e);
 
+/* Brings the rows of parts of one hour back into a window, without what is masked. */
+int compact_refill(const struct pstate *s, struct part *const *from, size_t n, struct window *w, struct err *e);
+
 #endif

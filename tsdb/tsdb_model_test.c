@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random appends (late and duplicate ones, and such of wrong clocks), seals, deletions, restarts, copies that are gone on
  * with as after a crash, retention and queries of every kind, against a model that is a plain list of what was
- * acknowledged. PYRRHA_TEST_SECONDS says for how long (default 10; with PYRRHA_LONG an hour), PYRRHA_TEST_SEED repeats a run. */
+ * acknowledged. PYRRHA_TEST_SECONDS says for how long (default 30; with PYRRHA_LONG an hour), PYRRHA_TEST_SEED repeats a run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -310,7 +310,7 @@ static void test_model(void **state)
 {
 	struct model m = { 0 };
 	uint64_t seed = (uint64_t)env_number("PYRRHA_TEST_SEED", clock_now_ns());
-	int64_t end = clock_mono_ms() + 1000 * env_number("PYRRHA_TEST_SECONDS", getenv("PYRRHA_LONG") && *getenv("PYRRHA_LONG") ? 3600 : 10);
+	int64_t end = clock_mono_ms() + 1000 * env_number("PYRRHA_TEST_SECONDS", getenv("PYRRHA_LONG") && *getenv("PYRRHA_LONG") ? 3600 : 30);
 	print_message("PYRRHA_TEST_SEED=%llu\n", (unsigned long long)seed);
 	m.random = seed;
 	m.pool = pool_new(2, "test");
