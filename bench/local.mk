@@ -1,5 +1,5 @@
 # Benchmarks: `make bench` builds and runs them; each folder's are one program, added to BENCHES.
-BENCHES = bench_agent bench_days bench_ingest bench_mixed bench_offcpu bench_pprof bench_query bench_tsdb
+BENCHES = bench_agent bench_days bench_ingest bench_mixed bench_offcpu bench_pprof bench_query bench_replay bench_tsdb
 EXTRA_PROGRAMS += $(BENCHES)
 CLEANFILES += $(BENCHES)
 bench_agent_SOURCES = bench/agent_bench.c
@@ -17,6 +17,8 @@ bench_pprof_LDADD = $(PPROF_LIBS)
 bench_tsdb_SOURCES = bench/fleet.c bench/fleet.h bench/tsdb_ask.c bench/tsdb_ask.h bench/tsdb_bench.c
 bench_query_SOURCES = bench/query_bench.c
 bench_query_LDADD = libtsdb.a libpromql.a $(PPROF_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
+bench_replay_SOURCES = bench/replay_bench.c
+bench_replay_LDADD = libtsdb.a $(PPROF_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
 bench_tsdb_LDADD = libtsdb.a $(PPROF_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
 
 bench: $(BENCHES)

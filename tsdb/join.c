@@ -6,7 +6,6 @@
 #include "tsdb/names.h"
 
 #define KEEP_MS (10 * INT64_C(60000))
-#define MAX_BYTES ((size_t)256 << 20)
 
 /* One dictionary that was met, with names that came late. */
 struct source_map {
@@ -20,11 +19,13 @@ struct joins {
 	struct symbols *to;   /* NULL: nothing yet */
 	VEC(struct source_map) maps;
 	int64_t used_mono_ms;
+	size_t max_bytes;
 };
 
-struct joins *joins_new(void)
+struct joins *joins_new(size_t max_bytes)
 {
 	struct joins *j = NEW(struct joins);
+	j->max_bytes = max_bytes;
 	pthread_mutex_init(&j->lock, NULL);
 	return j;
 }
@@ -99,7 +100,7 @@ struct stackvec *joins_sum(struct joins *j, const struct pstate *const *of, stru
 	struct stackvec *sum = stackacc_finish(acc, e);
 	stackacc_free(acc);
 	j->used_mono_ms = clock_mono_ms();
-	if (symbols_bytes(j->to) > MAX_BYTES)
+	if (symbols_bytes(j->to) > j->max_bytes)
 		forget(j);
 	pthread_mutex_unlock(&j->lock);
 	return sum;

@@ -7,7 +7,8 @@
 #include "model/stackvec.h"
 #include "tsdb/db.h"
 
-struct joins *joins_new(void);
+/* max_bytes: above it everything that was met is forgotten after the query. */
+struct joins *joins_new(size_t max_bytes);
 void joins_free(struct joins *j);
 /* The sum of v[i], which are over the symbols of of[i]'s partition, over common symbols, with names that came late.
  * Returns owned; NULL and *e on overflow. Takes the partitions' dict_lock. */

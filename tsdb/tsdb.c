@@ -154,7 +154,7 @@ static struct tsdb *db_new(const struct tsdb_options *o)
 	db->current = NEW(struct version);
 	atomic_init(&db->current->refs, 1);
 	db->current->p = xcalloc(1, sizeof(*db->current->p));
-	db->joins = joins_new();
+	db->joins = joins_new(db->o.dictionary_bytes);
 	db->spaces = spaces_new();
 	db->queue = queue_new(QUEUE_ITEMS, db->o.queue_bytes);
 	db->cache = rocksdb_cache_create_lru(db->o.cache_bytes);

@@ -306,6 +306,15 @@ uint32_t symbols_stack(struct symbols *s, const uint32_t *locations, size_t n)
 	return symbols_intern_stack(s, locations, n, hash_stack(s, locations, n));
 }
 
+uint32_t symbols_intern_stack_at(struct symbols *s, uint32_t node, uint64_t h)
+{
+	uint32_t id;
+	for (size_t at = map_start(&s->stacks, h); map_probe(&s->stacks, h, &at, &id);)
+		if (symbols_stack_node(s, id) == node) /* a node is one stack only */
+			return id;
+	return add_stack(s, node, h);
+}
+
 uint32_t symbols_stack_at(struct symbols *s, uint32_t node)
 {
 	uint32_t few[256], *locations = few, n = 0;
@@ -318,13 +327,9 @@ uint32_t symbols_stack_at(struct symbols *s, uint32_t node)
 	for (uint32_t x = node; x; x = ENTRY(s, SYMBOLS_NODES, struct sym_node, x)->parent)
 		locations[n++] = ENTRY(s, SYMBOLS_NODES, struct sym_node, x)->location;
 	uint64_t h = hash_stack(s, locations, n);
-	uint32_t id;
-	bool found = false;
-	for (size_t at = map_start(&s->stacks, h); !found && map_probe(&s->stacks, h, &at, &id);)
-		found = symbols_stack_node(s, id) == node; /* a node is one stack only */
 	if (locations != few)
 		free(locations);
-	return found ? id : add_stack(s, node, h);
+	return symbols_intern_stack_at(s, node, h);
 }
 
 static int by_key(const void *a, const void *b)

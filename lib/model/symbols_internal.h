@@ -118,6 +118,8 @@ uint32_t symbols_intern_string(struct symbols *s, struct view v, uint64_t h);
 uint32_t symbols_intern_function(struct symbols *s, const struct sym_function *f, uint64_t h);
 uint32_t symbols_intern_location(struct symbols *s, const struct sym_location *l, const struct sym_line *lines, uint64_t h);
 uint32_t symbols_intern_stack(struct symbols *s, const uint32_t *locations, size_t n, uint64_t h);
+/* The stack whose leaf a node is; h: hash_stack of its locations. */
+uint32_t symbols_intern_stack_at(struct symbols *s, uint32_t node, uint64_t h);
 /* A stack's depth, and its locations in a row. To walk from the leaf to the root takes a load that waits for the one before at
  * each step, and most stacks of a profile are known; so a stack that is asked for again keeps its locations. A dictionary
  * that is only read never pays for that. */

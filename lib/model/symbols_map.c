@@ -4,14 +4,14 @@
 
 #include "base/alloc.h"
 #include "base/vec.h"
-#include "model/symbols.h"
+#include "model/symbols_internal.h"
 
 struct symbols_map {
 	const struct symbols *from;
 	struct symbols *to;
 	struct { uint32_t *id; uint32_t n; } memo[SYMBOLS_TABLES]; /* id + 1 in `to`; 0 = not met */
 	uint32_t *as, n_as; /* by location: 1 + the one that it is translated as; 0 = itself */
-	VEC(uint32_t) stack;
+	VEC(uint32_t) stack, path;
 	VEC(struct sym_line) lines;
 	VEC(struct sym_label) labels;
 };
@@ -32,6 +32,7 @@ void symbols_map_free(struct symbols_map *m)
 		free(m->memo[t].id);
 	free(m->as);
 	vec_free(&m->stack);
+	vec_free(&m->path);
 	vec_free(&m->lines);
 	vec_free(&m->labels);
 	free(m);
@@ -112,6 +113,22 @@ void symbols_map_location(struct symbols_map *m, uint32_t location, uint32_t as)
 	m->as[location] = as + 1;
 }
 
+/* A node, with those above it that were not met yet: most of a stack is shared with others, and looking each frame up in a
+ * large dictionary is what a translation would spend its time on. */
+static uint32_t map_node(struct symbols_map *m, uint32_t node)
+{
+	m->path.n = 0;
+	for (; node && !*memo(m, SYMBOLS_NODES, node); node = symbols_get_node(m->from, node)->parent)
+		vec_push(&m->path, node);
+	uint32_t to = node ? *memo(m, SYMBOLS_NODES, node) - 1 : 0;
+	while (m->path.n) {
+		uint32_t x = m->path.v[--m->path.n];
+		to = symbols_node(m->to, to, map_location(m, symbols_get_node(m->from, x)->location));
+		*memo(m, SYMBOLS_NODES, x) = to + 1;
+	}
+	return to;
+}
+
 uint32_t symbols_map_stack(struct symbols_map *m, uint32_t stack)
 {
 	uint32_t *to = memo(m, SYMBOLS_STACKS, stack);
@@ -121,7 +138,8 @@ uint32_t symbols_map_stack(struct symbols_map *m, uint32_t stack)
 		symbols_stack_locations(m->from, stack, m->stack.v, n);
 		for (size_t i = 0; i < n; i++)
 			m->stack.v[i] = map_location(m, m->stack.v[i]);
-		*to = symbols_stack(m->to, m->stack.v, n) + 1;
+		uint32_t node = map_node(m, symbols_stack_node(m->from, stack));
+		*to = symbols_intern_stack_at(m->to, node, hash_stack(m->to, m->stack.v, n)) + 1;
 	}
 	return *to - 1;
 }
