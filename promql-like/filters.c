@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "choose.h"
 #include "frames.h"
 #include "funcs.h"
 #include "rewrite.h"
@@ -18,183 +19,10 @@ struct filter {
 	struct frames frames;
 	/* One side of one profile; returns owned. */
 	struct stackvec *(*run)(struct filter *f, const struct stackvec *v, struct err *e);
-	const struct node *labels;       /* where */
-	struct view key, range;
+	struct chooser chooser;
 	double fraction;
 	double whole;                    /* trim: of both sides */
 };
-
-/* ---- choosing ---- */
-
-static struct stackvec *choose(struct filter *f, const struct stackvec *v, bool (*keep)(struct filter *, struct frames_memo *, uint32_t))
-{
-	struct frames_memo fm;
-	frames_memo_init(&fm, &f->frames, v->symbols);
-	uint32_t *columns = xreallocarray(NULL, v->n + 1, sizeof *columns);
-	int64_t *values = xreallocarray(NULL, v->n + 1, sizeof *values); /* or doubles: as wide */
-	size_t n = 0;
-	for (size_t i = 0; i < v->n; i++)
-		if (keep(f, &fm, v->columns[i])) {
-			columns[n] = v->columns[i];
-			memcpy(&values[n++], v->is_float ? (const void *)&v->floats[i] : (const void *)&v->ints[i], sizeof *values);
-		}
-	frames_memo_free(&fm);
-	return v->is_float ? stackvec_new_floats(v->symbols, columns, (double *)values, n)
-			   : stackvec_new_ints(v->symbols, columns, values, n);
-}
-
-static bool stack_has(struct frames_memo *fm, uint32_t column)
-{
-	uint32_t node = symbols_stack_node(fm->s, symbols_get_column(fm->s, column)->stack);
-	for (; node; node = symbols_get_node(fm->s, node)->parent) {
-		uint32_t location = symbols_get_node(fm->s, node)->location;
-		uint32_t n = frames_of(symbols_get_location(fm->s, location));
-		for (uint32_t k = 0; k < n; k++)
-			if (frames_memo_match(fm, location, k))
-				return true;
-	}
-	return false;
-}
-
-static bool has(struct filter *f, struct frames_memo *fm, uint32_t column)
-{
-	(void)f;
-	return stack_has(fm, column);
-}
-
-static bool has_not(struct filter *f, struct frames_memo *fm, uint32_t column)
-{
-	(void)f;
-	return !stack_has(fm, column);
-}
-
-static struct stackvec *run_focus(struct filter *f, const struct stackvec *v, struct err *e)
-{
-	(void)e;
-	return choose(f, v, has);
-}
-
-static struct stackvec *run_ignore(struct filter *f, const struct stackvec *v, struct err *e)
-{
-	(void)e;
-	return choose(f, v, has_not);
-}
-
-/* ---- where ---- */
-
-static struct view label_text(const struct symbols *s, const struct sym_label *l, char tmp[32])
-{
-	if (!l->is_num)
-		return symbols_get_string(s, l->str);
-	int n = snprintf(tmp, 32, "%lld", (long long)l->num);
-	return view_make(tmp, (size_t)n);
-}
-
-/* Some value of the label satisfies it; a label that is not there is "". */
-static bool label_matches(const struct matcher *m, const struct symbols *s, const struct sym_label *l, size_t n)
-{
-	struct err e;
-	bool there = false;
-	for (size_t i = 0; i < n; i++) {
-		char tmp[32];
-		if (!view_eq(symbols_get_string(s, l[i].key), m->name))
-			continue;
-		there = true;
-		if (matcher_matches(m, label_text(s, &l[i], tmp), &e) > 0)
-			return true;
-	}
-	return !there && matcher_matches(m, VIEW(""), &e) > 0;
-}
-
-struct bound {
-	bool set, has_unit;
-	double v;          /* in base units if the unit is known */
-};
-
-/* "1mb", "-4", "": number and unit. */
-static bool parse_bound(struct view t, struct bound *b)
-{
-	size_t i = 0;
-	*b = (struct bound){ 0 };
-	if (!t.len)
-		return true;
-	while (i < t.len && (strchr("+-.", t.ptr[i]) || (t.ptr[i] >= '0' && t.ptr[i] <= '9')))
-		i++;
-	if (!num_parse_double(view_make(t.ptr, i), &b->v))
-		return false;
-	b->set = true;
-	if (i < t.len) {
-		char unit[32] = "";
-		struct unit_info u;
-		for (size_t k = 0; i + k < t.len && k < sizeof unit - 1; k++)
-			unit[k] = (char)(t.ptr[i + k] | 0x20);
-		if (!unit_lookup(view_of(unit), &u))
-			return false;
-		b->has_unit = true;
-		b->v *= u.factor;
-	}
-	return true;
-}
-
-static bool parse_bounds(struct view range, struct bound *lo, struct bound *hi)
-{
-	const char *colon = memchr(range.ptr, ':', range.len);
-	if (!colon) {
-		if (!range.len || !parse_bound(range, lo))
-			return false;
-		*hi = *lo;
-		return true;
-	}
-	return parse_bound(view_make(range.ptr, (size_t)(colon - range.ptr)), lo) &&
-	       parse_bound(view_make(colon + 1, range.len - (size_t)(colon + 1 - range.ptr)), hi) && (lo->set || hi->set);
-}
-
-static bool number_in(const struct bound *b, bool lower, double raw, double base)
-{
-	if (!b->set)
-		return true;
-	double v = b->has_unit ? base : raw;
-	return lower ? v >= b->v : v <= b->v;
-}
-
-static bool in_range(struct filter *f, const struct symbols *s, const struct sym_label *l, size_t n)
-{
-	struct bound lo, hi;
-	parse_bounds(f->range, &lo, &hi);
-	for (size_t i = 0; i < n; i++) {
-		if (!l[i].is_num || !view_eq(symbols_get_string(s, l[i].key), f->key))
-			continue;
-		struct view unit = symbols_get_string(s, l[i].unit);
-		struct unit_info u;
-		if (!unit.len && (view_eqs(f->key, "request") || view_eqs(f->key, "alignment")))
-			unit = VIEW("bytes");
-		else if (!unit.len)
-			unit = f->key;
-		unit_lookup(unit, &u);
-		double raw = (double)l[i].num, base = raw * u.factor;
-		if (number_in(&lo, true, raw, base) && number_in(&hi, false, raw, base))
-			return true;
-	}
-	return false;
-}
-
-static bool where_keeps(struct filter *f, struct frames_memo *fm, uint32_t column)
-{
-	size_t n;
-	const struct sym_label *l = symbols_get_label_set(fm->s, symbols_get_column(fm->s, column)->label_set, &n);
-	if (!f->labels)
-		return in_range(f, fm->s, l, n);
-	for (size_t i = 0; i < f->labels->frames.n; i++)
-		if (!label_matches(&f->labels->frames.m[i], fm->s, l, n))
-			return false;
-	return true;
-}
-
-static struct stackvec *run_where(struct filter *f, const struct stackvec *v, struct err *e)
-{
-	(void)e;
-	return choose(f, v, where_keeps);
-}
 
 /* ---- changing stacks ---- */
 
@@ -555,32 +383,41 @@ static int apply(struct filter *f, const struct span *sp, struct value *ret, str
 		int rc = frames_init(&f.frames, n->call.args[1], e);        \
 		return rc ? rc : apply(&f, sp, ret, e);                     \
 	}
-FILTER(fn_focus, run_focus)
-FILTER(fn_ignore, run_ignore)
 FILTER(fn_hide, run_hide)
 FILTER(fn_show, run_show)
 FILTER(fn_show_from, run_show_from)
 FILTER(fn_prune_from, run_prune_from)
 
+static struct stackvec *run_choose(struct filter *f, const struct stackvec *v, struct err *e)
+{
+	(void)e;
+	return chooser_run(&f->chooser, v);
+}
+
+static int choose(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)
+{
+	struct filter f = { .q = q, .n = n, .run = run_choose };
+	int rc = chooser_init(&f.chooser, n, e);
+	if (rc)
+		return rc;
+	rc = apply(&f, sp, ret, e);
+	chooser_release(&f.chooser);
+	return rc;
+}
+
+CALL(fn_focus)
+{
+	return choose(q, n, sp, ret, e);
+}
+
+CALL(fn_ignore)
+{
+	return choose(q, n, sp, ret, e);
+}
+
 CALL(fn_where)
 {
-	struct filter f = { .q = q, .n = n, .run = run_where };
-	struct node *arg = node_unwrap(n->call.args[1]);
-	struct bound lo, hi;
-	if (arg->kind == NODE_FRAMES) {
-		f.labels = arg;
-		if (n->call.n > 2)
-			return err_set(e, ERR_EXECUTION, "where takes sample labels, or a key and a range: where(P, \"bytes\", \"1mb:4mb\")");
-		return apply(&f, sp, ret, e);
-	}
-	if (n->call.n < 3)
-		return err_set(e, ERR_EXECUTION, "where takes sample labels, as in where(P, {thread=\"x\"}), or a key and a range, as in "
-			       "where(P, \"bytes\", \"1mb:4mb\")");
-	f.key = string_arg(arg);
-	f.range = string_arg(n->call.args[2]);
-	if (!parse_bounds(f.range, &lo, &hi))
-		return err_set(e, ERR_EXECUTION, "where: \"%.*s\" is no range such as 1mb:4mb, :64kb or 4096", VIEW_ARG(f.range));
-	return apply(&f, sp, ret, e);
+	return choose(q, n, sp, ret, e);
 }
 
 CALL(fn_collapse)
@@ -633,7 +470,7 @@ static struct labels split_labels(struct split *s, struct labels in, const struc
 		char tmp[32];
 		for (size_t i = 0; i < n && !value.len; i++)
 			if (view_eq(symbols_get_string(sy, l[i].key), name))
-				value = eval_view(s->q, label_text(sy, &l[i], tmp));
+				value = eval_view(s->q, sample_label_text(sy, &l[i], tmp));
 		if (old.len) {
 			struct buf renamed = { 0 };
 			buf_printf(&renamed, "exported_%.*s", VIEW_ARG(name));

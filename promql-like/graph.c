@@ -44,7 +44,15 @@ struct line {
 struct lane_index {
 	struct symbols *s;
 	uint32_t lane, n;
-	uint32_t *line;        /* by column: line + 1 */
+	uint32_t *line;        /* by column: line + 1, or NOT_CHOSEN */
+};
+
+#define NOT_CHOSEN UINT32_MAX
+
+/* What the readout's choosers know of a dictionary. */
+struct sieve {
+	struct symbols *s;
+	struct frames_memo *memos; /* by chooser */
 };
 
 /* One run of steps in which a profile counts the same. */
@@ -57,6 +65,7 @@ struct run {
 struct table {
 	VEC(struct line) lines;
 	VEC(struct lane_index) lanes;
+	VEC(struct sieve) sieves;
 	VEC(struct run) runs;       /* of the rows of the block at work */
 	VEC(uint32_t) first_run;
 };
@@ -218,6 +227,32 @@ static int count_bytes(struct graph *g, size_t n, struct err *e)
 	return 0;
 }
 
+static struct sieve *need_sieve(const struct graph *g, struct table *t, struct symbols *s)
+{
+	for (size_t i = t->sieves.n; i-- > 0;)
+		if (t->sieves.v[i].s == s)
+			return &t->sieves.v[i];
+	const struct readout *r = g->r;
+	vec_push(&t->sieves, (struct sieve){ s, xcalloc(r->choosers.n, sizeof(struct frames_memo)) });
+	struct sieve *new = &t->sieves.v[t->sieves.n - 1];
+	for (size_t i = 0; i < r->choosers.n; i++)
+		frames_memo_init(&new->memos[i], &r->choosers.v[i].frames, s);
+	return new;
+}
+
+static bool chosen(const struct graph *g, struct table *t, struct symbols *s, uint32_t column)
+{
+	const struct readout *r = g->r;
+	if (!r->choosers.n)
+		return true;
+	struct sieve *x = need_sieve(g, t, s);
+	for (size_t i = 0; i < r->choosers.n; i++)
+		if (!r->choosers.v[i].keeps(&r->choosers.v[i], &x->memos[i], column))
+			return false;
+	return true;
+}
+
+/* *ret is NULL if no chooser wants the column. */
 static int need_line(struct graph *g, struct table *t, struct lane_index *l, uint32_t column, struct line **ret, struct err *e)
 {
 	if (column >= l->n) {
@@ -226,6 +261,8 @@ static int need_line(struct graph *g, struct table *t, struct lane_index *l, uin
 		memset(l->line + l->n, 0, (n - l->n) * sizeof *l->line);
 		l->n = n;
 	}
+	if (!l->line[column] && !chosen(g, t, l->s, column))
+		l->line[column] = NOT_CHOSEN;
 	if (!l->line[column]) {
 		int rc = count_bytes(g, (g->sp->n + 1) * sizeof(int64_t), e);
 		if (rc)
@@ -234,7 +271,7 @@ static int need_line(struct graph *g, struct table *t, struct lane_index *l, uin
 						   .ints = xcalloc(g->sp->n + 1, sizeof(int64_t)) });
 		l->line[column] = (uint32_t)t->lines.n;
 	}
-	*ret = &t->lines.v[l->line[column] - 1];
+	*ret = l->line[column] == NOT_CHOSEN ? NULL : &t->lines.v[l->line[column] - 1];
 	return 0;
 }
 
@@ -270,19 +307,22 @@ static int fill_block(void *arg, const struct source_cells *c, unsigned worker, 
 	vec_push(&t->first_run, (uint32_t)t->runs.n);
 	struct lane_index *lane = NULL;
 	struct line *line = NULL; /* of the value before: sealed values come column by column */
+	uint32_t line_column = UINT32_MAX;
 	int rc = 0;
 	for (size_t i = 0; i < c->n && !rc; i++) {
 		uint32_t k = t->first_run.v[c->rows[i]], end = t->first_run.v[c->rows[i] + 1];
 		for (; k < end && !rc; k++) {
 			const struct run *run = &t->runs.v[k];
-			if (!lane || lane->lane != run->lane)
-				lane = need_lane(t, c->symbols, run->lane);
-			if (!line || line->column != c->columns[i] || line->lane != run->lane)
-				rc = need_line(g, t, lane, c->columns[i], &line, e);
-			if (!rc)
-				rc = add_run(g, line, run, c->values[i], e);
-			if (!rc)
-				line->size += fabs((double)c->values[i] * run->scale);
+			if (!lane || lane->lane != run->lane || line_column != c->columns[i]) {
+				if (!lane || lane->lane != run->lane)
+					lane = need_lane(t, c->symbols, run->lane);
+				line_column = c->columns[i];
+				rc = need_line(g, t, lane, line_column, &line, e);
+			}
+			if (rc || !line)
+				continue;
+			rc = add_run(g, line, run, c->values[i], e);
+			line->size += fabs((double)c->values[i] * run->scale);
 		}
 	}
 	return rc;
@@ -638,6 +678,12 @@ static void graph_free(struct graph *g)
 		}
 		for (size_t i = 0; i < t->lanes.n; i++)
 			free(t->lanes.v[i].line);
+		for (size_t i = 0; i < t->sieves.n; i++) {
+			for (size_t k = 0; k < g->r->choosers.n; k++)
+				frames_memo_free(&t->sieves.v[i].memos[k]);
+			free(t->sieves.v[i].memos);
+		}
+		vec_free(&t->sieves);
 		vec_free(&t->lines);
 		vec_free(&t->lanes);
 		vec_free(&t->runs);

@@ -107,6 +107,8 @@ static const char *const queries[] = {
 	"sum(merge_over_time(heap_inuse_space[45s]))", "sum without (pod)(max_over_time(cpu[1m]))", "min(min_over_time(cpu[1m]))",
 	"sum(first_over_time(cpu[1m]))", "last_over_time(cpu[1m])", "abs(rate(cpu[1m] @ 300))", "count_over_time(cpu[1m])",
 	"stddev(rate({__name__=~\"process_cpu.*\"}[1m]))", "absent_over_time(cpu[1s])", "sum(rate(cpu[1m])) / sum(increase(cpu[1m]))",
+	"total(ignore(focus(rate(cpu[1m]), {function=\"f\"}), \"lib\"))", "share(focus(merge(cpu[1m]), \"f\"))", "self(ignore(merge(cpu[4h]), {function=\"g\"}))",
+	"total(focus(diff(merge(cpu[1m]), merge(cpu[1m] offset 1m)), \"h\"))", "self(focus(hide(merge(cpu[1m]), \"f\"), \"h\"))",
 	"topk(2, self(focus(merge(cpu[1m]), \"f\")))", "callers(merge(cpu[1m]), {function=\"f\"})", "self(merge(cpu[1s]))",
 };
 

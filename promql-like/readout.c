@@ -317,6 +317,14 @@ static int parse_granularity(struct readout *r, const struct node *arg, struct e
 		       "match an expression write frames(\"%.*s\")", r->n->call.fn->name, VIEW_ARG(arg->string), VIEW_ARG(arg->string));
 }
 
+static void forget_choosers(struct readout *r)
+{
+	for (size_t i = 0; i < r->choosers.n; i++)
+		chooser_release(&r->choosers.v[i]);
+	vec_free(&r->choosers);
+	r->in = r->n->call.args[0];
+}
+
 static void readout_free(struct readout *r)
 {
 	for (size_t i = 0; i < r->memos.n; i++) {
@@ -335,45 +343,93 @@ static void readout_free(struct readout *r)
 	buf_free(&r->tmp);
 	free(r->seen);
 	frames_release(&r->frames);
+	forget_choosers(r);
 }
 
 /* How many numbers the tables of a graph may hold; more steps at a time share more of what is read. */
 #define CELLS_AT_ONCE (4u << 20)
 
-/* *n_steps: how many to take next. */
-static int read_stacks(struct readout *r, struct value *v, const struct span *sp, const struct keep *keep, size_t *n_steps,
-		       struct err *e)
+/* All steps at once, where that can be done. *n_steps: how many to take next. */
+static int read_graph(struct readout *r, struct value *v, const struct span *sp, const struct keep *keep, bool *ret_done,
+		      size_t *n_steps, struct err *e)
 {
-	bool done = false;
 	size_t columns;
 	bool neighbours = r->measure == CALLERS || r->measure == CALLEES;
-	if (sp->n > 1 && !neighbours) {
-		int rc = graph_read(r, v, sp, keep, &done, &columns, e);
-		if (!rc)
-			rc = check_rows(r, e);
-		if (rc)
-			return rc;
-	}
-	if (done) {
-		*n_steps = CELLS_AT_ONCE / (columns + 1);
-		*n_steps = MAX(*n_steps, STEPS_AT_ONCE);
-		return 0;
-	}
+	*ret_done = false;
 	*n_steps = STEPS_AT_ONCE;
-	return read_rows(r, v, e);
+	if (sp->n < 2 || neighbours)
+		return 0;
+	int rc = graph_read(r, v, sp, keep, ret_done, &columns, e);
+	if (!rc)
+		rc = check_rows(r, e);
+	if (!rc && *ret_done)
+		*n_steps = MAX(CELLS_AT_ONCE / (columns + 1), (size_t)STEPS_AT_ONCE);
+	return rc;
+}
+
+/* Filters that only choose among samples need not be run: what they take out is passed over while reading. A share is of what they
+ * leave, which is not known then. */
+static int find_choosers(struct readout *r, const struct span *sp, struct err *e)
+{
+	int rc = 0;
+	r->in = r->n->call.args[0];
+	if (sp->n < 2 || r->has_frames || (r->measure != SELF && r->measure != TOTAL))
+		return 0;
+	for (struct node *n = node_unwrap(r->in); chooses(n) && !rc; n = node_unwrap(r->in)) {
+		struct chooser c;
+		rc = chooser_init(&c, n, e);
+		if (rc)
+			break;
+		vec_push(&r->choosers, c);
+		r->in = n->call.args[0];
+	}
+	return rc;
+}
+
+/* The innermost filter around r->in, or the readout: who complains about numbers. */
+static struct node *taker(const struct readout *r)
+{
+	struct node *n = r->n;
+	for (size_t i = 0; i < r->choosers.n; i++)
+		n = node_unwrap(n->call.args[0]);
+	return n;
+}
+
+static int read_value(struct readout *r, const struct span *sp, struct value *ret, struct err *e)
+{
+	struct node *n = taker(r);
+	struct value v;
+	int rc = eval_node(r->q, r->in, sp, &v, e);
+	if (rc)
+		return rc;
+	rc = keep_profiles(r->q, n, n->call.fn->name, "there are no stacks in a number", &v, e);
+	if (rc)
+		value_free(&v);
+	else
+		*ret = v;
+	return rc;
 }
 
 static int read_chunk(struct readout *r, const struct span *sp, const struct keep *keep, size_t *n_steps, struct err *e)
 {
 	struct value v;
-	int rc = eval_node(r->q, r->n->call.args[0], sp, &v, e);
+	bool sums = r->has_frames && r->measure != CALLERS && r->measure != CALLEES, done = sums || r->measure == SAMPLES;
+	int rc = read_value(r, sp, &v, e);
 	if (rc)
 		return rc;
-	rc = keep_profiles(r->q, r->n, r->n->call.fn->name, "there are no stacks in a number", &v, e);
-	if (!rc)
-		rc = r->measure == SAMPLES ? readout_samples(r, &v, e)
-		   : r->has_frames && r->measure != CALLERS && r->measure != CALLEES ? readout_sums(r, &v, e)
-		   : read_stacks(r, &v, sp, keep, n_steps, e);
+	if (done)
+		rc = r->measure == SAMPLES ? readout_samples(r, &v, e) : readout_sums(r, &v, e);
+	else
+		rc = read_graph(r, &v, sp, keep, &done, n_steps, e);
+	if (!rc && !done && r->choosers.n) { /* the filters have to be run */
+		value_free(&v);
+		forget_choosers(r);
+		rc = read_value(r, sp, &v, e);
+		if (rc)
+			return rc;
+	}
+	if (!rc && !done)
+		rc = read_rows(r, &v, e);
 	value_free(&v);
 	return rc;
 }
@@ -410,6 +466,9 @@ static int readout(struct eval *q, struct node *n, const struct span *sp, enum m
 	value_start(q, &r.out, PROMQL_VECTOR);
 	int rc = n->call.n > 1 ? parse_granularity(&r, n->call.args[1], e) : 0;
 	bool stacks = (!r.has_frames || m == CALLERS || m == CALLEES) && m != SAMPLES;
+	r.in = n->call.args[0];
+	if (!rc)
+		rc = find_choosers(&r, sp, e);
 	size_t at_once = stacks ? STEPS_AT_ONCE : sp->n;
 	for (size_t i = 0, n_steps = at_once; i < sp->n && !rc; i += at_once, at_once = n_steps) {
 		struct span part = { span_at(sp, i), 0, sp->step, MIN(at_once, sp->n - i) };

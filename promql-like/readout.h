@@ -4,6 +4,7 @@
 #ifndef PYRRHA_PROMQL_READOUT_H
 #define PYRRHA_PROMQL_READOUT_H
 
+#include "choose.h"
 #include "frames.h"
 #include "funcs.h"
 
@@ -49,6 +50,9 @@ struct readout {
 	enum granularity by;
 	bool has_frames;
 	struct frames frames;
+	/* self(focus(P, F)): what P is, and the filters around it, as long as it can be read in one pass; else in is the argument. */
+	struct node *in;
+	VEC(struct chooser) choosers;
 	VEC(struct row) rows;
 	struct map row_map;
 	VEC(struct row_memo) memos;
