@@ -264,7 +264,7 @@ const uint32_t *symbols_make_row(struct symbols *s, uint32_t stack)
 static bool same_stack(struct symbols *s, uint32_t stack, const uint32_t *locations, size_t n)
 {
 	const uint32_t *row = symbols_row(s, stack);
-	return *row == n && (!n || memcmp(row + 1, locations, n * sizeof *locations) == 0);
+	return *row == n && same_text(row + 1, locations, n * sizeof *locations);
 }
 
 static uint32_t add_stack(struct symbols *s, uint32_t node, uint64_t h)

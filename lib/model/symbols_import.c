@@ -60,7 +60,7 @@ static void look_up_strings(struct import *im, uint32_t from, uint32_t n)
 				__builtin_prefetch(text + v[i].len - 1);
 		}
 	for (uint32_t i = 0; i < n; i++) {
-		bool known = id[i] != NONE && view_eq(*ENTRY(s, SYMBOLS_STRINGS, struct view, id[i]), v[i]);
+		bool known = id[i] != NONE && same_string(*ENTRY(s, SYMBOLS_STRINGS, struct view, id[i]), v[i]);
 		im->strings[from + i] = known ? id[i] + 1 : 0;
 	}
 }
@@ -205,8 +205,8 @@ static uint32_t import_labels(struct import *im, const struct profile_sample *sa
 	return id;
 }
 
-/* The columns of n samples into out; stack is work space for the locations of all samples. */
-static void import_samples(struct import *im, uint32_t from, uint32_t n, uint32_t *stack, uint32_t *out)
+/* The columns of n samples into out; stack holds the locations of all samples. */
+static void import_samples(struct import *im, uint32_t from, uint32_t n, const uint32_t *stack, uint32_t *out)
 {
 	struct symbols *s = im->s;
 	const struct profile_sample *x = im->p->samples + from;
@@ -214,10 +214,7 @@ static void import_samples(struct import *im, uint32_t from, uint32_t n, uint32_
 	uint64_t h[BATCH];
 	uint32_t id[BATCH];
 	for (uint32_t i = 0; i < n; i++) {
-		uint32_t *to = stack + x[i].first_location;
-		for (uint32_t k = 0; k < x[i].n_locations; k++)
-			to[k] = im->locations[im->p->stack[x[i].first_location + k]];
-		h[i] = hash_stack(s, to, x[i].n_locations);
+		h[i] = hash_stack(s, stack + x[i].first_location, x[i].n_locations);
 		fetch_slot(&s->stacks, h[i]);
 	}
 	for (uint32_t i = 0; i < n; i++) {
@@ -227,13 +224,15 @@ static void import_samples(struct import *im, uint32_t from, uint32_t n, uint32_
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		row[i] = id[i] == NONE ? NULL : symbols_row(s, id[i]);
-		for (size_t at = 0; row[i] && at <= x[i].n_locations; at += LINE / sizeof *row[i])
-			__builtin_prefetch(row[i] + at);
+		if (row[i]) {
+			__builtin_prefetch(row[i]);
+			__builtin_prefetch(row[i] + LINE / sizeof *row[i]);
+		}
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		const uint32_t *mine = stack + x[i].first_location;
 		uint32_t depth = x[i].n_locations;
-		if (UNLIKELY(!row[i] || row[i][0] != depth || (depth && memcmp(row[i] + 1, mine, depth * sizeof *mine))))
+		if (UNLIKELY(!row[i] || row[i][0] != depth || !same_text(row[i] + 1, mine, depth * sizeof *mine)))
 			id[i] = symbols_intern_stack(s, mine, depth, h[i]);
 		out[from + i] = symbols_column(s, id[i], x[i].n_labels ? import_labels(im, &x[i]) : 0);
 	}
@@ -274,6 +273,8 @@ int symbols_add_profile(struct symbols *s, struct profile *p, uint32_t *out, str
 	import_mappings(&im);
 	IN_BATCHES(import_functions, &im, p->n_functions);
 	IN_BATCHES(import_locations, &im, p->n_locations);
+	for (uint32_t i = 0; i < p->n_stack; i++)
+		stack[i] = im.locations[p->stack[i]];
 	IN_BATCHES(import_samples, &im, p->n_samples, stack, out);
 	vec_free(&im.lines);
 	return 0;

@@ -51,31 +51,78 @@ static inline uint64_t mix(const struct symbols *s, uint64_t h, uint64_t a, uint
 	return (uint64_t)(m >> 64) ^ (uint64_t)m;
 }
 
-static inline uint64_t symbols_load(const char *p, size_t n)
+static inline uint64_t load_bytes(const void *p, size_t n)
 {
 	uint64_t w = 0;
 	memcpy(&w, p, n);
 	return w;
 }
 
-/* The hash of a string: sixteen bytes at a time, the last ones as two words that may overlap. */
-static inline uint64_t hash_string(const struct symbols *s, struct view v)
+/* Names and stacks differ in length without a pattern, and a loop as long as they are is left at a place that no processor
+ * foresees. What has 16 to 128 bytes is therefore read as four or eight blocks of 16, of which the last overlap. */
+enum { BLOCK = 16, EIGHT_BLOCKS = 8 * BLOCK };
+
+static inline bool is_middling(size_t n)
 {
-	const char *p = v.ptr;
-	size_t n = v.len;
-	uint64_t h = v.len, a = 0, b = 0;
-	for (; n > 16; n -= 16, p += 16)
-		h = mix(s, h, symbols_load(p, 8), symbols_load(p + 8, 8));
+	return n >= BLOCK && n <= EIGHT_BLOCKS;
+}
+
+static inline unsigned blocks_of(size_t n)
+{
+	return n > EIGHT_BLOCKS / 2 ? 8 : 4;
+}
+
+/* The hash of bytes. */
+static inline uint64_t hash_text(const struct symbols *s, const void *bytes, size_t n)
+{
+	const char *p = bytes;
+	uint64_t h = n, a = 0, b = 0;
+	if (LIKELY(is_middling(n))) {
+		for (unsigned i = 0; i < blocks_of(n); i++) {
+			size_t at = MIN((size_t)i * BLOCK, n - BLOCK);
+			h = mix(s, h, load_bytes(p + at, 8), load_bytes(p + at + 8, 8));
+		}
+		return h;
+	}
+	for (; n > BLOCK; n -= BLOCK, p += BLOCK)
+		h = mix(s, h, load_bytes(p, 8), load_bytes(p + 8, 8));
 	if (n >= 8) {
-		a = symbols_load(p, 8);
-		b = symbols_load(p + n - 8, 8);
+		a = load_bytes(p, 8);
+		b = load_bytes(p + n - 8, 8);
 	} else if (n >= 4) {
-		a = symbols_load(p, 4);
-		b = symbols_load(p + n - 4, 4);
+		a = load_bytes(p, 4);
+		b = load_bytes(p + n - 4, 4);
 	} else if (n) {
 		a = (uint64_t)(uint8_t)p[0] << 16 | (uint64_t)(uint8_t)p[n / 2] << 8 | (uint8_t)p[n - 1];
 	}
 	return mix(s, mix(s, h, a, b), h, 0);
+}
+
+typedef uint64_t two64 __attribute__((vector_size(16)));
+
+static inline bool same_text(const void *a, const void *b, size_t n)
+{
+	if (UNLIKELY(!is_middling(n)))
+		return !n || memcmp(a, b, n) == 0;
+	two64 differ = { 0, 0 };
+	for (unsigned i = 0; i < blocks_of(n); i++) {
+		size_t at = MIN((size_t)i * BLOCK, n - BLOCK);
+		two64 x, y;
+		memcpy(&x, (const char *)a + at, sizeof x);
+		memcpy(&y, (const char *)b + at, sizeof y);
+		differ |= x ^ y;
+	}
+	return !(differ[0] | differ[1]);
+}
+
+static inline uint64_t hash_string(const struct symbols *s, struct view v)
+{
+	return hash_text(s, v.ptr, v.len);
+}
+
+static inline bool same_string(struct view a, struct view b)
+{
+	return a.len == b.len && same_text(a.ptr, b.ptr, a.len);
 }
 
 static inline uint64_t hash_function(const struct symbols *s, const struct sym_function *f)
@@ -95,18 +142,9 @@ static inline uint64_t hash_line(const struct symbols *s, uint64_t h, const stru
 	return UNLIKELY(l->column) ? mix(s, ~h, (uint64_t)l->column, 0) : h;
 }
 
-/* The hash of a stack: four locations at a time, the last ones filled up with zeros. */
 static inline uint64_t hash_stack(const struct symbols *s, const uint32_t *locations, size_t n)
 {
-	uint64_t h = n, w[2];
-	for (; n > 4; n -= 4, locations += 4) {
-		memcpy(w, locations, sizeof w);
-		h = mix(s, h, w[0], w[1]);
-	}
-	memset(w, 0, sizeof w);
-	if (n)
-		memcpy(w, locations, n * sizeof *locations);
-	return mix(s, mix(s, h, w[0], w[1]), h, 0);
+	return hash_text(s, locations, n * sizeof *locations);
 }
 
 #define ENTRY(s, table, type, id) ((type *)chunked_at(&(s)->tables[table], (id), sizeof(type)))

@@ -1,7 +1,8 @@
 # The codec of profile.proto. The protobuf-c part is generated into the build folder.
 noinst_LIBRARIES += libpprof.a
 libpprof_a_SOURCES = \
-  lib/pprof/pprof.h lib/pprof/decode.c lib/pprof/encode.c lib/pprof/gzip.c lib/pprof/limits.c lib/pprof/merge.c lib/pprof/prune.c \
+  lib/pprof/pprof.h lib/pprof/decode.c lib/pprof/wire.c lib/pprof/wire.h lib/pprof/ids.c lib/pprof/tables.c lib/pprof/samples.c \
+  lib/pprof/encode.c lib/pprof/gzip.c lib/pprof/limits.c lib/pprof/merge.c lib/pprof/prune.c \
   lib/pprof/internal.h
 nodist_libpprof_a_SOURCES = lib/pprof/profile.pb-c.c lib/pprof/profile.pb-c.h
 PPROF_LIBS = libpprof.a $(MODEL_LIBS) $(DEFLATE_LIBS) $(PROTOBUF_C_LIBS)
