@@ -138,14 +138,30 @@ static int check_frame_keys(struct promql_expr *x, const struct node *n, struct 
 	return 0;
 }
 
+/* A string that frames are to match, so that what is wrong with it has a place. */
+static int check_expression(struct promql_expr *x, struct node *n, struct err *e)
+{
+	struct regex *re;
+	struct err why;
+	int rc = regex_new(&re, node_unwrap(n)->string, false, &why);
+	if (rc)
+		return parse_error(e, x->src, n->start, "%s", why.msg);
+	regex_unref(re);
+	return 0;
+}
+
 static int check_special_arg(struct promql_expr *x, const struct func *f, char letter, struct node *n, struct err *e)
 {
 	if (node_unwrap(n)->kind == NODE_STRING || to_frames(n)) {
 		n->type = n->kind == NODE_FRAMES ? PROMQL_NONE : PROMQL_STRING;
-		return n->kind == NODE_FRAMES && letter != 'w' ? check_frame_keys(x, n, e) : 0;
+		if (n->kind != NODE_FRAMES)
+			return letter == 'f' ? check_expression(x, n, e) : 0;
+		return letter != 'w' ? check_frame_keys(x, n, e) : 0;
 	}
-	if (letter != 'w' && frames_call(node_unwrap(n)))
-		return check(x, n, e);
+	if (letter != 'w' && frames_call(node_unwrap(n))) {
+		int rc = check(x, n, e);
+		return rc ? rc : check_expression(x, node_unwrap(n)->call.args[0], e);
+	}
 	const char *what = "";
 	for (size_t i = 0; i < ARRAY_LEN(arg_words); i++)
 		if (arg_words[i].letter == letter)
