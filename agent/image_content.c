@@ -111,7 +111,7 @@ bool image_content_of(const struct elf_file *f, const struct file_stamp *stamp, 
 	add(ret, f->ph, f->n_ph * sizeof *f->ph);
 	add(ret, f->sh, f->n_sh * sizeof *f->sh);
 	if (each_range(f, NULL, NULL, NULL) > BYTES_MAX) {
-		add(ret, stamp, sizeof *stamp);
+		add(ret, (uint64_t[]){ stamp->dev, stamp->ino, stamp->size }, 3 * sizeof(uint64_t));
 		return true;
 	}
 	uint8_t *room = xmalloc(PIECE);

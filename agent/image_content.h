@@ -23,7 +23,7 @@ struct file_stamp {
 bool file_stamp_of(int fd, struct file_stamp *ret);
 bool file_stamp_eq(const struct file_stamp *a, const struct file_stamp *b);
 
-/* The headers, and all sections but code and data. A file with more than 64 MB of that has its stamp instead: it is one
+/* The headers, and all sections but code and data. A file with more than 64 MB of that has its inode instead: it is one
  * image with itself only. False: it changed meanwhile, or cannot be read. */
 bool image_content_of(const struct elf_file *f, const struct file_stamp *stamp, struct image_content *ret);
 

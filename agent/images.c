@@ -554,16 +554,35 @@ struct image *images_open(struct images *x, struct image *im, const struct image
 	return im;
 }
 
+/* Whether an open file is what it was when it was looked at. A name more or less changes its stamp as well as writing
+ * does: then its content says. */
+static bool is_unchanged(struct image *im, int fd)
+{
+	struct file_stamp now;
+	struct image_content c;
+	struct elf_file f;
+
+	if (!file_stamp_of(fd, &now))
+		return false;
+	if (file_stamp_eq(&now, &im->fd_stamp))
+		return true;
+	if (elf_open(&f, fd, NULL))
+		return false;
+	bool same = image_content_of(&f, &now, &c) && memcmp(&c, &im->content, sizeof c) == 0;
+	elf_close(&f);
+	if (same)
+		im->fd_stamp = now;
+	return same;
+}
+
 bool images_load_table(struct images *x, struct image *im, uint64_t vaddr)
 {
 	struct elf_file f;
-	struct file_stamp now;
 	int fd = atomic_load(&im->fd);
 
 	if (!im->id || !tables_missing(x->tables, im, vaddr))
 		return false;
-	/* Written to since it was looked at: it is not what it was. Another process's may be. */
-	if (fd >= 0 && (!file_stamp_of(fd, &now) || !file_stamp_eq(&now, &im->fd_stamp))) {
+	if (fd >= 0 && !is_unchanged(im, fd)) { /* another process's may be */
 		close_file(im);
 		return false;
 	}
