@@ -171,6 +171,69 @@ def test_promtool_is_a_client(env):
     check(status == 0 and echo.address in out, f"{status}: {out}")
 
 
+# What Prometheus's own Go client (client_golang, which promtool is made of) and Grafana's data source read of each answer:
+# {field: type}, [of each element], or a type. A number where they expect text, or the reverse, is an error to them.
+CLIENTS_READ = {
+    "status/buildinfo": {"version": str, "revision": str, "branch": str, "buildUser": str, "buildDate": str, "goVersion": str},
+    "status/runtimeinfo": {"startTime": str, "CWD": str, "reloadConfigSuccess": bool, "lastConfigTime": str,
+                           "GOMAXPROCS": int, "storageRetention": str},
+    "status/tsdb": {"headStats": {"numSeries": int, "numLabelPairs": int, "chunkCount": int, "minTime": int, "maxTime": int},
+                    "seriesCountByMetricName": [{"name": str, "value": int}],
+                    "labelValueCountByLabelName": [{"name": str, "value": int}],
+                    "memoryInBytesByLabelName": [{"name": str, "value": int}],
+                    "seriesCountByLabelValuePair": [{"name": str, "value": int}]},
+    "status/walreplay": {"min": int, "max": int, "current": int},
+    "status/config": {"yaml": str},
+    "rules": {"groups": [dict]},
+    "alerts": {"alerts": [dict]},
+    "alertmanagers": {"activeAlertmanagers": [dict], "droppedAlertmanagers": [dict]},
+    "targets": {"activeTargets": [{"discoveredLabels": dict, "labels": dict, "scrapePool": str, "scrapeUrl": str,
+                                   "globalUrl": str, "lastError": str, "lastScrape": str, "lastScrapeDuration": (int, float),
+                                   "health": str}],
+                "droppedTargets": [dict]},
+    "targets/metadata": [dict],
+    "query_exemplars?query=up&start=0&end=1": [dict],
+    "labels": [str],
+    "label/__name__/values": [str],
+    "series?match[]=up": [dict],
+    "format_query?query=up": str,
+}
+
+
+def misread(data, want, where):
+    """What such a client would stumble over."""
+    if isinstance(want, list):
+        if not isinstance(data, list):
+            return [f"{where} is no list"]
+        return [m for x in data for m in misread(x, want[0], where + "[]")]
+    if isinstance(want, dict):
+        missing = [f"{where} has no {k}" for k in want if k not in data]
+        return missing or [m for k, w in want.items() for m in misread(data[k], w, f"{where}.{k}")]
+    good = isinstance(data, want) and not (want is int and isinstance(data, bool))
+    return [] if good else [f"{where} is {data!r}"]
+
+
+def test_what_clients_of_prometheus_read(env):
+    server, _ = scraped(env)
+    wait_until("up", lambda: server.value("up") == 1)
+    bad = []
+    for path, want in CLIENTS_READ.items():
+        status, headers, body = http_get(server.url + "/api/v1/" + path)
+        check(status == 200 and headers["Content-Type"].startswith("application/json"), f"{path}: {status} {body[:200]}")
+        bad += misread(json.loads(body)["data"], want, path)
+    check(not bad, "\n".join(bad))
+    check("features" not in server.api("status/buildinfo"), "Grafana takes a server with features for another product")
+    values = server.api("metadata")["up"]
+    check(set(values[0]) == {"type", "help", "unit"}, str(values))
+    # everything that the client asks by POST first
+    for path, form in (("query", "query=1%2B1"), ("query_range", "query=1&start=0&end=1&step=1"), ("labels", "match%5B%5D=up"),
+                       ("series", "match%5B%5D=up"), ("query_exemplars", "query=up"), ("format_query", "query=up"),
+                       ("parse_query", "query=up")):
+        status, _, body = http_get(f"{server.url}/api/v1/{path}", data=form.encode(),
+                                   headers={"Content-Type": "application/x-www-form-urlencoded"})
+        check(status == 200 and json.loads(body)["status"] == "success", f"POST {path}: {status} {body[:200]}")
+
+
 def test_metrics_are_well_formed(env):
     server, _ = scraped(env)
     m = server.metrics()
