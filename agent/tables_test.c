@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers of images: none is used again before what the kernel remembers of it is wiped. And the slots of processes. */
+/* Numbers of images: none is used again before what the kernel remembers of it is wiped. The slots of processes. The
+ * short form of rules. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +8,7 @@
 #include <cmocka.h>
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "agent/extents.h"
 #include "agent/image_ids.h"
@@ -82,12 +84,101 @@ static void test_procs(void **state)
 	free(slots);
 }
 
+/* --- the short form of a rule does what the rule does --- */
+
+static uint64_t stack[64];
+
+static const struct unwind_map *uw_maps(struct unwind *u)
+{
+	return NULL;
+}
+
+static const struct unwind_image *uw_image(struct unwind *u, uint32_t id)
+{
+	return NULL;
+}
+
+static const __u64 *uw_pages(struct unwind *u)
+{
+	return NULL;
+}
+
+static const uint32_t *uw_chunk(struct unwind *u, uint32_t i)
+{
+	return NULL;
+}
+
+static const struct unwind_rule *uw_rule(struct unwind *u, uint32_t i)
+{
+	return NULL;
+}
+
+static bool uw_cache_get(struct unwind *u, uint64_t vaddr, uint32_t *code)
+{
+	return false;
+}
+
+static void uw_cache_put(struct unwind *u, uint64_t vaddr, uint32_t code)
+{
+}
+
+static long uw_read(struct unwind *u, void *to, uint32_t n, uint64_t at)
+{
+	if (at < 4096 || at + n > 4096 + sizeof stack)
+		return -1;
+	memcpy(to, (const char *)stack + (at - 4096), n);
+	return 0;
+}
+
+static long uw_code(struct unwind *u, uint8_t to[UW_CODE])
+{
+	return -1;
+}
+
+static bool uw_push(struct unwind *u, uint64_t frame)
+{
+	return true;
+}
+
+#define UW_OPAQUE(v) (void)(v)
+#include "bpf/unwind.h"
+
+/* Rules around every limit of the short form, from two places on a stack: each ends alike, and most have one. */
+static void test_short_rules(void **state)
+{
+	static const int32_t offs[] = { -16, -8, -1, 0, 1, 4, 8, 16, 24, 256, 131064, 131072, 131080, INT32_MIN, INT32_MAX };
+	static const int32_t fps[] = { INT32_MIN, -256, -248, -24, -20, -16, -8, 0, 8, 16, INT32_MAX };
+	unsigned n_short = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(stack); i++)
+		stack[i] = 5000 + i;
+	for (unsigned cfa = CFA_NONE; cfa <= CFA_UNSUPPORTED; cfa++)
+		for (unsigned fp = FP_SAME; fp <= FP_UNKNOWN; fp++)
+			for (unsigned ra = RA_CFA_8; ra <= RA_CFA_ADD; ra++)
+				for (size_t i = 0; i < ARRAY_LEN(offs) * ARRAY_LEN(fps) * 4; i++) {
+					struct unwind_rule r = { .cfa = (uint8_t)cfa, .fp = (uint8_t)fp, .ra = (uint8_t)ra,
+								 .cfa_off = offs[i / 4 / ARRAY_LEN(fps)], .fp_off = fps[i / 4 % ARRAY_LEN(fps)] };
+					struct unwind a = { .ip = 1, .sp = i & 1 ? 4096 : 4200, .fp = 4400, .fp_unknown = i >> 1 & 1 }, b = a;
+					uint32_t code = uw_shorten(&r, 77);
+					if (!(code & SHORT_IS_RULE)) {
+						assert_int_equal(code, 77);
+						continue;
+					}
+					assert_int_equal(code >> SHORT_BITS, 0);
+					assert_int_equal(uw_by_short(&a, code), uw_by_rule(&b, &r));
+					assert_memory_equal(&a, &b, sizeof a);
+					n_short++;
+				}
+	assert_true(n_short > 100);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_given_back),
 		cmocka_unit_test(test_all_taken),
 		cmocka_unit_test(test_procs),
+		cmocka_unit_test(test_short_rules),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

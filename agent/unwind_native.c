@@ -33,12 +33,12 @@ static const struct unwind_rule *uw_rule(struct unwind *u, uint32_t i)
 	return tables_unwind_rule(self(u)->tables, i);
 }
 
-static bool uw_cache_get(struct unwind *u, uint64_t vaddr, uint32_t *rule)
+static bool uw_cache_get(struct unwind *u, uint64_t vaddr, uint32_t *code)
 {
 	return false;
 }
 
-static void uw_cache_put(struct unwind *u, uint64_t vaddr, uint32_t rule)
+static void uw_cache_put(struct unwind *u, uint64_t vaddr, uint32_t code)
 {
 }
 

@@ -9,9 +9,9 @@
  *	chunks:  rows of 4 bytes, (pc & 4095) << 20 | rule, ascending; the first row of a page has pc 0 and
  *	         carries the rule in force at the start of the page
  *	rules:   how to get from a frame to its caller
- *	cache:   image id << 36 | ELF virtual address (36 bits) of frames met lately, << 14 | their rule: stacks share most of
- *	         their frames, and a word here takes the place of those in pages and chunks. Only the sampling program
- *	         writes it, whole words, and while flags of image 0 say so
+ *	cache:   image id << 29 | ELF virtual address (29 bits) of frames met lately, << 21 | their rule, in short (SHORT_*):
+ *	         stacks share most of their frames, and a word here takes the place of those in pages, chunks and rules. Only
+ *	         the sampling program writes it, whole words, and while flags of image 0 say so
  *
  * A user frame is image << 48 | ELF virtual address: it means the same whichever process it is seen in and after
  * that process is gone. Image 0 is code without a file (JIT): the address is the process's own. */
@@ -19,6 +19,11 @@
 #define PYRRHA_BPF_ABI_H
 
 #include <linux/types.h>
+
+/* What is rare lies away from what every frame runs through: at 19 Hz the instructions themselves have to be fetched from
+ * memory. */
+#define UW_LIKELY(x) __builtin_expect(!!(x), 1)
+#define UW_RARELY(x) __builtin_expect(!!(x), 0)
 
 #define MAX_CPUS 1024
 #define MAX_USER_FRAMES 256
@@ -101,6 +106,14 @@ struct unwind_rule {
 	__u8 cfa, fp, ra, pad; /* ra: enum ra_kind */
 	__s32 cfa_off, fp_off, cfa_add;
 };
+
+/* A rule in 21 bits: most say sp or fp plus a small offset, and that the caller's fp is at cfa - 8 k or the same. */
+#define SHORT_BITS 21
+#define SHORT_IS_RULE (1u << 20)     /* else it is the number of the rule */
+#define SHORT_CFA_FP (1u << 19)      /* else sp */
+#define SHORT_FP_SHIFT 14            /* k, 0: the same */
+#define SHORT_FP_MAX 31
+#define SHORT_CFA_MAX 0x3fff         /* offset / 8 */
 
 struct unwind_map {
 	__u64 start;         /* page-aligned */

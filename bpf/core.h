@@ -19,6 +19,7 @@ struct cgroup_root {
 struct cgroup_subsys_state {
 	struct cgroup *cgroup;
 	struct cgroup_subsys_state *parent;
+	__u64 serial_nr;             /* no other has or had it */
 } __attribute__((preserve_access_index));
 
 struct cgroup {

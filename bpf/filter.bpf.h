@@ -39,6 +39,12 @@ struct cgroup_of {
 	struct cgroup_subsys_state *self; /* the group; NULL if not looked at yet */
 };
 
+/* The group that a CPU met last: to get from a task's state in a controller to the group's id takes five steps more. */
+struct cgroup_seen {
+	__u64 serial;                /* of the state; 0 = none */
+	__u64 id, tag;
+};
+
 static __always_inline const struct control *controls(void)
 {
 	__u32 zero = 0;
@@ -46,14 +52,15 @@ static __always_inline const struct control *controls(void)
 	return bpf_map_lookup_elem(&control, &zero);
 }
 
-/* The task's group in the memory controller's own hierarchy. False: the controller is on the unified one. */
-static __always_inline bool cgroup_v1(struct css_set *set, bool direct, struct cgroup_of *ret)
+/* The task's group in the memory controller's own hierarchy. False: the controller is on the unified one. seen: NULL, or
+ * what the CPU met last; what is found there leaves ret->self open. */
+static __always_inline bool cgroup_v1(struct css_set *set, bool direct, struct cgroup_seen *seen, struct cgroup_of *ret)
 {
 	struct cgroup_subsys_state *css = 0;
 	struct cgroup_root *root;
 	struct kernfs_node *kn;
 	struct cgroup *g;
-	__u64 at;
+	__u64 at, serial;
 
 	if (!knobs.cgroup_v1 || !bpf_core_enum_value_exists(enum cgroup_subsys_id, memory_cgrp_id))
 		return false;
@@ -65,6 +72,13 @@ static __always_inline bool cgroup_v1(struct css_set *set, bool direct, struct c
 		return false;
 	if (!css)
 		return false;
+	serial = CORE_GET(direct, css, serial_nr);
+	if (seen && serial && serial == seen->serial) {
+		ret->id = seen->id;
+		ret->tag = seen->tag;
+		ret->self = 0;
+		return true;
+	}
 	g = CORE_GET(direct, css, cgroup);
 	root = CORE_GET(direct, g, root);
 	ret->tag = (__u64)CORE_GET(direct, root, hierarchy_id) << CGROUP_HIERARCHY_SHIFT;
@@ -73,17 +87,19 @@ static __always_inline bool cgroup_v1(struct css_set *set, bool direct, struct c
 	kn = CORE_GET(direct, g, kn);
 	ret->id = CORE_GET(direct, kn, id) | ret->tag;
 	ret->self = __builtin_preserve_access_index(&g->self);
+	if (seen)
+		*seen = (struct cgroup_seen){ serial, ret->id, ret->tag };
 	return true;
 }
 
 /* direct: t is current_task(). */
-static __always_inline void cgroup_of_task(struct task_struct *t, bool direct, struct cgroup_of *ret)
+static __always_inline void cgroup_of_task(struct task_struct *t, bool direct, struct cgroup_seen *seen, struct cgroup_of *ret)
 {
 	struct css_set *set = CORE_GET(direct, t, cgroups);
 	struct kernfs_node *kn;
 	struct cgroup *g;
 
-	if (cgroup_v1(set, direct, ret))
+	if (cgroup_v1(set, direct, seen, ret))
 		return;
 	g = CORE_GET(direct, set, dfl_cgrp);
 	kn = CORE_GET(direct, g, kn);
@@ -92,10 +108,10 @@ static __always_inline void cgroup_of_task(struct task_struct *t, bool direct, s
 	ret->self = __builtin_preserve_access_index(&g->self);
 }
 
-static __always_inline void cgroup_of_current(struct cgroup_of *ret)
+static __always_inline void cgroup_of_current(struct cgroup_seen *seen, struct cgroup_of *ret)
 {
 	if (knobs.cgroup_v1) {
-		cgroup_of_task(current_task(), true, ret);
+		cgroup_of_task(current_task(), true, seen, ret);
 		return;
 	}
 	ret->id = bpf_get_current_cgroup_id();
@@ -114,7 +130,7 @@ static __always_inline __u32 cgroup_verdict(const struct cgroup_of *of)
 		return *v == FILTER_DROP_SELF ? FILTER_DROP : *v;
 	start = *of;
 	if (!start.self)
-		cgroup_of_task(current_task(), true, &start);
+		cgroup_of_task(current_task(), true, 0, &start);
 	self = start.self;
 	for (int i = 0; i < CGROUP_DEPTH_MAX; i++) {
 		__u64 id;
@@ -161,7 +177,7 @@ static __always_inline __u32 filtered(const struct cgroup_of *of, __u32 pid)
 	const struct control *c = controls();
 	__u32 verdict[FILTER_KINDS] = {};
 
-	if (!c || !c->filters)
+	if (UW_LIKELY(!c || !c->filters))
 		return 0;
 	if (c->filters & 1 << FILTER_PID) {
 		__u32 *v = bpf_map_lookup_elem(&filter_pids, &pid);

@@ -165,7 +165,7 @@ static __always_inline void off_leave(struct bpf_raw_tracepoint_args *ctx, const
 	}
 	t = bpf_map_lookup_elem(&off_threads, &tid);
 	if (c->filters) {
-		cgroup_of_current(&who);
+		cgroup_of_current(0, &who);
 		if (filtered(&who, id >> 32)) {
 			if (t)
 				t->since_ns = 0;
@@ -186,7 +186,7 @@ static __always_inline void off_leave(struct bpf_raw_tracepoint_args *ctx, const
 	s = bpf_map_lookup_elem(&scratch, &zero);
 	if (!s || !off_affordable(b, t, off_preempted(ctx, task)))
 		return;
-	cgroup_of_current(&who);
+	cgroup_of_current(&s->seen, &who);
 	begin(s, now, id, who.id);
 	if (start_in_kernel(s))
 		unwind_user(s);
@@ -219,7 +219,7 @@ static __always_inline void off_bare(struct scratch *s, struct task_struct *task
 {
 	struct cgroup_of who;
 
-	cgroup_of_task(task, false, &who);
+	cgroup_of_task(task, false, 0, &who);
 	__builtin_memset(&s->head, 0, sizeof s->head);
 	s->head.tid = tid;
 	s->head.pid = BPF_CORE_READ(task, tgid);

@@ -22,6 +22,8 @@ char LICENSE[] SEC("license") = "GPL";
 
 const volatile struct bpf_knobs knobs = { KNOBS_MAGIC, 256 << 10, 1, 16384, 0 };
 
+#include "filter.bpf.h"
+
 /* A value the compiler knows nothing about: its bounds checks and masks stay where they are written. */
 #define UW_OPAQUE(v) __asm__ volatile("" : "+r"(v))
 
@@ -41,6 +43,7 @@ struct scratch {
 	struct unwind u;
 	__u64 win_at, win_bytes;     /* the piece of stack in win[]: to read each word by itself costs more than all the rest */
 	__u64 win[WIN_BYTES / 8];
+	struct cgroup_seen seen;
 	__u64 unasked;               /* bytes sent since the CPU looked how full the ring is */
 	/* Of a copy of stack under way: bytes before its pages, pages, unreadable ones in a row; where to end, if known. */
 	__u32 before, pages, misses, end;
@@ -145,8 +148,6 @@ static __always_inline void count(__u32 what, __u64 n)
 		s->v[what] += n;
 }
 
-#include "filter.bpf.h"
-
 static __always_inline const struct unwind_map *uw_maps(struct unwind *u)
 {
 	__u32 zero = 0;
@@ -185,9 +186,8 @@ static __always_inline const struct unwind_rule *uw_rule(struct unwind *u, __u32
 	return bpf_map_lookup_elem(&rules, &i);
 }
 
-#define CACHE_VADDR_BITS 36
-#define CACHE_RULE_BITS 14
-_Static_assert(RULES_MAX <= 1 << CACHE_RULE_BITS && IMAGES_MAX <= 1 << (64 - CACHE_VADDR_BITS - CACHE_RULE_BITS),
+#define CACHE_VADDR_BITS 29
+_Static_assert(RULES_MAX <= SHORT_IS_RULE && IMAGES_MAX <= 1 << (64 - CACHE_VADDR_BITS - SHORT_BITS),
 	       "a word of the rule cache holds image, address and rule");
 
 /* The word of the cache where an address's rule is, if it is anywhere; key is what it has above the rule then. */
@@ -197,7 +197,7 @@ static __always_inline volatile __u64 *cache_word(struct unwind *u, __u64 vaddr,
 	struct rule_cache *c;
 	__u64 i;
 
-	if (!u->cached || vaddr >> CACHE_VADDR_BITS)
+	if (UW_RARELY(!u->cached || vaddr >> CACHE_VADDR_BITS))
 		return 0;
 	c = bpf_map_lookup_elem(&cache, &zero);
 	if (!c)
@@ -210,7 +210,7 @@ static __always_inline volatile __u64 *cache_word(struct unwind *u, __u64 vaddr,
 	return &c->v[i];
 }
 
-static __always_inline bool uw_cache_get(struct unwind *u, __u64 vaddr, __u32 *rule)
+static __always_inline bool uw_cache_get(struct unwind *u, __u64 vaddr, __u32 *code)
 {
 	__u64 key, v;
 	volatile __u64 *w = cache_word(u, vaddr, &key);
@@ -218,17 +218,17 @@ static __always_inline bool uw_cache_get(struct unwind *u, __u64 vaddr, __u32 *r
 	if (!w)
 		return false;
 	v = *w;
-	*rule = v & (RULES_MAX - 1);
-	return v >> CACHE_RULE_BITS == key;
+	*code = v & ((1 << SHORT_BITS) - 1);
+	return v >> SHORT_BITS == key;
 }
 
-static __always_inline void uw_cache_put(struct unwind *u, __u64 vaddr, __u32 rule)
+static __always_inline void uw_cache_put(struct unwind *u, __u64 vaddr, __u32 code)
 {
 	__u64 key;
 	volatile __u64 *w = cache_word(u, vaddr, &key);
 
 	if (w)
-		*w = key << CACHE_RULE_BITS | (rule & (RULES_MAX - 1));
+		*w = key << SHORT_BITS | code;
 }
 
 /* Fetches the piece of stack around a word. It never leaves the word's page: what can be read of one can all be read. */
@@ -253,9 +253,9 @@ static __always_inline long uw_word(struct scratch *s, __u64 *to, __u64 at)
 {
 	__u64 i = at - s->win_at;
 
-	if (at & 7)
+	if (UW_RARELY(at & 7))
 		return bpf_probe_read_user(to, 8, (const void *)at);
-	if (i >= s->win_bytes) {
+	if (UW_RARELY(i >= s->win_bytes)) {
 		if (uw_fetch(s, at))
 			return -1;
 		i = at - s->win_at;
@@ -364,7 +364,7 @@ static __always_inline bool start_at(struct scratch *s, struct bpf_perf_event_da
 {
 	struct unwind *u = &s->u;
 
-	if (!(ctx->regs.cs & 3))
+	if (UW_RARELY(!(ctx->regs.cs & 3)))
 		return start_in_kernel(s);
 	u->ip = ctx->regs.rip;
 	u->sp = ctx->regs.rsp;
@@ -434,7 +434,7 @@ static __always_inline bool send(struct scratch *s, __u64 bytes)
 
 	bytes += sizeof s->head;
 	s->unasked += bytes;
-	if (s->unasked >= RING_ASK_BYTES) {
+	if (UW_RARELY(s->unasked >= RING_ASK_BYTES)) {
 		s->unasked = 0;
 		if (bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > knobs.ring_wakeup_bytes)
 			flags = BPF_RB_FORCE_WAKEUP;
@@ -510,7 +510,7 @@ static __always_inline __u64 complete(struct scratch *s, void *ctx)
 	UW_OPAQUE(bytes);
 	if (bytes > MAX_USER_FRAMES * 8)
 		return 0;
-	if (s->head.flags & SAMPLE_IN_KERNEL && knobs.kernel_stacks) {
+	if (UW_RARELY(s->head.flags & SAMPLE_IN_KERNEL) && knobs.kernel_stacks) {
 		n = bpf_get_stack(ctx, s->body + bytes, MAX_KERNEL_FRAMES * 8, 0);
 		if (n > 0 && n <= MAX_KERNEL_FRAMES * 8) {
 			s->head.n_kernel = n >> 3;
@@ -520,7 +520,7 @@ static __always_inline __u64 complete(struct scratch *s, void *ctx)
 	s->head.ip = s->u.ip;
 	s->head.sp = s->u.sp;
 	s->head.fp = s->u.fp;
-	if (s->head.end >= END_NO_PROCESS && s->head.end <= END_NO_TABLE) {
+	if (UW_RARELY(s->head.end >= END_NO_PROCESS && s->head.end <= END_NO_TABLE)) {
 		s->head.flags |= SAMPLE_DEFERRED;
 		if (s->u.is_ra)
 			s->head.flags |= SAMPLE_RA;
@@ -600,7 +600,7 @@ int sample(struct bpf_perf_event_data *ctx)
 	s = warm_up(id >> 32);
 	if (!s)
 		return 0;
-	cgroup_of_current(&who);
+	cgroup_of_current(&s->seen, &who);
 	end = filtered(&who, id >> 32);
 	if (end) {
 		count(STAT_FILTERED + end - 1, 1);
@@ -611,7 +611,7 @@ int sample(struct bpf_perf_event_data *ctx)
 		unwind_user(s);
 	end = s->head.end;
 	bytes = complete(s, ctx);
-	if (s->head.flags & SAMPLE_DEFERRED)
+	if (UW_RARELY(s->head.flags & SAMPLE_DEFERRED))
 		send_with_stack(s, bytes);
 	else
 		send_sample(s, bytes);

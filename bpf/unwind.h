@@ -7,8 +7,8 @@
  *	uw_pages(u)           the array of pages
  *	uw_chunk(u, i)        the rows of a chunk, NULL if there is none
  *	uw_rule(u, i)         a struct unwind_rule, NULL if i is out of range
- *	uw_cache_get(u, vaddr, &rule), uw_cache_put(u, vaddr, rule)
- *	                      the rule found for the address in the image of the last mapping lately, if it is known
+ *	uw_cache_get(u, vaddr, &code), uw_cache_put(u, vaddr, code)
+ *	                      the rule in short that was found for the address in the image of the last mapping lately
  *	uw_read(u, to, n, at) bytes of the process's memory; 0 if all could be read
  *	uw_code(u, to)        UW_CODE bytes of the program's text from u->ip - 1 on; 0 if they are known
  *	uw_push(u, frame)     keeps a frame; false if there is no room
@@ -67,9 +67,25 @@ static __always_inline int uw_find_map(struct unwind *u)
 	return 0;
 }
 
-/* The rule for an ELF virtual address of the image in the cache; 0 (CFA_NONE): there is none. Nonzero: it is not loaded. */
+/* A rule in short. */
+static __always_inline __u32 uw_shorten(const struct unwind_rule *r, __u32 id)
+{
+	__u32 cfa = (__u32)r->cfa_off / 8, fp = -(__u32)r->fp_off / 8;
+
+	if ((r->cfa != CFA_SP && r->cfa != CFA_FP) || r->ra != RA_CFA_8 || r->cfa_off & 7 || cfa > SHORT_CFA_MAX)
+		return id;
+	if (r->fp == FP_SAME)
+		fp = 0;
+	else if (r->fp != FP_AT_CFA || r->fp_off & 7 || !fp || fp > SHORT_FP_MAX)
+		return id;
+	return SHORT_IS_RULE | (r->cfa == CFA_FP ? SHORT_CFA_FP : 0) | fp << SHORT_FP_SHIFT | cfa;
+}
+
+/* The rule, in short, for an ELF virtual address of the image in the cache; 0 (CFA_NONE): there is none. Nonzero: it is not
+ * loaded. */
 static __always_inline int uw_find_rule(struct unwind *u, __u64 vaddr, __u32 *ret)
 {
+	const struct unwind_rule *r;
 	const volatile __u64 *pages = uw_pages(u);
 	const __u32 *rows;
 	__u64 page = (vaddr >> TEXT_PAGE_SHIFT) - u->first_page, i;
@@ -104,7 +120,11 @@ static __always_inline int uw_find_rule(struct unwind *u, __u64 vaddr, __u32 *re
 	i = lo;
 	UW_OPAQUE(i);
 	i &= CHUNK_ROWS - 1;
-	*ret = rows[i] & ROW_RULE_MASK;
+	i = rows[i] & ROW_RULE_MASK;
+	r = uw_rule(u, i);
+	if (!r)
+		return 0;
+	*ret = uw_shorten(r, i);
 	uw_cache_put(u, vaddr, *ret);
 	return 0;
 }
@@ -119,11 +139,11 @@ static __always_inline int uw_find_rule(struct unwind *u, __u64 vaddr, __u32 *re
 static __always_inline int uw_step(struct unwind *u)
 {
 	const struct unwind_rule *r;
-	__u32 rule = 0;
+	__u32 code = 0;
 	__u64 vaddr;
 	int err;
 
-	if (u->ip - u->start >= u->size) {
+	if (UW_RARELY(u->ip - u->start >= u->size)) {
 		u->size = 0;
 		err = uw_find_map(u);
 		if (err) {
@@ -134,13 +154,15 @@ static __always_inline int uw_step(struct unwind *u)
 		}
 	}
 	vaddr = u->ip - u->start + u->vaddr;
-	if (u->image != IMAGE_JIT && !uw_cache_get(u, vaddr, &rule)) {
-		if (!(u->image_flags & UNWIND_IMAGE_LOADED) || uw_find_rule(u, vaddr, &rule))
+	if (UW_RARELY(u->image != IMAGE_JIT && !uw_cache_get(u, vaddr, &code))) {
+		if (!(u->image_flags & UNWIND_IMAGE_LOADED) || uw_find_rule(u, vaddr, &code))
 			return END_NO_TABLE;
 	}
-	if (!uw_push(u, (__u64)u->image << FRAME_IMAGE_SHIFT | (vaddr & FRAME_ADDR_MASK)))
+	if (UW_RARELY(!uw_push(u, (__u64)u->image << FRAME_IMAGE_SHIFT | (vaddr & FRAME_ADDR_MASK))))
 		return END_DEPTH;
-	r = rule ? uw_rule(u, rule) : 0;
+	if (UW_LIKELY(code & SHORT_IS_RULE))
+		return uw_by_short(u, code);
+	r = code ? uw_rule(u, code) : 0;
 	if (!r || r->cfa == CFA_NONE)
 		return uw_by_frame_pointer(u);
 	return uw_by_rule(u, r);

@@ -10,9 +10,9 @@
 /* To the caller whose return address is ra; cfa is its stack pointer. */
 static __always_inline int uw_to_caller(struct unwind *u, __u64 cfa, __u64 ra)
 {
-	if (!ra)
+	if (UW_RARELY(!ra))
 		return END_BOTTOM;
-	if (ra >= UW_USER_END)
+	if (UW_RARELY(ra >= UW_USER_END))
 		return END_BAD_FRAME;
 	u->sp = cfa;
 	u->ip = ra - 1;
@@ -80,6 +80,30 @@ static __always_inline int uw_by_signal_frame(struct unwind *u)
 	u->is_ra = 0;
 	u->fp_unknown = 0;
 	return UW_STEP_ON;
+}
+
+/* uw_by_rule for a rule that has a short form, which nearly all frames have. */
+static __always_inline int uw_by_short(struct unwind *u, __u32 code)
+{
+	__u64 cfa = u->sp, ra;
+	__u32 k = code >> SHORT_FP_SHIFT & SHORT_FP_MAX;
+
+	if (code & SHORT_CFA_FP) {
+		if (UW_RARELY(u->fp_unknown))
+			return END_UNSUPPORTED;
+		cfa = u->fp;
+	}
+	cfa += (code & SHORT_CFA_MAX) * 8ull;
+	if (UW_RARELY(cfa <= u->sp))
+		return END_NO_PROGRESS;
+	if (UW_RARELY(uw_read(u, &ra, 8, cfa - 8)))
+		return END_STACK_READ;
+	if (k) {
+		if (UW_RARELY(uw_read(u, &u->fp, 8, cfa - 8ull * k)))
+			return END_STACK_READ;
+		u->fp_unknown = 0;
+	}
+	return uw_to_caller(u, cfa, ra);
 }
 
 static __always_inline int uw_by_rule(struct unwind *u, const struct unwind_rule *r)
