@@ -112,6 +112,8 @@ static int read_question(const struct web *w, const struct httpd_request *rq, st
 		rc = param_duration(rq, "timeout", w->o.query_timeout_ms, &q->params.timeout_ms, e);
 	if (!rc)
 		rc = param_duration(rq, "lookback_delta", 0, &q->params.lookback_ms, e);
+	if (!rc && q->params.timeout_ms <= 0 && httpd_param(rq, "timeout").len)
+		return err_set(e, ERR_TIMEOUT, "query timed out in query execution: \"timeout\" leaves it no time");
 	if (!rc && q->params.timeout_ms > w->o.query_timeout_ms)
 		q->params.timeout_ms = w->o.query_timeout_ms;
 	return rc;
@@ -241,6 +243,24 @@ void serve_parse_query(struct httpd_request *rq, void *arg)
 	promql_expr_json(x, answer_begin(rq));
 	answer_end(rq, NULL, 0, NULL, 0);
 	promql_expr_free(x);
+}
+
+/* There are none; what is asked is judged all the same. */
+void serve_no_exemplars(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	int64_t after, until;
+	struct err e = { 0 };
+	struct promql_expr *x;
+	if (param_span(rq, &after, &until, &e)) {
+		answer_error(rq, &e);
+		return;
+	}
+	if (!(x = parse(rq)))
+		return;
+	promql_expr_free(x);
+	buf_puts(answer_begin(rq), "[]");
+	answer_end(rq, NULL, 0, NULL, 0);
 }
 
 /* Every function and aggregation, for completion. */

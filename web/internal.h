@@ -47,6 +47,7 @@ void serve_query_range(struct httpd_request *rq, void *arg);
 void serve_format_query(struct httpd_request *rq, void *arg);
 void serve_parse_query(struct httpd_request *rq, void *arg);
 void serve_functions(struct httpd_request *rq, void *arg);
+void serve_no_exemplars(struct httpd_request *rq, void *arg);
 
 /* api_series.c */
 void serve_labels(struct httpd_request *rq, void *arg);
@@ -81,7 +82,6 @@ void serve_no_alerts(struct httpd_request *rq, void *arg);
 void serve_no_alertmanagers(struct httpd_request *rq, void *arg);
 void serve_no_target_metadata(struct httpd_request *rq, void *arg);
 void serve_walreplay(struct httpd_request *rq, void *arg);
-void serve_no_exemplars(struct httpd_request *rq, void *arg);
 void serve_unknown_api(struct httpd_request *rq, void *arg);
 
 #endif

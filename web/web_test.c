@@ -241,6 +241,14 @@ static void test_status(void **state)
 	check("/api/v1/metadata?metric=up", 200,
 	      SUCCESS("{\"up\":[{\"type\":\"gauge\",\"unit\":\"\",\"help\":\"1 if every enabled profile type of the target was "
 		      "scraped, else 0.\"}]}"));
+	check("/api/v1/rules?type=x", 400, ERROR("bad_data", "invalid parameter \\\"type\\\": not supported value \\\"x\\\""));
+	check("/api/v1/query_exemplars?query=x&start=0&end=1", 200, SUCCESS("[]"));
+	check("/api/v1/query_exemplars?query=bad&start=0&end=1", 400,
+	      ERROR("bad_data", "invalid parameter \\\"query\\\": 1:4: parse error: unexpected end of input"));
+	check("/api/v1/query_exemplars?query=x&start=2&end=1", 400,
+	      ERROR("bad_data", "invalid parameter \\\"end\\\": end timestamp must not be before start timestamp"));
+	check("/api/v1/query?query=1&timeout=-1", 503,
+	      ERROR("timeout", "query timed out in query execution: \\\"timeout\\\" leaves it no time"));
 	check("/api/v1/targets/metadata", 200, SUCCESS("[]"));
 	check("/api/v1/status/walreplay", 200, SUCCESS("{\"min\":0,\"max\":0,\"current\":0,\"state\":\"done\"}"));
 	check("/api/v1/format_query?query=x", 200, SUCCESS("\"formatted \\\"x\\\"\""));
