@@ -137,8 +137,8 @@ static bool get_times(struct cursor *c, struct record_profile *p, uint32_t s)
 	int64_t f = cursor_zigzag(c);
 	if (c->bad || k >= s)
 		return false;
-	const int64_t *from = p->values.v + (size_t)k * p->n;
-	int64_t *to = p->values.v + (size_t)s * p->n;
+	const int64_t *from = p->n ? p->values.v + (size_t)k * p->n : NULL;
+	int64_t *to = p->n ? p->values.v + (size_t)s * p->n : NULL;
 	for (size_t i = 0; i < p->n; i++)
 		if (__builtin_mul_overflow(from[i], f, &to[i]))
 			return false;
@@ -149,7 +149,7 @@ static bool get_times(struct cursor *c, struct record_profile *p, uint32_t s)
 
 static bool get_series_values(struct cursor *c, struct record_profile *p, uint32_t s)
 {
-	int64_t *to = p->values.v + (size_t)s * p->n;
+	int64_t *to = p->n ? p->values.v + (size_t)s * p->n : NULL;
 	p->times_of[s] = 0xff;
 	switch (cursor_u8(c)) {
 	case VALUES_UNSIGNED:

@@ -1,9 +1,9 @@
 # Fuzz targets. NAME is in fuzz_NAME.c, its seeds in corpus/NAME/. replay_NAME feeds the seeds as a test, always;
 # fuzz_NAME is the fuzzer: CC=clang configure --enable-fuzz --enable-sanitize=address,undefined; make fuzz_NAME;
 # ./fuzz_NAME NEW_INPUTS $(srcdir)/tests/fuzz/corpus/NAME
-FUZZERS = fuzz_pprof fuzz_config fuzz_promql  \
+FUZZERS = fuzz_pprof fuzz_config fuzz_promql fuzz_tsdb \
   fuzz_elf fuzz_ehframe fuzz_perfmap fuzz_kallsyms fuzz_demangle fuzz_dwarfindex
-REPLAYS = replay_pprof replay_config replay_promql  \
+REPLAYS = replay_pprof replay_config replay_promql replay_tsdb \
   replay_elf replay_ehframe replay_perfmap replay_kallsyms replay_demangle replay_dwarfindex
 EXTRA_DIST += tests/fuzz/corpus
 
@@ -24,6 +24,12 @@ fuzz_promql_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 fuzz_promql_LDADD = $(PROMQL_LIBS)
 replay_promql_SOURCES = $(fuzz_promql_SOURCES) tests/fuzz/replay.c
 replay_promql_LDADD = $(PROMQL_LIBS)
+
+fuzz_tsdb_SOURCES = tests/fuzz/fuzz_tsdb.c tests/fuzz/fuzz.h
+fuzz_tsdb_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+fuzz_tsdb_LDADD = $(TSDB_LIBS)
+replay_tsdb_SOURCES = $(fuzz_tsdb_SOURCES) tests/fuzz/replay.c
+replay_tsdb_LDADD = $(TSDB_LIBS)
 
 fuzz_elf_SOURCES = tests/fuzz/fuzz_elf.c tests/fuzz/fuzz.h
 fuzz_elf_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes as what the storage reads back: payloads of the head log's records and of values of sealed parts. On disk all of
+ * them have checksums; this is about those that were made to fit. The first byte says which. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "tests/fuzz/fuzz.h"
+#include "tsdb/dict.h"
+#include "tsdb/masks.h"
+#include "tsdb/sealed.h"
+
+#define ROWS 512
+
+const char fuzz_target[] = "tsdb";
+
+static void samples(struct view v)
+{
+	struct cursor c = cursor_of(v);
+	struct record_profile p = { 0 };
+	while (record_get_profile(&c, &p)) {
+		REQUIRE(p.n_series <= RECORD_MAX_TYPES, "%u series", p.n_series);
+		if (p.stale)
+			continue;
+		REQUIRE(p.columns.n >= p.n && p.values.n >= p.n * p.n_series, "%zu samples", p.n);
+		for (size_t i = 1; i < p.n; i++)
+			REQUIRE(p.columns.v[i] > p.columns.v[i - 1], "column %zu", i);
+		while (p.n_series > 1)
+			record_drop_series(&p, p.n_series / 2);
+	}
+	record_profile_release(&p);
+}
+
+static void floats(struct view v)
+{
+	struct cursor c = cursor_of(v);
+	struct record_float f;
+	while (record_get_float(&c, &f))
+		;
+}
+
+static void fact(struct view v)
+{
+	struct cursor c = cursor_of(v);
+	struct mask_fact f = { 0 };
+	if (masks_get_fact(&c, &f))
+		for (size_t i = 1; i < f.series.n; i++)
+			REQUIRE(f.series.v[i] > f.series.v[i - 1], "series %zu", i);
+	vec_free(&f.series);
+}
+
+/* Twice: what is there already is passed over. */
+static void symbols(struct view v)
+{
+	struct symbols *s = symbols_new();
+	struct index x;
+	struct err e = { 0 };
+	struct dict_marks first;
+	uint64_t lost = 0;
+	index_init(&x, s);
+	for (int i = 0; i < 2; i++)
+		if (dict_apply(v, s, &x, &lost, &e))
+			REQUIRE(e.code, "an error without a code");
+	dict_first(v, s, &x, &first, &e);
+	index_release(&x);
+	symbols_unref(s);
+}
+
+static void totals(struct view v)
+{
+	struct sealed_totals t = { .rows = { 0 } };
+	struct sealed_points p = { .t_ms = { 0 } };
+	struct err e = { 0 };
+	int a = sealed_get_totals(v, &t, &e), b = sealed_get_points(v, &p, &e);
+	if (!a && !b && !t.times.factor)
+		REQUIRE(t.rows.n == p.t_ms.n && p.t_ms.n == p.totals.n, "%zu rows, %zu stamps", t.rows.n, p.t_ms.n);
+	sealed_totals_release(&t);
+	sealed_points_release(&p);
+}
+
+static void sealed_float(struct view v)
+{
+	struct sealed_floats f = { .points = { 0 } };
+	struct err e = { 0 };
+	sealed_get_floats(v, &f, &e);
+	vec_free(&f.points);
+}
+
+static struct view cut(struct view *v)
+{
+	size_t n = 0;
+	if (v->len >= 2) {
+		n = (uint8_t)v->ptr[0] | (size_t)(uint8_t)v->ptr[1] << 8;
+		v->ptr += 2;
+		v->len -= 2;
+	}
+	struct view r = view_make(v->ptr, MIN(n, v->len));
+	v->ptr += r.len;
+	v->len -= r.len;
+	return r;
+}
+
+/* Rollup, counts and gaps with their lengths in front, then values. */
+static void detail(struct view v)
+{
+	struct sealed_rollup r = { .columns = { 0 } };
+	struct err e = { 0 };
+	struct cells cells = { .columns = { 0 } };
+	uint64_t read = 0;
+	struct view rollup = cut(&v), counts = cut(&v), gaps = cut(&v);
+	struct sealed_detail d = { counts, gaps, v, &r };
+	if (!sealed_get_rollup(rollup, &r, &e) && !r.times.factor) {
+		int64_t *sums = xcalloc(r.columns.n + 1, sizeof *sums), *rows = xcalloc(ROWS, sizeof *rows);
+		uint8_t *hit = xcalloc(r.columns.n + 1, 1);
+		for (size_t i = 0; i < r.columns.n; i += 2)
+			hit[i] = 1;
+		sealed_sum_rows(&d, 0, UINT32_MAX, sums, &read, &e);
+		sealed_sum_rows(&d, 3, 7, sums, &read, &e);
+		sealed_sum_columns(&d, hit, rows, ROWS, &read, &e);
+		sealed_cells(&d, ROWS, &cells, &e);
+		for (size_t i = 0; i < cells.rows.n; i++)
+			REQUIRE(cells.rows.v[i] < ROWS, "row %u", cells.rows.v[i]);
+		free(sums);
+		free(rows);
+		free(hit);
+	}
+	cells_release(&cells);
+	sealed_rollup_release(&r);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	static void (*const readers[])(struct view) = { samples, floats, fact, symbols, totals, sealed_float, detail };
+	if (n)
+		readers[data[0] % ARRAY_LEN(readers)](view_make((const char *)data + 1, n - 1));
+	return 0;
+}
