@@ -91,6 +91,13 @@ static void import_mappings(struct import *im)
 	}
 }
 
+static inline bool is_function(const struct symbols *s, uint32_t id, const struct sym_function *f)
+{
+	const struct sym_function *o = ENTRY(s, SYMBOLS_FUNCTIONS, struct sym_function, id);
+	return o->name == f->name && o->system_name == f->system_name && o->filename == f->filename &&
+	       o->start_line == f->start_line;
+}
+
 static void import_functions(struct import *im, uint32_t from, uint32_t n)
 {
 	struct symbols *s = im->s;
@@ -110,9 +117,7 @@ static void import_functions(struct import *im, uint32_t from, uint32_t n)
 			__builtin_prefetch(ENTRY(s, SYMBOLS_FUNCTIONS, struct sym_function, id[i]));
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		const struct sym_function *o = ENTRY(s, SYMBOLS_FUNCTIONS, struct sym_function, id[i] == NONE ? 0 : id[i]);
-		bool known = id[i] != NONE && o->name == f[i].name && o->system_name == f[i].system_name &&
-			     o->filename == f[i].filename && o->start_line == f[i].start_line;
+		bool known = id[i] != NONE && is_function(s, id[i], &f[i]);
 		im->functions[from + i] = LIKELY(known) ? id[i] : symbols_intern_function(s, &f[i], h[i]);
 	}
 }
