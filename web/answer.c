@@ -119,32 +119,41 @@ void answer_end(struct httpd_request *rq, const struct view *warnings, size_t n_
 
 /* ---- values ---- */
 
-/* Digits d1d2d3... and exponent e of d1.d2d3... * 10^e, laid out without an exponent. */
-static void put_fixed(struct buf *b, const char *digits, int n, int exponent)
+/* Texts of numbers are written to p, where there is room for JSON_NUMBER bytes; returned is their end. */
+#define JSON_NUMBER 48
+
+static char *put_text(char *p, const char *text, size_t n)
 {
-	if (exponent < 0) {
-		buf_puts(b, "0.");
-		for (int i = -1; i > exponent; i--)
-			buf_putc(b, '0');
-		buf_put(b, digits, (size_t)n);
-		return;
-	}
-	for (int i = 0; i < MAX(n, exponent + 1); i++) {
-		if (i == exponent + 1)
-			buf_putc(b, '.');
-		buf_putc(b, i < n ? digits[i] : '0');
-	}
+	memcpy(p, text, n);
+	return p + n;
 }
 
-static void put_shortest(struct buf *b, double v)
+/* Digits d1d2d3... and exponent e (-6 to 20) of d1.d2d3... * 10^e, laid out without an exponent. */
+static char *put_fixed(char *p, const char *digits, int n, int exponent)
+{
+	if (exponent < 0) {
+		p = put_text(p, "0.000000", (size_t)(1 - exponent));
+		return put_text(p, digits, (size_t)n);
+	}
+	int whole = MIN(n, exponent + 1);
+	p = put_text(p, digits, (size_t)whole);
+	for (int i = n; i <= exponent; i++)
+		*p++ = '0';
+	if (n > whole) {
+		*p++ = '.';
+		p = put_text(p, digits + whole, (size_t)(n - whole));
+	}
+	return p;
+}
+
+static char *put_shortest(char *to, double v)
 {
 	char text[40], digits[NUM_LEN];
 	int n = 0, known;
 	if (num_digits(fabs(v), digits, &n, &known)) {
 		if (v < 0)
-			buf_putc(b, '-');
-		put_fixed(b, digits, n, known);
-		return;
+			*to++ = '-';
+		return put_fixed(to, digits, n, known);
 	}
 	n = 0;
 	/* A subnormal has fewer than 15 digits that mean something. */
@@ -155,7 +164,7 @@ static void put_shortest(struct buf *b, double v)
 	}
 	const char *p = text, *exp = strchr(text, 'e');
 	if (*p == '-')
-		buf_putc(b, *p++);
+		*to++ = *p++;
 	for (; p < exp; p++)
 		if (*p != '.')
 			digits[n++] = *p;
@@ -163,48 +172,60 @@ static void put_shortest(struct buf *b, double v)
 		n--;
 	int64_t exponent = 0;
 	num_parse_i64(view_of(exp + 1), &exponent);
-	if (fabs(v) >= 1e-6 && fabs(v) < 1e21) {
-		put_fixed(b, digits, n, (int)exponent);
-		return;
-	}
-	buf_putc(b, digits[0]);
+	if (fabs(v) >= 1e-6 && fabs(v) < 1e21)
+		return put_fixed(to, digits, n, (int)exponent);
+	*to++ = digits[0];
 	if (n > 1) {
-		buf_putc(b, '.');
-		buf_put(b, digits + 1, (size_t)n - 1);
+		*to++ = '.';
+		to = put_text(to, digits + 1, (size_t)n - 1);
 	}
-	buf_puts(b, exp);
+	return put_text(to, exp, strlen(exp));
+}
+
+static char *put_float(char *p, double v)
+{
+	if (isnan(v))
+		return put_text(p, "NaN", 3);
+	if (isinf(v))
+		return put_text(p, v > 0 ? "+Inf" : "-Inf", 4);
+	if (v == 0)
+		return signbit(v) ? put_text(p, "-0", 2) : put_text(p, "0", 1);
+	if (fabs(v) < 1e15 && v == (double)(int64_t)v)
+		return num_put_i64(p, (int64_t)v);
+	return put_shortest(p, v);
+}
+
+static char *put_time(char *p, int64_t t_ms)
+{
+	if (t_ms < 0)
+		*p++ = '-';
+	uint64_t t = t_ms < 0 ? 0 - (uint64_t)t_ms : (uint64_t)t_ms;
+	p = num_put_i64(p, (int64_t)(t / 1000));
+	unsigned ms = (unsigned)(t % 1000);
+	if (ms)
+		p = put_text(p, (char[4]){ '.', (char)('0' + ms / 100), (char)('0' + ms / 10 % 10), (char)('0' + ms % 10) }, 4);
+	return p;
 }
 
 void json_float(struct buf *b, double v)
 {
-	if (isnan(v))
-		buf_puts(b, "NaN");
-	else if (isinf(v))
-		buf_puts(b, v > 0 ? "+Inf" : "-Inf");
-	else if (v == 0)
-		buf_puts(b, signbit(v) ? "-0" : "0");
-	else if (fabs(v) < 1e15 && v == (double)(int64_t)v)
-		buf_int(b, (int64_t)v);
-	else
-		put_shortest(b, v);
+	char text[JSON_NUMBER];
+	buf_put(b, text, (size_t)(put_float(text, v) - text));
 }
 
 void json_time(struct buf *b, int64_t t_ms)
 {
-	if (t_ms < 0)
-		buf_putc(b, '-');
-	uint64_t t = t_ms < 0 ? 0 - (uint64_t)t_ms : (uint64_t)t_ms;
-	buf_int(b, (int64_t)(t / 1000));
-	unsigned ms = (unsigned)(t % 1000);
-	if (ms)
-		buf_put(b, (char[4]){ '.', (char)('0' + ms / 100), (char)('0' + ms / 10 % 10), (char)('0' + ms % 10) }, 4);
+	char text[JSON_NUMBER];
+	buf_put(b, text, (size_t)(put_time(text, t_ms) - text));
 }
 
 void json_point(struct buf *b, int64_t t_ms, double v)
 {
-	buf_putc(b, '[');
-	json_time(b, t_ms);
-	buf_puts(b, ",\"");
-	json_float(b, v);
-	buf_puts(b, "\"]");
+	char text[2 * JSON_NUMBER + 8], *p = text;
+	*p++ = '[';
+	p = put_time(p, t_ms);
+	p = put_text(p, ",\"", 2);
+	p = put_float(p, v);
+	p = put_text(p, "\"]", 2);
+	buf_put(b, text, (size_t)(p - text));
 }
