@@ -42,4 +42,14 @@ clean-local-agent:
 	  tests/fixtures/agent/*.notables tests/fixtures/agent/*.deleted tests/fixtures/agent/*.debugdata \
 	  tests/fixtures/agent/*.xz tests/fixtures/agent/*.v0 tests/fixtures/agent/*.ibt tests/fixtures/agent/*.so tests/fixtures/agent/built
 clean-local: clean-local-agent
+# The unit, and what it needs of the kernel where perf_event_paranoid is 3.
+install-data-local: install-agent-units
+install-agent-units:
+	$(MKDIR_P) $(DESTDIR)$(prefix)/lib/systemd/system $(DESTDIR)$(prefix)/lib/sysctl.d
+	sed 's|=/usr/bin/|=$(bindir)/|' $(srcdir)/deploy/pyrrha-agent.service >$(DESTDIR)$(prefix)/lib/systemd/system/pyrrha-agent.service
+	$(INSTALL_DATA) $(srcdir)/deploy/pyrrha-agent.sysctl.conf $(DESTDIR)$(prefix)/lib/sysctl.d/60-pyrrha-agent.conf
+uninstall-local: uninstall-agent-units
+uninstall-agent-units:
+	rm -f $(DESTDIR)$(prefix)/lib/systemd/system/pyrrha-agent.service $(DESTDIR)$(prefix)/lib/sysctl.d/60-pyrrha-agent.conf
+.PHONY: install-agent-units uninstall-agent-units
 .PHONY: clean-local-agent

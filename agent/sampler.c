@@ -102,10 +102,32 @@ static uint32_t processed(const char *stats)
 	return at ? (uint32_t)strtoul(at + strlen("processed "), NULL, 10) : 0;
 }
 
-/* What is not asked for takes no memory in the kernel. */
+/* Threads of the host now: the fourth number of "0.50 0.40 0.30 2/346 12189". */
+static uint32_t threads_now(void)
+{
+	unsigned running, all = 0;
+	FILE *f = fopen("/proc/loadavg", "re");
+
+	if (f && fscanf(f, "%*s %*s %*s %u/%u", &running, &all) != 2)
+		all = 0;
+	if (f)
+		fclose(f);
+	return all;
+}
+
+static uint32_t between(uint64_t least, uint64_t n, uint64_t most)
+{
+	return (uint32_t)MAX(least, MIN(n, most));
+}
+
+/* What is not asked for takes no memory in the kernel; what is, as much as the host is large: room for four times the
+ * threads that there are, for the stacks of twice as many, and for some deep ones per CPU. */
 static void choose_programs(struct bpf_object *o, const struct sampler_options *opt)
 {
 	static const char *const off_maps[] = { "off_threads", "off_small", "off_big", "off_budgets" };
+	uint64_t threads = threads_now(), cpus = (uint64_t)sysconf(_SC_NPROCESSORS_CONF);
+	const uint32_t entries[] = { between(8192, 4 * threads, OFF_THREADS_MAX), between(2048, 2 * threads, OFF_SMALL_MAX),
+				     between(64, 32 * cpus, OFF_BIG_MAX), 0 };
 	struct bpf_program *p = bpf_object__find_program_by_name(o, "off_cpu");
 
 	if (p)
@@ -114,6 +136,8 @@ static void choose_programs(struct bpf_object *o, const struct sampler_options *
 		struct bpf_map *m = bpf_object__find_map_by_name(o, off_maps[i]);
 		if (m)
 			bpf_map__set_autocreate(m, opt->off_cpu);
+		if (m && entries[i])
+			bpf_map__set_max_entries(m, entries[i]);
 	}
 }
 

@@ -9,7 +9,7 @@
 struct sampler_options {
 	uint32_t ring_bytes;         /* power of two */
 	bool kernel_stacks;
-	bool off_cpu;                /* the program for waits and its tables, too: some 12 MB */
+	bool off_cpu;                /* the program for waits and its tables, too: 3 MB on a small host, 12 on a large one */
 };
 
 struct sampler {
