@@ -304,18 +304,20 @@ static double run_graph(const struct truth *b, struct tsdb *db, struct question 
 	struct err e;
 	int64_t start = clock_mono_ns();
 	struct selected r = select_series(b, db, q);
-	uint64_t *keys = xcalloc(r.n + 1, sizeof *keys);
+	uint64_t *keys = xcalloc(2 * r.n + SERVICES, sizeof *keys), *key_of = keys + r.n + SERVICES;
 	struct source_part *parts = xcalloc(r.n + 1, sizeof *parts);
 	size_t n_groups = q->what == GRAPH_POD ? r.n : q->what == SHARE ? 1 : SERVICES, n = 0;
+	for (size_t k = 0; k < r.n; k++)
+		key_of[k] = group_key(q, r.s[k].labels);
 	for (size_t g = 0; g < n_groups; g++)
-		for (size_t k = 0; k < r.n; k++) {
-			uint64_t key = group_key(q, r.s[k].labels);
-			if (q->what == GRAPH_POD ? k != g : key != g)
+		for (size_t k = q->what == GRAPH_POD ? g : 0; k < (q->what == GRAPH_POD ? g + 1 : r.n); k++) {
+			if (q->what != GRAPH_POD && key_of[k] != g)
 				continue;
-			keys[g] = key;
+			keys[g] = key_of[k];
 			parts[n++] = (struct source_part){ r.s[k].ref, q->after_ms, q->after_ms + MINUTE, 1, (uint32_t)g * steps, steps, MINUTE };
 		}
-	double *ret = xmalloc(n_groups * steps * sizeof *ret);
+	static double *ret; /* kept from one question to the next */
+	ret = xreallocarray(ret, n_groups * steps, sizeof *ret);
 	bool filtered = q->what == SHARE || q->what == SHARE_SERVICE;
 	if (r.v->ops->sums(r.v, parts, n, n_groups * steps, filtered ? &f : NULL, &lim, ret, NULL, &e))
 		die("sums", &e);
@@ -326,7 +328,6 @@ static double run_graph(const struct truth *b, struct tsdb *db, struct question 
 			have += step_hash(keys[g], s) * (uint64_t)(int64_t)ret[g * steps + s];
 	if (check && have != q->want)
 		q->wrong = true;
-	free(ret);
 	free(keys);
 	free(parts);
 	release(&r);

@@ -119,9 +119,18 @@ bool bound_is_whole(const struct part *p, int64_t t_ms)
 	return t_ms <= part_start_ms(p) || t_ms >= part_end_ms(p) || t_ms % PART_AGGREGATE_MS == 0;
 }
 
+/* Whether there are series enough for any. */
+static bool can_be_complete(const struct part *p, size_t n_series)
+{
+	for (size_t i = 0; i < p->aggregates.n; i++)
+		if (p->aggregates.v[i] && p->aggregates.v[i] <= n_series)
+			return true;
+	return false;
+}
+
 bool *aggregates_complete(const struct pstate *ps, const struct part *p, const struct ask_series *s)
 {
-	if (!p->aggregates.n || !s->unique || masks_touch_part(ps, p))
+	if (!can_be_complete(p, s->n) || !s->unique || masks_touch_part(ps, p))
 		return NULL;
 	uint32_t *have = xcalloc(p->aggregates.n, sizeof *have);
 	for (size_t i = 0, k = 0; i < s->n && k < p->series.n;) {

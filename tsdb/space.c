@@ -27,6 +27,7 @@ static void free_space(struct space *x)
 {
 	part_scratch_release(&x->part);
 	dense_release(&x->dense);
+	free(x->slots);
 	free(x);
 }
 
@@ -55,7 +56,7 @@ void space_give(struct spaces *s, struct space *x)
 	if (!dense_is_empty(&x->dense))
 		dense_release(&x->dense); /* of a query that failed */
 	x->given_mono_ms = clock_mono_ms();
-	bool keep = part_scratch_bytes(&x->part) + dense_bytes(&x->dense) <= MAX_BYTES;
+	bool keep = part_scratch_bytes(&x->part) + dense_bytes(&x->dense) + x->n_slots * sizeof *x->slots <= MAX_BYTES;
 	pthread_mutex_lock(&s->lock);
 	keep &= s->n < KEEP;
 	if (keep)
@@ -63,6 +64,15 @@ void space_give(struct spaces *s, struct space *x)
 	pthread_mutex_unlock(&s->lock);
 	if (!keep)
 		free_space(x);
+}
+
+void space_slots(struct space *x, size_t n)
+{
+	if (n <= x->n_slots)
+		return;
+	free(x->slots);
+	x->slots = xcalloc(n, sizeof *x->slots);
+	x->n_slots = n;
 }
 
 void spaces_tidy(struct spaces *s, bool all)

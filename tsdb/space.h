@@ -9,6 +9,8 @@
 struct space {
 	struct part_scratch part;
 	struct dense dense; /* empty */
+	int64_t *slots;     /* of sums; all zero */
+	size_t n_slots;
 	int64_t given_mono_ms;
 };
 
@@ -21,5 +23,8 @@ struct space *space_take(struct spaces *s);
 void space_give(struct spaces *s, struct space *x);
 /* Frees what was not used for a while; all: everything that is not in use. */
 void spaces_tidy(struct spaces *s, bool all);
+
+/* So many slots. */
+void space_slots(struct space *x, size_t n);
 
 #endif

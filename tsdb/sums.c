@@ -7,19 +7,22 @@
  * Sums are integers of 128 bits until the end, so that the answer does not depend on the order of threads, nor on what
  * it was read from. */
 #include "tsdb/masks.h"
-#include "tsdb/names.h"
+#include "tsdb/match.h"
 #include "tsdb/plan.h"
 #include "tsdb/space.h"
 
 typedef __int128 wide;
 
+#define MAX_AT_ONCE 32
+
 /* Work space of one worker. */
 struct totals {
-	wide *slots;       /* by step of an ask; zero, and its memory not touched, but in: */
+	int64_t *slots;    /* by step of an ask, of the space; zero but in: */
+	int32_t *wraps;    /* by slot: how often it went over the end of 64 bits; NULL: none did */
 	struct touched {
 		uint32_t first, end;
 	} *touched;        /* by ask: steps */
-	VEC(wide) before;  /* of the rows of one series: sum of those before */
+	VEC(int64_t) before;  /* of the rows of one series: sum of those before */
 	struct space *space;
 };
 
@@ -43,6 +46,7 @@ struct sums {
 	struct asks asks;
 	struct set_asks *of_set;
 	VEC(struct task) tasks;
+	size_t at_once;    /* tasks that a worker takes */
 	uint64_t **match;  /* by partition, a bit per column */
 	uint32_t *n_match;
 	struct totals *workers;
@@ -50,58 +54,6 @@ struct sums {
 	struct err *e;
 	atomic_int failed;
 };
-
-/* ---- the filter ---- */
-
-static bool location_hits(const struct source_frame_filter *f, const struct symbols *s, const struct sym_location *l)
-{
-	if (f->leaf_only || !l->n_lines)
-		return f->frame(f->arg, s, l, 0);
-	for (uint32_t i = 0; i < l->n_lines; i++)
-		if (f->frame(f->arg, s, l, i))
-			return true;
-	return false;
-}
-
-/* Per node: whether its location hits, or (not leaf_only) any on the way to the root does. Parents come first. */
-static uint8_t *node_hits(const struct source_frame_filter *f, const struct symbols *s, const struct names *names)
-{
-	uint32_t n_locations = symbols_count(s, SYMBOLS_LOCATIONS), n = symbols_count(s, SYMBOLS_NODES);
-	uint8_t *location = xmalloc(n_locations + 1), *node = xcalloc(n, 1), below = !f->leaf_only;
-	for (uint32_t i = 0; i < n_locations; i++)
-		location[i] = location_hits(f, s, symbols_get_location(s, i));
-	for (size_t i = 0; names && i < names->v.n; i++)
-		if (names->v.v[i].location < n_locations)
-			location[names->v.v[i].location] = location[names->v.v[i].as];
-	const struct sym_node *run = NULL;
-	for (uint32_t i = 1, first = 0, end = 0; i < n; i++) {
-		if (i >= end)
-			run = symbols_node_run(s, i, &first, &end);
-		const struct sym_node *x = &run[i - first];
-		node[i] = location[x->location] | (node[x->parent] & below);
-	}
-	free(location);
-	return node;
-}
-
-static void make_match(struct sums *m, const struct source_frame_filter *f, size_t i)
-{
-	struct partition *p = m->v->v->p[i]->p;
-	partition_load(p);
-	pthread_rwlock_rdlock(&p->dict_lock);
-	uint8_t *node = node_hits(f, p->symbols, m->v->v->p[i]->names);
-	uint32_t n = symbols_count(p->symbols, SYMBOLS_COLUMNS);
-	m->match[i] = xcalloc(n / 64 + 1, sizeof(uint64_t));
-	m->n_match[i] = n;
-	const struct sym_column *run = NULL;
-	for (uint32_t c = 0, first = 0, end = 0; c < n; c++) {
-		if (c >= end)
-			run = symbols_column_run(p->symbols, c, &first, &end);
-		m->match[i][c / 64] |= (uint64_t)node[run[c - first].node] << c % 64;
-	}
-	pthread_rwlock_unlock(&p->dict_lock);
-	free(node);
-}
 
 /* ---- tasks ---- */
 
@@ -207,7 +159,8 @@ static void cut_tasks(struct sums *m)
 	m->n_match = xcalloc(m->v->v->n + 1, sizeof *m->n_match);
 	for (size_t i = 0; i < m->tasks.n; i++)
 		if (!m->match[m->tasks.v[i].partition])
-			make_match(m, m->filter, m->tasks.v[i].partition);
+			m->match[m->tasks.v[i].partition] = match_columns(m->filter, m->v->v->p[m->tasks.v[i].partition],
+									  &m->n_match[m->tasks.v[i].partition]);
 }
 
 /* ---- giving rows to steps ---- */
@@ -257,40 +210,74 @@ static void steps_of(const struct ask *a, const struct rows *r, uint32_t *first,
 		*end = (uint32_t)MAX((r->end_ms - a->after_ms + a->step_ms - 1) / a->step_ms, 0);
 }
 
+static void count_wrap(const struct sums *m, struct totals *t, size_t slot, int by)
+{
+	if (!t->wraps)
+		t->wraps = xcalloc(m->asks.n_slots + 1, sizeof *t->wraps);
+	t->wraps[slot] += by;
+}
+
+static wide slot_value(const struct totals *t, size_t slot)
+{
+	return (wide)t->slots[slot] + (t->wraps ? (wide)t->wraps[slot] * ((wide)1 << 64) : 0);
+}
+
 static void give(const struct sums *m, struct totals *t, uint32_t set, const struct rows *r)
 {
 	const struct set_asks *s = &m->of_set[set];
-	const wide *before = t->before.v;
+	const int64_t *before = t->before.v;
 	size_t lo = 0, hi = 0;
+	int64_t reached = INT64_MIN; /* rows below hi are stamped up to it */
 	for (size_t i = first_reaching(s, r->start_ms); i < s->asks.n; i++) {
 		const struct ask *a = &m->asks.v.v[s->asks.v[i]];
 		uint32_t step, end;
 		if (a->after_ms >= r->end_ms)
 			break;
 		for (steps_of(a, r, &step, &end); step < end; step++) {
-			lo = seek(r, lo, a->after_ms + step * a->step_ms);
-			hi = seek(r, MAX(hi, lo), a->until_ms + step * a->step_ms);
+			int64_t after = a->after_ms + step * a->step_ms;
+			lo = after == reached ? hi : seek(r, lo, after);
+			reached = a->until_ms + step * a->step_ms;
+			hi = seek(r, MAX(hi, lo), reached);
 			if (lo == hi)
 				continue;
 			struct touched *x = &t->touched[s->asks.v[i]];
 			x->first = x->end ? MIN(x->first, step) : step;
 			x->end = MAX(x->end, step + 1);
-			t->slots[a->slot + step] += before[hi] - before[lo];
+			if (UNLIKELY(__builtin_add_overflow(t->slots[a->slot + step], before[hi] - before[lo],
+							    &t->slots[a->slot + step])))
+				count_wrap(m, t, a->slot + step, before[hi] > before[lo] ? 1 : -1);
 		}
 	}
 }
 
-/* ---- reading ---- */
-
-static void begin_rows(struct totals *t, size_t n)
+/* Gives the value of each row. Where they add up to more than 64 bits they are given in pieces. */
+static void give_values(const struct sums *m, struct totals *t, uint32_t set, struct rows r, const int64_t *values)
 {
-	vec_reserve(&t->before, n + 1);
+	size_t n = 0, all = r.n;
+	vec_reserve(&t->before, all + 1);
 	t->before.v[0] = 0;
+	for (size_t i = 0; i < all; i++, n++) {
+		int64_t sum;
+		/* Half the range: the difference of two of them fits as well. */
+		if (UNLIKELY(__builtin_add_overflow(t->before.v[n], values[i], &sum) || sum > INT64_MAX / 2 || sum < -(INT64_MAX / 2)) && n) {
+			r.n = n;
+			give(m, t, set, &r);
+			r.t_ms = (const int64_t *)((const char *)r.t_ms + n * r.stride);
+			n = 0;
+			sum = values[i];
+		}
+		t->before.v[n + 1] = sum;
+	}
+	r.n = n;
+	if (n)
+		give(m, t, set, &r);
 }
+
+/* ---- reading ---- */
 
 /* The filtered value of each row; stamps and number of rows in *ret. */
 static int read_values(struct sums *m, struct totals *t, const struct task *x, uint32_t series, struct rows *ret, uint64_t *read,
-		       const int64_t **values, struct err *e)
+		       int64_t **values, struct err *e)
 {
 	int rc;
 	*ret = (struct rows){ .start_ms = part_start_ms(x->part), .end_ms = part_end_ms(x->part) };
@@ -312,20 +299,17 @@ static int read_values(struct sums *m, struct totals *t, const struct task *x, u
 static int read_series(struct sums *m, struct totals *t, const struct task *x, uint32_t series, struct err *e)
 {
 	const struct pstate *ps = m->v->v->p[x->partition];
-	const int64_t *values;
+	int64_t *values;
 	struct rows r;
 	uint64_t read = 0;
 	int rc = read_values(m, t, x, series, &r, &read, &values, e);
 	if (rc)
 		return rc;
-	bool masked = masks_touch(ps, series, r.start_ms, r.end_ms);
-	begin_rows(t, r.n);
-	for (size_t i = 0; i < r.n; i++) {
-		bool hidden = masked && masks_hide(ps, x->part, series, stamp(&r, i));
-		t->before.v[i + 1] = t->before.v[i] + (hidden ? 0 : values[i]);
-	}
-	if (r.n)
-		give(m, t, x->set, &r);
+	if (masks_touch(ps, series, r.start_ms, r.end_ms))
+		for (size_t i = 0; i < r.n; i++)
+			if (masks_hide(ps, x->part, series, stamp(&r, i)))
+				values[i] = 0;
+	give_values(m, t, x->set, r, values);
 	return limits_check(m->lim, read, e);
 }
 
@@ -368,20 +352,21 @@ static int by_time(const void *a, const void *b)
 }
 
 /* Rows of the head lie as they came; the few that came late are put in their place here. */
-static void give_unsorted(struct sums *m, struct totals *t, const struct task *x, const struct chunk *c, size_t visible,
+static void give_unsorted(struct sums *m, struct totals *t, const struct task *x, const struct chunk *c, struct rows r,
 			  const int64_t *values)
 {
-	const struct row **order = xcalloc(visible + 1, sizeof(*order));
-	int64_t *stamps = xcalloc(visible + 1, sizeof *stamps);
-	for (size_t i = 0; i < visible; i++)
+	const struct row **order = xcalloc(r.n + 1, sizeof(*order));
+	int64_t *stamps = xcalloc(2 * r.n + 1, sizeof *stamps), *sorted = stamps + r.n;
+	for (size_t i = 0; i < r.n; i++)
 		order[i] = &c->rows.v[i];
-	qsort(order, visible, sizeof(*order), by_time);
-	for (size_t i = 0; i < visible; i++) {
+	qsort(order, r.n, sizeof(*order), by_time);
+	for (size_t i = 0; i < r.n; i++) {
 		stamps[i] = order[i]->t_ms;
-		t->before.v[i + 1] = t->before.v[i] + values[order[i] - c->rows.v];
+		sorted[i] = values[order[i] - c->rows.v];
 	}
-	give(m, t, x->set, &(struct rows){ stamps, sizeof *stamps, visible, x->window->hour * HOUR_MS,
-					   (x->window->hour + 1) * HOUR_MS });
+	r.t_ms = stamps;
+	r.stride = sizeof *stamps;
+	give_values(m, t, x->set, r, sorted);
 	free(order);
 	free(stamps);
 }
@@ -399,15 +384,12 @@ static int read_chunk(struct sums *m, struct totals *t, const struct task *x, co
 		if (r->stale)
 			values[i] = 0;
 	}
-	begin_rows(t, visible);
-	if (!rc && c->unsorted) {
-		give_unsorted(m, t, x, c, visible, values);
-	} else if (!rc && visible) {
-		for (size_t i = 0; i < visible; i++)
-			t->before.v[i + 1] = t->before.v[i] + values[i];
-		give(m, t, x->set, &(struct rows){ &c->rows.v[0].t_ms, sizeof *c->rows.v, visible, x->window->hour * HOUR_MS,
-						   (x->window->hour + 1) * HOUR_MS });
-	}
+	struct rows r = { visible ? &c->rows.v[0].t_ms : NULL, sizeof *c->rows.v, visible, x->window->hour * HOUR_MS,
+			  (x->window->hour + 1) * HOUR_MS };
+	if (!rc && c->unsorted)
+		give_unsorted(m, t, x, c, r, values);
+	else if (!rc && visible)
+		give_values(m, t, x->set, r, values);
 	free(values);
 	return rc;
 }
@@ -442,45 +424,93 @@ static void fail(struct sums *m, const struct err *e)
 	pthread_mutex_unlock(&m->lock);
 }
 
-static void run_task(void *arg, size_t i, unsigned worker)
+static void run_tasks(void *arg, size_t i, unsigned worker)
 {
 	struct sums *m = arg;
 	struct totals *t = &m->workers[worker];
+	size_t end = MIN((i + 1) * m->at_once, m->tasks.n);
 	struct err e;
-	if (atomic_load(&m->failed))
-		return;
 	if (!t->slots) {
 		t->space = space_take(m->v->db->spaces);
-		t->slots = xcalloc(m->asks.n_slots + 1, sizeof *t->slots);
+		space_slots(t->space, m->asks.n_slots + 1);
+		t->slots = t->space->slots;
 		t->touched = xcalloc(m->asks.v.n + 1, sizeof *t->touched);
 	}
-	if (m->tasks.v[i].part ? read_part(m, t, &m->tasks.v[i], &e) : read_window(m, t, &m->tasks.v[i], &e))
-		fail(m, &e);
+	for (size_t k = i * m->at_once; k < end && !atomic_load(&m->failed); k++)
+		if (m->tasks.v[k].part ? read_part(m, t, &m->tasks.v[k], &e) : read_window(m, t, &m->tasks.v[k], &e))
+			fail(m, &e);
 }
 
 /* ---- the call ---- */
+
+/* The steps of an ask that any worker has something of. */
+static struct touched touched_steps(const struct sums *m, size_t n_workers, size_t i)
+{
+	struct touched all = { UINT32_MAX, 0 };
+	for (size_t w = 0; w < n_workers; w++) {
+		const struct touched *x = m->workers[w].touched ? &m->workers[w].touched[i] : NULL;
+		if (!x || !x->end)
+			continue;
+		all.first = MIN(all.first, x->first);
+		all.end = MAX(all.end, x->end);
+	}
+	return all;
+}
+
+static wide step_sum(const struct sums *m, size_t n_workers, size_t slot)
+{
+	wide sum = 0;
+	for (size_t w = 0; w < n_workers; w++)
+		sum += m->workers[w].slots ? slot_value(&m->workers[w], slot) : 0;
+	return sum;
+}
 
 /* What all workers have of one ask: into whole, or scaled into ret. */
 static void add_ask(const struct sums *m, size_t n_workers, size_t i, wide *whole, double *ret)
 {
 	const struct ask *a = &m->asks.v.v[i];
-	uint32_t first = a->n_steps, end = 0;
-	for (size_t w = 0; w < n_workers; w++) {
-		const struct touched *x = m->workers[w].touched ? &m->workers[w].touched[i] : NULL;
-		if (!x || !x->end)
-			continue;
-		first = MIN(first, x->first);
-		end = MAX(end, x->end);
-	}
-	for (uint32_t step = first; step < end; step++) {
-		wide sum = 0;
-		for (size_t w = 0; w < n_workers; w++)
-			sum += m->workers[w].slots ? m->workers[w].slots[a->slot + step] : 0;
+	struct touched x = touched_steps(m, n_workers, i);
+	for (uint32_t step = x.first; step < x.end; step++) {
+		wide sum = step_sum(m, n_workers, a->slot + step);
 		if (a->scale == 1)
 			whole[a->group + step] += sum;
 		else
 			ret[a->group + step] += (double)sum * a->scale;
 	}
+}
+
+static int too_large(struct err *e)
+{
+	return err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range or fewer series");
+}
+
+/* Whether each group is one ask's alone, and a whole number. */
+static bool asks_are_apart(const struct asks *asks)
+{
+	size_t end = 0;
+	for (size_t i = 0; i < asks->v.n; i++) {
+		if (asks->v.v[i].scale != 1 || asks->v.v[i].group < end)
+			return false;
+		end = (size_t)asks->v.v[i].group + asks->v.v[i].n_steps;
+	}
+	return true;
+}
+
+static int put_apart(const struct sums *m, size_t n_workers, double *ret, int64_t *exact, struct err *e)
+{
+	for (size_t i = 0; i < m->asks.v.n; i++) {
+		const struct ask *a = &m->asks.v.v[i];
+		struct touched x = touched_steps(m, n_workers, i);
+		for (uint32_t step = x.first; step < x.end; step++) {
+			wide sum = step_sum(m, n_workers, a->slot + step);
+			if (sum > INT64_MAX || sum < INT64_MIN)
+				return too_large(e);
+			ret[a->group + step] = (double)sum;
+			if (exact)
+				exact[a->group + step] = (int64_t)sum;
+		}
+	}
+	return 0;
 }
 
 /* Groups that have a scale somewhere are doubles, and none of theirs is too large. NULL: there is none. */
@@ -500,20 +530,21 @@ static uint8_t *scaled_groups(const struct sums *m, size_t n_groups)
 
 static int add_up(struct sums *m, size_t n_workers, size_t n_groups, double *ret, int64_t *exact, struct err *e)
 {
-	wide *whole = xcalloc(n_groups + 1, sizeof *whole);
-	uint8_t *scaled = scaled_groups(m, n_groups);
 	int rc = 0;
 	memset(ret, 0, n_groups * sizeof *ret);
 	if (exact)
 		memset(exact, 0, n_groups * sizeof *exact);
+	if (asks_are_apart(&m->asks))
+		return put_apart(m, n_workers, ret, exact, e);
+	wide *whole = xcalloc(n_groups + 1, sizeof *whole);
+	uint8_t *scaled = scaled_groups(m, n_groups);
 	for (size_t i = 0; i < m->asks.v.n; i++)
 		add_ask(m, n_workers, i, whole, ret);
 	for (size_t g = 0; g < n_groups && !rc; g++) {
 		if (!whole[g])
 			continue;
 		if (!(scaled && scaled[g]) && (whole[g] > INT64_MAX || whole[g] < INT64_MIN))
-			rc = err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range or fewer "
-				     "series");
+			rc = too_large(e);
 		ret[g] += (double)whole[g];
 		if (exact)
 			exact[g] = (int64_t)whole[g];
@@ -523,14 +554,23 @@ static int add_up(struct sums *m, size_t n_workers, size_t n_groups, double *ret
 	return rc;
 }
 
+/* Its slots are zero again. */
+static void totals_release(struct sums *m, struct totals *t)
+{
+	for (size_t i = 0; t->touched && i < m->asks.v.n; i++)
+		if (t->touched[i].end)
+			memset(t->slots + m->asks.v.v[i].slot + t->touched[i].first, 0,
+			       (t->touched[i].end - t->touched[i].first) * sizeof *t->slots);
+	space_give(m->v->db->spaces, t->space);
+	free(t->wraps);
+	free(t->touched);
+	vec_free(&t->before);
+}
+
 static void sums_release(struct sums *m, size_t n_workers)
 {
-	for (size_t i = 0; i < n_workers; i++) {
-		space_give(m->v->db->spaces, m->workers[i].space);
-		free(m->workers[i].slots);
-		free(m->workers[i].touched);
-		vec_free(&m->workers[i].before);
-	}
+	for (size_t i = 0; i < n_workers; i++)
+		totals_release(m, &m->workers[i]);
 	for (size_t i = 0; m->match && i < m->v->v->n; i++)
 		free(m->match[i]);
 	for (size_t i = 0; m->of_set && i < m->asks.sets.n; i++) {
@@ -558,7 +598,8 @@ int view_sums(struct source_view *sv, const struct source_part *parts, size_t n,
 	if (!rc) {
 		list_asks(&m);
 		cut_tasks(&m);
-		pool_run(pool, m.tasks.n, run_task, &m);
+		m.at_once = MAX(MIN(m.tasks.n / (n_workers * 8), MAX_AT_ONCE), 1);
+		pool_run(pool, (m.tasks.n + m.at_once - 1) / m.at_once, run_tasks, &m);
 		rc = atomic_load(&m.failed);
 	}
 	if (!rc)

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which columns of a partition a frame filter lets through. It is evaluated once per location, late names included. */
+#ifndef PYRRHA_TSDB_MATCH_H
+#define PYRRHA_TSDB_MATCH_H
+
+#include "model/source.h"
+#include "tsdb/db.h"
+
+/* A bit per column, of *ret_n columns; malloc'd. Loads the dictionary. */
+uint64_t *match_columns(const struct source_frame_filter *f, const struct pstate *s, uint32_t *ret_n);
+
+#endif
