@@ -2,6 +2,7 @@
 #include "tsdb/part.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -766,6 +767,7 @@ struct part_writer {
 	rocksdb_sstfilewriter_t *w;
 	char *file;
 	struct buf value;
+	char last[KEY_LEN];
 };
 
 int part_writer_new(struct part_writer **ret, struct pdb *d, enum part_level level, uint32_t window, uint32_t number,
@@ -817,6 +819,7 @@ int part_put(struct part_writer *w, enum part_kind kind, uint32_t series, uint8_
 	buf_be64(&w->value, hash_bytes_seed(w->value.ptr, w->value.len, hash_bytes(key, KEY_LEN)));
 	if (w->value.overflow)
 		return err_set(e, ERR_LIMIT, "a value of a part is over %zu bytes", BUF_DEFAULT_MAX);
+	memcpy(w->last, key, KEY_LEN);
 	rocksdb_sstfilewriter_put(w->w, key, KEY_LEN, w->value.ptr, w->value.len, &error);
 	return rocks_err(&error, e, "cannot write", w->file);
 }
@@ -835,6 +838,34 @@ static int ingest(struct part_writer *w, struct err *e)
 	return rocks_err(&error, e, "cannot ingest", w->file);
 }
 
+/* RocksDB does not look whether it could read the file when it asks it for its first and last key: then it ends the process,
+ * or files it under the wrong keys, so that its values are not found. So the file is read before, and its last value after. */
+static int can_be_read(const char *file, struct err *e)
+{
+	size_t len = 1 << 18;
+	AUTOFREE char *to = xmalloc(len);
+	int fd = open(file, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : 1;
+	while (n > 0)
+		n = read(fd, to, len);
+	int rc = n < 0 ? err_errno(e, errno, "cannot read %s, which was just written", file) : 0;
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+static int has_last(struct part_writer *w, struct err *e)
+{
+	char *error = NULL;
+	rocksdb_pinnableslice_t *v = rocksdb_get_pinned(w->d->db, w->d->read, w->last, KEY_LEN, &error);
+	int rc = rocks_err(&error, e, "cannot read back", w->file);
+	if (!rc && !v)
+		rc = err_set(e, ERR_IO, "%s was taken in and its last value is not found", w->file);
+	if (v)
+		rocksdb_pinnableslice_destroy(v);
+	return rc;
+}
+
 int part_writer_finish(struct part_writer *w, struct part *p, struct err *e)
 {
 	char *error = NULL;
@@ -842,8 +873,12 @@ int part_writer_finish(struct part_writer *w, struct part *p, struct err *e)
 	int rc = rocks_err(&error, e, "cannot finish", w->file);
 	if (!rc) {
 		rocksdb_sstfilewriter_file_size(w->w, &p->bytes);
-		rc = ingest(w, e);
+		rc = can_be_read(w->file, e);
 	}
+	if (!rc)
+		rc = ingest(w, e);
+	if (!rc)
+		rc = has_last(w, e);
 	if (rc) {
 		/* RocksDB may take no more writes now, and does not say; and the file may be in its list or not. */
 		atomic_store(&w->d->read_only, true);
