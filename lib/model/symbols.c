@@ -396,7 +396,7 @@ out:
 uint32_t symbols_column(struct symbols *s, uint32_t stack, uint32_t label_set)
 {
 	uint32_t *plain = label_set ? NULL : &KNOWN_STACK(s, stack)->plain_column;
-	uint64_t h = mix(s, 0, stack, label_set);
+	uint64_t h = hash_column(s, stack, label_set);
 	uint32_t id;
 	if (plain) {
 		if (*plain)

@@ -217,7 +217,7 @@ static void import_samples(struct import *im, uint32_t from, uint32_t n, const u
 	const struct profile_sample *x = im->p->samples + from;
 	const uint32_t *row[BATCH];
 	uint64_t h[BATCH];
-	uint32_t id[BATCH];
+	uint32_t id[BATCH], set[BATCH];
 	for (uint32_t i = 0; i < n; i++) {
 		h[i] = hash_stack(s, stack + x[i].first_location, x[i].n_locations);
 		fetch_slot(&s->stacks, h[i]);
@@ -239,8 +239,12 @@ static void import_samples(struct import *im, uint32_t from, uint32_t n, const u
 		uint32_t depth = x[i].n_locations;
 		if (UNLIKELY(!row[i] || row[i][0] != depth || !same_text(row[i] + 1, mine, depth * sizeof *mine)))
 			id[i] = symbols_intern_stack(s, mine, depth, h[i]);
-		out[from + i] = symbols_column(s, id[i], x[i].n_labels ? import_labels(im, &x[i]) : 0);
+		set[i] = x[i].n_labels ? import_labels(im, &x[i]) : 0;
+		if (set[i] && s->columns.slots)
+			fetch_slot(&s->columns, hash_column(s, id[i], set[i]));
 	}
+	for (uint32_t i = 0; i < n; i++)
+		out[from + i] = symbols_column(s, id[i], set[i]);
 }
 
 /* ---- the call ---- */

@@ -147,6 +147,11 @@ static inline uint64_t hash_stack(const struct symbols *s, const uint32_t *locat
 	return hash_text(s, locations, n * sizeof *locations);
 }
 
+static inline uint64_t hash_column(const struct symbols *s, uint32_t stack, uint32_t label_set)
+{
+	return mix(s, 0, stack, label_set);
+}
+
 #define ENTRY(s, table, type, id) ((type *)chunked_at(&(s)->tables[table], (id), sizeof(type)))
 
 #define KNOWN_STACK(s, id) ((struct known_stack *)chunked_at(&(s)->known_stacks, (id), sizeof(struct known_stack)))
