@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of other processes are opened in three ways, the first that works: the kernel's own link for a mapping
  * (/proc/PID/map_files, the very file even when it is deleted), its path below the process's root, and its path below
- * ours. The latter two resolve hostile names: no magic links, nothing above the root, no waiting on a FIFO; and the
+ * ours. The latter two resolve hostile names, which the kernel gave without links: no links, nothing above the root, no
+ * waiting on a FIFO. None leads into a file system that a process answers for (mounts.h). And the
  * file must have the build-id (or the inode) that the kernel saw being mapped.
  *
  * A record names a file by its path, which means little without its mount namespace, and its build-id, which anybody can
@@ -23,6 +24,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "agent/mounts.h"
 #include "agent/symbolize.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -228,7 +230,7 @@ void images_unmap(struct image *im)
 static int open_below(const char *root, const char *path)
 {
 	struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
-				.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
+				.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS };
 	int dir = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return -1;
@@ -244,9 +246,11 @@ int image_open_file(const char *path, const struct image_hint *hint, enum image_
 	if (way == WAY_MAP_FILES) {
 		snprintf(name, sizeof name, "/proc/%u/map_files/%llx-%llx", hint->pid, (unsigned long long)hint->start,
 			 (unsigned long long)hint->end);
-		return hint->pid ? open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
+		return hint->pid && hint->ino && !mounts_wait(hint->pid, hint->dev, NULL) ? open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
 	}
 	if (path[0] != '/' || strnlen(path, PATH_BYTES_MAX) == PATH_BYTES_MAX)
+		return -1;
+	if (mounts_wait(way == WAY_OUR_ROOT ? 0 : hint->pid, 0, path))
 		return -1;
 	if (way == WAY_OUR_ROOT)
 		return open_below("/", path);

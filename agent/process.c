@@ -468,7 +468,7 @@ static bool parse_maps_line(char *line, struct mapping *m, uint64_t *ret_dev, ui
 static struct image *image_of_line(struct processes *ps, uint32_t pid, const struct mapping *m, uint64_t dev,
 				   uint64_t ino, const char *path)
 {
-	struct image_hint hint = { .pid = pid, .start = m->start, .end = m->end };
+	struct image_hint hint = { pid, m->start, m->end, dev, ino };
 	struct image_key key = { .dev = dev, .ino = ino, .path = view_of(path) };
 
 	if (strcmp(path, "[vdso]") == 0) {

@@ -13,10 +13,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "agent/elf_file.h"
 #include "agent/extents.h"
+#include "agent/mounts.h"
 #include "agent/process.h"
 #include "agent/tally.h"
 #include "agent/unwind_native.h"
@@ -126,6 +128,28 @@ static void world_free(struct world *w)
 	processes_free(w->ps);
 	images_free(w->images);
 	tables_free(w->tables);
+}
+
+/* --- file systems that answer when they like --- */
+
+static void test_mounts(void **state)
+{
+	struct view text = VIEW("22 1 253:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
+				"36 22 0:98 / /mnt/eve/with\\040blank rw,nosuid - fuse.sshfs eve rw,user_id=0\n"
+				"37 22 0:99 / /mnt/eve/overlay rw master:1 propagate_from:2 - overlay overlay rw\n"
+				"nonsense\n"
+				"38 22 0:100 / /fuse rw - fuse x rw");
+
+	assert_false(mounts_device_waits(text, makedev(253, 0)));
+	assert_true(mounts_device_waits(text, makedev(0, 98)));
+	assert_false(mounts_device_waits(text, makedev(0, 99)));
+	assert_true(mounts_device_waits(text, makedev(0, 100)));
+	assert_true(mounts_device_waits(text, makedev(0, 101))); /* whose is it? */
+	assert_true(mounts_path_waits(text, "/mnt/eve/with blank/lib/libc.so.6"));
+	assert_true(mounts_path_waits(text, "/fuse"));
+	assert_false(mounts_path_waits(text, "/fuses/x"));
+	assert_false(mounts_path_waits(text, "/mnt/eve/overlay/x"));
+	assert_false(mounts_wait(0, 0, "/bin/sh"));
 }
 
 /* --- files that claim the same build-id --- */
@@ -362,7 +386,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_extents), cmocka_unit_test(test_stack_tree), cmocka_unit_test(test_tally),
-		cmocka_unit_test(test_processes), cmocka_unit_test(test_build_ids_may_lie), cmocka_unit_test(test_stale), cmocka_unit_test(test_step),
+		cmocka_unit_test(test_processes), cmocka_unit_test(test_build_ids_may_lie), cmocka_unit_test(test_mounts), cmocka_unit_test(test_stale), cmocka_unit_test(test_step),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,13 +83,13 @@ def test_container_label_wins(env):
     container = uuid.uuid4().hex * 2
     Container(env, "echo", c_program(env, "ctr_echo", C_FIXTURE, "-static"), shapes(container)["docker"])
     server = Server(env, f"""
-global: {{scrape_interval: 2s}}
+global: {{scrape_interval: 2s, scrape_timeout: 60s}}
 scrape_configs:
   - job_name: agent
     profiling_config: {{preset: agent}}
     static_configs: [{{targets: ['{agent.split("//")[1]}'], labels: {{container: "agent"}}}}]
 """)
     query = f'on_cpu<container="{container[:12]}">'
-    wait_until("the container's series", lambda: server.query(query)["result"], 40)
+    wait_until("the container's series", lambda: server.query(query)["result"], 120)
     text = server.get("/api/v1/query", format="folded", query=f"merge({query[:-1]}>[1m])").decode()
     check("main;agent_middle;agent_leaf" in text, text[:500])
