@@ -319,24 +319,42 @@ static double percentile(struct question *q, int beside, double p)
 	return n ? q->ms[beside].v[MIN((size_t)((double)n * p), n - 1)] : 0;
 }
 
-static void print(struct bench *b)
+static void print_one(struct question *q)
 {
 	static const double at[] = { 0.5, 0.95, 0.99, 1 };
+	printf("| %s | %zu, %zu ", q->name, q->ms[0].n, q->ms[1].n);
+	for (int k = 0; k < 2; k++)
+		if (q->ms[k].n)
+			qsort(q->ms[k].v, q->ms[k].n, sizeof *q->ms[k].v, by_value);
+	for (size_t k = 0; k < ARRAY_LEN(at); k++) {
+		double without = percentile(q, 0, at[k]), beside = percentile(q, 1, at[k]);
+		printf("| %.2f | %.2f ", without, beside);
+		if (at[k] == 0.99)
+			printf("| %.2f ", without > 0 ? beside / without : 0);
+	}
+	printf("|\n");
+}
+
+/* All questions together, each time divided by the median of its question without ingest: few of each are asked. */
+static void print_all(void)
+{
+	struct question all = { .name = "all, in medians of each" };
+	for (size_t i = 0; i < ARRAY_LEN(questions); i++) {
+		double median = percentile(&questions[i], 0, 0.5);
+		for (int k = 0; k < 2; k++)
+			for (size_t j = 0; j < questions[i].ms[k].n && median > 0; j++)
+				vec_push(&all.ms[k], questions[i].ms[k].v[j] / median);
+	}
+	print_one(&all);
+}
+
+static void print(struct bench *b)
+{
 	printf("| query | asked | p50 | beside | p95 | beside | p99 | beside | ratio | longest | beside |\n"
 	       "|---|---|---|---|---|---|---|---|---|---|---|\n");
-	for (size_t i = 0; i < ARRAY_LEN(questions); i++) {
-		struct question *q = &questions[i];
-		printf("| %s | %zu, %zu ", q->name, q->ms[0].n, q->ms[1].n);
-		for (int k = 0; k < 2; k++)
-			qsort(q->ms[k].v, q->ms[k].n, sizeof *q->ms[k].v, by_value);
-		for (size_t k = 0; k < ARRAY_LEN(at); k++) {
-			double without = percentile(q, 0, at[k]), beside = percentile(q, 1, at[k]);
-			printf("| %.2f | %.2f ", without, beside);
-			if (at[k] == 0.99)
-				printf("| %.2f ", without > 0 ? beside / without : 0);
-		}
-		printf("|\n");
-	}
+	for (size_t i = 0; i < ARRAY_LEN(questions); i++)
+		print_one(&questions[i]);
+	print_all();
 	printf("\nTaken in: %.0f profiles a second of its turns, %llu samples in all; %llu rounds came late; %llu times the process stood still.\n"
 	       "Meanwhile: %.0f seals, %.0f hours made one part, %.0f partitions dropped, %.0f commits.\n",
 	       (double)b->f.profiles / (double)(b->turns * b->turn_s), (unsigned long long)b->f.samples, (unsigned long long)b->late,
