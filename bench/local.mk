@@ -1,5 +1,5 @@
 # Benchmarks: `make bench` builds and runs them; each folder's are one program, added to BENCHES.
-BENCHES = bench_agent bench_days bench_ingest bench_mixed bench_offcpu bench_pprof bench_query bench_replay bench_tsdb
+BENCHES = bench_agent bench_days bench_ingest bench_mixed bench_offcpu bench_pprof bench_query bench_replay bench_targets bench_tsdb
 EXTRA_PROGRAMS += $(BENCHES)
 CLEANFILES += $(BENCHES)
 bench_agent_SOURCES = bench/agent_bench.c
@@ -19,6 +19,8 @@ bench_query_SOURCES = bench/query_bench.c
 bench_query_LDADD = libtsdb.a libpromql.a $(PPROF_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
 bench_replay_SOURCES = bench/replay_bench.c
 bench_replay_LDADD = libtsdb.a $(PPROF_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
+bench_targets_SOURCES = bench/fleet.c bench/fleet.h bench/targets_bench.c
+bench_targets_LDADD = libtsdb.a $(PPROF_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
 bench_tsdb_LDADD = libtsdb.a $(PPROF_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
 
 bench: $(BENCHES)

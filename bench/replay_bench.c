@@ -3,7 +3,9 @@
  * the labels that `preset: agent` splits by, as the scraper does.
  *
  *	curl "http://AGENT/debug/pprof/profile?from=$T&to=$((T+10))" > REC/$T.pb.gz     every ten seconds, for as long as you like
- *	bench_replay --rec=REC [--days=7] [--dir=DIR]
+ *	bench_replay --rec=REC [--days=7] [--dir=DIR] [--without=pid,thread]
+ *
+ * --without leaves labels of samples out, to see what they cost.
  *
  * Each round through the recording is shifted by its length. What was seen in less than half of its windows is taken for a
  * short-lived process and gets another pid each round, so that sample labels come and go as on a host; the stacks of a
@@ -56,7 +58,7 @@ struct pid {
 struct bench {
 	struct tsdb_options o;
 	struct tsdb *db;
-	const char *rec;
+	const char *rec, *without;
 	char dir[128];
 	bool keep;
 	int64_t days, now_ms;
@@ -181,9 +183,21 @@ static int by_name(const void *a, const void *b)
 	return view_cmp(((const struct label *)a)->name, ((const struct label *)b)->name);
 }
 
-/* Takes the labels that make series off a sample. */
-static size_t take_labels(struct profile *p, struct profile_sample *s, struct label *out)
+/* Whether a list with commas has a name. */
+static bool is_in(const char *list, struct view name)
 {
+	for (const char *p = list, *end; p && *p; p = *end ? end + 1 : end) {
+		end = p + strcspn(p, ",");
+		if (view_eq(view_make(p, (size_t)(end - p)), name))
+			return true;
+	}
+	return false;
+}
+
+/* Takes the labels that make series off a sample. */
+static size_t take_labels(struct bench *b, struct profile_sample *s, struct label *out)
+{
+	struct profile *p = &b->p;
 	struct profile_label *l = p->labels + s->first_label;
 	uint32_t kept = 0;
 	size_t n = 0;
@@ -192,6 +206,8 @@ static size_t take_labels(struct profile *p, struct profile_sample *s, struct la
 		bool mine = false;
 		for (size_t k = 0; k < MAX_SPLIT && !mine; k++)
 			mine = view_eqs(key, split_by[k]);
+		if (is_in(b->without, key))
+			continue;
 		if (mine && n < MAX_SPLIT)
 			out[n++] = (struct label){ key, profile_str(p, l[i].str) };
 		else
@@ -273,7 +289,7 @@ static void take_in(struct bench *b, const struct answer *x, int64_t round, int6
 	decode(b, x);
 	change_pids(b, round);
 	for (uint32_t i = 0; i < b->p.n_samples; i++) {
-		size_t n = take_labels(&b->p, &b->p.samples[i], l);
+		size_t n = take_labels(b, &b->p.samples[i], l);
 		struct group *g = group_of(b, l, n);
 		vec_push(&g->samples, i);
 		g->last_ms = t_ms;
@@ -347,6 +363,10 @@ static bool parse(struct bench *b, int argc, char **argv)
 		struct view v = view_of(argv[i]);
 		if (view_starts(v, VIEW("--days=")) && num_parse_i64(view_make(v.ptr + 7, v.len - 7), &b->days))
 			continue;
+		if (view_starts(v, VIEW("--without="))) {
+			b->without = argv[i] + 10;
+			continue;
+		}
 		if (view_starts(v, VIEW("--rec=")))
 			b->rec = argv[i] + 6;
 		else if (view_starts(v, VIEW("--dir=")) && v.len < sizeof b->dir)
@@ -364,7 +384,7 @@ int main(int argc, char **argv)
 	if (argc == 1)
 		return 77; /* it needs a recording */
 	if (!parse(&b, argc, argv)) {
-		fprintf(stderr, "usage: bench_replay --rec=DIR [--days=7] [--dir=DIR]\n");
+		fprintf(stderr, "usage: bench_replay --rec=DIR [--days=7] [--dir=DIR] [--without=pid,thread]\n");
 		return 2;
 	}
 	if (!b.keep && !mkdtemp(b.dir))

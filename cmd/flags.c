@@ -28,7 +28,8 @@ static struct opt table[] = {
 	{ "storage.tsdb.retention.time", OPT_DURATION, &set.retention_ms, "<duration>",
 	  "How long profiles are kept; whole days (UTC) go at a time. 0 keeps them for ever.", "storage.tsdb.retention" },
 	{ "storage.tsdb.retention.size", OPT_SIZE, &set.retention_bytes, "<size>",
-	  "The oldest days go until the rest is smaller than this. 0 means no limit.", NULL },
+	  "The oldest days go until the rest is smaller than this; the newest stays, and the log of the last hours comes on top. "
+	  "0 means no limit.", NULL },
 	{ "storage.service-labels", OPT_STRING, &set.service_labels, "<labels>",
 	  "Labels that make a service, separated by commas. The series that agree in them are also kept as one sum a minute, "
 	  "which makes graphs and profiles of whole services fast; it costs about a tenth more space. Empty means none." },

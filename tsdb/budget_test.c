@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many series in little memory: windows are sealed before their hour is over, who appends waits when the sealer does not
- * keep up, and nothing is lost by either. The clock stands still, so that no window is due for its age. */
+/* Budgets of memory and of the disk. Many series in little memory: windows are sealed before their hour is over, who appends waits when the sealer does not
+ * keep up, and nothing is lost by either. The clock stands still, so that no window is due for its age. On
+ * disk whole days go, the oldest first, and never the newest. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -116,8 +117,61 @@ static void test_appends_wait(void **state)
 	metrics_free();
 }
 
+/* ---- the disk ---- */
+
+#define DAY (24 * HOUR)
+#define DAYS 4
+
+static uint64_t disk(struct kit *k)
+{
+	struct tsdb_stats s;
+	tsdb_stats(k->db, &s);
+	return s.disk_bytes;
+}
+
+static uint64_t retain(struct kit *k, uint64_t bytes)
+{
+	struct err e;
+	k->db->o.retention_bytes = bytes;
+	if (tsdb_retain(k->db, &e))
+		fail_msg("%s", e.msg);
+	return disk(k);
+}
+
+static void test_disk(void **state)
+{
+	struct kit k;
+	struct err e;
+	struct sink_result r;
+	(void)state;
+	kit_init(&k);
+	k.o.no_sealing = true;
+	kit_open(&k);
+	for (unsigned day = 0; day < DAYS; day++) {
+		k.now_ms = KIT_T0 + (day + 1) * DAY;
+		for (unsigned i = 0; i < 60; i++)
+			assert_int_equal(kit_append(&k, i % 6, KIT_T0 + day * DAY + HOUR + i * 1000, day * 100 + i, 200, NULL), 0);
+		assert_int_equal(tsdb_seal(k.db, true, &e), 0);
+	}
+	uint64_t all = disk(&k), left;
+	assert_true(retain(&k, all) == all); /* as large as it may be: nothing goes */
+	left = retain(&k, all - 1);
+	assert_true(left < all && left > all / 2);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, KIT_T0 + DAY, NULL), 0);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, KIT_T0 + DAY, INT64_MAX, NULL), 60 * (DAYS - 1));
+	/* What was dropped does not come back, late: it would be dropped again. */
+	assert_int_equal(kit_append(&k, 0, KIT_T0 + HOUR, 1, 20, &r), 0);
+	assert_int_equal(r.too_old, 1);
+	assert_true(retain(&k, 1) > 1); /* the newest day stays, however large */
+	kit_reopen(&k);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), 60);
+	kit_free(&k);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_parts_are_sealed_early), cmocka_unit_test(test_appends_wait) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_disk), cmocka_unit_test(test_parts_are_sealed_early), cmocka_unit_test(test_appends_wait),
+	};
 	return cmocka_run_group_tests_name("budget", tests, NULL, NULL);
 }
