@@ -268,10 +268,11 @@ static int open_db(struct hlog *l, bool *ret_writable, struct err *e)
 		*ret_writable = !rc;
 		if (!rc)
 			break;
-		if (rc == -ERR_CORRUPT && !rocks_repair(l->options, l->path, &read_only)) {
+		/* Not at once: it may only have been read wrong, and a repair that is cut short loses more. */
+		if (rc == -ERR_CORRUPT && tries + 2 == OPEN_TRIES && !rocks_repair(l->options, l->path, &read_only))
 			LOG_WARN("msg", "the head log's list of files was damaged and was made anew", "err", e->msg);
+		if (rc == -ERR_CORRUPT && tries + 1 < OPEN_TRIES)
 			continue;
-		}
 		l->db = rocksdb_open_for_read_only(l->options, l->path, 0, &error);
 		if (rocks_err(&error, &read_only, "cannot open the head log for reading", l->path))
 			continue;
