@@ -289,6 +289,19 @@ static void check_sealed(const struct chunk *c)
 	assert_int_equal(sealed_sum_columns(&d, hit, rows, (uint32_t)t.rows.n, &read, &e), 0);
 	for (size_t i = 0; i < t.rows.n; i++)
 		assert_true(rows[i] == t.rows.v[i].total);
+	/* What one choice of columns has and what the others have is all. */
+	for (size_t k = 2; k < 40; k = k * 2 + 1) {
+		int64_t *others = xcalloc(t.rows.n + 1, sizeof *others);
+		memset(rows, 0, t.rows.n * sizeof *rows);
+		for (int side = 0; side < 2; side++) {
+			for (size_t i = 0; i < u.columns.n; i++)
+				hit[i] = (hash_u64(i / 3) % k == 0) == side;
+			assert_int_equal(sealed_sum_columns(&d, hit, side ? rows : others, (uint32_t)t.rows.n, &read, &e), 0);
+		}
+		for (size_t i = 0; i < t.rows.n; i++)
+			assert_true(rows[i] + others[i] == t.rows.v[i].total);
+		free(others);
+	}
 	/* Damage is refused or wrong, never a read beyond the end. */
 	for (int stream = 0; stream < 3; stream++)
 		for (size_t i = 0; i < b.detail[stream].len; i += 1 + b.detail[stream].len / 50) {

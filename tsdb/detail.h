@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The detail of a sealed series: which profiles hold a column and with what value, column by column. Private to
- * sealed.c. See detail.c for the streams. */
+ * sealed.c; detail.c writes and says what the streams are, detail_read.c reads. */
 #ifndef PYRRHA_TSDB_DETAIL_H
 #define PYRRHA_TSDB_DETAIL_H
 
 #include "tsdb/chunk.h"
 #include "tsdb/sealed.h"
+
+/* Modes of stream 2, and the byte that stands for the next escape. */
+enum { VALUES_BYTES = 0, VALUES_SCALED = 1, VALUES_DELTAS = 2 };
+#define ESCAPE 255
 
 /* Rows being turned into columns: samples of column k lie in [start[k], start[k + 1]). */
 struct detail_table {

@@ -5,7 +5,8 @@ void part_scratch_leave(struct part_scratch *s)
 {
 	part_reader_release(&s->rollups);
 	part_reader_release(&s->stamps);
-	part_reader_release(&s->details);
+	for (int i = 0; i < 3; i++)
+		part_reader_release(&s->details[i]);
 }
 
 #define VEC_BYTES(a) ((a)->cap * sizeof *(a)->v)
@@ -13,8 +14,7 @@ void part_scratch_leave(struct part_scratch *s)
 size_t part_scratch_bytes(const struct part_scratch *s)
 {
 	return VEC_BYTES(&s->rollup.columns) + VEC_BYTES(&s->rollup.sums) + VEC_BYTES(&s->totals.rows) + VEC_BYTES(&s->points.t_ms) +
-	       VEC_BYTES(&s->points.totals) + VEC_BYTES(&s->sums) + VEC_BYTES(&s->hit) + VEC_BYTES(&s->streams[0]) +
-	       VEC_BYTES(&s->streams[1]);
+	       VEC_BYTES(&s->points.totals) + VEC_BYTES(&s->sums) + VEC_BYTES(&s->hit);
 }
 
 void part_scratch_release(struct part_scratch *s)
@@ -25,8 +25,6 @@ void part_scratch_release(struct part_scratch *s)
 	sealed_points_release(&s->points);
 	vec_free(&s->sums);
 	vec_free(&s->hit);
-	vec_free(&s->streams[0]);
-	vec_free(&s->streams[1]);
 }
 
 /* The rollup of the series, or of what it is a multiple of; *series becomes that one's id. */
@@ -108,19 +106,13 @@ static uint32_t first_after(const struct sealed_totals *t, int64_t t_ms)
 	return (uint32_t)a;
 }
 
-/* The first two streams are copied: a reader gives one value at a time. */
 static int get_detail(const struct part *p, uint32_t series, struct part_scratch *w, struct sealed_detail *ret, struct err *e)
 {
 	struct view v[3];
 	for (uint8_t i = 0; i < 3; i++) {
-		int rc = part_reader_get(&w->details, p, PART_DETAIL, series, i, &v[i], e);
+		int rc = part_reader_get(&w->details[i], p, PART_DETAIL, series, i, &v[i], e);
 		if (rc)
 			return rc;
-		if (i == 2)
-			break;
-		vec_reserve(&w->streams[i], v[i].len + 1);
-		memcpy(w->streams[i].v, v[i].ptr, v[i].len);
-		v[i].ptr = (const char *)w->streams[i].v;
 	}
 	*ret = (struct sealed_detail){ v[0], v[1], v[2], &w->rollup };
 	return 0;

@@ -13,8 +13,7 @@ struct part_scratch {
 	struct sealed_points points;
 	VEC(int64_t) sums;
 	VEC(uint8_t) hit;
-	VEC(uint8_t) streams[2];
-	struct part_reader rollups, stamps, details;
+	struct part_reader rollups, stamps, details[3]; /* by stream: a reader gives one value at a time */
 };
 void part_scratch_release(struct part_scratch *s);
 /* Lets go of the parts, and keeps the memory. */

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading of DETAIL, column by column; detail.c has the streams. Nothing is decoded that was not asked for, but what is escaped in
+ * columns that are stepped over must be counted. */
+#include "tsdb/detail.h"
+
+struct reader {
+	struct cursor l_escapes, g_escapes, v_escapes;
+	const uint8_t *l, *l_end, *g, *g_end, *v, *v_end;
+	int mode;
+	struct cursor divisors, deltas;
+	bool bad;
+};
+
+/* The list of escapes at c; c moves behind it. */
+static struct cursor take_list(struct cursor *c)
+{
+	size_t n = cursor_count(c);
+	struct cursor list = *c;
+	for (size_t i = 0; i < n; i++)
+		cursor_varint(c);
+	list.end = c->p;
+	return list;
+}
+
+static size_t count_many(const struct reader *r, size_t n)
+{
+	size_t many = 0;
+	for (size_t k = 0; k < n; k++)
+		many += r->l[k] > 0;
+	return many;
+}
+
+static bool reader_open(struct reader *r, const struct sealed_detail *d)
+{
+	size_t n = d->rollup->columns.n;
+	struct cursor c = cursor_of(d->counts);
+	*r = (struct reader){ 0 };
+	r->l_escapes = take_list(&c);
+	r->g_escapes = take_list(&c);
+	r->l = c.p;
+	r->l_end = c.end;
+	r->g = (const uint8_t *)d->gaps.ptr;
+	r->g_end = r->g + d->gaps.len;
+	if (c.bad || (size_t)(c.end - c.p) != n)
+		return false;
+	struct cursor v = cursor_of(d->values);
+	r->mode = cursor_u8(&v);
+	if (v.bad || r->mode > VALUES_DELTAS)
+		return false;
+	if (r->mode != VALUES_BYTES) {
+		r->divisors = v;
+		for (size_t k = count_many(r, n); k; k--)
+			cursor_varint(&v);
+		r->divisors.end = v.p;
+	}
+	if (r->mode == VALUES_DELTAS) {
+		r->deltas = v;
+	} else {
+		r->v_escapes = take_list(&v);
+		r->v = v.p;
+		r->v_end = v.end;
+	}
+	return !v.bad;
+}
+
+static inline uint64_t get_byte(const uint8_t **p, const uint8_t *end, struct cursor *escapes, bool *bad)
+{
+	if (UNLIKELY(*p >= end)) {
+		*bad = true;
+		return 0;
+	}
+	uint8_t b = *(*p)++;
+	if (LIKELY(b != ESCAPE))
+		return b;
+	uint64_t v = cursor_varint(escapes);
+	*bad |= escapes->bad;
+	return v;
+}
+
+/* One column after the other: its count and divisor, then whether values follow in the stream. */
+struct column {
+	uint64_t count;
+	int64_t by;       /* divisor */
+	int64_t sum;
+	bool implied;     /* every value is `by`, or the only one is the sum */
+};
+
+static bool next_column(struct reader *r, const struct sealed_rollup *u, size_t k, struct column *c)
+{
+	c->count = get_byte(&r->l, r->l_end, &r->l_escapes, &r->bad) + 1;
+	c->sum = u->sums.v[k];
+	c->by = 1;
+	if (c->count > (uint64_t)(r->g_end - r->g))
+		r->bad = true;
+	if (c->count == 1) {
+		c->by = c->sum;
+		c->implied = true;
+		return !r->bad;
+	}
+	if (r->mode != VALUES_BYTES) {
+		c->by = (int64_t)(cursor_varint(&r->divisors) + 1);
+		r->bad |= r->divisors.bad || c->by <= 0;
+	}
+	int64_t least;
+	c->implied = r->mode != VALUES_DELTAS && !__builtin_mul_overflow((int64_t)c->count, c->by, &least) && least == c->sum;
+	return !r->bad;
+}
+
+static inline int64_t next_value(struct reader *r, const struct column *c, int64_t *before)
+{
+	if (c->implied)
+		return c->by;
+	if (r->mode == VALUES_DELTAS)
+		*before = (int64_t)((uint64_t)*before + (uint64_t)cursor_zigzag(&r->deltas));
+	else
+		*before = (int64_t)get_byte(&r->v, r->v_end, &r->v_escapes, &r->bad) + 1;
+	return (int64_t)((uint64_t)*before * (uint64_t)c->by);
+}
+
+static int bad_detail(struct err *e)
+{
+	return err_set(e, ERR_CORRUPT, "the samples of a sealed window make no sense");
+}
+
+/* Takes the escapes of n bytes that are stepped over. */
+static void skip_escapes(const uint8_t *p, size_t n, struct cursor *escapes)
+{
+	size_t k = 0;
+	if (escapes->p == escapes->end)
+		return;
+	for (size_t i = 0; i < n; i++)
+		k += p[i] == ESCAPE;
+	while (k--)
+		cursor_varint(escapes);
+}
+
+/* Sum of the column in rows [lo, hi), in modes whose values are bytes; nothing is decoded beyond hi. */
+static int64_t sum_bytes(struct reader *r, const struct column *c, uint32_t lo, uint32_t hi, bool *over)
+{
+	const uint8_t *g = r->g, *v = r->v;
+	uint64_t n = c->count, i = 0, next = 0;
+	int64_t sum = 0;
+	if (!c->implied && n > (uint64_t)(r->v_end - v)) {
+		r->bad = true;
+		return 0;
+	}
+	for (; i < n; i++) {
+		uint64_t row = next + g[i], value = 0;
+		if (UNLIKELY(g[i] == ESCAPE))
+			row = next + cursor_varint(&r->g_escapes);
+		if (row >= hi)
+			break;
+		next = row + 1;
+		if (!c->implied && UNLIKELY((value = v[i]) == ESCAPE))
+			value = cursor_varint(&r->v_escapes);
+		if (row >= lo)
+			*over |= __builtin_add_overflow(sum, value + 1, &sum);
+	}
+	if (i < n) {
+		skip_escapes(g + i + 1, n - i - 1, &r->g_escapes);
+		if (!c->implied)
+			skip_escapes(v + i, n - i, &r->v_escapes);
+	}
+	r->g += n;
+	if (!c->implied)
+		r->v += n;
+	*over |= __builtin_mul_overflow(sum, c->by, &sum);
+	return sum;
+}
+
+static int64_t sum_column(struct reader *r, const struct column *c, uint32_t lo, uint32_t hi, bool *over)
+{
+	uint64_t next = 0;
+	int64_t sum = 0, before = 0;
+	if (r->mode != VALUES_DELTAS)
+		return sum_bytes(r, c, lo, hi, over);
+	for (uint64_t i = 0; i < c->count; i++) {
+		uint64_t row = next + get_byte(&r->g, r->g_end, &r->g_escapes, &r->bad);
+		next = row + 1;
+		int64_t value = next_value(r, c, &before);
+		if (row >= lo && row < hi)
+			*over |= __builtin_add_overflow(sum, value, &sum);
+	}
+	return sum;
+}
+
+int sealed_sum_rows(const struct sealed_detail *d, uint32_t lo, uint32_t hi, int64_t *sums, uint64_t *ret_read,
+		    struct err *e)
+{
+	struct reader r;
+	struct column c;
+	bool over = false;
+	if (!reader_open(&r, d))
+		return bad_detail(e);
+	for (size_t k = 0; k < d->rollup->columns.n; k++) {
+		if (!next_column(&r, d->rollup, k, &c))
+			return bad_detail(e);
+		if (hi == UINT32_MAX) /* the last rows are all less the first */
+			over |= __builtin_sub_overflow(c.sum, sum_column(&r, &c, 0, lo, &over), &sums[k]);
+		else
+			sums[k] = sum_column(&r, &c, lo, hi, &over);
+		*ret_read += c.count;
+	}
+	r.bad |= r.g_escapes.bad || r.v_escapes.bad;
+	if (r.bad || r.deltas.bad)
+		return bad_detail(e);
+	return over ? err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range") : 0;
+}
+
+/* Of a mode whose values are bytes; there are as many gaps. False: it makes no sense. */
+static bool add_byte_column(struct reader *r, const struct column *c, int64_t *rows, uint32_t n_rows, bool *over)
+{
+	uint64_t next = 0, n = c->count;
+	const uint8_t *g = r->g, *v = r->v;
+	if (!c->implied && n > (uint64_t)(r->v_end - v))
+		return false;
+	for (uint64_t i = 0; i < n; i++) {
+		uint64_t row = next + (LIKELY(g[i] != ESCAPE) ? g[i] : cursor_varint(&r->g_escapes));
+		int64_t value = c->by;
+		if (row >= n_rows)
+			return false;
+		next = row + 1;
+		if (!c->implied) {
+			value = (int64_t)(LIKELY(v[i] != ESCAPE) ? v[i] : cursor_varint(&r->v_escapes)) + 1;
+			value = (int64_t)((uint64_t)value * (uint64_t)c->by);
+		}
+		*over |= __builtin_add_overflow(rows[row], value, &rows[row]);
+	}
+	r->g += n;
+	if (!c->implied)
+		r->v += n;
+	return true;
+}
+
+static bool add_column(struct reader *r, const struct column *c, bool hit, int64_t *rows, uint32_t n_rows)
+{
+	uint64_t next = 0;
+	int64_t before = 0;
+	bool over = false;
+	if (hit && r->mode != VALUES_DELTAS) {
+		r->bad |= !add_byte_column(r, c, rows, n_rows, &over);
+		return over;
+	}
+	for (uint64_t i = 0; i < c->count; i++) {
+		uint64_t row = next + get_byte(&r->g, r->g_end, &r->g_escapes, &r->bad);
+		next = row + 1;
+		int64_t value = next_value(r, c, &before);
+		if (!hit)
+			continue;
+		if (row >= n_rows) {
+			r->bad = true;
+			return false;
+		}
+		over |= __builtin_add_overflow(rows[row], value, &rows[row]);
+	}
+	return over;
+}
+
+/* A column that is not asked for is stepped over. */
+static bool skip_column(struct reader *r, const struct column *c)
+{
+	if (r->mode == VALUES_DELTAS)
+		return false;
+	skip_escapes(r->g, c->count, &r->g_escapes);
+	r->g += c->count;
+	if (c->implied)
+		return true;
+	if (c->count > (uint64_t)(r->v_end - r->v)) {
+		r->bad = true;
+		return true;
+	}
+	skip_escapes(r->v, c->count, &r->v_escapes);
+	r->v += c->count;
+	return true;
+}
+
+/* Steps over columns from k on that are not asked for, as far as their counts say all; what is escaped in them is taken by
+ * settle(). Returns the next column to look at. */
+static size_t skip_run(struct reader *r, const struct sealed_rollup *u, const uint8_t *hit, size_t k)
+{
+	size_t gaps = 0, values = 0, n = u->columns.n;
+	const uint8_t *l = r->l;
+	for (; k < n && !hit[k] && *l != ESCAPE; k++, l++) {
+		size_t count = *l + 1u;
+		gaps += count;
+		values += count > 1 && (int64_t)count != u->sums.v[k] ? count : 0;
+	}
+	r->bad |= gaps > (size_t)(r->g_end - r->g) || values > (size_t)(r->v_end - r->v);
+	if (r->bad)
+		return n;
+	r->l = l;
+	r->g += gaps;
+	r->v += values;
+	return k;
+}
+
+static void settle(const uint8_t *from, const uint8_t *to, struct cursor *escapes)
+{
+	while (from < to && escapes->p < escapes->end && (from = memchr(from, ESCAPE, (size_t)(to - from)))) {
+		cursor_varint(escapes);
+		from++;
+	}
+}
+
+int sealed_sum_columns(const struct sealed_detail *d, const uint8_t *hit, int64_t *rows, uint32_t n_rows,
+		       uint64_t *ret_read, struct err *e)
+{
+	struct reader r;
+	struct column c;
+	bool over = false;
+	if (!reader_open(&r, d))
+		return bad_detail(e);
+	for (size_t k = 0, n = d->rollup->columns.n; k < n; k++) {
+		if (r.mode == VALUES_BYTES) {
+			const uint8_t *g = r.g, *v = r.v;
+			k = skip_run(&r, d->rollup, hit, k);
+			settle(g, r.g, &r.g_escapes);
+			settle(v, r.v, &r.v_escapes);
+		}
+		if (k == n)
+			break;
+		if (!next_column(&r, d->rollup, k, &c))
+			return bad_detail(e);
+		if (!hit[k] && skip_column(&r, &c))
+			continue;
+		over |= add_column(&r, &c, hit[k], rows, n_rows);
+		*ret_read += c.count;
+	}
+	r.bad |= r.g_escapes.bad || r.v_escapes.bad;
+	if (r.bad || r.deltas.bad)
+		return bad_detail(e);
+	return over ? err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range") : 0;
+}
+
+static bool take_column(struct reader *r, const struct column *c, uint32_t column, uint32_t n_rows, struct cells *out)
+{
+	uint64_t next = 0;
+	int64_t before = 0;
+	size_t at = out->rows.n;
+	vec_reserve(&out->rows, at + c->count);
+	vec_reserve(&out->columns, at + c->count);
+	vec_reserve(&out->values, at + c->count);
+	for (uint64_t i = 0; i < c->count; i++) {
+		uint64_t row = next + get_byte(&r->g, r->g_end, &r->g_escapes, &r->bad);
+		next = row + 1;
+		if (row >= n_rows)
+			return false;
+		out->rows.v[at + i] = (uint32_t)row;
+		out->columns.v[at + i] = column;
+		out->values.v[at + i] = next_value(r, c, &before);
+	}
+	out->rows.n = out->columns.n = out->values.n = at + c->count;
+	return !r->bad;
+}
+
+int sealed_cells(const struct sealed_detail *d, uint32_t n_rows, struct cells *out, struct err *e)
+{
+	struct reader r;
+	struct column c;
+	if (!reader_open(&r, d))
+		return bad_detail(e);
+	for (size_t k = 0; k < d->rollup->columns.n; k++)
+		if (!next_column(&r, d->rollup, k, &c) || !take_column(&r, &c, d->rollup->columns.v[k], n_rows, out))
+			return bad_detail(e);
+	return r.bad || r.deltas.bad ? bad_detail(e) : 0;
+}
