@@ -5,17 +5,17 @@
 #include <stdlib.h>
 
 #include "agent/extents.h"
+#include "agent/kernel_procs.h"
 #include "base/alloc.h"
 
-static void use_cache(struct image_ids *ids, bool on)
+uint32_t image_ids_flags(const struct image_ids *ids)
 {
-	__atomic_store_n(&ids->images[IMAGE_JIT].flags, on && ids->cache_fd >= 0 ? UNWIND_CACHE_RULES : 0, __ATOMIC_SEQ_CST);
+	return ids->wiping.n ? 0 : UNWIND_PROC_CACHED;
 }
 
-void image_ids_init(struct image_ids *ids, struct unwind_image *images, int cache_fd)
+void image_ids_init(struct image_ids *ids, struct unwind_proc *procs, int cache_fd)
 {
-	*ids = (struct image_ids){ .next = IMAGE_FIRST, .images = images, .cache_fd = cache_fd };
-	use_cache(ids, true);
+	*ids = (struct image_ids){ .next = IMAGE_FIRST, .procs = procs, .cache_fd = cache_fd };
 }
 
 void image_ids_release(struct image_ids *ids)
@@ -44,10 +44,10 @@ static void advance(struct image_ids *ids, int64_t now_ns)
 		for (size_t i = 0; i < ids->wiping.n; i++)
 			vec_push(&ids->free, ids->wiping.v[i]);
 		ids->wiping.n = 0;
-		use_cache(ids, true);
+		kernel_procs_flag(ids->procs, UNWIND_PROC_CACHED, true);
 	}
 	if (!ids->wiping.n && ids->resting.n >= IDS_WIPE) {
-		use_cache(ids, false);
+		kernel_procs_flag(ids->procs, UNWIND_PROC_CACHED, false);
 		ids->wiping_ns = now_ns;
 		for (size_t i = 0; i < ids->resting.n; i++)
 			vec_push(&ids->wiping, ids->resting.v[i]);

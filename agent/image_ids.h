@@ -20,14 +20,16 @@ struct image_ids {
 	uint32_t next;               /* all below were given out once */
 	VEC(uint16_t) resting, wiping, free;
 	int64_t wiping_ns;           /* since when */
-	struct unwind_image *images; /* the kernel's; number 0 says whether the rule cache is in use */
+	struct unwind_proc *procs;   /* the kernel's; each says whether the rule cache may be used */
 	int cache_fd;                /* the rule cache; -1 = none */
 };
 
-void image_ids_init(struct image_ids *ids, struct unwind_image *images, int cache_fd);
+void image_ids_init(struct image_ids *ids, struct unwind_proc *procs, int cache_fd);
 void image_ids_release(struct image_ids *ids);
 /* 0: none is left, or not now. */
 uint16_t image_ids_take(struct image_ids *ids, int64_t now_ns);
+/* Flags of a process that is entered now. */
+uint32_t image_ids_flags(const struct image_ids *ids);
 void image_ids_give(struct image_ids *ids, uint16_t id, int64_t now_ns);
 
 #endif

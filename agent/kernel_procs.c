@@ -45,3 +45,10 @@ void kernel_procs_remove(struct unwind_proc slots[PROC_SLOTS], uint32_t tgid)
 	clear(p);
 	p->tgid = 0;
 }
+
+void kernel_procs_flag(struct unwind_proc slots[PROC_SLOTS], uint32_t flag, bool on)
+{
+	for (uint32_t i = 0; i < PROC_SLOTS; i++)
+		if (slots[i].tgid)
+			__atomic_store_n(&slots[i].flags, on ? slots[i].flags | flag : slots[i].flags & ~flag, __ATOMIC_SEQ_CST);
+}

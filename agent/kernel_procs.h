@@ -15,4 +15,7 @@
 bool kernel_procs_set(struct unwind_proc slots[PROC_SLOTS], const struct unwind_proc *v);
 void kernel_procs_remove(struct unwind_proc slots[PROC_SLOTS], uint32_t tgid);
 
+/* Sets or clears a flag of all entries. */
+void kernel_procs_flag(struct unwind_proc slots[PROC_SLOTS], uint32_t flag, bool on);
+
 #endif

@@ -673,7 +673,8 @@ static void push(struct processes *ps, struct process *p)
 	p->pushed = as;
 	p->set = ps->next_set++;
 	struct unwind_proc v = { .tgid = p->pid, .set = p->set, .first = as->kernel_first, .n = (uint32_t)as->v.n,
-				 .flags = p->fruitless >= FRUITLESS_MAX ? UNWIND_PROC_QUIET : 0, .exec_id = p->exec_id };
+				 .flags = tables_proc_flags(ps->tables) | (p->fruitless >= FRUITLESS_MAX ? UNWIND_PROC_QUIET : 0),
+				 .exec_id = p->exec_id };
 	p->in_kernel = kernel_procs_set(tables_procs(ps->tables), &v);
 	if (before && --before->kernel_users == 0)
 		tables_maps_free(ps->tables, before->kernel_first, (uint32_t)before->v.n);

@@ -80,7 +80,7 @@ int tables_new(struct tables **ret, const struct tables_fds *fds, struct err *e)
 		tables_free(t);
 		return e ? -(int)e->code : -ERR_IO;
 	}
-	image_ids_init(&t->ids, t->images, t->fds.cache);
+	image_ids_init(&t->ids, t->procs, t->fds.cache);
 	*ret = t;
 	return 0;
 }
@@ -507,6 +507,11 @@ void tables_maps_free(struct tables *t, uint32_t first, uint32_t n)
 struct unwind_proc *tables_procs(struct tables *t)
 {
 	return t->procs;
+}
+
+uint32_t tables_proc_flags(const struct tables *t)
+{
+	return image_ids_flags(&t->ids);
 }
 
 struct unwind_map *tables_maps(struct tables *t)

@@ -56,6 +56,8 @@ void tables_maps_free(struct tables *t, uint32_t first, uint32_t n);
 struct unwind_map *tables_maps(struct tables *t);
 /* The slots of kernel_procs.h. */
 struct unwind_proc *tables_procs(struct tables *t);
+/* Flags that an entry has to have besides its own. */
+uint32_t tables_proc_flags(const struct tables *t);
 
 /* For the unwinder. */
 const struct unwind_image *tables_unwind_image(const struct tables *t, uint32_t id);

@@ -17,35 +17,42 @@
 
 static void test_given_back(void **state)
 {
-	struct unwind_image *images = xcalloc(IMAGES_MAX, sizeof *images);
+	struct unwind_proc *slots = xcalloc(PROC_SLOTS, sizeof *slots);
 	struct image_ids ids;
 	int64_t now = 1000;
 
-	image_ids_init(&ids, images, -1);
+	image_ids_init(&ids, slots, -1);
 	for (uint32_t i = 0; i < IDS_WIPE; i++)
 		assert_int_equal(image_ids_take(&ids, now), IMAGE_FIRST + i);
 	for (uint32_t i = 0; i < IDS_WIPE - 1; i++)
 		image_ids_give(&ids, (uint16_t)(IMAGE_FIRST + i), now);
 	now += 10 * REUSE_NS;
 	assert_int_equal(image_ids_take(&ids, now), IMAGE_FIRST + IDS_WIPE); /* a fresh one, however long they rest */
+	struct unwind_proc v = { .tgid = 7, .set = 1, .flags = UNWIND_PROC_QUIET | image_ids_flags(&ids) };
+	assert_true(kernel_procs_set(slots, &v));
+	assert_int_equal(slots[7].flags, UNWIND_PROC_QUIET | UNWIND_PROC_CACHED);
 	image_ids_give(&ids, IMAGE_FIRST + IDS_WIPE - 1, now);               /* now there are enough to wipe */
+	assert_int_equal(slots[7].flags, UNWIND_PROC_QUIET);                 /* and nobody uses what is remembered */
+	assert_int_equal(image_ids_flags(&ids), 0);
 	assert_int_equal(image_ids_take(&ids, now + REUSE_NS - 1), IMAGE_FIRST + IDS_WIPE + 1);
 	assert_true(image_ids_take(&ids, now + REUSE_NS) < IMAGE_FIRST + IDS_WIPE);
+	assert_int_equal(slots[7].flags, UNWIND_PROC_QUIET | UNWIND_PROC_CACHED);
+	assert_int_equal(image_ids_flags(&ids), UNWIND_PROC_CACHED);
 	image_ids_release(&ids);
-	free(images);
+	free(slots);
 }
 
 static void test_all_taken(void **state)
 {
-	struct unwind_image *images = xcalloc(IMAGES_MAX, sizeof *images);
+	struct unwind_proc *slots = xcalloc(PROC_SLOTS, sizeof *slots);
 	struct image_ids ids;
 
-	image_ids_init(&ids, images, -1);
+	image_ids_init(&ids, slots, -1);
 	for (uint32_t i = IMAGE_FIRST; i < IMAGES_MAX; i++)
 		assert_int_equal(image_ids_take(&ids, 1), i);
 	assert_int_equal(image_ids_take(&ids, 1), 0);
 	image_ids_release(&ids);
-	free(images);
+	free(slots);
 }
 
 static unsigned entries(const struct unwind_proc *slots, uint32_t tgid)

@@ -11,7 +11,7 @@
  *	rules:   how to get from a frame to its caller
  *	cache:   image id << 29 | ELF virtual address (29 bits) of frames met lately, << 21 | their rule, in short (SHORT_*):
  *	         stacks share most of their frames, and a word here takes the place of those in pages, chunks and rules. Only
- *	         the sampling program writes it, whole words, and while flags of image 0 say so
+ *	         the sampling program writes it, whole words, and only for processes that say so
  *
  * A user frame is image << 48 | ELF virtual address: it means the same whichever process it is seen in and after
  * that process is gone. Image 0 is code without a file (JIT): the address is the process's own. */
@@ -129,7 +129,6 @@ struct unwind_image {
 	__u32 flags;
 };
 #define UNWIND_IMAGE_LOADED 1 /* its pages are there, if not all of their rows; or there is no table to have */
-#define UNWIND_CACHE_RULES 4  /* of image 0, which has no table: the cache may be used */
 #define UNWIND_IMAGE_GO 2     /* frame pointers lead from one stack to another (runtime.systemstack) */
 
 /* One word, so that it is read in one piece: row number (chunk << 16 | index) << 32 | count. */
@@ -148,6 +147,7 @@ struct unwind_proc {
 	__u32 pad[2];
 };
 #define UNWIND_PROC_QUIET 1   /* do not ask for help with unknown addresses */
+#define UNWIND_PROC_CACHED 2  /* the cache of rules may be used */
 
 #define SAMPLE_DEFERRED 1     /* the stack goes on at ip, sp, fp; pages of it follow the frames */
 #define SAMPLE_IN_KERNEL 2

@@ -9,7 +9,6 @@
 #include <linux/bpf_perf_event.h>
 #include <linux/types.h>
 #include <stdbool.h>
-#include <stddef.h>
 
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -377,7 +376,7 @@ static __always_inline bool start_at(struct scratch *s, struct bpf_perf_event_da
 static __always_inline bool find_process(struct scratch *s)
 {
 	const volatile struct unwind_proc *p;
-	__u32 zero = 0, exec_id;
+	__u32 zero = 0, exec_id, flags;
 	const struct all_procs *all = bpf_map_lookup_elem(&procs, &zero);
 
 	if (!all)
@@ -393,7 +392,9 @@ static __always_inline bool find_process(struct scratch *s)
 		s->head.set = p->set;
 		s->u.first_map = p->first;
 		s->u.n_maps = p->n;
-		s->u.quiet = p->flags & UNWIND_PROC_QUIET;
+		flags = p->flags;
+		s->u.quiet = flags & UNWIND_PROC_QUIET;
+		s->u.cached = flags & UNWIND_PROC_CACHED;
 		exec_id = p->exec_id;
 		if (s->head.set && p->set == s->head.set && exec_id == s->head.exec_id)
 			return true;
@@ -406,15 +407,12 @@ static __always_inline bool find_process(struct scratch *s)
 /* Follows the user stack; sets head.end. */
 static __always_inline void unwind_user(struct scratch *s)
 {
-	const struct unwind_image *none;
 	int end = END_DEPTH;
 
 	if (!find_process(s)) {
 		s->head.end = END_NO_PROCESS;
 		return;
 	}
-	none = uw_image(&s->u, IMAGE_JIT);
-	s->u.cached = none && none->flags & UNWIND_CACHE_RULES;
 	for (int i = 0; i <= MAX_USER_FRAMES; i++) {
 		int r = unwind_one(i);
 
@@ -546,32 +544,6 @@ static __always_inline void begin(struct scratch *s, __u64 now, __u64 id, __u64 
 	bpf_get_current_comm(s->head.comm, sizeof s->head.comm);
 }
 
-/* At 19 Hz nothing that a sample needs is in the CPU's caches any more. What can be named at the beginning is asked for at
- * once: the misses overlap, instead of following one another. */
-static __always_inline void touch(const void *p, __u32 bytes)
-{
-	for (__u32 i = 0; i < bytes; i += 64)
-		(void)*(const volatile __u64 *)((const char *)p + i);
-}
-
-static __always_inline struct scratch *warm_up(__u32 tgid)
-{
-	__u32 zero = 0;
-	struct scratch *s = bpf_map_lookup_elem(&scratch, &zero);
-	const struct stats *st = bpf_map_lookup_elem(&stats, &zero);
-	const struct all_procs *all = bpf_map_lookup_elem(&procs, &zero);
-	__u64 i = tgid;
-
-	if (!s || !st || !all)
-		return 0;
-	UW_OPAQUE(i);
-	i &= PROC_SLOTS - 1;
-	touch(&all->p[i], 8);
-	touch(s, offsetof(struct scratch, body) + 256);
-	touch(st, 64);
-	return s;
-}
-
 static __always_inline void count_sample(__u32 frames, __u32 end, __u64 began)
 {
 	__u32 zero = 0;
@@ -592,12 +564,12 @@ int sample(struct bpf_perf_event_data *ctx)
 	__u64 now = bpf_ktime_get_ns(), id = bpf_get_current_pid_tgid();
 	struct cgroup_of who;
 	struct scratch *s;
+	__u32 zero = 0, end;
 	__u64 bytes;
-	__u32 end;
 
 	if (!id)
 		return 0;
-	s = warm_up(id >> 32);
+	s = bpf_map_lookup_elem(&scratch, &zero);
 	if (!s)
 		return 0;
 	cgroup_of_current(&s->seen, &who);
