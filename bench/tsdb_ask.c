@@ -344,5 +344,9 @@ void truth_touch(struct tsdb *db)
 	const struct question none = { .who = ALL, .after_ms = 0, .until_ms = INT64_MAX };
 	struct truth t = { .scale = 1 };
 	struct selected r = select_series(&t, db, &none);
+	struct version *v = tsdb_version(db, NULL);
+	for (size_t i = 0; i < v->n; i++)
+		make_calls(v->p[i]->p->symbols);
+	version_unref(v);
 	release(&r);
 }

@@ -43,7 +43,7 @@ bool truth_load(struct truth *t, const char *path);
 /* Asks, and returns how many ms that took, from opening a view to the answer (a profile: folded into a tree). check: whether
  * the answer is the truth goes into q->wrong. */
 double truth_ask(const struct truth *t, struct question *q, struct tsdb *db, struct pool *pool, bool check);
-/* Opens a view and selects all, which loads the dictionaries. */
+/* Opens a view and selects all, which loads the dictionaries, and makes their calls, which the first flame graph does. */
 void truth_touch(struct tsdb *db);
 
 #endif

@@ -7,8 +7,8 @@
  * Every answer is compared with what the generator knows of the raw profiles: a checksum over the names of stacks, or
  * over the steps of a graph. Figures of ingest are CPU time of all threads, the generator's taken off; those of queries
  * are wall time, from opening a view to the answer (of a profile: folded into a tree), warm the median of several after
- * the first. Cold: the database was opened anew and the kernel asked to forget its files; opening it and loading
- * the dictionary are shown apart. With --dir=DIR the storage stays there, and what DIR has already is only asked. */
+ * the first. Cold: the database was opened anew and the kernel asked to forget its files; opening it,
+ * loading the dictionary and making its calls are shown apart. With --dir=DIR the storage stays there, and what DIR has already is only asked. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -281,7 +281,7 @@ static bool queries(struct bench *b)
 		ask_warm(b, q, NULL);
 		ask_warm(b, q, pool);
 	}
-	printf("| opening it, with %lld minutes of head and the dictionaries | %.0f ms |\n\n", (long long)(TAIL_MS / MINUTE), open_ms);
+	printf("| opening it, with %lld minutes of head, the dictionaries and their calls | %.0f ms |\n\n", (long long)(TAIL_MS / MINUTE), open_ms);
 	printf("Block cache of %llu MB; ms. Cold is on all cores, warm on one and on all; its CPU time is what a machine that does\n"
 	       "nothing else would need on one core. In brackets what is asked for.\n\n",
 	       (unsigned long long)b->o.cache_bytes >> 20);
