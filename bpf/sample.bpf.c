@@ -217,8 +217,10 @@ static __always_inline bool uw_cache_get(struct unwind *u, __u64 vaddr, __u32 *c
 	if (!w)
 		return false;
 	v = *w;
+	if (v >> SHORT_BITS != key)
+		return false;
 	*code = v & ((1 << SHORT_BITS) - 1);
-	return v >> SHORT_BITS == key;
+	return true;
 }
 
 static __always_inline void uw_cache_put(struct unwind *u, __u64 vaddr, __u32 code)

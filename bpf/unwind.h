@@ -91,6 +91,7 @@ static __always_inline int uw_find_rule(struct unwind *u, __u64 vaddr, __u32 *re
 	__u64 page = (vaddr >> TEXT_PAGE_SHIFT) - u->first_page, i;
 	__u32 row, n, lo, hi, pc = vaddr & ((1 << TEXT_PAGE_SHIFT) - 1);
 
+	*ret = 0;
 	if (!pages || page >= u->n_pages)
 		return 0;
 	i = u->pages + page;
