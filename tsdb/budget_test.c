@@ -15,10 +15,10 @@
 #include "tsdb/testkit.h"
 
 #define HOUR INT64_C(3600000)
-#define SERIES 2000
+#define SERIES 500
 #define STACKS 30
 #define ROUNDS 12
-#define BUDGET (UINT64_C(2) << 20)
+#define BUDGET (UINT64_C(128) << 10)
 /* What one append may add to the head after it was let in: everything that waits in the queue, and its own. */
 #define SLACK (UINT64_C(2) << 20)
 
@@ -28,6 +28,7 @@ static void start(struct kit *k)
 	k->now_ms = KIT_T0 + HOUR - 60000;
 	k->o.head_bytes = BUDGET;
 	k->o.queue_bytes = 64 << 10;
+	k->o.commit_interval_ms = -1; /* one append after the other, each waited for */
 }
 
 static uint64_t append_round(struct kit *k, int round, uint64_t *largest)
