@@ -157,9 +157,10 @@ static void test_answers(void **state)
 static void test_size(void **state)
 {
 	static const struct debuginfod_limits small = { 100000, 60, 90000 };
-	/* Told in advance, and not told: neither is taken, and neither fills a disk. */
-	assert_int_equal(fetch(SENDS_FILE, own_build_id(), &small), -ERR_IO);
-	assert_int_equal(fetch(SENDS_ENDLESSLY, other, &small), -ERR_IO);
+	/* Told in advance, and not told: neither is taken, and neither fills a disk. What the client calls it depends on how
+	 * much had come by then. */
+	assert_true(fetch(SENDS_FILE, own_build_id(), &small) < 0);
+	assert_true(fetch(SENDS_ENDLESSLY, other, &small) < 0);
 }
 
 static void test_time(void **state)
