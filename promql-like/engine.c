@@ -19,13 +19,14 @@
 
 #define SLOT 1024 /* bytes of an active query in the file */
 
-enum { M_QUERIES, M_MAX, M_DURATION, M_TOTAL, M_SAMPLES };
+enum { M_QUERIES, M_MAX, M_DURATION, M_TOTAL, M_SAMPLES, M_BYTES };
 static struct metric table[] = {
 	[M_QUERIES] = { "pyrrha_engine_queries", "Queries at work or waiting.", METRIC_GAUGE },
 	[M_MAX] = { "pyrrha_engine_queries_concurrent_max", "Most queries that may be at work.", METRIC_GAUGE },
 	[M_DURATION] = { "pyrrha_engine_query_duration_seconds", "Time of a query by part.", METRIC_HISTOGRAM, "slice" },
 	[M_TOTAL] = { "pyrrha_engine_queries_total", "Queries answered, by result.", METRIC_COUNTER, "result" },
 	[M_SAMPLES] = { "pyrrha_engine_query_samples_total", "Samples read by queries.", METRIC_COUNTER },
+	[M_BYTES] = { "pyrrha_engine_query_bytes", "Memory of the stacks that queries at work hold; --query.max-bytes bounds one.", METRIC_GAUGE },
 };
 static atomic_bool registered;
 
@@ -122,8 +123,10 @@ struct promql_engine *promql_engine_new(struct source *s, const struct promql_op
 	pthread_condattr_destroy(&attr);
 	if (o->active_query_file && *o->active_query_file)
 		open_active_file(g);
-	if (atomic_load(&registered))
+	if (atomic_load(&registered)) {
 		metric_set(&table[M_MAX], g->o.max_concurrency);
+		metric_add(&table[M_BYTES], 0);
+	}
 	return g;
 }
 
@@ -493,8 +496,27 @@ static void eval_init(struct eval *q, struct promql_engine *g, struct promql_exp
 		q->explain = xcalloc(x->n_nodes, sizeof *q->explain);
 }
 
+int eval_hold_bytes(struct eval *q, uint64_t n, struct err *e)
+{
+	uint64_t all = atomic_fetch_add(&q->bytes, n) + n;
+	if (atomic_load(&registered))
+		metric_add(&table[M_BYTES], (double)n);
+	if (q->max_bytes && all > q->max_bytes)
+		return err_set(e, ERR_LIMIT, "the query needs more than %llu bytes of stacks (--query.max-bytes)",
+			       (unsigned long long)q->max_bytes);
+	return 0;
+}
+
+void eval_give_bytes(struct eval *q, uint64_t n)
+{
+	atomic_fetch_sub(&q->bytes, n);
+	if (atomic_load(&registered))
+		metric_add(&table[M_BYTES], -(double)n);
+}
+
 static void eval_release(struct eval *q)
 {
+	eval_give_bytes(q, atomic_load(&q->bytes));
 	for (uint32_t i = 0; i < q->x->n_nodes; i++)
 		value_free(&q->memo[i]);
 	for (size_t i = 0; i < q->matchers.n; i++)

@@ -133,6 +133,10 @@ int eval_prepare(struct eval *q, struct node *n, struct err *e);
 /* Nobody will look at the profiles of this node, only at their values: says so to it and to those below of which that is then
  * true too. */
 void eval_want_values(struct node *n);
+/* Counts n bytes of stacks that the query holds from now on; ERR_LIMIT above --query.max-bytes. The end of the query gives back
+ * what eval_give_bytes has not. */
+int eval_hold_bytes(struct eval *q, uint64_t n, struct err *e);
+void eval_give_bytes(struct eval *q, uint64_t n);
 /* Canceled, timed out. */
 int eval_check(struct eval *q, struct err *e);
 void eval_note(struct eval *q, bool info, const char *fmt, ...) PRINTF_LIKE(3, 4);

@@ -217,16 +217,6 @@ static struct lane_index *need_lane(struct table *t, struct symbols *s, uint32_t
 	return &t->lanes.v[t->lanes.n - 1];
 }
 
-static int count_bytes(struct graph *g, size_t n, struct err *e)
-{
-	struct eval *q = g->r->q;
-	uint64_t all = atomic_fetch_add(&q->bytes, n) + n;
-	if (q->max_bytes && all > q->max_bytes)
-		return err_set(e, ERR_LIMIT, "the query needs more than %llu bytes of stacks (--query.max-bytes)",
-			       (unsigned long long)q->max_bytes);
-	return 0;
-}
-
 static struct sieve *need_sieve(const struct graph *g, struct table *t, struct symbols *s)
 {
 	for (size_t i = t->sieves.n; i-- > 0;)
@@ -264,7 +254,7 @@ static int need_line(struct graph *g, struct table *t, struct lane_index *l, uin
 	if (!l->line[column] && !chosen(g, t, l->s, column))
 		l->line[column] = NOT_CHOSEN;
 	if (!l->line[column]) {
-		int rc = count_bytes(g, (g->sp->n + 1) * sizeof(int64_t), e);
+		int rc = eval_hold_bytes(g->r->q, (g->sp->n + 1) * sizeof(int64_t), e);
 		if (rc)
 			return rc;
 		vec_push(&t->lines, (struct line){ .lane = l->lane, .column = column, .s = l->s,
@@ -284,7 +274,7 @@ static int add_run(struct graph *g, struct line *l, const struct run *r, int64_t
 		return 0;
 	}
 	if (!l->floats) {
-		int rc = count_bytes(g, g->sp->n * sizeof(double), e);
+		int rc = eval_hold_bytes(g->r->q, g->sp->n * sizeof(double), e);
 		if (rc)
 			return rc;
 		l->floats = xcalloc(g->sp->n, sizeof(double));
@@ -351,7 +341,7 @@ static int need_result(struct graph *g, uint32_t lane, uint32_t row, uint32_t *r
 	for (size_t at = map_start(&g->by_row, h); map_probe(&g->by_row, h, &at, ret);)
 		if (g->results.v[*ret].lane == lane && g->results.v[*ret].row == row)
 			return 0;
-	int rc = count_bytes(g, (g->sp->n + 1) * 16, e);
+	int rc = eval_hold_bytes(g->r->q, (g->sp->n + 1) * 16, e);
 	if (rc)
 		return rc;
 	*ret = (uint32_t)g->results.n;

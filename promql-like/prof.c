@@ -336,11 +336,7 @@ static int finish_side(struct eval *q, struct side *s, struct stackvec *stored, 
 	struct stackvec *none = NULL; /* another thread may have been first: profiles are shared */
 	if (!__atomic_compare_exchange_n(&s->vec, &none, sum, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 		stackvec_unref(sum);
-	uint64_t bytes = atomic_fetch_add(&q->bytes, s->vec->n * 12) + s->vec->n * 12;
-	if (q->max_bytes && bytes > q->max_bytes)
-		return err_set(e, ERR_LIMIT, "the query needs more than %llu bytes of stacks (--query.max-bytes)",
-			       (unsigned long long)q->max_bytes);
-	return 0;
+	return eval_hold_bytes(q, s->vec->n * 12, e);
 }
 
 int profs_materialise(struct eval *q, struct prof *const *p, size_t n, struct err *e)

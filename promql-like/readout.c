@@ -483,7 +483,7 @@ static int readout(struct eval *q, struct node *n, const struct span *sp, enum m
 		}
 		uint64_t held = atomic_load(&q->bytes);
 		rc = read_chunk(&r, &part, best ? &(struct keep){ greatest, &k } : NULL, &n_steps, e);
-		atomic_store(&q->bytes, held); /* the stacks of these steps are gone */
+		eval_give_bytes(q, atomic_load(&q->bytes) - held); /* the stacks of these steps are gone */
 	}
 	if (!rc && stacks && sp->n > 1)
 		sort_out(&r);

@@ -66,3 +66,11 @@ def test_a_slow_query_is_logged(env):
     http_get(server.url + ask)
     server.terminate()
     check(server.text().count("slow query") == 1, "none are asked for the second time: " + server.text())
+
+
+def test_memory_of_queries_is_given_back(env):
+    server = Server(env, "")
+    status, _, body = http_get(server.url + "/api/v1/query?" + urllib.parse.urlencode({"query": "self(merge(cpu[5m]))"}))
+    check(status == 200, f"{status} {body}")
+    text = http_get(server.url + "/metrics")[2].decode()
+    check("\npyrrha_engine_query_bytes 0\n" in text, text)
