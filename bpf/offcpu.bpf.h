@@ -114,8 +114,7 @@ static __always_inline __u64 off_complete(struct scratch *s, void *ctx)
 
 	if (!(s->head.flags & SAMPLE_DEFERRED))
 		return bytes;
-	s->before = bytes;
-	s->pages = s->misses = 0;
+	begin_copy(s, bytes);
 	for (int i = 0; i < OFF_COPY_PAGES; i++)
 		if (copy_page(i))
 			break;

@@ -483,8 +483,8 @@ __attribute__((noinline)) int copy_page(int i)
 	return 0;
 }
 
-/* Sends the record, whose frames take up `before` bytes, with the stack page by page: one read of all is refused whole. */
-static __always_inline void send_with_stack(struct scratch *s, __u32 before)
+/* Before the stack's pages are copied, behind `before` bytes of the record: where they are to end. */
+static __always_inline void begin_copy(struct scratch *s, __u32 before)
 {
 	struct task_struct *t = (struct task_struct *)bpf_get_current_task();
 	__u64 left = BPF_CORE_READ(t, mm, start_stack) / STACK_PAGE - s->u.sp / STACK_PAGE;
@@ -492,6 +492,12 @@ static __always_inline void send_with_stack(struct scratch *s, __u32 before)
 	s->before = before;
 	s->pages = s->misses = 0;
 	s->end = left < STACK_PAGES ? left + 1 : STACK_PAGES + 1;
+}
+
+/* Sends the record, whose frames take up `before` bytes, with the stack page by page: one read of all is refused whole. */
+static __always_inline void send_with_stack(struct scratch *s, __u32 before)
+{
+	begin_copy(s, before);
 	for (int i = 0; i < STACK_PAGES; i++)
 		if (copy_page(i))
 			break;
