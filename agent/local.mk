@@ -39,7 +39,7 @@ tests/fixtures/agent/built: $(AGENT_FIXTURES)
 clean-local-agent:
 	rm -rf tests/fixtures/agent/*.fp tests/fixtures/agent/*.nofp tests/fixtures/agent/*.nopie tests/fixtures/agent/*.static \
 	  tests/fixtures/agent/*.staticpie tests/fixtures/agent/*.stripped tests/fixtures/agent/*.debug \
-	  tests/fixtures/agent/*.notables tests/fixtures/agent/*.deleted tests/fixtures/agent/*.debugdata \
+	  tests/fixtures/agent/*.notables tests/fixtures/agent/*.ownpages tests/fixtures/agent/*.deleted tests/fixtures/agent/*.debugdata \
 	  tests/fixtures/agent/*.xz tests/fixtures/agent/*.v0 tests/fixtures/agent/*.ibt tests/fixtures/agent/*.so tests/fixtures/agent/built
 clean-local: clean-local-agent
 # The unit, and what it needs of the kernel where perf_event_paranoid is 3.
