@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/num.h"
 #include "bench/fleet.h"
+#include "bench/measure.h"
 #include "tsdb/evict.h"
 
 struct bench {
@@ -26,12 +27,6 @@ struct bench {
 	bool make;
 };
 
-static void die(const char *what, const struct err *e)
-{
-	fprintf(stderr, "%s: %s\n", what, e->msg);
-	exit(1);
-}
-
 static int64_t bench_now(void *arg)
 {
 	return ((struct bench *)arg)->now_ms;
@@ -41,7 +36,7 @@ static void open_db(struct bench *b)
 {
 	struct err e;
 	if (tsdb_open(&b->f.db, &b->o, &e))
-		die("open", &e);
+		measure_die("open", &e);
 }
 
 /* ---- making ---- */
@@ -61,7 +56,7 @@ static void make_day(struct bench *b, int64_t day, struct record_profile *profil
 	}
 	b->now_ms = from + DAY_MS + HOUR_MS / 2;
 	if (tsdb_seal(b->f.db, false, &e))
-		die("seal", &e);
+		measure_die("seal", &e);
 	fprintf(stderr, "day %lld\n", (long long)day);
 }
 
@@ -82,9 +77,7 @@ static int make(struct bench *b)
 
 static void begin(struct bench *b)
 {
-	struct timespec t;
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	b->cpu = (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+	b->cpu = measure_cpu() * 1e3;
 	b->wall_ns = clock_mono_ns();
 }
 
@@ -120,12 +113,12 @@ static void ask(struct bench *b, const char *what, int64_t after_ms, int64_t unt
 	matcher_init(&m, MATCH_EQ, VIEW("__name__"), VIEW(NAME), &e);
 	tsdb_source(b->f.db)->open(tsdb_source(b->f.db), &v, &e);
 	if (v->ops->select(v, &m, 1, after_ms, until_ms, &lim, &s, &n, &e))
-		die("select", &e);
+		measure_die("select", &e);
 	struct source_part *parts = xcalloc(n + 1, sizeof *parts);
 	for (size_t i = 0; i < n; i++)
 		parts[i] = (struct source_part){ .ref = s[i].ref, .after_ms = after_ms, .until_ms = until_ms, .scale = 1 };
 	if (v->ops->merge(v, parts, n, 1, &lim, &sum, &e))
-		die("merge", &e);
+		measure_die("merge", &e);
 	end(b, what);
 	stackvec_unref(sum);
 	free(parts);

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "bench/measure.h"
 #include "pprof/pprof.h"
 
 static const uint32_t pool_sizes[SERVICES] = { 12000, 10000, 6000, 20000 };
@@ -25,12 +26,6 @@ static double uniform(struct fleet *b)
 static double gauss(struct fleet *b)
 {
 	return sqrt(-2 * log(uniform(b) + 1e-12)) * cos(6.283185307 * uniform(b));
-}
-
-static void die(const char *what, const struct err *e)
-{
-	fprintf(stderr, "%s: %s\n", what, e ? e->msg : "");
-	exit(1);
 }
 
 /* ---- stacks ---- */
@@ -94,7 +89,7 @@ static void load_corpus(struct fleet *b)
 		struct err e;
 		profile_init(&p, 0);
 		if (pprof_decode(bytes.ptr, bytes.len, NULL, &p, &e))
-			die(path, &e);
+			measure_die(path, &e);
 		for (uint32_t k = 0; k < p.n_samples && k < pool_sizes[i]; k++)
 			add_stack(b, &b->services[i], &p, &p.samples[k]);
 		profile_release(&p);

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/num.h"
 #include "bench/fleet.h"
+#include "bench/measure.h"
 
 #define MINUTE INT64_C(60000)
 #define HISTORY (30 * HOUR_MS + 5 * MINUTE)
@@ -68,12 +69,6 @@ struct bench {
 	uint64_t late;               /* rounds that could not keep pace */
 };
 
-static void die(const char *what, const struct err *e)
-{
-	fprintf(stderr, "%s: %s\n", what, e->msg);
-	exit(1);
-}
-
 static int64_t bench_now(void *arg)
 {
 	return atomic_load(&((struct bench *)arg)->now_ms);
@@ -98,7 +93,7 @@ static void append(struct bench *b, const struct pod *pod, const struct record_p
 				   .interval_ms = 10000, .asked_ms = 10000, .period = b->flat.period };
 	struct sink_batch batch = { .profiles = &sp, .n_profiles = 1 };
 	if (tsdb_sink(b->f.db)->append(tsdb_sink(b->f.db), &batch, NULL, &e))
-		die("append", &e);
+		measure_die("append", &e);
 }
 
 /* One round of ten seconds of the fleet, a tenth of its pods at a time; period_ns: how long that takes, 0 = no matter. */
@@ -163,7 +158,7 @@ static void fill(struct bench *b, int64_t from, int64_t until)
 		round_of(b, t, 0);
 		struct err e;
 		if (t - T0 > 20 * HOUR_MS && (t - T0 - 1000) % (2 * HOUR_MS) == HOUR_MS / 2 && tsdb_seal(b->f.db, true, &e))
-			die("seal", &e);
+			measure_die("seal", &e);
 	}
 	tsdb_flush(b->f.db);
 }
@@ -174,12 +169,12 @@ static int make(struct bench *b)
 	b->ids = true;
 	atomic_store(&b->now_ms, T0 - 9 * DAY_MS);
 	if (tsdb_open(&b->f.db, &b->o, &e))
-		die("open", &e);
+		measure_die("open", &e);
 	fill(b, T0 - 10 * DAY_MS, T0 - 10 * DAY_MS + HOUR_MS);
 	b->f.pods.n = 0;
 	fill(b, T0, T0 + HISTORY);
 	if (tsdb_seal(b->f.db, false, &e))
-		die("seal", &e);
+		measure_die("seal", &e);
 	return tsdb_close(b->f.db, &e) ? 1 : 0;
 }
 
@@ -213,7 +208,7 @@ static void merge(struct bench *b, struct source_view *v, const struct source_se
 	for (size_t i = 0; i < n; i++)
 		parts[i] = (struct source_part){ .ref = s[i].ref, .after_ms = after_ms, .until_ms = until_ms, .scale = 1 };
 	if (v->ops->merge(v, parts, n, 1, &lim, &sum, &e))
-		die("merge", &e);
+		measure_die("merge", &e);
 	fold(sum);
 	stackvec_unref(sum);
 	free(parts);
@@ -241,7 +236,7 @@ static void graph(struct bench *b, const struct question *q, struct source_view 
 	}
 	bool filtered = q->what == SHARE || q->what == SHARE_SERVICE;
 	if (v->ops->sums(v, parts, n, groups * steps, filtered ? &f : NULL, &lim, ret, NULL, &e))
-		die("sums", &e);
+		measure_die("sums", &e);
 	free(ret);
 	free(parts);
 }
@@ -261,7 +256,7 @@ static double run(struct bench *b, const struct question *q)
 		matcher_init(&m[n_m++], MATCH_NE, VIEW("node"), VIEW("node-0"), &e);
 	tsdb_source(b->f.db)->open(tsdb_source(b->f.db), &v, &e);
 	if (v->ops->select(v, m, n_m, end - q->range_ms, end, NULL, &s, &n, &e))
-		die("select", &e);
+		measure_die("select", &e);
 	if (q->what == MERGE)
 		merge(b, v, s, n, end - q->range_ms, end);
 	else
@@ -301,9 +296,9 @@ static void *maintain(void *arg)
 	struct err e;
 	b->f.db->o.retention_ms = 5 * DAY_MS;
 	if (tsdb_retain(b->f.db, &e))
-		die("retain", &e);
+		measure_die("retain", &e);
 	if (tsdb_clean(b->f.db, &e))
-		die("clean", &e);
+		measure_die("clean", &e);
 	return NULL;
 }
 
@@ -369,7 +364,7 @@ static int measure(struct bench *b)
 	int64_t start = T0 + HISTORY;
 	atomic_store(&b->now_ms, start);
 	if (tsdb_open(&b->f.db, &b->o, &e))
-		die("open", &e);
+		measure_die("open", &e);
 	metrics_register(tsdb_metrics, TM_COUNT);
 	b->pool = pool_new(0, "bench");
 	fleet_deploy(&b->f, start, (uint32_t)((start - T0) / DEPLOY_MS)); /* the pods there are: after the last deploy */

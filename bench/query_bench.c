@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/num.h"
+#include "bench/measure.h"
 #include "pprof/pprof.h"
 #include "promql-like/promql.h"
 #include "tsdb/files.h"
@@ -38,12 +39,6 @@ struct bench {
 	const char *only;
 };
 
-static void die(const char *what, const struct err *e)
-{
-	fprintf(stderr, "%s: %s\n", what, e ? e->msg : "");
-	exit(1);
-}
-
 static double uniform(struct bench *b)
 {
 	b->random += 0x9e3779b97f4a7c15u;
@@ -68,7 +63,7 @@ static bool load(struct profile *p, const char *name)
 		buf_put(&bytes, chunk, n);
 	fclose(f);
 	if (pprof_decode(bytes.ptr, bytes.len, NULL, p, &e))
-		die(path, &e);
+		measure_die(path, &e);
 	buf_free(&bytes);
 	return true;
 }
@@ -193,7 +188,7 @@ static uint64_t scrape(struct bench *b, struct drawn *all, int64_t t_ms)
 	}
 	struct sink_batch batch = { .profiles = p, .n_profiles = (size_t)b->series };
 	if (tsdb_sink(b->db)->append(tsdb_sink(b->db), &batch, &r, &e))
-		die("append", &e);
+		measure_die("append", &e);
 	for (int64_t i = 0; i < b->series; i++)
 		for (uint32_t k = 0; k < p[i].n_samples; k++)
 			all[i].values[all[i].samples[k]] = 0;
@@ -221,7 +216,7 @@ static void ingest(struct bench *b)
 	}
 	tsdb_flush(b->db);
 	if (tsdb_seal(b->db, false, &e))
-		die("seal", &e);
+		measure_die("seal", &e);
 	struct tsdb_stats s;
 	tsdb_stats(b->db, &s);
 	printf("%lld series, %llu profiles, %llu samples; %llu parts, %llu MB on disk, %llu head windows; made in %.1f s\n",
@@ -266,20 +261,6 @@ static const struct question questions[] = {
 	{ "6 h at 60 s, top ten of what is focused", "topk(10, self(focus(merge(cpu[5m]), \"json\")))", 60000, 6 * HOUR_MS, false },
 };
 
-/* Field of /proc/self/status, in kB. */
-static long status_kb(const char *field)
-{
-	char line[256];
-	long kb = 0;
-	FILE *f = fopen("/proc/self/status", "re");
-	while (f && fgets(line, sizeof line, f))
-		if (strncmp(line, field, strlen(field)) == 0)
-			kb = strtol(line + strlen(field) + 1, NULL, 10);
-	if (f)
-		fclose(f);
-	return kb;
-}
-
 static void reset_peak(void)
 {
 	FILE *f = fopen("/proc/self/clear_refs", "we");
@@ -287,13 +268,6 @@ static void reset_peak(void)
 		return;
 	fputs("5", f);
 	fclose(f);
-}
-
-static double process_cpu_ms(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
 static int by_time(const void *a, const void *b)
@@ -313,21 +287,21 @@ static void ask(struct bench *b, const struct question *x)
 	int64_t end = T0 + b->hours * HOUR_MS - 1000, start = x->range_ms ? end - x->range_ms : T0 + 600000;
 	for (int64_t i = 0; i < b->runs; i++) {
 		struct promql_params p = { .profiles = x->stacks };
-		long before = status_kb("VmRSS");
+		long before = measure_status_kb("VmRSS");
 		reset_peak();
 		int64_t from = clock_mono_ns();
-		double cpu_from = process_cpu_ms();
+		double cpu_from = measure_cpu() * 1e3;
 		int rc = x->step_ms ? promql_range(b->engine, view_of(x->query), start, end, x->step_ms, &p, &r, &e)
 				    : promql_instant(b->engine, view_of(x->query), end, &p, &r, &e);
 		ms[i] = (double)(clock_mono_ns() - from) / 1e6;
-		cpu[i] = process_cpu_ms() - cpu_from;
+		cpu[i] = measure_cpu() * 1e3 - cpu_from;
 		if (rc) {
 			printf("| %-42s | %s\n", x->what, e.msg);
 			free(ms);
 			free(cpu);
 			return;
 		}
-		peak = MAX(peak, status_kb("VmHWM") - before);
+		peak = MAX(peak, measure_status_kb("VmHWM") - before);
 		samples = r.samples;
 		bytes = r.bytes;
 		series = r.n_series;
@@ -351,7 +325,7 @@ static void parse_all(struct bench *b)
 		for (size_t k = 0; k < ARRAY_LEN(questions); k++) {
 			struct promql_expr *x;
 			if (promql_parse(&x, view_of(questions[k].query), &e))
-				die(questions[k].query, &e);
+				measure_die(questions[k].query, &e);
 			promql_expr_free(x);
 		}
 	printf("| %-42s | %10.4f | %10s | %10s | %9s | %8s | %6s |\n", "parse, mean of the queries below",
@@ -405,7 +379,7 @@ int main(int argc, char **argv)
 	b.threads = threads > 1 ? pool_new((unsigned)threads - 1, "bench") : NULL;
 	make_pools(&b);
 	if (tsdb_open(&b.db, &o, &e))
-		die("open", &e);
+		measure_die("open", &e);
 	ingest(&b);
 	query_all(&b);
 	tsdb_close(b.db, &e);

@@ -25,6 +25,7 @@
 #include "base/map.h"
 #include "base/num.h"
 #include "base/vec.h"
+#include "bench/measure.h"
 #include "pprof/pprof.h"
 #include "tsdb/files.h"
 #include "tsdb/tsdb.h"
@@ -306,26 +307,6 @@ static void take_in(struct bench *b, const struct answer *x, int64_t round, int6
 	b->gz_bytes += x->gz.len;
 }
 
-static double process_cpu(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static long resident_kb(const char *field)
-{
-	char line[128];
-	long kb = 0;
-	FILE *f = fopen("/proc/self/status", "re");
-	while (f && fgets(line, sizeof line, f))
-		if (!strncmp(line, field, strlen(field)))
-			kb = strtol(line + strlen(field), NULL, 10);
-	if (f)
-		fclose(f);
-	return kb;
-}
-
 static void replay(struct bench *b)
 {
 	struct err e;
@@ -354,7 +335,7 @@ static void print(struct bench *b, double cpu, long before_kb)
 	printf("| on disk | %.2f bytes per sample, %.0f per answer, %.1f MB a day |\n", (double)s.disk_bytes / (double)b->samples,
 	       (double)s.disk_bytes / (double)b->profiles, (double)s.disk_bytes / 1e6 / (double)b->days);
 	printf("| resident, most | %ld MB, %ld of it before the storage was opened; dictionaries %.0f MB of %llu days |\n",
-	       resident_kb("VmHWM:") / 1024, before_kb / 1024, (double)s.dictionary_bytes / 1e6, (unsigned long long)s.loaded);
+	       measure_status_kb("VmHWM") / 1024, before_kb / 1024, (double)s.dictionary_bytes / 1e6, (unsigned long long)s.loaded);
 }
 
 static bool parse(struct bench *b, int argc, char **argv)
@@ -394,11 +375,11 @@ int main(int argc, char **argv)
 	count_pids(&b);
 	b.now_ms = T0;
 	b.o = (struct tsdb_options){ .path = b.dir, .now_ms = bench_now, .now_arg = &b };
-	long before_kb = resident_kb("VmRSS:");
+	long before_kb = measure_status_kb("VmRSS");
 	must(tsdb_open(&b.db, &b.o, &e), &e);
-	double cpu = process_cpu();
+	double cpu = measure_cpu();
 	replay(&b);
-	print(&b, process_cpu() - cpu, before_kb);
+	print(&b, measure_cpu() - cpu, before_kb);
 	must(tsdb_close(b.db, &e), &e);
 	if (!b.keep)
 		files_remove_tree(b.dir);

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/num.h"
 #include "bench/fleet.h"
+#include "bench/measure.h"
 #include "tsdb/files.h"
 
 #define STEP_MS 15000
@@ -107,19 +108,6 @@ static void round_of(struct bench *b, int64_t t_ms, struct record_profile *profi
 	}
 }
 
-static long resident_kb(const char *field)
-{
-	char line[128];
-	long kb = 0;
-	FILE *f = fopen("/proc/self/status", "re");
-	while (f && fgets(line, sizeof line, f))
-		if (!strncmp(line, field, strlen(field)))
-			kb = strtol(line + strlen(field), NULL, 10);
-	if (f)
-		fclose(f);
-	return kb;
-}
-
 static void print(struct bench *b, double seconds, double cpu)
 {
 	struct tsdb_stats s;
@@ -128,7 +116,7 @@ static void print(struct bench *b, double seconds, double cpu)
 	       "|---|---|---|---|---|---|---|---|---|\n");
 	printf("| %lld | %llu, %llu | %.1f (%.0f s) | %lld | %.0f | %ld | %llu, %.1f | %.0f | %.2f |\n", (long long)b->targets,
 	       (unsigned long long)b->f.profiles, (unsigned long long)b->f.samples, (double)b->f.samples / cpu / 1e6, seconds,
-	       (long long)b->head_mb, (double)b->largest / 1e6, resident_kb("VmHWM:") / 1024, (unsigned long long)s.parts,
+	       (long long)b->head_mb, (double)b->largest / 1e6, measure_status_kb("VmHWM") / 1024, (unsigned long long)s.parts,
 	       (double)b->minutes / 60, (double)s.dictionary_bytes / 1e6, (double)s.disk_bytes / (double)b->f.samples);
 }
 
@@ -151,7 +139,6 @@ static bool parse(struct bench *b, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	struct bench b = { .targets = 10000, .minutes = 20, .stacks = 50, .head_mb = 256 };
-	struct timespec t;
 	struct err e;
 	if (!parse(&b, argc, argv)) {
 		fprintf(stderr, "usage: bench_targets [--targets=10000] [--minutes=20] [--stacks=50] [--head=256]\n");
@@ -179,8 +166,7 @@ int main(int argc, char **argv)
 		round_of(&b, T0 + at, profiles);
 	tsdb_flush(b.f.db);
 	b.largest = MAX(b.largest, atomic_load(&b.f.db->head_bytes));
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	double cpu = (double)t.tv_sec + (double)t.tv_nsec / 1e9, seconds = (double)(clock_mono_ns() - start) / 1e9;
+	double cpu = measure_cpu(), seconds = (double)(clock_mono_ns() - start) / 1e9;
 	if (tsdb_seal(b.f.db, true, &e)) {
 		fprintf(stderr, "seal: %s\n", e.msg);
 		return 1;

@@ -8,15 +8,10 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/num.h"
+#include "bench/measure.h"
 #include "model/calltree.h"
 
 #define MINUTE INT64_C(60000)
-
-static void die(const char *what, const struct err *e)
-{
-	fprintf(stderr, "%s: %s\n", what, e ? e->msg : "");
-	exit(1);
-}
 
 /* ---- what is asked, and the truth ---- */
 
@@ -129,7 +124,7 @@ static struct selected select_series(const struct truth *b, struct tsdb *db, con
 		matcher_init(&m[n++], MATCH_NE, VIEW("node"), VIEW("node-0"), &e);
 	tsdb_source(db)->open(tsdb_source(db), &r.v, &e);
 	if (r.v->ops->select(r.v, m, n, q->after_ms, q->until_ms, NULL, &r.s, &r.n, &e))
-		die("select", &e);
+		measure_die("select", &e);
 	while (n)
 		matcher_release(&m[--n]);
 	return r;
@@ -256,7 +251,7 @@ static double run_merge(const struct truth *b, struct tsdb *db, struct question 
 	for (size_t k = 0; k < r.n; k++)
 		parts[k] = (struct source_part){ .ref = r.s[k].ref, .after_ms = q->after_ms, .until_ms = q->until_ms, .scale = 1 };
 	if (r.v->ops->merge(r.v, parts, r.n, 1, &lim, &v, &e))
-		die("merge", &e);
+		measure_die("merge", &e);
 	fold(v);
 	double ms = (double)(clock_mono_ns() - start) / 1e6;
 	if (check && hash_profile(v) != q->want)
@@ -320,7 +315,7 @@ static double run_graph(const struct truth *b, struct tsdb *db, struct question 
 	ret = xreallocarray(ret, n_groups * steps, sizeof *ret);
 	bool filtered = q->what == SHARE || q->what == SHARE_SERVICE;
 	if (r.v->ops->sums(r.v, parts, n, n_groups * steps, filtered ? &f : NULL, &lim, ret, NULL, &e))
-		die("sums", &e);
+		measure_die("sums", &e);
 	double ms = (double)(clock_mono_ns() - start) / 1e6;
 	uint64_t have = 0;
 	for (size_t g = 0; check && g < n_groups; g++)

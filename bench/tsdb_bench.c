@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/num.h"
+#include "bench/measure.h"
 #include "bench/tsdb_ask.h"
 #include "tsdb/files.h"
 #include "tsdb/part.h"
@@ -45,32 +46,6 @@ static double thread_cpu(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static double process_cpu(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static void die(const char *what, const struct err *e)
-{
-	fprintf(stderr, "%s: %s\n", what, e ? e->msg : "");
-	exit(1);
-}
-
-static long resident_kb(const char *field)
-{
-	char line[128];
-	long kb = 0;
-	FILE *f = fopen("/proc/self/status", "re");
-	while (f && fgets(line, sizeof line, f))
-		if (!strncmp(line, field, strlen(field)))
-			kb = strtol(line + strlen(field), NULL, 10);
-	if (f)
-		fclose(f);
-	return kb;
-}
-
 static uint64_t bytes_written(void)
 {
 	char line[128];
@@ -88,14 +63,14 @@ static void open_db(struct bench *b)
 {
 	struct err e;
 	if (tsdb_open(&b->f.db, &b->o, &e))
-		die("open", &e);
+		measure_die("open", &e);
 }
 
 static void close_db(struct bench *b)
 {
 	struct err e;
 	if (tsdb_close(b->f.db, &e))
-		die("close", &e);
+		measure_die("close", &e);
 }
 
 /* ---- ingest ---- */
@@ -137,21 +112,21 @@ static void seal(struct bench *b)
 {
 	struct err e;
 	if (tsdb_seal(b->f.db, false, &e))
-		die("seal", &e);
+		measure_die("seal", &e);
 }
 
 static void ingest(struct bench *b)
 {
 	uint32_t room = (uint32_t)(NODES * b->f.scale + 1) * SERVICES;
 	struct record_profile *profiles = xcalloc(room, sizeof *profiles);
-	double cpu = process_cpu();
+	double cpu = measure_cpu();
 	uint64_t written = bytes_written();
 	int64_t start = clock_mono_ns();
 	ingest_until(b, T0, b->t.end_ms, profiles);
 	b->t.now_ms = b->t.end_ms + 20 * MINUTE;
 	seal(b);
 	double aside = b->generator_cpu;
-	cpu = process_cpu() - cpu - aside;
+	cpu = measure_cpu() - cpu - aside;
 	struct tsdb_stats s;
 	tsdb_stats(b->f.db, &s);
 	double n = (double)b->f.samples;
@@ -162,7 +137,7 @@ static void ingest(struct bench *b)
 	printf("| bytes on disk | %.3f per sample |\n", (double)s.disk_bytes / n);
 	printf("| written to disk | %.2f x what stays (head log included) |\n", (double)(bytes_written() - written) / (double)s.disk_bytes);
 	printf("| resident, peak | %ld MB, %ld MB of it before the storage was opened; block cache %llu MB, dictionary %llu MB |\n",
-	       resident_kb("VmHWM:") / 1024, b->rss_before_kb / 1024, (unsigned long long)b->o.cache_bytes >> 20,
+	       measure_status_kb("VmHWM") / 1024, b->rss_before_kb / 1024, (unsigned long long)b->o.cache_bytes >> 20,
 	       (unsigned long long)s.dictionary_bytes >> 20);
 	ingest_until(b, b->t.end_ms, b->t.end_ms + TAIL_MS, profiles);
 	b->t.now_ms = b->t.end_ms + TAIL_MS;
@@ -310,7 +285,7 @@ static void drop_query(struct bench *b)
 	atomic_store(&b->f.db->newest_t, b->t.now_ms);
 	int64_t start = clock_mono_ns();
 	if (tsdb_retain(b->f.db, &e))
-		die("retain", &e);
+		measure_die("retain", &e);
 	printf("\nDropping the day: %.1f ms (20).\n", (double)(clock_mono_ns() - start) / 1e6);
 }
 
@@ -344,7 +319,7 @@ static void make_dir(struct bench *b)
 	else
 		mkdir(b->dir, 0777);
 	if (!b->dir)
-		die("a directory", NULL);
+		measure_die("a directory", NULL);
 	b->storage = xasprintf("%s/storage", b->dir);
 	b->truth = xasprintf("%s/truth", b->dir);
 }
@@ -352,18 +327,18 @@ static void make_dir(struct bench *b)
 static void make(struct bench *b)
 {
 	if (access(b->storage, F_OK) == 0)
-		die("--dir: its storage has no truth: remove it", NULL);
+		measure_die("--dir: its storage has no truth: remove it", NULL);
 	fleet_init(&b->f, b->t.scale);
 	truth_init(&b->t);
 	snprintf(b->t.function, sizeof b->t.function, "%s", b->f.names.v[b->f.function]);
 	b->t.now_ms = T0 + 1;
-	b->rss_before_kb = resident_kb("VmRSS:");
+	b->rss_before_kb = measure_status_kb("VmRSS");
 	open_db(b);
 	printf("| | |\n|---|---|\n");
 	ingest(b);
 	disk_by_kind(b);
 	if (!truth_save(&b->t, b->truth))
-		die("writing the truth", NULL);
+		measure_die("writing the truth", NULL);
 }
 
 int main(int argc, char **argv)
@@ -381,7 +356,7 @@ int main(int argc, char **argv)
 	else if (truth_load(&b.t, b.truth))
 		open_db(&b);
 	else
-		die("--dir: its truth makes no sense: remove it", NULL);
+		measure_die("--dir: its truth makes no sense: remove it", NULL);
 	b.o.cache_bytes = (uint64_t)b.cache_mb << 20;
 	bool ok = queries(&b);
 	if (!b.keep)
