@@ -182,11 +182,27 @@ static int fetch_profiles(struct eval *q, const struct chosen *c, int64_t after,
 	return q->view->ops->profiles(q->view, ret->ref, after, until, eval_limits(q), &ret->vp, &ret->n_vp, e);
 }
 
+static void fetched_release(struct fetched *f)
+{
+	free(f->pts);
+	free(f->vp);
+	free(f->refs);
+}
+
+static void fetched_free(struct fetched *f, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		fetched_release(&f[i]);
+	free(f);
+}
+
+/* Each series read, in parallel: take is called by several threads at once, and owns what *f holds. */
 struct fetch_job {
 	struct eval *q;
 	const struct choice *c;
-	struct fetched *out;
 	int64_t after, until;
+	int (*take)(void *arg, size_t i, struct fetched *f, struct err *e);
+	void *arg;
 	atomic_bool failed;
 	pthread_mutex_t lock;
 	struct err e;
@@ -199,10 +215,15 @@ static void fetch_one(void *arg, size_t i, unsigned worker)
 	if (atomic_load(&j->failed))
 		return;
 	struct err e = { 0 };
+	struct fetched f = { 0 };
 	const struct chosen *c = &j->c->c[i];
-	int rc = c->type ? fetch_profiles(j->q, c, j->after, j->until, &j->out[i], &e)
-			 : j->q->view->ops->floats(j->q->view, c->parts[0]->ref, j->after, j->until, eval_limits(j->q),
-						   &j->out[i].pts, &j->out[i].n_pts, &e);
+	int rc = c->type ? fetch_profiles(j->q, c, j->after, j->until, &f, &e)
+			 : j->q->view->ops->floats(j->q->view, c->parts[0]->ref, j->after, j->until, eval_limits(j->q), &f.pts,
+						   &f.n_pts, &e);
+	if (rc)
+		fetched_release(&f);
+	else
+		rc = j->take(j->arg, i, &f, &e);
 	if (rc) {
 		pthread_mutex_lock(&j->lock);
 		if (!atomic_exchange(&j->failed, true))
@@ -211,29 +232,35 @@ static void fetch_one(void *arg, size_t i, unsigned worker)
 	}
 }
 
-static void fetched_free(struct fetched *f, size_t n)
+static int fetch_each(struct eval *q, const struct choice *c, int64_t after, int64_t until,
+		      int (*take)(void *arg, size_t i, struct fetched *f, struct err *e), void *arg, struct err *e)
 {
-	for (size_t i = 0; i < n; i++) {
-		free(f[i].pts);
-		free(f[i].vp);
-		free(f[i].refs);
-	}
-	free(f);
+	struct fetch_job j = { .q = q, .c = c, .after = after, .until = until, .take = take, .arg = arg,
+			       .lock = PTHREAD_MUTEX_INITIALIZER };
+	pool_run(q->pool, c->n, fetch_one, &j);
+	if (!atomic_load(&j.failed))
+		return 0;
+	*e = j.e;
+	return -(int)j.e.code;
+}
+
+static int keep_one(void *arg, size_t i, struct fetched *f, struct err *e)
+{
+	(void)e;
+	((struct fetched *)arg)[i] = *f;
+	return 0;
 }
 
 static int fetch_all(struct eval *q, const struct choice *c, int64_t after, int64_t until, struct fetched **ret,
 		     struct err *e)
 {
-	struct fetch_job j = { .q = q, .c = c, .after = after, .until = until, .lock = PTHREAD_MUTEX_INITIALIZER };
-	j.out = xcalloc(c->n + 1, sizeof *j.out);
-	pool_run(q->pool, c->n, fetch_one, &j);
-	if (atomic_load(&j.failed)) {
-		fetched_free(j.out, c->n);
-		*e = j.e;
-		return -(int)j.e.code;
-	}
-	*ret = j.out;
-	return 0;
+	struct fetched *out = xcalloc(c->n + 1, sizeof *out);
+	int rc = fetch_each(q, c, after, until, keep_one, out, e);
+	if (rc)
+		fetched_free(out, c->n);
+	else
+		*ret = out;
+	return rc;
 }
 
 /* The times a selector needs over a span. */
@@ -420,38 +447,19 @@ static int load_plain(struct eval *q, struct node *n, const struct span *sp, str
 }
 
 struct each_job {
-	struct eval *q;
-	const struct choice *c;
 	const struct range *r;
-	int64_t after, until;
 	int (*fn)(void *arg, const struct range *r, size_t i, struct rseries *s, struct err *e);
 	void *arg;
-	atomic_bool failed;
-	pthread_mutex_t lock;
-	struct err e;
 };
 
-static void each_one(void *arg, size_t i, unsigned worker)
+static int each_one(void *arg, size_t i, struct fetched *f, struct err *e)
 {
-	(void)worker;
-	struct each_job *j = arg;
-	struct fetched f = { 0 };
+	const struct each_job *j = arg;
 	struct rseries s = j->r->s[i];
-	struct err e = { 0 };
-	if (atomic_load(&j->failed))
-		return;
-	int rc = fetch_profiles(j->q, &j->c->c[i], j->after, j->until, &f, &e);
-	if (!rc) {
-		keep_fetched(&s, &f);
-		rc = j->fn(j->arg, j->r, i, &s, &e);
-		rseries_release(&s);
-	}
-	if (rc) {
-		pthread_mutex_lock(&j->lock);
-		if (!atomic_exchange(&j->failed, true))
-			j->e = e;
-		pthread_mutex_unlock(&j->lock);
-	}
+	keep_fetched(&s, f);
+	int rc = j->fn(j->arg, j->r, i, &s, e);
+	rseries_release(&s);
+	return rc;
 }
 
 static bool of_one_type(const struct choice *c)
@@ -480,13 +488,7 @@ int range_each(struct eval *q, struct node *n, const struct span *sp, void (*pre
 		for (size_t i = 0; i < c.n; i++)
 			r.s[i] = (struct rseries){ .labels = c.c[i].labels, .type = c.c[i].type };
 		prepare(arg, &r);
-		struct each_job j = { .q = q, .c = &c, .r = &r, .after = after, .until = last, .fn = fn, .arg = arg,
-				      .lock = PTHREAD_MUTEX_INITIALIZER };
-		pool_run(q->pool, c.n, each_one, &j);
-		if (atomic_load(&j.failed)) {
-			*e = j.e;
-			rc = -(int)j.e.code;
-		}
+		rc = fetch_each(q, &c, after, last, each_one, &(struct each_job){ &r, fn, arg }, e);
 		free(r.s);
 	}
 	choice_free(&c);
