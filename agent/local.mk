@@ -13,14 +13,16 @@ libagent_a_CPPFLAGS = $(AM_CPPFLAGS) -DPYRRHA_BPF_OBJECT=\"$(abs_builddir)/bpf/s
 agent/libagent_a-sampler_object.$(OBJEXT): bpf/sample.bpf.o
 AGENT_LIBS = libagent.a $(PPROF_LIBS) $(HTTPD_LIBS) $(KUBE_LIBS) $(BPF_LIBS) $(ELF_LIBS) $(AGENT_NAMES_LIBS)
 if HAVE_CMOCKA
-check_PROGRAMS += eh_frame_test process_test tables_test agent_test windows_test
-TESTS += eh_frame_test process_test tables_test agent_test windows_test
+check_PROGRAMS += eh_frame_test eh_frame_elfutils_test process_test tables_test agent_test windows_test
+TESTS += eh_frame_test eh_frame_elfutils_test process_test tables_test agent_test windows_test
 tables_test_SOURCES = agent/tables_test.c
 tables_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 process_test_SOURCES = agent/process_test.c
 process_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 eh_frame_test_SOURCES = agent/eh_frame_test.c
 eh_frame_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
+eh_frame_elfutils_test_SOURCES = agent/eh_frame_elfutils_test.c
+eh_frame_elfutils_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 windows_test_SOURCES = agent/windows_test.c
 windows_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 agent_test_SOURCES = agent/agent_test.c
