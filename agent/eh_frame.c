@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the call-frame instructions of each FDE, in the order of addresses, and keeps of each row what a rule needs:
- * the CFA, where the frame pointer was saved, and whether the return address is where it always is.
+/* Finds the functions' entries (FDEs) in .eh_frame, runs the instructions of each (call_frame.h) in the order of addresses,
+ * and hands out the rows, without those that say the same as the one before.
  *
  *	.eh_frame:  CIE  length id=0 version augmentation code-align data-align ra-register initial instructions
  *	            FDE  length distance-to-CIE pc-begin pc-range instructions
@@ -12,35 +12,19 @@
 
 #include <stdlib.h>
 
+#include "agent/call_frame.h"
 #include "base/alloc.h"
 #include "base/vec.h"
 
 #define EH_BYTES_MAX ((uint64_t)128 << 20)
 #define PIECE_BYTES 65536
 #define ENTRY_BYTES_MAX ((size_t)16 << 20)
-#define REMEMBER_MAX 32
 #define GAP_MIN 16                   /* padding between functions keeps the rule before it */
-
-/* DWARF register numbers on x86-64. */
-enum { REG_FP = 6, REG_SP = 7, REG_RA = 16 };
-
-enum ra_state { RA_AT_CFA, RA_UNDEFINED, RA_OTHER };
-
-struct state {
-	uint8_t cfa;                 /* enum cfa_kind */
-	uint8_t fp;                  /* enum fp_kind */
-	uint8_t ra;                  /* enum ra_state */
-	bool cfa_is_reg;             /* def_cfa_offset makes sense */
-	int64_t cfa_off, cfa_add, fp_off;
-};
 
 struct cie {
 	size_t offset;               /* in .eh_frame; SIZE_MAX = none */
-	uint64_t code_align;
-	int64_t data_align;
-	uint8_t encoding;
 	bool signal, augmented;
-	struct state start;
+	struct cf_common common;
 };
 
 struct fde_at {
@@ -71,113 +55,6 @@ struct walk {
 	struct unwind_rule pending_rule, last_rule;
 };
 
-/* A reader that, once it has run out, stays at its end and yields zeroes. */
-struct rd {
-	const uint8_t *p, *e;
-	bool bad;
-};
-
-static uint64_t rd_fixed(struct rd *r, size_t n)
-{
-	uint64_t v = 0;
-	if ((size_t)(r->e - r->p) < n) {
-		r->bad = true;
-		r->p = r->e;
-		return 0;
-	}
-	memcpy(&v, r->p, n);
-	r->p += n;
-	return v;
-}
-
-static uint64_t rd_uleb(struct rd *r)
-{
-	uint64_t v = 0;
-	for (unsigned shift = 0;; shift += 7) {
-		uint8_t b = (uint8_t)rd_fixed(r, 1);
-		if (shift < 64)
-			v |= (uint64_t)(b & 127) << shift;
-		if (!(b & 128))
-			return v;
-	}
-}
-
-static int64_t rd_sleb(struct rd *r)
-{
-	uint64_t v = 0;
-	unsigned shift = 0;
-	uint8_t b;
-	do {
-		b = (uint8_t)rd_fixed(r, 1);
-		if (shift < 64)
-			v |= (uint64_t)(b & 127) << shift;
-		shift += 7;
-	} while (b & 128);
-	if (shift < 64 && b & 64)
-		v |= ~0ull << shift;
-	return (int64_t)v;
-}
-
-static void rd_skip(struct rd *r, uint64_t n)
-{
-	if (n > (uint64_t)(r->e - r->p)) {
-		r->bad = true;
-		r->p = r->e;
-	} else {
-		r->p += n;
-	}
-}
-
-/* A pointer in the encoding of DW_EH_PE_*; at is the virtual address of where it stands. */
-static uint64_t rd_pointer(struct rd *r, uint8_t enc, uint64_t at)
-{
-	uint64_t v;
-	if (enc == 0xff)
-		return 0;
-	switch (enc & 15) {
-	case 0: case 4: case 12: v = rd_fixed(r, 8); break;
-	case 1: v = rd_uleb(r); break;
-	case 9: v = (uint64_t)rd_sleb(r); break;
-	case 2: v = rd_fixed(r, 2); break;
-	case 3: v = rd_fixed(r, 4); break;
-	case 10: v = (uint64_t)(int64_t)(int16_t)rd_fixed(r, 2); break;
-	case 11: v = (uint64_t)(int64_t)(int32_t)rd_fixed(r, 4); break;
-	default: r->bad = true; return 0;
-	}
-	if ((enc & 0x70) == 0x10)
-		v += at;
-	else if ((enc & 0x70) != 0)
-		r->bad = true;
-	return v;
-}
-
-static bool fits_s32(int64_t v)
-{
-	return v >= INT32_MIN && v <= INT32_MAX;
-}
-
-static struct unwind_rule rule_of(const struct state *s)
-{
-	struct unwind_rule r = { .cfa = s->cfa };
-
-	if (s->ra == RA_UNDEFINED)
-		return (struct unwind_rule){ .cfa = CFA_STOP };
-	if (s->cfa == CFA_SIGNAL)
-		return r;
-	if (s->ra == RA_OTHER || !fits_s32(s->cfa_off) || !fits_s32(s->cfa_add) || s->cfa == CFA_UNSUPPORTED)
-		return (struct unwind_rule){ .cfa = CFA_UNSUPPORTED };
-	r.cfa_off = (int32_t)s->cfa_off;
-	r.cfa_add = (int32_t)s->cfa_add;
-	r.fp = s->fp;
-	if ((s->fp == FP_AT_CFA || s->fp == FP_AT_FP)) {
-		if (fits_s32(s->fp_off))
-			r.fp_off = (int32_t)s->fp_off;
-		else
-			r.fp = FP_UNKNOWN;
-	}
-	return r;
-}
-
 static int flush(struct walk *w)
 {
 	if (!w->pending)
@@ -206,162 +83,10 @@ static int emit(struct walk *w, uint64_t pc, const struct unwind_rule *r)
 	return 0;
 }
 
-static int emit_state(struct walk *w, uint64_t pc, const struct state *s)
+static int emit_state(void *arg, uint64_t pc, const struct cf_state *s)
 {
-	struct unwind_rule r = rule_of(s);
-	return emit(w, pc, &r);
-}
-
-static void set_cfa_reg(struct state *s, uint64_t reg)
-{
-	s->cfa = reg == REG_SP ? CFA_SP : reg == REG_FP ? CFA_FP : CFA_UNSUPPORTED;
-	s->cfa_add = 0;
-	s->cfa_is_reg = true;
-}
-
-/* The expressions that occur: a register's memory, the PLT's. */
-static void set_cfa_expression(struct state *s, const uint8_t *p, size_t n)
-{
-	/* breg7 8; breg16 0; lit15; and; lit11 or lit10; ge; lit3; shl; plus */
-	static const uint8_t plt[] = { 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22 };
-	struct rd r = { p, p + n, false };
-
-	s->cfa = CFA_UNSUPPORTED;
-	s->cfa_is_reg = false;
-	s->cfa_off = s->cfa_add = 0;
-	if (n == sizeof plt && memcmp(p, plt, 6) == 0 && memcmp(p + 7, plt + 7, 4) == 0 && p[6] >= 0x30 && p[6] <= 0x3f) {
-		s->cfa = CFA_PLT;
-		s->cfa_off = p[6] - 0x30;
-		return;
-	}
-	uint8_t op = (uint8_t)rd_fixed(&r, 1);
-	if (op != 0x70 + REG_FP && op != 0x70 + REG_SP)
-		return;
-	int64_t off = rd_sleb(&r), add = 0;
-	if (rd_fixed(&r, 1) != 0x06) /* deref */
-		return;
-	if (r.p < r.e) { /* plus_uconst, or a literal and plus */
-		uint8_t o = (uint8_t)rd_fixed(&r, 1);
-		if (o == 0x23)
-			add = (int64_t)rd_uleb(&r);
-		else if (o >= 0x30 && o <= 0x4f && rd_fixed(&r, 1) == 0x22)
-			add = o - 0x30;
-		else
-			return;
-	}
-	if (r.bad || r.p != r.e)
-		return;
-	s->cfa = op == 0x70 + REG_FP ? CFA_DEREF_FP : CFA_DEREF_SP;
-	s->cfa_off = off;
-	s->cfa_add = add;
-}
-
-static void set_reg_at_cfa(struct state *s, uint64_t reg, int64_t off)
-{
-	if (reg == REG_FP) {
-		s->fp = FP_AT_CFA;
-		s->fp_off = off;
-	} else if (reg == REG_RA) {
-		s->ra = off == -8 ? RA_AT_CFA : RA_OTHER;
-	}
-}
-
-static void set_reg_expression(struct state *s, uint64_t reg, const uint8_t *p, size_t n)
-{
-	if (reg == REG_RA)
-		s->ra = RA_OTHER;
-	if (reg != REG_FP)
-		return;
-	struct rd r = { p, p + n, false };
-	bool at_fp = rd_fixed(&r, 1) == 0x70 + REG_FP;
-	int64_t off = rd_sleb(&r);
-	if (at_fp && !r.bad && r.p == r.e) {
-		s->fp = FP_AT_FP;
-		s->fp_off = off;
-	} else {
-		s->fp = FP_UNKNOWN;
-		s->fp_off = 0;
-	}
-}
-
-static void set_reg_unknown(struct state *s, uint64_t reg)
-{
-	if (reg == REG_FP) {
-		s->fp = FP_UNKNOWN;
-		s->fp_off = 0;
-	} else if (reg == REG_RA) {
-		s->ra = RA_OTHER;
-	}
-}
-
-static void restore_reg(struct state *s, uint64_t reg, const struct state *start)
-{
-	if (reg == REG_FP) {
-		s->fp = start->fp;
-		s->fp_off = start->fp_off;
-	} else if (reg == REG_RA) {
-		s->ra = start->ra;
-	}
-}
-
-/* An offset in the units of the CIE. A file may say anything: it wraps. */
-static int64_t scaled(const struct cie *c, uint64_t factor)
-{
-	return (int64_t)(factor * (uint64_t)c->data_align);
-}
-
-/* The instructions that change rules but not the address. False: unknown, or out of bytes. */
-static bool rule_op(struct rd *r, uint8_t op, const struct cie *c, struct state *s)
-{
-	uint64_t reg;
-
-	switch (op) {
-	case 0x05: reg = rd_uleb(r); set_reg_at_cfa(s, reg, scaled(c, rd_uleb(r))); break;
-	case 0x11: reg = rd_uleb(r); set_reg_at_cfa(s, reg, scaled(c, (uint64_t)rd_sleb(r))); break;
-	case 0x2f: reg = rd_uleb(r); set_reg_at_cfa(s, reg, scaled(c, -rd_uleb(r))); break;
-	case 0x06: restore_reg(s, rd_uleb(r), &c->start); break;
-	case 0x07:
-		reg = rd_uleb(r);
-		if (reg == REG_RA)
-			s->ra = RA_UNDEFINED;
-		else
-			set_reg_unknown(s, reg);
-		break;
-	case 0x08:
-		reg = rd_uleb(r);
-		if (reg == REG_FP)
-			s->fp = FP_SAME;
-		else
-			set_reg_unknown(s, reg);
-		break;
-	case 0x09: reg = rd_uleb(r); rd_uleb(r); set_reg_unknown(s, reg); break;
-	case 0x14: reg = rd_uleb(r); rd_uleb(r); set_reg_unknown(s, reg); break;
-	case 0x15: reg = rd_uleb(r); rd_sleb(r); set_reg_unknown(s, reg); break;
-	case 0x0c: set_cfa_reg(s, rd_uleb(r)); s->cfa_off = (int64_t)rd_uleb(r); break;
-	case 0x12: set_cfa_reg(s, rd_uleb(r)); s->cfa_off = scaled(c, (uint64_t)rd_sleb(r)); break;
-	case 0x0d: set_cfa_reg(s, rd_uleb(r)); break;
-	case 0x0e: s->cfa_off = (int64_t)rd_uleb(r); break;
-	case 0x13: s->cfa_off = scaled(c, (uint64_t)rd_sleb(r)); break;
-	case 0x0f: case 0x10: case 0x16: {
-		reg = op == 0x0f ? 0 : rd_uleb(r);
-		uint64_t n = rd_uleb(r);
-		const uint8_t *p = r->p;
-		rd_skip(r, n);
-		if (r->bad)
-			return false;
-		if (op == 0x0f)
-			set_cfa_expression(s, p, n);
-		else if (op == 0x10)
-			set_reg_expression(s, reg, p, n);
-		else
-			set_reg_unknown(s, reg);
-		break;
-	}
-	case 0x2e: rd_uleb(r); break; /* GNU_args_size */
-	case 0x00: break;
-	default: return false;
-	}
-	return !r->bad;
+	struct unwind_rule r = cf_rule(s);
+	return emit(arg, pc, &r);
 }
 
 /* Where in .eh_frame a byte of the piece stands. */
@@ -386,57 +111,19 @@ static bool need(struct walk *w, struct piece *p, size_t offset, size_t n)
 	return false;
 }
 
-/* Runs instructions from *pc up to end; emits a row before each advance if `rows`. Negative: unreadable; positive: fn's. */
-static int run(struct walk *w, struct rd r, struct state *s, uint64_t pc, uint64_t end, bool rows)
-{
-	const struct cie *c = &w->cie;
-	struct state saved[REMEMBER_MAX];
-	unsigned depth = 0;
-
-	while (r.p < r.e) {
-		uint8_t op = *r.p++, low = op & 63;
-		uint64_t to = pc;
-		switch (op >> 6) {
-		case 1: to += low * c->code_align; break;
-		case 2: set_reg_at_cfa(s, low, scaled(c, rd_uleb(&r))); break;
-		case 3: restore_reg(s, low, &c->start); break;
-		default:
-			if (op == 0x01)
-				to = rd_pointer(&r, c->encoding, w->eh_vaddr + at_of(&w->fdes, r.p));
-			else if (op >= 0x02 && op <= 0x04)
-				to += rd_fixed(&r, (size_t)1 << (op - 2)) * c->code_align;
-			else if (op == 0x0a && depth < REMEMBER_MAX)
-				saved[depth++] = *s;
-			else if (op == 0x0b && depth > 0)
-				*s = saved[--depth];
-			else if (!rule_op(&r, op, c, s))
-				return -1;
-		}
-		if (r.bad || to < pc || (rows && to > end))
-			return -1;
-		if (rows && to > pc) {
-			int ret = emit_state(w, pc, s);
-			if (ret)
-				return ret;
-		}
-		pc = to;
-	}
-	return rows && pc < end ? emit_state(w, pc, s) : 0;
-}
-
 /* The length field of an entry at offset; its contents go into r, and the offset of the next entry is returned.
  * SIZE_MAX: the end, or nonsense. */
-static size_t entry(struct walk *w, struct piece *p, size_t offset, struct rd *r)
+static size_t entry(struct walk *w, struct piece *p, size_t offset, struct cf_reader *r)
 {
 	size_t head = MIN((size_t)12, w->eh_len - MIN(offset, w->eh_len));
 
 	if (head < 4 || !need(w, p, offset, head))
 		return SIZE_MAX;
-	*r = (struct rd){ p->bytes + (offset - p->at), p->bytes + (offset - p->at) + head, false };
-	uint64_t len = rd_fixed(r, 4);
+	*r = (struct cf_reader){ p->bytes + (offset - p->at), p->bytes + (offset - p->at) + head, false };
+	uint64_t len = cf_fixed(r, 4);
 	size_t before = 4;
 	if (len == 0xffffffff) {
-		len = rd_fixed(r, 8);
+		len = cf_fixed(r, 8);
 		before = 12;
 	}
 	if (r->bad || len < 4 || len > ENTRY_BYTES_MAX || !need(w, p, offset, before + len))
@@ -449,38 +136,38 @@ static size_t entry(struct walk *w, struct piece *p, size_t offset, struct rd *r
 static bool read_cie(struct walk *w, size_t offset)
 {
 	struct cie *c = &w->cie;
-	struct rd r;
+	struct cf_reader r;
 
 	if (c->offset == offset)
 		return true;
 	*c = (struct cie){ .offset = SIZE_MAX };
-	if (entry(w, &w->cies, offset, &r) == SIZE_MAX || rd_fixed(&r, 4) != 0)
+	if (entry(w, &w->cies, offset, &r) == SIZE_MAX || cf_fixed(&r, 4) != 0)
 		return false;
-	uint8_t version = (uint8_t)rd_fixed(&r, 1);
+	uint8_t version = (uint8_t)cf_fixed(&r, 1);
 	const char *aug = (const char *)r.p;
 	size_t aug_len = strnlen(aug, (size_t)(r.e - r.p));
 	if ((version != 1 && version != 3) || aug_len == (size_t)(r.e - r.p) || (aug_len && aug[0] != 'z'))
 		return false;
 	r.p += aug_len + 1;
-	c->code_align = rd_uleb(&r);
-	c->data_align = rd_sleb(&r);
+	c->common.code_align = cf_uleb(&r);
+	c->common.data_align = cf_sleb(&r);
 	if (version == 1)
-		rd_fixed(&r, 1);
+		cf_fixed(&r, 1);
 	else
-		rd_uleb(&r);
+		cf_uleb(&r);
 	if (aug_len) {
-		uint64_t n = rd_uleb(&r);
-		struct rd a = { r.p, r.p, false };
-		rd_skip(&r, n);
+		uint64_t n = cf_uleb(&r);
+		struct cf_reader a = { r.p, r.p, false };
+		cf_skip(&r, n);
 		a.e = r.p;
 		c->augmented = true;
 		for (size_t i = 1; i < aug_len; i++) {
 			if (aug[i] == 'R')
-				c->encoding = (uint8_t)rd_fixed(&a, 1);
+				c->common.encoding = (uint8_t)cf_fixed(&a, 1);
 			else if (aug[i] == 'L')
-				rd_fixed(&a, 1);
+				cf_fixed(&a, 1);
 			else if (aug[i] == 'P')
-				rd_pointer(&a, (uint8_t)rd_fixed(&a, 1) & 15, 0);
+				cf_pointer(&a, (uint8_t)cf_fixed(&a, 1) & 15, 0);
 			else if (aug[i] == 'S')
 				c->signal = true;
 			else if (aug[i] != 'B')
@@ -489,31 +176,31 @@ static bool read_cie(struct walk *w, size_t offset)
 		if (a.bad)
 			return false;
 	}
-	struct state s = { .cfa = CFA_UNSUPPORTED };
-	if (r.bad || run(w, r, &s, 0, 0, false) < 0)
+	struct cf_state s = { .cfa = CFA_UNSUPPORTED };
+	if (r.bad || cf_run(&c->common, r, 0, &s, 0, 0, NULL, NULL) < 0)
 		return false;
-	c->start = s;
+	c->common.start = s;
 	c->offset = offset;
 	return true;
 }
 
 /* Reads an FDE up to its instructions. */
-static bool read_fde(struct walk *w, size_t offset, struct rd *r, uint64_t *ret_pc, uint64_t *ret_end)
+static bool read_fde(struct walk *w, size_t offset, struct cf_reader *r, uint64_t *ret_pc, uint64_t *ret_end)
 {
 	if (entry(w, &w->fdes, offset, r) == SIZE_MAX)
 		return false;
 	size_t at = at_of(&w->fdes, r->p);
-	uint64_t distance = rd_fixed(r, 4);
+	uint64_t distance = cf_fixed(r, 4);
 	if (distance == 0 || distance > at || !read_cie(w, at - distance))
 		return false;
-	uint8_t enc = w->cie.encoding;
+	uint8_t enc = w->cie.common.encoding;
 	if (enc & 0x80)
 		return false;
-	*ret_pc = rd_pointer(r, enc, w->eh_vaddr + at_of(&w->fdes, r->p));
-	uint64_t len = rd_pointer(r, enc & 15, 0);
+	*ret_pc = cf_pointer(r, enc, w->eh_vaddr + at_of(&w->fdes, r->p));
+	uint64_t len = cf_pointer(r, enc & 15, 0);
 	*ret_end = *ret_pc + len;
 	if (w->cie.augmented)
-		rd_skip(r, rd_uleb(r));
+		cf_skip(r, cf_uleb(r));
 	return !r->bad && len > 0 && *ret_end > *ret_pc;
 }
 
@@ -521,7 +208,7 @@ static int walk_fde(struct walk *w, size_t offset)
 {
 	static const struct unwind_rule none = { .cfa = CFA_NONE };
 	uint64_t pc, end;
-	struct rd r;
+	struct cf_reader r;
 	int ret;
 
 	if (!read_fde(w, offset, &r, &pc, &end) || (w->any && pc < w->end)) {
@@ -536,16 +223,16 @@ static int walk_fde(struct walk *w, size_t offset)
 	w->st->fdes++;
 	w->any = true;
 	w->end = end;
-	struct state s = w->cie.start;
+	struct cf_state s = w->cie.common.start;
 	if (w->cie.signal) {
-		s = (struct state){ .cfa = CFA_SIGNAL };
+		s = (struct cf_state){ .cfa = CFA_SIGNAL };
 		return emit_state(w, pc, &s);
 	}
-	ret = run(w, r, &s, pc, end, true);
+	ret = cf_run(&w->cie.common, r, w->eh_vaddr + at_of(&w->fdes, r.p), &s, pc, end, emit_state, w);
 	if (ret >= 0)
 		return ret;
 	w->st->bad++;
-	s = (struct state){ .cfa = CFA_UNSUPPORTED };
+	s = (struct cf_state){ .cfa = CFA_UNSUPPORTED };
 	return emit_state(w, w->pending && w->pending_pc > pc ? w->pending_pc : pc, &s);
 }
 
@@ -560,7 +247,7 @@ struct fde_list { VEC(struct fde_at) l; };
 /* All FDEs, sorted: for files without a usable .eh_frame_hdr. */
 static void collect(struct walk *w, struct fde_list *out)
 {
-	struct rd r;
+	struct cf_reader r;
 	out->l.n = 0;
 	for (size_t at = 0, next; at + 4 < w->eh_len; at = next) {
 		uint32_t len;
@@ -575,7 +262,7 @@ static void collect(struct walk *w, struct fde_list *out)
 		if (next == SIZE_MAX)
 			break;
 		uint64_t pc, end;
-		if (rd_fixed(&r, 4) != 0 && read_fde(w, at, &r, &pc, &end))
+		if (cf_fixed(&r, 4) != 0 && read_fde(w, at, &r, &pc, &end))
 			vec_push(&out->l, (struct fde_at){ pc, (uint32_t)at });
 	}
 	if (out->l.n)
