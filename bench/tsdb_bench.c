@@ -24,7 +24,7 @@
 #include "tsdb/part.h"
 
 #define MINUTE INT64_C(60000)
-#define WARM_MAX 100
+#define WARM_MAX 1000
 
 struct bench {
 	struct fleet f;

@@ -5,7 +5,7 @@ libtsdb_a_SOURCES = \
   tsdb/aggregate.c tsdb/aggregate.h tsdb/append.c tsdb/cells.c tsdb/chunk.c tsdb/chunk.h tsdb/committer.c tsdb/compact.c tsdb/db.h tsdb/delete.c tsdb/delete.h tsdb/detail.c tsdb/detail.h tsdb/detail_read.c tsdb/dict.c tsdb/dict.h tsdb/drop.c \
   tsdb/evict.c tsdb/evict.h tsdb/files.c tsdb/files.h tsdb/hlog.c tsdb/hlog.h \
   tsdb/index.c tsdb/index.h tsdb/masks.c tsdb/masks.h tsdb/match.c tsdb/match.h tsdb/join.c tsdb/join.h tsdb/merge.c tsdb/metrics.c tsdb/part.c tsdb/part.h tsdb/partition.c tsdb/plan.c tsdb/plan.h tsdb/record.c \
-  tsdb/readpart.c tsdb/readpart.h tsdb/rebuild.c tsdb/record.h tsdb/remove.c tsdb/remove.h tsdb/replay.c tsdb/retention.c tsdb/rewrite.c tsdb/rocks.c tsdb/rocks.h tsdb/rollup.c tsdb/seal.c tsdb/seal.h tsdb/sealed.c tsdb/sealed.h tsdb/sealed_sums.c tsdb/select.c tsdb/sort.c tsdb/sort.h tsdb/space.c tsdb/space.h tsdb/sums.c tsdb/tsdb.c \
+  tsdb/readpart.c tsdb/readpart.h tsdb/rebuild.c tsdb/record.h tsdb/remove.c tsdb/remove.h tsdb/replay.c tsdb/retention.c tsdb/rewrite.c tsdb/rocks.c tsdb/rocks.h tsdb/rollup.c tsdb/seal.c tsdb/seal.h tsdb/sealed.c tsdb/sealed.h tsdb/sealed_points.c tsdb/sealed_sums.c tsdb/select.c tsdb/sort.c tsdb/sort.h tsdb/space.c tsdb/space.h tsdb/steps.c tsdb/steps.h tsdb/sums.c tsdb/tsdb.c \
   tsdb/tsdb.h tsdb/view.c tsdb/view.h tsdb/window.c tsdb/window.h
 libtsdb_a_SOURCES += tsdb/admin.c tsdb/inspect.c tsdb/inspect.h tsdb/keep.c tsdb/keep.h tsdb/names.c tsdb/names.h
 
@@ -23,6 +23,10 @@ check_PROGRAMS += budget_test
 TESTS += budget_test
 budget_test_SOURCES = tsdb/budget_test.c
 budget_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
+check_PROGRAMS += tsdb_points_test
+TESTS += tsdb_points_test
+tsdb_points_test_SOURCES = tsdb/points_test.c
+tsdb_points_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
 check_PROGRAMS += evict_test
 TESTS += evict_test
 evict_test_SOURCES = tsdb/evict_test.c

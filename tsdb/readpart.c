@@ -81,7 +81,8 @@ int part_points(const struct part *p, uint32_t series, struct part_scratch *w, s
 		if (rc)
 			return rc;
 		if (!w->points.times.factor) {
-			for (size_t i = 0; factor != 1 && i < w->points.totals.n; i++)
+			w->points.small &= factor == 1;
+			for (size_t i = 0; factor != 1 && i < w->points.n; i++)
 				if (__builtin_mul_overflow(w->points.totals.v[i], factor, &w->points.totals.v[i]))
 					return err_set(e, ERR_CORRUPT, "a sealed total does not fit in 64 bits");
 			return 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing and reading of TOTALS and FLOATS, and of a whole window; ROLLUP is in sealed_sums.c, DETAIL in detail.c. */
+/* Writing and reading of TOTALS and FLOATS, and of a whole window; ROLLUP is in sealed_sums.c, DETAIL in detail.c, and TOTALS read
+ * for a graph in sealed_points.c. */
 #include "tsdb/sealed.h"
 
 #include "tsdb/detail.h"
@@ -146,76 +147,6 @@ int sealed_get_totals(struct view v, struct sealed_totals *ret, struct err *e)
 			ret->rows.v[at].stale = true;
 	}
 	ret->rows.n = n;
-	return c.bad ? corrupt(e, "totals") : 0;
-}
-
-void sealed_points_release(struct sealed_points *p)
-{
-	vec_free(&p->t_ms);
-	vec_free(&p->totals);
-}
-
-/* As cursor_varint; one of two bytes is the most likely. */
-static inline uint64_t short_varint(struct cursor *c)
-{
-	if (c->end - c->p < 2 || c->p[0] < 0x80 || c->p[1] >= 0x80)
-		return cursor_varint(c);
-	c->p += 2;
-	return (uint64_t)(c->p[-2] & 0x7f) | (uint64_t)c->p[-1] << 7;
-}
-
-/* As get_stamps: most of them come when they should, eight in a row are eight zero bytes. */
-static void get_regular_stamps(struct cursor *c, int64_t interval, int64_t *out, size_t n)
-{
-	uint64_t t = n ? (uint64_t)cursor_zigzag(c) : 0, step = (uint64_t)interval, eight;
-	if (n)
-		out[0] = (int64_t)t;
-	for (size_t i = 1; i < n;) {
-		if (n - i >= 8 && c->end - c->p >= 8 && (memcpy(&eight, c->p, 8), !eight)) {
-			for (uint64_t k = 1; k <= 8; k++)
-				out[i++] = (int64_t)(t + k * step);
-			t += 8 * step;
-			c->p += 8;
-		} else {
-			step += (uint64_t)cursor_zigzag(c);
-			t += step;
-			out[i++] = (int64_t)t;
-		}
-	}
-}
-
-int sealed_get_points(struct view v, struct sealed_points *ret, struct err *e)
-{
-	struct cursor c = cursor_of(v);
-	ret->t_ms.n = ret->totals.n = 0;
-	if (sealed_get_mode(&c, &ret->times) == SEALED_TIMES)
-		return c.bad ? corrupt(e, "totals") : 0;
-	size_t n = cursor_count(&c);
-	int64_t step = 0;
-	for (int f = 0; f < FIELDS && n; f++) {
-		bool same = cursor_u8(&c);
-		int64_t first = cursor_zigzag(&c);
-		if (!f)
-			step = (uint32_t)first; /* the interval: what stamps start from */
-		for (size_t i = 1; !same && i < n; i++)
-			cursor_varint(&c);
-	}
-	for (int f = 0; f < FIELDS && !n; f++)
-		cursor_u8(&c);
-	vec_reserve(&ret->t_ms, n + 1);
-	vec_reserve(&ret->totals, n + 1);
-	get_regular_stamps(&c, step, ret->t_ms.v, n);
-	for (size_t i = 0; i < n; i++)
-		ret->totals.v[i] = zigzag_decode(short_varint(&c));
-	size_t at = 0;
-	for (size_t stale = cursor_count(&c); stale && !c.bad; stale--) {
-		at += cursor_varint(&c);
-		if (at >= n)
-			c.bad = true;
-		else
-			ret->totals.v[at] = 0;
-	}
-	ret->t_ms.n = ret->totals.n = n;
 	return c.bad ? corrupt(e, "totals") : 0;
 }
 

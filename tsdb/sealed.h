@@ -76,10 +76,13 @@ void sealed_put_rollup(struct buf *b, const uint32_t *columns, const int64_t *su
 void sealed_put_times(struct buf *b, struct sealed_times t);
 void sealed_put_floats(struct buf *b, const struct fpoint *p, size_t n);
 
-/* Stamps and totals alone (0 of a stale marker), as arrays. */
+/* Stamps and totals alone (0 of a stale marker). */
 struct sealed_points {
 	struct sealed_times times;
-	VEC(int64_t) t_ms, totals;
+	size_t n;
+	int64_t first_ms, every_ms;   /* above 0: stamp i is first + i * every, and t_ms is not filled */
+	bool small;                   /* what any of them add up to is far from the end of 64 bits */
+	VEC(int64_t) t_ms, totals;    /* n of each; their own n is not used */
 };
 void sealed_points_release(struct sealed_points *p);
 int sealed_get_points(struct view v, struct sealed_points *ret, struct err *e);

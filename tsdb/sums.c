@@ -10,6 +10,7 @@
 #include "tsdb/match.h"
 #include "tsdb/plan.h"
 #include "tsdb/space.h"
+#include "tsdb/steps.h"
 
 typedef __int128 wide;
 
@@ -18,10 +19,8 @@ typedef __int128 wide;
 /* Work space of one worker. */
 struct totals {
 	int64_t *slots;    /* by step of an ask, of the space; zero but in: */
+	struct step_sums *asks; /* by ask: its slots */
 	int32_t *wraps;    /* by slot: how often it went over the end of 64 bits; NULL: none did */
-	struct touched {
-		uint32_t first, end;
-	} *touched;        /* by ask: steps */
 	VEC(int64_t) before;  /* of the rows of one series: sum of those before */
 	struct space *space;
 };
@@ -50,6 +49,8 @@ struct sums {
 	uint64_t **match;  /* by partition, a bit per column */
 	uint32_t *n_match;
 	struct totals *workers;
+	size_t n_workers;
+	struct pool *pool; /* or NULL */
 	pthread_mutex_t lock;
 	struct err *e;
 	atomic_int failed;
@@ -124,34 +125,67 @@ static bool any_ask(const struct sums *m, size_t set, int64_t start_ms, int64_t 
 	return i < s->asks.n && m->asks.v.v[s->asks.v[i]].after_ms < end_ms;
 }
 
-static bool any_series(const struct part *p, const struct ask_series *s)
+/* Whether the part has any of the series. *at: where the first of those asked about before would be; none comes before it. */
+static bool any_series(const struct part *p, const struct ask_series *s, size_t *at)
 {
-	for (size_t i = 0; i < s->n; i++)
+	while (*at < p->series.n && p->series.v[*at].series < s->ids[0])
+		++*at;
+	if (*at < p->series.n && p->series.v[*at].series == s->ids[0])
+		return true;
+	for (size_t i = 1; i < s->n; i++)
 		if (part_find(p, s->ids[i]))
 			return true;
 	return false;
 }
 
-/* Parts one after the other, so that what lies together is read together. */
+struct located {
+	uint32_t series, set;
+	const struct ask_series *all;
+};
+
+static int by_series(const void *a, const void *b)
+{
+	const struct located *x = a, *y = b;
+	if (x->series != y->series)
+		return x->series < y->series ? -1 : 1;
+	return (x->set > y->set) - (x->set < y->set);
+}
+
+struct located_sets {
+	VEC(struct located) v;
+};
+
+/* The sets that ask for something of partition p, as their first series lie in parts. */
+static struct located_sets sets_of(struct sums *m, uint32_t p)
+{
+	int64_t start = (int64_t)m->v->v->p[p]->p->day * DAY_MS;
+	struct located_sets sets = { 0 };
+	for (uint32_t set = 0; set < m->asks.sets.n; set++) {
+		const struct ask_series *s = any_ask(m, set, start, start + DAY_MS) ? asks_series(&m->asks, m->v, set, p) : NULL;
+		if (s && s->n)
+			vec_push(&sets.v, (struct located){ s->ids[0], set, s });
+	}
+	if (sets.v.n)
+		qsort(sets.v.v, sets.v.n, sizeof *sets.v.v, by_series);
+	return sets;
+}
+
+/* Parts one after the other, and in each the series, so that what lies together is read together. */
 static void cut_tasks(struct sums *m)
 {
 	for (uint32_t p = 0; p < m->v->v->n; p++) {
 		const struct pstate *s = m->v->v->p[p];
-		int64_t start = (int64_t)s->p->day * DAY_MS;
-		VEC(uint32_t) sets = { 0 };
-		for (uint32_t set = 0; set < m->asks.sets.n; set++)
-			if (any_ask(m, set, start, start + DAY_MS) && asks_series(&m->asks, m->v, set, p)->n)
-				vec_push(&sets, set);
+		struct located_sets sets = sets_of(m, p);
 		for (size_t i = 0; i < s->n_parts && s->parts[i]->level == LEVEL_HOUR; i++)
-			for (size_t k = 0; k < sets.n; k++)
-				if (any_ask(m, sets.v[k], part_start_ms(s->parts[i]), part_end_ms(s->parts[i])) &&
-				    any_series(s->parts[i], asks_series(&m->asks, m->v, sets.v[k], p)))
-					vec_push(&m->tasks, (struct task){ sets.v[k], p, s->parts[i], NULL });
+			for (size_t k = 0, at = 0; k < sets.v.n; k++)
+				if (any_series(s->parts[i], sets.v.v[k].all, &at) &&
+				    any_ask(m, sets.v.v[k].set, part_start_ms(s->parts[i]), part_end_ms(s->parts[i])))
+					vec_push(&m->tasks, (struct task){ sets.v.v[k].set, p, s->parts[i], NULL });
 		for (size_t i = 0; i < s->n_windows; i++)
-			for (size_t k = 0; k < sets.n; k++)
-				if (any_ask(m, sets.v[k], s->windows[i]->hour * HOUR_MS, (s->windows[i]->hour + 1) * HOUR_MS))
-					vec_push(&m->tasks, (struct task){ sets.v[k], p, NULL, s->windows[i] });
-		vec_free(&sets);
+			for (size_t k = 0; k < sets.v.n; k++)
+				if (any_ask(m, sets.v.v[k].set, s->windows[i]->hour * HOUR_MS, (s->windows[i]->hour + 1) * HOUR_MS))
+					vec_push(&m->tasks, (struct task){ sets.v.v[k].set, p, NULL, s->windows[i] });
+		vec_free(&sets.v);
 	}
 	if (!m->filter)
 		return;
@@ -165,92 +199,46 @@ static void cut_tasks(struct sums *m)
 
 /* ---- giving rows to steps ---- */
 
-/* Rows of one series by stamp, and the window or part that they lie in. */
-struct rows {
-	const int64_t *t_ms;
-	size_t stride;           /* bytes from one stamp to the next */
-	size_t n;
-	int64_t start_ms, end_ms;
+struct wrapped {
+	const struct sums *m;
+	struct totals *t;
+	size_t slot;
 };
 
-static int64_t stamp(const struct rows *r, size_t i)
+static void count_wrap(void *arg, uint32_t step, int by)
 {
-	return *(const int64_t *)((const char *)r->t_ms + i * r->stride);
-}
-
-/* The first row after t; at: where the last one was found. */
-static size_t seek(const struct rows *r, size_t at, int64_t t_ms)
-{
-	if (at && stamp(r, at - 1) > t_ms)
-		at = 0;
-	for (size_t tries = 16; tries; tries--, at++)
-		if (at == r->n || stamp(r, at) > t_ms)
-			return at;
-	size_t hi = r->n;
-	while (at < hi) {
-		size_t mid = (at + hi) / 2;
-		if (stamp(r, mid) <= t_ms)
-			at = mid + 1;
-		else
-			hi = mid;
-	}
-	return at;
-}
-
-/* The steps that can meet (start, end]. */
-static void steps_of(const struct ask *a, const struct rows *r, uint32_t *first, uint32_t *end)
-{
-	*first = 0;
-	*end = a->n_steps;
-	if (a->n_steps == 1 || a->step_ms <= 0)
-		return;
-	if (r->start_ms > a->until_ms)
-		*first = (uint32_t)MIN((r->start_ms - a->until_ms) / a->step_ms, (int64_t)a->n_steps);
-	if (r->end_ms - a->after_ms < a->n_steps * a->step_ms)
-		*end = (uint32_t)MAX((r->end_ms - a->after_ms + a->step_ms - 1) / a->step_ms, 0);
-}
-
-static void count_wrap(const struct sums *m, struct totals *t, size_t slot, int by)
-{
-	if (!t->wraps)
-		t->wraps = xcalloc(m->asks.n_slots + 1, sizeof *t->wraps);
-	t->wraps[slot] += by;
-}
-
-static wide slot_value(const struct totals *t, size_t slot)
-{
-	return (wide)t->slots[slot] + (t->wraps ? (wide)t->wraps[slot] * ((wide)1 << 64) : 0);
+	struct wrapped *w = arg;
+	if (!w->t->wraps)
+		w->t->wraps = xcalloc(w->m->asks.n_slots + 1, sizeof *w->t->wraps);
+	w->t->wraps[w->slot + step] += by;
 }
 
 static void give(const struct sums *m, struct totals *t, uint32_t set, const struct rows *r)
 {
 	const struct set_asks *s = &m->of_set[set];
-	const int64_t *before = t->before.v;
-	size_t lo = 0, hi = 0;
-	int64_t reached = INT64_MIN; /* rows below hi are stamped up to it */
 	for (size_t i = first_reaching(s, r->start_ms); i < s->asks.n; i++) {
 		const struct ask *a = &m->asks.v.v[s->asks.v[i]];
-		uint32_t step, end;
 		if (a->after_ms >= r->end_ms)
 			break;
-		for (steps_of(a, r, &step, &end); step < end; step++) {
-			int64_t after = a->after_ms + step * a->step_ms;
-			lo = after == reached ? hi : seek(r, lo, after);
-			reached = a->until_ms + step * a->step_ms;
-			hi = seek(r, MAX(hi, lo), reached);
-			if (lo == hi)
-				continue;
-			struct touched *x = &t->touched[s->asks.v[i]];
-			x->first = x->end ? MIN(x->first, step) : step;
-			x->end = MAX(x->end, step + 1);
-			if (UNLIKELY(__builtin_add_overflow(t->slots[a->slot + step], before[hi] - before[lo],
-							    &t->slots[a->slot + step])))
-				count_wrap(m, t, a->slot + step, before[hi] > before[lo] ? 1 : -1);
-		}
+		steps_add(a, r, t->before.v, &t->asks[s->asks.v[i]], count_wrap, &(struct wrapped){ m, t, a->slot });
 	}
 }
 
-/* Gives the value of each row. Where they add up to more than 64 bits they are given in pieces. */
+/* Gives the value of each row; small: they cannot add up to more than 64 bits. */
+static void give_small(const struct sums *m, struct totals *t, uint32_t set, const struct rows *r, const int64_t *values)
+{
+	int64_t sum = 0;
+	vec_reserve(&t->before, r->n + 1);
+	for (size_t i = 0; i < r->n; i++) {
+		t->before.v[i] = sum;
+		sum += values[i];
+	}
+	t->before.v[r->n] = sum;
+	if (r->n)
+		give(m, t, set, r);
+}
+
+/* The same; where they add up to more they are given in pieces. */
 static void give_values(const struct sums *m, struct totals *t, uint32_t set, struct rows r, const int64_t *values)
 {
 	size_t n = 0, all = r.n;
@@ -262,7 +250,7 @@ static void give_values(const struct sums *m, struct totals *t, uint32_t set, st
 		if (UNLIKELY(__builtin_add_overflow(t->before.v[n], values[i], &sum) || sum > INT64_MAX / 2 || sum < -(INT64_MAX / 2)) && n) {
 			r.n = n;
 			give(m, t, set, &r);
-			r.t_ms = (const int64_t *)((const char *)r.t_ms + n * r.stride);
+			rows_skip(&r, n);
 			n = 0;
 			sum = values[i];
 		}
@@ -279,6 +267,7 @@ static void give_values(const struct sums *m, struct totals *t, uint32_t set, st
 static int read_values(struct sums *m, struct totals *t, const struct task *x, uint32_t series, struct rows *ret, uint64_t *read,
 		       int64_t **values, struct err *e)
 {
+	const struct sealed_points *points = &t->space->part.points;
 	int rc;
 	*ret = (struct rows){ .start_ms = part_start_ms(x->part), .end_ms = part_end_ms(x->part) };
 	if (m->filter) {
@@ -289,10 +278,12 @@ static int read_values(struct sums *m, struct totals *t, const struct task *x, u
 		return rc;
 	}
 	rc = part_points(x->part, series, &t->space->part, e);
-	*read = ret->n = rc ? 0 : t->space->part.points.t_ms.n;
-	ret->t_ms = t->space->part.points.t_ms.v;
-	ret->stride = sizeof *t->space->part.points.t_ms.v;
-	*values = t->space->part.points.totals.v;
+	*read = ret->n = rc ? 0 : points->n;
+	ret->t_ms = points->every_ms ? NULL : points->t_ms.v;
+	ret->stride = sizeof *points->t_ms.v;
+	ret->first_ms = points->first_ms;
+	ret->every_ms = points->every_ms;
+	*values = points->totals.v;
 	return rc;
 }
 
@@ -307,9 +298,12 @@ static int read_series(struct sums *m, struct totals *t, const struct task *x, u
 		return rc;
 	if (masks_touch(ps, series, r.start_ms, r.end_ms))
 		for (size_t i = 0; i < r.n; i++)
-			if (masks_hide(ps, x->part, series, stamp(&r, i)))
+			if (masks_hide(ps, x->part, series, rows_stamp(&r, i)))
 				values[i] = 0;
-	give_values(m, t, x->set, r, values);
+	if (!m->filter && t->space->part.points.small)
+		give_small(m, t, x->set, &r, values);
+	else
+		give_values(m, t, x->set, r, values);
 	return limits_check(m->lim, read, e);
 }
 
@@ -384,8 +378,8 @@ static int read_chunk(struct sums *m, struct totals *t, const struct task *x, co
 		if (r->stale)
 			values[i] = 0;
 	}
-	struct rows r = { visible ? &c->rows.v[0].t_ms : NULL, sizeof *c->rows.v, visible, x->window->hour * HOUR_MS,
-			  (x->window->hour + 1) * HOUR_MS };
+	struct rows r = { .t_ms = visible ? &c->rows.v[0].t_ms : NULL, .stride = sizeof *c->rows.v, .n = visible,
+			  .start_ms = x->window->hour * HOUR_MS, .end_ms = (x->window->hour + 1) * HOUR_MS };
 	if (!rc && c->unsorted)
 		give_unsorted(m, t, x, c, r, values);
 	else if (!rc && visible)
@@ -434,7 +428,9 @@ static void run_tasks(void *arg, size_t i, unsigned worker)
 		t->space = space_take(m->v->db->spaces);
 		space_slots(t->space, m->asks.n_slots + 1);
 		t->slots = t->space->slots;
-		t->touched = xcalloc(m->asks.v.n + 1, sizeof *t->touched);
+		t->asks = xcalloc(m->asks.v.n + 1, sizeof *t->asks);
+		for (size_t k = 0; k < m->asks.v.n; k++)
+			t->asks[k].sums = t->slots + m->asks.v.v[k].slot;
 	}
 	for (size_t k = i * m->at_once; k < end && !atomic_load(&m->failed); k++)
 		if (m->tasks.v[k].part ? read_part(m, t, &m->tasks.v[k], &e) : read_window(m, t, &m->tasks.v[k], &e))
@@ -443,18 +439,23 @@ static void run_tasks(void *arg, size_t i, unsigned worker)
 
 /* ---- the call ---- */
 
-/* The steps of an ask that any worker has something of. */
-static struct touched touched_steps(const struct sums *m, size_t n_workers, size_t i)
+/* The steps of an ask that any worker has something of: sums is not filled in. */
+static struct step_sums touched_steps(const struct sums *m, size_t n_workers, size_t i)
 {
-	struct touched all = { UINT32_MAX, 0 };
+	struct step_sums all = { NULL, UINT32_MAX, 0 };
 	for (size_t w = 0; w < n_workers; w++) {
-		const struct touched *x = m->workers[w].touched ? &m->workers[w].touched[i] : NULL;
+		const struct step_sums *x = m->workers[w].asks ? &m->workers[w].asks[i] : NULL;
 		if (!x || !x->end)
 			continue;
 		all.first = MIN(all.first, x->first);
 		all.end = MAX(all.end, x->end);
 	}
 	return all;
+}
+
+static wide slot_value(const struct totals *t, size_t slot)
+{
+	return (wide)t->slots[slot] + (t->wraps ? (wide)t->wraps[slot] * ((wide)1 << 64) : 0);
 }
 
 static wide step_sum(const struct sums *m, size_t n_workers, size_t slot)
@@ -469,7 +470,7 @@ static wide step_sum(const struct sums *m, size_t n_workers, size_t slot)
 static void add_ask(const struct sums *m, size_t n_workers, size_t i, wide *whole, double *ret)
 {
 	const struct ask *a = &m->asks.v.v[i];
-	struct touched x = touched_steps(m, n_workers, i);
+	struct step_sums x = touched_steps(m, n_workers, i);
 	for (uint32_t step = x.first; step < x.end; step++) {
 		wide sum = step_sum(m, n_workers, a->slot + step);
 		if (a->scale == 1)
@@ -496,21 +497,89 @@ static bool asks_are_apart(const struct asks *asks)
 	return true;
 }
 
-static int put_apart(const struct sums *m, size_t n_workers, double *ret, int64_t *exact, struct err *e)
+/* The steps [first, end) of an ask, into ret and exact (may be NULL). False: one does not fit. */
+static bool put_wide(const struct sums *m, size_t slot, uint32_t first, uint32_t end, double *ret, int64_t *exact)
 {
-	for (size_t i = 0; i < m->asks.v.n; i++) {
-		const struct ask *a = &m->asks.v.v[i];
-		struct touched x = touched_steps(m, n_workers, i);
-		for (uint32_t step = x.first; step < x.end; step++) {
-			wide sum = step_sum(m, n_workers, a->slot + step);
-			if (sum > INT64_MAX || sum < INT64_MIN)
-				return too_large(e);
-			ret[a->group + step] = (double)sum;
-			if (exact)
-				exact[a->group + step] = (int64_t)sum;
-		}
+	for (uint32_t step = first; step < end; step++) {
+		wide sum = step_sum(m, m->n_workers, slot + step);
+		if (sum > INT64_MAX || sum < INT64_MIN)
+			return false;
+		ret[step] = (double)sum;
+		if (exact)
+			exact[step] = (int64_t)sum;
 	}
-	return 0;
+	return true;
+}
+
+/* The same where no sum of a worker went over the end of 64 bits. sums: zero, work space. */
+static bool put_narrow(const struct sums *m, size_t i, uint32_t first, uint32_t end, double *ret, int64_t *exact)
+{
+	const int64_t *of[2] = { NULL, NULL };
+	size_t n = 0;
+	for (size_t w = 0; w < m->n_workers; w++) {
+		const struct step_sums *x = m->workers[w].asks ? &m->workers[w].asks[i] : NULL;
+		if (!x || !x->end)
+			continue;
+		if (m->workers[w].wraps || n == 2)
+			return put_wide(m, m->asks.v.v[i].slot, first, end, ret, exact);
+		of[n++] = x->sums;
+	}
+	bool over = false;
+	for (uint32_t step = first; step < end; step++) {
+		int64_t sum = of[0][step];
+		if (n == 2)
+			over |= __builtin_add_overflow(sum, of[1][step], &sum);
+		ret[step] = (double)sum;
+		if (exact)
+			exact[step] = sum;
+	}
+	return !over;
+}
+
+static void put_zeros(double *ret, int64_t *exact, size_t from, size_t to)
+{
+	memset(ret + from, 0, (to - from) * sizeof *ret);
+	if (exact)
+		memset(exact + from, 0, (to - from) * sizeof *exact);
+}
+
+#define PUT_AT_ONCE 16
+
+struct putting {
+	struct sums *m;
+	size_t n_groups;
+	double *ret;
+	int64_t *exact;
+	atomic_bool too_large;
+};
+
+/* So many asks, and the groups between them and the one before. */
+static void put_asks(void *arg, size_t part, unsigned worker)
+{
+	struct putting *p = arg;
+	const struct asks *asks = &p->m->asks;
+	size_t i = part * PUT_AT_ONCE, end = MIN(i + PUT_AT_ONCE, asks->v.n);
+	size_t done = i ? (size_t)asks->v.v[i - 1].group + asks->v.v[i - 1].n_steps : 0;
+	(void)worker;
+	for (; i < end; i++) {
+		const struct ask *a = &asks->v.v[i];
+		struct step_sums x = touched_steps(p->m, p->m->n_workers, i);
+		if (!x.end)
+			continue;
+		put_zeros(p->ret, p->exact, done, a->group + x.first);
+		if (!put_narrow(p->m, i, x.first, x.end, p->ret + a->group, p->exact ? p->exact + a->group : NULL))
+			atomic_store(&p->too_large, true);
+		done = (size_t)a->group + x.end;
+	}
+	const struct ask *last = &asks->v.v[end - 1];
+	put_zeros(p->ret, p->exact, done, end == asks->v.n ? p->n_groups : (size_t)last->group + last->n_steps);
+}
+
+static int put_apart(struct sums *m, size_t n_groups, double *ret, int64_t *exact, struct err *e)
+{
+	struct putting p = { m, n_groups, ret, exact, false };
+	pool_run(m->pool, (m->asks.v.n + PUT_AT_ONCE - 1) / PUT_AT_ONCE, put_asks, &p);
+	return atomic_load(&p.too_large) ? too_large(e) : 0;
 }
 
 /* Groups that have a scale somewhere are doubles, and none of theirs is too large. NULL: there is none. */
@@ -528,18 +597,16 @@ static uint8_t *scaled_groups(const struct sums *m, size_t n_groups)
 	return scaled;
 }
 
-static int add_up(struct sums *m, size_t n_workers, size_t n_groups, double *ret, int64_t *exact, struct err *e)
+static int add_up(struct sums *m, size_t n_groups, double *ret, int64_t *exact, struct err *e)
 {
 	int rc = 0;
-	memset(ret, 0, n_groups * sizeof *ret);
-	if (exact)
-		memset(exact, 0, n_groups * sizeof *exact);
-	if (asks_are_apart(&m->asks))
-		return put_apart(m, n_workers, ret, exact, e);
+	if (m->asks.v.n && asks_are_apart(&m->asks))
+		return put_apart(m, n_groups, ret, exact, e);
+	put_zeros(ret, exact, 0, n_groups);
 	wide *whole = xcalloc(n_groups + 1, sizeof *whole);
 	uint8_t *scaled = scaled_groups(m, n_groups);
 	for (size_t i = 0; i < m->asks.v.n; i++)
-		add_ask(m, n_workers, i, whole, ret);
+		add_ask(m, m->n_workers, i, whole, ret);
 	for (size_t g = 0; g < n_groups && !rc; g++) {
 		if (!whole[g])
 			continue;
@@ -557,19 +624,18 @@ static int add_up(struct sums *m, size_t n_workers, size_t n_groups, double *ret
 /* Its slots are zero again. */
 static void totals_release(struct sums *m, struct totals *t)
 {
-	for (size_t i = 0; t->touched && i < m->asks.v.n; i++)
-		if (t->touched[i].end)
-			memset(t->slots + m->asks.v.v[i].slot + t->touched[i].first, 0,
-			       (t->touched[i].end - t->touched[i].first) * sizeof *t->slots);
+	for (size_t i = 0; t->asks && i < m->asks.v.n; i++)
+		if (t->asks[i].end)
+			memset(t->asks[i].sums + t->asks[i].first, 0, (t->asks[i].end - t->asks[i].first) * sizeof *t->slots);
 	space_give(m->v->db->spaces, t->space);
 	free(t->wraps);
-	free(t->touched);
+	free(t->asks);
 	vec_free(&t->before);
 }
 
-static void sums_release(struct sums *m, size_t n_workers)
+static void sums_release(struct sums *m)
 {
-	for (size_t i = 0; i < n_workers; i++)
+	for (size_t i = 0; i < m->n_workers; i++)
 		totals_release(m, &m->workers[i]);
 	for (size_t i = 0; m->match && i < m->v->v->n; i++)
 		free(m->match[i]);
@@ -590,20 +656,20 @@ int view_sums(struct source_view *sv, const struct source_part *parts, size_t n,
 	      const struct source_frame_filter *f, const struct source_limits *lim, double *ret, int64_t *exact, struct err *e)
 {
 	struct sums m = { .v = (struct tsdb_view *)sv, .lim = lim, .filter = f, .e = e };
-	struct pool *pool = lim ? lim->pool : NULL;
-	size_t n_workers = (pool ? pool_size(pool) : 0) + 1;
+	m.pool = lim ? lim->pool : NULL;
+	m.n_workers = (m.pool ? pool_size(m.pool) : 0) + 1;
 	pthread_mutex_init(&m.lock, NULL);
-	m.workers = xcalloc(n_workers, sizeof(*m.workers));
+	m.workers = xcalloc(m.n_workers, sizeof(*m.workers));
 	int rc = asks_make(m.v, parts, n, n_groups, lim, &m.asks, e);
 	if (!rc) {
 		list_asks(&m);
 		cut_tasks(&m);
-		m.at_once = MAX(MIN(m.tasks.n / (n_workers * 8), MAX_AT_ONCE), 1);
-		pool_run(pool, (m.tasks.n + m.at_once - 1) / m.at_once, run_tasks, &m);
+		m.at_once = MAX(MIN(m.tasks.n / (m.n_workers * 8), MAX_AT_ONCE), 1);
+		pool_run(m.pool, (m.tasks.n + m.at_once - 1) / m.at_once, run_tasks, &m);
 		rc = atomic_load(&m.failed);
 	}
 	if (!rc)
-		rc = add_up(&m, n_workers, n_groups, ret, exact, e);
-	sums_release(&m, n_workers);
+		rc = add_up(&m, n_groups, ret, exact, e);
+	sums_release(&m);
 	return rc;
 }

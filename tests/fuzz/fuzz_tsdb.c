@@ -71,8 +71,15 @@ static void totals(struct view v)
 	struct sealed_points p = { .t_ms = { 0 } };
 	struct err e = { 0 };
 	int a = sealed_get_totals(v, &t, &e), b = sealed_get_points(v, &p, &e);
-	if (!a && !b && !t.times.factor)
-		REQUIRE(t.rows.n == p.t_ms.n && p.t_ms.n == p.totals.n, "%zu rows, %zu stamps", t.rows.n, p.t_ms.n);
+	if (!a && !b && !t.times.factor) {
+		REQUIRE(t.rows.n == p.n, "%zu rows, %zu stamps", t.rows.n, p.n);
+		for (size_t i = 0; i < p.n; i++) {
+			int64_t t_ms = p.every_ms ? p.first_ms + (int64_t)i * p.every_ms : p.t_ms.v[i];
+			REQUIRE(t_ms == t.rows.v[i].t_ms, "row %zu is stamped %lld and %lld", i, (long long)t.rows.v[i].t_ms, (long long)t_ms);
+			REQUIRE(p.totals.v[i] == (t.rows.v[i].stale ? 0 : t.rows.v[i].total), "row %zu has another total", i);
+		}
+	}
+	REQUIRE(!a == !b, "one reader takes it, the other does not");
 	sealed_totals_release(&t);
 	sealed_points_release(&p);
 }

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* TOTALS, read for their stamps and totals alone: what a graph of values is made of, so that it is done many at a time.
+ * sealed.c has the other readers. */
+#include "tsdb/sealed.h"
+
+#include <endian.h>
+
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
+enum { MODE_OWN = 0, FIELDS = 5 };
+
+static int corrupt(struct err *e)
+{
+	return err_set(e, ERR_CORRUPT, "totals of a sealed window make no sense");
+}
+
+void sealed_points_release(struct sealed_points *p)
+{
+	vec_free(&p->t_ms);
+	vec_free(&p->totals);
+}
+
+/* Steps over the columns before the stamps; *interval is the first of them. */
+static void skip_fields(struct cursor *c, size_t n, int64_t *interval)
+{
+	*interval = 0;
+	for (int f = 0; f < FIELDS; f++) {
+		bool same = cursor_u8(c);
+		int64_t first = n ? cursor_zigzag(c) : 0;
+		if (!f)
+			*interval = (uint32_t)first;
+		for (size_t i = 1; !same && i < n && !c->bad; i++)
+			cursor_varint(c);
+	}
+}
+
+static bool all_zero(const uint8_t *p, size_t n)
+{
+	return !n || (!p[0] && !memcmp(p, p + 1, n - 1));
+}
+
+#define LATEST (INT64_C(1) << 60)
+
+/* Most series are stamped when they should be: then the differences of differences are zero from the second on. */
+static void get_stamps(struct cursor *c, int64_t step, size_t n, struct sealed_points *ret)
+{
+	int64_t t = n ? cursor_zigzag(c) : 0;
+	ret->every_ms = 0;
+	ret->first_ms = t;
+	if (n > 1)
+		step = (int64_t)((uint64_t)step + (uint64_t)cursor_zigzag(c));
+	size_t left = n > 2 ? n - 2 : 0;
+	if (n > 1 && step > 0 && step <= INT64_C(1) << 32 && t < LATEST && t > -LATEST && (size_t)(c->end - c->p) >= left && all_zero(c->p, left)) {
+		ret->every_ms = step;
+		c->p += left;
+		return;
+	}
+	vec_reserve(&ret->t_ms, n + 1);
+	for (size_t i = 0; i < n; i++) {
+		if (i > 1)
+			step = (int64_t)((uint64_t)step + (uint64_t)cursor_zigzag(c));
+		t = i ? (int64_t)((uint64_t)t + (uint64_t)step) : t;
+		ret->t_ms.v[i] = t;
+	}
+}
+
+/* As cursor_varint, without a branch for its length if that is at most eight bytes. */
+static inline uint64_t get_varint(struct cursor *c)
+{
+	uint64_t v;
+	if (c->end - c->p < 8)
+		return cursor_varint(c);
+	memcpy(&v, c->p, 8);
+	v = le64toh(v); /* the first byte lowest */
+	uint64_t ends = ~v & UINT64_C(0x8080808080808080);
+	if (!ends)
+		return cursor_varint(c);
+	c->p += __builtin_ctzll(ends) / 8 + 1;
+	v &= ends ^ (ends - 1);
+	v = (v & UINT64_C(0x007f007f007f007f)) | (v & UINT64_C(0x7f007f007f007f00)) >> 1;
+	v = (v & UINT64_C(0x00003fff00003fff)) | (v & UINT64_C(0x3fff00003fff0000)) >> 2;
+	return (v & UINT64_C(0x0fffffff)) | (v & UINT64_C(0x0fffffff00000000)) >> 4;
+}
+
+#ifdef __SSE2__
+static inline void put_four(int64_t *out, __m128i v)
+{
+	__m128i sign = _mm_srai_epi32(v, 31);
+	_mm_storeu_si128((__m128i *)out, _mm_unpacklo_epi32(v, sign));
+	_mm_storeu_si128((__m128i *)(out + 2), _mm_unpackhi_epi32(v, sign));
+}
+
+/* Eight zigzags of two bytes each. False: they are not. */
+static inline bool get_eight(struct cursor *c, int64_t *out)
+{
+	if (c->end - c->p < 16)
+		return false;
+	__m128i v = _mm_loadu_si128((const __m128i *)c->p);
+	if (_mm_movemask_epi8(v) != 0x5555)
+		return false;
+	v = _mm_or_si128(_mm_and_si128(v, _mm_set1_epi16(0x7f)), _mm_and_si128(_mm_srli_epi16(v, 1), _mm_set1_epi16(0x3f80)));
+	__m128i odd = _mm_sub_epi16(_mm_setzero_si128(), _mm_and_si128(v, _mm_set1_epi16(1)));
+	v = _mm_xor_si128(_mm_srli_epi16(v, 1), odd);
+	__m128i sign = _mm_srai_epi16(v, 15);
+	put_four(out, _mm_unpacklo_epi16(v, sign));
+	put_four(out + 4, _mm_unpackhi_epi16(v, sign));
+	c->p += 16;
+	return true;
+}
+#else
+static inline bool get_eight(struct cursor *c, int64_t *out)
+{
+	(void)c;
+	(void)out;
+	return false;
+}
+#endif
+
+/* Returns what none of them exceeds: 2 |x| + 1. */
+static uint64_t get_totals(struct cursor *c, int64_t *out, size_t n)
+{
+	uint64_t most = 1 << 14;
+	for (size_t i = 0; i < n;) {
+		if (n - i >= 8 && get_eight(c, out + i)) {
+			i += 8;
+			continue;
+		}
+		uint64_t v = get_varint(c);
+		most |= v;
+		out[i++] = zigzag_decode(v);
+	}
+	return most;
+}
+
+int sealed_get_points(struct view v, struct sealed_points *ret, struct err *e)
+{
+	struct cursor c = cursor_of(v);
+	int64_t interval;
+	ret->n = 0;
+	if (sealed_get_mode(&c, &ret->times) == SEALED_TIMES)
+		return c.bad ? corrupt(e) : 0;
+	size_t n = cursor_count(&c), at = 0;
+	skip_fields(&c, n, &interval);
+	get_stamps(&c, interval, n, ret);
+	vec_reserve(&ret->totals, n + 1);
+	uint64_t most = get_totals(&c, ret->totals.v, n);
+	ret->small = most < UINT64_C(1) << 40 && n < 1 << 20;
+	for (size_t stale = cursor_count(&c); stale && !c.bad; stale--) {
+		at += cursor_varint(&c);
+		if (at >= n)
+			c.bad = true;
+		else
+			ret->totals.v[at] = 0;
+	}
+	ret->n = n;
+	return c.bad ? corrupt(e) : 0;
+}
