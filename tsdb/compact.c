@@ -244,13 +244,13 @@ static const struct part *first_of_chain(const struct compaction *c)
 /* What the dictionary gained from the first of the parts on. */
 static int encode_symbols(struct compaction *c, struct buf *b, struct err *e)
 {
-	PART_VALUE v = { 0 };
+	CLEANUP(buf_free) struct buf rows = { 0 };
 	struct dict_marks from;
-	int rc = part_get(first_of_chain(c), PART_SYMBOLS, 0, 0, &v, e);
+	int rc = part_get_symbols(first_of_chain(c), &rows, e);
 	if (rc)
 		return rc;
 	pthread_rwlock_rdlock(&c->p->dict_lock);
-	rc = dict_first(v.payload, c->p->symbols, &c->p->index, &from, e);
+	rc = dict_first(buf_view(&rows), c->p->symbols, &c->p->index, &from, e);
 	if (!rc)
 		dict_encode(b, c->p->symbols, &c->p->index, &from, &c->p->sealed);
 	pthread_rwlock_unlock(&c->p->dict_lock);

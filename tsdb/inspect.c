@@ -250,8 +250,8 @@ static void check_floats(struct check *c, uint32_t series)
 static void check_part(struct check *c)
 {
 	struct err e;
-	PART_VALUE v = { 0 };
-	if (c->part->level == LEVEL_HOUR && part_get(c->part, PART_SYMBOLS, 0, 0, &v, &e))
+	CLEANUP(buf_free) struct buf symbols = { 0 };
+	if (c->part->level == LEVEL_HOUR && part_get_symbols(c->part, &symbols, &e))
 		wrong(c, -1, e.msg, "its symbols are repeated in the next part of the partition; if that is whole too nothing is lost");
 	for (size_t i = 0; i < c->part->series.n; i++) {
 		const struct part_series *x = &c->part->series.v[i];

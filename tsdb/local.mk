@@ -2,7 +2,7 @@ noinst_LIBRARIES += libtsdb.a
 EXTRA_DIST += docs/format/head.md docs/format/partition.md
 libtsdb_a_CFLAGS = $(AM_CFLAGS) $(ROCKSDB_CFLAGS) $(ZSTD_CFLAGS)
 libtsdb_a_SOURCES = \
-  tsdb/aggregate.c tsdb/aggregate.h tsdb/append.c tsdb/cells.c tsdb/chunk.c tsdb/chunk.h tsdb/committer.c tsdb/compact.c tsdb/db.h tsdb/delete.c tsdb/delete.h tsdb/detail.c tsdb/detail.h tsdb/detail_read.c tsdb/dict.c tsdb/dict.h tsdb/drop.c \
+  tsdb/aggregate.c tsdb/aggregate.h tsdb/append.c tsdb/cells.c tsdb/chunk.c tsdb/chunk.h tsdb/committer.c tsdb/compact.c tsdb/db.h tsdb/delete.c tsdb/delete.h tsdb/detail.c tsdb/detail.h tsdb/detail_read.c tsdb/dict.c tsdb/dict.h tsdb/dict_pack.c tsdb/dict_pack.h tsdb/drop.c \
   tsdb/evict.c tsdb/evict.h tsdb/files.c tsdb/files.h tsdb/hlog.c tsdb/hlog.h \
   tsdb/index.c tsdb/index.h tsdb/masks.c tsdb/masks.h tsdb/match.c tsdb/match.h tsdb/join.c tsdb/join.h tsdb/merge.c tsdb/metrics.c tsdb/part.c tsdb/part.h tsdb/partition.c tsdb/plan.c tsdb/plan.h tsdb/record.c \
   tsdb/readpart.c tsdb/readpart.h tsdb/rebuild.c tsdb/record.h tsdb/remove.c tsdb/remove.h tsdb/replay.c tsdb/retention.c tsdb/rewrite.c tsdb/rocks.c tsdb/rocks.h tsdb/rollup.c tsdb/seal.c tsdb/seal.h tsdb/sealed.c tsdb/sealed.h tsdb/sealed_points.c tsdb/sealed_sums.c tsdb/select.c tsdb/sort.c tsdb/sort.h tsdb/space.c tsdb/space.h tsdb/steps.c tsdb/steps.h tsdb/sums.c tsdb/tsdb.c \
@@ -19,6 +19,10 @@ check_PROGRAMS += tsdb_names_test
 TESTS += tsdb_names_test
 tsdb_names_test_SOURCES = tsdb/names_test.c
 tsdb_names_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
+check_PROGRAMS += dict_pack_test
+TESTS += dict_pack_test
+dict_pack_test_SOURCES = tsdb/dict_pack_test.c
+dict_pack_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
 check_PROGRAMS += budget_test
 TESTS += budget_test
 budget_test_SOURCES = tsdb/budget_test.c

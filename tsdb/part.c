@@ -13,11 +13,13 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "tsdb/dict_pack.h"
 #include "tsdb/files.h"
 
 #define VALUE_VERSION 1
 #define INDEX_VERSION 2 /* 1 had no aggregates */
 #define ROLLUP_VERSION 2 /* 1 had no bytes */
+#define SYMBOLS_VERSION 2 /* 1 had rows */
 #define KEY_LEN 15
 #define TRAILER 8
 #define OPEN_TRIES 3
@@ -71,7 +73,12 @@ static uint64_t be64(const char *p)
 
 static uint8_t version_of(enum part_kind kind)
 {
-	return kind == PART_INDEX ? INDEX_VERSION : kind == PART_ROLLUP ? ROLLUP_VERSION : VALUE_VERSION;
+	switch (kind) {
+	case PART_SYMBOLS: return SYMBOLS_VERSION;
+	case PART_INDEX: return INDEX_VERSION;
+	case PART_ROLLUP: return ROLLUP_VERSION;
+	default: return VALUE_VERSION;
+	}
 }
 
 static int open_value(const char *key, const char *v, size_t len, struct view *ret, struct err *e)
@@ -687,6 +694,18 @@ int part_get(const struct part *p, enum part_kind kind, uint32_t series, uint8_t
 	return rc ? err_wrap(e, "%s, window %u, part %u", p->db->dir, p->window, p->number) : 0;
 }
 
+int part_get_symbols(const struct part *p, struct buf *rows, struct err *e)
+{
+	PART_VALUE v = { 0 };
+	int rc = part_get(p, PART_SYMBOLS, 0, 0, &v, e);
+	if (rc)
+		return rc;
+	if (v.version >= SYMBOLS_VERSION)
+		return dict_unpack(rows, v.payload, e);
+	buf_putv(rows, v.payload);
+	return 0;
+}
+
 void part_value_release(struct part_value *v)
 {
 	if (v->pin)
@@ -822,6 +841,16 @@ int part_put(struct part_writer *w, enum part_kind kind, uint32_t series, uint8_
 	memcpy(w->last, key, KEY_LEN);
 	rocksdb_sstfilewriter_put(w->w, key, KEY_LEN, w->value.ptr, w->value.len, &error);
 	return rocks_err(&error, e, "cannot write", w->file);
+}
+
+int part_put_symbols(struct part_writer *w, struct view rows, struct err *e)
+{
+	struct buf packed = { 0 };
+	int rc = dict_pack(&packed, rows, e);
+	if (!rc)
+		rc = part_put(w, PART_SYMBOLS, 0, 0, buf_view(&packed), e);
+	buf_free(&packed);
+	return rc;
 }
 
 static int ingest(struct part_writer *w, struct err *e)

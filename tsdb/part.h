@@ -125,6 +125,8 @@ struct part_value {
 int part_get(const struct part *p, enum part_kind kind, uint32_t series, uint8_t stream, struct part_value *ret,
 	     struct err *e);
 void part_value_release(struct part_value *v);
+/* PART_SYMBOLS, as dict_apply takes them, appended to rows. */
+int part_get_symbols(const struct part *p, struct buf *rows, struct err *e);
 
 /* What this thread has read since a query last took the sum (limits_check). */
 struct read_tally {
@@ -155,6 +157,8 @@ struct part_writer;
 int part_writer_new(struct part_writer **ret, struct pdb *d, enum part_level level, uint32_t window, uint32_t number,
 		    struct err *e);
 int part_put(struct part_writer *w, enum part_kind kind, uint32_t series, uint8_t stream, struct view payload, struct err *e);
+/* PART_SYMBOLS, from what dict_encode gives. */
+int part_put_symbols(struct part_writer *w, struct view rows, struct err *e);
 /* Fills in bytes; p->db gets a reference. Frees the writer. */
 int part_writer_finish(struct part_writer *w, struct part *p, struct err *e);
 void part_writer_abort(struct part_writer *w);

@@ -404,14 +404,14 @@ static void load_symbols(struct partition *p, const struct pstate *s)
 	qsort(parts, n, sizeof(*parts), by_origin);
 	for (size_t i = 0; i < n; i++) {
 		struct err e;
-		PART_VALUE v = { 0 };
+		CLEANUP(buf_free) struct buf rows = { 0 };
 		if (i + 1 == n)
 			dict_marks_now(&p->sealed_before, p->symbols, &p->index);
-		int rc = part_get(parts[i], PART_SYMBOLS, 0, 0, &v, &e);
+		int rc = part_get_symbols(parts[i], &rows, &e);
 		for (int tries = 0; rc == -ERR_IO && tries < 3; tries++)
-			rc = part_get(parts[i], PART_SYMBOLS, 0, 0, &v, &e);
+			rc = part_get_symbols(parts[i], &rows, &e);
 		if (!rc)
-			rc = dict_apply(v.payload, p->symbols, &p->index, &p->lost, &e);
+			rc = dict_apply(buf_view(&rows), p->symbols, &p->index, &p->lost, &e);
 		if (rc)
 			LOG_WARN("msg", "symbols of a partition are damaged", "partition", LOG_NUM(p->day), "part",
 				 LOG_NUM(parts[i]->number), "err", e.msg);

@@ -72,14 +72,10 @@ static struct part *new_part(struct tsdb *db, struct partition *p, const struct 
 
 static int write_part(struct rewrite *r, struct window *w, struct err *e)
 {
-	PART_VALUE v = { 0 };
 	struct buf symbols = { 0 };
-	int rc = part_get(r->from, PART_SYMBOLS, 0, 0, &v, e);
-	if (rc)
-		return rc;
-	buf_putv(&symbols, v.payload);
-	part_value_release(&v);
-	rc = seal_write(r->p, w, r->to, &symbols, e);
+	int rc = part_get_symbols(r->from, &symbols, e);
+	if (!rc)
+		rc = seal_write(r->p, w, r->to, &symbols, e);
 	buf_free(&symbols);
 	return rc;
 }

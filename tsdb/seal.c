@@ -146,7 +146,7 @@ static int put_head(struct writing *s, struct part_writer *w, struct err *e)
 	part_put_index(&index, s->part);
 	int rc = put_buf(w, PART_HEADER, 0, 0, &header, e);
 	if (!rc)
-		rc = put_buf(w, PART_SYMBOLS, 0, 0, s->symbols, e);
+		rc = part_put_symbols(w, buf_view(s->symbols), e);
 	if (!rc)
 		rc = put_buf(w, PART_INDEX, 0, 0, &index, e);
 	buf_free(&header);

@@ -2,7 +2,7 @@
 /* Opening and closing. A directory holds
  *
  *	lock         flock'ed by the process that has it open
- *	version      "pyrrha-tsdb 3"
+ *	version      "pyrrha-tsdb 4"
  *	head/        the head log (a RocksDB)     head.marks   how far it was synced
  *	dropped      up to which stamp partitions were dropped
  *	partitions/  a database per UTC day
@@ -29,7 +29,7 @@
 #include "tsdb/names.h"
 #include "tsdb/part.h"
 
-#define FORMAT 3 /* 1 had no aggregates, 2 no sums in bytes */
+#define FORMAT 4 /* 1 had no aggregates, 2 no sums in bytes, 3 symbols of parts in rows */
 #define QUEUE_ITEMS 65536
 
 /* Who has the lock, as far as the file says: " (process 123, pyrrha)". */
