@@ -6,53 +6,20 @@
 
 #include "eval.h"
 
-/* Everything under the lock of the query's dictionary. The old one may be the same. */
+/* Everything under the lock of the query's dictionary. The old one may be the same: then there is no map. */
 struct rewrite {
 	const struct symbols *from;
 	struct symbols *to;
-	uint32_t *functions, *mappings, *whole, *label_sets; /* old id -> new id + 1; whole: unchanged locations */
+	struct symbols_map *map;
 	VEC(uint32_t) stack;   /* new locations, leaf first */
 	VEC(struct sym_line) lines;
-	VEC(struct sym_label) labels;
 };
-
-static uint32_t string_of(struct rewrite *rw, uint32_t id)
-{
-	return rw->from == rw->to ? id : symbols_string(rw->to, symbols_get_string(rw->from, id));
-}
-
-static uint32_t function_of(struct rewrite *rw, uint32_t id)
-{
-	if (rw->from == rw->to)
-		return id;
-	if (!rw->functions[id]) {
-		struct sym_function f = *symbols_get_function(rw->from, id);
-		f.name = string_of(rw, f.name);
-		f.system_name = string_of(rw, f.system_name);
-		f.filename = string_of(rw, f.filename);
-		rw->functions[id] = symbols_function(rw->to, &f) + 1;
-	}
-	return rw->functions[id] - 1;
-}
-
-static uint32_t mapping_of(struct rewrite *rw, uint32_t id)
-{
-	if (rw->from == rw->to)
-		return id;
-	if (!rw->mappings[id]) {
-		struct sym_mapping m = *symbols_get_mapping(rw->from, id);
-		m.file = string_of(rw, m.file);
-		m.build_id = string_of(rw, m.build_id);
-		rw->mappings[id] = symbols_mapping(rw->to, &m) + 1;
-	}
-	return rw->mappings[id] - 1;
-}
 
 static void take_line(struct rewrite *rw, const struct sym_location *l, uint32_t i)
 {
 	struct sym_line line = *symbols_get_line(rw->from, l, i);
-	if (line.function)
-		line.function = function_of(rw, line.function - 1) + 1;
+	if (line.function && rw->map)
+		line.function = symbols_map_function(rw->map, line.function - 1) + 1;
 	vec_push(&rw->lines, line);
 }
 
@@ -60,25 +27,15 @@ static void take_line(struct rewrite *rw, const struct sym_location *l, uint32_t
 static uint32_t put_location(struct rewrite *rw, const struct sym_location *old)
 {
 	struct sym_location l = *old;
-	l.mapping = l.mapping ? mapping_of(rw, l.mapping - 1) + 1 : 0;
+	if (l.mapping && rw->map)
+		l.mapping = symbols_map_mapping(rw->map, l.mapping - 1) + 1;
 	l.n_lines = (uint32_t)rw->lines.n;
 	return symbols_location(rw->to, &l, rw->lines.v);
 }
 
 static void add_whole(struct rewrite *rw, uint32_t location)
 {
-	if (rw->from == rw->to) {
-		vec_push(&rw->stack, location);
-		return;
-	}
-	if (!rw->whole[location]) {
-		struct sym_location l = *symbols_get_location(rw->from, location);
-		rw->lines.n = 0;
-		for (uint32_t i = 0; i < l.n_lines; i++)
-			take_line(rw, &l, i);
-		rw->whole[location] = put_location(rw, &l) + 1;
-	}
-	vec_push(&rw->stack, rw->whole[location] - 1);
+	vec_push(&rw->stack, rw->map ? symbols_map_location(rw->map, location) : location);
 }
 
 void rewrite_add(struct rewrite *rw, uint32_t location, uint32_t first, uint32_t end)
@@ -133,44 +90,18 @@ void rewrite_add_name(struct rewrite *rw, struct view name)
 	vec_push(&rw->stack, symbols_location(rw->to, &l, &line));
 }
 
-static uint32_t label_set_of(struct rewrite *rw, uint32_t id)
-{
-	if (rw->from == rw->to || !id)
-		return id;
-	if (!rw->label_sets[id]) {
-		size_t n;
-		const struct sym_label *l = symbols_get_label_set(rw->from, id, &n);
-		rw->labels.n = 0;
-		for (size_t i = 0; i < n; i++) {
-			struct sym_label x = l[i];
-			x.key = string_of(rw, x.key);
-			x.str = string_of(rw, x.str);
-			x.unit = string_of(rw, x.unit);
-			vec_push(&rw->labels, x);
-		}
-		rw->label_sets[id] = symbols_label_set(rw->to, rw->labels.v, n) + 1;
-	}
-	return rw->label_sets[id] - 1;
-}
-
 static void rewrite_init(struct rewrite *rw, const struct symbols *from, struct symbols *to)
 {
 	*rw = (struct rewrite){ .from = from, .to = to };
-	rw->functions = xcalloc(symbols_count(from, SYMBOLS_FUNCTIONS) + 1, 4);
-	rw->mappings = xcalloc(symbols_count(from, SYMBOLS_MAPPINGS) + 1, 4);
-	rw->whole = xcalloc(symbols_count(from, SYMBOLS_LOCATIONS) + 1, 4);
-	rw->label_sets = xcalloc(symbols_count(from, SYMBOLS_LABEL_SETS) + 1, 4);
+	if (from != to)
+		rw->map = symbols_map_new(from, to);
 }
 
 static void rewrite_free(struct rewrite *rw)
 {
-	free(rw->functions);
-	free(rw->mappings);
-	free(rw->whole);
-	free(rw->label_sets);
+	symbols_map_free(rw->map);
 	vec_free(&rw->stack);
 	vec_free(&rw->lines);
-	vec_free(&rw->labels);
 }
 
 #define GONE UINT32_MAX
@@ -199,7 +130,8 @@ struct stackvec *rewrite_stacks(struct eval *q, const struct stackvec *v, rewrit
 		}
 		if (known[c.stack] == GONE)
 			continue;
-		uint32_t column = symbols_column(rw.to, known[c.stack] - 1, label_set_of(&rw, c.label_set));
+		uint32_t labels = rw.map ? symbols_map_label_set(rw.map, c.label_set) : c.label_set;
+		uint32_t column = symbols_column(rw.to, known[c.stack] - 1, labels);
 		if (v->is_float)
 			stackacc_add_scaled(acc, column, v->floats[i]);
 		else

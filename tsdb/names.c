@@ -25,7 +25,7 @@ void names_unref(struct names *n)
 void names_map(const struct names *n, struct symbols_map *m)
 {
 	for (size_t i = 0; n && i < n->v.n; i++)
-		symbols_map_location(m, n->v.v[i].location, n->v.v[i].as);
+		symbols_map_location_as(m, n->v.v[i].location, n->v.v[i].as);
 }
 
 /* ---- facts ---- */

@@ -141,8 +141,55 @@ static void test_steps(void **state)
 	}
 }
 
+static void count_wraps(void *arg, uint32_t step, int by)
+{
+	int *wraps = arg;
+	assert_true(by == 1 || by == -1);
+	wraps[step] += by;
+}
+
+/* Series whose sums go over both ends of 64 bits and back: with the count of wraps each step has the sum of 128 bits. */
+static void test_wraps(void **state)
+{
+	enum { SERIES = 40, N = 4 };
+	uint64_t random = 7;
+	int over = 0, under = 0;
+	for (int round = 0; round < 200; round++) {
+		int64_t got[N] = { 0 }, stamps[N] = { 10, 20, 30, 40 };
+		int wraps[N] = { 0 };
+		__int128 want[N] = { 0 };
+		struct step_sums s = { got, 0, 0 };
+		for (int series = 0; series < SERIES; series++) {
+			int64_t before[N + 1] = { 0 }, large = INT64_MAX / N, values[N];
+			struct rows r = { .n = N, .first_ms = 10, .every_ms = 10, .start_ms = 5, .end_ms = 40 };
+			struct ask a = { .after_ms = 0, .until_ms = 20, .step_ms = 10, .n_steps = N, .scale = 1 };
+			if (round % 2) {
+				r.t_ms = stamps;
+				r.stride = sizeof *stamps;
+			}
+			bool down = round % 3 == 2 || (round % 3 == 1 && series >= SERIES / 2);
+			for (int i = 0; i < N; i++) {
+				int64_t v = large - (int64_t)(kit_random(&random) % 1000);
+				values[i] = down ? -v : v;
+				before[i + 1] = before[i] + values[i];
+			}
+			steps_add(&a, &r, before, &s, count_wraps, wraps);
+			for (int k = 0; k < N; k++)
+				want[k] += (__int128)values[k] + (k + 1 < N ? values[k + 1] : 0);
+		}
+		for (int k = 0; k < N; k++) {
+			assert_true((__int128)got[k] + (__int128)wraps[k] * ((__int128)1 << 64) == want[k]);
+			over += wraps[k] > 0;
+			under += wraps[k] < 0;
+			assert_true(round % 3 != 1 || !wraps[k]); /* it came back */
+		}
+	}
+	assert_true(over && under);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_points), cmocka_unit_test(test_small), cmocka_unit_test(test_steps) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_points), cmocka_unit_test(test_small), cmocka_unit_test(test_steps),
+					    cmocka_unit_test(test_wraps) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -127,13 +127,18 @@ int symbols_add_profile(struct symbols *s, struct profile *p, uint32_t *out, str
 struct calltree;
 struct calltree *symbols_calls(struct symbols *s);
 
-/* Translation from one dictionary to another, memoised: what was met once costs an array read. */
+/* Translation from one dictionary to another, memoised: what was met once costs an array read. `from` may grow meanwhile. */
 struct symbols_map;
 struct symbols_map *symbols_map_new(const struct symbols *from, struct symbols *to);
 void symbols_map_free(struct symbols_map *m);
 /* From now on a location (ids of `from`) is translated as if it were another one; before stacks with it are. */
-void symbols_map_location(struct symbols_map *m, uint32_t location, uint32_t as);
-uint32_t symbols_map_column(struct symbols_map *m, uint32_t column);
-uint32_t symbols_map_stack(struct symbols_map *m, uint32_t stack);
+void symbols_map_location_as(struct symbols_map *m, uint32_t location, uint32_t as);
+/* Ids of `from` to ids of `to`, where they are added if they are not there. */
+uint32_t symbols_map_mapping(struct symbols_map *m, uint32_t id);
+uint32_t symbols_map_function(struct symbols_map *m, uint32_t id);
+uint32_t symbols_map_location(struct symbols_map *m, uint32_t id);
+uint32_t symbols_map_stack(struct symbols_map *m, uint32_t id);
+uint32_t symbols_map_label_set(struct symbols_map *m, uint32_t id);
+uint32_t symbols_map_column(struct symbols_map *m, uint32_t id);
 
 #endif

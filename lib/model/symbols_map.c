@@ -58,7 +58,7 @@ static uint32_t map_string(struct symbols_map *m, uint32_t id)
 	return *to - 1;
 }
 
-static uint32_t map_mapping(struct symbols_map *m, uint32_t id)
+uint32_t symbols_map_mapping(struct symbols_map *m, uint32_t id)
 {
 	uint32_t *to = memo(m, SYMBOLS_MAPPINGS, id);
 	if (!*to) {
@@ -70,7 +70,7 @@ static uint32_t map_mapping(struct symbols_map *m, uint32_t id)
 	return *to - 1;
 }
 
-static uint32_t map_function(struct symbols_map *m, uint32_t id)
+uint32_t symbols_map_function(struct symbols_map *m, uint32_t id)
 {
 	uint32_t *to = memo(m, SYMBOLS_FUNCTIONS, id);
 	if (!*to) {
@@ -83,7 +83,7 @@ static uint32_t map_function(struct symbols_map *m, uint32_t id)
 	return *to - 1;
 }
 
-static uint32_t map_location(struct symbols_map *m, uint32_t id)
+uint32_t symbols_map_location(struct symbols_map *m, uint32_t id)
 {
 	if (id < m->n_as && m->as[id])
 		id = m->as[id] - 1;
@@ -93,16 +93,16 @@ static uint32_t map_location(struct symbols_map *m, uint32_t id)
 		m->lines.n = 0;
 		for (uint32_t i = 0; i < x.n_lines; i++) {
 			struct sym_line line = *symbols_get_line(m->from, &x, i);
-			line.function = line.function ? map_function(m, line.function - 1) + 1 : 0;
+			line.function = line.function ? symbols_map_function(m, line.function - 1) + 1 : 0;
 			vec_push(&m->lines, line);
 		}
-		x.mapping = x.mapping ? map_mapping(m, x.mapping - 1) + 1 : 0;
+		x.mapping = x.mapping ? symbols_map_mapping(m, x.mapping - 1) + 1 : 0;
 		*to = symbols_location(m->to, &x, m->lines.v) + 1;
 	}
 	return *to - 1;
 }
 
-void symbols_map_location(struct symbols_map *m, uint32_t location, uint32_t as)
+void symbols_map_location_as(struct symbols_map *m, uint32_t location, uint32_t as)
 {
 	if (location >= m->n_as) {
 		uint32_t n = MAX(symbols_count(m->from, SYMBOLS_LOCATIONS), location + 1);
@@ -123,28 +123,28 @@ static uint32_t map_node(struct symbols_map *m, uint32_t node)
 	uint32_t to = node ? *memo(m, SYMBOLS_NODES, node) - 1 : 0;
 	while (m->path.n) {
 		uint32_t x = m->path.v[--m->path.n];
-		to = symbols_node(m->to, to, map_location(m, symbols_get_node(m->from, x)->location));
+		to = symbols_node(m->to, to, symbols_map_location(m, symbols_get_node(m->from, x)->location));
 		*memo(m, SYMBOLS_NODES, x) = to + 1;
 	}
 	return to;
 }
 
-uint32_t symbols_map_stack(struct symbols_map *m, uint32_t stack)
+uint32_t symbols_map_stack(struct symbols_map *m, uint32_t id)
 {
-	uint32_t *to = memo(m, SYMBOLS_STACKS, stack);
+	uint32_t *to = memo(m, SYMBOLS_STACKS, id);
 	if (!*to) {
-		size_t n = symbols_stack_locations(m->from, stack, NULL, 0);
+		size_t n = symbols_stack_locations(m->from, id, NULL, 0);
 		vec_reserve(&m->stack, n);
-		symbols_stack_locations(m->from, stack, m->stack.v, n);
+		symbols_stack_locations(m->from, id, m->stack.v, n);
 		for (size_t i = 0; i < n; i++)
-			m->stack.v[i] = map_location(m, m->stack.v[i]);
-		uint32_t node = map_node(m, symbols_stack_node(m->from, stack));
+			m->stack.v[i] = symbols_map_location(m, m->stack.v[i]);
+		uint32_t node = map_node(m, symbols_stack_node(m->from, id));
 		*to = symbols_intern_stack_at(m->to, node, hash_stack(m->to, m->stack.v, n)) + 1;
 	}
 	return *to - 1;
 }
 
-static uint32_t map_label_set(struct symbols_map *m, uint32_t id)
+uint32_t symbols_map_label_set(struct symbols_map *m, uint32_t id)
 {
 	uint32_t *to = memo(m, SYMBOLS_LABEL_SETS, id);
 	if (!*to) {
@@ -163,13 +163,13 @@ static uint32_t map_label_set(struct symbols_map *m, uint32_t id)
 	return *to - 1;
 }
 
-uint32_t symbols_map_column(struct symbols_map *m, uint32_t column)
+uint32_t symbols_map_column(struct symbols_map *m, uint32_t id)
 {
-	uint32_t *to = memo(m, SYMBOLS_COLUMNS, column);
+	uint32_t *to = memo(m, SYMBOLS_COLUMNS, id);
 	if (!*to) {
-		const struct sym_column *c = symbols_get_column(m->from, column);
+		const struct sym_column *c = symbols_get_column(m->from, id);
 		uint32_t stack = symbols_map_stack(m, c->stack);
-		*to = symbols_column(m->to, stack, map_label_set(m, c->label_set)) + 1;
+		*to = symbols_column(m->to, stack, symbols_map_label_set(m, c->label_set)) + 1;
 	}
 	return *to - 1;
 }
