@@ -277,16 +277,47 @@ def message(*fields):
     return b"".join(varint(k << 3) + varint(v) if isinstance(v, int) else varint(k << 3 | 2) + varint(len(v)) + v for k, v in fields)
 
 
-def cpu_profile(named):
+def cpu_profile(named, now=None):
     """One stack of two functions of a binary that is known by its build id, with their names or without."""
     strings = ["", "cpu", "nanoseconds", "/bin/late", "c0ffee", "main.late", "main.caller"]
     line = lambda f: [(4, message((1, f), (2, 7)))] if named else []
-    now = time.time_ns()
+    now = now or time.time_ns()
     return message((1, message((1, 1), (2, 2))), (2, message((1, b"\x01\x02"), (2, varint(50000000)))),
                    (3, message((1, 1), (2, 0x1000), (3, 0x9000), (5, 3), (6, 4))),
                    (4, message((1, 1), (2, 1), (3, 0x1100), *line(1))), (4, message((1, 2), (2, 1), (3, 0x1200), *line(2))),
                    (5, message((1, 1), (2, 5))), (5, message((1, 2), (2, 6))), *((6, s.encode()) for s in strings),
                    (9, now - 1000000000), (10, 1000000000), (11, message((1, 1), (2, 2))), (12, 10000000))
+
+
+def test_late_names_of_sealed_windows(env):
+    """What was sealed without names, today and days ago, has them once a profile with names has come."""
+    old, path = int(time.time()) - 5 * 86400, os.path.join(env.dir, "pyrrha-data")
+    stamps = [old, int(time.time()) - 30]
+    files = [env.path(f"{t}.pb", cpu_profile(False, t * 10**9)) for t in stamps]
+    status, out = tool(env, "import", path, *files, "--label=job=sealed")
+    check(status == 0, out)
+    status, out = tool(env, "stats", path, "--output=json")
+    check(status == 0 and sum(p["samples"] for p in json.loads(out)["parts"] if p["hours"] == 1) == 2, f"not sealed: {out}")
+    status, out = tool(env, "dump", path, "--stacks")
+    check(status == 0 and "0x" in out and "main.late" not in out, f"it has names from the start: {out}")
+    target = HttpServer(env, lambda h: answer(h, 200, cpu_profile(True)) if "/profile" in h.path else answer(h, 404, b"none"))
+    server = Server(env, f"""
+scrape_configs:
+  - job_name: late
+    scrape_interval: 1s
+    static_configs: [{{targets: ["{target.address}"]}}]
+""")
+    merged = 'merge(cpu{job="sealed"}[1m])'
+    folded = lambda t: server.get("/api/v1/query", query=merged, format="folded", time=t).strip()
+    share = lambda t: server.value(f'share({merged}, {{function="main.late"}})', time=t)
+    for t in stamps:
+        wait_until(f"{t}: names", lambda t=t: folded(t) == b"main.caller;main.late 50000000", 60)
+        check(share(t) == 1, f"{t}: a filter by function does not find it: {share(t)}")
+    server.p.send_signal(signal.SIGKILL)
+    server.p.wait()
+    server.restart()
+    for t in stamps:
+        check(folded(t) == b"main.caller;main.late 50000000" and share(t) == 1, f"{t}: after a crash: {folded(t)} {share(t)}")
 
 
 def test_late_names(env):
