@@ -95,6 +95,15 @@ static void test_procs(void **state)
 
 static uint64_t stack[64];
 
+static const struct unwind_map *uw_recent(struct unwind *u)
+{
+	return NULL;
+}
+
+static void uw_met(struct unwind *u, const struct unwind_map *m)
+{
+}
+
 static const struct unwind_map *uw_maps(struct unwind *u)
 {
 	return NULL;

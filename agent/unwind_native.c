@@ -8,6 +8,15 @@ static struct native_unwind *self(struct unwind *u)
 	return (struct native_unwind *)u; /* its first member */
 }
 
+static const struct unwind_map *uw_recent(struct unwind *u)
+{
+	return NULL;
+}
+
+static void uw_met(struct unwind *u, const struct unwind_map *m)
+{
+}
+
 static const struct unwind_map *uw_maps(struct unwind *u)
 {
 	return self(u)->maps;

@@ -212,8 +212,8 @@ struct control {
 /* Where an unwinding stands, and the mapping it was in last. */
 struct unwind {
 	__u64 ip, sp, fp;
-	__u64 start, size, vaddr;  /* of the cached mapping; size 0 = none */
-	__u32 image, image_flags, first_page, n_pages, pages;
+	__u64 start, size, vaddr;  /* of the mapping it was in last; size 0 = none */
+	__u32 image;
 	__u32 first_map, n_maps;   /* the process's */
 	__u32 n;                   /* frames kept */
 	__u32 is_ra, fp_unknown;   /* 0 or 1 */

@@ -36,10 +36,31 @@ const volatile struct bpf_knobs knobs = { KNOBS_MAGIC, 256 << 10, 1, 16384, 0 };
 
 #define RING_ASK_BYTES 2048          /* a CPU's share of the ring is 64 KB */
 
+#define RECENT_MAPS 4
+
+/* The mappings met last on a CPU, which has one process for a while, mostly, and its stacks few files: what is met again
+ * is here, in memory that a sample needs anyway, and not in pages of its own (`maps`). */
+struct recent_maps {
+	__u32 set;                   /* of unwind_proc: no other address space, nor edition of one, has or had it; 0 = none */
+	__u32 next;                  /* where the next one goes */
+	struct unwind_map m[RECENT_MAPS];
+};
+
+#define LAST_WORDS 8
+
+/* Where in `cache` the last stack's rules were. Each leads to the next frame, so that without this the words would be
+ * fetched from memory one after the other. */
+struct last_words {
+	__u32 n, at;                 /* how many so far; the last one */
+	__u16 i[LAST_WORDS];         /* the last ones of those that followed another */
+};
+
 /* One per CPU: the unwinding and the record under construction. The record is sent from `head` on; `body` has room
  * for one page more than is sent, so that every piece of stack can be proven to fit. */
 struct scratch {
 	struct unwind u;
+	struct recent_maps recent;
+	struct last_words last;
 	__u64 win_at, win_bytes;     /* the piece of stack in win[]: to read each word by itself costs more than all the rest */
 	__u64 win[WIN_BYTES / 8];
 	struct cgroup_seen seen;
@@ -155,6 +176,25 @@ static __always_inline const struct unwind_map *uw_maps(struct unwind *u)
 	return all ? all->m : 0;
 }
 
+static __always_inline bool uw_holds(const struct unwind_map *m, __u64 ip);
+
+static __always_inline const struct unwind_map *uw_recent(struct unwind *u)
+{
+	const struct unwind_map *m = ((struct scratch *)u)->recent.m;
+
+	_Static_assert(RECENT_MAPS == 4, "as many are looked at");
+	return uw_holds(m, u->ip) || uw_holds(++m, u->ip) || uw_holds(++m, u->ip) || uw_holds(++m, u->ip) ? m : 0;
+}
+
+static __always_inline void uw_met(struct unwind *u, const struct unwind_map *m)
+{
+	struct recent_maps *r = &((struct scratch *)u)->recent;
+	__u64 i = r->next++;
+
+	UW_OPAQUE(i);
+	r->m[i & (RECENT_MAPS - 1)] = *m;
+}
+
 static __always_inline const struct unwind_image *uw_image(struct unwind *u, __u32 id)
 {
 	return bpf_map_lookup_elem(&images, &id);
@@ -189,6 +229,36 @@ static __always_inline const struct unwind_rule *uw_rule(struct unwind *u, __u32
 _Static_assert(RULES_MAX <= SHORT_IS_RULE && IMAGES_MAX <= 1 << (64 - CACHE_VADDR_BITS - SHORT_BITS),
 	       "a word of the rule cache holds image, address and rule");
 
+static __always_inline void last_word(struct unwind *u, __u64 at)
+{
+	struct last_words *l = &((struct scratch *)u)->last;
+	__u64 k;
+
+	if (UW_LIKELY(l->at == at))
+		return;
+	l->at = at;
+	k = l->n++;
+	UW_OPAQUE(k);
+	l->i[k & (LAST_WORDS - 1)] = at;
+}
+
+/* Asks for the words of the last stack all at once. */
+static __always_inline void fetch_last_words(const struct last_words *l)
+{
+	__u32 zero = 0;
+	struct rule_cache *c = bpf_map_lookup_elem(&cache, &zero);
+
+	if (!c)
+		return;
+	for (int k = 0; k < LAST_WORDS; k++) {
+		__u64 i = l->i[k];
+
+		UW_OPAQUE(i);
+		if (i < RULE_CACHE)
+			(void)*(const volatile __u64 *)&c->v[i];
+	}
+}
+
 /* The word of the cache where an address's rule is, if it is anywhere; key is what it has above the rule then. */
 static __always_inline volatile __u64 *cache_word(struct unwind *u, __u64 vaddr, __u64 *key)
 {
@@ -205,6 +275,7 @@ static __always_inline volatile __u64 *cache_word(struct unwind *u, __u64 vaddr,
 	i = *key * 0x9e3779b97f4a7c15ull >> 48;
 	UW_OPAQUE(i);
 	i = (i & 0xffff) * RULE_CACHE >> 16;
+	last_word(u, i);
 	UW_OPAQUE(i);
 	return &c->v[i];
 }
@@ -374,6 +445,19 @@ static __always_inline bool start_at(struct scratch *s, struct bpf_perf_event_da
 	return s->head.end == END_BOTTOM;
 }
 
+/* What was met last is of another address space than this one, unless its number is the same. */
+static __always_inline void recall(struct scratch *s, __u32 set)
+{
+	if (s->recent.set == set) {
+		fetch_last_words(&s->last);
+	} else {
+		s->recent.set = set;
+		for (int i = 0; i < RECENT_MAPS; i++)
+			s->recent.m[i].n_pages = 0;
+	}
+	s->last.n = s->last.at = 0;
+}
+
 /* The entry of the sample's process, and what it says. False: there is none, or it is being changed. */
 static __always_inline bool find_process(struct scratch *s)
 {
@@ -398,8 +482,10 @@ static __always_inline bool find_process(struct scratch *s)
 		s->u.quiet = flags & UNWIND_PROC_QUIET;
 		s->u.cached = flags & UNWIND_PROC_CACHED;
 		exec_id = p->exec_id;
-		if (s->head.set && p->set == s->head.set && exec_id == s->head.exec_id)
+		if (s->head.set && p->set == s->head.set && exec_id == s->head.exec_id) {
+			recall(s, s->head.set);
 			return true;
+		}
 		s->head.set = 0;
 		return false;
 	}

@@ -2,7 +2,9 @@
 /* One step from a frame to its caller, by the tables of abi.h. The BPF program and the agent (for stacks that the
  * kernel could not finish, and for tests) compile this same code; what differs is how tables and memory are reached:
  *
+ *	uw_recent(u)          the mapping that holds u->ip, if it is one of those met lately in this address space; else NULL
  *	uw_maps(u)            the array of struct unwind_map
+ *	uw_met(u, m)          a mapping of that array was met
  *	uw_image(u, id)       a struct unwind_image, NULL if id is out of range
  *	uw_pages(u)           the array of pages
  *	uw_chunk(u, i)        the rows of a chunk, NULL if there is none
@@ -26,16 +28,20 @@
 #define UW_ROW_STEPS 13      /* 2^12 rows and the first one, per page */
 #define UW_STEP_ON (-1)      /* unwind_step: there may be a caller */
 
-/* The mapping that holds u->ip, into the cache in u. */
-static __always_inline int uw_find_map(struct unwind *u)
+static __always_inline bool uw_holds(const struct unwind_map *m, __u64 ip)
 {
-	const struct unwind_map *maps = uw_maps(u), *m;
-	const struct unwind_image *im;
+	return ip - m->start < (__u64)m->n_pages << TEXT_PAGE_SHIFT;
+}
+
+/* The mapping of the array that holds u->ip; NULL if none does. */
+static __always_inline const struct unwind_map *uw_search_maps(struct unwind *u)
+{
+	const struct unwind_map *maps = uw_maps(u);
 	__u32 lo = u->first_map, hi = u->first_map + u->n_maps;
-	__u64 i, id;
+	__u64 i;
 
 	if (!maps || !u->n_maps)
-		return END_NO_MAPPING;
+		return 0;
 	for (int k = 0; k < UW_MAP_STEPS && hi - lo > 1; k++) {
 		i = ((__u64)lo + hi) >> 1;
 		UW_OPAQUE(i);
@@ -48,23 +54,34 @@ static __always_inline int uw_find_map(struct unwind *u)
 	i = lo;
 	UW_OPAQUE(i);
 	i &= MAPS_MAX - 1;
-	m = &maps[i];
-	if (u->ip < m->start || u->ip - m->start >= (__u64)m->n_pages << TEXT_PAGE_SHIFT)
-		return END_NO_MAPPING;
+	return uw_holds(&maps[i], u->ip) ? &maps[i] : 0;
+}
+
+/* The mapping that holds u->ip, into u. */
+static __always_inline int uw_find_map(struct unwind *u)
+{
+	const struct unwind_map *m = uw_recent(u);
+
+	if (UW_RARELY(!m)) {
+		m = uw_search_maps(u);
+		if (!m)
+			return END_NO_MAPPING;
+		uw_met(u, m);
+	}
 	u->start = m->start;
 	u->size = (__u64)m->n_pages << TEXT_PAGE_SHIFT;
 	u->vaddr = m->vaddr;
 	u->image = m->image;
-	id = m->image;
-	UW_OPAQUE(id);
-	im = uw_image(u, id);
-	if (!im)
-		return END_NO_MAPPING;
-	u->first_page = im->first_page;
-	u->n_pages = im->n_pages;
-	u->pages = im->pages;
-	u->image_flags = im->flags;
 	return 0;
+}
+
+/* The image of the last mapping; NULL if there is no such. */
+static __always_inline const struct unwind_image *uw_image_here(struct unwind *u)
+{
+	__u64 id = u->image;
+
+	UW_OPAQUE(id);
+	return uw_image(u, id);
 }
 
 /* A rule in short. */
@@ -81,20 +98,24 @@ static __always_inline __u32 uw_shorten(const struct unwind_rule *r, __u32 id)
 	return SHORT_IS_RULE | (r->cfa == CFA_FP ? SHORT_CFA_FP : 0) | fp << SHORT_FP_SHIFT | cfa;
 }
 
-/* The rule, in short, for an ELF virtual address of the image in the cache; 0 (CFA_NONE): there is none. Nonzero: it is not
- * loaded. */
+/* The rule, in short, for an ELF virtual address of the last mapping's image; 0 (CFA_NONE): there is none. Nonzero: it is
+ * not loaded. */
 static __always_inline int uw_find_rule(struct unwind *u, __u64 vaddr, __u32 *ret)
 {
 	const struct unwind_rule *r;
 	const volatile __u64 *pages = uw_pages(u);
 	const __u32 *rows;
-	__u64 page = (vaddr >> TEXT_PAGE_SHIFT) - u->first_page, i;
+	const struct unwind_image *im = uw_image_here(u);
+	__u64 page, i;
 	__u32 row, n, lo, hi, pc = vaddr & ((1 << TEXT_PAGE_SHIFT) - 1);
 
 	*ret = 0;
-	if (!pages || page >= u->n_pages)
+	if (!im || !(im->flags & UNWIND_IMAGE_LOADED))
+		return END_NO_TABLE;
+	page = (vaddr >> TEXT_PAGE_SHIFT) - im->first_page;
+	if (!pages || page >= im->n_pages)
 		return 0;
-	i = u->pages + page;
+	i = im->pages + page;
 	UW_OPAQUE(i);
 	i &= PAGES_MAX - 1;
 	i = pages[i];
@@ -155,10 +176,8 @@ static __always_inline int uw_step(struct unwind *u)
 		}
 	}
 	vaddr = u->ip - u->start + u->vaddr;
-	if (UW_RARELY(u->image != IMAGE_JIT && !uw_cache_get(u, vaddr, &code))) {
-		if (!(u->image_flags & UNWIND_IMAGE_LOADED) || uw_find_rule(u, vaddr, &code))
-			return END_NO_TABLE;
-	}
+	if (UW_RARELY(u->image != IMAGE_JIT && !uw_cache_get(u, vaddr, &code)) && uw_find_rule(u, vaddr, &code))
+		return END_NO_TABLE;
 	if (UW_RARELY(!uw_push(u, (__u64)u->image << FRAME_IMAGE_SHIFT | (vaddr & FRAME_ADDR_MASK))))
 		return END_DEPTH;
 	if (UW_LIKELY(code & SHORT_IS_RULE))

@@ -40,6 +40,14 @@ static __always_inline int uw_without_frame(struct unwind *u)
 	return -1;
 }
 
+/* Whether frame pointers of the last mapping's code may lead anywhere. */
+static __always_inline bool uw_stacks_change(struct unwind *u)
+{
+	const struct unwind_image *im = u->image == IMAGE_JIT ? 0 : uw_image_here(u);
+
+	return im && im->flags & UNWIND_IMAGE_GO;
+}
+
 static __always_inline int uw_by_frame_pointer(struct unwind *u)
 {
 	__u64 frame[2];
@@ -56,7 +64,7 @@ static __always_inline int uw_by_frame_pointer(struct unwind *u)
 		return END_BOTTOM;
 	if (u->fp & 7 || u->fp >= UW_USER_END)
 		return END_BAD_FRAME;
-	if (!(u->image_flags & UNWIND_IMAGE_GO) && (u->fp < u->sp || u->fp - u->sp > UW_FRAME_MAX))
+	if (UW_RARELY(u->fp < u->sp || u->fp - u->sp > UW_FRAME_MAX) && !uw_stacks_change(u))
 		return END_BAD_FRAME;
 	if (uw_read(u, frame, sizeof frame, u->fp))
 		return END_STACK_READ;
