@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The path of the file, and the name in its link, are a target's words: they are resolved below our root without magic
- * links, and what is there is only taken if it belongs to the file. */
+ * links, beside the file without any links and not where somebody may make us wait (mounts.h), and what is there is only
+ * taken if it belongs to the file. */
 #include "agent/debug_file.h"
 
 #include <fcntl.h>
@@ -11,16 +12,30 @@
 #include <unistd.h>
 
 #include "agent/elf_file.h"
+#include "agent/mounts.h"
 #include "base/alloc.h"
 
 #define FOLDER "/usr/lib/debug"
 #define CHECKSUM_BYTES_MAX ((uint64_t)64 << 20) /* of files that only a checksum tells */
 #define ID_MAX 32
 
-static int open_file(const char *path)
+/* Where only root puts files. */
+static int open_ours(const char *path)
 {
 	struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, .resolve = RESOLVE_NO_MAGICLINKS };
 	return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+}
+
+/* Where a target's file lies. */
+static int open_theirs(const char *path)
+{
+	struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+				.resolve = RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS };
+	int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int fd = root < 0 || mounts_way_waits(0, root, path) ? -1 : (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+	if (root >= 0)
+		close(root);
+	return fd;
 }
 
 int debug_file_by_build_id(const char *build_id)
@@ -29,7 +44,7 @@ int debug_file_by_build_id(const char *build_id)
 	if (strlen(build_id) < 4 || strspn(build_id, "0123456789abcdef") != strlen(build_id))
 		return -1;
 	snprintf(path, sizeof path, FOLDER "/.build-id/%.2s/%s.debug", build_id, build_id + 2);
-	return open_file(path);
+	return open_ours(path);
 }
 
 struct link {
@@ -99,7 +114,8 @@ int debug_file_by_link(int fd, const char *path)
 	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
 		int n = snprintf(full, sizeof full, "%s%.*s%s%s", places[i].before, (int)(slash - path), path, places[i].between,
 				 l.name);
-		int debug = n < (int)sizeof full && strcmp(full, path) != 0 ? open_file(full) : -1;
+		int debug = n < (int)sizeof full && strcmp(full, path) != 0 ?
+			(places[i].before[0] ? open_ours : open_theirs)(full) : -1;
 		if (debug >= 0 && belongs(debug, &l))
 			return debug;
 		if (debug >= 0)

@@ -227,35 +227,42 @@ void images_unmap(struct image *im)
 		im->unmapped_ns = clock_mono_ns();
 }
 
-static int open_below(const char *root, const char *path)
+/* Below the root of a process, 0: below ours. */
+static int open_below(const char *root, uint32_t pid, const char *path)
 {
 	struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
 				.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS };
 	int dir = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return -1;
-	int fd = (int)syscall(SYS_openat2, dir, path, &how, sizeof how);
+	int fd = mounts_way_waits(pid, dir, path) ? -1 : (int)syscall(SYS_openat2, dir, path, &how, sizeof how);
 	close(dir);
 	return fd;
 }
 
-int image_open_file(const char *path, const struct image_hint *hint, enum image_way way)
+static int open_mapped(const struct image_hint *hint)
 {
 	char name[64];
 
-	if (way == WAY_MAP_FILES) {
-		snprintf(name, sizeof name, "/proc/%u/map_files/%llx-%llx", hint->pid, (unsigned long long)hint->start,
-			 (unsigned long long)hint->end);
-		return hint->pid && hint->ino && !mounts_wait(hint->pid, hint->dev, NULL) ? open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
-	}
+	if (!hint->pid || !hint->ino || mounts_file_waits(hint->pid, hint->dev))
+		return -1;
+	snprintf(name, sizeof name, "/proc/%u/map_files/%llx-%llx", hint->pid, (unsigned long long)hint->start,
+		 (unsigned long long)hint->end);
+	return open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
+int image_open_file(const char *path, const struct image_hint *hint, enum image_way way)
+{
+	char root[64];
+
+	if (way == WAY_MAP_FILES)
+		return open_mapped(hint);
 	if (path[0] != '/' || strnlen(path, PATH_BYTES_MAX) == PATH_BYTES_MAX)
 		return -1;
-	if (mounts_wait(way == WAY_OUR_ROOT ? 0 : hint->pid, 0, path))
-		return -1;
 	if (way == WAY_OUR_ROOT)
-		return open_below("/", path);
-	snprintf(name, sizeof name, "/proc/%u/root", hint->pid);
-	return hint->pid ? open_below(name, path) : -1;
+		return open_below("/", 0, path);
+	snprintf(root, sizeof root, "/proc/%u/root", hint->pid);
+	return hint->pid ? open_below(root, hint->pid, path) : -1;
 }
 
 void image_key_of_fd(int fd, struct view path, struct image_key *ret)

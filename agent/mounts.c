@@ -2,8 +2,10 @@
 #include "agent/mounts.h"
 
 #include <fcntl.h>
+#include <linux/nsfs.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -13,11 +15,16 @@
 #include "base/buf.h"
 
 #define TEXT_MAX ((size_t)16 << 20)
+#define PATH_BYTES 4096
+
+/* What answers for files: the kernel, a process, or the file systems that it stands on. */
+enum kind { KERNEL, FUSE, OVERLAY };
 
 struct mount {
-	uint64_t dev;
-	char point[4096];
-	bool waits;
+	uint64_t id, dev;
+	enum kind kind;
+	char point[PATH_BYTES];
+	struct view options;         /* of the file system, as they stand there */
 };
 
 /* Up to the next blank; blanks and backslashes in names stand as \040. */
@@ -38,27 +45,45 @@ static const char *word(const char *at, const char *end, char *out, size_t size)
 	return at < end ? at + 1 : end;
 }
 
+static bool numbers(const char *text, struct mount *m)
+{
+	char *colon, *last;
+	unsigned long major_ = strtoul(text, &colon, 10), minor_ = *colon == ':' ? strtoul(colon + 1, &last, 10) : 0;
+
+	if (*colon != ':' || *last)
+		return false;
+	m->dev = makedev((unsigned)major_, (unsigned)minor_);
+	return true;
+}
+
+static enum kind kind_of(const char *type)
+{
+	if (strcmp(type, "fuse") == 0 || strcmp(type, "fuseblk") == 0 || strncmp(type, "fuse.", 5) == 0)
+		return FUSE;
+	return strcmp(type, "overlay") == 0 ? OVERLAY : KERNEL;
+}
+
 /* 36 35 0:98 /root /point rw,noatime shared:1 ... - fuse.sshfs source options */
 static bool parse(struct view line, struct mount *m)
 {
 	const char *at = line.ptr, *end = line.ptr + line.len;
 	char text[64];
-	char *colon, *last;
 
 	at = word(at, end, text, sizeof text);
+	m->id = strtoul(text, NULL, 10);
 	at = word(at, end, text, sizeof text);
 	at = word(at, end, text, sizeof text);
-	unsigned long major_ = strtoul(text, &colon, 10), minor_ = *colon == ':' ? strtoul(colon + 1, &last, 10) : 0;
-	if (*colon != ':' || *last)
+	if (!numbers(text, m))
 		return false;
-	m->dev = makedev((unsigned)major_, (unsigned)minor_);
 	at = word(at, end, m->point, sizeof m->point); /* its root */
 	at = word(at, end, m->point, sizeof m->point);
 	do
 		at = word(at, end, text, sizeof text);
 	while (at < end && strcmp(text, "-") != 0);
-	word(at, end, text, sizeof text);
-	m->waits = strcmp(text, "fuse") == 0 || strcmp(text, "fuseblk") == 0 || strncmp(text, "fuse.", 5) == 0;
+	at = word(at, end, text, sizeof text);
+	m->kind = kind_of(text);
+	at = word(at, end, text, sizeof text);
+	m->options = view_make(at, (size_t)(end - at));
 	return true;
 }
 
@@ -75,25 +100,98 @@ static bool next_mount(struct view *rest, struct mount *m)
 	return false;
 }
 
-bool mounts_device_waits(struct view mountinfo, uint64_t dev)
+static bool find(struct view text, uint64_t dev, struct mount *m)
 {
-	struct mount m;
-
-	while (next_mount(&mountinfo, &m))
-		if (m.dev == dev)
-			return m.waits;
-	return true;
+	while (next_mount(&text, m))
+		if (m->dev == dev)
+			return true;
+	return false;
 }
 
-bool mounts_path_waits(struct view mountinfo, const char *path)
+static bool find_id(struct view text, uint64_t id, struct mount *m)
+{
+	while (next_mount(&text, m))
+		if (m->id == id)
+			return true;
+	return false;
+}
+
+static bool is_below(const char *path, const char *point)
+{
+	size_t n = strlen(point);
+	return strncmp(path, point, n) == 0 && (path[n] == '/' || !path[n] || point[n - 1] == '/');
+}
+
+static bool fuse_above(struct view text, const char *path)
 {
 	struct mount m;
 
-	while (next_mount(&mountinfo, &m)) {
-		size_t n = strlen(m.point);
-		if (m.waits && strncmp(path, m.point, n) == 0 && (path[n] == '/' || !path[n] || m.point[n - 1] == '/'))
+	while (next_mount(&text, &m))
+		if (m.kind == FUSE && is_below(path, m.point))
 			return true;
+	return false;
+}
+
+static bool has_fuse(struct view text)
+{
+	struct mount m;
+
+	while (next_mount(&text, &m))
+		if (m.kind == FUSE)
+			return true;
+	return false;
+}
+
+/* One of the folders it stands on is on such a file system: lowerdir=/a:/b,upperdir=/c. Those without a leading slash are
+ * as whoever mounted it called them. */
+static bool layers_wait(const struct mounts_known *k, struct view options)
+{
+	const char *at = options.ptr, *end = options.ptr + options.len;
+	char path[PATH_BYTES];
+
+	if (!has_fuse(k->its) && !has_fuse(k->host))
+		return false;
+	while (at < end) {
+		const char *slash = memchr(at, '/', (size_t)(end - at));
+		if (!slash)
+			return false;
+		const char *stop = slash;
+		while (stop < end && *stop != ':' && *stop != ',' && *stop != '\n')
+			stop++;
+		word(slash, stop, path, sizeof path);
+		if (fuse_above(k->its, path) || fuse_above(k->host, path))
+			return true;
+		at = stop;
 	}
+	return false;
+}
+
+static bool waits(const struct mounts_known *k, const struct mount *m)
+{
+	struct mount same;
+
+	if (m->kind != OVERLAY)
+		return m->kind == FUSE;
+	/* Whoever has a user namespace of his own may mount both, and hide the one below the other. */
+	return (k->anybodys && !find(k->host, m->dev, &same)) || layers_wait(k, m->options);
+}
+
+bool mounts_device_waits(const struct mounts_known *k, uint64_t dev)
+{
+	struct mount m;
+
+	/* Its file may have come from elsewhere: what the host has mounted is known, too. */
+	return (!find(k->its, dev, &m) && !find(k->host, dev, &m)) || waits(k, &m);
+}
+
+bool mounts_path_waits(const struct mounts_known *k, const char *path)
+{
+	struct view rest = k->its;
+	struct mount m;
+
+	while (next_mount(&rest, &m))
+		if (m.kind != KERNEL && is_below(path, m.point) && waits(k, &m))
+			return true;
 	return false;
 }
 
@@ -130,18 +228,77 @@ static bool is_memory(uint64_t dev)
 	return dev == memory;
 }
 
-bool mounts_wait(uint32_t pid, uint64_t dev, const char *path)
+/* Whether its mount namespace is one of a user namespace below ours, which is the first, or BPF would not have let us in:
+ * then no privilege was needed to mount there. */
+static bool made_by_anybody(uint32_t pid)
 {
-	struct buf its = { 0 }, ours = { 0 };
-	bool waits = false;
+	struct stat its, ours;
+	char name[64];
 
-	if (dev && major(dev) == 0 && !is_memory(dev) && read_mounts(pid, &its))
-		/* Its file may have come from elsewhere; what we have mounted is known, too. */
-		waits = mounts_device_waits(buf_view(&its), dev) &&
-			(!pid || !read_mounts(0, &ours) || mounts_device_waits(buf_view(&ours), dev));
-	if (!waits && path && (its.len || read_mounts(pid, &its)))
-		waits = mounts_path_waits(buf_view(&its), path);
-	buf_free(&its);
-	buf_free(&ours);
-	return waits;
+	snprintf(name, sizeof name, "/proc/%u/ns/mnt", pid);
+	int ns = pid ? open(name, O_RDONLY | O_CLOEXEC) : -1;
+	if (ns < 0)
+		return false;        /* it is gone, or it is we */
+	int user = ioctl(ns, NS_GET_USERNS);
+	bool ok = user >= 0 && fstat(user, &its) == 0 && stat("/proc/self/ns/user", &ours) == 0 && its.st_ino == ours.st_ino;
+	if (user >= 0)
+		close(user);
+	close(ns);
+	return !ok;
+}
+
+struct known {
+	struct buf its, host;
+	struct mounts_known k;
+};
+
+/* False: the process is gone. */
+static bool know(struct known *n, uint32_t pid)
+{
+	*n = (struct known){ 0 };
+	bool there = read_mounts(pid, &n->its);
+	if (there && !read_mounts(1, &n->host))
+		read_mounts(0, &n->host);
+	n->k = (struct mounts_known){ buf_view(&n->its), buf_view(&n->host), made_by_anybody(pid) };
+	return there;
+}
+
+static void forget(struct known *n)
+{
+	buf_free(&n->its);
+	buf_free(&n->host);
+}
+
+bool mounts_file_waits(uint32_t pid, uint64_t dev)
+{
+	struct known n;
+
+	if (!dev || major(dev) != 0 || is_memory(dev))
+		return false;
+	bool yes = know(&n, pid) && mounts_device_waits(&n.k, dev);
+	forget(&n);
+	return yes;
+}
+
+/* Whether the folder itself is on such a file system, which is told without asking it. In a process whose root is not
+ * where something is mounted, no list has it. */
+static bool folder_waits(const struct mounts_known *k, int dir)
+{
+	struct statx st;
+	struct mount m;
+
+	if (statx(dir, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_MNT_ID, &st))
+		return true;
+	if (st.stx_mask & STATX_MNT_ID && (find_id(k->its, st.stx_mnt_id, &m) || find_id(k->host, st.stx_mnt_id, &m)))
+		return waits(k, &m);
+	return st.stx_dev_major == 0 && mounts_device_waits(k, makedev(0, st.stx_dev_minor));
+}
+
+bool mounts_way_waits(uint32_t pid, int dir, const char *path)
+{
+	struct known n;
+	bool yes = know(&n, pid) && (mounts_path_waits(&n.k, path) || folder_waits(&n.k, dir));
+
+	forget(&n);
+	return yes;
 }

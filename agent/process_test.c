@@ -136,20 +136,41 @@ static void test_mounts(void **state)
 {
 	struct view text = VIEW("22 1 253:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
 				"36 22 0:98 / /mnt/eve/with\\040blank rw,nosuid - fuse.sshfs eve rw,user_id=0\n"
-				"37 22 0:99 / /mnt/eve/overlay rw master:1 propagate_from:2 - overlay overlay rw\n"
+				"37 22 0:99 / /mnt/eve/overlay rw master:1 propagate_from:2 - overlay overlay rw,lowerdir=/a:/b,upperdir=/c\n"
 				"nonsense\n"
+				"39 22 0:102 / /lower rw - overlay overlay rw,lowerdir=/a:/mnt/eve/with\\040blank/x,upperdir=/c\n"
+				"40 22 0:103 / /upper rw - overlay overlay rw,lowerdir=l/A:l/B,upperdir=/fuse\n"
 				"38 22 0:100 / /fuse rw - fuse x rw");
+	struct mounts_known k = { text, text, false };
 
-	assert_false(mounts_device_waits(text, makedev(253, 0)));
-	assert_true(mounts_device_waits(text, makedev(0, 98)));
-	assert_false(mounts_device_waits(text, makedev(0, 99)));
-	assert_true(mounts_device_waits(text, makedev(0, 100)));
-	assert_true(mounts_device_waits(text, makedev(0, 101))); /* whose is it? */
-	assert_true(mounts_path_waits(text, "/mnt/eve/with blank/lib/libc.so.6"));
-	assert_true(mounts_path_waits(text, "/fuse"));
-	assert_false(mounts_path_waits(text, "/fuses/x"));
-	assert_false(mounts_path_waits(text, "/mnt/eve/overlay/x"));
-	assert_false(mounts_wait(0, 0, "/bin/sh"));
+	assert_false(mounts_device_waits(&k, makedev(253, 0)));
+	assert_true(mounts_device_waits(&k, makedev(0, 98)));
+	assert_false(mounts_device_waits(&k, makedev(0, 99)));
+	assert_true(mounts_device_waits(&k, makedev(0, 100)));
+	assert_true(mounts_device_waits(&k, makedev(0, 101))); /* whose is it? */
+	assert_true(mounts_device_waits(&k, makedev(0, 102)));
+	assert_true(mounts_device_waits(&k, makedev(0, 103)));
+	assert_true(mounts_path_waits(&k, "/mnt/eve/with blank/lib/libc.so.6"));
+	assert_true(mounts_path_waits(&k, "/fuse"));
+	assert_false(mounts_path_waits(&k, "/fuses/x"));
+	assert_false(mounts_path_waits(&k, "/mnt/eve/overlay/x"));
+	assert_true(mounts_path_waits(&k, "/lower/x"));
+	/* In a namespace that anybody may have made only overlays that the host has, too, are believed. */
+	k.anybodys = true;
+	assert_false(mounts_device_waits(&k, makedev(0, 99)));
+	k.host = VIEW("");
+	assert_true(mounts_device_waits(&k, makedev(0, 99)) && mounts_path_waits(&k, "/mnt/eve/overlay/x"));
+	assert_false(mounts_device_waits(&k, makedev(253, 0)));
+	/* What only the host's list has. */
+	k.host = text;
+	k.its = VIEW("");
+	assert_false(mounts_device_waits(&k, makedev(0, 99)));
+	assert_true(mounts_device_waits(&k, makedev(0, 98)));
+
+	int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	assert_false(mounts_way_waits(0, root, "/bin/sh"));
+	assert_false(mounts_way_waits((uint32_t)getpid(), root, "/bin/sh"));
+	close(root);
 }
 
 /* --- files that claim the same build-id --- */
