@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/num.h"
@@ -301,15 +302,18 @@ static uint32_t *shuffled(struct bench *b)
 
 /* ---- taking them in ---- */
 
-enum { MAX_TYPES = 8 };
+enum { MAX_TYPES = 8, STAGE_EVERY = 7 };
 
-static double stage(struct bench *b, unsigned which, double since)
+/* Reading this clock is a system call, so that of seven profiles one is looked at and counts for all. */
+static double stage(struct bench *b, uint64_t i, unsigned which, double since)
 {
 	struct timespec t;
+	if (i % STAGE_EVERY)
+		return 0;
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 	double now = (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 	if (which < STAGES)
-		b->stages[which] += now - since;
+		b->stages[which] += (now - since) * STAGE_EVERY;
 	return now;
 }
 
@@ -318,12 +322,12 @@ static void take_in(struct bench *b, uint64_t i, const struct buf *gz)
 	struct err e;
 	struct view raw;
 	struct profile *p = &b->decoded;
-	double at = stage(b, STAGES, 0);
+	double at = stage(b, i, STAGES, 0);
 	arena_reset(&b->inflated);
 	must(pprof_gunzip(gz->ptr, gz->len, SIZE_MAX, &b->inflated, &raw, &e), &e);
-	at = stage(b, STAGE_INFLATE, at);
+	at = stage(b, i, STAGE_INFLATE, at);
 	must(pprof_decode_raw(raw.ptr, raw.len, NULL, p, &e), &e);
-	at = stage(b, STAGE_DECODE, at);
+	at = stage(b, i, STAGE_DECODE, at);
 	struct label labels[MAX_TYPES][3];
 	struct sink_column columns[MAX_TYPES];
 	char pod[16], names[MAX_TYPES][96];
@@ -351,7 +355,7 @@ static void take_in(struct bench *b, uint64_t i, const struct buf *gz)
 	must(sink->append(sink, &batch, &result, &e), &e);
 	if (result.profiles != 1)
 		must(err_set(&e, ERR_INTERNAL, "profile %llu was not taken", (unsigned long long)i), &e);
-	stage(b, STAGE_APPEND, at);
+	stage(b, i, STAGE_APPEND, at);
 }
 
 static int64_t bench_now(void *arg)
@@ -455,6 +459,7 @@ int main(int argc, char **argv)
 			path = xasprintf("%s", argv[i]);
 		}
 	}
+	alloc_keep_freed(); /* as the server does */
 	struct buf file = { 0 };
 	if (!read_file(path, &file)) {
 		fprintf(stderr, "ingest_bench: no %s: name it, or set PYRRHA_CORPUS to the folder it is in\n", path);

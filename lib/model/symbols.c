@@ -84,6 +84,7 @@ void symbols_unref(struct symbols *s)
 			       &s->label_sets, &s->columns };
 	for (size_t i = 0; i < ARRAY_LEN(maps); i++)
 		map_free(maps[i]);
+	free(s->places);
 	calltree_free(s->calls);
 	arena_free(&s->text);
 	free(s);
@@ -93,7 +94,7 @@ size_t symbols_bytes(const struct symbols *s)
 {
 	const struct map *maps[] = { &s->strings, &s->mappings, &s->functions, &s->locations, &s->nodes, &s->stacks,
 				     &s->label_sets, &s->columns };
-	size_t n = sizeof *s + s->bytes + s->text.used;
+	size_t n = sizeof *s + s->bytes + s->text.used + (s->places ? (s->places_mask + 1) * sizeof *s->places : 0);
 	for (size_t i = 0; i < ARRAY_LEN(maps); i++)
 		n += maps[i]->slots ? (maps[i]->mask + 1) * sizeof *maps[i]->slots : 0;
 	struct calltree *calls = atomic_load(&s->calls);

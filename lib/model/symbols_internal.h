@@ -24,6 +24,20 @@ struct known_stack {
 	uint32_t plain_column; /* column of (stack, no labels) + 1 */
 };
 
+/* A location by where it is, for who takes profiles in; see symbols_import.c. */
+struct place {
+	uint64_t address;
+	uint32_t where;    /* as hash_location has it: mapping << 1 | is_folded */
+	uint32_t location; /* id + 1; 0: free */
+	uint32_t is_line;  /* the location is this one line, without a column */
+	uint32_t function; /* id + 1, 0 = none */
+	int64_t line;
+};
+struct places {
+	struct place of[2]; /* the last one, and the one before; a cache line */
+};
+enum { PLACES_MAX = 1 << 16 }; /* 4 MB */
+
 struct symbols {
 	atomic_int refs;
 	uint64_t seed, seed2; /* of the hashes: names and addresses are the targets' to choose, collisions must not be */
@@ -32,6 +46,8 @@ struct symbols {
 	struct chunked tables[SYMBOLS_TABLES];
 	struct chunked known_stacks; /* struct known_stack of each stack */
 	struct map strings, mappings, functions, locations, nodes, stacks, label_sets, columns;
+	struct places *places; /* by hash_location: what was met there last; a cache */
+	size_t places_mask;    /* their number - 1 */
 	_Atomic(struct calltree *) calls;
 };
 

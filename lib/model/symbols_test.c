@@ -331,6 +331,102 @@ static void whole_profiles(void **state)
 	}
 }
 
+/* A program of which a release changed a little: names, lines and inlined calls at the same addresses. */
+enum { PLACES = 300, FUNCTIONS = 40, NAMES = 25, RELEASES = 60 };
+
+static uint64_t release;
+
+/* The program's, or, now and then, the release's own. */
+static uint32_t vary(uint32_t below)
+{
+	uint32_t usual = pick(below);
+	release = release * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (release >> 40) % 12 ? usual : (uint32_t)(release >> 33) % below;
+}
+
+static void make_release(struct profile *p)
+{
+	static char text[200];
+	memset(text, 'n', sizeof text);
+	profile_init(p, 0);
+	p->strings = arena_calloc(&p->arena, NAMES, sizeof *p->strings);
+	for (p->n_strings = 1; p->n_strings < NAMES; p->n_strings++) {
+		size_t n = 1 + pick(3) * 70 + pick(20); /* equal at both ends; one letter in between tells them apart */
+		text[n / 2] = (char)('a' + vary(2));
+		p->strings[p->n_strings] = (struct view){ arena_strndup(&p->arena, text, n), n };
+		text[n / 2] = 'n';
+	}
+	p->sample_types = arena_calloc(&p->arena, 1, sizeof *p->sample_types);
+	p->n_sample_types = 1;
+	p->mappings = arena_calloc(&p->arena, 1, sizeof *p->mappings);
+	p->mappings[p->n_mappings++] = (struct profile_mapping){ .start = 0x1000, .limit = 0x90000 };
+	p->functions = arena_calloc(&p->arena, FUNCTIONS, sizeof *p->functions);
+	for (; p->n_functions < FUNCTIONS; p->n_functions++)
+		p->functions[p->n_functions] = (struct profile_function){ vary(NAMES), vary(NAMES), vary(NAMES), vary(2) };
+	p->locations = arena_calloc(&p->arena, PLACES, sizeof *p->locations);
+	p->lines = arena_calloc(&p->arena, PLACES * 40, sizeof *p->lines);
+	p->samples = arena_calloc(&p->arena, PLACES, sizeof *p->samples);
+	p->values = arena_calloc(&p->arena, PLACES, sizeof *p->values);
+	p->stack = arena_calloc(&p->arena, PLACES, sizeof *p->stack);
+	for (uint32_t i = 0; i < PLACES; i++) {
+		seed = i; /* a location changes by itself */
+		struct profile_location l = { .mapping = vary(4) != 0, .address = 0x1000 + i, .first_line = p->n_lines,
+					      .n_lines = vary(20) ? vary(3) : vary(40), .is_folded = !vary(10) };
+		for (uint32_t k = 0; k < l.n_lines; k++)
+			p->lines[p->n_lines++] = (struct profile_line){ vary(8) ? 1 + (i + k) % FUNCTIONS : 0, vary(2), !vary(20) };
+		p->locations[i] = l;
+		p->stack[i] = i;
+		p->samples[i] = (struct profile_sample){ .first_location = i, .n_locations = 1 };
+	}
+	p->n_locations = p->n_stack = p->n_samples = PLACES;
+}
+
+static uint32_t plain_place(struct symbols *s, const struct profile *p, uint32_t i)
+{
+	const struct profile_location *l = &p->locations[i];
+	struct sym_location x = { .address = l->address, .n_lines = l->n_lines, .is_folded = l->is_folded };
+	struct sym_line lines[40];
+	if (l->mapping) {
+		struct sym_mapping m = { .start = 0x1000, .size = 0x8f000 };
+		x.mapping = symbols_mapping(s, &m) + 1;
+		x.address -= m.start;
+	}
+	for (uint32_t k = 0; k < l->n_lines; k++) {
+		const struct profile_line *y = &p->lines[l->first_line + k];
+		lines[k] = (struct sym_line){ 0, y->line, y->column };
+		if (!y->function)
+			continue;
+		const struct profile_function *f = &p->functions[y->function - 1];
+		struct sym_function fn = { symbols_string(s, p->strings[f->name_str]), symbols_string(s, p->strings[f->system_name_str]),
+					   symbols_string(s, p->strings[f->filename_str]), f->start_line };
+		lines[k].function = symbols_function(s, &fn) + 1;
+	}
+	uint32_t id = symbols_location(s, &x, lines);
+	return symbols_column(s, symbols_stack(s, &id, 1), 0);
+}
+
+static void releases_of_one_program(void **state)
+{
+	struct symbols *s = *state;
+	static uint32_t out[PLACES], again[PLACES];
+	struct err e;
+	for (uint32_t i = 1; i <= RELEASES; i++) {
+		struct profile p;
+		seed = 1;
+		release = i % 20;
+		make_release(&p);
+		assert_int_equal(symbols_add_profile(s, &p, out, &e), 0);
+		uint32_t n = symbols_count(s, SYMBOLS_LOCATIONS);
+		for (uint32_t k = 0; k < PLACES; k++)
+			assert_int_equal(plain_place(s, &p, k), out[k]);
+		assert_int_equal(symbols_count(s, SYMBOLS_LOCATIONS), n);
+		assert_int_equal(symbols_add_profile(s, &p, again, &e), 0);
+		assert_memory_equal(out, again, sizeof out);
+		assert_int_equal(symbols_count(s, SYMBOLS_LOCATIONS), n);
+		profile_release(&p);
+	}
+}
+
 static void a_full_arena_is_an_error(void **state)
 {
 	struct profile p;
@@ -378,7 +474,7 @@ int main(void)
 		TEST(what_is_always_there), TEST(strings), TEST(entries_do_not_move), TEST(mapping_identity),
 		TEST(location_identity), TEST(stacks_are_a_tree), TEST(deep_stacks),
 		TEST(stacks_that_differ_in_one_place), TEST(label_sets), TEST(columns),
-		TEST(whole_profiles), TEST(a_full_arena_is_an_error), TEST(translation),
+		TEST(whole_profiles), TEST(releases_of_one_program), TEST(a_full_arena_is_an_error), TEST(translation),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

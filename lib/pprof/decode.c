@@ -49,6 +49,20 @@ struct counts {
 	const uint8_t *types_end; /* behind the last sample type */
 };
 
+/* Goes on behind a message to the end of those of its kind with a length of one byte: what a writer puts in a row. */
+static inline const uint8_t *count_run(const uint8_t *at, const uint8_t *end, uint32_t tag, uint64_t *n, uint64_t *bytes)
+{
+	uint64_t count = 0, sum = 0;
+	while (end - at >= 2 && at[0] == tag && at[1] < 0x80 && at[1] <= end - at - 2) {
+		count++;
+		sum += at[1];
+		at += 2 + at[1];
+	}
+	*n += count;
+	*bytes += sum;
+	return at;
+}
+
 static int count(struct decoder *d, struct counts *c)
 {
 	struct { uint64_t n, bytes; } of[TAG(16, 0)] = { { 0 } }; /* the second walk has an opinion on the rest */
@@ -62,6 +76,8 @@ static int count(struct decoder *d, struct counts *c)
 		of[f.tag].bytes += f.value;
 		if (UNLIKELY(f.tag == TAG(1, WIRE_BYTES)))
 			c->types_end = f.p + f.value;
+		else if ((f.tag & 7) == WIRE_BYTES)
+			at_ = count_run(at_, end_, f.tag, &of[f.tag].n, &of[f.tag].bytes);
 	}
 	uint32_t *to[] = { NULL, &c->types, &c->samples, &c->mappings, &c->locations, &c->functions, &c->strings };
 	for (uint32_t i = 1; i < ARRAY_LEN(to); i++)
@@ -144,11 +160,28 @@ static int decode_types(struct decoder *d, const struct counts *c)
 	return rc;
 }
 
+/* String f and those that follow it directly; as many as were counted. */
+static const uint8_t *strings(struct decoder *d, struct field f, const uint8_t *end, int *rc)
+{
+	struct view *to = d->p->strings + d->strings_met;
+	const uint8_t *at = f.p + f.value;
+	for (;;) {
+		*to++ = (struct view){ (const char *)f.p, f.value };
+		if (at >= end || *at != TAG(6, WIRE_BYTES))
+			break;
+		if (!next_field(d, &at, end, &f)) {
+			*rc = -ERR_BAD_DATA;
+			break;
+		}
+	}
+	d->strings_met = (uint32_t)(to - d->p->strings);
+	return at;
+}
+
 static int decode_all(struct decoder *d)
 {
 	struct profile *p = d->p;
 	struct field f = { 0 };
-	uint32_t string = 0;
 	int rc = 0;
 	FOR_FIELDS(d, d->base, (size_t)(d->end - d->base), &f) {
 		switch (f.tag) {
@@ -157,7 +190,7 @@ static int decode_all(struct decoder *d)
 		case TAG(3, WIRE_BYTES): rc = pprof_mapping(d, &f); break;
 		case TAG(4, WIRE_BYTES): at_ = pprof_locations(d, f, end_, &rc); break;
 		case TAG(5, WIRE_BYTES): at_ = pprof_functions(d, f, end_, &rc); break;
-		case TAG(6, WIRE_BYTES): p->strings[string++] = (struct view){ (const char *)f.p, f.value }; break;
+		case TAG(6, WIRE_BYTES): at_ = strings(d, f, end_, &rc); break;
 		case TAG(7, WIRE_VARINT): rc = take_string(d, &f, &p->drop_frames_str); break;
 		case TAG(8, WIRE_VARINT): rc = take_string(d, &f, &p->keep_frames_str); break;
 		case TAG(9, WIRE_VARINT): rc = time_nanos(d, &f); break;
@@ -200,13 +233,16 @@ static int decode_wide(struct decoder *d)
 static int resolve_tables(struct decoder *d)
 {
 	struct profile *p = d->p;
+	bool dense = !d->mappings.v; /* then an id is its index + 1 */
 	for (uint32_t i = 0; i < p->n_locations; i++) {
 		struct profile_location *l = &p->locations[i];
 		uint32_t id = l->mapping;
+		if (LIKELY(dense && id <= d->mappings.n))
+			continue;
 		if (id && !(l->mapping = pprof_find_id(&d->mappings, id)))
 			return err_set(d->e, ERR_BAD_DATA, "pprof: location %u: there is no mapping with the id %u", i, id);
 	}
-	bool dense = !d->functions.v; /* then an id is its index + 1 */
+	dense = !d->functions.v;
 	for (uint32_t i = 0; i < p->n_lines; i++) {
 		uint32_t id = p->lines[i].function;
 		if (LIKELY(dense && id <= d->functions.n))

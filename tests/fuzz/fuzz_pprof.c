@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "model/stackvec.h"
+#include "model/symbols.h"
 #include "pprof/oracle.h"
 #include "pprof/pprof.h"
 #include "tests/fuzz/fuzz.h"
@@ -59,6 +60,16 @@ static void round_trip(const struct profile *p)
 	}
 }
 
+/* The second time it is recognised by its places, the first time it was not. */
+static void is_the_same_again(struct symbols *s, struct profile *p)
+{
+	struct err e = { 0 };
+	uint32_t *first = arena_alloc(&p->arena, p->n_samples * sizeof *first), *again = arena_alloc(&p->arena, p->n_samples * sizeof *again);
+	if (!first || !again || symbols_add_profile(s, p, first, &e) || symbols_add_profile(s, p, again, &e))
+		return;
+	REQUIRE(!p->n_samples || !memcmp(first, again, p->n_samples * sizeof *first), "other columns the second time");
+}
+
 /* The value totals of a profile survive the way through the dictionary, unless they overflow. */
 static void through_the_model(struct profile *p)
 {
@@ -89,6 +100,7 @@ static void through_the_model(struct profile *p)
 	} else {
 		REQUIRE(!n || e.code, "an error without a code");
 	}
+	is_the_same_again(s, p);
 	symbols_unref(s);
 }
 
