@@ -13,7 +13,8 @@ void part_scratch_leave(struct part_scratch *s)
 
 size_t part_scratch_bytes(const struct part_scratch *s)
 {
-	return VEC_BYTES(&s->rollup.columns) + VEC_BYTES(&s->rollup.sums) + VEC_BYTES(&s->totals.rows) + VEC_BYTES(&s->points.t_ms) +
+	return VEC_BYTES(&s->rollup.columns) + VEC_BYTES(&s->rollup.sums) + VEC_BYTES(&s->totals.rows) + VEC_BYTES(&s->totals.points.t_ms) +
+	       VEC_BYTES(&s->totals.points.totals) + VEC_BYTES(&s->points.t_ms) +
 	       VEC_BYTES(&s->points.totals) + VEC_BYTES(&s->sums) + VEC_BYTES(&s->hit);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing and reading of TOTALS and FLOATS, and of a whole window; ROLLUP is in sealed_sums.c, DETAIL in detail.c, and TOTALS read
- * for a graph in sealed_points.c. */
+/* Writing of TOTALS and of a whole window, writing and reading of FLOATS; ROLLUP is in sealed_sums.c, DETAIL in detail.c; TOTALS are
+ * read in sealed_points.c. */
 #include "tsdb/sealed.h"
 
 #include "tsdb/detail.h"
@@ -40,13 +40,6 @@ static void put_deltas(struct buf *b, const int64_t *v, size_t n)
 		buf_zigzag(b, i ? (int64_t)((uint64_t)v[i] - (uint64_t)v[i - 1]) : v[i]);
 }
 
-static void get_deltas(struct cursor *c, int64_t *v, size_t n)
-{
-	bool same = cursor_u8(c);
-	for (size_t i = 0; i < n; i++)
-		v[i] = !i ? cursor_zigzag(c) : same ? v[0] : (int64_t)((uint64_t)v[i - 1] + (uint64_t)cursor_zigzag(c));
-}
-
 /* Stamps: the first, then differences of differences, expecting the interval. */
 static void put_stamps(struct buf *b, const struct sealed_row *r, size_t n)
 {
@@ -69,19 +62,6 @@ static int64_t *field(const struct sealed_row *r, size_t n, int64_t *out, int wh
 	return out;
 }
 
-static void set_field(struct sealed_row *r, size_t n, const int64_t *v, int which)
-{
-	for (size_t i = 0; i < n; i++) {
-		switch (which) {
-		case 0: r[i].meta.interval_ms = (uint32_t)v[i]; break;
-		case 1: r[i].meta.asked_ms = (uint32_t)v[i]; break;
-		case 2: r[i].meta.duration_ns = v[i]; break;
-		case 3: r[i].meta.period = v[i]; break;
-		default: r[i].cover_ms = (uint32_t)v[i];
-		}
-	}
-}
-#define FIELDS 5
 
 static void put_totals(struct buf *b, const struct sealed_row *r, size_t n)
 {
@@ -90,7 +70,7 @@ static void put_totals(struct buf *b, const struct sealed_row *r, size_t n)
 	size_t last = 0;
 	buf_putc(b, MODE_OWN);
 	buf_varint(b, n);
-	for (int f = 0; f < FIELDS; f++)
+	for (int f = 0; f < SEALED_FIELDS; f++)
 		put_deltas(b, field(r, n, tmp, f), n);
 	put_stamps(b, r, n);
 	for (size_t i = 0; i < n; i++)
@@ -104,55 +84,6 @@ static void put_totals(struct buf *b, const struct sealed_row *r, size_t n)
 			last = i;
 		}
 	free(tmp);
-}
-
-static void get_stamps(struct cursor *c, struct sealed_row *r, size_t n)
-{
-	int64_t step = n ? r[0].meta.interval_ms : 0;
-	for (size_t i = 0; i < n; i++) {
-		int64_t d = cursor_zigzag(c);
-		if (!i) {
-			r[i].t_ms = d;
-			continue;
-		}
-		step = (int64_t)((uint64_t)step + (uint64_t)d);
-		r[i].t_ms = (int64_t)((uint64_t)r[i - 1].t_ms + (uint64_t)step);
-	}
-}
-
-int sealed_get_totals(struct view v, struct sealed_totals *ret, struct err *e)
-{
-	struct cursor c = cursor_of(v);
-	ret->rows.n = 0;
-	if (sealed_get_mode(&c, &ret->times) == SEALED_TIMES)
-		return c.bad ? corrupt(e, "totals") : 0;
-	size_t n = cursor_count(&c);
-	vec_reserve(&ret->rows, n + 1);
-	memset(ret->rows.v, 0, n * sizeof *ret->rows.v);
-	int64_t *tmp = xcalloc(n + 1, sizeof *tmp);
-	for (int f = 0; f < FIELDS; f++) {
-		get_deltas(&c, tmp, n);
-		set_field(ret->rows.v, n, tmp, f);
-	}
-	free(tmp);
-	get_stamps(&c, ret->rows.v, n);
-	for (size_t i = 0; i < n; i++)
-		ret->rows.v[i].total = cursor_zigzag(&c);
-	size_t at = 0;
-	for (size_t stale = cursor_count(&c); stale && !c.bad; stale--) {
-		at += cursor_varint(&c);
-		if (at >= n)
-			c.bad = true;
-		else
-			ret->rows.v[at].stale = true;
-	}
-	ret->rows.n = n;
-	return c.bad ? corrupt(e, "totals") : 0;
-}
-
-void sealed_totals_release(struct sealed_totals *t)
-{
-	vec_free(&t->rows);
 }
 
 /* ---- a whole chunk ---- */

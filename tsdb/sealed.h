@@ -41,9 +41,23 @@ static inline int sealed_get_mode(struct cursor *c, struct sealed_times *ret)
 	return mode;
 }
 
+/* Columns of TOTALS before the stamps: interval, asked, duration, period, cover. */
+#define SEALED_FIELDS 5
+
+/* Stamps and totals alone (0 of a stale marker). */
+struct sealed_points {
+	struct sealed_times times;
+	size_t n;
+	int64_t first_ms, every_ms;   /* above 0: stamp i is first + i * every, and t_ms is not filled */
+	bool small;                   /* what any of them add up to is far from the end of 64 bits */
+	VEC(int64_t) t_ms, totals;    /* n of each; their own n is not used */
+};
+void sealed_points_release(struct sealed_points *p);
+
 struct sealed_totals {
 	struct sealed_times times;
 	VEC(struct sealed_row) rows; /* by stamp */
+	struct sealed_points points; /* work space */
 };
 
 struct sealed_rollup {
@@ -76,19 +90,9 @@ void sealed_put_rollup(struct buf *b, const uint32_t *columns, const int64_t *su
 void sealed_put_times(struct buf *b, struct sealed_times t);
 void sealed_put_floats(struct buf *b, const struct fpoint *p, size_t n);
 
-/* Stamps and totals alone (0 of a stale marker). */
-struct sealed_points {
-	struct sealed_times times;
-	size_t n;
-	int64_t first_ms, every_ms;   /* above 0: stamp i is first + i * every, and t_ms is not filled */
-	bool small;                   /* what any of them add up to is far from the end of 64 bits */
-	VEC(int64_t) t_ms, totals;    /* n of each; their own n is not used */
-};
-void sealed_points_release(struct sealed_points *p);
-int sealed_get_points(struct view v, struct sealed_points *ret, struct err *e);
-
 /* ---- reading: ERR_CORRUPT when a payload makes no sense ---- */
 
+int sealed_get_points(struct view v, struct sealed_points *ret, struct err *e);
 int sealed_get_totals(struct view v, struct sealed_totals *ret, struct err *e);
 int sealed_get_rollup(struct view v, struct sealed_rollup *ret, struct err *e);
 /* Adds the sums of a rollup x factor to d, which has room for n_columns: all that there are. If it is a multiple of another

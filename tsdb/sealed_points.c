@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TOTALS, read for their stamps and totals alone: what a graph of values is made of, so that it is done many at a time.
- * sealed.c has the other readers. */
+/* Reading TOTALS, as rows, or for their stamps and totals alone: what a graph of values is made of, so that it is done many at a
+ * time. */
 #include "tsdb/sealed.h"
 
 #include <endian.h>
@@ -8,8 +8,6 @@
 #ifdef __SSE2__
 #include <immintrin.h>
 #endif
-
-enum { MODE_OWN = 0, FIELDS = 5 };
 
 static int corrupt(struct err *e)
 {
@@ -22,17 +20,32 @@ void sealed_points_release(struct sealed_points *p)
 	vec_free(&p->totals);
 }
 
-/* Steps over the columns before the stamps; *interval is the first of them. */
-static void skip_fields(struct cursor *c, size_t n, int64_t *interval)
+/* The columns before the stamps. */
+struct fields {
+	int64_t first[SEALED_FIELDS];
+	struct cursor more[SEALED_FIELDS]; /* the differences of the others; empty: they are all the same */
+};
+
+static void get_fields(struct cursor *c, size_t n, struct fields *ret)
 {
-	*interval = 0;
-	for (int f = 0; f < FIELDS; f++) {
+	for (int f = 0; f < SEALED_FIELDS; f++) {
 		bool same = cursor_u8(c);
-		int64_t first = n ? cursor_zigzag(c) : 0;
-		if (!f)
-			*interval = (uint32_t)first;
+		ret->first[f] = n ? cursor_zigzag(c) : 0;
+		ret->more[f] = *c;
 		for (size_t i = 1; !same && i < n && !c->bad; i++)
 			cursor_varint(c);
+		ret->more[f].end = c->p;
+	}
+}
+
+static void set_field(struct sealed_row *r, int which, int64_t v)
+{
+	switch (which) {
+	case 0: r->meta.interval_ms = (uint32_t)v; break;
+	case 1: r->meta.asked_ms = (uint32_t)v; break;
+	case 2: r->meta.duration_ns = v; break;
+	case 3: r->meta.period = v; break;
+	default: r->cover_ms = (uint32_t)v;
 	}
 }
 
@@ -134,19 +147,25 @@ static uint64_t get_totals(struct cursor *c, int64_t *out, size_t n)
 	return most;
 }
 
+/* Stamps and totals of n, and what comes before them; c stands behind them then. */
+static void get_columns(struct cursor *c, size_t n, struct fields *f, struct sealed_points *ret)
+{
+	get_fields(c, n, f);
+	get_stamps(c, (uint32_t)f->first[0], n, ret);
+	vec_reserve(&ret->totals, n + 1);
+	ret->small = get_totals(c, ret->totals.v, n) < UINT64_C(1) << 40 && n < 1 << 20;
+	ret->n = n;
+}
+
 int sealed_get_points(struct view v, struct sealed_points *ret, struct err *e)
 {
 	struct cursor c = cursor_of(v);
-	int64_t interval;
+	struct fields f;
 	ret->n = 0;
 	if (sealed_get_mode(&c, &ret->times) == SEALED_TIMES)
 		return c.bad ? corrupt(e) : 0;
 	size_t n = cursor_count(&c), at = 0;
-	skip_fields(&c, n, &interval);
-	get_stamps(&c, interval, n, ret);
-	vec_reserve(&ret->totals, n + 1);
-	uint64_t most = get_totals(&c, ret->totals.v, n);
-	ret->small = most < UINT64_C(1) << 40 && n < 1 << 20;
+	get_columns(&c, n, &f, ret);
 	for (size_t stale = cursor_count(&c); stale && !c.bad; stale--) {
 		at += cursor_varint(&c);
 		if (at >= n)
@@ -154,6 +173,53 @@ int sealed_get_points(struct view v, struct sealed_points *ret, struct err *e)
 		else
 			ret->totals.v[at] = 0;
 	}
-	ret->n = n;
 	return c.bad ? corrupt(e) : 0;
+}
+
+static void fill_rows(struct sealed_row *r, const struct fields *f, const struct sealed_points *p)
+{
+	struct sealed_row like = { 0 };
+	for (int k = 0; k < SEALED_FIELDS; k++)
+		set_field(&like, k, f->first[k]);
+	for (size_t i = 0; i < p->n; i++) {
+		r[i] = like;
+		r[i].t_ms = p->every_ms ? p->first_ms + (int64_t)i * p->every_ms : p->t_ms.v[i];
+		r[i].total = p->totals.v[i];
+	}
+	for (int k = 0; k < SEALED_FIELDS; k++) {
+		struct cursor c = f->more[k];
+		uint64_t v = (uint64_t)f->first[k];
+		for (size_t i = 1; c.p < c.end && i < p->n; i++) {
+			v += (uint64_t)cursor_zigzag(&c);
+			set_field(&r[i], k, (int64_t)v);
+		}
+	}
+}
+
+int sealed_get_totals(struct view v, struct sealed_totals *ret, struct err *e)
+{
+	struct cursor c = cursor_of(v);
+	struct fields f;
+	ret->rows.n = 0;
+	if (sealed_get_mode(&c, &ret->times) == SEALED_TIMES)
+		return c.bad ? corrupt(e) : 0;
+	size_t n = cursor_count(&c), at = 0;
+	get_columns(&c, n, &f, &ret->points);
+	vec_reserve(&ret->rows, n + 1);
+	fill_rows(ret->rows.v, &f, &ret->points);
+	for (size_t stale = cursor_count(&c); stale && !c.bad; stale--) {
+		at += cursor_varint(&c);
+		if (at >= n)
+			c.bad = true;
+		else
+			ret->rows.v[at].stale = true;
+	}
+	ret->rows.n = n;
+	return c.bad ? corrupt(e) : 0;
+}
+
+void sealed_totals_release(struct sealed_totals *t)
+{
+	vec_free(&t->rows);
+	sealed_points_release(&t->points);
 }

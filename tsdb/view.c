@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "tsdb/masks.h"
-#include "tsdb/readpart.h"
+#include "tsdb/space.h"
 
 static void release(struct source_view *sv)
 {
@@ -191,16 +191,17 @@ static int collect_sealed_profiles(const struct pstate *s, uint32_t series, int6
 				   size_t *n, struct err *e)
 {
 	struct source_profile **out = list;
-	struct part_scratch w = { 0 };
+	struct space *w = space_take(s->p->db->spaces);
 	int rc = 0;
 	size_t i = 0;
 	for (const struct part *p; !rc && (p = next_part(s, series, after_ms, until_ms, &i));) {
-		rc = part_totals(p, series, &w, e);
-		size_t rows = rc ? 0 : w.totals.rows.n;
+		rc = part_totals(p, series, &w->part, e);
+		size_t rows = rc ? 0 : w->part.totals.rows.n;
+		bool masked = masks_touch(s, series, part_start_ms(p), part_end_ms(p));
 		*out = xreallocarray(*out, *n + rows + 1, sizeof **out);
 		for (size_t k = 0; k < rows; k++) {
-			const struct sealed_row *r = &w.totals.rows.v[k];
-			if (r->t_ms <= after_ms || r->t_ms > until_ms || masks_hide(s, p, series, r->t_ms))
+			const struct sealed_row *r = &w->part.totals.rows.v[k];
+			if (r->t_ms <= after_ms || r->t_ms > until_ms || (masked && masks_hide(s, p, series, r->t_ms)))
 				continue;
 			struct source_profile *x = &(*out)[(*n)++];
 			*x = (struct source_profile){ .t_ms = r->t_ms, .stale = r->stale, .weight = 1 };
@@ -214,7 +215,7 @@ static int collect_sealed_profiles(const struct pstate *s, uint32_t series, int6
 			x->total = r->total;
 		}
 	}
-	part_scratch_release(&w);
+	space_give(s->p->db->spaces, w);
 	return rc;
 }
 

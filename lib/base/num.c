@@ -98,6 +98,9 @@ char *num_format(double v, char out[NUM_LEN])
 	return out;
 }
 
+static const char pairs[] = "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
+			    "5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
+
 /* m 2^-s with p digits: the integer nearest to m 10^k / 2^s, all in 128 bits, as printf rounds (half to even). *ret_exact:
  * it lies nearer to this double than to any other. */
 static unsigned __int128 scaled(uint64_t m, int s, unsigned __int128 power, bool *ret_exact)
@@ -117,17 +120,23 @@ static int exponent_of(double v, int binary)
 	return v >= tens[x + 1 + 5] ? x + 1 : x;
 }
 
+static const uint64_t integer_tens[20] = {
+	UINT64_C(1), UINT64_C(10), UINT64_C(100), UINT64_C(1000), UINT64_C(10000), UINT64_C(100000), UINT64_C(1000000), UINT64_C(10000000),
+	UINT64_C(100000000), UINT64_C(1000000000), UINT64_C(10000000000), UINT64_C(100000000000), UINT64_C(1000000000000),
+	UINT64_C(10000000000000), UINT64_C(100000000000000), UINT64_C(1000000000000000), UINT64_C(10000000000000000),
+	UINT64_C(100000000000000000), UINT64_C(1000000000000000000), UINT64_C(10000000000000000000),
+};
+
 bool num_digits(double v, char digits[NUM_LEN], int *ret_n, int *ret_exponent)
 {
 	uint64_t bits, one = UINT64_C(1) << 52, low = 100000000000000;
-	unsigned __int128 d = 0, power = 1;
+	unsigned __int128 d = 0, power;
 	memcpy(&bits, &v, sizeof bits);
 	if (!(v >= 1e-4 && v < 1e15) || !(bits & (one - 1))) /* below a power of two doubles lie closer */
 		return false;
 	int s = 1075 - (int)(bits >> 52), x = exponent_of(v, (int)(bits >> 52) - 1023), p = 15;
 	bool exact = false;
-	for (int k = p - 1 - x; k > 0; k--)
-		power *= 10;
+	power = integer_tens[p - 1 - x]; /* 0 .. 19: x is -5 .. 14 */
 	for (; p <= 17 && !exact; p++, low *= 10, power *= 10) {
 		d = scaled((bits & (one - 1)) | one, s, power, &exact);
 		if (d < low || d >= (unsigned __int128)low * 10)
@@ -140,15 +149,16 @@ bool num_digits(double v, char digits[NUM_LEN], int *ret_n, int *ret_exponent)
 		p--;
 	*ret_n = p - 1;
 	*ret_exponent = x;
-	for (int i = *ret_n; i--; rest /= 10)
-		digits[i] = (char)('0' + rest % 10);
+	int i = *ret_n;
+	for (; i > 1; rest /= 100)
+		memcpy(digits + (i -= 2), pairs + rest % 100 * 2, 2);
+	if (i)
+		*digits = (char)('0' + rest);
 	return true;
 }
 
 char *num_put_i64(char *p, int64_t v)
 {
-	static const char pairs[] = "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
-				    "5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
 	uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
 	if (v < 0)
 		*p++ = '-';
