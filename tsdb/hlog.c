@@ -16,6 +16,7 @@
 #include "base/vec.h"
 #include "tsdb/files.h"
 #include "tsdb/record.h"
+#include "tsdb/rescue.h"
 #include "tsdb/rocks.h"
 
 #define OPEN_TRIES 3
@@ -252,29 +253,51 @@ static int look(struct hlog *l, struct err *e)
 	return rocks_err(&error, e, "cannot open the head log", l->path);
 }
 
+/* What is trimmed and may be there still, in a file that was not removed yet, does not come back; facts are kept for longer than
+ * the rest, and one too many does no harm. */
+static bool rescue_wanted(void *arg, const char *key, size_t len, struct view value)
+{
+	const struct hlog *l = arg;
+	struct gone g;
+	struct record r;
+	struct err e;
+	if (get_gone_key(key, len, &g))
+		return value.len == 8 && get_be(value.ptr, 8) == hash_bytes(key, len);
+	if (len != 8 || record_parse(get_be(key, 8), value, &r, &e))
+		return false;
+	return get_be(key, 8) >= l->marked_first || r.kind == RECORD_FACT;
+}
+
+/* Its list of files cannot be read, as it is after a power loss that tore the list's last entry, or names files that are not
+ * there. */
+static bool is_damaged(const struct err *e)
+{
+	return e->code == ERR_CORRUPT || strstr(e->msg, "No such file");
+}
+
 /* What fails only for a moment does not refuse a start. */
 static int open_db(struct hlog *l, bool *ret_writable, struct err *e)
 {
 	char *error = NULL;
 	int rc = -1;
 	for (int tries = 0; rc && tries < OPEN_TRIES; tries++) {
+		struct err other = { 0 };
 		if (tries)
 			clock_sleep_ms(OPEN_WAIT_MS);
-		struct err read_only = { 0 };
-		if (rocks_lost_current(l->path) && !rocks_repair(l->options, l->path, &read_only))
-			LOG_WARN("msg", "the head log's list of files was gone and was made anew", "dir", l->path);
+		/* Not at once: it may only have been read wrong. */
+		bool rescue = tries + 1 == OPEN_TRIES && is_damaged(e);
+		if ((rescue || rocks_lost_current(l->path)) && rescue_log(l->options, l->path, rescue_wanted, l, &other)) {
+			LOG_WARN("msg", "the head log's list of files is damaged and cannot be made anew", "err", other.msg);
+			*e = other;
+			continue; /* opened so it would begin anew */
+		}
 		l->db = rocksdb_open(l->options, l->path, &error);
 		rc = rocks_err(&error, e, "cannot open the head log", l->path);
 		*ret_writable = !rc;
-		if (!rc)
-			break;
-		/* Not at once: it may only have been read wrong, and a repair that is cut short loses more. */
-		if (rc == -ERR_CORRUPT && tries + 2 == OPEN_TRIES && !rocks_repair(l->options, l->path, &read_only))
-			LOG_WARN("msg", "the head log's list of files was damaged and was made anew", "err", e->msg);
-		if (rc == -ERR_CORRUPT && tries + 1 < OPEN_TRIES)
+		if (!rc || (is_damaged(e) && tries + 1 < OPEN_TRIES))
 			continue;
 		l->db = rocksdb_open_for_read_only(l->options, l->path, 0, &error);
-		if (rocks_err(&error, &read_only, "cannot open the head log for reading", l->path))
+		if (rocks_err(&error, &other, "cannot open the head log for reading", l->path))
 			continue;
 		LOG_WARN("msg", "the head log can be read and not be written: appends are refused until it can", "err", e->msg);
 		rc = 0;
@@ -302,7 +325,10 @@ int hlog_open(struct hlog **ret, const char *dir, bool *ret_writable, struct err
 	rocksdb_options_set_compression(l->options, rocksdb_no_compression);
 	rocksdb_options_set_max_write_buffer_number(l->options, 3);
 	l->look_only = !ret_writable;
-	int rc = l->look_only ? look(l, e) : open_db(l, ret_writable, e);
+	read_marks(l);
+	int rc = l->look_only ? 0 : rescue_finish(l->path, e);
+	if (!rc)
+		rc = l->look_only ? look(l, e) : open_db(l, ret_writable, e);
 	if (rc) {
 		free_log(l);
 		return rc;
@@ -313,7 +339,7 @@ int hlog_open(struct hlog **ret, const char *dir, bool *ret_writable, struct err
 	l->read = rocksdb_readoptions_create();
 	rocksdb_readoptions_set_fill_cache(l->read, 0);
 	l->batch = rocksdb_writebatch_create();
-	read_marks(l);
+	atomic_store(&l->first, MAX(l->marked_first, 1));
 	rc = each_gone(l, note_gone, l, e);
 	if (rc) {
 		free_log(l);
@@ -388,8 +414,19 @@ int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct vi
 		before = MAX(before, l->gone.v[i].number); /* what comes is not void */
 	l->next = before + 1;
 	atomic_store(&l->last, before);
-	atomic_store(&l->first, l->marked_first ? l->marked_first : 1);
 	return rocks_err(&error, e, "cannot read the head log", l->path);
+}
+
+void hlog_number_above(struct hlog *l, uint64_t number)
+{
+	if (number < l->next)
+		return;
+	LOG_WARN("msg", "the head log ends before records that parts were made of: what came after its end and was not sealed is gone",
+		 "dir", l->path, "last", LOG_NUM(l->next - 1), "sealed", LOG_NUM(number));
+	if (l->next == 1)
+		atomic_store(&l->first, number + 1); /* it has nothing: no hole is to be seen in it */
+	l->next = number + 1;
+	atomic_store(&l->last, number);
 }
 
 /* ---- writing ---- */

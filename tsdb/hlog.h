@@ -28,6 +28,9 @@ struct hlog_loss {
 int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct view record), void *arg,
 		struct hlog_loss *ret, struct err *e);
 
+/* After the replay: what comes is numbered above `number`, which some part has. Only a log that was lost ends before it. */
+void hlog_number_above(struct hlog *l, uint64_t number);
+
 /* The committer's side: put records (each is sealed with the next number, which is returned), then commit. A commit
  * that fails leaves nothing: its numbers are used again. */
 uint64_t hlog_put(struct hlog *l, struct buf *record);

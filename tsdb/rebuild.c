@@ -38,12 +38,6 @@ static int ingest(struct rebuild *r, const char *link, struct err *e)
 	return rocks_err(&error, e, "cannot take in", link);
 }
 
-/* Not the file's fault: another time it may do. */
-static bool is_of_the_place(const struct err *e)
-{
-	return strstr(e->msg, "No space left") || strstr(e->msg, "Read-only") || strstr(e->msg, "Too many open files");
-}
-
 static int take(void *arg, const char *name, struct err *e)
 {
 	struct rebuild *r = arg;
@@ -55,7 +49,7 @@ static int take(void *arg, const char *name, struct err *e)
 		return err_errno(e, errno, "cannot link %s", copy);
 	int rc = ingest(r, copy, &bad);
 	unlink(copy);
-	if (rc && is_of_the_place(&bad)) {
+	if (rc && rocks_of_the_place(&bad)) {
 		*e = bad;
 		return rc;
 	}
@@ -93,6 +87,8 @@ static int sync_above(const char *dir, struct err *e)
 static int swap(struct rebuild *r, struct err *e)
 {
 	AUTOFREE char *bad = xasprintf("%s.bad-%lld", r->from, (long long)clock_now_ms());
+	if (sync_above(r->to, e)) /* its name, before the other one goes */
+		return -(int)e->code;
 	if (rename(r->from, bad))
 		return err_errno(e, errno, "cannot rename %s", r->from);
 	if (rename(r->to, r->from)) {

@@ -3,6 +3,7 @@
  * record that is missing or damaged costs what it held, is counted and reported, and never refuses the start. */
 #include "base/log.h"
 #include "tsdb/db.h"
+#include "tsdb/part.h"
 #include "tsdb/record.h"
 
 #define REPLAY_SEQ 1
@@ -39,6 +40,8 @@ static bool replay_record(void *arg, uint64_t number, struct view bytes)
 		LOG_WARN("msg", "damaged record in the head log", "err", e.msg);
 		return false;
 	}
+	if (rec.kind != RECORD_FACT && number < hlog_first(r->db->log))
+		return true; /* trimmed, and there still */
 	if (((int64_t)rec.partition + 1) * DAY_MS <= atomic_load(&r->db->dropped_until))
 		return true; /* retention took what else there was of it */
 	if (number <= hlog_gone(r->db->log, rec.partition))
@@ -72,11 +75,23 @@ static void report(const struct hlog_loss *loss, uint64_t lost_entries)
 		 LOG_NUM(loss->last), "dictionary_entries", LOG_NUM(lost_entries));
 }
 
+/* The highest number that a part covers: a record of it or below would be taken for one that is sealed. */
+static uint64_t last_sealed(const struct version *v)
+{
+	uint64_t last = 0;
+	for (size_t i = 0; i < v->n; i++)
+		for (size_t k = 0; k < v->p[i]->n_parts; k++)
+			if (v->p[i]->parts[k]->level == LEVEL_HOUR)
+				last = MAX(last, v->p[i]->parts[k]->last_record);
+	return last;
+}
+
 int tsdb_replay(struct tsdb *db, struct err *e)
 {
 	struct hlog_loss loss;
 	struct replay r = { .db = db, .v = tsdb_version(db, NULL) };
 	int rc = hlog_replay(db->log, replay_record, &r, &loss, e);
+	hlog_number_above(db->log, last_sealed(r.v));
 	restore_last_stamps(db);
 	db->applied = hlog_last(db->log);
 	tsdb_count_head(db, r.v);

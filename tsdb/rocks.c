@@ -69,11 +69,9 @@ bool rocks_lost_current(const char *path)
 	return any;
 }
 
-int rocks_repair(rocksdb_options_t *o, const char *path, struct err *e)
+bool rocks_of_the_place(const struct err *e)
 {
-	char *error = NULL;
-	rocksdb_repair_db(o, path, &error);
-	return rocks_err(&error, e, "cannot be repaired", path);
+	return strstr(e->msg, "No space left") || strstr(e->msg, "Read-only") || strstr(e->msg, "Too many open files");
 }
 
 int rocks_checkpoint(rocksdb_t *db, const char *dir, struct err *e)

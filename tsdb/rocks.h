@@ -11,13 +11,12 @@
 /* Options both share: nothing preallocated, no info log (an ENOSPC while it writes its own log aborts the process), no
  * background work of its own accord. */
 rocksdb_options_t *rocks_options(rocksdb_cache_t *cache);
-/* Makes a list of files anew from the files themselves, when RocksDB's own (MANIFEST, CURRENT) cannot be read. What was
- * deleted shortly before may be there again. */
 /* Whether a database has files and no CURRENT, which says what they are. Opened so it would begin anew. */
 bool rocks_lost_current(const char *path);
-int rocks_repair(rocksdb_options_t *o, const char *path, struct err *e);
 /* Takes an error of the library; frees it and sets it to NULL. Returns 0 if there is none. */
 int rocks_err(char **error, struct err *e, const char *what, const char *path);
+/* Not the file's fault (no space, no descriptors, nothing may be written): another time it may do. */
+bool rocks_of_the_place(const struct err *e);
 
 /* A copy of an open database, its files linked. */
 int rocks_checkpoint(rocksdb_t *db, const char *dir, struct err *e);

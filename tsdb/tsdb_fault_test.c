@@ -324,24 +324,177 @@ static void test_repair(void **state)
 	kit_free(&k);
 }
 
-/* The same of the head log. */
+/* ---- the log's list of files ---- */
+
+static char saved_name[300], saved_link[300];
+
+static void save_log(const char *path)
+{
+	snprintf(saved_name, sizeof saved_name, "%s", path);
+	snprintf(saved_link, sizeof saved_link, "%s.saved", path);
+	assert_int_equal(link(saved_name, saved_link), 0);
+}
+
+/* As when the power fails while the list gets the entry of a table: the table is there, and so are the write-ahead file that
+ * it was made of and the records in it. */
+static void flush_halfway(struct kit *k)
+{
+	AUTOFREE char *head = xasprintf("%s/head", k->dir);
+	char *error = NULL;
+	rocksdb_options_t *o = rocks_options(NULL);
+	assert_int_equal(each_file(head, ".log", save_log), 1);
+	rocksdb_t *db = rocksdb_open(o, head, &error);
+	assert_null(error);
+	rocksdb_close(db);
+	rocksdb_options_destroy(o);
+	assert_int_not_equal(access(saved_name, F_OK), 0);
+	assert_int_equal(rename(saved_link, saved_name), 0);
+}
+
+/* Changes bytes of a file, from `back` before its end or (below 0) from its middle on. */
+static void damage(const char *path, long back, size_t n, bool zero)
+{
+	struct stat st;
+	char bytes[64] = "";
+	int fd = open(path, O_RDWR);
+	assert_true(fd >= 0 && fstat(fd, &st) == 0 && st.st_size > back);
+	off_t at = back < 0 ? st.st_size / 2 : st.st_size - back;
+	assert_int_equal(pread(fd, bytes, n, at), n);
+	for (size_t i = 0; i < n; i++)
+		bytes[i] = zero ? 0 : (char)(bytes[i] ^ 1);
+	assert_int_equal(pwrite(fd, bytes, n, at), n);
+	close(fd);
+}
+
+enum damage { NO_CURRENT, BAD_CURRENT, NO_MANIFEST, TORN_MANIFEST, FLIPPED_MANIFEST, CUT_SHORT, CUT_SHORTER, DAMAGES };
+
+static void damage_list(const struct kit *k, enum damage how)
+{
+	AUTOFREE char *head = xasprintf("%s/head", k->dir), *whole = xasprintf("%s/head.whole", k->dir),
+		      *fresh = xasprintf("%s/head.new", k->dir), *current = xasprintf("%s/CURRENT", head);
+	char name[64] = "";
+	FILE *f = fopen(current, "r");
+	assert_true(f && fscanf(f, "%63s", name) == 1);
+	fclose(f);
+	AUTOFREE char *manifest = xasprintf("%s/%s", head, name);
+	if (how == NO_CURRENT)
+		assert_int_equal(unlink(current), 0);
+	else if (how == BAD_CURRENT)
+		garbage(current);
+	else if (how == NO_MANIFEST)
+		assert_int_equal(unlink(manifest), 0);
+	else if (how == TORN_MANIFEST)
+		damage(manifest, 20, 20, true);
+	else if (how == FLIPPED_MANIFEST)
+		damage(manifest, -1, 1, false);
+	else
+		assert_int_equal(rename(head, whole), 0);
+	if (how == CUT_SHORT)
+		assert_int_equal(mkdir(head, 0750), 0);
+	if (how >= CUT_SHORT)
+		assert_int_equal(mkdir(fresh, 0750), 0);
+}
+
+static void delete_pod(struct kit *k, const char *pod, int64_t after, int64_t until)
+{
+	struct err e;
+	struct matcher m;
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW("pod"), view_of(pod), &e), 0);
+	assert_int_equal(tsdb_delete(k->db, &m, 1, after, until, NULL, &e), 0);
+	matcher_release(&m);
+}
+
+/* The log's list of files is damaged or gone, as after a power loss, or what made it anew was cut short: nothing is lost, and
+ * nothing that was deleted or trimmed comes back. */
+static void repair_log(enum damage how)
+{
+	struct kit k;
+	struct tsdb_stats s;
+	kit_init(&k);
+	k.o.no_sealing = true;
+	kit_open(&k);
+	seal_hours(&k, 4);
+	append_n(&k, 30, 6, 10 * 60000);
+	delete_pod(&k, "pod-1", KIT_T0 + HOUR, KIT_T0 + 2 * HOUR);     /* in a part: hidden by a fact in the log */
+	delete_pod(&k, "pod-1", KIT_T0 + 5 * HOUR, KIT_T0 + 5 * HOUR + HOUR / 2); /* in the head */
+	append_n(&k, 37, 6, 10 * 60000);
+	size_t n = kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL);
+	uint64_t sum = kit_merge(&k, KIT_SAMPLES, 0, INT64_MAX, NULL);
+	assert_int_equal(n, 24 + 6 - 6 - 3 + 6);
+	kit_close(&k);
+	flush_halfway(&k);
+	damage_list(&k, how);
+	for (int i = 0; i < 2; i++) {
+		kit_open(&k);
+		tsdb_stats(k.db, &s);
+		assert_int_equal(s.lost_records, 0);
+		assert_int_equal(s.masks, 2); /* both sample types */
+		assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), n);
+		assert_true(kit_merge(&k, KIT_SAMPLES, 0, INT64_MAX, NULL) == sum);
+		kit_close(&k);
+	}
+	kit_open(&k);
+	append_n(&k, 50, 1, 10 * 60000);
+	kit_reopen(&k);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), n + 1);
+	kit_free(&k);
+}
+
 static void test_repair_log(void **state)
+{
+	(void)state;
+	for (enum damage how = 0; how < DAMAGES; how++)
+		repair_log(how);
+}
+
+/* A file of the log that cannot be read is said, and the others' records are there. */
+static void test_repair_log_bad_file(void **state)
 {
 	struct kit k;
 	(void)state;
 	kit_init(&k);
 	k.o.no_sealing = true;
 	kit_open(&k);
-	for (int i = 0; i < 20; i++)
-		assert_int_equal(kit_append(&k, 1, k.now_ms - 1000 * (20 - i), (uint64_t)i, 20, NULL), 0);
-	tsdb_flush(k.db);
-	uint64_t sum = kit_merge(&k, KIT_SAMPLES, 0, INT64_MAX, NULL);
+	append_n(&k, 0, 6, 60000);
 	kit_close(&k);
-	AUTOFREE char *current = xasprintf("%s/head/CURRENT", k.dir);
-	assert_int_equal(unlink(current), 0);
+	flush_halfway(&k);
+	assert_int_equal(unlink(saved_name), 0);
 	kit_open(&k);
+	append_n(&k, 6, 5, 60000);
+	kit_close(&k);
+	AUTOFREE char *head = xasprintf("%s/head", k.dir);
+	file_number = 1;
+	assert_true(each_file(head, ".sst", flip_second) >= 1);
+	damage_list(&k, TORN_MANIFEST);
+	kit_open(&k);
+	assert_true(lost(&k) >= 6);
+	size_t there = kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL);
+	append_n(&k, 20, 2, 60000);
+	kit_reopen(&k);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), there + 2);
+	kit_free(&k);
+}
+
+/* Log and marks are gone: what is appended then has numbers of its own, and is not taken for what the parts have. */
+static void test_no_log(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	k.o.no_sealing = true;
+	kit_open(&k);
+	seal_hours(&k, 1);
+	kit_close(&k);
+	AUTOFREE char *head = xasprintf("%s/head", k.dir), *away = xasprintf("%s.away", head), *marks = xasprintf("%s.marks", head);
+	assert_int_equal(rename(head, away), 0);
+	assert_int_equal(unlink(marks), 0);
+	kit_open(&k);
+	assert_int_equal(kit_append(&k, 7, KIT_T0 + 60000, 99, 3, NULL), 0);
+	tsdb_flush(k.db);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), 7);
+	kit_reopen(&k);
 	assert_int_equal(lost(&k), 0);
-	assert_true(kit_merge(&k, KIT_SAMPLES, 0, INT64_MAX, NULL) == sum);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), 7);
 	kit_free(&k);
 }
 
@@ -372,6 +525,7 @@ int main(void)
 		cmocka_unit_test(test_full_disk),
 		cmocka_unit_test(test_missing_file), cmocka_unit_test(test_bad_file), cmocka_unit_test(test_set_aside),
 		cmocka_unit_test(test_repair), cmocka_unit_test(test_repair_log),
+		cmocka_unit_test(test_repair_log_bad_file), cmocka_unit_test(test_no_log),
 	};
 	return cmocka_run_group_tests_name("tsdb faults", tests, NULL, NULL);
 }

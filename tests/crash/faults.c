@@ -24,8 +24,8 @@
 #define MAX_FD 65536
 #define MAX_PLANS 8
 
-enum kind { KILL, POWER, WRITE, SPACE, SHORTWRITE, SYNC, OPEN, RENAME, UNLINK, READONLY, READ, SHORTREAD, FLIP, KINDS };
-static const char *const kind_names[KINDS] = { "kill", "power", "write", "space", "shortwrite", "sync", "open", "rename",
+enum kind { KILL, POWER, POWERSYNC, WRITE, SPACE, SHORTWRITE, SYNC, OPEN, RENAME, UNLINK, READONLY, READ, SHORTREAD, FLIP, KINDS };
+static const char *const kind_names[KINDS] = { "kill", "power", "powersync", "write", "space", "shortwrite", "sync", "open", "rename",
 					       "unlink", "readonly", "read", "shortread", "flip" };
 
 struct plan {
@@ -116,6 +116,7 @@ static void add_plan(const char *spec)
 EXPORT void faults_arm(const char *spec)
 {
 	pthread_mutex_lock(&lock);
+	journal_trace("armed %s", spec ? spec : "nothing");
 	n_plans = 0;
 	changes = injected = 0;
 	for (; spec && *spec; spec = strchr(spec, ',') ? strchr(spec, ',') + 1 : NULL)
@@ -139,7 +140,7 @@ static bool hits(enum kind kind)
 	bool hit = false;
 	for (size_t i = 0; i < n_plans; i++) {
 		struct plan *p = &plans[i];
-		if (p->kind != kind || (kind > POWER && only_while && access(only_while, F_OK)))
+		if (p->kind != kind || (kind > POWERSYNC && only_while && access(only_while, F_OK)))
 			continue;
 		p->seen++;
 		hit |= p->seen >= p->at && (!p->count || p->seen < p->at + p->count);
@@ -148,19 +149,23 @@ static bool hits(enum kind kind)
 	return hit;
 }
 
+__attribute__((noreturn)) static void die(bool power)
+{
+	if (power)
+		journal_power_loss();
+	kill(getpid(), SIGKILL);
+	for (;;)
+		pause();
+}
+
 /* Before every call that changes something; takes the lock. */
 static void begin_change(void)
 {
 	pthread_mutex_lock(&lock);
 	changes++;
 	bool power = hits(POWER);
-	if (power)
-		journal_power_loss();
-	if (power || hits(KILL)) {
-		kill(getpid(), SIGKILL);
-		for (;;)
-			pause();
-	}
+	if (power || hits(KILL))
+		die(power);
 }
 
 static int end_change(int rc)
@@ -218,7 +223,10 @@ static int open_ours(const char *path, int flags, mode_t mode)
 		return fail(EMFILE);
 	if (changes_it && hits(READONLY))
 		return fail(EROFS);
-	return end_change(opened(real.open(path, flags, mode), path, flags, existed));
+	int fd = real.open(path, flags, mode);
+	if (changes_it)
+		journal_trace("open %s%s%s = %d", journal_name(path), existed ? "" : ", new", flags & O_TRUNC ? ", truncated" : "", fd);
+	return end_change(opened(fd, path, flags, existed));
 }
 
 EXPORT int open(const char *path, int flags, ...)
@@ -333,6 +341,7 @@ static ssize_t write_some(int fd, const void *from, size_t n, off_t at)
 	}
 	ssize_t rc = at < 0 ? real.write(fd, from, n) : real.pwrite(fd, from, n, at);
 	int saved = errno;
+	journal_trace("write %s, %zu at %lld = %zd", journal_name(path_of(fd)), n, (long long)at, rc);
 	pthread_mutex_unlock(&lock);
 	errno = saved;
 	return rc;
@@ -364,11 +373,14 @@ EXPORT ssize_t writev(int fd, const struct iovec *v, int n)
 static int sync_as(int (*next)(int), int fd)
 {
 	begin_change();
+	if (hits(POWERSYNC))
+		die(true);
 	if (hits(SYNC)) {
 		journal_sync_failed(fd);
 		return fail(EIO);
 	}
 	int rc = next(fd);
+	journal_trace("sync %s = %d", journal_name(path_of(fd)), rc);
 	if (!rc)
 		journal_sync(fd, open_paths[fd]);
 	return end_change(rc);
@@ -395,6 +407,7 @@ EXPORT int ftruncate(int fd, off_t len)
 	if (hits(READONLY))
 		return fail(EROFS);
 	int rc = real.ftruncate(fd, len);
+	journal_trace("truncate %s to %lld = %d", journal_name(path_of(fd)), (long long)len, rc);
 	if (!rc)
 		journal_truncate(fd, len);
 	return end_change(rc);
@@ -419,7 +432,9 @@ EXPORT int rename(const char *from, const char *to)
 		return fail(EIO);
 	if (hits(SPACE))
 		return fail(ENOSPC);
-	return end_change(journal_rename(real.rename, from, to));
+	int rc = journal_rename(real.rename, from, to);
+	journal_trace("rename %s to %s = %d", journal_name(from), journal_name(to), rc);
+	return end_change(rc);
 }
 
 EXPORT int link(const char *from, const char *to)
@@ -435,6 +450,7 @@ EXPORT int link(const char *from, const char *to)
 	if (hits(SPACE))
 		return fail(ENOSPC);
 	int rc = real.link(from, to);
+	journal_trace("link %s to %s = %d", journal_name(from), journal_name(to), rc);
 	if (!rc)
 		journal_made(to, false);
 	return end_change(rc);
@@ -450,7 +466,9 @@ EXPORT int unlink(const char *path)
 		return fail(EROFS);
 	if (hits(UNLINK))
 		return fail(EIO);
-	return end_change(journal_unlink(real.unlink, path));
+	int rc = journal_unlink(real.unlink, path);
+	journal_trace("unlink %s = %d", journal_name(path), rc);
+	return end_change(rc);
 }
 
 EXPORT int mkdir(const char *path, mode_t mode)
@@ -466,6 +484,7 @@ EXPORT int mkdir(const char *path, mode_t mode)
 	if (!existed && hits(READONLY))
 		return fail(EROFS);
 	int rc = real.mkdir(path, mode);
+	journal_trace("mkdir %s = %d", journal_name(path), rc);
 	if (!rc)
 		journal_made(path, true);
 	return end_change(rc);
@@ -480,6 +499,7 @@ EXPORT int rmdir(const char *path)
 	if (hits(READONLY))
 		return fail(EROFS);
 	int rc = real.rmdir(path);
+	journal_trace("rmdir %s = %d", journal_name(path), rc);
 	if (!rc)
 		journal_rmdir(path);
 	return end_change(rc);

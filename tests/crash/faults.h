@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fault layer: a library for LD_PRELOAD that stands between a program and the C library for files below one
  * directory ($FAULTS_DIR, absolute). It counts their system calls, fails some of them, and keeps account of what was
- * synced, so that it can play a power loss: file contents are cut back to what fsync or fdatasync covered plus a random
- * (torn, zeroed) part of the rest, names in a directory to what an fsync of the directory covered plus a random prefix
- * of what was done after, and the process dies.
+ * synced, so that it can play a power loss: file contents are cut back to what fsync or fdatasync covered plus none, a random
+ * part or all (in length; torn, zeroed in places or not) of the rest, names in a directory to what an fsync of the directory
+ * covered plus a random prefix, or any random part, of what was done after, and the process dies. A file that was synced
+ * while its directory was not may so be gone.
  *
  * What is to happen is said by $FAULTS when the program starts, or by faults_arm() at any later time, as
  *
@@ -13,15 +14,18 @@
  *
  *	kill       of those that change something: SIGKILL to the process
  *	power      the same: the power fails
+ *	powersync  fsync, fdatasync: the power fails before it
  *	write      write: EIO               space      write, open that makes a file, mkdir, link, rename: ENOSPC
  *	shortwrite write: half, then ENOSPC sync       fsync, fdatasync: EIO, and the data is lost at a power loss
  *	open       open: EMFILE             rename     rename, link: EIO         unlink   unlink: EIO
  *	readonly   whatever would change something: EROFS
  *	read       read: EIO                shortread  read: half of it          flip     read: one bit is another
  *
- * With $FAULTS_WHILE a call counts (of all kinds but kill and power) only while a file of that name is there: a test of a
- * server that runs makes and removes it. $FAULTS_SEED seeds what is random. With the sanitizers: ASAN_OPTIONS=verify_asan_link_order=0. Not for several
- * processes in one directory. */
+ * With $FAULTS_WHILE a call counts (of all kinds but kill and the losses of power) only while a file of that name is there: a test of a
+ * server that runs makes and removes it. $FAULTS_SEED seeds what is random. Every call that changes something, and what the
+ * power loss took, is written to the file $FAULTS_TRACE; with it what the loss left stays as a copy beside the directory,
+ * $FAULTS_DIR.after. With the sanitizers: ASAN_OPTIONS=verify_asan_link_order=0. Not for several processes in
+ * one directory. */
 #ifndef PYRRHA_TESTS_FAULTS_H
 #define PYRRHA_TESTS_FAULTS_H
 

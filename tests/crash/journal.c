@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@ struct file {
 	ino_t ino;
 	off_t synced;
 	bool poisoned;   /* a sync failed: what was not synced then never will be */
-	char path[PATH_MAX]; /* where it was last seen */
+	char path[PATH_MAX], path2[PATH_MAX]; /* where it was last seen; and before that, if it has several names */
 };
 
 enum op_kind { MADE, MADE_DIR, UNLINKED, RENAMED, REMOVED_DIR };
@@ -41,6 +42,7 @@ static unsigned long next_trash;
 static struct file **files;
 static size_t n_files, n_ops;
 static struct op *ops;
+static int trace_fd = -1;
 
 static void *grow(void *p, size_t n, size_t size)
 {
@@ -69,11 +71,46 @@ void journal_start(const char *dir, const char *seed)
 	root_len = strlen(root);
 	snprintf(trash_dir, sizeof trash_dir, "%.4000s.trash", dir);
 	raw_mkdir(trash_dir);
+	const char *trace = getenv("FAULTS_TRACE");
+	if (trace)
+		trace_fd = (int)syscall(SYS_openat, AT_FDCWD, trace, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 }
 
 bool journal_ours(const char *path)
 {
 	return root_len && !strncmp(path, root, root_len) && (path[root_len] == '/' || !path[root_len]);
+}
+
+/* ---- what happened ---- */
+
+void journal_trace(const char *f, ...)
+{
+	char line[PATH_MAX + 128];
+	va_list args;
+	if (trace_fd < 0)
+		return;
+	va_start(args, f);
+	int n = vsnprintf(line, sizeof line - 1, f, args);
+	va_end(args);
+	n = n < 0 ? 0 : n > (int)sizeof line - 2 ? (int)sizeof line - 2 : n;
+	line[n++] = '\n';
+	(void)!syscall(SYS_write, trace_fd, line, (size_t)n);
+}
+
+const char *journal_name(const char *path)
+{
+	return path && root_len && !strncmp(path, root, root_len) && path[root_len] ? path + root_len + 1 : path ? path : "?";
+}
+
+/* A copy of the tree as root.after, for who looks at a failure. */
+static void save(void)
+{
+	char command[3 * PATH_MAX];
+	if (trace_fd < 0)
+		return;
+	unsetenv("LD_PRELOAD");
+	snprintf(command, sizeof command, "rm -rf '%.4000s.after'; cp -a '%.4000s' '%.4000s.after'", root, root, root);
+	(void)!system(command);
 }
 
 /* ---- contents ---- */
@@ -105,6 +142,14 @@ static void forget_file(ino_t ino)
 		}
 }
 
+static void seen_at(struct file *f, const char *path)
+{
+	if (!strcmp(f->path, path))
+		return;
+	memcpy(f->path2, f->path, sizeof f->path2);
+	snprintf(f->path, sizeof f->path, "%s", path);
+}
+
 void journal_open(int fd, const char *path, bool existed, int flags)
 {
 	struct stat st;
@@ -115,7 +160,7 @@ void journal_open(int fd, const char *path, bool existed, int flags)
 		f = file_add(st.st_ino, existed ? st.st_size : 0);
 	if (!existed || (flags & O_TRUNC))
 		f->synced = 0;
-	snprintf(f->path, sizeof f->path, "%s", path);
+	seen_at(f, path);
 	if (!existed)
 		journal_made(path, false);
 }
@@ -144,13 +189,52 @@ static char *dir_of(const char *path)
 	return strndup(path, slash ? (size_t)(slash - path) : 0);
 }
 
-/* One directory has one name here: without "/./". */
+/* One directory has one name here: without "/./", "//" and a slash at the end. */
 static char *plain(const char *path)
 {
 	char *copy = strdup(path), *at;
 	while ((at = strstr(copy, "/./")))
 		memmove(at, at + 2, strlen(at + 2) + 1);
+	while ((at = strstr(copy, "//")))
+		memmove(at, at + 1, strlen(at + 1) + 1);
+	size_t len = strlen(copy);
+	if (len > 1 && copy[len - 1] == '/')
+		copy[len - 1] = 0;
 	return copy;
+}
+
+static bool is_below(const char *path, const char *dir)
+{
+	size_t len = strlen(dir);
+	return !strncmp(path, dir, len) && path[len] == '/';
+}
+
+/* What lies below `from` lies below `to` now; itself = from too. */
+static void move_string(char **path, const char *from, const char *to, bool itself)
+{
+	char moved[2 * PATH_MAX];
+	if (!*path || (!is_below(*path, from) && (!itself || strcmp(*path, from))))
+		return;
+	snprintf(moved, sizeof moved, "%s%s", to, *path + strlen(from));
+	free(*path);
+	*path = strdup(moved);
+}
+
+/* A directory got another name: the first n changes and all files are known by the new one. */
+static void move_below(const char *from, const char *to, size_t n)
+{
+	char moved[2 * PATH_MAX];
+	for (size_t i = 0; i < n_files; i++) {
+		if (!is_below(files[i]->path, from))
+			continue;
+		snprintf(moved, sizeof moved, "%s%s", to, files[i]->path + strlen(from));
+		snprintf(files[i]->path, sizeof files[i]->path, "%.4000s", moved);
+	}
+	for (size_t i = 0; i < n; i++) {
+		move_string(&ops[i].path, from, to, false);
+		move_string(&ops[i].to, from, to, false);
+		move_string(&ops[i].dir, from, to, true);
+	}
 }
 
 static struct op *op_add(enum op_kind kind, const char *path)
@@ -167,7 +251,7 @@ static void lies_at(const char *path)
 	struct stat st;
 	struct file *f = lstat(path, &st) ? NULL : file_of(st.st_ino);
 	if (f)
-		snprintf(f->path, sizeof f->path, "%s", path);
+		seen_at(f, path);
 }
 
 static char *keep(const char *path)
@@ -240,6 +324,8 @@ int journal_rename(int (*real_rename)(const char *, const char *), const char *f
 	}
 	struct op *o = op_add(RENAMED, from);
 	o->to = plain(to);
+	if (lstat(to, &st) == 0 && S_ISDIR(st.st_mode))
+		move_below(o->path, o->to, n_ops - 1);
 	o->trash = kept;
 	if (kept)
 		lies_at(kept);
@@ -285,6 +371,9 @@ static void remove_tree(const char *path)
 
 static void undo(struct op *o)
 {
+	struct stat st;
+	static const char *const names[] = { "made", "made dir", "unlinked", "renamed", "removed dir" };
+	journal_trace("lost: %s %s%s%s", names[o->kind], journal_name(o->path), o->to ? " to " : "", o->to ? journal_name(o->to) : "");
 	switch (o->kind) {
 	case MADE:
 		raw_unlink(o->path);
@@ -297,6 +386,8 @@ static void undo(struct op *o)
 			raw_rename(o->trash, o->path);
 		break;
 	case RENAMED:
+		if (lstat(o->to, &st) == 0 && S_ISDIR(st.st_mode))
+			move_below(o->to, o->path, (size_t)(o - ops));
 		raw_rename(o->to, o->path);
 		if (o->trash)
 			raw_rename(o->trash, o->to);
@@ -307,24 +398,45 @@ static void undo(struct op *o)
 	}
 }
 
-/* Of each directory a random prefix of its changes is on disk. */
+/* Of the changes of a directory, in order, a random prefix is on disk. */
+static void choose_prefix(const char *dir)
+{
+	size_t n = 0, seen = 0;
+	for (size_t k = 0; k < n_ops; k++)
+		n += !strcmp(ops[k].dir, dir);
+	size_t stays = journal_random() % 2 ? journal_random() % (n + 1) : 0;
+	for (size_t k = 0; k < n_ops; k++)
+		if (!strcmp(ops[k].dir, dir))
+			ops[k].undo = seen++ >= stays;
+}
+
+static bool same_name(const struct op *a, const struct op *b)
+{
+	return !strcmp(a->path, b->path) || (a->to && !strcmp(a->to, b->path)) || (b->to && !strcmp(a->path, b->to)) ||
+	       (a->to && b->to && !strcmp(a->to, b->to));
+}
+
+/* Any of them is or is not, but what came after one that is not and is about the same name. */
+static void choose_any(const char *dir)
+{
+	for (size_t k = 0; k < n_ops; k++) {
+		if (strcmp(ops[k].dir, dir))
+			continue;
+		ops[k].undo = journal_random() % 2;
+		for (size_t i = 0; i < k && !ops[k].undo; i++)
+			ops[k].undo = ops[i].undo && same_name(&ops[i], &ops[k]);
+	}
+}
+
+/* Most file systems keep the order of the changes of a directory; it is not promised. */
 static void choose_undo(void)
 {
 	for (size_t i = 0; i < n_ops; i++) {
-		size_t n = 0, seen = 0;
 		bool first = true;
-		for (size_t k = 0; k < n_ops; k++) {
-			if (strcmp(ops[k].dir, ops[i].dir))
-				continue;
-			first &= k >= i;
-			n++;
-		}
-		if (!first)
-			continue;
-		size_t stays = journal_random() % 2 ? journal_random() % (n + 1) : 0;
-		for (size_t k = 0; k < n_ops; k++)
-			if (!strcmp(ops[k].dir, ops[i].dir))
-				ops[k].undo = seen++ >= stays;
+		for (size_t k = 0; k < i; k++)
+			first &= strcmp(ops[k].dir, ops[i].dir) != 0;
+		if (first)
+			(journal_random() % 3 ? choose_prefix : choose_any)(ops[i].dir);
 	}
 }
 
@@ -340,14 +452,29 @@ static void cut(const struct file *f)
 {
 	struct stat st;
 	int fd = (int)syscall(SYS_openat, AT_FDCWD, f->path, O_RDWR | O_CLOEXEC, 0);
+	if (fd < 0 || fstat(fd, &st) || st.st_ino != f->ino) {
+		if (fd >= 0)
+			syscall(SYS_close, fd);
+		fd = (int)syscall(SYS_openat, AT_FDCWD, f->path2, O_RDWR | O_CLOEXEC, 0);
+	}
 	if (fd < 0)
 		return;
 	if (fstat(fd, &st) == 0 && st.st_ino == f->ino && st.st_size > f->synced) {
+		/* None of what was not synced, some of it, all of it; what is there torn or not. */
 		off_t size = f->synced;
-		if (journal_random() % 2)
+		switch (journal_random() % 4) {
+		case 0:
+			size = st.st_size;
+			break;
+		case 1:
 			size += (off_t)(journal_random() % (uint64_t)(st.st_size - f->synced + 1));
+			break;
+		}
+		bool torn = size > f->synced && (f->poisoned || journal_random() % 2 == 0);
 		syscall(SYS_ftruncate, fd, size);
-		if (size > f->synced && (f->poisoned || journal_random() % 3 == 0))
+		journal_trace("lost: of %s all behind %lld of %lld%s, synced were %lld", journal_name(f->path), (long long)size,
+			      (long long)st.st_size, torn ? ", and some before" : "", (long long)f->synced);
+		if (torn)
 			tear(fd, f->synced, size);
 	}
 	syscall(SYS_close, fd);
@@ -361,4 +488,5 @@ void journal_power_loss(void)
 	for (size_t i = n_ops; i--;)
 		if (ops[i].undo)
 			undo(&ops[i]);
+	save();
 }

@@ -25,6 +25,10 @@ void journal_rmdir(const char *path);
 int journal_unlink(int (*real_unlink)(const char *), const char *path);
 int journal_rename(int (*real_rename)(const char *, const char *), const char *from, const char *to);
 
+/* A line in $FAULTS_TRACE, if there is one; the path below the directory, for it. */
+__attribute__((format(printf, 1, 2))) void journal_trace(const char *f, ...);
+const char *journal_name(const char *path);
+
 /* Makes the tree what a machine might find after its power failed. */
 void journal_power_loss(void);
 

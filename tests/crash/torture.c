@@ -4,7 +4,10 @@
  * power fails, or errors are over and it closes. The parent starts the next life in the same directory, a new directory
  * every LIVES_PER_DIR, and at the end prints how many lives of each kind there were and what they held.
  *
- *	torture [--lives N] [--seed N] [--kinds kill,power,...] [--keep] --faults LIBRARY --dir DIR
+ *	torture [--lives N] [--seed N] [--kinds kill,power,...] [--keep] [--trace] --faults LIBRARY --dir DIR
+ *
+ * --trace: beside each directory lies what its last lives did to files and said, DIR.trace, before it DIR.trace.1 and so on, and
+ * what the last power loss left, DIR.after.
  *
  * Everything random comes from the seed; which thread comes first does not. A failure leaves the directory and says how to
  * run the life again. */
@@ -21,6 +24,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/map.h"
 #include "tests/crash/ledger.h"
 #include "tsdb/testkit.h"
@@ -44,6 +48,7 @@ struct kind {
 static const struct kind kinds[] = {
 	{ "kill", "kill:%lu", NULL, 700, true, true, false },
 	{ "power", "power:%lu", NULL, 700, true, true, false },
+	{ "powersync", "powersync:%lu", NULL, 250, true, true, false },
 	{ "write", "write:%lu:3", NULL, 300, false, false, false },
 	{ "space", "space:%lu:40", NULL, 300, false, false, false },
 	{ "shortwrite", "shortwrite:%lu:2", NULL, 300, false, false, false },
@@ -65,7 +70,7 @@ struct run {
 	const char *dir, *faults, *wanted;
 	uint64_t seed;
 	unsigned lives;
-	bool keep;
+	bool keep, trace;
 };
 
 struct life {
@@ -93,6 +98,19 @@ __attribute__((format(printf, 1, 2), noreturn)) static void die(const char *f, .
 	va_end(args);
 	fflush(NULL);
 	_exit(1);
+}
+
+/* For the trace. */
+__attribute__((format(printf, 1, 2))) static void note(const char *f, ...)
+{
+	char text[256];
+	va_list args;
+	if (!getenv("FAULTS_TRACE"))
+		return;
+	va_start(args, f);
+	vsnprintf(text, sizeof text, f, args);
+	va_end(args);
+	dprintf(2, "%s\n", text);
 }
 
 static uint64_t below(uint64_t *random, uint64_t n)
@@ -286,6 +304,7 @@ static void appended(void *arg, const struct err *e)
 		struct tsdb_stats s;
 		tsdb_stats(p->l->k.db, &s);
 		ledger_ack(p->l->ledger, p->id, s.last_record);
+		note("profile %u is acknowledged by record %llu", p->id, (unsigned long long)s.last_record);
 	}
 	atomic_fetch_add(e->code ? &p->l->refused : &p->l->acknowledged, 1);
 	atomic_store(&p->code, e->code ? -1 : 0);
@@ -371,8 +390,11 @@ static void delete_some(struct life *l, uint64_t *random)
 	pthread_rwlock_wrlock(&l->deleting); /* so that it is clear what was appended before */
 	tsdb_flush(l->k.db);
 	ledger_delete(l->ledger, which, after, until, DELETING);
-	if (!tsdb_delete(l->k.db, &m, 1, after, until, NULL, &e))
+	note("deleting of pod %u (%lld, %lld]", which, (long long)after, (long long)until);
+	if (!tsdb_delete(l->k.db, &m, 1, after, until, NULL, &e)) {
 		ledger_delete(l->ledger, which, after, until, DELETED);
+		note("deleted of pod %u (%lld, %lld]", which, (long long)after, (long long)until);
+	}
 	pthread_rwlock_unlock(&l->deleting);
 	matcher_release(&m);
 }
@@ -514,6 +536,8 @@ static int one_life(const char *dir, const char *ledger, unsigned kind, uint64_t
 	l.ledger = ledger_open(ledger);
 	restore_clock(&l);
 	open_kit(&l, dir);
+	if (getenv("FAULTS_TRACE"))
+		log_setup(LOG_LEVEL_DEBUG, LOG_FORMAT_LOGFMT);
 	snprintf(spec, sizeof spec, l.kind->faults, 1 + (unsigned long)below(&random, l.kind->most));
 	if (l.kind->faults2) {
 		size_t n = strlen(spec);
@@ -569,6 +593,23 @@ struct tally {
 	unsigned long acknowledged, refused, queries, query_errors, lost;
 };
 
+#define TRACES 4
+
+/* The traces of the lives before stay. What a life says goes into its trace. */
+static void begin_trace(const char *dir)
+{
+	for (int i = TRACES; i--;) {
+		AUTOFREE char *from = i ? xasprintf("%s.trace.%d", dir, i) : xasprintf("%s.trace", dir),
+			      *to = xasprintf("%s.trace.%d", dir, i + 1);
+		rename(from, to);
+	}
+	AUTOFREE char *name = xasprintf("%s.trace", dir);
+	setenv("FAULTS_TRACE", name, 1);
+	int fd = open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		dup2(fd, 2);
+}
+
 static void run_child(const struct run *r, const char *self, const char *dir, const char *ledger, unsigned kind, uint64_t seed,
 		      int out)
 {
@@ -579,6 +620,8 @@ static void run_child(const struct run *r, const char *self, const char *dir, co
 	setenv("FAULTS_DIR", dir, 1);
 	setenv("FAULTS_SEED", seed_arg, 1);
 	setenv("ASAN_OPTIONS", options, 1);
+	if (r->trace)
+		begin_trace(dir);
 	dup2(out, 1);
 	execl(self, self, "--life", dir, ledger, kind_arg, seed_arg, (char *)NULL);
 	_exit(127);
@@ -659,9 +702,8 @@ static void remove_all(const char *path)
 {
 	pid_t pid = fork();
 	if (!pid) {
-		AUTOFREE char *trash = xasprintf("%s.trash", path), *ledger = xasprintf("%s.ledger", path),
-			      *out = xasprintf("%s.out", path);
-		execlp("rm", "rm", "-rf", path, trash, ledger, out, (char *)NULL);
+		AUTOFREE char *all = xasprintf("rm -rf '%s' '%s'.*", path, path);
+		execlp("sh", "sh", "-c", all, (char *)NULL);
 		_exit(1);
 	}
 	waitpid(pid, NULL, 0);
@@ -711,7 +753,7 @@ static int parent(const struct run *r, const char *self)
 			ledger = xasprintf("%s.ledger", dir);
 		}
 		/* Every second life is killed or loses its power. */
-		unsigned kind = list[below(&random, 2) && n == N_KINDS ? below(&random, 2) : below(&random, n)];
+		unsigned kind = list[below(&random, 2) && n == N_KINDS ? below(&random, 3) : below(&random, n)];
 		if (!one(r, self, dir, ledger, kind, kit_random(&random), &t[kind])) {
 			printf("after %u lives; the seed was %llu\n", i, (unsigned long long)r->seed);
 			free(dir);
@@ -736,8 +778,8 @@ int main(int argc, char **argv)
 		return one_life(argv[2], argv[3], (unsigned)strtoul(argv[4], NULL, 10), strtoull(argv[5], NULL, 10));
 	for (int i = 1; i < argc; i++) {
 		const char *v = i + 1 < argc ? argv[i + 1] : "";
-		if (!strcmp(argv[i], "--keep")) {
-			r.keep = true;
+		if (!strcmp(argv[i], "--keep") || !strcmp(argv[i], "--trace")) {
+			*(argv[i][2] == 'k' ? &r.keep : &r.trace) = true;
 			continue;
 		}
 		if (!strcmp(argv[i], "--lives"))
@@ -751,7 +793,7 @@ int main(int argc, char **argv)
 		else if (!strcmp(argv[i], "--dir"))
 			r.dir = v;
 		else
-			die("usage: torture [--lives N] [--seed N] [--kinds LIST] [--keep] --faults LIBRARY --dir DIR");
+			die("usage: torture [--lives N] [--seed N] [--kinds LIST] [--keep] [--trace] --faults LIBRARY --dir DIR");
 		i++;
 	}
 	if (!r.faults || !r.dir)
