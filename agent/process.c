@@ -5,18 +5,17 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "agent/kernel_procs.h"
 #include "agent/perf_events.h"
 #include "agent/proc_files.h"
+#include "agent/proc_maps.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 
 #define REREAD_NS 1000000000ll
 #define FRUITLESS_MAX 5              /* then the process is quiet until it maps something */
-#define MAPS_LINES_MAX 100000
 
 struct processes {
 	struct tables *tables;
@@ -39,93 +38,25 @@ struct processes *processes_new(struct tables *t, struct images *x)
 	return ps;
 }
 
-/* --- address spaces --- */
+struct changing {
+	struct processes *ps;
+	struct process *p;
+};
 
-static struct address_space *as_new(void)
+/* What was mapped there before is gone: the kernel's tables still have it for a while. */
+static void note_stale(void *arg, const struct image *im)
 {
-	struct address_space *as = NEW(struct address_space);
-	as->refs = 1;
-	return as;
-}
+	struct changing *c = arg;
+	struct process *p = c->p;
 
-static void as_drop_unwind(struct processes *ps, struct address_space *as)
-{
-	free(as->unwind);
-	as->unwind = NULL;
-}
-
-static void as_unref(struct processes *ps, struct address_space *as)
-{
-	if (!as || --as->refs)
-		return;
-	for (size_t i = 0; i < as->v.n; i++)
-		if (as->v.v[i].image)
-			images_unmap(as->v.v[i].image);
-	as_drop_unwind(ps, as);
-	image_unref(as->exe_file);
-	vec_free(&as->v);
-	free(as);
-}
-
-/* An address space of p's own, that may be changed. */
-static struct address_space *as_own(struct processes *ps, struct process *p)
-{
-	struct address_space *old = p->as;
-
-	if (!old) {
-		p->as = as_new();
-	} else if (old->refs > 1) {
-		p->as = as_new();
-		vec_reserve(&p->as->v, old->v.n);
-		for (size_t i = 0; i < old->v.n; i++) {
-			vec_push(&p->as->v, old->v.v[i]);
-			if (old->v.v[i].image)
-				images_map(old->v.v[i].image);
-		}
-		p->as->exe_file = old->exe_file ? image_ref(old->exe_file) : NULL;
-		as_unref(ps, old);
-	} else {
-		as_drop_unwind(ps, old);
-	}
-	return p->as;
-}
-
-/* Index of the first mapping that ends above addr. */
-static size_t as_find(const struct address_space *as, uint64_t addr)
-{
-	size_t lo = 0, hi = as->v.n;
-	while (lo < hi) {
-		size_t mid = (lo + hi) / 2;
-		if (as->v.v[mid].end > addr)
-			hi = mid;
-		else
-			lo = mid + 1;
-	}
-	return lo;
-}
-
-static void insert_at(struct address_space *as, size_t i, struct mapping m)
-{
-	vec_reserve(&as->v, as->v.n + 1);
-	memmove(&as->v.v[i + 1], &as->v.v[i], (as->v.n - i) * sizeof m);
-	as->v.v[i] = m;
-	as->v.n++;
-}
-
-static void remove_at(struct address_space *as, size_t i)
-{
-	if (as->v.v[i].image)
-		images_unmap(as->v.v[i].image);
-	memmove(&as->v.v[i], &as->v.v[i + 1], (as->v.n - i - 1) * sizeof as->v.v[0]);
-	as->v.n--;
-}
-
-/* What was mapped in [start, end) before is gone: the kernel's tables still have it for a while. */
-static void note_stale(struct processes *ps, struct process *p, const struct image *im)
-{
 	if (!p->pushed)
 		return;
-	p->stale[p->n_stale++ % STALE_MAX] = (struct stale){ im ? im->id : IMAGE_JIT, ps->next_set };
+	p->stale[p->n_stale++ % STALE_MAX] = (struct stale){ im ? im->id : IMAGE_JIT, c->ps->next_set };
+}
+
+static bool add_mapping(struct processes *ps, struct process *p, struct mapping m)
+{
+	return address_space_add(&p->as, m, note_stale, &(struct changing){ ps, p });
 }
 
 bool process_frame_stale(const struct process *p, uint32_t image, uint32_t set)
@@ -134,71 +65,6 @@ bool process_frame_stale(const struct process *p, uint32_t image, uint32_t set)
 		if (p->stale[i].image == image && set < p->stale[i].set)
 			return true;
 	return false;
-}
-
-/* Whether the addresses mean the same in both: code without a file is followed by frame pointers wherever it is. */
-static bool same_code(const struct mapping *a, const struct mapping *b)
-{
-	return a->image == b->image && (!a->image || a->file_offset - a->start == b->file_offset - b->start);
-}
-
-/* Makes room for a mapping. */
-static void as_clear(struct processes *ps, struct process *p, const struct mapping *by)
-{
-	struct address_space *as = p->as;
-	uint64_t start = by->start, end = by->end;
-	size_t i = as_find(as, start);
-
-	while (i < as->v.n && as->v.v[i].start < end) {
-		struct mapping *m = &as->v.v[i];
-		if (!same_code(m, by))
-			note_stale(ps, p, m->image);
-		if (m->start < start && m->end > end) {
-			struct mapping right = { end, m->end, m->file_offset + (end - m->start), m->image, m->settled };
-			m->end = start;
-			if (right.image)
-				images_map(right.image);
-			insert_at(as, i + 1, right);
-			return;
-		}
-		if (m->start < start) {
-			m->end = start;
-			i++;
-		} else if (m->end > end) {
-			m->file_offset += end - m->start;
-			m->start = end;
-			return;
-		} else {
-			remove_at(as, i);
-		}
-	}
-}
-
-/* False: it was there already. */
-static bool as_add(struct processes *ps, struct process *p, struct mapping m)
-{
-	if (p->as) {
-		size_t i = as_find(p->as, m.start);
-		const struct mapping *o = i < p->as->v.n ? &p->as->v.v[i] : NULL;
-		if (o && o->image == m.image && o->start <= m.start && o->end >= m.end &&
-		    (!m.image || o->file_offset + (m.start - o->start) == m.file_offset))
-			return false;
-	}
-	struct address_space *as = as_own(ps, p);
-	as_clear(ps, p, &m);
-	size_t i = as_find(as, m.start);
-	struct mapping *left = i ? &as->v.v[i - 1] : NULL;
-	/* JITs map piece by piece: neighbours are one. */
-	if (!m.image && left && !left->image && left->end == m.start) {
-		left->end = m.end;
-		return true;
-	}
-	if (as->v.n >= MAPPINGS_MAX)
-		return true;
-	if (m.image)
-		images_map(m.image);
-	insert_at(as, i, m);
-	return true;
 }
 
 /* --- the table --- */
@@ -242,7 +108,7 @@ static void leave_kernel(struct processes *ps, struct process *p)
 	p->pushed = NULL;
 	if (as && --as->kernel_users == 0)
 		tables_maps_free(ps->tables, as->kernel_first, (uint32_t)as->v.n);
-	as_unref(ps, as);
+	address_space_unref(as);
 }
 
 static void set_exe(struct process *p, struct image *im)
@@ -265,7 +131,7 @@ static void drop(struct processes *ps, struct process *p)
 	uint32_t slot;
 
 	leave_kernel(ps, p);
-	as_unref(ps, p->as);
+	address_space_unref(p->as);
 	set_exe(p, NULL);
 	forget_info(p);
 	for (size_t at = map_start(&ps->index, hash); map_probe(&ps->index, hash, &at, &slot);) {
@@ -332,10 +198,8 @@ void processes_fork(struct processes *ps, uint32_t pid, uint32_t parent)
 	p->read_proc = from->read_proc;
 	p->from_exec = from->from_exec;
 	set_exe(p, from->exe);
-	if (from->as) {
-		p->as = from->as;
-		p->as->refs++;
-	}
+	if (from->as)
+		p->as = address_space_ref(from->as);
 }
 
 static void set_comm(struct process *p, const char *comm)
@@ -350,9 +214,9 @@ void processes_exec(struct processes *ps, uint32_t pid, const char *comm)
 
 	if (!p)
 		p = add(ps, pid);
-	as_unref(ps, p->as);
+	address_space_unref(p->as);
 	set_exe(p, NULL);
-	p->as = as_new();
+	p->as = address_space_new();
 	p->read_proc = p->from_exec = true; /* from here on the records tell everything */
 	p->fruitless = 0;
 	p->dead = false;
@@ -392,7 +256,7 @@ void processes_mmap(struct processes *ps, uint32_t pid, uint64_t start, uint64_t
 	/* The first file that an exec maps is the program. */
 	if (!p->exe && m.image)
 		set_exe(p, m.image);
-	if (as_add(ps, p, m)) {
+	if (add_mapping(ps, p, m)) {
 		p->fruitless = 0;
 		mark_dirty(ps, p);
 	}
@@ -432,59 +296,26 @@ static void read_comm(struct process *p)
 	fclose(f);
 }
 
-/* A number at *at and the one character behind it, which must be `then`; moves behind both. */
-static bool number(char **at, int base, char then, uint64_t *ret)
+/* The image of a mapping that names a file; by build-id if the file has one, as the kernel's records have it. */
+static struct image *image_of(struct processes *ps, uint32_t pid, const struct proc_map *m)
 {
-	char *end;
+	struct image_hint hint = { pid, m->start, m->end, m->dev, m->ino };
+	struct image_key key = { .dev = m->dev, .ino = m->ino, .path = view_of(m->path) };
 
-	*ret = strtoull(*at, &end, base);
-	if (end == *at || *end != then)
-		return false;
-	*at = end + 1;
-	return true;
-}
-
-/* A line of /proc/PID/maps; false if it is not of executable memory. */
-static bool parse_maps_line(char *line, struct mapping *m, uint64_t *ret_dev, uint64_t *ret_ino, char **ret_path)
-{
-	uint64_t major, minor;
-	char *at = line;
-
-	memset(m, 0, sizeof *m);
-	line[strcspn(line, "\n")] = 0;
-	if (!number(&at, 16, '-', &m->start) || !number(&at, 16, ' ', &m->end) || strlen(at) < 5 || at[2] != 'x' ||
-	    m->end <= m->start)
-		return false;
-	at += 5;
-	if (!number(&at, 16, ' ', &m->file_offset) || !number(&at, 16, ':', &major) || !number(&at, 16, ' ', &minor))
-		return false;
-	*ret_ino = strtoull(at, &at, 10);
-	*ret_dev = makedev((unsigned)major, (unsigned)minor);
-	*ret_path = at + strspn(at, " ");
-	return true;
-}
-
-/* The image of a line that names a file; by build-id if the file has one, as the kernel's records have it. */
-static struct image *image_of_line(struct processes *ps, uint32_t pid, const struct mapping *m, uint64_t dev,
-				   uint64_t ino, const char *path)
-{
-	struct image_hint hint = { pid, m->start, m->end, dev, ino };
-	struct image_key key = { .dev = dev, .ino = ino, .path = view_of(path) };
-
-	if (strcmp(path, "[vdso]") == 0) {
+	if (strcmp(m->path, "[vdso]") == 0) {
 		key.dev = key.ino = 0;
 		return images_get(ps->images, &key);
 	}
-	if (!mapping_is_file(path))
+	if (!mapping_is_file(m->path))
 		return NULL;
 	for (enum image_way way = 0; way < WAYS; way++) {
-		int fd = image_open_file(path, &hint, way);
+		int fd = image_open_file(m->path, &hint, way);
 		if (fd < 0)
 			continue;
 		struct image_key k;
 		image_key_of_fd(fd, key.path, &k);
 		close(fd);
-		if (way == WAY_MAP_FILES || k.ino == ino) {
+		if (way == WAY_MAP_FILES || k.ino == m->ino) {
 			memcpy(key.build_id, k.build_id, sizeof key.build_id);
 			key.build_id_len = k.build_id_len;
 			break;
@@ -493,39 +324,42 @@ static struct image *image_of_line(struct processes *ps, uint32_t pid, const str
 	return images_get(ps->images, &key);
 }
 
+struct reading {
+	struct processes *ps;
+	struct process *p;
+	uint32_t pid;                /* whose maps are read */
+	char exe[4096];              /* the program's path; "" = not known */
+};
+
+static void take_map(void *arg, const struct proc_map *m)
+{
+	struct reading *r = arg;
+
+	if (strcmp(m->path, "[vsyscall]") == 0)
+		return;
+	struct image *im = image_of(r->ps, r->pid, m);
+	if (im && r->exe[0] && strcmp(r->exe, m->path) == 0)
+		set_exe(r->p, im);
+	add_mapping(r->ps, r->p, (struct mapping){ m->start, m->end, m->file_offset, im, false });
+}
+
 /* Reads the maps of `pid` into p. */
 static bool read_maps(struct processes *ps, struct process *p, uint32_t pid)
 {
-	char name[64], exe[4096] = "", *line = NULL, *path;
-	size_t cap = 0, lines = 0;
+	struct reading r = { .ps = ps, .p = p, .pid = pid };
 	struct address_space *old = p->as;
+	char name[64];
 
 	snprintf(name, sizeof name, "/proc/%u/exe", pid);
-	if (readlink(name, exe, sizeof exe - 1) < 0)
-		exe[0] = 0;
-	snprintf(name, sizeof name, "/proc/%u/maps", pid);
-	FILE *f = fopen(name, "re");
-	if (!f)
-		return false;
-	p->as = as_new();
-	while (getline(&line, &cap, f) > 0 && lines++ < MAPS_LINES_MAX) {
-		struct mapping m;
-		uint64_t dev, ino;
-		if (!parse_maps_line(line, &m, &dev, &ino, &path) || strcmp(path, "[vsyscall]") == 0)
-			continue;
-		m.image = image_of_line(ps, pid, &m, dev, ino, path);
-		if (m.image && exe[0] && strcmp(exe, path) == 0)
-			set_exe(p, m.image);
-		as_add(ps, p, m);
-	}
-	free(line);
-	fclose(f);
-	if (!p->as->v.n) {           /* a kernel thread, or it is ending */
-		as_unref(ps, p->as);
+	if (readlink(name, r.exe, sizeof r.exe - 1) < 0)
+		r.exe[0] = 0;
+	p->as = address_space_new();
+	if (!proc_maps_each(pid, take_map, &r) || !p->as->v.n) { /* a kernel thread, or it is ending */
+		address_space_unref(p->as);
 		p->as = old;
 		return false;
 	}
-	as_unref(ps, old);
+	address_space_unref(old);
 	mark_dirty(ps, p);
 	return true;
 }
@@ -630,10 +464,7 @@ bool processes_prepare(struct processes *ps, struct process *p)
 
 const struct mapping *process_mapping_at(const struct process *p, uint64_t addr)
 {
-	if (!p->as)
-		return NULL;
-	size_t i = as_find(p->as, addr);
-	return i < p->as->v.n && p->as->v.v[i].start <= addr ? &p->as->v.v[i] : NULL;
+	return address_space_at(p->as, addr);
 }
 
 bool processes_reread(struct processes *ps, struct process *p, uint64_t addr, int64_t now_ns)
@@ -669,8 +500,7 @@ static void push(struct processes *ps, struct process *p)
 		memcpy(tables_maps(ps->tables) + as->kernel_first, as->unwind, as->v.n * sizeof *as->unwind);
 	}
 	as->kernel_users++;
-	as->refs++;
-	p->pushed = as;
+	p->pushed = address_space_ref(as);
 	p->set = ps->next_set++;
 	struct unwind_proc v = { .tgid = p->pid, .set = p->set, .first = as->kernel_first, .n = (uint32_t)as->v.n,
 				 .flags = tables_proc_flags(ps->tables) | (p->fruitless >= FRUITLESS_MAX ? UNWIND_PROC_QUIET : 0),
@@ -678,7 +508,7 @@ static void push(struct processes *ps, struct process *p)
 	p->in_kernel = kernel_procs_set(tables_procs(ps->tables), &v);
 	if (before && --before->kernel_users == 0)
 		tables_maps_free(ps->tables, before->kernel_first, (uint32_t)before->v.n);
-	as_unref(ps, before);
+	address_space_unref(before);
 }
 
 static void cool_down(struct processes *ps, int64_t now_ns)

@@ -2,31 +2,15 @@
 /* Processes and what they have mapped executable, as told by the kernel's records (fork, exec, mmap, exit) in the order
  * of time; what was there before the agent is read from /proc when it is first sampled. Drain thread only.
  *
- * Address spaces are shared until one changes (a fork costs nothing). Only processes that are sampled and outlive a
+ * Only processes that are sampled and outlive a
  * drain enter the kernel's tables, and they leave them after COLD_NS without a sample. */
 #ifndef PYRRHA_AGENT_PROCESS_H
 #define PYRRHA_AGENT_PROCESS_H
 
-#include "agent/images.h"
+#include "agent/address_space.h"
 #include "agent/profile_window.h"
 
 #define COLD_NS 60000000000ll
-#define MAPPINGS_MAX 16384           /* executable ones per process (2^UW_MAP_STEPS) */
-
-struct mapping {
-	uint64_t start, end, file_offset;
-	struct image *image;         /* NULL = code without a file */
-	bool settled;                /* it is of the very file, not only of what a record said */
-};
-
-struct address_space {
-	unsigned refs;
-	VEC(struct mapping) v;       /* ascending, not overlapping */
-	struct image *exe_file;      /* what process.exe turned out to be; a reference; NULL = not known yet */
-	struct unwind_map *unwind;   /* the same for the unwinder, once images are open; NULL before */
-	unsigned kernel_users;       /* processes whose entry in `procs` points to the run below */
-	uint32_t kernel_first;
-};
 
 /* The kernel unwound with an image where by then another one was mapped: frames of `image` in samples of an edition
  * below `set` are not true. */
