@@ -33,6 +33,8 @@
 #define T0 INT64_C(1700006400000)
 #define WINDOW_MS INT64_C(10000)
 #define IDLE_MS INT64_C(300000)
+#define HOUR_MS INT64_C(3600000)
+#define SEAL_AFTER_MS (HOUR_MS + 17 * INT64_C(60000))
 #define MAX_SPLIT 6
 
 static const char *const split_by[MAX_SPLIT] = { "node", "namespace", "pod", "container", "unit", "comm" };
@@ -310,16 +312,21 @@ static void take_in(struct bench *b, const struct answer *x, int64_t round, int6
 static void replay(struct bench *b)
 {
 	struct err e;
-	int64_t length_ms = (b->answers.v[b->answers.n - 1].t_s - b->answers.v[0].t_s) * 1000 + WINDOW_MS;
-	for (int64_t round = 0; round * length_ms < b->days * 24 * 3600000; round++) {
+	int64_t length_ms = (b->answers.v[b->answers.n - 1].t_s - b->answers.v[0].t_s) * 1000 + WINDOW_MS, next_seal = T0 + SEAL_AFTER_MS;
+	for (int64_t round = 0; round * length_ms < b->days * 24 * HOUR_MS; round++) {
 		for (size_t i = 0; i < b->answers.n; i++) {
 			int64_t t = T0 + round * length_ms + (b->answers.v[i].t_s - b->answers.v[0].t_s) * 1000 + WINDOW_MS;
 			__atomic_store_n(&b->now_ms, t, __ATOMIC_RELAXED);
 			take_in(b, &b->answers.v[i], round, t);
+			if (t < next_seal)
+				continue;
+			tsdb_flush(b->db);
+			must(tsdb_seal(b->db, false, &e), &e); /* each hour by itself, as in time */
+			next_seal += HOUR_MS;
 		}
 	}
 	tsdb_flush(b->db);
-	__atomic_store_n(&b->now_ms, b->now_ms + 2 * 3600000, __ATOMIC_RELAXED);
+	__atomic_store_n(&b->now_ms, b->now_ms + 2 * HOUR_MS, __ATOMIC_RELAXED);
 	must(tsdb_seal(b->db, false, &e), &e);
 }
 
@@ -374,7 +381,7 @@ int main(int argc, char **argv)
 	read_recording(&b);
 	count_pids(&b);
 	b.now_ms = T0;
-	b.o = (struct tsdb_options){ .path = b.dir, .now_ms = bench_now, .now_arg = &b };
+	b.o = (struct tsdb_options){ .path = b.dir, .now_ms = bench_now, .now_arg = &b, .no_sealing = true };
 	long before_kb = measure_status_kb("VmRSS");
 	must(tsdb_open(&b.db, &b.o, &e), &e);
 	double cpu = measure_cpu();

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "tsdb/inspect.h"
 #include "tsdb/testkit.h"
 
 /* How many profiles a graph of the first n pods reads, of 60 steps of `step` from `after`. */
@@ -69,8 +70,55 @@ static void test_aggregates(void **state)
 	kit_free(&k);
 }
 
+struct counted {
+	size_t six, day, series; /* rollups, and series in them */
+};
+
+static void count_rollup(void *arg, const struct tsdb_part_info *p)
+{
+	struct counted *c = arg;
+	c->six += p->hours == 6;
+	c->day += p->hours == 24;
+	c->series += p->hours > 1 ? p->series : 0;
+}
+
+/* Of the series whose stacks come again each hour there are rollups; of one that has others each time there is none, and the
+ * answers are what they were. */
+static void test_rollups(void **state)
+{
+	const int64_t hour = 3600000;
+	struct counted n = { 0 };
+	struct kit k;
+	struct err e;
+	kit_init(&k);
+	k.o.no_sealing = true;
+	kit_open(&k);
+	for (int64_t t = KIT_T0 + 600000; t <= KIT_T0 + 24 * hour; t += 600000) {
+		k.now_ms = t;
+		assert_int_equal(kit_append(&k, 0, t, 7, 12, NULL), 0);
+		if (t % (6 * hour) == 600000)
+			assert_int_equal(kit_append(&k, 1, t, (uint64_t)t, 12, NULL), 0);
+		assert_int_equal(kit_append(&k, 2, t, 7, 12, NULL), 0);
+	}
+	tsdb_flush(k.db);
+	k.now_ms = KIT_T0 + 26 * hour;
+	uint64_t before[] = { kit_merge(&k, KIT_SAMPLES, KIT_T0, KIT_T0 + 24 * hour, NULL),
+			      kit_merge(&k, KIT_CPU, KIT_T0 + 6 * hour, KIT_T0 + 12 * hour, NULL) };
+	for (int reopened = 0; reopened < 2; reopened++) {
+		assert_int_equal(tsdb_seal(k.db, true, &e), 0);
+		assert_true(kit_merge(&k, KIT_SAMPLES, KIT_T0, KIT_T0 + 24 * hour, NULL) == before[0]);
+		assert_true(kit_merge(&k, KIT_CPU, KIT_T0 + 6 * hour, KIT_T0 + 12 * hour, NULL) == before[1]);
+		kit_reopen(&k);
+	}
+	tsdb_each_part(k.db, count_rollup, &n);
+	assert_int_equal(n.six, 4);
+	assert_int_equal(n.day, 1);
+	assert_int_equal(n.series, (4 + 1) * 2 * 2); /* two pods, two types */
+	kit_free(&k);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_aggregates) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_aggregates), cmocka_unit_test(test_rollups) };
 	return cmocka_run_group_tests_name("tsdb aggregates", tests, NULL, NULL);
 }

@@ -22,6 +22,7 @@
 #define SYMBOLS_VERSION 2 /* 1 had rows */
 #define KEY_LEN 15
 #define TRAILER 8
+#define SMALL_VALUE 2048 /* bytes */
 #define OPEN_TRIES 3
 #define OPEN_WAIT_MS 100
 #define REOPEN_TRIES 2000 /* of a millisecond each */
@@ -30,7 +31,7 @@ struct pdb {
 	atomic_int refs;
 	char *dir;
 	rocksdb_t *db;
-	rocksdb_options_t *options;
+	rocksdb_options_t *options, *small; /* small: to write files of small values */
 	rocksdb_readoptions_t *read;
 	rocksdb_envoptions_t *env;
 	atomic_bool dropped;  /* its directory goes */
@@ -312,6 +313,8 @@ static void pdb_free(struct pdb *d)
 	vec_free(&d->parts);
 	if (d->options)
 		rocksdb_options_destroy(d->options);
+	if (d->small)
+		rocksdb_options_destroy(d->small);
 	if (d->read)
 		rocksdb_readoptions_destroy(d->read);
 	if (d->env)
@@ -567,6 +570,7 @@ int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, bool loo
 	d->dir = xstrdup(dir);
 	d->look_only = look_only;
 	d->options = rocks_options(cache);
+	d->small = rocks_options_small();
 	rocksdb_options_set_disable_auto_compactions(d->options, 1);
 	rocksdb_options_set_write_buffer_size(d->options, 1 << 20);
 	d->read = rocksdb_readoptions_create();
@@ -790,7 +794,7 @@ struct part_writer {
 };
 
 int part_writer_new(struct part_writer **ret, struct pdb *d, enum part_level level, uint32_t window, uint32_t number,
-		    struct err *e)
+		    uint64_t n_bytes, uint64_t n_values, struct err *e)
 {
 	struct part_writer *w = NEW(struct part_writer);
 	char *error = NULL;
@@ -803,7 +807,7 @@ int part_writer_new(struct part_writer **ret, struct pdb *d, enum part_level lev
 	w->window = window;
 	w->number = number;
 	w->file = xasprintf("%s/%u-%u-%u-%u" PDB_UNFINISHED, d->dir, level, window, number, atomic_fetch_add(&d->next_file, 1));
-	w->w = rocksdb_sstfilewriter_create(d->env, d->options);
+	w->w = rocksdb_sstfilewriter_create(d->env, n_bytes / SMALL_VALUE < n_values ? d->small : d->options);
 	rocksdb_sstfilewriter_open(w->w, w->file, &error);
 	int rc = rocks_err(&error, e, "cannot write", w->file);
 	if (rc) {

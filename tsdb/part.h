@@ -154,8 +154,10 @@ void part_reader_release(struct part_reader *r);
 /* ---- writing a part: values in order of their keys, then finish ingests them as one ---- */
 
 struct part_writer;
+/* n_bytes: of all values together, about; n_values: how many. Where they are small, as those of many small series, more of
+ * them share a block, and zstd works harder. */
 int part_writer_new(struct part_writer **ret, struct pdb *d, enum part_level level, uint32_t window, uint32_t number,
-		    struct err *e);
+		    uint64_t n_bytes, uint64_t n_values, struct err *e);
 int part_put(struct part_writer *w, enum part_kind kind, uint32_t series, uint8_t stream, struct view payload, struct err *e);
 /* PART_SYMBOLS, from what dict_encode gives. */
 int part_put_symbols(struct part_writer *w, struct view rows, struct err *e);

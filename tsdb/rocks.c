@@ -11,8 +11,12 @@
 #define INFO_LOG_FATAL 4
 #define CHECKSUM_XXH3 4
 #define FORMAT_VERSION 5
+#define BLOCK 4096
+#define SMALL_BLOCK 32768
+#define SMALL_LEVEL 6
+#define ZSTD_WINDOW (-14) /* RocksDB's default, as is no strategy: neither is for zstd */
 
-rocksdb_options_t *rocks_options(rocksdb_cache_t *cache)
+static rocksdb_options_t *options(rocksdb_cache_t *cache, size_t block)
 {
 	rocksdb_options_t *base = rocksdb_options_create(), *o = rocksdb_options_create();
 	char *error = NULL;
@@ -30,13 +34,25 @@ rocksdb_options_t *rocks_options(rocksdb_cache_t *cache)
 	rocksdb_options_set_max_open_files(o, 256);
 	rocksdb_options_set_compression(o, rocksdb_zstd_compression);
 	rocksdb_block_based_table_options_t *t = rocksdb_block_based_options_create();
-	rocksdb_block_based_options_set_block_size(t, 4096);
+	rocksdb_block_based_options_set_block_size(t, block);
 	rocksdb_block_based_options_set_format_version(t, FORMAT_VERSION);
 	rocksdb_block_based_options_set_checksum(t, CHECKSUM_XXH3);
 	if (cache)
 		rocksdb_block_based_options_set_block_cache(t, cache);
 	rocksdb_options_set_block_based_table_factory(o, t);
 	rocksdb_block_based_options_destroy(t);
+	return o;
+}
+
+rocksdb_options_t *rocks_options(rocksdb_cache_t *cache)
+{
+	return options(cache, BLOCK);
+}
+
+rocksdb_options_t *rocks_options_small(void)
+{
+	rocksdb_options_t *o = options(NULL, SMALL_BLOCK);
+	rocksdb_options_set_compression_options(o, ZSTD_WINDOW, SMALL_LEVEL, 0, 0);
 	return o;
 }
 

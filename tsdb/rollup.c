@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rollups: per series the sums of 6 and of 24 hours, so that a merge over a long range reads a few vectors. One is
  * made once its hours are over and sealed; it names the parts it sums, and is ignored (and made anew) when those are
- * no longer all there is. Runs on the sealer's thread. */
+ * no longer all there is. A series whose columns hardly repeat from hour to hour, as those of short-lived processes, would
+ * only be stored once more: it has none, and queries read its hours. So it is with aggregates. Runs on the sealer's thread. */
 #include "base/alloc.h"
 #include "base/log.h"
 #include "tsdb/aggregate.h"
@@ -9,6 +10,15 @@
 #include "tsdb/readpart.h"
 
 #define AFTER_MS (16 * INT64_C(60000))
+/* Sums have at most one entry for so many that they sum up, or they are left out. */
+#define MIN_SAVING 2
+
+/* What one series has in it, before it is written. */
+struct rolled {
+	struct buf value;
+	struct sealed_times times;
+	size_t in, out; /* entries summed up, of the sums */
+};
 
 struct rollup {
 	struct tsdb *db;
@@ -18,7 +28,9 @@ struct rollup {
 	size_t n;
 	struct part_scratch scratch;
 	struct dense dense;
-	struct buf value;
+	size_t in; /* entries added to it */
+	struct rolled *series;   /* one for each of out->series */
+	struct rolled *services; /* one for each of the aggregates */
 	VEC(uint32_t) columns;
 	VEC(int64_t) sums;
 	struct aggregate_member *members; /* one for each of out->series */
@@ -94,34 +106,82 @@ static int add_part(struct rollup *r, const struct part *p, uint32_t series, str
 	int rc = part_sum(p, series, INT64_MIN, INT64_MAX, &r->scratch, &s, &n, &read, e);
 	if (rc || !n || !s.n)
 		return rc;
+	r->in += s.n;
 	if (s.columns[s.n - 1] >= r->dense.room)
 		return err_set(e, ERR_CORRUPT, "a sealed window names a column that its dictionary lacks");
 	return dense_add(&r->dense, s.columns, s.sums, s.n, s.factor) ? 0 :
 	       err_set(e, ERR_EXECUTION, "sums of a rollup do not fit in 64 bits");
 }
 
-static void take_sums(struct rollup *r)
+static void take_sums(struct rollup *r, struct rolled *x)
 {
 	size_t room = dense_count(&r->dense);
 	vec_reserve(&r->columns, room + 1);
 	vec_reserve(&r->sums, room + 1);
 	r->columns.n = r->sums.n = dense_take(&r->dense, r->columns.v, r->sums.v);
+	x->in = r->in;
+	x->out = r->columns.n;
+	r->in = 0;
+	sealed_put_rollup(&x->value, r->columns.v, r->sums.v, r->columns.n);
 }
 
-static int put_series(struct rollup *r, struct part_writer *w, uint32_t series, struct err *e)
+static bool is_worth_it(const struct rollup *r, const struct rolled *x)
 {
-	struct sealed_times times;
-	int rc = find_times(r, series, &times, e);
-	buf_reset(&r->value);
-	if (!rc && times.factor) {
-		sealed_put_times(&r->value, times);
+	return r->db->o.keep_aggregates || x->out * MIN_SAVING <= x->in;
+}
+
+static int sum_series(struct rollup *r, uint32_t series, struct rolled *x, struct err *e)
+{
+	int rc = find_times(r, series, &x->times, e);
+	if (!rc && x->times.factor) {
+		sealed_put_times(&x->value, x->times);
 	} else if (!rc) {
 		for (size_t i = 0; i < r->n && !rc; i++)
 			rc = add_part(r, r->parts[i], series, e);
-		take_sums(r);
-		sealed_put_rollup(&r->value, r->columns.v, r->sums.v, r->columns.n);
+		take_sums(r, x);
 	}
-	return rc ? rc : part_put(w, PART_ROLLUP, series, 0, buf_view(&r->value), e);
+	return rc;
+}
+
+/* Whether to keep number i; a multiple goes with what it is a multiple of. */
+static bool is_kept(const struct rollup *r, size_t i)
+{
+	if (!r->series[i].times.factor)
+		return is_worth_it(r, &r->series[i]);
+	const struct part_series *base = part_find(r->out, r->series[i].times.series);
+	return base && is_worth_it(r, &r->series[base - r->out->series.v]);
+}
+
+/* Those that are not worth it go. */
+static void keep_some(struct rollup *r)
+{
+	size_t n = r->out->series.n, kept = 0;
+	bool *keep = xcalloc(n + 1, sizeof *keep);
+	for (size_t i = 0; i < n; i++)
+		keep[i] = is_kept(r, i);
+	for (size_t i = 0; i < n; i++) {
+		if (!keep[i]) {
+			buf_free(&r->series[i].value);
+			continue;
+		}
+		r->out->series.v[kept] = r->out->series.v[i];
+		r->series[kept++] = r->series[i];
+	}
+	for (size_t i = kept; i < n; i++)
+		r->series[i] = (struct rolled){ .in = 0 };
+	r->out->series.n = kept;
+	free(keep);
+}
+
+static int sum_all(struct rollup *r, struct err *e)
+{
+	int rc = 0;
+	r->series = xcalloc(r->out->series.n + 1, sizeof *r->series);
+	for (size_t i = 0; i < r->out->series.n && !rc; i++)
+		rc = sum_series(r, r->out->series.v[i].series, &r->series[i], e);
+	if (!rc)
+		keep_some(r);
+	return rc;
 }
 
 static void group_series(struct rollup *r)
@@ -153,9 +213,19 @@ static uint32_t same_aggregate(const struct rollup *r, const struct part *p, con
 	return which && p->aggregates.v[which - 1] == n ? which : 0;
 }
 
-static int put_aggregate(struct rollup *r, struct part_writer *w, uint32_t number, struct err *e)
+/* How many the sums of number i have, or what they are a multiple of. */
+static size_t entries(const struct rollup *r, size_t i)
+{
+	if (r->series[i].times.factor)
+		i = (size_t)(part_find(r->out, r->series[i].times.series) - r->out->series.v);
+	return r->series[i].out;
+}
+
+static int sum_aggregate(struct rollup *r, uint32_t number, struct err *e)
 {
 	const struct aggregate *a = &r->aggregates.v.v[number];
+	struct rolled *x = &r->services[number];
+	size_t in = 0;
 	int rc = 0;
 	for (size_t i = 0; i < r->n && !rc; i++) {
 		uint32_t same = same_aggregate(r, r->parts[i], a);
@@ -164,32 +234,91 @@ static int put_aggregate(struct rollup *r, struct part_writer *w, uint32_t numbe
 		for (size_t k = 0; !same && k < a->members.n && !rc; k++)
 			rc = add_part(r, r->parts[i], r->members[a->members.v[k]].series, e);
 	}
-	take_sums(r);
-	buf_reset(&r->value);
-	sealed_put_rollup(&r->value, r->columns.v, r->sums.v, r->columns.n);
-	return rc ? rc : part_put(w, PART_ROLLUP, PART_AGGREGATE | number, 0, buf_view(&r->value), e);
+	take_sums(r, x);
+	for (size_t k = 0; k < a->members.n; k++)
+		in += entries(r, a->members.v[k]);
+	x->in = in; /* it is read instead of their sums, not of their hours */
+	return rc;
+}
+
+/* The sums of services; those that are not worth it have no members. */
+static int sum_aggregates(struct rollup *r, struct err *e)
+{
+	int rc = 0;
+	r->services = xcalloc(r->aggregates.v.n + 1, sizeof *r->services);
+	for (uint32_t i = 0; i < r->aggregates.v.n && !rc; i++) {
+		rc = sum_aggregate(r, i, e);
+		if (rc || is_worth_it(r, &r->services[i]))
+			continue;
+		buf_free(&r->services[i].value);
+		r->out->aggregates.v[i] = 0;
+		for (size_t k = 0; k < r->aggregates.v.v[i].members.n; k++)
+			r->out->series.v[r->aggregates.v.v[i].members.v[k]].aggregate = 0;
+	}
+	return rc;
+}
+
+static int put_rolled(struct part_writer *w, uint32_t series, const struct rolled *x, struct err *e)
+{
+	if (x->value.overflow)
+		return err_set(e, ERR_LIMIT, "a value of a rollup is over %zu bytes", BUF_DEFAULT_MAX);
+	return part_put(w, PART_ROLLUP, series, 0, buf_view(&x->value), e);
+}
+
+static int put_all(struct rollup *r, struct part_writer *w, struct err *e)
+{
+	CLEANUP(buf_free) struct buf header = { 0 }, index = { 0 };
+	part_put_header(&header, r->out);
+	int rc = part_put(w, PART_HEADER, 0, 0, buf_view(&header), e);
+	part_put_index(&index, r->out);
+	if (!rc)
+		rc = part_put(w, PART_INDEX, 0, 0, buf_view(&index), e);
+	for (size_t i = 0; i < r->out->series.n && !rc; i++)
+		rc = put_rolled(w, r->out->series.v[i].series, &r->series[i], e);
+	for (uint32_t i = 0; i < r->aggregates.v.n && !rc; i++)
+		if (r->out->aggregates.v[i])
+			rc = put_rolled(w, PART_AGGREGATE | i, &r->services[i], e);
+	return rc;
 }
 
 static int write_rollup(struct rollup *r, struct err *e)
 {
 	struct part_writer *w;
-	int rc = part_writer_new(&w, r->p->db_parts, r->out->level, r->out->window, r->out->number, e);
+	uint64_t bytes = 0;
+	int rc = sum_all(r, e);
 	if (rc)
 		return rc;
-	part_put_header(&r->value, r->out);
-	rc = part_put(w, PART_HEADER, 0, 0, buf_view(&r->value), e);
-	buf_reset(&r->value);
-	part_put_index(&r->value, r->out);
+	group_series(r);
+	rc = sum_aggregates(r, e);
+	for (size_t i = 0; i < r->out->series.n; i++)
+		bytes += r->series[i].value.len;
 	if (!rc)
-		rc = part_put(w, PART_INDEX, 0, 0, buf_view(&r->value), e);
-	for (size_t i = 0; i < r->out->series.n && !rc; i++)
-		rc = put_series(r, w, r->out->series.v[i].series, e);
-	for (uint32_t i = 0; i < r->aggregates.v.n && !rc; i++)
-		rc = put_aggregate(r, w, i, e);
+		rc = part_writer_new(&w, r->p->db_parts, r->out->level, r->out->window, r->out->number, bytes, r->out->series.n, e);
+	if (rc)
+		return rc;
+	rc = put_all(r, w, e);
 	if (!rc)
 		return part_writer_finish(w, r->out, e);
 	part_writer_abort(w);
 	return rc;
+}
+
+static void release(struct rollup *r, size_t n_series)
+{
+	for (size_t i = 0; r->series && i < n_series; i++)
+		buf_free(&r->series[i].value);
+	for (size_t i = 0; r->services && i < r->aggregates.v.n; i++)
+		buf_free(&r->services[i].value);
+	free(r->series);
+	free(r->services);
+	part_scratch_release(&r->scratch);
+	aggregates_release(&r->aggregates);
+	free(r->members);
+	dense_release(&r->dense);
+	vec_free(&r->columns);
+	vec_free(&r->sums);
+	part_unref(r->out);
+	partition_unref(r->p);
 }
 
 static void publish(struct rollup *r)
@@ -229,20 +358,12 @@ static int make_rollup(struct tsdb *db, const struct pstate *ps, enum part_level
 	for (size_t i = 0; i < r.n; i++)
 		vec_push(&r.out->sums, r.parts[i]->number);
 	list_series(&r);
-	group_series(&r);
 	make_room(&r);
+	size_t n_series = r.out->series.n; /* before some are left out */
 	int rc = write_rollup(&r, e);
 	if (!rc)
 		publish(&r);
-	part_scratch_release(&r.scratch);
-	aggregates_release(&r.aggregates);
-	free(r.members);
-	dense_release(&r.dense);
-	buf_free(&r.value);
-	vec_free(&r.columns);
-	vec_free(&r.sums);
-	part_unref(r.out);
-	partition_unref(r.p);
+	release(&r, n_series);
 	return rc;
 }
 

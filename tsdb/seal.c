@@ -184,6 +184,27 @@ static int put_items(struct writing *s, struct part_writer *w, struct err *e)
 	return rc;
 }
 
+static void count(const struct buf *b, uint64_t *bytes, uint64_t *n)
+{
+	*bytes += b->len;
+	*n += b->len > 0;
+}
+
+/* Of all values of series. */
+static uint64_t count_bytes(const struct writing *s, uint64_t *n)
+{
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < s->items.n; i++) {
+		const struct item *x = &s->items.v[i];
+		count(&x->b.totals, &bytes, n);
+		count(&x->b.rollup, &bytes, n);
+		for (int k = 0; k < 3; k++)
+			count(&x->b.detail[k], &bytes, n);
+		count(&x->floats, &bytes, n);
+	}
+	return bytes;
+}
+
 static int write_part(struct writing *s, struct err *e)
 {
 	struct part_writer *w;
@@ -192,7 +213,8 @@ static int write_part(struct writing *s, struct err *e)
 		rc = encode_aggregates(s, e);
 	if (rc)
 		return rc;
-	rc = part_writer_new(&w, s->p->db_parts, LEVEL_HOUR, s->part->window, s->part->number, e);
+	uint64_t n_values = 0, n_bytes = count_bytes(s, &n_values);
+	rc = part_writer_new(&w, s->p->db_parts, LEVEL_HOUR, s->part->window, s->part->number, n_bytes, n_values, e);
 	if (rc)
 		return rc;
 	rc = put_head(s, w, e);

@@ -289,6 +289,7 @@ static void step(struct model *m)
 	} else if (what < 72) {
 		m->k.now_ms += (int64_t)below(m, (uint64_t)(5 * HOUR));
 	} else if (what < 78) {
+		m->k.o.keep_aggregates = below(m, 2); /* rollups of every series, or of those that they save reading for */
 		kit_reopen(&m->k);
 		m->n_opens++;
 	} else if (what < 84) {
