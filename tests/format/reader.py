@@ -133,7 +133,7 @@ class Log:
 
     PAYLOADS = {1: values.samples, 2: values.symbols, 3: values.fact, 4: values.head_floats}
 
-    def __init__(self, report, path):
+    def __init__(self, report, path, first):
         self.records, self.gone = [], {}  # [(number, kind, day, content)]
         for key, value in rocks.rows(path):
             report.bytes += len(key) + len(value)
@@ -143,7 +143,7 @@ class Log:
                 self.record(report, int.from_bytes(key, "big"), value)
             else:
                 report.problem("head", f"a key {key.hex()}", len(key) + len(value))
-        self.records = [r for r in self.records if r[0] > self.gone.get(r[2], 0)]
+        self.records = [r for r in self.records if r[0] > self.gone.get(r[2], 0) and (r[0] >= first or r[1] == 3)]
 
     def mark(self, report, key, value):
         if rocks.xxh3(key) != int.from_bytes(value, "big"):
@@ -386,23 +386,32 @@ class Partition:
         sums, begin = {}, p.window * LEVEL_MS[p.level]
         for q in hours:
             for series, s in q.series.items():
-                of = sums.setdefault(series, ({}, [], s["floats"]))
-                add_to(of[0], q.rollup(series))
-                of[1].extend(s[k] + q.window * LEVEL_MS[0] - begin for k in ("first", "last"))
-        sums = {series: of for series, of in sums.items() if not of[2]}
-        report.compared += 1
-        if {series: (min(of[1]), max(of[1])) for series, of in sums.items()} != {i: (s["first"], s["last"]) for i, s in p.series.items()}:
-            report.problem(p.where, "its index is not that of its hours")
-        of_aggregates = {a: {} for a in range(p.index["aggregates"])}
-        for series, s in p.series.items():
+                of = sums.setdefault(series, {"sum": {}, "entries": 0, "stamps": [], "floats": s["floats"]})
+                add_to(of["sum"], q.rollup(series))
+                of["entries"] += len(q.rollup(series))
+                of["stamps"] += [s[k] + q.window * LEVEL_MS[0] - begin for k in ("first", "last")]
+        for series, of in sums.items():
             report.compared += 1
-            if p.rollup(series) != sums[series][0]:
+            if of["floats"] or series not in p.series:
+                if not of["floats"] and 2 * len(of["sum"]) <= of["entries"]:
+                    report.problem(p.where, f"series {series} is left out, though its sums have at most half of its hours' entries")
+            elif p.rollup(series) != of["sum"]:
                 report.problem(p.where, f"rollup of {series} is not the sum of the hours'")
+            elif (min(of["stamps"]), max(of["stamps"])) != (p.series[series]["first"], p.series[series]["last"]):
+                report.problem(p.where, f"index of {series} is not that of its hours")
+        if set(p.series) - {series for series, of in sums.items() if not of["floats"]}:
+            report.problem(p.where, "it has series that its hours do not have")
+        self.compare_sums_of_aggregates(report, p)
+
+    @staticmethod
+    def compare_sums_of_aggregates(report, p):
+        of = {}
+        for series, s in p.series.items():
             if s["aggregate"] >= 0:
-                add_to(of_aggregates[s["aggregate"]], p.rollup(series))
-        for a, of in of_aggregates.items():
+                add_to(of.setdefault(s["aggregate"], {}), p.rollup(series))
+        for a, sums in of.items():
             report.compared += 1
-            if p.rollup(AGGREGATE | a) != {c: v for c, v in of.items() if v}:
+            if ("rollup", AGGREGATE | a, 0) not in p.values or p.rollup(AGGREGATE | a) != {c: v for c, v in sums.items() if v}:
                 report.problem(p.where, f"rollup of aggregate {a} is not the sum of its series'")
 
     @staticmethod
@@ -421,7 +430,7 @@ class Partition:
 class Storage:
     """All of a directory. .rows: [(labels, [(stamp, row)], partition)]."""
 
-    TOP = {"version", "lock", "head", "head.marks", "dropped", "partitions", "snapshots", "queries.active"}
+    TOP = re.compile(r"version|lock|head(\.(marks|whole|scratch|new|bad-.*))?|dropped|partitions|snapshots|queries\.active")
 
     def __init__(self, path):
         self.report = r = Report()
@@ -430,10 +439,13 @@ class Storage:
         if not version:
             raise Bad(f"{path}/version is of no format that is written down")
         self.version, self.partitions = int(version[1]), []
-        for name in sorted(set(os.listdir(path)) - self.TOP):
-            r.problem(path, f"{name}: a name that the documents do not have", 1)
+        for name in sorted(os.listdir(path)):
+            if not self.TOP.fullmatch(name):
+                r.problem(path, f"{name}: a name that the documents do not have", 1)
+        self.first = self.dropped = 0
         self.marks(path)
-        self.log, folder = Log(r, os.path.join(path, "head")), os.path.join(path, "partitions")
+        head = [os.path.join(path, name) for name in ("head.whole", "head") if os.path.isdir(os.path.join(path, name))][0]
+        self.log, folder = Log(r, head, self.first), os.path.join(path, "partitions")
         days = {int(n) for n in os.listdir(folder) if self.day_counts(folder, n)} | {d for _, _, d, _ in self.log.records}
         for day in sorted(days):
             if (day + 1) * DAY_MS > self.dropped:
@@ -443,10 +455,10 @@ class Storage:
             p.compare(r)
 
     def marks(self, path):
-        r, self.dropped = self.report, 0
-        name = os.path.join(path, "head.marks")
+        r, name = self.report, os.path.join(path, "head.marks")
         if os.path.exists(name):
             m = text_file(r, name, "pyrrha-head-marks 1")
+            self.first = int(m["first"])
             both = int(m["synced"]).to_bytes(8, "little") + int(m["first"]).to_bytes(8, "little")
             if m.keys() != {"synced", "first", "checksum"} or int(m["checksum"], 16) != rocks.xxh3(both):
                 r.problem(name, f"{m}", 1)
