@@ -174,113 +174,152 @@ static void test_kallsyms_text(void **state)
 	unlink(path);
 }
 
-/* Builds a Go program with whatever Go there is, and asks for its functions. */
-static void test_gopclntab(void **state)
+/* --- programs that are built for a test, in a folder of their own --- */
+
+struct place { char dir[64]; };
+
+static struct place place_new(void)
 {
-	char dir[] = "/tmp/pyrrha-go-XXXXXX", path[64], cmd[512];
-	assert_non_null(mkdtemp(dir));
-	snprintf(path, sizeof path, "%s/main.go", dir);
+	struct place p = { "/tmp/pyrrha-names-XXXXXX" };
+	assert_non_null(mkdtemp(p.dir));
+	return p;
+}
+
+/* Whether the command works, run there. */
+static bool shell(const struct place *p, const char *command)
+{
+	char line[1024];
+	snprintf(line, sizeof line, "cd %s && (%s) >/dev/null 2>&1", p->dir, command);
+	return system(line) == 0;
+}
+
+static void write_file(const struct place *p, const char *name, const char *text)
+{
+	char path[128];
+	snprintf(path, sizeof path, "%s/%s", p->dir, name);
 	FILE *f = fopen(path, "w");
 	assert_non_null(f);
-	fputs("package main\n\nimport \"os\"\n\nfunc inlined(n int) int {\n\treturn n*len(os.Args) + 1\n}\n\n"
-	      "//go:noinline\nfunc outer(n int) int {\n\ts := 0\n\tfor i := 0; i < n; i++ {\n\t\ts += inlined(i)\n\t}\n"
-	      "\treturn s\n}\n\nfunc main() {\n\tprintln(outer(3))\n}\n", f);
+	fputs(text, f);
 	fclose(f);
-	snprintf(cmd, sizeof cmd, "cd %s && GOTOOLCHAIN=local GOFLAGS=-mod=mod GO111MODULE=off go build -o prog main.go 2>/dev/null", dir);
-	bool built = system(cmd) == 0;
-	snprintf(path, sizeof path, "%s/prog", dir);
-	int fd = built ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-	if (fd >= 0) {
+}
+
+static int open_program(const struct place *p)
+{
+	char path[128];
+	snprintf(path, sizeof path, "%s/prog", p->dir);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	return fd;
+}
+
+/* Removes it. Without what builds the program the test is skipped. */
+static void place_end(const struct place *p, bool built, const char *needs)
+{
+	char line[128];
+	snprintf(line, sizeof line, "rm -rf %s", p->dir);
+	if (system(line))
+		print_message("cannot remove %s\n", p->dir);
+	if (!built) {
+		print_message("skipped: no %s\n", needs);
+		skip();
+	}
+}
+
+/* What is found at an address of outer below: its line, and whether the inlined call is told there. */
+static bool tells_inlined(struct gopclntab *t, uint64_t pc)
+{
+	struct buf text = { 0 };
+	struct gopclntab_frame fr[8];
+	size_t n = gopclntab_lookup(t, pc, &text, fr, 8);
+	bool inlined = false;
+	if (n && fr[n - 1].line && strcmp(text.ptr + fr[n - 1].name, "main.outer") == 0) {
+		assert_non_null(strstr(text.ptr + fr[n - 1].file, "main.go"));
+		assert_in_range(fr[n - 1].line, 10, 16);
+		inlined = n == 2 && strcmp(text.ptr + fr[0].name, "main.inlined") == 0 && fr[0].line == 6 && fr[1].line == 13;
+	}
+	buf_free(&text);
+	return inlined;
+}
+
+/* A Go program, built with whatever Go there is. */
+static void test_gopclntab(void **state)
+{
+	struct place p = place_new();
+	write_file(&p, "main.go",
+		   "package main\n\nimport \"os\"\n\nfunc inlined(n int) int {\n\treturn n*len(os.Args) + 1\n}\n\n"
+		   "//go:noinline\nfunc outer(n int) int {\n\ts := 0\n\tfor i := 0; i < n; i++ {\n\t\ts += inlined(i)\n\t}\n"
+		   "\treturn s\n}\n\nfunc main() {\n\tprintln(outer(3))\n}\n");
+	bool built = shell(&p, "GOTOOLCHAIN=local GOFLAGS=-mod=mod GO111MODULE=off go build -o prog main.go");
+	if (built) {
+		int fd = open_program(&p);
 		struct gopclntab t;
 		struct err e;
 		uint64_t at;
+		bool saw_inlined = false;
 		assert_int_equal(gopclntab_open(&t, fd, &e), 0);
 		assert_true(symtab_find(fd, "main.outer", &at));
-		bool saw_inlined = false;
-		for (uint64_t pc = at; pc < at + 64; pc++) {
-			struct buf text = { 0 };
-			struct gopclntab_frame fr[8];
-			size_t n = gopclntab_lookup(&t, pc, &text, fr, 8);
-			if (n && fr[n - 1].line && strcmp(text.ptr + fr[n - 1].name, "main.outer") == 0) {
-				assert_non_null(strstr(text.ptr + fr[n - 1].file, "main.go"));
-				assert_in_range(fr[n - 1].line, 10, 16);
-				saw_inlined |= n == 2 && strcmp(text.ptr + fr[0].name, "main.inlined") == 0 && fr[0].line == 6 &&
-					       fr[1].line == 13;
-			}
-			buf_free(&text);
-		}
+		for (uint64_t pc = at; pc < at + 64; pc++)
+			saw_inlined |= tells_inlined(&t, pc);
 		assert_true(saw_inlined);
 		gopclntab_close(&t);
 		close(fd);
 	}
-	snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
-	if (system(cmd))
-		print_message("cannot remove %s\n", dir);
-	if (fd < 0) {
-		print_message("skipped: no go command\n");
-		skip();
-	}
+	place_end(&p, built, "go command");
+}
+
+/* Whether the two inlined calls of the program below are told at an address of its main. */
+static bool tells_calls(struct dwarf_index *x, uint64_t pc)
+{
+	struct buf text = { 0 };
+	struct dwarf_frame fr[8];
+	size_t n = dwarf_index_lookup(x, pc, &text, fr, 8);
+	bool told = n == 3 && strcmp(text.ptr + fr[0].name, "deep") == 0 && fr[0].line == 6 && fr[0].start_line == 3 &&
+		strcmp(text.ptr + fr[1].name, "mid") == 0 && fr[1].line == 11 && fr[2].line == 16 &&
+		strstr(text.ptr + fr[2].file, "prog.c");
+	buf_free(&text);
+	return told;
 }
 
 /* A C program with an inlined call, compiled with debug information; its lines and calls are known. */
 static void test_dwarf(void **state)
 {
-	char dir[] = "/tmp/pyrrha-dwarf-XXXXXX", path[64], cmd[512];
-	assert_non_null(mkdtemp(dir));
-	snprintf(path, sizeof path, "%s/prog.c", dir);
-	FILE *f = fopen(path, "w");
-	assert_non_null(f);
-	fputs("volatile int x;\n\nstatic inline __attribute__((always_inline)) void deep(int n)\n{\n\tfor (int i = 0; i < n; i++)\n"
-	      "\t\tx += i;\n}\n\nstatic inline __attribute__((always_inline)) void mid(int n)\n{\n\tdeep(n);\n}\n\n"
-	      "int main(int argc, char **argv)\n{\n\tmid(argc);\n\treturn x;\n}\n", f);
-	fclose(f);
-	snprintf(cmd, sizeof cmd, "cc -g -O1 -o %s/prog %s/prog.c 2>/dev/null", dir, dir);
-	bool built = system(cmd) == 0;
-	snprintf(path, sizeof path, "%s/prog", dir);
-	int fd = built ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-	if (fd >= 0) {
+	struct place p = place_new();
+	write_file(&p, "prog.c",
+		   "volatile int x;\n\nstatic inline __attribute__((always_inline)) void deep(int n)\n{\n\tfor (int i = 0; i < n; i++)\n"
+		   "\t\tx += i;\n}\n\nstatic inline __attribute__((always_inline)) void mid(int n)\n{\n\tdeep(n);\n}\n\n"
+		   "int main(int argc, char **argv)\n{\n\tmid(argc);\n\treturn x;\n}\n");
+	bool built = shell(&p, "cc -g -O1 -o prog prog.c");
+	if (built) {
+		int fd = open_program(&p);
 		struct dwarf_index x;
 		struct err e;
 		uint64_t at;
-		snprintf(cmd, sizeof cmd, "%s/index", dir);
+		char cached[128];
+		snprintf(cached, sizeof cached, "%s/index", p.dir);
 		for (int again = 0; again < 2; again++) { /* made, then taken from where it was kept */
-			assert_int_equal(dwarf_index_make(&x, fd, cmd, &e), 0);
+			assert_int_equal(dwarf_index_make(&x, fd, cached, &e), 0);
 			assert_true(symtab_find(fd, "main", &at));
 			int saw = 0;
-			for (uint64_t pc = at; pc < at + 80; pc++) {
-				struct buf text = { 0 };
-				struct dwarf_frame fr[8];
-				size_t n = dwarf_index_lookup(&x, pc, &text, fr, 8);
-				saw += n == 3 && strcmp(text.ptr + fr[0].name, "deep") == 0 && fr[0].line == 6 && fr[0].start_line == 3 &&
-				       strcmp(text.ptr + fr[1].name, "mid") == 0 && fr[1].line == 11 && fr[2].line == 16 &&
-				       strstr(text.ptr + fr[2].file, "prog.c");
-				buf_free(&text);
-			}
+			for (uint64_t pc = at; pc < at + 80; pc++)
+				saw += tells_calls(&x, pc);
 			assert_true(saw > 0);
 			dwarf_index_close(&x);
 		}
 		close(fd);
 	}
-	snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
-	if (system(cmd))
-		print_message("cannot remove %s\n", dir);
-	if (fd < 0) {
-		print_message("skipped: no compiler\n");
-		skip();
-	}
+	place_end(&p, built, "compiler");
 }
 
-/* Says whether a function's name is found in the stripped, position-dependent program DIR/prog. */
-static bool has_name(const char *dir, const char *want)
+/* Says whether a function's name is found in the stripped, position-dependent program. */
+static bool has_name(const struct place *p, const char *want)
 {
 	char path[128];
 	struct symtab t;
 	struct err e;
-	snprintf(path, sizeof path, "%s/prog", dir);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open_program(p);
 	struct buf name = { 0 };
 	uint64_t start;
-	assert_true(fd >= 0);
+	snprintf(path, sizeof path, "%s/prog", p->dir);
 	assert_int_equal(symtab_build(&t, fd, path, NULL, &e), 0);
 	bool found = false;
 	for (uint64_t at = 0x400000; at < 0x404000 && !found; at += 8) {
@@ -293,16 +332,9 @@ static bool has_name(const char *dir, const char *want)
 	return found;
 }
 
-static bool named(const char *dir)
+static bool named(const struct place *p)
 {
-	return has_name(dir, "only_in_debug_file");
-}
-
-static bool shell(const char *dir, const char *command)
-{
-	char line[1024];
-	snprintf(line, sizeof line, "cd %s && (%s) >/dev/null 2>&1", dir, command);
-	return system(line) == 0;
+	return has_name(p, "only_in_debug_file");
 }
 
 #define BUILD(id) "cc -O1 -no-pie -Wl,--build-id=" id " -o prog prog.c && objcopy --only-keep-debug prog prog.debug && " \
@@ -311,31 +343,23 @@ static bool shell(const char *dir, const char *command)
 /* By build-id or, without one, by checksum; in either of two places; and nothing that belongs to another file. */
 static void test_debuglink(void **state)
 {
-	char dir[] = "/tmp/pyrrha-link-XXXXXX";
-	assert_non_null(mkdtemp(dir));
-	bool built = shell(dir, "echo 'static __attribute__((noinline)) int only_in_debug_file(int n) { __asm__ volatile(\"\"); "
+	struct place p = place_new();
+	bool built = shell(&p, "echo 'static __attribute__((noinline)) int only_in_debug_file(int n) { __asm__ volatile(\"\"); "
 				"return n; } int main(int c, char **v) { return only_in_debug_file(c); }' >prog.c; " BUILD("sha1"));
 	if (built) {
-		assert_true(named(dir));
-		assert_true(shell(dir, "mkdir .debug && mv prog.debug .debug"));
-		assert_true(named(dir));
-		assert_true(shell(dir, "mv .debug/prog.debug mine.debug; " BUILD("0x0123456789abcdef") " && mv mine.debug prog.debug"));
-		assert_false(named(dir));
-		assert_true(shell(dir, BUILD("none")));
-		assert_true(named(dir));
-		assert_true(shell(dir, "printf x >>prog.debug"));
-		assert_false(named(dir));
-		assert_true(shell(dir, "rm prog.debug && mkfifo prog.debug"));
-		assert_false(named(dir));
+		assert_true(named(&p));
+		assert_true(shell(&p, "mkdir .debug && mv prog.debug .debug"));
+		assert_true(named(&p));
+		assert_true(shell(&p, "mv .debug/prog.debug mine.debug; " BUILD("0x0123456789abcdef") " && mv mine.debug prog.debug"));
+		assert_false(named(&p));
+		assert_true(shell(&p, BUILD("none")));
+		assert_true(named(&p));
+		assert_true(shell(&p, "printf x >>prog.debug"));
+		assert_false(named(&p));
+		assert_true(shell(&p, "rm prog.debug && mkfifo prog.debug"));
+		assert_false(named(&p));
 	}
-	char cmd[128];
-	snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
-	if (system(cmd))
-		print_message("cannot remove %s\n", dir);
-	if (!built) {
-		print_message("skipped: no compiler\n");
-		skip();
-	}
+	place_end(&p, built, "compiler");
 }
 
 /* Stubs of all layouts have the name of what they call. */
@@ -345,22 +369,16 @@ static void test_plt(void **state)
 		"-fcf-protection=none -Wl,-z,lazy", "-fcf-protection=none -Wl,-z,now", "-fcf-protection=full -Wl,-z,ibtplt -Wl,-z,lazy",
 		"-fcf-protection=full -Wl,-z,ibtplt -Wl,-z,now",
 	};
-	char dir[] = "/tmp/pyrrha-plt-XXXXXX", cmd[512];
-	assert_non_null(mkdtemp(dir));
-	bool built = shell(dir, "echo '#include <stdlib.h>\nint main(int c, char **v) { return getenv(v[0]) != 0; }' >prog.c");
+	struct place p = place_new();
+	char cmd[512];
+	bool built = shell(&p, "echo '#include <stdlib.h>\nint main(int c, char **v) { return getenv(v[0]) != 0; }' >prog.c");
 	for (size_t i = 0; built && i < ARRAY_LEN(flags); i++) {
 		snprintf(cmd, sizeof cmd, "cc -O1 -no-pie %s -o prog prog.c && strip prog", flags[i]);
-		built = shell(dir, cmd);
-		if (built && !has_name(dir, "getenv@plt"))
+		built = shell(&p, cmd);
+		if (built && !has_name(&p, "getenv@plt"))
 			fail_msg("no getenv@plt with %s", flags[i]);
 	}
-	snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
-	if (system(cmd))
-		print_message("cannot remove %s\n", dir);
-	if (!built) {
-		print_message("skipped: no compiler\n");
-		skip();
-	}
+	place_end(&p, built, "compiler");
 }
 
 int main(void)
