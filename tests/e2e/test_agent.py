@@ -126,30 +126,55 @@ def test_build_ids_that_lie(env):
     check(share_with(stacks, "^_start$", "^main$", "^fix_forged_middle$", "^fix_forged_leaf$") > 0.9, f"names changed: {stacks[:4]}")
 
 
+def cpu_seconds(pid):
+    """What /proc says the process got of the CPUs."""
+    with open(f"/proc/{pid}/stat") as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def times_agree(env, agent, processes, cpus, seconds):
+    """What a profile of that length has of processes that only compute, against /proc: {comm: pid} on those CPUs."""
+    began, before = time.monotonic(), {c: cpu_seconds(p) for c, p in processes.items()}
+    stacks, _ = profile(env, agent, seconds, f'{{comm=~"{"|".join(processes)}"}}', "&by=comm")
+    after, elapsed = {c: cpu_seconds(p) for c, p in processes.items()}, time.monotonic() - began
+    agreed = True
+    for comm in processes:
+        # The pull ends a little after its window, more so on a busy machine.
+        used = (after[comm] - before[comm]) * seconds / elapsed
+        seen = sum(v for f, v in stacks if f"{comm}_only" in f) / 1e9
+        # A second is 19 samples. Where others want the CPU too, whom they hit is chance: the share that others got counts.
+        alone = min(1, used / seconds) if len(processes) == 1 else 0
+        allowed = 0.03 + 2 * ((1 - alone) / (19 * used)) ** 0.5
+        print(f"{comm} on {len(cpus)} CPUs for {seconds} s: the profile says {seen:.2f} s, /proc {used:.2f} s: {seen / used - 1:+.2%}, "
+              f"{allowed:.2%} allowed")
+        agreed = agreed and abs(seen / used - 1) <= allowed
+    return agreed
+
+
 def test_cpu_time_agrees_with_proc(env):
+    """One process alone on a CPU, as far as others leave it that, then three on two CPUs."""
     agent = start_agent(env)
-    p = run(env, "fix_time", [c_program(env, "fix_time", C_FIXTURE)])
+    cpus = sorted(os.sched_getaffinity(0))[-2:]
 
-    def ticks():
-        with open(f"/proc/{p.p.pid}/stat") as f:
-            fields = f.read().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    def start(name, on):
+        text = C_FIXTURE.replace("int main(void)", f"__attribute__((noinline)) int {name}_only(void)") + \
+            f"int main(void) {{ return {name}_only(); }}\n"
+        return run(env, name, [c_program(env, name, text)], preexec_fn=lambda: os.sched_setaffinity(0, on))
 
-    def agree(seconds):
-        before = ticks()
-        stacks, _ = profile(env, agent, seconds, '{comm="fix_time"}')
-        used = ticks() - before
-        seen = sum(v for _, v in stacks) / 1e9
-        # The pull ends a little after its window; 19 Hz sees a second as 19 samples, which scatter by their root where
-        # others want the CPU, too.
-        allowed = 0.03 * used + 2 * (used / 19) ** 0.5 + 0.1
-        check(abs(seen - used) <= allowed, f"the profile says {seen:.2f} s, /proc says {used:.2f} s")
-        return True
+    def agree(names, on):
+        started = [start(n, on) for n in names]
+        processes = {n: p.p.pid for n, p in zip(names, started)}
+        if LONG:
+            check(times_agree(env, agent, processes, on, 60), "the profile and /proc differ")
+        else:
+            wait_until("profile and /proc agree", lambda: times_agree(env, agent, processes, on, 6), 60)
+        for p in started:
+            p.kill()
 
-    if LONG:
-        agree(60)
-    else:
-        wait_until("profile and /proc agree", lambda: agree(10), 60)
+    agree(["fix_time"], cpus[-1:])
+    if len(cpus) == 2:
+        agree(["fix_one", "fix_two", "fix_three"], cpus)
 
 
 def test_go(env):
