@@ -240,7 +240,7 @@ static void count_losses(struct agent *a, int64_t now)
 		a->cost.sampled_ns += (int64_t)(s[STAT_FILTERED + i] - a->last_stats[STAT_FILTERED + i]) *
 				      perf_events_period(a->events);
 	offcpu_count_losses(a, s, now);
-	a->sample_ns = s[STAT_COST_NS];
+	a->sample_ns = sampler_cost_ns(&a->sampler);
 	memcpy(a->last_stats, s, sizeof s);
 }
 

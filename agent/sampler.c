@@ -158,6 +158,10 @@ int sampler_load(struct sampler *s, const struct sampler_options *o, struct err 
 		sampler_release(s);
 		return err_set(e, ERR_INTERNAL, "the BPF object is not the one this agent was built with");
 	}
+	s->n_cpus = (unsigned)libbpf_num_possible_cpus();
+	struct bpf_map *rings = bpf_object__find_map_by_name(s->object, "cpu_rings");
+	if (rings)
+		bpf_map__set_max_entries(rings, s->n_cpus);
 	choose_programs(s->object, o);
 	struct bpf_program *sample = bpf_object__find_program_by_name(s->object, "sample");
 	struct bpf_program *off_cpu = bpf_object__find_program_by_name(s->object, "off_cpu");
@@ -178,8 +182,10 @@ int sampler_load(struct sampler *s, const struct sampler_options *o, struct err 
 	s->control_fd = sampler_map_fd(s, "control");
 	s->ring_fd = bpf_map__fd(ring);
 	s->ring_bytes = o->ring_bytes;
-	s->n_cpus = (unsigned)libbpf_num_possible_cpus();
+	s->cost_ns = xcalloc(s->n_cpus, sizeof *s->cost_ns);
 	r = map_ring(s, e);
+	if (!r)
+		r = cpu_rings_open(&s->cpu_rings, sampler_map_fd(s, "cpu_rings"), s->n_cpus, e);
 	if (r)
 		sampler_release(s);
 	return r;
@@ -211,6 +217,8 @@ void sampler_release(struct sampler *s)
 		munmap(s->consumer, page);
 	if (s->producer)
 		munmap(s->producer, page + 2 * (size_t)s->ring_bytes);
+	cpu_rings_release(&s->cpu_rings);
+	free(s->cost_ns);
 	if (s->switch_link)
 		bpf_link__destroy(s->switch_link);
 	if (s->object)
@@ -234,6 +242,26 @@ static int by_time(const void *a, const void *b)
 	return (x->flags & SAMPLE_MORE) - (y->flags & SAMPLE_MORE);
 }
 
+static void take(struct sampler *s, const struct sample_head *h, uint32_t bytes)
+{
+	if (bytes < sizeof *h || sample_size(h) > bytes)
+		return;
+	if (h->cpu < s->n_cpus)
+		s->cost_ns[h->cpu] = MAX(s->cost_ns[h->cpu], h->cost_ns);
+	vec_push(&s->samples, h);
+}
+
+/* The samples that lie in the CPUs' own rings. */
+static void read_cpu_rings(struct sampler *s)
+{
+	const void *h;
+	uint32_t n;
+
+	for (unsigned c = 0; c < s->cpu_rings.n; c++)
+		while ((h = cpu_rings_next(&s->cpu_rings, c, &n)))
+			take(s, h, n);
+}
+
 void sampler_read(struct sampler *s)
 {
 	const uint8_t *data = s->producer + sysconf(_SC_PAGESIZE);
@@ -247,11 +275,12 @@ void sampler_read(struct sampler *s)
 			break;
 		uint32_t n = len & ~BPF_RINGBUF_DISCARD_BIT;
 		const struct sample_head *h = (const void *)((const uint8_t *)head + BPF_RINGBUF_HDR_SZ);
-		if (!(len & BPF_RINGBUF_DISCARD_BIT) && n >= sizeof *h && sample_size(h) <= n)
-			vec_push(&s->samples, h);
+		if (!(len & BPF_RINGBUF_DISCARD_BIT))
+			take(s, h, n);
 		at += (BPF_RINGBUF_HDR_SZ + n + 7) & ~7ull;
 	}
 	s->taken = at;
+	read_cpu_rings(s);
 	if (s->samples.n > 1)
 		qsort(s->samples.v, s->samples.n, sizeof *s->samples.v, by_time);
 }
@@ -259,6 +288,7 @@ void sampler_read(struct sampler *s)
 void sampler_done(struct sampler *s)
 {
 	__atomic_store_n(s->consumer, s->taken, __ATOMIC_RELEASE);
+	cpu_rings_done(&s->cpu_rings);
 	s->samples.n = 0;
 }
 
@@ -296,6 +326,15 @@ void sample_stack(const struct sampler *s, size_t i, const uint8_t *pages[STACK_
 			break;
 		add_pages(more, pages);
 	}
+}
+
+uint64_t sampler_cost_ns(const struct sampler *s)
+{
+	uint64_t n = 0;
+
+	for (unsigned c = 0; c < s->n_cpus; c++)
+		n += s->cost_ns[c];
+	return n;
 }
 
 bool sampler_stats(const struct sampler *s, uint64_t out[STATS_MAX])

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loaded BPF object: its programs, its tables, and the ring its samples come through. Drain thread only. */
+/* The loaded BPF object: its programs, its tables, and the rings its samples come through. Drain thread only. */
 #ifndef PYRRHA_AGENT_SAMPLER_H
 #define PYRRHA_AGENT_SAMPLER_H
 
+#include "agent/cpu_rings.h"
 #include "agent/tables.h"
 #include "base/vec.h"
 
@@ -26,8 +27,10 @@ struct sampler {
 	uint64_t *consumer;
 	uint8_t *producer;
 	uint32_t ring_bytes;
+	struct cpu_rings cpu_rings;
+	uint64_t *cost_ns;           /* of the sampling program, per CPU, as far as samples said */
 	VEC(const struct sample_head *) samples;
-	uint64_t taken;              /* position up to which samples[] reaches */
+	uint64_t taken;              /* position in the ring up to which samples[] reaches */
 };
 
 /* The bytes of the BPF object that was built with the agent. */
@@ -50,6 +53,8 @@ const uint64_t *sample_kernel(const struct sample_head *h);
 void sample_stack(const struct sampler *s, size_t i, const uint8_t *pages[STACK_PAGES]);
 /* Bytes of kernel memory that the object's maps take, those inside of `chunks` not counted. */
 uint64_t sampler_map_bytes(const struct sampler *s);
+/* What the sampling program took, by its own clock readings, up to the samples read last. */
+uint64_t sampler_cost_ns(const struct sampler *s);
 /* Sums over all CPUs, by enum agent_stat. */
 bool sampler_stats(const struct sampler *s, uint64_t out[STATS_MAX]);
 

@@ -74,7 +74,7 @@ static void write_source(const char *path)
 /* --- readings --- */
 
 struct reading {
-	uint64_t run_ns, runs, stats[STATS_MAX], starts, lost;
+	uint64_t run_ns, runs, frames, starts, lost;
 	int64_t own_ns, at_ns;
 };
 
@@ -108,12 +108,13 @@ static void read_all(const struct agent *a, struct reading *r)
 	uint32_t len = sizeof info;
 	struct rusage own, helpers;
 
-	if (bpf_obj_get_info_by_fd(a->sampler.sample_fd, &info, &len) || !sampler_stats(&a->sampler, r->stats)) {
+	if (bpf_obj_get_info_by_fd(a->sampler.sample_fd, &info, &len)) {
 		fputs("agent_bench: the program's statistics cannot be read\n", stderr);
 		exit(1);
 	}
 	r->run_ns = info.run_time_ns;
 	r->runs = info.run_cnt;
+	r->frames = a->sampled_frames;
 	getrusage(RUSAGE_SELF, &own);
 	getrusage(RUSAGE_CHILDREN, &helpers);
 	r->own_ns = of_timeval(own.ru_utime) + of_timeval(own.ru_stime) + of_timeval(helpers.ru_utime) + of_timeval(helpers.ru_stime);
@@ -130,7 +131,7 @@ static struct result run(const struct agent *a)
 	clock_sleep_ms(seconds * 1000);
 	read_all(a, &y);
 	double ns = (double)(y.run_ns - x.run_ns), runs = (double)(y.runs - x.runs);
-	double frames = (double)(y.stats[STAT_FRAMES] - x.stats[STAT_FRAMES]);
+	double frames = (double)(y.frames - x.frames);
 	double elapsed = (double)(y.at_ns - x.at_ns) * (double)perf_events_cpus(a->events);
 	return (struct result){ ns / runs, frames / runs, ns / frames, (ns + (double)(y.own_ns - x.own_ns)) / elapsed,
 				(double)(y.starts - x.starts) * 1e9 / (double)(y.at_ns - x.at_ns), (double)(y.lost - x.lost) };

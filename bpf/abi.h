@@ -163,6 +163,7 @@ struct sample_head {
 	__u64 time_ns;       /* CLOCK_MONOTONIC; off-CPU: when the thread came back */
 	__u64 off_ns;        /* 0: a tick of the CPU's clock. Else the stack is that of a thread that left the CPU this
 				long before time_ns */
+	__u64 cost_ns;       /* that the sampling program has taken on this CPU, by clock readings, before this sample */
 	__u64 cgroup_id;
 	__u64 ip, sp, fp;    /* where unwinding stands */
 	__u32 pid, tid;      /* as user space calls them */
@@ -176,6 +177,20 @@ struct sample_head {
 	char comm[16];       /* of the thread */
 	__u8 code[UW_CODE];  /* of a deferred sample: what stands at ip - 1 */
 	/* u64 user[n_user], kernel[n_kernel], u8 stack[STACK_PAGE each] */
+};
+
+/* Each CPU's own ring, for records without pieces of stack: the kernel's ring buffer takes a lock and touches memory in
+ * five places for each. A record is 8 bytes that say how many follow, and those; they are written last, on a ring that the
+ * agent has filled with 0 again. No record is split: where one of the largest size would not fit any more, CPU_RING_SKIP
+ * stands, and the next one is at the ring's beginning. What has no room goes the other way, as do waits in great number. */
+#define CPU_RING_BYTES (1 << 14)
+#define CPU_RECORD_MAX (sizeof(struct sample_head) + (MAX_USER_FRAMES + MAX_KERNEL_FRAMES) * 8)
+#define CPU_RING_SKIP 1
+
+struct cpu_ring {
+	__u64 taken;         /* bytes that the agent is done with, counted from the start; only it writes here */
+	__u64 pad[7];
+	__u8 b[CPU_RING_BYTES];
 };
 
 /* What is not sampled at all. A kind's entries name what is kept or dropped; what has none is kept, unless the kind is
@@ -221,13 +236,8 @@ struct unwind {
 	__u32 cached;              /* the rule cache may be used */
 };
 
-/* What each sample counts comes first, so that it lies together. */
+/* What an ordinary sample does not count: its record says all about it. */
 enum agent_stat {
-	STAT_SAMPLES,
-	STAT_FRAMES,
-	STAT_COST_NS,        /* clock readings around the sampling program */
-	STAT_END,            /* + enum stack_end */
-	STAT_END_LAST = STAT_END + END_CODES_ - 1,
 	STAT_RING_FULL,      /* samples lost because the ring had no room */
 	STAT_DEFERRED,
 	STAT_FILTERED,       /* ticks, + enum filter_kind: not taken because of a filter */
