@@ -15,6 +15,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "tsdb/files.h"
+#include "tsdb/list.h"
 #include "tsdb/record.h"
 #include "tsdb/rescue.h"
 #include "tsdb/rocks.h"
@@ -285,8 +286,12 @@ static int open_db(struct hlog *l, bool *ret_writable, struct err *e)
 		if (tries)
 			clock_sleep_ms(OPEN_WAIT_MS);
 		/* Not at once: it may only have been read wrong. */
-		bool rescue = tries + 1 == OPEN_TRIES && is_damaged(e);
-		if ((rescue || rocks_lost_current(l->path)) && rescue_log(l->options, l->path, rescue_wanted, l, &other)) {
+		bool rescue = tries + 1 == OPEN_TRIES && is_damaged(e), damaged = list_is_damaged(l->path);
+		if (damaged && !rescue) {
+			err_set(e, ERR_CORRUPT, "the head log %s: its list of files is damaged", l->path);
+			continue;
+		}
+		if ((rescue || list_is_gone(l->path)) && rescue_log(l->options, l->path, rescue_wanted, l, &other)) {
 			LOG_WARN("msg", "the head log's list of files is damaged and cannot be made anew", "err", other.msg);
 			*e = other;
 			continue; /* opened so it would begin anew */

@@ -7,7 +7,7 @@ libtsdb_a_SOURCES = \
   tsdb/index.c tsdb/index.h tsdb/masks.c tsdb/masks.h tsdb/match.c tsdb/match.h tsdb/join.c tsdb/join.h tsdb/merge.c tsdb/metrics.c tsdb/part.c tsdb/part.h tsdb/partition.c tsdb/plan.c tsdb/plan.h tsdb/record.c \
   tsdb/readpart.c tsdb/readpart.h tsdb/rebuild.c tsdb/record.h tsdb/remove.c tsdb/remove.h tsdb/replay.c tsdb/retention.c tsdb/rewrite.c tsdb/rocks.c tsdb/rocks.h tsdb/rollup.c tsdb/seal.c tsdb/seal.h tsdb/sealed.c tsdb/sealed.h tsdb/sealed_points.c tsdb/sealed_sums.c tsdb/select.c tsdb/sort.c tsdb/sort.h tsdb/space.c tsdb/space.h tsdb/steps.c tsdb/steps.h tsdb/sums.c tsdb/tsdb.c \
   tsdb/tsdb.h tsdb/view.c tsdb/view.h tsdb/window.c tsdb/window.h
-libtsdb_a_SOURCES += tsdb/rescue.c tsdb/rescue.h
+libtsdb_a_SOURCES += tsdb/list.c tsdb/list.h tsdb/rescue.c tsdb/rescue.h
 libtsdb_a_SOURCES += tsdb/admin.c tsdb/inspect.c tsdb/inspect.h tsdb/keep.c tsdb/keep.h tsdb/names.c tsdb/names.h
 
 # What a program that links the storage needs.

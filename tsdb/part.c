@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "tsdb/dict_pack.h"
 #include "tsdb/files.h"
+#include "tsdb/list.h"
 
 #define VALUE_VERSION 1
 #define INDEX_VERSION 2 /* 1 had no aggregates */
@@ -531,7 +532,7 @@ static rocksdb_t *open_db(struct pdb *d, struct err *e)
 		d->read_only = true;
 		return try_open(d, false, true, e);
 	}
-	if (rocks_lost_current(d->dir)) { /* it would begin anew, and remove the files that it does not know */
+	if (list_is_gone(d->dir)) { /* it would begin anew, and remove the files that it does not know */
 		err_set(e, ERR_CORRUPT, "it has no CURRENT");
 		return rebuild(d, e);
 	}
@@ -555,6 +556,24 @@ static rocksdb_t *open_db(struct pdb *d, struct err *e)
 	return db;
 }
 
+/* The first time: a list that is torn at its end, as a power loss leaves it, RocksDB would open without a word, and remove the
+ * files that it no longer names. After a write that failed it may end so, too (pdb_reopen): then that is what there is. */
+static rocksdb_t *open_first(struct pdb *d, struct err *e)
+{
+	for (int tries = 0; tries < OPEN_TRIES; tries++) {
+		if (d->look_only || !list_is_damaged(d->dir))
+			return open_db(d, e);
+		clock_sleep_ms(OPEN_WAIT_MS / 10); /* it may only have been read wrong */
+	}
+	err_set(e, ERR_CORRUPT, "the partition %s: its list of files is damaged", d->dir);
+	rocksdb_t *db = rebuild(d, e);
+	if (!db) {
+		db = try_open(d, false, true, e);
+		d->read_only = db != NULL;
+	}
+	return db;
+}
+
 bool pdb_read_only(const struct pdb *d)
 {
 	return atomic_load(&d->read_only);
@@ -575,7 +594,7 @@ int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, bool loo
 	rocksdb_options_set_write_buffer_size(d->options, 1 << 20);
 	d->read = rocksdb_readoptions_create();
 	d->env = rocksdb_envoptions_create();
-	d->db = open_db(d, e);
+	d->db = open_first(d, e);
 	if (!d->db) {
 		pdb_free(d);
 		return -ERR_IO;

@@ -67,24 +67,6 @@ int rocks_err(char **error, struct err *e, const char *what, const char *path)
 	return rc;
 }
 
-static int has_file(void *arg, const char *name, struct err *e)
-{
-	struct view v = view_of(name);
-	(void)e;
-	*(bool *)arg |= view_ends(v, VIEW(".sst")) || view_ends(v, VIEW(".log"));
-	return 0;
-}
-
-bool rocks_lost_current(const char *path)
-{
-	AUTOFREE char *current = xasprintf("%s/CURRENT", path);
-	bool any = false;
-	if (access(path, F_OK) || access(current, F_OK) == 0 || errno != ENOENT)
-		return false;
-	files_each(path, has_file, &any, NULL);
-	return any;
-}
-
 bool rocks_of_the_place(const struct err *e)
 {
 	return strstr(e->msg, "No space left") || strstr(e->msg, "Read-only") || strstr(e->msg, "Too many open files");

@@ -13,8 +13,6 @@
 rocksdb_options_t *rocks_options(rocksdb_cache_t *cache);
 /* The same for a file of many small values: larger blocks, and more work for zstd. */
 rocksdb_options_t *rocks_options_small(void);
-/* Whether a database has files and no CURRENT, which says what they are. Opened so it would begin anew. */
-bool rocks_lost_current(const char *path);
 /* Takes an error of the library; frees it and sets it to NULL. Returns 0 if there is none. */
 int rocks_err(char **error, struct err *e, const char *what, const char *path);
 /* Not the file's fault (no space, no descriptors, nothing may be written): another time it may do. */

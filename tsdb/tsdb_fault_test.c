@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/view.h"
+#include "tsdb/list.h"
 #include "tsdb/rocks.h"
 #include "tsdb/testkit.h"
 
@@ -285,6 +286,67 @@ static char *partition_file(const struct kit *k, const char *name)
 	return xasprintf("%s/partitions/%lld%s%s", k->dir, (long long)(KIT_T0 / 86400000), name[0] ? "/" : "", name);
 }
 
+/* The list of a database's files as it is now. */
+static char *list_of(const char *dir)
+{
+	AUTOFREE char *current = xasprintf("%s/CURRENT", dir);
+	char name[64] = "";
+	FILE *f = fopen(current, "r");
+	assert_true(f && fscanf(f, "%63s", name) == 1);
+	fclose(f);
+	return xasprintf("%s/%s", dir, name);
+}
+
+static long list_size(const char *dir)
+{
+	AUTOFREE char *list = list_of(dir);
+	struct stat st;
+	assert_int_equal(stat(list, &st), 0);
+	return (long)st.st_size;
+}
+
+/* How the list may end: its last entry torn; the entry at some place cut, or of a wrong length, which to RocksDB is the same. */
+enum end { TORN, CUT, WRONG_LENGTH, ENDS };
+
+static void damage_end(const char *list, enum end how, long at)
+{
+	static const char zeros[20];
+	struct stat st;
+	char byte;
+	int fd = open(list, O_RDWR);
+	assert_true(fd >= 0 && fstat(fd, &st) == 0 && at + 20 < st.st_size && st.st_size < 16384);
+	if (how == TORN)
+		assert_int_equal(pwrite(fd, zeros, sizeof zeros, st.st_size - (off_t)sizeof zeros), sizeof zeros);
+	else if (how == CUT)
+		assert_int_equal(ftruncate(fd, at + 20), 0);
+	else {
+		assert_int_equal(pread(fd, &byte, 1, at + 5), 1);
+		byte ^= 0x40;
+		assert_int_equal(pwrite(fd, &byte, 1, at + 5), 1);
+	}
+	close(fd);
+}
+
+/* Each bit of a list's end counts. */
+static void check_every_bit(const char *dir, const char *path)
+{
+	struct stat st;
+	uint8_t byte;
+	int fd = open(path, O_RDWR);
+	assert_true(fd >= 0 && fstat(fd, &st) == 0);
+	assert_false(list_is_damaged(dir));
+	for (off_t at = MAX(st.st_size - 150, 0); at < st.st_size; at++) {
+		assert_int_equal(pread(fd, &byte, 1, at), 1);
+		for (int bit = 0; bit < 8; bit++) {
+			uint8_t flipped = byte ^ (uint8_t)(1u << bit);
+			assert_int_equal(pwrite(fd, &flipped, 1, at), 1);
+			assert_true(list_is_damaged(dir));
+		}
+		assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+	}
+	close(fd);
+}
+
 /* RocksDB's list of a partition's files is damaged, or gone: it is made anew, nothing is lost. */
 static void test_repair(void **state)
 {
@@ -297,22 +359,25 @@ static void test_repair(void **state)
 	seal_hours(&k, 30);
 	size_t n = kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL);
 	uint64_t sum = kit_merge(&k, KIT_SAMPLES, 0, INT64_MAX, NULL);
-	for (int how = 0; how < 3; how++) {
+	AUTOFREE char *current = partition_file(&k, "CURRENT"), *dir = partition_file(&k, "");
+	long entries = 0; /* of the list when it was opened: behind it is what was sealed since */
+	for (int how = 0; how < 3 + ENDS; how++) {
 		kit_close(&k);
-		AUTOFREE char *current = partition_file(&k, "CURRENT"), *name = NULL;
+		AUTOFREE char *list = list_of(dir);
 		if (how == 0)
 			garbage(current);
 		else if (how == 1)
 			assert_int_equal(unlink(current), 0);
 		else {
-			char manifest[64] = "";
-			FILE *f = fopen(current, "r");
-			assert_true(f && fscanf(f, "%63s", manifest) == 1);
-			fclose(f);
-			name = partition_file(&k, manifest);
-			assert_int_equal(unlink(name), 0);
+			if (how == 3)
+				check_every_bit(dir, list);
+			if (how == 2)
+				assert_int_equal(unlink(list), 0);
+			else
+				damage_end(list, (enum end)(how - 3), entries);
 		}
 		kit_open(&k);
+		entries = list_size(dir);
 		assert_int_equal(lost(&k), 0);
 		assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), n);
 		assert_true(kit_merge(&k, KIT_SAMPLES, 0, INT64_MAX, NULL) == sum);
@@ -335,58 +400,60 @@ static void save_log(const char *path)
 	assert_int_equal(link(saved_name, saved_link), 0);
 }
 
-/* As when the power fails while the list gets the entry of a table: the table is there, and so are the write-ahead file that
- * it was made of and the records in it. */
-static void flush_halfway(struct kit *k)
+/* Makes a table of the write-ahead file. As when the power fails while the list gets the entry of that table both are there
+ * afterwards. Returns where in the list the entry is. */
+static long flush_halfway(struct kit *k)
 {
 	AUTOFREE char *head = xasprintf("%s/head", k->dir);
 	char *error = NULL;
-	rocksdb_options_t *o = rocks_options(NULL);
+	rocksdb_options_t *base = rocks_options(NULL), *o = rocksdb_options_create();
+	rocksdb_flushoptions_t *wait = rocksdb_flushoptions_create();
+	rocksdb_get_options_from_string(base, "avoid_flush_during_recovery=true", o, &error);
+	assert_null(error);
 	assert_int_equal(each_file(head, ".log", save_log), 1);
 	rocksdb_t *db = rocksdb_open(o, head, &error);
 	assert_null(error);
+	long entry = list_size(head);
+	rocksdb_flush(db, wait, &error);
+	assert_null(error);
 	rocksdb_close(db);
+	rocksdb_flushoptions_destroy(wait);
 	rocksdb_options_destroy(o);
+	rocksdb_options_destroy(base);
 	assert_int_not_equal(access(saved_name, F_OK), 0);
 	assert_int_equal(rename(saved_link, saved_name), 0);
+	return entry;
 }
 
-/* Changes bytes of a file, from `back` before its end or (below 0) from its middle on. */
-static void damage(const char *path, long back, size_t n, bool zero)
+static void flip_middle(const char *path)
 {
 	struct stat st;
-	char bytes[64] = "";
+	char byte;
 	int fd = open(path, O_RDWR);
-	assert_true(fd >= 0 && fstat(fd, &st) == 0 && st.st_size > back);
-	off_t at = back < 0 ? st.st_size / 2 : st.st_size - back;
-	assert_int_equal(pread(fd, bytes, n, at), n);
-	for (size_t i = 0; i < n; i++)
-		bytes[i] = zero ? 0 : (char)(bytes[i] ^ 1);
-	assert_int_equal(pwrite(fd, bytes, n, at), n);
+	assert_true(fd >= 0 && fstat(fd, &st) == 0 && pread(fd, &byte, 1, st.st_size / 2) == 1);
+	byte ^= 1;
+	assert_int_equal(pwrite(fd, &byte, 1, st.st_size / 2), 1);
 	close(fd);
 }
 
-enum damage { NO_CURRENT, BAD_CURRENT, NO_MANIFEST, TORN_MANIFEST, FLIPPED_MANIFEST, CUT_SHORT, CUT_SHORTER, DAMAGES };
+enum damage { NO_CURRENT, BAD_CURRENT, NO_MANIFEST, TORN_MANIFEST, CUT_MANIFEST, WRONG_LENGTH_MANIFEST, FLIPPED_MANIFEST, CUT_SHORT,
+	      CUT_SHORTER, DAMAGES };
 
-static void damage_list(const struct kit *k, enum damage how)
+static void damage_list(const struct kit *k, enum damage how, long entry)
 {
 	AUTOFREE char *head = xasprintf("%s/head", k->dir), *whole = xasprintf("%s/head.whole", k->dir),
 		      *fresh = xasprintf("%s/head.new", k->dir), *current = xasprintf("%s/CURRENT", head);
-	char name[64] = "";
-	FILE *f = fopen(current, "r");
-	assert_true(f && fscanf(f, "%63s", name) == 1);
-	fclose(f);
-	AUTOFREE char *manifest = xasprintf("%s/%s", head, name);
+	AUTOFREE char *list = list_of(head);
 	if (how == NO_CURRENT)
 		assert_int_equal(unlink(current), 0);
 	else if (how == BAD_CURRENT)
 		garbage(current);
 	else if (how == NO_MANIFEST)
-		assert_int_equal(unlink(manifest), 0);
-	else if (how == TORN_MANIFEST)
-		damage(manifest, 20, 20, true);
+		assert_int_equal(unlink(list), 0);
+	else if (how >= TORN_MANIFEST && how <= WRONG_LENGTH_MANIFEST)
+		damage_end(list, (enum end)(how - TORN_MANIFEST), entry);
 	else if (how == FLIPPED_MANIFEST)
-		damage(manifest, -1, 1, false);
+		flip_middle(list);
 	else
 		assert_int_equal(rename(head, whole), 0);
 	if (how == CUT_SHORT)
@@ -422,8 +489,10 @@ static void repair_log(enum damage how)
 	uint64_t sum = kit_merge(&k, KIT_SAMPLES, 0, INT64_MAX, NULL);
 	assert_int_equal(n, 24 + 6 - 6 - 3 + 6);
 	kit_close(&k);
-	flush_halfway(&k);
-	damage_list(&k, how);
+	long entry = flush_halfway(&k);
+	if (how == WRONG_LENGTH_MANIFEST)
+		assert_int_equal(unlink(saved_name), 0); /* the flush was over, and its entry is damaged later */
+	damage_list(&k, how, entry);
 	for (int i = 0; i < 2; i++) {
 		kit_open(&k);
 		tsdb_stats(k.db, &s);
@@ -465,7 +534,7 @@ static void test_repair_log_bad_file(void **state)
 	AUTOFREE char *head = xasprintf("%s/head", k.dir);
 	file_number = 1;
 	assert_true(each_file(head, ".sst", flip_second) >= 1);
-	damage_list(&k, TORN_MANIFEST);
+	damage_list(&k, NO_MANIFEST, 0);
 	kit_open(&k);
 	assert_true(lost(&k) >= 6);
 	size_t there = kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL);
