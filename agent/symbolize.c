@@ -15,30 +15,23 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/debuginfod.h"
+#include "agent/debug_reader.h"
 #include "agent/demangle.h"
-#include "agent/dwarf_index.h"
 #include "agent/elf_file.h"
 #include "agent/gopclntab.h"
 #include "agent/kallsyms.h"
+#include "agent/name_cache.h"
 #include "agent/perfmap_helper.h"
 #include "agent/perfmaps.h"
 #include "agent/symtab.h"
-#include "base/arena.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/map.h"
-#include "base/queue.h"
-#include "base/thread.h"
 
 /* Descriptors kept for images whose symbols nobody asked for yet. */
 #define WAITING_FDS_MAX 512
-#define DWARF_JOBS_MAX 256
 #define VDSO_MAX ((size_t)1 << 20)
 #define KALLSYMS_RELOAD_MS 60000
-/* Resolved addresses; beyond it the cache starts anew (their strings stay: they are interned). */
-#define CACHE_MAX 60000u
-/* Memory for both, when nobody uses them. */
+/* Memory for names and their strings, when nobody uses them. */
 #define NAMES_BYTES_MAX ((size_t)10 << 20)
 #define SWEEP_MS 30000
 
@@ -46,140 +39,60 @@ struct known_image {
 	struct image *image;     /* reference held */
 	uint64_t serial;         /* never given twice, from 1 on */
 	int fd;                  /* -1: was read, or could not be had */
-	bool ready, is_go, in_dwarf_job;
+	bool ready, is_go, with_reader;
 	struct dwarf_index dwarf;
 	struct symtab symbols;
 	struct gopclntab go;
 };
 
-/* A resolved address: frames[first ... + n). n 0 = it has no name. */
-struct resolved {
-	uint64_t owner, address; /* serial of the image; 0 = the kernel */
-	uint32_t first, n;
-};
-
 struct symbolizer {
 	pthread_mutex_t lock;
-	struct map image_index, cache_index, string_index;
+	struct map image_index;
 	VEC(struct known_image *) images; /* NULL = free slot */
 	VEC(uint32_t) spare;
 	uint64_t serials;
 	int64_t swept_mono_ms;
 	unsigned readers;        /* between symbolizer_begin and _end */
-	VEC(struct resolved) cache;
-	VEC(struct sym_frame) frames;
+	struct name_cache names;
 	struct perfmaps *perfmaps;
-	struct arena text;
-	VEC(struct view) strings;
+	struct debug_reader *debug;
 	struct kallsyms kernel;
 	int64_t kernel_loaded_mono_ms;
 	bool kernel_tried;
 	unsigned waiting_fds;
 	uint64_t forgotten;
-	char *cache_dir, *debuginfod_urls; /* NULL = none */
-	uint64_t debuginfod_found, debuginfod_absent, debuginfod_failed;
-	bool debuginfod_told;    /* that it does not work */
-	pthread_t dwarf_thread;  /* reads debug information, one file after the other */
-	struct queue *dwarf_jobs; /* struct dwarf_job */
 };
 
-struct dwarf_job {
-	struct known_image *image;
-	int fd;
-	bool fetch;              /* the debug information is to be asked for */
-};
-
-static void forget_resolved(struct symbolizer *s)
-{
-	map_clear(&s->cache_index);
-	s->cache.n = s->frames.n = 0;
-}
-
-/* The debug file, from a server; -1 if there is none. */
-static int fetch_debug_file(struct symbolizer *s, const struct image *im)
-{
-	char hex[2 * BUILD_ID_MAX + 1];
-	struct err e;
-	int fd = debuginfod_fetch(s->debuginfod_urls, s->cache_dir, image_build_id_hex(im, hex), &debuginfod_limits, &e);
-	if (fd < 0 && e.code != ERR_NOT_FOUND && !s->debuginfod_told) {
-		LOG_WARN("msg", "no debug information from debuginfod; this is said once, a metric counts", "err", e.msg,
-			 "build_id", hex);
-		s->debuginfod_told = true;
-	}
-	pthread_mutex_lock(&s->lock);
-	*(fd >= 0 ? &s->debuginfod_found : e.code == ERR_NOT_FOUND ? &s->debuginfod_absent : &s->debuginfod_failed) += 1;
-	pthread_mutex_unlock(&s->lock);
-	return fd;
-}
-
-/* Images are not freed while they are in a job. A file whose DWARF cannot be read keeps its symbols. */
-static void read_dwarf(struct symbolizer *s, struct dwarf_job *j)
-{
-	char hex[2 * BUILD_ID_MAX + 1];
-	struct image *im = j->image->image;
-	/* Not by build-id alone, which a file may claim falsely. */
-	AUTOFREE char *cached = s->cache_dir && im->build_id_len ?
-		xasprintf("%s/%s-%llx-%llx-%llx-%llx.dwarf", s->cache_dir, image_build_id_hex(im, hex),
-			  (unsigned long long)im->stamp.dev, (unsigned long long)im->stamp.ino,
-			  (unsigned long long)im->stamp.size, (unsigned long long)im->stamp.changed_ns) : NULL;
-	struct dwarf_index x;
-	struct symtab symbols = { .fd = -1 };
-	struct err e;
-	int debug = j->fetch ? fetch_debug_file(s, im) : -1;
-	if (debug >= 0 && symtab_build_with(&symbols, j->fd, debug, im->path, NULL, &e))
-		symbols.fd = -1;
-	bool made = (!j->fetch || debug >= 0) && dwarf_index_make(&x, debug >= 0 ? debug : j->fd, cached, &e) == 0;
-	if (debug >= 0)
-		close(debug);
-	pthread_mutex_lock(&s->lock);
-	if (symbols.fd >= 0) {
-		symtab_free(&j->image->symbols);
-		j->image->symbols = symbols;
-	}
-	if (made)
-		j->image->dwarf = x;
-	if (made || symbols.fd >= 0)
-		forget_resolved(s);
-	j->image->in_dwarf_job = false;
-	pthread_mutex_unlock(&s->lock);
-}
-
-static void *dwarf_main(void *arg)
+/* What there is more to know of an image, from the reader's thread. Images are not freed while they are with it. */
+static void take_debug(void *arg, void *token, const struct debug_found *found)
 {
 	struct symbolizer *s = arg;
-	for (struct dwarf_job *j; (j = queue_pop(s->dwarf_jobs, -1));) {
-		if (!queue_closed(s->dwarf_jobs))
-			read_dwarf(s, j);
-		close(j->fd);
-		free(j);
+	struct known_image *k = token;
+	pthread_mutex_lock(&s->lock);
+	if (found->has_symbols) {
+		symtab_free(&k->symbols);
+		k->symbols = found->symbols;
 	}
-	return NULL;
-}
-
-static char *copy_unless_empty(const char *s)
-{
-	return s && *s ? xstrdup(s) : NULL;
+	if (found->has_dwarf)
+		k->dwarf = found->dwarf;
+	if (found->has_symbols || found->has_dwarf)
+		name_cache_forget(&s->names);
+	k->with_reader = false;
+	pthread_mutex_unlock(&s->lock);
 }
 
 struct symbolizer *symbolizer_new(const struct symbolizer_options *o, struct err *e)
 {
 	struct symbolizer *s = NEW(struct symbolizer);
 	pthread_mutex_init(&s->lock, NULL);
-	arena_init(&s->text, 0);
+	name_cache_init(&s->names);
 	s->kernel.tab.fd = -1;
 	s->perfmaps = perfmaps_new();
-	s->cache_dir = copy_unless_empty(o->cache_dir);
-	s->debuginfod_urls = copy_unless_empty(o->debuginfod_urls);
-	s->dwarf_jobs = queue_new(DWARF_JOBS_MAX, 0);
-	if (thread_start(&s->dwarf_thread, "dwarf", dwarf_main, s, e)) {
-		queue_free(s->dwarf_jobs);
-		perfmaps_free(s->perfmaps);
-		free(s->cache_dir);
-		free(s->debuginfod_urls);
-		free(s);
-		return NULL;
-	}
-	return s;
+	s->debug = debug_reader_new(o->cache_dir, o->debuginfod_urls, take_debug, s, e);
+	if (s->debug)
+		return s;
+	symbolizer_free(s);
+	return NULL;
 }
 
 static void free_image(struct known_image *k)
@@ -198,23 +111,14 @@ void symbolizer_free(struct symbolizer *s)
 {
 	if (!s)
 		return;
-	queue_close(s->dwarf_jobs);
-	pthread_join(s->dwarf_thread, NULL);
-	queue_free(s->dwarf_jobs);
-	free(s->cache_dir);
-	free(s->debuginfod_urls);
+	debug_reader_free(s->debug);
 	for (size_t i = 0; i < s->images.n; i++)
 		if (s->images.v[i])
 			free_image(s->images.v[i]);
 	vec_free(&s->images);
 	vec_free(&s->spare);
-	vec_free(&s->cache);
-	vec_free(&s->frames);
-	vec_free(&s->strings);
 	map_free(&s->image_index);
-	map_free(&s->cache_index);
-	map_free(&s->string_index);
-	arena_free(&s->text);
+	name_cache_release(&s->names);
 	kallsyms_free(&s->kernel);
 	perfmaps_free(s->perfmaps);
 	pthread_mutex_destroy(&s->lock);
@@ -228,17 +132,7 @@ static size_t map_bytes(const struct map *m)
 
 static struct view intern(struct symbolizer *s, struct view v)
 {
-	uint64_t h = hash_view(v);
-	uint32_t id;
-	for (size_t at = map_start(&s->string_index, h); map_probe(&s->string_index, h, &at, &id);)
-		if (view_eq(s->strings.v[id], v))
-			return s->strings.v[id];
-	struct view copy = arena_view(&s->text, v);
-	if (!copy.ptr)
-		return VIEW("");
-	map_insert(&s->string_index, h, (uint32_t)s->strings.n);
-	vec_push(&s->strings, copy);
-	return copy;
+	return name_cache_intern(&s->names, v);
 }
 
 /* ---- images ---- */
@@ -280,7 +174,7 @@ static void drop_dead_images(struct symbolizer *s)
 	for (size_t i = 0; i < s->images.n; i++) {
 		struct known_image *k = s->images.v[i];
 		/* Whoever else holds a reference could hand it on; nobody does. */
-		if (!k || k->in_dwarf_job || atomic_load(&k->image->refs) != 1)
+		if (!k || k->with_reader || atomic_load(&k->image->refs) != 1)
 			continue;
 		map_remove(&s->image_index, hash_u64((uintptr_t)k->image), (uint32_t)i);
 		s->waiting_fds -= !k->ready && k->fd >= 0;
@@ -314,31 +208,6 @@ static int vdso_file(void)
 	return fd;
 }
 
-/* Whether it is worth a helper's while. */
-static bool has_debug_info(int fd, const char *build_id)
-{
-	struct elf_file f = { 0 };
-	struct err e;
-	bool has = elf_open(&f, fd, &e) == 0 && elf_section(&f, ".debug_info");
-	char path[256];
-	elf_close(&f);
-	snprintf(path, sizeof path, "/usr/lib/debug/.build-id/%.2s/%s.debug", build_id, strlen(build_id) > 2 ? build_id + 2 : "");
-	return has || access(path, R_OK) == 0;
-}
-
-/* Takes the image's descriptor; false if the queue is full, then nothing was taken. */
-static bool ask_for_dwarf(struct symbolizer *s, struct known_image *k, bool fetch)
-{
-	struct dwarf_job *j = NEW(struct dwarf_job);
-	*j = (struct dwarf_job){ k, k->fd, fetch };
-	k->in_dwarf_job = true;
-	if (queue_try_push(s->dwarf_jobs, j, 0))
-		return true;
-	k->in_dwarf_job = false;
-	free(j);
-	return false;
-}
-
 static void make_ready(struct symbolizer *s, struct known_image *k)
 {
 	struct err e;
@@ -355,8 +224,8 @@ static void make_ready(struct symbolizer *s, struct known_image *k)
 	if (symtab_build(&k->symbols, k->fd, k->image->path, image_build_id_hex(k->image, hex), &e))
 		k->symbols.fd = -1;
 	if (!k->is_go) {
-		bool here = has_debug_info(k->fd, hex), fetch = !here && s->debuginfod_urls && k->image->build_id_len;
-		if ((!here && !fetch) || !ask_for_dwarf(s, k, fetch))
+		k->with_reader = debug_reader_ask(s->debug, k->image, k->fd, k);
+		if (!k->with_reader)
 			close(k->fd);
 		k->fd = -1;
 	}
@@ -464,25 +333,6 @@ static size_t resolve_jit(struct symbolizer *s, const struct window_frame *f, st
 	return n;
 }
 
-static const struct resolved *cached(struct symbolizer *s, uint64_t owner, uint64_t addr, uint64_t h)
-{
-	uint32_t id;
-	for (size_t at = map_start(&s->cache_index, h); map_probe(&s->cache_index, h, &at, &id);)
-		if (s->cache.v[id].owner == owner && s->cache.v[id].address == addr)
-			return &s->cache.v[id];
-	return NULL;
-}
-
-static void remember(struct symbolizer *s, uint64_t owner, uint64_t addr, uint64_t h, const struct sym_frame *f, size_t n)
-{
-	if (s->cache.n >= CACHE_MAX)
-		forget_resolved(s);
-	map_insert(&s->cache_index, h, (uint32_t)s->cache.n);
-	vec_push(&s->cache, (struct resolved){ owner, addr, (uint32_t)s->frames.n, (uint32_t)n });
-	for (size_t i = 0; i < n; i++)
-		vec_push(&s->frames, f[i]);
-}
-
 static size_t resolve_locked(struct symbolizer *s, const struct window_frame *f, struct sym_frame *out)
 {
 	struct known_image *k = NULL;
@@ -491,20 +341,18 @@ static size_t resolve_locked(struct symbolizer *s, const struct window_frame *f,
 		if (!k)
 			k = add_image(s, f->image);
 	}
-	uint64_t owner = k ? k->serial : 0, h = hash_u64(f->addr ^ hash_u64(owner));
+	uint64_t owner = k ? k->serial : 0;
+	size_t n;
 	/* Code that a JIT placed at an address may be other code a minute later: not cached. */
 	bool keeps = f->kind == FRAME_KERNEL || k;
-	const struct resolved *r = keeps ? cached(s, owner, f->addr, h) : NULL;
-	if (r) {
-		memcpy(out, &s->frames.v[r->first], r->n * sizeof *out);
-		return r->n;
-	}
+	if (keeps && name_cache_find(&s->names, owner, f->addr, out, &n))
+		return n;
 	for (size_t i = 0; i < SYM_FRAMES_MAX; i++)
 		out[i] = (struct sym_frame){ VIEW(""), VIEW(""), VIEW(""), 0, 0 };
-	size_t n = f->kind == FRAME_USER ? resolve_user(s, k, f->addr, out) :
-		   f->kind == FRAME_KERNEL ? resolve_kernel(s, f, out) : resolve_jit(s, f, out);
+	n = f->kind == FRAME_USER ? resolve_user(s, k, f->addr, out) :
+	    f->kind == FRAME_KERNEL ? resolve_kernel(s, f, out) : resolve_jit(s, f, out);
 	if (keeps)
-		remember(s, owner, f->addr, h, out, n);
+		name_cache_put(&s->names, owner, f->addr, out, n);
 	return n;
 }
 
@@ -553,34 +401,13 @@ void symbolizer_begin(struct symbolizer *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
-static size_t strings_bytes(const struct symbolizer *s)
-{
-	return s->text.used + s->strings.cap * sizeof *s->strings.v + map_bytes(&s->string_index);
-}
-
-static size_t resolved_bytes(const struct symbolizer *s)
-{
-	return s->cache.cap * sizeof *s->cache.v + s->frames.cap * sizeof *s->frames.v + map_bytes(&s->cache_index);
-}
-
-/* Names are read again when they are asked for again. */
-static void forget_names(struct symbolizer *s)
-{
-	map_free(&s->cache_index);
-	vec_free(&s->cache);
-	vec_free(&s->frames);
-	map_free(&s->string_index);
-	vec_free(&s->strings);
-	arena_free(&s->text);
-	arena_init(&s->text, 0);
-	s->forgotten++;
-}
-
 void symbolizer_end(struct symbolizer *s)
 {
 	pthread_mutex_lock(&s->lock);
-	if (--s->readers == 0 && strings_bytes(s) + resolved_bytes(s) > NAMES_BYTES_MAX)
-		forget_names(s);
+	if (--s->readers == 0 && name_cache_strings_bytes(&s->names) + name_cache_resolved_bytes(&s->names) > NAMES_BYTES_MAX) {
+		name_cache_clear(&s->names); /* names are read again when they are asked for again */
+		s->forgotten++;
+	}
 	drop_dead_images(s);
 	pthread_mutex_unlock(&s->lock);
 }
@@ -623,11 +450,12 @@ void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret)
 {
 	pthread_mutex_lock(&s->lock);
 	*ret = (struct symbolizer_stats){ .images = s->images.n - s->spare.n, .forgotten = s->forgotten };
-	ret->debuginfod_found = s->debuginfod_found;
-	ret->debuginfod_absent = s->debuginfod_absent;
-	ret->debuginfod_failed = s->debuginfod_failed;
-	ret->strings_bytes = strings_bytes(s);
-	ret->resolved_bytes = resolved_bytes(s);
+	struct debug_reader_stats debug = debug_reader_stats(s->debug);
+	ret->debuginfod_found = debug.found;
+	ret->debuginfod_absent = debug.absent;
+	ret->debuginfod_failed = debug.failed;
+	ret->strings_bytes = name_cache_strings_bytes(&s->names);
+	ret->resolved_bytes = name_cache_resolved_bytes(&s->names);
 	ret->images_bytes = s->images.cap * sizeof *s->images.v + map_bytes(&s->image_index);
 	for (size_t i = 0; i < s->images.n; i++) {
 		if (!s->images.v[i])

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/debug_reader.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "agent/debuginfod.h"
+#include "agent/elf_file.h"
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/queue.h"
+#include "base/thread.h"
+
+#define JOBS_MAX 256
+
+struct debug_reader {
+	char *cache_dir, *urls;      /* NULL = none */
+	debug_done_fn *done;
+	void *arg;
+	pthread_t thread;
+	struct queue *jobs;          /* struct job */
+	bool told;                   /* that servers do not work */
+	atomic_ulong found, absent, failed;
+};
+
+struct job {
+	struct image *image;
+	void *token;
+	int fd;
+	bool fetch;                  /* the debug information is to be asked for */
+};
+
+/* The debug file, from a server; -1 if there is none. */
+static int fetch_debug_file(struct debug_reader *r, const struct image *im)
+{
+	char hex[2 * BUILD_ID_MAX + 1];
+	struct err e;
+	int fd = debuginfod_fetch(r->urls, r->cache_dir, image_build_id_hex(im, hex), &debuginfod_limits, &e);
+	if (fd < 0 && e.code != ERR_NOT_FOUND && !r->told) {
+		LOG_WARN("msg", "no debug information from debuginfod; this is said once, a metric counts", "err", e.msg,
+			 "build_id", hex);
+		r->told = true;
+	}
+	atomic_fetch_add(fd >= 0 ? &r->found : e.code == ERR_NOT_FOUND ? &r->absent : &r->failed, 1);
+	return fd;
+}
+
+/* Where the index is kept; NULL = nowhere. Not by build-id alone, which a file may claim falsely. */
+static char *cache_path(const struct debug_reader *r, const struct image *im)
+{
+	char hex[2 * BUILD_ID_MAX + 1];
+
+	if (!r->cache_dir || !im->build_id_len)
+		return NULL;
+	return xasprintf("%s/%s-%llx-%llx-%llx-%llx.dwarf", r->cache_dir, image_build_id_hex(im, hex),
+			 (unsigned long long)im->stamp.dev, (unsigned long long)im->stamp.ino,
+			 (unsigned long long)im->stamp.size, (unsigned long long)im->stamp.changed_ns);
+}
+
+/* A file whose DWARF cannot be read keeps its symbols. */
+static void read_one(struct debug_reader *r, const struct job *j)
+{
+	AUTOFREE char *cached = cache_path(r, j->image);
+	struct debug_found found = { .symbols.fd = -1 };
+	struct err e;
+	int debug = j->fetch ? fetch_debug_file(r, j->image) : -1;
+
+	if (debug >= 0)
+		found.has_symbols = symtab_build_with(&found.symbols, j->fd, debug, j->image->path, NULL, &e) == 0 &&
+			found.symbols.fd >= 0;
+	if (!j->fetch || debug >= 0)
+		found.has_dwarf = dwarf_index_make(&found.dwarf, debug >= 0 ? debug : j->fd, cached, &e) == 0;
+	if (debug >= 0)
+		close(debug);
+	r->done(r->arg, j->token, &found);
+}
+
+static void *reader_main(void *arg)
+{
+	struct debug_reader *r = arg;
+	for (struct job *j; (j = queue_pop(r->jobs, -1));) {
+		if (!queue_closed(r->jobs))
+			read_one(r, j);
+		close(j->fd);
+		free(j);
+	}
+	return NULL;
+}
+
+static char *copy_unless_empty(const char *s)
+{
+	return s && *s ? xstrdup(s) : NULL;
+}
+
+static void release(struct debug_reader *r)
+{
+	queue_free(r->jobs);
+	free(r->cache_dir);
+	free(r->urls);
+	free(r);
+}
+
+struct debug_reader *debug_reader_new(const char *cache_dir, const char *debuginfod_urls, debug_done_fn *done, void *arg,
+				      struct err *e)
+{
+	struct debug_reader *r = NEW(struct debug_reader);
+
+	r->cache_dir = copy_unless_empty(cache_dir);
+	r->urls = copy_unless_empty(debuginfod_urls);
+	r->done = done;
+	r->arg = arg;
+	r->jobs = queue_new(JOBS_MAX, 0);
+	if (thread_start(&r->thread, "dwarf", reader_main, r, e) == 0)
+		return r;
+	release(r);
+	return NULL;
+}
+
+void debug_reader_free(struct debug_reader *r)
+{
+	if (!r)
+		return;
+	queue_close(r->jobs);
+	pthread_join(r->thread, NULL);
+	release(r);
+}
+
+/* Whether it is worth a helper's while. */
+static bool has_debug_info(int fd, const char *build_id)
+{
+	struct elf_file f = { 0 };
+	struct err e;
+	bool has = elf_open(&f, fd, &e) == 0 && elf_section(&f, ".debug_info");
+	char path[256];
+	elf_close(&f);
+	snprintf(path, sizeof path, "/usr/lib/debug/.build-id/%.2s/%s.debug", build_id, strlen(build_id) > 2 ? build_id + 2 : "");
+	return has || access(path, R_OK) == 0;
+}
+
+bool debug_reader_ask(struct debug_reader *r, struct image *im, int fd, void *token)
+{
+	char hex[2 * BUILD_ID_MAX + 1];
+	bool here = has_debug_info(fd, image_build_id_hex(im, hex));
+
+	if (!here && (!r->urls || !im->build_id_len))
+		return false;
+	struct job *j = NEW(struct job);
+	*j = (struct job){ im, token, fd, !here };
+	if (queue_try_push(r->jobs, j, 0))
+		return true;
+	free(j);
+	return false;
+}
+
+struct debug_reader_stats debug_reader_stats(struct debug_reader *r)
+{
+	return (struct debug_reader_stats){ atomic_load(&r->found), atomic_load(&r->absent), atomic_load(&r->failed) };
+}
