@@ -12,7 +12,7 @@ E2E = tests/e2e/run tests/e2e/page.mjs tests/e2e/harness.py tests/e2e/test_conta
   tests/e2e/test_quickstart.py tests/e2e/promql_queries.py tests/e2e/remote_write.py \
   tests/e2e/test_pprof_oracle.py tests/e2e/pprof_file.py \
   tests/e2e/test_format.py tests/format/reader.py tests/format/values.py tests/format/rocks.py
-EXTRA_DIST += $(E2E) tests/kernels/run tests/kernels/init tests/kernels/kernel_fixture.c tests/kernels/dropcaps.c
+EXTRA_DIST += $(E2E) tests/tsan.supp tests/kernels/run tests/kernels/init tests/kernels/kernel_fixture.c tests/kernels/dropcaps.c
 
 # The end-to-end tests need the built programs, go and a few minutes: ./check runs them.
 check-e2e: all

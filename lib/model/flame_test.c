@@ -2,6 +2,7 @@
 /* Flame graphs of stacks made by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/num.h"
+#include "base/thread.h"
 #include "model/flame.h"
 
 /* A location per call: "main" one line; "main>inlined" two, the inlined one innermost; "0x10" none. */
@@ -246,11 +248,99 @@ static void test_again(void **state)
 	(void)state;
 }
 
+/* One thread adds stacks to a dictionary while others draw those that are there: what each draws is what it would be if
+ * nobody else was at work. */
+#define STEPS 24
+#define PER_STEP 20
+
+struct crowd {
+	struct symbols *s;
+	uint32_t columns[STEPS * PER_STEP]; /* ascending */
+	char *want[STEPS];                  /* drawn of the first so many steps */
+	atomic_int steps;                   /* that are there */
+	atomic_int wrong, drawn;
+};
+
+/* Calls of names and lines that meet again in many stacks, with inlined ones and ones without a name. */
+static void stack_of(char text[static 96], unsigned i)
+{
+	snprintf(text, 96, "main@%u;f%u@%u;%s%u@%u;0x%x", 1 + i % 3, i % 7, 1 + i % 11, i % 2 ? "g>h" : "k", i % 5, 1 + i % 13, 16 + i);
+}
+
+static char *drawn(struct symbols *s, const uint32_t *columns, size_t n)
+{
+	struct stackacc *a = stackacc_new(s);
+	struct err e = { 0 };
+	struct flame f;
+	for (size_t i = 0; i < n; i++)
+		stackacc_add(a, columns[i], (int64_t)i + 1);
+	struct stackvec *v = stackacc_finish(a, &e);
+	stackacc_free(a);
+	if (!v || flame_fold(&f, v, NULL, 0, &e))
+		return NULL;
+	char *text = picture(&f);
+	flame_release(&f);
+	stackvec_unref(v);
+	return text;
+}
+
+static void add_steps(struct crowd *c)
+{
+	char text[96];
+	for (unsigned i = 0; i < STEPS * PER_STEP; i++) {
+		stack_of(text, i);
+		c->columns[i] = column(c->s, text);
+		if ((i + 1) % PER_STEP == 0)
+			atomic_store_explicit(&c->steps, (int)((i + 1) / PER_STEP), memory_order_release);
+	}
+}
+
+static void work(void *arg, size_t i, unsigned worker)
+{
+	struct crowd *c = arg;
+	if (!i) {
+		add_steps(c);
+		return;
+	}
+	int n = atomic_load_explicit(&c->steps, memory_order_acquire);
+	if (!n)
+		return;
+	char *text = drawn(c->s, c->columns, (size_t)n * PER_STEP);
+	if (!text || strcmp(text, c->want[n - 1]) != 0)
+		atomic_fetch_add(&c->wrong, 1);
+	atomic_fetch_add(&c->drawn, 1);
+	free(text);
+}
+
+static void test_many_threads(void **state)
+{
+	struct crowd c = { .s = symbols_new() };
+	struct pool *pool = pool_new(3, "draw");
+	add_steps(&c);
+	for (size_t i = 0; i < STEPS; i++)
+		assert_non_null(c.want[i] = drawn(c.s, c.columns, (i + 1) * PER_STEP));
+	for (int round = 0; round < 5; round++) {
+		symbols_unref(c.s);
+		c.s = symbols_new();
+		atomic_store(&c.steps, 0);
+		pool_run(pool, 100, work, &c);
+		work(&c, 1, 0); /* all of it is there now, however the threads ran */
+		assert_int_equal(atomic_load(&c.wrong), 0);
+	}
+	assert_true(atomic_load(&c.drawn) >= 5);
+	for (size_t i = 0; i < STEPS; i++)
+		free(c.want[i]);
+	pool_free(pool);
+	symbols_unref(c.s);
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_fold), cmocka_unit_test(test_lines), cmocka_unit_test(test_diff),
 		cmocka_unit_test(test_edges), cmocka_unit_test(test_again),
+		cmocka_unit_test(test_many_threads),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
