@@ -3,9 +3,9 @@
  * the labels that `preset: agent` splits by, as the scraper does.
  *
  *	curl "http://AGENT/debug/pprof/profile?from=$T&to=$((T+10))" > REC/$T.pb.gz     every ten seconds, for as long as you like
- *	bench_replay --rec=REC [--days=7] [--dir=DIR] [--without=pid,thread]
+ *	bench_replay --rec=REC [--days=7] [--dir=DIR] [--without=pid,thread] [--comm=postgres,nginx]
  *
- * --without leaves labels of samples out, to see what they cost.
+ * --without leaves labels of samples out, to see what they cost; --comm replays only these processes.
  *
  * Each round through the recording is shifted by its length. What was seen in less than half of its windows is taken for a
  * short-lived process and gets another pid each round, so that sample labels come and go as on a host; the stacks of a
@@ -61,7 +61,7 @@ struct pid {
 struct bench {
 	struct tsdb_options o;
 	struct tsdb *db;
-	const char *rec, *without;
+	const char *rec, *without, *comms;
 	char dir[128];
 	bool keep;
 	int64_t days, now_ms;
@@ -197,6 +197,16 @@ static bool is_in(const char *list, struct view name)
 	return false;
 }
 
+/* Whether its process is one of those to replay. */
+static bool is_wanted(const struct bench *b, const struct profile_sample *s)
+{
+	const struct profile_label *l = b->p.labels + s->first_label;
+	for (uint32_t i = 0; i < s->n_labels && b->comms; i++)
+		if (view_eqs(profile_str(&b->p, l[i].key_str), "comm"))
+			return is_in(b->comms, profile_str(&b->p, l[i].str));
+	return !b->comms;
+}
+
 /* Takes the labels that make series off a sample. */
 static size_t take_labels(struct bench *b, struct profile_sample *s, struct label *out)
 {
@@ -292,6 +302,8 @@ static void take_in(struct bench *b, const struct answer *x, int64_t round, int6
 	decode(b, x);
 	change_pids(b, round);
 	for (uint32_t i = 0; i < b->p.n_samples; i++) {
+		if (!is_wanted(b, &b->p.samples[i]))
+			continue;
 		size_t n = take_labels(b, &b->p.samples[i], l);
 		struct group *g = group_of(b, l, n);
 		vec_push(&g->samples, i);
@@ -355,6 +367,10 @@ static bool parse(struct bench *b, int argc, char **argv)
 			b->without = argv[i] + 10;
 			continue;
 		}
+		if (view_starts(v, VIEW("--comm="))) {
+			b->comms = argv[i] + 7;
+			continue;
+		}
 		if (view_starts(v, VIEW("--rec=")))
 			b->rec = argv[i] + 6;
 		else if (view_starts(v, VIEW("--dir=")) && v.len < sizeof b->dir)
@@ -372,7 +388,7 @@ int main(int argc, char **argv)
 	if (argc == 1)
 		return 77; /* it needs a recording */
 	if (!parse(&b, argc, argv)) {
-		fprintf(stderr, "usage: bench_replay --rec=DIR [--days=7] [--dir=DIR] [--without=pid,thread]\n");
+		fprintf(stderr, "usage: bench_replay --rec=DIR [--days=7] [--dir=DIR] [--without=pid,thread] [--comm=NAME,...]\n");
 		return 2;
 	}
 	if (!b.keep && !mkdtemp(b.dir))

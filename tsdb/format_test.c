@@ -23,7 +23,7 @@
 #define HOUR (60 * MINUTE)
 #define DAY (24 * HOUR)
 
-static const char *const formats[] = { "tsdb-format-1", "tsdb-format-2", "tsdb-format-3" };
+static const char *const formats[] = { "tsdb-format-1", "tsdb-format-2", "tsdb-format-3", "tsdb-format-4" };
 
 /* ---- writing ---- */
 
@@ -87,6 +87,26 @@ static void append_built(struct kit *k, const char *pod, int64_t t_ms, bool name
 	profile_release(&p);
 }
 
+/* Of two types that have the same stacks and are no multiples of each other. */
+static void append_uneven(struct kit *k, int64_t t_ms, uint64_t seed)
+{
+	struct profile p;
+	struct err e;
+	kit_profile(&p, seed, 15);
+	struct label l[2][2] = { { { VIEW(LABEL_NAME), VIEW(KIT_SAMPLES) }, { VIEW("pod"), VIEW("uneven") } },
+				 { { VIEW(LABEL_NAME), VIEW(KIT_CPU) }, { VIEW("pod"), VIEW("uneven") } } };
+	struct sink_column c[2] = { { .labels = { l[0], 2 } }, { .labels = { l[1], 2 }, .value_index = 1 } };
+	must(ptype_parse(VIEW(KIT_SAMPLES), &c[0].type) && ptype_parse(VIEW(KIT_CPU), &c[1].type), "ptype_parse");
+	for (uint32_t i = 0; i < p.n_samples; i++) {
+		p.values[2 * i] += 1;
+		p.values[2 * i + 1] = 50000000 + (int64_t)(seed * 7919 + i * 104729) % 9000000;
+	}
+	struct sink_profile sp = { .profile = &p, .columns = c, .n_columns = 2, .t_ms = t_ms, .interval_ms = 10000 };
+	struct sink_batch b = { .profiles = &sp, .n_profiles = 1 };
+	must(!tsdb_sink(k->db)->append(tsdb_sink(k->db), &b, NULL, &e), "append");
+	profile_release(&p);
+}
+
 static void delete(struct kit *k, const char *pod, int64_t after, int64_t until)
 {
 	struct matcher m;
@@ -106,6 +126,8 @@ static void write_all(struct kit *k)
 	fill_hours(k, KIT_T0, 8, 1);
 	append_labelled(k, KIT_T0 + 3 * HOUR + 1234);
 	append_built(k, "nameless", KIT_T0 + 4 * HOUR + 77, false);
+	for (uint64_t i = 1; i < 40; i++)
+		append_uneven(k, KIT_T0 + 5 * HOUR + (int64_t)i * MINUTE, i % 3);
 	must(!tsdb_seal(k->db, false, &e), "seal");
 	fill_hours(k, KIT_T0 + 2 * HOUR + 3 * MINUTE, 1, 500); /* late */
 	must(!tsdb_seal(k->db, true, &e), "seal");

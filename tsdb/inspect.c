@@ -197,20 +197,13 @@ static void check_rows(struct check *c, uint32_t series, int64_t total)
 static void check_detail(struct check *c, uint32_t series)
 {
 	struct err e;
-	PART_VALUE v0 = { 0 };
-	PART_VALUE v1 = { 0 };
-	PART_VALUE v2 = { 0 };
+	struct sealed_detail d;
 	uint64_t read = 0;
 	size_t n = c->a.rollup.columns.n;
-	int rc = part_get(c->part, PART_DETAIL, series, 0, &v0, &e);
-	if (!rc)
-		rc = part_get(c->part, PART_DETAIL, series, 1, &v1, &e);
-	if (!rc)
-		rc = part_get(c->part, PART_DETAIL, series, 2, &v2, &e);
+	int rc = part_detail(c->part, series, &c->a, &d, &e);
 	vec_reserve(&c->sums, n + 1);
 	if (n)
 		memset(c->sums.v, 0, n * sizeof *c->sums.v);
-	struct sealed_detail d = { v0.payload, v1.payload, v2.payload, &c->a.rollup };
 	if (!rc && n)
 		rc = sealed_sum_rows(&d, 0, (uint32_t)c->b.totals.rows.n, c->sums.v, &read, &e);
 	if (rc)

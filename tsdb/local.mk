@@ -24,6 +24,10 @@ check_PROGRAMS += dict_pack_test
 TESTS += dict_pack_test
 dict_pack_test_SOURCES = tsdb/dict_pack_test.c
 dict_pack_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
+check_PROGRAMS += places_test
+TESTS += places_test
+places_test_SOURCES = tsdb/places_test.c
+places_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
 check_PROGRAMS += budget_test
 TESTS += budget_test
 budget_test_SOURCES = tsdb/budget_test.c
@@ -45,7 +49,8 @@ TESTS += tsdb_format_test
 tsdb_format_test_SOURCES = tsdb/format_test.c
 tsdb_format_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
 EXTRA_DIST += tests/fixtures/tsdb-format-1.tar.gz tests/fixtures/tsdb-format-1.answers tests/fixtures/tsdb-format-2.tar.gz \
-  tests/fixtures/tsdb-format-2.answers tests/fixtures/tsdb-format-3.tar.gz tests/fixtures/tsdb-format-3.answers
+  tests/fixtures/tsdb-format-2.answers tests/fixtures/tsdb-format-3.tar.gz tests/fixtures/tsdb-format-3.answers \
+  tests/fixtures/tsdb-format-4.tar.gz tests/fixtures/tsdb-format-4.answers
 check_PROGRAMS += aggregate_test compact_test tsdb_test tsdb_model_test tsdb_fault_test tsdb_codec_test
 TESTS += aggregate_test compact_test tsdb_test tsdb_model_test tsdb_fault_test tsdb_codec_test
 compact_test_SOURCES = tsdb/compact_test.c

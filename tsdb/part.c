@@ -21,6 +21,7 @@
 #define INDEX_VERSION 2 /* 1 had no aggregates */
 #define ROLLUP_VERSION 2 /* 1 had no bytes */
 #define SYMBOLS_VERSION 2 /* 1 had rows */
+#define PLACES_VERSION 2 /* of detail: of stream 0 that says where the places are; all else has 1 */
 #define KEY_LEN 15
 #define TRAILER 8
 #define SMALL_VALUE 2048 /* bytes */
@@ -73,12 +74,14 @@ static uint64_t be64(const char *p)
 	return (uint64_t)be32(p) << 32 | be32(p + 4);
 }
 
+/* The newest that there is. */
 static uint8_t version_of(enum part_kind kind)
 {
 	switch (kind) {
 	case PART_SYMBOLS: return SYMBOLS_VERSION;
 	case PART_INDEX: return INDEX_VERSION;
 	case PART_ROLLUP: return ROLLUP_VERSION;
+	case PART_DETAIL: return PLACES_VERSION;
 	default: return VALUE_VERSION;
 	}
 }
@@ -787,6 +790,7 @@ int part_reader_get(struct part_reader *r, const struct part *p, enum part_kind 
 	const char *v = rocksdb_iter_value(r->it, &len);
 	read_tally_add(len);
 	int rc = open_value(key, v, len, ret, e);
+	r->version = rc ? 0 : (uint8_t)v[0];
 	return rc ? err_wrap(e, "%s, window %u, part %u", p->db->dir, p->window, p->number) : 0;
 }
 
@@ -851,12 +855,13 @@ void part_writer_abort(struct part_writer *w)
 	writer_free(w);
 }
 
-int part_put(struct part_writer *w, enum part_kind kind, uint32_t series, uint8_t stream, struct view payload, struct err *e)
+static int put_value(struct part_writer *w, enum part_kind kind, uint32_t series, uint8_t stream, uint8_t version,
+		     struct view payload, struct err *e)
 {
 	char key[KEY_LEN], *error = NULL;
 	make_key(key, w->level, w->window, w->number, kind, series, stream);
 	buf_reset(&w->value);
-	buf_putc(&w->value, (char)version_of(kind));
+	buf_putc(&w->value, (char)version);
 	buf_putv(&w->value, payload);
 	buf_be64(&w->value, hash_bytes_seed(w->value.ptr, w->value.len, hash_bytes(key, KEY_LEN)));
 	if (w->value.overflow)
@@ -864,6 +869,26 @@ int part_put(struct part_writer *w, enum part_kind kind, uint32_t series, uint8_
 	memcpy(w->last, key, KEY_LEN);
 	rocksdb_sstfilewriter_put(w->w, key, KEY_LEN, w->value.ptr, w->value.len, &error);
 	return rocks_err(&error, e, "cannot write", w->file);
+}
+
+int part_put(struct part_writer *w, enum part_kind kind, uint32_t series, uint8_t stream, struct view payload, struct err *e)
+{
+	return put_value(w, kind, series, stream, kind == PART_DETAIL ? VALUE_VERSION : version_of(kind), payload, e);
+}
+
+int part_put_places(struct part_writer *w, uint32_t series, uint32_t of, struct err *e)
+{
+	CLEANUP(buf_free) struct buf b = { 0 };
+	buf_varint(&b, of);
+	return put_value(w, PART_DETAIL, series, 0, PLACES_VERSION, buf_view(&b), e);
+}
+
+bool part_places_of(uint8_t version, struct view stream, uint32_t *series)
+{
+	struct cursor c = cursor_of(stream);
+	if (version == PLACES_VERSION)
+		*series = cursor_u32(&c);
+	return !c.bad && (version < PLACES_VERSION || c.p == c.end);
 }
 
 int part_put_symbols(struct part_writer *w, struct view rows, struct err *e)

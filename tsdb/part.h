@@ -145,6 +145,7 @@ static inline void read_tally_add(size_t bytes)
 struct part_reader {
 	struct pdb *db; /* borrowed; kept open */
 	rocksdb_iterator_t *it;
+	uint8_t version; /* of the value it gave last */
 };
 int part_reader_get(struct part_reader *r, const struct part *p, enum part_kind kind, uint32_t series, uint8_t stream,
 		    struct view *ret, struct err *e);
@@ -159,6 +160,12 @@ struct part_writer;
 int part_writer_new(struct part_writer **ret, struct pdb *d, enum part_level level, uint32_t window, uint32_t number,
 		    uint64_t n_bytes, uint64_t n_values, struct err *e);
 int part_put(struct part_writer *w, enum part_kind kind, uint32_t series, uint8_t stream, struct view payload, struct err *e);
+/* PART_DETAIL's stream 0 of a series whose samples lie in the same places as those of another: it says which one, and it has no
+ * stream 1. */
+int part_put_places(struct part_writer *w, uint32_t series, uint32_t of, struct err *e);
+/* The series whose streams 0 and 1 are meant, by what was read of stream 0: itself or that other one. False: it makes no
+ * sense. */
+bool part_places_of(uint8_t version, struct view stream, uint32_t *series);
 /* PART_SYMBOLS, from what dict_encode gives. */
 int part_put_symbols(struct part_writer *w, struct view rows, struct err *e);
 /* Fills in bytes; p->db gets a reference. Frees the writer. */

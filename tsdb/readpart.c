@@ -108,14 +108,31 @@ static uint32_t first_after(const struct sealed_totals *t, int64_t t_ms)
 	return (uint32_t)a;
 }
 
-static int get_detail(const struct part *p, uint32_t series, struct part_scratch *w, struct sealed_detail *ret, struct err *e)
+static int bad_places(struct err *e)
+{
+	return err_set(e, ERR_CORRUPT, "the detail of a sealed window does not say where its samples are");
+}
+
+/* The places of its samples may be said to be those of another series. */
+int part_detail(const struct part *p, uint32_t series, struct part_scratch *w, struct sealed_detail *ret, struct err *e)
 {
 	struct view v[3];
-	for (uint8_t i = 0; i < 3; i++) {
-		int rc = part_reader_get(&w->details[i], p, PART_DETAIL, series, i, &v[i], e);
-		if (rc)
-			return rc;
+	uint32_t places = series;
+	int rc = part_reader_get(&w->details[2], p, PART_DETAIL, series, 2, &v[2], e);
+	if (!rc)
+		rc = part_reader_get(&w->details[0], p, PART_DETAIL, series, 0, &v[0], e);
+	if (!rc && !part_places_of(w->details[0].version, v[0], &places))
+		rc = bad_places(e);
+	if (!rc && places != series) {
+		uint32_t same = places;
+		rc = part_reader_get(&w->details[0], p, PART_DETAIL, places, 0, &v[0], e);
+		if (!rc && (!part_places_of(w->details[0].version, v[0], &same) || same != places))
+			rc = bad_places(e);
 	}
+	if (!rc)
+		rc = part_reader_get(&w->details[1], p, PART_DETAIL, places, 1, &v[1], e);
+	if (rc)
+		return rc;
 	*ret = (struct sealed_detail){ v[0], v[1], v[2], &w->rollup };
 	return 0;
 }
@@ -159,7 +176,7 @@ int part_sum(const struct part *p, uint32_t series, int64_t after_ms, int64_t un
 	if (lo >= hi || (lo == 0 && hi == w->totals.rows.n))
 		return 0;
 	struct sealed_detail d;
-	rc = get_detail(p, series, w, &d, e);
+	rc = part_detail(p, series, w, &d, e);
 	if (rc)
 		return rc;
 	vec_reserve(&w->sums, w->rollup.columns.n);
@@ -230,7 +247,7 @@ int part_row_sums(const struct part *p, uint32_t series, const uint64_t *match, 
 	if (rc)
 		return rc;
 	struct sealed_detail d;
-	rc = get_detail(p, series, w, &d, e);
+	rc = part_detail(p, series, w, &d, e);
 	if (rc)
 		return rc;
 	vec_reserve(&w->sums, w->totals.rows.n + 1);
@@ -253,7 +270,7 @@ int part_cells(const struct part *p, uint32_t series, struct part_scratch *w, st
 	if (rc || !w->rollup.columns.n)
 		return rc;
 	struct sealed_detail d;
-	rc = get_detail(p, series, w, &d, e);
+	rc = part_detail(p, series, w, &d, e);
 	for (size_t i = 0; i < w->totals.rows.n && !rc; i++)
 		vec_push(&out->t_ms, w->totals.rows.v[i].t_ms);
 	if (!rc)

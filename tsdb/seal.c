@@ -35,6 +35,8 @@ struct item {
 	const struct chunk *chunk;
 	const struct fchunk *fchunk;
 	struct sealed_buffers b;
+	bool same_places; /* its samples lie where those of series places_of do */
+	uint32_t places_of;
 	struct buf floats;
 };
 
@@ -85,14 +87,36 @@ static void float_bounds(struct item *x)
 	}
 }
 
+static bool same_bytes(const struct buf *a, const struct buf *b)
+{
+	return view_eq(buf_view(a), buf_view(b));
+}
+
+/* The types of a profile often have the same stacks: where they occur is said once. */
+static void share_places(struct item *x, const struct item *before)
+{
+	x->same_places = same_bytes(&x->b.detail[0], &before->b.detail[0]) && same_bytes(&x->b.detail[1], &before->b.detail[1]);
+	if (!x->same_places)
+		return;
+	x->places_of = before->series;
+	buf_free(&x->b.detail[0]);
+	buf_free(&x->b.detail[1]);
+	x->b.detail[0] = x->b.detail[1] = (struct buf){ 0 };
+}
+
 /* Nobody writes to a frozen window, so that its lock is not needed for as long as this takes. */
 static int encode_items(struct writing *s, struct err *e)
 {
+	const struct item *before = NULL; /* the last that says itself where its samples are */
 	int rc = 0;
 	for (size_t i = 0; i < s->items.n && !rc; i++) {
 		struct item *x = &s->items.v[i];
 		if (x->chunk) {
 			rc = sealed_encode(x->chunk, &s->space, &x->b, e);
+			if (!rc && !x->b.times.factor && before)
+				share_places(x, before);
+			if (!x->b.times.factor && !x->same_places)
+				before = x;
 		} else {
 			sealed_put_floats(&x->floats, x->fchunk->points.v, x->fchunk->points.n);
 			float_bounds(x);
@@ -167,13 +191,22 @@ static int put_profiles(struct part_writer *w, enum part_kind kind, uint32_t ser
 	return rc;
 }
 
+/* Without what another series says. */
+static int put_values(struct part_writer *w, const struct item *x, struct err *e)
+{
+	int rc = part_put_places(w, x->series, x->places_of, e);
+	return rc ? rc : put_buf(w, PART_DETAIL, x->series, 2, &x->b.detail[2], e);
+}
+
 static int put_items(struct writing *s, struct part_writer *w, struct err *e)
 {
 	int rc = 0;
 	for (enum part_kind kind = PART_TOTALS; kind <= PART_FLOATS && !rc; kind++) {
 		for (size_t i = 0; i < s->items.n && !rc; i++) {
 			struct item *x = &s->items.v[i];
-			if (x->chunk)
+			if (kind == PART_DETAIL && x->same_places)
+				rc = put_values(w, x, e);
+			else if (x->chunk)
 				rc = put_profiles(w, kind, x->series, &x->b, e);
 			else if (kind == PART_FLOATS)
 				rc = put_buf(w, kind, x->series, 0, &x->floats, e);

@@ -19,7 +19,7 @@ LOST = b"(lost)"
 LEVEL_MS = {0: 3600000, 1: 21600000, 2: 86400000}
 DAY_MS = 86400000
 KINDS = ("header", "symbols", "index", "totals", "rollup", "detail", "floats")
-VERSIONS = {"symbols": 2, "index": 2, "rollup": 2}
+VERSIONS = {"symbols": 2, "index": 2, "rollup": 2, "detail": 2}
 AGGREGATE = 1 << 31
 STALE = 0x7ff0000000000002
 
@@ -201,9 +201,24 @@ class Part:
                 self.values[name, series, stream] = report.read(f"{self.where} {name} of {series:#x}", b, decode, version)
         self.header, self.symbols, self.index = (self.values.get((k, 0, 0)) for k in KINDS[:3])
         self.series = {s["id"]: s for s in self.index["series"]} if self.index else {}
-        for series in {s for name, s, _ in self.values if name == "detail"}:
+        details = {s for name, s, _ in self.values if name == "detail"}
+        for series in details:
+            self.share_places(report, series)
+        for series in details:
             self.read_detail(report, series)
         self.profiles = {s: self.read_profiles(report, s) for name, s, _ in list(self.values) if name == "totals"}
+
+    def share_places(self, report, series):
+        """Streams 0 and 1 of a series that says which other one has them."""
+        where, (version, b) = f"{self.where} detail of {series:#x}", self.values.get(("detail", series, 0), (0, None))
+        if version < 2:
+            return
+        of = b.varint()
+        if b.left() or ("detail", series, 1) in self.values or self.values.get(("detail", of, 0), (0,))[0] != 1:
+            report.problem(where, f"its places are said to be those of {of:#x}", 1)
+        for i in (0, 1):
+            if ("detail", of, i) in self.values:
+                self.values["detail", series, i] = 1, Bytes(self.values["detail", of, i][1].data)
 
     def read_detail(self, report, series):
         where, streams = f"{self.where} detail of {series:#x}", [self.values.pop(("detail", series, i), (0, None))[1] for i in range(3)]
