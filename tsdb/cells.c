@@ -129,6 +129,7 @@ static int plan_tasks(struct reading *r, const uint64_t *refs, size_t n, int64_t
 			continue;
 		for (size_t i = 0; i < n; i++)
 			ids[i] = view_series(r->v, refs[i], p);
+		partition_load(r->v->v->p[p]->p); /* the caller keeps pointing at its symbols */
 		add_tasks(r, (uint32_t)p, ids, n, after_ms, until_ms);
 	}
 	free(ids);

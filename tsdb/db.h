@@ -29,6 +29,7 @@
 struct finder;
 struct masks;
 struct names;
+struct pstate;
 struct joins;
 struct spaces;
 struct keep_rules;
@@ -69,6 +70,11 @@ void partition_unref(struct partition *p);
 /* Brings the dictionary and index of the sealed parts into memory, if they are not, and notes that they are in use (evict.h).
  * Damage costs what it held and is logged. */
 void partition_load(struct partition *p);
+/* Another one over the same parts, whose dictionary is not loaded. Returns owned. */
+struct partition *partition_empty_copy(const struct partition *p);
+/* Such a one with the dictionary that the parts of s have, of a partition that is not loaded itself; series_only: with the series,
+ * and no symbols but their strings. Nobody else sees it. */
+struct partition *partition_read(const struct pstate *s, bool series_only);
 /* A reference of one that logs ids of it: as long as there are any it does not go. */
 struct partition *partition_enter(struct partition *p);
 void partition_leave(struct partition *p);
@@ -132,6 +138,7 @@ struct tsdb {
 	rocksdb_cache_t *cache;
 	struct joins *joins;
 	struct spaces *spaces;            /* of queries' threads */
+	atomic_ullong own_bytes, own_most; /* of dictionaries that are one query's own (own.h): now, and at most since start */
 	pthread_mutex_t apply_lock;
 
 	pthread_mutex_t state_lock;

@@ -171,12 +171,16 @@ struct reader {
 	VEC(struct label) series_labels;
 	uint64_t lost;
 	struct dict_marks *first; /* only looked through: lowest id of each table */
+	bool series_only;         /* other tables than those of strings and series are stepped over, */
+	bool stepping;            /* as this one is: what its entries refer to need not be there */
 };
 
 /* An id below the table's count; 0 and bad otherwise. */
 static uint32_t get_id(struct reader *r, enum symbols_table t)
 {
 	uint32_t id = cursor_u32(&r->c);
+	if (r->stepping)
+		return 0;
 	if (id >= symbols_count(r->s, t)) {
 		r->c.bad = true;
 		return 0;
@@ -188,6 +192,8 @@ static uint32_t get_id(struct reader *r, enum symbols_table t)
 static uint32_t get_ref(struct reader *r, enum symbols_table t)
 {
 	uint32_t ref = cursor_u32(&r->c);
+	if (r->stepping)
+		return 0;
 	if (ref > symbols_count(r->s, t)) {
 		r->c.bad = true;
 		return 0;
@@ -358,6 +364,11 @@ static void get_section(struct reader *r)
 		r->c.bad = true;
 		return;
 	}
+	r->stepping = r->series_only && t != DICT_STRINGS && t != DICT_SERIES;
+	for (size_t i = 0; r->stepping && i < n && !r->c.bad; i++)
+		get_entry(r, t, first + (uint32_t)i, false);
+	if (r->stepping)
+		return;
 	if (r->first) {
 		r->first->next[t] = MIN(r->first->next[t], first);
 		r->c.bad |= first + n > count_of(t, r->s, r->x); /* it would be added */
@@ -374,9 +385,9 @@ static void get_section(struct reader *r)
 	}
 }
 
-int dict_apply(struct view payload, struct symbols *s, struct index *x, uint64_t *ret_lost, struct err *e)
+static int apply(struct view payload, struct symbols *s, struct index *x, bool series_only, uint64_t *ret_lost, struct err *e)
 {
-	struct reader r = { .c = cursor_of(payload), .s = s, .x = x };
+	struct reader r = { .c = cursor_of(payload), .s = s, .x = x, .series_only = series_only };
 	while (!r.c.bad && r.c.p < r.c.end)
 		get_section(&r);
 	vec_free(&r.lines);
@@ -386,6 +397,16 @@ int dict_apply(struct view payload, struct symbols *s, struct index *x, uint64_t
 		*ret_lost += r.lost;
 	return r.c.bad ? err_set(e, ERR_CORRUPT, "symbols make no sense at byte %zu of %zu",
 				 (size_t)(r.c.p - (const uint8_t *)payload.ptr), payload.len) : 0;
+}
+
+int dict_apply(struct view payload, struct symbols *s, struct index *x, uint64_t *ret_lost, struct err *e)
+{
+	return apply(payload, s, x, false, ret_lost, e);
+}
+
+int dict_apply_series(struct view payload, struct symbols *s, struct index *x, uint64_t *ret_lost, struct err *e)
+{
+	return apply(payload, s, x, true, ret_lost, e);
 }
 
 int dict_first(struct view payload, struct symbols *s, struct index *x, struct dict_marks *ret, struct err *e)

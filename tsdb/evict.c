@@ -33,20 +33,6 @@ static bool is_all_sealed(const struct pstate *s)
 	return s->n_parts && !s->n_windows && !p->sealing && p->first_symbols == UINT64_MAX && atomic_load(&p->loaded);
 }
 
-static struct partition *empty_copy(const struct partition *p)
-{
-	struct partition *n = partition_new(p->db, p->day);
-	n->db_parts = pdb_ref(p->db_parts);
-	n->next_part = p->next_part;
-	n->kept_symbols = p->kept_symbols;
-	n->kept_mono_ms = p->kept_mono_ms;
-	n->sealed = p->sealed; /* how much must be there when it is loaded */
-	n->rules_done = p->rules_done;
-	n->rules_next_part = p->rules_next_part;
-	atomic_store(&n->loaded, false);
-	return n;
-}
-
 /* Puts n in the place of p in the list, unless somebody beside the list and the current version holds p: an append that
  * has ids of it. Takes n's reference if it returns true. */
 static bool replace_in_list(struct tsdb *db, struct partition *p, struct partition *n)
@@ -68,7 +54,7 @@ bool evict_day(struct tsdb *db, uint32_t day)
 	pthread_mutex_lock(&db->apply_lock);
 	struct version *v = tsdb_version(db, NULL);
 	const struct pstate *s = version_find(v, day);
-	struct partition *p = s && is_all_sealed(s) ? s->p : NULL, *n = p ? empty_copy(p) : NULL;
+	struct partition *p = s && is_all_sealed(s) ? s->p : NULL, *n = p ? partition_empty_copy(p) : NULL;
 	if (p && replace_in_list(db, p, n)) {
 		tsdb_publish(db, version_with(v, n, NULL, 0, s->parts, s->n_parts), 0);
 		gone = symbols_ref(p->symbols);

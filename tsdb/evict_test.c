@@ -22,15 +22,16 @@ struct days {
 	struct kit k;
 	uint64_t want[DAYS]; /* checksum of each day's samples */
 	uint64_t seed;
+	uint32_t stacks;     /* of a profile */
 };
 
 static void put(struct days *d, unsigned pod, unsigned day, int64_t after_ms)
 {
 	struct sink_result r;
 	uint64_t seed = ++d->seed;
-	assert_int_equal(kit_append(&d->k, pod, KIT_T0 + day * DAY + after_ms, seed, STACKS, &r), 0);
+	assert_int_equal(kit_append(&d->k, pod, KIT_T0 + day * DAY + after_ms, seed, d->stacks, &r), 0);
 	assert_int_equal(r.profiles, 1);
-	d->want[day] += kit_profile_sum(seed, STACKS, false);
+	d->want[day] += kit_profile_sum(seed, d->stacks, false);
 }
 
 static void seal(struct days *d)
@@ -54,9 +55,9 @@ static void evict_all(struct days *d)
 	assert_int_equal(loaded(d), 0);
 }
 
-static void start(struct days *d)
+static void start_with(struct days *d, uint32_t stacks)
 {
-	*d = (struct days){ .seed = 0 };
+	*d = (struct days){ .stacks = stacks };
 	kit_init(&d->k);
 	d->k.now_ms = KIT_T0 + DAYS * DAY;
 	d->k.o.no_sealing = true;
@@ -67,6 +68,11 @@ static void start(struct days *d)
 			for (int64_t t = 1; t <= 3; t++)
 				put(d, pod, day, t * 7 * HOUR + pod);
 	seal(d);
+}
+
+static void start(struct days *d)
+{
+	start_with(d, STACKS);
 }
 
 static uint64_t merge(struct days *d, unsigned first, unsigned last)
@@ -255,11 +261,71 @@ static void test_rules_do_not_bring_them_back(void **state)
 	metrics_free();
 }
 
+#define SOME 300 /* stacks of a profile, so that a dictionary is more than its empty tables */
+
+/* A merge of more days than the budget has room for takes one dictionary at a time, beside what it answers with. */
+static void test_many_days(void **state)
+{
+	struct days d;
+	struct source_limits lim = { .max_bytes = 0 };
+	struct source_part parts[PODS];
+	struct source_series *s;
+	struct source_view *v;
+	struct stackvec *sum;
+	struct tsdb_stats t;
+	struct matcher m;
+	struct err e;
+	size_t n, one = 0, most = 0;
+	uint64_t want = 0;
+	(void)state;
+	start_with(&d, SOME);
+	for (unsigned day = 0; day < DAYS; day++) {
+		evict_all(&d);
+		assert_true(merge(&d, day, day) == d.want[day]);
+		want += d.want[day];
+		struct partition *p = tsdb_partition(d.k.db, (uint32_t)(KIT_T0 / DAY) + day);
+		one = evict_bytes(p);
+		most = MAX(most, one);
+		partition_unref(p);
+	}
+	evict_all(&d);
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW(LABEL_NAME), VIEW(KIT_SAMPLES), &e), 0);
+	assert_int_equal(tsdb_source(d.k.db)->open(tsdb_source(d.k.db), &v, &e), 0);
+	assert_int_equal(v->ops->select(v, &m, 1, 0, INT64_MAX, NULL, &s, &n, &e), 0);
+	assert_int_equal(n, PODS);
+	assert_int_equal(loaded(&d), 1); /* of the others it has the series */
+	assert_true(atomic_load(&d.k.db->own_bytes) < most);
+	for (size_t i = 0; i < n; i++)
+		parts[i] = (struct source_part){ .ref = s[i].ref, .until_ms = INT64_MAX, .scale = 1 };
+	size_t series = atomic_load(&d.k.db->own_bytes);
+	assert_int_equal(v->ops->merge(v, parts, n, 1, &lim, &sum, &e), 0);
+	assert_true(kit_vec_sum(sum) == want);
+	assert_int_equal(loaded(&d), 1);
+	assert_true(atomic_load(&d.k.db->own_bytes) == series);
+	assert_in_range(atomic_load(&d.k.db->own_most), most + 1, series + most + symbols_bytes(sum->symbols));
+	tsdb_stats(d.k.db, &t);
+	assert_true(t.dictionary_bytes < 2 * most + series);
+	stackvec_unref(sum);
+	lim.max_bytes = most / 2;
+	assert_int_equal(v->ops->merge(v, parts, n, 1, &lim, &sum, &e), -ERR_LIMIT);
+	assert_non_null(strstr(e.msg, "--query.max-bytes"));
+	assert_true(atomic_load(&d.k.db->own_bytes) == series);
+	free(s);
+	matcher_release(&m);
+	v->ops->release(v);
+	assert_true(atomic_load(&d.k.db->own_bytes) == 0);
+	/* Frames are looked for in one dictionary after the other, too. */
+	evict_all(&d);
+	kit_check_graph(&d.k, KIT_SAMPLES, PODS, KIT_T0, 6 * HOUR, 6 * HOUR, 4 * DAYS, NULL);
+	assert_true(atomic_load(&d.k.db->own_bytes) == 0);
+	kit_free(&d.k);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_answers_stay), cmocka_unit_test(test_the_budget_and_the_oldest_use),
-		cmocka_unit_test(test_an_open_view), cmocka_unit_test(test_late_profiles),
+		cmocka_unit_test(test_an_open_view), cmocka_unit_test(test_many_days), cmocka_unit_test(test_late_profiles),
 		cmocka_unit_test(test_deleted_series_stay_hidden), cmocka_unit_test(test_rules_do_not_bring_them_back),
 	};
 	return cmocka_run_group_tests_name("evict", tests, NULL, NULL);

@@ -56,29 +56,29 @@ void joins_free(struct joins *j)
 }
 
 /* A map whose names are no longer those is made anew: what it remembers was called otherwise. */
-static struct symbols_map *map_of(struct joins *j, const struct pstate *s)
+static struct symbols_map *map_of(struct joins *j, struct partition *p, struct names *names)
 {
 	struct source_map *x = NULL;
 	for (size_t i = 0; i < j->maps.n && !x; i++)
-		if (j->maps.v[i].from == s->p->symbols)
+		if (j->maps.v[i].from == p->symbols)
 			x = &j->maps.v[i];
-	if (x && x->names == s->names)
+	if (x && x->names == names)
 		return x->map;
 	if (x)
 		forget_map(x);
 	else
 		x = vec_add(&j->maps);
-	x->from = symbols_ref(s->p->symbols);
-	x->names = s->names ? names_ref(s->names) : NULL;
+	x->from = symbols_ref(p->symbols);
+	x->names = names ? names_ref(names) : NULL;
 	x->map = symbols_map_new(x->from, j->to);
 	names_map(x->names, x->map);
 	return x->map;
 }
 
-static void add(struct joins *j, const struct pstate *s, const struct stackvec *v, struct stackacc *acc)
+static void add(struct joins *j, struct partition *p, struct names *names, const struct stackvec *v, struct stackacc *acc)
 {
-	pthread_rwlock_rdlock(&s->p->dict_lock);
-	struct symbols_map *map = map_of(j, s);
+	pthread_rwlock_rdlock(&p->dict_lock);
+	struct symbols_map *map = map_of(j, p, names);
 	for (size_t k = 0; k < v->n; k++) {
 		uint32_t c = symbols_map_column(map, v->columns[k]);
 		if (v->is_float)
@@ -86,7 +86,7 @@ static void add(struct joins *j, const struct pstate *s, const struct stackvec *
 		else
 			stackacc_add(acc, c, v->ints[k]);
 	}
-	pthread_rwlock_unlock(&s->p->dict_lock);
+	pthread_rwlock_unlock(&p->dict_lock);
 }
 
 struct stackvec *joins_sum(struct joins *j, const struct pstate *const *of, struct stackvec *const *v, size_t n, struct err *e)
@@ -96,7 +96,7 @@ struct stackvec *joins_sum(struct joins *j, const struct pstate *const *of, stru
 		j->to = symbols_new();
 	struct stackacc *acc = stackacc_new(j->to);
 	for (size_t i = 0; i < n; i++)
-		add(j, of[i], v[i], acc);
+		add(j, of[i]->p, of[i]->names, v[i], acc);
 	struct stackvec *sum = stackacc_finish(acc, e);
 	stackacc_free(acc);
 	j->used_mono_ms = clock_mono_ms();
@@ -104,6 +104,24 @@ struct stackvec *joins_sum(struct joins *j, const struct pstate *const *of, stru
 		forget(j);
 	pthread_mutex_unlock(&j->lock);
 	return sum;
+}
+
+int joins_add(struct joins *j, struct partition *p, struct names *names, const struct stackvec *v, struct stackvec **sum, struct err *e)
+{
+	pthread_mutex_lock(&j->lock);
+	if (!j->to)
+		j->to = symbols_new();
+	struct stackacc *acc = stackacc_new(j->to);
+	add(j, p, names, v, acc);
+	int rc = *sum ? stackacc_add_vec(acc, *sum, 1, e) : 0;
+	struct stackvec *all = rc ? NULL : stackacc_finish(acc, e);
+	stackacc_free(acc);
+	pthread_mutex_unlock(&j->lock);
+	if (!all)
+		return rc ? rc : -ERR_EXECUTION;
+	stackvec_unref(*sum);
+	*sum = all;
+	return 0;
 }
 
 void joins_tidy(struct joins *j, bool all)

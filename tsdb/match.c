@@ -35,12 +35,10 @@ static uint8_t *node_hits(const struct source_frame_filter *f, const struct symb
 	return node;
 }
 
-uint64_t *match_columns(const struct source_frame_filter *f, const struct pstate *s, uint32_t *ret_n)
+uint64_t *match_columns(const struct source_frame_filter *f, struct partition *p, const struct names *names, uint32_t *ret_n)
 {
-	struct partition *p = s->p;
-	partition_load(p);
 	pthread_rwlock_rdlock(&p->dict_lock);
-	uint8_t *node = node_hits(f, p->symbols, s->names);
+	uint8_t *node = node_hits(f, p->symbols, names);
 	uint32_t n = symbols_count(p->symbols, SYMBOLS_COLUMNS);
 	uint64_t *match = xcalloc(n / 64 + 1, sizeof *match);
 	const struct sym_column *run = NULL;

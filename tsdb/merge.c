@@ -4,6 +4,7 @@
  * up, over the partition's symbols if there is one, over fresh symbols if there are several. Integers stay integers (an
  * overflow is an error) unless a scale makes the group float; then what has one scale is added up before it is scaled, so
  * that the answer does not depend on the order of threads. */
+#include "tsdb/evict.h"
 #include "tsdb/join.h"
 #include "tsdb/plan.h"
 #include "tsdb/space.h"
@@ -34,6 +35,7 @@ struct merge {
 	struct plan plan;
 	size_t task_units;
 	uint8_t *is_float; /* by group */
+	struct partition **stacks; /* by partition: whose symbols columns are; NULL: not now */
 	uint32_t *columns; /* by partition: how many there are */
 	struct worker *workers;
 	size_t n_workers;
@@ -229,7 +231,7 @@ static struct stackvec *take_ints(struct symbols *s, struct result *r)
 /* One group in one partition. */
 static struct stackvec *partition_result(struct merge *m, struct result *r, size_t n, struct err *e)
 {
-	struct partition *p = m->v->v->p[r->partition]->p;
+	struct partition *p = m->stacks[r->partition];
 	VEC(const struct result *) scales = { 0 };
 	bool ok = true;
 	for (size_t i = 0, k; i < n && ok; i = k) {
@@ -320,15 +322,12 @@ static int gather_groups(struct merge *m, struct results *all, struct stackvec *
 
 /* ---- the call ---- */
 
-static void count_columns(struct merge *m)
+static void use_stacks(struct merge *m, size_t i, struct partition *p)
 {
-	m->columns = xcalloc(m->v->v->n + 1, sizeof *m->columns);
-	for (size_t i = 0; i < m->v->v->n; i++) {
-		struct partition *p = m->v->v->p[i]->p;
-		pthread_rwlock_rdlock(&p->dict_lock);
-		m->columns[i] = symbols_count(p->symbols, SYMBOLS_COLUMNS);
-		pthread_rwlock_unlock(&p->dict_lock);
-	}
+	m->stacks[i] = p;
+	pthread_rwlock_rdlock(&p->dict_lock);
+	m->columns[i] = symbols_count(p->symbols, SYMBOLS_COLUMNS);
+	pthread_rwlock_unlock(&p->dict_lock);
 }
 
 static void merge_release(struct merge *m)
@@ -347,12 +346,14 @@ static void merge_release(struct merge *m)
 	free(m->workers);
 	free(m->is_float);
 	free(m->columns);
+	free(m->stacks);
 	pthread_mutex_destroy(&m->lock);
 }
 
-static int run(struct merge *m, struct pool *pool, struct stackvec **ret, size_t n_groups, struct err *e)
+/* What all units of the plan add up to, by group, partition and scale. */
+static int add_units(struct merge *m, struct results *all, struct err *e)
 {
-	struct results all = { 0 };
+	struct pool *pool = m->lim ? m->lim->pool : NULL;
 	/* Small enough that all threads end together, large enough that they do not all begin every group. */
 	m->task_units = MAX(MIN(m->plan.units.n / (m->n_workers * 4), TASK_UNITS), 1);
 	pool_run(pool, (m->plan.units.n + m->task_units - 1) / m->task_units, run_task, m);
@@ -361,9 +362,113 @@ static int run(struct merge *m, struct pool *pool, struct stackvec **ret, size_t
 		return rc;
 	if (!join_workers(m))
 		return too_large(e);
-	gather(m, &all);
-	rc = gather_groups(m, &all, ret, n_groups, e);
+	gather(m, all);
+	return 0;
+}
+
+static int run(struct merge *m, struct stackvec **ret, size_t n_groups, struct err *e)
+{
+	struct results all = { 0 };
+	for (size_t i = 0; i < m->v->v->n; i++)
+		use_stacks(m, i, m->v->v->p[i]->p);
+	int rc = add_units(m, &all, e);
+	if (!rc)
+		rc = gather_groups(m, &all, ret, n_groups, e);
 	results_release(&all);
+	return rc;
+}
+
+/* ---- one partition after the other ---- */
+
+/* A merge of days whose dictionaries would not fit together: each day's is there while its units are added up, then what they came
+ * to is brought over to symbols that are this query's own. */
+struct days {
+	struct joins *joins;
+	struct stackvec **sums; /* by group; NULL: nothing yet */
+	size_t counted;         /* bytes of the joint symbols in the account */
+};
+
+static bool is_too_much(const struct merge *m)
+{
+	for (size_t i = 0, last = SIZE_MAX; i < m->plan.units.n; i++) {
+		if (m->plan.units.v[i].partition != last && own_has(m->v->own, m->plan.units.v[i].partition))
+			return true;
+		last = m->plan.units.v[i].partition;
+	}
+	return false;
+}
+
+static int check_bytes(struct merge *m, struct days *d, struct partition *p, struct err *e)
+{
+	size_t now = joins_bytes(d->joins);
+	own_count(m->v->db, now, d->counted);
+	d->counted = now;
+	uint64_t max = m->lim ? m->lim->max_bytes : 0, all = now + evict_bytes(p);
+	if (max && all > max)
+		return err_set(e, ERR_LIMIT, "the stacks of the days that the query is about need more than %llu bytes (--query.max-bytes): ask "
+			       "for fewer days or raise it", (unsigned long long)max);
+	return limits_check(m->lim, 0, e);
+}
+
+/* Adds what one partition's units came to. */
+static int add_results(struct merge *m, struct days *d, struct results *all, uint32_t p, struct err *e)
+{
+	int rc = 0;
+	for (size_t i = 0, k; i < all->v.n && !rc; i = k) {
+		for (k = i + 1; k < all->v.n && all->v.v[k].group == all->v.v[i].group; k++)
+			;
+		struct stackvec *x = partition_result(m, &all->v.v[i], k - i, e);
+		if (!x)
+			return -ERR_EXECUTION;
+		rc = joins_add(d->joins, m->stacks[p], m->v->v->p[p]->names, x, &d->sums[all->v.v[i].group], e);
+		stackvec_unref(x);
+	}
+	return rc;
+}
+
+static int run_day(struct merge *m, struct days *d, uint32_t p, const struct plan *plan, struct err *e)
+{
+	struct results all = { 0 };
+	m->plan.units.n = 0;
+	for (size_t i = 0; i < plan->units.n; i++)
+		if (plan->units.v[i].partition == p)
+			vec_push(&m->plan.units, plan->units.v[i]);
+	if (!m->plan.units.n)
+		return 0;
+	struct partition *stacks = own_stacks(m->v->own, p);
+	use_stacks(m, p, stacks);
+	int rc = check_bytes(m, d, stacks, e);
+	if (!rc)
+		rc = add_units(m, &all, e);
+	if (!rc)
+		rc = add_results(m, d, &all, p, e);
+	if (!rc)
+		rc = check_bytes(m, d, stacks, e);
+	results_release(&all);
+	joins_forget(d->joins, stacks->symbols);
+	m->stacks[p] = NULL;
+	own_give(m->v->own, stacks);
+	return rc;
+}
+
+static int run_days(struct merge *m, struct stackvec **ret, size_t n_groups, struct err *e)
+{
+	struct days d = { joins_new(SIZE_MAX), xcalloc(n_groups + 1, sizeof(*d.sums)), 0 };
+	struct plan plan = m->plan;
+	int rc = 0;
+	m->plan = (struct plan){ 0 };
+	for (uint32_t p = 0; p < m->v->v->n && !rc; p++)
+		rc = run_day(m, &d, p, &plan, e);
+	for (size_t g = 0; g < n_groups; g++) {
+		if (rc)
+			stackvec_unref(d.sums[g]);
+		else
+			ret[g] = d.sums[g] ? d.sums[g] : nothing(m);
+	}
+	own_count(m->v->db, 0, d.counted);
+	joins_free(d.joins);
+	free(d.sums);
+	plan_release(&plan);
 	return rc;
 }
 
@@ -379,13 +484,13 @@ int view_merge(struct source_view *sv, const struct source_part *parts, size_t n
 			m.is_float[parts[i].group + k] = 1;
 	m.n_workers = (pool ? pool_size(pool) : 0) + 1;
 	m.workers = xcalloc(m.n_workers, sizeof(*m.workers));
+	m.columns = xcalloc(m.v->v->n + 1, sizeof *m.columns);
+	m.stacks = xcalloc(m.v->v->n + 1, sizeof(*m.stacks));
 	int rc = asks_make(m.v, parts, n, n_groups, lim, &m.asks, e);
 	if (!rc)
-		rc = plan_make(m.v, &m.asks, lim, &m.plan, e);
-	if (!rc) {
-		count_columns(&m); /* after plan_make, which loads dictionaries */
-		rc = run(&m, pool, ret, n_groups, e);
-	}
+		rc = plan_make(m.v, &m.asks, lim, &m.plan, e); /* which loads dictionaries, or finds that they are too much */
+	if (!rc)
+		rc = is_too_much(&m) ? run_days(&m, ret, n_groups, e) : run(&m, ret, n_groups, e);
 	merge_release(&m);
 	return rc;
 }

@@ -11,6 +11,7 @@
 #include "tsdb/files.h"
 #include "tsdb/masks.h"
 #include "tsdb/names.h"
+#include "tsdb/part.h"
 #include "tsdb/readpart.h"
 
 struct partition *partition_new(struct tsdb *db, uint32_t day)
@@ -394,8 +395,9 @@ static int by_origin(const void *a, const void *b)
 }
 
 /* Symbols in the order in which they were written: each part has what was new since the one before. */
-static void load_symbols(struct partition *p, const struct pstate *s)
+static void load_symbols(struct partition *p, const struct pstate *s, bool series_only)
 {
+	int (*apply)(struct view, struct symbols *, struct index *, uint64_t *, struct err *) = series_only ? dict_apply_series : dict_apply;
 	struct part **parts = xcalloc(s->n_parts + 1, sizeof(*parts));
 	size_t n = 0;
 	for (size_t i = 0; i < s->n_parts; i++)
@@ -411,7 +413,7 @@ static void load_symbols(struct partition *p, const struct pstate *s)
 		for (int tries = 0; rc == -ERR_IO && tries < 3; tries++)
 			rc = part_get_symbols(parts[i], &rows, &e);
 		if (!rc)
-			rc = dict_apply(buf_view(&rows), p->symbols, &p->index, &p->lost, &e);
+			rc = apply(buf_view(&rows), p->symbols, &p->index, &p->lost, &e);
 		if (rc)
 			LOG_WARN("msg", "symbols of a partition are damaged", "partition", LOG_NUM(p->day), "part",
 				 LOG_NUM(parts[i]->number), "err", e.msg);
@@ -437,7 +439,7 @@ static void widen(struct partition *p, const struct part *part)
 }
 
 /* Columns of an evicted dictionary that cannot be read again stay taken: a new one must not get their id. */
-static void fill_up(struct partition *p, const struct dict_marks *to)
+static void fill_up(struct partition *p, const struct dict_marks *to, bool series_only)
 {
 	struct buf b = { 0 };
 	for (int t = DICT_STRINGS; t < DICT_TABLES; t++) {
@@ -445,8 +447,20 @@ static void fill_up(struct partition *p, const struct dict_marks *to)
 		buf_varint(&b, to->next[t]);
 		buf_varint(&b, 0);
 	}
-	dict_apply(view_make(b.ptr, b.len), p->symbols, &p->index, &p->lost, NULL);
+	(series_only ? dict_apply_series : dict_apply)(view_make(b.ptr, b.len), p->symbols, &p->index, &p->lost, NULL);
 	buf_free(&b);
+}
+
+/* What is to be known of the parts of s (NULL: there are none). */
+static void load(struct partition *p, const struct pstate *s, bool series_only)
+{
+	if (s)
+		load_symbols(p, s, series_only);
+	for (size_t i = 0; s && i < s->n_parts; i++)
+		widen(p, s->parts[i]);
+	for (size_t i = 0; s && s->masks && i < s->masks->facts.n; i++)
+		delete_bounds(p, s, s->masks->facts.v[i]);
+	fill_up(p, &p->sealed, series_only);
 }
 
 void partition_load(struct partition *p)
@@ -457,18 +471,55 @@ void partition_load(struct partition *p)
 	struct version *v = tsdb_version(p->db, NULL);
 	pthread_rwlock_wrlock(&p->dict_lock);
 	if (!atomic_load(&p->loaded)) {
-		const struct pstate *s = version_find(v, p->day);
-		if (s)
-			load_symbols(p, s);
-		for (size_t i = 0; s && i < s->n_parts; i++)
-			widen(p, s->parts[i]);
-		for (size_t i = 0; s && s->masks && i < s->masks->facts.n; i++)
-			delete_bounds(p, s, s->masks->facts.v[i]);
-		fill_up(p, &p->sealed);
+		load(p, version_find(v, p->day), false);
 		dict_marks_now(&p->sealed, p->symbols, &p->index);
 		p->logged = p->sealed;
 		atomic_store(&p->loaded, true);
 	}
 	pthread_rwlock_unlock(&p->dict_lock);
 	version_unref(v);
+}
+
+struct partition *partition_empty_copy(const struct partition *p)
+{
+	struct partition *n = partition_new(p->db, p->day);
+	n->db_parts = pdb_ref(p->db_parts);
+	n->next_part = p->next_part;
+	n->kept_symbols = p->kept_symbols;
+	n->kept_mono_ms = p->kept_mono_ms;
+	n->sealed = p->sealed; /* how much must be there when it is loaded */
+	n->rules_done = p->rules_done;
+	n->rules_next_part = p->rules_next_part;
+	atomic_store(&n->loaded, false);
+	return n;
+}
+
+/* Puts symbols in the place of p's that have no strings but those of its series. */
+static void keep_series(struct partition *p)
+{
+	struct symbols *s = symbols_new();
+	struct index x;
+	index_init(&x, s);
+	for (size_t i = 0; i < p->index.series.n; i++) {
+		const struct series *from = p->index.series.v[i];
+		uint32_t id = index_add(&x, from->labels, from->hash, from->is_float ? NULL : &from->type);
+		struct series *to = x.series.v[id];
+		atomic_store(&to->min_t, atomic_load(&from->min_t));
+		atomic_store(&to->max_t, atomic_load(&from->max_t));
+		atomic_store(&to->last_t, atomic_load(&from->last_t));
+	}
+	index_release(&p->index);
+	symbols_unref(p->symbols);
+	p->symbols = s;
+	p->index = x;
+}
+
+struct partition *partition_read(const struct pstate *s, bool series_only)
+{
+	struct partition *p = partition_empty_copy(s->p);
+	load(p, s, series_only);
+	if (series_only)
+		keep_series(p);
+	atomic_store(&p->loaded, true);
+	return p;
 }

@@ -59,10 +59,9 @@ static void add_found(struct tsdb_view *v, struct found *f, uint32_t ref)
 static int select_in(struct tsdb_view *v, size_t p, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
 		     struct found *f, struct err *e)
 {
-	struct partition *part = v->v->p[p]->p;
+	struct partition *part = own_series(v->own, p);
 	uint32_t *ids = NULL;
 	size_t n_ids = 0;
-	partition_load(part);
 	pthread_rwlock_rdlock(&part->dict_lock);
 	int rc = index_select(&part->index, m, n, after_ms, until_ms, &ids, &n_ids, e);
 	pthread_mutex_lock(&v->lock);

@@ -187,14 +187,21 @@ static void cut_tasks(struct sums *m)
 					vec_push(&m->tasks, (struct task){ sets.v.v[k].set, p, NULL, s->windows[i] });
 		vec_free(&sets.v);
 	}
-	if (!m->filter)
-		return;
+}
+
+/* One dictionary after the other. */
+static void match_all(struct sums *m)
+{
 	m->match = xcalloc(m->v->v->n + 1, sizeof(*m->match));
 	m->n_match = xcalloc(m->v->v->n + 1, sizeof *m->n_match);
-	for (size_t i = 0; i < m->tasks.n; i++)
-		if (!m->match[m->tasks.v[i].partition])
-			m->match[m->tasks.v[i].partition] = match_columns(m->filter, m->v->v->p[m->tasks.v[i].partition],
-									  &m->n_match[m->tasks.v[i].partition]);
+	for (size_t i = 0; i < m->tasks.n; i++) {
+		uint32_t p = m->tasks.v[i].partition;
+		if (m->match[p])
+			continue;
+		struct partition *stacks = own_stacks(m->v->own, p);
+		m->match[p] = match_columns(m->filter, stacks, m->v->v->p[p]->names, &m->n_match[p]);
+		own_give(m->v->own, stacks);
+	}
 }
 
 /* ---- giving rows to steps ---- */
@@ -664,6 +671,8 @@ int view_sums(struct source_view *sv, const struct source_part *parts, size_t n,
 	if (!rc) {
 		list_asks(&m);
 		cut_tasks(&m);
+		if (f)
+			match_all(&m);
 		m.at_once = MAX(MIN(m.tasks.n / (m.n_workers * 8), MAX_AT_ONCE), 1);
 		pool_run(m.pool, (m.tasks.n + m.at_once - 1) / m.at_once, run_tasks, &m);
 		rc = atomic_load(&m.failed);

@@ -367,6 +367,6 @@ void tsdb_stats(struct tsdb *db, struct tsdb_stats *ret)
 		for (size_t k = 0; k < v->p[i]->n_windows; k++)
 			window_stats(v->p[i]->windows[k], ret);
 	}
-	ret->dictionary_bytes += joins_bytes(db->joins);
+	ret->dictionary_bytes += joins_bytes(db->joins) + atomic_load(&db->own_bytes);
 	version_unref(v);
 }

@@ -24,7 +24,8 @@ struct tsdb_options {
 	uint64_t head_bytes;         /* memory of the open windows, 256 MiB: above it they are sealed early */
 	uint64_t cache_bytes;        /* RocksDB's block cache, 256 MiB */
 	uint64_t dictionary_bytes;   /* dictionaries in memory, 256 MiB: above it those of days that nobody asks about leave it;
-				      * as much again for what queries over several days bring together */
+				      * as much again for what queries over several days bring together. A query that would bring
+				      * in more than it reads further days' one after the other, for itself */
 	uint64_t queue_bytes;        /* appends that wait for the committer, 64 MiB; append waits above it */
 	/* A commit gathers what is appended within this long of its first append, 20 ms; negative = only what came while the
 	 * last one was synced. So much later are appends durable, told so and seen by queries. Who waits (tsdb_flush,

@@ -14,6 +14,7 @@ static void release(struct source_view *sv)
 		free(v->refs.v[i]);
 	vec_free(&v->refs);
 	map_free(&v->by_labels);
+	own_free(v->own);
 	version_unref(v->v);
 	pthread_mutex_destroy(&v->lock);
 	free(v);
@@ -32,6 +33,7 @@ int tsdb_view_open(struct source *s, struct source_view **ret, struct err *e)
 	v->base.ops = &ops;
 	v->db = (struct tsdb *)((char *)s - offsetof(struct tsdb, source));
 	v->v = tsdb_version(v->db, &v->seq);
+	v->own = own_new(v->db, v->v);
 	pthread_mutex_init(&v->lock, NULL);
 	*ret = &v->base;
 	return 0;
@@ -88,8 +90,7 @@ uint32_t view_series(struct tsdb_view *v, uint64_t ref, size_t p)
 	if (id != NOT_LOOKED_UP)
 		return id;
 	/* Not under the view's lock: select takes it inside dict_lock. */
-	struct partition *part = v->v->p[p]->p;
-	partition_load(part);
+	struct partition *part = own_series(v->own, p);
 	pthread_rwlock_rdlock(&part->dict_lock);
 	bool there = index_find(&part->index, r->labels, r->hash, &id) && same_type(r, part->index.series.v[id]);
 	pthread_rwlock_unlock(&part->dict_lock);

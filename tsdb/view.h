@@ -5,6 +5,7 @@
 #define PYRRHA_TSDB_VIEW_H
 
 #include "tsdb/db.h"
+#include "tsdb/own.h"
 
 #define NOT_LOOKED_UP UINT32_MAX
 #define NOT_THERE (UINT32_MAX - 1)
@@ -21,6 +22,7 @@ struct tsdb_view {
 	struct tsdb *db;
 	struct version *v;
 	uint64_t seq;
+	struct own *own;      /* dictionaries that are this view's alone */
 	pthread_mutex_t lock; /* of refs */
 	VEC(struct view_ref *) refs;
 	struct map by_labels;

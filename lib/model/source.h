@@ -28,6 +28,7 @@ struct source_limits {
 	atomic_uint_fast64_t *samples_read; /* counts up; may be NULL */
 	struct source_stats *stats;  /* counts up; may be NULL */
 	struct pool *pool;           /* to fan out over; NULL = the caller's thread only */
+	uint64_t max_bytes;          /* of stacks that are held for this query alone, beside those it returns; 0 = unlimited */
 };
 
 struct source_series {
