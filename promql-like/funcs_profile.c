@@ -101,11 +101,36 @@ static size_t count_whole(const struct pwindow *w)
 	return n;
 }
 
+/* Most profiles lie in the range as a whole, and were asked for all of the time that they cover. */
+static inline bool is_plain(const struct pwindow *w, size_t i, bool weighted)
+{
+	const struct source_profile *s = &w->s->vp[i];
+	return !s->stale && i != w->newest && s->cover_ms > 0 && s->t_ms - s->cover_ms >= w->from && (!weighted || s->weight == 1);
+}
+
+/* The plain ones from i on, as add_covered would; returns the next that is not. No terms are kept. */
+static size_t add_plain(struct prof *p, const struct pwindow *w, size_t i, bool weighted, int64_t *ret_ms)
+{
+	for (; i < w->hi && is_plain(w, i, weighted); i++) {
+		const struct source_profile *s = &w->s->vp[i];
+		if (UNLIKELY(__builtin_add_overflow(p->a.total, s->total, &p->a.total))) {
+			p->a.total = (int64_t)((uint64_t)p->a.total - (uint64_t)s->total);
+			break; /* the other way knows what to say */
+		}
+		p->a.ftotal += (double)s->total;
+		p->period = MAX(p->period, s->period);
+		*ret_ms += s->cover_ms;
+	}
+	return i;
+}
+
 /* In proportion to what lies in the range; *ret_ms gets how much was covered. */
 static int add_covered(struct prof *p, const struct pwindow *w, double times, bool weighted, int64_t *ret_ms, struct err *e)
 {
 	bool joined = false;
 	for (size_t i = first_covering(w); i < w->hi; i++) {
+		if (p->a.no_terms && times == 1 && (i = add_plain(p, w, i, weighted, ret_ms)) == w->hi)
+			break;
 		const struct source_profile *s = &w->s->vp[i];
 		int64_t from, to;
 		if (s->stale || !covered(w, i, &from, &to)) {

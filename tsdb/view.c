@@ -205,15 +205,14 @@ static int collect_sealed_profiles(const struct pstate *s, uint32_t series, int6
 			if (r->t_ms <= after_ms || r->t_ms > until_ms || (masked && masks_hide(s, p, series, r->t_ms)))
 				continue;
 			struct source_profile *x = &(*out)[(*n)++];
-			*x = (struct source_profile){ .t_ms = r->t_ms, .stale = r->stale, .weight = 1 };
-			if (r->stale)
+			if (r->stale) {
+				*x = (struct source_profile){ .t_ms = r->t_ms, .stale = true, .weight = 1 };
 				continue;
-			x->duration_ns = r->meta.duration_ns;
-			x->cover_ms = r->cover_ms;
-			x->interval_ms = r->meta.interval_ms;
-			x->weight = r->meta.asked_ms ? (double)r->meta.interval_ms / r->meta.asked_ms : 1;
-			x->period = r->meta.period;
-			x->total = r->total;
+			}
+			*x = (struct source_profile){ r->t_ms, r->meta.duration_ns, r->cover_ms, r->meta.interval_ms, 1, r->meta.period, r->total,
+						      false };
+			if (r->meta.asked_ms && r->meta.asked_ms != r->meta.interval_ms)
+				x->weight = (double)r->meta.interval_ms / r->meta.asked_ms;
 		}
 	}
 	space_give(s->p->db->spaces, w);
