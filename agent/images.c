@@ -1,37 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of other processes are opened in three ways, the first that works: the kernel's own link for a mapping
- * (/proc/PID/map_files, the very file even when it is deleted), its path below the process's root, and its path below
- * ours. The latter two resolve hostile names, which the kernel gave without links: no links, nothing above the root, no
- * waiting on a FIFO. None leads into a file system that a process answers for (mounts.h). And the
- * file must have the build-id (or the inode) that the kernel saw being mapped.
- *
- * A record names a file by its path, which means little without its mount namespace, and its build-id, which anybody can
- * put into a file, so what it leads to at first only stands for the file. When a process is to be unwound, the kernel is asked for device and inode of what it has mapped there, and the
- * file is looked at once (image_content.h): the same content is the same image, whatever the device; another one is an
- * image of its own. Of a process that is gone by then there is no more than the record; it gets the image of
- * those that the most address spaces have. */
+/* A record names a file by its path, which means little without its mount namespace, and its build-id, which anybody can
+ * put into a file, so what it leads to at first only stands for the file. When a process is to be unwound, the kernel is asked
+ * for device and inode of what it has mapped there, and the file (image_files.h) is looked at once (image_content.h): the
+ * same content is the same image, whatever the device; another one is an image of its own. Of a process that is gone by then
+ * there is no more than the record; it gets the image of those that the most address spaces have. */
 #include "agent/images.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "agent/mounts.h"
 #include "agent/symbolize.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/vec.h"
 
 #define FD_LINGER_NS 5000000000ll    /* so that names of the last samples can still be read */
-#define PATH_BYTES_MAX 4096
 
 /* A file as the kernel names it, and what it turned out to be. Devices and inodes are given again to other files: what is
  * older than ALIAS_NS is looked at again, which is cheap while the stamp is the same. */
@@ -227,103 +216,6 @@ void images_unmap(struct image *im)
 		im->unmapped_ns = clock_mono_ns();
 }
 
-/* Below the root of a process, 0: below ours. */
-static int open_below(const char *root, uint32_t pid, const char *path)
-{
-	struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
-				.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS };
-	int dir = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0)
-		return -1;
-	int fd = mounts_way_waits(pid, dir, path) ? -1 : (int)syscall(SYS_openat2, dir, path, &how, sizeof how);
-	close(dir);
-	return fd;
-}
-
-static int open_mapped(const struct image_hint *hint)
-{
-	char name[64];
-
-	if (!hint->pid || !hint->ino || mounts_file_waits(hint->pid, hint->dev))
-		return -1;
-	snprintf(name, sizeof name, "/proc/%u/map_files/%llx-%llx", hint->pid, (unsigned long long)hint->start,
-		 (unsigned long long)hint->end);
-	return open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-}
-
-int image_open_file(const char *path, const struct image_hint *hint, enum image_way way)
-{
-	char root[64];
-
-	if (way == WAY_MAP_FILES)
-		return open_mapped(hint);
-	if (path[0] != '/' || strnlen(path, PATH_BYTES_MAX) == PATH_BYTES_MAX)
-		return -1;
-	if (way == WAY_OUR_ROOT)
-		return open_below("/", 0, path);
-	snprintf(root, sizeof root, "/proc/%u/root", hint->pid);
-	return hint->pid ? open_below(root, hint->pid, path) : -1;
-}
-
-void image_key_of_fd(int fd, struct view path, struct image_key *ret)
-{
-	struct elf_file f;
-	struct stat st;
-
-	memset(ret, 0, sizeof *ret);
-	ret->path = path;
-	if (fstat(fd, &st) == 0) {
-		ret->dev = st.st_dev;
-		ret->ino = st.st_ino;
-	}
-	if (elf_open(&f, fd, NULL) == 0) {
-		ret->build_id_len = (uint8_t)elf_build_id(&f, ret->build_id, sizeof ret->build_id);
-		elf_close(&f);
-	}
-}
-
-/* The name the kernel gives an open file, as records of mappings have it. */
-static bool is_called(int fd, const char *path)
-{
-	char name[64], target[PATH_BYTES_MAX];
-
-	snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-	ssize_t n = readlink(name, target, sizeof target);
-	return n > 0 && view_eqs(view_make(target, (size_t)n), path);
-}
-
-/* Is this the file that was mapped? Whichever way it was found: by now another one may be mapped there, or have its
- * name. f NULL: it is not ELF. */
-static bool same_file(const struct image *im, int fd, const struct elf_file *f, enum image_way way)
-{
-	uint8_t id[BUILD_ID_MAX];
-	struct stat st;
-
-	if (im->build_id_len) {
-		size_t n = f ? elf_build_id(f, id, sizeof id) : 0;
-		return n == im->build_id_len && memcmp(id, im->build_id, n) == 0;
-	}
-	/* Devices differ where a file system stands on another (overlayfs), and inodes may, too. */
-	return (im->ino && fstat(fd, &st) == 0 && st.st_ino == im->ino) || (way == WAY_MAP_FILES && is_called(fd, im->path));
-}
-
-/* The descriptor of the image's file and, in *f, what it is (is_elf; else f is not open); -1 if no way leads there. */
-static int find_file(const struct image *im, const struct image_hint *hint, struct elf_file *f, bool *is_elf)
-{
-	for (enum image_way way = 0; way < WAYS; way++) {
-		int fd = image_open_file(im->path, hint, way);
-		if (fd < 0)
-			continue;
-		*is_elf = elf_open(f, fd, NULL) == 0;
-		if (same_file(im, fd, *is_elf ? f : NULL, way))
-			return fd;
-		if (*is_elf)
-			elf_close(f);
-		close(fd);
-	}
-	return -1;
-}
-
 static void describe(struct image *im, const struct elf_file *f)
 {
 	bool interp = false;
@@ -510,7 +402,7 @@ static struct image *look_at_file(struct images *x, struct image *im, const stru
 		return known->image;
 	if (!hint->ino && im->state != IMAGE_UNOPENED && (im->state != IMAGE_ELF || atomic_load(&im->fd) >= 0))
 		return most_mapped(x, im);
-	int fd = find_file(im, hint, &f, &is_elf);
+	int fd = image_find_file(im, hint, &f, &is_elf);
 	if (fd < 0 && im->state == IMAGE_ELF && is_gone(hint->pid))
 		return most_mapped(x, im);
 	if (fd < 0 || !is_elf || !file_stamp_of(fd, &stamp)) {

@@ -4,23 +4,10 @@
 #ifndef PYRRHA_AGENT_IMAGES_H
 #define PYRRHA_AGENT_IMAGES_H
 
+#include "agent/image_files.h"
 #include "agent/tables.h"
 
 struct symbolizer;
-
-struct image_key {
-	uint8_t build_id[BUILD_ID_MAX];
-	uint8_t build_id_len;        /* 0: dev, ino and path identify */
-	uint64_t dev, ino;
-	struct view path;
-};
-
-/* Where a process has it mapped: a way to its file. */
-struct image_hint {
-	uint32_t pid;
-	uint64_t start, end;
-	uint64_t dev, ino;           /* proc_files.h; ino 0 = not known, the process is gone */
-};
 
 struct images;
 
@@ -38,11 +25,5 @@ void images_unmap(struct image *im);
 /* Closes files that nobody maps, drops images not sampled since `before_ns` (monotonic). */
 void images_sweep(struct images *x, int64_t before_ns);
 size_t images_count(const struct images *x);
-/* The key of an open file: its build-id, else device and inode. path is borrowed. */
-void image_key_of_fd(int fd, struct view path, struct image_key *ret);
-/* Ways to what a process maps at [start, end) as path. */
-enum image_way { WAY_MAP_FILES, WAY_ITS_ROOT, WAY_OUR_ROOT, WAYS };
-/* -1 if that way does not lead anywhere. WAY_MAP_FILES is the very file that is mapped there now. */
-int image_open_file(const char *path, const struct image_hint *hint, enum image_way way);
 
 #endif
