@@ -20,7 +20,7 @@
  *	5. the next append makes the new partition: its records are numbered above N, its directory has no mark
  *
  * Where step 3 fails nobody can know what is on disk; the log then takes no commit before it was opened anew and what is
- * above its last acknowledged number was cut out (hlog_reopen), and the partition goes on living until the next try. Where 4
+ * above its last acknowledged number was made void (hlog_reopen), and the partition goes on living until the next try. Where 4
  * fails the old directory is in the way: seals of the day fail and try again, and so does the next start. */
 #include <inttypes.h>
 #include <stdio.h>

@@ -26,7 +26,6 @@
 /* Behind all numbers: which partitions are gone. Key: this byte, day u32, number u64; value: a hash of the key. */
 #define GONE_PREFIX 0xff
 #define GONE_LEN 13
-#define NUMBERS_END ((uint64_t)GONE_PREFIX << 56)
 
 struct gone {
 	uint32_t day;
@@ -42,6 +41,7 @@ struct hlog {
 	rocksdb_readoptions_t *read;
 	rocksdb_writebatch_t *batch;
 	uint64_t next;              /* of the record that is put next */
+	uint64_t tried;             /* the last one that a commit was tried with */
 	atomic_ullong last, first;  /* synced; not trimmed */
 	uint64_t marked_last, marked_first; /* as head.marks has them */
 	VEC(struct gone) gone;      /* as of the opening */
@@ -256,17 +256,19 @@ static int look(struct hlog *l, struct err *e)
 
 /* What is trimmed and may be there still, in a file that was not removed yet, does not come back; facts are kept for longer than
  * the rest, and one too many does no harm. */
-static bool rescue_wanted(void *arg, const char *key, size_t len, struct view value)
+static enum rescue_verdict rescue_judge_key(void *arg, const char *key, size_t len, struct view value)
 {
 	const struct hlog *l = arg;
 	struct gone g;
 	struct record r;
 	struct err e;
 	if (get_gone_key(key, len, &g))
-		return value.len == 8 && get_be(value.ptr, 8) == hash_bytes(key, len);
+		return !value.len ? RESCUE_VOID : value.len == 8 && get_be(value.ptr, 8) == hash_bytes(key, len) ? RESCUE_TAKE : RESCUE_PASS;
 	if (len != 8 || record_parse(get_be(key, 8), value, &r, &e))
-		return false;
-	return get_be(key, 8) >= l->marked_first || r.kind == RECORD_FACT;
+		return RESCUE_PASS;
+	if (record_is_void(&r))
+		return RESCUE_VOID;
+	return get_be(key, 8) >= l->marked_first || r.kind == RECORD_FACT ? RESCUE_TAKE : RESCUE_PASS;
 }
 
 /* Its list of files cannot be read, as it is after a power loss that tore the list's last entry, or names files that are not
@@ -291,7 +293,7 @@ static int open_db(struct hlog *l, bool *ret_writable, struct err *e)
 			err_set(e, ERR_CORRUPT, "the head log %s: its list of files is damaged", l->path);
 			continue;
 		}
-		if ((rescue || list_is_gone(l->path)) && rescue_log(l->options, l->path, rescue_wanted, l, &other)) {
+		if ((rescue || list_is_gone(l->path)) && rescue_log(l->options, l->path, rescue_judge_key, l, &other)) {
 			LOG_WARN("msg", "the head log's list of files is damaged and cannot be made anew", "err", other.msg);
 			*e = other;
 			continue; /* opened so it would begin anew */
@@ -453,6 +455,8 @@ void hlog_abort(struct hlog *l)
 
 int hlog_commit(struct hlog *l, struct err *e)
 {
+	if (!hlog_is_broken(l))
+		l->tried = MAX(l->tried, l->next - 1);
 	int rc = write_batch(l, l->batch, true, "cannot write the head log", e);
 	rocksdb_writebatch_clear(l->batch);
 	if (rc)
@@ -471,23 +475,34 @@ static void cut_gone(void *arg, const char *key, struct gone g)
 {
 	const struct cut *c = arg;
 	if (g.number > c->last)
-		rocksdb_writebatch_delete(c->batch, key, GONE_LEN);
+		rocksdb_writebatch_put(c->batch, key, GONE_LEN, "", 0);
 }
 
-/* Everything above the last synced number: a failed commit said that it is not there. */
+/* Everything above the last synced number: a failed commit said that it is not there. Its numbers are not used again, void
+ * records stand in their place: whatever file an old one may still lie in, it is known for what it is. */
 static int cut_above(struct hlog *l, struct err *e)
 {
-	char from[8], to[8], *error = NULL;
+	char key[8], *error = NULL;
 	struct cut c = { rocksdb_writebatch_create(), atomic_load(&l->last) };
-	put_key(from, c.last + 1);
-	put_key(to, NUMBERS_END);
-	rocksdb_writebatch_delete_range(c.batch, from, 8, to, 8);
+	for (uint64_t number = c.last + 1; number <= l->tried; number++) {
+		struct buf b = { 0 };
+		record_begin(&b, RECORD_FACT, 0);
+		buf_putc(&b, FACT_VOID);
+		record_end(&b, number);
+		put_key(key, number);
+		rocksdb_writebatch_put(c.batch, key, sizeof key, b.ptr, b.len);
+		buf_free(&b);
+	}
 	int rc = each_gone(l, cut_gone, &c, e);
 	if (!rc) {
 		rocksdb_write(l->db, l->sync, c.batch, &error);
 		rc = rocks_err(&error, e, "cannot write the head log", l->path);
 	}
 	rocksdb_writebatch_destroy(c.batch);
+	if (!rc && l->tried > c.last) {
+		atomic_store(&l->last, l->tried);
+		l->next = l->tried + 1;
+	}
 	return rc;
 }
 

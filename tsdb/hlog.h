@@ -32,7 +32,7 @@ int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct vi
 void hlog_number_above(struct hlog *l, uint64_t number);
 
 /* The committer's side: put records (each is sealed with the next number, which is returned), then commit. A commit
- * that fails leaves nothing: its numbers are used again. */
+ * that fails leaves nothing: hlog_reopen makes its numbers void. */
 uint64_t hlog_put(struct hlog *l, struct buf *record);
 int hlog_commit(struct hlog *l, struct err *e);
 void hlog_abort(struct hlog *l);
@@ -45,7 +45,7 @@ uint64_t hlog_gone(const struct hlog *l, uint32_t day);
 int hlog_forget_gone(struct hlog *l, uint32_t day, struct err *e);
 /* Whether a write failed, be it a commit or a trim: nothing is written any more until hlog_reopen. */
 bool hlog_is_broken(struct hlog *l);
-/* After a write failed: the database is closed and opened anew, and what a failed commit may have left is taken out. The
+/* After a write failed: the database is closed and opened anew, and void records take the place of what a failed commit may have left. The
  * committer's; others wait meanwhile. */
 int hlog_reopen(struct hlog *l, struct err *e);
 /* The number of the last record that is synced; 0 = none (numbers start at 1). */

@@ -26,6 +26,11 @@ void record_end(struct buf *b, uint64_t number)
 	buf_be64(b, hash_bytes_seed(b->ptr, b->len, number));
 }
 
+bool record_is_void(const struct record *r)
+{
+	return r->kind == RECORD_FACT && r->payload.len == 1 && r->payload.ptr[0] == FACT_VOID;
+}
+
 int record_parse(uint64_t number, struct view v, struct record *ret, struct err *e)
 {
 	unsigned long long no = number;

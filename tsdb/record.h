@@ -19,7 +19,7 @@
 
 enum record_kind { RECORD_SAMPLES = 1, RECORD_SYMBOLS = 2, RECORD_FACT = 3, RECORD_FLOATS = 4 };
 
-enum fact_kind { FACT_DELETE = 1, FACT_NAMES = 2, FACT_GONE = 3 };
+enum fact_kind { FACT_DELETE = 1, FACT_NAMES = 2, FACT_GONE = 3, FACT_VOID = 4 };
 
 struct record {
 	enum record_kind kind;
@@ -31,6 +31,8 @@ struct record {
 void record_begin(struct buf *b, enum record_kind kind, uint32_t partition);
 void record_end(struct buf *b, uint64_t number);
 /* ERR_CORRUPT with the reason. The payload borrows v. */
+/* Whether it only stands in the place of one whose commit failed. */
+bool record_is_void(const struct record *r);
 int record_parse(uint64_t number, struct view v, struct record *ret, struct err *e);
 
 /* Reads a payload; after the first short read `bad` is set and everything reads as 0. */

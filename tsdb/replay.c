@@ -40,6 +40,8 @@ static bool replay_record(void *arg, uint64_t number, struct view bytes)
 		LOG_WARN("msg", "damaged record in the head log", "err", e.msg);
 		return false;
 	}
+	if (record_is_void(&rec))
+		return true;
 	if (rec.kind != RECORD_FACT && number < hlog_first(r->db->log))
 		return true; /* trimmed, and there still */
 	if (((int64_t)rec.partition + 1) * DAY_MS <= atomic_load(&r->db->dropped_until))

@@ -11,9 +11,9 @@
  *	PATH.whole     the same, filled and synced: from the moment that it has this name it stands for PATH
  *	PATH.bad-TIME  the old one, if some file of it could not be read
  *
- * A record never changes, so that their union is the log: which of two files has it does not matter, and of what was deleted
- * the caller refuses to take it. The exception are numbers that a failed commit gave back and that were used again: tables are
- * read before write-ahead files, older ones before newer ones, and the last one counts. Runs before any thread. */
+ * A record never changes, so that their union is the log: which of two files has it does not matter. What was trimmed the
+ * caller does not take, and what a commit left that failed is void (hlog.c), which counts in whatever file it is found. Runs
+ * before any thread. */
 #include "tsdb/rescue.h"
 
 #include <errno.h>
@@ -42,12 +42,12 @@ struct rescue {
 	rocksdb_options_t *options;
 	const char *path;
 	char *scratch, *fresh, *whole;
-	rescue_wants *wants;
+	rescue_judge *judge;
 	void *arg;
 	rocksdb_t *to;
 	rocksdb_writeoptions_t *write;
 	rocksdb_readoptions_t *read;
-	rocksdb_writebatch_t *batch;
+	rocksdb_writebatch_t *batch, *voids; /* voids: written last */
 	VEC(struct file) files;
 	uint64_t taken, passed_over, bad_files;
 };
@@ -72,11 +72,11 @@ static int by_age(const void *a, const void *b)
 
 /* ---- one file ---- */
 
-static int write_batch(struct rescue *r, struct err *e)
+static int write_batch(struct rescue *r, rocksdb_writebatch_t *batch, struct err *e)
 {
 	char *error = NULL;
-	rocksdb_write(r->to, r->write, r->batch, &error);
-	rocksdb_writebatch_clear(r->batch);
+	rocksdb_write(r->to, r->write, batch, &error);
+	rocksdb_writebatch_clear(batch);
 	return rocks_err(&error, e, "cannot write", r->fresh);
 }
 
@@ -89,22 +89,24 @@ static int copy_all(struct rescue *r, rocksdb_t *from, struct err *e)
 	for (rocksdb_iter_seek_to_first(it); rocksdb_iter_valid(it) && !rc; rocksdb_iter_next(it)) {
 		size_t key_len, len;
 		const char *key = rocksdb_iter_key(it, &key_len), *value = rocksdb_iter_value(it, &len);
-		bool wanted = r->wants(r->arg, key, key_len, view_make(value, len));
-		r->taken += wanted;
-		r->passed_over += !wanted;
-		if (!wanted)
+		enum rescue_verdict verdict = r->judge(r->arg, key, key_len, view_make(value, len));
+		r->taken += verdict == RESCUE_TAKE;
+		r->passed_over += verdict == RESCUE_PASS;
+		if (verdict == RESCUE_VOID)
+			rocksdb_writebatch_put(r->voids, key, key_len, value, len);
+		if (verdict != RESCUE_TAKE)
 			continue;
 		rocksdb_writebatch_put(r->batch, key, key_len, value, len);
 		bytes += len;
 		if (bytes >= BATCH_BYTES) {
-			rc = write_batch(r, e);
+			rc = write_batch(r, r->batch, e);
 			bytes = 0;
 		}
 	}
 	rocksdb_iter_get_error(it, &error);
 	rocksdb_iter_destroy(it);
 	int read = rocks_err(&error, e, "cannot read", r->scratch);
-	return rc ? rc : read ? read : write_batch(r, e);
+	return rc ? rc : read ? read : write_batch(r, r->batch, e);
 }
 
 static bool has_files(rocksdb_t *db)
@@ -174,6 +176,8 @@ static int fill(struct rescue *r, struct err *e)
 	rc = rocks_err(&error, e, "cannot make", r->fresh);
 	for (size_t i = 0; i < r->files.n && !rc; i++)
 		rc = take(r, &r->files.v[i], e);
+	if (!rc)
+		rc = write_batch(r, r->voids, e);
 	if (!rc) {
 		rocksdb_flushoptions_t *o = rocksdb_flushoptions_create(); /* it waits */
 		rocksdb_flush(r->to, o, &error);
@@ -226,6 +230,7 @@ static void rescue_release(struct rescue *r)
 		free(r->files.v[i].name);
 	vec_free(&r->files);
 	rocksdb_writebatch_destroy(r->batch);
+	rocksdb_writebatch_destroy(r->voids);
 	rocksdb_writeoptions_destroy(r->write);
 	rocksdb_readoptions_destroy(r->read);
 	free(r->scratch);
@@ -233,11 +238,12 @@ static void rescue_release(struct rescue *r)
 	free(r->whole);
 }
 
-int rescue_log(rocksdb_options_t *o, const char *path, rescue_wants *wants, void *arg, struct err *e)
+int rescue_log(rocksdb_options_t *o, const char *path, rescue_judge *judge, void *arg, struct err *e)
 {
 	struct rescue r = { .options = o, .path = path, .scratch = xasprintf("%s.scratch", path), .fresh = xasprintf("%s.new", path),
-			    .whole = xasprintf("%s.whole", path), .wants = wants, .arg = arg, .write = rocksdb_writeoptions_create(),
-			    .read = rocksdb_readoptions_create(), .batch = rocksdb_writebatch_create() };
+			    .whole = xasprintf("%s.whole", path), .judge = judge, .arg = arg, .write = rocksdb_writeoptions_create(),
+			    .read = rocksdb_readoptions_create(), .batch = rocksdb_writebatch_create(),
+			    .voids = rocksdb_writebatch_create() };
 	rocksdb_writeoptions_disable_WAL(r.write, 1);
 	rocksdb_readoptions_set_fill_cache(r.read, 0);
 	int rc = fill(&r, e);

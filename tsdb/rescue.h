@@ -6,12 +6,14 @@
 #include "base/view.h"
 #include "tsdb/rocks.h"
 
-/* Whether a key and its value are whole and belong into the new one. */
-typedef bool rescue_wants(void *arg, const char *key, size_t len, struct view value);
+/* What becomes of a key and its value: it is not needed or not whole; it goes into the new one; or it says that all others of
+ * that key count for nothing. */
+enum rescue_verdict { RESCUE_PASS, RESCUE_TAKE, RESCUE_VOID };
+typedef enum rescue_verdict rescue_judge(void *arg, const char *key, size_t len, struct view value);
 
 /* path: the database's directory; nobody has it open. Afterwards a new database with o lies there, synced; after an error,
  * or a crash at any time, the old one lies there as it was. What could not be read at all stays in path.bad-STAMP. */
-int rescue_log(rocksdb_options_t *o, const char *path, rescue_wants *wants, void *arg, struct err *e);
+int rescue_log(rocksdb_options_t *o, const char *path, rescue_judge *judge, void *arg, struct err *e);
 /* Before path is opened: ends or takes back what a crash cut short. */
 int rescue_finish(const char *path, struct err *e);
 

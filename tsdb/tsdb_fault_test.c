@@ -18,6 +18,8 @@
 #include "base/alloc.h"
 #include "base/view.h"
 #include "tsdb/list.h"
+#include "tsdb/masks.h"
+#include "tsdb/record.h"
 #include "tsdb/rocks.h"
 #include "tsdb/testkit.h"
 
@@ -544,6 +546,75 @@ static void test_repair_log_bad_file(void **state)
 	kit_free(&k);
 }
 
+static void put_fact(rocksdb_t *db, uint64_t number, bool is_void)
+{
+	struct buf b = { 0 };
+	struct mask_fact f = { .below_part = 1000, .after_ms = 0, .until_ms = INT64_MAX / 4 };
+	char key[8], *error = NULL;
+	for (uint32_t i = 0; i < 2; i++)
+		vec_push(&f.series, i);
+	record_begin(&b, RECORD_FACT, is_void ? 0 : (uint32_t)(KIT_T0 / 86400000));
+	if (is_void)
+		buf_putc(&b, FACT_VOID);
+	else
+		masks_put_fact(&b, &f);
+	record_end(&b, number);
+	for (int i = 0; i < 8; i++)
+		key[i] = (char)(number >> (56 - 8 * i));
+	rocksdb_writeoptions_t *w = rocksdb_writeoptions_create();
+	rocksdb_put(db, w, key, 8, b.ptr, b.len, &error);
+	assert_null(error);
+	rocksdb_writeoptions_destroy(w);
+	buf_free(&b);
+	vec_free(&f.series);
+}
+
+/* A delete that was refused lies in one file of the log, and in another one that it is void: in whichever order they come. */
+static void refused_delete(bool void_first, bool damaged)
+{
+	struct kit k;
+	struct tsdb_stats s;
+	char *error = NULL;
+	kit_init(&k);
+	k.o.no_sealing = true;
+	kit_open(&k);
+	append_n(&k, 0, 6, 60000);
+	tsdb_stats(k.db, &s);
+	kit_close(&k);
+	AUTOFREE char *head = xasprintf("%s/head", k.dir);
+	rocksdb_options_t *o = rocks_options(NULL);
+	rocksdb_flushoptions_t *wait = rocksdb_flushoptions_create();
+	rocksdb_t *db = rocksdb_open(o, head, &error);
+	assert_null(error);
+	put_fact(db, s.last_record + 1, void_first);
+	rocksdb_flush(db, wait, &error);
+	assert_null(error);
+	put_fact(db, s.last_record + 1, !void_first);
+	rocksdb_close(db);
+	rocksdb_flushoptions_destroy(wait);
+	rocksdb_options_destroy(o);
+	if (damaged)
+		damage_list(&k, NO_MANIFEST, 0);
+	for (int i = 0; i < 2; i++) {
+		kit_open(&k);
+		assert_int_equal(lost(&k), 0);
+		assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), 6);
+		append_n(&k, 10 + (unsigned)i, 1, 60000);
+		assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), 7);
+		assert_int_equal(tsdb_delete(k.db, NULL, 0, k.now_ms - 1, k.now_ms, NULL, NULL), 0);
+		kit_close(&k);
+	}
+	kit_free(&k);
+}
+
+static void test_refused(void **state)
+{
+	(void)state;
+	refused_delete(false, false);
+	refused_delete(false, true);
+	refused_delete(true, true);
+}
+
 /* Log and marks are gone: what is appended then has numbers of its own, and is not taken for what the parts have. */
 static void test_no_log(void **state)
 {
@@ -595,6 +666,7 @@ int main(void)
 		cmocka_unit_test(test_missing_file), cmocka_unit_test(test_bad_file), cmocka_unit_test(test_set_aside),
 		cmocka_unit_test(test_repair), cmocka_unit_test(test_repair_log),
 		cmocka_unit_test(test_repair_log_bad_file), cmocka_unit_test(test_no_log),
+		cmocka_unit_test(test_refused),
 	};
 	return cmocka_run_group_tests_name("tsdb faults", tests, NULL, NULL);
 }
