@@ -401,13 +401,13 @@ int compact_due(struct tsdb *db, bool now, struct err *e)
 {
 	int rc = 1;
 	int64_t start = clock_mono_ms();
-	if (!now && start < db->compact_after_ms)
+	if (!now && start < atomic_load(&db->compact_after_ms))
 		return 0;
 	do {
 		pthread_mutex_lock(&db->seal_lock);
 		rc = one_hour(db, now, e);
 		pthread_mutex_unlock(&db->seal_lock);
 	} while (now && rc == 1);
-	db->compact_after_ms = clock_mono_ms() + 4 * (clock_mono_ms() - start);
+	atomic_store(&db->compact_after_ms, clock_mono_ms() + 4 * (clock_mono_ms() - start));
 	return rc < 0 ? rc : 0;
 }

@@ -171,7 +171,7 @@ struct tsdb {
 	atomic_llong newest_t;            /* of all samples, ms; INT64_MIN = none */
 	atomic_ullong appended_profiles, appended_samples, appended_floats, lost_records;
 	atomic_bool write_failed;         /* the last commit did not succeed */
-	int64_t compact_after_ms;         /* the sealer's: monotonic */
+	atomic_llong compact_after_ms;    /* the next look, monotonic; the sealer and calls that clean */
 	int64_t recovered_mono_ms;        /* the committer's: when it last opened the log anew */
 };
 

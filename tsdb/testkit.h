@@ -13,7 +13,7 @@
 struct kit {
 	char dir[256];
 	struct tsdb *db;
-	int64_t now_ms;
+	_Atomic int64_t now_ms; /* the threads of the storage ask for it while a test sets it */
 	struct tsdb_options o;
 };
 
