@@ -280,7 +280,28 @@ static bool tells_calls(struct dwarf_index *x, uint64_t pc)
 	return told;
 }
 
-/* A C program with an inlined call, compiled with debug information; its lines and calls are known. */
+/* Of a C program with an inlined call lines and calls are known: from debug information in it, or in a .dwo file beside it. */
+static void check_dwarf(const struct place *p, const char *name)
+{
+	char cached[128];
+	int fd = open_program(p);
+	struct dwarf_index x;
+	struct err e;
+	uint64_t at;
+
+	snprintf(cached, sizeof cached, "%s/%s.index", p->dir, name);
+	for (int again = 0; again < 2; again++) { /* made, then taken from where it was kept */
+		assert_int_equal(dwarf_index_make(&x, fd, cached, &e), 0);
+		assert_true(symtab_find(fd, "main", &at));
+		int saw = 0;
+		for (uint64_t pc = at; pc < at + 80; pc++)
+			saw += tells_calls(&x, pc);
+		assert_true(saw > 0);
+		dwarf_index_close(&x);
+	}
+	close(fd);
+}
+
 static void test_dwarf(void **state)
 {
 	struct place p = place_new();
@@ -289,24 +310,10 @@ static void test_dwarf(void **state)
 		   "\t\tx += i;\n}\n\nstatic inline __attribute__((always_inline)) void mid(int n)\n{\n\tdeep(n);\n}\n\n"
 		   "int main(int argc, char **argv)\n{\n\tmid(argc);\n\treturn x;\n}\n");
 	bool built = shell(&p, "cc -g -O1 -o prog prog.c");
-	if (built) {
-		int fd = open_program(&p);
-		struct dwarf_index x;
-		struct err e;
-		uint64_t at;
-		char cached[128];
-		snprintf(cached, sizeof cached, "%s/index", p.dir);
-		for (int again = 0; again < 2; again++) { /* made, then taken from where it was kept */
-			assert_int_equal(dwarf_index_make(&x, fd, cached, &e), 0);
-			assert_true(symtab_find(fd, "main", &at));
-			int saw = 0;
-			for (uint64_t pc = at; pc < at + 80; pc++)
-				saw += tells_calls(&x, pc);
-			assert_true(saw > 0);
-			dwarf_index_close(&x);
-		}
-		close(fd);
-	}
+	if (built)
+		check_dwarf(&p, "whole");
+	if (built && shell(&p, "cc -g -gsplit-dwarf -O1 -o prog prog.c && ls *.dwo"))
+		check_dwarf(&p, "split");
 	place_end(&p, built, "compiler");
 }
 
