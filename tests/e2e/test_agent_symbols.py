@@ -215,6 +215,31 @@ def test_hostile_perfmaps(env):
     check(reads["timeout"] == 1 and reads["skipped"] >= 1, f"it was not waited for exactly once: {reads}")
 
 
+def test_a_server_that_stopped_answering(env):
+    """Programs run from a file system whose server stops: the program's own, its root, below an overlay. One agent sees them
+    start, another one finds them; neither waits, both have all three and everybody else's names."""
+    if not os.path.exists("/dev/fuse"):
+        raise Skip("no /dev/fuse")
+    need_a_mounted_root()
+    kernels = os.path.join(TOP, "tests", "kernels")
+    silent, program, at = (os.path.join(env.dir, n) for n in ("silent", "program", "at"))
+    subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", "-o", silent, os.path.join(kernels, "silent.c")], check=True)
+    subprocess.run(["cc", "-O2", "-static", "-fno-omit-frame-pointer", "-o", program, os.path.join(kernels, "silent_program.c")],
+                   check=True)
+    os.makedirs(at)
+    early = start_agent(env, "--frequency=97")
+    busy = busy_program(env, "s_other")
+    run(env, "s_other", [busy])
+    comms = ["s_run", "s_root", "s_over"]
+    server = run(env, "silent", [silent, program, at, "run", comms[0], "chroot", comms[1], "overlay", comms[2]])
+    wait_until("the programs run and nobody answers",
+               lambda: "silent" in server.text() or check(server.alive(), server.text()), 60)
+    for agent in (early, start_agent(env, "--frequency=97")):
+        for comm in comms:
+            wait_until(f"samples of {comm}", lambda: profile(env, agent, 1, f'{{comm="{comm}"}}')[0], 60)
+        wait_until("names of others", lambda: any("busy_leaf" in f for f, _ in profile(env, agent, 1, '{comm="s_other"}')[0]), 60)
+
+
 def test_pprof_endpoints(env):
     """symbol, cmdline, index and errors as Go's net/http/pprof has them."""
     agent = start_agent(env)
