@@ -18,13 +18,14 @@
 #include "tsdb/list.h"
 
 #define VALUE_VERSION 1
+#define HEADER_VERSION 2 /* 1 had one kind of keys for all streams of detail */
 #define INDEX_VERSION 2 /* 1 had no aggregates */
 #define ROLLUP_VERSION 2 /* 1 had no bytes */
 #define SYMBOLS_VERSION 2 /* 1 had rows */
 #define PLACES_VERSION 2 /* of detail: of stream 0 that says where the places are; all else has 1 */
 #define KEY_LEN 15
 #define TRAILER 8
-#define SMALL_VALUE 2048 /* bytes */
+#define SMALL_VALUE 8192 /* bytes */
 #define OPEN_TRIES 3
 #define OPEN_WAIT_MS 100
 #define REOPEN_TRIES 2000 /* of a millisecond each */
@@ -63,6 +64,12 @@ static void make_key(char k[KEY_LEN], enum part_level level, uint32_t window, ui
 	k[14] = (char)stream;
 }
 
+/* The kind of a value's key. */
+static enum part_kind key_kind(bool one_kind, enum part_kind kind, uint8_t stream)
+{
+	return kind != PART_DETAIL || one_kind || !stream ? kind : stream == 1 ? PART_DETAIL_1 : PART_DETAIL_2;
+}
+
 static uint32_t be32(const char *p)
 {
 	const uint8_t *b = (const uint8_t *)p;
@@ -78,6 +85,7 @@ static uint64_t be64(const char *p)
 static uint8_t version_of(enum part_kind kind)
 {
 	switch (kind) {
+	case PART_HEADER: return HEADER_VERSION;
 	case PART_SYMBOLS: return SYMBOLS_VERSION;
 	case PART_INDEX: return INDEX_VERSION;
 	case PART_ROLLUP: return ROLLUP_VERSION;
@@ -447,6 +455,7 @@ static int read_part(struct part *p, struct err *e)
 		PART_VALUE header = { 0 };
 		p->sums.n = p->series.n = p->aggregates.n = 0;
 		rc = part_get(p, PART_HEADER, 0, 0, &header, e);
+		p->one_kind = header.version < HEADER_VERSION;
 		if (!rc)
 			rc = part_load(p, header.payload, e);
 		if (rc != -ERR_IO) /* what fails only for a moment is not lost */
@@ -699,7 +708,7 @@ int part_get(const struct part *p, enum part_kind kind, uint32_t series, uint8_t
 {
 	char key[KEY_LEN], *error = NULL;
 	size_t len;
-	make_key(key, p->level, p->window, p->number, kind, series, stream);
+	make_key(key, p->level, p->window, p->number, key_kind(p->one_kind, kind, stream), series, stream);
 	int rc = enter(p->db, e);
 	if (rc)
 		return rc;
@@ -784,7 +793,7 @@ int part_reader_get(struct part_reader *r, const struct part *p, enum part_kind 
 		r->db = p->db;
 		r->it = rocksdb_create_iterator(p->db->db, p->db->read);
 	}
-	make_key(key, p->level, p->window, p->number, kind, series, stream);
+	make_key(key, p->level, p->window, p->number, key_kind(p->one_kind, kind, stream), series, stream);
 	if (!reader_find(r, key))
 		return reader_error(p, kind, series, stream, e);
 	const char *v = rocksdb_iter_value(r->it, &len);
@@ -859,7 +868,7 @@ static int put_value(struct part_writer *w, enum part_kind kind, uint32_t series
 		     struct view payload, struct err *e)
 {
 	char key[KEY_LEN], *error = NULL;
-	make_key(key, w->level, w->window, w->number, kind, series, stream);
+	make_key(key, w->level, w->window, w->number, key_kind(false, kind, stream), series, stream);
 	buf_reset(&w->value);
 	buf_putc(&w->value, (char)version);
 	buf_putv(&w->value, payload);
@@ -963,6 +972,7 @@ int part_writer_finish(struct part_writer *w, struct part *p, struct err *e)
 		return rc;
 	}
 	p->db = pdb_ref(w->d);
+	p->one_kind = false;
 	know_part(p);
 	unlink(w->file); /* moved: a leftover link at most */
 	writer_free(w);

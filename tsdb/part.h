@@ -14,7 +14,9 @@
 
 enum part_level { LEVEL_HOUR = 0, LEVEL_6H = 1, LEVEL_DAY = 2, LEVELS };
 enum part_kind { PART_HEADER = 0, PART_SYMBOLS = 1, PART_INDEX = 2, PART_TOTALS = 3, PART_ROLLUP = 4, PART_DETAIL = 5,
-		 PART_FLOATS = 6 };
+		 PART_FLOATS = 6,
+		 /* Of PART_DETAIL's streams 1 and 2 in keys only: like lies beside like, also where values are small. */
+		 PART_DETAIL_1 = 7, PART_DETAIL_2 = 8 };
 
 /* Windows of a level in hours. */
 static inline int64_t level_hours(enum part_level l)
@@ -55,6 +57,7 @@ struct part {
 				 one origin the newest counts; symbols are read in the order of origins */
 	atomic_bool retired;  /* its file goes with the last reference */
 	bool damaged;         /* could not be written anew; the sealer's */
+	bool one_kind;        /* its detail has one kind of keys, as in older ones */
 	uint64_t first_record, last_record; /* of the log, that it covers */
 	uint64_t bytes;       /* of its file */
 	uint64_t samples;

@@ -178,39 +178,35 @@ static int put_head(struct writing *s, struct part_writer *w, struct err *e)
 	return rc;
 }
 
+/* What a series or an aggregate has of a kind of keys. */
 static int put_profiles(struct part_writer *w, enum part_kind kind, uint32_t series, const struct sealed_buffers *b,
 			struct err *e)
 {
-	int rc = 0;
+	int stream = kind == PART_DETAIL ? 0 : kind == PART_DETAIL_1 ? 1 : kind == PART_DETAIL_2 ? 2 : -1;
 	if (kind == PART_TOTALS)
 		return put_buf(w, kind, series, 0, &b->totals, e);
 	if (kind == PART_ROLLUP)
 		return put_buf(w, kind, series, 0, &b->rollup, e);
-	for (uint8_t k = 0; kind == PART_DETAIL && !b->times.factor && k < 3 && !rc; k++)
-		rc = put_buf(w, kind, series, k, &b->detail[k], e);
-	return rc;
+	return stream < 0 || b->times.factor ? 0 : put_buf(w, PART_DETAIL, series, (uint8_t)stream, &b->detail[stream], e);
 }
 
-/* Without what another series says. */
-static int put_values(struct part_writer *w, const struct item *x, struct err *e)
+static int put_item(struct part_writer *w, enum part_kind kind, const struct item *x, struct err *e)
 {
-	int rc = part_put_places(w, x->series, x->places_of, e);
-	return rc ? rc : put_buf(w, PART_DETAIL, x->series, 2, &x->b.detail[2], e);
+	if (!x->chunk)
+		return kind == PART_FLOATS ? put_buf(w, kind, x->series, 0, &x->floats, e) : 0;
+	if (x->same_places && kind == PART_DETAIL)
+		return part_put_places(w, x->series, x->places_of, e);
+	if (x->same_places && kind == PART_DETAIL_1)
+		return 0; /* the other series has it */
+	return put_profiles(w, kind, x->series, &x->b, e);
 }
 
 static int put_items(struct writing *s, struct part_writer *w, struct err *e)
 {
 	int rc = 0;
-	for (enum part_kind kind = PART_TOTALS; kind <= PART_FLOATS && !rc; kind++) {
-		for (size_t i = 0; i < s->items.n && !rc; i++) {
-			struct item *x = &s->items.v[i];
-			if (kind == PART_DETAIL && x->same_places)
-				rc = put_values(w, x, e);
-			else if (x->chunk)
-				rc = put_profiles(w, kind, x->series, &x->b, e);
-			else if (kind == PART_FLOATS)
-				rc = put_buf(w, kind, x->series, 0, &x->floats, e);
-		}
+	for (enum part_kind kind = PART_TOTALS; kind <= PART_DETAIL_2 && !rc; kind++) {
+		for (size_t i = 0; i < s->items.n && !rc; i++)
+			rc = put_item(w, kind, &s->items.v[i], e);
 		for (size_t i = 0; i < s->aggregates.v.n && !rc; i++)
 			rc = put_profiles(w, kind, PART_AGGREGATE | (uint32_t)i, &s->aggregates.v.v[i].b, e);
 	}

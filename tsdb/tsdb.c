@@ -29,7 +29,7 @@
 #include "tsdb/names.h"
 #include "tsdb/part.h"
 
-#define FORMAT 4 /* 1 had no aggregates, 2 no sums in bytes, 3 symbols of parts in rows, and all places */
+#define FORMAT 4 /* 1 had no aggregates, 2 no sums in bytes, 3 symbols of parts in rows, all places, one kind of detail */
 #define QUEUE_ITEMS 65536
 
 /* Who has the lock, as far as the file says: " (process 123, pyrrha)". */

@@ -18,8 +18,8 @@ from values import Bad, Bytes
 LOST = b"(lost)"
 LEVEL_MS = {0: 3600000, 1: 21600000, 2: 86400000}
 DAY_MS = 86400000
-KINDS = ("header", "symbols", "index", "totals", "rollup", "detail", "floats")
-VERSIONS = {"symbols": 2, "index": 2, "rollup": 2, "detail": 2}
+KINDS = ("header", "symbols", "index", "totals", "rollup", "detail", "floats", "detail", "detail")
+VERSIONS = {"header": 2, "symbols": 2, "index": 2, "rollup": 2, "detail": 2}
 AGGREGATE = 1 << 31
 STALE = 0x7ff0000000000002
 
@@ -182,7 +182,7 @@ class Part:
     def add(self, report, kind, series, stream, key, value):
         name = KINDS[kind] if kind < len(KINDS) else None
         where = f"{self.where} {name} of {series:#x} stream {stream}"
-        if not name or kind < 3 and series or stream > (2 if kind == 5 else 0):
+        if not name or kind < 3 and series or stream not in {5: (0, 1, 2), 7: (1,), 8: (2,)}.get(kind, (0,)):
             return report.problem(where, "no such key", len(key) + len(value))
         try:
             version, b = values.opened(value, rocks.xxh3(key))
