@@ -292,7 +292,7 @@ def old_days_go(env, server, s):
 
 
 # Each way to write something that docs/format/ describes.
-ALL = """detail 0,detail 1,detail 2,escaped 0,escaped 1,fact 1,fact 2,fact 3,label is a number 0,label is a number 1,log profile 0,
+ALL = """detail version 1,detail version 2,detail 0,detail 1,detail 2,escaped 0,escaped 1,fact 1,fact 2,fact 3,label is a number 0,label is a number 1,log profile 0,
 log profile 1,log values 0,log values 1,log values 2,rollup 0,rollup 1,rollup 2,same 0,same 1,sealed floats 1,series 0,series 2,series 3,
 series 129,stale markers 0,stale markers 1,sums 0,sums 1,symbols 1,symbols 2,symbols 3,symbols 4,symbols 5,symbols 6,symbols 7,symbols 8,
 symbols 9,totals 0,totals 1,packed symbols 1,packed symbols 2,packed symbols 3,packed symbols 4,packed symbols 5,packed symbols 6,

@@ -146,6 +146,8 @@ class Log:
         self.records = [r for r in self.records if r[0] > self.gone.get(r[2], 0) and (r[0] >= first or r[1] == 3)]
 
     def mark(self, report, key, value):
+        if not value:
+            return  # taken back
         if rocks.xxh3(key) != int.from_bytes(value, "big"):
             report.problem("head", f"the value of the key {key.hex()}", len(value))
         day, number = int.from_bytes(key[1:5], "big"), int.from_bytes(key[5:], "big")
@@ -161,7 +163,7 @@ class Log:
         if version != 1 or kind not in self.PAYLOADS:
             return report.problem(where, f"version {version}, kind {kind}", len(value))
         content = report.read(f"{where} of kind {kind}", b, self.PAYLOADS[kind])
-        if content is not None:
+        if content is not None and not (kind == 3 and content["fact"] == "void"):
             self.records.append((number, kind, day, content))
             if content and kind == 3 and content["fact"] == "gone":
                 self.gone[day] = max(number, self.gone.get(day, 0))
@@ -211,7 +213,7 @@ class Part:
     def share_places(self, report, series):
         """Streams 0 and 1 of a series that says which other one has them."""
         where, (version, b) = f"{self.where} detail of {series:#x}", self.values.get(("detail", series, 0), (0, None))
-        if version < 2:
+        if values.saw("detail version", version) < 2:
             return
         of = b.varint()
         if b.left() or ("detail", series, 1) in self.values or self.values.get(("detail", of, 0), (0,))[0] != 1:

@@ -292,8 +292,8 @@ def fact(b):
             at += b.varint() + 1
             pairs[at] = b.varint()
         return {"fact": "names", "pairs": pairs}
-    if kind == 3:
-        return {"fact": "gone"}
+    if kind in (3, 4):
+        return {"fact": {3: "gone", 4: "void"}[kind]}
     raise Bad(f"a fact of type {kind}")
 
 
