@@ -374,7 +374,7 @@ void fleet_push(struct fleet *f, int64_t t_ms, const struct record_profile *prof
 	pthread_mutex_lock(&f->db->flush_lock);
 	f->db->submitted++;
 	pthread_mutex_unlock(&f->db->flush_lock);
-	while (atomic_load(&f->db->head_bytes) > 2 * f->db->o.head_bytes)
+	while (tsdb_head_is_full(f->db))
 		clock_sleep_ms(5);
 	queue_push(f->db->queue, r, x->bytes.cap);
 }

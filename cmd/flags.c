@@ -39,8 +39,8 @@ static struct opt table[] = {
 	  "storage.retention in --config.file." },
 
 	{ "storage.head-memory", OPT_SIZE, &set.head_bytes, "<size>",
-	  "Memory of the hours that are not sealed yet. Above it the largest are sealed early, above twice that what comes in "
-	  "waits." },
+	  "Memory of the hours that are not sealed yet, and of sealing them. Above half of it the largest are sealed early, above "
+	  "all of it what comes in waits." },
 	{ "storage.cache-memory", OPT_SIZE, &set.cache_bytes, "<size>", "Memory of the cache of what was read from the disk." },
 	{ "storage.dictionary-memory", OPT_SIZE, &set.dictionary_bytes, "<size>",
 	  "Memory of the names and stacks of the days that queries or profiles need. Above it days that nobody asked about for a "

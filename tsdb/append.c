@@ -382,7 +382,7 @@ int tsdb_append(struct sink *s, const struct sink_batch *b, struct sink_result *
 		return err_set(e, ERR_UNAVAILABLE, "the storage is shutting down");
 	/* Back-pressure: memory does not grow while windows cannot be sealed. */
 	for (bool first = true; !a.db->o.no_sealing && !atomic_load(&a.db->stopping) &&
-	     atomic_load(&a.db->head_bytes) > 2 * a.db->o.head_bytes; first = false) {
+	     tsdb_head_is_full(a.db); first = false) {
 		if (first)
 			metric_inc(&tsdb_metrics[TM_WAITING]);
 		clock_sleep_ms(20);

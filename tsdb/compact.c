@@ -368,7 +368,8 @@ static bool may_merge(struct tsdb *db, const struct pstate *s, uint32_t hour, bo
 			return false; /* it is written anew first */
 		samples += s->parts[i]->samples;
 	}
-	return samples * ROW_BYTES < db->o.head_bytes;
+	/* The window they fill, and as much again for the part made of it, beside the head in the head's budget. */
+	return 2 * samples * ROW_BYTES + atomic_load(&db->head_bytes) < db->o.head_bytes;
 }
 
 /* 1: an hour was merged, 0: there is none. */

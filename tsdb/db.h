@@ -123,7 +123,7 @@ enum tsdb_metric {
 	TM_LOST_RECORDS, TM_QUEUE_BYTES, TM_HEAD_SERIES, TM_HEAD_WINDOWS, TM_HEAD_BYTES, TM_HEAD_LOG_BYTES, TM_DICT_BYTES,
 	TM_PARTITIONS, TM_PARTS, TM_DISK_BYTES, TM_MIN_TIME, TM_MAX_TIME, TM_SEALS, TM_SEAL_FAILURES, TM_SEAL_SECONDS,
 	TM_SEALED_BYTES, TM_COMPACTIONS, TM_COMPACTION_FAILURES, TM_COMPACTION_SECONDS, TM_RETAINED, TM_LAST_RECORD,
-	TM_CACHE_BYTES, TM_DICT_BUDGET, TM_HEAD_BUDGET, TM_CACHE_BUDGET, TM_LOADED, TM_EVICTED, TM_PART_INDEX_BYTES, TM_WAITING, TM_COUNT
+	TM_CACHE_BYTES, TM_DICT_BUDGET, TM_HEAD_BUDGET, TM_CACHE_BUDGET, TM_LOADED, TM_EVICTED, TM_PART_INDEX_BYTES, TM_WAITING, TM_SEALING_BYTES, TM_LOG_MEMORY, TM_TABLE_BYTES, TM_COUNT
 };
 extern struct metric tsdb_metrics[TM_COUNT];
 
@@ -148,8 +148,8 @@ struct tsdb {
 	VEC(struct partition *) partitions; /* known, with data or not */
 
 	struct queue *queue;
-	pthread_t committer, sealer;
-	bool have_committer, have_sealer;
+	pthread_t committer, sealer, early_sealer;
+	bool have_committer, have_sealer, have_early_sealer;
 	pthread_mutex_t flush_lock;
 	pthread_cond_t flush_cond, hurry_cond; /* finished moved; the committer need gather no longer */
 	uint32_t waiters;                 /* who waits for a commit; with queued under flush_lock */
@@ -159,6 +159,7 @@ struct tsdb {
 	atomic_bool stopping;
 	uint64_t applied;                 /* number of the last record in memory; under apply_lock */
 	atomic_ullong head_bytes;         /* of the windows, as of the last commit or seal */
+	atomic_ullong sealing_bytes;      /* what the part that is being written takes beside that */
 	struct finder *finder;            /* late names; under seal_lock */
 	struct keep_rules *rules;         /* retention by selector; under seal_lock */
 	uint64_t rules_number;            /* of the rules there are; under seal_lock */
@@ -174,6 +175,12 @@ struct tsdb {
 	atomic_llong compact_after_ms;    /* the next look, monotonic; the sealer and calls that clean */
 	int64_t recovered_mono_ms;        /* the committer's: when it last opened the log anew */
 };
+
+/* Nothing more is let in until something was sealed. */
+static inline bool tsdb_head_is_full(struct tsdb *db)
+{
+	return atomic_load(&db->head_bytes) + atomic_load(&db->sealing_bytes) > db->o.head_bytes;
+}
 
 static inline int64_t tsdb_now_ms(const struct tsdb *db)
 {
@@ -239,8 +246,11 @@ bool tsdb_is_sealed(const struct version *v, const struct partition *p, int64_t 
 /* ---- seal.c, rollup.c, drop.c ---- */
 
 void *tsdb_sealer(void *db);
-/* Seals what is due (all: every window) once. Only one thread at a time: seal_lock. */
-int seal_due(struct tsdb *db, bool all, struct err *e);
+void *tsdb_early_sealer(void *db);
+/* Seals every window, or those that ended a while ago, or, while the head is over half of its budget, the largest. Only one
+ * thread at a time: seal_lock. */
+enum seal_what { SEAL_ALL, SEAL_AGED, SEAL_LARGEST };
+int seal_due(struct tsdb *db, enum seal_what what, struct err *e);
 /* Takes a whole partition away because of its age: nothing that old is taken in again. If that can not be made durable it
  * stays, which is the error. Under seal_lock; tsdb_free_dropped is to follow. */
 int tsdb_drop_partition(struct tsdb *db, struct pstate *s, struct err *e);

@@ -603,3 +603,11 @@ uint64_t hlog_bytes(struct hlog *l)
 	pthread_rwlock_unlock(&l->db_lock);
 	return n;
 }
+
+uint64_t hlog_memory(struct hlog *l)
+{
+	pthread_rwlock_rdlock(&l->db_lock);
+	uint64_t n = property(l, "rocksdb.size-all-mem-tables");
+	pthread_rwlock_unlock(&l->db_lock);
+	return n;
+}

@@ -60,5 +60,7 @@ int hlog_mark(struct hlog *l, struct err *e);
 /* A copy of the log and its marks as dir/head and dir/head.marks. */
 int hlog_snapshot(struct hlog *l, const char *dir, struct err *e);
 uint64_t hlog_bytes(struct hlog *l);
+/* Of which in memory: what RocksDB has not made a file of yet, at most three buffers of 64 MiB. */
+uint64_t hlog_memory(struct hlog *l);
 
 #endif

@@ -25,12 +25,15 @@ struct metric tsdb_metrics[TM_COUNT] = {
 	[TM_CACHE_BYTES] = { "pyrrha_tsdb_block_cache_bytes", "Memory of RocksDB's block cache.", METRIC_GAUGE },
 	[TM_DICT_BYTES] = { "pyrrha_tsdb_dictionary_bytes", "Memory of dictionaries and series indexes.", METRIC_GAUGE },
 	[TM_DICT_BUDGET] = { "pyrrha_tsdb_dictionary_budget_bytes", "Above this, dictionaries of days that nobody asks about leave memory.", METRIC_GAUGE },
-	[TM_HEAD_BUDGET] = { "pyrrha_tsdb_head_budget_bytes", "Above this windows are sealed early; at twice this appends wait.", METRIC_GAUGE },
+	[TM_HEAD_BUDGET] = { "pyrrha_tsdb_head_budget_bytes", "Above half of this windows are sealed early, above all of it appends wait; what sealing takes counts.", METRIC_GAUGE },
+	[TM_SEALING_BYTES] = { "pyrrha_tsdb_sealing_bytes", "Memory of the part that is being written, beside the open windows.", METRIC_GAUGE },
+	[TM_LOG_MEMORY] = { "pyrrha_tsdb_head_log_memory_bytes", "Memory of what of the head log is not in a file yet: at most 192 MiB.", METRIC_GAUGE },
+	[TM_TABLE_BYTES] = { "pyrrha_tsdb_table_index_bytes", "Memory of the indexes of the partitions' open files, beside the block cache.", METRIC_GAUGE },
 	[TM_CACHE_BUDGET] = { "pyrrha_tsdb_block_cache_budget_bytes", "How large RocksDB's block cache may become.", METRIC_GAUGE },
 	[TM_LOADED] = { "pyrrha_tsdb_dictionaries_loaded", "Partitions whose dictionary is in memory.", METRIC_GAUGE },
 	[TM_EVICTED] = { "pyrrha_tsdb_dictionaries_evicted_total", "Dictionaries that left memory.", METRIC_COUNTER },
 	[TM_PART_INDEX_BYTES] = { "pyrrha_tsdb_part_index_bytes", "Memory of what is known of each sealed part: its series and their bounds.", METRIC_GAUGE },
-	[TM_WAITING] = { "pyrrha_tsdb_head_waits_total", "Appends that waited because the open windows were over twice their budget.", METRIC_COUNTER },
+	[TM_WAITING] = { "pyrrha_tsdb_head_waits_total", "Appends that waited because the open windows, and sealing them, were over their budget.", METRIC_COUNTER },
 	[TM_PARTITIONS] = { "pyrrha_tsdb_partitions", "Partitions (UTC days) with data.", METRIC_GAUGE },
 	[TM_PARTS] = { "pyrrha_tsdb_parts", "Sealed parts.", METRIC_GAUGE },
 	[TM_DISK_BYTES] = { "pyrrha_tsdb_partition_bytes", "Size of the partitions on disk.", METRIC_GAUGE },
@@ -63,6 +66,9 @@ static void collect(void *arg)
 	metric_set(&tsdb_metrics[TM_LOADED], (double)s.loaded);
 	metric_set(&tsdb_metrics[TM_PART_INDEX_BYTES], (double)s.part_index_bytes);
 	metric_set(&tsdb_metrics[TM_DICT_BUDGET], (double)db->o.dictionary_bytes);
+	metric_set(&tsdb_metrics[TM_LOG_MEMORY], (double)s.head_log_memory);
+	metric_set(&tsdb_metrics[TM_TABLE_BYTES], (double)s.table_bytes);
+	metric_set(&tsdb_metrics[TM_SEALING_BYTES], (double)s.sealing_bytes);
 	metric_set(&tsdb_metrics[TM_HEAD_BUDGET], (double)db->o.head_bytes);
 	metric_set(&tsdb_metrics[TM_CACHE_BUDGET], (double)db->o.cache_bytes);
 	metric_set(&tsdb_metrics[TM_PARTITIONS], (double)s.partitions);

@@ -675,18 +675,28 @@ uint32_t pdb_next_number(const struct pdb *d)
 	return d->next_number;
 }
 
-uint64_t pdb_bytes(struct pdb *d)
+static uint64_t property(struct pdb *d, const char *name)
 {
 	uint64_t n = 0;
 	if (enter(d, NULL))
 		return 0;
-	char *v = rocksdb_property_value(d->db, "rocksdb.total-sst-files-size");
+	char *v = rocksdb_property_value(d->db, name);
 	if (v) {
 		n = strtoull(v, NULL, 10);
 		rocksdb_free(v);
 	}
 	leave(d);
 	return n;
+}
+
+uint64_t pdb_bytes(struct pdb *d)
+{
+	return property(d, "rocksdb.total-sst-files-size");
+}
+
+uint64_t pdb_table_memory(struct pdb *d)
+{
+	return property(d, "rocksdb.estimate-table-readers-mem");
 }
 
 int pdb_snapshot(struct pdb *d, const char *dir, struct err *e)

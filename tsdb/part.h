@@ -108,6 +108,8 @@ const char *pdb_dir(const struct pdb *d);
 /* Whether nobody but so many parts and their partition has it. */
 bool pdb_is_alone(const struct pdb *d, size_t n_parts);
 uint64_t pdb_bytes(struct pdb *d);
+/* Memory of the indexes of its open files, which are not in the block cache. */
+uint64_t pdb_table_memory(struct pdb *d);
 int pdb_snapshot(struct pdb *d, const char *dir, struct err *e);
 /* Whether nothing can be sealed into it: it could be opened for reading only, or a write failed, after which RocksDB takes
  * no more. */

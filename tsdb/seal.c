@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sealer: turns windows of the head into parts on disk, trims the log, keeps rollups and retention. One thread.
+/* The sealer: turns windows of the head into parts on disk, trims the log, keeps rollups and retention. One thread, and one
+ * that only seals early, when the head is over half of its budget; one of them at a time (seal_lock).
  *
  * A seal freezes a window (later rows go to a new one), writes one file with the symbols its partition gained, the
  * window's index and its series, ingests it, and publishes a version in which the part stands for the window. A crash
@@ -9,6 +10,7 @@
  * A part repeats the symbols of the part before it, and the log keeps those of the last part for a while, so that one
  * bad file costs its hour and no other hour its names. */
 #include <errno.h>
+#include <malloc.h>
 #include <sys/resource.h>
 
 #include "base/alloc.h"
@@ -27,6 +29,7 @@
 #define SEAL_AFTER_MS (15 * INT64_C(60000))
 #define RETAIN_EVERY_MS 60000
 #define NAMES_EVERY_MS 5000
+#define TRIM_BYTES ((size_t)16 << 20)
 #define SYMBOLS_WAIT_MS (10 * INT64_C(60000))
 
 /* One series of the window on its way to disk. */
@@ -49,6 +52,7 @@ struct writing {
 	VEC(struct item) items; /* by series */
 	struct aggregates aggregates;
 	struct sealed_space space;
+	size_t bytes;           /* of all that, as it counts in the head's budget */
 };
 
 static int by_series(const void *a, const void *b)
@@ -104,6 +108,17 @@ static void share_places(struct item *x, const struct item *before)
 	x->b.detail[0] = x->b.detail[1] = (struct buf){ 0 };
 }
 
+static size_t buffer_bytes(const struct sealed_buffers *b)
+{
+	return b->totals.cap + b->rollup.cap + b->detail[0].cap + b->detail[1].cap + b->detail[2].cap;
+}
+
+static void takes(struct writing *s, size_t bytes)
+{
+	s->bytes += bytes;
+	atomic_fetch_add(&s->p->db->sealing_bytes, bytes);
+}
+
 /* Nobody writes to a frozen window, so that its lock is not needed for as long as this takes. */
 static int encode_items(struct writing *s, struct err *e)
 {
@@ -122,6 +137,7 @@ static int encode_items(struct writing *s, struct err *e)
 			float_bounds(x);
 		}
 		s->part->samples += x->b.samples;
+		takes(s, sizeof *x + buffer_bytes(&x->b) + x->floats.cap);
 		if (x->b.min_t > x->b.max_t)
 			continue;
 		vec_push(&s->part->series, (struct part_series){
@@ -141,8 +157,10 @@ static int encode_aggregates(struct writing *s, struct err *e)
 			m[n++] = (struct aggregate_member){ .series = s->items.v[i].series, .chunk = s->items.v[i].chunk,
 							    .times = s->items.v[i].b.times };
 	int rc = aggregates_encode(&s->aggregates, s->p, m, n, &s->space, e);
-	for (size_t i = 0; i < s->aggregates.v.n && !rc; i++)
+	for (size_t i = 0; i < s->aggregates.v.n && !rc; i++) {
 		vec_push(&s->part->aggregates, 0);
+		takes(s, buffer_bytes(&s->aggregates.v.v[i].b));
+	}
 	for (size_t i = 0, k = 0; i < n && !rc; i++) {
 		while (k < s->part->series.n && s->part->series.v[k].series < m[i].series)
 			k++;
@@ -259,6 +277,7 @@ int seal_write(struct partition *p, struct window *w, struct part *part, const s
 {
 	struct writing s = { .p = p, .w = w, .part = part, .symbols = symbols };
 	list_items(&s);
+	takes(&s, symbols->cap + (w->frozen ? 0 : w->bytes)); /* one of the head counts there */
 	int rc = write_part(&s, e);
 	for (size_t i = 0; i < s.items.n; i++) {
 		sealed_buffers_release(&s.items.v[i].b);
@@ -267,6 +286,7 @@ int seal_write(struct partition *p, struct window *w, struct part *part, const s
 	vec_free(&s.items);
 	aggregates_release(&s.aggregates);
 	sealed_space_release(&s.space);
+	atomic_fetch_sub(&p->db->sealing_bytes, s.bytes);
 	return rc;
 }
 
@@ -445,25 +465,26 @@ static int by_size(const void *a, const void *b)
 	return (x->bytes < y->bytes) - (x->bytes > y->bytes);
 }
 
-/* What is due, and above the budget the largest of the rest until what stays is half of it. */
-static int seal_listed(struct tsdb *db, struct due *d, size_t n, size_t total, struct err *e)
+static int seal_listed(struct tsdb *db, struct due *d, size_t n, struct err *e)
 {
 	int rc = 0;
-	for (size_t i = 0; i < n; i++)
-		if (d[i].due && !rc) {
-			rc = seal_window(db, d[i].p, d[i].w, e);
-			total -= MIN(total, d[i].bytes);
-		}
-	if (total <= db->o.head_bytes)
-		return rc;
-	qsort(d, n, sizeof *d, by_size);
-	for (size_t i = 0; i < n && total > db->o.head_bytes / 2 && !rc; i++) {
+	for (size_t i = 0; i < n && !rc; i++)
 		if (d[i].due)
-			continue;
-		rc = seal_window(db, d[i].p, d[i].w, e);
+			rc = seal_window(db, d[i].p, d[i].w, e);
+	return rc;
+}
+
+/* Above half of the budget the largest are due, until what stays is a quarter of it: while one is being sealed nearly as much
+ * memory again is needed, and more comes in. */
+static void seal_largest(struct tsdb *db, struct due *d, size_t n, size_t total)
+{
+	if (total <= db->o.head_bytes / 2)
+		return;
+	qsort(d, n, sizeof *d, by_size);
+	for (size_t i = 0; i < n && total > db->o.head_bytes / 4; i++) {
+		d[i].due = true;
 		total -= MIN(total, d[i].bytes);
 	}
-	return rc;
 }
 
 /* Partitions that could only be opened for reading are tried again. */
@@ -501,10 +522,10 @@ static int seal_symbols(struct tsdb *db, const struct version *v, bool all, stru
 	return rc;
 }
 
-int seal_due(struct tsdb *db, bool all, struct err *e)
+int seal_due(struct tsdb *db, enum seal_what what, struct err *e)
 {
 	VEC(struct due) list = { 0 };
-	size_t total = 0;
+	size_t total = 0, large = 0;
 	pthread_mutex_lock(&db->seal_lock);
 	int rc = reopen_due(db, e);
 	struct version *v = tsdb_version(db, NULL);
@@ -513,22 +534,29 @@ int seal_due(struct tsdb *db, bool all, struct err *e)
 			struct window *w = v->p[i]->windows[k];
 			size_t bytes = window_bytes(w);
 			total += bytes;
-			vec_push(&list, (struct due){ v->p[i]->p, w, bytes, all || is_due(db, w) });
+			bool due = what == SEAL_ALL || (what == SEAL_AGED && is_due(db, w));
+			vec_push(&list, (struct due){ v->p[i]->p, w, bytes, due });
 		}
+	large = total;
+	if (what == SEAL_LARGEST && list.n)
+		seal_largest(db, list.v, list.n, total);
 	if (!rc && list.n)
-		rc = seal_listed(db, list.v, list.n, total, e);
+		rc = seal_listed(db, list.v, list.n, e);
 	vec_free(&list);
-	if (!rc)
-		rc = seal_symbols(db, v, all, e);
+	if (!rc && what != SEAL_LARGEST)
+		rc = seal_symbols(db, v, what == SEAL_ALL, e);
 	version_unref(v);
 	pthread_mutex_unlock(&db->seal_lock);
+	/* The windows' memory, and what sealing took, lie between what stays, in the arenas of two threads. */
+	if (large > atomic_load(&db->head_bytes) + TRIM_BYTES)
+		malloc_trim(0);
 	return rc;
 }
 
 int tsdb_seal(struct tsdb *db, bool all, struct err *e)
 {
 	tsdb_flush(db);
-	int rc = seal_due(db, all, e);
+	int rc = seal_due(db, all ? SEAL_ALL : SEAL_AGED, e);
 	return rc ? rc : rollup_due(db, e);
 }
 
@@ -551,7 +579,7 @@ void *tsdb_sealer(void *arg)
 		clock_sleep_ms(200);
 		int64_t now = clock_mono_ms();
 		if (now >= next_try) {
-			int rc = seal_due(db, false, &e);
+			int rc = seal_due(db, SEAL_AGED, &e);
 			if (!rc)
 				rc = rewrite_due(db, 1, &e);
 			if (!rc)
@@ -575,6 +603,24 @@ void *tsdb_sealer(void *arg)
 				LOG_ERROR("msg", "retention failed", "err", e.msg);
 			next_retain = now + RETAIN_EVERY_MS;
 		}
+	}
+	return NULL;
+}
+
+/* Who appends may be waiting for it: a thread of its own, which gives way to nobody. */
+void *tsdb_early_sealer(void *arg)
+{
+	struct tsdb *db = arg;
+	int64_t next_try = 0;
+	struct err e;
+	while (!atomic_load(&db->stopping)) {
+		clock_sleep_ms(50);
+		if (atomic_load(&db->head_bytes) <= db->o.head_bytes / 2 || clock_mono_ms() < next_try)
+			continue;
+		int rc = seal_due(db, SEAL_LARGEST, &e);
+		if (rc)
+			LOG_ERROR("msg", "cannot seal, will try again", "err", e.msg);
+		next_try = rc ? clock_mono_ms() + 10000 : 0;
 	}
 	return NULL;
 }

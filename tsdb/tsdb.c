@@ -211,6 +211,9 @@ int tsdb_open(struct tsdb **ret, const struct tsdb_options *o, struct err *e)
 	if (!rc && !db->o.no_sealing && !db->o.read_only) {
 		rc = thread_start(&db->sealer, "seal", tsdb_sealer, db, e);
 		db->have_sealer = !rc;
+		if (!rc)
+			rc = thread_start(&db->early_sealer, "seal-early", tsdb_early_sealer, db, e);
+		db->have_early_sealer = db->have_sealer && !rc;
 	}
 	if (!rc && !db->o.read_only) {
 		rc = thread_start(&db->committer, "commit", tsdb_committer, db, e);
@@ -233,6 +236,8 @@ int tsdb_close(struct tsdb *db, struct err *e)
 	tsdb_hurry(db, true);
 	if (db->have_sealer)
 		pthread_join(db->sealer, NULL);
+	if (db->have_early_sealer)
+		pthread_join(db->early_sealer, NULL);
 	if (db->have_committer)
 		pthread_join(db->committer, NULL);
 	int rc = hlog_close(db->log, e);
@@ -350,8 +355,9 @@ void tsdb_stats(struct tsdb *db, struct tsdb_stats *ret)
 	*ret = (struct tsdb_stats){
 		.appended_profiles = atomic_load(&db->appended_profiles), .appended_samples = atomic_load(&db->appended_samples),
 		.appended_floats = atomic_load(&db->appended_floats), .lost_records = atomic_load(&db->lost_records),
-		.cache_bytes = rocksdb_cache_get_usage(db->cache),
+		.cache_bytes = rocksdb_cache_get_usage(db->cache), .sealing_bytes = atomic_load(&db->sealing_bytes),
 		.first_record = hlog_first(db->log), .last_record = hlog_last(db->log), .head_log_bytes = hlog_bytes(db->log),
+		.head_log_memory = hlog_memory(db->log),
 	};
 	struct version *v = tsdb_version(db, NULL);
 	ret->partitions = v->n;
@@ -362,8 +368,10 @@ void tsdb_stats(struct tsdb *db, struct tsdb_stats *ret)
 		for (size_t k = 0; k < v->p[i]->n_parts; k++)
 			part_stats(v->p[i]->parts[k], loaded, ret);
 		ret->masks += v->p[i]->masks ? v->p[i]->masks->v.n : 0;
-		if (v->p[i]->n_parts)
+		if (v->p[i]->n_parts) {
 			ret->disk_bytes += pdb_bytes(v->p[i]->parts[0]->db);
+			ret->table_bytes += pdb_table_memory(v->p[i]->parts[0]->db);
+		}
 		for (size_t k = 0; k < v->p[i]->n_windows; k++)
 			window_stats(v->p[i]->windows[k], ret);
 	}

@@ -21,7 +21,9 @@ struct tsdb_options {
 	const char *path;            /* the directory; made if it is missing */
 	int64_t retention_ms;        /* 15 d; whole partitions (UTC days) go; negative = for ever */
 	uint64_t retention_bytes;    /* none; the oldest partitions go until the rest is smaller */
-	uint64_t head_bytes;         /* memory of the open windows, 256 MiB: above it they are sealed early */
+	/* Memory of the open windows and of what sealing one, or writing parts anew, takes beside them, 256 MiB. Above half of
+	 * it the largest are sealed early, above all of it append waits. */
+	uint64_t head_bytes;
 	uint64_t cache_bytes;        /* RocksDB's block cache, 256 MiB */
 	uint64_t dictionary_bytes;   /* dictionaries in memory, 256 MiB: above it those of days that nobody asks about leave it;
 				      * as much again for what queries over several days bring together. A query that would bring
@@ -108,6 +110,9 @@ struct tsdb_stats {
 	uint64_t first_record, last_record;
 	uint64_t cache_bytes;                /* block cache in use */
 	uint64_t loaded;                     /* partitions whose dictionary is in memory; series counts those alone */
+	uint64_t sealing_bytes;              /* memory of the part that is being written */
+	uint64_t head_log_memory;            /* memory of what of the log is not in a file yet */
+	uint64_t table_bytes;                /* memory of the indexes of the partitions' files */
 	uint64_t part_index_bytes;           /* memory of the lists of series of all parts */
 	uint64_t masks;                      /* deleted ranges of series that still take space */
 	int64_t min_t_ms, max_t_ms;          /* 0, 0 if there is nothing */

@@ -80,6 +80,7 @@ static struct chunk *need_chunk(struct window *w, uint32_t series)
 		return c;
 	c = NEW(struct chunk);
 	c->series = series;
+	w->bytes += sizeof *c + 4 * sizeof *w->index.slots;
 	map_insert(&w->index, hash_u64(series), (uint32_t)w->chunks.n);
 	vec_push(&w->chunks, c);
 	return c;
@@ -106,7 +107,7 @@ void window_add_float(struct window *w, const struct record_float *f, uint64_t r
 		c->series = f->series;
 		map_insert(&w->findex, hash_u64(f->series), (uint32_t)w->fchunks.n);
 		vec_push(&w->fchunks, c);
-		w->bytes += sizeof *c;
+		w->bytes += sizeof *c + 4 * sizeof *w->findex.slots;
 	}
 	if (c->points.n && f->t_ms < c->points.v[c->points.n - 1].t_ms)
 		c->unsorted = true;
