@@ -194,6 +194,8 @@ bool drain_stack(struct agent *a, size_t at, uint32_t skip_kernel, int64_t now, 
 		node = stack_tree_add(&a->stacks, node, f.user[i]);
 	for (uint32_t i = h->n_kernel; i-- > skip_kernel;)
 		node = stack_tree_add(&a->stacks, node, sample_kernel(h)[i]);
+	if (h->flags & SAMPLE_PREEMPTED && a->off.schedule)
+		node = stack_tree_add(&a->stacks, node, a->off.schedule + 1);
 	ret->stack = node;
 	return true;
 }

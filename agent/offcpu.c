@@ -46,12 +46,15 @@ void offcpu_take(struct agent *a, size_t at, int64_t now)
 	const struct sample_head *h = a->sampler.samples.v[at];
 	struct drained d;
 
+	uint64_t more = h->end == END_COSTLY && h->ip ? h->ip - 1 : 0; /* waits than one */
 	if (!drain_stack(a, at, own_frames(a, h), now, &d)) {
-		a->off.dropped++;
+		a->off.dropped += 1 + more;
 		return;
 	}
-	a->off.costly += h->end == END_COSTLY;
+	a->off.costly += h->end == END_COSTLY ? 1 + more : 0;
 	a->off.evicted += h->end == END_EVICTED;
+	while (more-- > 0)
+		agent_count(a, WINDOW_OFF_CPU, (int64_t)h->time_ns, d.who, h->comm, d.stack, 0);
 	agent_count(a, WINDOW_OFF_CPU, (int64_t)h->time_ns, d.who, h->comm, d.stack, (int64_t)h->off_ns);
 }
 
@@ -81,7 +84,7 @@ static int apply(struct agent *a, int64_t now, struct err *e)
 	bool was_on = a->sampler.switch_link != NULL;
 
 	c->off_threshold_ns = (uint64_t)a->o.off_threshold_ns << a->off.step;
-	c->off_share = (uint64_t)(a->o.max_cost / 2 * (1 << 20)) >> a->off.step;
+	c->off_share = (uint64_t)(a->o.max_cost * 3 / 4 * (1 << 20)) >> a->off.step;
 	if (on && !was_on)
 		c->off_from_ns = (uint64_t)now;
 	a->off.changed_ns = a->off.paused_ns = now;

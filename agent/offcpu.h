@@ -3,8 +3,8 @@
  * wait that reaches the threshold, with the stack of the moment the thread left the CPU; here it is finished, named and
  * counted like a sample, with nanoseconds as its value, in the window in which it ends.
  *
- * Costs go by steps. At step 0 taking stacks may use half of --max-cost of each CPU; each further step halves that and
- * doubles the threshold; at the last one nothing is watched (the program's own time at each switch is what is left to
+ * Costs go by steps. At step 0 watching may use three quarters of --max-cost of each CPU; each further step halves that
+ * and doubles the threshold; at the last one nothing is watched (the program's own time at each switch is what is left to
  * save). What is not seen meanwhile stands in the profile as [lost: paused]. */
 #ifndef PYRRHA_AGENT_OFFCPU_H
 #define PYRRHA_AGENT_OFFCPU_H

@@ -155,6 +155,7 @@ struct unwind_proc {
 #define SAMPLE_RA 8           /* ip of a deferred sample is a return address already stepped back by one */
 #define SAMPLE_CODE 16        /* code[] is set */
 #define SAMPLE_IN_EXEC 64     /* in execve: the stack is the old program's, if it is still there */
+#define SAMPLE_PREEMPTED 128  /* off-CPU: it was in user mode and could have gone on; there is nothing in the kernel to tell of */
 #define SAMPLE_MORE 32        /* no sample, but more of the stack of the one with this time and CPU */
 
 #define UW_CODE 8
@@ -165,7 +166,7 @@ struct sample_head {
 				long before time_ns */
 	__u64 cost_ns;       /* that the sampling program has taken on this CPU, by clock readings, before this sample */
 	__u64 cgroup_id;
-	__u64 ip, sp, fp;    /* where unwinding stands */
+	__u64 ip, sp, fp;    /* where unwinding stands; of END_COSTLY, ip: how many waits off_ns is the sum of */
 	__u32 pid, tid;      /* as user space calls them */
 	__u32 cpu;
 	__u32 set;           /* of unwind_proc; 0 = none was known */
@@ -213,7 +214,7 @@ struct control {
 	__u32 only;          /* 1 << kind: what has no entry is dropped */
 	__u64 off_threshold_ns; /* shorter waits are counted and not reported */
 	__u64 off_from_ns;   /* waits that began before are not known well */
-	__u64 off_share;     /* of each CPU that taking stacks may cost, in 1/2^20 */
+	__u64 off_share;     /* of each CPU that watching waits may cost, in 1/2^20 */
 };
 
 #define OFF_THREADS_MAX (1 << 15)
@@ -222,7 +223,9 @@ struct control {
 #define OFF_COPY_PAGES 3         /* of a stack that the agent has to finish */
 #define OFF_SMALL_FRAMES 64      /* user and kernel together */
 #define OFF_BURST_NS 20000000ull /* what a CPU may spend on stacks at once */
-#define OFF_SHORT_RUN 8          /* short waits in a row that make a thread's stacks the first to be left out */
+#define OFF_TELL_NS 250000000ull /* so often at most a thread's waits without a stack are told of: their sum */
+#define OFF_LEVELS 10            /* of the lower half of that; the lower, the more a stack must be worth, by the thread's */
+#define OFF_LEAST_US 256         /* last wait of the kind: so much at the highest, twice as much at each next one */
 
 /* Where an unwinding stands, and the mapping it was in last. */
 struct unwind {

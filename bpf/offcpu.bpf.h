@@ -4,9 +4,10 @@
  *	leaves:  off_threads[tid] = now; its stack, which can be read only now, goes to a slot of its own
  *	returns: a wait that reached the threshold is sent with that stack; a shorter one is only counted
  *
- * Most waits are short, so most stacks are taken in vain: each CPU has a budget for them (control.off_share), and when
- * it runs low, threads whose last waits all were short, and those that only make room for others, are the first to go
- * without. A wait is timed all the same.
+ * Most waits are short, so most stacks are taken in vain: each CPU has a budget (control.off_share), and the lower it runs,
+ * the longer a thread's last wait must have been for it to get another stack: it settles where what is spent is what may
+ * be. A thread's waits of its own will, and those where it only makes room for others, are told apart: on a busy host the
+ * latter are the long ones. A wait is timed all the same.
  *
  * Stacks are kept in two tables of slots that forget the longest unused: one for common sizes, and one for deep stacks
  * and for those that the agent has to finish (they carry a copy of the stack). Kernel threads are not watched: that
@@ -19,8 +20,11 @@ enum off_slot { OFF_NONE, OFF_SMALL, OFF_BIG };
 
 struct off_thread {
 	__u64 since_ns;      /* 0 = it runs, or is not watched */
-	__u32 short_run;     /* waits below the threshold since the last longer one */
+	__u32 last_us[2];    /* how long it waited last: of its own will, and while it could have gone on */
 	__u32 slot;          /* enum off_slot; OFF_NONE: no stack was taken */
+	__u32 preempted;     /* this time it could have gone on */
+	__u64 untold_ns, untold; /* waits without a stack that no record has told of: together, and how many */
+	__u64 told_ns;       /* when one did */
 };
 
 /* As in struct scratch: the record's head and the bytes behind it. */
@@ -85,6 +89,8 @@ static __always_inline struct off_budget *off_budget(const struct control *c, __
 	b->left_ns += since * c->off_share >> 20;
 	if (b->left_ns > (__s64)OFF_BURST_NS)
 		b->left_ns = OFF_BURST_NS;
+	if (b->left_ns < -(__s64)OFF_BURST_NS)
+		b->left_ns = -(__s64)OFF_BURST_NS;
 	b->at_ns = now;
 	return b;
 }
@@ -99,12 +105,21 @@ static __always_inline bool off_preempted(const struct bpf_raw_tracepoint_args *
 	return !BPF_CORE_READ((struct task_struct___old *)t, state);
 }
 
-static __always_inline bool off_affordable(const struct off_budget *b, const struct off_thread *t, bool preempted)
+/* Whether what is left is enough for a stack of the thread's. */
+static __always_inline bool off_affordable(const struct off_budget *b, const struct off_thread *t)
 {
-	__s64 keep = preempted || t->short_run >= OFF_SHORT_RUN ? (__s64)OFF_BURST_NS / 2 :
-		     t->short_run ? (__s64)OFF_BURST_NS / 4 : 0;
+	__u64 level;
 
-	return b->left_ns > keep;
+	if (b->left_ns <= 0)
+		return false;
+	level = (__u64)b->left_ns * 2 * OFF_LEVELS / OFF_BURST_NS;
+	return level >= OFF_LEVELS || t->last_us[t->preempted & 1] >= (__u64)OFF_LEAST_US << (OFF_LEVELS - 1 - level);
+}
+
+/* The way back to user mode is where the kernel makes a running thread give way, if nothing is to be preempted in it. */
+static __always_inline bool off_from_user(const struct bpf_raw_tracepoint_args *ctx, const struct scratch *s, const struct off_thread *t)
+{
+	return t->preempted && !ctx->args[0] && !s->u.is_ra;
 }
 
 /* Completes the record in the scratch room, with a piece of the stack if the agent has to finish it. */
@@ -146,23 +161,66 @@ static __always_inline __u32 off_keep(struct scratch *s, __u32 tid, __u64 bytes)
 	return OFF_BIG;
 }
 
+/* A record without a stack, about a task that is not the current one. */
+static __always_inline void off_bare(struct scratch *s, struct task_struct *task, __u32 tid, __u32 end)
+{
+	struct cgroup_of who;
+
+	cgroup_of_task(task, false, 0, &who);
+	__builtin_memset(&s->head, 0, sizeof s->head);
+	s->head.tid = tid;
+	s->head.pid = BPF_CORE_READ(task, tgid);
+	s->head.exec_id = BPF_CORE_READ(task, self_exec_id);
+	s->head.cpu = bpf_get_smp_processor_id();
+	s->head.cgroup_id = who.id;
+	s->head.end = end;
+	BPF_CORE_READ_STR_INTO(&s->head.comm, task, comm);
+}
+
+static __always_inline void off_send(struct scratch *s, __u64 bytes, __u64 off)
+{
+	if (send(s, bytes))
+		return;
+	count(STAT_OFF_RING_FULL, 1);
+	count(STAT_OFF_RING_NS, off);
+}
+
+/* Tells of a thread's waits that had no stack. To find out who the thread is, by calls, costs as much as half a stack. */
+static __noinline void off_tell(struct task_struct *task, __u32 tid, struct off_thread *t, __u64 now)
+{
+	__u32 zero = 0;
+	struct scratch *s = bpf_map_lookup_elem(&scratch, &zero);
+
+	if (!s)
+		return;
+	off_bare(s, task, tid, END_COSTLY);
+	s->head.time_ns = now;
+	s->head.off_ns = t->untold_ns;
+	s->head.ip = t->untold;
+	off_send(s, 0, t->untold_ns);
+	t->untold_ns = t->untold = 0;
+	t->told_ns = now;
+}
+
 /* The current thread is about to leave the CPU. */
 static __always_inline void off_leave(struct bpf_raw_tracepoint_args *ctx, const struct control *c, __u64 now, __u64 id,
 				      const struct off_budget *b)
 {
 	struct task_struct *task = current_task();
 	__u32 tid = id, flags = CORE_GET(true, task, flags), zero = 0;
-	struct off_thread *t, fresh = {};
+	struct off_thread *t, fresh = { .last_us = { 4 * OFF_LEAST_US, 4 * OFF_LEAST_US } };
 	struct cgroup_of who;
 	struct scratch *s;
 
 	if (flags & PF_KTHREAD)
 		return;
+	t = bpf_map_lookup_elem(&off_threads, &tid);
 	if (flags & PF_EXITING) {
+		if (t && t->untold)
+			off_tell(task, tid, t, now);
 		bpf_map_delete_elem(&off_threads, &tid);
 		return;
 	}
-	t = bpf_map_lookup_elem(&off_threads, &tid);
 	if (c->filters) {
 		cgroup_of_current(0, &who);
 		if (filtered(&who, id >> 32)) {
@@ -182,13 +240,17 @@ static __always_inline void off_leave(struct bpf_raw_tracepoint_args *ctx, const
 	}
 	t->since_ns = now;
 	t->slot = OFF_NONE;
+	t->preempted = off_preempted(ctx, task);
 	s = bpf_map_lookup_elem(&scratch, &zero);
-	if (!s || !off_affordable(b, t, off_preempted(ctx, task)))
+	if (!s || !off_affordable(b, t))
 		return;
 	cgroup_of_current(&s->seen, &who);
 	begin(s, now, id, who.id);
-	if (start_in_kernel(s))
+	if (start_in_kernel(s)) {
+		if (off_from_user(ctx, s, t))
+			s->head.flags |= SAMPLE_PREEMPTED;
 		unwind_user(s);
+	}
 	t->slot = off_keep(s, tid, off_complete(s, ctx));
 	count(STAT_OFF_STACKS, 1);
 }
@@ -213,22 +275,6 @@ static __always_inline bool off_fetch(struct scratch *s, __u32 tid, const struct
 	return s->head.tid == tid && s->head.time_ns == t->since_ns;
 }
 
-/* A record without a stack, about a task that is not the current one. */
-static __always_inline void off_bare(struct scratch *s, struct task_struct *task, __u32 tid, __u32 end)
-{
-	struct cgroup_of who;
-
-	cgroup_of_task(task, false, 0, &who);
-	__builtin_memset(&s->head, 0, sizeof s->head);
-	s->head.tid = tid;
-	s->head.pid = BPF_CORE_READ(task, tgid);
-	s->head.exec_id = BPF_CORE_READ(task, self_exec_id);
-	s->head.cpu = bpf_get_smp_processor_id();
-	s->head.cgroup_id = who.id;
-	s->head.end = end;
-	BPF_CORE_READ_STR_INTO(&s->head.comm, task, comm);
-}
-
 /* The thread is about to get the CPU. */
 static __always_inline void off_return(const struct control *c, struct task_struct *task, __u32 tid, __u64 now)
 {
@@ -244,33 +290,35 @@ static __always_inline void off_return(const struct control *c, struct task_stru
 		return;
 	}
 	off = now - t->since_ns;
+	t->last_us[t->preempted & 1] = off >> 42 ? ~0u : off >> 10;
 	if (off < c->off_threshold_ns) {
 		t->since_ns = 0;
-		t->short_run++;
 		count(STAT_OFF_SHORT, 1);
 		count(STAT_OFF_SHORT_NS, off);
+		return;
+	}
+	count(STAT_OFF_EVENTS, 1);
+	if (t->slot == OFF_NONE) {
+		t->since_ns = 0;
+		t->untold_ns += off;
+		t->untold++;
+		if (now - t->told_ns >= OFF_TELL_NS)
+			off_tell(task, tid, t, now);
 		return;
 	}
 	s = bpf_map_lookup_elem(&scratch, &zero);
 	if (!s)
 		return;
-	if (t->slot == OFF_NONE)
-		off_bare(s, task, tid, END_COSTLY);
-	else if (!off_fetch(s, tid, t))
+	if (!off_fetch(s, tid, t))
 		off_bare(s, task, tid, END_EVICTED);
 	t->since_ns = 0;
-	t->short_run = 0;
 	s->head.time_ns = now;
 	s->head.off_ns = off;
-	count(STAT_OFF_EVENTS, 1);
 	bytes = ((__u64)s->head.n_user + s->head.n_kernel) * 8;
 	for (int i = 0; i < OFF_COPY_PAGES; i++)
 		if (s->head.stack_pages >> i & 1)
 			bytes += STACK_PAGE;
-	if (!send(s, bytes)) {
-		count(STAT_OFF_RING_FULL, 1);
-		count(STAT_OFF_RING_NS, off);
-	}
+	off_send(s, bytes, off);
 }
 
 SEC("raw_tp/sched_switch")

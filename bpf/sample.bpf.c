@@ -651,7 +651,7 @@ static __always_inline __u64 complete(struct scratch *s, void *ctx)
 	UW_OPAQUE(bytes);
 	if (bytes > MAX_USER_FRAMES * 8)
 		return 0;
-	if (UW_RARELY(s->head.flags & SAMPLE_IN_KERNEL) && knobs.kernel_stacks) {
+	if (UW_RARELY((s->head.flags & (SAMPLE_IN_KERNEL | SAMPLE_PREEMPTED)) == SAMPLE_IN_KERNEL) && knobs.kernel_stacks) {
 		n = bpf_get_stack(ctx, s->body + bytes, MAX_KERNEL_FRAMES * 8, 0);
 		if (n > 0 && n <= MAX_KERNEL_FRAMES * 8) {
 			s->head.n_kernel = n >> 3;

@@ -138,6 +138,19 @@ def test_agrees_with_the_program(env):
             check(share > 0.95, f"{name}: {share:.1%} in order: {below[:4]}")
 
 
+def test_without_stacks(env):
+    """Waits that there is no budget for have no stack, but are all there, up to the last one of a thread that ends."""
+    agent = start_agent(env, "--off-cpu", "--max-cost=0.0004")
+    waiter = c_program(env, "fix_bare", WAITER, "-pthread")
+    text, stacks = while_profiled(env, agent, [waiter, "20", "20000"], '{comm="fix_bare"}')
+    ns = {line.split()[0]: int(line.split()[1]) for line in text.splitlines()}
+    want = ns["wait_sleep"] + 2 * ns["wait_lock"] + 2 * ns["wait_pipe"]  # the other thread sleeps meanwhile
+    seen = sum(v for _, v in stacks)
+    bare = sum(v for f, v in stacks if f[0].startswith("[lost: stack over budget"))
+    print(f"{seen / want - 1:+.1%} of the time that passed, {bare / seen:.0%} of it without a stack")
+    check(seen >= 0.95 * want, f"{seen} ns of at least {want}: {stacks[:6]}")
+
+
 def test_threshold(env):
     """Shorter waits are in no profile, and counted."""
     agent = start_agent(env, "--off-cpu", "--off-cpu-threshold=500ms", "--max-cost=1")
