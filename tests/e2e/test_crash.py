@@ -9,6 +9,7 @@ import threading
 import time
 
 from harness import LONG, Echo, Server, check, scrape_config, wait_until
+from test_format import explained
 
 KILLS = 100 if LONG else 20
 ALL = '{__name__=~".+:.+:.+:.+:.+",job="echoserver"}[1h]'
@@ -127,6 +128,8 @@ def lives_through(env, faults, said):
     missing = seen - rows(server, EVERYTHING, time.time())
     check(not missing, f"{len(missing)} of {len(seen)} points that a query had returned are gone: {sorted(missing)[:3]}")
     check("lost records" not in server.text(), "it says that it lost records: " + server.text()[-2000:])
+    server.die()
+    explained(server.storage)  # what failed commits leave in the log, too
 
 
 def test_a_full_disk(env):

@@ -20,7 +20,7 @@ CORPUS = os.environ.get("PYRRHA_CORPUS") or os.path.join(os.path.dirname(TOP), "
 DAY = 1700006400  # 2023-11-15T00:00:00Z
 
 
-def storage(path):
+def explained(path):
     """What the reader makes of a directory: all of it explained, and everything that is kept twice the same."""
     try:
         import reader
@@ -70,7 +70,7 @@ def dumped(env, path):
 
 
 def same_as_dumped(env, path):
-    s, theirs = storage(path), dumped(env, path)
+    s, theirs = explained(path), dumped(env, path)
     ours = {labels: as_dumped(rows) for labels, rows in s.select().items()}
     for labels in sorted(set(ours) | set(theirs)):
         a, b = ours.get(labels, []), theirs.get(labels, [])

@@ -447,7 +447,7 @@ class Partition:
 class Storage:
     """All of a directory. .rows: [(labels, [(stamp, row)], partition)]."""
 
-    TOP = re.compile(r"version|lock|head(\.(marks|whole|scratch|new|bad-.*))?|dropped|partitions|snapshots|queries\.active")
+    TOP = re.compile(r"version|lock|head(\.(marks|whole|scratch|new|bad-.*))?|dropped|partitions|snapshots|queries\.active|(version|head\.marks|dropped)\.new")
 
     def __init__(self, path):
         self.report = r = Report()
