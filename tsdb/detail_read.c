@@ -3,6 +3,10 @@
  * columns that are stepped over must be counted. */
 #include "tsdb/detail.h"
 
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
 struct reader {
 	struct cursor l_escapes, g_escapes, v_escapes;
 	const uint8_t *l, *l_end, *g, *g_end, *v, *v_end;
@@ -184,25 +188,163 @@ static int64_t sum_column(struct reader *r, const struct column *c, uint32_t lo,
 	return sum;
 }
 
+#ifdef __SSE2__
+/* What can be added up eight samples at a time: few of a column, and rows that fit in 15 bits. */
+#define FAST_COUNT 254
+#define FAST_ROWS 30000
+
+/* Rows of up to eight samples: `before` is the row before the first of them. */
+static inline __m128i eight_rows(__m128i gaps, __m128i before)
+{
+	__m128i x = _mm_add_epi16(_mm_unpacklo_epi8(gaps, _mm_setzero_si128()), _mm_set1_epi16(1));
+	x = _mm_add_epi16(x, _mm_slli_si128(x, 2));
+	x = _mm_add_epi16(x, _mm_slli_si128(x, 4));
+	x = _mm_add_epi16(x, _mm_slli_si128(x, 8));
+	return _mm_add_epi16(x, before);
+}
+
+static inline int64_t add_lanes(__m128i v)
+{
+	v = _mm_madd_epi16(v, _mm_set1_epi16(1));
+	v = _mm_add_epi32(v, _mm_srli_si128(v, 8));
+	v = _mm_add_epi32(v, _mm_srli_si128(v, 4));
+	return _mm_cvtsi128_si32(v);
+}
+
+/* How many of n samples lie in rows below lo, or with v the sum of their values. Eight bytes may be read from wherever one of them is.
+ * Returns how many were looked at, or more; 0: something is escaped. */
+static inline size_t sum_below(const uint8_t *g, const uint8_t *v, size_t n, uint32_t lo, int64_t *ret)
+{
+	const __m128i ones = _mm_set1_epi8(-1), limit = _mm_set1_epi16((short)lo), lane = _mm_set_epi16(7, 6, 5, 4, 3, 2, 1, 0);
+	__m128i sum = _mm_setzero_si128(), before = ones;
+	size_t i = 0;
+	for (;; i += 8) {
+		__m128i inside = _mm_cmpgt_epi16(_mm_set1_epi16((short)MIN(n - i, 8)), lane);
+		__m128i gaps = _mm_loadl_epi64((const __m128i *)(g + i)), values = v ? _mm_loadl_epi64((const __m128i *)(v + i)) : gaps;
+		__m128i escaped = _mm_or_si128(_mm_cmpeq_epi8(gaps, ones), _mm_cmpeq_epi8(values, ones));
+		if (UNLIKELY(_mm_movemask_epi8(_mm_and_si128(escaped, _mm_packs_epi16(inside, _mm_setzero_si128())))))
+			return 0;
+		__m128i rows = eight_rows(gaps, before), below = _mm_and_si128(_mm_cmpgt_epi16(limit, rows), inside);
+		__m128i one = _mm_set1_epi16(1);
+		if (v)
+			one = _mm_add_epi16(_mm_unpacklo_epi8(values, _mm_setzero_si128()), one);
+		sum = _mm_add_epi16(sum, _mm_and_si128(one, below));
+		int last = _mm_extract_epi16(rows, 7);
+		if (i + 8 >= n || last >= (int)lo)
+			break;
+		before = _mm_set1_epi16((short)last);
+	}
+	*ret = add_lanes(sum);
+	return i + 8;
+}
+
+/* The list of escapes of gaps is of two bytes each, which is nearly always so: a row that needs more is not met in an hour. */
+static bool short_escapes(const struct cursor *c)
+{
+	for (const uint8_t *p = c->p; p < c->end; p += 2)
+		if (c->end - p < 2 || p[0] < 0x80 || p[1] >= 0x80)
+			return false;
+	return true;
+}
+
+/* The only sample of column k: all of its sum or nothing is below lo. */
+static inline bool one_below(struct reader *r, uint32_t lo)
+{
+	static const uint8_t none[2];
+	const uint8_t *at = r->g_escapes.p < r->g_escapes.end ? r->g_escapes.p : none;
+	uint32_t row = *r->g++, far = (at[0] & 0x7f) | (uint32_t)at[1] << 7;
+	bool escaped = row == ESCAPE;
+	r->g_escapes.p += escaped ? 2 : 0;
+	r->bad |= escaped && at == none;
+	return (escaped ? far : row) < lo;
+}
+
+/* What columns from *k on have in rows below lo, as long as that can be had eight at a time; *k is the first that is left. below[k] is
+ * set. Of a mode of bytes, whose gaps' escapes are short; lo is below FAST_ROWS. */
+static void sum_fast(struct reader *r, const struct sealed_rollup *u, size_t *k, uint32_t lo, int64_t *below, uint64_t *read)
+{
+	const int64_t *sums = u->sums.v;
+	const bool far = r->g_escapes.p < r->g_escapes.end;
+	size_t i = *k, n = u->columns.n;
+	for (; i < n; i++) {
+		size_t count = *r->l + 1u, room = (size_t)(r->g_end - r->g);
+		if (count == 1 && room) {
+			below[i] = one_below(r, lo) ? sums[i] : 0;
+			r->l++;
+			++*read;
+			continue;
+		}
+		bool implied = (int64_t)count == sums[i];
+		if (count > FAST_COUNT || count + 8 > room || (!implied && count + 8 > (size_t)(r->v_end - r->v)))
+			break;
+		size_t seen = sum_below(r->g, implied ? NULL : r->v, count, lo, &below[i]);
+		if (!seen)
+			break;
+		if (seen < count && far && memchr(r->g + seen, ESCAPE, count - seen))
+			break;
+		if (seen < count && !implied && memchr(r->v + seen, ESCAPE, count - seen))
+			break;
+		r->l++;
+		r->g += count;
+		r->v += implied ? 0 : count;
+		*read += count;
+	}
+	*k = i;
+}
+#endif
+
+/* What the columns have in rows below lo. */
+static bool sum_first(struct reader *r, const struct sealed_rollup *u, uint32_t lo, int64_t *below, bool *over, uint64_t *read)
+{
+	struct column c;
+#ifdef __SSE2__
+	bool fast = r->mode == VALUES_BYTES && lo < FAST_ROWS && short_escapes(&r->g_escapes);
+#endif
+	for (size_t k = 0; k < u->columns.n; k++) {
+#ifdef __SSE2__
+		if (fast)
+			sum_fast(r, u, &k, lo, below, read);
+		if (k == u->columns.n)
+			break;
+#endif
+		if (!next_column(r, u, k, &c))
+			return false;
+		below[k] = sum_column(r, &c, 0, lo, over);
+		*read += c.count;
+	}
+	return true;
+}
+
+static bool sum_between(struct reader *r, const struct sealed_rollup *u, uint32_t lo, uint32_t hi, int64_t *sums, bool *over,
+			uint64_t *read)
+{
+	struct column c;
+	for (size_t k = 0; k < u->columns.n; k++) {
+		if (!next_column(r, u, k, &c))
+			return false;
+		sums[k] = sum_column(r, &c, lo, hi, over);
+		*read += c.count;
+	}
+	return true;
+}
+
 int sealed_sum_rows(const struct sealed_detail *d, uint32_t lo, uint32_t hi, int64_t *sums, uint64_t *ret_read,
 		    struct err *e)
 {
+	const struct sealed_rollup *u = d->rollup;
 	struct reader r;
-	struct column c;
-	bool over = false;
-	if (!reader_open(&r, d))
-		return bad_detail(e);
-	for (size_t k = 0; k < d->rollup->columns.n; k++) {
-		if (!next_column(&r, d->rollup, k, &c))
-			return bad_detail(e);
-		if (hi == UINT32_MAX) /* the last rows are all less the first */
-			over |= __builtin_sub_overflow(c.sum, sum_column(&r, &c, 0, lo, &over), &sums[k]);
-		else
-			sums[k] = sum_column(&r, &c, lo, hi, &over);
-		*ret_read += c.count;
+	bool over = false, ok = reader_open(&r, d);
+	if (ok && hi == UINT32_MAX) { /* the last rows are all less the first */
+		ok = sum_first(&r, u, lo, sums, &over, ret_read);
+		for (size_t k = 0; k < u->columns.n && ok; k++)
+			over |= __builtin_sub_overflow(u->sums.v[k], sums[k], &sums[k]);
+	} else if (ok && !lo) {
+		ok = sum_first(&r, u, hi, sums, &over, ret_read);
+	} else if (ok) {
+		ok = sum_between(&r, u, lo, hi, sums, &over, ret_read);
 	}
 	r.bad |= r.g_escapes.bad || r.v_escapes.bad;
-	if (r.bad || r.deltas.bad)
+	if (!ok || r.bad || r.deltas.bad)
 		return bad_detail(e);
 	return over ? err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range") : 0;
 }
