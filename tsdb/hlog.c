@@ -250,6 +250,9 @@ static void free_log(struct hlog *l)
 static int look(struct hlog *l, struct err *e)
 {
 	char *error = NULL;
+	if (list_is_damaged(l->path))
+		LOG_WARN("msg", "the head log's list of files is damaged: what only its end names is not seen; the next start of the server "
+			 "makes it anew", "dir", l->path);
 	l->db = rocksdb_open_for_read_only(l->options, l->path, 0, &error);
 	return rocks_err(&error, e, "cannot open the head log", l->path);
 }

@@ -541,6 +541,9 @@ static rocksdb_t *rebuild(struct pdb *d, struct err *e)
 static rocksdb_t *open_db(struct pdb *d, struct err *e)
 {
 	if (d->look_only) {
+		if (list_is_damaged(d->dir))
+			LOG_WARN("msg", "a partition's list of files is damaged: what only its end names is not seen; the next start of the "
+				 "server makes it anew", "dir", d->dir);
 		d->read_only = true;
 		return try_open(d, false, true, e);
 	}
