@@ -268,6 +268,18 @@ static size_t resolve_symbol(struct symbolizer *s, const struct symtab *t, uint6
 	return n;
 }
 
+/* What a signal handler returns to was not called: the byte before it, where a call would have been, is nobody's. */
+static size_t resolve_trampoline(struct symbolizer *s, const struct symtab *t, uint64_t addr, struct sym_frame *out)
+{
+	struct buf name = { 0 };
+	uint64_t start;
+	size_t n = symtab_lookup(t, addr + 1, &name, &start) && name.len && start == addr + 1 ? 1 : 0;
+	if (n)
+		set_names(s, out, buf_view(&name));
+	buf_free(&name);
+	return n;
+}
+
 /* Puts the inlined calls before the function's own frame, which is out[0] so far, and lines on all of them. */
 static size_t add_lines(struct symbolizer *s, struct known_image *k, uint64_t addr, struct sym_frame *out)
 {
@@ -296,7 +308,9 @@ static size_t resolve_user(struct symbolizer *s, struct known_image *k, uint64_t
 	size_t n = k->is_go ? resolve_go(s, k, addr, out) : 0;
 	if (n)
 		return n;
-	return resolve_symbol(s, &k->symbols, addr, out) ? add_lines(s, k, addr, out) : 0;
+	if (resolve_symbol(s, &k->symbols, addr, out))
+		return add_lines(s, k, addr, out);
+	return resolve_trampoline(s, &k->symbols, addr, out);
 }
 
 static void load_kernel(struct symbolizer *s)

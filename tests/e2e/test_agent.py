@@ -16,6 +16,13 @@ __attribute__((noinline, noclone)) void agent_middle(int n) { char room[300]; __
 int main(void) { for (;;) agent_middle(10000); }
 """
 
+SIGNAL_FIXTURE = """
+#include <signal.h>
+volatile unsigned long sink;
+static void agent_handler(int s) { for (;;) sink++; }
+int main(void) { signal(SIGUSR1, agent_handler); return raise(SIGUSR1); }
+"""
+
 NODE_FIXTURE = """
 function agentFib(n) { return n < 2 ? n : agentFib(n - 1) + agentFib(n - 2); }
 function agentLoop() { let s = 0; for (;;) s += agentFib(24); }
@@ -114,6 +121,14 @@ def test_c_without_frame_pointers(env):
         p.kill()
 
 
+def test_signal_handler(env):
+    """What a handler returns to has a name, too, although nothing called it."""
+    agent = start_agent(env)
+    run(env, "fix_signal", [c_program(env, "fix_signal", SIGNAL_FIXTURE, "-static")])
+    wait_for_share(env, agent, "the handler above the trampoline", '{comm="fix_signal"}', 0.9, "^raise$", "^__restore_rt$",
+                   "^agent_handler$")
+
+
 def test_build_ids_that_lie(env):
     """Two programs that claim the same build-id: each has its own names and stacks, whichever is seen first."""
     agent = start_agent(env)
@@ -165,10 +180,8 @@ def test_cpu_time_agrees_with_proc(env):
     def agree(names, on):
         started = [start(n, on) for n in names]
         processes = {n: p.p.pid for n, p in zip(names, started)}
-        if LONG:
-            check(times_agree(env, agent, processes, on, 60), "the profile and /proc differ")
-        else:
-            wait_until("profile and /proc agree", lambda: times_agree(env, agent, processes, on, 6), 60)
+        # Of so few samples as a busy machine leaves, one time in thirty is beyond twice the root of their number.
+        wait_until("profile and /proc agree", lambda: times_agree(env, agent, processes, on, 60 if LONG else 6), 150 if LONG else 60)
         for p in started:
             p.kill()
 
