@@ -292,12 +292,13 @@ def old_days_go(env, server, s):
 
 
 # Each way to write something that docs/format/ describes.
-ALL = """detail version 1,detail version 2,detail 0,detail 1,detail 2,escaped 0,escaped 1,fact 1,fact 2,fact 3,label is a number 0,label is a number 1,log profile 0,
-log profile 1,log values 0,log values 1,log values 2,rollup 0,rollup 1,rollup 2,same 0,same 1,sealed floats 1,series 0,series 2,series 3,
-series 129,stale markers 0,stale markers 1,sums 0,sums 1,symbols 1,symbols 2,symbols 3,symbols 4,symbols 5,symbols 6,symbols 7,symbols 8,
-symbols 9,totals 0,totals 1,packed symbols 1,packed symbols 2,packed symbols 3,packed symbols 4,packed symbols 5,packed symbols 6,
-packed symbols 7,packed symbols 8,packed symbols 9,string is a number 0,string is a number 1,key of templates 0,template is known 0,
-template is known 1"""
+ALL = """header version 1,header version 2,detail version 1,detail version 2,detail 0,detail 1,detail 2,escaped 0,escaped 1,fact 1,
+fact 2,fact 3,label is a number 0,label is a number 1,log profile 0,log profile 1,log values 0,log values 1,log values 2,
+rollup 0,rollup 1,rollup 2,same 0,same 1,sealed floats 1,series 0,series 2,series 3,series 129,stale markers 0,
+stale markers 1,sums 0,sums 1,symbols 1,symbols 2,symbols 3,symbols 4,symbols 5,symbols 6,symbols 7,symbols 8,symbols 9,
+totals 0,totals 1,packed symbols 1,packed symbols 2,packed symbols 3,packed symbols 4,packed symbols 5,packed symbols 6,
+packed symbols 7,packed symbols 8,packed symbols 9,string is a number 0,string is a number 1,key of templates 0,
+template is known 0,template is known 1"""
 
 
 def seen_all(env):

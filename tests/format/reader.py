@@ -179,7 +179,7 @@ class Part:
     def __init__(self, partition, level, window, number):
         self.level, self.window, self.number = level, window, number
         self.where = f"{partition} level {level} window {window} part {number}"
-        self.values = {}
+        self.values, self.streams = {}, set()
 
     def add(self, report, kind, series, stream, key, value):
         name = KINDS[kind] if kind < len(KINDS) else None
@@ -193,10 +193,14 @@ class Part:
         if not 1 <= version <= VERSIONS.get(name, 1):
             return report.problem(where, f"version {version}", len(value))
         self.values[name, series, stream] = version, b
+        self.streams |= {(kind, stream)} if name == "detail" else set()
         return None
 
     def decode(self, report):
         """All of it, then the multiples, then what the details are the details of."""
+        version = self.values.get(("header", 0, 0), (0, None))[0]
+        if self.streams - ({(5, 0), (7, 1), (8, 2)} if values.saw("header version", version) > 1 else {(5, 0), (5, 1), (5, 2)}):
+            report.problem(self.where, f"detail in {sorted(self.streams)} with a header of version {version}", 1)
         for (name, series, stream), (version, b) in self.values.items():
             if name != "detail":
                 decode = {"symbols": lambda b, v: values.symbols(b) if v == 1 else values.packed_symbols(b)}.get(name) or getattr(values, name)
