@@ -4,6 +4,7 @@ of every earlier format, and of one that a server has just written. So the docum
 import glob
 import json
 import os
+import random
 import re
 import signal
 import sys
@@ -12,7 +13,7 @@ import time
 
 import remote_write
 from harness import TOP, ApiError, HttpServer, Server, Skip, answer, check, http_get, run, wait_until
-from pprof_file import Profile, fields, plain, _field
+from pprof_file import Profile, fields, plain, stripped, _field
 from test_admin import cpu_profile
 
 sys.path.insert(0, os.path.join(TOP, "tests", "format"))
@@ -105,16 +106,9 @@ class Stamper:
         return self.body + _field(9, int(t * 1000) * 1000000 - self.duration)
 
 
-def corpus(name):
-    path = os.path.join(CORPUS, name + ".pb.gz")
-    if not os.path.exists(path):
-        raise Skip(f"no real profiles in {CORPUS}")
-    with open(path, "rb") as f:
-        return f.read()
-
-
-def made(samples, types=(("samples", "count"), ("cpu", "nanoseconds")), period=10000000, duration=10):
-    """A profile of [(stack, values)], functions by name, leaf first; each sample with a number label of its place."""
+def made(samples, types=(("samples", "count"), ("cpu", "nanoseconds")), period=10000000, duration=10, named=False):
+    """A profile of [(stack, values)], functions by name, leaf first; each sample with a number label of its place, or (named)
+    two string labels."""
     strings, functions = ["", "size", "bytes"], {}
 
     def text(s):
@@ -127,11 +121,32 @@ def made(samples, types=(("samples", "count"), ("cpu", "nanoseconds")), period=1
     out = [(1, message((1, text(t)), (2, text(u)))) for t, u in types]
     for i, (stack, numbers) in enumerate(samples):
         ids = [functions.setdefault(f, len(functions) + 1) for f in stack]
-        out.append((2, message(*((1, n) for n in ids), *((2, v) for v in numbers), (3, message((1, 1), (3, i), (4, 2))))))
+        labels = [message((1, 1), (3, i), (4, 2))]
+        if named:
+            labels = [message((1, text("thread")), (2, text(str(i % 17)))), message((1, text("comm")), (2, text(f"worker-{i % 3}")))]
+        out.append((2, message(*((1, n) for n in ids), *((2, v) for v in numbers), *((3, l) for l in labels))))
     for f, n in functions.items():
         out += [(4, message((1, n), (4, message((1, n), (2, 7))))), (5, message((1, n), (2, text(f)), (4, text(f + ".c"))))]
-    out += [(6, s.encode()) for s in strings] + [(10, duration * 10**9), (11, message((1, text("cpu")), (2, text("nanoseconds")))), (12, period)]
-    return message(*out)
+    out += [(10, duration * 10**9), (11, message((1, text("cpu")), (2, text("nanoseconds")))), (12, period)]
+    return message(*out, *((6, s.encode()) for s in strings))
+
+
+def corpus(name):
+    """A real profile; where there are none, one that is made up, of the same types."""
+    path = os.path.join(CORPUS, name + ".pb.gz")
+    if os.path.exists(path):
+        with open(path, "rb") as f:
+            return f.read()
+    dice, out = random.Random(name), []
+    types = {"profile-with-labels": ("samples",), "node-unsymbolised": ("samples",),
+             "alloc_space_delta": ("alloc_objects", "alloc_space", "inuse_objects", "inuse_space")}.get(name, ("samples", "cpu"))
+    units = {"cpu": "nanoseconds", "alloc_space": "bytes", "inuse_space": "bytes"}
+    for _ in range(200):
+        stack = [f"f{dice.randrange(40)}" for _ in range(dice.randrange(2, 9))] + ["main"]
+        n = dice.randrange(1, 400)
+        out.append((stack, [n * 10000000 if t == "cpu" else n * dice.randrange(1, 5000) if t in units else n for t in types]))
+    data = made(out, [(t, units.get(t, "count")) for t in types], named=name == "profile-with-labels")
+    return stripped(data) if name == "node-unsymbolised" else data
 
 
 def odd_numbers(n):
