@@ -15,6 +15,11 @@
  * Separate keys, so that each stream gets a Huffman table of its own from zstd. */
 #include "tsdb/detail.h"
 
+#include "base/alloc.h"
+#include "base/map.h"
+
+#define SEEN_SLOTS 16384
+
 /* ---- turning rows into columns ---- */
 
 static void make_room(struct sealed_space *s, const struct chunk *c)
@@ -227,11 +232,33 @@ static const int64_t *divisors(const struct detail_table *t, struct sealed_space
 	return s->divisors.v;
 }
 
-/* Of small counts a divisor above 1 is chance, and costs more than it saves. */
-static int choose_mode(const struct census *c)
+/* Whether every other large value was met before, as the nanoseconds that an agent gives each sample of a window: then zstd finds
+ * them, and would not find differences. The table keeps the last value of each slot. */
+static bool values_repeat(const struct detail_table *t)
 {
-	if (c->negative || c->large * 8 > c->small + c->large)
+	int64_t *seen = xcalloc(SEEN_SLOTS, sizeof *seen);
+	uint64_t n = 0, met = 0;
+	for (uint32_t k = 0; k < t->n_columns; k++) {
+		if (t->start[k + 1] - t->start[k] < 2)
+			continue;
+		for (uint32_t i = t->start[k]; i < t->start[k + 1]; i++) {
+			int64_t *slot = &seen[hash_u64((uint64_t)t->values[i]) % SEEN_SLOTS];
+			met += *slot == t->values[i];
+			n++;
+			*slot = t->values[i];
+		}
+	}
+	free(seen);
+	return met * 2 >= n;
+}
+
+/* Of small counts a divisor above 1 is chance, and costs more than it saves. */
+static int choose_mode(const struct detail_table *t, const struct census *c)
+{
+	if (c->negative || (c->large * 8 > c->small + c->large && !values_repeat(t)))
 		return VALUES_DELTAS;
+	if (c->large * 8 > c->small + c->large)
+		return VALUES_BYTES;
 	return c->scaled && c->large + c->small ? VALUES_SCALED : VALUES_BYTES;
 }
 
@@ -282,7 +309,7 @@ static void put_values(const struct detail_table *t, struct sealed_space *s, str
 {
 	struct census c;
 	const int64_t *g = divisors(t, s, &c);
-	int mode = choose_mode(&c);
+	int mode = choose_mode(t, &c);
 	buf_putc(out, (char)mode);
 	if (mode != VALUES_BYTES)
 		for (uint32_t k = 0; k < t->n_columns; k++)

@@ -17,8 +17,9 @@
 #define MINUTE INT64_C(60000)
 #define HOUR (60 * MINUTE)
 
-/* As kit_append, but nanoseconds that are no multiple of the samples; cut: one stack has none of them. */
-static void append(struct kit *k, unsigned pod, int64_t t_ms, uint64_t seed, bool cut)
+/* As kit_append, but nanoseconds that are no multiple of the samples; few: two different ones a profile, and one stack has none of
+ * them. */
+static void append(struct kit *k, unsigned pod, int64_t t_ms, uint64_t seed, bool few)
 {
 	struct profile p;
 	struct err e;
@@ -26,7 +27,7 @@ static void append(struct kit *k, unsigned pod, int64_t t_ms, uint64_t seed, boo
 	kit_profile(&p, seed % 5, 12);
 	for (uint32_t i = 0; i < p.n_samples; i++) {
 		p.values[2 * i] += 1;
-		p.values[2 * i + 1] = cut && !i ? 0 : 50000000 + (int64_t)(hash_u64(seed * 100 + i) % 9000000);
+		p.values[2 * i + 1] = few && !i ? 0 : 50000000 + (int64_t)(hash_u64(seed * 100 + (few ? i % 2 : i)) % 9000000);
 	}
 	snprintf(name, sizeof name, "pod-%u", pod);
 	struct label labels[2][2] = { { { VIEW(LABEL_NAME), VIEW(KIT_SAMPLES) }, { VIEW("pod"), view_of(name) } },
