@@ -166,6 +166,20 @@ static void test_buf_ceiling_and_json(void **state)
 	struct buf j = { 0 };
 	buf_json_string(&j, VIEW("a\"\\\n<\xff\xc3\xa9\x01"));
 	assert_string_equal(j.ptr, "\"a\\\"\\\\\\n\\u003c\xef\xbf\xbd\xc3\xa9\\u0001\"");
+	/* Wherever it stands, and whatever is plain around it. */
+	static const char *const special[][2] = { { "\"", "\\\"" }, { "\\", "\\\\" }, { "<", "\\u003c" }, { ">", "\\u003e" }, { "&", "\\u0026" },
+						  { "\x1f", "\\u001f" }, { "\x80", "\xef\xbf\xbd" }, { "\xc3\xa9", "\xc3\xa9" },
+						  { "~\x7f !", "~\x7f !" } };
+	for (size_t k = 0; k < ARRAY_LEN(special); k++)
+		for (int at = 0; at < 50; at++) {
+			char text[80], want[80];
+			static const char plain[] = "plain text that is longer than what is looked at at once, twice";
+			snprintf(text, sizeof text, "%.*s%s%.*s", at, plain, special[k][0], 49 - at, plain);
+			snprintf(want, sizeof want, "\"%.*s%s%.*s\"", at, plain, special[k][1], 49 - at, plain);
+			j.len = 0;
+			buf_json_string(&j, view_of(text));
+			assert_string_equal(j.ptr, want);
+		}
 	buf_free(&j);
 }
 

@@ -160,20 +160,21 @@ bool num_digits(double v, char digits[NUM_LEN], int *ret_n, int *ret_exponent)
 char *num_put_i64(char *p, int64_t v)
 {
 	uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+	unsigned n = 2;
 	if (v < 0)
 		*p++ = '-';
 	if (u < 10) {
 		*p++ = (char)('0' + u);
 		return p;
 	}
-	char tmp[NUM_I64_LEN], *at = tmp + sizeof tmp;
+	while (n < ARRAY_LEN(integer_tens) && u >= integer_tens[n])
+		n++;
+	char *end = p + n, *at = end;
 	for (; u >= 100; u /= 100)
 		memcpy(at -= 2, pairs + u % 100 * 2, 2);
 	if (u >= 10)
-		memcpy(at -= 2, pairs + u * 2, 2);
+		memcpy(at - 2, pairs + u * 2, 2);
 	else
 		*--at = (char)('0' + u);
-	size_t n = (size_t)(tmp + sizeof tmp - at);
-	memcpy(p, at, n);
-	return p + n;
+	return end;
 }
