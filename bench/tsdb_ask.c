@@ -166,6 +166,8 @@ static void make_calls(struct symbols *s)
 	free(nodes);
 }
 
+#define AHEAD 12
+
 /* False: a call was not made yet. */
 static bool put_leaves(const struct stackvec *v, const struct calltree_view *t)
 {
@@ -175,6 +177,14 @@ static bool put_leaves(const struct stackvec *v, const struct calltree_view *t)
 	for (size_t i = 0; i < v->n; i++) {
 		if (v->columns[i] >= end)
 			run = symbols_column_run(v->symbols, v->columns[i], &first, &end);
+		/* Calls lie in no order of columns: what is needed soon is asked for in time. */
+		if (i + 2 * AHEAD < v->n && v->columns[i + 2 * AHEAD] < end) {
+			uint32_t far = run[v->columns[i + 2 * AHEAD] - first].node, near = run[v->columns[i + AHEAD] - first].node;
+			if (far < t->n_nodes)
+				__builtin_prefetch(&t->nodes[far]);
+			if (near < t->n_nodes)
+				__builtin_prefetch(&tree.sums[t->nodes[near].call], 1);
+		}
 		uint32_t node = run[v->columns[i] - first].node;
 		uint32_t call = node < t->n_nodes ? t->nodes[node].call : 0;
 		made &= call || !node;
