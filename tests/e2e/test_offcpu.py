@@ -79,6 +79,30 @@ int main(int argc, char **argv)
 """
 
 
+# Two processes that want the same CPU: each waits only while the other has it.
+RIVALS = """
+#define _GNU_SOURCE
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+__attribute__((noinline, noclone)) void spin(void)
+{
+    for (volatile int i = 0; i < 100000000; i++) ; /* a fifth of a second or so, without a system call */
+}
+int main(void)
+{
+    cpu_set_t s;
+    CPU_ZERO(&s);
+    CPU_SET(sched_getcpu(), &s);
+    sched_setaffinity(0, sizeof s, &s);
+    fork();
+    spin();
+    wait(NULL);
+    return 0;
+}
+"""
+
+
 def metric(agent, name):
     """The sum of a metric's values."""
     text = http_get(f"{agent}/metrics")[2].decode()
@@ -136,6 +160,18 @@ def test_agrees_with_the_program(env):
         if name != "wait_lock":  # how pthread_mutex_lock calls the kernel is not ours to say
             share = share_with(below, "^_start$", "^main$", "^run", f"^{name}$")
             check(share > 0.95, f"{name}: {share:.1%} in order: {below[:4]}")
+
+
+def test_preempted(env):
+    """Who is made to give way in user mode has the stack of user mode, and where threads are switched on it."""
+    agent = start_agent(env, "--off-cpu", "--max-cost=1")
+    _, stacks = while_profiled(env, agent, [c_program(env, "fix_rival", RIVALS)], '{comm="fix_rival"}')
+    own = [(f, v) for f, v in stacks if "spin" in f]
+    all_ns = sum(v for _, v in own)
+    right = sum(v for f, v in own if f[f.index("spin") + 1:] == ["__schedule"] and f.index("main") < f.index("spin"))
+    print(f"{all_ns / 1e9:.2f} s, {right / max(all_ns, 1):.1%} of it as expected")
+    check(all_ns >= 0.03e9, f"two that want one CPU for so long waited {all_ns} ns: {stacks[:6]}")
+    check(right >= 0.8 * all_ns, f"{right} of {all_ns} ns: {own[:6]}")
 
 
 def test_without_stacks(env):
