@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The decoder of ingest: the message's bytes straight into the flat model, in two walks. The first looks at top-level
- * fields only and counts, so that tables are allocated once; the second decodes each message where it stands, in any
- * order. Strings are known by number after the first walk, so their indices are checked at once; references between
+ * fields only and counts, so that tables are allocated once, and takes strings; the second decodes each message where it stands,
+ * in any order. Strings are known by number after the first walk, so their indices are checked at once; references between
  * messages are kept as the ids they are and become indices at the end.
  *
  * Ids are sparse in principle and 1, 2, 3 ... in practice: a table of ids is made only when that is broken. A reference
@@ -63,6 +63,34 @@ static inline const uint8_t *count_run(const uint8_t *at, const uint8_t *end, ui
 	return at;
 }
 
+enum { STRING_LEN = 48 }; /* bytes of a message for each of its strings, about */
+
+/* String f and those that follow it directly. Who has too many of them gets an error from what was counted. */
+static const uint8_t *take_strings(struct decoder *d, struct field f, const uint8_t *end, uint64_t *n, int *rc)
+{
+	struct profile *p = d->p;
+	const uint8_t *at = f.p + f.value;
+	if (!*n)
+		d->strings_at = f.at;
+	for (;;) {
+		if (LIKELY(*n < d->lim.max_strings)) {
+			if ((*rc = ENSURE(d, p->strings, *n, &d->cap_strings, *n ? 1 : 16 + (size_t)(end - at) / STRING_LEN)))
+				break;
+			p->strings[*n] = (struct view){ (const char *)f.p, f.value };
+		}
+		++*n;
+		if (at >= end || *at != TAG(6, WIRE_BYTES))
+			break;
+		if (!next_field(d, &at, end, &f)) {
+			*rc = -ERR_BAD_DATA;
+			break;
+		}
+	}
+	if (!d->strings_end)
+		d->strings_end = at;
+	return at;
+}
+
 static int count(struct decoder *d, struct counts *c)
 {
 	struct { uint64_t n, bytes; } of[TAG(16, 0)] = { { 0 } }; /* the second walk has an opinion on the rest */
@@ -72,6 +100,10 @@ static int count(struct decoder *d, struct counts *c)
 	FOR_FIELDS(d, d->base, (size_t)(d->end - d->base), &f) {
 		if (UNLIKELY(f.tag >= ARRAY_LEN(of)))
 			continue;
+		if (f.tag == TAG(6, WIRE_BYTES)) {
+			at_ = take_strings(d, f, end_, &of[f.tag].n, &rc);
+			continue;
+		}
 		of[f.tag].n++;
 		of[f.tag].bytes += f.value;
 		if (UNLIKELY(f.tag == TAG(1, WIRE_BYTES)))
@@ -117,7 +149,6 @@ static int allocate(struct decoder *d, const struct counts *c)
 	d->cap_lines = c->locations + c->locations / 2;
 	d->cap_stack = (uint32_t)MIN(d->sample_bytes + 8, (size_t)1 << 20);
 	struct { void *to; size_t n, size; } rows[] = {
-		{ &p->strings, c->strings, sizeof *p->strings },
 		{ &p->sample_types, c->types, sizeof *p->sample_types },
 		{ &p->mappings, c->mappings, sizeof *p->mappings },
 		{ &p->functions, c->functions, sizeof *p->functions },
@@ -160,24 +191,6 @@ static int decode_types(struct decoder *d, const struct counts *c)
 	return rc;
 }
 
-/* String f and those that follow it directly; as many as were counted. */
-static const uint8_t *strings(struct decoder *d, struct field f, const uint8_t *end, int *rc)
-{
-	struct view *to = d->p->strings + d->strings_met;
-	const uint8_t *at = f.p + f.value;
-	for (;;) {
-		*to++ = (struct view){ (const char *)f.p, f.value };
-		if (at >= end || *at != TAG(6, WIRE_BYTES))
-			break;
-		if (!next_field(d, &at, end, &f)) {
-			*rc = -ERR_BAD_DATA;
-			break;
-		}
-	}
-	d->strings_met = (uint32_t)(to - d->p->strings);
-	return at;
-}
-
 static int decode_all(struct decoder *d)
 {
 	struct profile *p = d->p;
@@ -190,7 +203,7 @@ static int decode_all(struct decoder *d)
 		case TAG(3, WIRE_BYTES): rc = pprof_mapping(d, &f); break;
 		case TAG(4, WIRE_BYTES): at_ = pprof_locations(d, f, end_, &rc); break;
 		case TAG(5, WIRE_BYTES): at_ = pprof_functions(d, f, end_, &rc); break;
-		case TAG(6, WIRE_BYTES): at_ = strings(d, f, end_, &rc); break;
+		case TAG(6, WIRE_BYTES): at_ = f.at == d->strings_at ? d->strings_end : at_; break;
 		case TAG(7, WIRE_VARINT): rc = take_string(d, &f, &p->drop_frames_str); break;
 		case TAG(8, WIRE_VARINT): rc = take_string(d, &f, &p->keep_frames_str); break;
 		case TAG(9, WIRE_VARINT): rc = time_nanos(d, &f); break;

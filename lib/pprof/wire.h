@@ -34,7 +34,8 @@ struct decoder {
 	struct err *e;
 	struct ids mappings, functions, locations;
 	size_t sample_bytes; /* of all sample messages: bounds stack, labels and values */
-	uint32_t cap_lines, cap_stack, cap_labels, strings_met;
+	const uint8_t *strings_at, *strings_end; /* the first row of strings */
+	uint32_t cap_strings, cap_lines, cap_stack, cap_labels;
 	bool wide;           /* a reference did not fit in 32 bits */
 	bool resolve;        /* references become indices as they are met: the third walk */
 };
