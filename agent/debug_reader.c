@@ -22,6 +22,7 @@ struct debug_reader {
 	void *arg;
 	pthread_t thread;
 	struct queue *jobs;          /* struct job */
+	atomic_bool stopping;
 	bool told;                   /* that servers do not work */
 	atomic_ulong found, absent, failed;
 };
@@ -38,7 +39,9 @@ static int fetch_debug_file(struct debug_reader *r, const struct image *im)
 {
 	char hex[2 * BUILD_ID_MAX + 1];
 	struct err e;
-	int fd = debuginfod_fetch(r->urls, r->cache_dir, image_build_id_hex(im, hex), &debuginfod_limits, &e);
+	int fd = debuginfod_fetch(r->urls, r->cache_dir, image_build_id_hex(im, hex), &debuginfod_limits, &r->stopping, &e);
+	if (fd < 0 && e.code == ERR_CANCELED)
+		return fd;
 	if (fd < 0 && e.code != ERR_NOT_FOUND && !r->told) {
 		LOG_WARN("msg", "no debug information from debuginfod; this is said once, a metric counts", "err", e.msg,
 			 "build_id", hex);
@@ -72,7 +75,7 @@ static void read_one(struct debug_reader *r, const struct job *j)
 		found.has_symbols = symtab_build_with(&found.symbols, j->fd, debug, j->image->path, NULL, &e) == 0 &&
 			found.symbols.fd >= 0;
 	if (!j->fetch || debug >= 0)
-		found.has_dwarf = dwarf_index_make(&found.dwarf, debug >= 0 ? debug : j->fd, cached, &e) == 0;
+		found.has_dwarf = dwarf_index_make(&found.dwarf, debug >= 0 ? debug : j->fd, cached, &r->stopping, &e) == 0;
 	if (debug >= 0)
 		close(debug);
 	r->done(r->arg, j->token, &found);
@@ -82,7 +85,7 @@ static void *reader_main(void *arg)
 {
 	struct debug_reader *r = arg;
 	for (struct job *j; (j = queue_pop(r->jobs, -1));) {
-		if (!queue_closed(r->jobs))
+		if (!atomic_load(&r->stopping))
 			read_one(r, j);
 		close(j->fd);
 		free(j);
@@ -123,6 +126,7 @@ void debug_reader_free(struct debug_reader *r)
 {
 	if (!r)
 		return;
+	atomic_store(&r->stopping, true); /* what it waits for now is not waited for */
 	queue_close(r->jobs);
 	pthread_join(r->thread, NULL);
 	release(r);

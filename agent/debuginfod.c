@@ -17,10 +17,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/child.h"
 #include "agent/elf_file.h"
 #include "agent/tempfile.h"
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/vec.h"
 
 #define HELPER_MEMORY ((rlim_t)1 << 30)
@@ -127,20 +127,8 @@ static NORETURN void helper(const char *urls, const char *cache_dir, const char 
 
 /* ---- in the agent ---- */
 
-static int wait_for(pid_t pid, int64_t deadline_ms, struct err *e)
+static int result(int status, struct err *e)
 {
-	int64_t until = clock_mono_ms() + deadline_ms;
-	int status;
-	for (pid_t got; (got = waitpid(pid, &status, WNOHANG)) != pid;) {
-		if (got < 0 && errno != EINTR)
-			return err_errno(e, errno, "cannot wait for the debuginfod client");
-		if (clock_mono_ms() > until) {
-			kill(pid, SIGKILL);
-			waitpid(pid, &status, 0);
-			return err_set(e, ERR_TIMEOUT, "the debuginfod servers took more than %lld s", (long long)deadline_ms / 1000);
-		}
-		clock_sleep_ms(20);
-	}
 	int said = WIFEXITED(status) ? WEXITSTATUS(status) : SAID_FAILED;
 	return said == SAID_FOUND ? 0 :
 	       said == SAID_ABSENT ? err_set(e, ERR_NOT_FOUND, "no debuginfod server has it") :
@@ -164,15 +152,18 @@ static bool is_of(int fd, const char *build_id)
 }
 
 int debuginfod_fetch(const char *urls, const char *cache_dir, const char *build_id, const struct debuginfod_limits *l,
-		     struct err *e)
+		     const atomic_bool *stop, struct err *e)
 {
-	int fd = tempfile_open("pyrrha-debuginfod", e);
+	int status, fd = tempfile_open("pyrrha-debuginfod", e);
 	if (fd < 0)
 		return fd;
 	pid_t pid = fork();
 	if (pid == 0)
 		helper(urls, cache_dir, build_id, l, fd);
-	int rc = pid < 0 ? err_errno(e, errno, "cannot start the debuginfod client") : wait_for(pid, l->deadline_ms, e);
+	int rc = pid < 0 ? err_errno(e, errno, "cannot start the debuginfod client")
+			 : child_wait(pid, l->deadline_ms, stop, "the debuginfod client", &status, e);
+	if (!rc)
+		rc = result(status, e);
 	if (!rc && !is_of(fd, build_id))
 		rc = err_set(e, ERR_BAD_DATA, "a debuginfod server answered with another file");
 	if (!rc)

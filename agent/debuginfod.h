@@ -5,6 +5,8 @@
 #ifndef PYRRHA_AGENT_DEBUGINFOD_H
 #define PYRRHA_AGENT_DEBUGINFOD_H
 
+#include <stdatomic.h>
+
 #include "base/err.h"
 
 /* What one file may take. The client is told of the first two and keeps to them; the kernel and the agent see to all. */
@@ -17,9 +19,10 @@ extern const struct debuginfod_limits debuginfod_limits; /* 512 MB, 60 s, 90 s *
 
 /* A descriptor of the debug file that belongs to a build-id (hexadecimal), kept in a file without a name; it is the
  * caller's. urls: with blanks between them. cache_dir: the client keeps what it got there, in "debuginfod"; NULL =
- * nowhere. ERR_NOT_FOUND: no server has it; ERR_UNAVAILABLE: the client is not installed; ERR_TIMEOUT; ERR_BAD_DATA: a
+ * nowhere. ERR_NOT_FOUND: no server has it; ERR_UNAVAILABLE: the client is not installed; ERR_TIMEOUT; ERR_CANCELED: *stop became
+ * true (stop NULL = never); ERR_BAD_DATA: a
  * server answered with another file; ERR_IO: anything else, as a file that is too large. */
 int debuginfod_fetch(const char *urls, const char *cache_dir, const char *build_id, const struct debuginfod_limits *l,
-		     struct err *e);
+		     const atomic_bool *stop, struct err *e);
 
 #endif

@@ -133,7 +133,7 @@ static int64_t fetch(enum manners m, const char *build_id, const struct debuginf
 	struct stat st;
 
 	start(&s, m);
-	int fd = debuginfod_fetch(s.url, NULL, build_id, l, &e);
+	int fd = debuginfod_fetch(s.url, NULL, build_id, l, NULL, &e);
 	stop(&s);
 	if (fd < 0)
 		return -(int64_t)e.code;

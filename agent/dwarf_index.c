@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -15,9 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/child.h"
 #include "agent/dwarf_private.h"
 #include "agent/tempfile.h"
-#include "base/clock.h"
 
 #define HELPER_MEMORY ((rlim_t)1 << 30)
 #define HELPER_CPU_S 60
@@ -166,40 +165,25 @@ static NORETURN void helper(int elf_fd, int out_fd)
 	_exit(dwarf_index_write(3, 4, &e) ? 1 : 0);
 }
 
-static int wait_for(pid_t pid, struct err *e)
+static int run_helper(int elf_fd, int out_fd, const atomic_bool *stop, struct err *e)
 {
-	int64_t until = clock_mono_ms() + HELPER_DEADLINE_MS;
-	int status;
-	for (;;) {
-		pid_t got = waitpid(pid, &status, WNOHANG);
-		if (got == pid)
-			break;
-		if (got < 0 && errno != EINTR)
-			return err_errno(e, errno, "cannot wait for the helper");
-		if (clock_mono_ms() > until) {
-			kill(pid, SIGKILL);
-			waitpid(pid, &status, 0);
-			return err_set(e, ERR_TIMEOUT, "reading debug information took more than %d s", HELPER_DEADLINE_MS / 1000);
-		}
-		clock_sleep_ms(20);
-	}
+	pid_t pid = fork();
+	int status, rc;
+
+	if (pid < 0)
+		return err_errno(e, errno, "cannot start the helper");
+	if (pid == 0)
+		helper(elf_fd, out_fd);
+	rc = child_wait(pid, HELPER_DEADLINE_MS, stop, "the reader of debug information", &status, e);
+	if (rc)
+		return rc;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
 	return WIFSIGNALED(status) ? err_set(e, ERR_LIMIT, "the helper ended by signal %d", WTERMSIG(status))
 				   : err_set(e, ERR_NOT_FOUND, "no debug information");
 }
 
-static int run_helper(int elf_fd, int out_fd, struct err *e)
-{
-	pid_t pid = fork();
-	if (pid < 0)
-		return err_errno(e, errno, "cannot start the helper");
-	if (pid == 0)
-		helper(elf_fd, out_fd);
-	return wait_for(pid, e);
-}
-
-int dwarf_index_make(struct dwarf_index *ret, int elf_fd, const char *cached, struct err *e)
+int dwarf_index_make(struct dwarf_index *ret, int elf_fd, const char *cached, const atomic_bool *stop, struct err *e)
 {
 	char temp[512] = "";
 	int fd = cached ? open(cached, O_RDONLY | O_CLOEXEC) : -1;
@@ -218,7 +202,7 @@ int dwarf_index_make(struct dwarf_index *ret, int elf_fd, const char *cached, st
 	}
 	if (fd < 0)
 		return fd;
-	int rc = run_helper(elf_fd, fd, e);
+	int rc = run_helper(elf_fd, fd, stop, e);
 	if (!rc)
 		rc = dwarf_index_open(ret, fd, e);
 	if (rc)

@@ -4,11 +4,14 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/child.h"
 #include "agent/demangle.h"
 #include "agent/dwarf_index.h"
 #include "agent/gopclntab.h"
@@ -291,7 +294,7 @@ static void check_dwarf(const struct place *p, const char *name)
 
 	snprintf(cached, sizeof cached, "%s/%s.index", p->dir, name);
 	for (int again = 0; again < 2; again++) { /* made, then taken from where it was kept */
-		assert_int_equal(dwarf_index_make(&x, fd, cached, &e), 0);
+		assert_int_equal(dwarf_index_make(&x, fd, cached, NULL, &e), 0);
 		assert_true(symtab_find(fd, "main", &at));
 		int saw = 0;
 		for (uint64_t pc = at; pc < at + 80; pc++)
@@ -388,13 +391,44 @@ static void test_plt(void **state)
 	place_end(&p, built, "compiler");
 }
 
+/* What child_wait says of a child that ends at once, or never; it is gone afterwards. */
+static int wait_for_child(bool ends, int64_t deadline_ms, const atomic_bool *stop, int *ret_status)
+{
+	struct err e;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		while (!ends)
+			pause();
+		_exit(7);
+	}
+	int rc = child_wait(pid, deadline_ms, stop, "the child", ret_status, &e);
+	assert_int_equal(waitpid(pid, NULL, WNOHANG), -1);
+	assert_int_equal(errno, ECHILD);
+	return rc;
+}
+
+/* A helper that takes long does not keep the agent from stopping. */
+static void test_child(void **state)
+{
+	atomic_bool stop = false;
+	int status;
+
+	assert_int_equal(wait_for_child(true, 60000, &stop, &status), 0);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+	assert_int_equal(wait_for_child(false, 40, NULL, &status), -ERR_TIMEOUT);
+	atomic_store(&stop, true);
+	assert_int_equal(wait_for_child(false, 3600000, &stop, &status), -ERR_CANCELED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_demangle), cmocka_unit_test(test_perfmap), cmocka_unit_test(test_perfmap_long_lines), cmocka_unit_test(test_perfmap_limits),
 		cmocka_unit_test(test_symtab_of_myself),
 		cmocka_unit_test(test_kallsyms_text), cmocka_unit_test(test_gopclntab),
-		cmocka_unit_test(test_dwarf), cmocka_unit_test(test_debuglink), cmocka_unit_test(test_plt),
+		cmocka_unit_test(test_dwarf), cmocka_unit_test(test_child), cmocka_unit_test(test_debuglink), cmocka_unit_test(test_plt),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

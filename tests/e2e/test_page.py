@@ -21,7 +21,7 @@ def test_in_a_browser(env):
     here = os.path.join(os.path.dirname(modules), "e2e")
     os.makedirs(here, exist_ok=True)
     shutil.copy(script, here)
-    status, out = run(["node", os.path.join(here, "page.mjs"), server.url, env.dir], seconds=180, cwd=env.dir,
+    status, out = run(["node", os.path.join(here, "page.mjs"), server.url, env.dir], seconds=400, cwd=env.dir,
                       env=dict(os.environ, PYRRHA_URL=server.url, PYRRHA_OUT=env.dir, CHROMIUM=chromium))
     env.path("page.log", out)
     check(status == 0, out[-4000:])
