@@ -58,7 +58,7 @@ def as_dumped(rows):
 
 
 def dumped(env, path):
-    status, text = run([env.program("pyrtool"), "tsdb", "dump", path, "--stacks", "--output=json"])
+    status, text = run([env.program("pyrtool"), "tsdb", "dump", path, "--stacks", "--output=json"], 300)
     check(status == 0, text[-2000:])
     out = {}
     for o in map(json.loads, text.splitlines()):
