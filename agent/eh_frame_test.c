@@ -66,7 +66,7 @@ static struct image *image_of(const struct elf_file *f)
 }
 
 /* The rule the table has for an address, found the slow way. */
-static struct unwind_rule table_rule(const struct tables *t, const struct image *im, uint64_t pc)
+static struct unwind_rule table_rule(struct tables *t, const struct image *im, uint64_t pc)
 {
 	const struct unwind_image *ui = tables_unwind_image(t, im->id);
 	uint64_t page = (pc >> 12) - ui->first_page;

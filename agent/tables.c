@@ -40,8 +40,13 @@ struct tables {
 	struct unwind_image *images;
 	__u64 *pages;
 	struct unwind_rule *rules;
-	uint32_t *chunks[CHUNKS_MAX];
-	unsigned n_chunks;
+	struct rows {
+		int fd;              /* of the kernel's map; -1 = memory of our own */
+		uint32_t *p;         /* NULL = not mapped now */
+		uint64_t used;       /* the mappings when it was used last */
+	} chunks[CHUNKS_MAX];
+	unsigned n_chunks, n_mapped;
+	uint64_t uses;
 	struct extents free_maps, free_pages, free_blocks;
 	struct map rule_index;
 	uint32_t n_rules;
@@ -49,6 +54,9 @@ struct tables {
 	struct image_ids ids;
 	struct tables_stats stats;
 };
+
+/* What is mapped of the kernel's rows counts as ours, too: no more of them at once. */
+enum { CHUNKS_MAPPED = 16, CHUNK_BYTES = CHUNK_ROWS * 4 };
 
 static void *shared_memory(int fd, size_t n, struct err *e)
 {
@@ -100,8 +108,11 @@ void tables_free(struct tables *t)
 	unmap(t->images, IMAGES_MAX * sizeof *t->images);
 	unmap(t->pages, PAGES_MAX * sizeof *t->pages);
 	unmap(t->rules, RULES_MAX * sizeof *t->rules);
-	for (unsigned i = 0; i < t->n_chunks; i++)
-		unmap(t->chunks[i], CHUNK_ROWS * 4);
+	for (unsigned i = 0; i < t->n_chunks; i++) {
+		unmap(t->chunks[i].p, CHUNK_BYTES);
+		if (t->chunks[i].fd >= 0)
+			close(t->chunks[i].fd);
+	}
 	extents_release(&t->free_maps);
 	extents_release(&t->free_pages);
 	extents_release(&t->free_blocks);
@@ -115,29 +126,60 @@ const struct tables_stats *tables_stats(const struct tables *t)
 	return &t->stats;
 }
 
+static void unmap_oldest(struct tables *t)
+{
+	struct rows *oldest = NULL;
+
+	for (unsigned i = 0; i < t->n_chunks; i++)
+		if (t->chunks[i].p && (!oldest || t->chunks[i].used < oldest->used))
+			oldest = &t->chunks[i];
+	if (!oldest)
+		return;
+	unmap(oldest->p, CHUNK_BYTES);
+	oldest->p = NULL;
+	t->n_mapped--;
+}
+
+/* The rows of a chunk, for as long as fewer than CHUNKS_MAPPED others are asked for; NULL if they cannot be mapped. */
+static uint32_t *chunk_rows(struct tables *t, uint32_t i)
+{
+	struct rows *r = &t->chunks[i];
+
+	if (!r->p && r->fd >= 0) {
+		if (t->n_mapped == CHUNKS_MAPPED)
+			unmap_oldest(t);
+		r->p = shared_memory(r->fd, CHUNK_BYTES, NULL);
+		t->n_mapped += r->p != NULL;
+	}
+	r->used = ++t->uses;
+	return r->p;
+}
+
+/* A chunk's map, known to the program; -1 if the kernel refuses. */
+static int make_chunk(struct tables *t, uint32_t i)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, o, .map_flags = BPF_F_MMAPABLE);
+	int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "pyrrha_chunk", 4, CHUNK_BYTES, 1, &o);
+
+	if (fd < 0 || bpf_map_update_elem(t->fds.chunks, &i, &fd, BPF_ANY) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
 /* One more chunk: false at the limit, or if the kernel refuses. */
 static bool add_chunk(struct tables *t)
 {
 	uint32_t i = t->n_chunks;
-	int fd = -1;
 
 	if (i == CHUNKS_MAX)
 		return false;
-	if (t->shared) {
-		LIBBPF_OPTS(bpf_map_create_opts, o, .map_flags = BPF_F_MMAPABLE);
-		fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "pyrrha_chunk", 4, CHUNK_ROWS * 4, 1, &o);
-		if (fd < 0)
-			return false;
-	}
-	t->chunks[i] = shared_memory(fd, CHUNK_ROWS * 4, NULL);
-	bool ok = t->chunks[i] && (!t->shared || bpf_map_update_elem(t->fds.chunks, &i, &fd, BPF_ANY) == 0);
-	if (fd >= 0)
-		close(fd);
-	if (!ok) {
-		unmap(t->chunks[i], CHUNK_ROWS * 4);
-		t->chunks[i] = NULL;
+	struct rows *r = &t->chunks[i];
+	*r = (struct rows){ .fd = t->shared ? make_chunk(t, i) : -1 };
+	if (!t->shared)
+		r->p = shared_memory(-1, CHUNK_BYTES, NULL);
+	if (!r->p && r->fd < 0)
 		return false;
-	}
 	t->n_chunks++;
 	t->stats.chunks = t->n_chunks;
 	/* One block of each chunk stays unused, so that no run of blocks crosses from a chunk into the next. */
@@ -312,9 +354,10 @@ static int finish_page(struct builder *b)
 	__u64 *p = &b->t->pages[it->first_page_slot + (b->page - it->first_page)], v = 0;
 
 	if (b->n != 1 || (b->row[0] & ROW_RULE_MASK) != 0) {
-		if (!room(b, b->n))
+		uint32_t *rows = room(b, b->n) ? chunk_rows(b->t, it->at / CHUNK_ROWS) : NULL;
+		if (!rows)
 			return -ERR_LIMIT;
-		memcpy(b->t->chunks[it->at / CHUNK_ROWS] + it->at % CHUNK_ROWS, b->row, b->n * sizeof b->row[0]);
+		memcpy(rows + it->at % CHUNK_ROWS, b->row, b->n * sizeof b->row[0]);
 		v = PAGE_OF(it->at, b->n);
 		it->at += b->n;
 		it->left -= b->n;
@@ -529,9 +572,9 @@ const __u64 *tables_unwind_pages(const struct tables *t)
 	return t->pages;
 }
 
-const uint32_t *tables_unwind_chunk(const struct tables *t, uint32_t i)
+const uint32_t *tables_unwind_chunk(struct tables *t, uint32_t i)
 {
-	return i < CHUNKS_MAX ? t->chunks[i] : NULL;
+	return i < t->n_chunks ? chunk_rows(t, i) : NULL;
 }
 
 const struct unwind_rule *tables_unwind_rule(const struct tables *t, uint32_t i)

@@ -62,7 +62,8 @@ uint32_t tables_proc_flags(const struct tables *t);
 /* For the unwinder. */
 const struct unwind_image *tables_unwind_image(const struct tables *t, uint32_t id);
 const __u64 *tables_unwind_pages(const struct tables *t);
-const uint32_t *tables_unwind_chunk(const struct tables *t, uint32_t i);
+/* NULL = none of that number, or not to be mapped; valid until 16 others were asked for. */
+const uint32_t *tables_unwind_chunk(struct tables *t, uint32_t i);
 const struct unwind_rule *tables_unwind_rule(const struct tables *t, uint32_t i);
 
 #endif

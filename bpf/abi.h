@@ -39,7 +39,7 @@
 #define PAGES_MAX (1 << 18)
 #define RULES_MAX (1 << 14)
 #define RULE_CACHE 4032          /* 31.5 KB: one that is below 32 KB lies where the kernel has large pages */
-#define CHUNKS_MAX 56
+#define CHUNKS_MAX 48            /* 12 MB: all maps together stay below 20 MB */
 #define CHUNK_ROWS (1 << 16)
 #define ROW_RULE_MASK 0xfffff
 #define ROW_PC_SHIFT 20
