@@ -117,8 +117,13 @@ def without_name(answer):
     return (answer[0], {tuple(p for p in k if p[0] != "__name__"): v for k, v in answer[1].items()}, answer[2])
 
 
+FILTERS_MATCHES = re.compile(r" (==|!=|<=|>=|<|>) (on|ignoring)\(")
+
+
 def compare(ours, theirs, path, query, **params):
     a, b = (ask(s, path, query=query, **params) for s in (ours, theirs))
+    if theirs.is_2_42 and a[0] == "error" and b[0] != "error" and "multiple matches" in a[2] and FILTERS_MATCHES.search(query):
+        return None  # what a comparison filters out is a match: one of the differences below
     if " atan2 " in query:
         b = without_name(b)
     # Equal values are in no order that anyone promised.
