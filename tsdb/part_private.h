@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What part.c (keys, values and what a part says of itself), part_write.c and pdb.c (the database of a partition) share. */
+#ifndef PYRRHA_TSDB_PART_PRIVATE_H
+#define PYRRHA_TSDB_PART_PRIVATE_H
+
+#include "tsdb/part.h"
+
+/* The newest versions of values. */
+#define VALUE_VERSION 1
+#define HEADER_VERSION 2 /* 1 had one kind of keys for all streams of detail */
+#define INDEX_VERSION 2 /* 1 had no aggregates */
+#define ROLLUP_VERSION 2 /* 1 had no bytes */
+#define SYMBOLS_VERSION 2 /* 1 had rows */
+#define PLACES_VERSION 2 /* of detail: of stream 0 that says where the places are; all else has 1 */
+#define KEY_LEN 15
+#define OPEN_TRIES 3
+#define OPEN_WAIT_MS 100
+
+struct pdb {
+	atomic_int refs;
+	char *dir;
+	rocksdb_t *db;
+	rocksdb_options_t *options, *small; /* small: to write files of small values */
+	rocksdb_readoptions_t *read;
+	rocksdb_envoptions_t *env;
+	atomic_bool dropped;  /* its directory goes */
+	atomic_bool moved;    /* and is renamed already */
+	pthread_mutex_t parts_lock;
+	VEC(const struct part *) parts; /* that there are, retired ones too */
+	atomic_uint next_file;
+	uint64_t lost_files;  /* that could not be read when the list of files was made anew */
+	uint32_t next_number; /* above all parts found, readable or not */
+	bool look_only;       /* nothing may be written */
+	atomic_bool read_only; /* it could not be opened for writing (its disk is full, say), or a write failed */
+	pthread_rwlock_t open_lock; /* read: db stays as it is; written by pdb_reopen, after which it may be NULL */
+};
+
+void part_make_key(char k[KEY_LEN], enum part_level level, uint32_t window, uint32_t part, enum part_kind kind,
+		   uint32_t series, uint8_t stream);
+/* The kind that stands in a value's key. one_kind: the part is older than streams of detail with kinds of their own. */
+enum part_kind part_key_kind(bool one_kind, enum part_kind kind, uint8_t stream);
+/* A big-endian number of a key. */
+uint32_t part_key_word(const char *p);
+/* The newest version of a kind. */
+uint8_t part_version_of(enum part_kind kind);
+
+/* The database stays as it is until pdb_leave. ERR_IO: it is closed after an error. */
+int pdb_enter(struct pdb *d, struct err *e);
+void pdb_leave(struct pdb *d);
+
+/* The database knows the part until it is freed. */
+void part_know(const struct part *p);
+/* The part's file goes. With the database held open. */
+void part_remove_file(const struct part *p);
+/* Header and index. */
+int part_read_head(struct part *p, struct err *e);
+
+#endif
