@@ -314,7 +314,8 @@ static struct image *add_twin(struct images *x, struct image *im, const struct i
 
 	memcpy(k.build_id, im->build_id, im->build_id_len);
 	k.build_id_len = im->build_id_len;
-	struct image *twin = x->all.v[add(x, &k, im->key)];
+	uint32_t slot = add(x, &k, im->key); /* which may move the list */
+	struct image *twin = x->all.v[slot];
 	im->twins = twin->twins = true;
 	return twin;
 }

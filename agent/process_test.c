@@ -263,6 +263,39 @@ static void test_build_ids_may_lie(void **state)
 	world_free(&w);
 }
 
+/* The image of a file that is mapped under a name that another one had. */
+static struct image *image_as(struct world *w, const char *file, const char *name, uint64_t *ret_at)
+{
+	unlink(name);
+	assert_int_equal(link(file, name), 0);
+	return image_of_copy(w, name, ret_at);
+}
+
+/* Whatever number of images there is: the list of them may have to move for the second file of a record. */
+static void test_second_file(void **state)
+{
+	char *forged = copy_of_library(true), *true_one = copy_of_library(false), *name = copy_of_library(false);
+
+	for (uint64_t n = 0; n < 40; n++) {
+		struct world w = world_new();
+		uint64_t at[2];
+		for (uint64_t i = 0; i < n; i++)
+			images_get(w.images, &(struct image_key){ .dev = 1, .ino = 100 + i, .path = VIEW("/other") });
+		struct image *f = image_as(&w, forged, name, &at[0]), *t = image_as(&w, true_one, name, &at[1]);
+		assert_ptr_not_equal(f, t);
+		assert_true(f->twins && t->twins);
+		for (int i = 0; i < 2; i++)
+			munmap((void *)(uintptr_t)at[i], 65536);
+		world_free(&w);
+	}
+	unlink(forged);
+	unlink(true_one);
+	unlink(name);
+	free(forged);
+	free(true_one);
+	free(name);
+}
+
 static const char *mapped(struct process *p, uint64_t addr)
 {
 	const struct mapping *m = process_mapping_at(p, addr);
@@ -407,7 +440,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_extents), cmocka_unit_test(test_stack_tree), cmocka_unit_test(test_tally),
-		cmocka_unit_test(test_processes), cmocka_unit_test(test_build_ids_may_lie), cmocka_unit_test(test_mounts), cmocka_unit_test(test_stale), cmocka_unit_test(test_step),
+		cmocka_unit_test(test_processes), cmocka_unit_test(test_build_ids_may_lie), cmocka_unit_test(test_second_file), cmocka_unit_test(test_mounts), cmocka_unit_test(test_stale), cmocka_unit_test(test_step),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
