@@ -14,28 +14,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/eh_frame.h"
+#include "agent/eh_frame_rows.h"
 #include "agent/image.h"
 #include "agent/tables.h"
 #include "base/alloc.h"
 #include "base/vec.h"
-
-struct row {
-	uint64_t pc;
-	struct unwind_rule rule;
-};
-
-struct rows {
-	VEC(struct row) v;
-};
-
-static int keep_row(void *arg, uint64_t pc, const struct unwind_rule *r)
-{
-	struct rows *rows = arg;
-	assert_true(rows->v.n == 0 || rows->v.v[rows->v.n - 1].pc < pc);
-	vec_push(&rows->v, (struct row){ pc, *r });
-	return 0;
-}
 
 /* Bytes of a library that is loaded into this process, and its path. */
 static uint8_t *read_libc(size_t *ret_len)

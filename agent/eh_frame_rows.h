@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For tests: the rows of an unwind table, one after the other, in memory. */
+#ifndef PYRRHA_AGENT_EH_FRAME_ROWS_H
+#define PYRRHA_AGENT_EH_FRAME_ROWS_H
+
+#include "agent/eh_frame.h"
+#include "base/vec.h"
+
+struct row {
+	uint64_t pc;
+	struct unwind_rule rule;
+};
+
+struct rows {
+	VEC(struct row) v;
+};
+
+/* Takes what eh_frame.h calls with each row (arg: struct rows); fails the test unless they ascend. */
+static inline int keep_row(void *arg, uint64_t pc, const struct unwind_rule *r)
+{
+	struct rows *rows = arg;
+	assert_true(rows->v.n == 0 || rows->v.v[rows->v.n - 1].pc < pc);
+	vec_push(&rows->v, (struct row){ pc, *r });
+	return 0;
+}
+
+#endif
