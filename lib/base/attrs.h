@@ -17,8 +17,19 @@
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
-#define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define MAX(a, b) ((a) > (b) ? (a) : (b))
+/* Each argument is evaluated once; not for constants outside of functions. The comparison that never runs makes the compiler
+ * warn of signs that differ, as it would of the plain one. */
+#define MIN(a, b) CHOOSE_(a, b, <, PASTE_(min_a_, __COUNTER__), PASTE_(min_b_, __COUNTER__))
+#define MAX(a, b) CHOOSE_(a, b, >, PASTE_(max_a_, __COUNTER__), PASTE_(max_b_, __COUNTER__))
+#define CHOOSE_(a, b, op, x, y)                                                                                                \
+	({                                                                                                                     \
+		__typeof__(1 ? (a) : (b)) x = (a), y = (b);                                                                    \
+		if (0)                                                                                                         \
+			(void)((a) op (b));                                                                                    \
+		x op y ? x : y;                                                                                                \
+	})
+#define PASTE_(a, b) PASTE_2_(a, b)
+#define PASTE_2_(a, b) a##b
 
 /* Hands ownership over: yields the pointer and leaves NULL behind. */
 #define TAKE_PTR(p) ({ __typeof__(p) taken_ = (p); (p) = NULL; taken_; })

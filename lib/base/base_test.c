@@ -23,6 +23,17 @@
 #include "base/utf8.h"
 #include "base/varint.h"
 
+static void test_min_max(void **state)
+{
+	int i = 3;
+	assert_int_equal(MIN(i++, 9), 3);
+	assert_int_equal(MAX(1, i++), 4);
+	assert_int_equal(i, 5); /* each argument once */
+	assert_int_equal(MAX(MIN(i, 2), MIN(4, i)), 4);
+	assert_true(MIN(i, 5.5) == 5 && MAX(i, 5.5) == 5.5);
+	assert_true(MAX((uint64_t)UINT64_MAX, 1u) == UINT64_MAX);
+}
+
 static void test_durations(void **state)
 {
 	static const struct { const char *text; int64_t ms; } good[] = {
@@ -310,7 +321,7 @@ static void test_put_i64(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_durations), cmocka_unit_test(test_time), cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_min_max), cmocka_unit_test(test_durations), cmocka_unit_test(test_time), cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_digits),
 		cmocka_unit_test(test_varint), cmocka_unit_test(test_map), cmocka_unit_test(test_buf_ceiling_and_json),
 		cmocka_unit_test(test_arena_cap), cmocka_unit_test(test_queue_close_drains), cmocka_unit_test(test_pool),
