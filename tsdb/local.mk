@@ -1,14 +1,19 @@
+# The storage. SPDX-License-Identifier: Apache-2.0
 noinst_LIBRARIES += libtsdb.a
 EXTRA_DIST += docs/format/head.md docs/format/partition.md
 libtsdb_a_CFLAGS = $(AM_CFLAGS) $(ROCKSDB_CFLAGS) $(ZSTD_CFLAGS)
 libtsdb_a_SOURCES = \
-  tsdb/aggregate.c tsdb/aggregate.h tsdb/append.c tsdb/cells.c tsdb/chunk.c tsdb/chunk.h tsdb/committer.c tsdb/compact.c tsdb/db.h tsdb/delete.c tsdb/delete.h tsdb/detail.c tsdb/detail.h tsdb/detail_read.c tsdb/dict.c tsdb/dict.h tsdb/dict_pack.c tsdb/dict_pack.h tsdb/drop.c \
-  tsdb/evict.c tsdb/evict.h tsdb/files.c tsdb/files.h tsdb/hlog.c tsdb/hlog.h \
-  tsdb/index.c tsdb/index.h tsdb/masks.c tsdb/masks.h tsdb/match.c tsdb/match.h tsdb/join.c tsdb/join.h tsdb/merge.c tsdb/metrics.c tsdb/part.c tsdb/part.h tsdb/part_private.h tsdb/part_write.c tsdb/pdb.c tsdb/own.c tsdb/own.h tsdb/partition.c tsdb/plan.c tsdb/plan.h tsdb/record.c \
-  tsdb/readpart.c tsdb/readpart.h tsdb/rebuild.c tsdb/record.h tsdb/remove.c tsdb/remove.h tsdb/replay.c tsdb/retention.c tsdb/rewrite.c tsdb/rocks.c tsdb/rocks.h tsdb/rollup.c tsdb/seal.c tsdb/seal.h tsdb/sealed.c tsdb/sealed.h tsdb/sealed_points.c tsdb/sealed_sums.c tsdb/select.c tsdb/sort.c tsdb/sort.h tsdb/space.c tsdb/space.h tsdb/steps.c tsdb/steps.h tsdb/sums.c tsdb/tsdb.c \
-  tsdb/tsdb.h tsdb/view.c tsdb/view.h tsdb/window.c tsdb/window.h
-libtsdb_a_SOURCES += tsdb/list.c tsdb/list.h tsdb/rescue.c tsdb/rescue.h
-libtsdb_a_SOURCES += tsdb/admin.c tsdb/inspect.c tsdb/inspect.h tsdb/keep.c tsdb/keep.h tsdb/names.c tsdb/names.h
+  tsdb/admin.c tsdb/aggregate.c tsdb/aggregate.h tsdb/append.c tsdb/cells.c tsdb/chunk.c tsdb/chunk.h tsdb/committer.c \
+  tsdb/compact.c tsdb/db.h tsdb/delete.c tsdb/delete.h tsdb/detail.c tsdb/detail.h tsdb/detail_read.c tsdb/dict.c tsdb/dict.h \
+  tsdb/dict_pack.c tsdb/dict_pack.h tsdb/drop.c tsdb/evict.c tsdb/evict.h tsdb/files.c tsdb/files.h tsdb/hlog.c tsdb/hlog.h \
+  tsdb/index.c tsdb/index.h tsdb/inspect.c tsdb/inspect.h tsdb/join.c tsdb/join.h tsdb/keep.c tsdb/keep.h tsdb/list.c \
+  tsdb/list.h tsdb/masks.c tsdb/masks.h tsdb/match.c tsdb/match.h tsdb/merge.c tsdb/metrics.c tsdb/names.c tsdb/names.h \
+  tsdb/own.c tsdb/own.h tsdb/part.c tsdb/part.h tsdb/part_private.h tsdb/part_write.c tsdb/partition.c tsdb/pdb.c tsdb/plan.c \
+  tsdb/plan.h tsdb/readpart.c tsdb/readpart.h tsdb/rebuild.c tsdb/record.c tsdb/record.h tsdb/remove.c tsdb/remove.h \
+  tsdb/replay.c tsdb/rescue.c tsdb/rescue.h tsdb/retention.c tsdb/rewrite.c tsdb/rocks.c tsdb/rocks.h tsdb/rollup.c tsdb/seal.c \
+  tsdb/seal.h tsdb/sealed.c tsdb/sealed.h tsdb/sealed_points.c tsdb/sealed_sums.c tsdb/select.c tsdb/sort.c tsdb/sort.h \
+  tsdb/space.c tsdb/space.h tsdb/steps.c tsdb/steps.h tsdb/sums.c tsdb/tsdb.c tsdb/tsdb.h tsdb/view.c tsdb/view.h tsdb/window.c \
+  tsdb/window.h
 
 # What a program that links the storage needs.
 TSDB_LIBS = libtsdb.a $(MODEL_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
@@ -16,53 +21,42 @@ TSDB_LIBS = libtsdb.a $(MODEL_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
 if HAVE_CMOCKA
 check_LIBRARIES = libtsdbkit.a
 libtsdbkit_a_SOURCES = tsdb/testkit.c tsdb/testkit.h
-check_PROGRAMS += tsdb_names_test
-TESTS += tsdb_names_test
-tsdb_names_test_SOURCES = tsdb/names_test.c
-tsdb_names_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
-check_PROGRAMS += dict_pack_test
-TESTS += dict_pack_test
-dict_pack_test_SOURCES = tsdb/dict_pack_test.c
-dict_pack_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
-check_PROGRAMS += places_test
-TESTS += places_test
-places_test_SOURCES = tsdb/places_test.c
-places_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
-check_PROGRAMS += budget_test
-TESTS += budget_test
-budget_test_SOURCES = tsdb/budget_test.c
-budget_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
-check_PROGRAMS += tsdb_points_test
-TESTS += tsdb_points_test
-tsdb_points_test_SOURCES = tsdb/points_test.c
-tsdb_points_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
-check_PROGRAMS += evict_test
-TESTS += evict_test
-evict_test_SOURCES = tsdb/evict_test.c
-evict_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
-check_PROGRAMS += tsdb_delete_test
-TESTS += tsdb_delete_test
-tsdb_delete_test_SOURCES = tsdb/delete_test.c
-tsdb_delete_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
-check_PROGRAMS += tsdb_format_test
-TESTS += tsdb_format_test
-tsdb_format_test_SOURCES = tsdb/format_test.c
-tsdb_format_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
+TSDB_TEST_LIBS = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
 EXTRA_DIST += tests/fixtures/tsdb-format-1.tar.gz tests/fixtures/tsdb-format-1.answers tests/fixtures/tsdb-format-2.tar.gz \
   tests/fixtures/tsdb-format-2.answers tests/fixtures/tsdb-format-3.tar.gz tests/fixtures/tsdb-format-3.answers \
   tests/fixtures/tsdb-format-4.tar.gz tests/fixtures/tsdb-format-4.answers
-check_PROGRAMS += aggregate_test compact_test tsdb_test tsdb_model_test tsdb_fault_test tsdb_codec_test
-TESTS += aggregate_test compact_test tsdb_test tsdb_model_test tsdb_fault_test tsdb_codec_test
-compact_test_SOURCES = tsdb/compact_test.c
-compact_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
+
+# A test is a word here and two lines below.
+TSDB_TESTS = aggregate_test budget_test compact_test dict_pack_test evict_test places_test tsdb_codec_test tsdb_delete_test \
+  tsdb_fault_test tsdb_format_test tsdb_model_test tsdb_names_test tsdb_points_test tsdb_test
+check_PROGRAMS += $(TSDB_TESTS)
+TESTS += $(TSDB_TESTS)
 aggregate_test_SOURCES = tsdb/aggregate_test.c
-aggregate_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
-tsdb_test_SOURCES = tsdb/tsdb_test.c
-tsdb_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
+aggregate_test_LDADD = $(TSDB_TEST_LIBS)
+budget_test_SOURCES = tsdb/budget_test.c
+budget_test_LDADD = $(TSDB_TEST_LIBS)
+compact_test_SOURCES = tsdb/compact_test.c
+compact_test_LDADD = $(TSDB_TEST_LIBS)
+dict_pack_test_SOURCES = tsdb/dict_pack_test.c
+dict_pack_test_LDADD = $(TSDB_TEST_LIBS)
+evict_test_SOURCES = tsdb/evict_test.c
+evict_test_LDADD = $(TSDB_TEST_LIBS)
+places_test_SOURCES = tsdb/places_test.c
+places_test_LDADD = $(TSDB_TEST_LIBS)
 tsdb_codec_test_SOURCES = tsdb/codec_test.c
-tsdb_codec_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
+tsdb_codec_test_LDADD = $(TSDB_TEST_LIBS)
+tsdb_delete_test_SOURCES = tsdb/delete_test.c
+tsdb_delete_test_LDADD = $(TSDB_TEST_LIBS)
 tsdb_fault_test_SOURCES = tsdb/tsdb_fault_test.c
-tsdb_fault_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
+tsdb_fault_test_LDADD = $(TSDB_TEST_LIBS)
+tsdb_format_test_SOURCES = tsdb/format_test.c
+tsdb_format_test_LDADD = $(TSDB_TEST_LIBS)
 tsdb_model_test_SOURCES = tsdb/tsdb_model_test.c
-tsdb_model_test_LDADD = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
+tsdb_model_test_LDADD = $(TSDB_TEST_LIBS)
+tsdb_names_test_SOURCES = tsdb/names_test.c
+tsdb_names_test_LDADD = $(TSDB_TEST_LIBS)
+tsdb_points_test_SOURCES = tsdb/points_test.c
+tsdb_points_test_LDADD = $(TSDB_TEST_LIBS)
+tsdb_test_SOURCES = tsdb/tsdb_test.c
+tsdb_test_LDADD = $(TSDB_TEST_LIBS)
 endif

@@ -7,47 +7,34 @@ EXTRA_DIST += tests/fuzz/corpus
 
 if FUZZ
 FUZZ_MAIN = tests/fuzz/fuzz.h
-LIBFUZZER = $(AM_LDFLAGS) -fsanitize=fuzzer
 EXTRA_PROGRAMS += $(FUZZERS)
 CLEANFILES += $(FUZZERS)
 noinst_DATA += $(FUZZERS)
 EXTRA_DIST += tests/fuzz/replay.c
 else
 FUZZ_MAIN = tests/fuzz/fuzz.h tests/fuzz/replay.c
-LIBFUZZER = $(AM_LDFLAGS)
 check_PROGRAMS += $(FUZZERS)
 TESTS += $(FUZZERS)
 endif
 
+# $(FUZZ_LIBS) is libFuzzer with its main, or nothing.
 fuzz_pprof_SOURCES = tests/fuzz/fuzz_pprof.c lib/pprof/oracle.c lib/pprof/oracle.h $(FUZZ_MAIN)
+fuzz_pprof_LDADD = $(PPROF_LIBS) $(FUZZ_LIBS)
 fuzz_config_SOURCES = tests/fuzz/fuzz_config.c $(FUZZ_MAIN)
+fuzz_config_LDADD = $(SCRAPER_LIBS) $(FUZZ_LIBS)
 fuzz_promql_SOURCES = tests/fuzz/fuzz_promql.c $(FUZZ_MAIN)
+fuzz_promql_LDADD = $(PROMQL_LIBS) $(FUZZ_LIBS)
 fuzz_tsdb_SOURCES = tests/fuzz/fuzz_tsdb.c $(FUZZ_MAIN)
+fuzz_tsdb_LDADD = $(TSDB_LIBS) $(FUZZ_LIBS)
 fuzz_elf_SOURCES = tests/fuzz/fuzz_elf.c $(FUZZ_MAIN)
+fuzz_elf_LDADD = $(AGENT_LIBS) $(FUZZ_LIBS)
 fuzz_ehframe_SOURCES = tests/fuzz/fuzz_ehframe.c $(FUZZ_MAIN)
+fuzz_ehframe_LDADD = $(AGENT_LIBS) $(FUZZ_LIBS)
 fuzz_perfmap_SOURCES = tests/fuzz/fuzz_perfmap.c $(FUZZ_MAIN)
+fuzz_perfmap_LDADD = $(AGENT_LIBS) $(FUZZ_LIBS)
 fuzz_kallsyms_SOURCES = tests/fuzz/fuzz_kallsyms.c $(FUZZ_MAIN)
+fuzz_kallsyms_LDADD = $(AGENT_LIBS) $(FUZZ_LIBS)
 fuzz_demangle_SOURCES = tests/fuzz/fuzz_demangle.c $(FUZZ_MAIN)
+fuzz_demangle_LDADD = $(AGENT_LIBS) $(FUZZ_LIBS)
 fuzz_dwarfindex_SOURCES = tests/fuzz/fuzz_dwarfindex.c $(FUZZ_MAIN)
-
-fuzz_pprof_LDADD = $(PPROF_LIBS)
-fuzz_config_LDADD = $(SCRAPER_LIBS)
-fuzz_promql_LDADD = $(PROMQL_LIBS)
-fuzz_tsdb_LDADD = $(TSDB_LIBS)
-fuzz_elf_LDADD = $(AGENT_LIBS)
-fuzz_ehframe_LDADD = $(AGENT_LIBS)
-fuzz_perfmap_LDADD = $(AGENT_LIBS)
-fuzz_kallsyms_LDADD = $(AGENT_LIBS)
-fuzz_demangle_LDADD = $(AGENT_LIBS)
-fuzz_dwarfindex_LDADD = $(AGENT_LIBS)
-
-fuzz_pprof_LDFLAGS = $(LIBFUZZER)
-fuzz_config_LDFLAGS = $(LIBFUZZER)
-fuzz_promql_LDFLAGS = $(LIBFUZZER)
-fuzz_tsdb_LDFLAGS = $(LIBFUZZER)
-fuzz_elf_LDFLAGS = $(LIBFUZZER)
-fuzz_ehframe_LDFLAGS = $(LIBFUZZER)
-fuzz_perfmap_LDFLAGS = $(LIBFUZZER)
-fuzz_kallsyms_LDFLAGS = $(LIBFUZZER)
-fuzz_demangle_LDFLAGS = $(LIBFUZZER)
-fuzz_dwarfindex_LDFLAGS = $(LIBFUZZER)
+fuzz_dwarfindex_LDADD = $(AGENT_LIBS) $(FUZZ_LIBS)
