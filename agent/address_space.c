@@ -102,7 +102,7 @@ static bool same_code(const struct mapping *a, const struct mapping *b)
 	return a->image == b->image && (!a->image || a->file_offset - a->start == b->file_offset - b->start);
 }
 
-/* Makes room for a mapping. */
+/* Makes room for a mapping. What would become two where there are too many already loses its upper part. */
 static void clear(struct address_space *as, const struct mapping *by, address_space_gone_fn *gone, void *arg)
 {
 	uint64_t start = by->start, end = by->end;
@@ -112,7 +112,7 @@ static void clear(struct address_space *as, const struct mapping *by, address_sp
 		struct mapping *m = &as->v.v[i];
 		if (!same_code(m, by))
 			gone(arg, m->image);
-		if (m->start < start && m->end > end) {
+		if (m->start < start && m->end > end && as->v.n < MAPPINGS_MAX) {
 			struct mapping right = { end, m->end, m->file_offset + (end - m->start), m->image, m->settled };
 			m->end = start;
 			if (right.image)

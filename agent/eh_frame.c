@@ -17,8 +17,12 @@
 #include "base/vec.h"
 
 #define EH_BYTES_MAX ((uint64_t)128 << 20)
-#define PIECE_BYTES 65536
-#define ENTRY_BYTES_MAX ((size_t)16 << 20)
+#define EH_WHOLE_BYTES_MAX ((uint64_t)32 << 20) /* where all of it has to be held */
+#define PIECE_BYTES 65536            /* of entries that follow one another */
+#define JUMP_BYTES 4096              /* of one that lies elsewhere */
+#define ENTRY_BYTES_MAX ((size_t)1 << 20)
+#define RUN_WORK 8                   /* a byte of instructions, in bytes read */
+#define PER_FUNCTION_MIN 4           /* bytes of text, on average */
 #define GAP_MIN 16                   /* padding between functions keeps the rule before it */
 
 struct cie {
@@ -47,6 +51,7 @@ struct walk {
 	eh_row_fn *fn;
 	void *arg;
 	struct eh_stats *st;
+	uint64_t left;               /* of the work that reading it may take, in bytes; 0 = it takes more */
 	uint64_t end;                /* rows so far reach up to here */
 	bool any;
 	/* The row not handed out yet: the next may be at the same address or say the same. */
@@ -95,6 +100,14 @@ static uint64_t at_of(const struct piece *p, const uint8_t *byte)
 	return p->at + (uint64_t)((uintptr_t)byte - (uintptr_t)p->bytes);
 }
 
+/* A file may say that the same bytes are to be read and run again and again. */
+static bool spend(struct walk *w, uint64_t work)
+{
+	w->st->work += MIN(work, w->left);
+	w->left -= MIN(work, w->left);
+	return w->left > 0;
+}
+
 /* Makes the piece hold n bytes from offset on, and some more while at it. */
 static bool need(struct walk *w, struct piece *p, size_t offset, size_t n)
 {
@@ -102,7 +115,10 @@ static bool need(struct walk *w, struct piece *p, size_t offset, size_t n)
 		return false;
 	if (offset >= p->at && offset - p->at <= p->len && n <= p->len - (offset - p->at))
 		return true;
-	size_t len = MIN(MAX(n, (size_t)PIECE_BYTES), w->eh_len - offset);
+	bool goes_on = p->len && offset >= p->at && offset - p->at <= p->len;
+	size_t len = MIN(MAX(n, (size_t)(goes_on ? PIECE_BYTES : JUMP_BYTES)), w->eh_len - offset);
+	if (!spend(w, len))
+		return false;
 	free(p->bytes);
 	*p = (struct piece){ xmalloc(len), offset, len };
 	if (elf_read(w->f, w->eh_offset + offset, p->bytes, len))
@@ -177,7 +193,7 @@ static bool read_cie(struct walk *w, size_t offset)
 			return false;
 	}
 	struct cf_state s = { .cfa = CFA_UNSUPPORTED };
-	if (r.bad || cf_run(&c->common, r, 0, &s, 0, 0, NULL, NULL) < 0)
+	if (r.bad || !spend(w, RUN_WORK * (uint64_t)(r.e - r.p)) || cf_run(&c->common, r, 0, &s, 0, 0, NULL, NULL) < 0)
 		return false;
 	c->common.start = s;
 	c->offset = offset;
@@ -211,7 +227,8 @@ static int walk_fde(struct walk *w, size_t offset)
 	struct cf_reader r;
 	int ret;
 
-	if (!read_fde(w, offset, &r, &pc, &end) || (w->any && pc < w->end)) {
+	if (!read_fde(w, offset, &r, &pc, &end) || (w->any && pc < w->end) ||
+	    !spend(w, RUN_WORK * (uint64_t)(r.e - r.p))) {
 		w->st->bad++;
 		return 0;
 	}
@@ -351,13 +368,15 @@ static bool find_eh_frame(const struct elf_file *f, struct walk *w)
 }
 
 /* The rows of these FDEs. */
-static int walk_all(struct walk *w, const struct fde_at *v, size_t n)
+static int walk_all(struct walk *w, const struct fde_at *v, size_t n, struct err *e)
 {
 	static const struct unwind_rule none = { .cfa = CFA_NONE };
 	int ret = 0;
 
-	for (size_t i = 0; i < n && !ret; i++)
+	for (size_t i = 0; i < n && !ret && w->left; i++)
 		ret = walk_fde(w, v[i].offset);
+	if (!ret && !w->left)
+		return err_set(e, ERR_BAD_DATA, "reading .eh_frame takes more work than its size explains");
 	if (!ret && w->any)
 		ret = emit(w, w->end, &none);
 	return ret ? ret : flush(w);
@@ -369,6 +388,11 @@ static void release(struct walk *w)
 	free(w->cies.bytes);
 }
 
+uint64_t eh_frame_work_max(uint64_t text_bytes)
+{
+	return ((uint64_t)16 << 20) + 256 * text_bytes;
+}
+
 int eh_frame_each(const struct elf_file *f, eh_row_fn *fn, void *arg, struct eh_stats *st, struct err *e)
 {
 	struct fde_list list = { 0 };
@@ -377,13 +401,16 @@ int eh_frame_each(const struct elf_file *f, eh_row_fn *fn, void *arg, struct eh_
 	memset(st, 0, sizeof *st);
 	if (!find_eh_frame(f, &w))
 		return err_set(e, ERR_NOT_FOUND, "no .eh_frame");
+	if (w.eh_len > EH_WHOLE_BYTES_MAX)
+		return err_set(e, ERR_BAD_DATA, "%zu bytes of .eh_frame without a table that says where what is", w.eh_len);
 	w.fn = fn;
 	w.arg = arg;
 	w.st = st;
+	w.left = eh_frame_work_max(w.eh_len);
 	need(&w, &w.fdes, 0, w.eh_len); /* all of it will be read, not always in order */
 	if (!from_header(&w, &list))
 		collect(&w, &list);
-	int ret = walk_all(&w, list.l.v, list.l.n);
+	int ret = walk_all(&w, list.l.v, list.l.n, e);
 	release(&w);
 	vec_free(&list.l);
 	return ret;
@@ -434,13 +461,17 @@ int eh_frame_range(const struct elf_file *f, uint64_t lo, uint64_t hi, eh_row_fn
 	if (last < first)
 		return err_set(e, ERR_BAD_DATA, "the table of .eh_frame_hdr is out of order");
 	uint32_t n = last - first + 1;
+	if (n > 64 + (hi - lo) / PER_FUNCTION_MIN)
+		return err_set(e, ERR_BAD_DATA, "the table of .eh_frame_hdr has %u functions in %llu bytes of text", n,
+			       (unsigned long long)(hi - lo));
 	AUTOFREE struct fde_at *v = xreallocarray(NULL, n, sizeof *v);
 	if (!read_entries(&w, &h, first, n, v))
 		return err_set(e, ERR_BAD_DATA, "the table of .eh_frame_hdr is out of order");
 	w.fn = fn;
 	w.arg = arg;
 	w.st = st;
-	int ret = walk_all(&w, v, n);
+	w.left = eh_frame_work_max(hi - lo);
+	int ret = walk_all(&w, v, n, e);
 	release(&w);
 	return ret;
 }

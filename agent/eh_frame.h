@@ -13,12 +13,16 @@ struct eh_stats {
 	uint64_t unsupported;        /* rows whose rule is CFA_UNSUPPORTED */
 	uint64_t unknown_fp;         /* rows whose rule is FP_UNKNOWN */
 	uint64_t bad;                /* FDEs that could not be read, or overlap another */
+	uint64_t work;               /* that it took, in bytes read, or as much time as those */
 };
 
 /* From pc on, up to the next row, r holds. CFA_NONE: nothing is known from here on. Nonzero ends the walk. */
 typedef int eh_row_fn(void *arg, uint64_t pc, const struct unwind_rule *r);
 
-/* Calls fn for each row. No .eh_frame is ERR_NOT_FOUND; a nonzero return of fn is returned as it is. */
+/* The work that so much text may cause. A file that causes more (the same bytes again and again) is ERR_BAD_DATA. */
+uint64_t eh_frame_work_max(uint64_t text_bytes);
+/* Calls fn for each row. No .eh_frame is ERR_NOT_FOUND, one over 32 MB ERR_BAD_DATA; a nonzero return of fn is returned as it
+ * is. */
 int eh_frame_each(const struct elf_file *f, eh_row_fn *fn, void *arg, struct eh_stats *st, struct err *e);
 /* Whether .eh_frame_hdr has a table that eh_frame_range can search. */
 bool eh_frame_indexed(const struct elf_file *f);

@@ -144,11 +144,105 @@ static void test_damaged(void **state)
 	free(bytes);
 }
 
+/* A file whose table sends its reader to two long entries in turn, `functions` times in all, for 64 KB of text. */
+#define TEXT_AT 0x10000u
+#define TEXT_BYTES 0x10000u
+#define LONG_ENTRY (1u << 20)
+struct absurd {
+	Elf64_Ehdr eh;
+	Elf64_Phdr ph[2];
+	Elf64_Shdr sh[3];
+	char names[20];
+	uint8_t header[12];
+	int32_t table[40000][2];
+	uint8_t text[8], eh_frame[32 + 2 * LONG_ENTRY];
+};
+
+static void put32(uint8_t *at, uint32_t v)
+{
+	memcpy(at, &v, sizeof v);
+}
+
+static struct absurd *absurd_file(uint32_t functions)
+{
+	static const uint8_t cie[24] = { 20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x03, 0x0c, 7, 8, 0x90, 1 };
+	static const uint8_t header[] = { 1, 0x1b, 0x03, 0x3b };
+	struct absurd *f = NEW(struct absurd);
+
+	memcpy(f->eh.e_ident, ELFMAG "\2\1\1", 7);
+	f->eh.e_type = ET_DYN;
+	f->eh.e_machine = EM_X86_64;
+	f->eh.e_phoff = offsetof(struct absurd, ph);
+	f->eh.e_shoff = offsetof(struct absurd, sh);
+	f->eh.e_phentsize = sizeof *f->ph;
+	f->eh.e_shentsize = sizeof *f->sh;
+	f->eh.e_phnum = ARRAY_LEN(f->ph);
+	f->eh.e_shnum = ARRAY_LEN(f->sh);
+	f->eh.e_shstrndx = 2;
+	memcpy(f->names, "\0.eh_frame\0.shstr", 18);
+	f->sh[1] = (Elf64_Shdr){ .sh_name = 1, .sh_type = SHT_PROGBITS, .sh_addr = 0x1000000,
+				 .sh_offset = offsetof(struct absurd, eh_frame), .sh_size = sizeof f->eh_frame };
+	f->sh[2] = (Elf64_Shdr){ .sh_name = 11, .sh_type = SHT_STRTAB, .sh_offset = offsetof(struct absurd, names),
+				 .sh_size = sizeof f->names };
+	f->ph[0] = (Elf64_Phdr){ .p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_vaddr = TEXT_AT, .p_filesz = TEXT_BYTES,
+				 .p_memsz = TEXT_BYTES };
+	f->ph[1] = (Elf64_Phdr){ .p_type = PT_GNU_EH_FRAME, .p_offset = offsetof(struct absurd, header), .p_vaddr = 0x1000000,
+				 .p_filesz = sizeof f->header + sizeof f->table };
+	memcpy(f->header, header, sizeof header);
+	put32(f->header + 8, functions);
+	for (uint32_t i = 0; i < functions; i++) {
+		f->table[i][0] = (int32_t)(TEXT_AT + i * TEXT_BYTES / functions) - 0x1000000;
+		f->table[i][1] = (int32_t)(sizeof cie + (i % 2 ? LONG_ENTRY : 0));
+	}
+	memcpy(f->eh_frame, cie, sizeof cie);
+	for (uint32_t i = 0; i < 2; i++) {           /* of the whole text, and nothing but nops */
+		uint32_t at = (uint32_t)sizeof cie + i * LONG_ENTRY;
+		put32(f->eh_frame + at, LONG_ENTRY - 4);
+		put32(f->eh_frame + at + 4, at + 4);
+		put32(f->eh_frame + at + 8, TEXT_AT);
+		put32(f->eh_frame + at + 12, TEXT_BYTES);
+	}
+	return f;
+}
+
+/* What a file makes the agent do is bounded: then it is followed by frame pointers. */
+static void test_absurd_work(void **state)
+{
+	static const struct { uint32_t functions; bool bad; } cases[] = { { 2, false }, { 4000, true }, { 40000, true } };
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct absurd *a = absurd_file(cases[i].functions);
+		struct eh_stats st;
+		struct elf_file f;
+		struct tables *t;
+		struct err e = { 0 };
+		size_t rows = 0;
+		assert_int_equal(elf_open_mem(&f, a, sizeof *a, &e), 0);
+		assert_true(eh_frame_indexed(&f));
+		int ret = eh_frame_range(&f, TEXT_AT, TEXT_AT + TEXT_BYTES, count_row, &rows, &st, &e);
+		assert_int_equal(ret, cases[i].bad ? -ERR_BAD_DATA : 0);
+		assert_true(st.work <= eh_frame_work_max(TEXT_BYTES));
+		assert_true(cases[i].bad || rows == 2);
+		assert_int_equal(tables_new(&t, NULL, &e), 0);
+		struct image *im = image_of(&f);
+		assert_true(tables_image_id(t, im) && tables_load(t, im, &f, TEXT_AT + 0x100));
+		assert_int_equal(tables_stats(t)->bad_tables, cases[i].bad);
+		assert_false(tables_missing(t, im, TEXT_AT + 0x100));
+		assert_int_equal(table_rule(t, im, TEXT_AT + 0x2000).cfa, cases[i].bad ? CFA_NONE : CFA_SP);
+		tables_image_gone(t, im);
+		free(im);
+		tables_free(t);
+		elf_close(&f);
+		free(a);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tables),
 		cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_absurd_work),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

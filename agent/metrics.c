@@ -45,7 +45,7 @@ static struct metric table[] = {
 	[M_TABLE_EVICTIONS] = { "pyrrha_agent_unwind_table_evictions_total", "Tables that made way for others.",
 				METRIC_COUNTER },
 	[M_TABLE_ERRORS] = { "pyrrha_agent_unwind_table_errors_total",
-			     "What went wrong in building tables: no_room (a table), rules_full (a row), bad_fde.",
+			     "What went wrong in building tables: no_room, bad_table (a table or a part of it), rules_full (a row), bad_fde.",
 			     METRIC_COUNTER, "reason" },
 	[M_TABLE_UNSUPPORTED] = { "pyrrha_agent_unwind_unsupported_rows_total",
 				  "Rows of the tables built whose rule cannot be expressed.", METRIC_COUNTER },
@@ -128,6 +128,7 @@ static void set_tables(const struct tables_stats *t)
 	set_labelled(&table[M_TABLE_ERRORS], "no_room", t->failures);
 	set_labelled(&table[M_TABLE_ERRORS], "rules_full", t->full);
 	set_labelled(&table[M_TABLE_ERRORS], "bad_fde", t->bad_fdes);
+	set_labelled(&table[M_TABLE_ERRORS], "bad_table", t->bad_tables);
 }
 
 static void set_pods(struct pods *p)

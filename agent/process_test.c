@@ -348,6 +348,27 @@ static void test_processes(void **state)
 	world_free(&w);
 }
 
+static void nothing_gone(void *arg, const struct image *was)
+{
+}
+
+/* A process that maps here and there for ever, always inside of what it had: what is known of it stays bounded. */
+static void test_mappings_bounded(void **state)
+{
+	struct image im = { 0 };
+	struct address_space *as = NULL;
+	uint64_t page = 4096;
+
+	address_space_add(&as, (struct mapping){ page, 1000000 * page, 0, NULL, false }, nothing_gone, NULL);
+	for (uint64_t i = 1; i <= 3 * MAPPINGS_MAX; i++)
+		address_space_add(&as, (struct mapping){ 2 * i * page, (2 * i + 1) * page, 0, &im, false }, nothing_gone, NULL);
+	assert_int_equal(as->v.n, MAPPINGS_MAX);
+	for (size_t i = 1; i < as->v.n; i++)
+		assert_true(as->v.v[i - 1].end <= as->v.v[i].start && as->v.v[i].start < as->v.v[i].end);
+	address_space_unref(as);
+	assert_int_equal(im.mapped, 0);
+}
+
 /* Code mapped where other code was, while the kernel's tables still have that. */
 static void test_stale(void **state)
 {
@@ -440,7 +461,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_extents), cmocka_unit_test(test_stack_tree), cmocka_unit_test(test_tally),
-		cmocka_unit_test(test_processes), cmocka_unit_test(test_build_ids_may_lie), cmocka_unit_test(test_second_file), cmocka_unit_test(test_mounts), cmocka_unit_test(test_stale), cmocka_unit_test(test_step),
+		cmocka_unit_test(test_processes), cmocka_unit_test(test_build_ids_may_lie), cmocka_unit_test(test_second_file), cmocka_unit_test(test_mounts), cmocka_unit_test(test_stale), cmocka_unit_test(test_mappings_bounded), cmocka_unit_test(test_step),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

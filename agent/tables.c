@@ -18,6 +18,7 @@
 #define EVICT_BLOCKS 256u            /* unload so much at once */
 #define RETRY_NS 10000000000ll       /* where nothing was idle */
 #define ROWS_PER_PAGE_MAX (PAGE_BYTES + 1)
+#define EXCESS_MAX ((uint64_t)1 << 30) /* then a file is followed by frame pointers: a second or so */
 
 /* What an image holds. */
 struct image_table {
@@ -30,6 +31,7 @@ struct image_table {
 	uint64_t first_page;         /* ELF virtual address >> 12 */
 	uint64_t rows;
 	uint32_t groups;             /* loaded so far, one after the other */
+	uint64_t excess;             /* work on all of them beyond what files of that size take, ever */
 };
 
 struct tables {
@@ -435,9 +437,16 @@ static int build(struct tables *t, struct image_table *it, const struct elf_file
 	struct err e;
 
 	*b = (struct builder){ .t = t, .it = it, .page = lo, .end = hi, .n = 1 };
-	int ret = eh_frame_indexed(f) ? eh_frame_range(f, lo << TEXT_PAGE_SHIFT, hi << TEXT_PAGE_SHIFT, add_row, b, &st, &e)
+	int ret = it->excess > EXCESS_MAX ? 0
+		: eh_frame_indexed(f) ? eh_frame_range(f, lo << TEXT_PAGE_SHIFT, hi << TEXT_PAGE_SHIFT, add_row, b, &st, &e)
 				      : eh_frame_each(f, add_row, b, &st, &e);
+	uint64_t usual = eh_frame_work_max((end - first) << TEXT_PAGE_SHIFT) / 8;
+	it->excess += st.work > usual ? st.work - usual : 0;
 	/* What cannot be read is followed by frame pointers, as what has no table. */
+	if (ret == -ERR_BAD_DATA) {
+		t->stats.bad_tables++;
+		b->carry = 0;
+	}
 	while (ret != -ERR_LIMIT && b->page < hi && (ret = finish_page(b)) == 0)
 		;
 	free(b);
