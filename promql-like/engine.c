@@ -4,7 +4,6 @@
  * says what was running. */
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +14,8 @@
 
 #include "base/clock.h"
 #include "base/metrics.h"
-#include "eval.h"
+#include "explain.h"
+#include "result.h"
 
 #define SLOT 1024 /* bytes of an active query in the file */
 
@@ -209,261 +209,9 @@ static void leave(struct promql_engine *g, unsigned slot)
 	pthread_mutex_unlock(&g->lock);
 }
 
-/* ---- answers ---- */
-
-static int out_of_memory(struct err *e)
-{
-	return err_set(e, ERR_LIMIT, "the answer is too large");
-}
-
-static int by_labels(const void *a, const void *b)
-{
-	const struct promql_series *x = a, *y = b;
-	return labels_cmp(x->labels, y->labels);
-}
-
-static bool profile_series(const struct series *s)
-{
-	return s->n && s->s[0].p;
-}
-
-static void keep_profile(struct promql_profile *to, const struct ptype *type, const struct prof *p, double value)
-{
-	*to = (struct promql_profile){ .type = type, .value = value };
-	if (!p)
-		return;
-	to->per_s = p->per_s;
-	to->covered_s = p->covered_s;
-	to->period = p->period;
-	if (p->a.vec)
-		to->vec = stackvec_ref(p->a.vec);
-	if (p->diff && p->b.vec)
-		to->base = stackvec_ref(p->b.vec);
-}
-
-static const struct ptype *copy_type(struct arena *a, const struct ptype *t)
-{
-	struct ptype *c = arena_alloc(a, sizeof *c);
-	if (!c)
-		return NULL;
-	*c = *t;
-	struct view *parts[] = { &c->name, &c->sample_type, &c->sample_unit, &c->period_type, &c->period_unit };
-	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
-		*parts[i] = arena_view(a, *parts[i]);
-	return c;
-}
-
-static int copy_series(struct promql_result *r, const struct series *s, struct promql_series *out, struct err *e)
-{
-	*out = (struct promql_series){ .labels = labels_copy(&r->arena, s->labels), .n = s->n };
-	out->points = arena_alloc(&r->arena, (s->n + 1) * sizeof *out->points);
-	if (!out->points || (s->labels.n && !out->labels.v))
-		return out_of_memory(e);
-	for (size_t i = 0; i < s->n; i++)
-		out->points[i] = (struct point){ s->s[i].t_ms, s->s[i].v };
-	if (!profile_series(s))
-		return 0;
-	out->profiles = arena_calloc(&r->arena, s->n + 1, sizeof *out->profiles);
-	const struct ptype *type = copy_type(&r->arena, s->s[0].p->type), *last = s->s[0].p->type;
-	if (!out->profiles || !type)
-		return out_of_memory(e);
-	for (size_t i = 0; i < s->n; i++) {
-		const struct prof *p = s->s[i].p;
-		if (p && p->type != last) {
-			type = copy_type(&r->arena, p->type);
-			last = p->type;
-		}
-		keep_profile(&out->profiles[i], type, p, s->s[i].v);
-	}
-	return 0;
-}
-
-/* Names go now; what becomes equal is one series, unless it overlaps. */
-static int settle_names(struct eval *q, struct value *v, struct err *e)
-{
-	for (size_t i = 0; i < v->n; i++)
-		if (v->s[i].drop_name) {
-			v->s[i].labels = eval_drop_name(q, v->s[i].labels);
-			v->s[i].drop_name = false;
-		}
-	return merge_same_labels(v, e);
-}
-
-static int take_stacks(struct eval *q, struct value *v, struct err *e)
-{
-	VEC(struct prof *) all = { 0 };
-	for (size_t i = 0; i < v->n; i++)
-		for (size_t k = 0; k < v->s[i].n; k++)
-			if (v->s[i].s[k].p)
-				vec_push(&all, v->s[i].s[k].p);
-	int rc = profs_materialise(q, all.v, all.n, e);
-	for (size_t i = 0; i < all.n && !rc; i++) { /* both sides of a diff over one dictionary */
-		struct prof *p = all.v[i];
-		if (!p->diff || p->a.vec->symbols == p->b.vec->symbols)
-			continue;
-		pthread_mutex_lock(&q->symbols_lock);
-		struct symbols *to = symbols_new();
-		struct stackvec *a = stackvec_rebase(p->a.vec, to, e), *b = a ? stackvec_rebase(p->b.vec, to, e) : NULL;
-		symbols_unref(to);
-		if (b) {
-			stackvec_unref(p->a.vec);
-			stackvec_unref(p->b.vec);
-			p->a.vec = a;
-			p->b.vec = b;
-		} else {
-			stackvec_unref(a);
-			rc = -ERR_EXECUTION;
-		}
-		pthread_mutex_unlock(&q->symbols_lock);
-	}
-	vec_free(&all);
-	return rc;
-}
-
-/* They are the root's to answer for. */
-static int take_root_stacks(struct eval *q, struct value *v, struct err *e)
-{
-	int64_t from = clock_mono_ns();
-	struct source_stats *before = explain_begin(q, q->x->root);
-	int rc = take_stacks(q, v, e);
-	explain_end(q, q->x->root, NULL, from, before);
-	return rc;
-}
-
-static int copy_notes(struct eval *q, struct promql_result *r, struct err *e)
-{
-	r->warnings = arena_alloc(&r->arena, (q->notes.n + 1) * sizeof *r->warnings);
-	r->infos = arena_alloc(&r->arena, (q->notes.n + 1) * sizeof *r->infos);
-	if (!r->warnings || !r->infos)
-		return out_of_memory(e);
-	for (size_t i = 0; i < q->notes.n; i++) {
-		struct view t = arena_view(&r->arena, q->notes.v[i].text);
-		if (q->notes.v[i].info)
-			r->infos[r->n_infos++] = t;
-		else
-			r->warnings[r->n_warnings++] = t;
-	}
-	return 0;
-}
-
-static int answer(struct eval *q, struct value *v, struct promql_result *r, struct err *e)
-{
-	r->type = v->type;
-	if (v->type == PROMQL_STRING) {
-		r->string = arena_view(&r->arena, v->str);
-		return 0;
-	}
-	if (v->type == PROMQL_SCALAR && !q->is_range) {
-		r->scalar = value_scalar(v, 0);
-		return 0;
-	}
-	if (q->is_range)
-		r->type = PROMQL_MATRIX;
-	if (q->max_series && v->n > q->max_series)
-		return err_set(e, ERR_LIMIT, "the answer has %zu series; the limit is %u (--query.max-series): aggregate, or use topk",
-			       v->n, q->max_series);
-	r->series = arena_calloc(&r->arena, v->n + 1, sizeof *r->series);
-	if (!r->series)
-		return out_of_memory(e);
-	for (size_t i = 0; i < v->n; i++) {
-		int rc = copy_series(r, &v->s[i], &r->series[r->n_series++], e);
-		if (rc)
-			return rc;
-	}
-	if (r->type == PROMQL_MATRIX && r->n_series)
-		qsort(r->series, r->n_series, sizeof *r->series, by_labels);
-	return 0;
-}
-
-void promql_result_release(struct promql_result *r)
-{
-	for (size_t i = 0; i < r->n_series; i++)
-		for (size_t k = 0; r->series[i].profiles && k < r->series[i].n; k++) {
-			stackvec_unref(r->series[i].profiles[k].vec);
-			stackvec_unref(r->series[i].profiles[k].base);
-		}
-	arena_free(&r->arena);
-	*r = (struct promql_result){ 0 };
-}
-
 static uint64_t samples_read(struct eval *q)
 {
 	return atomic_load(&q->read) + atomic_load(&q->streamed);
-}
-
-/* ---- explain ---- */
-
-static void explain_node(struct eval *q, const struct node *n, struct buf *out);
-
-static void add_stats(struct source_stats *to, const struct source_stats *s)
-{
-	to->chunks += s->chunks;
-	to->samples += s->samples;
-	to->bytes += s->bytes;
-}
-
-static void sum_stats(const struct eval *q, struct source_stats *ret)
-{
-	*ret = (struct source_stats){ 0 };
-	add_stats(ret, &q->stats);
-	for (uint32_t i = 0; q->explain && i < q->x->n_nodes; i++)
-		add_stats(ret, &q->explain[i].read);
-}
-
-static void put_read(struct buf *out, const struct source_stats *s)
-{
-	buf_printf(out, ",\"read\":{\"chunks\":%llu,\"samples\":%llu,\"bytes\":%llu}", (unsigned long long)s->chunks,
-		   (unsigned long long)s->samples, (unsigned long long)s->bytes);
-}
-
-struct kids {
-	struct eval *q;
-	struct buf *out;
-	bool any;
-};
-
-static void explain_child(struct node *child, void *arg)
-{
-	struct kids *k = arg;
-	if (child->kind == NODE_FRAMES || child->kind == NODE_STRING)
-		return;
-	if (k->any)
-		buf_putc(k->out, ',');
-	k->any = true;
-	explain_node(k->q, child, k->out);
-}
-
-static void explain_node(struct eval *q, const struct node *n, struct buf *out)
-{
-	const struct explain *x = &q->explain[n->id];
-	struct buf text = { 0 };
-	print_node(n, &text);
-	buf_puts(out, "{\"expr\":");
-	buf_json_string(out, buf_view(&text));
-	buf_free(&text);
-	buf_printf(out, ",\"type\":\"%s\",\"invariant\":%s,\"calls\":%llu,\"seconds\":%.6f,\"series\":%llu,\"samples\":%llu,\"profiles\":%llu",
-		   promql_type_text(n->type), n->invariant ? "true" : "false", (unsigned long long)x->calls, (double)x->ns / 1e9,
-		   (unsigned long long)x->series, (unsigned long long)x->samples, (unsigned long long)x->profiles);
-	put_read(out, &x->read);
-	struct kids k = { q, out, false };
-	buf_puts(out, ",\"children\":[");
-	node_each_child((struct node *)n, explain_child, &k);
-	buf_puts(out, "]}");
-}
-
-static int put_explain(struct eval *q, struct promql_result *r, struct err *e)
-{
-	struct buf b = { 0 };
-	struct source_stats all;
-	sum_stats(q, &all);
-	buf_printf(&b, "{\"peakSamples\":%llu", (unsigned long long)atomic_load(&q->peak));
-	put_read(&b, &all);
-	buf_puts(&b, ",\"plan\":");
-	explain_node(q, q->x->root, &b);
-	buf_putc(&b, '}');
-	r->explain = arena_view(&r->arena, buf_view(&b));
-	buf_free(&b);
-	return r->explain.ptr ? 0 : out_of_memory(e);
 }
 
 /* ---- running ---- */
@@ -541,16 +289,8 @@ static int evaluate(struct eval *q, struct promql_params const *p, struct promql
 		eval_want_values(root);
 	if (!rc)
 		rc = root->type == PROMQL_MATRIX ? eval_matrix(q, root, q->top.start, &v, e) : eval_node(q, root, &q->top, &v, e);
-	if (!rc && v.type != PROMQL_STRING && v.type != PROMQL_SCALAR)
-		rc = settle_names(q, &v, e);
-	if (!rc && p->profiles)
-		rc = take_root_stacks(q, &v, e);
 	if (!rc)
-		rc = answer(q, &v, r, e);
-	if (!rc)
-		rc = copy_notes(q, r, e);
-	if (!rc && q->explain)
-		rc = put_explain(q, r, e);
+		rc = result_fill(r, q, &v, p->profiles, e);
 	value_free(&v);
 	return rc;
 }
@@ -569,7 +309,7 @@ static int run_in_slot(struct promql_engine *g, struct eval *q, const struct pro
 	}
 	r.samples = samples_read(q);
 	struct source_stats read;
-	sum_stats(q, &read);
+	explain_all_read(q, &read);
 	r.bytes = read.bytes;
 	r.peak_samples = atomic_load(&q->peak);
 	if (rc) {

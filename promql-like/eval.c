@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "explain.h"
 
 /* ---- before ---- */
 
@@ -272,42 +273,15 @@ static int eval_invariant(struct eval *q, struct node *n, const struct span *sp,
 	return value_copy_steps(q, m, sp, ret, e);
 }
 
-struct source_stats *explain_begin(struct eval *q, const struct node *n)
-{
-	struct source_stats *before = q->lim.stats;
-	if (q->explain)
-		q->lim.stats = q->stream_lim.stats = &q->explain[n->id].read;
-	return before;
-}
-
-void explain_end(struct eval *q, const struct node *n, const struct value *v, int64_t begin_ns, struct source_stats *before)
-{
-	if (!q->explain)
-		return;
-	q->lim.stats = q->stream_lim.stats = before;
-	struct explain *x = &q->explain[n->id];
-	x->ns += clock_mono_ns() - begin_ns;
-	x->calls++;
-	if (!v)
-		return;
-	x->series = MAX(x->series, v->n);
-	for (size_t i = 0; i < v->n; i++) {
-		x->samples += v->s[i].n;
-		if (v->s[i].n && v->s[i].s[0].p)
-			x->profiles += v->s[i].n;
-	}
-}
-
 int eval_node(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)
 {
 	int rc = eval_check(q, e);
 	if (rc)
 		return rc;
-	int64_t from = q->explain ? clock_mono_ns() : 0;
-	struct source_stats *before = explain_begin(q, n);
+	struct explaining at = explain_begin(q, n);
 	bool worth = n->invariant && sp->n > 1 && n->kind != NODE_NUMBER && n->kind != NODE_STRING;
 	rc = worth ? eval_invariant(q, n, sp, ret, e) : dispatch(q, n, sp, ret, e);
-	explain_end(q, n, rc ? NULL : ret, from, before);
+	explain_end(q, n, rc ? NULL : ret, at);
 	return rc;
 }
 

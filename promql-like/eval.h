@@ -83,17 +83,6 @@ struct eval {
 	struct explain *explain;    /* by node id; NULL = not asked for */
 };
 
-struct explain {
-	int64_t ns;
-	uint64_t calls, series, samples, profiles;
-	struct source_stats read;
-};
-
-/* What is read from now on is the node's, if the query is explained; begin returns whose it was, for end, which notes
- * what came out (v may be NULL). */
-struct source_stats *explain_begin(struct eval *q, const struct node *n);
-void explain_end(struct eval *q, const struct node *n, const struct value *v, int64_t begin_ns, struct source_stats *before);
-
 /* ---- values ---- */
 
 struct series *value_add(struct value *v, struct labels l, bool drop_name);

@@ -5,8 +5,7 @@
  * the series. */
 #include <stdlib.h>
 
-#include "base/clock.h"
-#include "eval.h"
+#include "explain.h"
 
 struct totals {
 	struct eval *q;
@@ -195,10 +194,9 @@ int eval_totals(struct eval *q, struct node *n, const struct span *sp, struct va
 		return 0;
 	struct totals t = { .q = q, .call = call, .sp = sp, .keep = aggr, .lock = PTHREAD_MUTEX_INITIALIZER };
 	value_start(q, &t.out, PROMQL_VECTOR);
-	int64_t from = q->explain ? clock_mono_ns() : 0;
-	struct source_stats *before = explain_begin(q, call);
+	struct explaining at = explain_begin(q, call);
 	int rc = range_each(q, range_of(call), sp, prepare, add_series, &t, ret_done, e);
-	explain_end(q, call, NULL, from, before);
+	explain_end(q, call, NULL, at);
 	if (!rc && *ret_done && aggr)
 		rc = add_groups(&t, n, e);
 	totals_free(&t);

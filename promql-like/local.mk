@@ -2,8 +2,9 @@
 noinst_LIBRARIES += libpromql.a
 libpromql_a_SOURCES = \
   promql-like/promql.h promql-like/ast.c promql-like/ast.h promql-like/lexer.c promql-like/lexer.h \
-  promql-like/parser.c promql-like/check.c promql-like/print.c promql-like/func.h promql-like/funcs.h \
-  promql-like/functions.c promql-like/engine.c promql-like/eval.c promql-like/eval.h promql-like/value.c \
+  promql-like/parser.c promql-like/parser.h promql-like/parser_time.c promql-like/check.c promql-like/print.c promql-like/func.h promql-like/funcs.h \
+  promql-like/functions.c promql-like/engine.c promql-like/result.c promql-like/result.h \
+  promql-like/explain.c promql-like/explain.h promql-like/eval.c promql-like/eval.h promql-like/value.c \
   promql-like/prof.c promql-like/prof.h promql-like/eval_selector.c promql-like/eval_binary.c \
   promql-like/eval_aggr.c promql-like/eval_call.c promql-like/eval_totals.c promql-like/funcs_math.c promql-like/funcs_time.c \
   promql-like/funcs_range.c promql-like/funcs_label.c promql-like/funcs_histogram.c promql-like/funcs_profile.c \

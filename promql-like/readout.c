@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "explain.h"
 #include "model/frame.h"
 #include "readout.h"
 
@@ -517,10 +517,9 @@ int readout_best(struct eval *q, struct node *n, const struct span *sp, bool gre
 	for (size_t i = 0; i < ARRAY_LEN(best_of); i++) {
 		if (strcmp(n->call.fn->name, best_of[i].name) != 0)
 			continue;
-		int64_t from = q->explain ? clock_mono_ns() : 0;
-		struct source_stats *before = explain_begin(q, n);
+		struct explaining at = explain_begin(q, n);
 		int rc = readout(q, n, sp, best_of[i].measure, k, greatest, ret, e);
-		explain_end(q, n, rc ? NULL : ret, from, before);
+		explain_end(q, n, rc ? NULL : ret, at);
 		return rc;
 	}
 	return err_set(e, ERR_INTERNAL, "%s has no rows to choose from", n->call.fn->name);

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "result.h"
+
+#include <stdlib.h>
+
+#include "explain.h"
+
+static int too_large(struct err *e)
+{
+	return err_set(e, ERR_LIMIT, "the answer is too large");
+}
+
+static int by_labels(const void *a, const void *b)
+{
+	const struct promql_series *x = a, *y = b;
+	return labels_cmp(x->labels, y->labels);
+}
+
+static bool profile_series(const struct series *s)
+{
+	return s->n && s->s[0].p;
+}
+
+static void keep_profile(struct promql_profile *to, const struct ptype *type, const struct prof *p, double value)
+{
+	*to = (struct promql_profile){ .type = type, .value = value };
+	if (!p)
+		return;
+	to->per_s = p->per_s;
+	to->covered_s = p->covered_s;
+	to->period = p->period;
+	if (p->a.vec)
+		to->vec = stackvec_ref(p->a.vec);
+	if (p->diff && p->b.vec)
+		to->base = stackvec_ref(p->b.vec);
+}
+
+static const struct ptype *copy_type(struct arena *a, const struct ptype *t)
+{
+	struct ptype *c = arena_alloc(a, sizeof *c);
+	if (!c)
+		return NULL;
+	*c = *t;
+	struct view *parts[] = { &c->name, &c->sample_type, &c->sample_unit, &c->period_type, &c->period_unit };
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+		*parts[i] = arena_view(a, *parts[i]);
+	return c;
+}
+
+static int copy_series(struct promql_result *r, const struct series *s, struct promql_series *out, struct err *e)
+{
+	*out = (struct promql_series){ .labels = labels_copy(&r->arena, s->labels), .n = s->n };
+	out->points = arena_alloc(&r->arena, (s->n + 1) * sizeof *out->points);
+	if (!out->points || (s->labels.n && !out->labels.v))
+		return too_large(e);
+	for (size_t i = 0; i < s->n; i++)
+		out->points[i] = (struct point){ s->s[i].t_ms, s->s[i].v };
+	if (!profile_series(s))
+		return 0;
+	out->profiles = arena_calloc(&r->arena, s->n + 1, sizeof *out->profiles);
+	const struct ptype *type = copy_type(&r->arena, s->s[0].p->type), *last = s->s[0].p->type;
+	if (!out->profiles || !type)
+		return too_large(e);
+	for (size_t i = 0; i < s->n; i++) {
+		const struct prof *p = s->s[i].p;
+		if (p && p->type != last) {
+			type = copy_type(&r->arena, p->type);
+			last = p->type;
+		}
+		keep_profile(&out->profiles[i], type, p, s->s[i].v);
+	}
+	return 0;
+}
+
+/* Names go now; what becomes equal is one series, unless it overlaps. */
+static int settle_names(struct eval *q, struct value *v, struct err *e)
+{
+	for (size_t i = 0; i < v->n; i++)
+		if (v->s[i].drop_name) {
+			v->s[i].labels = eval_drop_name(q, v->s[i].labels);
+			v->s[i].drop_name = false;
+		}
+	return merge_same_labels(v, e);
+}
+
+static int take_stacks(struct eval *q, struct value *v, struct err *e)
+{
+	VEC(struct prof *) all = { 0 };
+	for (size_t i = 0; i < v->n; i++)
+		for (size_t k = 0; k < v->s[i].n; k++)
+			if (v->s[i].s[k].p)
+				vec_push(&all, v->s[i].s[k].p);
+	int rc = profs_materialise(q, all.v, all.n, e);
+	for (size_t i = 0; i < all.n && !rc; i++) { /* both sides of a diff over one dictionary */
+		struct prof *p = all.v[i];
+		if (!p->diff || p->a.vec->symbols == p->b.vec->symbols)
+			continue;
+		pthread_mutex_lock(&q->symbols_lock);
+		struct symbols *to = symbols_new();
+		struct stackvec *a = stackvec_rebase(p->a.vec, to, e), *b = a ? stackvec_rebase(p->b.vec, to, e) : NULL;
+		symbols_unref(to);
+		if (b) {
+			stackvec_unref(p->a.vec);
+			stackvec_unref(p->b.vec);
+			p->a.vec = a;
+			p->b.vec = b;
+		} else {
+			stackvec_unref(a);
+			rc = -ERR_EXECUTION;
+		}
+		pthread_mutex_unlock(&q->symbols_lock);
+	}
+	vec_free(&all);
+	return rc;
+}
+
+/* They are the root's to answer for. */
+static int take_root_stacks(struct eval *q, struct value *v, struct err *e)
+{
+	struct explaining at = explain_begin(q, q->x->root);
+	int rc = take_stacks(q, v, e);
+	explain_end(q, q->x->root, NULL, at);
+	return rc;
+}
+
+static int copy_notes(struct eval *q, struct promql_result *r, struct err *e)
+{
+	r->warnings = arena_alloc(&r->arena, (q->notes.n + 1) * sizeof *r->warnings);
+	r->infos = arena_alloc(&r->arena, (q->notes.n + 1) * sizeof *r->infos);
+	if (!r->warnings || !r->infos)
+		return too_large(e);
+	for (size_t i = 0; i < q->notes.n; i++) {
+		struct view t = arena_view(&r->arena, q->notes.v[i].text);
+		if (q->notes.v[i].info)
+			r->infos[r->n_infos++] = t;
+		else
+			r->warnings[r->n_warnings++] = t;
+	}
+	return 0;
+}
+
+static int copy_value(struct eval *q, const struct value *v, struct promql_result *r, struct err *e)
+{
+	r->type = v->type;
+	if (v->type == PROMQL_STRING) {
+		r->string = arena_view(&r->arena, v->str);
+		return 0;
+	}
+	if (v->type == PROMQL_SCALAR && !q->is_range) {
+		r->scalar = value_scalar(v, 0);
+		return 0;
+	}
+	if (q->is_range)
+		r->type = PROMQL_MATRIX;
+	if (q->max_series && v->n > q->max_series)
+		return err_set(e, ERR_LIMIT, "the answer has %zu series; the limit is %u (--query.max-series): aggregate, or use topk",
+			       v->n, q->max_series);
+	r->series = arena_calloc(&r->arena, v->n + 1, sizeof *r->series);
+	if (!r->series)
+		return too_large(e);
+	for (size_t i = 0; i < v->n; i++) {
+		int rc = copy_series(r, &v->s[i], &r->series[r->n_series++], e);
+		if (rc)
+			return rc;
+	}
+	if (r->type == PROMQL_MATRIX && r->n_series)
+		qsort(r->series, r->n_series, sizeof *r->series, by_labels);
+	return 0;
+}
+
+static int copy_explain(const struct eval *q, struct promql_result *r, struct err *e)
+{
+	struct buf b = { 0 };
+	explain_json(q, &b);
+	r->explain = arena_view(&r->arena, buf_view(&b));
+	buf_free(&b);
+	return r->explain.ptr ? 0 : too_large(e);
+}
+
+int result_fill(struct promql_result *r, struct eval *q, struct value *v, bool profiles, struct err *e)
+{
+	int rc = 0;
+	if (v->type != PROMQL_STRING && v->type != PROMQL_SCALAR)
+		rc = settle_names(q, v, e);
+	if (!rc && profiles)
+		rc = take_root_stacks(q, v, e);
+	if (!rc)
+		rc = copy_value(q, v, r, e);
+	if (!rc)
+		rc = copy_notes(q, r, e);
+	if (!rc && q->explain)
+		rc = copy_explain(q, r, e);
+	return rc;
+}
+
+void promql_result_release(struct promql_result *r)
+{
+	for (size_t i = 0; i < r->n_series; i++)
+		for (size_t k = 0; r->series[i].profiles && k < r->series[i].n; k++) {
+			stackvec_unref(r->series[i].profiles[k].vec);
+			stackvec_unref(r->series[i].profiles[k].base);
+		}
+	arena_free(&r->arena);
+	*r = (struct promql_result){ 0 };
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The answer of a query: what its root came to, copied out as plain data that does not need the query any more. */
+#ifndef PYRRHA_PROMQL_RESULT_H
+#define PYRRHA_PROMQL_RESULT_H
+
+#include "eval.h"
+
+/* Type, values, notes and explanation into r, whose arena is ready; profiles: with their stacks, which are made now. v's names
+ * are settled on the way. What r holds on an error is released with it. */
+int result_fill(struct promql_result *r, struct eval *q, struct value *v, bool profiles, struct err *e) MUST_USE;
+
+#endif
