@@ -55,7 +55,7 @@ struct labeler *agent_labeler(struct agent *a)
 
 static int64_t unix_offset(void)
 {
-	return clock_now_ns() - clock_mono_ns();
+	return tally_unix_offset(clock_mono_ns, clock_now_ns);
 }
 
 static void new_window(struct agent *a, int64_t start_ns, bool follows)
@@ -163,6 +163,19 @@ void agent_count(struct agent *a, enum window_kind kind, int64_t time_ns, struct
 
 /* --- the thread --- */
 
+/* Time of the host since the last look that no sample stands for. */
+static int64_t unseen(struct agent *a)
+{
+	AUTOFREE int64_t *busy = xcalloc(MAX_CPUS, sizeof *busy);
+	FILE *f = fopen("/proc/stat", "re");
+
+	if (f) {
+		cost_read_busy(f, busy);
+		fclose(f);
+	}
+	return cost_unseen(&a->cost, busy, a->hz);
+}
+
 /* What the agent costs decides its frequency; what it did not see is counted as lost. */
 static void watch_cost(struct agent *a, int64_t now)
 {
@@ -170,9 +183,9 @@ static void watch_cost(struct agent *a, int64_t now)
 
 	if (interval < COST_INTERVAL_NS)
 		return;
-	int64_t unseen = cost_unseen(&a->cost, interval, a->hz);
-	if (unseen)
-		drain_count_unseen(a, now, unseen);
+	int64_t lost = unseen(a);
+	if (lost)
+		drain_count_unseen(a, now, lost);
 	struct cost_readings r = { now, cost_own_ns(), a->sample_ns, a->last_stats[STAT_OFF_COST_NS] };
 	int advice = cost_check(&a->cost, &r, perf_events_cpus(a->events), a->o.max_cost);
 	if (advice > 0)

@@ -15,27 +15,34 @@ int64_t cost_own_ns(void)
 	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
-int64_t cost_busy_ns(void)
+/* "cpu3 user nice system idle iowait irq softirq steal guest guest_nice", in ticks; guests are counted in user. */
+static bool busy_ticks(const char *line, uint32_t *ret_cpu, int64_t *ret)
 {
-	char text[512], *at = text;
-	long tick = sysconf(_SC_CLK_TCK);
-	int64_t busy = 0;
+	char *at;
+	unsigned long cpu = strtoul(line + 3, &at, 10);
 
-	FILE *f = fopen("/proc/stat", "re");
-	if (!f)
-		return -1;
-	bool ok = fgets(text, sizeof text, f) && strncmp(text, "cpu ", 4) == 0;
-	fclose(f);
-	if (!ok || tick <= 0)
-		return -1;
-	at += 4;
-	/* user nice system idle iowait irq softirq steal guest guest_nice; guests are counted in user. */
+	if (at == line + 3 || cpu >= MAX_CPUS) /* "cpu " is all of them */
+		return false;
+	*ret_cpu = (uint32_t)cpu;
+	*ret = 0;
 	for (int i = 0; i < 7; i++) {
 		int64_t v = (int64_t)strtoull(at, &at, 10);
 		if (i != 3 && i != 4)
-			busy += v;
+			*ret += v;
 	}
-	return busy * (1000000000 / tick);
+	return true;
+}
+
+void cost_read_busy(FILE *f, int64_t ret_ns[MAX_CPUS])
+{
+	int64_t tick_ns = 1000000000 / MAX(sysconf(_SC_CLK_TCK), 1L), ticks;
+	char line[512];
+	uint32_t cpu;
+
+	memset(ret_ns, 0, MAX_CPUS * sizeof *ret_ns);
+	while (fgets(line, sizeof line, f) && strncmp(line, "cpu", 3) == 0)
+		if (line[3] != ' ' && busy_ticks(line, &cpu, &ticks))
+			ret_ns[cpu] = ticks * tick_ns;
 }
 
 int cost_check(struct cost *c, const struct cost_readings *r, size_t cpus, double max_share)
@@ -63,17 +70,45 @@ double cost_hz(double hz, double nominal_hz, int advice)
 	return advice < 0 ? fmax(1, hz / 2) : advice > 0 ? fmin(nominal_hz, hz * 2) : hz;
 }
 
-int64_t cost_unseen(struct cost *c, int64_t interval_ns, double hz)
+void cost_sampled(struct cost *c, uint32_t cpu, int64_t value_ns)
 {
-	int64_t busy = cost_busy_ns(), before = c->busy_ns, sampled = c->sampled_ns;
+	if (cpu < MAX_CPUS)
+		c->cpus[cpu].sampled_ns += value_ns;
+}
 
-	c->busy_ns = busy;
-	c->sampled_ns = 0;
-	if (busy < 0 || before <= 0 || busy < before || interval_ns <= 0)
-		return 0;
-	int64_t unseen = busy - before - sampled;
-	/* Samples of a busy share scatter by the root of their number; /proc/stat itself is in steps of a tick. */
-	double period = 1e9 / hz, expected = (double)(busy - before) / period;
-	double chance = 5 * sqrt(expected + 1) * period + 0.02 * (double)(busy - before);
-	return (double)unseen > chance ? unseen : 0;
+void cost_untaken(struct cost *c, uint32_t cpu, uint64_t ticks, int64_t period_ns)
+{
+	if (cpu >= MAX_CPUS)
+		return;
+	c->cpus[cpu].sampled_ns += (int64_t)(ticks - c->cpus[cpu].untaken) * period_ns;
+	c->cpus[cpu].untaken = ticks;
+}
+
+/* Samples of a busy share scatter by the root of their number; /proc/stat itself is in steps of a tick. */
+static bool beyond_chance(int64_t unseen_ns, int64_t busy_ns, double period_ns)
+{
+	return (double)unseen_ns > 5 * sqrt((double)busy_ns / period_ns + 1) * period_ns + 0.02 * (double)busy_ns;
+}
+
+int64_t cost_unseen(struct cost *c, const int64_t busy_ns[MAX_CPUS], double hz)
+{
+	int64_t found = 0, others = 0, others_busy = 0;
+	double period = 1e9 / hz;
+
+	for (uint32_t i = 0; i < MAX_CPUS; i++) {
+		struct cost_cpu *cpu = &c->cpus[i];
+		int64_t busy = busy_ns[i] - cpu->busy_ns, unseen = busy - cpu->sampled_ns;
+		bool known = busy_ns[i] > 0 && cpu->busy_ns > 0 && busy >= 0;
+		cpu->busy_ns = busy_ns[i];
+		cpu->sampled_ns = 0;
+		if (!known)
+			continue;
+		if (beyond_chance(unseen, busy, period)) {
+			found += unseen;
+		} else {
+			others += unseen;
+			others_busy += busy;
+		}
+	}
+	return found + (beyond_chance(others, others_busy, period) ? others : 0);
 }

@@ -206,7 +206,7 @@ static void take(struct agent *a, size_t at, int64_t now)
 	int64_t value = perf_events_value(a->events, h->cpu, (int64_t)h->time_ns);
 	struct drained d;
 
-	a->cost.sampled_ns += value;
+	cost_sampled(&a->cost, h->cpu, value);
 	a->samples++;
 	if (drain_stack(a, at, 0, now, &d))
 		agent_count(a, WINDOW_ON_CPU, (int64_t)h->time_ns, d.who, h->comm, d.stack, value);
@@ -234,13 +234,11 @@ static void count_losses(struct agent *a, int64_t now)
 	if (lost) {
 		uint32_t node = stack_tree_add(&a->stacks, 0, FRAME_OF_MARK(END_CODES_ + LOST_RING));
 		int64_t value = (int64_t)lost * perf_events_period(a->events);
-		a->cost.sampled_ns += value;
 		agent_count(a, WINDOW_ON_CPU, now, NULL, nobody, node, value);
 		a->lost_ring += lost;
 	}
-	for (unsigned i = 0; i < FILTER_KINDS; i++) /* seen, and left out on purpose */
-		a->cost.sampled_ns += (int64_t)(s[STAT_FILTERED + i] - a->last_stats[STAT_FILTERED + i]) *
-				      perf_events_period(a->events);
+	for (uint32_t i = 0; i < a->sampler.n_cpus; i++)
+		cost_untaken(&a->cost, i, a->sampler.untaken[i], perf_events_period(a->events));
 	offcpu_count_losses(a, s, now);
 	a->sample_ns = sampler_cost_ns(&a->sampler);
 	memcpy(a->last_stats, s, sizeof s);

@@ -183,6 +183,7 @@ int sampler_load(struct sampler *s, const struct sampler_options *o, struct err 
 	s->ring_fd = bpf_map__fd(ring);
 	s->ring_bytes = o->ring_bytes;
 	s->cost_ns = xcalloc(s->n_cpus, sizeof *s->cost_ns);
+	s->untaken = xcalloc(s->n_cpus, sizeof *s->untaken);
 	r = map_ring(s, e);
 	if (!r)
 		r = cpu_rings_open(&s->cpu_rings, sampler_map_fd(s, "cpu_rings"), s->n_cpus, e);
@@ -219,6 +220,7 @@ void sampler_release(struct sampler *s)
 		munmap(s->producer, page + 2 * (size_t)s->ring_bytes);
 	cpu_rings_release(&s->cpu_rings);
 	free(s->cost_ns);
+	free(s->untaken);
 	if (s->switch_link)
 		bpf_link__destroy(s->switch_link);
 	if (s->object)
@@ -344,9 +346,14 @@ bool sampler_stats(const struct sampler *s, uint64_t out[STATS_MAX])
 	bool ok = bpf_map_lookup_elem(s->stats_fd, &zero, all) == 0;
 
 	memset(out, 0, STATS_MAX * sizeof *out);
-	for (unsigned c = 0; ok && c < s->n_cpus; c++)
+	for (unsigned c = 0; ok && c < s->n_cpus; c++) {
+		const uint64_t *its = all + (size_t)c * STATS_MAX;
 		for (unsigned i = 0; i < STATS_MAX; i++)
-			out[i] += all[c * STATS_MAX + i];
+			out[i] += its[i];
+		s->untaken[c] = its[STAT_RING_FULL];
+		for (unsigned i = STAT_FILTERED; i <= STAT_FILTERED_LAST; i++)
+			s->untaken[c] += its[i];
+	}
 	free(all);
 	return ok;
 }

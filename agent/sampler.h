@@ -29,6 +29,7 @@ struct sampler {
 	uint32_t ring_bytes;
 	struct cpu_rings cpu_rings;
 	uint64_t *cost_ns;           /* of the sampling program, per CPU, as far as samples said */
+	uint64_t *untaken;           /* per CPU: ticks without a sample, because of a filter or for want of room */
 	VEC(const struct sample_head *) samples;
 	uint64_t taken;              /* position in the ring up to which samples[] reaches */
 };
@@ -55,7 +56,7 @@ void sample_stack(const struct sampler *s, size_t i, const uint8_t *pages[STACK_
 uint64_t sampler_map_bytes(const struct sampler *s);
 /* What the sampling program took, by its own clock readings, up to the samples read last. */
 uint64_t sampler_cost_ns(const struct sampler *s);
-/* Sums over all CPUs, by enum agent_stat. */
+/* Sums over all CPUs, by enum agent_stat; sets s->untaken. */
 bool sampler_stats(const struct sampler *s, uint64_t out[STATS_MAX]);
 
 #endif

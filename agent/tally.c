@@ -7,6 +7,9 @@
 #include "bpf/abi.h"
 #include "model/labels.h"
 
+#define LOOKS_MAX 10
+#define LOOK_NS 1000000              /* a look at two clocks takes some 100 ns, if nobody interferes */
+
 /* What a reader sees at the end of a stack that is not complete, by enum stack_end; then the losses. */
 static const char *const marks[] = {
 	[END_DEPTH] = "[truncated: too deep]",
@@ -107,6 +110,20 @@ bool tally_over(const struct tally *t, int64_t now_ns, int64_t unix_offset_ns, i
 {
 	*ret_cut_ns = MIN(now_ns, t->end_ns);
 	return now_ns >= t->end_ns || (llabs(unix_offset_ns - t->unix_offset_ns) > CLOCK_STEP_NS && now_ns > t->start_ns);
+}
+
+int64_t tally_unix_offset(int64_t (*mono_ns)(void), int64_t (*unix_ns)(void))
+{
+	int64_t ret = 0, least = INT64_MAX;
+
+	for (int i = 0; i < LOOKS_MAX && least > LOOK_NS; i++) {
+		int64_t before = mono_ns(), wall = unix_ns(), took = mono_ns() - before;
+		if (took < least) {
+			least = took;
+			ret = wall - before - took / 2;
+		}
+	}
+	return ret;
 }
 
 int64_t tally_start_unix_ms(const struct tally *t)

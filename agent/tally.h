@@ -36,6 +36,8 @@ struct tally *tally_open(int64_t start_ns, int64_t unix_offset_ns, bool follows)
 /* Whether such a window is over when all before now_ns was counted and the clocks differ by unix_offset_ns; *ret_cut_ns:
  * where the next one begins. */
 bool tally_over(const struct tally *t, int64_t now_ns, int64_t unix_offset_ns, int64_t *ret_cut_ns);
+/* Unix time - monotonic by these clocks, ns, however long the thread is held up between looking at the one and at the other. */
+int64_t tally_unix_offset(int64_t (*mono_ns)(void), int64_t (*unix_ns)(void));
 int64_t tally_start_unix_ms(const struct tally *t);
 struct tally *tally_new(int64_t start_ns, int64_t end_ns, int64_t unix_offset_ns);
 void tally_free(struct tally *t);

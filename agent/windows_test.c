@@ -6,6 +6,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "agent/cost.h"
 #include "agent/tally.h"
 
@@ -90,8 +94,8 @@ static void test_drift(void **state)
  * notices): the window that was open ends there, the next one ends at a multiple again. */
 static void test_steps(void **state)
 {
-	static const int64_t steps[] = { 3600 * SECOND, -3600 * SECOND, -SECOND, 8 * 3600 * SECOND + SECOND / 3 };
-	for (size_t i = 0; i < 4; i++) {
+	static const int64_t steps[] = { 3600 * SECOND, -3600 * SECOND, -SECOND, 8 * 3600 * SECOND + SECOND / 3, 4 * SECOND / 10 };
+	for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
 		struct host h;
 		host_init(&h, 5 * SECOND, 1700000000 * SECOND);
 		pass(&h, 24 * SECOND, 0);
@@ -100,13 +104,57 @@ static void test_steps(void **state)
 		pass(&h, SECOND, 0);
 		assert_int_equal(h.past.n, 3);
 		assert_true(h.past.v[2]->end_ns - h.past.v[2]->start_ns < 5 * SECOND);
-		assert_true(tally_start_unix_ms(h.current) - (1700000024000 + steps[i] / 1000000) < 100);
+		assert_true(llabs(tally_start_unix_ms(h.current) - (1700000024000 + steps[i] / 1000000)) < 100);
+		/* What was cut off there still has the time that it had when it began, and the next one the new one. */
+		assert_int_equal(tally_start_unix_ms(h.past.v[2]), 1700000020000);
 		pass(&h, 60 * SECOND, 0);
 		assert_tiles(&h);
 		assert_regular(&h, 4, h.past.n);
-		assert_true(tally_start_unix_ms(h.past.v[4]) - (1700000024000 + steps[i] / 1000000) <= 10100);
+		int64_t after = tally_start_unix_ms(h.past.v[4]) - (1700000024000 + steps[i] / 1000000);
+		assert_true(after > 0 && after <= 10100);
 		host_free(&h);
 	}
+}
+
+/* A step too small to end a window: the next ones begin where they should all the same, and what lies between is in one. */
+static void test_small_steps(void **state)
+{
+	static const int64_t steps[] = { SECOND / 5, -SECOND / 5, SECOND / 20, -SECOND / 20 };
+	for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+		struct host h;
+		host_init(&h, 5 * SECOND, 1700000000 * SECOND);
+		pass(&h, 24 * SECOND, 0);
+		h.unix_ns += steps[i];
+		pass(&h, 60 * SECOND, 0);
+		assert_tiles(&h);
+		size_t irregular = 0;
+		for (size_t k = 0; k < h.past.n; k++)
+			irregular += tally_start_unix_ms(h.past.v[k]) % 10000 != 0;
+		assert_true(irregular <= 1);
+		assert_regular(&h, h.past.n - 4, h.past.n);
+		host_free(&h);
+	}
+}
+
+static int64_t held_mono, held_turn;
+
+static int64_t mono_clock(void)
+{
+	return held_mono;
+}
+
+/* The first looks at it find the thread held up for seconds. */
+static int64_t wall_clock(void)
+{
+	int64_t now = 1700000000 * SECOND + held_mono;
+	held_mono += held_turn++ < 3 ? 2 * SECOND : 100;
+	return now;
+}
+
+static void test_held_up_between_clocks(void **state)
+{
+	int64_t offset = tally_unix_offset(mono_clock, wall_clock);
+	assert_true(llabs(offset - 1700000000 * SECOND) < 1000);
 }
 
 /* The thread did not run for a while: the windows are cut where they should have been. */
@@ -185,10 +233,97 @@ static void test_waits_count(void **state)
 	assert_false(m.cost.mostly_off);
 }
 
+/* --- ticks that were not seen --- */
+
+static void read_stat(const char *text, int64_t busy[MAX_CPUS])
+{
+	FILE *f = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
+	assert_non_null(f);
+	cost_read_busy(f, busy);
+	fclose(f);
+}
+
+static void test_busy_by_proc_stat(void **state)
+{
+	int64_t *busy = calloc(MAX_CPUS, sizeof *busy);
+
+	/* user nice system idle iowait irq softirq steal guest guest_nice; CPU 1 is offline. */
+	read_stat("cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 100 20 30 7777 888 4 5 66 50 0\ncpu2 1 0 0 5 0 0 0 0 0 0\n"
+		  "cpu99999 1 1 1 1 1 1 1\nintr 77 88\ncpu3 5 5 5 5 5\n", busy);
+	int64_t tick = SECOND / sysconf(_SC_CLK_TCK);
+	assert_int_equal(busy[0], 159 * tick);
+	assert_int_equal(busy[1], 0);
+	assert_int_equal(busy[2], tick);
+	assert_int_equal(busy[3], 0);
+	read_stat("", busy);
+	assert_int_equal(busy[0], 0);
+	FILE *f = fopen("/proc/stat", "re");
+	assert_non_null(f);
+	cost_read_busy(f, busy);
+	fclose(f);
+	int64_t sum = 0;
+	for (int i = 0; i < MAX_CPUS; i++)
+		sum += busy[i];
+	assert_true(sum > 0);
+	free(busy);
+}
+
+#define CPUS 64
+
+struct ticking {
+	struct cost *cost;
+	int64_t busy[MAX_CPUS];
+};
+
+/* Ten seconds of CPUs that are all busy; of the first one's ticks a share is seen, of the others' another. */
+static int64_t tick(struct ticking *t, double first, double others)
+{
+	int64_t period = SECOND / 19;
+
+	for (uint32_t i = 0; i < CPUS; i++) {
+		t->busy[i] += 10 * SECOND;
+		for (int k = 0; k < (int)(190 * (i ? others : first)); k++)
+			cost_sampled(t->cost, i, period);
+	}
+	return cost_unseen(t->cost, t->busy, 19);
+}
+
+/* A CPU of many that is not seen is found, as is a loss too small to be sure of on any one CPU; chance is no loss. */
+static void test_unseen_ticks(void **state)
+{
+	struct ticking *t = calloc(1, sizeof *t);
+	t->cost = calloc(1, sizeof *t->cost);
+
+	assert_int_equal(tick(t, 1, 1), 0);  /* there is nothing to compare with yet */
+	assert_int_equal(tick(t, 1, 1), 0);
+	assert_int_equal(tick(t, 0.9, 0.99), 0);
+	assert_int_equal(tick(t, 1.1, 1.1), 0);
+	int64_t lost = tick(t, 0, 1);
+	assert_true(lost >= 10 * SECOND && lost <= 10 * SECOND + SECOND / 10);
+	lost = tick(t, 0.9, 0.9);
+	assert_true(lost > 60 * SECOND && lost < 68 * SECOND);
+	assert_int_equal(tick(t, 1, 1), 0);
+	/* What was filtered, or lost and counted, is not lost a second time. */
+	cost_untaken(t->cost, 0, 190, SECOND / 19);
+	assert_int_equal(tick(t, 0, 1), 0);
+	cost_untaken(t->cost, 0, 380, SECOND / 19);
+	assert_int_equal(tick(t, 0, 1), 0);
+	/* A CPU that goes and one that comes are not known for that interval. */
+	t->busy[5] = -10 * SECOND;
+	assert_int_equal(tick(t, 1, 1), 0);
+	t->busy[5] = 100 * SECOND;
+	assert_int_equal(tick(t, 1, 1), 0);
+	assert_int_equal(tick(t, 1, 1), 0);
+	free(t->cost);
+	free(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_drift), cmocka_unit_test(test_steps), cmocka_unit_test(test_late_thread),
+		cmocka_unit_test(test_drift), cmocka_unit_test(test_steps), cmocka_unit_test(test_small_steps),
+		cmocka_unit_test(test_held_up_between_clocks), cmocka_unit_test(test_late_thread),
+		cmocka_unit_test(test_busy_by_proc_stat), cmocka_unit_test(test_unseen_ticks),
 		cmocka_unit_test(test_frequency_follows_cost), cmocka_unit_test(test_waits_count),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
