@@ -30,17 +30,12 @@ is_there() {
 
 # as_root COMMAND...: directly, or with sudo
 as_root() {
-	if [ "$(id -u)" = 0 ]; then "$@"
-	elif command -v sudo >/dev/null; then sudo "$@"
-	else
-		echo "Neither root nor sudo: install the packages above as root, then run this again." >&2
-		return 1
-	fi
+	if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
 }
 
 # need_packages FOR...: installs what is missing of these groups
 need_packages() {
-	local group package sign why missing=() seen=' '
+	local group package sign why missing=() seen=' ' install
 	while IFS='|' read -r group package sign why; do
 		group=${group//[[:space:]]/} package=${package//[[:space:]]/}
 		case $group in ''|'#'*) continue ;; esac
@@ -51,16 +46,20 @@ need_packages() {
 		is_there $sign && continue
 		[ ${#missing[@]} = 0 ] && echo "These Debian packages are missing:"
 		missing+=("$package")
-		printf '  %-22s%s\n' "$package" "${why# }"
+		printf '  %-23s %s\n' "$package" "${why# }"
 	done <"$top/deploy/packages.txt"
 	[ ${#missing[@]} = 0 ] && return 0
 	if ! command -v apt-get >/dev/null; then
 		echo "This is no Debian system: install what corresponds to them, then run this again." >&2
 		return 1
 	fi
+	install="apt-get update && apt-get install --no-install-recommends ${missing[*]}"
+	if [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
+		printf '%s\n' "Neither root nor sudo: as root, run this, then run what you ran again:" "  $install" >&2
+		return 1
+	fi
 	echo "Installing them now with: apt-get install --no-install-recommends"
-	export DEBIAN_FRONTEND=noninteractive
-	as_root apt-get update -qq || return 1
+	as_root apt-get update -qq || { printf '%s\n' "apt-get update failed, see above; what is needed:" "  $install" >&2; return 1; }
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >"$work/apt.log" 2>&1 || {
 		tail -20 "$work/apt.log" >&2
 		echo "apt-get failed; all it said is in $work/apt.log" >&2
