@@ -241,6 +241,10 @@ static inline void kahan_add(double inc, double *sum, double *c)
 
 /* Takes out samples that are numbers, with a warning; an error with the remedy if there is nothing else. */
 int keep_profiles(struct eval *q, const struct node *n, const char *fn, const char *remedy, struct value *v, struct err *e);
+/* The same warning or error of a range vector, which stays as it is. */
+int check_profiles(struct eval *q, const struct node *n, const char *fn, const char *remedy, const struct range *r, struct err *e);
+/* The error that fn has no meaning for snapshots. */
+int refuse_subquery(const char *fn, struct err *e);
 /* Whether a call gives a row per function, of which readout_best can put out only those that the k greatest (least) of
  * each step are among; k is a scalar. Ties may bring more. */
 bool readout_can_choose(const struct node *n);

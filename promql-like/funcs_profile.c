@@ -1,154 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Profiles over time: what a range of a profile series adds up to. A profile covers (t-w, t]; a query at `to` sees
- * those stamped up to it, and the newest of them also covers forward until the next is due, never past a stale marker:
- *
- *	          from                                  to
- *	   ---|-----(--|---------|---------|---------|--x--]-------> time
- *	      t1       t2        t3        t4        t5 :  due
- *	        <-w2->   <- w3 ->  <- w4 ->  <- w5 ->...>
- *
- * rate and increase take each in proportion to how much of its w lies in the range (the part ahead of the newest
- * counts at its own density); merge of deltas takes whole those stamped in (from, to]. */
+/* Functions over profiles. rate and increase take each profile of a range in proportion to how much of its cover lies there
+ * (pwindow.h), merge of deltas takes whole those stamped in it; and diff. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "funcs.h"
-
-/* ---- windows over profiles ---- */
-
-struct pwindow {
-	const struct rseries *s;
-	int64_t from, to;
-	size_t lo, hi;     /* stamped in (from, to], markers included */
-	size_t newest;     /* of those stamped <= to; SIZE_MAX: none */
-};
-
-static void slide(struct pwindow *w, int64_t from, int64_t to)
-{
-	w->from = from;
-	w->to = to;
-	while (w->hi < w->s->n_vp && w->s->vp[w->hi].t_ms <= to)
-		w->hi++;
-	while (w->lo < w->hi && w->s->vp[w->lo].t_ms <= from)
-		w->lo++;
-	w->newest = w->hi;
-	while (w->newest > 0 && w->s->vp[w->newest - 1].stale)
-		w->newest--;
-	w->newest = w->newest ? w->newest - 1 : SIZE_MAX;
-}
-
-/* What of profile i's cover lies in the range, as an interval; false if nothing. */
-static bool covered(const struct pwindow *w, size_t i, int64_t *ret_from, int64_t *ret_to)
-{
-	const struct source_profile *p = &w->s->vp[i];
-	int64_t lo = p->t_ms - p->cover_ms, hi = p->t_ms;
-	if (i == w->newest) {
-		hi += p->interval_ms;
-		if (i + 1 < w->hi) /* all that follow are markers */
-			hi = MIN(hi, w->s->vp[i + 1].t_ms);
-	}
-	*ret_from = MAX(lo, w->from);
-	*ret_to = MIN(hi, w->to);
-	return *ret_from < *ret_to;
-}
-
-/* The first that can cover: one in the range, or the newest before it. */
-static size_t first_covering(const struct pwindow *w)
-{
-	return w->newest != SIZE_MAX && w->newest < w->lo ? w->newest : w->lo;
-}
-
-static int64_t part_after(const struct rseries *s, size_t i, bool joined)
-{
-	return joined && !s->refs ? s->vp[i - 1].t_ms : s->vp[i].t_ms - 1;
-}
-
-static int add_one(struct side *side, const struct rseries *s, size_t i, bool joined, double scale, struct err *e)
-{
-	const struct source_profile *p = &s->vp[i];
-	return side_add_stored(side, s->refs ? s->refs[i] : s->ref, part_after(s, i, joined), p->t_ms, p->total, scale, e);
-}
-
-/* Stamped in the range, whole, each times scale. Of one series they are all that it has there, so that the range is asked
- * for and not their stamps: series that are asked the same are read as one (source.h). */
-static int add_whole(struct prof *p, const struct pwindow *w, double scale, struct err *e)
-{
-	bool joined = false, any = false, first = !p->a.n;
-	for (size_t i = w->lo; i < w->hi; i++) {
-		const struct source_profile *s = &w->s->vp[i];
-		if (s->stale) {
-			joined = false;
-			continue;
-		}
-		int rc = add_one(&p->a, w->s, i, joined, scale, e);
-		if (rc)
-			return rc;
-		p->period = MAX(p->period, s->period);
-		joined = any = true;
-	}
-	if (any && first && !w->s->refs)
-		side_widen(&p->a, w->from, w->to);
-	return 0;
-}
-
-static size_t count_whole(const struct pwindow *w)
-{
-	size_t n = 0;
-	for (size_t i = w->lo; i < w->hi; i++)
-		n += !w->s->vp[i].stale;
-	return n;
-}
-
-/* Most profiles lie in the range as a whole, and were asked for all of the time that they cover. */
-static inline bool is_plain(const struct pwindow *w, size_t i, bool weighted)
-{
-	const struct source_profile *s = &w->s->vp[i];
-	return !s->stale && i != w->newest && s->cover_ms > 0 && s->t_ms - s->cover_ms >= w->from && (!weighted || s->weight == 1);
-}
-
-/* The plain ones from i on, as add_covered would; returns the next that is not. No terms are kept. */
-static size_t add_plain(struct prof *p, const struct pwindow *w, size_t i, bool weighted, int64_t *ret_ms)
-{
-	for (; i < w->hi && is_plain(w, i, weighted); i++) {
-		const struct source_profile *s = &w->s->vp[i];
-		if (UNLIKELY(__builtin_add_overflow(p->a.total, s->total, &p->a.total))) {
-			p->a.total = (int64_t)((uint64_t)p->a.total - (uint64_t)s->total);
-			break; /* the other way knows what to say */
-		}
-		p->a.ftotal += (double)s->total;
-		p->period = MAX(p->period, s->period);
-		*ret_ms += s->cover_ms;
-	}
-	return i;
-}
-
-/* In proportion to what lies in the range; *ret_ms gets how much was covered. */
-static int add_covered(struct prof *p, const struct pwindow *w, double times, bool weighted, int64_t *ret_ms, struct err *e)
-{
-	bool joined = false;
-	for (size_t i = first_covering(w); i < w->hi; i++) {
-		if (p->a.no_terms && times == 1 && (i = add_plain(p, w, i, weighted, ret_ms)) == w->hi)
-			break;
-		const struct source_profile *s = &w->s->vp[i];
-		int64_t from, to;
-		if (s->stale || !covered(w, i, &from, &to)) {
-			joined = false;
-			continue;
-		}
-		double scale = times * (weighted && s->weight > 0 ? s->weight : 1);
-		if (to - from != s->cover_ms && s->cover_ms > 0)
-			scale *= (double)(to - from) / (double)s->cover_ms;
-		int rc = add_one(&p->a, w->s, i, joined, scale, e);
-		if (rc)
-			return rc;
-		p->period = MAX(p->period, s->period);
-		*ret_ms += to - from;
-		joined = true;
-	}
-	return 0;
-}
+#include "pwindow.h"
 
 static int refuse_gauge(const char *fn, const struct ptype *t, struct err *e)
 {
@@ -160,7 +19,7 @@ static int refuse_gauge(const char *fn, const struct ptype *t, struct err *e)
 	return rc;
 }
 
-static int refuse_subquery(const char *fn, struct err *e)
+int refuse_subquery(const char *fn, struct err *e)
 {
 	return err_set(e, ERR_EXECUTION, "%s of a subquery of profiles has no meaning, since a subquery holds snapshots: use the "
 		       "plain range, as in %s(cpu[5m])", fn, fn);
@@ -171,7 +30,7 @@ static int refuse_subquery(const char *fn, struct err *e)
 static int rate_window(const struct pwindow *w, bool per_second, struct prof *p, bool *ret_any, struct err *e)
 {
 	int64_t ms = 0;
-	int rc = add_covered(p, w, 1, true, &ms, e);
+	int rc = pwindow_add_covered(p, w, 1, true, &ms, e);
 	p->per_s = per_second ? (double)(w->to - w->from) / 1000 : 0;
 	p->covered_s = (double)ms / 1000;
 	*ret_any = ms > 0;
@@ -217,19 +76,19 @@ static int plain_window(enum over over, const struct pwindow *w, struct prof *p,
 {
 	if (over == OVER_RATE || over == OVER_INCREASE)
 		return rate_window(w, over == OVER_RATE, p, ret_any, e);
-	size_t n = count_whole(w);
+	size_t n = pwindow_count(w);
 	*ret_any = n > 0;
 	if (!n)
 		return 0;
 	if (over == OVER_SUM || over == OVER_MEAN) {
 		for (size_t i = w->lo; i < w->hi; i++)
 			p->covered_s += w->s->vp[i].stale ? 0 : (double)w->s->vp[i].cover_ms / 1000;
-		return add_whole(p, w, over == OVER_MEAN && n > 1 ? 1 / (double)n : 1, e);
+		return pwindow_add_whole(p, w, over == OVER_MEAN && n > 1 ? 1 / (double)n : 1, e);
 	}
 	size_t i = pick(w, over);
 	p->period = w->s->vp[i].period;
 	p->covered_s = (double)w->s->vp[i].duration_ns / 1e9;
-	return add_one(&p->a, w->s, i, false, 1, e);
+	return pwindow_add_one(&p->a, w->s, i, false, 1, e);
 }
 
 /* Snapshots of a subquery. */
@@ -298,7 +157,7 @@ int profile_window(struct eval *q, const struct func *f, const struct node *n, s
 	struct pwindow w = { .s = s };
 	for (size_t i = 0; i < sp->n; i++) {
 		int64_t t = span_at(sp, i), to = mods_time(r->mods, t);
-		slide(&w, to - r->range_ms, to);
+		pwindow_slide(&w, to - r->range_ms, to);
 		struct prof *p = prof_new(s->type, 0);
 		bool any = false;
 		int rc = i % 256 ? 0 : eval_check(q, e);
@@ -323,7 +182,7 @@ int profile_totals(struct eval *q, const struct func *f, const struct range *r, 
 	struct pwindow w = { .s = s };
 	for (size_t i = 0; i < sp->n; i++) {
 		int64_t to = mods_time(r->mods, span_at(sp, i));
-		slide(&w, to - r->range_ms, to);
+		pwindow_slide(&w, to - r->range_ms, to);
 		struct prof p = { .type = s->type, .a.no_terms = true };
 		bool any = false;
 		int rc = i % 256 ? 0 : eval_check(q, e);
@@ -350,10 +209,12 @@ static int check_any_profile(struct eval *q, const struct node *n, const char *f
 	return 0;
 }
 
-static void count_kinds(const struct range *r, size_t *profiles, size_t *floats)
+int check_profiles(struct eval *q, const struct node *n, const char *fn, const char *remedy, const struct range *r, struct err *e)
 {
+	size_t profiles = 0, floats = 0;
 	for (size_t i = 0; i < r->n; i++)
-		++*(r->s[i].type ? profiles : floats);
+		++*(r->s[i].type ? &profiles : &floats);
+	return check_any_profile(q, n, fn, remedy, profiles, floats, e);
 }
 
 /* Per series, over plain ranges; what rate does for counters and profiles, these do for profiles alone. */
@@ -367,10 +228,8 @@ static int over_range(struct eval *q, struct node *n, const struct span *sp, con
 	int rc = range_load(q, n->call.args[0], sp, &r, e);
 	if (rc)
 		return rc;
-	size_t profiles = 0, floats = 0;
-	count_kinds(&r, &profiles, &floats);
 	value_start(q, &v, PROMQL_VECTOR);
-	rc = check_any_profile(q, n, n->call.fn->name, remedy, profiles, floats, e);
+	rc = check_profiles(q, n, n->call.fn->name, remedy, &r, e);
 	for (size_t i = 0; i < r.n && !rc; i++)
 		if (r.s[i].type)
 			rc = one(q, n, &r, &r.s[i], sp, value_add(&v, r.s[i].labels, true), e);
@@ -407,9 +266,9 @@ static int coverage_one(struct eval *q, struct node *n, struct range *r, struct 
 		return refuse_subquery(n->call.fn->name, e);
 	for (size_t i = 0; i < sp->n; i++) {
 		int64_t t = span_at(sp, i), to = mods_time(r->mods, t), ms = 0, a, b;
-		slide(&w, to - r->range_ms, to);
-		for (size_t k = first_covering(&w); k < w.hi; k++)
-			if (!s->vp[k].stale && covered(&w, k, &a, &b))
+		pwindow_slide(&w, to - r->range_ms, to);
+		for (size_t k = pwindow_first(&w); k < w.hi; k++)
+			if (!s->vp[k].stale && pwindow_covered(&w, k, &a, &b))
 				ms += b - a;
 		int rc = ms ? series_push(q, out, t, (double)ms / (double)r->range_ms, NULL, e) : 0;
 		if (rc)
@@ -423,235 +282,6 @@ CALL(fn_coverage)
 	return over_range(q, n, sp, "use count_over_time", ret, coverage_one, e);
 }
 
-/* ---- merge over time and series ---- */
-
-struct interval {
-	int64_t from, to;
-};
-
-struct merge_job {
-	struct eval *q;
-	struct node *n;
-	const struct span *sp;
-	struct range r;
-	struct groups g;
-	struct pwindow *w;      /* by series */
-	size_t *members, *first; /* series of group g: members[first[g]] .. members[first[g + 1]] */
-	VEC(struct interval) iv;
-};
-
-/* Each member series i of a group. */
-#define EACH_MEMBER(j, group, i) \
-	for (size_t m_ = (j)->first[group], i; m_ < (j)->first[(group) + 1] && (i = (j)->members[m_], true); m_++)
-
-/* Counting sort of the series by group. */
-static void list_members(struct merge_job *j)
-{
-	j->members = xcalloc(j->r.n + 1, sizeof *j->members);
-	j->first = xcalloc(j->g.n + 2, sizeof *j->first);
-	for (size_t i = 0; i < j->r.n; i++)
-		j->first[j->g.of[i] + 1]++;
-	for (size_t g = 0; g < j->g.n; g++)
-		j->first[g + 1] += j->first[g];
-	size_t *at = xcalloc(j->g.n + 1, sizeof *at);
-	for (size_t i = 0; i < j->r.n; i++)
-		j->members[j->first[j->g.of[i]] + at[j->g.of[i]]++] = i;
-	free(at);
-}
-
-/* One that goes on from the last is joined with it: of a series they mostly do. */
-static void push_interval(struct merge_job *j, struct interval v)
-{
-	struct interval *last = j->iv.n ? &j->iv.v[j->iv.n - 1] : NULL;
-	if (last && v.from >= last->from && v.from <= last->to)
-		last->to = MAX(last->to, v.to);
-	else
-		vec_push(&j->iv, v);
-}
-
-static int by_start(const void *a, const void *b)
-{
-	const struct interval *x = a, *y = b;
-	return (x->from > y->from) - (x->from < y->from);
-}
-
-static int64_t union_length(struct interval *v, size_t n)
-{
-	int64_t sum = 0, end = INT64_MIN;
-	if (n)
-		qsort(v, n, sizeof *v, by_start);
-	for (size_t i = 0; i < n; i++) {
-		if (v[i].to <= end)
-			continue;
-		sum += v[i].to - MAX(v[i].from, end);
-		end = v[i].to;
-	}
-	return sum;
-}
-
-static int check_same_type(const struct prof *p, const struct ptype *t, double *by, struct err *e)
-{
-	return prof_compatible(p->type, t, false, "merge", by, e);
-}
-
-/* The mean over the time that any series of the group was covered. */
-static int merge_gauges(struct merge_job *j, size_t group, struct prof *p, bool *any, struct err *e)
-{
-	j->iv.n = 0;
-	EACH_MEMBER(j, group, i) {
-		if (!j->r.s[i].vp)
-			continue;
-		for (size_t k = first_covering(&j->w[i]); k < j->w[i].hi; k++) {
-			struct interval v;
-			if (!j->r.s[i].vp[k].stale && covered(&j->w[i], k, &v.from, &v.to))
-				push_interval(j, v);
-		}
-	}
-	int64_t all = union_length(j->iv.v, j->iv.n);
-	*any = all > 0;
-	p->covered_s = (double)all / 1000;
-	EACH_MEMBER(j, group, i) {
-		if (!j->r.s[i].vp || !all)
-			continue;
-		double unit;
-		int rc = check_same_type(p, j->r.s[i].type, &unit, e);
-		for (size_t k = first_covering(&j->w[i]); k < j->w[i].hi && !rc; k++) {
-			int64_t from, to;
-			if (j->r.s[i].vp[k].stale || !covered(&j->w[i], k, &from, &to))
-				continue;
-			double share = to - from == all ? 1 : (double)(to - from) / (double)all;
-			rc = add_one(&p->a, &j->r.s[i], k, false, share * unit, e);
-			p->period = MAX(p->period, j->r.s[i].vp[k].period);
-		}
-		if (rc)
-			return rc;
-	}
-	return 0;
-}
-
-static int merge_deltas(struct merge_job *j, size_t group, struct prof *p, bool *any, struct err *e)
-{
-	j->iv.n = 0;
-	EACH_MEMBER(j, group, i) {
-		if (!j->r.s[i].vp)
-			continue;
-		struct pwindow *w = &j->w[i];
-		if (!count_whole(w))
-			continue;
-		double unit;
-		int rc = check_same_type(p, j->r.s[i].type, &unit, e);
-		if (!rc)
-			rc = add_whole(p, w, unit, e);
-		if (rc)
-			return rc;
-		*any = true;
-		for (size_t k = w->lo; k < w->hi && j->sp->n == 1; k++)
-			if (!w->s->vp[k].stale)
-				push_interval(j, (struct interval){ w->s->vp[k].t_ms - w->s->vp[k].cover_ms, w->s->vp[k].t_ms });
-	}
-	p->covered_s = (double)union_length(j->iv.v, j->iv.n) / 1000;
-	return 0;
-}
-
-static bool has_data(const struct pwindow *w, bool gauge)
-{
-	int64_t a, b;
-	if (!gauge)
-		return count_whole(w) > 0;
-	for (size_t k = first_covering(w); k < w->hi; k++)
-		if (!w->s->vp[k].stale && covered(w, k, &a, &b))
-			return true;
-	return false;
-}
-
-static int merge_group(struct merge_job *j, size_t group, int64_t t, struct series *out, struct err *e)
-{
-	const struct ptype *type = NULL;
-	EACH_MEMBER(j, group, i)
-		if (!type && j->r.s[i].vp && has_data(&j->w[i], j->r.s[i].type->kind == PROFILE_GAUGE))
-			type = j->r.s[i].type;
-	if (!type)
-		return 0;
-	struct prof *p = prof_new(type, 0);
-	bool any = false;
-	int rc = type->kind == PROFILE_GAUGE ? merge_gauges(j, group, p, &any, e) : merge_deltas(j, group, p, &any, e);
-	if (rc || !any) {
-		prof_unref(p);
-		return rc;
-	}
-	return series_push(j->q, out, t, prof_value(p), p, e);
-}
-
-static int merge_steps(struct merge_job *j, struct value *out, struct err *e)
-{
-	j->w = xcalloc(j->r.n + 1, sizeof *j->w);
-	list_members(j);
-	for (size_t i = 0; i < j->r.n; i++)
-		j->w[i].s = &j->r.s[i];
-	for (size_t g = 0; g < j->g.n; g++)
-		value_add(out, j->g.labels[g], false);
-	int rc = 0;
-	for (size_t i = 0; i < j->sp->n && !rc; i++) {
-		int64_t t = span_at(j->sp, i), to = mods_time(j->r.mods, t);
-		for (size_t k = 0; k < j->r.n; k++)
-			slide(&j->w[k], to - j->r.range_ms, to);
-		for (size_t g = 0; g < j->g.n && !rc; g++)
-			rc = merge_group(j, g, t, &out->s[g], e);
-		if (!rc)
-			rc = eval_check(j->q, e);
-	}
-	free(j->w);
-	free(j->members);
-	free(j->first);
-	return rc;
-}
-
-static int merge_range(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)
-{
-	struct merge_job j = { .q = q, .n = n, .sp = sp };
-	int rc = range_load(q, n->aggr.expr, sp, &j.r, e);
-	if (rc)
-		return rc;
-	size_t profiles = 0, floats = 0, kept = 0;
-	count_kinds(&j.r, &profiles, &floats);
-	rc = check_any_profile(q, n, "merge", "use sum_over_time, or sum", profiles, floats, e);
-	if (!rc && j.r.subquery && profiles)
-		rc = refuse_subquery("merge", e);
-	for (size_t i = 0; i < j.r.n; i++) { /* only profiles make groups */
-		if (j.r.s[i].type) {
-			struct rseries t = j.r.s[kept];
-			j.r.s[kept++] = j.r.s[i];
-			j.r.s[i] = t;
-		}
-	}
-	size_t all = j.r.n;
-	struct value out;
-	value_start(q, &out, PROMQL_VECTOR);
-	if (!rc) {
-		j.r.n = kept;
-		struct labels *l = xcalloc(kept + 1, sizeof *l);
-		bool *drop = xcalloc(kept + 1, sizeof *drop);
-		for (size_t i = 0; i < kept; i++)
-			l[i] = j.r.s[i].labels;
-		groups_make(q, l, drop, kept, &n->aggr.by, n->aggr.without, &j.g);
-		free(l);
-		free(drop);
-		rc = merge_steps(&j, &out, e);
-		groups_free(&j.g);
-		j.r.n = all;
-	}
-	vec_free(&j.iv);
-	range_free(&j.r);
-	if (rc) {
-		value_free(&out);
-		return rc;
-	}
-	value_compact(&out);
-	*ret = out;
-	return 0;
-}
-
-/* Takes out samples that are numbers. */
 int keep_profiles(struct eval *q, const struct node *n, const char *fn, const char *remedy, struct value *v, struct err *e)
 {
 	size_t profiles = 0, floats = 0;
@@ -670,23 +300,6 @@ int keep_profiles(struct eval *q, const struct node *n, const char *fn, const ch
 	if (floats && !rc)
 		value_compact(v);
 	return rc;
-}
-
-/* merge of an instant vector is sum, for profiles alone. */
-int eval_merge(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)
-{
-	if (n->aggr.expr->type == PROMQL_MATRIX)
-		return merge_range(q, n, sp, ret, e);
-	struct value v;
-	int rc = eval_node(q, n->aggr.expr, sp, &v, e);
-	if (rc)
-		return rc;
-	rc = keep_profiles(q, n, "merge", "use sum", &v, e);
-	if (rc) {
-		value_free(&v);
-		return rc;
-	}
-	return eval_aggregate_of(q, n, AGGR_SUM, sp, &v, ret, e);
 }
 
 /* ---- diff ---- */

@@ -6,7 +6,7 @@ libpromql_a_SOURCES = \
   promql-like/functions.c promql-like/engine.c promql-like/result.c promql-like/result.h \
   promql-like/explain.c promql-like/explain.h promql-like/eval.c promql-like/eval.h promql-like/value.c \
   promql-like/prof.c promql-like/prof.h promql-like/eval_selector.c promql-like/eval_binary.c \
-  promql-like/eval_aggr.c promql-like/eval_call.c promql-like/eval_totals.c promql-like/funcs_math.c promql-like/funcs_time.c \
+  promql-like/eval_aggr.c promql-like/eval_merge.c promql-like/pwindow.c promql-like/pwindow.h promql-like/eval_call.c promql-like/eval_totals.c promql-like/funcs_math.c promql-like/funcs_time.c \
   promql-like/funcs_range.c promql-like/funcs_label.c promql-like/funcs_histogram.c promql-like/funcs_profile.c \
   promql-like/choose.c promql-like/choose.h promql-like/frames.c promql-like/frames.h promql-like/readout.c promql-like/readout.h promql-like/readout_sums.c promql-like/graph.c promql-like/filters.c promql-like/rewrite.c \
   promql-like/rewrite.h
