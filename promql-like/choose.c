@@ -10,29 +10,16 @@
 #include "base/num.h"
 #include "eval.h"
 
-static bool stack_has(struct frames_memo *fm, uint32_t column)
-{
-	uint32_t node = symbols_stack_node(fm->s, symbols_get_column(fm->s, column)->stack);
-	for (; node; node = symbols_get_node(fm->s, node)->parent) {
-		uint32_t location = symbols_get_node(fm->s, node)->location;
-		uint32_t n = frames_of(symbols_get_location(fm->s, location));
-		for (uint32_t k = 0; k < n; k++)
-			if (frames_memo_match(fm, location, k))
-				return true;
-	}
-	return false;
-}
-
 static bool has(const struct chooser *c, struct frames_memo *fm, uint32_t column)
 {
 	(void)c;
-	return stack_has(fm, column);
+	return frames_memo_stack(fm, column, false);
 }
 
 static bool has_not(const struct chooser *c, struct frames_memo *fm, uint32_t column)
 {
 	(void)c;
-	return !stack_has(fm, column);
+	return !frames_memo_stack(fm, column, false);
 }
 
 /* ---- where ---- */

@@ -155,3 +155,16 @@ bool frames_memo_match(struct frames_memo *m, uint32_t location, uint32_t i)
 		*at = frames_match(m->f, m->s, l, i) ? 2 : 1;
 	return *at == 2;
 }
+
+bool frames_memo_stack(struct frames_memo *m, uint32_t column, bool leaf_only)
+{
+	uint32_t node = symbols_stack_node(m->s, symbols_get_column(m->s, column)->stack);
+	for (; node; node = leaf_only ? 0 : symbols_get_node(m->s, node)->parent) {
+		uint32_t location = symbols_get_node(m->s, node)->location;
+		uint32_t n = leaf_only ? 1 : frames_of(symbols_get_location(m->s, location));
+		for (uint32_t k = 0; k < n; k++)
+			if (frames_memo_match(m, location, k))
+				return true;
+	}
+	return false;
+}

@@ -33,6 +33,8 @@ struct frames_memo {
 void frames_memo_init(struct frames_memo *m, const struct frames *f, const struct symbols *s);
 void frames_memo_free(struct frames_memo *m);
 bool frames_memo_match(struct frames_memo *m, uint32_t location, uint32_t i);
+/* Whether any frame of a column's stack matches; leaf_only: its innermost one. */
+bool frames_memo_stack(struct frames_memo *m, uint32_t column, bool leaf_only);
 static inline uint32_t frames_of(const struct sym_location *l)
 {
 	return l->n_lines ? l->n_lines : 1;

@@ -8,7 +8,8 @@ libpromql_a_SOURCES = \
   promql-like/prof.c promql-like/prof.h promql-like/eval_selector.c promql-like/eval_binary.c \
   promql-like/eval_aggr.c promql-like/eval_merge.c promql-like/pwindow.c promql-like/pwindow.h promql-like/eval_call.c promql-like/eval_totals.c promql-like/funcs_math.c promql-like/funcs_time.c \
   promql-like/funcs_range.c promql-like/funcs_label.c promql-like/funcs_histogram.c promql-like/funcs_profile.c \
-  promql-like/choose.c promql-like/choose.h promql-like/frames.c promql-like/frames.h promql-like/readout.c promql-like/readout.h promql-like/readout_sums.c promql-like/graph.c promql-like/filters.c promql-like/rewrite.c \
+  promql-like/choose.c promql-like/choose.h promql-like/frames.c promql-like/frames.h promql-like/readout.c promql-like/readout.h promql-like/readout_sums.c \
+  promql-like/graph.c promql-like/graph_lines.c promql-like/graph_lines.h promql-like/filters.c promql-like/rewrite.c \
   promql-like/rewrite.h
 PROMQL_LIBS = libpromql.a $(MODEL_LIBS)
 libpromql_a_SOURCES += promql-like/memsource.c promql-like/memsource.h promql-like/testlang.c promql-like/testlang.h \

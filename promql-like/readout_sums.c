@@ -37,28 +37,13 @@ static bool frame_filter(const void *arg, const struct symbols *s, const struct 
 	return frames_match(arg, s, l, line);
 }
 
-static bool stack_matches(struct frames_memo *fm, uint32_t column, bool leaf_only)
-{
-	uint32_t node = symbols_stack_node(fm->s, symbols_get_column(fm->s, column)->stack);
-	for (; node; node = symbols_get_node(fm->s, node)->parent) {
-		uint32_t location = symbols_get_node(fm->s, node)->location;
-		uint32_t n = leaf_only ? 1 : frames_of(symbols_get_location(fm->s, location));
-		for (uint32_t k = 0; k < n; k++)
-			if (frames_memo_match(fm, location, k))
-				return true;
-		if (leaf_only)
-			break;
-	}
-	return false;
-}
-
 static void sum_vec(const struct frames *f, const struct stackvec *v, double scale, bool leaf_only, bool minus, struct exact *x)
 {
 	struct frames_memo fm;
 	struct exact part = { 0 };
 	frames_memo_init(&fm, f, v->symbols);
 	for (size_t i = 0; i < v->n; i++)
-		if (stack_matches(&fm, v->columns[i], leaf_only))
+		if (frames_memo_stack(&fm, v->columns[i], leaf_only))
 			add_exact(&part, v, i, minus);
 	frames_memo_free(&fm);
 	if (scale == 1 && !__builtin_add_overflow(x->i, part.i, &x->i))
