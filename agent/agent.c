@@ -517,10 +517,15 @@ static int wait_for(struct agent *a, struct tally *t, bool (*gone)(void *arg), v
 	return 0;
 }
 
+bool agent_takes(const struct agent *a, enum window_kind kind)
+{
+	return kind != WINDOW_OFF_CPU || a->o.off_cpu;
+}
+
 /* Why there are no off-CPU profiles; 0 if there are. */
 static int check_kind(const struct agent *a, enum window_kind kind, struct err *e)
 {
-	if (kind == WINDOW_OFF_CPU && !a->o.off_cpu)
+	if (!agent_takes(a, kind))
 		return err_set(e, ERR_NOT_FOUND, "off-CPU profiles are off: start the agent with --off-cpu");
 	return 0;
 }

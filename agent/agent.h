@@ -65,6 +65,8 @@ int agent_history(struct agent *a, enum window_kind kind, int64_t from_ms, int64
 /* The Unix time (ms) up to which the history is finished, and from where it reaches. */
 void agent_history_range(struct agent *a, int64_t *ret_from_ms, int64_t *ret_to_ms);
 
+/* Whether there are profiles of that kind. */
+bool agent_takes(const struct agent *a, enum window_kind kind);
 /* The labels that rules set by name; in the arena. Returns their number. */
 size_t agent_series_labels(struct agent *a, struct arena *in, struct view **ret);
 /* targets.h: the containers that were sampled in the time that the history covers. */

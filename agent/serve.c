@@ -77,16 +77,19 @@ static void question_release(struct question *q)
 		selector_release(&q->match[i]);
 }
 
-static void take_by(struct question *q, struct view list)
+static int take_by(struct question *q, struct view list, struct err *e)
 {
 	q->out.by = q->by;
-	for (size_t i = 0; i < list.len && q->out.n_by < BY_MAX;) {
+	for (size_t i = 0; i < list.len;) {
 		const char *comma = memchr(list.ptr + i, ',', list.len - i);
 		size_t n = comma ? (size_t)(comma - (list.ptr + i)) : list.len - i;
+		if (n && q->out.n_by == BY_MAX)
+			return err_set(e, ERR_BAD_DATA, "at most %d labels are allowed in by=", BY_MAX);
 		if (n)
 			q->by[q->out.n_by++] = view_make(list.ptr + i, n);
 		i += n + 1;
 	}
+	return 0;
 }
 
 static int question_parse(struct question *q, struct httpd_request *rq, struct err *e)
@@ -95,14 +98,15 @@ static int question_parse(struct question *q, struct httpd_request *rq, struct e
 	const struct httpd_param *p = httpd_params(rq, &n);
 	*q = (struct question){ .out = { .keep = keep_process, .arg = q } };
 	for (size_t i = 0; i < n; i++) {
-		if (view_eqs(p[i].name, "by"))
-			take_by(q, p[i].value);
+		int rc = view_eqs(p[i].name, "by") ? take_by(q, p[i].value, e) : 0;
+		if (rc)
+			return rc;
 		/* match: a label of /targets.json cannot be called __param_match[]. */
 		if (!view_eqs(p[i].name, "match[]") && !view_eqs(p[i].name, "match"))
 			continue;
 		if (q->n_match == ARRAY_LEN(q->match))
 			return err_set(e, ERR_BAD_DATA, "at most %zu match[] are allowed", ARRAY_LEN(q->match));
-		int rc = selector_parse(&q->match[q->n_match++], p[i].value, e);
+		rc = selector_parse(&q->match[q->n_match++], p[i].value, e);
 		if (rc)
 			return rc;
 	}
@@ -207,37 +211,83 @@ static void serve_offcpu(struct httpd_request *rq, void *arg)
 	serve_kind(rq, arg, WINDOW_OFF_CPU);
 }
 
+/* The index: rows and markup as Go writes them. Nothing is counted here, so each count is 0, as Go's of the CPU profile. */
+static const struct {
+	const char *name, *text;
+} index_rows[] = {
+	{ "cmdline", "The command line invocation of the current program" },
+	{ "offcpu", "Time that threads waited off the CPU, by where they left it. Asked like profile." },
+	{ "profile", "CPU profile of every process on this host, taken from outside. You can specify the duration in the "
+		     "seconds GET parameter; match[]={container=\"web\"} narrows it; by=container,pod chooses the labels; "
+		     "from=, to= read the history. After you get the profile file, use the go tool pprof command to "
+		     "investigate the profile." },
+	{ "symbol", "Maps given program counters to function names. Counters can be specified in a GET raw query or POST "
+		    "body, multiple counters are separated by '+'." },
+};
+
 static void serve_index(struct httpd_request *rq, void *arg)
 {
-	(void)arg;
+	const struct agent_server *s = arg;
+	struct buf *out = httpd_out(rq);
+	bool off = agent_takes(s->agent, WINDOW_OFF_CPU);
+
 	httpd_type(rq, "text/html; charset=utf-8");
-	buf_puts(httpd_out(rq),
-		 "<html>\n<head>\n<title>/debug/pprof/</title>\n</head>\n<body>\n/debug/pprof/\n<br>\n"
-		 "<p>pyrrha-agent: profiles of every process on this host, taken from outside.</p>\n"
-		 "<table>\n<thead><td>Profile</td></thead>\n"
-		 "<tr><td><a href='profile'>profile</a></td></tr>\n"
-		 "<tr><td><a href='offcpu'>offcpu</a></td></tr>\n"
-		 "<tr><td><a href='cmdline'>cmdline</a></td></tr>\n"
-		 "<tr><td><a href='symbol'>symbol</a></td></tr>\n</table>\n"
-		 "<p>Profile Descriptions:</p>\n<ul>\n"
-		 "<li>profile: CPU time of the host. ?seconds=N is its length; match[]={container=\"web\"} narrows it; "
-		 "by=container,pod chooses the labels; from=, to= read the history.</li>\n"
-		 "<li>offcpu: Time that threads waited off the CPU, by where they left it; needs --off-cpu. Asked like "
-		 "profile.</li>\n"
-		 "<li>cmdline: The command line of the agent</li>\n"
-		 "<li>symbol: Maps given program counters to function names.</li>\n</ul>\n</body>\n</html>\n");
+	buf_puts(out, "<html>\n<head>\n<title>/debug/pprof/</title>\n</head>\n<body>\n/debug/pprof/\n<br>\n<br>\n"
+		      "Types of profiles available:\n<table>\n<thead><td>Count</td><td>Profile</td></thead>\n");
+	for (size_t i = 0; i < ARRAY_LEN(index_rows); i++)
+		if (off || strcmp(index_rows[i].name, "offcpu") != 0)
+			buf_printf(out, "<tr><td>0</td><td><a href='%s?debug=1'>%s</a></td></tr>\n", index_rows[i].name,
+				   index_rows[i].name);
+	buf_puts(out, "</table>\n<br>\n<p>\nProfile Descriptions:\n<ul>\n");
+	for (size_t i = 0; i < ARRAY_LEN(index_rows); i++)
+		if (off || strcmp(index_rows[i].name, "offcpu") != 0)
+			buf_printf(out, "<li><div class=profile-name>%s: </div> %s</li>\n", index_rows[i].name,
+				   index_rows[i].text);
+	buf_puts(out, "</ul>\n</p>\n</body>\n</html>\n");
 }
 
-static void serve_no_slash(struct httpd_request *rq, void *arg)
+/* Go's ServeMux: a path with "//", "." or ".." in it is elsewhere, and so is /debug/pprof (links of the index are relative).
+ * False: the path is clean. */
+static bool redirected(struct httpd_request *rq)
 {
-	(void)arg;
-	httpd_redirect(rq, 301, "/debug/pprof/"); /* links of the index are relative */
+	struct view path = httpd_path(rq), query = httpd_query(rq);
+	struct buf clean = { 0 };
+
+	for (size_t i = 0; i < path.len;) {
+		const char *slash = memchr(path.ptr + i, '/', path.len - i);
+		struct view part = view_make(path.ptr + i, slash ? (size_t)(slash - path.ptr) - i : path.len - i);
+		bool up = view_eqs(part, "..");
+		i += part.len + 1;
+		while (up && clean.len && clean.ptr[--clean.len] != '/')
+			;
+		if (part.len && !up && !view_eqs(part, "."))
+			buf_printf(&clean, "/%.*s", VIEW_ARG(part));
+	}
+	if (!clean.len || view_ends(path, VIEW("/")) || view_eqs(buf_view(&clean), "/debug/pprof"))
+		buf_puts(&clean, "/");
+	bool elsewhere = !view_eq(buf_view(&clean), path);
+	if (elsewhere && query.ptr)
+		buf_printf(&clean, "?%.*s", VIEW_ARG(query));
+	if (elsewhere) {
+		buf_put(&clean, "", 1);
+		httpd_redirect(rq, 301, clean.ptr);
+	}
+	buf_free(&clean);
+	return elsewhere;
 }
 
 static void serve_unknown(struct httpd_request *rq, void *arg)
 {
 	(void)arg;
-	go_error(rq, 404, "Unknown profile");
+	if (!redirected(rq))
+		go_error(rq, 404, "Unknown profile");
+}
+
+static void serve_elsewhere(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	if (!redirected(rq))
+		httpd_text(rq, 404, "404 page not found");
 }
 
 static void serve_cmdline(struct httpd_request *rq, void *arg)
@@ -257,19 +307,9 @@ static void serve_cmdline(struct httpd_request *rq, void *arg)
 static void serve_symbol(struct httpd_request *rq, void *arg)
 {
 	struct agent_server *s = arg;
-	struct view question = httpd_body(rq);
-	size_t n;
-	const struct httpd_param *p = httpd_params(rq, &n);
-	if (httpd_method(rq) == HTTPD_GET) {
-		/* Go takes the query as it is; here it comes decoded, with blanks for '+'. */
-		char *raw = n ? arena_strndup(httpd_arena(rq), p[0].name.ptr, p[0].name.len) : NULL;
-		question = view_of(raw ? raw : "");
-		for (size_t i = 0; i < question.len; i++)
-			if (raw[i] == ' ')
-				raw[i] = '+';
-	}
 	httpd_type(rq, "text/plain; charset=utf-8");
-	serve_symbols(agent_symbolizer(s->agent), question, httpd_out(rq));
+	serve_symbols(agent_symbolizer(s->agent), httpd_method(rq) == HTTPD_POST ? httpd_body(rq) : httpd_query(rq),
+		      httpd_out(rq));
 }
 
 static void serve_metrics(struct httpd_request *rq, void *arg)
@@ -338,19 +378,20 @@ static void serve_root(struct httpd_request *rq, void *arg)
 
 static const struct httpd_route routes[] = {
 	{ "/", HTTPD_GET, serve_root, HTTPD_QUICK },
-	{ "/debug/pprof", HTTPD_GET, serve_no_slash, HTTPD_QUICK },
-	{ "/debug/pprof/", HTTPD_GET, serve_index, HTTPD_QUICK },
+	{ "/debug/pprof", HTTPD_GET | HTTPD_POST, serve_elsewhere, HTTPD_QUICK | HTTPD_RAW },
+	{ "/debug/pprof/", HTTPD_GET | HTTPD_POST, serve_index, HTTPD_QUICK | HTTPD_RAW },
 	{ "/debug/pprof/profile", HTTPD_GET | HTTPD_POST, serve_profile, 0 },
 	{ "/debug/pprof/offcpu", HTTPD_GET | HTTPD_POST, serve_offcpu, 0 },
-	{ "/debug/pprof/cmdline", HTTPD_GET, serve_cmdline, HTTPD_QUICK },
-	{ "/debug/pprof/symbol", HTTPD_GET | HTTPD_POST, serve_symbol, 0 },
-	{ "/debug/pprof/{*}", HTTPD_GET, serve_unknown, HTTPD_QUICK },
+	{ "/debug/pprof/cmdline", HTTPD_GET | HTTPD_POST, serve_cmdline, HTTPD_QUICK | HTTPD_RAW },
+	{ "/debug/pprof/symbol", HTTPD_GET | HTTPD_POST, serve_symbol, HTTPD_RAW },
+	{ "/debug/pprof/{*}", HTTPD_GET | HTTPD_POST, serve_unknown, HTTPD_QUICK | HTTPD_RAW },
 	{ "/buildid/{id}/{kind}", HTTPD_GET, serve_build, 0 },
 	{ "/metrics", HTTPD_GET, serve_metrics, HTTPD_QUICK },
 	{ "/targets.json", HTTPD_GET, serve_targets, HTTPD_QUICK },
 	{ "/-/healthy", HTTPD_GET, serve_healthy, HTTPD_QUICK },
 	{ "/-/ready", HTTPD_GET, serve_ready, HTTPD_QUICK },
 	{ "/-/reload", HTTPD_POST | HTTPD_PUT, serve_reload, HTTPD_QUICK },
+	{ "/{*}", HTTPD_GET | HTTPD_POST, serve_elsewhere, HTTPD_QUICK | HTTPD_RAW },
 };
 
 static void make_boot_id(char out[33])

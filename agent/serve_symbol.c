@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#define WORD_BYTES 4096 /* as much as Go reads of one */
+
 /* 0 for what is no number: 0x hexadecimal, 0b binary, 0o or 0 octal, else decimal; underscores between digits. */
 static uint64_t parse_pc(struct view word)
 {
@@ -45,6 +47,10 @@ void serve_symbols(struct symbolizer *s, struct view question, struct buf *out)
 	for (size_t i = 0; i < question.len;) {
 		const char *plus = memchr(question.ptr + i, '+', question.len - i);
 		size_t n = plus ? (size_t)(plus - (question.ptr + i)) : question.len - i;
+		if (n > WORD_BYTES) {
+			buf_puts(out, "reading request: bufio: buffer full\n");
+			break;
+		}
 		put_symbol(s, parse_pc(view_make(question.ptr + i, n)), out);
 		i += n + 1;
 	}

@@ -33,6 +33,7 @@ enum httpd_method { HTTPD_GET = 1, HTTPD_POST = 2, HTTPD_PUT = 4, HTTPD_DELETE =
 enum httpd_route_flags {
 	HTTPD_QUICK = 1, /* runs on the loop thread, so that it answers while all workers are busy: must not block */
 	HTTPD_PAGE = 2,  /* HTML of ours: gets the policy that lets it load its own scripts */
+	HTTPD_RAW = 4,   /* query and body are no parameters: not decoded, and nothing in them is an error */
 };
 
 struct httpd_route {
@@ -79,6 +80,8 @@ unsigned httpd_in_flight(const struct httpd *h);
 enum httpd_method httpd_method(const struct httpd_request *rq);
 /* As sent, without prefix and query. */
 struct view httpd_path(const struct httpd_request *rq);
+/* What follows the '?', as sent. */
+struct view httpd_query(const struct httpd_request *rq);
 /* A segment that the route names in braces ("*" for the rest), percent-decoded. */
 struct view httpd_segment(const struct httpd_request *rq, const char *name);
 

@@ -148,7 +148,7 @@ void httpd_request_serve(struct httpd_request *rq)
 {
 	struct err e = { 0 };
 	if (rq->route) {
-		if (httpd_request_parse(rq, &e))
+		if (!(rq->route->flags & HTTPD_RAW) && httpd_request_parse(rq, &e))
 			httpd_text(rq, err_info(e.code)->http, "%s", e.msg);
 		else if (!rq->httpd->o.before || rq->httpd->o.before(rq, rq->httpd->o.arg))
 			rq->route->handle(rq, rq->httpd->o.arg);
@@ -164,6 +164,11 @@ enum httpd_method httpd_method(const struct httpd_request *rq)
 struct view httpd_path(const struct httpd_request *rq)
 {
 	return rq->path;
+}
+
+struct view httpd_query(const struct httpd_request *rq)
+{
+	return rq->query;
 }
 
 struct view httpd_segment(const struct httpd_request *rq, const char *name)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent's HTTP side, asked the same as a real Go program, and with as many callers as it takes. Needs root and eBPF."""
+import concurrent.futures
+import gzip
+import http.client
+import json
+import socket
+import time
+import urllib.parse
+
+from harness import PATIENCE, Echo, check, http_get, wait_until
+from pprof_file import fields
+from test_agent import start_agent
+from test_agent_labels import metric
+
+NOWHERE = "0x7fffffff0001"  # no program has code there
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+def ask(address, method, path, body=None, headers=None):
+    """(status, headers, body) of exactly this request: no redirect is followed, the path is sent as it is."""
+    c = http.client.HTTPConnection(address, timeout=120 * PATIENCE)
+    try:
+        c.request(method, path, body=body, headers=headers or {})
+        r = c.getresponse()
+        return r.status, r.headers, r.read()
+    finally:
+        c.close()
+
+
+# What a program that pulls may send, below /debug/pprof. Go answers to methods that change things as if they were GET, or
+# with 405 (from 1.22 on), POST too; the agent serves POST, which pprof uses, and refuses the others.
+ALIKE = [
+    ("GET", ""), ("GET", "?x=1"), ("HEAD", ""),
+    ("GET", "/"), ("GET", "/?debug=1"), ("HEAD", "/"), ("POST", "/"),
+    ("GET", "/cmdline"), ("POST", "/cmdline"), ("HEAD", "/cmdline"), ("GET", "/cmdline?x=%zz"),
+    ("GET", "/symbol"), ("GET", "/symbol?"), ("GET", "/symbol?" + NOWHERE), ("GET", f"/symbol?{NOWHERE}+{NOWHERE}+"),
+    ("GET", f"/symbol?{NOWHERE}%2B{NOWHERE}"), ("GET", "/symbol?%zz"), ("GET", "/symbol?a=b&" + NOWHERE), ("HEAD", "/symbol"),
+    ("POST", "/symbol"), ("POST", "/symbol", NOWHERE.encode()), ("POST", "/symbol", b"hello"), ("POST", "/symbol", b"0+%zz", FORM),
+    ("POST", "/symbol", b"a" * 4095), ("POST", "/symbol", b"0+" + b"a" * 5000 + b"+0"),
+    ("GET", "/nonsense"), ("POST", "/nonsense"), ("HEAD", "/nonsense"), ("GET", "/nonsense/x"), ("GET", "/nonsense?seconds=1"),
+    ("GET", "/nonsense?debug=1"), ("GET", "/Profile"), ("GET", "/profile/"), ("GET", "/cmdline/"), ("GET", "/symbol/"),
+    ("GET", "/a%2Fb"), ("GET", "//cmdline"), ("GET", "/./cmdline?a=b"), ("GET", "/x/../cmdline"), ("GET", "/../pprof/"),
+    ("GET", "/profile?seconds=1"), ("GET", "/profile?seconds=%2B1"), ("GET", "/profile?seconds=01&debug=1&gc=1"),
+    ("GET", "/profile?seconds=1&seconds=x"), ("HEAD", "/profile?seconds=1"), ("POST", "/profile?seconds=500", b"seconds=1", FORM),
+]
+
+
+def essence(path, answer):
+    """What has to be the same: the body too, where it is not the program's own."""
+    status, headers, body = answer
+    names = ["Content-Type", "X-Content-Type-Options", "X-Go-Pprof", "Content-Disposition", "Content-Encoding", "Location"]
+    if status == 301:  # the text of a redirect is read by nobody
+        names, body = ["Location"], b""
+    own = path in ("/", "/?debug=1") or path.startswith(("/cmdline", "/profile?"))
+    return status, {n: headers[n] for n in names}, bool(body) if own else body
+
+
+def test_like_a_go_program(env):
+    go, agent = Echo(env, load=0).address, start_agent(env).split("//")[1]
+    for method, path, *more in ALIKE:
+        theirs, ours = (essence(path, ask(a, method, "/debug/pprof" + path, *more)) for a in (go, agent))
+        check(ours == theirs, f"{method} {path} {str(more)[:200]}:\nGo    {theirs}\nagent {ours}")
+    # Index pages list what there is: each row of the agent's is one that Go has, or is said to be no more.
+    rows = [line for line in ask(agent, "GET", "/debug/pprof/")[2].decode().splitlines() if line.startswith("<tr>")]
+    check(rows == [f"<tr><td>0</td><td><a href='{n}?debug=1'>{n}</a></td></tr>" for n in ("cmdline", "profile", "symbol")], f"{rows}")
+    theirs = ask(go, "GET", "/debug/pprof/")[2].decode().splitlines()
+    check(rows[1] in theirs, f"{theirs}")
+    # Go programs with a WriteTimeout of 600 s have these words for it.
+    for path in ("profile?seconds=601", "offcpu?seconds=1", "profile?seconds=1&by=" + ",".join("abcdefgh"[i % 8] for i in range(33))):
+        status, headers, body = ask(agent, "GET", "/debug/pprof/" + path)
+        check(status in (400, 404) and headers["X-Go-Pprof"] == "1" and headers["Content-Disposition"] is None and
+              headers["Content-Type"] == "text/plain; charset=utf-8", f"{path}: {status} {headers} {body}")
+    check(ask(agent, "GET", "/debug/pprof/profile?seconds=601")[2] == b"profile duration exceeds server's WriteTimeout\n", "Go's words")
+    check(ask(agent, "GET", "/nothing")[0::2] == (404, b"404 page not found\n"), "a page that is not there")
+    check(ask(agent, "GET", "//evil.example/..//debug/pprof/")[1]["Location"] == "/debug/pprof/", "a redirect stays on this host")
+
+
+class Caller:
+    """A connection that asked for a profile and waits."""
+
+    def __init__(self, address, query):
+        self.query, self.asked_s = query, time.time()
+        host, port = address.split(":")
+        self.socket = socket.create_connection((host, int(port)), 200 * PATIENCE)
+        self.socket.sendall(f"GET /debug/pprof/profile{query} HTTP/1.1\r\nHost: {address}\r\n\r\n".encode())
+
+    def answer(self):
+        r = http.client.HTTPResponse(self.socket)
+        r.begin()
+        body = r.read()
+        self.socket.close()
+        check(r.status == 200, f"{self.query}: {r.status} {body[:300]}")
+        return r.headers, dict(fields(gzip.decompress(body)))
+
+
+def test_many_callers(env):
+    """64 callers at once have a window each, of exactly the length they asked for, from when they asked. The next one is
+    turned away until one of them has gone. What is no length is 30 seconds."""
+    agent = start_agent(env)
+    address = agent.split("//")[1]
+    odd = ["", "?", "?seconds=", "?seconds=0", "?seconds=-1", "?seconds=1.5", "?seconds=abc", "?seconds=1e1", "?seconds=0x5",
+           "?seconds=99999999999999999999"]
+    waiting = "pyrrha_agent_profiles_in_progress"
+    # Long enough that none has ended before all are there and the next was turned away.
+    callers = [Caller(address, f"?seconds={20 + i % 10}&match[]=%7Bcomm=%22none%22%7D") for i in range(64 - len(odd))]
+    callers += [Caller(address, q) for q in odd]
+    wait_until("64 wait", lambda: metric(agent, waiting) == 64, 15)
+    all_there_s = time.time()
+    status, headers, body = ask(address, "GET", "/debug/pprof/profile?seconds=1")
+    check(status == 503 and b"64" in body and headers["X-Go-Pprof"] == "1", f"{status} {headers} {body}")
+    check(ask(address, "GET", "/-/healthy")[0] == 200 and ask(address, "GET", "/debug/pprof/symbol?1")[0] == 200, "others are served")
+    callers.pop(9).socket.close()
+    wait_until("the window of one who went is free", lambda: metric(agent, waiting) < 64, 10)
+    check(ask(address, "GET", "/debug/pprof/profile?seconds=1")[0] == 200, "there is room for another")
+    with concurrent.futures.ThreadPoolExecutor(len(callers)) as pool:
+        for caller, (headers, top) in zip(callers, pool.map(Caller.answer, callers)):
+            asked = urllib.parse.parse_qs(caller.query.strip("?")).get("seconds", ["30"])[0]
+            seconds = int(asked) if asked.isdigit() and 0 < int(asked) < 600 else 30
+            check(top[10] == seconds * 10**9, f"{caller.query}: {top[10]} ns")
+            begin, end = (int(t) / 1000 for t in headers["X-Pyrrha-Covered"].split("-"))
+            check(abs(end - begin - seconds) < 0.0015 and abs(top[9] / 1e9 - begin) < 0.0015, f"{caller.query}: {begin} {end} {top[9]}")
+            check(caller.asked_s - 0.05 < begin < all_there_s, f"{caller.query}: asked at {caller.asked_s}, began at {begin}")
+    wait_until("nobody waits", lambda: metric(agent, waiting) == 0, 10)
+
+
+def test_targets_are_json(env):
+    """Also where a Host header is none that could be scraped."""
+    agent = start_agent(env)
+    for host in ("[::1]:7071", "web-1:80", "no.port", "a b:1", 'x"y:1', ""):
+        status, _, body = http_get(agent + "/targets.json", headers={"Host": host})
+        check(status == 200, f"{host}: {status}")
+        for t in json.loads(body):
+            want = host if host in ("[::1]:7071", "web-1:80") else agent.split("//")[1]
+            check(t["targets"] == [want], f"{host}: {t}")
