@@ -9,6 +9,7 @@
 #define FUNCDATA_INL_TREE 3
 #define DATA_MAX 16 /* entries of pcdata and of funcdata that are of interest */
 #define TEXT_MAX 4096
+#define VALUES_BYTES_MAX ((uint64_t)4 << 20) /* of one function's table */
 
 /* The runtime's _func, the fields in use. */
 struct go_func {
@@ -122,6 +123,8 @@ static int32_t pc_value(const struct gopclntab *t, uint32_t offset, uint64_t ent
 			for (unsigned shift = 0;; shift += 7) {
 				if (i == have) {
 					at += have;
+					if (at - t->pcs - offset > VALUES_BYTES_MAX)
+						return -1;
 					have = MIN(sizeof chunk, t->table->sh_size > at ? t->table->sh_size - at : 0);
 					i = 0;
 					if (!have || !rd(t, at, chunk, have))

@@ -46,6 +46,7 @@ struct image {
 	uint64_t key;                /* hash of what records say of it */
 	bool twins;                  /* there are other files of which records say the same */
 	struct file_stamp fd_stamp;  /* of what fd is */
+	int64_t compared_ns;         /* when its content was last compared because its stamp had changed */
 	struct image_table *table;
 	unsigned mapped;             /* address spaces that map it */
 	int64_t unmapped_ns;         /* when the last of them went */

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/vec.h"
 
+#define LOOK_AGAIN_NS 1000000000ll   /* whoever keeps changing a file does not keep us reading it */
 #define FD_LINGER_NS 5000000000ll    /* so that names of the last samples can still be read */
 
 /* A file as the kernel names it, and what it turned out to be. Devices and inodes are given again to other files: what is
@@ -470,8 +471,10 @@ static bool is_unchanged(struct image *im, int fd)
 		return false;
 	if (file_stamp_eq(&now, &im->fd_stamp))
 		return true;
-	if (elf_open(&f, fd, NULL))
+	int64_t now_ns = clock_mono_ns();
+	if (now_ns - im->compared_ns < LOOK_AGAIN_NS || elf_open(&f, fd, NULL))
 		return false;
+	im->compared_ns = now_ns;
 	bool same = image_content_of(&f, &now, &c) && memcmp(&c, &im->content, sizeof c) == 0;
 	elf_close(&f);
 	if (same)

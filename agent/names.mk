@@ -16,5 +16,5 @@ labels_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 cgroup_test_SOURCES = agent/cgroup_test.c
 cgroup_test_LDADD = libagent.a $(MODEL_LIBS) $(AGENT_NAMES_LIBS) $(CMOCKA_LIBS)
 names_test_SOURCES = agent/names_test.c
-names_test_LDADD = libagent.a $(BASE_LIBS) $(AGENT_NAMES_LIBS) $(CMOCKA_LIBS)
+names_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 endif

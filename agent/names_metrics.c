@@ -4,7 +4,7 @@
 #include "agent/symbolize.h"
 #include "base/metrics.h"
 
-enum { M_PERFMAPS, M_MEMORY, M_IMAGES, M_DESCRIPTORS, M_FORGOTTEN, M_DEBUGINFOD };
+enum { M_PERFMAPS, M_MEMORY, M_IMAGES, M_DESCRIPTORS, M_FORGOTTEN, M_OVER_BUDGET, M_TABLES, M_DEBUGINFOD };
 
 static struct metric table[] = {
 	[M_PERFMAPS] = { "pyrrha_agent_perfmap_reads_total", "Readings of perf-maps of just-in-time compilers, by what came of it.",
@@ -14,6 +14,9 @@ static struct metric table[] = {
 	[M_IMAGES] = { "pyrrha_agent_names_images", "Files whose symbols are kept, or waited for.", METRIC_GAUGE },
 	[M_FORGOTTEN] = { "pyrrha_agent_names_forgotten_total",
 			  "Times all names were given up because they took too much memory; they are read again.", METRIC_COUNTER },
+	[M_OVER_BUDGET] = { "pyrrha_agent_names_over_budget_total",
+			    "Files and addresses without names because all names together would take too much.", METRIC_COUNTER },
+	[M_TABLES] = { "pyrrha_agent_names_file_bytes", "Tables of symbols in temporary files (TMPDIR).", METRIC_GAUGE },
 	[M_DEBUGINFOD] = { "pyrrha_agent_debuginfod_requests_total", "Files asked for at debuginfod servers, by what came of it.",
 			   METRIC_COUNTER, "result" },
 	[M_DESCRIPTORS] = { "pyrrha_agent_names_open_files", "Files open for that.", METRIC_GAUGE },
@@ -40,6 +43,8 @@ static void collect(void *arg)
 	metric_set(&table[M_MEMORY], (double)t.images_bytes, "images");
 	metric_set(&table[M_MEMORY], (double)t.perfmaps_bytes, "perfmaps");
 	metric_add(&table[M_FORGOTTEN], MAX(0, (double)t.forgotten - metric_get(&table[M_FORGOTTEN])));
+	metric_add(&table[M_OVER_BUDGET], MAX(0, (double)t.over_budget - metric_get(&table[M_OVER_BUDGET])));
+	metric_set(&table[M_TABLES], (double)t.tables_bytes);
 	metric_set(&table[M_IMAGES], (double)t.images);
 	metric_set(&table[M_DESCRIPTORS], (double)t.open_files);
 }

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,7 +19,11 @@
 #include "agent/gopclntab.h"
 #include "agent/kallsyms.h"
 #include "agent/perfmap.h"
+#include "agent/symbolize.h"
 #include "agent/symtab.h"
+#include "agent/tempfile.h"
+#include "base/map.h"
+#include "base/alloc.h"
 
 static void check_demangle(const char *from, const char *to)
 {
@@ -148,6 +154,79 @@ static void test_symtab_of_myself(void **state)
 	buf_free(&name);
 	symtab_free(&t);
 	close(fd);
+}
+
+/* A file of a few hundred KB whose symbols have as long names as there are, no two the same: windows of one text. */
+#define LONG_NAMES 7000u
+struct long_names {
+	Elf64_Ehdr eh;
+	Elf64_Phdr ph;
+	Elf64_Shdr sh[4];
+	char names[32], text[LONG_NAMES + 2 * SYMTAB_NAME_MAX];
+	Elf64_Sym sym[LONG_NAMES];
+};
+
+static struct long_names *make_long_names(void)
+{
+	struct long_names *f = NEW(struct long_names);
+	uint64_t seed = 1;
+
+	f->eh = (Elf64_Ehdr){ .e_type = ET_DYN, .e_machine = EM_X86_64, .e_phoff = offsetof(struct long_names, ph),
+			      .e_shoff = offsetof(struct long_names, sh), .e_phentsize = sizeof f->ph, .e_phnum = 1,
+			      .e_shentsize = sizeof *f->sh, .e_shnum = ARRAY_LEN(f->sh), .e_shstrndx = 3 };
+	memcpy(f->eh.e_ident, ELFMAG "\2\1\1", 7);
+	f->ph = (Elf64_Phdr){ .p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_vaddr = 0x1000, .p_memsz = 16 * LONG_NAMES };
+	memcpy(f->names, "\0.symtab\0.strtab\0.shstrtab", 27);
+	f->sh[1] = (Elf64_Shdr){ .sh_name = 1, .sh_type = SHT_SYMTAB, .sh_link = 2, .sh_entsize = sizeof *f->sym,
+				 .sh_offset = offsetof(struct long_names, sym), .sh_size = sizeof f->sym };
+	f->sh[2] = (Elf64_Shdr){ .sh_name = 9, .sh_type = SHT_STRTAB, .sh_offset = offsetof(struct long_names, text),
+				 .sh_size = sizeof f->text };
+	f->sh[3] = (Elf64_Shdr){ .sh_name = 17, .sh_type = SHT_STRTAB, .sh_offset = offsetof(struct long_names, names),
+				 .sh_size = sizeof f->names };
+	for (size_t i = 0; i < sizeof f->text; i++)
+		f->text[i] = (char)('a' + (seed = hash_u64(seed)) % 26);
+	for (uint32_t i = 0; i < LONG_NAMES; i++)
+		f->sym[i] = (Elf64_Sym){ .st_name = i, .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), .st_shndx = 1,
+					 .st_value = 0x1000 + 16 * i, .st_size = 16 };
+	return f;
+}
+
+/* Names take no more memory than there is for them, whatever files say, and are there again for the next profile. */
+static void test_names_are_bounded(void **state)
+{
+	struct err e = { 0 };
+	struct symbolizer *s = symbolizer_new(&(struct symbolizer_options){ NULL, NULL }, &e);
+	struct long_names *file = make_long_names();
+	struct image *im = NEW(struct image);
+	struct sym_frame out[SYM_FRAMES_MAX];
+	struct symbolizer_stats st;
+	size_t named = 0;
+	int fd = tempfile_open("names_test", &e);
+
+	assert_true(s && fd >= 0 && tempfile_write(fd, file, sizeof *file));
+	free(file);
+	atomic_store(&im->refs, 1);
+	atomic_store(&im->fd, fd);
+	im->path = xstrdup("/long");
+	symbolizer_begin(s);
+	struct window_frame f = { .kind = FRAME_USER, .image = im };
+	for (uint32_t i = 0; i < LONG_NAMES; i++) {
+		f.addr = 0x1000 + 16 * i;
+		size_t n = symbolizer_resolve(s, &f, out);
+		assert_true(n == 0 || out[0].name.len == SYMTAB_NAME_MAX);
+		named += n;
+	}
+	symbolizer_stats(s, &st);
+	assert_in_range(named, 1000, LONG_NAMES - 1);
+	assert_int_equal(st.over_budget, LONG_NAMES - named);
+	assert_in_range(st.strings_bytes, 8 << 20, 56 << 20);
+	assert_in_range(st.tables_bytes, (uint64_t)LONG_NAMES * SYMTAB_NAME_MAX, 128 << 20);
+	symbolizer_end(s);
+	symbolizer_begin(s);
+	assert_int_equal(symbolizer_resolve(s, &f, out), 1);
+	symbolizer_end(s);
+	symbolizer_free(s);
+	image_unref(im);
 }
 
 static void test_kallsyms_text(void **state)
@@ -426,7 +505,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_demangle), cmocka_unit_test(test_perfmap), cmocka_unit_test(test_perfmap_long_lines), cmocka_unit_test(test_perfmap_limits),
-		cmocka_unit_test(test_symtab_of_myself),
+		cmocka_unit_test(test_symtab_of_myself), cmocka_unit_test(test_names_are_bounded),
 		cmocka_unit_test(test_kallsyms_text), cmocka_unit_test(test_gopclntab),
 		cmocka_unit_test(test_dwarf), cmocka_unit_test(test_child), cmocka_unit_test(test_debuglink), cmocka_unit_test(test_plt),
 	};

@@ -12,8 +12,8 @@
 #include "agent/elf_names.h"
 #include "base/buf.h"
 
-#define SLOTS_MAX 1000000u
-#define PLT_BYTES_MAX ((uint64_t)16 << 20)
+#define SLOTS_MAX 250000u
+#define PLT_BYTES_MAX ((uint64_t)4 << 20)
 #define RELA_CHUNK 512
 #define RANK 3 /* below what has a size in the symbol table */
 

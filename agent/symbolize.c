@@ -33,6 +33,9 @@
 #define KALLSYMS_RELOAD_MS 60000
 /* Memory for names and their strings, when nobody uses them. */
 #define NAMES_BYTES_MAX ((size_t)10 << 20)
+/* Beyond these there are no more names: strings while profiles are being built, and tables of symbols in files. */
+#define STRINGS_BYTES_MAX ((size_t)48 << 20)
+#define TABLES_BYTES_MAX ((uint64_t)512 << 20)
 #define SWEEP_MS 30000
 
 struct known_image {
@@ -60,7 +63,7 @@ struct symbolizer {
 	int64_t kernel_loaded_mono_ms;
 	bool kernel_tried;
 	unsigned waiting_fds;
-	uint64_t forgotten;
+	uint64_t forgotten, over_budget;
 };
 
 /* What there is more to know of an image, from the reader's thread. Images are not freed while they are with it. */
@@ -208,11 +211,21 @@ static int vdso_file(void)
 	return fd;
 }
 
+static uint64_t symbol_bytes(const struct symbolizer *s)
+{
+	uint64_t n = 0;
+	for (size_t i = 0; i < s->images.n; i++)
+		n += s->images.v[i] ? symtab_bytes(&s->images.v[i]->symbols) : 0;
+	return n;
+}
+
 static void make_ready(struct symbolizer *s, struct known_image *k)
 {
 	struct err e;
 	char hex[2 * BUILD_ID_MAX + 1];
 	k->ready = true;
+	bool room = symbol_bytes(s) < TABLES_BYTES_MAX;
+	s->over_budget += !room;
 	if (k->fd >= 0)
 		s->waiting_fds--;
 	else
@@ -221,7 +234,7 @@ static void make_ready(struct symbolizer *s, struct known_image *k)
 		return;
 	k->is_go = gopclntab_open(&k->go, k->fd, &e) == 0;
 	/* A damaged file has no symbols; its frames stay addresses. Go programs with cgo need both. */
-	if (symtab_build(&k->symbols, k->fd, k->image->path, image_build_id_hex(k->image, hex), &e))
+	if (!room || symtab_build(&k->symbols, k->fd, k->image->path, image_build_id_hex(k->image, hex), &e))
 		k->symbols.fd = -1;
 	if (!k->is_go) {
 		k->with_reader = debug_reader_ask(s->debug, k->image, k->fd, k);
@@ -361,6 +374,10 @@ static size_t resolve_locked(struct symbolizer *s, const struct window_frame *f,
 	bool keeps = f->kind == FRAME_KERNEL || k;
 	if (keeps && name_cache_find(&s->names, owner, f->addr, out, &n))
 		return n;
+	if (name_cache_strings_bytes(&s->names) > STRINGS_BYTES_MAX) {
+		s->over_budget++;
+		return 0;
+	}
 	for (size_t i = 0; i < SYM_FRAMES_MAX; i++)
 		out[i] = (struct sym_frame){ VIEW(""), VIEW(""), VIEW(""), 0, 0 };
 	n = f->kind == FRAME_USER ? resolve_user(s, k, f->addr, out) :
@@ -463,7 +480,8 @@ static size_t open_files_of(const struct known_image *k)
 void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret)
 {
 	pthread_mutex_lock(&s->lock);
-	*ret = (struct symbolizer_stats){ .images = s->images.n - s->spare.n, .forgotten = s->forgotten };
+	*ret = (struct symbolizer_stats){ .images = s->images.n - s->spare.n, .forgotten = s->forgotten,
+					  .over_budget = s->over_budget, .tables_bytes = symbol_bytes(s) };
 	struct debug_reader_stats debug = debug_reader_stats(s->debug);
 	ret->debuginfod_found = debug.found;
 	ret->debuginfod_absent = debug.absent;

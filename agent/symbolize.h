@@ -45,7 +45,9 @@ uint64_t symbolizer_kernel_start(struct symbolizer *s);
 struct symbolizer_stats {
 	size_t strings_bytes, resolved_bytes, images_bytes, perfmaps_bytes; /* memory */
 	size_t images, open_files;
+	uint64_t tables_bytes;       /* of symbols, in temporary files */
 	uint64_t forgotten;          /* times that names were given up for their memory */
+	uint64_t over_budget;        /* files and addresses that have no name for want of room */
 	uint64_t perfmap_reads[PERFMAP_RESULTS];
 	uint64_t debuginfod_found, debuginfod_absent, debuginfod_failed;
 };

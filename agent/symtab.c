@@ -223,6 +223,11 @@ void symtab_free(struct symtab *t)
 	*t = (struct symtab){ .fd = -1 };
 }
 
+uint64_t symtab_bytes(const struct symtab *t)
+{
+	return t->fd < 0 ? 0 : t->entries_at + (uint64_t)t->n * sizeof(struct symtab_entry);
+}
+
 bool symtab_lookup(const struct symtab *t, uint64_t address, struct buf *name, uint64_t *ret_start)
 {
 	struct symtab_entry x, best;

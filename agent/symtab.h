@@ -31,6 +31,8 @@ int symtab_build(struct symtab *t, int fd, const char *path, const char *build_i
 /* As symtab_build; what .symtab of its debug file has, if that is at hand (-1: it is not), comes after its own. */
 int symtab_build_with(struct symtab *t, int fd, int debug_fd, const char *path, const char *build_id, struct err *e);
 void symtab_free(struct symtab *t);
+/* What it takes of its file system. */
+uint64_t symtab_bytes(const struct symtab *t);
 /* The function that holds the address. Appends its name (at most SYMTAB_NAME_MAX bytes). */
 #define SYMTAB_NAME_MAX 8192
 bool symtab_lookup(const struct symtab *t, uint64_t address, struct buf *name, uint64_t *ret_start);

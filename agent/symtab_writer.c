@@ -6,8 +6,8 @@
 
 #include "agent/tempfile.h"
 
-#define SYMBOLS_MAX 4000000u
-#define NAMES_MAX ((uint64_t)512 << 20)
+#define SYMBOLS_MAX 2000000u
+#define NAMES_MAX ((uint64_t)128 << 20)
 #define PENDING ((size_t)64 << 10)
 
 void symtab_writer_init(struct symtab_writer *w)
