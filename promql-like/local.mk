@@ -13,7 +13,7 @@ libpromql_a_SOURCES = \
   promql-like/rewrite.h
 PROMQL_LIBS = libpromql.a $(MODEL_LIBS)
 libpromql_a_SOURCES += promql-like/memsource.c promql-like/memsource.h promql-like/testlang.c promql-like/testlang.h \
-  promql-like/testlang_data.c promql-like/testlang_data.h
+  promql-like/testlang_case.c promql-like/testlang_case.h promql-like/testlang_check.c promql-like/testlang_data.c promql-like/testlang_data.h
 
 check_PROGRAMS += lang_test
 TESTS += lang_test
