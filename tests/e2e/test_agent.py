@@ -229,8 +229,9 @@ def test_java(env):
         return False
 
     wait_until("the JVM compiled the function and wrote its map", map_written, 60)
-    wait_for_share(env, agent, "the class's functions", '{comm="java"}', 0.9, "start_thread", "JavaMain", "agentFib",
-                   among="agentFib")
+    # libc's start_thread has a name only where libc6-dbg is installed.
+    wait_for_share(env, agent, "the class's functions", '{comm="java"}', 0.9, r"^(start_thread|libc\.so\.6\+0x[0-9a-f]+)$",
+                   "JavaMain", "agentFib", among="agentFib")
     os.unlink(f"/tmp/perf-{p.p.pid}.map")
 
 
@@ -285,7 +286,7 @@ def test_history_tiles(env):
     wait_until("the second window is finished", second_finished, 60)
     whole = total(first, first + 20)
     parts = total(first, first + 10) + total(first + 10, first + 20)
-    check(whole == parts and whole > 0.5e9, f"{whole} ns in one, {parts} ns in two")
+    check(whole == parts > 0, f"{whole} ns in one, {parts} ns in two")
 
 
 def test_server_splits_by_process(env):
