@@ -12,7 +12,7 @@ libtsdb_a_SOURCES = \
   tsdb/plan.h tsdb/readpart.c tsdb/readpart.h tsdb/rebuild.c tsdb/record.c tsdb/record.h tsdb/remove.c tsdb/remove.h \
   tsdb/replay.c tsdb/rescue.c tsdb/rescue.h tsdb/retention.c tsdb/rewrite.c tsdb/rocks.c tsdb/rocks.h tsdb/rollup.c tsdb/seal.c \
   tsdb/seal.h tsdb/sealed.c tsdb/sealed.h tsdb/sealed_points.c tsdb/sealed_sums.c tsdb/select.c tsdb/sort.c tsdb/sort.h \
-  tsdb/space.c tsdb/space.h tsdb/steps.c tsdb/steps.h tsdb/sums.c tsdb/tsdb.c tsdb/tsdb.h tsdb/view.c tsdb/view.h tsdb/window.c \
+  tsdb/space.c tsdb/space.h tsdb/steps.c tsdb/steps.h tsdb/sums.c tsdb/sums_put.c tsdb/sums_put.h tsdb/tsdb.c tsdb/tsdb.h tsdb/view.c tsdb/view.h tsdb/window.c \
   tsdb/window.h
 
 # What a program that links the storage needs.
