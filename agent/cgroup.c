@@ -72,7 +72,8 @@ static void take_pod_uid(struct view part, struct cgroup_info *ret)
 {
 	struct view uid = part;
 	const char *pod = memmem(part.ptr, part.len, "-pod", 4);
-	if (pod && view_starts(part, VIEW("kubepods"))) { /* kubepods-burstable-podUID.slice */
+	/* kubepods-burstable-podUID.slice; below a group of the kubelet's own: kubelet-kubepods-... */
+	if (pod && (view_starts(part, VIEW("kubepods")) || view_contains(part, VIEW("-kubepods-")))) {
 		uid = view_make(pod + 4, part.len - (size_t)(pod + 4 - part.ptr));
 		const char *end = memmem(uid.ptr, uid.len, ".slice", 6);
 		if (!end)

@@ -61,6 +61,22 @@ static const struct {
 	{ "0::/system.slice/a.service (deleted)\n", RUNTIME_NONE, "", "", "a.service" },
 	/* a container in a container is the inner one */
 	{ "0::/docker/" ID "/kubelet/kubepods/pod" UID "/" ID2 "\n", RUNTIME_UNKNOWN, ID2, UID, "" },
+	{ "0::/docker/" ID "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-pod"
+	  UID_ ".slice/cri-containerd-" ID2 ".scope\n", RUNTIME_CONTAINERD, ID2, UID, "" },
+	{ "0::/system.slice/docker-" ID ".scope/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod" UID_
+	  ".slice/cri-containerd-" ID2 ".scope\n", RUNTIME_CONTAINERD, ID2, UID, "" },
+	{ "0::/../../kubelet-kubepods-besteffort-pod" UID_ ".slice/crio-" ID ".scope/container\n", RUNTIME_CRIO, ID, UID, "" },
+	/* cgroupfs drivers, users without root, and podman's ways */
+	{ "0::/kubepods/burstable/pod" UID "/crio-" ID "\n", RUNTIME_CRIO, ID, UID, "" },
+	{ "0::/libpod_parent/libpod-" ID "\n", RUNTIME_PODMAN, ID, "", "" },
+	{ "0::/user.slice/user-1000.slice/user@1000.service/user.slice/docker-" ID ".scope\n", RUNTIME_DOCKER, ID, "",
+	  "user@1000.service" },
+	{ "0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" ID ".scope/container\n", RUNTIME_PODMAN, ID, "",
+	  "user@1000.service" },
+	{ "0::/machine.slice/machine-libpod_pod_" ID ".slice/libpod-" ID2 ".scope\n", RUNTIME_PODMAN, ID2, "", "" },
+	{ "0::/default/" ID "\n", RUNTIME_CONTAINERD, ID, "", "" },
+	{ "0::/system.slice/nerdctl-" ID ".scope\n", RUNTIME_CONTAINERD, ID, "", "" },
+	{ "0::/my-kubepods/pod" UID "x/" ID "\n", RUNTIME_NONE, "", "", "" },
 	/* not the right number of digits, upper case, more than digits; monitors of runtimes are the host's */
 	{ "0::/docker/0123456789abcdef\n", RUNTIME_NONE, "", "", "" },
 	{ "0::/docker/0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF\n", RUNTIME_NONE, "", "", "" },

@@ -235,8 +235,10 @@ static bool look_up_pod(struct groups *gs, struct group *g)
 	if (!gs->o.pods || !(g->info.container_id.len || g->info.pod_uid[0]))
 		return false;
 	arena_init(&a, 0);
-	/* What was known stays known: its processes may outlive the pod by a little. */
+	/* What was known stays known: its processes may outlive the pod by a little, or the pod tell of the container that
+	 * took this one's place. */
 	if (!pods_find(gs->o.pods, g->info.container_id, view_of(g->info.pod_uid), &a, &now) ||
+	    (!now.container.len && g->pod.container.len) ||
 	    (view_eq(now.container, g->pod.container) && labels_eq(now.meta, g->pod.meta))) {
 		arena_free(&a);
 		return false;

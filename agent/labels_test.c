@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent/exe_meta.h"
+#include "agent/groups.h"
 #include "agent/labels.h"
 #include "agent/meta.h"
 #include "agent/pods.h"
@@ -299,7 +300,20 @@ static const char *const pod_objects[] = {
 	"{\"metadata\":\"x\",\"status\":{\"containerStatuses\":{\"a\":1}}}", "{}", "{\"metadata\":{\"uid\":7}}",
 	"{\"metadata\":{\"uid\":\"u3\",\"labels\":[1],\"ownerReferences\":\"x\"},\"spec\":{\"containers\":[3]},\"status\":{"
 	"\"containerStatuses\":[1,{\"name\":\"n\"},{\"containerID\":\"://\"}],\"conditions\":{}}}",
+	/* somebody who would like his pod's labels on another's processes; a container for debugging */
+	"{\"metadata\":{\"name\":\"forger\",\"uid\":\"u4\",\"annotations\":{\"kubernetes.io/config.hash\":\"u5\"}},"
+	"\"spec\":{\"ephemeralContainers\":[{\"name\":\"debug\",\"image\":\"busybox:1\"}]},\"status\":{"
+	"\"ephemeralContainerStatuses\":[{\"name\":\"debug\",\"containerID\":\"cri-o://" POD_ID "e\",\"image\":\"b@x\"}]}}",
+	"{\"metadata\":{\"name\":\"genuine\",\"uid\":\"u5\"}}",
 };
+
+static void put_pod(struct pods *p, const char *text)
+{
+	json_t *j = json_loads(text, 0, NULL);
+	assert_non_null(j);
+	pods_put(p, j);
+	json_decref(j);
+}
 
 static void test_pods(void **state)
 {
@@ -310,14 +324,10 @@ static void test_pods(void **state)
 	uint64_t problems, version = pods_version(p);
 
 	arena_init(&a, 0);
-	for (size_t i = 0; i < ARRAY_LEN(pod_objects); i++) {
-		json_t *j = json_loads(pod_objects[i], 0, NULL);
-		assert_non_null(j);
-		pods_put(p, j);
-		json_decref(j);
-	}
+	for (size_t i = 0; i < ARRAY_LEN(pod_objects); i++)
+		put_pod(p, pod_objects[i]);
 	pods_stats(p, &n, &problems);
-	assert_int_equal(n, 3);
+	assert_int_equal(n, 5);
 	assert_int_equal(problems, 3);
 	assert_int_not_equal(pods_version(p), version);
 	assert_true(pods_find(p, VIEW(""), VIEW("h1"), &a, &c));
@@ -329,7 +339,46 @@ static void test_pods(void **state)
 	assert_true(view_eqs(labels_get(c.meta, VIEW("__meta_kubernetes_pod_container_init")), "true"));
 	assert_false(pods_find(p, VIEW(""), VIEW("h2"), &a, &c));
 	assert_false(pods_find(p, VIEW(""), VIEW(""), &a, &c));
+	assert_true(pods_find(p, VIEW(""), VIEW("u5"), &a, &c));
+	assert_true(view_eqs(c.pod, "genuine"));
+	assert_true(pods_find(p, VIEW(POD_ID "e"), VIEW(""), &a, &c));
+	assert_true(view_eqs(c.container, "debug") && view_eqs(c.image, "busybox:1"));
+	/* deleted: gone from the count, but the samples of its last seconds still find it */
+	json_t *j = json_loads("{\"metadata\":{\"uid\":\"u5\"}}", 0, NULL);
+	pods_del(p, j);
+	json_decref(j);
+	pods_stats(p, &n, &problems);
+	assert_int_equal(n, 4);
+	assert_true(pods_find(p, VIEW(""), VIEW("u5"), &a, &c));
 	arena_free(&a);
+	pods_stop(p);
+}
+
+#define POD_UID "1b2c3d4e-0000-1111-2222-333344445555"
+#define RESTARTED(id) "{\"metadata\":{\"name\":\"web\",\"uid\":\"" POD_UID "\"},\"status\":{\"containerStatuses\":[" \
+	"{\"name\":\"app\",\"containerID\":\"containerd://" id "\"}]}}"
+
+/* A container that is started again has another id: what runs in the old one is still the container it was. */
+static void test_container_that_restarts(void **state)
+{
+	static const char other[] = "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210";
+	struct pods *p = pods_new();
+	struct meta *m = meta_new(NULL, 0);
+	struct groups *gs = groups_new(&(struct groups_options){ VIEW("n"), { NULL, 0 }, m, p, NULL });
+	char at[256];
+
+	put_pod(p, RESTARTED(POD_ID));
+	const struct group *first = groups_get(gs, VIEW("/kubepods/pod" POD_UID "/" POD_ID));
+	assert_true(view_eqs(first->pod.container, "app"));
+	snprintf(at, sizeof at, "/kubepods/pod" POD_UID "/%s", other);
+	const struct group *second = groups_get(gs, view_of(at)); /* it runs before the API server tells of it */
+	assert_true(view_eqs(second->pod.pod, "web") && !second->pod.container.len);
+	put_pod(p, RESTARTED("fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"));
+	assert_true(groups_tick(gs, 1));
+	assert_true(view_eqs(second->pod.container, "app"));
+	assert_true(view_eqs(first->pod.container, "app") && view_eqs(first->pod.pod, "web"));
+	groups_free(gs);
+	meta_free(m);
 	pods_stop(p);
 }
 
@@ -399,7 +448,8 @@ int main(void)
 		cmocka_unit_test(test_config), cmocka_unit_test(test_rules_on_a_process),
 		cmocka_unit_test(test_environment),
 		cmocka_unit_test(test_environment_of_a_container), cmocka_unit_test(test_out_of_date),
-		cmocka_unit_test(test_containers), cmocka_unit_test(test_pods), cmocka_unit_test(test_compilers), cmocka_unit_test(test_languages),
+		cmocka_unit_test(test_containers), cmocka_unit_test(test_pods), cmocka_unit_test(test_container_that_restarts),
+		cmocka_unit_test(test_compilers), cmocka_unit_test(test_languages),
 	};
 	return cmocka_run_group_tests(tests, begin, end);
 }

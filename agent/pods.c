@@ -20,6 +20,8 @@
 #define CONTAINERS_MAX 64
 /* The samples of its last seconds are still to come when a pod is deleted. */
 #define LINGER_MS 60000
+/* A problem that stays is said again after this. */
+#define REPEAT_MS 600000
 
 struct label_vec {
 	struct label *v;
@@ -42,12 +44,17 @@ struct pod {
 
 struct pods {
 	struct kube_client *client;
-	char pod_selector[320], node_selector[320];
+	char pod_selector[400], node_selector[320];
 	uint32_t pause_ms;
 	pthread_t threads[2];
 	unsigned n_threads;
 	atomic_bool cancel;
 	_Atomic uint64_t version, problems;
+	struct said {
+		char text[256];
+		int64_t mono_ms;
+	} said[2];                   /* each its thread's own */
+	bool node_seen;              /* the node thread's */
 
 	pthread_mutex_t lock;        /* guards all below */
 	VEC(struct pod *) all;
@@ -166,6 +173,7 @@ static struct pod *read_pod(const json_t *j)
 	take_statuses(p, kube_get(j, "status.ephemeralContainerStatuses"), false);
 	take_images(p, kube_get(j, "spec.containers"));
 	take_images(p, kube_get(j, "spec.initContainers"));
+	take_images(p, kube_get(j, "spec.ephemeralContainers"));
 	push(a, &meta, VIEW("__meta_kubernetes_namespace"), kube_text(j, "metadata.namespace"));
 	push(a, &meta, VIEW("__meta_kubernetes_pod_name"), kube_text(j, "metadata.name"));
 	push(a, &meta, VIEW("__meta_kubernetes_pod_uid"), kube_text(j, "metadata.uid"));
@@ -268,11 +276,28 @@ static void on_del(void *arg, const json_t *j)
 	pods_del(arg, j);
 }
 
-static void on_problem(void *arg, const struct err *e)
+static void say(struct said *last, const char *text)
+{
+	int64_t now_ms = clock_mono_ms();
+	if (strncmp(last->text, text, sizeof last->text - 1) == 0 && now_ms - last->mono_ms < REPEAT_MS)
+		return;
+	snprintf(last->text, sizeof last->text, "%s", text);
+	last->mono_ms = now_ms;
+	LOG_WARN("msg", "Kubernetes", "err", text);
+}
+
+static void pods_problem(void *arg, const struct err *e)
 {
 	struct pods *p = arg;
 	p->problems++;
-	LOG_WARN("msg", "Kubernetes", "err", e->msg);
+	say(&p->said[0], e->msg);
+}
+
+static void node_problem(void *arg, const struct err *e)
+{
+	struct pods *p = arg;
+	p->problems++;
+	say(&p->said[1], e->msg);
 }
 
 static void put_node(void *arg, const json_t *j)
@@ -281,6 +306,7 @@ static void put_node(void *arg, const json_t *j)
 	struct label_vec meta = { 0 };
 	struct arena a;
 
+	p->node_seen = true;
 	arena_init(&a, POD_BYTES_MAX);
 	push(&a, &meta, VIEW("__meta_kubernetes_node_name"), kube_text(j, "metadata.name"));
 	push_map(&a, &meta, "__meta_kubernetes_node_label_", "__meta_kubernetes_node_labelpresent_", kube_get(j, "metadata.labels"));
@@ -298,9 +324,22 @@ static void put_node(void *arg, const json_t *j)
 		atomic_fetch_add(&p->version, 1);
 }
 
-static void nothing(void *arg)
+static void node_list_begins(void *arg)
 {
-	(void)arg;
+	((struct pods *)arg)->node_seen = false;
+}
+
+/* Then its pods are nobody's, too, and nothing else would tell. */
+static void node_list_ends(void *arg)
+{
+	struct pods *p = arg;
+	char text[512];
+	if (p->node_seen)
+		return;
+	snprintf(text, sizeof text, "the cluster has no node with %s: say its name with --node, or pods have no labels",
+		 p->node_selector);
+	p->problems++;
+	say(&p->said[1], text);
 }
 
 static void no_node(void *arg, const json_t *j)
@@ -314,7 +353,7 @@ static void *watch_pods(void *arg)
 	struct pods *p = arg;
 	kube_watch_run(&(struct kube_watch){ .client = p->client, .path = "/api/v1/pods", .field_selector = p->pod_selector,
 					     .cancel = &p->cancel, .begin = list_begins, .put = on_put, .del = on_del,
-					     .end = list_ends, .problem = on_problem, .arg = p, .page = 100,
+					     .end = list_ends, .problem = pods_problem, .arg = p, .page = 100,
 					     .max_objects = PODS_MAX, .pause_ms = p->pause_ms });
 	return NULL;
 }
@@ -323,8 +362,8 @@ static void *watch_node(void *arg)
 {
 	struct pods *p = arg;
 	kube_watch_run(&(struct kube_watch){ .client = p->client, .path = "/api/v1/nodes", .field_selector = p->node_selector,
-					     .cancel = &p->cancel, .begin = nothing, .put = put_node, .del = no_node, .end = nothing,
-					     .problem = on_problem, .arg = p, .max_objects = 1, .pause_ms = p->pause_ms });
+					     .cancel = &p->cancel, .begin = node_list_begins, .put = put_node, .del = no_node,
+					     .end = node_list_ends, .problem = node_problem, .arg = p, .max_objects = 1, .pause_ms = p->pause_ms });
 	return NULL;
 }
 
@@ -344,7 +383,8 @@ int pods_start(struct pods **ret, const struct pods_options *o, struct err *e)
 
 	p->client = o->client;
 	p->pause_ms = o->pause_ms;
-	snprintf(p->pod_selector, sizeof p->pod_selector, "spec.nodeName=%s", o->node);
+	/* Pods that have ended may be many, and have no processes. One that ends is deleted from such a list. */
+	snprintf(p->pod_selector, sizeof p->pod_selector, "spec.nodeName=%s,status.phase!=Succeeded,status.phase!=Failed", o->node);
 	snprintf(p->node_selector, sizeof p->node_selector, "metadata.name=%s", o->node);
 	for (size_t i = 0; i < ARRAY_LEN(run) && !rc; i++) {
 		rc = thread_start(&p->threads[i], i ? "kube-node" : "kube-pods", run[i], p, e);
@@ -389,7 +429,11 @@ static const struct pod *find(const struct pods *p, struct view id, struct view 
 		}
 	}
 	for (size_t i = 0; uid.len && i < p->all.n; i++)
-		if (view_eq(p->all.v[i]->uid, uid) || view_eq(p->all.v[i]->hash, uid))
+		if (view_eq(p->all.v[i]->uid, uid))
+			return p->all.v[i];
+	/* The annotation is anybody's to write, the uid is not. */
+	for (size_t i = 0; uid.len && i < p->all.n; i++)
+		if (view_eq(p->all.v[i]->hash, uid))
 			return p->all.v[i];
 	return NULL;
 }
@@ -435,8 +479,10 @@ uint64_t pods_version(const struct pods *p)
 
 void pods_stats(struct pods *p, size_t *ret_pods, uint64_t *ret_problems)
 {
+	*ret_pods = 0;
 	pthread_mutex_lock(&p->lock);
-	*ret_pods = p->all.n;
+	for (size_t i = 0; i < p->all.n; i++)
+		*ret_pods += !p->all.v[i]->gone_ms;
 	pthread_mutex_unlock(&p->lock);
 	*ret_problems = p->problems;
 }

@@ -105,6 +105,7 @@ class KubeApi:
             return self.send(handler, 401, {"kind": "Status", "status": "Failure", "message": "Unauthorized", "code": 401})
         if path == "/api/v1/nodes":
             items = [{"metadata": {"name": "n1", "resourceVersion": "1", "labels": {"topology.kubernetes.io/zone": "z1"}}}]
+            items = [n for n in items if "metadata.name=" + n["metadata"]["name"] == query.get("fieldSelector")]
         else:
             items = self.pods
         if "watch" in query:

@@ -125,7 +125,7 @@ relabel_configs:
     whole = '{app="%s", owner="ReplicaSet;echo-5d9", zone="z1", pod="web-1", namespace="default", container="app", image="registry/echo:1"}'
     wait_until("the pod's labels", lambda: profile(env, agent, 1, whole % "echo")[0], 60)
     check(metric(agent, "pyrrha_agent_kubernetes_pods") == 121, "not all pods of the list are known")
-    check(all(q.get("fieldSelector") == "spec.nodeName=n1" for p, q in api.requests if p == "/api/v1/pods"), f"{api.requests}")
+    check(all(q.get("fieldSelector") == "spec.nodeName=n1,status.phase!=Succeeded,status.phase!=Failed" for p, q in api.requests if p == "/api/v1/pods"), f"{api.requests}")
     api.rotate("second")
     api.hang_up(b'{"type":"MODIFIED","object":{"meta')
     wait_until("a watch with the new token", lambda: api.watchers, 60)
@@ -133,6 +133,20 @@ relabel_configs:
     wait_until("the pod's new label", lambda: profile(env, agent, 1, whole % "other")[0], 60)
     lists = len([1 for p, q in api.requests if p == "/api/v1/pods" and "watch" not in q and "continue" not in q])
     check(lists == 1, f"listed {lists} times: a torn watch goes on where it was")
+
+
+def test_a_node_of_another_name(env):
+    """Who runs the agent under a name that the cluster does not know is told, once."""
+    api = KubeApi(env)
+    agent = start_agent(env, "--node=n2", f"--kubeconfig={api.kubeconfig}")
+    wait_until("the warning", lambda: "metadata.name=n2: say its name with --node" in env.agent.text(), 30)
+    check(metric(agent, "pyrrha_agent_kubernetes_problems_total") >= 1, "it counts")
+    # rights that are missing, and stay so: said once, counted each time
+    api.token = "nobody's"
+    api.hang_up()
+    wait_until("refusals", lambda: metric(agent, "pyrrha_agent_kubernetes_problems_total") >= 4, 60)
+    refused = [line for line in env.agent.text().splitlines() if "is the token valid" in line and "/pods" in line]
+    check(len(refused) == 1 and "/api/v1/pods: HTTP 401: Unauthorized" in refused[0], f"{refused}")
 
 
 def targets(agent):
