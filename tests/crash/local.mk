@@ -2,7 +2,7 @@
 EXTRA_DIST += tests/crash/crash_test
 if HAVE_CMOCKA
 check_PROGRAMS += torture faults.so
-torture_SOURCES = tests/crash/torture.c tests/crash/ledger.c tests/crash/ledger.h
+torture_SOURCES = tests/crash/torture.c tests/crash/life.c tests/crash/life.h tests/crash/ledger.c tests/crash/ledger.h
 torture_LDADD = libtsdbkit.a $(TSDB_LIBS) -ldl
 faults_so_SOURCES = tests/crash/faults.c tests/crash/faults.h tests/crash/journal.c tests/crash/journal.h
 # Without the sanitizers: they come with the program.

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lives and deaths of a storage. One life opens the directory, holds what is there against the ledger, then appends (in
- * two threads, some of it late), queries, seals, deletes, drops and copies at the same time, until it is killed, the
- * power fails, or errors are over and it closes. The parent starts the next life in the same directory, a new directory
- * every LIVES_PER_DIR, and at the end prints how many lives of each kind there were and what they held.
+/* Lives and deaths of a storage. What a life does is life.h; the parent here starts the next one in the same directory, a new
+ * directory every LIVES_PER_DIR, and at the end prints how many lives of each kind there were and what they held.
  *
  *	torture [--lives N] [--seed N] [--kinds kill,power,...] [--keep] [--trace] --faults LIBRARY --dir DIR
  *
@@ -11,10 +9,7 @@
  *
  * Everything random comes from the seed; which thread comes first does not. A failure leaves the directory and says how to
  * run the life again. */
-#include <dlfcn.h>
-#include <execinfo.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,26 +19,11 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/log.h"
-#include "base/map.h"
 #include "tests/crash/ledger.h"
+#include "tests/crash/life.h"
 #include "tsdb/testkit.h"
 
-#define HOUR INT64_C(3600000)
-#define DAY (24 * HOUR)
 #define LIVES_PER_DIR 25
-#define PODS 6
-#define BATCHES 70      /* of each appending thread */
-#define RETENTION (1 * DAY)
-
-/* What a kind of life has injected; %lu is the call. */
-struct kind {
-	const char *name, *faults, *faults2;
-	unsigned long most;  /* AT is below it */
-	bool dies;           /* the fault kills it */
-	bool kills;          /* and does nothing else */
-	bool reads;          /* reads are wrong: what cannot be read may be reported as lost */
-};
 
 static const struct kind kinds[] = {
 	{ "kill", "kill:%lu", NULL, 700, true, true, false },
@@ -64,8 +44,6 @@ static const struct kind kinds[] = {
 };
 #define N_KINDS (sizeof kinds / sizeof *kinds)
 
-struct pending;
-
 struct run {
 	const char *dir, *faults, *wanted;
 	uint64_t seed;
@@ -73,22 +51,7 @@ struct run {
 	bool keep, trace;
 };
 
-struct life {
-	struct kit k;
-	struct ledger *ledger;
-	const struct kind *kind;
-	uint64_t seed;
-	atomic_llong now_ms;
-	atomic_uint running;     /* appending threads */
-	pthread_rwlock_t deleting; /* read: an append or a query is in flight */
-	atomic_ulong refused, acknowledged, queries, query_errors;
-	pthread_mutex_t sent_lock;
-	VEC(struct pending *) sent; /* until the end: done may come late */
-};
-
-static void (*arm)(const char *spec);
-
-__attribute__((format(printf, 1, 2), noreturn)) static void die(const char *f, ...)
+void die(const char *f, ...)
 {
 	va_list args;
 	va_start(args, f);
@@ -98,492 +61,6 @@ __attribute__((format(printf, 1, 2), noreturn)) static void die(const char *f, .
 	va_end(args);
 	fflush(NULL);
 	_exit(1);
-}
-
-/* For the trace. */
-__attribute__((format(printf, 1, 2))) static void note(const char *f, ...)
-{
-	char text[256];
-	va_list args;
-	if (!getenv("FAULTS_TRACE"))
-		return;
-	va_start(args, f);
-	vsnprintf(text, sizeof text, f, args);
-	va_end(args);
-	dprintf(2, "%s\n", text);
-}
-
-static uint64_t below(uint64_t *random, uint64_t n)
-{
-	return kit_random(random) % n;
-}
-
-/* ---- reading ---- */
-
-struct found {
-	VEC(uint32_t) ids;
-	uint64_t sums[2]; /* what the merge has to be */
-};
-
-static int series_of(struct source_view *v, const char *name, int64_t after, int64_t until, struct source_series **ret, size_t *n,
-		     struct err *e)
-{
-	struct matcher m;
-	if (matcher_init(&m, MATCH_EQ, VIEW(LABEL_NAME), view_of(name), e))
-		abort();
-	int rc = v->ops->select(v, &m, 1, after, until, NULL, ret, n, e);
-	matcher_release(&m);
-	return rc;
-}
-
-static unsigned pod_of(const struct source_series *s)
-{
-	struct view v = labels_get(s->labels, VIEW("pod"));
-	if (v.len != 5 || memcmp(v.ptr, "pod-", 4) || v.ptr[4] < '0' || v.ptr[4] >= '0' + PODS)
-		die("a series of no pod: %.*s", (int)v.len, v.ptr);
-	return (unsigned)(v.ptr[4] - '0');
-}
-
-/* Every profile of that name: known, whole, in order. */
-static int read_profiles(struct life *l, struct source_view *v, bool cpu, int64_t after, int64_t until, struct found *f,
-			 struct err *e)
-{
-	struct source_series *s;
-	struct source_profile *p;
-	size_t n, n_p;
-	int rc = series_of(v, cpu ? KIT_CPU : KIT_SAMPLES, after, until, &s, &n, e);
-	for (size_t i = 0; !rc && i < n; i++) {
-		unsigned pod = pod_of(&s[i]);
-		rc = v->ops->profiles(v, s[i].ref, after, until, NULL, &p, &n_p, e);
-		for (size_t k = 0; !rc && k < n_p; k++) {
-			uint32_t id;
-			if (!ledger_find(l->ledger, pod, p[k].t_ms, &id))
-				die("pod %u has a profile at %lld that nobody appended", pod, (long long)p[k].t_ms);
-			struct ledger_entry x = ledger_get(l->ledger, id);
-			if (p[k].total != (cpu ? x.total * KIT_PERIOD : x.total))
-				die("profile %u of pod %u at %lld: total %lld, %lld was appended", id, pod, (long long)x.t_ms,
-				    (long long)p[k].total, (long long)x.total);
-			vec_push(&f->ids, id);
-			f->sums[cpu] += x.sums[cpu];
-		}
-		if (!rc)
-			free(p);
-	}
-	if (!rc)
-		free(s);
-	return rc;
-}
-
-static int read_merge(struct source_view *v, const char *name, int64_t after, int64_t until, uint64_t *ret, struct err *e)
-{
-	struct source_series *s;
-	struct stackvec *sum;
-	size_t n;
-	int rc = series_of(v, name, after, until, &s, &n, e);
-	if (rc)
-		return rc;
-	struct source_part *parts = xcalloc(n + 1, sizeof *parts);
-	for (size_t i = 0; i < n; i++)
-		parts[i] = (struct source_part){ s[i].ref, after, until, 1, 0, 0, 0 };
-	rc = v->ops->merge(v, parts, n, 1, NULL, &sum, e);
-	if (!rc) {
-		*ret = kit_vec_sum(sum);
-		stackvec_unref(sum);
-	}
-	free(parts);
-	free(s);
-	return rc;
-}
-
-static uint64_t lost_records(struct life *l)
-{
-	struct tsdb_stats s;
-	tsdb_stats(l->k.db, &s);
-	return s.lost_records;
-}
-
-/* The profiles in a range and their merges, of one view: the same in every way of asking. */
-static int read_range(struct life *l, int64_t after, int64_t until, struct found *f, struct err *e)
-{
-	struct source_view *v;
-	uint64_t sum;
-	struct found cpu = { 0 };
-	int rc = tsdb_source(l->k.db)->open(tsdb_source(l->k.db), &v, e);
-	if (rc)
-		return rc;
-	rc = read_profiles(l, v, false, after, until, f, e);
-	if (!rc)
-		rc = read_profiles(l, v, true, after, until, &cpu, e);
-	f->sums[1] = cpu.sums[1];
-	if (!rc && cpu.ids.n != f->ids.n)
-		die("%zu profiles of samples, %zu of cpu in (%lld, %lld]", f->ids.n, cpu.ids.n, (long long)after, (long long)until);
-	for (int i = 0; i < 2 && !rc; i++) {
-		rc = read_merge(v, i ? KIT_CPU : KIT_SAMPLES, after, until, &sum, e);
-		if (!rc && sum != f->sums[i] && l->kind->reads && lost_records(l))
-			rc = err_set(e, ERR_CORRUPT, "names that could not be read stand as lost, as is said");
-		if (!rc && sum != f->sums[i])
-			die("the merge of (%lld, %lld] is not the sum of its %zu profiles", (long long)after, (long long)until,
-			    f->ids.n);
-	}
-	v->ops->release(v);
-	vec_free(&cpu.ids);
-	return rc;
-}
-
-static bool retained(int64_t t_ms, int64_t now_ms)
-{
-	return ((t_ms - 1) / DAY + 1) * DAY > now_ms - RETENTION;
-}
-
-/* What must be there of (after, until] and is not; what must not and is, is the end. */
-static size_t missing(struct life *l, const struct found *f, const uint8_t *before, size_t n, int64_t after, int64_t until,
-		      bool accept)
-{
-	bool *there = xcalloc(n + 1, sizeof *there);
-	size_t gone = 0;
-	int64_t now = atomic_load(&l->now_ms);
-	for (size_t i = 0; i < f->ids.n; i++)
-		if (f->ids.v[i] < n) {
-			there[f->ids.v[i]] = true;
-			if (before[f->ids.v[i]] == DELETED)
-				die("profile %u was deleted and is there", f->ids.v[i]);
-		}
-	for (uint32_t i = 0; i < n; i++) {
-		struct ledger_entry x = ledger_get(l->ledger, i);
-		if (before[i] != ACKED || x.state != ACKED || there[i] || x.t_ms <= after || x.t_ms > until || !retained(x.t_ms, now))
-			continue;
-		gone++;
-		if (accept)
-			ledger_set(l->ledger, i, LOST);
-		else if (gone < 4)
-			fprintf(stderr, "torture: profile %u, pod %u, at %lld, is gone\n", i, x.pod, (long long)x.t_ms);
-	}
-	free(there);
-	return gone;
-}
-
-/* Holds a range against the ledger. accept: what is missing may be, if the storage says that it lost something. */
-static int check_range(struct life *l, int64_t after, int64_t until, bool accept, struct err *e)
-{
-	size_t n = ledger_n(l->ledger);
-	uint8_t *before = xcalloc(n + 1, 1);
-	struct found f = { 0 };
-	struct tsdb_stats s;
-	for (uint32_t i = 0; i < n; i++)
-		before[i] = ledger_get(l->ledger, i).state;
-	int rc = read_range(l, after, until, &f, e);
-	if (!rc) {
-		tsdb_stats(l->k.db, &s);
-		size_t gone = missing(l, &f, before, n, after, until, accept && s.lost_records);
-		if (gone && !(accept && s.lost_records))
-			die("%zu acknowledged profiles of (%lld, %lld] are gone, and %llu records are said to be lost", gone,
-			    (long long)after, (long long)until, (unsigned long long)s.lost_records);
-	}
-	vec_free(&f.ids);
-	free(before);
-	return rc;
-}
-
-/* ---- one life ---- */
-
-static int64_t now_of(void *arg)
-{
-	return atomic_load(&((struct life *)arg)->now_ms);
-}
-
-struct pending {
-	struct life *l;
-	uint32_t id;
-	atomic_int code; /* 1 = not yet */
-};
-
-static void appended(void *arg, const struct err *e)
-{
-	struct pending *p = arg;
-	if (!e->code) {
-		struct tsdb_stats s;
-		tsdb_stats(p->l->k.db, &s);
-		ledger_ack(p->l->ledger, p->id, s.last_record);
-		note("profile %u is acknowledged by record %llu", p->id, (unsigned long long)s.last_record);
-	}
-	atomic_fetch_add(e->code ? &p->l->refused : &p->l->acknowledged, 1);
-	atomic_store(&p->code, e->code ? -1 : 0);
-}
-
-/* The kit's profile, with a done() of its own. 0 if it is on its way. */
-static int send_one(struct life *l, struct ledger_entry *x, struct pending *wait)
-{
-	struct sink_result r = { 0 };
-	if (kit_append_done(&l->k, x->pod, x->t_ms, x->seed, x->n, &r, appended, wait))
-		return -1;
-	/* Too old, because time went on since the stamp was made. */
-	return r.profiles ? 0 : 1;
-}
-
-static void append_one(struct life *l, uint64_t *random)
-{
-	int64_t now = atomic_fetch_add(&l->now_ms, 5000 + (int64_t)below(random, 250000)); /* a partition in two lives */
-	int64_t back = below(random, 6) ? 0 : (int64_t)below(random, (uint64_t)(below(random, 2) ? 3 * HOUR : 20 * HOUR));
-	struct ledger_entry x = { .t_ms = now - back, .seed = kit_random(random), .pod = (uint16_t)below(random, PODS),
-				  .n = below(random, 12) ? 8 + (uint32_t)below(random, 20) : 0 };
-	struct pending *wait = NEW(struct pending);
-	pthread_mutex_lock(&l->sent_lock);
-	vec_push(&l->sent, wait);
-	pthread_mutex_unlock(&l->sent_lock);
-	wait->l = l;
-	atomic_init(&wait->code, 1);
-	x.sums[0] = kit_profile_sum(x.seed, x.n, false);
-	x.sums[1] = kit_profile_sum(x.seed, x.n, true);
-	x.total = kit_profile_total(x.seed, x.n);
-	pthread_rwlock_rdlock(&l->deleting);
-	bool sent = ledger_try(l->ledger, &x, &wait->id);
-	int rc = sent ? send_one(l, &x, wait) : -1;
-	if (rc >= 0 && below(random, 3))
-		tsdb_flush(l->k.db);
-	pthread_rwlock_unlock(&l->deleting);
-	if (rc < 0)
-		atomic_fetch_add(&l->refused, sent);
-}
-
-static void *append_thread(void *arg)
-{
-	struct life *l = arg;
-	uint64_t random = hash_u64(l->seed ^ (uint64_t)(uintptr_t)pthread_self());
-	for (int i = 0; i < BATCHES; i++)
-		append_one(l, &random);
-	tsdb_flush(l->k.db);
-	atomic_fetch_sub(&l->running, 1);
-	return NULL;
-}
-
-static void *query_thread(void *arg)
-{
-	struct life *l = arg;
-	uint64_t random = l->seed + 77;
-	while (atomic_load(&l->running)) {
-		struct err e = { 0 };
-		int64_t until = atomic_load(&l->now_ms) - (int64_t)below(&random, (uint64_t)(30 * HOUR));
-		if (below(&random, 2))
-			until = until / HOUR * HOUR;
-		int64_t after = until - (int64_t)below(&random, (uint64_t)(30 * HOUR));
-		pthread_rwlock_rdlock(&l->deleting); /* a view that is open may see part of what is deleted, or not */
-		int rc = check_range(l, after, until, l->kind->reads, &e);
-		pthread_rwlock_unlock(&l->deleting);
-		atomic_fetch_add(&l->queries, 1);
-		if (rc && rc != -ERR_IO && rc != -ERR_CORRUPT && !(rc == -ERR_NOT_FOUND && l->kind->reads))
-			die("a query failed: %s", e.msg);
-		atomic_fetch_add(&l->query_errors, rc != 0);
-	}
-	return NULL;
-}
-
-static void delete_some(struct life *l, uint64_t *random)
-{
-	struct err e;
-	char pod[8];
-	struct matcher m;
-	unsigned which = (unsigned)below(random, PODS);
-	int64_t until = atomic_load(&l->now_ms) - (int64_t)below(random, (uint64_t)(20 * HOUR)), after = until - (int64_t)below(random, 2 * HOUR);
-	snprintf(pod, sizeof pod, "pod-%u", which);
-	if (matcher_init(&m, MATCH_EQ, VIEW("pod"), view_of(pod), &e))
-		abort();
-	pthread_rwlock_wrlock(&l->deleting); /* so that it is clear what was appended before */
-	tsdb_flush(l->k.db);
-	ledger_delete(l->ledger, which, after, until, DELETING);
-	note("deleting of pod %u (%lld, %lld]", which, (long long)after, (long long)until);
-	if (!tsdb_delete(l->k.db, &m, 1, after, until, NULL, &e)) {
-		ledger_delete(l->ledger, which, after, until, DELETED);
-		note("deleted of pod %u (%lld, %lld]", which, (long long)after, (long long)until);
-	}
-	pthread_rwlock_unlock(&l->deleting);
-	matcher_release(&m);
-}
-
-/* Seals and all else that changes files beside the appends. Any of it may fail when files do. */
-static void *upkeep_thread(void *arg)
-{
-	struct life *l = arg;
-	uint64_t random = l->seed + 99;
-	struct err e;
-	while (atomic_load(&l->running)) {
-		uint64_t what = below(&random, 100);
-		if (what < 50)
-			tsdb_seal(l->k.db, below(&random, 3) == 0, &e);
-		else if (what < 60)
-			delete_some(l, &random);
-		else if (what < 70)
-			tsdb_clean(l->k.db, &e);
-		else if (what < 80)
-			tsdb_retain(l->k.db, &e);
-		else
-			clock_sleep_ms((int)below(&random, 8));
-	}
-	return NULL;
-}
-
-static void open_kit(struct life *l, const char *dir)
-{
-	kit_set(&l->k, dir);
-	l->k.o.now_ms = now_of;
-	l->k.o.now_arg = l;
-	l->k.o.retention_ms = RETENTION;
-	l->k.o.no_sealing = true; /* the upkeep thread does it */
-	l->k.o.keep_aggregates = true;
-	l->k.o.cache_bytes = 1 << 20; /* so that reads reach the files */
-}
-
-/* Time goes on where the last life left it. */
-static void restore_clock(struct life *l)
-{
-	int64_t now = KIT_T0 + HOUR;
-	for (uint32_t i = 0; i < ledger_n(l->ledger); i++)
-		now = MAX(now, ledger_get(l->ledger, i).t_ms);
-	atomic_init(&l->now_ms, now + 1000);
-}
-
-static void check_all(struct life *l, bool accept)
-{
-	struct err e = { 0 };
-	if (check_range(l, 0, INT64_MAX, accept, &e) && !(accept && lost_records(l)))
-		die("cannot be read: %s", e.msg);
-}
-
-static void check_seals(struct life *l)
-{
-	struct err e = { 0 };
-	for (int tries = 0; tries < 20; tries++)
-		if (!tsdb_seal(l->k.db, true, &e))
-			return;
-	die("the faults are over and nothing can be sealed: %s", e.msg);
-}
-
-/* The faults are over: it takes appends again, seals, and has all that it said it has. */
-static void check_recovery(struct life *l, uint64_t *random)
-{
-	arm(NULL);
-	for (int tries = 0; tries < 100; tries++) {
-		unsigned long before = atomic_load(&l->acknowledged);
-		append_one(l, random);
-		tsdb_flush(l->k.db);
-		if (atomic_load(&l->acknowledged) > before) {
-			check_seals(l);
-			check_all(l, l->kind->reads);
-			return;
-		}
-		clock_sleep_ms(100);
-	}
-	die("the faults are over for 10 s and appends are still refused");
-}
-
-/* The last record that the log's marks know of. */
-static uint64_t synced_mark(const char *dir)
-{
-	AUTOFREE char *name = xasprintf("%s/head.marks", dir);
-	unsigned long long synced = 0;
-	FILE *f = fopen(name, "re");
-	if (f) {
-		if (fscanf(f, "pyrrha-head-marks 1\nsynced %llu", &synced) != 1)
-			synced = 0;
-		fclose(f);
-	}
-	return synced;
-}
-
-/* What was acknowledged after the last mark may be lost unsaid when the log itself is read wrong: the storage cannot know
- * that there was more. */
-static void excuse_tail(struct life *l, uint64_t synced)
-{
-	for (uint32_t i = 0; i < ledger_n(l->ledger); i++) {
-		struct ledger_entry x = ledger_get(l->ledger, i);
-		if (x.state == ACKED && x.record > synced)
-			ledger_set(l->ledger, i, LOST);
-	}
-}
-
-static void say_where(int signal)
-{
-	void *at[40];
-	static const char text[] = "torture: aborted at\n";
-	if (write(2, text, sizeof text - 1) > 0)
-		backtrace_symbols_fd(at, backtrace(at, 40), 2);
-	(void)signal;
-}
-
-static void live(struct life *l)
-{
-	pthread_t t[4];
-	void *(*const start[4])(void *) = { append_thread, append_thread, query_thread, upkeep_thread };
-	atomic_init(&l->running, 2);
-	for (int i = 0; i < 4; i++)
-		if (pthread_create(&t[i], NULL, start[i], l))
-			die("no thread");
-	for (int i = 0; i < 4; i++)
-		pthread_join(t[i], NULL);
-}
-
-static int one_life(const char *dir, const char *ledger, unsigned kind, uint64_t seed)
-{
-	struct life l = { .kind = &kinds[kind], .seed = seed };
-	struct err e = { 0 };
-	uint64_t random = hash_u64(seed);
-	char spec[128];
-	*(void **)&arm = dlsym(RTLD_DEFAULT, "faults_arm");
-	if (!arm)
-		die("the fault layer is not loaded");
-	signal(SIGABRT, say_where);
-	pthread_rwlock_init(&l.deleting, NULL);
-	pthread_mutex_init(&l.sent_lock, NULL);
-	l.ledger = ledger_open(ledger);
-	restore_clock(&l);
-	open_kit(&l, dir);
-	if (getenv("FAULTS_TRACE"))
-		log_setup(LOG_LEVEL_DEBUG, LOG_FORMAT_LOGFMT);
-	snprintf(spec, sizeof spec, l.kind->faults, 1 + (unsigned long)below(&random, l.kind->most));
-	if (l.kind->faults2) {
-		size_t n = strlen(spec);
-		spec[n++] = ',';
-		snprintf(spec + n, sizeof spec - n, l.kind->faults2, 1 + (unsigned long)below(&random, 3 * l.kind->most));
-	}
-	bool early = below(&random, 4) == 0; /* the opening is hit */
-	if (early) {
-		char *colon = strchr(spec, ':');
-		if (!l.kind->faults2 && !below(&random, 2))
-			snprintf(colon + 1, 20, "%lu", 1 + (unsigned long)below(&random, 30));
-		if (l.kind->reads)
-			excuse_tail(&l, synced_mark(dir));
-		arm(spec);
-	}
-	if (tsdb_open(&l.k.db, &l.k.o, &e)) {
-		if (!early || l.kind->kills)
-			die("the start is refused: %s", e.msg);
-		printf("refused: %s\n", e.msg);
-		ledger_close(l.ledger);
-		return 0;
-	}
-	struct tsdb_stats stats;
-	tsdb_stats(l.k.db, &stats);
-	printf("lost %llu\n", (unsigned long long)stats.lost_records);
-	fflush(NULL);
-	if (!early || l.kind->kills)
-		check_all(&l, false);
-	if (!early)
-		arm(spec);
-	live(&l);
-	if (!l.kind->dies)
-		check_recovery(&l, &random);
-	arm(NULL);
-	printf("acknowledged %lu, refused %lu, queries %lu, of them failed %lu\n", atomic_load(&l.acknowledged),
-	       atomic_load(&l.refused), atomic_load(&l.queries), atomic_load(&l.query_errors));
-	fflush(NULL);
-	if (below(&random, 2))
-		raise(SIGKILL);
-	if (tsdb_close(l.k.db, &e))
-		die("cannot be closed: %s", e.msg);
-	ledger_close(l.ledger);
-	for (size_t i = 0; i < l.sent.n; i++)
-		free(l.sent.v[i]);
-	vec_free(&l.sent);
-	return 0;
 }
 
 /* ---- the parent ---- */
@@ -753,7 +230,7 @@ static int parent(const struct run *r, const char *self)
 			ledger = xasprintf("%s.ledger", dir);
 		}
 		/* Every second life is killed or loses its power. */
-		unsigned kind = list[below(&random, 2) && n == N_KINDS ? below(&random, 3) : below(&random, n)];
+		unsigned kind = list[kit_random(&random) % 2 && n == N_KINDS ? kit_random(&random) % 3 : kit_random(&random) % n];
 		if (!one(r, self, dir, ledger, kind, kit_random(&random), &t[kind])) {
 			printf("after %u lives; the seed was %llu\n", i, (unsigned long long)r->seed);
 			free(dir);
@@ -775,7 +252,10 @@ int main(int argc, char **argv)
 	struct rlimit no_core = { 0, 0 };
 	setrlimit(RLIMIT_CORE, &no_core);
 	if (argc == 6 && !strcmp(argv[1], "--life"))
-		return one_life(argv[2], argv[3], (unsigned)strtoul(argv[4], NULL, 10), strtoull(argv[5], NULL, 10));
+		{
+		unsigned kind = (unsigned)strtoul(argv[4], NULL, 10);
+		return kind < N_KINDS ? life_live(argv[2], argv[3], &kinds[kind], strtoull(argv[5], NULL, 10)) : 1;
+	}
 	for (int i = 1; i < argc; i++) {
 		const char *v = i + 1 < argc ? argv[i + 1] : "";
 		if (!strcmp(argv[i], "--keep") || !strcmp(argv[i], "--trace")) {

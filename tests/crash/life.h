@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One life of a storage: opens the directory, holds what is there against the ledger, then appends (in two threads, some of it
+ * late), queries, seals, deletes and drops at the same time, until it is killed, the power fails, or errors are over and it
+ * closes. Private to torture.c, whose child it runs in. */
+#ifndef PYRRHA_CRASH_LIFE_H
+#define PYRRHA_CRASH_LIFE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What a kind of life has injected; %lu is the call. */
+struct kind {
+	const char *name, *faults, *faults2;
+	unsigned long most;  /* AT is below it */
+	bool dies;           /* the fault kills it */
+	bool kills;          /* and does nothing else */
+	bool reads;          /* reads are wrong: what cannot be read may be reported as lost */
+};
+
+/* Lives it, under the fault layer. 0: it closed; it may also be killed, or exits with 1 (die) where the storage does not hold what
+ * it acknowledged. */
+int life_live(const char *dir, const char *ledger, const struct kind *kind, uint64_t seed);
+
+/* Says why on stderr and exits with 1. */
+__attribute__((format(printf, 1, 2), noreturn)) void die(const char *f, ...);
+
+#endif
