@@ -60,14 +60,27 @@ static int64_t unix_offset(void)
 
 static void new_window(struct agent *a, int64_t start_ns, bool follows)
 {
-	a->current = tally_open(start_ns, unix_offset(), follows);
+	a->current = a->next ? a->next : tally_open(start_ns, unix_offset(), follows);
 	a->current->number = ++a->windows;
+	a->next = NULL;
+}
+
+/* The window of the history that a sample of that time belongs to. A drain reads on past the end of a window; one that is
+ * older than the window (it was finished a moment ago) counts in the one that is open. */
+static struct tally *window_of(struct agent *a, int64_t time_ns)
+{
+	if (time_ns < a->current->end_ns)
+		return a->current;
+	if (!a->next)
+		a->next = tally_open(a->current->end_ns, unix_offset(), true);
+	return a->next;
 }
 
 /* What all windows keep in memory. */
 static size_t history_bytes(const struct agent *a)
 {
-	size_t n = stack_tree_bytes(&a->stacks) + process_info_bytes() + tally_bytes(a->current);
+	size_t n = stack_tree_bytes(&a->stacks) + process_info_bytes() + tally_bytes(a->current) +
+		   (a->next ? tally_bytes(a->next) : 0);
 	for (size_t i = 0; i < a->history.n; i++)
 		n += tally_bytes(a->history.v[i]);
 	return n;
@@ -103,6 +116,8 @@ static void compact_stacks(struct agent *a)
 	for (size_t i = 0; i < a->callers.n; i++)
 		mark_all(a->callers.v[i], &s, &a->stacks);
 	mark_all(a->current, &s, &a->stacks);
+	if (a->next)
+		mark_all(a->next, &s, &a->stacks);
 	stack_sweep_run(&s, &a->stacks);
 	for (size_t i = 0; i < a->history.n; i++)
 		renumber(a->history.v[i], &s);
@@ -112,12 +127,15 @@ static void compact_stacks(struct agent *a)
 	}
 	renumber(a->current, &s);
 	tally_reindex(a->current);
+	if (a->next) {
+		renumber(a->next, &s);
+		tally_reindex(a->next);
+	}
 	stack_sweep_release(&s);
 	a->compacted_nodes = a->stacks.nodes.n;
 }
 
-/* Time has passed `now`, and everything before it was drained. */
-static void finish_windows(struct agent *a, int64_t now)
+void agent_finish_windows(struct agent *a, int64_t now)
 {
 	bool woke = false;
 	int64_t cut;
@@ -125,6 +143,8 @@ static void finish_windows(struct agent *a, int64_t now)
 	while (tally_over(a->current, now, unix_offset(), &cut)) {
 		struct tally *t = a->current;
 		bool follows = cut == t->end_ns;
+		if (!follows && a->next)
+			break;       /* the clock was set a moment before its end, which will do */
 		t->end_ns = cut;
 		tally_finish(t);
 		vec_push(&a->history, t);
@@ -152,8 +172,7 @@ static void finish_windows(struct agent *a, int64_t now)
 void agent_count(struct agent *a, enum window_kind kind, int64_t time_ns, struct process_info *who,
 		 const char thread[16], uint32_t stack, int64_t value_ns)
 {
-	/* A sample that is older than the window (it was finished a moment ago) counts in the one that is open. */
-	tally_add(a->current, kind, who, thread, stack, value_ns);
+	tally_add(window_of(a, time_ns), kind, who, thread, stack, value_ns);
 	for (size_t i = 0; i < a->callers.n; i++) {
 		struct tally *t = a->callers.v[i];
 		if (!t->finished && t->kinds & 1u << kind && time_ns >= t->start_ns && time_ns < t->end_ns)
@@ -239,7 +258,7 @@ void agent_drain(struct agent *a)
 	sampler_done(&a->sampler);
 	processes_finish_drain(a->processes, now);
 	filter_tick(a->filter, now);
-	finish_windows(a, now - IN_FLIGHT_NS);
+	agent_finish_windows(a, now - IN_FLIGHT_NS);
 	housekeeping(a, now);
 	pthread_mutex_unlock(&a->lock);
 }
@@ -465,6 +484,7 @@ void agent_stop(struct agent *a)
 	vec_free(&a->history);
 	vec_free(&a->callers);
 	tally_free(a->current);
+	tally_free(a->next);
 	stack_tree_release(&a->stacks);
 	records_release(&a->records);
 	if (a->epoll_fd >= 0)

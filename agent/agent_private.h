@@ -51,6 +51,7 @@ struct agent {
 	struct stack_tree stacks;
 	size_t compacted_nodes;
 	struct tally *current;
+	struct tally *next;          /* begins where current ends: samples of the last moments; NULL = none yet */
 	uint64_t windows;            /* begun so far */
 	VEC(struct tally *) history; /* oldest first */
 	VEC(struct tally *) callers;
@@ -85,6 +86,8 @@ uint64_t agent_kernel_bytes(const struct agent *a);
 
 /* agent.c */
 void agent_drain(struct agent *a);
+/* All before `now` was counted: windows that end before it are finished. Renumbers stacks. */
+void agent_finish_windows(struct agent *a, int64_t now);
 void agent_watch_events(struct agent *a);
 void agent_count(struct agent *a, enum window_kind kind, int64_t time_ns, struct process_info *who,
 		 const char thread[16], uint32_t stack, int64_t value_ns);

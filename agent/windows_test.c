@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/cost.h"
-#include "agent/tally.h"
+#include "agent/agent_private.h"
+#include "base/clock.h"
 
 #define SECOND 1000000000ll
 #define DRAIN (SECOND / 20)
@@ -174,6 +174,50 @@ static void test_late_thread(void **state)
 	host_free(&h);
 }
 
+static int64_t sum(const struct tally *t)
+{
+	int64_t n = 0;
+	for (size_t i = 0; i < t->v.n; i++)
+		n += t->v.v[i].value_ns;
+	return n;
+}
+
+/* A drain reads past the end of a window, and CPUs' samples come a little out of order: each counts where its time is. */
+static void test_sample_times(void **state)
+{
+	static const char thread[16] = "one";
+	struct agent a = { .o = { .history_ms = 600000, .history_bytes = 1 << 20 } };
+	stack_tree_init(&a.stacks);
+	uint32_t stack = stack_tree_add(&a.stacks, 0, 0x5000);
+	a.current = tally_open(1000 * SECOND, tally_unix_offset(clock_mono_ns, clock_now_ns), false);
+	struct tally *mine = tally_new(a.current->end_ns - 5, a.current->end_ns + 5, 0); /* a caller's, across the end */
+	int64_t end = a.current->end_ns;
+	vec_push(&a.callers, mine);
+	for (int64_t at = -10; at < 10; at++)
+		agent_count(&a, WINDOW_ON_CPU, end + (at * 7 + 1000) % 20 - 10, NULL, thread, stack, 1);
+	agent_finish_windows(&a, end - 1);
+	assert_int_equal(a.history.n, 0);
+	agent_finish_windows(&a, end + 1);
+	assert_int_equal(a.history.n, 1);
+	assert_int_equal(sum(a.history.v[0]), 10);
+	assert_int_equal(sum(a.current), 10);
+	assert_int_equal(sum(mine), 10);
+	assert_true(a.history.v[0]->end_ns == end && a.current->start_ns == end && !a.next);
+	assert_int_equal(a.current->number, 1);
+	agent_count(&a, WINDOW_ON_CPU, end + 1, NULL, thread, stack, 1);
+	agent_finish_windows(&a, a.current->end_ns);
+	assert_int_equal(a.history.n, 2);
+	assert_int_equal(sum(a.history.v[1]), 11);
+	assert_int_equal(sum(a.current), 0);
+	for (size_t i = 0; i < a.history.n; i++)
+		tally_free(a.history.v[i]);
+	tally_free(a.current);
+	tally_free(mine);
+	vec_free(&a.history);
+	vec_free(&a.callers);
+	stack_tree_release(&a.stacks);
+}
+
 /* --- cost --- */
 
 struct meter {
@@ -323,6 +367,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_drift), cmocka_unit_test(test_steps), cmocka_unit_test(test_small_steps),
 		cmocka_unit_test(test_held_up_between_clocks), cmocka_unit_test(test_late_thread),
+		cmocka_unit_test(test_sample_times),
 		cmocka_unit_test(test_busy_by_proc_stat), cmocka_unit_test(test_unseen_ticks),
 		cmocka_unit_test(test_frequency_follows_cost), cmocka_unit_test(test_waits_count),
 	};
