@@ -11,6 +11,7 @@ import random
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -363,3 +364,19 @@ def need_a_mounted_root():
     with open("/proc/self/mountinfo", encoding="utf-8") as f:
         if not any(line.split()[4] == "/" for line in f):
             raise Skip("/ is no mount point: no container can have a root of its own here")
+
+
+_NAMED_FROM_OUTSIDE = """
+import os, sys
+file, links = os.open(sys.argv[1], os.O_RDONLY), os.open("/proc/self/fd", os.O_RDONLY)
+os.chroot(sys.argv[2])
+print(os.readlink(str(file), dir_fd=links))
+"""
+
+
+def in_a_chroot(env):
+    """There the kernel names a file that a process has from outside of its root as the machine's own root does, where
+    nothing in the chroot finds it. Needs root."""
+    status, name = run([sys.executable, "-c", _NAMED_FROM_OUTSIDE, __file__, env.dir])
+    check(status == 0, name)
+    return name.strip() != os.path.realpath(__file__)
