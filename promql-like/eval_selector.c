@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Selectors: the newest sample in the look-back at each step, and ranges. All samples of a series that any step can
- * see are read once. Profile series that differ only in replica labels are interleaved here (PROFQL.md, rule 6). */
+ * see are read once. Profile series that differ only in replica labels are interleaved here (docs/profql.md, rule 6). */
 #include <limits.h>
 
 #include "eval.h"

@@ -1,5 +1,6 @@
 # The language: parser, functions, evaluation. SPDX-License-Identifier: Apache-2.0
 noinst_LIBRARIES += libpromql.a
+EXTRA_DIST += docs/profql.md
 libpromql_a_SOURCES = \
   promql-like/promql.h promql-like/ast.c promql-like/ast.h promql-like/lexer.c promql-like/lexer.h \
   promql-like/parser.c promql-like/parser.h promql-like/parser_time.c promql-like/check.c promql-like/print.c promql-like/func.h promql-like/funcs.h \

@@ -59,7 +59,7 @@ struct promql_options {
 	struct pool *pool;            /* borrowed; NULL = each query on its caller's thread */
 	const struct promql_alias *aliases; /* besides those of model/ptype.h; copied */
 	size_t n_aliases;
-	const char *const *replica_labels; /* PROFQL.md rule 6; copied */
+	const char *const *replica_labels; /* docs/profql.md rule 6; copied */
 	size_t n_replica_labels;
 	const char *active_query_file; /* one line per running query; what it holds at start was running at a crash */
 	int64_t slow_query_ms;        /* queries that take longer are told to slow_query; 0 = none are */
@@ -121,7 +121,9 @@ struct promql_result {
 	struct view explain;      /* a JSON object, if asked for */
 };
 
-/* ret is only written on success; release it with promql_result_release. */
+/* ret is only written on success; release it with promql_result_release. ERR_BAD_DATA: the query or the steps are wrong;
+ * ERR_EXECUTION: it cannot be answered; ERR_LIMIT, ERR_TIMEOUT: the message names the flag; ERR_CANCELED; and what the source
+ * says. */
 int promql_instant(struct promql_engine *g, struct view query, int64_t t_ms, const struct promql_params *p,
 		   struct promql_result *ret, struct err *e) MUST_USE;
 /* Steps start, start + step ... up to and including end. */

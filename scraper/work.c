@@ -73,7 +73,7 @@ int work_type(struct job *j, uint32_t i, struct ptype *ret)
 	return 0;
 }
 
-/* PROFQL.md, "When a profile is". */
+/* docs/profql.md, "When a profile is". */
 static void find_stamp(struct job *j)
 {
 	const struct work *w = j->work;

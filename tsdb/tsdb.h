@@ -96,8 +96,8 @@ struct tsdb_line {
 int tsdb_name_location(struct tsdb *db, struct view build_id, uint64_t file_address, const struct tsdb_line *lines, size_t n,
 		       struct err *e);
 
-/* A copy of everything that is durable now in dir, which must not exist: files are linked where they can be. It opens as
- * a storage directory of its own. */
+/* A copy of everything that is durable now in dir, which must not exist (ERR_CONFLICT): files are linked where they can be. It
+ * opens as a storage directory of its own. What an error left there does not. */
 int tsdb_snapshot(struct tsdb *db, const char *dir, struct err *e);
 
 /* Registers the metrics table; gauges are of this database. */

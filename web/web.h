@@ -66,8 +66,7 @@ void web_set_ready(struct web *w, bool ready);
 const char *web_address(const struct web *w, size_t i);
 /* The URL people use, ending in "/". */
 const char *web_url(const struct web *w);
-/* Stops listening, ends requests (canceled after
- * grace_ms), frees w; NULL is fine. */
+/* Stops listening, ends requests (canceled after grace_ms), frees w; NULL is fine. */
 void web_stop(struct web *w, int64_t grace_ms);
 
 #endif

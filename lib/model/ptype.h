@@ -26,12 +26,12 @@ void ptype_format(const struct ptype *t, struct buf *out);
 /* The parts of a name (kind by ptype_default_kind); false if it has neither five parts nor six with "delta". */
 bool ptype_parse(struct view name, struct ptype *ret);
 bool ptype_eq(const struct ptype *a, const struct ptype *b);
-/* PROFQL.md "Series and names": by NAME and sample type; has_duration decides what is unknown. */
+/* docs/profql.md "Series and names": by NAME and sample type; has_duration decides what is unknown. */
 enum profile_kind ptype_default_kind(struct view name, struct view sample_type, struct view sample_unit,
 				     bool has_duration);
 const char *profile_kind_text(enum profile_kind k);
 
-/* The aliases of PROFQL.md: "cpu" -> "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta". An empty view if the name
+/* The aliases of docs/profql.md: "cpu" -> "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta". An empty view if the name
  * is no alias. */
 struct view ptype_alias(struct view name);
 /* All of them in table order: alias, name, and the plain name people see ("Process CPU Nanoseconds"). */
