@@ -28,7 +28,7 @@ static int check_object_storage(struct config_ctx *c, const struct config_node *
 static const struct config_field sections[] = {
 	OURS("global"),
 	OURS("scrape_configs"),
-	NOT_YET("scrape_config_files"),
+	OURS("scrape_config_files"),
 	NOT_YET("rule_files"),
 	NOT_YET("alerting"),
 	NOT_YET("remote_write"),

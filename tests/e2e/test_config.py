@@ -148,6 +148,12 @@ def test_parcas_flags(env):
 
 
 def test_what_cannot_be_done_yet_is_told(env):
-    for key in ("rule_files", "alerting", "remote_write", "scrape_config_files"):
+    for key in ("rule_files", "alerting", "remote_write", "aliases", "replica_labels"):
         path, status, out = config_check(env, f"{key}: []\n")
         check(status == 0 and f"{path}:1:" in out and key in out and "yet" in out, f"{status}: {out}")
+
+
+def test_jobs_in_files_of_their_own(env):
+    env.path("jobs-a.yml", "scrape_configs:\n- job_name: other\n")
+    path, status, out = config_check(env, "scrape_config_files: ['jobs-*.yml']\nscrape_configs:\n- job_name: own\n")
+    check(status == 0 and "own" in out and "other" in out and "warning" not in out, f"{status}: {out}")
