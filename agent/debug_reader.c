@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/debug_reader.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/debuginfod.h"
@@ -106,11 +109,29 @@ static void release(struct debug_reader *r)
 	free(r);
 }
 
+/* Made if need be. One that cannot be written to would only be noticed by what is read again and again. */
+static int check_cache_dir(const char *dir, struct err *e)
+{
+	if (!dir || !*dir)
+		return 0;
+	if (mkdir(dir, 0755) && errno != EEXIST)
+		return err_errno(e, errno, "--cache-dir: cannot make %s", dir);
+	AUTOFREE char *probe = xasprintf("%s/.probe-XXXXXX", dir);
+	int fd = mkostemp(probe, O_CLOEXEC);
+	if (fd < 0)
+		return err_errno(e, errno, "--cache-dir: cannot write in %s (the agent gave up the right to write where it is not the owner)",
+				 dir);
+	unlink(probe);
+	close(fd);
+	return 0;
+}
+
 struct debug_reader *debug_reader_new(const char *cache_dir, const char *debuginfod_urls, debug_done_fn *done, void *arg,
 				      struct err *e)
 {
+	if (check_cache_dir(cache_dir, e))
+		return NULL;
 	struct debug_reader *r = NEW(struct debug_reader);
-
 	r->cache_dir = copy_unless_empty(cache_dir);
 	r->urls = copy_unless_empty(debuginfod_urls);
 	r->done = done;

@@ -123,6 +123,8 @@ static int external_labels(struct labels_builder *b, struct err *e)
 		const char *s = flags.external.v[i], *eq = strchr(s, '=');
 		if (!eq || !label_name_plain(view_make(s, (size_t)(eq - s))) || !eq[1])
 			return err_set(e, ERR_BAD_DATA, "--external-label: \"%s\" is not name=value", s);
+		if (strncmp(s, "__", 2) == 0)
+			return err_set(e, ERR_BAD_DATA, "--external-label: \"%s\": names that begin with __ are internal", s);
 		labels_builder_set(b, view_make(s, (size_t)(eq - s)), view_of(eq + 1));
 	}
 	return 0;

@@ -97,8 +97,8 @@ static int resolve(const char *address, struct addrinfo **ret, bool *ret_wildcar
 {
 	char host[256], port[8];
 	if (!httpd_split_address(address, host, port))
-		return err_set(e, ERR_BAD_DATA, "listen address \"%s\" is not of the form host:port, [IPv6]:port or :port",
-			       address);
+		return err_set(e, ERR_BAD_DATA, "listen address \"%s\" is not of the form host:port, [IPv6]:port or :port, with a "
+			       "port up to 65535", address);
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV };
 	*ret_wildcard = !host[0] || strcmp(host, "::") == 0;
 	int rc = getaddrinfo(*ret_wildcard ? "::" : host, port, &hints, ret);

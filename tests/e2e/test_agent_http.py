@@ -4,11 +4,14 @@ import concurrent.futures
 import gzip
 import http.client
 import json
+import os
+import re
+import shutil
 import socket
 import time
 import urllib.parse
 
-from harness import PATIENCE, Echo, check, http_get, wait_until
+from harness import PATIENCE, Echo, Process, check, http_get, need_a_mounted_root, run, wait_until
 from pprof_file import fields
 from test_agent import start_agent
 from test_agent_labels import metric
@@ -99,11 +102,11 @@ def test_many_callers(env):
     turned away until one of them has gone. What is no length is 30 seconds."""
     agent = start_agent(env)
     address = agent.split("//")[1]
-    odd = ["", "?", "?seconds=", "?seconds=0", "?seconds=-1", "?seconds=1.5", "?seconds=abc", "?seconds=1e1", "?seconds=0x5",
-           "?seconds=99999999999999999999"]
+    nobody = "&match[]=%7Bcomm=%22none%22%7D"
+    odd = ["", "?" + nobody, "?seconds=" + nobody, *(f"?seconds={s}{nobody}" for s in ("0", "-1", "1.5", "abc", "1e1", "0x5", "9" * 20))]
     waiting = "pyrrha_agent_profiles_in_progress"
     # Long enough that none has ended before all are there and the next was turned away.
-    callers = [Caller(address, f"?seconds={20 + i % 10}&match[]=%7Bcomm=%22none%22%7D") for i in range(64 - len(odd))]
+    callers = [Caller(address, f"?seconds={20 + i % 10}{nobody}") for i in range(64 - len(odd))]
     callers += [Caller(address, q) for q in odd]
     wait_until("64 wait", lambda: metric(agent, waiting) == 64, 15)
     all_there_s = time.time()
@@ -133,3 +136,57 @@ def test_targets_are_json(env):
         for t in json.loads(body):
             want = host if host in ("[::1]:7071", "web-1:80") else agent.split("//")[1]
             check(t["targets"] == [want], f"{host}: {t}")
+
+
+def test_refusals(env):
+    """What keeps the agent from starting is told with what to do about it, and the exit status says whether it was the flags."""
+    start_agent(env)  # the rights to run at all
+    taken = env.agent.p.args[-1].split("=")[1]
+    program = env.program("pyrrha-agent")
+    local = "--web.listen-address=127.0.0.1:0"
+    bad = env.path("bad.yml", "relabel_configs:\n- source_labels: [comm]\n  action: nonsense\n")
+    for status, words, *flags in (
+            (2, "unknown flag --nonsense; --help", "--nonsense"),
+            (2, '"extra": only flags', "extra"),
+            (2, '--frequency: "x" is not a number', "--frequency=x"),
+            (2, "--frequency: must be from 1 to 1000", "--frequency=0"),
+            (2, "--history: must be from 20s to 1h", "--history=1s"),
+            (2, '"a" is not name=value', "--external-label=a"),
+            (2, "names that begin with __ are internal", "--external-label=__a=b"),
+            (1, "can be reached from other machines, and there is neither TLS nor a password: listen on 127.0.0.1 or [::1], or say "
+                "--web.allow-insecure", "--web.listen-address=0.0.0.0:0"),
+            (1, "can be reached from other machines", "--web.listen-address=:0"),
+            (1, "can be reached from other machines", "--web.listen-address=[::]:0"),
+            (1, "with a port up to 65535", "--web.listen-address=127.0.0.1:65536"),
+            (1, f"cannot listen on {taken}: Address already in use", "--web.listen-address=" + taken),
+            (1, "bad.yml:3:11: field relabel_configs[0].action", local, "--config.file=" + bad),
+            (1, "cannot read " + env.path("none.yml"), local, "--config.file=" + env.path("none.yml")),
+            (1, "(--no-kubernetes does without): cannot read", local, "--kubeconfig=" + env.path("none")),
+            (1, "--cache-dir: cannot make /proc/none", local, "--cache-dir=/proc/none"),
+            (1, "--cache-dir: cannot write in /proc", local, "--cache-dir=/proc")):
+        code, said = run([program, *flags])
+        check(code == status and words in said, f"{flags}: {code}, {said}")
+    # a user without any rights: which are missing, and what each is for
+    if shutil.which("setpriv"):
+        nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
+        copy = shutil.copy(program, "/tmp/pyrrha-agent-" + str(os.getpid()))  # the build may lie where nobody else may go
+        env.at_end(lambda: os.unlink(copy))
+        code, said = run([*nobody, copy, local])
+        check(code == 1 and "CAP_BPF and CAP_PERFMON" in said, f"{code}, {said}")
+        code, said = run([*nobody, copy, "--check"])
+        missing = re.findall(r"^no   (CAP_\w+): .", said, re.M)
+        check(code == 1 and {"CAP_BPF", "CAP_PERFMON", "CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH", "CAP_CHECKPOINT_RESTORE", "CAP_SYSLOG"}
+              <= set(missing), f"{code}, {said}")
+    if shutil.which("unshare"):
+        need_a_mounted_root()
+        code, said = run(["unshare", "-p", "-f", program, local])
+        check(code == 1 and "not in the host's pid namespace" in said and "hostPID: true" in said, f"{code}, {said}")
+
+
+def test_beyond_loopback_if_allowed(env):
+    """The flag that the refusal names does it."""
+    start_agent(env)
+    other = Process(env, "open", [env.program("pyrrha-agent"), "--web.listen-address=0.0.0.0:0", "--web.allow-insecure"])
+    wait_until("it listens", lambda: "address=0.0.0.0:" in other.text() or check(other.alive(), other.text()), 60)
+    port = re.search(r"address=0\.0\.0\.0:(\d+)", other.text()).group(1)
+    check(ask("127.0.0.1:" + port, "GET", "/-/healthy")[0] == 200, "it answers")
