@@ -21,7 +21,7 @@ struct go_func {
 	uint32_t pcdata[DATA_MAX], funcdata[DATA_MAX];
 };
 
-static bool rd(const struct gopclntab *t, uint64_t at, void *out, size_t n)
+bool gopclntab_read(const struct gopclntab *t, uint64_t at, void *out, size_t n)
 {
 	return elf_section_read(&t->elf, t->table, at, out, n);
 }
@@ -39,12 +39,9 @@ static uint64_t text_section(const struct elf_file *f)
 	return s ? s->sh_addr : 0;
 }
 
-int gopclntab_open(struct gopclntab *t, int fd, struct err *e)
+/* Of t->elf. */
+static int read_header(struct gopclntab *t, struct err *e)
 {
-	*t = (struct gopclntab){ 0 };
-	int rc = elf_open(&t->elf, fd, e);
-	if (rc)
-		return rc;
 	t->table = elf_section(&t->elf, ".gopclntab");
 	if (!t->table)
 		t->table = elf_section(&t->elf, ".data.rel.ro.gopclntab");
@@ -54,11 +51,9 @@ int gopclntab_open(struct gopclntab *t, int fd, struct err *e)
 		uint64_t n_funcs, n_files, text_start, names, cus, files, pcs, funcs;
 	} h;
 	_Static_assert(sizeof h == 72, "as in the file");
-	if (!t->table || !rd(t, 0, &h, sizeof h) || (h.magic != MAGIC_118 && h.magic != MAGIC_120) || h.ptr_size != 8 ||
-	    h.zero[0] || h.zero[1] || !h.quantum || h.n_funcs > UINT32_MAX) {
-		gopclntab_close(t);
+	if (!t->table || !gopclntab_read(t, 0, &h, sizeof h) || (h.magic != MAGIC_118 && h.magic != MAGIC_120) || h.ptr_size != 8 ||
+	    h.zero[0] || h.zero[1] || !h.quantum || h.n_funcs > UINT32_MAX)
 		return err_set(e, ERR_NOT_FOUND, "no Go function table of a known version");
-	}
 	t->go120 = h.magic == MAGIC_120;
 	t->quantum = h.quantum;
 	t->n_funcs = h.n_funcs;
@@ -67,9 +62,49 @@ int gopclntab_open(struct gopclntab *t, int fd, struct err *e)
 	t->files = h.files;
 	t->pcs = h.pcs;
 	t->funcs = h.funcs;
-	/* Newer linkers leave the header's field zero. With cgo, runtime.text is not where .text begins. */
-	if (!symtab_find(fd, "runtime.text", &t->text_start))
-		t->text_start = h.text_start ? h.text_start : text_section(&t->elf);
+	t->text_start = h.text_start;
+	return 0;
+}
+
+/* Newer linkers leave the header's field zero. With cgo, runtime.text is not where .text begins. */
+static void find_text(struct gopclntab *t)
+{
+	uint64_t start = t->text_start ? t->text_start : text_section(&t->elf);
+
+	t->text_known = symtab_find(t->elf.fd, "runtime.text", &t->text_start);
+	if (!t->text_known)
+		t->text_start = start;
+}
+
+int gopclntab_attach_at(struct gopclntab *t, const struct elf_file *f, uint64_t text_start, struct err *e)
+{
+	*t = (struct gopclntab){ .elf = *f };
+	int rc = read_header(t, e);
+	t->text_start = text_start;
+	t->text_known = true;
+	return rc;
+}
+
+int gopclntab_attach(struct gopclntab *t, const struct elf_file *f, struct err *e)
+{
+	*t = (struct gopclntab){ .elf = *f };
+	int rc = read_header(t, e);
+	if (!rc)
+		find_text(t);
+	return rc;
+}
+
+int gopclntab_open(struct gopclntab *t, int fd, struct err *e)
+{
+	*t = (struct gopclntab){ 0 };
+	int rc = elf_open(&t->elf, fd, e);
+	if (!rc)
+		rc = read_header(t, e);
+	if (rc) {
+		gopclntab_close(t);
+		return rc;
+	}
+	find_text(t);
 	if (!symtab_find(fd, "go:func.*", &t->gofunc))
 		symtab_find(fd, "go.func.*", &t->gofunc);
 	return 0;
@@ -84,7 +119,7 @@ void gopclntab_close(struct gopclntab *t)
 /* Entry i of the function table: offset of its code from text_start, and of its _func from t->funcs. */
 static bool func_entry(const struct gopclntab *t, uint64_t i, uint32_t ret[2])
 {
-	return rd(t, t->funcs + i * 8, ret, 8);
+	return gopclntab_read(t, t->funcs + i * 8, ret, 8);
 }
 
 static bool read_func(const struct gopclntab *t, uint32_t offset, struct go_func *f)
@@ -92,7 +127,7 @@ static bool read_func(const struct gopclntab *t, uint32_t offset, struct go_func
 	uint8_t raw[44];
 	size_t n = t->go120 ? 44 : 40;
 	uint64_t at = t->funcs + offset;
-	if (!rd(t, at, raw, n))
+	if (!gopclntab_read(t, at, raw, n))
 		return false;
 	f->entry = t->text_start + u32(raw);
 	f->name = (int32_t)u32(raw + 4);
@@ -105,7 +140,7 @@ static bool read_func(const struct gopclntab *t, uint32_t offset, struct go_func
 	if (f->n_pcdata > 1024)
 		return false;
 	uint32_t pc_n = MIN(f->n_pcdata, (uint32_t)DATA_MAX), fn_n = MIN(f->n_funcdata, (uint32_t)DATA_MAX);
-	return rd(t, at + n, f->pcdata, pc_n * 4) && rd(t, at + n + f->n_pcdata * 4, f->funcdata, fn_n * 4);
+	return gopclntab_read(t, at + n, f->pcdata, pc_n * 4) && gopclntab_read(t, at + n + f->n_pcdata * 4, f->funcdata, fn_n * 4);
 }
 
 /* The table of value by pc that begins at `offset`: the value at pc, -1 if there is none. */
@@ -127,7 +162,7 @@ static int32_t pc_value(const struct gopclntab *t, uint32_t offset, uint64_t ent
 						return -1;
 					have = MIN(sizeof chunk, t->table->sh_size > at ? t->table->sh_size - at : 0);
 					i = 0;
-					if (!have || !rd(t, at, chunk, have))
+					if (!have || !gopclntab_read(t, at, chunk, have))
 						return -1;
 				}
 				uint8_t b = chunk[i++];
@@ -156,7 +191,7 @@ static uint32_t put_string(const struct gopclntab *t, uint64_t at, struct buf *t
 	char s[TEXT_MAX];
 	uint32_t where = (uint32_t)text->len;
 	size_t n = at < t->table->sh_size ? (size_t)MIN(sizeof s, t->table->sh_size - at) : 0;
-	if (n && rd(t, at, s, n))
+	if (n && gopclntab_read(t, at, s, n))
 		buf_put(text, s, strnlen(s, n));
 	buf_putc(text, 0);
 	return where;
@@ -166,7 +201,7 @@ static uint32_t put_file(const struct gopclntab *t, const struct go_func *f, uin
 {
 	int32_t i = pc_value(t, f->pcfile, f->entry, pc);
 	uint32_t offset;
-	if (i < 0 || !rd(t, t->cus + ((uint64_t)f->cu + (uint32_t)i) * 4, &offset, 4) || offset == UINT32_MAX)
+	if (i < 0 || !gopclntab_read(t, t->cus + ((uint64_t)f->cu + (uint32_t)i) * 4, &offset, 4) || offset == UINT32_MAX)
 		return put_string(t, UINT64_MAX, text);
 	return put_string(t, t->files + offset, text);
 }
@@ -194,33 +229,76 @@ static bool read_inlined(const struct gopclntab *t, const struct go_func *f, int
 	return false;
 }
 
-static bool find_func(const struct gopclntab *t, uint64_t address, struct go_func *ret)
+bool gopclntab_find(const struct gopclntab *t, uint64_t address, uint64_t *ret)
 {
 	if (address < t->text_start || address - t->text_start > UINT32_MAX)
 		return false;
-	uint32_t off = (uint32_t)(address - t->text_start), x[2], best[2];
+	uint32_t off = (uint32_t)(address - t->text_start), x[2];
 	uint64_t lo = 0, hi = t->n_funcs;
 	while (lo < hi) {
 		uint64_t mid = lo + (hi - lo) / 2;
 		if (!func_entry(t, mid, x))
 			return false;
-		if (x[0] <= off) {
-			memcpy(best, x, sizeof best);
+		if (x[0] <= off)
 			lo = mid + 1;
-		} else {
+		else
 			hi = mid;
-		}
 	}
-	/* The entry after the last is the end of the text. */
-	if (!lo || (lo == t->n_funcs && func_entry(t, lo, x) && off >= x[0]))
+	*ret = lo - 1;
+	return lo > 0;
+}
+
+#define FLAG_TOP_FRAME 1
+#define FLAG_SP_WRITE 2
+
+/* Of the runtime's _func: entry, name, args, deferreturn, pcsp at byte 16; before the last two bytes a padding and the flags. */
+bool gopclntab_func(const struct gopclntab *t, uint64_t i, struct gopclntab_func *ret)
+{
+	uint32_t x[3]; /* the one after the last is the end of the text */
+	uint8_t raw[44];
+	size_t n = t->go120 ? 44 : 40;
+
+	if (i >= t->n_funcs || !gopclntab_read(t, t->funcs + i * 8, x, sizeof x) || !gopclntab_read(t, t->funcs + x[1], raw, n))
 		return false;
-	return read_func(t, best[1], ret);
+	*ret = (struct gopclntab_func){ t->text_start + x[0], t->text_start + x[2], (int32_t)u32(raw + 4), u32(raw + 16),
+					raw[n - 3] & FLAG_TOP_FRAME, raw[n - 3] & FLAG_SP_WRITE };
+	return true;
+}
+
+bool gopclntab_is_called(const struct gopclntab *t, const struct gopclntab_func *f, const char *name)
+{
+	char s[64];
+	size_t n = strlen(name) + 1;
+
+	return n <= sizeof s && gopclntab_read(t, t->names + (uint32_t)f->name, s, n) && memcmp(s, name, n) == 0;
+}
+
+#define SIGNAL_BYTES_MAX 64
+
+bool gopclntab_is_signal_return(const struct gopclntab *t, const struct gopclntab_func *f)
+{
+	return f->end - f->start <= SIGNAL_BYTES_MAX &&
+	       (gopclntab_is_called(t, f, "runtime.sigreturn__sigaction") || gopclntab_is_called(t, f, "runtime.sigreturn"));
+}
+
+static bool find_func(const struct gopclntab *t, uint64_t address, struct go_func *ret)
+{
+	uint32_t x[3];
+	uint64_t i;
+
+	return gopclntab_find(t, address, &i) && gopclntab_read(t, t->funcs + i * 8, x, sizeof x) &&
+	       address - t->text_start < x[2] && read_func(t, x[1], ret);
 }
 
 size_t gopclntab_lookup(const struct gopclntab *t, uint64_t address, struct buf *text, struct gopclntab_frame *out,
 			size_t max)
 {
+	struct gopclntab_func next;
 	struct go_func f;
+	uint64_t i;
+	if (gopclntab_find(t, address + 1, &i) && gopclntab_func(t, i, &next) && next.start == address + 1 &&
+	    gopclntab_is_signal_return(t, &next))
+		address++;
 	if (!max || !find_func(t, address, &f))
 		return 0;
 	uint64_t pc = address;

@@ -17,12 +17,34 @@ struct gopclntab {
 	uint64_t text_start, gofunc; /* gofunc 0 = not known */
 	uint64_t n_funcs, names, cus, files, pcs, funcs; /* offsets in the table */
 	uint8_t quantum;
+	bool text_known;         /* where the code begins is the file's word, not a guess */
 	bool go120;              /* layout of Go 1.20 and later */
 };
 
 /* fd is borrowed for the table's life. ERR_NOT_FOUND: no Go program, or a version that is not known. */
 int gopclntab_open(struct gopclntab *t, int fd, struct err *e);
 void gopclntab_close(struct gopclntab *t);
+/* The same of a file that is open already and is borrowed instead; no gopclntab_close. */
+int gopclntab_attach(struct gopclntab *t, const struct elf_file *f, struct err *e);
+/* The same, of one whose code is known to begin there. */
+int gopclntab_attach_at(struct gopclntab *t, const struct elf_file *f, uint64_t text_start, struct err *e);
+
+/* One function, by its number in the order of addresses. */
+struct gopclntab_func {
+	uint64_t start, end;     /* of its code */
+	int32_t name;            /* for gopclntab_is_called */
+	uint32_t depths;         /* of the stack, by pc: where the table of pairs begins, from t->pcs */
+	bool outermost;          /* nothing called it: threads and goroutines begin there */
+	bool changes_stacks;     /* it writes to the stack pointer */
+};
+bool gopclntab_func(const struct gopclntab *t, uint64_t i, struct gopclntab_func *ret);
+/* The last function that begins at or below the address. */
+bool gopclntab_find(const struct gopclntab *t, uint64_t address, uint64_t *ret);
+/* The few instructions that a signal handler returns to. Nothing called them: a stack has the byte before. */
+bool gopclntab_is_signal_return(const struct gopclntab *t, const struct gopclntab_func *f);
+bool gopclntab_is_called(const struct gopclntab *t, const struct gopclntab_func *f, const char *name);
+/* Bytes of the table. */
+bool gopclntab_read(const struct gopclntab *t, uint64_t at, void *out, size_t n);
 
 struct gopclntab_frame {
 	uint32_t name, file;     /* offsets in the buffer that was given to gopclntab_lookup; NUL-terminated */

@@ -16,6 +16,7 @@
 #include "agent/child.h"
 #include "agent/demangle.h"
 #include "agent/dwarf_index.h"
+#include "agent/go_frame.h"
 #include "agent/gopclntab.h"
 #include "agent/kallsyms.h"
 #include "agent/perfmap.h"
@@ -323,6 +324,57 @@ static bool tells_inlined(struct gopclntab *t, uint64_t pc)
 	return inlined;
 }
 
+struct go_rows {
+	uint64_t wanted, last;       /* the address whose rule is looked for */
+	size_t n;
+	struct unwind_rule rule;
+};
+
+static int take_go_row(void *arg, uint64_t pc, const struct unwind_rule *r)
+{
+	struct go_rows *g = arg;
+	assert_true(!g->n++ || pc > g->last);
+	g->last = pc;
+	if (pc <= g->wanted)
+		g->rule = *r;
+	return 0;
+}
+
+static struct unwind_rule go_rule(const struct gopclntab *t, uint64_t lo, uint64_t hi, uint64_t pc)
+{
+	struct go_rows g = { .wanted = pc };
+	struct eh_stats st = { 0 };
+
+	assert_int_equal(go_frame_range(t, lo, hi, take_go_row, &g, &st), 0);
+	assert_int_equal(st.bad, 0);
+	assert_int_equal(st.rows, g.n);
+	return g.rule;
+}
+
+static uint64_t symbol(int fd, const char *name)
+{
+	uint64_t at = 0;
+	assert_true(symtab_find(fd, name, &at));
+	return at;
+}
+
+/* The rules of functions at their beginnings, whatever piece of the text they are asked for with. */
+static void check_go_rows(const struct gopclntab *t, int fd)
+{
+	uint64_t lo, hi, outer = symbol(fd, "main.outer"), goexit = symbol(fd, "runtime.goexit.abi0");
+
+	assert_true(go_frame_text(t, &lo, &hi) && lo <= outer && outer < hi);
+	for (uint64_t size = 64; size < 1 << 20; size *= 16) {
+		struct unwind_rule r = go_rule(t, outer - MIN(size, outer - lo), outer + size, outer);
+		assert_true(r.cfa == CFA_SP && r.cfa_off == 8 && r.fp == FP_SAME);
+		r = go_rule(t, outer, outer + 64, outer + 30); /* in the midst of it */
+		assert_true(r.cfa == CFA_SP && r.cfa_off >= 8);
+		assert_int_equal(go_rule(t, goexit, goexit + size, goexit).cfa, CFA_STOP);
+	}
+	assert_int_equal(go_rule(t, lo, hi + 4096, hi).cfa, CFA_NONE);
+	assert_int_equal(go_rule(t, lo, hi, symbol(fd, "runtime.mcall")).cfa, CFA_NONE); /* it goes to another stack */
+}
+
 /* A Go program, built with whatever Go there is. */
 static void test_gopclntab(void **state)
 {
@@ -343,6 +395,7 @@ static void test_gopclntab(void **state)
 		for (uint64_t pc = at; pc < at + 64; pc++)
 			saw_inlined |= tells_inlined(&t, pc);
 		assert_true(saw_inlined);
+		check_go_rows(&t, fd);
 		gopclntab_close(&t);
 		close(fd);
 	}

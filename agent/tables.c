@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent/extents.h"
+#include "agent/go_frame.h"
 #include "agent/image_ids.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -31,6 +32,7 @@ struct image_table {
 	uint64_t first_page;         /* ELF virtual address >> 12 */
 	uint64_t rows;
 	uint32_t groups;             /* loaded so far, one after the other */
+	uint64_t go_start, go_end;   /* Go's code, of which its own table tells; the same: there is none */
 	uint64_t excess;             /* work on all of them beyond what files of that size take, ever */
 };
 
@@ -428,6 +430,58 @@ static bool add_pages(struct tables *t, struct image *im)
 	return true;
 }
 
+/* Passes on the rows of [lo, hi). */
+struct part {
+	struct builder *b;
+	uint64_t lo, hi;
+};
+
+static int add_row_of_part(void *arg, uint64_t pc, const struct unwind_rule *r)
+{
+	struct part *p = arg;
+	return pc >= p->lo && pc < p->hi ? add_row(p->b, pc, r) : 0;
+}
+
+static int read_eh_frame(const struct elf_file *f, uint64_t lo, uint64_t hi, struct part p, struct eh_stats *st, struct err *e)
+{
+	struct eh_stats its = { 0 };
+	int ret = eh_frame_indexed(f) ? eh_frame_range(f, lo, hi, add_row_of_part, &p, &its, e)
+				      : eh_frame_each(f, add_row_of_part, &p, &its, e);
+	st->unsupported += its.unsupported;
+	st->unknown_fp += its.unknown_fp;
+	st->bad += its.bad;
+	st->work += its.work;
+	return ret == -ERR_NOT_FOUND ? 0 : ret;
+}
+
+/* The rows of [lo, hi): in Go's code by its table, before and behind by .eh_frame. */
+static int read_rows(struct builder *b, const struct elf_file *f, uint64_t lo, uint64_t hi, struct eh_stats *st, struct err *e)
+{
+	struct image_table *it = b->it;
+	struct gopclntab go;
+	int ret = 0;
+
+	if (it->go_start == it->go_end || gopclntab_attach_at(&go, f, it->go_start, e))
+		return read_eh_frame(f, lo, hi, (struct part){ b, 0, UINT64_MAX }, st, e);
+	if (lo < it->go_start && eh_frame_indexed(f))
+		ret = read_eh_frame(f, lo, MIN(hi, it->go_start), (struct part){ b, 0, it->go_start }, st, e);
+	if (!ret && lo < it->go_end && hi > it->go_start)
+		ret = go_frame_range(&go, MAX(lo, it->go_start), MIN(hi, it->go_end), add_row, b, st);
+	if (!ret && hi > it->go_end && eh_frame_indexed(f))
+		ret = read_eh_frame(f, MAX(lo, it->go_end), hi, (struct part){ b, it->go_end, UINT64_MAX }, st, e);
+	return ret;
+}
+
+/* Where Go's code is, if the file has any. */
+static void find_go(struct image_table *it, const struct elf_file *f)
+{
+	struct gopclntab go;
+	struct err e;
+
+	if (gopclntab_attach(&go, f, &e) || !go_frame_text(&go, &it->go_start, &it->go_end))
+		it->go_start = it->go_end = 0;
+}
+
 /* Builds pages [first, end) of the image, counted from its first. */
 static int build(struct tables *t, struct image_table *it, const struct elf_file *f, uint64_t first, uint64_t end)
 {
@@ -437,9 +491,7 @@ static int build(struct tables *t, struct image_table *it, const struct elf_file
 	struct err e;
 
 	*b = (struct builder){ .t = t, .it = it, .page = lo, .end = hi, .n = 1 };
-	int ret = it->excess > EXCESS_MAX ? 0
-		: eh_frame_indexed(f) ? eh_frame_range(f, lo << TEXT_PAGE_SHIFT, hi << TEXT_PAGE_SHIFT, add_row, b, &st, &e)
-				      : eh_frame_each(f, add_row, b, &st, &e);
+	int ret = it->excess > EXCESS_MAX ? 0 : read_rows(b, f, lo << TEXT_PAGE_SHIFT, hi << TEXT_PAGE_SHIFT, &st, &e);
 	uint64_t usual = eh_frame_work_max((end - first) << TEXT_PAGE_SHIFT) / 8;
 	it->excess += st.work > usual ? st.work - usual : 0;
 	/* What cannot be read is followed by frame pointers, as what has no table. */
@@ -502,6 +554,8 @@ bool tables_load(struct tables *t, struct image *im, const struct elf_file *f, u
 		t->stats.loads++;
 		if (f && !add_pages(t, im))
 			return no_room(t, it);
+		if (f && im->is_go)
+			find_go(it, f);
 		it->loaded = true;
 		t->stats.images++;
 		struct unwind_image *ui = &t->images[im->id];
@@ -517,7 +571,7 @@ bool tables_load(struct tables *t, struct image *im, const struct elf_file *f, u
 		return false;
 	uint64_t first, end;
 	group_of(t, it, page, &first, &end);
-	if (!eh_frame_indexed(f)) {
+	if (it->go_start == it->go_end && !eh_frame_indexed(f)) {
 		first = 0;
 		end = it->n_pages;
 	}

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "agent/eh_frame.h"
+#include "agent/go_frame.h"
 #include "agent/gopclntab.h"
 #include "agent/symtab.h"
 #include "tests/fuzz/fuzz.h"
@@ -66,6 +67,14 @@ static void symbols(int fd)
 	buf_free(&name);
 }
 
+static int go_row(void *arg, uint64_t pc, const struct unwind_rule *r)
+{
+	uint64_t *last = arg;
+	REQUIRE(*last == UINT64_MAX || pc > *last, "rows out of order");
+	*last = pc;
+	return 0;
+}
+
 static void go_table(int fd)
 {
 	struct gopclntab t;
@@ -81,6 +90,12 @@ static void go_table(int fd)
 		for (size_t i = 0; i < n; i++)
 			REQUIRE(f[i].name < text.len && f[i].file < text.len, "outside of the text");
 	}
+	uint64_t start, end, last = UINT64_MAX;
+	struct eh_stats st = { 0 };
+	go_frame_text(&t, &start, &end);
+	go_frame_range(&t, t.text_start, t.text_start + 4096, go_row, &last, &st);
+	last = UINT64_MAX;
+	go_frame_range(&t, t.text_start + 4096, t.text_start + 0x8000, go_row, &last, &st);
 	gopclntab_close(&t);
 	buf_free(&text);
 }

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/go_frame.h"
+
+#include <string.h>
+
+#define DEPTH_MAX (1 << 30)
+#define TABLE_BYTES_MAX ((uint64_t)4 << 20)
+
+struct walk {
+	const struct gopclntab *t;
+	eh_row_fn *fn;
+	void *arg;
+	struct eh_stats *st;
+	/* The row not handed out yet: the next may be at the same address or say the same. */
+	bool pending, have_last;
+	uint64_t pending_pc;
+	struct unwind_rule pending_rule, last_rule;
+};
+
+static int flush(struct walk *w)
+{
+	if (!w->pending)
+		return 0;
+	w->pending = false;
+	if (w->have_last && memcmp(&w->last_rule, &w->pending_rule, sizeof w->last_rule) == 0)
+		return 0;
+	w->have_last = true;
+	w->last_rule = w->pending_rule;
+	w->st->rows++;
+	return w->fn(w->arg, w->pending_pc, &w->pending_rule);
+}
+
+static int emit(struct walk *w, uint64_t pc, struct unwind_rule r)
+{
+	int ret = w->pending && w->pending_pc == pc ? 0 : flush(w);
+
+	w->pending = true;
+	w->pending_pc = pc;
+	w->pending_rule = r;
+	return ret;
+}
+
+/* So many bytes are on the stack above the return address. The first of them, if any, is the caller's frame pointer. */
+static struct unwind_rule rule_of(int32_t depth)
+{
+	if (depth < 0 || depth > DEPTH_MAX)
+		return (struct unwind_rule){ .cfa = CFA_NONE };
+	return (struct unwind_rule){ .cfa = CFA_SP, .cfa_off = depth + 8, .fp = depth ? FP_AT_CFA : FP_SAME, .fp_off = depth ? -16 : 0 };
+}
+
+/* A table of value by pc: pairs of deltas, each in 7 bits a byte, of the value (zigzag, from -1) and of the pc. */
+struct pairs {
+	const struct gopclntab *t;
+	uint64_t at, end;
+	size_t have, i;
+	uint8_t bytes[128];
+};
+
+static bool next_number(struct pairs *p, uint32_t *ret)
+{
+	*ret = 0;
+	for (unsigned shift = 0; shift < 35; shift += 7) {
+		if (p->i == p->have) {
+			p->have = (size_t)MIN((uint64_t)sizeof p->bytes, p->end - p->at);
+			p->i = 0;
+			if (!p->have || !gopclntab_read(p->t, p->at, p->bytes, p->have))
+				return false;
+			p->at += p->have;
+		}
+		uint8_t b = p->bytes[p->i++];
+		*ret |= (uint32_t)(b & 127) << shift;
+		if (!(b & 128))
+			return true;
+	}
+	return false;
+}
+
+static int walk_depths(struct walk *w, const struct gopclntab_func *f, uint64_t hi)
+{
+	uint64_t size = w->t->table->sh_size, at = w->t->pcs + f->depths, pc = f->start;
+	struct pairs p = { .t = w->t, .at = MIN(at, size), .end = MIN(size, at + TABLE_BYTES_MAX) };
+	uint32_t by, bytes, depth = UINT32_MAX;
+
+	while (pc < f->end && pc < hi) {
+		if (!next_number(&p, &by) || !next_number(&p, &bytes) || !bytes || (!by && pc > f->start))
+			return emit(w, pc, rule_of(-1)); /* the table ends before the function does */
+		depth += by & 1 ? ~(by >> 1) : by >> 1;
+		int ret = emit(w, pc, rule_of((int32_t)depth));
+		if (ret)
+			return ret;
+		pc += (uint64_t)bytes * w->t->quantum;
+	}
+	return 0;
+}
+
+static int walk_func(struct walk *w, const struct gopclntab_func *f, uint64_t hi)
+{
+	/* What the kernel calls for a signal is outermost for Go's own tracebacks; here the signal's frame is below it. */
+	if (f->outermost && !gopclntab_is_called(w->t, f, "runtime.sigtramp"))
+		return emit(w, f->start, (struct unwind_rule){ .cfa = CFA_STOP });
+	if (f->changes_stacks)
+		return emit(w, f->start, rule_of(-1));
+	if (gopclntab_is_signal_return(w->t, f))
+		return emit(w, f->start - 1, (struct unwind_rule){ .cfa = CFA_SIGNAL });
+	return walk_depths(w, f, hi);
+}
+
+bool go_frame_text(const struct gopclntab *t, uint64_t *ret_start, uint64_t *ret_end)
+{
+	struct gopclntab_func last;
+	static const char *const entries[] = { "_rt0_amd64_linux", "_rt0_arm64_linux" };
+	uint64_t i;
+
+	if (!t->n_funcs || !gopclntab_func(t, t->n_funcs - 1, &last))
+		return false;
+	*ret_start = t->text_start;
+	*ret_end = last.end;
+	if (t->text_known)
+		return true;
+	for (size_t k = 0; k < ARRAY_LEN(entries); k++) {
+		struct gopclntab_func f;
+		if (gopclntab_find(t, t->elf.eh.e_entry, &i) && gopclntab_func(t, i, &f) && f.start == t->elf.eh.e_entry &&
+		    gopclntab_is_called(t, &f, entries[k]))
+			return true;
+	}
+	return false;
+}
+
+int go_frame_range(const struct gopclntab *t, uint64_t lo, uint64_t hi, eh_row_fn *fn, void *arg, struct eh_stats *st)
+{
+	struct walk w = { .t = t, .fn = fn, .arg = arg, .st = st };
+	uint64_t i = 0, end = t->text_start;
+	struct gopclntab_func f;
+	int ret = 0;
+
+	gopclntab_find(t, lo, &i);
+	for (; i < t->n_funcs && !ret; i++) {
+		if (!gopclntab_func(t, i, &f) || f.end <= f.start) {
+			st->bad++;
+			break;
+		}
+		if (f.start >= hi)
+			return flush(&w);
+		st->fdes++;
+		ret = walk_func(&w, &f, hi);
+		end = f.end;
+	}
+	if (!ret)
+		ret = emit(&w, end, rule_of(-1));
+	return ret ? ret : flush(&w);
+}
