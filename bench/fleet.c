@@ -77,14 +77,9 @@ static void load_corpus(struct fleet *b)
 	const char *dir = getenv("PYRRHA_CORPUS");
 	for (int i = 0; dir && i < SERVICES; i++) {
 		AUTOFREE char *path = xasprintf("%s/%s", dir, files[i]);
-		FILE *f = fopen(path, "re");
-		if (!f)
-			continue;
 		struct buf bytes = { 0 };
-		char chunk[65536];
-		for (size_t n; (n = fread(chunk, 1, sizeof chunk, f)) > 0;)
-			buf_put(&bytes, chunk, n);
-		fclose(f);
+		if (buf_read_file(&bytes, path, NULL))
+			continue;
 		struct profile p;
 		struct err e;
 		profile_init(&p, 0);

@@ -435,18 +435,6 @@ static void bench_workload(const struct workload *w, const struct profile *sourc
 		files_remove_tree(dir);
 }
 
-static bool read_file(const char *path, struct buf *b)
-{
-	FILE *f = fopen(path, "rb");
-	if (!f)
-		return false;
-	char tmp[65536];
-	for (size_t n; (n = fread(tmp, 1, sizeof tmp, f)) > 0;)
-		buf_put(b, tmp, n);
-	fclose(f);
-	return true;
-}
-
 int main(int argc, char **argv)
 {
 	const char *corpus = getenv("PYRRHA_CORPUS"), *only = NULL, *keep = NULL;
@@ -465,7 +453,7 @@ int main(int argc, char **argv)
 	}
 	alloc_keep_freed(); /* as the server does */
 	struct buf file = { 0 };
-	if (!read_file(path, &file)) {
+	if (buf_read_file(&file, path, NULL)) {
 		fprintf(stderr, "ingest_bench: no %s: name it, or set PYRRHA_CORPUS to the folder it is in\n", path);
 		return 77;
 	}

@@ -81,18 +81,6 @@ static double best_us(void (*run)(struct subject *), struct subject *s)
 	return (double)best / 1000;
 }
 
-static bool read_file(const char *path, struct buf *b)
-{
-	FILE *f = fopen(path, "rb");
-	if (!f)
-		return false;
-	char tmp[65536];
-	for (size_t n; (n = fread(tmp, 1, sizeof tmp, f)) > 0;)
-		buf_put(b, tmp, n);
-	fclose(f);
-	return true;
-}
-
 static void bench_file(const char *path)
 {
 	struct buf in = { 0 };
@@ -100,7 +88,7 @@ static void bench_file(const char *path)
 	struct err e;
 	struct subject s = { 0 };
 	arena_init(&raw, 0);
-	if (!read_file(path, &in) || !pprof_is_gzip(in.ptr, in.len)) {
+	if (buf_read_file(&in, path, NULL) || !pprof_is_gzip(in.ptr, in.len)) {
 		fprintf(stderr, "pprof_bench: %s: not a gzip file\n", path);
 		exit(1);
 	}

@@ -53,15 +53,10 @@ static bool load(struct profile *p, const char *name)
 	if (!dir)
 		return false;
 	AUTOFREE char *path = xasprintf("%s/%s", dir, name);
-	FILE *f = fopen(path, "re");
-	if (!f)
-		return false;
 	struct buf bytes = { 0 };
 	struct err e;
-	char chunk[65536];
-	for (size_t n; (n = fread(chunk, 1, sizeof chunk, f)) > 0;)
-		buf_put(&bytes, chunk, n);
-	fclose(f);
+	if (buf_read_file(&bytes, path, NULL))
+		return false;
 	if (pprof_decode(bytes.ptr, bytes.len, NULL, p, &e))
 		measure_die(path, &e);
 	buf_free(&bytes);

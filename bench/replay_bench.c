@@ -98,14 +98,7 @@ static void read_file(struct bench *b, const char *name)
 {
 	struct answer x = { .t_s = strtoll(name, NULL, 10) };
 	AUTOFREE char *path = xasprintf("%s/%s", b->rec, name);
-	char part[65536];
-	size_t n;
-	FILE *f = fopen(path, "re");
-	while (f && (n = fread(part, 1, sizeof part, f)) > 0)
-		buf_put(&x.gz, part, n);
-	if (f)
-		fclose(f);
-	if (x.gz.len)
+	if (!buf_read_file(&x.gz, path, NULL) && x.gz.len)
 		vec_push(&b->answers, x);
 }
 

@@ -46,19 +46,10 @@ static struct import *walking; /* nftw has no argument */
 static int read_profile(const char *path, struct profile *p, struct stat *st, struct err *e)
 {
 	struct buf b = { .max = FILE_MAX };
-	char chunk[65536];
-	ssize_t n = -1;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, st))
-		n = -1;
-	else
-		while ((n = read(fd, chunk, sizeof chunk)) > 0)
-			buf_put(&b, chunk, (size_t)n);
-	int rc = n < 0 ? err_errno(e, errno, "cannot read %s", path) : 0;
+	int rc = fd < 0 || fstat(fd, st) ? err_errno(e, errno, "cannot read %s", path) : buf_read_fd(&b, fd, path, e);
 	if (fd >= 0)
 		close(fd);
-	if (!rc && b.overflow)
-		rc = err_set(e, ERR_LIMIT, "%s has more than %zu bytes", path, FILE_MAX);
 	if (!rc && (pprof_decode(b.ptr, b.len, NULL, p, e) || pprof_drop_frames(p, e)))
 		rc = err_wrap(e, "%s", path);
 	buf_free(&b);

@@ -22,16 +22,10 @@ static int read_file(const char *path, struct buf *out, struct err *e)
 	int fd = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return err_errno(e, errno, "cannot open %s", path);
-	char chunk[65536];
-	ssize_t n;
 	out->max = FILE_MAX;
-	while ((n = read(fd, chunk, sizeof chunk)) > 0)
-		buf_put(out, chunk, (size_t)n);
-	int errnum = errno;
+	int rc = buf_read_fd(out, fd, path, e);
 	close(fd);
-	if (n < 0)
-		return err_errno(e, errnum, "cannot read %s", path);
-	return out->overflow ? err_set(e, ERR_LIMIT, "%s has more than %zu bytes", path, FILE_MAX) : 0;
+	return rc;
 }
 
 /* Profiles read from files, over one dictionary, summed per sample type. */

@@ -293,16 +293,9 @@ int testlang_run(struct view name, struct view text, const struct testlang_optio
 int testlang_run_file(const char *path, const struct testlang_options *o, struct testlang_report *r, struct err *e)
 {
 	struct buf b = { .max = 64 << 20 };
-	char chunk[65536];
-	size_t n;
-	FILE *f = fopen(path, "re");
-	if (!f)
-		return err_set(e, ERR_NOT_FOUND, "%s: cannot be opened", path);
-	while ((n = fread(chunk, 1, sizeof chunk, f)) > 0)
-		buf_put(&b, chunk, n);
-	fclose(f);
-	int rc = b.overflow ? err_set(e, ERR_LIMIT, "%s is larger than 64 MiB", path)
-			    : testlang_run(view_of(path), buf_view(&b), o, r, e);
+	int rc = buf_read_file(&b, path, e);
+	if (!rc)
+		rc = testlang_run(view_of(path), buf_view(&b), o, r, e);
 	buf_free(&b);
 	return rc;
 }

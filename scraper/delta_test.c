@@ -100,19 +100,6 @@ static const char *corpus_dir(char *out, size_t n)
 	return out;
 }
 
-static bool read_file(const char *path, struct buf *out)
-{
-	char part[8192];
-	size_t n;
-	FILE *f = fopen(path, "re");
-	if (!f)
-		return false;
-	while ((n = fread(part, 1, sizeof part, f)) > 0)
-		buf_put(out, part, n);
-	fclose(f);
-	return true;
-}
-
 /* Feeds one file; sums of the increases by column. */
 static int feed(struct delta *d, const char *path, const char *const *names, uint32_t n, int64_t *sums)
 {
@@ -121,7 +108,7 @@ static int feed(struct delta *d, const char *path, const char *const *names, uin
 	struct profile p;
 	uint32_t columns[4];
 	profile_init(&p, 0);
-	assert_true(read_file(path, &b));
+	assert_int_equal(buf_read_file(&b, path, &e), 0);
 	if (pprof_decode(b.ptr, b.len, NULL, &p, &e))
 		fail_msg("%s: %s", path, e.msg);
 	for (uint32_t i = 0; i < n; i++) {

@@ -119,19 +119,12 @@ static void check_vector(const struct stackvec *v)
 static bool read_file(const char *name, struct buf *out)
 {
 	const char *dir = getenv("PYRRHA_CORPUS"), *top = getenv("top_srcdir");
-	char path[4096], tmp[65536];
+	char path[4096];
 	if (dir)
 		snprintf(path, sizeof path, "%s/%s", dir, name);
 	else
 		snprintf(path, sizeof path, "%s/../shared/corpus/%s", top ? top : ".", name);
-	FILE *f = fopen(path, "rb");
-	if (!f)
-		return false;
-	size_t n;
-	while ((n = fread(tmp, 1, sizeof tmp, f)) > 0)
-		buf_put(out, tmp, n);
-	fclose(f);
-	return true;
+	return buf_read_file(out, path, NULL) == 0;
 }
 
 static void test_real_profiles(void **state)

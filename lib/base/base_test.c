@@ -8,7 +8,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -194,6 +196,29 @@ static void test_buf_ceiling_and_json(void **state)
 	buf_free(&j);
 }
 
+static void test_buf_read_file(void **state)
+{
+	struct err e = { 0 };
+	struct buf b = { .max = 100000 }, again = { .max = 99999 };
+	char name[] = "/tmp/pyrrha-base-XXXXXX";
+	int fd = mkstemp(name);
+	assert_true(fd >= 0);
+	char *text = xcalloc(100000, 1);
+	assert_int_equal(write(fd, text, 100000), 100000);
+	close(fd);
+	assert_int_equal(buf_read_file(&b, name, &e), 0);
+	assert_int_equal(b.len, 100000);
+	assert_int_equal(buf_read_file(&again, name, &e), -ERR_LIMIT);
+	assert_non_null(strstr(e.msg, "over 99999 bytes"));
+	unlink(name);
+	assert_int_equal(buf_read_file(&again, name, &e), -ERR_NOT_FOUND);
+	assert_int_equal(buf_read_file(&(struct buf){ 0 }, "/", &e), -ERR_IO);
+	assert_non_null(strstr(e.msg, "cannot read /: "));
+	free(text);
+	buf_free(&b);
+	buf_free(&again);
+}
+
 static void test_arena_cap(void **state)
 {
 	struct arena a;
@@ -324,7 +349,7 @@ int main(void)
 		cmocka_unit_test(test_min_max), cmocka_unit_test(test_durations), cmocka_unit_test(test_time), cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_digits),
 		cmocka_unit_test(test_varint), cmocka_unit_test(test_map), cmocka_unit_test(test_buf_ceiling_and_json),
-		cmocka_unit_test(test_arena_cap), cmocka_unit_test(test_queue_close_drains), cmocka_unit_test(test_pool),
+		cmocka_unit_test(test_buf_read_file), cmocka_unit_test(test_arena_cap), cmocka_unit_test(test_queue_close_drains), cmocka_unit_test(test_pool),
 		cmocka_unit_test(test_regex), cmocka_unit_test(test_metrics), cmocka_unit_test(test_opts),
 		cmocka_unit_test(test_utf8), cmocka_unit_test(test_put_i64),
 	};

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/buf.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #ifdef __SSE2__
 #include <immintrin.h>
 #endif
@@ -190,4 +193,26 @@ char *buf_take(struct buf *b, size_t *ret_len)
 	b->ptr = NULL;
 	b->len = b->cap = 0;
 	return p;
+}
+
+int buf_read_fd(struct buf *b, int fd, const char *path, struct err *e)
+{
+	char part[65536];
+	ssize_t n;
+	while (!b->overflow && ((n = read(fd, part, sizeof part)) > 0 || (n < 0 && errno == EINTR)))
+		if (n > 0)
+			buf_put(b, part, (size_t)n);
+	if (b->overflow)
+		return err_set(e, ERR_LIMIT, "%s: over %zu bytes", path, b->max ? b->max : BUF_DEFAULT_MAX);
+	return n < 0 ? err_errno(e, errno, "cannot read %s", path) : 0;
+}
+
+int buf_read_file(struct buf *b, const char *path, struct err *e)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return err_errno(e, errno, "cannot read %s", path);
+	int rc = buf_read_fd(b, fd, path, e);
+	close(fd);
+	return rc;
 }

@@ -5,6 +5,7 @@
 #define PYRRHA_BASE_BUF_H
 
 #include "base/attrs.h"
+#include "base/err.h"
 #include "base/view.h"
 
 #define BUF_DEFAULT_MAX ((size_t)1 << 30)
@@ -40,6 +41,11 @@ void buf_zigzag(struct buf *b, int64_t v);
 /* Big-endian, for keys that sort. */
 void buf_be32(struct buf *b, uint32_t v);
 void buf_be64(struct buf *b, uint64_t v);
+
+/* Adds what the file, or the descriptor (path: for messages), holds up to its end. ERR_LIMIT: more than the ceiling; else as
+ * err_errno. After an error some of it may have been added. */
+int buf_read_file(struct buf *b, const char *path, struct err *e) MUST_USE;
+int buf_read_fd(struct buf *b, int fd, const char *path, struct err *e) MUST_USE;
 
 static inline struct view buf_view(const struct buf *b)
 {

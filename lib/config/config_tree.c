@@ -4,7 +4,6 @@
  * that the map does not name itself. Everything lies in the tree's arena. Any thread; a tree does not change. */
 #include "config/config.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <yaml.h>
 
@@ -316,28 +315,11 @@ int config_parse(struct config_tree **ret, struct view text, const char *name, s
 	return 0;
 }
 
-static void close_file(FILE **f)
-{
-	if (*f)
-		fclose(*f);
-}
-
 int config_load(struct config_tree **ret, const char *path, struct err *e)
 {
-	FILE *f CLEANUP(close_file) = fopen(path, "re");
-	if (!f)
-		return err_errno(e, errno, "cannot read %s", path);
-	struct buf text = { .max = CONFIG_MAX_BYTES + 2 };
-	char part[16384];
-	size_t n;
-	while ((n = fread(part, 1, sizeof part, f)) > 0 && !text.overflow)
-		buf_put(&text, part, n);
-	int rc = 0;
-	if (ferror(f))
-		rc = err_errno(e, errno, "cannot read %s", path);
-	else if (text.overflow || text.len > CONFIG_MAX_BYTES)
-		rc = err_set(e, ERR_LIMIT, "%s: over %zu bytes", path, CONFIG_MAX_BYTES);
-	else
+	struct buf text = { .max = CONFIG_MAX_BYTES };
+	int rc = buf_read_file(&text, path, e);
+	if (!rc)
 		rc = config_parse(ret, buf_view(&text), path, e);
 	buf_free(&text);
 	return rc;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The client's configuration onto a handle: credentials, headers, TLS, proxy. Files are read here, for each request,
  * so that what was rotated is used without a reload. No error holds a secret, only the name of its file. */
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -30,18 +28,8 @@ static void trim(struct buf *b)
 
 int fetch_read_file(const char *path, struct buf *out, struct err *e)
 {
-	char part[4096];
-	size_t n;
-	FILE *f = fopen(path, "re");
-	if (!f)
-		return err_errno(e, errno, "cannot read %s", path);
 	out->max = FILE_MAX;
-	while ((n = fread(part, 1, sizeof part, f)) > 0 && !out->overflow)
-		buf_put(out, part, n);
-	int rc = ferror(f) ? err_errno(e, errno, "cannot read %s", path) : 0;
-	fclose(f);
-	if (!rc && out->overflow)
-		rc = err_set(e, ERR_LIMIT, "%s is over %zu bytes", path, FILE_MAX);
+	int rc = buf_read_file(out, path, e);
 	if (!rc)
 		trim(out);
 	return rc;

@@ -227,17 +227,3 @@ const char *oracle_difference(const struct profile *a, const struct profile *b)
 		what = table_difference(a, b);
 	return what ? what : sample_difference(a, b);
 }
-
-bool oracle_read_file(const char *path, struct buf *out)
-{
-	FILE *f = fopen(path, "rb");
-	if (!f)
-		return false;
-	out->max = (size_t)64 << 20;
-	char tmp[65536];
-	for (size_t n; (n = fread(tmp, 1, sizeof tmp, f)) > 0;)
-		buf_put(out, tmp, n);
-	bool ok = !ferror(f) && !out->overflow;
-	fclose(f);
-	return ok;
-}

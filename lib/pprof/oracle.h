@@ -12,7 +12,5 @@
 int oracle_decode(const void *raw, size_t n, struct profile *out, struct err *e);
 /* What differs first, in words; NULL: nothing. Valid until the next call. */
 const char *oracle_difference(const struct profile *a, const struct profile *b);
-/* The whole file, at most 64 MiB; false if it cannot be read. */
-bool oracle_read_file(const char *path, struct buf *out);
 
 #endif

@@ -56,7 +56,7 @@ static void load(const char *path, struct profile *p)
 	struct buf b CLEANUP(buf_free) = { 0 };
 	struct err e;
 	profile_init(p, 0);
-	assert_true(oracle_read_file(path, &b));
+	assert_int_equal(buf_read_file(&b, path, NULL), 0);
 	if (pprof_decode(b.ptr, b.len, NULL, p, &e))
 		fail_msg("%s: %s", path, e.msg);
 }
