@@ -5,6 +5,8 @@
 
 #define DEPTH_MAX (1 << 30)
 #define TABLE_BYTES_MAX ((uint64_t)4 << 20)
+#define FUNCTION_WORK 4096           /* to look at one, as bytes read */
+#define BYTE_WORK 8
 
 struct walk {
 	const struct gopclntab *t;
@@ -82,6 +84,7 @@ static int walk_depths(struct walk *w, const struct gopclntab_func *f, uint64_t 
 	uint32_t by, bytes, depth = UINT32_MAX;
 
 	while (pc < f->end && pc < hi) {
+		w->st->work += 2 * BYTE_WORK;
 		if (!next_number(&p, &by) || !next_number(&p, &bytes) || !bytes || (!by && pc > f->start))
 			return emit(w, pc, rule_of(-1)); /* the table ends before the function does */
 		depth += by & 1 ? ~(by >> 1) : by >> 1;
@@ -108,22 +111,12 @@ static int walk_func(struct walk *w, const struct gopclntab_func *f, uint64_t hi
 bool go_frame_text(const struct gopclntab *t, uint64_t *ret_start, uint64_t *ret_end)
 {
 	struct gopclntab_func last;
-	static const char *const entries[] = { "_rt0_amd64_linux", "_rt0_arm64_linux" };
-	uint64_t i;
 
-	if (!t->n_funcs || !gopclntab_func(t, t->n_funcs - 1, &last))
+	if (!t->text_known || !t->n_funcs || !gopclntab_func(t, t->n_funcs - 1, &last))
 		return false;
 	*ret_start = t->text_start;
 	*ret_end = last.end;
-	if (t->text_known)
-		return true;
-	for (size_t k = 0; k < ARRAY_LEN(entries); k++) {
-		struct gopclntab_func f;
-		if (gopclntab_find(t, t->elf.eh.e_entry, &i) && gopclntab_func(t, i, &f) && f.start == t->elf.eh.e_entry &&
-		    gopclntab_is_called(t, &f, entries[k]))
-			return true;
-	}
-	return false;
+	return true;
 }
 
 int go_frame_range(const struct gopclntab *t, uint64_t lo, uint64_t hi, eh_row_fn *fn, void *arg, struct eh_stats *st)
@@ -142,6 +135,9 @@ int go_frame_range(const struct gopclntab *t, uint64_t lo, uint64_t hi, eh_row_f
 		if (f.start >= hi)
 			return flush(&w);
 		st->fdes++;
+		st->work += FUNCTION_WORK;
+		if (st->work > eh_frame_work_max(hi - lo))
+			return -ERR_BAD_DATA;
 		ret = walk_func(&w, &f, hi);
 		end = f.end;
 	}

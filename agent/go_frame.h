@@ -11,7 +11,7 @@
 /* The addresses that Go's code takes up; false if it is not known for sure where it begins. */
 bool go_frame_text(const struct gopclntab *t, uint64_t *ret_start, uint64_t *ret_end);
 /* Rows as eh_frame_range has them, of the Go code in [lo, hi). CFA_NONE for what changes stacks itself: frame pointers lead
- * on there. A nonzero return of fn is returned as it is. */
+ * on there. More functions than there can be in so much text are ERR_BAD_DATA; a nonzero return of fn is returned as it is. */
 int go_frame_range(const struct gopclntab *t, uint64_t lo, uint64_t hi, eh_row_fn *fn, void *arg, struct eh_stats *st);
 
 #endif

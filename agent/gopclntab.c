@@ -66,16 +66,6 @@ static int read_header(struct gopclntab *t, struct err *e)
 	return 0;
 }
 
-/* Newer linkers leave the header's field zero. With cgo, runtime.text is not where .text begins. */
-static void find_text(struct gopclntab *t)
-{
-	uint64_t start = t->text_start ? t->text_start : text_section(&t->elf);
-
-	t->text_known = symtab_find(t->elf.fd, "runtime.text", &t->text_start);
-	if (!t->text_known)
-		t->text_start = start;
-}
-
 int gopclntab_attach_at(struct gopclntab *t, const struct elf_file *f, uint64_t text_start, struct err *e)
 {
 	*t = (struct gopclntab){ .elf = *f };
@@ -83,31 +73,6 @@ int gopclntab_attach_at(struct gopclntab *t, const struct elf_file *f, uint64_t 
 	t->text_start = text_start;
 	t->text_known = true;
 	return rc;
-}
-
-int gopclntab_attach(struct gopclntab *t, const struct elf_file *f, struct err *e)
-{
-	*t = (struct gopclntab){ .elf = *f };
-	int rc = read_header(t, e);
-	if (!rc)
-		find_text(t);
-	return rc;
-}
-
-int gopclntab_open(struct gopclntab *t, int fd, struct err *e)
-{
-	*t = (struct gopclntab){ 0 };
-	int rc = elf_open(&t->elf, fd, e);
-	if (!rc)
-		rc = read_header(t, e);
-	if (rc) {
-		gopclntab_close(t);
-		return rc;
-	}
-	find_text(t);
-	if (!symtab_find(fd, "go:func.*", &t->gofunc))
-		symtab_find(fd, "go.func.*", &t->gofunc);
-	return 0;
 }
 
 void gopclntab_close(struct gopclntab *t)
@@ -271,6 +236,64 @@ bool gopclntab_is_called(const struct gopclntab *t, const struct gopclntab_func 
 	size_t n = strlen(name) + 1;
 
 	return n <= sizeof s && gopclntab_read(t, t->names + (uint32_t)f->name, s, n) && memcmp(s, name, n) == 0;
+}
+
+/* Whether the program begins where the table has the function that Go's programs begin with. */
+static bool begins_right(const struct gopclntab *t)
+{
+	static const char *const entries[] = { "_rt0_amd64_linux", "_rt0_arm64_linux" };
+	struct gopclntab_func f;
+	uint64_t i;
+
+	if (!gopclntab_find(t, t->elf.eh.e_entry, &i) || !gopclntab_func(t, i, &f) || f.start != t->elf.eh.e_entry)
+		return false;
+	return gopclntab_is_called(t, &f, entries[0]) || gopclntab_is_called(t, &f, entries[1]);
+}
+
+/* Newer linkers leave the header's field zero. With cgo, runtime.text is not where .text begins, and C code comes first:
+ * then a symbol says it, if there are not too many to look through. */
+static void find_text(struct gopclntab *t, uint64_t symbol_bytes_max)
+{
+	const Elf64_Shdr *symbols = elf_section(&t->elf, ".symtab");
+	uint64_t start;
+
+	t->text_known = t->text_start != 0;
+	if (!t->text_known) {
+		t->text_start = text_section(&t->elf);
+		t->text_known = begins_right(t);
+	}
+	if (t->text_known || !symbols || symbols->sh_size > symbol_bytes_max)
+		return;
+	t->text_known = symtab_find(t->elf.fd, "runtime.text", &start);
+	if (t->text_known)
+		t->text_start = start;
+}
+
+int gopclntab_open(struct gopclntab *t, int fd, struct err *e)
+{
+	*t = (struct gopclntab){ 0 };
+	int rc = elf_open(&t->elf, fd, e);
+	if (!rc)
+		rc = read_header(t, e);
+	if (rc) {
+		gopclntab_close(t);
+		return rc;
+	}
+	find_text(t, UINT64_MAX);
+	if (!symtab_find(fd, "go:func.*", &t->gofunc))
+		symtab_find(fd, "go.func.*", &t->gofunc);
+	return 0;
+}
+
+#define SYMBOL_BYTES_MAX ((uint64_t)32 << 20)
+
+int gopclntab_attach(struct gopclntab *t, const struct elf_file *f, struct err *e)
+{
+	*t = (struct gopclntab){ .elf = *f };
+	int rc = read_header(t, e);
+	if (!rc)
+		find_text(t, SYMBOL_BYTES_MAX);
+	return rc;
 }
 
 #define SIGNAL_BYTES_MAX 64
