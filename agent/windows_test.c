@@ -218,6 +218,46 @@ static void test_sample_times(void **state)
 	stack_tree_release(&a.stacks);
 }
 
+static size_t kept_bytes(const struct agent *a)
+{
+	size_t n = stack_tree_bytes(&a->stacks) + tally_bytes(a->current);
+	for (size_t i = 0; i < a->history.n; i++)
+		n += tally_bytes(a->history.v[i]);
+	return n;
+}
+
+/* The history's memory: the oldest windows go first, their stacks with them, and it is counted. What is left is whole. */
+static void test_memory_budget(void **state)
+{
+	static const char thread[16] = "one";
+	struct agent a = { .o = { .history_ms = 600000, .history_bytes = 512 << 10 } };
+	uint64_t address = 0x1000;
+	stack_tree_init(&a.stacks);
+	a.current = tally_open(1000 * SECOND, tally_unix_offset(clock_mono_ns, clock_now_ns), false);
+	a.current->number = a.windows = 1;
+	for (int w = 0; w < 20; w++) {
+		int64_t at = a.current->start_ns;
+		for (int i = 0; i < 1000; i++) /* stacks that no other window has */
+			agent_count(&a, WINDOW_ON_CPU, at + i, NULL, thread, stack_tree_add(&a.stacks, 0, address++), 1);
+		agent_finish_windows(&a, a.current->end_ns);
+		assert_true(kept_bytes(&a) <= a.o.history_bytes || a.history.n == 1);
+	}
+	assert_in_range(a.history.n, 2, 18);
+	assert_int_equal(a.history_cut, 20 - a.history.n);
+	assert_true(a.history.v[0]->number == 21 - a.history.n && a.history.v[a.history.n - 1]->number == 20);
+	for (size_t i = 0; i < a.history.n; i++) {
+		assert_int_equal(sum(a.history.v[i]), 1000);
+		for (size_t k = 0; k < 1000; k++) {
+			uint64_t frame = a.stacks.nodes.v[a.history.v[i]->v.v[k].stack].frame;
+			assert_true(frame == 0x1000 + (a.history.v[i]->number - 1) * 1000 + k);
+		}
+		tally_free(a.history.v[i]);
+	}
+	tally_free(a.current);
+	vec_free(&a.history);
+	stack_tree_release(&a.stacks);
+}
+
 /* --- cost --- */
 
 struct meter {
@@ -367,7 +407,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_drift), cmocka_unit_test(test_steps), cmocka_unit_test(test_small_steps),
 		cmocka_unit_test(test_held_up_between_clocks), cmocka_unit_test(test_late_thread),
-		cmocka_unit_test(test_sample_times),
+		cmocka_unit_test(test_sample_times), cmocka_unit_test(test_memory_budget),
 		cmocka_unit_test(test_busy_by_proc_stat), cmocka_unit_test(test_unseen_ticks),
 		cmocka_unit_test(test_frequency_follows_cost), cmocka_unit_test(test_waits_count),
 	};

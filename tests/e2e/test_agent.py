@@ -287,6 +287,12 @@ def test_history_tiles(env):
     whole = total(first, first + 20)
     parts = total(first, first + 10) + total(first + 10, first + 20)
     check(whole == parts > 0, f"{whole} ns in one, {parts} ns in two")
+    # A window belongs to where it starts, and one that has not ended is in no answer.
+    check(total(first, first + 0.001) == total(first, first + 10), "a window that starts in the range is not in it, or not whole")
+    status, _, body = http_get(f"{agent}/debug/pprof/profile?from={first + 0.001}&to={first + 10}")
+    check(status == 404 and b"no finished window" in body, f"{status} {body[:200]!r}")
+    headers = http_get(f"{agent}/debug/pprof/profile?from={first}&to={2**33}")[1]
+    check(int(headers["X-Pyrrha-Covered"].split("-")[1]) <= time.time() * 1000, f"a window that has not ended: {headers}")
 
 
 def test_server_splits_by_process(env):

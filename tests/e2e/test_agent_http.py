@@ -13,7 +13,7 @@ import urllib.parse
 
 from harness import PATIENCE, Echo, Process, check, http_get, need_a_mounted_root, run, wait_until
 from pprof_file import fields
-from test_agent import start_agent
+from test_agent import C_FIXTURE, c_program, start_agent
 from test_agent_labels import metric
 
 NOWHERE = "0x7fffffff0001"  # no program has code there
@@ -125,6 +125,43 @@ def test_many_callers(env):
             check(abs(end - begin - seconds) < 0.0015 and abs(top[9] / 1e9 - begin) < 0.0015, f"{caller.query}: {begin} {end} {top[9]}")
             check(caller.asked_s - 0.05 < begin < all_there_s, f"{caller.query}: asked at {caller.asked_s}, began at {begin}")
     wait_until("nobody waits", lambda: metric(agent, waiting) == 0, 10)
+
+
+def labels_of(body):
+    """{key: values} of the labels of all samples of a profile."""
+    top = list(fields(gzip.decompress(body)))
+    strings, found = [v.decode() for k, v in top if k == 6], {}
+    for label in (dict(fields(v)) for k, sample in top if k == 2 for kind, v in fields(sample) if kind == 3):
+        found.setdefault(strings[label[1]], set()).add(strings[label[2]] if 2 in label else label.get(3, 0))
+    return found
+
+
+def test_match_and_by(env):
+    """match[] chooses processes, several are any of them; by= chooses the labels."""
+    agent = start_agent(env, "--node=n1", "--external-label=cluster=c1")
+    names = ["by_one", "by_two"]
+    pids = {Process(env, name, [c_program(env, name, C_FIXTURE)]).p.pid for name in names}
+
+    def ask_for(query):
+        status, _, body = http_get(f"{agent}/debug/pprof/profile?seconds=2{query}", timeout=200)
+        check(status == 200, f"{query}: {status} {body[:300]!r}")
+        return labels_of(body)
+
+    def has(query, keys, comms):
+        """On a busy machine a program may get nothing of the CPUs for as long as a profile takes."""
+        found = ask_for(query)
+        check(set(found) == keys and found.get("comm", comms) == comms, f"{query}: {found}")
+        return True
+
+    one, two = ("&match[]=" + urllib.parse.quote(f'{{comm="{n}"}}') for n in names)
+    whole = wait_until("both run", lambda: (found := ask_for(one + two)).get("comm") == set(names) and found, 60)
+    check(whole["node"] == {"n1"} and whole["cluster"] == {"c1"} and {"exe", "cgroup"} <= set(whole), f"{whole}")
+    check({int(p) for p in whole["pid"]} == pids and whole["thread"] == set(names), f"{whole}")
+    wait_until("one of them", lambda: has(two, set(whole), {"by_two"}), 60)
+    wait_until("match without brackets", lambda: has("&match=" + one.split("=", 1)[1], set(whole), {"by_one"}), 60)
+    for by, keys in (("comm", {"comm"}), ("pid", {"pid"}), ("comm,,pid,nonsense", {"comm", "pid"}), ("cluster,thread", {"cluster", "thread"}),
+                     ("comm&by=node", {"comm", "node"})):
+        wait_until("by=" + by, lambda b=by, k=keys: has(one + "&by=" + b, k, {"by_one"}), 60)
 
 
 def test_targets_are_json(env):
