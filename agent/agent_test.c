@@ -41,7 +41,7 @@ struct fixture {
 	const char *variants;
 	/* Calls from the outermost on; "a|b" = either, "*" = any one frame, "[vdso]" = one of the vDSO's, "~" = the frames
 	 * between the first and main, `start` of them at most, "?" = perhaps some frames without names to rely on. */
-	const char *calls[9];
+	const char *calls[12];
 	const char *ends;            /* "" = complete; else the mark */
 	double whole;                /* share of samples that must reach the last call */
 	bool copied_short;           /* two stacks, or more than a record holds while the ring fills up: the first may be cut */
@@ -72,6 +72,10 @@ static const struct fixture fixtures[] = {
 	{ "gofix", NULL, "exe stripped pie", { "runtime.goexit*", "runtime.main", "main.main", "main.middle", "main.leaf" }, "", 0.9,
 	  .go = true },
 	{ "gofix", "goroutine", "exe stripped pie", { "runtime.goexit*", "main.worker", "main.leaf" }, "", 0.9, .go = true },
+	{ "gocgo", NULL, "exe", { "runtime.goexit*", "runtime.main", "main.main", "main.middle", "main._Cfunc_outer", "~", "outer", "leaf" },
+	  "", 0.9, .start = 3, .go = true },
+	{ "gocgo", NULL, "stripped", { "runtime.goexit*", "runtime.main", "main.main", "main.middle", "main._Cfunc_outer", "~", "*", "*", "*" },
+	  "", 0.9, .start = 2, .go = true },
 };
 
 struct child {
@@ -245,7 +249,7 @@ static bool without_runtime(struct stack *k)
 	bool mine = false;
 
 	for (size_t i = 0; i < k->n; i++) {
-		if (mine && strncmp(k->names[i], "runtime.", 8) == 0)
+		if (mine && strncmp(k->names[i], "runtime.", 8) == 0 && !strstr(k->names[i], "cgocall"))
 			k->n = i;
 		else
 			mine |= strncmp(k->names[i], "main.", 5) == 0;

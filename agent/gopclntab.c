@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/gopclntab.h"
 
+#include "agent/go_text.h"
 #include "agent/symtab.h"
 
 #define MAGIC_118 0xfffffff0u
@@ -251,7 +252,7 @@ static bool begins_right(const struct gopclntab *t)
 }
 
 /* Newer linkers leave the header's field zero. With cgo, runtime.text is not where .text begins, and C code comes first:
- * then a symbol says it, if there are not too many to look through. */
+ * then a symbol says it, if there are not too many to look through, or the code itself. */
 static void find_text(struct gopclntab *t, uint64_t symbol_bytes_max)
 {
 	const Elf64_Shdr *symbols = elf_section(&t->elf, ".symtab");
@@ -262,9 +263,12 @@ static void find_text(struct gopclntab *t, uint64_t symbol_bytes_max)
 		t->text_start = text_section(&t->elf);
 		t->text_known = begins_right(t);
 	}
-	if (t->text_known || !symbols || symbols->sh_size > symbol_bytes_max)
+	if (t->text_known)
 		return;
-	t->text_known = symtab_find(t->elf.fd, "runtime.text", &start);
+	if (symbols && symbols->sh_size <= symbol_bytes_max)
+		t->text_known = symtab_find(t->elf.fd, "runtime.text", &start);
+	if (!t->text_known)
+		t->text_known = go_text_find(t, &start);
 	if (t->text_known)
 		t->text_start = start;
 }
@@ -280,6 +284,10 @@ int gopclntab_open(struct gopclntab *t, int fd, struct err *e)
 		return rc;
 	}
 	find_text(t, UINT64_MAX);
+	if (!t->text_known) {
+		gopclntab_close(t);
+		return err_set(e, ERR_NOT_FOUND, "nothing tells where the Go code of the file begins");
+	}
 	if (!symtab_find(fd, "go:func.*", &t->gofunc))
 		symtab_find(fd, "go.func.*", &t->gofunc);
 	return 0;

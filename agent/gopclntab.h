@@ -17,11 +17,11 @@ struct gopclntab {
 	uint64_t text_start, gofunc; /* gofunc 0 = not known */
 	uint64_t n_funcs, names, cus, files, pcs, funcs; /* offsets in the table */
 	uint8_t quantum;
-	bool text_known;         /* where the code begins is the file's word, not a guess */
+	bool text_known;         /* where the code begins is not a guess */
 	bool go120;              /* layout of Go 1.20 and later */
 };
 
-/* fd is borrowed for the table's life. ERR_NOT_FOUND: no Go program, or a version that is not known. */
+/* fd is borrowed for the table's life. ERR_NOT_FOUND: no Go program, a version that is not known, or one whose code begins who knows where. */
 int gopclntab_open(struct gopclntab *t, int fd, struct err *e);
 void gopclntab_close(struct gopclntab *t);
 /* The same of a file that is open already and is borrowed instead; no gopclntab_close. */
