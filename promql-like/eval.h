@@ -97,6 +97,8 @@ void eval_unhold(struct eval *q, size_t n);
 void value_start(struct eval *q, struct value *v, enum promql_type t);
 /* Takes out series without samples. */
 void value_compact(struct value *v);
+/* The end of an evaluation that came to rc: an error frees v, else it is compacted and handed over in *ret. Returns rc. */
+int value_finish(struct value *v, int rc, struct value *ret);
 /* The scalar at step i. */
 static inline double value_scalar(const struct value *v, size_t i)
 {
@@ -237,6 +239,42 @@ static inline void kahan_add(double inc, double *sum, double *c)
 	else
 		*c += (inc - t) + *sum;
 	*sum = t;
+}
+
+/* A mean: the plain one while the sum fits, then an incremental one. Begins as { 0 }. */
+struct mean {
+	double sum, c, mean, n;
+	bool incremental;
+};
+
+static inline void mean_add(struct mean *m, double v)
+{
+	m->n++;
+	if (m->n == 1) {
+		m->sum = v;
+		return;
+	}
+	if (!m->incremental) {
+		double s = m->sum, k = m->c;
+		kahan_add(v, &s, &k);
+		if (!__builtin_isinf(s)) {
+			m->sum = s;
+			m->c = k;
+			return;
+		}
+		m->incremental = true;
+		m->mean = m->sum / (m->n - 1);
+		m->c /= m->n - 1;
+	}
+	double keep = (m->n - 1) / m->n;
+	m->mean *= keep;
+	m->c *= keep;
+	kahan_add(v / m->n, &m->mean, &m->c);
+}
+
+static inline double mean_value(const struct mean *m)
+{
+	return m->incremental ? m->mean + m->c : m->sum / m->n + m->c / m->n;
 }
 
 /* Takes out samples that are numbers, with a warning; an error with the remedy if there is nothing else. */

@@ -36,28 +36,10 @@ typedef int (*step_fn)(struct aggr *a, size_t group, size_t step, struct err *e)
 
 static double mean_of(const struct member *m, size_t n)
 {
-	double sum = m[0].s->v, c = 0, mean = 0;
-	bool incremental = false;
-	for (size_t i = 1; i < n; i++) {
-		double count = (double)(i + 1), v = m[i].s->v;
-		if (!incremental) {
-			double s = sum, k = c;
-			kahan_add(v, &s, &k);
-			if (!isinf(s)) {
-				sum = s;
-				c = k;
-				continue;
-			}
-			incremental = true;
-			mean = sum / (count - 1);
-			c /= count - 1;
-		}
-		double keep = (count - 1) / count;
-		mean *= keep;
-		c *= keep;
-		kahan_add(v / count, &mean, &c);
-	}
-	return incremental ? mean + c : sum / (double)n + c / (double)n;
+	struct mean mean = { 0 };
+	for (size_t i = 0; i < n; i++)
+		mean_add(&mean, m[i].s->v);
+	return mean_value(&mean);
 }
 
 static double variance_of(const struct member *m, size_t n)
@@ -442,13 +424,7 @@ static int finish(struct aggr *a, int rc, struct value *ret, struct err *e)
 	vec_free(&a->rank);
 	value_free(&a->in);
 	value_free(&a->param);
-	if (rc) {
-		value_free(&a->out);
-		return rc;
-	}
-	value_compact(&a->out);
-	*ret = a->out;
-	return 0;
+	return value_finish(&a->out, rc, ret);
 }
 
 /* Adds the series of v to those of out that have their labels; v is empty afterwards. */

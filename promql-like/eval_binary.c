@@ -499,13 +499,7 @@ static int vector_vector(struct eval *q, struct node *n, struct value *a, struct
 	map_free(&m.out_map);
 	map_free(&m.label_map);
 	signatures_free(&s);
-	if (rc) {
-		value_free(&m.ret);
-		return rc;
-	}
-	value_compact(&m.ret);
-	*ret = m.ret;
-	return 0;
+	return value_finish(&m.ret, rc, ret);
 }
 
 int eval_binary(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)

@@ -140,13 +140,7 @@ static int call_window(struct eval *q, struct node *n, const struct span *sp, st
 	range_free(&j.r);
 	for (size_t i = 0; i < j.n_args; i++)
 		value_free(&j.args[i]);
-	if (rc) {
-		value_free(&j.out);
-		return rc;
-	}
-	value_compact(&j.out);
-	*ret = j.out;
-	return 0;
+	return value_finish(&j.out, rc, ret);
 }
 
 int eval_call(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)

@@ -221,13 +221,7 @@ static int merge_range(struct eval *q, struct node *n, const struct span *sp, st
 	}
 	vec_free(&j.iv);
 	range_free(&j.r);
-	if (rc) {
-		value_free(&out);
-		return rc;
-	}
-	value_compact(&out);
-	*ret = out;
-	return 0;
+	return value_finish(&out, rc, ret);
 }
 
 /* merge of an instant vector is sum, for profiles alone. */

@@ -362,13 +362,7 @@ static int eval_instant(struct eval *q, struct node *n, const struct span *sp, b
 	if (f)
 		fetched_free(f, c.n);
 	choice_free(&c);
-	if (rc) {
-		value_free(&v);
-		return rc;
-	}
-	value_compact(&v);
-	*ret = v;
-	return 0;
+	return value_finish(&v, rc, ret);
 }
 
 int eval_selector(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)
@@ -589,11 +583,5 @@ int eval_matrix(struct eval *q, struct node *n, int64_t t, struct value *ret, st
 		}
 	}
 	range_free(&r);
-	if (rc) {
-		value_free(&v);
-		return rc;
-	}
-	value_compact(&v);
-	*ret = v;
-	return 0;
+	return value_finish(&v, rc, ret);
 }

@@ -575,11 +575,5 @@ int eval_split(struct eval *q, struct node *n, const struct span *sp, struct val
 		}
 	value_free(&v);
 	map_free(&s.map);
-	if (rc) {
-		value_free(&s.out);
-		return rc;
-	}
-	value_compact(&s.out);
-	*ret = s.out;
-	return 0;
+	return value_finish(&s.out, rc, ret);
 }

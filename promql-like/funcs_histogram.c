@@ -237,13 +237,7 @@ static int histogram(struct eval *q, struct node *n, const struct span *sp, bool
 		rc = each_histogram(q, n, sp, quantile, &j, &out, e);
 	}
 	hist_free(&j);
-	if (rc) {
-		value_free(&out);
-		return rc;
-	}
-	value_compact(&out);
-	*ret = out;
-	return 0;
+	return value_finish(&out, rc, ret);
 }
 
 CALL(fn_histogram_quantile)

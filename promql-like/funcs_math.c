@@ -104,13 +104,7 @@ static int map_with(struct eval *q, struct node *n, const struct span *sp, bool 
 	}
 	value_free(&w.a[0]);
 	value_free(&w.a[1]);
-	if (rc) {
-		value_free(&w.v);
-		return rc;
-	}
-	value_compact(&w.v);
-	*ret = w.v;
-	return 0;
+	return value_finish(&w.v, rc, ret);
 }
 
 static bool do_round(double *v, const double *a)

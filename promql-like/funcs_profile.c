@@ -234,13 +234,7 @@ static int over_range(struct eval *q, struct node *n, const struct span *sp, con
 		if (r.s[i].type)
 			rc = one(q, n, &r, &r.s[i], sp, value_add(&v, r.s[i].labels, true), e);
 	range_free(&r);
-	if (rc) {
-		value_free(&v);
-		return rc;
-	}
-	value_compact(&v);
-	*ret = v;
-	return 0;
+	return value_finish(&v, rc, ret);
 }
 
 static int merge_one(struct eval *q, struct node *n, struct range *r, struct rseries *s, const struct span *sp,
@@ -390,11 +384,5 @@ CALL(fn_diff)
 		rc = diff_matched(q, &a, &b, sp, share, &out, e);
 	value_free(&a);
 	value_free(&b);
-	if (rc) {
-		value_free(&out);
-		return rc;
-	}
-	value_compact(&out);
-	*ret = out;
-	return 0;
+	return value_finish(&out, rc, ret);
 }

@@ -176,31 +176,12 @@ bool fn_smoothing(struct window *w, double *ret)
 
 /* ---- over time ---- */
 
-/* The plain mean while the sum fits, then an incremental one. */
 bool fn_avg_over_time(struct window *w, double *ret)
 {
-	double sum = w->pts[0].v, c = 0, mean = 0;
-	bool incremental = false;
-	for (size_t i = 1; i < w->n; i++) {
-		double count = (double)(i + 1), v = w->pts[i].v;
-		if (!incremental) {
-			double s = sum, k = c;
-			kahan_add(v, &s, &k);
-			if (!isinf(s)) {
-				sum = s;
-				c = k;
-				continue;
-			}
-			incremental = true;
-			mean = sum / (count - 1);
-			c /= count - 1;
-		}
-		double keep = (count - 1) / count;
-		mean *= keep;
-		c *= keep;
-		kahan_add(v / count, &mean, &c);
-	}
-	*ret = incremental ? mean + c : sum / (double)w->n + c / (double)w->n;
+	struct mean mean = { 0 };
+	for (size_t i = 0; i < w->n; i++)
+		mean_add(&mean, w->pts[i].v);
+	*ret = mean_value(&mean);
 	return true;
 }
 

@@ -488,13 +488,7 @@ static int readout(struct eval *q, struct node *n, const struct span *sp, enum m
 	if (!rc && stacks && sp->n > 1)
 		sort_out(&r);
 	readout_free(&r);
-	if (rc) {
-		value_free(&r.out);
-		return rc;
-	}
-	value_compact(&r.out);
-	*ret = r.out;
-	return 0;
+	return value_finish(&r.out, rc, ret);
 }
 
 static const struct {

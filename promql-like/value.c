@@ -77,6 +77,17 @@ void value_compact(struct value *v)
 	v->n = out;
 }
 
+int value_finish(struct value *v, int rc, struct value *ret)
+{
+	if (rc) {
+		value_free(v);
+		return rc;
+	}
+	value_compact(v);
+	*ret = *v;
+	return 0;
+}
+
 int value_copy_steps(struct eval *q, const struct value *from, const struct span *sp, struct value *ret, struct err *e)
 {
 	struct value v;

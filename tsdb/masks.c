@@ -26,7 +26,7 @@ void masks_unref(struct masks *m)
 
 /* ---- making ---- */
 
-static bool has_series(const struct mask_fact *f, uint32_t series)
+bool masks_fact_of(const struct mask_fact *f, uint32_t series)
 {
 	size_t a = 0, b = f->series.n;
 	while (a < b) {
@@ -47,7 +47,7 @@ static bool needs(const struct part *p, const struct mask_fact *f)
 	for (size_t i = 0; i < p->series.n; i++) {
 		const struct part_series *s = &p->series.v[i];
 		if (part_start_ms(p) + s->min_ms <= f->until_ms && part_start_ms(p) + s->max_ms > f->after_ms &&
-		    has_series(f, s->series))
+		    masks_fact_of(f, s->series))
 			return true;
 	}
 	return false;

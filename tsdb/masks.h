@@ -30,6 +30,9 @@ struct masks {
 	VEC(struct mask_fact *) facts; /* by number */
 };
 
+/* Whether the fact is of that series. */
+bool masks_fact_of(const struct mask_fact *f, uint32_t series);
+
 /* NULL is no masks. */
 struct masks *masks_ref(struct masks *m);
 void masks_unref(struct masks *m);

@@ -20,19 +20,6 @@ struct removal {
 	size_t removed;
 };
 
-bool remove_names(const struct mask_fact *f, uint32_t series)
-{
-	size_t a = 0, b = f->series.n;
-	while (a < b) {
-		size_t m = (a + b) / 2;
-		if (f->series.v[m] < series)
-			a = m + 1;
-		else
-			b = m;
-	}
-	return a < f->series.n && f->series.v[a] == series;
-}
-
 static bool in_range(const struct mask_fact *f, int64_t t_ms)
 {
 	return t_ms > f->after_ms && t_ms <= f->until_ms;
@@ -41,7 +28,7 @@ static bool in_range(const struct mask_fact *f, int64_t t_ms)
 static size_t count_rows(const struct mask_fact *f, const struct chunk *c)
 {
 	size_t n = 0;
-	if (remove_names(f, c->series))
+	if (masks_fact_of(f, c->series))
 		for (size_t i = 0; i < c->rows.n; i++)
 			n += in_range(f, c->rows.v[i].t_ms);
 	return n;
@@ -77,7 +64,7 @@ static void read_row(struct removal *x, const struct chunk *c, const struct row 
 /* old.base is what the base was, base what it is now. A multiple of a row that went stands for itself from here on. */
 static void fill(struct removal *x, struct refill *r, struct chunk *base, const uint32_t *base_moved)
 {
-	bool named = remove_names(x->f, r->old.series);
+	bool named = masks_fact_of(x->f, r->old.series);
 	for (size_t i = 0; i < r->old.rows.n; i++) {
 		const struct row *row = &r->old.rows.v[i];
 		r->moved[i] = GONE;
@@ -115,7 +102,7 @@ static void refill(struct removal *x, struct chunk *c)
 static void remove_points(struct removal *x, struct fchunk *c)
 {
 	size_t kept = 0;
-	if (!remove_names(x->f, c->series))
+	if (!masks_fact_of(x->f, c->series))
 		return;
 	for (size_t i = 0; i < c->points.n; i++)
 		if (!in_range(x->f, c->points.v[i].t_ms))

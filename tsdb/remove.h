@@ -5,8 +5,6 @@
 
 #include "tsdb/masks.h"
 
-/* Whether a fact names a series. */
-bool remove_names(const struct mask_fact *f, uint32_t series);
 /* Removes what the fact names. Returns how many rows and points went. */
 size_t remove_from_window(struct window *w, const struct mask_fact *f);
 
