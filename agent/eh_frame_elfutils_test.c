@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "agent/eh_frame_rows.h"
+#include "agent/go_frame.h"
 #include "agent/image.h"
 #include "agent/images.h"
 #include "base/alloc.h"
@@ -327,10 +328,70 @@ static void test_every_row(void **state)
 	}
 }
 
+/* --- Go's table, against the .debug_frame that its linker writes --- */
+
+struct go_compared {
+	Dwarf_CFI *cfi;
+	size_t rows, same, unlike;
+};
+
+static int compare_go_row(void *arg, uint64_t pc, const struct unwind_rule *r)
+{
+	struct go_compared *c = arg;
+	Dwarf_Frame *frame = NULL;
+	Dwarf_Op *ops;
+	size_t n;
+
+	if (r->cfa != CFA_SP || dwarf_cfi_addrframe(c->cfi, pc, &frame))
+		return 0;
+	c->rows++;
+	assert_int_equal(dwarf_frame_cfa(frame, &ops, &n), 0);
+	if (cfa_agrees(r, ops, n))
+		c->same++;
+	else if (c->unlike++ < 10)
+		print_message("  %#llx: %d above the stack pointer\n", (unsigned long long)pc, r->cfa_off);
+	free(frame);
+	return 0;
+}
+
+/* The fixtures in Go, where there is Go to build them. */
+static void test_go_rows(void **state)
+{
+	static const char *const names[] = { "gofix.exe", "gocgo.exe" };
+	const char *build = getenv("top_builddir");
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		AUTOFREE char *path = xasprintf("%s/tests/fixtures/agent/%s", build ? build : ".", names[i]);
+		struct go_compared c = { .rows = 0 };
+		struct eh_stats st = { 0 };
+		struct gopclntab t;
+		uint64_t lo, hi;
+		struct err e;
+		int fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0) {
+			print_message("  %s is not here: no go command\n", path);
+			continue;
+		}
+		assert_int_equal(gopclntab_open(&t, fd, &e), 0);
+		assert_true(go_frame_text(&t, &lo, &hi));
+		Dwarf *d = dwarf_begin(fd, DWARF_C_READ);
+		c.cfi = d ? dwarf_getcfi(d) : NULL;
+		assert_non_null(c.cfi);
+		assert_int_equal(go_frame_range(&t, lo, hi, compare_go_row, &c, &st), 0);
+		print_message("  %s: %zu functions, %zu rows, %zu agree\n", names[i], (size_t)st.fdes, c.rows, c.same);
+		assert_int_equal(c.unlike, 0);
+		assert_true(c.same > 1000 && c.same * 2 > st.rows);
+		assert_int_equal(st.bad, 0);
+		dwarf_end(d);
+		gopclntab_close(&t);
+		close(fd);
+	}
+}
+
 /* Arguments are files to compare instead, to pin them. */
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_every_row) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_every_row), cmocka_unit_test(test_go_rows) };
 
 	for (int i = 1; i < argc; i++) {
 		struct compared c = compare(argv[i]);

@@ -5,6 +5,7 @@
 
 #define DEPTH_MAX (1 << 30)
 #define TABLE_BYTES_MAX ((uint64_t)4 << 20)
+#define PADDING_MAX 64               /* between functions: it keeps the rule before it */
 #define FUNCTION_WORK 4096           /* to look at one, as bytes read */
 #define BYTE_WORK 8
 
@@ -86,7 +87,7 @@ static int walk_depths(struct walk *w, const struct gopclntab_func *f, uint64_t 
 	while (pc < f->end && pc < hi) {
 		w->st->work += 2 * BYTE_WORK;
 		if (!next_number(&p, &by) || !next_number(&p, &bytes) || !bytes || (!by && pc > f->start))
-			return emit(w, pc, rule_of(-1)); /* the table ends before the function does */
+			return f->end - pc > PADDING_MAX ? emit(w, pc, rule_of(-1)) : 0; /* the table ends before the function does */
 		depth += by & 1 ? ~(by >> 1) : by >> 1;
 		int ret = emit(w, pc, rule_of((int32_t)depth));
 		if (ret)
