@@ -287,9 +287,107 @@ static void test_containers(void **state)
 	}
 }
 
+#define GROUP_ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define GROUP_UID "1b2c3d4e-0000-1111-2222-333344445555"
+#define KUBERNETES(image) "__meta_kubernetes_namespace=\"shop\", __meta_kubernetes_node_name=\"n1\", " \
+	"__meta_kubernetes_pod_container_id=\"" GROUP_ID "\", " image "__meta_kubernetes_pod_container_name=\"web\", " \
+	"__meta_kubernetes_pod_name=\"web-1\", __meta_kubernetes_pod_node_name=\"n1\", __meta_kubernetes_pod_uid=\"" GROUP_UID "\", "
+
+/* Everything that rules see of a container, as the names of parca-agent have it. */
+static const struct { const char *path; struct container_names names; const char *labels; } group_metas[] = {
+	{ "/docker/" GROUP_ID, { { "web", 3 }, { "", 0 }, { "", 0 }, { "nginx:1", 7 },
+	  { (struct label[]){ { { "com.x/y", 7 }, { "v", 1 } } }, 1 } },
+	  "{__meta_docker_container_id=\"" GROUP_ID "\", __meta_docker_container_image=\"nginx:1\", "
+	  "__meta_docker_container_label_com_x_y=\"v\", __meta_docker_container_labelpresent_com_x_y=\"true\", "
+	  "__meta_docker_container_name=\"web\", __meta_process_cgroup=\"/docker/" GROUP_ID "\"}" },
+	{ "/kubepods/pod" GROUP_UID "/cri-containerd-" GROUP_ID ".scope", { { "web", 3 }, { "web-1", 5 }, { "shop", 4 }, { "i", 1 },
+	  { NULL, 0 } },
+	  "{__meta_containerd_container_id=\"" GROUP_ID "\", __meta_containerd_container_name=\"web\", "
+	  "__meta_containerd_pod_name=\"web-1\", __meta_containerd_pod_namespace=\"shop\", "
+	  KUBERNETES("__meta_kubernetes_pod_container_image=\"i\", ")
+	  "__meta_process_cgroup=\"/kubepods/pod" GROUP_UID "/cri-containerd-" GROUP_ID ".scope\"}" },
+	{ "/kubepods/pod" GROUP_UID "/crio-" GROUP_ID, { { "web", 3 }, { "web-1", 5 }, { "shop", 4 }, { "", 0 }, { NULL, 0 } },
+	  "{" KUBERNETES("") "__meta_process_cgroup=\"/kubepods/pod" GROUP_UID "/crio-" GROUP_ID "\"}" },
+	{ "/docker/buildkit/abcdefghij0123456789klmno", { { "", 0 }, { "", 0 }, { "", 0 }, { "", 0 }, { NULL, 0 } },
+	  "{__meta_docker_build_kit_container_id=\"abcdefghij0123456789klmno\", "
+	  "__meta_process_cgroup=\"/docker/buildkit/abcdefghij0123456789klmno\"}" },
+	{ "/lxc.payload.db", { { "db", 2 }, { "", 0 }, { "", 0 }, { "", 0 }, { NULL, 0 } },
+	  "{__meta_lxc_container_id=\"db\", __meta_process_cgroup=\"/lxc.payload.db\"}" },
+	{ "/system.slice/a.service", { { "", 0 }, { "", 0 }, { "", 0 }, { "", 0 }, { NULL, 0 } },
+	  "{__meta_process_cgroup=\"/system.slice/a.service\"}" },
+};
+
+static void test_meta_of_groups(void **state)
+{
+	for (size_t i = 0; i < ARRAY_LEN(group_metas); i++) {
+		struct cgroup_info info;
+		struct labels_builder b;
+		struct arena a;
+		struct buf out = { 0 };
+		arena_init(&a, 0);
+		labels_builder_init(&b, (struct labels){ 0 });
+		cgroup_parse_path(view_of(group_metas[i].path), &info);
+		meta_add_group(&b, &a, &info, &group_metas[i].names, VIEW("n1"));
+		labels_format(labels_builder_finish(&b), &out);
+		assert_string_equal(out.ptr, group_metas[i].labels);
+		buf_free(&out);
+		labels_builder_free(&b);
+		arena_free(&a);
+	}
+}
+
 /* --- pods --- */
 
-#define POD_ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+/* The same of a pod that the API server told of. */
+static const char whole_pod[] =
+	"{\"metadata\":{\"name\":\"web-1\",\"namespace\":\"shop\",\"uid\":\"" GROUP_UID "\",\"labels\":{\"app.kubernetes.io/name\":\"web\","
+	"\"canary\":\"\"},\"annotations\":{\"a/b\":\"c\"},\"ownerReferences\":[{\"kind\":\"Node\",\"name\":\"no\"},{\"kind\":\"ReplicaSet\","
+	"\"name\":\"web-5d9\",\"controller\":true}]},\"spec\":{\"nodeName\":\"n1\",\"containers\":[{\"name\":\"app\",\"image\":\"i:1\"}]},"
+	"\"status\":{\"phase\":\"Running\",\"podIP\":\"10.1.0.7\",\"hostIP\":\"10.0.0.1\",\"conditions\":[{\"type\":\"Initialized\",\"status\":"
+	"\"True\"},{\"type\":\"Ready\",\"status\":\"False\"}],\"containerStatuses\":[{\"name\":\"app\",\"containerID\":\"docker://" GROUP_ID
+	"\",\"image\":\"i@sha256:0\"}]}}";
+static const char whole_meta[] =
+	"{__meta_kubernetes_namespace=\"shop\", __meta_kubernetes_pod_annotation_a_b=\"c\", "
+	"__meta_kubernetes_pod_annotationpresent_a_b=\"true\", __meta_kubernetes_pod_container_id=\"" GROUP_ID "\", "
+	"__meta_kubernetes_pod_container_image=\"i:1\", __meta_kubernetes_pod_container_init=\"false\", "
+	"__meta_kubernetes_pod_container_name=\"app\", __meta_kubernetes_pod_controller_kind=\"ReplicaSet\", "
+	"__meta_kubernetes_pod_controller_name=\"web-5d9\", __meta_kubernetes_pod_host_ip=\"10.0.0.1\", "
+	"__meta_kubernetes_pod_ip=\"10.1.0.7\", __meta_kubernetes_pod_label_app_kubernetes_io_name=\"web\", "
+	"__meta_kubernetes_pod_labelpresent_app_kubernetes_io_name=\"true\", __meta_kubernetes_pod_labelpresent_canary=\"true\", "
+	"__meta_kubernetes_pod_name=\"web-1\", __meta_kubernetes_pod_node_name=\"n1\", __meta_kubernetes_pod_phase=\"Running\", "
+	"__meta_kubernetes_pod_ready=\"false\", __meta_kubernetes_pod_uid=\"" GROUP_UID "\"}";
+
+static void put_pod(struct pods *p, const char *text)
+{
+	json_t *j = json_loads(text, 0, NULL);
+	assert_non_null(j);
+	pods_put(p, j);
+	json_decref(j);
+}
+
+static void test_meta_of_pods(void **state)
+{
+	struct pods *p = pods_new();
+	struct pod_container c;
+	struct labels_builder b;
+	struct buf out = { 0 };
+	struct arena a;
+
+	arena_init(&a, 0);
+	put_pod(p, whole_pod);
+	assert_true(pods_find(p, VIEW(GROUP_ID), VIEW(""), &a, &c));
+	labels_builder_init(&b, (struct labels){ 0 });
+	for (size_t i = 0; i < c.meta.n; i++)
+		labels_builder_set(&b, c.meta.v[i].name, c.meta.v[i].value);
+	labels_format(labels_builder_finish(&b), &out);
+	assert_string_equal(out.ptr, whole_meta);
+	buf_free(&out);
+	labels_builder_free(&b);
+	arena_free(&a);
+	pods_stop(p);
+}
+
+#define POD_ID GROUP_ID
 static const char *const pod_objects[] = {
 	/* a static pod: the group's name is the hash of its file, not the uid */
 	"{\"metadata\":{\"name\":\"etcd\",\"namespace\":\"kube-system\",\"uid\":\"u1\",\"labels\":{\"a.b/c\":\"v\"},"
@@ -306,14 +404,6 @@ static const char *const pod_objects[] = {
 	"\"ephemeralContainerStatuses\":[{\"name\":\"debug\",\"containerID\":\"cri-o://" POD_ID "e\",\"image\":\"b@x\"}]}}",
 	"{\"metadata\":{\"name\":\"genuine\",\"uid\":\"u5\"}}",
 };
-
-static void put_pod(struct pods *p, const char *text)
-{
-	json_t *j = json_loads(text, 0, NULL);
-	assert_non_null(j);
-	pods_put(p, j);
-	json_decref(j);
-}
 
 static void test_pods(void **state)
 {
@@ -354,7 +444,7 @@ static void test_pods(void **state)
 	pods_stop(p);
 }
 
-#define POD_UID "1b2c3d4e-0000-1111-2222-333344445555"
+#define POD_UID GROUP_UID
 #define RESTARTED(id) "{\"metadata\":{\"name\":\"web\",\"uid\":\"" POD_UID "\"},\"status\":{\"containerStatuses\":[" \
 	"{\"name\":\"app\",\"containerID\":\"containerd://" id "\"}]}}"
 
@@ -448,7 +538,7 @@ int main(void)
 		cmocka_unit_test(test_config), cmocka_unit_test(test_rules_on_a_process),
 		cmocka_unit_test(test_environment),
 		cmocka_unit_test(test_environment_of_a_container), cmocka_unit_test(test_out_of_date),
-		cmocka_unit_test(test_containers), cmocka_unit_test(test_pods), cmocka_unit_test(test_container_that_restarts),
+		cmocka_unit_test(test_containers), cmocka_unit_test(test_meta_of_groups), cmocka_unit_test(test_meta_of_pods), cmocka_unit_test(test_pods), cmocka_unit_test(test_container_that_restarts),
 		cmocka_unit_test(test_compilers), cmocka_unit_test(test_languages),
 	};
 	return cmocka_run_group_tests(tests, begin, end);

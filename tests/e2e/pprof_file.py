@@ -61,6 +61,15 @@ def _field(number, v):
     return _encoded(number << 3) + _encoded(v) if isinstance(v, int) else _encoded(number << 3 | 2) + _encoded(len(v)) + v
 
 
+def sample_labels(data):
+    """{key: values} of the labels of all samples."""
+    top = list(fields(plain(data)))
+    strings, found = [v.decode() for k, v in top if k == 6], {}
+    for label in (dict(fields(v)) for k, sample in top if k == 2 for kind, v in fields(sample) if kind == 3):
+        found.setdefault(strings[label[1]], set()).add(strings[label[2]] if 2 in label else label.get(3, 0))
+    return found
+
+
 def stamped(data, end_ns):
     """The same profile, measured until then."""
     out, duration = bytearray(), 0

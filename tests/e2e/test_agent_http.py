@@ -12,7 +12,7 @@ import time
 import urllib.parse
 
 from harness import PATIENCE, Echo, Process, check, http_get, need_a_mounted_root, run, wait_until
-from pprof_file import fields
+from pprof_file import fields, sample_labels
 from test_agent import C_FIXTURE, c_program, start_agent
 from test_agent_labels import metric
 
@@ -127,15 +127,6 @@ def test_many_callers(env):
     wait_until("nobody waits", lambda: metric(agent, waiting) == 0, 10)
 
 
-def labels_of(body):
-    """{key: values} of the labels of all samples of a profile."""
-    top = list(fields(gzip.decompress(body)))
-    strings, found = [v.decode() for k, v in top if k == 6], {}
-    for label in (dict(fields(v)) for k, sample in top if k == 2 for kind, v in fields(sample) if kind == 3):
-        found.setdefault(strings[label[1]], set()).add(strings[label[2]] if 2 in label else label.get(3, 0))
-    return found
-
-
 def test_match_and_by(env):
     """match[] chooses processes, several are any of them; by= chooses the labels."""
     agent = start_agent(env, "--node=n1", "--external-label=cluster=c1")
@@ -145,7 +136,7 @@ def test_match_and_by(env):
     def ask_for(query):
         status, _, body = http_get(f"{agent}/debug/pprof/profile?seconds=2{query}", timeout=200)
         check(status == 200, f"{query}: {status} {body[:300]!r}")
-        return labels_of(body)
+        return sample_labels(body)
 
     def has(query, keys, comms):
         """On a busy machine a program may get nothing of the CPUs for as long as a profile takes."""

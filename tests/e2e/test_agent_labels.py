@@ -12,6 +12,7 @@ import uuid
 
 from harness import TOP, Process, Server, Skip, check, http_get, run, wait_until
 from kube_api import KubeApi, pod
+from pprof_file import sample_labels
 from test_agent import C_FIXTURE, c_program, profile, share_with, start_agent
 from test_promql_oracle import Prometheus
 
@@ -56,6 +57,38 @@ def test_rules_decide(env):
     wait_until("the new rules", lambda: profile(env, agent, 1, '{comm="fix_drop"}')[0], 30)
     check(not profile(env, agent, 1, '{comm="fix_keep"}')[0], "a dropped process is in the profile")
     check(metric(agent, "pyrrha_agent_config_last_reload_successful") == 1, "a reload that worked looks like a failure")
+
+
+def test_what_rules_see_of_a_process(env):
+    """Every label of a process that a parca-agent has, with its value; kernel threads have few."""
+    config = env.path("agent.yml", "relabel_configs:\n- {action: labelmap, regex: '__meta_(process.+|system.+|agent.+)', replacement: m_$1}\n")
+    program = c_program(env, "fix_meta", C_FIXTURE, "-static")
+    p = Process(env, "meta", [program, "with", "arguments"])
+    subprocess.run(["strip", "-o", env.path("fix_bare"), program], check=True)
+    Process(env, "bare", [env.path("fix_bare")])
+    agent = start_agent(env, f"--config.file={config}", "--node=n1")
+
+    def labels(comm):
+        query = urllib.parse.quote(f'{{comm="{comm}"}}')
+        found = sample_labels(http_get(f"{agent}/debug/pprof/profile?seconds=1&match[]={query}", timeout=200)[2])
+        return {k[2:]: next(iter(v)) for k, v in found.items() if k.startswith("m_") and len(v) == 1}
+
+    found = wait_until("the labels", lambda: labels("fix_meta"), 60)
+    notes = subprocess.run(["readelf", "-n", program], capture_output=True, text=True, check=True).stdout
+    compiler = found.pop("process_executable_compiler", "")
+    with open("/proc/%d/cgroup" % p.p.pid) as f:
+        check(found.pop("process_cgroup") in f.read(), "the control group")
+    check(found == {
+        "process_pid": str(p.p.pid), "process_ppid": str(os.getpid()), "process_comm": "fix_meta", "process_kernel_thread": "false",
+        "process_cmdline": program + " with arguments", "process_executable_name": "fix_meta", "process_executable_path": program,
+        "process_executable_build_id": re.search("Build ID: ([0-9a-f]+)", notes).group(1), "process_executable_static": "true",
+        "process_executable_stripped": "false", "process_language": "c", "process_language_version": compiler.split()[-1], "process_jit": "false",
+        "system_kernel_release": os.uname().release, "system_kernel_machine": os.uname().machine, "system_node": "n1",
+        "agent_revision": run([env.program("pyrrha-agent"), "--version"])[1].split()[-1]}, f"{found}")
+    check(re.fullmatch("GCC [0-9.]+", compiler), compiler)
+    bare = wait_until("those of the stripped one", lambda: labels("fix_bare"), 60)
+    check(bare["process_executable_stripped"] == "true" and bare["process_executable_build_id"] == found["process_executable_build_id"],
+          f"{bare}")
 
 
 def test_a_bad_file_stops_the_start(env):
