@@ -20,6 +20,7 @@
 #define RECORD_MAX 8192              /* a record: fields and a path of PATH_MAX */
 #define ARENA_MAX ((size_t)64 << 20)
 #define CHANGES 4
+#define ONLINE_MAX (MAX_CPUS * 5 + 2) /* a list like "0-3,5": at worst, of single ones */
 
 /* From `at_ns` on the period is period_ns; the tick before it was cut_ns earlier. */
 struct change {
@@ -197,7 +198,7 @@ int perf_events_open(struct perf_events **ret, int prog_fd, double hz, unsigned 
 	p->hz = hz;
 	p->build_ids = true;
 	p->redrawn_ns = clock_mono_ns();
-	char online[256];            /* a list like "0-3,5" */
+	char online[ONLINE_MAX];
 	if (!read_online(online, sizeof online))
 		snprintf(online, sizeof online, "0-%ld", sysconf(_SC_NPROCESSORS_ONLN) - 1);
 	int r = each_cpu(online, add_one, p, e);
@@ -266,7 +267,7 @@ static bool is_stopped(struct cpu_event *c)
 
 int perf_events_hotplug(struct perf_events *p, struct err *e)
 {
-	char now[256];
+	char now[ONLINE_MAX];
 	struct online_set set = { 0 };
 	int changed = 0;
 
