@@ -11,7 +11,7 @@ libtsdb_a_SOURCES = \
   tsdb/own.c tsdb/own.h tsdb/part.c tsdb/part.h tsdb/part_private.h tsdb/part_write.c tsdb/partition.c tsdb/pdb.c tsdb/plan.c \
   tsdb/plan.h tsdb/readpart.c tsdb/readpart.h tsdb/rebuild.c tsdb/record.c tsdb/record.h tsdb/remove.c tsdb/remove.h \
   tsdb/replay.c tsdb/rescue.c tsdb/rescue.h tsdb/retention.c tsdb/rewrite.c tsdb/rocks.c tsdb/rocks.h tsdb/rollup.c tsdb/seal.c \
-  tsdb/seal.h tsdb/sealed.c tsdb/sealed.h tsdb/sealed_points.c tsdb/sealed_sums.c tsdb/select.c tsdb/sort.c tsdb/sort.h \
+  tsdb/seal.h tsdb/seal_write.c tsdb/sealed.c tsdb/sealed.h tsdb/sealed_points.c tsdb/sealed_sums.c tsdb/select.c tsdb/sort.c tsdb/sort.h \
   tsdb/space.c tsdb/space.h tsdb/steps.c tsdb/steps.h tsdb/sums.c tsdb/sums_put.c tsdb/sums_put.h tsdb/tsdb.c tsdb/tsdb.h tsdb/view.c tsdb/view.h tsdb/window.c \
   tsdb/window.h
 
