@@ -141,6 +141,8 @@ static int decode_job(struct config_ctx *c, const struct config_node *n, const s
 		rc = discovery_decode(c, n, &ret->sd, e);
 	if (!rc)
 		rc = scrape_types_decode(c, raw.profiling, ret, e);
+	if (config_get(n, "honor_labels")) /* what the job says itself wins over what a preset means */
+		ret->honor_labels = raw.job.honor_labels;
 	if (rc)
 		return rc;
 	inherit(ret, g);

@@ -30,6 +30,7 @@ struct type_config {
 	bool delta_said;    /* the file says so itself */
 	bool named;         /* the job names it, so that a 404 is a failure */
 	int64_t seconds;    /* 0 = the interval */
+	int64_t seconds_max; /* of an interval that is longer: the target gives no more at once; 0 = no limit */
 	struct config_list keep;  /* struct keep_type; empty = all */
 	struct kind_override *kinds;
 	size_t n_kinds;

@@ -282,9 +282,40 @@ static void plans(void **state)
 	scraper_config_unref(c);
 }
 
+static void agents(void **state)
+{
+	struct scraper_config *c = good(
+		"scrape_configs:\n- job_name: a\n  scrape_interval: 15m\n  profiling_config: {preset: agent}\n"
+		"- job_name: own\n  honor_labels: false\n  profiling_config: {preset: agent, series_labels: [team]}\n"
+		"- job_name: go\n  scrape_interval: 15m\n");
+	static const char *const labels[] = { "node", "namespace", "pod", "container", "unit", "comm" };
+	const struct job_config *j = &c->jobs[0], *own = &c->jobs[1];
+	struct label address[] = { L("__address__", "h:1") };
+
+	assert_int_equal(j->n_types, 2);
+	assert_true(j->honor_labels && j->series_from_profile && type_of(j, "on_cpu")->delta && type_of(j, "off_cpu")->delta);
+	assert_int_equal(j->series_labels.n, ARRAY_LEN(labels));
+	for (size_t i = 0; i < ARRAY_LEN(labels); i++)
+		assert_string_equal(j->series_labels.v[i], labels[i]);
+	/* An agent gives ten minutes at once. */
+	struct target_plan p = plan(j, "on_cpu", address, 1);
+	assert_string_equal(p.url, "http://h:1/debug/pprof/profile?seconds=600");
+	target_plan_release(&p);
+	p = plan(j, "off_cpu", address, 1);
+	assert_string_equal(p.url, "http://h:1/debug/pprof/offcpu?seconds=600");
+	target_plan_release(&p);
+	p = plan(&c->jobs[2], "process_cpu", address, 1);
+	assert_string_equal(p.url, "http://h:1/debug/pprof/profile?seconds=900");
+	target_plan_release(&p);
+	/* The job has the last word. */
+	assert_true(!own->honor_labels && !own->series_from_profile && own->series_labels.n == 1);
+	scraper_config_unref(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(agents),
 		cmocka_unit_test(parcas_tutorial),
 		cmocka_unit_test(kinds),
 		cmocka_unit_test(prometheus_file),

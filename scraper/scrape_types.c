@@ -16,9 +16,9 @@ static const struct type_config known[] = {
 
 /* preset: agent. One profile of the whole host, a series per combination of these labels of its samples. */
 static const struct type_config agent_types[] = {
-	{ .name = "on_cpu", .path = "/debug/pprof/profile", .enabled = true, .delta = true, .named = true },
+	{ .name = "on_cpu", .path = "/debug/pprof/profile", .enabled = true, .delta = true, .named = true, .seconds_max = 600 },
 	/* An agent that does not profile waits says 404. */
-	{ .name = "off_cpu", .path = "/debug/pprof/offcpu", .enabled = true, .delta = true },
+	{ .name = "off_cpu", .path = "/debug/pprof/offcpu", .enabled = true, .delta = true, .seconds_max = 600 },
 };
 static const char *const agent_series_labels[] = { "node", "namespace", "pod", "container", "unit", "comm" };
 enum { PRESET_GO, PRESET_AGENT };

@@ -166,6 +166,37 @@ static void test_split(void **state)
 	fake_sink_free(&sink);
 }
 
+/* A job that does not honour the samples' labels: the target's stay what they are. */
+static void test_exported(void **state)
+{
+	struct fake_sink sink;
+	struct scraper *s;
+	struct err e;
+	struct kept k;
+	char text[512];
+	quiet = false;
+	fake_sink_init(&sink);
+	struct stub *stub = stub_new(give_host, NULL);
+	snprintf(text, sizeof text, "scrape_configs:\n- job_name: agent\n  scrape_interval: 200ms\n  honor_labels: false\n"
+		 "  profiling_config:\n    preset: agent\n    series_labels: [container, comm]\n"
+		 "    pprof_config: {on_cpu: {delta: false, kind: delta}}\n"
+		 "  static_configs: [{targets: ['127.0.0.1:%d'], labels: {container: target, exported_container: too}}]\n",
+		 stub_port(stub));
+	struct scraper_config *c = parse(text);
+	assert_int_equal(scraper_new(&s, &sink.sink, &(struct scraper_options){ .decoders = 1 }, &e), 0);
+	assert_int_equal(scraper_apply(s, c, &e), 0);
+	scraper_config_unref(c);
+	const char *web = "on_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{comm=\"web\", container=\"target\", "
+			  "exported_container=\"too\", exported_exported_container=\"shop\", instance=";
+	assert_true(fake_sink_wait(&sink, web, 1, 5000));
+	fake_sink_find(&sink, web, &k);
+	assert_int_equal(k.total, 300);
+	assert_null(strstr(k.series, "team="));
+	scraper_free(s);
+	stub_free(stub);
+	fake_sink_free(&sink);
+}
+
 /* Above 1,000 series per pull the rest is one series, and counted; nothing is lost. */
 static void test_too_many(void **state)
 {
@@ -201,7 +232,7 @@ static void test_too_many(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_split), cmocka_unit_test(test_too_many) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_split), cmocka_unit_test(test_exported), cmocka_unit_test(test_too_many) };
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -144,7 +144,8 @@ static int64_t asked_seconds(const struct type_config *t, struct labels l, int64
 		return t->seconds;
 	if (num_parse_i64(get(l, "__param_seconds"), &s) && s > 0 && s <= 3600)
 		return s;
-	return MAX(interval_ms / 1000, 1);
+	s = MAX(interval_ms / 1000, 1);
+	return t->seconds_max ? MIN(s, t->seconds_max) : s;
 }
 
 static const char *plan_times(const struct type_config *t, struct labels l, struct target_plan *p)
