@@ -65,6 +65,25 @@ static __always_inline struct task_struct *current_task(void)
 	return CORE_DIRECT ? (struct task_struct *)bpf_get_current_task_btf() : (struct task_struct *)bpf_get_current_task();
 }
 
+/* Of t, the current task: tgid << 32 | tid, as bpf_get_current_pid_tgid() has it. */
+static __always_inline __u64 current_id(const struct task_struct *t)
+{
+	return CORE_DIRECT ? (__u64)(__u32)t->tgid << 32 | (__u32)t->pid : bpf_get_current_pid_tgid();
+}
+
+/* The name of t, the current task. */
+static __always_inline void current_comm(const struct task_struct *t, char to[16])
+{
+	__u64 at = (__u64)__builtin_preserve_access_index(&t->comm);
+
+	if (CORE_DIRECT) {
+		((__u64 *)to)[0] = ((const __u64 *)at)[0];
+		((__u64 *)to)[1] = ((const __u64 *)at)[1];
+	} else {
+		bpf_get_current_comm(to, 16);
+	}
+}
+
 #define PF_EXITING 0x00000004
 #define PF_KTHREAD 0x00200000
 

@@ -245,7 +245,7 @@ static __always_inline void off_leave(struct bpf_raw_tracepoint_args *ctx, const
 	if (!s || !off_affordable(b, t))
 		return;
 	cgroup_of_current(&s->seen, &who);
-	begin(s, now, id, who.id);
+	begin(s, task, now, id, who.id);
 	if (start_in_kernel(s)) {
 		if (off_from_user(ctx, s, t))
 			s->head.flags |= SAMPLE_PREEMPTED;

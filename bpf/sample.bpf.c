@@ -3,8 +3,8 @@
  * kernel stack and writes one record to the ring. A stack that meets something not in the tables yet carries its
  * registers and a copy of the stack instead; the agent finishes it. The program for waits is in offcpu.bpf.h.
  *
- * unwind_one is a global function that takes a scalar: the verifier checks such a function once, not once per
- * iteration, which is what lets one program follow 256 frames without tail calls on 5.10. */
+ * unwind_some is a global function that takes a scalar: the verifier checks such a function once, not once per
+ * call, which is what lets one program follow 256 frames without tail calls on 5.10. */
 #include <linux/bpf.h>
 #include <linux/bpf_perf_event.h>
 #include <linux/types.h>
@@ -252,7 +252,7 @@ static __always_inline void last_word(struct unwind *u, __u64 at)
 	l->i[k & (LAST_WORDS - 1)] = at;
 }
 
-/* Asks for the words of the last stack all at once. */
+/* Asks for the words of the last stack. */
 static __always_inline void fetch_last_words(const struct last_words *l)
 {
 	__u32 zero = 0;
@@ -380,33 +380,48 @@ static __always_inline bool uw_push(struct unwind *u, __u64 frame)
 
 #include "unwind.h"
 
-__attribute__((noinline)) int unwind_one(int unused)
+/* So many steps at a call: a call costs as much as a third of a step. The verifier walks each of them by itself. */
+#define STEPS_AT_ONCE 4
+
+__attribute__((noinline)) int unwind_some(int unused)
 {
 	__u32 zero = 0;
 	struct scratch *s = bpf_map_lookup_elem(&scratch, &zero);
+	int r = END_UNSUPPORTED;
 
 	UW_OPAQUE(unused);           /* or the compiler calls without it, which the verifier refuses */
-	return s ? uw_step(&s->u) : END_UNSUPPORTED;
+	if (!s)
+		return r;
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < STEPS_AT_ONCE; i++) {
+		r = uw_step(&s->u);
+		if (r != UW_STEP_ON)
+			break;
+	}
+	return r;
 }
 
-/* The registers with which the current task left user mode, as far as they are wanted. */
-static __always_inline bool user_regs(struct pt_regs *out)
+struct user_regs { __u64 rip, rsp, rbp, cs, orig_rax; };
+
+/* The registers with which the current task left user mode, as far as they are wanted. All of them have room where pieces
+ * of the stack come later, and not on the program's own stack, of which 5.10 counts every call's. */
+static __always_inline bool user_regs(struct scratch *s, struct user_regs *out)
 {
 	const struct pt_regs *from;
 	struct task_struct *t;
 
 	if (CORE_DIRECT) {
 		from = (const struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
-		out->rip = from->rip;
-		out->rsp = from->rsp;
-		out->rbp = from->rbp;
-		out->cs = from->cs;
-		out->orig_rax = from->orig_rax;
-		return true;
+	} else {
+		_Static_assert(sizeof *from <= WIN_BYTES, "there is room for the registers");
+		t = (struct task_struct *)bpf_get_current_task();
+		from = (const struct pt_regs *)((const char *)BPF_CORE_READ(t, stack) + knobs.thread_size) - 1;
+		if (bpf_probe_read_kernel(s->win, sizeof *from, from))
+			return false;
+		from = (const struct pt_regs *)s->win;
 	}
-	t = (struct task_struct *)bpf_get_current_task();
-	from = (const struct pt_regs *)((const char *)BPF_CORE_READ(t, stack) + knobs.thread_size) - 1;
-	return bpf_probe_read_kernel(out, sizeof *out, from) == 0;
+	*out = (struct user_regs){ from->rip, from->rsp, from->rbp, from->cs, from->orig_rax };
+	return true;
 }
 
 #define SYS_EXECVE 59
@@ -417,7 +432,7 @@ static __always_inline bool start_in_kernel(struct scratch *s)
 {
 	struct unwind *u = &s->u;
 	struct task_struct *t = current_task();
-	struct pt_regs regs = {};
+	struct user_regs regs;
 
 	s->head.flags |= SAMPLE_IN_KERNEL;
 	if (CORE_GET(true, t, flags) & PF_KTHREAD) {
@@ -426,7 +441,7 @@ static __always_inline bool start_in_kernel(struct scratch *s)
 	}
 	if (!CORE_GET(true, t, mm)) /* it is ending, its memory is gone already */
 		return false;
-	if (!user_regs(&regs) || !regs.rip || regs.rip >> 47)
+	if (!user_regs(s, &regs) || !regs.rip || regs.rip >> 47)
 		return false;
 	u->ip = regs.rip;
 	u->sp = regs.rsp;
@@ -458,9 +473,7 @@ static __always_inline bool start_at(struct scratch *s, struct bpf_perf_event_da
 /* What was met last is of another address space than this one, unless its number is the same. */
 static __always_inline void recall(struct scratch *s, __u32 set)
 {
-	if (s->recent.set == set) {
-		fetch_last_words(&s->last);
-	} else {
+	if (s->recent.set != set) {
 		s->recent.set = set;
 		for (int i = 0; i < RECENT_MAPS; i++)
 			s->recent.m[i].n_pages = 0;
@@ -511,8 +524,8 @@ static __always_inline void unwind_user(struct scratch *s)
 		s->head.end = END_NO_PROCESS;
 		return;
 	}
-	for (int i = 0; i <= MAX_USER_FRAMES; i++) {
-		int r = unwind_one(i);
+	for (int i = 0; i <= MAX_USER_FRAMES / STEPS_AT_ONCE; i++) {
+		int r = unwind_some(i);
 
 		if (r != UW_STEP_ON) {
 			end = r;
@@ -587,7 +600,7 @@ static __always_inline void send_sample(struct scratch *s, __u64 bytes)
 }
 
 /* The stack of a deferred sample, page i from the one that sp is in; 1 = that was the last. What has no room in the
- * record goes into others, unless the ring is filling up. A global function, as unwind_one. */
+ * record goes into others, unless the ring is filling up. A global function, as unwind_some. */
 __attribute__((noinline)) int copy_page(int i)
 {
 	__u32 zero = 0;
@@ -672,8 +685,8 @@ static __always_inline __u64 complete(struct scratch *s, void *ctx)
 	return bytes;
 }
 
-/* A record about the current task, empty but for who it is. */
-static __always_inline void begin(struct scratch *s, __u64 now, __u64 id, __u64 cgroup)
+/* A record about t, the current task, empty but for who it is. */
+static __always_inline void begin(struct scratch *s, const struct task_struct *t, __u64 now, __u64 id, __u64 cgroup)
 {
 	__builtin_memset(&s->u, 0, sizeof s->u);
 	__builtin_memset(&s->head, 0, sizeof s->head);
@@ -683,15 +696,38 @@ static __always_inline void begin(struct scratch *s, __u64 now, __u64 id, __u64 
 	s->head.pid = id >> 32;
 	s->head.tid = (__u32)id;
 	s->head.cpu = bpf_get_smp_processor_id();
-	s->head.exec_id = CORE_GET(true, current_task(), self_exec_id);
+	s->head.exec_id = CORE_GET(true, t, self_exec_id);
 	s->head.cgroup_id = cgroup;
-	bpf_get_current_comm(s->head.comm, sizeof s->head.comm);
+	current_comm(t, s->head.comm);
+}
+
+/* Asks for what the sample is going to need, all at once: at 19 Hz each of these is in memory, in a page of its own, and
+ * to wait for one after the other is most of what a sample costs. */
+static __always_inline void fetch_ahead(const struct scratch *s, __u64 id)
+{
+	__u32 zero = 0, cpu = bpf_get_smp_processor_id();
+	const struct all_procs *all = bpf_map_lookup_elem(&procs, &zero);
+	const struct cpu_ring *r = bpf_map_lookup_elem(&cpu_rings, &cpu);
+	__u64 i = id >> 32;
+
+	if (all) {
+		UW_OPAQUE(i);
+		(void)*(const volatile __u32 *)&all->p[i & (PROC_SLOTS - 1)].tgid;
+	}
+	if (r) {
+		i = s->out_at;
+		UW_OPAQUE(i);
+		(void)*(const volatile __u64 *)(r->b + (i & (CPU_RING_BYTES - 8)));
+	}
+	fetch_last_words(&s->last);
 }
 
 SEC("perf_event")
 int sample(struct bpf_perf_event_data *ctx)
 {
-	__u64 now = bpf_ktime_get_ns(), id = bpf_get_current_pid_tgid();
+	__u64 now = bpf_ktime_get_ns();
+	const struct task_struct *t = current_task();
+	__u64 id = current_id(t);
 	struct cgroup_of who;
 	struct scratch *s;
 	__u32 zero = 0, kind;
@@ -702,13 +738,14 @@ int sample(struct bpf_perf_event_data *ctx)
 	s = bpf_map_lookup_elem(&scratch, &zero);
 	if (!s)
 		return 0;
+	fetch_ahead(s, id);
 	cgroup_of_current(&s->seen, &who);
 	kind = filtered(&who, id >> 32);
 	if (kind) {
 		count(STAT_FILTERED + kind - 1, 1);
 		return 0;
 	}
-	begin(s, now, id, who.id);
+	begin(s, t, now, id, who.id);
 	if (start_at(s, ctx))
 		unwind_user(s);
 	bytes = complete(s, ctx);
