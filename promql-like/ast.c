@@ -156,11 +156,6 @@ void promql_expr_free(struct promql_expr *x)
 	free(x);
 }
 
-enum promql_type promql_expr_type(const struct promql_expr *x)
-{
-	return x->root->type;
-}
-
 void promql_expr_print(const struct promql_expr *x, struct buf *out)
 {
 	print_node(x->root, out);

@@ -291,8 +291,3 @@ struct view string_arg(const struct node *n)
 		n = n->paren;
 	return n->kind == NODE_STRING ? n->string : VIEW("");
 }
-
-int scalar_arg(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)
-{
-	return eval_node(q, n, sp, ret, e);
-}

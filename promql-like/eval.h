@@ -226,8 +226,6 @@ double quantile_of(double q, double *sorted_work, size_t n);
 struct view metric_name(struct labels l);
 /* The string of a string argument (a literal, maybe in parentheses). */
 struct view string_arg(const struct node *n);
-/* Evaluates an argument that is a scalar; ret holds a sample per step. */
-int scalar_arg(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e);
 /* Kahan-Neumaier. */
 static inline void kahan_add(double inc, double *sum, double *c)
 {

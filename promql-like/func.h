@@ -57,8 +57,6 @@ enum {
 };
 
 const struct func *func_lookup(struct view name);
-size_t func_count(void);
-const struct func *func_at(size_t i);
 /* The letter for argument i, 0 if there is no such argument; the least and greatest number (-1 = no end). */
 char func_arg(const struct func *f, size_t i);
 void func_arity(const struct func *f, int *ret_min, int *ret_max);

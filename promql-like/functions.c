@@ -153,16 +153,6 @@ const struct func *func_lookup(struct view name)
 	return NULL;
 }
 
-size_t func_count(void)
-{
-	return ARRAY_LEN(table);
-}
-
-const struct func *func_at(size_t i)
-{
-	return &table[i];
-}
-
 char func_arg(const struct func *f, size_t i)
 {
 	char last = 0;

@@ -17,7 +17,6 @@ struct promql_expr;
 /* The query is copied. Errors read `1:5: parse error: ...`, line and column from 1. Returns owned. */
 int promql_parse(struct promql_expr **ret, struct view query, struct err *e) MUST_USE;
 void promql_expr_free(struct promql_expr *x);
-enum promql_type promql_expr_type(const struct promql_expr *x);
 /* On one line, canonical. */
 void promql_expr_print(const struct promql_expr *x, struct buf *out);
 /* As format_query: broken over lines where it is long. */

@@ -2,7 +2,6 @@
 #include "base/log.h"
 
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,7 +13,6 @@
 
 static enum log_level least_level = LOG_LEVEL_INFO;
 static enum log_format line_format = LOG_FORMAT_LOGFMT;
-static atomic_uint_fast64_t written[LOG_LEVEL_ERROR + 1];
 static const char *const level_names[] = { "debug", "info", "warn", "error" };
 
 void log_setup(enum log_level least, enum log_format format)
@@ -42,11 +40,6 @@ bool log_parse_format(const char *s, enum log_format *ret)
 bool log_enabled(enum log_level level)
 {
 	return level >= least_level;
-}
-
-uint64_t log_lines(enum log_level level)
-{
-	return written[level];
 }
 
 char *log_num(char out[24], int64_t n)
@@ -103,6 +96,5 @@ void log_write(enum log_level level, const char *file, int line, ...)
 	if (b.ptr && write(STDERR_FILENO, b.ptr, b.len) < 0) {
 		/* nobody is left to tell */
 	}
-	atomic_fetch_add(&written[level], 1);
 	buf_free(&b);
 }

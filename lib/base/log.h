@@ -19,8 +19,6 @@ bool log_parse_format(const char *s, enum log_format *ret);
 bool log_enabled(enum log_level level);
 /* Pairs of const char *, ended by NULL. */
 void log_write(enum log_level level, const char *file, int line, ...) __attribute__((sentinel));
-/* Lines written so far, by level (for metrics). */
-uint64_t log_lines(enum log_level level);
 
 #define LOG_AT(level, ...) do { \
 	if (log_enabled(level)) \

@@ -177,14 +177,6 @@ static void free_children(struct metric_state *s)
 	map_free(&s->index);
 }
 
-void metric_clear(struct metric *m)
-{
-	pthread_mutex_lock(&lock);
-	if (m->state)
-		free_children(m->state);
-	pthread_mutex_unlock(&lock);
-}
-
 void metrics_free(void)
 {
 	pthread_mutex_lock(&lock);

@@ -52,8 +52,6 @@ void metric_observe_(struct metric *m, double v, ...) __attribute__((sentinel));
 /* The value of a counter or gauge; 0 if it was never set. */
 double metric_get_(struct metric *m, ...) __attribute__((sentinel));
 #define metric_get(...) metric_get_(__VA_ARGS__, (char *)NULL)
-/* Takes away every combination of label values (a gauge whose subjects come and go, before it is set anew). */
-void metric_clear(struct metric *m);
 
 /* process_cpu_seconds_total, process_resident_memory_bytes, process_virtual_memory_bytes, process_open_fds,
  * process_max_fds, process_start_time_seconds, and NAME_build_info{version}. */

@@ -218,32 +218,6 @@ int regex_expand(const struct regex *re, struct view s, struct view t, struct bu
 	return rc;
 }
 
-int regex_replace_all(const struct regex *re, struct view s, struct view t, struct buf *out, struct err *e)
-{
-	pcre2_match_data *md = pcre2_match_data_create_from_pattern(re->code, NULL);
-	if (!md)
-		return err_set(e, ERR_INTERNAL, "out of memory");
-	int count = 0, rc = 0;
-	size_t at = 0;
-	while (at <= s.len && (rc = match_at(re, s, at, md, e)) > 0) {
-		const PCRE2_SIZE *o = pcre2_get_ovector_pointer(md);
-		buf_put(out, s.ptr + at, o[0] - at);
-		expand(re, s, t, md, out);
-		count++;
-		if (o[1] > o[0]) {
-			at = o[1];
-		} else {
-			if (o[1] < s.len)
-				buf_putc(out, s.ptr[o[1]]);
-			at = o[1] + 1;
-		}
-	}
-	if (rc >= 0 && at < s.len)
-		buf_put(out, s.ptr + at, s.len - at);
-	pcre2_match_data_free(md);
-	return rc < 0 ? rc : count;
-}
-
 size_t regex_literals(const struct regex *re)
 {
 	return re->literals.v.n;

@@ -24,8 +24,6 @@ struct view regex_pattern(const struct regex *re);
 int regex_match(const struct regex *re, struct view subject, struct err *e);
 /* As regex_match, and appends `template` with $1, ${1}, ${name}, $$ expanded as Go's Regexp.Expand. */
 int regex_expand(const struct regex *re, struct view subject, struct view template, struct buf *out, struct err *e);
-/* Replaces every match (ReplaceAllString). Returns the number of matches or a negative code. */
-int regex_replace_all(const struct regex *re, struct view subject, struct view template, struct buf *out, struct err *e);
 /* If the whole pattern is a literal, or an alternation of literals (anchored only), their number, and each through
  * get; 0 otherwise. Lets matchers use a look-up instead. */
 size_t regex_literals(const struct regex *re);

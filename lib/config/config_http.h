@@ -61,7 +61,5 @@ struct http_config {
 /* For CONFIG_STRUCT and CONFIG_INLINE. */
 extern const struct config_table config_http_table;
 extern const struct config_table config_tls_table;
-/* The same settings, secrets included? Decides whether a client must be made anew. */
-bool config_http_eq(const struct http_config *a, const struct http_config *b);
 
 #endif

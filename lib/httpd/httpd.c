@@ -237,17 +237,6 @@ const char *httpd_address(const struct httpd *h, size_t i)
 	return i < h->listeners.n ? h->listeners.v[i].address : NULL;
 }
 
-unsigned httpd_connections(const struct httpd *h)
-{
-	unsigned n = 0;
-	for (size_t i = 0; i < h->listeners.n; i++) {
-		const union MHD_DaemonInfo *di = MHD_get_daemon_info(h->listeners.v[i].daemon,
-								     MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
-		n += di ? di->num_connections : 0;
-	}
-	return n;
-}
-
 unsigned httpd_in_flight(const struct httpd *h)
 {
 	return httpd_work_in_flight(h->work);

@@ -71,8 +71,7 @@ const char *httpd_address(const struct httpd *h, size_t i);
 void httpd_stop(struct httpd *h, int64_t grace_ms);
 /* Only the first two steps: no new connections, and after grace_ms what is at work is canceled. */
 void httpd_drain(struct httpd *h, int64_t grace_ms);
-/* Number of open connections and of requests at work. */
-unsigned httpd_connections(const struct httpd *h);
+/* Number of requests at work. */
 unsigned httpd_in_flight(const struct httpd *h);
 
 /* ---- the request; views live as long as it does ---- */
@@ -95,8 +94,6 @@ struct view httpd_param(const struct httpd_request *rq, const char *name);
 /* {NULL, 0} if there is none. */
 struct view httpd_header(const struct httpd_request *rq, const char *name);
 struct view httpd_body(const struct httpd_request *rq);
-/* The client's address without port, for logs. */
-const char *httpd_client(const struct httpd_request *rq);
 /* True once the answer is for nobody. Valid as long as the request. */
 const atomic_bool *httpd_canceled(const struct httpd_request *rq);
 struct arena *httpd_arena(struct httpd_request *rq);

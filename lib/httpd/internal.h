@@ -43,7 +43,6 @@ struct httpd_request {
 	size_t n_segments;
 	VEC(struct httpd_param) params;
 	struct arena arena;
-	char client[48];
 	int fd;
 	int64_t start_ns;
 	uint64_t serial;

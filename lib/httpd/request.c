@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One request: what was sent, decoded by us (libmicrohttpd's own decoding loses lengths and escapes in paths), and
  * what the handler asks of it. */
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,18 +46,6 @@ bool httpd_decode(struct arena *a, struct view v, bool plus, struct view *ret)
 	return true;
 }
 
-static void find_client(struct httpd_request *rq)
-{
-	const union MHD_ConnectionInfo *ci = MHD_get_connection_info(rq->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-	const struct sockaddr *sa = ci ? ci->client_addr : NULL;
-	if (sa && sa->sa_family == AF_INET)
-		inet_ntop(AF_INET, &((const struct sockaddr_in *)sa)->sin_addr, rq->client, sizeof rq->client);
-	else if (sa && sa->sa_family == AF_INET6)
-		inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)sa)->sin6_addr, rq->client, sizeof rq->client);
-	ci = MHD_get_connection_info(rq->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-	rq->fd = ci ? ci->connect_fd : -1;
-}
-
 struct httpd_request *httpd_request_new(struct httpd *h, struct MHD_Connection *c, const char *uri)
 {
 	struct httpd_request *rq = NEW(struct httpd_request);
@@ -72,7 +58,8 @@ struct httpd_request *httpd_request_new(struct httpd *h, struct MHD_Connection *
 	rq->body.max = h->o.max_body;
 	arena_init(&rq->arena, h->o.max_arena ? h->o.max_arena : DEFAULT_ARENA);
 	rq->uri = xstrdup(uri);
-	find_client(rq);
+	const union MHD_ConnectionInfo *ci = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+	rq->fd = ci ? ci->connect_fd : -1;
 
 	struct view path = view_of(rq->uri);
 	char *mark = strchr(rq->uri, '?');
@@ -201,11 +188,6 @@ struct view httpd_header(const struct httpd_request *rq, const char *name)
 struct view httpd_body(const struct httpd_request *rq)
 {
 	return buf_view(&rq->body);
-}
-
-const char *httpd_client(const struct httpd_request *rq)
-{
-	return rq->client;
 }
 
 const atomic_bool *httpd_canceled(const struct httpd_request *rq)

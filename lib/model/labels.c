@@ -226,19 +226,3 @@ struct labels labels_builder_finish(struct labels_builder *b)
 		qsort(b->l.v, b->l.n, sizeof *b->l.v, by_name);
 	return (struct labels){ b->l.v, b->l.n };
 }
-
-struct labels labels_project(struct arena *a, struct labels l, const struct view *names, size_t n, bool keep)
-{
-	struct label *v = arena_alloc(a, l.n * sizeof *v);
-	size_t out = 0;
-	if (!v)
-		return (struct labels){ NULL, l.n };
-	for (size_t i = 0; i < l.n; i++) {
-		bool listed = false;
-		for (size_t k = 0; k < n && !listed; k++)
-			listed = view_eq(l.v[i].name, names[k]);
-		if (listed == keep)
-			v[out++] = l.v[i];
-	}
-	return (struct labels){ v, out };
-}

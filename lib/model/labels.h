@@ -49,7 +49,4 @@ struct view labels_builder_get(const struct labels_builder *b, struct view name)
 /* Sorted; borrows the builder, valid until it changes. */
 struct labels labels_builder_finish(struct labels_builder *b);
 
-/* l with only these names (keep), or without them. In the arena; borrows the strings of l. */
-struct labels labels_project(struct arena *a, struct labels l, const struct view *names, size_t n, bool keep);
-
 #endif

@@ -43,23 +43,3 @@ const char *matcher_op_text(enum matcher_op op)
 	static const char *const text[] = { "=", "!=", "=~", "!~" };
 	return text[op];
 }
-
-void matcher_format(const struct matcher *m, struct buf *out)
-{
-	/* One label formats as {name="value"}; the operator takes the place of its '='. */
-	struct label l = { VIEW("v"), m->value.len ? m->value : VIEW("") };
-	struct buf value = { 0 };
-	labels_format((struct labels){ &l, 1 }, &value); /* {v="..."} */
-	if (label_name_plain(m->name)) {
-		buf_putv(out, m->name);
-	} else {
-		struct label name = { VIEW("v"), m->name };
-		struct buf quoted = { 0 };
-		labels_format((struct labels){ &name, 1 }, &quoted);
-		buf_put(out, quoted.ptr + 3, quoted.len - 4);
-		buf_free(&quoted);
-	}
-	buf_puts(out, matcher_op_text(m->op));
-	buf_put(out, value.ptr + 3, value.len - 4);
-	buf_free(&value);
-}

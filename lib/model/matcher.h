@@ -22,7 +22,5 @@ int matcher_matches(const struct matcher *m, struct view value, struct err *e);
 /* All of them on one label set. */
 int matchers_match(const struct matcher *m, size_t n, struct labels l, struct err *e);
 const char *matcher_op_text(enum matcher_op op);
-/* name="value", the value escaped. */
-void matcher_format(const struct matcher *m, struct buf *out);
 
 #endif
