@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/vec.h"
 
-#define CGROUP_TEXT_MAX 4096
+#define CGROUP_TEXT_MAX 16384        /* a line for each of version 1's hierarchies */
 #define SCRATCH_MAX ((size_t)1 << 20)
 /* Of one process, after relabelling: a rule may make any number of labels of a hostile command line. */
 #define LABELS_BYTES_MAX ((size_t)16 << 10)
@@ -93,10 +93,15 @@ static size_t read_cgroup(uint32_t pid, char *out, size_t max)
 	char path[64];
 	snprintf(path, sizeof path, "/proc/%u/cgroup", pid);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, out, max) : 0;
+	size_t have = 0;
+	ssize_t n;
+	while (fd >= 0 && have < max && (n = read(fd, out + have, max - have)) > 0)
+		have += (size_t)n;
 	if (fd >= 0)
 		close(fd);
-	return n > 0 ? (size_t)n : 0;
+	while (have && out[have - 1] != '\n') /* a path that was cut off is another one's */
+		have--;
+	return have;
 }
 
 /* --- labels --- */

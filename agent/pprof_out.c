@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "agent/meta.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "model/labels.h"
@@ -39,10 +40,14 @@ struct out {
 	VEC(uint32_t) met, series; /* strings: names of labels met; those that tell series apart (note_series) */
 };
 
-static uint32_t put_string(struct out *x, struct view v)
+/* Names of threads, functions and files are any bytes; a reader whose strings are UTF-8 would refuse the whole profile. */
+static uint32_t put_string(struct out *x, struct view raw)
 {
+	struct view v = meta_text(&x->p->arena, raw);
 	uint64_t h = hash_view(v);
 	uint32_t id;
+	if (raw.len && !v.len)
+		x->full = true;
 	for (size_t at = map_start(&x->string_index, h); map_probe(&x->string_index, h, &at, &id);)
 		if (view_eq(x->strings.v[id], v))
 			return id;

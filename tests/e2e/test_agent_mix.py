@@ -7,7 +7,9 @@ import os
 import pwd
 import re
 import shutil
+import signal
 import subprocess
+import time
 
 from harness import LONG, Process, check, free_port, http_get, wait_until
 from pprof_file import Profile
@@ -239,3 +241,34 @@ def test_losses_are_counted(env):
     print(f"997 Hz: {taken:.0f} samples, {lost:.0f} lost and counted, {said / 1e9:.3f} s as [lost: ring full]")
     check(said == 0 or lost > 0, f"{lost} lost samples, {said} ns of them in the profile")
     check(grown(before, after, "pyrrha_agent_bad_records_total") == 0, f"records could not be read: {after}")
+
+
+def test_losses_stand_in_the_profile(env):
+    """An agent that is stopped for a while loses samples for want of room: as many as it counts stand in its profiles, each with
+    the time of a tick, and nothing else is scaled up for them."""
+    agent = start_agent(env, "--frequency=997", "--max-cost=1")
+    start_compiling(env)
+    name = "pyrrha_agent_lost_samples_total"
+
+    def lose():
+        env.agent.p.send_signal(signal.SIGSTOP)
+        try:
+            time.sleep(6)  # the kernel goes on sampling: this is what fills its buffers, nothing is waited for
+        finally:
+            env.agent.p.send_signal(signal.SIGCONT)
+        return grown({}, counters(agent), name) > 0
+
+    def all_there():
+        """Once the window of the last loss is finished, that is."""
+        status, _, body = http_get(f"{agent}/debug/pprof/profile?from=0&to={2**33}", timeout=120)
+        check(status == 200, f"HTTP {status}: {body[:300]!r}")
+        said = sum(v for (stack, _), v in Profile(body).stacks("cpu").items() if any(f[0] == "[lost: ring full]" for f in stack))
+        lost = grown({}, counters(agent), name)
+        check(abs(said - lost * 1e9 / 997) < 0.01 * said, f"{lost:.0f} samples lost, {said / 1e9:.3f} s in the profiles")
+        print(f"stopped for 6 s: {lost:.0f} samples lost, {said / 1e9:.3f} s as [lost: ring full]")
+        return True
+
+    wait_until("buffers fill up", lose, 60)
+    wait_until("what was lost stands in the profiles", all_there, 60)
+    after = counters(agent)
+    check(grown({}, after, "pyrrha_agent_late_drains_total") > 0 and grown({}, after, "pyrrha_agent_bad_records_total") == 0, f"{after}")

@@ -3,6 +3,7 @@
 import concurrent.futures
 import gzip
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -218,6 +219,40 @@ def test_hostile_perfmaps(env):
         check(both == {"p_silent": ({"[jit]+"}, {"look"}), "p_good": ({"jit_code"}, {"look"})}, str(both))
     reads = perfmap_reads(agent)
     check(reads["timeout"] == 1 and reads["skipped"] >= 1, f"it was not waited for exactly once: {reads}")
+
+
+ODD_PROGRAM = """
+#include <sys/prctl.h>
+#include <unistd.h>
+volatile unsigned long sink;
+__attribute__((noinline, noclone)) void odd_function(void) { for (int i = 0; i < 100000; i++) sink += i; }
+int main(void) { prctl(PR_SET_NAME, "odd\\xff\\n\\"\\x01;{}"); for (;;) { odd_function(); sink++; } }
+"""
+
+
+def test_odd_bytes(env):
+    """A thread's name, a function's and a file's that are no UTF-8: the profile's strings are, so that every reader takes it."""
+    agent = start_agent(env)
+    name = os.fsencode(env.path("odd_")) + b"\xfe\n'$(x)"
+    with open(env.path("odd.c"), "w") as f:
+        f.write(ODD_PROGRAM)
+    subprocess.run(["cc", "-O1", "-Wl,--build-id=uuid", "-o", env.path("odd"), env.path("odd.c")], check=True)
+    subprocess.run([b"objcopy", b"--redefine-sym", b"odd_function=odd\xf0\x28_function", os.fsencode(env.path("odd")), name], check=True)
+    run(env, "odd", [name])
+    wanted = {"odd\ufffd(_function", "odd\ufffd\n\"\x01;{}"}
+
+    def seen():
+        status, _, body = http_get(f"{agent}/debug/pprof/profile?seconds=1", timeout=120)
+        check(status == 200, f"{status} {body[:200]!r}")
+        strings = [v.decode() for k, v in fields(gzip.decompress(body)) if k == 6]  # decode() refuses what is not UTF-8
+        check(wanted <= set(strings) and any("odd_\ufffd\n'$(x)" in s for s in strings),
+              f"not all of {wanted}: {[s for s in strings if 'odd' in s]}")
+        return True
+
+    wait_until("all odd names are there", seen, 60)
+    # Metrics and targets are text and JSON whatever runs here.
+    check(http_get(agent + "/metrics")[2].decode().endswith("\n"), "metrics")
+    json.loads(http_get(agent + "/targets.json")[2])
 
 
 def test_a_server_that_stopped_answering(env):

@@ -2,7 +2,7 @@
 # where ./configure was told --enable-fuzz (CC=clang --enable-sanitize=address,undefined) it is the fuzzer:
 # ./fuzz_NAME NEW_INPUTS $(srcdir)/tests/fuzz/corpus/NAME
 FUZZERS = fuzz_pprof fuzz_config fuzz_promql fuzz_tsdb \
-  fuzz_elf fuzz_ehframe fuzz_perfmap fuzz_kallsyms fuzz_demangle fuzz_dwarfindex
+  fuzz_elf fuzz_gopclntab fuzz_ehframe fuzz_perfmap fuzz_kallsyms fuzz_demangle fuzz_dwarfindex
 EXTRA_DIST += tests/fuzz/corpus
 
 if FUZZ
@@ -28,6 +28,8 @@ fuzz_tsdb_SOURCES = tests/fuzz/fuzz_tsdb.c $(FUZZ_MAIN)
 fuzz_tsdb_LDADD = $(TSDB_LIBS) $(FUZZ_LIBS)
 fuzz_elf_SOURCES = tests/fuzz/fuzz_elf.c $(FUZZ_MAIN)
 fuzz_elf_LDADD = $(AGENT_LIBS) $(FUZZ_LIBS)
+fuzz_gopclntab_SOURCES = tests/fuzz/fuzz_gopclntab.c $(FUZZ_MAIN)
+fuzz_gopclntab_LDADD = $(AGENT_LIBS) $(FUZZ_LIBS)
 fuzz_ehframe_SOURCES = tests/fuzz/fuzz_ehframe.c $(FUZZ_MAIN)
 fuzz_ehframe_LDADD = $(AGENT_LIBS) $(FUZZ_LIBS)
 fuzz_perfmap_SOURCES = tests/fuzz/fuzz_perfmap.c $(FUZZ_MAIN)
