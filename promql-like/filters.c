@@ -43,7 +43,7 @@ static void hide_rule(struct filter *f, struct frames_memo *fm, uint32_t locatio
 {
 	(void)f;
 	k->holes = true;
-	for (uint32_t i = 0; i < MIN(frames_of(l), 64); i++)
+	for (uint32_t i = 0; i < MIN(frame_count(l), 64); i++)
 		if (!frames_memo_match(fm, location, i))
 			k->mask |= UINT64_C(1) << i;
 	k->hidden = !k->mask;
@@ -54,7 +54,7 @@ static void show_rule(struct filter *f, struct frames_memo *fm, uint32_t locatio
 		      struct kept_lines *k)
 {
 	k->holes = true;
-	for (uint32_t i = 0; i < MIN(frames_of(l), 64); i++) {
+	for (uint32_t i = 0; i < MIN(frame_count(l), 64); i++) {
 		bool unknown = f->frames.any && i < l->n_lines && !symbols_get_line(fm->s, l, i)->function;
 		if (unknown || frames_memo_match(fm, location, i))
 			k->mask |= UINT64_C(1) << i;
@@ -69,7 +69,7 @@ static void show_from_rule(struct filter *f, struct frames_memo *fm, uint32_t lo
 			   struct kept_lines *k)
 {
 	(void)f;
-	for (uint32_t i = frames_of(l); i-- > 0;)
+	for (uint32_t i = frame_count(l); i-- > 0;)
 		if (frames_memo_match(fm, location, i)) {
 			k->hit = true;
 			k->end = i + 1;
@@ -82,7 +82,7 @@ static void prune_from_rule(struct filter *f, struct frames_memo *fm, uint32_t l
 			    struct kept_lines *k)
 {
 	(void)location;
-	for (uint32_t i = 0; i < frames_of(l); i++)
+	for (uint32_t i = 0; i < frame_count(l); i++)
 		if (frames_match_name(&f->frames, fm->s, l, i)) {
 			k->hit = true;
 			k->first = i;
@@ -107,7 +107,7 @@ static struct kept_lines *lines_of(struct cutter *c, uint32_t location)
 	struct kept_lines *k = &c->known[location];
 	if (!c->asked[location]) {
 		const struct sym_location *l = symbols_get_location(c->fm.s, location);
-		*k = (struct kept_lines){ .end = frames_of(l) };
+		*k = (struct kept_lines){ .end = frame_count(l) };
 		c->rule(c->f, &c->fm, location, l, k);
 		c->asked[location] = true;
 	}
@@ -200,7 +200,7 @@ static bool collapse_stack(void *arg, struct rewrite *rw, const uint32_t *locati
 	uint32_t last = 0, last_line = 0;
 	bool any = false;
 	for (size_t i = 0; i < n; i++) {
-		uint32_t count = frames_of(symbols_get_location(s, locations[i]));
+		uint32_t count = frame_count(symbols_get_location(s, locations[i]));
 		uint64_t mask = 0;
 		for (uint32_t k = 0; k < MIN(count, 64); k++) {
 			if (any && same_function(s, last, last_line, locations[i], k))
@@ -270,7 +270,7 @@ static void trie_add(struct trimmer *t, const uint32_t *locations, size_t n, dou
 	uint32_t node = 0;
 	t->nodes.v[0].sum += v;
 	for (size_t i = n; i-- > 0;)
-		for (uint32_t k = frames_of(symbols_get_location(t->s, locations[i])); k-- > 0;) {
+		for (uint32_t k = frame_count(symbols_get_location(t->s, locations[i])); k-- > 0;) {
 			node = trie_child(t, node, locations[i], k);
 			t->nodes.v[node].sum += v;
 		}
@@ -281,13 +281,13 @@ static bool trim_stack(void *arg, struct rewrite *rw, const uint32_t *locations,
 	struct trimmer *t = arg;
 	uint32_t node = 0;
 	for (size_t i = n; i-- > 0;)
-		for (uint32_t k = frames_of(symbols_get_location(t->s, locations[i])); k-- > 0;) {
+		for (uint32_t k = frame_count(symbols_get_location(t->s, locations[i])); k-- > 0;) {
 			node = trie_child(t, node, locations[i], k);
 			if (fabs(t->nodes.v[node].sum) >= t->least)
 				continue;
 			rewrite_add_name(rw, VIEW("(other)"));
-			if (k + 1 < frames_of(symbols_get_location(t->s, locations[i])))
-				rewrite_add(rw, locations[i], k + 1, frames_of(symbols_get_location(t->s, locations[i])));
+			if (k + 1 < frame_count(symbols_get_location(t->s, locations[i])))
+				rewrite_add(rw, locations[i], k + 1, frame_count(symbols_get_location(t->s, locations[i])));
 			for (size_t j = i + 1; j < n; j++)
 				rewrite_add(rw, locations[j], 0, UINT32_MAX);
 			return true;

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "func.h"
-#include "model/frame.h"
 
 int frames_init(struct frames *f, const struct node *arg, struct err *e)
 {
@@ -27,40 +26,9 @@ void frames_release(struct frames *f)
 	f->any = NULL;
 }
 
-struct view frame_file(const struct symbols *s, const struct sym_location *l, uint32_t i)
-{
-	const struct sym_function *f = frame_function(s, l, i);
-	return f ? symbols_get_string(s, f->filename) : VIEW("");
-}
-
-int64_t frame_line(const struct symbols *s, const struct sym_location *l, uint32_t i)
-{
-	return i < l->n_lines ? symbols_get_line(s, l, i)->line : 0;
-}
-
 static struct view binary_path(const struct symbols *s, const struct sym_location *l)
 {
 	return l->mapping ? symbols_get_string(s, symbols_get_mapping(s, l->mapping - 1)->file) : VIEW("");
-}
-
-struct view frame_package(struct view name, struct view binary)
-{
-	struct view v = frame_simple_name(name);
-	const char *slash = memrchr(v.ptr, '/', v.len);
-	size_t from = slash ? (size_t)(slash + 1 - v.ptr) : 0, cut = 0;
-	unsigned depth = 0;
-	for (size_t i = from; i + 1 < v.len; i++) { /* C++: the last :: that is not inside <> */
-		depth += v.ptr[i] == '<';
-		depth -= v.ptr[i] == '>' && depth;
-		if (!depth && v.ptr[i] == ':' && v.ptr[i + 1] == ':')
-			cut = i;
-	}
-	if (cut)
-		return view_make(v.ptr, cut);
-	const char *dot = memchr(v.ptr + from, '.', v.len - from);
-	if (dot && dot > v.ptr)
-		return view_make(v.ptr, (size_t)(dot - v.ptr));
-	return binary;
 }
 
 /* ---- matching ---- */
@@ -161,7 +129,7 @@ bool frames_memo_stack(struct frames_memo *m, uint32_t column, bool leaf_only)
 	uint32_t node = symbols_stack_node(m->s, symbols_get_column(m->s, column)->stack);
 	for (; node; node = leaf_only ? 0 : symbols_get_node(m->s, node)->parent) {
 		uint32_t location = symbols_get_node(m->s, node)->location;
-		uint32_t n = leaf_only ? 1 : frames_of(symbols_get_location(m->s, location));
+		uint32_t n = leaf_only ? 1 : frame_count(symbols_get_location(m->s, location));
 		for (uint32_t k = 0; k < n; k++)
 			if (frames_memo_match(m, location, k))
 				return true;

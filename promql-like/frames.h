@@ -35,15 +35,5 @@ void frames_memo_free(struct frames_memo *m);
 bool frames_memo_match(struct frames_memo *m, uint32_t location, uint32_t i);
 /* Whether any frame of a column's stack matches; leaf_only: its innermost one. */
 bool frames_memo_stack(struct frames_memo *m, uint32_t column, bool leaf_only);
-static inline uint32_t frames_of(const struct sym_location *l)
-{
-	return l->n_lines ? l->n_lines : 1;
-}
-
-/* A frame's file, line and package (its name: model/frame.h); strings of the symbols. */
-struct view frame_file(const struct symbols *s, const struct sym_location *l, uint32_t i);
-int64_t frame_line(const struct symbols *s, const struct sym_location *l, uint32_t i);
-/* "encoding/json" of "encoding/json.(*Decoder).Decode", "std" of "std::sort"; the binary if the name has none. */
-struct view frame_package(struct view function, struct view binary);
 
 #endif

@@ -108,7 +108,7 @@ static bool counted_above(const struct graph *g, const struct tree *t, const str
 static int find_targets(struct graph *g, struct tree *t, struct row_memo *m, struct tree_node *n, struct err *e)
 {
 	uint32_t location = symbols_get_node(t->s, n->id)->location, id;
-	uint32_t lines = leaf_only(g) ? 1 : frames_of(symbols_get_location(t->s, location));
+	uint32_t lines = leaf_only(g) ? 1 : frame_count(symbols_get_location(t->s, location));
 	n->first_target = n->end_target = g->targets.n;
 	for (uint32_t k = lines; k-- > 0;) { /* the caller of inlined calls first */
 		int rc = need_result(g, t->lane, readout_row(g->r, m, location, k), &id, e);

@@ -113,7 +113,7 @@ static void count_total(struct readout *r, struct row_memo *m, const struct stac
 {
 	for (; node; node = symbols_get_node(m->s, node)->parent) {
 		uint32_t location = symbols_get_node(m->s, node)->location;
-		uint32_t n = frames_of(symbols_get_location(m->s, location));
+		uint32_t n = frame_count(symbols_get_location(m->s, location));
 		for (uint32_t k = 0; k < n; k++)
 			count_row(r, readout_row(r, m, location, k), v, i, minus);
 	}
@@ -128,7 +128,7 @@ static void count_neighbours(struct readout *r, struct row_memo *m, struct frame
 	uint32_t below_row = 0;
 	for (; node; node = symbols_get_node(m->s, node)->parent) {
 		uint32_t location = symbols_get_node(m->s, node)->location;
-		uint32_t n = frames_of(symbols_get_location(m->s, location));
+		uint32_t n = frame_count(symbols_get_location(m->s, location));
 		for (uint32_t k = 0; k < n; k++) {
 			bool matches = frames_memo_match(fm, location, k);
 			uint32_t row = readout_row(r, m, location, k);

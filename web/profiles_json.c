@@ -45,15 +45,14 @@ static uint32_t frame_index(struct writer *w, struct frame f)
 static void put_frame(struct writer *w, const struct frame *f)
 {
 	const struct sym_location *l = symbols_get_location(f->symbols, f->location);
-	const struct sym_function *fn = frame_function(f->symbols, l, f->line);
 	struct buf address = { 0 };
 	buf_puts(w->out, "{\"function\":");
 	buf_json_string(w->out, frame_name(f->symbols, l, f->line, &address));
 	buf_free(&address);
-	if (fn) {
+	if (frame_function(f->symbols, l, f->line)) {
 		buf_puts(w->out, ",\"file\":");
-		buf_json_string(w->out, symbols_get_string(f->symbols, fn->filename));
-		buf_printf(w->out, ",\"line\":%lld", (long long)symbols_get_line(f->symbols, l, f->line)->line);
+		buf_json_string(w->out, frame_file(f->symbols, l, f->line));
+		buf_printf(w->out, ",\"line\":%lld", (long long)frame_line(f->symbols, l, f->line));
 	}
 	buf_puts(w->out, ",\"binary\":");
 	buf_json_string(w->out, frame_binary(f->symbols, l));

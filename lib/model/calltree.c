@@ -132,7 +132,7 @@ static void make_call(struct calltree *t, const struct symbols *s, uint32_t node
 	const struct sym_node *n = symbols_get_node(s, node);
 	const struct sym_location *l = symbols_get_location(s, n->location);
 	uint32_t call = t->nodes[n->parent].call;
-	for (uint32_t i = MAX(l->n_lines, 1u); i--;)
+	for (uint32_t i = frame_count(l); i--;)
 		call = intern_call(t, call, name_of_line(t, s, l, i));
 	t->nodes[node] = (struct call_node){ call, line_of(s, l) };
 }

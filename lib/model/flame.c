@@ -194,7 +194,7 @@ static uint32_t need_frame(struct fold *f, const struct calltree_view *t, uint32
 static void meet(struct fold *f, const struct calltree_view *t, uint32_t call, const struct sym_location *l, uint32_t i)
 {
 	struct fcall *c = &f->calls[set_place(&f->met, call)];
-	int64_t line = i < l->n_lines ? symbols_get_line(f->s, l, i)->line : 0;
+	int64_t line = frame_line(f->s, l, i);
 	if (c->frame != UNMET) {
 		if (c->line != line)
 			c->line = 0;

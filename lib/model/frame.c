@@ -39,6 +39,12 @@ struct view frame_name(const struct symbols *s, const struct sym_location *l, ui
 	return buf_view(tmp);
 }
 
+struct view frame_file(const struct symbols *s, const struct sym_location *l, uint32_t i)
+{
+	const struct sym_function *f = frame_function(s, l, i);
+	return f ? symbols_get_string(s, f->filename) : VIEW("");
+}
+
 struct view frame_simple_name(struct view v)
 {
 	static const struct view reserved[] = { { "(anonymous namespace)", 21 }, { "operator()", 10 } };
@@ -55,4 +61,24 @@ struct view frame_simple_name(struct view v)
 			return view_make(v.ptr, i);
 	}
 	return v;
+}
+
+struct view frame_package(struct view name, struct view binary)
+{
+	struct view v = frame_simple_name(name);
+	const char *slash = memrchr(v.ptr, '/', v.len);
+	size_t from = slash ? (size_t)(slash + 1 - v.ptr) : 0, cut = 0;
+	unsigned depth = 0;
+	for (size_t i = from; i + 1 < v.len; i++) { /* C++: the last :: that is not inside <> */
+		depth += v.ptr[i] == '<';
+		depth -= v.ptr[i] == '>' && depth;
+		if (!depth && v.ptr[i] == ':' && v.ptr[i + 1] == ':')
+			cut = i;
+	}
+	if (cut)
+		return view_make(v.ptr, cut);
+	const char *dot = memchr(v.ptr + from, '.', v.len - from);
+	if (dot && dot > v.ptr)
+		return view_make(v.ptr, (size_t)(dot - v.ptr));
+	return binary;
 }

@@ -30,7 +30,7 @@ int functions_walk(struct functions *f, const struct symbols *s, uint32_t stack,
 	f->walk++;
 	for (uint32_t node = symbols_stack_node(s, stack); node; node = symbols_get_node(s, node)->parent) {
 		const struct sym_location *l = symbols_get_location(s, symbols_get_node(s, node)->location);
-		for (uint32_t i = 0; i < MAX(l->n_lines, 1u); i++) {
+		for (uint32_t i = 0; i < frame_count(l); i++) {
 			uint32_t number = 0;
 			int rc = number_of(f, s, l, i, &number, e);
 			if (rc)
