@@ -134,7 +134,7 @@ def test_match_and_by(env):
     pids = {Process(env, name, [c_program(env, name, C_FIXTURE)]).p.pid for name in names}
 
     def ask_for(query):
-        status, _, body = http_get(f"{agent}/debug/pprof/profile?seconds=2{query}", timeout=200)
+        status, _, body = http_get(f"{agent}/debug/pprof/profile?seconds=1{query}", timeout=200)
         check(status == 200, f"{query}: {status} {body[:300]!r}")
         return sample_labels(body)
 
