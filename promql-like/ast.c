@@ -178,7 +178,7 @@ int promql_parse_selector(struct promql_expr **ret, struct view text, const stru
 		promql_expr_free(x);
 		return rc;
 	}
-	struct selector *s = &x->root->sel;
+	struct node_selector *s = &x->root->sel;
 	for (size_t i = 0; i < s->n; i++) {
 		struct view full = s->m[i].op == MATCH_EQ && view_eqs(s->m[i].name, LABEL_NAME) ? ptype_alias(s->m[i].value) : VIEW("");
 		if (full.len) { /* the name in the table, or a recorded series that is called like the alias */

@@ -53,7 +53,7 @@ struct time_mods {
 	struct node *offset_expr;
 };
 
-struct selector {
+struct node_selector {
 	struct view name;          /* outside the braces, or the quoted one inside; alias not expanded */
 	struct matcher *m;         /* written ones, __name__ last if `name` is set */
 	size_t n;
@@ -72,7 +72,7 @@ struct node {
 	union {
 		struct { double v; bool duration; } number;
 		struct view string;
-		struct selector sel;
+		struct node_selector sel;
 		struct { struct node *sel; int64_t ms; struct node *expr; } range; /* ms: engine, if expr */
 		struct {
 			struct node *expr;
@@ -137,7 +137,7 @@ int parse_error(struct err *e, struct view src, uint32_t at, const char *fmt, ..
 int parser_run(struct promql_expr *x, struct err *e);
 int check_expr(struct promql_expr *x, struct node *n, struct err *e);
 void print_node(const struct node *n, struct buf *out);
-void print_matchers(const struct selector *s, struct buf *out);
+void print_matchers(const struct node_selector *s, struct buf *out);
 void print_labels(const struct node_labels *l, struct buf *out);
 /* "expr[range:step]" without what the prefix is, the modifiers included. */
 void print_mods(const struct time_mods *m, struct buf *out);

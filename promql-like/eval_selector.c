@@ -49,7 +49,7 @@ static void choice_free(struct choice *c)
 	free(c->c);
 }
 
-static bool names_replica(const struct eval *q, const struct selector *s)
+static bool names_replica(const struct eval *q, const struct node_selector *s)
 {
 	for (size_t i = 0; i < s->n; i++)
 		for (size_t k = 0; k < q->n_replica_labels; k++)
@@ -79,7 +79,7 @@ static int by_key(const void *a, const void *b)
 }
 
 /* Replicas side by side; the others alone. */
-static void choose(struct eval *q, const struct selector *sel, struct choice *c)
+static void choose(struct eval *q, const struct node_selector *sel, struct choice *c)
 {
 	bool off = names_replica(q, sel);
 	struct keyed *k = xcalloc(c->n_all + 1, sizeof *k);
@@ -100,7 +100,7 @@ static void choose(struct eval *q, const struct selector *sel, struct choice *c)
 	free(k);
 }
 
-static int select_series(struct eval *q, const struct selector *sel, int64_t after, int64_t until, struct choice *ret,
+static int select_series(struct eval *q, const struct node_selector *sel, int64_t after, int64_t until, struct choice *ret,
 			 struct err *e)
 {
 	*ret = (struct choice){ 0 };
@@ -415,7 +415,7 @@ static void rseries_release(struct rseries *s)
 
 static int load_plain(struct eval *q, struct node *n, const struct span *sp, struct range *r, struct err *e)
 {
-	struct selector *sel = &n->range.sel->sel;
+	struct node_selector *sel = &n->range.sel->sel;
 	int64_t first, last;
 	struct choice c;
 	struct fetched *f = NULL;
@@ -468,7 +468,7 @@ int range_each(struct eval *q, struct node *n, const struct span *sp, void (*pre
 	       int (*fn)(void *arg, const struct range *r, size_t i, struct rseries *s, struct err *e), void *arg, bool *ret_done,
 	       struct err *e)
 {
-	struct selector *sel = &n->range.sel->sel;
+	struct node_selector *sel = &n->range.sel->sel;
 	struct range r = { .range_ms = n->range.ms, .mods = &sel->mods };
 	int64_t first, last;
 	struct choice c;

@@ -2,19 +2,19 @@
 noinst_LIBRARIES += libpromql.a
 EXTRA_DIST += docs/profql.md
 libpromql_a_SOURCES = \
-  promql-like/promql.h promql-like/ast.c promql-like/ast.h promql-like/lexer.c promql-like/lexer.h \
-  promql-like/parser.c promql-like/parser.h promql-like/parser_time.c promql-like/check.c promql-like/print.c promql-like/func.h promql-like/funcs.h \
-  promql-like/functions.c promql-like/engine.c promql-like/result.c promql-like/result.h \
-  promql-like/explain.c promql-like/explain.h promql-like/eval.c promql-like/eval.h promql-like/value.c \
-  promql-like/prof.c promql-like/prof.h promql-like/eval_selector.c promql-like/eval_binary.c \
-  promql-like/eval_aggr.c promql-like/eval_merge.c promql-like/pwindow.c promql-like/pwindow.h promql-like/eval_call.c promql-like/eval_totals.c promql-like/funcs_math.c promql-like/funcs_time.c \
-  promql-like/funcs_range.c promql-like/funcs_label.c promql-like/funcs_histogram.c promql-like/funcs_profile.c \
-  promql-like/choose.c promql-like/choose.h promql-like/frames.c promql-like/frames.h promql-like/readout.c promql-like/readout.h promql-like/readout_sums.c \
-  promql-like/graph.c promql-like/graph_lines.c promql-like/graph_lines.h promql-like/filters.c promql-like/rewrite.c \
-  promql-like/rewrite.h
+  promql-like/ast.c promql-like/ast.h promql-like/check.c promql-like/choose.c promql-like/choose.h promql-like/engine.c \
+  promql-like/eval.c promql-like/eval.h promql-like/eval_aggr.c promql-like/eval_binary.c promql-like/eval_call.c \
+  promql-like/eval_merge.c promql-like/eval_selector.c promql-like/eval_totals.c promql-like/explain.c promql-like/explain.h \
+  promql-like/filters.c promql-like/frames.c promql-like/frames.h promql-like/func.h promql-like/funcs.h \
+  promql-like/funcs_histogram.c promql-like/funcs_label.c promql-like/funcs_math.c promql-like/funcs_profile.c \
+  promql-like/funcs_range.c promql-like/funcs_time.c promql-like/functions.c promql-like/graph.c promql-like/graph_lines.c \
+  promql-like/graph_lines.h promql-like/lexer.c promql-like/lexer.h promql-like/memsource.c promql-like/memsource.h \
+  promql-like/parser.c promql-like/parser.h promql-like/parser_time.c promql-like/print.c promql-like/prof.c promql-like/prof.h \
+  promql-like/promql.h promql-like/pwindow.c promql-like/pwindow.h promql-like/readout.c promql-like/readout.h \
+  promql-like/readout_sums.c promql-like/result.c promql-like/result.h promql-like/rewrite.c promql-like/rewrite.h \
+  promql-like/testlang.c promql-like/testlang.h promql-like/testlang_case.c promql-like/testlang_case.h \
+  promql-like/testlang_check.c promql-like/testlang_data.c promql-like/testlang_data.h promql-like/value.c
 PROMQL_LIBS = libpromql.a $(MODEL_LIBS)
-libpromql_a_SOURCES += promql-like/memsource.c promql-like/memsource.h promql-like/testlang.c promql-like/testlang.h \
-  promql-like/testlang_case.c promql-like/testlang_case.h promql-like/testlang_check.c promql-like/testlang_data.c promql-like/testlang_data.h
 
 check_PROGRAMS += lang_test
 TESTS += lang_test

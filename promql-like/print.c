@@ -106,7 +106,7 @@ static int by_text(const void *a, const void *b)
 	return view_cmp(buf_view(a), buf_view(b));
 }
 
-void print_matchers(const struct selector *s, struct buf *out)
+void print_matchers(const struct node_selector *s, struct buf *out)
 {
 	double number;
 	bool duration, plain = metric_name_plain(s->name) && !word_reserved(s->name) && !lexer_parse_number(s->name, &number, &duration);
@@ -208,7 +208,7 @@ static void print_args(const struct node *n, struct buf *out)
 
 static void print_frames(const struct node *n, struct buf *out)
 {
-	struct selector s = { .m = n->frames.m, .n = n->frames.n };
+	struct node_selector s = { .m = n->frames.m, .n = n->frames.n };
 	print_matchers(&s, out);
 }
 

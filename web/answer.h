@@ -19,13 +19,13 @@ int param_limit(const struct httpd_request *rq, const char *name, size_t *ret, s
 int param_span(const struct httpd_request *rq, int64_t *ret_after, int64_t *ret_until, struct err *e);
 
 /* selectors.c: the selectors of all match[]. Release with selectors_release. */
-struct selector {
+struct match_param {
 	struct promql_expr *expr;
 	const struct matcher *m;
 	size_t n;
 };
 struct selectors {
-	struct selector *v;
+	struct match_param *v;
 	size_t n;
 };
 int param_selectors(const struct httpd_request *rq, struct selectors *ret, struct err *e);

@@ -106,7 +106,7 @@ static int find_names(struct lookup *l, const struct view *label, struct names *
 	const struct source_ops *ops = l->view->ops;
 	int rc = 0;
 	for (size_t i = 0; i < MAX(l->sel.n, 1) && !rc; i++) {
-		struct selector s = l->sel.n ? l->sel.v[i] : (struct selector){ 0 };
+		struct match_param s = l->sel.n ? l->sel.v[i] : (struct match_param){ 0 };
 		struct view *found = NULL;
 		size_t count = 0;
 		rc = label ? ops->label_values(l->view, *label, s.m, s.n, l->after, l->until, &l->lim, &found, &count, e) :

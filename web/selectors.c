@@ -10,12 +10,12 @@ int param_selectors(const struct httpd_request *rq, struct selectors *ret, struc
 {
 	size_t n;
 	const struct httpd_param *p = httpd_params(rq, &n);
-	VEC(struct selector) found = { 0 };
+	VEC(struct match_param) found = { 0 };
 	int rc = 0;
 	for (size_t i = 0; i < n && !rc; i++) {
 		if (!view_eqs(p[i].name, "match[]"))
 			continue;
-		struct selector s = { 0 };
+		struct match_param s = { 0 };
 		rc = promql_parse_selector(&s.expr, p[i].value, &s.m, &s.n, e);
 		if (rc)
 			rc = err_wrap(e, "invalid parameter \"match[]\"");

@@ -1,27 +1,23 @@
 noinst_LIBRARIES += libmodel.a
 libmodel_a_SOURCES = \
-  lib/model/admin.h lib/model/calltree.c lib/model/calltree.h lib/model/functions.c lib/model/functions.h lib/model/labels.c lib/model/labels.h lib/model/matcher.c lib/model/matcher.h \
-  lib/model/md5.c lib/model/relabel.c lib/model/relabel.h lib/model/ptype.c lib/model/ptype.h lib/model/profile.c lib/model/profile.h \
-  lib/model/flame.c lib/model/flame.h lib/model/frame.c lib/model/frame.h \
-  lib/model/symbols.c lib/model/symbols_import.c lib/model/symbols_map.c lib/model/symbols.h lib/model/symbols_internal.h lib/model/stackvec.c lib/model/stackvec_export.c lib/model/stackvec.h lib/model/selector.c lib/model/selector.h lib/model/sink.h lib/model/source.h \
-  lib/model/status.h lib/model/value.h
+  lib/model/admin.h lib/model/calltree.c lib/model/calltree.h lib/model/flame.c lib/model/flame.h lib/model/frame.c lib/model/frame.h \
+  lib/model/functions.c lib/model/functions.h lib/model/labels.c lib/model/labels.h lib/model/matcher.c lib/model/matcher.h \
+  lib/model/md5.c lib/model/md5.h lib/model/profile.c lib/model/profile.h lib/model/ptype.c lib/model/ptype.h lib/model/relabel.c \
+  lib/model/relabel.h lib/model/selector.c lib/model/selector.h lib/model/sink.h lib/model/source.h lib/model/stackvec.c \
+  lib/model/stackvec_export.c lib/model/stackvec.h lib/model/status.h lib/model/symbols.c lib/model/symbols_import.c \
+  lib/model/symbols_internal.h lib/model/symbols_map.c lib/model/symbols.h lib/model/value.h
 if HAVE_CMOCKA
-check_PROGRAMS += model_test
-TESTS += model_test
-model_test_SOURCES = lib/model/model_test.c
-model_test_LDADD = $(MODEL_LIBS) $(CMOCKA_LIBS)
-check_PROGRAMS += relabel_test
-TESTS += relabel_test
-relabel_test_SOURCES = lib/model/relabel_test.c
-relabel_test_LDADD = $(MODEL_LIBS) $(CMOCKA_LIBS)
-check_PROGRAMS += flame_test
-TESTS += flame_test
+MODEL_TESTS = flame_test model_test relabel_test stackvec_test symbols_test
+check_PROGRAMS += $(MODEL_TESTS)
+TESTS += $(MODEL_TESTS)
 flame_test_SOURCES = lib/model/flame_test.c
 flame_test_LDADD = $(MODEL_LIBS) $(CMOCKA_LIBS)
-check_PROGRAMS += symbols_test stackvec_test
-TESTS += symbols_test stackvec_test
-symbols_test_SOURCES = lib/model/symbols_test.c
-symbols_test_LDADD = $(MODEL_LIBS) $(CMOCKA_LIBS)
+model_test_SOURCES = lib/model/model_test.c
+model_test_LDADD = $(MODEL_LIBS) $(CMOCKA_LIBS)
+relabel_test_SOURCES = lib/model/relabel_test.c
+relabel_test_LDADD = $(MODEL_LIBS) $(CMOCKA_LIBS)
 stackvec_test_SOURCES = lib/model/stackvec_test.c
 stackvec_test_LDADD = $(MODEL_LIBS) $(CMOCKA_LIBS)
+symbols_test_SOURCES = lib/model/symbols_test.c
+symbols_test_LDADD = $(MODEL_LIBS) $(CMOCKA_LIBS)
 endif

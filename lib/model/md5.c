@@ -2,9 +2,10 @@
 /* MD5 (RFC 1321), because relabelling's hashmod is defined by it. Not for anything that must be secure. Its 64
  * constants are floor(2^32 * |sin(i)|), which a double holds exactly enough; they are worked out where they are used:
  * a few label values per target are hashed, once per change of targets. */
-#include <math.h>
+#include "model/md5.h"
 
-#include "model/relabel.h"
+#include <math.h>
+#include <string.h>
 
 static uint32_t rotl(uint32_t x, unsigned by)
 {

@@ -10,6 +10,7 @@
 #include <wctype.h>
 
 #include "base/utf8.h"
+#include "model/md5.h"
 
 static const char *const actions[] = { "replace", "keep", "drop", "keepequal", "dropequal", "hashmod",
 				       "labelmap", "labeldrop", "labelkeep", "lowercase", "uppercase" };

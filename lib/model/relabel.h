@@ -32,7 +32,4 @@ void relabel_rule_release(struct relabel_rule *r);
 int relabel_apply(const struct relabel_rule *rules, size_t n, struct labels_builder *b, struct arena *a, struct err *e)
 	MUST_USE;
 
-/* MD5 of some bytes (hashmod, and nothing that needs to be secure). */
-void md5_sum(const void *p, size_t n, uint8_t out[16]);
-
 #endif

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "model/md5.h"
 #include "model/relabel.h"
 
 /* "a=1,b=2" */

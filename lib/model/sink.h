@@ -28,7 +28,7 @@ struct sink_profile {
 	int64_t t_ms;               /* the end of what it measured */
 	int64_t duration_ns;        /* 0 for a gauge */
 	int64_t interval_ms;        /* of the scrape, so that "due" is known */
-	int64_t asked_ms;           /* seconds asked for; weight = interval / asked; 0 = weight 1 */
+	int64_t asked_ms;           /* how long was asked for; weight = interval / asked; 0 = weight 1 */
 	int64_t cover_ms;           /* w of docs/profql.md; 0 = storage derives it from the previous stamp of the series */
 	int64_t period;             /* in period units, 0 = none */
 };

@@ -89,10 +89,13 @@ typedef int (*source_cells_fn)(void *arg, const struct source_cells *c, unsigned
 
 struct source_view;
 
+/* Calls return 0 or a negative code, and what they return through a pointer is only there after 0: ERR_TIMEOUT, ERR_CANCELED and
+ * ERR_LIMIT of the limits, ERR_EXECUTION where a sum does not fit in 64 bits, ERR_IO and ERR_CORRUPT of what is stored. lim may be
+ * NULL: none. */
 struct source_ops {
 	void (*release)(struct source_view *v);
-	/* Series with data in (mint - lookback of the caller, maxt] that satisfy all matchers, sorted by labels.
-	 * The array is malloc'd, the caller frees it. */
+	/* Series with data in (after, until] that satisfy all matchers, sorted by labels. The array is malloc'd, the caller
+	 * frees it. */
 	int (*select)(struct source_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
 		      const struct source_limits *lim, struct source_series **ret, size_t *ret_n, struct err *e);
 	/* Samples of a float series in (after, until], stale markers included. malloc'd. */
