@@ -87,6 +87,8 @@ static void test_config(void **state)
 
 static const char *const env_vars[] = { "TENANT", "odd-name" };
 
+static bool kernel_thread;
+
 /* The labels of a process under some rules, as {a="b"}; "" = dropped. */
 static const char *labels_of(pid_t pid, const char *rules, const char *comm)
 {
@@ -96,7 +98,7 @@ static const char *labels_of(pid_t pid, const char *rules, const char *comm)
 	struct err e = { 0 };
 	struct labeler *l = labeler_new(&o, &e);
 	struct agent_config *c = config(rules);
-	struct process_info p = { .pid = (uint32_t)pid };
+	struct process_info p = { .pid = (uint32_t)pid, .kernel_thread = kernel_thread };
 
 	snprintf(p.comm, sizeof p.comm, "%s", comm);
 	labeler_use(l, c);
@@ -142,6 +144,13 @@ static void test_rules_on_a_process(void **state)
 	assert_string_equal(mine("relabel_configs:\n- {source_labels: [comm], regex: x, action: drop}\n", "x"), "");
 	expect_in(mine("relabel_configs:\n- {source_labels: [comm], regex: x, action: drop}\n", "y"), "comm=\"y\"");
 	assert_string_equal(mine("relabel_configs:\n- {source_labels: [comm], regex: x, action: keep}\n", "y"), "");
+	/* The kernel's many workers are one, but not a process that only calls itself so; kernel threads have no cgroup. */
+	kernel_thread = true;
+	assert_string_equal(mine("", "kworker/3:1-eve"), "{cluster=\"c1\", comm=\"kworker\", node=\"n1\"}");
+	assert_string_equal(mine("", "ksoftirqd/3"), "{cluster=\"c1\", comm=\"ksoftirqd/3\", node=\"n1\"}");
+	expect_in(mine("relabel_configs:\n- {source_labels: [__meta_process_kernel_thread], target_label: k}\n", "x"), "k=\"true\"");
+	kernel_thread = false;
+	expect_in(mine("", "kworker/3:1-eve"), "comm=\"kworker/3:1-eve\"");
 	/* More than a process may have: left out, whole. */
 	char big[20000];
 	snprintf(big, sizeof big, "relabel_configs:\n- {target_label: big, replacement: '%017000d'}\n- {target_label: small, "

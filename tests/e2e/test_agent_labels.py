@@ -91,6 +91,39 @@ def test_what_rules_see_of_a_process(env):
           f"{bare}")
 
 
+LEADER_FIXTURE = """
+#include <pthread.h>
+#include <sys/prctl.h>
+static void *helper(void *arg) { prctl(PR_SET_NAME, "lead_helper"); for (volatile int i = 0;; i++); return arg; }
+int main(void)
+{
+    pthread_t t;
+    pthread_create(&t, NULL, helper, NULL);
+    prctl(PR_SET_NAME, "lead_renamed");
+    for (volatile int i = 0;; i++);
+}
+"""
+
+
+def test_comm_is_the_group_leaders(env):
+    """Threads of any name are their process's, whose comm is the leader's, also where it renamed itself."""
+    program = c_program(env, "lead_first", LEADER_FIXTURE, "-pthread")
+    early = Process(env, "early", [program])
+    agent = start_agent(env)
+    late = Process(env, "late", [program])
+
+    def labels(selector):
+        query = urllib.parse.quote(selector)
+        return sample_labels(http_get(f"{agent}/debug/pprof/profile?seconds=1&match[]={query}", timeout=200)[2])
+
+    def both():
+        found = labels('{comm="lead_renamed"}')
+        return found.get("thread") == {"lead_renamed", "lead_helper"} and found["pid"] == {str(early.p.pid), str(late.p.pid)}
+    wait_until("both threads of both processes under one name", both, 60)
+    check(not labels('{comm="lead_helper"}'), "a thread's name is the process's")
+    wait_until("nothing more under the program's name", lambda: not labels('{comm="lead_first"}'), 30)
+
+
 def test_a_bad_file_stops_the_start(env):
     config = env.path("agent.yml", "relabel_configs:\n- {source_labels: [comm], action: keep, regexp: x}\n")
     start_agent(env)  # the rights to run at all
