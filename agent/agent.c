@@ -553,6 +553,7 @@ static int check_kind(const struct agent *a, enum window_kind kind, struct err *
 static struct profile_window *export(const struct agent *a, struct tally *const *t, size_t n, enum window_kind kind)
 {
 	struct profile_window *w = tally_export(t, n, kind, &a->stacks, a->tables);
+	w->end_unix_ns = t[n - 1]->end_ns + t[n - 1]->unix_offset_ns;
 	w->period_ns = kind == WINDOW_OFF_CPU ? 1 : perf_events_period(a->events);
 	return w;
 }

@@ -72,6 +72,7 @@ struct profile_window {
 	atomic_int refs;
 	enum window_kind kind;
 	int64_t start_unix_ns, duration_ns; /* what was covered */
+	int64_t end_unix_ns;         /* by the clock of the last window: after a step that is not the start plus the duration */
 	int64_t start_mono_ns;
 	uint64_t first_number, last_number; /* of the history's windows that it sums, counted from 1; 0 = of none */
 	int64_t period_ns;           /* nominal; off-CPU: 1 */

@@ -153,7 +153,7 @@ static void answer(struct agent_server *s, struct httpd_request *rq, const struc
 		httpd_set_header(rq, "X-Pyrrha-Windows", "%llu-%llu", (unsigned long long)w->first_number,
 				 (unsigned long long)w->last_number);
 	httpd_set_header(rq, "X-Pyrrha-Covered", "%lld-%lld", (long long)nearest_ms(w->start_unix_ns),
-			 (long long)nearest_ms(w->start_unix_ns + w->duration_ns));
+			 (long long)nearest_ms(w->end_unix_ns));
 	httpd_no_compress(rq);
 }
 

@@ -10,6 +10,7 @@ import shutil
 import struct
 import subprocess
 import threading
+import time
 
 from harness import TOP, Skip, check, free_port, http_get, in_a_chroot, need_a_mounted_root, wait_until
 from pprof_file import fields
@@ -341,6 +342,88 @@ def test_history_cursor(env):
     missing = ask(agent, 1000, 2000)
     check(missing[0] == 404 and missing[1] == first[1] and missing[2] is None, str(missing))
     check(ask(start_agent(env), 1000, 2000)[1] != first[1], "a restart has the same boot id")
+
+
+CLOCK = """
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+/* The wall clock is off by what the file says, in ns. */
+int clock_gettime(clockid_t id, struct timespec *ts)
+{
+	static volatile int64_t *off;
+	if (!off) {
+		int fd = open(getenv("CLOCK_FILE"), O_RDONLY | O_CLOEXEC);
+		off = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+		close(fd);
+	}
+	int r = (int)syscall(SYS_clock_gettime, id, ts);
+	if (r == 0 && id == CLOCK_REALTIME) {
+		int64_t t = (int64_t)ts->tv_sec * 1000000000 + ts->tv_nsec + *off;
+		ts->tv_sec = t / 1000000000;
+		ts->tv_nsec = t % 1000000000;
+	}
+	return r;
+}
+"""
+
+
+def test_clock_steps(env):
+    """The wall clock is set ahead and back while the agent runs, as it is after a sleep of the machine: profiles have the time
+    that it is then, the history has no gap, nothing twice, and windows that begin at tens of seconds of the new time."""
+    with open(env.path("clock.c"), "w") as f:
+        f.write(CLOCK)
+    subprocess.run(["cc", "-shared", "-fPIC", "-D_GNU_SOURCE", "-O1", "-o", env.path("clock.so"), env.path("clock.c")], check=True)
+
+    def step(seconds):
+        with open(env.path("offset"), "r+b") as f:
+            f.write(struct.pack("<q", seconds * 10**9))
+
+    with open(env.path("offset"), "wb") as f:
+        f.write(bytes(4096))
+    # Interposing works for programs without a sanitizer, which wants to be first.
+    if b"__asan_init" in subprocess.run(["nm", "-D", env.program("pyrrha-agent")], capture_output=True, check=True).stdout:
+        raise Skip("a sanitizer's build")
+    started = time.monotonic()
+    agent = start_agent(env, before=["env", "LD_PRELOAD=" + env.path("clock.so"), "CLOCK_FILE=" + env.path("offset")])
+
+    def ask(query):
+        status, headers, body = http_get(f"{agent}/debug/pprof/profile?{query}", timeout=120)
+        top = dict((k, v) for k, v in fields(gzip.decompress(body)) if k in (9, 10)) if status == 200 else {}
+        covered = [int(t) / 1000 for t in headers["X-Pyrrha-Covered"].split("-")] if status == 200 else None
+        numbers = [int(n) for n in (headers["X-Pyrrha-Windows"] or "0-0").split("-")]
+        return status, top.get(9, 0) / 1e9, top.get(10, 0) / 1e9, covered, numbers
+
+    off = 0
+    for hours in (1, 0):
+        off = hours * 3600 + 60 + 9 - int(time.time()) % 10  # a whole window begins soon
+        step(off)
+        asked = time.time() + off
+        _, begin, length, covered, _ = ask("seconds=1")
+        check(asked - 0.1 <= begin <= time.time() + off and abs(length - 1) < 0.001, f"{off=}: {begin - asked} s after it was asked for, {length} s")
+        check(abs(covered[0] - begin) < 0.001 and abs(covered[1] - begin - 1) < 0.001, f"{off=}: {covered}")
+        # The first whole window by the new clock.
+        first = int(asked) // 10 * 10 + 10
+
+        def whole(first=first):
+            status, begin, length, covered, _ = ask(f"from={first}&to={first + 10}")
+            return status == 200 and (begin, length, covered)
+
+        begin, length, covered = wait_until(f"a whole window, {off} s off", whole, 60)
+        check(abs(begin - first) < 0.001 and abs(length - 10) < 0.3 and abs(covered[1] - first - 10) < 0.3, f"{off=}: {begin} {length} {covered}")
+    # Every window since the start, numbered one after the other; together as long as it was.
+    def together():
+        _, _, length, covered, numbers = ask(f"from=0&to={2**33}")
+        runs = time.monotonic() - started
+        check(numbers[0] == 1 and numbers[1] >= 4, f"{numbers}")
+        check(runs - 25 < length <= runs and abs(covered[1] - time.time() - off) < 25, f"{length} {runs} {covered} {time.time()}")
+        return True
+
+    wait_until("the history is as long as the agent runs", together, 30)
 
 
 def build_id_of(path):
