@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every record that was put in a CPU's ring comes out, once, in order, wherever the ring's end falls; nothing that is not
- * complete does. The writer here does what bpf/sample.bpf.c does. */
+ * complete does. The writer here does what bpf/send.bpf.h does. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
