@@ -392,24 +392,35 @@ static int start_pods(struct agent *a, struct err *e)
 	return pods_start(&a->pods, &o, e);
 }
 
+/* A file that does not load is told before anything that takes rights and time; it is used, with its warnings, later. */
+static int check_config(const struct agent *a, struct err *e)
+{
+	struct agent_config *c = NULL;
+	int r = agent_config_load(&c, a->o.config_file, NULL, NULL, e);
+	agent_config_free(c);
+	return r;
+}
+
 static int open_all(struct agent *a, struct err *e)
 {
 	struct sampler_options so = { ring_bytes(&a->o), a->o.kernel_stacks, a->o.off_cpu };
 	struct labeler_options lo = { a->o.node, a->o.external, NULL, NULL, a->o.env_vars, a->o.n_env_vars };
-	int r = agent_check_pid_namespace(e);
+	int r = check_config(a, e);
 
+	if (!r)
+		r = agent_check_pid_namespace(e);
 	if (!r && !a->o.ignore_kernel_bugs)
 		r = agent_check_kernel(e);
+	if (!r && !(a->symbolizer = symbolizer_new(&(struct symbolizer_options){ a->o.cache_dir, a->o.debuginfod_urls }, e)))
+		r = -ERR_INTERNAL;
+	if (!r)
+		r = start_pods(a, e);
 	if (!r)
 		r = sampler_load(&a->sampler, &so, e);
 	if (!r)
 		r = filter_new(&a->filter, &a->sampler, &a->o.filters, e);
 	if (!r)
 		r = tables_new(&a->tables, &a->sampler.tables, e);
-	if (!r && !(a->symbolizer = symbolizer_new(&(struct symbolizer_options){ a->o.cache_dir, a->o.debuginfod_urls }, e)))
-		r = -ERR_INTERNAL;
-	if (!r)
-		r = start_pods(a, e);
 	lo.pods = a->pods;
 	lo.filter = a->filter;
 	if (!r && !(a->labeler = labeler_new(&lo, e)))

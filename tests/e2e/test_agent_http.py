@@ -74,6 +74,8 @@ def test_like_a_go_program(env):
         status, headers, body = ask(agent, "GET", "/debug/pprof/" + path)
         check(status in (400, 404) and headers["X-Go-Pprof"] == "1" and headers["Content-Disposition"] is None and
               headers["Content-Type"] == "text/plain; charset=utf-8", f"{path}: {status} {headers} {body}")
+    # What it is, also for whoever does not look into the profile.
+    check(ask(agent, "GET", "/debug/pprof/profile?seconds=1&match[]=%7Bcomm=%22none%22%7D")[1]["X-Pyrrha-Profile"] == "on_cpu", "a header")
     check(ask(agent, "GET", "/debug/pprof/profile?seconds=601")[2] == b"profile duration exceeds server's WriteTimeout\n", "Go's words")
     check(ask(agent, "GET", "/nothing")[0::2] == (404, b"404 page not found\n"), "a page that is not there")
     check(ask(agent, "GET", "//evil.example/..//debug/pprof/")[1]["Location"] == "/debug/pprof/", "a redirect stays on this host")
