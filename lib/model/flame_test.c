@@ -175,7 +175,8 @@ static void test_diff(void **state)
 	      "  new 5 5 | 0 0\n"
 	      "  old 0 0 | 3 3\n"
 	      "  same 2 2 | 2 2\n");
-	struct stackvec *half = stackvec_scale(v, 0.5);
+	struct err e;
+	struct stackvec *half = stackvec_sum(s, &v, (double[]){ 0.5 }, 1, &e);
 	check(half, NULL, 0,
 	      "total 3.5 0\n"
 	      " main 3.5 0\n"

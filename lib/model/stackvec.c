@@ -357,19 +357,6 @@ struct stackvec *stackvec_rebase(struct stackvec *v, struct symbols *to, struct 
 	return v->symbols == to ? stackvec_ref(v) : stackvec_sum(to, &v, NULL, 1, e);
 }
 
-struct stackvec *stackvec_scale(struct stackvec *v, double by)
-{
-	if (by == 1)
-		return stackvec_ref(v);
-	uint32_t *columns = xreallocarray(NULL, v->n, sizeof *columns);
-	double *values = xreallocarray(NULL, v->n, sizeof *values);
-	if (v->n)
-		memcpy(columns, v->columns, v->n * sizeof *columns);
-	for (size_t i = 0; i < v->n; i++)
-		values[i] = (v->is_float ? v->floats[i] : (double)v->ints[i]) * by;
-	return stackvec_new_floats(v->symbols, columns, values, v->n);
-}
-
 int stackvec_from_profile(struct symbols *s, struct profile *p, struct stackvec **ret, struct err *e)
 {
 	uint32_t *columns = arena_alloc(&p->arena, p->n_samples * sizeof *columns);

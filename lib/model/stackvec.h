@@ -52,7 +52,6 @@ struct stackvec *stackvec_rebase(struct stackvec *v, struct symbols *to, struct 
  * its diff. Returns owned; NULL and *e on overflow. */
 struct stackvec *stackvec_sum(struct symbols *to, struct stackvec *const *v, const double *scales, size_t n,
 			      struct err *e);
-struct stackvec *stackvec_scale(struct stackvec *v, double by);
 
 /* From a flat profile: one vector per sample type, in ret[0 .. p->n_sample_types). Samples with equal keys add up. */
 int stackvec_from_profile(struct symbols *s, struct profile *p, struct stackvec **ret, struct err *e);
