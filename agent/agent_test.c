@@ -62,13 +62,13 @@ static const struct fixture fixtures[] = {
 	  .unsupported = true },
 	{ "altstack", NULL, "fp nofp nopie static staticpie stripped",
 	  { "_start", "~", "main", "trap", "__restore_rt|*", "handler", "leaf" }, "", 0.2, .copied_short = true },
-	{ "plt", NULL, "fp nofp ibt", { "_start", "~", "main", "spin", "fixture_empty|fixture_empty@plt" }, "", 0.3 },
+	{ "plt", NULL, "fp nofp nopie stripped ibt", { "_start", "~", "main", "spin", "fixture_empty|fixture_empty@plt" }, "", 0.3 },
 	{ "vdso", NULL, "fp nofp nopie static staticpie stripped",
 	  { "_start", "~", "main", "spin", "clock_gettime|__clock_gettime|clock_gettime@plt", "[vdso]", "?" }, "", 0.5 },
 	{ "threads", NULL, "fp nofp nopie static staticpie stripped", { "*", "*", "worker", "leaf" }, "", 0.9 },
-	{ "rust", NULL, "fp nofp nopie v0", { "_start", "~", "rust::main", "rust::middle", "<rust::Work as rust::Busy>::leaf" }, "", 0.9,
+	{ "rust", NULL, "fp nofp nopie stripped v0", { "_start", "~", "rust::main", "rust::middle", "<rust::Work as rust::Busy>::leaf" }, "", 0.9,
 	  .start = RUST_START },
-	{ "jit", NULL, "fp nofp", { "_start", "~", "main", "jit_outer", "jit_leaf" }, "", 0.9 },
+	{ "jit", NULL, "fp nofp nopie static staticpie stripped", { "_start", "~", "main", "jit_outer", "jit_leaf" }, "", 0.9 },
 	{ "gofix", NULL, "exe stripped pie", { "runtime.goexit*", "runtime.main", "main.main", "main.middle", "main.leaf" }, "", 0.9,
 	  .go = true, .copied_short = true },
 	{ "gofix", "goroutine", "exe stripped pie", { "runtime.goexit*", "main.worker", "main.leaf" }, "", 0.9, .go = true, .copied_short = true },
@@ -338,6 +338,27 @@ static void test_fixtures(void **state)
 	}
 }
 
+/* From names[from] on, n times this function. */
+static bool all_are(const struct stack *k, size_t from, size_t n, const char *name)
+{
+	for (size_t i = from; i < from + n; i++)
+		if (i >= k->n || strcmp(k->names[i], name) != 0)
+			return false;
+	return true;
+}
+
+/* _start, what the C library has there, main, down `frames` times, leaf or not yet; or the innermost 256 of them. */
+static bool is_deep(const struct stack *k, size_t frames, bool cut)
+{
+	if (cut)
+		return k->n == 256 && all_are(k, 0, 255, "down") && all_are(k, 255, 1, "leaf") && k->mark &&
+		       strcmp(k->mark, "[truncated: too deep]") == 0;
+	for (size_t start = 1; start <= C_START && !k->mark; start++)
+		if (all_are(k, 0, 1, "_start") && all_are(k, 1 + start, 1, "main") && all_are(k, 2 + start, frames, "down"))
+			return k->n == 2 + start + frames || (k->n == 3 + start + frames && all_are(k, k->n - 1, 1, "leaf"));
+	return false;
+}
+
 static void count_depth(pid_t pid, size_t frames, bool cut, uint32_t *all, uint32_t *right)
 {
 	struct profile_window *w = profile(PROFILE_NS);
@@ -345,17 +366,13 @@ static void count_depth(pid_t pid, size_t frames, bool cut, uint32_t *all, uint3
 	for (size_t k = 0; k < w->samples.n; k++) {
 		const struct window_sample *s = &w->samples.v[k];
 		struct stack st;
-		size_t downs = 0;
 		if (!s->process || w->processes.v[s->process]->pid != (uint32_t)pid)
 			continue;
 		read_stack(w, s, &st);
 		if (getting_ready(&st))
 			continue;
 		*all += s->count;
-		for (size_t n = 0; n < st.n; n++)
-			downs += strcmp(st.names[n], "down") == 0;
-		bool whole = cut ? st.n == 256 && downs == 255 && st.mark && strstr(st.mark, "deep")
-				 : downs == frames && !st.mark;
+		bool whole = is_deep(&st, frames, cut);
 		*right += whole ? s->count : 0;
 		if (!whole && (*all - *right) * 10 > *all)
 			print_frames(w, s);
@@ -427,7 +444,7 @@ static void check_dlopen(pid_t pid, struct dlopen_verdict *v)
  * short; none may be wrong. */
 static void test_dlopen(void **state)
 {
-	static const char *const variants[] = { "fp", "nofp" };
+	static const char *const variants[] = { "fp", "nofp", "nopie", "stripped" };
 
 	for (size_t i = 0; i < ARRAY_LEN(variants); i++) {
 		char program[3100];
@@ -446,13 +463,14 @@ static void test_dlopen(void **state)
 }
 
 /* Processes younger than the drain interval are unwound after they are gone. */
-static void test_exec_storm(void **state)
+static void run_storm(const char *variant)
 {
-	char storm[3100], program[3100];
+	char comm[32], storm[3100], program[3100];
 	static const char *const calls[] = { "_start", "~", "main", "work", "leaf", NULL };
 
 	snprintf(storm, sizeof storm, "%s/execs.nofp", folder);
-	snprintf(program, sizeof program, "%s/shortlived.nofp", folder);
+	snprintf(program, sizeof program, "%s/shortlived.%s", folder, variant);
+	snprintf(comm, sizeof comm, "%.15s", program + strlen(folder) + 1);
 	char *argv[] = { storm, program, "2000", NULL };
 	struct child c = start_child(storm, argv);
 	uint32_t all = 0, in_leaf = 0, cut = 0, wrong = 0, processes = 0;
@@ -460,11 +478,11 @@ static void test_exec_storm(void **state)
 	for (int windows = 0; windows < WINDOWS_MIN && processes <= 10; windows++) {
 		struct profile_window *w = profile(2000000000);
 		for (size_t i = 1; i < w->processes.n; i++)
-			processes += strcmp(w->processes.v[i]->comm, "shortlived.nofp") == 0;
+			processes += strcmp(w->processes.v[i]->comm, comm) == 0;
 		for (size_t k = 0; k < w->samples.n; k++) {
 			const struct window_sample *s = &w->samples.v[k];
 			struct stack st;
-			if (!s->process || strcmp(w->processes.v[s->process]->comm, "shortlived.nofp") != 0)
+			if (!s->process || strcmp(w->processes.v[s->process]->comm, comm) != 0)
 				continue;
 			read_stack(w, s, &st);
 			all += s->count;
@@ -482,11 +500,19 @@ static void test_exec_storm(void **state)
 		}
 		profile_window_unref(w);
 	}
-	print_message("  %u samples of %u processes, %u in leaf, %u cut, %u wrong\n", all, processes, in_leaf, cut, wrong);
+	print_message("  %s: %u samples of %u processes, %u in leaf, %u cut, %u wrong\n", comm, all, processes, in_leaf, cut, wrong);
 	assert_int_equal(wrong, 0);
 	assert_true(processes > 10 && in_leaf > all / 4);
 	assert_true(cut <= all / 20 + 2);
 	stop_child(&c);
+}
+
+static void test_exec_storm(void **state)
+{
+	static const char *const variants[] = { "nofp", "fp", "static" };
+
+	for (size_t i = 0; i < ARRAY_LEN(variants); i++)
+		run_storm(variants[i]);
 }
 
 static void test_kernel_versions(void **state)
