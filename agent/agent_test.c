@@ -488,8 +488,8 @@ static void run_storm(const char *variant)
 			all += s->count;
 			cut += st.mark ? s->count : 0;
 			in_leaf += matches(&st, calls, 0) == 2 ? s->count : 0;
-			/* Before main there is ld.so, after it the end, which the kernel sees to. */
-			bool right = st.mark || !st.n || same_name(st.names[0], "_start|_dl_start_user");
+			/* Before main there is ld.so, which has names only with libc6-dbg; after it the end, which the kernel sees to. */
+			bool right = st.mark || !st.n || !*st.names[0] || same_name(st.names[0], "_start|_dl_start_user");
 			for (size_t i = 0; i < st.n && right && !st.mark; i++)
 				right = strcmp(st.names[i], "leaf") != 0 || matches(&st, calls, 0) == 2;
 			wrong += right ? 0 : s->count;
