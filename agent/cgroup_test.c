@@ -136,6 +136,32 @@ static void test_names(void **state)
 		 "\"io.kubernetes.cri.sandbox-namespace\":\"ns\"}}");
 	containers_lookup(root, RUNTIME_CONTAINERD, VIEW(ID), &a, &n);
 	assert_true(view_eqs(n.container, "c") && view_eqs(n.pod, "p") && view_eqs(n.namespace_, "ns"));
+	/* podman's two lists, and what they must not be */
+	static const char store[] = "/var/lib/containers/storage/overlay-containers";
+	containers_lookup(root, RUNTIME_PODMAN, VIEW(ID), &a, &n);
+	assert_int_equal(n.container.len, 0);
+	put_file(root, store, "containers.json", "[{\"id\":\"" ID2 "\",\"names\":[\"db\",\"other\"],\"image\":\"0f0f\","
+		 "\"metadata\":\"{\\\"image-name\\\":\\\"docker.io/library/postgres:15\\\",\\\"name\\\":\\\"db\\\"}\"},"
+		 "7,{\"id\":7},{\"names\":[\"x\"]}]");
+	put_file(root, store, "volatile-containers.json", "[{\"id\":\"" ID "\",\"names\":[\"tmp\"],\"metadata\":\"{\"}]");
+	containers_lookup(root, RUNTIME_PODMAN, VIEW(ID2), &a, &n);
+	assert_true(view_eqs(n.container, "db") && view_eqs(n.image, "docker.io/library/postgres:15"));
+	containers_lookup(root, RUNTIME_PODMAN, VIEW(ID), &a, &n);
+	assert_true(view_eqs(n.container, "tmp") && !n.image.len);
+	static const char *const no_lists[] = { "", "{}", "[{\"id\":\"" ID "\"}]", "[{\"id\":\"" ID "\",\"names\":{}}]",
+						"[{\"id\":\"" ID "\",\"names\":[3]}]" };
+	for (size_t i = 0; i < ARRAY_LEN(no_lists); i++) {
+		put_file(root, store, "volatile-containers.json", no_lists[i]);
+		containers_lookup(root, RUNTIME_PODMAN, VIEW(ID), &a, &n);
+		assert_int_equal(n.container.len, 0);
+	}
+	/* CRI-O: as the kubelet told it */
+	put_file(root, "/run/containers/storage/overlay-containers/" ID "/userdata", "config.json",
+		 "{\"annotations\":{\"io.kubernetes.container.name\":\"c2\",\"io.kubernetes.pod.name\":\"p2\","
+		 "\"io.kubernetes.pod.namespace\":\"ns2\",\"io.kubernetes.cri-o.ImageName\":\"i2\"}}");
+	containers_lookup(root, RUNTIME_CRIO, VIEW(ID), &a, &n);
+	assert_true(view_eqs(n.container, "c2") && view_eqs(n.pod, "p2") && view_eqs(n.namespace_, "ns2") && view_eqs(n.image, "i2"));
+	assert_int_equal(containers_confirm(root, VIEW(ID)), RUNTIME_CONTAINERD);
 	arena_free(&a);
 	snprintf(cmd, sizeof cmd, "rm -rf %s", root);
 	assert_int_equal(system(cmd), 0);

@@ -38,8 +38,6 @@ static const struct shape shapes[] = {
 	{ RUNTIME_DOCKER, DOCKER_CONFIG, "Config/Labels",
 	  "io.kubernetes.container.name", "io.kubernetes.pod.name", "io.kubernetes.pod.namespace", NULL },
 	{ RUNTIME_DOCKER, DOCKER_CONFIG, "", "Name", NULL, NULL, NULL },
-	{ RUNTIME_PODMAN, "/run/containers/storage/overlay-containers/%s/userdata/config.json", "annotations",
-	  "io.container.name", NULL, NULL, "org.opencontainers.image.ref.name" },
 };
 
 static char *read_file(const char *path, size_t *ret_n)
@@ -136,6 +134,35 @@ static bool try_shape(const char *root, const struct shape *s, struct view id, s
 	return ret->container.len > 0;
 }
 
+/* Podman's store keeps a list of its containers: [{"id": ID, "names": [NAME], "metadata": "{\"image-name\": ...}"}, ...]; those
+ * that end with the next boot are in a list of their own. */
+static bool try_podman(const char *root, struct view id, struct arena *a, struct container_names *ret)
+{
+	static const char *const lists[] = { "containers.json", "volatile-containers.json" };
+	bool found = false;
+	for (size_t i = 0; i < ARRAY_LEN(lists) && !found; i++) {
+		char path[512];
+		size_t n = 0, k;
+		snprintf(path, sizeof path, "%s/var/lib/containers/storage/overlay-containers/%s", root, lists[i]);
+		AUTOFREE char *text = read_file(path, &n);
+		json_t *list = text ? json_loadb(text, n, 0, NULL) : NULL, *c;
+		json_array_foreach(list, k, c) {
+			const char *its = json_string_value(json_object_get(c, "id"));
+			if (!its || !view_eqs(id, its))
+				continue;
+			const char *more = json_string_value(json_object_get(c, "metadata"));
+			json_t *metadata = more ? json_loads(more, 0, NULL) : NULL;
+			ret->container = text_of(a, json_array_get(json_object_get(c, "names"), 0));
+			ret->image = member(a, metadata, "image-name");
+			json_decref(metadata);
+			found = ret->container.len > 0;
+			break;
+		}
+		json_decref(list);
+	}
+	return found;
+}
+
 /* The kubelet links POD_NAMESPACE_CONTAINER-ID.log for each container of the node; no rights are needed to list them. */
 static bool try_log_links(const char *root, struct view id, struct arena *a, struct container_names *ret)
 {
@@ -178,7 +205,7 @@ void containers_lookup(const char *root, enum cgroup_runtime runtime, struct vie
 		if ((shapes[i].runtime == runtime || runtime == RUNTIME_UNKNOWN) && try_shape(root, &shapes[i], id, a, ret))
 			return;
 	*ret = none;
-	if (!try_log_links(root, id, a, ret))
+	if (runtime == RUNTIME_PODMAN ? !try_podman(root, id, a, ret) : !try_log_links(root, id, a, ret))
 		*ret = none;
 }
 
