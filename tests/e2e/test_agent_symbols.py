@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of what the agent samples: targets that would rather do harm. Needs root and eBPF."""
+import bisect
 import concurrent.futures
 import gzip
 import hashlib
@@ -342,6 +343,82 @@ def test_history_cursor(env):
     missing = ask(agent, 1000, 2000)
     check(missing[0] == 404 and missing[1] == first[1] and missing[2] is None, str(missing))
     check(ask(start_agent(env), 1000, 2000)[1] != first[1], "a restart has the same boot id")
+
+
+KERNEL_PROGRAM = """
+#include <fcntl.h>
+#include <unistd.h>
+static char room[1 << 16];
+int main(void) { int fd = open("/dev/zero", O_RDONLY); while (read(fd, room, sizeof room) > 0); return 1; }
+"""
+
+
+def located(body):
+    """[(function of the outermost line or None, address, mapping)] of a profile's locations; a mapping is (start, limit, offset,
+    file, build id)."""
+    top = list(fields(gzip.decompress(body)))
+    strings = [v.decode() for k, v in top if k == 6]
+    functions = {f[1]: strings[f.get(2, 0)] for f in (dict(fields(v)) for k, v in top if k == 5)}
+    mappings = {m[1]: (m.get(2, 0), m.get(3, 0), m.get(4, 0), strings[m.get(5, 0)], strings[m.get(6, 0)])
+                for m in (dict(fields(v)) for k, v in top if k == 3)}
+    out = []
+    for k, v in top:
+        if k == 4:
+            rows = list(fields(v))
+            lines = [dict(fields(x)) for n, x in rows if n == 4]
+            location = dict((n, x) for n, x in rows if n != 4)
+            out.append((functions[lines[-1][1]] if lines else None, location.get(3, 0), mappings.get(location.get(2))))
+    return out
+
+
+def code_segment(path):
+    """(start, limit, offset) of the PT_LOAD that is executable, page-aligned as it is mapped."""
+    said = subprocess.run(["readelf", "-lW", path], capture_output=True, text=True, check=True).stdout
+    offset, vaddr, _, _, size = (int(n, 16) for n in re.search(r"LOAD +(\S+) (\S+) (\S+) (\S+) (\S+) R E", said).groups())
+    return vaddr & ~4095, (vaddr + size + 4095) & ~4095, offset & ~4095
+
+
+def test_addresses_and_mappings(env):
+    """What a pprof with the file at hand goes by: addresses are those of the ELF file, mappings its segments with its build-id; a
+    file without one has brackets, and the kernel's addresses count from _stext."""
+    agent = start_agent(env)
+    for name, flags in (("m_pie", ["-fPIE", "-pie"]), ("m_exec", ["-no-pie"]), ("m_none", ["-Wl,--build-id=none"])):
+        program = busy_program(env, name, *flags)
+        symbols = subprocess.run(["nm", "-S", program], capture_output=True, text=True, check=True).stdout
+        begin, size = (int(n, 16) for n in re.search(r"^(\S+) (\S+) T busy_leaf$", symbols, re.M).groups())
+        mapping = (*code_segment(program), program, build_id_of(program)) if name != "m_none" else \
+            (*code_segment(program), f"[{program}]", "")
+        run(env, name, [program])
+
+        def right(name=name, begin=begin, size=size, mapping=mapping):
+            _, _, body = http_get(f"{agent}/debug/pprof/profile?seconds=1&match[]=%7Bcomm%3D%22{name}%22%7D", timeout=120)
+            mine = [x for x in located(body) if x[0] == "busy_leaf"]
+            check(mine, "no samples")
+            check(all(begin <= at < begin + size and m == mapping for _, at, m in mine), f"{mine}, not in {begin:#x}+{size:#x} of {mapping}")
+            return True
+
+        wait_until(f"addresses of {name}", right, 60)
+    with open(env.path("m_kernel.c"), "w") as f:
+        f.write(KERNEL_PROGRAM)
+    subprocess.run(["cc", "-o", env.path("m_kernel"), env.path("m_kernel.c")], check=True)
+    run(env, "m_kernel", [env.path("m_kernel")])
+    with open("/proc/kallsyms") as f:
+        known = sorted((int(x[0], 16), x[2]) for x in (line.split() for line in f) if x[1] in "tTwW")
+    stext = next(at for at, name in known if name == "_stext")
+    at = [a for a, _ in known]
+
+    def kernel():
+        _, _, body = http_get(f"{agent}/debug/pprof/profile?seconds=1&match[]=%7Bcomm%3D%22m_kernel%22%7D", timeout=120)
+        mine = [x for x in located(body) if x[2] and x[2][3] == "[kernel]" and x[0] and "[" not in x[0]]  # modules come and go
+        check(len(mine) > 3, f"{len(mine)} kernel locations")
+        for name, address, m in mine:
+            check(m[:3] == (0, 1 << 32, 0), str(m))
+            nearest = at[bisect.bisect_right(at, stext + address) - 1]
+            names = [n for a, n in known[bisect.bisect_left(at, nearest):bisect.bisect_right(at, nearest)]]
+            check(address and name in names, f"{name} at _stext + {address:#x}, where {names} is")
+        return True
+
+    wait_until("addresses of the kernel", kernel, 60)
 
 
 CLOCK = """
