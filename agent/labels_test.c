@@ -425,9 +425,11 @@ static void test_pods(void **state)
 	arena_init(&a, 0);
 	for (size_t i = 0; i < ARRAY_LEN(pod_objects); i++)
 		put_pod(p, pod_objects[i]);
+	pods_put(p, NULL); /* an event without an object */
+	pods_del(p, NULL);
 	pods_stats(p, &n, &problems);
 	assert_int_equal(n, 5);
-	assert_int_equal(problems, 3);
+	assert_int_equal(problems, 4);
 	assert_int_not_equal(pods_version(p), version);
 	assert_true(pods_find(p, VIEW(""), VIEW("h1"), &a, &c));
 	assert_true(view_eqs(c.pod, "etcd") && view_eqs(c.namespace_, "kube-system") && !c.container.len);

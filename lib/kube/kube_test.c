@@ -20,6 +20,9 @@
 #define EVENT(type, object) "{\"type\":\"" type "\",\"object\":" object "}\n"
 #define STATUS(code, message) "{\"kind\":\"Status\",\"status\":\"Failure\",\"message\":\"" message "\",\"code\":" code "}"
 
+/* A page that is empty and not the last. */
+#define EMPTY(query) { query, "200 OK", "{\"metadata\":{\"resourceVersion\":\"400\",\"continue\":\"c\"},\"items\":[]}" }
+
 /* What is asked for, and what is answered. cut: the connection ends before all of it was sent. */
 static const struct step {
 	const char *query, *status, *body;
@@ -42,6 +45,15 @@ static const struct step {
 	/* what came after it cannot be trusted: list */
 	{ "limit=2&resourceVersion=0 ", "500 Oops", "<html>" },
 	{ "limit=2&resourceVersion=0 ", "200 OK", "{\"items\":{}}" },
+	/* a list without end */
+	EMPTY("limit=2&resourceVersion=0 "), EMPTY("continue=c "), EMPTY("continue=c "), EMPTY("continue=c "), EMPTY("continue=c "),
+	EMPTY("continue=c "), EMPTY("continue=c "), EMPTY("continue=c "), EMPTY("continue=c "), EMPTY("continue=c "),
+	EMPTY("continue=c "), EMPTY("continue=c "), EMPTY("continue=c "), EMPTY("continue=c "),
+	/* what is no event, or has nothing in it */
+	{ "limit=2&resourceVersion=0 ", "200 OK", "{\"metadata\":{\"resourceVersion\":\"401\"},\"items\":[]}" },
+	{ "resourceVersion=401&", "200 OK", "{\"type\":\"ADDED\"}\n{\"type\":\"BOOKMARK\"}\n\n{\"type\":\"DELETED\",\"object\":3}\n[]\n" },
+	{ "limit=2&resourceVersion=0 ", "200 OK", "{\"metadata\":{\"resourceVersion\":\"402\"},\"items\":[]}" },
+	{ "resourceVersion=402&", "200 OK", "{\"type\":\"ERROR\"}\n" },
 	{ "limit=2&resourceVersion=0 ", "200 OK", "{\"metadata\":{\"resourceVersion\":\"400\",\"continue\":\"c2\"},\"items\":[" POD("p", "1") "]}" },
 	/* a page that is gone: nothing of the list counts */
 	{ "continue=c2 ", "410 Gone", STATUS("410", "expired") },
@@ -53,7 +65,7 @@ static const struct step {
 
 static const char expected[] =
 	"begin a b c end d a -b begin x end begin end !HTTP 403: pods is forbidden: User u cannot watch! y !no JSON! "
-	"!HTTP 500: no reason given! !no list! !the list changed! !more than 3 objects! begin q end q ";
+	"!HTTP 500: no reason given! !no list! !14 pages and no end! begin end  - !an event of type! begin end !the watch ended! !the list changed! !more than 3 objects! begin q end q ";
 
 static struct {
 	int fd, port;
@@ -149,7 +161,8 @@ static void on_end(void *arg)
 static void on_problem(void *arg, const struct err *e)
 {
 	static const char *const known[] = { "HTTP 403: pods is forbidden: User u cannot watch", "no JSON", "HTTP 500: no reason given",
-					     "no list", "the list changed", "more than 3 objects" };
+					     "no list", "the list changed", "more than 3 objects", "14 pages and no end",
+					     "an event of type", "the watch ended" };
 	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
 		if (strstr(e->msg, known[i])) {
 			buf_printf(&t.log, "!%s! ", known[i]);

@@ -23,6 +23,7 @@
 #define WATCH_SECONDS_DEFAULT 240
 #define PAUSE_MS_DEFAULT 800
 #define PAUSE_STEPS 40
+#define EMPTY_PAGES_MAX 10           /* more pages than objects may be: a filter is applied to a page of the store */
 #define LIST_TIMEOUT_MS 60000
 #define PAGE_BYTES_MAX ((uint64_t)64 << 20)
 /* etcd keeps objects below 1.5 MB; as JSON they are larger. */
@@ -158,6 +159,8 @@ static int list(struct run *r, struct err *e)
 		if (n > max)
 			rc = err_set(e, ERR_LIMIT, "%s%s: more than %zu objects; narrow it with a selector", r->w->client->server,
 				     r->w->path, max);
+		else if (pages.n > max + EMPTY_PAGES_MAX)
+			rc = err_set(e, ERR_LIMIT, "%s%s: %zu pages and no end", r->w->client->server, r->w->path, pages.n);
 		snprintf(r->version, sizeof r->version, "%s", kube_text(j, "metadata.resourceVersion"));
 		more = kube_text(j, "metadata.continue");
 	} while (!rc && *more);
