@@ -22,6 +22,9 @@
 #define HELPER_CPU_S 60
 #define HELPER_DEADLINE_MS 120000
 #define TEXT_MAX 4096
+/* How far back to look for calls around an address. One that is very wide would have all of them looked at; beyond this there
+ * are fewer inlined calls than there could be. */
+#define CALLS_LOOKED_MAX 4096
 
 int dwarf_index_open(struct dwarf_index *ret, int fd, struct err *e)
 {
@@ -103,7 +106,7 @@ static size_t find_calls(const struct dwarf_index *x, uint64_t address, struct d
 		else
 			hi = mid;
 	}
-	while (lo-- && read_call(x, lo, &c)) {
+	for (unsigned looked = 0; looked < CALLS_LOOKED_MAX && lo-- && read_call(x, lo, &c); looked++) {
 		if (address < c.hi && c.depth < DWARF_INDEX_DEPTH && !have[c.depth]) {
 			have[c.depth] = true;
 			by_depth[c.depth] = c;

@@ -16,6 +16,7 @@
 #include "agent/child.h"
 #include "agent/demangle.h"
 #include "agent/dwarf_index.h"
+#include "agent/dwarf_private.h"
 #include "agent/go_frame.h"
 #include "agent/gopclntab.h"
 #include "agent/kallsyms.h"
@@ -452,6 +453,31 @@ static void test_dwarf(void **state)
 	place_end(&p, built, "compiler");
 }
 
+#define CALLS 200000u
+
+/* An index whose first call says that it is as wide as all the text: the others are many, and look-ups bounded all the same. */
+static void test_dwarf_wide_call(void **state)
+{
+	struct dwarf_header h = { DWARF_MAGIC, DWARF_VERSION, 0, CALLS, sizeof h + CALLS * sizeof(struct dwarf_call) };
+	struct dwarf_call *calls = xcalloc(CALLS, sizeof *calls);
+	struct dwarf_frame out[DWARF_INDEX_DEPTH + 1];
+	struct dwarf_index x;
+	struct buf text = { 0 };
+	struct err e = { 0 };
+	int fd = tempfile_open("names_test", &e);
+
+	for (uint32_t i = 0; i < CALLS; i++)
+		calls[i] = (struct dwarf_call){ .lo = 0x1000 + 16 * i, .hi = 0x1000 + 16 * i + (i ? 8 : 16 * CALLS), .name = 1, .depth = i > 0,
+						.widest = UINT32_MAX };
+	assert_true(tempfile_write(fd, &h, sizeof h) && tempfile_write(fd, calls, CALLS * sizeof *calls) && tempfile_write(fd, "\0call", 6));
+	assert_int_equal(dwarf_index_open(&x, fd, &e), 0);
+	assert_int_equal(dwarf_index_lookup(&x, calls[100].lo + 1, &text, out, ARRAY_LEN(out)), 3);
+	assert_int_equal(dwarf_index_lookup(&x, calls[CALLS - 1].lo + 1, &text, out, ARRAY_LEN(out)), 0);
+	buf_free(&text);
+	dwarf_index_close(&x);
+	free(calls);
+}
+
 /* Says whether a function's name is found in the stripped, position-dependent program. */
 static bool has_name(const struct place *p, const char *want)
 {
@@ -560,7 +586,7 @@ int main(void)
 		cmocka_unit_test(test_demangle), cmocka_unit_test(test_perfmap), cmocka_unit_test(test_perfmap_long_lines), cmocka_unit_test(test_perfmap_limits),
 		cmocka_unit_test(test_symtab_of_myself), cmocka_unit_test(test_names_are_bounded),
 		cmocka_unit_test(test_kallsyms_text), cmocka_unit_test(test_gopclntab),
-		cmocka_unit_test(test_dwarf), cmocka_unit_test(test_child), cmocka_unit_test(test_debuglink), cmocka_unit_test(test_plt),
+		cmocka_unit_test(test_dwarf), cmocka_unit_test(test_dwarf_wide_call), cmocka_unit_test(test_child), cmocka_unit_test(test_debuglink), cmocka_unit_test(test_plt),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

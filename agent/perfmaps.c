@@ -7,6 +7,7 @@
 
 #define PERFMAPS_MAX 64
 #define PERFMAPS_BYTES_MAX ((size_t)6 << 20)
+#define PERFMAPS_COPIES_MAX ((uint64_t)256 << 20) /* in temporary files */
 /* Compilers append as they go: look again for what is new, but not for every address of one profile. */
 #define UPDATE_MS 1000
 
@@ -54,6 +55,14 @@ size_t perfmaps_bytes(const struct perfmaps *x)
 	return n;
 }
 
+static uint64_t copied_bytes(const struct perfmaps *x)
+{
+	uint64_t n = 0;
+	for (size_t i = 0; i < x->all.n; i++)
+		n += x->all.v[i]->map.copied;
+	return n;
+}
+
 const uint64_t *perfmaps_counts(const struct perfmaps *x)
 {
 	return perfmap_helper_counts(x->helper);
@@ -98,7 +107,7 @@ bool perfmaps_lookup(struct perfmaps *x, struct process_info *p, uint64_t addres
 		return false;
 	perfmap_update(&m->map, x->helper, p->pid);
 	m->updated_mono_ms = clock_mono_ms();
-	while (x->all.n > 1 && perfmaps_bytes(x) > PERFMAPS_BYTES_MAX)
+	while (x->all.n > 1 && (perfmaps_bytes(x) > PERFMAPS_BYTES_MAX || copied_bytes(x) > PERFMAPS_COPIES_MAX))
 		drop_one(x, m);
 	return perfmap_lookup(&m->map, address, name);
 }
