@@ -139,8 +139,8 @@ def test_match_and_by(env):
     names = ["by_one", "by_two"]
     pids = {Process(env, name, [c_program(env, name, C_FIXTURE)]).p.pid for name in names}
 
-    def ask_for(query):
-        status, _, body = http_get(f"{agent}/debug/pprof/profile?seconds=1{query}", timeout=200)
+    def ask_for(query, seconds=1):
+        status, _, body = http_get(f"{agent}/debug/pprof/profile?seconds={seconds}{query}", timeout=200)
         check(status == 200, f"{query}: {status} {body[:300]!r}")
         return sample_labels(body)
 
@@ -151,14 +151,14 @@ def test_match_and_by(env):
         return True
 
     one, two = ("&match[]=" + urllib.parse.quote(f'{{comm="{n}"}}') for n in names)
-    whole = wait_until("both run", lambda: (found := ask_for(one + two)).get("comm") == set(names) and found, 60)
+    whole = wait_until("both run", lambda: (found := ask_for(one + two, 3)).get("comm") == set(names) and found, 120)
     check(whole["node"] == {"n1"} and whole["cluster"] == {"c1"} and {"exe", "cgroup"} <= set(whole), f"{whole}")
     check({int(p) for p in whole["pid"]} == pids and whole["thread"] == set(names), f"{whole}")
-    wait_until("one of them", lambda: has(two, set(whole), {"by_two"}), 60)
-    wait_until("match without brackets", lambda: has("&match=" + one.split("=", 1)[1], set(whole), {"by_one"}), 60)
+    wait_until("one of them", lambda: has(two, set(whole), {"by_two"}), 120)
+    wait_until("match without brackets", lambda: has("&match=" + one.split("=", 1)[1], set(whole), {"by_one"}), 120)
     for by, keys in (("comm", {"comm"}), ("pid", {"pid"}), ("comm,,pid,nonsense", {"comm", "pid"}), ("cluster,thread", {"cluster", "thread"}),
                      ("comm&by=node", {"comm", "node"})):
-        wait_until("by=" + by, lambda b=by, k=keys: has(one + "&by=" + b, k, {"by_one"}), 60)
+        wait_until("by=" + by, lambda b=by, k=keys: has(one + "&by=" + b, k, {"by_one"}), 120)
 
 
 def test_targets_are_json(env):
