@@ -4,9 +4,14 @@
  * baseline, and nothing that splits has one. */
 #include "scraper/split.h"
 
+#include <math.h>
+#include <stdlib.h>
+
 #include "scraper/table.h"
 
 #define SPLIT_MORE_MAX 64
+/* So many groups are weighed against each other; of a profile with more the rest is not looked at. */
+#define SPLIT_MAX_GROUPS (16 * SPLIT_MAX_SERIES)
 
 struct group {
 	struct labels labels;    /* in the worker's arena */
@@ -94,13 +99,9 @@ static uint32_t group_of(struct splitting *x, struct labels l)
 	return id;
 }
 
-/* The group of what is beyond the limit. */
-static uint32_t other_group(struct splitting *x)
-{
-	static const struct label other[] = { { { "comm", 4 }, { "(other)", 7 } } };
-	metric_inc(&scraper_table[M_SPLIT_OTHER]);
-	return group_of(x, (struct labels){ other, 1 });
-}
+/* What is beyond the limit. */
+static const struct label other_label = { { "comm", 4 }, { "(other)", 7 } };
+static const struct labels other_labels = { &other_label, 1 };
 
 static int group_samples(struct splitting *x)
 {
@@ -112,15 +113,81 @@ static int group_samples(struct splitting *x)
 			return err_set(&x->j->err, ERR_LIMIT, "the labels of the samples take too much memory");
 		struct labels labels = { l, take_labels(x, &p->samples[i], l, max) };
 		/* Once the limit is reached only groups that are there already take more. */
-		bool known = x->groups.n < SPLIT_MAX_SERIES;
+		bool known = x->groups.n < SPLIT_MAX_GROUPS;
 		uint64_t h = labels_hash(labels);
 		uint32_t id;
 		for (size_t at = map_start(&x->index, h); !known && map_probe(&x->index, h, &at, &id);)
 			known = labels_eq(x->groups.v[id].labels, labels);
-		id = known ? group_of(x, labels) : other_group(x);
+		id = group_of(x, known ? labels : other_labels);
 		vec_push(&x->groups.v[id].samples, i);
 	}
 	return 0;
+}
+
+/* --- more groups than may be series --- */
+
+struct rank {
+	uint32_t id;
+	bool live;       /* a series that is there already: else it would come and go with the order of the pull */
+	double value;    /* of its samples' last column that is kept */
+};
+
+static int by_rank(const void *a, const void *b)
+{
+	const struct rank *x = a, *y = b;
+	if (x->live != y->live)
+		return y->live - x->live;
+	if (x->value < y->value || x->value > y->value)
+		return x->value < y->value ? 1 : -1;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static struct rank rank_of(const struct splitting *x, uint32_t id)
+{
+	const struct job *j = x->j;
+	const struct group *g = &x->groups.v[id];
+	struct rank r = { .id = id };
+	for (uint32_t i = 0; i < x->n_columns && !r.live; i++) {
+		struct series *s = series_find(&j->ep->series, &x->types[i], &g->labels, j->work->config->serial);
+		r.live = s && s->live;
+	}
+	for (size_t i = 0; i < g->samples.n && x->n_columns; i++)
+		r.value += (double)j->p->values[(size_t)g->samples.v[i] * j->p->n_sample_types + x->columns[x->n_columns - 1]];
+	return r;
+}
+
+/* The largest stay, the others become one. */
+static void fold_groups(struct splitting *x)
+{
+	size_t n = x->groups.n;
+	if (n <= SPLIT_MAX_SERIES)
+		return;
+	struct group *kept = xcalloc(SPLIT_MAX_SERIES + 1, sizeof *kept), *other = &kept[SPLIT_MAX_SERIES];
+	struct rank *ranks = xcalloc(n, sizeof *ranks);
+	for (size_t i = 0; i < n; i++) {
+		ranks[i] = rank_of(x, (uint32_t)i);
+		if (labels_eq(x->groups.v[i].labels, other_labels)) { /* is not one of them */
+			ranks[i].live = false;
+			ranks[i].value = -HUGE_VAL;
+		}
+	}
+	qsort(ranks, n, sizeof *ranks, by_rank);
+	other->labels = other_labels;
+	for (size_t i = 0; i < n; i++) {
+		struct group *g = &x->groups.v[ranks[i].id];
+		if (i < SPLIT_MAX_SERIES) {
+			kept[i] = *g;
+			continue;
+		}
+		for (size_t k = 0; k < g->samples.n; k++)
+			vec_push(&other->samples, g->samples.v[k]);
+		vec_free(&g->samples);
+	}
+	metric_add(&scraper_table[M_SPLIT_OTHER], (double)other->samples.n);
+	free(ranks);
+	memcpy(x->groups.v, kept, (SPLIT_MAX_SERIES + 1) * sizeof *kept);
+	x->groups.n = SPLIT_MAX_SERIES + 1;
+	free(kept);
 }
 
 static int find_types(struct splitting *x)
@@ -208,6 +275,8 @@ int split_profile(struct job *j)
 		take_named(&x);
 	int rc = find_types(&x);
 	rc = rc ? rc : group_samples(&x);
+	if (!rc)
+		fold_groups(&x);
 	for (size_t i = 0; i < x.groups.n && !rc; i++) {
 		const struct group *g = &x.groups.v[i];
 		/* The batch outlives the groups: its indices lie in the worker's arena. */

@@ -17,7 +17,8 @@ struct job {
 	int64_t t_ms, cover_ms, delta_duration_ns;
 };
 
-/* Series that one pull may bring; what is beyond them goes to one whose comm is "(other)". */
+/* Series that one pull may bring, those that are there already first, then the largest; the rest is one whose comm is
+ * "(other)". */
 #define SPLIT_MAX_SERIES 1000
 /* A series that a successful scrape does not bring is an observed empty profile for this long, then it ends. */
 #define SPLIT_IDLE_MS 300000
