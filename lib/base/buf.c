@@ -198,7 +198,7 @@ char *buf_take(struct buf *b, size_t *ret_len)
 int buf_read_fd(struct buf *b, int fd, const char *path, struct err *e)
 {
 	char part[65536];
-	ssize_t n;
+	ssize_t n = 0;
 	while (!b->overflow && ((n = read(fd, part, sizeof part)) > 0 || (n < 0 && errno == EINTR)))
 		if (n > 0)
 			buf_put(b, part, (size_t)n);
