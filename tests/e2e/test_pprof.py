@@ -42,12 +42,14 @@ def merged(env, name, bodies):
     return out
 
 
-def recorded(env, profiles):
-    """A server whose scrapes went through a recording proxy that is now closed."""
+def recorded(env, profiles, also=None):
+    """A server whose scrapes went through a recording proxy that is now closed; not before also(proxy) is true."""
     need_go()
     proxy = Proxy(env, Echo(env).address)
     server = Server(env, scrape_config([proxy.address]))
     wait_until(f"{profiles} CPU profiles", lambda: len(proxy.bodies("/debug/pprof/profile")) >= profiles, 60 + 2 * profiles)
+    if also:
+        wait_until("what the test is about was scraped", lambda: also(proxy), 90)
     proxy.close_gate()
     return server, proxy
 
@@ -89,7 +91,15 @@ def test_merge_equals_google_pprof(env):
 
 def test_increase_of_cumulative_types_equals_last_minus_first(env):
     """Counters of the process: the increases that were kept add up to the last scrape minus the first."""
-    server, proxy = recorded(env, 6)
+    def contended(proxy):
+        """Requests met at the mutex between two scrapes: one in five is seen, and a busy machine has few requests."""
+        bodies = proxy.bodies("/debug/pprof/mutex")
+        if not bodies:
+            return None
+        first, last = env.path("mutex-first.pb.gz", bodies[0]), env.path("mutex-last.pb.gz", bodies[-1])
+        return functions(last, "count", env, "-sample_index=contentions", "-base=" + first)
+
+    server, proxy = recorded(env, 6, contended)
     for query, path, unit, index in (
             ('merge(heap_alloc_objects{job="echoserver"}[5m])', "/debug/pprof/allocs", "count", "alloc_objects"),
             ('merge(heap_alloc_space{job="echoserver"}[5m])', "/debug/pprof/allocs", "bytes", "alloc_space"),
