@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "agent/call_frame.h"
+#include "agent/rule_rows.h"
 #include "base/alloc.h"
 #include "base/vec.h"
 
@@ -48,50 +49,17 @@ struct walk {
 	size_t eh_len;
 	struct piece fdes, cies;     /* what was read of it, moved on as needed */
 	struct cie cie;
-	eh_row_fn *fn;
-	void *arg;
 	struct eh_stats *st;
 	uint64_t left;               /* of the work that reading it may take, in bytes; 0 = it takes more */
 	uint64_t end;                /* rows so far reach up to here */
 	bool any;
-	/* The row not handed out yet: the next may be at the same address or say the same. */
-	bool pending, have_last;
-	uint64_t pending_pc;
-	struct unwind_rule pending_rule, last_rule;
+	struct rule_rows rows;
 };
-
-static int flush(struct walk *w)
-{
-	if (!w->pending)
-		return 0;
-	w->pending = false;
-	if (w->have_last && memcmp(&w->last_rule, &w->pending_rule, sizeof w->last_rule) == 0)
-		return 0;
-	w->have_last = true;
-	w->last_rule = w->pending_rule;
-	w->st->rows++;
-	w->st->unsupported += w->pending_rule.cfa == CFA_UNSUPPORTED;
-	w->st->unknown_fp += w->pending_rule.fp == FP_UNKNOWN;
-	return w->fn(w->arg, w->pending_pc, &w->pending_rule);
-}
-
-static int emit(struct walk *w, uint64_t pc, const struct unwind_rule *r)
-{
-	if (!w->pending || w->pending_pc != pc) {
-		int ret = flush(w);
-		if (ret)
-			return ret;
-	}
-	w->pending = true;
-	w->pending_pc = pc;
-	w->pending_rule = *r;
-	return 0;
-}
 
 static int emit_state(void *arg, uint64_t pc, const struct cf_state *s)
 {
-	struct unwind_rule r = cf_rule(s);
-	return emit(arg, pc, &r);
+	struct walk *w = arg;
+	return rule_rows_put(&w->rows, pc, cf_rule(s));
 }
 
 /* Where in .eh_frame a byte of the piece stands. */
@@ -233,7 +201,7 @@ static int walk_fde(struct walk *w, size_t offset)
 		return 0;
 	}
 	if (w->any && pc - w->end >= GAP_MIN) {
-		ret = emit(w, w->end, &none);
+		ret = rule_rows_put(&w->rows, w->end, none);
 		if (ret)
 			return ret;
 	}
@@ -250,7 +218,7 @@ static int walk_fde(struct walk *w, size_t offset)
 		return ret;
 	w->st->bad++;
 	s = (struct cf_state){ .cfa = CFA_UNSUPPORTED };
-	return emit_state(w, w->pending && w->pending_pc > pc ? w->pending_pc : pc, &s);
+	return emit_state(w, w->rows.pending && w->rows.pc > pc ? w->rows.pc : pc, &s);
 }
 
 static int by_pc(const void *a, const void *b)
@@ -378,8 +346,8 @@ static int walk_all(struct walk *w, const struct fde_at *v, size_t n, struct err
 	if (!ret && !w->left)
 		return err_set(e, ERR_BAD_DATA, "reading .eh_frame takes more work than its size explains");
 	if (!ret && w->any)
-		ret = emit(w, w->end, &none);
-	return ret ? ret : flush(w);
+		ret = rule_rows_put(&w->rows, w->end, none);
+	return ret ? ret : rule_rows_end(&w->rows);
 }
 
 static void release(struct walk *w)
@@ -403,9 +371,8 @@ int eh_frame_each(const struct elf_file *f, eh_row_fn *fn, void *arg, struct eh_
 		return err_set(e, ERR_NOT_FOUND, "no .eh_frame");
 	if (w.eh_len > EH_WHOLE_BYTES_MAX)
 		return err_set(e, ERR_BAD_DATA, "%zu bytes of .eh_frame without a table that says where what is", w.eh_len);
-	w.fn = fn;
-	w.arg = arg;
 	w.st = st;
+	w.rows = (struct rule_rows){ .fn = fn, .arg = arg, .st = st };
 	w.left = eh_frame_work_max(w.eh_len);
 	need(&w, &w.fdes, 0, w.eh_len); /* all of it will be read, not always in order */
 	if (!from_header(&w, &list))
@@ -467,9 +434,8 @@ int eh_frame_range(const struct elf_file *f, uint64_t lo, uint64_t hi, eh_row_fn
 	AUTOFREE struct fde_at *v = xreallocarray(NULL, n, sizeof *v);
 	if (!read_entries(&w, &h, first, n, v))
 		return err_set(e, ERR_BAD_DATA, "the table of .eh_frame_hdr is out of order");
-	w.fn = fn;
-	w.arg = arg;
 	w.st = st;
+	w.rows = (struct rule_rows){ .fn = fn, .arg = arg, .st = st };
 	w.left = eh_frame_work_max(hi - lo);
 	int ret = walk_all(&w, v, n, e);
 	release(&w);

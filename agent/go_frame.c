@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/go_frame.h"
 
-#include <string.h>
+#include "agent/rule_rows.h"
 
 #define DEPTH_MAX (1 << 30)
 #define TABLE_BYTES_MAX ((uint64_t)4 << 20)
@@ -11,37 +11,9 @@
 
 struct walk {
 	const struct gopclntab *t;
-	eh_row_fn *fn;
-	void *arg;
 	struct eh_stats *st;
-	/* The row not handed out yet: the next may be at the same address or say the same. */
-	bool pending, have_last;
-	uint64_t pending_pc;
-	struct unwind_rule pending_rule, last_rule;
+	struct rule_rows rows;
 };
-
-static int flush(struct walk *w)
-{
-	if (!w->pending)
-		return 0;
-	w->pending = false;
-	if (w->have_last && memcmp(&w->last_rule, &w->pending_rule, sizeof w->last_rule) == 0)
-		return 0;
-	w->have_last = true;
-	w->last_rule = w->pending_rule;
-	w->st->rows++;
-	return w->fn(w->arg, w->pending_pc, &w->pending_rule);
-}
-
-static int emit(struct walk *w, uint64_t pc, struct unwind_rule r)
-{
-	int ret = w->pending && w->pending_pc == pc ? 0 : flush(w);
-
-	w->pending = true;
-	w->pending_pc = pc;
-	w->pending_rule = r;
-	return ret;
-}
 
 /* So many bytes are on the stack above the return address. The first of them, if any, is the caller's frame pointer. */
 static struct unwind_rule rule_of(int32_t depth)
@@ -87,9 +59,9 @@ static int walk_depths(struct walk *w, const struct gopclntab_func *f, uint64_t 
 	while (pc < f->end && pc < hi) {
 		w->st->work += 2 * BYTE_WORK;
 		if (!next_number(&p, &by) || !next_number(&p, &bytes) || !bytes || (!by && pc > f->start))
-			return f->end - pc > PADDING_MAX ? emit(w, pc, rule_of(-1)) : 0; /* the table ends before the function does */
+			return f->end - pc > PADDING_MAX ? rule_rows_put(&w->rows, pc, rule_of(-1)) : 0; /* the table ends before the function does */
 		depth += by & 1 ? ~(by >> 1) : by >> 1;
-		int ret = emit(w, pc, rule_of((int32_t)depth));
+		int ret = rule_rows_put(&w->rows, pc, rule_of((int32_t)depth));
 		if (ret)
 			return ret;
 		pc += (uint64_t)bytes * w->t->quantum;
@@ -101,11 +73,11 @@ static int walk_func(struct walk *w, const struct gopclntab_func *f, uint64_t hi
 {
 	/* What the kernel calls for a signal is outermost for Go's own tracebacks; here the signal's frame is below it. */
 	if (f->outermost && !gopclntab_is_called(w->t, f, "runtime.sigtramp"))
-		return emit(w, f->start, (struct unwind_rule){ .cfa = CFA_STOP });
+		return rule_rows_put(&w->rows, f->start, (struct unwind_rule){ .cfa = CFA_STOP });
 	if (f->changes_stacks)
-		return emit(w, f->start, rule_of(-1));
+		return rule_rows_put(&w->rows, f->start, rule_of(-1));
 	if (gopclntab_is_signal_return(w->t, f))
-		return emit(w, f->start - 1, (struct unwind_rule){ .cfa = CFA_SIGNAL });
+		return rule_rows_put(&w->rows, f->start - 1, (struct unwind_rule){ .cfa = CFA_SIGNAL });
 	return walk_depths(w, f, hi);
 }
 
@@ -122,7 +94,7 @@ bool go_frame_text(const struct gopclntab *t, uint64_t *ret_start, uint64_t *ret
 
 int go_frame_range(const struct gopclntab *t, uint64_t lo, uint64_t hi, eh_row_fn *fn, void *arg, struct eh_stats *st)
 {
-	struct walk w = { .t = t, .fn = fn, .arg = arg, .st = st };
+	struct walk w = { .t = t, .st = st, .rows = { .fn = fn, .arg = arg, .st = st } };
 	uint64_t i = 0, end = t->text_start;
 	struct gopclntab_func f;
 	int ret = 0;
@@ -134,7 +106,7 @@ int go_frame_range(const struct gopclntab *t, uint64_t lo, uint64_t hi, eh_row_f
 			break;
 		}
 		if (f.start >= hi)
-			return flush(&w);
+			return rule_rows_end(&w.rows);
 		st->fdes++;
 		st->work += FUNCTION_WORK;
 		if (st->work > eh_frame_work_max(hi - lo))
@@ -143,6 +115,6 @@ int go_frame_range(const struct gopclntab *t, uint64_t lo, uint64_t hi, eh_row_f
 		end = f.end;
 	}
 	if (!ret)
-		ret = emit(&w, end, rule_of(-1));
-	return ret ? ret : flush(&w);
+		ret = rule_rows_put(&w.rows, end, rule_of(-1));
+	return ret ? ret : rule_rows_end(&w.rows);
 }

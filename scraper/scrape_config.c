@@ -298,11 +298,6 @@ const struct job_config *scraper_config_job(const struct scraper_config *c, cons
 	return NULL;
 }
 
-size_t scraper_config_jobs(const struct scraper_config *c)
-{
-	return c->n_jobs;
-}
-
 static void count_targets(void *arg, const struct discovery_group *g)
 {
 	*(size_t *)arg += g->n_targets;

@@ -327,27 +327,6 @@ struct status_targets *scraper_status(struct scraper *s)
 	return &s->status;
 }
 
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-void scraper_each_pool(struct scraper *s, void (*each)(void *arg, struct view job), void *arg)
-{
-	VEC(char *) names = { 0 };
-	pthread_mutex_lock(&s->lock);
-	for (size_t i = 0; i < s->pools.n; i++)
-		vec_push(&names, xstrdup(s->pools.v[i]->name));
-	pthread_mutex_unlock(&s->lock);
-	if (names.n)
-		qsort(names.v, names.n, sizeof *names.v, by_text);
-	for (size_t i = 0; i < names.n; i++) {
-		each(arg, view_of(names.v[i]));
-		free(names.v[i]);
-	}
-	vec_free(&names);
-}
-
 void scraper_stop(struct scraper *s)
 {
 	if (s->stopped)

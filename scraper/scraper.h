@@ -20,7 +20,6 @@ struct scraper_config *scraper_config_ref(struct scraper_config *c);
 void scraper_config_unref(struct scraper_config *c);
 /* What --config.check prints: a line per job with its interval, targets and types. */
 void scraper_config_check(const struct scraper_config *c, struct buf *out);
-size_t scraper_config_jobs(const struct scraper_config *c);
 
 struct scraper_options {
 	unsigned decoders;        /* threads; 0 = one per CPU, at most 8 */
@@ -36,8 +35,6 @@ int scraper_new(struct scraper **ret, struct sink *sink, const struct scraper_op
 int scraper_apply(struct scraper *s, struct scraper_config *c, struct err *e) MUST_USE;
 /* Borrowed; valid until scraper_free. */
 struct status_targets *scraper_status(struct scraper *s);
-/* Names of the jobs, sorted, through each (the API's scrape_pools). */
-void scraper_each_pool(struct scraper *s, void (*each)(void *arg, struct view job), void *arg);
 /* Cancels what is under way, drains the decoders, joins: takes at most a few seconds. */
 void scraper_stop(struct scraper *s);
 /* scraper_stop, if it was not called, and frees. */
