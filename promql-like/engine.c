@@ -2,22 +2,15 @@
 /* The engine: admits queries (a few at work, the others wait), runs one over a view of the source, and hands the
  * answer over as plain data. The active-query file has one fixed slot per query at work, so that after a crash it
  * says what was running. */
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "active_queries.h"
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "explain.h"
 #include "result.h"
-
-#define SLOT 1024 /* bytes of an active query in the file */
 
 enum { M_QUERIES, M_MAX, M_DURATION, M_TOTAL, M_SAMPLES, M_BYTES };
 static struct metric table[] = {
@@ -44,9 +37,8 @@ struct promql_engine {
 	pthread_mutex_t lock;
 	pthread_cond_t free_slot;
 	unsigned running, waiting;
-	bool *slots;            /* of the active-query file */
-	char *active;           /* mapped; NULL = none */
-	char *crashed;
+	bool *slots;            /* taken ones of `active` */
+	struct active_queries *active; /* NULL = none */
 };
 
 static int64_t or_default(int64_t v, int64_t d)
@@ -54,43 +46,9 @@ static int64_t or_default(int64_t v, int64_t d)
 	return v ? v : d;
 }
 
-/* ---- active queries ---- */
-
-static void read_crashed(struct promql_engine *g, const char *bytes, size_t n)
-{
-	struct buf b = { 0 };
-	for (size_t i = 0; i + SLOT <= n; i += SLOT)
-		if (bytes[i]) {
-			buf_put(&b, bytes + i, strnlen(bytes + i, SLOT));
-			buf_putc(&b, '\n');
-		}
-	g->crashed = buf_take(&b, &(size_t){ 0 });
-}
-
-static void open_active_file(struct promql_engine *g)
-{
-	size_t size = (size_t)g->o.max_concurrency * SLOT;
-	int fd = open(g->o.active_query_file, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
-	struct stat st;
-	if (fd < 0)
-		return;
-	if (fstat(fd, &st) == 0 && st.st_size > 0 && st.st_size < (64 << 20)) {
-		char *old = xmalloc((size_t)st.st_size);
-		ssize_t n = pread(fd, old, (size_t)st.st_size, 0);
-		if (n > 0)
-			read_crashed(g, old, (size_t)n);
-		free(old);
-	}
-	if (ftruncate(fd, 0) == 0 && ftruncate(fd, (off_t)size) == 0) {
-		void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		g->active = p == MAP_FAILED ? NULL : p;
-	}
-	close(fd);
-}
-
 const char *promql_engine_crashed_queries(const struct promql_engine *g)
 {
-	return g->crashed ? g->crashed : "";
+	return active_queries_crashed(g->active);
 }
 
 /* ---- making ---- */
@@ -122,7 +80,7 @@ struct promql_engine *promql_engine_new(struct source *s, const struct promql_op
 	pthread_cond_init(&g->free_slot, &attr);
 	pthread_condattr_destroy(&attr);
 	if (o->active_query_file && *o->active_query_file)
-		open_active_file(g);
+		g->active = active_queries_open(o->active_query_file, g->o.max_concurrency);
 	if (atomic_load(&registered)) {
 		metric_set(&table[M_MAX], g->o.max_concurrency);
 		metric_add(&table[M_BYTES], 0);
@@ -140,12 +98,10 @@ void promql_engine_free(struct promql_engine *g)
 	}
 	for (size_t i = 0; i < g->o.n_replica_labels; i++)
 		free((char *)g->replica_labels[i].ptr);
-	if (g->active)
-		munmap(g->active, (size_t)g->o.max_concurrency * SLOT);
+	active_queries_close(g->active);
 	free(g->aliases);
 	free(g->replica_labels);
 	free(g->slots);
-	free(g->crashed);
 	pthread_mutex_destroy(&g->lock);
 	pthread_cond_destroy(&g->free_slot);
 	free(g);
@@ -184,25 +140,21 @@ static int enter(struct promql_engine *g, const struct promql_params *p, int64_t
 		g->slots[slot] = true;
 		g->running++;
 		*ret_slot = slot;
-		if (g->active) {
-			size_t n = MIN(query.len, (size_t)SLOT - 1);
-			memcpy(g->active + (size_t)slot * SLOT, query.ptr, n);
-			g->active[(size_t)slot * SLOT + n] = 0;
-		}
 	}
 	if (atomic_load(&registered))
 		metric_set(&table[M_QUERIES], g->running + g->waiting);
 	pthread_mutex_unlock(&g->lock);
+	if (!rc)
+		active_queries_put(g->active, *ret_slot, query);
 	return rc;
 }
 
 static void leave(struct promql_engine *g, unsigned slot)
 {
+	active_queries_clear(g->active, slot);
 	pthread_mutex_lock(&g->lock);
 	g->slots[slot] = false;
 	g->running--;
-	if (g->active)
-		g->active[(size_t)slot * SLOT] = 0;
 	if (atomic_load(&registered))
 		metric_set(&table[M_QUERIES], g->running + g->waiting);
 	pthread_cond_signal(&g->free_slot);

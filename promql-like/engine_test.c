@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -298,6 +300,33 @@ static void test_aliases_and_active_file(void **state)
 	unlink(path);
 }
 
+/* What a full disk does to a mapped file, a file that was cut does too: a write to a page without a block ends the process. */
+static void test_active_file_without_room(void **state)
+{
+	struct fixture *f = *state;
+	char path[] = "/tmp/promql-active-XXXXXX", maps[4096];
+	int fd = mkstemp(path);
+	assert_true(fd >= 0);
+	struct promql_options o = { .active_query_file = path, .max_concurrency = 20 };
+	struct promql_engine *g = promql_engine_new(memsource_source(f->m), &o);
+	struct stat st;
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_true(st.st_size == 20 * 1024 && st.st_blocks * 512 >= st.st_size); /* its blocks are there */
+	assert_int_equal(ftruncate(fd, 0), 0);
+	FILE *m = fopen("/proc/self/maps", "re");
+	assert_non_null(m);
+	while (fgets(maps, sizeof maps, m))
+		assert_null(strstr(maps, path));
+	fclose(m);
+	struct promql_result r;
+	struct err e = { 0 };
+	assert_int_equal(promql_instant(g, VIEW("x"), 5000, NULL, &r, &e), 0);
+	promql_result_release(&r);
+	promql_engine_free(g);
+	close(fd);
+	unlink(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -308,6 +337,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_concurrency, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_replicas, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_aliases_and_active_file, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_active_file_without_room, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
