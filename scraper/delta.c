@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See delta.h. One decoder at a time works on a delta; a profile's hashes are made in the profile's arena, the
- * baseline is two malloc'd arrays that are exchanged whole. */
+ * baseline is three malloc'd arrays that are exchanged whole. */
 #include "scraper/delta.h"
 
 #include <stdlib.h>
@@ -55,6 +55,21 @@ static struct delta_key location_hash(const struct profile *p, const struct prof
 	return hash2(w, sizeof w);
 }
 
+/* A location as people read it; without names what it is. */
+static uint64_t location_name_hash(const struct profile *p, const struct profile_location *l, struct delta_key whole)
+{
+	uint64_t h = SEED_A;
+	for (uint32_t i = 0; i < l->n_lines; i++) {
+		const struct profile_line *line = &p->lines[l->first_line + i];
+		const struct profile_function *f = line->function ? &p->functions[line->function - 1] : NULL;
+		if (!f || !profile_str(p, f->name_str).len)
+			return whole.a;
+		uint64_t w[] = { h, str_hash(p, f->name_str), str_hash(p, f->filename_str), (uint64_t)line->line };
+		h = hash_bytes(w, sizeof w);
+	}
+	return l->n_lines ? h : whole.a;
+}
+
 /* A sample's labels in any order: each hashed by itself, and added up. */
 static struct delta_key labels_hash(const struct profile *p, const struct profile_sample *s)
 {
@@ -78,23 +93,36 @@ static uint32_t longest_stack(const struct profile *p)
 	return n;
 }
 
+/* What a sample is known by. */
+struct sample_key {
+	struct delta_key whole;
+	uint64_t names;
+};
+
 /* The key of every sample; NULL past the arena's cap. */
-static struct delta_key *sample_keys(struct profile *p)
+static struct sample_key *sample_keys(struct profile *p)
 {
 	size_t depth = longest_stack(p);
-	struct delta_key *locs = arena_alloc(&p->arena, MAX(p->n_locations, 1) * sizeof *locs);
+	struct sample_key *locs = arena_alloc(&p->arena, MAX(p->n_locations, 1) * sizeof *locs);
 	struct delta_key *path = arena_alloc(&p->arena, (depth + 1) * sizeof *path);
-	struct delta_key *keys = arena_alloc(&p->arena, MAX(p->n_samples, 1) * sizeof *keys);
-	if (!locs || !path || !keys)
+	uint64_t *names = arena_alloc(&p->arena, (depth + 1) * sizeof *names);
+	struct sample_key *keys = arena_alloc(&p->arena, MAX(p->n_samples, 1) * sizeof *keys);
+	if (!locs || !path || !names || !keys)
 		return NULL;
-	for (uint32_t i = 0; i < p->n_locations; i++)
-		locs[i] = location_hash(p, &p->locations[i]);
+	for (uint32_t i = 0; i < p->n_locations; i++) {
+		locs[i].whole = location_hash(p, &p->locations[i]);
+		locs[i].names = location_name_hash(p, &p->locations[i], locs[i].whole);
+	}
 	for (uint32_t i = 0; i < p->n_samples; i++) {
 		const struct profile_sample *s = &p->samples[i];
-		for (uint32_t k = 0; k < s->n_locations; k++)
-			path[k] = locs[p->stack[s->first_location + k]];
+		for (uint32_t k = 0; k < s->n_locations; k++) {
+			path[k] = locs[p->stack[s->first_location + k]].whole;
+			names[k] = locs[p->stack[s->first_location + k]].names;
+		}
 		path[s->n_locations] = labels_hash(p, s);
-		keys[i] = hash2(path, (s->n_locations + 1) * sizeof *path);
+		names[s->n_locations] = path[s->n_locations].a;
+		keys[i].whole = hash2(path, (s->n_locations + 1) * sizeof *path);
+		keys[i].names = hash_bytes(names, (s->n_locations + 1) * sizeof *names);
 	}
 	return keys;
 }
@@ -110,32 +138,45 @@ static bool find_row(const struct delta *d, struct delta_key k, uint32_t *ret)
 	return false;
 }
 
+static int64_t add(int64_t a, int64_t b)
+{
+	int64_t r;
+	return __builtin_add_overflow(a, b, &r) ? (b < 0 ? INT64_MIN : INT64_MAX) : r;
+}
+
+static int64_t subtract(int64_t a, int64_t b)
+{
+	int64_t r;
+	return __builtin_sub_overflow(a, b, &r) ? (b > 0 ? INT64_MIN : INT64_MAX) : r;
+}
+
 /* The rows of one profile: equal keys added up. first[row] = the sample that stands for the row. */
-static void make_rows(struct delta *d, const struct profile *p, const struct delta_key *keys, const uint32_t *columns,
+static void make_rows(struct delta *d, const struct profile *p, const struct sample_key *keys, const uint32_t *columns,
 		      uint32_t n_columns, uint32_t *first)
 {
 	d->n_columns = n_columns;
 	d->keys = xcalloc(p->n_samples, sizeof *d->keys);
+	d->names = xcalloc(p->n_samples, sizeof *d->names);
 	d->values = xcalloc(p->n_samples, n_columns * sizeof *d->values);
 	map_reserve(&d->index, p->n_samples);
 	for (uint32_t i = 0; i < p->n_samples; i++) {
 		uint32_t row;
-		if (!find_row(d, keys[i], &row)) {
+		if (!find_row(d, keys[i].whole, &row)) {
 			row = (uint32_t)d->n_rows++;
-			d->keys[row] = keys[i];
-			map_insert(&d->index, keys[i].a, row);
+			d->keys[row] = keys[i].whole;
+			d->names[row] = keys[i].names;
+			map_insert(&d->index, keys[i].whole.a, row);
 			first[row] = i;
 		}
 		for (uint32_t c = 0; c < n_columns; c++) {
 			int64_t *v = &d->values[(size_t)row * n_columns + c];
-			if (__builtin_add_overflow(*v, p->values[(size_t)i * p->n_sample_types + columns[c]], v))
-				*v = INT64_MAX;
+			*v = add(*v, p->values[(size_t)i * p->n_sample_types + columns[c]]);
 		}
 	}
 }
 
-/* Did any value fall? */
-static bool was_reset(const struct delta *old, const struct delta *new)
+/* Did the value of some row fall? */
+static bool some_row_fell(const struct delta *old, const struct delta *new)
 {
 	for (size_t i = 0; i < old->n_rows; i++) {
 		uint32_t row;
@@ -149,7 +190,63 @@ static bool was_reset(const struct delta *old, const struct delta *new)
 	return false;
 }
 
-static void put_increase(const struct delta *old, const struct delta *new, bool reset, const struct profile *p,
+/* Rows of the same names, taken together. growth[group * n_columns + column]; of_row: the group of each new row. */
+struct groups {
+	struct map index; /* names -> group */
+	uint64_t *names;
+	int64_t *before, *growth;
+	uint32_t *of_row, n;
+};
+
+static uint32_t group_of(struct groups *g, uint64_t names)
+{
+	uint32_t id;
+	for (size_t at = map_start(&g->index, names); map_probe(&g->index, names, &at, &id);)
+		if (g->names[id] == names)
+			return id;
+	g->names[g->n] = names;
+	map_insert(&g->index, names, g->n);
+	return g->n++;
+}
+
+static void groups_release(struct groups *g)
+{
+	map_free(&g->index);
+	free(g->names);
+	free(g->before);
+	free(g->growth);
+	free(g->of_row);
+}
+
+/* False: the value of some group fell. */
+static bool groups_make(struct groups *g, const struct delta *old, const struct delta *new)
+{
+	size_t most = old->n_rows + new->n_rows, columns = new->n_columns;
+	*g = (struct groups){ .names = xcalloc(most, sizeof *g->names), .before = xcalloc(most, columns * sizeof *g->before),
+			      .growth = xcalloc(most, columns * sizeof *g->growth),
+			      .of_row = xcalloc(new->n_rows, sizeof *g->of_row) };
+	map_reserve(&g->index, most);
+	for (size_t i = 0; i < old->n_rows; i++) {
+		size_t at = group_of(g, old->names[i]) * columns;
+		for (size_t c = 0; c < columns; c++)
+			g->before[at + c] = add(g->before[at + c], old->values[i * columns + c]);
+	}
+	for (size_t i = 0; i < new->n_rows; i++) {
+		g->of_row[i] = group_of(g, new->names[i]);
+		size_t at = g->of_row[i] * columns;
+		for (size_t c = 0; c < columns; c++)
+			g->growth[at + c] = add(g->growth[at + c], new->values[i * columns + c]);
+	}
+	bool grew = true;
+	for (size_t i = 0; i < g->n * columns; i++) {
+		grew &= g->growth[i] >= g->before[i];
+		g->growth[i] = subtract(g->growth[i], g->before[i]);
+	}
+	return grew;
+}
+
+/* old NULL: all of new is the increase. g: of a group only what all of it grew by; NULL: no row fell. */
+static void put_increase(const struct delta *old, const struct delta *new, struct groups *g, const struct profile *p,
 			 const uint32_t *columns, const uint32_t *first, int64_t *out)
 {
 	size_t types = p->n_sample_types;
@@ -158,12 +255,33 @@ static void put_increase(const struct delta *old, const struct delta *new, bool 
 			out[i * types + columns[c]] = 0;
 	for (size_t row = 0; row < new->n_rows; row++) {
 		uint32_t was;
-		bool known = !reset && find_row(old, new->keys[row], &was);
+		bool known = old && find_row(old, new->keys[row], &was);
 		for (uint32_t c = 0; c < new->n_columns; c++) {
 			int64_t before = known ? old->values[(size_t)was * old->n_columns + c] : 0;
-			out[first[row] * types + columns[c]] = new->values[row * new->n_columns + c] - before;
+			int64_t grew = subtract(new->values[row * new->n_columns + c], before);
+			if (g) {
+				int64_t *left = &g->growth[(size_t)g->of_row[row] * new->n_columns + c];
+				grew = MIN(MAX(grew, 0), *left);
+				*left -= grew;
+			}
+			out[first[row] * types + columns[c]] = grew;
 		}
 	}
+}
+
+/* What new says after old. */
+static enum delta_result compare(const struct delta *old, const struct delta *new, const struct profile *p,
+				 const uint32_t *columns, const uint32_t *first, int64_t *out)
+{
+	struct groups g;
+	if (!some_row_fell(old, new)) {
+		put_increase(old, new, NULL, p, columns, first, out);
+		return DELTA_INCREASE;
+	}
+	bool reset = !groups_make(&g, old, new);
+	put_increase(reset ? NULL : old, new, reset ? NULL : &g, p, columns, first, out);
+	groups_release(&g);
+	return reset ? DELTA_RESET : DELTA_INCREASE;
 }
 
 int delta_apply(struct delta *d, struct profile *p, const uint32_t *columns, uint32_t n_columns, int64_t *out,
@@ -171,16 +289,13 @@ int delta_apply(struct delta *d, struct profile *p, const uint32_t *columns, uin
 {
 	struct delta new = { .primed = true };
 	uint32_t *first = arena_alloc(&p->arena, MAX(p->n_samples, 1) * sizeof *first);
-	struct delta_key *keys = first ? sample_keys(p) : NULL;
+	struct sample_key *keys = first ? sample_keys(p) : NULL;
 	if (!keys)
 		return err_set(e, ERR_LIMIT, "the profile is over the limit of %zu bytes of memory", p->arena.max);
 	make_rows(&new, p, keys, columns, n_columns, first);
 	enum delta_result r = DELTA_BASELINE;
-	if (d->primed && d->n_columns == n_columns) {
-		bool reset = was_reset(d, &new);
-		put_increase(d, &new, reset, p, columns, first, out);
-		r = reset ? DELTA_RESET : DELTA_INCREASE;
-	}
+	if (d->primed && d->n_columns == n_columns)
+		r = compare(d, &new, p, columns, first, out);
 	delta_release(d);
 	*d = new;
 	return r;
@@ -190,12 +305,13 @@ void delta_release(struct delta *d)
 {
 	map_free(&d->index);
 	free(d->keys);
+	free(d->names);
 	free(d->values);
 	*d = (struct delta){ 0 };
 }
 
 size_t delta_bytes(const struct delta *d)
 {
-	return d->n_rows * (sizeof *d->keys + d->n_columns * sizeof *d->values) +
+	return d->n_rows * (sizeof *d->keys + sizeof *d->names + d->n_columns * sizeof *d->values) +
 	       (d->index.slots ? (d->index.mask + 1) * sizeof *d->index.slots : 0);
 }

@@ -3,9 +3,12 @@
  * said, and subtracts.
  *
  * A stack is known again by its content, as google/pprof's merge knows it: locations by mapping, address relative to
- * it and lines, plus the sample's labels; 128 bits of hash stand for that. A stack whose value fell (absent counts as
- * 0, so a stack of value 0 may vanish) resets all cumulative columns of the profile: the new profile is then itself
- * the increase. */
+ * it and lines, plus the sample's labels; 128 bits of hash stand for that.
+ *
+ * A value that fell (absent counts as 0, so a stack of value 0 may vanish) resets all cumulative columns of the profile:
+ * the new profile is then itself the increase. Whether one fell is decided by stacks as people read them: function, file
+ * and line where a location has names, else its address. Code that moves (a JIT compiles it again elsewhere) therefore
+ * resets nothing: what all stacks of the same names grew by is spread over those of them that grew, in their order. */
 #ifndef PYRRHA_SCRAPER_DELTA_H
 #define PYRRHA_SCRAPER_DELTA_H
 
@@ -19,6 +22,7 @@ struct delta_key {
 struct delta {
 	struct map index;       /* key.a -> row */
 	struct delta_key *keys;
+	uint64_t *names;        /* by row: hash of the stack as people read it, and of its labels */
 	int64_t *values;        /* n_rows * n_columns */
 	size_t n_rows;
 	uint32_t n_columns;

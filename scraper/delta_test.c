@@ -79,6 +79,68 @@ static void increases(void **state)
 	delta_release(&d);
 }
 
+/* n stacks of one frame, of one value each, at the given addresses: of function "f" where `named`, else without names.
+ * out[i]: the increase of stack i. */
+static int step_at(struct delta *d, bool named, const uint64_t *addresses, const int64_t *values, uint32_t n, int64_t *out)
+{
+	static struct view strings[] = { { "", 0 }, { "f", 1 }, { "f.c", 3 } };
+	static struct profile_function function = { .name_str = 1, .filename_str = 2 };
+	static struct profile_line line = { .function = 1, .line = 7 };
+	static const uint32_t column = 0;
+	struct profile_location locations[8] = { 0 };
+	struct profile_sample samples[8] = { 0 };
+	struct profile_value_type type = { 0 };
+	uint32_t stack[8];
+	struct err e = { 0 };
+	struct profile p;
+	profile_init(&p, 0);
+	for (uint32_t i = 0; i < n; i++) {
+		locations[i] = (struct profile_location){ .address = addresses[i], .n_lines = named };
+		samples[i] = (struct profile_sample){ .first_location = i, .n_locations = 1 };
+		stack[i] = i;
+	}
+	p.strings = strings, p.n_strings = ARRAY_LEN(strings);
+	p.functions = &function, p.n_functions = 1;
+	p.lines = &line, p.n_lines = 1;
+	p.locations = locations, p.n_locations = n;
+	p.stack = stack, p.n_stack = n;
+	p.samples = samples, p.n_samples = n;
+	p.sample_types = &type, p.n_sample_types = 1;
+	p.values = (int64_t *)values;
+	int r = delta_apply(d, &p, &column, 1, out, &e);
+	profile_release(&p);
+	return r;
+}
+
+/* A JIT compiles a function again: what it did before is at the old address, what it does now at a new one. */
+static void named_stacks_move(void **state)
+{
+	struct delta d = { 0 };
+	int64_t out[8];
+	assert_int_equal(step_at(&d, true, (uint64_t[]){ 100, 200 }, (int64_t[]){ 50, 20 }, 2, out), DELTA_BASELINE);
+	/* 50 of address 100 are gone, 90 of address 300 are there: 40 more of f, and 5 more at address 200. */
+	assert_int_equal(step_at(&d, true, (uint64_t[]){ 200, 300 }, (int64_t[]){ 25, 90 }, 2, out), DELTA_INCREASE);
+	assert_int_equal(out[0] + out[1], 45);
+	assert_true(out[0] >= 0 && out[1] >= 0 && out[0] <= 5 && out[1] <= 90);
+	/* Nothing moved: each its own. */
+	assert_int_equal(step_at(&d, true, (uint64_t[]){ 200, 300 }, (int64_t[]){ 26, 92 }, 2, out), DELTA_INCREASE);
+	assert_true(out[0] == 1 && out[1] == 2);
+	/* All of f together fell: the program began anew. */
+	assert_int_equal(step_at(&d, true, (uint64_t[]){ 400 }, (int64_t[]){ 117 }, 1, out), DELTA_RESET);
+	assert_int_equal(out[0], 117);
+	delta_release(&d);
+	/* Without names an address is all there is. */
+	assert_int_equal(step_at(&d, false, (uint64_t[]){ 100 }, (int64_t[]){ 50 }, 1, out), DELTA_BASELINE);
+	assert_int_equal(step_at(&d, false, (uint64_t[]){ 300 }, (int64_t[]){ 90 }, 1, out), DELTA_RESET);
+	assert_int_equal(out[0], 90);
+	delta_release(&d);
+	/* No sum overflows. */
+	assert_int_equal(step_at(&d, true, (uint64_t[]){ 1, 2 }, (int64_t[]){ INT64_MAX, INT64_MIN }, 2, out), DELTA_BASELINE);
+	assert_int_equal(step_at(&d, true, (uint64_t[]){ 1, 2 }, (int64_t[]){ INT64_MAX, INT64_MAX }, 2, out), DELTA_INCREASE);
+	assert_true(out[0] == 0 && out[1] == INT64_MAX);
+	delta_release(&d);
+}
+
 /* The corpus: ten heap profiles of one program, three seconds apart. */
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
@@ -202,6 +264,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(increases),
+		cmocka_unit_test(named_stacks_move),
 		cmocka_unit_test(real_series),
 		cmocka_unit_test(slots),
 		cmocka_unit_test(the_heap_keeps_order),
