@@ -114,6 +114,8 @@ static int merge_group(struct export *x, const struct group *g, int64_t after_ms
 	}
 	if (!rc)
 		rc = stackvec_to_profile(sums, types.v, types.n, out, e);
+	if (!rc && ptype_is_of_host(kinds.v[0]) && !profile_without_main(out))
+		rc = err_set(e, ERR_LIMIT, "a profile is larger than %zu bytes", out->arena.max);
 	for (size_t i = 0; i < kinds.n; i++)
 		stackvec_unref(sums[i]);
 	free(sums);

@@ -102,6 +102,8 @@ int pprof_bytes(const struct merged *m, struct view query, struct buf *out, stru
 	profile_init(&p, MAX_PROFILE_BYTES);
 	struct stackvec_type type = { m->type->sample_type, m->type->sample_unit };
 	int rc = stackvec_to_profile(&v, &type, 1, &p, e);
+	if (!rc && ptype_is_of_host(m->type) && !profile_without_main(&p))
+		rc = err_set(e, ERR_LIMIT, "the profile is larger than %zu bytes", p.arena.max);
 	if (!rc)
 		rc = set_header(&p, m, query, e);
 	struct buf raw CLEANUP(buf_free) = { 0 };

@@ -44,6 +44,20 @@ struct view profile_label_unit(const struct profile *p, const struct profile_lab
 	return view_eqs(key, "request") || view_eqs(key, "alignment") ? VIEW("bytes") : key;
 }
 
+bool profile_without_main(struct profile *p)
+{
+	struct profile_mapping *m = arena_calloc(&p->arena, (size_t)p->n_mappings + 1, sizeof *m);
+	if (!m)
+		return false;
+	if (p->n_mappings)
+		memcpy(m + 1, p->mappings, p->n_mappings * sizeof *m);
+	p->mappings = m;
+	p->n_mappings++;
+	for (uint32_t i = 0; i < p->n_locations; i++)
+		p->locations[i].mapping += p->locations[i].mapping > 0;
+	return true;
+}
+
 #define CHECK(cond, ...) do { if (!(cond)) return err_set(e, ERR_BAD_DATA, __VA_ARGS__); } while (0)
 
 #define CHECK_STR(p, i, ...) CHECK((i) < (p)->n_strings || !(i), __VA_ARGS__)

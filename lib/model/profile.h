@@ -95,6 +95,9 @@ int profile_type_index(const struct profile *p, struct view type);
 /* What a number label is counted in: its unit, or, where none is said, bytes for "request" and "alignment" and else the
  * key itself. Empty for strings. */
 struct view profile_label_unit(const struct profile *p, const struct profile_label *l);
+/* The profile of a whole host has no main binary: its first mapping becomes one without a name, so that nobody takes the
+ * next one for it. False past the arena's cap. */
+bool profile_without_main(struct profile *p);
 /* Every index in range, ids unique: what a decoder guarantees; for tests and for profiles made by hand. */
 int profile_check(const struct profile *p, struct err *e);
 

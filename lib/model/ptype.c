@@ -79,6 +79,11 @@ bool ptype_parse(struct view name, struct ptype *ret)
 	return true;
 }
 
+bool ptype_is_of_host(const struct ptype *t)
+{
+	return view_eqs(t->name, "on_cpu") || view_eqs(t->name, "off_cpu");
+}
+
 bool ptype_eq(const struct ptype *a, const struct ptype *b)
 {
 	return view_eq(a->name, b->name) && view_eq(a->sample_type, b->sample_type) &&

@@ -25,6 +25,8 @@ struct ptype {
 void ptype_format(const struct ptype *t, struct buf *out);
 /* The parts of a name (kind by ptype_default_kind); false if it has neither five parts nor six with "delta". */
 bool ptype_parse(struct view name, struct ptype *ret);
+/* Is it what the agent observes of a whole host (on_cpu, off_cpu), so that no binary is the main one? */
+bool ptype_is_of_host(const struct ptype *t);
 bool ptype_eq(const struct ptype *a, const struct ptype *b);
 /* docs/profql.md "Series and names": by NAME and sample type; has_duration decides what is unknown. */
 enum profile_kind ptype_default_kind(struct view name, struct view sample_type, struct view sample_unit,

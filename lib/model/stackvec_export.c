@@ -168,29 +168,78 @@ static int export_samples(struct export *x, struct stackvec *const *v, size_t n,
 	return 0;
 }
 
+/* The mapping of this index becomes the first. */
+static void put_first(struct export *x, uint32_t i)
+{
+	struct profile_mapping *m = x->out_mappings.v, first = m[0];
+	m[0] = m[i];
+	m[i] = first;
+	for (size_t k = 0; i && k < x->out_locations.n; k++) {
+		uint32_t *of = &x->out_locations.v[k].mapping;
+		*of = *of == i + 1 ? 1 : *of == 1 ? i + 1 : *of;
+	}
+}
+
+/* By mapping: the first type's values, without their signs, of the samples that it occurs in. */
+static double *mapping_weights(const struct export *x, size_t n_types)
+{
+	double *weight = xcalloc(x->out_mappings.n, sizeof *weight);
+	size_t *seen AUTOFREE = xcalloc(x->out_mappings.n, sizeof *seen);
+	for (size_t i = 0; i < x->samples.n; i++)
+		for (uint32_t k = 0; k < x->samples.v[i].n_locations; k++) {
+			uint32_t m = x->out_locations.v[x->stack.v[x->samples.v[i].first_location + k]].mapping;
+			if (m && seen[m - 1] != i + 1) {
+				seen[m - 1] = i + 1;
+				weight[m - 1] += fabs((double)x->values.v[i * n_types]);
+			}
+		}
+	return weight;
+}
+
+/* The one that some profile called its main binary; of several, the one with most samples. UINT32_MAX: none is. */
+static uint32_t marked_main(const struct export *x, size_t n_types)
+{
+	struct sym_marks marks = { 0 };
+	uint32_t best = UINT32_MAX;
+	double *weight AUTOFREE = NULL;
+	symbols_main_marks(x->s, 0, &marks);
+	for (uint32_t i = 0; i < x->out_mappings.n; i++) {
+		if (!symbols_is_main(x->s, &marks, symbols_get_mapping(x->s, x->mappings.ids.v[i])))
+			continue;
+		if (best != UINT32_MAX && !weight)
+			weight = mapping_weights(x, n_types);
+		if (best == UINT32_MAX || weight[i] > weight[best])
+			best = i;
+	}
+	vec_free(&marks);
+	return best;
+}
+
 static bool is_library(struct view file)
 {
 	return view_ends(file, VIEW(".so")) || view_contains(file, VIEW(".so.")) || view_contains(file, VIEW(".so_"));
 }
 
-/* A profile's first mapping is its main binary. Which one that was is not kept: as google/pprof does for formats that do
- * not say it, take the first that has a file name and is neither a library nor the kernel's ("[vdso]"). */
-static void main_binary_first(struct export *x)
+/* Where nothing says it, as google/pprof does for formats that do not: the first that has a file name and is neither a
+ * library nor the kernel's ("[vdso]"). */
+static uint32_t guessed_main(const struct export *x)
 {
-	struct profile_mapping *m = x->out_mappings.v;
 	for (uint32_t i = 0; i < x->out_mappings.n; i++) {
-		struct view file = symbols_get_string(x->s, x->strings.ids.v[m[i].file_str]);
-		if (!file.len || file.ptr[0] == '[' || is_library(file))
-			continue;
-		struct profile_mapping first = m[0];
-		m[0] = m[i];
-		m[i] = first;
-		for (size_t k = 0; i && k < x->out_locations.n; k++) {
-			uint32_t *of = &x->out_locations.v[k].mapping;
-			*of = *of == i + 1 ? 1 : *of == 1 ? i + 1 : *of;
-		}
-		return;
+		struct view file = symbols_get_string(x->s, x->strings.ids.v[x->out_mappings.v[i].file_str]);
+		if (file.len && file.ptr[0] != '[' && !is_library(file))
+			return i;
 	}
+	return UINT32_MAX;
+}
+
+/* A profile's first mapping is its main binary. */
+static void main_binary_first(struct export *x, size_t n_types)
+{
+	uint32_t i = marked_main(x, n_types);
+	if (i == UINT32_MAX)
+		i = guessed_main(x);
+	if (i != UINT32_MAX)
+		put_first(x, i);
 }
 
 #define MOVE(x, field, count, vec) do { \
@@ -263,7 +312,8 @@ int stackvec_to_profile(struct stackvec *const *v, const struct stackvec_type *t
 		tables[i]->of = xcalloc(symbols_count(x.s, of[i]), sizeof(uint32_t));
 	export_string(&x, 0); /* strings[0] is "" */
 	int rc = export_samples(&x, v, n, e);
-	main_binary_first(&x);
+	if (!rc)
+		main_binary_first(&x, n);
 	bool ok = export_tables(&x);
 	ok = ok && export_strings(&x, types, n);
 	for (size_t i = 0; i < ARRAY_LEN(tables); i++) {

@@ -217,18 +217,18 @@ static void several_dictionaries(void **state)
 
 /* ---- flat profiles ---- */
 
-/* main (in /bin/app) called from libc's start; mapping 0 is the library. Samples: the same stack twice, once with a
+/* main (in /bin/app) called from libc's start; mapping 0 is the binary. Samples: the same stack twice, once with a
  * label, one all zero, one whose types cancel out. */
 static void make_profile(struct profile *p)
 {
 	static struct view strings[] = { { "", 0 }, { "libc.so.6", 9 }, { "/bin/app", 8 }, { "main", 4 }, { "start", 5 },
 					 { "cpu", 3 }, { "ns", 2 }, { "k", 1 }, { "v", 1 } };
 	static struct profile_value_type types[] = { { 7, 8 }, { 5, 6 } };
-	static struct profile_mapping mappings[] = { { .start = 0x10000, .limit = 0x20000, .file_str = 1 },
-						     { .start = 0x400000, .limit = 0x500000, .file_str = 2, .has_functions = true } };
+	static struct profile_mapping mappings[] = { { .start = 0x400000, .limit = 0x500000, .file_str = 2, .has_functions = true },
+						     { .start = 0x10000, .limit = 0x20000, .file_str = 1 } };
 	static struct profile_function functions[] = { { 3, 3, 2, 10 }, { 4, 4, 1, 0 } };
 	static struct profile_line lines[] = { { 1, 11, 2 }, { 2, 0, 0 } };
-	static struct profile_location locations[] = { { 0x10010, 1, 1, 1, false }, { 0x400010, 2, 0, 1, true } };
+	static struct profile_location locations[] = { { 0x10010, 2, 1, 1, false }, { 0x400010, 1, 0, 1, true } };
 	static uint32_t stack[] = { 1, 0, 1, 0, 0, 0 };
 	static struct profile_label labels[] = { { .key_str = 7, .str = 8 }, { .key_str = 7, .is_num = true, .num = 0 } };
 	static struct profile_sample samples[] = { { 0, 2, 0, 0 }, { 2, 2, 0, 0 }, { 0, 2, 0, 2 }, { 4, 1, 0, 0 }, { 5, 1, 0, 0 } };
@@ -282,6 +282,81 @@ static void in_and_out(void **state)
 	profile_release(&p);
 }
 
+/* One sample of the given value whose leaf is in mapping `leaf` and whose root in mapping `root` (1 = the first). */
+static void two_mappings(struct profile *p, struct view first, struct view second, uint32_t leaf, uint32_t root, int64_t value)
+{
+	profile_init(p, 0);
+	struct view *strings = arena_alloc(&p->arena, 3 * sizeof *strings);
+	p->mappings = arena_calloc(&p->arena, 2, sizeof *p->mappings);
+	p->locations = arena_calloc(&p->arena, 2, sizeof *p->locations);
+	p->samples = arena_calloc(&p->arena, 1, sizeof *p->samples);
+	p->sample_types = arena_calloc(&p->arena, 1, sizeof *p->sample_types);
+	p->stack = arena_calloc(&p->arena, 2, sizeof *p->stack);
+	p->values = arena_calloc(&p->arena, 1, sizeof *p->values);
+	strings[0] = VIEW("");
+	strings[1] = first;
+	strings[2] = second;
+	p->strings = strings, p->n_strings = 3;
+	for (uint32_t i = 0; i < 2; i++) {
+		p->mappings[i] = (struct profile_mapping){ .start = 0x1000 << 4 * i, .limit = 0x2000 << 4 * i, .file_str = i + 1 };
+		p->locations[i] = (struct profile_location){ .address = 0x1800 << 4 * i, .mapping = i + 1 };
+	}
+	p->n_mappings = p->n_locations = p->n_stack = 2;
+	p->stack[0] = leaf - 1;
+	p->stack[1] = root - 1;
+	p->samples[0].n_locations = 2;
+	p->n_samples = p->n_sample_types = 1;
+	p->values[0] = value;
+}
+
+/* Merges p[0..n) by way of a second dictionary, and tells what the main binary of that is. */
+static void assert_main(const char *want, struct profile *p, size_t n)
+{
+	struct symbols *s = symbols_new(), *to = symbols_new();
+	struct stackacc *a = stackacc_new(to);
+	struct profile out;
+	struct err e = { 0 };
+	for (size_t i = 0; i < n; i++) {
+		struct stackvec *v;
+		assert_int_equal(stackvec_from_profile(s, &p[i], &v, &e), 0);
+		assert_int_equal(stackacc_add_vec(a, v, 1, &e), 0);
+		stackvec_unref(v);
+		profile_release(&p[i]);
+	}
+	struct stackvec *sum = stackacc_finish(a, &e);
+	profile_init(&out, 0);
+	assert_int_equal(stackvec_to_profile(&sum, two_types, 1, &out, &e), 0);
+	assert_int_equal(profile_check(&out, &e), 0);
+	assert_int_equal(out.n_mappings, n == 1 ? 2 : out.n_mappings); /* marks are nobody's mapping */
+	struct view file = profile_str(&out, out.mappings[0].file_str);
+	if (!view_eqs(file, want))
+		fail_msg("the main binary is %.*s, not %s", VIEW_ARG(file), want);
+	assert_true(profile_without_main(&out));
+	assert_int_equal(profile_check(&out, &e), 0);
+	assert_int_equal(profile_str(&out, out.mappings[0].file_str).len, 0);
+	for (uint32_t i = 0; i < out.n_locations; i++)
+		assert_true(out.locations[i].mapping > 1);
+	profile_release(&out);
+	stackacc_free(a);
+	stackvec_unref(sum);
+	symbols_unref(s);
+	symbols_unref(to);
+}
+
+/* A profile's first mapping is its main binary, whatever it is called and wherever it is in a stack. */
+static void the_main_binary_is_kept(void **state)
+{
+	struct profile p[2];
+	two_mappings(&p[0], VIEW("/lib/plugin.so"), VIEW("/bin/helper"), 2, 1, 5);
+	assert_main("/lib/plugin.so", p, 1);
+	two_mappings(&p[0], VIEW("/bin/small"), VIEW("/lib/libc.so.6"), 2, 1, 5);
+	two_mappings(&p[1], VIEW("/bin/large"), VIEW("/lib/libc.so.6"), 2, 1, -50);
+	assert_main("/bin/large", p, 2);
+	/* Nothing says it: a nameless first mapping. */
+	two_mappings(&p[0], VIEW(""), VIEW("/bin/app"), 1, 2, 5);
+	assert_main("/bin/app", p, 1);
+}
+
 static void floats_out(void **state)
 {
 	struct symbols *s = with_columns(6);
@@ -318,7 +393,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(accumulates_like_an_array), cmocka_unit_test(sums_are_exact),
 		cmocka_unit_test(overflow_is_an_error), cmocka_unit_test(scaling), cmocka_unit_test(several_dictionaries),
-		cmocka_unit_test(in_and_out), cmocka_unit_test(floats_out),
+		cmocka_unit_test(in_and_out), cmocka_unit_test(the_main_binary_is_kept),
+		cmocka_unit_test(floats_out),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -179,6 +179,36 @@ uint32_t symbols_mapping(struct symbols *s, const struct sym_mapping *m)
 	return id;
 }
 
+void symbols_mark_main(struct symbols *s, const struct sym_mapping *m)
+{
+	if (m->file || m->build_id)
+		symbols_mapping(s, &(struct sym_mapping){ .offset = SYM_MAIN_OFFSET, .file = m->file, .build_id = m->build_id });
+}
+
+static bool is_mark(const struct sym_mapping *m)
+{
+	return m->offset == SYM_MAIN_OFFSET && !m->size;
+}
+
+uint32_t symbols_main_marks(const struct symbols *s, uint32_t from, struct sym_marks *ret)
+{
+	uint32_t n = symbols_count(s, SYMBOLS_MAPPINGS);
+	for (; from < n; from++)
+		if (is_mark(symbols_get_mapping(s, from)))
+			vec_push(ret, from);
+	return n;
+}
+
+bool symbols_is_main(const struct symbols *s, const struct sym_marks *marks, const struct sym_mapping *m)
+{
+	for (size_t i = 0; i < marks->n; i++) {
+		const struct sym_mapping *o = symbols_get_mapping(s, marks->v[i]);
+		if (o->build_id || m->build_id ? o->build_id == m->build_id : o->file == m->file)
+			return true;
+	}
+	return false;
+}
+
 uint32_t symbols_intern_function(struct symbols *s, const struct sym_function *f, uint64_t h)
 {
 	uint32_t id;

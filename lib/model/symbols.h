@@ -73,12 +73,27 @@ void symbols_unref(struct symbols *s);
 /* Bytes of memory held. */
 size_t symbols_bytes(const struct symbols *s);
 
+/* Ids of mappings, see symbols_main_marks. */
+struct sym_marks {
+	uint32_t *v;
+	size_t n, cap;
+};
+
 /* Interning: the id of the thing, new or not. Ids are dense from 0 in order of arrival; string 0 is "", stack 0 is
  * the empty stack, label set 0 the empty set, column 0 is (0, 0).
  * A table holds at most 2^32-2 entries (asserted): who feeds one without end keeps a budget of its own. */
 uint32_t symbols_string(struct symbols *s, struct view v);
 uint32_t symbols_mapping(struct symbols *s, const struct sym_mapping *m);
 uint32_t symbols_function(struct symbols *s, const struct sym_function *f);
+/* Says that the binary of a mapping is the main binary of some profile (its first mapping). Kept as an entry of the mappings
+ * that no location refers to: of that file and build id, size 0, offset SYM_MAIN_OFFSET. A binary without a name is not
+ * marked. */
+#define SYM_MAIN_OFFSET UINT64_MAX
+void symbols_mark_main(struct symbols *s, const struct sym_mapping *m);
+/* Appends the ids of these entries to ret, from id `from` on; returns the id to go on from when there are more. */
+uint32_t symbols_main_marks(const struct symbols *s, uint32_t from, struct sym_marks *ret);
+/* Is the mapping's binary marked? */
+bool symbols_is_main(const struct symbols *s, const struct sym_marks *marks, const struct sym_mapping *m);
 uint32_t symbols_location(struct symbols *s, const struct sym_location *l, const struct sym_line *lines);
 /* locations[0] is the leaf, as in a profile. */
 uint32_t symbols_stack(struct symbols *s, const uint32_t *locations, size_t n);

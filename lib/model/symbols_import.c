@@ -124,6 +124,8 @@ static void import_mappings(struct import *im)
 					 (m->has_inline_frames ? SYM_HAS_INLINE_FRAMES : 0)),
 		};
 		im->mappings[i] = symbols_mapping(im->s, &x);
+		if (!i)
+			symbols_mark_main(im->s, &x);
 	}
 }
 

@@ -11,6 +11,8 @@ struct symbols_map {
 	struct symbols *to;
 	struct { uint32_t *id; uint32_t n; } memo[SYMBOLS_TABLES]; /* id + 1 in `to`; 0 = not met */
 	uint32_t *as, n_as; /* by location: 1 + the one that it is translated as; 0 = itself */
+	struct sym_marks mains; /* of `from`, as far as they were looked for */
+	uint32_t mains_to;
 	VEC(uint32_t) stack, path;
 	VEC(struct sym_line) lines;
 	VEC(struct sym_label) labels;
@@ -31,6 +33,7 @@ void symbols_map_free(struct symbols_map *m)
 	for (unsigned t = 0; t < SYMBOLS_TABLES; t++)
 		free(m->memo[t].id);
 	free(m->as);
+	vec_free(&m->mains);
 	vec_free(&m->stack);
 	vec_free(&m->path);
 	vec_free(&m->lines);
@@ -63,9 +66,13 @@ uint32_t symbols_map_mapping(struct symbols_map *m, uint32_t id)
 	uint32_t *to = memo(m, SYMBOLS_MAPPINGS, id);
 	if (!*to) {
 		struct sym_mapping x = *symbols_get_mapping(m->from, id);
+		m->mains_to = symbols_main_marks(m->from, m->mains_to, &m->mains);
+		bool main = symbols_is_main(m->from, &m->mains, &x);
 		x.file = map_string(m, x.file);
 		x.build_id = map_string(m, x.build_id);
 		*to = symbols_mapping(m->to, &x) + 1;
+		if (main)
+			symbols_mark_main(m->to, &x);
 	}
 	return *to - 1;
 }
