@@ -52,6 +52,12 @@ static int read_profile(const char *path, struct profile *p, struct stat *st, st
 		close(fd);
 	if (!rc && (pprof_decode(b.ptr, b.len, NULL, p, e) || pprof_drop_frames(p, e)))
 		rc = err_wrap(e, "%s", path);
+	if (!rc && !profile_duration_is_sane(p->duration_ns))
+		rc = err_set(e, ERR_BAD_DATA, "%s: the profile says that it measured for %lld seconds; from 0 to a year is taken", path,
+			     (long long)(p->duration_ns / 1000000000));
+	int64_t end_ns;
+	if (!rc && __builtin_add_overflow(p->time_ns, p->duration_ns, &end_ns))
+		rc = err_set(e, ERR_BAD_DATA, "%s: the profile says a time that is out of range (%lld ns)", path, (long long)p->time_ns);
 	buf_free(&b);
 	return rc;
 }
@@ -149,7 +155,7 @@ static void look_at(struct import *x, const char *path)
 	}
 	struct found *f = vec_add(&x->files);
 	f->path = xstrdup(path);
-	f->t_ms = p.time_ns > 0 ? (p.time_ns + MAX(p.duration_ns, 0)) / 1000000
+	f->t_ms = p.time_ns > 0 ? (p.time_ns + p.duration_ns) / 1000000
 				: (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
 	x->no_time += p.time_ns <= 0;
 	read_labels(x, f, path + x->root_len);
@@ -265,7 +271,7 @@ static int store(struct import *x, struct tsdb *db, const struct found *f, struc
 		rc = to_increases(x, d, &c, &p, &values, e);
 	int64_t interval = x->interval_ms ? x->interval_ms : p.duration_ns > 0 ? (p.duration_ns + 999999) / 1000000 : 60000;
 	struct sink_profile sp = { .profile = &p, .values = values, .columns = c.v.v, .n_columns = c.v.n, .t_ms = f->t_ms,
-				   .duration_ns = MAX(p.duration_ns, 0), .interval_ms = interval, .period = p.period };
+				   .duration_ns = p.duration_ns, .interval_ms = interval, .period = p.period };
 	struct sink_batch b = { .profiles = &sp, .n_profiles = 1 };
 	if (!rc && c.v.n)
 		rc = tsdb_sink(db)->append(tsdb_sink(db), &b, &r, e);

@@ -73,6 +73,17 @@ static void give_times(int fd, const char *path)
 	buf_free(&b);
 }
 
+/* A CPU profile that says it measured for two years, or for less than nothing. */
+static void give_durations(int fd, const char *path)
+{
+	struct buf b = { 0 };
+	int64_t v[] = { 4, 40 }, s = 1000000000;
+	make_profile(&b, "samples/count cpu/nanoseconds", "cpu/nanoseconds", v, 1, clock_now_ns(),
+		     strstr(path, "years") ? 2 * 366 * 86400 * s : -5 * s);
+	stub_answer(fd, 200, "", b.ptr, b.len);
+	buf_free(&b);
+}
+
 static bool recv_alive(int fd)
 {
 	char c;
@@ -96,6 +107,8 @@ static void give(int fd, const char *request, void *arg)
 		give_cpu(fd, request);
 	else if (strncmp(path, "/time", 5) == 0)
 		give_times(fd, path);
+	else if (strncmp(path, "/duration", 9) == 0)
+		give_durations(fd, path);
 	else if (strncmp(path, "/hang", 5) == 0)
 		for (int i = 0; i < 600 && recv_alive(fd); i++)
 			clock_sleep_ms(10);
@@ -459,6 +472,27 @@ static void stamps(void **state)
 	assert_true(replaced >= 4);
 }
 
+/* A duration that nobody can have measured is the scrape's instead: one profile must not cover years. */
+static void durations(void **state)
+{
+	struct bench *b = *state;
+	static const char *const names[] = { "years:cpu", "negative:cpu" };
+	double before = counter("pyrrha_target_profile_durations_replaced_total");
+	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 1s\n  scrape_timeout: 500ms\n"
+		 "  profiling_config: {pprof_config: {" NONE NO_CPU "years: {path: /duration/years, delta: true}, "
+		 "negative: {path: /duration/negative, delta: true}}}\n"
+		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		struct kept k;
+		assert_true(fake_sink_wait(&b->sink, names[i], 1, 4000));
+		fake_sink_find(&b->sink, names[i], &k);
+		assert_int_equal(k.duration_ns, 1000000000);
+		assert_in_range(k.cover_ms, 1000, 1500);
+		assert_int_equal(k.kind, PROFILE_DELTA);
+	}
+	assert_true(counter("pyrrha_target_profile_durations_replaced_total") - before >= 2);
+}
+
 static void reload_keeps_what_stays(void **state)
 {
 	struct bench *b = *state;
@@ -613,7 +647,7 @@ int main(void)
 		TEST(a_missing_type_is_no_failure),
 		TEST(a_failed_scrape_ends_its_series),
 		TEST(cpu_runs_back_to_back),
-		TEST(stamps),
+		TEST(stamps), TEST(durations),
 		TEST(reload_keeps_what_stays),
 		TEST(relabelling_decides),
 		TEST(limits_are_said),

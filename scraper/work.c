@@ -78,9 +78,14 @@ static void find_stamp(struct job *j)
 {
 	const struct work *w = j->work;
 	struct profile *p = j->p;
-	int64_t duration = p->duration_ns > 0 ? p->duration_ns : 0;
+	int64_t asked_ns = j->ep->asked_s * INT64_C(1000000000);
+	if (!profile_duration_is_sane(p->duration_ns)) {
+		p->duration_ns = asked_ns;
+		metric_inc(&scraper_table[M_DURATIONS_REPLACED]);
+	}
+	int64_t duration = p->duration_ns;
 	if (!duration && w->type->delta)
-		duration = j->ep->asked_s * INT64_C(1000000000); /* it does not say, but it was told */
+		duration = asked_ns; /* it does not say, but it was told */
 	j->delta_duration_ns = duration;
 	j->t_ms = w->end_ms;
 	int64_t own_ns;

@@ -286,7 +286,7 @@ static int check_profile(const struct sink_profile *sp, struct err *e)
 			       RECORD_MAX_TYPES);
 	if (!sp->profile)
 		return 0;
-	if (sp->duration_ns < 0 || sp->interval_ms < 0 || sp->interval_ms > UINT32_MAX || sp->asked_ms < 0 ||
+	if (!profile_duration_is_sane(sp->duration_ns) || sp->interval_ms < 0 || sp->interval_ms > UINT32_MAX || sp->asked_ms < 0 ||
 	    sp->asked_ms > UINT32_MAX)
 		return err_set(e, ERR_BAD_DATA, "a profile's duration or interval is out of range");
 	for (size_t i = 0; i < sp->n_columns; i++)

@@ -77,6 +77,13 @@ struct profile {
 	uint32_t default_sample_type_str, drop_frames_str, keep_frames_str, doc_url_str;
 };
 
+/* A profile that says it measured for longer than this, or for less than nothing, is not believed. */
+#define PROFILE_MAX_DURATION_NS (INT64_C(366) * 86400 * 1000000000)
+static inline bool profile_duration_is_sane(int64_t duration_ns)
+{
+	return duration_ns >= 0 && duration_ns <= PROFILE_MAX_DURATION_NS;
+}
+
 /* max_bytes caps the arena; 0 = none. */
 void profile_init(struct profile *p, size_t max_bytes);
 /* Empty again, keeping memory for the next one. */
