@@ -301,9 +301,8 @@ int tool_folded(int argc, char **argv)
 	if (type < 0 || flame_fold(&f, in.sums[type], NULL, 0, &e)) {
 		status = tool_fail("folded", &e);
 	} else {
-		flame_folded(&f, &out);
+		status = flame_folded(&f, &out, &e) ? tool_fail("folded", &e) : tool_print(&out);
 		flame_release(&f);
-		status = tool_print(&out);
 	}
 	buf_free(&out);
 	loaded_release(&in);

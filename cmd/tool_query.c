@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/num.h"
 #include "base/units.h"
 #include "cmd/tool.h"
 #include "fetch/fetch.h"
@@ -51,7 +52,9 @@ static void put_point(struct buf *out, const json_t *p)
 {
 	char when[RFC3339_LEN];
 	const char *v = json_string_value(json_array_get(p, 1));
-	buf_printf(out, "%s @[%s]\n", v ? v : "?", clock_rfc3339_ms((int64_t)(json_number_value(json_array_get(p, 0)) * 1000), when));
+	int64_t t_ms;
+	bool known = num_round_i64(json_number_value(json_array_get(p, 0)) * 1000, &t_ms);
+	buf_printf(out, "%s @[%s]\n", v ? v : "?", known ? clock_rfc3339_ms(t_ms, when) : "?");
 }
 
 static void put_result(struct buf *out, const json_t *data)

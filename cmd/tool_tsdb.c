@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "base/num.h"
 #include "tsdb/inspect.h"
 
 int tool_tsdb_open(struct tsdb **ret, const char *dir, bool read_only, struct err *e)
@@ -479,13 +480,12 @@ static int dump_floats(struct dump *d, const struct source_series *s, struct buf
 {
 	struct point *p;
 	size_t n;
-	char value[40];
+	char value[NUM_LEN];
 	int rc = d->scope.view->ops->floats(d->scope.view, s->ref, d->scope.after_ms, d->scope.until_ms, NULL, &p, &n, e);
 	if (rc)
 		return rc;
 	for (size_t i = 0; i < n; i++) {
-		snprintf(value, sizeof value, "%.17g", p[i].v);
-		put_point(d, b, s->labels, value_is_stale(p[i].v) ? "stale" : value, p[i].t_ms);
+		put_point(d, b, s->labels, value_is_stale(p[i].v) ? "stale" : num_format(p[i].v, value), p[i].t_ms);
 		if (d->json)
 			buf_puts(b, "}\n");
 	}

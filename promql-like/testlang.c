@@ -23,6 +23,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/num.h"
 #include "lexer.h"
 #include "model/ptype.h"
 #include "testlang_case.h"
@@ -72,8 +73,7 @@ bool testlang_time(struct view v, int64_t *ret_ms)
 		v = view_make(v.ptr + 1, v.len - 1);
 	if (!lexer_parse_number(v, &s, &duration))
 		return false;
-	*ret_ms = llround((minus ? -s : s) * 1000);
-	return true;
+	return num_round_i64((minus ? -s : s) * 1000, ret_ms);
 }
 
 /* ---- load ---- */
@@ -216,7 +216,10 @@ static int add_profiles(struct runner *r, int64_t step, struct profile_series *s
 	int rc = 0;
 	for (double i = from; i <= to && !rc; i++) {
 		struct source_profile p = s->p;
-		p.t_ms = llround(i * (absolute ? 1000 : (double)step));
+		if (!num_round_i64(i * (absolute ? 1000 : (double)step), &p.t_ms)) {
+			rc = testlang_bad_file(r, r->at, "a profile's time is out of range");
+			break;
+		}
 		p.stale = stale;
 		rc = memsource_add_profile(r->mem, s->labels, &s->type, &p, v, r->e);
 	}

@@ -146,7 +146,8 @@ static char *put_fixed(char *p, const char *digits, int n, int exponent)
 	return p;
 }
 
-static char *put_shortest(char *to, double v)
+/* From `large` on with an exponent. */
+static char *put_shortest(char *to, double v, double large)
 {
 	char text[40], digits[NUM_LEN];
 	int n = 0, known;
@@ -172,7 +173,7 @@ static char *put_shortest(char *to, double v)
 		n--;
 	int64_t exponent = 0;
 	num_parse_i64(view_of(exp + 1), &exponent);
-	if (fabs(v) >= 1e-6 && fabs(v) < 1e21)
+	if (fabs(v) >= 1e-6 && fabs(v) < large)
 		return put_fixed(to, digits, n, (int)exponent);
 	*to++ = digits[0];
 	if (n > 1) {
@@ -182,7 +183,7 @@ static char *put_shortest(char *to, double v)
 	return put_text(to, exp, strlen(exp));
 }
 
-static char *put_float(char *p, double v)
+static char *put_float(char *p, double v, double large)
 {
 	if (isnan(v))
 		return put_text(p, "NaN", 3);
@@ -192,7 +193,7 @@ static char *put_float(char *p, double v)
 		return signbit(v) ? put_text(p, "-0", 2) : put_text(p, "0", 1);
 	if (fabs(v) < 1e15 && v == (double)(int64_t)v)
 		return num_put_i64(p, (int64_t)v);
-	return put_shortest(p, v);
+	return put_shortest(p, v, large);
 }
 
 static char *put_time(char *p, int64_t t_ms)
@@ -209,8 +210,13 @@ static char *put_time(char *p, int64_t t_ms)
 
 void json_float(struct buf *b, double v)
 {
-	char text[JSON_NUMBER];
-	buf_put(b, text, (size_t)(put_float(text, v) - text));
+	char text[JSON_NUMBER + 2], *p = text;
+	if (!isfinite(v))
+		*p++ = '"';
+	p = put_float(p, v, 0x1p63);
+	if (!isfinite(v))
+		*p++ = '"';
+	buf_put(b, text, (size_t)(p - text));
 }
 
 void json_time(struct buf *b, int64_t t_ms)
@@ -225,7 +231,7 @@ void json_point(struct buf *b, int64_t t_ms, double v)
 	*p++ = '[';
 	p = put_time(p, t_ms);
 	p = put_text(p, ",\"", 2);
-	p = put_float(p, v);
+	p = put_float(p, v, 1e21);
 	p = put_text(p, "\"]", 2);
 	buf_put(b, text, (size_t)(p - text));
 }

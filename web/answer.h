@@ -43,11 +43,12 @@ extern const struct view answer_truncated;
 
 /* ---- values, as Prometheus writes them ---- */
 
-/* 1.5, 1e+21, NaN, +Inf: shortest digits that read back, no exponent from 1e-6 to 1e21. No quotes. */
+/* A bare number: shortest digits that read back, no exponent from 1e-6 to 2^63, beyond which readers that take a number
+ * without one for an integer fail. What JSON has no number for is a string: "NaN", "+Inf", "-Inf". */
 void json_float(struct buf *b, double v);
 /* Seconds with milliseconds if there are any: 1700000000.120 */
 void json_time(struct buf *b, int64_t t_ms);
-/* [time,"value"] */
+/* [time,"value"]: 1.5, 1e+21, NaN, +Inf; no exponent from 1e-6 to 1e21. */
 void json_point(struct buf *b, int64_t t_ms, double v);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/map.h"
+#include "base/num.h"
 #include "base/vec.h"
 #include "model/functions.h"
 #include "web/formats.h"
@@ -125,11 +126,6 @@ static void put_quoted(struct buf *b, struct view v)
 	}
 }
 
-static double percent(const struct dot *d, double v)
-{
-	return d->whole > 0 ? 100 * v / d->whole : 0;
-}
-
 /* From grey to red with the share of the whole; what shrank, to green. */
 static void put_colour(struct buf *b, double share, bool background)
 {
@@ -148,14 +144,14 @@ static void put_node(struct buf *b, const struct dot *d, const struct merged *m,
 	buf_puts(b, "\\n");
 	if (x->self != 0) {
 		unit_put(b, x->self, m->type->sample_unit);
-		buf_printf(b, " (%.2f%%)", percent(d, x->self));
+		percent_put(b, x->self, d->whole);
 	} else {
 		buf_puts(b, "0");
 	}
 	if (x->total != x->self) {
 		buf_puts(b, "\\nof ");
 		unit_put(b, x->total, m->type->sample_unit);
-		buf_printf(b, " (%.2f%%)", percent(d, x->total));
+		percent_put(b, x->total, d->whole);
 	}
 	buf_printf(b, "\" id=\"node%u\" fontsize=%d shape=box tooltip=\"", x->number, size);
 	put_quoted(b, x->name);
@@ -219,6 +215,10 @@ int call_graph_dot(const struct merged *m, struct view query, struct buf *out, s
 		rc = add_vec(&d, m->base, -1, e);
 	for (size_t i = 0; i < d.nodes.n; i++)
 		d.nodes.v[i].name = d.functions.names.v[i];
+	if (!rc && !isfinite(d.whole)) {
+		char text[NUM_LEN];
+		rc = err_set(e, ERR_EXECUTION, "the profile's values add up to %s, which no graph can show", num_format(d.whole, text));
+	}
 	if (!rc)
 		put_graph(out, &d, m, query);
 	vec_free(&d.nodes);

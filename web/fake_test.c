@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/num.h"
 #include "promql-like/promql.h"
 
 atomic_bool fake_slow_runs, fake_slow_canceled;
@@ -121,6 +122,26 @@ static void add_profile(struct promql_result *r, size_t i, const struct ptype *t
 	r->series[i].profiles = p;
 }
 
+/* "times:N", the profile of "one" times N; "minus:N", a diff of N, taken as it is, against INT64_MIN, or
+ * half of that if N is as large. */
+static bool add_unusual(struct promql_result *r, struct view query, struct symbols *s)
+{
+	double by;
+	if (query.len < 6 || !num_parse_double(view_make(query.ptr + 6, query.len - 6), &by))
+		return false;
+	add_profile(r, 0, &cpu_type, s, 1000, 0);
+	struct promql_profile *p = (struct promql_profile *)r->series[0].profiles;
+	if (view_starts(query, VIEW("times:"))) {
+		struct stackvec *times = stackvec_sum(s, &p->vec, &by, 1, NULL);
+		stackvec_unref(p->vec);
+		p->vec = times;
+		return true;
+	}
+	p->base = profile(s, by < 1e18 ? INT64_MIN : INT64_MIN / 2);
+	p->vec->ints[0] = (int64_t)by;
+	return view_starts(query, VIEW("minus:"));
+}
+
 static void start_result(struct promql_result *r, enum promql_type type, int64_t t, size_t n)
 {
 	*r = (struct promql_result){ .type = type, .t_ms = t, .n_series = n };
@@ -195,7 +216,10 @@ int promql_instant(struct promql_engine *g, struct view query, int64_t t_ms, con
 	} else if (view_eqs(query, FAKE_FRAMES("one")) || view_eqs(query, FAKE_FRAMES("two"))) {
 		start_frames(r, t_ms, view_eqs(query, FAKE_FRAMES("two")));
 	} else {
-		start_result(r, PROMQL_VECTOR, t_ms, view_eqs(query, "one") || view_eqs(query, "diff") ? 1 : 2);
+		bool unusual = view_starts(query, VIEW("times:")) || view_starts(query, VIEW("minus:"));
+		start_result(r, PROMQL_VECTOR, t_ms, unusual || view_eqs(query, "one") || view_eqs(query, "diff") ? 1 : 2);
+		if (unusual && !add_unusual(r, query, s))
+			rc = err_set(e, ERR_INTERNAL, "the test is wrong");
 		if (view_eqs(query, "one") || view_eqs(query, "two"))
 			for (size_t i = 0; i < r->n_series; i++)
 				add_profile(r, i, &cpu_type, s, 1000 * (int64_t)(i + 1), 0);
@@ -211,7 +235,7 @@ int promql_instant(struct promql_engine *g, struct view query, int64_t t_ms, con
 		r->warnings = &warning;
 		r->n_warnings = 1;
 	}
-	return 0;
+	return rc;
 }
 
 int promql_range(struct promql_engine *g, struct view query, int64_t start_ms, int64_t end_ms, int64_t step_ms,

@@ -20,7 +20,7 @@ struct drawing {
 	const struct merged *m;
 	const struct flame *f;
 	VEC(double) x;      /* by depth: where the next child begins */
-	double scale;       /* px per unit */
+	double whole;       /* of the root's weight */
 	uint32_t deepest;
 };
 
@@ -89,8 +89,7 @@ static void put_box(struct drawing *d, size_t i, double x, double w)
 	put_text(d->out, name);
 	buf_puts(d->out, ", ");
 	put_amount(d->out, d->m, v);
-	if (whole != 0)
-		buf_printf(d->out, " (%.2f%%)", 100 * v / whole);
+	percent_put(d->out, v, whole);
 	if (d->f->has_base) {
 		buf_puts(d->out, ", compared with ");
 		put_amount(d->out, d->m, value_of(d->f, n->base_total));
@@ -118,7 +117,8 @@ static void draw(struct drawing *d, bool put)
 		if (depth > skip)
 			continue;
 		skip = SIZE_MAX;
-		double x = d->x.v[depth], w = weight_of(d, i) * d->scale;
+		double x = d->x.v[depth], share = weight_of(d, i) / d->whole; /* where values of both signs cancel, above 1 */
+		double w = WIDTH * fmin(1, share);
 		d->x.v[depth] = x + w;
 		d->x.n = depth + 1;
 		vec_push(&d->x, x);
@@ -139,9 +139,13 @@ int flame_svg(const struct merged *m, struct view query, struct buf *out, struct
 	if (rc)
 		return rc;
 	struct drawing d = { .out = out, .m = m, .f = &f };
-	double whole = weight_of(&d, 0);
-	d.scale = whole > 0 ? WIDTH / whole : 0;
-	draw(&d, false);
+	d.whole = weight_of(&d, 0);
+	if (!isfinite(d.whole)) {
+		flame_release(&f);
+		return err_set(e, ERR_EXECUTION, "the two sides of the diff together are too large for this format");
+	}
+	if (d.whole > 0)
+		draw(&d, false);
 	unsigned height = TOP + (d.deepest + 1) * ROW + 8;
 	struct buf title = { 0 };
 	if (m->type)
@@ -158,7 +162,7 @@ int flame_svg(const struct merged *m, struct view query, struct buf *out, struct
 	buf_puts(out, "</text>\n<text x=\"4\" y=\"33\" fill=\"#555\">");
 	put_text(out, query);
 	buf_puts(out, "</text>\n");
-	if (whole > 0)
+	if (d.whole > 0)
 		draw(&d, true);
 	buf_puts(out, "</svg>\n");
 	buf_free(&title);

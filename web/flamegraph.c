@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* format=flamegraph, compact columns for the page, and format=folded, lines for other tools: both from a flame. */
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/map.h"
@@ -39,12 +38,10 @@ static void strings_free(struct strings *s)
 
 static void put_value(struct buf *b, const struct flame *f, union flame_value v)
 {
-	if (!f->is_float)
-		buf_int(b, v.i);
-	else if (isfinite(v.d))
+	if (f->is_float)
 		json_float(b, v.d);
 	else
-		buf_puts(b, "null");
+		buf_int(b, v.i);
 }
 
 /* "key":[whole number for each i in 0..count) */
@@ -196,7 +193,7 @@ int folded_text(const struct merged *m, struct buf *out, struct err *e)
 	int rc = merged_flame(&f, m, 0, e);
 	if (rc)
 		return rc;
-	flame_folded(&f, out);
+	rc = flame_folded(&f, out, e);
 	flame_release(&f);
-	return 0;
+	return rc;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* format=pprof: a merged answer as profile.proto. A diff is what google/pprof makes of -diff_base: the base's samples
  * negated and labelled pprof::base=true. */
-#include <math.h>
 #include <stdlib.h>
 
+#include "base/num.h"
 #include "base/vec.h"
 #include "pprof/pprof.h"
 #include "web/formats.h"
@@ -12,16 +12,29 @@
 /* A profile of 233 KB: 1.2 ms and 91 KB; with level 6, the one for files, 3.1 ms and 82 KB. */
 #define GZIP_LEVEL 1
 
+static int subtract(struct stackacc *a, uint32_t column, const struct stackvec *v, size_t i, struct err *e)
+{
+	int64_t minus = 0;
+	if (v->is_float)
+		stackacc_add_scaled(a, column, -v->floats[i]);
+	else if (__builtin_sub_overflow((int64_t)0, v->ints[i], &minus))
+		return err_set(e, ERR_EXECUTION, "a value of %lld cannot be subtracted in 64 bits", (long long)v->ints[i]);
+	else
+		stackacc_add(a, column, minus);
+	return 0;
+}
+
 /* v minus base, the base's samples labelled. */
 static struct stackvec *with_base(const struct merged *m, struct err *e)
 {
 	struct symbols *s = symbols_new();
 	struct stackacc *a = stackacc_new(s);
 	struct stackvec *ret = NULL;
-	if (stackacc_add_vec(a, m->vec, 1, e) == 0) {
+	int rc = stackacc_add_vec(a, m->vec, 1, e);
+	if (!rc) {
 		struct symbols_map *map = symbols_map_new(m->base->symbols, s);
 		struct sym_label mark = { .key = symbols_string(s, VIEW("pprof::base")), .str = symbols_string(s, VIEW("true")) };
-		for (size_t i = 0; i < m->base->n; i++) {
+		for (size_t i = 0; i < m->base->n && !rc; i++) {
 			const struct sym_column *c = symbols_get_column(s, symbols_map_column(map, m->base->columns[i]));
 			size_t n;
 			const struct sym_label *own = symbols_get_label_set(s, c->label_set, &n);
@@ -31,13 +44,10 @@ static struct stackvec *with_base(const struct merged *m, struct err *e)
 			vec_push(&l, mark);
 			uint32_t column = symbols_column(s, c->stack, symbols_label_set(s, l.v, l.n));
 			vec_free(&l);
-			if (m->base->is_float)
-				stackacc_add_scaled(a, column, -m->base->floats[i]);
-			else
-				stackacc_add(a, column, -m->base->ints[i]);
+			rc = subtract(a, column, m->base, i, e);
 		}
 		symbols_map_free(map);
-		ret = stackacc_finish(a, e);
+		ret = rc ? NULL : stackacc_finish(a, e);
 	}
 	stackacc_free(a);
 	symbols_unref(s);
@@ -86,8 +96,10 @@ static int set_header(struct profile *p, const struct merged *m, struct view que
 	p->period = m->period;
 	/* A rate is here as its increase, over the range that it is a rate of. */
 	double seconds = m->per_s > 0 ? m->per_s : m->covered_s;
-	p->duration_ns = seconds > 0 && seconds < 9e9 ? (int64_t)llround(seconds * 1e9) : 0;
-	p->time_ns = m->t_ms * 1000000 - p->duration_ns;
+	if (seconds < 0 || !num_round_i64(seconds * 1e9, &p->duration_ns))
+		p->duration_ns = 0;
+	if (__builtin_mul_overflow(m->t_ms, 1000000, &p->time_ns) || __builtin_sub_overflow(p->time_ns, p->duration_ns, &p->time_ns))
+		p->time_ns = 0; /* beyond the years 1677 and 2262, which this format cannot say */
 	return 0;
 }
 

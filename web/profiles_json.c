@@ -6,7 +6,8 @@
  *	   "coveredSeconds":60,"perSeconds":0,"period":10000000,"total":123,
  *	   "samples":[{"stack":[0,4,7],"labels":{"thread":"x"},"value":123}, ...]}]}
  *
- * A stack is frames, root first, inlined calls expanded; a diff has "base" beside "samples". Values are in the native unit. */
+ * A stack is frames, root first, inlined calls expanded; a diff has "base" beside "samples". Values are in the native unit;
+ * an infinite one is "+Inf" or "-Inf", what is no number "NaN". */
 #include <stdlib.h>
 
 #include "base/map.h"
@@ -123,6 +124,16 @@ static void put_samples(struct writer *w, const struct stackvec *v, const char *
 	buf_putc(w->out, ']');
 }
 
+/* Exact where the values are. */
+static void put_total(struct buf *b, const struct stackvec *v)
+{
+	int64_t total;
+	if (!v->is_float && stackvec_total_int(v, &total, NULL) == 0)
+		buf_int(b, total);
+	else
+		json_float(b, stackvec_total(v));
+}
+
 static void put_profile(struct writer *w, const struct promql_series *s)
 {
 	const struct promql_profile *p = &s->profiles[0];
@@ -142,7 +153,7 @@ static void put_profile(struct writer *w, const struct promql_series *s)
 	buf_puts(b, ",\"perSeconds\":");
 	json_float(b, p->per_s);
 	buf_printf(b, ",\"period\":%lld,\"total\":", (long long)p->period);
-	json_float(b, stackvec_total(p->vec));
+	put_total(b, p->vec);
 	put_samples(w, p->vec, "samples");
 	if (p->base)
 		put_samples(w, p->base, "base");

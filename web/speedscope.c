@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* format=speedscope: speedscope's own file format (www.speedscope.app/file-format-schema.json), with inlined calls as
  * frames, which its import of pprof leaves out. A diff is two profiles, what was and what it is compared with. */
+#include <math.h>
+
 #include "base/vec.h"
 #include "model/flame.h"
 #include "web/answer.h"
@@ -71,7 +73,7 @@ static double put_samples(struct buf *b, const struct flame *f, bool base, bool 
 	return sum;
 }
 
-static void put_profile(struct buf *b, const struct merged *m, const struct flame *f, bool base)
+static int put_profile(struct buf *b, const struct merged *m, const struct flame *f, bool base, struct err *e)
 {
 	struct buf name = { 0 };
 	if (m->type)
@@ -88,6 +90,7 @@ static void put_profile(struct buf *b, const struct merged *m, const struct flam
 	buf_puts(b, "],\"startValue\":0,\"endValue\":");
 	json_float(b, sum);
 	buf_putc(b, '}');
+	return isfinite(sum) ? 0 : err_set(e, ERR_EXECUTION, "the sum of the profile's values is too large for this format");
 }
 
 int speedscope_json(const struct merged *m, struct view query, struct buf *out, struct err *e)
@@ -101,12 +104,12 @@ int speedscope_json(const struct merged *m, struct view query, struct buf *out, 
 	buf_puts(out, ",\"activeProfileIndex\":0,\"shared\":{\"frames\":[");
 	put_frames(out, &f);
 	buf_puts(out, "]},\"profiles\":[");
-	put_profile(out, m, &f, false);
-	if (f.has_base) {
+	rc = put_profile(out, m, &f, false, e);
+	if (!rc && f.has_base) {
 		buf_putc(out, ',');
-		put_profile(out, m, &f, true);
+		rc = put_profile(out, m, &f, true, e);
 	}
 	buf_puts(out, "]}\n");
 	flame_release(&f);
-	return 0;
+	return rc;
 }

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 #include <jansson.h>
+#include <math.h>
 
 #include "base/clock.h"
 #include "base/metrics.h"
@@ -474,12 +475,27 @@ static void test_floats(void **state)
 		{ 5e-324, "5e-324" }, { 1.7976931348623157e308, "1.7976931348623157e+308" }, { -0.0, "-0" }, { 1e15, "1000000000000000" },
 		{ 9007199254740993, "9007199254740992" }, { 0.30000000000000004, "0.30000000000000004" },
 	};
-	struct buf b = { 0 };
+	static const struct {
+		double v;
+		const char *text;
+	} bare[] = {
+		{ 0.1, "0.1" }, { 1e18, "1000000000000000000" }, { 1e19, "1e+19" }, { -1e20, "-1e+20" }, { NAN, "\"NaN\"" },
+		{ INFINITY, "\"+Inf\"" }, { -INFINITY, "\"-Inf\"" },
+	};
+	struct buf b = { 0 }, want = { 0 };
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		buf_reset(&b);
-		json_float(&b, cases[i].v);
-		assert_string_equal(b.ptr, cases[i].text);
+		buf_reset(&want);
+		json_point(&b, 1000, cases[i].v);
+		buf_printf(&want, "[1,\"%s\"]", cases[i].text);
+		assert_string_equal(b.ptr, want.ptr);
 	}
+	for (size_t i = 0; i < ARRAY_LEN(bare); i++) {
+		buf_reset(&b);
+		json_float(&b, bare[i].v);
+		assert_string_equal(b.ptr, bare[i].text);
+	}
+	buf_free(&want);
 	buf_free(&b);
 }
 

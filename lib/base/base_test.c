@@ -84,6 +84,11 @@ static void test_numbers(void **state)
 	assert_true(num_parse_i64(VIEW("-9223372036854775808"), &n));
 	assert_true(n == INT64_MIN);
 	assert_false(num_parse_i64(VIEW("9223372036854775808"), &n));
+	static const double out_of_range[] = { NAN, INFINITY, -INFINITY, 0x1p63, -0x1p63 * 1.01, 1e300 };
+	for (size_t i = 0; i < ARRAY_LEN(out_of_range); i++)
+		assert_false(num_round_i64(out_of_range[i], &n));
+	assert_true(num_round_i64(-2.5, &n) && n == -3);
+	assert_true(num_round_i64(-0x1p63, &n) && n == INT64_MIN);
 }
 
 /* As printf and strtod find them. */

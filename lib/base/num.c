@@ -80,6 +80,15 @@ bool num_parse_i64(struct view v, int64_t *ret)
 	return true;
 }
 
+bool num_round_i64(double v, int64_t *ret)
+{
+	double rounded = round(v);
+	if (!(rounded >= -0x1p63 && rounded < 0x1p63))
+		return false;
+	*ret = (int64_t)rounded;
+	return true;
+}
+
 char *num_format(double v, char out[NUM_LEN])
 {
 	if (isnan(v))

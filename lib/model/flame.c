@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/num.h"
 #include "base/vec.h"
 #include "model/calltree.h"
 #include "model/frame.h"
@@ -382,6 +383,22 @@ static void fold_release(struct fold *f)
 	free(f->frame_of);
 }
 
+/* An infinite value, or a sum of huge ones, makes its callers' totals infinite or NaN, up to the root; an opposite one may
+ * hide it there, so every call is looked at. *ret is a value that nothing can draw. */
+static bool find_unbounded(const struct fold *f, double *ret)
+{
+	for (size_t i = 0; f->is_float && i < f->met.n; i++) {
+		const struct fcall *c = &f->calls[i];
+		const double v[] = { c->self.d, c->total.d, c->base_self.d, c->base_total.d };
+		for (size_t k = 0; k < ARRAY_LEN(v); k++)
+			if (!isfinite(v[k])) {
+				*ret = v[k];
+				return true;
+			}
+	}
+	return false;
+}
+
 int flame_fold(struct flame *ret, const struct stackvec *v, const struct stackvec *base, double min_share, struct err *e)
 {
 	*ret = (struct flame){ .symbols = symbols_ref(v->symbols), .is_float = v->is_float || (base && base->is_float),
@@ -393,12 +410,16 @@ int flame_fold(struct flame *ret, const struct stackvec *v, const struct stackve
 	add_selves(&f, v, false);
 	add_selves(&f, base, true);
 	add_totals(&f);
-	emit(&f, min_share);
+	double bad = 0;
+	bool unbounded = find_unbounded(&f, &bad);
+	emit(&f, unbounded ? 0 : min_share);
 	fold_release(&f);
-	if (!f.overflow)
+	if (!f.overflow && !unbounded)
 		return 0;
 	flame_release(ret);
-	return err_set(e, ERR_EXECUTION, "a total of the flame graph does not fit in 64 bits");
+	char text[NUM_LEN];
+	return unbounded ? err_set(e, ERR_EXECUTION, "a value of the profile is %s, which no flame graph can show", num_format(bad, text))
+			 : err_set(e, ERR_EXECUTION, "a total of the flame graph does not fit in 64 bits");
 }
 
 void flame_release(struct flame *f)
@@ -421,17 +442,19 @@ static void put_folded_name(struct buf *b, struct view name)
 }
 
 /* Values are integers of the native unit; of a diff the difference. */
-static int64_t folded_value(const struct flame *f, const struct flame_node *n)
+static bool folded_value(const struct flame *f, const struct flame_node *n, int64_t *ret)
 {
-	return f->is_float ? llround(n->self.d - n->base_self.d) : n->self.i - n->base_self.i;
+	return f->is_float ? num_round_i64(n->self.d - n->base_self.d, ret) : !__builtin_sub_overflow(n->self.i, n->base_self.i, ret);
 }
 
-void flame_folded(const struct flame *f, struct buf *out)
+int flame_folded(const struct flame *f, struct buf *out, struct err *e)
 {
 	struct buf path = { 0 };
+	int rc = 0;
 	VEC(size_t) ends = { 0 }; /* of path, by depth */
-	for (size_t i = 0; i < f->n_nodes; i++) {
+	for (size_t i = 0; i < f->n_nodes && !rc; i++) {
 		const struct flame_node *n = &f->nodes[i];
+		int64_t v;
 		while (ends.n > n->depth)
 			ends.n--;
 		path.len = ends.n ? ends.v[ends.n - 1] : 0;
@@ -441,7 +464,11 @@ void flame_folded(const struct flame *f, struct buf *out)
 			put_folded_name(&path, f->frames[n->frame].name);
 		}
 		vec_push(&ends, path.len);
-		int64_t v = folded_value(f, n);
+		if (!folded_value(f, n, &v)) {
+			rc = err_set(e, ERR_EXECUTION, "a value of %.*s does not fit in 64 bits: this format has whole numbers",
+				     VIEW_ARG(f->frames[n->frame].name));
+			continue;
+		}
 		if (!v)
 			continue;
 		buf_putv(out, path.len ? buf_view(&path) : VIEW("(empty stack)"));
@@ -449,4 +476,5 @@ void flame_folded(const struct flame *f, struct buf *out)
 	}
 	vec_free(&ends);
 	buf_free(&path);
+	return rc;
 }

@@ -40,11 +40,11 @@ struct flame {
 
 /* Folds v; base, over the same symbols, may be NULL. Where both sides of a node are below min_share of the larger
  * root (0: none is) it goes, with its siblings of that kind, into one node "(other)". ERR_EXECUTION: a total does not
- * fit in 64 bits. Release with flame_release. */
+ * fit in 64 bits, or a value is infinite or no number, so all values of a flame are finite. Release with flame_release. */
 int flame_fold(struct flame *ret, const struct stackvec *v, const struct stackvec *base, double min_share, struct err *e);
 void flame_release(struct flame *f);
 /* Lines "root;caller;callee VALUE" of the nodes' own values, integers of the native unit (of a diff the difference);
- * nodes whose value is zero are left out. */
-void flame_folded(const struct flame *f, struct buf *out);
+ * nodes whose value is zero are left out. ERR_EXECUTION: a value does not fit in 64 bits. */
+int flame_folded(const struct flame *f, struct buf *out, struct err *e);
 
 #endif

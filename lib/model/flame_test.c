@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
+#include <math.h>
 
 #include "base/buf.h"
 #include "base/num.h"
@@ -217,6 +218,21 @@ static void test_edges(void **state)
 	struct stackvec *over = vector(s, large, 2);
 	assert_int_equal(flame_fold(&f, over, NULL, 0, &e), -ERR_EXECUTION);
 	stackvec_unref(over);
+	/* Infinities that cancel on the way to the root, and a difference that does not fit. */
+	const struct sample two[] = { { "a;b", 1 }, { "a;c", -1 } };
+	struct stackvec *ints = vector(s, two, 2), *endless = stackvec_sum(s, &ints, (double[]){ INFINITY }, 1, &e);
+	assert_int_equal(flame_fold(&f, endless, NULL, 0.1, &e), -ERR_EXECUTION);
+	const struct sample up[] = { { "a", INT64_MAX } }, down[] = { { "a", -2 } };
+	struct stackvec *most = vector(s, up, 1), *less = vector(s, down, 1);
+	struct buf out = { 0 };
+	assert_int_equal(flame_fold(&f, most, less, 0, &e), 0);
+	assert_int_equal(flame_folded(&f, &out, &e), -ERR_EXECUTION);
+	buf_free(&out);
+	flame_release(&f);
+	stackvec_unref(most);
+	stackvec_unref(less);
+	stackvec_unref(ints);
+	stackvec_unref(endless);
 	stackvec_unref(v);
 	stackvec_unref(none);
 	stackacc_free(a);

@@ -2,6 +2,7 @@
 #include "model/ptype.h"
 
 #include <ctype.h>
+#include <math.h>
 
 static const struct ptype_row table[] = {
 	{ "cpu", "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta", "Process CPU Nanoseconds",
@@ -171,7 +172,9 @@ void unit_put(struct buf *out, double native, struct view unit)
 	struct unit_info u;
 	bool known = unit_lookup(unit, &u);
 	double v = native * u.factor, a = v < 0 ? -v : v;
-	if (known && u.base[0] == 's')
+	if (known && !(a < 1e18)) /* of a huge number nobody reads all digits */
+		buf_printf(out, "%.6g%s", v, u.base[0] == 's' ? "s" : "B");
+	else if (known && u.base[0] == 's')
 		buf_printf(out, a >= 1 || a == 0 ? "%.2fs" : a >= 1e-3 ? "%.2fms" : "%.2fus",
 			   a >= 1 || a == 0 ? v : a >= 1e-3 ? v * 1e3 : v * 1e6);
 	else if (known)
@@ -179,4 +182,11 @@ void unit_put(struct buf *out, double native, struct view unit)
 			   a >= 1073741824 ? v / 1073741824 : a >= 1048576 ? v / 1048576 : a >= 1024 ? v / 1024 : v);
 	else
 		buf_printf(out, "%.10g", native);
+}
+
+void percent_put(struct buf *out, double part, double whole)
+{
+	double share = 100 * (part / whole);
+	if (isfinite(share))
+		buf_printf(out, fabs(share) < 1e6 ? " (%.2f%%)" : " (%.3g%%)", share);
 }

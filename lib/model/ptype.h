@@ -53,5 +53,7 @@ struct unit_info {
 bool unit_lookup(struct view unit, struct unit_info *ret);
 /* An amount for people: "1.50s", "20.00ms", "3.00MB", or the bare number of a unit of its own. */
 void unit_put(struct buf *out, double native, struct view unit);
+/* " (12.50%)": part of whole; nothing if that is no number. */
+void percent_put(struct buf *out, double part, double whole);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/stackvec.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/num.h"
 #include "base/vec.h"
 
 static struct stackvec *make(struct symbols *s, uint32_t *columns, size_t n)
@@ -56,9 +56,11 @@ void stackvec_unref(struct stackvec *v)
 int stackvec_total_int(const struct stackvec *v, int64_t *ret, struct err *e)
 {
 	int64_t sum = 0;
-	for (size_t i = 0; i < v->n; i++)
-		if (__builtin_add_overflow(sum, v->is_float ? llround(v->floats[i]) : v->ints[i], &sum))
+	for (size_t i = 0; i < v->n; i++) {
+		int64_t x = v->is_float ? 0 : v->ints[i];
+		if ((v->is_float && !num_round_i64(v->floats[i], &x)) || __builtin_add_overflow(sum, x, &sum))
 			return err_set(e, ERR_EXECUTION, "the profile's total does not fit in 64 bits");
+	}
 	*ret = sum;
 	return 0;
 }

@@ -3,6 +3,7 @@
  * use, numbered in order of use. */
 #include <math.h>
 
+#include "base/num.h"
 #include "base/vec.h"
 #include "model/stackvec.h"
 
@@ -126,11 +127,9 @@ static int value_at(const struct stackvec *v, uint32_t column, size_t *at, int64
 		*ret = v->ints[i];
 		return 0;
 	}
-	double rounded = round(v->floats[i]);
-	if (!(rounded >= -0x1p63 && rounded < 0x1p63))
-		return err_set(e, ERR_EXECUTION, "a value of %g does not fit in a profile", v->floats[i]);
-	*ret = (int64_t)rounded;
-	return 0;
+	char text[NUM_LEN];
+	return num_round_i64(v->floats[i], ret) ? 0 : err_set(e, ERR_EXECUTION, "a value of %s does not fit in a profile",
+							      num_format(v->floats[i], text));
 }
 
 /* The smallest column that any of the vectors is at; false: all are through. */

@@ -42,13 +42,22 @@ def folded(symbols, column):
     return ";".join(out)
 
 
+def shortest(v):
+    """A float as our programs spell it."""
+    if v != v or v in (float("inf"), float("-inf")):
+        return "NaN" if v != v else "+Inf" if v > 0 else "-Inf"
+    if v == round(v) and abs(v) < 1e15:
+        return "%.0f" % v
+    return next(text for text in ("%.15g" % v, "%.16g" % v, "%.17g" % v) if float(text) == v)
+
+
 def as_dumped(rows):
     """Rows of a series of the reader's as `pyrtool tsdb dump` has them."""
     import reader
     out = []
     for t, row, p in rows:
         if isinstance(row, int):
-            out.append((t, "stale" if row == reader.STALE else "%.17g" % reader.values.double(row)))
+            out.append((t, "stale" if row == reader.STALE else shortest(reader.values.double(row))))
         elif row["stale"]:
             out.append((t, "stale"))
         else:
