@@ -182,46 +182,58 @@ void agent_count(struct agent *a, enum window_kind kind, int64_t time_ns, struct
 
 /* --- the thread --- */
 
-/* Time of the host since the last look that no sample stands for. */
-static int64_t unseen(struct agent *a)
+/* Reads /proc/stat: time of the host since the last look that no sample stands for, and its switches of threads. */
+static int64_t unseen(struct agent *a, uint64_t *ret_switches)
 {
 	AUTOFREE int64_t *busy = xcalloc(MAX_CPUS, sizeof *busy);
 	FILE *f = fopen("/proc/stat", "re");
 
+	*ret_switches = 0;
 	if (f) {
 		cost_read_busy(f, busy);
+		*ret_switches = a->o.off_cpu ? cost_read_switches(f) : 0;
 		fclose(f);
 	}
-	return cost_unseen(&a->cost, busy, a->hz);
+	return cost_unseen(&a->cost, busy, a->pacer.hz);
 }
 
-/* What the agent costs decides its frequency; what it did not see is counted as lost. */
+static void set_hz(struct agent *a, double before)
+{
+	double hz = a->pacer.hz;
+	char text[2][32];
+
+	snprintf(text[0], sizeof text[0], "%.2f", hz);
+	snprintf(text[1], sizeof text[1], "%.4f", a->pacer.share);
+	LOG_WARN("msg", hz < before ? "too costly, sampling less often" : "sampling more often again", "hz", text[0],
+		 "share", text[1]);
+	a->slowed += hz < before;
+	perf_events_set_hz(a->events, hz);
+}
+
+/* What the agent costs decides its frequency and off-CPU's step; what it did not see is counted as lost. */
 static void watch_cost(struct agent *a, int64_t now)
 {
-	int64_t interval = now - a->cost.at_ns;
+	const uint64_t *s = a->last_stats;
+	double hz = a->pacer.hz;
+	unsigned step = a->pacer.step;
+	uint64_t switches;
 
-	if (interval < COST_INTERVAL_NS)
+	if (now - a->pacer.last.now_ns < COST_INTERVAL_NS)
 		return;
-	int64_t lost = unseen(a);
+	int64_t lost = unseen(a, &switches);
 	if (lost)
 		drain_count_unseen(a, now, lost);
-	struct cost_readings r = { now, cost_own_ns(), a->sample_ns, a->last_stats[STAT_OFF_COST_NS] };
-	int advice = cost_check(&a->cost, &r, perf_events_cpus(a->events), a->o.max_cost);
-	if (advice > 0)
-		offcpu_step(a, -1, now);
-	else if (advice < 0 && a->cost.mostly_off && offcpu_step(a, 1, now))
-		return;
-	double hz = cost_hz(a->hz, a->o.hz, advice);
-	if (hz == a->hz)
-		return;
-	char text[2][32];
-	snprintf(text[0], sizeof text[0], "%.2f", hz);
-	snprintf(text[1], sizeof text[1], "%.4f", a->cost.share);
-	LOG_WARN("msg", hz < a->hz ? "too costly, sampling less often" : "sampling more often again", "hz", text[0],
-		 "share", text[1]);
-	a->slowed += hz < a->hz;
-	a->hz = hz;
-	perf_events_set_hz(a->events, hz);
+	struct pacer_readings r = {
+		.now_ns = now, .own_ns = (uint64_t)cost_own_ns(), .on_ns = a->spent_ns[WINDOW_ON_CPU],
+		.off_ns = a->spent_ns[WINDOW_OFF_CPU] + atomic_load(&a->answered_off_ns), .sampling_ns = a->sample_ns,
+		.switch_ns = s[STAT_OFF_COST_NS], .stack_ns = s[STAT_OFF_WORK_NS], .watched = s[STAT_OFF_SWITCHES],
+		.switches = switches,
+	};
+	unsigned changed = pacer_check(&a->pacer, &r, perf_events_cpus(a->events));
+	if (changed & PACER_HZ)
+		set_hz(a, hz);
+	if (changed & PACER_STEP)
+		offcpu_step(a, step, now);
 }
 
 static void housekeeping(struct agent *a, int64_t now)
@@ -247,14 +259,14 @@ static void housekeeping(struct agent *a, int64_t now)
 
 void agent_drain(struct agent *a)
 {
-	int64_t now = clock_mono_ns();
+	int64_t now = clock_mono_ns(), from = cost_thread_ns();
 
 	a->late_drains += a->drained_ns && now - a->drained_ns > LATE_NS;
 	a->drained_ns = now;
 	sampler_read(&a->sampler);
 	perf_events_read(a->events, &a->records);
 	pthread_mutex_lock(&a->lock);
-	drain_process(a, now);
+	drain_process(a, now, from);
 	sampler_done(&a->sampler);
 	processes_finish_drain(a->processes, now);
 	filter_tick(a->filter, now);
@@ -445,7 +457,7 @@ int agent_start(struct agent **ret, const struct agent_options *o, struct err *e
 	pthread_condattr_t ca;
 
 	a->o = *o;
-	a->hz = o->hz;
+	pacer_init(&a->pacer, o->max_cost, o->hz, o->off_cpu);
 	a->epoll_fd = a->wake_fd = -1;
 	pthread_mutex_init(&a->lock, NULL);
 	pthread_condattr_init(&ca);
@@ -546,6 +558,12 @@ static int wait_for(struct agent *a, struct tally *t, bool (*gone)(void *arg), v
 			wake(a);
 	}
 	return 0;
+}
+
+void agent_answered(struct agent *a, enum window_kind kind, int64_t cpu_ns)
+{
+	if (kind == WINDOW_OFF_CPU)
+		atomic_fetch_add(&a->answered_off_ns, (uint64_t)cpu_ns);
 }
 
 bool agent_takes(const struct agent *a, enum window_kind kind)

@@ -65,6 +65,8 @@ int agent_history(struct agent *a, enum window_kind kind, int64_t from_ms, int64
 /* The Unix time (ms) up to which the history is finished, and from where it reaches. */
 void agent_history_range(struct agent *a, int64_t *ret_from_ms, int64_t *ret_to_ms);
 
+/* What answering with a profile of that kind took of a thread's CPU time. Any thread. */
+void agent_answered(struct agent *a, enum window_kind kind, int64_t cpu_ns);
 /* Whether there are profiles of that kind. */
 bool agent_takes(const struct agent *a, enum window_kind kind);
 /* The labels that rules set by name; in the arena. Returns their number. */

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "agent/agent.h"
+#include "agent/pacer.h"
 #include "agent/cost.h"
 #include "agent/filter.h"
 #include "agent/labels.h"
@@ -41,7 +42,9 @@ struct agent {
 	int64_t kept_house_ns;
 	bool cpu_missing;            /* said that a CPU cannot be sampled */
 	struct cost cost;
-	double hz;                   /* now: at most o.hz */
+	struct pacer pacer;          /* the frequency and off-CPU's step as they are now */
+	uint64_t spent_ns[2];        /* by enum window_kind: CPU time of the drain on samples, on waits */
+	_Atomic uint64_t answered_off_ns; /* of HTTP's threads on off-CPU profiles */
 	struct off_cpu off;
 	struct filter *filter;
 	uint64_t last_stats[STATS_MAX];
@@ -65,8 +68,8 @@ struct agent {
 
 /* drain.c: time of the host that no sample stands for. */
 void drain_count_unseen(struct agent *a, int64_t now_ns, int64_t unseen_ns);
-/* drain.c: records and samples that were read, in the order of time. */
-void drain_process(struct agent *a, int64_t now_ns);
+/* drain.c: records and samples that were read, in the order of time. from_ns: cost_thread_ns() before they were. */
+void drain_process(struct agent *a, int64_t now_ns, int64_t from_ns);
 
 /* drain.c: the stack of sample `at` as a node of the tree, finished if the kernel could not, without its innermost
  * skip_kernel kernel frames; and who it is of. False: relabelling drops it. */
@@ -79,8 +82,8 @@ bool drain_stack(struct agent *a, size_t at, uint32_t skip_kernel, int64_t now_n
 void offcpu_take(struct agent *a, size_t at, int64_t now_ns);
 void offcpu_count_losses(struct agent *a, const uint64_t stats[STATS_MAX], int64_t now_ns);
 int offcpu_start(struct agent *a, struct err *e);
-/* dir 1: cheaper by a step, -1: dearer. False: it stays as it is. */
-bool offcpu_step(struct agent *a, int dir, int64_t now_ns);
+/* The pacer changed the step; it was `before`. */
+void offcpu_step(struct agent *a, unsigned before, int64_t now_ns);
 /* Memory of the kernel that the programs' maps take, in bytes, as the kernel says (fdinfo). */
 uint64_t agent_kernel_bytes(const struct agent *a);
 

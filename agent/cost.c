@@ -15,6 +15,13 @@ int64_t cost_own_ns(void)
 	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
+int64_t cost_thread_ns(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
 /* "cpu3 user nice system idle iowait irq softirq steal guest guest_nice", in ticks; guests are counted in user. */
 static bool busy_ticks(const char *line, uint32_t *ret_cpu, int64_t *ret)
 {
@@ -45,29 +52,14 @@ void cost_read_busy(FILE *f, int64_t ret_ns[MAX_CPUS])
 			ret_ns[cpu] = ticks * tick_ns;
 }
 
-int cost_check(struct cost *c, const struct cost_readings *r, size_t cpus, double max_share)
+uint64_t cost_read_switches(FILE *f)
 {
-	int64_t elapsed = r->now_ns - c->at_ns;
-	int advice = 0;
+	char line[512];
 
-	if (c->at_ns && elapsed > 0) {
-		double sampling = (double)(r->sampling_ns - c->sampling_ns), off = (double)(r->off_ns - c->off_ns);
-		double spent = (double)(r->own_ns - c->own_ns) + sampling + off;
-		/* Over a minute or so: building tables and names of new programs comes in bursts. */
-		c->share += (spent / ((double)elapsed * (double)cpus) - c->share) / 6;
-		c->mostly_off = off > sampling;
-		advice = c->share > max_share ? -1 : c->share < max_share / 4 ? 1 : 0;
-	}
-	c->at_ns = r->now_ns;
-	c->own_ns = r->own_ns;
-	c->sampling_ns = r->sampling_ns;
-	c->off_ns = r->off_ns;
-	return advice;
-}
-
-double cost_hz(double hz, double nominal_hz, int advice)
-{
-	return advice < 0 ? fmax(1, hz / 2) : advice > 0 ? fmin(nominal_hz, hz * 2) : hz;
+	while (fgets(line, sizeof line, f)) /* the line of interrupts is long: a piece of it begins with a space or a digit */
+		if (strncmp(line, "ctxt ", 5) == 0)
+			return strtoull(line + 5, NULL, 10);
+	return 0;
 }
 
 void cost_sampled(struct cost *c, uint32_t cpu, int64_t value_ns)

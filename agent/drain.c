@@ -244,9 +244,22 @@ static void count_losses(struct agent *a, int64_t now)
 	memcpy(a->last_stats, s, sizeof s);
 }
 
-void drain_process(struct agent *a, int64_t now)
+/* What a drain does, whatever came, and with each sample, in frames that take as long. */
+enum { DRAIN_WEIGHT = 128, SAMPLE_WEIGHT = 16 };
+
+/* Shares the drain's CPU time out to what samples and waits had of it. They come mixed, too many to time each. */
+static void count_spent(struct agent *a, const uint64_t weight[2], int64_t spent_ns)
+{
+	double all = (double)(DRAIN_WEIGHT + weight[WINDOW_ON_CPU] + weight[WINDOW_OFF_CPU]);
+
+	for (int kind = WINDOW_ON_CPU; kind <= WINDOW_OFF_CPU; kind++)
+		a->spent_ns[kind] += (uint64_t)((double)MAX(spent_ns, (int64_t)0) * (double)weight[kind] / all);
+}
+
+void drain_process(struct agent *a, int64_t now, int64_t from_ns)
 {
 	struct records *r = &a->records;
+	uint64_t weight[2] = { 0 };
 	size_t i = 0;
 
 	if (r->lost) {
@@ -263,6 +276,7 @@ void drain_process(struct agent *a, int64_t now)
 			apply(a, &r->v.v[i++]);
 		if (h->flags & SAMPLE_MORE)
 			continue;
+		weight[h->off_ns ? WINDOW_OFF_CPU : WINDOW_ON_CPU] += SAMPLE_WEIGHT + (uint64_t)h->n_user + h->n_kernel;
 		if (h->off_ns)
 			offcpu_take(a, k, now);
 		else
@@ -271,5 +285,6 @@ void drain_process(struct agent *a, int64_t now)
 	while (i < r->v.n)
 		apply(a, &r->v.v[i++]);
 	count_losses(a, now);
+	count_spent(a, weight, cost_thread_ns() - from_ns);
 	a->drains++;
 }

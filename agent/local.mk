@@ -6,7 +6,7 @@ libagent_a_SOURCES = $(AGENT_NAMES_SOURCES) \
   agent/cgroup_id.c agent/cgroup_id.h agent/cost.c agent/cost.h agent/drain.c agent/eh_frame.c agent/eh_frame.h agent/elf_file.c \
   agent/elf_file.h agent/extents.c agent/extents.h agent/filter.c agent/filter.h agent/go_frame.c agent/go_frame.h \
   agent/go_text.c agent/go_text.h agent/image.h agent/image_content.c agent/image_content.h agent/images.c \
-  agent/images.h agent/metrics.c agent/mounts.c agent/mounts.h agent/offcpu.c agent/offcpu.h agent/perf_events.c \
+  agent/images.h agent/metrics.c agent/mounts.c agent/mounts.h agent/offcpu.c agent/offcpu.h agent/pacer.c agent/pacer.h agent/perf_events.c \
   agent/rule_rows.c agent/rule_rows.h \
   agent/image_files.c agent/image_files.h agent/image_ids.c agent/image_ids.h agent/kernel_procs.c agent/kernel_procs.h agent/perf_events.h agent/proc_files.c agent/proc_files.h agent/proc_maps.c agent/proc_maps.h agent/process.c agent/process.h agent/profile_window.h \
   agent/cpu_rings.c agent/cpu_rings.h agent/sampler.c agent/sampler.h agent/sampler_object.c agent/stack_tree.c agent/stack_tree.h \
@@ -16,10 +16,12 @@ libagent_a_CPPFLAGS = $(AM_CPPFLAGS) -DPYRRHA_BPF_OBJECT=\"$(abs_builddir)/bpf/s
 agent/libagent_a-sampler_object.$(OBJEXT): bpf/sample.bpf.o
 AGENT_LIBS = libagent.a $(PPROF_LIBS) $(HTTPD_LIBS) $(KUBE_LIBS) $(BPF_LIBS) $(ELF_LIBS) $(AGENT_NAMES_LIBS)
 if HAVE_CMOCKA
-check_PROGRAMS += eh_frame_test eh_frame_elfutils_test process_test tables_test cpu_rings_test agent_test windows_test
-TESTS += eh_frame_test eh_frame_elfutils_test process_test tables_test cpu_rings_test agent_test windows_test
+check_PROGRAMS += eh_frame_test eh_frame_elfutils_test process_test tables_test cpu_rings_test agent_test pacer_test windows_test
+TESTS += eh_frame_test eh_frame_elfutils_test process_test tables_test cpu_rings_test agent_test pacer_test windows_test
 cpu_rings_test_SOURCES = agent/cpu_rings_test.c
 cpu_rings_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
+pacer_test_SOURCES = agent/pacer_test.c
+pacer_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 tables_test_SOURCES = agent/tables_test.c
 tables_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 process_test_SOURCES = agent/process_test.c

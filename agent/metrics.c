@@ -6,7 +6,7 @@
 enum {
 	M_SAMPLES, M_FRAMES, M_ENDS, M_DEFERRED, M_LOST, M_RECORDS_LOST, M_RECORDS_BAD, M_THROTTLED, M_SAMPLE_SECONDS,
 	M_DRAINS, M_LATE, M_PROCESSES, M_IMAGES, M_TABLES, M_TABLE_ROWS, M_TABLE_RULES, M_TABLE_BYTES, M_TABLE_LOADS, M_TABLE_GROUPS, M_KERNEL_BYTES, M_KERNEL_PROCESSES,
-	M_TABLE_EVICTIONS, M_TABLE_ERRORS, M_TABLE_UNSUPPORTED, M_HISTORY_WINDOWS, M_HISTORY_CUT, M_CALLERS, M_CPUS, M_COST, M_HZ, M_SLOWED, M_UNSEEN,
+	M_TABLE_EVICTIONS, M_TABLE_ERRORS, M_TABLE_UNSUPPORTED, M_HISTORY_WINDOWS, M_HISTORY_CUT, M_CALLERS, M_CPUS, M_COST, M_COST_PART, M_REDUCED, M_HZ, M_SLOWED, M_UNSEEN,
 	M_DROPPED, M_RELABEL_ERRORS, M_CONFIG_OK, M_CONFIG_WHEN, M_PODS, M_KUBE_PROBLEMS,
 	M_FILTERED, M_FILTERS, M_OFF_EVENTS, M_OFF_STACKS, M_OFF_SHORT, M_OFF_SHORT_SECONDS, M_OFF_LOST, M_OFF_SECONDS,
 	M_OFF_SWITCHES, M_OFF_STEP, M_OFF_THRESHOLD
@@ -55,6 +55,11 @@ static struct metric table[] = {
 	[M_CALLERS] = { "pyrrha_agent_profiles_in_progress", "Profiles being taken for callers.", METRIC_GAUGE },
 	[M_COST] = { "pyrrha_agent_cost_ratio", "Share of the host's CPUs that the agent takes (last minute, roughly).",
 		     METRIC_GAUGE },
+	[M_COST_PART] = { "pyrrha_agent_cost_part_ratio",
+			  "That by what it is for, as the frequency and off_cpu_step are now: agent (changes with neither), samples, "
+			  "off_cpu_timing, off_cpu_stacks (while it pauses: what these would take).", METRIC_GAUGE, "part" },
+	[M_REDUCED] = { "pyrrha_agent_reduced", "1: --max-cost lets less of these profiles be taken than was asked for.",
+			METRIC_GAUGE, "profile" },
 	[M_HZ] = { "pyrrha_agent_frequency_hertz", "Samples per second and CPU now.", METRIC_GAUGE },
 	[M_SLOWED] = { "pyrrha_agent_slowed_total", "Times the frequency was lowered because of --max-cost.", METRIC_COUNTER },
 	[M_UNSEEN] = { "pyrrha_agent_unseen_seconds_total", "CPU time of the host that no sample stands for.",
@@ -171,8 +176,22 @@ static void set_off_cpu(const struct agent *a)
 	set_labelled(&table[M_OFF_LOST], "filtered", s[STAT_OFF_FILTERED]);
 	set_seconds(&table[M_OFF_SECONDS], s[STAT_OFF_COST_NS]);
 	set_counter(&table[M_OFF_SWITCHES], s[STAT_OFF_SWITCHES]);
-	metric_set(&table[M_OFF_STEP], a->off.step);
 	metric_set(&table[M_OFF_THRESHOLD], (double)a->sampler.control.off_threshold_ns / 1e9);
+}
+
+static void set_cost(const struct pacer *p)
+{
+	metric_set(&table[M_COST], p->share);
+	metric_set(&table[M_COST_PART], p->fixed.average, "agent");
+	metric_set(&table[M_COST_PART], p->on.average, "samples");
+	metric_set(&table[M_REDUCED], p->hz < p->nominal_hz, "on_cpu");
+	metric_set(&table[M_HZ], p->hz);
+	if (!p->off_cpu)
+		return;
+	metric_set(&table[M_COST_PART], p->timing.average, "off_cpu_timing");
+	metric_set(&table[M_COST_PART], p->waits.average, "off_cpu_stacks");
+	metric_set(&table[M_REDUCED], p->step > 0, "off_cpu");
+	metric_set(&table[M_OFF_STEP], p->step);
 }
 
 uint64_t agent_kernel_bytes(const struct agent *a)
@@ -206,8 +225,7 @@ static void collect(void *arg)
 	metric_set(&table[M_KERNEL_PROCESSES], (double)processes_in_kernel(a->processes));
 	metric_set(&table[M_IMAGES], (double)images_count(a->images));
 	metric_set(&table[M_HISTORY_WINDOWS], (double)a->history.n);
-	metric_set(&table[M_COST], a->cost.share);
-	metric_set(&table[M_HZ], a->hz);
+	set_cost(&a->pacer);
 	set_counter(&table[M_SLOWED], a->slowed);
 	set_seconds(&table[M_UNSEEN], (uint64_t)a->unseen_ns);
 	metric_set(&table[M_CALLERS], (double)a->callers.n);

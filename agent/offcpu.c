@@ -70,7 +70,7 @@ void offcpu_count_losses(struct agent *a, const uint64_t s[STATS_MAX], int64_t n
 
 	if (lost_ns)
 		count_lost(a, LOST_RING, (int64_t)lost_ns, now);
-	if (a->o.off_cpu && a->off.step == OFF_STEPS && now > a->off.paused_ns) {
+	if (a->o.off_cpu && a->pacer.step == OFF_STEPS && now > a->off.paused_ns) {
 		count_lost(a, LOST_PAUSE, now - a->off.paused_ns, now);
 		a->off.paused_ns = now;
 	}
@@ -80,14 +80,15 @@ void offcpu_count_losses(struct agent *a, const uint64_t s[STATS_MAX], int64_t n
 static int apply(struct agent *a, int64_t now, struct err *e)
 {
 	struct control *c = &a->sampler.control;
-	bool on = a->off.step < OFF_STEPS;
+	unsigned step = a->pacer.step;
+	bool on = step < OFF_STEPS;
 	bool was_on = a->sampler.switch_link != NULL;
 
-	c->off_threshold_ns = (uint64_t)a->o.off_threshold_ns << a->off.step;
-	c->off_share = (uint64_t)(a->o.max_cost * 3 / 4 * (1 << 20)) >> a->off.step;
+	c->off_threshold_ns = (uint64_t)a->o.off_threshold_ns << step;
+	c->off_share = (uint64_t)(a->o.max_cost * 3 / 4 * (1 << 20)) >> step;
 	if (on && !was_on)
 		c->off_from_ns = (uint64_t)now;
-	a->off.changed_ns = a->off.paused_ns = now;
+	a->off.paused_ns = now;
 	int r = sampler_set_control(&a->sampler, e);
 	return r || on == was_on ? r : sampler_watch_switches(&a->sampler, on, e);
 }
@@ -98,25 +99,21 @@ int offcpu_start(struct agent *a, struct err *e)
 	return apply(a, clock_mono_ns(), e);
 }
 
-bool offcpu_step(struct agent *a, int dir, int64_t now)
+void offcpu_step(struct agent *a, unsigned before, int64_t now)
 {
+	unsigned step = a->pacer.step;
 	struct err e = { 0 };
+	char threshold[32];
 
-	if (!a->o.off_cpu || (dir > 0 ? a->off.step == OFF_STEPS : a->off.step == 0))
-		return false;
-	if (dir < 0 && a->off.step == OFF_STEPS && now - a->off.changed_ns < OFF_PAUSE_NS)
-		return false;
-	a->off.step += dir > 0 ? 1 : -1;
 	if (apply(a, now, &e)) {
 		LOG_ERROR("msg", "off-CPU profiling cannot be changed", "err", e.msg);
-		return false;
+		a->pacer.step = before;
+		return;
 	}
-	char threshold[32];
 	snprintf(threshold, sizeof threshold, "%.3f", (double)a->sampler.control.off_threshold_ns / 1e6);
-	if (a->off.step == OFF_STEPS)
+	if (step == OFF_STEPS)
 		LOG_WARN("msg", "too costly, off-CPU profiling pauses");
 	else
-		LOG_WARN("msg", dir > 0 ? "too costly, fewer waits are profiled" : "more waits are profiled again", "threshold_ms",
+		LOG_WARN("msg", step > before ? "too costly, fewer waits are profiled" : "more waits are profiled again", "threshold_ms",
 			 threshold);
-	return true;
 }

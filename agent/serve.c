@@ -10,6 +10,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "agent/cost.h"
 #include "agent/labels.h"
 #include "agent/pprof_out.h"
 #include "agent/profile_window.h"
@@ -184,6 +185,7 @@ static void serve_kind(struct httpd_request *rq, struct agent_server *s, enum wi
 	struct question q;
 	struct err e = { 0 };
 	struct profile_window *w = NULL;
+	int64_t from_ns = cost_thread_ns();
 	httpd_set_header(rq, "X-Pyrrha-Boot", "%s", s->boot);
 	int rc = question_parse(&q, rq, &e);
 	int64_t seconds = seconds_of(rq);
@@ -199,6 +201,7 @@ static void serve_kind(struct httpd_request *rq, struct agent_server *s, enum wi
 		answer(s, rq, w, &q);
 	profile_window_unref(w);
 	question_release(&q);
+	agent_answered(s->agent, kind, cost_thread_ns() - from_ns);
 }
 
 static void serve_profile(struct httpd_request *rq, void *arg)

@@ -255,6 +255,7 @@ enum agent_stat {
 	STAT_OFF_RING_FULL,  /* waits lost because the ring had no room */
 	STAT_OFF_RING_NS,
 	STAT_OFF_COST_NS,    /* clock readings around the off-CPU program */
+	STAT_OFF_WORK_NS,    /* of that, where a stack was taken or a wait reported */
 	STATS_MAX
 };
 

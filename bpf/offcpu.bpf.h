@@ -202,8 +202,8 @@ static __noinline void off_tell(struct task_struct *task, __u32 tid, struct off_
 	t->told_ns = now;
 }
 
-/* The current thread is about to leave the CPU. */
-static __always_inline void off_leave(struct bpf_raw_tracepoint_args *ctx, const struct control *c, __u64 now, __u64 id,
+/* The current thread is about to leave the CPU. True: more was done than to note the time. */
+static __always_inline bool off_leave(struct bpf_raw_tracepoint_args *ctx, const struct control *c, __u64 now, __u64 id,
 				      const struct off_budget *b)
 {
 	struct task_struct *task = current_task();
@@ -213,13 +213,13 @@ static __always_inline void off_leave(struct bpf_raw_tracepoint_args *ctx, const
 	struct scratch *s;
 
 	if (flags & PF_KTHREAD)
-		return;
+		return false;
 	t = bpf_map_lookup_elem(&off_threads, &tid);
 	if (flags & PF_EXITING) {
 		if (t && t->untold)
 			off_tell(task, tid, t, now);
 		bpf_map_delete_elem(&off_threads, &tid);
-		return;
+		return false;
 	}
 	if (c->filters) {
 		cgroup_of_current(0, &who);
@@ -227,7 +227,7 @@ static __always_inline void off_leave(struct bpf_raw_tracepoint_args *ctx, const
 			if (t)
 				t->since_ns = 0;
 			count(STAT_OFF_FILTERED, 1);
-			return;
+			return false;
 		}
 	}
 	if (!t) {
@@ -235,7 +235,7 @@ static __always_inline void off_leave(struct bpf_raw_tracepoint_args *ctx, const
 		t = bpf_map_lookup_elem(&off_threads, &tid);
 		if (!t) {
 			count(STAT_OFF_NO_THREAD, 1);
-			return;
+			return false;
 		}
 	}
 	t->since_ns = now;
@@ -243,7 +243,7 @@ static __always_inline void off_leave(struct bpf_raw_tracepoint_args *ctx, const
 	t->preempted = off_preempted(ctx, task);
 	s = bpf_map_lookup_elem(&scratch, &zero);
 	if (!s || !off_affordable(b, t))
-		return;
+		return false;
 	cgroup_of_current(&s->seen, &who);
 	begin(s, task, now, id, who.id);
 	if (start_in_kernel(s)) {
@@ -253,6 +253,7 @@ static __always_inline void off_leave(struct bpf_raw_tracepoint_args *ctx, const
 	}
 	t->slot = off_keep(s, tid, off_complete(s, ctx));
 	count(STAT_OFF_STACKS, 1);
+	return true;
 }
 
 /* Fetches the stack that was kept when the thread left, into the scratch room. False: it is not there any more. Whether
@@ -275,8 +276,8 @@ static __always_inline bool off_fetch(struct scratch *s, __u32 tid, const struct
 	return s->head.tid == tid && s->head.time_ns == t->since_ns;
 }
 
-/* The thread is about to get the CPU. */
-static __always_inline void off_return(const struct control *c, struct task_struct *task, __u32 tid, __u64 now)
+/* The thread is about to get the CPU. True: its wait is told of. */
+static __always_inline bool off_return(const struct control *c, struct task_struct *task, __u32 tid, __u64 now)
 {
 	struct off_thread *t = bpf_map_lookup_elem(&off_threads, &tid);
 	struct scratch *s;
@@ -284,10 +285,10 @@ static __always_inline void off_return(const struct control *c, struct task_stru
 	__u64 off, bytes;
 
 	if (!t || !t->since_ns)
-		return;
+		return false;
 	if (t->since_ns < c->off_from_ns) {
 		t->since_ns = 0;
-		return;
+		return false;
 	}
 	off = now - t->since_ns;
 	t->last_us[t->preempted & 1] = off >> 42 ? ~0u : off >> 10;
@@ -295,7 +296,7 @@ static __always_inline void off_return(const struct control *c, struct task_stru
 		t->since_ns = 0;
 		count(STAT_OFF_SHORT, 1);
 		count(STAT_OFF_SHORT_NS, off);
-		return;
+		return false;
 	}
 	count(STAT_OFF_EVENTS, 1);
 	if (t->slot == OFF_NONE) {
@@ -304,11 +305,11 @@ static __always_inline void off_return(const struct control *c, struct task_stru
 		t->untold++;
 		if (now - t->told_ns >= OFF_TELL_NS)
 			off_tell(task, tid, t, now);
-		return;
+		return true;
 	}
 	s = bpf_map_lookup_elem(&scratch, &zero);
 	if (!s)
-		return;
+		return false;
 	if (!off_fetch(s, tid, t))
 		off_bare(s, task, tid, END_EVICTED);
 	t->since_ns = 0;
@@ -319,6 +320,7 @@ static __always_inline void off_return(const struct control *c, struct task_stru
 		if (s->head.stack_pages >> i & 1)
 			bytes += STACK_PAGE;
 	off_send(s, bytes, off);
+	return true;
 }
 
 SEC("raw_tp/sched_switch")
@@ -328,6 +330,7 @@ int off_cpu(struct bpf_raw_tracepoint_args *ctx)
 	struct task_struct *next = (struct task_struct *)ctx->args[2];
 	const struct control *c = controls();
 	struct off_budget *b;
+	bool work = false;
 	__u32 tid;
 
 	if (!c)
@@ -336,14 +339,16 @@ int off_cpu(struct bpf_raw_tracepoint_args *ctx)
 	if (!b)
 		return 0;
 	if (id)
-		off_leave(ctx, c, now, id, b);
+		work = off_leave(ctx, c, now, id, b);
 	tid = BPF_CORE_READ(next, pid);
 	if (tid)
-		off_return(c, next, tid, now);
+		work |= off_return(c, next, tid, now);
 	cost = bpf_ktime_get_ns() - now;
 	b->left_ns -= cost;
 	count(STAT_OFF_SWITCHES, 1);
 	count(STAT_OFF_COST_NS, cost);
+	if (work)
+		count(STAT_OFF_WORK_NS, cost);
 	return 0;
 }
 

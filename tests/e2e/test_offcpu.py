@@ -6,7 +6,7 @@ import threading
 import time
 import urllib.parse
 
-from harness import Process, Server, check, http_get, wait_until
+from harness import LONG, Process, Server, Skip, check, http_get, wait_until
 from test_agent import c_program, share_with, start_agent
 
 # Waits in three ways, each for some time that it measures itself (what passes, less the CPU time it gets: a busy machine
@@ -98,6 +98,37 @@ int main(void)
     fork();
     spin();
     wait(NULL);
+    return 0;
+}
+"""
+
+# A pair of processes on each CPU that hand a byte to and fro for so many seconds: hundreds of thousands of switches a second.
+PAIRS = """
+#define _GNU_SOURCE
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+static void pass(int from, int to) { char c; while (read(from, &c, 1) == 1 && write(to, &c, 1) == 1) ; _exit(0); }
+int main(int argc, char **argv)
+{
+    for (int cpu = 0; cpu < sysconf(_SC_NPROCESSORS_ONLN); cpu++) {
+        int there[2], back[2];
+        cpu_set_t s;
+        if (pipe(there) || pipe(back)) return 1;
+        CPU_ZERO(&s);
+        CPU_SET(cpu, &s);
+        for (int k = 0; k < 2; k++) {
+            if (fork()) continue;
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            sched_setaffinity(0, sizeof s, &s);
+            if (k) pass(there[0], back[1]);
+            if (write(there[1], "x", 1) != 1) _exit(1);
+            pass(back[0], there[1]);
+        }
+    }
+    sleep(atoi(argv[1]));
     return 0;
 }
 """
@@ -209,6 +240,37 @@ def test_costs_are_limited(env):
     check(metric(agent, "pyrrha_agent_off_cpu_switches_total") > 4 * waits, "few stacks are taken")
     if metric(agent, "pyrrha_agent_off_cpu_step") > 0:
         check(metric(agent, "pyrrha_agent_off_cpu_threshold_seconds") >= 0.002, "the threshold goes up")
+
+
+def test_recovers(env):
+    """A minute of very many switches: off-CPU gives way and is back two minutes later, on-CPU keeps its frequency, and
+    neither changes any more. Ten minutes in all."""
+    if not LONG:
+        raise Skip("ten minutes: PYRRHA_LONG=1 (short: pacer_test)")
+    agent = start_agent(env, "--off-cpu")
+    begun, seen = time.monotonic(), []
+
+    def look(until):
+        while time.monotonic() - begun < until:
+            now = [metric(agent, "pyrrha_agent_" + name) for name in ("frequency_hertz", "off_cpu_step", "cost_ratio")]
+            seen.append((time.monotonic() - begun, *now))
+            check(now[0] == 19 and metric(agent, 'pyrrha_agent_reduced{profile="on_cpu"}') == 0, f"the frequency was lowered: {seen[-9:]}")
+            # As a scraper would: what answers cost counts.
+            for path in ("profile", "offcpu"):
+                http_get(f"{agent}/debug/pprof/{path}?from={time.time() - 20:.0f}&to={time.time():.0f}")
+            time.sleep(5)
+        return seen[-1][2]
+
+    before = look(60)
+    pairs = Process(env, "pairs", [c_program(env, "fix_pairs", PAIRS), "60"])
+    most = max(look(120), *(step for _, _, step, _ in seen))
+    pairs.p.wait(60)
+    after = look(245)
+    print(f"step {before:.0f}, at most {most:.0f} under load, {after:.0f} two minutes later, {look(600):.0f} at last; "
+          f"cost at most {max(c for *_, c in seen):.2%}")
+    check(most > before, f"the load was none: {seen}")
+    check(after <= before, f"not back after two minutes: {seen}")
+    check(max(step for t, _, step, _ in seen if t > 245) <= before, f"not settled: {seen}")
 
 
 def test_off_by_default(env):
