@@ -169,15 +169,27 @@ void agent_finish_windows(struct agent *a, int64_t now)
 		pthread_cond_broadcast(&a->finished);
 }
 
-void agent_count(struct agent *a, enum window_kind kind, int64_t time_ns, struct process_info *who,
-		 const char thread[16], uint32_t stack, int64_t value_ns)
+static void count(struct agent *a, enum window_kind kind, enum wait_state state, int64_t time_ns, struct process_info *who,
+		  const char thread[16], uint32_t stack, int64_t value_ns, uint32_t n)
 {
-	tally_add(window_of(a, time_ns), kind, who, thread, stack, value_ns);
+	tally_add(window_of(a, time_ns), kind, state, who, thread, stack, value_ns, n);
 	for (size_t i = 0; i < a->callers.n; i++) {
 		struct tally *t = a->callers.v[i];
 		if (!t->finished && t->kinds & 1u << kind && time_ns >= t->start_ns && time_ns < t->end_ns)
-			tally_add(t, kind, who, thread, stack, value_ns);
+			tally_add(t, kind, state, who, thread, stack, value_ns, n);
 	}
+}
+
+void agent_count(struct agent *a, int64_t time_ns, struct process_info *who, const char thread[16], uint32_t stack,
+		 int64_t value_ns)
+{
+	count(a, WINDOW_ON_CPU, WAIT_UNKNOWN, time_ns, who, thread, stack, value_ns, 1);
+}
+
+void agent_count_wait(struct agent *a, enum wait_state state, int64_t time_ns, struct process_info *who,
+		      const char thread[16], uint32_t stack, int64_t value_ns, uint32_t n)
+{
+	count(a, WINDOW_OFF_CPU, state, time_ns, who, thread, stack, value_ns, n);
 }
 
 /* --- the thread --- */

@@ -92,7 +92,10 @@ void agent_drain(struct agent *a);
 /* All before `now` was counted: windows that end before it are finished. Renumbers stacks. */
 void agent_finish_windows(struct agent *a, int64_t now);
 void agent_watch_events(struct agent *a);
-void agent_count(struct agent *a, enum window_kind kind, int64_t time_ns, struct process_info *who,
-		 const char thread[16], uint32_t stack, int64_t value_ns);
+/* A tick; and waits, n of them, 0: more of one that was counted. */
+void agent_count(struct agent *a, int64_t time_ns, struct process_info *who, const char thread[16], uint32_t stack,
+		 int64_t value_ns);
+void agent_count_wait(struct agent *a, enum wait_state state, int64_t time_ns, struct process_info *who,
+		      const char thread[16], uint32_t stack, int64_t value_ns, uint32_t n);
 
 #endif

@@ -209,7 +209,7 @@ static void take(struct agent *a, size_t at, int64_t now)
 	cost_sampled(&a->cost, h->cpu, value);
 	a->samples++;
 	if (drain_stack(a, at, 0, now, &d))
-		agent_count(a, WINDOW_ON_CPU, (int64_t)h->time_ns, d.who, h->comm, d.stack, value);
+		agent_count(a, (int64_t)h->time_ns, d.who, h->comm, d.stack, value);
 	else
 		a->dropped++;
 }
@@ -219,7 +219,7 @@ static const char nobody[16];
 void drain_count_unseen(struct agent *a, int64_t now, int64_t unseen_ns)
 {
 	uint32_t node = stack_tree_add(&a->stacks, 0, FRAME_OF_MARK(END_CODES_ + LOST_TICKS));
-	agent_count(a, WINDOW_ON_CPU, now, NULL, nobody, node, unseen_ns);
+	agent_count(a, now, NULL, nobody, node, unseen_ns);
 	a->unseen_ns += unseen_ns;
 }
 
@@ -234,7 +234,7 @@ static void count_losses(struct agent *a, int64_t now)
 	if (lost) {
 		uint32_t node = stack_tree_add(&a->stacks, 0, FRAME_OF_MARK(END_CODES_ + LOST_RING));
 		int64_t value = (int64_t)lost * perf_events_period(a->events);
-		agent_count(a, WINDOW_ON_CPU, now, NULL, nobody, node, value);
+		agent_count(a, now, NULL, nobody, node, value);
 		a->lost_ring += lost;
 	}
 	for (uint32_t i = 0; i < a->sampler.n_cpus; i++)

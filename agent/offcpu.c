@@ -13,6 +13,8 @@ static const char nobody[16];
 
 #define SCHEDULE_BYTES 8192          /* more than the function has; what follows it in its section is its callers */
 
+#define TOLD_APART_NS 100000ll       /* a part of a wait that is shorter counts with the other: it takes a while to be woken */
+
 /* Where the kernel switches threads. Without CAP_SYSLOG there are no names to trim either. */
 static uint64_t find_schedule(void)
 {
@@ -41,6 +43,22 @@ static uint32_t own_frames(const struct agent *a, const struct sample_head *h)
 	return 0;
 }
 
+/* What it waited for: the wait itself counts as what most of it was. */
+static void count_states(struct agent *a, const struct sample_head *h, const struct drained *d, uint32_t n)
+{
+	int64_t runnable = (int64_t)MIN(h->runnable_ns, h->off_ns), blocked = (int64_t)h->off_ns - runnable;
+	bool mostly = runnable > blocked;
+
+	if (MIN(runnable, blocked) < TOLD_APART_NS) {
+		runnable = mostly ? (int64_t)h->off_ns : 0;
+		blocked = mostly ? 0 : (int64_t)h->off_ns;
+	}
+	if (blocked)
+		agent_count_wait(a, WAIT_BLOCKED, (int64_t)h->time_ns, d->who, h->comm, d->stack, blocked, mostly ? 0 : n);
+	if (runnable)
+		agent_count_wait(a, WAIT_RUNNABLE, (int64_t)h->time_ns, d->who, h->comm, d->stack, runnable, mostly ? n : 0);
+}
+
 void offcpu_take(struct agent *a, size_t at, int64_t now)
 {
 	const struct sample_head *h = a->sampler.samples.v[at];
@@ -53,15 +71,13 @@ void offcpu_take(struct agent *a, size_t at, int64_t now)
 	}
 	a->off.costly += h->end == END_COSTLY ? 1 + more : 0;
 	a->off.evicted += h->end == END_EVICTED;
-	while (more-- > 0)
-		agent_count(a, WINDOW_OFF_CPU, (int64_t)h->time_ns, d.who, h->comm, d.stack, 0);
-	agent_count(a, WINDOW_OFF_CPU, (int64_t)h->time_ns, d.who, h->comm, d.stack, (int64_t)h->off_ns);
+	count_states(a, h, &d, (uint32_t)MIN(1 + more, UINT64_C(1) << 20));
 }
 
 static void count_lost(struct agent *a, enum lost_reason why, int64_t ns, int64_t now)
 {
 	uint32_t node = stack_tree_add(&a->stacks, 0, FRAME_OF_MARK(END_CODES_ + why));
-	agent_count(a, WINDOW_OFF_CPU, now, NULL, nobody, node, ns);
+	agent_count_wait(a, WAIT_UNKNOWN, now, NULL, nobody, node, ns, 1);
 }
 
 void offcpu_count_losses(struct agent *a, const uint64_t s[STATS_MAX], int64_t now)

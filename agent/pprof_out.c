@@ -186,7 +186,7 @@ static bool wanted(const struct out *x, struct view name)
 /* What every process has without rules; a scraper knows which of these it keeps. */
 static const char *const own_labels[] = {
 	"cgroup", "comm", "container", "container_id", "exe", "exe_build_id", "image", "namespace", "node", "pid", "pod",
-	"pod_uid", "thread", "unit"
+	"pod_uid", "state", "thread", "unit"
 };
 
 /* Labels that rules and flags have set are to be labels of series: the scraper cannot know them. */
@@ -225,6 +225,8 @@ static void put_labels(struct out *x, const struct process_info *p, const struct
 	snprintf(pid, sizeof pid, "%u", p->pid);
 	put_label(x, VIEW("pid"), view_of(pid));
 	put_label(x, VIEW("thread"), view_make(s->thread, strnlen(s->thread, sizeof s->thread)));
+	if (s->state)
+		put_label(x, VIEW("state"), s->state == WAIT_RUNNABLE ? VIEW("runnable") : VIEW("blocked"));
 }
 
 static bool same_labels(const struct out *x, const struct profile_sample *a, const struct profile_sample *b)

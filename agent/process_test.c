@@ -82,12 +82,14 @@ static void test_tally(void **state)
 	uint32_t user = stack_tree_add(&tree, 0, 0x5000), kernel = stack_tree_add(&tree, user, 0xffffffff81000000);
 	uint32_t cut = stack_tree_add(&tree, stack_tree_add(&tree, 0, FRAME_OF_MARK(END_DEPTH)), 0x6000);
 	struct tally *t[2] = { tally_new(0, 10, 1000), tally_new(10, 30, 1000) };
-	tally_add(t[0], WINDOW_ON_CPU, &who, one, kernel, 3);
-	tally_add(t[0], WINDOW_ON_CPU, &who, one, kernel, 4);
-	tally_add(t[0], WINDOW_OFF_CPU, &who, one, kernel, 1000);
-	tally_add(t[0], WINDOW_ON_CPU, &who, two, kernel, 5);
-	tally_add(t[1], WINDOW_ON_CPU, &who, one, kernel, 10);
-	tally_add(t[1], WINDOW_ON_CPU, NULL, one, cut, 1);
+	tally_add(t[0], WINDOW_ON_CPU, WAIT_UNKNOWN, &who, one, kernel, 3, 1);
+	tally_add(t[0], WINDOW_ON_CPU, WAIT_UNKNOWN, &who, one, kernel, 4, 1);
+	tally_add(t[0], WINDOW_OFF_CPU, WAIT_BLOCKED, &who, one, kernel, 1000, 1);
+	tally_add(t[0], WINDOW_OFF_CPU, WAIT_RUNNABLE, &who, one, kernel, 30, 0);
+	tally_add(t[1], WINDOW_OFF_CPU, WAIT_RUNNABLE, &who, one, kernel, 5, 2);
+	tally_add(t[0], WINDOW_ON_CPU, WAIT_UNKNOWN, &who, two, kernel, 5, 1);
+	tally_add(t[1], WINDOW_ON_CPU, WAIT_UNKNOWN, &who, one, kernel, 10, 1);
+	tally_add(t[1], WINDOW_ON_CPU, WAIT_UNKNOWN, NULL, one, cut, 1, 1);
 	struct profile_window *w = tally_export(t, 2, WINDOW_ON_CPU, &tree, tables);
 	assert_int_equal(w->duration_ns, 30);
 	assert_int_equal(w->start_unix_ns, 1000);
@@ -98,6 +100,11 @@ static void test_tally(void **state)
 	assert_int_equal(w->frames.v[w->stacks.v[w->samples.v[0].stack]].kind, FRAME_KERNEL); /* the leaf */
 	assert_int_equal(w->samples.v[2].process, 0);
 	assert_string_equal(w->frames.v[w->stacks.v[w->samples.v[2].stack + 1]].mark, "[truncated: too deep]");
+	profile_window_unref(w);
+	w = tally_export(t, 2, WINDOW_OFF_CPU, &tree, tables); /* what is blocked and what waits for a CPU stay apart */
+	assert_int_equal(w->samples.n, 2);
+	assert_true(w->samples.v[0].state == WAIT_BLOCKED && w->samples.v[0].value_ns == 1000 && w->samples.v[0].count == 1);
+	assert_true(w->samples.v[1].state == WAIT_RUNNABLE && w->samples.v[1].value_ns == 35 && w->samples.v[1].count == 2);
 	profile_window_unref(w);
 	tally_free(t[0]);
 	tally_free(t[1]);

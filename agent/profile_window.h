@@ -45,6 +45,13 @@ enum window_kind {
 	WINDOW_OFF_CPU       /* value: time off the CPU; count: waits */
 };
 
+/* What a thread off the CPU waits for. */
+enum wait_state {
+	WAIT_UNKNOWN,        /* no wait, or one of nobody */
+	WAIT_BLOCKED,        /* something else to happen */
+	WAIT_RUNNABLE        /* a CPU */
+};
+
 enum frame_kind {
 	FRAME_USER,          /* addr is the image's ELF virtual address */
 	FRAME_KERNEL,        /* addr is the kernel's */
@@ -64,6 +71,7 @@ struct window_sample {
 	uint32_t stack, n_frames;    /* stacks[stack ... + n_frames) */
 	uint32_t process;            /* index of processes[] */
 	char thread[16];
+	enum wait_state state;
 	int64_t value_ns;
 	uint32_t count;              /* samples it sums */
 };

@@ -248,7 +248,7 @@ static void take(struct sampler *s, const struct sample_head *h, uint32_t bytes)
 {
 	if (bytes < sizeof *h || sample_size(h) > bytes)
 		return;
-	if (h->cpu < s->n_cpus)
+	if (h->cpu < s->n_cpus && !h->off_ns)
 		s->cost_ns[h->cpu] = MAX(s->cost_ns[h->cpu], h->cost_ns);
 	vec_push(&s->samples, h);
 }

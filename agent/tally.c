@@ -142,9 +142,9 @@ void tally_free(struct tally *t)
 	free(t);
 }
 
-static uint64_t entry_hash(unsigned kind, const struct process_info *who, const char thread[16], uint32_t stack)
+static uint64_t entry_hash(unsigned kind, unsigned state, const struct process_info *who, const char thread[16], uint32_t stack)
 {
-	return hash_bytes_seed(thread, 16, hash_u64((uintptr_t)who) ^ stack ^ (uint64_t)kind << 32);
+	return hash_bytes_seed(thread, 16, hash_u64((uintptr_t)who) ^ stack ^ (uint64_t)(kind | state << 1) << 32);
 }
 
 void tally_reindex(struct tally *t)
@@ -152,25 +152,26 @@ void tally_reindex(struct tally *t)
 	map_clear(&t->index);
 	for (size_t i = 0; i < t->v.n; i++) {
 		const struct tally_entry *e = &t->v.v[i];
-		map_insert(&t->index, entry_hash(e->off_cpu, e->who, e->thread, e->stack), (uint32_t)i);
+		map_insert(&t->index, entry_hash(e->off_cpu, e->state, e->who, e->thread, e->stack), (uint32_t)i);
 	}
 }
 
-void tally_add(struct tally *t, enum window_kind kind, struct process_info *who, const char thread[16], uint32_t stack,
-	       int64_t value_ns)
+void tally_add(struct tally *t, enum window_kind kind, enum wait_state state, struct process_info *who, const char thread[16],
+	       uint32_t stack, int64_t value_ns, uint32_t count)
 {
-	uint64_t hash = entry_hash(kind, who, thread, stack);
+	uint64_t hash = entry_hash(kind, state, who, thread, stack);
 	uint32_t id;
 
 	for (size_t at = map_start(&t->index, hash); map_probe(&t->index, hash, &at, &id);) {
 		struct tally_entry *e = &t->v.v[id];
-		if (e->who == who && e->stack == stack && e->off_cpu == kind && memcmp(e->thread, thread, 16) == 0) {
+		if (e->who == who && e->stack == stack && e->off_cpu == kind && e->state == state &&
+		    memcmp(e->thread, thread, 16) == 0) {
 			e->value_ns += value_ns;
-			e->count++;
+			e->count += count;
 			return;
 		}
 	}
-	struct tally_entry n = { process_info_ref(who), value_ns, "", stack, kind, 1 };
+	struct tally_entry n = { process_info_ref(who), value_ns, "", stack, kind, state, count };
 	memcpy(n.thread, thread, sizeof n.thread);
 	map_insert(&t->index, hash, (uint32_t)t->v.n);
 	vec_push(&t->v, n);
@@ -262,19 +263,19 @@ static void export_entry(struct export *x, const struct tally_entry *e)
 {
 	struct profile_window *w = x->w;
 	uint32_t process = export_process(x, e->who), id;
-	uint64_t hash = hash_bytes_seed(e->thread, sizeof e->thread, hash_u64((uint64_t)process << 32 | e->stack));
+	uint64_t hash = hash_bytes_seed(e->thread, sizeof e->thread, hash_u64((uint64_t)process << 32 | e->stack) ^ e->state);
 
 	/* The stack's node stands in for the stack until it is written out, at the end. */
 	for (size_t at = map_start(&x->samples, hash); map_probe(&x->samples, hash, &at, &id);) {
 		struct window_sample *s = &w->samples.v[id];
-		if (s->stack == e->stack && s->process == process && memcmp(s->thread, e->thread, sizeof s->thread) == 0) {
+		if (s->stack == e->stack && s->process == process && s->state == e->state && memcmp(s->thread, e->thread, sizeof s->thread) == 0) {
 			s->value_ns += e->value_ns;
 			s->count += e->count;
 			return;
 		}
 	}
 	map_insert(&x->samples, hash, (uint32_t)w->samples.n);
-	struct window_sample s = { .stack = e->stack, .process = process, .value_ns = e->value_ns, .count = e->count };
+	struct window_sample s = { .stack = e->stack, .process = process, .state = e->state, .value_ns = e->value_ns, .count = e->count };
 	memcpy(s.thread, e->thread, sizeof s.thread);
 	vec_push(&w->samples, s);
 }

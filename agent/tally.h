@@ -13,7 +13,8 @@ struct tally_entry {
 	char thread[16];
 	uint32_t stack;              /* node of the stack tree */
 	uint32_t off_cpu : 1;        /* enum window_kind */
-	uint32_t count : 31;
+	uint32_t state : 2;          /* enum wait_state */
+	uint32_t count : 29;
 };
 
 struct tally {
@@ -41,8 +42,9 @@ int64_t tally_unix_offset(int64_t (*mono_ns)(void), int64_t (*unix_ns)(void));
 int64_t tally_start_unix_ms(const struct tally *t);
 struct tally *tally_new(int64_t start_ns, int64_t end_ns, int64_t unix_offset_ns);
 void tally_free(struct tally *t);
-void tally_add(struct tally *t, enum window_kind kind, struct process_info *who, const char thread[16], uint32_t stack,
-	       int64_t value_ns);
+/* count: samples or waits that the value is of; 0 = more of one that was counted. */
+void tally_add(struct tally *t, enum window_kind kind, enum wait_state state, struct process_info *who, const char thread[16],
+	       uint32_t stack, int64_t value_ns, uint32_t count);
 /* After the stacks' numbers changed. */
 void tally_reindex(struct tally *t);
 /* No more will come: gives back what only adding needs. */

@@ -164,7 +164,10 @@ struct sample_head {
 	__u64 time_ns;       /* CLOCK_MONOTONIC; off-CPU: when the thread came back */
 	__u64 off_ns;        /* 0: a tick of the CPU's clock. Else the stack is that of a thread that left the CPU this
 				long before time_ns */
-	__u64 cost_ns;       /* that the sampling program has taken on this CPU, by clock readings, before this sample */
+	union {
+		__u64 cost_ns;       /* a tick: what the sampling program has taken on this CPU, by clock readings, before it */
+		__u64 runnable_ns;   /* a wait: of off_ns, while the thread could have run, had a CPU been free */
+	};
 	__u64 cgroup_id;
 	__u64 ip, sp, fp;    /* where unwinding stands; of END_COSTLY, ip: how many waits off_ns is the sum of */
 	__u32 pid, tid;      /* as user space calls them */
@@ -224,6 +227,7 @@ struct control {
 #define OFF_SMALL_FRAMES 64      /* user and kernel together */
 #define OFF_BURST_NS 20000000ull /* what a CPU may spend on stacks at once */
 #define OFF_TELL_NS 250000000ull /* so often at most a thread's waits without a stack are told of: their sum */
+#define OFF_COMPARE_NS 10000000ull /* so often a CPU compares the clock of its queue with ours */
 #define OFF_LEVELS 10            /* of the lower half of that; the lower, the more a stack must be worth, by the thread's */
 #define OFF_LEAST_US 256         /* last wait of the kind: so much at the highest, twice as much at each next one */
 

@@ -39,10 +39,18 @@ struct mm_struct {
 	unsigned long start_stack;   /* where the first thread's stack began, below its arguments */
 } __attribute__((preserve_access_index));
 
+/* By the clock of its CPU's queue, in ns. */
+struct sched_info {
+	unsigned long long run_delay; /* waiting for a CPU, in all, up to the last time it began to wait or got one */
+	unsigned long long last_arrival; /* when it got one */
+	unsigned long long last_queued; /* since when it waits for one; 0 = it does not */
+} __attribute__((preserve_access_index));
+
 struct task_struct {
 	void *stack;
 	unsigned int __state, flags;
 	int pid, tgid;
+	struct sched_info sched_info;
 	struct mm_struct *mm;
 	__u64 self_exec_id;          /* counts the programs it ran */
 	struct task_struct *group_leader;

@@ -9,6 +9,10 @@
  * be. A thread's waits of its own will, and those where it only makes room for others, are told apart: on a busy host the
  * latter are the long ones. A wait is timed all the same.
  *
+ * Of a wait, the end may be spent ready to run, while no CPU is free. When a thread was woken the kernel notes by a clock
+ * of its own (sched_info), which is compared with ours where a thread leaves: it came by both clocks at the switch before.
+ * So there is no program at each wake-up, which would cost as much as the one at switches.
+ *
  * Stacks are kept in two tables of slots that forget the longest unused: one for common sizes, and one for deep stacks
  * and for those that the agent has to finish (they carry a copy of the stack). Kernel threads are not watched: that
  * they wait for work is nobody's delay. The switch happens with interrupts off, so the sampling program and this one
@@ -23,7 +27,9 @@ struct off_thread {
 	__u32 last_us[2];    /* how long it waited last: of its own will, and while it could have gone on */
 	__u32 slot;          /* enum off_slot; OFF_NONE: no stack was taken */
 	__u32 preempted;     /* this time it could have gone on */
+	__u64 delay_ns;      /* its sched_info.run_delay as it left */
 	__u64 untold_ns, untold; /* waits without a stack that no record has told of: together, and how many */
+	__u64 untold_runnable_ns; /* of that, ready to run */
 	__u64 told_ns;       /* when one did */
 };
 
@@ -42,8 +48,11 @@ struct off_big {
 };
 
 struct off_budget {
-	__u64 at_ns;
+	__u64 at_ns;         /* the last switch */
+	__u64 before_ns;     /* the one before it, when the thread came that leaves now */
 	__s64 left_ns;
+	__u64 queue_clock;   /* that of its queue less ours; it wraps around */
+	__u64 compared_ns;   /* when that was found; 0 = not yet */
 };
 
 struct {
@@ -91,6 +100,7 @@ static __always_inline struct off_budget *off_budget(const struct control *c, __
 		b->left_ns = OFF_BURST_NS;
 	if (b->left_ns < -(__s64)OFF_BURST_NS)
 		b->left_ns = -(__s64)OFF_BURST_NS;
+	b->before_ns = b->at_ns;
 	b->at_ns = now;
 	return b;
 }
@@ -103,6 +113,40 @@ static __always_inline bool off_preempted(const struct bpf_raw_tracepoint_args *
 	if (bpf_core_field_exists(t->__state))
 		return !BPF_CORE_READ(t, __state);
 	return !BPF_CORE_READ((struct task_struct___old *)t, state);
+}
+
+/* Finds how far the clock of the CPU's queue is ahead of ours, by the current thread. Ours may be adjusted: now and then. */
+static __always_inline void off_compare_clocks(struct off_budget *b, const struct control *c, struct task_struct *task)
+{
+	__u64 came;
+
+	if (b->compared_ns && b->at_ns - b->compared_ns < OFF_COMPARE_NS)
+		return;
+	if (!bpf_core_field_exists(task->sched_info.last_queued) || b->before_ns < c->off_from_ns)
+		return;
+	came = CORE_GET(true, task, sched_info.last_arrival);
+	if (!came)
+		return;
+	b->queue_clock = came - b->before_ns;
+	b->compared_ns = b->at_ns;
+}
+
+/* How long of its wait that ends now the thread was ready to run. */
+static __always_inline __u64 off_runnable(const struct off_budget *b, struct task_struct *task, const struct off_thread *t, __u64 off)
+{
+	__u64 delay, queued;
+	__s64 last;
+
+	if (t->preempted)
+		return off;
+	if (!bpf_core_field_exists(task->sched_info.last_queued) || !b->compared_ns)
+		return 0;
+	delay = BPF_CORE_READ(task, sched_info.run_delay) - t->delay_ns;
+	queued = BPF_CORE_READ(task, sched_info.last_queued);
+	last = queued ? b->at_ns + b->queue_clock - queued : 0;
+	if (last > 0)
+		delay += last;
+	return delay < off ? delay : off;
 }
 
 /* Whether what is left is enough for a stack of the thread's. */
@@ -196,9 +240,10 @@ static __noinline void off_tell(struct task_struct *task, __u32 tid, struct off_
 	off_bare(s, task, tid, END_COSTLY);
 	s->head.time_ns = now;
 	s->head.off_ns = t->untold_ns;
+	s->head.runnable_ns = t->untold_runnable_ns;
 	s->head.ip = t->untold;
 	off_send(s, 0, t->untold_ns);
-	t->untold_ns = t->untold = 0;
+	t->untold_ns = t->untold = t->untold_runnable_ns = 0;
 	t->told_ns = now;
 }
 
@@ -241,6 +286,8 @@ static __always_inline bool off_leave(struct bpf_raw_tracepoint_args *ctx, const
 	t->since_ns = now;
 	t->slot = OFF_NONE;
 	t->preempted = off_preempted(ctx, task);
+	if (bpf_core_field_exists(task->sched_info.last_queued))
+		t->delay_ns = CORE_GET(true, task, sched_info.run_delay);
 	s = bpf_map_lookup_elem(&scratch, &zero);
 	if (!s || !off_affordable(b, t))
 		return false;
@@ -277,12 +324,13 @@ static __always_inline bool off_fetch(struct scratch *s, __u32 tid, const struct
 }
 
 /* The thread is about to get the CPU. True: its wait is told of. */
-static __always_inline bool off_return(const struct control *c, struct task_struct *task, __u32 tid, __u64 now)
+static __always_inline bool off_return(const struct control *c, struct task_struct *task, __u32 tid, __u64 now,
+				       const struct off_budget *b)
 {
 	struct off_thread *t = bpf_map_lookup_elem(&off_threads, &tid);
 	struct scratch *s;
 	__u32 zero = 0;
-	__u64 off, bytes;
+	__u64 off, bytes, runnable;
 
 	if (!t || !t->since_ns)
 		return false;
@@ -299,9 +347,11 @@ static __always_inline bool off_return(const struct control *c, struct task_stru
 		return false;
 	}
 	count(STAT_OFF_EVENTS, 1);
+	runnable = off_runnable(b, task, t, off);
 	if (t->slot == OFF_NONE) {
 		t->since_ns = 0;
 		t->untold_ns += off;
+		t->untold_runnable_ns += runnable;
 		t->untold++;
 		if (now - t->told_ns >= OFF_TELL_NS)
 			off_tell(task, tid, t, now);
@@ -315,6 +365,7 @@ static __always_inline bool off_return(const struct control *c, struct task_stru
 	t->since_ns = 0;
 	s->head.time_ns = now;
 	s->head.off_ns = off;
+	s->head.runnable_ns = runnable;
 	bytes = ((__u64)s->head.n_user + s->head.n_kernel) * 8;
 	for (int i = 0; i < OFF_COPY_PAGES; i++)
 		if (s->head.stack_pages >> i & 1)
@@ -338,11 +389,13 @@ int off_cpu(struct bpf_raw_tracepoint_args *ctx)
 	b = off_budget(c, now);
 	if (!b)
 		return 0;
-	if (id)
+	if (id) {
+		off_compare_clocks(b, c, current_task());
 		work = off_leave(ctx, c, now, id, b);
+	}
 	tid = BPF_CORE_READ(next, pid);
 	if (tid)
-		work |= off_return(c, next, tid, now);
+		work |= off_return(c, next, tid, now, b);
 	cost = bpf_ktime_get_ns() - now;
 	b->left_ns -= cost;
 	count(STAT_OFF_SWITCHES, 1);

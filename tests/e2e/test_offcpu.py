@@ -7,6 +7,7 @@ import time
 import urllib.parse
 
 from harness import LONG, Process, Server, Skip, check, http_get, wait_until
+from pprof_file import Profile
 from test_agent import c_program, share_with, start_agent
 
 # Waits in three ways, each for some time that it measures itself (what passes, less the CPU time it gets: a busy machine
@@ -98,6 +99,63 @@ int main(void)
     fork();
     spin();
     wait(NULL);
+    return 0;
+}
+"""
+
+# Sleeps 10 ms at a time on a CPU that a real-time process takes for 40 ms soon after: it is woken, and gets no CPU. Prints
+# how long it was off the CPU in all, how often, and how much of that the kernel counts as waiting for one.
+WOKEN = """
+#define _GNU_SOURCE
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+static long read_clock(clockid_t c) { struct timespec t; clock_gettime(c, &t); return t.tv_sec * 1000000000l + t.tv_nsec; }
+static void nap(long ms) { struct timespec t = { 0, ms * 1000000 }; nanosleep(&t, NULL); }
+static long delay(void)
+{
+    long ran, waited = -1;
+    FILE *f = fopen("/proc/thread-self/schedstat", "r");
+    if (!f || fscanf(f, "%ld %ld", &ran, &waited) != 2) waited = -1;
+    if (f) fclose(f);
+    return waited;
+}
+__attribute__((noinline, noclone)) void wait_woken(void) { nap(10); __asm__ volatile("" ::: "memory"); }
+int main(int argc, char **argv)
+{
+    int turn[2], rounds = atoi(argv[1]);
+    long sum = 0, waited = 0;
+    cpu_set_t s;
+    if (pipe(turn)) return 1;
+    CPU_ZERO(&s);
+    CPU_SET(sched_getcpu(), &s);
+    sched_setaffinity(0, sizeof s, &s);
+    pid_t hog = fork();
+    if (hog == 0) {
+        struct sched_param p = { .sched_priority = 1 };
+        char c;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (sched_setscheduler(0, SCHED_FIFO, &p)) return 2;
+        while (read(turn[0], &c, 1) == 1) {
+            nap(3);
+            for (long end = read_clock(CLOCK_MONOTONIC) + 40000000; read_clock(CLOCK_MONOTONIC) < end;) ;
+        }
+        _exit(0);
+    }
+    for (int i = 0; i < rounds; i++) {
+        if (write(turn[1], "x", 1) != 1) return 1;
+        long from = read_clock(CLOCK_MONOTONIC), cpu = read_clock(CLOCK_THREAD_CPUTIME_ID), before = delay();
+        wait_woken();
+        waited += delay() - before;
+        cpu = read_clock(CLOCK_THREAD_CPUTIME_ID) - cpu;
+        sum += read_clock(CLOCK_MONOTONIC) - from - cpu;
+    }
+    printf("%ld %d %ld\\n", sum, rounds, waited);
+    kill(hog, SIGKILL);
     return 0;
 }
 """
@@ -203,6 +261,36 @@ def test_preempted(env):
     print(f"{all_ns / 1e9:.2f} s, {right / max(all_ns, 1):.1%} of it as expected")
     check(all_ns >= 0.03e9, f"two that want one CPU for so long waited {all_ns} ns: {stacks[:6]}")
     check(right >= 0.8 * all_ns, f"{right} of {all_ns} ns: {own[:6]}")
+
+
+def by_state(body, function):
+    """{state: (waits, ns)} of the stacks with that function."""
+    out = {}
+    for frames, labels, values in Profile(body).samples:
+        if any(f[0] == function for f in frames):
+            state = dict(labels).get("state")
+            n, ns = out.get(state, (0, 0))
+            out[state] = n + values[0], ns + values[1]
+    return out
+
+
+def test_states(env):
+    """What a thread waits for: woken, and without a CPU, it is runnable, as long as the kernel says; before, blocked."""
+    agent = start_agent(env, "--off-cpu", "--max-cost=1")
+    rounds = 40
+    text, _ = while_profiled(env, agent, [c_program(env, "fix_woken", WOKEN), str(rounds)], '{comm="fix_woken"}')
+    with open(os.path.join(env.dir, "offcpu.pb.gz"), "rb") as f:
+        states = by_state(f.read(), "wait_woken")
+    ns, _, runnable = map(int, text.split())
+    got = {k: v[1] / 1e6 for k, v in states.items()}
+    print(f"off the CPU for {ns / 1e6:.1f} ms, of that {runnable / 1e6:.1f} ms runnable; the profile says {got}")
+    if runnable < 10_000_000 * rounds:
+        raise Skip("the kernel does not give real-time processes the CPU at once here")
+    check(set(states) == {"runnable", "blocked"}, f"{states}")
+    seen = states["runnable"][1] + states["blocked"][1]  # the first waits may come before the program's names
+    check(0.8 * ns <= seen <= 1.02 * ns, f"{ns} ns, {states}")
+    check(abs(states["runnable"][1] / seen - runnable / ns) <= 0.04, f"{runnable} of {ns} ns, {states}")
+    check(0.8 * rounds <= sum(n for n, _ in states.values()) <= rounds, f"each wait counts once: {states}")
 
 
 def test_without_stacks(env):
