@@ -45,7 +45,10 @@ static void drop_unwanted(struct tsdb *db, const struct version *v, struct parti
 		bool known = r->series[i] < p->index.series.n && !p->index.series.v[r->series[i]]->is_float;
 		if (known && !tsdb_has_stamp(v, p, r->series[i], r->t_ms))
 			continue;
-		metric_inc(&tsdb_metrics[known ? TM_DUPLICATES : TM_LOST_RECORDS]);
+		if (known)
+			metric_inc(&tsdb_metrics[TM_DUPLICATES]);
+		else
+			atomic_fetch_add(&db->lost_records, 1);
 		record_drop_series(r, i);
 	}
 }

@@ -51,6 +51,7 @@ struct partition {
 	struct dict_marks sealed_before; /* in parts before the last: each part repeats the one before it */
 	uint64_t first_symbols;     /* lowest record with symbols that no part holds; UINT64_MAX = none */
 	uint64_t lost;              /* entries that had to be made up */
+	uint64_t lost_counted;      /* of them so many are in the database's count; with lost under dict_lock */
 	atomic_bool loaded;         /* the dictionary and index of its parts are in memory */
 	struct pdb *db_parts;       /* where its parts lie; NULL = it has none yet */
 	uint32_t next_part;         /* number of the next part; under apply_lock, as the next two */
@@ -75,6 +76,8 @@ struct partition *partition_empty_copy(const struct partition *p);
 /* Such a one with the dictionary that the parts of s have, of a partition that is not loaded itself; series_only: with the series,
  * and no symbols but their strings. Nobody else sees it. */
 struct partition *partition_read(const struct pstate *s, bool series_only);
+/* Adds what was made up of its dictionary to the database's count. Under dict_lock. */
+void tsdb_count_lost_symbols(struct partition *p);
 /* A reference of one that logs ids of it: as long as there are any it does not go. */
 struct partition *partition_enter(struct partition *p);
 void partition_leave(struct partition *p);
@@ -120,7 +123,7 @@ struct version *version_without(const struct version *v, uint32_t day);
 enum tsdb_metric {
 	TM_APPENDED_PROFILES, TM_APPENDED_SAMPLES, TM_APPENDED_FLOATS, TM_DUPLICATES, TM_TOO_OLD, TM_TOO_NEW, TM_OVER_LIMIT,
 	TM_TYPE_CONFLICT, TM_LABEL_SETS_OVER, TM_COMMITS, TM_COMMIT_SECONDS, TM_COMMIT_FAILURES, TM_LOG_WRITTEN,
-	TM_LOST_RECORDS, TM_QUEUE_BYTES, TM_HEAD_SERIES, TM_HEAD_WINDOWS, TM_HEAD_BYTES, TM_HEAD_LOG_BYTES, TM_DICT_BYTES,
+	TM_LOST_RECORDS, TM_LOST_SYMBOLS, TM_QUEUE_BYTES, TM_HEAD_SERIES, TM_HEAD_WINDOWS, TM_HEAD_BYTES, TM_HEAD_LOG_BYTES, TM_DICT_BYTES,
 	TM_PARTITIONS, TM_PARTS, TM_DISK_BYTES, TM_MIN_TIME, TM_MAX_TIME, TM_SEALS, TM_SEAL_FAILURES, TM_SEAL_SECONDS,
 	TM_SEALED_BYTES, TM_COMPACTIONS, TM_COMPACTION_FAILURES, TM_COMPACTION_SECONDS, TM_RETAINED, TM_LAST_RECORD,
 	TM_CACHE_BYTES, TM_DICT_BUDGET, TM_HEAD_BUDGET, TM_CACHE_BUDGET, TM_LOADED, TM_EVICTED, TM_PART_INDEX_BYTES, TM_WAITING, TM_SEALING_BYTES, TM_LOG_MEMORY, TM_TABLE_BYTES, TM_COUNT
@@ -170,7 +173,8 @@ struct tsdb {
 	atomic_llong dropped_until;       /* ms: partitions up to here were dropped, and do not come back; in the file "dropped" */
 
 	atomic_llong newest_t;            /* of all samples, ms; INT64_MIN = none */
-	atomic_ullong appended_profiles, appended_samples, appended_floats, lost_records;
+	atomic_ullong appended_profiles, appended_samples, appended_floats;
+	atomic_ullong lost_records, lost_symbols; /* lost_symbols: entries of dictionaries that were made up in their place */
 	atomic_bool write_failed;         /* the last commit did not succeed */
 	atomic_llong compact_after_ms;    /* the next look, monotonic; the sealer and calls that clean */
 	int64_t recovered_mono_ms;        /* the committer's: when it last opened the log anew */

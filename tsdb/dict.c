@@ -9,6 +9,8 @@ void dict_marks_start(struct dict_marks *m)
 	m->next[DICT_STRINGS] = m->next[DICT_NODES] = m->next[DICT_STACKS] = m->next[DICT_LABEL_SETS] = m->next[DICT_COLUMNS] = 1;
 }
 
+#define MAX_MADE_UP ((uint64_t)1 << 24) /* entries of one payload */
+
 static const enum symbols_table symbols_of[DICT_TABLES] = {
 	[DICT_STRINGS] = SYMBOLS_STRINGS, [DICT_MAPPINGS] = SYMBOLS_MAPPINGS, [DICT_FUNCTIONS] = SYMBOLS_FUNCTIONS,
 	[DICT_LOCATIONS] = SYMBOLS_LOCATIONS, [DICT_NODES] = SYMBOLS_NODES, [DICT_STACKS] = SYMBOLS_STACKS, [DICT_LABEL_SETS] = SYMBOLS_LABEL_SETS,
@@ -173,7 +175,26 @@ struct reader {
 	struct dict_marks *first; /* only looked through: lowest id of each table */
 	bool series_only;         /* other tables than those of strings and series are stepped over, */
 	bool stepping;            /* as this one is: what its entries refer to need not be there */
+	bool lossy;               /* what entries refer to and is not there is made up */
 };
+
+static void add_lost(struct reader *r, enum dict_table t, uint32_t id);
+
+/* An id that is not there because its record was lost: all up to it are made up. */
+static bool make_up(struct reader *r, enum symbols_table t, uint32_t id)
+{
+	uint32_t have = symbols_count(r->s, t);
+	enum dict_table table = DICT_STRINGS;
+	while (table < DICT_SERIES && symbols_of[table] != t)
+		table++;
+	if (!r->lossy || r->first || table == DICT_SERIES || id - have >= MAX_MADE_UP - r->lost)
+		return false;
+	for (; have <= id; have = symbols_count(r->s, t)) {
+		add_lost(r, table, have);
+		r->lost++;
+	}
+	return true;
+}
 
 /* An id below the table's count; 0 and bad otherwise. */
 static uint32_t get_id(struct reader *r, enum symbols_table t)
@@ -181,7 +202,7 @@ static uint32_t get_id(struct reader *r, enum symbols_table t)
 	uint32_t id = cursor_u32(&r->c);
 	if (r->stepping)
 		return 0;
-	if (id >= symbols_count(r->s, t)) {
+	if (id >= symbols_count(r->s, t) && (r->c.bad || !make_up(r, t, id))) {
 		r->c.bad = true;
 		return 0;
 	}
@@ -194,7 +215,7 @@ static uint32_t get_ref(struct reader *r, enum symbols_table t)
 	uint32_t ref = cursor_u32(&r->c);
 	if (r->stepping)
 		return 0;
-	if (ref > symbols_count(r->s, t)) {
+	if (ref > symbols_count(r->s, t) && (r->c.bad || !make_up(r, t, ref - 1))) {
 		r->c.bad = true;
 		return 0;
 	}
@@ -271,7 +292,8 @@ static void get_label_set(struct reader *r, bool add)
 	for (size_t i = 0; i < n && !r->c.bad; i++) {
 		uint64_t key = cursor_varint(&r->c);
 		struct sym_label l = { .key = (uint32_t)(key >> 1), .is_num = key & 1 };
-		if (key >> 1 >= symbols_count(r->s, SYMBOLS_STRINGS))
+		if (key >> 1 >= symbols_count(r->s, SYMBOLS_STRINGS) &&
+		    (r->c.bad || key >> 1 > UINT32_MAX || !make_up(r, SYMBOLS_STRINGS, (uint32_t)(key >> 1))))
 			r->c.bad = true;
 		if (l.is_num) {
 			l.num = cursor_zigzag(&r->c);
@@ -385,9 +407,10 @@ static void get_section(struct reader *r)
 	}
 }
 
-static int apply(struct view payload, struct symbols *s, struct index *x, bool series_only, uint64_t *ret_lost, struct err *e)
+static int apply(struct view payload, struct symbols *s, struct index *x, bool series_only, bool lossy, uint64_t *ret_lost,
+		 struct err *e)
 {
-	struct reader r = { .c = cursor_of(payload), .s = s, .x = x, .series_only = series_only };
+	struct reader r = { .c = cursor_of(payload), .s = s, .x = x, .series_only = series_only, .lossy = lossy };
 	while (!r.c.bad && r.c.p < r.c.end)
 		get_section(&r);
 	vec_free(&r.lines);
@@ -401,12 +424,28 @@ static int apply(struct view payload, struct symbols *s, struct index *x, bool s
 
 int dict_apply(struct view payload, struct symbols *s, struct index *x, uint64_t *ret_lost, struct err *e)
 {
-	return apply(payload, s, x, false, ret_lost, e);
+	return apply(payload, s, x, false, false, ret_lost, e);
+}
+
+int dict_apply_lossy(struct view payload, struct symbols *s, struct index *x, uint64_t *ret_lost, struct err *e)
+{
+	return apply(payload, s, x, false, true, ret_lost, e);
+}
+
+void dict_fill_up(const struct dict_marks *to, struct symbols *s, struct index *x, bool series_only, uint64_t *ret_lost)
+{
+	CLEANUP(buf_free) struct buf b = { 0 };
+	for (int t = DICT_STRINGS; t < DICT_TABLES; t++) {
+		buf_putc(&b, (char)t);
+		buf_varint(&b, to->next[t]);
+		buf_varint(&b, 0);
+	}
+	apply(buf_view(&b), s, x, series_only, false, ret_lost, NULL);
 }
 
 int dict_apply_series(struct view payload, struct symbols *s, struct index *x, uint64_t *ret_lost, struct err *e)
 {
-	return apply(payload, s, x, true, ret_lost, e);
+	return apply(payload, s, x, true, true, ret_lost, e);
 }
 
 int dict_first(struct view payload, struct symbols *s, struct index *x, struct dict_marks *ret, struct err *e)

@@ -34,7 +34,11 @@ void dict_encode(struct buf *b, const struct symbols *s, const struct index *x, 
 /* Adds it. *ret_lost (may be NULL) counts the entries that had to be made up. ERR_CORRUPT if the payload makes no
  * sense; what came before the bad entry has been added. */
 int dict_apply(struct view payload, struct symbols *s, struct index *x, uint64_t *ret_lost, struct err *e);
-/* The same of strings and series alone. */
+/* The same where records are known to be lost: what entries refer to and is not there is made up. */
+int dict_apply_lossy(struct view payload, struct symbols *s, struct index *x, uint64_t *ret_lost, struct err *e);
+/* Makes up what is missing below the marks. */
+void dict_fill_up(const struct dict_marks *to, struct symbols *s, struct index *x, bool series_only, uint64_t *ret_lost);
+/* As dict_apply_lossy, of strings and series alone. */
 int dict_apply_series(struct view payload, struct symbols *s, struct index *x, uint64_t *ret_lost, struct err *e);
 /* The lowest id of each table in a payload whose entries are all there already; of a table it does not have, where tables
  * start. Under the partition's lock. */

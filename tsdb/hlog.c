@@ -36,7 +36,9 @@ struct hlog {
 	char *dir, *path;
 	rocksdb_t *db;
 	bool look_only;
-	rocksdb_options_t *options;
+	bool damaged;               /* it cannot be read, or not be written, as it lies: the next opening makes it anew */
+	rocksdb_options_t *options, *in_memory; /* in_memory: NULL, or db lies there, read around the damage */
+	rocksdb_env_t *memory;
 	rocksdb_writeoptions_t *sync, *unsynced;
 	rocksdb_readoptions_t *read;
 	rocksdb_writebatch_t *batch;
@@ -153,6 +155,7 @@ static int write_batch(struct hlog *l, rocksdb_writebatch_t *batch, bool sync, c
 		rocksdb_write(l->db, sync ? l->sync : l->unsynced, batch, &error);
 		rc = rocks_err(&error, e, what, l->path);
 		l->broken = rc != 0;
+		l->damaged |= rc == -ERR_CORRUPT; /* RocksDB met a bad block when it put files together */
 	}
 	pthread_mutex_unlock(&l->write_lock);
 	pthread_rwlock_unlock(&l->db_lock);
@@ -224,10 +227,22 @@ int hlog_forget_gone(struct hlog *l, uint32_t day, struct err *e)
 
 /* ---- open, close ---- */
 
-static void free_log(struct hlog *l)
+static void close_db(struct hlog *l)
 {
 	if (l->db)
 		rocksdb_close(l->db);
+	if (l->in_memory)
+		rocksdb_options_destroy(l->in_memory);
+	if (l->memory)
+		rocksdb_env_destroy(l->memory);
+	l->db = NULL;
+	l->in_memory = NULL;
+	l->memory = NULL;
+}
+
+static void free_log(struct hlog *l)
+{
+	close_db(l);
 	if (l->batch)
 		rocksdb_writebatch_destroy(l->batch);
 	if (l->sync)
@@ -247,16 +262,6 @@ static void free_log(struct hlog *l)
 	free(l);
 }
 
-static int look(struct hlog *l, struct err *e)
-{
-	char *error = NULL;
-	if (list_is_damaged(l->path))
-		LOG_WARN("msg", "the head log's list of files is damaged: what only its end names is not seen; the next start of the server "
-			 "makes it anew", "dir", l->path);
-	l->db = rocksdb_open_for_read_only(l->options, l->path, 0, &error);
-	return rocks_err(&error, e, "cannot open the head log", l->path);
-}
-
 /* What is trimmed and may be there still, in a file that was not removed yet, does not come back; facts are kept for longer than
  * the rest, and one too many does no harm. */
 static enum rescue_verdict rescue_judge_key(void *arg, const char *key, size_t len, struct view value)
@@ -274,43 +279,115 @@ static enum rescue_verdict rescue_judge_key(void *arg, const char *key, size_t l
 	return get_be(key, 8) >= l->marked_first || r.kind == RECORD_FACT ? RESCUE_TAKE : RESCUE_PASS;
 }
 
-/* Its list of files cannot be read, as it is after a power loss that tore the list's last entry, or names files that are not
- * there. */
+/* A file cannot be read, as the list of them after a power loss that tore its last entry, or is not there. Not a write that failed. */
 static bool is_damaged(const struct err *e)
 {
-	return e->code == ERR_CORRUPT || strstr(e->msg, "No such file");
+	return e->code == ERR_CORRUPT || strstr(e->msg, "No such file") || strstr(e->msg, "Input/output error");
 }
 
-/* What fails only for a moment does not refuse a start. */
-static int open_db(struct hlog *l, bool *ret_writable, struct err *e)
+static rocksdb_options_t *log_options(void)
+{
+	rocksdb_options_t *o = rocks_options(NULL);
+	/* Never point in time: that open deletes the log behind a flipped byte. */
+	rocksdb_options_set_wal_recovery_mode(o, rocksdb_skip_any_corrupted_records_recovery);
+	/* A record lives for an hour and a quarter: most are trimmed before they would leave memory, and it does not pay
+	 * to compress the rest. */
+	rocksdb_options_set_write_buffer_size(o, 64 << 20);
+	rocksdb_options_set_compression(o, rocksdb_no_compression);
+	rocksdb_options_set_max_write_buffer_number(o, 3);
+	return o;
+}
+
+/* What can be read of it, around what is damaged, without a write. Appends are refused. */
+static int open_in_memory(struct hlog *l, struct err *e)
+{
+	close_db(l);
+	l->memory = rocksdb_create_mem_env();
+	l->in_memory = log_options();
+	rocksdb_options_set_env(l->in_memory, l->memory);
+	l->damaged = l->broken = true;
+	return rescue_in_memory(l->in_memory, l->path, rescue_judge_key, l, l->marked_last, &l->db, e);
+}
+
+/* Nobody else has it. */
+static int make_anew(struct hlog *l, struct err *e)
+{
+	int rc = rescue_log(l->options, l->path, rescue_judge_key, l, l->marked_last, e);
+	l->damaged = rc != 0;
+	return rc;
+}
+
+static int open_to_write(struct hlog *l, struct err *e)
 {
 	char *error = NULL;
+	l->db = rocksdb_open(l->options, l->path, &error);
+	return rocks_err(&error, e, "cannot open the head log", l->path);
+}
+
+static int open_to_read(struct hlog *l, struct err *e)
+{
+	char *error = NULL;
+	l->db = rocksdb_open_for_read_only(l->options, l->path, 0, &error);
+	l->broken = true;
+	return rocks_err(&error, e, "cannot open the head log for reading", l->path);
+}
+
+/* As it lies, or, if it cannot be written, to be read alone: then appends are refused until hlog_reopen. anew: without what is
+ * damaged. */
+static int try_open(struct hlog *l, bool anew, struct err *e)
+{
+	struct err other = { 0 };
+	close_db(l);
+	l->broken = false;
+	if (!anew && (list_is_damaged(l->path) || rescue_is_needed(l->path, l->marked_last)))
+		return err_set(e, ERR_CORRUPT, "the head log %s: a file of it is damaged", l->path);
+	if (l->look_only)
+		return anew ? open_in_memory(l, e) : open_to_read(l, e);
+	if ((anew || list_is_gone(l->path)) && make_anew(l, e)) { /* opened without a list it would begin anew */
+		LOG_WARN("msg", "the head log is damaged and cannot be made anew", "err", e->msg);
+		return anew ? open_in_memory(l, e) : -(int)e->code;
+	}
+	int rc = open_to_write(l, e);
+	if (!rc || is_damaged(e))
+		return rc;
+	rc = open_to_read(l, &other);
+	if (!rc)
+		LOG_WARN("msg", "the head log can be read and not be written: appends are refused until it can", "err", e->msg);
+	else
+		*e = other;
+	return rc;
+}
+
+/* What fails only for a moment does not refuse a start, and damage never does. */
+static int open_db(struct hlog *l, struct err *e)
+{
 	int rc = -1;
 	for (int tries = 0; rc && tries < OPEN_TRIES; tries++) {
-		struct err other = { 0 };
 		if (tries)
 			clock_sleep_ms(OPEN_WAIT_MS);
-		/* Not at once: it may only have been read wrong. */
-		bool rescue = tries + 1 == OPEN_TRIES && is_damaged(e), damaged = list_is_damaged(l->path);
-		if (damaged && !rescue) {
-			err_set(e, ERR_CORRUPT, "the head log %s: its list of files is damaged", l->path);
+		rc = try_open(l, tries + 1 == OPEN_TRIES && is_damaged(e), e); /* not at once: it may only have been read wrong */
+	}
+	return rc;
+}
+
+/* After something of it could not be read: that may pass, else it is opened without it. */
+static int open_again(struct hlog *l, bool anew, struct err *e)
+{
+	if (l->in_memory)
+		return -(int)e->code;
+	LOG_WARN("msg", "the head log cannot be read as it lies", "dir", l->path, "err", e->msg);
+	clock_sleep_ms(OPEN_WAIT_MS);
+	return try_open(l, anew, e);
+}
+
+static int note_all_gone(struct hlog *l, struct err *e)
+{
+	int rc = -1;
+	for (int tries = 0; rc && tries < OPEN_TRIES; tries++) {
+		if (tries && open_again(l, tries + 1 == OPEN_TRIES, e))
 			continue;
-		}
-		if ((rescue || list_is_gone(l->path)) && rescue_log(l->options, l->path, rescue_judge_key, l, &other)) {
-			LOG_WARN("msg", "the head log's list of files is damaged and cannot be made anew", "err", other.msg);
-			*e = other;
-			continue; /* opened so it would begin anew */
-		}
-		l->db = rocksdb_open(l->options, l->path, &error);
-		rc = rocks_err(&error, e, "cannot open the head log", l->path);
-		*ret_writable = !rc;
-		if (!rc || (is_damaged(e) && tries + 1 < OPEN_TRIES))
-			continue;
-		l->db = rocksdb_open_for_read_only(l->options, l->path, 0, &error);
-		if (rocks_err(&error, &other, "cannot open the head log for reading", l->path))
-			continue;
-		LOG_WARN("msg", "the head log can be read and not be written: appends are refused until it can", "err", e->msg);
-		rc = 0;
+		l->gone.n = 0;
+		rc = each_gone(l, note_gone, l, e);
 	}
 	return rc;
 }
@@ -326,19 +403,12 @@ int hlog_open(struct hlog **ret, const char *dir, bool *ret_writable, struct err
 	l->next = 1;
 	atomic_init(&l->last, 0);
 	atomic_init(&l->first, 1);
-	l->options = rocks_options(NULL);
-	/* Never point in time: that open deletes the log behind a flipped byte. */
-	rocksdb_options_set_wal_recovery_mode(l->options, rocksdb_skip_any_corrupted_records_recovery);
-	/* A record lives for an hour and a quarter: most are trimmed before they would leave memory, and it does not pay
-	 * to compress the rest. */
-	rocksdb_options_set_write_buffer_size(l->options, 64 << 20);
-	rocksdb_options_set_compression(l->options, rocksdb_no_compression);
-	rocksdb_options_set_max_write_buffer_number(l->options, 3);
+	l->options = log_options();
 	l->look_only = !ret_writable;
 	read_marks(l);
 	int rc = l->look_only ? 0 : rescue_finish(l->path, e);
 	if (!rc)
-		rc = l->look_only ? look(l, e) : open_db(l, ret_writable, e);
+		rc = open_db(l, e);
 	if (rc) {
 		free_log(l);
 		return rc;
@@ -350,11 +420,13 @@ int hlog_open(struct hlog **ret, const char *dir, bool *ret_writable, struct err
 	rocksdb_readoptions_set_fill_cache(l->read, 0);
 	l->batch = rocksdb_writebatch_create();
 	atomic_store(&l->first, MAX(l->marked_first, 1));
-	rc = each_gone(l, note_gone, l, e);
+	rc = note_all_gone(l, e);
 	if (rc) {
 		free_log(l);
 		return rc;
 	}
+	if (ret_writable)
+		*ret_writable = !l->broken;
 	*ret = l;
 	return 0;
 }
@@ -391,28 +463,40 @@ static void look_for_hole(struct hlog *l, struct hlog_loss *x, uint64_t before, 
 	lost(x, from, number - 1);
 }
 
-int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct view record), void *arg,
-		struct hlog_loss *ret, struct err *e)
+/* Goes on behind the record *before. */
+static int replay_rest(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct view record), void *arg, uint64_t *before,
+		       struct hlog_loss *ret, struct err *e)
 {
-	char *error = NULL;
-	uint64_t before = 0;
-	*ret = (struct hlog_loss){ 0 };
+	char *error = NULL, from[8];
+	put_key(from, *before + 1);
 	rocksdb_iterator_t *it = rocksdb_create_iterator(l->db, l->read);
-	for (rocksdb_iter_seek_to_first(it); rocksdb_iter_valid(it); rocksdb_iter_next(it)) {
+	for (rocksdb_iter_seek(it, from, sizeof from); rocksdb_iter_valid(it); rocksdb_iter_next(it)) {
 		size_t key_len, len;
 		const char *key = rocksdb_iter_key(it, &key_len), *value = rocksdb_iter_value(it, &len);
 		if (key_len != 8)
 			continue;
 		uint64_t number = get_be(key, 8);
-		look_for_hole(l, ret, before, number);
+		look_for_hole(l, ret, *before, number);
 		if (!fn(arg, number, view_make(value, len))) {
 			ret->bad++;
 			lost(ret, number, number);
 		}
-		before = number;
+		*before = number;
 	}
 	rocksdb_iter_get_error(it, &error);
 	rocksdb_iter_destroy(it);
+	return rocks_err(&error, e, "cannot read the head log", l->path);
+}
+
+int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct view record), void *arg,
+		struct hlog_loss *ret, struct err *e)
+{
+	uint64_t before = 0;
+	int rc = -1;
+	*ret = (struct hlog_loss){ 0 };
+	for (int tries = 0; rc && tries < OPEN_TRIES; tries++)
+		if (!tries || !open_again(l, tries + 1 == OPEN_TRIES, e))
+			rc = replay_rest(l, fn, arg, &before, ret, e);
 	if (before < l->marked_last) {
 		ret->cut = l->marked_last - MAX(before, l->marked_first ? l->marked_first - 1 : 0);
 		ret->holes += ret->cut;
@@ -424,7 +508,7 @@ int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct vi
 		before = MAX(before, l->gone.v[i].number); /* what comes is not void */
 	l->next = before + 1;
 	atomic_store(&l->last, before);
-	return rocks_err(&error, e, "cannot read the head log", l->path);
+	return rc;
 }
 
 void hlog_number_above(struct hlog *l, uint64_t number)
@@ -511,14 +595,14 @@ static int cut_above(struct hlog *l, struct err *e)
 
 int hlog_reopen(struct hlog *l, struct err *e)
 {
-	char *error = NULL;
 	pthread_rwlock_wrlock(&l->db_lock);
-	if (l->db)
-		rocksdb_close(l->db);
-	l->db = rocksdb_open(l->options, l->path, &error);
-	int rc = rocks_err(&error, e, "cannot open the head log again", l->path);
+	close_db(l);
+	int rc = l->damaged || list_is_gone(l->path) ? make_anew(l, e) : 0;
+	if (!rc)
+		rc = open_to_write(l, e);
 	if (!rc)
 		rc = cut_above(l, e);
+	l->damaged |= rc && is_damaged(e);
 	l->broken = rc != 0;
 	pthread_rwlock_unlock(&l->db_lock);
 	return rc;
@@ -538,7 +622,7 @@ int hlog_trim(struct hlog *l, uint64_t below, const uint64_t *keep, size_t n_kee
 {
 	uint64_t from = 0;
 	char a[8], b[8];
-	if (below <= atomic_load(&l->first))
+	if (below <= atomic_load(&l->first) || l->in_memory) /* no mark passes what could not be read and is not kept aside yet */
 		return 0;
 	/* The mark first: a crash in between leaves records too many, which replay skips. */
 	atomic_store(&l->first, below);
@@ -583,7 +667,7 @@ int hlog_snapshot(struct hlog *l, const char *dir, struct err *e)
 	/* What is committed meanwhile may or may not be in it: the mark is from before. */
 	uint64_t last = atomic_load(&l->last), first = atomic_load(&l->first);
 	pthread_rwlock_rdlock(&l->db_lock);
-	int rc = l->db ? rocks_checkpoint(l->db, head, e) : err_set(e, ERR_IO, "the head log is closed after an error");
+	int rc = l->db && !l->in_memory ? rocks_checkpoint(l->db, head, e) : err_set(e, ERR_IO, "the head log is closed after an error");
 	pthread_rwlock_unlock(&l->db_lock);
 	return rc ? rc : write_marks(dir, last, first, e);
 }

@@ -12,7 +12,7 @@ libtsdb_a_SOURCES = \
   tsdb/plan.h tsdb/readpart.c tsdb/readpart.h tsdb/rebuild.c tsdb/record.c tsdb/record.h tsdb/remove.c tsdb/remove.h \
   tsdb/replay.c tsdb/rescue.c tsdb/rescue.h tsdb/retention.c tsdb/rewrite.c tsdb/rocks.c tsdb/rocks.h tsdb/rollup.c tsdb/seal.c \
   tsdb/seal.h tsdb/seal_write.c tsdb/sealed.c tsdb/sealed.h tsdb/sealed_points.c tsdb/sealed_sums.c tsdb/select.c tsdb/sort.c tsdb/sort.h \
-  tsdb/space.c tsdb/space.h tsdb/steps.c tsdb/steps.h tsdb/sums.c tsdb/sums_put.c tsdb/sums_put.h tsdb/tsdb.c tsdb/tsdb.h tsdb/view.c tsdb/view.h tsdb/window.c \
+  tsdb/space.c tsdb/space.h tsdb/steps.c tsdb/steps.h tsdb/sums.c tsdb/sums_put.c tsdb/sums_put.h tsdb/table.c tsdb/table.h tsdb/tsdb.c tsdb/tsdb.h tsdb/view.c tsdb/view.h tsdb/wal.c tsdb/wal.h tsdb/window.c \
   tsdb/window.h
 
 # What a program that links the storage needs.
@@ -27,7 +27,7 @@ EXTRA_DIST += tests/fixtures/tsdb-format-1.tar.gz tests/fixtures/tsdb-format-1.a
   tests/fixtures/tsdb-format-4.tar.gz tests/fixtures/tsdb-format-4.answers
 
 # A test is a word here and two lines below.
-TSDB_TESTS = aggregate_test budget_test compact_test dict_pack_test evict_test places_test tsdb_codec_test tsdb_delete_test \
+TSDB_TESTS = aggregate_test budget_test compact_test dict_pack_test evict_test flip_test places_test tsdb_codec_test tsdb_delete_test \
   tsdb_fault_test tsdb_format_test tsdb_model_test tsdb_names_test tsdb_points_test tsdb_test
 check_PROGRAMS += $(TSDB_TESTS)
 TESTS += $(TSDB_TESTS)
@@ -41,6 +41,8 @@ dict_pack_test_SOURCES = tsdb/dict_pack_test.c
 dict_pack_test_LDADD = $(TSDB_TEST_LIBS)
 evict_test_SOURCES = tsdb/evict_test.c
 evict_test_LDADD = $(TSDB_TEST_LIBS)
+flip_test_SOURCES = tsdb/flip_test.c
+flip_test_LDADD = $(TSDB_TEST_LIBS)
 places_test_SOURCES = tsdb/places_test.c
 places_test_LDADD = $(TSDB_TEST_LIBS)
 tsdb_codec_test_SOURCES = tsdb/codec_test.c

@@ -16,7 +16,8 @@ struct metric tsdb_metrics[TM_COUNT] = {
 	[TM_COMMIT_SECONDS] = { "pyrrha_tsdb_commit_duration_seconds", "From gathered to durable and visible.", METRIC_HISTOGRAM },
 	[TM_COMMIT_FAILURES] = { "pyrrha_tsdb_commit_failures_total", "Commits that could not be written; their appends were refused.", METRIC_COUNTER },
 	[TM_LOG_WRITTEN] = { "pyrrha_tsdb_head_log_written_bytes_total", "Bytes of records put into the head log.", METRIC_COUNTER },
-	[TM_LOST_RECORDS] = { "pyrrha_tsdb_lost_records_total", "Log records found missing or damaged at start.", METRIC_COUNTER },
+	[TM_LOST_RECORDS] = { "pyrrha_tsdb_lost_records_total", "Log records found missing or damaged at start, and values of sealed parts that cannot be read.", METRIC_COUNTER },
+	[TM_LOST_SYMBOLS] = { "pyrrha_tsdb_lost_symbols_total", "Entries of dictionaries (strings, places, stacks, series) that were lost: names read \"(lost)\".", METRIC_COUNTER },
 	[TM_QUEUE_BYTES] = { "pyrrha_tsdb_queue_bytes", "Appends that wait for the committer.", METRIC_GAUGE },
 	[TM_HEAD_SERIES] = { "pyrrha_tsdb_head_series", "Series with data in the open windows.", METRIC_GAUGE },
 	[TM_HEAD_WINDOWS] = { "pyrrha_tsdb_head_windows", "Windows in memory.", METRIC_GAUGE },
@@ -56,6 +57,8 @@ static void collect(void *arg)
 	struct tsdb_stats s;
 	tsdb_stats(db, &s);
 	delete_collect(&s);
+	metric_set(&tsdb_metrics[TM_LOST_RECORDS], (double)s.lost_records);
+	metric_set(&tsdb_metrics[TM_LOST_SYMBOLS], (double)s.lost_symbols);
 	metric_set(&tsdb_metrics[TM_QUEUE_BYTES], (double)queue_bytes(db->queue));
 	metric_set(&tsdb_metrics[TM_HEAD_SERIES], (double)s.head_series);
 	metric_set(&tsdb_metrics[TM_HEAD_WINDOWS], (double)s.head_windows);
@@ -84,6 +87,4 @@ void tsdb_register_metrics(struct tsdb *db)
 	metrics_register(tsdb_metrics, ARRAY_LEN(tsdb_metrics));
 	metrics_register(delete_metrics, n_delete_metrics);
 	metrics_on_collect(collect, db);
-	/* What replay found before anyone could count it. */
-	metric_add(&tsdb_metrics[TM_LOST_RECORDS], (double)atomic_load(&db->lost_records));
 }

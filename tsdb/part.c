@@ -151,6 +151,8 @@ void part_put_header(struct buf *b, const struct part *p)
 	for (size_t i = 0; i < p->sums.n; i++)
 		buf_varint(b, p->sums.v[i]);
 	buf_varint(b, p->origin);
+	if (p->lost)
+		buf_varint(b, p->lost);
 }
 
 static int get_header(struct part *p, struct view v, struct err *e)
@@ -162,6 +164,7 @@ static int get_header(struct part *p, struct view v, struct err *e)
 	for (size_t n = cursor_count(&c); n && !c.bad; n--)
 		vec_push(&p->sums, cursor_u32(&c));
 	p->origin = c.bad || c.p == c.end ? p->number : cursor_u32(&c); /* older ones do not say */
+	p->lost = c.bad || c.p == c.end ? 0 : cursor_varint(&c);
 	if (p->level != LEVEL_HOUR)
 		p->origin = 0; /* of the rollups of one window the newest counts */
 	return c.bad ? err_set(e, ERR_CORRUPT, "the header of a sealed part makes no sense") : 0;

@@ -61,6 +61,7 @@ struct part {
 	uint64_t first_record, last_record; /* of the log, that it covers */
 	uint64_t bytes;       /* of its file */
 	uint64_t samples;
+	uint64_t lost;        /* values that it, or what it was made of, had and that could not be read any more when it was written */
 	VEC(uint32_t) sums;   /* by number: the parts that a rollup sums up, that an hour's part replaces */
 	VEC(struct part_series) series; /* by id */
 	VEC(uint32_t) aggregates;       /* of each: how many of the series it sums up; 0 = it was left out */

@@ -400,9 +400,12 @@ static void load_symbols(struct partition *p, const struct pstate *s, bool serie
 	int (*apply)(struct view, struct symbols *, struct index *, uint64_t *, struct err *) = series_only ? dict_apply_series : dict_apply;
 	struct part **parts = xcalloc(s->n_parts + 1, sizeof(*parts));
 	size_t n = 0;
+	bool damaged = false;
 	for (size_t i = 0; i < s->n_parts; i++)
-		if (s->parts[i]->level == LEVEL_HOUR)
+		if (s->parts[i]->level == LEVEL_HOUR) {
+			damaged |= s->parts[i]->lost > 0;
 			parts[n++] = s->parts[i];
+		}
 	qsort(parts, n, sizeof(*parts), by_origin);
 	for (size_t i = 0; i < n; i++) {
 		struct err e;
@@ -413,7 +416,8 @@ static void load_symbols(struct partition *p, const struct pstate *s, bool serie
 		for (int tries = 0; rc == -ERR_IO && tries < 3; tries++)
 			rc = part_get_symbols(parts[i], &rows, &e);
 		if (!rc)
-			rc = apply(buf_view(&rows), p->symbols, &p->index, &p->lost, &e);
+			rc = (damaged && !series_only ? dict_apply_lossy : apply)(buf_view(&rows), p->symbols, &p->index, &p->lost, &e);
+		damaged |= rc != 0;
 		if (rc)
 			LOG_WARN("msg", "symbols of a partition are damaged", "partition", LOG_NUM(p->day), "part",
 				 LOG_NUM(parts[i]->number), "err", e.msg);
@@ -438,19 +442,6 @@ static void widen(struct partition *p, const struct part *part)
 	}
 }
 
-/* Columns of an evicted dictionary that cannot be read again stay taken: a new one must not get their id. */
-static void fill_up(struct partition *p, const struct dict_marks *to, bool series_only)
-{
-	struct buf b = { 0 };
-	for (int t = DICT_STRINGS; t < DICT_TABLES; t++) {
-		buf_putc(&b, (char)t);
-		buf_varint(&b, to->next[t]);
-		buf_varint(&b, 0);
-	}
-	(series_only ? dict_apply_series : dict_apply)(view_make(b.ptr, b.len), p->symbols, &p->index, &p->lost, NULL);
-	buf_free(&b);
-}
-
 /* What is to be known of the parts of s (NULL: there are none). */
 static void load(struct partition *p, const struct pstate *s, bool series_only)
 {
@@ -460,7 +451,17 @@ static void load(struct partition *p, const struct pstate *s, bool series_only)
 		widen(p, s->parts[i]);
 	for (size_t i = 0; s && s->masks && i < s->masks->facts.n; i++)
 		delete_bounds(p, s, s->masks->facts.v[i]);
-	fill_up(p, &p->sealed, series_only);
+	/* Columns of an evicted dictionary that cannot be read again stay taken: a new one must not get their id. */
+	dict_fill_up(&p->sealed, p->symbols, &p->index, series_only, &p->lost);
+}
+
+/* Those of a dictionary that is read again count once. */
+void tsdb_count_lost_symbols(struct partition *p)
+{
+	if (p->lost <= p->lost_counted)
+		return;
+	atomic_fetch_add(&p->db->lost_symbols, p->lost - p->lost_counted);
+	p->lost_counted = p->lost;
 }
 
 void partition_load(struct partition *p)
@@ -474,6 +475,7 @@ void partition_load(struct partition *p)
 		load(p, version_find(v, p->day), false);
 		dict_marks_now(&p->sealed, p->symbols, &p->index);
 		p->logged = p->sealed;
+		tsdb_count_lost_symbols(p);
 		atomic_store(&p->loaded, true);
 	}
 	pthread_rwlock_unlock(&p->dict_lock);
@@ -488,6 +490,7 @@ struct partition *partition_empty_copy(const struct partition *p)
 	n->kept_symbols = p->kept_symbols;
 	n->kept_mono_ms = p->kept_mono_ms;
 	n->sealed = p->sealed; /* how much must be there when it is loaded */
+	n->lost_counted = p->lost_counted;
 	n->rules_done = p->rules_done;
 	n->rules_next_part = p->rules_next_part;
 	atomic_store(&n->loaded, false);

@@ -11,24 +11,46 @@
 struct replay {
 	struct tsdb *db;
 	struct version *v;
-	uint64_t lost_entries;
+	struct hlog_loss loss; /* so far */
 };
+
+static bool lost_any(const struct replay *r)
+{
+	return r->loss.holes || r->loss.bad;
+}
 
 static bool replay_symbols(struct replay *r, struct partition *p, uint64_t number, struct view payload)
 {
 	struct err e;
-	uint64_t lost = 0;
 	pthread_rwlock_wrlock(&p->dict_lock);
-	int rc = dict_apply(payload, p->symbols, &p->index, &lost, &e);
+	int rc = (lost_any(r) ? dict_apply_lossy : dict_apply)(payload, p->symbols, &p->index, &p->lost, &e);
 	dict_marks_now(&p->logged, p->symbols, &p->index);
-	p->lost += lost;
+	tsdb_count_lost_symbols(p);
 	if (p->first_symbols == UINT64_MAX && !dict_marks_eq(&p->logged, &p->sealed))
 		p->first_symbols = number;
 	pthread_rwlock_unlock(&p->dict_lock);
-	r->lost_entries += lost;
 	if (rc)
 		LOG_WARN("msg", "damaged symbols in the head log", "record", LOG_NUM(number), "err", e.msg);
 	return rc == 0;
+}
+
+/* The samples of a record whose symbols were lost are not: the columns that they name are made up. */
+static void make_up_columns(struct partition *p, struct view samples)
+{
+	struct cursor c = cursor_of(samples);
+	struct record_profile x = { 0 };
+	struct dict_marks to = { { 0 } };
+	while (record_get_profile(&c, &x))
+		if (x.n && x.columns.v[x.n - 1] < UINT32_MAX)
+			to.next[DICT_COLUMNS] = MAX(to.next[DICT_COLUMNS], x.columns.v[x.n - 1] + 1);
+	record_profile_release(&x);
+	pthread_rwlock_wrlock(&p->dict_lock);
+	if (to.next[DICT_COLUMNS] > symbols_count(p->symbols, SYMBOLS_COLUMNS)) {
+		dict_fill_up(&to, p->symbols, &p->index, false, &p->lost);
+		dict_marks_now(&p->logged, p->symbols, &p->index);
+		tsdb_count_lost_symbols(p);
+	}
+	pthread_rwlock_unlock(&p->dict_lock);
 }
 
 static bool replay_record(void *arg, uint64_t number, struct view bytes)
@@ -50,6 +72,8 @@ static bool replay_record(void *arg, uint64_t number, struct view bytes)
 		return true; /* of one that was deleted as a whole */
 	struct partition *p = tsdb_enter_partition(r->db, rec.partition);
 	partition_load(p);
+	if (lost_any(r) && rec.kind == RECORD_SAMPLES)
+		make_up_columns(p, rec.payload);
 	bool ok;
 	if (rec.kind == RECORD_SYMBOLS)
 		ok = replay_symbols(r, p, number, rec.payload);
@@ -68,13 +92,13 @@ static void restore_last_stamps(struct tsdb *db)
 	}
 }
 
-static void report(const struct hlog_loss *loss, uint64_t lost_entries)
+static void report(const struct tsdb *db, const struct hlog_loss *loss)
 {
 	if (!loss->holes && !loss->bad)
 		return;
 	LOG_WARN("msg", "the head log lost records: what they held is gone", "missing", LOG_NUM(loss->holes), "damaged",
 		 LOG_NUM(loss->bad), "cut_tail", LOG_NUM(loss->cut), "first", LOG_NUM(loss->first), "last",
-		 LOG_NUM(loss->last), "dictionary_entries", LOG_NUM(lost_entries));
+		 LOG_NUM(loss->last), "lost_symbols", LOG_NUM(atomic_load(&db->lost_symbols)));
 }
 
 /* The highest number that a part covers: a record of it or below would be taken for one that is sealed. */
@@ -90,15 +114,14 @@ static uint64_t last_sealed(const struct version *v)
 
 int tsdb_replay(struct tsdb *db, struct err *e)
 {
-	struct hlog_loss loss;
 	struct replay r = { .db = db, .v = tsdb_version(db, NULL) };
-	int rc = hlog_replay(db->log, replay_record, &r, &loss, e);
+	int rc = hlog_replay(db->log, replay_record, &r, &r.loss, e);
 	hlog_number_above(db->log, last_sealed(r.v));
 	restore_last_stamps(db);
 	db->applied = hlog_last(db->log);
 	tsdb_count_head(db, r.v);
 	tsdb_publish(db, r.v, REPLAY_SEQ);
-	atomic_fetch_add(&db->lost_records, loss.holes + loss.bad);
-	report(&loss, r.lost_entries);
+	atomic_fetch_add(&db->lost_records, r.loss.holes + r.loss.bad);
+	report(db, &r.loss);
 	return rc;
 }

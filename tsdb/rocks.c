@@ -69,7 +69,8 @@ int rocks_err(char **error, struct err *e, const char *what, const char *path)
 
 bool rocks_of_the_place(const struct err *e)
 {
-	return strstr(e->msg, "No space left") || strstr(e->msg, "Read-only") || strstr(e->msg, "Too many open files");
+	return e->code == ERR_DENIED || strstr(e->msg, "No space left") || strstr(e->msg, "Read-only") ||
+	       strstr(e->msg, "Too many open files") || strstr(e->msg, "Permission denied") || strstr(e->msg, "Cannot allocate memory");
 }
 
 int rocks_checkpoint(rocksdb_t *db, const char *dir, struct err *e)

@@ -355,6 +355,7 @@ void tsdb_stats(struct tsdb *db, struct tsdb_stats *ret)
 	*ret = (struct tsdb_stats){
 		.appended_profiles = atomic_load(&db->appended_profiles), .appended_samples = atomic_load(&db->appended_samples),
 		.appended_floats = atomic_load(&db->appended_floats), .lost_records = atomic_load(&db->lost_records),
+		.lost_symbols = atomic_load(&db->lost_symbols),
 		.cache_bytes = rocksdb_cache_get_usage(db->cache), .sealing_bytes = atomic_load(&db->sealing_bytes),
 		.first_record = hlog_first(db->log), .last_record = hlog_last(db->log), .head_log_bytes = hlog_bytes(db->log),
 		.head_log_memory = hlog_memory(db->log),

@@ -106,7 +106,8 @@ void tsdb_register_metrics(struct tsdb *db);
 struct tsdb_stats {
 	uint64_t partitions, series, head_series, head_windows, head_bytes, dictionary_bytes, parts;
 	uint64_t head_log_bytes, disk_bytes; /* disk_bytes: of the partitions */
-	uint64_t appended_profiles, appended_samples, appended_floats, lost_records;
+	uint64_t appended_profiles, appended_samples, appended_floats;
+	uint64_t lost_records, lost_symbols;
 	uint64_t first_record, last_record;
 	uint64_t cache_bytes;                /* block cache in use */
 	uint64_t loaded;                     /* partitions whose dictionary is in memory; series counts those alone */

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A table file of RocksDB, read block by block without RocksDB: what is whole beside a damaged block is read, and so is a file
+ * whose index or footer is damaged. */
+#ifndef PYRRHA_TSDB_TABLE_H
+#define PYRRHA_TSDB_TABLE_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/view.h"
+
+struct table_loss {
+	uint64_t blocks;  /* of data that cannot be read */
+	bool index;       /* the footer or the index is damaged: blocks were found without them, up to the first that cannot be read */
+};
+
+typedef int table_fn(void *arg, struct view key, struct view value, struct err *e);
+
+/* Calls fn for each value that can be read, in the file's order: ascending by key, the newest of a key first. What fn is given is
+ * valid until it returns; a negative code of it ends the reading. ERR_NOT_FOUND, ERR_IO, ERR_LIMIT: the file itself cannot be opened
+ * or read into memory. */
+int table_each(const char *path, table_fn *fn, void *arg, struct table_loss *ret, struct err *e);
+
+#endif
