@@ -240,9 +240,10 @@ static int evaluate(struct eval *q, struct promql_params const *p, struct promql
 	if (q->is_range && !p->profiles)
 		eval_want_values(root);
 	if (!rc)
-		rc = root->type == PROMQL_MATRIX ? eval_matrix(q, root, q->top.start, &v, e) : eval_node(q, root, &q->top, &v, e);
+		rc = root->type == PROMQL_MATRIX ? eval_error_at(q, root, eval_matrix(q, root, q->top.start, &v, e), e)
+						 : eval_node(q, root, &q->top, &v, e);
 	if (!rc)
-		rc = result_fill(r, q, &v, p->profiles, e);
+		rc = eval_error_at(q, root, result_fill(r, q, &v, p->profiles, e), e);
 	value_free(&v);
 	return rc;
 }

@@ -282,7 +282,7 @@ int eval_node(struct eval *q, struct node *n, const struct span *sp, struct valu
 	bool worth = n->invariant && sp->n > 1 && n->kind != NODE_NUMBER && n->kind != NODE_STRING;
 	rc = worth ? eval_invariant(q, n, sp, ret, e) : dispatch(q, n, sp, ret, e);
 	explain_end(q, n, rc ? NULL : ret, at);
-	return rc;
+	return eval_error_at(q, n, rc, e);
 }
 
 struct view string_arg(const struct node *n)

@@ -141,6 +141,11 @@ struct labels eval_group_labels(struct eval *q, struct labels l, const struct no
 struct labels eval_drop_name(struct eval *q, struct labels l);
 /* A place in the query for notes: "1:5". */
 char *eval_place(struct eval *q, uint32_t at, char out[32]);
+/* Returns rc; an error that has no place yet gets that of n: "1:5: ...". Not one that has nothing to do with what is asked: too
+ * late, canceled, a failure of the machine. */
+int eval_error_at(struct eval *q, const struct node *n, int rc, struct err *e);
+/* Whether a message begins with a place; *ret_rest is what follows it, else the message. */
+bool eval_has_place(struct view msg, struct view *ret_rest);
 /* The source's view of a query's limits. */
 const struct source_limits *eval_limits(struct eval *q);
 /* For what is read and added up at once: max_samples is about what a query holds. */
@@ -213,6 +218,11 @@ int range_each(struct eval *q, struct node *n, const struct span *sp, void (*pre
 	       struct err *e);
 int range_load(struct eval *q, struct node *n, const struct span *sp, struct range *ret, struct err *e);
 void range_free(struct range *r);
+/* What one series holds; range_free does it for all. */
+void rseries_release(struct rseries *s);
+/* Takes out the series that the range function of n can do nothing with (the rate of a gauge), each kind with a warning; an
+ * error if there are no others. */
+int range_drop_refused(struct eval *q, const struct node *n, struct range *r, struct err *e);
 /* Moves [*lo, *hi) to the points in (from, to]; times only grow between calls. */
 void window_slide(const struct point *pts, size_t n, size_t *lo, size_t *hi, int64_t from, int64_t to);
 

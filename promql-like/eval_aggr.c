@@ -100,7 +100,7 @@ static int sum_profiles(const char *op, const struct member *m, size_t n, double
 	int rc = prof_scale(m[0].s->p, 1, &sum, e);
 	for (size_t i = 1; i < n && !rc; i++) {
 		double by;
-		rc = prof_compatible(sum->type, m[i].s->p->type, false, op, &by, e);
+		rc = prof_compatible(sum->type, m[i].s->p->type, MEET_GROUPED, op, &by, e);
 		if (!rc)
 			rc = prof_accumulate(sum, m[i].s->p, by, e);
 	}

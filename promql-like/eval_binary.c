@@ -47,7 +47,7 @@ static int scale_profile(struct prof *p, double by, struct pair_result *r, struc
 static int add_profiles(const struct sample *a, const struct sample *b, struct pair_result *r, struct err *e)
 {
 	double scale;
-	int rc = prof_compatible(a->p->type, b->p->type, false, "+", &scale, e);
+	int rc = prof_compatible(a->p->type, b->p->type, MEET_ADDED, "+", &scale, e);
 	struct prof *sum = NULL;
 	if (!rc)
 		rc = prof_scale(a->p, 1, &sum, e);
@@ -66,7 +66,7 @@ static int subtract_profiles(const struct sample *a, const struct sample *b, str
 {
 	double scale;
 	struct prof *other = b->p, *scaled = NULL;
-	int rc = prof_compatible(a->p->type, b->p->type, true, "-", &scale, e);
+	int rc = prof_compatible(a->p->type, b->p->type, MEET_SUBTRACTED, "-", &scale, e);
 	if (!rc && scale != 1) {
 		rc = prof_scale(b->p, scale, &scaled, e);
 		other = scaled;
@@ -79,19 +79,9 @@ static int subtract_profiles(const struct sample *a, const struct sample *b, str
 	return rc;
 }
 
-/* Floats beside profiles in + and - have no meaning: dropped with a warning. */
-static int mixed_pair(struct eval *q, const struct node *n, struct pair_result *r)
-{
-	char place[32];
-	eval_note(q, false, "PromQL warning: the operator \"%s\" cannot combine a profile and a number, the element is dropped: "
-		  "use value(...) for the profile's value (%s)", binary_op_info(n->binary.op)->text,
-		  eval_place(q, n->binary.op_start, place));
-	r->keep = false;
-	return 0;
-}
-
-/* a, b in the order they are written; vector_left: which one's value a comparison returns. */
-static int combine(struct eval *q, const struct node *n, const struct sample *a, const struct sample *b, bool left_kept,
+/* a, b in the order they are written; vector_left: which one's value a comparison returns. What no case below makes a profile of
+ * is a number: the arithmetic of the values. */
+static int combine(const struct node *n, const struct sample *a, const struct sample *b, bool left_kept,
 		   struct pair_result *r, struct err *e)
 {
 	enum binary_op op = n->binary.op;
@@ -112,8 +102,6 @@ static int combine(struct eval *q, const struct node *n, const struct sample *a,
 		return add_profiles(a, b, r, e);
 	if (a->p && b->p && op == OP_SUB)
 		return subtract_profiles(a, b, r, e);
-	if ((a->p || b->p) && (op == OP_ADD || op == OP_SUB))
-		return mixed_pair(q, n, r);
 	if (a->p && !b->p && (op == OP_MUL || op == OP_DIV))
 		return scale_profile(a->p, op == OP_MUL ? b->v : 1 / b->v, r, e);
 	if (b->p && !a->p && op == OP_MUL)
@@ -147,7 +135,7 @@ static int vector_scalar(struct eval *q, struct node *n, struct value *vec, stru
 			size_t step = sp->n > 1 ? (size_t)((s->s[k].t_ms - sp->start) / sp->step) : 0;
 			struct sample number = { .v = value_scalar(num, step) }, x = s->s[k];
 			struct pair_result r;
-			int rc = combine(q, n, vector_left ? &x : &number, vector_left ? &number : &x, vector_left, &r, e);
+			int rc = combine(n, vector_left ? &x : &number, vector_left ? &number : &x, vector_left, &r, e);
 			if (rc) {
 				memmove(s->s + out, s->s + k, (s->n - k) * sizeof *s->s);
 				atomic_fetch_sub(&q->held, k - out);
@@ -444,7 +432,7 @@ static int match_one(struct matching *m, size_t i, size_t step, struct sample *s
 	bool one_to_one = m->n->binary.card == CARD_ONE_TO_ONE;
 	struct sample *o = &m->one->s[k].s[m->co[k]];
 	struct pair_result r;
-	int rc = combine(m->q, m->n, m->swapped ? o : s, m->swapped ? s : o, true, &r, e);
+	int rc = combine(m->n, m->swapped ? o : s, m->swapped ? s : o, true, &r, e);
 	if (rc || (!r.keep && !binary_op_info(m->n->binary.op)->comparison))
 		return rc;
 	size_t out = output_series(m, (uint32_t)i, (uint32_t)k);

@@ -127,6 +127,8 @@ static int call_window(struct eval *q, struct node *n, const struct span *sp, st
 	}
 	if (!rc)
 		rc = range_load(q, range, sp, &j.r, e);
+	if (!rc)
+		rc = range_drop_refused(q, n, &j.r, e);
 	value_start(q, &j.out, PROMQL_VECTOR);
 	if (!rc) {
 		for (size_t i = 0; i < j.r.n; i++)

@@ -71,7 +71,7 @@ static int64_t union_length(struct interval *v, size_t n)
 
 static int check_same_type(const struct prof *p, const struct ptype *t, double *by, struct err *e)
 {
-	return prof_compatible(p->type, t, false, "merge", by, e);
+	return prof_compatible(p->type, t, MEET_GROUPED, "merge", by, e);
 }
 
 /* The mean over the time that any series of the group was covered. */

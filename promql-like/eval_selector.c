@@ -406,7 +406,7 @@ void rseries_points(struct rseries *s)
 			s->pts[s->n++] = (struct point){ s->vp[i].t_ms, prof_in_base((double)s->vp[i].total, factor, 0) };
 }
 
-static void rseries_release(struct rseries *s)
+void rseries_release(struct rseries *s)
 {
 	free(s->pts);
 	free(s->vp);

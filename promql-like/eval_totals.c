@@ -195,7 +195,7 @@ int eval_totals(struct eval *q, struct node *n, const struct span *sp, struct va
 	struct totals t = { .q = q, .call = call, .sp = sp, .keep = aggr, .lock = PTHREAD_MUTEX_INITIALIZER };
 	value_start(q, &t.out, PROMQL_VECTOR);
 	struct explaining at = explain_begin(q, call);
-	int rc = range_each(q, range_of(call), sp, prepare, add_series, &t, ret_done, e);
+	int rc = eval_error_at(q, call, range_each(q, range_of(call), sp, prepare, add_series, &t, ret_done, e), e);
 	explain_end(q, call, NULL, at);
 	if (!rc && *ret_done && aggr)
 		rc = add_groups(&t, n, e);

@@ -9,20 +9,50 @@
 #include "funcs.h"
 #include "pwindow.h"
 
-static int refuse_gauge(const char *fn, const struct ptype *t, struct err *e)
+int refuse_subquery(const char *fn, struct err *e)
 {
+	return err_set(e, ERR_EXECUTION, "%s of a subquery of profiles has no meaning, since a subquery holds snapshots: use the "
+		       "plain range, as in %s(cpu[5m])", fn, fn);
+}
+
+/* Why a function of a range can do nothing with such profiles; 0: it can. */
+static int refuse_series(const char *fn, const struct ptype *type, bool snapshots, struct err *e)
+{
+	bool rate = strcmp(fn, "rate") == 0 || strcmp(fn, "increase") == 0;
+	if (snapshots && (rate || strcmp(fn, "merge_over_time") == 0))
+		return refuse_subquery(fn, e);
+	if (!rate || type->kind != PROFILE_GAUGE)
+		return 0;
 	struct buf name = { 0 };
-	ptype_format(t, &name);
+	ptype_format(type, &name);
 	int rc = err_set(e, ERR_EXECUTION, "%s of the gauge %s has no meaning: use deriv(...) for how fast it changes, "
 			 "or merge(...[range]) for its mean", fn, name.ptr);
 	buf_free(&name);
 	return rc;
 }
 
-int refuse_subquery(const char *fn, struct err *e)
+int range_drop_refused(struct eval *q, const struct node *n, struct range *r, struct err *e)
 {
-	return err_set(e, ERR_EXECUTION, "%s of a subquery of profiles has no meaning, since a subquery holds snapshots: use the "
-		       "plain range, as in %s(cpu[5m])", fn, fn);
+	struct err why = { 0 };
+	char place[32];
+	size_t kept = 0;
+	for (size_t i = 0; i < r->n; i++)
+		kept += !r->s[i].type || !refuse_series(n->call.fn->name, r->s[i].type, r->s[i].smp, &why);
+	if (kept == r->n)
+		return 0;
+	if (!kept)
+		return err_set(e, why.code, "%s", why.msg);
+	kept = 0;
+	for (size_t i = 0; i < r->n; i++) {
+		if (r->s[i].type && refuse_series(n->call.fn->name, r->s[i].type, r->s[i].smp, &why)) {
+			eval_note(q, false, "PromQL warning: dropped: %s (%s)", why.msg, eval_place(q, n->start, place));
+			rseries_release(&r->s[i]);
+		} else {
+			r->s[kept++] = r->s[i];
+		}
+	}
+	r->n = kept;
+	return 0;
 }
 
 /* ---- range functions with a meaning of their own ---- */
@@ -116,7 +146,7 @@ static int snapshot_window(struct eval *q, const struct func *f, const struct no
 	double by = mean && count > 1 ? 1 / (double)count : 1, unit;
 	int rc = prof_scale(s[0].p, by, &sum, e);
 	for (size_t i = 1; i < count && !rc; i++) {
-		rc = prof_compatible(sum->type, s[i].p->type, false, f->name, &unit, e);
+		rc = prof_compatible(sum->type, s[i].p->type, MEET_ADDED, f->name, &unit, e);
 		if (!rc)
 			rc = prof_accumulate(sum, s[i].p, by * unit, e);
 	}
@@ -131,8 +161,6 @@ static int snapshot_windows(struct eval *q, const struct func *f, const struct n
 			    const struct span *sp, struct series *out, struct err *e)
 {
 	size_t lo = 0, hi = 0;
-	if (strcmp(f->name, "rate") == 0 || strcmp(f->name, "increase") == 0 || strcmp(f->name, "merge_over_time") == 0)
-		return refuse_subquery(f->name, e);
 	for (size_t i = 0; i < sp->n; i++) {
 		int64_t t = span_at(sp, i), to = mods_time(r->mods, t);
 		window_slide(s->pts, s->n, &lo, &hi, to - r->range_ms, to);
@@ -149,11 +177,12 @@ static int snapshot_windows(struct eval *q, const struct func *f, const struct n
 int profile_window(struct eval *q, const struct func *f, const struct node *n, struct range *r, struct rseries *s,
 		   const struct span *sp, struct series *out, struct err *e)
 {
+	int refused = refuse_series(f->name, s->type, s->smp, e);
+	if (refused)
+		return refused;
 	if (s->smp)
 		return snapshot_windows(q, f, n, r, s, sp, out, e);
 	enum over over = over_of(f, s->type);
-	if (s->type->kind == PROFILE_GAUGE && (over == OVER_RATE || over == OVER_INCREASE))
-		return refuse_gauge(f->name, s->type, e);
 	struct pwindow w = { .s = s };
 	for (size_t i = 0; i < sp->n; i++) {
 		int64_t t = span_at(sp, i), to = mods_time(r->mods, t);
@@ -177,8 +206,9 @@ int profile_totals(struct eval *q, const struct func *f, const struct range *r, 
 		   struct total *out, double *ret_per_s, struct err *e)
 {
 	enum over over = over_of(f, s->type);
-	if (s->type->kind == PROFILE_GAUGE && (over == OVER_RATE || over == OVER_INCREASE))
-		return refuse_gauge(f->name, s->type, e);
+	int refused = refuse_series(f->name, s->type, false, e);
+	if (refused)
+		return refused;
 	struct pwindow w = { .s = s };
 	for (size_t i = 0; i < sp->n; i++) {
 		int64_t to = mods_time(r->mods, span_at(sp, i));
@@ -202,8 +232,7 @@ static int check_any_profile(struct eval *q, const struct node *n, const char *f
 {
 	char place[32];
 	if (floats && !profiles)
-		return err_set(e, ERR_EXECUTION, "%s: %s takes profiles, but the operand has only numbers: %s",
-			       eval_place(q, n->start, place), fn, remedy);
+		return err_set(e, ERR_EXECUTION, "%s takes profiles, but the operand has only numbers: %s", fn, remedy);
 	if (floats)
 		eval_note(q, false, "PromQL warning: %s passes over elements that are numbers (%s)", fn, eval_place(q, n->start, place));
 	return 0;
@@ -313,7 +342,7 @@ static int diff_pair(struct eval *q, const struct sample *a, const struct sample
 {
 	double unit, scale = 1;
 	struct prof *other = b->p, *scaled = NULL, *p = NULL;
-	int rc = prof_compatible(a->p->type, b->p->type, true, "diff", &unit, e);
+	int rc = prof_compatible(a->p->type, b->p->type, MEET_SUBTRACTED, "diff", &unit, e);
 	if (!rc && unit != 1) {
 		rc = prof_scale(b->p, unit, &scaled, e);
 		other = scaled;

@@ -222,7 +222,7 @@ int prof_diff(const struct prof *a, const struct prof *b, double scale_a, struct
 	return 0;
 }
 
-int prof_compatible(const struct ptype *a, const struct ptype *b, bool across_names, const char *op, double *ret_scale,
+int prof_compatible(const struct ptype *a, const struct ptype *b, enum prof_meeting how, const char *op, double *ret_scale,
 		    struct err *e)
 {
 	*ret_scale = 1;
@@ -234,14 +234,14 @@ int prof_compatible(const struct ptype *a, const struct ptype *b, bool across_na
 	bool same_unit = view_eq(a->sample_unit, b->sample_unit);
 	bool same_dimension = same_unit || (*ua.base && strcmp(ua.base, ub.base) == 0);
 	bool same = view_eq(a->sample_type, b->sample_type) && a->kind == b->kind && same_dimension &&
-		    (across_names || view_eq(a->name, b->name));
+		    (how == MEET_SUBTRACTED || view_eq(a->name, b->name));
 	if (!same) {
 		struct buf x = { 0 }, y = { 0 };
 		ptype_format(a, &x);
 		ptype_format(b, &y);
 		int rc = err_set(e, ERR_EXECUTION, "%s needs profiles of one type and kind, but got %s (%s) and %s (%s): select one of them%s",
 				 op, x.ptr, profile_kind_text(a->kind), y.ptr, profile_kind_text(b->kind),
-				 across_names ? "" : ", or group by (__name__)");
+				 how == MEET_GROUPED ? ", or group by (__name__)" : "");
 		buf_free(&x);
 		buf_free(&y);
 		return rc;

@@ -62,8 +62,14 @@ int prof_accumulate(struct prof *p, const struct prof *other, double scale, stru
 int prof_scale(const struct prof *p, double by, struct prof **ret, struct err *e);
 /* a - b, both sides kept. */
 int prof_diff(const struct prof *a, const struct prof *b, double scale_a, struct prof **ret, struct err *e);
-/* Whether they may be added; the error names both. Units of one dimension may differ: *ret_scale rescales b. */
-int prof_compatible(const struct ptype *a, const struct ptype *b, bool across_names, const char *op, double *ret_scale,
+/* What is to be done with two profiles, for who may meet whom, and for what an error says of it. */
+enum prof_meeting {
+	MEET_ADDED,      /* as they are: one type */
+	MEET_GROUPED,    /* by an aggregation, which could keep them apart */
+	MEET_SUBTRACTED, /* the NAMEs may differ */
+};
+/* Whether they may meet in op; the error names both. Units of one dimension may differ: *ret_scale rescales b. */
+int prof_compatible(const struct ptype *a, const struct ptype *b, enum prof_meeting how, const char *op, double *ret_scale,
 		    struct err *e);
 
 /* Fills in the vectors of all of them with one call of the source. */

@@ -514,7 +514,7 @@ int readout_best(struct eval *q, struct node *n, const struct span *sp, bool gre
 		struct explaining at = explain_begin(q, n);
 		int rc = readout(q, n, sp, best_of[i].measure, k, greatest, ret, e);
 		explain_end(q, n, rc ? NULL : ret, at);
-		return rc;
+		return eval_error_at(q, n, rc, e);
 	}
 	return err_set(e, ERR_INTERNAL, "%s has no rows to choose from", n->call.fn->name);
 }

@@ -140,24 +140,58 @@ int readout_sums(struct readout *r, struct value *v, struct err *e)
 
 /* ---- samples ---- */
 
-/* How many observations the value stands for: divides by the period where the type is the period's. */
-static int to_samples(struct readout *r, struct value *v, struct err *e)
+/* The value divided by the period is the number of observations where the type is the period's. */
+static bool has_observations(const struct prof *p)
 {
-	(void)r;
+	const struct ptype *t = p->type;
+	return view_eqs(t->sample_unit, "count") ||
+	       (view_eq(t->sample_type, t->period_type) && view_eq(t->sample_unit, t->period_unit) && p->period > 0);
+}
+
+static void say_uncounted(const struct ptype *t, struct err *e)
+{
+	struct buf name = { 0 };
+	ptype_format(t, &name);
+	err_set(e, ERR_EXECUTION, "samples: nothing says how many observations %s stands for, since its values are not its "
+		"period's: use the type that counts them", name.ptr);
+	buf_free(&name);
+}
+
+/* Only elements whose observations are known stay, with a warning; an error if there are none. */
+static int keep_counted(struct readout *r, struct value *v, struct err *e)
+{
+	const struct prof *bad = NULL;
+	size_t kept = 0;
 	for (size_t i = 0; i < v->n; i++)
 		for (size_t k = 0; k < v->s[i].n; k++) {
-			const struct ptype *t = v->s[i].s[k].p->type;
-			bool count = view_eqs(t->sample_unit, "count");
-			bool timed = view_eq(t->sample_type, t->period_type) && view_eq(t->sample_unit, t->period_unit);
-			if (!count && !(timed && v->s[i].s[k].p->period > 0)) {
-				struct buf name = { 0 };
-				ptype_format(t, &name);
-				int rc = err_set(e, ERR_EXECUTION, "samples: nothing says how many observations %s stands for, since its "
-						 "values are not its period's: use the type that counts them", name.ptr);
-				buf_free(&name);
-				return rc;
-			}
+			bool known = has_observations(v->s[i].s[k].p);
+			kept += known;
+			bad = known ? bad : v->s[i].s[k].p;
 		}
+	if (!bad)
+		return 0;
+	if (!kept) {
+		say_uncounted(bad->type, e);
+		return -(int)e->code;
+	}
+	for (size_t i = 0; i < v->n; i++) {
+		struct series *s = &v->s[i];
+		size_t out = 0;
+		for (size_t k = 0; k < s->n; k++) {
+			if (has_observations(s->s[k].p)) {
+				s->s[out++] = s->s[k];
+				continue;
+			}
+			struct err why;
+			char place[32];
+			say_uncounted(s->s[k].p->type, &why);
+			eval_note(r->q, false, "PromQL warning: dropped: %s (%s)", why.msg, eval_place(r->q, r->n->start, place));
+			prof_unref(s->s[k].p);
+		}
+		eval_unhold(r->q, s->n - out);
+		s->n = out;
+	}
+	value_compact(v);
 	return 0;
 }
 
@@ -172,7 +206,7 @@ static double per_observation(const struct prof *p)
 
 int readout_samples(struct readout *r, struct value *v, struct err *e)
 {
-	int rc = to_samples(r, v, e);
+	int rc = keep_counted(r, v, e);
 	if (rc)
 		return rc;
 	if (!r->has_frames) {

@@ -206,6 +206,32 @@ char *eval_place(struct eval *q, uint32_t at, char out[32])
 	return out;
 }
 
+bool eval_has_place(struct view msg, struct view *ret_rest)
+{
+	size_t i = 0;
+	*ret_rest = msg;
+	for (int part = 0; part < 2; part++) {
+		size_t from = i;
+		while (i < msg.len && msg.ptr[i] >= '0' && msg.ptr[i] <= '9')
+			i++;
+		if (i == from || i == msg.len || msg.ptr[i++] != ':')
+			return false;
+	}
+	if (i == msg.len || msg.ptr[i++] != ' ')
+		return false;
+	*ret_rest = view_make(msg.ptr + i, msg.len - i);
+	return true;
+}
+
+int eval_error_at(struct eval *q, const struct node *n, int rc, struct err *e)
+{
+	char place[32];
+	struct view rest;
+	if (!rc || (e->code != ERR_EXECUTION && e->code != ERR_LIMIT && e->code != ERR_BAD_DATA) || eval_has_place(view_of(e->msg), &rest))
+		return rc;
+	return err_wrap(e, "%s", eval_place(q, n->kind == NODE_BINARY ? n->binary.op_start : n->start, place));
+}
+
 struct view metric_name(struct labels l)
 {
 	return labels_get(l, VIEW(LABEL_NAME));

@@ -91,8 +91,11 @@ static int ask(struct frame_names *f, struct view selector, struct err *e)
 	struct buf query = { 0 };
 	struct promql_result r;
 	int rc = put_query(f, selector, &query, e);
-	if (!rc)
+	if (!rc) {
 		rc = promql_instant(f->engine, buf_view(&query), f->end, &f->params, &r, e);
+		if (rc) /* nobody typed it, and the error may name a place in it */
+			err_wrap(e, "%.*s", VIEW_ARG(buf_view(&query)));
+	}
 	buf_free(&query);
 	if (rc)
 		return rc;
