@@ -70,6 +70,9 @@ void serve_tsdb_status(struct httpd_request *rq, void *arg);
 /* api_write.c */
 void serve_write(struct httpd_request *rq, void *arg);
 
+/* symbolz.c */
+void serve_symbolz(struct httpd_request *rq, void *arg);
+
 /* api_status.c */
 void serve_targets(struct httpd_request *rq, void *arg);
 void serve_scrape_pools(struct httpd_request *rq, void *arg);

@@ -23,6 +23,7 @@ static const struct httpd_route routes[] = {
 	{ API "format_query", HTTPD_GET | HTTPD_POST, serve_format_query },
 	{ API "parse_query", HTTPD_GET | HTTPD_POST, serve_parse_query },
 	{ API "functions", HTTPD_GET, serve_functions },
+	{ API "symbolz", HTTPD_GET | HTTPD_POST, serve_symbolz, HTTPD_QUICK | HTTPD_RAW },
 	{ API "labels", HTTPD_GET | HTTPD_POST, serve_labels },
 	{ API "label/{name}/values", HTTPD_GET, serve_label_values },
 	{ API "frame/{key}/values", HTTPD_GET, serve_frame_values },

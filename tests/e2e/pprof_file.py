@@ -61,6 +61,11 @@ def _field(number, v):
     return _encoded(number << 3) + _encoded(v) if isinstance(v, int) else _encoded(number << 3 | 2) + _encoded(len(v)) + v
 
 
+def message(*pairs):
+    """A message of (number, int or bytes)."""
+    return b"".join(_field(k, v) for k, v in pairs)
+
+
 def sample_labels(data):
     """{key: values} of the labels of all samples."""
     top = list(fields(plain(data)))

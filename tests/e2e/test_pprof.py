@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exactness: what comes out equals the very bytes that were scraped, merged by google/pprof, function by function."""
+import os
 import re
 import shutil
 import subprocess
+import urllib.parse
 
-from harness import Echo, Proxy, Server, Skip, check, run, scrape_config, wait_until
+from harness import Echo, Proxy, Server, Skip, check, http_get, run, scrape_config, wait_until
+from pprof_file import message
 
 TOP = ["go", "tool", "pprof", "-symbolize=none", "-top", "-nodecount=1000000", "-nodefraction=0", "-edgefraction=0"]
 ROW = re.compile(r"^\s*(-?[\d.]+)(\w*)\s+\S+%\s+\S+%\s+(-?[\d.]+)(\w*)\s+\S+%\s+(.+)$")
@@ -73,6 +76,36 @@ def test_go_tool_pprof_reads_a_query(env):
     link = server.url + '/api/v1/query?format=pprof&query=merge(cpu{job="echoserver"}[5m])'
     out = wait_until("go tool pprof -top URL", lambda: pprof(["go", "tool", "pprof", "-top", link], env))
     check("main.fibonacci" in out and "Type: cpu" in out, out)
+
+
+def bare(end_ns):
+    """Three seconds in two binaries: addresses without functions."""
+    strings = ["", "cpu", "nanoseconds", "/opt/app/server", "/opt/app/libx.so", "c0ffee"]
+    rows = [(1, message((1, 1), (2, 2))), (11, message((1, 1), (2, 2))), (12, 10**7), (9, end_ns - 10**10), (10, 10**10)]
+    rows += [(3, message((1, i + 1), (2, 0x400000 << i), (3, (0x400000 << i) + 0x10000), (5, 3 + i), (6, 5 * i))) for i in (0, 1)]
+    rows += [(4, message((1, i + 1), (2, i % 2 + 1), (3, (0x400000 << i % 2) + 0x1000 + i))) for i in range(4)]
+    rows += [(2, message((1, 1), (1, 3), (2, 10**9))), (2, message((1, 2), (1, 4), (2, 2 * 10**9)))]
+    return message(*rows, *((6, s.encode()) for s in strings))
+
+
+def test_go_tool_pprof_reads_what_has_no_names(env):
+    """pprof asks the server that it got a profile from for the names of bare addresses, and ends if that fails."""
+    need_go()
+    folder = os.path.join(env.dir, "files", "job=bare")
+    os.makedirs(folder)
+    end = 1700000000
+    with open(os.path.join(folder, f"{end}.pb"), "wb") as f:
+        f.write(bare(end * 10**9))
+    status, out = run([env.program("pyrtool"), "tsdb", "import", env.path("pyrrha-data"), os.path.join(env.dir, "files"), "--output=json"])
+    check(status == 0, out)
+    server = Server(env, scrape_config([]), ["--storage.tsdb.retention.time=0"])
+    query = urllib.parse.quote('merge(cpu{job="bare"}[5m])')
+    url = f"{server.url}/api/v1/query?format=pprof&time={end + 1}&query={query}"
+    for how in ([], ["-symbolize=remote"], ["-symbolize=force"]):
+        out = pprof(["go", "tool", "pprof", "-top", *how, url], env)
+        check("Type: cpu" in out and "100% of 3s total" in out and "[server]" in out and "[libx.so]" in out, f"{how}: {out}")
+    status, _, body = http_get(server.url + "/api/v1/symbolz", data=b"0x401000+0x801001")
+    check(status == 200 and body == b"num_symbols: 0\n", f"{status} {body}")
 
 
 def test_merge_equals_google_pprof(env):
