@@ -76,9 +76,10 @@ static struct opt table[] = {
 	{ "web.cors.origin", OPT_STRING, &set.cors_origin, "<regexp>",
 	  "Pages of these origins may read the API, an anchored expression: https://(a|b)\\.example\\.org. None if not "
 	  "given.", "cors-allowed-origins" },
-	{ "web.max-connections", OPT_INT, &set.max_connections, "<n>", "Connections at a time, per address." },
+	{ "web.max-connections", OPT_INT, &set.max_connections, "<n>", "Connections at a time of each listening address. When "
+	  "they run out, the longest silent is closed; one client address has at most three quarters." },
 	{ "web.read-timeout", OPT_DURATION, &set.read_timeout_ms, "<duration>", "Connections that are idle for this long "
-	  "are closed.", "http-read-timeout" },
+	  "are closed. Headers have 10s and bodies 1m in any case.", "http-read-timeout" },
 
 	{ "query.timeout", OPT_DURATION, &set.query_timeout_ms, "<duration>", "Longest time a query may take." },
 	{ "query.log-slower-than", OPT_DURATION, &set.slow_query_ms, "<duration>",

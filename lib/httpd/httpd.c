@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The server's life, and libmicrohttpd's callbacks. One daemon (an epoll loop in a thread of its own) per listening
- * socket; they share the workers of work.c. A request's first callback comes with its URI, then one with its
+/* The server's life, and libmicrohttpd's callbacks. One daemon (a poll loop in a thread of its own) per listening
+ * socket; they share the workers of work.c. Not its epoll loop: that loses a connection whose bytes and end come before
+ * accept, and blocks after exactly as many events as it takes at a time (still in 1.0). A request's first callback comes with its URI, then one with its
  * headers, then its body in pieces, then one that wants the answer; that one is repeated after a resume. */
 #include "httpd/httpd.h"
 
@@ -8,8 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/num.h"
 #include "httpd/internal.h"
 
@@ -17,6 +20,12 @@
 #define DEFAULT_WORKERS 64
 #define DEFAULT_CONNECTIONS 512
 #define DEFAULT_IDLE_S 60
+#define DEFAULT_HEADERS_MS 10000
+#define DEFAULT_BODY_MS 60000
+#define DEFAULT_ANSWER_MS 60000
+#define DEFAULT_BODIES ((size_t)256 << 20)
+#define DEFAULT_ANSWERS ((size_t)256 << 20)
+#define SPARE_CONNECTIONS 64 /* for libmicrohttpd to accept one while it closes another */
 #define CONNECTION_MEMORY ((size_t)128 << 10) /* request line and headers must fit into part of it */
 #define LOOP_STACK ((size_t)1 << 20)
 
@@ -58,7 +67,8 @@ static void answer(struct httpd_request *rq, int status, const char *method)
 		httpd_text(rq, status, "the request's body is larger than %zu bytes", rq->body.max);
 		break;
 	case MHD_HTTP_SERVICE_UNAVAILABLE:
-		httpd_text(rq, status, "the server is stopping");
+		httpd_text(rq, status, rq->busy ? "too many large requests at once; try again" : "the server is stopping");
+		httpd_set_header(rq, MHD_HTTP_HEADER_RETRY_AFTER, "1");
 		httpd_set_header(rq, MHD_HTTP_HEADER_CONNECTION, "close");
 		break;
 	default:
@@ -73,6 +83,7 @@ static enum MHD_Result send_answer(struct httpd_request *rq)
 {
 	if (!rq->response)
 		return MHD_NO;
+	slot_answer(rq->slot, rq->answer_size, rq->answer_held);
 	return MHD_queue_response(rq->connection, (unsigned)rq->status, rq->response);
 }
 
@@ -82,6 +93,8 @@ static enum MHD_Result dispatch(struct httpd_request *rq, const char *method)
 	int status = 0;
 	if (rq->body_too_large)
 		status = MHD_HTTP_CONTENT_TOO_LARGE;
+	else if (rq->busy)
+		status = MHD_HTTP_SERVICE_UNAVAILABLE;
 	else if (strcmp(method, "OPTIONS") == 0)
 		status = MHD_HTTP_NO_CONTENT;
 	else if (!method_of(method, &rq->method, &rq->head))
@@ -107,6 +120,7 @@ static enum MHD_Result dispatch(struct httpd_request *rq, const char *method)
 		return send_answer(rq);
 	}
 	rq->state = RQ_AT_WORK;
+	slot_set_phase(rq->slot, SLOT_WORK);
 	MHD_suspend_connection(rq->connection);
 	if (!httpd_work_submit(h->work, rq)) {
 		answer(rq, MHD_HTTP_SERVICE_UNAVAILABLE, method);
@@ -123,6 +137,26 @@ static bool announced_too_large(const struct httpd_request *rq)
 	return v.len && (!num_parse_u64(v, &n) || n > rq->body.max);
 }
 
+/* A piece of the body. False: it is not read on. */
+static bool take_body(struct httpd_request *rq, const char *data, size_t n)
+{
+	struct httpd *h = rq->httpd;
+	if (rq->body_too_large)
+		return false; /* told once that it is too much; it is not read for ever */
+	if (rq->busy)
+		return true;
+	rq->body_counted += n;
+	if (atomic_fetch_add(&h->bodies, n) + n > h->o.max_bodies) {
+		rq->busy = true;
+		buf_free(&rq->body);
+		httpd_metrics_refused("bodies");
+		return true;
+	}
+	buf_put(&rq->body, data, n);
+	rq->body_too_large = rq->body.overflow;
+	return true;
+}
+
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *url, const char *method,
 				  const char *version, const char *data, size_t *n_data, void **ctx)
 {
@@ -132,19 +166,15 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 		return MHD_NO;
 	if (!rq->seen) {
 		rq->seen = true;
+		slot_set_phase(rq->slot, SLOT_BODY);
 		if (!announced_too_large(rq))
 			return MHD_YES;
 		rq->body_too_large = true;
 		return dispatch(rq, method);
 	}
 	if (*n_data) {
-		if (!rq->body_too_large)
-			buf_put(&rq->body, data, *n_data);
-		if (rq->body.overflow) {
-			if (rq->body_too_large)
-				return MHD_NO; /* told once that it is too much; it is not read for ever */
-			rq->body_too_large = true;
-		}
+		if (!take_body(rq, data, *n_data))
+			return MHD_NO;
 		*n_data = 0;
 		return MHD_YES;
 	}
@@ -153,7 +183,9 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 
 static void *on_uri(void *arg, const char *uri, struct MHD_Connection *c)
 {
-	return httpd_request_new(arg, c, uri);
+	struct httpd_request *rq = httpd_request_new(arg, c, uri);
+	slot_begin(rq->slot);
+	return rq;
 }
 
 static void on_completed(void *arg, struct MHD_Connection *c, void **ctx, enum MHD_RequestTerminationCode why)
@@ -167,16 +199,49 @@ static void on_completed(void *arg, struct MHD_Connection *c, void **ctx, enum M
 		rq->left = true;
 	if (rq->state == RQ_ANSWERED)
 		httpd_metrics_observe(rq);
+	slot_set_phase(rq->slot, SLOT_IDLE);
 	httpd_request_free(rq);
 }
 
+/* ---- connections ---- */
+
+static enum MHD_Result on_accept(void *arg, const struct sockaddr *from, socklen_t len)
+{
+	struct listener *l = arg;
+	(void)len;
+	return slots_admit(l->slots, from) ? MHD_YES : MHD_NO;
+}
+
+static void on_connection(void *arg, struct MHD_Connection *c, void **ctx, enum MHD_ConnectionNotificationCode what)
+{
+	struct listener *l = arg;
+	if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+		slots_remove(*ctx);
+		*ctx = NULL;
+		return;
+	}
+	const union MHD_ConnectionInfo *fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+	int at = fd->connect_fd; /* the next call may answer in the same place */
+	*ctx = slots_add(l->slots, at, MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
+}
+
+void httpd_tick(struct httpd *h)
+{
+	int64_t now = clock_mono_ns();
+	for (size_t i = 0; i < h->listeners.n; i++)
+		slots_tick(h->listeners.v[i].slots, now);
+}
+
+/* ---- start ---- */
+
 static int start_daemon(struct httpd *h, struct listener *l, struct err *e)
 {
-	l->daemon = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, h,
+	l->daemon = MHD_start_daemon(MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, on_accept, l, on_request, h,
 		MHD_OPTION_LISTEN_SOCKET, l->fd,
 		MHD_OPTION_URI_LOG_CALLBACK, on_uri, h,
 		MHD_OPTION_NOTIFY_COMPLETED, on_completed, h,
-		MHD_OPTION_CONNECTION_LIMIT, h->o.max_connections,
+		MHD_OPTION_NOTIFY_CONNECTION, on_connection, l,
+		MHD_OPTION_CONNECTION_LIMIT, h->o.max_connections + SPARE_CONNECTIONS,
 		MHD_OPTION_CONNECTION_TIMEOUT, h->o.idle_timeout_s,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY,
 		MHD_OPTION_THREAD_STACK_SIZE, LOOP_STACK,
@@ -186,9 +251,24 @@ static int start_daemon(struct httpd *h, struct listener *l, struct err *e)
 	return 0;
 }
 
+static void set_limits(struct httpd_options *o)
+{
+	if (!o->headers_ms)
+		o->headers_ms = DEFAULT_HEADERS_MS;
+	if (!o->body_ms)
+		o->body_ms = DEFAULT_BODY_MS;
+	if (!o->answer_ms)
+		o->answer_ms = DEFAULT_ANSWER_MS;
+	if (!o->max_bodies)
+		o->max_bodies = DEFAULT_BODIES;
+	if (!o->max_answers)
+		o->max_answers = DEFAULT_ANSWERS;
+}
+
 static int set_options(struct httpd *h, const struct httpd_options *o, struct err *e)
 {
 	h->o = *o;
+	set_limits(&h->o);
 	h->prefix = xstrdup(o->prefix ? o->prefix : "");
 	h->allow_hint = o->allow_hint ? xstrdup(o->allow_hint) : NULL;
 	if (!h->o.max_body)
@@ -208,6 +288,28 @@ static int set_options(struct httpd *h, const struct httpd_options *o, struct er
 	return 0;
 }
 
+static void make_slots(struct httpd *h)
+{
+	for (size_t i = 0; i < h->listeners.n; i++) {
+		struct listener *l = &h->listeners.v[i];
+		l->httpd = h;
+		l->slots = slots_new(&(struct slots_options){ .max = h->o.max_connections, .headers_ms = h->o.headers_ms,
+				     .body_ms = h->o.body_ms, .answer_ms = h->o.answer_ms,
+				     .idle_ms = (int64_t)h->o.idle_timeout_s * 1000 });
+	}
+}
+
+/* Each connection is a descriptor, besides those that the rest of the program has. */
+static void raise_file_limit(const struct httpd *h)
+{
+	struct rlimit r;
+	rlim_t more = (rlim_t)h->listeners.n * (h->o.max_connections + SPARE_CONNECTIONS);
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+		r.rlim_cur = r.rlim_max - r.rlim_cur > more ? r.rlim_cur + more : r.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &r);
+	}
+}
+
 int httpd_start(struct httpd **ret, const struct httpd_options *o, struct err *e)
 {
 	struct httpd *h = NEW(struct httpd);
@@ -218,7 +320,9 @@ int httpd_start(struct httpd **ret, const struct httpd_options *o, struct err *e
 	if (!rc && !h->listeners.n)
 		rc = err_set(e, ERR_BAD_DATA, "no listen address");
 	if (!rc) {
-		h->work = httpd_work_new(h->o.max_workers, e);
+		raise_file_limit(h);
+		make_slots(h);
+		h->work = httpd_work_new(h, e);
 		rc = h->work ? 0 : -(int)ERR_IO;
 	}
 	/* h is complete before the first request can come. */
@@ -270,6 +374,8 @@ void httpd_stop(struct httpd *h, int64_t grace_ms)
 		if (h->listeners.v[i].daemon)
 			MHD_stop_daemon(h->listeners.v[i].daemon);
 	httpd_work_free(h->work);
+	for (size_t i = 0; i < h->listeners.n; i++)
+		slots_free(h->listeners.v[i].slots);
 	regex_unref(h->cors);
 	vec_free(&h->listeners);
 	free(h->prefix);

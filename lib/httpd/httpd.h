@@ -3,7 +3,8 @@
  *
  * libmicrohttpd's loop thread (one per listening address) reads and writes; a handler runs on a worker thread, which
  * may block, and workers are started as they are needed, up to max_workers. While a request is at work its socket is
- * watched, and httpd_canceled turns true when the client leaves or the server stops.
+ * watched, and httpd_canceled turns true when the client leaves or the server stops. A client that only ends its side of
+ * the connection (a half-close) has left, as with Go's net/http.
  *
  *	static const struct httpd_route routes[] = {
  *		{ "/metrics", HTTPD_GET, serve_metrics },
@@ -58,8 +59,15 @@ struct httpd_options {
 	size_t max_body;            /* bytes of a request's body; 0 = 4 MiB */
 	size_t max_arena;           /* bytes of a request's arena; 0 = 64 MiB */
 	unsigned max_workers;       /* 0 = 64 */
-	unsigned max_connections;   /* per address; 0 = 512 */
+	unsigned max_connections;   /* of a listening address; 0 = 512 */
 	unsigned idle_timeout_s;    /* of a connection that neither sends nor takes; 0 = 60 */
+	/* What a connection may take for a part of a request, however its bytes come; see slots.h. */
+	int64_t headers_ms;         /* 0 = 10 s */
+	int64_t body_ms;            /* 0 = 60 s */
+	int64_t answer_ms;          /* 0 = 60 s, and a second more for each 64 KiB */
+	size_t max_bodies;          /* bytes of all requests' bodies together; 0 = 256 MiB. Beyond: 503 */
+	size_t max_answers;         /* bytes of all answers; 0 = 256 MiB. Beyond, clients that take nothing lose
+	                             * theirs, and what is still too much is answered with 503 */
 };
 
 /* Starts listening. allow_hint, prefix, cors_origin and listen are copied. */

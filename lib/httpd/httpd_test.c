@@ -477,6 +477,80 @@ static void test_stop(void **state)
 	close(busy);
 }
 
+/* Milliseconds until the server ends this connection, while a byte is sent every 20. */
+static int64_t drip(int fd, const char *beginning)
+{
+	int64_t begin = clock_mono_ms();
+	char c;
+	test_send(fd, beginning, strlen(beginning));
+	for (int i = 0; i < 500; i++) {
+		clock_sleep_ms(20);
+		ssize_t n = recv(fd, &c, 1, MSG_DONTWAIT);
+		if (n == 0 || !test_send(fd, "a", 1))
+			break;
+	}
+	close(fd);
+	return clock_mono_ms() - begin;
+}
+
+/* Bytes do not move a deadline; beyond its share an address takes the places of its own. */
+static void test_slots(void **state)
+{
+	(void)state;
+	struct err e;
+	struct httpd *h = NULL;
+	const char *const listen[] = { "127.0.0.1:0" };
+	struct httpd_options o = { .listen = listen, .n_listen = 1, .routes = routes, .n_routes = ARRAY_LEN(routes),
+				   .max_connections = 8, .headers_ms = 300, .body_ms = 600, .max_bodies = 1000 };
+	assert_int_equal(httpd_start(&h, &o, &e), 0);
+	const char *at = httpd_address(h, 0);
+	assert_in_range(drip(test_connect(at), "GET /quick HTTP/1.1\r\nX: "), 250, 5000);
+	assert_in_range(drip(test_connect(at), "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n"), 550, 5000);
+	/* The second request of a connection has its own deadline. */
+	int fd = test_connect(at);
+	static const char one[] = "GET /quick HTTP/1.1\r\nHost: x\r\n\r\n";
+	char some[4096];
+	test_send(fd, one, sizeof one - 1);
+	assert_true(recv(fd, some, sizeof some, 0) > 0);
+	assert_in_range(drip(fd, "GET /quick HTTP/1.1\r\nX: "), 250, 5000);
+	/* One that waits for its answer stays, whoever else comes. */
+	static const char wait[] = "GET /wait HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+	int many[20], before_wait = atomic_load(&waiting), busy = test_connect(at);
+	test_send(busy, wait, sizeof wait - 1);
+	wait_until(&waiting, before_wait + 1);
+	for (size_t i = 0; i < ARRAY_LEN(many); i++)
+		many[i] = test_connect(at);
+	struct answer a = test_get(at, "/quick");
+	assert_int_equal(a.status, 200);
+	answer_free(&a);
+	assert_int_equal(recv(many[0], some, 1, 0), 0);
+	atomic_store(&release_waiters, true);
+	a = test_receive(busy);
+	assert_int_equal(a.status, 200);
+	answer_free(&a);
+	atomic_store(&release_waiters, false);
+	for (size_t i = 0; i < ARRAY_LEN(many); i++)
+		close(many[i]);
+	/* Bodies together: the second has no room beside the first, and has it afterwards. */
+	static const char half[] = "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n";
+	char body[901] = { 0 };
+	memset(body, 'x', 900);
+	fd = test_connect(at);
+	test_send(fd, half, sizeof half - 1);
+	test_send(fd, body, 800);
+	clock_sleep_ms(100);
+	a = test_post_form(at, "/echo", body);
+	assert_int_equal(a.status, 503);
+	assert_non_null(test_header(&a, "Retry-After"));
+	answer_free(&a);
+	close(fd);
+	clock_sleep_ms(100);
+	a = test_post_form(at, "/echo", body);
+	assert_int_equal(a.status, 200);
+	answer_free(&a);
+	httpd_stop(h, 0);
+}
+
 static void test_metrics(void **state)
 {
 	(void)state;
@@ -495,7 +569,7 @@ int main(void)
 		cmocka_unit_test(test_params), cmocka_unit_test(test_routes), cmocka_unit_test(test_headers),
 		cmocka_unit_test(test_gzip), cmocka_unit_test(test_assets), cmocka_unit_test(test_body_caps),
 		cmocka_unit_test(test_client_leaves), cmocka_unit_test(test_metrics), cmocka_unit_test(test_many),
-		cmocka_unit_test(test_files),
+		cmocka_unit_test(test_files), cmocka_unit_test(test_slots),
 		cmocka_unit_test(test_addresses), cmocka_unit_test(test_prefix), cmocka_unit_test(test_stop),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -10,6 +10,7 @@
 
 #include "base/vec.h"
 #include "httpd/httpd.h"
+#include "httpd/slots.h"
 
 #define MAX_SEGMENTS 4    /* segments in braces of one route */
 #define MAX_PARAMS 1024
@@ -28,6 +29,7 @@ enum request_state { RQ_READING, RQ_AT_WORK, RQ_ANSWERED };
 struct httpd_request {
 	struct httpd *httpd;
 	struct MHD_Connection *connection;
+	struct slot *slot;                 /* of its connection */
 	struct httpd_request *next, *prev; /* in work.c's list while at work */
 	enum request_state state;
 	enum httpd_method method;
@@ -36,7 +38,8 @@ struct httpd_request {
 	struct view path, query;           /* into uri, prefix taken off */
 	bool outside;                      /* the path does not have the prefix */
 	struct buf body;
-	bool body_too_large;
+	size_t body_counted;               /* bytes of it in httpd.bodies */
+	bool body_too_large, busy;         /* busy: no memory for its body */
 	const struct httpd_route *route;   /* NULL: answered by httpd itself */
 	const char *handler;               /* metric label */
 	struct segment segments[MAX_SEGMENTS];
@@ -54,10 +57,14 @@ struct httpd_request {
 	struct buf out;
 	bool no_compress, bodyless;
 	struct MHD_Response *response;     /* complete; queued by the loop thread */
+	uint64_t answer_size;
+	size_t answer_held;                /* bytes of it in httpd.answers */
 	VEC(struct header) headers;
 };
 
 struct listener {
+	struct httpd *httpd;
+	struct slots *slots;
 	int fd;
 	char address[80];
 	struct MHD_Daemon *daemon;
@@ -72,6 +79,7 @@ struct httpd {
 	bool cors_any;
 	VEC(struct listener) listeners;
 	struct httpd_work *work;
+	atomic_size_t bodies, answers;     /* bytes held */
 	bool draining;
 };
 
@@ -86,6 +94,8 @@ void httpd_route_allow(const struct httpd_request *rq, struct buf *out);
 /* request.c */
 struct httpd_request *httpd_request_new(struct httpd *h, struct MHD_Connection *c, const char *uri);
 void httpd_request_free(struct httpd_request *rq);
+/* Those of the answer, set so far. */
+void httpd_request_drop_headers(struct httpd_request *rq);
 /* Reads query and form into params. */
 int httpd_request_parse(struct httpd_request *rq, struct err *e);
 /* Runs the handler if there is one, then makes the response. */
@@ -96,8 +106,11 @@ void httpd_response_build(struct httpd_request *rq);
 /* gzip; false if it does not get smaller or memory is out. */
 bool httpd_gzip_bytes(struct view in, int level, char **ret, size_t *ret_n);
 
+/* httpd.c: closes connections whose time is over, from the watcher. */
+void httpd_tick(struct httpd *h);
+
 /* work.c: workers, and the thread that watches sockets. */
-struct httpd_work *httpd_work_new(unsigned max_workers, struct err *e);
+struct httpd_work *httpd_work_new(struct httpd *h, struct err *e);
 void httpd_work_free(struct httpd_work *w);
 /* Suspended by the caller; the worker resumes the connection. False, and nothing done, after httpd_work_close. */
 bool httpd_work_submit(struct httpd_work *w, struct httpd_request *rq);
@@ -112,5 +125,10 @@ void httpd_work_close(struct httpd_work *w);
 void httpd_metrics_register(void);
 void httpd_metrics_observe(const struct httpd_request *rq);
 void httpd_metrics_in_flight(int delta);
+void httpd_metrics_connections(int delta);
+/* A connection that we close, or do not take. */
+void httpd_metrics_closed(const char *why);
+/* A request that is answered without its handler. */
+void httpd_metrics_refused(const char *why);
 
 #endif

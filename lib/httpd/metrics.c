@@ -6,7 +6,7 @@
 #include "base/metrics.h"
 #include "httpd/internal.h"
 
-enum { M_REQUESTS, M_DURATION, M_CANCELED, M_IN_FLIGHT };
+enum { M_REQUESTS, M_DURATION, M_CANCELED, M_IN_FLIGHT, M_REFUSED, M_CONNECTIONS, M_CLOSED };
 static struct metric table[] = {
 	[M_REQUESTS] = { "pyrrha_http_requests_total", "HTTP requests answered, by route and status.", METRIC_COUNTER,
 			 "handler,code" },
@@ -15,6 +15,11 @@ static struct metric table[] = {
 	[M_CANCELED] = { "pyrrha_http_requests_canceled_total", "Requests whose client left before the answer.",
 			 METRIC_COUNTER },
 	[M_IN_FLIGHT] = { "pyrrha_http_requests_in_flight", "HTTP requests at work now.", METRIC_GAUGE },
+	[M_REFUSED] = { "pyrrha_http_requests_refused_total", "Requests answered without being handled, by reason.", METRIC_COUNTER,
+			"reason" },
+	[M_CONNECTIONS] = { "pyrrha_http_connections", "Open connections.", METRIC_GAUGE },
+	[M_CLOSED] = { "pyrrha_http_connections_closed_total",
+		       "Connections that the server closed on a client or did not take, by reason.", METRIC_COUNTER, "reason" },
 };
 
 void httpd_metrics_register(void)
@@ -35,4 +40,19 @@ void httpd_metrics_observe(const struct httpd_request *rq)
 void httpd_metrics_in_flight(int delta)
 {
 	metric_add(&table[M_IN_FLIGHT], delta);
+}
+
+void httpd_metrics_connections(int delta)
+{
+	metric_add(&table[M_CONNECTIONS], delta);
+}
+
+void httpd_metrics_closed(const char *why)
+{
+	metric_add(&table[M_CLOSED], 1, why);
+}
+
+void httpd_metrics_refused(const char *why)
+{
+	metric_add(&table[M_REFUSED], 1, why);
 }

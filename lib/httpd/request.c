@@ -60,6 +60,7 @@ struct httpd_request *httpd_request_new(struct httpd *h, struct MHD_Connection *
 	rq->uri = xstrdup(uri);
 	const union MHD_ConnectionInfo *ci = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
 	rq->fd = ci ? ci->connect_fd : -1;
+	rq->slot = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 
 	struct view path = view_of(rq->uri);
 	char *mark = strchr(rq->uri, '?');
@@ -76,14 +77,21 @@ struct httpd_request *httpd_request_new(struct httpd *h, struct MHD_Connection *
 	return rq;
 }
 
-void httpd_request_free(struct httpd_request *rq)
+void httpd_request_drop_headers(struct httpd_request *rq)
 {
 	for (size_t i = 0; i < rq->headers.n; i++) {
 		free(rq->headers.v[i].name);
 		free(rq->headers.v[i].value);
 	}
 	vec_free(&rq->headers);
+}
+
+void httpd_request_free(struct httpd_request *rq)
+{
+	httpd_request_drop_headers(rq);
 	vec_free(&rq->params);
+	atomic_fetch_sub(&rq->httpd->bodies, rq->body_counted);
+	atomic_fetch_sub(&rq->httpd->answers, rq->answer_held);
 	buf_free(&rq->body);
 	buf_free(&rq->out);
 	arena_free(&rq->arena);

@@ -8,9 +8,11 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/clock.h"
 #include "base/map.h"
 #include "httpd/internal.h"
 
+#define SMALL_ANSWER ((size_t)1 << 20)
 #define FILE_PIECE 65536 /* of a file, read and sent at once */
 
 /* A page may load what this server serves and nothing else; everything that is not a page may load nothing. */
@@ -188,6 +190,7 @@ void httpd_send_asset(struct httpd_request *rq, const struct httpd_asset *a)
 			body = a->gzip;
 		}
 	}
+	rq->answer_size = body.len;
 	rq->response = MHD_create_response_from_buffer(body.len, (void *)(uintptr_t)body.ptr, MHD_RESPMEM_PERSISTENT);
 }
 
@@ -208,6 +211,7 @@ void httpd_send_file(struct httpd_request *rq, int fd, uint64_t size)
 {
 	int *arg = xmalloc(sizeof *arg);
 	*arg = fd;
+	rq->answer_size = size;
 	rq->response = MHD_create_response_from_callback(size, FILE_PIECE, read_file, arg, close_file);
 	if (!rq->response)
 		close_file(arg);
@@ -262,6 +266,42 @@ static void add_standing_headers(struct httpd_request *rq)
 	}
 }
 
+/* Counts an answer that is in memory until its client has taken it. Where all of them are too large together, those go
+ * whose clients take nothing. False: that is not enough. One that is alone may be of any size, and
+ * small ones are bounded by the number of connections. */
+static bool hold_answer(struct httpd_request *rq, size_t n)
+{
+	struct httpd *h = rq->httpd;
+	int64_t now = clock_mono_ns();
+	size_t all = atomic_fetch_add(&h->answers, n) + n;
+	rq->answer_size = rq->answer_held = n;
+	for (size_t i = 0; i < h->listeners.n && all > h->o.max_answers; i++) {
+		size_t freed;
+		while (all > h->o.max_answers && (freed = slots_close_stuck(h->listeners.v[i].slots, now)))
+			all -= MIN(freed, all);
+	}
+	return all <= h->o.max_answers || all == n || n < SMALL_ANSWER;
+}
+
+static void refuse_answer(struct httpd_request *rq)
+{
+	atomic_fetch_sub(&rq->httpd->answers, rq->answer_held);
+	rq->answer_held = 0;
+	buf_free(&rq->out);
+	httpd_request_drop_headers(rq); /* they are about the answer that was */
+	httpd_metrics_refused("answers");
+	httpd_text(rq, MHD_HTTP_SERVICE_UNAVAILABLE, "too many large answers wait for their clients; try again");
+	httpd_set_header(rq, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+}
+
+/* The bytes that are waited with are those that were asked for. */
+static char *take_body(struct buf *b, size_t *ret_n)
+{
+	size_t cap = b->cap;
+	char *body = buf_take(b, ret_n);
+	return cap - *ret_n > 65536 ? xrealloc(body, *ret_n + 1) : body;
+}
+
 void httpd_response_build(struct httpd_request *rq)
 {
 	if (rq->out.overflow)
@@ -269,11 +309,13 @@ void httpd_response_build(struct httpd_request *rq)
 			   rq->out.max ? rq->out.max : BUF_DEFAULT_MAX);
 	if (!rq->response && !rq->bodyless)
 		compress_body(rq);
+	if (!rq->response && !hold_answer(rq, rq->out.len))
+		refuse_answer(rq);
 	add_cors(rq);
 	add_standing_headers(rq);
 	if (!rq->response) {
 		size_t n;
-		char *body = buf_take(&rq->out, &n);
+		char *body = take_body(&rq->out, &n);
 		rq->response = MHD_create_response_from_buffer(n, body, MHD_RESPMEM_MUST_FREE);
 	}
 	for (size_t i = 0; rq->response && i < rq->headers.n; i++)

@@ -15,9 +15,11 @@
 #include "base/thread.h"
 #include "httpd/internal.h"
 
+#define TICK_MS 500   /* how exact the deadlines of connections are */
 #define WAKE_SERIAL 0 /* epoll data of the eventfd that ends the watcher */
 
 struct httpd_work {
+	struct httpd *httpd;
 	pthread_mutex_t lock;
 	pthread_cond_t queued, idle;
 	/* Requests in flight, oldest first; those from `waiting` on are not taken yet. */
@@ -112,8 +114,14 @@ static void *watcher_main(void *arg)
 {
 	struct httpd_work *w = arg;
 	struct epoll_event events[64];
+	int64_t next_tick = 0;
 	for (;;) {
-		int n = epoll_wait(w->epoll, events, ARRAY_LEN(events), -1);
+		int64_t now = clock_mono_ms();
+		if (now >= next_tick) {
+			httpd_tick(w->httpd);
+			next_tick = now + TICK_MS;
+		}
+		int n = epoll_wait(w->epoll, events, ARRAY_LEN(events), (int)MIN(next_tick - now, TICK_MS));
 		if (n < 0 && errno != EINTR)
 			return NULL;
 		for (int i = 0; i < n; i++) {
@@ -124,10 +132,11 @@ static void *watcher_main(void *arg)
 	}
 }
 
-struct httpd_work *httpd_work_new(unsigned max_workers, struct err *e)
+struct httpd_work *httpd_work_new(struct httpd *h, struct err *e)
 {
 	struct httpd_work *w = NEW(struct httpd_work);
-	w->max_workers = max_workers;
+	w->httpd = h;
+	w->max_workers = h->o.max_workers;
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->queued, NULL);
 	pthread_condattr_t ca;

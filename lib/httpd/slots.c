@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "httpd/slots.h"
+
+#include <linux/tcp.h> /* glibc's tcp_info does not know what a client took */
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "httpd/internal.h"
+
+#define NS_PER_MS INT64_C(1000000)
+#define TAKEN_A_SECOND 65536 /* bytes of an answer: slower clients are cut off at its deadline */
+#define STUCK_NS (500 * NS_PER_MS)
+
+struct slot {
+	struct slot *next, *prev;
+	struct slots *slots;
+	int fd;
+	struct in6_addr from;
+	enum slot_phase phase;
+	int64_t since_ns;    /* of its last progress: a phase done, or a part of an answer taken */
+	int64_t deadline_ns; /* 0: none */
+	uint64_t acked;      /* bytes that the client's system had taken at since_ns */
+	size_t held;
+	bool closing;        /* shut, and soon removed */
+};
+
+struct slots {
+	struct slots_options o;
+	pthread_mutex_t lock;
+	struct slot *first;
+	unsigned n_open;     /* without those that are closing */
+};
+
+struct slots *slots_new(const struct slots_options *o)
+{
+	struct slots *s = NEW(struct slots);
+	s->o = *o;
+	pthread_mutex_init(&s->lock, NULL);
+	return s;
+}
+
+void slots_free(struct slots *s)
+{
+	if (!s)
+		return;
+	while (s->first)
+		slots_remove(s->first);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+/* IPv4 as IPv6 has it. */
+static struct in6_addr address_of(const struct sockaddr *sa)
+{
+	struct in6_addr a = { 0 };
+	if (sa && sa->sa_family == AF_INET6) {
+		a = ((const struct sockaddr_in6 *)sa)->sin6_addr;
+	} else if (sa && sa->sa_family == AF_INET) {
+		a.s6_addr[10] = a.s6_addr[11] = 0xff;
+		memcpy(&a.s6_addr[12], &((const struct sockaddr_in *)sa)->sin_addr, 4);
+	}
+	return a;
+}
+
+static bool same_address(const struct in6_addr *a, const struct in6_addr *b)
+{
+	return memcmp(a, b, sizeof *a) == 0;
+}
+
+/* Under the lock. */
+static void shut(struct slot *c, const char *why)
+{
+	shutdown(c->fd, SHUT_RDWR);
+	c->closing = true;
+	c->slots->n_open--;
+	httpd_metrics_closed(why);
+}
+
+/* Under the lock. Of that address; NULL: of any. */
+static struct slot *longest_silent(struct slots *s, const struct in6_addr *from)
+{
+	struct slot *found = NULL;
+	for (struct slot *c = s->first; c; c = c->next)
+		if (!c->closing && c->phase != SLOT_WORK && (!found || c->since_ns < found->since_ns) &&
+		    (!from || same_address(&c->from, from)))
+			found = c;
+	return found;
+}
+
+/* Under the lock. */
+static unsigned count_of(struct slots *s, const struct in6_addr *from)
+{
+	unsigned n = 0;
+	for (struct slot *c = s->first; c; c = c->next)
+		n += !c->closing && same_address(&c->from, from);
+	return n;
+}
+
+static bool make_room(struct slots *s, const struct in6_addr *from, const char *why)
+{
+	struct slot *victim = longest_silent(s, from);
+	if (victim)
+		shut(victim, why);
+	else
+		httpd_metrics_closed("refused");
+	return victim != NULL;
+}
+
+bool slots_admit(struct slots *s, const struct sockaddr *from)
+{
+	struct in6_addr a = address_of(from);
+	unsigned share = MAX(s->o.max - s->o.max / 4, 1u);
+	bool room = true;
+	pthread_mutex_lock(&s->lock);
+	if (s->n_open >= share && count_of(s, &a) >= share)
+		room = make_room(s, &a, "address");
+	else if (s->n_open >= s->o.max)
+		room = make_room(s, NULL, "slots");
+	pthread_mutex_unlock(&s->lock);
+	return room;
+}
+
+struct slot *slots_add(struct slots *s, int fd, const struct sockaddr *from)
+{
+	struct slot *c = NEW(struct slot);
+	c->slots = s;
+	c->fd = fd;
+	c->from = address_of(from);
+	c->since_ns = clock_mono_ns();
+	c->deadline_ns = c->since_ns + s->o.headers_ms * NS_PER_MS;
+	pthread_mutex_lock(&s->lock);
+	c->next = s->first;
+	if (c->next)
+		c->next->prev = c;
+	s->first = c;
+	s->n_open++;
+	pthread_mutex_unlock(&s->lock);
+	httpd_metrics_connections(1);
+	return c;
+}
+
+void slots_remove(struct slot *c)
+{
+	struct slots *s = c->slots;
+	pthread_mutex_lock(&s->lock);
+	if (c->prev)
+		c->prev->next = c->next;
+	else
+		s->first = c->next;
+	if (c->next)
+		c->next->prev = c->prev;
+	s->n_open -= !c->closing;
+	pthread_mutex_unlock(&s->lock);
+	httpd_metrics_connections(-1);
+	free(c);
+}
+
+void slot_begin(struct slot *c)
+{
+	struct slots *s = c->slots;
+	pthread_mutex_lock(&s->lock);
+	if (c->phase == SLOT_IDLE) { /* else it counts from accept */
+		c->phase = SLOT_REQUEST;
+		c->since_ns = clock_mono_ns();
+		c->deadline_ns = c->since_ns + s->o.headers_ms * NS_PER_MS;
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* Under the lock. The first line of a next request may begin at the last moment, and then has the time of headers. */
+static int64_t deadline_of(const struct slots *s, enum slot_phase phase, int64_t now_ns, uint64_t answer)
+{
+	switch (phase) {
+	case SLOT_WORK:
+		return 0;
+	case SLOT_BODY:
+		return now_ns + s->o.body_ms * NS_PER_MS;
+	case SLOT_ANSWER:
+		return now_ns + (s->o.answer_ms + (int64_t)MIN(answer / TAKEN_A_SECOND, UINT32_MAX) * 1000) * NS_PER_MS;
+	case SLOT_IDLE:
+		return now_ns + (s->o.idle_ms + s->o.headers_ms) * NS_PER_MS;
+	default:
+		return now_ns + s->o.headers_ms * NS_PER_MS;
+	}
+}
+
+static void set_phase(struct slot *c, enum slot_phase phase, uint64_t answer, size_t held)
+{
+	struct slots *s = c->slots;
+	int64_t now = clock_mono_ns();
+	pthread_mutex_lock(&s->lock);
+	c->phase = phase;
+	c->since_ns = now;
+	c->deadline_ns = deadline_of(s, phase, now, answer);
+	c->held = held;
+	c->acked = 0;
+	pthread_mutex_unlock(&s->lock);
+}
+
+void slot_set_phase(struct slot *c, enum slot_phase phase)
+{
+	set_phase(c, phase, 0, 0);
+}
+
+void slot_answer(struct slot *c, uint64_t n, size_t held)
+{
+	set_phase(c, SLOT_ANSWER, n, held);
+}
+
+/* Under the lock. A client that takes an answer drop by drop is as good as silent. */
+static void note_progress(struct slot *c, int64_t now_ns)
+{
+	struct tcp_info info = { 0 };
+	socklen_t n = sizeof info;
+	if (getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &n) || info.tcpi_bytes_acked < c->acked + TAKEN_A_SECOND / 2)
+		return;
+	c->acked = info.tcpi_bytes_acked;
+	c->since_ns = now_ns;
+}
+
+void slots_tick(struct slots *s, int64_t now_ns)
+{
+	static const char *const why[] = { [SLOT_REQUEST] = "headers", [SLOT_BODY] = "body", [SLOT_ANSWER] = "answer",
+					   [SLOT_IDLE] = "headers" };
+	pthread_mutex_lock(&s->lock);
+	for (struct slot *c = s->first; c; c = c->next) {
+		if (c->closing || !c->deadline_ns)
+			continue;
+		if (c->phase == SLOT_ANSWER)
+			note_progress(c, now_ns);
+		if (now_ns > c->deadline_ns)
+			shut(c, why[c->phase]);
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+size_t slots_close_stuck(struct slots *s, int64_t now_ns)
+{
+	struct slot *found = NULL;
+	size_t held = 0;
+	pthread_mutex_lock(&s->lock);
+	for (struct slot *c = s->first; c; c = c->next) {
+		if (c->closing || c->phase != SLOT_ANSWER || c->held < TAKEN_A_SECOND)
+			continue;
+		note_progress(c, now_ns);
+		if (now_ns - c->since_ns > STUCK_NS && (!found || c->since_ns < found->since_ns))
+			found = c;
+	}
+	if (found) {
+		held = found->held;
+		shut(found, "memory");
+	}
+	pthread_mutex_unlock(&s->lock);
+	return held;
+}

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clients that hold connections, drip, do not read, ask too much, or are made to ask by a page of another site: the programs
+of tests/attack in short form, and what the server and the agent still do beside them."""
+import concurrent.futures
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+
+from harness import LONG, PATIENCE, TOP, Server, check, http_get, wait_until
+from test_agent import start_agent
+from test_agent_labels import metric
+
+sys.path.insert(0, os.path.join(TOP, "tests", "attack"))
+import drip  # noqa: E402
+import half_open  # noqa: E402
+import slow_reader  # noqa: E402
+
+HEALTHY = b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def talk(address, data, seconds=5.0, source=None, shut=False):
+    """Everything that comes back until the server closes or nothing comes for a while."""
+    s = socket.create_connection(address, seconds * PATIENCE, (source, 0) if source else None)
+    got = b""
+    try:
+        s.sendall(data)
+        if shut:
+            s.shutdown(socket.SHUT_WR)
+        while True:
+            piece = s.recv(65536)
+            if not piece:
+                break
+            got += piece
+    except TimeoutError:
+        pass
+    except OSError:
+        pass  # a reset is an end, too
+    s.close()
+    return got
+
+
+def check_healthy(url, when, seconds=1.0):
+    begin = time.monotonic()
+    try:
+        status = http_get(url + "/-/healthy", timeout=30)[0]
+    except OSError as e:
+        status = e
+    took = time.monotonic() - begin
+    check(status == 200 and took < seconds * PATIENCE, f"/-/healthy {when}: {status} after {took:.2f} s")
+
+
+def address_of(server):
+    return "127.0.0.1", server.port
+
+
+def closed(server):
+    """Connections that the server closed, by reason."""
+    return {name.split('"')[1]: n for name, n in server.metrics().items() if name.startswith("pyrrha_http_connections_closed_total{")}
+
+
+def check_half_open(url, pid):
+    address = half_open.address_of(url)
+    n = half_open.more_files(2000)
+    opened = half_open.open_some(address, n)
+    check_healthy(url, f"beside {n} half-open connections")
+    half_open.close_all(opened)
+    check_healthy(url, f"after {n} were closed at once")
+    # As many events at once as an epoll loop takes in one or more calls, each with its bytes and its end before accept.
+    for n in (128, 512):
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            half_open.close_all(half_open.open_some(address, n, (b"GET / HTTP/1.1\r\n",)))
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        check_healthy(url, f"after {n} came and went while the server was stopped")
+
+
+def test_half_open_connections(env):
+    server = Server(env, "")
+    check_half_open(server.url, server.p.pid)
+    half_open.attack(server.url, 60 if LONG else 2, hold=0.2, pause=0.5)
+    check_healthy(server.url, "after the attack")
+    wait_until("no connection is left over", lambda: server.metrics()["pyrrha_http_connections"] <= 2, 20)
+
+
+def test_half_open_connections_to_the_agent(env):
+    url = start_agent(env)
+    check_half_open(url, env.agent.p.pid)
+    wait_until("no connection is left over", lambda: metric(url, "pyrrha_http_connections") <= 2, 20)
+
+
+def test_a_drip_of_a_byte_a_second(env):
+    server = Server(env, "")
+    address = address_of(server)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        headers = pool.submit(drip.attack, server.url, 13, 300, (drip.HEADERS,))
+        time.sleep(4)
+        check_healthy(server.url, "beside 300 drips")
+        # Another address finds a place at once, whatever this one holds.
+        check(b"200 OK" in talk(address, HEALTHY.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"), source="127.0.0.2"),
+              "127.0.0.2 is served")
+        time.sleep(4)
+        check_healthy(server.url, "beside 300 drips, later")
+        lived = headers.result()
+    check(lived and max(lived) < 12.5 * PATIENCE, f"headers are whole within 10 s: the longest drip lived {max(lived, default=0):.1f} s")
+    counted = closed(server)
+    check(counted.get("headers", 0) >= len(lived), f"{counted}")
+
+
+def test_one_address_has_three_quarters(env):
+    server = Server(env, "", ["--web.max-connections=40"])
+    address = address_of(server)
+    quiet = socket.create_connection(address, 10, ("127.0.0.2", 0))  # silent for longest, but not of the address that is full
+    time.sleep(0.2)
+    many = half_open.open_some(address, 100)
+    wait_until("30 of one address and 1 of the other are left",
+               lambda: server.metrics()["pyrrha_http_connections"] == 31, 20)
+    quiet.sendall(HEALTHY)
+    check(b"200 OK" in quiet.recv(999), "the other address still has its connection")
+    others = half_open.open_some(address, 30, source="127.0.0.3")
+    # 40 are open now: the longest silent go, and a client that waits for its answer never does.
+    check_healthy(server.url, "with all slots taken")
+    check(server.metrics()["pyrrha_http_connections"] <= 41, "no more than the flag says, and one on its way out")
+    half_open.close_all(many + others)
+    quiet.close()
+
+
+def test_odd_clients(env):
+    server = Server(env, "")
+    address = address_of(server)
+    two = talk(address, HEALTHY + HEALTHY.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+    check(two.count(b"HTTP/1.1 200 OK") == 2, f"pipelined requests are answered in order: {two}")
+    old = talk(address, b"GET /-/healthy HTTP/1.0\r\n\r\n")
+    check(b" 200 OK\r\n" in old and old.endswith(b"Healthy.\n"), f"HTTP/1.0: {old}")
+    head = talk(address, b"HEAD /-/healthy HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    check(b"200 OK" in head and head.endswith(b"\r\n\r\n"), f"HEAD: {head}")
+    giant = talk(address, b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 300000)
+    check(b"200 OK" not in giant, f"giant headers: {giant[:200]}")
+    form = b"POST /api/v1/query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\nConnection: close\r\n"
+    s = socket.create_connection(address, 10)
+    s.sendall(form + b"Expect: 100-continue\r\nContent-Length: 7\r\n\r\n")
+    check(s.recv(999).startswith(b"HTTP/1.1 100"), "a body is asked for")
+    s.sendall(b"query=1")
+    check(b"200 OK" in s.recv(9999), "and then answered")
+    s.close()
+    # Chunks without end are cut off once they are too many.
+    stop, s = time.monotonic() + 20 * PATIENCE, socket.create_connection(address, 10)
+    s.sendall(form + b"Transfer-Encoding: chunked\r\n\r\n")
+    try:
+        while time.monotonic() < stop:
+            s.sendall(b"10000\r\n" + b"a" * 65536 + b"\r\n")
+    except OSError:
+        stop = None
+    s.close()
+    check(stop is None, "chunks without end are taken without end")
+    # A client that has said all it will say: a quick answer still comes, or the connection ends; it never hangs.
+    begin = time.monotonic()
+    talk(address, b"GET /api/v1/query?query=1 HTTP/1.1\r\nHost: localhost\r\n\r\n", 20, shut=True)
+    check(time.monotonic() - begin < 5 * PATIENCE, "a half-closed connection is ended")
+    idle = [socket.create_connection(address, 10) for _ in range(200)]
+    for s in idle:
+        s.sendall(HEALTHY)
+    check(all(b"200 OK" in s.recv(999) for s in idle), "200 clients that keep their connections")
+    check_healthy(server.url, "beside 200 idle connections")
+    for s in idle:
+        s.close()
+
+
+def test_clients_that_do_not_read(env):
+    server = Server(env, "")
+    large = len(server.get(slow_reader.LARGE))
+    check(large > 5 << 20, f"the answer is large: {large}")
+    before = server.metrics()["process_resident_memory_bytes"]
+    # 256 MiB of answers may wait; these would be six times that. What makes them needs memory, too.
+    thread = threading.Thread(target=slow_reader.attack, args=(server.url, 60 if LONG else 6, 6 * (256 << 20) // large))
+    thread.start()
+    most = 0
+    while thread.is_alive():
+        check_healthy(server.url, "beside clients that do not read", 2)
+        most = max(most, server.metrics()["process_resident_memory_bytes"] - before)
+        time.sleep(0.3)
+    thread.join()
+    check(most < 1200 << 20, f"memory of the answers: {most / 1e6:.0f} MB")
+    check_healthy(server.url, "after clients that did not read")
