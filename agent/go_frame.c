@@ -52,7 +52,7 @@ static bool next_number(struct pairs *p, uint32_t *ret)
 
 static int walk_depths(struct walk *w, const struct gopclntab_func *f, uint64_t hi)
 {
-	uint64_t size = w->t->table->sh_size, at = w->t->pcs + f->depths, pc = f->start;
+	uint64_t size = w->t->table.sh_size, at = w->t->pcs + f->depths, pc = f->start;
 	struct pairs p = { .t = w->t, .at = MIN(at, size), .end = MIN(size, at + TABLE_BYTES_MAX) };
 	uint32_t by, bytes, depth = UINT32_MAX;
 

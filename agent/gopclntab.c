@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/gopclntab.h"
 
-#include "agent/go_text.h"
+#include "agent/go_module.h"
 #include "agent/symtab.h"
+#include "base/alloc.h"
 
 #define MAGIC_118 0xfffffff0u
 #define MAGIC_120 0xfffffff1u
@@ -11,6 +12,12 @@
 #define DATA_MAX 16 /* entries of pcdata and of funcdata that are of interest */
 #define TEXT_MAX 4096
 #define VALUES_BYTES_MAX ((uint64_t)4 << 20) /* of one function's table */
+#define PIECE ((size_t)64 << 10)
+#define MERGED_BYTES_MAX ((uint64_t)256 << 20)
+#define MERGED_LOOKED_MAX 8 /* what begins as a table does */
+#define SYMBOL_BYTES_MAX ((uint64_t)32 << 20)
+#define TREES_LOOKED_MAX 1024 /* functions, to find so many with inlined calls */
+#define TREES_SOUND 32
 
 /* The runtime's _func, the fields in use. */
 struct go_func {
@@ -24,7 +31,7 @@ struct go_func {
 
 bool gopclntab_read(const struct gopclntab *t, uint64_t at, void *out, size_t n)
 {
-	return elf_section_read(&t->elf, t->table, at, out, n);
+	return elf_section_read(&t->elf, &t->table, at, out, n);
 }
 
 static uint32_t u32(const uint8_t *p)
@@ -34,27 +41,18 @@ static uint32_t u32(const uint8_t *p)
 	return v;
 }
 
-static uint64_t text_section(const struct elf_file *f)
+/* Of t->elf, with t->table set. */
+static bool read_header(struct gopclntab *t)
 {
-	const Elf64_Shdr *s = elf_section(f, ".text");
-	return s ? s->sh_addr : 0;
-}
-
-/* Of t->elf. */
-static int read_header(struct gopclntab *t, struct err *e)
-{
-	t->table = elf_section(&t->elf, ".gopclntab");
-	if (!t->table)
-		t->table = elf_section(&t->elf, ".data.rel.ro.gopclntab");
 	struct {
 		uint32_t magic;
 		uint8_t zero[2], quantum, ptr_size;
 		uint64_t n_funcs, n_files, text_start, names, cus, files, pcs, funcs;
 	} h;
 	_Static_assert(sizeof h == 72, "as in the file");
-	if (!t->table || !gopclntab_read(t, 0, &h, sizeof h) || (h.magic != MAGIC_118 && h.magic != MAGIC_120) || h.ptr_size != 8 ||
-	    h.zero[0] || h.zero[1] || !h.quantum || h.n_funcs > UINT32_MAX)
-		return err_set(e, ERR_NOT_FOUND, "no Go function table of a known version");
+	if (!gopclntab_read(t, 0, &h, sizeof h) || (h.magic != MAGIC_118 && h.magic != MAGIC_120) || h.ptr_size != 8 || h.zero[0] ||
+	    h.zero[1] || !h.quantum || h.n_funcs > UINT32_MAX)
+		return false;
 	t->go120 = h.magic == MAGIC_120;
 	t->quantum = h.quantum;
 	t->n_funcs = h.n_funcs;
@@ -64,22 +62,80 @@ static int read_header(struct gopclntab *t, struct err *e)
 	t->pcs = h.pcs;
 	t->funcs = h.funcs;
 	t->text_start = h.text_start;
+	return true;
+}
+
+/* The part of a section from an offset on. */
+static Elf64_Shdr section_from(const Elf64_Shdr *s, uint64_t offset)
+{
+	return (Elf64_Shdr){ .sh_type = s->sh_type, .sh_addr = s->sh_addr + offset, .sh_offset = s->sh_offset + offset,
+			     .sh_size = s->sh_size - offset };
+}
+
+/* Up to Go 1.25, what a linker other than Go's makes of a position-independent program has the table somewhere in .data.rel.ro. It
+ * is one only if the linker's record leads to it. */
+static bool find_merged(struct gopclntab *t)
+{
+	static const uint8_t magics[2][8] = { { 0xf0, 0xff, 0xff, 0xff, 0, 0, 1, 8 }, { 0xf1, 0xff, 0xff, 0xff, 0, 0, 1, 8 } };
+	const Elf64_Shdr *s = elf_section(&t->elf, ".data.rel.ro");
+	struct go_module m;
+
+	if (!s || s->sh_type == SHT_NOBITS || (!elf_section(&t->elf, ".note.go.buildid") && !elf_section(&t->elf, ".go.buildinfo")))
+		return false;
+	AUTOFREE uint8_t *piece = xmalloc(PIECE);
+	unsigned looked = 0;
+	for (uint64_t at = 0, end = MIN(s->sh_size, MERGED_BYTES_MAX); at < end; at += PIECE) {
+		size_t n = (size_t)MIN(end - at, (uint64_t)PIECE);
+		if (!elf_section_read(&t->elf, s, at, piece, n))
+			return false;
+		for (size_t i = 0; i + 8 <= n; i += 8) {
+			if (memcmp(piece + i, magics[0], 8) && memcmp(piece + i, magics[1], 8))
+				continue;
+			t->table = section_from(s, at + i);
+			if (read_header(t) && go_module_find(t, &m))
+				return true;
+			if (++looked == MERGED_LOOKED_MAX)
+				return false;
+		}
+	}
+	return false;
+}
+
+/* Of t->elf. */
+static int find_table(struct gopclntab *t, struct err *e)
+{
+	const Elf64_Shdr *s = elf_section(&t->elf, ".gopclntab");
+	if (!s)
+		s = elf_section(&t->elf, ".data.rel.ro.gopclntab");
+	if (s)
+		t->table = *s;
+	return (s ? read_header(t) : find_merged(t)) ? 0 : err_set(e, ERR_NOT_FOUND, "no Go function table of a known version");
+}
+
+int gopclntab_attach_at(struct gopclntab *t, const struct elf_file *f, const struct gopclntab_place *place, struct err *e)
+{
+	*t = (struct gopclntab){ .elf = *f };
+	for (size_t i = 0; i < f->n_sh && !t->table.sh_addr; i++) {
+		const Elf64_Shdr *s = &f->sh[i];
+		if (s->sh_flags & SHF_ALLOC && place->table >= s->sh_addr && place->table - s->sh_addr < s->sh_size)
+			t->table = section_from(s, place->table - s->sh_addr);
+	}
+	if (!t->table.sh_addr || !read_header(t))
+		return err_set(e, ERR_NOT_FOUND, "no Go function table where there was one");
+	t->text_start = place->text_start;
+	t->text_known = true;
 	return 0;
 }
 
-int gopclntab_attach_at(struct gopclntab *t, const struct elf_file *f, uint64_t text_start, struct err *e)
+struct gopclntab_place gopclntab_place(const struct gopclntab *t)
 {
-	*t = (struct gopclntab){ .elf = *f };
-	int rc = read_header(t, e);
-	t->text_start = text_start;
-	t->text_known = true;
-	return rc;
+	return (struct gopclntab_place){ t->table.sh_addr, t->text_start };
 }
 
 void gopclntab_close(struct gopclntab *t)
 {
 	elf_close(&t->elf);
-	t->table = NULL;
+	t->table = (Elf64_Shdr){ 0 };
 }
 
 /* Entry i of the function table: offset of its code from text_start, and of its _func from t->funcs. */
@@ -126,7 +182,7 @@ static int32_t pc_value(const struct gopclntab *t, uint32_t offset, uint64_t ent
 					at += have;
 					if (at - t->pcs - offset > VALUES_BYTES_MAX)
 						return -1;
-					have = MIN(sizeof chunk, t->table->sh_size > at ? t->table->sh_size - at : 0);
+					have = MIN(sizeof chunk, t->table.sh_size > at ? t->table.sh_size - at : 0);
 					i = 0;
 					if (!have || !gopclntab_read(t, at, chunk, have))
 						return -1;
@@ -156,7 +212,7 @@ static uint32_t put_string(const struct gopclntab *t, uint64_t at, struct buf *t
 {
 	char s[TEXT_MAX];
 	uint32_t where = (uint32_t)text->len;
-	size_t n = at < t->table->sh_size ? (size_t)MIN(sizeof s, t->table->sh_size - at) : 0;
+	size_t n = at < t->table.sh_size ? (size_t)MIN(sizeof s, t->table.sh_size - at) : 0;
 	if (n && gopclntab_read(t, at, s, n))
 		buf_put(text, s, strnlen(s, n));
 	buf_putc(text, 0);
@@ -176,10 +232,22 @@ struct inlined {
 	int32_t name, parent_pc, start_line;
 };
 
+static bool has_tree(const struct go_func *f)
+{
+	return f->n_funcdata > FUNCDATA_INL_TREE && f->funcdata[FUNCDATA_INL_TREE] != UINT32_MAX;
+}
+
+/* A name begins where one ends. */
+static bool is_name(const struct gopclntab *t, int32_t name)
+{
+	uint8_t before = 0;
+	return name >= 0 && (name == 0 || (gopclntab_read(t, t->names + (uint32_t)name - 1, &before, 1) && !before));
+}
+
 /* Entry of the function's tree of inlined calls, which lies in read-only data. */
 static bool read_inlined(const struct gopclntab *t, const struct go_func *f, int32_t index, struct inlined *ret)
 {
-	if (!t->gofunc || f->n_funcdata <= FUNCDATA_INL_TREE || f->funcdata[FUNCDATA_INL_TREE] == UINT32_MAX)
+	if (!t->gofunc || !has_tree(f))
 		return false;
 	size_t size = t->go120 ? 16 : 20;
 	uint64_t addr = t->gofunc + f->funcdata[FUNCDATA_INL_TREE] + (uint64_t)index * size;
@@ -190,7 +258,7 @@ static bool read_inlined(const struct gopclntab *t, const struct go_func *f, int
 			continue;
 		*ret = t->go120 ? (struct inlined){ (int32_t)u32(raw + 4), (int32_t)u32(raw + 8), (int32_t)u32(raw + 12) }
 				: (struct inlined){ (int32_t)u32(raw + 12), (int32_t)u32(raw + 16), 0 };
-		return ret->name >= 0;
+		return is_name(t, ret->name);
 	}
 	return false;
 }
@@ -239,68 +307,75 @@ bool gopclntab_is_called(const struct gopclntab *t, const struct gopclntab_func 
 	return n <= sizeof s && gopclntab_read(t, t->names + (uint32_t)f->name, s, n) && memcmp(s, name, n) == 0;
 }
 
-/* Whether the program begins where the table has the function that Go's programs begin with. */
-static bool begins_right(const struct gopclntab *t)
-{
-	static const char *const entries[] = { "_rt0_amd64_linux", "_rt0_arm64_linux" };
-	struct gopclntab_func f;
-	uint64_t i;
-
-	if (!gopclntab_find(t, t->elf.eh.e_entry, &i) || !gopclntab_func(t, i, &f) || f.start != t->elf.eh.e_entry)
-		return false;
-	return gopclntab_is_called(t, &f, entries[0]) || gopclntab_is_called(t, &f, entries[1]);
-}
-
-/* Newer linkers leave the header's field zero. With cgo, runtime.text is not where .text begins, and C code comes first:
- * then a symbol says it, if there are not too many to look through, or the code itself. */
-static void find_text(struct gopclntab *t, uint64_t symbol_bytes_max)
+/* The header's field is zero from Go 1.26 on, and where only relocations have it. */
+static void find_text(struct gopclntab *t)
 {
 	const Elf64_Shdr *symbols = elf_section(&t->elf, ".symtab");
-	uint64_t start;
+	struct go_module m;
 
 	t->text_known = t->text_start != 0;
-	if (!t->text_known) {
-		t->text_start = text_section(&t->elf);
-		t->text_known = begins_right(t);
+	if (!t->text_known && go_module_find(t, &m)) {
+		t->text_start = m.text;
+		t->text_known = true;
 	}
-	if (t->text_known)
-		return;
-	if (symbols && symbols->sh_size <= symbol_bytes_max)
-		t->text_known = symtab_find(t->elf.fd, "runtime.text", &start);
-	if (!t->text_known)
-		t->text_known = go_text_find(t, &start);
-	if (t->text_known)
-		t->text_start = start;
+	if (!t->text_known && symbols && symbols->sh_size <= SYMBOL_BYTES_MAX)
+		t->text_known = symtab_find(t->elf.fd, "runtime.text", &t->text_start);
 }
-
-int gopclntab_open(struct gopclntab *t, int fd, struct err *e)
-{
-	*t = (struct gopclntab){ 0 };
-	int rc = elf_open(&t->elf, fd, e);
-	if (!rc)
-		rc = read_header(t, e);
-	if (rc) {
-		gopclntab_close(t);
-		return rc;
-	}
-	find_text(t, UINT64_MAX);
-	if (!t->text_known) {
-		gopclntab_close(t);
-		return err_set(e, ERR_NOT_FOUND, "nothing tells where the Go code of the file begins");
-	}
-	if (!symtab_find(fd, "go:func.*", &t->gofunc))
-		symtab_find(fd, "go.func.*", &t->gofunc);
-	return 0;
-}
-
-#define SYMBOL_BYTES_MAX ((uint64_t)32 << 20)
 
 int gopclntab_attach(struct gopclntab *t, const struct elf_file *f, struct err *e)
 {
 	*t = (struct gopclntab){ .elf = *f };
-	int rc = read_header(t, e);
-	if (!rc)
-		find_text(t, SYMBOL_BYTES_MAX);
+	int rc = find_table(t, e);
+	if (rc)
+		return rc;
+	find_text(t);
+	return t->text_known ? 0 : err_set(e, ERR_NOT_FOUND, "nothing tells where the Go code of the file begins");
+}
+
+/* Whether the trees of some functions are trees: what is there is what this version of Go has there. */
+static bool trees_are_sound(const struct gopclntab *t)
+{
+	uint64_t step = t->n_funcs / TREES_LOOKED_MAX + 1;
+	unsigned sound = 0;
+
+	for (uint64_t i = 0; i < t->n_funcs && sound < TREES_SOUND; i += step) {
+		uint32_t x[3];
+		struct go_func f;
+		struct inlined call;
+		if (!gopclntab_read(t, t->funcs + i * 8, x, sizeof x) || !read_func(t, x[1], &f) || !has_tree(&f))
+			continue;
+		if (!read_inlined(t, &f, 0, &call) || f.entry + (uint32_t)call.parent_pc >= t->text_start + x[2])
+			return false;
+		sound++;
+	}
+	return sound > 0;
+}
+
+void gopclntab_find_inlined(struct gopclntab *t)
+{
+	struct go_module m;
+
+	if (go_module_find(t, &m) && m.text == t->text_start)
+		t->gofunc = m.gofunc;
+	else if (!symtab_find(t->elf.fd, "go:func.*", &t->gofunc) && !symtab_find(t->elf.fd, "go.func.*", &t->gofunc))
+		t->gofunc = 0;
+	if (t->gofunc && !trees_are_sound(t))
+		t->gofunc = 0;
+}
+
+int gopclntab_open(struct gopclntab *t, int fd, struct err *e)
+{
+	struct elf_file f;
+	int rc = elf_open(&f, fd, e);
+
+	*t = (struct gopclntab){ 0 };
+	if (rc)
+		return rc;
+	rc = gopclntab_attach(t, &f, e);
+	if (rc)
+		elf_close(&f);
+	else
+		gopclntab_find_inlined(t);
 	return rc;
 }
 
@@ -337,11 +412,14 @@ size_t gopclntab_lookup(const struct gopclntab *t, uint64_t address, struct buf 
 	while (n < max) {
 		struct gopclntab_frame *o = &out[n++];
 		int32_t line = pc_value(t, f.pcln, f.entry, pc);
-		o->line = line > 0 ? line : 0;
-		o->file = put_file(t, &f, pc, text);
 		int32_t index = f.n_pcdata > PCDATA_INL_TREE_INDEX ? pc_value(t, f.pcdata[PCDATA_INL_TREE_INDEX], f.entry, pc) : -1;
 		struct inlined call;
-		if (n < max && index >= 0 && read_inlined(t, &f, index, &call)) {
+		bool is_inlined = index >= 0, known = is_inlined && read_inlined(t, &f, index, &call);
+		/* The line is the inlined call's. Where that has no name, the function's own line is not known. */
+		bool tells_line = !is_inlined || (known && n < max);
+		o->line = tells_line && line > 0 ? line : 0;
+		o->file = tells_line ? put_file(t, &f, pc, text) : put_string(t, UINT64_MAX, text);
+		if (known && n < max) {
 			o->name = put_string(t, t->names + (uint32_t)call.name, text);
 			o->start_line = call.start_line;
 			pc = f.entry + (uint32_t)call.parent_pc;

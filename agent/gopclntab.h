@@ -3,8 +3,8 @@
  * debug/gosym, Go 1.18 and later (header magics 0xfffffff0 and 0xfffffff1). Read piecewise through the descriptor: the
  * table of a large program has hundreds of megabytes.
  *
- * Inlined calls need the base of go:func.*, which only a symbol table tells; without one the calls of a stripped
- * program stay with the function they were inlined into. */
+ * Inlined calls need the base of go:func.*, which the linker's record tells (go_module.h). Where there is none of a known layout
+ * and no symbol either, they stay with the function they were inlined into, without a line. */
 #ifndef PYRRHA_AGENT_GOPCLNTAB_H
 #define PYRRHA_AGENT_GOPCLNTAB_H
 
@@ -13,7 +13,7 @@
 
 struct gopclntab {
 	struct elf_file elf;
-	const Elf64_Shdr *table;
+	Elf64_Shdr table;        /* its section, or the rest of the section that it lies in */
 	uint64_t text_start, gofunc; /* gofunc 0 = not known */
 	uint64_t n_funcs, names, cus, files, pcs, funcs; /* offsets in the table */
 	uint8_t quantum;
@@ -24,10 +24,17 @@ struct gopclntab {
 /* fd is borrowed for the table's life. ERR_NOT_FOUND: no Go program, a version that is not known, or one whose code begins who knows where. */
 int gopclntab_open(struct gopclntab *t, int fd, struct err *e);
 void gopclntab_close(struct gopclntab *t);
-/* The same of a file that is open already and is borrowed instead; no gopclntab_close. */
+/* The same of a file that is open already and is borrowed instead, without inlined calls; no gopclntab_close. */
 int gopclntab_attach(struct gopclntab *t, const struct elf_file *f, struct err *e);
-/* The same, of one whose code is known to begin there. */
-int gopclntab_attach_at(struct gopclntab *t, const struct elf_file *f, uint64_t text_start, struct err *e);
+void gopclntab_find_inlined(struct gopclntab *t);
+
+/* What finding a table takes long for. */
+struct gopclntab_place {
+	uint64_t table, text_start;  /* addresses */
+};
+struct gopclntab_place gopclntab_place(const struct gopclntab *t);
+/* gopclntab_attach of a table that was found there before. */
+int gopclntab_attach_at(struct gopclntab *t, const struct elf_file *f, const struct gopclntab_place *place, struct err *e);
 
 /* One function, by its number in the order of addresses. */
 struct gopclntab_func {

@@ -5,7 +5,7 @@ libagent_a_SOURCES = $(AGENT_NAMES_SOURCES) \
   agent/agent.c agent/agent.h agent/agent_private.h agent/address_space.c agent/address_space.h agent/call_frame.c agent/call_frame.h agent/caps.c agent/caps.h agent/check.c \
   agent/cgroup_id.c agent/cgroup_id.h agent/cost.c agent/cost.h agent/drain.c agent/eh_frame.c agent/eh_frame.h agent/elf_file.c \
   agent/elf_file.h agent/extents.c agent/extents.h agent/filter.c agent/filter.h agent/go_frame.c agent/go_frame.h \
-  agent/go_text.c agent/go_text.h agent/image.h agent/image_content.c agent/image_content.h agent/images.c \
+  agent/go_module.c agent/go_module.h agent/image.h agent/image_content.c agent/image_content.h agent/images.c \
   agent/images.h agent/metrics.c agent/mounts.c agent/mounts.h agent/offcpu.c agent/offcpu.h agent/pacer.c agent/pacer.h agent/perf_events.c \
   agent/rule_rows.c agent/rule_rows.h \
   agent/image_files.c agent/image_files.h agent/image_ids.c agent/image_ids.h agent/kernel_procs.c agent/kernel_procs.h agent/perf_events.h agent/proc_files.c agent/proc_files.h agent/proc_maps.c agent/proc_maps.h agent/process.c agent/process.h agent/profile_window.h \

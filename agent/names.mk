@@ -7,14 +7,16 @@ AGENT_NAMES_SOURCES = \
 # The C++ runtime has __cxa_demangle.
 AGENT_NAMES_LIBS = $(ELF_LIBS) $(LZMA_LIBS) $(JANSSON_LIBS) -lstdc++
 if HAVE_CMOCKA
-check_PROGRAMS += names_test cgroup_test labels_test debuginfod_test
-TESTS += names_test cgroup_test labels_test debuginfod_test
+check_PROGRAMS += names_test gopclntab_test cgroup_test labels_test debuginfod_test
+TESTS += names_test gopclntab_test cgroup_test labels_test debuginfod_test
 debuginfod_test_SOURCES = agent/debuginfod_test.c
 debuginfod_test_LDADD = libagent.a $(BASE_LIBS) $(AGENT_NAMES_LIBS) $(CMOCKA_LIBS)
 labels_test_SOURCES = agent/labels_test.c
 labels_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 cgroup_test_SOURCES = agent/cgroup_test.c
 cgroup_test_LDADD = libagent.a $(MODEL_LIBS) $(AGENT_NAMES_LIBS) $(CMOCKA_LIBS)
-names_test_SOURCES = agent/names_test.c
+names_test_SOURCES = agent/names_test.c agent/built_program.h
+gopclntab_test_SOURCES = agent/gopclntab_test.c agent/built_program.h
+gopclntab_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 names_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 endif

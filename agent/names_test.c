@@ -13,12 +13,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/built_program.h"
 #include "agent/child.h"
 #include "agent/demangle.h"
 #include "agent/dwarf_index.h"
 #include "agent/dwarf_private.h"
-#include "agent/go_frame.h"
-#include "agent/gopclntab.h"
 #include "agent/kallsyms.h"
 #include "agent/perfmap.h"
 #include "agent/symbolize.h"
@@ -258,151 +257,6 @@ static void test_kallsyms_text(void **state)
 	unlink(path);
 }
 
-/* --- programs that are built for a test, in a folder of their own --- */
-
-struct place { char dir[64]; };
-
-static struct place place_new(void)
-{
-	struct place p = { "/tmp/pyrrha-names-XXXXXX" };
-	assert_non_null(mkdtemp(p.dir));
-	return p;
-}
-
-/* Whether the command works, run there. */
-static bool shell(const struct place *p, const char *command)
-{
-	char line[1024];
-	snprintf(line, sizeof line, "cd %s && (%s) >/dev/null 2>&1", p->dir, command);
-	return system(line) == 0;
-}
-
-static void write_file(const struct place *p, const char *name, const char *text)
-{
-	char path[128];
-	snprintf(path, sizeof path, "%s/%s", p->dir, name);
-	FILE *f = fopen(path, "w");
-	assert_non_null(f);
-	fputs(text, f);
-	fclose(f);
-}
-
-static int open_program(const struct place *p)
-{
-	char path[128];
-	snprintf(path, sizeof path, "%s/prog", p->dir);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	assert_true(fd >= 0);
-	return fd;
-}
-
-/* Removes it. Without what builds the program the test is skipped. */
-static void place_end(const struct place *p, bool built, const char *needs)
-{
-	char line[128];
-	snprintf(line, sizeof line, "rm -rf %s", p->dir);
-	if (system(line))
-		print_message("cannot remove %s\n", p->dir);
-	if (!built) {
-		print_message("skipped: no %s\n", needs);
-		skip();
-	}
-}
-
-/* What is found at an address of outer below: its line, and whether the inlined call is told there. */
-static bool tells_inlined(struct gopclntab *t, uint64_t pc)
-{
-	struct buf text = { 0 };
-	struct gopclntab_frame fr[8];
-	size_t n = gopclntab_lookup(t, pc, &text, fr, 8);
-	bool inlined = false;
-	if (n && fr[n - 1].line && strcmp(text.ptr + fr[n - 1].name, "main.outer") == 0) {
-		assert_non_null(strstr(text.ptr + fr[n - 1].file, "main.go"));
-		assert_in_range(fr[n - 1].line, 10, 16);
-		inlined = n == 2 && strcmp(text.ptr + fr[0].name, "main.inlined") == 0 && fr[0].line == 6 && fr[1].line == 13;
-	}
-	buf_free(&text);
-	return inlined;
-}
-
-struct go_rows {
-	uint64_t wanted, last;       /* the address whose rule is looked for */
-	size_t n;
-	struct unwind_rule rule;
-};
-
-static int take_go_row(void *arg, uint64_t pc, const struct unwind_rule *r)
-{
-	struct go_rows *g = arg;
-	assert_true(!g->n++ || pc > g->last);
-	g->last = pc;
-	if (pc <= g->wanted)
-		g->rule = *r;
-	return 0;
-}
-
-static struct unwind_rule go_rule(const struct gopclntab *t, uint64_t lo, uint64_t hi, uint64_t pc)
-{
-	struct go_rows g = { .wanted = pc };
-	struct eh_stats st = { 0 };
-
-	assert_int_equal(go_frame_range(t, lo, hi, take_go_row, &g, &st), 0);
-	assert_int_equal(st.bad, 0);
-	assert_int_equal(st.rows, g.n);
-	return g.rule;
-}
-
-static uint64_t symbol(int fd, const char *name)
-{
-	uint64_t at = 0;
-	assert_true(symtab_find(fd, name, &at));
-	return at;
-}
-
-/* The rules of functions at their beginnings, whatever piece of the text they are asked for with. */
-static void check_go_rows(const struct gopclntab *t, int fd)
-{
-	uint64_t lo, hi, outer = symbol(fd, "main.outer"), goexit = symbol(fd, "runtime.goexit.abi0");
-
-	assert_true(go_frame_text(t, &lo, &hi) && lo <= outer && outer < hi);
-	for (uint64_t size = 64; size < 1 << 20; size *= 16) {
-		struct unwind_rule r = go_rule(t, outer - MIN(size, outer - lo), outer + size, outer);
-		assert_true(r.cfa == CFA_SP && r.cfa_off == 8 && r.fp == FP_SAME);
-		r = go_rule(t, outer, outer + 64, outer + 30); /* in the midst of it */
-		assert_true(r.cfa == CFA_SP && r.cfa_off >= 8);
-		assert_int_equal(go_rule(t, goexit, goexit + size, goexit).cfa, CFA_STOP);
-	}
-	assert_int_equal(go_rule(t, lo, hi + 4096, hi).cfa, CFA_NONE);
-	assert_int_equal(go_rule(t, lo, hi, symbol(fd, "runtime.mcall")).cfa, CFA_NONE); /* it goes to another stack */
-}
-
-/* A Go program, built with whatever Go there is. */
-static void test_gopclntab(void **state)
-{
-	struct place p = place_new();
-	write_file(&p, "main.go",
-		   "package main\n\nimport \"os\"\n\nfunc inlined(n int) int {\n\treturn n*len(os.Args) + 1\n}\n\n"
-		   "//go:noinline\nfunc outer(n int) int {\n\ts := 0\n\tfor i := 0; i < n; i++ {\n\t\ts += inlined(i)\n\t}\n"
-		   "\treturn s\n}\n\nfunc main() {\n\tprintln(outer(3))\n}\n");
-	bool built = shell(&p, "GOTOOLCHAIN=local GOFLAGS=-mod=mod GO111MODULE=off go build -o prog main.go");
-	if (built) {
-		int fd = open_program(&p);
-		struct gopclntab t;
-		struct err e;
-		uint64_t at;
-		bool saw_inlined = false;
-		assert_int_equal(gopclntab_open(&t, fd, &e), 0);
-		assert_true(symtab_find(fd, "main.outer", &at));
-		for (uint64_t pc = at; pc < at + 64; pc++)
-			saw_inlined |= tells_inlined(&t, pc);
-		assert_true(saw_inlined);
-		check_go_rows(&t, fd);
-		gopclntab_close(&t);
-		close(fd);
-	}
-	place_end(&p, built, "go command");
-}
-
 /* Whether the two inlined calls of the program below are told at an address of its main. */
 static bool tells_calls(struct dwarf_index *x, uint64_t pc)
 {
@@ -420,7 +274,7 @@ static bool tells_calls(struct dwarf_index *x, uint64_t pc)
 static void check_dwarf(const struct place *p, const char *name)
 {
 	char cached[128];
-	int fd = open_program(p);
+	int fd = open_file(p, "prog");
 	struct dwarf_index x;
 	struct err e;
 	uint64_t at;
@@ -484,7 +338,7 @@ static bool has_name(const struct place *p, const char *want)
 	char path[128];
 	struct symtab t;
 	struct err e;
-	int fd = open_program(p);
+	int fd = open_file(p, "prog");
 	struct buf name = { 0 };
 	uint64_t start;
 	snprintf(path, sizeof path, "%s/prog", p->dir);
@@ -585,7 +439,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_demangle), cmocka_unit_test(test_perfmap), cmocka_unit_test(test_perfmap_long_lines), cmocka_unit_test(test_perfmap_limits),
 		cmocka_unit_test(test_symtab_of_myself), cmocka_unit_test(test_names_are_bounded),
-		cmocka_unit_test(test_kallsyms_text), cmocka_unit_test(test_gopclntab),
+		cmocka_unit_test(test_kallsyms_text), 
 		cmocka_unit_test(test_dwarf), cmocka_unit_test(test_dwarf_wide_call), cmocka_unit_test(test_child), cmocka_unit_test(test_debuglink), cmocka_unit_test(test_plt),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,6 +32,7 @@ struct image_table {
 	uint64_t first_page;         /* ELF virtual address >> 12 */
 	uint64_t rows;
 	uint32_t groups;             /* loaded so far, one after the other */
+	struct gopclntab_place go;
 	uint64_t go_start, go_end;   /* Go's code, of which its own table tells; the same: there is none */
 	uint64_t excess;             /* work on all of them beyond what files of that size take, ever */
 };
@@ -461,7 +462,7 @@ static int read_rows(struct builder *b, const struct elf_file *f, uint64_t lo, u
 	struct gopclntab go;
 	int ret = 0;
 
-	if (it->go_start == it->go_end || gopclntab_attach_at(&go, f, it->go_start, e))
+	if (it->go_start == it->go_end || gopclntab_attach_at(&go, f, &it->go, e))
 		return read_eh_frame(f, lo, hi, (struct part){ b, 0, UINT64_MAX }, st, e);
 	if (lo < it->go_start && eh_frame_indexed(f))
 		ret = read_eh_frame(f, lo, MIN(hi, it->go_start), (struct part){ b, 0, it->go_start }, st, e);
@@ -480,6 +481,8 @@ static void find_go(struct image_table *it, const struct elf_file *f)
 
 	if (gopclntab_attach(&go, f, &e) || !go_frame_text(&go, &it->go_start, &it->go_end))
 		it->go_start = it->go_end = 0;
+	else
+		it->go = gopclntab_place(&go);
 }
 
 /* Builds pages [first, end) of the image, counted from its first. */

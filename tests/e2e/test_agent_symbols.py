@@ -15,7 +15,7 @@ import time
 
 from harness import TOP, Skip, check, free_port, http_get, in_a_chroot, need_a_mounted_root, wait_until
 from pprof_file import fields
-from test_agent import profile, run, start_agent
+from test_agent import profile, run, start_agent, wait_for_share
 
 FIXTURES = os.path.join(TOP, "tests", "fixtures", "agent")
 BUILD_ID = "0x" + "5ec7e7" * 6 + "5e5e"
@@ -536,6 +536,53 @@ def busy_program(env, name, *flags):
                 "\t\tx++;\n}\n\nint main(void)\n{\n\tfor (;;)\n\t\tbusy_leaf();\n}\n")
     subprocess.run(["cc", "-O1", "-g", "-Wl,--build-id=uuid", *flags, "-o", path, path + ".c"], check=True)
     return path
+
+
+GO_PROGRAM = """package main
+
+import "os"
+
+func inlined(n int) int {
+	s := n * len(os.Args)
+	for i := 0; i < 1000; i++ {
+		s += i ^ s
+	}
+	return s
+}
+
+//go:noinline
+func outer(n int) int {
+	s := 0
+	for i := 0; i < n; i++ {
+		s += inlined(i)
+	}
+	return s
+}
+
+func main() {
+	for {
+		println(outer(100000))
+	}
+}
+"""
+
+
+def test_go_stripped(env):
+    """A Go program without symbols and debug information, as most that are shipped: inlined calls and lines are there."""
+    if not shutil.which("go"):
+        raise Skip("no go")
+    with open(env.path("main.go"), "w") as f:
+        f.write(GO_PROGRAM)
+    program = env.path("go_stripped")
+    subprocess.run(["go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", program, env.path("main.go")], check=True,
+                   env=dict(os.environ, GO111MODULE="off", GOTOOLCHAIN="local", CGO_ENABLED="0"))
+    agent = start_agent(env)
+    run(env, "go_stripped", [program])
+    wait_for_share(env, agent, "the inlined call", '{comm="go_stripped"}', 0.8, "^main.main$", "^main.outer$", "^main.inlined$")
+    lines = source_lines(env, agent, "go_stripped")
+    check({line for f, _, line in lines if f == "main.outer"} == {17}, str(lines))
+    check({line for f, _, line in lines if f == "main.main"} == {24}, str(lines))
+    check({line for f, _, line in lines if f == "main.inlined"} & {7, 8}, str(lines))
 
 
 def test_debuginfod_server(env):
