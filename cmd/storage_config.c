@@ -151,7 +151,7 @@ void storage_config_check(const struct storage_config *c, struct buf *out)
 	char time[DURATION_LEN];
 	for (size_t i = 0; i < c->rules.n; i++) {
 		buf_puts(out, "retention: ");
-		promql_format(c->rules.v[i].expr, out);
+		promql_expr_print(c->rules.v[i].expr, out);
 		buf_printf(out, " is kept for %s\n", units_format_duration(c->rules.v[i].r.keep_ms, time));
 	}
 }

@@ -161,11 +161,6 @@ void promql_expr_print(const struct promql_expr *x, struct buf *out)
 	print_node(x->root, out);
 }
 
-void promql_expr_json(const struct promql_expr *x, struct buf *out)
-{
-	node_json(x->root, out);
-}
-
 int promql_parse_selector(struct promql_expr **ret, struct view text, const struct matcher **ret_m, size_t *ret_n,
 			  struct err *e)
 {

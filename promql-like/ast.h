@@ -7,6 +7,9 @@
 #include "model/matcher.h"
 #include "promql.h"
 
+/* Loops of the parser make trees as high as the chain is long that they read: `1 + 1 + ...`, `x[1m:][1m:]...`. */
+#define NODE_MAX_HEIGHT 2000
+
 enum node_kind {
 	NODE_NUMBER, NODE_STRING, NODE_SELECTOR, NODE_RANGE, NODE_SUBQUERY, NODE_UNARY, NODE_BINARY, NODE_AGGREGATE,
 	NODE_CALL, NODE_PAREN,
@@ -66,6 +69,7 @@ struct node {
 	enum node_kind kind;
 	enum promql_type type;
 	uint32_t start, end;       /* byte offsets of its text */
+	uint32_t height;           /* 1 + that of its highest child; at most NODE_MAX_HEIGHT, so that who walks the tree may recurse */
 	bool invariant;            /* engine: the same at every step */
 	bool values_only;          /* engine: of its profiles only the values are looked at */
 	uint32_t id;               /* dense, for what the engine keeps per node */
@@ -137,6 +141,12 @@ int parse_error(struct err *e, struct view src, uint32_t at, const char *fmt, ..
 int parser_run(struct promql_expr *x, struct err *e);
 int check_expr(struct promql_expr *x, struct node *n, struct err *e);
 void print_node(const struct node *n, struct buf *out);
+/* Where the text of each node, by its id, lies in that of all, which is written to out; malloc'd. Zero where it does not fit in
+ * 16 MiB. */
+struct node_text {
+	uint32_t from, len;
+};
+struct node_text *print_texts(const struct promql_expr *x, struct buf *out);
 void print_matchers(const struct node_selector *s, struct buf *out);
 void print_labels(const struct node_labels *l, struct buf *out);
 /* "expr[range:step]" without what the prefix is, the modifiers included. */
@@ -144,7 +154,6 @@ void print_mods(const struct time_mods *m, struct buf *out);
 void print_binary_op(const struct node *n, struct buf *out); /* " + on (a)" without operands */
 void print_aggregate_op(const struct node *n, struct buf *out);
 void print_subquery_range(const struct node *n, struct buf *out);
-void node_json(const struct node *n, struct buf *out);
 
 /* Calls fn for each direct child. */
 void node_each_child(struct node *n, void (*fn)(struct node *child, void *arg), void *arg);

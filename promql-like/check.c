@@ -7,13 +7,19 @@
 
 static int check(struct promql_expr *x, struct node *n, struct err *e);
 
+/* Of a node that was checked. Each is checked once: twice per level would be 2^depth times at the bottom. */
+static int want_type(struct promql_expr *x, const struct node *n, enum promql_type want, const char *where, struct err *e)
+{
+	if (n->type == want)
+		return 0;
+	return parse_error(e, x->src, n->start, "expected type %s in %s, got %s", type_documented(want), where,
+			   type_documented(n->type));
+}
+
 static int expect_type(struct promql_expr *x, struct node *n, enum promql_type want, const char *where, struct err *e)
 {
 	int rc = check(x, n, e);
-	if (rc || n->type == want)
-		return rc;
-	return parse_error(e, x->src, n->start, "expected type %s in %s, got %s", type_documented(want), where,
-			   type_documented(n->type));
+	return rc ? rc : want_type(x, n, want, where, e);
 }
 
 static int check_selector(struct promql_expr *x, struct node *n, struct err *e)
@@ -35,14 +41,11 @@ static int check_aggregate(struct promql_expr *x, struct node *n, struct err *e)
 {
 	const struct aggregate_info *info = aggregate_info(n->aggr.op);
 	n->type = PROMQL_VECTOR;
-	int rc = 0;
-	if (n->aggr.op == AGGR_MERGE) {
-		rc = check(x, n->aggr.expr, e);
-		if (!rc && n->aggr.expr->type == PROMQL_MATRIX)
-			return 0;
-	}
+	int rc = check(x, n->aggr.expr, e);
+	if (!rc && n->aggr.op == AGGR_MERGE && n->aggr.expr->type == PROMQL_MATRIX)
+		return 0;
 	if (!rc)
-		rc = expect_type(x, n->aggr.expr, PROMQL_VECTOR, "aggregation expression", e);
+		rc = want_type(x, n->aggr.expr, PROMQL_VECTOR, "aggregation expression", e);
 	if (!rc && info->param)
 		rc = expect_type(x, n->aggr.param, info->param == 's' ? PROMQL_SCALAR : PROMQL_STRING, "aggregation parameter", e);
 	return rc;

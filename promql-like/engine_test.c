@@ -327,6 +327,75 @@ static void test_active_file_without_room(void **state)
 	unlink(path);
 }
 
+/* ---- as high as a tree may be ---- */
+
+struct deep {
+	struct promql_engine *g;
+	struct view query;
+	struct err e;
+	int rc;
+};
+
+static void *run_deep(void *arg)
+{
+	struct deep *d = arg;
+	struct promql_params p = { .explain = true };
+	struct promql_result r;
+	d->rc = promql_instant(d->g, d->query, 100000, &p, &r, &d->e);
+	if (d->rc)
+		return NULL;
+	promql_result_release(&r);
+	d->rc = promql_range(d->g, d->query, 90000, 100000, 5000, NULL, &r, &d->e);
+	if (!d->rc)
+		promql_result_release(&r);
+	return NULL;
+}
+
+/* Half the stack that a thread has. */
+static void on_small_stack(struct deep *d)
+{
+	pthread_t t;
+	pthread_attr_t a;
+	pthread_attr_init(&a);
+	assert_int_equal(pthread_attr_setstacksize(&a, THREAD_STACK / 2), 0);
+	assert_int_equal(pthread_create(&t, &a, run_deep, d), 0);
+	pthread_join(t, NULL);
+	pthread_attr_destroy(&a);
+}
+
+static void test_deep(void **state)
+{
+	struct fixture *f = *state;
+	static const struct {
+		const char *head, *first, *more, *tail; /* nested `nest` times, around a chain that fills the height */
+		int nest;
+	} forms[] = {
+		{ "", "x", " or x", "", 0 }, { "", "1", "+1", "", 0 }, { "", "x", "+x", "", 0 }, { "", "x", " and x", "", 0 },
+		{ "", "cpu", "+cpu", "", 0 }, { "", "time()", "*2", "", 0 }, { "-", "x", "*1", "", 190 },
+		{ "(", "x", " unless x", ")", 390 }, { "abs(", "x", "+1", ")", 390 }, { "sum(", "x", "+1", ")", 390 },
+		{ "topk(1,", "x", "+1", ")", 190 }, { "max_over_time((", "x", "+1", ")[1s:1s])", 190 }, { "focus(", "cpu", "+cpu", ",\"x\")", 190 },
+		{ "quantile(0.5,", "x", "+1", ")", 190 }, { "label_replace(", "x", "+1", ",\"b\",\"$1\",\"a\",\"(.*)\")", 390 },
+		{ "round(", "x", "+1", ",1)", 390 }, { "histogram_quantile(0.5,", "x", "+1", ")", 390 }, { "merge(", "cpu", "+cpu", ")", 390 },
+		{ "sort(", "x", "+1", ")", 390 }, { "total(", "cpu", "+cpu", ")", 1 }, { "hour(", "x", "+1", ")", 390 },
+		{ "split by (a)(", "cpu", "+cpu", ")", 390 }, { "absent(", "x", "+1", ")", 390 },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
+		struct buf b = { 0 };
+		for (int k = 0; k < forms[i].nest; k++)
+			buf_puts(&b, forms[i].head);
+		buf_puts(&b, forms[i].first);
+		for (int k = 1; k < 1900 - 4 * forms[i].nest; k++)
+			buf_puts(&b, forms[i].more);
+		for (int k = 0; k < forms[i].nest; k++)
+			buf_puts(&b, forms[i].tail);
+		struct deep d = { f->g, buf_view(&b), { 0 }, 0 };
+		on_small_stack(&d);
+		if (d.rc && d.e.code != ERR_EXECUTION)
+			fail_msg("%s: %s", forms[i].head, d.e.msg);
+		buf_free(&b);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -338,6 +407,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_replicas, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_aliases_and_active_file, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_active_file_without_room, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_deep, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

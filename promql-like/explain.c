@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "explain.h"
 
+#include <stdlib.h>
+
 #include "base/clock.h"
+#include "base/utf8.h"
 
 struct explaining explain_begin(struct eval *q, const struct node *n)
 {
@@ -30,7 +33,18 @@ void explain_end(struct eval *q, const struct node *n, const struct value *v, st
 	}
 }
 
-static void explain_node(const struct eval *q, const struct node *n, struct buf *out);
+#define MAX_EXPR 1000 /* bytes of a node's text: each is also in those of all nodes above it */
+
+/* The answer while it is written. */
+struct writing {
+	const struct eval *q;
+	struct buf *out;
+	struct buf line;         /* the query on one line, and where each node is in it */
+	struct node_text *texts;
+	bool any;                /* a child was written */
+};
+
+static void explain_node(struct writing *w, const struct node *n);
 
 static void add_stats(struct source_stats *to, const struct source_stats *s)
 {
@@ -53,48 +67,58 @@ static void put_read(struct buf *out, const struct source_stats *s)
 		   (unsigned long long)s->samples, (unsigned long long)s->bytes);
 }
 
-struct kids {
-	const struct eval *q;
-	struct buf *out;
-	bool any;
-};
-
 static void explain_child(struct node *child, void *arg)
 {
-	struct kids *k = arg;
+	struct writing *w = arg;
 	if (child->kind == NODE_FRAMES || child->kind == NODE_STRING)
 		return;
-	if (k->any)
-		buf_putc(k->out, ',');
-	k->any = true;
-	explain_node(k->q, child, k->out);
+	if (w->any)
+		buf_putc(w->out, ',');
+	explain_node(w, child);
+	w->any = true;
 }
 
-static void explain_node(const struct eval *q, const struct node *n, struct buf *out)
+static void put_text(const struct writing *w, const struct node *n)
 {
-	const struct explain *x = &q->explain[n->id];
-	struct buf text = { 0 };
-	print_node(n, &text);
-	buf_puts(out, "{\"expr\":");
-	buf_json_string(out, buf_view(&text));
-	buf_free(&text);
-	buf_printf(out, ",\"type\":\"%s\",\"invariant\":%s,\"calls\":%llu,\"seconds\":%.6f,\"series\":%llu,\"samples\":%llu,\"profiles\":%llu",
+	const struct node_text *t = &w->texts[n->id];
+	struct view all = buf_view(&w->line), text = t->len > MAX_EXPR ? utf8_prefix(view_make(all.ptr + t->from, t->len), MAX_EXPR)
+								      : view_make(all.ptr + t->from, t->len);
+	struct buf cut = { 0 };
+	if (text.len < t->len) {
+		buf_putv(&cut, text);
+		buf_puts(&cut, "...");
+		text = buf_view(&cut);
+	}
+	buf_json_string(w->out, text);
+	buf_free(&cut);
+}
+
+static void explain_node(struct writing *w, const struct node *n)
+{
+	const struct explain *x = &w->q->explain[n->id];
+	buf_puts(w->out, "{\"expr\":");
+	put_text(w, n);
+	buf_printf(w->out, ",\"type\":\"%s\",\"invariant\":%s,\"calls\":%llu,\"seconds\":%.6f,\"series\":%llu,\"samples\":%llu,\"profiles\":%llu",
 		   promql_type_text(n->type), n->invariant ? "true" : "false", (unsigned long long)x->calls, (double)x->ns / 1e9,
 		   (unsigned long long)x->series, (unsigned long long)x->samples, (unsigned long long)x->profiles);
-	put_read(out, &x->read);
-	struct kids k = { q, out, false };
-	buf_puts(out, ",\"children\":[");
-	node_each_child((struct node *)n, explain_child, &k);
-	buf_puts(out, "]}");
+	put_read(w->out, &x->read);
+	buf_puts(w->out, ",\"children\":[");
+	w->any = false;
+	node_each_child((struct node *)n, explain_child, w);
+	buf_puts(w->out, "]}");
 }
 
 void explain_json(const struct eval *q, struct buf *out)
 {
 	struct source_stats all;
+	struct writing w = { .q = q, .out = out };
 	explain_all_read(q, &all);
+	w.texts = print_texts(q->x, &w.line);
 	buf_printf(out, "{\"peakSamples\":%llu", (unsigned long long)atomic_load(&q->peak));
 	put_read(out, &all);
 	buf_puts(out, ",\"plan\":");
-	explain_node(q, q->x->root, out);
+	explain_node(&w, q->x->root);
 	buf_putc(out, '}');
+	buf_free(&w.line);
+	free(w.texts);
 }

@@ -117,10 +117,9 @@ void memsource_clear(struct memsource *m)
 
 static int check(const struct source_limits *lim, uint64_t n, struct err *e)
 {
-	if (lim->canceled && atomic_load(lim->canceled))
-		return err_set(e, ERR_CANCELED, "the query was canceled");
-	if (lim->deadline_mono_ns && clock_mono_ns() > lim->deadline_mono_ns)
-		return err_set(e, ERR_TIMEOUT, "the query timed out");
+	int rc = source_limits_check(lim, e);
+	if (rc)
+		return rc;
 	if (lim->samples_read)
 		atomic_fetch_add(lim->samples_read, n);
 	if (lim->stats)

@@ -88,9 +88,47 @@ struct node *parser_node(struct parser *p, enum node_kind kind, uint32_t start)
 	return n;
 }
 
+static uint32_t height_of(const struct node *n)
+{
+	return n ? n->height : 0;
+}
+
+static uint32_t mods_height(const struct node *n)
+{
+	return height_of(n->sel.mods.offset_expr);
+}
+
+/* Of the highest child, durations included. */
+static uint32_t height_below(const struct node *n)
+{
+	uint32_t h = 0;
+	switch (n->kind) {
+	case NODE_SELECTOR: return mods_height(n);
+	case NODE_RANGE: return MAX(height_of(n->range.expr), MAX(mods_height(n->range.sel), n->range.sel->height));
+	case NODE_SUBQUERY:
+		h = MAX(height_of(n->sub.range_expr), height_of(n->sub.step_expr));
+		return MAX(h, MAX(height_of(n->sub.expr), height_of(n->sub.mods.offset_expr)));
+	case NODE_UNARY: return height_of(n->unary.expr);
+	case NODE_BINARY: return MAX(height_of(n->binary.lhs), height_of(n->binary.rhs));
+	case NODE_AGGREGATE: return MAX(height_of(n->aggr.expr), height_of(n->aggr.param));
+	case NODE_CALL:
+		for (size_t i = 0; i < n->call.n; i++)
+			h = MAX(h, n->call.args[i]->height);
+		return h;
+	case NODE_PAREN: return height_of(n->paren);
+	case NODE_DURATION: return MAX(height_of(n->dur.lhs), height_of(n->dur.rhs));
+	case NODE_NUMBER: case NODE_STRING: case NODE_FRAMES: break;
+	}
+	return 0;
+}
+
 struct node *parser_done(struct parser *p, struct node *n)
 {
 	n->end = p->last_end;
+	n->height = height_below(n) + 1;
+	if (n->height > NODE_MAX_HEIGHT)
+		parser_die(p, n->end, "more than %d operations are nested in each other up to here: use fewer, or group a chain by parentheses",
+			   NODE_MAX_HEIGHT);
 	return n;
 }
 
@@ -332,7 +370,6 @@ static struct node *parse_aggregate(struct parser *p, enum aggregate_op op)
 	struct node **args = parse_args(p, &n_args, "aggregation");
 	if (!before)
 		by_clause(p, n);
-	parser_done(p, n);
 	size_t want = info->param ? 2 : 1;
 	if (n_args == 0)
 		parser_die(p, n->start, "no arguments for aggregate expression provided");
@@ -342,7 +379,7 @@ static struct node *parse_aggregate(struct parser *p, enum aggregate_op op)
 		parser_die(p, n->start, "split needs the sample labels to split by: split by (thread)(...)");
 	n->aggr.expr = args[n_args - 1];
 	n->aggr.param = info->param ? args[0] : NULL;
-	return n;
+	return parser_done(p, n);
 }
 
 static struct node *parse_call(struct parser *p)

@@ -32,7 +32,8 @@ void parser_advance(struct parser *p);
 struct token parser_peek(const struct parser *p);
 /* Whether it is that word, in any case. */
 bool parser_word(const struct token *t, const char *w);
-/* A node that begins at byte start, and where it ends: behind the last token taken. */
+/* A node that begins at byte start. Once its children are there it is done: it ends behind the last token taken, and is
+ * not higher than NODE_MAX_HEIGHT. */
 struct node *parser_node(struct parser *p, enum node_kind kind, uint32_t start);
 struct node *parser_done(struct parser *p, struct node *n);
 

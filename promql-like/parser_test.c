@@ -72,7 +72,7 @@ static void test_format(void **state)
 	struct buf b = { 0 };
 	assert_int_equal(promql_parse(&x, VIEW("sum by (job, instance) (rate(http_requests_total{job=\"a long name\", path=\"/another/long/one\"}[5m])) "
 					       "/ on (job) group_left () count by (job) (up{job=\"a long name\"})"), &e), 0);
-	promql_format(x, &b);
+	assert_int_equal(promql_format(x, NULL, &b, &e), 0);
 	assert_string_equal(b.ptr,
 			    "  sum by (job, instance) (rate(http_requests_total{job=\"a long name\",path=\"/another/long/one\"}[5m]))\n"
 			    "/ on (job) group_left ()\n"
@@ -88,7 +88,7 @@ static void test_json(void **state)
 	struct err e = { 0 };
 	struct buf b = { 0 };
 	assert_int_equal(promql_parse(&x, VIEW("rate(up{a=\"b\"}[5m] offset 1m)"), &e), 0);
-	promql_expr_json(x, &b);
+	assert_int_equal(promql_expr_json(x, NULL, &b, &e), 0);
 	assert_string_equal(b.ptr,
 			    "{\"type\":\"call\",\"func\":{\"name\":\"rate\",\"argTypes\":[\"matrix\"],\"variadic\":0,\"returnType\":\"vector\"},"
 			    "\"args\":[{\"type\":\"matrixSelector\",\"range\":300000,\"name\":\"up\",\"matchers\":["
@@ -157,11 +157,103 @@ static void test_depth(void **state)
 	buf_free(&b);
 }
 
+/* `first`, then n - 1 times `op` and `rest`, then `last`. */
+static char *chain(const char *first, const char *op, const char *rest, const char *last, int n)
+{
+	struct buf b = { 0 };
+	buf_puts(&b, first);
+	for (int i = 1; i < n; i++) {
+		buf_puts(&b, op);
+		buf_puts(&b, rest);
+	}
+	buf_puts(&b, last);
+	return buf_take(&b, &(size_t){ 0 });
+}
+
+/* What a loop of the parser reads makes a tree as high as it is long. */
+static void test_chains(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *first, *op, *rest, *last;
+		int spare; /* nodes above and below the chain */
+	} chains[] = {
+		{ "1", "+", "1", "", 0 }, { "up", " or ", "up", "", 0 }, { "up", " and ", "up", "", 0 }, { "up", " unless ", "up", "", 0 },
+		{ "1", "*", "1", "", 0 }, { "up", "==", "up", "", 0 }, { "1", "-", "1", "", 0 }, { "1", "/", "1", "", 0 },
+		{ "1", "%", "1", "", 0 }, { "1", " atan2 ", "1", "", 0 }, { "up", "+ on (a) ", "up", "", 0 },
+		{ "up[step()", "+", "1", "]", 1 }, { "up[step()", "*", "1", ":1m]", 1 }, { "up[1m:step()", "-", "1", "]", 1 },
+		{ "up offset (step()", "+", "1", ")", 1 }, { "up[1m] offset (step()", "+", "1", ")", 2 },
+		{ "abs(up offset (step()", "+", "1", "))", 2 }, { "sum(1", "+", "1 + up", ")", 2 },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(chains); i++)
+		for (int n = 1000; n <= 100000; n = n == 1000 ? 2000 : n * 10 + 1 - n % 2) {
+			struct promql_expr *x = NULL;
+			struct err e = { 0 };
+			char *text = chain(chains[i].first, chains[i].op, chains[i].rest, chains[i].last, n == 2000 ? n - chains[i].spare : n);
+			int rc = promql_parse(&x, view_of(text), &e);
+			bool two = strstr(chains[i].rest, "+") && n > 1000; /* two operators a piece */
+			if (n <= 2000 && !two ? rc != 0 : rc == 0 || !strstr(e.msg, "more than 2000 operations"))
+				fail_msg("%d of \"%s\": %d %s", n, chains[i].op, rc, e.msg);
+			if (!rc) {
+				struct buf b = { 0 };
+				promql_expr_print(x, &b);
+				assert_int_equal(promql_format(x, NULL, &b, &e), 0);
+				assert_int_equal(promql_expr_json(x, NULL, &b, &e), 0);
+				buf_free(&b);
+				promql_expr_free(x);
+			}
+			free(text);
+		}
+	struct promql_expr *x;
+	struct err e = { 0 };
+	char *text = chain("up", "[1m:1s]", "", "", 10000); /* wrong at any length */
+	assert_true(promql_parse(&x, view_of(text), &e) < 0);
+	free(text);
+}
+
+static void test_print_limits(void **state)
+{
+	(void)state;
+	struct promql_expr *x;
+	struct err e = { 0 };
+	struct buf b = { 0 };
+	atomic_bool canceled = true;
+	char *text = chain("1", "+", "1", "", 1000);
+	assert_int_equal(promql_parse(&x, view_of(text), &e), 0);
+	assert_int_equal(promql_format(x, &(struct source_limits){ .canceled = &canceled }, &b, &e), -ERR_CANCELED);
+	assert_int_equal(promql_expr_json(x, &(struct source_limits){ .canceled = &canceled }, &b, &e), -ERR_CANCELED);
+	assert_int_equal(promql_format(x, &(struct source_limits){ .deadline_mono_ns = 1 }, &b, &e), -ERR_TIMEOUT);
+	assert_int_equal(b.len, 0);
+	assert_int_equal(promql_format(x, NULL, &b, &e), 0);
+	/* a level of a chain is two blanks and a line */
+	assert_true(b.len > 1000 * 1000 && b.len < 3 * 1000 * 1000);
+	promql_expr_free(x);
+	free(text);
+	buf_free(&b);
+	/* 250 chains of 1,000, each a line deep in blanks */
+	char *one = chain("1", "+", "1", "", 1000), *part = chain("+(", one, ")", "", 2);
+	struct buf all = { .max = 1 << 20 };
+	buf_puts(&all, "1");
+	while (all.len + strlen(part) < 500000)
+		buf_puts(&all, part);
+	if (promql_parse(&x, buf_view(&all), &e))
+		fail_msg("%s", e.msg);
+	assert_int_equal(promql_format(x, NULL, &b, &e), -ERR_LIMIT);
+	assert_non_null(strstr(e.msg, "longer than"));
+	assert_int_equal(b.len, 0);
+	promql_expr_free(x);
+	buf_free(&all);
+	buf_free(&b);
+	free(one);
+	free(part);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_print), cmocka_unit_test(test_format), cmocka_unit_test(test_json),
 		cmocka_unit_test(test_selector), cmocka_unit_test(test_errors), cmocka_unit_test(test_depth),
+		cmocka_unit_test(test_chains), cmocka_unit_test(test_print_limits),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

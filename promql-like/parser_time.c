@@ -161,7 +161,7 @@ static void parse_offset(struct parser *p, struct node *n)
 		parser_die(p, n->start, "offset may not be set multiple times");
 	m->has_offset = true;
 	m->offset_expr = duration_or_ms(p, d, false, &m->offset_ms);
-	n->end = p->last_end;
+	parser_done(p, n);
 }
 
 static void parse_at(struct parser *p, struct node *n)

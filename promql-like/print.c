@@ -2,6 +2,7 @@
 /* Printing: the canonical text on one line, broken over lines where it is long, and the tree as JSON. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/num.h"
 #include "base/units.h"
@@ -9,6 +10,30 @@
 #include "lexer.h"
 
 #define LINE_MAX_CHARS 100
+#define MAX_TEXT ((size_t)16 << 20) /* bytes of a laid out query, or of one as JSON */
+
+/* Text on its way out: where to, how far it may go, and whether someone still waits for it. */
+struct printer {
+	struct buf *out;
+	struct node_text *texts;         /* by node id, of its text on one line; NULL: nobody asks */
+	const struct source_limits *lim; /* NULL = none */
+	unsigned printed;                /* nodes */
+	bool no_indent;                  /* the next line's beginning is there already */
+	int rc;                          /* 0, or what ended it: then nothing more is written */
+	struct err *e;
+};
+
+/* Every node passes here. False: it is over, the caller returns. */
+static bool go_on(struct printer *p)
+{
+	if (p->rc)
+		return false;
+	if (p->out->overflow)
+		p->rc = err_set(p->e, ERR_LIMIT, "the query's text would be longer than %zu bytes", p->out->max);
+	else if (p->lim && p->printed++ % 256 == 0)
+		p->rc = source_limits_check(p->lim, p->e);
+	return !p->rc;
+}
 
 static void put_duration(int64_t ms, struct buf *out)
 {
@@ -197,12 +222,14 @@ static void print_range(const struct node *n, struct buf *out)
 	print_mods(&n->range.sel->sel.mods, out);
 }
 
-static void print_args(const struct node *n, struct buf *out)
+static void put_node(struct printer *p, const struct node *n);
+
+static void put_args(struct printer *p, const struct node *n)
 {
 	for (size_t i = 0; i < n->call.n; i++) {
 		if (i)
-			buf_puts(out, ", ");
-		print_node(n->call.args[i], out);
+			buf_puts(p->out, ", ");
+		put_node(p, n->call.args[i]);
 	}
 }
 
@@ -213,17 +240,18 @@ static void print_frames(const struct node *n, struct buf *out)
 }
 
 /* The sign of "+Inf" would be read as one of the whole power. */
-static void print_left(const struct node *n, struct buf *out)
+static void put_left(struct printer *p, const struct node *n)
 {
 	const struct node *l = n->binary.lhs;
 	if (n->binary.op == OP_POW && l->kind == NODE_NUMBER && isinf(l->number.v))
-		buf_puts(out, "Inf");
+		buf_puts(p->out, "Inf");
 	else
-		print_node(l, out);
+		put_node(p, l);
 }
 
-void print_node(const struct node *n, struct buf *out)
+static void put_kind(struct printer *p, const struct node *n)
 {
+	struct buf *out = p->out;
 	switch (n->kind) {
 	case NODE_NUMBER: put_number(n, out); break;
 	case NODE_STRING: quote_string(n->string, out); break;
@@ -233,38 +261,38 @@ void print_node(const struct node *n, struct buf *out)
 		break;
 	case NODE_RANGE: print_range(n, out); break;
 	case NODE_SUBQUERY:
-		print_node(n->sub.expr, out);
+		put_node(p, n->sub.expr);
 		print_subquery_range(n, out);
 		break;
 	case NODE_UNARY:
 		buf_putc(out, n->unary.minus ? '-' : '+');
-		print_node(n->unary.expr, out);
+		put_node(p, n->unary.expr);
 		break;
 	case NODE_BINARY:
-		print_left(n, out);
+		put_left(p, n);
 		buf_putc(out, ' ');
 		print_binary_op(n, out);
 		buf_putc(out, ' ');
-		print_node(n->binary.rhs, out);
+		put_node(p, n->binary.rhs);
 		break;
 	case NODE_AGGREGATE:
 		print_aggregate_op(n, out);
 		buf_putc(out, '(');
 		if (n->aggr.param) {
-			print_node(n->aggr.param, out);
+			put_node(p, n->aggr.param);
 			buf_puts(out, ", ");
 		}
-		print_node(n->aggr.expr, out);
+		put_node(p, n->aggr.expr);
 		buf_putc(out, ')');
 		break;
 	case NODE_CALL:
 		buf_printf(out, "%s(", n->call.fn->name);
-		print_args(n, out);
+		put_args(p, n);
 		buf_putc(out, ')');
 		break;
 	case NODE_PAREN:
 		buf_putc(out, '(');
-		print_node(n->paren, out);
+		put_node(p, n->paren);
 		buf_putc(out, ')');
 		break;
 	case NODE_FRAMES: print_frames(n, out); break;
@@ -272,105 +300,129 @@ void print_node(const struct node *n, struct buf *out)
 	}
 }
 
+static void put_node(struct printer *p, const struct node *n)
+{
+	if (!go_on(p))
+		return;
+	size_t from = p->out->len;
+	put_kind(p, n);
+	if (p->texts)
+		p->texts[n->id] = (struct node_text){ (uint32_t)from, (uint32_t)(p->out->len - from) };
+}
+
+void print_node(const struct node *n, struct buf *out)
+{
+	put_node(&(struct printer){ .out = out }, n);
+}
+
+struct node_text *print_texts(const struct promql_expr *x, struct buf *out)
+{
+	struct printer p = { .out = out, .texts = xcalloc(x->n_nodes, sizeof *p.texts) };
+	out->max = MAX_TEXT;
+	put_node(&p, x->root);
+	return p.texts;
+}
+
 /* ---- over lines ---- */
 
-static void indent(unsigned level, struct buf *out)
+static void indent(struct printer *p, unsigned level)
 {
-	for (unsigned i = 0; i < level; i++)
-		buf_puts(out, "  ");
+	for (unsigned i = 0; i < level && !p->no_indent; i++)
+		buf_puts(p->out, "  ");
+	p->no_indent = false;
 }
 
-static bool is_long(const struct node *n)
-{
-	struct buf b = { 0 };
-	print_node(n, &b);
-	bool is = b.len > LINE_MAX_CHARS;
-	buf_free(&b);
-	return is;
-}
+static void pretty(struct printer *p, const struct node *n, unsigned level);
 
-static void pretty(const struct node *n, unsigned level, struct buf *out);
-
-static void pretty_aggregate(const struct node *n, unsigned level, struct buf *out)
+static void pretty_aggregate(struct printer *p, const struct node *n, unsigned level)
 {
-	indent(level, out);
-	print_aggregate_op(n, out);
-	buf_puts(out, "(\n");
+	indent(p, level);
+	print_aggregate_op(n, p->out);
+	buf_puts(p->out, "(\n");
 	if (n->aggr.param) {
-		pretty(n->aggr.param, level + 1, out);
-		buf_puts(out, ",\n");
+		pretty(p, n->aggr.param, level + 1);
+		buf_puts(p->out, ",\n");
 	}
-	pretty(n->aggr.expr, level + 1, out);
-	buf_putc(out, '\n');
-	indent(level, out);
-	buf_putc(out, ')');
+	pretty(p, n->aggr.expr, level + 1);
+	buf_putc(p->out, '\n');
+	indent(p, level);
+	buf_putc(p->out, ')');
 }
 
-static void pretty_call(const struct node *n, unsigned level, struct buf *out)
+static void pretty_call(struct printer *p, const struct node *n, unsigned level)
 {
-	indent(level, out);
-	buf_printf(out, "%s(\n", n->call.fn->name);
+	indent(p, level);
+	buf_printf(p->out, "%s(\n", n->call.fn->name);
 	for (size_t i = 0; i < n->call.n; i++) {
 		if (i)
-			buf_puts(out, ",\n");
-		pretty(n->call.args[i], level + 1, out);
+			buf_puts(p->out, ",\n");
+		pretty(p, n->call.args[i], level + 1);
 	}
-	buf_putc(out, '\n');
-	indent(level, out);
-	buf_putc(out, ')');
+	buf_putc(p->out, '\n');
+	indent(p, level);
+	buf_putc(p->out, ')');
 }
 
-static void pretty(const struct node *n, unsigned level, struct buf *out)
+static void pretty(struct printer *p, const struct node *n, unsigned level)
 {
-	if (!is_long(n)) {
-		indent(level, out);
+	struct buf *out = p->out;
+	if (!go_on(p))
+		return;
+	if (p->texts[n->id].len <= LINE_MAX_CHARS) {
+		indent(p, level);
 		print_node(n, out);
 		return;
 	}
 	switch (n->kind) {
-	case NODE_AGGREGATE: pretty_aggregate(n, level, out); break;
-	case NODE_CALL: pretty_call(n, level, out); break;
+	case NODE_AGGREGATE: pretty_aggregate(p, n, level); break;
+	case NODE_CALL: pretty_call(p, n, level); break;
 	case NODE_BINARY:
-		pretty(n->binary.lhs, level + 1, out);
+		pretty(p, n->binary.lhs, level + 1);
 		buf_putc(out, '\n');
-		indent(level, out);
+		indent(p, level);
 		print_binary_op(n, out);
 		buf_putc(out, '\n');
-		pretty(n->binary.rhs, level + 1, out);
+		pretty(p, n->binary.rhs, level + 1);
 		break;
 	case NODE_PAREN:
-		indent(level, out);
+		indent(p, level);
 		buf_puts(out, "(\n");
-		pretty(n->paren, level + 1, out);
+		pretty(p, n->paren, level + 1);
 		buf_putc(out, '\n');
-		indent(level, out);
+		indent(p, level);
 		buf_putc(out, ')');
 		break;
 	case NODE_SUBQUERY:
-		pretty(n->sub.expr, level, out);
+		pretty(p, n->sub.expr, level);
 		print_subquery_range(n, out);
 		break;
-	case NODE_UNARY: {
-		struct buf inner = { 0 };
-		pretty(n->unary.expr, level, &inner);
-		indent(level, out);
+	case NODE_UNARY: /* the sign stands where its operand's first line would begin */
+		indent(p, level);
 		buf_putc(out, n->unary.minus ? '-' : '+');
-		size_t skip = 0;
-		while (skip < inner.len && inner.ptr[skip] == ' ')
-			skip++;
-		buf_put(out, inner.ptr + skip, inner.len - skip);
-		buf_free(&inner);
+		p->no_indent = true;
+		pretty(p, n->unary.expr, level);
 		break;
-	}
 	default:
-		indent(level, out);
+		indent(p, level);
 		print_node(n, out);
 	}
 }
 
-void promql_format(const struct promql_expr *x, struct buf *out)
+/* Each node is printed twice: on one line, to know what is long, and where it goes. */
+int promql_format(const struct promql_expr *x, const struct source_limits *lim, struct buf *out, struct err *e)
 {
-	pretty(x->root, 0, out);
+	struct buf line = { .max = MAX_TEXT }, text = { .max = MAX_TEXT };
+	struct printer p = { .out = &line, .texts = xcalloc(x->n_nodes, sizeof *p.texts), .lim = lim, .e = e };
+	put_node(&p, x->root);
+	p.out = &text;
+	if (go_on(&p))
+		pretty(&p, x->root, 0);
+	if (go_on(&p))
+		buf_putv(out, buf_view(&text));
+	buf_free(&line);
+	buf_free(&text);
+	free(p.texts);
+	return p.rc;
 }
 
 /* ---- JSON ---- */
@@ -417,14 +469,17 @@ static void json_selector(const struct node *n, struct buf *out)
 	json_mods(&n->sel.mods, out);
 }
 
-static void json_binary(const struct node *n, struct buf *out)
+static void put_json(struct printer *p, const struct node *n);
+
+static void json_binary(struct printer *p, const struct node *n)
 {
+	struct buf *out = p->out;
 	static const char *const cards[] = { "one-to-one", "many-to-one", "one-to-many", "many-to-many" };
 	buf_printf(out, "{\"type\":\"binaryExpr\",\"op\":\"%s\",\"bool\":%s,\"lhs\":", binary_op_info(n->binary.op)->text,
 		   n->binary.is_bool ? "true" : "false");
-	node_json(n->binary.lhs, out);
+	put_json(p, n->binary.lhs);
 	buf_puts(out, ",\"rhs\":");
-	node_json(n->binary.rhs, out);
+	put_json(p, n->binary.rhs);
 	if (n->binary.lhs->type == PROMQL_VECTOR && n->binary.rhs->type == PROMQL_VECTOR) {
 		buf_printf(out, ",\"matching\":{\"card\":\"%s\",\"on\":%s", cards[n->binary.card], n->binary.on ? "true" : "false");
 		json_names("labels", &n->binary.matching, out);
@@ -436,8 +491,9 @@ static void json_binary(const struct node *n, struct buf *out)
 	buf_putc(out, '}');
 }
 
-static void json_call(const struct node *n, struct buf *out)
+static void json_call(struct printer *p, const struct node *n)
 {
+	struct buf *out = p->out;
 	const struct func *f = n->call.fn;
 	int least, most;
 	func_arity(f, &least, &most);
@@ -452,27 +508,30 @@ static void json_call(const struct node *n, struct buf *out)
 	for (size_t i = 0; i < n->call.n; i++) {
 		if (i)
 			buf_putc(out, ',');
-		node_json(n->call.args[i], out);
+		put_json(p, n->call.args[i]);
 	}
 	buf_puts(out, "]}");
 }
 
-static void json_aggregate(const struct node *n, struct buf *out)
+static void json_aggregate(struct printer *p, const struct node *n)
 {
+	struct buf *out = p->out;
 	buf_printf(out, "{\"type\":\"aggregation\",\"op\":\"%s\",\"expr\":", aggregate_info(n->aggr.op)->name);
-	node_json(n->aggr.expr, out);
+	put_json(p, n->aggr.expr);
 	buf_puts(out, ",\"param\":");
 	if (n->aggr.param)
-		node_json(n->aggr.param, out);
+		put_json(p, n->aggr.param);
 	else
 		buf_puts(out, "null");
 	json_names("grouping", &n->aggr.by, out);
 	buf_printf(out, ",\"without\":%s}", n->aggr.without ? "true" : "false");
 }
 
-void node_json(const struct node *n, struct buf *out)
+static void put_json(struct printer *p, const struct node *n)
 {
-	struct buf text = { 0 };
+	if (!go_on(p))
+		return;
+	struct buf *out = p->out, text = { 0 };
 	switch (n->kind) {
 	case NODE_NUMBER:
 		put_number(&(struct node){ .kind = NODE_NUMBER, .number = { n->number.v, false } }, &text);
@@ -497,19 +556,19 @@ void node_json(const struct node *n, struct buf *out)
 		break;
 	case NODE_SUBQUERY:
 		buf_puts(out, "{\"type\":\"subquery\",\"expr\":");
-		node_json(n->sub.expr, out);
+		put_json(p, n->sub.expr);
 		buf_printf(out, ",\"range\":%lld,\"step\":%lld", (long long)n->sub.range_ms, (long long)n->sub.step_ms);
 		json_mods(&n->sub.mods, out);
 		buf_putc(out, '}');
 		break;
 	case NODE_UNARY:
 		buf_printf(out, "{\"type\":\"unaryExpr\",\"op\":\"%s\",\"expr\":", n->unary.minus ? "-" : "+");
-		node_json(n->unary.expr, out);
+		put_json(p, n->unary.expr);
 		buf_putc(out, '}');
 		break;
 	case NODE_PAREN:
 		buf_puts(out, "{\"type\":\"parenExpr\",\"expr\":");
-		node_json(n->paren, out);
+		put_json(p, n->paren);
 		buf_putc(out, '}');
 		break;
 	case NODE_FRAMES:
@@ -517,10 +576,21 @@ void node_json(const struct node *n, struct buf *out)
 		json_matchers(n->frames.m, n->frames.n, out);
 		buf_putc(out, '}');
 		break;
-	case NODE_BINARY: json_binary(n, out); break;
-	case NODE_CALL: json_call(n, out); break;
-	case NODE_AGGREGATE: json_aggregate(n, out); break;
+	case NODE_BINARY: json_binary(p, n); break;
+	case NODE_CALL: json_call(p, n); break;
+	case NODE_AGGREGATE: json_aggregate(p, n); break;
 	case NODE_DURATION: break;
 	}
 	buf_free(&text);
+}
+
+int promql_expr_json(const struct promql_expr *x, const struct source_limits *lim, struct buf *out, struct err *e)
+{
+	struct buf text = { .max = MAX_TEXT };
+	struct printer p = { .out = &text, .lim = lim, .e = e };
+	put_json(&p, x->root);
+	if (go_on(&p))
+		buf_putv(out, buf_view(&text));
+	buf_free(&text);
+	return p.rc;
 }

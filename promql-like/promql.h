@@ -19,10 +19,11 @@ int promql_parse(struct promql_expr **ret, struct view query, struct err *e) MUS
 void promql_expr_free(struct promql_expr *x);
 /* On one line, canonical. */
 void promql_expr_print(const struct promql_expr *x, struct buf *out);
-/* As format_query: broken over lines where it is long. */
-void promql_format(const struct promql_expr *x, struct buf *out);
-/* The tree as parse_query answers it. */
-void promql_expr_json(const struct promql_expr *x, struct buf *out);
+/* As format_query: broken over lines where it is long. It takes time and memory in proportion to what comes out, at most
+ * 16 MiB: ERR_LIMIT beyond; ERR_TIMEOUT and ERR_CANCELED of lim, which may be NULL. After an error nothing was added. */
+int promql_format(const struct promql_expr *x, const struct source_limits *lim, struct buf *out, struct err *e) MUST_USE;
+/* The tree as parse_query answers it, within the same bounds. */
+int promql_expr_json(const struct promql_expr *x, const struct source_limits *lim, struct buf *out, struct err *e) MUST_USE;
 
 /* A selector alone, as match[] has it; aliases of profile types are expanded. The matchers and their strings live in
  * the expression. */

@@ -5,6 +5,8 @@
 
 #include "explain.h"
 
+#define MAX_EXPLAIN ((size_t)64 << 20)
+
 static int too_large(struct err *e)
 {
 	return err_set(e, ERR_LIMIT, "the answer is too large");
@@ -170,11 +172,13 @@ static int copy_value(struct eval *q, const struct value *v, struct promql_resul
 
 static int copy_explain(const struct eval *q, struct promql_result *r, struct err *e)
 {
-	struct buf b = { 0 };
+	struct buf b = { .max = MAX_EXPLAIN };
 	explain_json(q, &b);
-	r->explain = arena_view(&r->arena, buf_view(&b));
+	int rc = b.overflow ? err_set(e, ERR_LIMIT, "the explanation of %u nodes is longer than %zu bytes", q->x->n_nodes, b.max) : 0;
+	if (!rc)
+		r->explain = arena_view(&r->arena, buf_view(&b));
 	buf_free(&b);
-	return r->explain.ptr ? 0 : too_large(e);
+	return rc || r->explain.ptr ? rc : too_large(e);
 }
 
 int result_fill(struct promql_result *r, struct eval *q, struct value *v, bool profiles, struct err *e)

@@ -50,11 +50,9 @@ int limits_check(const struct source_limits *lim, uint64_t read, struct err *e)
 		atomic_fetch_add_explicit(&lim->stats->bytes, t.bytes, memory_order_relaxed);
 		atomic_fetch_add_explicit(&lim->stats->samples, read, memory_order_relaxed);
 	}
-	if (lim->canceled && atomic_load_explicit(lim->canceled, memory_order_relaxed))
-		return err_set(e, ERR_CANCELED, "the query was canceled");
-	if (lim->deadline_mono_ns && clock_mono_ns() > lim->deadline_mono_ns)
-		return err_set(e, ERR_TIMEOUT, "the query took longer than its timeout: ask for less, or raise the request's timeout and "
-			       "--query.timeout");
+	int rc = source_limits_check(lim, e);
+	if (rc)
+		return rc;
 	/* Not `all = read; if (…) all += atomic_fetch_add(…, read)`: gcc 12.2 on x86-64 adds what it got to itself, not to read. */
 	uint64_t before = lim->samples_read ? atomic_fetch_add(lim->samples_read, read) : 0;
 	if (lim->max_samples && (before > lim->max_samples || read > lim->max_samples - before))

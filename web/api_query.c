@@ -220,29 +220,38 @@ static struct promql_expr *parse(struct httpd_request *rq)
 	return NULL;
 }
 
-void serve_format_query(struct httpd_request *rq, void *arg)
+/* Answers with the query in another form, which is written within the limits of a query. */
+static void answer_form(const struct web *w, struct httpd_request *rq, bool json)
 {
-	(void)arg;
 	struct promql_expr *x = parse(rq);
 	if (!x)
 		return;
+	struct source_limits lim = { .canceled = httpd_canceled(rq) };
 	struct buf text = { 0 };
-	promql_format(x, &text);
-	buf_json_string(answer_begin(rq), buf_view(&text));
-	answer_end(rq, NULL, 0, NULL, 0);
+	struct err e = { 0 };
+	if (w->o.query_timeout_ms)
+		lim.deadline_mono_ns = clock_mono_ns() + w->o.query_timeout_ms * 1000000;
+	if (json ? promql_expr_json(x, &lim, &text, &e) : promql_format(x, &lim, &text, &e)) {
+		answer_query_error(rq, &e);
+	} else {
+		if (json)
+			buf_putv(answer_begin(rq), buf_view(&text));
+		else
+			buf_json_string(answer_begin(rq), buf_view(&text));
+		answer_end(rq, NULL, 0, NULL, 0);
+	}
 	buf_free(&text);
 	promql_expr_free(x);
 }
 
+void serve_format_query(struct httpd_request *rq, void *arg)
+{
+	answer_form(arg, rq, false);
+}
+
 void serve_parse_query(struct httpd_request *rq, void *arg)
 {
-	(void)arg;
-	struct promql_expr *x = parse(rq);
-	if (!x)
-		return;
-	promql_expr_json(x, answer_begin(rq));
-	answer_end(rq, NULL, 0, NULL, 0);
-	promql_expr_free(x);
+	answer_form(arg, rq, true);
 }
 
 /* There are none; what is asked is judged all the same. */

@@ -39,9 +39,12 @@ void promql_expr_free(struct promql_expr *x)
 	free(x);
 }
 
-void promql_format(const struct promql_expr *x, struct buf *out)
+int promql_format(const struct promql_expr *x, const struct source_limits *lim, struct buf *out, struct err *e)
 {
+	if (!lim->canceled || !lim->deadline_mono_ns)
+		return err_set(e, ERR_INTERNAL, "without a deadline and the client's flag");
 	buf_printf(out, "formatted \"%s\"", x->text);
+	return 0;
 }
 
 void promql_expr_print(const struct promql_expr *x, struct buf *out)
@@ -49,10 +52,13 @@ void promql_expr_print(const struct promql_expr *x, struct buf *out)
 	buf_puts(out, x->text);
 }
 
-void promql_expr_json(const struct promql_expr *x, struct buf *out)
+int promql_expr_json(const struct promql_expr *x, const struct source_limits *lim, struct buf *out, struct err *e)
 {
 	(void)x;
+	if (!lim->canceled || !lim->deadline_mono_ns)
+		return err_set(e, ERR_INTERNAL, "without a deadline and the client's flag");
 	buf_puts(out, "{\"type\":\"numberLiteral\"}");
+	return 0;
 }
 
 /* "name" only: __name__="name". */

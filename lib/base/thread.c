@@ -32,7 +32,12 @@ int thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *ar
 	sigset_t all, before;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int rc = pthread_create(ret, NULL, run_named, s);
+	pthread_attr_t attr;
+	pthread_attr_init(&attr);
+	int rc = pthread_attr_setstacksize(&attr, THREAD_STACK);
+	if (!rc)
+		rc = pthread_create(ret, &attr, run_named, s);
+	pthread_attr_destroy(&attr);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (rc) {
 		free(s);

@@ -7,6 +7,10 @@
 
 #include "base/err.h"
 
+/* Bytes of a thread's stack, whatever the limits of who started the process say. What recurses over input, at most as deep as
+ * its parser lets it be, stays within half of it. */
+#define THREAD_STACK ((size_t)8 << 20)
+
 /* Starts a thread whose name (15 bytes are shown) is `name`; signals are blocked in it, so that main handles
  * them. Returns 0 or a negative code. */
 int thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *arg, struct err *e);

@@ -59,3 +59,12 @@ bool utf8_valid(struct view v)
 	}
 	return true;
 }
+
+struct view utf8_prefix(struct view v, size_t max)
+{
+	if (v.len <= max)
+		return v;
+	while (max && ((unsigned char)v.ptr[max] & 0xc0) == 0x80)
+		max--;
+	return view_make(v.ptr, max);
+}

@@ -11,5 +11,7 @@ unsigned utf8_decode(const char *p, size_t n, uint32_t *ret_cp);
 /* Writes 1..4 bytes; cp must be a valid scalar value. */
 unsigned utf8_encode(uint32_t cp, char out[4]);
 bool utf8_valid(struct view v);
+/* Its first max bytes or fewer: no sequence is cut. */
+struct view utf8_prefix(struct view v, size_t max);
 
 #endif

@@ -184,6 +184,41 @@ static void errors_say_where(void **state)
 	}
 }
 
+/* An alias is as deep and as large as what it stands for: who walks the tree does not see that it is one. */
+static void aliases_are_bounded(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *before, *item, *after;
+		int items, rounds;
+		const char *error;
+	} cases[] = {
+		{ "[[[[[[[[[[", "", "]]]]]]]]]]", 1, 5, NULL },
+		{ "[[[[[[[[[[", "", "]]]]]]]]]]", 1, 1000, "nested over 64 levels" },
+		{ "{a: ", "", "}", 1, 1000, "nested over 64 levels" },
+		{ "[", ",", "]", 10, 5, NULL },
+		{ "[", ",", "]", 10, 30, "nodes, aliases included" },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct buf b = { 0 };
+		struct config_tree *t;
+		struct err e = { 0 };
+		buf_puts(&b, "a0: &a0 x\n");
+		for (int k = 1; k <= cases[i].rounds; k++) {
+			buf_printf(&b, "a%d: &a%d %s", k, k, cases[i].before);
+			for (int n = 0; n < cases[i].items; n++)
+				buf_printf(&b, "%s*a%d ", n ? cases[i].item : "", k - 1);
+			buf_printf(&b, "%s\n", cases[i].after);
+		}
+		int rc = config_parse(&t, buf_view(&b), "f.yml", &e);
+		if (cases[i].error ? rc == 0 || !strstr(e.msg, cases[i].error) : rc != 0)
+			fail_msg("%zu: %d %s", i, rc, e.msg);
+		if (!rc)
+			config_free(t);
+		buf_free(&b);
+	}
+}
+
 static void anchors_and_merges(void **state)
 {
 	struct run r;
@@ -376,7 +411,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_type),
 		cmocka_unit_test(errors_say_where),
-		cmocka_unit_test(anchors_and_merges),
+		cmocka_unit_test(anchors_and_merges), cmocka_unit_test(aliases_are_bounded),
 		cmocka_unit_test(empty_and_deep),
 		cmocka_unit_test(secrets_are_not_shown),
 		cmocka_unit_test(http_settings),

@@ -22,14 +22,17 @@ struct config_tree {
 struct anchor {
 	struct view name;
 	const struct config_node *node;
+	size_t nodes;   /* it and what is below */
+	unsigned below; /* levels */
 };
 
 struct reader {
 	struct config_tree *t;
 	yaml_parser_t yaml;
 	VEC(struct anchor) anchors;
-	size_t nodes;
-	unsigned depth;
+	size_t nodes;     /* as those see them who walk the tree: an alias counts as what it stands for */
+	unsigned depth;   /* of the node at hand */
+	unsigned deepest; /* level that the node at hand reaches so far, aliases included */
 };
 
 static int fail_at(const struct reader *r, yaml_mark_t m, struct err *e, const char *fmt, ...) PRINTF_LIKE(4, 5);
@@ -65,17 +68,11 @@ static struct config_node *new_node(struct reader *r, enum config_node_type type
 	return n;
 }
 
-static void remember(struct reader *r, const char *anchor, const struct config_node *n)
-{
-	if (anchor)
-		vec_push(&r->anchors, (struct anchor){ view_of(anchor), n });
-}
-
-static const struct config_node *find_anchor(const struct reader *r, struct view name)
+static const struct anchor *find_anchor(const struct reader *r, struct view name)
 {
 	for (size_t i = r->anchors.n; i-- > 0;) /* the latest of a name counts */
 		if (view_eq(r->anchors.v[i].name, name))
-			return r->anchors.v[i].node;
+			return &r->anchors.v[i];
 	return NULL;
 }
 
@@ -96,7 +93,7 @@ static int read_next(struct reader *r, yaml_event_type_t end, bool *ret_end, con
 	return rc;
 }
 
-static int read_list(struct reader *r, const char *anchor, struct config_node *n, struct err *e)
+static int read_list(struct reader *r, struct config_node *n, struct err *e)
 {
 	VEC(const struct config_node *) items = { 0 };
 	const struct config_node *item = NULL;
@@ -111,7 +108,6 @@ static int read_list(struct reader *r, const char *anchor, struct config_node *n
 		n->n = items.n;
 	}
 	vec_free(&items);
-	remember(r, anchor, n);
 	return rc;
 }
 
@@ -187,7 +183,7 @@ static int read_pairs(struct reader *r, struct pairs *p, struct nodes *merges, s
 	}
 }
 
-static int read_map(struct reader *r, const char *anchor, struct config_node *n, struct err *e)
+static int read_map(struct reader *r, struct config_node *n, struct err *e)
 {
 	struct pairs p = { 0 };
 	struct nodes merges = { 0 };
@@ -206,7 +202,6 @@ static int read_map(struct reader *r, const char *anchor, struct config_node *n,
 	}
 	vec_free(&p.v);
 	vec_free(&merges.v);
-	remember(r, anchor, n);
 	return rc;
 }
 
@@ -226,7 +221,6 @@ static int read_scalar(struct reader *r, const yaml_event_t *ev, const struct co
 	n->text = arena_view(&r->t->arena, view_make((const char *)text, len));
 	if (!n->quoted && is_null(n->text))
 		n->type = CONFIG_NODE_NULL;
-	remember(r, (const char *)ev->data.scalar.anchor, n);
 	*ret = n;
 	return 0;
 }
@@ -234,13 +228,42 @@ static int read_scalar(struct reader *r, const yaml_event_t *ev, const struct co
 static int read_alias(struct reader *r, const yaml_event_t *ev, const struct config_node **ret, struct err *e)
 {
 	const char *name = (const char *)ev->data.alias.anchor;
-	*ret = find_anchor(r, view_of(name));
-	return *ret ? 0 : fail_at(r, ev->start_mark, e, "alias *%s: no such anchor before it", name);
+	const struct anchor *a = find_anchor(r, view_of(name));
+	if (!a)
+		return fail_at(r, ev->start_mark, e, "alias *%s: no such anchor before it", name);
+	if (r->depth + a->below >= MAX_DEPTH)
+		return fail_at(r, ev->start_mark, e, "alias *%s: nested over %d levels deep", name, MAX_DEPTH);
+	r->nodes += a->nodes - 1;
+	if (r->nodes > MAX_NODES)
+		return fail_at(r, ev->start_mark, e, "alias *%s: over %d nodes, aliases included", name, MAX_NODES);
+	r->deepest = MAX(r->deepest, r->depth + a->below);
+	*ret = a->node;
+	return 0;
 }
 
-static const char *keep_anchor(struct reader *r, const yaml_char_t *anchor)
+static const yaml_char_t *anchor_of(const yaml_event_t *ev)
 {
-	return anchor ? arena_strndup(&r->t->arena, (const char *)anchor, strlen((const char *)anchor)) : NULL;
+	switch (ev->type) {
+	case YAML_SCALAR_EVENT: return ev->data.scalar.anchor;
+	case YAML_MAPPING_START_EVENT: return ev->data.mapping_start.anchor;
+	case YAML_SEQUENCE_START_EVENT: return ev->data.sequence_start.anchor;
+	default: return NULL;
+	}
+}
+
+static int read_kind(struct reader *r, const yaml_event_t *ev, const struct config_node **ret, struct err *e)
+{
+	if (ev->type == YAML_ALIAS_EVENT)
+		return read_alias(r, ev, ret, e);
+	if (ev->type == YAML_SCALAR_EVENT)
+		return read_scalar(r, ev, ret, e);
+	bool is_map = ev->type == YAML_MAPPING_START_EVENT;
+	struct config_node *n = new_node(r, is_map ? CONFIG_NODE_MAP : CONFIG_NODE_LIST, ev);
+	*ret = n;
+	r->depth++;
+	int rc = is_map ? read_map(r, n, e) : read_list(r, n, e);
+	r->depth--;
+	return rc;
 }
 
 static int read_node(struct reader *r, yaml_event_t *ev, const struct config_node **ret, struct err *e)
@@ -249,17 +272,16 @@ static int read_node(struct reader *r, yaml_event_t *ev, const struct config_nod
 		return err_set(e, ERR_LIMIT, "%s: over %d nodes", r->t->file, MAX_NODES);
 	if (r->depth >= MAX_DEPTH)
 		return fail_at(r, ev->start_mark, e, "nested over %d levels deep", MAX_DEPTH);
-	if (ev->type == YAML_ALIAS_EVENT)
-		return read_alias(r, ev, ret, e);
-	if (ev->type == YAML_SCALAR_EVENT)
-		return read_scalar(r, ev, ret, e);
-	bool is_map = ev->type == YAML_MAPPING_START_EVENT;
-	const char *anchor = keep_anchor(r, is_map ? ev->data.mapping_start.anchor : ev->data.sequence_start.anchor);
-	struct config_node *n = new_node(r, is_map ? CONFIG_NODE_MAP : CONFIG_NODE_LIST, ev);
-	*ret = n;
-	r->depth++;
-	int rc = is_map ? read_map(r, anchor, n, e) : read_list(r, anchor, n, e);
-	r->depth--;
+	size_t before = r->nodes - 1;
+	unsigned outer = r->deepest;
+	r->deepest = r->depth;
+	int rc = read_kind(r, ev, ret, e);
+	const char *anchor = rc ? NULL : (const char *)anchor_of(ev);
+	if (anchor) {
+		struct view name = arena_view(&r->t->arena, view_of(anchor));
+		vec_push(&r->anchors, (struct anchor){ name, *ret, r->nodes - before, r->deepest - r->depth });
+	}
+	r->deepest = MAX(outer, r->deepest);
 	return rc;
 }
 

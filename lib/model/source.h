@@ -31,6 +31,9 @@ struct source_limits {
 	uint64_t max_bytes;          /* of stacks that are held for this query alone, beside those it returns; 0 = unlimited */
 };
 
+/* ERR_CANCELED, ERR_TIMEOUT, or 0: for who works long without reading. */
+int source_limits_check(const struct source_limits *lim, struct err *e);
+
 struct source_series {
 	struct labels labels;        /* with __name__; borrowed from the view */
 	const struct ptype *type;    /* NULL: floats */

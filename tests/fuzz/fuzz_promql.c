@@ -73,8 +73,8 @@ static char *print(struct view query, bool all, struct err *e)
 	if (promql_parse(&x, query, e))
 		return NULL;
 	if (all) {
-		promql_format(x, &other);
-		promql_expr_json(x, &other);
+		REQUIRE(promql_format(x, NULL, &other, e) == 0, "not laid out");
+		REQUIRE(promql_expr_json(x, NULL, &other, e) == 0, "not written as JSON");
 	}
 	promql_expr_print(x, &b);
 	promql_expr_free(x);
