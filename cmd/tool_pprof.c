@@ -298,7 +298,7 @@ int tool_folded(int argc, char **argv)
 	struct symbols *s = symbols_new();
 	int rc = load(&in, s, argv + 1, words, &e);
 	int type = rc ? rc : pick_type(&in, type_name, &e);
-	if (type < 0 || flame_fold(&f, in.sums[type], NULL, 0, &e)) {
+	if (type < 0 || flame_fold(&f, in.sums[type], NULL, NULL, &e)) {
 		status = tool_fail("folded", &e);
 	} else {
 		status = flame_folded(&f, &out, &e) ? tool_fail("folded", &e) : tool_print(&out);

@@ -18,6 +18,7 @@
 struct count {
 	char *name;
 	int64_t self, total;
+	bool seen;
 };
 
 struct counts {
@@ -90,13 +91,66 @@ static void count_flame(struct counts *c, const struct flame *f)
 	vec_free(&path);
 }
 
+/* Rows of functions are exact, however much of the tree is folded into "(other)". */
+static void check_functions(struct counts *plain, const struct stackvec *v)
+{
+	struct flame f;
+	struct err e = { 0 };
+	assert_int_equal(flame_fold(&f, v, NULL, &(struct flame_ask){ .min_share = 0.2, .functions = 1 << 20 }, &e), 0);
+	assert_true(f.n_functions == f.all_functions && f.n_functions <= plain->v.n);
+	for (size_t i = 0; i < f.n_functions; i++) {
+		const struct flame_function *x = &f.functions[i];
+		const struct count *want = count_of(plain, f.frames[x->frame].name);
+		if (x->self.i != want->self || x->total.i != want->total)
+			print_message("%s\n", want->name);
+		assert_int_equal(x->self.i, want->self);
+		assert_int_equal(x->total.i, want->total);
+		assert_true(!i || llabs(x->self.i) <= llabs(x[-1].self.i));
+	}
+	for (size_t i = 0; i < plain->v.n; i++) /* what has no row is nothing */
+		plain->v.v[i].seen = plain->v.v[i].self == 0 && plain->v.v[i].total == 0;
+	for (size_t i = 0; i < f.n_functions; i++)
+		count_of(plain, f.frames[f.functions[i].frame].name)->seen = true;
+	for (size_t i = 0; i < plain->v.n; i++)
+		assert_true(plain->v.v[i].seen);
+	flame_release(&f);
+}
+
+/* A subtree is what the whole tree has there. */
+static void check_root(const struct flame *whole, const struct stackvec *v)
+{
+	VEC(struct view) path = { 0 };
+	struct flame f;
+	struct err e = { 0 };
+	size_t at = whole->n_nodes / 2, end = at + 1;
+	while (end < whole->n_nodes && whole->nodes[end].depth > whole->nodes[at].depth)
+		end++;
+	uint32_t depth = whole->nodes[at].depth;
+	for (uint32_t d = 1; d <= depth; d++) {
+		size_t i = at;
+		while (whole->nodes[i].depth != d)
+			i--;
+		vec_push(&path, whole->frames[whole->nodes[i].frame].name);
+	}
+	assert_int_equal(flame_fold(&f, v, NULL, &(struct flame_ask){ .root = path.v, .n_root = path.n }, &e), 0);
+	assert_int_equal(f.root, depth);
+	assert_int_equal(f.n_nodes, depth + (end - at));
+	for (size_t i = at; i < end; i++) {
+		const struct flame_node *want = &whole->nodes[i], *got = &f.nodes[depth + i - at];
+		assert_true(got->depth == want->depth && got->total.i == want->total.i && got->self.i == want->self.i);
+		assert_true(view_eq(f.frames[got->frame].name, whole->frames[want->frame].name));
+	}
+	flame_release(&f);
+	vec_free(&path);
+}
+
 static void check_vector(const struct stackvec *v)
 {
 	struct counts plain = { 0 }, folded = { 0 };
 	struct flame f;
 	struct err e = { 0 };
 	int64_t total;
-	assert_int_equal(flame_fold(&f, v, NULL, 0, &e), 0);
+	assert_int_equal(flame_fold(&f, v, NULL, NULL, &e), 0);
 	assert_int_equal(stackvec_total_int(v, &total, &e), 0);
 	assert_int_equal(f.nodes[0].total.i, total);
 	for (size_t i = 0; i < v->n; i++)
@@ -111,6 +165,8 @@ static void check_vector(const struct stackvec *v)
 		assert_int_equal(got->self, want->self);
 		assert_int_equal(got->total, want->total);
 	}
+	check_functions(&plain, v);
+	check_root(&f, v);
 	counts_free(&plain);
 	counts_free(&folded);
 	flame_release(&f);

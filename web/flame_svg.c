@@ -135,7 +135,7 @@ static void draw(struct drawing *d, bool put)
 int flame_svg(const struct merged *m, struct view query, struct buf *out, struct err *e)
 {
 	struct flame f;
-	int rc = merged_flame(&f, m, 0, e);
+	int rc = merged_flame(&f, m, NULL, e);
 	if (rc)
 		return rc;
 	struct drawing d = { .out = out, .m = m, .f = &f };

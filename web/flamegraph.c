@@ -59,18 +59,33 @@ static void put_value(struct buf *b, const struct flame *f, union flame_value v)
 	(b)->ptr[(b)->len] = 0; \
 } while (0)
 
-#define VALUE_COLUMN(b, key, f, field) do { \
+/* rows: nodes or functions */
+#define VALUE_COLUMN(b, key, f, rows, field) do { \
 	if (!(f)->is_float) { \
-		INT_COLUMN(b, key, (f)->n_nodes, (f)->nodes[i].field.i); \
+		INT_COLUMN(b, key, (f)->n_##rows, (f)->rows[i].field.i); \
 		break; \
 	} \
 	buf_puts(b, "\"" key "\":["); \
-	for (size_t i = 0; i < (f)->n_nodes; i++) { \
+	for (size_t i = 0; i < (f)->n_##rows; i++) { \
 		if (i) \
 			buf_putc(b, ','); \
-		put_value(b, f, (f)->nodes[i].field); \
+		put_value(b, f, (f)->rows[i].field); \
 	} \
 	buf_putc(b, ']'); \
+} while (0)
+
+/* total and self, and of a diff the same of its base */
+#define VALUE_COLUMNS(b, f, rows) do { \
+	VALUE_COLUMN(b, "total", f, rows, total); \
+	buf_putc(b, ','); \
+	VALUE_COLUMN(b, "self", f, rows, self); \
+	if (!(f)->has_base) \
+		break; \
+	buf_puts(b, ",\"base\":{"); \
+	VALUE_COLUMN(b, "total", f, rows, base_total); \
+	buf_putc(b, ','); \
+	VALUE_COLUMN(b, "self", f, rows, base_self); \
+	buf_putc(b, '}'); \
 } while (0)
 
 /* The places of a frame's texts in the table. */
@@ -122,19 +137,30 @@ static void put_nodes(struct buf *b, const struct flame *f)
 	buf_putc(b, ',');
 	INT_COLUMN(b, "frame", f->n_nodes, f->nodes[i].frame);
 	buf_putc(b, ',');
-	VALUE_COLUMN(b, "total", f, total);
-	buf_putc(b, ',');
-	VALUE_COLUMN(b, "self", f, self);
-	buf_putc(b, ',');
 	INT_COLUMN(b, "line", f->n_nodes, f->nodes[i].line);
-	if (f->has_base) {
-		buf_puts(b, ",\"base\":{");
-		VALUE_COLUMN(b, "total", f, base_total);
-		buf_putc(b, ',');
-		VALUE_COLUMN(b, "self", f, base_self);
-		buf_putc(b, '}');
-	}
+	buf_putc(b, ',');
+	VALUE_COLUMNS(b, f, nodes);
 	buf_printf(b, "},\"hidden\":%zu", f->hidden);
+}
+
+static void put_functions(struct buf *b, const struct flame *f)
+{
+	buf_puts(b, ",\"functions\":{");
+	INT_COLUMN(b, "frame", f->n_functions, f->functions[i].frame);
+	buf_putc(b, ',');
+	VALUE_COLUMNS(b, f, functions);
+	buf_printf(b, ",\"all\":%zu}", f->all_functions);
+}
+
+static void put_found(struct buf *b, const struct flame *f)
+{
+	buf_puts(b, ",\"found\":{\"total\":");
+	put_value(b, f, f->found);
+	if (f->has_base) {
+		buf_puts(b, ",\"base\":");
+		put_value(b, f, f->base_found);
+	}
+	buf_printf(b, ",\"functions\":%zu}", f->n_found);
 }
 
 static void put_type(struct buf *b, const struct merged *m)
@@ -157,22 +183,22 @@ static void put_type(struct buf *b, const struct merged *m)
 }
 
 /* An answer without profiles is a root of its own. */
-int merged_flame(struct flame *f, const struct merged *m, double min_share, struct err *e)
+int merged_flame(struct flame *f, const struct merged *m, const struct flame_ask *ask, struct err *e)
 {
 	if (m->vec)
-		return flame_fold(f, m->vec, m->base, min_share, e);
+		return flame_fold(f, m->vec, m->base, ask, e);
 	struct symbols *s = symbols_new();
 	struct stackvec *none = stackvec_empty(s);
-	int rc = flame_fold(f, none, NULL, 0, e);
+	int rc = flame_fold(f, none, NULL, NULL, e);
 	stackvec_unref(none);
 	symbols_unref(s);
 	return rc;
 }
 
-int flamegraph_json(const struct merged *m, double width_px, struct buf *out, struct err *e)
+int flamegraph_json(const struct merged *m, const struct flame_ask *ask, struct buf *out, struct err *e)
 {
 	struct flame f;
-	int rc = merged_flame(&f, m, width_px > 0 ? 0.25 / width_px : 0, e);
+	int rc = merged_flame(&f, m, ask, e);
 	if (rc)
 		return rc;
 	put_type(out, m);
@@ -180,7 +206,11 @@ int flamegraph_json(const struct merged *m, double width_px, struct buf *out, st
 	buf_putc(out, ',');
 	put_frames(out, &f);
 	put_nodes(out, &f);
-	buf_putc(out, '}');
+	if (ask->functions)
+		put_functions(out, &f);
+	if (ask->match)
+		put_found(out, &f);
+	buf_printf(out, ",\"root\":%zu}", f.root);
 	flame_release(&f);
 	return 0;
 }
@@ -190,7 +220,7 @@ int flamegraph_json(const struct merged *m, double width_px, struct buf *out, st
 int folded_text(const struct merged *m, struct buf *out, struct err *e)
 {
 	struct flame f;
-	int rc = merged_flame(&f, m, 0, e);
+	int rc = merged_flame(&f, m, NULL, e);
 	if (rc)
 		return rc;
 	rc = flame_folded(&f, out, e);

@@ -2,25 +2,74 @@
 /* query?format=: one table of formats. Errors of pprof are what go tool pprof shows its user: text, marked. */
 #include "web/formats.h"
 
+#include <stdlib.h>
+
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/num.h"
+#include "base/regex.h"
 #include "base/units.h"
 #include "web/answer.h"
 
-static int write_flamegraph(struct httpd_request *rq, struct promql_result *r, struct err *e)
+#define MAX_WIDTH 1e12 /* pixels: as if the whole were this wide while one looks at a small part of it */
+
+/* The page's search: in a function's name or file. */
+static int frame_matches(void *re, const struct flame_frame *f, struct err *e)
+{
+	int yes = regex_match(re, f->name, e);
+	return yes ? yes : regex_match(re, f->file, e);
+}
+
+static void ask_release(struct flame_ask *ask)
+{
+	regex_unref(ask->match_arg);
+	free((void *)ask->root);
+}
+
+/* width=, functions=, search= and root=, once per name of the path. */
+static int read_ask(const struct httpd_request *rq, struct flame_ask *ask, struct err *e)
 {
 	struct view v = httpd_param(rq, "width");
 	double width = 0;
-	if (v.len && (!num_parse_double(v, &width) || !(width >= 1 && width <= 1e6)))
+	if (v.len && (!num_parse_double(v, &width) || !(width >= 1 && width <= MAX_WIDTH)))
 		return err_set(e, ERR_BAD_DATA, "invalid parameter \"width\": \"%.*s\" is not a number of pixels", VIEW_ARG(v));
-	struct merged m;
-	int rc = merged_make(&m, r, false, e);
+	*ask = (struct flame_ask){ .min_share = width > 0 ? 0.25 / width : 0 };
+	int rc = param_limit(rq, "functions", &ask->functions, e);
 	if (rc)
 		return rc;
-	rc = flamegraph_json(&m, width, answer_begin(rq), e);
-	if (!rc)
-		answer_end(rq, r->warnings, r->n_warnings, r->infos, r->n_infos);
-	merged_release(&m);
+	v = httpd_param(rq, "search");
+	if (v.len) {
+		struct regex *re;
+		if (regex_new(&re, v, false, e))
+			return err_wrap(e, "invalid parameter \"search\"");
+		ask->match = frame_matches;
+		ask->match_arg = re;
+	}
+	size_t n;
+	const struct httpd_param *p = httpd_params(rq, &n);
+	struct view *root = xcalloc(n, sizeof *root);
+	for (size_t i = 0; i < n; i++)
+		if (view_eqs(p[i].name, "root"))
+			root[ask->n_root++] = p[i].value;
+	ask->root = root;
+	return 0;
+}
+
+static int write_flamegraph(struct httpd_request *rq, struct promql_result *r, struct err *e)
+{
+	struct merged m;
+	struct flame_ask ask;
+	int rc = read_ask(rq, &ask, e);
+	if (rc)
+		return rc;
+	rc = merged_make(&m, r, false, e);
+	if (!rc) {
+		rc = flamegraph_json(&m, &ask, answer_begin(rq), e);
+		if (!rc)
+			answer_end(rq, r->warnings, r->n_warnings, r->infos, r->n_infos);
+		merged_release(&m);
+	}
+	ask_release(&ask);
 	return rc;
 }
 

@@ -25,9 +25,9 @@ int merged_make(struct merged *ret, const struct promql_result *r, bool labels, 
 void merged_release(struct merged *m);
 
 /* flamegraph.c: the flame of an answer, which may be empty; see flame_fold. Release with flame_release. */
-int merged_flame(struct flame *f, const struct merged *m, double min_share, struct err *e);
+int merged_flame(struct flame *f, const struct merged *m, const struct flame_ask *ask, struct err *e);
 /* Appends the data object of format=flamegraph. */
-int flamegraph_json(const struct merged *m, double width_px, struct buf *out, struct err *e);
+int flamegraph_json(const struct merged *m, const struct flame_ask *ask, struct buf *out, struct err *e);
 /* Appends "main;work 123" lines. */
 int folded_text(const struct merged *m, struct buf *out, struct err *e);
 /* speedscope.c, flame_svg.c, dot.c: append a file of their kind; the query is its title. dot: ERR_NOT_FOUND if there is

@@ -96,7 +96,7 @@ static int put_profile(struct buf *b, const struct merged *m, const struct flame
 int speedscope_json(const struct merged *m, struct view query, struct buf *out, struct err *e)
 {
 	struct flame f;
-	int rc = merged_flame(&f, m, 0, e);
+	int rc = merged_flame(&f, m, NULL, e);
 	if (rc)
 		return rc;
 	buf_puts(out, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"pyrrha\",\"name\":");

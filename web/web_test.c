@@ -277,8 +277,8 @@ static void test_flamegraph(void **state)
 	json_decref(j);
 	const char *nodes = strstr(a.body, "\"nodes\":");
 	assert_non_null(nodes);
-	assert_string_equal(nodes, "\"nodes\":{\"depth\":[0,1,2],\"frame\":[0,1,2],\"total\":[1100,1100,1000],"
-			    "\"self\":[0,100,1000],\"line\":[0,7,7]},\"hidden\":0}}");
+	assert_string_equal(nodes, "\"nodes\":{\"depth\":[0,1,2],\"frame\":[0,1,2],\"line\":[0,7,7],\"total\":[1100,1100,1000],"
+			    "\"self\":[0,100,1000]},\"hidden\":0,\"root\":0}}");
 	assert_non_null(strstr(a.body, "\"strings\":[\"\",\"total\",\"main\",\"demo.c\",\"demo\",\"work;1\"],"
 			       "\"frames\":{\"name\":[1,2,5],\"file\":[0,3,3],\"binary\":[0,4,4],\"startLine\":[0,0,0]}"));
 	answer_free(&a);
@@ -286,7 +286,15 @@ static void test_flamegraph(void **state)
 	assert_non_null(strstr(a.body, "\"base\":{\"total\":[440,440,400],\"self\":[0,40,400]}"));
 	answer_free(&a);
 	a = test_get(address, "/api/v1/query?format=flamegraph&query=none&time=60");
-	assert_non_null(strstr(a.body, "\"nodes\":{\"depth\":[0],\"frame\":[0],\"total\":[0],"));
+	assert_non_null(strstr(a.body, "\"nodes\":{\"depth\":[0],\"frame\":[0],\"line\":[0],\"total\":[0],"));
+	answer_free(&a);
+	/* All of a box is below a quarter of a pixel: its function's row is there, whole, and no name that nobody uses. */
+	a = test_get(address, "/api/v1/query?format=flamegraph&query=one&time=60&width=0.0000001e7&functions=10");
+	assert_non_null(strstr(a.body, "\"functions\":{\"frame\":[2,1],\"total\":[1000,1100],\"self\":[1000,100],\"all\":2}"));
+	answer_free(&a);
+	a = test_get(address, "/api/v1/query?format=flamegraph&query=one&time=60&functions=10&root=main&root=work%3B1&root=gone&width=1e9");
+	assert_non_null(strstr(a.body, "\"depth\":[0,1,2],"));
+	assert_non_null(strstr(a.body, "\"functions\":{\"frame\":[2],\"total\":[1000],\"self\":[1000],\"all\":1},\"root\":2}"));
 	answer_free(&a);
 	check("/api/v1/query?format=flamegraph&query=vector", 422,
 	      ERROR("execution", "this format shows profiles, and cpu{pod=\\\"a\\\"} is a number"));

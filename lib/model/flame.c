@@ -7,7 +7,8 @@
  *	2. The dictionary knows each node's call (calltree.h). Those that are met get numbers of their own, and what is known
  *	   of the functions: it is what the first one of that name says.
  *	3. Downwards: totals.
- *	4. Children in order of their names, and out in preorder. */
+ *	4. The root, if it is not the first call; what functions cost below it.
+ *	5. Children in order of their names, and out in preorder. */
 #include "model/flame.h"
 
 #include <math.h>
@@ -44,6 +45,7 @@ struct fold {
 	uint32_t *call_at;        /* by place of the node: the call of it */
 	struct fcall *calls;      /* by place in met */
 	uint32_t *frame_of;       /* by name of the tree: frame + 1 */
+	uint32_t root;            /* the call that all is relative to */
 	VEC(struct flame_frame) frames;
 };
 
@@ -282,6 +284,148 @@ static void add_totals(struct fold *f)
 	}
 }
 
+/* ---- the root ---- */
+
+static uint32_t child_called(const struct fold *f, uint32_t call, struct view name)
+{
+	for (uint32_t id = f->calls[call].first_child; id; id = f->calls[id].next_sibling)
+		if (view_eq(f->frames.v[f->calls[id].frame].name, name))
+			return id;
+	return 0;
+}
+
+static void find_root(struct fold *f, const struct flame_ask *ask)
+{
+	uint32_t next;
+	while (f->out->root < ask->n_root && (next = child_called(f, f->root, ask->root[f->out->root]))) {
+		f->root = next;
+		f->out->root++;
+	}
+}
+
+/* ---- functions ---- */
+
+struct function_sums {
+	struct flame_function *v; /* by frame */
+	uint32_t *open;           /* by frame: calls of it that hold the one that is looked at */
+	bool *found;              /* by frame: it matches the search; NULL without one */
+	uint32_t open_found;      /* calls that match and hold the one that is looked at */
+};
+
+static void enter(struct fold *f, struct function_sums *s, const struct fcall *c)
+{
+	struct flame_function *x = &s->v[c->frame];
+	add(f, &x->self, c->self);
+	add(f, &x->base_self, c->base_self);
+	if (s->found && s->found[c->frame] && !s->open_found++) {
+		add(f, &f->out->found, c->total);
+		add(f, &f->out->base_found, c->base_total);
+	}
+	if (s->open[c->frame]++)
+		return;
+	add(f, &x->total, c->total);
+	add(f, &x->base_total, c->base_total);
+}
+
+static void leave(struct function_sums *s, const struct fcall *c)
+{
+	s->open[c->frame]--;
+	s->open_found -= s->found && s->found[c->frame];
+}
+
+/* Each call below the root and the root itself, those it holds between its begin and its end; by pointers, since stacks
+ * may be thousands of calls deep. */
+static void sum_functions(struct fold *f, struct function_sums *s)
+{
+	uint32_t at = f->root;
+	enter(f, s, &f->calls[at]);
+	while (true) {
+		if (f->calls[at].first_child) {
+			at = f->calls[at].first_child;
+			enter(f, s, &f->calls[at]);
+			continue;
+		}
+		while (at != f->root && !f->calls[at].next_sibling) {
+			leave(s, &f->calls[at]);
+			at = f->calls[at].parent;
+		}
+		if (at == f->root)
+			return;
+		leave(s, &f->calls[at]);
+		at = f->calls[at].next_sibling;
+		enter(f, s, &f->calls[at]);
+	}
+}
+
+static double larger(const struct fold *f, union flame_value a, union flame_value b)
+{
+	return MAX(magnitude(f, a), magnitude(f, b));
+}
+
+static int by_total(const void *a, const void *b, void *arg)
+{
+	const struct flame_function *x = a, *y = b;
+	double u = larger(arg, x->total, x->base_total), v = larger(arg, y->total, y->base_total);
+	return (u < v) - (u > v);
+}
+
+static int by_self(const void *a, const void *b, void *arg)
+{
+	const struct fold *f = arg;
+	const struct flame_function *x = a, *y = b;
+	double u = larger(f, x->self, x->base_self), v = larger(f, y->self, y->base_self);
+	if (u != v)
+		return (u < v) - (u > v);
+	return view_cmp(f->frames.v[x->frame].name, f->frames.v[y->frame].name);
+}
+
+/* Of more rows than are wanted, those with the largest totals and those with the largest selves. */
+static size_t keep_largest(struct fold *f, struct flame_function *v, size_t n, size_t most)
+{
+	size_t half = most / 2, kept = MIN(n, half);
+	if (n <= most)
+		return n;
+	qsort_r(v, n, sizeof *v, by_total, f);
+	qsort_r(v + kept, n - kept, sizeof *v, by_self, f);
+	return most;
+}
+
+static int find_frames(struct fold *f, const struct flame_ask *ask, bool *found, struct err *e)
+{
+	for (size_t i = 1; i < f->frames.n; i++) {
+		int yes = ask->match(ask->match_arg, &f->frames.v[i], e);
+		if (yes < 0)
+			return yes;
+		found[i] = yes;
+	}
+	return 0;
+}
+
+static int make_functions(struct fold *f, const struct flame_ask *ask, struct err *e)
+{
+	size_t n = 0;
+	struct function_sums s = { .v = xcalloc(f->frames.n, sizeof *s.v), .open = xcalloc(f->frames.n, sizeof *s.open) };
+	bool *found AUTOFREE = xcalloc(f->frames.n, sizeof *found);
+	f->out->functions = s.v;
+	int rc = ask->match ? find_frames(f, ask, found, e) : 0;
+	s.found = ask->match ? found : NULL;
+	if (!rc)
+		sum_functions(f, &s);
+	for (uint32_t i = 1; i < f->frames.n; i++) { /* 0 is "total", which is no function */
+		struct flame_function *x = &s.v[i];
+		x->frame = i;
+		if (larger(f, x->total, x->base_total) == 0 && larger(f, x->self, x->base_self) == 0)
+			continue;
+		f->out->n_found += found[i];
+		s.v[n++] = *x;
+	}
+	f->out->all_functions = n;
+	f->out->n_functions = keep_largest(f, s.v, n, ask->functions);
+	qsort_r(s.v, f->out->n_functions, sizeof *s.v, by_self, f);
+	free(s.open);
+	return rc;
+}
+
 /* ---- out ---- */
 
 struct emit {
@@ -323,16 +467,30 @@ static void push_children(struct emit *x, const struct fcall *c, struct fcall *h
 		qsort_r(x->children.v + first, x->children.n - first, sizeof *x->children.v, by_name, f);
 }
 
+/* The calls that lead to the root, the outermost first. */
+static void emit_path(struct emit *x)
+{
+	VEC(uint32_t) path = { 0 };
+	for (uint32_t id = x->f->root; id;) {
+		id = x->f->calls[id].parent;
+		vec_push(&path, id);
+	}
+	for (size_t i = path.n; i--;)
+		put_node(x, &x->f->calls[path.v[i]], (uint32_t)(path.n - 1 - i));
+	vec_free(&path);
+}
+
 /* Preorder without recursion: stacks may be thousands of calls deep. */
 static void emit_all(struct emit *x)
 {
 	struct fold *f = x->f;
 	VEC(struct { size_t first; }) open = { 0 }; /* per depth: where its siblings begin in children */
-	vec_push(&x->children, 0);
+	emit_path(x);
+	vec_push(&x->children, f->root);
 	vec_add(&open);
 	while (open.n) {
-		uint32_t depth = (uint32_t)open.n - 1;
-		if (x->children.n == open.v[depth].first) {
+		uint32_t depth = (uint32_t)(f->out->root + open.n - 1);
+		if (x->children.n == open.v[open.n - 1].first) {
 			open.n--;
 			continue;
 		}
@@ -355,7 +513,7 @@ static void emit_all(struct emit *x)
 static void emit(struct fold *f, double min_share)
 {
 	struct emit x = { .f = f };
-	const struct fcall *root = &f->calls[0];
+	const struct fcall *root = &f->calls[f->root];
 	if (min_share > 0) {
 		x.least = min_share * MAX(magnitude(f, root->total), magnitude(f, root->base_total));
 		x.other = (uint32_t)f->frames.n;
@@ -369,8 +527,28 @@ static void emit(struct fold *f, double min_share)
 	vec_free(&x.children);
 	f->out->nodes = x.nodes.v;
 	f->out->n_nodes = x.nodes.n;
-	f->out->frames = f->frames.v;
-	f->out->n_frames = f->frames.n;
+}
+
+/* Frames that neither a node nor a function names go. */
+static void drop_unused_frames(struct fold *f)
+{
+	struct flame *out = f->out;
+	uint32_t *as AUTOFREE = xcalloc(f->frames.n, sizeof *as); /* first: used at all; then: the new number */
+	as[0] = 1;
+	for (size_t i = 0; i < out->n_nodes; i++)
+		as[out->nodes[i].frame] = 1;
+	for (size_t i = 0; i < out->n_functions; i++)
+		as[out->functions[i].frame] = 1;
+	for (uint32_t i = 0; i < f->frames.n; i++)
+		if (as[i]) {
+			as[i] = (uint32_t)out->n_frames;
+			f->frames.v[out->n_frames++] = f->frames.v[i];
+		}
+	for (size_t i = 0; i < out->n_nodes; i++)
+		out->nodes[i].frame = as[out->nodes[i].frame];
+	for (size_t i = 0; i < out->n_functions; i++)
+		out->functions[i].frame = as[out->functions[i].frame];
+	out->frames = f->frames.v;
 }
 
 static void fold_release(struct fold *f)
@@ -399,8 +577,11 @@ static bool find_unbounded(const struct fold *f, double *ret)
 	return false;
 }
 
-int flame_fold(struct flame *ret, const struct stackvec *v, const struct stackvec *base, double min_share, struct err *e)
+int flame_fold(struct flame *ret, const struct stackvec *v, const struct stackvec *base, const struct flame_ask *ask,
+	       struct err *e)
 {
+	static const struct flame_ask everything;
+	ask = ask ? ask : &everything;
 	*ret = (struct flame){ .symbols = symbols_ref(v->symbols), .is_float = v->is_float || (base && base->is_float),
 			       .has_base = base != NULL };
 	struct fold f = { .out = ret, .s = v->symbols, .is_float = ret->is_float };
@@ -412,19 +593,30 @@ int flame_fold(struct flame *ret, const struct stackvec *v, const struct stackve
 	add_totals(&f);
 	double bad = 0;
 	bool unbounded = find_unbounded(&f, &bad);
-	emit(&f, unbounded ? 0 : min_share);
+	int rc = 0;
+	if (unbounded) {
+		char text[NUM_LEN];
+		rc = err_set(e, ERR_EXECUTION, "a value of the profile is %s, which no flame graph can show", num_format(bad, text));
+	} else {
+		find_root(&f, ask);
+		if (ask->functions || ask->match)
+			rc = make_functions(&f, ask, e);
+	}
+	if (!rc && f.overflow)
+		rc = err_set(e, ERR_EXECUTION, "a total of the flame graph does not fit in 64 bits");
+	if (!rc)
+		emit(&f, ask->min_share);
+	drop_unused_frames(&f);
 	fold_release(&f);
-	if (!f.overflow && !unbounded)
-		return 0;
-	flame_release(ret);
-	char text[NUM_LEN];
-	return unbounded ? err_set(e, ERR_EXECUTION, "a value of the profile is %s, which no flame graph can show", num_format(bad, text))
-			 : err_set(e, ERR_EXECUTION, "a total of the flame graph does not fit in 64 bits");
+	if (rc)
+		flame_release(ret);
+	return rc;
 }
 
 void flame_release(struct flame *f)
 {
 	free(f->frames);
+	free(f->functions);
 	free(f->nodes);
 	symbols_unref(f->symbols);
 	*f = (struct flame){ 0 };

@@ -28,20 +28,46 @@ struct flame_node {
 	union flame_value base_total, base_self; /* of a diff: the side that was subtracted */
 };
 
+/* What a function costs below the flame's root, whatever of it the nodes show: itself, and with all it calls, a recursive
+ * one counted once per stack. */
+struct flame_function {
+	uint32_t frame;
+	union flame_value total, self, base_total, base_self;
+};
+
+/* What is wanted of a flame. */
+struct flame_ask {
+	double min_share;         /* nodes smaller than this share of the root go into "(other)"; 0: none does */
+	const struct view *root;  /* names of calls from the outermost on: only what is below the last of them, and these */
+	size_t n_root;
+	size_t functions;         /* at most this many rows of functions: the largest by self and by total; 0: none */
+	/* A search: 1 the frame matches, 0 not, negative: an error. NULL: none. */
+	int (*match)(void *arg, const struct flame_frame *frame, struct err *e);
+	void *match_arg;
+};
+
 struct flame {
 	struct symbols *symbols;    /* reference held */
 	bool is_float, has_base;
-	struct flame_frame *frames; /* [0] is "total", the root's */
+	struct flame_frame *frames; /* those that nodes and functions name; [0] is "total", the root's */
 	size_t n_frames;
+	struct flame_function *functions; /* the largest self first, of equal ones by name */
+	size_t n_functions, all_functions; /* those that are here; those that there are */
+	union flame_value found, base_found; /* of all stacks below the root with a frame that matches the search */
+	size_t n_found;             /* functions that match */
+	size_t root;                /* how many names of the path to the root were there */
 	struct flame_node *nodes;
 	size_t n_nodes;
 	size_t hidden;              /* nodes that went into "(other)" */
 };
 
-/* Folds v; base, over the same symbols, may be NULL. Where both sides of a node are below min_share of the larger
- * root (0: none is) it goes, with its siblings of that kind, into one node "(other)". ERR_EXECUTION: a total does not
- * fit in 64 bits, or a value is infinite or no number, so all values of a flame are finite. Release with flame_release. */
-int flame_fold(struct flame *ret, const struct stackvec *v, const struct stackvec *base, double min_share, struct err *e);
+/* Folds v; base, over the same symbols, may be NULL; so may ask: everything. Where both sides of a node are below min_share
+ * of the larger side of the root it goes, with its siblings of that kind, into one node "(other)". Where the path to the
+ * root ends earlier than asked, its last call that is there is the root. ERR_EXECUTION: a total does not fit in 64 bits,
+ * or a value is infinite or no number, so all values of a flame are finite; or what match returned. Release with
+ * flame_release. */
+int flame_fold(struct flame *ret, const struct stackvec *v, const struct stackvec *base, const struct flame_ask *ask,
+	       struct err *e);
 void flame_release(struct flame *f);
 /* Lines "root;caller;callee VALUE" of the nodes' own values, integers of the native unit (of a diff the difference);
  * nodes whose value is zero are left out. ERR_EXECUTION: a value does not fit in 64 bits. */

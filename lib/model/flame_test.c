@@ -104,7 +104,7 @@ static void check(struct stackvec *v, struct stackvec *base, double min_share, c
 {
 	struct flame f;
 	struct err e = { 0 };
-	assert_int_equal(flame_fold(&f, v, base, min_share, &e), 0);
+	assert_int_equal(flame_fold(&f, v, base, &(struct flame_ask){ .min_share = min_share }, &e), 0);
 	char *got = picture(&f);
 	assert_string_equal(got, want);
 	free(got);
@@ -152,7 +152,7 @@ static void test_lines(void **state)
 	struct stackvec *v = vector(s, samples, ARRAY_LEN(samples));
 	struct flame f;
 	struct err e = { 0 };
-	assert_int_equal(flame_fold(&f, v, NULL, 0, &e), 0);
+	assert_int_equal(flame_fold(&f, v, NULL, NULL, &e), 0);
 	assert_int_equal(f.n_nodes, 4);
 	assert_int_equal(f.nodes[2].line, 0); /* work: two lines */
 	assert_int_equal(f.nodes[3].line, 8);
@@ -210,18 +210,18 @@ static void test_edges(void **state)
 	stackacc_add(a, c, 1);
 	struct stackvec *v = stackacc_finish(a, &e);
 	struct flame f;
-	assert_int_equal(flame_fold(&f, v, NULL, 0, &e), 0);
+	assert_int_equal(flame_fold(&f, v, NULL, NULL, &e), 0);
 	assert_int_equal(f.n_nodes, ARRAY_LEN(deep) + 1);
 	assert_int_equal(f.nodes[ARRAY_LEN(deep)].self.i, 1);
 	flame_release(&f);
 	const struct sample large[] = { { "a", INT64_MAX }, { "b", 1 } };
 	struct stackvec *over = vector(s, large, 2);
-	assert_int_equal(flame_fold(&f, over, NULL, 0, &e), -ERR_EXECUTION);
+	assert_int_equal(flame_fold(&f, over, NULL, NULL, &e), -ERR_EXECUTION);
 	stackvec_unref(over);
 	/* Infinities that cancel on the way to the root, and a difference that does not fit. */
 	const struct sample two[] = { { "a;b", 1 }, { "a;c", -1 } };
 	struct stackvec *ints = vector(s, two, 2), *endless = stackvec_sum(s, &ints, (double[]){ INFINITY }, 1, &e);
-	assert_int_equal(flame_fold(&f, endless, NULL, 0.1, &e), -ERR_EXECUTION);
+	assert_int_equal(flame_fold(&f, endless, NULL, NULL, &e), -ERR_EXECUTION);
 	const struct sample up[] = { { "a", INT64_MAX } }, down[] = { { "a", -2 } };
 	struct stackvec *most = vector(s, up, 1), *less = vector(s, down, 1);
 	struct buf out = { 0 };
@@ -252,7 +252,7 @@ static void test_again(void **state)
 	for (int round = 0; round < 2; round++) {
 		check(a, NULL, 0, "total 2 0\n main 2 0\n  f 1 1\n  g 1 0\n   h 1 1\n");
 		check(b, NULL, 0, "total 10 0\n main 9 0\n  f 4 4\n  g 5 0\n   h 5 5\n x 1 1\n");
-		assert_int_equal(flame_fold(&f, b, NULL, 0, &e), 0);
+		assert_int_equal(flame_fold(&f, b, NULL, NULL, &e), 0);
 		assert_int_equal(f.n_frames, 6);
 		const int64_t lines[] = { 0, 9, 7, 8, 8, 1 };
 		for (size_t i = 0; i < ARRAY_LEN(lines); i++)
@@ -293,7 +293,7 @@ static char *drawn(struct symbols *s, const uint32_t *columns, size_t n)
 		stackacc_add(a, columns[i], (int64_t)i + 1);
 	struct stackvec *v = stackacc_finish(a, &e);
 	stackacc_free(a);
-	if (!v || flame_fold(&f, v, NULL, 0, &e))
+	if (!v || flame_fold(&f, v, NULL, NULL, &e))
 		return NULL;
 	char *text = picture(&f);
 	flame_release(&f);
