@@ -296,6 +296,11 @@ static void test_flamegraph(void **state)
 	assert_non_null(strstr(a.body, "\"depth\":[0,1,2],"));
 	assert_non_null(strstr(a.body, "\"functions\":{\"frame\":[2],\"total\":[1000],\"self\":[1000],\"all\":1},\"root\":2}"));
 	answer_free(&a);
+	a = test_get(address, "/api/v1/query?format=flamegraph&query=one&time=60&search=ork&width=1");
+	assert_non_null(strstr(a.body, "\"found\":{\"total\":1000,\"functions\":1}"));
+	answer_free(&a);
+	check("/api/v1/query?format=flamegraph&query=one&search=a(", 400,
+	      ERROR("bad_data", "invalid parameter \\\"search\\\": error parsing regexp: missing closing ): `a(` at offset 0 of \\\"a(\\\""));
 	check("/api/v1/query?format=flamegraph&query=vector", 422,
 	      ERROR("execution", "this format shows profiles, and cpu{pod=\\\"a\\\"} is a number"));
 	check("/api/v1/query?format=flamegraph&query=range", 422,

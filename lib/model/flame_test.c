@@ -225,7 +225,7 @@ static void test_edges(void **state)
 	const struct sample up[] = { { "a", INT64_MAX } }, down[] = { { "a", -2 } };
 	struct stackvec *most = vector(s, up, 1), *less = vector(s, down, 1);
 	struct buf out = { 0 };
-	assert_int_equal(flame_fold(&f, most, less, 0, &e), 0);
+	assert_int_equal(flame_fold(&f, most, less, NULL, &e), 0);
 	assert_int_equal(flame_folded(&f, &out, &e), -ERR_EXECUTION);
 	buf_free(&out);
 	flame_release(&f);

@@ -7,6 +7,7 @@
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import axe from 'axe-core';
 import { chromium } from 'playwright-core';
 
 const url = (process.argv[2] ?? process.env.PYRRHA_URL ?? 'http://127.0.0.1:7070').replace(/\/$/, '');
@@ -56,6 +57,14 @@ async function findFrame(p, name) {
 			if (await p.evaluate(() => document.querySelector('.tip-name')?.textContent) === name) return { x, y };
 		}
 	return null;
+}
+
+/** Faults that people with a screen reader, a keyboard or weak eyes would meet. */
+async function accessible(p, where) {
+	await p.evaluate(axe.source);
+	const found = await p.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+	const text = found.violations.map((v) => `${v.id} (${v.impact}): ${v.nodes.slice(0, 4).map((n) => `${n.target} ${n.failureSummary?.split('\n')[1] ?? ''}`).join(' | ')}`);
+	assert.deepEqual(text, [], where);
 }
 
 const steps = {
@@ -183,6 +192,71 @@ const steps = {
 		await page.click('.picked.on [aria-label="Clear the picked time"]');
 		await page.waitForSelector('.picked:not(.on)');
 	},
+	async 'zooms into the smallest box, and stays a flame graph'() {
+		await run(page, `merge(cpu{job="${job}"}[5m])`);
+		await page.focus('.flame canvas');
+		const widths = [];
+		for (let i = 0; i < 30; i++) { /* the last child of the last child: seldom a large one */
+			await page.keyboard.press('ArrowDown');
+			for (let k = 0; k < 4; k++) await page.keyboard.press('ArrowRight');
+			widths.push(await page.evaluate(() => document.querySelector('.flame canvas [aria-selected=true]')?.textContent ?? ''));
+		}
+		await page.keyboard.press('Enter');
+		await page.waitForSelector('.crumbs .here');
+		await page.waitForTimeout(600);
+		console.log(`  ${await page.textContent('.crumbs .here')}`);
+		assert.equal(await page.locator('.values').count(), 0);
+		assert.equal(await page.locator('.flame canvas').count(), 1);
+		assert.equal(await page.locator('.functable.pending').count(), 0, 'the rows of the zoomed box did not come');
+		await shot(page, 'page-zoom-small');
+		await page.keyboard.press('Escape');
+	},
+	async 'a row of the table is what the language says'() {
+		/* In a narrow window nearly everything is too small to see; the rows are not. */
+		const p = await open({ viewport: { width: 700, height: 700 } }, `/?${new URLSearchParams({ q: `merge(cpu{job="${job}"}[5m])` })}`);
+		await p.waitForSelector('.flame canvas');
+		await settled(p);
+		await p.click('[aria-label="Layout"] :text-is("Table")');
+		/* What is asked for is what the page asked for: the same moment, of which nothing later is part. */
+		const asked = new URL(await p.evaluate(() => performance.getEntriesByType('resource').map((e) => e.name).filter((n) => /format=flamegraph/.test(n)).at(-1)));
+		const [q, time] = ['query', 'time'].map((k) => asked.searchParams.get(k));
+		const values = async (f) => {
+			const u = new URL('api/v1/query', `${url}/`);
+			u.search = new URLSearchParams({ query: `${f}(${q})`, time });
+			const a = await (await fetch(u)).json();
+			return Object.fromEntries(a.data.result.map((r) => [r.metric.function, Number(r.value[1])]));
+		};
+		const self = await values('self'), total = await values('total');
+		const data = (await (await fetch(asked)).json()).data;
+		const name = (i) => data.strings[data.frames.name[data.functions.frame[i]]];
+		assert.ok(data.functions.all > 20 && data.functions.frame.length === data.functions.all);
+		for (let i = 0; i < data.functions.all; i++) {
+			assert.ok(Math.abs(data.functions.self[i] / 1e9 - (self[name(i)] ?? 0)) < 1e-9, `self of ${name(i)}`);
+			assert.ok(Math.abs(data.functions.total[i] / 1e9 - total[name(i)]) < 1e-9, `total of ${name(i)}`);
+		}
+		const shown = await p.locator('.functable tbody th button').evaluateAll((b) => b.map((x) => x.title.split('\n')[0]));
+		assert.deepEqual(new Set(shown.slice(0, 5)), new Set([0, 1, 2, 3, 4].map(name)));
+		await p.context().close();
+	},
+	async 'draws what is typed, and says where it does not'() {
+		const drawn = `sum by (job)(rate(cpu{job="${job}"}[1m]))`;
+		await run(page, drawn);
+		assert.equal(await page.textContent('.graph-panel .expr'), drawn);
+		assert.equal(await page.locator('.graph-panel :text-is("derived from the query")').count(), 0);
+		await run(page, `merge(cpu{job="${job}"}[5m])`);
+		assert.match(await page.textContent('.graph-panel .expr'), /^rate\(/);
+		assert.equal(await page.locator('.graph-panel :text-is("derived from the query")').count(), 1);
+	},
+	async 'names the matcher that leaves nothing'() {
+		await run(page, `merge(goroutines{job="${job}",instance="nowhere"}[5m])`);
+		await page.waitForSelector('.none code');
+		assert.equal(await page.textContent('.none code'), 'instance="nowhere"');
+		await shot(page, 'page-no-series');
+		await page.click('.none .link');
+		await page.waitForFunction((q) => new URL(location.href).searchParams.get('q') === q, `merge(goroutines{job="${job}"}[5m])`);
+		await settled(page);
+		assert.equal(await page.locator('.none').count(), 0);
+	},
 	async 'says what is wrong with a query'() {
 		await run(page, 'merge(cpu[5m]');
 		await page.waitForSelector('.error');
@@ -215,6 +289,43 @@ const steps = {
 			await settled(p);
 			assert.ok(await p.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name}: the page is wider than the window`);
 			await shot(p, `page-${name}`);
+			await p.context().close();
+		}
+	},
+	async 'fits a phone'() {
+		const p = await open({ colorScheme: 'light', viewport: { width: 390, height: 844 }, hasTouch: true });
+		await p.waitForSelector('.flame canvas');
+		await settled(p);
+		for (const where of ['', 'Targets', 'Status']) {
+			if (where) { await p.click(`.top nav a:has-text("${where}")`); await p.waitForTimeout(500); }
+			const width = await p.evaluate(() => document.documentElement.scrollWidth);
+			await shot(p, `page-phone${where && `-${where.toLowerCase()}`}`);
+			assert.ok(width <= 390, `${where || 'explore'}: ${width} px wide`);
+		}
+		await p.context().close();
+	},
+	async 'two lines of query have a button as high'() {
+		await page.click('.top nav a:has-text("Explore")');
+		await page.waitForSelector('.editor textarea');
+		await page.fill('.editor textarea', 'merge(\n  cpu[5m])');
+		const [button, editor] = await Promise.all(['.run', '.editor'].map((s) => page.locator(s).boundingBox()));
+		assert.ok(button.height > 0.9 * editor.height, `the button is ${button.height}, the text ${editor.height} px high`);
+		await page.keyboard.press('Escape');
+	},
+	async 'is usable without eyes'() {
+		for (const colorScheme of ['light', 'dark']) {
+			const p = await open({ colorScheme });
+			await p.waitForSelector('.flame canvas');
+			await settled(p);
+			await accessible(p, `explore, ${colorScheme}`);
+			await p.fill('.search input', 'main');
+			await settled(p);
+			await accessible(p, `search, ${colorScheme}`);
+			for (const where of ['Targets', 'Status']) {
+				await p.click(`.top nav a:has-text("${where}")`);
+				await p.waitForTimeout(500);
+				await accessible(p, `${where}, ${colorScheme}`);
+			}
 			await p.context().close();
 		}
 	},

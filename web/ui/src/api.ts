@@ -17,6 +17,12 @@ export interface FlameData {
 		base?: { total: number[]; self: number[] };
 	};
 	hidden?: number;
+	/** Rows of functions, exact whatever is hidden; `all` is how many there are, of which the largest are here. */
+	functions?: { frame: number[]; total: number[]; self: number[]; base?: { total: number[]; self: number[] }; all: number };
+	/** What a search found: the value of all stacks with a matching frame, however small their boxes are. */
+	found?: { total: number; base?: number; functions: number };
+	/** How many names of the path that was asked for were there. */
+	root?: number;
 }
 
 export interface FunctionInfo { name: string; signature: string; doc: string; aggregation: boolean; profiles: boolean }
@@ -63,8 +69,11 @@ export function url(path: string, params?: Params): string {
 
 async function get<T>(path: string, params?: Params, signal?: AbortSignal): Promise<Answer<T>> {
 	let r: Response;
+	const address = new URL(url(path, params)), headers = { Accept: 'application/json' };
 	try {
-		r = await fetch(url(path, params), { signal, headers: { Accept: 'application/json' } });
+		/* a path of many frames is longer than addresses may be */
+		r = address.href.length < 6000 ? await fetch(address.href, { signal, headers })
+			: await fetch(url(path), { signal, headers, method: 'POST', body: address.searchParams });
 	} catch (e) {
 		if (signal?.aborted) throw e;
 		throw new ApiError('network', 'The server does not answer. Is it still running?');
@@ -88,6 +97,9 @@ export const api = {
 	labels: (match?: string, signal?: AbortSignal) => get<string[]>('api/v1/labels', { 'match[]': match }, signal),
 	labelValues: (name: string, match?: string, signal?: AbortSignal) =>
 		get<string[]>(`api/v1/label/${encodeURIComponent(name)}/values`, { 'match[]': match }, signal),
+	/** Whether any series matches. */
+	some: (match: string, start: number, end: number, signal?: AbortSignal) =>
+		get<Labels[]>('api/v1/series', { 'match[]': match, start: at(start), end: at(end), limit: 1 }, signal).then((a) => a.data.length > 0),
 	/** What frames of the selected profiles are called, the most used first. */
 	frameValues: (key: string, match: string[], start: number, end: number, limit: number, search?: string) =>
 		get<string[]>(`api/v1/frame/${key}/values`, { 'match[]': match, start: at(start), end: at(end), limit, search }),
@@ -101,8 +113,12 @@ export const api = {
 		get<QueryData>('api/v1/query_range', { query, start: at(start), end: at(end), step }, signal),
 	explain: (query: string, start: number, end: number, step: number) =>
 		get<{ explain: { plan: PlanNode } }>('api/v1/query_range', { query, start: at(start), end: at(end), step, explain: 1 }),
-	flame: (query: string, time: number, width: number, signal?: AbortSignal) =>
-		get<FlameData>('api/v1/query', { query, time: at(time), format: 'flamegraph', width: Math.round(width) }, signal),
+	/** root: names from the outermost call on: what is below the last of them. functions: about how many of the largest. */
+	flame: (query: string, time: number, width: number, root: string[], functions: number, signal?: AbortSignal) =>
+		get<FlameData>('api/v1/query', { query, time: at(time), format: 'flamegraph', width: Math.round(width), root, functions }, signal),
+	/** The same of a search alone; it rejects an expression that the server does not know. */
+	found: (query: string, time: number, root: string[], search: string, signal?: AbortSignal) =>
+		get<FlameData>('api/v1/query', { query, time: at(time), format: 'flamegraph', width: 1, root, search }, signal).then((a) => a.data.found!),
 };
 
 /** The address of the same answer in another format, for downloads and `go tool pprof`. */

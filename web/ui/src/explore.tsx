@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first page: a query, its series over time, and the profile it stands for. One run asks for both; a run that is
 // overtaken is aborted, and what is on screen stays until the next answer is there.
-import { useEffect } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { useSignal } from '@preact/signals';
 import { api, ApiError, type FlameData, type Labels, type QueryData, type VectorSample } from './api';
 import { loadFunctions } from './complete';
@@ -9,8 +9,8 @@ import { Empty } from './empty';
 import { ErrorBox } from './errors';
 import { buildTree, type FlameTree } from './flame/tree';
 import { Close, Link } from './icons';
-import { ProfilePanel } from './profilepanel';
-import { errorOffset, flameQuery, graphQuery, plainSelector, selectors, withBefore, withMatchers, withType, type Selection } from './query';
+import { ProfilePanel, SOME_FUNCTIONS } from './profilepanel';
+import { errorOffset, flameQuery, graphQuery, matchersOf, plainSelector, selectors, withBefore, withMatchers, withoutMatcher, withType, type Selection } from './query';
 import { QueryBar } from './querybar';
 import { SeriesGraph } from './seriesgraph';
 import { alignSeries, nameSeries, type GraphSeries } from './seriesnames';
@@ -23,7 +23,8 @@ import { formatDuration, parseDuration, type AxisUnit } from './units';
 import { ExplainPanel } from './explain';
 import { ValueTable } from './valuetable';
 
-export interface GraphState { expr: string; times: number[]; series: GraphSeries[]; unit: AxisUnit; common: Labels; plain: boolean }
+export interface GraphState { expr: string; times: number[]; series: GraphSeries[]; unit: AxisUnit; common: Labels; plain: boolean; derived: boolean; from: number; to: number }
+/** width: in pixels; what would be below a quarter of one is left out of the tree. */
 export interface ProfileState { expr: string; time: number; width: number; tree: FlameTree }
 
 const nowSeconds = () => Date.now() / 1000;
@@ -54,7 +55,6 @@ export function Explore() {
 	/* Whether the types were asked for: what a graph shows depends on their kinds. */
 	const asked = useSignal(false);
 	const now = useSignal(nowSeconds());
-	const detail = useSignal(4 * 1200);
 
 	/* Types first: they say what there is to ask about. Until there are any, keep looking. */
 	useEffect(() => {
@@ -95,7 +95,7 @@ export function Explore() {
 				graph.value = g.state; graphError.value = null;
 				return g.warnings;
 			}, (e) => fail(e, graphError)),
-			runProfile(q, now.value, detail.value, abort.signal).then((p) => {
+			runProfile(q, now.value, 2 ** Math.ceil(Math.log2(4 * innerWidth)), abort.signal).then((p) => {
 				profile.value = p.profile ?? null;
 				values.value = p.values ?? null;
 				error.value = null;
@@ -138,6 +138,7 @@ export function Explore() {
 	if (types.value !== null && !list.some((t) => t.series > 0) && !query.value) return <Empty />;
 	return (
 		<div class="explore">
+			<h1 class="unseen">Explore profiles</h1>
 			<section class="controls">
 				<TypePicker types={list} current={current} onPick={(t) => run(withType(query.value, spelling(t)))} />
 				<QueryBar value={query.value} onRun={run} errorAt={at} ran={query.value} />
@@ -156,17 +157,16 @@ export function Explore() {
 						<h2>{graph.value.plain && current ? current.title : 'Value of the query'}</h2>
 						{AXIS_NAMES[graph.value.unit] && <span class="unit">{AXIS_NAMES[graph.value.unit]}</span>}
 						<code class="expr" title={graph.value.expr}>{graph.value.expr}</code>
+						{graph.value.derived && <span class="hint" title="The query adds profiles up: its graph is of the series that it adds up">derived from the query</span>}
 						<span class="hint">click for a moment, drag for a range</span>
 					</header>
 					{graph.value.series.length ? (
 						<SeriesGraph times={graph.value.times} series={graph.value.series} unit={graph.value.unit} selection={selection.value} span={span} onSelect={select}
 							onFilter={(labels) => run(withMatchers(query.value, differing(labels, graph.value!.common)))} />
-					) : <NoSeries />}
+					) : <NoSeries q={query.value} from={graph.value.from} to={graph.value.to} onRun={run} />}
 				</section>
 			)}
-			{profile.value && <ProfilePanel state={profile.value} stale={fatal !== null} selection={<Picked query={query.value} selection={selection.value} span={span} time={profile.value.time} onClear={() => select(null)} onCompare={run} />}
-				onDetail={(w) => { detail.value = w; }}
-				onMore={(w) => { const p = profile.value!; api.flame(p.expr, p.time, w).then((a) => { if (profile.value === p) profile.value = { ...p, width: w, tree: buildTree(a.data) }; }, () => undefined); }} />}
+			{profile.value && <ProfilePanel state={profile.value} stale={fatal !== null} selection={<Picked query={query.value} selection={selection.value} span={span} time={profile.value.time} onClear={() => select(null)} onCompare={run} />} />}
 			{values.value && <ValueTable expr={values.value.expr} samples={values.value.samples} />}
 			{graph.value && !fatal && <ExplainPanel key={graph.value.expr} expr={graph.value.expr} times={graph.value.times} />}
 			{!graph.value && !fatal && !profile.value && !values.value && <div class="panel loading" aria-busy="true"><div class="skeleton" /></div>}
@@ -192,12 +192,37 @@ function defaultSpan(q: string, now: number): { from: number; to: number } | nul
 	return Number.isFinite(seconds) && seconds > 0 ? { from: end - seconds, to: end } : null;
 }
 
-function NoSeries() {
-	const known = (types.value ?? []).filter((t) => t.series > 0);
+/** Which of a query's matchers leaves nothing, if one does by itself; '' if only all of them together do. */
+async function matcherInTheWay(q: string, from: number, to: number, signal: AbortSignal): Promise<string | null> {
+	const s = selectors(q)[0], matchers = s ? matchersOf(s).filter((m) => !/^(["'`]|__name__\b)/.test(m)) : [];
+	const without = (list: string[]) => s!.name && s!.nameStart !== s!.nameEnd ? `${s!.name}{${list.join(',')}}` : `{${[`__name__=${JSON.stringify(s!.name)}`, ...list].join(',')}}`;
+	if (!s?.name || !matchers.length || !await api.some(without([]), from, to, signal)) return null;
+	for (const m of matchers)
+		if (matchers.length > 1 && await api.some(without(matchers.filter((x) => x !== m)), from, to, signal)) return m;
+	return matchers.length === 1 ? matchers[0] : '';
+}
+
+function NoSeries({ q, from, to, onRun }: { q: string; from: number; to: number; onRun: (q: string) => void }) {
+	const [culprit, setCulprit] = useState<string | null>(null);
+	useEffect(() => {
+		const abort = new AbortController();
+		setCulprit(null);
+		matcherInTheWay(q, from, to, abort.signal).then(setCulprit, () => undefined);
+		return () => abort.abort();
+	}, [q]);
+	const s = selectors(q)[0], chosen = findType(types.value, s?.name ?? '');
+	const known = (types.value ?? []).filter((t) => t.series > 0 && t !== chosen);
+	if (culprit !== null)
+		return (
+			<div class="none">
+				<p>No series of {chosen?.title ?? <code>{s.name}</code>} {culprit ? <>match <code>{culprit}</code></> : <>match all of <code>{`{${s.matchers}}`}</code></>} in this time range.</p>
+				<p class="hint"><button type="button" class="link" onClick={() => onRun(withoutMatcher(q, culprit || undefined))}>{culprit ? 'Leave that matcher out' : 'Leave the matchers out'}</button></p>
+			</div>
+		);
 	return (
 		<div class="none">
 			<p>No series match in this time range.</p>
-			{known.length > 0 && <p class="hint">There is data for {known.map((t, i) => <span key={t.name}>{i > 0 && ', '}<button type="button" class="link" onClick={() => { query.value = withType('', spelling(t)); writeUrl('push'); }}>{t.title}</button></span>)}.</p>}
+			{known.length > 0 && <p class="hint">There is data for {known.map((t, i) => <span key={t.name}>{i > 0 && ', '}<button type="button" class="link" onClick={() => onRun(withType('', spelling(t)))}>{t.title}</button></span>)}.</p>}
 		</div>
 	);
 }
@@ -229,7 +254,7 @@ async function runGraph(q: string, now: number, signal: AbortSignal): Promise<{ 
 	const { times, series } = alignSeries(result, from, to, step);
 	const name = selectors(q)[0]?.name ?? '';
 	return {
-		state: { expr: g.expr, times, series, unit: g.plain ? axisUnit(name) : '', common: nameSeries(result.map((r) => r.metric)).common, plain: g.plain },
+		state: { expr: g.expr, times, series, unit: g.plain ? axisUnit(name) : '', common: nameSeries(result.map((r) => r.metric)).common, plain: g.plain, derived: g.derived, from, to },
 		warnings: a.warnings,
 	};
 }
@@ -238,7 +263,7 @@ async function runGraph(q: string, now: number, signal: AbortSignal): Promise<{ 
 async function runProfile(q: string, now: number, width: number, signal: AbortSignal): Promise<{ profile?: ProfileState; values?: { expr: string; samples: VectorSample[] }; warnings: string[] }> {
 	const f = flameQuery(q, selection.value, bounds(range.value, now).to);
 	try {
-		const a = await api.flame(f.expr, f.time, width, signal);
+		const a = await api.flame(f.expr, f.time, width, [], SOME_FUNCTIONS, signal);
 		return { profile: { expr: f.expr, time: f.time, width, tree: buildTree(a.data as FlameData) }, warnings: a.warnings };
 	} catch (e) {
 		if (!(e instanceof ApiError) || e.status < 400 || e.status >= 500) throw e;

@@ -3,8 +3,8 @@
 // for whom a picture does not serve.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { frameColor, type ColorBy } from './flame/colors';
-import { foldFunctions, type FunctionRow } from './flame/fold';
-import type { FlameTree } from './flame/tree';
+import { matchRow } from './flame/fold';
+import type { FlameTree, FunctionRow } from './flame/tree';
 import { dark } from './theme';
 import { Bar } from './ui';
 import { formatShare, formatValue } from './units';
@@ -13,17 +13,19 @@ type Column = 'name' | 'self' | 'total' | 'change';
 const PAGE = 200;
 
 interface Props {
-	tree: FlameTree; zoom: number; filter: RegExp | null; colorBy: ColorBy;
+	tree: FlameTree; filter: RegExp | null; colorBy: ColorBy;
+	/** Of `all` functions the largest; exact unless the answer that has them is still on its way. */
+	rows: FunctionRow[]; all: number; exact: boolean;
+	onMore: () => void;
 	onHover: (name: string | null) => void; onPick: (name: string) => void; picked: string;
 }
 
-export function FunctionTable({ tree, zoom, filter, colorBy, onHover, onPick, picked }: Props) {
+export function FunctionTable({ tree, rows: given, all, exact, onMore, filter, colorBy, onHover, onPick, picked }: Props) {
 	const [by, setBy] = useState<Column>(tree.base ? 'change' : 'self');
 	const [up, setUp] = useState(false);
 	const [limit, setLimit] = useState(PAGE);
-	const all = useMemo(() => foldFunctions(tree, zoom), [tree, zoom]);
 	const rows = useMemo(() => {
-		const list = filter ? all.filter((r) => filter.test(r.name) || filter.test(r.file)) : [...all];
+		const list = filter ? given.filter((r) => matchRow(r, filter)) : [...given];
 		const change = (r: FunctionRow) => r.self - r.baseSelf;
 		const order: Record<Column, (a: FunctionRow, b: FunctionRow) => number> = {
 			name: (a, b) => b.name.localeCompare(a.name),
@@ -33,7 +35,7 @@ export function FunctionTable({ tree, zoom, filter, colorBy, onHover, onPick, pi
 		};
 		list.sort((a, b) => (up ? 1 : -1) * order[by](a, b) || a.name.localeCompare(b.name));
 		return list;
-	}, [all, filter, by, up]);
+	}, [given, filter, by, up]);
 	useEffect(() => setLimit(PAGE), [tree, filter, by]);
 
 	const head = (col: Column, title: string) => (
@@ -45,7 +47,7 @@ export function FunctionTable({ tree, zoom, filter, colorBy, onHover, onPick, pi
 	);
 	const whole = tree.total[0];
 	return (
-		<div class={`functable ${tree.base ? 'diff' : ''}`} onMouseLeave={() => onHover(null)}>
+		<div class={`functable ${tree.base ? 'diff' : ''} ${exact ? '' : 'pending'}`} aria-busy={!exact} onMouseLeave={() => onHover(null)}>
 			<table>
 				<thead><tr>{head('name', 'Function')}{head('self', 'Self')}{head('total', 'Total')}{tree.base && head('change', 'Change')}</tr></thead>
 				<tbody>
@@ -60,7 +62,8 @@ export function FunctionTable({ tree, zoom, filter, colorBy, onHover, onPick, pi
 				</tbody>
 			</table>
 			{rows.length === 0 && <p class="hint">No function matches.</p>}
-			{rows.length > limit && <button type="button" class="more-rows" onClick={() => setLimit(limit + 5 * PAGE)}>{rows.length - limit} more functions</button>}
+			{rows.length > limit ? <button type="button" class="more-rows" onClick={() => setLimit(limit + 5 * PAGE)}>{rows.length - limit + (filter ? 0 : all - given.length)} more functions</button>
+				: all > given.length && <button type="button" class="more-rows" onClick={onMore}>{all - given.length} smaller functions</button>}
 		</div>
 	);
 }

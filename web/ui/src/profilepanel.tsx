@@ -2,12 +2,12 @@
 // The profile itself: flame graph, table, what is searched and zoomed, and the ways to take it elsewhere.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { exportUrl } from './api';
+import { api, exportUrl } from './api';
 import type { ProfileState } from './explore';
 import type { ColorBy } from './flame/colors';
 import { FlameGraph } from './flame/flamegraph';
-import { search, searchRegex } from './flame/fold';
-import { findPath, pathNames, pathOf, type FlameTree } from './flame/tree';
+import { matchRow, rowsOf, search, searchRegex } from './flame/fold';
+import { buildTree, findPath, pathNames, pathOf, type FlameTree } from './flame/tree';
 import { FunctionTable } from './functable';
 import { Chevron, Close, Copy, Download, Search, Up } from './icons';
 import { flameQuery, plainSelector } from './query';
@@ -21,31 +21,68 @@ interface Props {
 	state: ProfileState; selection: ComponentChildren;
 	/** The query has failed since: what is shown answers an older one. */
 	stale: boolean;
-	/** How finely to ask next time, as the width in pixels at which nothing visible may be left out. */
-	onDetail: (w: number) => void;
-	/** Asks for the same profile that finely now. */
-	onMore: (w: number) => void;
 }
 
-export function ProfilePanel({ state, selection, stale, onDetail, onMore }: Props) {
-	const { tree } = state;
+/** Rows of functions that are asked for at first, and when somebody wants all of them. */
+export const SOME_FUNCTIONS = 2000;
+const ALL_FUNCTIONS = 1e7;
+
+const startsWith = (path: string[], root: string[]) => root.every((name, i) => path[i] === name);
+
+/** The tree to show for a zoom. The server leaves out what is too small to see, relative to the root that it was asked for:
+ * where something is left out, a zoom asks again with the zoomed box as that root, and gets its functions exactly, too. */
+function useTree(state: ProfileState, path: string[], all: boolean): FlameTree {
+	const [detail, setDetail] = useState<{ of: FlameTree; tree: FlameTree; all: boolean } | null>(null);
+	const mine = detail && detail.of === state.tree ? detail : null;
+	const whole = state.tree;
+	const same = mine && mine.tree.root.length === path.length && startsWith(path, mine.tree.root);
+	const wanted = same ? all && !mine.all && mine.tree.allFunctions > mine.tree.functions.length
+		: path.length ? whole.hidden > 0 : all && whole.allFunctions > whole.functions.length;
+	const key = path.join('\0');
+	useEffect(() => {
+		if (!wanted) return;
+		const abort = new AbortController();
+		api.flame(state.expr, state.time, state.width, path, all ? ALL_FUNCTIONS : SOME_FUNCTIONS, abort.signal)
+			.then((a) => setDetail({ of: whole, tree: buildTree(a.data, path), all }), () => undefined);
+		return () => abort.abort();
+	}, [whole, key, wanted, all]);
+	return mine && startsWith(path, mine.tree.root) && (mine.tree.root.length || !path.length || !whole.hidden) ? mine.tree : whole;
+}
+
+/** What a search finds, by the server, where boxes are hidden; null: not known (yet). */
+function useFound(state: ProfileState, path: string[], text: string, needed: boolean): { total: number; functions: number } | null {
+	const q = text.trim(), key = [...path, q].join('\0');
+	const [found, setFound] = useState<{ of: FlameTree; key: string; total: number; functions: number } | null>(null);
+	useEffect(() => {
+		if (!needed || !q) return;
+		const abort = new AbortController();
+		const timer = setTimeout(() => {
+			api.found(state.expr, state.time, path, /[A-Z]/.test(q) ? q : `(?i)${q}`, abort.signal)
+				.then((f) => setFound({ of: state.tree, key, ...f }), () => undefined);
+		}, 150);
+		return () => { clearTimeout(timer); abort.abort(); };
+	}, [state.tree, key, needed]);
+	return found && found.of === state.tree && found.key === key ? found : null;
+}
+
+export function ProfilePanel({ state, selection, stale }: Props) {
 	const [path, setPath] = useState<string[]>([]);
+	const [all, setAll] = useState(false);
+	const tree = useTree(state, path, all || searchText.value.trim() !== '');
 	const [hoverName, setHoverName] = useState<string | null>(null);
 	const [menu, setMenu] = useState<{ node: number; x: number; y: number } | null>(null);
-	const body = useRef<HTMLDivElement>(null);
 	const box = useRef<HTMLInputElement>(null);
 	const zoom = useMemo(() => findPath(tree, path), [tree, path]);
 	const re = useMemo(() => searchRegex(searchText.value), [searchText.value]);
 	const found = useMemo(() => re ? search(tree, re, zoom) : null, [tree, re, zoom]);
 
-	/* The server leaves out what is too small to see. Four times finer than the screen keeps the table honest; zoomed
-	 * in, a pixel is worth less, so what had been left out is asked for. */
-	useEffect(() => {
-		const scale = zoom && tree.weight[zoom] ? tree.weight[0] / tree.weight[zoom] : 1;
-		const need = Math.min(2 ** 24, 2 ** Math.ceil(Math.log2(4 * (body.current?.clientWidth || 1200) * scale)));
-		onDetail(need);
-		if (tree.hidden && zoom && need > state.width) onMore(need);
-	}, [zoom, tree]);
+	const table = useMemo(() => rowsOf(tree, zoom), [tree, zoom]);
+	/* Where boxes are hidden, what the tree says is the least it can be. */
+	const whole = useFound(state, path, searchText.value, found !== null && tree.hidden > 0);
+	const matching = useMemo(() => re ? table.rows.filter((r) => matchRow(r, re)).length : 0, [table, re]);
+	const value = whole ? whole.total : found?.value ?? 0;
+	const atLeast = tree.hidden > 0 && !whole ? '≥ ' : '';
+	useEffect(() => setAll(false), [state.expr]);
 	useEffect(() => {
 		const onKey = (e: KeyboardEvent) => {
 			const typing = (e.target as HTMLElement).matches?.('input, textarea, select');
@@ -68,11 +105,11 @@ export function ProfilePanel({ state, selection, stale, onDetail, onMore }: Prop
 					<Sum tree={tree} />
 					{selection}
 					<div class="grow" />
-					<label class={`field search ${found && !found.functions ? 'nothing' : ''}`}>
+					<label class={`field search ${found && !(whole?.functions ?? matching) ? 'nothing' : ''}`}>
 						<Search />
 						<input ref={box} type="search" placeholder="Search functions (regexp)" aria-label="Search functions" value={searchText.value}
 							onInput={(e) => setSearch(e.currentTarget.value)} onKeyDown={(e) => { if (e.key === 'Escape') { setSearch(''); e.currentTarget.blur(); } }} />
-						{found && <output>{found.functions ? `${formatShare(found.value / (tree.total[zoom] || 1))}${zoom ? ' of view' : ''} · ${formatValue(found.value, tree.unit)}` : 'no match'}</output>}
+						{found && <output title={atLeast ? 'Boxes too small to see are not counted' : undefined}>{(whole?.functions ?? matching) ? `${atLeast}${formatShare(value / (tree.total[zoom] || 1))}${zoom ? ' of view' : ''} · ${formatValue(value, tree.unit)}` : 'no match'}</output>}
 						{!found && <kbd>/</kbd>}
 					</label>
 					{tree.base ? <DiffScale /> : <select aria-label="Colour by" title="Colour by" value={colorBy.value} onChange={(e) => { colorBy.value = e.currentTarget.value as ColorBy; }}>
@@ -82,16 +119,16 @@ export function ProfilePanel({ state, selection, stale, onDetail, onMore }: Prop
 				</header>
 				<Crumbs tree={tree} zoom={zoom} onZoom={(n) => setPath(pathNames(tree, n))} />
 			</div>
-			<div class={`profile-body show-${layout.value}`} ref={body}>
+			<div class={`profile-body show-${layout.value}`}>
 				{empty ? <NoSamples state={state} /> : (
 					<>
-						{layout.value !== 'flame' && <FunctionTable key={tree.base ? 'diff' : 'one'} tree={tree} zoom={zoom} filter={re} colorBy={colorBy.value} onHover={setHoverName} onPick={toggleSearch} picked={searchText.value.startsWith('^') ? searchText.value.slice(1, -1).replace(/\\(.)/g, '$1') : ''} />}
+						{layout.value !== 'flame' && <FunctionTable key={tree.base ? 'diff' : 'one'} tree={tree} {...table} onMore={() => setAll(true)} filter={re} colorBy={colorBy.value} onHover={setHoverName} onPick={toggleSearch} picked={searchText.value.startsWith('^') ? searchText.value.slice(1, -1).replace(/\\(.)/g, '$1') : ''} />}
 						{layout.value !== 'table' && <FlameGraph tree={tree} zoom={zoom} match={found?.frames ?? null} colorBy={colorBy.value} highlight={layout.value === 'both' ? hoverName : null}
 							onZoom={(n) => setPath(pathNames(tree, n))} onMenu={(node, x, y) => setMenu({ node, x, y })} />}
 					</>
 				)}
 			</div>
-			{tree.hidden > 0 && !empty && <p class="hint foot">{tree.hidden.toLocaleString('en-US')} boxes too small to see are folded into “(other)”; zooming in brings them back.</p>}
+			{tree.hidden > 0 && !empty && <p class="hint foot">{tree.hidden.toLocaleString('en-US')} boxes too small to see are folded into “(other)”; zooming in brings them back. The table counts them.</p>}
 			{menu && <BoxMenu tree={tree} at={menu} onClose={() => setMenu(null)} onZoom={(n) => setPath(pathNames(tree, n))} onSearch={toggleSearch} />}
 		</section>
 	);

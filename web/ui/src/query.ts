@@ -147,22 +147,36 @@ function closing(toks: Token[], i: number): number {
 
 const withoutRange = (q: string, s: Selector) => q.slice(s.start, s.rangeStart >= 0 ? s.rangeStart : s.end).trim();
 
+/** The functions around the only selector, the outermost first, and the outermost grouping; null if there is anything else. */
+function wrappers(rest: string): { functions: string[]; by: string } | null {
+	const functions: string[] = [];
+	let by = '';
+	for (let text = rest.trim(); text !== '\u0001';) {
+		const m = /^(\w*) ?(?:(by|without) ?\(([^()]*)\) ?)?\((.*)\)$/.exec(text.replace(/^(\w+) ?(\(.*\)) ?((?:by|without) ?\([^()]*\))$/, '$1 $3 $2'));
+		if (!m || !/^(|merge|merge_over_time|rate|increase|sum)$/.test(m[1])) return null;
+		if (m[1]) functions.push(m[1]);
+		if (m[2] && !by) by = `${m[2]} (${m[3].trim()})`;
+		text = m[4].trim();
+	}
+	return functions.length > 2 ? null : { functions, by };
+}
+
+interface Plain { selector: string; name: string; by: string; functions: string[]; s: Selector }
+
 /** The only selector of a query that does nothing but add its profiles up; null if the query does more. */
-export function plainSelector(q: string): { selector: string; name: string; by: string; s: Selector } | null {
+export function plainSelector(q: string): Plain | null {
 	const sel = selectors(q);
 	if (sel.length !== 1) return null;
 	const s = sel[0];
 	const rest = (q.slice(0, s.start) + '\u0001' + q.slice(s.end)).replace(/#[^\n]*/g, '').replace(/\s+/g, ' ').trim();
-	const m = /^(?:(?:merge|merge_over_time|rate|increase|sum)? ?(?:(by|without) ?\(([^()]*)\))? ?\( ?){0,2}\u0001 ?(?:\) ?(?:(by|without) ?\(([^()]*)\))? ?){0,2}$/.exec(rest);
-	if (!m) return null;
-	const by = m[1] ? `${m[1]} (${m[2].trim()})` : m[3] ? `${m[3]} (${m[4].trim()})` : '';
-	return { selector: withoutRange(q, s), name: s.name, by, s };
+	const w = wrappers(rest);
+	return w && { selector: withoutRange(q, s), name: s.name, s, ...w };
 }
 
 export type Kind = 'delta' | 'cumulative' | 'gauge';
 
 /** The first side of a comparison of two merges: its series are what one wants to see over time. */
-function comparedSelector(q: string): ReturnType<typeof plainSelector> {
+function comparedSelector(q: string): Plain | null {
 	const sel = selectors(q), m = /^\s*diff\s*\(/.exec(q);
 	return m && sel.length === 2 ? plainSelector(q.slice(sel[0].start, sel[0].end)) : null;
 }
@@ -175,14 +189,40 @@ export function withBefore(q: string, sel: Selection): string | null {
 	return r ? `diff(merge(${p.selector}[${r}]), merge(${p.selector}[${r}] offset ${r}))` : null;
 }
 
-/** What to draw over time for a query: its series if it only merges them, else the query's own value. */
-export function graphQuery(q: string, kindOf: (name: string) => Kind | undefined, window: number): { expr: string; plain: boolean } {
-	const p = plainSelector(q) ?? comparedSelector(q);
-	if (!p) return { expr: q, plain: false };
-	const kind = kindOf(p.name);
-	if (!kind) return { expr: q, plain: false };
+/** What to draw over time. A query of numbers is drawn as it is typed. One that adds profiles up has no graph of its own
+ * that tells anything (each point would be the sum of a range): its series are drawn instead, which is `derived`. `plain`:
+ * the values are of the type that the query names, so that its unit is known. */
+export function graphQuery(q: string, kindOf: (name: string) => Kind | undefined, window: number): { expr: string; plain: boolean; derived: boolean } {
+	const own = plainSelector(q), p = own ?? comparedSelector(q);
+	const kind = p ? kindOf(p.name) : undefined;
+	if (!p || !kind) return { expr: q, plain: false, derived: false };
+	if (own?.functions.some((f) => !/^merge/.test(f))) {
+		const unit = kind === 'gauge' || own.functions.includes('rate');
+		return { expr: q, plain: unit, derived: false };
+	}
 	const per = kind === 'gauge' ? p.selector : `rate(${p.selector}[${formatDuration(window)}])`;
-	return { expr: p.by ? `sum ${p.by} (${per})` : per, plain: true };
+	const expr = p.by ? `sum ${p.by} (${per})` : per;
+	return { expr, plain: true, derived: expr !== q.trim() };
+}
+
+/** The matchers of a selector, each as it is typed. */
+export function matchersOf(s: Selector): string[] {
+	const out: string[] = [];
+	let at = 0;
+	const body = s.matchers ?? '';
+	for (const t of tokenize(body))
+		if (t.kind === 'comma') { out.push(body.slice(at, t.start).trim()); at = t.end; }
+	out.push(body.slice(at).trim());
+	return out.filter(Boolean);
+}
+
+/** A query without one matcher (all of them, if none is named) of its first selector. */
+export function withoutMatcher(q: string, matcher?: string): string {
+	const s = selectors(q)[0];
+	if (!s || s.bodyStart < 0) return q;
+	const kept = matcher === undefined ? [] : matchersOf(s).filter((m) => m !== matcher);
+	return kept.length || !s.nameEnd || s.nameStart === s.nameEnd ? q.slice(0, s.bodyStart) + kept.join(',') + q.slice(s.bodyEnd)
+		: q.slice(0, s.nameEnd) + q.slice(s.bodyEnd + 1);
 }
 
 export type Selection = { at: number } | { from: number; to: number } | null;

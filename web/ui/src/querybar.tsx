@@ -69,7 +69,7 @@ export function QueryBar({ value, onRun, errorAt, ran }: Props) {
 				<Coloured text={text} mark={mark} />
 				<textarea ref={area} value={text} rows={1} spellcheck={false} autocomplete="off" autocapitalize="off"
 					aria-label="Query in ProfQL" placeholder='merge(cpu{job="…"}[5m])'
-					aria-controls="completions" aria-activedescendant={menu ? `completion-${pick}` : undefined} aria-autocomplete="list" aria-invalid={mark !== null}
+					aria-controls={menu ? 'completions' : undefined} aria-activedescendant={menu ? `completion-${pick}` : undefined} aria-autocomplete="list" aria-invalid={mark !== null}
 					onInput={(e) => { setText(e.currentTarget.value); void suggest(e.currentTarget.value, e.currentTarget.selectionStart, false); }}
 					onKeyDown={onKey} onClick={() => { asked.current++; setMenu(null); }} onBlur={() => setTimeout(() => setMenu(null), 150)} />
 				{menu && <Menu menu={menu} pick={pick} area={area.current!} onPick={accept} />}

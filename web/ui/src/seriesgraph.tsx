@@ -56,7 +56,9 @@ export function SeriesGraph({ times, series, unit, selection, span, onSelect, on
 	useLayoutEffect(() => {
 		const t = tip.current;
 		if (!t || !hover) return;
-		const w = t.offsetWidth, room = host.current!.clientWidth;
+		const room = host.current!.clientWidth;
+		t.style.maxWidth = `${Math.min(420, room)}px`;
+		const w = t.offsetWidth;
 		t.style.transform = `translate(${hover.left + 14 + w > room ? Math.max(0, hover.left - 14 - w) : hover.left + 14}px, 6px)`;
 	});
 

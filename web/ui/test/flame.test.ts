@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { FlameData } from '../src/api';
 import { frameColor, packageOf, shorterNames } from '../src/flame/colors';
-import { foldFunctions, search, searchRegex } from '../src/flame/fold';
+import { foldFunctions, matchRow, rowsOf, search, searchRegex } from '../src/flame/fold';
 import { buildTree, findPath, nodeAt, pathNames, visibleDepth } from '../src/flame/tree';
 
 /* total(100) ├ a(60, self 10) ├ b(30) ┬ a(20)
@@ -48,6 +48,18 @@ test('recursion counts once', () => {
 	const rows = Object.fromEntries(foldFunctions(buildTree(data)).map((r) => [r.name, [r.self, r.total]]));
 	assert.deepEqual(rows, { a: [30, 60], b: [10, 30], c: [60, 60] });
 	assert.deepEqual(foldFunctions(buildTree(data), 2).map((r) => [r.name, r.total]), [['b', 30], ['a', 20]]);
+});
+
+test('rows are the server\'s where boxes are hidden', () => {
+	const rows = { frame: [3, 1], total: [70, 65], self: [65, 35], all: 4 };
+	const hidden = buildTree({ ...data, hidden: 7, functions: rows, root: 0 });
+	const got = rowsOf(hidden, 0);
+	assert.ok(got.exact && got.all === 4);
+	assert.deepEqual(got.rows.map((r) => [r.name, r.self, r.total]), [['c', 65, 70], ['a', 35, 65]]);
+	assert.equal(rowsOf(hidden, 2).exact, false);
+	assert.ok(rowsOf(buildTree({ ...data, hidden: 7, functions: rows, root: 2 }, ['a', 'b']), 2).exact);
+	assert.equal(rowsOf(buildTree({ ...data, functions: rows }), 0).all, 3);
+	assert.ok(matchRow(got.rows[0], /c\.go/) && !matchRow(got.rows[0], /bin/) && !matchRow(got.rows[1], /c\.go/));
 });
 
 test('search sums stacks once, by name and file', () => {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { errorOffset, flameQuery, graphQuery, plainSelector, selectors, tokenize, withBefore, withMatchers, withType, type Kind } from '../src/query';
+import { errorOffset, flameQuery, graphQuery, matchersOf, plainSelector, selectors, tokenize, withBefore, withMatchers, withoutMatcher, withType, type Kind } from '../src/query';
 
 const kindOf = (n: string): Kind | undefined => ({ cpu: 'delta', heap_alloc_space: 'cumulative', goroutines: 'gauge' } as Record<string, Kind>)[n];
 const kinds = (q: string) => tokenize(q).filter((t) => t.kind !== 'space').map((t) => `${t.kind}:${t.text}`).join(' ');
@@ -40,7 +40,28 @@ test('the graph of a query', () => {
 	assert.equal(graphQuery('merge by (pod)(cpu[5m])', kindOf, 60).expr, 'sum by (pod) (rate(cpu[1m]))');
 	assert.equal(graphQuery('merge(goroutines[5m])', kindOf, 30).expr, 'goroutines');
 	assert.equal(graphQuery('heap_alloc_space', kindOf, 90).expr, 'rate(heap_alloc_space[1m30s])');
-	assert.deepEqual(graphQuery('topk(3, self(cpu))', kindOf, 30), { expr: 'topk(3, self(cpu))', plain: false });
+	assert.deepEqual(graphQuery('topk(3, self(cpu))', kindOf, 30), { expr: 'topk(3, self(cpu))', plain: false, derived: false });
+});
+
+test('numbers are drawn as they are typed', () => {
+	for (const q of ['sum by (container)(rate(cpu[1m]))', 'sum(rate(cpu{a="b"}[1m])) by (pod)', 'rate(cpu[7m])', 'sum without (pod) (cpu)', 'increase(cpu[5m])', 'sum(goroutines)'])
+		assert.deepEqual([graphQuery(q, kindOf, 30).expr, graphQuery(q, kindOf, 30).derived], [q, false]);
+	assert.deepEqual(graphQuery('sum by (container)(rate(cpu[1m]))', kindOf, 30), { expr: 'sum by (container)(rate(cpu[1m]))', plain: true, derived: false });
+	for (const q of ['merge(cpu[5m])', 'cpu', 'merge_over_time(cpu[5m])', '(cpu)', 'diff(merge(cpu[5m]), merge(cpu[5m] offset 5m))'])
+		assert.ok(graphQuery(q, kindOf, 30).derived, q);
+	assert.equal(graphQuery('goroutines', kindOf, 30).derived, false);
+	assert.equal(plainSelector('sum by (container) (rate(cpu[1m]))')!.by, 'by (container)');
+	assert.equal(plainSelector('sum(rate(cpu[1m])) without (pod)')!.by, 'without (pod)');
+	assert.equal(plainSelector('sum by (a) (merge by (a, b) (cpu[1m]))')!.by, 'by (a)');
+});
+
+test('matchers, and a query without one', () => {
+	const of = (q: string) => matchersOf(selectors(q)[0]);
+	assert.deepEqual(of('cpu{a="x,y", b=~"z"}'), ['a="x,y"', 'b=~"z"']);
+	assert.deepEqual(of('cpu'), []);
+	assert.equal(withoutMatcher('merge(cpu{a="x",b="y"}[5m])', 'a="x"'), 'merge(cpu{b="y"}[5m])');
+	assert.equal(withoutMatcher('merge(cpu{a="x"}[5m])', 'a="x"'), 'merge(cpu[5m])');
+	assert.equal(withoutMatcher('merge(cpu{a="x",b="y"}[5m])'), 'merge(cpu[5m])');
 });
 
 test('a comparison with the time before', () => {

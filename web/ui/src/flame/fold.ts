@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Readings of a tree: the table of functions, and what a search matched. A function that calls itself counts once per
 // stack: its outermost box holds the others, so inner ones are skipped while it is open.
-import type { FlameTree } from './tree';
+import type { FlameTree, FunctionRow } from './tree';
 
-export interface FunctionRow {
-	name: string; file: string; binary: string; self: number; total: number; baseSelf: number; baseTotal: number;
-}
-
-/** Functions below `root` (all of the profile by default) with what they cost themselves and with their callees. */
+/** Functions below `root` (all of the profile by default) with what they cost themselves and with their callees; exact
+ * only where nothing is hidden: else the server's rows are. */
 export function foldFunctions(t: FlameTree, root = 0): FunctionRow[] {
 	const rows = new Map<string, FunctionRow & { until: number }>();
 	const byFrame: (FunctionRow & { until: number })[] = [];
@@ -35,9 +32,9 @@ export function foldFunctions(t: FlameTree, root = 0): FunctionRow[] {
 export interface Matches {
 	/** Per frame: does its function, file or binary match. */
 	frames: Uint8Array;
-	/** The value of all stacks below `root` that hold a matching frame, each counted once. */
+	/** The value of all stacks below `root` that hold a matching frame, each counted once; where boxes are hidden, of those
+	 * that are not. */
 	value: number;
-	functions: number;
 }
 
 /** A search box's text as a regular expression; what is no expression is taken literally. */
@@ -61,7 +58,6 @@ export function matchFrames(t: FlameTree, re: RegExp): Uint8Array {
 
 export function search(t: FlameTree, re: RegExp, root = 0): Matches {
 	const frames = matchFrames(t, re);
-	const names = new Set<string>();
 	let value = 0;
 	for (let i = root; i < t.end[root];) {
 		if (i > 0 && frames[t.frame[i]]) {
@@ -69,6 +65,16 @@ export function search(t: FlameTree, re: RegExp, root = 0): Matches {
 			i = t.end[i];
 		} else i++;
 	}
-	for (let f = 0; f < frames.length; f++) if (frames[f]) names.add(t.names[f]);
-	return { frames, value, functions: names.size };
+	return { frames, value };
+}
+
+export const matchRow = (r: FunctionRow, re: RegExp): boolean => re.test(r.name) || re.test(r.file);
+
+/** The rows of the functions below a node, and whether they are exact and whole. */
+export function rowsOf(t: FlameTree, zoom: number): { rows: FunctionRow[]; exact: boolean; all: number } {
+	const depth = t.depth[zoom];
+	if (t.hidden && t.functions.length && depth === t.root.length)
+		return { rows: t.functions, exact: true, all: t.allFunctions };
+	const rows = foldFunctions(t, zoom);
+	return { rows, exact: !t.hidden, all: rows.length };
 }

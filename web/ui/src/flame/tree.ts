@@ -10,6 +10,10 @@
 // x is where a node's box begins, in the same unit as its weight, counted from the root's left edge.
 import type { FlameData } from '../api';
 
+export interface FunctionRow {
+	name: string; file: string; binary: string; self: number; total: number; baseSelf: number; baseTotal: number;
+}
+
 export interface FlameTree {
 	n: number;
 	depth: Uint16Array; frame: Uint32Array; parent: Int32Array; end: Uint32Array; line: Uint32Array;
@@ -21,11 +25,15 @@ export interface FlameTree {
 	maxDepth: number;
 	names: string[]; files: string[]; binaries: string[]; startLines: number[];
 	unit: string; hidden: number; typeName: string;
+	/** Functions below the node that the server was asked for, exact; more of them may be there than were sent. */
+	functions: FunctionRow[]; allFunctions: number;
+	/** That node's path of names. */
+	root: string[];
 	/** Seconds that the values were gathered in; 0 if they are a state, not a flow. */
 	seconds: number;
 }
 
-export function buildTree(d: FlameData): FlameTree {
+export function buildTree(d: FlameData, root: string[] = []): FlameTree {
 	const n = d.nodes.depth.length;
 	const t: FlameTree = {
 		n,
@@ -35,10 +43,14 @@ export function buildTree(d: FlameData): FlameTree {
 		weight: new Float64Array(n), x: new Float64Array(n), maxDepth: 0,
 		names: d.frames.name.map((i) => d.strings[i] ?? ''), files: d.frames.file.map((i) => d.strings[i] ?? ''),
 		binaries: d.frames.binary.map((i) => d.strings[i] ?? ''), startLines: d.frames.startLine,
-		unit: d.unit, hidden: d.hidden ?? 0, typeName: d.name, seconds: d.perSeconds || (d.kind === 'gauge' ? 0 : d.coveredSeconds || 0),
+		unit: d.unit, hidden: d.hidden ?? 0, typeName: d.name,
+		functions: [], allFunctions: d.functions?.all ?? 0, root: root.slice(0, d.root ?? root.length), seconds: d.perSeconds || (d.kind === 'gauge' ? 0 : d.coveredSeconds || 0),
 	};
 	if (d.nodes.base)
 		t.base = { total: Float64Array.from(d.nodes.base.total), self: Float64Array.from(d.nodes.base.self) };
+	const rows = d.functions;
+	t.functions = (rows?.frame ?? []).map((frame, i) => ({ name: t.names[frame], file: t.files[frame], binary: t.binaries[frame],
+		self: rows!.self[i], total: rows!.total[i], baseSelf: rows!.base?.self[i] ?? 0, baseTotal: rows!.base?.total[i] ?? 0 }));
 	link(t);
 	place(t);
 	return t;
