@@ -13,7 +13,7 @@ static struct flags set = {
 	.service_labels = TSDB_SERVICE_LABELS, .config_file = "pyrrha.yml", .storage_path = "data", .log_level = "info", .log_format = "logfmt",
 	.external_url = "", .route_prefix = "", .cors_origin = "",
 	.retention_ms = INT64_C(15) * 86400000, .query_timeout_ms = 120000, .slow_query_ms = 10000, .lookback_ms = 300000, .commit_interval_ms = 20, .max_concurrency = 20,
-	.head_bytes = 256 << 20, .cache_bytes = 256 << 20, .dictionary_bytes = 256 << 20, .queue_bytes = 64 << 20, .partition_series = 1000000, .label_sets = 10000,
+	.head_bytes = 256 << 20, .cache_bytes = 256 << 20, .dictionary_bytes = 256 << 20, .queue_bytes = 64 << 20, .scrape_bytes = 512 << 20, .partition_series = 1000000, .label_sets = 10000,
 	.max_samples = 50000000, .max_bytes = UINT64_C(2) << 30, .max_series = 100000, .max_functions = 1000000, .max_connections = 512, .read_timeout_ms = 300000,
 };
 
@@ -55,6 +55,11 @@ static struct opt table[] = {
 	  "Series of a day. Profiles of more are refused and counted." },
 	{ "storage.max-label-sets", OPT_INT, &set.label_sets, "<n>",
 	  "Different sets of sample labels in a series and day. The labels of more are left out, marked and counted." },
+
+	{ "scrape.memory", OPT_SIZE, &set.scrape_bytes, "<size>",
+	  "Memory of all scrapes together: bodies on their way and waiting, what they are decoded in, the last values of cumulative "
+	  "types. Above it a scrape that is due does not begin: up is 0, and the targets page says why. Nobody is passed over twice "
+	  "before others were once." },
 
 	{ "web.listen-address", OPT_LIST, &set.listen, "<host:port>",
 	  "Where to listen, 127.0.0.1:7070 if not given; may be repeated. [::1]:7070 is IPv6, port 0 a free one (the log "
@@ -147,6 +152,8 @@ static int check_values(struct err *e)
 	if (set.head_bytes < 1 << 20 || set.cache_bytes < 1 << 20 || set.queue_bytes < 1 << 20 || set.dictionary_bytes < 1 << 20)
 		return err_set(e, ERR_BAD_DATA, "--storage.head-memory, --storage.cache-memory, --storage.dictionary-memory and "
 			       "--storage.queue-memory must be at least 1MiB");
+	if (set.scrape_bytes < 8 << 20)
+		return err_set(e, ERR_BAD_DATA, "--scrape.memory must be at least 8MiB");
 	if (set.commit_interval_ms < 0 || set.commit_interval_ms > 60000)
 		return err_set(e, ERR_BAD_DATA, "--storage.commit-interval must be from 0 to 1m");
 	if (set.partition_series < 1 || set.partition_series > UINT32_MAX || set.label_sets < 1 || set.label_sets > UINT32_MAX)

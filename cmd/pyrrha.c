@@ -143,7 +143,7 @@ static void start_engine(struct server *s)
 
 static int start_scraper(struct server *s, struct err *e)
 {
-	struct scraper_options o = { .user_agent = "pyrrha/" PACKAGE_VERSION };
+	struct scraper_options o = { .user_agent = "pyrrha/" PACKAGE_VERSION, .memory_bytes = s->f.scrape_bytes };
 	scraper_register_metrics();
 	int rc = scraper_new(&s->scraper, tsdb_sink(s->db), &o, e);
 	return rc ? rc : configuration_apply_to(s->config, s->scraper, e);

@@ -53,10 +53,13 @@ static struct work *work_new(struct endpoint *ep)
 /* Two clocks of whole milliseconds: a scrape may begin just before its slot, and must not meet that slot again. */
 static void set_due(struct endpoint *ep, int64_t start_ms, int64_t end_ms)
 {
-	int64_t early = ep->slot_ms - start_ms;
+	int64_t early = ep->slot_ms - start_ms, was_ms = ep->due.key;
 	if (early > 0 && early <= 2)
 		start_ms = ep->slot_ms;
 	schedule(ep, schedule_after(start_ms, end_ms, ep->interval_ms, offset_of(ep)));
+	int64_t slots = (ep->due.key - was_ms) / ep->interval_ms;
+	if (slots > 1)
+		metric_add(&scraper_table[M_SLOTS_MISSED], (double)(slots - 1));
 }
 
 /* Nobody saw this scrape; it ended and its endpoint may have left meanwhile. */
@@ -64,7 +67,7 @@ static void hand_over(struct work *w)
 {
 	struct endpoint *ep = w->endpoint;
 	if (ep->gone) {
-		buf_free(&w->body);
+		memory_drop_body(w);
 		w->kind = WORK_GONE;
 	} else {
 		set_due(ep, w->start_ms, w->end_ms);
@@ -91,10 +94,11 @@ static void say_status(struct work *w, struct view body)
 		w->http_status, n ? ": " : "", text);
 }
 
-static void take_body(struct work *w, struct fetch_response *r)
+/* Not the loop's own collecting: what arrives is counted, and cut off where there is no room. */
+static bool on_data(void *arg, const char *p, size_t n)
 {
-	w->body = r->body;
-	r->body = (struct buf){ 0 };
+	struct flight *f = arg;
+	return memory_receive(f->work, p, n);
 }
 
 static void on_done(void *arg, struct fetch_response *r, const struct err *e)
@@ -106,15 +110,18 @@ static void on_done(void *arg, struct fetch_response *r, const struct err *e)
 	w->bytes = r->bytes_received;
 	w->duration_ns = r->duration_ns;
 	w->end_ms = MAX(clock_now_ms(), w->start_ms);
-	if (e->code)
+	if (e->code && !w->err.code)
 		w->err = *e;
-	else if (r->status != 200)
-		say_status(w, buf_view(&r->body));
-	else
-		take_body(w, r);
+	else if (!e->code && r->status != 200)
+		say_status(w, buf_view(&w->body));
 	if (e->code == ERR_LIMIT)
 		metric_inc(&scraper_table[M_BODY_LIMIT]);
 	pthread_mutex_lock(&s->lock);
+	if (w->err.code)
+		memory_drop_body(w);
+	else
+		w->endpoint->last_body = w->body.cap;
+	memory_received(w);
 	delist(f);
 	hand_over(w);
 	pthread_mutex_unlock(&s->lock);
@@ -136,15 +143,22 @@ void ask(struct endpoint *ep)
 		fail_at_once(w);
 		return;
 	}
+	if (memory_begin(w, ep->last_start_ms)) {
+		metric_inc(&scraper_table[M_SLOTS_MISSED]);
+		fail_at_once(w);
+		return;
+	}
 	struct flight *f = NEW(struct flight);
 	char seconds[NUM_LEN];
 	char *header = xasprintf("X-Prometheus-Scrape-Timeout-Seconds: %s", num_format((double)ep->deadline_ms / 1000, seconds));
 	const char *headers[] = { header };
 	struct fetch_request q = { .url = ep->url, .headers = headers, .n_headers = 1, .timeout_ms = ep->deadline_ms,
 				   .connect_timeout_ms = MIN(ep->timeout_ms, ep->deadline_ms),
-				   .max_bytes = ep->job->body_size_limit, .compressed = ep->job->enable_compression };
+				   .max_bytes = ep->job->body_size_limit, .compressed = ep->job->enable_compression,
+				   .on_data = on_data, .on_data_arg = f };
 	f->work = w;
 	if (fetch_start(ep->scraper->loop, ep->client, &q, on_done, f, &f->fetch, &w->err)) {
+		memory_drop_body(w);
 		fail_at_once(w);
 		free(f);
 	} else {
@@ -159,6 +173,20 @@ void flights_drop(struct scraper *s)
 		delist(f);
 		fetch_cancel(f->fetch);
 		work_free(f->work);
+		free(f);
+	}
+}
+
+void flights_end_gone(struct scraper *s)
+{
+	for (struct flight *f = s->flights, *next; f; f = next) {
+		next = f->next;
+		if (!f->work->endpoint->gone)
+			continue;
+		delist(f);
+		fetch_cancel(f->fetch);
+		f->work->end_ms = clock_now_ms();
+		hand_over(f->work);
 		free(f);
 	}
 }

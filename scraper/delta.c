@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 
+#define LARGE_SHARE 64 /* a baseline that takes more than this part of the budget is large */
 #define SEED_A UINT64_C(0x9e3779b97f4a7c15)
 #define SEED_B UINT64_C(0xc2b2ae3d27d4eb4f)
 
@@ -269,36 +270,79 @@ static void put_increase(const struct delta *old, const struct delta *new, struc
 	}
 }
 
+/* What make_rows needs of memory for n samples, at most. */
+static size_t baseline_bytes(size_t n, uint32_t n_columns)
+{
+	return n * (sizeof(struct delta_key) + sizeof(uint64_t) + n_columns * sizeof(int64_t)) + map_bytes_for(n);
+}
+
+static size_t groups_bytes(const struct delta *old, const struct delta *new)
+{
+	size_t most = old->n_rows + new->n_rows;
+	return most * (sizeof(uint64_t) + 2 * new->n_columns * sizeof(int64_t)) + new->n_rows * sizeof(uint32_t) + map_bytes_for(most);
+}
+
+static bool is_large(const struct delta *d, size_t bytes)
+{
+	return d->budget && bytes > d->budget->max / LARGE_SHARE;
+}
+
 /* What new says after old. */
-static enum delta_result compare(const struct delta *old, const struct delta *new, const struct profile *p,
-				 const uint32_t *columns, const uint32_t *first, int64_t *out)
+static int compare(const struct delta *old, const struct delta *new, const struct profile *p, const uint32_t *columns,
+		   const uint32_t *first, int64_t *out, struct err *e)
 {
 	struct groups g;
 	if (!some_row_fell(old, new)) {
 		put_increase(old, new, NULL, p, columns, first, out);
 		return DELTA_INCREASE;
 	}
+	size_t bytes = groups_bytes(old, new);
+	if (!budget_take(new->budget, bytes, is_large(new, bytes) ? BUDGET_LARGE : BUDGET_ALL))
+		return err_set(e, ERR_UNAVAILABLE, "there is no room to compare it with the scrape before, %zu bytes", bytes);
 	bool reset = !groups_make(&g, old, new);
 	put_increase(reset ? NULL : old, new, reset ? NULL : &g, p, columns, first, out);
 	groups_release(&g);
+	budget_give(new->budget, bytes);
 	return reset ? DELTA_RESET : DELTA_INCREASE;
+}
+
+/* A new baseline takes the place of the old one, but for a moment there are both. What stays has to leave room for
+ * scrapes, or nothing would ever move again. */
+static int take_room(const struct delta *old, struct delta *new, size_t bytes, struct err *e)
+{
+	size_t more = bytes > old->held ? bytes - old->held : 0;
+	bool large = is_large(new, bytes);
+	if (!budget_take(new->budget, more, large ? BUDGET_LARGE : BUDGET_KEPT))
+		return err_set(e, ERR_UNAVAILABLE, "there is no room for the baseline of its cumulative types, %zu bytes", bytes);
+	if (!budget_take(new->budget, bytes - more, large ? BUDGET_KEPT : BUDGET_ALL)) {
+		budget_give(new->budget, more);
+		return err_set(e, ERR_UNAVAILABLE, "there is no room for two baselines of its cumulative types, %zu bytes", bytes);
+	}
+	new->held = bytes;
+	return 0;
 }
 
 int delta_apply(struct delta *d, struct profile *p, const uint32_t *columns, uint32_t n_columns, int64_t *out,
 		struct err *e)
 {
-	struct delta new = { .primed = true };
+	struct delta new = { .primed = true, .budget = d->budget };
 	uint32_t *first = arena_alloc(&p->arena, MAX(p->n_samples, 1) * sizeof *first);
 	struct sample_key *keys = first ? sample_keys(p) : NULL;
 	if (!keys)
 		return err_set(e, ERR_LIMIT, "the profile is over the limit of %zu bytes of memory", p->arena.max);
+	int rc = take_room(d, &new, baseline_bytes(p->n_samples, n_columns), e);
+	if (rc)
+		return rc;
 	make_rows(&new, p, keys, columns, n_columns, first);
-	enum delta_result r = DELTA_BASELINE;
 	if (d->primed && d->n_columns == n_columns)
-		r = compare(d, &new, p, columns, first, out);
+		rc = compare(d, &new, p, columns, first, out, e);
+	if (rc < 0) {
+		delta_release(&new);
+		return rc;
+	}
 	delta_release(d);
 	*d = new;
-	return r;
+	return rc; /* DELTA_BASELINE unless they were compared */
 }
 
 void delta_release(struct delta *d)
@@ -307,7 +351,8 @@ void delta_release(struct delta *d)
 	free(d->keys);
 	free(d->names);
 	free(d->values);
-	*d = (struct delta){ 0 };
+	budget_give(d->budget, d->held);
+	*d = (struct delta){ .budget = d->budget };
 }
 
 size_t delta_bytes(const struct delta *d)

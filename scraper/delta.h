@@ -12,6 +12,7 @@
 #ifndef PYRRHA_SCRAPER_DELTA_H
 #define PYRRHA_SCRAPER_DELTA_H
 
+#include "base/budget.h"
 #include "base/map.h"
 #include "model/profile.h"
 
@@ -27,6 +28,8 @@ struct delta {
 	size_t n_rows;
 	uint32_t n_columns;
 	bool primed;            /* there was a scrape before */
+	struct budget *budget;  /* borrowed; NULL = none */
+	size_t held;            /* bytes that the budget counts */
 };
 
 enum delta_result { DELTA_BASELINE, DELTA_INCREASE, DELTA_RESET };
@@ -34,10 +37,11 @@ enum delta_result { DELTA_BASELINE, DELTA_INCREASE, DELTA_RESET };
 /* columns: which of p's sample types are cumulative. out has the shape of p->values; the chosen columns are set to the
  * increase, on the first sample of each stack (the others get 0), the rest is left alone. Nothing is set for
  * DELTA_BASELINE. What p says now becomes the baseline. Another number of columns than last time starts anew.
- * Work space comes from p's arena (ERR_LIMIT). Returns enum delta_result or negative. */
+ * Work space comes from p's arena (ERR_LIMIT). ERR_UNAVAILABLE: the budget has no room for the baseline, the old one
+ * stays. Returns enum delta_result or negative. */
 int delta_apply(struct delta *d, struct profile *p, const uint32_t *columns, uint32_t n_columns, int64_t *out,
 		struct err *e) MUST_USE;
-/* As if nothing had been scraped. */
+/* As if nothing had been scraped; the budget stays. */
 void delta_release(struct delta *d);
 size_t delta_bytes(const struct delta *d);
 

@@ -6,8 +6,8 @@
  *	endpoint  one profile type of a target: a URL with a schedule, what is remembered between its scrapes
  *	work      one finished request on its way to a decoder
  *
- * Threads: the loop thread owns schedule and requests; decoders own an endpoint's memory (delta, series) while the
- * endpoint is `busy`, which only one can make it; everything else here is under the scraper's lock. The sink is never
+ * Threads: the loop thread owns schedule and requests; a decoder owns an endpoint's memory (delta, series) while it is
+ * the endpoint's TURN_WORKS, which only one can have; everything else here is under the scraper's lock. The sink is never
  * called under the lock nor from the loop thread, because it may wait. */
 #ifndef PYRRHA_SCRAPER_INTERNAL_H
 #define PYRRHA_SCRAPER_INTERNAL_H
@@ -15,8 +15,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/budget.h"
+#include "base/heap.h"
 #include "base/map.h"
-#include "base/queue.h"
 #include "base/vec.h"
 #include "scraper/delta.h"
 #include "scraper/scrape_config.h"
@@ -49,6 +50,10 @@ struct series_set {
 	int64_t n_new;         /* series added in it */
 };
 
+enum turn { TURN_NONE, TURN_WAITS, TURN_WORKS };
+
+#define PASSED_MAX 15 /* times in a row that are told apart */
+
 struct endpoint;
 
 struct target {
@@ -75,16 +80,24 @@ struct endpoint {
 	int64_t interval_ms, timeout_ms, deadline_ms, asked_s;
 	char *refused;                   /* why it is not scraped (a limit); NULL = it is */
 
-	int64_t due_ms, last_start_ms;   /* monotonic */
-	int64_t slot_ms;                 /* due_ms by the wall clock */
-	size_t heap_at;                  /* 1 + place in the heap; 0 = not in it */
+	struct heap_node due;            /* in the scraper's; its key is monotonic time in ms */
+	int64_t last_start_ms;           /* monotonic */
+	int64_t slot_ms;                 /* when it is due by the wall clock */
 	struct flight *flight;           /* the request under way */
 	bool gone;
 	bool matched;                    /* found again by the sync at work */
 
-	bool busy;                       /* a work of it is queued or with a decoder */
-	struct work *pending, **pending_end;
-	unsigned n_pending;
+	unsigned passed;                 /* times in a row that it was due and there was no memory */
+	struct heap_node claim;          /* in the scraper's claims; monotonic ms */
+	size_t owed, last_body;          /* bytes: kept for it; of its newest body, 0 = none yet */
+
+	enum turn turn;                  /* none while there are no works; waits in light or heavy; is with a decoder */
+	bool light;                      /* which of the two */
+	struct heap_node turn_node;
+	struct work *first, *last;       /* what waits, in order */
+	unsigned n_works, n_bodies;      /* that wait; that wait or are at work */
+	double cpu_ns;                   /* of decoders, decaying; as of cpu_at_ms */
+	int64_t cpu_at_ms, decode_ns;    /* monotonic; CPU of a decode as it is expected */
 	enum outcome outcome;
 	char *last_error;                /* NULL = none */
 	int64_t last_scrape_ms, last_duration_ns, last_bytes, last_samples;
@@ -122,6 +135,7 @@ struct work {
 	const struct type_config *type;
 	struct buf body;
 	struct err err;                  /* what is known to be wrong */
+	size_t held;                     /* bytes of the body that the budget counts */
 	int http_status;
 	int64_t start_ms, end_ms;        /* wall clock of the request */
 	int64_t duration_ns;
@@ -131,6 +145,8 @@ struct work {
 struct worker {
 	pthread_t thread;
 	struct scraper *scraper;
+	bool spare;                      /* takes only what is light */
+	bool light;                      /* what it is at is believed to be */
 	struct profile profile;
 	struct arena arena;              /* labels of a batch */
 };
@@ -142,27 +158,55 @@ struct scraper {
 	pthread_mutex_t lock;
 	struct scraper_config *config;   /* reference; NULL before the first apply */
 	VEC(struct pool *) pools;
-	VEC(struct endpoint *) heap;     /* by due_ms */
+	struct heap due;                 /* endpoints */
 	VEC(struct target *) targets;
 	struct map target_index;         /* key -> place in targets */
 	struct flight *flights;          /* requests under way */
 	atomic_bool dirty;               /* some pool is */
+	atomic_bool some_gone;           /* endpoints left while requests of theirs were under way */
 	atomic_bool stopping;
 	bool stopped;
 	struct fetch_loop *loop;
 	pthread_t thread;
 	bool thread_runs;
-	struct queue *queue;             /* of struct work */
+	struct heap light, heavy;        /* endpoints with works that wait (turns.c) */
+	pthread_cond_t work_came, light_came; /* for the spare decoder: light_came */
+	unsigned n_idle;                 /* decoders that wait for work_came */
+	size_t n_waiting, waiting_bytes; /* works, their bodies */
+	atomic_int_least64_t give_up_ms; /* monotonic: decoding ends then, because the program does; 0 = not yet */
 	struct worker *workers;
 	unsigned n_workers;
+	struct budget memory;
+	size_t owed[PASSED_MAX + 1];     /* bytes, by how often in a row an endpoint was passed over */
+	struct heap claims;              /* endpoints that were, by when room is to be kept for them */
 };
 
 /* scraper.c */
 void pool_changed(void *pool); /* from any thread: the loop brings it up to date */
 void work_free(struct work *w); /* under the lock: gives references back */
 void endpoint_unref(struct endpoint *ep);
-/* Hands it to the decoders, behind what the endpoint has there already. Takes it. Under the lock. */
+
+/* turns.c */
+/* Hands it to the decoders, behind what the endpoint has there already. Takes it. Under the lock. A body that is one too
+ * many becomes a failed scrape. */
 void work_dispatch(struct work *w);
+/* Waits for work; NULL: the scraper has stopped and there is none. */
+struct work *turn_begin(struct worker *wk);
+/* Takes w, unless it has to be done again: it was not as light as it was believed to be. */
+void turn_end(struct work *w, int64_t cpu_ns, bool again);
+/* Whether there is something to decode. */
+static inline bool work_has_body(const struct work *w)
+{
+	return w->kind == WORK_SCRAPE && !w->err.code;
+}
+
+/* memory.c; memory_begin and memory_settle under the lock */
+int memory_begin(struct work *w, int64_t now_ms) MUST_USE; /* monotonic; negative, with w->err: the scrape cannot begin */
+void memory_settle(struct endpoint *ep, unsigned passed); /* how often in a row it was passed over now */
+bool memory_receive(struct work *w, const char *p, size_t n); /* false, with w->err: no room */
+void memory_received(struct work *w); /* that was all of it */
+void memory_drop_body(struct work *w);
+int memory_refused(struct scraper *s, struct err *e); /* says so of a decoder's arena */
 
 /* schedule.c */
 int64_t schedule_next(int64_t now_ms, int64_t interval_ms, int64_t offset_ms);
@@ -170,8 +214,6 @@ int64_t schedule_after(int64_t start_ms, int64_t end_ms, int64_t interval_ms, in
 int64_t offset_of(const struct endpoint *ep);
 /* Puts it into the heap, due at a time of the wall clock. */
 void schedule(struct endpoint *ep, int64_t slot_ms);
-void heap_put(struct scraper *s, struct endpoint *ep);
-void heap_remove(struct scraper *s, struct endpoint *ep);
 
 /* pool.c: all under the lock */
 struct pool *pool_new_job(struct scraper *s, struct scraper_config *c, const struct job_config *j, struct err *e);
@@ -195,6 +237,7 @@ void target_plan_release(struct target_plan *p);
 /* ask.c, in the loop thread, under the lock */
 void ask(struct endpoint *ep);
 void flights_drop(struct scraper *s); /* all of them, without a word */
+void flights_end_gone(struct scraper *s); /* of endpoints that left; their series end */
 
 /* work.c */
 void *worker_main(void *arg);

@@ -82,8 +82,12 @@ static void drop_list(struct pool *p)
 static void let_go(struct endpoint *ep)
 {
 	ep->gone = true;
-	heap_remove(ep->scraper, ep);
-	if (!ep->flight) {
+	heap_remove(&ep->scraper->due, &ep->due);
+	memory_settle(ep, 0);
+	if (ep->flight) {
+		atomic_store(&ep->scraper->some_gone, true);
+		fetch_loop_wake(ep->scraper->loop);
+	} else {
 		struct work *w = NEW(struct work);
 		w->kind = WORK_GONE;
 		w->endpoint = ep;
@@ -164,7 +168,7 @@ static struct endpoint *new_endpoint(struct pool *p, struct target_plan *plan)
 	ep->hash = plan->hash;
 	ep->url = TAKE_PTR(plan->url);
 	ep->name = TAKE_PTR(plan->name);
-	ep->pending_end = &ep->pending;
+	ep->delta.budget = &p->scraper->memory;
 	ep->target = find_target(p->scraper, plan);
 	ep->target->refs++;
 	vec_push(&ep->target->endpoints, ep);

@@ -13,11 +13,10 @@
 #include "base/units.h"
 #include "scraper/table.h"
 
-#define QUEUE_ITEMS 1024
-#define QUEUE_BYTES ((size_t)256 << 20)
+#define MEMORY_BYTES ((size_t)512 << 20)
 #define PROFILE_BYTES ((size_t)1 << 30) /* what one profile may take in memory */
-#define MAX_PENDING 1                   /* scrapes of one endpoint waiting behind the one at work */
 #define LONGEST_WAIT_MS 1000
+#define DRAIN_MS 1000                   /* at the end, for what waits to be decoded */
 
 static void target_unref(struct scraper *s, struct target *t)
 {
@@ -67,41 +66,10 @@ void endpoint_unref(struct endpoint *ep)
 
 void work_free(struct work *w)
 {
-	buf_free(&w->body);
+	memory_drop_body(w);
 	scraper_config_unref(w->config);
 	endpoint_unref(w->endpoint);
 	free(w);
-}
-
-static void drop(struct work *w, const char *why)
-{
-	struct endpoint *ep = w->endpoint;
-	metric_inc(&scraper_table[M_DROPPED]);
-	free(ep->last_error);
-	ep->last_error = xstrdup(why);
-	work_free(w);
-}
-
-void work_dispatch(struct work *w)
-{
-	struct endpoint *ep = w->endpoint;
-	size_t bytes = sizeof *w + w->body.cap;
-	if (!ep->busy) {
-		ep->busy = true;
-		if (queue_try_push(ep->scraper->queue, w, bytes))
-			return;
-		ep->busy = false;
-		drop(w, "dropped here: the decoders or the storage are behind (the queue is full)");
-	} else if (w->kind == WORK_SCRAPE && ep->n_pending >= MAX_PENDING) {
-		drop(w, "dropped here: the previous scrape is still being decoded or stored");
-	} else {
-		w->next = NULL;
-		if (!ep->pending)
-			ep->pending_end = &ep->pending;
-		*ep->pending_end = w;
-		ep->pending_end = &w->next;
-		ep->n_pending++;
-	}
 }
 
 void pool_changed(void *arg)
@@ -126,7 +94,7 @@ static void place_new(struct pool *p)
 {
 	for (size_t i = 0; i < p->endpoints.n; i++) {
 		struct endpoint *ep = p->endpoints.v[i];
-		if (!ep->heap_at && !ep->flight)
+		if (!ep->due.at && !ep->flight)
 			schedule(ep, schedule_next(clock_now_ms(), ep->interval_ms, offset_of(ep)));
 	}
 }
@@ -146,14 +114,15 @@ static void sync_pools(struct scraper *s)
 static int start_due(struct scraper *s)
 {
 	int64_t now = clock_mono_ms();
-	while (s->heap.n && s->heap.v[0]->due_ms <= now) {
-		struct endpoint *ep = s->heap.v[0];
-		heap_remove(s, ep);
+	const struct heap_node *next;
+	while ((next = heap_first(&s->due)) && next->key <= now) {
+		struct endpoint *ep = heap_entry(next, struct endpoint, due);
+		heap_remove(&s->due, &ep->due);
 		observe_interval(ep, now);
 		ep->last_start_ms = now;
 		ask(ep);
 	}
-	int64_t wait = s->heap.n ? s->heap.v[0]->due_ms - now : LONGEST_WAIT_MS;
+	int64_t wait = next ? next->key - now : LONGEST_WAIT_MS;
 	return (int)MAX(MIN(wait, LONGEST_WAIT_MS), 0);
 }
 
@@ -165,6 +134,8 @@ static void *loop_main(void *arg)
 		pthread_mutex_lock(&s->lock);
 		if (atomic_exchange(&s->dirty, false))
 			sync_pools(s);
+		if (atomic_exchange(&s->some_gone, false))
+			flights_end_gone(s);
 		int wait = start_due(s);
 		pthread_mutex_unlock(&s->lock);
 		if (fetch_loop_turn(s->loop, wait, &e)) {
@@ -183,8 +154,12 @@ static void collect(void *arg)
 {
 	pthread_mutex_lock(&shown_lock);
 	if (shown) {
-		metric_set(&scraper_table[M_QUEUE_ITEMS], (double)queue_len(shown->queue));
-		metric_set(&scraper_table[M_QUEUE_BYTES], (double)queue_bytes(shown->queue));
+		pthread_mutex_lock(&shown->lock);
+		metric_set(&scraper_table[M_QUEUE_ITEMS], (double)shown->n_waiting);
+		metric_set(&scraper_table[M_QUEUE_BYTES], (double)shown->waiting_bytes);
+		pthread_mutex_unlock(&shown->lock);
+		metric_set(&scraper_table[M_MEMORY], (double)budget_used(&shown->memory));
+		metric_set(&scraper_table[M_MEMORY_LIMIT], (double)shown->memory.max);
 		metric_set(&scraper_table[M_RUNNING], (double)fetch_loop_running(shown->loop));
 	}
 	pthread_mutex_unlock(&shown_lock);
@@ -204,11 +179,14 @@ static void show(struct scraper *s)
 
 static int start_threads(struct scraper *s, unsigned n, struct err *e)
 {
+	n++; /* one that is spared what is heavy */
 	s->workers = xcalloc(n, sizeof *s->workers);
 	for (unsigned i = 0; i < n; i++) {
 		struct worker *w = &s->workers[i];
 		w->scraper = s;
+		w->spare = i == n - 1;
 		profile_init(&w->profile, PROFILE_BYTES);
+		w->profile.arena.budget = &s->memory;
 		int rc = thread_start(&w->thread, "decoder", worker_main, w, e);
 		if (rc) {
 			profile_release(&w->profile);
@@ -229,8 +207,9 @@ int scraper_new(struct scraper **ret, struct sink *sink, const struct scraper_op
 	s->status.each = status_each;
 	s->sink = sink;
 	s->user_agent = xstrdup(o && o->user_agent ? o->user_agent : "pyrrha");
-	s->queue = queue_new(o && o->queue_items ? o->queue_items : QUEUE_ITEMS,
-			     o && o->queue_bytes ? o->queue_bytes : QUEUE_BYTES);
+	s->memory.max = o && o->memory_bytes ? o->memory_bytes : MEMORY_BYTES;
+	pthread_cond_init(&s->work_came, NULL);
+	pthread_cond_init(&s->light_came, NULL);
 	s->loop = fetch_loop_new(e);
 	int rc = s->loop ? start_threads(s, o && o->decoders ? o->decoders : (unsigned)MAX(1, MIN(cpus, 8)), e)
 			 : -ERR_INTERNAL;
@@ -339,8 +318,10 @@ void scraper_stop(struct scraper *s)
 	pthread_mutex_lock(&s->lock);
 	s->stopped = true;
 	flights_drop(s);
+	atomic_store(&s->give_up_ms, clock_mono_ms() + DRAIN_MS);
+	pthread_cond_broadcast(&s->work_came);
+	pthread_cond_broadcast(&s->light_came);
 	pthread_mutex_unlock(&s->lock);
-	queue_close(s->queue);
 	for (unsigned i = 0; i < s->n_workers; i++) {
 		pthread_join(s->workers[i].thread, NULL);
 		profile_release(&s->workers[i].profile);
@@ -356,15 +337,19 @@ void scraper_free(struct scraper *s)
 	scraper_stop(s);
 	pthread_mutex_lock(&s->lock);
 	for (size_t i = 0; i < s->pools.n; i++)
-		pool_free_job(s->pools.v[i]); /* the queue is closed: no markers at the end, the series go on */
+		pool_free_job(s->pools.v[i]); /* it has stopped: no markers at the end, the series go on */
 	pthread_mutex_unlock(&s->lock);
 	vec_free(&s->pools);
-	vec_free(&s->heap);
+	heap_free(&s->due);
+	heap_free(&s->light);
+	heap_free(&s->heavy);
+	heap_free(&s->claims);
 	vec_free(&s->targets);
 	map_free(&s->target_index);
 	scraper_config_unref(s->config);
 	fetch_loop_free(s->loop);
-	queue_free(s->queue);
+	pthread_cond_destroy(&s->work_came);
+	pthread_cond_destroy(&s->light_came);
 	pthread_mutex_destroy(&s->lock);
 	free(s->workers);
 	free(s->user_agent);

@@ -22,20 +22,19 @@ void scraper_config_unref(struct scraper_config *c);
 void scraper_config_check(const struct scraper_config *c, struct buf *out);
 
 struct scraper_options {
-	unsigned decoders;        /* threads; 0 = one per CPU, at most 8 */
-	size_t queue_items;       /* scrapes waiting for a decoder; 0 = 1024 */
-	size_t queue_bytes;       /* their bodies; 0 = 256 MiB */
+	unsigned decoders;        /* threads; 0 = one per CPU, at most 8. One more takes what is light */
+	size_t memory_bytes;      /* of bodies, decoders and baselines together; 0 = 512 MiB */
 	const char *user_agent;   /* NULL = "pyrrha" */
 };
 
 /* Starts its threads; nothing is scraped until scraper_apply. sink is borrowed until scraper_free. */
 int scraper_new(struct scraper **ret, struct sink *sink, const struct scraper_options *o, struct err *e) MUST_USE;
 /* The new configuration takes over, when it is entirely possible, else everything stays (negative). Jobs that did not
- * change keep running, requests under way are not cancelled. Thread-safe; takes a reference of c. */
+ * change keep running; requests under way are cancelled only of targets that left. Thread-safe; takes a reference of c. */
 int scraper_apply(struct scraper *s, struct scraper_config *c, struct err *e) MUST_USE;
 /* Borrowed; valid until scraper_free. */
 struct status_targets *scraper_status(struct scraper *s);
-/* Cancels what is under way, drains the decoders, joins: takes at most a few seconds. */
+/* Cancels what is under way, gives the decoders a second for what waits, joins. */
 void scraper_stop(struct scraper *s);
 /* scraper_stop, if it was not called, and frees. */
 void scraper_free(struct scraper *s);

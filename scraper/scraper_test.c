@@ -605,7 +605,7 @@ static void a_full_storage_fails_visibly(void **state)
 	assert_string_equal(row_of(b, "/heap").error, "");
 }
 
-/* Storage that is slow: scrapes go on, what does not fit is dropped and counted. */
+/* Storage that is slow: scrapes go on, what does not fit is dropped, counted, and the target is down. */
 static void what_is_dropped_is_counted(void **state)
 {
 	struct bench *b = *state;
@@ -614,10 +614,14 @@ static void what_is_dropped_is_counted(void **state)
 	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 100ms\n"
 		 "  profiling_config: {pprof_config: {" NONE NO_CPU "heap: {path: /heap}}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
-	clock_sleep_ms(1500);
+	int64_t end = clock_mono_ms() + 20000;
+	while ((world.heaps <= 8 || counter("pyrrha_target_scrapes_dropped_total") - before < 3) && clock_mono_ms() < end)
+		clock_sleep_ms(10);
 	b->sink.slow_ms = 0;
 	assert_true(world.heaps > 8);
 	assert_true(counter("pyrrha_target_scrapes_dropped_total") - before >= 3);
+	assert_true(fake_sink_wait(&b->sink, "up{", 3, 5000));
+	assert_true(has_down(&b->sink, "job=\"go\""));
 }
 
 static int start_metrics(void **state)

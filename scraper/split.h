@@ -15,6 +15,9 @@ struct job {
 	struct profile *p;
 	struct err err;
 	int64_t t_ms, cover_ms, delta_duration_ns;
+	int64_t start_ns, start_cpu_ns; /* monotonic; CPU time of the thread */
+	int64_t limit_ns;               /* of CPU time, while it is decoded */
+	bool again;                     /* it was believed to be light and is not: nothing was done */
 };
 
 /* Series that one pull may bring, those that are there already first, then the largest; the rest is one whose comm is

@@ -18,6 +18,8 @@
 #define WINDOW_MS 2000               /* how far a profile's own time may lie outside of its request */
 #define PART_MAX 128                 /* bytes of one part of a profile's name */
 #define BATCH_BYTES ((size_t)16 << 20)
+#define LIGHT_LIMIT_NS 100000000     /* CPU of a decode that was believed to be light; then it is heavy */
+#define CPU_LIMIT_NS INT64_C(5000000000)
 
 /* NAME parts are metric names when put together: what does not fit becomes _. */
 static struct view name_part(struct arena *a, struct view v, struct view instead)
@@ -185,6 +187,18 @@ static uint64_t columns_id(const struct job *j, const struct columns *c)
 	return h;
 }
 
+/* Whether a decode may still take time. CPU time costs a system call: it is only asked for when as much time went by. */
+static int go_on(void *arg, struct err *e)
+{
+	struct job *j = arg;
+	int64_t now = clock_mono_ns(), give_up_ms = atomic_load_explicit(&j->worker->scraper->give_up_ms, memory_order_relaxed);
+	if (give_up_ms && now / 1000000 > give_up_ms)
+		return err_set(e, ERR_CANCELED, "the server stops");
+	if (now - j->start_ns < j->limit_ns || clock_cpu_ns() - j->start_cpu_ns < j->limit_ns)
+		return 0;
+	return err_set(e, ERR_TIMEOUT, "decoding it took more than %.1f s of CPU time", (double)j->limit_ns / 1e9);
+}
+
 /* The first scrape is the baseline: its series begin with the second. */
 static int put_increase(struct job *j, const struct columns *c)
 {
@@ -198,7 +212,11 @@ static int put_increase(struct job *j, const struct columns *c)
 	int64_t *values = arena_calloc(&j->p->arena, n + 1, sizeof *values);
 	if (!values)
 		return err_set(&j->err, ERR_LIMIT, "the profile is over the limit of %zu bytes of memory", j->p->arena.max);
-	int r = delta_apply(&ep->delta, j->p, c->index, c->n, values, &j->err);
+	int r = go_on(j, &j->err);
+	if (!r)
+		r = delta_apply(&ep->delta, j->p, c->index, c->n, values, &j->err);
+	if (r == -ERR_UNAVAILABLE)
+		err_wrap(&j->err, "--scrape.memory is used up");
 	if (r < 0)
 		return r;
 	if (r == DELTA_RESET)
@@ -213,18 +231,26 @@ static int put_increase(struct job *j, const struct columns *c)
 	return 0;
 }
 
+/* The error of a decode in the words of who configures the job. */
+static int say_undecodable(struct job *j, int rc)
+{
+	if (rc == -ERR_TIMEOUT || rc == -ERR_CANCELED)
+		return rc;
+	if (rc == -ERR_LIMIT && !j->p->arena.refused)
+		metric_inc(&scraper_table[M_BODY_LIMIT]);
+	return err_wrap(&j->err, rc == -ERR_LIMIT ? "over a limit (body_size_limit)" : "not a profile in pprof's format");
+}
+
 static int decode(struct job *j)
 {
 	struct work *w = j->work;
-	struct pprof_limits lim = { .max_bytes = w->job->body_size_limit };
+	struct pprof_limits lim = { .max_bytes = w->job->body_size_limit, .go_on = go_on, .go_on_arg = j };
 	int rc = pprof_decode(buf_view(&w->body).ptr, w->body.len, &lim, j->p, &j->err);
-	if (rc) {
-		if (j->err.code == ERR_LIMIT)
-			metric_inc(&scraper_table[M_BODY_LIMIT]);
-		return err_wrap(&j->err, rc == -ERR_LIMIT ? "over a limit (body_size_limit)" : "not a profile in pprof's format");
-	}
-	if (pprof_drop_frames(j->p, &j->err))
+	if (rc)
+		return say_undecodable(j, rc);
+	if (pprof_drop_frames(j->p, &j->err) || go_on(j, &j->err))
 		return -(int)j->err.code;
+	j->limit_ns = CPU_LIMIT_NS; /* what was believed light is through the worst */
 	if (w->job->sample_limit && j->p->n_samples > w->job->sample_limit) {
 		metric_inc(&scraper_table[M_SAMPLE_LIMIT]);
 		return err_set(&j->err, ERR_LIMIT, "%u stacks, sample_limit is %lld", j->p->n_samples,
@@ -397,13 +423,36 @@ static void fail(struct job *j)
 	}
 }
 
+static void say_if_refused(struct job *j)
+{
+	if (j->p->arena.refused)
+		memory_refused(j->worker->scraper, &j->err);
+	j->p->arena.refused = false;
+}
+
+/* Whether the scrape is to be left as it is: it has to be decoded anew, as a heavy one, or the program ends. */
+static bool left_alone(struct job *j)
+{
+	say_if_refused(j);
+	if (j->err.code == ERR_TIMEOUT && j->worker->light && j->limit_ns == LIGHT_LIMIT_NS)
+		j->again = true;
+	else if (j->err.code == ERR_TIMEOUT)
+		metric_inc(&scraper_table[M_CPU_LIMIT]);
+	if (!j->again && j->err.code != ERR_CANCELED)
+		return false;
+	clear_seen(j);
+	return true;
+}
+
 static void scrape(struct job *j)
 {
 	struct sink_result res;
 	struct endpoint *ep = j->ep;
-	metric_inc(&scraper_table[M_SCRAPES]);
 	j->err = j->work->err;
-	if (!j->err.code && put_profile(j) == 0) {
+	if (!j->err.code && put_profile(j) && left_alone(j))
+		return;
+	metric_inc(&scraper_table[M_SCRAPES]);
+	if (!j->err.code) {
 		put_stale(j);
 		put_reports(j);
 		if (batch_send(j->batch, j->worker->scraper->sink, false, &res, &j->err) == 0) {
@@ -417,6 +466,7 @@ static void scrape(struct job *j)
 		} else {
 			metric_inc(&scraper_table[M_SINK_FAILED]);
 			err_wrap(&j->err, "not stored");
+			say_if_refused(j);
 		}
 	}
 	metric_inc(&scraper_table[M_SCRAPES_FAILED]);
@@ -454,37 +504,19 @@ static void bury(struct job *j)
 
 static void do_work(struct worker *wk, struct batch *b, struct work *w)
 {
-	int64_t from = clock_mono_ns();
-	struct job j = { .worker = wk, .work = w, .ep = w->endpoint, .batch = b, .p = &wk->profile };
+	struct job j = { .worker = wk, .work = w, .ep = w->endpoint, .batch = b, .p = &wk->profile,
+			 .limit_ns = wk->light ? LIGHT_LIMIT_NS : CPU_LIMIT_NS,
+			 .start_ns = clock_mono_ns(), .start_cpu_ns = clock_cpu_ns() };
 	batch_reset(b);
-	profile_reset(&wk->profile);
 	if (w->kind == WORK_SCRAPE)
 		scrape(&j);
 	else
 		bury(&j);
 	arena_reset(&wk->arena);
+	profile_reset(&wk->profile);
 	if (w->kind == WORK_SCRAPE && !j.err.code)
-		metric_observe(&scraper_table[M_DECODE], (double)(clock_mono_ns() - from) / 1e9);
-}
-
-/* What came for the same endpoint while w was at work; NULL: the endpoint is free. */
-static struct work *next_of(struct work *w)
-{
-	struct endpoint *ep = w->endpoint;
-	struct scraper *s = ep->scraper;
-	pthread_mutex_lock(&s->lock);
-	struct work *next = ep->pending;
-	if (next) {
-		ep->pending = next->next;
-		if (!ep->pending)
-			ep->pending_end = &ep->pending;
-		ep->n_pending--;
-	} else {
-		ep->busy = false;
-	}
-	work_free(w);
-	pthread_mutex_unlock(&s->lock);
-	return next;
+		metric_observe(&scraper_table[M_DECODE], (double)(clock_mono_ns() - j.start_ns) / 1e9);
+	turn_end(w, clock_cpu_ns() - j.start_cpu_ns, j.again);
 }
 
 void *worker_main(void *arg)
@@ -492,11 +524,9 @@ void *worker_main(void *arg)
 	struct worker *wk = arg;
 	struct batch b = { .arena = &wk->arena };
 	arena_init(&wk->arena, BATCH_BYTES);
-	for (struct work *w; (w = queue_pop(wk->scraper->queue, -1));)
-		while (w) {
-			do_work(wk, &b, w);
-			w = next_of(w);
-		}
+	wk->arena.budget = &wk->scraper->memory;
+	for (struct work *w; (w = turn_begin(wk));)
+		do_work(wk, &b, w);
 	batch_free(&b);
 	arena_free(&wk->arena);
 	return NULL;

@@ -9,6 +9,7 @@
 
 #define FIRST_BLOCK ((size_t)16 << 10)
 #define LARGEST_STEP ((size_t)4 << 20)
+#define SMALL_SHARE 32 /* up to this part of the budget an arena is small */
 
 struct arena_block {
 	struct arena_block *older;
@@ -21,11 +22,41 @@ void arena_init(struct arena *a, size_t max)
 	*a = (struct arena){ .max = max };
 }
 
+static bool is_large(const struct arena *a, size_t bytes)
+{
+	return a->budget && a->budget->max && bytes > a->budget->max / SMALL_SHARE;
+}
+
+static struct arena_block *block_new(struct arena *a, size_t cap)
+{
+	size_t bytes = sizeof(struct arena_block) + cap;
+	if (!budget_take(a->budget, bytes, is_large(a, a->held + bytes) ? BUDGET_LARGE : BUDGET_ALL)) {
+		a->refused = true;
+		return NULL;
+	}
+	struct arena_block *b = malloc(bytes);
+	if (!b) {
+		budget_give(a->budget, bytes);
+		return NULL;
+	}
+	a->held += bytes;
+	*b = (struct arena_block){ .older = a->head, .cap = cap };
+	return b;
+}
+
+static void block_free(struct arena *a, struct arena_block *b)
+{
+	size_t bytes = sizeof *b + b->cap;
+	a->held -= bytes;
+	budget_give(a->budget, bytes);
+	free(b);
+}
+
 void arena_free(struct arena *a)
 {
 	for (struct arena_block *b = a->head, *older; b; b = older) {
 		older = b->older;
-		free(b);
+		block_free(a, b);
 	}
 	a->head = NULL;
 	a->used = 0;
@@ -36,12 +67,17 @@ void arena_reset(struct arena *a)
 	struct arena_block *keep = NULL;
 	for (struct arena_block *b = a->head, *older; b; b = older) {
 		older = b->older;
+		struct arena_block *less = b;
 		if (!keep || b->cap > keep->cap) {
-			free(keep);
+			less = keep;
 			keep = b;
-		} else {
-			free(b);
 		}
+		if (less)
+			block_free(a, less);
+	}
+	if (keep && is_large(a, keep->cap)) {
+		block_free(a, keep);
+		keep = NULL;
 	}
 	if (keep) {
 		keep->older = NULL;
@@ -67,10 +103,9 @@ void *arena_alloc(struct arena *a, size_t n)
 #endif
 		if (cap < need)
 			cap = need;
-		struct arena_block *fresh = malloc(sizeof *fresh + cap);
+		struct arena_block *fresh = block_new(a, cap);
 		if (!fresh)
 			return NULL;
-		*fresh = (struct arena_block){ .older = a->head, .cap = cap };
 		a->head = b = fresh;
 	}
 	void *p = b->data + b->used;

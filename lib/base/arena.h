@@ -2,10 +2,11 @@
 /* Arena: memory that is freed all at once. One per request, scrape or query, with a byte cap, reset and
  * reused per worker. arena_alloc returns NULL once the cap is reached: what calls it turns that into
  * ERR_LIMIT. Not thread-safe. With PYRRHA_DEBUG_ARENA set at compile time each allocation is a malloc of its
- * own, so that sanitizers see overruns. */
+ * own, so that sanitizers see overruns. An arena may belong to a budget, which then has to agree to each block. */
 #ifndef PYRRHA_BASE_ARENA_H
 #define PYRRHA_BASE_ARENA_H
 
+#include "base/budget.h"
 #include "base/view.h"
 
 struct arena_block;
@@ -14,10 +15,13 @@ struct arena {
 	struct arena_block *head; /* the block in use, linked to older ones */
 	size_t used;              /* bytes handed out since the last reset */
 	size_t max;               /* cap in bytes; 0 = none */
+	struct budget *budget;    /* borrowed; NULL = none. Set before the first allocation */
+	size_t held;              /* bytes of the blocks that the budget counts */
+	bool refused;             /* the budget said no; who has read it sets it back */
 };
 
 void arena_init(struct arena *a, size_t max);
-/* Keeps the largest block for reuse. */
+/* Keeps the largest block for reuse; with a budget only one that is small beside it. */
 void arena_reset(struct arena *a);
 void arena_free(struct arena *a);
 /* 16-byte aligned, not zeroed; NULL past the cap. */

@@ -18,6 +18,7 @@
 #include "base/metrics.h"
 #include "base/num.h"
 #include "base/opts.h"
+#include "base/heap.h"
 #include "base/queue.h"
 #include "base/regex.h"
 #include "base/thread.h"
@@ -236,6 +237,59 @@ static void test_arena_cap(void **state)
 	arena_free(&a);
 }
 
+/* Blocks that an arena wants are the budget's to refuse; a large one is not kept. */
+static void test_arena_budget(void **state)
+{
+	struct budget b = { .max = 32 << 20 };
+	struct arena a, other;
+	arena_init(&a, 0);
+	arena_init(&other, 0);
+	a.budget = other.budget = &b;
+	assert_non_null(arena_alloc(&a, 20 << 20));
+	assert_true(budget_used(&b) >= 20 << 20 && a.held == budget_used(&b));
+	assert_null(arena_alloc(&other, 5 << 20)); /* it is large, and 24 MiB are for those */
+	assert_true(other.refused && !a.refused);
+	assert_non_null(arena_alloc(&other, 500 << 10));
+	assert_null(arena_alloc(&a, 5 << 20));
+	arena_reset(&a);
+	assert_int_equal(a.held, 0);
+	assert_int_equal(budget_used(&b), other.held);
+	assert_non_null(arena_alloc(&other, 5 << 20));
+	arena_free(&other);
+	assert_non_null(arena_alloc(&a, 500 << 10));
+	arena_reset(&a);
+	assert_true(a.held >= 500 << 10);
+	assert_false(budget_has_room(&b, 28 << 20, BUDGET_BEGIN));
+	assert_true(budget_has_room(&b, 28 << 20, BUDGET_ALL));
+	arena_free(&a);
+	assert_int_equal(budget_used(&b), 0);
+	(void)state;
+}
+
+static void test_heap(void **state)
+{
+	struct heap h = { 0 };
+	struct heap_node e[200] = { { 0 } };
+	uint64_t x = 7;
+	for (size_t i = 0; i < 200; i++)
+		heap_put(&h, &e[i], (int64_t)((x = hash_u64(x)) % 1000));
+	for (size_t i = 0; i < 200; i += 3) /* moved to another key */
+		heap_put(&h, &e[i], (int64_t)((x = hash_u64(x)) % 1000));
+	for (size_t i = 0; i < 200; i += 7)
+		heap_remove(&h, &e[i]);
+	int64_t last = 0;
+	size_t n = 0;
+	for (struct heap_node *first; (first = heap_first(&h)); n++) {
+		assert_true(first->key >= last);
+		last = first->key;
+		heap_remove(&h, first);
+		assert_int_equal(first->at, 0);
+	}
+	assert_int_equal(n, 200 - 29);
+	heap_free(&h);
+	(void)state;
+}
+
 static void test_queue_close_drains(void **state)
 {
 	struct queue *q = queue_new(2, 0);
@@ -354,7 +408,7 @@ int main(void)
 		cmocka_unit_test(test_min_max), cmocka_unit_test(test_durations), cmocka_unit_test(test_time), cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_digits),
 		cmocka_unit_test(test_varint), cmocka_unit_test(test_map), cmocka_unit_test(test_buf_ceiling_and_json),
-		cmocka_unit_test(test_buf_read_file), cmocka_unit_test(test_arena_cap), cmocka_unit_test(test_queue_close_drains), cmocka_unit_test(test_pool),
+		cmocka_unit_test(test_buf_read_file), cmocka_unit_test(test_arena_cap), cmocka_unit_test(test_arena_budget), cmocka_unit_test(test_heap), cmocka_unit_test(test_queue_close_drains), cmocka_unit_test(test_pool),
 		cmocka_unit_test(test_regex), cmocka_unit_test(test_metrics), cmocka_unit_test(test_opts),
 		cmocka_unit_test(test_utf8), cmocka_unit_test(test_put_i64),
 	};

@@ -9,6 +9,8 @@ int64_t clock_now_ms(void);
 int64_t clock_now_ns(void);
 /* CLOCK_MONOTONIC, for durations and deadlines. */
 int64_t clock_mono_ns(void);
+/* CPU time that the calling thread has used. A system call. */
+int64_t clock_cpu_ns(void);
 static inline int64_t clock_mono_ms(void)
 {
 	return clock_mono_ns() / 1000000;

@@ -33,14 +33,25 @@ static void place(uint64_t *slots, size_t mask, uint64_t slot)
 	slots[at] = slot;
 }
 
+static size_t slots_for(size_t n)
+{
+	size_t slots = 16;
+	while (slots / 4 * 3 < n)
+		slots *= 2;
+	return slots;
+}
+
+size_t map_bytes_for(size_t n)
+{
+	return slots_for(n) * sizeof(uint64_t);
+}
+
 void map_reserve(struct map *m, size_t n)
 {
 	size_t have = m->slots ? m->mask + 1 : 0;
 	if (n <= have / 4 * 3)
 		return;
-	size_t want = have ? have : 16;
-	while (want / 4 * 3 < n)
-		want *= 2;
+	size_t want = slots_for(n);
 	uint64_t *slots = xcalloc(want, sizeof *slots);
 	for (size_t i = 0; i < have; i++)
 		if (m->slots[i])

@@ -25,6 +25,8 @@ void map_clear(struct map *m);
 /* Room for n entries in all. */
 void map_reserve(struct map *m, size_t n);
 void map_insert(struct map *m, uint64_t hash, uint32_t id);
+/* Bytes of a map that was reserved for n entries while it was empty. */
+size_t map_bytes_for(size_t n);
 /* Takes out the entry with this hash and id; false if there is none. */
 bool map_remove(struct map *m, uint64_t hash, uint32_t id);
 

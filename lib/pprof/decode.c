@@ -308,11 +308,17 @@ static int resolve_stacks(struct decoder *d)
 	return 0;
 }
 
+static int may_go_on(struct decoder *d)
+{
+	return d->lim.go_on ? d->lim.go_on(d->lim.go_on_arg, d->e) : 0;
+}
+
 static int decode_message(struct decoder *d)
 {
 	struct counts c = { 0 };
-	int rc = count(d, &c);
-	if (rc || (rc = check_counts(d, &c)) || (rc = allocate(d, &c)) || (rc = decode_types(d, &c)) || (rc = decode_all(d)))
+	int rc = may_go_on(d);
+	if (rc || (rc = count(d, &c)) || (rc = check_counts(d, &c)) || (rc = may_go_on(d)) || (rc = allocate(d, &c)) ||
+	    (rc = decode_types(d, &c)) || (rc = decode_all(d)) || (rc = may_go_on(d)))
 		return rc;
 	if ((rc = pprof_index_ids(d, &d->mappings)) || (rc = pprof_index_ids(d, &d->functions)) || (rc = pprof_index_ids(d, &d->locations)))
 		return rc;

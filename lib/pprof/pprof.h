@@ -22,6 +22,9 @@ struct pprof_limits {
 	uint32_t max_sample_types;
 	uint32_t max_strings;
 	uint32_t max_locations;    /* and as many functions; lines in all: eight times that */
+	/* Called between the stages of decoding; an error ends it. NULL: nobody asks. */
+	int (*go_on)(void *arg, struct err *e);
+	void *go_on_arg;
 };
 
 extern const struct pprof_limits pprof_default_limits;

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which endpoint a decoder takes next: the one that used least CPU lately. What an endpoint used halves every
+ * HALF_LIFE_MS, so the order of two that wait does not change with time, and a key that grows with the clock says it.
+ *
+ *	works of an endpoint   first -> ... -> last      in order, one at a time
+ *	endpoints that wait    light: what its last decode took is little, or not known yet
+ *	                       heavy: it took more
+ *
+ * One decoder, the spare one, takes light ones only, so that heavy bodies on all the others hold nobody up. A light one
+ * that turns out to be heavy is put back (turn_end) and decoded again from the start. All under the scraper's lock. */
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "scraper/internal.h"
+#include "scraper/table.h"
+
+#define HALF_LIFE_MS 10000
+#define KEY_SCALE 1e6      /* of a doubling */
+#define LIGHT_NS 20000000  /* a decode that takes no more is light */
+#define MAX_BODIES 2       /* of one endpoint: one at work and one that waits */
+#define MAX_WORKS 4        /* of one endpoint that wait; failures beyond are told as one with the last */
+
+static double cpu_now(const struct endpoint *ep, int64_t now_ms)
+{
+	return ep->cpu_ns * exp2((double)(ep->cpu_at_ms - now_ms) / HALF_LIFE_MS);
+}
+
+static int64_t key_of(const struct endpoint *ep)
+{
+	int64_t now = clock_mono_ms();
+	double halvings = (double)now / HALF_LIFE_MS;
+	if (!work_has_body(ep->first))
+		return INT64_MIN + now; /* nothing to decode */
+	return (int64_t)(KEY_SCALE * (log2(1 + cpu_now(ep, now)) + halvings));
+}
+
+static void wait_for_turn(struct endpoint *ep)
+{
+	struct scraper *s = ep->scraper;
+	ep->light = !work_has_body(ep->first) || ep->decode_ns <= LIGHT_NS;
+	ep->turn = TURN_WAITS;
+	heap_put(ep->light ? &s->light : &s->heavy, &ep->turn_node, key_of(ep));
+	if (s->n_idle)
+		pthread_cond_signal(&s->work_came);
+	if (s->light.v.n > s->n_idle)
+		pthread_cond_signal(&s->light_came);
+}
+
+/* The scrape did not get through: its body goes, what is left tells why. */
+static void refuse(struct work *w, const char *why)
+{
+	struct endpoint *ep = w->endpoint;
+	metric_inc(&scraper_table[M_DROPPED]);
+	memory_drop_body(w);
+	err_set(&w->err, ERR_UNAVAILABLE, "%s", why);
+	free(ep->last_error);
+	ep->last_error = xstrdup(why);
+}
+
+static void append(struct endpoint *ep, struct work *w)
+{
+	w->next = NULL;
+	*(ep->first ? &ep->last->next : &ep->first) = w;
+	ep->last = w;
+	ep->n_works++;
+}
+
+static void count_waiting(struct scraper *s, const struct work *w, int sign)
+{
+	s->n_waiting += (size_t)sign;
+	s->waiting_bytes += (size_t)sign * w->body.cap;
+}
+
+/* Failures that wait in a long row: the last stands for two. */
+static bool merge(struct endpoint *ep, struct work *w)
+{
+	struct work *last = ep->last;
+	if (w->kind != WORK_SCRAPE || work_has_body(w) || ep->n_works < MAX_WORKS || work_has_body(last) || last->kind != WORK_SCRAPE)
+		return false;
+	last->err = w->err;
+	last->http_status = w->http_status;
+	last->start_ms = w->start_ms;
+	last->end_ms = w->end_ms;
+	work_free(w);
+	return true;
+}
+
+void work_dispatch(struct work *w)
+{
+	struct endpoint *ep = w->endpoint;
+	struct scraper *s = ep->scraper;
+	if (s->stopped) {
+		work_free(w);
+		return;
+	}
+	if (work_has_body(w) && ep->n_bodies >= MAX_BODIES)
+		refuse(w, "dropped here: the scrape before it is still waiting to be decoded or stored");
+	if (merge(ep, w))
+		return;
+	ep->n_bodies += work_has_body(w);
+	append(ep, w);
+	count_waiting(s, w, 1);
+	if (ep->turn == TURN_NONE)
+		wait_for_turn(ep);
+}
+
+static struct endpoint *first_of(const struct heap *h)
+{
+	struct heap_node *n = heap_first(h);
+	return n ? heap_entry(n, struct endpoint, turn_node) : NULL;
+}
+
+static struct endpoint *choose(struct scraper *s, bool spare)
+{
+	struct endpoint *light = first_of(&s->light), *heavy = spare ? NULL : first_of(&s->heavy);
+	if (!heavy || (light && light->turn_node.key <= heavy->turn_node.key))
+		return light;
+	if (light)
+		pthread_cond_signal(&s->light_came);
+	return heavy;
+}
+
+struct work *turn_begin(struct worker *wk)
+{
+	struct scraper *s = wk->scraper;
+	struct endpoint *ep;
+	pthread_mutex_lock(&s->lock);
+	while (!(ep = choose(s, wk->spare)) && !s->stopped) {
+		s->n_idle += !wk->spare;
+		pthread_cond_wait(wk->spare ? &s->light_came : &s->work_came, &s->lock);
+		s->n_idle -= !wk->spare;
+	}
+	struct work *w = NULL;
+	if (ep) {
+		heap_remove(ep->light ? &s->light : &s->heavy, &ep->turn_node);
+		w = ep->first;
+		ep->first = w->next;
+		ep->n_works--;
+		ep->turn = TURN_WORKS;
+		wk->light = ep->light;
+		count_waiting(s, w, -1);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return w;
+}
+
+static void charge(struct endpoint *ep, int64_t cpu_ns)
+{
+	int64_t now = clock_mono_ms();
+	ep->cpu_ns = cpu_now(ep, now) + (double)cpu_ns;
+	ep->cpu_at_ms = now;
+}
+
+void turn_end(struct work *w, int64_t cpu_ns, bool again)
+{
+	struct endpoint *ep = w->endpoint;
+	struct scraper *s = ep->scraper;
+	pthread_mutex_lock(&s->lock);
+	assert(ep->turn == TURN_WORKS);
+	charge(ep, cpu_ns);
+	if (work_has_body(w))
+		ep->decode_ns = again ? MAX(cpu_ns, LIGHT_NS + 1) : MAX(cpu_ns, ep->decode_ns / 2);
+	if (again) {
+		w->next = ep->first;
+		if (!ep->first)
+			ep->last = w;
+		ep->first = w;
+		ep->n_works++;
+		count_waiting(s, w, 1);
+	} else {
+		ep->n_bodies -= work_has_body(w);
+	}
+	ep->turn = TURN_NONE;
+	if (ep->first)
+		wait_for_turn(ep);
+	if (!again)
+		work_free(w); /* the endpoint may go with it */
+	pthread_mutex_unlock(&s->lock);
+}
