@@ -53,8 +53,8 @@ static int read_profile(const char *path, struct profile *p, struct stat *st, st
 	if (!rc && (pprof_decode(b.ptr, b.len, NULL, p, e) || pprof_drop_frames(p, e)))
 		rc = err_wrap(e, "%s", path);
 	if (!rc && !profile_duration_is_sane(p->duration_ns))
-		rc = err_set(e, ERR_BAD_DATA, "%s: the profile says that it measured for %lld seconds; from 0 to a year is taken", path,
-			     (long long)(p->duration_ns / 1000000000));
+		rc = err_set(e, ERR_BAD_DATA, "%s: the profile says that it measured for %lld ns; from 0 to a year is taken", path,
+			     (long long)p->duration_ns);
 	int64_t end_ns;
 	if (!rc && __builtin_add_overflow(p->time_ns, p->duration_ns, &end_ns))
 		rc = err_set(e, ERR_BAD_DATA, "%s: the profile says a time that is out of range (%lld ns)", path, (long long)p->time_ns);
