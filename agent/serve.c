@@ -379,16 +379,24 @@ static void serve_root(struct httpd_request *rq, void *arg)
 	httpd_redirect(rq, 302, "/debug/pprof/");
 }
 
+/* Profiles, which hold their worker for as long as they take, and what reads files of programs, keep nobody else waiting. */
+enum { LANE_COMMON, LANE_PROFILE, LANE_FILES, LANES };
+static const struct httpd_lane lanes[LANES] = {
+	[LANE_COMMON] = { "common", 16, 0 },
+	[LANE_PROFILE] = { "profile", AGENT_MAX_CALLERS + 16, AGENT_MAX_CALLERS }, /* beyond the callers: the history */
+	[LANE_FILES] = { "files", 8, 64 },
+};
+
 static const struct httpd_route routes[] = {
 	{ "/", HTTPD_GET, serve_root, HTTPD_QUICK },
 	{ "/debug/pprof", HTTPD_GET | HTTPD_POST, serve_elsewhere, HTTPD_QUICK | HTTPD_RAW },
 	{ "/debug/pprof/", HTTPD_GET | HTTPD_POST, serve_index, HTTPD_QUICK | HTTPD_RAW },
-	{ "/debug/pprof/profile", HTTPD_GET | HTTPD_POST, serve_profile, 0 },
-	{ "/debug/pprof/offcpu", HTTPD_GET | HTTPD_POST, serve_offcpu, 0 },
+	{ "/debug/pprof/profile", HTTPD_GET | HTTPD_POST, serve_profile, 0, LANE_PROFILE },
+	{ "/debug/pprof/offcpu", HTTPD_GET | HTTPD_POST, serve_offcpu, 0, LANE_PROFILE },
 	{ "/debug/pprof/cmdline", HTTPD_GET | HTTPD_POST, serve_cmdline, HTTPD_QUICK | HTTPD_RAW },
-	{ "/debug/pprof/symbol", HTTPD_GET | HTTPD_POST, serve_symbol, HTTPD_RAW },
+	{ "/debug/pprof/symbol", HTTPD_GET | HTTPD_POST, serve_symbol, HTTPD_RAW, LANE_FILES },
 	{ "/debug/pprof/{*}", HTTPD_GET | HTTPD_POST, serve_unknown, HTTPD_QUICK | HTTPD_RAW },
-	{ "/buildid/{id}/{kind}", HTTPD_GET, serve_build, 0 },
+	{ "/buildid/{id}/{kind}", HTTPD_GET, serve_build, 0, LANE_FILES },
 	{ "/metrics", HTTPD_GET, serve_metrics, HTTPD_QUICK },
 	{ "/targets.json", HTTPD_GET, serve_targets, HTTPD_QUICK },
 	{ "/-/healthy", HTTPD_GET, serve_healthy, HTTPD_QUICK },
@@ -416,7 +424,7 @@ int agent_serve(struct agent_server **ret, const struct agent_server_options *o,
 	struct httpd_options h = {
 		.listen = &o->listen, .n_listen = 1, .allow_beyond_loopback = o->allow_insecure,
 		.allow_hint = "--web.allow-insecure", .routes = routes, .n_routes = ARRAY_LEN(routes), .arg = s,
-		.max_workers = AGENT_MAX_CALLERS + 16,
+		.lanes = lanes, .n_lanes = LANES,
 	};
 	int rc = httpd_start(&s->httpd, &h, e);
 	if (rc) {

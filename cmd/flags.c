@@ -12,9 +12,9 @@
 static struct flags set = {
 	.service_labels = TSDB_SERVICE_LABELS, .config_file = "pyrrha.yml", .storage_path = "data", .log_level = "info", .log_format = "logfmt",
 	.external_url = "", .route_prefix = "", .cors_origin = "",
-	.retention_ms = INT64_C(15) * 86400000, .query_timeout_ms = 120000, .slow_query_ms = 10000, .lookback_ms = 300000, .commit_interval_ms = 20, .max_concurrency = 20,
+	.retention_ms = INT64_C(15) * 86400000, .query_timeout_ms = 120000, .slow_query_ms = 10000, .lookback_ms = 300000, .commit_interval_ms = 20, .max_concurrency = 20, .max_waiting = 100,
 	.head_bytes = 256 << 20, .cache_bytes = 256 << 20, .dictionary_bytes = 256 << 20, .queue_bytes = 64 << 20, .scrape_bytes = 512 << 20, .partition_series = 1000000, .label_sets = 10000,
-	.max_samples = 50000000, .max_bytes = UINT64_C(2) << 30, .max_series = 100000, .max_functions = 1000000, .max_connections = 512, .read_timeout_ms = 300000,
+	.max_samples = 50000000, .max_bytes = UINT64_C(2) << 30, .max_total_bytes = UINT64_C(4) << 30, .max_series = 100000, .max_functions = 1000000, .max_connections = 512, .read_timeout_ms = 300000,
 };
 
 #define REFUSED(names_first, names_more, text) { names_first, OPT_REFUSED, NULL, NULL, text, names_more }
@@ -89,9 +89,14 @@ static struct opt table[] = {
 	{ "query.timeout", OPT_DURATION, &set.query_timeout_ms, "<duration>", "Longest time a query may take." },
 	{ "query.log-slower-than", OPT_DURATION, &set.slow_query_ms, "<duration>",
 	  "Queries that take longer are logged, with what they read. 0 logs none." },
-	{ "query.max-concurrency", OPT_INT, &set.max_concurrency, "<n>", "Queries at a time; more wait." },
+	{ "query.max-concurrency", OPT_INT, &set.max_concurrency, "<n>",
+	  "Queries at a time; more wait. A quarter as many again, at least 2, are kept for those that look at little." },
+	{ "query.max-waiting", OPT_INT, &set.max_waiting, "<n>", "Queries that wait for a place; more are answered with 503." },
 	{ "query.max-samples", OPT_INT, &set.max_samples, "<n>", "Samples that one query may hold at a time." },
 	{ "query.max-bytes", OPT_SIZE, &set.max_bytes, "<size>", "Memory for the stacks that one query holds." },
+	{ "query.max-total-bytes", OPT_SIZE, &set.max_total_bytes, "<size>",
+	  "Memory for the samples and stacks of all queries together. When three quarters of it are taken, those that hold more than "
+	  "their share of the rest get no more." },
 	{ "query.max-series", OPT_INT, &set.max_series, "<n>", "Series that one query may answer with." },
 	{ "query.max-functions", OPT_INT, &set.max_functions, "<n>",
 	  "Functions, lines or files that one self(), total() or share() may tell apart." },
@@ -143,10 +148,12 @@ static int check_values(struct err *e)
 		return err_set(e, ERR_BAD_DATA, "--web.cors.origin is one expression, not a list: write https://a|https://b");
 	if (set.max_concurrency < 1 || set.max_concurrency > 10000)
 		return err_set(e, ERR_BAD_DATA, "--query.max-concurrency must be from 1 to 10000");
+	if (set.max_waiting < 1 || set.max_waiting > 100000)
+		return err_set(e, ERR_BAD_DATA, "--query.max-waiting must be from 1 to 100000");
 	if (set.max_samples < 1)
 		return err_set(e, ERR_BAD_DATA, "--query.max-samples must be at least 1");
-	if (set.max_bytes < 1)
-		return err_set(e, ERR_BAD_DATA, "--query.max-bytes must be at least 1");
+	if (set.max_bytes < 1 || set.max_total_bytes < 1)
+		return err_set(e, ERR_BAD_DATA, "--query.max-bytes and --query.max-total-bytes must be at least 1");
 	if (set.max_series < 1 || set.max_series > UINT32_MAX || set.max_functions < 1 || set.max_functions > UINT32_MAX)
 		return err_set(e, ERR_BAD_DATA, "--query.max-series and --query.max-functions must be from 1 to 4294967295");
 	if (set.head_bytes < 1 << 20 || set.cache_bytes < 1 << 20 || set.queue_bytes < 1 << 20 || set.dictionary_bytes < 1 << 20)

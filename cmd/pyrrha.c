@@ -87,7 +87,8 @@ static int start_web(struct server *s, struct err *e)
 		.route_prefix = s->f.route_prefix, .cors_origin = s->f.cors_origin,
 		.max_connections = (unsigned)s->f.max_connections,
 		.idle_timeout_s = (unsigned)MAX(1, MIN(s->f.read_timeout_ms / 1000, 86400)),
-		.query_timeout_ms = s->f.query_timeout_ms, .storage_retention = s->retention,
+		.query_timeout_ms = s->f.query_timeout_ms, .max_queries = (unsigned)s->f.max_concurrency,
+		.max_waiting_queries = (unsigned)s->f.max_waiting, .storage_retention = s->retention,
 		.reload = on_reload, .quit = on_quit, .reload_state = on_reload_state, .config_text = on_config_text, .arg = s,
 	};
 	o.flags = flags_table(&o.n_flags);
@@ -130,8 +131,8 @@ static void start_engine(struct server *s)
 	char *active AUTOFREE = xasprintf("%s/queries.active", s->f.storage_path);
 	struct promql_options o = {
 		.lookback_ms = s->f.lookback_ms, .timeout_ms = s->f.query_timeout_ms,
-		.max_samples = (uint64_t)s->f.max_samples, .max_concurrency = (unsigned)s->f.max_concurrency,
-		.max_bytes = s->f.max_bytes, .max_series = (uint32_t)s->f.max_series, .max_functions = (uint32_t)s->f.max_functions,
+		.max_samples = (uint64_t)s->f.max_samples, .max_concurrency = web_query_places((unsigned)s->f.max_concurrency),
+		.max_bytes = s->f.max_bytes, .max_total_bytes = s->f.max_total_bytes, .max_series = (uint32_t)s->f.max_series, .max_functions = (uint32_t)s->f.max_functions,
 		.pool = s->pool, .active_query_file = active, .slow_query_ms = s->f.slow_query_ms, .slow_query = log_slow_query,
 	};
 	promql_register_metrics();

@@ -34,6 +34,7 @@ struct promql_engine {
 	struct promql_options o;
 	struct promql_alias *aliases;
 	struct view *replica_labels;
+	struct budget budget;
 	pthread_mutex_t lock;
 	pthread_cond_t free_slot;
 	unsigned running, waiting;
@@ -73,6 +74,7 @@ struct promql_engine *promql_engine_new(struct source *s, const struct promql_op
 	for (size_t i = 0; i < o->n_replica_labels; i++)
 		g->replica_labels[i] = view_of(xstrdup(o->replica_labels[i]));
 	g->slots = xcalloc(g->o.max_concurrency, sizeof *g->slots);
+	g->budget.max = o->max_total_bytes ? (size_t)o->max_total_bytes : (size_t)4 << 30;
 	pthread_mutex_init(&g->lock, NULL);
 	pthread_condattr_t attr;
 	pthread_condattr_init(&attr);
@@ -176,6 +178,8 @@ static void eval_init(struct eval *q, struct promql_engine *g, struct promql_exp
 	q->subquery_step_ms = g->o.subquery_step_ms;
 	q->max_samples = g->o.max_samples;
 	q->max_bytes = g->o.max_bytes;
+	q->budget = &g->budget;
+	q->share = g->budget.max / 4 / g->o.max_concurrency; /* of what is above the line of the large */
 	q->max_series = g->o.max_series;
 	q->max_functions = g->o.max_functions;
 	q->timeout_ms = timeout_ms;
@@ -204,12 +208,34 @@ int eval_hold_bytes(struct eval *q, uint64_t n, struct err *e)
 	if (q->max_bytes && all > q->max_bytes)
 		return err_set(e, ERR_LIMIT, "the query needs more than %llu bytes of stacks (--query.max-bytes)",
 			       (unsigned long long)q->max_bytes);
-	return 0;
+	return eval_budget(q, n, e);
+}
+
+int eval_budget(struct eval *q, uint64_t n, struct err *e)
+{
+	enum budget_line line = atomic_load(&q->budgeted) + n > q->share ? BUDGET_LARGE : BUDGET_ALL;
+	if (budget_take(q->budget, n, line)) {
+		atomic_fetch_add(&q->budgeted, n); /* never more than was taken */
+		return 0;
+	}
+	return err_set(e, ERR_UNAVAILABLE, "the queries at work hold %zu of %zu bytes together (--query.max-total-bytes), and this one wants "
+		       "more than is left for it: try again when there are fewer, or ask for less", budget_used(q->budget),
+		       q->budget->max);
+}
+
+/* Not more than it has: a part that was refused is given back, too. */
+void eval_budget_give(struct eval *q, uint64_t n)
+{
+	uint64_t has = atomic_load(&q->budgeted);
+	while (!atomic_compare_exchange_weak(&q->budgeted, &has, has - MIN(n, has)))
+		;
+	budget_give(q->budget, MIN(n, has));
 }
 
 void eval_give_bytes(struct eval *q, uint64_t n)
 {
 	atomic_fetch_sub(&q->bytes, n);
+	eval_budget_give(q, n);
 	if (atomic_load(&registered))
 		metric_add(&table[M_BYTES], -(double)n);
 }
@@ -217,6 +243,7 @@ void eval_give_bytes(struct eval *q, uint64_t n)
 static void eval_release(struct eval *q)
 {
 	eval_give_bytes(q, atomic_load(&q->bytes));
+	eval_budget_give(q, atomic_load(&q->budgeted));
 	for (uint32_t i = 0; i < q->x->n_nodes; i++)
 		value_free(&q->memo[i]);
 	for (size_t i = 0; i < q->matchers.n; i++)
@@ -294,7 +321,7 @@ static int run(struct promql_engine *g, struct view query, const struct span *to
 {
 	struct promql_params p = given ? *given : (struct promql_params){ 0 };
 	struct err own = { 0 }, *e = err ? err : &own;
-	int64_t from = clock_mono_ns(), queued = from, timeout = g->o.timeout_ms;
+	int64_t from = p.arrived_ns ? p.arrived_ns : clock_mono_ns(), queued = from, timeout = g->o.timeout_ms;
 	if (p.timeout_ms > 0)
 		timeout = MIN(timeout, p.timeout_ms);
 	int64_t deadline = from + timeout * 1000000;

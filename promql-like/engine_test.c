@@ -137,6 +137,47 @@ static void test_limits(void **state)
 	assert_true(clock_mono_ms() - from < 5000);
 }
 
+/* What all hold together has a bound, and is given back, also by a query that failed. */
+static void test_total_bytes(void **state)
+{
+	struct fixture *f = *state;
+	static const char query[] = "self(merge(cpu[1m]))";
+	struct promql_options small = { .max_total_bytes = 8, .max_concurrency = 1 }, enough = { .max_total_bytes = 64, .max_concurrency = 1 };
+	struct promql_engine *g = promql_engine_new(memsource_source(f->m), &small);
+	struct promql_result r;
+	struct err e = { 0 };
+	assert_int_equal(promql_instant(g, view_of(query), 100000, NULL, &r, &e), -ERR_UNAVAILABLE);
+	assert_non_null(strstr(e.msg, "--query.max-total-bytes"));
+	assert_int_equal(promql_instant(g, VIEW("1"), 100000, NULL, &r, &e), 0); /* it holds nothing */
+	promql_result_release(&r);
+	promql_engine_free(g);
+	g = promql_engine_new(memsource_source(f->m), &enough);
+	for (int i = 0; i < 50; i++) {
+		if (promql_instant(g, view_of(query), 100000, NULL, &r, &e))
+			fail_msg("%d: %s", i, e.msg);
+		promql_result_release(&r);
+	}
+	promql_engine_free(g);
+}
+
+static void test_weight(void **state)
+{
+	(void)state;
+	static const struct { const char *query; int64_t end_ms, step_ms; double least, most; bool reads; } cases[] = {
+		{ "1", 0, 0, 0, 0, false }, { "1 + 1", 3600000, 1000, 3601, 3601, false }, { "((", 0, 0, 0, 0, false },
+		{ "up", 0, 0, 1, 1, true }, { "sum(rate(x[5m]))", 0, 0, 3, 10, true }, { "merge(cpu[15d])", 0, 0, 20000, 22000, true },
+		{ "sum(rate(x[5m]))", 3600000, 14400, 800, 1000, true }, { "x[1h:1s]", 0, 0, 10000, 11000, true },
+		{ "count_over_time(quantile_over_time(0.5, vector(1)[1h:1s])[1h:1ms])", 0, 0, 1e9, 1e11, false },
+		{ "merge(cpu[1d * 2])", 0, 0, 1e9, 1e13, true },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		bool reads;
+		double w = promql_weight(view_of(cases[i].query), 0, cases[i].end_ms, cases[i].step_ms, &reads);
+		if (w < cases[i].least || w > cases[i].most || reads != cases[i].reads)
+			fail_msg("%s: %g %d", cases[i].query, w, reads);
+	}
+}
+
 /* Each names itself and its flag. */
 static void test_named_limits(void **state)
 {
@@ -402,6 +443,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_results, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_named_limits, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_total_bytes, setup, teardown), cmocka_unit_test(test_weight),
 		cmocka_unit_test_setup_teardown(test_queue, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_concurrency, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_replicas, setup, teardown),

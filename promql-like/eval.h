@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "ast.h"
+#include "base/budget.h"
 #include "base/map.h"
 #include "func.h"
 #include "prof.h"
@@ -78,6 +79,9 @@ struct eval {
 	pthread_mutex_t symbols_lock; /* for writing into symbols */
 	struct symbols *symbols;    /* the query's own dictionary; NULL until needed */
 	atomic_uint_fast64_t held, peak, bytes; /* bytes: of stacks, in memory */
+	struct budget *budget;      /* of all queries; NULL: none */
+	atomic_uint_fast64_t budgeted; /* bytes of it that are this query's */
+	uint64_t share;             /* who holds more of it is large */
 	struct source_stats stats;  /* of what no node of explain is charged with */
 	atomic_uint_fast64_t read, streamed; /* samples that were read to be held, to be added up at once */
 	struct explain *explain;    /* by node id; NULL = not asked for */
@@ -128,6 +132,9 @@ void eval_want_values(struct node *n);
  * what eval_give_bytes has not. */
 int eval_hold_bytes(struct eval *q, uint64_t n, struct err *e);
 void eval_give_bytes(struct eval *q, uint64_t n);
+/* Counts n bytes towards --query.max-total-bytes; ERR_UNAVAILABLE. Also done by eval_hold and eval_hold_bytes. */
+int eval_budget(struct eval *q, uint64_t n, struct err *e);
+void eval_budget_give(struct eval *q, uint64_t n);
 /* Canceled, timed out. */
 int eval_check(struct eval *q, struct err *e);
 void eval_note(struct eval *q, bool info, const char *fmt, ...) PRINTF_LIKE(3, 4);

@@ -38,6 +38,10 @@ struct promql_function_info {
 };
 const struct promql_function_info *promql_function_at(size_t i);
 
+/* How much work a query is, guessed from its text: about the steps of its nodes and the minutes that its selectors look at.
+ * step_ms 0: at one time. *ret_reads: whether it reads what is stored. 0 for one that does not parse. */
+double promql_weight(struct view query, int64_t start_ms, int64_t end_ms, int64_t step_ms, bool *ret_reads);
+
 /* ---- engine ---- */
 
 struct promql_engine;
@@ -53,6 +57,7 @@ struct promql_options {
 	int64_t subquery_step_ms;     /* resolution of [1h:] (1m) */
 	uint64_t max_samples;         /* held by one query at a time (50,000,000) */
 	uint64_t max_bytes;           /* of stacks held by one query (2 GiB) */
+	uint64_t max_total_bytes;     /* of stacks and samples held by all together (4 GiB) */
 	uint32_t max_series;          /* in one result (100,000) */
 	uint32_t max_functions;       /* or lines, files ... that one readout tells apart (1,000,000) */
 	unsigned max_concurrency;     /* queries at work; more wait (20) */
@@ -79,6 +84,7 @@ void promql_register_metrics(void);
 struct promql_params {
 	const atomic_bool *canceled;  /* NULL = cannot be; the client went away */
 	int64_t timeout_ms;           /* 0 = the engine's; never more than that */
+	int64_t arrived_ns;           /* from when that counts, CLOCK_MONOTONIC; 0 = from now */
 	int64_t lookback_ms;          /* 0 = the engine's */
 	bool profiles;                /* the answer's profiles are wanted with their stacks, not only their values */
 	bool explain;                 /* fill result.explain */

@@ -39,20 +39,26 @@ void value_free(struct value *v)
 	*v = (struct value){ 0 };
 }
 
+/* Samples count in the budget of all queries by so many at a time: each by itself would have all threads at one counter. */
+#define BUDGET_SAMPLES 16384
+
 int eval_hold(struct eval *q, size_t n, struct err *e)
 {
-	uint64_t held = atomic_fetch_add(&q->held, n) + n, peak = atomic_load(&q->peak);
+	uint64_t before = atomic_fetch_add(&q->held, n), held = before + n, peak = atomic_load(&q->peak);
 	while (held > peak && !atomic_compare_exchange_weak(&q->peak, &peak, held))
 		;
 	if (q->max_samples && held > q->max_samples)
 		return err_set(e, ERR_LIMIT, "query processing would load too many samples into memory in query execution: "
 			       "the limit is %llu (--query.max-samples)", (unsigned long long)q->max_samples);
-	return 0;
+	uint64_t more = held / BUDGET_SAMPLES - before / BUDGET_SAMPLES;
+	return more ? eval_budget(q, more * BUDGET_SAMPLES * sizeof(struct sample), e) : 0;
 }
 
 void eval_unhold(struct eval *q, size_t n)
 {
-	atomic_fetch_sub(&q->held, n);
+	uint64_t before = atomic_fetch_sub(&q->held, n), less = before / BUDGET_SAMPLES - (before - n) / BUDGET_SAMPLES;
+	if (less)
+		eval_budget_give(q, less * BUDGET_SAMPLES * sizeof(struct sample));
 }
 
 int series_push(struct eval *q, struct series *s, int64_t t_ms, double v, struct prof *p, struct err *e)

@@ -143,7 +143,7 @@ static int read_request(struct frame_names *f, const struct web *w, struct err *
 		return err_set(e, ERR_UNAVAILABLE, "there is no query engine");
 	f->engine = w->o.engine;
 	f->search = httpd_param(f->rq, "search");
-	f->params = (struct promql_params){ .canceled = httpd_canceled(f->rq), .timeout_ms = w->o.query_timeout_ms };
+	f->params = (struct promql_params){ .canceled = httpd_canceled(f->rq), .arrived_ns = httpd_arrived_ns(f->rq), .timeout_ms = w->o.query_timeout_ms };
 	int rc = param_limit(f->rq, "limit", &f->limit, e);
 	if (!rc)
 		rc = param_time(f->rq, "end", clock_now_ms(), &f->end, e);

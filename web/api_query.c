@@ -104,6 +104,7 @@ static int read_question(const struct web *w, const struct httpd_request *rq, st
 {
 	*q = (struct question){ .query = httpd_param(rq, "query") };
 	q->params.canceled = httpd_canceled(rq);
+	q->params.arrived_ns = httpd_arrived_ns(rq);
 	q->params.explain = view_eqs(httpd_param(rq, "explain"), "1") || view_eqs(httpd_param(rq, "explain"), "true");
 	if (!w->o.engine)
 		return err_set(e, ERR_UNAVAILABLE, "there is no query engine");

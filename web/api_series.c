@@ -25,7 +25,7 @@ static int lookup_open(struct lookup *l, struct web *w, struct httpd_request *rq
 	if (!w->o.source)
 		return err_set(e, ERR_UNAVAILABLE, "there is no storage");
 	l->lim.canceled = httpd_canceled(rq);
-	l->lim.deadline_mono_ns = w->o.query_timeout_ms ? clock_mono_ns() + w->o.query_timeout_ms * 1000000 : 0;
+	l->lim.deadline_mono_ns = w->o.query_timeout_ms ? httpd_arrived_ns(rq) + w->o.query_timeout_ms * 1000000 : 0;
 	int rc = param_span(rq, &l->after, &l->until, e);
 	if (!rc)
 		rc = param_limit(rq, "limit", &l->limit, e);

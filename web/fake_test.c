@@ -196,6 +196,13 @@ static int fail(struct view query, const struct promql_params *p, struct err *e)
 	return view_eqs(query, "slow") ? wait_for_cancel(p, e) : 0;
 }
 
+double promql_weight(struct view query, int64_t start_ms, int64_t end_ms, int64_t step_ms, bool *ret_reads)
+{
+	(void)start_ms, (void)end_ms, (void)step_ms;
+	*ret_reads = !view_eqs(query, "1");
+	return view_eqs(query, "slow") ? 1e9 : 1;
+}
+
 int promql_instant(struct promql_engine *g, struct view query, int64_t t_ms, const struct promql_params *p,
 		   struct promql_result *r, struct err *e)
 {

@@ -177,7 +177,7 @@ static void format_error(struct httpd_request *rq, const struct format *f, const
 
 static int ask(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e)
 {
-	struct promql_params p = { .canceled = httpd_canceled(rq), .profiles = true };
+	struct promql_params p = { .canceled = httpd_canceled(rq), .arrived_ns = httpd_arrived_ns(rq), .profiles = true };
 	int64_t t;
 	if (!w->o.engine)
 		return err_set(e, ERR_UNAVAILABLE, "there is no query engine");
@@ -193,14 +193,28 @@ static int ask(struct web *w, struct httpd_request *rq, struct promql_result *r,
 	return rc && e->code == ERR_BAD_DATA ? err_wrap(e, "invalid parameter \"query\"") : rc;
 }
 
+static const struct format *find_format(struct view name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(formats); i++)
+		if (view_eqs(name, formats[i].name))
+			return &formats[i];
+	return NULL;
+}
+
+void serve_format_error(struct httpd_request *rq, struct view format, const struct err *e)
+{
+	const struct format *f = find_format(format);
+	if (f)
+		format_error(rq, f, e);
+	else
+		answer_error(rq, e);
+}
+
 void serve_format(struct web *w, struct httpd_request *rq, struct view format)
 {
-	const struct format *f = NULL;
+	const struct format *f = find_format(format);
 	struct promql_result r;
 	struct err e = { 0 };
-	for (size_t i = 0; i < ARRAY_LEN(formats); i++)
-		if (view_eqs(format, formats[i].name))
-			f = &formats[i];
 	if (!f) {
 		err_set(&e, ERR_BAD_DATA, "invalid parameter \"format\": \"%.*s\" is none of pprof, flamegraph, json, folded, "
 			"speedscope, svg, dot, prometheus", VIEW_ARG(format));

@@ -9,6 +9,8 @@
 
 /* Answers /api/v1/query?format=... */
 void serve_format(struct web *w, struct httpd_request *rq, struct view format);
+/* An error as that format shows it; as the API does if there is no such format. */
+void serve_format_error(struct httpd_request *rq, struct view format, const struct err *e);
 
 /* The elements of an answer, merged into one. */
 struct merged {

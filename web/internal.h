@@ -12,8 +12,11 @@ struct page_file {
 	struct httpd_asset asset;
 };
 
+enum lane { LANE_COMMON, LANE_LOOKUP, LANE_CHANGE, LANE_QUERY, LANE_SMALL_QUERY, LANES };
+
 struct web {
 	struct web_options o;
+	struct httpd_lane lanes[LANES];
 	struct httpd *httpd;
 	struct sink *sink;  /* NULL until storage is open */
 	struct storage_admin *admin; /* the same */
@@ -26,6 +29,11 @@ struct web {
 	char *index;        /* index.html with its <base> */
 	struct httpd_asset index_asset;
 };
+
+/* lanes.c */
+void lanes_init(struct web *w);
+unsigned choose_lane(struct httpd_request *rq, unsigned lane, void *arg);
+void refuse_request(struct httpd_request *rq, unsigned lane, enum httpd_refusal why, void *arg);
 
 /* pages.c */
 void pages_init(struct web *w);

@@ -18,20 +18,20 @@ static const struct httpd_route routes[] = {
 	{ "/metrics", HTTPD_GET, serve_metrics },
 	{ "/version", HTTPD_GET, serve_version, HTTPD_QUICK },
 
-	{ API "query", HTTPD_GET | HTTPD_POST, serve_query },
-	{ API "query_range", HTTPD_GET | HTTPD_POST, serve_query_range },
-	{ API "format_query", HTTPD_GET | HTTPD_POST, serve_format_query },
-	{ API "parse_query", HTTPD_GET | HTTPD_POST, serve_parse_query },
+	{ API "query", HTTPD_GET | HTTPD_POST, serve_query, 0, LANE_QUERY },
+	{ API "query_range", HTTPD_GET | HTTPD_POST, serve_query_range, 0, LANE_QUERY },
+	{ API "format_query", HTTPD_GET | HTTPD_POST, serve_format_query, 0, LANE_LOOKUP },
+	{ API "parse_query", HTTPD_GET | HTTPD_POST, serve_parse_query, 0, LANE_LOOKUP },
 	{ API "functions", HTTPD_GET, serve_functions },
 	{ API "symbolz", HTTPD_GET | HTTPD_POST, serve_symbolz, HTTPD_QUICK | HTTPD_RAW },
-	{ API "labels", HTTPD_GET | HTTPD_POST, serve_labels },
-	{ API "label/{name}/values", HTTPD_GET, serve_label_values },
-	{ API "frame/{key}/values", HTTPD_GET, serve_frame_values },
-	{ API "series", HTTPD_GET | HTTPD_POST, serve_series },
-	{ API "query_exemplars", HTTPD_GET | HTTPD_POST, serve_no_exemplars },
-	{ API "profile_types", HTTPD_GET, serve_profile_types },
-	{ API "metadata", HTTPD_GET, serve_metadata },
-	{ API "write", HTTPD_POST, serve_write },
+	{ API "labels", HTTPD_GET | HTTPD_POST, serve_labels, 0, LANE_LOOKUP },
+	{ API "label/{name}/values", HTTPD_GET, serve_label_values, 0, LANE_LOOKUP },
+	{ API "frame/{key}/values", HTTPD_GET, serve_frame_values, 0, LANE_QUERY },
+	{ API "series", HTTPD_GET | HTTPD_POST, serve_series, 0, LANE_LOOKUP },
+	{ API "query_exemplars", HTTPD_GET | HTTPD_POST, serve_no_exemplars, 0, LANE_LOOKUP },
+	{ API "profile_types", HTTPD_GET, serve_profile_types, 0, LANE_LOOKUP },
+	{ API "metadata", HTTPD_GET, serve_metadata, 0, LANE_LOOKUP },
+	{ API "write", HTTPD_POST, serve_write, 0, LANE_CHANGE },
 	{ API "targets", HTTPD_GET, serve_targets },
 	{ API "scrape_pools", HTTPD_GET, serve_scrape_pools },
 	{ API "rules", HTTPD_GET, serve_no_rules },
@@ -43,10 +43,10 @@ static const struct httpd_route routes[] = {
 	{ API "status/flags", HTTPD_GET, serve_flags },
 	{ API "status/config", HTTPD_GET, serve_config },
 	{ API "status/runtimeinfo", HTTPD_GET, serve_runtimeinfo },
-	{ API "status/tsdb", HTTPD_GET, serve_tsdb_status },
-	{ API "admin/tsdb/delete_series", HTTPD_POST | HTTPD_PUT, serve_delete_series },
-	{ API "admin/tsdb/clean_tombstones", HTTPD_POST | HTTPD_PUT, serve_clean_tombstones },
-	{ API "admin/tsdb/snapshot", HTTPD_POST | HTTPD_PUT, serve_snapshot },
+	{ API "status/tsdb", HTTPD_GET, serve_tsdb_status, 0, LANE_LOOKUP },
+	{ API "admin/tsdb/delete_series", HTTPD_POST | HTTPD_PUT, serve_delete_series, 0, LANE_CHANGE },
+	{ API "admin/tsdb/clean_tombstones", HTTPD_POST | HTTPD_PUT, serve_clean_tombstones, 0, LANE_CHANGE },
+	{ API "admin/tsdb/snapshot", HTTPD_POST | HTTPD_PUT, serve_snapshot, 0, LANE_CHANGE },
 	{ "/api/{*}", HTTPD_ANY, serve_unknown_api },
 
 	/* The page: every address of its own is index.html. */
@@ -131,9 +131,11 @@ int web_start(struct web **ret, const struct web_options *o, struct err *e)
 	int rc = set_paths(w, e);
 	if (!rc) {
 		pages_init(w);
+		lanes_init(w);
 		struct httpd_options ho = {
 			.listen = o->listen, .n_listen = o->n_listen, .allow_beyond_loopback = o->allow_insecure,
 			.allow_hint = "--web.allow-insecure", .routes = routes, .n_routes = ARRAY_LEN(routes), .arg = w, .before = ready_for,
+			.lanes = w->lanes, .n_lanes = LANES, .choose = choose_lane, .refuse = refuse_request,
 			.prefix = w->prefix, .cors_origin = o->cors_origin, .max_connections = o->max_connections,
 			.idle_timeout_s = o->idle_timeout_s,
 		};

@@ -42,6 +42,8 @@ struct web_options {
 	const struct opt *flags;        /* for /api/v1/status/flags */
 	size_t n_flags;
 	int64_t query_timeout_ms;       /* upper bound and default of `timeout` */
+	unsigned max_queries;           /* at work; 0 = 20. Small ones have a quarter as many places besides */
+	unsigned max_waiting_queries;   /* beyond: 503; 0 = 100 */
 	const char *storage_retention;  /* as /api/v1/status/runtimeinfo shows it; NULL = "" */
 
 	/* Callbacks, from worker threads. */
@@ -52,6 +54,8 @@ struct web_options {
 	void *arg;
 };
 
+/* How many queries may be at work in all, for the engine to admit: those that wait for a place wait in web. */
+unsigned web_query_places(unsigned max_queries);
 /* Listens; /-/ready and the API answer 503 until web_set_ready. Registers the metrics of httpd and web. */
 int web_start(struct web **ret, const struct web_options *o, struct err *e);
 /* What only exists once storage is open: before the first web_set_ready(true). */

@@ -25,6 +25,7 @@
 #define DEFAULT_ANSWER_MS 60000
 #define DEFAULT_BODIES ((size_t)256 << 20)
 #define DEFAULT_ANSWERS ((size_t)256 << 20)
+#define PARSED_EARLY 4096 /* bytes of parameters */
 #define SPARE_CONNECTIONS 64 /* for libmicrohttpd to accept one while it closes another */
 #define CONNECTION_MEMORY ((size_t)128 << 10) /* request line and headers must fit into part of it */
 #define LOOP_STACK ((size_t)1 << 20)
@@ -87,10 +88,25 @@ static enum MHD_Result send_answer(struct httpd_request *rq)
 	return MHD_queue_response(rq->connection, (unsigned)rq->status, rq->response);
 }
 
+/* What is small enough to be read on the loop may choose its lane by its parameters. A mistake in them is told by the worker. */
+static void choose_lane(struct httpd_request *rq)
+{
+	const struct httpd_options *o = &rq->httpd->o;
+	rq->lane = rq->route->lane;
+	if (!o->choose)
+		return;
+	if (!(rq->route->flags & HTTPD_RAW) && rq->query.len + rq->body.len <= PARSED_EARLY)
+		rq->parsed = httpd_request_parse(rq, NULL) == 0;
+	if (!rq->parsed)
+		rq->params.n = 0;
+	rq->lane = o->choose(rq, rq->lane, o->arg);
+}
+
 /* The whole request is here: route it and have it served. */
 static enum MHD_Result dispatch(struct httpd_request *rq, const char *method)
 {
 	int status = 0;
+	rq->arrived_ns = clock_mono_ns();
 	if (rq->body_too_large)
 		status = MHD_HTTP_CONTENT_TOO_LARGE;
 	else if (rq->busy)
@@ -119,13 +135,20 @@ static enum MHD_Result dispatch(struct httpd_request *rq, const char *method)
 		rq->state = RQ_ANSWERED;
 		return send_answer(rq);
 	}
+	choose_lane(rq);
 	rq->state = RQ_AT_WORK;
 	slot_set_phase(rq->slot, SLOT_WORK);
 	MHD_suspend_connection(rq->connection);
-	if (!httpd_work_submit(h->work, rq)) {
+	enum httpd_submitted how = httpd_work_submit(h->work, rq);
+	if (how == SUBMIT_DONE)
+		return MHD_YES;
+	if (how == SUBMIT_FULL) {
+		httpd_request_refuse(rq, HTTPD_FULL);
+		rq->state = RQ_ANSWERED;
+	} else {
 		answer(rq, MHD_HTTP_SERVICE_UNAVAILABLE, method);
-		MHD_resume_connection(rq->connection);
 	}
+	MHD_resume_connection(rq->connection);
 	return MHD_YES;
 }
 
@@ -230,6 +253,7 @@ void httpd_tick(struct httpd *h)
 	int64_t now = clock_mono_ns();
 	for (size_t i = 0; i < h->listeners.n; i++)
 		slots_tick(h->listeners.v[i].slots, now);
+	httpd_work_tick(h->work, now);
 }
 
 /* ---- start ---- */
@@ -322,8 +346,8 @@ int httpd_start(struct httpd **ret, const struct httpd_options *o, struct err *e
 	if (!rc) {
 		raise_file_limit(h);
 		make_slots(h);
-		h->work = httpd_work_new(h, e);
-		rc = h->work ? 0 : -(int)ERR_IO;
+		h->work = httpd_work_new(h);
+		rc = httpd_watch_start(h, e);
 	}
 	/* h is complete before the first request can come. */
 	for (size_t i = 0; !rc && i < h->listeners.n; i++)
@@ -373,6 +397,7 @@ void httpd_stop(struct httpd *h, int64_t grace_ms)
 	for (size_t i = 0; i < h->listeners.n; i++)
 		if (h->listeners.v[i].daemon)
 			MHD_stop_daemon(h->listeners.v[i].daemon);
+	httpd_watch_stop(h);
 	httpd_work_free(h->work);
 	for (size_t i = 0; i < h->listeners.n; i++)
 		slots_free(h->listeners.v[i].slots);

@@ -2,7 +2,8 @@
 /* Serving HTTP: a table of routes, requests that are read whole, responses that are written into a buffer.
  *
  * libmicrohttpd's loop thread (one per listening address) reads and writes; a handler runs on a worker thread, which
- * may block, and workers are started as they are needed, up to max_workers. While a request is at work its socket is
+ * may block. Workers are started as they are needed, up to a maximum for each lane (kind of requests); a request that
+ * waits for one holds nothing but its connection. While a request is at work its socket is
  * watched, and httpd_canceled turns true when the client leaves or the server stops. A client that only ends its side of
  * the connection (a half-close) has left, as with Go's net/http.
  *
@@ -42,6 +43,20 @@ struct httpd_route {
 	unsigned methods;
 	void (*handle)(struct httpd_request *rq, void *arg);
 	unsigned flags;
+	unsigned lane;          /* index of httpd_options.lanes */
+};
+
+/* A kind of requests that has workers of its own: those of one lane never keep those of another waiting. */
+struct httpd_lane {
+	const char *name;       /* as metrics show it; borrowed */
+	unsigned workers;       /* at most; 0 = max_workers */
+	unsigned max_waiting;   /* requests that wait for one of them; beyond: 503 at once. 0 = all connections may */
+};
+
+enum httpd_refusal {
+	HTTPD_FULL,     /* its lane's queue is */
+	HTTPD_LATE,     /* it waited for as long as httpd_wait_at_most said */
+	HTTPD_CANCELED  /* its client left, or the server stops */
 };
 
 struct httpd_options {
@@ -53,12 +68,19 @@ struct httpd_options {
 	size_t n_routes;
 	/* Called before each handler; false: it has answered, the handler is not called. May be NULL. */
 	bool (*before)(struct httpd_request *rq, void *arg);
+	const struct httpd_lane *lanes; /* borrowed; NULL: one without a bound */
+	size_t n_lanes;
+	/* Chooses the lane of a request that goes to a worker; `lane` is its route's. On the loop thread: must be quick. The
+	 * parameters are there if httpd_parsed. May be NULL. */
+	unsigned (*choose)(struct httpd_request *rq, unsigned lane, void *arg);
+	/* Answers, with 503, what is HTTPD_FULL or HTTPD_LATE; httpd adds Retry-After. On the loop or the watcher. May be NULL. */
+	void (*refuse)(struct httpd_request *rq, unsigned lane, enum httpd_refusal why, void *arg);
 	void *arg;                  /* handed to every handler */
 	const char *prefix;         /* of all paths, "" or "/pyrrha": taken off before routing */
 	const char *cors_origin;    /* anchored expression for origins that may read; NULL or "" = none */
 	size_t max_body;            /* bytes of a request's body; 0 = 4 MiB */
 	size_t max_arena;           /* bytes of a request's arena; 0 = 64 MiB */
-	unsigned max_workers;       /* 0 = 64 */
+	unsigned max_workers;       /* of a lane that does not say; 0 = 64 */
 	unsigned max_connections;   /* of a listening address; 0 = 512 */
 	unsigned idle_timeout_s;    /* of a connection that neither sends nor takes; 0 = 60 */
 	/* What a connection may take for a part of a request, however its bytes come; see slots.h. */
@@ -105,6 +127,12 @@ struct view httpd_body(const struct httpd_request *rq);
 /* True once the answer is for nobody. Valid as long as the request. */
 const atomic_bool *httpd_canceled(const struct httpd_request *rq);
 struct arena *httpd_arena(struct httpd_request *rq);
+/* When all of it was here, CLOCK_MONOTONIC: what a time-out counts from. */
+int64_t httpd_arrived_ns(const struct httpd_request *rq);
+/* For httpd_options.choose: small requests are parsed before they wait. */
+bool httpd_parsed(const struct httpd_request *rq);
+/* For httpd_options.choose: how long it may wait for a worker, from its arrival. */
+void httpd_wait_at_most(struct httpd_request *rq, int64_t ms);
 
 /* ---- the response: 200 and text/plain unless said otherwise ---- */
 

@@ -551,6 +551,69 @@ static void test_slots(void **state)
 	httpd_stop(h, 0);
 }
 
+static unsigned choose(struct httpd_request *rq, unsigned lane, void *arg)
+{
+	(void)arg;
+	struct view patience = httpd_parsed(rq) ? httpd_param(rq, "patience") : VIEW("");
+	if (patience.len)
+		httpd_wait_at_most(rq, strtoll(patience.ptr, NULL, 10));
+	return lane;
+}
+
+static void refuse(struct httpd_request *rq, unsigned lane, enum httpd_refusal why, void *arg)
+{
+	(void)arg;
+	httpd_text(rq, 503, "lane %u: %s", lane, why == HTTPD_FULL ? "full" : "late");
+}
+
+/* A lane of one worker and two that wait: the next is refused, one is late, one's client leaves; the other lane answers
+ * all the while, and no thread is held by who waits. */
+static void test_lanes(void **state)
+{
+	(void)state;
+	static const struct httpd_lane lanes[] = { { "fast", 1, 0 }, { "slow", 1, 2 } };
+	static const struct httpd_route two[] = { { "/wait", HTTPD_GET, wait_for_cancel, 0, 1 }, { "/echo", HTTPD_GET, echo } };
+	static const char ask[] = "GET /wait?patience=300 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+	struct err e;
+	struct httpd *h = NULL;
+	const char *const listen[] = { "127.0.0.1:0" };
+	struct httpd_options o = { .listen = listen, .n_listen = 1, .routes = two, .n_routes = 2, .lanes = lanes, .n_lanes = 2,
+				   .choose = choose, .refuse = refuse };
+	assert_int_equal(httpd_start(&h, &o, &e), 0);
+	const char *at = httpd_address(h, 0);
+	int before_wait = atomic_load(&waiting), busy = test_connect(at);
+	test_send(busy, ask, sizeof ask - 1);
+	wait_until(&waiting, before_wait + 1);
+	int late = test_connect(at), leaves = test_connect(at);
+	test_send(late, ask, sizeof ask - 1);
+	test_send(leaves, ask, sizeof ask - 1);
+	for (int i = 0; i < 2000 && httpd_in_flight(h) < 3; i++)
+		clock_sleep_ms(5);
+	struct answer a = test_get(at, "/wait");
+	assert_int_equal(a.status, 503);
+	assert_string_equal(a.body, "lane 1: full\n");
+	assert_non_null(test_header(&a, "Retry-After"));
+	answer_free(&a);
+	a = test_get(at, "/echo?a=b");
+	assert_string_equal(a.body, "[a=b]");
+	answer_free(&a);
+	close(leaves);
+	for (int i = 0; i < 2000 && httpd_in_flight(h) > 2; i++)
+		clock_sleep_ms(5);
+	assert_true(httpd_in_flight(h) <= 2); /* its place is free before a worker is */
+	a = test_receive(late);
+	assert_int_equal(a.status, 503);
+	assert_string_equal(a.body, "lane 1: late\n");
+	answer_free(&a);
+	assert_int_equal(atomic_load(&waiting), before_wait + 1); /* neither was ever run */
+	atomic_store(&release_waiters, true);
+	a = test_receive(busy);
+	assert_int_equal(a.status, 200);
+	answer_free(&a);
+	atomic_store(&release_waiters, false);
+	httpd_stop(h, 0);
+}
+
 static void test_metrics(void **state)
 {
 	(void)state;
@@ -569,7 +632,7 @@ int main(void)
 		cmocka_unit_test(test_params), cmocka_unit_test(test_routes), cmocka_unit_test(test_headers),
 		cmocka_unit_test(test_gzip), cmocka_unit_test(test_assets), cmocka_unit_test(test_body_caps),
 		cmocka_unit_test(test_client_leaves), cmocka_unit_test(test_metrics), cmocka_unit_test(test_many),
-		cmocka_unit_test(test_files), cmocka_unit_test(test_slots),
+		cmocka_unit_test(test_files), cmocka_unit_test(test_slots), cmocka_unit_test(test_lanes),
 		cmocka_unit_test(test_addresses), cmocka_unit_test(test_prefix), cmocka_unit_test(test_stop),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);

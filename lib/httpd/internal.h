@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of httpd share. A request goes: loop thread (reads it) → routed → quick handler on the loop, or
- * suspended and queued → worker (handler, compression) → resumed → loop thread (sends). Between "queued" and
- * "resumed" only the worker side touches it; before and after only the loop. */
+ * suspended and queued in its lane → worker (handler, compression) → resumed → loop thread (sends). Between "queued" and
+ * "resumed" only the worker side touches it (or the watcher, of one that waits); before and after only the loop. */
 #ifndef PYRRHA_HTTPD_INTERNAL_H
 #define PYRRHA_HTTPD_INTERNAL_H
 
@@ -30,7 +30,10 @@ struct httpd_request {
 	struct httpd *httpd;
 	struct MHD_Connection *connection;
 	struct slot *slot;                 /* of its connection */
-	struct httpd_request *next, *prev; /* in work.c's list while at work */
+	struct httpd_request *next, *prev; /* in work.c's list while in flight */
+	struct httpd_request *wait_next, *wait_prev; /* in its lane's queue */
+	unsigned lane;
+	bool waits, counted_waiting;
 	enum request_state state;
 	enum httpd_method method;
 	bool head, seen;
@@ -48,6 +51,9 @@ struct httpd_request {
 	struct arena arena;
 	int fd;
 	int64_t start_ns;
+	int64_t arrived_ns;                /* all of it is here; 0: not yet */
+	int64_t late_ns;                   /* it waits for a worker until then; 0: for ever */
+	bool parsed;                       /* params are filled in */
 	uint64_t serial;
 	atomic_bool canceled;
 	bool left;                         /* canceled because the client went away */
@@ -79,6 +85,7 @@ struct httpd {
 	bool cors_any;
 	VEC(struct listener) listeners;
 	struct httpd_work *work;
+	struct httpd_watch *watch;
 	atomic_size_t bodies, answers;     /* bytes held */
 	bool draining;
 };
@@ -100,20 +107,34 @@ void httpd_request_drop_headers(struct httpd_request *rq);
 int httpd_request_parse(struct httpd_request *rq, struct err *e);
 /* Runs the handler if there is one, then makes the response. */
 void httpd_request_serve(struct httpd_request *rq);
+/* Makes the response of a request that gets no worker. */
+void httpd_request_refuse(struct httpd_request *rq, enum httpd_refusal why);
 
 /* response.c: from what the handler left to an MHD_Response in rq->response. */
 void httpd_response_build(struct httpd_request *rq);
 /* gzip; false if it does not get smaller or memory is out. */
 bool httpd_gzip_bytes(struct view in, int level, char **ret, size_t *ret_n);
 
-/* httpd.c: closes connections whose time is over, from the watcher. */
+/* httpd.c: ends what is beyond its time, from the watcher. */
 void httpd_tick(struct httpd *h);
 
-/* work.c: workers, and the thread that watches sockets. */
-struct httpd_work *httpd_work_new(struct httpd *h, struct err *e);
+/* watch.c: the thread that watches sockets. */
+struct httpd_watch;
+int httpd_watch_start(struct httpd *h, struct err *e);
+void httpd_watch_stop(struct httpd *h);
+void httpd_watch_add(struct httpd_watch *w, int fd, uint64_t serial);
+void httpd_watch_remove(struct httpd_watch *w, int fd);
+
+/* work.c: lanes of workers. */
+struct httpd_work *httpd_work_new(struct httpd *h);
 void httpd_work_free(struct httpd_work *w);
-/* Suspended by the caller; the worker resumes the connection. False, and nothing done, after httpd_work_close. */
-bool httpd_work_submit(struct httpd_work *w, struct httpd_request *rq);
+enum httpd_submitted { SUBMIT_DONE, SUBMIT_FULL, SUBMIT_CLOSED };
+/* Suspended by the caller; whoever answers it resumes the connection. Nothing is done if its lane is full, or after
+ * httpd_work_close. */
+enum httpd_submitted httpd_work_submit(struct httpd_work *w, struct httpd_request *rq);
+/* From the watcher: a client left; time passes. */
+void httpd_work_left(struct httpd_work *w, uint64_t serial);
+void httpd_work_tick(struct httpd_work *w, int64_t now_ns);
 unsigned httpd_work_in_flight(struct httpd_work *w);
 /* Waits until nothing is in flight; false after timeout_ms (-1: for ever). */
 bool httpd_work_wait_idle(struct httpd_work *w, int64_t timeout_ms);
@@ -125,6 +146,7 @@ void httpd_work_close(struct httpd_work *w);
 void httpd_metrics_register(void);
 void httpd_metrics_observe(const struct httpd_request *rq);
 void httpd_metrics_in_flight(int delta);
+void httpd_metrics_waiting(const char *lane, int delta);
 void httpd_metrics_connections(int delta);
 /* A connection that we close, or do not take. */
 void httpd_metrics_closed(const char *why);

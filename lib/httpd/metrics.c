@@ -6,7 +6,7 @@
 #include "base/metrics.h"
 #include "httpd/internal.h"
 
-enum { M_REQUESTS, M_DURATION, M_CANCELED, M_IN_FLIGHT, M_REFUSED, M_CONNECTIONS, M_CLOSED };
+enum { M_REQUESTS, M_DURATION, M_CANCELED, M_IN_FLIGHT, M_WAITING, M_REFUSED, M_CONNECTIONS, M_CLOSED };
 static struct metric table[] = {
 	[M_REQUESTS] = { "pyrrha_http_requests_total", "HTTP requests answered, by route and status.", METRIC_COUNTER,
 			 "handler,code" },
@@ -14,7 +14,8 @@ static struct metric table[] = {
 			 METRIC_HISTOGRAM, "handler" },
 	[M_CANCELED] = { "pyrrha_http_requests_canceled_total", "Requests whose client left before the answer.",
 			 METRIC_COUNTER },
-	[M_IN_FLIGHT] = { "pyrrha_http_requests_in_flight", "HTTP requests at work now.", METRIC_GAUGE },
+	[M_IN_FLIGHT] = { "pyrrha_http_requests_in_flight", "HTTP requests at work now, or waiting.", METRIC_GAUGE },
+	[M_WAITING] = { "pyrrha_http_requests_waiting", "HTTP requests that wait for a worker, by lane.", METRIC_GAUGE, "lane" },
 	[M_REFUSED] = { "pyrrha_http_requests_refused_total", "Requests answered without being handled, by reason.", METRIC_COUNTER,
 			"reason" },
 	[M_CONNECTIONS] = { "pyrrha_http_connections", "Open connections.", METRIC_GAUGE },
@@ -40,6 +41,11 @@ void httpd_metrics_observe(const struct httpd_request *rq)
 void httpd_metrics_in_flight(int delta)
 {
 	metric_add(&table[M_IN_FLIGHT], delta);
+}
+
+void httpd_metrics_waiting(const char *lane, int delta)
+{
+	metric_add(&table[M_WAITING], delta, lane);
 }
 
 void httpd_metrics_connections(int delta)

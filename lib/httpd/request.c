@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "httpd/internal.h"
 
+#define RETRY_SECONDS 5 /* Retry-After of what found a full queue */
 #define DEFAULT_ARENA ((size_t)64 << 20)
 
 static int hex(char c)
@@ -143,12 +144,43 @@ void httpd_request_serve(struct httpd_request *rq)
 {
 	struct err e = { 0 };
 	if (rq->route) {
-		if (!(rq->route->flags & HTTPD_RAW) && httpd_request_parse(rq, &e))
+		if (!(rq->route->flags & HTTPD_RAW) && !rq->parsed && httpd_request_parse(rq, &e))
 			httpd_text(rq, err_info(e.code)->http, "%s", e.msg);
 		else if (!rq->httpd->o.before || rq->httpd->o.before(rq, rq->httpd->o.arg))
 			rq->route->handle(rq, rq->httpd->o.arg);
 	}
 	httpd_response_build(rq);
+}
+
+void httpd_request_refuse(struct httpd_request *rq, enum httpd_refusal why)
+{
+	static const char *const reasons[] = { [HTTPD_FULL] = "queue", [HTTPD_LATE] = "late" };
+	if (why == HTTPD_CANCELED) {
+		httpd_text(rq, err_info(ERR_CANCELED)->http, "canceled");
+	} else {
+		httpd_metrics_refused(reasons[why]);
+		httpd_text(rq, MHD_HTTP_SERVICE_UNAVAILABLE, why == HTTPD_FULL ? "too many requests wait; try again" :
+			   "it waited for a worker until its time was over");
+		if (rq->httpd->o.refuse)
+			rq->httpd->o.refuse(rq, rq->lane, why, rq->httpd->o.arg);
+		httpd_set_header(rq, MHD_HTTP_HEADER_RETRY_AFTER, "%d", RETRY_SECONDS);
+	}
+	httpd_response_build(rq);
+}
+
+void httpd_wait_at_most(struct httpd_request *rq, int64_t ms)
+{
+	rq->late_ns = rq->arrived_ns + ms * 1000000;
+}
+
+int64_t httpd_arrived_ns(const struct httpd_request *rq)
+{
+	return rq->arrived_ns;
+}
+
+bool httpd_parsed(const struct httpd_request *rq)
+{
+	return rq->parsed;
 }
 
 enum httpd_method httpd_method(const struct httpd_request *rq)

@@ -1,36 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workers run handlers; they are started when a request finds none idle, up to a maximum, and stay. One watcher
- * thread waits in epoll for the sockets of requests at work to be shut by their clients: libmicrohttpd tells of a
- * client that left only when a suspended connection is resumed, long after it matters.
+/* Workers run handlers. Each lane has its own, so that requests of one kind never keep those of another waiting; they are
+ * started when a request finds none idle, up to a maximum, and stay.
  *
- * A socket is taken out of epoll before its connection is resumed, and libmicrohttpd closes nothing that is
- * suspended; an event that was already on its way is told apart by the request's serial number. */
+ *	submit ─► waiting in its lane ─► a worker ─► resumed
+ *	   │          │
+ *	   full       late, or its client left: answered by who notices, on the loop or the watcher
+ *
+ * A request that waits holds no worker, only its connection and what was sent. */
 #include <errno.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
+#include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
 #include "httpd/internal.h"
 
-#define TICK_MS 500   /* how exact the deadlines of connections are */
-#define WAKE_SERIAL 0 /* epoll data of the eventfd that ends the watcher */
+struct lane {
+	struct httpd_work *work;
+	struct httpd_lane o;
+	pthread_cond_t queued;
+	struct httpd_request *first, *last; /* waiting, oldest first */
+	unsigned n_waiting, n_idle, n_workers;
+};
 
 struct httpd_work {
 	struct httpd *httpd;
 	pthread_mutex_t lock;
-	pthread_cond_t queued, idle;
-	/* Requests in flight, oldest first; those from `waiting` on are not taken yet. */
-	struct httpd_request *first, *last, *waiting;
-	unsigned n_in_flight, n_waiting, n_idle, max_workers;
+	pthread_cond_t idle;
+	struct httpd_request *first, *last; /* in flight: waiting or at work */
+	unsigned n_in_flight;
 	uint64_t serial;
-	VEC(pthread_t) workers;
-	pthread_t watcher;
-	int epoll, wake;
+	VEC(pthread_t) threads;
+	struct lane *lanes;
+	size_t n_lanes;
 	bool stop, closed;
 };
+
+/* ---- lists, under the lock ---- */
 
 static void list_append(struct httpd_work *w, struct httpd_request *rq)
 {
@@ -41,8 +47,7 @@ static void list_append(struct httpd_work *w, struct httpd_request *rq)
 	else
 		w->first = rq;
 	w->last = rq;
-	if (!w->waiting)
-		w->waiting = rq;
+	w->n_in_flight++;
 }
 
 static void list_remove(struct httpd_work *w, struct httpd_request *rq)
@@ -57,11 +62,41 @@ static void list_remove(struct httpd_work *w, struct httpd_request *rq)
 		w->last = rq->prev;
 }
 
-static void run(struct httpd_work *w, struct httpd_request *rq)
+static void queue_append(struct lane *l, struct httpd_request *rq)
 {
-	httpd_request_serve(rq);
-	if (rq->fd >= 0)
-		epoll_ctl(w->epoll, EPOLL_CTL_DEL, rq->fd, NULL);
+	rq->waits = true;
+	rq->wait_next = NULL;
+	rq->wait_prev = l->last;
+	if (l->last)
+		l->last->wait_next = rq;
+	else
+		l->first = rq;
+	l->last = rq;
+	l->n_waiting++;
+}
+
+static void queue_remove(struct lane *l, struct httpd_request *rq)
+{
+	rq->waits = false;
+	if (rq->wait_prev)
+		rq->wait_prev->wait_next = rq->wait_next;
+	else
+		l->first = rq->wait_next;
+	if (rq->wait_next)
+		rq->wait_next->wait_prev = rq->wait_prev;
+	else
+		l->last = rq->wait_prev;
+	l->n_waiting--;
+	if (rq->counted_waiting)
+		httpd_metrics_waiting(l->o.name, -1);
+}
+
+/* ---- the end of a request ---- */
+
+/* Its answer is made: back to the loop. */
+static void finish(struct httpd_work *w, struct httpd_request *rq)
+{
+	httpd_watch_remove(w->httpd->watch, rq->fd);
 	pthread_mutex_lock(&w->lock);
 	list_remove(w, rq);
 	pthread_mutex_unlock(&w->lock);
@@ -76,85 +111,106 @@ static void run(struct httpd_work *w, struct httpd_request *rq)
 
 static void *worker_main(void *arg)
 {
-	struct httpd_work *w = arg;
+	struct lane *l = arg;
+	struct httpd_work *w = l->work;
 	pthread_mutex_lock(&w->lock);
 	for (;;) {
-		if (!w->waiting) {
+		if (!l->first) {
 			if (w->stop)
 				break;
-			w->n_idle++;
-			pthread_cond_wait(&w->queued, &w->lock);
-			w->n_idle--;
+			l->n_idle++;
+			pthread_cond_wait(&l->queued, &w->lock);
+			l->n_idle--;
 			continue;
 		}
-		struct httpd_request *rq = w->waiting;
-		w->waiting = rq->next;
-		w->n_waiting--;
+		struct httpd_request *rq = l->first;
+		queue_remove(l, rq);
 		pthread_mutex_unlock(&w->lock);
-		run(w, rq);
+		if (atomic_load(&rq->canceled))
+			httpd_request_refuse(rq, HTTPD_CANCELED);
+		else
+			httpd_request_serve(rq);
+		finish(w, rq);
 		pthread_mutex_lock(&w->lock);
 	}
 	pthread_mutex_unlock(&w->lock);
 	return NULL;
 }
 
-static void client_left(struct httpd_work *w, uint64_t serial)
+void httpd_work_left(struct httpd_work *w, uint64_t serial)
 {
+	struct httpd_request *rq, *waited = NULL;
 	pthread_mutex_lock(&w->lock);
-	for (struct httpd_request *rq = w->first; rq; rq = rq->next)
+	for (rq = w->first; rq; rq = rq->next)
 		if (rq->serial == serial) {
 			rq->left = true;
 			atomic_store(&rq->canceled, true);
+			if (rq->waits) {
+				queue_remove(&w->lanes[rq->lane], rq);
+				waited = rq;
+			}
 			break;
 		}
 	pthread_mutex_unlock(&w->lock);
-}
-
-static void *watcher_main(void *arg)
-{
-	struct httpd_work *w = arg;
-	struct epoll_event events[64];
-	int64_t next_tick = 0;
-	for (;;) {
-		int64_t now = clock_mono_ms();
-		if (now >= next_tick) {
-			httpd_tick(w->httpd);
-			next_tick = now + TICK_MS;
-		}
-		int n = epoll_wait(w->epoll, events, ARRAY_LEN(events), (int)MIN(next_tick - now, TICK_MS));
-		if (n < 0 && errno != EINTR)
-			return NULL;
-		for (int i = 0; i < n; i++) {
-			if (events[i].data.u64 == WAKE_SERIAL)
-				return NULL;
-			client_left(w, events[i].data.u64);
-		}
+	if (waited) {
+		httpd_request_refuse(waited, HTTPD_CANCELED);
+		finish(w, waited);
 	}
 }
 
-struct httpd_work *httpd_work_new(struct httpd *h, struct err *e)
+void httpd_work_tick(struct httpd_work *w, int64_t now_ns)
+{
+	struct httpd_request *late = NULL, *next;
+	pthread_mutex_lock(&w->lock);
+	for (size_t i = 0; i < w->n_lanes; i++)
+		for (struct httpd_request *rq = w->lanes[i].first; rq; rq = next) {
+			next = rq->wait_next;
+			if (rq->late_ns && now_ns > rq->late_ns) {
+				queue_remove(&w->lanes[i], rq);
+				rq->wait_next = late;
+				late = rq;
+			}
+		}
+	pthread_mutex_unlock(&w->lock);
+	for (; late; late = next) {
+		next = late->wait_next;
+		httpd_request_refuse(late, HTTPD_LATE);
+		finish(w, late);
+	}
+}
+
+/* ---- making ---- */
+
+static void add_lanes(struct httpd_work *w, const struct httpd_options *o)
+{
+	static const struct httpd_lane one = { .name = "common" };
+	w->n_lanes = o->n_lanes ? o->n_lanes : 1;
+	w->lanes = xcalloc(w->n_lanes, sizeof *w->lanes);
+	for (size_t i = 0; i < w->n_lanes; i++) {
+		struct lane *l = &w->lanes[i];
+		l->work = w;
+		l->o = o->n_lanes ? o->lanes[i] : one;
+		if (!l->o.workers)
+			l->o.workers = o->max_workers;
+		if (!l->o.max_waiting)
+			l->o.max_waiting = UINT32_MAX; /* connections bound it */
+		pthread_cond_init(&l->queued, NULL);
+		httpd_metrics_waiting(l->o.name, 0);
+	}
+}
+
+struct httpd_work *httpd_work_new(struct httpd *h)
 {
 	struct httpd_work *w = NEW(struct httpd_work);
 	w->httpd = h;
-	w->max_workers = h->o.max_workers;
 	pthread_mutex_init(&w->lock, NULL);
-	pthread_cond_init(&w->queued, NULL);
 	pthread_condattr_t ca;
 	pthread_condattr_init(&ca);
 	pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);
 	pthread_cond_init(&w->idle, &ca);
 	pthread_condattr_destroy(&ca);
-	w->epoll = epoll_create1(EPOLL_CLOEXEC);
-	w->wake = eventfd(0, EFD_CLOEXEC);
-	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = WAKE_SERIAL };
-	if (w->epoll < 0 || w->wake < 0 || epoll_ctl(w->epoll, EPOLL_CTL_ADD, w->wake, &ev)) {
-		err_errno(e, errno, "cannot watch sockets");
-	} else if (thread_start(&w->watcher, "httpd-watch", watcher_main, w, e) == 0) {
-		return w;
-	}
-	w->watcher = 0;
-	httpd_work_free(w);
-	return NULL;
+	add_lanes(w, &h->o);
+	return w;
 }
 
 void httpd_work_free(struct httpd_work *w)
@@ -163,56 +219,64 @@ void httpd_work_free(struct httpd_work *w)
 		return;
 	pthread_mutex_lock(&w->lock);
 	w->stop = true;
-	pthread_cond_broadcast(&w->queued);
+	for (size_t i = 0; i < w->n_lanes; i++)
+		pthread_cond_broadcast(&w->lanes[i].queued);
 	pthread_mutex_unlock(&w->lock);
-	for (size_t i = 0; i < w->workers.n; i++)
-		pthread_join(w->workers.v[i], NULL);
-	if (w->watcher) {
-		uint64_t one = 1;
-		while (write(w->wake, &one, sizeof one) < 0 && errno == EINTR)
-			;
-		pthread_join(w->watcher, NULL);
-	}
-	if (w->wake >= 0)
-		close(w->wake);
-	if (w->epoll >= 0)
-		close(w->epoll);
-	vec_free(&w->workers);
-	pthread_cond_destroy(&w->queued);
+	for (size_t i = 0; i < w->threads.n; i++)
+		pthread_join(w->threads.v[i], NULL);
+	vec_free(&w->threads);
+	for (size_t i = 0; i < w->n_lanes; i++)
+		pthread_cond_destroy(&w->lanes[i].queued);
+	free(w->lanes);
 	pthread_cond_destroy(&w->idle);
 	pthread_mutex_destroy(&w->lock);
 	free(w);
 }
 
-/* Under the lock. A thread that cannot be started is not missed as long as there is another. */
-static void start_worker(struct httpd_work *w)
+/* ---- the way in ---- */
+
+/* Under the lock: for one more request. A thread that cannot be started is not missed as long as there is another. */
+static bool has_workers(struct lane *l)
 {
 	pthread_t t;
-	if (thread_start(&t, "httpd-work", worker_main, w, NULL) == 0)
-		vec_push(&w->workers, t);
+	if (l->n_waiting >= l->n_idle && l->n_workers < l->o.workers &&
+	    thread_start(&t, "httpd-work", worker_main, l, NULL) == 0) {
+		vec_push(&l->work->threads, t);
+		l->n_workers++;
+	}
+	return l->n_workers > 0;
 }
 
-bool httpd_work_submit(struct httpd_work *w, struct httpd_request *rq)
+/* Under the lock. Whether a request would have to wait; those that an idle worker is about to take do not. */
+static bool no_worker_free(const struct lane *l)
 {
+	return l->n_waiting >= l->n_idle && l->n_workers == l->o.workers;
+}
+
+enum httpd_submitted httpd_work_submit(struct httpd_work *w, struct httpd_request *rq)
+{
+	rq->lane = (unsigned)MIN(rq->lane, w->n_lanes - 1);
+	struct lane *l = &w->lanes[rq->lane];
+	enum httpd_submitted how = SUBMIT_DONE;
 	pthread_mutex_lock(&w->lock);
+	bool waits = no_worker_free(l);
 	if (w->closed) {
-		pthread_mutex_unlock(&w->lock);
-		return false;
+		how = SUBMIT_CLOSED;
+	} else if ((waits && l->n_waiting - l->n_idle >= l->o.max_waiting) || !has_workers(l)) {
+		how = SUBMIT_FULL;
+	} else {
+		rq->serial = ++w->serial;
+		httpd_watch_add(w->httpd->watch, rq->fd, rq->serial);
+		list_append(w, rq);
+		queue_append(l, rq);
+		rq->counted_waiting = waits;
+		if (waits)
+			httpd_metrics_waiting(l->o.name, 1);
+		pthread_cond_signal(&l->queued);
+		httpd_metrics_in_flight(1);
 	}
-	rq->serial = ++w->serial;
-	if (rq->fd >= 0) {
-		struct epoll_event ev = { .events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = rq->serial };
-		epoll_ctl(w->epoll, EPOLL_CTL_ADD, rq->fd, &ev);
-	}
-	list_append(w, rq);
-	w->n_in_flight++;
-	w->n_waiting++;
-	if (w->n_waiting > w->n_idle && w->workers.n < w->max_workers)
-		start_worker(w);
-	pthread_cond_signal(&w->queued);
-	httpd_metrics_in_flight(1);
 	pthread_mutex_unlock(&w->lock);
-	return true;
+	return how;
 }
 
 unsigned httpd_work_in_flight(struct httpd_work *w)

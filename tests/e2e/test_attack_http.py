@@ -8,13 +8,15 @@ import socket
 import sys
 import threading
 import time
+import urllib.parse
 
-from harness import LONG, PATIENCE, TOP, Server, check, http_get, wait_until
+from harness import LONG, PATIENCE, TOP, Echo, Server, check, http_get, scrape_config, wait_until
 from test_agent import start_agent
 from test_agent_labels import metric
 
 sys.path.insert(0, os.path.join(TOP, "tests", "attack"))
 import drip  # noqa: E402
+import expensive_queries  # noqa: E402
 import half_open  # noqa: E402
 import slow_reader  # noqa: E402
 
@@ -185,3 +187,50 @@ def test_clients_that_do_not_read(env):
     thread.join()
     check(most < 1200 << 20, f"memory of the answers: {most / 1e6:.0f} MB")
     check_healthy(server.url, "after clients that did not read")
+
+
+def took(what, path_of, server):
+    begin = time.monotonic()
+    status, _, body = http_get(server.url + path_of)
+    seconds = time.monotonic() - begin
+    check(status == 200 and seconds < PATIENCE, f"{what}: {status} after {seconds:.2f} s: {body[:200]}")
+
+
+def test_expensive_queries(env):
+    echo = Echo(env)
+    server = Server(env, scrape_config([echo.address]))
+    wait_until("there are profiles", lambda: server.value("count(up)") and server.value('count({__name__=~"process_cpu.*"})'), 60)
+    answers = {}
+    thread = threading.Thread(target=lambda: answers.update(expensive_queries.attack(server.url, 60 if LONG else 8)))
+    thread.start()
+    wait_until("queries wait", lambda: server.metrics().get('pyrrha_http_requests_waiting{lane="query"}', 0) > 20, 10)
+    while thread.is_alive():
+        took("query=1", "/api/v1/query?query=1", server)
+        took("/metrics", "/metrics", server)
+        took("a status", "/api/v1/status/buildinfo", server)
+        # What a person asks looks at little.
+        took("up", "/api/v1/query?query=up", server)
+        took("labels", "/api/v1/labels", server)
+        time.sleep(0.2)
+    thread.join()
+    check(answers.get(503, 0) > 50 and "503 without Retry-After" not in answers, f"{answers}")
+    rows = server.metrics()
+    check(rows.get('pyrrha_http_requests_refused_total{reason="queue"}', 0) >= answers[503], "refusals are counted")
+    wait_until("all who left have given their places back", lambda: server.metrics()["pyrrha_engine_queries"] == 0, 20)
+
+
+def test_a_query_times_out_in_the_queue(env):
+    """From its arrival, although nothing becomes free; in the format that was asked for."""
+    server = Server(env, "", ["--query.max-concurrency=1", "--query.timeout=30s"])
+    long = urllib.parse.quote(expensive_queries.QUERIES[0])
+    busy = socket.create_connection(address_of(server), 10)
+    busy.sendall(f"GET /api/v1/query?query={long} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    wait_until("it is at work", lambda: server.metrics()["pyrrha_engine_queries"] == 1, 20)
+    begin = time.monotonic()
+    status, headers, body = http_get(f"{server.url}/api/v1/query?query={long}&timeout=1s")
+    check(status == 503 and b'"errorType":"timeout"' in body and b"--query.max-concurrency" in body and headers["Retry-After"],
+          f"{status} {body}")
+    check(1 <= time.monotonic() - begin < 3 * PATIENCE, "after its time-out")
+    status, headers, body = http_get(f"{server.url}/api/v1/query?query={long}&timeout=1s&format=pprof")
+    check(status == 503 and headers["X-Go-Pprof"] == "1" and headers["Content-Type"].startswith("text/plain"), f"{status} {body}")
+    busy.close()

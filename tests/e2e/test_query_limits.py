@@ -36,7 +36,7 @@ def test_a_full_queue_names_the_flag(env):
     server = Server(env, "", ["--query.max-concurrency=1"])
     busy = begin(server, LONG_QUERY)
     wait_until("the query is at work", lambda: queries_at_work(server) == [1.0], 60)
-    status, _, body = http_get(server.url + "/api/v1/query?query=1&timeout=1s")
+    status, _, body = http_get(server.url + "/api/v1/query?timeout=1s&" + urllib.parse.urlencode({"query": LONG_QUERY}))
     answer = json.loads(body)
     check(status == 503 and answer["errorType"] == "timeout" and "--query.max-concurrency" in answer["error"], str(answer))
     busy.close()

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which requests have workers of their own, and what is told to those that get none. What answers at once (metrics, status,
+ * a query that reads nothing) never waits for what takes long, and a small query has places that large ones do not get. */
+#include "base/clock.h"
+#include "promql-like/promql.h"
+#include "web/answer.h"
+#include "web/formats.h"
+#include "web/internal.h"
+
+#define COMMON_WORKERS 16
+#define LOOKUP_WORKERS 8
+#define CHANGE_WORKERS 8
+#define MANY_WAITING 128
+#define SMALL_WEIGHT 5000   /* a graph of 1,000 steps over a day; a profile of three days */
+#define NOTHING_WEIGHT 2000 /* of a query that reads nothing stored: it is answered like a status */
+
+static unsigned small_places(unsigned max_queries)
+{
+	return MAX(max_queries / 4, 2u);
+}
+
+unsigned web_query_places(unsigned max_queries)
+{
+	return max_queries + small_places(max_queries) + COMMON_WORKERS;
+}
+
+void lanes_init(struct web *w)
+{
+	unsigned queries = w->o.max_queries ? w->o.max_queries : 20;
+	unsigned waiting = w->o.max_waiting_queries ? w->o.max_waiting_queries : 100;
+	w->lanes[LANE_COMMON] = (struct httpd_lane){ "common", COMMON_WORKERS, 0 };
+	w->lanes[LANE_LOOKUP] = (struct httpd_lane){ "lookup", LOOKUP_WORKERS, MANY_WAITING };
+	w->lanes[LANE_CHANGE] = (struct httpd_lane){ "change", CHANGE_WORKERS, MANY_WAITING };
+	w->lanes[LANE_QUERY] = (struct httpd_lane){ "query", queries, waiting };
+	w->lanes[LANE_SMALL_QUERY] = (struct httpd_lane){ "small_query", small_places(queries), waiting };
+}
+
+/* Mistakes are the handler's to tell; a request with one is light. */
+static double weight_of(const struct httpd_request *rq, bool *ret_reads)
+{
+	struct err e;
+	int64_t start = 0, end = 0, step = 0;
+	if (view_ends(httpd_path(rq), VIEW("/query_range")))
+		if (param_time(rq, "start", 0, &start, &e) || param_time(rq, "end", 0, &end, &e) ||
+		    param_duration(rq, "step", 0, &step, &e))
+			return 0;
+	return promql_weight(httpd_param(rq, "query"), start, end, step, ret_reads);
+}
+
+static int64_t patience_ms(const struct web *w, const struct httpd_request *rq)
+{
+	struct err e;
+	int64_t ms = w->o.query_timeout_ms;
+	if (httpd_parsed(rq) && param_duration(rq, "timeout", ms, &ms, &e) == 0)
+		ms = MIN(ms, w->o.query_timeout_ms);
+	return MAX(ms, 0);
+}
+
+unsigned choose_lane(struct httpd_request *rq, unsigned lane, void *arg)
+{
+	const struct web *w = arg;
+	bool reads = true;
+	if (lane == LANE_COMMON)
+		return lane;
+	if (w->o.query_timeout_ms)
+		httpd_wait_at_most(rq, patience_ms(w, rq));
+	if (lane != LANE_QUERY || !httpd_parsed(rq) || httpd_param(rq, "match[]").ptr)
+		return lane;
+	double weight = weight_of(rq, &reads);
+	if (!reads && weight <= NOTHING_WEIGHT)
+		return LANE_COMMON;
+	return weight <= SMALL_WEIGHT ? LANE_SMALL_QUERY : LANE_QUERY;
+}
+
+void refuse_request(struct httpd_request *rq, unsigned lane, enum httpd_refusal why, void *arg)
+{
+	const struct web *w = arg;
+	struct err e;
+	bool query = lane == LANE_QUERY || lane == LANE_SMALL_QUERY;
+	const struct httpd_lane *l = &w->lanes[lane];
+	const char *flags = query ? " (--query.max-concurrency)" : "";
+	if (why == HTTPD_FULL)
+		err_set(&e, ERR_UNAVAILABLE, "%u requests of this kind are at work%s and %u wait%s: try again later", l->workers, flags,
+			l->max_waiting, query ? " (--query.max-waiting)" : "");
+	else
+		err_set(&e, ERR_TIMEOUT, "query timed out in query queue: %u %s are at work%s and none ended in time (--query.timeout)",
+			l->workers, query ? "queries" : "requests", flags);
+	if (httpd_parsed(rq) && httpd_param(rq, "format").len)
+		serve_format_error(rq, httpd_param(rq, "format"), &e);
+	else
+		answer_error(rq, &e);
+}
