@@ -188,6 +188,7 @@ static void eval_init(struct eval *q, struct promql_engine *g, struct promql_exp
 	q->replica_labels = g->replica_labels;
 	q->n_replica_labels = g->o.n_replica_labels;
 	q->lim = (struct source_limits){ deadline_ns, p->canceled, g->o.max_samples, &q->read, &q->stats, g->o.pool, g->o.max_bytes };
+	q->lim.damage = &q->damage;
 	q->stream_lim = q->lim;
 	q->stream_lim.max_samples = 0;
 	q->stream_lim.samples_read = &q->streamed;

@@ -83,6 +83,7 @@ struct eval {
 	atomic_uint_fast64_t budgeted; /* bytes of it that are this query's */
 	uint64_t share;             /* who holds more of it is large */
 	struct source_stats stats;  /* of what no node of explain is charged with */
+	struct source_damage damage;
 	atomic_uint_fast64_t read, streamed; /* samples that were read to be held, to be added up at once */
 	struct explain *explain;    /* by node id; NULL = not asked for */
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every stored value of some series, for graphs over stacks: a task is one series in one sealed hour or one window of the
  * head, decoded once into flat arrays and handed to the caller's function. Runs on query threads. */
+#include "tsdb/damage.h"
 #include "tsdb/masks.h"
 #include "tsdb/space.h"
 #include "tsdb/view.h"
@@ -75,6 +76,8 @@ static void run_task(void *arg, size_t i, unsigned worker)
 	if (!w->space)
 		w->space = space_take(r->v->db->spaces);
 	int rc = t->part ? part_cells(t->part, t->id, &w->space->part, c, &e) : read_window(r, t, w, &e);
+	if (rc && t->part && !damage_pass(r->lim, t->part, t->id, &e))
+		return;
 	if (!rc && t->part)
 		drop_hidden(r->v->v->p[t->partition], t, c);
 	if (!rc)

@@ -3,10 +3,12 @@
  * nothing else is to be done: its rows are brought back into a window and written like one. The new part names those it
  * replaces; a crash in between leaves both, of which the next open keeps the new one. It takes the place of the first in
  * the chain of symbols and has all that were gained from there on. Runs on the sealer's thread, one hour at a time, and
- * then waits for four times as long as that took. */
+ * then waits for four times as long as that took. Parts with damaged values stay as they are: what is whole of a series, its
+ * totals if its stacks are damaged, would be lost on the way through a window. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "tsdb/damage.h"
 #include "tsdb/masks.h"
 #include "tsdb/readpart.h"
 #include "tsdb/seal.h"
@@ -26,6 +28,8 @@ struct refill {
 	VEC(uint32_t) first, next; /* samples of each row, as chains */
 	VEC(uint64_t) order;       /* of one row: column << 32 | cell */
 	VEC(struct sealed_times) times; /* of each series of the part at hand */
+	VEC(uint8_t) bad;               /* of each of them: it is damaged, and left out */
+	uint64_t *lost;                 /* such series of all parts; NULL: that is an error */
 	VEC(uint32_t) multiples;        /* chains of them */
 	/* The series of the profiles at hand: out has fewer where some are masked. */
 	uint32_t n_series, series[RECORD_MAX_TYPES];
@@ -54,6 +58,11 @@ static int chain_multiples(struct refill *c, const struct part *p, struct err *e
 			continue;
 		const struct part_series *base = part_find(p, c->times.v[i].series);
 		size_t of = base ? (size_t)(base - p->series.v) : i;
+		if (c->lost && (c->bad.v[of] || (!base && p->lost))) {
+			c->bad.v[i] = 1;
+			++*c->lost;
+			continue;
+		}
 		if (of == i || c->times.v[of].factor || base->is_float)
 			return err_set(e, ERR_CORRUPT, "a sealed series is a multiple of none");
 		c->multiples.v[i] = c->multiples.v[of];
@@ -62,24 +71,39 @@ static int chain_multiples(struct refill *c, const struct part *p, struct err *e
 	return 0;
 }
 
-static int read_times(struct refill *c, const struct part *p, struct err *e)
+/* A series whose values are damaged is left out and counted, where that is asked for; else, and after other errors, it ends. */
+static int leave_out(struct refill *c, struct part *p, size_t i, const struct err *e)
 {
-	c->times.n = 0;
+	if (!damage_is(e))
+		return -(int)e->code;
+	damage_count(p, p->series.v[i].series, e);
+	if (!c->lost)
+		return -(int)e->code;
+	c->bad.v[i] = 1;
+	++*c->lost;
+	return 0;
+}
+
+static int read_times(struct refill *c, struct part *p, struct err *e)
+{
+	c->times.n = c->bad.n = 0;
 	for (size_t i = 0; i < p->series.n; i++) {
 		struct view v;
 		int rc = 0;
 		struct sealed_times none = { 0 };
 		vec_push(&c->times, none);
+		vec_push(&c->bad, 0);
 		if (p->series.v[i].is_float)
 			continue;
 		rc = part_reader_get(&c->scratch.rollups, p, PART_ROLLUP, p->series.v[i].series, 0, &v, e);
 		if (!rc)
 			rc = sealed_get_rollup(v, &c->scratch.rollup, e);
-		if (rc)
+		if (rc && (rc = leave_out(c, p, i, e)))
 			return rc;
-		c->times.v[i] = c->scratch.rollup.times;
+		if (!c->bad.v[i])
+			c->times.v[i] = c->scratch.rollup.times;
 	}
-	return chain_multiples(c, p, e);
+	return 0;
 }
 
 /* The series of the profile: one that stands for itself and its multiples. */
@@ -157,13 +181,18 @@ static int take_samples(struct refill *c, size_t row, struct err *e)
 	return over ? err_set(e, ERR_CORRUPT, "a value of a sealed part does not fit in 64 bits") : 0;
 }
 
-static int add_profiles(struct refill *c, const struct part *p, size_t of, struct err *e)
+static int add_profiles(struct refill *c, struct part *p, size_t of, struct err *e)
 {
 	int rc = begin_profile(c, p, of, e);
 	if (!rc)
 		rc = part_cells(p, c->series[0], &c->scratch, &c->cells, e);
 	if (!rc && !c->cells.t_ms.n) /* no samples at all: then it did not read the stamps */
 		rc = part_totals(p, c->series[0], &c->scratch, e);
+	if (rc) {
+		if (c->lost)
+			*c->lost += c->n_series - 1; /* its multiples go with it */
+		return leave_out(c, p, of, e);
+	}
 	size_t n = c->scratch.totals.rows.n;
 	if (!rc)
 		chain_samples(c, n);
@@ -200,21 +229,25 @@ static int add_floats(struct refill *c, const struct part *p, uint32_t series, s
 	return rc;
 }
 
-static int add_part(struct refill *c, const struct part *p, struct err *e)
+static int add_part(struct refill *c, struct part *p, struct err *e)
 {
 	int rc = read_times(c, p, e);
+	if (!rc)
+		rc = chain_multiples(c, p, e);
 	for (size_t i = 0; i < p->series.n && !rc; i++) {
-		if (p->series.v[i].is_float)
-			rc = add_floats(c, p, p->series.v[i].series, e);
-		else if (!c->times.v[i].factor)
+		if (c->bad.v[i])
+			continue;
+		if (p->series.v[i].is_float && add_floats(c, p, p->series.v[i].series, e))
+			rc = leave_out(c, p, i, e);
+		else if (!p->series.v[i].is_float && !c->times.v[i].factor)
 			rc = add_profiles(c, p, i, e);
 	}
 	return rc;
 }
 
-int compact_refill(const struct pstate *s, struct part *const *from, size_t n, struct window *w, struct err *e)
+int compact_refill(const struct pstate *s, struct part *const *from, size_t n, struct window *w, uint64_t *ret_lost, struct err *e)
 {
-	struct refill c = { .s = s, .w = w };
+	struct refill c = { .s = s, .w = w, .lost = ret_lost };
 	int rc = 0;
 	for (size_t i = 0; i < n && !rc; i++)
 		rc = add_part(&c, from[i], e);
@@ -226,6 +259,7 @@ int compact_refill(const struct pstate *s, struct part *const *from, size_t n, s
 	vec_free(&c.order);
 	vec_free(&c.times);
 	vec_free(&c.multiples);
+	vec_free(&c.bad);
 	return rc;
 }
 
@@ -241,12 +275,25 @@ static const struct part *first_of_chain(const struct compaction *c)
 	return first;
 }
 
+void compact_all_symbols(struct partition *p, struct buf *b)
+{
+	struct dict_marks from;
+	dict_marks_start(&from);
+	pthread_rwlock_rdlock(&p->dict_lock);
+	dict_encode(b, p->symbols, &p->index, &from, &p->sealed);
+	pthread_rwlock_unlock(&p->dict_lock);
+}
+
 /* What the dictionary gained from the first of the parts on. */
 static int encode_symbols(struct compaction *c, struct buf *b, struct err *e)
 {
 	CLEANUP(buf_free) struct buf rows = { 0 };
 	struct dict_marks from;
 	int rc = part_get_symbols(first_of_chain(c), &rows, e);
+	if (rc && damage_is(e)) {
+		compact_all_symbols(c->p, b);
+		return 0;
+	}
 	if (rc)
 		return rc;
 	pthread_rwlock_rdlock(&c->p->dict_lock);
@@ -272,6 +319,7 @@ static struct part *new_part(struct compaction *c)
 	to->first_record = UINT64_MAX;
 	for (size_t i = 0; i < c->n; i++) {
 		const struct part *p = c->from[i];
+		to->lost += p->lost; /* what was lost before stays lost */
 		to->first_record = MIN(to->first_record, p->first_record);
 		to->last_record = MAX(to->last_record, p->last_record);
 		replaces(to, p->number);
@@ -332,7 +380,7 @@ static int compact(struct tsdb *db, const struct pstate *s, struct part *const *
 	struct buf symbols = { 0 };
 	int64_t start = clock_mono_ns();
 	c.to = new_part(&c);
-	int rc = compact_refill(s, from, n, c.w, e);
+	int rc = compact_refill(s, from, n, c.w, NULL, e);
 	if (!rc)
 		rc = encode_symbols(&c, &symbols, e);
 	if (!rc)

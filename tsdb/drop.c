@@ -171,6 +171,8 @@ static bool nothing_left(const struct pstate *s)
 {
 	for (size_t i = 0; i < s->n_parts; i++) {
 		const struct part *p = s->parts[i];
+		if (p->lost && p->level == LEVEL_HOUR)
+			return false; /* nobody knows what it had */
 		for (size_t k = 0; p->level == LEVEL_HOUR && k < p->series.n; k++) {
 			int64_t start = part_start_ms(p), after = start + p->series.v[k].min_ms - 1, until;
 			if (masks_next(s, p, p->series.v[k].series, &after, start + p->series.v[k].max_ms, &until))

@@ -4,6 +4,7 @@
  * up, over the partition's symbols if there is one, over fresh symbols if there are several. Integers stay integers (an
  * overflow is an error) unless a scale makes the group float; then what has one scale is added up before it is scaled, so
  * that the answer does not depend on the order of threads. */
+#include "tsdb/damage.h"
 #include "tsdb/evict.h"
 #include "tsdb/join.h"
 #include "tsdb/plan.h"
@@ -42,6 +43,7 @@ struct merge {
 	pthread_mutex_t lock;
 	struct err *e;
 	atomic_int failed; /* negative code */
+	atomic_bool without_sums; /* it failed because a sum of series or hours is damaged: these can be read instead */
 };
 
 /* The first error stays. */
@@ -94,12 +96,25 @@ static void begin(struct merge *m, struct worker *w, const struct unit *u)
 	w->open = true;
 }
 
+/* An aggregate or a rollup that is damaged is not needed: the next plan does without. */
+static int sealed_failed(struct merge *m, const struct unit *u, int rc, struct err *e)
+{
+	if (u->part->level == LEVEL_HOUR && !(u->series & PART_AGGREGATE))
+		return damage_pass(m->lim, u->part, u->series, e);
+	if (!damage_is(e))
+		return rc;
+	damage_count(u->part, u->series, e);
+	atomic_store(&u->part->no_sums, true);
+	atomic_store(&m->without_sums, true);
+	return rc;
+}
+
 static int add_sealed(struct merge *m, struct worker *w, const struct unit *u, struct err *e)
 {
 	uint64_t read = 0;
 	int rc = part_add(u->part, u->series, u->after_ms, u->until_ms, &w->space->part, &w->space->dense, m->columns[u->partition], &read,
 			  e);
-	return rc ? rc : limits_check(m->lim, read, e);
+	return rc ? sealed_failed(m, u, rc, e) : limits_check(m->lim, read, e);
 }
 
 static int add_unit(struct merge *m, struct worker *w, const struct unit *u, struct err *e)
@@ -472,8 +487,8 @@ static int run_days(struct merge *m, struct stackvec **ret, size_t n_groups, str
 	return rc;
 }
 
-int view_merge(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups,
-	       const struct source_limits *lim, struct stackvec **ret, struct err *e)
+static int merge(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups,
+		 const struct source_limits *lim, struct stackvec **ret, bool *again, struct err *e)
 {
 	struct merge m = { .v = (struct tsdb_view *)sv, .lim = lim, .e = e };
 	struct pool *pool = lim ? lim->pool : NULL;
@@ -491,6 +506,18 @@ int view_merge(struct source_view *sv, const struct source_part *parts, size_t n
 		rc = plan_make(m.v, &m.asks, lim, &m.plan, e); /* which loads dictionaries, or finds that they are too much */
 	if (!rc)
 		rc = is_too_much(&m) ? run_days(&m, ret, n_groups, e) : run(&m, ret, n_groups, e);
+	*again = rc && atomic_load(&m.without_sums);
 	merge_release(&m);
+	return rc;
+}
+
+int view_merge(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups,
+	       const struct source_limits *lim, struct stackvec **ret, struct err *e)
+{
+	bool again;
+	int rc;
+	do /* each time with the sums of one part less */
+		rc = merge(sv, parts, n, n_groups, lim, ret, &again, e);
+	while (again);
 	return rc;
 }

@@ -10,6 +10,7 @@
 #include "tsdb/dict_pack.h"
 
 #define TRAILER 8
+#define READ_TRIES 3
 
 /* ---- keys and values ---- */
 
@@ -54,7 +55,7 @@ uint8_t part_version_of(enum part_kind kind)
 	}
 }
 
-static int open_value(const char *key, const char *v, size_t len, struct view *ret, struct err *e)
+int part_open_value(const char *key, const char *v, size_t len, struct view *ret, struct err *e)
 {
 	if (len < 1 + TRAILER)
 		return err_set(e, ERR_CORRUPT, "a value of a sealed part is %zu bytes short", 1 + TRAILER - len);
@@ -126,6 +127,7 @@ void part_unref(struct part *p)
 	vec_free(&p->sums);
 	vec_free(&p->series);
 	vec_free(&p->aggregates);
+	map_free(&p->bad);
 	free(p);
 }
 
@@ -155,7 +157,7 @@ void part_put_header(struct buf *b, const struct part *p)
 		buf_varint(b, p->lost);
 }
 
-static int get_header(struct part *p, struct view v, struct err *e)
+int part_parse_header(struct part *p, struct view v, struct err *e)
 {
 	struct cursor c = cursor_of(v);
 	p->first_record = cursor_varint(&c);
@@ -202,7 +204,7 @@ static bool count_members(struct part *p, size_t n)
 	return true;
 }
 
-static int get_index(struct part *p, struct view v, uint8_t version, struct err *e)
+int part_parse_index(struct part *p, struct view v, uint8_t version, struct err *e)
 {
 	struct cursor c = cursor_of(v);
 	size_t n = cursor_count(&c);
@@ -236,8 +238,10 @@ int part_get(const struct part *p, enum part_kind kind, uint32_t series, uint8_t
 	if (rc)
 		return rc;
 	ret->db = p->db;
-	ret->pin = rocksdb_get_pinned(p->db->db, p->db->read, key, KEY_LEN, &error);
-	rc = rocks_err(&error, e, "cannot read the partition", p->db->dir);
+	for (int tries = 0; !tries || (rc == -ERR_CORRUPT && tries < READ_TRIES); tries++) { /* it may only have been read wrong */
+		ret->pin = rocksdb_get_pinned(p->db->db, p->db->read, key, KEY_LEN, &error);
+		rc = rocks_err(&error, e, "cannot read the partition", p->db->dir);
+	}
 	const char *v = ret->pin ? rocksdb_pinnableslice_value(ret->pin, &len) : NULL;
 	if (!rc && !v)
 		rc = err_set(e, ERR_NOT_FOUND, "a sealed part has no such value");
@@ -247,7 +251,7 @@ int part_get(const struct part *p, enum part_kind kind, uint32_t series, uint8_t
 		return rc;
 	}
 	read_tally_add(len);
-	rc = open_value(key, v, len, &ret->payload, e);
+	rc = part_open_value(key, v, len, &ret->payload, e);
 	ret->version = rc ? 0 : (uint8_t)v[0];
 	return rc ? err_wrap(e, "%s, window %u, part %u", p->db->dir, p->window, p->number) : 0;
 }
@@ -294,13 +298,16 @@ static bool reader_find(struct part_reader *r, const char *key)
 	return len == KEY_LEN && memcmp(at, key, KEY_LEN) == 0;
 }
 
-/* An iterator that met a bad file says that it has ended: then, and when there is no such value, a point look-up has the
- * last word. */
-static int reader_error(const struct part *p, enum part_kind kind, uint32_t series, uint8_t stream, struct err *e)
+/* An iterator that met a bad block or file says that it has ended: then, and when there is no such value, a point look-up has
+ * the last word. */
+static int reader_look_up(struct part_reader *r, const struct part *p, enum part_kind kind, uint32_t series, uint8_t stream,
+			  struct view *ret, struct err *e)
 {
-	PART_VALUE v = { 0 };
-	int rc = part_get(p, kind, series, stream, &v, e);
-	return rc ? rc : err_set(e, ERR_CORRUPT, "%s, window %u, part %u: cannot be read in order", p->db->dir, p->window, p->number);
+	part_value_release(&r->value);
+	int rc = part_get(p, kind, series, stream, &r->value, e);
+	*ret = r->value.payload;
+	r->version = rc ? 0 : r->value.version;
+	return rc;
 }
 
 int part_reader_get(struct part_reader *r, const struct part *p, enum part_kind kind, uint32_t series, uint8_t stream,
@@ -318,16 +325,17 @@ int part_reader_get(struct part_reader *r, const struct part *p, enum part_kind 
 	}
 	part_make_key(key, p->level, p->window, p->number, part_key_kind(p->one_kind, kind, stream), series, stream);
 	if (!reader_find(r, key))
-		return reader_error(p, kind, series, stream, e);
+		return reader_look_up(r, p, kind, series, stream, ret, e);
 	const char *v = rocksdb_iter_value(r->it, &len);
 	read_tally_add(len);
-	int rc = open_value(key, v, len, ret, e);
+	int rc = part_open_value(key, v, len, ret, e);
 	r->version = rc ? 0 : (uint8_t)v[0];
-	return rc ? err_wrap(e, "%s, window %u, part %u", p->db->dir, p->window, p->number) : 0;
+	return rc ? reader_look_up(r, p, kind, series, stream, ret, e) : 0;
 }
 
 void part_reader_release(struct part_reader *r)
 {
+	part_value_release(&r->value);
 	if (r->it)
 		rocksdb_iter_destroy(r->it);
 	if (r->db)
@@ -341,10 +349,10 @@ void part_reader_release(struct part_reader *r)
 static int part_load(struct part *p, struct view header, struct err *e)
 {
 	PART_VALUE index = { 0 };
-	int rc = get_header(p, header, e);
+	int rc = part_parse_header(p, header, e);
 	if (!rc)
 		rc = part_get(p, PART_INDEX, 0, 0, &index, e);
-	return rc ? rc : get_index(p, index.payload, index.version, e);
+	return rc ? rc : part_parse_index(p, index.payload, index.version, e);
 }
 
 int part_read_head(struct part *p, struct err *e)

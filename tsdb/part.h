@@ -30,6 +30,8 @@ struct pdb;
 #define PDB_GONE ".gone"
 /* What ends so is one that is being made anew (rebuild.c). */
 #define PDB_NEW ".new"
+/* Behind it is a time: the directory beside it that keeps files of it that are damaged. */
+#define PDB_BAD ".bad-"
 /* A part's file before it is ingested. */
 #define PDB_UNFINISHED ".part"
 
@@ -57,6 +59,9 @@ struct part {
 				 one origin the newest counts; symbols are read in the order of origins */
 	atomic_bool retired;  /* its file goes with the last reference */
 	bool damaged;         /* could not be written anew; the sealer's */
+	atomic_bool no_sums;  /* its aggregates, or all of a rollup, do not count: one of them is damaged, and its series or hours answer */
+	struct map bad;       /* series of which a value could not be read (damage.h); under the database's parts_lock, as the next */
+	uint32_t n_bad;
 	bool one_kind;        /* its detail has one kind of keys, as in older ones */
 	uint64_t first_record, last_record; /* of the log, that it covers */
 	uint64_t bytes;       /* of its file */
@@ -87,8 +92,11 @@ static inline int64_t part_end_ms(const struct part *p)
  * nothing is written anyway. */
 int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, bool look_only, struct part ***parts, size_t *n,
 	     uint64_t *ret_lost, struct err *e);
-/* Makes a partition anew from its files; adds up how many of them cannot be read. */
-int rebuild_partition(const char *dir, uint64_t *ret_lost, struct err *e);
+/* What is found to be damaged later is added to *count, which lives as long as the database. */
+void pdb_count_lost(struct pdb *d, atomic_ullong *count);
+/* Makes a partition anew from its files. Those that could not be taken in are kept in *ret_aside, a directory (owned; untouched if
+ * all could). */
+int rebuild_partition(const char *dir, char **ret_aside, struct err *e);
 /* Of one that was found beside it at start. */
 void rebuild_finish(const char *new_dir);
 struct pdb *pdb_ref(struct pdb *d);
@@ -152,6 +160,7 @@ struct part_reader {
 	struct pdb *db; /* borrowed; kept open */
 	rocksdb_iterator_t *it;
 	uint8_t version; /* of the value it gave last */
+	struct part_value value; /* that one, where the iterator did not get to it */
 };
 int part_reader_get(struct part_reader *r, const struct part *p, enum part_kind kind, uint32_t series, uint8_t stream,
 		    struct view *ret, struct err *e);

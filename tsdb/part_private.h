@@ -28,7 +28,9 @@ struct pdb {
 	pthread_mutex_t parts_lock;
 	VEC(const struct part *) parts; /* that there are, retired ones too */
 	atomic_uint next_file;
-	uint64_t lost_files;  /* that could not be read when the list of files was made anew */
+	atomic_ullong *count_lost; /* NULL: nobody counts */
+	char *aside;          /* where damaged files are kept: DAY.bad-STAMP; NULL: there was none */
+	bool rebuilt;         /* some of aside could not be taken in when the list of files was made anew */
 	uint32_t next_number; /* above all parts found, readable or not */
 	bool look_only;       /* nothing may be written */
 	atomic_bool read_only; /* it could not be opened for writing (its disk is full, say), or a write failed */
@@ -52,6 +54,14 @@ void pdb_leave(struct pdb *d);
 void part_know(const struct part *p);
 /* The part's file goes. With the database held open. */
 void part_remove_file(const struct part *p);
+/* The payload of a value; ERR_CORRUPT: it fails its checksum, or is of a newer program. */
+int part_open_value(const char *key, const char *v, size_t len, struct view *ret, struct err *e);
+/* What a header, an index say, into p. */
+int part_parse_header(struct part *p, struct view v, struct err *e);
+int part_parse_index(struct part *p, struct view v, uint8_t version, struct err *e);
+/* As part_put, of a version that the caller knows. */
+int part_put_version(struct part_writer *w, enum part_kind kind, uint32_t series, uint8_t stream, uint8_t version, struct view payload,
+		     struct err *e);
 /* Header and index. */
 int part_read_head(struct part *p, struct err *e);
 

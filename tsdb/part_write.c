@@ -61,7 +61,7 @@ void part_writer_abort(struct part_writer *w)
 	writer_free(w);
 }
 
-static int put_value(struct part_writer *w, enum part_kind kind, uint32_t series, uint8_t stream, uint8_t version,
+int part_put_version(struct part_writer *w, enum part_kind kind, uint32_t series, uint8_t stream, uint8_t version,
 		     struct view payload, struct err *e)
 {
 	char key[KEY_LEN], *error = NULL;
@@ -79,14 +79,14 @@ static int put_value(struct part_writer *w, enum part_kind kind, uint32_t series
 
 int part_put(struct part_writer *w, enum part_kind kind, uint32_t series, uint8_t stream, struct view payload, struct err *e)
 {
-	return put_value(w, kind, series, stream, kind == PART_DETAIL ? VALUE_VERSION : part_version_of(kind), payload, e);
+	return part_put_version(w, kind, series, stream, kind == PART_DETAIL ? VALUE_VERSION : part_version_of(kind), payload, e);
 }
 
 int part_put_places(struct part_writer *w, uint32_t series, uint32_t of, struct err *e)
 {
 	CLEANUP(buf_free) struct buf b = { 0 };
 	buf_varint(&b, of);
-	return put_value(w, PART_DETAIL, series, 0, PLACES_VERSION, buf_view(&b), e);
+	return part_put_version(w, PART_DETAIL, series, 0, PLACES_VERSION, buf_view(&b), e);
 }
 
 bool part_places_of(uint8_t version, struct view stream, uint32_t *series)

@@ -358,8 +358,10 @@ int partition_open_parts(struct partition *p, struct part ***parts, size_t *n, s
 	int rc = p->db->o.read_only ? 0 : files_make_dirs(dir, e);
 	if (!rc)
 		rc = pdb_open(&p->db_parts, dir, p->db->cache, p->db->o.read_only, parts, n, &lost, e);
-	if (!rc)
+	if (!rc) {
 		p->next_part = MAX(p->next_part, pdb_next_number(p->db_parts));
+		pdb_count_lost(p->db_parts, &p->db->lost_records);
+	}
 	atomic_fetch_add(&p->db->lost_records, lost);
 	return rc;
 }
@@ -394,6 +396,23 @@ static int by_origin(const void *a, const void *b)
 	return (x->origin > y->origin) - (x->origin < y->origin);
 }
 
+/* Values whose symbols are lost are not: the columns that they name are made up. */
+static void make_up_columns(struct partition *p, struct part *part)
+{
+	struct part_reader r = { 0 };
+	struct sealed_rollup rollup = { 0 };
+	struct dict_marks to = { { 0 } };
+	struct view v;
+	struct err e;
+	for (size_t i = 0; i < part->series.n; i++)
+		if (!part->series.v[i].is_float && !part_reader_get(&r, part, PART_ROLLUP, part->series.v[i].series, 0, &v, &e) &&
+		    !sealed_get_rollup(v, &rollup, &e) && rollup.columns.n && rollup.columns.v[rollup.columns.n - 1] < UINT32_MAX)
+			to.next[DICT_COLUMNS] = MAX(to.next[DICT_COLUMNS], rollup.columns.v[rollup.columns.n - 1] + 1);
+	part_reader_release(&r);
+	sealed_rollup_release(&rollup);
+	dict_fill_up(&to, p->symbols, &p->index, false, &p->lost);
+}
+
 /* Symbols in the order in which they were written: each part has what was new since the one before. */
 static void load_symbols(struct partition *p, const struct pstate *s, bool series_only)
 {
@@ -418,7 +437,9 @@ static void load_symbols(struct partition *p, const struct pstate *s, bool serie
 		if (!rc)
 			rc = (damaged && !series_only ? dict_apply_lossy : apply)(buf_view(&rows), p->symbols, &p->index, &p->lost, &e);
 		damaged |= rc != 0;
-		if (rc)
+		if (rc && !series_only)
+			make_up_columns(p, parts[i]);
+		if (rc && (rc != -ERR_NOT_FOUND || !parts[i]->lost))
 			LOG_WARN("msg", "symbols of a partition are damaged", "partition", LOG_NUM(p->day), "part",
 				 LOG_NUM(parts[i]->number), "err", e.msg);
 	}

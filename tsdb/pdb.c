@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "tsdb/files.h"
 #include "tsdb/list.h"
+#include "tsdb/salvage.h"
 
 #define REOPEN_TRIES 2000 /* of a millisecond each */
 
@@ -93,6 +94,7 @@ static void pdb_free(struct pdb *d)
 		files_remove_tree(gone);
 	} else if (atomic_load(&d->dropped) && pdb_remove(d->dir, &e))
 		LOG_WARN("msg", "a partition that is not needed stays on disk", "dir", d->dir, "err", e.msg);
+	free(d->aside);
 	free(d->dir);
 	free(d);
 }
@@ -187,36 +189,72 @@ static bool is_superseded(const struct part *p, struct part *const *all, size_t 
 static bool is_replaced(const struct part *p, struct part *const *all, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (all[i]->level == p->level && all[i]->window == p->window && all[i]->origin == p->number &&
-		    all[i]->number > p->number)
+		if (all[i]->level == p->level && all[i]->window == p->window && all[i]->number > p->number &&
+		    (all[i]->origin == p->number || (p->level == LEVEL_HOUR && names(all[i], p->number))))
 			return true;
 	return p->level != LEVEL_HOUR && p->level < LEVELS;
 }
 
 struct bad_part {
 	struct part *p;
+	char *file;
 	struct err e;
 };
 
-/* What cannot be read is lost, unless nobody needs it: then it goes. */
-static void give_up(struct pdb *d, struct bad_part *bad, struct part *const *all, size_t n, uint64_t *ret_lost)
+/* The parts of a database that is being opened. */
+struct listing {
+	struct pdb *d;
+	VEC(struct part *) parts;
+	VEC(struct bad_part) bad;
+	uint64_t lost;
+};
+
+/* Nothing of it can be read for now. It stays, empty, so that queries say that there was more. */
+static void keep_empty(struct listing *l, struct bad_part *bad)
 {
-	bool needed = !is_replaced(bad->p, all, n);
-	LOG_WARN("msg", needed ? "a sealed part cannot be read: its hour is lost" : "a part that is not needed cannot be read", "dir",
-		 d->dir, "level", LOG_NUM(bad->p->level), "window", LOG_NUM(bad->p->window), "part", LOG_NUM(bad->p->number), "err",
-		 bad->e.msg);
-	*ret_lost += needed;
-	if (!needed)
+	struct part *p = bad->p;
+	LOG_ERROR("msg", "a sealed part cannot be read, and not be written anew: its hour is missing", "file", bad->file, "window",
+		  LOG_NUM(p->window), "part", LOG_NUM(p->number), "err", bad->e.msg);
+	p->series.n = p->aggregates.n = p->sums.n = 0;
+	p->first_record = p->last_record = p->samples = 0;
+	p->origin = p->number;
+	p->lost = 1;
+	p->damaged = true;
+	l->lost++;
+	vec_push(&l->parts, p);
+}
+
+/* What can be read of it takes its place, unless nobody needs it. */
+static void replace(struct listing *l, struct bad_part *bad)
+{
+	struct pdb *d = l->d;
+	struct part *to;
+	struct err why = bad->e;
+	if (is_replaced(bad->p, l->parts.v, l->parts.n)) {
+		LOG_WARN("msg", "a part that is not needed cannot be read", "file", bad->file, "level", LOG_NUM(bad->p->level), "window",
+			 LOG_NUM(bad->p->window), "part", LOG_NUM(bad->p->number), "err", why.msg);
 		part_retire(bad->p);
+		part_unref(bad->p);
+		return;
+	}
+	if (d->look_only || d->read_only || bad->p->level != LEVEL_HOUR || salvage_part(d, bad->file, bad->p, &to, &bad->e)) {
+		keep_empty(l, bad);
+		return;
+	}
+	LOG_ERROR("msg", "a sealed part is damaged: what can be read of it was written anew, the damaged file is kept aside", "file",
+		  bad->file, "kept_in", d->aside ? d->aside : "", "window", LOG_NUM(to->window), "part", LOG_NUM(bad->p->number),
+		  "lost_values", LOG_NUM(to->lost), "err", why.msg);
+	l->lost += to->lost;
+	vec_push(&l->parts, to);
+	part_retire(bad->p);
 	part_unref(bad->p);
 }
 
 /* A part is a file, its first key the header. They are found by the list of files and read by point look-ups: an
  * iterator that runs into a file that is gone ends early and says OK. */
-static void list_parts(struct pdb *d, struct part ***ret, size_t *ret_n, uint64_t *ret_lost)
+static void list_files(struct listing *l)
 {
-	VEC(struct part *) parts = { 0 };
-	VEC(struct bad_part) bad = { 0 };
+	struct pdb *d = l->d;
 	const rocksdb_livefiles_t *files = rocksdb_livefiles(d->db);
 	for (int i = 0; i < rocksdb_livefiles_count(files); i++) {
 		struct err e = { 0 };
@@ -228,24 +266,67 @@ static void list_parts(struct pdb *d, struct part ***ret, size_t *ret_n, uint64_
 		d->next_number = MAX(d->next_number, p->number + 1);
 		p->bytes = rocksdb_livefiles_size(files, i);
 		if (part_read_head(p, &e))
-			vec_push(&bad, (struct bad_part){ p, e });
+			vec_push(&l->bad, (struct bad_part){ p, xasprintf("%s%s", d->dir, rocksdb_livefiles_name(files, i)), e });
 		else
-			vec_push(&parts, p);
+			vec_push(&l->parts, p);
 	}
 	rocksdb_livefiles_destroy(files);
-	for (size_t i = 0; i < bad.n; i++)
-		give_up(d, &bad.v[i], parts.v, parts.n, ret_lost);
-	vec_free(&bad);
-	for (size_t i = 0; i < parts.n;)
-		if (is_superseded(parts.v[i], parts.v, parts.n)) {
-			part_retire(parts.v[i]);
-			part_unref(parts.v[i]);
-			parts.v[i] = parts.v[--parts.n];
+}
+
+/* A file that could not be taken in when the list of files was made anew. */
+static int list_kept(void *arg, const char *name, struct err *e)
+{
+	struct listing *l = arg;
+	struct part found = { 0 };
+	char key[KEY_LEN];
+	(void)e;
+	if (!view_ends(view_of(name), VIEW(".sst")))
+		return 0;
+	AUTOFREE char *file = xasprintf("%s/%s", l->d->aside, name);
+	if (!salvage_identify(file, &found)) {
+		LOG_ERROR("msg", "nothing of a file of a partition can be read: the hour in it is lost", "file", file);
+		l->lost++;
+		return 0;
+	}
+	part_make_key(key, found.level, found.window, found.number, PART_HEADER, 0, 0);
+	l->d->next_number = MAX(l->d->next_number, found.number + 1);
+	struct bad_part bad = { part_of_file(l->d, key), TAKE_PTR(file), { 0 } };
+	err_set(&bad.e, ERR_CORRUPT, "it could not be taken in");
+	vec_push(&l->bad, bad);
+	return 0;
+}
+
+static void drop_superseded(struct listing *l)
+{
+	for (size_t i = 0; i < l->parts.n;)
+		if (is_superseded(l->parts.v[i], l->parts.v, l->parts.n)) {
+			part_retire(l->parts.v[i]);
+			part_unref(l->parts.v[i]);
+			l->parts.v[i] = l->parts.v[--l->parts.n];
 		} else {
 			i++;
 		}
-	*ret = parts.v;
-	*ret_n = parts.n;
+}
+
+static void list_parts(struct pdb *d, struct part ***ret, size_t *ret_n, uint64_t *ret_lost)
+{
+	struct listing l = { .d = d };
+	list_files(&l);
+	if (d->rebuilt)
+		files_each(d->aside, list_kept, &l, NULL);
+	for (size_t i = 0; i < l.bad.n; i++) {
+		struct bad_part *bad = &l.bad.v[i];
+		if (!d->rebuilt && !part_read_head(bad->p, &bad->e)) /* it was only read wrong */
+			vec_push(&l.parts, bad->p);
+		else
+			replace(&l, bad);
+		free(bad->file);
+	}
+	vec_free(&l.bad);
+	drop_superseded(&l);
+	*ret = l.parts.v;
+	*ret_n = l.parts.n;
+	*ret_lost += l.lost;
 }
 
 static rocksdb_t *try_open(struct pdb *d, bool checks, bool read_only, struct err *e)
@@ -261,7 +342,10 @@ static rocksdb_t *try_open(struct pdb *d, bool checks, bool read_only, struct er
 static rocksdb_t *rebuild(struct pdb *d, struct err *e)
 {
 	LOG_WARN("msg", "a partition's list of files is damaged: it is made anew from the files", "dir", d->dir, "err", e->msg);
-	return rebuild_partition(d->dir, &d->lost_files, e) ? NULL : try_open(d, true, false, e);
+	if (rebuild_partition(d->dir, &d->aside, e))
+		return NULL;
+	d->rebuilt = d->aside != NULL;
+	return try_open(d, true, false, e);
 }
 
 /* A damaged or missing file must not cost the others, nor a full disk the queries; and what fails only for a moment is
@@ -345,9 +429,13 @@ int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, bool loo
 	if (!look_only)
 		files_remove_matching(dir, PDB_UNFINISHED);
 	list_parts(d, parts, n, ret_lost);
-	*ret_lost += d->lost_files;
 	*ret = d;
 	return 0;
+}
+
+void pdb_count_lost(struct pdb *d, atomic_ullong *count)
+{
+	d->count_lost = count;
 }
 
 static bool is_known(struct pdb *d, const char *key)

@@ -122,7 +122,7 @@ bool bound_is_whole(const struct part *p, int64_t t_ms)
 /* Whether there are series enough for any. */
 static bool can_be_complete(const struct part *p, size_t n_series)
 {
-	for (size_t i = 0; i < p->aggregates.n; i++)
+	for (size_t i = 0; i < p->aggregates.n && !atomic_load_explicit(&p->no_sums, memory_order_relaxed); i++)
 		if (p->aggregates.v[i] && p->aggregates.v[i] <= n_series)
 			return true;
 	return false;
@@ -264,11 +264,11 @@ static void add_hours(struct plan *plan, const struct pstate *s, const struct as
 static void add_parts(struct plan *plan, const struct pstate *s, const struct ask_series *series, struct unit u)
 {
 	struct ask_series day = copy_series(series);
-	if (s->all_day)
+	if (s->all_day && !atomic_load(&s->all_day->no_sums))
 		add_part(plan, s, s->all_day, &day, u);
 	for (uint32_t i = 0; i < 4 && day.n; i++) {
 		struct ask_series six = copy_series(&day);
-		if (s->six[i])
+		if (s->six[i] && !atomic_load(&s->six[i]->no_sums))
 			add_part(plan, s, s->six[i], &six, u);
 		add_hours(plan, s, &six, u, i * 6, 6);
 		free(six.ids);

@@ -21,7 +21,8 @@ struct rebuild {
 	const char *from;
 	char *to;
 	rocksdb_t *db;
-	uint64_t taken, lost;
+	uint64_t taken;
+	VEC(char *) bad; /* names of files */
 };
 
 /* Links are taken away by the ingest. Files of one database never overlap: each part is one. */
@@ -53,10 +54,11 @@ static int take(void *arg, const char *name, struct err *e)
 		*e = bad;
 		return rc;
 	}
-	if (rc)
-		LOG_ERROR("msg", "a file of a partition cannot be read: the hour in it is lost", "file", file, "err", bad.msg);
+	if (rc) {
+		LOG_ERROR("msg", "a file of a partition is damaged and cannot be taken in", "file", file, "err", bad.msg);
+		vec_push(&r->bad, xstrdup(name));
+	}
 	r->taken += !rc;
-	r->lost += rc != 0;
 	return 0;
 }
 
@@ -84,9 +86,26 @@ static int sync_above(const char *dir, struct err *e)
 	return files_sync_dir(parent, e);
 }
 
-static int swap(struct rebuild *r, struct err *e)
+struct keeping {
+	const struct rebuild *r;
+	const char *dir;
+};
+
+static int remove_whole(void *arg, const char *name, struct err *e)
 {
-	AUTOFREE char *bad = xasprintf("%s.bad-%lld", r->from, (long long)clock_now_ms());
+	const struct keeping *k = arg;
+	(void)e;
+	for (size_t i = 0; i < k->r->bad.n; i++)
+		if (!strcmp(k->r->bad.v[i], name))
+			return 0;
+	AUTOFREE char *path = xasprintf("%s/%s", k->dir, name);
+	unlink(path);
+	return 0;
+}
+
+static int swap(struct rebuild *r, char **ret_aside, struct err *e)
+{
+	AUTOFREE char *bad = xasprintf("%s" PDB_BAD "%lld", r->from, (long long)clock_now_ms());
 	if (sync_above(r->to, e)) /* its name, before the other one goes */
 		return -(int)e->code;
 	if (rename(r->from, bad))
@@ -98,23 +117,29 @@ static int swap(struct rebuild *r, struct err *e)
 		return err_errno(e, saved, "cannot rename %s", r->to);
 	}
 	int rc = sync_above(r->from, e);
-	if (!rc && !r->lost)
+	if (!rc && !r->bad.n)
 		files_remove_tree(bad);
+	if (!rc && r->bad.n) {
+		files_each(bad, remove_whole, &(struct keeping){ r, bad }, NULL);
+		*ret_aside = TAKE_PTR(bad);
+	}
 	return rc;
 }
 
-int rebuild_partition(const char *dir, uint64_t *ret_lost, struct err *e)
+int rebuild_partition(const char *dir, char **ret_aside, struct err *e)
 {
 	struct rebuild r = { .from = dir, .to = xasprintf("%s" PDB_NEW, dir) };
 	int rc = fill(&r, e);
 	if (!rc)
-		rc = swap(&r, e);
+		rc = swap(&r, ret_aside, e);
 	if (rc)
 		files_remove_tree(r.to);
 	else
-		LOG_WARN("msg", "a partition was made anew from its files", "dir", dir, "files", LOG_NUM(r.taken), "lost",
-			 LOG_NUM(r.lost));
-	*ret_lost += rc ? 0 : r.lost;
+		LOG_WARN("msg", "a partition was made anew from its files", "dir", dir, "files", LOG_NUM(r.taken), "damaged",
+			 LOG_NUM(r.bad.n));
+	for (size_t i = 0; i < r.bad.n; i++)
+		free(r.bad.v[i]);
+	vec_free(&r.bad);
 	free(r.to);
 	return rc;
 }

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "tsdb/damage.h"
 #include "tsdb/delete.h"
 #include "tsdb/seal.h"
 
@@ -62,6 +63,7 @@ static struct part *new_part(struct tsdb *db, struct partition *p, const struct 
 	to->origin = from->origin;
 	for (size_t i = 0; i < from->sums.n; i++) /* their files may be there still */
 		vec_push(&to->sums, from->sums.v[i]);
+	to->lost = from->lost; /* what was lost before stays lost */
 	to->first_record = from->first_record;
 	to->last_record = from->last_record;
 	pthread_mutex_lock(&db->apply_lock);
@@ -74,6 +76,10 @@ static int write_part(struct rewrite *r, struct window *w, struct err *e)
 {
 	struct buf symbols = { 0 };
 	int rc = part_get_symbols(r->from, &symbols, e);
+	if (rc && damage_is(e)) {
+		compact_all_symbols(r->p, &symbols);
+		rc = 0;
+	}
 	if (!rc)
 		rc = seal_write(r->p, w, r->to, &symbols, e);
 	buf_free(&symbols);
@@ -85,7 +91,9 @@ static int rewrite_part(struct tsdb *db, const struct pstate *s, struct part *fr
 	struct rewrite r = { .db = db, .p = s->p, .from = from, .to = new_part(db, s->p, from) };
 	struct window *w = window_new(from->window);
 	partition_load(s->p);
-	int rc = compact_refill(s, &from, 1, w, e);
+	int rc = compact_refill(s, &from, 1, w, &r.to->lost, e);
+	if (!rc)
+		rc = damage_keep(from, e);
 	if (!rc)
 		rc = write_part(&r, w, e);
 	if (!rc) {

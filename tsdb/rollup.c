@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "tsdb/aggregate.h"
+#include "tsdb/damage.h"
 #include "tsdb/masks.h"
 #include "tsdb/readpart.h"
 
@@ -18,6 +19,7 @@ struct rolled {
 	struct buf value;
 	struct sealed_times times;
 	size_t in, out; /* entries summed up, of the sums */
+	bool damaged;   /* of some hour: it has none, so that a query reads the hours and says so */
 };
 
 struct rollup {
@@ -73,7 +75,7 @@ static void make_room(struct rollup *r)
 }
 
 /* Whether the series is, in every part, the same multiple of the same other one, and in none without it. */
-static int find_times(struct rollup *r, uint32_t series, struct sealed_times *ret, struct err *e)
+static int find_times(struct rollup *r, uint32_t series, struct sealed_times *ret, struct part **ret_failed, struct err *e)
 {
 	*ret = (struct sealed_times){ 0 };
 	for (size_t i = 0; i < r->n; i++) {
@@ -83,6 +85,7 @@ static int find_times(struct rollup *r, uint32_t series, struct sealed_times *re
 		int rc = part_get(r->parts[i], PART_ROLLUP, series, 0, &v, e);
 		if (!rc)
 			rc = sealed_get_rollup(v.payload, &r->scratch.rollup, e);
+		*ret_failed = r->parts[i];
 		if (rc)
 			return rc;
 		struct sealed_times t = r->scratch.rollup.times;
@@ -132,24 +135,33 @@ static bool is_worth_it(const struct rollup *r, const struct rolled *x)
 
 static int sum_series(struct rollup *r, uint32_t series, struct rolled *x, struct err *e)
 {
-	int rc = find_times(r, series, &x->times, e);
+	struct part *failed = NULL;
+	int rc = find_times(r, series, &x->times, &failed, e);
 	if (!rc && x->times.factor) {
 		sealed_put_times(&x->value, x->times);
 	} else if (!rc) {
-		for (size_t i = 0; i < r->n && !rc; i++)
-			rc = add_part(r, r->parts[i], series, e);
+		for (size_t i = 0; i < r->n && !rc; i++) {
+			failed = r->parts[i];
+			rc = add_part(r, failed, series, e);
+		}
 		take_sums(r, x);
 	}
-	return rc;
+	if (!rc || !damage_is(e))
+		return rc;
+	damage_count(failed, series, e);
+	x->damaged = true;
+	return 0;
 }
 
 /* Whether to keep number i; a multiple goes with what it is a multiple of. */
 static bool is_kept(const struct rollup *r, size_t i)
 {
+	if (r->series[i].damaged)
+		return false;
 	if (!r->series[i].times.factor)
 		return is_worth_it(r, &r->series[i]);
 	const struct part_series *base = part_find(r->out, r->series[i].times.series);
-	return base && is_worth_it(r, &r->series[base - r->out->series.v]);
+	return base && !r->series[base - r->out->series.v].damaged && is_worth_it(r, &r->series[base - r->out->series.v]);
 }
 
 /* Those that are not worth it go. */
@@ -238,7 +250,8 @@ static int sum_aggregate(struct rollup *r, uint32_t number, struct err *e)
 	for (size_t k = 0; k < a->members.n; k++)
 		in += entries(r, a->members.v[k]);
 	x->in = in; /* it is read instead of their sums, not of their hours */
-	return rc;
+	x->damaged = rc && damage_is(e); /* an aggregate of an hour is: its series answer */
+	return x->damaged ? 0 : rc;
 }
 
 /* The sums of services; those that are not worth it have no members. */
@@ -248,7 +261,7 @@ static int sum_aggregates(struct rollup *r, struct err *e)
 	r->services = xcalloc(r->aggregates.v.n + 1, sizeof *r->services);
 	for (uint32_t i = 0; i < r->aggregates.v.n && !rc; i++) {
 		rc = sum_aggregate(r, i, e);
-		if (rc || is_worth_it(r, &r->services[i]))
+		if (rc || (!r->services[i].damaged && is_worth_it(r, &r->services[i])))
 			continue;
 		buf_free(&r->services[i].value);
 		r->out->aggregates.v[i] = 0;
@@ -394,13 +407,18 @@ static bool wanted(struct tsdb *db, const struct pstate *ps, uint32_t first, uin
 	       ps->hour_first[first + hours] - ps->hour_first[first] > 1;
 }
 
+static bool is_missing(const struct part *rollup)
+{
+	return !rollup || atomic_load(&rollup->no_sums);
+}
+
 static int rollup_partition(struct tsdb *db, const struct pstate *ps, struct err *e)
 {
 	int rc = 0;
 	for (uint32_t i = 0; i < 4 && !rc; i++)
-		if (!ps->six[i] && wanted(db, ps, i * 6, 6))
+		if (is_missing(ps->six[i]) && wanted(db, ps, i * 6, 6))
 			rc = make_rollup(db, ps, LEVEL_6H, ps->p->day * 4 + i, i * 6, 6, e);
-	if (!rc && !ps->all_day && wanted(db, ps, 0, 24))
+	if (!rc && is_missing(ps->all_day) && wanted(db, ps, 0, 24))
 		rc = make_rollup(db, ps, LEVEL_DAY, ps->p->day, 0, 24, e);
 	return rc;
 }

@@ -9,7 +9,10 @@
  * Nobody writes to the window meanwhile. */
 int seal_write(struct partition *p, struct window *w, struct part *part, const struct buf *symbols, struct err *e);
 
-/* Brings the rows of parts of one hour back into a window, without what is masked. */
-int compact_refill(const struct pstate *s, struct part *const *from, size_t n, struct window *w, struct err *e);
+/* Brings the rows of parts of one hour back into a window, without what is masked. ret_lost NULL: a damaged value is an error; else
+ * its series is left out and added to *ret_lost. */
+int compact_refill(const struct pstate *s, struct part *const *from, size_t n, struct window *w, uint64_t *ret_lost, struct err *e);
+/* All symbols that p has in parts: where those of a part cannot be read, one made of it has them all. */
+void compact_all_symbols(struct partition *p, struct buf *b);
 
 #endif

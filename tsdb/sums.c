@@ -6,6 +6,7 @@
  *
  * Sums are integers until the end (sums_put.h), so that the answer does not depend on the order of threads, nor on what it was
  * read from. */
+#include "tsdb/damage.h"
 #include "tsdb/masks.h"
 #include "tsdb/match.h"
 #include "tsdb/plan.h"
@@ -318,6 +319,29 @@ static bool by_minutes(const struct sums *m, const struct task *x)
 	return true;
 }
 
+static int read_one(struct sums *m, struct totals *t, const struct task *x, uint32_t series, struct err *e)
+{
+	int rc = read_series(m, t, x, series, e);
+	return rc ? damage_pass(m->lim, x->part, series, e) : 0;
+}
+
+/* One that is damaged is not needed: its series are there. */
+static int read_aggregate(struct sums *m, struct totals *t, const struct task *x, const struct ask_series *s, uint32_t a, struct err *e)
+{
+	int rc = read_series(m, t, x, PART_AGGREGATE | a, e);
+	if (!rc || !damage_is(e))
+		return rc;
+	damage_count(x->part, PART_AGGREGATE | a, e);
+	atomic_store(&x->part->no_sums, true);
+	rc = 0;
+	for (size_t i = 0; i < s->n && !rc; i++) {
+		const struct part_series *p = part_find(x->part, s->ids[i]);
+		if (p && p->aggregate == a + 1)
+			rc = read_one(m, t, x, p->series, e);
+	}
+	return rc;
+}
+
 static int read_part(struct sums *m, struct totals *t, const struct task *x, struct err *e)
 {
 	const struct ask_series *s = asks_series(&m->asks, m->v, x->set, x->partition);
@@ -326,11 +350,11 @@ static int read_part(struct sums *m, struct totals *t, const struct task *x, str
 	for (size_t i = 0; i < s->n && !rc; i++) {
 		const struct part_series *p = part_find(x->part, s->ids[i]);
 		if (p && !p->is_float && !(complete && p->aggregate && complete[p->aggregate - 1]))
-			rc = read_series(m, t, x, p->series, e);
+			rc = read_one(m, t, x, p->series, e);
 	}
 	for (uint32_t a = 0; complete && a < x->part->aggregates.n && !rc; a++)
 		if (complete[a])
-			rc = read_series(m, t, x, PART_AGGREGATE | a, e);
+			rc = read_aggregate(m, t, x, s, a, e);
 	free(complete);
 	return rc;
 }

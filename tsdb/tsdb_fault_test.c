@@ -258,13 +258,14 @@ static void damage_partition(void (*how)(const char *path))
 	assert_int_equal(each_file(dir, ".sst", how), 4);
 	kit_open(&k);
 	size_t there = kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL);
-	assert_int_equal(lost(&k), 1);
+	assert_true(lost(&k) >= 1);
 	assert_int_equal(there, 18);
 	/* New data, sealed beside the damage. */
 	append_n(&k, 30, 6, 10 * 60000);
 	assert_int_equal(tsdb_seal(k.db, true, &e), 0);
 	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), 24);
 	kit_reopen(&k);
+	assert_int_equal(lost(&k), 0); /* that was said */
 	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), 24);
 	assert_true(kit_merge(&k, KIT_SAMPLES, KIT_T0 + 5 * HOUR, INT64_MAX, NULL) == sum_of(30, 6));
 	kit_free(&k);

@@ -4,6 +4,7 @@
 #include "tsdb/view.h"
 
 #include "base/clock.h"
+#include "tsdb/damage.h"
 #include "tsdb/masks.h"
 #include "tsdb/space.h"
 
@@ -120,10 +121,10 @@ static void collect_floats(const struct tsdb_view *v, struct window *w, uint32_t
 }
 
 /* The parts that have something of the series in (after, until], one after the other; *i starts at 0. */
-static const struct part *next_part(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, size_t *i)
+static struct part *next_part(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, size_t *i)
 {
 	while (*i < s->n_parts && s->parts[*i]->level == LEVEL_HOUR) {
-		const struct part *p = s->parts[(*i)++];
+		struct part *p = s->parts[(*i)++];
 		const struct part_series *x = hour_meets(p->window, after_ms, until_ms) ? part_find(p, series) : NULL;
 		if (x && part_start_ms(p) + x->max_ms > after_ms && part_start_ms(p) + x->min_ms <= until_ms)
 			return p;
@@ -132,18 +133,22 @@ static const struct part *next_part(const struct pstate *s, uint32_t series, int
 }
 
 static int collect_sealed_floats(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, void *list,
-				 size_t *n, struct err *e)
+				 size_t *n, const struct source_limits *lim, struct err *e)
 {
 	struct point **out = list;
 	struct sealed_floats f = { 0 };
 	int rc = 0;
 	size_t i = 0;
-	for (const struct part *p; !rc && (p = next_part(s, series, after_ms, until_ms, &i));) {
+	for (struct part *p; !rc && (p = next_part(s, series, after_ms, until_ms, &i));) {
 		PART_VALUE v = { 0 };
 		rc = part_get(p, PART_FLOATS, series, 0, &v, e);
 		f.points.n = 0;
 		if (!rc)
 			rc = sealed_get_floats(v.payload, &f, e);
+		if (rc) {
+			rc = damage_pass(lim, p, series, e);
+			continue;
+		}
 		*out = xreallocarray(*out, *n + f.points.n + 1, sizeof **out);
 		for (size_t k = 0; k < f.points.n && !rc; k++)
 			if (f.points.v[k].t_ms > after_ms && f.points.v[k].t_ms <= until_ms &&
@@ -187,15 +192,19 @@ static void collect_profiles(const struct tsdb_view *v, struct window *w, uint32
 }
 
 static int collect_sealed_profiles(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, void *list,
-				   size_t *n, struct err *e)
+				   size_t *n, const struct source_limits *lim, struct err *e)
 {
 	struct source_profile **out = list;
 	struct space *w = space_take(s->p->db->spaces);
 	int rc = 0;
 	size_t i = 0;
-	for (const struct part *p; !rc && (p = next_part(s, series, after_ms, until_ms, &i));) {
+	for (struct part *p; !rc && (p = next_part(s, series, after_ms, until_ms, &i));) {
 		rc = part_totals(p, series, &w->part, e);
-		size_t rows = rc ? 0 : w->part.totals.rows.n;
+		if (rc) {
+			rc = damage_pass(lim, p, series, e);
+			continue;
+		}
+		size_t rows = w->part.totals.rows.n;
 		bool masked = masks_touch(s, series, part_start_ms(p), part_end_ms(p));
 		*out = xreallocarray(*out, *n + rows + 1, sizeof **out);
 		for (size_t k = 0; k < rows; k++) {
@@ -224,7 +233,7 @@ struct collector {
 	void (*head)(const struct tsdb_view *v, struct window *w, uint32_t series, int64_t after_ms, int64_t until_ms, void *list,
 		     size_t *n);
 	int (*sealed)(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, void *list, size_t *n,
-		      struct err *e);
+		      const struct source_limits *lim, struct err *e);
 };
 
 static int by_time(const void *a, const void *b)
@@ -254,7 +263,7 @@ static int collect(struct tsdb_view *v, const struct collector *c, uint64_t ref,
 		uint32_t id = partition_meets(s->p, after_ms, until_ms) ? view_series(v, ref, p) : NOT_THERE;
 		if (id == NOT_THERE)
 			continue;
-		rc = c->sealed(s, id, after_ms, until_ms, list, n, e);
+		rc = c->sealed(s, id, after_ms, until_ms, list, n, lim, e);
 		for (size_t i = 0; i < s->n_windows && !rc; i++)
 			if (hour_meets(s->windows[i]->hour, after_ms, until_ms))
 				c->head(v, s->windows[i], id, after_ms, until_ms, list, n);

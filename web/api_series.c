@@ -17,6 +17,7 @@ struct lookup {
 	int64_t after, until;
 	size_t limit;
 	struct source_limits lim;
+	struct source_damage damage;
 };
 
 static int lookup_open(struct lookup *l, struct web *w, struct httpd_request *rq, struct err *e)
@@ -24,6 +25,7 @@ static int lookup_open(struct lookup *l, struct web *w, struct httpd_request *rq
 	*l = (struct lookup){ .rq = rq };
 	if (!w->o.source)
 		return err_set(e, ERR_UNAVAILABLE, "there is no storage");
+	l->lim.damage = &l->damage;
 	l->lim.canceled = httpd_canceled(rq);
 	l->lim.deadline_mono_ns = w->o.query_timeout_ms ? httpd_arrived_ns(rq) + w->o.query_timeout_ms * 1000000 : 0;
 	int rc = param_span(rq, &l->after, &l->until, e);
@@ -36,6 +38,19 @@ static int lookup_open(struct lookup *l, struct web *w, struct httpd_request *rq
 	if (rc)
 		selectors_release(&l->sel);
 	return rc;
+}
+
+/* What the answer does not have: cut by the limit, or damaged in the storage. */
+static void lookup_end(struct lookup *l, bool cut)
+{
+	struct view warnings[2];
+	char text[200];
+	size_t n = 0;
+	if (cut)
+		warnings[n++] = answer_truncated;
+	if (source_damage_say(&l->damage, text, sizeof text))
+		warnings[n++] = view_of(text);
+	answer_end(l->rq, warnings, n, NULL, 0);
 }
 
 static void lookup_close(struct lookup *l)
@@ -97,7 +112,7 @@ static void answer_names(struct lookup *l, struct names *n)
 		buf_json_string(b, n->v.v[i]);
 	}
 	buf_putc(b, ']');
-	answer_end(l->rq, &answer_truncated, shown < n->v.n, NULL, 0);
+	lookup_end(l, shown < n->v.n);
 }
 
 /* Names of labels, or the values of one. Without a selector: one look-up that takes all series. */
@@ -232,7 +247,7 @@ static void answer_series(struct lookup *l, struct series_list *s)
 		labels_json(s->v.v[i].labels, b);
 	}
 	buf_putc(b, ']');
-	answer_end(l->rq, &answer_truncated, cut, NULL, 0);
+	lookup_end(l, cut);
 }
 
 static int find_series(struct lookup *l, struct series_list *s, struct err *e)

@@ -20,6 +20,17 @@ struct source_stats {
 	atomic_uint_fast64_t chunks, samples, bytes;
 };
 
+/* What is stored, was asked for and is damaged, so that the answer is without it. Zeroed: nothing. Any thread may add. */
+struct source_damage {
+	atomic_uint_fast64_t met;           /* how often something damaged was met */
+	atomic_int_fast64_t until_ms;       /* the end of the last stretch of time that is concerned */
+	atomic_int_fast64_t before_from_ms; /* INT64_MAX less the beginning of the first */
+};
+
+void source_damage_add(struct source_damage *d, int64_t after_ms, int64_t until_ms);
+/* The warning that an answer carries for it, into text; false (and nothing) if there is nothing to say. */
+bool source_damage_say(const struct source_damage *d, char *text, size_t size);
+
 /* What a query may cost; checked by the source while it works. */
 struct source_limits {
 	int64_t deadline_mono_ns;    /* 0 = none */
@@ -29,6 +40,7 @@ struct source_limits {
 	struct source_stats *stats;  /* counts up; may be NULL */
 	struct pool *pool;           /* to fan out over; NULL = the caller's thread only */
 	uint64_t max_bytes;          /* of stacks that are held for this query alone, beside those it returns; 0 = unlimited */
+	struct source_damage *damage; /* what is damaged is left out and noted here; NULL: it is an error, ERR_CORRUPT */
 };
 
 /* ERR_CANCELED, ERR_TIMEOUT, or 0: for who works long without reading. */

@@ -311,6 +311,7 @@ def header(b, _version):
     h = dict(zip(("first", "last", "samples"), b.varints(3)))
     h["parts"] = b.varints(b.varint())
     h["origin"] = b.varint() if b.left() else None
+    h["lost"] = b.varint() if b.left() else 0
     return h
 
 
