@@ -20,6 +20,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "scraper/delta.h"
+#include "scraper/receipt.h"
 #include "scraper/scrape_config.h"
 
 enum outcome {
@@ -102,7 +103,9 @@ struct endpoint {
 	char *last_error;                /* NULL = none */
 	int64_t last_scrape_ms, last_duration_ns, last_bytes, last_samples;
 
-	/* The decoder's, while busy: */
+	struct receipt *receipt;         /* of its batches */
+
+	/* The decoder's that works on it: */
 	struct delta delta;
 	uint64_t delta_columns;          /* hash of what its columns are */
 	struct series_set series;
@@ -140,6 +143,7 @@ struct work {
 	int64_t start_ms, end_ms;        /* wall clock of the request */
 	int64_t duration_ns;
 	uint64_t bytes;
+	int64_t since_ms;                /* of an end: when it was tried first, monotonic; 0 = not yet */
 };
 
 struct worker {
@@ -169,6 +173,7 @@ struct scraper {
 	struct fetch_loop *loop;
 	pthread_t thread;
 	bool thread_runs;
+	struct work *unburied;           /* ends that were not stored: tried again */
 	struct heap light, heavy;        /* endpoints with works that wait (turns.c) */
 	pthread_cond_t work_came, light_came; /* for the spare decoder: light_came */
 	unsigned n_idle;                 /* decoders that wait for work_came */
@@ -185,6 +190,8 @@ struct scraper {
 void pool_changed(void *pool); /* from any thread: the loop brings it up to date */
 void work_free(struct work *w); /* under the lock: gives references back */
 void endpoint_unref(struct endpoint *ep);
+/* Ends the endpoint's series, after what it has there already. Takes a reference. Under the lock. */
+struct work *work_end(struct endpoint *ep);
 
 /* turns.c */
 /* Hands it to the decoders, behind what the endpoint has there already. Takes it. Under the lock. A body that is one too

@@ -88,12 +88,7 @@ static void let_go(struct endpoint *ep)
 		atomic_store(&ep->scraper->some_gone, true);
 		fetch_loop_wake(ep->scraper->loop);
 	} else {
-		struct work *w = NEW(struct work);
-		w->kind = WORK_GONE;
-		w->endpoint = ep;
-		ep->refs++;
-		w->end_ms = clock_now_ms();
-		work_dispatch(w);
+		work_dispatch(work_end(ep));
 	}
 	endpoint_unref(ep);
 }
@@ -168,6 +163,7 @@ static struct endpoint *new_endpoint(struct pool *p, struct target_plan *plan)
 	ep->hash = plan->hash;
 	ep->url = TAKE_PTR(plan->url);
 	ep->name = TAKE_PTR(plan->name);
+	ep->receipt = receipt_new();
 	ep->delta.budget = &p->scraper->memory;
 	ep->target = find_target(p->scraper, plan);
 	ep->target->refs++;

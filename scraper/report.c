@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scraper/report.h"
 
-#include "base/log.h"
-#include "scraper/table.h"
 
 void batch_reset(struct batch *b)
 {
@@ -53,28 +51,22 @@ bool batch_add_float(struct batch *b, const struct target *t, const char *metric
 	return l.v != NULL;
 }
 
-/* From the committer's thread: what was taken in did not become durable. */
-static void on_done(void *arg, const struct err *e)
-{
-	if (!e->code)
-		return;
-	metric_inc(&scraper_table[M_SINK_FAILED]);
-	LOG_ERROR("msg", "a scrape was not stored", "err", e->msg);
-}
-
-int batch_send(struct batch *b, struct sink *sink, bool only_floats, struct sink_result *res, struct err *e)
+int batch_send(struct batch *b, struct sink *sink, void (*done)(void *arg, const struct err *e), void *arg,
+	       struct sink_result *res, struct err *e)
 {
 	*res = (struct sink_result){ 0 };
 	b->profiles.n = 0;
-	for (size_t i = 0; i < b->parts.n && !only_floats; i++) {
+	for (size_t i = 0; i < b->parts.n; i++) {
 		struct sink_profile p = b->parts.v[i].p;
 		p.columns = b->columns.v + b->parts.v[i].first_column;
 		if (p.n_columns)
 			vec_push(&b->profiles, p);
 	}
-	if (!b->profiles.n && !b->floats.n)
+	if (!b->profiles.n && !b->floats.n) {
+		done(arg, &(struct err){ 0 });
 		return 0;
+	}
 	struct sink_batch batch = { .profiles = b->profiles.v, .n_profiles = b->profiles.n, .floats = b->floats.v,
-				    .n_floats = b->floats.n, .done = on_done };
+				    .n_floats = b->floats.n, .done = done, .done_arg = arg };
 	return sink->append(sink, &batch, res, e);
 }

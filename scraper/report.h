@@ -29,7 +29,8 @@ void batch_add_stale(struct batch *b, const struct series *s, int64_t t_ms, int6
 /* A float about the target; profile NULL = of the whole target. False past the arena's cap. */
 bool batch_add_float(struct batch *b, const struct target *t, const char *metric, const char *profile, int64_t t_ms,
 		     double v);
-/* Hands it over; empty batches are not. only_floats leaves the profiles out. */
-int batch_send(struct batch *b, struct sink *sink, bool only_floats, struct sink_result *res, struct err *e) MUST_USE;
+/* Hands it over; done(arg) is told whether it was stored, unless this fails. An empty batch is told of at once. */
+int batch_send(struct batch *b, struct sink *sink, void (*done)(void *arg, const struct err *e), void *arg,
+	       struct sink_result *res, struct err *e) MUST_USE;
 
 #endif

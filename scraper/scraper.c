@@ -35,6 +35,16 @@ static void target_unref(struct scraper *s, struct target *t)
 	free(t);
 }
 
+struct work *work_end(struct endpoint *ep)
+{
+	struct work *w = NEW(struct work);
+	w->kind = WORK_GONE;
+	w->endpoint = ep;
+	ep->refs++;
+	w->end_ms = clock_now_ms();
+	return w;
+}
+
 static void leave_target(struct endpoint *ep)
 {
 	struct target *t = ep->target;
@@ -56,6 +66,7 @@ void endpoint_unref(struct endpoint *ep)
 	fetch_client_unref(ep->client);
 	delta_release(&ep->delta);
 	series_set_release(&ep->series);
+	receipt_unref(ep->receipt);
 	free(ep->url);
 	free(ep->name);
 	free(ep->discovered);
@@ -126,16 +137,32 @@ static int start_due(struct scraper *s)
 	return (int)MAX(MIN(wait, LONGEST_WAIT_MS), 0);
 }
 
+/* What storage could not take before: again, in order that no series of a target that left stays for the look-back. */
+static void bury_again(struct scraper *s)
+{
+	struct work *w = s->unburied;
+	s->unburied = NULL;
+	for (struct work *next; w; w = next) {
+		next = w->next;
+		work_dispatch(w);
+	}
+}
+
 static void *loop_main(void *arg)
 {
 	struct scraper *s = arg;
 	struct err e = { 0 };
+	int64_t buried_ms = 0;
 	while (!atomic_load(&s->stopping)) {
 		pthread_mutex_lock(&s->lock);
 		if (atomic_exchange(&s->dirty, false))
 			sync_pools(s);
 		if (atomic_exchange(&s->some_gone, false))
 			flights_end_gone(s);
+		if (s->unburied && clock_mono_ms() - buried_ms >= LONGEST_WAIT_MS) {
+			buried_ms = clock_mono_ms();
+			bury_again(s);
+		}
 		int wait = start_due(s);
 		pthread_mutex_unlock(&s->lock);
 		if (fetch_loop_turn(s->loop, wait, &e)) {
@@ -338,6 +365,7 @@ void scraper_free(struct scraper *s)
 	pthread_mutex_lock(&s->lock);
 	for (size_t i = 0; i < s->pools.n; i++)
 		pool_free_job(s->pools.v[i]); /* it has stopped: no markers at the end, the series go on */
+	bury_again(s); /* it has stopped: they go */
 	pthread_mutex_unlock(&s->lock);
 	vec_free(&s->pools);
 	heap_free(&s->due);

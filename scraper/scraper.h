@@ -36,7 +36,7 @@ int scraper_apply(struct scraper *s, struct scraper_config *c, struct err *e) MU
 struct status_targets *scraper_status(struct scraper *s);
 /* Cancels what is under way, gives the decoders a second for what waits, joins. */
 void scraper_stop(struct scraper *s);
-/* scraper_stop, if it was not called, and frees. */
+/* scraper_stop, if it was not called, and frees. The sink has told of all batches by then, or never will. */
 void scraper_free(struct scraper *s);
 /* Makes pyrrha_target_* and friends appear in /metrics. */
 void scraper_register_metrics(void);

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "base/metrics.h"
 #include "base/num.h"
 #include "pprof/pprof.h"
@@ -624,6 +625,104 @@ static void what_is_dropped_is_counted(void **state)
 	assert_true(has_down(&b->sink, "job=\"go\""));
 }
 
+/* Series of a metric whose newest sample is none. */
+static void count_ends(struct fake_sink *f, const char *what, size_t *ret_series, size_t *ret_ended)
+{
+	struct map seen = { 0 };
+	*ret_series = *ret_ended = 0;
+	pthread_mutex_lock(&f->lock);
+	for (size_t i = f->v.n; i--;) { /* the newest first; series are told apart by hash, which does for a test */
+		uint32_t id;
+		uint64_t h = hash_view(view_of(f->v.v[i].series));
+		size_t at = map_start(&seen, h);
+		if (strncmp(f->v.v[i].series, what, strlen(what)) || map_probe(&seen, h, &at, &id))
+			continue;
+		map_insert(&seen, h, 1);
+		++*ret_series;
+		*ret_ended += f->v.v[i].stale;
+	}
+	pthread_mutex_unlock(&f->lock);
+	map_free(&seen);
+}
+
+static void wait_ends(struct fake_sink *f, const char *what, size_t series, int64_t ms)
+{
+	int64_t end = clock_mono_ms() + ms;
+	size_t n = 0, ended = 0;
+	do {
+		count_ends(f, what, &n, &ended);
+		if (n >= series && ended == n)
+			return;
+		clock_sleep_ms(50);
+	} while (clock_mono_ms() < end);
+	fail_msg("%s: %zu series (%zu are wanted), of which %zu ended", what, n, series, ended);
+}
+
+/* 500 targets of 5 types that one reload removes: dead ones, some of them asked at that moment. */
+static void removed_targets_leave_no_ghosts(void **state)
+{
+	struct bench *b = *state;
+	struct buf yaml = { 0 };
+	buf_puts(&yaml, "scrape_configs:\n- job_name: go\n  scrape_interval: 3s\n  profiling_config: {pprof_config: {process_cpu: {path: "
+			"/hang, seconds: 1}}}\n  static_configs:\n");
+	for (int i = 0; i < 500; i++)
+		buf_printf(&yaml, "  - {targets: ['127.0.0.1:%s'], labels: {n: '%d'}}\n", i % 25 ? "1" : "PORT", i);
+	apply(b, yaml.ptr);
+	buf_free(&yaml);
+	size_t n = 0, ended;
+	for (int i = 0; i < 600 && n < 2400; i++) {
+		clock_sleep_ms(50);
+		count_ends(&b->sink, "profile_up{", &n, &ended);
+	}
+	assert_true(n >= 2400);
+	b->sink.slow_ms = 2; /* the ends come faster than they are taken */
+	apply(b, "scrape_configs: []\n");
+	wait_ends(&b->sink, "up{", 480, 30000);
+	wait_ends(&b->sink, "profile_up{", 2400, 30000);
+	wait_ends(&b->sink, "scrape_duration_seconds{", 2400, 1000);
+	clock_sleep_ms(1200); /* nothing comes after them, not even from the requests that were under way */
+	wait_ends(&b->sink, "up{", 480, 0);
+}
+
+/* Storage that cannot write, at once or later: targets are down, and say why; what ends is told again. */
+static void what_was_not_stored_is_told(void **state)
+{
+	struct bench *b = *state;
+	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 200ms\n"
+		 "  profiling_config: {pprof_config: {" NONE NO_CPU "heap: {path: /heap}}}\n"
+		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
+	assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", 2, 5000));
+	double before = counter("pyrrha_target_scrapes_not_stored_total");
+	b->sink.lose = ERR_IO;
+	wait_error(b, "/heap", "not stored: the sink lost it");
+	assert_true(counter("pyrrha_target_scrapes_not_stored_total") > before);
+	/* A series that ended meanwhile ends for whoever asks later. */
+	world.status = 503;
+	int asked = world.heaps;
+	for (int i = 0; i < 500 && world.heaps < asked + 3; i++)
+		clock_sleep_ms(10);
+	b->sink.lose = 0;
+	wait_error(b, "/heap", "503");
+	wait_ends(&b->sink, "heap:inuse_space", 1, 5000);
+	world.status = 0;
+	assert_true(fake_sink_wait_value(&b->sink, "up{", 1, 5000));
+	/* The target leaves while nothing is taken, then while all is lost: it ends when storage is back. */
+	for (int i = 0; i < 2; i++) {
+		*(i ? &b->sink.lose : &b->sink.refuse) = ERR_IO;
+		apply(b, "scrape_configs: []\n");
+		clock_sleep_ms(1500);
+		b->sink.lose = b->sink.refuse = 0;
+		wait_ends(&b->sink, "up{", 1, 5000);
+		wait_ends(&b->sink, "profile_up{", 1, 5000);
+		wait_ends(&b->sink, "heap:inuse_space", 1, 5000);
+		size_t n = fake_sink_find(&b->sink, "heap:inuse_space", NULL);
+		apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 200ms\n"
+			 "  profiling_config: {pprof_config: {" NONE NO_CPU "heap: {path: /heap}}}\n"
+			 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
+		assert_true(fake_sink_wait(&b->sink, "heap:inuse_space", n + 2, 5000));
+	}
+}
+
 static int start_metrics(void **state)
 {
 	char *zeros = calloc(1, 8 << 20);
@@ -658,6 +757,8 @@ int main(void)
 		TEST(new_series_are_limited),
 		TEST(a_full_storage_fails_visibly),
 		TEST(what_is_dropped_is_counted),
+		TEST(removed_targets_leave_no_ghosts),
+		TEST(what_was_not_stored_is_told),
 	};
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);
 	return cmocka_run_group_tests(tests, start_metrics, end_metrics);

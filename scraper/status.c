@@ -33,16 +33,19 @@ static void copy_endpoint(struct rows *r, const struct pool *p, const struct end
 {
 	struct row *row = vec_add(&r->active);
 	struct buf url = { 0 };
+	char why[RECEIPT_WHY + 16] = "not stored: ";
+	bool lost = receipt_failed(ep->receipt, why + strlen(why));
+	const char *error = lost ? why : ep->last_error ? ep->last_error : "";
 	fetch_url_redact(view_of(ep->url), &url);
-	size_t n_pool = strlen(p->name), n_name = strlen(ep->name), n_err = ep->last_error ? strlen(ep->last_error) : 0;
-	row->text = xasprintf("%s%s%s%s", p->name, buf_view(&url).ptr, ep->name, ep->last_error ? ep->last_error : "");
+	size_t n_pool = strlen(p->name), n_name = strlen(ep->name), n_err = strlen(error);
+	row->text = xasprintf("%s%s%s%s", p->name, buf_view(&url).ptr, ep->name, error);
 	row->discovered = labels_dup(*ep->discovered);
 	row->labels = labels_dup(*ep->target->labels);
 	const char *at = row->text;
 	row->t = (struct status_target){ .discovered = *row->discovered, .labels = *row->labels,
 					 .last_scrape_ms = ep->last_scrape_ms, .last_duration_ns = ep->last_duration_ns,
 					 .last_bytes = ep->last_bytes, .last_samples = ep->last_samples,
-					 .interval_ms = ep->interval_ms, .timeout_ms = ep->deadline_ms, .health = health(ep) };
+					 .interval_ms = ep->interval_ms, .timeout_ms = ep->deadline_ms, .health = lost ? TARGET_DOWN : health(ep) };
 	row->t.pool = view_make(at, n_pool);
 	row->t.scrape_url = row->t.global_url = view_make(at += n_pool, url.len);
 	row->t.profile = view_make(at += url.len, n_name);

@@ -50,10 +50,17 @@ static int append(struct sink *s, const struct sink_batch *b, struct sink_result
 	bool has_profile = false;
 	for (size_t i = 0; i < b->n_profiles; i++)
 		has_profile |= b->profiles[i].profile != NULL;
-	if (f->fail && has_profile) {
-		int code = f->fail;
+	int code = f->refuse ? f->refuse : has_profile ? f->fail : 0;
+	if (code) {
 		pthread_mutex_unlock(&f->lock);
 		return err_set(e, (enum err_code)code, "the sink was told to fail");
+	}
+	if (f->lose) {
+		struct err why = { 0 };
+		pthread_mutex_unlock(&f->lock);
+		err_set(&why, (enum err_code)f->lose, "the sink lost it");
+		b->done(b->done_arg, &why);
+		return 0;
 	}
 	f->batches++;
 	for (size_t i = 0; i < b->n_profiles; i++)

@@ -25,6 +25,8 @@ struct fake_sink {
 	VEC(struct kept) v;
 	size_t batches;
 	atomic_int fail;       /* enum err_code to fail profiles with; 0 = take all */
+	atomic_int refuse;     /* the same for all that comes */
+	atomic_int lose;       /* all is taken in, and then told of as not stored, with this code */
 	atomic_int slow_ms;    /* each append takes so long */
 };
 

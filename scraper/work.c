@@ -19,6 +19,7 @@
 #define PART_MAX 128                 /* bytes of one part of a profile's name */
 #define BATCH_BYTES ((size_t)16 << 20)
 #define LIGHT_LIMIT_NS 100000000     /* CPU of a decode that was believed to be light; then it is heavy */
+#define BURY_MS 3600000              /* ends that were not stored are tried again for so long */
 #define CPU_LIMIT_NS INT64_C(5000000000)
 
 /* NAME parts are metric names when put together: what does not fit becomes _. */
@@ -330,20 +331,21 @@ static void log_change(const struct job *j, enum outcome was, enum outcome now)
 		LOG_INFO("msg", "scrape works again", "job", j->work->job->name, "url", j->ep->url);
 }
 
-/* 1 or 0; -1 while some type was not asked yet. */
+/* 1 or 0; -1 while some type was not asked yet, and when all have left. */
 static int up_of(const struct target *t)
 {
-	bool some = false, unknown = false;
+	bool some = false, unknown = false, any = false;
 	for (size_t i = 0; i < t->endpoints.n; i++) {
 		const struct endpoint *ep = t->endpoints.v[i];
 		if (ep->gone)
 			continue;
+		any = true;
 		if (ep->outcome == OUTCOME_FAILED)
 			return 0;
 		some |= ep->outcome == OUTCOME_OK;
 		unknown |= ep->outcome == OUTCOME_UNKNOWN;
 	}
-	return unknown ? -1 : some;
+	return unknown || !any ? -1 : some;
 }
 
 static bool is_first(const struct endpoint *ep)
@@ -406,6 +408,26 @@ static void count_result(const struct sink_result *r)
 		metric_add(&scraper_table[M_OUT_OF_BOUNDS], r->too_new);
 }
 
+/* Hands the batch over; the endpoint's receipt knows what becomes of it. */
+static int send(struct job *j, struct sink_result *res, struct err *e)
+{
+	struct receipt *r = receipt_expect(j->ep->receipt);
+	int rc = batch_send(j->batch, j->worker->scraper->sink, receipt_done, r, res, e);
+	if (rc)
+		receipt_unref(r);
+	return rc;
+}
+
+/* A batch of it was not stored: ends of series may have been in it. What does not come now ends once more. */
+static void doubt_ends(struct job *j)
+{
+	if (!receipt_take_failure(j->ep->receipt))
+		return;
+	for (size_t i = 0; i < j->ep->series.v.n; i++)
+		if (j->ep->series.v.v[i]->labels)
+			j->ep->series.v.v[i]->live = true;
+}
+
 /* A failed scrape: nothing but the end of its series and what is told of the target. */
 static void fail(struct job *j)
 {
@@ -415,7 +437,7 @@ static void fail(struct job *j)
 	clear_seen(j);
 	put_stale(j);
 	put_reports(j);
-	if (batch_send(j->batch, j->worker->scraper->sink, false, &res, &e) == 0) {
+	if (send(j, &res, &e) == 0) {
 		count_result(&res);
 		settle_series(j);
 	} else if (e.code != ERR_UNAVAILABLE) {
@@ -449,13 +471,14 @@ static void scrape(struct job *j)
 	struct sink_result res;
 	struct endpoint *ep = j->ep;
 	j->err = j->work->err;
+	doubt_ends(j);
 	if (!j->err.code && put_profile(j) && left_alone(j))
 		return;
 	metric_inc(&scraper_table[M_SCRAPES]);
 	if (!j->err.code) {
 		put_stale(j);
 		put_reports(j);
-		if (batch_send(j->batch, j->worker->scraper->sink, false, &res, &j->err) == 0) {
+		if (send(j, &res, &j->err) == 0) {
 			count_result(&res);
 			settle_series(j);
 			ep->last_t_ms = MAX(ep->last_t_ms, j->t_ms);
@@ -476,11 +499,43 @@ static void scrape(struct job *j)
 static const char *const per_profile[] = { "profile_up", "scrape_duration_seconds", "scrape_samples_scraped",
 					   "scrape_body_size_bytes" };
 
+/* Ends that the sink took in, until it says whether they are stored. */
+struct burial {
+	struct endpoint *endpoint; /* reference */
+	bool with_up;
+	int64_t since_ms;          /* monotonic: of the first try */
+};
+
+/* From the sink's thread, or the decoder's. An end is never given up while it matters: without it the series would stay
+ * for the look-back. */
+static void on_buried(void *arg, const struct err *e)
+{
+	struct burial *b = arg;
+	struct endpoint *ep = b->endpoint;
+	struct scraper *s = ep->scraper;
+	if (e->code)
+		metric_inc(&scraper_table[M_SINK_FAILED]);
+	pthread_mutex_lock(&s->lock);
+	if (e->code && clock_mono_ms() - b->since_ms < BURY_MS) {
+		struct work *w = work_end(ep);
+		w->since_ms = b->since_ms;
+		w->next = s->unburied;
+		s->unburied = w;
+		if (b->with_up)
+			ep->target->last_up = 0;
+	}
+	endpoint_unref(ep);
+	pthread_mutex_unlock(&s->lock);
+	free(b);
+}
+
 /* The endpoint left: all its series end, and `up` with the last of its target. */
 static void bury(struct job *j)
 {
 	struct endpoint *ep = j->ep;
 	struct sink_result res;
+	struct burial *b = NEW(struct burial);
+	*b = (struct burial){ .endpoint = ep, .since_ms = j->work->since_ms ? j->work->since_ms : clock_mono_ms() };
 	double stale = value_from_bits(VALUE_STALE_BITS);
 	int64_t t = MAX(clock_now_ms(), ep->last_report_ms + 1), up_ms = 0;
 	bool last = true, reported = ep->last_report_ms > 0;
@@ -491,15 +546,19 @@ static void bury(struct job *j)
 		ep->target->last_up = -1;
 		up_ms = MAX(t, ep->target->last_up_ms + 1);
 	}
+	ep->refs++;
 	pthread_mutex_unlock(&ep->scraper->lock);
+	b->with_up = up_ms != 0;
 	j->work->end_ms = t;
+	doubt_ends(j);
 	put_stale(j);
 	for (size_t i = 0; i < ARRAY_LEN(per_profile) && reported; i++)
 		batch_add_float(j->batch, ep->target, per_profile[i], ep->name, t, stale);
 	if (up_ms)
 		batch_add_float(j->batch, ep->target, "up", NULL, up_ms, stale);
-	if (batch_send(j->batch, j->worker->scraper->sink, false, &res, &j->err))
-		metric_inc(&scraper_table[M_SINK_FAILED]);
+	delta_release(&ep->delta);
+	if (batch_send(j->batch, j->worker->scraper->sink, on_buried, b, &res, &j->err))
+		on_buried(b, &j->err);
 }
 
 static void do_work(struct worker *wk, struct batch *b, struct work *w)

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scraper/receipt.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "scraper/table.h"
+
+struct receipt {
+	atomic_int refs;
+	atomic_bool failed, news;
+	char why[RECEIPT_WHY]; /* under why_lock */
+};
+
+/* Nobody holds it for long, and only where something failed. */
+static pthread_mutex_t why_lock = PTHREAD_MUTEX_INITIALIZER;
+
+struct receipt *receipt_new(void)
+{
+	struct receipt *r = NEW(struct receipt);
+	r->refs = 1;
+	return r;
+}
+
+void receipt_unref(struct receipt *r)
+{
+	if (r && atomic_fetch_sub(&r->refs, 1) == 1)
+		free(r);
+}
+
+struct receipt *receipt_expect(struct receipt *r)
+{
+	atomic_fetch_add(&r->refs, 1);
+	return r;
+}
+
+void receipt_done(void *arg, const struct err *e)
+{
+	struct receipt *r = arg;
+	if (e->code) {
+		metric_inc(&scraper_table[M_SINK_FAILED]);
+		pthread_mutex_lock(&why_lock);
+		snprintf(r->why, sizeof r->why, "%s", e->msg);
+		pthread_mutex_unlock(&why_lock);
+		atomic_store(&r->news, true);
+		if (!atomic_exchange(&r->failed, true))
+			LOG_DEBUG("msg", "a scrape was not stored", "err", e->msg);
+	} else if (atomic_load_explicit(&r->failed, memory_order_relaxed)) {
+		atomic_store(&r->failed, false);
+	}
+	receipt_unref(r);
+}
+
+bool receipt_failed(struct receipt *r, char why[RECEIPT_WHY])
+{
+	if (!atomic_load(&r->failed))
+		return false;
+	pthread_mutex_lock(&why_lock);
+	memcpy(why, r->why, RECEIPT_WHY);
+	pthread_mutex_unlock(&why_lock);
+	return true;
+}
+
+bool receipt_take_failure(struct receipt *r)
+{
+	return atomic_load_explicit(&r->news, memory_order_relaxed) && atomic_exchange(&r->news, false);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What became of an endpoint's batches. The sink takes a batch in at once and says later, from a thread of its own, whether
+ * it was stored; by then the endpoint may be gone, so the two share a receipt. Thread-safe. */
+#ifndef PYRRHA_SCRAPER_RECEIPT_H
+#define PYRRHA_SCRAPER_RECEIPT_H
+
+#include "base/err.h"
+
+#define RECEIPT_WHY 256
+
+struct receipt;
+
+struct receipt *receipt_new(void) MUST_USE;
+void receipt_unref(struct receipt *r); /* NULL is allowed */
+/* Before a batch is handed over: r is then the done_arg of receipt_done. If the sink does not take it: receipt_unref. */
+struct receipt *receipt_expect(struct receipt *r);
+void receipt_done(void *r, const struct err *e);
+/* Whether the last batch that was told of was not stored, and why. */
+bool receipt_failed(struct receipt *r, char why[RECEIPT_WHY]);
+/* Whether any was not stored since this was asked last. */
+bool receipt_take_failure(struct receipt *r);
+
+#endif
