@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -13,7 +12,7 @@
 struct receipt {
 	atomic_int refs;
 	atomic_bool failed, news;
-	char why[RECEIPT_WHY]; /* under why_lock */
+	char *why; /* under why_lock */
 };
 
 /* Nobody holds it for long, and only where something failed. */
@@ -28,8 +27,10 @@ struct receipt *receipt_new(void)
 
 void receipt_unref(struct receipt *r)
 {
-	if (r && atomic_fetch_sub(&r->refs, 1) == 1)
-		free(r);
+	if (!r || atomic_fetch_sub(&r->refs, 1) != 1)
+		return;
+	free(r->why);
+	free(r);
 }
 
 struct receipt *receipt_expect(struct receipt *r)
@@ -44,7 +45,8 @@ void receipt_done(void *arg, const struct err *e)
 	if (e->code) {
 		metric_inc(&scraper_table[M_SINK_FAILED]);
 		pthread_mutex_lock(&why_lock);
-		snprintf(r->why, sizeof r->why, "%s", e->msg);
+		free(r->why);
+		r->why = xstrdup(e->msg);
 		pthread_mutex_unlock(&why_lock);
 		atomic_store(&r->news, true);
 		if (!atomic_exchange(&r->failed, true))
@@ -55,14 +57,14 @@ void receipt_done(void *arg, const struct err *e)
 	receipt_unref(r);
 }
 
-bool receipt_failed(struct receipt *r, char why[RECEIPT_WHY])
+char *receipt_failure(struct receipt *r)
 {
 	if (!atomic_load(&r->failed))
-		return false;
+		return NULL;
 	pthread_mutex_lock(&why_lock);
-	memcpy(why, r->why, RECEIPT_WHY);
+	char *why = xstrdup(r->why);
 	pthread_mutex_unlock(&why_lock);
-	return true;
+	return why;
 }
 
 bool receipt_take_failure(struct receipt *r)

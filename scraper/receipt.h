@@ -6,8 +6,6 @@
 
 #include "base/err.h"
 
-#define RECEIPT_WHY 256
-
 struct receipt;
 
 struct receipt *receipt_new(void) MUST_USE;
@@ -15,8 +13,8 @@ void receipt_unref(struct receipt *r); /* NULL is allowed */
 /* Before a batch is handed over: r is then the done_arg of receipt_done. If the sink does not take it: receipt_unref. */
 struct receipt *receipt_expect(struct receipt *r);
 void receipt_done(void *r, const struct err *e);
-/* Whether the last batch that was told of was not stored, and why. */
-bool receipt_failed(struct receipt *r, char why[RECEIPT_WHY]);
+/* Why the last batch that was told of was not stored; NULL: it was. Returns owned. */
+char *receipt_failure(struct receipt *r);
 /* Whether any was not stored since this was asked last. */
 bool receipt_take_failure(struct receipt *r);
 

@@ -33,9 +33,9 @@ static void copy_endpoint(struct rows *r, const struct pool *p, const struct end
 {
 	struct row *row = vec_add(&r->active);
 	struct buf url = { 0 };
-	char why[RECEIPT_WHY + 16] = "not stored: ";
-	bool lost = receipt_failed(ep->receipt, why + strlen(why));
-	const char *error = lost ? why : ep->last_error ? ep->last_error : "";
+	char *why AUTOFREE = receipt_failure(ep->receipt);
+	char *lost AUTOFREE = why ? xasprintf("not stored: %s", why) : NULL;
+	const char *error = lost ? lost : ep->last_error ? ep->last_error : "";
 	fetch_url_redact(view_of(ep->url), &url);
 	size_t n_pool = strlen(p->name), n_name = strlen(ep->name), n_err = strlen(error);
 	row->text = xasprintf("%s%s%s%s", p->name, buf_view(&url).ptr, ep->name, error);

@@ -271,10 +271,12 @@ static int recover(struct tsdb *db, struct err *e)
 {
 	int64_t now = clock_mono_ms();
 	if (now - db->recovered_mono_ms < 1000)
-		return err_set(e, ERR_IO, "the head log could not be written a moment ago");
+		return err_set(e, ERR_IO, "the head log could not be written a moment ago: %s", db->write_error.msg);
 	db->recovered_mono_ms = now;
 	int rc = hlog_reopen(db->log, e);
-	if (!rc)
+	if (rc)
+		db->write_error = *e;
+	else
 		LOG_INFO("msg", "the head log is open again after a failed write");
 	return rc;
 }
@@ -284,8 +286,8 @@ static void commit_group(struct tsdb *db, struct group *g)
 	struct err e = { 0 };
 	int64_t start = clock_mono_ns();
 	int rc = atomic_load(&db->write_failed) || hlog_is_broken(db->log) ? recover(db, &e) : 0;
-	if (!rc)
-		rc = write_group(db, g, &e);
+	if (!rc && (rc = write_group(db, g, &e)))
+		db->write_error = e;
 	atomic_store(&db->write_failed, rc != 0);
 	if (rc) {
 		metric_inc(&tsdb_metrics[TM_COMMIT_FAILURES]);

@@ -123,7 +123,7 @@ struct version *version_without(const struct version *v, uint32_t day);
 enum tsdb_metric {
 	TM_APPENDED_PROFILES, TM_APPENDED_SAMPLES, TM_APPENDED_FLOATS, TM_DUPLICATES, TM_TOO_OLD, TM_TOO_NEW, TM_OVER_LIMIT,
 	TM_TYPE_CONFLICT, TM_LABEL_SETS_OVER, TM_COMMITS, TM_COMMIT_SECONDS, TM_COMMIT_FAILURES, TM_LOG_WRITTEN,
-	TM_LOST_RECORDS, TM_LOST_SYMBOLS, TM_QUEUE_BYTES, TM_HEAD_SERIES, TM_HEAD_WINDOWS, TM_HEAD_BYTES, TM_HEAD_LOG_BYTES, TM_DICT_BYTES,
+	TM_LOST_RECORDS, TM_LOST_SYMBOLS, TM_WRITE_FAILED, TM_QUEUE_BYTES, TM_HEAD_SERIES, TM_HEAD_WINDOWS, TM_HEAD_BYTES, TM_HEAD_LOG_BYTES, TM_DICT_BYTES,
 	TM_PARTITIONS, TM_PARTS, TM_DISK_BYTES, TM_MIN_TIME, TM_MAX_TIME, TM_SEALS, TM_SEAL_FAILURES, TM_SEAL_SECONDS,
 	TM_SEALED_BYTES, TM_COMPACTIONS, TM_COMPACTION_FAILURES, TM_COMPACTION_SECONDS, TM_RETAINED, TM_LAST_RECORD,
 	TM_CACHE_BYTES, TM_DICT_BUDGET, TM_HEAD_BUDGET, TM_CACHE_BUDGET, TM_LOADED, TM_EVICTED, TM_PART_INDEX_BYTES, TM_WAITING, TM_SEALING_BYTES, TM_LOG_MEMORY, TM_TABLE_BYTES, TM_COUNT
@@ -178,6 +178,7 @@ struct tsdb {
 	atomic_bool write_failed;         /* the last commit did not succeed */
 	atomic_llong compact_after_ms;    /* the next look, monotonic; the sealer and calls that clean */
 	int64_t recovered_mono_ms;        /* the committer's: when it last opened the log anew */
+	struct err write_error;           /* the committer's: why the last write failed */
 };
 
 /* Nothing more is let in until something was sealed. */

@@ -18,6 +18,7 @@ struct metric tsdb_metrics[TM_COUNT] = {
 	[TM_LOG_WRITTEN] = { "pyrrha_tsdb_head_log_written_bytes_total", "Bytes of records put into the head log.", METRIC_COUNTER },
 	[TM_LOST_RECORDS] = { "pyrrha_tsdb_lost_records_total", "Log records found missing or damaged at start, and values of sealed parts that cannot be read.", METRIC_COUNTER },
 	[TM_LOST_SYMBOLS] = { "pyrrha_tsdb_lost_symbols_total", "Entries of dictionaries (strings, places, stacks, series) that were lost: names read \"(lost)\".", METRIC_COUNTER },
+	[TM_WRITE_FAILED] = { "pyrrha_tsdb_write_failed", "Whether the last commit could not be written (a full disk, say): what comes is refused until one can.", METRIC_GAUGE },
 	[TM_QUEUE_BYTES] = { "pyrrha_tsdb_queue_bytes", "Appends that wait for the committer.", METRIC_GAUGE },
 	[TM_HEAD_SERIES] = { "pyrrha_tsdb_head_series", "Series with data in the open windows.", METRIC_GAUGE },
 	[TM_HEAD_WINDOWS] = { "pyrrha_tsdb_head_windows", "Windows in memory.", METRIC_GAUGE },
@@ -59,6 +60,7 @@ static void collect(void *arg)
 	delete_collect(&s);
 	metric_set(&tsdb_metrics[TM_LOST_RECORDS], (double)s.lost_records);
 	metric_set(&tsdb_metrics[TM_LOST_SYMBOLS], (double)s.lost_symbols);
+	metric_set(&tsdb_metrics[TM_WRITE_FAILED], atomic_load(&db->write_failed));
 	metric_set(&tsdb_metrics[TM_QUEUE_BYTES], (double)queue_bytes(db->queue));
 	metric_set(&tsdb_metrics[TM_HEAD_SERIES], (double)s.head_series);
 	metric_set(&tsdb_metrics[TM_HEAD_WINDOWS], (double)s.head_windows);

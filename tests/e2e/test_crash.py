@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 
-from harness import LONG, Echo, Server, check, scrape_config, wait_until
+from harness import LONG, Echo, Server, check, http_get, scrape_config, wait_until
 from test_format import explained
 
 KILLS = 100 if LONG else 20
@@ -120,8 +120,14 @@ def lives_through(env, faults, said):
                    said in server.text(), 60)
         missing = seen - rows(server, EVERYTHING, time.time())
         check(not missing, f"{again}: {len(missing)} of {len(seen)} points cannot be asked for while files fail")
+        wait_until(f"{again}: all targets are down and say why", lambda: all(
+            t["health"] == "down" and "not stored: " in t["lastError"] and said in t["lastError"] for t in server.targets()), 60)
+        check(server.count("pyrrha_tsdb_write_failed") == 1, "no metric says that nothing can be written")
+        check(http_get(server.url + "/-/ready")[0] == 200, "it is not ready, although it answers queries")
         server.faults(False)
         server.appends(f"{again}: it scrapes on when files are good again")
+        wait_until(f"{again}: all targets are up", lambda: all(t["health"] == "up" for t in server.targets()), 60)
+        check(server.count("pyrrha_tsdb_write_failed") == 0, "the metric says that nothing can be written")
     seen |= rows(server, EVERYTHING, time.time())
     server.die()
     server.restart()
