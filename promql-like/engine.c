@@ -264,15 +264,21 @@ static int evaluate(struct eval *q, struct promql_params const *p, struct promql
 {
 	struct node *root = q->x->root;
 	struct value v = { 0 };
+	int64_t from = clock_mono_ns();
 	int rc = eval_prepare(q, root, e);
 	if (q->is_range && !p->profiles)
 		eval_want_values(root);
+	int64_t prepared = clock_mono_ns();
 	if (!rc)
 		rc = root->type == PROMQL_MATRIX ? eval_error_at(q, root, eval_matrix(q, root, q->top.start, &v, e), e)
 						 : eval_node(q, root, &q->top, &v, e);
+	int64_t evaluated = clock_mono_ns();
 	if (!rc)
 		rc = eval_error_at(q, root, result_fill(r, q, &v, p->profiles, e), e);
 	value_free(&v);
+	r->prepare_ns = prepared - from;
+	r->inner_ns = evaluated - prepared;
+	r->sort_ns = clock_mono_ns() - evaluated;
 	return rc;
 }
 
@@ -288,7 +294,8 @@ static int run_in_slot(struct promql_engine *g, struct eval *q, const struct pro
 		r.eval_ns = clock_mono_ns() - from;
 		q->view->ops->release(q->view);
 	}
-	r.samples = samples_read(q);
+	r.samples = atomic_load(&q->counted);
+	r.samples_read = atomic_load(&q->counted_read);
 	struct source_stats read;
 	explain_all_read(q, &read);
 	r.bytes = read.bytes;

@@ -258,9 +258,11 @@ static int eval_invariant(struct eval *q, struct node *n, const struct span *sp,
 	bool known = m->q;
 	pthread_mutex_unlock(&q->memo_lock);
 	/* Not under the lock: what is below may be invariant too, and may wait for other workers. */
+	uint64_t counted = atomic_load(&q->counted);
 	int rc = known ? 0 : dispatch(q, n, &one, &mine, e);
 	if (rc)
 		return rc;
+	atomic_fetch_add(&q->counted, (atomic_load(&q->counted) - counted) * (sp->n - 1)); /* taken at every step, read once */
 	if (!known) {
 		pthread_mutex_lock(&q->memo_lock);
 		known = m->q;

@@ -85,6 +85,7 @@ struct eval {
 	struct source_stats stats;  /* of what no node of explain is charged with */
 	struct source_damage damage;
 	atomic_uint_fast64_t read, streamed; /* samples that were read to be held, to be added up at once */
+	atomic_uint_fast64_t counted, counted_read; /* what a result says of samples */
 	struct explain *explain;    /* by node id; NULL = not asked for */
 };
 
@@ -231,6 +232,23 @@ void rseries_release(struct rseries *s);
 /* Takes out the series that the range function of n can do nothing with (the rate of a gauge), each kind with a warning; an
  * error if there are no others. */
 int range_drop_refused(struct eval *q, const struct node *n, struct range *r, struct err *e);
+/* Counts what the windows of one series took. Begins as { 0 }. */
+struct taken {
+	uint64_t all, fresh;
+	size_t seen;
+};
+static inline void taken_window(struct taken *t, size_t lo, size_t hi)
+{
+	t->all += hi - lo;
+	t->fresh += hi - MAX(lo, MIN(t->seen, hi));
+	t->seen = hi;
+}
+static inline void taken_count(struct eval *q, const struct taken *t, bool subquery)
+{
+	atomic_fetch_add_explicit(&q->counted, t->all, memory_order_relaxed);
+	if (!subquery) /* what a subquery read was counted as it ran */
+		atomic_fetch_add_explicit(&q->counted_read, t->fresh, memory_order_relaxed);
+}
 /* Moves [*lo, *hi) to the points in (from, to]; times only grow between calls. */
 void window_slide(const struct point *pts, size_t n, size_t *lo, size_t *hi, int64_t from, int64_t to);
 

@@ -65,10 +65,12 @@ static int float_windows(struct window_job *j, struct rseries *s, struct series 
 	const struct func *f = j->n->call.fn;
 	size_t lo = 0, hi = 0;
 	double *work = f->flags & FUNC_WORK ? xreallocarray(NULL, s->n + 1, sizeof *work) : NULL;
+	struct taken taken = { 0 };
 	int rc = 0;
 	for (size_t i = 0; i < j->sp->n && !rc; i++) {
 		int64_t t = span_at(j->sp, i), to = mods_time(j->r.mods, t);
 		window_slide(s->pts, s->n, &lo, &hi, to - j->r.range_ms, to);
+		taken_window(&taken, lo, hi);
 		rc = i % 256 ? 0 : eval_check(j->q, e);
 		if (lo == hi || rc)
 			continue;
@@ -82,6 +84,7 @@ static int float_windows(struct window_job *j, struct rseries *s, struct series 
 		if (f->window(&w, &v))
 			rc = series_push(j->q, out, t, v, NULL, e);
 	}
+	taken_count(j->q, &taken, j->r.subquery);
 	free(work);
 	return rc;
 }

@@ -165,6 +165,7 @@ static int merge_group(struct merge_job *j, size_t group, int64_t t, struct seri
 static int merge_steps(struct merge_job *j, struct value *out, struct err *e)
 {
 	j->w = xcalloc(j->r.n + 1, sizeof *j->w);
+	struct taken *taken = xcalloc(j->r.n + 1, sizeof *taken);
 	list_members(j);
 	for (size_t i = 0; i < j->r.n; i++)
 		j->w[i].s = &j->r.s[i];
@@ -173,13 +174,18 @@ static int merge_steps(struct merge_job *j, struct value *out, struct err *e)
 	int rc = 0;
 	for (size_t i = 0; i < j->sp->n && !rc; i++) {
 		int64_t t = span_at(j->sp, i), to = mods_time(j->r.mods, t);
-		for (size_t k = 0; k < j->r.n; k++)
+		for (size_t k = 0; k < j->r.n; k++) {
 			pwindow_slide(&j->w[k], to - j->r.range_ms, to);
+			taken_window(&taken[k], j->w[k].lo, j->w[k].hi);
+		}
 		for (size_t g = 0; g < j->g.n && !rc; g++)
 			rc = merge_group(j, g, t, &out->s[g], e);
 		if (!rc)
 			rc = eval_check(j->q, e);
 	}
+	for (size_t k = 0; k < j->r.n; k++)
+		taken_count(j->q, &taken[k], false);
+	free(taken);
 	free(j->w);
 	free(j->members);
 	free(j->first);

@@ -359,6 +359,10 @@ static int eval_instant(struct eval *q, struct node *n, const struct span *sp, b
 		struct series *out = value_add(&v, c.c[i].labels, false);
 		rc = c.c[i].type ? newest_profiles(q, &in, &c.c[i], &f[i], out, e) : newest_floats(q, &in, &f[i], out, e);
 	}
+	uint64_t n_samples = 0;
+	for (size_t i = 0; i < v.n; i++)
+		n_samples += v.s[i].n;
+	taken_count(q, &(struct taken){ n_samples, n_samples, 0 }, false);
 	if (f)
 		fetched_free(f, c.n);
 	choice_free(&c);
@@ -511,9 +515,11 @@ static int load_subquery(struct eval *q, struct node *n, const struct span *sp, 
 		return err_set(e, ERR_LIMIT, "a subquery of %zu steps would load too many samples: the limit is %llu (--query.max-samples)",
 			       inner.n, (unsigned long long)q->max_samples);
 	inner.end = span_at(&inner, inner.n - 1);
+	uint64_t counted = atomic_load(&q->counted);
 	int rc = eval_node(q, n->sub.expr, &inner, &r->inner, e);
 	if (rc)
 		return rc;
+	atomic_store(&q->counted, counted); /* whose windows take them counts them */
 	r->s = xcalloc(r->inner.n + 1, sizeof *r->s);
 	for (size_t i = 0; i < r->inner.n; i++) {
 		struct series *s = &r->inner.s[i];
@@ -582,6 +588,10 @@ int eval_matrix(struct eval *q, struct node *n, int64_t t, struct value *ret, st
 				rc = series_push(q, out, s->vp[k].t_ms, prof_value(p), p, e);
 		}
 	}
+	struct taken taken = { 0 };
+	for (size_t i = 0; i < v.n; i++)
+		taken_window(&taken, 0, v.s[i].n), taken.seen = 0;
+	taken_count(q, &taken, r.subquery);
 	range_free(&r);
 	return value_finish(&v, rc, ret);
 }

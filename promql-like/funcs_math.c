@@ -299,12 +299,15 @@ CALL(fn_absent_over_time)
 	bool *there = xcalloc(sp->n, sizeof *there);
 	for (size_t i = 0; i < r.n; i++) {
 		size_t lo = 0, hi = 0;
+		struct taken taken = { 0 };
 		rseries_points(&r.s[i]);
 		for (size_t k = 0; k < sp->n; k++) {
 			int64_t to = mods_time(r.mods, span_at(sp, k));
 			window_slide(r.s[i].pts, r.s[i].n, &lo, &hi, to - r.range_ms, to);
 			there[k] |= lo < hi;
+			taken_window(&taken, lo, hi);
 		}
+		taken_count(q, &taken, r.subquery);
 	}
 	range_free(&r);
 	rc = push_absent(q, n->call.args[0], sp, there, ret, e);

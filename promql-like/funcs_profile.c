@@ -161,9 +161,11 @@ static int snapshot_windows(struct eval *q, const struct func *f, const struct n
 			    const struct span *sp, struct series *out, struct err *e)
 {
 	size_t lo = 0, hi = 0;
+	struct taken taken = { 0 };
 	for (size_t i = 0; i < sp->n; i++) {
 		int64_t t = span_at(sp, i), to = mods_time(r->mods, t);
 		window_slide(s->pts, s->n, &lo, &hi, to - r->range_ms, to);
+		taken_window(&taken, lo, hi);
 		struct prof *p = NULL;
 		int rc = lo < hi ? snapshot_window(q, f, n, s->smp + lo, hi - lo, &p, e) : 0;
 		if (!rc && p)
@@ -171,6 +173,7 @@ static int snapshot_windows(struct eval *q, const struct func *f, const struct n
 		if (rc)
 			return rc;
 	}
+	taken_count(q, &taken, true);
 	return 0;
 }
 
@@ -184,9 +187,11 @@ int profile_window(struct eval *q, const struct func *f, const struct node *n, s
 		return snapshot_windows(q, f, n, r, s, sp, out, e);
 	enum over over = over_of(f, s->type);
 	struct pwindow w = { .s = s };
+	struct taken taken = { 0 };
 	for (size_t i = 0; i < sp->n; i++) {
 		int64_t t = span_at(sp, i), to = mods_time(r->mods, t);
 		pwindow_slide(&w, to - r->range_ms, to);
+		taken_window(&taken, w.lo, w.hi);
 		struct prof *p = prof_new(s->type, 0);
 		bool any = false;
 		int rc = i % 256 ? 0 : eval_check(q, e);
@@ -199,6 +204,7 @@ int profile_window(struct eval *q, const struct func *f, const struct node *n, s
 		if (rc)
 			return rc;
 	}
+	taken_count(q, &taken, false);
 	return 0;
 }
 
@@ -210,9 +216,11 @@ int profile_totals(struct eval *q, const struct func *f, const struct range *r, 
 	if (refused)
 		return refused;
 	struct pwindow w = { .s = s };
+	struct taken taken = { 0 };
 	for (size_t i = 0; i < sp->n; i++) {
 		int64_t to = mods_time(r->mods, span_at(sp, i));
 		pwindow_slide(&w, to - r->range_ms, to);
+		taken_window(&taken, w.lo, w.hi);
 		struct prof p = { .type = s->type, .a.no_terms = true };
 		bool any = false;
 		int rc = i % 256 ? 0 : eval_check(q, e);
@@ -223,6 +231,7 @@ int profile_totals(struct eval *q, const struct func *f, const struct range *r, 
 		*ret_per_s = p.per_s;
 		out[i] = (struct total){ p.a.total, p.a.ftotal, p.a.is_float, any };
 	}
+	taken_count(q, &taken, false);
 	return 0;
 }
 
@@ -285,11 +294,13 @@ static int coverage_one(struct eval *q, struct node *n, struct range *r, struct 
 			struct series *out, struct err *e)
 {
 	struct pwindow w = { .s = s };
+	struct taken taken = { 0 };
 	if (s->smp)
 		return refuse_subquery(n->call.fn->name, e);
 	for (size_t i = 0; i < sp->n; i++) {
 		int64_t t = span_at(sp, i), to = mods_time(r->mods, t), ms = 0, a, b;
 		pwindow_slide(&w, to - r->range_ms, to);
+		taken_window(&taken, w.lo, w.hi);
 		for (size_t k = pwindow_first(&w); k < w.hi; k++)
 			if (!s->vp[k].stale && pwindow_covered(&w, k, &a, &b))
 				ms += b - a;
@@ -297,6 +308,7 @@ static int coverage_one(struct eval *q, struct node *n, struct range *r, struct 
 		if (rc)
 			return rc;
 	}
+	taken_count(q, &taken, false);
 	return 0;
 }
 

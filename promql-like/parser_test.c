@@ -91,9 +91,22 @@ static void test_json(void **state)
 	assert_int_equal(promql_expr_json(x, NULL, &b, &e), 0);
 	assert_string_equal(b.ptr,
 			    "{\"type\":\"call\",\"func\":{\"name\":\"rate\",\"argTypes\":[\"matrix\"],\"variadic\":0,\"returnType\":\"vector\"},"
-			    "\"args\":[{\"type\":\"matrixSelector\",\"range\":300000,\"name\":\"up\",\"matchers\":["
+			    "\"args\":[{\"type\":\"matrixSelector\",\"range\":300000,\"rangeExpr\":null,\"name\":\"up\",\"matchers\":["
 			    "{\"name\":\"a\",\"type\":\"=\",\"value\":\"b\"},{\"name\":\"__name__\",\"type\":\"=\",\"value\":\"up\"}],"
-			    "\"offset\":60000,\"timestamp\":null,\"startOrEnd\":null}]}");
+			    "\"offset\":60000,\"offsetExpr\":null,\"timestamp\":null,\"startOrEnd\":null,\"anchored\":false,\"smoothed\":false}]}");
+	promql_expr_free(x);
+	buf_reset(&b);
+	assert_int_equal(promql_parse(&x, VIEW("m + on () up offset -min_of(1, (2m))"), &e), 0);
+	assert_int_equal(promql_expr_json(x, NULL, &b, &e), 0);
+	assert_string_equal(b.ptr,
+			    "{\"type\":\"binaryExpr\",\"op\":\"+\",\"bool\":false,\"lhs\":{\"type\":\"vectorSelector\",\"name\":\"m\",\"matchers\":["
+			    "{\"name\":\"__name__\",\"type\":\"=\",\"value\":\"m\"}],\"offset\":0,\"offsetExpr\":null,\"timestamp\":null,"
+			    "\"startOrEnd\":null,\"anchored\":false,\"smoothed\":false},\"rhs\":{\"type\":\"vectorSelector\",\"name\":\"up\","
+			    "\"matchers\":[{\"name\":\"__name__\",\"type\":\"=\",\"value\":\"up\"}],\"offset\":0,\"offsetExpr\":{\"type\":\"durationExpr\","
+			    "\"op\":\"-\",\"lhs\":null,\"rhs\":{\"type\":\"durationExpr\",\"op\":\"min_of\",\"lhs\":{\"type\":\"numberLiteral\","
+			    "\"val\":\"1\",\"duration\":false},\"rhs\":{\"type\":\"numberLiteral\",\"val\":\"120\",\"duration\":true},"
+			    "\"wrapped\":false},\"wrapped\":false},\"timestamp\":null,\"startOrEnd\":null,\"anchored\":false,\"smoothed\":false},"
+			    "\"matching\":{\"card\":\"one-to-one\",\"on\":true,\"labels\":[],\"include\":[],\"fillValues\":{\"lhs\":null,\"rhs\":null}}}");
 	promql_expr_free(x);
 	buf_free(&b);
 }

@@ -438,9 +438,30 @@ static void json_names(const char *key, const struct node_labels *l, struct buf 
 	buf_putc(out, ']');
 }
 
+/* "key": a duration that is calculated; null for a plain one, which stands beside it in milliseconds. */
+static void json_duration(const char *key, const struct node *n, struct buf *out)
+{
+	if (key)
+		buf_printf(out, ",\"%s\":", key);
+	if (!n) {
+		buf_puts(out, "null");
+	} else if (n->kind == NODE_NUMBER) {
+		buf_puts(out, "{\"type\":\"numberLiteral\",\"val\":\"");
+		put_number(&(struct node){ .kind = NODE_NUMBER, .number = { n->number.v, false } }, out);
+		buf_printf(out, "\",\"duration\":%s}", n->number.duration ? "true" : "false");
+	} else {
+		struct view op = view_of(binary_op_info(n->dur.op)->text); /* step() and range() go without the parentheses */
+		buf_printf(out, "{\"type\":\"durationExpr\",\"op\":\"%.*s\"", (int)(view_ends(op, VIEW("()")) ? op.len - 2 : op.len), op.ptr);
+		json_duration("lhs", n->dur.lhs, out);
+		json_duration("rhs", n->dur.rhs, out);
+		buf_printf(out, ",\"wrapped\":%s}", n->dur.wrapped ? "true" : "false");
+	}
+}
+
 static void json_mods(const struct time_mods *m, struct buf *out)
 {
 	buf_printf(out, ",\"offset\":%lld", (long long)m->offset_ms);
+	json_duration("offsetExpr", m->offset_expr, out);
 	if (m->at == AT_TIME)
 		buf_printf(out, ",\"timestamp\":%lld", (long long)m->at_ms);
 	else
@@ -467,6 +488,7 @@ static void json_selector(const struct node *n, struct buf *out)
 	buf_json_string(out, n->sel.name.ptr ? n->sel.name : VIEW(""));
 	json_matchers(n->sel.m, n->sel.n, out);
 	json_mods(&n->sel.mods, out);
+	buf_puts(out, ",\"anchored\":false,\"smoothed\":false");
 }
 
 static void put_json(struct printer *p, const struct node *n);
@@ -484,7 +506,7 @@ static void json_binary(struct printer *p, const struct node *n)
 		buf_printf(out, ",\"matching\":{\"card\":\"%s\",\"on\":%s", cards[n->binary.card], n->binary.on ? "true" : "false");
 		json_names("labels", &n->binary.matching, out);
 		json_names("include", &n->binary.include, out);
-		buf_putc(out, '}');
+		buf_puts(out, ",\"fillValues\":{\"lhs\":null,\"rhs\":null}}");
 	} else {
 		buf_puts(out, ",\"matching\":null");
 	}
@@ -551,6 +573,7 @@ static void put_json(struct printer *p, const struct node *n)
 		break;
 	case NODE_RANGE:
 		buf_printf(out, "{\"type\":\"matrixSelector\",\"range\":%lld", (long long)n->range.ms);
+		json_duration("rangeExpr", n->range.expr, out);
 		json_selector(n->range.sel, out);
 		buf_putc(out, '}');
 		break;
@@ -558,6 +581,8 @@ static void put_json(struct printer *p, const struct node *n)
 		buf_puts(out, "{\"type\":\"subquery\",\"expr\":");
 		put_json(p, n->sub.expr);
 		buf_printf(out, ",\"range\":%lld,\"step\":%lld", (long long)n->sub.range_ms, (long long)n->sub.step_ms);
+		json_duration("rangeExpr", n->sub.range_expr, out);
+		json_duration("stepExpr", n->sub.step_expr, out);
 		json_mods(&n->sub.mods, out);
 		buf_putc(out, '}');
 		break;

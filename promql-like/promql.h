@@ -120,9 +120,12 @@ struct promql_result {
 	size_t n_series;
 	struct view *warnings, *infos;
 	size_t n_warnings, n_infos;
-	uint64_t samples;         /* total that were read */
+	/* Samples as Prometheus counts them: those that selectors and the windows of range functions took, at each step anew; and, of
+	 * windows, only those that the step before did not have. A subquery's own ones count as read. */
+	uint64_t samples, samples_read;
 	uint64_t bytes;           /* of chunks, in memory and on disk, that were read */
 	uint64_t peak_samples;    /* most that were held at once */
+	int64_t prepare_ns, inner_ns, sort_ns; /* what eval_ns is of */
 	int64_t eval_ns, queue_ns;
 	struct view explain;      /* a JSON object, if asked for */
 };

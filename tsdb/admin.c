@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "tsdb/db.h"
 #include "tsdb/files.h"
+#include "tsdb/part.h"
 
 static struct tsdb *db_of(struct storage_admin *a)
 {
@@ -203,9 +204,24 @@ static struct admin_status *status(struct storage_admin *a, size_t limit)
 	return s;
 }
 
+static struct admin_block *blocks(struct storage_admin *a, size_t *ret_n)
+{
+	struct version *v = tsdb_version(db_of(a), NULL);
+	VEC(struct admin_block) out = { 0 };
+	for (size_t i = 0; i < v->n; i++)
+		for (size_t k = 0; k < v->p[i]->n_parts; k++) {
+			const struct part *p = v->p[i]->parts[k];
+			vec_push(&out, (struct admin_block){ part_start_ms(p), part_end_ms(p), p->number, (unsigned)p->level + 1, p->samples,
+							     p->series.n, p->bytes });
+		}
+	version_unref(v);
+	*ret_n = out.n;
+	return out.v;
+}
+
 void tsdb_admin_init(struct tsdb *db)
 {
-	db->admin = (struct storage_admin){ delete_series, clean, snapshot, status };
+	db->admin = (struct storage_admin){ delete_series, clean, snapshot, status, blocks };
 }
 
 struct storage_admin *tsdb_admin(struct tsdb *db)

@@ -30,7 +30,7 @@ static int delete_all(struct web *w, const struct httpd_request *rq, struct err 
 {
 	struct selectors s = { 0 };
 	int64_t after, until;
-	int rc = param_span(rq, &after, &until, e);
+	int rc = param_span(rq, true, &after, &until, e);
 	if (!rc)
 		rc = param_selectors(rq, &s, e);
 	if (!rc && !s.n)
@@ -126,6 +126,40 @@ static void put_status(struct buf *b, const struct admin_status *s)
 	put_number(b, "blockCache", s->cache_bytes);
 	put_number(b, "queue", s->queue_bytes);
 	buf_puts(b, "}}}");
+}
+
+/* A ULID (26 digits of base 32, the first ten a time) that is always the same for the same part. */
+static void put_ulid(struct buf *b, const struct admin_block *x)
+{
+	static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+	uint64_t halves[] = { (uint64_t)MAX(x->min_t_ms, 0), (uint64_t)x->level << 32 | x->number };
+	for (size_t h = 0; h < 2; h++)
+		for (int i = h ? 16 : 10; i-- > 0;)
+			buf_putc(b, i > 12 ? '0' : digits[halves[h] >> (5 * i) & 31]);
+}
+
+void serve_tsdb_blocks(struct httpd_request *rq, void *arg)
+{
+	struct web *w = arg;
+	struct err e;
+	if (!w->admin) {
+		err_set(&e, ERR_UNAVAILABLE, "there is no storage");
+		answer_error(rq, &e);
+		return;
+	}
+	size_t n;
+	struct admin_block *v AUTOFREE = w->admin->blocks(w->admin, &n);
+	struct buf *b = answer_begin(rq);
+	buf_puts(b, "{\"blocks\":[");
+	for (size_t i = 0; i < n; i++) {
+		buf_puts(b, i ? ",{\"ulid\":\"" : "{\"ulid\":\"");
+		put_ulid(b, &v[i]);
+		buf_printf(b, "\",\"minTime\":%lld,\"maxTime\":%lld,\"stats\":{\"numSamples\":%llu,\"numSeries\":%llu,\"numBytes\":%llu},"
+			   "\"compaction\":{\"level\":%u},\"version\":1}", (long long)v[i].min_t_ms, (long long)v[i].max_t_ms,
+			   (unsigned long long)v[i].samples, (unsigned long long)v[i].series, (unsigned long long)v[i].bytes, v[i].level);
+	}
+	buf_puts(b, "]}");
+	answer_end(rq, NULL, 0, NULL, 0);
 }
 
 void serve_tsdb_status(struct httpd_request *rq, void *arg)

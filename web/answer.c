@@ -53,7 +53,7 @@ int param_limit(const struct httpd_request *rq, const char *name, size_t *ret, s
 	return 0;
 }
 
-int param_span(const struct httpd_request *rq, int64_t *ret_after, int64_t *ret_until, struct err *e)
+int param_span(const struct httpd_request *rq, bool strict, int64_t *ret_after, int64_t *ret_until, struct err *e)
 {
 	const int64_t far = INT64_MAX / 4; /* so that the storage can add to it */
 	int64_t start, end;
@@ -62,10 +62,10 @@ int param_span(const struct httpd_request *rq, int64_t *ret_after, int64_t *ret_
 		rc = param_time(rq, "end", far, &end, e);
 	if (rc)
 		return rc;
-	if (end < start)
-		return err_set(e, ERR_BAD_DATA, "invalid parameter \"end\": end timestamp must not be before start timestamp");
-	*ret_after = start - 1;
-	*ret_until = end;
+	if (end < start && strict)
+		return err_set(e, ERR_BAD_DATA, "end timestamp must not be before start timestamp");
+	*ret_after = MIN(start, end) - 1;
+	*ret_until = MAX(start, end);
 	return 0;
 }
 

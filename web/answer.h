@@ -6,6 +6,9 @@
 
 #include "httpd/httpd.h"
 #include "model/matcher.h"
+#include "promql-like/promql.h"
+
+struct web;
 
 /* ---- parameters; errors read: invalid parameter "time": ... ---- */
 
@@ -13,10 +16,22 @@
 int param_time(const struct httpd_request *rq, const char *name, int64_t def, int64_t *ret_ms, struct err *e);
 /* "5m" or seconds; def if absent or empty. */
 int param_duration(const struct httpd_request *rq, const char *name, int64_t def, int64_t *ret_ms, struct err *e);
+/* What a query is asked with, beside its time or times: `limit`, `timeout`, `lookback_delta`, `explain`. ERR_TIMEOUT if the timeout
+ * leaves no time. */
+struct question {
+	struct view query;
+	struct promql_params params;
+	size_t limit;
+};
+int question_read(const struct web *w, const struct httpd_request *rq, struct question *q, struct err *e);
+/* An error of the engine, of which parameter it is. Returns -code. */
+int query_error(struct err *e);
+
 /* Not negative; 0, which also stands for absent, is "no limit". */
 int param_limit(const struct httpd_request *rq, const char *name, size_t *ret, struct err *e);
-/* start and end into (after, until]; absent ones are as far as time goes. */
-int param_span(const struct httpd_request *rq, int64_t *ret_after, int64_t *ret_until, struct err *e);
+/* start and end into (after, until]; absent ones are as far as time goes. Prometheus asks for what overlaps both ends, so that it
+ * answers where end lies before start too: which is meant either way round, unless strict, then that is an error. */
+int param_span(const struct httpd_request *rq, bool strict, int64_t *ret_after, int64_t *ret_until, struct err *e);
 
 /* selectors.c: the selectors of all match[]. Release with selectors_release. */
 struct match_param {

@@ -57,50 +57,73 @@ static void put_seconds(struct buf *b, const char *key, int64_t ns)
 
 static void put_stats(struct buf *b, const struct promql_result *r)
 {
+	const struct { const char *key; int64_t ns; } timings[] = {
+		{ "evalTotalTime", r->eval_ns }, { "resultSortTime", r->sort_ns }, { "queryPreparationTime", r->prepare_ns },
+		{ "innerEvalTime", r->inner_ns }, { "execQueueTime", r->queue_ns }, { "execTotalTime", r->eval_ns + r->queue_ns },
+	};
 	buf_puts(b, ",\"stats\":{\"timings\":{");
-	put_seconds(b, "evalTotalTime", r->eval_ns);
-	buf_putc(b, ',');
-	put_seconds(b, "execQueueTime", r->queue_ns);
-	buf_putc(b, ',');
-	put_seconds(b, "execTotalTime", r->eval_ns + r->queue_ns);
-	buf_printf(b, "},\"samples\":{\"totalQueryableSamples\":%llu,\"peakSamples\":%llu}}",
-		   (unsigned long long)r->samples, (unsigned long long)r->peak_samples);
+	for (size_t i = 0; i < ARRAY_LEN(timings); i++) {
+		if (i)
+			buf_putc(b, ',');
+		put_seconds(b, timings[i].key, timings[i].ns);
+	}
+	buf_printf(b, "},\"samples\":{\"totalQueryableSamples\":%llu,\"samplesRead\":%llu,\"peakSamples\":%llu}}",
+		   (unsigned long long)r->samples, (unsigned long long)r->samples_read, (unsigned long long)r->peak_samples);
+}
+
+/* Prometheus's words: it takes any text so far. */
+static struct view unknown_stats(struct httpd_request *rq, struct view stats)
+{
+	struct buf b = { 0 };
+	buf_puts(&b, "value ");
+	buf_json_string(&b, stats);
+	buf_puts(&b, " for parameter \"stats\" is deprecated and will be rejected in the next major release, use \"true\" or \"all\"");
+	struct view text = arena_view(httpd_arena(rq), buf_view(&b));
+	buf_free(&b);
+	return text;
 }
 
 static void answer_result(struct httpd_request *rq, struct promql_result *r, size_t limit)
 {
 	struct buf *b = answer_begin(rq);
+	struct view stats = httpd_param(rq, "stats");
 	put_result(b, r, limit);
-	if (httpd_param(rq, "stats").len)
+	if (stats.len)
 		put_stats(b, r);
 	if (r->explain.len) {
 		buf_puts(b, ",\"explain\":");
 		buf_putv(b, r->explain);
 	}
 	buf_putc(b, '}');
-	const struct view *warnings = r->warnings;
-	size_t n = r->n_warnings;
-	if (limit && limit < r->n_series) {
-		struct view *more = arena_alloc(httpd_arena(rq), (n + 1) * sizeof *more);
-		if (more) {
-			if (n)
-				memcpy(more + 1, r->warnings, n * sizeof *more);
-			more[0] = answer_truncated;
-			warnings = more;
-			n++;
-		}
-	}
+	struct view *warnings = arena_alloc(httpd_arena(rq), (r->n_warnings + 2) * sizeof *warnings);
+	size_t n = 0;
+	if (warnings && limit && limit < r->n_series)
+		warnings[n++] = answer_truncated;
+	if (warnings && stats.len && !view_eqs(stats, "true") && !view_eqs(stats, "all"))
+		warnings[n++] = unknown_stats(rq, stats);
+	for (size_t i = 0; warnings && i < r->n_warnings; i++)
+		warnings[n++] = r->warnings[i];
 	answer_end(rq, warnings, n, r->infos, r->n_infos);
 }
 
-/* What both kinds of query take. */
-struct question {
-	struct view query;
-	struct promql_params params;
-	size_t limit;
-};
+int query_error(struct err *e)
+{
+	if (e->code == ERR_BAD_DATA)
+		err_wrap(e, "invalid parameter \"query\"");
+	return -(int)e->code;
+}
 
-static int read_question(const struct web *w, const struct httpd_request *rq, struct question *q, struct err *e)
+/* A query that is wrong is told before that it has no time. */
+static int no_time(struct view query, struct err *e)
+{
+	struct promql_expr *x;
+	if (promql_parse(&x, query, e))
+		return query_error(e);
+	promql_expr_free(x);
+	return err_set(e, ERR_TIMEOUT, "query timed out in query queue: \"timeout\" leaves it no time");
+}
+
+int question_read(const struct web *w, const struct httpd_request *rq, struct question *q, struct err *e)
 {
 	*q = (struct question){ .query = httpd_param(rq, "query") };
 	q->params.canceled = httpd_canceled(rq);
@@ -113,18 +136,19 @@ static int read_question(const struct web *w, const struct httpd_request *rq, st
 		rc = param_duration(rq, "timeout", w->o.query_timeout_ms, &q->params.timeout_ms, e);
 	if (!rc)
 		rc = param_duration(rq, "lookback_delta", 0, &q->params.lookback_ms, e);
-	if (!rc && q->params.timeout_ms <= 0 && httpd_param(rq, "timeout").len)
-		return err_set(e, ERR_TIMEOUT, "query timed out in query execution: \"timeout\" leaves it no time");
-	if (!rc && q->params.timeout_ms > w->o.query_timeout_ms)
-		q->params.timeout_ms = w->o.query_timeout_ms;
-	return rc;
+	if (rc)
+		return rc;
+	if (q->params.timeout_ms <= 0 && httpd_param(rq, "timeout").len)
+		return no_time(q->query, e);
+	q->params.timeout_ms = MIN(q->params.timeout_ms, w->o.query_timeout_ms);
+	q->params.lookback_ms = MAX(q->params.lookback_ms, 0); /* the server's own, as for nothing */
+	return 0;
 }
 
 /* The engine's word on the query itself. */
 static void answer_query_error(struct httpd_request *rq, struct err *e)
 {
-	if (e->code == ERR_BAD_DATA)
-		err_wrap(e, "invalid parameter \"query\"");
+	query_error(e);
 	answer_error(rq, e);
 }
 
@@ -140,9 +164,9 @@ void serve_query(struct httpd_request *rq, void *arg)
 		serve_format(w, rq, format);
 		return;
 	}
-	int rc = read_question(w, rq, &q, &e);
+	int rc = param_time(rq, "time", clock_now_ms(), &t, &e);
 	if (!rc)
-		rc = param_time(rq, "time", clock_now_ms(), &t, &e);
+		rc = question_read(w, rq, &q, &e);
 	if (rc) {
 		answer_error(rq, &e);
 		return;
@@ -196,7 +220,7 @@ void serve_query_range(struct httpd_request *rq, void *arg)
 	int64_t start, end, step;
 	int rc = read_steps(rq, &start, &end, &step, &e);
 	if (!rc)
-		rc = read_question(w, rq, &q, &e);
+		rc = question_read(w, rq, &q, &e);
 	if (rc) {
 		answer_error(rq, &e);
 		return;
@@ -262,7 +286,7 @@ void serve_no_exemplars(struct httpd_request *rq, void *arg)
 	int64_t after, until;
 	struct err e = { 0 };
 	struct promql_expr *x;
-	if (param_span(rq, &after, &until, &e)) {
+	if (param_span(rq, true, &after, &until, &e)) {
 		answer_error(rq, &e);
 		return;
 	}

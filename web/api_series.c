@@ -28,7 +28,7 @@ static int lookup_open(struct lookup *l, struct web *w, struct httpd_request *rq
 	l->lim.damage = &l->damage;
 	l->lim.canceled = httpd_canceled(rq);
 	l->lim.deadline_mono_ns = w->o.query_timeout_ms ? httpd_arrived_ns(rq) + w->o.query_timeout_ms * 1000000 : 0;
-	int rc = param_span(rq, &l->after, &l->until, e);
+	int rc = param_span(rq, false, &l->after, &l->until, e);
 	if (!rc)
 		rc = param_limit(rq, "limit", &l->limit, e);
 	if (!rc)

@@ -67,7 +67,7 @@ static int catalogue_open(struct catalogue *c, const struct web *w, const struct
 	struct source_limits lim = { .canceled = httpd_canceled(rq) };
 	if (w->o.query_timeout_ms)
 		lim.deadline_mono_ns = httpd_arrived_ns(rq) + w->o.query_timeout_ms * 1000000;
-	int rc = param_span(rq, &after, &until, e);
+	int rc = param_span(rq, false, &after, &until, e);
 	if (!rc)
 		rc = w->o.source->open(w->o.source, &c->view, e);
 	if (!rc)

@@ -9,7 +9,7 @@
 #include "promql-like/promql.h"
 
 atomic_bool fake_slow_runs, fake_slow_canceled;
-atomic_llong fake_timeout_ms;
+atomic_llong fake_timeout_ms, fake_lookback_ms;
 
 /* ---- the language ---- */
 
@@ -209,6 +209,7 @@ int promql_instant(struct promql_engine *g, struct view query, int64_t t_ms, con
 	static struct view warning = { "it is \"fake\"", 12 };
 	(void)g;
 	atomic_store(&fake_timeout_ms, p->timeout_ms);
+	atomic_store(&fake_lookback_ms, p->lookback_ms);
 	int rc = fail(query, p, e);
 	if (rc)
 		return rc;

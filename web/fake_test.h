@@ -10,7 +10,7 @@ extern struct source fake_source;
 extern struct status_targets fake_targets;
 /* Set while the query "slow" runs, and when it saw that it was canceled. */
 extern atomic_bool fake_slow_runs, fake_slow_canceled;
-/* The timeout of the newest query, ms. */
-extern atomic_llong fake_timeout_ms;
+/* Of the newest query. */
+extern atomic_llong fake_timeout_ms, fake_lookback_ms;
 
 #endif

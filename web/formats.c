@@ -177,20 +177,16 @@ static void format_error(struct httpd_request *rq, const struct format *f, const
 
 static int ask(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e)
 {
-	struct promql_params p = { .canceled = httpd_canceled(rq), .arrived_ns = httpd_arrived_ns(rq), .profiles = true };
+	struct question q;
 	int64_t t;
-	if (!w->o.engine)
-		return err_set(e, ERR_UNAVAILABLE, "there is no query engine");
 	int rc = param_time(rq, "time", clock_now_ms(), &t, e);
 	if (!rc)
-		rc = param_duration(rq, "timeout", w->o.query_timeout_ms, &p.timeout_ms, e);
-	if (!rc)
-		rc = param_duration(rq, "lookback_delta", 0, &p.lookback_ms, e);
+		rc = question_read(w, rq, &q, e);
 	if (rc)
 		return rc;
-	p.timeout_ms = MIN(p.timeout_ms, w->o.query_timeout_ms);
-	rc = promql_instant(w->o.engine, httpd_param(rq, "query"), t, &p, r, e);
-	return rc && e->code == ERR_BAD_DATA ? err_wrap(e, "invalid parameter \"query\"") : rc;
+	q.params.profiles = true;
+	q.params.explain = false;
+	return promql_instant(w->o.engine, q.query, t, &q.params, r, e) ? query_error(e) : 0;
 }
 
 static const struct format *find_format(struct view name)

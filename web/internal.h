@@ -74,6 +74,7 @@ void serve_delete_series(struct httpd_request *rq, void *arg);
 void serve_clean_tombstones(struct httpd_request *rq, void *arg);
 void serve_snapshot(struct httpd_request *rq, void *arg);
 void serve_tsdb_status(struct httpd_request *rq, void *arg);
+void serve_tsdb_blocks(struct httpd_request *rq, void *arg);
 
 /* api_write.c */
 void serve_write(struct httpd_request *rq, void *arg);
@@ -93,6 +94,9 @@ void serve_no_alerts(struct httpd_request *rq, void *arg);
 void serve_no_alertmanagers(struct httpd_request *rq, void *arg);
 void serve_no_target_metadata(struct httpd_request *rq, void *arg);
 void serve_walreplay(struct httpd_request *rq, void *arg);
+void serve_features(struct httpd_request *rq, void *arg);
+void serve_notifications(struct httpd_request *rq, void *arg);
+void serve_notifications_live(struct httpd_request *rq, void *arg);
 void serve_unknown_api(struct httpd_request *rq, void *arg);
 
 #endif

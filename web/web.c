@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "web/answer.h"
 #include "web/internal.h"
 
 #define API "/api/v1/"
@@ -44,6 +45,10 @@ static const struct httpd_route routes[] = {
 	{ API "status/config", HTTPD_GET, serve_config },
 	{ API "status/runtimeinfo", HTTPD_GET, serve_runtimeinfo },
 	{ API "status/tsdb", HTTPD_GET, serve_tsdb_status, 0, LANE_LOOKUP },
+	{ API "status/tsdb/blocks", HTTPD_GET, serve_tsdb_blocks, 0, LANE_LOOKUP },
+	{ API "features", HTTPD_GET, serve_features },
+	{ API "notifications", HTTPD_GET, serve_notifications, HTTPD_QUICK },
+	{ API "notifications/live", HTTPD_GET, serve_notifications_live, HTTPD_QUICK },
 	{ API "admin/tsdb/delete_series", HTTPD_POST | HTTPD_PUT, serve_delete_series, 0, LANE_CHANGE },
 	{ API "admin/tsdb/clean_tombstones", HTTPD_POST | HTTPD_PUT, serve_clean_tombstones, 0, LANE_CHANGE },
 	{ API "admin/tsdb/snapshot", HTTPD_POST | HTTPD_PUT, serve_snapshot, 0, LANE_CHANGE },
@@ -63,14 +68,24 @@ static const struct httpd_route routes[] = {
 	{ "/{file}", HTTPD_GET, serve_file, HTTPD_QUICK | HTTPD_PAGE },
 };
 
-/* Nothing of the API before storage is open. */
+/* Nothing of the API before storage is open but what tells about that. */
 static bool ready_for(struct httpd_request *rq, void *arg)
 {
 	struct web *w = arg;
-	if (!view_starts(httpd_path(rq), VIEW("/api/")) || atomic_load(&w->ready))
+	struct view path = httpd_path(rq);
+	if (!view_starts(path, VIEW("/api/")) || view_starts(path, VIEW(API "notifications")) || atomic_load(&w->ready))
 		return true;
 	httpd_text(rq, 503, "Service Unavailable");
 	return false;
+}
+
+static void bad_request(struct httpd_request *rq, const struct err *e, void *arg)
+{
+	(void)arg;
+	if (view_starts(httpd_path(rq), VIEW("/api/")))
+		answer_error(rq, e);
+	else
+		httpd_text(rq, err_info(e->code)->http, "%s", e->msg);
 }
 
 /* "https://host/pyrrha/" -> "/pyrrha", without the last slash; "" for a URL without a path. */
@@ -135,6 +150,7 @@ int web_start(struct web **ret, const struct web_options *o, struct err *e)
 		struct httpd_options ho = {
 			.listen = o->listen, .n_listen = o->n_listen, .allow_beyond_loopback = o->allow_insecure,
 			.allow_hint = "--web.allow-insecure", .routes = routes, .n_routes = ARRAY_LEN(routes), .arg = w, .before = ready_for,
+			.bad_request = bad_request,
 			.lanes = w->lanes, .n_lanes = LANES, .choose = choose_lane, .refuse = refuse_request,
 			.prefix = w->prefix, .cors_origin = o->cors_origin, .max_connections = o->max_connections,
 			.idle_timeout_s = o->idle_timeout_s,

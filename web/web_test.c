@@ -93,6 +93,9 @@ static void test_readiness(void **state)
 	struct answer a = test_get(address, "/-/ready");
 	assert_int_equal(a.status, 503);
 	answer_free(&a);
+	a = test_get(address, "/api/v1/notifications");
+	assert_non_null(strstr(a.body, "[{\"text\":\"Pyrrha is starting and reading its log.\",\"date\":\""));
+	answer_free(&a);
 	web_set_ready(web, true);
 	check("/-/ready", 200, "Pyrrha is Ready.\n");
 }
@@ -197,8 +200,8 @@ static void test_labels_and_series(void **state)
 	check("/api/v1/series?match[]=up&match[]=up", 200, SUCCESS("[{\"__name__\":\"up\"}]"));
 	check("/api/v1/series?match[]=up&start=2&end=3", 200, SUCCESS("[]"));
 	check("/api/v1/series?match[]=up&start=1&end=3", 200, SUCCESS("[{\"__name__\":\"up\"}]"));
-	check("/api/v1/series?match[]=up&start=3&end=1", 400,
-	      ERROR("bad_data", "invalid parameter \\\"end\\\": end timestamp must not be before start timestamp"));
+	check("/api/v1/series?match[]=up&start=3&end=1", 200, SUCCESS("[{\"__name__\":\"up\"}]")); /* as Prometheus: either way round */
+	check("/api/v1/series?match[]=up&start=3&end=2", 200, SUCCESS("[]"));
 }
 
 static void test_frame_values(void **state)
@@ -247,9 +250,28 @@ static void test_status(void **state)
 	check("/api/v1/query_exemplars?query=bad&start=0&end=1", 400,
 	      ERROR("bad_data", "invalid parameter \\\"query\\\": 1:4: parse error: unexpected end of input"));
 	check("/api/v1/query_exemplars?query=x&start=2&end=1", 400,
-	      ERROR("bad_data", "invalid parameter \\\"end\\\": end timestamp must not be before start timestamp"));
+	      ERROR("bad_data", "end timestamp must not be before start timestamp"));
 	check("/api/v1/query?query=1&timeout=-1", 503,
-	      ERROR("timeout", "query timed out in query execution: \\\"timeout\\\" leaves it no time"));
+	      ERROR("timeout", "query timed out in query queue: \\\"timeout\\\" leaves it no time"));
+	check("/api/v1/query?query=bad&timeout=0", 400,
+	      ERROR("bad_data", "invalid parameter \\\"query\\\": 1:4: parse error: unexpected end of input"));
+	check("/api/v1/query?query=one&timeout=-1&format=json", 503,
+	      ERROR("timeout", "query timed out in query queue: \\\"timeout\\\" leaves it no time"));
+	check("/api/v1/query?query=one&limit=-1&format=folded", 400, "invalid parameter \"limit\": \"-1\" is not a whole number from 0\n");
+	check("/api/v1/query?query=1&time=60&lookback_delta=-1", 200, SUCCESS("{\"resultType\":\"scalar\",\"result\":[60,\"1\"]}"));
+	assert_int_equal(atomic_load(&fake_lookback_ms), 0);
+	check("/api/v1/query?query=%zz", 400, ERROR("bad_data", "bad percent escape in parameter \\\"query=%zz\\\""));
+	check("/-/healthy?x=%zz", 400, "bad percent escape in parameter \"x=%zz\"\n");
+	check("/api/v1/notifications", 200, SUCCESS("[]"));
+	check("/api/v1/notifications/live", 204, "");
+	check("/api/v1/status/tsdb/blocks", 503, ERROR("unavailable", "there is no storage"));
+	struct answer features = test_get(address, "/api/v1/features");
+	assert_non_null(strstr(features.body, "{\"status\":\"success\",\"data\":{\"api\":{\"admin\":false,"));
+	assert_non_null(strstr(features.body, "\"promql_functions\":{\"rate\":true}"));
+	json_t *whole = json_loads(features.body, JSON_REJECT_DUPLICATES, NULL);
+	assert_non_null(whole);
+	json_decref(whole);
+	answer_free(&features);
 	check("/api/v1/targets/metadata", 200, SUCCESS("[]"));
 	check("/api/v1/status/walreplay", 200, SUCCESS("{\"min\":0,\"max\":0,\"current\":0,\"state\":\"done\"}"));
 	check("/api/v1/format_query?query=x", 200, SUCCESS("\"formatted \\\"x\\\"\""));

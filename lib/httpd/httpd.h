@@ -75,6 +75,8 @@ struct httpd_options {
 	unsigned (*choose)(struct httpd_request *rq, unsigned lane, void *arg);
 	/* Answers, with 503, what is HTTPD_FULL or HTTPD_LATE; httpd adds Retry-After. On the loop or the watcher. May be NULL. */
 	void (*refuse)(struct httpd_request *rq, unsigned lane, enum httpd_refusal why, void *arg);
+	/* Answers what has parameters that cannot be read, instead of the handler; NULL: with the error as text. */
+	void (*bad_request)(struct httpd_request *rq, const struct err *e, void *arg);
 	void *arg;                  /* handed to every handler */
 	const char *prefix;         /* of all paths, "" or "/pyrrha": taken off before routing */
 	const char *cors_origin;    /* anchored expression for origins that may read; NULL or "" = none */
@@ -114,7 +116,8 @@ struct view httpd_query(const struct httpd_request *rq);
 /* A segment that the route names in braces ("*" for the rest), percent-decoded. */
 struct view httpd_segment(const struct httpd_request *rq, const char *name);
 
-/* Parameters of a POSTed form first, then those of the query, in their order; decoded. */
+/* Parameters of a POSTed form first, then those of the query, then those of a multipart form (as Go has them), in their
+ * order; decoded. */
 struct httpd_param {
 	struct view name, value;
 };

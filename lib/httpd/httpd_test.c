@@ -149,6 +149,40 @@ static void check_get(const char *path, int status, const char *body)
 	answer_free(&a);
 }
 
+static void check_form(const char *type, const char *body, int status, const char *want)
+{
+	struct buf head = { 0 };
+	buf_printf(&head, "POST /echo?late=1 HTTP/1.1\r\nContent-Type: %s", type);
+	struct answer a = test_ask(address, head.ptr, body);
+	if (a.status != status || strcmp(a.body, want) != 0)
+		print_message("%s: %s\n", type, body);
+	assert_string_equal(a.body, want);
+	assert_int_equal(a.status, status);
+	answer_free(&a);
+	buf_free(&head);
+}
+
+#define PART(name, value) "Content-Disposition: form-data; name=\"" name "\"\r\n\r\n" value "\r\n"
+
+static void test_multipart(void)
+{
+	const char *form = "multipart/form-data; boundary=xyz", *bad = "the multipart form ends before its last boundary\n";
+	check_form(form, "--xyz\r\n" PART("query", "sum(x)+y%20&a\r\n--xy") "--xyz\r\n" PART("match[]", "") "--xyz--\r\n", 200,
+		   "[late=1][query=sum(x)+y%20&a\r\n--xy][match[]=]");
+	check_form("Multipart/Form-Data; charset=x; Boundary=\"x y\"", "before\r\n--x y\r\ncontent-type: text/plain\r\n"
+		   "CONTENT-DISPOSITION: form-data;name=q\r\n\r\n1\r\n--x y--after", 200, "[late=1][q=1]");
+	/* files, parts without a name or without headers are for nobody */
+	check_form(form, "--xyz\r\nContent-Disposition: form-data; name=\"f\"; filename=\"n\"\r\n\r\n1\r\n--xyz\r\n\r\n2\r\n--xyz\r\n"
+		   PART("q", "3") "--xyz--", 200, "[late=1][q=3]");
+	check_form(form, "--xyz--", 200, "[late=1]");
+	check_form("multipart/form-data", "--xyz--", 400, "the Content-Type of the multipart form names no boundary\n");
+	check_form("multipart/form-data; boundary=\"x", "--x--", 400, "the Content-Type of the multipart form names no boundary\n");
+	static const char *const cut[] = { "x", "--xyz", "--xyz\r", "--xyz\r\n", "--xyz\r\n\r\n", "--xyz\r\n" PART("q", "3"),
+					   "--xyz\r\n" PART("q", "3") "--xyz", "--xyz\r\n" PART("q", "3") "--xyz-" };
+	for (size_t i = 0; i < ARRAY_LEN(cut); i++)
+		check_form(form, cut[i], 400, bad);
+}
+
 static void test_params(void **state)
 {
 	(void)state;
@@ -158,6 +192,7 @@ static void test_params(void **state)
 	struct answer a = test_post_form(address, "/echo?late=1", "query=sum(x)%2By&match%5B%5D=up");
 	assert_string_equal(a.body, "[query=sum(x)+y][match[]=up][late=1]");
 	answer_free(&a);
+	test_multipart();
 	a = test_ask(address, "POST /echo HTTP/1.1\r\nContent-Type: text/plain", "a=1");
 	assert_string_equal(a.body, "");
 	answer_free(&a);

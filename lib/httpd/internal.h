@@ -105,6 +105,9 @@ void httpd_request_free(struct httpd_request *rq);
 void httpd_request_drop_headers(struct httpd_request *rq);
 /* Reads query and form into params. */
 int httpd_request_parse(struct httpd_request *rq, struct err *e);
+int httpd_param_add(struct httpd_request *rq, struct view name, struct view value, struct err *e);
+/* multipart.c: type is the body's Content-Type. */
+int httpd_multipart_parse(struct httpd_request *rq, struct view type, struct err *e);
 /* Runs the handler if there is one, then makes the response. */
 void httpd_request_serve(struct httpd_request *rq);
 /* Makes the response of a request that gets no worker. */

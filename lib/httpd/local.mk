@@ -1,7 +1,7 @@
 noinst_LIBRARIES += libhttpd.a
 libhttpd_a_SOURCES = \
   lib/httpd/httpd.c lib/httpd/httpd.h lib/httpd/internal.h lib/httpd/listen.c lib/httpd/metrics.c \
-  lib/httpd/request.c lib/httpd/response.c lib/httpd/route.c lib/httpd/slots.c lib/httpd/slots.h lib/httpd/watch.c lib/httpd/work.c
+  lib/httpd/multipart.c lib/httpd/request.c lib/httpd/response.c lib/httpd/route.c lib/httpd/slots.c lib/httpd/slots.h lib/httpd/watch.c lib/httpd/work.c
 HTTPD_LIBS = libhttpd.a $(MHD_LIBS) $(ZLIB_LIBS)
 if HAVE_CMOCKA
 check_PROGRAMS += httpd_test

@@ -102,6 +102,19 @@ void httpd_request_free(struct httpd_request *rq)
 	free(rq);
 }
 
+int httpd_param_add(struct httpd_request *rq, struct view name, struct view value, struct err *e)
+{
+	if (rq->params.n == MAX_PARAMS)
+		return err_set(e, ERR_BAD_DATA, "more than %d parameters", MAX_PARAMS);
+	vec_push(&rq->params, (struct httpd_param){ name, value });
+	return 0;
+}
+
+static bool has_type(struct view type, struct view want)
+{
+	return type.len >= want.len && strncasecmp(type.ptr, want.ptr, want.len) == 0;
+}
+
 static int parse_pairs(struct httpd_request *rq, struct view v, struct err *e)
 {
 	while (v.len) {
@@ -112,8 +125,6 @@ static int parse_pairs(struct httpd_request *rq, struct view v, struct err *e)
 		v.len -= skip;
 		if (!pair.len)
 			continue;
-		if (rq->params.n == MAX_PARAMS)
-			return err_set(e, ERR_BAD_DATA, "more than %d parameters", MAX_PARAMS);
 		const char *eq = memchr(pair.ptr, '=', pair.len);
 		struct httpd_param p = { pair, VIEW("") };
 		if (eq) {
@@ -123,7 +134,9 @@ static int parse_pairs(struct httpd_request *rq, struct view v, struct err *e)
 		if (!httpd_decode(&rq->arena, p.name, true, &p.name) || !httpd_decode(&rq->arena, p.value, true, &p.value))
 			return err_set(e, ERR_BAD_DATA, "bad percent escape in parameter \"%.*s\"", (int)MIN(pair.len, 80),
 				       pair.ptr);
-		vec_push(&rq->params, p);
+		int rc = httpd_param_add(rq, p.name, p.value, e);
+		if (rc)
+			return rc;
 	}
 	return 0;
 }
@@ -131,13 +144,22 @@ static int parse_pairs(struct httpd_request *rq, struct view v, struct err *e)
 int httpd_request_parse(struct httpd_request *rq, struct err *e)
 {
 	struct view type = httpd_header(rq, "Content-Type");
-	static const struct view form = { "application/x-www-form-urlencoded", 33 };
-	if (rq->body.len && type.len >= form.len && strncasecmp(type.ptr, form.ptr, form.len) == 0) {
-		int rc = parse_pairs(rq, buf_view(&rq->body), e);
-		if (rc)
-			return rc;
-	}
-	return parse_pairs(rq, rq->query, e);
+	int rc = 0;
+	if (rq->body.len && has_type(type, VIEW("application/x-www-form-urlencoded")))
+		rc = parse_pairs(rq, buf_view(&rq->body), e);
+	if (!rc)
+		rc = parse_pairs(rq, rq->query, e);
+	if (!rc && rq->body.len && has_type(type, VIEW("multipart/form-data")))
+		rc = httpd_multipart_parse(rq, type, e);
+	return rc;
+}
+
+static void bad_request(struct httpd_request *rq, const struct err *e)
+{
+	if (rq->httpd->o.bad_request)
+		rq->httpd->o.bad_request(rq, e, rq->httpd->o.arg);
+	else
+		httpd_text(rq, err_info(e->code)->http, "%s", e->msg);
 }
 
 void httpd_request_serve(struct httpd_request *rq)
@@ -145,7 +167,7 @@ void httpd_request_serve(struct httpd_request *rq)
 	struct err e = { 0 };
 	if (rq->route) {
 		if (!(rq->route->flags & HTTPD_RAW) && !rq->parsed && httpd_request_parse(rq, &e))
-			httpd_text(rq, err_info(e.code)->http, "%s", e.msg);
+			bad_request(rq, &e);
 		else if (!rq->httpd->o.before || rq->httpd->o.before(rq, rq->httpd->o.arg))
 			rq->route->handle(rq, rq->httpd->o.arg);
 	}

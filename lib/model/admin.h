@@ -25,6 +25,14 @@ struct admin_status {
 	struct admin_count counts[];
 };
 
+/* A sealed part, in the words of Prometheus's blocks. */
+struct admin_block {
+	int64_t min_t_ms, max_t_ms; /* [min, max) */
+	uint32_t number;            /* with min_t_ms and level it is this part alone */
+	unsigned level;             /* 1: as it was sealed; above, sums of those */
+	uint64_t samples, series, bytes;
+};
+
 #define ADMIN_NAME_LEN 48
 
 /* All thread-safe. */
@@ -38,6 +46,8 @@ struct storage_admin {
 	int (*snapshot)(struct storage_admin *a, char ret_name[ADMIN_NAME_LEN], struct err *e);
 	/* Lists of at most `limit` each. Returns owned. */
 	struct admin_status *(*status)(struct storage_admin *a, size_t limit);
+	/* Parts, oldest first. Returns owned (free). */
+	struct admin_block *(*blocks)(struct storage_admin *a, size_t *ret_n);
 };
 
 #endif

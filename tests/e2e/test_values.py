@@ -13,7 +13,7 @@ T = 1700000000
 LARGE = 1 << 62
 
 
-def filled(env):
+def filled(env, *flags):
     """A server with a profile of 3 s, one whose value is nearly what 64 bits hold, and no targets."""
     for job, samples in (("plain", [(("work", "main"), (1, 10**9)), (("idle", "main"), (2, 2 * 10**9))]),
                          ("large", [(("work", "main"), (1, LARGE)), (("idle", "main"), (1, LARGE - 1))])):
@@ -24,7 +24,7 @@ def filled(env):
     data = env.path("pyrrha-data")
     status, out = run([env.program("pyrtool"), "tsdb", "import", data, os.path.join(env.dir, "files"), "--output=json"])
     check(status == 0 and json.loads(out)["profiles"], out)
-    return Server(env, scrape_config([]), flags=["--storage.tsdb.retention.time=0"])
+    return Server(env, scrape_config([]), flags=["--storage.tsdb.retention.time=0", *flags])
 
 
 def varint(n):

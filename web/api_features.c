@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* features: what of Prometheus's the server has, and what a flag would turn on, by its categories. notifications: what is wrong
+ * with the server itself. */
+#include "base/clock.h"
+#include "promql-like/promql.h"
+#include "web/answer.h"
+#include "web/internal.h"
+
+struct feature {
+	const char *name;
+	bool on;
+};
+
+static void put_features(struct buf *b, const struct feature *f, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (b->ptr[b->len - 1] != '{')
+			buf_putc(b, ',');
+		buf_json_string(b, view_of(f[i].name));
+		buf_puts(b, f[i].on ? ":true" : ":false");
+	}
+}
+
+static void put_language(struct buf *b, bool aggregations)
+{
+	const struct promql_function_info *f;
+	for (size_t i = 0; (f = promql_function_at(i)); i++)
+		if (f->aggregation == aggregations)
+			put_features(b, &(struct feature){ f->name, true }, 1);
+}
+
+void serve_features(struct httpd_request *rq, void *arg)
+{
+	const struct web *w = arg;
+	const struct feature api[] = {
+		{ "admin", w->o.enable_admin }, { "label_values_match", true }, { "lifecycle", w->o.enable_lifecycle },
+		{ "otlp_write_receiver", false }, { "query_stats", true }, { "query_warnings", true },
+		{ "remote_write_receiver", w->o.enable_write }, { "search", false }, { "time_range_labels", true },
+		{ "time_range_series", true },
+	};
+	static const struct feature server[] = { { "agent_mode", false }, { "auto_reload_config", false }, { "server_mode", true } };
+	static const struct feature language[] = {
+		{ "at_modifier", true }, { "bool", true }, { "by", true }, { "delayed_name_removal", true }, { "duration_expr", true },
+		{ "group_left", true }, { "group_right", true }, { "ignoring", true }, { "negative_offset", true }, { "offset", true },
+		{ "on", true }, { "per_query_lookback_delta", true }, { "per_step_stats", false }, { "profiles", true },
+		{ "subqueries", true }, { "type_and_unit_labels", false }, { "without", true },
+	};
+	static const struct feature operators[] = {
+		{ "!=", true }, { "!~", true }, { "%", true }, { "*", true }, { "+", true }, { "-", true }, { "/", true }, { "<", true },
+		{ "<=", true }, { "=", true }, { "==", true }, { "=~", true }, { ">", true }, { ">=", true }, { "@", true },
+		{ "^", true }, { "and", true }, { "atan2", true }, { "or", true }, { "unless", true },
+	};
+	struct buf *b = answer_begin(rq);
+	buf_puts(b, "{\"api\":{");
+	put_features(b, api, ARRAY_LEN(api));
+	buf_puts(b, "},\"prometheus\":{");
+	put_features(b, server, ARRAY_LEN(server));
+	buf_puts(b, "},\"promql\":{");
+	put_features(b, language, ARRAY_LEN(language));
+	buf_puts(b, "},\"promql_functions\":{");
+	put_language(b, false);
+	buf_puts(b, "},\"promql_operators\":{");
+	put_features(b, operators, ARRAY_LEN(operators));
+	put_language(b, true);
+	buf_puts(b, "}}");
+	answer_end(rq, NULL, 0, NULL, 0);
+}
+
+/* ---- notifications ---- */
+
+static void put_notification(struct buf *b, const char *text, int64_t t_ms)
+{
+	char when[RFC3339_LEN];
+	if (b->ptr[b->len - 1] != '[')
+		buf_putc(b, ',');
+	buf_puts(b, "{\"text\":");
+	buf_json_string(b, view_of(text));
+	buf_printf(b, ",\"date\":\"%s\",\"active\":true}", clock_rfc3339_ms(t_ms, when));
+}
+
+/* Also before storage is open, and at the end. */
+void serve_notifications(struct httpd_request *rq, void *arg)
+{
+	struct web *w = arg;
+	struct web_reload_state state = { .ok = true };
+	if (w->o.reload_state)
+		w->o.reload_state(w->o.arg, &state);
+	struct buf *b = answer_begin(rq);
+	buf_putc(b, '[');
+	if (!state.ok)
+		put_notification(b, "Configuration reload has failed.", clock_now_ms());
+	if (atomic_load(&w->stopping))
+		put_notification(b, "Pyrrha is shutting down and gracefully stopping all operations.", clock_now_ms());
+	else if (!atomic_load(&w->ready))
+		put_notification(b, "Pyrrha is starting and reading its log.", w->start_ms);
+	buf_putc(b, ']');
+	answer_end(rq, NULL, 0, NULL, 0);
+}
+
+/* A stream of them, which there is none of: 204 ends the asking. */
+void serve_notifications_live(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	httpd_status(rq, 204);
+}
