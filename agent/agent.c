@@ -38,7 +38,7 @@
 void agent_options_init(struct agent_options *o)
 {
 	*o = (struct agent_options){ .hz = 19, .history_ms = 600000, .history_bytes = 8 << 20, .drain_ms = 50,
-				     .kernel_stacks = true, .off_threshold_ns = 1000000, .max_cost = 0.01 };
+				     .kernel_stacks = true, .off_threshold_ns = 1000000, .max_cost = 0.01, .names_patience_ms = 300 };
 }
 
 struct symbolizer *agent_symbolizer(struct agent *a)
@@ -435,7 +435,7 @@ static int open_all(struct agent *a, struct err *e)
 		r = agent_check_pid_namespace(e);
 	if (!r && !a->o.ignore_kernel_bugs)
 		r = agent_check_kernel(e);
-	if (!r && !(a->symbolizer = symbolizer_new(&(struct symbolizer_options){ a->o.cache_dir, a->o.debuginfod_urls }, e)))
+	if (!r && !(a->symbolizer = symbolizer_new(&(struct symbolizer_options){ a->o.cache_dir, a->o.debuginfod_urls, a->o.names_patience_ms }, e)))
 		r = -ERR_INTERNAL;
 	if (!r)
 		r = start_pods(a, e);
@@ -611,7 +611,7 @@ int agent_profile(struct agent *a, enum window_kind kind, int64_t duration_ns, b
 		pthread_mutex_unlock(&a->lock);
 		return err_set(e, ERR_UNAVAILABLE, "%d profiles are being taken already", AGENT_MAX_CALLERS);
 	}
-	int64_t now = clock_mono_ns();
+	int64_t now = a->asked_ns = clock_mono_ns();
 	struct tally *t = tally_new(now, now + duration_ns, unix_offset());
 	t->kinds = 1u << kind;
 	vec_push(&a->callers, t);
@@ -633,6 +633,7 @@ int agent_history(struct agent *a, enum window_kind kind, int64_t from_ms, int64
 	if (r)
 		return r;
 	pthread_mutex_lock(&a->lock);
+	a->asked_ns = clock_mono_ns();
 	for (size_t i = 0; i < a->history.n; i++)
 		if (tally_start_unix_ms(a->history.v[i]) >= from_ms && tally_start_unix_ms(a->history.v[i]) < to_ms)
 			vec_push(&in, a->history.v[i]);

@@ -26,6 +26,7 @@ struct agent_options {
 	int64_t off_threshold_ns;    /* shorter waits are only counted */
 	struct filter_options filters; /* borrowed for as long as the agent runs */
 	double max_cost;             /* share of the host the agent may take before it lowers its frequency */
+	int64_t names_patience_ms;   /* so long an answer waits for the names of files that were not asked for before */
 	const char *node;            /* NULL = the host's name */
 	const char *debuginfod_urls; /* servers to ask for debug information, with blanks between; NULL = none */
 	const char *cache_dir;       /* for what was read from debug information; NULL = nowhere */

@@ -53,6 +53,7 @@ struct agent {
 	pthread_cond_t finished;     /* a caller's window is, or the agent stops */
 	struct stack_tree stacks;
 	size_t compacted_nodes;
+	int64_t asked_ns;            /* when a profile was last asked for; 0 = never */
 	struct tally *current;
 	struct tally *next;          /* begins where current ends: samples of the last moments; NULL = none yet */
 	uint64_t windows;            /* begun so far */
@@ -84,6 +85,8 @@ void offcpu_count_losses(struct agent *a, const uint64_t stats[STATS_MAX], int64
 int offcpu_start(struct agent *a, struct err *e);
 /* The pacer changed the step; it was `before`. */
 void offcpu_step(struct agent *a, unsigned before, int64_t now_ns);
+/* drain.c: names of what is sampled are got ready only while somebody asks for profiles; so long after that. */
+#define ASKED_FOR_NS 600000000000ll
 /* Memory of the kernel that the programs' maps take, in bytes, as the kernel says (fdinfo). */
 uint64_t agent_kernel_bytes(const struct agent *a);
 

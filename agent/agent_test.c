@@ -589,6 +589,7 @@ static int start_agent(void **state)
 	agent_options_init(&o);
 	o.hz = HZ;
 	o.max_cost = 1;
+	o.names_patience_ms = 60000;
 	const char *build = getenv("top_builddir");
 	snprintf(folder, sizeof folder, "%s/tests/fixtures/agent", build ? build : ".");
 	if (agent_start(&agent, &o, &e)) {

@@ -153,6 +153,8 @@ static void touch(struct agent *a, const struct finished *f, int64_t now)
 		if (im) {
 			im->sampled_ns = now;
 			tables_touch(a->tables, im);
+			if (UNLIKELY(!im->names_wanted) && a->asked_ns && now - a->asked_ns < ASKED_FOR_NS)
+				im->names_wanted = symbolizer_want(a->symbolizer, im);
 		}
 	}
 }

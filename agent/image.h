@@ -51,6 +51,7 @@ struct image {
 	unsigned mapped;             /* address spaces that map it */
 	int64_t unmapped_ns;         /* when the last of them went */
 	int64_t sampled_ns;          /* last met in a sample */
+	bool names_wanted;           /* symbolizer_want() took it */
 };
 
 struct image *image_ref(struct image *im);

@@ -3,7 +3,7 @@ AGENT_NAMES_SOURCES = \
   agent/child.c agent/child.h agent/debug_file.c agent/debug_file.h agent/debuginfod.c agent/debuginfod.h agent/elf_names.c agent/elf_names.h agent/plt.c agent/plt.h agent/serve_symbol.c agent/serve_symbol.h agent/serve_buildid.c agent/serve_buildid.h agent/symtab_writer.c agent/symtab_writer.h \
   agent/agent_config.c agent/agent_config.h agent/exe_meta.c agent/exe_meta.h agent/meta.c agent/meta.h agent/pods.c agent/pods.h agent/groups.c agent/groups.h agent/targets.c agent/targets.h agent/relabel_group.c agent/relabel_group.h \
   agent/cgroup.c agent/cgroup.h agent/containers.c agent/containers.h agent/demangle.c agent/demangle.h agent/dwarf_index.c agent/dwarf_index.h agent/dwarf_private.h agent/dwarf_write.c agent/gopclntab.c agent/gopclntab.h agent/kallsyms.c agent/kallsyms.h agent/labels.c agent/labels.h \
-  agent/perfmap.c agent/perfmap.h agent/perfmap_helper.c agent/perfmap_helper.h agent/perfmaps.c agent/perfmaps.h agent/names_metrics.c agent/pprof_out.c agent/pprof_out.h agent/serve.c agent/serve.h agent/debug_reader.c agent/debug_reader.h agent/name_cache.c agent/name_cache.h agent/symbolize.c agent/symbolize.h agent/symtab.c agent/symtab.h agent/tempfile.c agent/tempfile.h
+  agent/perfmap.c agent/perfmap.h agent/perfmap_helper.c agent/perfmap_helper.h agent/perfmaps.c agent/perfmaps.h agent/names_metrics.c agent/pprof_out.c agent/pprof_out.h agent/serve.c agent/serve.h agent/debug_reader.c agent/debug_reader.h agent/name_cache.c agent/name_cache.h agent/symbol_reader.c agent/symbol_reader.h agent/symbolize.c agent/symbolize.h agent/symtab.c agent/symtab.h agent/tempfile.c agent/tempfile.h
 # The C++ runtime has __cxa_demangle.
 AGENT_NAMES_LIBS = $(ELF_LIBS) $(LZMA_LIBS) $(JANSSON_LIBS) -lstdc++
 if HAVE_CMOCKA

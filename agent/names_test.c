@@ -23,6 +23,7 @@
 #include "agent/symbolize.h"
 #include "agent/symtab.h"
 #include "agent/tempfile.h"
+#include "base/clock.h"
 #include "base/map.h"
 #include "base/alloc.h"
 
@@ -192,23 +193,59 @@ static struct long_names *make_long_names(void)
 	return f;
 }
 
-/* Names take no more memory than there is for them, whatever files say, and are there again for the next profile. */
-static void test_names_are_bounded(void **state)
+static struct image *long_names_image(void)
 {
-	struct err e = { 0 };
-	struct symbolizer *s = symbolizer_new(&(struct symbolizer_options){ NULL, NULL }, &e);
 	struct long_names *file = make_long_names();
 	struct image *im = NEW(struct image);
-	struct sym_frame out[SYM_FRAMES_MAX];
-	struct symbolizer_stats st;
-	size_t named = 0;
+	struct err e = { 0 };
 	int fd = tempfile_open("names_test", &e);
 
-	assert_true(s && fd >= 0 && tempfile_write(fd, file, sizeof *file));
+	assert_true(fd >= 0 && tempfile_write(fd, file, sizeof *file));
 	free(file);
 	atomic_store(&im->refs, 1);
 	atomic_store(&im->fd, fd);
 	im->path = xstrdup("/long");
+	return im;
+}
+
+/* Whoever asks for names of a file that takes long to read goes on without; later they are there. */
+static void test_names_follow(void **state)
+{
+	struct err e = { 0 };
+	struct symbolizer *s = symbolizer_new(&(struct symbolizer_options){ .patience_ms = 1 }, &e);
+	struct image *im = long_names_image();
+	struct window_frame f = { .kind = FRAME_USER, .image = im, .addr = 0x1000 };
+	struct sym_frame out[SYM_FRAMES_MAX];
+	size_t n;
+
+	symbolizer_begin(s);
+	assert_int_equal(symbolizer_resolve(s, &f, out), 0);
+	for (int i = 0; !(n = symbolizer_resolve(s, &f, out)) && i < 6000; i++)
+		clock_sleep_ms(10);
+	assert_int_equal(n, 1);
+	assert_int_equal(out[0].name.len, SYMTAB_NAME_MAX);
+	symbolizer_end(s);
+	/* One that ends while a file is being read, and others wait. */
+	struct symbolizer *other = symbolizer_new(&(struct symbolizer_options){ .patience_ms = 1 }, &e);
+	struct image *more = long_names_image();
+	assert_true(symbolizer_want(other, im));
+	assert_true(symbolizer_want(other, more));
+	symbolizer_free(other);
+	image_unref(more);
+	symbolizer_free(s);
+	image_unref(im);
+}
+
+/* Names take no more memory than there is for them, whatever files say, and are there again for the next profile. */
+static void test_names_are_bounded(void **state)
+{
+	struct err e = { 0 };
+	struct symbolizer *s = symbolizer_new(&(struct symbolizer_options){ .patience_ms = 60000 }, &e);
+	struct image *im = long_names_image();
+	struct sym_frame out[SYM_FRAMES_MAX];
+	struct symbolizer_stats st;
+	size_t named = 0;
+
 	symbolizer_begin(s);
 	struct window_frame f = { .kind = FRAME_USER, .image = im };
 	for (uint32_t i = 0; i < LONG_NAMES; i++) {
@@ -438,8 +475,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_demangle), cmocka_unit_test(test_perfmap), cmocka_unit_test(test_perfmap_long_lines), cmocka_unit_test(test_perfmap_limits),
-		cmocka_unit_test(test_symtab_of_myself), cmocka_unit_test(test_names_are_bounded),
-		cmocka_unit_test(test_kallsyms_text), 
+		cmocka_unit_test(test_symtab_of_myself), cmocka_unit_test(test_names_follow), cmocka_unit_test(test_names_are_bounded),
+		cmocka_unit_test(test_kallsyms_text),
 		cmocka_unit_test(test_dwarf), cmocka_unit_test(test_dwarf_wide_call), cmocka_unit_test(test_child), cmocka_unit_test(test_debuglink), cmocka_unit_test(test_plt),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -136,6 +136,7 @@ static void answer(struct agent_server *s, struct httpd_request *rq, const struc
 	q->out.n_series = agent_series_labels(s->agent, &p.arena, &series);
 	q->out.series = series;
 	symbolizer_begin(agent_symbolizer(s->agent));
+	symbolizer_want_all(agent_symbolizer(s->agent), w);
 	int rc = pprof_out(&p, w, agent_symbolizer(s->agent), &q->out, &e);
 	if (!rc)
 		rc = pprof_encode_gz(&p, httpd_out(rq), &e);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The symbolizer. An image that is about to be sampled leaves a descriptor here; its symbols are read when a profile
- * first asks for one of its addresses (most images of a host never are), and the descriptor is closed then, except for
- * Go programs, whose table is read piecewise. What was resolved is kept per image and address, so that a profile
- * every ten seconds costs one hash look-up a frame.
+/* The symbolizer. An image that is about to be sampled leaves a descriptor here; its symbols are read when it is sampled
+ * and somebody asks for profiles, by a thread of their own (most images of a host never are), and the descriptor is
+ * closed then, except for Go programs, whose table is read piecewise. Whoever builds a profile waits for that until
+ * patience_ms after the image was first asked for, and goes on without. What was resolved is kept per image and address,
+ * so that a profile every ten seconds costs one hash look-up a frame.
  *
  * One lock: profiles are built a few times a minute. The drain thread only takes it to leave a descriptor, and leaves
  * nothing if the lock is held by a reader that is at work (trylock): the reader opens what it needs by image_dup_fd. */
@@ -23,6 +24,7 @@
 #include "agent/name_cache.h"
 #include "agent/perfmap_helper.h"
 #include "agent/perfmaps.h"
+#include "agent/symbol_reader.h"
 #include "agent/symtab.h"
 #include "base/clock.h"
 #include "base/map.h"
@@ -42,7 +44,9 @@ struct known_image {
 	struct image *image;     /* reference held */
 	uint64_t serial;         /* never given twice, from 1 on */
 	int fd;                  /* -1: was read, or could not be had */
-	bool ready, is_go, with_reader;
+	bool asked, ready, is_go;
+	unsigned readers;        /* that are at work on it: it is not to be freed */
+	int64_t asked_mono_ms;   /* when its names were first wanted */
 	struct dwarf_index dwarf;
 	struct symtab symbols;
 	struct gopclntab go;
@@ -58,6 +62,9 @@ struct symbolizer {
 	unsigned readers;        /* between symbolizer_begin and _end */
 	struct name_cache names;
 	struct perfmaps *perfmaps;
+	int64_t patience_ms;
+	pthread_cond_t ready;    /* some image is */
+	struct symbol_reader *symbols;
 	struct debug_reader *debug;
 	struct kallsyms kernel;
 	int64_t kernel_loaded_mono_ms;
@@ -80,19 +87,67 @@ static void take_debug(void *arg, void *token, const struct debug_found *found)
 		k->dwarf = found->dwarf;
 	if (found->has_symbols || found->has_dwarf)
 		name_cache_forget(&s->names);
-	k->with_reader = false;
+	k->readers--;
 	pthread_mutex_unlock(&s->lock);
+}
+
+static uint64_t symbol_bytes(const struct symbolizer *s)
+{
+	uint64_t n = 0;
+	for (size_t i = 0; i < s->images.n; i++)
+		n += s->images.v[i] ? symtab_bytes(&s->images.v[i]->symbols) : 0;
+	return n;
+}
+
+/* An image's symbols, from their thread; asks for its lines. */
+static void take_symbols(void *arg, void *token, struct symbols_found *found)
+{
+	struct symbolizer *s = arg;
+	struct known_image *k = token;
+	bool lines = !found->is_go && found->fd >= 0;
+	pthread_mutex_lock(&s->lock);
+	if (symbol_bytes(s) < TABLES_BYTES_MAX) {
+		k->symbols = found->symbols;
+	} else {
+		symtab_free(&found->symbols);
+		s->over_budget++;
+	}
+	k->is_go = found->is_go;
+	k->go = found->go;
+	k->fd = found->is_go ? found->fd : -1;
+	k->ready = true;
+	pthread_cond_broadcast(&s->ready);
+	pthread_mutex_unlock(&s->lock);
+	if (lines && debug_reader_ask(s->debug, k->image, found->fd, k))
+		return;
+	pthread_mutex_lock(&s->lock);
+	k->readers--;
+	pthread_mutex_unlock(&s->lock);
+	if (lines)
+		close(found->fd);
+}
+
+static void cond_init(pthread_cond_t *c)
+{
+	pthread_condattr_t a;
+	pthread_condattr_init(&a);
+	pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+	pthread_cond_init(c, &a);
+	pthread_condattr_destroy(&a);
 }
 
 struct symbolizer *symbolizer_new(const struct symbolizer_options *o, struct err *e)
 {
 	struct symbolizer *s = NEW(struct symbolizer);
 	pthread_mutex_init(&s->lock, NULL);
+	cond_init(&s->ready);
+	s->patience_ms = o->patience_ms;
 	name_cache_init(&s->names);
 	s->kernel.tab.fd = -1;
 	s->perfmaps = perfmaps_new();
 	s->debug = debug_reader_new(o->cache_dir, o->debuginfod_urls, take_debug, s, e);
-	if (s->debug)
+	s->symbols = s->debug ? symbol_reader_new(take_symbols, s, e) : NULL;
+	if (s->symbols)
 		return s;
 	symbolizer_free(s);
 	return NULL;
@@ -114,6 +169,7 @@ void symbolizer_free(struct symbolizer *s)
 {
 	if (!s)
 		return;
+	symbol_reader_free(s->symbols);
 	debug_reader_free(s->debug);
 	for (size_t i = 0; i < s->images.n; i++)
 		if (s->images.v[i])
@@ -124,6 +180,7 @@ void symbolizer_free(struct symbolizer *s)
 	name_cache_release(&s->names);
 	kallsyms_free(&s->kernel);
 	perfmaps_free(s->perfmaps);
+	pthread_cond_destroy(&s->ready);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }
@@ -177,10 +234,10 @@ static void drop_dead_images(struct symbolizer *s)
 	for (size_t i = 0; i < s->images.n; i++) {
 		struct known_image *k = s->images.v[i];
 		/* Whoever else holds a reference could hand it on; nobody does. */
-		if (!k || k->with_reader || atomic_load(&k->image->refs) != 1)
+		if (!k || k->readers || atomic_load(&k->image->refs) != 1)
 			continue;
 		map_remove(&s->image_index, hash_u64((uintptr_t)k->image), (uint32_t)i);
-		s->waiting_fds -= !k->ready && k->fd >= 0;
+		s->waiting_fds -= !k->asked && k->fd >= 0;
 		free_image(k);
 		s->images.v[i] = NULL;
 		vec_push(&s->spare, (uint32_t)i);
@@ -211,37 +268,55 @@ static int vdso_file(void)
 	return fd;
 }
 
-static uint64_t symbol_bytes(const struct symbolizer *s)
+static void ask_symbols(struct symbolizer *s, struct known_image *k)
 {
-	uint64_t n = 0;
-	for (size_t i = 0; i < s->images.n; i++)
-		n += s->images.v[i] ? symtab_bytes(&s->images.v[i]->symbols) : 0;
-	return n;
-}
-
-static void make_ready(struct symbolizer *s, struct known_image *k)
-{
-	struct err e;
-	char hex[2 * BUILD_ID_MAX + 1];
-	k->ready = true;
-	bool room = symbol_bytes(s) < TABLES_BYTES_MAX;
-	s->over_budget += !room;
-	if (k->fd >= 0)
+	if (k->asked)
+		return;
+	int fd = k->fd;
+	if (fd >= 0)
 		s->waiting_fds--;
 	else
-		k->fd = strcmp(k->image->path, "[vdso]") == 0 ? vdso_file() : image_dup_fd(k->image);
-	if (k->fd < 0)
-		return;
-	k->is_go = gopclntab_open(&k->go, k->fd, &e) == 0;
-	/* A damaged file has no symbols; its frames stay addresses. Go programs with cgo need both. */
-	if (!room || symtab_build(&k->symbols, k->fd, k->image->path, image_build_id_hex(k->image, hex), &e))
-		k->symbols.fd = -1;
-	if (!k->is_go) {
-		k->with_reader = debug_reader_ask(s->debug, k->image, k->fd, k);
-		if (!k->with_reader)
-			close(k->fd);
-		k->fd = -1;
-	}
+		fd = strcmp(k->image->path, "[vdso]") == 0 ? vdso_file() : image_dup_fd(k->image);
+	k->asked = true;
+	k->asked_mono_ms = clock_mono_ms();
+	k->fd = -1;
+	k->readers++;
+	symbol_reader_ask(s->symbols, k->image, fd, k);
+}
+
+static struct known_image *find_or_add(struct symbolizer *s, struct image *im)
+{
+	struct known_image *k = find_image(s, im);
+	return k ? k : add_image(s, im);
+}
+
+bool symbolizer_want(struct symbolizer *s, struct image *im)
+{
+	if (pthread_mutex_trylock(&s->lock))
+		return false;
+	ask_symbols(s, find_or_add(s, im));
+	pthread_mutex_unlock(&s->lock);
+	return true;
+}
+
+void symbolizer_want_all(struct symbolizer *s, const struct profile_window *w)
+{
+	pthread_mutex_lock(&s->lock);
+	for (size_t i = 0; i < w->frames.n; i++)
+		if (w->frames.v[i].kind == FRAME_USER && w->frames.v[i].image)
+			ask_symbols(s, find_or_add(s, w->frames.v[i].image));
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* Whether its symbols are there. Lets go of the lock; the caller holds a reference to the image. */
+static bool await_symbols(struct symbolizer *s, struct known_image *k)
+{
+	ask_symbols(s, k);
+	int64_t until = k->asked_mono_ms + s->patience_ms;
+	struct timespec ts = { until / 1000, until % 1000 * 1000000 };
+	while (!k->ready && clock_mono_ms() < until)
+		pthread_cond_timedwait(&s->ready, &s->lock, &ts);
+	return k->ready;
 }
 
 /* ---- resolving ---- */
@@ -314,10 +389,8 @@ static size_t add_lines(struct symbolizer *s, struct known_image *k, uint64_t ad
 
 static size_t resolve_user(struct symbolizer *s, struct known_image *k, uint64_t addr, struct sym_frame *out)
 {
-	if (!k)
+	if (!k || !await_symbols(s, k))
 		return 0;
-	if (!k->ready)
-		make_ready(s, k);
 	size_t n = k->is_go ? resolve_go(s, k, addr, out) : 0;
 	if (n)
 		return n;
@@ -363,11 +436,8 @@ static size_t resolve_jit(struct symbolizer *s, const struct window_frame *f, st
 static size_t resolve_locked(struct symbolizer *s, const struct window_frame *f, struct sym_frame *out)
 {
 	struct known_image *k = NULL;
-	if (f->kind == FRAME_USER && f->image) {
-		k = find_image(s, f->image);
-		if (!k)
-			k = add_image(s, f->image);
-	}
+	if (f->kind == FRAME_USER && f->image)
+		k = find_or_add(s, f->image);
 	uint64_t owner = k ? k->serial : 0;
 	size_t n;
 	/* Code that a JIT placed at an address may be other code a minute later: not cached. */
@@ -382,7 +452,7 @@ static size_t resolve_locked(struct symbolizer *s, const struct window_frame *f,
 		out[i] = (struct sym_frame){ VIEW(""), VIEW(""), VIEW(""), 0, 0 };
 	n = f->kind == FRAME_USER ? resolve_user(s, k, f->addr, out) :
 	    f->kind == FRAME_KERNEL ? resolve_kernel(s, f, out) : resolve_jit(s, f, out);
-	if (keeps)
+	if (keeps && (!k || k->ready))
 		name_cache_put(&s->names, owner, f->addr, out, n);
 	return n;
 }
@@ -420,7 +490,9 @@ size_t symbolizer_resolve_alone(struct symbolizer *s, uint64_t address, struct s
 		f = (struct window_frame){ .kind = FRAME_USER, .addr = address, .image = im };
 		holders++;
 	}
+	struct image *im = holders == 1 && f.image ? image_ref(f.image) : NULL;
 	size_t n = holders == 1 ? resolve_locked(s, &f, out) : 0;
+	image_unref(im);
 	pthread_mutex_unlock(&s->lock);
 	return n;
 }

@@ -22,17 +22,22 @@ struct sym_frame {
 struct symbolizer_options {
 	const char *cache_dir;       /* where what was read from DWARF is kept by build-id; NULL or "" = nowhere */
 	const char *debuginfod_urls; /* servers to ask for debug information; NULL or "" = none */
+	int64_t patience_ms;         /* so long is waited for the symbols of a file after they were first asked for */
 };
 /* Options are copied. */
 struct symbolizer *symbolizer_new(const struct symbolizer_options *o, struct err *e);
 void symbolizer_free(struct symbolizer *s);
 /* An image is open and about to be sampled. Returns at once. */
 void symbolizer_image(struct symbolizer *s, struct image *im);
+/* Its names will be asked for. Returns at once; false: ask again. */
+bool symbolizer_want(struct symbolizer *s, struct image *im);
+/* The same of all that a window names, so that they are waited for together and not one after the other. */
+void symbolizer_want_all(struct symbolizer *s, const struct profile_window *w);
 /* Around a number of symbolizer_resolve and all use of their strings. Any thread, also several at once: what is too much
  * memory is given back when the last of them ends. */
 void symbolizer_begin(struct symbolizer *s);
 void symbolizer_end(struct symbolizer *s);
-/* The calls at an address, innermost inlined first; 0 if there is no name. Any thread. */
+/* The calls at an address, innermost inlined first; 0 if there is no name, or none yet. Any thread. */
 size_t symbolizer_resolve(struct symbolizer *s, const struct window_frame *f, struct sym_frame out[SYM_FRAMES_MAX]);
 /* As symbolizer_resolve, of an address as profiles have it, without its mapping: if just one of the mappings of all
  * programs and the kernel holds it. */
