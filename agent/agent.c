@@ -38,7 +38,7 @@
 void agent_options_init(struct agent_options *o)
 {
 	*o = (struct agent_options){ .hz = 19, .history_ms = 600000, .history_bytes = 8 << 20, .drain_ms = 50,
-				     .kernel_stacks = true, .off_threshold_ns = 1000000, .max_cost = 0.01, .names_patience_ms = 300 };
+				     .kernel_stacks = true, .off_threshold_ns = 1000000, .max_cost = 0.01, .names_patience_ms = 1000 };
 }
 
 struct symbolizer *agent_symbolizer(struct agent *a)
@@ -596,6 +596,8 @@ static struct profile_window *export(const struct agent *a, struct tally *const 
 	struct profile_window *w = tally_export(t, n, kind, &a->stacks, a->tables);
 	w->end_unix_ns = t[n - 1]->end_ns + t[n - 1]->unix_offset_ns;
 	w->period_ns = kind == WINDOW_OFF_CPU ? 1 : perf_events_period(a->events);
+	_Static_assert(sizeof w->note == PACER_NOTE, "room for the note");
+	pacer_note(&a->pacer, kind == WINDOW_OFF_CPU, a->o.off_threshold_ns, w->note);
 	return w;
 }
 

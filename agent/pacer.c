@@ -2,6 +2,7 @@
 #include "agent/pacer.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/attrs.h"
@@ -142,4 +143,18 @@ unsigned pacer_check(struct pacer *c, const struct pacer_readings *r, size_t cpu
 	}
 	c->last = *r;
 	return changed;
+}
+
+void pacer_note(const struct pacer *c, bool of_off_cpu, int64_t threshold_ns, char out[PACER_NOTE])
+{
+	double ms = (double)threshold_ns / 1e6;
+
+	out[0] = 0;
+	if (of_off_cpu && c->step == OFF_STEPS)
+		snprintf(out, PACER_NOTE, "waits are not watched: threads switch so often that it would cost more than --max-cost");
+	else if (of_off_cpu && c->step > 0)
+		snprintf(out, PACER_NOTE, "only waits of %g ms and longer, not of %g ms: more would cost more than --max-cost",
+			 ldexp(ms, (int)c->step), ms);
+	else if (!of_off_cpu && c->hz < c->nominal_hz)
+		snprintf(out, PACER_NOTE, "%.3g samples a second, not %.3g: more would cost more than --max-cost", c->hz, c->nominal_hz);
 }

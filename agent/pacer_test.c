@@ -175,12 +175,33 @@ static void test_not_worth_it(void **state)
 	assert_true(is(h.least_hz, HZ));
 }
 
+static void test_notes(void **state)
+{
+	struct pacer c;
+	char text[PACER_NOTE];
+
+	pacer_init(&c, MAX_SHARE, HZ, true);
+	pacer_note(&c, false, 1000000, text);
+	assert_string_equal(text, "");
+	pacer_note(&c, true, 1000000, text);
+	assert_string_equal(text, "");
+	c.hz = 9.5;
+	c.step = 3;
+	pacer_note(&c, false, 1000000, text);
+	assert_string_equal(text, "9.5 samples a second, not 19: more would cost more than --max-cost");
+	pacer_note(&c, true, 1500000, text);
+	assert_string_equal(text, "only waits of 12 ms and longer, not of 1.5 ms: more would cost more than --max-cost");
+	c.step = OFF_STEPS;
+	pacer_note(&c, true, 1000000, text);
+	assert_string_equal(text, "waits are not watched: threads switch so often that it would cost more than --max-cost");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_settles_after_load), cmocka_unit_test(test_steps_that_fit),
 		cmocka_unit_test(test_waits_never_cost_frequency), cmocka_unit_test(test_frequency),
-		cmocka_unit_test(test_not_worth_it),
+		cmocka_unit_test(test_not_worth_it), cmocka_unit_test(test_notes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -311,6 +311,14 @@ static uint32_t put_series(struct out *x)
 	return id;
 }
 
+/* The comment that says what is less than was wanted; 0 if nothing is. A scraper shows it. */
+static uint32_t put_note(struct out *x)
+{
+	char text[sizeof x->w->note + 16];
+	snprintf(text, sizeof text, "pyrrha: note %s", x->w->note);
+	return x->w->note[0] ? put_string(x, view_of(text)) : 0;
+}
+
 static void fill(struct out *x)
 {
 	struct profile *p = x->p;
@@ -329,9 +337,12 @@ static void fill(struct out *x)
 	};
 	p->period_type = (struct profile_value_type){ put_string(x, view_of(k->period)), types[1].unit_str };
 	/* Says what this is, also where the file is looked at far from here; the scraper goes by it. */
-	uint32_t comments[2] = { put_string(x, view_of(k->comment)), put_series(x) };
+	uint32_t comments[3] = { put_string(x, view_of(k->comment)) }, more[2] = { put_series(x), put_note(x) };
+	p->n_comments = 1;
+	for (size_t i = 0; i < ARRAY_LEN(more); i++)
+		if (more[i])
+			comments[p->n_comments++] = more[i];
 	p->comments = keep(x, comments, sizeof comments);
-	p->n_comments = comments[1] ? 2 : 1;
 	p->period = x->w->period_ns;
 	p->time_ns = x->w->start_unix_ns;
 	p->duration_ns = x->w->duration_ns;

@@ -84,6 +84,7 @@ struct profile_window {
 	int64_t start_mono_ns;
 	uint64_t first_number, last_number; /* of the history's windows that it sums, counted from 1; 0 = of none */
 	int64_t period_ns;           /* nominal; off-CPU: 1 */
+	char note[160];              /* what is less in it than was wanted, in words; empty = nothing */
 	VEC(struct window_frame) frames;
 	VEC(uint32_t) stacks;        /* indices of frames[] */
 	VEC(struct process_info *) processes; /* [0] is NULL: the host (losses) */

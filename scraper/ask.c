@@ -90,8 +90,10 @@ static void say_status(struct work *w, struct view body)
 	while (n && text[n - 1] == ' ')
 		n--;
 	text[n] = 0;
-	err_set(&w->err, w->http_status == 404 ? ERR_NOT_FOUND : ERR_UNAVAILABLE, "the server answered HTTP status %d%s%s",
-		w->http_status, n ? ": " : "", text);
+	if (w->http_status == 404)
+		err_set(&w->err, ERR_NOT_FOUND, "not served there (HTTP status 404)%s%s", n ? ": " : "", text);
+	else
+		err_set(&w->err, ERR_UNAVAILABLE, "the server answered HTTP status %d%s%s", w->http_status, n ? ": " : "", text);
 }
 
 /* Not the loop's own collecting: what arrives is counted, and cut off where there is no room. */

@@ -100,7 +100,7 @@ struct endpoint {
 	double cpu_ns;                   /* of decoders, decaying; as of cpu_at_ms */
 	int64_t cpu_at_ms, decode_ns;    /* monotonic; CPU of a decode as it is expected */
 	enum outcome outcome;
-	char *last_error;                /* NULL = none */
+	char *last_error, *note;         /* what is wrong; what else is to be said of the last scrape. NULL = nothing */
 	int64_t last_scrape_ms, last_duration_ns, last_bytes, last_samples;
 
 	struct receipt *receipt;         /* of its batches */
@@ -110,7 +110,8 @@ struct endpoint {
 	uint64_t delta_columns;          /* hash of what its columns are */
 	struct series_set series;
 	int64_t last_t_ms;               /* stamp of the newest profile, 0 = none */
-	int64_t last_report_ms;          /* of the newest profile_up */
+	int64_t last_report_ms;          /* of the newest profile_up, or of its end */
+	bool reports;                    /* profile_up and the like are live */
 };
 
 struct pool {

@@ -72,6 +72,7 @@ void endpoint_unref(struct endpoint *ep)
 	free(ep->discovered);
 	free(ep->refused);
 	free(ep->last_error);
+	free(ep->note);
 	free(ep);
 }
 

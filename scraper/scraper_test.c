@@ -251,7 +251,7 @@ struct seen_row {
 	const char *what;
 	bool found;
 	enum target_health health;
-	char error[1024], url[512];
+	char error[1024], note[1024], url[512];
 	int64_t last_scrape_ms;
 	size_t rows, dropped;
 };
@@ -266,6 +266,7 @@ static void see(void *arg, const struct status_target *t)
 	r->health = t->health;
 	r->last_scrape_ms = t->last_scrape_ms;
 	snprintf(r->error, sizeof r->error, "%.*s", VIEW_ARG(t->last_error));
+	snprintf(r->note, sizeof r->note, "%.*s", VIEW_ARG(t->note));
 	snprintf(r->url, sizeof r->url, "%.*s", VIEW_ARG(t->scrape_url));
 }
 
@@ -364,16 +365,23 @@ static void a_missing_type_is_no_failure(void **state)
 		 "  profiling_config: {pprof_config: {memory: {path: /heap}, block: {enabled: false}, "
 		 "goroutine: {enabled: false}, " NO_CPU "}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
-	assert_true(fake_sink_wait_value(&b->sink, "profile=\"mutex\"", 0, 3000) ||
-		    fake_sink_find(&b->sink, "profile=\"mutex\"", NULL) > 0);
 	assert_true(fake_sink_wait_value(&b->sink, "up{instance", 1, 3000));
-	wait_health(b, "/debug/pprof/mutex", "404", TARGET_UNKNOWN);
+	struct seen_row r = row_of(b, "/debug/pprof/mutex");
+	for (int i = 0; !r.note[0] && i < 1000; i++) {
+		clock_sleep_ms(10);
+		r = row_of(b, "/debug/pprof/mutex");
+	}
+	assert_string_equal(r.note, "not served there (HTTP status 404): Unknown profile");
+	assert_string_equal(r.error, "");
+	assert_int_equal(r.health, TARGET_UNKNOWN);
+	assert_int_equal(fake_sink_find(&b->sink, "profile=\"mutex\"", NULL), 0); /* neither profile_up nor anything else */
 	/* Named, the same is one. */
 	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 200ms\n"
 		 "  profiling_config: {pprof_config: {memory: {path: /heap}, block: {enabled: false}, mutex: {}, "
 		 "goroutine: {enabled: false}, " NO_CPU "}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
 	assert_true(fake_sink_wait_value(&b->sink, "up{instance", 0, 3000));
+	wait_health(b, "/debug/pprof/mutex", "404", TARGET_DOWN);
 }
 
 static void a_failed_scrape_ends_its_series(void **state)

@@ -8,7 +8,7 @@
 
 struct row {
 	struct status_target t;
-	char *text;                        /* pool, url, profile, error one after another */
+	char *text;                        /* pool, url, profile, error, note one after another */
 	struct labels *discovered, *labels;
 };
 
@@ -37,8 +37,9 @@ static void copy_endpoint(struct rows *r, const struct pool *p, const struct end
 	char *lost AUTOFREE = why ? xasprintf("not stored: %s", why) : NULL;
 	const char *error = lost ? lost : ep->last_error ? ep->last_error : "";
 	fetch_url_redact(view_of(ep->url), &url);
-	size_t n_pool = strlen(p->name), n_name = strlen(ep->name), n_err = strlen(error);
-	row->text = xasprintf("%s%s%s%s", p->name, buf_view(&url).ptr, ep->name, error);
+	const char *note = ep->note ? ep->note : "";
+	size_t n_pool = strlen(p->name), n_name = strlen(ep->name);
+	row->text = xasprintf("%s%s%s%s%s", p->name, buf_view(&url).ptr, ep->name, error, note);
 	row->discovered = labels_dup(*ep->discovered);
 	row->labels = labels_dup(*ep->target->labels);
 	const char *at = row->text;
@@ -49,7 +50,8 @@ static void copy_endpoint(struct rows *r, const struct pool *p, const struct end
 	row->t.pool = view_make(at, n_pool);
 	row->t.scrape_url = row->t.global_url = view_make(at += n_pool, url.len);
 	row->t.profile = view_make(at += url.len, n_name);
-	row->t.last_error = view_make(at + n_name, n_err);
+	row->t.last_error = view_make(at += n_name, strlen(error));
+	row->t.note = view_make(at + row->t.last_error.len, strlen(note));
 	buf_free(&url);
 }
 

@@ -17,6 +17,7 @@
 
 #define WINDOW_MS 2000               /* how far a profile's own time may lie outside of its request */
 #define PART_MAX 128                 /* bytes of one part of a profile's name */
+#define NOTE_MAX 256                 /* bytes of what an agent says of its profile */
 #define BATCH_BYTES ((size_t)16 << 20)
 #define LIGHT_LIMIT_NS 100000000     /* CPU of a decode that was believed to be light; then it is heavy */
 #define BURY_MS 3600000              /* ends that were not stored are tried again for so long */
@@ -53,6 +54,18 @@ static struct view agent_name(const struct profile *p, struct view otherwise)
 				return view_of(names[k]);
 	}
 	return otherwise;
+}
+
+/* The agent also says there if it does less than it was asked for. Owned; NULL = nothing. */
+static char *agent_note(const struct profile *p)
+{
+	struct view mark = VIEW("pyrrha: note ");
+	for (uint32_t i = 0; i < p->n_comments; i++) {
+		struct view c = profile_str(p, p->comments[i]);
+		if (view_starts(c, mark))
+			return xstrndup(c.ptr + mark.len, MIN(c.len - mark.len, (size_t)NOTE_MAX));
+	}
+	return NULL;
 }
 
 /* The profile's sample type i as a type of ours. A profile without a period type gets the sample type's. */
@@ -367,7 +380,9 @@ static int note_outcome(struct job *j, int64_t *ret_up_ms)
 	was = ep->outcome;
 	ep->outcome = now;
 	free(ep->last_error);
-	ep->last_error = j->err.code ? xstrdup(j->err.msg) : NULL;
+	free(ep->note);
+	ep->last_error = now == OUTCOME_FAILED ? xstrdup(j->err.msg) : NULL;
+	ep->note = now == OUTCOME_ABSENT ? xstrdup(j->err.msg) : now == OUTCOME_OK ? agent_note(j->p) : NULL;
 	ep->last_scrape_ms = j->work->start_ms;
 	ep->last_duration_ns = j->work->duration_ns;
 	ep->last_bytes = (int64_t)j->work->bytes;
@@ -383,6 +398,16 @@ static int note_outcome(struct job *j, int64_t *ret_up_ms)
 	return write ? up : -1;
 }
 
+static const char *const per_profile[] = { "profile_up", "scrape_duration_seconds", "scrape_samples_scraped",
+					   "scrape_body_size_bytes" };
+
+static void end_reports(struct job *j, int64_t t_ms)
+{
+	struct endpoint *ep = j->ep;
+	for (size_t i = 0; i < ARRAY_LEN(per_profile) && ep->reports; i++)
+		batch_add_float(j->batch, ep->target, per_profile[i], ep->name, t_ms, value_from_bits(VALUE_STALE_BITS));
+}
+
 static void put_reports(struct job *j)
 {
 	struct endpoint *ep = j->ep;
@@ -392,6 +417,12 @@ static void put_reports(struct job *j)
 	ep->last_report_ms = t;
 	if (up >= 0)
 		batch_add_float(j->batch, ep->target, "up", NULL, up_ms, up);
+	if (outcome_of(j) == OUTCOME_ABSENT) { /* neither up nor down: nothing is told of it */
+		end_reports(j, t);
+		ep->reports = false;
+		return;
+	}
+	ep->reports = true;
 	batch_add_float(j->batch, ep->target, "profile_up", ep->name, t, j->err.code ? 0 : 1);
 	batch_add_float(j->batch, ep->target, "scrape_duration_seconds", ep->name, t, (double)w->duration_ns / 1e9);
 	batch_add_float(j->batch, ep->target, "scrape_samples_scraped", ep->name, t, j->err.code ? 0 : j->p->n_samples);
@@ -423,12 +454,13 @@ static void doubt_ends(struct job *j)
 {
 	if (!receipt_take_failure(j->ep->receipt))
 		return;
+	j->ep->reports |= j->ep->last_report_ms > 0;
 	for (size_t i = 0; i < j->ep->series.v.n; i++)
 		if (j->ep->series.v.v[i]->labels)
 			j->ep->series.v.v[i]->live = true;
 }
 
-/* A failed scrape: nothing but the end of its series and what is told of the target. */
+/* A scrape that brought nothing: nothing but the end of its series and what is told of the target. */
 static void fail(struct job *j)
 {
 	struct sink_result res;
@@ -492,12 +524,10 @@ static void scrape(struct job *j)
 			say_if_refused(j);
 		}
 	}
-	metric_inc(&scraper_table[M_SCRAPES_FAILED]);
+	if (outcome_of(j) == OUTCOME_FAILED)
+		metric_inc(&scraper_table[M_SCRAPES_FAILED]);
 	fail(j);
 }
-
-static const char *const per_profile[] = { "profile_up", "scrape_duration_seconds", "scrape_samples_scraped",
-					   "scrape_body_size_bytes" };
 
 /* Ends that the sink took in, until it says whether they are stored. */
 struct burial {
@@ -536,9 +566,8 @@ static void bury(struct job *j)
 	struct sink_result res;
 	struct burial *b = NEW(struct burial);
 	*b = (struct burial){ .endpoint = ep, .since_ms = j->work->since_ms ? j->work->since_ms : clock_mono_ms() };
-	double stale = value_from_bits(VALUE_STALE_BITS);
 	int64_t t = MAX(clock_now_ms(), ep->last_report_ms + 1), up_ms = 0;
-	bool last = true, reported = ep->last_report_ms > 0;
+	bool last = true;
 	pthread_mutex_lock(&ep->scraper->lock);
 	for (size_t i = 0; i < ep->target->endpoints.n; i++)
 		last &= ep->target->endpoints.v[i]->gone;
@@ -552,10 +581,9 @@ static void bury(struct job *j)
 	j->work->end_ms = t;
 	doubt_ends(j);
 	put_stale(j);
-	for (size_t i = 0; i < ARRAY_LEN(per_profile) && reported; i++)
-		batch_add_float(j->batch, ep->target, per_profile[i], ep->name, t, stale);
+	end_reports(j, t);
 	if (up_ms)
-		batch_add_float(j->batch, ep->target, "up", NULL, up_ms, stale);
+		batch_add_float(j->batch, ep->target, "up", NULL, up_ms, value_from_bits(VALUE_STALE_BITS));
 	delta_release(&ep->delta);
 	if (batch_send(j->batch, j->worker->scraper->sink, on_buried, b, &res, &j->err))
 		on_buried(b, &j->err);

@@ -62,6 +62,8 @@ static void put_active(void *arg, const struct status_target *t)
 	put_field(b, "globalUrl", t->global_url.len ? t->global_url : t->scrape_url);
 	put_field(b, "profile", t->profile);
 	put_field(b, "lastError", t->last_error);
+	if (t->note.len)
+		put_field(b, "note", t->note);
 	char when[RFC3339_LEN];
 	put_field_text(b, "lastScrape", t->last_scrape_ms ? clock_rfc3339_ms(t->last_scrape_ms, when) : "0001-01-01T00:00:00Z");
 	buf_puts(b, ",\"lastScrapeDuration\":");

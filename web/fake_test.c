@@ -349,7 +349,7 @@ static void each(struct status_targets *s, void (*active)(void *arg, const struc
 	struct status_target t = {
 		.pool = VIEW("shop"), .discovered = { address, 1 }, .labels = { job, 1 },
 		.scrape_url = VIEW("http://h:1/debug/pprof/allocs"), .profile = VIEW("memory"),
-		.last_error = VIEW("server returned HTTP status 500"), .last_scrape_ms = 1500, .last_duration_ns = 250000000,
+		.note = VIEW("sampled less"), .last_error = VIEW("server returned HTTP status 500"), .last_scrape_ms = 1500, .last_duration_ns = 250000000,
 		.interval_ms = 10000, .timeout_ms = 13000, .health = TARGET_DOWN,
 	};
 	active(arg, &t);

@@ -230,7 +230,7 @@ static void test_status(void **state)
 	      SUCCESS("{\"activeTargets\":[{\"discoveredLabels\":{\"__address__\":\"h:1\"},\"labels\":{\"job\":\"shop\"},"
 		      "\"scrapePool\":\"shop\",\"scrapeUrl\":\"http://h:1/debug/pprof/allocs\","
 		      "\"globalUrl\":\"http://h:1/debug/pprof/allocs\",\"profile\":\"memory\","
-		      "\"lastError\":\"server returned HTTP status 500\",\"lastScrape\":\"1970-01-01T00:00:01.500Z\","
+		      "\"lastError\":\"server returned HTTP status 500\",\"note\":\"sampled less\",\"lastScrape\":\"1970-01-01T00:00:01.500Z\","
 		      "\"lastScrapeDuration\":0.25,\"health\":\"down\",\"scrapeInterval\":\"10s\",\"scrapeTimeout\":\"13s\","
 		      "\"lastBytes\":0,\"lastSamples\":0}],\"droppedTargets\":[],\"droppedTargetCounts\":{\"shop\":1}}"));
 	check("/api/v1/targets?state=dropped", 200,

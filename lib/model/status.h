@@ -15,6 +15,7 @@ struct status_target {
 	struct view global_url;      /* the same with a name others can reach; may equal scrape_url */
 	struct view profile;         /* "process_cpu" */
 	struct view last_error;      /* empty = none */
+	struct view note;            /* what else there is to say, no error; empty = nothing */
 	int64_t last_scrape_ms;      /* 0 = never */
 	int64_t last_duration_ns;
 	int64_t last_bytes, last_samples;

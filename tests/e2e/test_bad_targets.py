@@ -107,12 +107,15 @@ def test_a_target_that_comes_back_is_up_again(env):
 
 
 def test_a_type_that_is_not_served_lowers_only_its_own(env):
-    """A 404 on a type that the job did not name: profile_up is 0, up stays 1."""
+    """A 404 on a type that the job did not name: no error, no profile_up, and up stays 1."""
     echo = Echo(env)
     real = http_get(f"http://{echo.address}/debug/pprof/allocs")[2]
     target = HttpServer(env, lambda h: answer(h, 200, real) if "/allocs" in h.path else answer(h, 404, b"no such profile"))
     server = Server(env, "scrape_configs:\n  - job_name: j\n    scrape_interval: 1s\n    static_configs:\n"
                          f"      - targets: ['{target.address}']\n")
-    wait_until("profile_up of mutex is 0", lambda: server.value('profile_up{profile="mutex"}') == 0)
+    wait_until("mutex is said not to be served", lambda: [t.get("note") for t in server.targets() if t["profile"] == "mutex"] ==
+               ["not served there (HTTP status 404): no such profile"])
     wait_until("profile_up of memory is 1", lambda: server.value('profile_up{profile="memory"}') == 1)
     wait_until("up is 1", lambda: server.value("up") == 1)
+    check(server.value('count(profile_up{profile="mutex"})') is None, "there is a profile_up")
+    check(all(t["lastError"] == "" for t in server.targets()), f"{server.targets()}")

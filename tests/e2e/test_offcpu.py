@@ -328,6 +328,14 @@ def test_costs_are_limited(env):
     check(metric(agent, "pyrrha_agent_off_cpu_switches_total") > 4 * waits, "few stacks are taken")
     if metric(agent, "pyrrha_agent_off_cpu_step") > 0:
         check(metric(agent, "pyrrha_agent_off_cpu_threshold_seconds") >= 0.002, "the threshold goes up")
+    server = Server(env, f"""
+global: {{scrape_interval: 1s}}
+scrape_configs:
+  - job_name: agent
+    profiling_config: {{preset: agent}}
+    static_configs: [{{targets: ['{agent.split("//")[1]}']}}]
+""")
+    wait_until("the server says so", lambda: any("--max-cost" in t.get("note", "") for t in server.targets()), 30)
 
 
 def test_recovers(env):
@@ -374,9 +382,13 @@ scrape_configs:
     profiling_config: {{preset: agent}}
     static_configs: [{{targets: ['{agent.split("//")[1]}']}}]
 """)
-    wait_until("off_cpu is absent", lambda: server.value('profile_up{job="agent", profile="off_cpu"}') == 0, 40)
+    wait_until("off_cpu is said to be off", lambda: [t.get("note") for t in server.targets() if t["profile"] == "off_cpu"] ==
+               ["not served there (HTTP status 404): off-CPU profiles are off: start the agent with --off-cpu"], 40)
     wait_until("on_cpu is there", lambda: server.value('profile_up{job="agent", profile="on_cpu"}') == 1, 40)
     check(server.value('up{job="agent"}') == 1, "the target is up")
+    check(server.value('min_over_time(up{job="agent"}[5m])') == 1, "it was never down")
+    check(server.value('count(profile_up{profile="off_cpu"})') is None, "nothing is told of what is off by design")
+    check(all(t["lastError"] == "" for t in server.targets()), f"{server.targets()}")
 
 
 def test_server(env):

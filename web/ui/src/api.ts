@@ -42,7 +42,7 @@ export interface PlanNode {
 }
 export interface Target {
 	scrapePool: string; scrapeUrl: string; globalUrl?: string; labels: Labels; discoveredLabels?: Labels;
-	health: 'up' | 'down' | 'unknown'; lastError: string; lastScrape: string; lastScrapeDuration: number;
+	health: 'up' | 'down' | 'unknown'; lastError: string; note?: string; lastScrape: string; lastScrapeDuration: number;
 	scrapeInterval?: string; scrapeTimeout?: string;
 	/* ours: one entry per target and profile */
 	profile?: string; lastBytes?: number; lastSamples?: number;

@@ -4,7 +4,7 @@ import { useEffect } from 'preact/hooks';
 import { useSignal } from '@preact/signals';
 import { api, type Target } from './api';
 import { go } from './state';
-import { instanceOf, profileOf, summarize } from './targets';
+import { healthOf, instanceOf, profileOf, summarize } from './targets';
 import { parseDuration } from './units';
 
 export function Empty() {
@@ -38,7 +38,7 @@ export function Empty() {
 			<p>{s.total === 1 ? '1 target is' : `${s.total} targets are`} configured, {s.up} up, {s.down} down. {soonest(list)}</p>
 			<table class="data">
 				<tbody>{list.slice(0, 12).map((t) => (
-					<tr key={t.scrapeUrl}><td>{t.scrapePool}</td><td>{instanceOf(t)}</td><td>{profileOf(t)}</td><td><span class={`pill ${t.health}`}><i class="dot" />{t.health === 'unknown' ? 'waiting' : t.health}</span></td><td class="error-text">{t.lastError}</td></tr>
+					<tr key={t.scrapeUrl}><td>{t.scrapePool}</td><td>{instanceOf(t)}</td><td>{profileOf(t)}</td><td><span class={`pill ${t.health}`}><i class="dot" />{healthOf(t)}</span></td><td class={t.lastError ? 'error-text' : 'hint'}>{t.lastError || t.note}</td></tr>
 				))}</tbody>
 			</table>
 			{list.length > 12 && <p class="hint">and {list.length - 12} more</p>}

@@ -25,6 +25,8 @@ export function summarize(list: Target[]): { total: number; up: number; down: nu
 }
 
 export const instanceOf = (t: Target): string => t.labels.instance ?? hostOf(t.scrapeUrl);
+/** What the pill says: a profile type that a target does not serve, by design, is off and nothing to worry about. */
+export const healthOf = (t: Target): string => t.health === 'unknown' ? (t.note ? 'off' : 'waiting') : t.health;
 export const profileOf = (t: Target): string => t.profile ?? t.labels.__profile__ ?? t.labels.profile ?? '';
 
 function hostOf(u: string): string {
@@ -48,8 +50,8 @@ export function TargetsPage() {
 	const active = data.value?.activeTargets ?? [];
 	const s = summarize(active);
 	const needle = find.value.trim().toLowerCase();
-	const shown = active.filter((t) => (health.value === 'all' || (health.value === 'up') === (t.health === 'up'))
-		&& (!needle || JSON.stringify([t.scrapePool, t.scrapeUrl, t.labels, t.lastError, t.profile]).toLowerCase().includes(needle)));
+	const shown = active.filter((t) => (health.value === 'all' || (health.value === 'up' ? t.health === 'up' : t.health !== 'up' && !t.note))
+		&& (!needle || JSON.stringify([t.scrapePool, t.scrapeUrl, t.labels, t.lastError, t.note, t.profile]).toLowerCase().includes(needle)));
 	const pools = [...new Set(shown.map((t) => t.scrapePool))].sort();
 	return (
 		<div class="wide">
@@ -99,7 +101,7 @@ function Row({ t, first, error }: { t: Target; first: boolean; error: string }) 
 			<tr class={`${first ? 'first' : ''} ${t.lastError ? 'has-error' : ''}`}>
 				<td class="host" title={instanceOf(t)}>{first ? instanceOf(t) : ''}</td>
 				<td><a href={t.globalUrl || t.scrapeUrl} rel="noreferrer" target="_blank" title={t.scrapeUrl}>{profileOf(t) || pathOf(t.scrapeUrl)}</a></td>
-				<td><span class={`pill ${t.health}`}><i class="dot" />{t.health}</span></td>
+				<td><span class={`pill ${t.health}`}><i class="dot" />{healthOf(t)}</span></td>
 				<td class="labels">{labels.map(([k, v]) => <code key={k}>{k}=<b>{v}</b></code>)}</td>
 				<td class="num" title={scraped ? t.lastScrape : ''}>{scraped ? ago(when) : 'not yet'}</td>
 				<td class="num">{scraped ? formatValue(t.lastScrapeDuration, 'seconds') : '–'}</td>
@@ -107,6 +109,7 @@ function Row({ t, first, error }: { t: Target; first: boolean; error: string }) 
 				<td class="num">{t.lastSamples !== undefined && scraped ? t.lastSamples.toLocaleString('en-US') : '–'}</td>
 			</tr>
 			{error && <tr class="error-row"><td /><td colSpan={7}>{error}</td></tr>}
+			{t.note && <tr class="note-row"><td /><td colSpan={7}>{t.note}</td></tr>}
 		</>
 	);
 }
