@@ -51,6 +51,7 @@ struct job_config {
 	struct relabel_config relabel, metric_relabel;
 	struct discovery_configs sd;
 	struct config_strings series_labels; /* labels of samples that make series of their own (split.c); often none */
+	bool agent;                /* preset: agent */
 	bool series_from_profile;  /* and those that the profile names: the agent's relabelling adds some */
 	struct type_config *types; /* enabled and not */
 	size_t n_types;

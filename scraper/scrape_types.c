@@ -157,6 +157,7 @@ int scrape_types_decode(struct config_ctx *c, const struct config_node *n, struc
 	for (size_t i = 0; i < n_table; i++)
 		job->types[job->n_types++] = table[i];
 	job->series_labels = p.series_labels;
+	job->agent = agent;
 	if (agent) {
 		job->honor_labels = true;
 		job->series_from_profile = !p.series_labels.n;

@@ -92,6 +92,15 @@ static void set_group_label(struct labels_builder *b, const struct label *l, boo
 	labels_builder_set(b, name, l->value);
 }
 
+/* What an agent's samples are of is for them to say: of a process without a container the target's own label "container",
+ * which is the agent's, would say something wrong. The node is the same for both. */
+static void drop_target_identity(struct labels_builder *b, const struct job_config *j)
+{
+	for (size_t i = 0; i < j->series_labels.n; i++)
+		if (strcmp(j->series_labels.v[i], "node") != 0)
+			labels_builder_del(b, view_of(j->series_labels.v[i]));
+}
+
 /* The metric name, the target's labels and the samples', relabelled; *ret NULL if a rule dropped it. */
 static int make_labels(const struct ptype *type, const struct labels *group, const struct target *t,
 		       const struct job_config *j, struct arena *a,
@@ -101,6 +110,8 @@ static int make_labels(const struct ptype *type, const struct labels *group, con
 	struct buf name = { 0 };
 	ptype_format(type, &name);
 	labels_builder_init(&b, *t->labels);
+	if (group && j->agent && j->honor_labels)
+		drop_target_identity(&b, j);
 	for (size_t i = 0; group && i < group->n; i++)
 		set_group_label(&b, &group->v[i], j->honor_labels, a);
 	labels_builder_set(&b, VIEW(LABEL_NAME), buf_view(&name));

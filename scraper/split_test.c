@@ -50,7 +50,8 @@ static void give_host(int fd, const char *request, void *arg)
 		for (uint32_t i = 0; i < p.n_samples; i++) {
 			add_label(&p, i, "pid", i ? "2" : "1");
 			add_label(&p, i, "comm", i < 2 ? "web" : "db");
-			add_label(&p, i, "container", "shop");
+			if (i < 2)
+				add_label(&p, i, "container", "shop");
 			add_label(&p, i, "team", "blue");
 			add_label(&p, i, "__name__", "other");
 		}
@@ -126,14 +127,14 @@ static void test_split(void **state)
 	struct stub *stub = stub_new(give_host, NULL);
 	snprintf(text, sizeof text, "scrape_configs:\n- job_name: agent\n  scrape_interval: 200ms\n  profiling_config:\n"
 		 "    preset: agent\n    pprof_config: {on_cpu: {delta: false, kind: delta}}\n"
-		 "  static_configs: [{targets: ['127.0.0.1:%d'], labels: {container: target, rack: r1}}]\n", stub_port(stub));
+		 "  static_configs: [{targets: ['127.0.0.1:%d'], labels: {container: target, node: n1, rack: r1}}]\n", stub_port(stub));
 	struct scraper_config *c = parse(text);
 	assert_int_equal(scraper_new(&s, &sink.sink, &(struct scraper_options){ .decoders = 1 }, &e), 0);
 	assert_int_equal(scraper_apply(s, c, &e), 0);
 	scraper_config_unref(c);
 
 	const char *web = "on_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{comm=\"web\", container=\"shop\", "
-			  "instance=\"127.0.0.1", *db = "on_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{comm=\"db\"";
+			  "instance=\"127.0.0.1", *db = "on_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{comm=\"db\", instance=";
 	assert_true(fake_sink_wait(&sink, web, 2, 60000));
 	fake_sink_find(&sink, web, &k);
 	assert_int_equal(k.total, 300);
@@ -144,14 +145,15 @@ static void test_split(void **state)
 	assert_null(strstr(k.series, "other"));
 	fake_sink_find(&sink, db, &k);
 	assert_int_equal(k.total, 400);
+	assert_null(strstr(k.series, "container")); /* it is in none; the target's own is the agent's */
+	assert_non_null(strstr(k.series, "node=\"n1\", rack=\"r1\""));
 	fake_sink_find(&sink, "on_cpu:samples:count:cpu:nanoseconds:delta{comm=\"db\"", &k);
 	assert_int_equal(k.total, 4);
-	/* The agent does not profile waits: that is told of that type only. */
-	snprintf(text, sizeof text, "profile_up{container=\"target\", instance=\"127.0.0.1:%d\", job=\"agent\", profile=\"off_cpu\"",
-		 stub_port(stub));
-	assert_true(fake_sink_wait_value(&sink, text, 0, 60000));
-	snprintf(text, sizeof text, "up{container=\"target\", instance=\"127.0.0.1:%d\", job=\"agent\", rack", stub_port(stub));
+	/* The agent does not profile waits: nothing is told of that type. */
+	snprintf(text, sizeof text, "up{container=\"target\", instance=\"127.0.0.1:%d\", job=\"agent\", node=\"n1\", rack", stub_port(stub));
 	assert_true(fake_sink_wait_value(&sink, text, 1, 60000));
+
+	assert_int_equal(fake_sink_find(&sink, "profile=\"off_cpu\"", &k), 0);
 
 	/* A process that used no CPU reads 0, not absent. */
 	quiet = true;
