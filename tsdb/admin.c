@@ -219,9 +219,14 @@ static struct admin_block *blocks(struct storage_admin *a, size_t *ret_n)
 	return out.v;
 }
 
+static void clock_of(struct storage_admin *a, struct admin_clock *ret)
+{
+	tsdb_clock(db_of(a), ret);
+}
+
 void tsdb_admin_init(struct tsdb *db)
 {
-	db->admin = (struct storage_admin){ delete_series, clean, snapshot, status, blocks };
+	db->admin = (struct storage_admin){ delete_series, clean, snapshot, status, blocks, clock_of };
 }
 
 struct storage_admin *tsdb_admin(struct tsdb *db)

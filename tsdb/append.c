@@ -13,7 +13,7 @@ struct append {
 	struct tsdb *db;
 	struct request *r;
 	struct sink_result result;
-	int64_t now_ms, floor_ms;
+	int64_t now_ms, boot_ms, floor_ms;
 	struct record_profile out;
 	VEC(uint64_t) keys, sorted; /* column << 32 | sample */
 	/* The columns of the profile interned last: parts of one profile come one after the other. */
@@ -318,6 +318,7 @@ static int add_profile(struct append *a, const struct version *v, const struct s
 	pthread_rwlock_unlock(&p->dict_lock);
 	if (!rc && out->n_series) {
 		record_put_profile(&record_of(a, p, RECORD_SAMPLES)->bytes, out);
+		retention_clock_saw(p, sp->t_ms, a->now_ms, a->boot_ms);
 		a->result.profiles += !out->stale;
 		a->r->profiles += !out->stale;
 		a->r->samples += out->n * out->n_series;
@@ -341,6 +342,7 @@ static void add_float(struct append *a, const struct version *v, const struct si
 	pthread_rwlock_unlock(&p->dict_lock);
 	if (ok) {
 		record_put_float(&record_of(a, p, RECORD_FLOATS)->bytes, &out);
+		retention_clock_saw(p, f->t_ms, a->now_ms, a->boot_ms);
 		a->result.floats++;
 		a->r->floats++;
 	}
@@ -389,6 +391,7 @@ int tsdb_append(struct sink *s, const struct sink_batch *b, struct sink_result *
 	}
 	a.r = NEW(struct request);
 	a.now_ms = tsdb_now_ms(a.db);
+	a.boot_ms = tsdb_boot_ms(a.db);
 	a.floor_ms = tsdb_floor_ms(a.db);
 	int rc = fill(&a, b, e);
 	if (rc)

@@ -21,7 +21,9 @@
 #include "base/queue.h"
 #include "base/thread.h"
 #include "tsdb/dict.h"
+#include "tsdb/dropped.h"
 #include "tsdb/hlog.h"
+#include "tsdb/retention_clock.h"
 #include "tsdb/rocks.h"
 #include "tsdb/tsdb.h"
 #include "tsdb/window.h"
@@ -52,6 +54,8 @@ struct partition {
 	uint64_t first_symbols;     /* lowest record with symbols that no part holds; UINT64_MAX = none */
 	uint64_t lost;              /* entries that had to be made up */
 	uint64_t lost_counted;      /* of them so many are in the database's count; with lost under dict_lock */
+	atomic_llong live_t_ms;     /* the last stamp that was taken in as it happened, 0 = none since the start, */
+	atomic_llong live_boot_ms;  /* and what CLOCK_BOOTTIME said then; retention_clock.h */
 	atomic_bool loaded;         /* the dictionary and index of its parts are in memory */
 	struct pdb *db_parts;       /* where its parts lie; NULL = it has none yet */
 	uint32_t next_part;         /* number of the next part; under apply_lock, as the next two */
@@ -126,7 +130,8 @@ enum tsdb_metric {
 	TM_LOST_RECORDS, TM_LOST_SYMBOLS, TM_WRITE_FAILED, TM_QUEUE_BYTES, TM_HEAD_SERIES, TM_HEAD_WINDOWS, TM_HEAD_BYTES, TM_HEAD_LOG_BYTES, TM_DICT_BYTES,
 	TM_PARTITIONS, TM_PARTS, TM_DISK_BYTES, TM_MIN_TIME, TM_MAX_TIME, TM_SEALS, TM_SEAL_FAILURES, TM_SEAL_SECONDS,
 	TM_SEALED_BYTES, TM_COMPACTIONS, TM_COMPACTION_FAILURES, TM_COMPACTION_SECONDS, TM_RETAINED, TM_LAST_RECORD,
-	TM_CACHE_BYTES, TM_DICT_BUDGET, TM_HEAD_BUDGET, TM_CACHE_BUDGET, TM_LOADED, TM_EVICTED, TM_PART_INDEX_BYTES, TM_WAITING, TM_SEALING_BYTES, TM_LOG_MEMORY, TM_TABLE_BYTES, TM_COUNT
+	TM_CACHE_BYTES, TM_DICT_BUDGET, TM_HEAD_BUDGET, TM_CACHE_BUDGET, TM_LOADED, TM_EVICTED, TM_PART_INDEX_BYTES, TM_WAITING, TM_SEALING_BYTES, TM_LOG_MEMORY, TM_TABLE_BYTES,
+	TM_CLOCK_STEPS, TM_CLOCK_STEP, TM_RETENTION_WAITS, TM_COUNT
 };
 extern struct metric tsdb_metrics[TM_COUNT];
 
@@ -166,11 +171,11 @@ struct tsdb {
 	struct finder *finder;            /* late names; under seal_lock */
 	struct keep_rules *rules;         /* retention by selector; under seal_lock */
 	uint64_t rules_number;            /* of the rules there are; under seal_lock */
-	int64_t dropped_written;          /* ms: what that file says; under seal_lock */
-	VEC(struct pstate *) dropped;     /* to be freed, references held; under seal_lock */
+	struct retention_clock retention_clock;
+	struct dropped dropped;           /* under seal_lock */
+	VEC(struct pstate *) leaving;     /* dropped, to be freed, references held; under seal_lock */
 	pthread_t dropper;
 	bool have_dropper;
-	atomic_llong dropped_until;       /* ms: partitions up to here were dropped, and do not come back; in the file "dropped" */
 
 	atomic_llong newest_t;            /* of all samples, ms; INT64_MIN = none */
 	atomic_ullong appended_profiles, appended_samples, appended_floats;
@@ -193,6 +198,15 @@ static inline int64_t tsdb_now_ms(const struct tsdb *db)
 	return db->o.now_ms ? db->o.now_ms(db->o.now_arg) : clock_now_ms();
 }
 
+/* A clock that nobody sets. */
+static inline int64_t tsdb_boot_ms(const struct tsdb *db)
+{
+	extern int64_t clock_boot_ms(void);
+	if (db->o.boot_ms)
+		return db->o.boot_ms(db->o.now_arg);
+	return db->o.now_ms ? db->o.now_ms(db->o.now_arg) : clock_boot_ms();
+}
+
 /* The current version; returns owned. *ret_seq may be NULL. */
 struct version *tsdb_version(struct tsdb *db, uint64_t *ret_seq);
 /* Publishes v (takes it) together with seq (0 = as it is). Under apply_lock. */
@@ -203,9 +217,9 @@ void tsdb_count_head(struct tsdb *db, const struct version *v);
 struct partition *tsdb_partition(struct tsdb *db, uint32_t day);
 /* The same, made if there is none, entered; waits for one that is about to go. */
 struct partition *tsdb_enter_partition(struct tsdb *db, uint32_t day);
-/* What retention takes for now: the clock, unless it is far ahead of everything stored. */
+/* What retention takes for now (retention_clock.h): never later than the wall clock. */
 int64_t tsdb_retention_now_ms(struct tsdb *db);
-/* Oldest stamp that is still accepted and kept, ms. */
+/* Stamps up to here are not accepted, ms. */
 int64_t tsdb_floor_ms(struct tsdb *db);
 
 /* ---- append.c: the sink; what the committer gets ---- */
@@ -256,22 +270,22 @@ void *tsdb_early_sealer(void *db);
  * thread at a time: seal_lock. */
 enum seal_what { SEAL_ALL, SEAL_AGED, SEAL_LARGEST };
 int seal_due(struct tsdb *db, enum seal_what what, struct err *e);
-/* Takes a whole partition away because of its age: nothing that old is taken in again. If that can not be made durable it
- * stays, which is the error. Under seal_lock; tsdb_free_dropped is to follow. */
-int tsdb_drop_partition(struct tsdb *db, struct pstate *s, struct err *e);
+/* Takes a whole partition away because of its age or size; s is NULL if it never got a row. The day may come again. 1: it
+ * went, 0: appends are on their way to it. If that cannot be made durable it stays, which is the error. Under seal_lock;
+ * tsdb_free_dropped is to follow. */
+int tsdb_drop_partition(struct tsdb *db, struct partition *p, struct pstate *s, struct err *e);
 /* Frees what those leave, on a thread: their space comes back at once, or with the last query. Under seal_lock. */
 void tsdb_free_dropped(struct tsdb *db);
 /* Waits until it has. Under seal_lock or at the end. */
 void tsdb_wait_dropped(struct tsdb *db);
-/* Writes the file "dropped" if it says less. Under seal_lock. */
-int tsdb_note_dropped(struct tsdb *db, int64_t until_ms, struct err *e);
 /* Takes away the partitions of which everything was deleted: 1 = one went, 0 = there is none, or it is in use. Under
  * seal_lock. */
 int tsdb_drop_deleted(struct tsdb *db, struct err *e);
 void tsdb_forget_partition(struct tsdb *db, struct partition *p);
-/* Reads the file "dropped". */
-void tsdb_read_dropped(struct tsdb *db);
-int tsdb_write_dropped(const char *dir, int64_t until_ms, struct err *e);
+/* Takes no more appends for p, if none is on its way; tsdb_open_again lets them in (to it, or to the next of its day). Under
+ * apply_lock. */
+bool tsdb_shut(struct tsdb *db, struct partition *p);
+void tsdb_open_again(struct tsdb *db, struct partition *p);
 int rollup_due(struct tsdb *db, struct err *e);
 /* Forgets what the log need not keep. Under apply_lock. */
 void tsdb_trim_log(struct tsdb *db);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The end of a partition. Runs on the sealer's thread, under seal_lock.
  *
- * By age or size it goes for ever: the file `dropped` says up to which stamp, and nothing that old is taken in, opened or
- * replayed again. On a full disk, where that cannot be written, its directory is renamed first. Closing it, removing its
- * files and freeing its dictionary is left to a thread of its own (drop_free), so that nobody waits for that.
+ * By age or size it goes at once, whoever still reads it: its directory is marked, then the file `dropped` says that its
+ * records up to the last number are void, and its day may come again, numbered above. On a full disk, where that cannot be
+ * written, its directory is renamed first, and the day takes nothing in until it could be. Closing it, removing its files
+ * and freeing its dictionary is left to a thread of its own (drop_free), so that nobody waits for that.
  *
  * One of which everything was deleted goes too, but its day may come again: late profiles make a new partition of that
  * day, whose ids, and numbers of parts, start anew. What the log still has of the old one (rows, symbols, masks, late
@@ -49,75 +50,82 @@ void tsdb_forget_partition(struct tsdb *db, struct partition *p)
 	pthread_mutex_unlock(&db->state_lock);
 }
 
-/* ---- for ever ---- */
-
-static uint64_t dropped_checksum(long long until)
+bool tsdb_shut(struct tsdb *db, struct partition *p)
 {
-	return hash_u64((uint64_t)until ^ UINT64_C(0x64726f70706564));
+	pthread_mutex_lock(&db->state_lock);
+	bool shut = p->closing = !atomic_load(&p->users);
+	pthread_mutex_unlock(&db->state_lock);
+	return shut;
 }
 
-int tsdb_write_dropped(const char *dir, int64_t until_ms, struct err *e)
+void tsdb_open_again(struct tsdb *db, struct partition *p)
 {
-	char text[96];
-	snprintf(text, sizeof text, "pyrrha-dropped 1\nuntil %lld\nchecksum %016" PRIx64 "\n", (long long)until_ms,
-		 dropped_checksum(until_ms));
-	return files_put(dir, "dropped", view_of(text), e);
+	pthread_mutex_lock(&db->state_lock);
+	p->closing = false;
+	pthread_cond_broadcast(&db->state_cond);
+	pthread_mutex_unlock(&db->state_lock);
 }
 
-void tsdb_read_dropped(struct tsdb *db)
-{
-	AUTOFREE char *name = xasprintf("%s/dropped", db->path);
-	long long until;
-	uint64_t sum;
-	FILE *f = fopen(name, "re");
-	if (!f)
-		return;
-	int n = fscanf(f, "pyrrha-dropped 1\nuntil %lld\nchecksum %" SCNx64, &until, &sum);
-	fclose(f);
-	if (n == 1 || (n == 2 && sum == dropped_checksum(until))) { /* older ones have no checksum */
-		atomic_store(&db->dropped_until, until);
-		db->dropped_written = until;
-	} else {
-		LOG_WARN("msg", "the file that says which partitions were dropped is damaged: what the log still has of them comes back "
-			 "until retention drops it again", "file", name);
-	}
-}
+/* ---- by age or size ---- */
 
-int tsdb_note_dropped(struct tsdb *db, int64_t until_ms, struct err *e)
+/* On disk it is gone from here on, or as it was. */
+static int note_drop(struct tsdb *db, struct partition *p, uint64_t record, struct err *e)
 {
-	int rc = until_ms > db->dropped_written ? tsdb_write_dropped(db->path, until_ms, e) : 0;
+	int rc = p->db_parts ? pdb_put_mark(p->db_parts, record, e) : 0;
 	if (!rc)
-		db->dropped_written = MAX(db->dropped_written, until_ms);
+		rc = dropped_add(db, p->day, record, e);
+	if (!rc || !p->db_parts)
+		return rc;
+	rc = pdb_move_away(p->db_parts, e);
+	if (rc)
+		pdb_remove_mark(pdb_dir(p->db_parts));
+	else
+		dropped_must_add(db, p->day, record);
 	return rc;
 }
 
-int tsdb_drop_partition(struct tsdb *db, struct pstate *s, struct err *e)
+static void leave(struct tsdb *db, struct partition *p)
 {
-	struct partition *p = s->p;
-	int64_t start = clock_mono_ns(), until = MAX(atomic_load(&db->dropped_until), ((int64_t)p->day + 1) * DAY_MS);
-	uint32_t day = p->day;
-	int rc = tsdb_note_dropped(db, until, e);
-	if (rc && p->db_parts)
-		rc = pdb_move_away(p->db_parts, e);
-	if (rc)
-		return rc;
-	atomic_fetch_add(&s->refs, 1);
-	vec_push(&db->dropped, s);
 	pthread_mutex_lock(&db->apply_lock);
 	if (p->db_parts)
 		pdb_drop(p->db_parts);
-	atomic_store(&db->dropped_until, until);
 	struct version *v = tsdb_version(db, NULL);
-	tsdb_publish(db, version_without(v, day), 0);
+	tsdb_publish(db, version_without(v, p->day), 0);
 	version_unref(v);
 	tsdb_forget_partition(db, p);
+	tsdb_open_again(db, p);
 	pthread_mutex_unlock(&db->apply_lock);
+}
+
+int tsdb_drop_partition(struct tsdb *db, struct partition *p, struct pstate *s, struct err *e)
+{
+	int64_t start = clock_mono_ns();
+	uint32_t day = p->day;
+	pthread_mutex_lock(&db->apply_lock);
+	bool shut = tsdb_shut(db, p);
+	uint64_t record = db->applied; /* all of its own, as none is on its way */
+	pthread_mutex_unlock(&db->apply_lock);
+	int rc = shut ? note_drop(db, p, record, e) : 0;
+	if (shut && rc)
+		tsdb_open_again(db, p);
+	if (!shut || rc)
+		return rc;
+	partition_ref(p);
+	if (s) {
+		atomic_fetch_add(&s->refs, 1);
+		vec_push(&db->leaving, s);
+	}
+	leave(db, p);
+	partition_unref(p);
 	struct err unwritten;
-	if (hlog_forget_gone(db->log, day + 1, &unwritten))
+	/* Below until_ms the file says all that these said. */
+	if (((int64_t)day + 1) * DAY_MS <= db->dropped.until_ms && hlog_forget_gone(db->log, day + 1, &unwritten))
 		LOG_DEBUG("msg", "the log keeps what it need not", "err", unwritten.msg);
-	metric_inc(&tsdb_metrics[TM_RETAINED]);
-	LOG_INFO("msg", "dropped a partition", "partition", LOG_NUM(day), "us", LOG_NUM((clock_mono_ns() - start) / 1000));
-	return 0;
+	if (s) {
+		metric_inc(&tsdb_metrics[TM_RETAINED]);
+		LOG_INFO("msg", "dropped a partition", "partition", LOG_NUM(day), "us", LOG_NUM((clock_mono_ns() - start) / 1000));
+	}
+	return 1;
 }
 
 /* ---- what it leaves ---- */
@@ -152,14 +160,14 @@ void tsdb_wait_dropped(struct tsdb *db)
 void tsdb_free_dropped(struct tsdb *db)
 {
 	struct err e;
-	if (!db->dropped.n)
+	if (!db->leaving.n)
 		return;
 	tsdb_wait_dropped(db);
 	struct remains *r = NEW(struct remains);
 	r->db = db;
-	for (size_t i = 0; i < db->dropped.n; i++)
-		vec_push(&r->v, db->dropped.v[i]);
-	vec_free(&db->dropped);
+	for (size_t i = 0; i < db->leaving.n; i++)
+		vec_push(&r->v, db->leaving.v[i]);
+	vec_free(&db->leaving);
 	db->have_dropper = !thread_start(&db->dropper, "drop", drop_free, r, &e);
 	if (!db->have_dropper)
 		drop_free(r);
@@ -198,13 +206,10 @@ static struct pstate *take_out(struct tsdb *db)
 	struct version *v = tsdb_version(db, NULL);
 	struct pstate *s = find_deleted(v);
 	if (s) {
-		pthread_mutex_lock(&db->state_lock);
-		s->p->closing = !atomic_load(&s->p->users);
-		if (s->p->closing)
+		if (tsdb_shut(db, s->p))
 			atomic_fetch_add(&s->refs, 1);
 		else
 			s = NULL;
-		pthread_mutex_unlock(&db->state_lock);
 	}
 	if (s)
 		tsdb_publish(db, version_without(v, s->p->day), 0);
@@ -239,14 +244,6 @@ static int commit_gone(struct tsdb *db, struct partition *p, struct err *e)
 	return delete_submit(db, r, e);
 }
 
-static void open_again(struct tsdb *db, struct partition *p)
-{
-	pthread_mutex_lock(&db->state_lock);
-	p->closing = false;
-	pthread_cond_broadcast(&db->state_cond);
-	pthread_mutex_unlock(&db->state_lock);
-}
-
 static void put_back(struct tsdb *db, const struct pstate *s)
 {
 	pthread_mutex_lock(&db->apply_lock);
@@ -256,7 +253,7 @@ static void put_back(struct tsdb *db, const struct pstate *s)
 	version_set_names(next, s->p->day, names_ref(s->names));
 	tsdb_publish(db, next, 0);
 	version_unref(v);
-	open_again(db, s->p);
+	tsdb_open_again(db, s->p);
 	pthread_mutex_unlock(&db->apply_lock);
 }
 
@@ -268,7 +265,7 @@ static void let_go(struct tsdb *db, const struct pstate *s)
 	pdb_unref(s->p->db_parts);
 	s->p->db_parts = NULL;
 	tsdb_forget_partition(db, s->p);
-	open_again(db, s->p);
+	tsdb_open_again(db, s->p);
 	pthread_mutex_unlock(&db->apply_lock);
 }
 

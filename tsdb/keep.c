@@ -149,9 +149,10 @@ static uint64_t rules_on(const struct tsdb *db, const struct partition *p, int64
 
 /* One day. What was done to it before, and nothing came since, need not be looked at again: its dictionary may have left
  * memory, and leaves it again. */
-static int keep_one(struct tsdb *db, const struct pstate *s, int64_t now_ms, struct err *e)
+static int keep_one(struct tsdb *db, const struct pstate *s, struct err *e)
 {
 	struct partition *p = s->p;
+	int64_t now_ms = retention_now_of(db, p);
 	struct mask_fact *facts = NULL;
 	size_t n = 0;
 	uint64_t rules = rules_on(db, p, now_ms);
@@ -176,10 +177,9 @@ static int keep_one(struct tsdb *db, const struct pstate *s, int64_t now_ms, str
 int keep_due(struct tsdb *db, struct err *e)
 {
 	struct version *v = tsdb_version(db, NULL);
-	int64_t now_ms = tsdb_retention_now_ms(db);
 	int rc = 0;
 	for (size_t i = 0; i < v->n && !rc; i++)
-		rc = keep_one(db, v->p[i], now_ms, e);
+		rc = keep_one(db, v->p[i], e);
 	version_unref(v);
 	return rc;
 }

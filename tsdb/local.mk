@@ -14,6 +14,7 @@ libtsdb_a_SOURCES = \
   tsdb/seal.h tsdb/seal_write.c tsdb/sealed.c tsdb/sealed.h tsdb/sealed_points.c tsdb/sealed_sums.c tsdb/select.c tsdb/sort.c tsdb/sort.h \
   tsdb/space.c tsdb/space.h tsdb/steps.c tsdb/steps.h tsdb/sums.c tsdb/sums_put.c tsdb/sums_put.h tsdb/table.c tsdb/table.h tsdb/tsdb.c tsdb/tsdb.h tsdb/view.c tsdb/view.h tsdb/wal.c tsdb/wal.h tsdb/window.c \
   tsdb/window.h
+libtsdb_a_SOURCES += tsdb/dropped.c tsdb/dropped.h tsdb/retention_clock.c tsdb/retention_clock.h
 
 # What a program that links the storage needs.
 TSDB_LIBS = libtsdb.a $(MODEL_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
@@ -27,7 +28,7 @@ EXTRA_DIST += tests/fixtures/tsdb-format-1.tar.gz tests/fixtures/tsdb-format-1.a
   tests/fixtures/tsdb-format-4.tar.gz tests/fixtures/tsdb-format-4.answers
 
 # A test is a word here and two lines below.
-TSDB_TESTS = aggregate_test budget_test compact_test dict_pack_test evict_test flip_test places_test tsdb_codec_test tsdb_delete_test \
+TSDB_TESTS = aggregate_test budget_test compact_test dict_pack_test evict_test flip_test places_test retention_clock_test tsdb_codec_test tsdb_delete_test \
   tsdb_fault_test tsdb_format_test tsdb_model_test tsdb_names_test tsdb_points_test tsdb_test
 check_PROGRAMS += $(TSDB_TESTS)
 TESTS += $(TSDB_TESTS)
@@ -45,6 +46,8 @@ flip_test_SOURCES = tsdb/flip_test.c
 flip_test_LDADD = $(TSDB_TEST_LIBS)
 places_test_SOURCES = tsdb/places_test.c
 places_test_LDADD = $(TSDB_TEST_LIBS)
+retention_clock_test_SOURCES = tsdb/retention_clock_test.c
+retention_clock_test_LDADD = $(TSDB_TEST_LIBS)
 tsdb_codec_test_SOURCES = tsdb/codec_test.c
 tsdb_codec_test_LDADD = $(TSDB_TEST_LIBS)
 tsdb_delete_test_SOURCES = tsdb/delete_test.c

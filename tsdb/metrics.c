@@ -49,6 +49,9 @@ struct metric tsdb_metrics[TM_COUNT] = {
 	[TM_COMPACTION_FAILURES] = { "pyrrha_tsdb_compaction_failures_total", "Hours whose parts could not be made one; they stay.", METRIC_COUNTER },
 	[TM_COMPACTION_SECONDS] = { "pyrrha_tsdb_compaction_duration_seconds", "Time that making one part of several took.", METRIC_HISTOGRAM },
 	[TM_RETAINED] = { "pyrrha_tsdb_partitions_dropped_total", "Partitions dropped by retention.", METRIC_COUNTER },
+	[TM_CLOCK_STEPS] = { "pyrrha_tsdb_clock_steps_total", "Steps of the wall clock by a minute or more, either way.", METRIC_COUNTER },
+	[TM_CLOCK_STEP] = { "pyrrha_tsdb_clock_last_step_seconds", "How far the wall clock was set by the last step; negative = back, 0 = there was none.", METRIC_GAUGE },
+	[TM_RETENTION_WAITS] = { "pyrrha_tsdb_retention_waits_seconds", "For how long retention drops nothing because of a step of the wall clock.", METRIC_GAUGE },
 	[TM_LAST_RECORD] = { "pyrrha_tsdb_last_record", "Number of the last synced log record.", METRIC_GAUGE },
 };
 
@@ -61,6 +64,9 @@ static void collect(void *arg)
 	metric_set(&tsdb_metrics[TM_LOST_RECORDS], (double)s.lost_records);
 	metric_set(&tsdb_metrics[TM_LOST_SYMBOLS], (double)s.lost_symbols);
 	metric_set(&tsdb_metrics[TM_WRITE_FAILED], atomic_load(&db->write_failed));
+	struct admin_clock clock;
+	tsdb_clock(db, &clock);
+	metric_set(&tsdb_metrics[TM_RETENTION_WAITS], (double)clock.retention_waits_ms / 1000);
 	metric_set(&tsdb_metrics[TM_QUEUE_BYTES], (double)queue_bytes(db->queue));
 	metric_set(&tsdb_metrics[TM_HEAD_SERIES], (double)s.head_series);
 	metric_set(&tsdb_metrics[TM_HEAD_WINDOWS], (double)s.head_windows);

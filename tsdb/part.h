@@ -111,6 +111,8 @@ int pdb_move_away(struct pdb *d, struct err *e);
  * later: without that it means nothing. drop.c has why. */
 int pdb_put_mark(struct pdb *d, uint64_t from, struct err *e);
 void pdb_remove_mark(const char *dir);
+/* Removes a directory that has one, if it is there; the next one of its name is left alone. */
+int pdb_remove_marked(const char *dir, struct err *e);
 /* Whether there is one; ret_from may be NULL. */
 bool pdb_has_mark(const char *dir, uint64_t *ret_from);
 const char *pdb_dir(const struct pdb *d);

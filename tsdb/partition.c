@@ -366,13 +366,13 @@ int partition_open_parts(struct partition *p, struct part ***parts, size_t *n, s
 	return rc;
 }
 
-/* What lies in its place is of one that was deleted as a whole and could not be removed. */
+/* What lies in its place may be of one that was dropped and could not be removed yet. */
 int partition_make_parts(struct partition *p, struct err *e)
 {
 	AUTOFREE char *dir = xasprintf("%s/partitions/%u", p->db->path, p->day);
 	struct part **parts;
 	size_t n;
-	if (pdb_has_mark(dir, NULL) && pdb_remove(dir, e))
+	if (pdb_remove_marked(dir, e))
 		return err_wrap(e, "%s was deleted, its place is not free yet", dir);
 	int rc = partition_open_parts(p, &parts, &n, e);
 	for (size_t i = 0; !rc && i < n; i++)
@@ -513,6 +513,8 @@ struct partition *partition_empty_copy(const struct partition *p)
 	n->sealed = p->sealed; /* how much must be there when it is loaded */
 	n->lost_counted = p->lost_counted;
 	n->rules_done = p->rules_done;
+	atomic_init(&n->live_t_ms, atomic_load(&p->live_t_ms));
+	atomic_init(&n->live_boot_ms, atomic_load(&p->live_boot_ms));
 	n->rules_next_part = p->rules_next_part;
 	atomic_store(&n->loaded, false);
 	return n;

@@ -73,6 +73,19 @@ int pdb_move_away(struct pdb *d, struct err *e)
 	return 0;
 }
 
+int pdb_remove_marked(const char *dir, struct err *e)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	AUTOFREE char *gone = xasprintf("%s" PDB_GONE, dir);
+	pthread_mutex_lock(&lock);
+	bool marked = pdb_has_mark(dir, NULL);
+	int rc = marked ? move_away(dir, e) : 0;
+	pthread_mutex_unlock(&lock);
+	if (marked && !rc)
+		files_remove_tree(gone);
+	return rc;
+}
+
 static void pdb_free(struct pdb *d)
 {
 	if (d->db)
@@ -92,7 +105,7 @@ static void pdb_free(struct pdb *d)
 	if (atomic_load(&d->moved)) {
 		AUTOFREE char *gone = xasprintf("%s" PDB_GONE, d->dir);
 		files_remove_tree(gone);
-	} else if (atomic_load(&d->dropped) && pdb_remove(d->dir, &e))
+	} else if (atomic_load(&d->dropped) && pdb_remove_marked(d->dir, &e))
 		LOG_WARN("msg", "a partition that is not needed stays on disk", "dir", d->dir, "err", e.msg);
 	free(d->aside);
 	free(d->dir);

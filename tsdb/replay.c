@@ -66,7 +66,7 @@ static bool replay_record(void *arg, uint64_t number, struct view bytes)
 		return true;
 	if (rec.kind != RECORD_FACT && number < hlog_first(r->db->log))
 		return true; /* trimmed, and there still */
-	if (((int64_t)rec.partition + 1) * DAY_MS <= atomic_load(&r->db->dropped_until))
+	if (number <= dropped_record(&r->db->dropped, rec.partition))
 		return true; /* retention took what else there was of it */
 	if (number <= hlog_gone(r->db->log, rec.partition))
 		return true; /* of one that was deleted as a whole */
@@ -116,7 +116,7 @@ int tsdb_replay(struct tsdb *db, struct err *e)
 {
 	struct replay r = { .db = db, .v = tsdb_version(db, NULL) };
 	int rc = hlog_replay(db->log, replay_record, &r, &r.loss, e);
-	hlog_number_above(db->log, last_sealed(r.v));
+	hlog_number_above(db->log, MAX(last_sealed(r.v), dropped_last(&db->dropped)));
 	restore_last_stamps(db);
 	db->applied = hlog_last(db->log);
 	tsdb_count_head(db, r.v);

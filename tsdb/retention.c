@@ -17,46 +17,71 @@ static uint64_t bytes_of(const struct pstate *s)
 	return s->n_parts ? pdb_bytes(s->parts[0]->db) : 0;
 }
 
-/* Partitions that never got a row (all were duplicates) are in no version, but their symbols hold the log back. */
-static void forget_empty(struct tsdb *db, int64_t floor)
+static bool is_old(struct tsdb *db, const struct partition *p)
 {
-	struct version *v = tsdb_version(db, NULL);
-	for (;;) {
-		struct partition *old = NULL;
-		pthread_mutex_lock(&db->state_lock);
-		for (size_t i = 0; i < db->partitions.n && !old; i++)
-			if (((int64_t)db->partitions.v[i]->day + 1) * DAY_MS <= floor && !version_find(v, db->partitions.v[i]->day))
-				old = db->partitions.v[i];
-		pthread_mutex_unlock(&db->state_lock);
-		if (!old)
-			break;
-		tsdb_forget_partition(db, old);
+	return db->o.retention_ms >= 0 && ((int64_t)p->day + 1) * DAY_MS <= retention_now_of(db, p) - db->o.retention_ms;
+}
+
+/* One that is old and in no version; returns a reference. */
+static struct partition *find_empty(struct tsdb *db, const struct version *v)
+{
+	struct partition *old = NULL;
+	pthread_mutex_lock(&db->state_lock);
+	for (size_t i = 0; i < db->partitions.n && !old; i++) {
+		struct partition *p = db->partitions.v[i];
+		if (!p->closing && !atomic_load(&p->users) && !version_find(v, p->day) && is_old(db, p))
+			old = partition_ref(p);
 	}
-	version_unref(v);
+	pthread_mutex_unlock(&db->state_lock);
+	return old;
+}
+
+/* Partitions that never got a row (all were duplicates) are in no version, but their symbols hold the log back. */
+static int forget_empty(struct tsdb *db, struct err *e)
+{
+	int rc = 1;
+	while (rc > 0) {
+		struct version *v = tsdb_version(db, NULL);
+		struct partition *p = find_empty(db, v);
+		version_unref(v);
+		rc = p ? tsdb_drop_partition(db, p, NULL, e) : 0;
+		partition_unref(p);
+	}
+	return rc;
+}
+
+/* Oldest first, until the rest is small enough; the last one stays, and what was appended to just now. After a step of the
+ * clock it waits, as long as the disk does not fill up. */
+static bool is_over(struct tsdb *db, const struct version *v, size_t i, uint64_t total, bool waits)
+{
+	uint64_t most = db->o.retention_bytes;
+	return most && total > (waits ? most + most / 10 : most) && i + 1 < v->n && !retention_is_recent(db, v->p[i]->p);
 }
 
 int tsdb_retain(struct tsdb *db, struct err *e)
 {
 	pthread_mutex_lock(&db->seal_lock);
-	int64_t floor = tsdb_floor_ms(db);
+	retention_clock_look(db);
+	bool waits = retention_clock_waits(db);
 	struct version *v = tsdb_version(db, NULL);
 	uint64_t total = 0;
 	int rc = 0;
 	for (size_t i = 0; i < v->n; i++)
 		total += bytes_of(v->p[i]);
-	for (size_t i = 0; i < v->n && !rc; i++) {
+	for (size_t i = 0; i < v->n && rc >= 0; i++) {
 		struct pstate *s = v->p[i];
-		bool over = db->o.retention_bytes && total > db->o.retention_bytes && i + 1 < v->n;
-		if (((int64_t)s->p->day + 1) * DAY_MS > floor && !over)
-			break;
-		total -= bytes_of(s);
-		rc = tsdb_drop_partition(db, s, e);
+		uint64_t bytes = bytes_of(s);
+		if (!is_over(db, v, i, total, waits) && (waits || !is_old(db, s->p)))
+			continue;
+		rc = tsdb_drop_partition(db, s->p, s, e);
+		total -= rc > 0 ? bytes : 0;
 	}
 	version_unref(v);
-	if (!rc)
-		rc = tsdb_note_dropped(db, atomic_load(&db->dropped_until), e);
+	if (rc >= 0)
+		rc = dropped_sync(db, e);
 	tsdb_free_dropped(db);
-	forget_empty(db, floor);
+	if (!rc && !waits)
+		rc = forget_empty(db, e);
 	if (!rc)
 		rc = keep_due(db, e);
 	pthread_mutex_unlock(&db->seal_lock);
@@ -79,11 +104,13 @@ static void set_aside(const struct tsdb *db, const char *name, const char *why)
 /* It was dropped, or deleted as a whole, and a crash came before it was removed. */
 static bool is_gone(const struct tsdb *db, int64_t day, const char *dir)
 {
-	uint64_t from = 0;
-	if ((day + 1) * DAY_MS <= atomic_load(&db->dropped_until))
+	uint64_t from = 0, dropped = dropped_record(&db->dropped, (uint32_t)day);
+	if (dropped == DROPPED_ALL)
 		return true;
 	if (!pdb_has_mark(dir, &from))
 		return false;
+	if (dropped && dropped >= from)
+		return true;
 	if (hlog_gone(db->log, (uint32_t)day) && hlog_gone(db->log, (uint32_t)day) >= from)
 		return true;
 	if (!db->o.read_only)

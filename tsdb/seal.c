@@ -193,10 +193,12 @@ static size_t window_bytes(struct window *w)
 	return n;
 }
 
-/* A window is due a quarter of an hour after its end; one with late rows a quarter of an hour after the first. */
+/* A window is due a quarter of an hour after its end; one with late rows a quarter of an hour after the first. So is one that
+ * is ahead of the clock, which was wrong, or is: it would hold the log back for as long as it is ahead. */
 static bool is_due(const struct tsdb *db, const struct window *w)
 {
-	return tsdb_now_ms(db) >= (w->hour + 1) * HOUR_MS + SEAL_AFTER_MS &&
+	int64_t now_ms = tsdb_now_ms(db);
+	return (now_ms >= (w->hour + 1) * HOUR_MS + SEAL_AFTER_MS || now_ms < (w->hour - 1) * HOUR_MS) &&
 	       (clock_mono_ms() - w->opened_mono_ms >= SEAL_AFTER_MS || db->o.now_ms || w->bytes > (1 << 20));
 }
 
@@ -319,6 +321,7 @@ void *tsdb_sealer(void *arg)
 	while (!atomic_load(&db->stopping)) {
 		clock_sleep_ms(200);
 		int64_t now = clock_mono_ms();
+		retention_clock_look(db);
 		if (now >= next_try) {
 			int rc = seal_due(db, SEAL_AGED, &e);
 			if (!rc)

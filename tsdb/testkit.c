@@ -21,6 +21,11 @@ static int64_t kit_now(void *arg)
 	return ((struct kit *)arg)->now_ms;
 }
 
+int64_t kit_boot(void *arg)
+{
+	return ((struct kit *)arg)->boot_ms;
+}
+
 void kit_set(struct kit *k, const char *dir)
 {
 	*k = (struct kit){ .now_ms = KIT_T0 + 3600000 };

@@ -14,10 +14,12 @@ struct kit {
 	char dir[256];
 	struct tsdb *db;
 	_Atomic int64_t now_ms; /* the threads of the storage ask for it while a test sets it */
+	_Atomic int64_t boot_ms; /* the clock that nobody sets, of tests that set kit_boot as o.boot_ms */
 	struct tsdb_options o;
 };
 
 void kit_init(struct kit *k);
+int64_t kit_boot(void *kit);
 /* The same on a directory of the caller's. */
 void kit_set(struct kit *k, const char *dir);
 void kit_open(struct kit *k);

@@ -4,7 +4,7 @@
  *	lock         flock'ed by the process that has it open
  *	version      "pyrrha-tsdb 4"
  *	head/        the head log (a RocksDB)     head.marks   how far it was synced
- *	dropped      up to which stamp partitions were dropped
+ *	dropped      which days retention dropped
  *	partitions/  a database per UTC day
  */
 #include "tsdb/tsdb.h"
@@ -151,6 +151,7 @@ static struct tsdb *db_new(const struct tsdb_options *o)
 	pthread_cond_init(&db->hurry_cond, &attr);
 	pthread_condattr_destroy(&attr);
 	atomic_init(&db->newest_t, INT64_MIN);
+	retention_clock_init(&db->retention_clock);
 	db->current = NEW(struct version);
 	atomic_init(&db->current->refs, 1);
 	db->current->p = xcalloc(1, sizeof(*db->current->p));
@@ -164,7 +165,9 @@ static struct tsdb *db_new(const struct tsdb_options *o)
 static void db_free(struct tsdb *db)
 {
 	tsdb_wait_dropped(db);
-	vec_free(&db->dropped);
+	vec_free(&db->leaving);
+	dropped_release(&db->dropped);
+	retention_clock_destroy(&db->retention_clock);
 	keep_rules_free(db->rules);
 	names_finder_free(db->finder);
 	version_unref(db->current);
@@ -200,7 +203,7 @@ int tsdb_open(struct tsdb **ret, const struct tsdb_options *o, struct err *e)
 		rc = lock_dir(db, e);
 	if (!rc)
 		rc = check_format(db, e);
-	tsdb_read_dropped(db);
+	dropped_read(db);
 	if (!rc)
 		rc = hlog_open(&db->log, db->path, db->o.read_only ? NULL : &writable, e);
 	atomic_store(&db->write_failed, !writable);
@@ -208,6 +211,10 @@ int tsdb_open(struct tsdb **ret, const struct tsdb_options *o, struct err *e)
 		rc = tsdb_open_partitions(db, e);
 	if (!rc)
 		rc = tsdb_replay(db, e);
+	if (!rc) {
+		dropped_start(db, hlog_last(db->log));
+		retention_clock_start(db);
+	}
 	if (!rc && !db->o.no_sealing && !db->o.read_only) {
 		rc = thread_start(&db->sealer, "seal", tsdb_sealer, db, e);
 		db->have_sealer = !rc;
@@ -266,16 +273,10 @@ void tsdb_flush(struct tsdb *db)
 	tsdb_hurry(db, false);
 }
 
-int64_t tsdb_retention_now_ms(struct tsdb *db)
-{
-	int64_t now = tsdb_now_ms(db), newest = atomic_load(&db->newest_t);
-	return newest != INT64_MIN && newest + HOUR_MS < now ? newest + HOUR_MS : now;
-}
-
 int64_t tsdb_floor_ms(struct tsdb *db)
 {
-	int64_t dropped = atomic_load(&db->dropped_until);
-	return db->o.retention_ms < 0 ? dropped : MAX(tsdb_retention_now_ms(db) - db->o.retention_ms, dropped);
+	int64_t refused = atomic_load(&db->dropped.refused_until_ms);
+	return db->o.retention_ms < 0 ? refused : MAX(tsdb_retention_now_ms(db) - db->o.retention_ms, refused);
 }
 
 static int snapshot_partitions(struct tsdb *db, const char *dir, struct err *e)
@@ -303,8 +304,8 @@ int tsdb_snapshot(struct tsdb *db, const char *dir, struct err *e)
 		rc = hlog_snapshot(db->log, dir, e);
 	if (!rc)
 		rc = snapshot_partitions(db, dir, e);
-	if (!rc && atomic_load(&db->dropped_until))
-		rc = tsdb_write_dropped(dir, atomic_load(&db->dropped_until), e);
+	if (!rc && db->dropped.until_ms + (int64_t)db->dropped.days.n)
+		rc = dropped_write(&db->dropped, dir, e);
 	if (!rc)
 		rc = write_format(dir, e); /* last: it says that the rest is whole */
 	pthread_mutex_unlock(&db->seal_lock);

@@ -42,6 +42,7 @@ struct tsdb_options {
 	bool read_only;              /* nothing is written, nothing can be appended; several may look at a time */
 	bool no_sealing;             /* tests: windows stay in the head */
 	int64_t (*now_ms)(void *arg); /* tests: the wall clock; NULL = clock_now_ms */
+	int64_t (*boot_ms)(void *arg); /* tests: a clock that nobody sets; NULL = clock_boot_ms, or now_ms if that is set */
 	void *now_arg;
 };
 
@@ -119,5 +120,6 @@ struct tsdb_stats {
 	int64_t min_t_ms, max_t_ms;          /* 0, 0 if there is nothing */
 };
 void tsdb_stats(struct tsdb *db, struct tsdb_stats *ret);
+void tsdb_clock(struct tsdb *db, struct admin_clock *ret);
 
 #endif

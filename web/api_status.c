@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the API tells of the system: targets, flags, configuration, build, run-time. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 #include "base/units.h"
 #include "base/vec.h"
 #include "config.h"
+#include "model/admin.h"
 #include "web/answer.h"
 #include "web/internal.h"
 
@@ -221,6 +223,23 @@ void serve_config(struct httpd_request *rq, void *arg)
 	end_object(rq);
 }
 
+/* Steps of the wall clock: "3600s back, at ...", and how long retention waits because of it. */
+static void put_clock(struct buf *b, struct storage_admin *admin)
+{
+	struct admin_clock c = { .steps = 0 };
+	char far[DURATION_LEN], when[RFC3339_LEN], text[DURATION_LEN + RFC3339_LEN + 32] = "", waits[DURATION_LEN] = "";
+	if (admin && admin->clock)
+		admin->clock(admin, &c);
+	if (c.steps)
+		snprintf(text, sizeof text, "%s %s, to %s", units_format_duration(llabs(c.last_step_ms) / 1000 * 1000, far),
+			 c.last_step_ms < 0 ? "back" : "ahead", clock_rfc3339_ms(c.last_at_ms, when));
+	if (c.retention_waits_ms)
+		units_format_duration((c.retention_waits_ms + 999) / 1000 * 1000, waits);
+	buf_printf(b, ",\"clockSteps\":%llu", (unsigned long long)c.steps);
+	put_field_text(b, "lastClockStep", text);
+	put_field_text(b, "retentionWaits", waits);
+}
+
 void serve_runtimeinfo(struct httpd_request *rq, void *arg)
 {
 	const struct web *w = arg;
@@ -242,6 +261,7 @@ void serve_runtimeinfo(struct httpd_request *rq, void *arg)
 	put_field_text(b, "lastConfigError", state.error);
 	buf_printf(b, ",\"GOMAXPROCS\":%ld", sysconf(_SC_NPROCESSORS_ONLN));
 	put_field_text(b, "storageRetention", w->o.storage_retention ? w->o.storage_retention : "");
+	put_clock(b, w->admin);
 	end_object(rq);
 }
 

@@ -14,6 +14,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/clock_steps.h"
 #include "base/map.h"
 #include "base/metrics.h"
 #include "base/num.h"
@@ -25,6 +26,21 @@
 #include "base/units.h"
 #include "base/utf8.h"
 #include "base/varint.h"
+
+static void test_clock_steps(void **state)
+{
+	struct clock_steps s = { 0 };
+	int64_t boot = 1000, wall = INT64_C(1700000000000);
+	(void)state;
+	assert_false(clock_steps_look(&s, wall, boot));
+	for (int i = 0; i < 1000; i++) /* slewed, by far more than a step in all */
+		assert_false(clock_steps_look(&s, wall += 10500, boot += 10000));
+	assert_true(clock_steps_look(&s, wall += 60000 + 10, boot += 10));
+	assert_true(s.n == 1 && s.last_step_ms == 60000 && s.last_wall_ms == wall && s.last_boot_ms == boot);
+	assert_false(clock_steps_look(&s, wall += 59999 + 86400000, boot += 86400000));
+	assert_true(clock_steps_look(&s, wall - 20 * INT64_C(86400000), boot));
+	assert_true(s.n == 2 && s.last_step_ms == -20 * INT64_C(86400000));
+}
 
 static void test_min_max(void **state)
 {
@@ -405,7 +421,7 @@ static void test_put_i64(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_min_max), cmocka_unit_test(test_durations), cmocka_unit_test(test_time), cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_min_max), cmocka_unit_test(test_clock_steps), cmocka_unit_test(test_durations), cmocka_unit_test(test_time), cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_digits),
 		cmocka_unit_test(test_varint), cmocka_unit_test(test_map), cmocka_unit_test(test_buf_ceiling_and_json),
 		cmocka_unit_test(test_buf_read_file), cmocka_unit_test(test_arena_cap), cmocka_unit_test(test_arena_budget), cmocka_unit_test(test_heap), cmocka_unit_test(test_queue_close_drains), cmocka_unit_test(test_pool),

@@ -34,6 +34,11 @@ int64_t clock_cpu_ns(void)
 	return read_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
+int64_t clock_boot_ms(void)
+{
+	return read_ns(CLOCK_BOOTTIME) / 1000000;
+}
+
 void clock_sleep_ms(int64_t ms)
 {
 	struct timespec ts = { ms / 1000, (ms % 1000) * 1000000 };

@@ -35,6 +35,14 @@ struct admin_block {
 
 #define ADMIN_NAME_LEN 48
 
+/* Steps of the wall clock by a minute or more, since the start. */
+struct admin_clock {
+	uint64_t steps;
+	int64_t last_step_ms;       /* how far; negative = back */
+	int64_t last_at_ms;         /* what it said after it; 0 = there was none */
+	int64_t retention_waits_ms; /* so long nothing is dropped because of it; 0 = it does not wait */
+};
+
 /* All thread-safe. */
 struct storage_admin {
 	/* Deletes what the series that satisfy all matchers have in (after, until]; durable and hidden when it returns. */
@@ -48,6 +56,7 @@ struct storage_admin {
 	struct admin_status *(*status)(struct storage_admin *a, size_t limit);
 	/* Parts, oldest first. Returns owned (free). */
 	struct admin_block *(*blocks)(struct storage_admin *a, size_t *ret_n);
+	void (*clock)(struct storage_admin *a, struct admin_clock *ret);
 };
 
 #endif

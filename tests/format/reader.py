@@ -21,6 +21,7 @@ DAY_MS = 86400000
 KINDS = ("header", "symbols", "index", "totals", "rollup", "detail", "floats", "detail", "detail")
 VERSIONS = {"header": 2, "symbols": 2, "index": 2, "rollup": 2, "detail": 2}
 AGGREGATE = 1 << 31
+ALL = (1 << 64) - 1
 STALE = 0x7ff0000000000002
 
 
@@ -133,7 +134,7 @@ class Log:
 
     PAYLOADS = {1: values.samples, 2: values.symbols, 3: values.fact, 4: values.head_floats}
 
-    def __init__(self, report, path, first):
+    def __init__(self, report, path, first, dropped):
         self.records, self.gone = [], {}  # [(number, kind, day, content)]
         for key, value in rocks.rows(path):
             report.bytes += len(key) + len(value)
@@ -143,7 +144,7 @@ class Log:
                 self.record(report, int.from_bytes(key, "big"), value)
             else:
                 report.problem("head", f"a key {key.hex()}", len(key) + len(value))
-        self.records = [r for r in self.records if r[0] > self.gone.get(r[2], 0) and (r[0] >= first or r[1] == 3)]
+        self.records = [r for r in self.records if r[0] > max(self.gone.get(r[2], 0), dropped(r[2])) and (r[0] >= first or r[1] == 3)]
 
     def mark(self, report, key, value):
         if not value:
@@ -451,7 +452,7 @@ class Partition:
 class Storage:
     """All of a directory. .rows: [(labels, [(stamp, row)], partition)]."""
 
-    TOP = re.compile(r"version|lock|head(\.(marks|whole|scratch|new|bad-.*))?|dropped|partitions|snapshots|queries\.active|(version|head\.marks|dropped)\.new")
+    TOP = re.compile(r"version|lock|head(\.(marks|whole|scratch|new|bad-.*))?|dropped|clock|partitions|snapshots|queries\.active|(version|head\.marks|dropped|clock)\.new")
 
     def __init__(self, path):
         self.report = r = Report()
@@ -463,15 +464,18 @@ class Storage:
         for name in sorted(os.listdir(path)):
             if not self.TOP.fullmatch(name):
                 r.problem(path, f"{name}: a name that the documents do not have", 1)
-        self.first = self.dropped = 0
+        self.first = 0
+        self.until = self.until_record = 0  # of days that end by then, records numbered so far are void
+        self.days = {}  # of these too
         self.marks(path)
         head = [os.path.join(path, name) for name in ("head.whole", "head") if os.path.isdir(os.path.join(path, name))][0]
-        self.log, folder = Log(r, head, self.first), os.path.join(path, "partitions")
+        self.log, folder = Log(r, head, self.first, self.dropped), os.path.join(path, "partitions")
         days = {int(n) for n in os.listdir(folder) if self.day_counts(folder, n)} | {d for _, _, d, _ in self.log.records}
         for day in sorted(days):
-            if (day + 1) * DAY_MS > self.dropped:
-                p = os.path.join(folder, str(day))
-                self.partitions.append(Partition(r, day, p if os.path.isdir(p) else None, self.log))
+            p = os.path.join(folder, str(day))
+            if self.dropped(day) != ALL:
+                there = os.path.isdir(p) and self.day_counts(folder, str(day))
+                self.partitions.append(Partition(r, day, p if there else None, self.log))
         for p in self.partitions:
             p.compare(r)
 
@@ -485,10 +489,34 @@ class Storage:
                 r.problem(name, f"{m}", 1)
         name = os.path.join(path, "dropped")
         if os.path.exists(name):
-            m = text_file(r, name, "pyrrha-dropped 1")
-            self.dropped = int(m["until"])
-            if "checksum" in m and int(m["checksum"], 16) != mix(self.dropped ^ 0x64726f70706564):
-                r.problem(name, f"{m}", 1)
+            self.read_dropped(name)
+        name = os.path.join(path, "clock")
+        if os.path.exists(name):
+            with open(name, "rb") as f:
+                text, _, checksum = f.read().partition(b"checksum ")
+            if int(checksum, 16) != rocks.xxh3(text):
+                r.problem(name, f"{text} {checksum}", 1)
+
+    def read_dropped(self, name):
+        with open(name, encoding="ascii") as f:
+            lines = [line.split() for line in f.read().splitlines()]
+        if lines[0] == ["pyrrha-dropped", "1"]:
+            m = dict(lines[1:])
+            self.until, self.until_record = int(m["until"]), ALL
+            if "checksum" in m and int(m["checksum"], 16) != mix(self.until ^ 0x64726f70706564):
+                self.report.problem(name, f"{m}", 1)
+            return
+        (_, until, _, record), days, checksum = lines[1], lines[2:-1], 0
+        self.until, self.until_record = int(until), int(record)
+        self.days = {int(day): int(record) for _, day, _, record in days}
+        for a, b in [(self.until, self.until_record), *self.days.items()]:
+            checksum = mix(mix(checksum ^ a) ^ b)
+        if lines[0] != ["pyrrha-dropped", "2"] or lines[-1] != ["checksum", f"{checksum:016x}"]:
+            self.report.problem(name, f"{lines}", 1)
+
+    def dropped(self, day):
+        """The last record of a day that is void."""
+        return max(self.until_record if (day + 1) * DAY_MS <= self.until else 0, self.days.get(day, 0))
 
     def day_counts(self, folder, name):
         if re.fullmatch(r"\d+\.(gone|new|bad-.*)", name):
@@ -499,7 +527,7 @@ class Storage:
         mark = os.path.join(folder, name, "deleted")
         if not os.path.exists(mark):
             return True
-        return self.log.gone.get(int(name), 0) < int(text_file(self.report, mark, "pyrrha-deleted 2")["from"])
+        return max(self.log.gone.get(int(name), 0), self.dropped(int(name))) < int(text_file(self.report, mark, "pyrrha-deleted 2")["from"])
 
     def select(self, matches=lambda labels: True, after_ms=-1 << 62, until_ms=1 << 62):
         """{labels as a sorted tuple: [(stamp, row, partition)]}, ascending by stamp."""
