@@ -47,6 +47,7 @@ static struct work *work_new(struct endpoint *ep)
 	w->job = ep->job;
 	w->type = ep->type;
 	w->start_ms = w->end_ms = clock_now_ms();
+	w->end_boot_ms = clock_boot_ms();
 	return w;
 }
 
@@ -112,6 +113,7 @@ static void on_done(void *arg, struct fetch_response *r, const struct err *e)
 	w->bytes = r->bytes_received;
 	w->duration_ns = r->duration_ns;
 	w->end_ms = MAX(clock_now_ms(), w->start_ms);
+	w->end_boot_ms = clock_boot_ms();
 	if (e->code && !w->err.code)
 		w->err = *e;
 	else if (!e->code && r->status != 200)
@@ -134,6 +136,7 @@ static void on_done(void *arg, struct fetch_response *r, const struct err *e)
 static void fail_at_once(struct work *w)
 {
 	w->end_ms = clock_now_ms();
+	w->end_boot_ms = clock_boot_ms();
 	hand_over(w);
 }
 

@@ -36,7 +36,7 @@ struct series {
 	char *text;
 	struct labels *labels; /* owned; NULL: relabelling dropped it */
 	struct labels *group;  /* labels of samples that it was split by; owned; NULL: not split */
-	int64_t last_seen_ms;  /* of a split series: stamp of the last profile that had it */
+	int64_t last_seen_boot_ms; /* of a split series: when the last profile had it; as end_boot_ms */
 	uint64_t serial;       /* of the configuration it was made by */
 	bool live;             /* has a sample newer than its last stale marker */
 	bool seen;             /* in the scrape at work */
@@ -109,8 +109,9 @@ struct endpoint {
 	struct delta delta;
 	uint64_t delta_columns;          /* hash of what its columns are */
 	struct series_set series;
-	int64_t last_t_ms;               /* stamp of the newest profile, 0 = none */
-	int64_t last_report_ms;          /* of the newest profile_up, or of its end */
+	int64_t last_t_ms;               /* stamp of the last profile, 0 = none */
+	int64_t last_boot_ms;            /* end_boot_ms of its request */
+	int64_t last_report_ms;          /* of the last profile_up, or of its end */
 	bool reports;                    /* profile_up and the like are live */
 };
 
@@ -142,6 +143,7 @@ struct work {
 	size_t held;                     /* bytes of the body that the budget counts */
 	int http_status;
 	int64_t start_ms, end_ms;        /* wall clock of the request */
+	int64_t end_boot_ms;             /* the same by CLOCK_BOOTTIME, which nobody sets */
 	int64_t duration_ns;
 	uint64_t bytes;
 	int64_t since_ms;                /* of an end: when it was tried first, monotonic; 0 = not yet */
@@ -220,7 +222,7 @@ int memory_refused(struct scraper *s, struct err *e); /* says so of a decoder's 
 int64_t schedule_next(int64_t now_ms, int64_t interval_ms, int64_t offset_ms);
 int64_t schedule_after(int64_t start_ms, int64_t end_ms, int64_t interval_ms, int64_t offset_ms);
 int64_t offset_of(const struct endpoint *ep);
-/* Puts it into the heap, due at a time of the wall clock. */
+/* Puts it into the heap, due at a time of the wall clock; not more than an interval from now, if the clock was set. */
 void schedule(struct endpoint *ep, int64_t slot_ms);
 
 /* pool.c: all under the lock */
@@ -246,6 +248,14 @@ void target_plan_release(struct target_plan *p);
 void ask(struct endpoint *ep);
 void flights_drop(struct scraper *s); /* all of them, without a word */
 void flights_end_gone(struct scraper *s); /* of endpoints that left; their series end */
+
+/* stamp.c: times of what one endpoint tells, beside a wall clock that may be set at any time */
+/* The stamp of what happened at t_ms, where the one before has last_ms: later, unless the clock was set back. */
+int64_t stamp_after(int64_t last_ms, int64_t t_ms);
+/* How long after the endpoint's last profile one of that request and stamp is, ms; 0: there is none, or it is not later. */
+int64_t stamp_since(const struct endpoint *ep, const struct work *w, int64_t t_ms);
+/* A profile of that request and stamp was taken in. */
+void stamp_note(struct endpoint *ep, const struct work *w, int64_t t_ms);
 
 /* work.c */
 void *worker_main(void *arg);

@@ -26,6 +26,9 @@ int64_t offset_of(const struct endpoint *ep)
 
 void schedule(struct endpoint *ep, int64_t slot_ms)
 {
+	int64_t now_ms = clock_now_ms();
+	if (slot_ms - now_ms > ep->interval_ms)
+		slot_ms = schedule_next(now_ms, ep->interval_ms, offset_of(ep));
 	ep->slot_ms = slot_ms;
-	heap_put(&ep->scraper->due, &ep->due, clock_mono_ms() + slot_ms - clock_now_ms());
+	heap_put(&ep->scraper->due, &ep->due, clock_mono_ms() + slot_ms - now_ms);
 }

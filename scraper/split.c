@@ -240,7 +240,7 @@ static int put_group(struct splitting *x, const struct labels *labels, enum prof
 		}
 		s->seen = true;
 		if (n)
-			s->last_seen_ms = j->t_ms;
+			s->last_seen_boot_ms = j->work->end_boot_ms;
 		batch_add_column(j->batch, *s->labels, &s->type, x->columns[i]);
 	}
 	return 0;
@@ -248,7 +248,8 @@ static int put_group(struct splitting *x, const struct labels *labels, enum prof
 
 bool split_is_idle(const struct job *j, const struct series *s)
 {
-	return s->group && !j->err.code && s->last_seen_ms && j->t_ms - s->last_seen_ms <= SPLIT_IDLE_MS;
+	return s->group && !j->err.code && s->last_seen_boot_ms &&
+	       j->work->end_boot_ms - s->last_seen_boot_ms <= SPLIT_IDLE_MS;
 }
 
 /* A container that used no CPU reads 0, not absent. */

@@ -84,6 +84,7 @@ static bool merge(struct endpoint *ep, struct work *w)
 	last->http_status = w->http_status;
 	last->start_ms = w->start_ms;
 	last->end_ms = w->end_ms;
+	last->end_boot_ms = w->end_boot_ms;
 	work_free(w);
 	return true;
 }

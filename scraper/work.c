@@ -116,7 +116,7 @@ static void find_stamp(struct job *j)
 /* (t - w, t]: since the previous scrape if that is near, else one interval; never less than the duration. */
 int64_t work_cover(const struct job *j, int64_t duration_ns)
 {
-	int64_t interval = j->ep->interval_ms, since = j->ep->last_t_ms ? j->t_ms - j->ep->last_t_ms : 0;
+	int64_t interval = j->ep->interval_ms, since = stamp_since(j->ep, j->work, j->t_ms);
 	int64_t w = since > 0 && since <= interval + interval / 2 ? since : interval;
 	return MAX(w, (duration_ns + 999999) / 1000000);
 }
@@ -235,12 +235,13 @@ static int put_increase(struct job *j, const struct columns *c)
 		return r;
 	if (r == DELTA_RESET)
 		metric_inc(&scraper_table[M_RESETS]);
-	if (r == DELTA_BASELINE || !ep->last_t_ms || j->t_ms <= ep->last_t_ms)
+	int64_t since_ms = stamp_since(ep, j->work, j->t_ms);
+	if (r == DELTA_BASELINE || !since_ms)
 		return 0;
 	struct sink_profile *sp = put_columns(j, c);
 	sp->values = values;
 	sp->asked_ms = 0; /* an increase observes all of the time */
-	sp->cover_ms = j->t_ms - ep->last_t_ms;
+	sp->cover_ms = since_ms;
 	sp->duration_ns = sp->cover_ms * 1000000;
 	return 0;
 }
@@ -302,7 +303,7 @@ static bool same_labels_seen(const struct series_set *set, const struct series *
 /* Live series that this scrape did not bring end here. */
 static void put_stale(struct job *j)
 {
-	int64_t t = MAX(j->work->end_ms, j->ep->last_t_ms + 1);
+	int64_t t = stamp_after(j->ep->last_t_ms, j->work->end_ms);
 	for (size_t i = 0; i < j->ep->series.v.n; i++) {
 		struct series *s = j->ep->series.v.v[i];
 		if (s->live && !s->seen && !split_is_idle(j, s) && !same_labels_seen(&j->ep->series, s))
@@ -391,7 +392,7 @@ static int note_outcome(struct job *j, int64_t *ret_up_ms)
 	bool write = up >= 0 && (up != t->last_up || is_first(ep));
 	if (write) {
 		t->last_up = up;
-		t->last_up_ms = *ret_up_ms = MAX(j->work->end_ms, t->last_up_ms + 1);
+		t->last_up_ms = *ret_up_ms = stamp_after(t->last_up_ms, j->work->end_ms);
 	}
 	pthread_mutex_unlock(&ep->scraper->lock);
 	log_change(j, was, now);
@@ -412,7 +413,7 @@ static void put_reports(struct job *j)
 {
 	struct endpoint *ep = j->ep;
 	const struct work *w = j->work;
-	int64_t up_ms = 0, t = MAX(w->end_ms, ep->last_report_ms + 1);
+	int64_t up_ms = 0, t = stamp_after(ep->last_report_ms, w->end_ms);
 	int up = note_outcome(j, &up_ms);
 	ep->last_report_ms = t;
 	if (up >= 0)
@@ -513,7 +514,7 @@ static void scrape(struct job *j)
 		if (send(j, &res, &j->err) == 0) {
 			count_result(&res);
 			settle_series(j);
-			ep->last_t_ms = MAX(ep->last_t_ms, j->t_ms);
+			stamp_note(ep, j->work, j->t_ms);
 			if (res.over_series_limit)
 				err_set(&j->err, ERR_LIMIT, "storage has no room for %u more series", res.over_series_limit);
 			else
@@ -566,14 +567,14 @@ static void bury(struct job *j)
 	struct sink_result res;
 	struct burial *b = NEW(struct burial);
 	*b = (struct burial){ .endpoint = ep, .since_ms = j->work->since_ms ? j->work->since_ms : clock_mono_ms() };
-	int64_t t = MAX(clock_now_ms(), ep->last_report_ms + 1), up_ms = 0;
+	int64_t t = stamp_after(ep->last_report_ms, clock_now_ms()), up_ms = 0;
 	bool last = true;
 	pthread_mutex_lock(&ep->scraper->lock);
 	for (size_t i = 0; i < ep->target->endpoints.n; i++)
 		last &= ep->target->endpoints.v[i]->gone;
 	if (last && ep->target->last_up >= 0) {
 		ep->target->last_up = -1;
-		up_ms = MAX(t, ep->target->last_up_ms + 1);
+		up_ms = stamp_after(ep->target->last_up_ms, t);
 	}
 	ep->refs++;
 	pthread_mutex_unlock(&ep->scraper->lock);

@@ -172,3 +172,25 @@ class Profile:
 def escaped(name):
     """The name as an expression that matches nothing else."""
     return "^" + re.sub(r"([^\w/ :-])", r"\\\1", name) + "$"
+
+
+def made(types, stacks, time_ns=0, duration_ns=0, comments=()):
+    """A profile: types are (type, unit), stacks (names, leaf first; values). Each function has one location."""
+    strings, functions, out = {"": 0}, {}, []
+
+    def text(s):
+        return strings.setdefault(s, len(strings))
+
+    def packed(numbers):
+        return b"".join(_encoded(n) for n in numbers)
+    for kind, unit in types:
+        out.append(_field(1, _field(1, text(kind)) + _field(2, text(unit))))
+    for names, values in stacks:
+        ids = [functions.setdefault(name, len(functions) + 1) for name in names]
+        out.append(_field(2, _field(1, packed(ids)) + _field(2, packed(values))))
+    for name, i in functions.items():
+        out.append(_field(4, _field(1, i) + _field(4, _field(1, i) + _field(2, 1))))
+        out.append(_field(5, _field(1, i) + _field(2, text(name)) + _field(3, text(name)) + _field(4, text("made.go"))))
+    out += [_field(9, time_ns)] * bool(time_ns) + [_field(10, duration_ns)] * bool(duration_ns)
+    out += [_field(13, text(c)) for c in comments]
+    return b"".join(out + [_field(6, s.encode()) for s in strings])

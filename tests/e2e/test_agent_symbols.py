@@ -421,52 +421,12 @@ def test_addresses_and_mappings(env):
     wait_until("addresses of the kernel", kernel, 60)
 
 
-CLOCK = """
-#include <fcntl.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-/* The wall clock is off by what the file says, in ns. */
-int clock_gettime(clockid_t id, struct timespec *ts)
-{
-	static volatile int64_t *off;
-	if (!off) {
-		int fd = open(getenv("CLOCK_FILE"), O_RDONLY | O_CLOEXEC);
-		off = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
-		close(fd);
-	}
-	int r = (int)syscall(SYS_clock_gettime, id, ts);
-	if (r == 0 && id == CLOCK_REALTIME) {
-		int64_t t = (int64_t)ts->tv_sec * 1000000000 + ts->tv_nsec + *off;
-		ts->tv_sec = t / 1000000000;
-		ts->tv_nsec = t % 1000000000;
-	}
-	return r;
-}
-"""
-
-
 def test_clock_steps(env):
     """The wall clock is set ahead and back while the agent runs, as it is after a sleep of the machine: profiles have the time
     that it is then, the history has no gap, nothing twice, and windows that begin at tens of seconds of the new time."""
-    with open(env.path("clock.c"), "w") as f:
-        f.write(CLOCK)
-    subprocess.run(["cc", "-shared", "-fPIC", "-D_GNU_SOURCE", "-O1", "-o", env.path("clock.so"), env.path("clock.c")], check=True)
-
-    def step(seconds):
-        with open(env.path("offset"), "r+b") as f:
-            f.write(struct.pack("<q", seconds * 10**9))
-
-    with open(env.path("offset"), "wb") as f:
-        f.write(bytes(4096))
-    # Interposing works for programs without a sanitizer, which wants to be first.
-    if b"__asan_init" in subprocess.run(["nm", "-D", env.program("pyrrha-agent")], capture_output=True, check=True).stdout:
-        raise Skip("a sanitizer's build")
+    clock = Clock(env, "pyrrha-agent")
     started = time.monotonic()
-    agent = start_agent(env, before=["env", "LD_PRELOAD=" + env.path("clock.so"), "CLOCK_FILE=" + env.path("offset")])
+    agent = start_agent(env, before=list(clock.under))
 
     def ask(query):
         status, headers, body = http_get(f"{agent}/debug/pprof/profile?{query}", timeout=120)
@@ -478,7 +438,7 @@ def test_clock_steps(env):
     off = 0
     for hours in (1, 0):
         off = hours * 3600 + 60 + 9 - int(time.time()) % 10  # a whole window begins soon
-        step(off)
+        clock.set(off)
         asked = time.time() + off
         _, begin, length, covered, _ = ask("seconds=1")
         check(asked - 0.1 <= begin <= time.time() + off and abs(length - 1) < 0.001, f"{off=}: {begin - asked} s after it was asked for, {length} s")

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stamps are of the wall clock, and ascend within a series as long as nobody sets it. When it is set back they go back with
+ * it, or nothing would be stored until it is as late again; how long something took is then known by the other clock. */
+#include <stdlib.h>
+
+#include "scraper/internal.h"
+
+#define TOGETHER_MS 5000 /* by so much two requests' stamps may be the wrong way round, or the two clocks differ */
+
+int64_t stamp_after(int64_t last_ms, int64_t t_ms)
+{
+	return t_ms > last_ms || last_ms - t_ms > TOGETHER_MS ? t_ms : last_ms + 1;
+}
+
+int64_t stamp_since(const struct endpoint *ep, const struct work *w, int64_t t_ms)
+{
+	int64_t wall_ms = t_ms - ep->last_t_ms, boot_ms = w->end_boot_ms - ep->last_boot_ms;
+	if (!ep->last_t_ms)
+		return 0;
+	return MAX(llabs(wall_ms - boot_ms) > TOGETHER_MS ? boot_ms : wall_ms, 0);
+}
+
+void stamp_note(struct endpoint *ep, const struct work *w, int64_t t_ms)
+{
+	if (t_ms <= ep->last_t_ms && ep->last_t_ms - t_ms <= TOGETHER_MS)
+		return;
+	ep->last_t_ms = t_ms;
+	ep->last_boot_ms = w->end_boot_ms;
+}
