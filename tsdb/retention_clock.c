@@ -58,6 +58,13 @@ static void save(struct tsdb *db)
 		LOG_DEBUG("msg", "what the clock was is not written down", "err", e.msg);
 }
 
+static bool parse(FILE *f, struct retention_clock *c, char id[BOOT_ID], uint64_t *ret_sum)
+{
+	return fscanf(f, "pyrrha-clock 1\nboot %63s\ndiffer %" SCNd64 "\nbase %" SCNd64 " at %" SCNd64 "\ngap %" SCNd64 "\nsteady %" SCNd64
+		      "\nsettled %" SCNd64 "\nwaits %" SCNd64 "\nchecksum %" SCNx64, id, &c->steps.differ_ms, &c->base_ms, &c->base_boot_ms,
+		      &c->gap_ms, &c->steady_boot_ms, &c->settled_boot_ms, &c->waits_until_boot_ms, ret_sum) == 9;
+}
+
 /* False: there is none of this run of the machine. */
 static bool restore(struct tsdb *db, struct retention_clock *c)
 {
@@ -65,19 +72,16 @@ static bool restore(struct tsdb *db, struct retention_clock *c)
 	char text[1024], id[BOOT_ID], theirs[BOOT_ID];
 	uint64_t sum;
 	FILE *f = fopen(name, "re");
-	size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
-	if (f)
-		fclose(f);
+	if (!f)
+		return false;
+	size_t n = fread(text, 1, sizeof text - 1, f);
 	text[n] = 0;
 	const char *last = strstr(text, "checksum ");
-	if (!last || sscanf(last, "checksum %" SCNx64, &sum) != 1 || sum != hash_bytes(text, (size_t)(last - text)))
-		return false;
-	if (sscanf(text, "pyrrha-clock 1\nboot %63s\ndiffer %" SCNd64 "\nbase %" SCNd64 " at %" SCNd64 "\ngap %" SCNd64 "\nsteady %" SCNd64
-		   "\nsettled %" SCNd64 "\nwaits %" SCNd64, theirs, &c->steps.differ_ms, &c->base_ms, &c->base_boot_ms, &c->gap_ms,
-		   &c->steady_boot_ms, &c->settled_boot_ms, &c->waits_until_boot_ms) != 8)
-		return false;
+	rewind(f);
+	bool ok = parse(f, c, theirs, &sum) && last && sum == hash_bytes(text, (size_t)(last - text));
+	fclose(f);
 	c->steps.begun = true;
-	return !strcmp(theirs, boot_id(db, id)) && strcmp(id, "unknown") && c->base_boot_ms <= tsdb_boot_ms(db);
+	return ok && !strcmp(theirs, boot_id(db, id)) && strcmp(id, "unknown") && c->base_boot_ms <= tsdb_boot_ms(db);
 }
 
 /* ---- at the start ---- */
