@@ -42,6 +42,7 @@ struct work *work_end(struct endpoint *ep)
 	w->endpoint = ep;
 	ep->refs++;
 	w->end_ms = clock_now_ms();
+	w->end_boot_ms = clock_boot_ms();
 	return w;
 }
 
