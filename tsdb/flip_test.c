@@ -490,7 +490,8 @@ static void check_after(struct kit *k, const struct original *o, size_t harmed)
 		fail_msg("%zu series of an hour were not whole, after compaction it is %zu", harmed, now);
 }
 
-static void part_trial(const struct original *o, const char *sub, const char *name, struct tally *t)
+/* last: no other part repeats its symbols. */
+static void part_trial(const struct original *o, const char *sub, const char *name, bool last, struct tally *t)
 {
 	struct kit k;
 	struct err e;
@@ -515,6 +516,9 @@ static void part_trial(const struct original *o, const char *sub, const char *na
 	if (harmed > may || (harmed && !s.lost_records))
 		fail_msg("bit %d of byte %ld of %s%s: %zu series of an hour are not whole, the block has %zu values, %llu are said to be lost",
 			 bit, at, sub, name, harmed, may, (unsigned long long)s.lost_records);
+	if (s.lost_symbols && !last)
+		fail_msg("bit %d of byte %ld of %s%s costs %llu names that another part has", bit, at, sub, name,
+			 (unsigned long long)s.lost_symbols);
 	/* Late rows of each hour, so that it has two parts, which become one; then rollups of them. */
 	for (int h = 0; h < PART_HOURS; h++)
 		assert_int_equal(kit_append(&k, 0, KIT_T0 + h * HOUR + 1000, 1, 0, NULL), 0);
@@ -538,7 +542,7 @@ static void part_trials(const struct original *o, const char *begin, const char 
 	struct names names = names_of(dir, begin, end);
 	struct tally t = { 0 };
 	for (unsigned i = 0; i < scaled(n); i++)
-		part_trial(o, sub, names.v.v[i % names.v.n], &t);
+		part_trial(o, sub, names.v.v[i % names.v.n], i % names.v.n + 1 == names.v.n, &t);
 	print_message("%s%s%s: %zu bits, %zu of them cost something: %zu series of an hour, of %zu values in their blocks\n", sub, begin, end,
 		      t.trials, t.harmed, t.lost, t.may);
 	for (size_t i = 0; i < names.v.n; i++)

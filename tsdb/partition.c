@@ -419,7 +419,7 @@ static void load_symbols(struct partition *p, const struct pstate *s, bool serie
 	int (*apply)(struct view, struct symbols *, struct index *, uint64_t *, struct err *) = series_only ? dict_apply_series : dict_apply;
 	struct part **parts = xcalloc(s->n_parts + 1, sizeof(*parts));
 	size_t n = 0;
-	bool damaged = false;
+	bool damaged = false, *bad = xcalloc(s->n_parts + 1, sizeof *bad);
 	for (size_t i = 0; i < s->n_parts; i++)
 		if (s->parts[i]->level == LEVEL_HOUR) {
 			damaged |= s->parts[i]->lost > 0;
@@ -436,13 +436,16 @@ static void load_symbols(struct partition *p, const struct pstate *s, bool serie
 			rc = part_get_symbols(parts[i], &rows, &e);
 		if (!rc)
 			rc = (damaged && !series_only ? dict_apply_lossy : apply)(buf_view(&rows), p->symbols, &p->index, &p->lost, &e);
+		bad[i] = rc != 0;
 		damaged |= rc != 0;
-		if (rc && !series_only)
-			make_up_columns(p, parts[i]);
 		if (rc && (rc != -ERR_NOT_FOUND || !parts[i]->lost))
 			LOG_WARN("msg", "symbols of a partition are damaged", "partition", LOG_NUM(p->day), "part",
 				 LOG_NUM(parts[i]->number), "err", e.msg);
 	}
+	for (size_t i = 0; i < n && !series_only; i++) /* now that no other part has them */
+		if (bad[i])
+			make_up_columns(p, parts[i]);
+	free(bad);
 	if (p->lost)
 		LOG_WARN("msg", "entries of a partition's dictionary are lost and stand as \"(lost)\"", "partition",
 			 LOG_NUM(p->day), "entries", LOG_NUM(p->lost));
