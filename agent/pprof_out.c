@@ -37,6 +37,8 @@ struct out {
 	VEC(struct profile_sample) samples;
 	VEC(int64_t) values;
 	uint32_t *location_of;   /* frame -> location + 1 */
+	const struct image *program; /* of all samples' processes; NULL = not known yet */
+	bool programs;           /* there are several, or it is not known which */
 	VEC(uint32_t) met, series; /* strings: names of labels met; those that tell series apart (note_series) */
 };
 
@@ -246,11 +248,38 @@ static bool same_sample(const struct out *x, const struct profile_sample *a, con
 	       same_labels(x, a, b);
 }
 
+/* The program's own file, which may be mapped under another name than the program was started by. */
+static void note_program(struct out *x, const struct process_info *p)
+{
+	const struct image *its = !p ? NULL : p->exe_file ? p->exe_file : p->exe;
+	x->programs |= !its || (x->program && x->program != its);
+	x->program = its;
+}
+
+/* The first mapping is the main binary. What is of several programs has none. */
+static bool main_binary_first(struct out *x)
+{
+	uint32_t i = 0;
+	while (i < x->mappings.n && (x->programs || x->mapping_of.v[i].owner != x->program))
+		i++;
+	if (i == x->mappings.n)
+		return profile_without_main(x->p);
+	struct profile_mapping first = x->p->mappings[0];
+	x->p->mappings[0] = x->p->mappings[i];
+	x->p->mappings[i] = first;
+	for (uint32_t k = 0; k < x->p->n_locations && i; k++) {
+		uint32_t *m = &x->p->locations[k].mapping;
+		*m = *m == 1 ? i + 1 : *m == i + 1 ? 1 : *m;
+	}
+	return true;
+}
+
 static void put_sample(struct out *x, const struct window_sample *s)
 {
 	const struct process_info *p = x->w->processes.v[s->process];
 	if (x->o && x->o->keep && !x->o->keep(x->o->arg, p))
 		return;
+	note_program(x, p);
 	struct profile_sample n = { .first_location = (uint32_t)x->stack.n, .n_locations = s->n_frames,
 				    .first_label = (uint32_t)x->labels.n };
 	for (uint32_t i = 0; i < s->n_frames; i++)
@@ -368,6 +397,8 @@ int pprof_out(struct profile *p, const struct profile_window *w, struct symboliz
 	for (size_t i = 0; i < w->samples.n && !x.full; i++)
 		put_sample(&x, &w->samples.v[i]);
 	fill(&x);
+	if (!x.full)
+		x.full = !main_binary_first(&x);
 	free(x.location_of);
 	map_free(&x.string_index);
 	map_free(&x.function_index);

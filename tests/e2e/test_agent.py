@@ -7,6 +7,7 @@ import subprocess
 import time
 import urllib.parse
 
+import pprof_file
 from harness import LONG, Echo, Process, Server, Skip, check, free_port, http_get, wait_until
 
 C_FIXTURE = """
@@ -119,6 +120,28 @@ def test_c_without_frame_pointers(env):
         wait_for_share(env, agent, f"_start;main;agent_middle;agent_leaf of {name}", f'{{comm="{name}"}}', 0.95,
                        "^_start$", "^main$", "^agent_middle$", "^agent_leaf$")
         p.kill()
+
+
+def test_main_binary(env):
+    """The first mapping is the main binary, which pprof shows as File: a program's own if the profile is of that alone; a whole
+    host has none."""
+    agent = start_agent(env)
+    path = c_program(env, "fix_main", C_FIXTURE)
+    run(env, "fix_main", [path])
+
+    def main_binary(selector):
+        stacks, _ = profile(env, agent, 2, selector)
+        with open(os.path.join(env.dir, "profile.pb.gz"), "rb") as f:
+            top = list(pprof_file.fields(pprof_file.plain(f.read())))
+        strings = [v.decode(errors="replace") for k, v in top if k == 6]
+        mappings = [strings[dict(pprof_file.fields(v)).get(5, 0)] for k, v in top if k == 3]
+        ids = {dict(pprof_file.fields(v)).get(1, 0) for k, v in top if k == 3}
+        used = {dict(pprof_file.fields(v)).get(2, 0) for k, v in top if k == 4} - {0}
+        check(used <= ids and stacks, f"{used} of {ids}")
+        return mappings and mappings[0], any("agent_leaf" in f for f, _ in stacks)
+
+    wait_until("the program is the main binary", lambda: main_binary('{comm="fix_main"}') == (path, True), 60)
+    wait_until("the host has none", lambda: main_binary("") == ("", True), 60)
 
 
 def test_signal_handler(env):
