@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "cmd/storage_config.h"
 #include "httpd/httpd.h"
+#include "promql-like/promql.h"
 #include "tsdb/tsdb.h"
 
 /* Every row points into this, the one set of flags of the process. */
@@ -100,6 +101,9 @@ static struct opt table[] = {
 	{ "query.max-series", OPT_INT, &set.max_series, "<n>", "Series that one query may answer with." },
 	{ "query.max-functions", OPT_INT, &set.max_functions, "<n>",
 	  "Functions, lines or files that one self(), total() or share() may tell apart." },
+	{ "enable-feature", OPT_LIST, &set.features, "<names>",
+	  "What is experimental in Prometheus's language, names with commas between them: promql-binop-fill-modifiers (fill, fill_left, "
+	  "fill_right), promql-extended-range-selectors (anchored, smoothed), promql-experimental-functions (info). May be repeated." },
 	{ "query.lookback-delta", OPT_DURATION, &set.lookback_ms, "<duration>",
 	  "How old a series' newest sample may be for a query to see it." },
 
@@ -133,8 +137,24 @@ static struct opt table[] = {
 		"storage.tsdb.max-block-duration,storage.tsdb.wal-segment-size",
 		"the storage chooses this by itself. Leave it out"),
 	REFUSED("web.console.templates", "web.console.libraries,"
-		"web.user-assets,enable-feature", "not served here. Leave it out"),
+		"web.user-assets", "not served here. Leave it out"),
 };
+
+static int read_features(struct err *e)
+{
+	for (size_t i = 0; i < set.features.n; i++)
+		for (const char *p = set.features.v[i]; *p;) {
+			struct view name = view_make(p, strcspn(p, ","));
+			unsigned feature = promql_feature(name);
+			if (name.len && !feature)
+				return err_set(e, ERR_BAD_DATA, "--enable-feature: there is no \"%.*s\" to turn on here: only "
+					       "promql-binop-fill-modifiers, promql-extended-range-selectors and promql-experimental-functions",
+					       VIEW_ARG(name));
+			set.language_features |= feature;
+			p += name.len + (p[name.len] != 0);
+		}
+	return 0;
+}
 
 /* What can be told of the values before anything is started. */
 static int check_values(struct err *e)
@@ -171,7 +191,8 @@ static int check_values(struct err *e)
 		return err_set(e, ERR_BAD_DATA, "--query.timeout must be longer than nothing");
 	if (set.lookback_ms < 1)
 		return err_set(e, ERR_BAD_DATA, "--query.lookback-delta must be longer than nothing");
-	return storage_config_flags(&set.storage, &set.keep, e);
+	int rc = read_features(e);
+	return rc ? rc : storage_config_flags(&set.storage, &set.keep, e);
 }
 
 int flags_parse(struct flags *f, int argc, char **argv, struct err *e)

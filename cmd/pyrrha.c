@@ -343,6 +343,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "pyrrha: %s\n", e.msg);
 		rc = 2;
 	} else {
+		promql_enable(s.f.language_features);
 		rc = tell(&s.f);
 		if (rc < 0)
 			rc = run(&s);

@@ -69,6 +69,35 @@ const char *type_documented(enum promql_type t)
 	return text[t];
 }
 
+const struct node_fill no_fill[2];
+
+static unsigned enabled;
+
+void promql_enable(unsigned features)
+{
+	enabled = features;
+}
+
+unsigned promql_enabled(void)
+{
+	return enabled;
+}
+
+unsigned promql_feature(struct view name)
+{
+	static const struct {
+		const char *name;
+		unsigned feature;
+	} table[] = {
+		{ "promql-binop-fill-modifiers", PROMQL_FILL }, { "promql-extended-range-selectors", PROMQL_EXTENDED_RANGES },
+		{ "promql-experimental-functions", PROMQL_EXPERIMENTAL },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(table); i++)
+		if (view_eqs(name, table[i].name))
+			return table[i].feature;
+	return 0;
+}
+
 int parse_error(struct err *e, struct view src, uint32_t at, const char *fmt, ...)
 {
 	char msg[860];

@@ -91,6 +91,7 @@ struct node {
 			bool is_bool, on, has_matching; /* has_matching: on or ignoring was written */
 			enum match_card card;
 			struct node_labels matching, include;
+			const struct node_fill { bool set; double v; } *fill; /* of both operands; never NULL */
 			uint32_t op_start;
 		} binary;
 		struct {
@@ -105,6 +106,8 @@ struct node {
 		struct { enum binary_op op; struct node *lhs, *rhs; bool wrapped; } dur;
 	};
 };
+
+extern const struct node_fill no_fill[2];
 
 struct promql_expr {
 	struct arena arena;

@@ -60,6 +60,11 @@ static int check_matching(struct promql_expr *x, struct node *n, bool vectors, s
 			if (view_eq(n->binary.matching.v[i], n->binary.include.v[k]))
 				return parse_error(e, x->src, at, "label \"%.*s\" must not occur in ON and GROUP clause at once",
 						   VIEW_ARG(n->binary.matching.v[i]));
+	bool fills = n->binary.fill[0].set || n->binary.fill[1].set;
+	if (!vectors && fills)
+		return parse_error(e, x->src, n->start, "filling in missing series only allowed between instant vectors");
+	if (vectors && op->set && fills)
+		return parse_error(e, x->src, n->start, "filling in missing series not allowed for set operators");
 	if (!vectors && n->binary.matching.n)
 		return parse_error(e, x->src, n->start, "vector matching only allowed between instant vectors");
 	if (vectors && op->set && n->binary.card != CARD_ONE_TO_ONE)

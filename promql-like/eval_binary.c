@@ -302,6 +302,7 @@ struct matching {
 	bool swapped;                  /* many is the right operand */
 	struct signatures *sigs;
 	size_t *one_at;                /* by signature: index + 1 of the one side's series present at this step */
+	size_t *matched;               /* by signature: step + 1 of the last match */
 	size_t *cm, *co;
 	/* outputs: by (many series, one series) pair */
 	struct map out_map;
@@ -335,6 +336,12 @@ static struct labels result_labels(struct matching *m, const struct series *many
 	return l;
 }
 
+/* A side that is filled in has the labels of its signature; its number lies behind those of the series. */
+static struct series side_series(const struct matching *m, const struct value *side, uint32_t i)
+{
+	return i < side->n ? side->s[i] : (struct series){ .labels = m->sigs->labels[i - side->n] };
+}
+
 static size_t output_series(struct matching *m, uint32_t many, uint32_t one)
 {
 	uint64_t h = hash_u64((uint64_t)many << 32 | one);
@@ -342,9 +349,10 @@ static size_t output_series(struct matching *m, uint32_t many, uint32_t one)
 	for (size_t at = map_start(&m->out_map, h); map_probe(&m->out_map, h, &at, &id);)
 		if (m->keys[id].many == many && m->keys[id].one == one)
 			return m->keys[id].series;
-	struct labels l = result_labels(m, &m->many->s[many], &m->one->s[one]);
+	struct series many_side = side_series(m, m->many, many), one_side = side_series(m, m->one, one);
+	struct labels l = result_labels(m, &many_side, &one_side);
 	/* Of equal label sets the delayed name may differ: they stay apart until the name goes. */
-	bool drop = m->n->binary.is_bool || m->many->s[many].drop_name;
+	bool drop = m->n->binary.is_bool || many_side.drop_name;
 	uint64_t lh = labels_hash(l) ^ drop;
 	size_t series = SIZE_MAX;
 	for (size_t at = map_start(&m->label_map, lh); series == SIZE_MAX && map_probe(&m->label_map, lh, &at, &id);)
@@ -423,15 +431,12 @@ static bool seen_before(struct matching *m, size_t id, size_t step)
 	return seen;
 }
 
-static int match_one(struct matching *m, size_t i, size_t step, struct sample *s, struct err *e)
+/* Series i of the many side with k of the one, or what is filled in for them. */
+static int match_pair(struct matching *m, size_t i, size_t k, uint32_t sig, size_t step, struct sample *s, struct sample *o, struct err *e)
 {
-	uint32_t sig = m->many_sig[i];
-	if (!m->one_at[sig])
-		return 0;
-	size_t k = m->one_at[sig] - 1;
 	bool one_to_one = m->n->binary.card == CARD_ONE_TO_ONE;
-	struct sample *o = &m->one->s[k].s[m->co[k]];
 	struct pair_result r;
+	m->matched[sig] = step + 1;
 	int rc = combine(m->n, m->swapped ? o : s, m->swapped ? s : o, true, &r, e);
 	if (rc || (!r.keep && !binary_op_info(m->n->binary.op)->comparison))
 		return rc;
@@ -452,6 +457,33 @@ static int match_one(struct matching *m, size_t i, size_t step, struct sample *s
 	return series_push(m->q, to, s->t_ms, r.v, r.p, e);
 }
 
+static int match_one(struct matching *m, size_t i, size_t step, struct sample *s, struct err *e)
+{
+	uint32_t sig = m->many_sig[i];
+	const struct node_fill *fill = &m->n->binary.fill[1]; /* of group_right too: Prometheus's sides are many and one */
+	if (m->one_at[sig]) {
+		size_t k = m->one_at[sig] - 1;
+		return match_pair(m, i, k, sig, step, s, &m->one->s[k].s[m->co[k]], e);
+	}
+	if (!fill->set)
+		return 0;
+	return match_pair(m, i, m->one->n + sig, sig, step, s, &(struct sample){ s->t_ms, fill->v, NULL }, e);
+}
+
+/* What the one side has and the many side has not. */
+static int fill_many(struct matching *m, size_t step, int64_t t, struct err *e)
+{
+	const struct node_fill *fill = &m->n->binary.fill[0];
+	int rc = 0;
+	for (size_t k = 0; fill->set && k < m->one->n && !rc; k++) {
+		uint32_t sig = m->one_sig[k];
+		if (m->one_at[sig] != k + 1 || m->matched[sig] == step + 1)
+			continue;
+		rc = match_pair(m, m->many->n + sig, k, sig, step, &(struct sample){ t, fill->v, NULL }, &m->one->s[k].s[m->co[k]], e);
+	}
+	return rc;
+}
+
 static int vector_vector(struct eval *q, struct node *n, struct value *a, struct value *b, const struct span *sp,
 			 struct value *ret, struct err *e)
 {
@@ -462,13 +494,15 @@ static int vector_vector(struct eval *q, struct node *n, struct value *a, struct
 	m.many_sig = swapped ? s.right : s.left;
 	m.one_sig = swapped ? s.left : s.right;
 	m.one_at = xcalloc(s.n + 1, sizeof *m.one_at);
+	m.matched = xcalloc(s.n + 1, sizeof *m.matched);
+	bool fills = n->binary.fill[0].set || n->binary.fill[1].set;
 	m.cm = xcalloc(m.many->n + 1, sizeof *m.cm);
 	m.co = xcalloc(m.one->n + 1, sizeof *m.co);
 	value_start(q, &m.ret, PROMQL_VECTOR);
 	int rc = 0;
-	for (size_t i = 0; i < sp->n && !rc && a->n && b->n; i++) {
+	for (size_t i = 0; i < sp->n && !rc && (fills || (a->n && b->n)); i++) {
 		int64_t t = span_at(sp, i);
-		bool any = false; /* nothing is checked on a side whose other side is empty */
+		bool any = fills; /* nothing is checked on a side whose other side is empty */
 		for (size_t k = 0; k < m.many->n && !any; k++)
 			any = series_at(&m.many->s[k], &m.cm[k], t) != NULL;
 		if (any)
@@ -478,8 +512,11 @@ static int vector_vector(struct eval *q, struct node *n, struct value *a, struct
 			if (x)
 				rc = match_one(&m, k, i, x, e);
 		}
+		if (!rc)
+			rc = fill_many(&m, i, t, e);
 	}
 	free(m.one_at);
+	free(m.matched);
 	free(m.cm);
 	free(m.co);
 	free(m.keys);

@@ -507,6 +507,50 @@ static bool binary_token(const struct parser *p, enum binary_op *op)
 	}
 }
 
+/* (number), where a sign may stand before it. */
+static double parse_fill_value(struct parser *p)
+{
+	double sign = 1;
+	parser_expect(p, TOK_LPAREN, "fill modifier", "\"(\"");
+	if (p->tok.kind == TOK_ADD || p->tok.kind == TOK_SUB) {
+		sign = p->tok.kind == TOK_SUB ? -1 : 1;
+		parser_advance(p);
+	}
+	bool inf = parser_word(&p->tok, "inf");
+	if (p->tok.kind != TOK_NUMBER && p->tok.kind != TOK_DURATION && !inf && !parser_word(&p->tok, "nan"))
+		parser_unexpected(p, "fill modifier", "number");
+	double v = p->tok.kind != TOK_IDENT ? p->tok.number : inf ? INFINITY : NAN;
+	parser_advance(p);
+	parser_expect(p, TOK_RPAREN, "fill modifier", "\")\"");
+	return sign * v;
+}
+
+/* fill(v), or fill_left(v) and fill_right(v) in either order. Without a parenthesis they are names of metrics. */
+static void parse_fills(struct parser *p, struct node *n)
+{
+	static const char *const words[] = { "fill_left", "fill_right", "fill" };
+	struct node_fill *fill = NULL;
+	n->binary.fill = no_fill;
+	for (int at = -1; p->tok.kind == TOK_IDENT && parser_peek(p).kind == TOK_LPAREN;) {
+		int k = 0;
+		while (k < 3 && !parser_word(&p->tok, words[k]))
+			k++;
+		if (k == 3 || k == at || at == 2 || (k == 2 && at >= 0) || (n->binary.fill[0].set && n->binary.fill[1].set))
+			return;
+		if (at < 0)
+			n->binary.fill = fill = alloc(p, 2 * sizeof *fill);
+		if (!(promql_enabled() & PROMQL_FILL))
+			parser_die(p, p->tok.start, "binop fill modifiers are experimental and not enabled: start with "
+				   "--enable-feature=promql-binop-fill-modifiers");
+		at = k;
+		parser_advance(p);
+		double v = parse_fill_value(p);
+		for (int side = 0; side < 2; side++)
+			if (k != 1 - side)
+				fill[side] = (struct node_fill){ true, v };
+	}
+}
+
 static void parse_matching(struct parser *p, struct node *n)
 {
 	if (parser_word(&p->tok, "bool")) {
@@ -525,9 +569,7 @@ static void parse_matching(struct parser *p, struct node *n)
 				n->binary.include = parse_labels(p);
 		}
 	}
-	if ((parser_word(&p->tok, "fill") || parser_word(&p->tok, "fill_left") || parser_word(&p->tok, "fill_right")) && parser_peek(p).kind == TOK_LPAREN)
-		parser_die(p, p->tok.start, "the modifier \"%.*s\" is experimental in Prometheus and not supported here",
-		    VIEW_ARG(p->tok.text));
+	parse_fills(p, n);
 }
 
 static struct node *parse_binary(struct parser *p, int min_prec)

@@ -111,6 +111,31 @@ static void test_json(void **state)
 	buf_free(&b);
 }
 
+/* What is experimental in Prometheus is off unless it is turned on. */
+static void test_features(void **state)
+{
+	(void)state;
+	struct promql_expr *x;
+	struct err e = { 0 };
+	struct buf b = { 0 };
+	assert_int_equal(promql_parse(&x, VIEW("a + fill(1) b"), &e), -ERR_BAD_DATA);
+	assert_string_equal(e.msg, "1:5: parse error: binop fill modifiers are experimental and not enabled: start with "
+			    "--enable-feature=promql-binop-fill-modifiers");
+	assert_int_equal(promql_feature(VIEW("promql-binop-fill-modifiers")), PROMQL_FILL);
+	assert_int_equal(promql_feature(VIEW("promql-binop")), 0);
+	promql_enable(PROMQL_FILL);
+	assert_int_equal(promql_parse(&x, VIEW("a+on(l)fill_right(-Inf)fill_left(5m)b*fill(0.5)c"), &e), 0);
+	promql_expr_print(x, &b);
+	assert_string_equal(b.ptr, "a + on (l) fill_left (300) fill_right (-Inf) b * fill (0.5) c");
+	buf_reset(&b);
+	assert_int_equal(promql_expr_json(x, NULL, &b, &e), 0);
+	assert_non_null(strstr(b.ptr, "\"fillValues\":{\"lhs\":300,\"rhs\":\"-Inf\"}"));
+	assert_non_null(strstr(b.ptr, "\"fillValues\":{\"lhs\":0.5,\"rhs\":0.5}"));
+	promql_expr_free(x);
+	promql_enable(0);
+	buf_free(&b);
+}
+
 static void test_selector(void **state)
 {
 	(void)state;
@@ -264,7 +289,7 @@ static void test_print_limits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_print), cmocka_unit_test(test_format), cmocka_unit_test(test_json),
+		cmocka_unit_test(test_print), cmocka_unit_test(test_format), cmocka_unit_test(test_json), cmocka_unit_test(test_features),
 		cmocka_unit_test(test_selector), cmocka_unit_test(test_errors), cmocka_unit_test(test_depth),
 		cmocka_unit_test(test_chains), cmocka_unit_test(test_print_limits),
 	};

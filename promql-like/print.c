@@ -168,6 +168,21 @@ void print_matchers(const struct node_selector *s, struct buf *out)
 	free(texts);
 }
 
+static void put_fill_json(double v, struct buf *out)
+{
+	const char *quote = isfinite(v) ? "" : "\"";
+	buf_puts(out, quote);
+	put_number(&(struct node){ .kind = NODE_NUMBER, .number = { v, false } }, out);
+	buf_puts(out, quote);
+}
+
+static void put_fill(const char *word, double v, struct buf *out)
+{
+	buf_puts(out, word);
+	put_number(&(struct node){ .kind = NODE_NUMBER, .number = { v, false } }, out);
+	buf_putc(out, ')');
+}
+
 void print_binary_op(const struct node *n, struct buf *out)
 {
 	buf_puts(out, binary_op_info(n->binary.op)->text);
@@ -182,6 +197,15 @@ void print_binary_op(const struct node *n, struct buf *out)
 		buf_puts(out, n->binary.card == CARD_MANY_TO_ONE ? " group_left " : " group_right ");
 		print_labels(&n->binary.include, out);
 	}
+	const struct node_fill *f = n->binary.fill;
+	if (f[0].set && f[1].set && f[0].v == f[1].v) {
+		put_fill(" fill (", f[0].v, out);
+		return;
+	}
+	if (f[0].set)
+		put_fill(" fill_left (", f[0].v, out);
+	if (f[1].set)
+		put_fill(" fill_right (", f[1].v, out);
 }
 
 void print_aggregate_op(const struct node *n, struct buf *out)
@@ -506,7 +530,15 @@ static void json_binary(struct printer *p, const struct node *n)
 		buf_printf(out, ",\"matching\":{\"card\":\"%s\",\"on\":%s", cards[n->binary.card], n->binary.on ? "true" : "false");
 		json_names("labels", &n->binary.matching, out);
 		json_names("include", &n->binary.include, out);
-		buf_puts(out, ",\"fillValues\":{\"lhs\":null,\"rhs\":null}}");
+		for (size_t i = 0; i < 2; i++) { /* JSON has no number for an infinity: a string, as of a literal */
+			double v = n->binary.fill[i].v;
+			buf_puts(out, i ? ",\"rhs\":" : ",\"fillValues\":{\"lhs\":");
+			if (!n->binary.fill[i].set)
+				buf_puts(out, "null");
+			else
+				put_fill_json(v, out);
+		}
+		buf_puts(out, "}}");
 	} else {
 		buf_puts(out, ",\"matching\":null");
 	}

@@ -14,6 +14,18 @@ const char *promql_type_text(enum promql_type t);
 
 struct promql_expr;
 
+/* What is experimental in Prometheus, and off unless it is turned on, before the first query is parsed. */
+enum promql_feature {
+	PROMQL_FILL = 1,             /* fill, fill_left, fill_right */
+	PROMQL_EXTENDED_RANGES = 2,  /* anchored, smoothed */
+	PROMQL_EXPERIMENTAL = 4,     /* info; other experimental functions need no switch here */
+	PROMQL_ALL_FEATURES = 7,
+};
+void promql_enable(unsigned features);
+unsigned promql_enabled(void);
+/* By the name that Prometheus's --enable-feature has; 0 if it is none of them. */
+unsigned promql_feature(struct view name);
+
 /* The query is copied. Errors read `1:5: parse error: ...`, line and column from 1. Returns owned. */
 int promql_parse(struct promql_expr **ret, struct view query, struct err *e) MUST_USE;
 void promql_expr_free(struct promql_expr *x);

@@ -78,9 +78,21 @@ bool testlang_time(struct view v, int64_t *ret_ms)
 
 /* ---- load ---- */
 
-static void note_beyond(struct runner *r, struct view name, const char *why)
+static void note_beyond(struct runner *r, struct labels l, const char *why)
 {
-	vec_push(&r->beyond, (struct beyond){ arena_view(&r->arena, name), why });
+	vec_push(&r->beyond, (struct beyond){ l, why });
+}
+
+/* What a series of buckets is as a native histogram with custom buckets. */
+static struct labels as_histogram(struct runner *r, struct labels l, struct view name)
+{
+	struct labels_builder b;
+	labels_builder_init(&b, l);
+	labels_builder_set(&b, VIEW(LABEL_NAME), view_make(name.ptr, name.len - strlen("_bucket")));
+	labels_builder_set(&b, VIEW("le"), VIEW(""));
+	struct labels made = labels_copy(&r->arena, labels_builder_finish(&b));
+	labels_builder_free(&b);
+	return made;
 }
 
 static int load_series(struct runner *r, int64_t step, bool nhcb, struct view line)
@@ -92,7 +104,7 @@ static int load_series(struct runner *r, int64_t step, bool nhcb, struct view li
 		return testlang_bad_file(r, r->at, error);
 	struct view name = labels_get(l, VIEW(LABEL_NAME));
 	if (view_starts(line, VIEW("@st"))) {
-		note_beyond(r, name, "start timestamps");
+		note_beyond(r, l, "start timestamps");
 		return 0;
 	}
 	if (!testlang_values(line, &v, &error)) {
@@ -100,9 +112,9 @@ static int load_series(struct runner *r, int64_t step, bool nhcb, struct view li
 		return testlang_bad_file(r, r->at, error);
 	}
 	if (v.histogram)
-		note_beyond(r, name, "native histograms");
+		note_beyond(r, l, "native histograms");
 	if (nhcb && view_ends(name, VIEW("_bucket")))
-		note_beyond(r, view_make(name.ptr, name.len - 7), "native histograms");
+		note_beyond(r, as_histogram(r, l, name), "native histograms");
 	int rc = 0;
 	for (size_t i = 0; i < v.v.n && !rc && !v.histogram; i++)
 		if (!v.v.v[i].absent)
@@ -275,6 +287,7 @@ int testlang_run(struct view name, struct view text, const struct testlang_optio
 {
 	struct runner r = { .o = o, .r = rep, .name = name, .e = e };
 	struct promql_options po = { .pool = o->pool };
+	promql_enable(PROMQL_ALL_FEATURES);
 	arena_init(&r.arena, 0);
 	r.mem = memsource_new();
 	r.engine = promql_engine_new(memsource_source(r.mem), &po);

@@ -122,38 +122,39 @@ static bool mentions(struct view text, struct view name)
 	return false;
 }
 
-/* A selector without a name may match any series. */
-static void find_nameless(struct node *n, void *arg)
+struct needs {
+	const struct runner *r;
+	const char *why; /* NULL: nothing that is not here */
+};
+
+/* Selectors that match a series which could not be loaded. */
+static void find_needs(struct node *n, void *arg)
 {
-	if (n->kind == NODE_SELECTOR && !n->sel.name.len)
-		*(bool *)arg = true;
-	node_each_child(n, find_nameless, arg);
+	struct needs *x = arg;
+	struct err e = { 0 };
+	for (size_t i = 0; n->kind == NODE_SELECTOR && i < x->r->beyond.n && !x->why; i++)
+		if (matchers_match(n->sel.m, n->sel.n, x->r->beyond.v[i].labels, &e) == 1)
+			x->why = x->r->beyond.v[i].why;
+	node_each_child(n, find_needs, arg);
 }
 
 static const char *reason_to_skip(struct runner *r, const struct eval_case *c)
 {
-	static const char *const words[] = { "anchored", "smoothed", "fill", "fill_left", "fill_right" };
 	for (size_t i = 0; i < c->body.l.n; i++)
 		if (c->kind != CASE_STACKS && view_contains(c->body.l.v[i], VIEW("{{")))
 			return "native histograms";
-	for (size_t i = 0; i < r->beyond.n; i++)
-		if (mentions(c->query, r->beyond.v[i].name))
-			return r->beyond.v[i].why;
-	if (view_contains(c->query, VIEW("</")) || view_contains(c->query, VIEW(">/")))
-		return "native histograms";
-	for (size_t i = 0; i < ARRAY_LEN(words); i++)
-		if (mentions(c->query, view_of(words[i])))
-			return "experimental syntax";
 	struct promql_expr *x;
 	struct err e = { 0 };
-	bool nameless = false;
+	struct needs needs = { r, NULL };
 	if (promql_parse(&x, c->query, &e) == 0) {
-		find_nameless(x->root, &nameless);
+		find_needs(x->root, &needs);
 		promql_expr_free(x);
+	} else if (view_contains(c->query, VIEW("</")) || view_contains(c->query, VIEW(">/"))) {
+		return "native histograms";
 	} else if (strstr(e.msg, "experimental")) {
 		return "an experimental function";
 	}
-	return nameless && r->beyond.n ? r->beyond.v[0].why : NULL;
+	return needs.why;
 }
 
 static void count_skipped(struct testlang_report *r, const char *reason)

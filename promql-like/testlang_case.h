@@ -30,8 +30,9 @@ struct eval_case {
 	size_t line;           /* of the command, from 1 */
 };
 
+/* A series that is not ours to hold. */
 struct beyond {
-	struct view name;
+	struct labels labels;
 	const char *why;
 };
 
@@ -44,7 +45,7 @@ struct runner {
 	struct arena arena;
 	struct memsource *mem;
 	struct promql_engine *engine;
-	VEC(struct beyond) beyond; /* metrics that hold what is not ours */
+	VEC(struct beyond) beyond;
 	struct err *e;
 };
 

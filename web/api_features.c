@@ -39,11 +39,13 @@ void serve_features(struct httpd_request *rq, void *arg)
 		{ "time_range_series", true },
 	};
 	static const struct feature server[] = { { "agent_mode", false }, { "auto_reload_config", false }, { "server_mode", true } };
-	static const struct feature language[] = {
-		{ "at_modifier", true }, { "bool", true }, { "by", true }, { "delayed_name_removal", true }, { "duration_expr", true },
+	bool fills = promql_enabled() & PROMQL_FILL, ranges = promql_enabled() & PROMQL_EXTENDED_RANGES;
+	const struct feature language[] = {
+		{ "anchored", ranges }, { "at_modifier", true }, { "bool", true }, { "by", true }, { "delayed_name_removal", true }, { "duration_expr", true },
+		{ "fill", fills }, { "fill_left", fills }, { "fill_right", fills },
 		{ "group_left", true }, { "group_right", true }, { "ignoring", true }, { "negative_offset", true }, { "offset", true },
 		{ "on", true }, { "per_query_lookback_delta", true }, { "per_step_stats", false }, { "profiles", true },
-		{ "subqueries", true }, { "type_and_unit_labels", false }, { "without", true },
+		{ "smoothed", ranges }, { "subqueries", true }, { "type_and_unit_labels", false }, { "without", true },
 	};
 	static const struct feature operators[] = {
 		{ "!=", true }, { "!~", true }, { "%", true }, { "*", true }, { "+", true }, { "-", true }, { "/", true }, { "<", true },

@@ -123,3 +123,15 @@ def test_blocks_are_the_sealed_parts(env):
     http_get(server.url + "/-/reload", data=b"")
     told = server.api("notifications")
     check(len(told) == 1 and told[0]["text"] == "Configuration reload has failed." and told[0]["active"] is True, str(told))
+
+
+def test_features_that_are_turned_on(env):
+    """What is experimental in Prometheus's language: refused by name, or as there."""
+    off = Server(env, scrape_config([]), ANY_AGE, name="off")
+    on = Server(env, scrape_config([]), [*ANY_AGE, "--enable-feature=promql-binop-fill-modifiers"])
+    remote_write.load(on.url, series(T))
+    query = "sum(m) + fill(7) sum(nothing)"
+    status, kind, text = asked(off, "query?" + urllib.parse.urlencode({"query": query}))
+    check((status, kind) == (400, "bad_data") and "--enable-feature=promql-binop-fill-modifiers" in text, f"{status} {text}")
+    check(on.value(query, time=T) == 7, str(on.value(query, time=T)))
+    check(on.api("features")["promql"]["fill"] and not off.api("features")["promql"]["fill"], "features tell")
