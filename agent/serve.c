@@ -400,8 +400,8 @@ static const struct httpd_route routes[] = {
 	{ "/buildid/{id}/{kind}", HTTPD_GET, serve_build, 0, LANE_FILES },
 	{ "/metrics", HTTPD_GET, serve_metrics, HTTPD_QUICK },
 	{ "/targets.json", HTTPD_GET, serve_targets, HTTPD_QUICK },
-	{ "/-/healthy", HTTPD_GET, serve_healthy, HTTPD_QUICK },
-	{ "/-/ready", HTTPD_GET, serve_ready, HTTPD_QUICK },
+	{ "/-/healthy", HTTPD_GET, serve_healthy, HTTPD_QUICK | HTTPD_ANY_HOST },
+	{ "/-/ready", HTTPD_GET, serve_ready, HTTPD_QUICK | HTTPD_ANY_HOST },
 	{ "/-/reload", HTTPD_POST | HTTPD_PUT, serve_reload, HTTPD_QUICK },
 	{ "/{*}", HTTPD_GET | HTTPD_POST, serve_elsewhere, HTTPD_QUICK | HTTPD_RAW },
 };
@@ -425,6 +425,7 @@ int agent_serve(struct agent_server **ret, const struct agent_server_options *o,
 	struct httpd_options h = {
 		.listen = &o->listen, .n_listen = 1, .allow_beyond_loopback = o->allow_insecure,
 		.allow_hint = "--web.allow-insecure", .routes = routes, .n_routes = ARRAY_LEN(routes), .arg = s,
+		.allowed_hosts = o->allowed_hosts, .n_allowed_hosts = o->n_allowed_hosts,
 		.lanes = lanes, .n_lanes = LANES,
 	};
 	int rc = httpd_start(&s->httpd, &h, e);

@@ -13,6 +13,8 @@ struct agent_server_options {
 	bool enable_lifecycle;       /* serve POST /-/reload */
 	struct agent *agent;         /* borrowed */
 	bool enable_debuginfod;      /* serve /buildid/ */
+	const char *const *allowed_hosts; /* names by which a loopback address is asked, besides localhost */
+	size_t n_allowed_hosts;
 };
 
 int agent_serve(struct agent_server **ret, const struct agent_server_options *o, struct err *e);

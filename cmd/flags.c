@@ -14,7 +14,7 @@ static struct flags set = {
 	.service_labels = TSDB_SERVICE_LABELS, .config_file = "pyrrha.yml", .storage_path = "data", .log_level = "info", .log_format = "logfmt",
 	.external_url = "", .route_prefix = "", .cors_origin = "",
 	.retention_ms = INT64_C(15) * 86400000, .query_timeout_ms = 120000, .slow_query_ms = 10000, .lookback_ms = 300000, .commit_interval_ms = 20, .max_concurrency = 20, .max_waiting = 100,
-	.head_bytes = 256 << 20, .cache_bytes = 256 << 20, .dictionary_bytes = 256 << 20, .queue_bytes = 64 << 20, .scrape_bytes = 512 << 20, .partition_series = 1000000, .label_sets = 10000,
+	.head_bytes = 256 << 20, .cache_bytes = 256 << 20, .dictionary_bytes = 256 << 20, .queue_bytes = 64 << 20, .scrape_bytes = 512 << 20, .answer_bytes = 256 << 20, .partition_series = 1000000, .label_sets = 10000,
 	.max_samples = 50000000, .max_bytes = UINT64_C(2) << 30, .max_total_bytes = UINT64_C(4) << 30, .max_series = 100000, .max_functions = 1000000, .max_connections = 512, .read_timeout_ms = 300000,
 };
 
@@ -77,6 +77,9 @@ static struct opt table[] = {
 	  "delete what is kept." },
 	{ "web.external-url", OPT_STRING, &set.external_url, "<URL>",
 	  "The URL under which people reach this server, for a reverse proxy. Its path is the route prefix." },
+	{ "web.allowed-host", OPT_LIST, &set.allowed_hosts, "<name>",
+	  "A name that a request's Host may have on addresses of loopback, besides localhost, IP addresses and the host of "
+	  "--web.external-url; may be repeated. Others are refused: a web page could have let its own name point here." },
 	{ "web.route-prefix", OPT_STRING, &set.route_prefix, "<path>",
 	  "Prefix of all addresses, if it is not the path of --web.external-url.", "path-prefix" },
 	{ "web.cors.origin", OPT_STRING, &set.cors_origin, "<regexp>",
@@ -84,6 +87,8 @@ static struct opt table[] = {
 	  "given.", "cors-allowed-origins" },
 	{ "web.max-connections", OPT_INT, &set.max_connections, "<n>", "Connections at a time of each listening address. When "
 	  "they run out, the longest silent is closed; one client address has at most three quarters." },
+	{ "web.answer-memory", OPT_SIZE, &set.answer_bytes, "<size>",
+	  "Memory for answers until their clients have taken them. Above it, clients that take nothing lose theirs." },
 	{ "web.read-timeout", OPT_DURATION, &set.read_timeout_ms, "<duration>", "Connections that are idle for this long "
 	  "are closed. Headers have 10s and bodies 1m in any case.", "http-read-timeout" },
 
@@ -95,7 +100,7 @@ static struct opt table[] = {
 	{ "query.max-waiting", OPT_INT, &set.max_waiting, "<n>", "Queries that wait for a place; more are answered with 503." },
 	{ "query.max-samples", OPT_INT, &set.max_samples, "<n>", "Samples that one query may hold at a time." },
 	{ "query.max-bytes", OPT_SIZE, &set.max_bytes, "<size>", "Memory for the stacks that one query holds." },
-	{ "query.max-total-bytes", OPT_SIZE, &set.max_total_bytes, "<size>",
+	{ "query.memory", OPT_SIZE, &set.max_total_bytes, "<size>",
 	  "Memory for the samples and stacks of all queries together. When three quarters of it are taken, those that hold more than "
 	  "their share of the rest get no more." },
 	{ "query.max-series", OPT_INT, &set.max_series, "<n>", "Series that one query may answer with." },
@@ -173,7 +178,7 @@ static int check_values(struct err *e)
 	if (set.max_samples < 1)
 		return err_set(e, ERR_BAD_DATA, "--query.max-samples must be at least 1");
 	if (set.max_bytes < 1 || set.max_total_bytes < 1)
-		return err_set(e, ERR_BAD_DATA, "--query.max-bytes and --query.max-total-bytes must be at least 1");
+		return err_set(e, ERR_BAD_DATA, "--query.max-bytes and --query.memory must be at least 1");
 	if (set.max_series < 1 || set.max_series > UINT32_MAX || set.max_functions < 1 || set.max_functions > UINT32_MAX)
 		return err_set(e, ERR_BAD_DATA, "--query.max-series and --query.max-functions must be from 1 to 4294967295");
 	if (set.head_bytes < 1 << 20 || set.cache_bytes < 1 << 20 || set.queue_bytes < 1 << 20 || set.dictionary_bytes < 1 << 20)
@@ -185,6 +190,8 @@ static int check_values(struct err *e)
 		return err_set(e, ERR_BAD_DATA, "--storage.commit-interval must be from 0 to 1m");
 	if (set.partition_series < 1 || set.partition_series > UINT32_MAX || set.label_sets < 1 || set.label_sets > UINT32_MAX)
 		return err_set(e, ERR_BAD_DATA, "--storage.max-series and --storage.max-label-sets must be from 1 to 4294967295");
+	if (set.answer_bytes < 1 << 20)
+		return err_set(e, ERR_BAD_DATA, "--web.answer-memory must be at least 1MiB");
 	if (set.max_connections < 1 || set.max_connections > 1000000)
 		return err_set(e, ERR_BAD_DATA, "--web.max-connections must be from 1 to 1000000");
 	if (set.query_timeout_ms < 1)

@@ -10,12 +10,12 @@ struct storage_config;
 struct flags {
 	const char *config_file, *storage_path, *log_level, *log_format;
 	const char *external_url, *route_prefix, *cors_origin;
-	struct opt_list listen, keep, features;
+	struct opt_list listen, keep, allowed_hosts, features;
 	unsigned language_features; /* enum promql_feature, of features */
 	struct storage_config *storage; /* of keep */
 	bool config_check, allow_insecure, enable_lifecycle, enable_write, enable_admin, version, help;
 	int64_t retention_ms, query_timeout_ms, lookback_ms, max_concurrency, max_waiting, max_samples, max_series, max_functions, max_connections, read_timeout_ms;
-	uint64_t max_bytes, max_total_bytes, retention_bytes, head_bytes, cache_bytes, dictionary_bytes, queue_bytes, scrape_bytes;
+	uint64_t max_bytes, max_total_bytes, retention_bytes, head_bytes, cache_bytes, dictionary_bytes, queue_bytes, scrape_bytes, answer_bytes;
 	int64_t slow_query_ms, commit_interval_ms, partition_series, label_sets;
 	const char *service_labels;
 };

@@ -19,7 +19,7 @@
 
 static struct flags {
 	const char *listen, *log_level, *log_format, *node, *cache_dir, *debuginfod_urls, *config_file, *kubeconfig;
-	struct opt_list external, env_vars, filter_cgroups, filter_pids, filter_comms;
+	struct opt_list external, env_vars, allowed_hosts, filter_cgroups, filter_pids, filter_comms;
 	double hz, max_cost;
 	int64_t history_ms, off_threshold_ms;
 	uint64_t history_bytes;
@@ -33,6 +33,9 @@ static struct opt table[] = {
 	{ "web.allow-insecure", OPT_BOOL, &flags.allow_insecure, NULL,
 	  "Listen on an address that others can reach, without TLS or a password." },
 	{ "web.enable-lifecycle", OPT_BOOL, &flags.enable_lifecycle, NULL, "Serve POST /-/reload. SIGHUP does the same without this." },
+	{ "web.allowed-host", OPT_LIST, &flags.allowed_hosts, "<name>",
+	  "A name that a request's Host may have where the agent listens on loopback, besides localhost and IP addresses; may be "
+	  "repeated. Others are refused: a web page could have let its own name point here." },
 	{ "frequency", OPT_FLOAT, &flags.hz, "<hz>", "Samples per second and CPU.", "profiling-cpu-sampling-frequency" },
 	{ "history", OPT_DURATION, &flags.history_ms, "<duration>", "How far back finished windows are kept." },
 	{ "history.max-bytes", OPT_SIZE, &flags.history_bytes, "<size>", "Memory for them." },
@@ -213,7 +216,7 @@ static int run(const struct labels_builder *external, struct err *e)
 	metrics_register_process("pyrrha_agent", PACKAGE_VERSION);
 	agent_register_metrics(a);
 	r = agent_serve(&s, &(struct agent_server_options){ flags.listen, flags.allow_insecure, flags.enable_lifecycle, a,
-							  flags.enable_debuginfod }, e);
+							  flags.enable_debuginfod, flags.allowed_hosts.v, flags.allowed_hosts.n }, e);
 	if (!r) {
 		LOG_INFO("msg", "listening", "address", agent_server_address(s));
 		wait_for_end(&signals, a, &sig);

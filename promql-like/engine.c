@@ -219,7 +219,7 @@ int eval_budget(struct eval *q, uint64_t n, struct err *e)
 		atomic_fetch_add(&q->budgeted, n); /* never more than was taken */
 		return 0;
 	}
-	return err_set(e, ERR_UNAVAILABLE, "the queries at work hold %zu of %zu bytes together (--query.max-total-bytes), and this one wants "
+	return err_set(e, ERR_UNAVAILABLE, "the queries at work hold %zu of %zu bytes together (--query.memory), and this one wants "
 		       "more than is left for it: try again when there are fewer, or ask for less", budget_used(q->budget),
 		       q->budget->max);
 }

@@ -147,7 +147,7 @@ static void test_total_bytes(void **state)
 	struct promql_result r;
 	struct err e = { 0 };
 	assert_int_equal(promql_instant(g, view_of(query), 100000, NULL, &r, &e), -ERR_UNAVAILABLE);
-	assert_non_null(strstr(e.msg, "--query.max-total-bytes"));
+	assert_non_null(strstr(e.msg, "--query.memory"));
 	assert_int_equal(promql_instant(g, VIEW("1"), 100000, NULL, &r, &e), 0); /* it holds nothing */
 	promql_result_release(&r);
 	promql_engine_free(g);

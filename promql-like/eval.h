@@ -134,7 +134,7 @@ void eval_want_values(struct node *n);
  * what eval_give_bytes has not. */
 int eval_hold_bytes(struct eval *q, uint64_t n, struct err *e);
 void eval_give_bytes(struct eval *q, uint64_t n);
-/* Counts n bytes towards --query.max-total-bytes; ERR_UNAVAILABLE. Also done by eval_hold and eval_hold_bytes. */
+/* Counts n bytes towards --query.memory; ERR_UNAVAILABLE. Also done by eval_hold and eval_hold_bytes. */
 int eval_budget(struct eval *q, uint64_t n, struct err *e);
 void eval_budget_give(struct eval *q, uint64_t n);
 /* Canceled, timed out. */

@@ -9,15 +9,11 @@
 
 #define STATUS_LIMIT 10
 
-/* A page of another site could make a browser send these; browsers say so. */
 static bool admin_allowed(struct httpd_request *rq, const struct web *w)
 {
-	struct view site = httpd_header(rq, "Sec-Fetch-Site");
 	struct err e;
 	if (!w->o.enable_admin)
 		err_set(&e, ERR_UNAVAILABLE, "admin APIs disabled: start with --web.enable-admin-api");
-	else if (site.len && !view_eqs(site, "same-origin") && !view_eqs(site, "none"))
-		err_set(&e, ERR_UNAVAILABLE, "refused: this request comes from a page of another site");
 	else if (!w->admin)
 		err_set(&e, ERR_UNAVAILABLE, "there is no storage");
 	else

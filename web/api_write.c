@@ -22,11 +22,9 @@ static bool is_write_request(struct view type)
 
 static bool write_allowed(struct httpd_request *rq, const struct web *w)
 {
-	struct view site = httpd_header(rq, "Sec-Fetch-Site"), encoding = httpd_header(rq, "Content-Encoding");
+	struct view encoding = httpd_header(rq, "Content-Encoding");
 	if (!w->o.enable_write)
 		httpd_text(rq, 404, "remote write receiver needs to be enabled with --web.enable-remote-write-receiver");
-	else if (site.len && !view_eqs(site, "same-origin") && !view_eqs(site, "none"))
-		httpd_text(rq, 403, "refused: this request comes from a page of another site");
 	else if (!is_write_request(httpd_header(rq, "Content-Type")))
 		httpd_text(rq, 415, "Content-Type must be application/x-protobuf with a message of remote-write 1.0");
 	else if (encoding.len && !view_eqs(encoding, "snappy"))

@@ -12,8 +12,8 @@
 #define API "/api/v1/"
 
 static const struct httpd_route routes[] = {
-	{ "/-/healthy", HTTPD_GET, serve_healthy, HTTPD_QUICK },
-	{ "/-/ready", HTTPD_GET, serve_ready, HTTPD_QUICK },
+	{ "/-/healthy", HTTPD_GET, serve_healthy, HTTPD_QUICK | HTTPD_ANY_HOST },
+	{ "/-/ready", HTTPD_GET, serve_ready, HTTPD_QUICK | HTTPD_ANY_HOST },
 	{ "/-/reload", HTTPD_POST | HTTPD_PUT, serve_reload },
 	{ "/-/quit", HTTPD_POST | HTTPD_PUT, serve_quit },
 	{ "/metrics", HTTPD_GET, serve_metrics },
@@ -152,8 +152,9 @@ int web_start(struct web **ret, const struct web_options *o, struct err *e)
 			.allow_hint = "--web.allow-insecure", .routes = routes, .n_routes = ARRAY_LEN(routes), .arg = w, .before = ready_for,
 			.bad_request = bad_request,
 			.lanes = w->lanes, .n_lanes = LANES, .choose = choose_lane, .refuse = refuse_request,
-			.prefix = w->prefix, .cors_origin = o->cors_origin, .max_connections = o->max_connections,
-			.idle_timeout_s = o->idle_timeout_s,
+			.external_url = o->external_url, .has_external_url = true, .allowed_hosts = o->allowed_hosts,
+			.n_allowed_hosts = o->n_allowed_hosts, .prefix = w->prefix, .cors_origin = o->cors_origin, .max_connections = o->max_connections,
+			.idle_timeout_s = o->idle_timeout_s, .max_answers = (size_t)o->answer_bytes,
 		};
 		rc = httpd_start(&w->httpd, &ho, e);
 	}

@@ -30,9 +30,12 @@ struct web_options {
 	bool enable_admin;              /* /api/v1/admin/tsdb/… */
 	bool enable_write;              /* /api/v1/write takes floats in */
 	const char *external_url;       /* "https://example.org/pyrrha/"; NULL or "" = as the client asked */
+	const char *const *allowed_hosts; /* names by which loopback listeners are asked, besides localhost and external_url's */
+	size_t n_allowed_hosts;
 	const char *route_prefix;       /* NULL or "" = the path of external_url */
 	const char *cors_origin;        /* anchored expression; NULL or "" = none */
 	unsigned max_connections;       /* per address; 0 = 512 */
+	uint64_t answer_bytes;          /* memory of answers that clients have not taken yet; 0 = 256 MiB */
 	unsigned idle_timeout_s;        /* of a connection; 0 = 60 */
 
 	/* Borrowed until web_stop; each may be NULL, then what needs it answers "unavailable". */

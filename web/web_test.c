@@ -171,7 +171,7 @@ static void test_query_range(void **state)
 static void test_cancel(void **state)
 {
 	(void)state;
-	static const char head[] = "GET /api/v1/query?query=slow HTTP/1.1\r\nHost: x\r\n\r\n";
+	static const char head[] = "GET /api/v1/query?query=slow HTTP/1.1\r\nHost: localhost\r\n\r\n";
 	int fd = test_connect(address);
 	test_send(fd, head, sizeof head - 1);
 	for (int i = 0; i < 1000 && !atomic_load(&fake_slow_runs); i++)

@@ -62,7 +62,7 @@ static int ask(struct web *w, const char *headers, struct view body, const char 
 	int fd = test_connect(web_address(w, 0));
 	assert_true(fd >= 0);
 	struct buf b = { 0 };
-	buf_printf(&b, "POST /api/v1/write HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%sContent-Length: %zu\r\n\r\n", headers,
+	buf_printf(&b, "POST /api/v1/write HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n%sContent-Length: %zu\r\n\r\n", headers,
 		   body.len);
 	buf_putv(&b, body);
 	assert_true(test_send(fd, b.ptr, b.len));

@@ -23,7 +23,7 @@
 #define DEFAULT_HEADERS_MS 10000
 #define DEFAULT_BODY_MS 60000
 #define DEFAULT_ANSWER_MS 60000
-#define DEFAULT_BODIES ((size_t)256 << 20)
+#define DEFAULT_BODIES ((size_t)64 << 20)
 #define DEFAULT_ANSWERS ((size_t)256 << 20)
 #define PARSED_EARLY 4096 /* bytes of parameters */
 #define SPARE_CONNECTIONS 64 /* for libmicrohttpd to accept one while it closes another */
@@ -118,6 +118,12 @@ static enum MHD_Result dispatch(struct httpd_request *rq, const char *method)
 	else
 		status = httpd_route_request(rq);
 	struct httpd *h = rq->httpd;
+	if (httpd_refuse_stranger(rq)) {
+		rq->route = NULL;
+		httpd_request_serve(rq);
+		rq->state = RQ_ANSWERED;
+		return send_answer(rq);
+	}
 	if (status == MHD_HTTP_NOT_FOUND && h->prefix[0] && (strcmp(rq->uri, "/") == 0 || !rq->path.len)) {
 		char *to = xasprintf("%s/", h->prefix);
 		httpd_redirect(rq, MHD_HTTP_FOUND, to);
@@ -206,7 +212,9 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 
 static void *on_uri(void *arg, const char *uri, struct MHD_Connection *c)
 {
-	struct httpd_request *rq = httpd_request_new(arg, c, uri);
+	const struct listener *l = arg;
+	struct httpd_request *rq = httpd_request_new(l->httpd, c, uri);
+	rq->loopback = l->loopback;
 	slot_begin(rq->slot);
 	return rq;
 }
@@ -262,7 +270,7 @@ static int start_daemon(struct httpd *h, struct listener *l, struct err *e)
 {
 	l->daemon = MHD_start_daemon(MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, on_accept, l, on_request, h,
 		MHD_OPTION_LISTEN_SOCKET, l->fd,
-		MHD_OPTION_URI_LOG_CALLBACK, on_uri, h,
+		MHD_OPTION_URI_LOG_CALLBACK, on_uri, l,
 		MHD_OPTION_NOTIFY_COMPLETED, on_completed, h,
 		MHD_OPTION_NOTIFY_CONNECTION, on_connection, l,
 		MHD_OPTION_CONNECTION_LIMIT, h->o.max_connections + SPARE_CONNECTIONS,
@@ -295,6 +303,9 @@ static int set_options(struct httpd *h, const struct httpd_options *o, struct er
 	set_limits(&h->o);
 	h->prefix = xstrdup(o->prefix ? o->prefix : "");
 	h->allow_hint = o->allow_hint ? xstrdup(o->allow_hint) : NULL;
+	h->external_url = xstrdup(o->external_url ? o->external_url : "");
+	for (size_t i = 0; i < o->n_allowed_hosts; i++)
+		vec_push(&h->allowed_hosts, xstrdup(o->allowed_hosts[i]));
 	if (!h->o.max_body)
 		h->o.max_body = DEFAULT_BODY;
 	if (!h->o.max_workers)
@@ -405,5 +416,9 @@ void httpd_stop(struct httpd *h, int64_t grace_ms)
 	vec_free(&h->listeners);
 	free(h->prefix);
 	free(h->allow_hint);
+	free(h->external_url);
+	for (size_t i = 0; i < h->allowed_hosts.n; i++)
+		free(h->allowed_hosts.v[i]);
+	vec_free(&h->allowed_hosts);
 	free(h);
 }

@@ -36,11 +36,12 @@ enum httpd_route_flags {
 	HTTPD_QUICK = 1, /* runs on the loop thread, so that it answers while all workers are busy: must not block */
 	HTTPD_PAGE = 2,  /* HTML of ours: gets the policy that lets it load its own scripts */
 	HTTPD_RAW = 4,   /* query and body are no parameters: not decoded, and nothing in them is an error */
+	HTTPD_ANY_HOST = 8, /* served under any name: nothing in it is worth a rebound one */
 };
 
 struct httpd_route {
 	const char *path;
-	unsigned methods;
+	unsigned methods;       /* one that leaves out GET changes something, and is refused to pages of other sites (origin.c) */
 	void (*handle)(struct httpd_request *rq, void *arg);
 	unsigned flags;
 	unsigned lane;          /* index of httpd_options.lanes */
@@ -79,6 +80,10 @@ struct httpd_options {
 	void (*bad_request)(struct httpd_request *rq, const struct err *e, void *arg);
 	void *arg;                  /* handed to every handler */
 	const char *prefix;         /* of all paths, "" or "/pyrrha": taken off before routing */
+	const char *external_url;   /* "https://example.org/pyrrha": an origin and a host of this server; NULL or "" = none */
+	bool has_external_url;      /* there is a flag to set it, which an error may name */
+	const char *const *allowed_hosts; /* other names that a loopback listener is asked by, without port */
+	size_t n_allowed_hosts;
 	const char *cors_origin;    /* anchored expression for origins that may read; NULL or "" = none */
 	size_t max_body;            /* bytes of a request's body; 0 = 4 MiB */
 	size_t max_arena;           /* bytes of a request's arena; 0 = 64 MiB */
@@ -89,12 +94,12 @@ struct httpd_options {
 	int64_t headers_ms;         /* 0 = 10 s */
 	int64_t body_ms;            /* 0 = 60 s */
 	int64_t answer_ms;          /* 0 = 60 s, and a second more for each 64 KiB */
-	size_t max_bodies;          /* bytes of all requests' bodies together; 0 = 256 MiB. Beyond: 503 */
+	size_t max_bodies;          /* bytes of all requests' bodies together; 0 = 64 MiB. Beyond: 503 */
 	size_t max_answers;         /* bytes of all answers; 0 = 256 MiB. Beyond, clients that take nothing lose
 	                             * theirs, and what is still too much is answered with 503 */
 };
 
-/* Starts listening. allow_hint, prefix, cors_origin and listen are copied. */
+/* Starts listening. allow_hint, prefix, external_url, allowed_hosts, cors_origin and listen are copied. */
 int httpd_start(struct httpd **ret, const struct httpd_options *o, struct err *e);
 /* The i-th bound address as a client writes it ("127.0.0.1:7070", "[::1]:41234"), NULL past the last. */
 const char *httpd_address(const struct httpd *h, size_t i);

@@ -344,7 +344,7 @@ static void test_files(void **state)
 	assert_int_equal(a.n_body, FILE_BYTES);
 	answer_free(&a);
 	/* A client that goes away in the middle. */
-	static const char head[] = "GET /file HTTP/1.1\r\nHost: x\r\n\r\n";
+	static const char head[] = "GET /file HTTP/1.1\r\nHost: localhost\r\n\r\n";
 	fd = test_connect(address);
 	test_send(fd, head, sizeof head - 1);
 	char some[100];
@@ -369,7 +369,7 @@ static void test_body_caps(void **state)
 	/* Chunked: the size shows only while it comes. */
 	int fd = test_connect(address);
 	struct buf b = { 0 };
-	buf_puts(&b, "POST /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n");
+	buf_puts(&b, "POST /echo HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n");
 	for (int i = 0; i < 3; i++)
 		buf_printf(&b, "258\r\n%.600s\r\n", body);
 	buf_puts(&b, "0\r\n\r\n");
@@ -392,7 +392,7 @@ static void wait_until(atomic_int *what, int n)
 static void test_client_leaves(void **state)
 {
 	(void)state;
-	static const char head[] = "GET /wait HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+	static const char head[] = "GET /wait HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 	int stays = test_connect(address), leaves = test_connect(address);
 	test_send(stays, head, sizeof head - 1);
 	test_send(leaves, head, sizeof head - 1);
@@ -500,7 +500,7 @@ static void test_stop(void **state)
 	assert_non_null(h);
 	int idle = test_connect(httpd_address(h, 0)), busy = test_connect(httpd_address(h, 0));
 	int before_stop = atomic_load(&waiting), canceled_before = atomic_load(&canceled);
-	static const char head[] = "GET /wait HTTP/1.1\r\nHost: x\r\n\r\n";
+	static const char head[] = "GET /wait HTTP/1.1\r\nHost: localhost\r\n\r\n";
 	test_send(busy, head, sizeof head - 1);
 	wait_until(&waiting, before_stop + 1);
 	assert_int_equal(httpd_in_flight(h), 1);
@@ -510,143 +510,6 @@ static void test_stop(void **state)
 	assert_int_equal(atomic_load(&canceled), canceled_before + 1);
 	close(idle);
 	close(busy);
-}
-
-/* Milliseconds until the server ends this connection, while a byte is sent every 20. */
-static int64_t drip(int fd, const char *beginning)
-{
-	int64_t begin = clock_mono_ms();
-	char c;
-	test_send(fd, beginning, strlen(beginning));
-	for (int i = 0; i < 500; i++) {
-		clock_sleep_ms(20);
-		ssize_t n = recv(fd, &c, 1, MSG_DONTWAIT);
-		if (n == 0 || !test_send(fd, "a", 1))
-			break;
-	}
-	close(fd);
-	return clock_mono_ms() - begin;
-}
-
-/* Bytes do not move a deadline; beyond its share an address takes the places of its own. */
-static void test_slots(void **state)
-{
-	(void)state;
-	struct err e;
-	struct httpd *h = NULL;
-	const char *const listen[] = { "127.0.0.1:0" };
-	struct httpd_options o = { .listen = listen, .n_listen = 1, .routes = routes, .n_routes = ARRAY_LEN(routes),
-				   .max_connections = 8, .headers_ms = 300, .body_ms = 600, .max_bodies = 1000 };
-	assert_int_equal(httpd_start(&h, &o, &e), 0);
-	const char *at = httpd_address(h, 0);
-	assert_in_range(drip(test_connect(at), "GET /quick HTTP/1.1\r\nX: "), 250, 5000);
-	assert_in_range(drip(test_connect(at), "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n"), 550, 5000);
-	/* The second request of a connection has its own deadline. */
-	int fd = test_connect(at);
-	static const char one[] = "GET /quick HTTP/1.1\r\nHost: x\r\n\r\n";
-	char some[4096];
-	test_send(fd, one, sizeof one - 1);
-	assert_true(recv(fd, some, sizeof some, 0) > 0);
-	assert_in_range(drip(fd, "GET /quick HTTP/1.1\r\nX: "), 250, 5000);
-	/* One that waits for its answer stays, whoever else comes. */
-	static const char wait[] = "GET /wait HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-	int many[20], before_wait = atomic_load(&waiting), busy = test_connect(at);
-	test_send(busy, wait, sizeof wait - 1);
-	wait_until(&waiting, before_wait + 1);
-	for (size_t i = 0; i < ARRAY_LEN(many); i++)
-		many[i] = test_connect(at);
-	struct answer a = test_get(at, "/quick");
-	assert_int_equal(a.status, 200);
-	answer_free(&a);
-	assert_int_equal(recv(many[0], some, 1, 0), 0);
-	atomic_store(&release_waiters, true);
-	a = test_receive(busy);
-	assert_int_equal(a.status, 200);
-	answer_free(&a);
-	atomic_store(&release_waiters, false);
-	for (size_t i = 0; i < ARRAY_LEN(many); i++)
-		close(many[i]);
-	/* Bodies together: the second has no room beside the first, and has it afterwards. */
-	static const char half[] = "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n";
-	char body[901] = { 0 };
-	memset(body, 'x', 900);
-	fd = test_connect(at);
-	test_send(fd, half, sizeof half - 1);
-	test_send(fd, body, 800);
-	clock_sleep_ms(100);
-	a = test_post_form(at, "/echo", body);
-	assert_int_equal(a.status, 503);
-	assert_non_null(test_header(&a, "Retry-After"));
-	answer_free(&a);
-	close(fd);
-	clock_sleep_ms(100);
-	a = test_post_form(at, "/echo", body);
-	assert_int_equal(a.status, 200);
-	answer_free(&a);
-	httpd_stop(h, 0);
-}
-
-static unsigned choose(struct httpd_request *rq, unsigned lane, void *arg)
-{
-	(void)arg;
-	struct view patience = httpd_parsed(rq) ? httpd_param(rq, "patience") : VIEW("");
-	if (patience.len)
-		httpd_wait_at_most(rq, strtoll(patience.ptr, NULL, 10));
-	return lane;
-}
-
-static void refuse(struct httpd_request *rq, unsigned lane, enum httpd_refusal why, void *arg)
-{
-	(void)arg;
-	httpd_text(rq, 503, "lane %u: %s", lane, why == HTTPD_FULL ? "full" : "late");
-}
-
-/* A lane of one worker and two that wait: the next is refused, one is late, one's client leaves; the other lane answers
- * all the while, and no thread is held by who waits. */
-static void test_lanes(void **state)
-{
-	(void)state;
-	static const struct httpd_lane lanes[] = { { "fast", 1, 0 }, { "slow", 1, 2 } };
-	static const struct httpd_route two[] = { { "/wait", HTTPD_GET, wait_for_cancel, 0, 1 }, { "/echo", HTTPD_GET, echo } };
-	static const char ask[] = "GET /wait?patience=300 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-	struct err e;
-	struct httpd *h = NULL;
-	const char *const listen[] = { "127.0.0.1:0" };
-	struct httpd_options o = { .listen = listen, .n_listen = 1, .routes = two, .n_routes = 2, .lanes = lanes, .n_lanes = 2,
-				   .choose = choose, .refuse = refuse };
-	assert_int_equal(httpd_start(&h, &o, &e), 0);
-	const char *at = httpd_address(h, 0);
-	int before_wait = atomic_load(&waiting), busy = test_connect(at);
-	test_send(busy, ask, sizeof ask - 1);
-	wait_until(&waiting, before_wait + 1);
-	int late = test_connect(at), leaves = test_connect(at);
-	test_send(late, ask, sizeof ask - 1);
-	test_send(leaves, ask, sizeof ask - 1);
-	for (int i = 0; i < 2000 && httpd_in_flight(h) < 3; i++)
-		clock_sleep_ms(5);
-	struct answer a = test_get(at, "/wait");
-	assert_int_equal(a.status, 503);
-	assert_string_equal(a.body, "lane 1: full\n");
-	assert_non_null(test_header(&a, "Retry-After"));
-	answer_free(&a);
-	a = test_get(at, "/echo?a=b");
-	assert_string_equal(a.body, "[a=b]");
-	answer_free(&a);
-	close(leaves);
-	for (int i = 0; i < 2000 && httpd_in_flight(h) > 2; i++)
-		clock_sleep_ms(5);
-	assert_true(httpd_in_flight(h) <= 2); /* its place is free before a worker is */
-	a = test_receive(late);
-	assert_int_equal(a.status, 503);
-	assert_string_equal(a.body, "lane 1: late\n");
-	answer_free(&a);
-	assert_int_equal(atomic_load(&waiting), before_wait + 1); /* neither was ever run */
-	atomic_store(&release_waiters, true);
-	a = test_receive(busy);
-	assert_int_equal(a.status, 200);
-	answer_free(&a);
-	atomic_store(&release_waiters, false);
-	httpd_stop(h, 0);
 }
 
 static void test_metrics(void **state)
@@ -667,7 +530,7 @@ int main(void)
 		cmocka_unit_test(test_params), cmocka_unit_test(test_routes), cmocka_unit_test(test_headers),
 		cmocka_unit_test(test_gzip), cmocka_unit_test(test_assets), cmocka_unit_test(test_body_caps),
 		cmocka_unit_test(test_client_leaves), cmocka_unit_test(test_metrics), cmocka_unit_test(test_many),
-		cmocka_unit_test(test_files), cmocka_unit_test(test_slots), cmocka_unit_test(test_lanes),
+		cmocka_unit_test(test_files),
 		cmocka_unit_test(test_addresses), cmocka_unit_test(test_prefix), cmocka_unit_test(test_stop),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -39,6 +39,7 @@ struct httpd_request {
 	bool head, seen;
 	char *uri;                         /* as sent, owned */
 	struct view path, query;           /* into uri, prefix taken off */
+	bool loopback;                     /* its listener is: Host is looked at */
 	bool outside;                      /* the path does not have the prefix */
 	struct buf body;
 	size_t body_counted;               /* bytes of it in httpd.bodies */
@@ -72,6 +73,7 @@ struct listener {
 	struct httpd *httpd;
 	struct slots *slots;
 	int fd;
+	bool loopback;
 	char address[80];
 	struct MHD_Daemon *daemon;
 };
@@ -80,7 +82,8 @@ struct httpd_work;
 
 struct httpd {
 	struct httpd_options o;            /* strings and routes are pointed to by the copies below */
-	char *prefix, *allow_hint;
+	char *prefix, *allow_hint, *external_url;
+	VEC(char *) allowed_hosts;
 	struct regex *cors;                /* NULL: none */
 	bool cors_any;
 	VEC(struct listener) listeners;
@@ -97,6 +100,9 @@ int httpd_listen_on(struct httpd *h, const char *address, struct err *e);
 int httpd_route_request(struct httpd_request *rq);
 /* Methods that some route takes for this path, as an Allow header. */
 void httpd_route_allow(const struct httpd_request *rq, struct buf *out);
+
+/* origin.c: whether a page of another site may be behind it, then it is answered with 403. Routed already. */
+bool httpd_refuse_stranger(struct httpd_request *rq);
 
 /* request.c */
 struct httpd_request *httpd_request_new(struct httpd *h, struct MHD_Connection *c, const char *uri);

@@ -144,6 +144,7 @@ static int open_all(struct httpd *h, struct addrinfo *list, bool wildcard)
 		}
 		struct listener *l = vec_add(&h->listeners);
 		l->fd = fd;
+		l->loopback = is_loopback(ai->ai_addr);
 		port = bound_address(fd, l->address);
 	}
 	return h->listeners.n > before ? 0 : missing;

@@ -79,7 +79,7 @@ static inline struct answer test_ask(const char *address, const char *head, cons
 	if (fd < 0)
 		return none;
 	struct buf b = { 0 };
-	buf_printf(&b, "%s\r\nHost: test\r\nConnection: close\r\n", head);
+	buf_printf(&b, "%s\r\nHost: localhost\r\nConnection: close\r\n", head);
 	if (body)
 		buf_printf(&b, "Content-Length: %zu\r\n", strlen(body));
 	buf_printf(&b, "\r\n%s", body ? body : "");

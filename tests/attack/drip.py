@@ -8,9 +8,9 @@ import time
 
 from half_open import address_of, more_files
 
-HEADERS = b"GET /-/healthy HTTP/1.1\r\nHost: x\r\nX-Long: "
-BODY = b"POST /api/v1/query HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"
-CHUNKS = b"POST /api/v1/query HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+HEADERS = b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nX-Long: "
+BODY = b"POST /api/v1/query HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n"
+CHUNKS = b"POST /api/v1/query HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 class Dripper:

@@ -8,7 +8,7 @@ import socket
 import time
 import urllib.parse
 
-BEGINNINGS = (b"", b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n", b"", b"POST /api/v1/query HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nab")
+BEGINNINGS = (b"", b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n", b"", b"POST /api/v1/query HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nab")
 
 
 def address_of(url):

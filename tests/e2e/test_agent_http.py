@@ -162,11 +162,15 @@ def test_match_and_by(env):
 
 
 def test_targets_are_json(env):
-    """Also where a Host header is none that could be scraped."""
-    agent = start_agent(env)
-    for host in ("[::1]:7071", "web-1:80", "no.port", "a b:1", 'x"y:1', ""):
+    """Also where a Host header is none that could be scraped, or one that nobody said is the agent's."""
+    agent = start_agent(env, "--web.allowed-host=web-1", "--web.allowed-host=no.port")
+    for host in ("[::1]:7071", "web-1:80", "no.port", "a b:1", 'x"y:1', "evil.example:7071", ""):
         status, _, body = http_get(agent + "/targets.json", headers={"Host": host})
-        check(status == 200, f"{host}: {status}")
+        known = host in ("[::1]:7071", "web-1:80", "no.port", "")
+        check(status == (200 if known else 403), f"{host}: {status}")
+        if not known:
+            check(b"--web.allowed-host" in body, f"{body}")
+            continue
         for t in json.loads(body):
             want = host if host in ("[::1]:7071", "web-1:80") else agent.split("//")[1]
             check(t["targets"] == [want], f"{host}: {t}")

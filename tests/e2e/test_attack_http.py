@@ -2,7 +2,9 @@
 """Clients that hold connections, drip, do not read, ask too much, or are made to ask by a page of another site: the programs
 of tests/attack in short form, and what the server and the agent still do beside them."""
 import concurrent.futures
+import http.client
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -10,11 +12,12 @@ import threading
 import time
 import urllib.parse
 
-from harness import LONG, PATIENCE, TOP, Echo, Server, check, http_get, scrape_config, wait_until
+from harness import LONG, PATIENCE, TOP, Echo, HttpServer, Server, answer, check, free_port, http_get, run, scrape_config, wait_until
 from test_agent import start_agent
 from test_agent_labels import metric
 
 sys.path.insert(0, os.path.join(TOP, "tests", "attack"))
+import cross_site  # noqa: E402
 import drip  # noqa: E402
 import expensive_queries  # noqa: E402
 import half_open  # noqa: E402
@@ -234,3 +237,128 @@ def test_a_query_times_out_in_the_queue(env):
     status, headers, body = http_get(f"{server.url}/api/v1/query?query={long}&timeout=1s&format=pprof")
     check(status == 503 and headers["X-Go-Pprof"] == "1" and headers["Content-Type"].startswith("text/plain"), f"{status} {body}")
     busy.close()
+
+
+def test_pages_of_other_sites(env):
+    server = Server(env, "", ["--web.enable-lifecycle", "--web.enable-admin-api", "--web.enable-remote-write-receiver"])
+    through = cross_site.attack(server.url, 60, once=not LONG)
+    check(not through, "not refused: " + "\n".join(through))
+    check(server.alive(), "a foreign page stopped the server")
+    rows = server.metrics()
+    check(rows['pyrrha_http_requests_refused_total{reason="host"}'] > 50 and
+          rows['pyrrha_http_requests_refused_total{reason="origin"}'] > 50, "refusals are counted")
+
+
+def test_pages_of_other_sites_and_the_agent(env):
+    url = start_agent(env, "--web.enable-lifecycle")
+    through = [t for t in cross_site.attack(url, 60, once=True) if ": 404 " not in t and ": 405 " not in t]
+    check(not through, "not refused: " + "\n".join(through))
+    status, body = cross_site.ask(cross_site.address_of(url), "GET", "/metrics", {"Host": "evil.example"})
+    check(status == 403 and b"--web.allowed-host" in body, f"{status} {body}")
+    check(cross_site.ask(cross_site.address_of(url), "GET", "/-/healthy", {"Host": "evil.example"})[0] == 200, "a probe is answered")
+    check(http_get(url + "/-/reload", data=b"")[0] == 200, "without a browser it is reloaded")
+
+
+class Forwarder(HttpServer):
+    """Stands for nginx with `location /pyrrha/ { proxy_pass http://SERVER; }`: what it makes of Host is `headers`."""
+
+    def __init__(self, env, server, headers):
+        self.to, self.headers = address_of(server), headers
+        super().__init__(env, self.forward)
+        self.server.RequestHandlerClass.do_POST = lambda handler: self.forward(handler)
+
+    def forward(self, handler):
+        length = int(handler.headers.get("Content-Length", 0))
+        headers = {k: v for k, v in handler.headers.items() if k.lower() not in ("host", "connection", "content-length")}
+        headers.update({k: v.replace("$host", handler.headers["Host"].split(":")[0]).replace("$http_host", handler.headers["Host"])
+                        for k, v in self.headers.items()})
+        c = http.client.HTTPConnection(*self.to, timeout=30)
+        c.request(handler.command, handler.path, handler.rfile.read(length) if handler.command == "POST" else None, headers)
+        r = c.getresponse()
+        answer(handler, r.status, r.read())
+        c.close()
+
+
+def tunnel(env, server, port):
+    """Bytes there and back, as `ssh -L PORT:127.0.0.1:SERVER` and `kubectl port-forward` carry them."""
+    listener = socket.create_server(("127.0.0.1", port))
+    env.at_end(listener.close)
+
+    def carry(a, b):
+        try:
+            while data := a.recv(65536):
+                b.sendall(data)
+            b.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def accept():
+        while True:
+            try:
+                inner, outer = listener.accept()[0], socket.create_connection(address_of(server), 30)
+            except OSError:
+                return
+            for pair in ((inner, outer), (outer, inner)):
+                threading.Thread(target=carry, args=pair, daemon=True).start()
+    threading.Thread(target=accept, daemon=True).start()
+
+
+def test_who_asks_rightly_is_answered(env):
+    """curl, promtool, nginx with a prefix, tunnels to another port, the kubelet; and the page behind each."""
+    site = "https://profiles.example.org"
+    flags = ["--web.enable-lifecycle", "--web.enable-admin-api"]
+    plain = Server(env, "", flags, name="plain")
+    named = Server(env, "", [*flags, f"--web.external-url={site}/pyrrha/", "--web.allowed-host=tools.internal"], name="named", wait=False)
+    bare = Server(env, "", [*flags, "--web.route-prefix=/pyrrha"], name="bare", wait=False)
+    for server in (named, bare):
+        wait_until("it is ready", lambda s=server: http_get(s.url + "/pyrrha/-/ready")[0] == 200, 30)
+    change, read = "/api/v1/admin/tsdb/clean_tombstones", "/api/v1/query?query=1"
+
+    def ask(address, path, method="GET", **headers):
+        return cross_site.ask(address, method, path, {k.replace("_", "-"): v for k, v in headers.items()}, 60)[0]
+
+    if shutil.which("curl"):
+        for url in (plain.url, plain.url.replace("127.0.0.1", "localhost")):
+            for more in (["-XPOST", url + change], [url + read], ["-XPOST", "-d", "query=1", url + "/api/v1/query"]):
+                status, out = run(["curl", "-fsS", "-4", "-o", "/dev/null", "-w", "%{http_code}", *more])
+                check(status == 0 and out in ("200", "204"), f"curl {more}: {status} {out}")
+    if shutil.which("promtool"):
+        status, out = run(["promtool", "query", "instant", plain.url.replace("127.0.0.1", "localhost"), "1"])
+        check(status == 0, out)
+    form = {"Content_Type": "application/x-www-form-urlencoded", "User_Agent": "promtool/2.55.1"}
+    check(ask(address_of(plain), "/api/v1/query?query=1", "POST", Host=f"localhost:{plain.port}", **form) == 200, "what promtool sends")
+    # The kubelet asks an address, or the host that a probe's httpHeaders say.
+    for host in ("10.1.2.3:7070", "probe.example"):
+        for path in ("/-/healthy", "/-/ready"):
+            check(ask(address_of(plain), path, Host=host, User_Agent="kube-probe/1.29") == 200, f"kubelet: {host}{path}")
+    # ssh -L and kubectl port-forward: the page's Host and Origin have a port that the server does not know.
+    port = free_port()
+    tunnel(env, plain, port)
+    for host in (f"localhost:{port}", f"127.0.0.1:{port}"):
+        own = {"Host": host, "Origin": f"http://{host}", "Sec_Fetch_Site": "same-origin"}
+        check(ask(("127.0.0.1", port), read, **own) == 200, f"tunnel, read: {host}")
+        check(ask(("127.0.0.1", port), change, "POST", **own) == 204, f"tunnel, change: {host}")
+        check(ask(("127.0.0.1", port), change, "POST", Host=host, Origin="http://evil.example") == 403, f"tunnel, foreign: {host}")
+    # nginx with a prefix; the browser is at profiles.example.org.
+    page = {"Host": "profiles.example.org", "Origin": site}
+    for server, headers, reads, changes, what in (
+            (named, {}, 200, 204, "as it comes, external URL"), (named, {"Host": "$host"}, 200, 204, "Host, external URL"),
+            (bare, {}, 200, 403, "as it comes"), (bare, {"Host": "$host"}, 403, 403, "Host"),
+            (bare, {"X-Forwarded-Host": "$http_host"}, 200, 204, "X-Forwarded-Host")):
+        headers = {"Host": "127.0.0.1:%d" % server.port, **headers}
+        at = Forwarder(env, server, headers).address.split(":")
+        at = (at[0], int(at[1]))
+        check(ask(at, "/pyrrha" + read, **page) == reads, f"nginx, {what}: read")
+        check(ask(at, "/pyrrha" + change, "POST", **page) == changes, f"nginx, {what}: change")
+        check(ask(at, "/pyrrha" + change, "POST", Host="profiles.example.org", Origin="https://evil.example") == 403, f"nginx, {what}: foreign")
+    # Names that were said to be this server's, at any port; and no others.
+    for server, host, status in ((named, "profiles.example.org", 200), (named, "tools.internal:8080", 200), (named, "evil.example", 403),
+                                 (plain, "profiles.example.org", 403), (plain, "pyrrha.localhost:1", 200)):
+        prefix = "/pyrrha" if server is named else ""
+        check(ask(address_of(server), prefix + read, Host=host) == status, f"{server.name} as {host}")
+    # Listening beyond loopback, names are the network's business; origins are not.
+    wide = Server(env, "", [*flags, "--web.listen-address=0.0.0.0:%d" % free_port(), "--web.allow-insecure"], name="wide")
+    beyond = ("127.0.0.1", int(wide.flags[2].rsplit(":", 1)[1]))
+    check(ask(beyond, read, Host="pyrrha.monitoring.svc:7070") == 200, "a name of a cluster")
+    check(ask(beyond, change, "POST", Host="pyrrha:7070", Origin="http://evil.example") == 403, "a foreign page, by its origin alone")
+    check(ask(beyond, change, "POST", Host="pyrrha:7070", Origin="http://pyrrha:7070") == 204, "its own page")

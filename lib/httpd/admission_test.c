@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who gets what of a server: connections, workers, names; over real sockets on loopback. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "httpd/testclient.h"
+
+static atomic_int waiting;
+static atomic_bool release_waiters;
+
+static void echo(struct httpd_request *rq, void *arg)
+{
+	size_t n;
+	const struct httpd_param *p = httpd_params(rq, &n);
+	(void)arg;
+	for (size_t i = 0; i < n; i++)
+		buf_printf(httpd_out(rq), "[%.*s=%.*s]", VIEW_ARG(p[i].name), VIEW_ARG(p[i].value));
+}
+
+static void quick(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	httpd_text(rq, 200, "quick");
+}
+
+static void wait_for_cancel(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	atomic_fetch_add(&waiting, 1);
+	for (int i = 0; i < 2000 && !atomic_load(httpd_canceled(rq)) && !atomic_load(&release_waiters); i++)
+		clock_sleep_ms(5);
+	httpd_text(rq, 200, "waited");
+}
+
+static const struct httpd_route routes[] = {
+	{ "/echo", HTTPD_GET | HTTPD_POST, echo }, { "/wait", HTTPD_GET, wait_for_cancel }, { "/quick", HTTPD_GET, quick, HTTPD_QUICK },
+};
+
+static void wait_until(atomic_int *what, int n)
+{
+	for (int i = 0; i < 2000 && atomic_load(what) < n; i++)
+		clock_sleep_ms(5);
+	assert_true(atomic_load(what) >= n);
+}
+
+/* Milliseconds until the server ends this connection, while a byte is sent every 20. */
+static int64_t drip(int fd, const char *beginning)
+{
+	int64_t begin = clock_mono_ms();
+	char c;
+	test_send(fd, beginning, strlen(beginning));
+	for (int i = 0; i < 500; i++) {
+		clock_sleep_ms(20);
+		ssize_t n = recv(fd, &c, 1, MSG_DONTWAIT);
+		if (n == 0 || !test_send(fd, "a", 1))
+			break;
+	}
+	close(fd);
+	return clock_mono_ms() - begin;
+}
+
+/* Bytes do not move a deadline; beyond its share an address takes the places of its own. */
+static void test_slots(void **state)
+{
+	(void)state;
+	struct err e;
+	struct httpd *h = NULL;
+	const char *const listen[] = { "127.0.0.1:0" };
+	struct httpd_options o = { .listen = listen, .n_listen = 1, .routes = routes, .n_routes = ARRAY_LEN(routes),
+				   .max_connections = 8, .headers_ms = 300, .body_ms = 600, .max_bodies = 1000 };
+	assert_int_equal(httpd_start(&h, &o, &e), 0);
+	const char *at = httpd_address(h, 0);
+	assert_in_range(drip(test_connect(at), "GET /quick HTTP/1.1\r\nX: "), 250, 5000);
+	assert_in_range(drip(test_connect(at), "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900\r\n\r\n"), 550, 5000);
+	/* The second request of a connection has its own deadline. */
+	int fd = test_connect(at);
+	static const char one[] = "GET /quick HTTP/1.1\r\nHost: localhost\r\n\r\n";
+	char some[4096];
+	test_send(fd, one, sizeof one - 1);
+	assert_true(recv(fd, some, sizeof some, 0) > 0);
+	assert_in_range(drip(fd, "GET /quick HTTP/1.1\r\nX: "), 250, 5000);
+	/* One that waits for its answer stays, whoever else comes. */
+	static const char wait[] = "GET /wait HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+	int many[20], before_wait = atomic_load(&waiting), busy = test_connect(at);
+	test_send(busy, wait, sizeof wait - 1);
+	wait_until(&waiting, before_wait + 1);
+	for (size_t i = 0; i < ARRAY_LEN(many); i++)
+		many[i] = test_connect(at);
+	struct answer a = test_get(at, "/quick");
+	assert_int_equal(a.status, 200);
+	answer_free(&a);
+	assert_int_equal(recv(many[0], some, 1, 0), 0);
+	atomic_store(&release_waiters, true);
+	a = test_receive(busy);
+	assert_int_equal(a.status, 200);
+	answer_free(&a);
+	atomic_store(&release_waiters, false);
+	for (size_t i = 0; i < ARRAY_LEN(many); i++)
+		close(many[i]);
+	/* Bodies together: the second has no room beside the first, and has it afterwards. */
+	static const char half[] = "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900\r\n\r\n";
+	char body[901] = { 0 };
+	memset(body, 'x', 900);
+	fd = test_connect(at);
+	test_send(fd, half, sizeof half - 1);
+	test_send(fd, body, 800);
+	clock_sleep_ms(100);
+	a = test_post_form(at, "/echo", body);
+	assert_int_equal(a.status, 503);
+	assert_non_null(test_header(&a, "Retry-After"));
+	answer_free(&a);
+	close(fd);
+	clock_sleep_ms(100);
+	a = test_post_form(at, "/echo", body);
+	assert_int_equal(a.status, 200);
+	answer_free(&a);
+	httpd_stop(h, 0);
+}
+
+static unsigned choose(struct httpd_request *rq, unsigned lane, void *arg)
+{
+	(void)arg;
+	struct view patience = httpd_parsed(rq) ? httpd_param(rq, "patience") : VIEW("");
+	if (patience.len)
+		httpd_wait_at_most(rq, strtoll(patience.ptr, NULL, 10));
+	return lane;
+}
+
+static void refuse(struct httpd_request *rq, unsigned lane, enum httpd_refusal why, void *arg)
+{
+	(void)arg;
+	httpd_text(rq, 503, "lane %u: %s", lane, why == HTTPD_FULL ? "full" : "late");
+}
+
+/* A lane of one worker and two that wait: the next is refused, one is late, one's client leaves; the other lane answers
+ * all the while, and no thread is held by who waits. */
+static void test_lanes(void **state)
+{
+	(void)state;
+	static const struct httpd_lane lanes[] = { { "fast", 1, 0 }, { "slow", 1, 2 } };
+	static const struct httpd_route two[] = { { "/wait", HTTPD_GET, wait_for_cancel, 0, 1 }, { "/echo", HTTPD_GET, echo } };
+	static const char ask[] = "GET /wait?patience=300 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+	struct err e;
+	struct httpd *h = NULL;
+	const char *const listen[] = { "127.0.0.1:0" };
+	struct httpd_options o = { .listen = listen, .n_listen = 1, .routes = two, .n_routes = 2, .lanes = lanes, .n_lanes = 2,
+				   .choose = choose, .refuse = refuse };
+	assert_int_equal(httpd_start(&h, &o, &e), 0);
+	const char *at = httpd_address(h, 0);
+	int before_wait = atomic_load(&waiting), busy = test_connect(at);
+	test_send(busy, ask, sizeof ask - 1);
+	wait_until(&waiting, before_wait + 1);
+	int late = test_connect(at), leaves = test_connect(at);
+	test_send(late, ask, sizeof ask - 1);
+	test_send(leaves, ask, sizeof ask - 1);
+	for (int i = 0; i < 2000 && httpd_in_flight(h) < 3; i++)
+		clock_sleep_ms(5);
+	struct answer a = test_get(at, "/wait");
+	assert_int_equal(a.status, 503);
+	assert_string_equal(a.body, "lane 1: full\n");
+	assert_non_null(test_header(&a, "Retry-After"));
+	answer_free(&a);
+	a = test_get(at, "/echo?a=b");
+	assert_string_equal(a.body, "[a=b]");
+	answer_free(&a);
+	close(leaves);
+	for (int i = 0; i < 2000 && httpd_in_flight(h) > 2; i++)
+		clock_sleep_ms(5);
+	assert_true(httpd_in_flight(h) <= 2); /* its place is free before a worker is */
+	a = test_receive(late);
+	assert_int_equal(a.status, 503);
+	assert_string_equal(a.body, "lane 1: late\n");
+	answer_free(&a);
+	assert_int_equal(atomic_load(&waiting), before_wait + 1); /* neither was ever run */
+	atomic_store(&release_waiters, true);
+	a = test_receive(busy);
+	assert_int_equal(a.status, 200);
+	answer_free(&a);
+	atomic_store(&release_waiters, false);
+	httpd_stop(h, 0);
+}
+
+/* Who may ask what, on a listener of loopback. */
+static void test_strangers(void **state)
+{
+	(void)state;
+	static const struct httpd_route some[] = {
+		{ "/read", HTTPD_GET | HTTPD_POST, quick }, { "/page", HTTPD_GET, quick, HTTPD_QUICK },
+		{ "/change", HTTPD_POST, quick }, { "/-/healthy", HTTPD_GET, quick, HTTPD_ANY_HOST },
+	};
+	static const struct { const char *head; int status; } cases[] = {
+		/* names */
+		{ "GET /read HTTP/1.1\r\nHost: localhost", 200 }, { "GET /read HTTP/1.1\r\nHost: LOCALHOST:8080", 200 },
+		{ "GET /read HTTP/1.1\r\nHost: localhost.:8080", 200 }, { "GET /read HTTP/1.1\r\nHost: pyrrha.localhost:1", 200 },
+		{ "GET /read HTTP/1.1\r\nHost: 127.0.0.1:7070", 200 }, { "GET /read HTTP/1.1\r\nHost: 10.1.2.3", 200 },
+		{ "GET /read HTTP/1.1\r\nHost: [::1]:7070", 200 }, { "GET /read HTTP/1.1\r\nHost: [::ffff:127.0.0.1]", 200 },
+		{ "GET /read HTTP/1.1\r\nHost: example.org", 200 }, { "GET /read HTTP/1.1\r\nHost: Example.org:444", 200 },
+		{ "GET /read HTTP/1.1\r\nHost: my-host:7070", 200 }, { "GET /read HTTP/1.1\r\nHost: my-host.", 200 },
+		{ "GET /read HTTP/1.0", 200 }, { "GET /-/healthy HTTP/1.1\r\nHost: evil.example:7070", 200 },
+		{ "GET /read HTTP/1.1\r\nHost: evil.example:7070", 403 }, { "GET /page HTTP/1.1\r\nHost: evil.example:7070", 403 },
+		{ "GET /none HTTP/1.1\r\nHost: evil.example:7070", 403 }, { "OPTIONS /read HTTP/1.1\r\nHost: evil.example", 403 },
+		{ "GET /read HTTP/1.1\r\nHost: localhost.evil.example", 403 }, { "GET /read HTTP/1.1\r\nHost: notlocalhost", 403 },
+		{ "GET /read HTTP/1.1\r\nHost: .localhost", 403 }, { "GET /read HTTP/1.1\r\nHost: 127.0.0.1.evil.example", 403 },
+		{ "GET /read HTTP/1.1\r\nHost: [evil.example]", 403 }, { "GET /read HTTP/1.1\r\nHost: [::1", 403 },
+		{ "GET /read HTTP/1.1\r\nHost: evil.example@localhost", 403 }, { "GET /read HTTP/1.1\r\nHost: localhost:80:80", 403 },
+		{ "GET /read HTTP/1.1\r\nHost: evil.example\r\nX-Forwarded-Host: localhost", 403 },
+		{ "GET /read HTTP/1.1\r\nHost: xexample.org", 403 }, { "GET /read HTTP/1.1\r\nHost: localhost:x", 403 },
+		/* origins: only of what changes something */
+		{ "POST /read HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example", 200 },
+		{ "POST /change HTTP/1.1\r\nHost: localhost", 200 }, { "POST /change HTTP/1.1\r\nHost: localhost:8080", 200 },
+		{ "POST /change HTTP/1.1\r\nHost: localhost:8080\r\nOrigin: http://localhost:8080", 200 },
+		{ "POST /change HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://127.0.0.1:80\r\nSec-Fetch-Site: same-origin", 200 },
+		{ "POST /change HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: none", 200 },
+		{ "POST /change HTTP/1.1\r\nHost: [::1]:7070\r\nOrigin: http://[::1]:7070", 200 },
+		{ "POST /change HTTP/1.1\r\nHost: example.org\r\nOrigin: https://example.org", 200 },
+		{ "POST /change HTTP/1.1\r\nHost: 127.0.0.1:7070\r\nOrigin: https://example.org", 200 },
+		{ "POST /change HTTP/1.1\r\nHost: 127.0.0.1:7070\r\nOrigin: https://other.example:8443\r\nX-Forwarded-Host: other.example:8443, b", 200 },
+		{ "POST /change HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: cross-site", 403 },
+		{ "POST /change HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: same-site", 403 },
+		{ "POST /change HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: cross-site\r\nOrigin: http://localhost", 403 },
+		{ "POST /change HTTP/1.1\r\nHost: localhost\r\nOrigin: null", 403 },
+		{ "POST /change HTTP/1.1\r\nHost: localhost\r\nOrigin: ", 403 },
+		{ "POST /change HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example", 403 },
+		{ "POST /change HTTP/1.1\r\nHost: localhost:8080\r\nOrigin: http://localhost:8081", 403 },
+		{ "POST /change HTTP/1.1\r\nHost: 127.0.0.1:7070\r\nOrigin: http://example.org", 403 }, /* not https */
+		{ "POST /change HTTP/1.1\r\nHost: 127.0.0.1:7070\r\nOrigin: https://example.org:444", 403 },
+		{ "POST /change HTTP/1.1\r\nHost: 127.0.0.1:7070\r\nOrigin: https://other.example\r\nX-Forwarded-Host: b, other.example", 403 },
+		{ "POST /change HTTP/1.1\r\nHost: localhost\r\nOrigin: chrome-extension://localhost", 403 },
+	};
+	struct err e;
+	struct httpd *h = NULL;
+	const char *const listen[] = { "127.0.0.1:0" }, *const allowed[] = { "my-host" };
+	struct httpd_options o = { .listen = listen, .n_listen = 1, .routes = some, .n_routes = ARRAY_LEN(some), .allowed_hosts = allowed,
+				   .n_allowed_hosts = 1, .external_url = "https://example.org/pyrrha/" };
+	assert_int_equal(httpd_start(&h, &o, &e), 0);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct buf b = { 0 };
+		bool post = cases[i].head[0] == 'P';
+		int fd = test_connect(httpd_address(h, 0));
+		buf_printf(&b, "%s\r\nConnection: close\r\n%s\r\n", cases[i].head, post ? "Content-Length: 0\r\n" : "");
+		test_send(fd, b.ptr, b.len);
+		struct answer a = test_receive(fd);
+		int status = a.status ? a.status : strncmp(a.all.ptr, "HTTP/1.0 200", 12) == 0 ? 200 : 0;
+		if (status != cases[i].status)
+			fail_msg("%s: %d instead of %d: %s", cases[i].head, status, cases[i].status, a.body);
+		answer_free(&a);
+		buf_free(&b);
+	}
+	httpd_stop(h, 0);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	metrics_free();
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_slots), cmocka_unit_test(test_lanes), cmocka_unit_test(test_strangers),
+	};
+	return cmocka_run_group_tests(tests, NULL, teardown);
+}
