@@ -29,7 +29,7 @@
 
 const struct debuginfod_limits debuginfod_limits = { (uint64_t)512 << 20, 60, 90000 };
 
-enum { SAID_FOUND, SAID_ABSENT, SAID_NO_CLIENT, SAID_FAILED };
+enum { SAID_FOUND, SAID_ABSENT, SAID_NO_CLIENT, SAID_NO_ROOM, SAID_FAILED };
 
 /* ---- in the helper ---- */
 
@@ -107,17 +107,19 @@ static int ask(const char *build_id, uint64_t max, int out)
 static NORETURN void helper(const char *urls, const char *cache_dir, const char *build_id, const struct debuginfod_limits *l,
 			    int out_fd)
 {
-	char own[] = "/tmp/pyrrha-debuginfod-XXXXXX", kept[4096];
+	char own[4096], kept[4096];
+	const char *temp = getenv("TMPDIR");
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (dup2(out_fd, 3) < 0)
 		_exit(SAID_FAILED);
 	syscall(SYS_close_range, 4u, ~0u, 0u);
 	drop_capabilities();
 	take_limits(l);
+	snprintf(own, sizeof own, "%s/pyrrha-debuginfod-XXXXXX", temp && *temp ? temp : "/tmp");
 	if (cache_dir)
 		snprintf(kept, sizeof kept, "%s/debuginfod", cache_dir);
 	else if (!mkdtemp(own))
-		_exit(SAID_FAILED);
+		_exit(SAID_NO_ROOM);
 	tell_client(urls, cache_dir ? kept : own, l);
 	int said = ask(build_id, l->bytes, 3);
 	if (!cache_dir)
@@ -134,6 +136,7 @@ static int result(int status, struct err *e)
 	       said == SAID_ABSENT ? err_set(e, ERR_NOT_FOUND, "no debuginfod server has it") :
 	       said == SAID_NO_CLIENT ? err_set(e, ERR_UNAVAILABLE, "%s cannot be loaded: install it (Debian: libdebuginfod1)",
 						LIBRARY) :
+	       said == SAID_NO_ROOM ? err_set(e, ERR_IO, "the debuginfod client has no folder to write to: give --cache-dir or TMPDIR") :
 					err_set(e, ERR_IO, "the debuginfod client failed");
 }
 

@@ -170,10 +170,25 @@ static void test_time(void **state)
 	assert_int_equal(fetch(SAYS_NOTHING, other, &hasty), -ERR_TIMEOUT);
 }
 
+/* Without a cache it needs a folder for what comes: where the root is read only, as in a container, that is not /tmp. */
+static void test_temporary_folder(void **state)
+{
+	char folder[] = "/tmp/pyrrha-debuginfod-test-XXXXXX";
+
+	setenv("TMPDIR", "/proc", 1);
+	assert_int_equal(fetch(HAS_NOTHING, other, &debuginfod_limits), -ERR_IO);
+	assert_non_null(mkdtemp(folder));
+	setenv("TMPDIR", folder, 1);
+	assert_int_equal(fetch(HAS_NOTHING, other, &debuginfod_limits), -ERR_NOT_FOUND);
+	unsetenv("TMPDIR");
+	assert_int_equal(rmdir(folder), 0);  /* nothing is left in it */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_answers), cmocka_unit_test(test_size), cmocka_unit_test(test_time),
+		cmocka_unit_test(test_temporary_folder),
 	};
 	if (!dlopen("libdebuginfod.so.1", RTLD_NOW)) {
 		print_message("libdebuginfod1 is not installed\n");
