@@ -101,7 +101,7 @@ bool agent_config_uses(const struct agent_config *c, struct view label)
 				return true;
 		if ((r->action == RELABEL_KEEPEQUAL || r->action == RELABEL_DROPEQUAL) && view_eqs(label, r->target_label))
 			return true;
-		if (r->action == RELABEL_LABELMAP && regex_match(r->re, label, &e) != 0)
+		if (r->action == RELABEL_LABELMAP && regex_match(r->re, label, NULL, &e) != 0)
 			return true;
 	}
 	return false;

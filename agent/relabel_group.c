@@ -37,7 +37,7 @@ static int map_unknown(struct unknown *u, const struct relabel_rule *r, struct l
 	size_t n = u->names.n;
 	for (size_t i = 0; i < n; i++) {
 		struct buf name = { 0 };
-		int rc = regex_expand(r->re, u->names.v[i], view_of(r->replacement), &name, e);
+		int rc = regex_expand(r->re, u->names.v[i], view_of(r->replacement), &name, NULL, e);
 		struct view to = rc > 0 ? arena_view(a, buf_view(&name)) : VIEW("");
 		buf_free(&name);
 		if (rc < 0)
@@ -55,7 +55,7 @@ static int forget_unknown(struct unknown *u, const struct relabel_rule *r, struc
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < u->names.n; i++) {
-		int rc = regex_match(r->re, u->names.v[i], e);
+		int rc = regex_match(r->re, u->names.v[i], NULL, e);
 		if (rc < 0)
 			return rc;
 		if ((rc > 0) == (r->action == RELABEL_LABELKEEP))

@@ -57,17 +57,20 @@ struct question {
 	size_t n_match;
 	struct view by[BY_MAX];
 	struct pprof_out_options out;
+	struct regex_meter meter;
+	struct err failed;        /* of a match: then the answer is that */
 };
+
+#define MATCH_NS 2000000000LL /* for all processes */
 
 static bool keep_process(void *arg, const struct process_info *p)
 {
-	const struct question *q = arg;
-	struct err e;
+	struct question *q = arg;
 	if (!p)
 		return q->n_match == 0; /* losses are nobody's */
 	struct labels l = p->labels ? *p->labels : (struct labels){ 0 };
-	for (size_t i = 0; i < q->n_match; i++)
-		if (matchers_match(q->match[i].m.v, q->match[i].m.n, l, &e) > 0)
+	for (size_t i = 0; i < q->n_match && !q->failed.code; i++)
+		if (matchers_match(q->match[i].m.v, q->match[i].m.n, l, &q->meter, &q->failed) > 0)
 			return true;
 	return q->n_match == 0;
 }
@@ -97,7 +100,8 @@ static int question_parse(struct question *q, struct httpd_request *rq, struct e
 {
 	size_t n;
 	const struct httpd_param *p = httpd_params(rq, &n);
-	*q = (struct question){ .out = { .keep = keep_process, .arg = q } };
+	*q = (struct question){ .out = { .keep = keep_process, .arg = q },
+				.meter = { .canceled = httpd_canceled(rq), .max_ns = MATCH_NS, .max_name = "2 s of a request" } };
 	for (size_t i = 0; i < n; i++) {
 		int rc = view_eqs(p[i].name, "by") ? take_by(q, p[i].value, e) : 0;
 		if (rc)
@@ -138,6 +142,10 @@ static void answer(struct agent_server *s, struct httpd_request *rq, const struc
 	symbolizer_begin(agent_symbolizer(s->agent));
 	symbolizer_want_all(agent_symbolizer(s->agent), w);
 	int rc = pprof_out(&p, w, agent_symbolizer(s->agent), &q->out, &e);
+	if (!rc && q->failed.code) {
+		e = q->failed;
+		rc = -(int)e.code;
+	}
 	if (!rc)
 		rc = pprof_encode_gz(&p, httpd_out(rq), &e);
 	profile_release(&p);

@@ -180,8 +180,10 @@ static int make(struct bench *b)
 
 /* ---- queries ---- */
 
-static bool named(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line)
+static int named(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line,
+		       struct err *e)
 {
+	(void)e;
 	uint32_t f = line < l->n_lines ? symbols_get_line(s, l, line)->function : 0;
 	return f && view_eqs(symbols_get_string(s, symbols_get_function(s, f - 1)->name), arg);
 }

@@ -272,8 +272,10 @@ static double run_merge(const struct truth *b, struct tsdb *db, struct question 
 	return ms;
 }
 
-static bool named(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line)
+static int named(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line,
+		       struct err *e)
 {
+	(void)e;
 	if (line >= l->n_lines)
 		return false;
 	uint32_t f = symbols_get_line(s, l, line)->function;

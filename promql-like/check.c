@@ -28,7 +28,7 @@ static int check_selector(struct promql_expr *x, struct node *n, struct err *e)
 	if (n->sel.name.len)
 		return 0;
 	for (size_t i = 0; i < n->sel.n; i++) {
-		int rc = matcher_matches(&n->sel.m[i], VIEW(""), e);
+		int rc = matcher_matches(&n->sel.m[i], VIEW(""), NULL, e);
 		if (rc < 0)
 			return rc;
 		if (!rc)

@@ -33,19 +33,18 @@ struct view sample_label_text(const struct symbols *s, const struct sym_label *l
 }
 
 /* Some value of the label satisfies it; a label that is not there is "". */
-static bool label_matches(const struct matcher *m, const struct symbols *s, const struct sym_label *l, size_t n)
+static bool label_matches(const struct frames *f, const struct matcher *m, const struct symbols *s, const struct sym_label *l, size_t n)
 {
-	struct err e;
 	bool there = false;
 	for (size_t i = 0; i < n; i++) {
 		char tmp[32];
 		if (!view_eq(symbols_get_string(s, l[i].key), m->name))
 			continue;
 		there = true;
-		if (matcher_matches(m, sample_label_text(s, &l[i], tmp), &e) > 0)
+		if (frames_value(f, m, sample_label_text(s, &l[i], tmp)))
 			return true;
 	}
-	return !there && matcher_matches(m, VIEW(""), &e) > 0;
+	return !there && frames_value(f, m, VIEW(""));
 }
 
 struct bound {
@@ -124,10 +123,10 @@ static bool where_keeps(const struct chooser *c, struct frames_memo *fm, uint32_
 {
 	size_t n;
 	const struct sym_label *l = symbols_get_label_set(fm->s, symbols_get_column(fm->s, column)->label_set, &n);
-	if (!c->labels)
+	if (!c->frames.n)
 		return in_range(c, fm->s, l, n);
-	for (size_t i = 0; i < c->labels->frames.n; i++)
-		if (!label_matches(&c->labels->frames.m[i], fm->s, l, n))
+	for (size_t i = 0; i < c->frames.n; i++)
+		if (!label_matches(&c->frames, &c->frames.m[i], fm->s, l, n))
 			return false;
 	return true;
 }
@@ -147,15 +146,14 @@ bool chooses(const struct node *n)
 	return false;
 }
 
-static int init_where(struct chooser *c, const struct node *n, struct err *e)
+static int init_where(struct chooser *c, struct eval *q, const struct node *n, struct err *e)
 {
 	struct node *arg = node_unwrap(n->call.args[1]);
 	struct bound lo, hi;
 	if (arg->kind == NODE_FRAMES) {
-		c->labels = arg;
 		if (n->call.n > 2)
 			return err_set(e, ERR_EXECUTION, "where takes sample labels, or a key and a range: where(P, \"bytes\", \"1mb:4mb\")");
-		return 0;
+		return frames_init(&c->frames, q, arg, e);
 	}
 	if (n->call.n < 3)
 		return err_set(e, ERR_EXECUTION, "where takes sample labels, as in where(P, {thread=\"x\"}), or a key and a range, as in "
@@ -167,13 +165,13 @@ static int init_where(struct chooser *c, const struct node *n, struct err *e)
 	return 0;
 }
 
-int chooser_init(struct chooser *ret, const struct node *n, struct err *e)
+int chooser_init(struct chooser *ret, struct eval *q, const struct node *n, struct err *e)
 {
 	*ret = (struct chooser){ 0 };
 	for (size_t i = 0; i < ARRAY_LEN(choosers); i++)
 		if (strcmp(n->call.fn->name, choosers[i].name) == 0)
 			ret->keeps = choosers[i].keeps;
-	return ret->keeps == where_keeps ? init_where(ret, n, e) : frames_init(&ret->frames, n->call.args[1], e);
+	return ret->keeps == where_keeps ? init_where(ret, q, n, e) : frames_init(&ret->frames, q, n->call.args[1], e);
 }
 
 void chooser_release(struct chooser *c)
@@ -181,7 +179,7 @@ void chooser_release(struct chooser *c)
 	frames_release(&c->frames);
 }
 
-struct stackvec *chooser_run(const struct chooser *c, const struct stackvec *v)
+struct stackvec *chooser_run(const struct chooser *c, const struct stackvec *v, struct err *e)
 {
 	struct frames_memo fm;
 	frames_memo_init(&fm, &c->frames, v->symbols);
@@ -194,6 +192,11 @@ struct stackvec *chooser_run(const struct chooser *c, const struct stackvec *v)
 			memcpy(&values[n++], v->is_float ? (const void *)&v->floats[i] : (const void *)&v->ints[i], sizeof *values);
 		}
 	frames_memo_free(&fm);
+	if (frames_failed(&c->frames, e)) {
+		free(columns);
+		free(values);
+		return NULL;
+	}
 	return v->is_float ? stackvec_new_floats(v->symbols, columns, (double *)values, n)
 			   : stackvec_new_ints(v->symbols, columns, values, n);
 }

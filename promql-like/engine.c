@@ -187,8 +187,11 @@ static void eval_init(struct eval *q, struct promql_engine *g, struct promql_exp
 	q->n_aliases = g->o.n_aliases;
 	q->replica_labels = g->replica_labels;
 	q->n_replica_labels = g->o.n_replica_labels;
+	q->regex = (struct regex_meter){ .deadline_mono_ns = deadline_ns, .canceled = p->canceled, .max_ns = REGEX_QUERY_NS,
+					 .max_name = REGEX_QUERY_NAME };
 	q->lim = (struct source_limits){ deadline_ns, p->canceled, g->o.max_samples, &q->read, &q->stats, g->o.pool, g->o.max_bytes };
 	q->lim.damage = &q->damage;
+	q->lim.regex = &q->regex;
 	q->stream_lim = q->lim;
 	q->stream_lim.max_samples = 0;
 	q->stream_lim.samples_read = &q->streamed;

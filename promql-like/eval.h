@@ -62,6 +62,7 @@ struct eval {
 	uint32_t max_series, max_functions;
 	int64_t timeout_ms;
 	struct source_limits lim, stream_lim;
+	struct regex_meter regex;   /* of all its matches */
 	struct pool *pool;
 	const struct promql_alias *aliases;
 	size_t n_aliases;

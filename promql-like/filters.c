@@ -154,6 +154,10 @@ static struct stackvec *cut_frames(struct filter *f, const struct stackvec *v, l
 	frames_memo_free(&c.fm);
 	free(c.known);
 	free(c.asked);
+	if (out && frames_failed(&f->frames, e)) {
+		stackvec_unref(out);
+		return NULL;
+	}
 	return out;
 }
 
@@ -380,7 +384,7 @@ static int apply(struct filter *f, const struct span *sp, struct value *ret, str
 	CALL(name)                                                          \
 	{                                                                   \
 		struct filter f = { .q = q, .n = n, .run = how };           \
-		int rc = frames_init(&f.frames, n->call.args[1], e);        \
+		int rc = frames_init(&f.frames, q, n->call.args[1], e);        \
 		return rc ? rc : apply(&f, sp, ret, e);                     \
 	}
 FILTER(fn_hide, run_hide)
@@ -390,14 +394,13 @@ FILTER(fn_prune_from, run_prune_from)
 
 static struct stackvec *run_choose(struct filter *f, const struct stackvec *v, struct err *e)
 {
-	(void)e;
-	return chooser_run(&f->chooser, v);
+	return chooser_run(&f->chooser, v, e);
 }
 
 static int choose(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)
 {
 	struct filter f = { .q = q, .n = n, .run = run_choose };
-	int rc = chooser_init(&f.chooser, n, e);
+	int rc = chooser_init(&f.chooser, q, n, e);
 	if (rc)
 		return rc;
 	rc = apply(&f, sp, ret, e);

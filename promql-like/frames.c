@@ -2,12 +2,24 @@
 #include "frames.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
-#include "func.h"
+#include "eval.h"
 
-int frames_init(struct frames *f, const struct node *arg, struct err *e)
+struct frames_trouble {
+	struct eval *q;
+	const struct node *arg;
+	atomic_bool there;
+	pthread_mutex_t lock;
+	struct err e; /* once it is there */
+};
+
+int frames_init(struct frames *f, struct eval *q, const struct node *arg, struct err *e)
 {
-	*f = (struct frames){ 0 };
+	*f = (struct frames){ .trouble = NEW(struct frames_trouble) };
+	f->trouble->q = q;
+	f->trouble->arg = arg;
+	pthread_mutex_init(&f->trouble->lock, NULL);
 	while (arg->kind == NODE_PAREN)
 		arg = arg->paren;
 	if (arg->kind == NODE_FRAMES) {
@@ -17,13 +29,50 @@ int frames_init(struct frames *f, const struct node *arg, struct err *e)
 	}
 	if (arg->kind == NODE_CALL)
 		arg = node_unwrap(arg->call.args[0]);
-	return regex_new(&f->any, arg->string, false, e);
+	int rc = regex_new(&f->any, arg->string, false, e);
+	if (rc)
+		frames_release(f);
+	return rc;
 }
 
 void frames_release(struct frames *f)
 {
 	regex_unref(f->any);
 	f->any = NULL;
+	if (f->trouble)
+		pthread_mutex_destroy(&f->trouble->lock);
+	free(f->trouble);
+	f->trouble = NULL;
+}
+
+/* ---- errors ---- */
+
+static bool in_trouble(const struct frames *f)
+{
+	return atomic_load_explicit(&f->trouble->there, memory_order_acquire);
+}
+
+/* The answer of a match. */
+static bool answer(const struct frames *f, int rc, struct err *e)
+{
+	struct frames_trouble *t = f->trouble;
+	if (rc >= 0)
+		return rc > 0;
+	eval_error_at(t->q, t->arg, rc, e);
+	pthread_mutex_lock(&t->lock);
+	if (!in_trouble(f))
+		t->e = *e;
+	atomic_store_explicit(&t->there, true, memory_order_release);
+	pthread_mutex_unlock(&t->lock);
+	return false;
+}
+
+int frames_failed(const struct frames *f, struct err *e)
+{
+	if (!f->trouble || !in_trouble(f))
+		return 0;
+	*e = f->trouble->e;
+	return -(int)e->code;
 }
 
 static struct view binary_path(const struct symbols *s, const struct sym_location *l)
@@ -33,10 +82,10 @@ static struct view binary_path(const struct symbols *s, const struct sym_locatio
 
 /* ---- matching ---- */
 
-static bool regex_yes(const struct regex *re, struct view v)
+static bool any_matches(const struct frames *f, struct view v)
 {
 	struct err e;
-	return regex_match(re, v, &e) > 0;
+	return !in_trouble(f) && answer(f, regex_match(f->any, v, &f->trouble->q->regex, &e), &e);
 }
 
 static struct view last_part(struct view path)
@@ -45,32 +94,32 @@ static struct view last_part(struct view path)
 	return slash ? view_make(slash + 1, path.len - (size_t)(slash + 1 - path.ptr)) : path;
 }
 
-static bool one_value(const struct matcher *m, struct view v)
+bool frames_value(const struct frames *f, const struct matcher *m, struct view v)
 {
 	struct err e;
-	return matcher_matches(m, v, &e) > 0;
+	return !in_trouble(f) && answer(f, matcher_matches(m, v, &f->trouble->q->regex, &e), &e);
 }
 
 /* Negative matchers must refuse both spellings, positive ones may take either. */
-static bool path_value(const struct matcher *m, struct view path)
+static bool path_value(const struct frames *f, const struct matcher *m, struct view path)
 {
-	bool whole = one_value(m, path), part = one_value(m, last_part(path));
+	bool whole = frames_value(f, m, path), part = frames_value(f, m, last_part(path));
 	return m->op == MATCH_NE || m->op == MATCH_NRE ? whole && part : whole || part;
 }
 
-static bool match_key(const struct matcher *m, const struct symbols *s, const struct sym_location *l, uint32_t i)
+static bool match_key(const struct frames *f, const struct matcher *m, const struct symbols *s, const struct sym_location *l, uint32_t i)
 {
 	if (view_eqs(m->name, "binary"))
-		return path_value(m, binary_path(s, l));
+		return path_value(f, m, binary_path(s, l));
 	if (view_eqs(m->name, "file"))
-		return path_value(m, frame_file(s, l, i));
+		return path_value(f, m, frame_file(s, l, i));
 	if (view_eqs(m->name, "line")) {
 		char text[24];
 		int n = snprintf(text, sizeof text, "%lld", (long long)frame_line(s, l, i));
-		return one_value(m, view_make(text, (size_t)n));
+		return frames_value(f, m, view_make(text, (size_t)n));
 	}
 	struct buf tmp = { 0 };
-	bool yes = one_value(m, frame_name(s, l, i, &tmp));
+	bool yes = frames_value(f, m, frame_name(s, l, i, &tmp));
 	buf_free(&tmp);
 	return yes;
 }
@@ -79,13 +128,13 @@ bool frames_match(const struct frames *f, const struct symbols *s, const struct 
 {
 	if (f->any) {
 		const struct sym_function *fn = frame_function(s, l, i);
-		if (fn && (regex_yes(f->any, symbols_get_string(s, fn->name)) ||
-			   regex_yes(f->any, symbols_get_string(s, fn->filename))))
+		if (fn && (any_matches(f, symbols_get_string(s, fn->name)) ||
+			   any_matches(f, symbols_get_string(s, fn->filename))))
 			return true;
-		return l->mapping && regex_yes(f->any, binary_path(s, l));
+		return l->mapping && any_matches(f, binary_path(s, l));
 	}
 	for (size_t k = 0; k < f->n; k++)
-		if (!match_key(&f->m[k], s, l, i))
+		if (!match_key(f, &f->m[k], s, l, i))
 			return false;
 	return true;
 }
@@ -96,7 +145,7 @@ bool frames_match_name(const struct frames *f, const struct symbols *s, const st
 		return frames_match(f, s, l, i);
 	const struct sym_function *fn = frame_function(s, l, i);
 	struct view name = fn ? symbols_get_string(s, fn->name) : VIEW("");
-	return name.len && regex_yes(f->any, frame_simple_name(name));
+	return name.len && any_matches(f, frame_simple_name(name));
 }
 
 void frames_memo_init(struct frames_memo *m, const struct frames *f, const struct symbols *s)

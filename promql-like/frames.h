@@ -9,15 +9,24 @@
 #include "model/frame.h"
 #include "model/symbols.h"
 
+struct eval;
+struct frames_trouble;
+
 struct frames {
 	const struct matcher *m; /* borrowed from the query */
 	size_t n;
 	struct regex *any;       /* pprof's expression instead; owned */
+	struct frames_trouble *trouble; /* what went wrong in a match, of any thread; owned */
 };
 
-/* From an argument of a function. A string is an expression. */
-int frames_init(struct frames *f, const struct node *arg, struct err *e) MUST_USE;
+/* From an argument of a function of q, which it borrows. A string is an expression. */
+int frames_init(struct frames *f, struct eval *q, const struct node *arg, struct err *e) MUST_USE;
 void frames_release(struct frames *f);
+/* 0, or the first error of a match: an expression hit its limit, the query is too late or canceled. From then on everything below
+ * answers false at once, which is no answer: whoever asked looks here before using what it made of the answers. */
+int frames_failed(const struct frames *f, struct err *e) MUST_USE;
+/* One of the matchers on a value that is no frame's. */
+bool frames_value(const struct frames *f, const struct matcher *m, struct view v);
 /* Whether frame i of the location matches; i = 0 of a location without lines is the bare location. */
 bool frames_match(const struct frames *f, const struct symbols *s, const struct sym_location *l, uint32_t i);
 /* Of pprof's prune_from: the function's simplified name alone. For {...} as frames_match. */

@@ -87,7 +87,7 @@ CALL(fn_label_replace)
 	struct buf b = { 0 };
 	for (size_t i = 0; i < v.n && rc >= 0; i++) {
 		buf_reset(&b);
-		rc = regex_expand(re, labels_get(v.s[i].labels, from), with, &b, e);
+		rc = regex_expand(re, labels_get(v.s[i].labels, from), with, &b, &q->regex, e);
 		if (rc > 0)
 			set_label(q, &v.s[i], to, buf_view(&b));
 	}

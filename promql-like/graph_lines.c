@@ -174,6 +174,15 @@ static struct sieve *need_sieve(const struct filling *g, struct worker *t, struc
 	return new;
 }
 
+/* 0, or the error of a match. */
+static int choosers_failed(const struct readout *r, struct err *e)
+{
+	int rc = 0;
+	for (size_t i = 0; i < r->choosers.n && !rc; i++)
+		rc = frames_failed(&r->choosers.v[i].frames, e);
+	return rc;
+}
+
 static bool chosen(const struct filling *g, struct worker *t, struct symbols *s, uint32_t column)
 {
 	const struct readout *r = g->r;
@@ -195,8 +204,13 @@ static int need_line(struct filling *g, struct worker *t, struct lane_index *l, 
 		memset(l->line + l->n, 0, (n - l->n) * sizeof *l->line);
 		l->n = n;
 	}
-	if (!l->line[column] && !chosen(g, t, l->s, column))
-		l->line[column] = NOT_CHOSEN;
+	if (!l->line[column]) {
+		bool wanted = chosen(g, t, l->s, column);
+		int rc = choosers_failed(g->r, e);
+		if (rc)
+			return rc;
+		l->line[column] = wanted ? 0 : NOT_CHOSEN;
+	}
 	if (!l->line[column]) {
 		int rc = eval_hold_bytes(g->r->q, (g->sp->n + 1) * sizeof(int64_t), e);
 		if (rc)

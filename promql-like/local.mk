@@ -21,7 +21,7 @@ TESTS += lang_test
 lang_test_SOURCES = promql-like/lang_test.c
 lang_test_LDADD = $(PROMQL_LIBS)
 EXTRA_DIST += tests/lang/profiles.test tests/lang/profql.test tests/lang/math.test tests/lang/operators.test \
-  tests/lang/time.test tests/lang/aggregations.test tests/lang/ranges.test tests/lang/labels.test tests/lang/errors.test tests/lang/mixed.test tests/lang/experimental.test
+  tests/lang/time.test tests/lang/aggregations.test tests/lang/ranges.test tests/lang/labels.test tests/lang/errors.test tests/lang/expressions.test tests/lang/mixed.test tests/lang/experimental.test
 if HAVE_CMOCKA
 check_PROGRAMS += promql_parser_test promql_engine_test promql_graph_test
 TESTS += promql_parser_test promql_engine_test promql_graph_test

@@ -151,7 +151,7 @@ static int view_select(struct source_view *v, const struct matcher *m, size_t n,
 	int rc = check(lim, 0, e);
 	for (size_t i = 0; i < s->series.n && rc >= 0; i++) {
 		const struct mem_series *x = s->series.v[i];
-		rc = matchers_match(m, n, *x->labels, e);
+		rc = matchers_match(m, n, *x->labels, lim->regex, e);
 		if (rc > 0 && has_data(x, after, until))
 			vec_push(&out, (struct source_series){ *x->labels, x->is_profile ? &x->type : NULL, i });
 	}
@@ -234,6 +234,8 @@ struct match_memo {
 	const struct source_frame_filter *f;
 	const struct symbols *s;
 	uint8_t *locations, *stacks;
+	int rc;
+	struct err *e;
 };
 
 static bool location_matches(struct match_memo *m, uint32_t location)
@@ -242,11 +244,14 @@ static bool location_matches(struct match_memo *m, uint32_t location)
 	uint8_t *at = &m->locations[location];
 	if (*at)
 		return *at == 2;
-	bool yes = !l->n_lines && m->f->frame(m->f->arg, m->s, l, 0);
-	for (uint32_t i = 0; i < (m->f->leaf_only ? MIN(l->n_lines, 1u) : l->n_lines) && !yes; i++)
-		yes = m->f->frame(m->f->arg, m->s, l, i);
-	*at = yes ? 2 : 1;
-	return yes;
+	uint32_t n = m->f->leaf_only || !l->n_lines ? 1 : l->n_lines;
+	int rc = m->rc;
+	for (uint32_t i = 0; i < n && !rc; i++)
+		rc = m->f->frame(m->f->arg, m->s, l, i, m->e);
+	if (rc < 0)
+		m->rc = rc;
+	*at = rc > 0 ? 2 : 1;
+	return rc > 0;
 }
 
 static bool stack_matches(struct match_memo *m, uint32_t column)
@@ -269,7 +274,7 @@ static int view_sums(struct source_view *v, const struct source_part *parts, siz
 	struct stackvec **merged = xcalloc(n_groups + 1, sizeof *merged);
 	struct symbols *sy = of_view(v)->symbols;
 	struct match_memo memo = { f, sy, xcalloc(symbols_count(sy, SYMBOLS_LOCATIONS) + 1, 1),
-				   xcalloc(symbols_count(sy, SYMBOLS_STACKS) + 1, 1) };
+				   xcalloc(symbols_count(sy, SYMBOLS_STACKS) + 1, 1), 0, e };
 	int rc = view_merge(v, parts, n, n_groups, lim, merged, e);
 	for (size_t g = 0; g < n_groups && !rc; g++) {
 		const struct stackvec *x = merged[g];
@@ -283,6 +288,7 @@ static int view_sums(struct source_view *v, const struct source_part *parts, siz
 			if (exact && !x->is_float)
 				exact[g] += x->ints[i];
 		}
+		rc = memo.rc;
 	}
 	for (size_t g = 0; g < n_groups; g++)
 		stackvec_unref(merged[g]);
@@ -327,13 +333,13 @@ static int by_text(const void *a, const void *b)
 }
 
 static int list_labels(struct memsource *s, const struct view *name, const struct matcher *m, size_t n, int64_t after,
-		       int64_t until, struct view **ret, size_t *ret_n, struct err *e)
+		       int64_t until, struct regex_meter *meter, struct view **ret, size_t *ret_n, struct err *e)
 {
 	VEC(struct view) out = { 0 };
 	int rc = 0;
 	for (size_t i = 0; i < s->series.n && rc >= 0; i++) {
 		struct labels l = *s->series.v[i]->labels;
-		rc = has_data(s->series.v[i], after, until) ? matchers_match(m, n, l, e) : 0;
+		rc = has_data(s->series.v[i], after, until) ? matchers_match(m, n, l, meter, e) : 0;
 		for (size_t k = 0; k < l.n && rc > 0; k++)
 			if (!name)
 				vec_push(&out, l.v[k].name);
@@ -369,7 +375,7 @@ static int view_label_names(struct source_view *v, const struct matcher *m, size
 			    const struct source_limits *lim, struct view **ret, size_t *ret_n, struct err *e)
 {
 	int rc = check(lim, 0, e);
-	return rc ? rc : list_labels(of_view(v), NULL, m, n, after, until, ret, ret_n, e);
+	return rc ? rc : list_labels(of_view(v), NULL, m, n, after, until, lim->regex, ret, ret_n, e);
 }
 
 static int view_label_values(struct source_view *v, struct view name, const struct matcher *m, size_t n, int64_t after,
@@ -377,7 +383,7 @@ static int view_label_values(struct source_view *v, struct view name, const stru
 			     struct err *e)
 {
 	int rc = check(lim, 0, e);
-	return rc ? rc : list_labels(of_view(v), &name, m, n, after, until, ret, ret_n, e);
+	return rc ? rc : list_labels(of_view(v), &name, m, n, after, until, lim->regex, ret, ret_n, e);
 }
 
 static const struct source_ops ops = {

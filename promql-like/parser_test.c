@@ -146,8 +146,8 @@ static void test_selector(void **state)
 	assert_int_equal(promql_parse_selector(&x, VIEW("cpu{a=~\"b|c\"}"), &m, &n, &e), 0);
 	assert_int_equal(n, 2);
 	assert_int_equal(regex_literals(m[0].re), 2);
-	assert_int_equal(matcher_matches(&m[1], VIEW("process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta"), &e), 1);
-	assert_int_equal(matcher_matches(&m[1], VIEW("cpu"), &e), 1);
+	assert_int_equal(matcher_matches(&m[1], VIEW("process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta"), NULL, &e), 1);
+	assert_int_equal(matcher_matches(&m[1], VIEW("cpu"), NULL, &e), 1);
 	promql_expr_free(x);
 	assert_true(promql_parse_selector(&x, VIEW("up + 1"), &m, &n, &e) < 0);
 	assert_true(promql_parse_selector(&x, VIEW("{}"), &m, &n, &e) < 0);

@@ -287,7 +287,9 @@ static int read_rows(struct readout *r, struct value *v, struct err *e)
 			count_side(r, s->p->a.vec, false);
 			if (s->p->diff)
 				count_side(r, s->p->b.vec, true);
-			rc = check_rows(r, e);
+			rc = frames_failed(&r->frames, e);
+			if (!rc)
+				rc = check_rows(r, e);
 			if (!rc)
 				rc = put_rows(r, in, s->p, s->v, s->t_ms, e);
 			forget_rows(r);
@@ -306,7 +308,7 @@ static int parse_granularity(struct readout *r, const struct node *arg, struct e
 		arg = arg->paren;
 	if (arg->kind != NODE_STRING) {
 		r->has_frames = true;
-		return frames_init(&r->frames, arg, e);
+		return frames_init(&r->frames, r->q, arg, e);
 	}
 	for (unsigned i = 0; i < ARRAY_LEN(granularity_names); i++)
 		if (view_eqs(arg->string, granularity_names[i])) {
@@ -377,7 +379,7 @@ static int find_choosers(struct readout *r, const struct span *sp, struct err *e
 		return 0;
 	for (struct node *n = node_unwrap(r->in); chooses(n) && !rc; n = node_unwrap(r->in)) {
 		struct chooser c;
-		rc = chooser_init(&c, n, e);
+		rc = chooser_init(&c, r->q, n, e);
 		if (rc)
 			break;
 		vec_push(&r->choosers, c);

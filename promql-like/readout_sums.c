@@ -32,9 +32,11 @@ struct sums {
 	uint32_t n_groups;
 };
 
-static bool frame_filter(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line)
+static int frame_filter(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line, struct err *e)
 {
-	return frames_match(arg, s, l, line);
+	bool yes = frames_match(arg, s, l, line);
+	int rc = frames_failed(arg, e);
+	return rc ? rc : yes;
 }
 
 static void sum_vec(const struct frames *f, const struct stackvec *v, double scale, bool leaf_only, bool minus, struct exact *x)
@@ -122,8 +124,8 @@ int readout_sums(struct readout *r, struct value *v, struct err *e)
 	double *got = xcalloc(s.n_groups + 1, sizeof *got);
 	int64_t *exact = xcalloc(s.n_groups + 1, sizeof *exact);
 	struct source_frame_filter filter = { frame_filter, &r->frames, leaf_only };
-	int rc = 0;
-	if (s.n_groups)
+	int rc = frames_failed(&r->frames, e);
+	if (!rc && s.n_groups)
 		rc = r->q->view->ops->sums(r->q->view, s.parts.v, s.parts.n, s.n_groups, &filter, eval_stream_limits(r->q), got, exact, e);
 	for (size_t i = 0; i < s.list.n && !rc; i++) {
 		struct pending *p = &s.list.v[i];

@@ -133,7 +133,7 @@ static void find_needs(struct node *n, void *arg)
 	struct needs *x = arg;
 	struct err e = { 0 };
 	for (size_t i = 0; n->kind == NODE_SELECTOR && i < x->r->beyond.n && !x->why; i++)
-		if (matchers_match(n->sel.m, n->sel.n, x->r->beyond.v[i].labels, &e) == 1)
+		if (matchers_match(n->sel.m, n->sel.n, x->r->beyond.v[i].labels, NULL, &e) == 1)
 			x->why = x->r->beyond.v[i].why;
 	node_each_child(n, find_needs, arg);
 }

@@ -42,7 +42,7 @@ static bool text_matches(const struct expectation *x, struct view text)
 	struct err e = { 0 };
 	if (regex_new(&re, x->text, false, &e))
 		return false;
-	int rc = regex_match(re, text, &e);
+	int rc = regex_match(re, text, NULL, &e);
 	regex_unref(re);
 	return rc > 0;
 }

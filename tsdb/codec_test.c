@@ -209,7 +209,7 @@ static size_t selected(const struct index *x, enum matcher_op op, const char *na
 	uint32_t *ids;
 	size_t n;
 	assert_int_equal(matcher_init(&m, op, view_of(name), view_of(value), &e), 0);
-	assert_int_equal(index_select(x, &m, 1, 0, 100, &ids, &n, &e), 0);
+	assert_int_equal(index_select(x, &m, 1, 0, 100, NULL, &ids, &n, &e), 0);
 	free(ids);
 	matcher_release(&m);
 	return n;

@@ -98,8 +98,10 @@ static uint64_t delete(struct model *m, const char *name, const char *pod, int64
 	return series;
 }
 
-static bool is_function(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line)
+static int is_function(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line,
+		       struct err *e)
 {
+	(void)e;
 	uint32_t f = line < l->n_lines ? symbols_get_line(s, l, line)->function : 0;
 	return f && view_eqs(symbols_get_string(s, symbols_get_function(s, f - 1)->name), arg);
 }

@@ -160,9 +160,9 @@ static void bits_narrow(struct bits all, struct bits b, bool keep)
 
 /* Narrows `all` to the series that satisfy m. If m takes the empty string, a series without the label does satisfy
  * it, so that what is collected is the values it refuses. */
-static int narrow(const struct index *x, const struct matcher *m, struct bits all, struct err *e)
+static int narrow(const struct index *x, const struct matcher *m, struct bits all, struct regex_meter *meter, struct err *e)
 {
-	int takes_empty = matcher_matches(m, VIEW(""), e);
+	int takes_empty = matcher_matches(m, VIEW(""), meter, e);
 	if (takes_empty < 0)
 		return takes_empty;
 	uint32_t name_id;
@@ -179,7 +179,7 @@ static int narrow(const struct index *x, const struct matcher *m, struct bits al
 	} else if (name) {
 		for (size_t i = 0; i < name->postings.n && rc >= 0; i++) {
 			const struct posting *p = &x->postings.v[name->postings.v[i]];
-			rc = matcher_matches(m, symbols_get_string(x->symbols, p->value), e);
+			rc = matcher_matches(m, symbols_get_string(x->symbols, p->value), meter, e);
 			if (rc >= 0 && rc != takes_empty)
 				bits_add(hit, p);
 		}
@@ -191,14 +191,14 @@ static int narrow(const struct index *x, const struct matcher *m, struct bits al
 }
 
 int index_select(const struct index *x, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
-		 uint32_t **ret, size_t *ret_n, struct err *e)
+		 struct regex_meter *meter, uint32_t **ret, size_t *ret_n, struct err *e)
 {
 	struct bits all = bits_new(x->series.n);
 	for (size_t i = 0; i < x->series.n; i++)
 		if (series_meets(x->series.v[i], after_ms, until_ms))
 			all.w[i / 64] |= UINT64_C(1) << i % 64;
 	for (size_t i = 0; i < n; i++) {
-		int rc = narrow(x, &m[i], all, e);
+		int rc = narrow(x, &m[i], all, meter, e);
 		if (rc < 0) {
 			free(all.w);
 			return rc;

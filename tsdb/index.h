@@ -55,9 +55,10 @@ size_t index_bytes(const struct index *x);
 bool index_find(const struct index *x, struct labels l, uint64_t hash, uint32_t *ret);
 /* Adds a series, interning its strings; type NULL = floats. The caller looked for it before. */
 uint32_t index_add(struct index *x, struct labels l, uint64_t hash, const struct ptype *type);
-/* Ids of the series that satisfy all matchers and have stamps in (after, until], ascending; malloc'd. */
+/* Ids of the series that satisfy all matchers and have stamps in (after, until], ascending; malloc'd. meter: of their expressions,
+ * or NULL. */
 int index_select(const struct index *x, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
-		 uint32_t **ret, size_t *ret_n, struct err *e);
+		 struct regex_meter *meter, uint32_t **ret, size_t *ret_n, struct err *e);
 
 static inline bool series_meets(const struct series *s, int64_t after_ms, int64_t until_ms)
 {

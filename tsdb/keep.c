@@ -90,7 +90,7 @@ static int find_old(struct tsdb *db, struct partition *p, int64_t now_ms, struct
 			continue;
 		partition_load(p);
 		pthread_rwlock_rdlock(&p->dict_lock);
-		rc = index_select(&p->index, r->m, r->n, INT64_MIN, INT64_MAX, &f.series.v, &n, e);
+		rc = index_select(&p->index, r->m, r->n, INT64_MIN, INT64_MAX, NULL, &f.series.v, &n, e);
 		pthread_rwlock_unlock(&p->dict_lock);
 		f.series.n = n;
 		if (!rc && n)

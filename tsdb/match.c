@@ -4,23 +4,39 @@
 #include "base/alloc.h"
 #include "tsdb/names.h"
 
-static bool location_hits(const struct source_frame_filter *f, const struct symbols *s, const struct sym_location *l)
+static int location_hits(const struct source_frame_filter *f, const struct symbols *s, const struct sym_location *l, struct err *e)
 {
-	if (f->leaf_only || !l->n_lines)
-		return f->frame(f->arg, s, l, 0);
-	for (uint32_t i = 0; i < l->n_lines; i++)
-		if (f->frame(f->arg, s, l, i))
-			return true;
-	return false;
+	uint32_t n = f->leaf_only || !l->n_lines ? 1 : l->n_lines;
+	int rc = 0;
+	for (uint32_t i = 0; i < n && !rc; i++)
+		rc = f->frame(f->arg, s, l, i, e);
+	return rc;
 }
 
-/* Per node: whether its location hits, or (not leaf_only) any on the way to the root does. Parents come first. */
-static uint8_t *node_hits(const struct source_frame_filter *f, const struct symbols *s, const struct names *names)
+/* By location; NULL after an error. */
+static uint8_t *all_locations(const struct source_frame_filter *f, const struct symbols *s, uint32_t n, struct err *e)
+{
+	uint8_t *hits = xmalloc(n + 1);
+	for (uint32_t i = 0; i < n; i++) {
+		int rc = location_hits(f, s, symbols_get_location(s, i), e);
+		if (rc < 0) {
+			free(hits);
+			return NULL;
+		}
+		hits[i] = (uint8_t)rc;
+	}
+	return hits;
+}
+
+/* Per node: whether its location hits, or (not leaf_only) any on the way to the root does. Parents come first. NULL after an
+ * error. */
+static uint8_t *node_hits(const struct source_frame_filter *f, const struct symbols *s, const struct names *names, struct err *e)
 {
 	uint32_t n_locations = symbols_count(s, SYMBOLS_LOCATIONS), n = symbols_count(s, SYMBOLS_NODES);
-	uint8_t *location = xmalloc(n_locations + 1), *node = xcalloc(n, 1), below = !f->leaf_only;
-	for (uint32_t i = 0; i < n_locations; i++)
-		location[i] = location_hits(f, s, symbols_get_location(s, i));
+	uint8_t *location = all_locations(f, s, n_locations, e), below = !f->leaf_only;
+	if (!location)
+		return NULL;
+	uint8_t *node = xcalloc(n, 1);
 	for (size_t i = 0; names && i < names->v.n; i++)
 		if (names->v.v[i].location < n_locations)
 			location[names->v.v[i].location] = location[names->v.v[i].as];
@@ -35,10 +51,15 @@ static uint8_t *node_hits(const struct source_frame_filter *f, const struct symb
 	return node;
 }
 
-uint64_t *match_columns(const struct source_frame_filter *f, struct partition *p, const struct names *names, uint32_t *ret_n)
+uint64_t *match_columns(const struct source_frame_filter *f, struct partition *p, const struct names *names, uint32_t *ret_n,
+			struct err *e)
 {
 	pthread_rwlock_rdlock(&p->dict_lock);
-	uint8_t *node = node_hits(f, p->symbols, names);
+	uint8_t *node = node_hits(f, p->symbols, names, e);
+	if (!node) {
+		pthread_rwlock_unlock(&p->dict_lock);
+		return NULL;
+	}
 	uint32_t n = symbols_count(p->symbols, SYMBOLS_COLUMNS);
 	uint64_t *match = xcalloc(n / 64 + 1, sizeof *match);
 	const struct sym_column *run = NULL;

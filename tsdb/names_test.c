@@ -44,8 +44,10 @@ static void append(struct kit *k, const char *pod, int64_t t_ms, uint64_t seed, 
 	tsdb_flush(k->db);
 }
 
-static bool is_function(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line)
+static int is_function(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line,
+		       struct err *e)
 {
+	(void)e;
 	uint32_t f = line < l->n_lines ? symbols_get_line(s, l, line)->function : 0;
 	return f && view_eqs(symbols_get_string(s, symbols_get_function(s, f - 1)->name), arg);
 }

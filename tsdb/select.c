@@ -58,13 +58,13 @@ static void add_found(struct tsdb_view *v, struct found *f, uint32_t ref)
 }
 
 static int select_in(struct tsdb_view *v, size_t p, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
-		     struct found *f, struct err *e)
+		     const struct source_limits *lim, struct found *f, struct err *e)
 {
 	struct partition *part = own_series(v->own, p);
 	uint32_t *ids = NULL;
 	size_t n_ids = 0;
 	pthread_rwlock_rdlock(&part->dict_lock);
-	int rc = index_select(&part->index, m, n, after_ms, until_ms, &ids, &n_ids, e);
+	int rc = index_select(&part->index, m, n, after_ms, until_ms, lim ? lim->regex : NULL, &ids, &n_ids, e);
 	pthread_mutex_lock(&v->lock);
 	for (size_t i = 0; i < n_ids && !rc; i++)
 		add_found(v, f, need_ref(v, part->index.series.v[ids[i]], p, ids[i]));
@@ -82,7 +82,7 @@ static int find(struct tsdb_view *v, const struct matcher *m, size_t n, int64_t 
 	for (size_t p = 0; p < v->v->n && !rc; p++) {
 		rc = limits_check(lim, 0, e);
 		if (!rc && partition_meets(v->v->p[p]->p, after_ms, until_ms))
-			rc = select_in(v, p, m, n, after_ms, until_ms, f, e);
+			rc = select_in(v, p, m, n, after_ms, until_ms, lim, f, e);
 	}
 	vec_free(&f->seen);
 	if (rc)

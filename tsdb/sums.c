@@ -180,7 +180,7 @@ static void cut_tasks(struct sums *m)
 }
 
 /* One dictionary after the other. */
-static void match_all(struct sums *m)
+static int match_all(struct sums *m, struct err *e)
 {
 	m->match = xcalloc(m->v->v->n + 1, sizeof(*m->match));
 	m->n_match = xcalloc(m->v->v->n + 1, sizeof *m->n_match);
@@ -189,9 +189,12 @@ static void match_all(struct sums *m)
 		if (m->match[p])
 			continue;
 		struct partition *stacks = own_stacks(m->v->own, p);
-		m->match[p] = match_columns(m->filter, stacks, m->v->v->p[p]->names, &m->n_match[p]);
+		m->match[p] = match_columns(m->filter, stacks, m->v->v->p[p]->names, &m->n_match[p], e);
 		own_give(m->v->own, stacks);
+		if (!m->match[p])
+			return -(int)e->code;
 	}
+	return 0;
 }
 
 /* ---- giving rows to steps ---- */
@@ -503,7 +506,9 @@ int view_sums(struct source_view *sv, const struct source_part *parts, size_t n,
 		list_asks(&m);
 		cut_tasks(&m);
 		if (f)
-			match_all(&m);
+			rc = match_all(&m, e);
+	}
+	if (!rc) {
 		m.at_once = MAX(MIN(m.tasks.n / (m.n_workers * 8), MAX_AT_ONCE), 1);
 		pool_run(m.pool, (m.tasks.n + m.at_once - 1) / m.at_once, run_tasks, &m);
 		rc = atomic_load(&m.failed);

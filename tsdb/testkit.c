@@ -279,9 +279,10 @@ uint64_t kit_merge(struct kit *k, const char *name, int64_t after_ms, int64_t un
 	return r;
 }
 
-static bool every_second(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line)
+static int every_second(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line, struct err *e)
 {
 	(void)arg;
+	(void)e;
 	return line < l->n_lines && symbols_get_line(s, l, line)->function % 2;
 }
 

@@ -153,8 +153,10 @@ static void test_floats_and_labels(void **state)
 	kit_free(&k);
 }
 
-static bool is_function(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line)
+static int is_function(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line,
+		       struct err *e)
 {
+	(void)e;
 	if (line >= l->n_lines)
 		return false;
 	uint32_t f = symbols_get_line(s, l, line)->function;

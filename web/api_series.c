@@ -18,6 +18,7 @@ struct lookup {
 	size_t limit;
 	struct source_limits lim;
 	struct source_damage damage;
+	struct regex_meter meter;
 };
 
 static int lookup_open(struct lookup *l, struct web *w, struct httpd_request *rq, struct err *e)
@@ -28,6 +29,9 @@ static int lookup_open(struct lookup *l, struct web *w, struct httpd_request *rq
 	l->lim.damage = &l->damage;
 	l->lim.canceled = httpd_canceled(rq);
 	l->lim.deadline_mono_ns = w->o.query_timeout_ms ? httpd_arrived_ns(rq) + w->o.query_timeout_ms * 1000000 : 0;
+	l->meter = (struct regex_meter){ .deadline_mono_ns = l->lim.deadline_mono_ns, .canceled = l->lim.canceled,
+					 .max_ns = REGEX_QUERY_NS, .max_name = REGEX_QUERY_NAME };
+	l->lim.regex = &l->meter;
 	int rc = param_span(rq, false, &l->after, &l->until, e);
 	if (!rc)
 		rc = param_limit(rq, "limit", &l->limit, e);

@@ -301,7 +301,7 @@ static int select_series(struct source_view *v, const struct matcher *m, size_t 
 	*ret = xcalloc(ARRAY_LEN(all_series), sizeof **ret);
 	*ret_n = 0;
 	for (size_t i = 0; i < ARRAY_LEN(all_series); i++)
-		if (after_ms < 1000 && until_ms >= 1000 && matchers_match(m, n, all_series[i].labels, e) == 1)
+		if (after_ms < 1000 && until_ms >= 1000 && matchers_match(m, n, all_series[i].labels, NULL, e) == 1)
 			(*ret)[(*ret_n)++] = all_series[i];
 	return 0;
 }

@@ -16,8 +16,8 @@
 /* The page's search: in a function's name or file. */
 static int frame_matches(void *re, const struct flame_frame *f, struct err *e)
 {
-	int yes = regex_match(re, f->name, e);
-	return yes ? yes : regex_match(re, f->file, e);
+	int yes = regex_match(re, f->name, NULL, e);
+	return yes ? yes : regex_match(re, f->file, NULL, e);
 }
 
 static void ask_release(struct flame_ask *ask)

@@ -8,30 +8,30 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/regex_re2.h"
-
-#define MATCH_LIMIT 1000000
+#include "base/utf8.h"
 
 struct regex {
 	atomic_int refs;
 	pcre2_code *code;
+	pcre2_code *whole;      /* of a search: the same from the subject's first byte on, so that all its steps are one count */
 	char *pattern;
 	size_t pattern_len;
 	struct re2_name *names; /* of groups; the views point into pattern */
 	size_t n_names;
-	bool jit;
 	struct re2_literals literals; /* anchored patterns only */
 };
 
 /* Compiles what re2_translate wrote; the error is about the pattern as it was given. */
-static pcre2_code *compile(const struct re2 *r, struct view pattern, bool anchored, struct err *e)
+static pcre2_code *compile(const struct re2 *r, struct view pattern, const char *before, const char *after, struct err *e)
 {
 	struct buf b = { .max = 32u << 20 };
 	int code;
 	PCRE2_SIZE at;
-	buf_puts(&b, anchored ? "\\A(?:" : "(?:");
+	buf_puts(&b, before);
 	buf_putv(&b, buf_view(&r->out));
-	buf_puts(&b, anchored ? ")\\z" : ")");
+	buf_puts(&b, after);
 	pcre2_compile_context *ctx = pcre2_compile_context_create(NULL);
 	pcre2_code *c = NULL;
 	if (ctx && !b.overflow) {
@@ -54,8 +54,10 @@ int regex_new(struct regex **ret, struct view pattern, bool anchored, struct err
 {
 	struct re2 r;
 	int rc = re2_translate(&r, pattern, anchored, e);
-	pcre2_code *c = rc ? NULL : compile(&r, pattern, anchored, e);
-	if (!c) {
+	pcre2_code *c = rc ? NULL : compile(&r, pattern, anchored ? "\\A(?:" : "(?:", anchored ? ")\\z" : ")", e);
+	pcre2_code *whole = c && !anchored ? compile(&r, pattern, "\\A(?s:.*?)\\K(?:", ")", e) : NULL;
+	if (!c || (!anchored && !whole)) {
+		pcre2_code_free(c);
 		re2_release(&r);
 		return rc ? rc : -ERR_BAD_DATA;
 	}
@@ -69,7 +71,10 @@ int regex_new(struct regex **ret, struct view pattern, bool anchored, struct err
 	re->names = r.names.v;
 	re->n_names = r.names.n;
 	buf_free(&r.out);
-	re->jit = pcre2_jit_compile(c, PCRE2_JIT_COMPLETE) == 0;
+	re->whole = whole;
+	pcre2_jit_compile(c, PCRE2_JIT_COMPLETE); /* or the interpreter */
+	if (whole)
+		pcre2_jit_compile(whole, PCRE2_JIT_COMPLETE);
 	if (anchored)
 		re2_literals(regex_pattern(re), &re->literals);
 	*ret = re;
@@ -88,6 +93,7 @@ void regex_unref(struct regex *re)
 	if (!re || atomic_fetch_sub(&re->refs, 1) != 1)
 		return;
 	pcre2_code_free(re->code);
+	pcre2_code_free(re->whole);
 	free(re->names);
 	free(re->literals.text);
 	vec_free(&re->literals.v);
@@ -100,33 +106,129 @@ struct view regex_pattern(const struct regex *re)
 	return view_make(re->pattern, re->pattern_len);
 }
 
-/* One for all threads: matching only reads it. */
-static pcre2_match_context *limits_ctx;
+/* ---- what a match may cost ---- */
 
-static void make_limits(void)
+/* Of PCRE2's steps. A search counts them for each place where it begins anew: all places together get SEARCH_STEPS. */
+#define MATCH_STEPS 1000000
+#define SEARCH_STEPS 8000000
+#define MATCH_HEAP_KB 65536 /* of the interpreter */
+
+/* What a thread keeps from match to match. */
+struct matcher_thread {
+	pcre2_match_context *limits;
+	pcre2_match_data *data;    /* one pair: whether, not where */
+	uint32_t steps;            /* that `limits` says */
+	struct regex_meter *meter; /* whose time was not charged yet */
+	int64_t ns;
+	unsigned n;
+};
+
+static pthread_key_t thread_key;
+static _Thread_local struct matcher_thread *of_thread;
+
+static void thread_end(void *arg)
 {
-	limits_ctx = pcre2_match_context_create(NULL);
-	if (!limits_ctx)
-		abort();
-	pcre2_set_match_limit(limits_ctx, MATCH_LIMIT);
+	struct matcher_thread *t = arg;
+	pcre2_match_context_free(t->limits);
+	pcre2_match_data_free(t->data);
+	free(t);
 }
 
-static pcre2_match_context *limits(void)
+static void make_key(void)
+{
+	if (pthread_key_create(&thread_key, thread_end))
+		abort();
+}
+
+static struct matcher_thread *this_thread(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	pthread_once(&once, make_limits);
-	return limits_ctx;
+	if (of_thread)
+		return of_thread;
+	pthread_once(&once, make_key);
+	struct matcher_thread *t = NEW(struct matcher_thread);
+	t->limits = pcre2_match_context_create(NULL);
+	t->data = pcre2_match_data_create(1, NULL);
+	if (!t->limits || !t->data)
+		abort();
+	pcre2_set_heap_limit(t->limits, MATCH_HEAP_KB);
+	pthread_setspecific(thread_key, t);
+	return of_thread = t;
 }
 
-static int match_at(const struct regex *re, struct view s, size_t from, pcre2_match_data *md, struct err *e)
+/* The meter's verdict after one more match of ns. */
+static int charge(struct matcher_thread *t, struct regex_meter *m, int64_t now_ns, int64_t ns, struct err *e)
 {
-	int rc = pcre2_match(re->code, (PCRE2_SPTR)(s.ptr ? s.ptr : ""), s.len, from, 0, md, limits());
-	if (rc == PCRE2_ERROR_NOMATCH)
+	if (t->meter != m) {
+		t->meter = m;
+		t->ns = t->n = 0;
+	}
+	t->ns += ns;
+	if (++t->n < 64 && ns < 1000000)
 		return 0;
-	if (rc < 0)
-		return err_set(e, ERR_LIMIT, "regular expression \"%s\" took too many steps on a subject of %zu bytes",
-			       re->pattern, s.len);
-	return rc ? rc : 1;
+	int64_t spent = atomic_fetch_add_explicit(&m->spent_ns, t->ns, memory_order_relaxed) + t->ns;
+	t->ns = t->n = 0;
+	if (m->canceled && atomic_load_explicit(m->canceled, memory_order_relaxed))
+		return err_set(e, ERR_CANCELED, "canceled while regular expressions were matched");
+	if (m->deadline_mono_ns && now_ns > m->deadline_mono_ns)
+		return err_set(e, ERR_TIMEOUT, "timed out while regular expressions were matched: ask for less, or raise the request's timeout "
+			       "and --query.timeout");
+	if (m->max_ns && spent > m->max_ns)
+		return err_set(e, ERR_LIMIT, "regular expressions took more than %s: write them without repetitions in repetitions",
+			       m->max_name);
+	return 0;
+}
+
+/* ---- matching ---- */
+
+static int run(struct matcher_thread *t, const pcre2_code *code, struct view s, uint32_t steps, uint32_t options, pcre2_match_data *md)
+{
+	if (t->steps != steps)
+		pcre2_set_match_limit(t->limits, t->steps = steps);
+	return pcre2_match(code, (PCRE2_SPTR)(s.ptr ? s.ptr : ""), s.len, 0, options, md, t->limits);
+}
+
+/* Steps from each place where a search of so many bytes may begin. */
+static uint32_t steps_of(const struct regex *re, struct view s)
+{
+	size_t each = SEARCH_STEPS / (s.len + 1);
+	return !re->whole || each > MATCH_STEPS ? MATCH_STEPS : each < 64 ? 64 : (uint32_t)each;
+}
+
+static int run_within_limits(struct matcher_thread *t, const struct regex *re, struct view s, pcre2_match_data *md)
+{
+	int rc = run(t, re->code, s, steps_of(re, s), 0, md);
+	const pcre2_code *code = re->code;
+	if (rc == PCRE2_ERROR_MATCHLIMIT && re->whole) /* one place may need most of the steps */
+		rc = run(t, code = re->whole, s, MATCH_STEPS, 0, md);
+	if (rc == PCRE2_ERROR_JIT_STACKLIMIT) /* the interpreter takes its room from the heap */
+		rc = run(t, code = re->whole ? re->whole : code, s, MATCH_STEPS, PCRE2_NO_JIT, md);
+	/* What `whole` has before the expression does not pass over bytes that are no UTF-8. */
+	return rc == PCRE2_ERROR_NOMATCH && code != re->code && !utf8_valid(s) ? PCRE2_ERROR_MATCHLIMIT : rc;
+}
+
+static int too_many_steps(const struct regex *re, struct view s, struct err *e)
+{
+	struct view pattern = utf8_prefix(regex_pattern(re), 200), value = utf8_prefix(s, 80);
+	return err_set(e, ERR_LIMIT, "the regular expression \"%.*s\"%s took too many steps on \"%.*s\"%s (%zu bytes): write it without "
+		       "repetitions in repetitions", VIEW_ARG(pattern), pattern.len < re->pattern_len ? "..." : "", VIEW_ARG(value),
+		       value.len < s.len ? "..." : "", s.len);
+}
+
+static int match(struct matcher_thread *t, const struct regex *re, struct view s, pcre2_match_data *md, struct regex_meter *meter,
+		 struct err *e)
+{
+	int64_t from = meter ? clock_mono_ns() : 0;
+	int rc = run_within_limits(t, re, s, md);
+	if (rc < 0 && rc != PCRE2_ERROR_NOMATCH)
+		return too_many_steps(re, s, e);
+	if (meter) {
+		int64_t now = clock_mono_ns();
+		int over = charge(t, meter, now, now - from, e);
+		if (over)
+			return over;
+	}
+	return rc == PCRE2_ERROR_NOMATCH ? 0 : rc ? rc : 1;
 }
 
 static bool is_literal(const struct regex *re, struct view s)
@@ -142,13 +244,12 @@ static bool is_literal(const struct regex *re, struct view s)
 	return false;
 }
 
-int regex_match(const struct regex *re, struct view s, struct err *e)
+int regex_match(const struct regex *re, struct view s, struct regex_meter *meter, struct err *e)
 {
 	if (re->literals.v.n)
 		return is_literal(re, s);
-	pcre2_match_data *md = pcre2_match_data_create(1, NULL);
-	int rc = md ? match_at(re, s, 0, md, e) : err_set(e, ERR_INTERNAL, "out of memory");
-	pcre2_match_data_free(md);
+	struct matcher_thread *t = this_thread();
+	int rc = match(t, re, s, t->data, meter, e);
 	return rc > 0 ? 1 : rc;
 }
 
@@ -204,12 +305,12 @@ static void expand(const struct regex *re, struct view s, struct view t, pcre2_m
 	}
 }
 
-int regex_expand(const struct regex *re, struct view s, struct view t, struct buf *out, struct err *e)
+int regex_expand(const struct regex *re, struct view s, struct view t, struct buf *out, struct regex_meter *meter, struct err *e)
 {
 	pcre2_match_data *md = pcre2_match_data_create_from_pattern(re->code, NULL);
 	if (!md)
 		return err_set(e, ERR_INTERNAL, "out of memory");
-	int rc = match_at(re, s, 0, md, e);
+	int rc = match(this_thread(), re, s, md, meter, e);
 	if (rc > 0) {
 		expand(re, s, t, md, out);
 		rc = 1;

@@ -6,10 +6,25 @@
 #ifndef PYRRHA_BASE_REGEX_H
 #define PYRRHA_BASE_REGEX_H
 
+#include <stdatomic.h>
+
 #include "base/buf.h"
 #include "base/err.h"
 
 struct regex;
+
+/* What many matches may cost together: those of a query, by all its threads. Looked at every 64 matches of a thread, and
+ * after each that took a millisecond. A single match takes 20 ms at most. */
+struct regex_meter {
+	int64_t deadline_mono_ns;    /* 0 = none */
+	const atomic_bool *canceled; /* NULL = cannot be */
+	int64_t max_ns;              /* 0 = no bound */
+	const char *max_name;        /* what to say of max_ns, "5 s of a query" */
+	atomic_llong spent_ns;
+};
+/* Of one query, by all its threads. A million names take half a second. */
+#define REGEX_QUERY_NS 10000000000LL
+#define REGEX_QUERY_NAME "10 s of a query"
 
 #define REGEX_MAX_GROUPS 100
 
@@ -20,10 +35,12 @@ struct regex *regex_ref(struct regex *re);
 void regex_unref(struct regex *re);
 /* The pattern as given. */
 struct view regex_pattern(const struct regex *re);
-/* 1 match, 0 none, negative: the match limit was hit. */
-int regex_match(const struct regex *re, struct view subject, struct err *e);
+/* 1 match, 0 none; ERR_LIMIT: the match took too many steps, or all of the meter too long; ERR_TIMEOUT, ERR_CANCELED of the meter,
+ * which may be NULL. An error is no answer: whoever takes it for "no match" answers falsely. */
+int regex_match(const struct regex *re, struct view subject, struct regex_meter *meter, struct err *e) MUST_USE;
 /* As regex_match, and appends `template` with $1, ${1}, ${name}, $$ expanded as Go's Regexp.Expand. */
-int regex_expand(const struct regex *re, struct view subject, struct view template, struct buf *out, struct err *e);
+int regex_expand(const struct regex *re, struct view subject, struct view template, struct buf *out, struct regex_meter *meter,
+		 struct err *e) MUST_USE;
 /* If the whole pattern is a literal, or an alternation of literals (anchored only), their number, and each through
  * get; 0 otherwise. Lets matchers use a look-up instead. */
 size_t regex_literals(const struct regex *re);

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/regex.h"
 
 static struct regex *compiled(const char *pattern, bool anchored)
@@ -51,9 +52,9 @@ static void test_meaning(void **state)
 		const char *p = anchored_cases[i].pattern;
 		struct err e = { 0 };
 		struct regex *re = compiled(p, true);
-		if (anchored_cases[i].yes && regex_match(re, view_of(anchored_cases[i].yes), &e) != 1)
+		if (anchored_cases[i].yes && regex_match(re, view_of(anchored_cases[i].yes), NULL, &e) != 1)
 			fail_msg("%s should match %s", p, anchored_cases[i].yes);
-		if (anchored_cases[i].no && regex_match(re, view_of(anchored_cases[i].no), &e) != 0)
+		if (anchored_cases[i].no && regex_match(re, view_of(anchored_cases[i].no), NULL, &e) != 0)
 			fail_msg("%s should not match %s", p, anchored_cases[i].no);
 		regex_unref(re);
 	}
@@ -84,15 +85,15 @@ static void test_search_and_groups(void **state)
 	struct err e = { 0 };
 	struct buf out = { 0 };
 	struct regex *re = compiled("(?P<first_1>a+)(?:x)(b)?", false);
-	assert_int_equal(regex_match(re, VIEW("..aax"), &e), 1);
-	assert_int_equal(regex_expand(re, VIEW("..aax"), VIEW("$first_1-${2}-$0-$nope"), &out, &e), 1);
+	assert_int_equal(regex_match(re, VIEW("..aax"), NULL, &e), 1);
+	assert_int_equal(regex_expand(re, VIEW("..aax"), VIEW("$first_1-${2}-$0-$nope"), &out, NULL, &e), 1);
 	assert_string_equal(out.ptr, "aa--aax-");
 	regex_unref(re);
 	re = compiled("a.c", false); /* a search: . does not match a newline */
-	assert_int_equal(regex_match(re, VIEW("a\nc"), &e), 0);
+	assert_int_equal(regex_match(re, VIEW("a\nc"), NULL, &e), 0);
 	regex_unref(re);
 	re = compiled("(?m)^b$", false);
-	assert_int_equal(regex_match(re, VIEW("a\nb\nc"), &e), 1);
+	assert_int_equal(regex_match(re, VIEW("a\nb\nc"), NULL, &e), 1);
 	regex_unref(re);
 	buf_free(&out);
 }
@@ -105,8 +106,8 @@ static void test_literals(void **state)
 	assert_int_equal(regex_literals(re), 3);
 	assert_true(view_eqs(regex_literal(re, 0), ""));
 	assert_true(view_eqs(regex_literal(re, 2), "b.c"));
-	assert_int_equal(regex_match(re, VIEW("b.c"), &e), 1);
-	assert_int_equal(regex_match(re, VIEW("bxc"), &e), 0);
+	assert_int_equal(regex_match(re, VIEW("b.c"), NULL, &e), 1);
+	assert_int_equal(regex_match(re, VIEW("bxc"), NULL, &e), 0);
 	regex_unref(re);
 	re = compiled("a.*", true);
 	assert_int_equal(regex_literals(re), 0);
@@ -116,17 +117,101 @@ static void test_literals(void **state)
 	regex_unref(re);
 }
 
+/* "a" n times, then x. */
+static struct view many(char *room, size_t n, const char *x)
+{
+	memset(room, 'a', n);
+	memcpy(room + n, x, strlen(x));
+	return view_make(room, n + strlen(x));
+}
+
+static char room[1 << 20];
+
+/* The limit is an error, anchored or not, and says of what; it is never "no match". */
 static void test_limit(void **state)
 {
 	(void)state;
+	static const size_t lengths[] = { 40, 500, 65536, 1000000 };
+	for (size_t i = 0; i < 2 * ARRAY_LEN(lengths); i++) {
+		struct err e = { 0 };
+		struct regex *re = compiled("(?:a?){30}a{30}[bq]", i % 2);
+		int rc = regex_match(re, many(room, lengths[i / 2], i % 2 ? "" : "cb"), NULL, &e);
+		assert_int_equal(rc, -ERR_LIMIT);
+		assert_non_null(strstr(e.msg, "\"(?:a?){30}a{30}[bq]\" took too many steps on \"aaaaaaaaaa"));
+		assert_true(strlen(e.msg) < 400);
+		regex_unref(re);
+	}
+}
+
+/* What a search may take is for all places where it may begin together: each of these has just less than the limit. */
+static void test_search_is_bounded(void **state)
+{
+	(void)state;
 	struct err e = { 0 };
-	struct regex *re = compiled("(a*)*(b*)*(c*)*(a*)*(b*)*x", true);
-	char subject[200];
-	memset(subject, 'a', sizeof subject);
-	int rc = regex_match(re, view_make(subject, sizeof subject), &e);
-	assert_true(rc <= 0); /* an answer or an error, and soon */
-	if (rc < 0)
-		assert_int_equal(e.code, ERR_LIMIT);
+	struct regex *re = compiled("(?:a?){17}a{17}[bq]", false);
+	struct view s = many(room, 1000000, "c");
+	int64_t from = clock_mono_ns();
+	int rc = regex_match(re, s, NULL, &e);
+	assert_true(rc == 0 || rc == -ERR_LIMIT);
+	assert_true(clock_mono_ns() - from < 20000000000LL); /* it was hours */
+	regex_unref(re);
+}
+
+/* Expressions that are no attack, on long values: the steps are for the value, and the interpreter helps where the
+ * compiled code's stack is too small. */
+static void test_long_values(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *pattern;
+		bool anchored;
+		int want;
+	} cases[] = {
+		{ "aac.*", false, 1 }, { "c.*d", false, 0 }, { "aa.*c", false, 1 }, { "(a|b)*c", true, 1 }, { "(\\w+\\s?)+$", false, 1 },
+		{ ".*aac", true, 1 }, { "(?:a|aa)+c$", false, 1 }, { "b", false, 0 },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct err e = { 0 };
+		struct regex *re = compiled(cases[i].pattern, cases[i].anchored);
+		int rc = regex_match(re, many(room, 65536, "c"), NULL, &e);
+		if (rc != cases[i].want)
+			fail_msg("%s: %d %s", cases[i].pattern, rc, e.msg);
+		regex_unref(re);
+	}
+	struct err e = { 0 };
+	struct buf out = { 0 };
+	struct regex *re = compiled("(a+)(c)$", false); /* each place is tried, and what is found is what a search finds */
+	assert_int_equal(regex_expand(re, many(room, 3000, "bac"), VIEW("$0-$1-$2"), &out, NULL, &e), 1);
+	assert_string_equal(out.ptr, "ac-a-c");
+	buf_free(&out);
+	regex_unref(re);
+}
+
+static int matches(const struct regex *re, struct regex_meter *m, int n, struct err *e)
+{
+	int rc = 0;
+	for (int i = 0; i < n && rc >= 0; i++)
+		rc = regex_match(re, VIEW("net/http.(*conn).serve"), m, e);
+	return rc;
+}
+
+static void test_meter(void **state)
+{
+	(void)state;
+	struct err e = { 0 };
+	atomic_bool canceled = true;
+	struct regex *re = compiled("ser[vw]e.*x", false);
+	assert_int_equal(matches(re, &(struct regex_meter){ .canceled = &canceled }, 64, &e), -ERR_CANCELED);
+	assert_int_equal(matches(re, &(struct regex_meter){ .deadline_mono_ns = 1 }, 64, &e), -ERR_TIMEOUT);
+	struct regex_meter m = { .max_ns = 1000000, .max_name = "1 ms of a test" };
+	assert_int_equal(matches(re, &m, 10000000, &e), -ERR_LIMIT);
+	assert_non_null(strstr(e.msg, "regular expressions took more than 1 ms of a test"));
+	assert_true(m.spent_ns > m.max_ns);
+	assert_int_equal(matches(re, &(struct regex_meter){ .max_ns = 60000000000 }, 1000, &e), 0);
+	regex_unref(re);
+	/* one that takes long is looked at right after it */
+	re = compiled("(?:a?){15}a{15}[bq]", false);
+	assert_true(regex_match(re, many(room, 2000, "cb"), &(struct regex_meter){ .deadline_mono_ns = 1 }, &e) < 0);
 	regex_unref(re);
 }
 
@@ -135,6 +220,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_meaning), cmocka_unit_test(test_refused), cmocka_unit_test(test_search_and_groups),
 		cmocka_unit_test(test_literals), cmocka_unit_test(test_limit),
+		cmocka_unit_test(test_search_is_bounded), cmocka_unit_test(test_long_values), cmocka_unit_test(test_meter),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -242,7 +242,7 @@ static void add_cors(struct httpd_request *rq)
 	struct view origin = httpd_header(rq, MHD_HTTP_HEADER_ORIGIN);
 	if (!h->cors_any)
 		httpd_set_header(rq, MHD_HTTP_HEADER_VARY, "Origin");
-	if (!origin.len || (!h->cors_any && regex_match(h->cors, origin, NULL) != 1))
+	if (!origin.len || (!h->cors_any && regex_match(h->cors, origin, NULL, NULL) != 1))
 		return;
 	httpd_set_header(rq, "Access-Control-Allow-Origin", "%.*s", h->cors_any ? 1 : (int)origin.len,
 			 h->cors_any ? "*" : origin.ptr);

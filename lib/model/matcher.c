@@ -13,7 +13,7 @@ void matcher_release(struct matcher *m)
 	m->re = NULL;
 }
 
-int matcher_matches(const struct matcher *m, struct view value, struct err *e)
+int matcher_matches(const struct matcher *m, struct view value, struct regex_meter *meter, struct err *e)
 {
 	switch (m->op) {
 	case MATCH_EQ:
@@ -24,14 +24,14 @@ int matcher_matches(const struct matcher *m, struct view value, struct err *e)
 	case MATCH_NRE:
 		break;
 	}
-	int rc = regex_match(m->re, value, e);
+	int rc = regex_match(m->re, value, meter, e);
 	return rc < 0 ? rc : rc == (m->op == MATCH_RE);
 }
 
-int matchers_match(const struct matcher *m, size_t n, struct labels l, struct err *e)
+int matchers_match(const struct matcher *m, size_t n, struct labels l, struct regex_meter *meter, struct err *e)
 {
 	for (size_t i = 0; i < n; i++) {
-		int rc = matcher_matches(&m[i], labels_get(l, m[i].name), e);
+		int rc = matcher_matches(&m[i], labels_get(l, m[i].name), meter, e);
 		if (rc <= 0)
 			return rc;
 	}

@@ -17,10 +17,10 @@ struct matcher {
 /* Compiles the expression where there is one; name and value are borrowed. */
 int matcher_init(struct matcher *m, enum matcher_op op, struct view name, struct view value, struct err *e);
 void matcher_release(struct matcher *m);
-/* 1 or 0; negative if the expression hit its limit. */
-int matcher_matches(const struct matcher *m, struct view value, struct err *e);
+/* 1 or 0; negative as regex_match. meter: of all matches, or NULL. */
+int matcher_matches(const struct matcher *m, struct view value, struct regex_meter *meter, struct err *e) MUST_USE;
 /* All of them on one label set. */
-int matchers_match(const struct matcher *m, size_t n, struct labels l, struct err *e);
+int matchers_match(const struct matcher *m, size_t n, struct labels l, struct regex_meter *meter, struct err *e) MUST_USE;
 const char *matcher_op_text(enum matcher_op op);
 
 #endif

@@ -92,6 +92,8 @@ void relabel_rule_release(struct relabel_rule *r)
 	r->re = NULL;
 }
 
+#define MAX_NS 1000000000LL /* of matching, for one set of labels */
+
 static int arena_full(struct err *e)
 {
 	return err_set(e, ERR_LIMIT, "relabelling: the labels grew over their limit");
@@ -134,12 +136,12 @@ static int set_label(struct labels_builder *b, struct arena *a, struct view name
 }
 
 static int do_replace(const struct relabel_rule *r, struct labels_builder *b, struct arena *a, struct view joined,
-		      struct err *e)
+		      struct regex_meter *meter, struct err *e)
 {
 	struct buf name = { 0 }, value = { 0 };
-	int rc = regex_expand(r->re, joined, view_of(r->target_label), &name, e);
+	int rc = regex_expand(r->re, joined, view_of(r->target_label), &name, meter, e);
 	if (rc > 0 && valid_name(buf_view(&name)))
-		rc = regex_expand(r->re, joined, view_of(r->replacement), &value, e);
+		rc = regex_expand(r->re, joined, view_of(r->replacement), &value, meter, e);
 	else if (rc > 0)
 		rc = 0;
 	if (rc > 0)
@@ -199,7 +201,7 @@ static int do_case(const struct relabel_rule *r, struct labels_builder *b, struc
 }
 
 /* labelmap, labeldrop, labelkeep: over the labels as they were before the rule. */
-static int do_names(const struct relabel_rule *r, struct labels_builder *b, struct arena *a, struct err *e)
+static int do_names(const struct relabel_rule *r, struct labels_builder *b, struct arena *a, struct regex_meter *meter, struct err *e)
 {
 	struct labels was = labels_copy(a, labels_builder_finish(b));
 	if (was.n && !was.v)
@@ -207,8 +209,8 @@ static int do_names(const struct relabel_rule *r, struct labels_builder *b, stru
 	for (size_t i = 0; i < was.n; i++) {
 		struct buf name = { 0 };
 		int rc = r->action == RELABEL_LABELMAP
-				 ? regex_expand(r->re, was.v[i].name, view_of(r->replacement), &name, e)
-				 : regex_match(r->re, was.v[i].name, e);
+				 ? regex_expand(r->re, was.v[i].name, view_of(r->replacement), &name, meter, e)
+				 : regex_match(r->re, was.v[i].name, meter, e);
 		if (rc >= 0 && r->action != RELABEL_LABELMAP && (rc == 1) == (r->action == RELABEL_LABELDROP))
 			labels_builder_del(b, was.v[i].name);
 		if (rc > 0 && r->action == RELABEL_LABELMAP)
@@ -221,15 +223,16 @@ static int do_names(const struct relabel_rule *r, struct labels_builder *b, stru
 }
 
 /* 1: goes on; 0: dropped. */
-static int do_filter(const struct relabel_rule *r, const struct labels_builder *b, struct view joined, struct err *e)
+static int do_filter(const struct relabel_rule *r, const struct labels_builder *b, struct view joined, struct regex_meter *meter,
+		     struct err *e)
 {
 	if (r->action == RELABEL_KEEPEQUAL || r->action == RELABEL_DROPEQUAL)
 		return view_eq(labels_builder_get(b, view_of(r->target_label)), joined) == (r->action == RELABEL_KEEPEQUAL);
-	int rc = regex_match(r->re, joined, e);
+	int rc = regex_match(r->re, joined, meter, e);
 	return rc < 0 ? rc : rc == (r->action == RELABEL_KEEP);
 }
 
-static int apply_one(const struct relabel_rule *r, struct labels_builder *b, struct arena *a, struct err *e)
+static int apply_one(const struct relabel_rule *r, struct labels_builder *b, struct arena *a, struct regex_meter *meter, struct err *e)
 {
 	struct view joined;
 	int rc = join_sources(r, b, a, &joined, e);
@@ -240,9 +243,9 @@ static int apply_one(const struct relabel_rule *r, struct labels_builder *b, str
 	case RELABEL_DROP:
 	case RELABEL_KEEPEQUAL:
 	case RELABEL_DROPEQUAL:
-		return do_filter(r, b, joined, e);
+		return do_filter(r, b, joined, meter, e);
 	case RELABEL_REPLACE:
-		rc = do_replace(r, b, a, joined, e);
+		rc = do_replace(r, b, a, joined, meter, e);
 		break;
 	case RELABEL_HASHMOD:
 		rc = do_hashmod(r, b, a, joined, e);
@@ -252,16 +255,19 @@ static int apply_one(const struct relabel_rule *r, struct labels_builder *b, str
 		rc = do_case(r, b, a, joined, e);
 		break;
 	default:
-		rc = do_names(r, b, a, e);
+		rc = do_names(r, b, a, meter, e);
 	}
 	return rc < 0 ? rc : 1;
 }
 
 int relabel_apply(const struct relabel_rule *rules, size_t n, struct labels_builder *b, struct arena *a, struct err *e)
 {
+	struct regex_meter meter = { .max_ns = MAX_NS, .max_name = "1 s of relabelling" };
 	for (size_t i = 0; i < n; i++) {
-		int rc = apply_one(&rules[i], b, a, e);
-		if (rc <= 0)
+		int rc = apply_one(&rules[i], b, a, &meter, e);
+		if (rc < 0)
+			return err_wrap(e, "rule %zu", i + 1);
+		if (!rc)
 			return rc;
 	}
 	return 1;

@@ -28,7 +28,7 @@ int relabel_rule_init(struct relabel_rule *r, struct err *e) MUST_USE;
 void relabel_rule_release(struct relabel_rule *r);
 
 /* Applies the rules in order. 1: kept, b holds the result (new strings lie in the arena); 0: dropped; negative: an
- * expression hit its match limit, or the arena its cap. */
+ * expression hit its match limit, all of them took a second, or the arena its cap; the error names the rule, from 1. */
 int relabel_apply(const struct relabel_rule *rules, size_t n, struct labels_builder *b, struct arena *a, struct err *e)
 	MUST_USE;
 

@@ -41,6 +41,7 @@ struct source_limits {
 	struct pool *pool;           /* to fan out over; NULL = the caller's thread only */
 	uint64_t max_bytes;          /* of stacks that are held for this query alone, beside those it returns; 0 = unlimited */
 	struct source_damage *damage; /* what is damaged is left out and noted here; NULL: it is an error, ERR_CORRUPT */
+	struct regex_meter *regex;   /* of the matchers' expressions; may be NULL */
 };
 
 /* ERR_CANCELED, ERR_TIMEOUT, or 0: for who works long without reading. */
@@ -83,8 +84,8 @@ struct source_part {
 /* Which stacks count. Filled by the engine, evaluated by the source once per distinct frame or stack. */
 struct source_frame_filter {
 	/* Whether one frame (line `line` of the location; inlined ones count; line = n_lines of a location without
-	 * lines means the bare location) satisfies the matcher. */
-	bool (*frame)(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line);
+	 * lines means the bare location) satisfies the matcher: 1 or 0; negative with *e filled ends the reading. */
+	int (*frame)(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line, struct err *e);
 	const void *arg;
 	bool leaf_only;              /* self instead of total: only the innermost frame of the leaf counts */
 };

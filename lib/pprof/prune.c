@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* drop_frames and keep_frames, as google/pprof applies them to what it has read (Profile.RemoveUninteresting). */
-#include <time.h>
-
 #include "base/regex.h"
 #include "model/frame.h"
 #include "pprof/pprof.h"
 
 #define MAX_EXPRESSION 65536 /* bytes of drop_frames or keep_frames */
-#define MAX_CPU_MS 2000      /* of matching the functions of one profile: a match alone is limited, many are not */
+#define MAX_NS 2000000000LL  /* of matching the functions of one profile */
 
 enum { UNKNOWN, STAYS, DROPPED };
 /* Of a location: what happens to the stack where it is met. */
@@ -18,16 +16,8 @@ struct prune {
 	struct regex *drop, *keep;
 	uint8_t *functions; /* UNKNOWN … */
 	uint8_t *locations; /* CUT_NONE … */
-	int64_t cpu_end_ms;
-	unsigned asked;
+	struct regex_meter meter;
 };
-
-static int64_t cpu_ms(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static int compile(struct regex **ret, const char *what, struct view text, struct err *e)
 {
@@ -46,15 +36,13 @@ static int dropped(struct prune *x, uint32_t function, struct err *e)
 	struct view name = profile_str(x->p, x->p->functions[function].name_str);
 	if (!x->functions[function] && name.len) {
 		struct view simple = frame_simple_name(name);
-		if (x->asked++ % 16 == 0 && cpu_ms() > x->cpu_end_ms)
-			return err_set(e, ERR_LIMIT, "drop_frames \"%.200s\" took more than %d ms", regex_pattern(x->drop).ptr, MAX_CPU_MS);
-		int yes = regex_match(x->drop, simple, e);
+		int yes = regex_match(x->drop, simple, &x->meter, e);
 		if (yes > 0 && x->keep) {
-			int keep = regex_match(x->keep, simple, e);
+			int keep = regex_match(x->keep, simple, &x->meter, e);
 			yes = keep < 0 ? keep : !keep;
 		}
 		if (yes < 0)
-			return yes;
+			return err_wrap(e, "drop_frames and keep_frames");
 		x->functions[function] = yes ? DROPPED : STAYS;
 	}
 	return x->functions[function] == DROPPED;
@@ -116,7 +104,7 @@ int pprof_drop_frames(struct profile *p, struct err *e)
 {
 	if (!profile_str(p, p->drop_frames_str).len)
 		return 0;
-	struct prune x = { .p = p, .cpu_end_ms = cpu_ms() + MAX_CPU_MS };
+	struct prune x = { .p = p, .meter = { .max_ns = MAX_NS, .max_name = "2 s of a profile" } };
 	x.functions = arena_calloc(&p->arena, (size_t)p->n_functions + 1, 1);
 	x.locations = arena_calloc(&p->arena, (size_t)p->n_locations + 1, 1);
 	int rc = x.functions && x.locations ? prune(&x, e)
