@@ -57,6 +57,12 @@ bool aggregate_lookup(struct view name, enum aggregate_op *ret)
 	return false;
 }
 
+const char *edges_text(uint8_t edges)
+{
+	static const char *const text[] = { "", "anchored", "smoothed" };
+	return text[edges];
+}
+
 const char *promql_type_text(enum promql_type t)
 {
 	static const char *const text[] = { "none", "scalar", "string", "vector", "matrix" };

@@ -48,10 +48,19 @@ struct node_labels {
 enum at_kind { AT_NONE, AT_TIME, AT_START, AT_END };
 
 /* offset and @, of a selector or a subquery. */
+/* What a selector does at the ends of its range, of an instant selector: at its moment. */
+enum range_edges {
+	EDGES_AS_THEY_ARE,
+	EDGES_ANCHORED, /* the newest sample before the range begins it */
+	EDGES_SMOOTHED, /* values at the ends lie on the line between the samples around them */
+};
+const char *edges_text(uint8_t edges); /* "anchored", "smoothed", "" */
+
 struct time_mods {
 	enum at_kind at;
 	int64_t at_ms;             /* engine fills it in for start() and end() */
 	bool has_offset;
+	uint8_t edges;             /* enum range_edges */
 	int64_t offset_ms;         /* literal; engine, if offset_expr */
 	struct node *offset_expr;
 };

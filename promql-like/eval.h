@@ -230,6 +230,8 @@ int range_load(struct eval *q, struct node *n, const struct span *sp, struct ran
 void range_free(struct range *r);
 /* What one series holds; range_free does it for all. */
 void rseries_release(struct rseries *s);
+/* An error if the argument is anchored or smoothed and fn is none of the functions that can be. */
+int eval_check_edges(const struct node *arg, const char *fn, struct err *e);
 /* Takes out the series that the range function of n can do nothing with (the rate of a gauge), each kind with a warning; an
  * error if there are no others. */
 int range_drop_refused(struct eval *q, const struct node *n, struct range *r, struct err *e);

@@ -66,16 +66,18 @@ static int float_windows(struct window_job *j, struct rseries *s, struct series 
 	size_t lo = 0, hi = 0;
 	double *work = f->flags & FUNC_WORK ? xreallocarray(NULL, s->n + 1, sizeof *work) : NULL;
 	struct taken taken = { 0 };
+	uint8_t edges = j->r.mods->edges;
+	int64_t back = edges ? j->q->lookback_ms : 0, ahead = edges == EDGES_SMOOTHED ? back : 0;
 	int rc = 0;
 	for (size_t i = 0; i < j->sp->n && !rc; i++) {
 		int64_t t = span_at(j->sp, i), to = mods_time(j->r.mods, t);
-		window_slide(s->pts, s->n, &lo, &hi, to - j->r.range_ms, to);
+		window_slide(s->pts, s->n, &lo, &hi, to - j->r.range_ms - back, to + ahead);
 		taken_window(&taken, lo, hi);
 		rc = i % 256 ? 0 : eval_check(j->q, e);
 		if (lo == hi || rc)
 			continue;
 		struct window w = { s->pts + lo, hi - lo, to - j->r.range_ms, to, t, 0, 0, j->q, metric_name(s->labels),
-				    j->n->call.args[0]->start, work };
+				    j->n->call.args[0]->start, work, edges };
 		if (j->n_args)
 			w.arg = value_scalar(&j->args[0], i);
 		if (j->n_args > 1)
@@ -148,8 +150,24 @@ static int call_window(struct eval *q, struct node *n, const struct span *sp, st
 	return value_finish(&j.out, rc, ret);
 }
 
+int eval_check_edges(const struct node *arg, const char *fn, struct err *e)
+{
+	static const char *const fit[] = { "changes", "delta", "increase", "rate", "resets" };
+	const struct node *range = node_unwrap((struct node *)arg);
+	uint8_t edges = range->kind == NODE_RANGE ? range->range.sel->sel.mods.edges : EDGES_AS_THEY_ARE;
+	bool anchored = edges == EDGES_ANCHORED;
+	for (size_t i = 0; i < ARRAY_LEN(fit); i++)
+		if (!edges || (strcmp(fn, fit[i]) == 0 && (anchored || (i > 0 && i < 4))))
+			return 0;
+	return err_set(e, ERR_EXECUTION, "%s modifier can only be used with: %s - not with %s", edges_text(edges),
+		       anchored ? "changes, delta, increase, rate, resets" : "delta, increase, rate", fn);
+}
+
 int eval_call(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)
 {
+	for (size_t i = 0; i < n->call.n; i++)
+		if (eval_check_edges(n->call.args[i], n->call.fn->name, e))
+			return -(int)e->code;
 	switch (n->call.fn->form) {
 	case FUNC_MAP: return call_map(q, n, sp, ret, e);
 	case FUNC_TIME: return call_time(q, n, sp, ret, e);

@@ -195,7 +195,9 @@ static int merge_steps(struct merge_job *j, struct value *out, struct err *e)
 static int merge_range(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)
 {
 	struct merge_job j = { .q = q, .n = n, .sp = sp };
-	int rc = range_load(q, n->aggr.expr, sp, &j.r, e);
+	int rc = eval_check_edges(n->aggr.expr, "merge", e);
+	if (!rc)
+		rc = range_load(q, n->aggr.expr, sp, &j.r, e);
 	if (rc)
 		return rc;
 	size_t kept = 0;

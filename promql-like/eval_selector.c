@@ -292,6 +292,51 @@ static int newest_floats(struct eval *q, const struct instant *in, const struct 
 	return 0;
 }
 
+/* Smoothed: on the line between the samples around each moment; after the last one its value. */
+static int smooth_floats(struct eval *q, const struct instant *in, const struct fetched *f, struct series *out, struct err *e)
+{
+	size_t lo = 0, hi = 0;
+	int rc = 0;
+	for (size_t i = 0; i < in->sp->n && !rc; i++) {
+		int64_t t = mods_time(in->m, span_at(in->sp, i));
+		window_slide(f->pts, f->n_pts, &lo, &hi, t - q->lookback_ms, t + q->lookback_ms);
+		const struct point *before = NULL, *after = NULL;
+		for (size_t k = lo; k < hi && !after; k++) {
+			if (value_is_stale(f->pts[k].v))
+				continue;
+			if (f->pts[k].t_ms >= t)
+				after = &f->pts[k];
+			else
+				before = &f->pts[k];
+		}
+		double v = before ? before->v : 0;
+		if (after && after->t_ms == t)
+			v = after->v;
+		else if (!before)
+			continue;
+		else if (after)
+			v += (after->v - v) * (double)(t - before->t_ms) / (double)(after->t_ms - before->t_ms);
+		rc = series_push(q, out, span_at(in->sp, i), v, NULL, e);
+	}
+	return rc;
+}
+
+/* Dropped with a warning; an error if there is nothing else. */
+static int smooth_profiles(struct eval *q, const struct node *n, const struct ptype *type, size_t *dropped, size_t all, struct err *e)
+{
+	struct buf name = { 0 };
+	char place[32];
+	int rc = 0;
+	ptype_format(type, &name);
+	if (++*dropped == all)
+		rc = err_set(e, ERR_EXECUTION, "there is no line between profiles such as %s: leave out smoothed", name.ptr);
+	else
+		eval_note(q, false, "PromQL warning: dropped: there is no line between profiles such as %s: leave out smoothed (%s)", name.ptr,
+			  eval_place(q, n->start, place));
+	buf_free(&name);
+	return rc;
+}
+
 static int prof_of_one(const struct ptype *type, const struct source_profile *v, uint64_t ref, struct prof **ret, struct err *e)
 {
 	struct prof *p = prof_new(type, v->period);
@@ -350,6 +395,10 @@ static int eval_instant(struct eval *q, struct node *n, const struct span *sp, b
 	struct choice c;
 	struct fetched *f = NULL;
 	bounds(m, sp, &first, &last);
+	bool smooth = m->edges == EDGES_SMOOTHED && !times;
+	size_t profiles = 0;
+	if (smooth)
+		last += q->lookback_ms;
 	int rc = select_series(q, &n->sel, first - q->lookback_ms, last, &c, e);
 	if (!rc)
 		rc = fetch_all(q, &c, first - q->lookback_ms, last, &f, e);
@@ -357,7 +406,12 @@ static int eval_instant(struct eval *q, struct node *n, const struct span *sp, b
 	value_start(q, &v, PROMQL_VECTOR);
 	for (size_t i = 0; !rc && i < c.n; i++) {
 		struct series *out = value_add(&v, c.c[i].labels, false);
-		rc = c.c[i].type ? newest_profiles(q, &in, &c.c[i], &f[i], out, e) : newest_floats(q, &in, &f[i], out, e);
+		if (smooth && c.c[i].type) {
+			rc = smooth_profiles(q, n, c.c[i].type, &profiles, c.n, e);
+			continue;
+		}
+		rc = c.c[i].type ? newest_profiles(q, &in, &c.c[i], &f[i], out, e)
+		   : smooth ? smooth_floats(q, &in, &f[i], out, e) : newest_floats(q, &in, &f[i], out, e);
 	}
 	uint64_t n_samples = 0;
 	for (size_t i = 0; i < v.n; i++)
@@ -428,6 +482,8 @@ static int load_plain(struct eval *q, struct node *n, const struct span *sp, str
 	bounds(r->mods, sp, &first, &last);
 	/* A profile before the range may cover into it: look back for it too. */
 	int64_t after = first - r->range_ms, further = after - q->lookback_ms;
+	if (sel->mods.edges == EDGES_SMOOTHED)
+		last += q->lookback_ms;
 	int rc = select_series(q, sel, further, last, &c, e);
 	if (!rc)
 		rc = fetch_all(q, &c, further, last, &f, e);
@@ -562,6 +618,36 @@ void window_slide(const struct point *pts, size_t n, size_t *lo, size_t *hi, int
 		(*lo)++;
 }
 
+/* The points between the ends, and a value at each end: the newest before the range and the last in it, or, smoothed, on the
+ * lines there. */
+static int push_between_edges(struct eval *q, const struct rseries *s, uint8_t edges, int64_t from, int64_t to, struct series *out,
+			      struct err *e)
+{
+	size_t lo = 0, hi = 0;
+	bool smooth = edges == EDGES_SMOOTHED;
+	window_slide(s->pts, s->n, &lo, &hi, from - q->lookback_ms, to + (smooth ? q->lookback_ms : 0));
+	if (lo == hi)
+		return 0;
+	size_t first = lo, last = hi - 1;
+	while (first + 1 < hi && s->pts[first + 1].t_ms <= from)
+		first++;
+	while (smooth && last > lo && s->pts[last - 1].t_ms >= to)
+		last--;
+	if (s->pts[last].t_ms <= from)
+		return 0;
+	const struct point *a = &s->pts[first], *b = &s->pts[last];
+	double left = a->v, right = b->v;
+	if (smooth && a->t_ms < from)
+		left += (a[1].v - a->v) * (double)(from - a->t_ms) / (double)(a[1].t_ms - a->t_ms);
+	if (smooth && b->t_ms > to && last > lo)
+		right = b[-1].v + (b->v - b[-1].v) * (double)(to - b[-1].t_ms) / (double)(b->t_ms - b[-1].t_ms);
+	int rc = series_push(q, out, from, left, NULL, e);
+	for (; a <= b && !rc; a++)
+		if (a->t_ms > from && a->t_ms < to)
+			rc = series_push(q, out, a->t_ms, a->v, NULL, e);
+	return rc ? rc : series_push(q, out, to, right, NULL, e);
+}
+
 /* A range vector as an answer: its points as they are stored. */
 int eval_matrix(struct eval *q, struct node *n, int64_t t, struct value *ret, struct err *e)
 {
@@ -576,6 +662,10 @@ int eval_matrix(struct eval *q, struct node *n, int64_t t, struct value *ret, st
 	for (size_t i = 0; i < r.n && !rc; i++) {
 		struct rseries *s = &r.s[i];
 		struct series *out = value_add(&v, s->labels, s->drop_name);
+		if (r.mods->edges && !s->type) {
+			rc = push_between_edges(q, s, r.mods->edges, from, to, out, e);
+			continue;
+		}
 		for (size_t k = 0; k < s->n && !rc; k++)
 			if (!s->vp && s->pts[k].t_ms > from && s->pts[k].t_ms <= to)
 				rc = series_push(q, out, s->pts[k].t_ms, s->pts[k].v, s->smp ? prof_ref(s->smp[k].p) : NULL, e);

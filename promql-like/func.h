@@ -32,6 +32,7 @@ struct window {
 	struct view metric;      /* __name__, for annotations */
 	uint32_t node_start;
 	double *work;            /* room for n numbers; NULL unless the row has FUNC_WORK */
+	uint8_t edges;           /* enum range_edges: if any, points of the look-back before and, smoothed, after the range are there too */
 };
 
 struct func {

@@ -16,8 +16,10 @@ int refuse_subquery(const char *fn, struct err *e)
 }
 
 /* Why a function of a range can do nothing with such profiles; 0: it can. */
-static int refuse_series(const char *fn, const struct ptype *type, bool snapshots, struct err *e)
+static int refuse_series(const char *fn, const struct ptype *type, const struct range *r, bool snapshots, struct err *e)
 {
+	if (r->mods->edges)
+		return err_set(e, ERR_EXECUTION, "a range of profiles has no values at its edges: leave out %s", edges_text(r->mods->edges));
 	bool rate = strcmp(fn, "rate") == 0 || strcmp(fn, "increase") == 0;
 	if (snapshots && (rate || strcmp(fn, "merge_over_time") == 0))
 		return refuse_subquery(fn, e);
@@ -37,14 +39,14 @@ int range_drop_refused(struct eval *q, const struct node *n, struct range *r, st
 	char place[32];
 	size_t kept = 0;
 	for (size_t i = 0; i < r->n; i++)
-		kept += !r->s[i].type || !refuse_series(n->call.fn->name, r->s[i].type, r->s[i].smp, &why);
+		kept += !r->s[i].type || !refuse_series(n->call.fn->name, r->s[i].type, r, r->s[i].smp, &why);
 	if (kept == r->n)
 		return 0;
 	if (!kept)
 		return err_set(e, why.code, "%s", why.msg);
 	kept = 0;
 	for (size_t i = 0; i < r->n; i++) {
-		if (r->s[i].type && refuse_series(n->call.fn->name, r->s[i].type, r->s[i].smp, &why)) {
+		if (r->s[i].type && refuse_series(n->call.fn->name, r->s[i].type, r, r->s[i].smp, &why)) {
 			eval_note(q, false, "PromQL warning: dropped: %s (%s)", why.msg, eval_place(q, n->start, place));
 			rseries_release(&r->s[i]);
 		} else {
@@ -180,7 +182,7 @@ static int snapshot_windows(struct eval *q, const struct func *f, const struct n
 int profile_window(struct eval *q, const struct func *f, const struct node *n, struct range *r, struct rseries *s,
 		   const struct span *sp, struct series *out, struct err *e)
 {
-	int refused = refuse_series(f->name, s->type, s->smp, e);
+	int refused = refuse_series(f->name, s->type, r, s->smp, e);
 	if (refused)
 		return refused;
 	if (s->smp)
@@ -212,7 +214,7 @@ int profile_totals(struct eval *q, const struct func *f, const struct range *r, 
 		   struct total *out, double *ret_per_s, struct err *e)
 {
 	enum over over = over_of(f, s->type);
-	int refused = refuse_series(f->name, s->type, false, e);
+	int refused = refuse_series(f->name, s->type, r, false, e);
 	if (refused)
 		return refused;
 	struct pwindow w = { .s = s };

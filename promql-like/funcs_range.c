@@ -22,10 +22,14 @@ static void note_no_counter(struct window *w)
 			  VIEW_ARG(w->metric), eval_place(w->q, w->node_start, place));
 }
 
+static bool between_edges(struct window *w, bool counter, bool per_second, double *ret);
+
 /* The increase between first and last point, stretched to the ends of the window where a sample would have been due
  * there (less than 1.1 mean gaps away), else by half a gap; a counter never below zero. */
 static bool extrapolated(struct window *w, bool counter, bool per_second, double *ret)
 {
+	if (w->edges)
+		return between_edges(w, counter, per_second, ret);
 	if (counter)
 		note_no_counter(w);
 	if (w->n < 2)
@@ -49,6 +53,60 @@ static bool extrapolated(struct window *w, bool counter, bool per_second, double
 		factor /= (double)(w->to_ms - w->from_ms) / 1000;
 	*ret = grown * factor;
 	return true;
+}
+
+/* ---- ranges with edges: anchored, smoothed ---- */
+
+/* The newest point at or before the start of the range, else the first. */
+static size_t anchor_of(const struct window *w)
+{
+	size_t k = 0;
+	while (k + 1 < w->n && w->pts[k].t_ms <= w->from_ms)
+		k++;
+	return k ? k - 1 : 0;
+}
+
+/* On the line between two points; of a counter that was reset between them, from zero. */
+static double on_line(const struct point *a, const struct point *b, int64_t t, bool counter)
+{
+	double from = counter && b->v < a->v ? 0 : a->v;
+	return from + (b->v - from) * (double)(t - a->t_ms) / (double)(b->t_ms - a->t_ms);
+}
+
+/* The difference of the values at the ends of the range, resets added up. Nothing is extrapolated. */
+static bool between_edges(struct window *w, bool counter, bool per_second, double *ret)
+{
+	bool smooth = w->edges == EDGES_SMOOTHED;
+	size_t first = anchor_of(w), last = w->n - 1;
+	while (smooth && last && w->pts[last - 1].t_ms >= w->to_ms)
+		last--;
+	const struct point *p = w->pts;
+	if (p[last].t_ms <= w->from_ms || (smooth && p[first].t_ms > w->to_ms))
+		return false;
+	if (counter)
+		note_no_counter(w);
+	double left = smooth && p[first].t_ms < w->from_ms ? on_line(&p[first], &p[first + 1], w->from_ms, counter) : p[first].v;
+	double right = smooth && last && p[last].t_ms > w->to_ms ? on_line(&p[last - 1], &p[last], w->to_ms, counter) : p[last].v;
+	double grown = right - left, before = left;
+	if (counter) {
+		size_t end = last + (p[last].t_ms < w->to_ms);
+		for (size_t i = first + (p[first].t_ms <= w->from_ms); i < end; before = p[i++].v)
+			grown += p[i].v < before ? before : 0;
+		grown += right < before ? before : 0;
+	}
+	*ret = per_second ? grown / ((double)(w->to_ms - w->from_ms) / 1000) : grown;
+	return true;
+}
+
+/* Leaves what an anchored range is of; false: nothing lies in it. */
+static bool cut_to_anchor(struct window *w)
+{
+	if (w->edges != EDGES_ANCHORED)
+		return true;
+	size_t first = anchor_of(w);
+	w->pts += first;
+	w->n -= first;
+	return w->pts[w->n - 1].t_ms > w->from_ms;
 }
 
 bool fn_rate(struct window *w, double *ret)
@@ -89,6 +147,8 @@ bool fn_idelta(struct window *w, double *ret)
 bool fn_changes(struct window *w, double *ret)
 {
 	double n = 0;
+	if (!cut_to_anchor(w))
+		return false;
 	for (size_t i = 1; i < w->n; i++)
 		n += w->pts[i].v != w->pts[i - 1].v && !(isnan(w->pts[i].v) && isnan(w->pts[i - 1].v));
 	*ret = n;
@@ -98,6 +158,8 @@ bool fn_changes(struct window *w, double *ret)
 bool fn_resets(struct window *w, double *ret)
 {
 	double n = 0;
+	if (!cut_to_anchor(w))
+		return false;
 	for (size_t i = 1; i < w->n; i++)
 		n += w->pts[i].v < w->pts[i - 1].v;
 	*ret = n;

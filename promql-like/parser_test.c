@@ -132,6 +132,19 @@ static void test_features(void **state)
 	assert_non_null(strstr(b.ptr, "\"fillValues\":{\"lhs\":300,\"rhs\":\"-Inf\"}"));
 	assert_non_null(strstr(b.ptr, "\"fillValues\":{\"lhs\":0.5,\"rhs\":0.5}"));
 	promql_expr_free(x);
+	assert_int_equal(promql_parse(&x, VIEW("rate(m[5m] smoothed)"), &e), -ERR_BAD_DATA);
+	assert_string_equal(e.msg, "1:6: parse error: smoothed modifier is experimental and not enabled: start with "
+			    "--enable-feature=promql-extended-range-selectors");
+	promql_enable(PROMQL_EXTENDED_RANGES);
+	assert_int_equal(promql_parse(&x, VIEW("rate(m[5m] offset 1m anchored @ 2)+n smoothed"), &e), 0);
+	buf_reset(&b);
+	promql_expr_print(x, &b);
+	assert_string_equal(b.ptr, "rate(m[5m] anchored @ 2.000 offset 1m) + n smoothed");
+	buf_reset(&b);
+	assert_int_equal(promql_expr_json(x, NULL, &b, &e), 0);
+	assert_non_null(strstr(b.ptr, "\"anchored\":true,\"smoothed\":false"));
+	assert_non_null(strstr(b.ptr, "\"anchored\":false,\"smoothed\":true"));
+	promql_expr_free(x);
 	promql_enable(0);
 	buf_free(&b);
 }

@@ -197,6 +197,24 @@ static void parse_at(struct parser *p, struct node *n)
 	n->end = p->last_end;
 }
 
+static void parse_edges(struct parser *p, struct node *n, enum range_edges edges)
+{
+	const char *word = edges_text(edges);
+	if (!(promql_enabled() & PROMQL_EXTENDED_RANGES))
+		parser_die(p, n->start, "%s modifier is experimental and not enabled: start with "
+			   "--enable-feature=promql-extended-range-selectors", word);
+	if (n->kind == NODE_SUBQUERY)
+		parser_die(p, n->start, "%s modifier is not supported for subqueries", word);
+	struct time_mods *m = mods_of(n);
+	if (!m)
+		parser_die(p, n->start, "%s modifier not implemented", word);
+	if (m->edges && m->edges != edges)
+		parser_die(p, n->start, "anchored and smoothed modifiers cannot be used together");
+	m->edges = edges;
+	n->end = p->tok.end;
+	parser_advance(p);
+}
+
 static struct node *parse_subquery(struct parser *p, struct node *expr, struct node *range)
 {
 	struct node *n = parser_node(p, NODE_SUBQUERY, expr->start);
@@ -246,8 +264,7 @@ struct node *parser_time(struct parser *p, struct node *n)
 		else if (parser_word(&p->tok, "offset"))
 			parse_offset(p, n);
 		else if (parser_word(&p->tok, "anchored") || parser_word(&p->tok, "smoothed"))
-			parser_die(p, p->tok.start, "the modifier \"%.*s\" is experimental in Prometheus and not supported here",
-			    VIEW_ARG(p->tok.text));
+			parse_edges(p, n, parser_word(&p->tok, "anchored") ? EDGES_ANCHORED : EDGES_SMOOTHED);
 		else
 			return n;
 	}

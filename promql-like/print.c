@@ -113,6 +113,8 @@ static void put_duration_node(const struct node *n, struct buf *out)
 
 void print_mods(const struct time_mods *m, struct buf *out)
 {
+	if (m->edges)
+		buf_printf(out, " %s", edges_text(m->edges));
 	if (m->at == AT_TIME)
 		buf_printf(out, " @ %.3f", (double)m->at_ms / 1000);
 	else if (m->at != AT_NONE)
@@ -512,7 +514,8 @@ static void json_selector(const struct node *n, struct buf *out)
 	buf_json_string(out, n->sel.name.ptr ? n->sel.name : VIEW(""));
 	json_matchers(n->sel.m, n->sel.n, out);
 	json_mods(&n->sel.mods, out);
-	buf_puts(out, ",\"anchored\":false,\"smoothed\":false");
+	buf_printf(out, ",\"anchored\":%s,\"smoothed\":%s", n->sel.mods.edges == EDGES_ANCHORED ? "true" : "false",
+		   n->sel.mods.edges == EDGES_SMOOTHED ? "true" : "false");
 }
 
 static void put_json(struct printer *p, const struct node *n);
