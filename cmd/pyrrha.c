@@ -21,8 +21,8 @@
 #include "tsdb/tsdb.h"
 #include "web/web.h"
 
-#define STOP_SECONDS 9     /* then the program ends whatever still runs */
-#define WEB_GRACE_MS 2000  /* for requests at work, before they are canceled */
+#define STOP_SECONDS 5     /* then the program ends whatever still runs; storage is safe against that */
+#define WEB_GRACE_MS 1000  /* for requests at work, before they are canceled */
 
 struct server {
 	struct flags f;
@@ -190,6 +190,26 @@ static void too_slow(int sig)
 	_exit(1);
 }
 
+static void *drain_web(void *arg)
+{
+	web_drain(arg, WEB_GRACE_MS);
+	return NULL;
+}
+
+/* Requests end while the decoders do: both may need a second. */
+static void stop_intake(struct server *s)
+{
+	pthread_t t;
+	struct err e = { 0 };
+	bool beside = s->web && thread_start(&t, "drain-web", drain_web, s->web, &e) == 0;
+	if (s->scraper)
+		scraper_stop(s->scraper);
+	if (s->db)
+		tsdb_flush(s->db);
+	if (beside)
+		pthread_join(t, NULL);
+}
+
 static int stop(struct server *s)
 {
 	struct err e = { 0 };
@@ -198,10 +218,9 @@ static int stop(struct server *s)
 	metric_set(&metrics[M_READY], 0);
 	if (s->web)
 		web_set_ready(s->web, false);
-	if (s->scraper)
-		scraper_stop(s->scraper);
 	if (s->db)
-		tsdb_flush(s->db);
+		tsdb_wind_down(s->db);
+	stop_intake(s);
 	web_stop(s->web, WEB_GRACE_MS); /* before what its handlers use goes */
 	scraper_free(s->scraper);
 	promql_engine_free(s->engine);

@@ -101,6 +101,8 @@ static void say_status(struct work *w, struct view body)
 static bool on_data(void *arg, const char *p, size_t n)
 {
 	struct flight *f = arg;
+	if (atomic_load_explicit(&f->work->endpoint->scraper->stopping, memory_order_relaxed))
+		return false;
 	return memory_receive(f->work, p, n);
 }
 

@@ -16,7 +16,7 @@
 #define MEMORY_BYTES ((size_t)512 << 20)
 #define PROFILE_BYTES ((size_t)1 << 30) /* what one profile may take in memory */
 #define LONGEST_WAIT_MS 1000
-#define DRAIN_MS 1000                   /* at the end, for what waits to be decoded */
+#define DRAIN_MS 500                   /* at the end, for what waits to be decoded */
 
 static void target_unref(struct scraper *s, struct target *t)
 {

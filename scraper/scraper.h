@@ -34,7 +34,7 @@ int scraper_new(struct scraper **ret, struct sink *sink, const struct scraper_op
 int scraper_apply(struct scraper *s, struct scraper_config *c, struct err *e) MUST_USE;
 /* Borrowed; valid until scraper_free. */
 struct status_targets *scraper_status(struct scraper *s);
-/* Cancels what is under way, gives the decoders a second for what waits, joins. */
+/* Cancels what is under way, gives the decoders half a second for what waits, joins. */
 void scraper_stop(struct scraper *s);
 /* scraper_stop, if it was not called, and frees. The sink has told of all batches by then, or never will. */
 void scraper_free(struct scraper *s);

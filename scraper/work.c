@@ -260,7 +260,9 @@ static int decode(struct job *j)
 {
 	struct work *w = j->work;
 	struct pprof_limits lim = { .max_bytes = w->job->body_size_limit, .go_on = go_on, .go_on_arg = j };
-	int rc = pprof_decode(buf_view(&w->body).ptr, w->body.len, &lim, j->p, &j->err);
+	int rc = go_on(j, &j->err);
+	if (!rc)
+		rc = pprof_decode(buf_view(&w->body).ptr, w->body.len, &lim, j->p, &j->err);
 	if (rc)
 		return say_undecodable(j, rc);
 	if (pprof_drop_frames(j->p, &j->err) || go_on(j, &j->err))

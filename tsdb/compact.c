@@ -456,7 +456,7 @@ int compact_due(struct tsdb *db, bool now, struct err *e)
 		pthread_mutex_lock(&db->seal_lock);
 		rc = one_hour(db, now, e);
 		pthread_mutex_unlock(&db->seal_lock);
-	} while (now && rc == 1);
+	} while (now && rc == 1 && !atomic_load(&db->stopping));
 	atomic_store(&db->compact_after_ms, clock_mono_ms() + 4 * (clock_mono_ms() - start));
 	return rc < 0 ? rc : 0;
 }

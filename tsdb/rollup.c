@@ -428,7 +428,7 @@ int rollup_due(struct tsdb *db, struct err *e)
 	int rc = 0;
 	pthread_mutex_lock(&db->seal_lock);
 	struct version *v = tsdb_version(db, NULL);
-	for (size_t i = 0; i < v->n && !rc; i++)
+	for (size_t i = 0; i < v->n && !rc && !atomic_load(&db->stopping); i++)
 		rc = rollup_partition(db, v->p[i], e);
 	version_unref(v);
 	pthread_mutex_unlock(&db->seal_lock);

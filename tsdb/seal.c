@@ -211,7 +211,7 @@ static int by_size(const void *a, const void *b)
 static int seal_listed(struct tsdb *db, struct due *d, size_t n, struct err *e)
 {
 	int rc = 0;
-	for (size_t i = 0; i < n && !rc; i++)
+	for (size_t i = 0; i < n && !rc && !atomic_load(&db->stopping); i++)
 		if (d[i].due)
 			rc = seal_window(db, d[i].p, d[i].w, e);
 	return rc;
@@ -328,7 +328,7 @@ void *tsdb_sealer(void *arg)
 				rc = rewrite_due(db, 1, &e);
 			if (!rc)
 				rc = rollup_due(db, &e);
-			if (!rc)
+			if (!rc && !atomic_load(&db->stopping))
 				rc = compact_due(db, false, &e);
 			if (rc)
 				LOG_ERROR("msg", "cannot seal, will try again", "err", e.msg);

@@ -234,12 +234,17 @@ int tsdb_open(struct tsdb **ret, const struct tsdb_options *o, struct err *e)
 	return 0;
 }
 
+void tsdb_wind_down(struct tsdb *db)
+{
+	atomic_store(&db->stopping, true);
+}
+
 int tsdb_close(struct tsdb *db, struct err *e)
 {
 	if (!db)
 		return 0;
 	queue_close(db->queue);
-	atomic_store(&db->stopping, true);
+	tsdb_wind_down(db);
 	tsdb_hurry(db, true);
 	if (db->have_sealer)
 		pthread_join(db->sealer, NULL);

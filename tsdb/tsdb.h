@@ -49,6 +49,8 @@ struct tsdb_options {
 /* Opens or makes the directory and replays its log. ERR_CONFLICT: another process holds it; ERR_CORRUPT: a newer
  * format; ERR_NOT_FOUND: read_only, and there is none. A damaged record never refuses the open: it is reported (log, pyrrha_tsdb_lost_records_total). */
 int tsdb_open(struct tsdb **ret, const struct tsdb_options *o, struct err *e);
+/* The end is near: no work in the background is begun any more, and appends do not wait for memory. tsdb_close follows. */
+void tsdb_wind_down(struct tsdb *db);
 /* Makes everything appended durable, stops the threads, frees. Views must have been released. *db is gone even if
  * an error is returned. NULL is allowed. */
 int tsdb_close(struct tsdb *db, struct err *e);

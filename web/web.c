@@ -201,6 +201,11 @@ const char *web_url(const struct web *w)
 	return w->url;
 }
 
+void web_drain(struct web *w, int64_t grace_ms)
+{
+	httpd_drain(w->httpd, grace_ms);
+}
+
 void web_stop(struct web *w, int64_t grace_ms)
 {
 	if (!w)

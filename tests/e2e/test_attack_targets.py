@@ -3,9 +3,10 @@
 import json
 import os
 import sys
+import threading
 import time
 
-from harness import LONG, Process, Server, TOP, check, wait_until
+from harness import LONG, Process, Server, TOP, check, http_get, wait_until
 
 ATTACKS = os.path.join(TOP, "tests", "attack")
 sys.path.insert(0, ATTACKS)
@@ -67,6 +68,26 @@ def test_heavy_bodies_hold_nobody_up(env):
     time.sleep(30 if LONG else 8)
     wait_until("the healthy miss none", lambda: miss_none(server), 60)
     check(server.metrics()["pyrrha_target_memory_bytes"] <= server.metrics()["pyrrha_target_memory_limit_bytes"], "over the budget")
+    ends_in_time(server)
+
+
+def ends_in_time(server):
+    """SIGTERM while bodies are decoded and queries run."""
+    def ask():
+        while server.alive():
+            try:
+                http_get(server.link("/api/v1/query_range", query='sum by (instance) ({job="heavy"}[5m])', start=time.time() - 300,
+                                     end=time.time(), step=1), timeout=10)
+            except OSError:
+                time.sleep(0.1)
+    for _ in range(8):
+        threading.Thread(target=ask, daemon=True).start()
+    time.sleep(2)
+    status, seconds = server.terminate(10)
+    print(f"# SIGTERM under load took {seconds:.1f} s, exit status {status}")
+    check(seconds < 5.5, f"SIGTERM took {seconds:.1f} s")
+    server.restart()
+    check(server.query('up{job="healthy"}[5m]')["result"], "what was stored is gone")
 
 
 def test_hostile_targets_stay_within_the_budget(env):
