@@ -254,12 +254,14 @@ struct seen_row {
 	char error[1024], note[1024], url[512];
 	int64_t last_scrape_ms;
 	size_t rows, dropped;
+	bool leaked; /* a parameter that may not be shown */
 };
 
 static void see(void *arg, const struct status_target *t)
 {
 	struct seen_row *r = arg;
 	r->rows++;
+	r->leaked |= view_eqs(labels_get(t->discovered, VIEW("__param_api_token")), "hidden1");
 	if (r->found || !memmem(t->scrape_url.ptr, t->scrape_url.len, r->what, strlen(r->what)))
 		return;
 	r->found = true;
@@ -272,7 +274,9 @@ static void see(void *arg, const struct status_target *t)
 
 static void see_dropped(void *arg, const struct status_dropped *d)
 {
-	((struct seen_row *)arg)->dropped++;
+	struct seen_row *r = arg;
+	r->dropped++;
+	r->leaked |= view_eqs(labels_get(d->discovered, VIEW("__param_api_token")), "hidden1");
 }
 
 static struct seen_row row_of(struct bench *b, const char *what)
@@ -550,7 +554,7 @@ static void relabelling_decides(void **state)
 {
 	struct bench *b = *state;
 	struct kept k;
-	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 200ms\n  params: {gc: ['1'], debug: ['0', 'x y']}\n"
+	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 200ms\n  params: {gc: ['1'], debug: ['0', 'x y'], api_token: [hidden1]}\n"
 		 "  profiling_config: {pprof_config: {" NONE NO_CPU "heap: {path: /heap}, other: {path: /other}}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT', 'gone.example:80'], labels: {team: a-b}}]\n"
 		 "  relabel_configs:\n"
@@ -567,7 +571,8 @@ static void relabelling_decides(void **state)
 	assert_null(strstr(k.series, "team"));
 	assert_int_equal(fake_sink_find(&b->sink, "objects", NULL), 0);
 	struct seen_row r = row_of(b, "/heap");
-	assert_non_null(strstr(r.url, "/heap?gc=2&debug=0&debug=x%20y"));
+	assert_non_null(strstr(r.url, "/heap?gc=2&debug=0&debug=x%20y&api_token=<secret>"));
+	assert_false(r.leaked);
 	assert_int_equal(r.rows, 1);
 	assert_int_equal(r.dropped, 3);
 }

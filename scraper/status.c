@@ -29,6 +29,27 @@ static enum target_health health(const struct endpoint *ep)
 	}
 }
 
+/* Labels as discovery gave them, but for parameters and paths that may not be shown. */
+static struct labels *shown_labels(struct labels l)
+{
+	struct labels_builder b;
+	struct buf path = { 0 };
+	labels_builder_init(&b, l);
+	for (size_t i = 0; i < l.n; i++) {
+		struct view name = l.v[i].name, param = VIEW("__param_");
+		if (view_starts(name, param) && config_secret_name(view_make(name.ptr + param.len, name.len - param.len)))
+			labels_builder_set(&b, name, VIEW("<secret>"));
+		if (!view_eqs(name, "__profile_path__"))
+			continue;
+		config_redact_url(l.v[i].value, &path);
+		labels_builder_set(&b, name, buf_view(&path));
+	}
+	struct labels *shown = labels_dup(labels_builder_finish(&b));
+	labels_builder_free(&b);
+	buf_free(&path);
+	return shown;
+}
+
 static void copy_endpoint(struct rows *r, const struct pool *p, const struct endpoint *ep)
 {
 	struct row *row = vec_add(&r->active);
@@ -36,11 +57,11 @@ static void copy_endpoint(struct rows *r, const struct pool *p, const struct end
 	char *why AUTOFREE = receipt_failure(ep->receipt);
 	char *lost AUTOFREE = why ? xasprintf("not stored: %s", why) : NULL;
 	const char *error = lost ? lost : ep->last_error ? ep->last_error : "";
-	fetch_url_redact(view_of(ep->url), &url);
+	config_redact_url(view_of(ep->url), &url);
 	const char *note = ep->note ? ep->note : "";
 	size_t n_pool = strlen(p->name), n_name = strlen(ep->name);
 	row->text = xasprintf("%s%s%s%s%s", p->name, buf_view(&url).ptr, ep->name, error, note);
-	row->discovered = labels_dup(*ep->discovered);
+	row->discovered = shown_labels(*ep->discovered);
 	row->labels = labels_dup(*ep->target->labels);
 	const char *at = row->text;
 	row->t = (struct status_target){ .discovered = *row->discovered, .labels = *row->labels,
@@ -61,7 +82,7 @@ static void copy_pool(struct rows *r, const struct pool *p, bool with_dropped)
 		copy_endpoint(r, p, p->endpoints.v[i]);
 	for (size_t i = 0; with_dropped && i < p->dropped.n; i++) {
 		char *name = xstrdup(p->name);
-		struct labels *l = labels_dup(*p->dropped.v[i]);
+		struct labels *l = shown_labels(*p->dropped.v[i]);
 		vec_push(&r->names, name);
 		vec_push(&r->dropped_labels, l);
 		vec_push(&r->dropped, (struct status_dropped){ view_of(name), *l });

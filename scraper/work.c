@@ -339,12 +339,15 @@ static enum outcome outcome_of(const struct job *j)
 
 static void log_change(const struct job *j, enum outcome was, enum outcome now)
 {
-	if (was == now)
+	if (was == now || (was != OUTCOME_FAILED && now != OUTCOME_FAILED))
 		return;
+	struct buf url = { 0 };
+	config_redact_url(view_of(j->ep->url), &url);
 	if (now == OUTCOME_FAILED)
-		LOG_WARN("msg", "scrape failed", "job", j->work->job->name, "url", j->ep->url, "err", j->err.msg);
-	else if (was == OUTCOME_FAILED)
-		LOG_INFO("msg", "scrape works again", "job", j->work->job->name, "url", j->ep->url);
+		LOG_WARN("msg", "scrape failed", "job", j->work->job->name, "url", url.ptr, "err", j->err.msg);
+	else
+		LOG_INFO("msg", "scrape works again", "job", j->work->job->name, "url", url.ptr);
+	buf_free(&url);
 }
 
 /* 1 or 0; -1 while some type was not asked yet, and when all have left. */

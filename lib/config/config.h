@@ -47,8 +47,12 @@ const struct config_node *config_root(const struct config_tree *t);
 /* The bytes of the file as they were read (for /api/v1/status/config: see config_redact). */
 struct view config_text(const struct config_tree *t);
 /* The tree as YAML again, secrets (the values of password, credentials, client_secret, bearer_token, secrets, key,
- * and user info in URLs) replaced by <secret>. */
+ * parameters that are named like a secret, and what config_redact_url hides) replaced by <secret>. */
 void config_redact(const struct config_tree *t, struct buf *out);
+/* A URL, or the path of one, as it may be shown: user info, and parameters named like a secret, become <secret>. */
+void config_redact_url(struct view url, struct buf *out);
+/* Whether a parameter of that name is one not to show: token, api_key, X-Password ... */
+bool config_secret_name(struct view name);
 /* The value of a key of a map; NULL if there is none, or n is no map. */
 const struct config_node *config_get(const struct config_node *n, const char *key);
 

@@ -1,13 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A configuration as it may be shown: the tree as YAML again, with secrets replaced. What is a secret is decided by
- * the key alone, so that a section this program does not decode is covered as well. Any thread. */
+ * the key alone, so that a section this program does not decode is covered as well. Parameters of URLs have names that
+ * others chose: of those it is what such names have in them. Any thread. */
+#include <strings.h>
+
 #include "base/utf8.h"
 #include "config/config.h"
 
 #define REDACT_MAX ((size_t)32 << 20) /* aliases may repeat a part many times */
 
 static const char *const secret_keys[] = { "password", "credentials", "client_secret", "bearer_token", "secrets", "key",
-					   "secret_key", "secret", "token" };
+					   "secret_key", "secret", "token", "proxy_connect_header" };
+/* In the name of a parameter; or as the whole of it. */
+static const char *const secret_words[] = { "passw", "passphrase", "pwd", "secret", "token", "credential", "apikey", "api_key",
+					    "api-key", "access_key", "access-key", "accesskey", "private", "signature", "auth",
+					    "session", "cookie", "bearer" };
+static const char *const secret_names[] = { "key", "pass", "sig", "jwt", "pw" };
+#define PARAM_LABEL VIEW("__param_")
 
 static bool is_secret(struct view key)
 {
@@ -15,6 +24,70 @@ static bool is_secret(struct view key)
 		if (view_eqs(key, secret_keys[i]))
 			return true;
 	return false;
+}
+
+static bool has_word(struct view name, const char *word)
+{
+	size_t n = strlen(word);
+	for (size_t i = 0; i + n <= name.len; i++)
+		if (strncasecmp(name.ptr + i, word, n) == 0)
+			return true;
+	return false;
+}
+
+bool config_secret_name(struct view name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(secret_words); i++)
+		if (has_word(name, secret_words[i]))
+			return true;
+	for (size_t i = 0; i < ARRAY_LEN(secret_names); i++)
+		if (name.len == strlen(secret_names[i]) && has_word(name, secret_names[i]))
+			return true;
+	return false;
+}
+
+/* __param_token, in labels and as the target of a rule. */
+static bool is_secret_label(struct view name)
+{
+	return view_starts(name, PARAM_LABEL) &&
+	       config_secret_name(view_make(name.ptr + PARAM_LABEL.len, name.len - PARAM_LABEL.len));
+}
+
+/* From the ? on: key=value&key=value. */
+static void redact_query(struct view q, struct buf *out)
+{
+	for (size_t at = 0, n; at < q.len; at += n) {
+		const char *end = memchr(q.ptr + at + 1, '&', q.len - at - 1);
+		n = end ? (size_t)(end - (q.ptr + at)) : q.len - at;
+		const char *is = memchr(q.ptr + at + 1, '=', n - 1);
+		size_t name = is ? (size_t)(is - (q.ptr + at)) - 1 : 0;
+		if (is && config_secret_name(view_make(q.ptr + at + 1, name))) {
+			buf_put(out, q.ptr + at, name + 2);
+			buf_puts(out, "<secret>");
+		} else {
+			buf_put(out, q.ptr + at, n);
+		}
+	}
+}
+
+void config_redact_url(struct view url, struct buf *out)
+{
+	const char *scheme = memmem(url.ptr, url.len, "://", 3);
+	const char *from = scheme ? scheme + 3 : url.ptr, *end = url.ptr + url.len, *at = NULL;
+	for (const char *p = from; scheme && p < end && *p != '/' && *p != '?' && *p != '#'; p++)
+		if (*p == '@')
+			at = p;
+	if (at) {
+		buf_put(out, url.ptr, (size_t)(from - url.ptr));
+		buf_puts(out, "<secret>");
+		from = at;
+	} else {
+		from = url.ptr;
+	}
+	const char *query = memchr(from, '?', (size_t)(end - from));
+	buf_put(out, from, (size_t)((query ? query : end) - from));
+	if (query)
+		redact_query(view_make(query, (size_t)(end - query)), out);
 }
 
 static bool plain(struct view v)
@@ -64,30 +137,21 @@ static void put_text(struct buf *out, struct view v, bool quoted)
 		put_quoted(out, v);
 }
 
-/* scheme://user:secret@host: the part before the @ is not shown. */
+/* A URL or a path may have secrets in it. */
 static void put_value(struct buf *out, const struct config_node *n)
 {
 	struct view v = n->text;
-	const char *scheme = memmem(v.ptr, v.len, "://", 3);
-	if (scheme) {
-		const char *from = scheme + 3, *end = v.ptr + v.len, *at = NULL;
-		for (const char *p = from; p < end && *p != '/' && *p != '?' && *p != '#'; p++)
-			if (*p == '@')
-				at = p;
-		if (at) {
-			struct buf u = { 0 };
-			buf_put(&u, v.ptr, (size_t)(from - v.ptr));
-			buf_puts(&u, "<secret>");
-			buf_put(&u, at, (size_t)(end - at));
-			put_quoted(out, buf_view(&u));
-			buf_free(&u);
-			return;
-		}
-	}
-	put_text(out, v, n->quoted);
+	struct buf u = { 0 };
+	if (memmem(v.ptr, v.len, "://", 3) || view_starts(v, VIEW("/")))
+		config_redact_url(v, &u);
+	if (u.len && !view_eq(buf_view(&u), v))
+		put_quoted(out, buf_view(&u));
+	else
+		put_text(out, v, n->quoted);
+	buf_free(&u);
 }
 
-static void put_node(struct buf *out, const struct config_node *n, unsigned depth, bool secret);
+static void put_node(struct buf *out, const struct config_node *n, unsigned depth, bool secret, bool params);
 
 static void indent(struct buf *out, unsigned depth)
 {
@@ -112,27 +176,38 @@ static void put_key(struct buf *out, const struct config_node *key, unsigned dep
 	buf_free(&text);
 }
 
-static void put_map(struct buf *out, const struct config_node *n, unsigned depth, bool secret)
+/* params: {token: [x]}; {target_label: __param_token, replacement: x}; labels: {__param_token: x} */
+static bool is_hidden(struct view key, bool params, bool replacement)
 {
+	return is_secret(key) || is_secret_label(key) || (params && config_secret_name(key)) ||
+	       (replacement && view_eqs(key, "replacement"));
+}
+
+static void put_map(struct buf *out, const struct config_node *n, unsigned depth, bool secret, bool params)
+{
+	const struct config_node *target = config_get(n, "target_label");
+	bool replacement = target && is_secret_label(target->text);
 	for (size_t i = 0; i < n->n && !out->overflow; i++) {
 		if (i)
 			indent(out, depth);
 		put_key(out, n->pairs[i].key, depth);
 		const struct config_node *v = n->pairs[i].value;
-		bool hide = secret || is_secret(n->pairs[i].key->text);
+		struct view key = n->pairs[i].key->text;
+		bool hide = secret || is_hidden(key, params, replacement);
+		bool names = view_eqs(key, "params") || view_eqs(key, "endpoint_params");
 		if ((v->type == CONFIG_NODE_MAP || v->type == CONFIG_NODE_LIST) && v->n) {
 			buf_putc(out, '\n');
 			indent(out, depth + 1);
-			put_node(out, v, depth + 1, hide);
+			put_node(out, v, depth + 1, hide, names);
 		} else {
 			buf_putc(out, ' ');
-			put_node(out, v, depth, hide);
+			put_node(out, v, depth, hide, names);
 		}
 	}
 }
 
 /* The caller has indented already. */
-static void put_node(struct buf *out, const struct config_node *n, unsigned depth, bool secret)
+static void put_node(struct buf *out, const struct config_node *n, unsigned depth, bool secret, bool params)
 {
 	switch (n->type) {
 	case CONFIG_NODE_NULL:
@@ -148,7 +223,7 @@ static void put_node(struct buf *out, const struct config_node *n, unsigned dept
 	case CONFIG_NODE_MAP:
 		if (!n->n)
 			buf_puts(out, "{}\n");
-		put_map(out, n, depth, secret);
+		put_map(out, n, depth, secret, params);
 		return;
 	case CONFIG_NODE_LIST:
 		if (!n->n)
@@ -157,7 +232,7 @@ static void put_node(struct buf *out, const struct config_node *n, unsigned dept
 			if (i)
 				indent(out, depth);
 			buf_puts(out, "- ");
-			put_node(out, n->items[i], depth + 1, secret);
+			put_node(out, n->items[i], depth + 1, secret, false);
 		}
 	}
 }
@@ -166,5 +241,5 @@ void config_redact(const struct config_tree *t, struct buf *out)
 {
 	if (!out->max)
 		out->max = REDACT_MAX;
-	put_node(out, config_root(t), 0, false);
+	put_node(out, config_root(t), 0, false, false);
 }

@@ -262,8 +262,13 @@ static void secrets_are_not_shown(void **state)
 		"a:\n  basic_auth: {username: u, password: p4ssw0rd}\n  authorization:\n    credentials: cr3d\n"
 		"  http_headers:\n    X-Key: {secrets: [s3cr3t, t00], values: [plain]}\n"
 		"  proxy_url: http://me:pr0xy@host:3128/\n  tls_config: {key: k3y, key_file: f.pem}\n"
-		"  list: [a: 1, b: [x, []]]\n  empty: {}\n  n: null\n  q: 'true'\n  colon: 'a: b'\n";
-	static const char *const hidden[] = { "p4ssw0rd", "cr3d", "s3cr3t", "t00", "pr0xy", "k3y" };
+		"  list: [a: 1, b: [x, []]]\n  empty: {}\n  n: null\n  q: 'true'\n  colon: 'a: b'\n"
+		"  params: {api_token: [h1dden, h2dden], debug: ['1'], key: h3dden}\n  proxy_connect_header: {Proxy-Authorization: [h4dden]}\n"
+		"  static_configs: [{targets: [a], labels: {__param_auth: h5dden, __param_gc: shown1}}]\n"
+		"  relabel_configs: [{target_label: __param_password, replacement: h6dden}, {target_label: b, replacement: shown2}]\n"
+		"  path: /debug/x?seconds=5&Access_Key=h7dden&y=shown3\n  oauth2: {endpoint_params: {client_pwd: h8dden}}\n";
+	static const char *const hidden[] = { "p4ssw0rd", "cr3d", "s3cr3t", "t00", "pr0xy", "k3y", "h1dden", "h2dden", "h3dden", "h4dden",
+					      "h5dden", "h6dden", "h7dden", "h8dden" };
 	struct config_tree *t = NULL, *again = NULL;
 	struct err e = { 0 };
 	struct buf b = { 0 }, b2 = { 0 };
@@ -274,6 +279,9 @@ static void secrets_are_not_shown(void **state)
 	assert_non_null(strstr(b.ptr, "username: u\n"));
 	assert_non_null(strstr(b.ptr, "key_file: f.pem\n"));
 	assert_non_null(strstr(b.ptr, "plain"));
+	assert_non_null(strstr(b.ptr, "shown1"));
+	assert_non_null(strstr(b.ptr, "shown2"));
+	assert_non_null(strstr(b.ptr, "/debug/x?seconds=5&Access_Key=<secret>&y=shown3"));
 	assert_non_null(strstr(b.ptr, "q: \"true\""));
 	/* It is YAML still, and means the same. */
 	if (config_parse(&again, buf_view(&b), "again", &e))
@@ -284,6 +292,28 @@ static void secrets_are_not_shown(void **state)
 	config_free(again);
 	buf_free(&b);
 	buf_free(&b2);
+}
+
+static void urls_are_shown_without_secrets(void **state)
+{
+	static const char *const rows[][2] = {
+		{ "http://u:p@h:1/x?a=b@c", "http://<secret>@h:1/x?a=b@c" },
+		{ "http://h/x@y", "http://h/x@y" },
+		{ "http://h/x?token=t&gc=1", "http://h/x?token=<secret>&gc=1" },
+		{ "http://h/x?gc=1&X-API-Key=t==&sig=q", "http://h/x?gc=1&X-API-Key=<secret>&sig=<secret>" },
+		{ "http://h/x?&&=&key&token", "http://h/x?&&=&key&token" },
+		{ "http://h/x?", "http://h/x?" },
+		{ "/p?passwd=", "/p?passwd=<secret>" },
+		{ "", "" },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct buf b = { 0 };
+		config_redact_url(view_of(rows[i][0]), &b);
+		assert_string_equal(b.ptr ? b.ptr : "", rows[i][1]);
+		buf_free(&b);
+	}
+	assert_false(config_secret_name(VIEW("seconds")));
+	assert_false(config_secret_name(VIEW("monkey")));
 }
 
 /* The table of HTTP settings: what a yaml gives, or its error. */
@@ -413,7 +443,7 @@ int main(void)
 		cmocka_unit_test(errors_say_where),
 		cmocka_unit_test(anchors_and_merges), cmocka_unit_test(aliases_are_bounded),
 		cmocka_unit_test(empty_and_deep),
-		cmocka_unit_test(secrets_are_not_shown),
+		cmocka_unit_test(secrets_are_not_shown), cmocka_unit_test(urls_are_shown_without_secrets),
 		cmocka_unit_test(http_settings),
 		cmocka_unit_test(top_level),
 		cmocka_unit_test(relabel_rules),

@@ -300,22 +300,6 @@ int fetch_do(struct fetch_client *c, const struct fetch_request *q, struct fetch
 	return rc;
 }
 
-void fetch_url_redact(struct view url, struct buf *out)
-{
-	const char *scheme = memmem(url.ptr, url.len, "://", 3);
-	const char *from = scheme ? scheme + 3 : url.ptr, *end = url.ptr + url.len, *at = NULL;
-	for (const char *p = from; p < end && *p != '/' && *p != '?' && *p != '#'; p++)
-		if (*p == '@')
-			at = p;
-	if (!at) {
-		buf_putv(out, url);
-		return;
-	}
-	buf_put(out, url.ptr, (size_t)(from - url.ptr));
-	buf_puts(out, "<secret>");
-	buf_put(out, at, (size_t)(end - at));
-}
-
 void fetch_url_escape(struct view v, struct buf *out)
 {
 	for (size_t i = 0; i < v.len; i++) {

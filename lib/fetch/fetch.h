@@ -73,8 +73,6 @@ int fetch_loop_turn(struct fetch_loop *l, int wait_ms, struct err *e);
 void fetch_loop_wake(struct fetch_loop *l);
 size_t fetch_loop_running(const struct fetch_loop *l);
 
-/* The URL with user info replaced: http://<secret>@host/. */
-void fetch_url_redact(struct view url, struct buf *out);
 /* Percent-encodes all but unreserved characters (a query's key or value). */
 void fetch_url_escape(struct view v, struct buf *out);
 
