@@ -183,7 +183,7 @@ static void test_errors(void **state)
 		{ "a offset x", "1:10: parse error: unexpected identifier \"x\" in offset, expected number, duration, step(), or range()" },
 		{ "a @ x", "1:5: parse error: unexpected identifier \"x\" in @, expected timestamp" },
 		{ "\"\\q\"", "1:1: parse error: unknown escape sequence" },
-		{ "a anchored", "1:3: parse error: the modifier \"anchored\" is experimental in Prometheus and not supported here" },
+		{ "a anchored", "1:1: parse error: anchored modifier is experimental and not enabled: start with --enable-feature=promql-extended-range-selectors" },
 		{ "info(a)", "1:1: parse error: function \"info\" is not supported: it is experimental in Prometheus" },
 		{ "a[5m:1m:2]", "1:8: parse error: unexpected \":\" in subquery selector, expected \"]\"" },
 	};
