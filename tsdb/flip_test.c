@@ -287,7 +287,7 @@ struct tally {
 static void trial(const struct original *o, const char *sub, const char *name, bool of_log, struct tally *t)
 {
 	struct kit k;
-	struct found f;
+	struct found f, only; /* only: nothing may be written */
 	AUTOFREE char *copy = xasprintf("%s.copy", o->k.dir), *path = xasprintf("%s/%s%s", copy, sub, name);
 	files_remove_tree(copy);
 	run("cp", "-r", o->k.dir, copy);
@@ -298,10 +298,15 @@ static void trial(const struct original *o, const char *sub, const char *name, b
 		fprintf(stderr, "flip %s%s at %ld bit %d: may lose %zu\n", sub, name, at, bit, may);
 	flip(path, at, bit);
 	kit_set(&k, copy);
-	k.o.no_sealing = true;
+	k.o.no_sealing = k.o.read_only = true;
 	k.now_ms = o->k.now_ms;
 	kit_open(&k);
+	look(&k, o, &only);
+	kit_close(&k);
+	k.o.read_only = false;
+	kit_open(&k);
 	look(&k, o, &f);
+	assert_true(only.n == f.n && only.lost_records == f.lost_records);
 	if (f.lost > may || (f.lost && !f.lost_records))
 		fail_msg("bit %d of byte %ld of %s%s: %zu profiles are gone, the block had %zu records, %llu are said to be lost", bit, at, sub,
 			 name, f.lost, may, (unsigned long long)f.lost_records);
@@ -316,6 +321,7 @@ static void trial(const struct original *o, const char *sub, const char *name, b
 	t->lost += f.lost;
 	t->may += may;
 	free(f.there);
+	free(only.there);
 	files_remove_tree(copy);
 }
 
@@ -348,6 +354,7 @@ static void test_log(void **state)
 	trials(&o, "head/", "OPTIONS", "", true, 1);
 	trials(&o, "head/", "IDENTITY", "", true, 1);
 	trials(&o, "", "head.marks", "", true, 3);
+	trials(&o, "", "version", "", true, 3);
 	vec_free(&o.v);
 	kit_free(&o.k);
 }
@@ -372,6 +379,8 @@ static void make_parts(struct original *o)
 		o->k.now_ms += 2 * HOUR;
 		assert_int_equal(tsdb_seal(o->k.db, true, &e), 0);
 	}
+	o->k.now_ms = KIT_T0 + 30 * HOUR;
+	assert_int_equal(tsdb_clean(o->k.db, &e), 0); /* rollups */
 	kit_close(&o->k);
 }
 
@@ -476,6 +485,12 @@ static size_t check_answers(struct kit *k, const struct original *o, size_t late
 			whole &= check_one(k, o, pod, after, after + HOUR / 3 + 777, pod ? 0 : late, !s.lost_symbols);
 			harmed += !whole;
 		}
+	/* Of the day a rollup answers, or its hours. */
+	for (unsigned pod = 0; pod < PART_PODS; pod++) {
+		struct answer want = expected(o, pod, KIT_T0, KIT_T0 + 24 * HOUR), got = ask(k, pod, KIT_T0, KIT_T0 + 24 * HOUR);
+		assert_true(got.said || (got.exact == want.exact && (got.merged == want.merged || s.lost_symbols)));
+		assert_true(!got.said || harmed);
+	}
 	return harmed;
 }
 
@@ -556,7 +571,7 @@ static void part_trials(const struct original *o, const char *begin, const char 
 	struct names names = names_of(dir, begin, end);
 	struct tally t = { 0 };
 	for (unsigned i = 0; i < scaled(n); i++)
-		part_trial(o, sub, names.v.v[i % names.v.n], i % names.v.n + 1 == names.v.n, &t);
+		part_trial(o, sub, names.v.v[i % names.v.n], i % names.v.n + 1 == PART_HOURS, &t);
 	print_message("%s%s%s: %zu bits, %zu of them cost something: %zu series of an hour, of %zu values in their blocks\n", sub, begin, end,
 		      t.trials, t.harmed, t.lost, t.may);
 	free_names(names);

@@ -568,6 +568,99 @@ static void test_repair_log_bad_file(void **state)
 	kit_free(&k);
 }
 
+static void note_code(void *arg, const struct err *e)
+{
+	*(int *)arg = (int)e->code;
+}
+
+/* 0 once it is durable. */
+static int one_append(struct kit *k, int64_t t_ms)
+{
+	int code = -1;
+	k->now_ms = MAX(k->now_ms, t_ms);
+	assert_int_equal(kit_append_done(k, 3, t_ms, 5, 30, NULL, note_code, &code), 0);
+	tsdb_flush(k->db);
+	return code;
+}
+
+/* The log is damaged and the disk is full: what can be read answers, nothing is trimmed, and once there is room all goes on. */
+static void test_damaged_and_full(void **state)
+{
+	struct kit k;
+	struct rlimit before, small = { 300, RLIM_INFINITY };
+	struct err e;
+	(void)state;
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	small.rlim_max = before.rlim_max;
+	kit_init(&k);
+	k.o.no_sealing = true;
+	kit_open(&k);
+	append_n(&k, 0, 90, 10000);
+	kit_reopen(&k);
+	append_n(&k, 90, 10, 10000);
+	kit_close(&k);
+	AUTOFREE char *head = xasprintf("%s/head", k.dir);
+	assert_int_equal(each_file(head, ".sst", flip_middle), 1);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	kit_open(&k);
+	size_t there = kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL);
+	uint64_t gone = lost(&k);
+	assert_true(there > 30 && there < 100 && gone >= 100 - there);
+	assert_int_not_equal(one_append(&k, KIT_T0 + 2000000), 0);
+	assert_int_not_equal(tsdb_seal(k.db, true, &e), 0);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), there);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	clock_sleep_ms(1100);
+	assert_int_equal(one_append(&k, KIT_T0 + 2000000), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), there + 1);
+		assert_int_equal(lost(&k), gone);
+		kit_reopen(&k);
+	}
+	assert_int_equal(tsdb_seal(k.db, true, &e), 0);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), there + 1);
+	kit_free(&k);
+}
+
+/* The list of a partition's files is damaged, and one of the files has no footer that RocksDB takes: it is read without. */
+static void flip_footer(const char *path)
+{
+	struct stat st;
+	char byte;
+	if (file_number++ != 1)
+		return;
+	int fd = open(path, O_RDWR);
+	assert_true(fd >= 0 && fstat(fd, &st) == 0 && pread(fd, &byte, 1, st.st_size - 4) == 1);
+	byte ^= 0x10;
+	assert_int_equal(pwrite(fd, &byte, 1, st.st_size - 4), 1);
+	close(fd);
+}
+
+static void test_repair_with_a_bad_file(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	k.o.no_sealing = true;
+	kit_open(&k);
+	seal_hours(&k, 4);
+	uint64_t sum = kit_merge(&k, KIT_SAMPLES, 0, INT64_MAX, NULL);
+	kit_close(&k);
+	AUTOFREE char *current = partition_file(&k, "CURRENT"), *dir = partition_file(&k, "");
+	file_number = 0;
+	assert_int_equal(each_file(dir, ".sst", flip_footer), 4);
+	garbage(current);
+	for (int i = 0; i < 2; i++) {
+		kit_open(&k);
+		assert_int_equal(lost(&k), 0);
+		assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), 24);
+		assert_true(kit_merge(&k, KIT_SAMPLES, 0, INT64_MAX, NULL) == sum);
+		kit_close(&k);
+	}
+	kit_free(&k);
+}
+
 static void put_fact(rocksdb_t *db, uint64_t number, bool is_void)
 {
 	struct buf b = { 0 };
@@ -688,7 +781,7 @@ int main(void)
 		cmocka_unit_test(test_missing_file), cmocka_unit_test(test_bad_file), cmocka_unit_test(test_set_aside),
 		cmocka_unit_test(test_repair), cmocka_unit_test(test_repair_log),
 		cmocka_unit_test(test_repair_log_bad_file), cmocka_unit_test(test_no_log),
-		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_refused), cmocka_unit_test(test_damaged_and_full), cmocka_unit_test(test_repair_with_a_bad_file),
 	};
 	return cmocka_run_group_tests_name("tsdb faults", tests, NULL, NULL);
 }

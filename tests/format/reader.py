@@ -457,10 +457,10 @@ class Storage:
     def __init__(self, path):
         self.report = r = Report()
         with open(os.path.join(path, "version"), encoding="ascii") as f:
-            version = re.fullmatch(r"pyrrha-tsdb ([1-4])\n", f.read())
-        if not version:
+            version = re.fullmatch(r"(pyrrha-tsdb ([1-4])\n)(?:checksum ([0-9a-f]{16})\n)?", f.read())
+        if not version or (version[3] and int(version[3], 16) != rocks.xxh3(version[1].encode())):
             raise Bad(f"{path}/version is of no format that is written down")
-        self.version, self.partitions = int(version[1]), []
+        self.version, self.partitions = int(version[2]), []
         for name in sorted(os.listdir(path)):
             if not self.TOP.fullmatch(name):
                 r.problem(path, f"{name}: a name that the documents do not have", 1)
