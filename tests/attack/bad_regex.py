@@ -48,7 +48,7 @@ def post(url, path, params, seconds):
 
 def attack(url, seconds):
     bad, until, first = [], time.monotonic() + seconds, True
-    while (first or time.monotonic() < until) and len(bad) < 20:
+    while first or time.monotonic() < until:
         for path, params in itertools.islice(requests(), 0, None, 1 if seconds else 7):
             if time.monotonic() > until and not first:
                 break
@@ -63,7 +63,7 @@ def attack(url, seconds):
                 bad.append(f"{path}, {params}: {status} {body[:200]!r}")
             if time.monotonic() - begin > SLOW:
                 bad.append(f"{path}, {params}: {time.monotonic() - begin:.1f} s")
-        first = False
+        first, bad = False, bad[:50]
     return bad
 
 

@@ -69,14 +69,12 @@ def attack(url, seconds):
                     known = status == 413 or body.startswith((b'{"status":"success"', b'{"status":"error"'))
                 except OSError as e:
                     bad.append(f"{path}, {name}: {e!r}")
-                    if len(bad) > 20:
-                        return bad
                     continue
                 if status >= 500 and status != 503 or not known:
                     bad.append(f"{path}, {name}: {status} {body[:200]!r}")
                 if time.monotonic() - begin > SLOW:
                     bad.append(f"{path}, {name}: {time.monotonic() - begin:.1f} s")
-        first = False
+        first, bad = False, bad[:50]
     return bad
 
 
