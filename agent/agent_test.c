@@ -52,6 +52,8 @@ struct fixture {
 
 #define C_START 2
 #define RUST_START 20
+#define MUSL_START 4
+#define LIBC "nofp static musl muslfp muslstatic muslbare"
 
 static const struct fixture fixtures[] = {
 	{ "recursion", "1", "fp nofp nopie static staticpie stripped notables ownpages deleted debugdata",
@@ -69,6 +71,17 @@ static const struct fixture fixtures[] = {
 	{ "rust", NULL, "fp nofp nopie stripped v0", { "_start", "~", "rust::main", "rust::middle", "<rust::Work as rust::Busy>::leaf" }, "", 0.9,
 	  .start = RUST_START },
 	{ "jit", NULL, "fp nofp nopie static staticpie stripped", { "_start", "~", "main", "jit_outer", "jit_leaf" }, "", 0.9 },
+	{ "libc", "copy", LIBC, { "_start", "~", "main", "spin", "?" }, "", 0.9, .start = MUSL_START },
+	{ "libc", "sort", "musl muslbare", { "_start", "~", "main", "spin", "?" }, "", 0.9, .start = MUSL_START },
+	{ "libc", "print", "musl muslbare", { "_start", "~", "main", "spin", "?" }, "", 0.9, .start = MUSL_START },
+	{ "libc", "heap", "musl muslbare", { "_start", "~", "main", "spin", "?" }, "", 0.9, .start = MUSL_START },
+	{ "libc", "kernel", "musl muslbare", { "_start", "~", "main", "spin", "?" }, "", 0.9, .start = MUSL_START },
+	{ "libc", "print", "muslstripped", { "*", "*", "*", "*", "*", "?" }, "", 0.9 },
+	{ "vfork", NULL, "nofp musl muslstatic", { "_start", "~", "main", "spawn", "?" }, "", 0.9, .unsupported = true, .start = MUSL_START },
+	{ "recursion", "1", "musl", { "_start", "~", "main", "down", "leaf" }, "", 0.9, .start = MUSL_START },
+	{ "threads", NULL, "musl muslbare", { "*", "*", "worker", "leaf" }, "", 0.9 },
+	{ "altstack", NULL, "musl muslstatic", { "_start", "~", "main", "trap", "*", "handler", "leaf" }, "", 0.2,
+	  .copied_short = true, .start = MUSL_START },
 	{ "gofix", NULL, "exe stripped pie", { "runtime.goexit*", "runtime.main", "main.main", "main.middle", "main.leaf" }, "", 0.9,
 	  .go = true, .copied_short = true },
 	{ "gofix", "goroutine", "exe stripped pie", { "runtime.goexit*", "main.worker", "main.leaf" }, "", 0.9, .go = true, .copied_short = true },

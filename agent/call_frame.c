@@ -8,7 +8,7 @@
 #define REMEMBER_MAX 32
 
 /* DWARF register numbers on x86-64. */
-enum { REG_FP = 6, REG_SP = 7, REG_RA = 16 };
+enum { REG_RDX = 1, REG_RDI = 5, REG_FP = 6, REG_SP = 7, REG_RA = 16 };
 
 uint64_t cf_fixed(struct cf_reader *r, size_t n)
 {
@@ -98,6 +98,8 @@ struct unwind_rule cf_rule(const struct cf_state *s)
 		return r;
 	if (s->ra == CF_RA_OTHER || !fits_s32(s->cfa_off) || !fits_s32(s->cfa_add) || s->cfa == CFA_UNSUPPORTED)
 		return (struct unwind_rule){ .cfa = CFA_UNSUPPORTED };
+	if (s->ra == CF_RA_IN_RDI || s->ra == CF_RA_IN_RDX)
+		r.ra = s->ra == CF_RA_IN_RDI ? RA_IN_RDI : RA_IN_RDX;
 	r.cfa_off = (int32_t)s->cfa_off;
 	r.cfa_add = (int32_t)s->cfa_add;
 	r.fp = s->fp;
@@ -192,6 +194,14 @@ static void set_reg_unknown(struct cf_state *s, uint64_t reg)
 	}
 }
 
+/* The value is in another register. */
+static void set_reg_in(struct cf_state *s, uint64_t reg, uint64_t in)
+{
+	set_reg_unknown(s, reg);
+	if (reg == REG_RA && (in == REG_RDI || in == REG_RDX))
+		s->ra = in == REG_RDI ? CF_RA_IN_RDI : CF_RA_IN_RDX;
+}
+
 static void restore_reg(struct cf_state *s, uint64_t reg, const struct cf_state *start)
 {
 	if (reg == REG_FP) {
@@ -232,7 +242,7 @@ static bool rule_op(struct cf_reader *r, uint8_t op, const struct cf_common *c, 
 		else
 			set_reg_unknown(s, reg);
 		break;
-	case 0x09: reg = cf_uleb(r); cf_uleb(r); set_reg_unknown(s, reg); break;
+	case 0x09: reg = cf_uleb(r); set_reg_in(s, reg, cf_uleb(r)); break;
 	case 0x14: reg = cf_uleb(r); cf_uleb(r); set_reg_unknown(s, reg); break;
 	case 0x15: reg = cf_uleb(r); cf_sleb(r); set_reg_unknown(s, reg); break;
 	case 0x0c: set_cfa_reg(s, cf_uleb(r)); s->cfa_off = (int64_t)cf_uleb(r); break;

@@ -28,7 +28,7 @@ void cf_skip(struct cf_reader *r, uint64_t n);
  * other encodings the reader is bad. 0xff, none, is 0 and reads nothing. */
 uint64_t cf_pointer(struct cf_reader *r, uint8_t encoding, uint64_t vaddr);
 
-enum cf_ra { CF_RA_AT_CFA, CF_RA_UNDEFINED, CF_RA_OTHER };
+enum cf_ra { CF_RA_AT_CFA, CF_RA_UNDEFINED, CF_RA_IN_RDI, CF_RA_IN_RDX, CF_RA_OTHER };
 
 /* What holds at an address. */
 struct cf_state {

@@ -383,6 +383,14 @@ int eh_frame_each(const struct elf_file *f, eh_row_fn *fn, void *arg, struct eh_
 	return ret;
 }
 
+uint64_t eh_frame_functions(const struct elf_file *f)
+{
+	struct header h;
+	struct walk w;
+
+	return find_eh_frame(f, &w) && read_header(f, &h) ? h.n : 0;
+}
+
 bool eh_frame_indexed(const struct elf_file *f)
 {
 	struct header h;

@@ -94,7 +94,9 @@ static bool fp_agrees(const struct unwind_rule *r, Dwarf_Frame *frame)
 	}
 }
 
-/* -1 undefined, 1 at cfa - 8, 0 anything else. */
+enum { RDI = 5, IN_RDI = 2 };
+
+/* -1 undefined, 1 at cfa - 8, IN_RDI, 0 anything else. */
 static int ra_of(Dwarf_Frame *frame)
 {
 	Dwarf_Op mem[3], *ops;
@@ -104,6 +106,8 @@ static int ra_of(Dwarf_Frame *frame)
 		return 0;
 	if (n == 0 && ops == mem)
 		return -1;
+	if (n == 1 && ops[0].atom == DW_OP_regx && ops[0].number == RDI)
+		return IN_RDI;
 	return n == 2 && ops[0].atom == DW_OP_call_frame_cfa && ops[1].atom == DW_OP_plus_uconst &&
 	       (int64_t)ops[1].number == -8;
 }
@@ -150,7 +154,7 @@ static bool agrees(const struct unwind_rule *r, Dwarf_Frame *frame, enum reason 
 	}
 	if (r->fp == FP_UNKNOWN)
 		*ret_why = FP_ELSEWHERE;
-	return r->cfa != CFA_NONE && r->cfa != CFA_STOP && r->cfa != CFA_SIGNAL && r->ra == RA_CFA_8 && ra == 1 &&
+	return r->cfa != CFA_NONE && r->cfa != CFA_STOP && r->cfa != CFA_SIGNAL && (r->ra == RA_CFA_8 ? ra == 1 : r->ra == RA_IN_RDI && ra == IN_RDI) &&
 	       cfa_agrees(r, ops, n) && fp_agrees(r, frame);
 }
 
@@ -246,7 +250,7 @@ static const struct {
 	size_t unsupported[REASONS];
 	const char *version;
 } pins[] = {
-	{ "93ac61ec5a8eb1396f9fbd350e3169a558528a40", { 0, 0, 5, 0 }, "2.36-9+deb12u14" }, /* longjmp, setcontext, vfork */
+	{ "93ac61ec5a8eb1396f9fbd350e3169a558528a40", { 0, 0, 4, 0 }, "2.36-9+deb12u14" }, /* longjmp, setcontext */
 	{ "7ebc65e52f2bbea498b4040fa92f7238377aaba9", { 9, 0, 1, 0 }, "2.36-9+deb12u14" },
 	{ "289ee39f8c07bd4fa48102dfeeb7e6f9c76158b4", { 0, 0, 0, 0 }, "12.2.0-14+deb12u1" },
 	{ "30563306a0d30a4acfe7ce1e066c8696b5e7856f", { 121, 0, 0, 0 }, "3.0.19-1~deb12u2" },

@@ -91,6 +91,8 @@ static void test_tables(void **state)
 			assert_true(tables_load(t, im, &f, r->pc) && tables_load(t, im, &f, end - 1));
 			assert_false(tables_missing(t, im, r->pc));
 			struct unwind_rule first = table_rule(t, im, r->pc), last = table_rule(t, im, end - 1);
+			if (r->rule.cfa == CFA_NONE) /* the code itself may tell */
+				continue;
 			assert_memory_equal(&first, &r->rule, sizeof first);
 			assert_memory_equal(&last, &r->rule, sizeof last);
 		}

@@ -2,7 +2,7 @@
 include agent/names.mk
 noinst_LIBRARIES += libagent.a
 libagent_a_SOURCES = $(AGENT_NAMES_SOURCES) \
-  agent/agent.c agent/agent.h agent/agent_private.h agent/address_space.c agent/address_space.h agent/call_frame.c agent/call_frame.h agent/caps.c agent/caps.h agent/check.c \
+  agent/agent.c agent/agent.h agent/agent_private.h agent/address_space.c agent/address_space.h agent/call_frame.c agent/call_frame.h agent/code_frame.c agent/code_frame.h agent/x86_insn.c agent/x86_insn.h agent/caps.c agent/caps.h agent/check.c \
   agent/cgroup_id.c agent/cgroup_id.h agent/cost.c agent/cost.h agent/drain.c agent/eh_frame.c agent/eh_frame.h agent/elf_file.c \
   agent/elf_file.h agent/extents.c agent/extents.h agent/filter.c agent/filter.h agent/go_frame.c agent/go_frame.h \
   agent/go_module.c agent/go_module.h agent/image.h agent/image_content.c agent/image_content.h agent/images.c \
@@ -16,8 +16,8 @@ libagent_a_CPPFLAGS = $(AM_CPPFLAGS) -DPYRRHA_BPF_OBJECT=\"$(abs_builddir)/bpf/s
 agent/libagent_a-sampler_object.$(OBJEXT): bpf/sample.bpf.o
 AGENT_LIBS = libagent.a $(PPROF_LIBS) $(HTTPD_LIBS) $(KUBE_LIBS) $(BPF_LIBS) $(ELF_LIBS) $(AGENT_NAMES_LIBS)
 if HAVE_CMOCKA
-check_PROGRAMS += eh_frame_test eh_frame_elfutils_test process_test tables_test cpu_rings_test agent_test pacer_test windows_test
-TESTS += eh_frame_test eh_frame_elfutils_test process_test tables_test cpu_rings_test agent_test pacer_test windows_test
+check_PROGRAMS += code_frame_test eh_frame_test eh_frame_elfutils_test process_test tables_test cpu_rings_test agent_test pacer_test windows_test
+TESTS += code_frame_test eh_frame_test eh_frame_elfutils_test process_test tables_test cpu_rings_test agent_test pacer_test windows_test
 cpu_rings_test_SOURCES = agent/cpu_rings_test.c
 cpu_rings_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 pacer_test_SOURCES = agent/pacer_test.c
@@ -26,6 +26,8 @@ tables_test_SOURCES = agent/tables_test.c
 tables_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 process_test_SOURCES = agent/process_test.c
 process_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
+code_frame_test_SOURCES = agent/code_frame_test.c agent/eh_frame_rows.h
+code_frame_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 eh_frame_test_SOURCES = agent/eh_frame_test.c agent/eh_frame_rows.h
 eh_frame_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 eh_frame_elfutils_test_SOURCES = agent/eh_frame_elfutils_test.c agent/eh_frame_rows.h
@@ -37,10 +39,10 @@ agent_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 check_DATA = tests/fixtures/agent/built
 endif
 AGENT_FIXTURES = tests/fixtures/agent/altstack.c tests/fixtures/agent/bigframe.c tests/fixtures/agent/build.sh \
-  tests/fixtures/agent/dlopen.c tests/fixtures/agent/execs.c tests/fixtures/agent/fixture.h tests/fixtures/agent/gocgo.go tests/fixtures/agent/gofix.go tests/fixtures/agent/hostile.c tests/fixtures/agent/jit.c \
+  tests/fixtures/agent/dlopen.c tests/fixtures/agent/execs.c tests/fixtures/agent/fixture.h tests/fixtures/agent/gocgo.go tests/fixtures/agent/gofix.go tests/fixtures/agent/hostile.c tests/fixtures/agent/jit.c tests/fixtures/agent/libc.c \
   tests/fixtures/agent/libempty.c tests/fixtures/agent/look.c tests/fixtures/agent/plt.c tests/fixtures/agent/plugin.c tests/fixtures/agent/realign.c \
   tests/fixtures/agent/recursion.c tests/fixtures/agent/rust.rs tests/fixtures/agent/shortlived.c tests/fixtures/agent/threads.c tests/fixtures/agent/tiny.c \
-  tests/fixtures/agent/vdso.c
+  tests/fixtures/agent/vdso.c tests/fixtures/agent/vfork.c
 EXTRA_DIST += $(AGENT_FIXTURES) deploy/pyrrha-agent.service deploy/pyrrha-agent.sysctl.conf deploy/pyrrha-agent.kubernetes.yml \
   deploy/Containerfile.agent
 tests/fixtures/agent/built: $(AGENT_FIXTURES)
@@ -49,7 +51,7 @@ clean-local-agent:
 	rm -rf tests/fixtures/agent/*.fp tests/fixtures/agent/*.nofp tests/fixtures/agent/*.nopie tests/fixtures/agent/*.static \
 	  tests/fixtures/agent/*.staticpie tests/fixtures/agent/*.stripped tests/fixtures/agent/*.debug \
 	  tests/fixtures/agent/*.notables tests/fixtures/agent/*.ownpages tests/fixtures/agent/*.deleted tests/fixtures/agent/*.debugdata \
-	  tests/fixtures/agent/*.xz tests/fixtures/agent/*.v0 tests/fixtures/agent/*.exe tests/fixtures/agent/*.pie tests/fixtures/agent/*.ibt tests/fixtures/agent/*.so tests/fixtures/agent/built
+	  tests/fixtures/agent/*.xz tests/fixtures/agent/*.v0 tests/fixtures/agent/*.musl* tests/fixtures/agent/*.exe tests/fixtures/agent/*.pie tests/fixtures/agent/*.ibt tests/fixtures/agent/*.so tests/fixtures/agent/built
 clean-local: clean-local-agent
 # The unit, and what it needs of the kernel where perf_event_paranoid is 3.
 install-data-local: install-agent-units

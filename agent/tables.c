@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "agent/code_frame.h"
 #include "agent/extents.h"
 #include "agent/go_frame.h"
 #include "agent/image_ids.h"
@@ -19,6 +20,8 @@
 #define EVICT_BLOCKS 256u            /* unload so much at once */
 #define RETRY_NS 10000000000ll       /* where nothing was idle */
 #define ROWS_PER_PAGE_MAX (PAGE_BYTES + 1)
+#define GAP_CODE_MIN 32              /* bytes of code without a table, to look at it */
+#define BARE_PAGES_MAX 128
 #define EXCESS_MAX ((uint64_t)1 << 30) /* then a file is followed by frame pointers: a second or so */
 
 /* What an image holds. */
@@ -431,28 +434,62 @@ static bool add_pages(struct tables *t, struct image *im)
 	return true;
 }
 
-/* Passes on the rows of [lo, hi). */
+/* Passes on the rows of [lo, hi); where .eh_frame has none, what the code itself tells. */
 struct part {
 	struct builder *b;
+	const struct elf_file *f;
 	uint64_t lo, hi;
+	uint64_t gap;                /* from there on nothing is known; UINT64_MAX = something is */
+	struct eh_stats *st;
 };
 
-static int add_row_of_part(void *arg, uint64_t pc, const struct unwind_rule *r)
+static int pass_on(void *arg, uint64_t pc, const struct unwind_rule *r)
 {
 	struct part *p = arg;
 	return pc >= p->lo && pc < p->hi ? add_row(p->b, pc, r) : 0;
 }
 
+static int fill_gap(struct part *p, uint64_t end)
+{
+	static const struct unwind_rule none = { .cfa = CFA_NONE };
+	uint64_t lo = p->b->page << TEXT_PAGE_SHIFT, hi = p->b->end << TEXT_PAGE_SHIFT, from = p->gap;
+
+	p->gap = UINT64_MAX;
+	if (from == UINT64_MAX)
+		return 0;
+	int ret = from ? pass_on(p, from, &none) : 0;
+	if (ret || end - from < GAP_CODE_MIN || from >= hi || end <= lo)
+		return ret;
+	ret = code_frame_range(p->f, MAX(from, p->lo), MIN(end, p->hi), lo, hi, pass_on, p, p->st);
+	return ret == -ERR_BAD_DATA ? 0 : ret;
+}
+
+static int add_row_of_part(void *arg, uint64_t pc, const struct unwind_rule *r)
+{
+	struct part *p = arg;
+	int ret = fill_gap(p, pc);
+
+	if (ret)
+		return ret;
+	if (r->cfa != CFA_NONE)
+		return pass_on(p, pc, r);
+	p->gap = pc;
+	return 0;
+}
+
 static int read_eh_frame(const struct elf_file *f, uint64_t lo, uint64_t hi, struct part p, struct eh_stats *st, struct err *e)
 {
 	struct eh_stats its = { 0 };
+
+	p.f = f;
+	p.st = st;
 	int ret = eh_frame_indexed(f) ? eh_frame_range(f, lo, hi, add_row_of_part, &p, &its, e)
 				      : eh_frame_each(f, add_row_of_part, &p, &its, e);
 	st->unsupported += its.unsupported;
 	st->unknown_fp += its.unknown_fp;
 	st->bad += its.bad;
 	st->work += its.work;
-	return ret == -ERR_NOT_FOUND ? 0 : ret;
+	return ret && ret != -ERR_NOT_FOUND ? ret : fill_gap(&p, UINT64_MAX);
 }
 
 /* The rows of [lo, hi): in Go's code by its table, before and behind by .eh_frame. */
@@ -463,13 +500,13 @@ static int read_rows(struct builder *b, const struct elf_file *f, uint64_t lo, u
 	int ret = 0;
 
 	if (it->go_start == it->go_end || gopclntab_attach_at(&go, f, &it->go, e))
-		return read_eh_frame(f, lo, hi, (struct part){ b, 0, UINT64_MAX }, st, e);
+		return read_eh_frame(f, lo, hi, (struct part){ .b = b, .hi = UINT64_MAX }, st, e);
 	if (lo < it->go_start && eh_frame_indexed(f))
-		ret = read_eh_frame(f, lo, MIN(hi, it->go_start), (struct part){ b, 0, it->go_start }, st, e);
+		ret = read_eh_frame(f, lo, MIN(hi, it->go_start), (struct part){ .b = b, .hi = it->go_start }, st, e);
 	if (!ret && lo < it->go_end && hi > it->go_start)
 		ret = go_frame_range(&go, MAX(lo, it->go_start), MIN(hi, it->go_end), add_row, b, st);
 	if (!ret && hi > it->go_end && eh_frame_indexed(f))
-		ret = read_eh_frame(f, MAX(lo, it->go_end), hi, (struct part){ b, it->go_end, UINT64_MAX }, st, e);
+		ret = read_eh_frame(f, MAX(lo, it->go_end), hi, (struct part){ .b = b, .lo = it->go_end, .hi = UINT64_MAX, .gap = UINT64_MAX }, st, e);
 	return ret;
 }
 
@@ -545,6 +582,17 @@ static void group_of(const struct tables *t, const struct image_table *it, uint6
 	*ret_end = hi;
 }
 
+/* What is read of a file at once, whichever page of it is missing. */
+static bool read_whole(const struct image_table *it, const struct image *im, const struct elf_file *f)
+{
+	if (it->go_start != it->go_end)
+		return false;
+	if (im->has_eh_frame && !eh_frame_indexed(f)) /* all of it has to be read anyway */
+		return true;
+	/* Code that is read by itself has to be looked at from all sides. */
+	return it->n_pages <= BARE_PAGES_MAX && eh_frame_functions(f) < it->n_pages;
+}
+
 bool tables_load(struct tables *t, struct image *im, const struct elf_file *f, uint64_t vaddr)
 {
 	struct image_table *it = im->table;
@@ -574,7 +622,7 @@ bool tables_load(struct tables *t, struct image *im, const struct elf_file *f, u
 		return false;
 	uint64_t first, end;
 	group_of(t, it, page, &first, &end);
-	if (it->go_start == it->go_end && !eh_frame_indexed(f)) {
+	if (read_whole(it, im, f)) {
 		first = 0;
 		end = it->n_pages;
 	}

@@ -91,7 +91,8 @@ enum fp_kind {
 	FP_UNKNOWN           /* not recoverable: later CFA_FP rows cannot be used */
 };
 
-/* Where the return address is. Rules of x86-64 have no other. An architecture with a link register (arm64) takes RA_IN_LR
+/* Where the return address is. Rules of x86-64 have it at cfa - 8, or, for the few instructions of vfork, which must not leave it
+ * on a stack that two processes share, in the register where the C library keeps it. An architecture with a link register (arm64) takes RA_IN_LR
  * for code that has not saved it yet, which is true of the innermost frame and of one that a signal interrupted only,
  * and puts its offset in cfa_add otherwise, where no CFA_DEREF needs that (its CFA is sp or fp plus cfa_off; its table
  * has no other). Its registers go into struct unwind beside ip, sp, fp; how rules are applied is one file per
@@ -99,7 +100,9 @@ enum fp_kind {
 enum ra_kind {
 	RA_CFA_8,            /* at cfa - 8 */
 	RA_IN_LR,
-	RA_CFA_ADD           /* at cfa + cfa_add */
+	RA_CFA_ADD,          /* at cfa + cfa_add */
+	RA_IN_RDI,           /* glibc; of the innermost frame only, like the next */
+	RA_IN_RDX            /* musl */
 };
 
 struct unwind_rule {
@@ -241,6 +244,7 @@ struct unwind {
 	__u32 is_ra, fp_unknown;   /* 0 or 1 */
 	__u32 quiet;               /* finish with what is known */
 	__u32 cached;              /* the rule cache may be used */
+	__u64 rdi, rdx;            /* of a thread that is in the kernel; 0 = not known */
 };
 
 /* What an ordinary sample does not count: its record says all about it. */

@@ -47,7 +47,7 @@ __attribute__((noinline)) int unwind_some(int unused)
 	return r;
 }
 
-struct user_regs { __u64 rip, rsp, rbp, cs, orig_rax; };
+struct user_regs { __u64 rip, rsp, rbp, cs, orig_rax, rdi, rdx; };
 
 /* The registers with which the current task left user mode, as far as they are wanted. All of them have room where pieces
  * of the stack come later, and not on the program's own stack, of which 5.10 counts every call's. */
@@ -66,7 +66,7 @@ static __always_inline bool user_regs(struct scratch *s, struct user_regs *out)
 			return false;
 		from = (const struct pt_regs *)s->win;
 	}
-	*out = (struct user_regs){ from->rip, from->rsp, from->rbp, from->cs, from->orig_rax };
+	*out = (struct user_regs){ from->rip, from->rsp, from->rbp, from->cs, from->orig_rax, from->rdi, from->rdx };
 	return true;
 }
 
@@ -92,6 +92,8 @@ static __always_inline bool start_in_kernel(struct scratch *s)
 	u->ip = regs.rip;
 	u->sp = regs.rsp;
 	u->fp = regs.rbp;
+	u->rdi = regs.rdi;
+	u->rdx = regs.rdx;
 	/* In a system call rip is past the instruction, as a return address is. */
 	if ((long)regs.orig_rax >= 0) {
 		u->ip--;

@@ -60,6 +60,8 @@ static __always_inline int uw_by_frame_pointer(struct unwind *u)
 			return END_STACK_READ;
 		return uw_to_caller(u, u->sp + above + 8, frame[0]);
 	}
+	if (UW_RARELY(u->fp_unknown))
+		return END_UNSUPPORTED;
 	if (!u->fp)
 		return END_BOTTOM;
 	if (u->fp & 7 || u->fp >= UW_USER_END)
@@ -114,6 +116,16 @@ static __always_inline int uw_by_short(struct unwind *u, __u32 code)
 	return uw_to_caller(u, cfa, ra);
 }
 
+/* To the caller of a function that has popped its return address into a register. */
+static __always_inline int uw_by_register(struct unwind *u, const struct unwind_rule *r, __u64 cfa)
+{
+	__u64 ra = r->ra == RA_IN_RDI ? u->rdi : u->rdx;
+
+	if (u->n != 1 || !ra || r->fp != FP_SAME)
+		return END_UNSUPPORTED;
+	return cfa < u->sp ? END_NO_PROGRESS : uw_to_caller(u, cfa, ra);
+}
+
 static __always_inline int uw_by_rule(struct unwind *u, const struct unwind_rule *r)
 {
 	__u64 cfa, ra, at;
@@ -147,6 +159,8 @@ static __always_inline int uw_by_rule(struct unwind *u, const struct unwind_rule
 	default:
 		return END_UNSUPPORTED;
 	}
+	if (UW_RARELY(r->ra >= RA_IN_RDI))
+		return uw_by_register(u, r, cfa);
 	if (cfa <= u->sp)
 		return END_NO_PROGRESS;
 	if (uw_read(u, &ra, 8, cfa - 8))
