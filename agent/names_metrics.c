@@ -4,7 +4,7 @@
 #include "agent/symbolize.h"
 #include "base/metrics.h"
 
-enum { M_PERFMAPS, M_MEMORY, M_IMAGES, M_DESCRIPTORS, M_FORGOTTEN, M_OVER_BUDGET, M_TABLES, M_DEBUGINFOD };
+enum { M_PERFMAPS, M_MEMORY, M_IMAGES, M_UNREAD, M_DESCRIPTORS, M_FORGOTTEN, M_OVER_BUDGET, M_TABLES, M_DEBUGINFOD };
 
 static struct metric table[] = {
 	[M_PERFMAPS] = { "pyrrha_agent_perfmap_reads_total", "Readings of perf-maps of just-in-time compilers, by what came of it.",
@@ -12,6 +12,8 @@ static struct metric table[] = {
 	[M_MEMORY] = { "pyrrha_agent_names_memory_bytes", "Memory that finding names takes, by what it is for.", METRIC_GAUGE,
 		       "part" },
 	[M_IMAGES] = { "pyrrha_agent_names_images", "Files whose symbols are kept, or waited for.", METRIC_GAUGE },
+	[M_UNREAD] = { "pyrrha_agent_names_unread_images", "Files that were sampled whose symbols are still to be read: profiles have no names of them yet.",
+		       METRIC_GAUGE },
 	[M_FORGOTTEN] = { "pyrrha_agent_names_forgotten_total",
 			  "Times all names were given up because they took too much memory; they are read again.", METRIC_COUNTER },
 	[M_OVER_BUDGET] = { "pyrrha_agent_names_over_budget_total",
@@ -46,6 +48,7 @@ static void collect(void *arg)
 	metric_add(&table[M_OVER_BUDGET], MAX(0, (double)t.over_budget - metric_get(&table[M_OVER_BUDGET])));
 	metric_set(&table[M_TABLES], (double)t.tables_bytes);
 	metric_set(&table[M_IMAGES], (double)t.images);
+	metric_set(&table[M_UNREAD], (double)t.unread);
 	metric_set(&table[M_DESCRIPTORS], (double)t.open_files);
 }
 

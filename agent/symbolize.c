@@ -566,6 +566,7 @@ void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret)
 			continue;
 		ret->images_bytes += sizeof *s->images.v[i];
 		ret->open_files += open_files_of(s->images.v[i]);
+		ret->unread += s->images.v[i]->asked && !s->images.v[i]->ready;
 	}
 	ret->perfmaps_bytes = perfmaps_bytes(s->perfmaps);
 	memcpy(ret->perfmap_reads, perfmaps_counts(s->perfmaps), sizeof ret->perfmap_reads);

@@ -50,6 +50,7 @@ uint64_t symbolizer_kernel_start(struct symbolizer *s);
 struct symbolizer_stats {
 	size_t strings_bytes, resolved_bytes, images_bytes, perfmaps_bytes; /* memory */
 	size_t images, open_files;
+	size_t unread;               /* files whose names were asked for and are not there yet */
 	uint64_t tables_bytes;       /* of symbols, in temporary files */
 	uint64_t forgotten;          /* times that names were given up for their memory */
 	uint64_t over_budget;        /* files and addresses that have no name for want of room */

@@ -418,5 +418,10 @@ scrape_configs:
     wait_until("its series", lambda: server.value(f"count({mine})") == 1, 120)
     query = f"merge({mine}[5m])"
     wait_until("its stacks", lambda: b"main;run;wait_sleep" in server.get("/api/v1/query", format="folded", query=query), 120)
+    for state, least, most in (("blocked", 0.5, 1), ("runnable", 0, 0.5)):
+        share = f'value(where(merge({mine}[5m]), {{state="{state}"}})) / value(merge({mine}[5m]))'
+        got = server.value(share)
+        print(f"{state}: {got}")
+        check(least <= (got or 0) <= most, f"{state}: {got}")
     wait_until("the plain job", lambda: server.value('count(off_cpu{job="plain"})') == 1, 120)
     check(server.value('count({__name__=~"process_cpu.*"})') is None, "nothing of the agent is process_cpu")
