@@ -21,7 +21,7 @@ static struct flags {
 	const char *listen, *log_level, *log_format, *node, *cache_dir, *debuginfod_urls, *config_file, *kubeconfig;
 	struct opt_list external, env_vars, allowed_hosts, filter_cgroups, filter_pids, filter_comms;
 	double hz, max_cost;
-	int64_t history_ms, off_threshold_ms;
+	int64_t history_ms, off_threshold_ms, names_wait_ms;
 	uint64_t history_bytes;
 	bool kernel_stacks, off_cpu, ignore_kernel_bugs, allow_insecure, enable_lifecycle, enable_debuginfod, kubernetes, check, version, help;
 } flags;
@@ -65,6 +65,8 @@ static struct opt table[] = {
 	  "Serve programs that are sampled, and their debug files, as a debuginfod server: /buildid/ID/{executable,debuginfo}." },
 	{ "cache-dir", OPT_STRING, &flags.cache_dir, "<dir>",
 	  "Where lines and inlined calls read from debug information are kept; they are read anew at each start if empty." },
+	{ "names-wait", OPT_DURATION, &flags.names_wait_ms, "<duration>",
+	  "How long an answer waits for names of programs that are new; those that take longer are in the next one." },
 	{ "log.level", OPT_STRING, &flags.log_level, "<level>", "debug, info, warn or error." },
 	{ "log.format", OPT_STRING, &flags.log_format, "<format>", "logfmt or json." },
 	{ "version", OPT_BOOL, &flags.version, NULL, "Print the version and end." },
@@ -91,6 +93,7 @@ static void set_defaults(void)
 	flags.history_bytes = o.history_bytes;
 	flags.kernel_stacks = o.kernel_stacks;
 	flags.off_threshold_ms = o.off_threshold_ns / 1000000;
+	flags.names_wait_ms = o.names_patience_ms;
 }
 
 static int check_flags(struct err *e)
@@ -106,6 +109,8 @@ static int check_flags(struct err *e)
 		return err_set(e, ERR_BAD_DATA, "--history: must be from 20s to 1h");
 	if (flags.off_threshold_ms < 0 || flags.off_threshold_ms > 3600000)
 		return err_set(e, ERR_BAD_DATA, "--off-cpu-threshold: must be from 0 to 1h");
+	if (flags.names_wait_ms < 0 || flags.names_wait_ms > 600000)
+		return err_set(e, ERR_BAD_DATA, "--names-wait: must be from 0 to 10m");
 	for (size_t i = 0; i < flags.env_vars.n; i++)
 		if (!flags.env_vars.v[i][0] || strpbrk(flags.env_vars.v[i], "=,"))
 			return err_set(e, ERR_BAD_DATA, "--include-env-var: \"%s\" is not the name of one variable",
@@ -197,6 +202,7 @@ static int run(const struct labels_builder *external, struct err *e)
 	o.kernel_stacks = flags.kernel_stacks;
 	o.off_cpu = flags.off_cpu;
 	o.off_threshold_ns = flags.off_threshold_ms * 1000000;
+	o.names_patience_ms = flags.names_wait_ms;
 	o.filters = (struct filter_options){ { flags.filter_cgroups.v, flags.filter_cgroups.n },
 					     { flags.filter_pids.v, flags.filter_pids.n },
 					     { flags.filter_comms.v, flags.filter_comms.n } };

@@ -13,7 +13,7 @@ import subprocess
 import threading
 import time
 
-from harness import TOP, Skip, check, free_port, http_get, in_a_chroot, need_a_mounted_root, wait_until
+from harness import TOP, Clock, Skip, check, free_port, http_get, in_a_chroot, need_a_mounted_root, wait_until
 from pprof_file import fields
 from test_agent import profile, run, start_agent, wait_for_share
 
