@@ -121,7 +121,12 @@ struct matcher_thread {
 	struct regex_meter *meter; /* whose time was not charged yet */
 	int64_t ns;
 	unsigned n;
+	bool slow;                 /* the last that was timed */
 };
+
+/* The clock costs as much as a match: one in so many is timed and stands for all, as long as they are fast. */
+#define TIMED 8
+#define SLOW_NS 100000
 
 static pthread_key_t thread_key;
 static _Thread_local struct matcher_thread *of_thread;
@@ -156,21 +161,29 @@ static struct matcher_thread *this_thread(void)
 	return of_thread = t;
 }
 
-/* The meter's verdict after one more match of ns. */
-static int charge(struct matcher_thread *t, struct regex_meter *m, int64_t now_ns, int64_t ns, struct err *e)
+/* Whether the next match is to be timed. */
+static bool timed(struct matcher_thread *t, struct regex_meter *m)
 {
-	if (t->meter != m) {
+	if (m && t->meter != m) {
 		t->meter = m;
 		t->ns = t->n = 0;
+		t->slow = false;
 	}
-	t->ns += ns;
+	return m && (t->slow || t->n % TIMED == 0);
+}
+
+/* The meter's verdict after one more match; ns: of one that was timed, else 0. */
+static int charge(struct matcher_thread *t, struct regex_meter *m, int64_t ns, struct err *e)
+{
+	t->ns += t->slow ? ns : ns * TIMED;
+	t->slow = ns ? ns >= SLOW_NS : t->slow;
 	if (++t->n < 64 && ns < 1000000)
 		return 0;
 	int64_t spent = atomic_fetch_add_explicit(&m->spent_ns, t->ns, memory_order_relaxed) + t->ns;
 	t->ns = t->n = 0;
 	if (m->canceled && atomic_load_explicit(m->canceled, memory_order_relaxed))
 		return err_set(e, ERR_CANCELED, "canceled while regular expressions were matched");
-	if (m->deadline_mono_ns && now_ns > m->deadline_mono_ns)
+	if (m->deadline_mono_ns && clock_mono_ns() > m->deadline_mono_ns)
 		return err_set(e, ERR_TIMEOUT, "timed out while regular expressions were matched: ask for less, or raise the request's timeout "
 			       "and --query.timeout");
 	if (m->max_ns && spent > m->max_ns)
@@ -218,16 +231,13 @@ static int too_many_steps(const struct regex *re, struct view s, struct err *e)
 static int match(struct matcher_thread *t, const struct regex *re, struct view s, pcre2_match_data *md, struct regex_meter *meter,
 		 struct err *e)
 {
-	int64_t from = meter ? clock_mono_ns() : 0;
+	int64_t from = timed(t, meter) ? clock_mono_ns() : 0;
 	int rc = run_within_limits(t, re, s, md);
 	if (rc < 0 && rc != PCRE2_ERROR_NOMATCH)
 		return too_many_steps(re, s, e);
-	if (meter) {
-		int64_t now = clock_mono_ns();
-		int over = charge(t, meter, now, now - from, e);
-		if (over)
-			return over;
-	}
+	int over = meter ? charge(t, meter, from ? clock_mono_ns() - from : 0, e) : 0;
+	if (over)
+		return over;
 	return rc == PCRE2_ERROR_NOMATCH ? 0 : rc ? rc : 1;
 }
 

@@ -14,7 +14,7 @@
 struct regex;
 
 /* What many matches may cost together: those of a query, by all its threads. Looked at every 64 matches of a thread, and
- * after each that took a millisecond. A single match takes 20 ms at most. */
+ * after one that was seen to take a millisecond. A single match takes some 20 ms at most. */
 struct regex_meter {
 	int64_t deadline_mono_ns;    /* 0 = none */
 	const atomic_bool *canceled; /* NULL = cannot be */
