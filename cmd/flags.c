@@ -15,6 +15,7 @@ static struct flags set = {
 	.external_url = "", .route_prefix = "", .cors_origin = "",
 	.retention_ms = INT64_C(15) * 86400000, .query_timeout_ms = 120000, .slow_query_ms = 10000, .lookback_ms = 300000, .commit_interval_ms = 20, .max_concurrency = 20, .max_waiting = 100,
 	.head_bytes = 256 << 20, .cache_bytes = 256 << 20, .dictionary_bytes = 256 << 20, .queue_bytes = 64 << 20, .scrape_bytes = 512 << 20, .answer_bytes = 256 << 20, .partition_series = 1000000, .label_sets = 10000,
+	.target_functions = 200000, .target_locations = 500000, .target_stacks = 1000000,
 	.max_samples = 50000000, .max_bytes = UINT64_C(2) << 30, .max_total_bytes = UINT64_C(4) << 30, .max_series = 100000, .max_functions = 1000000, .max_connections = 512, .read_timeout_ms = 300000,
 };
 
@@ -54,6 +55,11 @@ static struct opt table[] = {
 	  "came while the last sync was under way." },
 	{ "storage.max-series", OPT_INT, &set.partition_series, "<n>",
 	  "Series of a day. Profiles of more are refused and counted." },
+	{ "storage.max-target-functions", OPT_INT, &set.target_functions, "<n>",
+	  "Functions that a target (job and instance) may add to a day. What it has beyond this, or the next two, or half of "
+	  "--storage.dictionary-memory, becomes one function, (other), and is counted; totals stay exact." },
+	{ "storage.max-target-locations", OPT_INT, &set.target_locations, "<n>", "The same of places in the code." },
+	{ "storage.max-target-stacks", OPT_INT, &set.target_stacks, "<n>", "The same of stacks, with their sample labels." },
 	{ "storage.max-label-sets", OPT_INT, &set.label_sets, "<n>",
 	  "Different sets of sample labels in a series and day. The labels of more are left out, marked and counted." },
 
@@ -192,6 +198,10 @@ static int check_values(struct err *e)
 		return err_set(e, ERR_BAD_DATA, "--storage.max-series and --storage.max-label-sets must be from 1 to 4294967295");
 	if (set.answer_bytes < 1 << 20)
 		return err_set(e, ERR_BAD_DATA, "--web.answer-memory must be at least 1MiB");
+	if (MIN(MIN(set.target_functions, set.target_locations), set.target_stacks) < 1 ||
+	    MAX(MAX(set.target_functions, set.target_locations), set.target_stacks) > UINT32_MAX)
+		return err_set(e, ERR_BAD_DATA, "--storage.max-target-functions, --storage.max-target-locations and "
+			       "--storage.max-target-stacks must be from 1 to 4294967295");
 	if (set.max_connections < 1 || set.max_connections > 1000000)
 		return err_set(e, ERR_BAD_DATA, "--web.max-connections must be from 1 to 1000000");
 	if (set.query_timeout_ms < 1)

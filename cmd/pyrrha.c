@@ -107,6 +107,8 @@ static int open_storage(struct server *s, struct err *e)
 		.head_bytes = s->f.head_bytes, .cache_bytes = s->f.cache_bytes, .dictionary_bytes = s->f.dictionary_bytes,
 		.queue_bytes = s->f.queue_bytes,
 		.commit_interval_ms = s->f.commit_interval_ms ? s->f.commit_interval_ms : -1,
+		.max_target_functions = (uint32_t)s->f.target_functions, .max_target_locations = (uint32_t)s->f.target_locations,
+		.max_target_stacks = (uint32_t)s->f.target_stacks,
 		.max_series = (uint32_t)s->f.partition_series, .max_label_sets = (uint32_t)s->f.label_sets,
 	};
 	int64_t begin = clock_mono_ms();

@@ -100,6 +100,7 @@ struct endpoint {
 	double cpu_ns;                   /* of decoders, decaying; as of cpu_at_ms */
 	int64_t cpu_at_ms, decode_ns;    /* monotonic; CPU of a decode as it is expected */
 	enum outcome outcome;
+	bool told_other;                 /* that names of it are not kept was logged */
 	char *last_error, *note;         /* what is wrong; what else is to be said of the last scrape. NULL = nothing */
 	int64_t last_scrape_ms, last_duration_ns, last_bytes, last_samples;
 

@@ -504,6 +504,24 @@ static bool left_alone(struct job *j)
 	return true;
 }
 
+/* It is stored, and up; but not all of it has its name. */
+static void note_other(struct job *j, uint32_t samples)
+{
+	struct endpoint *ep = j->ep;
+	if (!samples)
+		return;
+	pthread_mutex_lock(&ep->scraper->lock);
+	free(ep->note);
+	ep->note = xasprintf("%u samples of the last scrape became (other): the target has named too much today, see "
+			     "--storage.max-target-functions and --storage.dictionary-memory", samples);
+	bool first = !ep->told_other;
+	ep->told_other = true;
+	pthread_mutex_unlock(&ep->scraper->lock);
+	if (first)
+		LOG_WARN("msg", "a target has named too much today: what is new of it is stored as (other)", "job", j->work->job->name,
+			 "url", ep->url, "samples", LOG_NUM(samples));
+}
+
 static void scrape(struct job *j)
 {
 	struct sink_result res;
@@ -518,6 +536,7 @@ static void scrape(struct job *j)
 		put_reports(j);
 		if (send(j, &res, &j->err) == 0) {
 			count_result(&res);
+			note_other(j, res.over_names);
 			settle_series(j);
 			stamp_note(ep, j->work, j->t_ms);
 			if (res.over_series_limit)

@@ -122,7 +122,24 @@ static bool take_stamp(struct append *a, const struct version *v, struct partiti
 
 /* ---- profiles ---- */
 
-static int intern(struct append *a, struct partition *p, struct profile *profile, struct err *e)
+/* As much of it as its target may add. That it may all of it is mostly plain from its size. */
+static int add_symbols(struct append *a, struct partition *p, struct profile *profile, struct labels target, struct err *e)
+{
+	struct symbols *s = p->symbols;
+	struct account *x = accounts_find(&p->accounts, target);
+	struct symbols_room before = symbols_used(s), room = accounts_room(&p->accounts, x, s, &a->db->o);
+	uint32_t other = 0;
+	bool fits = profile->n_functions <= room.functions && (size_t)profile->n_locations + 2 * profile->n_mappings <= room.locations &&
+		    profile->n_samples <= room.stacks && symbols_most_cost(profile) <= room.bytes;
+	int rc = fits ? symbols_add_profile(s, profile, a->columns, e) : symbols_fit_profile(s, profile, &room, a->columns, &other, e);
+	account_add(x, &before, s);
+	a->result.over_names += other;
+	metric_add(&tsdb_metrics[TM_NAMES_OVER], other);
+	return rc;
+}
+
+/* target: labels of one of its series. */
+static int intern(struct append *a, struct partition *p, struct profile *profile, struct labels target, struct err *e)
 {
 	if (a->interned == profile && a->interned_in == p)
 		return 0;
@@ -130,7 +147,7 @@ static int intern(struct append *a, struct partition *p, struct profile *profile
 	a->columns = arena_alloc(&profile->arena, profile->n_samples * sizeof *a->columns);
 	if (!a->columns)
 		return err_set(e, ERR_LIMIT, "the profile needs more than its %zu bytes of memory", profile->arena.max);
-	int rc = symbols_add_profile(p->symbols, profile, a->columns, e);
+	int rc = add_symbols(a, p, profile, target, e);
 	if (rc)
 		return rc;
 	a->interned = profile;
@@ -269,7 +286,7 @@ static int fill_samples(struct append *a, struct partition *p, const struct sink
 			struct err *e)
 {
 	size_t n = n_samples_of(sp);
-	int rc = n ? intern(a, p, sp->profile, e) : 0;
+	int rc = n ? intern(a, p, sp->profile, sp->columns[0].labels, e) : 0;
 	a->out.values.n = 0;
 	const uint64_t *keys = rc ? NULL : sort_columns(a, p, sp, n);
 	for (uint32_t i = 0; i < a->out.n_series && !rc; i++)

@@ -20,6 +20,7 @@
 #include "base/metrics.h"
 #include "base/queue.h"
 #include "base/thread.h"
+#include "tsdb/accounts.h"
 #include "tsdb/dict.h"
 #include "tsdb/dropped.h"
 #include "tsdb/hlog.h"
@@ -48,6 +49,7 @@ struct partition {
 	pthread_rwlock_t dict_lock;
 	struct symbols *symbols;
 	struct index index;
+	struct accounts accounts;   /* who added to symbols */
 	struct dict_marks logged;   /* in the head log, synced */
 	struct dict_marks sealed;   /* in sealed parts */
 	struct dict_marks sealed_before; /* in parts before the last: each part repeats the one before it */
@@ -131,7 +133,8 @@ enum tsdb_metric {
 	TM_PARTITIONS, TM_PARTS, TM_DISK_BYTES, TM_MIN_TIME, TM_MAX_TIME, TM_SEALS, TM_SEAL_FAILURES, TM_SEAL_SECONDS,
 	TM_SEALED_BYTES, TM_COMPACTIONS, TM_COMPACTION_FAILURES, TM_COMPACTION_SECONDS, TM_RETAINED, TM_LAST_RECORD,
 	TM_CACHE_BYTES, TM_DICT_BUDGET, TM_HEAD_BUDGET, TM_CACHE_BUDGET, TM_LOADED, TM_EVICTED, TM_PART_INDEX_BYTES, TM_WAITING, TM_SEALING_BYTES, TM_LOG_MEMORY, TM_TABLE_BYTES,
-	TM_CLOCK_STEPS, TM_CLOCK_STEP, TM_RETENTION_WAITS, TM_COUNT
+	TM_CLOCK_STEPS, TM_CLOCK_STEP, TM_RETENTION_WAITS,
+	TM_NAMES_OVER, TM_COUNT
 };
 extern struct metric tsdb_metrics[TM_COUNT];
 

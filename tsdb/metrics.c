@@ -12,6 +12,7 @@ struct metric tsdb_metrics[TM_COUNT] = {
 	[TM_OVER_LIMIT] = { "pyrrha_tsdb_series_over_limit_total", "New series refused because the day has its number (--storage.max-series).", METRIC_COUNTER },
 	[TM_TYPE_CONFLICT] = { "pyrrha_tsdb_type_conflicts_total", "Samples refused because their series is of another type.", METRIC_COUNTER },
 	[TM_LABEL_SETS_OVER] = { "pyrrha_tsdb_label_sets_over_limit_total", "Samples whose label set was replaced because the series has too many.", METRIC_COUNTER },
+	[TM_NAMES_OVER] = { "pyrrha_tsdb_target_samples_other_total", "Samples that became \"(other)\", because their target named too much in a day.", METRIC_COUNTER },
 	[TM_COMMITS] = { "pyrrha_tsdb_commits_total", "Group commits of the head log, one sync each.", METRIC_COUNTER },
 	[TM_COMMIT_SECONDS] = { "pyrrha_tsdb_commit_duration_seconds", "From gathered to durable and visible.", METRIC_HISTOGRAM },
 	[TM_COMMIT_FAILURES] = { "pyrrha_tsdb_commit_failures_total", "Commits that could not be written; their appends were refused.", METRIC_COUNTER },

@@ -46,6 +46,7 @@ void partition_unref(struct partition *p)
 	if (!p || atomic_fetch_sub(&p->refs, 1) != 1)
 		return;
 	index_release(&p->index);
+	accounts_release(&p->accounts);
 	symbols_unref(p->symbols);
 	pdb_unref(p->db_parts);
 	pthread_rwlock_destroy(&p->dict_lock);

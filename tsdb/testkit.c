@@ -162,7 +162,7 @@ int kit_append_done(struct kit *k, unsigned pod, int64_t t_ms, uint64_t seed, ui
 	char name[32];
 	kit_profile(&p, seed, n);
 	snprintf(name, sizeof name, "pod-%u", pod);
-	struct label job = { VIEW("job"), VIEW("kit") };
+	struct label job = { VIEW("job"), view_of(k->job ? k->job : "kit") };
 	struct label labels[2][3] = { { { VIEW(LABEL_NAME), VIEW(KIT_SAMPLES) }, job, { VIEW("pod"), view_of(name) } },
 				      { { VIEW(LABEL_NAME), VIEW(KIT_CPU) }, job, { VIEW("pod"), view_of(name) } } };
 	struct sink_column columns[2] = { { .labels = { labels[0], 3 }, .value_index = 0 },

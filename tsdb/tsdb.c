@@ -155,6 +155,12 @@ static void set_defaults(struct tsdb_options *o)
 		o->service_labels = TSDB_SERVICE_LABELS;
 	if (!o->max_series)
 		o->max_series = 1000000;
+	if (!o->max_target_functions)
+		o->max_target_functions = 200000;
+	if (!o->max_target_locations)
+		o->max_target_locations = 500000;
+	if (!o->max_target_stacks)
+		o->max_target_stacks = 1000000;
 	if (!o->max_label_sets)
 		o->max_label_sets = 10000;
 }

@@ -35,6 +35,9 @@ struct tsdb_options {
 	int64_t commit_interval_ms;
 	uint32_t max_series;         /* per partition, 1,000,000 */
 	uint32_t max_label_sets;     /* sample label sets per series and partition, 10,000; more are counted and marked */
+	/* What a target (labels job and instance) may add to a partition's dictionary, 200,000, 500,000 and 1,000,000; what it
+	 * has beyond becomes one stack, "(other)", and is counted. See also accounts.h. */
+	uint32_t max_target_functions, max_target_locations, max_target_stacks;
 	/* Labels that make a service, separated by commas: its series also get one sum a minute (aggregate.h). NULL =
 	 * TSDB_SERVICE_LABELS, "" = none. What is sealed already stays as it is. */
 	const char *service_labels;

@@ -53,6 +53,7 @@ struct sink_batch {
 struct sink_result {
 	uint32_t profiles, floats;  /* accepted */
 	uint32_t duplicates, too_old, too_new, over_series_limit;
+	uint32_t over_names;        /* samples that became "(other)": their target named too much */
 };
 
 struct sink {

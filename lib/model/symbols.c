@@ -162,17 +162,34 @@ static uint64_t page_round(uint64_t size)
 	return (size + 4095) & ~UINT64_C(4095);
 }
 
-uint32_t symbols_mapping(struct symbols *s, const struct sym_mapping *m)
+static uint64_t hash_mapping(const struct symbols *s, const struct sym_mapping *m)
+{
+	return mix(s, mix(s, 0, m->offset, m->build_id ? m->build_id : m->file), page_round(m->size), 0);
+}
+
+static bool find_mapping(const struct symbols *s, const struct sym_mapping *m, uint64_t h, uint32_t *ret)
 {
 	uint32_t name = m->build_id ? m->build_id : m->file;
-	uint64_t h = mix(s, mix(s, 0, m->offset, name), page_round(m->size), 0);
-	uint32_t id;
-	for (size_t at = map_start(&s->mappings, h); map_probe(&s->mappings, h, &at, &id);) {
-		const struct sym_mapping *o = ENTRY(s, SYMBOLS_MAPPINGS, struct sym_mapping, id);
+	for (size_t at = map_start(&s->mappings, h); map_probe(&s->mappings, h, &at, ret);) {
+		const struct sym_mapping *o = ENTRY(s, SYMBOLS_MAPPINGS, struct sym_mapping, *ret);
 		if (page_round(o->size) == page_round(m->size) && o->offset == m->offset &&
 		    (o->build_id ? o->build_id : o->file) == name)
-			return id;
+			return true;
 	}
+	return false;
+}
+
+bool symbols_find_mapping(const struct symbols *s, const struct sym_mapping *m, uint32_t *ret)
+{
+	return find_mapping(s, m, hash_mapping(s, m), ret);
+}
+
+uint32_t symbols_mapping(struct symbols *s, const struct sym_mapping *m)
+{
+	uint64_t h = hash_mapping(s, m);
+	uint32_t id;
+	if (find_mapping(s, m, h, &id))
+		return id;
 	id = s->tables[SYMBOLS_MAPPINGS].n;
 	*(struct sym_mapping *)chunked_add(s, &s->tables[SYMBOLS_MAPPINGS]) = *m;
 	map_insert(&s->mappings, h, id);
@@ -242,12 +259,20 @@ static bool same_location(const struct symbols *s, const struct sym_location *o,
 	return true;
 }
 
+static bool find_location(const struct symbols *s, const struct sym_location *l, const struct sym_line *lines, uint64_t h,
+			  uint32_t *ret)
+{
+	for (size_t at = map_start(&s->locations, h); map_probe(&s->locations, h, &at, ret);)
+		if (same_location(s, ENTRY(s, SYMBOLS_LOCATIONS, struct sym_location, *ret), l, lines))
+			return true;
+	return false;
+}
+
 uint32_t symbols_intern_location(struct symbols *s, const struct sym_location *l, const struct sym_line *lines, uint64_t h)
 {
 	uint32_t id;
-	for (size_t at = map_start(&s->locations, h); map_probe(&s->locations, h, &at, &id);)
-		if (same_location(s, ENTRY(s, SYMBOLS_LOCATIONS, struct sym_location, id), l, lines))
-			return id;
+	if (find_location(s, l, lines, h, &id))
+		return id;
 	id = s->tables[SYMBOLS_LOCATIONS].n;
 	uint32_t first_line = s->tables[SYMBOLS_LINES].n;
 	for (uint32_t i = 0; i < l->n_lines; i++)
@@ -259,12 +284,22 @@ uint32_t symbols_intern_location(struct symbols *s, const struct sym_location *l
 	return id;
 }
 
-uint32_t symbols_location(struct symbols *s, const struct sym_location *l, const struct sym_line *lines)
+static uint64_t hash_whole(const struct symbols *s, const struct sym_location *l, const struct sym_line *lines)
 {
 	uint64_t h = hash_location(s, l);
 	for (uint32_t i = 0; i < l->n_lines; i++)
 		h = hash_line(s, h, &lines[i]);
-	return symbols_intern_location(s, l, lines, h);
+	return h;
+}
+
+bool symbols_find_location(const struct symbols *s, const struct sym_location *l, const struct sym_line *lines, uint32_t *ret)
+{
+	return find_location(s, l, lines, hash_whole(s, l, lines), ret);
+}
+
+uint32_t symbols_location(struct symbols *s, const struct sym_location *l, const struct sym_line *lines)
+{
+	return symbols_intern_location(s, l, lines, hash_whole(s, l, lines));
 }
 
 uint32_t symbols_node(struct symbols *s, uint32_t parent, uint32_t location)
@@ -320,12 +355,24 @@ void symbols_add_lost(struct symbols *s, enum symbols_table t)
 		chunked_add(s, &s->known_stacks);
 }
 
+static bool find_stack(struct symbols *s, const uint32_t *locations, size_t n, uint64_t h, uint32_t *ret)
+{
+	for (size_t at = map_start(&s->stacks, h); map_probe(&s->stacks, h, &at, ret);)
+		if (same_stack(s, *ret, locations, n))
+			return true;
+	return false;
+}
+
+bool symbols_find_stack(struct symbols *s, const uint32_t *locations, size_t n, uint32_t *ret)
+{
+	return find_stack(s, locations, n, hash_stack(s, locations, n), ret);
+}
+
 uint32_t symbols_intern_stack(struct symbols *s, const uint32_t *locations, size_t n, uint64_t h)
 {
 	uint32_t id;
-	for (size_t at = map_start(&s->stacks, h); map_probe(&s->stacks, h, &at, &id);)
-		if (same_stack(s, id, locations, n))
-			return id;
+	if (find_stack(s, locations, n, h, &id))
+		return id;
 	uint32_t node = 0;
 	for (size_t i = n; i--;)
 		node = symbols_node(s, node, locations[i]);
@@ -393,9 +440,9 @@ static void sort_labels(struct sym_label *l, size_t n)
 	}
 }
 
-uint32_t symbols_label_set(struct symbols *s, const struct sym_label *labels, size_t n)
+/* Into sorted, which has room. */
+static void canonical_labels(const struct sym_label *labels, size_t n, struct sym_label *sorted)
 {
-	struct sym_label few[8], *sorted = n <= ARRAY_LEN(few) ? few : xcalloc(n, sizeof *sorted);
 	memset(sorted, 0, n * sizeof *sorted);
 	for (size_t i = 0; i < n; i++) {
 		/* field by field: the padding must be zero, the hash reads it */
@@ -406,13 +453,36 @@ uint32_t symbols_label_set(struct symbols *s, const struct sym_label *labels, si
 		sorted[i].num = labels[i].is_num ? labels[i].num : 0;
 	}
 	sort_labels(sorted, n);
+}
+
+static bool find_label_set(const struct symbols *s, const struct sym_label *sorted, size_t n, uint64_t h, uint32_t *ret)
+{
+	for (size_t at = map_start(&s->label_sets, h); map_probe(&s->label_sets, h, &at, ret);) {
+		const struct label_set *o = ENTRY(s, SYMBOLS_LABEL_SETS, struct label_set, *ret);
+		if (o->n == n && (!n || memcmp(o->v, sorted, n * sizeof *sorted) == 0))
+			return true;
+	}
+	return false;
+}
+
+bool symbols_find_label_set(const struct symbols *s, const struct sym_label *labels, size_t n, uint32_t *ret)
+{
+	struct sym_label few[8], *sorted = n <= ARRAY_LEN(few) ? few : xcalloc(n, sizeof *sorted);
+	canonical_labels(labels, n, sorted);
+	bool found = find_label_set(s, sorted, n, hash_bytes_seed(sorted, n * sizeof *sorted, s->seed), ret);
+	if (sorted != few)
+		free(sorted);
+	return found;
+}
+
+uint32_t symbols_label_set(struct symbols *s, const struct sym_label *labels, size_t n)
+{
+	struct sym_label few[8], *sorted = n <= ARRAY_LEN(few) ? few : xcalloc(n, sizeof *sorted);
+	canonical_labels(labels, n, sorted);
 	uint64_t h = hash_bytes_seed(sorted, n * sizeof *sorted, s->seed);
 	uint32_t id;
-	for (size_t at = map_start(&s->label_sets, h); map_probe(&s->label_sets, h, &at, &id);) {
-		const struct label_set *o = ENTRY(s, SYMBOLS_LABEL_SETS, struct label_set, id);
-		if (o->n == n && (!n || memcmp(o->v, sorted, n * sizeof *sorted) == 0))
-			goto out;
-	}
+	if (find_label_set(s, sorted, n, h, &id))
+		goto out;
 	struct sym_label *copy = text_alloc(s, n * sizeof *copy);
 	memcpy(copy, sorted, n * sizeof *copy);
 	id = s->tables[SYMBOLS_LABEL_SETS].n;
@@ -424,21 +494,33 @@ out:
 	return id;
 }
 
+static bool find_column(const struct symbols *s, uint32_t stack, uint32_t label_set, uint64_t h, uint32_t *ret)
+{
+	if (!label_set) {
+		uint32_t plain = KNOWN_STACK(s, stack)->plain_column;
+		*ret = plain - 1;
+		return plain;
+	}
+	for (size_t at = map_start(&s->columns, h); map_probe(&s->columns, h, &at, ret);) {
+		const struct sym_column *c = ENTRY(s, SYMBOLS_COLUMNS, struct sym_column, *ret);
+		if (c->stack == stack && c->label_set == label_set)
+			return true;
+	}
+	return false;
+}
+
+bool symbols_find_column(const struct symbols *s, uint32_t stack, uint32_t label_set, uint32_t *ret)
+{
+	return find_column(s, stack, label_set, hash_column(s, stack, label_set), ret);
+}
+
 uint32_t symbols_column(struct symbols *s, uint32_t stack, uint32_t label_set)
 {
 	uint32_t *plain = label_set ? NULL : &KNOWN_STACK(s, stack)->plain_column;
 	uint64_t h = hash_column(s, stack, label_set);
 	uint32_t id;
-	if (plain) {
-		if (*plain)
-			return *plain - 1;
-	} else {
-		for (size_t at = map_start(&s->columns, h); map_probe(&s->columns, h, &at, &id);) {
-			const struct sym_column *c = ENTRY(s, SYMBOLS_COLUMNS, struct sym_column, id);
-			if (c->stack == stack && c->label_set == label_set)
-				return id;
-		}
-	}
+	if (find_column(s, stack, label_set, h, &id))
+		return id;
 	id = s->tables[SYMBOLS_COLUMNS].n;
 	*(struct sym_column *)chunked_add(s, &s->tables[SYMBOLS_COLUMNS]) =
 		(struct sym_column){ stack, label_set, symbols_stack_node(s, stack) };

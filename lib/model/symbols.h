@@ -105,6 +105,11 @@ uint32_t symbols_column(struct symbols *s, uint32_t stack, uint32_t label_set);
 
 /* Look-ups that never add: false if it is not there. Safe beside a writer only under the caller's lock. */
 bool symbols_find_string(const struct symbols *s, struct view v, uint32_t *ret);
+bool symbols_find_mapping(const struct symbols *s, const struct sym_mapping *m, uint32_t *ret);
+bool symbols_find_location(const struct symbols *s, const struct sym_location *l, const struct sym_line *lines, uint32_t *ret);
+bool symbols_find_stack(struct symbols *s, const uint32_t *locations, size_t n, uint32_t *ret);
+bool symbols_find_label_set(const struct symbols *s, const struct sym_label *labels, size_t n, uint32_t *ret);
+bool symbols_find_column(const struct symbols *s, uint32_t stack, uint32_t label_set, uint32_t *ret);
 
 /* Counts (ids are below them) and entries. */
 enum symbols_table {
@@ -137,6 +142,23 @@ size_t symbols_stack_locations(const struct symbols *s, uint32_t stack, uint32_t
 /* The column of every sample of a flat profile, interned: out holds p->n_samples ids. Work space comes from p's
  * arena. ERR_LIMIT when that arena's cap is reached. */
 int symbols_add_profile(struct symbols *s, struct profile *p, uint32_t *out, struct err *e);
+
+/* The same where only so much more may come in (symbols_room.c): what is not known and has no room becomes one stack,
+ * "(other)", so that sums stay what they are. *room is what is left of it afterwards; *ret_other: how many samples. */
+struct symbols_room {
+	size_t functions;
+	size_t locations; /* and mappings */
+	size_t stacks;    /* with label sets: columns */
+	size_t bytes;     /* as symbols_cost counts them */
+};
+int symbols_fit_profile(struct symbols *s, struct profile *p, struct symbols_room *room, uint32_t *out, uint32_t *ret_other,
+			struct err *e);
+/* What is in it, as room counts. */
+struct symbols_room symbols_used(const struct symbols *s);
+/* Bytes of what is in it, without room to grow: it ascends evenly. */
+size_t symbols_cost(const struct symbols *s);
+/* The most that a profile may add to that; it is not looked through. */
+size_t symbols_most_cost(const struct profile *p);
 
 /* Its calls, made when first asked for; borrowed. Any thread. */
 struct calltree;
