@@ -158,6 +158,20 @@ static int check_expression(struct promql_expr *x, struct node *n, struct err *e
 	return 0;
 }
 
+static int check_label_matchers(struct promql_expr *x, const struct func *f, struct node *n, struct err *e)
+{
+	if (to_frames(n)) {
+		n->type = PROMQL_NONE;
+		return 0;
+	}
+	int rc = check(x, n, e);
+	if (!rc && n->type != PROMQL_VECTOR)
+		return parse_error(e, x->src, n->start, "expected type %s in call to function \"%s\", got %s", type_documented(PROMQL_VECTOR),
+				   f->name, type_documented(n->type));
+	return rc ? rc : parse_error(e, x->src, n->start, "expected label selectors only%s",
+				     node_unwrap(n)->kind == NODE_SELECTOR ? ", got vector selector instead" : "");
+}
+
 static int check_special_arg(struct promql_expr *x, const struct func *f, char letter, struct node *n, struct err *e)
 {
 	if (node_unwrap(n)->kind == NODE_STRING || to_frames(n)) {
@@ -186,6 +200,7 @@ static int check_arg(struct promql_expr *x, const struct func *f, size_t i, stru
 	case 'S': return expect_type(x, n, PROMQL_STRING, where, e);
 	case 'v': return expect_type(x, n, PROMQL_VECTOR, where, e);
 	case 'm': return expect_type(x, n, PROMQL_MATRIX, where, e);
+	case 'l': return check_label_matchers(x, f, n, e);
 	default: return check_special_arg(x, f, letter, n, e);
 	}
 }

@@ -38,7 +38,7 @@ struct window {
 struct func {
 	const char *name;
 	/* One letter per argument: s scalar, S string, v instant vector, m range vector, f frame matcher or string,
-	 * r frame matcher or granularity, w sample labels or string; ? the rest is optional, * the last repeats. */
+	 * r frame matcher or granularity, w sample labels or string, l label matchers in braces; ? the rest is optional, * the last repeats. */
 	const char *args;
 	enum promql_type ret;
 	enum func_form form;
@@ -54,6 +54,7 @@ enum {
 	FUNC_KEEPS_NAME = 1,     /* the output keeps __name__ */
 	FUNC_EXPERIMENTAL = 2,
 	FUNC_WORK = 8,
+	FUNC_SWITCHED = 16,      /* not there unless PROMQL_EXPERIMENTAL is turned on */
 	FUNC_PROFILES = 4        /* a window function that has a meaning of its own for profiles (profile_window) */
 };
 

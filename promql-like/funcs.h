@@ -26,6 +26,8 @@ WINDOW(fn_min_over_time); WINDOW(fn_max_over_time); WINDOW(fn_count_over_time); 
 WINDOW(fn_first_over_time); WINDOW(fn_present_over_time); WINDOW(fn_stddev_over_time); WINDOW(fn_stdvar_over_time);
 WINDOW(fn_quantile_over_time); WINDOW(fn_mad_over_time); WINDOW(fn_smoothing); WINDOW(fn_ts_of_first);
 WINDOW(fn_ts_of_last); WINDOW(fn_ts_of_min); WINDOW(fn_ts_of_max);
+/* funcs_info.c */
+CALL(fn_info);
 /* funcs_label.c */
 CALL(fn_label_replace); CALL(fn_label_join); CALL(fn_sort); CALL(fn_sort_desc); CALL(fn_sort_by_label);
 CALL(fn_sort_by_label_desc);

@@ -68,7 +68,8 @@ static const struct func table[] = {
 	WINDOWS("idelta", fn_idelta, 0, "Difference of the last two samples."),
 	PROFILES("ignore", "vf", V, fn_ignore, "(profiles, F)", "Only stacks without a matching frame."),
 	WINDOWS("increase", fn_increase, FUNC_PROFILES, "How much a counter, or what a profile measures, grew over the range."),
-	REFUSED("info", "it is experimental in Prometheus"),
+	{ "info", "v?l", V, FUNC_CALL, { .call = fn_info }, FUNC_EXPERIMENTAL | FUNC_SWITCHED, "info(vector [, {matchers}])",
+	  "Adds labels of the info series (target_info) of the same instance and job." },
 	PROFILES("invert", "v", V, fn_invert, "(profiles)", "Stacks upside down: the leaf becomes the root."),
 	WINDOWS("irate", fn_irate, 0, "Per-second rate of the last two samples."),
 	{ "label_join", "vSSS*", V, FUNC_CALL, { .call = fn_label_join }, 0, "label_join(vector, \"to\", \"separator\", \"from\", ...)",
@@ -195,11 +196,12 @@ const struct promql_function_info *promql_function_at(size_t i)
 		return &info;
 	}
 	i -= AGGR_OPS;
-	while (i < ARRAY_LEN(table) && table[i].form == FUNC_REFUSED)
-		i++;
-	if (i >= ARRAY_LEN(table))
-		return NULL;
-	info = (struct promql_function_info){ table[i].name, table[i].signature, table[i].doc, false,
-					      table[i].form == FUNC_PROFILE || table[i].flags & FUNC_PROFILES };
-	return &info;
+	for (const struct func *f = table; f < table + ARRAY_LEN(table); f++) {
+		bool hidden = f->form == FUNC_REFUSED || (f->flags & FUNC_SWITCHED && !(promql_enabled() & PROMQL_EXPERIMENTAL));
+		if (hidden || i--)
+			continue;
+		info = (struct promql_function_info){ f->name, f->signature, f->doc, false, f->form == FUNC_PROFILE || f->flags & FUNC_PROFILES };
+		return &info;
+	}
+	return NULL;
 }

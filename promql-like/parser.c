@@ -390,6 +390,9 @@ static struct node *parse_call(struct parser *p)
 		parser_die(p, p->tok.start, "unknown function with name \"%.*s\"", VIEW_ARG(p->tok.text));
 	if (n->call.fn->form == FUNC_REFUSED)
 		parser_die(p, p->tok.start, "function \"%s\" is not supported: %s", n->call.fn->name, n->call.fn->doc);
+	if (n->call.fn->flags & FUNC_SWITCHED && !(promql_enabled() & PROMQL_EXPERIMENTAL))
+		parser_die(p, p->tok.start, "function \"%s\" is experimental and not enabled: start with "
+			   "--enable-feature=promql-experimental-functions", n->call.fn->name);
 	parser_advance(p);
 	n->call.args = parse_args(p, &n->call.n, "function call");
 	return parser_done(p, n);

@@ -111,6 +111,28 @@ static void test_json(void **state)
 	buf_free(&b);
 }
 
+/* Each once, and info only where it is turned on. */
+static void test_functions(void **state)
+{
+	(void)state;
+	for (unsigned on = 0; on < 2; on++) {
+		VEC(const char *) names = { 0 };
+		const struct promql_function_info *f;
+		bool info = false;
+		promql_enable(on ? PROMQL_EXPERIMENTAL : 0);
+		for (size_t i = 0; (f = promql_function_at(i)); i++) {
+			for (size_t k = 0; k < names.n; k++)
+				assert_string_not_equal(names.v[k], f->name);
+			vec_push(&names, f->name);
+			info |= strcmp(f->name, "info") == 0;
+		}
+		assert_true(names.n > 100);
+		assert_int_equal(info, on);
+		vec_free(&names);
+	}
+	promql_enable(0);
+}
+
 /* What is experimental in Prometheus is off unless it is turned on. */
 static void test_features(void **state)
 {
@@ -184,7 +206,7 @@ static void test_errors(void **state)
 		{ "a @ x", "1:5: parse error: unexpected identifier \"x\" in @, expected timestamp" },
 		{ "\"\\q\"", "1:1: parse error: unknown escape sequence" },
 		{ "a anchored", "1:1: parse error: anchored modifier is experimental and not enabled: start with --enable-feature=promql-extended-range-selectors" },
-		{ "info(a)", "1:1: parse error: function \"info\" is not supported: it is experimental in Prometheus" },
+		{ "info(a)", "1:1: parse error: function \"info\" is experimental and not enabled: start with --enable-feature=promql-experimental-functions" },
 		{ "a[5m:1m:2]", "1:8: parse error: unexpected \":\" in subquery selector, expected \"]\"" },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -302,7 +324,7 @@ static void test_print_limits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_print), cmocka_unit_test(test_format), cmocka_unit_test(test_json), cmocka_unit_test(test_features),
+		cmocka_unit_test(test_print), cmocka_unit_test(test_format), cmocka_unit_test(test_json), cmocka_unit_test(test_features), cmocka_unit_test(test_functions),
 		cmocka_unit_test(test_selector), cmocka_unit_test(test_errors), cmocka_unit_test(test_depth),
 		cmocka_unit_test(test_chains), cmocka_unit_test(test_print_limits),
 	};

@@ -557,7 +557,7 @@ static void json_call(struct printer *p, const struct node *n)
 	buf_printf(out, "{\"type\":\"call\",\"func\":{\"name\":\"%s\",\"argTypes\":[", f->name);
 	for (size_t i = 0; func_arg(f, i) && (most < 0 ? i <= (size_t)least : i < (size_t)most); i++) {
 		char c = func_arg(f, i);
-		const char *type = c == 's' ? "scalar" : c == 'v' ? "vector" : c == 'm' ? "matrix" : "string";
+		const char *type = c == 's' ? "scalar" : c == 'v' || c == 'l' ? "vector" : c == 'm' ? "matrix" : "string";
 		buf_printf(out, "%s\"%s\"", i ? "," : "", type);
 	}
 	buf_printf(out, "],\"variadic\":%d,\"returnType\":\"%s\"},\"args\":[", most < 0 ? -1 : most - least,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "ast.h"
+#include "func.h"
 #include "lexer.h"
 
 /* ---- what is expected ---- */
@@ -132,8 +133,14 @@ static void find_needs(struct node *n, void *arg)
 {
 	struct needs *x = arg;
 	struct err e = { 0 };
-	for (size_t i = 0; n->kind == NODE_SELECTOR && i < x->r->beyond.n && !x->why; i++)
-		if (matchers_match(n->sel.m, n->sel.n, x->r->beyond.v[i].labels, NULL, &e) == 1)
+	const struct matcher *m = n->kind == NODE_SELECTOR ? n->sel.m : NULL;
+	size_t n_m = n->kind == NODE_SELECTOR ? n->sel.n : 0;
+	if (n->kind == NODE_CALL && n->call.n > 1 && strcmp(n->call.fn->name, "info") == 0) { /* it selects series too */
+		m = node_unwrap(n->call.args[1])->frames.m;
+		n_m = node_unwrap(n->call.args[1])->frames.n;
+	}
+	for (size_t i = 0; m && i < x->r->beyond.n && !x->why; i++)
+		if (matchers_match(m, n_m, x->r->beyond.v[i].labels, NULL, &e) == 1)
 			x->why = x->r->beyond.v[i].why;
 	node_each_child(n, find_needs, arg);
 }

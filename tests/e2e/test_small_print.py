@@ -4,7 +4,7 @@
 import json
 import urllib.parse
 
-from harness import Server, check, http_get, scrape_config
+from harness import Server, check, http_get, run, scrape_config
 from test_promql_oracle import ANY_AGE, BEGIN, both
 import remote_write
 import test_values
@@ -128,10 +128,20 @@ def test_blocks_are_the_sealed_parts(env):
 def test_features_that_are_turned_on(env):
     """What is experimental in Prometheus's language: refused by name, or as there."""
     off = Server(env, scrape_config([]), ANY_AGE, name="off")
-    on = Server(env, scrape_config([]), [*ANY_AGE, "--enable-feature=promql-binop-fill-modifiers"])
+    on = Server(env, scrape_config([]), [*ANY_AGE, "--enable-feature=promql-binop-fill-modifiers,promql-extended-range-selectors",
+                                         "--enable-feature=promql-experimental-functions"])
     remote_write.load(on.url, series(T))
-    query = "sum(m) + fill(7) sum(nothing)"
-    status, kind, text = asked(off, "query?" + urllib.parse.urlencode({"query": query}))
-    check((status, kind) == (400, "bad_data") and "--enable-feature=promql-binop-fill-modifiers" in text, f"{status} {text}")
-    check(on.value(query, time=T) == 7, str(on.value(query, time=T)))
-    check(on.api("features")["promql"]["fill"] and not off.api("features")["promql"]["fill"], "features tell")
+    for query, feature, value in (("sum(m) + fill(7) sum(nothing)", "promql-binop-fill-modifiers", 7),
+                                  ("delta(m[1m] anchored)", "promql-extended-range-selectors", -4),
+                                  (f"m offset -100s smoothed @ {T}", "promql-extended-range-selectors", 0),
+                                  ('count(info(m, {__name__="ended"}))', "promql-experimental-functions", 1)):
+        for path in ("query", "format_query", "parse_query"):
+            status, kind, text = asked(off, path + "?" + urllib.parse.urlencode({"query": query}))
+            check((status, kind) == (400, "bad_data") and f"--enable-feature={feature}" in text, f"{path} {query}: {status} {text}")
+        check(on.value(query, time=T) == value, f"{query}: {on.value(query, time=T)}")
+    features = on.api("features")
+    check(all(features["promql"][x] for x in ("fill", "fill_left", "fill_right", "anchored", "smoothed")), str(features["promql"]))
+    check("info" in features["promql_functions"] and "info" not in off.api("features")["promql_functions"], "info")
+    check(not off.api("features")["promql"]["fill"], "features that are off")
+    status, out = run([env.program("pyrrha"), "--enable-feature=nonsense"])
+    check(status == 2 and 'there is no "nonsense"' in out, f"{status} {out}")
