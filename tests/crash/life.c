@@ -52,6 +52,13 @@ __attribute__((format(printf, 1, 2))) static void note(const char *f, ...)
 	dprintf(2, "%s\n", text);
 }
 
+/* A bit of a file was flipped before this life, or one before it in this directory: what is missing, or cannot be read, may be. What
+ * is there is right all the same, it starts, takes appends and seals. */
+static bool is_rotten(void)
+{
+	return getenv("TORTURE_ROTTEN") != NULL;
+}
+
 static uint64_t below(uint64_t *random, uint64_t n)
 {
 	return kit_random(random) % n;
@@ -75,9 +82,12 @@ static int series_of(struct source_view *v, const char *name, int64_t after, int
 	return rc;
 }
 
+/* PODS: its name is lost. */
 static unsigned pod_of(const struct source_series *s)
 {
 	struct view v = labels_get(s->labels, VIEW("pod"));
+	if (is_rotten() && (!v.len || view_eqs(v, "(lost)")))
+		return PODS;
 	if (v.len != 5 || memcmp(v.ptr, "pod-", 4) || v.ptr[4] < '0' || v.ptr[4] >= '0' + PODS)
 		die("a series of no pod: %.*s", (int)v.len, v.ptr);
 	return (unsigned)(v.ptr[4] - '0');
@@ -96,6 +106,8 @@ static int read_profiles(struct life *l, struct source_view *v, bool cpu, int64_
 		rc = v->ops->profiles(v, s[i].ref, after, until, NULL, &p, &n_p, e);
 		for (size_t k = 0; !rc && k < n_p; k++) {
 			uint32_t id;
+			if (pod == PODS)
+				continue;
 			if (!ledger_find(l->ledger, pod, p[k].t_ms, &id))
 				die("pod %u has a profile at %lld that nobody appended", pod, (long long)p[k].t_ms);
 			struct ledger_entry x = ledger_get(l->ledger, id);
@@ -154,11 +166,13 @@ static int read_range(struct life *l, int64_t after, int64_t until, struct found
 	if (!rc)
 		rc = read_profiles(l, v, true, after, until, &cpu, e);
 	f->sums[1] = cpu.sums[1];
+	if (!rc && cpu.ids.n != f->ids.n && is_rotten())
+		rc = err_set(e, ERR_CORRUPT, "a type of some profiles is damaged");
 	if (!rc && cpu.ids.n != f->ids.n)
 		die("%zu profiles of samples, %zu of cpu in (%lld, %lld]", f->ids.n, cpu.ids.n, (long long)after, (long long)until);
 	for (int i = 0; i < 2 && !rc; i++) {
 		rc = read_merge(v, i ? KIT_CPU : KIT_SAMPLES, after, until, &sum, e);
-		if (!rc && sum != f->sums[i] && l->kind->reads && lost_records(l))
+		if (!rc && sum != f->sums[i] && (is_rotten() || (l->kind->reads && lost_records(l))))
 			rc = err_set(e, ERR_CORRUPT, "names that could not be read stand as lost, as is said");
 		if (!rc && sum != f->sums[i])
 			die("the merge of (%lld, %lld] is not the sum of its %zu profiles", (long long)after, (long long)until,
@@ -184,10 +198,10 @@ static size_t missing(struct life *l, const struct found *f, const uint8_t *befo
 	for (size_t i = 0; i < f->ids.n; i++)
 		if (f->ids.v[i] < n) {
 			there[f->ids.v[i]] = true;
-			if (before[f->ids.v[i]] == DELETED)
+			if (before[f->ids.v[i]] == DELETED && !is_rotten())
 				die("profile %u was deleted and is there", f->ids.v[i]);
 		}
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < n && !is_rotten(); i++) {
 		struct ledger_entry x = ledger_get(l->ledger, i);
 		if (before[i] != ACKED || x.state != ACKED || there[i] || x.t_ms <= after || x.t_ms > until || !retained(x.t_ms, now))
 			continue;
@@ -309,7 +323,7 @@ static void *query_thread(void *arg)
 		int rc = check_range(l, after, until, l->kind->reads, &e);
 		pthread_rwlock_unlock(&l->deleting);
 		atomic_fetch_add(&l->queries, 1);
-		if (rc && rc != -ERR_IO && rc != -ERR_CORRUPT && !(rc == -ERR_NOT_FOUND && l->kind->reads))
+		if (rc && rc != -ERR_IO && rc != -ERR_CORRUPT && !(rc == -ERR_NOT_FOUND && (l->kind->reads || is_rotten())))
 			die("a query failed: %s", e.msg);
 		atomic_fetch_add(&l->query_errors, rc != 0);
 	}
@@ -383,7 +397,7 @@ static void restore_clock(struct life *l)
 static void check_all(struct life *l, bool accept)
 {
 	struct err e = { 0 };
-	if (check_range(l, 0, INT64_MAX, accept, &e) && !(accept && lost_records(l)))
+	if (check_range(l, 0, INT64_MAX, accept, &e) && !is_rotten() && !(accept && lost_records(l)))
 		die("cannot be read: %s", e.msg);
 }
 

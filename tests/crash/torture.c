@@ -2,7 +2,9 @@
 /* Lives and deaths of a storage. What a life does is life.h; the parent here starts the next one in the same directory, a new
  * directory every LIVES_PER_DIR, and at the end prints how many lives of each kind there were and what they held.
  *
- *	torture [--lives N] [--seed N] [--kinds kill,power,...] [--keep] [--trace] --faults LIBRARY --dir DIR
+ *	torture [--lives N] [--seed N] [--kinds kill,power,...] [--rot] [--keep] [--trace] --faults LIBRARY --dir DIR
+ *
+ * --rot: before each life but the first ones of a directory one bit of one of its files is flipped.
  *
  * --trace: beside each directory lies what its last lives did to files and said, DIR.trace, before it DIR.trace.1 and so on, and
  * what the last power loss left, DIR.after.
@@ -10,10 +12,12 @@
  * Everything random comes from the seed; which thread comes first does not. A failure leaves the directory and says how to
  * run the life again. */
 #include <fcntl.h>
+#include <ftw.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,7 +52,7 @@ struct run {
 	const char *dir, *faults, *wanted;
 	uint64_t seed;
 	unsigned lives;
-	bool keep, trace;
+	bool keep, trace, rot;
 };
 
 void die(const char *f, ...)
@@ -139,6 +143,50 @@ static void read_report(int fd, struct tally *t)
 	}
 }
 
+/* ---- rot ---- */
+
+#define ROT_AFTER 4 /* lives of a directory */
+
+struct choice {
+	char *file; /* the one chosen so far, of n */
+	uint64_t n, *random;
+};
+
+static struct choice chosen; /* nftw takes no argument */
+
+static int choose(const char *name, const struct stat *st, int type, struct FTW *at)
+{
+	const char *base = name + at->base;
+	if (type != FTW_F || !st->st_size || !strcmp(base, "lock") || !strncmp(base, "LOG", 3) || kit_random(chosen.random) % ++chosen.n)
+		return 0;
+	free(chosen.file);
+	chosen.file = xstrdup(name);
+	return 0;
+}
+
+static void flip_a_bit(const char *dir, uint64_t *random)
+{
+	uint8_t byte;
+	chosen = (struct choice){ .random = random };
+	nftw(dir, choose, 16, FTW_PHYS);
+	int fd = chosen.file ? open(chosen.file, O_RDWR | O_CLOEXEC) : -1;
+	struct stat st;
+	if (fd >= 0 && fstat(fd, &st) == 0) {
+		off_t at = (off_t)(kit_random(random) % (uint64_t)st.st_size);
+		int bit = (int)(kit_random(random) % 8);
+		if (pread(fd, &byte, 1, at) == 1) {
+			byte ^= (uint8_t)(1u << bit);
+			if (pwrite(fd, &byte, 1, at) != 1)
+				die("cannot write %s", chosen.file);
+			printf("rot: bit %d of byte %lld of %s\n", bit, (long long)at, chosen.file);
+		}
+	}
+	if (fd >= 0)
+		close(fd);
+	free(chosen.file);
+	chosen.file = NULL;
+}
+
 /* False if the life failed. */
 static bool one(const struct run *r, const char *self, const char *dir, const char *ledger, unsigned kind, uint64_t seed,
 		struct tally *t)
@@ -186,7 +234,7 @@ static void remove_all(const char *path)
 	waitpid(pid, NULL, 0);
 }
 
-static void print_tally(const struct tally *t, unsigned at, int64_t ms)
+static void print_tally(const struct tally *t, unsigned at, int64_t ms, bool rot)
 {
 	struct tally all = { 0 };
 	printf("%-11s %6s %6s %8s %13s %8s %8s %8s %10s\n", "fault", "lives", "killed", "refused", "acknowledged", "refused", "queries",
@@ -204,6 +252,11 @@ static void print_tally(const struct tally *t, unsigned at, int64_t ms)
 	}
 	if (all.aborted)
 		printf("%u lives were ended by an assertion in RocksDB after a read that was made to fail\n", all.aborted);
+	if (rot) {
+		printf("%u lives, %u of them killed, in %lld s, with a bit flipped before most of them: all started, and what was there was right\n",
+		       at, all.deaths, (long long)ms / 1000);
+		return;
+	}
 	printf("%u lives, %u of them killed, in %lld s: none of %lu acknowledged profiles was lost unsaid; no start was refused but "
 	       "those whose own calls were made to fail\n", at, all.deaths, (long long)ms / 1000, all.acknowledged);
 }
@@ -229,6 +282,13 @@ static int parent(const struct run *r, const char *self)
 			dir = xasprintf("%s/run-%u", r->dir, i / LIVES_PER_DIR);
 			ledger = xasprintf("%s.ledger", dir);
 		}
+		bool rotten = r->rot && i % LIVES_PER_DIR >= ROT_AFTER;
+		if (rotten) {
+			flip_a_bit(dir, &random);
+			setenv("TORTURE_ROTTEN", "1", 1);
+		} else {
+			unsetenv("TORTURE_ROTTEN");
+		}
 		/* Every second life is killed or loses its power. */
 		unsigned kind = list[kit_random(&random) % 2 && n == N_KINDS ? kit_random(&random) % 3 : kit_random(&random) % n];
 		if (!one(r, self, dir, ledger, kind, kit_random(&random), &t[kind])) {
@@ -238,7 +298,7 @@ static int parent(const struct run *r, const char *self)
 			return 1;
 		}
 	}
-	print_tally(t, r->lives, clock_mono_ms() - start);
+	print_tally(t, r->lives, clock_mono_ms() - start, r->rot);
 	if (dir && !r->keep)
 		remove_all(dir);
 	free(dir);
@@ -258,8 +318,8 @@ int main(int argc, char **argv)
 	}
 	for (int i = 1; i < argc; i++) {
 		const char *v = i + 1 < argc ? argv[i + 1] : "";
-		if (!strcmp(argv[i], "--keep") || !strcmp(argv[i], "--trace")) {
-			*(argv[i][2] == 'k' ? &r.keep : &r.trace) = true;
+		if (!strcmp(argv[i], "--keep") || !strcmp(argv[i], "--trace") || !strcmp(argv[i], "--rot")) {
+			*(argv[i][2] == 'k' ? &r.keep : argv[i][2] == 't' ? &r.trace : &r.rot) = true;
 			continue;
 		}
 		if (!strcmp(argv[i], "--lives"))
@@ -273,7 +333,7 @@ int main(int argc, char **argv)
 		else if (!strcmp(argv[i], "--dir"))
 			r.dir = v;
 		else
-			die("usage: torture [--lives N] [--seed N] [--kinds LIST] [--keep] [--trace] --faults LIBRARY --dir DIR");
+			die("usage: torture [--lives N] [--seed N] [--kinds LIST] [--rot] [--keep] [--trace] --faults LIBRARY --dir DIR");
 		i++;
 	}
 	if (!r.faults || !r.dir)
