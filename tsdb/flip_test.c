@@ -267,13 +267,13 @@ static void appended(void *arg, const struct err *e)
 }
 
 /* One commit may be refused: RocksDB meets the damage when it puts tables together, and takes no writes until the log was made anew. */
-static void append_one(struct kit *k, int64_t t_ms)
+static void append_one_of(struct kit *k, unsigned pod, int64_t t_ms)
 {
 	enum err_code code = ERR_IO;
 	for (int tries = 0; tries < 3 && code; tries++) {
 		if (tries)
 			clock_sleep_ms(1100); /* the log is opened anew at most once a second */
-		assert_int_equal(kit_append_done(k, 1, t_ms, 5, 40, NULL, appended, &code), 0);
+		assert_int_equal(kit_append_done(k, pod, t_ms, 5, 40, NULL, appended, &code), 0);
 		tsdb_flush(k->db);
 	}
 	assert_int_equal(code, 0);
@@ -312,7 +312,7 @@ static void trial(const struct original *o, const char *sub, const char *name, b
 			 name, f.lost, may, (unsigned long long)f.lost_records);
 	if (f.lost)
 		free_names(names_of(copy, "head.bad-", "")); /* the damaged file is kept */
-	append_one(&k, o->k.now_ms + 1000);
+	append_one_of(&k, 1, o->k.now_ms + 1000);
 	kit_reopen(&k);
 	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), f.n + 1);
 	kit_close(&k);
@@ -374,7 +374,7 @@ static void make_parts(struct original *o)
 	kit_open(&o->k);
 	for (int h = 0; h < PART_HOURS; h++) {
 		for (int i = 0; i < PART_EACH; i++)
-			for (unsigned pod = 0; pod < PART_PODS; pod++)
+			for (unsigned pod = 0; pod < PART_PODS - (h + 1 < PART_HOURS); pod++) /* the last is new in the last hour */
 				add(o, pod, KIT_T0 + h * HOUR + (i + 1) * HOUR / (PART_EACH + 1) + pod, 150);
 		o->k.now_ms += 2 * HOUR;
 		assert_int_equal(tsdb_seal(o->k.db, true, &e), 0);
@@ -577,6 +577,33 @@ static void part_trials(const struct original *o, const char *begin, const char 
 	free_names(names);
 }
 
+/* The names of a series are lost, its data is not: a series that comes later is not taken for it. */
+static void test_lost_names(void **state)
+{
+	struct original o = { 0 };
+	struct tsdb_stats s;
+	(void)state;
+	make_parts(&o);
+	AUTOFREE char *dir = xasprintf("%s/partitions/%lld", o.k.dir, (long long)(KIT_T0 / (24 * HOUR)));
+	struct names names = names_of(dir, "", ".sst");
+	AUTOFREE char *path = xasprintf("%s/%s", dir, names.v.v[PART_HOURS - 1]);
+	flip(path, 100, 2); /* its first block: header and symbols */
+	for (int i = 0; i < 2; i++) {
+		kit_open(&o.k);
+		tsdb_stats(o.k.db, &s);
+		assert_true(s.lost_symbols > 0);
+		if (!i)
+			append_one_of(&o.k, PART_PODS, o.k.now_ms);
+		struct answer a = ask(&o.k, PART_PODS, 0, INT64_MAX / 2), b = ask(&o.k, 0, KIT_T0, KIT_T0 + HOUR);
+		assert_int_equal(a.n, 1);
+		assert_true(b.n == PART_EACH && a.said && !b.said);
+		kit_close(&o.k);
+	}
+	free_names(names);
+	vec_free(&o.v);
+	kit_free(&o.k);
+}
+
 static void test_parts(void **state)
 {
 	struct original o = { 0 };
@@ -593,7 +620,7 @@ static void test_parts(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_log), cmocka_unit_test(test_parts) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_log), cmocka_unit_test(test_parts), cmocka_unit_test(test_lost_names) };
 	log_setup(LOG_LEVEL_ERROR + 1, LOG_FORMAT_LOGFMT);
 	return cmocka_run_group_tests_name("flipped bits", tests, NULL, NULL);
 }

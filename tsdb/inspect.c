@@ -246,6 +246,11 @@ static void check_part(struct check *c)
 	CLEANUP(buf_free) struct buf symbols = { 0 };
 	if (c->part->level == LEVEL_HOUR && part_get_symbols(c->part, &symbols, &e))
 		wrong(c, -1, e.msg, "its symbols are repeated in the next part of the partition; if that is whole too nothing is lost");
+	if (c->part->lost) {
+		char what[96];
+		snprintf(what, sizeof what, "%" PRIu64 " values were lost when it was made of a damaged one", c->part->lost);
+		wrong(c, -1, what, "the damaged file is kept beside the partition, in DAY.bad-STAMP; queries of the hour say so; a snapshot has them");
+	}
 	for (size_t i = 0; i < c->part->series.n; i++) {
 		const struct part_series *x = &c->part->series.v[i];
 		c->ret->series++;

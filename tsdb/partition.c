@@ -467,11 +467,25 @@ static void widen(struct partition *p, const struct part *part)
 	}
 }
 
+/* Series that parts have and whose names are lost keep their ids: a new one that got one would be shown with their data. */
+static void keep_ids(struct partition *p, const struct pstate *s, bool series_only)
+{
+	struct dict_marks to = { { 0 } };
+	for (size_t i = 0; i < s->n_parts; i++) {
+		const struct part *x = s->parts[i];
+		if (x->series.n)
+			to.next[DICT_SERIES] = MAX(to.next[DICT_SERIES], x->series.v[x->series.n - 1].series + 1);
+	}
+	dict_fill_up(&to, p->symbols, &p->index, series_only, &p->lost);
+}
+
 /* What is to be known of the parts of s (NULL: there are none). */
 static void load(struct partition *p, const struct pstate *s, bool series_only)
 {
-	if (s)
+	if (s) {
 		load_symbols(p, s, series_only);
+		keep_ids(p, s, series_only);
+	}
 	for (size_t i = 0; s && i < s->n_parts; i++)
 		widen(p, s->parts[i]);
 	for (size_t i = 0; s && s->masks && i < s->masks->facts.n; i++)
