@@ -391,9 +391,9 @@ static void serve_root(struct httpd_request *rq, void *arg)
 /* Profiles, which hold their worker for as long as they take, and what reads files of programs, keep nobody else waiting. */
 enum { LANE_COMMON, LANE_PROFILE, LANE_FILES, LANES };
 static const struct httpd_lane lanes[LANES] = {
-	[LANE_COMMON] = { "common", 16, 0 },
-	[LANE_PROFILE] = { "profile", AGENT_MAX_CALLERS + 16, AGENT_MAX_CALLERS }, /* beyond the callers: the history */
-	[LANE_FILES] = { "files", 8, 64 },
+	[LANE_COMMON] = { .name = "common", .workers = 16 },
+	[LANE_PROFILE] = { "profile", AGENT_MAX_CALLERS + 16, AGENT_MAX_CALLERS, 0 }, /* beyond the callers: the history */
+	[LANE_FILES] = { "files", 8, 64, 0 },
 };
 
 static const struct httpd_route routes[] = {

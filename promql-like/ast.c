@@ -162,15 +162,16 @@ void node_each_child(struct node *n, void (*fn)(struct node *, void *), void *ar
 
 #define MAX_QUERY ((size_t)1 << 20)
 
-int promql_parse(struct promql_expr **ret, struct view query, struct err *e)
+static int parse(struct promql_expr **ret, struct view query, bool shape_only, struct err *e)
 {
 	if (query.len > MAX_QUERY)
 		return err_set(e, ERR_BAD_DATA, "the query is %zu bytes long; the limit is %zu", query.len, MAX_QUERY);
 	struct promql_expr *x = NEW(struct promql_expr);
 	arena_init(&x->arena, 64u << 20);
 	x->src = arena_view(&x->arena, query);
+	x->shape_only = shape_only;
 	int rc = parser_run(x, e);
-	if (!rc)
+	if (!rc && !shape_only)
 		rc = check_expr(x, x->root, e);
 	if (rc) {
 		promql_expr_free(x);
@@ -178,6 +179,16 @@ int promql_parse(struct promql_expr **ret, struct view query, struct err *e)
 	}
 	*ret = x;
 	return 0;
+}
+
+int promql_parse(struct promql_expr **ret, struct view query, struct err *e)
+{
+	return parse(ret, query, false, e);
+}
+
+int parse_shape(struct promql_expr **ret, struct view query, struct err *e)
+{
+	return parse(ret, query, true, e);
 }
 
 void promql_expr_free(struct promql_expr *x)

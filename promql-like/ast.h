@@ -124,6 +124,7 @@ struct promql_expr {
 	struct node *root;
 	uint32_t n_nodes;
 	VEC(struct matcher *) matchers; /* all, to release their expressions */
+	bool shape_only; /* regular expressions are not compiled, types are not checked: not to be evaluated */
 };
 
 struct binary_op_info {
@@ -148,6 +149,9 @@ const char *type_documented(enum promql_type t);
 
 /* Sets *e to "LINE:COLUMN: parse error: ..." for a place in the query. */
 int parse_error(struct err *e, struct view src, uint32_t at, const char *fmt, ...) PRINTF_LIKE(4, 5);
+
+/* Parses what a shape_only expression has; quick, whatever the query is. */
+int parse_shape(struct promql_expr **ret, struct view query, struct err *e);
 
 /* parser.c, check.c, print.c */
 int parser_run(struct promql_expr *x, struct err *e);

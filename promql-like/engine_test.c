@@ -169,6 +169,7 @@ static void test_weight(void **state)
 		{ "sum(rate(x[5m]))", 3600000, 14400, 800, 1000, true }, { "x[1h:1s]", 0, 0, 10000, 11000, true },
 		{ "count_over_time(quantile_over_time(0.5, vector(1)[1h:1s])[1h:1ms])", 0, 0, 1e9, 1e11, false },
 		{ "merge(cpu[1d * 2])", 0, 0, 1e9, 1e13, true },
+		{ "up{a=~\"(\"}", 0, 0, 1, 1, true }, /* expressions are not compiled: it is asked before a worker is */
 	};
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		bool reads;

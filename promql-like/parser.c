@@ -179,7 +179,9 @@ static struct matcher *new_matcher(struct parser *p, enum matcher_op op, struct 
 {
 	struct matcher *m = alloc(p, sizeof *m);
 	struct err e = { 0 };
-	if (matcher_init(m, op, name, value, &e))
+	if (p->x->shape_only)
+		*m = (struct matcher){ .op = op, .name = name, .value = value };
+	else if (matcher_init(m, op, name, value, &e))
 		parser_die(p, at, "%s", e.msg);
 	vec_push(&p->x->matchers, m);
 	return m;

@@ -87,7 +87,7 @@ double promql_weight(struct view query, int64_t start_ms, int64_t end_ms, int64_
 		at.span_ms = (double)end_ms - (double)start_ms;
 		at.steps = at.span_ms / (double)step_ms + 1;
 	}
-	if (promql_parse(&x, query, &e))
+	if (parse_shape(&x, query, &e))
 		return 0;
 	double w = weigh(x->root, at);
 	*ret_reads = reads(x->root);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which requests have workers of their own, and what is told to those that get none. What answers at once (metrics, status,
  * a query that reads nothing) never waits for what takes long, and a small query has places that large ones do not get. */
-#include "base/clock.h"
+#include <unistd.h>
+
 #include "promql-like/promql.h"
 #include "web/answer.h"
 #include "web/formats.h"
@@ -26,13 +27,15 @@ unsigned web_query_places(unsigned max_queries)
 
 void lanes_init(struct web *w)
 {
+	/* More large queries than CPUs would leave scrapes and small queries the share of one among twenty. */
+	unsigned cpus = (unsigned)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
 	unsigned queries = w->o.max_queries ? w->o.max_queries : 20;
 	unsigned waiting = w->o.max_waiting_queries ? w->o.max_waiting_queries : 100;
-	w->lanes[LANE_COMMON] = (struct httpd_lane){ "common", COMMON_WORKERS, 0 };
-	w->lanes[LANE_LOOKUP] = (struct httpd_lane){ "lookup", LOOKUP_WORKERS, MANY_WAITING };
-	w->lanes[LANE_CHANGE] = (struct httpd_lane){ "change", CHANGE_WORKERS, MANY_WAITING };
-	w->lanes[LANE_QUERY] = (struct httpd_lane){ "query", queries, waiting };
-	w->lanes[LANE_SMALL_QUERY] = (struct httpd_lane){ "small_query", small_places(queries), waiting };
+	w->lanes[LANE_COMMON] = (struct httpd_lane){ .name = "common", .workers = COMMON_WORKERS };
+	w->lanes[LANE_LOOKUP] = (struct httpd_lane){ "lookup", LOOKUP_WORKERS, MANY_WAITING, 0 };
+	w->lanes[LANE_CHANGE] = (struct httpd_lane){ "change", CHANGE_WORKERS, MANY_WAITING, 0 };
+	w->lanes[LANE_QUERY] = (struct httpd_lane){ "query", queries, waiting, cpus };
+	w->lanes[LANE_SMALL_QUERY] = (struct httpd_lane){ "small_query", small_places(queries), waiting, 0 };
 }
 
 /* Mistakes are the handler's to tell; a request with one is light. */

@@ -143,7 +143,7 @@ static void refuse(struct httpd_request *rq, unsigned lane, enum httpd_refusal w
 static void test_lanes(void **state)
 {
 	(void)state;
-	static const struct httpd_lane lanes[] = { { "fast", 1, 0 }, { "slow", 1, 2 } };
+	static const struct httpd_lane lanes[] = { { "fast", 1, 0, 0 }, { "slow", 1, 2, 0 } };
 	static const struct httpd_route two[] = { { "/wait", HTTPD_GET, wait_for_cancel, 0, 1 }, { "/echo", HTTPD_GET, echo } };
 	static const char ask[] = "GET /wait?patience=300 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 	struct err e;

@@ -28,7 +28,7 @@
 #define PARSED_EARLY 4096 /* bytes of parameters */
 #define SPARE_CONNECTIONS 64 /* for libmicrohttpd to accept one while it closes another */
 #define CONNECTION_MEMORY ((size_t)128 << 10) /* request line and headers must fit into part of it */
-#define LOOP_STACK ((size_t)1 << 20)
+#define LOOP_STACK ((size_t)8 << 20) /* httpd_options.choose may parse */
 
 static bool method_of(const char *name, enum httpd_method *ret, bool *ret_head)
 {

@@ -52,6 +52,7 @@ struct httpd_lane {
 	const char *name;       /* as metrics show it; borrowed */
 	unsigned workers;       /* at most; 0 = max_workers */
 	unsigned max_waiting;   /* requests that wait for one of them; beyond: 503 at once. 0 = all connections may */
+	unsigned usual_priority; /* so many workers have it, and are taken first; further ones a low one (nice 10). 0 = all */
 };
 
 enum httpd_refusal {

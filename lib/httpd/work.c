@@ -6,21 +6,28 @@
  *	   │          │
  *	   full       late, or its client left: answered by who notices, on the loop or the watcher
  *
- * A request that waits holds no worker, only its connection and what was sent. */
+ * A request that waits holds no worker, only its connection and what was sent. A lane may have only some of its workers run
+ * at the usual priority: while many of its requests are at work, the others leave the CPU to the rest of the program. */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
 #include "httpd/internal.h"
 
+#define LOW_PRIORITY 10 /* nice: a tenth of the usual share */
+
 struct lane {
 	struct httpd_work *work;
 	struct httpd_lane o;
-	pthread_cond_t queued;
+	struct rank {                       /* usual priority, low priority */
+		pthread_cond_t queued;
+		unsigned n_idle;
+	} ranks[2];
 	struct httpd_request *first, *last; /* waiting, oldest first */
-	unsigned n_waiting, n_idle, n_workers;
+	unsigned n_waiting, n_workers;
 };
 
 struct httpd_work {
@@ -109,22 +116,34 @@ static void finish(struct httpd_work *w, struct httpd_request *rq)
 	pthread_mutex_unlock(&w->lock);
 }
 
-static void *worker_main(void *arg)
+static unsigned n_idle(const struct lane *l)
 {
-	struct lane *l = arg;
+	return l->ranks[0].n_idle + l->ranks[1].n_idle;
+}
+
+/* Under the lock. Those of the usual priority first. */
+static void wake_one(struct lane *l)
+{
+	pthread_cond_signal(&l->ranks[l->ranks[0].n_idle ? 0 : 1].queued);
+}
+
+static void work(struct lane *l, struct rank *r)
+{
 	struct httpd_work *w = l->work;
 	pthread_mutex_lock(&w->lock);
 	for (;;) {
 		if (!l->first) {
 			if (w->stop)
 				break;
-			l->n_idle++;
-			pthread_cond_wait(&l->queued, &w->lock);
-			l->n_idle--;
+			r->n_idle++;
+			pthread_cond_wait(&r->queued, &w->lock);
+			r->n_idle--;
 			continue;
 		}
 		struct httpd_request *rq = l->first;
 		queue_remove(l, rq);
+		if (l->first) /* it may have been meant to wake this one again */
+			wake_one(l);
 		pthread_mutex_unlock(&w->lock);
 		if (atomic_load(&rq->canceled))
 			httpd_request_refuse(rq, HTTPD_CANCELED);
@@ -134,6 +153,20 @@ static void *worker_main(void *arg)
 		pthread_mutex_lock(&w->lock);
 	}
 	pthread_mutex_unlock(&w->lock);
+}
+
+static void *worker_main(void *arg)
+{
+	struct lane *l = arg;
+	work(l, &l->ranks[0]);
+	return NULL;
+}
+
+static void *low_worker_main(void *arg)
+{
+	struct lane *l = arg;
+	setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + LOW_PRIORITY); /* on Linux: of this thread */
+	work(l, &l->ranks[1]);
 	return NULL;
 }
 
@@ -194,7 +227,8 @@ static void add_lanes(struct httpd_work *w, const struct httpd_options *o)
 			l->o.workers = o->max_workers;
 		if (!l->o.max_waiting)
 			l->o.max_waiting = UINT32_MAX; /* connections bound it */
-		pthread_cond_init(&l->queued, NULL);
+		for (size_t k = 0; k < ARRAY_LEN(l->ranks); k++)
+			pthread_cond_init(&l->ranks[k].queued, NULL);
 		httpd_metrics_waiting(l->o.name, 0);
 	}
 }
@@ -220,13 +254,15 @@ void httpd_work_free(struct httpd_work *w)
 	pthread_mutex_lock(&w->lock);
 	w->stop = true;
 	for (size_t i = 0; i < w->n_lanes; i++)
-		pthread_cond_broadcast(&w->lanes[i].queued);
+		for (size_t k = 0; k < ARRAY_LEN(w->lanes[i].ranks); k++)
+			pthread_cond_broadcast(&w->lanes[i].ranks[k].queued);
 	pthread_mutex_unlock(&w->lock);
 	for (size_t i = 0; i < w->threads.n; i++)
 		pthread_join(w->threads.v[i], NULL);
 	vec_free(&w->threads);
 	for (size_t i = 0; i < w->n_lanes; i++)
-		pthread_cond_destroy(&w->lanes[i].queued);
+		for (size_t k = 0; k < ARRAY_LEN(w->lanes[i].ranks); k++)
+			pthread_cond_destroy(&w->lanes[i].ranks[k].queued);
 	free(w->lanes);
 	pthread_cond_destroy(&w->idle);
 	pthread_mutex_destroy(&w->lock);
@@ -239,8 +275,9 @@ void httpd_work_free(struct httpd_work *w)
 static bool has_workers(struct lane *l)
 {
 	pthread_t t;
-	if (l->n_waiting >= l->n_idle && l->n_workers < l->o.workers &&
-	    thread_start(&t, "httpd-work", worker_main, l, NULL) == 0) {
+	bool low = l->o.usual_priority && l->n_workers >= l->o.usual_priority;
+	if (l->n_waiting >= n_idle(l) && l->n_workers < l->o.workers &&
+	    thread_start(&t, low ? "httpd-low" : "httpd-work", low ? low_worker_main : worker_main, l, NULL) == 0) {
 		vec_push(&l->work->threads, t);
 		l->n_workers++;
 	}
@@ -250,7 +287,7 @@ static bool has_workers(struct lane *l)
 /* Under the lock. Whether a request would have to wait; those that an idle worker is about to take do not. */
 static bool no_worker_free(const struct lane *l)
 {
-	return l->n_waiting >= l->n_idle && l->n_workers == l->o.workers;
+	return l->n_waiting >= n_idle(l) && l->n_workers == l->o.workers;
 }
 
 enum httpd_submitted httpd_work_submit(struct httpd_work *w, struct httpd_request *rq)
@@ -262,7 +299,7 @@ enum httpd_submitted httpd_work_submit(struct httpd_work *w, struct httpd_reques
 	bool waits = no_worker_free(l);
 	if (w->closed) {
 		how = SUBMIT_CLOSED;
-	} else if ((waits && l->n_waiting - l->n_idle >= l->o.max_waiting) || !has_workers(l)) {
+	} else if ((waits && l->n_waiting - n_idle(l) >= l->o.max_waiting) || !has_workers(l)) {
 		how = SUBMIT_FULL;
 	} else {
 		rq->serial = ++w->serial;
@@ -272,7 +309,7 @@ enum httpd_submitted httpd_work_submit(struct httpd_work *w, struct httpd_reques
 		rq->counted_waiting = waits;
 		if (waits)
 			httpd_metrics_waiting(l->o.name, 1);
-		pthread_cond_signal(&l->queued);
+		wake_one(l);
 		httpd_metrics_in_flight(1);
 	}
 	pthread_mutex_unlock(&w->lock);

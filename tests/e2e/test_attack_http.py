@@ -48,13 +48,18 @@ def talk(address, data, seconds=5.0, source=None, shut=False):
 
 
 def check_healthy(url, when, seconds=1.0):
-    begin = time.monotonic()
-    try:
-        status = http_get(url + "/-/healthy", timeout=30)[0]
-    except OSError as e:
-        status = e
-    took = time.monotonic() - begin
-    check(status == 200 and took < seconds * PATIENCE, f"/-/healthy {when}: {status} after {took:.2f} s")
+    """In time, of three tries: the machine may have been busy with something else. What fails here was dead for minutes."""
+    tries = []
+    for _ in range(3):
+        begin = time.monotonic()
+        try:
+            status = http_get(url + "/-/healthy", timeout=30)[0]
+        except OSError as e:
+            status = e
+        tries.append((status, round(time.monotonic() - begin, 2)))
+        if status == 200 and tries[-1][1] < seconds * PATIENCE:
+            return
+    check(False, f"/-/healthy {when}: {tries}")
 
 
 def address_of(server):
@@ -192,11 +197,12 @@ def test_clients_that_do_not_read(env):
     check_healthy(server.url, "after clients that did not read")
 
 
-def took(what, path_of, server):
+def took(path, server):
+    """Seconds of an answer that has to be a good one."""
     begin = time.monotonic()
-    status, _, body = http_get(server.url + path_of)
-    seconds = time.monotonic() - begin
-    check(status == 200 and seconds < PATIENCE, f"{what}: {status} after {seconds:.2f} s: {body[:200]}")
+    status, _, body = http_get(server.url + path)
+    check(status == 200, f"{path}: {status} {body[:200]}")
+    return time.monotonic() - begin
 
 
 def test_expensive_queries(env):
@@ -207,15 +213,16 @@ def test_expensive_queries(env):
     thread = threading.Thread(target=lambda: answers.update(expensive_queries.attack(server.url, 60 if LONG else 8)))
     thread.start()
     wait_until("queries wait", lambda: server.metrics().get('pyrrha_http_requests_waiting{lane="query"}', 0) > 20, 10)
+    # The last ones are what a person asks: it looks at little.
+    seconds = {p: [] for p in ("/api/v1/query?query=1", "/metrics", "/api/v1/status/buildinfo", "/api/v1/query?query=up", "/api/v1/labels")}
     while thread.is_alive():
-        took("query=1", "/api/v1/query?query=1", server)
-        took("/metrics", "/metrics", server)
-        took("a status", "/api/v1/status/buildinfo", server)
-        # What a person asks looks at little.
-        took("up", "/api/v1/query?query=up", server)
-        took("labels", "/api/v1/labels", server)
+        for path, all_of in seconds.items():
+            all_of.append(took(path, server))
         time.sleep(0.2)
     thread.join()
+    # Before, none of them was answered for as long as the attack lasted. A single one may meet a busy machine.
+    middle = {path: sorted(s)[len(s) // 2] for path, s in seconds.items()}
+    check(max(middle.values()) < PATIENCE, f"within a second: {seconds}")
     check(answers.get(503, 0) > 50 and "503 without Retry-After" not in answers, f"{answers}")
     rows = server.metrics()
     check(rows.get('pyrrha_http_requests_refused_total{reason="queue"}', 0) >= answers[503], "refusals are counted")
