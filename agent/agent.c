@@ -367,6 +367,10 @@ int agent_reload(struct agent *a, struct err *e)
 	struct agent_config *c, *old;
 	int r = agent_config_load(&c, a->o.config_file, log_warning, NULL, e);
 
+	if (!r && c->empty && a->config && !a->config->empty) { /* someone is about to write it */
+		agent_config_free(c);
+		r = err_set(e, ERR_BAD_DATA, "%s is empty", a->o.config_file);
+	}
 	if (r) {
 		atomic_store(&a->config_ok, false);
 		return r;

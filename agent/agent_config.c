@@ -73,6 +73,7 @@ int agent_config_load(struct agent_config **ret, const char *path, void (*warn)(
 		rc = config_load(&t, path, e);
 	if (!rc && t)
 		rc = decode(c, t, &ctx, e);
+	c->empty = t && config_is_empty(t);
 	config_ctx_release(&ctx);
 	config_free(t);
 	if (rc)

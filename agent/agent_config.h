@@ -16,6 +16,7 @@ struct agent_config {
 	/* Labels that rules set by name; in the arena. */
 	struct view *targets;
 	size_t n_targets;
+	bool empty; /* there was nothing in the file */
 };
 
 /* path NULL or "": no rules. Errors and warnings (through warn, may be NULL) begin with file:line:column. Returns owned. */

@@ -23,6 +23,7 @@ struct configuration {
 	struct scraper_config *scrapes;
 	struct storage_config *storage; /* this one by reload */
 	char *text;
+	bool empty;
 	struct web_reload_state state;
 };
 
@@ -39,6 +40,7 @@ struct reading {
 	struct scraper_config *scrapes;
 	struct storage_config *storage;
 	char *text;
+	bool empty;
 };
 
 static void log_warning(void *arg, const char *text)
@@ -70,7 +72,7 @@ static int read_file(struct reading *ret, const char *path, void (*warn)(void *,
 	int rc = config_load(&t, path, e);
 	if (rc)
 		return rc;
-	*ret = (struct reading){ 0 };
+	*ret = (struct reading){ .empty = config_is_empty(t) };
 	rc = check_top(t, warn, warn_arg, e);
 	if (!rc)
 		rc = storage_config_parse(&ret->storage, t, warn, warn_arg, e);
@@ -106,6 +108,7 @@ static void take(struct configuration *c, struct reading *r)
 	c->scrapes = r->scrapes;
 	c->storage = r->storage;
 	c->text = r->text;
+	c->empty = r->empty;
 	pthread_mutex_unlock(&c->lock);
 	note(c, NULL);
 }
@@ -158,13 +161,25 @@ int configuration_apply_to_storage(struct configuration *c, struct tsdb *db, con
 	return rc;
 }
 
+/* A file that someone is about to write is empty for a moment. Who wants no jobs writes scrape_configs: []. */
+static int refuse_empty(const struct configuration *c, const struct reading *r, struct err *e)
+{
+	const char *file = scraper_config_empty_file(r->scrapes);
+	if (r->empty && !c->empty)
+		return err_set(e, ERR_BAD_DATA, "%s is empty", c->path);
+	if (file && !scraper_config_empty_file(c->scrapes))
+		return err_set(e, ERR_BAD_DATA, "%s (of scrape_config_files) is empty", file);
+	return 0;
+}
+
 static int reload(struct configuration *c, struct err *e)
 {
 	struct reading r;
 	int rc = read_file(&r, c->path, log_warning, NULL, e);
 	if (rc)
 		return rc;
-	if (c->db)
+	rc = refuse_empty(c, &r, e);
+	if (!rc && c->db)
 		rc = storage_config_apply(r.storage, c->flags, c->db, e);
 	if (!rc && c->scraper && (rc = scraper_apply(c->scraper, r.scrapes, e)) && c->db)
 		storage_config_apply(c->storage, c->flags, c->db, NULL);

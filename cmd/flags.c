@@ -22,7 +22,7 @@ static struct flags set = {
 #define REFUSED(names_first, names_more, text) { names_first, OPT_REFUSED, NULL, NULL, text, names_more }
 
 static struct opt table[] = {
-	{ "config.file", OPT_STRING, &set.config_file, "<file>", "Configuration file.", "config-path" },
+	{ "config.file", OPT_STRING, &set.config_file, "<file>", "Configuration file. SIGHUP reads it again: a bad or empty one, or a pipe, is refused, and the old one stays.", "config-path" },
 	{ "config.check", OPT_BOOL, &set.config_check, NULL, "Read the configuration, print what it says, and exit." },
 
 	{ "storage.path", OPT_STRING, &set.storage_path, "<dir>", "Where profiles are kept. One server per directory.",

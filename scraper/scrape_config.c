@@ -221,8 +221,10 @@ static int decode_files(struct config_ctx *c, const struct files *f, struct scra
 	for (size_t i = 0; i < f->trees.n && !rc; i++) {
 		const void *unused = NULL;
 		const struct config_node *list = jobs_of(f->trees.v[i]);
-		const char *dir = c->dir;
-		c->dir = config_dirname(c->arena, config_root(f->trees.v[i])->file);
+		const char *dir = c->dir, *file = config_root(f->trees.v[i])->file;
+		if (config_is_empty(f->trees.v[i]))
+			s->empty_file = arena_strndup(c->arena, file, strlen(file));
+		c->dir = config_dirname(c->arena, file);
 		rc = config_decode(c, &table, config_root(f->trees.v[i]), &unused, e);
 		if (!rc && list)
 			rc = decode_jobs(c, list, s, room, e);
@@ -288,6 +290,11 @@ void scraper_config_unref(struct scraper_config *c)
 	}
 	arena_free(&c->arena);
 	free(c);
+}
+
+const char *scraper_config_empty_file(const struct scraper_config *c)
+{
+	return c->empty_file;
 }
 
 const struct job_config *scraper_config_job(const struct scraper_config *c, const char *name)

@@ -65,6 +65,7 @@ struct scraper_config {
 	struct config_global global;
 	struct job_config *jobs;
 	size_t n_jobs;
+	const char *empty_file; /* one of scrape_config_files with nothing in it; NULL = none is */
 };
 
 const struct job_config *scraper_config_job(const struct scraper_config *c, const char *name);

@@ -18,6 +18,8 @@ int scraper_config_parse(struct scraper_config **ret, const struct config_tree *
 			 void (*warn)(void *arg, const char *text), void *warn_arg, struct err *e) MUST_USE;
 struct scraper_config *scraper_config_ref(struct scraper_config *c);
 void scraper_config_unref(struct scraper_config *c);
+/* One of scrape_config_files that is empty; NULL = none is. */
+const char *scraper_config_empty_file(const struct scraper_config *c);
 /* What --config.check prints: a line per job with its interval, targets and types. */
 void scraper_config_check(const struct scraper_config *c, struct buf *out);
 

@@ -461,6 +461,7 @@ static void doubt_ends(struct job *j)
 	if (!receipt_take_failure(j->ep->receipt))
 		return;
 	j->ep->reports |= j->ep->last_report_ms > 0;
+	j->ep->reports |= j->ep->last_report_ms > 0;
 	for (size_t i = 0; i < j->ep->series.v.n; i++)
 		if (j->ep->series.v.v[i]->labels)
 			j->ep->series.v.v[i]->live = true;

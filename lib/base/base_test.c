@@ -8,6 +8,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -235,7 +237,31 @@ static void test_buf_read_file(void **state)
 	unlink(name);
 	assert_int_equal(buf_read_file(&again, name, &e), -ERR_NOT_FOUND);
 	assert_int_equal(buf_read_file(&(struct buf){ 0 }, "/", &e), -ERR_IO);
-	assert_non_null(strstr(e.msg, "cannot read /: "));
+	assert_non_null(strstr(e.msg, "cannot read /: it is a directory, not a file"));
+	/* A pipe without a writer, or with one that says nothing, is not waited for. */
+	assert_int_equal(mkfifo(name, 0600), 0);
+	alarm(20);
+	assert_int_equal(buf_read_file(&(struct buf){ 0 }, name, &e), -ERR_IO);
+	assert_non_null(strstr(e.msg, "it is a pipe, not a file"));
+	fd = open(name, O_RDWR);
+	assert_int_equal(buf_read_file(&(struct buf){ 0 }, name, &e), -ERR_IO);
+	assert_int_equal(buf_check_file(name, &e), -ERR_IO);
+	close(fd);
+	unlink(name);
+	alarm(0);
+	assert_int_equal(buf_read_file(&(struct buf){ 0 }, "/dev/zero", &e), -ERR_IO);
+	assert_non_null(strstr(e.msg, "it is a device"));
+	assert_int_equal(buf_check_file("/dev/null", &e), -ERR_IO);
+	assert_int_equal(buf_check_file("/proc/self/status", &e), 0);
+	assert_int_equal(buf_check_file(name, &e), -ERR_NOT_FOUND);
+	/* One that is too large is not read up to there. */
+	fd = open(name, O_CREAT | O_RDWR, 0600);
+	assert_int_equal(ftruncate(fd, INT64_C(1) << 40), 0);
+	close(fd);
+	buf_reset(&again);
+	assert_int_equal(buf_read_file(&again, name, &e), -ERR_LIMIT);
+	assert_int_equal(again.len, 0);
+	unlink(name);
 	free(text);
 	buf_free(&b);
 	buf_free(&again);

@@ -45,6 +45,8 @@ void buf_be64(struct buf *b, uint64_t v);
 /* Adds what the file, or the descriptor (path: for messages), holds up to its end. ERR_LIMIT: more than the ceiling; else as
  * err_errno. After an error some of it may have been added. */
 int buf_read_file(struct buf *b, const char *path, struct err *e) MUST_USE;
+/* Whether path is a file, or a link to one: reading a pipe or a device may wait for ever. For who lets a library read it. */
+int buf_check_file(const char *path, struct err *e) MUST_USE;
 int buf_read_fd(struct buf *b, int fd, const char *path, struct err *e) MUST_USE;
 
 static inline struct view buf_view(const struct buf *b)

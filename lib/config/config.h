@@ -44,6 +44,8 @@ int config_parse(struct config_tree **ret, struct view text, const char *name, s
 void config_free(struct config_tree *t);
 /* The root; its type is whatever the file says. */
 const struct config_node *config_root(const struct config_tree *t);
+/* Whether there was nothing in it at all ({} is something): a file that is being written, perhaps. */
+bool config_is_empty(const struct config_tree *t);
 /* The bytes of the file as they were read (for /api/v1/status/config: see config_redact). */
 struct view config_text(const struct config_tree *t);
 /* The tree as YAML again, secrets (the values of password, credentials, client_secret, bearer_token, secrets, key,

@@ -17,6 +17,7 @@ struct config_tree {
 	const char *file;
 	struct view text;
 	const struct config_node *root;
+	bool empty;
 };
 
 struct anchor {
@@ -306,6 +307,7 @@ static int read_stream(struct reader *r, struct err *e)
 
 static void empty_root(struct config_tree *t)
 {
+	t->empty = true;
 	struct config_node *n = arena_calloc(&t->arena, 1, sizeof *n);
 	*n = (struct config_node){ .type = CONFIG_NODE_MAP, .line = 1, .column = 1, .file = t->file };
 	t->root = n;
@@ -335,6 +337,11 @@ int config_parse(struct config_tree **ret, struct view text, const char *name, s
 		empty_root(t);
 	*ret = t;
 	return 0;
+}
+
+bool config_is_empty(const struct config_tree *t)
+{
+	return t->empty;
 }
 
 int config_load(struct config_tree **ret, const char *path, struct err *e)

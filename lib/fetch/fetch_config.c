@@ -165,6 +165,10 @@ static int apply_tls(struct fetch *f, const char *url, const struct tls_config *
 	static const long most[] = { CURL_SSLVERSION_MAX_DEFAULT, CURL_SSLVERSION_MAX_TLSv1_0, CURL_SSLVERSION_MAX_TLSv1_1,
 				     CURL_SSLVERSION_MAX_TLSv1_2, CURL_SSLVERSION_MAX_TLSv1_3 };
 	CURL *h = f->easy;
+	const char *const files[] = { t->ca_file, t->cert_file, t->key_file };
+	for (size_t i = 0; i < ARRAY_LEN(files); i++)
+		if (files[i] && buf_check_file(files[i], e))
+			return err_wrap(e, "tls_config");
 	set_pem(h, CURLOPT_CAINFO, CURLOPT_CAINFO_BLOB, t->ca_file, t->ca);
 	set_pem(h, CURLOPT_SSLCERT, CURLOPT_SSLCERT_BLOB, t->cert_file, t->cert);
 	set_pem(h, CURLOPT_SSLKEY, CURLOPT_SSLKEY_BLOB, t->key_file, t->key);

@@ -130,6 +130,61 @@ def test_reload(env):
     check(http_get(server.url + "/-/reload")[0] == 405, "GET /-/reload is not allowed")
 
 
+def test_only_files_are_read(env):
+    """A pipe, a directory or nothing where a file was: each is refused at once, the old configuration stays, and SIGTERM ends."""
+    import os
+    import signal
+    echo = Echo(env)
+    secret, more = env.path("secret", "s3cr3t"), env.path("more.yml", "")
+    job = (f"scrape_config_files: [{env.dir}/more*.yml]\nscrape_configs:\n  - job_name: one\n    scrape_interval: 1s\n"
+           f"    basic_auth: {{username: u, password_file: {secret}}}\n"
+           f"    static_configs:\n      - targets: ['{echo.address}']\n")
+    server = Server(env, job, ["--web.enable-lifecycle"])
+    pools = lambda: {t["scrapePool"] for t in server.targets()}
+    wait_until("job one", lambda: pools() == {"one"})
+
+    def refused(said):
+        status, _, body = http_get(server.url + "/-/reload", data=b"", timeout=20)
+        check(status >= 400 and said in body, f"{status} {body}")
+        server.p.send_signal(signal.SIGHUP)
+        wait_until("SIGHUP is refused as well", lambda: server.text().count("the old one stays") > refused.times)
+        refused.times = server.text().count("the old one stays")
+        check(pools() == {"one"}, "the targets have changed")
+        check(server.metrics()["pyrrha_config_last_reload_successful"] == 0, "the metric says that it was reloaded")
+    refused.times = 0
+
+    def instead(path, make, said):
+        kept = open(path, "rb").read()
+        os.unlink(path)
+        make(path)
+        refused(said)
+        os.rmdir(path) if os.path.isdir(path) else os.unlink(path)
+        env.path(os.path.basename(path), kept)
+
+    instead(server.config, os.mkfifo, b"it is a pipe, not a file")
+    instead(server.config, os.mkdir, b"it is a directory, not a file")
+    instead(server.config, lambda p: env.path(os.path.basename(p), "# soon\n"), b"pyrrha.yml is empty")
+    instead(more, os.mkfifo, b"it is a pipe, not a file")
+    env.path("more.yml", "scrape_configs: []\n")
+    check(http_get(server.url + "/-/reload", data=b"")[0] == 200, "it is good again")
+    instead(more, lambda p: env.path("more.yml", ""), b"more.yml (of scrape_config_files) is empty")
+    # What scrapes read, each time: the target says so, and nothing waits.
+    os.unlink(secret)
+    os.mkfifo(secret)
+    wait_until("the target says so", lambda: "it is a pipe" in server.targets()[0]["lastError"])
+    tls = job.replace("    basic_auth", f"    scheme: https\n    tls_config: {{ca_file: {secret}}}\n    basic_auth").replace(
+        f", password_file: {secret}", "")
+    server.configure(tls)
+    check(http_get(server.url + "/-/reload", data=b"")[0] == 200, "another configuration")
+    wait_until("a certificate's file as well", lambda: "tls_config: cannot read" in server.targets()[0]["lastError"] and
+               "it is a pipe" in server.targets()[0]["lastError"])
+    os.unlink(server.config)
+    os.mkfifo(server.config)
+    server.p.send_signal(signal.SIGHUP)
+    status, _ = server.terminate(6)
+    check(status == 0, f"exit status {status}")
+
+
 def test_reload_needs_the_flag(env):
     server = Server(env, "")
     check(http_get(server.url + "/-/reload", data=b"")[0] == 403, "POST /-/reload without --web.enable-lifecycle")
