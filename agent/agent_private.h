@@ -44,6 +44,7 @@ struct agent {
 	struct cost cost;
 	struct pacer pacer;          /* the frequency and off-CPU's step as they are now */
 	uint64_t spent_ns[2];        /* by enum window_kind: CPU time of the drain on samples, on waits */
+	int64_t preparing_ns;        /* of this drain's: mappings and tables of programs that the kernel did not know */
 	_Atomic uint64_t answered_off_ns; /* of HTTP's threads on off-CPU profiles */
 	struct off_cpu off;
 	struct filter *filter;

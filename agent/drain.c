@@ -83,9 +83,12 @@ static void finish_deferred(struct agent *a, struct process *p, size_t i, struct
 			    int64_t now)
 {
 	const struct sample_head *h = a->sampler.samples.v[i];
+	int64_t from_ns = cost_thread_ns();
 
-	if (!processes_prepare(a->processes, p))
+	if (!processes_prepare(a->processes, p)) {
+		a->preparing_ns += cost_thread_ns() - from_ns;
 		return;
+	}
 	*nu = (struct native_unwind){
 		.u = { .ip = h->ip, .sp = h->sp, .fp = h->fp, .n = h->n_user, .is_ra = (h->flags & SAMPLE_RA) != 0 },
 		.tables = a->tables, .maps = p->as->unwind, .n_maps = (uint32_t)p->as->v.n,
@@ -122,6 +125,7 @@ static void finish_deferred(struct agent *a, struct process *p, size_t i, struct
 	f->user = nu->frames;
 	f->n_user = nu->u.n;
 	a->deferred_finished++;
+	a->preparing_ns += cost_thread_ns() - from_ns;
 }
 
 /* Code was mapped where other code had been, and the kernel did not know yet: from the first such frame on the stack is
@@ -249,9 +253,12 @@ static void count_losses(struct agent *a, int64_t now)
 /* What a drain does, whatever came, and with each sample, in frames that take as long. */
 enum { DRAIN_WEIGHT = 128, SAMPLE_WEIGHT = 16 };
 
-/* Shares the drain's CPU time out to what samples and waits had of it. They come mixed, too many to time each. */
+/* Shares the drain's CPU time out to what samples and waits had of it. They come mixed, too many to time each. What made
+ * programs known that were not, in bursts, is neither's: it does not go with how many are taken. */
 static void count_spent(struct agent *a, const uint64_t weight[2], int64_t spent_ns)
 {
+	spent_ns -= a->preparing_ns;
+	a->preparing_ns = 0;
 	double all = (double)(DRAIN_WEIGHT + weight[WINDOW_ON_CPU] + weight[WINDOW_OFF_CPU]);
 
 	for (int kind = WINDOW_ON_CPU; kind <= WINDOW_OFF_CPU; kind++)

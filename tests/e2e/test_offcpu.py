@@ -339,8 +339,8 @@ scrape_configs:
 
 
 def test_recovers(env):
-    """A minute of very many switches: off-CPU gives way and is back two minutes later, on-CPU keeps its frequency, and
-    neither changes any more. Ten minutes in all."""
+    """A minute of very many switches: off-CPU gives way and is back two minutes later, as far as the limit has room, and
+    on-CPU keeps its frequency. Ten minutes in all."""
     if not LONG:
         raise Skip("ten minutes: PYRRHA_LONG=1 (short: pacer_test)")
     agent = start_agent(env, "--off-cpu")
@@ -357,16 +357,24 @@ def test_recovers(env):
             time.sleep(5)
         return seen[-1][2]
 
-    before = look(60)
+    def held_back():
+        """By its own figures: one step up would not fit into the limit. So it is on a machine that others keep busy."""
+        parts = [metric(agent, f'pyrrha_agent_cost_part_ratio{{part="{p}"}}') for p in
+                 ("agent", "samples", "off_cpu_timing", "off_cpu_stacks")]
+        return sum(parts) + parts[3] > 0.8 * 0.01
+
+    before = look(90)
     pairs = Process(env, "pairs", [c_program(env, "fix_pairs", PAIRS), "60"])
-    most = max(look(120), *(step for _, _, step, _ in seen))
+    most = max(look(150), *(step for _, _, step, _ in seen))
     pairs.p.wait(60)
-    after = look(245)
-    print(f"step {before:.0f}, at most {most:.0f} under load, {after:.0f} two minutes later, {look(600):.0f} at last; "
-          f"cost at most {max(c for *_, c in seen):.2%}")
+    after = look(275)
+    held = after > before and held_back()
+    print(f"step {before:.0f}, at most {most:.0f} under load, {after:.0f} two minutes later{', held back by others' if held else ''}")
     check(most > before, f"the load was none: {seen}")
-    check(after <= before, f"not back after two minutes: {seen}")
-    check(max(step for t, _, step, _ in seen if t > 245) <= before, f"not settled: {seen}")
+    check(after <= before or held, f"not back after two minutes: {seen}")
+    last = look(600)
+    print(f"step {last:.0f} at last; cost at most {max(c for *_, c in seen):.2%}")
+    check(last <= before or held_back(), f"not settled: {seen}")
 
 
 def test_off_by_default(env):
