@@ -237,6 +237,8 @@ static int add_part(struct refill *c, struct part *p, struct err *e)
 	for (size_t i = 0; i < p->series.n && !rc; i++) {
 		if (c->bad.v[i])
 			continue;
+		if (atomic_load(&c->s->p->db->stopping))
+			return err_set(e, ERR_UNAVAILABLE, "the storage is shutting down");
 		if (p->series.v[i].is_float && add_floats(c, p, p->series.v[i].series, e))
 			rc = leave_out(c, p, i, e);
 		else if (!p->series.v[i].is_float && !c->times.v[i].factor)
@@ -446,7 +448,7 @@ static int one_hour(struct tsdb *db, bool now, struct err *e)
 	return rc;
 }
 
-int compact_due(struct tsdb *db, bool now, struct err *e)
+int compact_due(struct tsdb *db, bool now, int64_t until_mono_ms, struct err *e)
 {
 	int rc = 1;
 	int64_t start = clock_mono_ms();
@@ -456,7 +458,7 @@ int compact_due(struct tsdb *db, bool now, struct err *e)
 		pthread_mutex_lock(&db->seal_lock);
 		rc = one_hour(db, now, e);
 		pthread_mutex_unlock(&db->seal_lock);
-	} while (now && rc == 1 && !atomic_load(&db->stopping));
+	} while (now && rc == 1 && !clean_is_over(db, until_mono_ms));
 	atomic_store(&db->compact_after_ms, clock_mono_ms() + 4 * (clock_mono_ms() - start));
-	return rc < 0 ? rc : 0;
+	return rc;
 }

@@ -17,6 +17,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/clock.h"
 #include "base/metrics.h"
 #include "base/queue.h"
 #include "base/thread.h"
@@ -197,14 +198,12 @@ static inline bool tsdb_head_is_full(struct tsdb *db)
 
 static inline int64_t tsdb_now_ms(const struct tsdb *db)
 {
-	extern int64_t clock_now_ms(void);
 	return db->o.now_ms ? db->o.now_ms(db->o.now_arg) : clock_now_ms();
 }
 
 /* A clock that nobody sets. */
 static inline int64_t tsdb_boot_ms(const struct tsdb *db)
 {
-	extern int64_t clock_boot_ms(void);
 	if (db->o.boot_ms)
 		return db->o.boot_ms(db->o.now_arg);
 	return db->o.now_ms ? db->o.now_ms(db->o.now_arg) : clock_boot_ms();
@@ -294,9 +293,14 @@ int rollup_due(struct tsdb *db, struct err *e);
 void tsdb_trim_log(struct tsdb *db);
 /* compact.c: makes one part of the several of an hour, if nothing came for a while; at most one hour, and not too often (now:
  * all, at once). */
-int compact_due(struct tsdb *db, bool now, struct err *e);
+int compact_due(struct tsdb *db, bool now, int64_t until_mono_ms, struct err *e);
 /* rewrite.c: writes parts with deleted rows anew without them, at most `parts` of them (0 = all). */
-int rewrite_due(struct tsdb *db, size_t parts, struct err *e);
+int rewrite_due(struct tsdb *db, size_t parts, int64_t until_mono_ms, struct err *e);
+/* Whether whoever does several steps of that, until a moment, is to end. Then these two return 1: there is more. */
+static inline bool clean_is_over(struct tsdb *db, int64_t until_mono_ms)
+{
+	return atomic_load(&db->stopping) || clock_mono_ms() >= until_mono_ms;
+}
 int tsdb_open_partitions(struct tsdb *db, struct err *e);
 
 /* ---- admin.c ---- */

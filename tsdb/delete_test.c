@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/num.h"
 #include "base/vec.h"
 #include "tsdb/part.h"
@@ -486,6 +487,106 @@ static void *asker(void *arg)
 	return NULL;
 }
 
+#define BUSY_DAYS 3
+
+/* Days of an hour's parts; all of the first is deleted, and a pod of the others. */
+static void fill_days(struct model *m)
+{
+	start(m, true);
+	m->k.now_ms = KIT_T0 + BUSY_DAYS * DAY + 2 * HOUR;
+	fill(m, 4, KIT_T0, KIT_T0 + BUSY_DAYS * DAY, 20 * MINUTE);
+	seal(m, true);
+	delete(m, NULL, "pod-1", 0, INT64_MAX);
+	for (unsigned pod = 0; pod < 4; pod++) {
+		char name[16];
+		snprintf(name, sizeof name, "pod-%u", pod);
+		delete(m, NULL, name, 0, KIT_T0 + DAY);
+	}
+}
+
+static void *cleaner(void *arg)
+{
+	struct model *m = arg;
+	struct err e;
+	return (void *)(intptr_t)-tsdb_clean(m->k.db, &e);
+}
+
+/* Queries that never pause: cleaning ends, with all of its work done, and does not wait for each of them over and over. */
+static void test_clean_beside_queries(void **state)
+{
+	struct model m;
+	struct beside b = { .m = &m };
+	struct err e;
+	pthread_t t[3];
+	(void)state;
+	fill_days(&m);
+	for (size_t i = 0; i < ARRAY_LEN(t); i++)
+		pthread_create(&t[i], NULL, asker, &b);
+	assert_int_equal(tsdb_clean(m.k.db, &e), 0);
+	struct tsdb_stats st;
+	tsdb_stats(m.k.db, &st);
+	b.stop = true;
+	for (size_t i = 0; i < ARRAY_LEN(t); i++)
+		pthread_join(t[i], NULL);
+	assert_int_equal(st.masks, 0);
+	check(&m);
+	end(&m);
+}
+
+/* A query that holds the deleted day: it is asked about once, not with every part, and what else there is is done. */
+static void test_clean_beside_a_long_query(void **state)
+{
+	struct model m;
+	struct source_view *v;
+	struct err e;
+	struct tsdb_stats st;
+	(void)state;
+	fill_days(&m);
+	assert_int_equal(tsdb_source(m.k.db)->open(tsdb_source(m.k.db), &v, &e), 0);
+	int64_t from = clock_mono_ms();
+	assert_int_equal(tsdb_clean(m.k.db, &e), 0);
+	print_message("cleaned in %lld ms\n", (long long)(clock_mono_ms() - from));
+	tsdb_stats(m.k.db, &st);
+	assert_int_equal(st.masks, 0);
+	v->ops->release(v);
+	check(&m);
+	end(&m);
+}
+
+/* It is cut short by its time, and by the end of the storage, between two parts; the rest is done later. */
+static void test_clean_is_cut_short(void **state)
+{
+	struct model m;
+	struct err e;
+	struct tsdb_stats st;
+	pthread_t t;
+	void *rc;
+	(void)state;
+	fill_days(&m);
+	kit_close(&m.k);
+	m.k.o.clean_ms = 1;
+	kit_open(&m.k);
+	assert_int_equal(tsdb_clean(m.k.db, &e), -ERR_TIMEOUT);
+	check(&m);
+	kit_close(&m.k);
+	m.k.o.clean_ms = 0;
+	kit_open(&m.k);
+	pthread_create(&t, NULL, cleaner, &m);
+	clock_sleep_ms(20);
+	tsdb_wind_down(m.k.db);
+	pthread_join(t, &rc);
+	assert_int_equal((intptr_t)rc, ERR_UNAVAILABLE);
+	tsdb_stats(m.k.db, &st);
+	assert_true(st.masks > 0);
+	kit_reopen(&m.k);
+	check(&m);
+	assert_int_equal(tsdb_clean(m.k.db, &e), 0);
+	tsdb_stats(m.k.db, &st);
+	assert_int_equal(st.masks, 0);
+	check(&m);
+	end(&m);
+}
+
 /* Queries go on while rows are appended and deleted, windows sealed and parts written anew; afterwards all is right. */
 static void test_beside_queries(void **state)
 {
@@ -706,7 +807,8 @@ int main(void)
 		cmocka_unit_test(test_everywhere), cmocka_unit_test(test_whole_partition),
 		cmocka_unit_test(test_day_again), cmocka_unit_test(test_numbers), cmocka_unit_test(test_aggregates),
 		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_crash), cmocka_unit_test(test_beside_queries), cmocka_unit_test(test_kill), cmocka_unit_test(test_retention), cmocka_unit_test(test_random),
+		cmocka_unit_test(test_crash), cmocka_unit_test(test_beside_queries), cmocka_unit_test(test_clean_beside_queries),
+		cmocka_unit_test(test_clean_beside_a_long_query), cmocka_unit_test(test_clean_is_cut_short), cmocka_unit_test(test_kill), cmocka_unit_test(test_retention), cmocka_unit_test(test_random),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,8 @@
 #include "tsdb/delete.h"
 #include "tsdb/seal.h"
 
+#define CLEAN_MS 30000 /* of a call that waits for it */
+
 struct rewrite {
 	struct tsdb *db;
 	struct partition *p;
@@ -119,10 +121,12 @@ static struct part *next_part(const struct pstate *s)
 	return NULL;
 }
 
-/* 1: something was done, 0: nothing is to be done. */
-static int one_step(struct tsdb *db, struct err *e)
+/* 1: something was done, 0: nothing is to be done. *drop: whether to see if a whole partition can go; where queries do not
+ * let one go now they will not a moment later, and asking takes its time. */
+static int one_step(struct tsdb *db, bool *drop, struct err *e)
 {
-	int rc = tsdb_drop_deleted(db, e);
+	int rc = *drop ? tsdb_drop_deleted(db, e) : 0;
+	*drop = rc > 0;
 	struct version *v = tsdb_version(db, NULL);
 	for (size_t i = 0; i < v->n && !rc; i++) {
 		const struct pstate *s = v->p[i];
@@ -142,21 +146,28 @@ static int one_step(struct tsdb *db, struct err *e)
 	return rc;
 }
 
-int rewrite_due(struct tsdb *db, size_t parts, struct err *e)
+int rewrite_due(struct tsdb *db, size_t parts, int64_t until_mono_ms, struct err *e)
 {
+	bool drop = true;
 	int rc = 1;
-	for (size_t done = 0; rc == 1 && (!parts || done < parts) && !atomic_load(&db->stopping); done++) {
+	for (size_t done = 0; rc == 1 && (!parts || done < parts) && !clean_is_over(db, until_mono_ms); done++) {
 		pthread_mutex_lock(&db->seal_lock);
-		rc = one_step(db, e);
+		rc = one_step(db, &drop, e);
 		pthread_mutex_unlock(&db->seal_lock);
 	}
-	return rc < 0 ? rc : 0;
+	return rc;
 }
 
 int tsdb_clean(struct tsdb *db, struct err *e)
 {
-	int rc = rewrite_due(db, 0, e);
+	int64_t until = clock_mono_ms() + (db->o.clean_ms ? db->o.clean_ms : CLEAN_MS);
+	int rc = rewrite_due(db, 0, until, e);
 	if (!rc)
-		rc = compact_due(db, true, e);
-	return rc ? rc : rollup_due(db, e);
+		rc = compact_due(db, true, until, e);
+	if (!rc)
+		rc = rollup_due(db, e);
+	if (rc >= 0 && atomic_load(&db->stopping))
+		return err_set(e, ERR_UNAVAILABLE, "the storage is shutting down: what is left is cleaned after the next start");
+	return rc <= 0 ? rc : err_set(e, ERR_TIMEOUT, "not all was cleaned within %lld s: what is left is cleaned by and by",
+				      (long long)(db->o.clean_ms ? db->o.clean_ms : CLEAN_MS) / 1000);
 }

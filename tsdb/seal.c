@@ -325,12 +325,12 @@ void *tsdb_sealer(void *arg)
 		if (now >= next_try) {
 			int rc = seal_due(db, SEAL_AGED, &e);
 			if (!rc)
-				rc = rewrite_due(db, 1, &e);
+				rc = MIN(rewrite_due(db, 1, INT64_MAX, &e), 0);
 			if (!rc)
 				rc = rollup_due(db, &e);
 			if (!rc && !atomic_load(&db->stopping))
-				rc = compact_due(db, false, &e);
-			if (rc)
+				rc = MIN(compact_due(db, false, INT64_MAX, &e), 0);
+			if (rc && !atomic_load(&db->stopping))
 				LOG_ERROR("msg", "cannot seal, will try again", "err", e.msg);
 			evict_due(db, EVICT_IDLE_MS);
 			next_try = now + (rc ? 10000 : 500);

@@ -44,6 +44,7 @@ struct tsdb_options {
 	bool keep_aggregates;        /* tests: however little they save */
 	bool read_only;              /* nothing is written, nothing can be appended; several may look at a time */
 	bool no_sealing;             /* tests: windows stay in the head */
+	int64_t clean_ms;            /* tests: how long tsdb_clean may take; 30 s */
 	int64_t (*now_ms)(void *arg); /* tests: the wall clock; NULL = clock_now_ms */
 	int64_t (*boot_ms)(void *arg); /* tests: a clock that nobody sets; NULL = clock_boot_ms, or now_ms if that is set */
 	void *now_arg;
@@ -77,7 +78,8 @@ int tsdb_retain(struct tsdb *db, struct err *e);
 int tsdb_delete(struct tsdb *db, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms, uint64_t *ret_series,
 		struct err *e);
 /* Does at once, and waits for it, what the sealer else does by and by: gives back the space of what was deleted, makes one
- * part of the several of an hour, rolls up. */
+ * part of the several of an hour, rolls up. ERR_TIMEOUT: not all of it within 30 s; ERR_UNAVAILABLE: the storage shuts down.
+ * What is left is done by and by. */
 int tsdb_clean(struct tsdb *db, struct err *e);
 
 /* What satisfies all matchers is kept for keep_ms, if that is less than the rest is kept; of several rules the shortest

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import tarfile
+import threading
 import time
 
 import remote_write
@@ -181,6 +182,59 @@ def fixture(env, name):
     with tarfile.open(os.path.join(TOP, "tests", "fixtures", "tsdb-format-1.tar.gz")) as tar:
         tar.extractall(path)
     return path
+
+
+class Asker(threading.Thread):
+    """Queries over everything, one after the other."""
+
+    def __init__(self, server, at):
+        super().__init__(daemon=True)
+        self.link = server.link("/api/v1/query", query='merge({__name__=~".+:.+"}[3d])', time=at, format="flamegraph")
+        self.over, self.asked = threading.Event(), 0
+
+    def run(self):
+        while not self.over.is_set():
+            try:
+                http_get(self.link)
+                self.asked += 1
+            except OSError:
+                time.sleep(0.05)
+
+
+def test_clean_under_queries(env):
+    """Space comes back while three clients ask without a pause, within the time of a call; and a stop cuts it short."""
+    path = os.path.join(env.dir, "pyrrha-data")
+    os.makedirs(path)
+    with tarfile.open(os.path.join(TOP, "tests", "fixtures", "tsdb-format-4.tar.gz")) as tar:
+        tar.extractall(path)
+    if not os.path.exists(os.path.join(path, "version")):
+        inner = os.path.join(path, os.listdir(path)[0])
+        os.rename(inner, path + ".x")
+        os.rmdir(path)
+        os.rename(path + ".x", path)
+    server = Server(env, NOTHING, flags=[*FLAGS, "--storage.tsdb.retention.time=0"])
+    at = server.api("status/tsdb")["headStats"]["maxTime"] / 1000
+    askers = [Asker(server, at) for _ in range(3)]
+    for a in askers:
+        a.start()
+    wait_until("all three ask", lambda: all(a.asked for a in askers))
+    check(admin(server, "delete_series", **{"match[]": '{__name__=~".+",pod=~".*[13579]"}'})[0] == 204, "delete_series")
+    begin = time.monotonic()
+    check(admin(server, "clean_tombstones") == (204, b""), "clean_tombstones")
+    check(time.monotonic() - begin < 58, f"it took {time.monotonic() - begin:.1f} s")
+    wait_until("all masks are gone", lambda: server.metrics()["pyrrha_tsdb_masks"] == 0)
+    check(admin(server, "delete_series", **{"match[]": '{__name__=~".+"}'})[0] == 204, "delete_series")
+    got = []
+    t = threading.Thread(target=lambda: got.append(admin(server, "clean_tombstones")), daemon=True)
+    t.start()
+    status, seconds = server.terminate(5)
+    check(status == 0, f"it ended with {status}: {server.text()[-500:]}")
+    for a in askers:
+        a.over.set()
+    server.restart()
+    check(server.query('count({__name__=~".+:.+"})', time=at)["result"] == [], "what was deleted is there again")
+    check(admin(server, "clean_tombstones") == (204, b""), "clean_tombstones after the restart")
+    print(f"# stopped in {seconds:.1f} s")
 
 
 def tool(env, *words):
