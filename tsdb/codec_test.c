@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "tsdb/dict.h"
 #include "tsdb/record.h"
 #include "tsdb/sealed.h"
@@ -202,6 +203,8 @@ static void test_symbols(void **state)
 
 /* ---- the index ---- */
 
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+
 static size_t selected(const struct index *x, enum matcher_op op, const char *name, const char *value)
 {
 	struct matcher m;
@@ -209,7 +212,7 @@ static size_t selected(const struct index *x, enum matcher_op op, const char *na
 	uint32_t *ids;
 	size_t n;
 	assert_int_equal(matcher_init(&m, op, view_of(name), view_of(value), &e), 0);
-	assert_int_equal(index_select(x, &m, 1, 0, 100, NULL, &ids, &n, &e), 0);
+	assert_int_equal(index_select(x, &lock, &m, 1, 0, 100, NULL, &ids, &n, &e), 0);
 	free(ids);
 	matcher_release(&m);
 	return n;
@@ -243,6 +246,53 @@ static void test_index(void **state)
 	assert_int_equal(selected(&x, MATCH_NRE, "pod", "pod-1.?"), 69);
 	assert_int_equal(selected(&x, MATCH_RE, "zone", "a|"), 80);
 	assert_int_equal(selected(&x, MATCH_EQ, "zone", "b"), 0);
+	index_release(&x);
+	symbols_unref(s);
+}
+
+/* An expression that would take minutes, stopped after two seconds. */
+static void *select_slowly(void *arg)
+{
+	struct regex_meter meter = { .max_ns = INT64_C(2000000000), .max_name = "2 s of a test" };
+	struct matcher m;
+	struct err e = { 0 };
+	uint32_t *ids;
+	size_t n;
+	if (matcher_init(&m, MATCH_RE, VIEW("v"), VIEW("((.*)*(.*)*(.*)*(.*)*)*[xq]$"), &e))
+		return "matcher_init";
+	int rc = index_select(arg, &lock, &m, 1, 0, 100, &meter, &ids, &n, &e);
+	matcher_release(&m);
+	return rc ? NULL : "the expression was not slow";
+}
+
+/* Appends write under the lock: they do not wait for it. */
+static void test_slow_expressions(void **state)
+{
+	struct symbols *s = symbols_new();
+	struct index x;
+	pthread_t thread;
+	void *failed;
+	index_init(&x, s);
+	for (unsigned i = 0; i < 1000; i++) {
+		char text[64];
+		snprintf(text, sizeof text, "a value of some length, number %u", i);
+		struct label l = { VIEW("v"), view_of(text) };
+		struct labels set = { &l, 1 };
+		uint32_t id = index_add(&x, set, labels_hash(set), NULL);
+		series_saw(x.series.v[id], 50);
+	}
+	assert_int_equal(pthread_create(&thread, NULL, select_slowly, &x), 0);
+	clock_sleep_ms(200);
+	int64_t from = clock_mono_ms();
+	pthread_rwlock_wrlock(&lock);
+	int64_t waited = clock_mono_ms() - from;
+	pthread_rwlock_unlock(&lock);
+	pthread_join(thread, &failed);
+	int64_t took = clock_mono_ms() - from;
+	if (failed)
+		fail_msg("%s", (const char *)failed);
+	if (took > 1000)
+		assert_true(waited < took / 2);
 	index_release(&x);
 	symbols_unref(s);
 }
@@ -511,7 +561,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_record_frame), cmocka_unit_test(test_record_profiles), cmocka_unit_test(test_sort),
-		cmocka_unit_test(test_symbols), cmocka_unit_test(test_index), cmocka_unit_test(test_sealed),
+		cmocka_unit_test(test_symbols), cmocka_unit_test(test_index), cmocka_unit_test(test_slow_expressions), cmocka_unit_test(test_sealed),
 		cmocka_unit_test(test_sums), cmocka_unit_test(test_sums_overflow), cmocka_unit_test(test_overflow), cmocka_unit_test(test_floats),
 	};
 	return cmocka_run_group_tests_name("tsdb codecs", tests, NULL, NULL);

@@ -207,10 +207,8 @@ static int add_fact(struct request *r, struct partition *p, const struct matcher
 	uint32_t *ids = NULL;
 	size_t n_ids = 0;
 	partition_load(p);
-	pthread_rwlock_rdlock(&p->dict_lock);
 	struct regex_meter meter = { .max_ns = REGEX_QUERY_NS, .max_name = "10 s of a deletion" };
-	int rc = index_select(&p->index, m, n, after_ms, until_ms, &meter, &ids, &n_ids, e);
-	pthread_rwlock_unlock(&p->dict_lock);
+	int rc = index_select(&p->index, &p->dict_lock, m, n, after_ms, until_ms, &meter, &ids, &n_ids, e);
 	if (!rc && n_ids) {
 		struct request_record *x = vec_add(&r->records);
 		struct mask_fact f = { .below_part = p->next_part, .after_ms = after_ms, .until_ms = until_ms };

@@ -145,10 +145,12 @@ static struct bits bits_new(size_t n)
 	return (struct bits){ xcalloc(words ? words : 1, sizeof(uint64_t)), words };
 }
 
-static void bits_add(struct bits b, const struct posting *p)
+/* Series that came after the first n are none of this set's. */
+static void bits_add(struct bits b, const struct posting *p, size_t n)
 {
 	for (size_t i = 0; i < p->ids.n; i++)
-		b.w[p->ids.v[i] / 64] |= UINT64_C(1) << p->ids.v[i] % 64;
+		if (p->ids.v[i] < n)
+			b.w[p->ids.v[i] / 64] |= UINT64_C(1) << p->ids.v[i] % 64;
 }
 
 /* all &= b, or all &= ~b */
@@ -158,58 +160,110 @@ static void bits_narrow(struct bits all, struct bits b, bool keep)
 		all.w[i] &= keep ? b.w[i] : ~b.w[i];
 }
 
-/* Narrows `all` to the series that satisfy m. If m takes the empty string, a series without the label does satisfy
- * it, so that what is collected is the values it refuses. */
-static int narrow(const struct index *x, const struct matcher *m, struct bits all, struct regex_meter *meter, struct err *e)
+struct candidate {
+	uint32_t posting;
+	struct view value;
+};
+
+/* A matcher and the values that it has to be asked about; then, of them, those it does not take like the empty string. */
+struct question {
+	const struct matcher *m;
+	int takes_empty; /* a series without the label is as one with an empty one */
+	bool known;      /* nothing has to be matched */
+	VEC(struct candidate) v;
+};
+
+static void question_add(struct question *q, uint32_t posting, struct view value)
 {
-	int takes_empty = matcher_matches(m, VIEW(""), meter, e);
-	if (takes_empty < 0)
-		return takes_empty;
-	uint32_t name_id;
-	const struct index_name *name = symbols_find_string(x->symbols, m->name, &name_id) ? find_name(x, name_id) : NULL;
-	struct bits hit = bits_new(x->series.n);
-	int rc = 0;
-	uint32_t value_id;
-	if (name && m->op == MATCH_EQ && m->value.len) {
-		if (symbols_find_string(x->symbols, m->value, &value_id)) {
-			const struct posting *p = find_posting(x, name_id, value_id);
-			if (p)
-				bits_add(hit, p);
-		}
-	} else if (name) {
-		for (size_t i = 0; i < name->postings.n && rc >= 0; i++) {
-			const struct posting *p = &x->postings.v[name->postings.v[i]];
-			rc = matcher_matches(m, symbols_get_string(x->symbols, p->value), meter, e);
-			if (rc >= 0 && rc != takes_empty)
-				bits_add(hit, p);
-		}
-	}
-	if (rc >= 0)
-		bits_narrow(all, hit, !takes_empty);
-	free(hit.w);
-	return rc < 0 ? rc : 0;
+	vec_push(&q->v, (struct candidate){ posting, value });
 }
 
-int index_select(const struct index *x, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
-		 struct regex_meter *meter, uint32_t **ret, size_t *ret_n, struct err *e)
+/* Under the lock. */
+static void gather(const struct index *x, const struct matcher *m, struct question *q)
+{
+	uint32_t name_id, value_id;
+	const struct index_name *name = symbols_find_string(x->symbols, m->name, &name_id) ? find_name(x, name_id) : NULL;
+	q->m = m;
+	q->known = m->op == MATCH_EQ && m->value.len;
+	if (q->known) {
+		const struct posting *p = name && symbols_find_string(x->symbols, m->value, &value_id) ?
+					  find_posting(x, name_id, value_id) : NULL;
+		if (p)
+			question_add(q, (uint32_t)(p - x->postings.v), m->value);
+		return;
+	}
+	for (size_t i = 0; name && i < name->postings.n; i++) {
+		uint32_t id = name->postings.v[i];
+		question_add(q, id, symbols_get_string(x->symbols, x->postings.v[id].value));
+	}
+}
+
+/* Not under the lock: an expression may take seconds, and strings do not move. */
+static int ask(struct question *q, struct regex_meter *meter, struct err *e)
+{
+	size_t kept = 0;
+	if (q->known)
+		return 0;
+	q->takes_empty = matcher_matches(q->m, VIEW(""), meter, e);
+	if (q->takes_empty < 0)
+		return q->takes_empty;
+	for (size_t i = 0; i < q->v.n; i++) {
+		int takes = matcher_matches(q->m, q->v.v[i].value, meter, e);
+		if (takes < 0)
+			return takes;
+		if (takes != q->takes_empty)
+			q->v.v[kept++] = q->v.v[i];
+	}
+	q->v.n = kept;
+	return 0;
+}
+
+/* Under the lock. Narrows `all`, of the first n series, to those that the matcher takes. */
+static void narrow(const struct index *x, const struct question *q, struct bits all, size_t n)
+{
+	struct bits hit = bits_new(n);
+	for (size_t i = 0; i < q->v.n; i++)
+		bits_add(hit, &x->postings.v[q->v.v[i].posting], n);
+	bits_narrow(all, hit, !q->takes_empty);
+	free(hit.w);
+}
+
+/* Under the lock. */
+static struct bits meeting(const struct index *x, int64_t after_ms, int64_t until_ms)
 {
 	struct bits all = bits_new(x->series.n);
 	for (size_t i = 0; i < x->series.n; i++)
 		if (series_meets(x->series.v[i], after_ms, until_ms))
 			all.w[i / 64] |= UINT64_C(1) << i % 64;
-	for (size_t i = 0; i < n; i++) {
-		int rc = narrow(x, &m[i], all, meter, e);
-		if (rc < 0) {
-			free(all.w);
-			return rc;
-		}
-	}
+	return all;
+}
+
+int index_select(const struct index *x, pthread_rwlock_t *lock, const struct matcher *m, size_t n, int64_t after_ms,
+		 int64_t until_ms, struct regex_meter *meter, uint32_t **ret, size_t *ret_n, struct err *e)
+{
+	struct question *q = xcalloc(n, sizeof *q);
 	VEC(uint32_t) out = { 0 };
-	for (size_t i = 0; i < all.n; i++)
+	int rc = 0;
+	pthread_rwlock_rdlock(lock);
+	size_t n_series = x->series.n;
+	struct bits all = meeting(x, after_ms, until_ms);
+	for (size_t i = 0; i < n; i++)
+		gather(x, &m[i], &q[i]);
+	pthread_rwlock_unlock(lock);
+	for (size_t i = 0; i < n && !rc; i++)
+		rc = ask(&q[i], meter, e);
+	pthread_rwlock_rdlock(lock);
+	for (size_t i = 0; i < n && !rc; i++)
+		narrow(x, &q[i], all, n_series);
+	pthread_rwlock_unlock(lock);
+	for (size_t i = 0; i < all.n && !rc; i++)
 		for (uint64_t w = all.w[i]; w; w &= w - 1)
 			vec_push(&out, (uint32_t)(i * 64 + (size_t)__builtin_ctzll(w)));
+	for (size_t i = 0; i < n; i++)
+		vec_free(&q[i].v);
+	free(q);
 	free(all.w);
 	*ret = out.v;
 	*ret_n = out.n;
-	return 0;
+	return rc;
 }

@@ -89,9 +89,7 @@ static int find_old(struct tsdb *db, struct partition *p, int64_t now_ms, struct
 		if ((int64_t)p->day * DAY_MS >= f.until_ms)
 			continue;
 		partition_load(p);
-		pthread_rwlock_rdlock(&p->dict_lock);
-		rc = index_select(&p->index, r->m, r->n, INT64_MIN, INT64_MAX, NULL, &f.series.v, &n, e);
-		pthread_rwlock_unlock(&p->dict_lock);
+		rc = index_select(&p->index, &p->dict_lock, r->m, r->n, INT64_MIN, INT64_MAX, NULL, &f.series.v, &n, e);
 		f.series.n = n;
 		if (!rc && n)
 			vec_push(&out, f);

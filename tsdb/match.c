@@ -30,9 +30,9 @@ static uint8_t *all_locations(const struct source_frame_filter *f, const struct 
 
 /* Per node: whether its location hits, or (not leaf_only) any on the way to the root does. Parents come first. NULL after an
  * error. */
-static uint8_t *node_hits(const struct source_frame_filter *f, const struct symbols *s, const struct names *names, struct err *e)
+static uint8_t *node_hits(const struct source_frame_filter *f, const struct symbols *s, const struct names *names,
+			  uint32_t n_locations, uint32_t n, struct err *e)
 {
-	uint32_t n_locations = symbols_count(s, SYMBOLS_LOCATIONS), n = symbols_count(s, SYMBOLS_NODES);
 	uint8_t *location = all_locations(f, s, n_locations, e), below = !f->leaf_only;
 	if (!location)
 		return NULL;
@@ -54,13 +54,14 @@ static uint8_t *node_hits(const struct source_frame_filter *f, const struct symb
 uint64_t *match_columns(const struct source_frame_filter *f, struct partition *p, const struct names *names, uint32_t *ret_n,
 			struct err *e)
 {
+	/* What is below these counts does not change or move any more, so that a slow filter holds up nobody who writes. */
 	pthread_rwlock_rdlock(&p->dict_lock);
-	uint8_t *node = node_hits(f, p->symbols, names, e);
-	if (!node) {
-		pthread_rwlock_unlock(&p->dict_lock);
-		return NULL;
-	}
+	uint32_t locations = symbols_count(p->symbols, SYMBOLS_LOCATIONS), nodes = symbols_count(p->symbols, SYMBOLS_NODES);
 	uint32_t n = symbols_count(p->symbols, SYMBOLS_COLUMNS);
+	pthread_rwlock_unlock(&p->dict_lock);
+	uint8_t *node = node_hits(f, p->symbols, names, locations, nodes, e);
+	if (!node)
+		return NULL;
 	uint64_t *match = xcalloc(n / 64 + 1, sizeof *match);
 	const struct sym_column *run = NULL;
 	for (uint32_t c = 0, first = 0, end = 0; c < n; c++) {
@@ -68,7 +69,6 @@ uint64_t *match_columns(const struct source_frame_filter *f, struct partition *p
 			run = symbols_column_run(p->symbols, c, &first, &end);
 		match[c / 64] |= (uint64_t)node[run[c - first].node] << c % 64;
 	}
-	pthread_rwlock_unlock(&p->dict_lock);
 	free(node);
 	*ret_n = n;
 	return match;

@@ -23,7 +23,7 @@ struct partition *partition_new(struct tsdb *db, uint32_t day)
 	static atomic_ullong serials;
 	p->serial = atomic_fetch_add(&serials, 1) + 1;
 	p->day = day;
-	pthread_rwlock_init(&p->dict_lock, NULL);
+	thread_rwlock_init(&p->dict_lock); /* or a stream of queries would hold appends back */
 	p->symbols = symbols_new();
 	index_init(&p->index, p->symbols);
 	dict_marks_start(&p->logged);

@@ -63,8 +63,8 @@ static int select_in(struct tsdb_view *v, size_t p, const struct matcher *m, siz
 	struct partition *part = own_series(v->own, p);
 	uint32_t *ids = NULL;
 	size_t n_ids = 0;
+	int rc = index_select(&part->index, &part->dict_lock, m, n, after_ms, until_ms, lim ? lim->regex : NULL, &ids, &n_ids, e);
 	pthread_rwlock_rdlock(&part->dict_lock);
-	int rc = index_select(&part->index, m, n, after_ms, until_ms, lim ? lim->regex : NULL, &ids, &n_ids, e);
 	pthread_mutex_lock(&v->lock);
 	for (size_t i = 0; i < n_ids && !rc; i++)
 		add_found(v, f, need_ref(v, part->index.series.v[ids[i]], p, ids[i]));

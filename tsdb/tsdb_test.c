@@ -163,6 +163,20 @@ static int is_function(const void *arg, const struct symbols *s, const struct sy
 	return f && view_eqs(symbols_get_string(s, symbols_get_function(s, f - 1)->name), arg);
 }
 
+/* Appends write under this lock: a filter that takes its time must not hold it. */
+static bool lock_was_held;
+
+static int asks_for_the_lock(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line, struct err *e)
+{
+	pthread_rwlock_t *lock = (pthread_rwlock_t *)arg;
+	(void)s, (void)l, (void)line, (void)e;
+	if (pthread_rwlock_trywrlock(lock))
+		lock_was_held = true;
+	else
+		pthread_rwlock_unlock(lock);
+	return true;
+}
+
 struct seen_cells {
 	int64_t sum;
 	size_t n;
@@ -226,6 +240,11 @@ static void test_sums(void **state)
 	assert_true(sum == total * KIT_PERIOD);
 	assert_int_equal(v->ops->sums(v, parts, 20, 5, &leaf, NULL, sums, exact, &e), 0);
 	assert_true(sums[0] == 0);
+	struct partition *day = tsdb_partition(k.db, (uint32_t)(KIT_T0 / DAY_MS));
+	struct source_frame_filter probe = { asks_for_the_lock, &day->dict_lock, false };
+	assert_int_equal(v->ops->sums(v, parts, 20, 5, &probe, NULL, sums, exact, &e), 0);
+	assert_false(lock_was_held);
+	partition_unref(day);
 	check_cells(v, s, total * KIT_PERIOD);
 	free(s);
 	v->ops->release(v);

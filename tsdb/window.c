@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/thread.h"
 
 struct window *window_new(int64_t hour)
 {
@@ -11,12 +12,7 @@ struct window *window_new(int64_t hour)
 	w->hour = hour;
 	w->first_record = UINT64_MAX;
 	w->opened_mono_ms = clock_mono_ms();
-	pthread_rwlockattr_t attr;
-	pthread_rwlockattr_init(&attr);
-	/* Or a stream of queries would hold the committer back. */
-	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
-	pthread_rwlock_init(&w->lock, &attr);
-	pthread_rwlockattr_destroy(&attr);
+	thread_rwlock_init(&w->lock); /* or a stream of queries would hold the committer back */
 	return w;
 }
 

@@ -23,6 +23,15 @@ static void *run_named(void *p)
 	return s.fn(s.arg);
 }
 
+void thread_rwlock_init(pthread_rwlock_t *lock)
+{
+	pthread_rwlockattr_t attr;
+	pthread_rwlockattr_init(&attr);
+	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+	pthread_rwlock_init(lock, &attr);
+	pthread_rwlockattr_destroy(&attr);
+}
+
 int thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *arg, struct err *e)
 {
 	struct start *s = NEW(struct start);

@@ -15,6 +15,10 @@
  * them. Returns 0 or a negative code. */
 int thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *arg, struct err *e);
 
+/* A lock that readers cannot keep a writer from: who comes while one waits waits behind it. A thread must not take it for
+ * reading twice. */
+void thread_rwlock_init(pthread_rwlock_t *lock);
+
 struct pool;
 
 /* n threads; 0 = one per online CPU. */
