@@ -19,7 +19,7 @@ static struct metric table[] = {
 	[M_DURATION] = { "pyrrha_engine_query_duration_seconds", "Time of a query by part.", METRIC_HISTOGRAM, "slice" },
 	[M_TOTAL] = { "pyrrha_engine_queries_total", "Queries answered, by result.", METRIC_COUNTER, "result" },
 	[M_SAMPLES] = { "pyrrha_engine_query_samples_total", "Samples read by queries.", METRIC_COUNTER },
-	[M_BYTES] = { "pyrrha_engine_query_bytes", "Memory of the stacks that queries at work hold; --query.max-bytes bounds one.", METRIC_GAUGE },
+	[M_BYTES] = { "pyrrha_engine_query_bytes", "Memory of the samples and stacks that queries at work hold; --query.memory bounds it.", METRIC_GAUGE },
 };
 static atomic_bool registered;
 
@@ -207,8 +207,6 @@ static void eval_init(struct eval *q, struct promql_engine *g, struct promql_exp
 int eval_hold_bytes(struct eval *q, uint64_t n, struct err *e)
 {
 	uint64_t all = atomic_fetch_add(&q->bytes, n) + n;
-	if (atomic_load(&registered))
-		metric_add(&table[M_BYTES], (double)n);
 	if (q->max_bytes && all > q->max_bytes)
 		return err_set(e, ERR_LIMIT, "the query needs more than %llu bytes of stacks (--query.max-bytes)",
 			       (unsigned long long)q->max_bytes);
@@ -220,6 +218,8 @@ int eval_budget(struct eval *q, uint64_t n, struct err *e)
 	enum budget_line line = atomic_load(&q->budgeted) + n > q->share ? BUDGET_LARGE : BUDGET_ALL;
 	if (budget_take(q->budget, n, line)) {
 		atomic_fetch_add(&q->budgeted, n); /* never more than was taken */
+		if (atomic_load(&registered))
+			metric_add(&table[M_BYTES], (double)n);
 		return 0;
 	}
 	return err_set(e, ERR_UNAVAILABLE, "the queries at work hold %zu of %zu bytes together (--query.memory), and this one wants "
@@ -234,14 +234,14 @@ void eval_budget_give(struct eval *q, uint64_t n)
 	while (!atomic_compare_exchange_weak(&q->budgeted, &has, has - MIN(n, has)))
 		;
 	budget_give(q->budget, MIN(n, has));
+	if (atomic_load(&registered))
+		metric_add(&table[M_BYTES], -(double)MIN(n, has));
 }
 
 void eval_give_bytes(struct eval *q, uint64_t n)
 {
 	atomic_fetch_sub(&q->bytes, n);
 	eval_budget_give(q, n);
-	if (atomic_load(&registered))
-		metric_add(&table[M_BYTES], -(double)n);
 }
 
 static void eval_release(struct eval *q)

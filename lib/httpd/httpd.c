@@ -175,6 +175,7 @@ static bool take_body(struct httpd_request *rq, const char *data, size_t n)
 	if (rq->busy)
 		return true;
 	rq->body_counted += n;
+	httpd_metrics_held(HTTPD_BODIES, (ptrdiff_t)n);
 	if (atomic_fetch_add(&h->bodies, n) + n > h->o.max_bodies) {
 		rq->busy = true;
 		buf_free(&rq->body);

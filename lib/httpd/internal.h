@@ -155,6 +155,8 @@ void httpd_work_close(struct httpd_work *w);
 void httpd_metrics_register(void);
 void httpd_metrics_observe(const struct httpd_request *rq);
 void httpd_metrics_in_flight(int delta);
+enum httpd_held { HTTPD_BODIES, HTTPD_ANSWERS };
+void httpd_metrics_held(enum httpd_held what, ptrdiff_t delta);
 void httpd_metrics_waiting(const char *lane, int delta);
 void httpd_metrics_connections(int delta);
 /* A connection that we close, or do not take. */

@@ -6,7 +6,7 @@
 #include "base/metrics.h"
 #include "httpd/internal.h"
 
-enum { M_REQUESTS, M_DURATION, M_CANCELED, M_IN_FLIGHT, M_WAITING, M_REFUSED, M_CONNECTIONS, M_CLOSED };
+enum { M_REQUESTS, M_DURATION, M_CANCELED, M_IN_FLIGHT, M_WAITING, M_HELD, M_REFUSED, M_CONNECTIONS, M_CLOSED };
 static struct metric table[] = {
 	[M_REQUESTS] = { "pyrrha_http_requests_total", "HTTP requests answered, by route and status.", METRIC_COUNTER,
 			 "handler,code" },
@@ -16,6 +16,7 @@ static struct metric table[] = {
 			 METRIC_COUNTER },
 	[M_IN_FLIGHT] = { "pyrrha_http_requests_in_flight", "HTTP requests at work now, or waiting.", METRIC_GAUGE },
 	[M_WAITING] = { "pyrrha_http_requests_waiting", "HTTP requests that wait for a worker, by lane.", METRIC_GAUGE, "lane" },
+	[M_HELD] = { "pyrrha_http_memory_bytes", "Bodies of requests, and answers that clients have not taken yet.", METRIC_GAUGE, "of" },
 	[M_REFUSED] = { "pyrrha_http_requests_refused_total", "Requests answered without being handled, by reason.", METRIC_COUNTER,
 			"reason" },
 	[M_CONNECTIONS] = { "pyrrha_http_connections", "Open connections.", METRIC_GAUGE },
@@ -23,9 +24,26 @@ static struct metric table[] = {
 		       "Connections that the server closed on a client or did not take, by reason.", METRIC_COUNTER, "reason" },
 };
 
+/* Of all servers of the process. Shown when asked for: a gauge per request would cost more than the counting. */
+static atomic_size_t held[2];
+
+static void collect(void *arg)
+{
+	(void)arg;
+	metric_set(&table[M_HELD], (double)atomic_load(&held[HTTPD_BODIES]), "bodies");
+	metric_set(&table[M_HELD], (double)atomic_load(&held[HTTPD_ANSWERS]), "answers");
+}
+
 void httpd_metrics_register(void)
 {
+	if (!table[0].state)
+		metrics_on_collect(collect, NULL);
 	metrics_register(table, ARRAY_LEN(table));
+}
+
+void httpd_metrics_held(enum httpd_held what, ptrdiff_t delta)
+{
+	atomic_fetch_add(&held[what], (size_t)delta);
 }
 
 void httpd_metrics_observe(const struct httpd_request *rq)

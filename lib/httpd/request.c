@@ -93,6 +93,8 @@ void httpd_request_free(struct httpd_request *rq)
 	vec_free(&rq->params);
 	atomic_fetch_sub(&rq->httpd->bodies, rq->body_counted);
 	atomic_fetch_sub(&rq->httpd->answers, rq->answer_held);
+	httpd_metrics_held(HTTPD_BODIES, -(ptrdiff_t)rq->body_counted);
+	httpd_metrics_held(HTTPD_ANSWERS, -(ptrdiff_t)rq->answer_held);
 	buf_free(&rq->body);
 	buf_free(&rq->out);
 	arena_free(&rq->arena);

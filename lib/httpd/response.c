@@ -275,6 +275,7 @@ static bool hold_answer(struct httpd_request *rq, size_t n)
 	int64_t now = clock_mono_ns();
 	size_t all = atomic_fetch_add(&h->answers, n) + n;
 	rq->answer_size = rq->answer_held = n;
+	httpd_metrics_held(HTTPD_ANSWERS, (ptrdiff_t)n);
 	for (size_t i = 0; i < h->listeners.n && all > h->o.max_answers; i++) {
 		size_t freed;
 		while (all > h->o.max_answers && (freed = slots_close_stuck(h->listeners.v[i].slots, now)))
@@ -286,6 +287,7 @@ static bool hold_answer(struct httpd_request *rq, size_t n)
 static void refuse_answer(struct httpd_request *rq)
 {
 	atomic_fetch_sub(&rq->httpd->answers, rq->answer_held);
+	httpd_metrics_held(HTTPD_ANSWERS, -(ptrdiff_t)rq->answer_held);
 	rq->answer_held = 0;
 	buf_free(&rq->out);
 	httpd_request_drop_headers(rq); /* they are about the answer that was */

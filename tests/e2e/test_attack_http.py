@@ -194,6 +194,7 @@ def test_clients_that_do_not_read(env):
         time.sleep(0.3)
     thread.join()
     check(most < 1200 << 20, f"memory of the answers: {most / 1e6:.0f} MB")
+    wait_until("what they held is given back", lambda: server.metrics()['pyrrha_http_memory_bytes{of="answers"}'] < 1 << 20, 20)
     check_healthy(server.url, "after clients that did not read")
 
 
