@@ -101,6 +101,10 @@ static bool apply_floats(struct tsdb *db, struct version **v, struct partition *
 			ok = false;
 			continue;
 		}
+		if (!p->index.series.v[f.series]->labels.n) { /* its symbols were lost */
+			atomic_fetch_add(&db->lost_records, 1);
+			continue;
+		}
 		if (tsdb_is_sealed(*v, p, window_of(f.t_ms), number))
 			continue;
 		if (tsdb_has_stamp(*v, p, f.series, f.t_ms)) {

@@ -34,18 +34,38 @@ static bool replay_symbols(struct replay *r, struct partition *p, uint64_t numbe
 	return rc == 0;
 }
 
-/* The samples of a record whose symbols were lost are not: the columns that they name are made up. */
-static void make_up_columns(struct partition *p, struct view samples)
+static void need(struct dict_marks *to, enum dict_table t, uint32_t id)
 {
-	struct cursor c = cursor_of(samples);
-	struct record_profile x = { 0 };
+	if (id < UINT32_MAX)
+		to->next[t] = MAX(to->next[t], id + 1);
+}
+
+/* How much of the dictionary a record takes for granted. */
+static struct dict_marks ids_of(const struct record *rec)
+{
 	struct dict_marks to = { { 0 } };
-	while (record_get_profile(&c, &x))
-		if (x.n && x.columns.v[x.n - 1] < UINT32_MAX)
-			to.next[DICT_COLUMNS] = MAX(to.next[DICT_COLUMNS], x.columns.v[x.n - 1] + 1);
+	struct cursor c = cursor_of(rec->payload);
+	struct record_profile x = { 0 };
+	struct record_float f;
+	while (rec->kind == RECORD_FLOATS && record_get_float(&c, &f))
+		need(&to, DICT_SERIES, f.series);
+	while (rec->kind == RECORD_SAMPLES && record_get_profile(&c, &x)) {
+		for (uint32_t i = 0; i < x.n_series; i++)
+			need(&to, DICT_SERIES, x.series[i]);
+		if (x.n)
+			need(&to, DICT_COLUMNS, x.columns.v[x.n - 1]);
+	}
 	record_profile_release(&x);
+	return to;
+}
+
+/* The samples of a record whose symbols were lost are not: the columns that they name are made up. So are the series, which have no
+ * labels and take nothing, that a later one does not get their ids, and with them what the log has of them. */
+static void make_up(struct partition *p, const struct record *rec)
+{
+	struct dict_marks to = ids_of(rec);
 	pthread_rwlock_wrlock(&p->dict_lock);
-	if (to.next[DICT_COLUMNS] > symbols_count(p->symbols, SYMBOLS_COLUMNS)) {
+	if (to.next[DICT_COLUMNS] > symbols_count(p->symbols, SYMBOLS_COLUMNS) || to.next[DICT_SERIES] > p->index.series.n) {
 		dict_fill_up(&to, p->symbols, &p->index, false, &p->lost);
 		dict_marks_now(&p->logged, p->symbols, &p->index);
 		tsdb_count_lost_symbols(p);
@@ -72,8 +92,8 @@ static bool replay_record(void *arg, uint64_t number, struct view bytes)
 		return true; /* of one that was deleted as a whole */
 	struct partition *p = tsdb_enter_partition(r->db, rec.partition);
 	partition_load(p);
-	if (lost_any(r) && rec.kind == RECORD_SAMPLES)
-		make_up_columns(p, rec.payload);
+	if (lost_any(r))
+		make_up(p, &rec);
 	bool ok;
 	if (rec.kind == RECORD_SYMBOLS)
 		ok = replay_symbols(r, p, number, rec.payload);

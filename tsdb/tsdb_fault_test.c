@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/view.h"
+#include "tsdb/db.h"
 #include "tsdb/list.h"
 #include "tsdb/masks.h"
 #include "tsdb/record.h"
@@ -123,6 +124,40 @@ static void test_lost_symbols(void **state)
 	kit_reopen(&k);
 	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), 45);
 	assert_true(kit_merge(&k, KIT_SAMPLES, KIT_T0 + 400000, INT64_MAX, NULL) == sum_of(40, 5));
+	kit_free(&k);
+}
+
+/* What the log still has of a series whose names were lost is not taken for that of a later one, which has a part already. */
+static void test_lost_series(void **state)
+{
+	struct kit k;
+	struct err e;
+	struct tsdb_stats s;
+	(void)state;
+	kit_init(&k);
+	k.o.no_sealing = true;
+	kit_open(&k);
+	for (int i = 0; i < 4; i++) { /* without stacks: only the first of a pod has symbols */
+		k.now_ms = KIT_T0 + 60000 + i;
+		assert_int_equal(kit_append(&k, i ? 2 : 1, k.now_ms, 1, 0, NULL), 0);
+		tsdb_flush(k.db);
+	}
+	kit_close(&k);
+	with_record(&k, 3, true); /* the second pod's symbols */
+	kit_open(&k);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), 1);
+	for (unsigned i = 0; i < 40; i++) {
+		k.now_ms = KIT_T0 + 2 * HOUR + (i + 1) * 1000;
+		assert_int_equal(kit_append(&k, 7, k.now_ms, i, 200, NULL), 0);
+	}
+	tsdb_flush(k.db);
+	tsdb_stats(k.db, &s);
+	k.db->o.head_bytes = s.head_bytes;
+	assert_int_equal(seal_due(k.db, SEAL_LARGEST, &e), 0);
+	tsdb_stats(k.db, &s);
+	assert_true(s.head_windows == 1 && s.parts == 1);
+	kit_reopen(&k);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), 41);
 	kit_free(&k);
 }
 
@@ -776,7 +811,7 @@ static void test_set_aside(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_damaged_records), cmocka_unit_test(test_lost_symbols), cmocka_unit_test(test_cut_log),
+		cmocka_unit_test(test_damaged_records), cmocka_unit_test(test_lost_symbols), cmocka_unit_test(test_lost_series), cmocka_unit_test(test_cut_log),
 		cmocka_unit_test(test_full_disk),
 		cmocka_unit_test(test_missing_file), cmocka_unit_test(test_bad_file), cmocka_unit_test(test_set_aside),
 		cmocka_unit_test(test_repair), cmocka_unit_test(test_repair_log),
