@@ -16,6 +16,7 @@
 #define MEMORY_BYTES ((size_t)512 << 20)
 #define PROFILE_BYTES ((size_t)1 << 30) /* what one profile may take in memory */
 #define LONGEST_WAIT_MS 1000
+#define LARGE_BODIES_PER_S (UINT64_C(128) << 20)
 #define DRAIN_MS 500                   /* at the end, for what waits to be decoded */
 
 static void target_unref(struct scraper *s, struct target *t)
@@ -240,6 +241,8 @@ int scraper_new(struct scraper **ret, struct sink *sink, const struct scraper_op
 	pthread_cond_init(&s->work_came, NULL);
 	pthread_cond_init(&s->light_came, NULL);
 	s->loop = fetch_loop_new(e);
+	if (s->loop)
+		fetch_loop_pace(s->loop, LARGE_BODIES_PER_S);
 	int rc = s->loop ? start_threads(s, o && o->decoders ? o->decoders : (unsigned)MAX(1, MIN(cpus, 8)), e)
 			 : -ERR_INTERNAL;
 	if (rc) {

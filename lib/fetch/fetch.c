@@ -71,6 +71,8 @@ static size_t on_body(char *p, size_t size, size_t n, void *arg)
 		f->over_limit = true;
 		return 0;
 	}
+	if (f->loop && !fetch_loop_may_take(f, n))
+		return CURL_WRITEFUNC_PAUSE;
 	f->seen += n;
 	if (f->on_data) {
 		if (f->on_data(f->on_data_arg, p, n))

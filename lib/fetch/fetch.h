@@ -67,6 +67,10 @@ int fetch_start(struct fetch_loop *l, struct fetch_client *c, const struct fetch
 		struct err *e) MUST_USE;
 /* Ends it now; done is not called. Not from within another thread than the loop's. */
 void fetch_cancel(struct fetch *f);
+/* Bodies above FETCH_SMALL_BODY get so many bytes a second all together (0 = no limit): one thread turns the loop, and a few
+ * that send as fast as they can, or pack a lot into little, would leave the others no time. The default is none. */
+void fetch_loop_pace(struct fetch_loop *l, uint64_t bytes_per_s);
+#define FETCH_SMALL_BODY ((uint64_t)256 << 10)
 /* Does what there is to do, waiting at most wait_ms for it. */
 int fetch_loop_turn(struct fetch_loop *l, int wait_ms, struct err *e);
 /* Makes a waiting turn return; from any thread. */

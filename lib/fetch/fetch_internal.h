@@ -31,6 +31,7 @@ struct fetch {
 	char problem[CURL_ERROR_SIZE];
 	/* On a loop: */
 	struct fetch_loop *loop;
+	bool paused;
 	struct fetch *prev, *next;
 	void (*done)(void *arg, struct fetch_response *r, const struct err *e);
 	void *arg;
@@ -42,6 +43,8 @@ int fetch_prepare(struct fetch **ret, struct fetch_client *c, const struct fetch
 /* Reads the result out of the handle once curl is done with it; *e tells what went wrong, in words. */
 int fetch_conclude(struct fetch *f, CURLcode rc, struct err *e);
 void fetch_destroy(struct fetch *f);
+/* fetch_loop.c: whether n more bytes of a large body may come now. If not, the loop goes on with it later. */
+bool fetch_loop_may_take(struct fetch *f, size_t n);
 
 /* Credentials, headers, TLS and proxy of the client's configuration, onto a handle. */
 int fetch_apply_config(struct fetch *f, const char *url, struct err *e) MUST_USE;

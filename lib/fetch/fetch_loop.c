@@ -4,13 +4,58 @@
 #include <stdatomic.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "fetch/fetch_internal.h"
 
 struct fetch_loop {
 	CURLM *multi;
 	struct fetch *first;
 	atomic_size_t running; /* read by any thread */
+	/* What large bodies may take now; below 0 they are paused until it has grown again. */
+	uint64_t pace;         /* bytes a second; 0 = no limit */
+	int64_t allowed, grown_ns;
+	size_t n_paused;
 };
+
+#define PACE_BURST 10  /* of a second: what may be saved up */
+#define PACE_WAIT_MS 20
+
+void fetch_loop_pace(struct fetch_loop *l, uint64_t bytes_per_s)
+{
+	l->pace = bytes_per_s;
+	l->grown_ns = clock_mono_ns();
+}
+
+bool fetch_loop_may_take(struct fetch *f, size_t n)
+{
+	struct fetch_loop *l = f->loop;
+	if (!l->pace || f->seen + n <= FETCH_SMALL_BODY)
+		return true;
+	if (l->allowed > 0) {
+		l->allowed -= (int64_t)n;
+		return true;
+	}
+	if (!f->paused)
+		l->n_paused++;
+	f->paused = true;
+	return false;
+}
+
+/* What was paused goes on, as far as there is something allowed. */
+static void go_on(struct fetch_loop *l)
+{
+	int64_t now = clock_mono_ns();
+	int64_t most = (int64_t)(l->pace / PACE_BURST), more = (int64_t)((double)l->pace * (double)(now - l->grown_ns) / 1e9);
+	l->grown_ns = now;
+	l->allowed = MIN(l->allowed + more, most);
+	for (struct fetch *f = l->first; f && l->n_paused && l->allowed > 0; f = f->next) {
+		if (!f->paused)
+			continue;
+		f->paused = false;
+		l->n_paused--;
+		curl_easy_pause(f->easy, CURLPAUSE_CONT); /* an error ends the transfer, which says so itself */
+	}
+}
 
 struct fetch_loop *fetch_loop_new(struct err *e)
 {
@@ -32,6 +77,7 @@ static void take_out(struct fetch *f)
 {
 	struct fetch_loop *l = f->loop;
 	curl_multi_remove_handle(l->multi, f->easy);
+	l->n_paused -= f->paused;
 	*(f->prev ? &f->prev->next : &l->first) = f->next;
 	if (f->next)
 		f->next->prev = f->prev;
@@ -105,9 +151,13 @@ static void finish_those_done(struct fetch_loop *l)
 int fetch_loop_turn(struct fetch_loop *l, int wait_ms, struct err *e)
 {
 	int running;
+	if (l->pace)
+		go_on(l);
 	CURLMcode mc = curl_multi_perform(l->multi, &running);
 	if (!mc) {
 		finish_those_done(l);
+		if (l->n_paused)
+			wait_ms = MIN(wait_ms, PACE_WAIT_MS);
 		mc = curl_multi_poll(l->multi, NULL, 0, wait_ms, NULL);
 	}
 	if (!mc)

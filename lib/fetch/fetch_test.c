@@ -52,6 +52,11 @@ static void give(int fd, const char *request)
 	else if (strstr(request, " /hop")) {
 		snprintf(body, sizeof body, "Location: http://127.0.0.1:%d/echo\r\n", server.port);
 		answer(fd, "302 Found", body, "");
+	} else if (strstr(request, " /megabytes")) {
+		char *text = xcalloc(1, (3 << 20) + 1);
+		memset(text, 'x', 3 << 20);
+		answer(fd, "200 OK", "", text);
+		free(text);
 	} else if (strstr(request, " /later"))
 		answer(fd, "429 Slow", "Retry-After: 7\r\n", "slow down");
 	else if (strstr(request, " /token")) {
@@ -281,6 +286,46 @@ static void many_at_once(void **state)
 	fetch_client_unref(client);
 }
 
+static void note_time(void *arg, struct fetch_response *r, const struct err *e)
+{
+	assert_int_equal(e->code, 0);
+	assert_int_equal(r->bytes_received, r->body.len);
+	*(int64_t *)arg = clock_mono_ms();
+}
+
+/* Two large bodies share 2 MiB a second, in whole or in pieces; a small one that began after them is not held up. */
+static void large_bodies_are_paced(void **state)
+{
+	struct err e = { 0 };
+	struct fetch_client *client = NULL;
+	char url[64];
+	int64_t done[3] = { 0 }, begin = clock_mono_ms();
+	struct fetch_loop *l = fetch_loop_new(&e);
+	assert_int_equal(fetch_client_new(&client, NULL, NULL, &e), 0);
+	fetch_loop_pace(l, 2 << 20);
+	for (int i = 0; i < 3; i++) {
+		struct fetch_request q = { .url = url, .timeout_ms = 60000 };
+		snprintf(url, sizeof url, "http://127.0.0.1:%d/%s", server.port, i < 2 ? "megabytes" : "echo");
+		assert_int_equal(fetch_start(l, client, &q, note_time, &done[i], NULL, &e), 0);
+	}
+	while (fetch_loop_running(l))
+		assert_int_equal(fetch_loop_turn(l, 1000, &e), 0);
+	int64_t large = MAX(done[0], done[1]) - begin, small = done[2] - begin;
+	assert_in_range(large, 2300, 59000); /* 5.5 MiB above what is small */
+	assert_true(small < large / 2);
+	/* One that is paused can be cancelled. */
+	struct fetch *f = NULL;
+	struct fetch_request q = { .url = url, .timeout_ms = 60000 };
+	snprintf(url, sizeof url, "http://127.0.0.1:%d/megabytes", server.port);
+	assert_int_equal(fetch_start(l, client, &q, note_time, &done[0], &f, &e), 0);
+	for (begin = clock_mono_ms(); clock_mono_ms() - begin < 500;)
+		assert_int_equal(fetch_loop_turn(l, 10, &e), 0);
+	fetch_cancel(f);
+	assert_int_equal(fetch_loop_turn(l, 10, &e), 0);
+	fetch_loop_free(l);
+	fetch_client_unref(client);
+}
+
 static void urls(void **state)
 {
 	struct buf b = { 0 };
@@ -293,7 +338,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_sent), cmocka_unit_test(what_comes_back), cmocka_unit_test(tokens),
-		cmocka_unit_test(many_at_once), cmocka_unit_test(urls),
+		cmocka_unit_test(many_at_once), cmocka_unit_test(large_bodies_are_paced), cmocka_unit_test(urls),
 	};
 	return cmocka_run_group_tests(tests, start, stop);
 }
