@@ -11,8 +11,9 @@
 #define FULL 0.9
 /* What is known of waits is worth less with each interval that nothing is watched: half of it after a minute. */
 #define FADES 0.9
-/* Parts below this share of the limit are not worth a step. */
-#define WORTH 0.05
+/* Of the limit, what samples may take and what off-CPU may take whatever the others do: to take nothing of it from them would
+ * not bring a host that starts programs all the time below the limit, and take the profile away. */
+#define OWN 0.25
 
 void pacer_init(struct pacer *c, double max, double hz, bool off_cpu)
 {
@@ -72,24 +73,19 @@ static void account(struct pacer *c, const struct pacer_readings *r, double cpu_
 	add(&c->waits, waits / cpu_ns);
 }
 
-/* Of off-CPU, and of the rest. */
-static double off_cost(const struct pacer *c)
+/* What is left of a limit for one that comes after the others. */
+static double room(double limit, double others)
 {
-	return expected(&c->timing) + expected(&c->waits);
-}
-
-static double on_cost(const struct pacer *c)
-{
-	return expected(&c->fixed) + expected(&c->on);
+	return fmax(limit - others, limit * OWN);
 }
 
 static bool check_hz(struct pacer *c)
 {
-	double hz = c->hz, on = expected(&c->on), up = fmin(c->nominal_hz, hz * 2);
+	double hz = c->hz, on = expected(&c->on), fixed = expected(&c->fixed), up = fmin(c->nominal_hz, hz * 2);
 
-	if (on_cost(c) > c->max && on > WORTH * c->max)
+	if (on > room(c->max, fixed))
 		hz = fmax(1, hz / 2);
-	else if (on_cost(c) + on * (up / hz - 1) <= FULL * c->max)
+	else if (on * up / hz <= room(FULL * c->max, fixed))
 		hz = up;
 	if (hz >= c->hz && hz <= c->hz)
 		return false;
@@ -98,29 +94,29 @@ static bool check_hz(struct pacer *c)
 	return true;
 }
 
-/* The first step beyond the present one where all fits: each halves what waits cost. */
-static unsigned step_that_fits(const struct pacer *c)
+/* The first step beyond the present one that fits: each halves what waits cost. */
+static unsigned step_that_fits(const struct pacer *c, double room_for_it)
 {
-	double waits = expected(&c->waits), others = on_cost(c) + expected(&c->timing);
+	double waits = expected(&c->waits), timing = expected(&c->timing);
 	unsigned step = c->step;
 
 	do
 		waits /= 2;
-	while (++step < OFF_STEPS && others + waits > c->max);
+	while (++step < OFF_STEPS && timing + waits > room_for_it);
 	return step;
 }
 
 static bool check_step(struct pacer *c)
 {
-	double all = on_cost(c) + off_cost(c);
+	double others = expected(&c->fixed) + expected(&c->on), timing = expected(&c->timing), waits = expected(&c->waits);
 	unsigned step = c->step;
 
 	if (!c->off_cpu)
 		return false;
 	/* Paused, waits are kept as they would be at the step before it, which is the one to go back to. */
-	if (step < OFF_STEPS && all > c->max && off_cost(c) > WORTH * c->max)
-		step = step_that_fits(c);
-	else if (step > 0 && all + (step < OFF_STEPS ? expected(&c->waits) : 0) <= FULL * c->max)
+	if (step < OFF_STEPS && timing + waits > room(c->max, others))
+		step = step_that_fits(c, room(c->max, others));
+	else if (step > 0 && timing + (step < OFF_STEPS ? 2 * waits : waits) <= room(FULL * c->max, others))
 		step--;
 	if (step == c->step)
 		return false;

@@ -10,10 +10,11 @@
  *	timing   off-CPU, at each switch of threads without any stack: all of it or, paused, nothing
  *	waits    off-CPU, stacks and what is done with them: halves with each step
  *
- * fixed + on above the limit halves the frequency. All four together above it cut off-CPU down, to the first step that
- * fits; where none does, off-CPU pauses, and the switches that the host counts say what it would cost. So off-CPU never
- * lowers the frequency. One step up is taken when what would be doubled by it fits again into nine tenths of the
- * limit, by the costliest of the last intervals: those of a load that has ended do not count on. */
+ * Samples have what fixed leaves of the limit, off-CPU what these two leave, and each has a quarter of it in any case. on
+ * above that halves the frequency. timing + waits above it cut off-CPU down, to the first step that fits; where none does,
+ * off-CPU pauses, and the switches that the host counts say what it would cost. So off-CPU never lowers the frequency. One
+ * step up is taken when what would be doubled by it fits again, with a tenth of the limit to spare, by the costliest of the
+ * last intervals: those of a load that has ended do not count on. */
 #ifndef PYRRHA_AGENT_PACER_H
 #define PYRRHA_AGENT_PACER_H
 

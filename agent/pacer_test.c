@@ -161,18 +161,24 @@ static void test_frequency(void **state)
 	assert_int_equal(h.b.step, 0);       /* without --off-cpu there is nothing to step */
 }
 
-/* Where samples are next to nothing of it, to take fewer would save nothing. */
-static void test_not_worth_it(void **state)
+/* Where the agent itself is above the limit, samples and waits keep a quarter of it each: to take fewer would save nothing. */
+static void test_own_quarter(void **state)
 {
-	struct host h = host(0.02, 0.0001, true);
+	struct host h = host(0.02, 0.001, true);
 
+	h.waits = 0.002;
 	run(&h, 60);
 	assert_true(is(h.least_hz, HZ));
 	assert_int_equal(h.most_step, 0);
+	h.on = h.waits = 0.004;
+	run(&h, 12);
+	assert_true(is(h.b.hz, HZ / 2.0));
+	assert_int_equal(h.b.step, 1);
+	h.on = 0.0004;
 	h.switches = 100000;                 /* 0.65 % of two CPUs, which are not there */
 	run(&h, 12);
 	assert_int_equal(h.b.step, OFF_STEPS);
-	assert_true(is(h.least_hz, HZ));
+	assert_true(is(h.b.hz, HZ));
 }
 
 static void test_notes(void **state)
@@ -201,7 +207,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_settles_after_load), cmocka_unit_test(test_steps_that_fit),
 		cmocka_unit_test(test_waits_never_cost_frequency), cmocka_unit_test(test_frequency),
-		cmocka_unit_test(test_not_worth_it), cmocka_unit_test(test_notes),
+		cmocka_unit_test(test_own_quarter), cmocka_unit_test(test_notes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

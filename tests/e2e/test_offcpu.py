@@ -350,7 +350,7 @@ def test_recovers(env):
         while time.monotonic() - begun < until:
             now = [metric(agent, "pyrrha_agent_" + name) for name in ("frequency_hertz", "off_cpu_step", "cost_ratio")]
             seen.append((time.monotonic() - begun, *now))
-            check(now[0] == 19 and metric(agent, 'pyrrha_agent_reduced{profile="on_cpu"}') == 0, f"the frequency was lowered: {seen[-9:]}")
+            check(now[0] == 19, f"the frequency was lowered: {seen[-9:]}")
             # As a scraper would: what answers cost counts.
             for path in ("profile", "offcpu"):
                 http_get(f"{agent}/debug/pprof/{path}?from={time.time() - 20:.0f}&to={time.time():.0f}")
@@ -359,9 +359,9 @@ def test_recovers(env):
 
     def held_back():
         """By its own figures: one step up would not fit into the limit. So it is on a machine that others keep busy."""
-        parts = [metric(agent, f'pyrrha_agent_cost_part_ratio{{part="{p}"}}') for p in
-                 ("agent", "samples", "off_cpu_timing", "off_cpu_stacks")]
-        return sum(parts) + parts[3] > 0.8 * 0.01
+        itself, samples, timing, stacks = (metric(agent, f'pyrrha_agent_cost_part_ratio{{part="{p}"}}') for p in
+                                           ("agent", "samples", "off_cpu_timing", "off_cpu_stacks"))
+        return timing + 2 * stacks > 0.8 * max(0.01 - itself - samples, 0.0025)
 
     before = look(90)
     pairs = Process(env, "pairs", [c_program(env, "fix_pairs", PAIRS), "60"])
