@@ -25,7 +25,7 @@ static int duration_value(struct eval *q, const struct node *n, double *ret, str
 		return rc;
 	switch (n->dur.op) {
 	case OP_STEP: *ret = (double)q->top.step / 1000 * q->is_range; break;
-	case OP_RANGE: *ret = (double)(q->top.end - q->top.start) / 1000; break;
+	case OP_RANGE: *ret = ((double)q->top.end - (double)q->top.start) / 1000; break;
 	case OP_MIN_OF: *ret = fmin(a, b); break;
 	case OP_MAX_OF: *ret = fmax(a, b); break;
 	case OP_ADD: *ret = a + b; break;
@@ -65,6 +65,8 @@ static int prepare_mods(struct eval *q, struct time_mods *m, struct err *e)
 {
 	if (m->at == AT_START || m->at == AT_END)
 		m->at_ms = m->at == AT_START ? q->top.start : q->top.end;
+	const int64_t far = INT64_MAX / 2; /* beyond which nothing is, and where ranges and offsets can be added to it */
+	m->at_ms = MAX(MIN(m->at_ms, far), -far);
 	return set_duration(q, m->offset_expr, false, &m->offset_ms, e);
 }
 

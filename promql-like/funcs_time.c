@@ -75,7 +75,7 @@ CALL(fn_step)
 CALL(fn_range)
 {
 	(void)n;
-	return each_step(q, sp, &(double){ (double)(q->top.end - q->top.start) / 1000 }, ret, e);
+	return each_step(q, sp, &(double){ ((double)q->top.end - (double)q->top.start) / 1000 }, ret, e);
 }
 
 /* Of a plain selector the time of the sample, of anything else the time of the evaluation. */

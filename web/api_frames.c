@@ -10,6 +10,7 @@
 #include "web/answer.h"
 #include "web/internal.h"
 
+#define LONGEST_MS UINT64_C(9000000000000) /* of a range: 285 years */
 #define SPAN_MS 3600000 /* what is looked at unless `start` says otherwise */
 #define MAX_NAMES 100000 /* looked through: the most used ones */
 
@@ -81,7 +82,7 @@ static int put_query(const struct frame_names *f, struct view selector, struct b
 		return err_wrap(e, "invalid parameter \"match[]\"");
 	buf_printf(out, "topk(%d, sum by (%s) (total(merge by (__name__) (", MAX_NAMES, f->key);
 	promql_expr_print(x, out);
-	buf_printf(out, "[%lldms]), \"%s\")))", (long long)(f->end - f->start), f->key);
+	buf_printf(out, "[%lldms]), \"%s\")))", (long long)MIN((uint64_t)f->end - (uint64_t)f->start, LONGEST_MS), f->key);
 	promql_expr_free(x);
 	return 0;
 }

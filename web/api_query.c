@@ -205,7 +205,7 @@ static int read_steps(const struct httpd_request *rq, int64_t *start, int64_t *e
 	if (*step <= 0)
 		return err_set(e, ERR_BAD_DATA, "invalid parameter \"step\": zero or negative query resolution step widths are "
 			       "not accepted. Try a positive integer");
-	if ((*end - *start) / *step > MAX_STEPS)
+	if (((uint64_t)*end - (uint64_t)*start) / (uint64_t)*step > MAX_STEPS)
 		return err_set(e, ERR_BAD_DATA, "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing "
 			       "the query resolution (?step=XX)");
 	return 0;

@@ -253,6 +253,8 @@ static void test_status(void **state)
 	      ERROR("bad_data", "end timestamp must not be before start timestamp"));
 	check("/api/v1/query?query=1&timeout=-1", 503,
 	      ERROR("timeout", "query timed out in query queue: \\\"timeout\\\" leaves it no time"));
+	check("/api/v1/query_range?query=x&start=-9.2e15&end=9.2e15&step=1", 400, /* a difference that does not fit in 64 bits */
+	      ERROR("bad_data", "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)"));
 	check("/api/v1/query?query=bad&timeout=0", 400,
 	      ERROR("bad_data", "invalid parameter \\\"query\\\": 1:4: parse error: unexpected end of input"));
 	check("/api/v1/query?query=one&timeout=-1&format=json", 503,
