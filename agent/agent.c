@@ -236,7 +236,7 @@ static void watch_cost(struct agent *a, int64_t now)
 	if (lost)
 		drain_count_unseen(a, now, lost);
 	struct pacer_readings r = {
-		.now_ns = now, .own_ns = (uint64_t)cost_own_ns(), .on_ns = a->spent_ns[WINDOW_ON_CPU],
+		.now_ns = now, .own_ns = (uint64_t)cost_own_ns() + symbolizer_helper_ns(a->symbolizer), .on_ns = a->spent_ns[WINDOW_ON_CPU],
 		.off_ns = a->spent_ns[WINDOW_OFF_CPU] + atomic_load(&a->answered_off_ns), .sampling_ns = a->sample_ns,
 		.switch_ns = s[STAT_OFF_COST_NS], .stack_ns = s[STAT_OFF_WORK_NS], .watched = s[STAT_OFF_SWITCHES],
 		.switches = switches,
@@ -433,13 +433,16 @@ static int open_all(struct agent *a, struct err *e)
 {
 	struct sampler_options so = { ring_bytes(&a->o), a->o.kernel_stacks, a->o.off_cpu };
 	struct labeler_options lo = { a->o.node, a->o.external, NULL, NULL, a->o.env_vars, a->o.n_env_vars };
+	/* Helpers may take half of what the agent may; it counts. */
+	struct symbolizer_options names = { a->o.cache_dir, a->o.debuginfod_urls, a->o.names_patience_ms,
+					       a->o.max_cost * (double)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1L) / 2 };
 	int r = check_config(a, e);
 
 	if (!r)
 		r = agent_check_pid_namespace(e);
 	if (!r && !a->o.ignore_kernel_bugs)
 		r = agent_check_kernel(e);
-	if (!r && !(a->symbolizer = symbolizer_new(&(struct symbolizer_options){ a->o.cache_dir, a->o.debuginfod_urls, a->o.names_patience_ms }, e)))
+	if (!r && !(a->symbolizer = symbolizer_new(&names, e)))
 		r = -ERR_INTERNAL;
 	if (!r)
 		r = start_pods(a, e);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/debug_reader.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -16,6 +17,7 @@
 #include "base/log.h"
 #include "base/queue.h"
 #include "base/thread.h"
+#include "base/vec.h"
 
 #define JOBS_MAX 256
 
@@ -28,6 +30,8 @@ struct debug_reader {
 	atomic_bool stopping;
 	bool told;                   /* that servers do not work */
 	atomic_ulong found, absent, failed;
+	atomic_ulong reads[DEBUG_READS];
+	struct child_pace pace;      /* the reader's thread; spent_ns any */
 };
 
 struct job {
@@ -66,10 +70,81 @@ static char *cache_path(const struct debug_reader *r, const struct image *im)
 			 (unsigned long long)im->stamp.size, (unsigned long long)im->stamp.changed_ns);
 }
 
+/* What was read is kept for programs that were replaced since, too: the ones that were used longest ago go. */
+#define CACHE_BYTES_MAX ((uint64_t)1 << 30)
+
+struct kept {
+	uint64_t bytes;
+	int64_t used_s;
+	char *name;
+};
+
+static int by_use(const void *a, const void *b)
+{
+	const struct kept *x = a, *y = b;
+	return (x->used_s > y->used_s) - (x->used_s < y->used_s);
+}
+
+static void trim_cache(const char *dir)
+{
+	VEC(struct kept) all = { 0 };
+	struct stat st;
+	uint64_t bytes = 0;
+	DIR *d = opendir(dir);
+
+	for (struct dirent *e; d && (e = readdir(d));) {
+		size_t n = strlen(e->d_name);
+		if (n < 6 || strcmp(e->d_name + n - 6, ".dwarf") != 0 || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
+			continue;
+		vec_push(&all, (struct kept){ (uint64_t)st.st_size, st.st_mtim.tv_sec, xstrdup(e->d_name) });
+		bytes += (uint64_t)st.st_size;
+	}
+	if (all.n)
+		qsort(all.v, all.n, sizeof *all.v, by_use);
+	for (size_t i = 0; i < all.n; i++) {
+		if (bytes > CACHE_BYTES_MAX && unlinkat(dirfd(d), all.v[i].name, 0) == 0)
+			bytes -= all.v[i].bytes;
+		free(all.v[i].name);
+	}
+	vec_free(&all);
+	if (d)
+		closedir(d);
+}
+
+/* By what came of reading a file's debug information: names of labels. */
+const char *const debug_read_names[DEBUG_READS] = { "read", "kept", "partly", "absent", "failed" };
+
+static enum debug_read result_of(int rc, bool partly)
+{
+	if (rc)
+		return rc == -ERR_NOT_FOUND ? DEBUG_READ_ABSENT : DEBUG_READ_FAILED;
+	return partly ? DEBUG_READ_PARTLY : DEBUG_READ_DONE;
+}
+
+static bool read_dwarf(struct debug_reader *r, const struct job *j, int fd, struct dwarf_index *ret)
+{
+	AUTOFREE char *cached = cache_path(r, j->image);
+	struct err e = { 0 };
+	bool partly;
+	int rc = dwarf_index_make(ret, fd, cached, &r->stopping, &r->pace, &partly, &e);
+
+	if (rc == -ERR_CANCELED)
+		return false;
+	if (cached)
+		trim_cache(r->cache_dir);
+	enum debug_read result = result_of(rc, partly);
+	atomic_fetch_add(&r->reads[result], 1);
+	if (result == DEBUG_READ_FAILED)
+		LOG_WARN("msg", "no lines of a program: its debug information could not be read", "path", j->image->path, "err", e.msg);
+	else if (partly)
+		LOG_WARN("msg", "some lines of a program are missing: its debug information is too large in one piece", "path",
+			 j->image->path);
+	return !rc;
+}
+
 /* A file whose DWARF cannot be read keeps its symbols. */
 static void read_one(struct debug_reader *r, const struct job *j)
 {
-	AUTOFREE char *cached = cache_path(r, j->image);
 	struct debug_found found = { .symbols.fd = -1 };
 	struct err e;
 	int debug = j->fetch ? fetch_debug_file(r, j->image) : -1;
@@ -78,7 +153,7 @@ static void read_one(struct debug_reader *r, const struct job *j)
 		found.has_symbols = symtab_build_with(&found.symbols, j->fd, debug, j->image->path, NULL, &e) == 0 &&
 			found.symbols.fd >= 0;
 	if (!j->fetch || debug >= 0)
-		found.has_dwarf = dwarf_index_make(&found.dwarf, debug >= 0 ? debug : j->fd, cached, &r->stopping, &e) == 0;
+		found.has_dwarf = read_dwarf(r, j, debug >= 0 ? debug : j->fd, &found.dwarf);
 	if (debug >= 0)
 		close(debug);
 	r->done(r->arg, j->token, &found);
@@ -126,7 +201,7 @@ static int check_cache_dir(const char *dir, struct err *e)
 	return 0;
 }
 
-struct debug_reader *debug_reader_new(const char *cache_dir, const char *debuginfod_urls, debug_done_fn *done, void *arg,
+struct debug_reader *debug_reader_new(const char *cache_dir, const char *debuginfod_urls, double share, debug_done_fn *done, void *arg,
 				      struct err *e)
 {
 	if (check_cache_dir(cache_dir, e))
@@ -135,6 +210,7 @@ struct debug_reader *debug_reader_new(const char *cache_dir, const char *debugin
 	r->cache_dir = copy_unless_empty(cache_dir);
 	r->urls = copy_unless_empty(debuginfod_urls);
 	r->done = done;
+	child_pace_init(&r->pace, share);
 	r->arg = arg;
 	r->jobs = queue_new(JOBS_MAX, 0);
 	if (thread_start(&r->thread, "dwarf", reader_main, r, e) == 0)
@@ -182,5 +258,29 @@ bool debug_reader_ask(struct debug_reader *r, struct image *im, int fd, void *to
 
 struct debug_reader_stats debug_reader_stats(struct debug_reader *r)
 {
-	return (struct debug_reader_stats){ atomic_load(&r->found), atomic_load(&r->absent), atomic_load(&r->failed) };
+	struct debug_reader_stats s = { atomic_load(&r->found), atomic_load(&r->absent), atomic_load(&r->failed), { 0 },
+					atomic_load(&r->pace.spent_ns) };
+
+	for (unsigned i = 0; i < DEBUG_READS; i++)
+		s.reads[i] = atomic_load(&r->reads[i]);
+	return s;
+}
+
+bool debug_reader_kept(struct debug_reader *r, const struct image *im, int fd, struct dwarf_index *ret)
+{
+	AUTOFREE char *cached = cache_path(r, im);
+	char hex[2 * BUILD_ID_MAX + 1];
+	int kept = cached && has_debug_info(fd, image_build_id_hex(im, hex)) ? open(cached, O_RDONLY | O_CLOEXEC) : -1;
+
+	if (kept < 0)
+		return false;
+	if (dwarf_index_open(ret, kept, NULL)) {
+		close(kept);
+		return false;
+	}
+	if (futimens(kept, NULL)) {
+		/* its age only says which ones go first */
+	}
+	atomic_fetch_add(&r->reads[DEBUG_READ_KEPT], 1);
+	return true;
 }

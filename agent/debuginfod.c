@@ -164,7 +164,7 @@ int debuginfod_fetch(const char *urls, const char *cache_dir, const char *build_
 	if (pid == 0)
 		helper(urls, cache_dir, build_id, l, fd);
 	int rc = pid < 0 ? err_errno(e, errno, "cannot start the debuginfod client")
-			 : child_wait(pid, l->deadline_ms, stop, "the debuginfod client", &status, e);
+			 : child_wait(pid, l->deadline_ms, stop, NULL, "the debuginfod client", &status, e);
 	if (!rc)
 		rc = result(status, e);
 	if (!rc && !is_of(fd, build_id))

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -18,7 +19,10 @@
 #include "agent/dwarf_private.h"
 #include "agent/tempfile.h"
 
-#define HELPER_MEMORY ((rlim_t)1 << 30)
+/* Its own memory. Beside it there is what it maps of the file, which the kernel may take back, and its address space is only as large
+ * as that. */
+#define HELPER_MEMORY ((rlim_t)96 << 20)
+#define HELPER_ADDRESSES ((rlim_t)16 << 30)
 #define HELPER_CPU_S 60
 #define HELPER_DEADLINE_MS 120000
 #define TEXT_MAX 4096
@@ -149,26 +153,45 @@ enum { SANITIZED = 1 };
 enum { SANITIZED = 0 };
 #endif
 
+enum { HELPER_OK, HELPER_FAILED, HELPER_NOTHING, HELPER_PARTLY }; /* exit status */
+
+/* Where memory runs out all the same, it goes first. */
+static void offer_to_oom_killer(void)
+{
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	if (write(fd, "1000", 4) != 4) {
+		/* it is only a courtesy */
+	}
+	close(fd);
+}
+
 static NORETURN void helper(int elf_fd, int out_fd)
 {
 	struct err e;
-	struct rlimit memory = { HELPER_MEMORY, HELPER_MEMORY }, cpu = { HELPER_CPU_S, HELPER_CPU_S }, none = { 0, 0 };
+	bool whole;
+	struct rlimit memory = { HELPER_MEMORY, HELPER_MEMORY }, addresses = { HELPER_ADDRESSES, HELPER_ADDRESSES }, cpu = { HELPER_CPU_S, HELPER_CPU_S }, none = { 0, 0 };
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	offer_to_oom_killer();
 	int in = fcntl(elf_fd, F_DUPFD, 10), out = fcntl(out_fd, F_DUPFD, 10);
 	if (in < 0 || out < 0 || dup2(in, 3) < 0 || dup2(out, 4) < 0)
-		_exit(2);
+		_exit(HELPER_FAILED);
 	syscall(SYS_close_range, 5u, ~0u, 0u);
-	if (!SANITIZED) /* the sanitizer's shadow memory alone is beyond any limit */
-		setrlimit(RLIMIT_AS, &memory);
+	if (!SANITIZED) { /* the sanitizer's shadow memory alone is beyond any limit */
+		setrlimit(RLIMIT_DATA, &memory);
+		setrlimit(RLIMIT_AS, &addresses);
+	}
 	setrlimit(RLIMIT_CPU, &cpu);
 	setrlimit(RLIMIT_CORE, &none);
 	if (setpriority(PRIO_PROCESS, 0, 19)) {
 		/* it is only a courtesy */
 	}
-	_exit(dwarf_index_write(3, 4, &e) ? 1 : 0);
+	int rc = dwarf_index_write(3, 4, &whole, &e);
+	_exit(rc == -ERR_NOT_FOUND ? HELPER_NOTHING : rc ? HELPER_FAILED : whole ? HELPER_OK : HELPER_PARTLY);
 }
 
-static int run_helper(int elf_fd, int out_fd, const atomic_bool *stop, struct err *e)
+static int run_helper(int elf_fd, int out_fd, const atomic_bool *stop, struct child_pace *pace, bool *ret_partly, struct err *e)
 {
 	pid_t pid = fork();
 	int status, rc;
@@ -177,18 +200,31 @@ static int run_helper(int elf_fd, int out_fd, const atomic_bool *stop, struct er
 		return err_errno(e, errno, "cannot start the helper");
 	if (pid == 0)
 		helper(elf_fd, out_fd);
-	rc = child_wait(pid, HELPER_DEADLINE_MS, stop, "the reader of debug information", &status, e);
+	rc = child_wait(pid, HELPER_DEADLINE_MS, stop, pace, "the reader of debug information", &status, e);
 	if (rc)
 		return rc;
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+	if (WIFSIGNALED(status))
+		return err_set(e, ERR_LIMIT, "the reader of debug information was ended by signal %d%s", WTERMSIG(status),
+			       WTERMSIG(status) == SIGKILL ? ", perhaps for want of memory" : "");
+	switch (WEXITSTATUS(status)) {
+	case HELPER_OK:
 		return 0;
-	return WIFSIGNALED(status) ? err_set(e, ERR_LIMIT, "the helper ended by signal %d", WTERMSIG(status))
-				   : err_set(e, ERR_NOT_FOUND, "no debug information");
+	case HELPER_PARTLY:
+		*ret_partly = true;
+		return 0;
+	case HELPER_NOTHING:
+		return err_set(e, ERR_NOT_FOUND, "no debug information");
+	default:
+		return err_set(e, ERR_IO, "the reader of debug information failed; is TMPDIR full?");
+	}
 }
 
-int dwarf_index_make(struct dwarf_index *ret, int elf_fd, const char *cached, const atomic_bool *stop, struct err *e)
+int dwarf_index_make(struct dwarf_index *ret, int elf_fd, const char *cached, const atomic_bool *stop,
+		     struct child_pace *pace, bool *ret_partly, struct err *e)
 {
 	char temp[512] = "";
+
+	*ret_partly = false;
 	int fd = cached ? open(cached, O_RDONLY | O_CLOEXEC) : -1;
 	if (fd >= 0) {
 		if (dwarf_index_open(ret, fd, e) == 0)
@@ -205,7 +241,7 @@ int dwarf_index_make(struct dwarf_index *ret, int elf_fd, const char *cached, co
 	}
 	if (fd < 0)
 		return fd;
-	int rc = run_helper(elf_fd, fd, stop, e);
+	int rc = run_helper(elf_fd, fd, stop, pace, ret_partly, e);
 	if (!rc)
 		rc = dwarf_index_open(ret, fd, e);
 	if (rc)

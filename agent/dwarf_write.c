@@ -1,17 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dwarf_index_write: walks the units of a file with libdw. What does not fit a limit is left out and the index says less;
- * it never says something wrong. */
+ * it never says something wrong.
+ *
+ * Memory is bounded whatever the file's size: rows and calls are sorted in temporary files (spill.h), names are written out as they
+ * come, and as libdw keeps what it read of each unit until its end, it is ended and begun again every so often. What of a single
+ * unit does not fit ends the walk: the index has the units before it. */
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>
+#include <malloc.h>
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "agent/dwarf_index.h"
 #include "agent/dwarf_private.h"
+#include "agent/spill.h"
 #include "agent/tempfile.h"
+#include "base/alloc.h"
 #include "base/map.h"
 #include "base/vec.h"
 
@@ -19,32 +27,76 @@
 #define ROWS_MAX ((size_t)64 << 20)
 #define DIE_DEPTH_MAX 256
 
+#define ROWS_BUFFER ((size_t)4 << 20)
+#define NAMES_KNOWN_MAX ((size_t)1 << 19) /* to find again; beyond that some are written twice */
+#define NAME_MAX 4096
+#define PENDING ((size_t)64 << 10)
+#define LIBDW_BYTES_MAX ((size_t)24 << 20) /* then it begins anew */
+
+/* Names that were seen just now, by where libdw has them. */
+struct seen {
+	const char *s;
+	uint32_t at;
+};
+
 struct writing {
-	VEC(struct dwarf_row) rows;
-	VEC(struct dwarf_call) calls;
-	struct buf names;
-	struct map index;        /* hash of a name -> at[] */
-	VEC(uint32_t) at;
+	struct spill rows, calls;
+	int names_fd;
+	uint64_t names_written;
+	struct buf pending;      /* names after those */
+	struct map index;        /* hash of a name -> its offset */
+	struct seen seen[4096];  /* valid as long as libdw is not begun anew */
+	bool failed;             /* names could not be written */
 	Dwarf_Files *files;      /* of the unit at work */
 	size_t n_files;
 };
+
+static void write_pending(struct writing *w)
+{
+	w->failed |= !tempfile_write(w->names_fd, w->pending.ptr, w->pending.len);
+	w->names_written += w->pending.len;
+	buf_reset(&w->pending);
+}
+
+/* Whether a name that was written is this one. */
+static bool is_name(const struct writing *w, uint32_t at, struct view v)
+{
+	char s[NAME_MAX];
+
+	if (at >= w->names_written)
+		return view_eqs(v, w->pending.ptr + (at - w->names_written));
+	return v.len < sizeof s && pread(w->names_fd, s, v.len + 1, at) == (ssize_t)v.len + 1 && !s[v.len] && memcmp(s, v.ptr, v.len) == 0;
+}
+
+static uint32_t add_name(struct writing *w, struct view v)
+{
+	uint64_t h = hash_view(v);
+	uint32_t at;
+
+	for (size_t i = map_start(&w->index, h); map_probe(&w->index, h, &i, &at);)
+		if (is_name(w, at, v))
+			return at;
+	uint64_t new = w->names_written + w->pending.len;
+	if (new + v.len >= NAMES_MAX)
+		return 0;
+	buf_put(&w->pending, v.ptr, v.len);
+	buf_putc(&w->pending, 0);
+	if (w->index.n >= NAMES_KNOWN_MAX)
+		map_clear(&w->index);
+	map_insert(&w->index, h, (uint32_t)new);
+	if (w->pending.len >= PENDING)
+		write_pending(w);
+	return (uint32_t)new;
+}
 
 static uint32_t put_name(struct writing *w, const char *s)
 {
 	if (!s || !*s)
 		return 0;
-	struct view v = view_of(s);
-	uint64_t h = hash_view(v);
-	uint32_t id;
-	for (size_t i = map_start(&w->index, h); map_probe(&w->index, h, &i, &id);)
-		if (view_eqs(v, w->names.ptr + w->at.v[id]))
-			return w->at.v[id];
-	uint32_t at = (uint32_t)w->names.len;
-	buf_put(&w->names, v.ptr, v.len);
-	buf_putc(&w->names, 0);
-	map_insert(&w->index, h, (uint32_t)w->at.n);
-	vec_push(&w->at, at);
-	return at;
+	struct seen *seen = &w->seen[hash_u64((uintptr_t)s) % ARRAY_LEN(w->seen)];
+	if (seen->s != s)
+		*seen = (struct seen){ s, add_name(w, view_make(s, strnlen(s, NAME_MAX - 1))) };
+	return seen->at;
 }
 
 static uint32_t put_file(struct writing *w, Dwarf_Word index)
@@ -58,7 +110,7 @@ static void take_lines(struct writing *w, Dwarf_Die *unit)
 	size_t n;
 	if (dwarf_getsrclines(unit, &lines, &n))
 		return;
-	for (size_t i = 0; i < n && w->rows.n < ROWS_MAX; i++) {
+	for (size_t i = 0; i < n && w->rows.total < ROWS_MAX; i++) {
 		Dwarf_Line *l = dwarf_onesrcline(lines, i);
 		Dwarf_Addr addr;
 		int line = 0;
@@ -66,7 +118,7 @@ static void take_lines(struct writing *w, Dwarf_Die *unit)
 		if (dwarf_lineaddr(l, &addr) || dwarf_lineno(l, &line) || dwarf_lineendsequence(l, &end) || !addr)
 			continue;
 		struct dwarf_row r = { addr, end ? 0 : put_name(w, dwarf_linesrc(l, NULL, NULL)), end || line < 0 ? 0 : (uint32_t)line };
-		vec_push(&w->rows, r);
+		spill_add(&w->rows, &r);
 	}
 }
 
@@ -96,11 +148,11 @@ static void take_inlined(struct writing *w, Dwarf_Die *die, uint32_t depth)
 	};
 	Dwarf_Addr base, lo, hi;
 	for (ptrdiff_t at = 0; (at = dwarf_ranges(die, at, &base, &lo, &hi)) > 0;) {
-		if (lo >= hi || w->calls.n >= ROWS_MAX)
+		if (lo >= hi || w->calls.total >= ROWS_MAX)
 			continue;
 		c.lo = lo;
 		c.hi = hi;
-		vec_push(&w->calls, c);
+		spill_add(&w->calls, &c);
 	}
 }
 
@@ -162,21 +214,59 @@ static int call_order(const void *a, const void *b)
 	return (x->depth > y->depth) - (x->depth < y->depth);
 }
 
+/* Records on their way into the index. */
+struct output {
+	int fd;
+	struct buf pending;
+	uint64_t widest;
+};
+
+static bool put(struct output *o, const void *p, size_t n)
+{
+	buf_put(&o->pending, p, n);
+	if (o->pending.len < PENDING)
+		return true;
+	bool ok = tempfile_write(o->fd, o->pending.ptr, o->pending.len);
+	buf_reset(&o->pending);
+	return ok;
+}
+
+static bool put_row(void *arg, void *record)
+{
+	return put(arg, record, sizeof(struct dwarf_row));
+}
+
+static bool put_call(void *arg, void *record)
+{
+	struct output *o = arg;
+	struct dwarf_call *c = record;
+
+	o->widest = MAX(o->widest, (c->hi - c->lo + 15) >> 4);
+	c->widest = (uint32_t)MIN(o->widest, (uint64_t)UINT32_MAX);
+	return put(o, c, sizeof *c);
+}
+
+static bool put_names(struct output *o, int fd)
+{
+	char s[PENDING];
+	ssize_t n;
+
+	for (off_t at = 0; (n = pread(fd, s, sizeof s, at)) > 0; at += n)
+		if (!put(o, s, (size_t)n))
+			return false;
+	return n == 0;
+}
+
 static int write_out(struct writing *w, int fd, struct err *e)
 {
-	if (w->rows.n)
-		qsort(w->rows.v, w->rows.n, sizeof *w->rows.v, row_order);
-	if (w->calls.n)
-		qsort(w->calls.v, w->calls.n, sizeof *w->calls.v, call_order);
-	uint64_t widest = 0;
-	for (size_t i = 0; i < w->calls.n; i++) {
-		widest = MAX(widest, (w->calls.v[i].hi - w->calls.v[i].lo + 15) >> 4);
-		w->calls.v[i].widest = (uint32_t)MIN(widest, (uint64_t)UINT32_MAX);
-	}
-	struct dwarf_header h = { DWARF_MAGIC, DWARF_VERSION, w->rows.n, w->calls.n, 0 };
-	h.names_at = sizeof h + w->rows.n * sizeof *w->rows.v + w->calls.n * sizeof *w->calls.v;
-	bool ok = !w->names.overflow && tempfile_write(fd, &h, sizeof h) && tempfile_write(fd, w->rows.v, w->rows.n * sizeof *w->rows.v) &&
-		  tempfile_write(fd, w->calls.v, w->calls.n * sizeof *w->calls.v) && tempfile_write(fd, w->names.ptr, w->names.len);
+	struct dwarf_header h = { DWARF_MAGIC, DWARF_VERSION, w->rows.total, w->calls.total, 0 };
+	struct output o = { .fd = fd };
+
+	h.names_at = sizeof h + h.n_rows * sizeof(struct dwarf_row) + h.n_calls * sizeof(struct dwarf_call);
+	write_pending(w);
+	bool ok = !w->failed && put(&o, &h, sizeof h) && spill_each(&w->rows, put_row, &o) && spill_each(&w->calls, put_call, &o) &&
+		  put_names(&o, w->names_fd) && tempfile_write(fd, o.pending.ptr, o.pending.len);
+	buf_free(&o.pending);
 	return ok ? 0 : err_set(e, ERR_IO, "cannot write the index");
 }
 
@@ -205,28 +295,84 @@ static Dwarf *open_dwarf(int fd, int *ret_debug_fd)
 	return *ret_debug_fd >= 0 ? dwarf_begin(*ret_debug_fd, DWARF_C_READ) : NULL;
 }
 
-int dwarf_index_write(int elf_fd, int out_fd, struct err *e)
+static size_t heap_bytes(void)
 {
-	struct writing w = { .names = { .max = NAMES_MAX } };
+	struct mallinfo2 m = mallinfo2();
+	return m.uordblks + m.hblkhd;
+}
+
+/* libdw calls this where it finds no memory, and must not come back. What it has is lost, and nothing more is asked of it. */
+static sigjmp_buf out_of_memory;
+
+static NORETURN void stop_walk(void)
+{
+	siglongjmp(out_of_memory, 1);
+}
+
+/* Takes units from number `first` on, until libdw has too much in memory. Returns how many there were up to then; *ret_end: that
+ * were all. */
+static size_t take_units(struct writing *w, int elf_fd, size_t first, bool *ret_end)
+{
+	size_t before = heap_bytes(), i = 0;
 	int debug_fd = -1;
 	Dwarf *d = open_dwarf(elf_fd, &debug_fd);
-	buf_putc(&w.names, 0);
-	if (d) {
-		Dwarf_CU *cu = NULL;
-		Dwarf_Die unit, split;
-		uint8_t type;
-		while (dwarf_get_units(d, cu, &cu, NULL, &type, &unit, &split) == 0)
-			if (type == DW_UT_compile || type == DW_UT_skeleton || type == DW_UT_partial)
-				take_unit(&w, &unit, type == DW_UT_skeleton && dwarf_tag(&split) ? &split : &unit);
-		dwarf_end(d);
+	Dwarf_CU *cu = NULL;
+	Dwarf_Die unit, split;
+	uint8_t type;
+
+	*ret_end = true;
+	if (d)
+		dwarf_new_oom_handler(d, stop_walk);
+	memset(w->seen, 0, sizeof w->seen);
+	while (d && dwarf_get_units(d, cu, &cu, NULL, &type, &unit, &split) == 0) {
+		if (i++ < first)
+			continue;
+		if (type == DW_UT_compile || type == DW_UT_skeleton || type == DW_UT_partial)
+			take_unit(w, &unit, type == DW_UT_skeleton && dwarf_tag(&split) ? &split : &unit);
+		if (heap_bytes() > before + LIBDW_BYTES_MAX) {
+			*ret_end = false;
+			break;
+		}
 	}
-	int rc = w.rows.n || w.calls.n ? write_out(&w, out_fd, e) : err_set(e, ERR_NOT_FOUND, "no debug information");
+	if (d)
+		dwarf_end(d);
 	if (debug_fd >= 0)
 		close(debug_fd);
-	vec_free(&w.rows);
-	vec_free(&w.calls);
-	vec_free(&w.at);
-	map_free(&w.index);
-	buf_free(&w.names);
+	return i;
+}
+
+/* False: not all units fit into memory. */
+static bool take_all_units(struct writing *w, int elf_fd)
+{
+	bool end = false;
+
+	if (sigsetjmp(out_of_memory, 0))
+		return false;
+	for (size_t done = 0; !end;)
+		done = take_units(w, elf_fd, done, &end);
+	return true;
+}
+
+int dwarf_index_write(int elf_fd, int out_fd, bool *ret_whole, struct err *e)
+{
+	struct writing *w = NEW(struct writing);
+
+	w->names_fd = tempfile_open("pyrrha-names", e);
+	if (w->names_fd < 0) {
+		free(w);
+		return -ERR_IO;
+	}
+	spill_init(&w->rows, sizeof(struct dwarf_row), ROWS_BUFFER, row_order);
+	spill_init(&w->calls, sizeof(struct dwarf_call), ROWS_BUFFER, call_order);
+	map_reserve(&w->index, NAMES_KNOWN_MAX);
+	buf_putc(&w->pending, 0);
+	*ret_whole = take_all_units(w, elf_fd);
+	int rc = w->rows.total || w->calls.total ? write_out(w, out_fd, e) : err_set(e, ERR_NOT_FOUND, "no debug information");
+	spill_release(&w->rows);
+	spill_release(&w->calls);
+	close(w->names_fd);
+	map_free(&w->index);
+	buf_free(&w->pending);
+	free(w);
 	return rc;
 }

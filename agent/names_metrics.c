@@ -4,7 +4,7 @@
 #include "agent/symbolize.h"
 #include "base/metrics.h"
 
-enum { M_PERFMAPS, M_MEMORY, M_IMAGES, M_UNREAD, M_DESCRIPTORS, M_FORGOTTEN, M_OVER_BUDGET, M_TABLES, M_DEBUGINFOD };
+enum { M_PERFMAPS, M_MEMORY, M_IMAGES, M_UNREAD, M_DESCRIPTORS, M_FORGOTTEN, M_OVER_BUDGET, M_TABLES, M_DEBUGINFOD, M_DEBUG_READS };
 
 static struct metric table[] = {
 	[M_PERFMAPS] = { "pyrrha_agent_perfmap_reads_total", "Readings of perf-maps of just-in-time compilers, by what came of it.",
@@ -21,6 +21,8 @@ static struct metric table[] = {
 	[M_TABLES] = { "pyrrha_agent_names_file_bytes", "Tables of symbols in temporary files (TMPDIR).", METRIC_GAUGE },
 	[M_DEBUGINFOD] = { "pyrrha_agent_debuginfod_requests_total", "Files asked for at debuginfod servers, by what came of it.",
 			   METRIC_COUNTER, "result" },
+	[M_DEBUG_READS] = { "pyrrha_agent_debug_info_reads_total", "Files whose debug information was read for lines, by what came of it.",
+			    METRIC_COUNTER, "result" },
 	[M_DESCRIPTORS] = { "pyrrha_agent_names_open_files", "Files open for that.", METRIC_GAUGE },
 };
 
@@ -40,6 +42,10 @@ static void collect(void *arg)
 	set_requests("found", t.debuginfod_found);
 	set_requests("absent", t.debuginfod_absent);
 	set_requests("failed", t.debuginfod_failed);
+	for (unsigned i = 0; i < DEBUG_READS; i++) {
+		double before = metric_get(&table[M_DEBUG_READS], debug_read_names[i]);
+		metric_add(&table[M_DEBUG_READS], MAX(0, (double)t.debug_reads[i] - before), debug_read_names[i]);
+	}
 	metric_set(&table[M_MEMORY], (double)t.strings_bytes, "strings");
 	metric_set(&table[M_MEMORY], (double)t.resolved_bytes, "resolved");
 	metric_set(&table[M_MEMORY], (double)t.images_bytes, "images");

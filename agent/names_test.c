@@ -315,10 +315,11 @@ static void check_dwarf(const struct place *p, const char *name)
 	struct dwarf_index x;
 	struct err e;
 	uint64_t at;
+	bool partly;
 
 	snprintf(cached, sizeof cached, "%s/%s.index", p->dir, name);
 	for (int again = 0; again < 2; again++) { /* made, then taken from where it was kept */
-		assert_int_equal(dwarf_index_make(&x, fd, cached, NULL, &e), 0);
+		assert_int_equal(dwarf_index_make(&x, fd, cached, NULL, NULL, &partly, &e), 0);
 		assert_true(symtab_find(fd, "main", &at));
 		int saw = 0;
 		for (uint64_t pc = at; pc < at + 80; pc++)
@@ -452,7 +453,7 @@ static int wait_for_child(bool ends, int64_t deadline_ms, const atomic_bool *sto
 			pause();
 		_exit(7);
 	}
-	int rc = child_wait(pid, deadline_ms, stop, "the child", ret_status, &e);
+	int rc = child_wait(pid, deadline_ms, stop, NULL, "the child", ret_status, &e);
 	assert_int_equal(waitpid(pid, NULL, WNOHANG), -1);
 	assert_int_equal(errno, ECHILD);
 	return rc;
@@ -471,13 +472,37 @@ static void test_child(void **state)
 	assert_int_equal(wait_for_child(false, 3600000, &stop, &status), -ERR_CANCELED);
 }
 
+/* A helper that computes all the time gets its share of a CPU, and what it takes is counted. */
+static void test_child_pace(void **state)
+{
+	struct child_pace pace;
+	atomic_bool stop = false;
+	struct err e;
+	int status;
+
+	child_pace_init(&pace, 0.25);
+	pace.credit_ns = 5e7;
+	int64_t begin = clock_mono_ms();
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	for (volatile unsigned long n = 0; pid == 0; n++) {
+	}
+	/* The deadline is of the time that it is let run. */
+	assert_int_equal(child_wait(pid, 300, &stop, &pace, "the child", &status, &e), -ERR_TIMEOUT);
+	double spent_ms = (double)atomic_load(&pace.spent_ns) / 1e6;
+	int64_t took_ms = clock_mono_ms() - begin;
+	print_message("  %.0f ms of CPU time in %lld ms\n", spent_ms, (long long)took_ms);
+	assert_true(spent_ms > 0 && spent_ms < 50 + 0.25 * (double)took_ms + 150); /* it is looked at every 20 ms, or later */
+	assert_true(took_ms > 350);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_demangle), cmocka_unit_test(test_perfmap), cmocka_unit_test(test_perfmap_long_lines), cmocka_unit_test(test_perfmap_limits),
 		cmocka_unit_test(test_symtab_of_myself), cmocka_unit_test(test_names_follow), cmocka_unit_test(test_names_are_bounded),
 		cmocka_unit_test(test_kallsyms_text),
-		cmocka_unit_test(test_dwarf), cmocka_unit_test(test_dwarf_wide_call), cmocka_unit_test(test_child), cmocka_unit_test(test_debuglink), cmocka_unit_test(test_plt),
+		cmocka_unit_test(test_dwarf), cmocka_unit_test(test_dwarf_wide_call), cmocka_unit_test(test_child), cmocka_unit_test(test_child_pace), cmocka_unit_test(test_debuglink), cmocka_unit_test(test_plt),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

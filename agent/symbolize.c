@@ -105,7 +105,11 @@ static void take_symbols(void *arg, void *token, struct symbols_found *found)
 	struct symbolizer *s = arg;
 	struct known_image *k = token;
 	bool lines = !found->is_go && found->fd >= 0;
+	struct dwarf_index kept = { .fd = -1 };
+	bool have = lines && debug_reader_kept(s->debug, k->image, found->fd, &kept);
 	pthread_mutex_lock(&s->lock);
+	if (have)
+		k->dwarf = kept;
 	if (symbol_bytes(s) < TABLES_BYTES_MAX) {
 		k->symbols = found->symbols;
 	} else {
@@ -118,7 +122,7 @@ static void take_symbols(void *arg, void *token, struct symbols_found *found)
 	k->ready = true;
 	pthread_cond_broadcast(&s->ready);
 	pthread_mutex_unlock(&s->lock);
-	if (lines && debug_reader_ask(s->debug, k->image, found->fd, k))
+	if (lines && !have && debug_reader_ask(s->debug, k->image, found->fd, k))
 		return;
 	pthread_mutex_lock(&s->lock);
 	k->readers--;
@@ -145,7 +149,7 @@ struct symbolizer *symbolizer_new(const struct symbolizer_options *o, struct err
 	name_cache_init(&s->names);
 	s->kernel.tab.fd = -1;
 	s->perfmaps = perfmaps_new();
-	s->debug = debug_reader_new(o->cache_dir, o->debuginfod_urls, take_debug, s, e);
+	s->debug = debug_reader_new(o->cache_dir, o->debuginfod_urls, o->helper_share, take_debug, s, e);
 	s->symbols = s->debug ? symbol_reader_new(take_symbols, s, e) : NULL;
 	if (s->symbols)
 		return s;
@@ -549,6 +553,11 @@ static size_t open_files_of(const struct known_image *k)
 	return (size_t)(k->fd >= 0) + (k->symbols.fd >= 0) + (k->dwarf.fd >= 0);
 }
 
+uint64_t symbolizer_helper_ns(struct symbolizer *s)
+{
+	return debug_reader_stats(s->debug).helper_ns;
+}
+
 void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret)
 {
 	pthread_mutex_lock(&s->lock);
@@ -558,6 +567,7 @@ void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret)
 	ret->debuginfod_found = debug.found;
 	ret->debuginfod_absent = debug.absent;
 	ret->debuginfod_failed = debug.failed;
+	memcpy(ret->debug_reads, debug.reads, sizeof ret->debug_reads);
 	ret->strings_bytes = name_cache_strings_bytes(&s->names);
 	ret->resolved_bytes = name_cache_resolved_bytes(&s->names);
 	ret->images_bytes = s->images.cap * sizeof *s->images.v + map_bytes(&s->image_index);

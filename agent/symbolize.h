@@ -4,6 +4,7 @@
 #ifndef PYRRHA_AGENT_SYMBOLIZE_H
 #define PYRRHA_AGENT_SYMBOLIZE_H
 
+#include "agent/debug_reader.h"
 #include "agent/perfmap_helper.h"
 #include "agent/profile_window.h"
 
@@ -23,6 +24,7 @@ struct symbolizer_options {
 	const char *cache_dir;       /* where what was read from DWARF is kept by build-id; NULL or "" = nowhere */
 	const char *debuginfod_urls; /* servers to ask for debug information; NULL or "" = none */
 	int64_t patience_ms;         /* so long is waited for the symbols of a file after they were first asked for */
+	double helper_share;         /* of one CPU that reading debug information may take, in processes of its own; 0 = any */
 };
 /* Options are copied. */
 struct symbolizer *symbolizer_new(const struct symbolizer_options *o, struct err *e);
@@ -47,6 +49,9 @@ int symbolizer_open_executable(struct symbolizer *s, struct view build_id);
 /* Where the kernel's text begins (_stext); 0 if not known. Kernel addresses leave the agent as offsets from it. */
 uint64_t symbolizer_kernel_start(struct symbolizer *s);
 
+/* CPU time of helper processes, so far. Any thread. */
+uint64_t symbolizer_helper_ns(struct symbolizer *s);
+
 struct symbolizer_stats {
 	size_t strings_bytes, resolved_bytes, images_bytes, perfmaps_bytes; /* memory */
 	size_t images, open_files;
@@ -56,6 +61,7 @@ struct symbolizer_stats {
 	uint64_t over_budget;        /* files and addresses that have no name for want of room */
 	uint64_t perfmap_reads[PERFMAP_RESULTS];
 	uint64_t debuginfod_found, debuginfod_absent, debuginfod_failed;
+	uint64_t debug_reads[DEBUG_READS];
 };
 void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret);
 /* Once; the symbolizer must outlive the last rendering. */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The agent: samples the host and serves what it saw. main() only wires: flags, the agent, its HTTP server, signals. */
+#include <errno.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
@@ -64,7 +66,8 @@ static struct opt table[] = {
 	{ "web.enable-debuginfod", OPT_BOOL, &flags.enable_debuginfod, NULL,
 	  "Serve programs that are sampled, and their debug files, as a debuginfod server: /buildid/ID/{executable,debuginfo}." },
 	{ "cache-dir", OPT_STRING, &flags.cache_dir, "<dir>",
-	  "Where lines and inlined calls read from debug information are kept; they are read anew at each start if empty." },
+	  "Where lines and inlined calls read from debug information are kept, 1 GB at most; they are read anew at each start if empty. "
+	  "Unless set, $CACHE_DIRECTORY or /var/cache/pyrrha-agent, if that can be had." },
 	{ "names-wait", OPT_DURATION, &flags.names_wait_ms, "<duration>",
 	  "How long an answer waits for names of programs that are new; those that take longer are in the next one." },
 	{ "log.level", OPT_STRING, &flags.log_level, "<level>", "debug, info, warn or error." },
@@ -72,6 +75,25 @@ static struct opt table[] = {
 	{ "version", OPT_BOOL, &flags.version, NULL, "Print the version and end." },
 	{ "help", OPT_BOOL, &flags.help, NULL, "Print this and end." },
 };
+
+/* A folder that is nobody else's to write to, made if need be. */
+static bool is_own_folder(const char *path)
+{
+	struct stat st;
+
+	if (mkdir(path, 0755) && errno != EEXIST)
+		return false;
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 0222) == 0200;
+}
+
+/* Where lines are kept unless a flag says: what systemd says, or where it would. Nowhere if that is not to be had. */
+static const char *default_cache_dir(void)
+{
+	const char *said = getenv("CACHE_DIRECTORY"), *usual = "/var/cache/pyrrha-agent";
+	const char *dir = said && *said && !strchr(said, ':') ? said : usual;
+
+	return is_own_folder(dir) ? dir : "";
+}
 
 static void set_defaults(void)
 {
@@ -82,7 +104,7 @@ static void set_defaults(void)
 	flags.log_level = "info";
 	flags.log_format = "logfmt";
 	flags.node = "";
-	flags.cache_dir = "";
+	flags.cache_dir = NULL;
 	flags.debuginfod_urls = "";
 	flags.config_file = "";
 	flags.kubeconfig = "";
@@ -208,7 +230,7 @@ static int run(const struct labels_builder *external, struct err *e)
 					     { flags.filter_comms.v, flags.filter_comms.n } };
 	o.ignore_kernel_bugs = flags.ignore_kernel_bugs;
 	o.node = flags.node;
-	o.cache_dir = flags.cache_dir;
+	o.cache_dir = flags.cache_dir ? flags.cache_dir : default_cache_dir();
 	o.debuginfod_urls = flags.debuginfod_urls;
 	o.config_file = flags.config_file;
 	o.kubeconfig = flags.kubeconfig;

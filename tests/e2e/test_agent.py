@@ -51,9 +51,10 @@ def start_agent(env, *flags, before=()):
             raise Skip("not in the host's pid namespace")
         raise AssertionError("pyrrha-agent --check fails:\n" + said.stdout)
     address = f"127.0.0.1:{free_port()}"
+    own = ["env", f"CACHE_DIRECTORY={env.path('agent-kept')}"]  # nothing is kept from test to test
     # Answers have all names, however busy the machine is.
-    env.agent = Process(env, "pyrrha-agent", [*before, env.program("pyrrha-agent"), f"--web.listen-address={address}", "--names-wait=1m",
-                                              *flags])
+    env.agent = Process(env, "pyrrha-agent", [*own, *before, env.program("pyrrha-agent"), f"--web.listen-address={address}",
+                                              "--names-wait=1m", *flags])
     wait_until("the agent is ready", lambda: http_get(f"http://{address}/-/ready")[0] == 200, 60)
     return f"http://{address}"
 
