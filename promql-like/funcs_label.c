@@ -28,7 +28,9 @@ int merge_same_labels(struct value *v, struct err *e)
 				same = &v->s[id];
 		if (!same) {
 			map_insert(&m, h, (uint32_t)out);
-			v->s[out++] = v->s[i];
+			struct series moved = v->s[i];
+			v->s[i] = (struct series){ 0 }; /* one owner, whatever fails below */
+			v->s[out++] = moved;
 			continue;
 		}
 		struct series *s = &v->s[i];
@@ -46,11 +48,6 @@ int merge_same_labels(struct value *v, struct err *e)
 	}
 	if (!rc)
 		v->n = out;
-	else /* after a failure everything up to i has moved to the front; clear what is there twice */
-		for (size_t i = out; i < v->n; i++)
-			for (size_t k = 0; k < out; k++)
-				if (v->s[i].s == v->s[k].s)
-					v->s[i] = (struct series){ 0 };
 	map_free(&m);
 	return rc;
 }

@@ -152,6 +152,8 @@ static void count_side(struct readout *r, const struct stackvec *v, bool minus)
 		frames_memo_init(&fm, &r->frames, v->symbols);
 	for (size_t i = 0; i < v->n; i++) {
 		uint32_t node = symbols_stack_node(v->symbols, symbols_get_column(v->symbols, v->columns[i])->stack);
+		if (v->is_float ? v->floats[i] == 0 : v->ints[i] == 0) /* scaled by 0: there is nothing, as in a graph */
+			continue;
 		r->stamp++;
 		if (neighbours)
 			count_neighbours(r, &m, &fm, v, i, node, minus);
@@ -500,10 +502,11 @@ static const struct {
 
 bool readout_can_choose(const struct node *n)
 {
-	bool rows = n->kind == NODE_CALL && (n->call.n == 1 || node_unwrap(n->call.args[1])->kind == NODE_STRING);
-	for (size_t i = 0; i < ARRAY_LEN(best_of); i++)
-		if (rows && strcmp(n->call.fn->name, best_of[i].name) == 0)
-			return true;
+	if (n->kind != NODE_CALL)
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(best_of); i++) /* the name first: others may have no arguments */
+		if (strcmp(n->call.fn->name, best_of[i].name) == 0)
+			return n->call.n == 1 || node_unwrap(n->call.args[1])->kind == NODE_STRING;
 	return false;
 }
 
