@@ -163,26 +163,31 @@ static bool worse(double a, double b, bool greatest)
 
 struct ranked {
 	struct member m;
+	const struct labels *l;
 	size_t order; /* of arrival */
 };
 
-/* Best first; equal ones in order of arrival. */
-static bool before(const struct ranked *x, const struct ranked *y, bool greatest)
+enum rank { GREATEST, LEAST, ANY };
+
+/* Best first; of equal ones the first by labels, so that which are chosen does not depend on how they came: a range query and
+ * an instant one may get them in different orders. */
+static bool before(const struct ranked *x, const struct ranked *y, enum rank by)
 {
-	if (worse(y->m.s->v, x->m.s->v, greatest))
+	if (by != ANY && worse(y->m.s->v, x->m.s->v, by == GREATEST))
 		return true;
-	if (worse(x->m.s->v, y->m.s->v, greatest))
+	if (by != ANY && worse(x->m.s->v, y->m.s->v, by == GREATEST))
 		return false;
-	return x->order < y->order;
+	int c = labels_cmp(*x->l, *y->l);
+	return c ? c < 0 : x->order < y->order;
 }
 
-static void sift_down(struct ranked *h, size_t n, size_t i, bool greatest)
+static void sift_down(struct ranked *h, size_t n, size_t i, enum rank by)
 {
 	for (;;) {
 		size_t worst = i, l = 2 * i + 1, r = l + 1;
-		if (l < n && before(&h[worst], &h[l], greatest))
+		if (l < n && before(&h[worst], &h[l], by))
 			worst = l;
-		if (r < n && before(&h[worst], &h[r], greatest))
+		if (r < n && before(&h[worst], &h[r], by))
 			worst = r;
 		if (worst == i)
 			return;
@@ -194,30 +199,30 @@ static void sift_down(struct ranked *h, size_t n, size_t i, bool greatest)
 }
 
 /* The k best of n, best first, in place at the front of the returned array (to be freed). */
-static struct ranked *best(const struct member *m, size_t n, size_t k, bool greatest)
+static struct ranked *best(const struct value *in, const struct member *m, size_t n, size_t k, enum rank by)
 {
 	struct ranked *h = xcalloc(k + 1, sizeof *h);
 	size_t have = 0;
 	for (size_t i = 0; i < n; i++) {
-		struct ranked x = { m[i], i };
+		struct ranked x = { m[i], &in->s[m[i].series].labels, i };
 		if (have < k) {
 			h[have++] = x;
 			if (have == k)
 				for (size_t p = k / 2; p-- > 0;)
-					sift_down(h, k, p, greatest);
-		} else if (before(&x, &h[0], greatest)) {
+					sift_down(h, k, p, by);
+		} else if (before(&x, &h[0], by)) {
 			h[0] = x;
-			sift_down(h, k, 0, greatest);
+			sift_down(h, k, 0, by);
 		}
 	}
 	if (have < k)
 		for (size_t p = have / 2; p-- > 0;)
-			sift_down(h, have, p, greatest);
+			sift_down(h, have, p, by);
 	for (size_t left = have; left > 1; left--) {
 		struct ranked t = h[0];
 		h[0] = h[left - 1];
 		h[left - 1] = t;
-		sift_down(h, left - 1, 0, greatest);
+		sift_down(h, left - 1, 0, by);
 	}
 	return h;
 }
@@ -256,12 +261,7 @@ static int rank_step(struct aggr *a, size_t group, size_t step, struct err *e)
 	}
 	size_t k = param >= 1 ? (size_t)fmin(param, (double)a->in.n) : 0;
 	k = MIN(k, n);
-	if (a->op == AGGR_LIMITK) {
-		for (size_t i = 0; i < k && !rc; i++)
-			rc = pass_on(a, &m[i], t, e);
-		return rc;
-	}
-	struct ranked *h = k ? best(m, n, k, a->op == AGGR_TOPK) : NULL;
+	struct ranked *h = k ? best(&a->in, m, n, k, a->op == AGGR_TOPK ? GREATEST : a->op == AGGR_BOTTOMK ? LEAST : ANY) : NULL;
 	for (size_t i = 0; i < k && !rc; i++)
 		rc = pass_on(a, &h[i].m, t, e);
 	if (a->sp->n == 1 && !rc) /* rank, to put the series into that order at the end */

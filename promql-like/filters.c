@@ -20,7 +20,8 @@ struct filter {
 	/* One side of one profile; returns owned. */
 	struct stackvec *(*run)(struct filter *f, const struct stackvec *v, struct err *e);
 	struct chooser chooser;
-	double fraction;
+	const struct value *fractions;   /* trim: by step; NULL otherwise */
+	double fraction;                 /* at the step at hand */
 	double whole;                    /* trim: of both sides */
 };
 
@@ -367,6 +368,8 @@ static int apply(struct filter *f, const struct span *sp, struct value *ret, str
 		v.s[i].drop_name = true;
 		for (size_t k = 0; k < v.s[i].n && !rc; k++) {
 			rc = eval_check(f->q, e);
+			if (f->fractions)
+				f->fraction = value_scalar(f->fractions, (size_t)((v.s[i].s[k].t_ms - sp->start) / sp->step));
 			if (!rc)
 				rc = filter_prof(f, &v.s[i].s[k], e);
 		}
@@ -445,11 +448,14 @@ CALL(fn_trim)
 	int rc = eval_node(q, n->call.args[1], sp, &x, e);
 	if (rc)
 		return rc;
-	f.fraction = value_scalar(&x, 0);
+	f.fractions = &x;
+	for (size_t i = 0; i < sp->n && !rc; i++)
+		if (!(value_scalar(&x, i) >= 0 && value_scalar(&x, i) <= 1))
+			rc = err_set(e, ERR_EXECUTION, "trim: the fraction must lie between 0 and 1");
+	if (!rc)
+		rc = apply(&f, sp, ret, e);
 	value_free(&x);
-	if (!(f.fraction >= 0 && f.fraction <= 1))
-		return err_set(e, ERR_EXECUTION, "trim: the fraction must lie between 0 and 1");
-	return apply(&f, sp, ret, e);
+	return rc;
 }
 
 /* ---- split ---- */

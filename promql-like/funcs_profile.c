@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions over profiles. rate and increase take each profile of a range in proportion to how much of its cover lies there
- * (pwindow.h), merge of deltas takes whole those stamped in it; and diff. */
+ * (pwindow.h), merge of deltas takes whole those stamped in it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -337,95 +337,4 @@ int keep_profiles(struct eval *q, const struct node *n, const char *fn, const ch
 	if (floats && !rc)
 		value_compact(v);
 	return rc;
-}
-
-/* ---- diff ---- */
-
-static struct labels shared_labels(struct eval *q, struct labels a, struct labels b)
-{
-	struct label *v = eval_alloc(q, a.n * sizeof *v);
-	size_t n = 0;
-	for (size_t i = 0; i < a.n; i++)
-		if (view_eq(labels_get(b, a.v[i].name), a.v[i].value))
-			v[n++] = a.v[i];
-	return (struct labels){ v, n };
-}
-
-static int diff_pair(struct eval *q, const struct sample *a, const struct sample *b, bool share, struct series *out,
-		     struct err *e)
-{
-	double unit, scale = 1;
-	struct prof *other = b->p, *scaled = NULL, *p = NULL;
-	int rc = prof_compatible(a->p->type, b->p->type, MEET_SUBTRACTED, "diff", &unit, e);
-	if (!rc && unit != 1) {
-		rc = prof_scale(b->p, unit, &scaled, e);
-		other = scaled;
-	}
-	if (!rc && share && a->v != 0)
-		scale = b->v / a->v;
-	if (!rc)
-		rc = prof_diff(a->p, other, scale, &p, e);
-	prof_unref(scaled);
-	return rc ? rc : series_push(q, out, a->t_ms, prof_value(p), p, e);
-}
-
-static int diff_series(struct eval *q, struct series *a, struct series *b, const struct span *sp, bool share,
-		       struct series *out, struct err *e)
-{
-	size_t ca = 0, cb = 0;
-	for (size_t i = 0; i < sp->n; i++) {
-		struct sample *x = series_at(a, &ca, span_at(sp, i)), *y = series_at(b, &cb, span_at(sp, i));
-		int rc = x && y ? diff_pair(q, x, y, share, out, e) : 0;
-		if (rc)
-			return rc;
-	}
-	return 0;
-}
-
-static int diff_matched(struct eval *q, struct value *a, struct value *b, const struct span *sp, bool share,
-			struct value *out, struct err *e)
-{
-	int rc = 0;
-	for (size_t i = 0; i < a->n && !rc; i++) {
-		struct labels key = eval_drop_name(q, a->s[i].labels);
-		struct series *match = NULL;
-		for (size_t k = 0; k < b->n && !rc; k++) {
-			if (!labels_eq(key, eval_drop_name(q, b->s[k].labels)))
-				continue;
-			if (match)
-				rc = err_set(e, ERR_EXECUTION, "diff: several elements on the right-hand side have the labels of one on the left");
-			match = &b->s[k];
-		}
-		if (match && !rc)
-			rc = diff_series(q, &a->s[i], match, sp, share, value_add(out, key, false), e);
-	}
-	return rc ? rc : merge_same_labels(out, e);
-}
-
-CALL(fn_diff)
-{
-	bool share = false;
-	if (n->call.n > 2) {
-		share = view_eqs(string_arg(n->call.args[2]), "share");
-		if (!share)
-			return err_set(e, ERR_EXECUTION, "diff: the third argument can only be \"share\", got \"%.*s\"",
-				       VIEW_ARG(string_arg(n->call.args[2])));
-	}
-	struct value a = { 0 }, b = { 0 }, out;
-	value_start(q, &out, PROMQL_VECTOR);
-	int rc = eval_node(q, n->call.args[0], sp, &a, e);
-	if (!rc)
-		rc = eval_node(q, n->call.args[1], sp, &b, e);
-	if (!rc)
-		rc = keep_profiles(q, n, "diff", "use -", &a, e);
-	if (!rc)
-		rc = keep_profiles(q, n, "diff", "use -", &b, e);
-	if (!rc && a.n == 1 && b.n == 1)
-		rc = diff_series(q, &a.s[0], &b.s[0], sp, share,
-				 value_add(&out, shared_labels(q, a.s[0].labels, b.s[0].labels), true), e);
-	else if (!rc)
-		rc = diff_matched(q, &a, &b, sp, share, &out, e);
-	value_free(&a);
-	value_free(&b);
-	return value_finish(&out, rc, ret);
 }

@@ -6,7 +6,7 @@ libpromql_a_SOURCES = \
   promql-like/eval.c promql-like/eval.h promql-like/eval_aggr.c promql-like/eval_binary.c promql-like/eval_call.c \
   promql-like/eval_merge.c promql-like/eval_selector.c promql-like/eval_totals.c promql-like/explain.c promql-like/explain.h \
   promql-like/filters.c promql-like/frames.c promql-like/frames.h promql-like/func.h promql-like/funcs.h \
-  promql-like/funcs_histogram.c promql-like/funcs_info.c promql-like/funcs_label.c promql-like/funcs_math.c promql-like/funcs_profile.c \
+  promql-like/funcs_diff.c promql-like/funcs_histogram.c promql-like/funcs_info.c promql-like/funcs_label.c promql-like/funcs_math.c promql-like/funcs_profile.c \
   promql-like/funcs_range.c promql-like/funcs_time.c promql-like/functions.c promql-like/graph.c promql-like/graph_lines.c \
   promql-like/graph_lines.h promql-like/lexer.c promql-like/lexer.h promql-like/memsource.c promql-like/memsource.h \
   promql-like/parser.c promql-like/parser.h promql-like/parser_time.c promql-like/print.c promql-like/prof.c promql-like/prof.h \
@@ -23,8 +23,10 @@ lang_test_LDADD = $(PROMQL_LIBS)
 EXTRA_DIST += tests/lang/profiles.test tests/lang/profql.test tests/lang/math.test tests/lang/operators.test \
   tests/lang/time.test tests/lang/aggregations.test tests/lang/ranges.test tests/lang/labels.test tests/lang/errors.test tests/lang/expressions.test tests/lang/mixed.test tests/lang/experimental.test
 if HAVE_CMOCKA
-check_PROGRAMS += promql_parser_test promql_engine_test promql_graph_test
-TESTS += promql_parser_test promql_engine_test promql_graph_test
+check_PROGRAMS += promql_parser_test promql_engine_test promql_graph_test promql_agree_test
+TESTS += promql_parser_test promql_engine_test promql_graph_test promql_agree_test
+promql_agree_test_SOURCES = promql-like/agree_test.c
+promql_agree_test_LDADD = $(PROMQL_LIBS) $(CMOCKA_LIBS)
 promql_graph_test_SOURCES = promql-like/graph_test.c
 promql_graph_test_LDADD = $(PROMQL_LIBS) $(CMOCKA_LIBS)
 promql_parser_test_SOURCES = promql-like/parser_test.c
