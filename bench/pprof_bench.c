@@ -55,7 +55,7 @@ static void intern(struct subject *s, struct symbols *into)
 {
 	struct err e;
 	must(pprof_decode(s->gz.ptr, s->gz.len, NULL, &s->profile, &e), &e);
-	must(symbols_add_profile(into, &s->profile, s->columns, &e), &e);
+	must(symbols_add_profile(into, &s->profile, s->columns, NULL, &e), &e);
 }
 
 static void run_cold(struct subject *s)

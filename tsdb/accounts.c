@@ -12,9 +12,13 @@ void accounts_release(struct accounts *a)
 	map_free(&a->index);
 }
 
-struct account *accounts_find(struct accounts *a, struct labels series)
+uint64_t accounts_target(struct labels series)
 {
-	uint64_t target = hash_u64(hash_view(labels_get(series, VIEW("job"))) ^ hash_u64(hash_view(labels_get(series, VIEW("instance")))));
+	return hash_u64(hash_view(labels_get(series, VIEW("job"))) ^ hash_u64(hash_view(labels_get(series, VIEW("instance")))));
+}
+
+struct account *accounts_get(struct accounts *a, uint64_t target)
+{
 	uint32_t i;
 	for (size_t at = map_start(&a->index, target); map_probe(&a->index, target, &at, &i);)
 		if (a->v.v[i].target == target)
@@ -35,15 +39,13 @@ static size_t left(size_t most, size_t used)
 struct symbols_room accounts_room(const struct accounts *a, const struct account *x, const struct symbols *s,
 				  const struct tsdb_options *o)
 {
-	uint64_t budget = MAX(o->dictionary_bytes, LEAST_BUDGET), there = symbols_bytes(s), share = budget / 2;
-	if (there >= budget)
-		share = 0;
-	else if (there >= budget / 4 * 3)
-		share = budget / 8 / a->v.n;
+	uint64_t budget = MAX(o->dictionary_bytes, LEAST_BUDGET), there = symbols_bytes(s), share = budget / 4;
+	if (there >= budget / 2)
+		share = budget / 2 / a->v.n;
 	return (struct symbols_room){ .functions = left(o->max_target_functions, x->used.functions),
 				      .locations = left(o->max_target_locations, x->used.locations),
 				      .stacks = left(o->max_target_stacks, x->used.stacks),
-				      .bytes = MIN(left(share, x->used.bytes), left(budget, there)) };
+				      .bytes = left(share, x->used.bytes) };
 }
 
 void account_add(struct account *x, const struct symbols_room *before, const struct symbols *s)

@@ -3,9 +3,9 @@
  * is written to cannot leave memory; so a target (labels job and instance) may add only so many of each to a day, and so
  * many bytes. What is known already costs nobody anything: of many copies of a program the first one pays.
  *
- * While the day's dictionary is small against the budget (--storage.dictionary-memory) a target may have up to half of it.
- * Above three quarters only targets that added less than their share of an eighth go on to add, above all of it none does.
- * So one bad target, or many, leave room for those that are well. Accounts begin anew with each start. */
+ * While the day's dictionary takes less than half of the budget (--storage.dictionary-memory) a target may add up to a
+ * quarter of it. From then on each may have its equal share of the other half, so that however many bad ones were first
+ * those that are well have room, and all of it together stays about the budget. Accounts begin anew with each start. */
 #ifndef PYRRHA_TSDB_ACCOUNTS_H
 #define PYRRHA_TSDB_ACCOUNTS_H
 
@@ -28,8 +28,10 @@ struct accounts {
 };
 
 void accounts_release(struct accounts *a);
-/* That of the target which a series with these labels is of. */
-struct account *accounts_find(struct accounts *a, struct labels series);
+/* The target that a series with these labels is of. */
+uint64_t accounts_target(struct labels series);
+/* Its account; valid until the next one is made. */
+struct account *accounts_get(struct accounts *a, uint64_t target);
 /* What it may add now. */
 struct symbols_room accounts_room(const struct accounts *a, const struct account *x, const struct symbols *s,
 				  const struct tsdb_options *o);

@@ -122,17 +122,40 @@ static bool take_stamp(struct append *a, const struct version *v, struct partiti
 
 /* ---- profiles ---- */
 
+/* A dictionary that is being added to, under its lock. */
+struct adding {
+	struct partition *p;
+	struct account *account;
+	struct symbols_room before;
+	uint64_t target;
+};
+
+/* One large profile holds up neither queries nor the other targets' appends. */
+static void let_others_in(void *arg)
+{
+	struct adding *x = arg;
+	account_add(x->account, &x->before, x->p->symbols);
+	pthread_rwlock_unlock(&x->p->dict_lock);
+	clock_sleep_us(50); /* or who waits to read would not get in before the next who writes */
+	pthread_rwlock_wrlock(&x->p->dict_lock);
+	x->account = accounts_get(&x->p->accounts, x->target); /* they may have moved */
+	x->before = symbols_used(x->p->symbols);
+}
+
 /* As much of it as its target may add. That it may all of it is mostly plain from its size. */
 static int add_symbols(struct append *a, struct partition *p, struct profile *profile, struct labels target, struct err *e)
 {
 	struct symbols *s = p->symbols;
-	struct account *x = accounts_find(&p->accounts, target);
-	struct symbols_room before = symbols_used(s), room = accounts_room(&p->accounts, x, s, &a->db->o);
+	struct adding x = { .p = p, .target = accounts_target(target), .before = symbols_used(s) };
+	x.account = accounts_get(&p->accounts, x.target);
+	struct symbols_room room = accounts_room(&p->accounts, x.account, s, &a->db->o);
+	const struct symbols_pause pause = { let_others_in, &x };
 	uint32_t other = 0;
 	bool fits = profile->n_functions <= room.functions && (size_t)profile->n_locations + 2 * profile->n_mappings <= room.locations &&
 		    profile->n_samples <= room.stacks && symbols_most_cost(profile) <= room.bytes;
-	int rc = fits ? symbols_add_profile(s, profile, a->columns, e) : symbols_fit_profile(s, profile, &room, a->columns, &other, e);
-	account_add(x, &before, s);
+	int rc = fits ? symbols_add_profile(s, profile, a->columns, &pause, e)
+		      : symbols_fit_profile(s, profile, &room, a->columns, &other, &pause, e);
+	account_add(x.account, &x.before, s);
 	a->result.over_names += other;
 	metric_add(&tsdb_metrics[TM_NAMES_OVER], other);
 	return rc;

@@ -130,7 +130,7 @@ static void fill_symbols(struct symbols *s, struct index *x, uint64_t seed)
 	struct err e;
 	kit_profile(&p, seed, 60);
 	uint32_t *columns = arena_alloc(&p.arena, p.n_samples * sizeof *columns);
-	assert_int_equal(symbols_add_profile(s, &p, columns, &e), 0);
+	assert_int_equal(symbols_add_profile(s, &p, columns, NULL, &e), 0);
 	struct sym_label l[] = { { .key = symbols_string(s, VIEW("bytes")), .is_num = true, .num = 512,
 				   .unit = symbols_string(s, VIEW("bytes")) },
 				 { .key = symbols_string(s, VIEW("tenant")), .str = symbols_string(s, VIEW("a")) } };

@@ -39,6 +39,12 @@ int64_t clock_boot_ms(void)
 	return read_ns(CLOCK_BOOTTIME) / 1000000;
 }
 
+void clock_sleep_us(int64_t us)
+{
+	struct timespec ts = { us / 1000000, us % 1000000 * 1000 };
+	nanosleep(&ts, NULL);
+}
+
 void clock_sleep_ms(int64_t ms)
 {
 	struct timespec ts = { ms / 1000, (ms % 1000) * 1000000 };

@@ -18,6 +18,7 @@ static inline int64_t clock_mono_ms(void)
 /* CLOCK_BOOTTIME: as that, and goes on while the machine sleeps. What the wall clock is held against. */
 int64_t clock_boot_ms(void);
 void clock_sleep_ms(int64_t ms);
+void clock_sleep_us(int64_t us);
 
 #define RFC3339_LEN 32
 /* "2026-11-21T09:13:00.123Z"; out holds RFC3339_LEN bytes. Returns out. */

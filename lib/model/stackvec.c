@@ -364,7 +364,7 @@ int stackvec_from_profile(struct symbols *s, struct profile *p, struct stackvec 
 	uint32_t *columns = arena_alloc(&p->arena, p->n_samples * sizeof *columns);
 	if (!columns)
 		return err_set(e, ERR_LIMIT, "the profile needs more than its %zu bytes of memory", p->arena.max);
-	int rc = symbols_add_profile(s, p, columns, e);
+	int rc = symbols_add_profile(s, p, columns, NULL, e);
 	if (rc)
 		return rc;
 	struct stackacc *a = stackacc_new(s);

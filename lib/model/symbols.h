@@ -139,9 +139,16 @@ const struct sym_column *symbols_column_run(const struct symbols *s, uint32_t id
 /* Locations of a stack, leaf first, into out (room for max); returns their number, which may exceed max. */
 size_t symbols_stack_locations(const struct symbols *s, uint32_t stack, uint32_t *out, size_t max);
 
+/* Called every few thousand entries while a profile is taken in: who holds a lock lets others have it for a moment. They may
+ * read and write the dictionary meanwhile. */
+struct symbols_pause {
+	void (*fn)(void *arg);
+	void *arg;
+};
+
 /* The column of every sample of a flat profile, interned: out holds p->n_samples ids. Work space comes from p's
- * arena. ERR_LIMIT when that arena's cap is reached. */
-int symbols_add_profile(struct symbols *s, struct profile *p, uint32_t *out, struct err *e);
+ * arena. ERR_LIMIT when that arena's cap is reached. pause may be NULL. */
+int symbols_add_profile(struct symbols *s, struct profile *p, uint32_t *out, const struct symbols_pause *pause, struct err *e);
 
 /* The same where only so much more may come in (symbols_room.c): what is not known and has no room becomes one stack,
  * "(other)", so that sums stay what they are. *room is what is left of it afterwards; *ret_other: how many samples. */
@@ -152,7 +159,7 @@ struct symbols_room {
 	size_t bytes;     /* as symbols_cost counts them */
 };
 int symbols_fit_profile(struct symbols *s, struct profile *p, struct symbols_room *room, uint32_t *out, uint32_t *ret_other,
-			struct err *e);
+			const struct symbols_pause *pause, struct err *e);
 /* What is in it, as room counts. */
 struct symbols_room symbols_used(const struct symbols *s);
 /* Bytes of what is in it, without room to grow: it ascends evenly. */

@@ -18,7 +18,7 @@
 #include "base/vec.h"
 #include "model/symbols_internal.h"
 
-enum { BATCH = 32, LINE = 64 };
+enum { BATCH = 32, LINE = 64, BATCHES_TO_PAUSE = 64 };
 #define NONE UINT32_MAX
 #define LISTED UINT32_MAX /* of strings and functions: not known yet, but on the list */
 
@@ -29,6 +29,7 @@ struct list {
 struct import {
 	struct symbols *s;
 	const struct profile *p;
+	const struct symbols_pause *pause;
 	uint32_t *strings, *functions; /* id + 1; 0 = not met yet */
 	uint32_t *mappings, *locations; /* ids; of a location NONE: not known yet */
 	struct list new_strings, new_functions, new_locations; /* to be found from below */
@@ -512,13 +513,16 @@ static bool begin(struct import *im, struct arena *a)
 }
 
 #define IN_BATCHES(call, im, total, ...) do { \
-	for (uint32_t from_ = 0, total_ = (total); from_ < total_; from_ += BATCH) \
+	for (uint32_t from_ = 0, total_ = (total); from_ < total_; from_ += BATCH) { \
 		call((im), from_, MIN(total_ - from_, (uint32_t)BATCH), ##__VA_ARGS__); \
+		if ((im)->pause && from_ / BATCH % BATCHES_TO_PAUSE == BATCHES_TO_PAUSE - 1) \
+			(im)->pause->fn((im)->pause->arg); \
+	} \
 } while (0)
 
-int symbols_add_profile(struct symbols *s, struct profile *p, uint32_t *out, struct err *e)
+int symbols_add_profile(struct symbols *s, struct profile *p, uint32_t *out, const struct symbols_pause *pause, struct err *e)
 {
-	struct import im = { .s = s, .p = p };
+	struct import im = { .s = s, .p = p, .pause = pause };
 	uint32_t *stack = arena_alloc(&p->arena, p->n_stack * sizeof *stack);
 	if (!begin(&im, &p->arena) || !stack)
 		return err_set(e, ERR_LIMIT, "the profile needs more than its %zu bytes of memory", p->arena.max);

@@ -328,7 +328,7 @@ static uint32_t *unseen(struct arena *a, size_t n)
 }
 
 int symbols_fit_profile(struct symbols *s, struct profile *p, struct symbols_room *room, uint32_t *out, uint32_t *ret_other,
-			struct err *e)
+			const struct symbols_pause *pause, struct err *e)
 {
 	struct arena *a = &p->arena;
 	struct fitting f = { .s = s, .p = p, .room = room, .strings = unseen(a, p->n_strings), .functions = unseen(a, p->n_functions),
@@ -337,8 +337,11 @@ int symbols_fit_profile(struct symbols *s, struct profile *p, struct symbols_roo
 	if (!f.strings || !f.functions || !f.mappings || !f.locations || !f.stack)
 		return err_set(e, ERR_LIMIT, "the profile needs more than its %zu bytes of memory", a->max);
 	*ret_other = 0;
-	for (uint32_t i = 0; i < p->n_samples; i++)
+	for (uint32_t i = 0; i < p->n_samples; i++) {
 		*ret_other += !fit_sample(&f, &p->samples[i], &out[i]);
+		if (pause && i % 1024 == 1023)
+			pause->fn(pause->arg);
+	}
 	struct sym_mapping first;
 	if (p->n_mappings && find_mapping(&f, 0) != UNKNOWN && mapping_of(&f, 0, &first))
 		symbols_mark_main(s, &first);

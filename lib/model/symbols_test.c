@@ -251,7 +251,7 @@ static uint32_t pick(uint32_t below)
 	return (uint32_t)(seed >> 33) % below;
 }
 
-enum { LOCATIONS = 12, SAMPLES = 400, DEPTH = 9 };
+enum { LOCATIONS = 12, SAMPLES = 4200, DEPTH = 9 };
 
 /* Stacks that often begin alike, that repeat, and that are each other's prefix. */
 static void make_profile(struct profile *p)
@@ -317,18 +317,62 @@ static void whole_profiles(void **state)
 		struct profile p;
 		make_profile(&p);
 		seed = keep;
-		assert_int_equal(symbols_add_profile(s, &p, out, &e), 0);
+		assert_int_equal(symbols_add_profile(s, &p, out, NULL, &e), 0);
 		uint32_t nodes = symbols_count(s, SYMBOLS_NODES), stacks = symbols_count(s, SYMBOLS_STACKS);
 		uint32_t n = symbols_count(s, SYMBOLS_COLUMNS);
 		for (uint32_t i = 0; i < p.n_samples; i++)
 			assert_int_equal(plain_column(s, &p, i), out[i]);
-		assert_int_equal(symbols_add_profile(s, &p, again, &e), 0);
+		assert_int_equal(symbols_add_profile(s, &p, again, NULL, &e), 0);
 		assert_memory_equal(out, again, sizeof out);
 		assert_int_equal(symbols_count(s, SYMBOLS_NODES), nodes);
 		assert_int_equal(symbols_count(s, SYMBOLS_STACKS), stacks);
 		assert_int_equal(symbols_count(s, SYMBOLS_COLUMNS), n);
 		profile_release(&p);
 	}
+}
+
+/* While a profile comes in, another one does, in its pauses: sometimes the same. */
+struct other_writer {
+	struct symbols *s;
+	unsigned pauses;
+};
+
+static void write_meanwhile(void *arg)
+{
+	struct other_writer *w = arg;
+	static uint32_t out[SAMPLES];
+	uint64_t keep = seed;
+	struct profile q;
+	struct err e;
+	seed = 100 + w->pauses++ % 7;
+	make_profile(&q);
+	assert_int_equal(symbols_add_profile(w->s, &q, out, NULL, &e), 0);
+	profile_release(&q);
+	seed = keep;
+}
+
+static void others_write_in_the_pauses(void **state)
+{
+	struct symbols *s = *state;
+	struct other_writer w = { .s = s };
+	const struct symbols_pause pause = { write_meanwhile, &w };
+	static uint32_t out[SAMPLES], again[SAMPLES];
+	struct err e;
+	for (uint64_t i = 0; i < 12; i++) {
+		struct profile p;
+		uint32_t other;
+		seed = 98 + i;
+		make_profile(&p);
+		struct symbols_room room = { SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX };
+		assert_int_equal(i % 2 ? symbols_add_profile(s, &p, out, &pause, &e)
+				       : symbols_fit_profile(s, &p, &room, out, &other, &pause, &e), 0);
+		for (uint32_t k = 0; k < p.n_samples; k++)
+			assert_int_equal(plain_column(s, &p, k), out[k]);
+		assert_int_equal(symbols_add_profile(s, &p, again, NULL, &e), 0);
+		assert_memory_equal(out, again, sizeof out);
+		profile_release(&p);
+	}
+	assert_true(w.pauses > 0);
 }
 
 /* A program of which a release changed a little: names, lines and inlined calls at the same addresses. */
@@ -415,12 +459,12 @@ static void releases_of_one_program(void **state)
 		seed = 1;
 		release = i % 20;
 		make_release(&p);
-		assert_int_equal(symbols_add_profile(s, &p, out, &e), 0);
+		assert_int_equal(symbols_add_profile(s, &p, out, NULL, &e), 0);
 		uint32_t n = symbols_count(s, SYMBOLS_LOCATIONS);
 		for (uint32_t k = 0; k < PLACES; k++)
 			assert_int_equal(plain_place(s, &p, k), out[k]);
 		assert_int_equal(symbols_count(s, SYMBOLS_LOCATIONS), n);
-		assert_int_equal(symbols_add_profile(s, &p, again, &e), 0);
+		assert_int_equal(symbols_add_profile(s, &p, again, NULL, &e), 0);
 		assert_memory_equal(out, again, sizeof out);
 		assert_int_equal(symbols_count(s, SYMBOLS_LOCATIONS), n);
 		profile_release(&p);
@@ -435,7 +479,7 @@ static void a_full_arena_is_an_error(void **state)
 	seed = 1;
 	make_profile(&p);
 	p.arena.max = p.arena.used + 10;
-	assert_int_equal(symbols_add_profile(*state, &p, out, &e), -ERR_LIMIT);
+	assert_int_equal(symbols_add_profile(*state, &p, out, NULL, &e), -ERR_LIMIT);
 	profile_release(&p);
 }
 
@@ -450,7 +494,7 @@ static void translation(void **state)
 	make_profile(&p);
 	struct symbols_map *there = symbols_map_new(s, to), *home = symbols_map_new(to, back);
 	assert_int_equal(symbols_map_column(there, 0), 0);
-	assert_int_equal(symbols_add_profile(s, &p, out, &e), 0); /* `from` grows while the map lives */
+	assert_int_equal(symbols_add_profile(s, &p, out, NULL, &e), 0); /* `from` grows while the map lives */
 	for (uint32_t i = 0; i < p.n_samples; i++)
 		direct[i] = symbols_map_column(there, out[i]);
 	for (uint32_t i = 0; i < p.n_samples; i++) {
@@ -474,7 +518,7 @@ int main(void)
 		TEST(what_is_always_there), TEST(strings), TEST(entries_do_not_move), TEST(mapping_identity),
 		TEST(location_identity), TEST(stacks_are_a_tree), TEST(deep_stacks),
 		TEST(stacks_that_differ_in_one_place), TEST(label_sets), TEST(columns),
-		TEST(whole_profiles), TEST(releases_of_one_program), TEST(a_full_arena_is_an_error), TEST(translation),
+		TEST(whole_profiles), TEST(others_write_in_the_pauses), TEST(releases_of_one_program), TEST(a_full_arena_is_an_error), TEST(translation),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

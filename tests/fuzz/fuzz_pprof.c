@@ -65,7 +65,7 @@ static void is_the_same_again(struct symbols *s, struct profile *p)
 {
 	struct err e = { 0 };
 	uint32_t *first = arena_alloc(&p->arena, p->n_samples * sizeof *first), *again = arena_alloc(&p->arena, p->n_samples * sizeof *again);
-	if (!first || !again || symbols_add_profile(s, p, first, &e) || symbols_add_profile(s, p, again, &e))
+	if (!first || !again || symbols_add_profile(s, p, first, NULL, &e) || symbols_add_profile(s, p, again, NULL, &e))
 		return;
 	REQUIRE(!p->n_samples || !memcmp(first, again, p->n_samples * sizeof *first), "other columns the second time");
 }
