@@ -16,7 +16,7 @@ SAMPLE = message(2, message(1, b"\x01") + message(2, b"\x01"))
 
 
 def bomb(megabytes, wbits=31):
-    pack = zlib.compressobj(9, zlib.DEFLATED, wbits)
+    pack = zlib.compressobj(1, zlib.DEFLATED, wbits)
     zeros = bytes(1 << 20)
     return b"".join(pack.compress(zeros) for _ in range(megabytes)) + pack.flush()
 
@@ -31,15 +31,15 @@ class Kinds:
 
     def __init__(self):
         self._good = gzipped([tables(1), SAMPLE])
-        self._bomb = bomb(1024)
+        self._bomb = bomb(300)
         self._small_bombs = bomb(1) * 64
         self._bytes, self._line = os.urandom(1 << 20), b""
-        self._strings = gzipped([tables(1), SAMPLE, message(6, b"") * 3000000])
+        self._strings = gzipped([tables(1), SAMPLE, message(6, b"") * 1000000])
         self._labels = gzipped([tables(1), message(2, message(1, b"\x01") + message(2, b"\x01") +
                                                       message(3, number(1, 1) + number(3, 5)) * 200) * 20000])
         self._deep = gzipped([tables(1), message(2, message(1, b"\x01" * 4096) + message(2, b"\x01")) * 5000])
         self._sparse = gzipped([tables(1), b"".join(message(4, number(1, (i * 0x9E3779B97F4A7C15) % (1 << 64) or 1))
-                                                    for i in range(200000)), SAMPLE])
+                                                    for i in range(50000)), SAMPLE])
         self._members, self._isize = gzipped([b""]) * 200000, lying_size(bomb(100), 5)
         self._twice = zlib.compress(self._bomb)
 

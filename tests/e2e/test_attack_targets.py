@@ -38,7 +38,7 @@ def attackers(env, name, n):
                                          f"--targets={n}"]))
 
 
-def miss_none(server, seconds=10):
+def miss_none(server, seconds=8):
     """In the last seconds each of the 20 had a scrape a second, and it was up."""
     series = server.query(f'up{{job="healthy"}}[{seconds}s]')["result"]
     check(len(series) == 20, f"up of {len(series)} healthy targets")
@@ -65,7 +65,7 @@ def test_heavy_bodies_hold_nobody_up(env):
     wait_until("heavy ones are dropped, which is told", lambda: server.metrics()["pyrrha_target_scrapes_dropped_total"] > 5, 60)
     wait_until("its reason is shown", lambda: any("dropped here" in r for r in reasons(server, "heavy")))
     wait_until("a dropped one is down", lambda: server.value('min(up{job="heavy"})') == 0)
-    time.sleep(30 if LONG else 8)
+    time.sleep(30 if LONG else 3)
     wait_until("the healthy miss none", lambda: miss_none(server), 60)
     check(server.metrics()["pyrrha_target_memory_bytes"] <= server.metrics()["pyrrha_target_memory_limit_bytes"], "over the budget")
     ends_in_time(server)
