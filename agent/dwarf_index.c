@@ -153,7 +153,7 @@ enum { SANITIZED = 1 };
 enum { SANITIZED = 0 };
 #endif
 
-enum { HELPER_OK, HELPER_FAILED, HELPER_NOTHING, HELPER_PARTLY }; /* exit status */
+enum { HELPER_OK, HELPER_FAILED, HELPER_NOTHING, HELPER_PARTLY, HELPER_COMPRESSED }; /* exit status */
 
 /* Where memory runs out all the same, it goes first. */
 static void offer_to_oom_killer(void)
@@ -188,7 +188,7 @@ static NORETURN void helper(int elf_fd, int out_fd)
 		/* it is only a courtesy */
 	}
 	int rc = dwarf_index_write(3, 4, &whole, &e);
-	_exit(rc == -ERR_NOT_FOUND ? HELPER_NOTHING : rc ? HELPER_FAILED : whole ? HELPER_OK : HELPER_PARTLY);
+	_exit(rc == -ERR_NOT_FOUND ? HELPER_NOTHING : rc == -ERR_LIMIT ? HELPER_COMPRESSED : rc ? HELPER_FAILED : whole ? HELPER_OK : HELPER_PARTLY);
 }
 
 static int run_helper(int elf_fd, int out_fd, const atomic_bool *stop, struct child_pace *pace, bool *ret_partly, struct err *e)
@@ -212,6 +212,9 @@ static int run_helper(int elf_fd, int out_fd, const atomic_bool *stop, struct ch
 	case HELPER_PARTLY:
 		*ret_partly = true;
 		return 0;
+	case HELPER_COMPRESSED:
+		return err_set(e, ERR_LIMIT, "its compressed debug information does not fit into %llu MB unpacked; objcopy "
+			       "--decompress-debug-sections helps", (unsigned long long)HELPER_MEMORY >> 20);
 	case HELPER_NOTHING:
 		return err_set(e, ERR_NOT_FOUND, "no debug information");
 	default:

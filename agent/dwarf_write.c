@@ -17,6 +17,7 @@
 
 #include "agent/dwarf_index.h"
 #include "agent/dwarf_private.h"
+#include "agent/elf_file.h"
 #include "agent/spill.h"
 #include "agent/tempfile.h"
 #include "base/alloc.h"
@@ -47,6 +48,7 @@ struct writing {
 	struct map index;        /* hash of a name -> its offset */
 	struct seen seen[4096];  /* valid as long as libdw is not begun anew */
 	bool failed;             /* names could not be written */
+	bool compressed;         /* the debug information: libdw unpacks whole sections of it in memory */
 	Dwarf_Files *files;      /* of the unit at work */
 	size_t n_files;
 };
@@ -295,6 +297,18 @@ static Dwarf *open_dwarf(int fd, int *ret_debug_fd)
 	return *ret_debug_fd >= 0 ? dwarf_begin(*ret_debug_fd, DWARF_C_READ) : NULL;
 }
 
+static bool is_compressed(int fd)
+{
+	struct elf_file f;
+
+	if (fd < 0 || elf_open(&f, fd, NULL))
+		return false;
+	const Elf64_Shdr *s = elf_section(&f, ".debug_info");
+	bool is = s && s->sh_flags & SHF_COMPRESSED;
+	elf_close(&f);
+	return is;
+}
+
 static size_t heap_bytes(void)
 {
 	struct mallinfo2 m = mallinfo2();
@@ -321,6 +335,7 @@ static size_t take_units(struct writing *w, int elf_fd, size_t first, bool *ret_
 	uint8_t type;
 
 	*ret_end = true;
+	w->compressed |= is_compressed(elf_fd) || is_compressed(debug_fd);
 	if (d)
 		dwarf_new_oom_handler(d, stop_walk);
 	memset(w->seen, 0, sizeof w->seen);
@@ -367,7 +382,9 @@ int dwarf_index_write(int elf_fd, int out_fd, bool *ret_whole, struct err *e)
 	map_reserve(&w->index, NAMES_KNOWN_MAX);
 	buf_putc(&w->pending, 0);
 	*ret_whole = take_all_units(w, elf_fd);
-	int rc = w->rows.total || w->calls.total ? write_out(w, out_fd, e) : err_set(e, ERR_NOT_FOUND, "no debug information");
+	int rc = w->rows.total || w->calls.total ? write_out(w, out_fd, e) :
+		 w->compressed ? err_set(e, ERR_LIMIT, "compressed debug information that does not fit into memory") :
+				 err_set(e, ERR_NOT_FOUND, "no debug information");
 	spill_release(&w->rows);
 	spill_release(&w->calls);
 	close(w->names_fd);
