@@ -56,7 +56,7 @@ static struct opt table[] = {
 	{ "storage.max-series", OPT_INT, &set.partition_series, "<n>",
 	  "Series of a day. Profiles of more are refused and counted." },
 	{ "storage.max-target-functions", OPT_INT, &set.target_functions, "<n>",
-	  "Functions that a target (job and instance) may add to a day. What it has beyond this, or the next two, or half of "
+	  "Functions that a target (job and instance) may add to a day. What it has beyond this, or the next two, or a quarter of "
 	  "--storage.dictionary-memory, becomes one function, (other), and is counted; totals stay exact." },
 	{ "storage.max-target-locations", OPT_INT, &set.target_locations, "<n>", "The same of places in the code." },
 	{ "storage.max-target-stacks", OPT_INT, &set.target_stacks, "<n>", "The same of stacks, with their sample labels." },
