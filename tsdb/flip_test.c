@@ -327,7 +327,8 @@ static void trial(const struct original *o, const char *sub, const char *name, b
 
 static unsigned scaled(unsigned n)
 {
-	return getenv("PYRRHA_LONG") ? n * 60 : n;
+	const char *is_long = getenv("PYRRHA_LONG");
+	return is_long && *is_long ? n * 60 : n;
 }
 
 static void trials(const struct original *o, const char *sub, const char *begin, const char *end, bool of_log, unsigned n)
