@@ -180,7 +180,7 @@ def test_targets_are_json(env):
 def test_refusals(env):
     """What keeps the agent from starting is told with what to do about it, and the exit status says whether it was the flags."""
     start_agent(env)  # the rights to run at all
-    taken = env.agent.p.args[-1].split("=")[1]
+    taken = next(a for a in env.agent.p.args if a.startswith("--web.listen-address=")).split("=")[1]
     program = env.program("pyrrha-agent")
     local = "--web.listen-address=127.0.0.1:0"
     bad = env.path("bad.yml", "relabel_configs:\n- source_labels: [comm]\n  action: nonsense\n")

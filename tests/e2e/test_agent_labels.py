@@ -330,7 +330,7 @@ def test_dropped_containers_are_not_sampled(env):
         check(http_get(agent + "/-/reload", data=b"")[0] == 200, "the rules do not load")
         wait_until("filters after " + text, lambda: metric(agent, filters) == there, 30)
         check(not profile(env, agent, 1, f'{{container="{name}"}}')[0], "a dropped container is in the profile")
-    env.path("agent.yml", "")
+    env.path("agent.yml", "relabel_configs: []\n")
     check(http_get(agent + "/-/reload", data=b"")[0] == 200, "the rules do not load")
     wait_until("no filter", lambda: metric(agent, filters) == 0, 30)
     wait_until("the container is back", lambda: profile(env, agent, 1, f'{{container="{name}"}}')[0], 30)
