@@ -163,6 +163,11 @@ int config_decode_at(struct config_ctx *c, const char *field, const struct confi
 /* For custom fields: one value of a type, with no default. */
 int config_decode_value(struct config_ctx *c, const struct config_field *f, const struct config_node *n, void *at,
 			struct err *e) MUST_USE;
+/* Whether two structs that were decoded by t, or made as if, say the same. A custom field counts as different, unless its row has
+ * a table: then it is a struct config_list, or a pointer and a size_t after it, of structs of that table. */
+bool config_same(const struct config_table *t, const void *a, const void *b);
+/* A copy with all it points at in an arena without a limit. Custom fields as above; CONFIG_NODE stays what it was. */
+void config_copy(const struct config_table *t, struct arena *a, const void *from, void *to);
 /* Steps into a field for messages: config_enter(c, "x") or config_enter_index(c, 3); leave restores. */
 size_t config_enter(struct config_ctx *c, const char *key);
 size_t config_enter_index(struct config_ctx *c, size_t i);

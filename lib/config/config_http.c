@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tables of Prometheus's HTTP client configuration, and its rules: one kind of credentials at most, files or
  * values but not both. lib/fetch acts on what is decoded here. */
+#include <assert.h>
+
 #include "config/config_http.h"
 
 #define F(key, type, st, member, def) { key, type, offsetof(struct st, member), def }
@@ -114,6 +116,14 @@ static const struct config_field header_rows[] = {
 	F("files", CONFIG_STRINGS, http_header, files, NULL),
 };
 static const struct config_table header_table = CONFIG_TABLE(struct http_header, header_rows, NULL);
+/* As they are afterwards, to be compared and copied. */
+static const struct config_field named_header_rows[] = {
+	F("name", CONFIG_STRING, http_header, name, NULL),
+	{ NULL, CONFIG_INLINE, .table = &header_table },
+};
+static const struct config_table named_header_table = CONFIG_TABLE(struct http_header, named_header_rows, NULL);
+static_assert(offsetof(struct http_config, n_headers) - offsetof(struct http_config, headers) == offsetof(struct config_list, n),
+	      "config_value.c takes them for a list");
 
 static bool reserved_header(const char *name)
 {
@@ -204,7 +214,8 @@ static const struct config_field http_rows[] = {
 	F("proxy_connect_header", CONFIG_MULTIMAP, http_config, proxy_connect_header, NULL),
 	F("follow_redirects", CONFIG_BOOL, http_config, follow_redirects, "true"),
 	F("enable_http2", CONFIG_BOOL, http_config, enable_http2, "true"),
-	{ "http_headers", CONFIG_CUSTOM, offsetof(struct http_config, headers), .custom = decode_headers },
+	{ "http_headers", CONFIG_CUSTOM, offsetof(struct http_config, headers), .table = &named_header_table,
+	  .custom = decode_headers },
 	F("bearer_token", CONFIG_SECRET, http_config, bearer_token, NULL),
 	F("bearer_token_file", CONFIG_PATH, http_config, bearer_token_file, NULL),
 };

@@ -367,6 +367,39 @@ static void http_settings(void **state)
 	done(&r2);
 }
 
+/* Each differs from each other; each equals itself read again, and its copy, also after the original is gone. */
+static void same_and_copied(void **state)
+{
+	static const char *const yaml[] = {
+		"", "proxy_url: http://p\n", "enable_http2: false\n", "basic_auth: {username: u}\n",
+		"basic_auth: {username: u, password: p}\n", "authorization: {credentials: c}\n", "tls_config: {ca: c}\n",
+		"tls_config: {min_version: TLS12}\n", "tls_config: {insecure_skip_verify: true}\n",
+		"oauth2: {client_id: i, token_url: u, scopes: [a, b]}\n", "oauth2: {client_id: i, token_url: u, scopes: [a, c]}\n",
+		"oauth2: {client_id: i, token_url: u, endpoint_params: {a: b}}\n",
+		"oauth2: {client_id: i, token_url: u, endpoint_params: {a: c}}\n",
+		"http_headers: {X: {values: [v]}}\n", "http_headers: {X: {values: [w]}}\n", "http_headers: {Y: {values: [v]}}\n",
+		"http_headers: {X: {files: [v]}}\n", "proxy_url: u\nproxy_connect_header: {a: [b, c]}\n",
+		"proxy_url: u\nproxy_connect_header: {a: [b, d]}\n",
+	};
+	const struct config_table *t = &config_http_table;
+	for (size_t i = 0; i < ARRAY_LEN(yaml); i++) {
+		struct http_config a, b, copy;
+		struct arena arena;
+		struct run r, r2;
+		arena_init(&arena, 0);
+		assert_int_equal(http(&r, yaml[i], &a), 0);
+		config_copy(t, &arena, &a, &copy);
+		done(&r);
+		for (size_t k = 0; k < ARRAY_LEN(yaml); k++) {
+			assert_int_equal(http(&r2, yaml[k], &b), 0);
+			if (config_same(t, &copy, &b) != (i == k) || config_same(t, &b, &copy) != (i == k))
+				fail_msg("%s and %s", yaml[i], yaml[k]);
+			done(&r2);
+		}
+		arena_free(&arena);
+	}
+}
+
 static int top(struct run *r, const char *yaml, struct config_global *g)
 {
 	*r = (struct run){ 0 };
@@ -444,7 +477,7 @@ int main(void)
 		cmocka_unit_test(anchors_and_merges), cmocka_unit_test(aliases_are_bounded),
 		cmocka_unit_test(empty_and_deep),
 		cmocka_unit_test(secrets_are_not_shown), cmocka_unit_test(urls_are_shown_without_secrets),
-		cmocka_unit_test(http_settings),
+		cmocka_unit_test(http_settings), cmocka_unit_test(same_and_copied),
 		cmocka_unit_test(top_level),
 		cmocka_unit_test(relabel_rules),
 	};

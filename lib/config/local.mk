@@ -2,7 +2,7 @@ noinst_LIBRARIES += libconfig.a
 CONFIG_LIBS = libconfig.a $(MODEL_LIBS) $(YAML_LIBS)
 libconfig_a_CPPFLAGS = $(AM_CPPFLAGS) $(YAML_CFLAGS)
 libconfig_a_SOURCES = \
-  lib/config/config.h lib/config/config_tree.c lib/config/config_decode.c lib/config/config_redact.c \
+  lib/config/config.h lib/config/config_tree.c lib/config/config_decode.c lib/config/config_redact.c lib/config/config_value.c \
   lib/config/config_top.c lib/config/config_top.h lib/config/config_http.c lib/config/config_http.h \
   lib/config/config_relabel.c lib/config/config_relabel.h
 if HAVE_CMOCKA
