@@ -20,7 +20,7 @@ static int new_client(struct pool *p, struct scraper_config *c, const struct job
 {
 	int rc = fetch_client_new(ret, &j->http, p->scraper->user_agent, e);
 	if (!rc)
-		fetch_client_owner(*ret, release_config, scraper_config_ref(c));
+		fetch_client_owner(*ret, release_config, scraper_config_ref(j->config));
 	return rc;
 }
 
@@ -48,7 +48,7 @@ static int restart_discovery(struct pool *p, struct scraper_config *c, const str
 	discovery_stop(p->discovery);
 	scraper_config_unref(p->sd_config);
 	p->discovery = d;
-	p->sd_config = scraper_config_ref(c);
+	p->sd_config = scraper_config_ref(j->config);
 	return 0;
 }
 
@@ -65,7 +65,7 @@ int pool_reconfigure(struct pool *p, struct scraper_config *c, const struct job_
 	fetch_client_unref(p->client);
 	scraper_config_unref(p->config);
 	p->client = client;
-	p->config = scraper_config_ref(c);
+	p->config = scraper_config_ref(j->config);
 	p->job = j;
 	return 0;
 }

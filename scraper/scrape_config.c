@@ -134,6 +134,7 @@ static int decode_job(struct config_ctx *c, const struct config_node *n, const s
 {
 	struct raw_job raw = { 0 };
 	int rc = config_decode(c, &job_table, n, &raw, e);
+	raw.job.config = ret->config;
 	*ret = raw.job; /* also on failure: its expressions are released with the configuration */
 	if (!rc && !ret->name[0])
 		rc = config_error(c, n, e, "job_name is empty");
@@ -150,6 +151,20 @@ static int decode_job(struct config_ctx *c, const struct config_node *n, const s
 	return rc ? rc : take_fingerprint(c, n, ret, e);
 }
 
+static void make_room(struct scraper_config *s, size_t n)
+{
+	s->own = arena_calloc(&s->arena, n + 1, sizeof *s->own);
+	s->jobs = arena_calloc(&s->arena, n + 1, sizeof *s->jobs);
+}
+
+static struct job_config *take_job(struct scraper_config *s)
+{
+	struct job_config *j = &s->own[s->n_own++];
+	j->config = s;
+	s->jobs[s->n_jobs++] = j;
+	return j;
+}
+
 /* The jobs of one list, in `place` for messages. */
 static int decode_jobs(struct config_ctx *c, const struct config_node *list, struct scraper_config *s, size_t room,
 		       struct err *e)
@@ -158,9 +173,8 @@ static int decode_jobs(struct config_ctx *c, const struct config_node *list, str
 	int rc = list->type == CONFIG_NODE_LIST ? 0 : config_error(c, list, e, "a list of jobs is wanted");
 	for (size_t i = 0; i < list->n && !rc && s->n_jobs < room; i++) {
 		size_t inner = config_enter_index(c, i);
-		struct job_config *j = &s->jobs[s->n_jobs];
+		struct job_config *j = take_job(s);
 		rc = decode_job(c, list->items[i], &s->global, j, e);
-		s->n_jobs++;
 		if (!rc && scraper_config_job(s, j->name) != j)
 			rc = config_error(c, list->items[i], e, "job_name %s is taken by another job", j->name);
 		config_leave(c, inner);
@@ -243,7 +257,7 @@ static int decode_all(struct config_ctx *c, const struct config_tree *t, struct 
 		rc = load_files(c, config_get(config_root(t), "scrape_config_files"), &f, e);
 	for (size_t i = 0; i < f.trees.n; i++)
 		room += jobs_of(f.trees.v[i]) ? jobs_of(f.trees.v[i])->n : 0;
-	s->jobs = arena_calloc(c->arena, room + 1, sizeof *s->jobs);
+	make_room(s, room);
 	if (!rc && own)
 		rc = decode_jobs(c, own, s, room, e);
 	if (!rc)
@@ -254,14 +268,20 @@ static int decode_all(struct config_ctx *c, const struct config_tree *t, struct 
 	return rc;
 }
 
-int scraper_config_parse(struct scraper_config **ret, const struct config_tree *t, void (*warn)(void *arg, const char *text),
-			 void *warn_arg, struct err *e)
+static struct scraper_config *new_config(void)
 {
 	static uint64_t serials;
 	struct scraper_config *s = NEW(struct scraper_config);
 	s->refs = 1;
 	s->serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
 	arena_init(&s->arena, 0);
+	return s;
+}
+
+int scraper_config_parse(struct scraper_config **ret, const struct config_tree *t, void (*warn)(void *arg, const char *text),
+			 void *warn_arg, struct err *e)
+{
+	struct scraper_config *s = new_config();
 	struct config_ctx c = { .arena = &s->arena, .warn = warn, .warn_arg = warn_arg };
 	c.dir = config_dirname(&s->arena, config_root(t)->file);
 	int rc = decode_all(&c, t, s, e);
@@ -284,12 +304,36 @@ void scraper_config_unref(struct scraper_config *c)
 {
 	if (!c || __atomic_sub_fetch(&c->refs, 1, __ATOMIC_ACQ_REL))
 		return;
-	for (size_t i = 0; i < c->n_jobs; i++) {
-		config_relabel_release(&c->jobs[i].relabel);
-		config_relabel_release(&c->jobs[i].metric_relabel);
+	for (size_t i = 0; i < c->n_own; i++) {
+		config_relabel_release(&c->own[i].relabel);
+		config_relabel_release(&c->own[i].metric_relabel);
 	}
+	for (size_t i = 0; i < c->n_parts; i++)
+		scraper_config_unref(c->parts[i]);
 	arena_free(&c->arena);
 	free(c);
+}
+
+static void add_part(struct scraper_config *s, struct scraper_config *part)
+{
+	s->parts[s->n_parts++] = scraper_config_ref(part);
+	for (size_t i = 0; i < part->n_jobs; i++)
+		s->jobs[s->n_jobs++] = part->jobs[i];
+}
+
+struct scraper_config *scraper_config_join(struct scraper_config *base, struct scraper_config *const *parts, size_t n)
+{
+	struct scraper_config *s = new_config();
+	size_t room = base->n_jobs;
+	for (size_t i = 0; i < n; i++)
+		room += parts[i]->n_jobs;
+	s->jobs = arena_calloc(&s->arena, room + 1, sizeof *s->jobs);
+	s->parts = arena_calloc(&s->arena, n + 1, sizeof *s->parts);
+	s->global = base->global;
+	add_part(s, base);
+	for (size_t i = 0; i < n; i++)
+		add_part(s, parts[i]);
+	return s;
 }
 
 const char *scraper_config_empty_file(const struct scraper_config *c)
@@ -300,8 +344,8 @@ const char *scraper_config_empty_file(const struct scraper_config *c)
 const struct job_config *scraper_config_job(const struct scraper_config *c, const char *name)
 {
 	for (size_t i = 0; i < c->n_jobs; i++)
-		if (c->jobs[i].name && strcmp(c->jobs[i].name, name) == 0)
-			return &c->jobs[i];
+		if (c->jobs[i]->name && strcmp(c->jobs[i]->name, name) == 0)
+			return c->jobs[i];
 	return NULL;
 }
 
@@ -328,7 +372,7 @@ void scraper_config_check(const struct scraper_config *c, struct buf *out)
 	char interval[DURATION_LEN], timeout[DURATION_LEN];
 	buf_printf(out, "%zu scrape job%s\n", c->n_jobs, c->n_jobs == 1 ? "" : "s");
 	for (size_t i = 0; i < c->n_jobs; i++) {
-		const struct job_config *j = &c->jobs[i];
+		const struct job_config *j = c->jobs[i];
 		buf_printf(out, "  %s: every %s, timeout %s, %zu static target%s", j->name,
 			   units_format_duration(j->interval_ms, interval), units_format_duration(j->timeout_ms, timeout),
 			   static_targets(j), static_targets(j) == 1 ? "" : "s");

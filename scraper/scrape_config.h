@@ -37,6 +37,7 @@ struct type_config {
 };
 
 struct job_config {
+	struct scraper_config *config; /* whose arena it lies in; borrowed */
 	const char *name;
 	int64_t interval_ms, timeout_ms;
 	int scheme;         /* 0 http, 1 https */
@@ -63,12 +64,19 @@ struct scraper_config {
 	uint64_t serial; /* of this program's run; no two are equal */
 	struct arena arena;
 	struct config_global global;
-	struct job_config *jobs;
+	struct job_config *own;    /* those that were decoded into this arena */
+	size_t n_own;
+	struct job_config **jobs;  /* all of them: its own, and those of parts */
 	size_t n_jobs;
+	struct scraper_config **parts; /* references */
+	size_t n_parts;
 	const char *empty_file; /* one of scrape_config_files with nothing in it; NULL = none is */
 };
 
 const struct job_config *scraper_config_job(const struct scraper_config *c, const char *name);
+/* The jobs of base and of the parts, in that order, as one configuration; takes references. Names must differ. A job keeps the
+ * configuration that it was decoded into, so that it can stay when others come and go. Returns owned. */
+struct scraper_config *scraper_config_join(struct scraper_config *base, struct scraper_config *const *parts, size_t n);
 
 /* Decodes the list under `profiling_config` into job's types. (scrape_types.c) */
 int scrape_types_decode(struct config_ctx *c, const struct config_node *n, struct job_config *job, struct err *e) MUST_USE;

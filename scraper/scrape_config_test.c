@@ -71,7 +71,7 @@ static void parcas_tutorial(void **state)
 	assert_non_null(strstr(warnings, "p.yml:2:3: field object_storage: ignored; profiles are kept in --storage.path"));
 	assert_non_null(strstr(warnings, "field scrape_configs[0].normalized_addresses: ignored"));
 	assert_int_equal(c->n_jobs, 1);
-	const struct job_config *j = &c->jobs[0];
+	const struct job_config *j = c->jobs[0];
 	assert_int_equal(j->interval_ms, 3000);
 	assert_int_equal(j->timeout_ms, 10000);
 	const struct type_config *cpu = type_of(j, "process_cpu"), *memory = type_of(j, "memory");
@@ -103,7 +103,7 @@ static void kinds(void **state)
 	struct scraper_config *c = good(
 		"scrape_configs:\n- job_name: a\n  profiling_config:\n    pprof_config:\n"
 		"      memory: {kind: {alloc_space: gauge}}\n      heap_delta: {path: /x, delta: true}\n      other: {path: /y}\n");
-	const struct job_config *j = &c->jobs[0];
+	const struct job_config *j = c->jobs[0];
 	const struct type_config *m = type_of(j, "memory"), *d = type_of(j, "heap_delta"), *o = type_of(j, "other");
 	assert_int_equal(scrape_type_kind(m, VIEW("alloc_space"), VIEW("bytes"), false), PROFILE_GAUGE);
 	assert_int_equal(scrape_type_kind(m, VIEW("alloc_objects"), VIEW("count"), false), PROFILE_CUMULATIVE);
@@ -123,18 +123,18 @@ static void prometheus_file(void **state)
 		"scrape_configs:\n- job_name: p\n  honor_timestamps: true\n  metrics_path: /metrics\n  scheme: HTTPS\n"
 		"  basic_auth: {username: u, password: p}\n  sample_limit: 3\n  static_configs: [{targets: [a:1], labels: {x: y}}]\n"
 		"- {job_name: q, scrape_interval: 1h}\n");
-	const struct job_config *j = &c->jobs[0];
+	const struct job_config *j = c->jobs[0];
 	assert_non_null(strstr(warnings, "metrics_path: ignored"));
 	assert_int_equal(j->interval_ms, 15000);
 	assert_int_equal(j->timeout_ms, 10000);
 	assert_int_equal(j->scheme, 1);
 	assert_int_equal(j->sample_limit, 3);
-	assert_int_equal(c->jobs[1].sample_limit, 9);
-	assert_int_equal(c->jobs[1].interval_ms, 3600000);
+	assert_int_equal(c->jobs[1]->sample_limit, 9);
+	assert_int_equal(c->jobs[1]->interval_ms, 3600000);
 	assert_string_equal(j->http.basic_auth->password, "p");
 	scraper_config_unref(c);
 	c = good("scrape_configs:\n- job_name: d\n");
-	assert_int_equal(c->jobs[0].interval_ms, 10000);
+	assert_int_equal(c->jobs[0]->interval_ms, 10000);
 	scraper_config_unref(c);
 }
 
@@ -221,12 +221,34 @@ static void unchanged_jobs_are_known(void **state)
 	struct scraper_config *one = good(text);
 	struct scraper_config *two = good("global: {external_labels: {a: b}}\nscrape_configs:\n- job_name: a\n"
 					  "  static_configs:\n  - targets:\n    - 'x:1'\n- {job_name: b, scrape_interval: 1s}\n");
-	assert_true(view_eq(one->jobs[0].fingerprint, two->jobs[0].fingerprint));
-	assert_false(view_eq(one->jobs[1].fingerprint, two->jobs[1].fingerprint));
-	assert_true(discovery_same(&one->jobs[0].sd, &two->jobs[0].sd));
+	assert_true(view_eq(one->jobs[0]->fingerprint, two->jobs[0]->fingerprint));
+	assert_false(view_eq(one->jobs[1]->fingerprint, two->jobs[1]->fingerprint));
+	assert_true(discovery_same(&one->jobs[0]->sd, &two->jobs[0]->sd));
 	assert_true(one->serial != two->serial);
 	scraper_config_unref(one);
 	scraper_config_unref(two);
+}
+
+/* A job stays what it was, in the arena that it was decoded into, when the ones beside it come and go. */
+static void configurations_are_joined(void **state)
+{
+	struct scraper_config *base = good("scrape_configs:\n- {job_name: a}\n- {job_name: b}\n");
+	struct scraper_config *one = good("scrape_configs: [{job_name: n/one}]\n"), *two = good("scrape_configs: [{job_name: n/two}]\n");
+	struct scraper_config *all = scraper_config_join(base, (struct scraper_config *[]){ one, two }, 2);
+	struct scraper_config *less = scraper_config_join(base, (struct scraper_config *[]){ two }, 1);
+	assert_int_equal(all->n_jobs, 4);
+	assert_int_equal(less->n_jobs, 3);
+	const struct job_config *j = scraper_config_job(all, "n/two");
+	assert_ptr_equal(j, scraper_config_job(less, "n/two"));
+	assert_ptr_equal(j->config, two);
+	assert_ptr_equal(scraper_config_job(all, "b")->config, base);
+	assert_null(scraper_config_job(less, "n/one"));
+	scraper_config_unref(base);
+	scraper_config_unref(one);
+	scraper_config_unref(two);
+	scraper_config_unref(all);
+	assert_string_equal(j->name, "n/two"); /* the other one still holds it */
+	scraper_config_unref(less);
 }
 
 /* The plan for one type of a target that has these labels. */
@@ -247,7 +269,7 @@ static void plans(void **state)
 	struct scraper_config *c = good(
 		"scrape_configs:\n- job_name: j\n  scrape_timeout: 3s\n  params: {a: ['1', '2'], seconds: ['4']}\n"
 		"  profiling_config: {path_prefix: /pre/, pprof_config: {q: {path: '/q?x=y'}}}\n");
-	const struct job_config *j = &c->jobs[0];
+	const struct job_config *j = c->jobs[0];
 	struct label v6[] = { L("__address__", "[::1]:80"), L("__scheme__", "https"), L("__param_a", "b c") };
 	struct target_plan p = plan(j, "memory", v6, 3);
 	assert_string_equal(p.url, "https://[::1]:80/pre/debug/pprof/allocs?a=b%20c&a=2");
@@ -289,7 +311,7 @@ static void agents(void **state)
 		"- job_name: own\n  honor_labels: false\n  profiling_config: {preset: agent, series_labels: [team]}\n"
 		"- job_name: go\n  scrape_interval: 15m\n");
 	static const char *const labels[] = { "node", "namespace", "pod", "container", "unit", "comm" };
-	const struct job_config *j = &c->jobs[0], *own = &c->jobs[1];
+	const struct job_config *j = c->jobs[0], *own = c->jobs[1];
 	struct label address[] = { L("__address__", "h:1") };
 
 	assert_int_equal(j->n_types, 2);
@@ -304,7 +326,7 @@ static void agents(void **state)
 	p = plan(j, "off_cpu", address, 1);
 	assert_string_equal(p.url, "http://h:1/debug/pprof/offcpu?seconds=600");
 	target_plan_release(&p);
-	p = plan(&c->jobs[2], "process_cpu", address, 1);
+	p = plan(c->jobs[2], "process_cpu", address, 1);
 	assert_string_equal(p.url, "http://h:1/debug/pprof/profile?seconds=900");
 	target_plan_release(&p);
 	/* The job has the last word. */
@@ -322,6 +344,7 @@ int main(void)
 		cmocka_unit_test(mistakes),
 		cmocka_unit_test(more_files),
 		cmocka_unit_test(unchanged_jobs_are_known),
+		cmocka_unit_test(configurations_are_joined),
 		cmocka_unit_test(plans),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

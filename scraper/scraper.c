@@ -266,9 +266,9 @@ static struct pool *find_pool(struct scraper *s, const char *name)
 static int make_new(struct scraper *s, struct scraper_config *c, struct pool **made, struct err *e)
 {
 	for (size_t i = 0; i < c->n_jobs; i++) {
-		if (find_pool(s, c->jobs[i].name))
+		if (find_pool(s, c->jobs[i]->name))
 			continue;
-		made[i] = pool_new_job(s, c, &c->jobs[i], e);
+		made[i] = pool_new_job(s, c, c->jobs[i], e);
 		if (!made[i]) {
 			for (size_t k = 0; k < i; k++)
 				if (made[k])
