@@ -22,6 +22,7 @@
 #include "agent/targets.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "config.h"
@@ -334,16 +335,6 @@ static int start_polling(struct agent *a, struct err *e)
 	return 0;
 }
 
-/* Every mapped file of a sampled process has a descriptor, every CPU one. */
-static void raise_file_limit(void)
-{
-	struct rlimit r;
-	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
-		r.rlim_cur = MIN(r.rlim_max, (rlim_t)65536);
-		setrlimit(RLIMIT_NOFILE, &r);
-	}
-}
-
 int agent_check_pid_namespace(struct err *e)
 {
 	char link[64] = "";
@@ -485,7 +476,7 @@ int agent_start(struct agent **ret, const struct agent_options *o, struct err *e
 	pthread_condattr_destroy(&ca);
 	stack_tree_init(&a->stacks);
 	new_window(a, clock_mono_ns(), false);
-	raise_file_limit();
+	files_raise_limit(); /* every mapped file of a sampled process has a descriptor, every CPU one */
 	int r = open_all(a, e);
 	if (!r)
 		r = thread_start(&a->thread, "drain", drain_thread, a, e);

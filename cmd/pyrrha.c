@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/thread.h"
@@ -358,6 +359,7 @@ int main(int argc, char **argv)
 	struct server s = { 0 };
 	struct err e = { 0 };
 	alloc_keep_freed();
+	files_raise_limit(); /* a socket per request under way, and one per connection that is kept */
 	int rc = flags_parse(&s.f, argc, argv, &e);
 	if (!rc)
 		rc = set_log(&s.f, &e);

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One exchange: a curl handle made ready from client and request, the body collected under its cap, and curl's
  * verdict turned into words that say what to look at. Blocking exchanges run here, others on a loop (fetch_loop.c). */
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -90,6 +94,16 @@ static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl
 	return atomic_load(f->cancel);
 }
 
+/* curl does not tell why a socket could not be made. */
+static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *a)
+{
+	struct fetch *f = arg;
+	int fd = socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+	if (fd < 0)
+		f->socket_errno = errno;
+	return fd < 0 ? CURL_SOCKET_BAD : fd;
+}
+
 static void set_protocols(CURL *h)
 {
 #if LIBCURL_VERSION_NUM >= 0x075500
@@ -125,6 +139,8 @@ static void set_request(struct fetch *f, const struct fetch_request *q)
 	curl_easy_setopt(h, CURLOPT_ERRORBUFFER, f->problem);
 	curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(h, CURLOPT_WRITEDATA, f);
+	curl_easy_setopt(h, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+	curl_easy_setopt(h, CURLOPT_OPENSOCKETDATA, f);
 	curl_easy_setopt(h, CURLOPT_URL, q->url);
 	curl_easy_setopt(h, CURLOPT_USERAGENT, f->client->user_agent);
 	curl_easy_setopt(h, CURLOPT_TIMEOUT_MS, (long)q->timeout_ms);
@@ -224,11 +240,37 @@ static int say_partial(struct fetch *f, struct err *e)
 	return err_set(e, ERR_BAD_DATA, "the answer was cut short after %llu bytes", (unsigned long long)f->seen);
 }
 
+static bool no_files(void)
+{
+	int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 && (errno == EMFILE || errno == ENFILE);
+}
+
+/* The two limits that many targets at once run into. */
+static int say_no_room(struct fetch *f, long number, struct err *e)
+{
+	struct rlimit r = { 0 };
+	if (number == EADDRNOTAVAIL)
+		return err_set(e, ERR_UNAVAILABLE, "cannot connect: no local port is left for that address (net.ipv4.ip_local_port_range)");
+	if (f->socket_errno == ENFILE)
+		return err_set(e, ERR_UNAVAILABLE, "cannot connect: the system has as many files open as it may; raise fs.file-max");
+	if (f->socket_errno != EMFILE && !no_files())
+		return 0;
+	getrlimit(RLIMIT_NOFILE, &r);
+	return err_set(e, ERR_UNAVAILABLE, "cannot connect: this process has as many files open as it may, %llu; raise the limit "
+		       "(ulimit -n, LimitNOFILE= of systemd) or ask fewer targets", (unsigned long long)r.rlim_cur);
+}
+
 static int say_no_connection(struct fetch *f, const char *text, struct err *e)
 {
 	char why[128];
 	long number = 0;
 	curl_easy_getinfo(f->easy, CURLINFO_OS_ERRNO, &number);
+	int rc = say_no_room(f, number, e);
+	if (rc)
+		return rc;
 	if (!number)
 		return err_set(e, ERR_UNAVAILABLE, "%s", text);
 	return err_set(e, ERR_UNAVAILABLE, "cannot connect: %s (%s)", strerror_r((int)number, why, sizeof why), text);
@@ -256,6 +298,9 @@ static int say_error(struct fetch *f, CURLcode rc, struct err *e)
 	case CURLE_WEIRD_SERVER_REPLY:
 		return err_set(e, ERR_BAD_DATA, "%s", text);
 	case CURLE_COULDNT_CONNECT:
+	case CURLE_COULDNT_RESOLVE_HOST:
+	case CURLE_COULDNT_RESOLVE_PROXY:
+	case CURLE_OUT_OF_MEMORY: /* also: no files for the thread that resolves names */
 		return say_no_connection(f, text, e);
 	case CURLE_ABORTED_BY_CALLBACK:
 		return err_set(e, ERR_CANCELED, "canceled");

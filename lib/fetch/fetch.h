@@ -32,7 +32,7 @@ struct fetch_request {
 	int64_t connect_timeout_ms;  /* 0 = the timeout, at most 10 s */
 	uint64_t max_bytes;          /* of the body after Content-Encoding; 0 = FETCH_MAX_BYTES */
 	bool compressed;             /* accept gzip and inflate it */
-	const atomic_bool *cancel;   /* NULL, or: the exchange ends within a second of it being set */
+	const atomic_bool *cancel;   /* NULL, or: fetch_do ends within a second of it being set; on a loop: fetch_cancel */
 	/* Instead of collecting the body: called as it arrives; false ends the exchange. */
 	bool (*on_data)(void *arg, const char *p, size_t n);
 	void *on_data_arg;

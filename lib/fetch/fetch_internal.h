@@ -28,11 +28,13 @@ struct fetch {
 	bool (*on_data)(void *arg, const char *p, size_t n);
 	void *on_data_arg;
 	int64_t started_ns, timeout_ms;
+	int socket_errno;                 /* of a socket that could not be made; 0 = all could */
 	char problem[CURL_ERROR_SIZE];
 	/* On a loop: */
 	struct fetch_loop *loop;
+	struct shard *shard;
 	bool paused;
-	struct fetch *prev, *next;
+	struct fetch *prev, *next, *prev_paused, *next_paused;
 	void (*done)(void *arg, struct fetch_response *r, const struct err *e);
 	void *arg;
 };

@@ -1,29 +1,91 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many exchanges at once: one curl multi handle, turned by one thread. Connections are kept and used again. All calls
- * but fetch_loop_wake and fetch_loop_running come from the thread that turns it. */
+/* Many exchanges at once, turned by one thread. Connections are kept and used again. A turn costs as much as happens in it,
+ * however many requests hang: sockets are watched with epoll, curl is told of each one that is ready.
+ *
+ *	loop    one epoll; a heap of timers; the exchanges that are paused
+ *	shard   a curl multi handle: the exchanges, connections and names of the hosts whose hash it has
+ *	watch   what is waited for on a file descriptor, and for which shard
+ *
+ * There are shards because curl looks at all connections and names of a multi handle now and then: at all names whenever
+ * an exchange ends, at all idle connections once a second, and again for each that turns out to be dead.
+ *
+ * curl closes sockets by itself, and the next one may have the same number, also while events of one epoll_wait are worked
+ * off. So an event carries the serial number of its watch, and is passed over when that has changed.
+ *
+ * All calls but fetch_loop_wake and fetch_loop_running come from the thread that turns it. */
+#include <errno.h>
 #include <stdatomic.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/heap.h"
+#include "base/map.h"
 #include "fetch/fetch_internal.h"
 
+#define SHARDS 32
+#define EVENTS 256        /* of one epoll_wait */
+#define PACE_BURST 10     /* of a second: what may be saved up */
+#define PACE_WAIT_MS 20
+#define LEAST_KEPT 8      /* connections that a shard keeps, however few files may be open */
+
+struct shard {
+	struct fetch_loop *loop;
+	CURLM *multi;           /* NULL: none was needed yet */
+	struct heap_node timer; /* in the loop's; monotonic ns */
+};
+
+struct watch {
+	struct shard *shard;    /* NULL: curl does not wait for it */
+	uint32_t events, serial;
+};
+
 struct fetch_loop {
-	CURLM *multi;
+	int epoll_fd, wake_fd;
+	long max_kept;          /* connections of a shard */
+	struct shard shards[SHARDS];
+	struct heap timers;
+	VEC(struct watch) watches; /* by file descriptor */
+	int watch_errno;        /* of an epoll_ctl that failed; told once */
 	struct fetch *first;
 	atomic_size_t running; /* read by any thread */
 	/* What large bodies may take now; below 0 they are paused until it has grown again. */
 	uint64_t pace;         /* bytes a second; 0 = no limit */
 	int64_t allowed, grown_ns;
+	struct fetch *first_paused, *last_paused; /* who waits longest is first */
 	size_t n_paused;
 };
-
-#define PACE_BURST 10  /* of a second: what may be saved up */
-#define PACE_WAIT_MS 20
 
 void fetch_loop_pace(struct fetch_loop *l, uint64_t bytes_per_s)
 {
 	l->pace = bytes_per_s;
 	l->grown_ns = clock_mono_ns();
+}
+
+static void note_paused(struct fetch *f)
+{
+	struct fetch_loop *l = f->loop;
+	f->paused = true;
+	f->prev_paused = l->last_paused;
+	f->next_paused = NULL;
+	*(f->prev_paused ? &f->prev_paused->next_paused : &l->first_paused) = f;
+	l->last_paused = f;
+	l->n_paused++;
+}
+
+static void forget_paused(struct fetch *f)
+{
+	struct fetch_loop *l = f->loop;
+	if (!f->paused)
+		return;
+	f->paused = false;
+	*(f->prev_paused ? &f->prev_paused->next_paused : &l->first_paused) = f->next_paused;
+	*(f->next_paused ? &f->next_paused->prev_paused : &l->last_paused) = f->prev_paused;
+	l->n_paused--;
 }
 
 bool fetch_loop_may_take(struct fetch *f, size_t n)
@@ -36,25 +98,117 @@ bool fetch_loop_may_take(struct fetch *f, size_t n)
 		return true;
 	}
 	if (!f->paused)
-		l->n_paused++;
-	f->paused = true;
+		note_paused(f);
 	return false;
 }
 
-/* What was paused goes on, as far as there is something allowed. */
+static void take_out(struct fetch *f)
+{
+	struct fetch_loop *l = f->loop;
+	curl_multi_remove_handle(f->shard->multi, f->easy);
+	forget_paused(f);
+	*(f->prev ? &f->prev->next : &l->first) = f->next;
+	if (f->next)
+		f->next->prev = f->prev;
+	atomic_fetch_sub(&l->running, 1);
+}
+
+static void finish(struct fetch *f, CURLcode rc)
+{
+	struct err e = { 0 };
+	fetch_conclude(f, rc, &e);
+	take_out(f);
+	f->done(f->arg, &f->response, &e);
+	fetch_destroy(f);
+}
+
+/* What was paused goes on, as far as there is something allowed. Bytes that curl kept meanwhile are written from within
+ * curl_easy_pause; when they are refused, curl drops them and would go on with what comes after them. */
 static void go_on(struct fetch_loop *l)
 {
 	int64_t now = clock_mono_ns();
 	int64_t most = (int64_t)(l->pace / PACE_BURST), more = (int64_t)((double)l->pace * (double)(now - l->grown_ns) / 1e9);
 	l->grown_ns = now;
 	l->allowed = MIN(l->allowed + more, most);
-	for (struct fetch *f = l->first; f && l->n_paused && l->allowed > 0; f = f->next) {
-		if (!f->paused)
-			continue;
-		f->paused = false;
-		l->n_paused--;
-		curl_easy_pause(f->easy, CURLPAUSE_CONT); /* an error ends the transfer, which says so itself */
+	for (size_t n = l->n_paused; n && l->first_paused && l->allowed > 0; n--) {
+		struct fetch *f = l->first_paused;
+		forget_paused(f);
+		CURLcode rc = curl_easy_pause(f->easy, CURLPAUSE_CONT);
+		if (rc)
+			finish(f, rc);
 	}
+}
+
+static uint32_t events_of(int what)
+{
+	return (what & CURL_POLL_IN ? EPOLLIN : 0) | (what & CURL_POLL_OUT ? EPOLLOUT : 0);
+}
+
+static int watch_fd(struct fetch_loop *l, int fd, struct watch *w, bool known)
+{
+	struct epoll_event ev = { .events = w->events, .data.u64 = (uint64_t)w->serial << 32 | (uint32_t)fd };
+	if (epoll_ctl(l->epoll_fd, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &ev) == 0)
+		return 0;
+	if (errno != ENOENT && errno != EEXIST)
+		return -1;
+	return epoll_ctl(l->epoll_fd, errno == ENOENT ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, &ev);
+}
+
+/* curl: what it waits for on a socket. An error given back would end the whole multi handle. */
+static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *unused)
+{
+	struct shard *s = arg;
+	struct fetch_loop *l = s->loop;
+	while (l->watches.n <= (size_t)fd)
+		vec_add(&l->watches);
+	struct watch *w = &l->watches.v[fd];
+	if (what == CURL_POLL_REMOVE) {
+		if (w->shard != s)
+			return 0;
+		epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, fd, &(struct epoll_event){ 0 }); /* may be closed already */
+		w->shard = NULL;
+		w->serial++;
+		return 0;
+	}
+	bool known = w->shard == s;
+	if (known && w->events == events_of(what))
+		return 0;
+	w->events = events_of(what);
+	w->shard = s;
+	w->serial += !known;
+	if (watch_fd(l, fd, w, known))
+		l->watch_errno = errno;
+	return 0;
+}
+
+/* curl: when it wants to be called without an event; not from within, that it forbids. */
+static int on_timer(CURLM *multi, long ms, void *arg)
+{
+	struct shard *s = arg;
+	if (ms < 0)
+		heap_remove(&s->loop->timers, &s->timer);
+	else
+		heap_put(&s->loop->timers, &s->timer, clock_mono_ns() + (int64_t)ms * 1000000);
+	return 0;
+}
+
+/* Connections that are kept have to leave files for others. curl's own default is four times the exchanges that run now:
+ * where requests are short, it closes nearly all. */
+static long connections_kept(void)
+{
+	struct rlimit r;
+	rlim_t files = getrlimit(RLIMIT_NOFILE, &r) == 0 ? MIN(r.rlim_cur, (rlim_t)1 << 20) : 1024;
+	return MAX((long)(files / 4 * 3 / SHARDS), LEAST_KEPT);
+}
+
+static int open_loop(struct fetch_loop *l, struct err *e)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = UINT64_MAX };
+	l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (l->epoll_fd >= 0 && l->wake_fd >= 0 && epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, l->wake_fd, &ev) == 0)
+		return 0;
+	return err_errno(e, errno, "epoll");
 }
 
 struct fetch_loop *fetch_loop_new(struct err *e)
@@ -64,24 +218,37 @@ struct fetch_loop *fetch_loop_new(struct err *e)
 		return NULL;
 	fetch_client_unref(warm);
 	struct fetch_loop *l = NEW(struct fetch_loop);
-	l->multi = curl_multi_init();
-	if (!l->multi) {
-		err_set(e, ERR_INTERNAL, "curl gives no multi handle");
-		free_ptr(&l);
+	l->max_kept = connections_kept();
+	for (size_t i = 0; i < SHARDS; i++)
+		l->shards[i].loop = l;
+	if (open_loop(l, e)) {
+		fetch_loop_free(l);
 		return NULL;
 	}
 	return l;
 }
 
-static void take_out(struct fetch *f)
+static CURLM *multi_of(struct shard *s)
 {
-	struct fetch_loop *l = f->loop;
-	curl_multi_remove_handle(l->multi, f->easy);
-	l->n_paused -= f->paused;
-	*(f->prev ? &f->prev->next : &l->first) = f->next;
-	if (f->next)
-		f->next->prev = f->prev;
-	atomic_fetch_sub(&l->running, 1);
+	if (s->multi)
+		return s->multi;
+	s->multi = curl_multi_init();
+	if (!s->multi)
+		return NULL;
+	curl_multi_setopt(s->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+	curl_multi_setopt(s->multi, CURLMOPT_SOCKETDATA, s);
+	curl_multi_setopt(s->multi, CURLMOPT_TIMERFUNCTION, on_timer);
+	curl_multi_setopt(s->multi, CURLMOPT_TIMERDATA, s);
+	curl_multi_setopt(s->multi, CURLMOPT_MAXCONNECTS, s->loop->max_kept);
+	return s->multi;
+}
+
+/* By whom curl connects to: connections to one host are kept in one place. */
+static struct shard *shard_of(struct fetch_loop *l, const struct fetch_client *c, const char *url)
+{
+	const char *to = c->config->proxy_url ? c->config->proxy_url : url, *host = strstr(to, "://");
+	host = host ? host + 3 : to;
+	return &l->shards[hash_bytes(host, strcspn(host, "/?#")) % SHARDS];
 }
 
 void fetch_cancel(struct fetch *f)
@@ -96,7 +263,15 @@ void fetch_loop_free(struct fetch_loop *l)
 		return;
 	while (l->first)
 		fetch_cancel(l->first);
-	curl_multi_cleanup(l->multi);
+	for (size_t i = 0; i < SHARDS; i++)
+		if (l->shards[i].multi)
+			curl_multi_cleanup(l->shards[i].multi); /* calls on_socket */
+	if (l->epoll_fd >= 0)
+		close(l->epoll_fd);
+	if (l->wake_fd >= 0)
+		close(l->wake_fd);
+	heap_free(&l->timers);
+	vec_free(&l->watches);
 	free_ptr(&l);
 }
 
@@ -105,13 +280,17 @@ int fetch_start(struct fetch_loop *l, struct fetch_client *c, const struct fetch
 		struct err *e)
 {
 	struct fetch *f = NULL;
+	struct shard *s = shard_of(l, c, q->url);
+	if (!multi_of(s))
+		return err_set(e, ERR_INTERNAL, "curl gives no multi handle");
 	int rc = fetch_prepare(&f, c, q, false, e);
 	if (rc)
 		return rc;
 	f->loop = l;
+	f->shard = s;
 	f->done = done;
 	f->arg = arg;
-	CURLMcode mc = curl_multi_add_handle(l->multi, f->easy);
+	CURLMcode mc = curl_multi_add_handle(s->multi, f->easy);
 	if (mc) {
 		fetch_destroy(f);
 		return err_set(e, ERR_INTERNAL, "curl: %s", curl_multi_strerror(mc));
@@ -126,51 +305,89 @@ int fetch_start(struct fetch_loop *l, struct fetch_client *c, const struct fetch
 	return 0;
 }
 
-static void finish(struct fetch *f, CURLcode rc)
-{
-	struct err e = { 0 };
-	fetch_conclude(f, rc, &e);
-	take_out(f);
-	f->done(f->arg, &f->response, &e);
-	fetch_destroy(f);
-}
-
-static void finish_those_done(struct fetch_loop *l)
+static size_t finish_those_done(struct shard *s)
 {
 	int left;
-	for (CURLMsg *m; (m = curl_multi_info_read(l->multi, &left));) {
+	size_t n = 0;
+	for (CURLMsg *m; (m = curl_multi_info_read(s->multi, &left));) {
 		struct fetch *f = NULL;
 		if (m->msg != CURLMSG_DONE)
 			continue;
 		CURLcode rc = m->data.result; /* m goes with the handle */
 		curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &f);
 		finish(f, rc);
+		n++;
 	}
+	return n;
+}
+
+/* Lets curl act on a socket, or on time that has passed (CURL_SOCKET_TIMEOUT). Adds to *done what ended. */
+static int act(struct shard *s, curl_socket_t fd, int what, size_t *done, struct err *e)
+{
+	int running;
+	CURLMcode mc = curl_multi_socket_action(s->multi, fd, what, &running);
+	*done += finish_those_done(s);
+	return mc ? err_set(e, ERR_INTERNAL, "curl: %s", curl_multi_strerror(mc)) : 0;
+}
+
+static int act_on_time(struct fetch_loop *l, size_t *done, struct err *e)
+{
+	int64_t now = clock_mono_ns(); /* what curl wants at once meanwhile is for the next turn */
+	int rc = 0;
+	for (struct heap_node *n; !rc && (n = heap_first(&l->timers)) && n->key <= now;) {
+		heap_remove(&l->timers, n);
+		rc = act(heap_entry(n, struct shard, timer), CURL_SOCKET_TIMEOUT, 0, done, e);
+	}
+	return rc;
+}
+
+static int act_on_event(struct fetch_loop *l, const struct epoll_event *ev, size_t *done, struct err *e)
+{
+	if (ev->data.u64 == UINT64_MAX) {
+		uint64_t n;
+		return read(l->wake_fd, &n, sizeof n) < 0 && errno != EAGAIN ? err_errno(e, errno, "eventfd") : 0;
+	}
+	uint32_t fd = (uint32_t)ev->data.u64;
+	struct watch *w = &l->watches.v[fd];
+	if (!w->shard || w->serial != ev->data.u64 >> 32)
+		return 0;
+	int what = (ev->events & EPOLLIN ? CURL_CSELECT_IN : 0) | (ev->events & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
+		   (ev->events & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0);
+	return act(w->shard, (curl_socket_t)fd, what, done, e);
+}
+
+static int waiting_ms(const struct fetch_loop *l, int wait_ms)
+{
+	const struct heap_node *n = heap_first(&l->timers);
+	int64_t ms = n ? (n->key - clock_mono_ns() + 999999) / 1000000 : wait_ms;
+	if (l->n_paused)
+		ms = MIN(ms, PACE_WAIT_MS);
+	return (int)MAX(MIN(ms, wait_ms), 0);
 }
 
 int fetch_loop_turn(struct fetch_loop *l, int wait_ms, struct err *e)
 {
-	int running;
+	struct epoll_event ev[EVENTS];
+	size_t done = 0;
 	if (l->pace)
 		go_on(l);
-	CURLMcode mc = curl_multi_perform(l->multi, &running);
-	if (!mc) {
-		finish_those_done(l);
-		if (l->n_paused)
-			wait_ms = MIN(wait_ms, PACE_WAIT_MS);
-		mc = curl_multi_poll(l->multi, NULL, 0, wait_ms, NULL);
-	}
-	if (!mc)
-		mc = curl_multi_perform(l->multi, &running);
-	if (mc)
-		return err_set(e, ERR_INTERNAL, "curl: %s", curl_multi_strerror(mc));
-	finish_those_done(l);
-	return 0;
+	int rc = act_on_time(l, &done, e);
+	int n = epoll_wait(l->epoll_fd, ev, EVENTS, rc || done ? 0 : waiting_ms(l, wait_ms));
+	for (int i = 0; i < n && !rc; i++)
+		rc = act_on_event(l, &ev[i], &done, e);
+	if (!rc)
+		rc = act_on_time(l, &done, e);
+	if (!rc && l->watch_errno)
+		rc = err_errno(e, l->watch_errno, "epoll: a socket cannot be watched, its request will time out");
+	l->watch_errno = 0;
+	return rc;
 }
 
 void fetch_loop_wake(struct fetch_loop *l)
 {
-	curl_multi_wakeup(l->multi);
+	uint64_t one = 1;
+	if (write(l->wake_fd, &one, sizeof one) < 0)
+		return; /* EAGAIN: it is awake */
 }
 
 size_t fetch_loop_running(const struct fetch_loop *l)

@@ -10,11 +10,13 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "fetch/fetch.h"
 
 /* One connection at a time; /echo gives back the request itself. */
@@ -114,7 +116,7 @@ static int start(void **state)
 	socklen_t len = sizeof a;
 	server.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(bind(server.fd, (struct sockaddr *)&a, sizeof a), 0);
-	assert_int_equal(listen(server.fd, 16), 0);
+	assert_int_equal(listen(server.fd, 256), 0);
 	assert_int_equal(getsockname(server.fd, (struct sockaddr *)&a, &len), 0);
 	server.port = ntohs(a.sin_port);
 	return pthread_create(&server.thread, NULL, serve, NULL);
@@ -326,6 +328,112 @@ static void large_bodies_are_paced(void **state)
 	fetch_client_unref(client);
 }
 
+/* As many as hang cost nothing: a turn with one small answer takes as long beside 3000 as beside 10, or nearly. In
+ * thread CPU, generous: a walk over all of them takes 100 times as long. */
+static int64_t cost_beside(size_t n)
+{
+	enum { ROUNDS = 50 };
+	struct err e = { 0 };
+	struct fetch_client *client = NULL;
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof a;
+	char url[64];
+	struct done_state hung = { 0 }, d = { 0 };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); /* accepts nobody: its backlog does */
+	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
+	assert_int_equal(listen(fd, 4096), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
+	struct fetch_loop *l = fetch_loop_new(&e);
+	assert_int_equal(fetch_client_new(&client, NULL, NULL, &e), 0);
+	snprintf(url, sizeof url, "http://127.0.0.1:%d/", ntohs(a.sin_port));
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(fetch_start(l, client, &(struct fetch_request){ .url = url, .timeout_ms = 60000 }, on_done, &hung, NULL, &e), 0);
+	for (int64_t end = clock_mono_ms() + 300 + (int64_t)n / 2; clock_mono_ms() < end;)
+		assert_int_equal(fetch_loop_turn(l, 10, &e), 0);
+	snprintf(url, sizeof url, "http://127.0.0.1:%d/long", server.port);
+	int64_t from = clock_cpu_ns();
+	for (size_t i = 0; i < ROUNDS; i++) {
+		assert_int_equal(fetch_start(l, client, &(struct fetch_request){ .url = url, .timeout_ms = 9000 }, on_done, &d, NULL, &e), 0);
+		while (d.n == i)
+			assert_int_equal(fetch_loop_turn(l, 100, &e), 0);
+	}
+	int64_t cost = (clock_cpu_ns() - from) / ROUNDS;
+	assert_int_equal(d.errors, 0);
+	assert_int_equal(fetch_loop_running(l), n);
+	fetch_loop_free(l);
+	fetch_client_unref(client);
+	close(fd);
+	return cost;
+}
+
+static void those_that_hang_cost_nothing(void **state)
+{
+	files_raise_limit();
+	int64_t few = cost_beside(10), many = cost_beside(3000);
+	if (many > 5 * few + 500000)
+		fail_msg("%lld ns beside 10, %lld ns beside 3000", (long long)few, (long long)many);
+}
+
+/* curl closes and opens sockets at will, their numbers come again while events of the old ones are at hand. The users make
+ * them different hosts to the loop. */
+static void sockets_come_and_go(void **state)
+{
+	struct err e = { 0 };
+	struct fetch_client *client = NULL;
+	struct fetch_loop *l = fetch_loop_new(&e);
+	struct done_state d = { 0 };
+	struct fetch *hanging[8] = { 0 };
+	size_t begun = 0;
+	char url[64];
+	assert_int_equal(fetch_client_new(&client, NULL, NULL, &e), 0);
+	for (int round = 0; round < 40; round++) {
+		for (int i = 0; i < 8; i++) {
+			snprintf(url, sizeof url, "http://u%d@127.0.0.1:%d/long", (round + i) % 20, server.port);
+			begun++;
+			assert_int_equal(fetch_start(l, client, &(struct fetch_request){ .url = url, .timeout_ms = 9000 }, on_done, &d, NULL, &e), 0);
+			snprintf(url, sizeof url, "http://u%d@127.0.0.1:%d/hang", (round + i) % 20, server.port);
+			assert_int_equal(fetch_start(l, client, &(struct fetch_request){ .url = url, .timeout_ms = 9000 }, on_done, &d, &hanging[i], &e), 0);
+		}
+		for (int i = 0; i < 3; i++)
+			assert_int_equal(fetch_loop_turn(l, 2, &e), 0);
+		for (int i = 0; i < 8; i++)
+			fetch_cancel(hanging[i]);
+	}
+	for (int64_t end = clock_mono_ms() + 8000; d.n < begun && clock_mono_ms() < end;)
+		assert_int_equal(fetch_loop_turn(l, 100, &e), 0);
+	assert_int_equal(d.n, begun);
+	assert_int_equal(d.errors, 0);
+	fetch_loop_free(l);
+	fetch_client_unref(client);
+}
+
+static void note_error(void *arg, struct fetch_response *r, const struct err *e)
+{
+	*(struct err *)arg = *e;
+}
+
+static void out_of_files(void **state)
+{
+	struct err e = { 0 }, told = { 0 };
+	struct fetch_client *client = NULL;
+	struct fetch_loop *l = fetch_loop_new(&e);
+	struct rlimit was, none;
+	char url[64];
+	assert_int_equal(fetch_client_new(&client, NULL, NULL, &e), 0);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	snprintf(url, sizeof url, "http://127.0.0.1:%d/long", server.port);
+	assert_int_equal(fetch_start(l, client, &(struct fetch_request){ .url = url, .timeout_ms = 9000 }, note_error, &told, NULL, &e), 0);
+	none = (struct rlimit){ 3, was.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	while (fetch_loop_running(l))
+		assert_int_equal(fetch_loop_turn(l, 100, &e), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	assert_string_equal(told.msg, "cannot connect: this process has as many files open as it may, 3; raise the limit "
+			    "(ulimit -n, LimitNOFILE= of systemd) or ask fewer targets");
+	fetch_loop_free(l);
+	fetch_client_unref(client);
+}
+
 static void urls(void **state)
 {
 	struct buf b = { 0 };
@@ -338,7 +446,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_sent), cmocka_unit_test(what_comes_back), cmocka_unit_test(tokens),
-		cmocka_unit_test(many_at_once), cmocka_unit_test(large_bodies_are_paced), cmocka_unit_test(urls),
+		cmocka_unit_test(many_at_once), cmocka_unit_test(large_bodies_are_paced),
+		cmocka_unit_test(those_that_hang_cost_nothing), cmocka_unit_test(sockets_come_and_go),
+		cmocka_unit_test(out_of_files), cmocka_unit_test(urls),
 	};
 	return cmocka_run_group_tests(tests, start, stop);
 }

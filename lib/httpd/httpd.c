@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/num.h"
 #include "httpd/internal.h"
 
@@ -335,17 +336,6 @@ static void make_slots(struct httpd *h)
 	}
 }
 
-/* Each connection is a descriptor, besides those that the rest of the program has. */
-static void raise_file_limit(const struct httpd *h)
-{
-	struct rlimit r;
-	rlim_t more = (rlim_t)h->listeners.n * (h->o.max_connections + SPARE_CONNECTIONS);
-	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
-		r.rlim_cur = r.rlim_max - r.rlim_cur > more ? r.rlim_cur + more : r.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &r);
-	}
-}
-
 int httpd_start(struct httpd **ret, const struct httpd_options *o, struct err *e)
 {
 	struct httpd *h = NEW(struct httpd);
@@ -356,7 +346,7 @@ int httpd_start(struct httpd **ret, const struct httpd_options *o, struct err *e
 	if (!rc && !h->listeners.n)
 		rc = err_set(e, ERR_BAD_DATA, "no listen address");
 	if (!rc) {
-		raise_file_limit(h);
+		files_raise_limit(); /* each connection is a descriptor */
 		make_slots(h);
 		h->work = httpd_work_new(h);
 		rc = httpd_watch_start(h, e);
