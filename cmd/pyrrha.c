@@ -17,6 +17,7 @@
 #include "cmd/configuration.h"
 #include "cmd/flags.h"
 #include "config.h"
+#include "discovery/discovery.h"
 #include "promql-like/promql.h"
 #include "scraper/scraper.h"
 #include "tsdb/tsdb.h"
@@ -150,6 +151,7 @@ static int start_scraper(struct server *s, struct err *e)
 {
 	struct scraper_options o = { .user_agent = "pyrrha/" PACKAGE_VERSION, .memory_bytes = s->f.scrape_bytes };
 	scraper_register_metrics();
+	discovery_register_metrics();
 	int rc = scraper_new(&s->scraper, tsdb_sink(s->db), &o, e);
 	return rc ? rc : configuration_apply_to(s->config, s->scraper, e);
 }

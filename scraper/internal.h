@@ -123,7 +123,6 @@ struct pool {
 	const struct job_config *job;
 	struct fetch_client *client;
 	struct discovery *discovery;
-	struct scraper_config *sd_config; /* what discovery borrows from; reference */
 	VEC(struct endpoint *) endpoints;
 	VEC(struct labels *) dropped;
 	size_t n_dropped;

@@ -36,19 +36,23 @@ struct pool *pool_new_job(struct scraper *s, struct scraper_config *c, const str
 	return p;
 }
 
+static void ref_config(void *c)
+{
+	scraper_config_ref(c);
+}
+
 /* Keeps running discovery when what it was started with has not changed. */
-static int restart_discovery(struct pool *p, struct scraper_config *c, const struct job_config *j, struct err *e)
+static int restart_discovery(struct pool *p, const struct job_config *j, struct err *e)
 {
 	struct discovery *d = NULL;
 	if (p->discovery && discovery_same(&p->job->sd, &j->sd))
 		return 0;
-	int rc = discovery_start(&d, &j->sd, j->name, pool_changed, p, e);
+	const struct discovery_user user = { p->name, pool_changed, p, j->config, ref_config, release_config };
+	int rc = discovery_start(&d, &j->sd, &user, e);
 	if (rc)
 		return rc;
 	discovery_stop(p->discovery);
-	scraper_config_unref(p->sd_config);
 	p->discovery = d;
-	p->sd_config = scraper_config_ref(j->config);
 	return 0;
 }
 
@@ -57,7 +61,7 @@ int pool_reconfigure(struct pool *p, struct scraper_config *c, const struct job_
 	struct fetch_client *client = NULL;
 	int rc = new_client(p, c, j, &client, e);
 	if (!rc)
-		rc = restart_discovery(p, c, j, e);
+		rc = restart_discovery(p, j, e);
 	if (rc) {
 		fetch_client_unref(client);
 		return err_wrap(e, "job %s", j->name);
@@ -101,7 +105,6 @@ void pool_free_job(struct pool *p)
 	drop_list(p);
 	vec_free(&p->dropped);
 	discovery_stop(p->discovery);
-	scraper_config_unref(p->sd_config);
 	scraper_config_unref(p->config);
 	fetch_client_unref(p->client);
 	free(p->name);

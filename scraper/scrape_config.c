@@ -354,14 +354,22 @@ static void count_targets(void *arg, const struct discovery_group *g)
 	*(size_t *)arg += g->n_targets;
 }
 
+static void no_problem(void *arg, const struct err *e)
+{
+}
+
+static void no_matter(void *arg)
+{
+}
+
 static size_t static_targets(const struct job_config *j)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < j->sd.n; i++) {
 		struct discovery_provider *p = NULL;
-		struct discovery_emit emit = { count_targets, &n };
+		struct discovery_emit emit = { count_targets, no_problem, no_matter, &n };
 		if (strcmp(j->sd.v[i].ops->key, "static_configs") == 0 &&
-		    j->sd.v[i].ops->start(&p, j->sd.v[i].config, j->name, &emit, NULL) == 0)
+		    j->sd.v[i].ops->start(&p, j->sd.v[i].config, &emit, NULL) == 0)
 			j->sd.v[i].ops->stop(p);
 	}
 	return n;

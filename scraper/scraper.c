@@ -372,6 +372,7 @@ void scraper_free(struct scraper *s)
 		pool_free_job(s->pools.v[i]); /* it has stopped: no markers at the end, the series go on */
 	bury_again(s); /* it has stopped: they go */
 	pthread_mutex_unlock(&s->lock);
+	discovery_finish();
 	vec_free(&s->pools);
 	heap_free(&s->due);
 	heap_free(&s->light);

@@ -90,14 +90,14 @@ static void emit_group(const struct static_group *g, size_t i, const struct disc
 	free(address);
 }
 
-static int start(struct discovery_provider **ret, const void *config, const char *job, const struct discovery_emit *emit,
-		 struct err *e)
+static int start(struct discovery_provider **ret, const void *config, const struct discovery_emit *emit, struct err *e)
 {
 	static struct discovery_provider nothing_to_run;
 	const struct static_config *c = config;
 	const struct static_group *g = c->groups.v;
 	for (size_t i = 0; i < c->groups.n; i++)
 		emit_group(&g[i], i, emit);
+	emit->ready(emit->arg);
 	*ret = &nothing_to_run;
 	return 0;
 }
@@ -107,4 +107,4 @@ static void stop(struct discovery_provider *p)
 }
 
 extern const struct discovery_ops sd_static;
-const struct discovery_ops sd_static = { "static_configs", decode, same, start, stop };
+const struct discovery_ops sd_static = { "static_configs", decode, same, start, stop, .whole_list = true };

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What discovery counts. */
+#ifndef PYRRHA_DISCOVERY_METRICS_H
+#define PYRRHA_DISCOVERY_METRICS_H
+
+#include "base/metrics.h"
+
+enum discovery_metric {
+	SD_TARGETS,
+	SD_FAILED,
+	SD_RECEIVED,
+	SD_UPDATES,
+	SD_REFRESHES,
+	SD_REFRESH_FAILURES,
+	SD_REFRESH_SECONDS,
+	SD_METRICS_
+};
+extern struct metric discovery_table[SD_METRICS_];
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One thread per provider. It collects what a refresh emits, and tells it when the refresh has succeeded; so a refresh
+ * may emit as it goes and fail in the end. What was told is known by the names of its sources alone. */
+#include "discovery/refresh.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/thread.h"
+#include "discovery/group.h"
+#include "discovery/metrics.h"
+
+#define MIN_INTERVAL_MS 100
+
+struct refresher {
+	struct discovery_provider provider;
+	struct refresh_config config;
+	void *state;
+	struct discovery_emit emit;
+	pthread_t thread;
+	atomic_bool cancel;
+
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	bool now; /* under the lock: do not wait for the interval */
+
+	/* The thread's own. */
+	struct group_set collected;
+	VEC(char *) told; /* sources of the groups that it last told */
+};
+
+static void collect_group(void *arg, const struct discovery_group *g)
+{
+	struct refresher *r = arg;
+	group_set_put(&r->collected, g);
+}
+
+static void ignore_problem(void *arg, const struct err *e)
+{
+}
+
+static void ignore_ready(void *arg)
+{
+}
+
+static void delete_vanished(struct refresher *r)
+{
+	for (size_t i = 0; i < r->told.n; i++)
+		if (!group_set_get(&r->collected, r->told.v[i]))
+			r->emit.group(r->emit.arg, &(struct discovery_group){ .source = r->told.v[i] });
+}
+
+static void forget_told(struct refresher *r)
+{
+	for (size_t i = 0; i < r->told.n; i++)
+		free(r->told.v[i]);
+	r->told.n = 0;
+}
+
+static void tell(struct refresher *r)
+{
+	delete_vanished(r);
+	forget_told(r);
+	for (size_t i = 0; i < r->collected.groups.n; i++) {
+		const struct discovery_group *g = r->collected.groups.v[i];
+		r->emit.group(r->emit.arg, g);
+		vec_push(&r->told, xstrdup(g->source));
+	}
+	r->emit.problem(r->emit.arg, NULL);
+	r->emit.ready(r->emit.arg);
+}
+
+static void refresh_once(struct refresher *r)
+{
+	const struct discovery_emit collect = { collect_group, ignore_problem, ignore_ready, r };
+	struct err e = { 0 };
+	int64_t begin = clock_mono_ns();
+	int rc = r->config.refresh(r->state, &collect, &r->cancel, &e);
+	if (!atomic_load(&r->cancel)) {
+		metric_add(&discovery_table[SD_REFRESHES], 1, r->config.kind);
+		metric_observe(&discovery_table[SD_REFRESH_SECONDS], (double)(clock_mono_ns() - begin) / 1e9, r->config.kind);
+		if (!rc) {
+			tell(r);
+		} else {
+			metric_add(&discovery_table[SD_REFRESH_FAILURES], 1, r->config.kind);
+			r->emit.problem(r->emit.arg, &e);
+		}
+	}
+	group_set_free(&r->collected);
+}
+
+/* Until the time, or somebody wants it now. */
+static void wait_until(struct refresher *r, int64_t mono_ms)
+{
+	const struct timespec t = { mono_ms / 1000, mono_ms % 1000 * 1000000 };
+	pthread_mutex_lock(&r->lock);
+	while (!r->now && !atomic_load(&r->cancel))
+		if (pthread_cond_timedwait(&r->wake, &r->lock, &t))
+			break;
+	r->now = false;
+	pthread_mutex_unlock(&r->lock);
+}
+
+static void *refresh_main(void *arg)
+{
+	struct refresher *r = arg;
+	while (!atomic_load(&r->cancel)) {
+		int64_t begin = clock_mono_ms();
+		refresh_once(r);
+		wait_until(r, MAX(begin + r->config.interval_ms, clock_mono_ms() + MIN_INTERVAL_MS));
+	}
+	return NULL;
+}
+
+static void refresher_free(struct refresher *r)
+{
+	if (r->config.release)
+		r->config.release(r->state);
+	forget_told(r);
+	vec_free(&r->told);
+	pthread_cond_destroy(&r->wake);
+	pthread_mutex_destroy(&r->lock);
+	free(r);
+}
+
+int refresh_start(struct discovery_provider **ret, const struct discovery_ops *ops, const struct refresh_config *config,
+		  void *state, const struct discovery_emit *emit, struct err *e)
+{
+	struct refresher *r = NEW(struct refresher);
+	pthread_condattr_t attr;
+	r->provider.ops = ops;
+	r->config = *config;
+	r->config.interval_ms = MAX(config->interval_ms, MIN_INTERVAL_MS);
+	r->state = state;
+	r->emit = *emit;
+	pthread_mutex_init(&r->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&r->wake, &attr);
+	pthread_condattr_destroy(&attr);
+	char name[16];
+	snprintf(name, sizeof name, "sd-%s", config->kind);
+	int rc = thread_start(&r->thread, name, refresh_main, r, e);
+	if (rc) {
+		refresher_free(r);
+		return rc;
+	}
+	*ret = &r->provider;
+	return 0;
+}
+
+static void wake(struct refresher *r, bool cancel)
+{
+	pthread_mutex_lock(&r->lock);
+	r->now = true;
+	if (cancel)
+		atomic_store(&r->cancel, true);
+	pthread_cond_broadcast(&r->wake);
+	pthread_mutex_unlock(&r->lock);
+}
+
+void refresh_now(struct discovery_provider *p)
+{
+	wake((struct refresher *)p, false);
+}
+
+void refresh_cancel(struct discovery_provider *p)
+{
+	wake((struct refresher *)p, true);
+}
+
+void refresh_stop(struct discovery_provider *p)
+{
+	struct refresher *r = (struct refresher *)p;
+	refresh_cancel(p);
+	pthread_join(r->thread, NULL);
+	refresher_free(r);
+}

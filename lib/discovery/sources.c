@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Providers at work, each once for all jobs whose configurations are equal, and what they told of.
+ *
+ *	job ── struct discovery ──┬── struct source ── provider (often with a thread)
+ *	job ── struct discovery ──┘        │ groups, problem, ready; users
+ *
+ * Locks: `registry_lock` guards which sources run and how many use each; a source's own lock guards what it holds, and is
+ * all that emitting takes. The first is taken before the second. A source that nobody uses waits IDLE_MS for somebody (a
+ * reload that moves it from one job to another), then the reaper, a thread, ends it. */
+#include "discovery/discovery.h"
+
+#include <assert.h>
+#include <pthread.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "discovery/group.h"
+#include "discovery/metrics.h"
+
+#define IDLE_MS 1000
+
+struct source {
+	const struct discovery_ops *ops;
+	const void *config;
+	struct discovery_provider *provider;
+	void *owner;                     /* of config; a reference */
+	void (*unref)(void *owner);
+	char *name, *mechanism;
+	const char *role;
+
+	/* under registry_lock */
+	unsigned users_n;
+	int64_t idle_ms;                 /* monotonic: since when nobody uses it */
+
+	pthread_mutex_t lock;            /* of the rest */
+	struct group_set groups;
+	VEC(struct discovery *) users;
+	bool ready;
+	char *problem;
+	int64_t problem_since_ms, changed_ms;
+};
+
+struct discovery {
+	char *job;
+	void (*changed)(void *arg);
+	void *arg;
+	VEC(struct source *) sources;
+};
+
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t registry_moved = PTHREAD_COND_INITIALIZER; /* something became idle, or has ended; or an end is wanted */
+static struct {
+	VEC(struct source *) sources;
+	pthread_t reaper;
+	bool reaper_runs, finish;
+} registry;
+
+/* ---- what a source emits ---- */
+
+static void tell_users(struct source *s)
+{
+	for (size_t i = 0; i < s->users.n; i++)
+		s->users.v[i]->changed(s->users.v[i]->arg);
+}
+
+static void count_targets(const struct source *s, const struct discovery *d, double more)
+{
+	metric_add(&discovery_table[SD_TARGETS], more, d->job, s->mechanism, s->role);
+}
+
+static void on_group(void *arg, const struct discovery_group *g)
+{
+	struct source *s = arg;
+	pthread_mutex_lock(&s->lock);
+	size_t before = s->groups.targets;
+	bool changed = group_set_put(&s->groups, g);
+	if (changed) {
+		s->changed_ms = clock_now_ms();
+		for (size_t i = 0; i < s->users.n; i++)
+			count_targets(s, s->users.v[i], (double)s->groups.targets - (double)before);
+		tell_users(s);
+	}
+	pthread_mutex_unlock(&s->lock);
+	metric_add(&discovery_table[SD_RECEIVED], 1, s->mechanism, s->role);
+	if (changed)
+		metric_add(&discovery_table[SD_UPDATES], 1, s->mechanism, s->role);
+}
+
+static void count_problem(const struct source *s, int more)
+{
+	metric_add(&discovery_table[SD_FAILED], more, s->mechanism, s->role);
+}
+
+static void on_problem(void *arg, const struct err *e)
+{
+	struct source *s = arg;
+	bool wrong = e && e->code;
+	pthread_mutex_lock(&s->lock);
+	bool was = s->problem, other = wrong && (!was || strcmp(s->problem, e->msg) != 0);
+	if (wrong && !was)
+		s->problem_since_ms = clock_now_ms();
+	if (other || !wrong) {
+		free(s->problem);
+		s->problem = wrong ? xstrdup(e->msg) : NULL;
+	}
+	if (wrong != was)
+		count_problem(s, wrong ? 1 : -1);
+	pthread_mutex_unlock(&s->lock);
+	if (other)
+		LOG_WARN("msg", "discovery failed; what it told of before stays", "mechanism", s->mechanism, "name", s->name, "err",
+			 e->msg);
+	else if (was && !wrong)
+		LOG_INFO("msg", "discovery works again", "mechanism", s->mechanism, "name", s->name);
+}
+
+static void on_ready(void *arg)
+{
+	struct source *s = arg;
+	pthread_mutex_lock(&s->lock);
+	if (!s->ready) {
+		s->ready = true;
+		tell_users(s);
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- sources: one for each configuration ---- */
+
+static char *mechanism_of(const struct discovery_ops *ops)
+{
+	struct view key = view_of(ops->key);
+	const struct view ends[] = { VIEW("_sd_configs"), VIEW("_configs") };
+	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
+		if (view_ends(key, ends[i]))
+			return xstrndup(key.ptr, key.len - ends[i].len);
+	return xstrdup(ops->key);
+}
+
+static char *name_of(const struct discovery_config *c)
+{
+	struct buf b = { .max = 1024 };
+	if (c->ops->name)
+		c->ops->name(c->config, &b);
+	char *name = xstrndup(buf_view(&b).ptr, b.len);
+	buf_free(&b);
+	return name;
+}
+
+static void source_free(struct source *s)
+{
+	if (s->problem)
+		count_problem(s, -1);
+	if (s->unref)
+		s->unref(s->owner);
+	group_set_free(&s->groups);
+	vec_free(&s->users);
+	pthread_mutex_destroy(&s->lock);
+	free(s->problem);
+	free(s->mechanism);
+	free(s->name);
+	free(s);
+}
+
+static int source_new(struct source **ret, const struct discovery_config *c, const struct discovery_user *user, struct err *e)
+{
+	struct source *s = NEW(struct source);
+	const struct discovery_emit emit = { on_group, on_problem, on_ready, s };
+	*s = (struct source){ .ops = c->ops, .config = c->config, .name = name_of(c), .mechanism = mechanism_of(c->ops),
+			      .role = c->ops->role ? c->ops->role(c->config) : "" };
+	pthread_mutex_init(&s->lock, NULL);
+	if (user->owner) {
+		user->ref(user->owner);
+		s->owner = user->owner;
+		s->unref = user->unref;
+	}
+	int rc = s->ops->start(&s->provider, s->config, &emit, e);
+	if (rc) {
+		source_free(s);
+		return err_wrap(e, "%s", c->ops->key);
+	}
+	*ret = s;
+	return 0;
+}
+
+/* Under registry_lock. */
+static struct source *find_source(const struct discovery_config *c)
+{
+	for (size_t i = 0; i < registry.sources.n; i++) {
+		struct source *s = registry.sources.v[i];
+		if (s->ops == c->ops && (s->config == c->config || s->ops->same(s->config, c->config)))
+			return s;
+	}
+	return NULL;
+}
+
+static bool uses(const struct discovery *d, const struct source *s)
+{
+	for (size_t i = 0; i < d->sources.n; i++)
+		if (d->sources.v[i] == s)
+			return true;
+	return false;
+}
+
+/* Under registry_lock. */
+static int use(struct discovery *d, const struct discovery_config *c, const struct discovery_user *user, struct err *e)
+{
+	struct source *s = find_source(c);
+	if (s && uses(d, s))
+		return 0;
+	if (!s) {
+		int rc = source_new(&s, c, user, e);
+		if (rc)
+			return rc;
+		vec_push(&registry.sources, s);
+	}
+	s->users_n++;
+	vec_push(&d->sources, s);
+	pthread_mutex_lock(&s->lock);
+	vec_push(&s->users, d);
+	count_targets(s, d, (double)s->groups.targets);
+	pthread_mutex_unlock(&s->lock);
+	return 0;
+}
+
+static void leave(struct discovery *d, struct source *s)
+{
+	pthread_mutex_lock(&s->lock);
+	for (size_t i = 0; i < s->users.n; i++)
+		if (s->users.v[i] == d) {
+			s->users.v[i] = s->users.v[--s->users.n];
+			break;
+		}
+	count_targets(s, d, -(double)s->groups.targets);
+	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_lock(&registry_lock);
+	if (--s->users_n == 0)
+		s->idle_ms = clock_mono_ms();
+	pthread_mutex_unlock(&registry_lock);
+}
+
+/* ---- the end of those that nobody uses ---- */
+
+/* Under registry_lock: takes the next one out that has to end now. *ret_wait_ms: how long until one has to; -1 = none is idle. */
+static struct source *take_idle(int64_t *ret_wait_ms)
+{
+	*ret_wait_ms = -1;
+	for (size_t i = 0; i < registry.sources.n; i++) {
+		struct source *s = registry.sources.v[i];
+		if (s->users_n)
+			continue;
+		int64_t wait = registry.finish ? 0 : s->idle_ms + IDLE_MS - clock_mono_ms();
+		if (wait <= 0) {
+			registry.sources.v[i] = registry.sources.v[--registry.sources.n];
+			return s;
+		}
+		if (*ret_wait_ms < 0 || wait < *ret_wait_ms)
+			*ret_wait_ms = wait;
+	}
+	return NULL;
+}
+
+/* Under registry_lock, which is let go meanwhile. All that are due are told before the first is waited for. */
+static bool reap_due(int64_t *ret_wait_ms)
+{
+	VEC(struct source *) due = { 0 };
+	for (struct source *s; (s = take_idle(ret_wait_ms));)
+		vec_push(&due, s);
+	if (!due.n)
+		return false;
+	pthread_mutex_unlock(&registry_lock);
+	for (size_t i = 0; i < due.n; i++)
+		if (due.v[i]->ops->cancel)
+			due.v[i]->ops->cancel(due.v[i]->provider);
+	for (size_t i = 0; i < due.n; i++) {
+		due.v[i]->ops->stop(due.v[i]->provider);
+		source_free(due.v[i]);
+	}
+	vec_free(&due);
+	pthread_mutex_lock(&registry_lock);
+	return true;
+}
+
+static void wait_moved(int64_t ms)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_REALTIME, &t);
+	int64_t ns = t.tv_nsec + ms % 1000 * 1000000;
+	t = (struct timespec){ t.tv_sec + ms / 1000 + ns / 1000000000, ns % 1000000000 };
+	if (ms < 0)
+		pthread_cond_wait(&registry_moved, &registry_lock);
+	else
+		pthread_cond_timedwait(&registry_moved, &registry_lock, &t);
+}
+
+static void *reaper_main(void *arg)
+{
+	int64_t wait;
+	pthread_mutex_lock(&registry_lock);
+	for (;;) {
+		if (reap_due(&wait))
+			continue;
+		if (registry.finish)
+			break;
+		wait_moved(wait);
+	}
+	pthread_mutex_unlock(&registry_lock);
+	return NULL;
+}
+
+static void wake_reaper(void)
+{
+	int64_t wait;
+	pthread_mutex_lock(&registry_lock);
+	if (!registry.reaper_runs && !registry.finish)
+		registry.reaper_runs = thread_start(&registry.reaper, "sd-reaper", reaper_main, NULL, NULL) == 0;
+	if (registry.reaper_runs)
+		pthread_cond_broadcast(&registry_moved);
+	else
+		reap_due(&wait); /* no thread to be had: what is left goes with discovery_finish */
+	pthread_mutex_unlock(&registry_lock);
+}
+
+void discovery_finish(void)
+{
+	int64_t wait;
+	pthread_mutex_lock(&registry_lock);
+	while (registry.finish) /* somebody else is at it */
+		pthread_cond_wait(&registry_moved, &registry_lock);
+	registry.finish = true;
+	pthread_cond_broadcast(&registry_moved);
+	if (registry.reaper_runs) {
+		pthread_mutex_unlock(&registry_lock);
+		pthread_join(registry.reaper, NULL);
+		pthread_mutex_lock(&registry_lock);
+	}
+	while (reap_due(&wait))
+		;
+	registry.reaper_runs = registry.finish = false;
+	if (!registry.sources.n)
+		vec_free(&registry.sources);
+	pthread_cond_broadcast(&registry_moved);
+	pthread_mutex_unlock(&registry_lock);
+}
+
+/* ---- the providers of one job ---- */
+
+int discovery_start(struct discovery **ret, const struct discovery_configs *configs, const struct discovery_user *user,
+		    struct err *e)
+{
+	struct discovery *d = NEW(struct discovery);
+	d->job = xstrdup(user->job);
+	d->changed = user->changed;
+	d->arg = user->arg;
+	int rc = 0;
+	pthread_mutex_lock(&registry_lock);
+	for (size_t i = 0; i < configs->n && !rc; i++)
+		rc = use(d, &configs->v[i], user, e);
+	pthread_mutex_unlock(&registry_lock);
+	if (rc) {
+		discovery_stop(d);
+		return rc;
+	}
+	*ret = d;
+	return 0;
+}
+
+void discovery_stop(struct discovery *d)
+{
+	if (!d)
+		return;
+	for (size_t i = 0; i < d->sources.n; i++)
+		leave(d, d->sources.v[i]);
+	if (d->sources.n)
+		wake_reaper();
+	vec_free(&d->sources);
+	free(d->job);
+	free(d);
+}
+
+void discovery_each(struct discovery *d, void (*group)(void *arg, const struct discovery_group *g), void *arg)
+{
+	VEC(const struct discovery_group *) now = { 0 };
+	for (size_t i = 0; i < d->sources.n; i++) {
+		struct source *s = d->sources.v[i];
+		pthread_mutex_lock(&s->lock);
+		vec_reserve(&now, now.n + s->groups.groups.n);
+		for (size_t k = 0; k < s->groups.groups.n; k++)
+			now.v[now.n++] = discovery_group_ref(s->groups.groups.v[k]);
+		pthread_mutex_unlock(&s->lock);
+	}
+	for (size_t i = 0; i < now.n; i++) {
+		group(arg, now.v[i]);
+		discovery_group_unref(now.v[i]);
+	}
+	vec_free(&now);
+}
+
+bool discovery_ready(struct discovery *d)
+{
+	bool ready = true;
+	for (size_t i = 0; i < d->sources.n && ready; i++) {
+		struct source *s = d->sources.v[i];
+		pthread_mutex_lock(&s->lock);
+		ready = s->ready;
+		pthread_mutex_unlock(&s->lock);
+	}
+	return ready;
+}
+
+void discovery_each_status(struct discovery *d, void (*fn)(void *arg, const struct discovery_status *s), void *arg)
+{
+	for (size_t i = 0; i < d->sources.n; i++) {
+		struct source *s = d->sources.v[i];
+		pthread_mutex_lock(&s->lock);
+		struct discovery_status st = { .kind = s->ops->key, .role = s->role, .name = s->name,
+					       .groups = s->groups.groups.n, .targets = s->groups.targets,
+					       .ready = s->ready, .problem_since_ms = s->problem ? s->problem_since_ms : 0,
+					       .changed_ms = s->changed_ms, .users = (unsigned)s->users.n };
+		char *problem AUTOFREE = s->problem ? xstrdup(s->problem) : NULL;
+		pthread_mutex_unlock(&s->lock);
+		st.problem = problem;
+		fn(arg, &st);
+	}
+}
