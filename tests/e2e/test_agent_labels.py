@@ -11,7 +11,7 @@ import urllib.parse
 import uuid
 
 from harness import TOP, Process, Server, Skip, check, http_get, run, wait_until
-from kube_api import KubeApi, pod
+from kube_api import KubeApi, NODE, pod
 from pprof_file import sample_labels
 from test_agent import C_FIXTURE, c_program, profile, share_with, start_agent
 from test_promql_oracle import Prometheus
@@ -177,8 +177,9 @@ def test_pod_labels_from_the_api_server(env):
     """Labels of the pod and its node are labels of samples; a rotated token, a torn watch and a change do not matter."""
     uid, container = str(uuid.uuid4()), uuid.uuid4().hex * 2
     api = KubeApi(env)
-    api.pods = [pod(f"other-{i}", str(uuid.uuid4()), uuid.uuid4().hex * 2) for i in range(120)]  # more than a page
-    api.pods.append(pod("web-1", uid, container, {"app.kubernetes.io/name": "echo"}))
+    api.put("nodes", NODE)
+    api.put("pods", *[pod(f"other-{i}", str(uuid.uuid4()), uuid.uuid4().hex * 2) for i in range(120)])  # more than a page
+    api.put("pods", pod("web-1", uid, container, {"app.kubernetes.io/name": "echo"}))
     config = env.path("agent.yml", """
 relabel_configs:
   - {source_labels: [__meta_kubernetes_pod_label_app_kubernetes_io_name], target_label: app}
@@ -194,16 +195,17 @@ relabel_configs:
     check(all(q.get("fieldSelector") == "spec.nodeName=n1,status.phase!=Succeeded,status.phase!=Failed" for p, q in api.requests if p == "/api/v1/pods"), f"{api.requests}")
     api.rotate("second")
     api.hang_up(b'{"type":"MODIFIED","object":{"meta')
-    wait_until("a watch with the new token", lambda: api.watchers, 60)
-    api.say("MODIFIED", pod("web-1", uid, container, {"app.kubernetes.io/name": "other"}, version="11"))
+    wait_until("a watch with the new token", lambda: api.watching("pods"), 60)
+    api.put("pods", pod("web-1", uid, container, {"app.kubernetes.io/name": "other"}))
     wait_until("the pod's new label", lambda: profile(env, agent, 1, whole % "other")[0], 60)
-    lists = len([1 for p, q in api.requests if p == "/api/v1/pods" and "watch" not in q and "continue" not in q])
+    lists = api.lists("/api/v1/pods")
     check(lists == 1, f"listed {lists} times: a torn watch goes on where it was")
 
 
 def test_a_node_of_another_name(env):
     """Who runs the agent under a name that the cluster does not know is told, once."""
     api = KubeApi(env)
+    api.put("nodes", NODE)
     agent = start_agent(env, "--node=n2", f"--kubeconfig={api.kubeconfig}")
     wait_until("the warning", lambda: "metadata.name=n2: say its name with --node" in env.agent.text(), 30)
     check(metric(agent, "pyrrha_agent_kubernetes_problems_total") >= 1, "it counts")
