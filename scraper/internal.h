@@ -269,8 +269,14 @@ struct series *series_add(struct series_set *set, const struct ptype *type, cons
 void series_forget_some(struct series_set *set);
 void series_set_release(struct series_set *set);
 
-/* status.c */
-void status_each(struct status_targets *s, void (*active)(void *arg, const struct status_target *t),
-		 void (*dropped)(void *arg, const struct status_dropped *d), void *arg);
+/* status.c: as model/status.h says */
+size_t status_active(struct status_targets *st, const struct status_query *q,
+		     bool (*row)(void *arg, const struct status_target *t), void *arg);
+size_t status_dropped(struct status_targets *st, const struct status_query *q,
+		      bool (*row)(void *arg, const struct status_dropped *d), void *arg);
+void status_jobs(struct status_targets *st, void (*job)(void *arg, const struct status_job *j), void *arg);
+int status_relabel(struct status_targets *st, struct view pool, struct labels l,
+		   void (*step)(void *arg, const struct relabel_rule *r, struct labels after, bool keep), void *arg, struct err *e);
+int status_config(struct status_targets *st, struct view pool, struct buf *out, struct err *e);
 
 #endif

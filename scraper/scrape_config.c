@@ -129,6 +129,14 @@ static int check_intervals(struct config_ctx *c, const struct config_node *n, co
 	return 0;
 }
 
+static void take_shown(struct config_ctx *c, const struct config_node *n, struct job_config *j)
+{
+	struct buf b = { 0 };
+	config_redact_node(n, &b);
+	j->shown = b.overflow ? VIEW("# too long to show\n") : arena_view(c->arena, buf_view(&b));
+	buf_free(&b);
+}
+
 static int decode_job(struct config_ctx *c, const struct config_node *n, const struct config_global *g,
 		      struct job_config *ret, struct err *e)
 {
@@ -147,6 +155,7 @@ static int decode_job(struct config_ctx *c, const struct config_node *n, const s
 	if (rc)
 		return rc;
 	inherit(ret, g);
+	take_shown(c, n, ret);
 	rc = check_intervals(c, n, ret, e);
 	return rc ? rc : take_fingerprint(c, n, ret, e);
 }

@@ -57,6 +57,7 @@ struct job_config {
 	struct type_config *types; /* enabled and not */
 	size_t n_types;
 	struct view fingerprint;   /* equal: nothing about the job has changed */
+	struct view shown;         /* the job as YAML, without secrets */
 };
 
 struct scraper_config {

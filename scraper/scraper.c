@@ -234,7 +234,7 @@ int scraper_new(struct scraper **ret, struct sink *sink, const struct scraper_op
 	struct scraper *s = NEW(struct scraper);
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	pthread_mutex_init(&s->lock, NULL);
-	s->status.each = status_each;
+	s->status = (struct status_targets){ status_active, status_dropped, status_jobs, status_relabel, status_config };
 	s->sink = sink;
 	s->user_agent = xstrdup(o && o->user_agent ? o->user_agent : "pyrrha");
 	s->memory.max = o && o->memory_bytes ? o->memory_bytes : MEMORY_BYTES;

@@ -257,33 +257,36 @@ struct seen_row {
 	bool leaked; /* a parameter that may not be shown */
 };
 
-static void see(void *arg, const struct status_target *t)
+static bool see(void *arg, const struct status_target *t)
 {
 	struct seen_row *r = arg;
 	r->rows++;
 	r->leaked |= view_eqs(labels_get(t->discovered, VIEW("__param_api_token")), "hidden1");
 	if (r->found || !memmem(t->scrape_url.ptr, t->scrape_url.len, r->what, strlen(r->what)))
-		return;
+		return true;
 	r->found = true;
 	r->health = t->health;
 	r->last_scrape_ms = t->last_scrape_ms;
 	snprintf(r->error, sizeof r->error, "%.*s", VIEW_ARG(t->last_error));
 	snprintf(r->note, sizeof r->note, "%.*s", VIEW_ARG(t->note));
 	snprintf(r->url, sizeof r->url, "%.*s", VIEW_ARG(t->scrape_url));
+	return true;
 }
 
-static void see_dropped(void *arg, const struct status_dropped *d)
+static bool see_dropped(void *arg, const struct status_dropped *d)
 {
 	struct seen_row *r = arg;
 	r->dropped++;
 	r->leaked |= view_eqs(labels_get(d->discovered, VIEW("__param_api_token")), "hidden1");
+	return true;
 }
 
 static struct seen_row row_of(struct bench *b, const char *what)
 {
 	struct seen_row r = { .what = what };
 	struct status_targets *st = scraper_status(b->scraper);
-	st->each(st, see, see_dropped, &r);
+	st->active(st, &(struct status_query){ 0 }, see, &r);
+	st->dropped(st, &(struct status_query){ 0 }, see_dropped, &r);
 	return r;
 }
 

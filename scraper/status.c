@@ -1,23 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scraper as the page shows it: a row per endpoint. Rows are copied under the lock and handed out without it, so
- * that a slow reader holds up no scrape. */
+/* The scraper as the page shows it. There may be 100,000 endpoints, and whoever scrapes needs the lock: so who asks first
+ * takes a reference of each, and then, CHUNK at a time, copies what may change of those that are asked for. Everything
+ * else (texts, searching, handing out) happens without the lock. */
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "scraper/internal.h"
 
-struct row {
-	struct status_target t;
-	char *text;                        /* pool, url, profile, error, note one after another */
-	struct labels *discovered, *labels;
+#define CHUNK 64            /* endpoints looked at under one lock */
+#define STEPS_ARENA ((size_t)16 << 20)
+
+/* A job with what it had when it was asked. */
+struct part {
+	char *name;
+	struct scraper_config *config;   /* reference; job points into it */
+	const struct job_config *job;
+	struct endpoint **endpoints;     /* references */
+	size_t n;
+	struct labels **dropped;         /* owned */
+	size_t n_dropped, dropped_in_all;
 };
 
-struct rows {
-	VEC(struct row) active;
-	VEC(struct status_dropped) dropped; /* pool and labels owned */
-	VEC(struct labels *) dropped_labels;
-	VEC(char *) names;
+struct parts {
+	VEC(struct part) v;
 };
+
+/* What of an endpoint may change, copied. */
+struct row {
+	enum target_health health;
+	struct labels *discovered;
+	char *error, *lost, *note;
+	int64_t last_scrape_ms, last_duration_ns, last_bytes, last_samples, interval_ms, timeout_ms;
+};
+
+static struct scraper *scraper_of(struct status_targets *st)
+{
+	return (struct scraper *)((char *)st - offsetof(struct scraper, status));
+}
 
 static enum target_health health(const struct endpoint *ep)
 {
@@ -29,95 +48,357 @@ static enum target_health health(const struct endpoint *ep)
 	}
 }
 
-/* Labels as discovery gave them, but for parameters and paths that may not be shown. */
-static struct labels *shown_labels(struct labels l)
+static bool is_secret_label(struct view name)
 {
-	struct labels_builder b;
-	struct buf path = { 0 };
-	labels_builder_init(&b, l);
-	for (size_t i = 0; i < l.n; i++) {
-		struct view name = l.v[i].name, param = VIEW("__param_");
-		if (view_starts(name, param) && config_secret_name(view_make(name.ptr + param.len, name.len - param.len)))
-			labels_builder_set(&b, name, VIEW("<secret>"));
-		if (!view_eqs(name, "__profile_path__"))
-			continue;
-		config_redact_url(l.v[i].value, &path);
-		labels_builder_set(&b, name, buf_view(&path));
-	}
-	struct labels *shown = labels_dup(labels_builder_finish(&b));
-	labels_builder_free(&b);
-	buf_free(&path);
-	return shown;
+	struct view param = VIEW("__param_");
+	return view_starts(name, param) && config_secret_name(view_make(name.ptr + param.len, name.len - param.len));
 }
 
-static void copy_endpoint(struct rows *r, const struct pool *p, const struct endpoint *ep)
+/* Labels as discovery or rules gave them, but for parameters and paths that may not be shown; of most nothing has to be
+ * hidden. b is the room for it, to be freed whatever is returned. */
+struct shown {
+	struct labels_builder b;
+	struct buf path;
+	struct labels l;
+};
+
+static void shown_free(struct shown *s)
 {
-	struct row *row = vec_add(&r->active);
+	labels_builder_free(&s->b);
+	buf_free(&s->path);
+}
+
+static struct labels shown_labels(struct shown *s, struct labels l)
+{
+	bool copied = false;
+	for (size_t i = 0; i < l.n; i++) {
+		bool secret = is_secret_label(l.v[i].name), path = view_eqs(l.v[i].name, "__profile_path__");
+		if (path) {
+			config_redact_url(l.v[i].value, &s->path);
+			path = !view_eq(buf_view(&s->path), l.v[i].value);
+		}
+		if (!secret && !path)
+			continue;
+		if (!copied)
+			labels_builder_init(&s->b, l);
+		copied = true;
+		labels_builder_set(&s->b, l.v[i].name, secret ? VIEW("<secret>") : buf_view(&s->path));
+	}
+	return copied ? labels_builder_finish(&s->b) : l;
+}
+
+/* ---- what there is ---- */
+
+static void take_endpoints(struct part *t, const struct pool *p)
+{
+	t->n = p->endpoints.n;
+	t->endpoints = xcalloc(t->n, sizeof(struct endpoint *));
+	for (size_t i = 0; i < t->n; i++) {
+		t->endpoints[i] = p->endpoints.v[i];
+		t->endpoints[i]->refs++;
+	}
+}
+
+static void take_dropped(struct part *t, const struct pool *p)
+{
+	t->n_dropped = p->dropped.n;
+	t->dropped = xcalloc(t->n_dropped, sizeof(struct labels *));
+	for (size_t i = 0; i < t->n_dropped; i++)
+		t->dropped[i] = labels_dup(*p->dropped.v[i]);
+}
+
+static void take_parts(struct scraper *s, struct view pool, bool endpoints, bool dropped, struct parts *ret)
+{
+	*ret = (struct parts){ 0 };
+	pthread_mutex_lock(&s->lock);
+	for (size_t i = 0; i < s->pools.n; i++) {
+		const struct pool *p = s->pools.v[i];
+		if (pool.len && !view_eqs(pool, p->name))
+			continue;
+		struct part *t = vec_add(&ret->v);
+		t->name = xstrdup(p->name);
+		t->config = scraper_config_ref(p->config);
+		t->job = p->job;
+		t->dropped_in_all = p->n_dropped;
+		if (endpoints)
+			take_endpoints(t, p);
+		if (dropped)
+			take_dropped(t, p);
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void free_part(struct scraper *s, struct part *t)
+{
+	for (size_t i = 0; i < t->n;) {
+		pthread_mutex_lock(&s->lock);
+		for (size_t end = MIN(i + CHUNK, t->n); i < end; i++)
+			endpoint_unref(t->endpoints[i]);
+		pthread_mutex_unlock(&s->lock);
+	}
+	for (size_t i = 0; i < t->n_dropped; i++)
+		free(t->dropped[i]);
+	free(t->endpoints);
+	free(t->dropped);
+	free(t->name);
+	scraper_config_unref(t->config);
+}
+
+static void free_parts(struct scraper *s, struct parts *p)
+{
+	for (size_t i = 0; i < p->v.n; i++)
+		free_part(s, &p->v.v[i]);
+	vec_free(&p->v);
+}
+
+/* Where a walk over rows that may be wanted stands. */
+struct walk {
+	const struct status_query *q;
+	bool (*row)(void *arg, const struct status_target *t);
+	bool (*dropped)(void *arg, const struct status_dropped *d);
+	void *arg;
+	size_t matched;
+	bool ended;             /* nobody wants more */
+};
+
+/* Whether the next one that matches is to be shown; count: it is counted here, else it was already and is. */
+static bool take_one(struct walk *w, bool count)
+{
+	if (!count)
+		return true;
+	size_t at = w->matched++;
+	return at >= w->q->offset && (!w->q->limit || at - w->q->offset < w->q->limit);
+}
+
+/* ---- active ---- */
+
+static void row_copy(struct row *r, const struct endpoint *ep, enum target_health h, char *lost)
+{
+	*r = (struct row){ .health = h, .discovered = labels_dup(*ep->discovered),
+			   .error = ep->last_error ? xstrdup(ep->last_error) : NULL, .note = ep->note ? xstrdup(ep->note) : NULL,
+			   .lost = lost, .last_scrape_ms = ep->last_scrape_ms, .last_duration_ns = ep->last_duration_ns,
+			   .last_bytes = ep->last_bytes, .last_samples = ep->last_samples, .interval_ms = ep->interval_ms,
+			   .timeout_ms = ep->deadline_ms };
+}
+
+static void row_free(struct row *r)
+{
+	free(r->discovered);
+	free(r->error);
+	free(r->lost);
+	free(r->note);
+}
+
+static struct view text_of(const char *s)
+{
+	return view_of(s ? s : "");
+}
+
+/* ep's name, url and target's labels are as they are for as long as it lives. */
+static void show_row(struct walk *w, const struct part *p, const struct endpoint *ep, const struct row *r)
+{
+	struct shown before = { 0 };
 	struct buf url = { 0 };
-	char *why AUTOFREE = receipt_failure(ep->receipt);
-	char *lost AUTOFREE = why ? xasprintf("not stored: %s", why) : NULL;
-	const char *error = lost ? lost : ep->last_error ? ep->last_error : "";
+	char *lost AUTOFREE = r->lost ? xasprintf("not stored: %s", r->lost) : NULL;
 	config_redact_url(view_of(ep->url), &url);
-	const char *note = ep->note ? ep->note : "";
-	size_t n_pool = strlen(p->name), n_name = strlen(ep->name);
-	row->text = xasprintf("%s%s%s%s%s", p->name, buf_view(&url).ptr, ep->name, error, note);
-	row->discovered = shown_labels(*ep->discovered);
-	row->labels = labels_dup(*ep->target->labels);
-	const char *at = row->text;
-	row->t = (struct status_target){ .discovered = *row->discovered, .labels = *row->labels,
-					 .last_scrape_ms = ep->last_scrape_ms, .last_duration_ns = ep->last_duration_ns,
-					 .last_bytes = ep->last_bytes, .last_samples = ep->last_samples,
-					 .interval_ms = ep->interval_ms, .timeout_ms = ep->deadline_ms, .health = lost ? TARGET_DOWN : health(ep) };
-	row->t.pool = view_make(at, n_pool);
-	row->t.scrape_url = row->t.global_url = view_make(at += n_pool, url.len);
-	row->t.profile = view_make(at += url.len, n_name);
-	row->t.last_error = view_make(at += n_name, strlen(error));
-	row->t.note = view_make(at + row->t.last_error.len, strlen(note));
+	struct status_target t = {
+		.pool = view_of(p->name), .discovered = shown_labels(&before, *r->discovered), .labels = *ep->target->labels,
+		.scrape_url = buf_view(&url), .global_url = buf_view(&url), .profile = view_of(ep->name),
+		.last_error = lost ? view_of(lost) : text_of(r->error), .note = text_of(r->note), .last_scrape_ms = r->last_scrape_ms,
+		.last_duration_ns = r->last_duration_ns, .last_bytes = r->last_bytes, .last_samples = r->last_samples,
+		.interval_ms = r->interval_ms, .timeout_ms = r->timeout_ms, .health = r->health,
+	};
+	if (status_target_has(&t, w->q->search) && take_one(w, w->q->search.len > 0))
+		w->ended = !w->row(w->arg, &t);
+	shown_free(&before);
 	buf_free(&url);
 }
 
-static void copy_pool(struct rows *r, const struct pool *p, bool with_dropped)
+/* Without a search it is known under the lock which are wanted; with one, all have to be looked at. */
+static void walk_chunk(struct walk *w, struct scraper *s, const struct part *p, size_t from, size_t n)
 {
-	for (size_t i = 0; i < p->endpoints.n; i++)
-		copy_endpoint(r, p, p->endpoints.v[i]);
-	for (size_t i = 0; with_dropped && i < p->dropped.n; i++) {
-		char *name = xstrdup(p->name);
-		struct labels *l = shown_labels(*p->dropped.v[i]);
-		vec_push(&r->names, name);
-		vec_push(&r->dropped_labels, l);
-		vec_push(&r->dropped, (struct status_dropped){ view_of(name), *l });
-	}
-}
-
-static void rows_free(struct rows *r)
-{
-	for (size_t i = 0; i < r->active.n; i++) {
-		free(r->active.v[i].text);
-		free(r->active.v[i].discovered);
-		free(r->active.v[i].labels);
-	}
-	for (size_t i = 0; i < r->dropped.n; i++) {
-		free(r->names.v[i]);
-		free(r->dropped_labels.v[i]);
-	}
-	vec_free(&r->active);
-	vec_free(&r->dropped);
-	vec_free(&r->dropped_labels);
-	vec_free(&r->names);
-}
-
-void status_each(struct status_targets *st, void (*active)(void *arg, const struct status_target *t),
-		 void (*dropped)(void *arg, const struct status_dropped *d), void *arg)
-{
-	struct scraper *s = (struct scraper *)((char *)st - offsetof(struct scraper, status));
-	struct rows r = { 0 };
+	const struct endpoint *found[CHUNK];
+	struct row rows[CHUNK];
+	size_t have = 0;
+	unsigned wanted = w->q->health ? w->q->health : HEALTH_ANY;
 	pthread_mutex_lock(&s->lock);
-	for (size_t i = 0; i < s->pools.n; i++)
-		copy_pool(&r, s->pools.v[i], dropped != NULL);
+	for (size_t i = from; i < from + n; i++) {
+		const struct endpoint *ep = p->endpoints[i];
+		char *lost = receipt_failure(ep->receipt);
+		enum target_health h = lost ? TARGET_DOWN : health(ep);
+		if (!(wanted & HEALTH_BIT(h)) || (!w->q->search.len && !take_one(w, true))) {
+			free(lost);
+			continue;
+		}
+		row_copy(&rows[have], ep, h, lost);
+		found[have++] = ep;
+	}
 	pthread_mutex_unlock(&s->lock);
-	for (size_t i = 0; i < r.active.n; i++)
-		active(arg, &r.active.v[i].t);
-	for (size_t i = 0; i < r.dropped.n; i++)
-		dropped(arg, &r.dropped.v[i]);
-	rows_free(&r);
+	for (size_t i = 0; i < have; i++) {
+		if (!w->ended)
+			show_row(w, p, found[i], &rows[i]);
+		row_free(&rows[i]);
+	}
+}
+
+size_t status_active(struct status_targets *st, const struct status_query *q,
+		     bool (*row)(void *arg, const struct status_target *t), void *arg)
+{
+	struct scraper *s = scraper_of(st);
+	struct walk w = { .q = q, .row = row, .arg = arg };
+	struct parts parts;
+	take_parts(s, q->pool, true, false, &parts);
+	for (size_t i = 0; i < parts.v.n; i++) {
+		const struct part *p = &parts.v.v[i];
+		for (size_t k = 0; k < p->n && !w.ended; k += CHUNK)
+			walk_chunk(&w, s, p, k, MIN(p->n - k, (size_t)CHUNK));
+	}
+	free_parts(s, &parts);
+	return w.matched;
+}
+
+/* ---- dropped ---- */
+
+/* Rules are asked again: which of them it was is kept nowhere, and few rows are looked at. */
+static char *why_dropped(const struct job_config *j, struct labels discovered, bool *ret_failed)
+{
+	struct labels_builder b;
+	struct arena a CLEANUP(arena_free);
+	struct err e = { 0 };
+	size_t rule;
+	arena_init(&a, STEPS_ARENA);
+	labels_builder_init(&b, discovered);
+	int rc = relabel_trace(j->relabel.v, j->relabel.n, &b, &a, NULL, NULL, &rule, &e);
+	labels_builder_free(&b);
+	*ret_failed = rc < 0;
+	if (rc < 0)
+		return xasprintf("relabel_configs: %s", e.msg);
+	return rc ? NULL : xasprintf("relabel_configs, rule %zu: %s", rule + 1, relabel_action_text(j->relabel.v[rule].action));
+}
+
+static void show_dropped(struct walk *w, const struct part *p, struct labels discovered)
+{
+	struct shown before = { 0 };
+	if (!w->q->search.len && !take_one(w, true))
+		return;
+	struct status_dropped d = { .pool = view_of(p->name), .discovered = shown_labels(&before, discovered),
+				    .profile = labels_get(discovered, VIEW(LABEL_NAME)) };
+	char *why AUTOFREE = why_dropped(p->job, discovered, &d.failed);
+	d.reason = text_of(why);
+	if (status_dropped_has(&d, w->q->search) && take_one(w, w->q->search.len > 0))
+		w->ended = !w->dropped(w->arg, &d);
+	shown_free(&before);
+}
+
+size_t status_dropped(struct status_targets *st, const struct status_query *q,
+		      bool (*row)(void *arg, const struct status_dropped *d), void *arg)
+{
+	struct scraper *s = scraper_of(st);
+	struct walk w = { .q = q, .dropped = row, .arg = arg };
+	struct parts parts;
+	take_parts(s, q->pool, false, true, &parts);
+	for (size_t i = 0; i < parts.v.n; i++)
+		for (size_t k = 0; k < parts.v.v[i].n_dropped && !w.ended; k++)
+			show_dropped(&w, &parts.v.v[i], *parts.v.v[i].dropped[k]);
+	free_parts(s, &parts);
+	return w.matched;
+}
+
+/* ---- jobs ---- */
+
+/* A target is down if one of its types is, and up if one is and none is down. */
+static void count_target(const struct target *t, struct status_job *j)
+{
+	bool up = false, down = false;
+	for (size_t i = 0; i < t->endpoints.n; i++) {
+		up |= health(t->endpoints.v[i]) == TARGET_UP;
+		down |= health(t->endpoints.v[i]) == TARGET_DOWN;
+	}
+	j->targets++;
+	j->down += down;
+	j->up += up && !down;
+}
+
+static void count_job(struct scraper *s, const struct part *p, struct status_job *j)
+{
+	for (size_t i = 0; i < p->n;) {
+		pthread_mutex_lock(&s->lock);
+		for (size_t end = MIN(i + CHUNK, p->n); i < end; i++) {
+			const struct target *t = p->endpoints[i]->target;
+			if (t->endpoints.n && t->endpoints.v[0] == p->endpoints[i])
+				count_target(t, j);
+		}
+		pthread_mutex_unlock(&s->lock);
+	}
+}
+
+static void show_job(struct scraper *s, const struct part *p, void (*job)(void *arg, const struct status_job *j), void *arg)
+{
+	struct status_source *sources AUTOFREE = xcalloc(p->job->sd.n, sizeof *sources);
+	struct status_job j = { .pool = view_of(p->name), .endpoints = p->n, .dropped = p->dropped_in_all, .sources = sources,
+				.n_sources = p->job->sd.n };
+	for (size_t i = 0; i < j.n_sources; i++)
+		sources[i] = (struct status_source){ .kind = view_of(p->job->sd.v[i].ops->key), .ready = true };
+	count_job(s, p, &j);
+	job(arg, &j);
+}
+
+void status_jobs(struct status_targets *st, void (*job)(void *arg, const struct status_job *j), void *arg)
+{
+	struct scraper *s = scraper_of(st);
+	struct parts parts;
+	take_parts(s, VIEW(""), true, false, &parts);
+	for (size_t i = 0; i < parts.v.n; i++)
+		show_job(s, &parts.v.v[i], job, arg);
+	free_parts(s, &parts);
+}
+
+static int one_part(struct scraper *s, struct view pool, struct parts *ret, struct err *e)
+{
+	*ret = (struct parts){ 0 };
+	if (pool.len)
+		take_parts(s, pool, false, false, ret);
+	return ret->v.n ? 0 : err_set(e, ERR_NOT_FOUND, "there is no job \"%.*s\"", (int)MIN(pool.len, 200), pool.ptr);
+}
+
+int status_config(struct status_targets *st, struct view pool, struct buf *out, struct err *e)
+{
+	struct parts parts;
+	int rc = one_part(scraper_of(st), pool, &parts, e);
+	if (!rc)
+		buf_putv(out, parts.v.v[0].job->shown);
+	free_parts(scraper_of(st), &parts);
+	return rc;
+}
+
+struct step {
+	void (*fn)(void *arg, const struct relabel_rule *r, struct labels after, bool keep);
+	void *arg;
+};
+
+static void show_step(void *arg, const struct relabel_rule *r, struct labels after, bool keep)
+{
+	const struct step *t = arg;
+	struct shown l = { 0 };
+	t->fn(t->arg, r, shown_labels(&l, after), keep);
+	shown_free(&l);
+}
+
+int status_relabel(struct status_targets *st, struct view pool, struct labels l,
+		   void (*step)(void *arg, const struct relabel_rule *r, struct labels after, bool keep), void *arg, struct err *e)
+{
+	struct step t = { step, arg };
+	struct parts parts;
+	int rc = one_part(scraper_of(st), pool, &parts, e);
+	if (!rc) {
+		const struct relabel_config *r = &parts.v.v[0].job->relabel;
+		struct labels_builder b;
+		struct arena a CLEANUP(arena_free);
+		arena_init(&a, STEPS_ARENA);
+		labels_builder_init(&b, l);
+		rc = relabel_trace(r->v, r->n, &b, &a, show_step, &t, NULL, e);
+		labels_builder_free(&b);
+	}
+	free_parts(scraper_of(st), &parts);
+	return MIN(rc, 0);
 }

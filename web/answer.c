@@ -117,6 +117,19 @@ void answer_end(struct httpd_request *rq, const struct view *warnings, size_t n_
 	buf_putc(b, '}');
 }
 
+void json_field(struct buf *b, const char *key, struct view v)
+{
+	if (b->len && b->ptr[b->len - 1] != '{')
+		buf_putc(b, ',');
+	buf_printf(b, "\"%s\":", key);
+	buf_json_string(b, v);
+}
+
+void json_field_text(struct buf *b, const char *key, const char *v)
+{
+	json_field(b, key, view_of(v));
+}
+
 /* ---- values ---- */
 
 /* Texts of numbers are written to p, where there is room for JSON_NUMBER bytes; returned is their end. */

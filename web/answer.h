@@ -56,6 +56,10 @@ void answer_end(struct httpd_request *rq, const struct view *warnings, size_t n_
 /* The warning of a result that a limit cut. */
 extern const struct view answer_truncated;
 
+/* "key":"v", after a comma unless the object begins here. */
+void json_field(struct buf *b, const char *key, struct view v);
+void json_field_text(struct buf *b, const char *key, const char *v);
+
 /* ---- values, as Prometheus writes them ---- */
 
 /* A bare number: shortest digits that read back, no exponent from 1e-6 to 2^63, beyond which readers that take a number

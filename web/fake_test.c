@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/num.h"
+#include "model/relabel.h"
 #include "promql-like/promql.h"
 
 atomic_bool fake_slow_runs, fake_slow_canceled;
@@ -343,28 +344,83 @@ static int open_view(struct source *s, struct source_view **ret, struct err *e)
 
 struct source fake_source = { open_view };
 
-/* ---- targets ---- */
+/* ---- targets: two active ones and one that rule 1 of "shop" drops ---- */
 
-static void each(struct status_targets *s, void (*active)(void *arg, const struct status_target *t),
-		 void (*dropped)(void *arg, const struct status_dropped *d), void *arg)
+static const struct label job_label[] = { { { "job", 3 }, { "shop", 4 } } };
+static const struct label address_label[] = { { { "__address__", 11 }, { "h:1", 3 } } };
+
+/* Whether the row is within what q asks for, by its place among those that match. */
+static bool within(const struct status_query *q, size_t at)
 {
-	(void)s;
-	static const struct label job[] = { { { "job", 3 }, { "shop", 4 } } };
-	static const struct label address[] = { { { "__address__", 11 }, { "h:1", 3 } } };
-	struct status_target t = {
-		.pool = VIEW("shop"), .discovered = { address, 1 }, .labels = { job, 1 },
+	return at >= q->offset && (!q->limit || at - q->offset < q->limit);
+}
+
+static size_t each_active(struct status_targets *s, const struct status_query *q,
+			  bool (*row)(void *arg, const struct status_target *t), void *arg)
+{
+	struct status_target rows[2] = { {
+		.pool = VIEW("shop"), .discovered = { address_label, 1 }, .labels = { job_label, 1 },
 		.scrape_url = VIEW("http://h:1/debug/pprof/allocs"), .profile = VIEW("memory"),
 		.note = VIEW("sampled less"), .last_error = VIEW("server returned HTTP status 500"), .last_scrape_ms = 1500, .last_duration_ns = 250000000,
 		.interval_ms = 10000, .timeout_ms = 13000, .health = TARGET_DOWN,
-	};
-	active(arg, &t);
-	t.pool = VIEW("other");
-	t.last_scrape_ms = 0;
-	t.health = TARGET_UNKNOWN;
-	active(arg, &t);
-	struct status_dropped d = { VIEW("shop"), { address, 1 } };
-	if (dropped)
-		dropped(arg, &d);
+	} };
+	size_t n = 0;
+	rows[1] = rows[0];
+	rows[1].pool = VIEW("other");
+	rows[1].last_scrape_ms = 0;
+	rows[1].health = TARGET_UNKNOWN;
+	for (size_t i = 0; i < 2; i++)
+		if ((!q->pool.len || view_eq(q->pool, rows[i].pool)) && (!q->health || (q->health & HEALTH_BIT(rows[i].health))) &&
+		    status_target_has(&rows[i], q->search) && within(q, n++))
+			row(arg, &rows[i]);
+	return n;
 }
 
-struct status_targets fake_targets = { each };
+static size_t each_dropped(struct status_targets *s, const struct status_query *q,
+			   bool (*row)(void *arg, const struct status_dropped *d), void *arg)
+{
+	struct status_dropped d = { .pool = VIEW("shop"), .discovered = { address_label, 1 }, .profile = VIEW("memory"),
+				    .reason = VIEW("relabel_configs, rule 1: drop") };
+	bool match = (!q->pool.len || view_eq(q->pool, d.pool)) && status_dropped_has(&d, q->search);
+	if (match && within(q, 0))
+		row(arg, &d);
+	return match;
+}
+
+static void each_job(struct status_targets *s, void (*job)(void *arg, const struct status_job *j), void *arg)
+{
+	static const struct status_source sources[] = {
+		{ .kind = { "http_sd_configs", 15 }, .name = { "http://sd/", 10 }, .groups = 1, .targets = 2, .ready = true,
+		  .error = { "HTTP status 500", 15 }, .error_since_ms = 2000, .changed_ms = 1000 },
+		{ .kind = { "kubernetes_sd_configs", 21 }, .role = { "pod", 3 } },
+	};
+	job(arg, &(struct status_job){ .pool = VIEW("shop"), .targets = 1, .down = 1, .endpoints = 1, .dropped = 1,
+				       .sources = sources, .n_sources = 2 });
+	job(arg, &(struct status_job){ .pool = VIEW("other"), .targets = 1, .endpoints = 1 });
+}
+
+static int relabel(struct status_targets *s, struct view pool, struct labels l,
+		   void (*step)(void *arg, const struct relabel_rule *r, struct labels after, bool keep), void *arg, struct err *e)
+{
+	static const char *const from[] = { "a", "b" };
+	struct relabel_rule rules[2] = {
+		{ .action = RELABEL_REPLACE, .source_labels = from, .n_source_labels = 2, .separator = ";", .regex = "(.*)",
+		  .target_label = "__param_token", .replacement = "hidden" },
+		{ .action = RELABEL_DROP, .separator = ";", .regex = "x", .target_label = "", .replacement = "$1", .modulus = 2 },
+	};
+	if (!view_eqs(pool, "shop"))
+		return err_set(e, ERR_NOT_FOUND, "there is no job \"%.*s\"", VIEW_ARG(pool));
+	step(arg, &rules[0], l, true);
+	step(arg, &rules[1], (struct labels){ 0 }, false);
+	return 0;
+}
+
+static int config(struct status_targets *s, struct view pool, struct buf *out, struct err *e)
+{
+	if (!view_eqs(pool, "shop"))
+		return err_set(e, ERR_NOT_FOUND, "there is no job \"%.*s\"", VIEW_ARG(pool));
+	buf_puts(out, "job_name: shop\n");
+	return 0;
+}
+
+struct status_targets fake_targets = { each_active, each_dropped, each_job, relabel, config };

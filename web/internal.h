@@ -82,9 +82,14 @@ void serve_write(struct httpd_request *rq, void *arg);
 /* symbolz.c */
 void serve_symbolz(struct httpd_request *rq, void *arg);
 
-/* api_status.c */
+/* api_targets.c */
 void serve_targets(struct httpd_request *rq, void *arg);
 void serve_scrape_pools(struct httpd_request *rq, void *arg);
+void serve_scrape_pool_config(struct httpd_request *rq, void *arg);
+void serve_relabel_steps(struct httpd_request *rq, void *arg);
+void serve_discovery(struct httpd_request *rq, void *arg);
+
+/* api_status.c */
 void serve_buildinfo(struct httpd_request *rq, void *arg);
 void serve_flags(struct httpd_request *rq, void *arg);
 void serve_config(struct httpd_request *rq, void *arg);

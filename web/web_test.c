@@ -221,22 +221,82 @@ static void test_frame_values(void **state)
 	      ERROR("bad_data", "frames have no \\\"job\\\" to list: ask for function, file or binary"));
 }
 
+#define SHOP_ROW \
+	"{\"discoveredLabels\":{\"__address__\":\"h:1\"},\"labels\":{\"job\":\"shop\"},\"scrapePool\":\"shop\"," \
+	"\"scrapeUrl\":\"http://h:1/debug/pprof/allocs\",\"globalUrl\":\"http://h:1/debug/pprof/allocs\",\"profile\":\"memory\"," \
+	"\"lastError\":\"server returned HTTP status 500\",\"note\":\"sampled less\",\"lastScrape\":\"1970-01-01T00:00:01.500Z\"," \
+	"\"lastScrapeDuration\":0.25,\"health\":\"down\",\"scrapeInterval\":\"10s\",\"scrapeTimeout\":\"13s\"," \
+	"\"lastBytes\":0,\"lastSamples\":0}"
+#define DROPPED_ROW \
+	"{\"discoveredLabels\":{\"__address__\":\"h:1\"},\"scrapePool\":\"shop\",\"profile\":\"memory\"," \
+	"\"reason\":\"relabel_configs, rule 1: drop\",\"failed\":false}"
+#define COUNTS "{\"shop\":1,\"other\":0}"
+
+static void test_targets(void **state)
+{
+	(void)state;
+	const char *only_shop = SUCCESS("{\"activeTargets\":[" SHOP_ROW "],\"droppedTargets\":[],\"droppedTargetCounts\":{},"
+					"\"activeTargetCount\":1,\"droppedTargetCount\":0}");
+	check("/api/v1/targets?state=active&scrapePool=shop", 200, only_shop);
+	check("/api/v1/targets?state=ACTIVE&health=up,down", 200, only_shop);
+	check("/api/v1/targets?state=active&search=SHOP&health=down&limit=1", 200, only_shop);
+	check("/api/v1/targets?state=active&limit=1&offset=2", 200,
+	      SUCCESS("{\"activeTargets\":[],\"droppedTargets\":[],\"droppedTargetCounts\":{},\"activeTargetCount\":2,"
+		      "\"droppedTargetCount\":0}"));
+	check("/api/v1/targets?state=dropped", 200,
+	      SUCCESS("{\"activeTargets\":[],\"droppedTargets\":[" DROPPED_ROW "],\"droppedTargetCounts\":" COUNTS ","
+		      "\"activeTargetCount\":0,\"droppedTargetCount\":1}"));
+	check("/api/v1/targets?scrapePool=shop&search=RULE", 200,
+	      SUCCESS("{\"activeTargets\":[],\"droppedTargets\":[" DROPPED_ROW "],\"droppedTargetCounts\":" COUNTS ","
+		      "\"activeTargetCount\":0,\"droppedTargetCount\":1}"));
+	check("/api/v1/targets?health=well", 400,
+	      ERROR("bad_data", "invalid parameter \\\"health\\\": \\\"well\\\" is none of up, down, unknown"));
+	check("/api/v1/targets?offset=-1", 400,
+	      ERROR("bad_data", "invalid parameter \\\"offset\\\": \\\"-1\\\" is not a whole number from 0"));
+}
+
+static void test_jobs(void **state)
+{
+	(void)state;
+	check("/api/v1/scrape_pools", 200, SUCCESS("{\"scrapePools\":[\"other\",\"shop\"]}"));
+	check("/api/v1/scrape_pools/config?scrapePool=shop", 200, SUCCESS("{\"yaml\":\"job_name: shop\\n\"}"));
+	check("/api/v1/scrape_pools/config", 400, ERROR("bad_data", "no scrapePool parameter provided"));
+	check("/api/v1/scrape_pools/config?scrapePool=x", 404, ERROR("not_found", "there is no job \\\"x\\\""));
+	check("/api/v1/discovery", 200,
+	      SUCCESS("{\"jobs\":[{\"scrapePool\":\"shop\",\"targets\":1,\"up\":0,\"down\":1,\"profiles\":1,\"dropped\":1,\"failed\":0,"
+		      "\"sources\":[{\"kind\":\"http_sd_configs\",\"name\":\"http://sd/\",\"groups\":1,\"targets\":2,\"ready\":true,"
+		      "\"error\":\"HTTP status 500\",\"since\":\"1970-01-01T00:00:02.000Z\",\"lastChange\":\"1970-01-01T00:00:01.000Z\"},"
+		      "{\"kind\":\"kubernetes_sd_configs\",\"role\":\"pod\",\"name\":\"\",\"groups\":0,\"targets\":0,\"ready\":false,"
+		      "\"error\":\"\",\"lastChange\":\"0001-01-01T00:00:00Z\"}]},"
+		      "{\"scrapePool\":\"other\",\"targets\":1,\"up\":0,\"down\":0,\"profiles\":1,\"dropped\":0,\"failed\":0,"
+		      "\"sources\":[]}]}"));
+}
+
+static void test_relabel_steps(void **state)
+{
+	(void)state;
+	check("/api/v1/targets/relabel_steps?scrapePool=shop&labels={\"b\":\"1\",\"a\":\"2\"}", 200,
+	      SUCCESS("{\"steps\":[{\"rule\":{\"source_labels\":[\"a\",\"b\"],\"separator\":\";\",\"regex\":\"(.*)\","
+		      "\"target_label\":\"__param_token\",\"replacement\":\"\\u003csecret\\u003e\",\"action\":\"replace\"},"
+		      "\"output\":{\"a\":\"2\",\"b\":\"1\"},\"keep\":true},"
+		      "{\"rule\":{\"separator\":\";\",\"regex\":\"x\",\"modulus\":2,\"replacement\":\"$1\",\"action\":\"drop\"},"
+		      "\"output\":{},\"keep\":false}]}"));
+	check("/api/v1/targets/relabel_steps?scrapePool=shop", 400, ERROR("bad_data", "no labels parameter provided"));
+	check("/api/v1/targets/relabel_steps?labels={}", 400, ERROR("bad_data", "no scrapePool parameter provided"));
+	check("/api/v1/targets/relabel_steps?scrapePool=x&labels={}", 404, ERROR("not_found", "there is no job \\\"x\\\""));
+	check("/api/v1/targets/relabel_steps?scrapePool=shop&labels={", 400,
+	      ERROR("bad_data", "error parsing labels: they are not JSON"));
+	check("/api/v1/targets/relabel_steps?scrapePool=shop&labels=[]", 400,
+	      ERROR("bad_data", "error parsing labels: they are not a JSON object"));
+	check("/api/v1/targets/relabel_steps?scrapePool=shop&labels={\"a\":1}", 400,
+	      ERROR("bad_data", "error parsing labels: a value is not a string"));
+}
+
 static void test_status(void **state)
 {
 	(void)state;
 	check("/api/v1/status/flags", 200, SUCCESS("{\"web.flag\":\"true\"}"));
 	check("/api/v1/status/config", 200, SUCCESS("{\"yaml\":\"global:\\n  scrape_interval: 5s\\n\"}"));
-	check("/api/v1/targets?state=active&scrapePool=shop", 200,
-	      SUCCESS("{\"activeTargets\":[{\"discoveredLabels\":{\"__address__\":\"h:1\"},\"labels\":{\"job\":\"shop\"},"
-		      "\"scrapePool\":\"shop\",\"scrapeUrl\":\"http://h:1/debug/pprof/allocs\","
-		      "\"globalUrl\":\"http://h:1/debug/pprof/allocs\",\"profile\":\"memory\","
-		      "\"lastError\":\"server returned HTTP status 500\",\"note\":\"sampled less\",\"lastScrape\":\"1970-01-01T00:00:01.500Z\","
-		      "\"lastScrapeDuration\":0.25,\"health\":\"down\",\"scrapeInterval\":\"10s\",\"scrapeTimeout\":\"13s\","
-		      "\"lastBytes\":0,\"lastSamples\":0}],\"droppedTargets\":[],\"droppedTargetCounts\":{\"shop\":1}}"));
-	check("/api/v1/targets?state=dropped", 200,
-	      SUCCESS("{\"activeTargets\":[],\"droppedTargets\":[{\"discoveredLabels\":{\"__address__\":\"h:1\"},"
-		      "\"scrapePool\":\"shop\"}],\"droppedTargetCounts\":{\"shop\":1}}"));
-	check("/api/v1/scrape_pools", 200, SUCCESS("{\"scrapePools\":[\"other\",\"shop\"]}"));
 	check("/api/v1/profile_types", 200,
 	      SUCCESS("[{\"name\":\"process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta\",\"alias\":\"cpu\","
 		      "\"title\":\"Process CPU Nanoseconds\",\"help\":\"CPU time as the process's own profiler saw it.\","
@@ -541,7 +601,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_readiness), cmocka_unit_test(test_query), cmocka_unit_test(test_query_errors),
 		cmocka_unit_test(test_query_range), cmocka_unit_test(test_cancel), cmocka_unit_test(test_frame_values), cmocka_unit_test(test_labels_and_series),
-		cmocka_unit_test(test_status), cmocka_unit_test(test_flamegraph), cmocka_unit_test(test_folded),
+		cmocka_unit_test(test_targets), cmocka_unit_test(test_jobs), cmocka_unit_test(test_relabel_steps), cmocka_unit_test(test_status), cmocka_unit_test(test_flamegraph), cmocka_unit_test(test_folded),
 		cmocka_unit_test(test_files), cmocka_unit_test(test_json), cmocka_unit_test(test_pprof), cmocka_unit_test(test_pprof_errors),
 		cmocka_unit_test(test_page), cmocka_unit_test(test_lifecycle), cmocka_unit_test(test_floats),
 	};

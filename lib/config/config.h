@@ -51,6 +51,8 @@ struct view config_text(const struct config_tree *t);
 /* The tree as YAML again, secrets (the values of password, credentials, client_secret, bearer_token, secrets, key,
  * parameters that are named like a secret, and what config_redact_url hides) replaced by <secret>. */
 void config_redact(const struct config_tree *t, struct buf *out);
+/* The same of a part of the tree. */
+void config_redact_node(const struct config_node *n, struct buf *out);
 /* A URL, or the path of one, as it may be shown: user info, and parameters named like a secret, become <secret>. */
 void config_redact_url(struct view url, struct buf *out);
 /* Whether a parameter of that name is one not to show: token, api_key, X-Password ... */

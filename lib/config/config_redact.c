@@ -237,9 +237,14 @@ static void put_node(struct buf *out, const struct config_node *n, unsigned dept
 	}
 }
 
-void config_redact(const struct config_tree *t, struct buf *out)
+void config_redact_node(const struct config_node *n, struct buf *out)
 {
 	if (!out->max)
 		out->max = REDACT_MAX;
-	put_node(out, config_root(t), 0, false, false);
+	put_node(out, n, 0, false, false);
+}
+
+void config_redact(const struct config_tree *t, struct buf *out)
+{
+	config_redact_node(config_root(t), out);
 }

@@ -260,15 +260,33 @@ static int apply_one(const struct relabel_rule *r, struct labels_builder *b, str
 	return rc < 0 ? rc : 1;
 }
 
-int relabel_apply(const struct relabel_rule *rules, size_t n, struct labels_builder *b, struct arena *a, struct err *e)
+const char *relabel_action_text(enum relabel_action a)
+{
+	return actions[a];
+}
+
+int relabel_trace(const struct relabel_rule *rules, size_t n, struct labels_builder *b, struct arena *a,
+		  void (*step)(void *arg, const struct relabel_rule *r, struct labels after, bool keep), void *arg, size_t *ret_rule,
+		  struct err *e)
 {
 	struct regex_meter meter = { .max_ns = MAX_NS, .max_name = "1 s of relabelling" };
-	for (size_t i = 0; i < n; i++) {
-		int rc = apply_one(&rules[i], b, a, &meter, e);
-		if (rc < 0)
-			return err_wrap(e, "rule %zu", i + 1);
-		if (!rc)
-			return rc;
+	size_t i = 0;
+	int rc = 1;
+	for (; i < n && rc > 0; i++) {
+		rc = apply_one(&rules[i], b, a, &meter, e);
+		if (step && rc >= 0)
+			step(arg, &rules[i], rc ? labels_builder_finish(b) : (struct labels){ 0 }, rc > 0);
 	}
-	return 1;
+	if (ret_rule)
+		*ret_rule = rc > 0 ? n : i - 1;
+	if (rc < 0)
+		return err_wrap(e, "rule %zu", i);
+	for (; step && !rc && i < n; i++)
+		step(arg, &rules[i], (struct labels){ 0 }, false);
+	return rc;
+}
+
+int relabel_apply(const struct relabel_rule *rules, size_t n, struct labels_builder *b, struct arena *a, struct err *e)
+{
+	return relabel_trace(rules, n, b, a, NULL, NULL, NULL, e);
 }

@@ -32,4 +32,12 @@ void relabel_rule_release(struct relabel_rule *r);
 int relabel_apply(const struct relabel_rule *rules, size_t n, struct labels_builder *b, struct arena *a, struct err *e)
 	MUST_USE;
 
+/* The same, and tells of each rule what it made of the labels; from the one that drops them on they are none, and keep is
+ * false. step may be NULL. *ret_rule, which may be NULL: the rule that dropped them or failed, from 0; n = none did. */
+int relabel_trace(const struct relabel_rule *rules, size_t n, struct labels_builder *b, struct arena *a,
+		  void (*step)(void *arg, const struct relabel_rule *r, struct labels after, bool keep), void *arg, size_t *ret_rule,
+		  struct err *e) MUST_USE;
+/* The action's word in the configuration: "labelmap". */
+const char *relabel_action_text(enum relabel_action a);
+
 #endif

@@ -132,6 +132,40 @@ static void an_arena_that_is_full(void **state)
 	arena_free(&arena);
 }
 
+static void put_step(void *arg, const struct relabel_rule *r, struct labels after, bool keep)
+{
+	buf_printf(arg, "%s %s ", relabel_action_text(r->action), keep ? "keeps" : "drops");
+	labels_format(after, arg);
+	buf_putc(arg, '\n');
+}
+
+static void each_step_is_told(void **state)
+{
+	struct relabel_rule rules[3] = { { .target_label = "b", .replacement = "y" },
+					 { .action = RELABEL_KEEP, SRC(a), .regex = "z" },
+					 { .target_label = "c", .replacement = "y" } };
+	struct label one = { VIEW("a"), VIEW("x") };
+	struct labels_builder b;
+	struct arena arena;
+	struct err e = { 0 };
+	struct buf out = { 0 };
+	size_t rule;
+	arena_init(&arena, 0);
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(relabel_rule_init(&rules[i], &e), 0);
+	labels_builder_init(&b, (struct labels){ &one, 1 });
+	assert_int_equal(relabel_trace(rules, 3, &b, &arena, put_step, &out, &rule, &e), 0);
+	assert_int_equal(rule, 1);
+	assert_string_equal(out.ptr, "replace keeps {a=\"x\", b=\"y\"}\nkeep drops {}\nreplace drops {}\n");
+	assert_int_equal(relabel_trace(rules, 1, &b, &arena, NULL, NULL, &rule, &e), 1);
+	assert_int_equal(rule, 1);
+	for (size_t i = 0; i < 3; i++)
+		relabel_rule_release(&rules[i]);
+	labels_builder_free(&b);
+	arena_free(&arena);
+	buf_free(&out);
+}
+
 static void known_sums(void **state)
 {
 	static const struct {
@@ -161,6 +195,7 @@ int main(void)
 		cmocka_unit_test(every_action),
 		cmocka_unit_test(rules_that_make_no_sense),
 		cmocka_unit_test(an_arena_that_is_full),
+		cmocka_unit_test(each_step_is_told),
 		cmocka_unit_test(known_sums),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,11 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the page and the API show of the running system: small tables that each module fills on request. */
+/* What the page and the API show of the running system: small tables that each module fills on request. There may be
+ * 100,000 rows, so who asks says which of them, and gets them one by one; nobody who scrapes waits meanwhile. */
 #ifndef PYRRHA_MODEL_STATUS_H
 #define PYRRHA_MODEL_STATUS_H
 
+#include "base/buf.h"
 #include "model/labels.h"
 
 enum target_health { TARGET_UNKNOWN, TARGET_UP, TARGET_DOWN };
+/* A set of them. */
+#define HEALTH_BIT(health) (1U << (health))
+#define HEALTH_ANY 7U
+
+/* Which rows: those that match all of it, of these `limit` from the `offset`th on. Texts are borrowed. */
+struct status_query {
+	struct view pool;            /* only this job's; empty = all */
+	struct view search;          /* only with this text in something that is shown, in either case; empty = all */
+	unsigned health;             /* only of these, HEALTH_BIT; 0 = any; targets only */
+	size_t offset, limit;        /* limit 0 = to the last */
+};
 
 /* One (target, profile type) pair. Everything is borrowed for the duration of the callback. */
 struct status_target {
@@ -23,15 +36,57 @@ struct status_target {
 	enum target_health health;
 };
 
+/* What discovery told of and is not scraped. */
 struct status_dropped {
 	struct view pool;
 	struct labels discovered;
+	struct view profile;         /* the profile type it is about; empty = all of the job's */
+	struct view reason;          /* "relabel_configs, rule 2: keep"; "the target has no __address__"; empty = not known */
+	bool failed;                 /* nobody asked for that: it cannot be scraped, or relabelling gave up */
 };
 
-struct status_targets {
-	/* Calls `active` for each target and `dropped` (may be NULL) for each one that relabelling took out. */
-	void (*each)(struct status_targets *s, void (*active)(void *arg, const struct status_target *t),
-		     void (*dropped)(void *arg, const struct status_dropped *d), void *arg);
+/* One place that targets come from, or an object that says what a job is. */
+struct status_source {
+	struct view kind;            /* "file_sd_configs" */
+	struct view role;            /* "pod"; empty = the kind has none */
+	struct view name;            /* which one, without secrets: "http://host/targets"; empty = there is no more to say */
+	size_t groups, targets;
+	bool ready;                  /* it was read once */
+	struct view error;           /* what is wrong with it now; empty = nothing */
+	int64_t error_since_ms;      /* wall clock; 0 = not known */
+	int64_t changed_ms;          /* when it last told of something new; 0 = never */
 };
+
+struct status_job {
+	struct view pool;
+	size_t targets, up, down;    /* targets, each with all of its profile types; the others are neither */
+	size_t endpoints;            /* rows of `active` */
+	size_t dropped, failed;      /* rows of `dropped` that were, and of these the failed; keep_dropped_targets may keep fewer */
+	const struct status_source *sources;
+	size_t n_sources;
+};
+
+struct relabel_rule;
+
+struct status_targets {
+	/* The rows that q asks for. Returns how many match in all, unless the callback ends it by returning false. */
+	size_t (*active)(struct status_targets *s, const struct status_query *q,
+			 bool (*row)(void *arg, const struct status_target *t), void *arg);
+	size_t (*dropped)(struct status_targets *s, const struct status_query *q,
+			  bool (*row)(void *arg, const struct status_dropped *d), void *arg);
+	/* All jobs, also those without a target, in the order of the configuration. */
+	void (*jobs)(struct status_targets *s, void (*job)(void *arg, const struct status_job *j), void *arg);
+	/* What each relabelling rule of a job makes of the labels; keep is false from the rule on that drops them.
+	 * ERR_NOT_FOUND: there is no such job. */
+	int (*relabel)(struct status_targets *s, struct view pool, struct labels l,
+		       void (*step)(void *arg, const struct relabel_rule *r, struct labels after, bool keep), void *arg,
+		       struct err *e);
+	/* The job's configuration as YAML, without secrets. ERR_NOT_FOUND: there is no such job. */
+	int (*config)(struct status_targets *s, struct view pool, struct buf *out, struct err *e);
+};
+
+/* Whether a row has the text in something that is shown, in either case of ASCII. */
+bool status_target_has(const struct status_target *t, struct view search);
+bool status_dropped_has(const struct status_dropped *d, struct view search);
 
 #endif

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is scraped, what was discovered, and what relabelling makes of it: Prometheus's targets, scrape_pools and
+ * relabel_steps, and our own `discovery`. Rows are written as they come, and there may be 100,000: an answer ends at
+ * ANSWER_MAX, with a warning. */
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/units.h"
+#include "base/vec.h"
+#include "config/config.h"
+#include "model/relabel.h"
+#include "web/answer.h"
+#include "web/internal.h"
+
+#define ANSWER_MAX ((size_t)64 << 20)
+#define LABELS_MAX 256           /* that relabel_steps takes */
+
+static void end_object(struct httpd_request *rq, bool cut)
+{
+	buf_putc(httpd_out(rq), '}');
+	answer_end(rq, &answer_truncated, cut, NULL, 0);
+}
+
+static void put_time(struct buf *b, const char *key, int64_t t_ms)
+{
+	char when[RFC3339_LEN];
+	json_field_text(b, key, t_ms ? clock_rfc3339_ms(t_ms, when) : "0001-01-01T00:00:00Z");
+}
+
+static void put_count(struct buf *b, const char *key, size_t n)
+{
+	buf_printf(b, ",\"%s\":%zu", key, n);
+}
+
+/* ---- targets ---- */
+
+struct row_writer {
+	struct buf *b;
+	const atomic_bool *canceled;
+	bool more;              /* not the first row */
+	bool cut;
+};
+
+/* Begins a row; false: the answer is full, or for nobody. */
+static bool begin_row(struct row_writer *w)
+{
+	if (w->b->len >= ANSWER_MAX)
+		w->cut = true;
+	if (w->cut || atomic_load_explicit(w->canceled, memory_order_relaxed))
+		return false;
+	if (w->more)
+		buf_putc(w->b, ',');
+	w->more = true;
+	buf_puts(w->b, "{\"discoveredLabels\":");
+	return true;
+}
+
+static const char *health_text(enum target_health h)
+{
+	return h == TARGET_UP ? "up" : h == TARGET_DOWN ? "down" : "unknown";
+}
+
+static bool put_active(void *arg, const struct status_target *t)
+{
+	struct row_writer *w = arg;
+	struct buf *b = w->b;
+	char text[DURATION_LEN];
+	if (!begin_row(w))
+		return false;
+	labels_json(t->discovered, b);
+	buf_puts(b, ",\"labels\":");
+	labels_json(t->labels, b);
+	json_field(b, "scrapePool", t->pool);
+	json_field(b, "scrapeUrl", t->scrape_url);
+	json_field(b, "globalUrl", t->global_url.len ? t->global_url : t->scrape_url);
+	json_field(b, "profile", t->profile);
+	json_field(b, "lastError", t->last_error);
+	if (t->note.len)
+		json_field(b, "note", t->note);
+	put_time(b, "lastScrape", t->last_scrape_ms);
+	buf_puts(b, ",\"lastScrapeDuration\":");
+	json_float(b, (double)t->last_duration_ns / 1e9);
+	json_field_text(b, "health", health_text(t->health));
+	json_field_text(b, "scrapeInterval", units_format_duration(t->interval_ms, text));
+	json_field_text(b, "scrapeTimeout", units_format_duration(t->timeout_ms, text));
+	buf_printf(b, ",\"lastBytes\":%lld,\"lastSamples\":%lld}", (long long)t->last_bytes, (long long)t->last_samples);
+	return true;
+}
+
+static bool put_dropped(void *arg, const struct status_dropped *d)
+{
+	struct row_writer *w = arg;
+	if (!begin_row(w))
+		return false;
+	labels_json(d->discovered, w->b);
+	json_field(w->b, "scrapePool", d->pool);
+	if (d->profile.len)
+		json_field(w->b, "profile", d->profile);
+	json_field(w->b, "reason", d->reason);
+	buf_printf(w->b, ",\"failed\":%s}", d->failed ? "true" : "false");
+	return true;
+}
+
+struct counts_writer {
+	struct buf *b;
+	bool more;
+};
+
+static void put_dropped_count(void *arg, const struct status_job *j)
+{
+	struct counts_writer *w = arg;
+	if (w->more)
+		buf_putc(w->b, ',');
+	w->more = true;
+	buf_json_string(w->b, j->pool);
+	buf_printf(w->b, ":%zu", j->dropped);
+}
+
+static bool is_state(struct view state, const char *what)
+{
+	struct view w = view_of(what);
+	return state.len == w.len && strncasecmp(state.ptr, w.ptr, w.len) == 0;
+}
+
+/* The health that is asked for, several with commas between. */
+static int read_health(struct view v, unsigned *ret, struct err *e)
+{
+	*ret = 0;
+	for (size_t at = 0; at < v.len;) {
+		const char *comma = memchr(v.ptr + at, ',', v.len - at);
+		struct view one = view_make(v.ptr + at, comma ? (size_t)(comma - v.ptr) - at : v.len - at);
+		enum target_health h = TARGET_UNKNOWN;
+		while (h <= TARGET_DOWN && !view_eqs(one, health_text(h)))
+			h++;
+		if (h > TARGET_DOWN)
+			return err_set(e, ERR_BAD_DATA, "invalid parameter \"health\": \"%.*s\" is none of up, down, unknown",
+				       (int)MIN(one.len, 100), one.ptr);
+		*ret |= HEALTH_BIT(h);
+		at += one.len + 1;
+	}
+	return 0;
+}
+
+static int read_query(const struct httpd_request *rq, struct status_query *q, struct err *e)
+{
+	*q = (struct status_query){ .pool = httpd_param(rq, "scrapePool"), .search = httpd_param(rq, "search") };
+	int rc = param_limit(rq, "limit", &q->limit, e);
+	if (!rc)
+		rc = param_limit(rq, "offset", &q->offset, e);
+	return rc ? rc : read_health(httpd_param(rq, "health"), &q->health, e);
+}
+
+/* A list with its rows, if they are wanted; how many match in all. */
+static size_t put_active_list(struct row_writer *w, struct status_targets *s, const struct status_query *q, bool wanted)
+{
+	buf_puts(w->b, "\"activeTargets\":[");
+	size_t n = wanted && s ? s->active(s, q, put_active, w) : 0;
+	buf_putc(w->b, ']');
+	return n;
+}
+
+static size_t put_dropped_list(struct row_writer *w, struct status_targets *s, const struct status_query *q, bool wanted)
+{
+	struct counts_writer counts = { w->b, false };
+	w->more = false;
+	buf_puts(w->b, ",\"droppedTargets\":[");
+	size_t n = wanted && s ? s->dropped(s, q, put_dropped, w) : 0;
+	buf_puts(w->b, "],\"droppedTargetCounts\":{");
+	if (wanted && s)
+		s->jobs(s, put_dropped_count, &counts);
+	buf_putc(w->b, '}');
+	return n;
+}
+
+/* Prometheus shows both of any other state than active and dropped as neither. */
+void serve_targets(struct httpd_request *rq, void *arg)
+{
+	const struct web *w = arg;
+	struct view state = httpd_param(rq, "state");
+	bool any = !state.len || is_state(state, "any");
+	struct status_query q;
+	struct err e;
+	if (read_query(rq, &q, &e)) {
+		answer_error(rq, &e);
+		return;
+	}
+	struct row_writer rows = { .b = answer_begin(rq), .canceled = httpd_canceled(rq) };
+	buf_putc(rows.b, '{');
+	size_t active = put_active_list(&rows, w->o.targets, &q, any || is_state(state, "active"));
+	size_t dropped = put_dropped_list(&rows, w->o.targets, &q, any || is_state(state, "dropped"));
+	put_count(rows.b, "activeTargetCount", active);
+	put_count(rows.b, "droppedTargetCount", dropped);
+	end_object(rq, rows.cut);
+}
+
+/* ---- jobs ---- */
+
+struct pools {
+	struct arena *arena;
+	VEC(struct view) v;
+};
+
+static void add_pool(void *arg, const struct status_job *j)
+{
+	struct pools *p = arg;
+	vec_push(&p->v, arena_view(p->arena, j->pool));
+}
+
+static int pool_order(const void *a, const void *b)
+{
+	return view_cmp(*(const struct view *)a, *(const struct view *)b);
+}
+
+void serve_scrape_pools(struct httpd_request *rq, void *arg)
+{
+	const struct web *w = arg;
+	struct pools p = { .arena = httpd_arena(rq) };
+	if (w->o.targets)
+		w->o.targets->jobs(w->o.targets, add_pool, &p);
+	if (p.v.n)
+		qsort(p.v.v, p.v.n, sizeof *p.v.v, pool_order);
+	struct buf *b = answer_begin(rq);
+	buf_puts(b, "{\"scrapePools\":[");
+	for (size_t i = 0; i < p.v.n; i++) {
+		if (i)
+			buf_putc(b, ',');
+		buf_json_string(b, p.v.v[i]);
+	}
+	buf_putc(b, ']');
+	vec_free(&p.v);
+	end_object(rq, false);
+}
+
+/* The job of a parameter that has to be there. */
+static int param_pool(const struct httpd_request *rq, const struct web *w, struct view *ret, struct err *e)
+{
+	*ret = httpd_param(rq, "scrapePool");
+	if (!ret->len)
+		return err_set(e, ERR_BAD_DATA, "no scrapePool parameter provided");
+	return w->o.targets ? 0 : err_set(e, ERR_UNAVAILABLE, "there is no scraper");
+}
+
+void serve_scrape_pool_config(struct httpd_request *rq, void *arg)
+{
+	const struct web *w = arg;
+	struct buf yaml = { .max = ANSWER_MAX };
+	struct view pool;
+	struct err e;
+	int rc = param_pool(rq, w, &pool, &e);
+	if (!rc)
+		rc = w->o.targets->config(w->o.targets, pool, &yaml, &e);
+	if (rc) {
+		answer_error(rq, &e);
+	} else {
+		struct buf *b = answer_begin(rq);
+		buf_putc(b, '{');
+		json_field(b, "yaml", buf_view(&yaml));
+		end_object(rq, false);
+	}
+	buf_free(&yaml);
+}
+
+/* "since" is there with an error only. */
+static void put_source(struct buf *b, const struct status_source *s)
+{
+	buf_putc(b, '{');
+	json_field(b, "kind", s->kind);
+	if (s->role.len)
+		json_field(b, "role", s->role);
+	json_field(b, "name", s->name);
+	put_count(b, "groups", s->groups);
+	put_count(b, "targets", s->targets);
+	buf_printf(b, ",\"ready\":%s", s->ready ? "true" : "false");
+	json_field(b, "error", s->error);
+	if (s->error.len)
+		put_time(b, "since", s->error_since_ms);
+	put_time(b, "lastChange", s->changed_ms);
+	buf_putc(b, '}');
+}
+
+struct jobs_writer {
+	struct buf *b;
+	bool more, cut;
+};
+
+static void put_job(void *arg, const struct status_job *j)
+{
+	struct jobs_writer *w = arg;
+	struct buf *b = w->b;
+	w->cut |= b->len >= ANSWER_MAX;
+	if (w->cut)
+		return;
+	buf_puts(b, w->more ? ",{" : "{");
+	w->more = true;
+	json_field(b, "scrapePool", j->pool);
+	put_count(b, "targets", j->targets);
+	put_count(b, "up", j->up);
+	put_count(b, "down", j->down);
+	put_count(b, "profiles", j->endpoints);
+	put_count(b, "dropped", j->dropped);
+	put_count(b, "failed", j->failed);
+	buf_puts(b, ",\"sources\":[");
+	for (size_t i = 0; i < j->n_sources; i++) {
+		if (i)
+			buf_putc(b, ',');
+		put_source(b, &j->sources[i]);
+	}
+	buf_puts(b, "]}");
+}
+
+void serve_discovery(struct httpd_request *rq, void *arg)
+{
+	const struct web *w = arg;
+	struct jobs_writer jobs = { .b = answer_begin(rq) };
+	buf_puts(jobs.b, "{\"jobs\":[");
+	if (w->o.targets)
+		w->o.targets->jobs(w->o.targets, put_job, &jobs);
+	buf_putc(jobs.b, ']');
+	end_object(rq, jobs.cut);
+}
+
+/* ---- relabel_steps ---- */
+
+static bool is_secret_label(struct view name)
+{
+	struct view param = VIEW("__param_");
+	return view_starts(name, param) && config_secret_name(view_make(name.ptr + param.len, name.len - param.len));
+}
+
+/* A rule as Prometheus's API has it; the values of secret parameters are not shown. */
+static void put_rule(struct buf *b, const struct relabel_rule *r)
+{
+	buf_putc(b, '{');
+	if (r->n_source_labels) {
+		buf_puts(b, "\"source_labels\":[");
+		for (size_t i = 0; i < r->n_source_labels; i++) {
+			if (i)
+				buf_putc(b, ',');
+			buf_json_string(b, view_of(r->source_labels[i]));
+		}
+		buf_puts(b, "],");
+	}
+	buf_puts(b, "\"separator\":");
+	buf_json_string(b, view_of(r->separator));
+	json_field_text(b, "regex", r->regex);
+	if (r->modulus)
+		buf_printf(b, ",\"modulus\":%llu", (unsigned long long)r->modulus);
+	if (r->target_label[0])
+		json_field_text(b, "target_label", r->target_label);
+	json_field_text(b, "replacement", is_secret_label(view_of(r->target_label)) ? "<secret>" : r->replacement);
+	json_field_text(b, "action", relabel_action_text(r->action));
+	buf_putc(b, '}');
+}
+
+struct steps_writer {
+	struct buf *b;
+	bool more;
+};
+
+static void put_step(void *arg, const struct relabel_rule *r, struct labels after, bool keep)
+{
+	struct steps_writer *w = arg;
+	buf_puts(w->b, w->more ? ",{\"rule\":" : "{\"rule\":");
+	w->more = true;
+	put_rule(w->b, r);
+	buf_puts(w->b, ",\"output\":");
+	labels_json(after, w->b);
+	buf_printf(w->b, ",\"keep\":%s}", keep ? "true" : "false");
+}
+
+/* {"name":"value"}: its strings are borrowed from j. */
+static int read_labels(const json_t *j, struct labels_builder *b, struct err *e)
+{
+	const char *name;
+	json_t *value;
+	if (!json_is_object(j))
+		return err_set(e, ERR_BAD_DATA, "error parsing labels: they are not a JSON object");
+	if (json_object_size(j) > LABELS_MAX)
+		return err_set(e, ERR_BAD_DATA, "error parsing labels: there are more than %d", LABELS_MAX);
+	json_object_foreach((json_t *)j, name, value) {
+		if (!json_is_string(value))
+			return err_set(e, ERR_BAD_DATA, "error parsing labels: a value is not a string");
+		labels_builder_set(b, view_of(name), view_make(json_string_value(value), json_string_length(value)));
+	}
+	return 0;
+}
+
+static int write_steps(const struct web *w, struct view pool, const json_t *labels, struct buf *out, struct err *e)
+{
+	struct steps_writer steps = { out, false };
+	struct labels_builder b;
+	labels_builder_init(&b, (struct labels){ 0 });
+	int rc = read_labels(labels, &b, e);
+	if (!rc)
+		rc = w->o.targets->relabel(w->o.targets, pool, labels_builder_finish(&b), put_step, &steps, e);
+	labels_builder_free(&b);
+	return rc;
+}
+
+void serve_relabel_steps(struct httpd_request *rq, void *arg)
+{
+	struct view pool, text = httpd_param(rq, "labels");
+	struct buf steps = { .max = ANSWER_MAX };
+	json_t *labels = NULL;
+	struct err e;
+	int rc = param_pool(rq, arg, &pool, &e);
+	if (!rc && !text.len)
+		rc = err_set(&e, ERR_BAD_DATA, "no labels parameter provided");
+	if (!rc) {
+		labels = json_loadb(text.ptr, text.len, JSON_REJECT_DUPLICATES, NULL);
+		rc = labels ? write_steps(arg, pool, labels, &steps, &e) : err_set(&e, ERR_BAD_DATA, "error parsing labels: they are not JSON");
+	}
+	if (!rc && steps.overflow)
+		rc = err_set(&e, ERR_LIMIT, "the steps are too long to show");
+	if (rc) {
+		answer_error(rq, &e);
+	} else {
+		struct buf *b = answer_begin(rq);
+		buf_puts(b, "{\"steps\":[");
+		buf_putv(b, buf_view(&steps));
+		buf_putc(b, ']');
+		end_object(rq, false);
+	}
+	json_decref(labels);
+	buf_free(&steps);
+}
