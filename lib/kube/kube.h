@@ -5,6 +5,8 @@
  *	    begin, put, put ..., end         the whole list, once; and after each time the server forgot where we were
  *	    put, del, put ...                what changed since
  *
+ *	kube_subscribe: the same on a thread of its own, one for all who want the same objects
+ *
  * Works on any resource path ("/api/v1/pods", "/apis/discovery.k8s.io/v1/endpointslices"). Source of the protocol:
  * Kubernetes API concepts, "Efficient detection of changes". */
 #ifndef PYRRHA_KUBE_KUBE_H
@@ -30,6 +32,20 @@ int kube_client_kubeconfig(struct kube_client **ret, const char *path, const cha
 void kube_client_free(struct kube_client *c);
 const char *kube_client_server(const struct kube_client *c);
 
+/* Who we are to which server, as a configuration says it: `api_server` with `http`, else a kubeconfig, else as a pod. */
+struct kube_source {
+	const char *api_server;      /* "https://10.0.0.1:6443"; NULL or "" = not said */
+	const struct http_config *http; /* with api_server; NULL = defaults */
+	const char *kubeconfig_file; /* NULL or "" = none */
+	const char *pod_dir;         /* as a pod; NULL = where the kubelet puts token and CA */
+	const char *user_agent;      /* not part of what kube_source_same compares */
+};
+bool kube_source_same(const struct kube_source *a, const struct kube_source *b);
+/* All that s points at must outlive the client. Asks nobody. Returns owned. */
+int kube_client_of(struct kube_client **ret, const struct kube_source *s, struct err *e) MUST_USE;
+/* A copy in an arena without a limit. */
+struct kube_source kube_source_copy(struct arena *a, const struct kube_source *s);
+
 struct kube_watch {
 	struct kube_client *client;  /* borrowed */
 	const char *path;
@@ -51,6 +67,40 @@ struct kube_watch {
 
 /* Lists and watches until canceled. */
 void kube_watch_run(const struct kube_watch *w);
+
+/* --- informers: one list and watch for all who want the same objects --- */
+
+/* Called on the informer's thread, one at a time; objects and errors are borrowed. They may lock what they like, but for what is
+ * held around kube_unsubscribe; they must not subscribe or unsubscribe.
+ *
+ *	begin, put ..., end     the whole list: what was not put is gone. May come again at any time
+ *	put, del, put ...       what changed since; after the first end only
+ *	problem                 what is wrong now; NULL: nothing any more. A list that breaks off ends with it and without end:
+ *	                        what was there before still counts. The next begin starts anew */
+struct kube_events {
+	void (*begin)(void *arg);
+	void (*put)(void *arg, const json_t *object);
+	void (*del)(void *arg, const json_t *object); /* the last state of it */
+	void (*end)(void *arg);
+	void (*problem)(void *arg, const struct err *e);
+	void *arg;
+};
+
+struct kube_informer_config {
+	struct kube_source client;
+	const char *path;            /* "/api/v1/namespaces/x/pods" */
+	const char *label_selector, *field_selector; /* NULL or "" = none */
+};
+
+struct kube_subscription;
+
+/* Who subscribes to what is watched already gets a list and then the events of the same watch. c is copied. Fails only if
+ * the configuration makes no client (a kubeconfig that cannot be read, no service account); does not wait for the network,
+ * nor for callbacks. Objects of a list may have neither kind nor apiVersion. */
+int kube_subscribe(struct kube_subscription **ret, const struct kube_informer_config *c, const struct kube_events *ev,
+		   struct err *e) MUST_USE;
+/* Nothing is called afterwards. Takes at most a second, and the callback that runs. */
+void kube_unsubscribe(struct kube_subscription *s);
 
 /* "" if there is no such member; borrowed from the object. Path members are separated by '.': "metadata.name". */
 const char *kube_text(const json_t *object, const char *path);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kube_client.c makes and kube_watch.c uses. */
+/* What the files of this folder know of each other. */
 #ifndef PYRRHA_KUBE_KUBE_PRIVATE_H
 #define PYRRHA_KUBE_KUBE_PRIVATE_H
 
@@ -12,5 +12,8 @@ struct kube_client {
 	struct fetch_client *fetch;
 	char *server;
 };
+
+/* NULL for NULL and "". */
+const char *kube_text_copy(struct arena *a, const char *s);
 
 #endif

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One list and watch for all who want the same objects. An informer keeps no objects: it passes on what comes.
+ *
+ *	kube_subscribe ──► registry: equal (source, path, selectors)? ──► informer: thread "kube-watch", kube_watch_run
+ *	                                                                     │ begin, put, del, end, problem
+ *	                                                                     └──► each of its subscribers
+ *
+ * A subscriber waits until a list begins that is for him, takes part in it, and has events after its end. For those who come to
+ * a running watch there is a list of their own (kube_watch's `wanted`); all who came until it begins take part.
+ *
+ * No lock is held while a subscriber is called, so that he may lock what he likes: who is being called stands in `called`, and
+ * kube_unsubscribe waits for that. Locks: registry_lock, then an informer's. */
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/thread.h"
+#include "base/vec.h"
+#include "kube/kube_private.h"
+
+enum phase {
+	WAITING = 1,                 /* for a list that is for him */
+	LISTING = 2,                 /* had a begin and no end yet */
+	LIVE = 4,
+	ANY = WAITING | LISTING | LIVE
+};
+
+struct kube_subscription {
+	struct kube_informer *of;
+	struct kube_events ev;
+	enum phase phase;            /* under the informer's lock */
+	bool told;                   /* of how things are; under the informer's lock */
+};
+
+struct kube_informer {
+	struct arena arena;          /* what config lies in */
+	struct kube_informer_config config;
+	struct kube_client *client;
+	pthread_t thread;
+	atomic_bool interrupt;       /* somebody came, or the last one left */
+	atomic_bool cancel;
+	bool listing;                /* the thread's */
+	size_t refs;                 /* under registry_lock */
+
+	pthread_mutex_t lock;        /* guards all below */
+	pthread_cond_t returned;     /* called became NULL */
+	VEC(struct kube_subscription *) subs; /* NULL: one that left. Only the thread takes these out */
+	struct kube_subscription *called;
+	struct err problem;          /* code 0: none */
+};
+
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static VEC(struct kube_informer *) registry; /* under registry_lock */
+
+/* --- on the thread: calls --- */
+
+typedef void call_fn(const struct kube_events *ev, const void *what);
+
+/* Under the lock, which is let go for the call. */
+static void call_one(struct kube_informer *i, struct kube_subscription *s, call_fn *fn, const void *what)
+{
+	i->called = s;
+	pthread_mutex_unlock(&i->lock);
+	fn(&s->ev, what);
+	pthread_mutex_lock(&i->lock);
+	i->called = NULL;
+	pthread_cond_broadcast(&i->returned);
+}
+
+/* Those who left while somebody was called. */
+static void forget_gone(struct kube_informer *i)
+{
+	size_t kept = 0;
+	for (size_t k = 0; k < i->subs.n; k++)
+		if (i->subs.v[k])
+			i->subs.v[kept++] = i->subs.v[k];
+	i->subs.n = kept;
+}
+
+/* Calls those whose phase is one of `from`; they are `to` then. */
+static void call_all(struct kube_informer *i, unsigned from, enum phase to, call_fn *fn, const void *what)
+{
+	pthread_mutex_lock(&i->lock);
+	forget_gone(i);
+	for (size_t k = 0; k < i->subs.n; k++) {
+		struct kube_subscription *s = i->subs.v[k];
+		if (!s || !(s->phase & from))
+			continue;
+		s->phase = to;
+		call_one(i, s, fn, what);
+	}
+	pthread_mutex_unlock(&i->lock);
+}
+
+static void say_begin(const struct kube_events *ev, const void *what)
+{
+	ev->begin(ev->arg);
+}
+
+static void say_put(const struct kube_events *ev, const void *what)
+{
+	ev->put(ev->arg, what);
+}
+
+static void say_del(const struct kube_events *ev, const void *what)
+{
+	ev->del(ev->arg, what);
+}
+
+static void say_end(const struct kube_events *ev, const void *what)
+{
+	ev->end(ev->arg);
+}
+
+static void say_problem(const struct kube_events *ev, const void *what)
+{
+	if (ev->problem)
+		ev->problem(ev->arg, what);
+}
+
+static void on_begin(void *arg)
+{
+	struct kube_informer *i = arg;
+	i->listing = true;
+	call_all(i, ANY, LISTING, say_begin, NULL);
+}
+
+static void on_put(void *arg, const json_t *object)
+{
+	struct kube_informer *i = arg;
+	enum phase p = i->listing ? LISTING : LIVE;
+	call_all(i, p, p, say_put, object);
+}
+
+static void on_del(void *arg, const json_t *object)
+{
+	call_all(arg, LIVE, LIVE, say_del, object);
+}
+
+/* Tells those who were not told yet how things are. Who came while all was well needs no word. */
+static void tell(struct kube_informer *i)
+{
+	pthread_mutex_lock(&i->lock);
+	forget_gone(i);
+	for (size_t k = 0; k < i->subs.n; k++) {
+		struct kube_subscription *s = i->subs.v[k];
+		struct err e = i->problem;
+		if (!s || s->told)
+			continue;
+		s->told = true;
+		call_one(i, s, say_problem, e.code ? &e : NULL);
+	}
+	pthread_mutex_unlock(&i->lock);
+}
+
+static void on_problem(void *arg, const struct err *e)
+{
+	struct kube_informer *i = arg;
+	pthread_mutex_lock(&i->lock);
+	i->problem = e ? *e : (struct err){ 0 };
+	for (size_t k = 0; k < i->subs.n; k++)
+		if (i->subs.v[k])
+			i->subs.v[k]->told = false;
+	pthread_mutex_unlock(&i->lock);
+	tell(i);
+}
+
+static void on_end(void *arg)
+{
+	struct kube_informer *i = arg;
+	i->listing = false;
+	call_all(i, LISTING, LIVE, say_end, NULL);
+	if (i->problem.code)
+		on_problem(i, NULL);
+}
+
+static void *run(void *arg)
+{
+	struct kube_informer *i = arg;
+	const struct kube_informer_config *c = &i->config;
+	for (;;) {
+		atomic_store(&i->interrupt, false);
+		if (atomic_load(&i->cancel)) /* after it, so that its interrupt is not undone */
+			return NULL;
+		tell(i);
+		kube_watch_run(&(struct kube_watch){ .client = i->client, .path = c->path, .label_selector = c->label_selector,
+						     .field_selector = c->field_selector, .cancel = &i->interrupt,
+						     .begin = on_begin, .put = on_put, .del = on_del, .end = on_end,
+						     .problem = on_problem, .arg = i });
+	}
+}
+
+/* --- who comes and who leaves --- */
+
+static bool same_text(const char *a, const char *b)
+{
+	return strcmp(a ? a : "", b ? b : "") == 0;
+}
+
+/* Under registry_lock. */
+static struct kube_informer *find(const struct kube_informer_config *c)
+{
+	for (size_t k = 0; k < registry.n; k++) {
+		const struct kube_informer_config *o = &registry.v[k]->config;
+		if (same_text(o->path, c->path) && same_text(o->label_selector, c->label_selector) &&
+		    same_text(o->field_selector, c->field_selector) && kube_source_same(&o->client, &c->client))
+			return registry.v[k];
+	}
+	return NULL;
+}
+
+static void informer_free(struct kube_informer *i)
+{
+	kube_client_free(i->client);
+	arena_free(&i->arena);
+	vec_free(&i->subs);
+	pthread_cond_destroy(&i->returned);
+	pthread_mutex_destroy(&i->lock);
+	free(i);
+}
+
+/* Without a thread yet. */
+static int informer_new(struct kube_informer **ret, const struct kube_informer_config *c, struct err *e)
+{
+	struct kube_informer *i = NEW(struct kube_informer);
+	arena_init(&i->arena, 0);
+	pthread_mutex_init(&i->lock, NULL);
+	pthread_cond_init(&i->returned, NULL);
+	i->config = (struct kube_informer_config){ .client = kube_source_copy(&i->arena, &c->client),
+						   .path = kube_text_copy(&i->arena, c->path),
+						   .label_selector = kube_text_copy(&i->arena, c->label_selector),
+						   .field_selector = kube_text_copy(&i->arena, c->field_selector) };
+	int rc = kube_client_of(&i->client, &i->config.client, e);
+	if (rc)
+		informer_free(i);
+	else
+		*ret = i;
+	return rc;
+}
+
+static void add(struct kube_informer *i, struct kube_subscription *s)
+{
+	pthread_mutex_lock(&i->lock);
+	s->of = i;
+	s->told = !i->problem.code;
+	vec_push(&i->subs, s);
+	pthread_mutex_unlock(&i->lock);
+	i->refs++;
+}
+
+/* Under registry_lock. */
+static int join(struct kube_subscription *s, const struct kube_informer_config *c, struct err *e)
+{
+	struct kube_informer *i = find(c);
+	if (i) {
+		add(i, s);
+		atomic_store(&i->interrupt, true);
+		return 0;
+	}
+	int rc = informer_new(&i, c, e);
+	if (rc)
+		return rc;
+	add(i, s);
+	rc = thread_start(&i->thread, "kube-watch", run, i, e);
+	if (rc)
+		informer_free(i);
+	else
+		vec_push(&registry, i);
+	return rc;
+}
+
+int kube_subscribe(struct kube_subscription **ret, const struct kube_informer_config *c, const struct kube_events *ev,
+		   struct err *e)
+{
+	struct kube_subscription *s = NEW(struct kube_subscription);
+	s->ev = *ev;
+	s->phase = WAITING;
+	pthread_mutex_lock(&registry_lock);
+	int rc = join(s, c, e);
+	pthread_mutex_unlock(&registry_lock);
+	if (rc)
+		free(s);
+	else
+		*ret = s;
+	return rc;
+}
+
+/* After it nobody calls s, nor knows it. */
+static void leave(struct kube_informer *i, struct kube_subscription *s)
+{
+	pthread_mutex_lock(&i->lock);
+	for (size_t k = 0; k < i->subs.n; k++)
+		if (i->subs.v[k] == s)
+			i->subs.v[k] = NULL;
+	while (i->called == s)
+		pthread_cond_wait(&i->returned, &i->lock);
+	pthread_mutex_unlock(&i->lock);
+	free(s);
+}
+
+/* Takes it out of the registry if nobody is left; true: its thread is to be ended. */
+static bool let_go(struct kube_informer *i)
+{
+	pthread_mutex_lock(&registry_lock);
+	bool last = --i->refs == 0;
+	for (size_t k = 0; last && k < registry.n; k++)
+		if (registry.v[k] == i)
+			registry.v[k--] = registry.v[--registry.n];
+	if (last && !registry.n)
+		vec_free(&registry);
+	pthread_mutex_unlock(&registry_lock);
+	return last;
+}
+
+void kube_unsubscribe(struct kube_subscription *s)
+{
+	if (!s)
+		return;
+	struct kube_informer *i = s->of;
+	assert(!pthread_equal(pthread_self(), i->thread));
+	leave(i, s);
+	if (!let_go(i))
+		return;
+	atomic_store(&i->cancel, true);
+	atomic_store(&i->interrupt, true);
+	pthread_join(i->thread, NULL);
+	informer_free(i);
+}
