@@ -4,18 +4,20 @@
 
 #include "base/alloc.h"
 
-extern const struct discovery_ops sd_static;
+extern const struct discovery_ops sd_static, sd_file, sd_http;
 
-const struct discovery_ops *const discovery_kinds[] = { &sd_static, NULL };
+const struct discovery_ops *const discovery_kinds[] = { &sd_static, &sd_file, &sd_http, NULL };
 
-/* Kinds of Prometheus's that are not built in: known, so that the message can say so. */
+/* Kinds of Prometheus's, until 3.14, that are not built in are known, so that the message can say so. */
 static const char *const elsewhere[] = {
-	"azure_sd_configs", "consul_sd_configs", "digitalocean_sd_configs", "dns_sd_configs", "docker_sd_configs",
-	"dockerswarm_sd_configs", "ec2_sd_configs", "eureka_sd_configs", "file_sd_configs", "gce_sd_configs",
-	"hetzner_sd_configs", "http_sd_configs", "ionos_sd_configs", "kubernetes_sd_configs", "kuma_sd_configs",
-	"lightsail_sd_configs", "linode_sd_configs", "marathon_sd_configs", "nerve_sd_configs", "nomad_sd_configs",
-	"openstack_sd_configs", "ovhcloud_sd_configs", "puppetdb_sd_configs", "scaleway_sd_configs",
-	"serverset_sd_configs", "stackit_sd_configs", "triton_sd_configs", "uyuni_sd_configs", "vultr_sd_configs",
+	"aws_sd_configs", "azure_sd_configs", "consul_sd_configs", "digitalocean_sd_configs", "dns_sd_configs",
+	"docker_sd_configs", "dockerswarm_sd_configs", "ec2_sd_configs", "ecs_sd_configs", "elasticache_sd_configs",
+	"eureka_sd_configs", "file_sd_configs", "gce_sd_configs", "hetzner_sd_configs", "http_sd_configs",
+	"ionos_sd_configs", "kubernetes_sd_configs", "kuma_sd_configs", "lightsail_sd_configs", "linode_sd_configs",
+	"marathon_sd_configs", "msk_sd_configs", "nerve_sd_configs", "nomad_sd_configs", "oci_sd_configs",
+	"openstack_sd_configs", "outscale_sd_configs", "ovhcloud_sd_configs", "puppetdb_sd_configs", "rds_sd_configs",
+	"scaleway_sd_configs", "serverset_sd_configs", "stackit_sd_configs", "triton_sd_configs", "uyuni_sd_configs",
+	"vultr_sd_configs",
 };
 
 const struct discovery_ops *discovery_kind(struct view key)

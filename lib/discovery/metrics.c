@@ -14,6 +14,10 @@ struct metric discovery_table[SD_METRICS_] = {
 	[SD_REFRESHES] = { "pyrrha_sd_refreshes_total", "Refreshes that ended, well or not.", METRIC_COUNTER, "mechanism" },
 	[SD_REFRESH_FAILURES] = { "pyrrha_sd_refresh_failures_total", "Refreshes that failed.", METRIC_COUNTER, "mechanism" },
 	[SD_REFRESH_SECONDS] = { "pyrrha_sd_refresh_duration_seconds", "How long a refresh took.", METRIC_HISTOGRAM, "mechanism" },
+	[SD_FILE_ERRORS] = { "pyrrha_sd_file_read_errors_total", "Files of file_sd_configs that could not be read or were bad.",
+			     METRIC_COUNTER },
+	[SD_FILE_MTIME] = { "pyrrha_sd_file_mtime_seconds",
+			    "When the file that file_sd_configs read last had been written; 0 = it is gone.", METRIC_GAUGE, "filename" },
 };
 
 void discovery_register_metrics(void)

@@ -13,6 +13,8 @@ enum discovery_metric {
 	SD_REFRESHES,
 	SD_REFRESH_FAILURES,
 	SD_REFRESH_SECONDS,
+	SD_FILE_ERRORS,
+	SD_FILE_MTIME,
 	SD_METRICS_
 };
 extern struct metric discovery_table[SD_METRICS_];
