@@ -1,5 +1,5 @@
 noinst_LIBRARIES += libdiscovery.a
-DISCOVERY_LIBS = libdiscovery.a $(FETCH_LIBS) $(JANSSON_LIBS)
+DISCOVERY_LIBS = libdiscovery.a $(KUBE_LIBS)
 libdiscovery_a_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 libdiscovery_a_SOURCES = lib/discovery/discovery.c lib/discovery/discovery.h lib/discovery/group.c lib/discovery/group.h \
 	lib/discovery/metrics.c lib/discovery/metrics.h lib/discovery/refresh.c lib/discovery/refresh.h lib/discovery/sd_file.c \
@@ -12,4 +12,17 @@ discovery_test_SOURCES = lib/discovery/discovery_test.c lib/discovery/testkit.h
 discovery_test_LDADD = $(DISCOVERY_LIBS) $(CMOCKA_LIBS)
 sd_file_test_SOURCES = lib/discovery/sd_file_test.c lib/discovery/testkit.h
 sd_file_test_LDADD = $(DISCOVERY_LIBS) $(CMOCKA_LIBS)
+endif
+
+libdiscovery_a_SOURCES += lib/discovery/sd_kubernetes.c lib/discovery/sd_kubernetes.h lib/discovery/sd_kubernetes_endpoints.c \
+	lib/discovery/sd_kubernetes_groups.c lib/discovery/sd_kubernetes_groups.h lib/discovery/sd_kubernetes_labels.c \
+	lib/discovery/sd_kubernetes_labels.h lib/discovery/sd_kubernetes_objects.c lib/discovery/sd_kubernetes_objects.h \
+	lib/discovery/sd_kubernetes_run.c lib/discovery/sd_kubernetes_selector.c lib/discovery/sd_kubernetes_store.c \
+	lib/discovery/sd_kubernetes_store.h
+if HAVE_CMOCKA
+check_PROGRAMS += sd_kubernetes_test
+TESTS += sd_kubernetes_test
+sd_kubernetes_test_CPPFLAGS = $(libdiscovery_a_CPPFLAGS)
+sd_kubernetes_test_SOURCES = lib/discovery/sd_kubernetes_test.c
+sd_kubernetes_test_LDADD = $(DISCOVERY_LIBS) $(CMOCKA_LIBS)
 endif

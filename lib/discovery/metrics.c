@@ -18,6 +18,10 @@ struct metric discovery_table[SD_METRICS_] = {
 			     METRIC_COUNTER },
 	[SD_FILE_MTIME] = { "pyrrha_sd_file_mtime_seconds",
 			    "When the file that file_sd_configs read last had been written; 0 = it is gone.", METRIC_GAUGE, "filename" },
+	[SD_KUBERNETES_EVENTS] = { "pyrrha_sd_kubernetes_events_total", "Changes of Kubernetes objects that sources were told of.",
+				   METRIC_COUNTER, "role,event" },
+	[SD_KUBERNETES_FAILURES] = { "pyrrha_sd_kubernetes_failures_total", "Lists and watches of Kubernetes objects that failed.",
+				     METRIC_COUNTER },
 };
 
 void discovery_register_metrics(void)

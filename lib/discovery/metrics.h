@@ -15,6 +15,8 @@ enum discovery_metric {
 	SD_REFRESH_SECONDS,
 	SD_FILE_ERRORS,
 	SD_FILE_MTIME,
+	SD_KUBERNETES_EVENTS,
+	SD_KUBERNETES_FAILURES,
 	SD_METRICS_
 };
 extern struct metric discovery_table[SD_METRICS_];
