@@ -1,7 +1,7 @@
 # Benchmarks: `make bench` builds and runs them; each folder's are one program, added to BENCHES.
 BENCHES = bench_agent bench_days bench_ingest bench_mixed bench_offcpu bench_pprof bench_query bench_replay bench_targets bench_tsdb
-EXTRA_PROGRAMS += $(BENCHES)
-CLEANFILES += $(BENCHES)
+EXTRA_PROGRAMS += $(BENCHES) many_targets
+CLEANFILES += $(BENCHES) many_targets
 MEASURE = bench/measure.c bench/measure.h
 bench_agent_SOURCES = bench/agent_bench.c
 bench_agent_LDADD = $(AGENT_LIBS)
@@ -9,6 +9,8 @@ bench_days_SOURCES = bench/days_bench.c bench/fleet.c bench/fleet.h $(MEASURE)
 bench_days_LDADD = libtsdb.a $(PPROF_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
 bench_ingest_SOURCES = bench/ingest_bench.c
 bench_ingest_LDADD = libtsdb.a $(PPROF_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
+many_targets_SOURCES = bench/many_targets.c
+many_targets_LDADD = $(BASE_LIBS)
 bench_mixed_SOURCES = bench/mixed_bench.c bench/fleet.c bench/fleet.h $(MEASURE)
 bench_mixed_LDADD = libtsdb.a $(PPROF_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
 bench_offcpu_SOURCES = bench/offcpu_bench.c
@@ -27,5 +29,5 @@ bench_tsdb_LDADD = libtsdb.a $(PPROF_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
 bench: $(BENCHES)
 	@for b in $(BENCHES); do echo "== $$b"; ./$$b || test $$? = 77 || exit 1; done
 .PHONY: bench
-# Over HTTP, with the real server: bench/peers --build .
-EXTRA_DIST += bench/peers docs/benchmarks.md
+# Over HTTP, with the real server: bench/peers --build . ; bench/many --build . scrapes 10,000 targets
+EXTRA_DIST += bench/many bench/peers docs/benchmarks.md
