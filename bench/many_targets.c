@@ -229,7 +229,7 @@ int main(int argc, char **argv)
 		make_hostile();
 	else
 		read_bodies(argv[2]);
-	listen_on(atoi(argv[1]));
+	listen_on((int)strtol(argv[1], NULL, 10));
 	printf("listening\n");
 	fflush(stdout);
 	for (;;) {

@@ -15,17 +15,18 @@
 struct flight {
 	struct work *work;
 	struct fetch *fetch;
-	struct flight *next, **at; /* in the scraper's list; at points to what points here */
+	struct flight *next, **at; /* in one of the scraper's lists; at points to what points here */
 };
 
-static void enlist(struct flight *f)
+#define ENDED_AT_ONCE 32 /* requests of endpoints that left, in one turn of the loop */
+
+static void enlist(struct flight *f, struct flight **list)
 {
-	struct scraper *s = f->work->endpoint->scraper;
-	f->next = s->flights;
-	f->at = &s->flights;
+	f->next = *list;
+	f->at = list;
 	if (f->next)
 		f->next->at = &f->next;
-	s->flights = f;
+	*list = f;
 	f->work->endpoint->flight = f;
 }
 
@@ -35,6 +36,13 @@ static void delist(struct flight *f)
 	if (f->next)
 		f->next->at = f->at;
 	f->work->endpoint->flight = NULL;
+}
+
+void flight_left(struct endpoint *ep)
+{
+	struct flight *f = ep->flight;
+	delist(f);
+	enlist(f, &ep->scraper->left);
 }
 
 static struct work *work_new(struct endpoint *ep)
@@ -145,8 +153,9 @@ static void fail_at_once(struct work *w)
 void ask(struct endpoint *ep)
 {
 	struct work *w = work_new(ep);
-	if (ep->refused) {
-		err_set(&w->err, ERR_LIMIT, "%s", ep->refused);
+	const char *refused = ep->refused ? ep->refused : ep->pool ? ep->pool->refused : NULL;
+	if (refused) {
+		err_set(&w->err, ERR_LIMIT, "%s", refused);
 		fail_at_once(w);
 		return;
 	}
@@ -169,14 +178,14 @@ void ask(struct endpoint *ep)
 		fail_at_once(w);
 		free(f);
 	} else {
-		enlist(f);
+		enlist(f, &ep->scraper->flights);
 	}
 	free(header);
 }
 
-void flights_drop(struct scraper *s)
+static void drop_all(struct flight **list)
 {
-	for (struct flight *f; (f = s->flights);) {
+	for (struct flight *f; (f = *list);) {
 		delist(f);
 		fetch_cancel(f->fetch);
 		work_free(f->work);
@@ -184,16 +193,21 @@ void flights_drop(struct scraper *s)
 	}
 }
 
-void flights_end_gone(struct scraper *s)
+void flights_drop(struct scraper *s)
 {
-	for (struct flight *f = s->flights, *next; f; f = next) {
-		next = f->next;
-		if (!f->work->endpoint->gone)
-			continue;
+	drop_all(&s->flights);
+	drop_all(&s->left);
+}
+
+bool flights_end_left(struct scraper *s)
+{
+	for (int i = 0; i < ENDED_AT_ONCE && s->left; i++) {
+		struct flight *f = s->left;
 		delist(f);
 		fetch_cancel(f->fetch);
 		f->work->end_ms = clock_now_ms();
 		hand_over(f->work);
 		free(f);
 	}
+	return s->left != NULL;
 }

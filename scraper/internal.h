@@ -6,7 +6,7 @@
  *	endpoint  one profile type of a target: a URL with a schedule, what is remembered between its scrapes
  *	work      one finished request on its way to a decoder
  *
- * Threads: the loop thread owns schedule and requests; a decoder owns an endpoint's memory (delta, series) while it is
+ * Threads: the loop thread owns schedule and requests; the sync thread brings pools up to date; a decoder owns an endpoint's memory (delta, series) while it is
  * the endpoint's TURN_WORKS, which only one can have; everything else here is under the scraper's lock. The sink is never
  * called under the lock nor from the loop thread, because it may wait. */
 #ifndef PYRRHA_SCRAPER_INTERNAL_H
@@ -70,6 +70,10 @@ struct target {
 struct endpoint {
 	int refs;
 	struct scraper *scraper;
+	struct pool *pool;               /* borrowed; NULL once it is gone */
+	uint32_t place;                  /* in the pool's endpoints */
+	uint32_t n_groups;               /* of the pool, that have it */
+	const struct pool_group *newest; /* the last of them that took it in; compared only */
 	struct target *target;           /* reference */
 	struct scraper_config *config;   /* reference; job and type point into it */
 	const struct job_config *job;
@@ -77,16 +81,16 @@ struct endpoint {
 	struct fetch_client *client;     /* reference */
 	uint64_t hash;                   /* identity over reloads, and the offset */
 	char *url, *name;                /* name: NAME of its series */
-	struct labels *discovered;       /* before relabelling; owned */
+	const struct discovery_group *group; /* reference: what discovery says of it, see target_discovered */
+	uint32_t group_target;
 	int64_t interval_ms, timeout_ms, deadline_ms, asked_s;
-	char *refused;                   /* why it is not scraped (a limit); NULL = it is */
+	char *refused;                   /* why it is not scraped (a limit), besides the pool's; NULL = it is */
 
 	struct heap_node due;            /* in the scraper's; its key is monotonic time in ms */
 	int64_t last_start_ms;           /* monotonic */
 	int64_t slot_ms;                 /* when it is due by the wall clock */
 	struct flight *flight;           /* the request under way */
 	bool gone;
-	bool matched;                    /* found again by the sync at work */
 
 	unsigned passed;                 /* times in a row that it was due and there was no memory */
 	struct heap_node claim;          /* in the scraper's claims; monotonic ms */
@@ -116,17 +120,52 @@ struct endpoint {
 	bool reports;                    /* profile_up and the like are live */
 };
 
-struct pool {
-	struct scraper *scraper;
-	char *name;
-	struct scraper_config *config;   /* reference */
+/* A profile type of a discovered target that is not scraped. */
+struct dropped {
+	uint32_t target, type;    /* in the group; in the job's types */
+	char *problem;            /* why it cannot be; owned. NULL: relabelling dropped it */
+};
+
+/* One of discovery's groups, and what it became under a configuration. */
+struct pool_group {
+	const struct discovery_group *group;  /* reference */
+	struct scraper_config *config;        /* reference; job points into it */
+	const struct job_config *job;
+	unsigned revision;                    /* of the pool then */
+	uint64_t round;                       /* the last sync that found it */
+	size_t targets;                       /* that are endpoints */
+	VEC(struct endpoint *) endpoints;     /* borrowed: each counts it in n_groups */
+	VEC(struct dropped) dropped;
+	size_t failed;                        /* of these, those with a problem */
+};
+
+/* What a configuration makes of a job. Immutable. */
+struct setup {
+	atomic_int refs;
+	struct pool *pool;                    /* reference */
+	struct scraper_config *config;        /* reference; job points into it */
 	const struct job_config *job;
 	struct fetch_client *client;
 	struct discovery *discovery;
-	VEC(struct endpoint *) endpoints;
-	VEC(struct labels *) dropped;
-	size_t n_dropped;
-	atomic_bool dirty;                /* its discovery has changed, or its configuration */
+};
+
+struct pool {
+	atomic_int refs;                  /* setups have one each: discovery calls it */
+	struct scraper *scraper;
+	char *name;
+	struct setup *now, *next;         /* what it works with (NULL: not yet); what takes over (NULL: nothing). Under the lock; now is the sync thread's to change */
+	unsigned revision;                /* of `now` */
+	VEC(struct pool_group *) groups;
+	struct map group_index;           /* hash of discovery's group and revision -> place in groups */
+	VEC(struct endpoint *) endpoints; /* references */
+	struct map endpoint_index;        /* hash -> place in endpoints */
+	size_t n_targets;
+	char *refused;                    /* why none is scraped (target_limit); NULL = they are */
+	uint64_t round;                   /* of syncs */
+	atomic_bool dirty;                /* its discovery has changed */
+	atomic_bool was_ready;            /* all its discovery had been read by the last sync */
+	uint64_t asked_ready;             /* scraper's sync_calls when it was asked whether it is */
+	int64_t not_before_ms;            /* monotonic: when it may be brought up to date again */
 };
 
 enum work_kind { WORK_SCRAPE, WORK_GONE };
@@ -164,13 +203,19 @@ struct scraper {
 	char *user_agent;
 	pthread_mutex_t lock;
 	struct scraper_config *config;   /* reference; NULL before the first apply */
+	pthread_mutex_t apply_lock;      /* taken before the other: one configuration at a time; pools change under both */
 	VEC(struct pool *) pools;
+	VEC(struct pool *) leaving;      /* the sync thread ends them */
+	pthread_t sync_thread;
+	bool sync_runs;
+	pthread_cond_t sync_came;        /* by CLOCK_MONOTONIC */
+	uint64_t sync_calls;             /* how often something came */
+	int64_t sync_interval_ms;
 	struct heap due;                 /* endpoints */
 	VEC(struct target *) targets;
 	struct map target_index;         /* key -> place in targets */
 	struct flight *flights;          /* requests under way */
-	atomic_bool dirty;               /* some pool is */
-	atomic_bool some_gone;           /* endpoints left while requests of theirs were under way */
+	struct flight *left;             /* of endpoints that have left */
 	atomic_bool stopping;
 	bool stopped;
 	struct fetch_loop *loop;
@@ -190,7 +235,6 @@ struct scraper {
 };
 
 /* scraper.c */
-void pool_changed(void *pool); /* from any thread: the loop brings it up to date */
 void work_free(struct work *w); /* under the lock: gives references back */
 void endpoint_unref(struct endpoint *ep);
 /* Ends the endpoint's series, after what it has there already. Takes a reference. Under the lock. */
@@ -225,17 +269,32 @@ int64_t offset_of(const struct endpoint *ep);
 /* Puts it into the heap, due at a time of the wall clock; not more than an interval from now, if the clock was set. */
 void schedule(struct endpoint *ep, int64_t slot_ms);
 
-/* pool.c: all under the lock */
-struct pool *pool_new_job(struct scraper *s, struct scraper_config *c, const struct job_config *j, struct err *e);
-int pool_reconfigure(struct pool *p, struct scraper_config *c, const struct job_config *j, struct err *e) MUST_USE;
+/* pool.c */
+void pool_changed(void *pool); /* from any thread, not under the lock: it is to be brought up to date */
+void sync_wake(struct scraper *s); /* under the lock: there is something for the sync thread */
+void *sync_main(void *arg);
+/* Not under the lock: discovery is started or stopped. */
+struct pool *pool_new_job(struct scraper *s, const struct job_config *j, struct err *e);
+int pool_prepare(struct pool *p, const struct job_config *j, struct setup **ret, struct err *e) MUST_USE;
+void setup_unref(struct setup *u);
+void pool_free_job(struct pool *p); /* nobody else knows it any more */
+/* Under the lock: u takes over soon; takes it. Returns one that never will, to be dropped. */
+struct setup *pool_reconfigure(struct pool *p, struct setup *u);
+/* Under the lock: the newest; who refs it may ask its discovery without the lock. */
+const struct setup *pool_setup(const struct pool *p);
+struct setup *setup_ref(const struct setup *u);
+
+/* sync.c: in the sync thread, not under the lock */
 void pool_sync(struct pool *p);
-void pool_free_job(struct pool *p);
+void pool_empty(struct pool *p); /* all its endpoints leave */
+void pool_let_go(struct pool *p, struct endpoint *ep); /* under the lock */
+void pool_group_free(struct pool_group *g);
 
 /* target.c: labels of one endpoint from what discovery and configuration say. */
 struct target_plan {
 	bool dropped;            /* by relabelling */
 	char *problem;           /* or: why it cannot be scraped at all; owned */
-	struct labels *discovered, *visible; /* owned */
+	struct labels *visible;  /* owned */
 	char *url, *name;
 	int64_t interval_ms, timeout_ms, deadline_ms, asked_s;
 	uint64_t hash, target_key;
@@ -243,11 +302,14 @@ struct target_plan {
 void target_plan_make(const struct job_config *j, const struct type_config *t, struct labels group, struct labels target,
 		      struct arena *a, struct target_plan *ret);
 void target_plan_release(struct target_plan *p);
+/* The labels before relabelling. Returns owned. */
+struct labels *target_discovered(const struct job_config *j, const struct type_config *t, struct labels group, struct labels target) MUST_USE;
 
 /* ask.c, in the loop thread, under the lock */
 void ask(struct endpoint *ep);
 void flights_drop(struct scraper *s); /* all of them, without a word */
-void flights_end_gone(struct scraper *s); /* of endpoints that left; their series end */
+void flight_left(struct endpoint *ep); /* the endpoint left: its request ends soon, then its series */
+bool flights_end_left(struct scraper *s); /* some of these; whether there are more */
 
 /* stamp.c: times of what one endpoint tells, beside a wall clock that may be set at any time */
 /* The stamp of what happened at t_ms, where the one before has last_ms: later, unless the clock was set back. */

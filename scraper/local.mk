@@ -3,7 +3,7 @@ SCRAPER_LIBS = libscraper.a libpprof.a $(DEFLATE_LIBS) $(PROTOBUF_C_LIBS) $(DISC
 libscraper_a_SOURCES = \
   scraper/scraper.c scraper/scraper.h scraper/internal.h scraper/ask.c scraper/delta.c scraper/delta.h scraper/pool.c \
   scraper/report.c scraper/report.h scraper/schedule.c scraper/scrape_config.c scraper/scrape_config.h \
-  scraper/scrape_types.c scraper/series.c scraper/split.c scraper/split.h scraper/status.c scraper/table.c scraper/table.h scraper/target.c scraper/memory.c scraper/receipt.c scraper/receipt.h scraper/turns.c scraper/work.c
+  scraper/scrape_types.c scraper/series.c scraper/split.c scraper/split.h scraper/status.c scraper/sync.c scraper/table.c scraper/table.h scraper/target.c scraper/memory.c scraper/receipt.c scraper/receipt.h scraper/turns.c scraper/work.c
 libscraper_a_SOURCES += scraper/stamp.c
 
 if HAVE_CMOCKA

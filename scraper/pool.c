@@ -1,308 +1,235 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job at work: its discovery, and its endpoints brought in line with what discovery says (pool_sync). An endpoint
- * that is found again, by labels, URL and name, keeps its memory and its place in the schedule, even when the rest of
- * the job's configuration has changed. All under the scraper's lock. */
+/* A job at work, and when it is brought up to date: at once the first time, as soon as all its discovery has been read, and
+ * when its configuration changed; otherwise at most every so often (sync_interval_ms), however often discovery tells of
+ * changes. One thread does that for all jobs (sync_main), so that neither the requests nor whoever reloads wait for it.
+ *
+ *	setup   what a configuration makes of a job: client and discovery. scraper_apply makes it and leaves it in `next`,
+ *	        the thread moves it to `now` and lets the one before go
+ *
+ * The scraper's lock is never held while discovery is started, asked or stopped: discovery calls pool_changed with a lock of its
+ * own. */
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "scraper/internal.h"
 #include "scraper/table.h"
-
-static void release_config(void *c)
-{
-	scraper_config_unref(c);
-}
-
-static int new_client(struct pool *p, struct scraper_config *c, const struct job_config *j, struct fetch_client **ret,
-		      struct err *e)
-{
-	int rc = fetch_client_new(ret, &j->http, p->scraper->user_agent, e);
-	if (!rc)
-		fetch_client_owner(*ret, release_config, scraper_config_ref(j->config));
-	return rc;
-}
-
-struct pool *pool_new_job(struct scraper *s, struct scraper_config *c, const struct job_config *j, struct err *e)
-{
-	struct pool *p = NEW(struct pool);
-	p->scraper = s;
-	p->name = xstrdup(j->name);
-	if (pool_reconfigure(p, c, j, e)) {
-		pool_free_job(p);
-		return NULL;
-	}
-	return p;
-}
 
 static void ref_config(void *c)
 {
 	scraper_config_ref(c);
 }
 
-/* Keeps running discovery when what it was started with has not changed. */
-static int restart_discovery(struct pool *p, const struct job_config *j, struct err *e)
+static void release_config(void *c)
 {
-	struct discovery *d = NULL;
-	if (p->discovery && discovery_same(&p->job->sd, &j->sd))
-		return 0;
-	const struct discovery_user user = { p->name, pool_changed, p, j->config, ref_config, release_config };
-	int rc = discovery_start(&d, &j->sd, &user, e);
-	if (rc)
-		return rc;
-	discovery_stop(p->discovery);
-	p->discovery = d;
-	return 0;
+	scraper_config_unref(c);
 }
 
-int pool_reconfigure(struct pool *p, struct scraper_config *c, const struct job_config *j, struct err *e)
+static void pool_unref(struct pool *p)
 {
-	struct fetch_client *client = NULL;
-	int rc = new_client(p, c, j, &client, e);
-	if (!rc)
-		rc = restart_discovery(p, j, e);
-	if (rc) {
-		fetch_client_unref(client);
-		return err_wrap(e, "job %s", j->name);
-	}
-	fetch_client_unref(p->client);
-	scraper_config_unref(p->config);
-	p->client = client;
-	p->config = scraper_config_ref(j->config);
-	p->job = j;
-	return 0;
-}
-
-static void drop_list(struct pool *p)
-{
-	for (size_t i = 0; i < p->dropped.n; i++)
-		free(p->dropped.v[i]);
-	p->dropped.n = 0;
-	p->n_dropped = 0;
-}
-
-/* Out of the pool; its series get stale markers once what is under way is through. */
-static void let_go(struct endpoint *ep)
-{
-	ep->gone = true;
-	heap_remove(&ep->scraper->due, &ep->due);
-	memory_settle(ep, 0);
-	if (ep->flight) {
-		atomic_store(&ep->scraper->some_gone, true);
-		fetch_loop_wake(ep->scraper->loop);
-	} else {
-		work_dispatch(work_end(ep));
-	}
-	endpoint_unref(ep);
-}
-
-void pool_free_job(struct pool *p)
-{
-	for (size_t i = 0; i < p->endpoints.n; i++)
-		let_go(p->endpoints.v[i]);
-	vec_free(&p->endpoints);
-	drop_list(p);
-	vec_free(&p->dropped);
-	discovery_stop(p->discovery);
-	scraper_config_unref(p->config);
-	fetch_client_unref(p->client);
+	if (atomic_fetch_sub(&p->refs, 1) > 1)
+		return;
 	free(p->name);
 	free(p);
 }
 
-static struct target *find_target(struct scraper *s, struct target_plan *plan)
+struct setup *setup_ref(const struct setup *shared)
 {
-	uint32_t id;
-	for (size_t at = map_start(&s->target_index, plan->target_key);
-	     map_probe(&s->target_index, plan->target_key, &at, &id);)
-		if (s->targets.v[id]->key == plan->target_key)
-			return s->targets.v[id];
-	struct target *t = NEW(struct target);
-	t->key = plan->target_key;
-	t->index = (uint32_t)s->targets.n;
-	t->labels = TAKE_PTR(plan->visible);
-	t->last_up = -1;
-	map_insert(&s->target_index, t->key, t->index);
-	vec_push(&s->targets, t);
-	return t;
+	struct setup *u = (struct setup *)(uintptr_t)shared;
+	atomic_fetch_add(&u->refs, 1);
+	return u;
 }
 
-static void set_text(char **to, const char *text)
+void setup_unref(struct setup *u)
 {
-	free(*to);
-	*to = text ? xstrdup(text) : NULL;
-}
-
-/* What may change while the endpoint stays itself. */
-static void adopt(struct pool *p, struct endpoint *ep, const struct type_config *t, struct target_plan *plan)
-{
-	bool moved = ep->interval_ms != plan->interval_ms;
-	struct scraper_config *old = ep->config;
-	struct fetch_client *old_client = ep->client;
-	ep->config = scraper_config_ref(p->config);
-	ep->job = p->job;
-	ep->type = t;
-	ep->client = fetch_client_ref(p->client);
-	scraper_config_unref(old);
-	fetch_client_unref(old_client);
-	free(ep->discovered);
-	ep->discovered = TAKE_PTR(plan->discovered);
-	ep->interval_ms = plan->interval_ms;
-	ep->timeout_ms = plan->timeout_ms;
-	ep->deadline_ms = plan->deadline_ms;
-	ep->asked_s = plan->asked_s;
-	ep->matched = true;
-	set_text(&ep->refused, plan->problem);
-	if (moved && !ep->flight)
-		schedule(ep, schedule_next(clock_now_ms(), ep->interval_ms, offset_of(ep)));
-}
-
-static struct endpoint *new_endpoint(struct pool *p, struct target_plan *plan)
-{
-	struct endpoint *ep = NEW(struct endpoint);
-	ep->refs = 1;
-	ep->scraper = p->scraper;
-	ep->hash = plan->hash;
-	ep->url = TAKE_PTR(plan->url);
-	ep->name = TAKE_PTR(plan->name);
-	ep->receipt = receipt_new();
-	ep->delta.budget = &p->scraper->memory;
-	ep->target = find_target(p->scraper, plan);
-	ep->target->refs++;
-	vec_push(&ep->target->endpoints, ep);
-	vec_push(&p->endpoints, ep);
-	return ep;
-}
-
-/* By hash: the pool's endpoints, as they are and as they come. */
-struct sync {
-	struct pool *pool;
-	struct arena arena;
-	struct map index;
-	size_t targets;
-	size_t failed;
-};
-
-static struct endpoint *find_endpoint(const struct sync *y, uint64_t hash)
-{
-	uint32_t id;
-	for (size_t at = map_start(&y->index, hash); map_probe(&y->index, hash, &at, &id);)
-		if (y->pool->endpoints.v[id]->hash == hash)
-			return y->pool->endpoints.v[id];
-	return NULL;
-}
-
-static const char *over_label_limits(const struct job_config *j, struct labels l)
-{
-	if (j->label_limit && l.n + 1 > (size_t)j->label_limit)
-		return "more labels than label_limit allows";
-	for (size_t i = 0; i < l.n; i++) {
-		if (j->label_name_length_limit && l.v[i].name.len > (size_t)j->label_name_length_limit)
-			return "a label's name is longer than label_name_length_limit";
-		if (j->label_value_length_limit && l.v[i].value.len > (size_t)j->label_value_length_limit)
-			return "a label's value is longer than label_value_length_limit";
-	}
-	return NULL;
-}
-
-static void keep_dropped(struct pool *p, struct target_plan *plan)
-{
-	p->n_dropped++;
-	if (!p->job->keep_dropped_targets || p->dropped.n < (size_t)p->job->keep_dropped_targets)
-		vec_push(&p->dropped, TAKE_PTR(plan->discovered));
-}
-
-static void sync_endpoint(struct sync *y, const struct type_config *t, struct target_plan *plan)
-{
-	struct pool *p = y->pool;
-	struct endpoint *ep = find_endpoint(y, plan->hash);
-	if (ep && ep->matched)
-		return; /* the same once more: one is enough */
-	const char *limit = over_label_limits(p->job, *plan->visible);
-	if (limit) {
-		plan->problem = xstrdup(limit);
-		metric_inc(&scraper_table[M_LABEL_LIMITS]);
-	}
-	if (!ep) {
-		ep = new_endpoint(p, plan);
-		map_insert(&y->index, ep->hash, (uint32_t)p->endpoints.n - 1);
-	}
-	adopt(p, ep, t, plan);
-}
-
-static void sync_target(struct sync *y, struct labels group, struct labels target)
-{
-	const struct job_config *j = y->pool->job;
-	bool any = false;
-	for (size_t i = 0; i < j->n_types; i++) {
-		struct target_plan plan;
-		if (!j->types[i].enabled)
-			continue;
-		target_plan_make(j, &j->types[i], group, target, &y->arena, &plan);
-		if (plan.dropped) {
-			keep_dropped(y->pool, &plan);
-		} else if (plan.problem) {
-			metric_inc(&scraper_table[M_SYNC_FAILED]);
-			LOG_WARN("msg", "target cannot be scraped", "job", j->name, "profile", j->types[i].name, "err",
-				 plan.problem);
-		} else {
-			sync_endpoint(y, &j->types[i], &plan);
-			any = true;
-		}
-		target_plan_release(&plan);
-		arena_reset(&y->arena);
-	}
-	y->targets += any;
-}
-
-static void sync_group(void *arg, const struct discovery_group *g)
-{
-	for (size_t i = 0; i < g->n_targets; i++)
-		sync_target(arg, g->labels, g->targets[i]);
-}
-
-/* Everything or nothing: which targets of too many would be scraped should not depend on chance. */
-static void check_target_limit(struct sync *y)
-{
-	struct pool *p = y->pool;
-	if (!p->job->target_limit || y->targets <= (size_t)p->job->target_limit)
+	if (!u || atomic_fetch_sub(&u->refs, 1) > 1)
 		return;
-	metric_inc(&scraper_table[M_TARGET_LIMIT]);
-	char *text = xasprintf("the job has %zu targets, target_limit is %lld: none is scraped", y->targets,
-			       (long long)p->job->target_limit);
-	for (size_t i = 0; i < p->endpoints.n; i++)
-		set_text(&p->endpoints.v[i]->refused, text);
-	free(text);
+	discovery_stop(u->discovery);
+	fetch_client_unref(u->client);
+	scraper_config_unref(u->config);
+	pool_unref(u->pool);
+	free(u);
 }
 
-static void sweep(struct pool *p)
+static int setup_new(struct setup **ret, struct pool *p, const struct job_config *j, struct err *e)
 {
-	size_t kept = 0;
-	for (size_t i = 0; i < p->endpoints.n; i++) {
-		struct endpoint *ep = p->endpoints.v[i];
-		if (ep->matched)
-			p->endpoints.v[kept++] = ep;
-		else
-			let_go(ep);
+	struct setup *u = NEW(struct setup);
+	u->refs = 1;
+	u->pool = p;
+	atomic_fetch_add(&p->refs, 1);
+	u->config = scraper_config_ref(j->config);
+	u->job = j;
+	int rc = fetch_client_new(&u->client, &j->http, p->scraper->user_agent, e);
+	if (!rc) {
+		fetch_client_owner(u->client, release_config, scraper_config_ref(j->config));
+		const struct discovery_user user = { p->name, pool_changed, p, j->config, ref_config, release_config };
+		rc = discovery_start(&u->discovery, &j->sd, &user, e);
 	}
-	p->endpoints.n = kept;
+	if (rc) {
+		setup_unref(u);
+		return err_wrap(e, "job %s", j->name);
+	}
+	*ret = u;
+	return 0;
 }
 
-void pool_sync(struct pool *p)
+const struct setup *pool_setup(const struct pool *p)
 {
-	struct sync y = { .pool = p };
-	arena_init(&y.arena, (size_t)16 << 20);
-	for (size_t i = 0; i < p->endpoints.n; i++) {
-		p->endpoints.v[i]->matched = false;
-		map_insert(&y.index, p->endpoints.v[i]->hash, (uint32_t)i);
+	return p->next ? p->next : p->now;
+}
+
+struct pool *pool_new_job(struct scraper *s, const struct job_config *j, struct err *e)
+{
+	struct pool *p = NEW(struct pool);
+	p->refs = 1;
+	p->scraper = s;
+	p->name = xstrdup(j->name);
+	if (setup_new(&p->next, p, j, e)) {
+		pool_unref(p);
+		return NULL;
 	}
-	drop_list(p);
-	discovery_each(p->discovery, sync_group, &y);
-	sweep(p);
-	check_target_limit(&y);
-	map_free(&y.index);
-	arena_free(&y.arena);
-	metric_add(&scraper_table[M_SYNCS], 1, p->name);
-	metric_set(&scraper_table[M_POOL_TARGETS], (double)y.targets, p->name);
+	return p;
+}
+
+int pool_prepare(struct pool *p, const struct job_config *j, struct setup **ret, struct err *e)
+{
+	return setup_new(ret, p, j, e);
+}
+
+struct setup *pool_reconfigure(struct pool *p, struct setup *u)
+{
+	struct setup *unused = p->next;
+	p->next = u;
+	return unused;
+}
+
+void pool_free_job(struct pool *p)
+{
+	setup_unref(p->next);
+	setup_unref(p->now);
+	p->next = p->now = NULL;
+	pthread_mutex_lock(&p->scraper->lock);
+	for (size_t i = 0; i < p->groups.n; i++)
+		pool_group_free(p->groups.v[i]);
+	while (p->endpoints.n)
+		pool_let_go(p, p->endpoints.v[p->endpoints.n - 1]);
+	pthread_mutex_unlock(&p->scraper->lock);
+	vec_free(&p->groups);
+	vec_free(&p->endpoints);
+	map_free(&p->group_index);
+	map_free(&p->endpoint_index);
+	free(p->refused);
+	p->refused = NULL;
+	pool_unref(p);
+}
+
+void pool_changed(void *arg)
+{
+	struct pool *p = arg;
+	struct scraper *s = p->scraper;
+	if (atomic_exchange(&p->dirty, true) && atomic_load(&p->was_ready))
+		return; /* it will be looked at */
+	pthread_mutex_lock(&s->lock);
+	sync_wake(s);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void sync_wake(struct scraper *s)
+{
+	s->sync_calls++;
+	pthread_cond_signal(&s->sync_came);
+}
+
+/* ---- the thread ---- */
+
+static struct pool *leaving_pool(struct scraper *s)
+{
+	return s->leaving.n ? s->leaving.v[--s->leaving.n] : NULL;
+}
+
+/* A pool that is due; or, without one, of those whose discovery was not all read yet, the first that was not asked about
+ * in this round. *next: when one will be due. */
+static struct pool *due_pool(struct scraper *s, int64_t now, int64_t *next, bool *ask_ready)
+{
+	struct pool *unread = NULL;
+	for (size_t i = 0; i < s->pools.n; i++) {
+		struct pool *p = s->pools.v[i];
+		if (p->next)
+			return p;
+		if (!atomic_load(&p->dirty))
+			continue;
+		if (now >= p->not_before_ms)
+			return p;
+		if (!atomic_load(&p->was_ready) && p->asked_ready != s->sync_calls)
+			unread = p;
+		*next = MIN(*next, p->not_before_ms);
+	}
+	*ask_ready = unread != NULL;
+	return unread;
+}
+
+static void wait_until(struct scraper *s, int64_t ms)
+{
+	struct timespec t = { .tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000 };
+	if (ms == INT64_MAX)
+		pthread_cond_wait(&s->sync_came, &s->lock);
+	else
+		pthread_cond_timedwait(&s->sync_came, &s->lock, &t);
+}
+
+/* The new configuration takes over. Returns the one before. */
+static struct setup *take_setup(struct pool *p)
+{
+	struct setup *old = NULL;
+	if (p->next) {
+		old = p->now;
+		p->now = p->next;
+		p->next = NULL;
+		p->revision++;
+	}
+	return old;
+}
+
+/* Without the lock, but for taking p's setup. Only this thread changes p->now: it may read it. */
+static void bring_up_to_date(struct pool *p)
+{
+	struct scraper *s = p->scraper;
+	pthread_mutex_lock(&s->lock);
+	struct setup *old = take_setup(p);
+	atomic_store(&p->dirty, false);
+	pthread_mutex_unlock(&s->lock);
+	setup_unref(old);
+	bool ready = discovery_ready(p->now->discovery); /* before its groups are read */
+	pool_sync(p);
+	atomic_store(&p->was_ready, ready);
+	p->not_before_ms = clock_mono_ms() + s->sync_interval_ms;
+}
+
+void *sync_main(void *arg)
+{
+	struct scraper *s = arg;
+	pthread_mutex_lock(&s->lock);
+	while (!atomic_load(&s->stopping)) {
+		int64_t next = INT64_MAX;
+		bool ask_ready = false;
+		struct pool *left = leaving_pool(s), *p = left ? NULL : due_pool(s, clock_mono_ms(), &next, &ask_ready);
+		if (!left && !p) {
+			wait_until(s, next);
+			continue;
+		}
+		uint64_t calls = s->sync_calls;
+		pthread_mutex_unlock(&s->lock);
+		if (left) {
+			pool_empty(left);
+			pool_free_job(left);
+		} else if (!ask_ready || discovery_ready(p->now->discovery)) {
+			bring_up_to_date(p);
+		} else {
+			p->asked_ready = calls;
+		}
+		pthread_mutex_lock(&s->lock);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
 }

@@ -16,6 +16,7 @@
 #define MEMORY_BYTES ((size_t)512 << 20)
 #define PROFILE_BYTES ((size_t)1 << 30) /* what one profile may take in memory */
 #define LONGEST_WAIT_MS 1000
+#define SYNC_INTERVAL_MS 5000
 #define LARGE_BODIES_PER_S (UINT64_C(128) << 20)
 #define DRAIN_MS 500                   /* at the end, for what waits to be decoded */
 
@@ -71,7 +72,7 @@ void endpoint_unref(struct endpoint *ep)
 	receipt_unref(ep->receipt);
 	free(ep->url);
 	free(ep->name);
-	free(ep->discovered);
+	discovery_group_unref(ep->group);
 	free(ep->refused);
 	free(ep->last_error);
 	free(ep->note);
@@ -86,14 +87,6 @@ void work_free(struct work *w)
 	free(w);
 }
 
-void pool_changed(void *arg)
-{
-	struct pool *p = arg;
-	atomic_store(&p->dirty, true);
-	atomic_store(&p->scraper->dirty, true);
-	fetch_loop_wake(p->scraper->loop);
-}
-
 static void observe_interval(struct endpoint *ep, int64_t now_ms)
 {
 	char text[DURATION_LEN];
@@ -101,27 +94,6 @@ static void observe_interval(struct endpoint *ep, int64_t now_ms)
 		return;
 	metric_observe(&scraper_table[M_INTERVAL], (double)(now_ms - ep->last_start_ms) / 1000,
 		       units_format_duration(ep->interval_ms, text));
-}
-
-/* New endpoints have no place in the schedule yet. */
-static void place_new(struct pool *p)
-{
-	for (size_t i = 0; i < p->endpoints.n; i++) {
-		struct endpoint *ep = p->endpoints.v[i];
-		if (!ep->due.at && !ep->flight)
-			schedule(ep, schedule_next(clock_now_ms(), ep->interval_ms, offset_of(ep)));
-	}
-}
-
-static void sync_pools(struct scraper *s)
-{
-	for (size_t i = 0; i < s->pools.n; i++) {
-		struct pool *p = s->pools.v[i];
-		if (!atomic_exchange(&p->dirty, false))
-			continue;
-		pool_sync(p);
-		place_new(p);
-	}
 }
 
 /* Starts what is due; returns how long until something is. */
@@ -158,15 +130,14 @@ static void *loop_main(void *arg)
 	int64_t buried_ms = 0;
 	while (!atomic_load(&s->stopping)) {
 		pthread_mutex_lock(&s->lock);
-		if (atomic_exchange(&s->dirty, false))
-			sync_pools(s);
-		if (atomic_exchange(&s->some_gone, false))
-			flights_end_gone(s);
+		bool more = s->left && flights_end_left(s);
 		if (s->unburied && clock_mono_ms() - buried_ms >= LONGEST_WAIT_MS) {
 			buried_ms = clock_mono_ms();
 			bury_again(s);
 		}
 		int wait = start_due(s);
+		if (more)
+			wait = 0;
 		pthread_mutex_unlock(&s->lock);
 		if (fetch_loop_turn(s->loop, wait, &e)) {
 			LOG_ERROR("msg", "the scrape loop failed; it goes on", "err", e.msg);
@@ -226,6 +197,9 @@ static int start_threads(struct scraper *s, unsigned n, struct err *e)
 	}
 	int rc = thread_start(&s->thread, "scraper", loop_main, s, e);
 	s->thread_runs = rc == 0;
+	if (!rc)
+		rc = thread_start(&s->sync_thread, "targets", sync_main, s, e);
+	s->sync_runs = rc == 0;
 	return rc;
 }
 
@@ -233,7 +207,14 @@ int scraper_new(struct scraper **ret, struct sink *sink, const struct scraper_op
 {
 	struct scraper *s = NEW(struct scraper);
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	pthread_condattr_t monotonic;
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&s->sync_came, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	pthread_mutex_init(&s->apply_lock, NULL);
 	pthread_mutex_init(&s->lock, NULL);
+	s->sync_interval_ms = o && o->reload_interval_ms ? o->reload_interval_ms : SYNC_INTERVAL_MS;
 	s->status = (struct status_targets){ status_active, status_dropped, status_jobs, status_relabel, status_config };
 	s->sink = sink;
 	s->user_agent = xstrdup(o && o->user_agent ? o->user_agent : "pyrrha");
@@ -262,21 +243,50 @@ static struct pool *find_pool(struct scraper *s, const char *name)
 	return NULL;
 }
 
-/* Jobs that are new are made first: if one cannot be, nothing has changed yet. */
-static int make_new(struct scraper *s, struct scraper_config *c, struct pool **made, struct err *e)
+/* What a configuration changes, made before anything changes. */
+struct change {
+	size_t n;                 /* jobs */
+	struct pool **made;       /* NULL: there is one */
+	struct setup **setups;    /* for that one; NULL: it stays as it is */
+	struct pool **kept;
+};
+
+static void change_release(struct change *ch)
 {
-	for (size_t i = 0; i < c->n_jobs; i++) {
-		if (find_pool(s, c->jobs[i]->name))
-			continue;
-		made[i] = pool_new_job(s, c, c->jobs[i], e);
-		if (!made[i]) {
-			for (size_t k = 0; k < i; k++)
-				if (made[k])
-					pool_free_job(made[k]);
-			return -(int)(e ? e->code : ERR_INTERNAL);
+	for (size_t i = 0; i < ch->n; i++) {
+		if (ch->made[i])
+			pool_free_job(ch->made[i]);
+		setup_unref(ch->setups[i]);
+	}
+	free(ch->made);
+	free(ch->setups);
+	free(ch->kept);
+}
+
+static bool has_changed(struct scraper *s, const struct pool *p, const struct job_config *j)
+{
+	pthread_mutex_lock(&s->lock); /* the setup may be moved meanwhile */
+	bool changed = !view_eq(j->fingerprint, pool_setup(p)->job->fingerprint);
+	pthread_mutex_unlock(&s->lock);
+	return changed;
+}
+
+static int prepare(struct scraper *s, struct scraper_config *c, struct change *ch, struct err *e)
+{
+	int rc = 0;
+	*ch = (struct change){ c->n_jobs, xcalloc(c->n_jobs, sizeof(struct pool *)), xcalloc(c->n_jobs, sizeof(struct setup *)),
+			       xcalloc(c->n_jobs, sizeof(struct pool *)) };
+	for (size_t i = 0; i < c->n_jobs && !rc; i++) {
+		ch->kept[i] = find_pool(s, c->jobs[i]->name);
+		if (!ch->kept[i]) {
+			ch->made[i] = pool_new_job(s, c->jobs[i], e);
+			rc = ch->made[i] ? 0 : -(int)(e ? e->code : ERR_INTERNAL);
+		} else if (has_changed(s, ch->kept[i], c->jobs[i])) {
+			rc = pool_prepare(ch->kept[i], c->jobs[i], &ch->setups[i], e);
+			metric_inc(&scraper_table[rc ? M_RELOADS_FAILED : M_RELOADS]);
 		}
 	}
-	return 0;
+	return rc;
 }
 
 static void drop_old(struct scraper *s, const struct scraper_config *c)
@@ -287,49 +297,43 @@ static void drop_old(struct scraper *s, const struct scraper_config *c)
 		if (scraper_config_job(c, p->name))
 			s->pools.v[kept++] = p;
 		else
-			pool_free_job(p);
+			vec_push(&s->leaving, p);
 	}
 	s->pools.n = kept;
 }
 
-static int change_kept(struct scraper *s, struct scraper_config *c, struct err *e)
+/* Only what is quick: the rest is the sync thread's. What is left in ch is to be released. */
+static struct scraper_config *take_over(struct scraper *s, struct scraper_config *c, struct change *ch)
 {
-	int worst = 0;
-	for (size_t i = 0; i < s->pools.n; i++) {
-		struct pool *p = s->pools.v[i];
-		const struct job_config *j = scraper_config_job(c, p->name);
-		if (view_eq(j->fingerprint, p->job->fingerprint))
-			continue;
-		int rc = pool_reconfigure(p, c, j, worst ? NULL : e);
-		worst = worst ? worst : rc;
-		pool_changed(p);
-		metric_inc(&scraper_table[rc ? M_RELOADS_FAILED : M_RELOADS]);
+	struct scraper_config *old = s->config;
+	drop_old(s, c);
+	for (size_t i = 0; i < ch->n; i++) {
+		if (ch->made[i])
+			vec_push(&s->pools, TAKE_PTR(ch->made[i]));
+		else if (ch->setups[i])
+			ch->setups[i] = pool_reconfigure(ch->kept[i], ch->setups[i]);
 	}
-	return worst;
-}
-
-static void take_in(struct scraper *s, struct pool *p)
-{
-	vec_push(&s->pools, p);
-	pool_changed(p);
+	s->config = scraper_config_ref(c);
+	metric_set(&scraper_table[M_POOLS], (double)s->pools.n);
+	sync_wake(s);
+	return old;
 }
 
 int scraper_apply(struct scraper *s, struct scraper_config *c, struct err *e)
 {
-	struct pool **made AUTOFREE = xcalloc(c->n_jobs, sizeof(struct pool *));
+	struct change ch;
+	struct scraper_config *old = NULL;
+	pthread_mutex_lock(&s->apply_lock);
+	int rc = prepare(s, c, &ch, e);
 	pthread_mutex_lock(&s->lock);
-	int rc = s->stopped ? err_set(e, ERR_UNAVAILABLE, "the scraper has stopped") : make_new(s, c, made, e);
-	if (!rc) {
-		drop_old(s, c);
-		rc = change_kept(s, c, e);
-		for (size_t i = 0; i < c->n_jobs; i++)
-			if (made[i])
-				take_in(s, made[i]);
-		scraper_config_unref(s->config);
-		s->config = scraper_config_ref(c);
-		metric_set(&scraper_table[M_POOLS], (double)s->pools.n);
-	}
+	if (!rc && s->stopped)
+		rc = err_set(e, ERR_UNAVAILABLE, "the scraper has stopped");
+	if (!rc)
+		old = take_over(s, c, &ch);
 	pthread_mutex_unlock(&s->lock);
+	change_release(&ch);
+	scraper_config_unref(old);
+	pthread_mutex_unlock(&s->apply_lock);
 	return rc;
 }
 
@@ -347,6 +351,11 @@ void scraper_stop(struct scraper *s)
 		fetch_loop_wake(s->loop);
 	if (s->thread_runs)
 		pthread_join(s->thread, NULL);
+	pthread_mutex_lock(&s->lock);
+	sync_wake(s);
+	pthread_mutex_unlock(&s->lock);
+	if (s->sync_runs)
+		pthread_join(s->sync_thread, NULL);
 	pthread_mutex_lock(&s->lock);
 	s->stopped = true;
 	flights_drop(s);
@@ -367,13 +376,16 @@ void scraper_free(struct scraper *s)
 		return;
 	show(NULL);
 	scraper_stop(s);
-	pthread_mutex_lock(&s->lock);
 	for (size_t i = 0; i < s->pools.n; i++)
 		pool_free_job(s->pools.v[i]); /* it has stopped: no markers at the end, the series go on */
+	for (size_t i = 0; i < s->leaving.n; i++)
+		pool_free_job(s->leaving.v[i]);
+	pthread_mutex_lock(&s->lock);
 	bury_again(s); /* it has stopped: they go */
 	pthread_mutex_unlock(&s->lock);
 	discovery_finish();
 	vec_free(&s->pools);
+	vec_free(&s->leaving);
 	heap_free(&s->due);
 	heap_free(&s->light);
 	heap_free(&s->heavy);
@@ -384,6 +396,8 @@ void scraper_free(struct scraper *s)
 	fetch_loop_free(s->loop);
 	pthread_cond_destroy(&s->work_came);
 	pthread_cond_destroy(&s->light_came);
+	pthread_cond_destroy(&s->sync_came);
+	pthread_mutex_destroy(&s->apply_lock);
 	pthread_mutex_destroy(&s->lock);
 	free(s->workers);
 	free(s->user_agent);

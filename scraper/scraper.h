@@ -27,12 +27,14 @@ struct scraper_options {
 	unsigned decoders;        /* threads; 0 = one per CPU, at most 8. One more takes what is light */
 	size_t memory_bytes;      /* of bodies, decoders and baselines together; 0 = 512 MiB */
 	const char *user_agent;   /* NULL = "pyrrha" */
+	int64_t reload_interval_ms; /* least time between two times that a job follows its discovery; 0 = 5 s */
 };
 
 /* Starts its threads; nothing is scraped until scraper_apply. sink is borrowed until scraper_free. */
 int scraper_new(struct scraper **ret, struct sink *sink, const struct scraper_options *o, struct err *e) MUST_USE;
 /* The new configuration takes over, when it is entirely possible, else everything stays (negative). Jobs that did not
- * change keep running; requests under way are cancelled only of targets that left. Thread-safe; takes a reference of c. */
+ * change keep running; requests under way are cancelled only of targets that left. Targets follow at once, on a thread of
+ * the scraper's. Thread-safe; takes a reference of c. */
 int scraper_apply(struct scraper *s, struct scraper_config *c, struct err *e) MUST_USE;
 /* Borrowed; valid until scraper_free. */
 struct status_targets *scraper_status(struct scraper *s);

@@ -10,15 +10,24 @@
 #define CHUNK 64            /* endpoints looked at under one lock */
 #define STEPS_ARENA ((size_t)16 << 20)
 
+/* One that is not scraped, with what is needed to say so. */
+struct lost {
+	const struct discovery_group *group; /* reference */
+	struct scraper_config *config;       /* reference; job points into it */
+	const struct job_config *job;
+	uint32_t target, type;
+	char *problem;                       /* owned; NULL: relabelling dropped it */
+};
+
 /* A job with what it had when it was asked. */
 struct part {
 	char *name;
-	struct scraper_config *config;   /* reference; job points into it */
-	const struct job_config *job;
+	struct setup *setup;             /* reference */
+	const struct job_config *job;    /* of the setup */
 	struct endpoint **endpoints;     /* references */
 	size_t n;
-	struct labels **dropped;         /* owned */
-	size_t n_dropped, dropped_in_all;
+	VEC(struct lost) dropped;
+	size_t dropped_in_all, failed;
 };
 
 struct parts {
@@ -99,12 +108,22 @@ static void take_endpoints(struct part *t, const struct pool *p)
 	}
 }
 
-static void take_dropped(struct part *t, const struct pool *p)
+static void take_lost(struct part *t, const struct pool_group *g, const struct dropped *d)
 {
-	t->n_dropped = p->dropped.n;
-	t->dropped = xcalloc(t->n_dropped, sizeof(struct labels *));
-	for (size_t i = 0; i < t->n_dropped; i++)
-		t->dropped[i] = labels_dup(*p->dropped.v[i]);
+	vec_push(&t->dropped, (struct lost){ discovery_group_ref(g->group), scraper_config_ref(g->config), g->job, d->target, d->type,
+					     d->problem ? xstrdup(d->problem) : NULL });
+}
+
+static void take_dropped(struct part *t, const struct pool *p, bool rows)
+{
+	size_t most = t->job->keep_dropped_targets ? (size_t)t->job->keep_dropped_targets : SIZE_MAX;
+	for (size_t i = 0; i < p->groups.n; i++) {
+		const struct pool_group *g = p->groups.v[i];
+		t->dropped_in_all += g->dropped.n;
+		t->failed += g->failed;
+		for (size_t k = 0; rows && k < g->dropped.n && t->dropped.n < most; k++)
+			take_lost(t, g, &g->dropped.v[k]);
+	}
 }
 
 static void take_parts(struct scraper *s, struct view pool, bool endpoints, bool dropped, struct parts *ret)
@@ -117,13 +136,11 @@ static void take_parts(struct scraper *s, struct view pool, bool endpoints, bool
 			continue;
 		struct part *t = vec_add(&ret->v);
 		t->name = xstrdup(p->name);
-		t->config = scraper_config_ref(p->config);
-		t->job = p->job;
-		t->dropped_in_all = p->n_dropped;
+		t->setup = setup_ref(pool_setup(p));
+		t->job = t->setup->job;
 		if (endpoints)
 			take_endpoints(t, p);
-		if (dropped)
-			take_dropped(t, p);
+		take_dropped(t, p, dropped);
 	}
 	pthread_mutex_unlock(&s->lock);
 }
@@ -136,12 +153,15 @@ static void free_part(struct scraper *s, struct part *t)
 			endpoint_unref(t->endpoints[i]);
 		pthread_mutex_unlock(&s->lock);
 	}
-	for (size_t i = 0; i < t->n_dropped; i++)
-		free(t->dropped[i]);
+	for (size_t i = 0; i < t->dropped.n; i++) {
+		discovery_group_unref(t->dropped.v[i].group);
+		scraper_config_unref(t->dropped.v[i].config);
+		free(t->dropped.v[i].problem);
+	}
 	free(t->endpoints);
-	free(t->dropped);
+	vec_free(&t->dropped);
 	free(t->name);
-	scraper_config_unref(t->config);
+	setup_unref(t->setup);
 }
 
 static void free_parts(struct scraper *s, struct parts *p)
@@ -174,7 +194,7 @@ static bool take_one(struct walk *w, bool count)
 
 static void row_copy(struct row *r, const struct endpoint *ep, enum target_health h, char *lost)
 {
-	*r = (struct row){ .health = h, .discovered = labels_dup(*ep->discovered),
+	*r = (struct row){ .health = h, .discovered = target_discovered(ep->job, ep->type, ep->group->labels, ep->group->targets[ep->group_target]),
 			   .error = ep->last_error ? xstrdup(ep->last_error) : NULL, .note = ep->note ? xstrdup(ep->note) : NULL,
 			   .lost = lost, .last_scrape_ms = ep->last_scrape_ms, .last_duration_ns = ep->last_duration_ns,
 			   .last_bytes = ep->last_bytes, .last_samples = ep->last_samples, .interval_ms = ep->interval_ms,
@@ -276,14 +296,16 @@ static char *why_dropped(const struct job_config *j, struct labels discovered, b
 	return rc ? NULL : xasprintf("relabel_configs, rule %zu: %s", rule + 1, relabel_action_text(j->relabel.v[rule].action));
 }
 
-static void show_dropped(struct walk *w, const struct part *p, struct labels discovered)
+static void show_dropped(struct walk *w, const struct part *p, const struct lost *l)
 {
 	struct shown before = { 0 };
 	if (!w->q->search.len && !take_one(w, true))
 		return;
-	struct status_dropped d = { .pool = view_of(p->name), .discovered = shown_labels(&before, discovered),
-				    .profile = labels_get(discovered, VIEW(LABEL_NAME)) };
-	char *why AUTOFREE = why_dropped(p->job, discovered, &d.failed);
+	struct labels *discovered AUTOFREE = target_discovered(l->job, &l->job->types[l->type], l->group->labels,
+							       l->group->targets[l->target]);
+	struct status_dropped d = { .pool = view_of(p->name), .discovered = shown_labels(&before, *discovered),
+				    .profile = labels_get(*discovered, VIEW(LABEL_NAME)), .failed = l->problem != NULL };
+	char *why AUTOFREE = l->problem ? xstrdup(l->problem) : why_dropped(l->job, *discovered, &d.failed);
 	d.reason = text_of(why);
 	if (status_dropped_has(&d, w->q->search) && take_one(w, w->q->search.len > 0))
 		w->ended = !w->dropped(w->arg, &d);
@@ -298,8 +320,8 @@ size_t status_dropped(struct status_targets *st, const struct status_query *q,
 	struct parts parts;
 	take_parts(s, q->pool, false, true, &parts);
 	for (size_t i = 0; i < parts.v.n; i++)
-		for (size_t k = 0; k < parts.v.v[i].n_dropped && !w.ended; k++)
-			show_dropped(&w, &parts.v.v[i], *parts.v.v[i].dropped[k]);
+		for (size_t k = 0; k < parts.v.v[i].dropped.n && !w.ended; k++)
+			show_dropped(&w, &parts.v.v[i], &parts.v.v[i].dropped.v[k]);
 	free_parts(s, &parts);
 	return w.matched;
 }
@@ -335,7 +357,7 @@ static void count_job(struct scraper *s, const struct part *p, struct status_job
 static void show_job(struct scraper *s, const struct part *p, void (*job)(void *arg, const struct status_job *j), void *arg)
 {
 	struct status_source *sources AUTOFREE = xcalloc(p->job->sd.n, sizeof *sources);
-	struct status_job j = { .pool = view_of(p->name), .endpoints = p->n, .dropped = p->dropped_in_all, .sources = sources,
+	struct status_job j = { .pool = view_of(p->name), .endpoints = p->n, .dropped = p->dropped_in_all, .failed = p->failed, .sources = sources,
 				.n_sources = p->job->sd.n };
 	for (size_t i = 0; i < j.n_sources; i++)
 		sources[i] = (struct status_source){ .kind = view_of(p->job->sd.v[i].ops->key), .ready = true };

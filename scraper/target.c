@@ -190,6 +190,27 @@ static void finish_plan(const struct job_config *j, const struct type_config *t,
 	p->target_key = labels_hash(*p->visible) ^ hash_u64(hash_view(get(l, "__address__")));
 }
 
+static void put_discovered(const struct job_config *j, const struct type_config *t, struct labels group, struct labels target,
+			   struct arena *a, struct labels_builder *b)
+{
+	set_all(b, group);
+	set_all(b, target);
+	put_defaults(j, t, a, b);
+}
+
+struct labels *target_discovered(const struct job_config *j, const struct type_config *t, struct labels group, struct labels target)
+{
+	struct labels_builder b;
+	struct arena a;
+	arena_init(&a, (size_t)1 << 20);
+	labels_builder_init(&b, (struct labels){ 0 });
+	put_discovered(j, t, group, target, &a, &b);
+	struct labels *l = labels_dup(labels_builder_finish(&b));
+	labels_builder_free(&b);
+	arena_free(&a);
+	return l;
+}
+
 void target_plan_make(const struct job_config *j, const struct type_config *t, struct labels group, struct labels target,
 		      struct arena *a, struct target_plan *ret)
 {
@@ -197,10 +218,7 @@ void target_plan_make(const struct job_config *j, const struct type_config *t, s
 	struct err e = { 0 };
 	*ret = (struct target_plan){ 0 };
 	labels_builder_init(&b, (struct labels){ 0 });
-	set_all(&b, group);
-	set_all(&b, target);
-	put_defaults(j, t, a, &b);
-	ret->discovered = labels_dup(labels_builder_finish(&b));
+	put_discovered(j, t, group, target, a, &b);
 	int rc = relabel_apply(j->relabel.v, j->relabel.n, &b, a, &e);
 	ret->dropped = rc == 0;
 	if (rc < 0)
@@ -213,7 +231,6 @@ void target_plan_make(const struct job_config *j, const struct type_config *t, s
 void target_plan_release(struct target_plan *p)
 {
 	free(p->problem);
-	free(p->discovered);
 	free(p->visible);
 	free(p->url);
 	free(p->name);
