@@ -14,7 +14,7 @@ static struct flags set = {
 	.service_labels = TSDB_SERVICE_LABELS, .config_file = "pyrrha.yml", .storage_path = "data", .log_level = "info", .log_format = "logfmt",
 	.external_url = "", .route_prefix = "", .cors_origin = "",
 	.retention_ms = INT64_C(15) * 86400000, .query_timeout_ms = 120000, .slow_query_ms = 10000, .lookback_ms = 300000, .commit_interval_ms = 20, .max_concurrency = 20, .max_waiting = 100,
-	.head_bytes = 256 << 20, .cache_bytes = 256 << 20, .dictionary_bytes = 256 << 20, .queue_bytes = 64 << 20, .scrape_bytes = 512 << 20, .answer_bytes = 256 << 20, .partition_series = 1000000, .label_sets = 10000,
+	.head_bytes = 256 << 20, .cache_bytes = 256 << 20, .dictionary_bytes = 256 << 20, .queue_bytes = 64 << 20, .scrape_bytes = 512 << 20, .discovery_ms = 5000, .answer_bytes = 256 << 20, .partition_series = 1000000, .label_sets = 10000,
 	.target_functions = 200000, .target_locations = 500000, .target_stacks = 1000000,
 	.max_samples = 50000000, .max_bytes = UINT64_C(2) << 30, .max_total_bytes = UINT64_C(4) << 30, .max_series = 100000, .max_functions = 1000000, .max_connections = 512, .read_timeout_ms = 300000,
 };
@@ -67,6 +67,10 @@ static struct opt table[] = {
 	  "Memory of all scrapes together: bodies on their way and waiting, what they are decoded in, the last values of cumulative "
 	  "types. Above it a scrape that is due does not begin: up is 0, and the targets page says why. Nobody is passed over twice "
 	  "before others were once." },
+
+	{ "scrape.discovery-reload-interval", OPT_DURATION, &set.discovery_ms, "<duration>",
+	  "Least time between two times that a job follows its discovery. The first time, and when its configuration changed, it "
+	  "does at once." },
 
 	{ "web.listen-address", OPT_LIST, &set.listen, "<host:port>",
 	  "Where to listen, 127.0.0.1:7070 if not given; may be repeated. [::1]:7070 is IPv6, port 0 a free one (the log "
@@ -190,6 +194,8 @@ static int check_values(struct err *e)
 	if (set.head_bytes < 1 << 20 || set.cache_bytes < 1 << 20 || set.queue_bytes < 1 << 20 || set.dictionary_bytes < 1 << 20)
 		return err_set(e, ERR_BAD_DATA, "--storage.head-memory, --storage.cache-memory, --storage.dictionary-memory and "
 			       "--storage.queue-memory must be at least 1MiB");
+	if (set.discovery_ms < 1)
+		return err_set(e, ERR_BAD_DATA, "--scrape.discovery-reload-interval must be longer than 0");
 	if (set.scrape_bytes < 8 << 20)
 		return err_set(e, ERR_BAD_DATA, "--scrape.memory must be at least 8MiB");
 	if (set.commit_interval_ms < 0 || set.commit_interval_ms > 60000)

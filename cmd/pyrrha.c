@@ -149,7 +149,8 @@ static void start_engine(struct server *s)
 
 static int start_scraper(struct server *s, struct err *e)
 {
-	struct scraper_options o = { .user_agent = "pyrrha/" PACKAGE_VERSION, .memory_bytes = s->f.scrape_bytes };
+	struct scraper_options o = { .user_agent = "pyrrha/" PACKAGE_VERSION, .memory_bytes = s->f.scrape_bytes,
+				     .reload_interval_ms = s->f.discovery_ms };
 	scraper_register_metrics();
 	discovery_register_metrics();
 	int rc = scraper_new(&s->scraper, tsdb_sink(s->db), &o, e);

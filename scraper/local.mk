@@ -7,12 +7,14 @@ libscraper_a_SOURCES = \
 libscraper_a_SOURCES += scraper/stamp.c
 
 if HAVE_CMOCKA
-check_PROGRAMS += scraper_status_test scraper_turns_test scraper_memory_test scraper_test scraper_delta_test scraper_split_test scrape_config_test
-TESTS += scraper_status_test scraper_turns_test scraper_memory_test scraper_test scraper_delta_test scraper_split_test scrape_config_test
+check_PROGRAMS += scraper_status_test scraper_sync_test scraper_turns_test scraper_memory_test scraper_test scraper_delta_test scraper_split_test scrape_config_test
+TESTS += scraper_status_test scraper_sync_test scraper_turns_test scraper_memory_test scraper_test scraper_delta_test scraper_split_test scrape_config_test
 scraper_status_test_SOURCES = scraper/status_test.c scraper/testkit.c scraper/testkit.h
 scraper_status_test_LDADD = $(SCRAPER_LIBS) $(CMOCKA_LIBS)
 scraper_split_test_SOURCES = scraper/split_test.c scraper/testkit.c scraper/testkit.h
 scraper_split_test_LDADD = $(SCRAPER_LIBS) $(CMOCKA_LIBS)
+scraper_sync_test_SOURCES = scraper/sync_test.c scraper/testkit.c scraper/testkit.h
+scraper_sync_test_LDADD = $(SCRAPER_LIBS) $(CMOCKA_LIBS)
 scraper_turns_test_SOURCES = scraper/turns_test.c
 scraper_turns_test_LDADD = $(SCRAPER_LIBS) $(CMOCKA_LIBS)
 scraper_memory_test_SOURCES = scraper/memory_test.c
