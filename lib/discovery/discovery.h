@@ -32,7 +32,7 @@ bool discovery_group_eq(const struct discovery_group *a, const struct discovery_
 /* How a provider tells. From any thread, but not two at once; not after stop has returned. */
 struct discovery_emit {
 	void (*group)(void *arg, const struct discovery_group *g); /* replaces that of equal source; no targets: deletes it */
-	void (*problem)(void *arg, const struct err *e); /* what is wrong now (logged when it changes); NULL: nothing any more */
+	void (*problem)(void *arg, const struct err *e); /* what is wrong now (logged when more than its numbers change); NULL: nothing any more */
 	void (*ready)(void *arg);                        /* everything was read for the first time; later calls do nothing */
 	void *arg;
 };

@@ -189,6 +189,9 @@ static void problems_and_readiness(void **state)
 	assert_true(metric_get(&discovery_table[SD_FAILED], "fake", "") == 1);
 	fakes.emit.problem(fakes.emit.arg, &e);
 	assert_true(metric_get(&discovery_table[SD_FAILED], "fake", "") == 1);
+	e = (struct err){ ERR_IO, "it does not answer within 10 s" };
+	fakes.emit.problem(fakes.emit.arg, &e);
+	assert_string_equal(sd_status(&a.run).problem, "it does not answer within 10 s");
 	fakes.emit.problem(fakes.emit.arg, NULL);
 	assert_string_equal(sd_status(&a.run).problem, "");
 	assert_true(metric_get(&discovery_table[SD_FAILED], "fake", "") == 0);
