@@ -289,6 +289,8 @@ static void say(struct said *last, const char *text)
 static void pods_problem(void *arg, const struct err *e)
 {
 	struct pods *p = arg;
+	if (!e)
+		return;
 	p->problems++;
 	say(&p->said[0], e->msg);
 }
@@ -296,6 +298,8 @@ static void pods_problem(void *arg, const struct err *e)
 static void node_problem(void *arg, const struct err *e)
 {
 	struct pods *p = arg;
+	if (!e)
+		return;
 	p->problems++;
 	say(&p->said[1], e->msg);
 }

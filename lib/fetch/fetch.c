@@ -88,6 +88,20 @@ static size_t on_body(char *p, size_t size, size_t n, void *arg)
 	return f->response.body.overflow ? 0 : n;
 }
 
+/* A line of the headers; the empty one is the last. */
+static size_t on_header(char *p, size_t size, size_t n, void *arg)
+{
+	struct fetch *f = arg;
+	long status = 0;
+	n *= size;
+	if (n > 2 || (*p != '\r' && *p != '\n'))
+		return n;
+	curl_easy_getinfo(f->easy, CURLINFO_RESPONSE_CODE, &status);
+	if (status >= 200)
+		f->on_head(f->on_data_arg, (int)status);
+	return n;
+}
+
 static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
 {
 	const struct fetch *f = arg;
@@ -159,6 +173,16 @@ static void set_request(struct fetch *f, const struct fetch_request *q)
 		curl_easy_setopt(h, CURLOPT_XFERINFOFUNCTION, on_progress);
 		curl_easy_setopt(h, CURLOPT_XFERINFODATA, f);
 	}
+	if (f->on_head) {
+		curl_easy_setopt(h, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+		curl_easy_setopt(h, CURLOPT_HEADERFUNCTION, on_header);
+		curl_easy_setopt(h, CURLOPT_HEADERDATA, f);
+	}
+	if (q->keepalive) {          /* with Linux's nine probes: 26 s */
+		curl_easy_setopt(h, CURLOPT_TCP_KEEPALIVE, 1L);
+		curl_easy_setopt(h, CURLOPT_TCP_KEEPIDLE, 8L);
+		curl_easy_setopt(h, CURLOPT_TCP_KEEPINTVL, 2L);
+	}
 	set_protocols(h);
 	set_method(h, q);
 	for (size_t i = 0; i < q->n_headers; i++)
@@ -172,6 +196,7 @@ int fetch_prepare(struct fetch **ret, struct fetch_client *c, const struct fetch
 	f->client = fetch_client_ref(c);
 	f->max_bytes = q->max_bytes ? q->max_bytes : FETCH_MAX_BYTES;
 	f->response.body.max = f->max_bytes + 1;
+	f->on_head = q->on_head;
 	f->on_data = q->on_data;
 	f->on_data_arg = q->on_data_arg;
 	f->timeout_ms = q->timeout_ms;

@@ -25,6 +25,7 @@ struct fetch {
 	bool over_limit, stopped;
 	bool wait;                        /* the caller's thread may be held up (for a token) */
 	const atomic_bool *cancel;
+	void (*on_head)(void *arg, int status);
 	bool (*on_data)(void *arg, const char *p, size_t n);
 	void *on_data_arg;
 	int64_t started_ns, timeout_ms;

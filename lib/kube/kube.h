@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A Kubernetes API server: who we are to it, and lists of objects that are kept up to date by watching.
  *
- *	kube_client (URL, CA, credentials) -> kube_watch_run: list in pages, then watch from there, again and again
+ *	kube_client (URL, CA, credentials) -> kube_watch_run: list, then watch from there, again and again
  *	    begin, put, put ..., end         the whole list, once; and after each time the server forgot where we were
  *	    put, del, put ...                what changed since
  *
  *	kube_subscribe: the same on a thread of its own, one for all who want the same objects
+ *
+ * Lists are read as they arrive, one object at a time, whatever their size. An object above 8 MiB is left out, which is
+ * told as a problem. A server that goes silent is noticed within 30 s.
  *
  * Works on any resource path ("/api/v1/pods", "/apis/discovery.k8s.io/v1/endpointslices"). Source of the protocol:
  * Kubernetes API concepts, "Efficient detection of changes". */
@@ -56,13 +59,21 @@ struct kube_watch {
 	void (*put)(void *arg, const json_t *object);
 	void (*del)(void *arg, const json_t *object);
 	void (*end)(void *arg);
-	void (*problem)(void *arg, const struct err *e); /* it goes on after a pause that grows; may be NULL */
+	/* May be NULL. It goes on after a pause that grows; e NULL: all is well again. After a list that broke off there was a
+	 * begin and puts, and no end: the next one begins anew. */
+	void (*problem)(void *arg, const struct err *e);
+	/* NULL, or asked twice a second: whether somebody came who needs a list of his own. There is one then, which begins with
+	 * begin_wanted, and events go on. */
+	bool (*list_wanted)(void *arg);
+	void (*begin_wanted)(void *arg);
 	void *arg;
 	/* 0 = the default. */
 	uint32_t page;               /* objects asked for at once: 250 */
-	size_t max_objects;          /* of one list: 100,000; more is a problem */
+	size_t max_objects;          /* of one list: 250,000; more is a problem */
 	uint32_t watch_seconds;      /* after which the server is to end a watch: 240 */
-	uint32_t pause_ms;           /* the first pause after a problem: 800; at most 40 times that */
+	uint32_t pause_ms;           /* the first pause after a problem: 800; at most 40 times that; 75 times where there is
+				      * nothing of that path */
+	uint32_t quiet_ms;           /* kube_link.h */
 };
 
 /* Lists and watches until canceled. */

@@ -6,7 +6,7 @@
  *	                                                                     └──► each of its subscribers
  *
  * A subscriber waits until a list begins that is for him, takes part in it, and has events after its end. For those who come to
- * a running watch there is a list of their own (kube_watch's `wanted`); all who came until it begins take part.
+ * a running watch there is a list of their own (kube_watch's list_wanted); all who came until it begins take part.
  *
  * No lock is held while a subscriber is called, so that he may lock what he likes: who is being called stands in `called`, and
  * kube_unsubscribe waits for that. Locks: registry_lock, then an informer's. */
@@ -17,6 +17,8 @@
 #include "base/thread.h"
 #include "base/vec.h"
 #include "kube/kube_private.h"
+
+#define PAGE 500                     /* objects, where the server honours it */
 
 enum phase {
 	WAITING = 1,                 /* for a list that is for him */
@@ -37,7 +39,6 @@ struct kube_informer {
 	struct kube_informer_config config;
 	struct kube_client *client;
 	pthread_t thread;
-	atomic_bool interrupt;       /* somebody came, or the last one left */
 	atomic_bool cancel;
 	bool listing;                /* the thread's */
 	size_t refs;                 /* under registry_lock */
@@ -125,6 +126,13 @@ static void on_begin(void *arg)
 	call_all(i, ANY, LISTING, say_begin, NULL);
 }
 
+static void on_begin_wanted(void *arg)
+{
+	struct kube_informer *i = arg;
+	i->listing = true;
+	call_all(i, WAITING | LISTING, LISTING, say_begin, NULL);
+}
+
 static void on_put(void *arg, const json_t *object)
 {
 	struct kube_informer *i = arg;
@@ -156,6 +164,9 @@ static void tell(struct kube_informer *i)
 static void on_problem(void *arg, const struct err *e)
 {
 	struct kube_informer *i = arg;
+	i->listing = false;          /* it broke off, or was over */
+	if (e ? e->code == i->problem.code && strcmp(e->msg, i->problem.msg) == 0 : !i->problem.code)
+		return;
 	pthread_mutex_lock(&i->lock);
 	i->problem = e ? *e : (struct err){ 0 };
 	for (size_t k = 0; k < i->subs.n; k++)
@@ -170,24 +181,30 @@ static void on_end(void *arg)
 	struct kube_informer *i = arg;
 	i->listing = false;
 	call_all(i, LISTING, LIVE, say_end, NULL);
-	if (i->problem.code)
-		on_problem(i, NULL);
+}
+
+/* Whether somebody waits for a list. */
+static bool on_list_wanted(void *arg)
+{
+	struct kube_informer *i = arg;
+	bool wanted = false;
+	tell(i);
+	pthread_mutex_lock(&i->lock);
+	for (size_t k = 0; k < i->subs.n; k++)
+		wanted |= i->subs.v[k] && i->subs.v[k]->phase != LIVE;
+	pthread_mutex_unlock(&i->lock);
+	return wanted;
 }
 
 static void *run(void *arg)
 {
 	struct kube_informer *i = arg;
 	const struct kube_informer_config *c = &i->config;
-	for (;;) {
-		atomic_store(&i->interrupt, false);
-		if (atomic_load(&i->cancel)) /* after it, so that its interrupt is not undone */
-			return NULL;
-		tell(i);
-		kube_watch_run(&(struct kube_watch){ .client = i->client, .path = c->path, .label_selector = c->label_selector,
-						     .field_selector = c->field_selector, .cancel = &i->interrupt,
-						     .begin = on_begin, .put = on_put, .del = on_del, .end = on_end,
-						     .problem = on_problem, .arg = i });
-	}
+	kube_watch_run(&(struct kube_watch){ .client = i->client, .path = c->path, .label_selector = c->label_selector,
+					     .field_selector = c->field_selector, .cancel = &i->cancel, .begin = on_begin,
+					     .begin_wanted = on_begin_wanted, .list_wanted = on_list_wanted, .put = on_put,
+					     .del = on_del, .end = on_end, .problem = on_problem, .arg = i, .page = PAGE });
+	return NULL;
 }
 
 /* --- who comes and who leaves --- */
@@ -254,7 +271,6 @@ static int join(struct kube_subscription *s, const struct kube_informer_config *
 	struct kube_informer *i = find(c);
 	if (i) {
 		add(i, s);
-		atomic_store(&i->interrupt, true);
 		return 0;
 	}
 	int rc = informer_new(&i, c, e);
@@ -322,7 +338,6 @@ void kube_unsubscribe(struct kube_subscription *s)
 	if (!let_go(i))
 		return;
 	atomic_store(&i->cancel, true);
-	atomic_store(&i->interrupt, true);
 	pthread_join(i->thread, NULL);
 	informer_free(i);
 }

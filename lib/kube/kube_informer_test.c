@@ -351,6 +351,121 @@ static void test_a_list_that_breaks_off(void **state)
 	discard(&b);
 }
 
+/* --- kube_watch_run itself, with short times --- */
+
+struct runner {
+	struct diary d;
+	struct kube_client *client;
+	struct kube_watch w;
+	atomic_bool cancel;
+	pthread_t thread;
+};
+
+static void *run_watch(void *arg)
+{
+	struct runner *r = arg;
+	kube_watch_run(&r->w);
+	return NULL;
+}
+
+static void start_runner(struct runner *r)
+{
+	char url[64];
+	struct err e = { 0 };
+	snprintf(url, sizeof url, "http://127.0.0.1:%d", api.port);
+	*r = (struct runner){ .d.lock = PTHREAD_MUTEX_INITIALIZER };
+	assert_int_equal(kube_client_new(&r->client, url, NULL, "test", &e), 0);
+	r->w = (struct kube_watch){ .client = r->client, .path = "/api/v1/pods", .cancel = &r->cancel, .begin = on_begin, .put = on_put,
+				    .del = on_del, .end = on_end, .problem = on_problem, .arg = &r->d, .pause_ms = 4, .quiet_ms = 300 };
+	assert_int_equal(pthread_create(&r->thread, NULL, run_watch, r), 0);
+}
+
+static void stop_runner(struct runner *r)
+{
+	int64_t begin = clock_mono_ms();
+	atomic_store(&r->cancel, true);
+	pthread_join(r->thread, NULL);
+	assert_true(clock_mono_ms() - begin < 5000);
+	kube_client_free(r->client);
+	discard(&r->d);
+}
+
+static bool has(struct diary *d, const char *text)
+{
+	pthread_mutex_lock(&d->lock);
+	bool has = d->text.ptr && strstr(d->text.ptr, text);
+	pthread_mutex_unlock(&d->lock);
+	return has;
+}
+
+static void wait_for(struct diary *d, const char *text)
+{
+	for (int i = 0; i < 4000 && !has(d, text); i++)
+		clock_sleep_ms(5);
+	if (!has(d, text))
+		fail_msg("no \"%s\" in \"%s\"", text, d->text.ptr);
+}
+
+/* A quiet watch of a server that lives goes on; one that accepts and says nothing any more is noticed. */
+static void test_silence(void **state)
+{
+	struct runner r;
+	start_runner(&r);
+	wait_int(&api.open_watches, 1);
+	wait_int(&api.probes, 2);
+	expect(&r.d, "begin o0 o1 o2 end ");
+	assert_int_equal(api.watches, 1);
+	atomic_store(&api.mute, true);
+	wait_for(&r.d, "!problem");
+	wait_int(&api.open_watches, 0);
+	news("ADDED", "lost", 101);
+	atomic_store(&api.mute, false);
+	wait_int(&api.open_watches, 1);
+	news("ADDED", "o9", 102);
+	wait_for(&r.d, "!fine o9");
+	assert_int_equal(api.lists, 1);
+	stop_runner(&r);
+}
+
+/* So also while a list is awaited. */
+static void test_silent_list(void **state)
+{
+	struct runner r;
+	atomic_store(&api.mute, true);
+	start_runner(&r);
+	wait_for(&r.d, "!problem");
+	assert_false(has(&r.d, "begin"));
+	atomic_store(&api.mute, false);
+	wait_for(&r.d, "begin o0 o1 o2 end !fine");
+	stop_runner(&r);
+}
+
+/* What is not installed is asked for seldom, and told of once; also to who comes later. */
+static void test_not_installed(void **state)
+{
+	struct diary a, b;
+	api.missing = true;
+	subscribe(&a);
+	expect(&a, "!problem ");
+	subscribe(&b);
+	expect(&b, "!problem ");
+	clock_sleep_ms(2500);
+	assert_int_equal(api.lists, 1);
+	unsubscribe(&a);
+	unsubscribe(&b);
+	discard(&a);
+	discard(&b);
+
+	struct runner r;
+	start_runner(&r);            /* 300 ms are a minute */
+	wait_int(&api.lists, 3);
+	pthread_mutex_lock(&api.lock);
+	api.missing = false;
+	pthread_mutex_unlock(&api.lock);
+	wait_for(&r.d, "begin o0 o1 o2 end !fine");
+	stop_runner(&r);
+}
+
 static void test_source(void **state)
 {
 	struct http_config a = { .follow_redirects = true, .enable_http2 = true }, b = a;
@@ -374,6 +489,8 @@ int main(void)
 {
 #define WITH_API(f) cmocka_unit_test_setup_teardown(f, start_api, stop_api)
 	const struct CMUnitTest tests[] = { WITH_API(test_one_watch_for_all), WITH_API(test_many_come),
-					    WITH_API(test_a_list_that_breaks_off), cmocka_unit_test(test_source) };
+					    WITH_API(test_a_list_that_breaks_off),
+					    WITH_API(test_silence), WITH_API(test_silent_list), WITH_API(test_not_installed),
+					    cmocka_unit_test(test_source) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,40 +8,52 @@
  *	                                                   └── ended, or broke off ─────────┘
  *
  * The first list takes what the server has in its cache (resourceVersion=0: a node's agent must not make etcd read all
- * pods of the cluster); after a 410 the newest is asked for. A watch that breaks off, also in the middle of a line, goes
- * on from the last version that was seen whole; the server sends what came after it. */
+ * pods of the cluster), and all of it at once: a server ignores `limit` then. After a 410 the newest is asked for. A watch
+ * that breaks off, also in the middle of a line, goes on from the last version that was seen whole; the server sends what
+ * came after it.
+ *
+ * A list that is wanted by somebody who came later is the newest, at least as new as what the watch has seen: events from
+ * there on, some of which it holds already, lead to the same. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/map.h"
-#include "base/vec.h"
+#include "kube/kube_link.h"
 #include "kube/kube_private.h"
+#include "kube/kube_scan.h"
 
 #define PAGE_DEFAULT 250
-#define OBJECTS_DEFAULT 100000
+#define OBJECTS_DEFAULT 250000       /* Kubernetes itself is made for 150,000 pods */
 #define WATCH_SECONDS_DEFAULT 240
 #define PAUSE_MS_DEFAULT 800
 #define PAUSE_STEPS 40
+#define MISSING_STEPS 75             /* of the first pause: a minute */
 #define EMPTY_PAGES_MAX 10           /* more pages than objects may be: a filter is applied to a page of the store */
-#define LIST_TIMEOUT_MS 60000
-#define PAGE_BYTES_MAX ((uint64_t)64 << 20)
-/* etcd keeps objects below 1.5 MB; as JSON they are larger. */
-#define LINE_BYTES_MAX ((size_t)8 << 20)
+#define LIST_TIMEOUT_MS 300000       /* of a page; servers end requests after a minute */
 #define GRACE_MS 15000
-#define HEAD_BYTES 4096
+#define SETTLED_MS 3000              /* a watch that has lasted so long is well */
+#define WANTED_MS 1000               /* at least between two lists for those who came later */
 
 struct run {
 	const struct kube_watch *w;
-	char version[128];           /* "" = none: list */
+	struct kube_link link;
+	char version[KUBE_VERSION_LEN]; /* "" = none: list */
 	bool forgot;                 /* the server answered 410: ask for the newest */
+	bool missing;                /* the last answer was 404 */
+	bool ill_list, ill_watch;    /* which of them had the last problem that was told */
 	int64_t retry_after_s;       /* of the last answer; -1 = not said */
+	int64_t wanted_after_ms;     /* when the next list for latecomers may begin */
+	unsigned failures, wanted_failures; /* in a row; of lists for latecomers */
+	/* Of one list: */
+	struct kube_scan scan;
+	struct err said;             /* why bytes ended a request */
+	bool for_all, begun;
+	size_t objects;
 	/* Of one watch: */
-	struct buf line;
-	struct buf head;             /* the first bytes of the answer, in case it is an error */
-	struct err said;             /* why a line ended it */
-	int rc;
+	struct kube_lines lines;
 	bool event;                  /* something came */
+	int64_t open_ms;             /* when it was answered; 0 = not yet */
 };
 
 const json_t *kube_get(const json_t *j, const char *path)
@@ -70,6 +82,28 @@ static bool canceled(const struct run *r)
 	return r->w->cancel && atomic_load(r->w->cancel);
 }
 
+static bool stop_list(void *arg)
+{
+	return canceled(arg);
+}
+
+/* --- how things are --- */
+
+static void tell_problem(struct run *r, bool listing, const struct err *e)
+{
+	*(listing ? &r->ill_list : &r->ill_watch) = true;
+	if (r->w->problem)
+		r->w->problem(r->w->arg, e);
+}
+
+static void tell_well(struct run *r, bool listing)
+{
+	bool *ill = listing ? &r->ill_list : &r->ill_watch, was = *ill;
+	*ill = false;
+	if (was && !r->ill_list && !r->ill_watch && r->w->problem)
+		r->w->problem(r->w->arg, NULL);
+}
+
 /* --- requests --- */
 
 static void put_param(struct buf *url, const char *name, const char *value)
@@ -87,44 +121,104 @@ static void begin_url(const struct run *r, struct buf *url)
 	put_param(url, "labelSelector", r->w->label_selector);
 }
 
-/* What a Status object, or an answer that is none, says. */
-static int say_status(const struct run *r, int http, struct view body, struct err *e)
+static const char *advice(int http)
 {
+	switch (http) {
+	case 401: return " (is the token valid?)";
+	case 403: return " (does a ClusterRole allow list and watch?)";
+	case 404: return " (is it installed in the cluster?)";
+	default: return "";
+	}
+}
+
+/* A version from the future: the server's store is one from before, or it lags behind the one that was asked before. */
+static bool too_new(const json_t *status)
+{
+	size_t i;
+	const json_t *cause;
+	json_array_foreach(kube_get(status, "details.causes"), i, cause)
+		if (strcmp(kube_text(cause, "reason"), "ResourceVersionTooLarge") == 0)
+			return true;
+	return strstr(kube_text(status, "message"), "Too large resource version");
+}
+
+static void forget(struct run *r)
+{
+	r->forgot = true;
+	r->version[0] = 0;
+}
+
+/* What a Status object, or an answer that is none, says. */
+static int say_status(struct run *r, const struct kube_answer *a, struct err *e)
+{
+	struct view body = buf_view(&a->error);
 	json_t *j = json_loadb(body.ptr, body.len, JSON_DISABLE_EOF_CHECK, NULL);
 	const char *message = kube_text(j, "message");
+	int http = a->status;
 	enum err_code code = http == 401 || http == 403 ? ERR_DENIED : http == 404 ? ERR_NOT_FOUND : ERR_UNAVAILABLE;
-	const char *advice = http == 401 ? " (is the token valid?)" : http == 403 ? " (does a ClusterRole allow list and watch?)" : "";
 	int rc = err_set(e, code, "%s%s: HTTP %d: %.300s%s", r->w->client->server, r->w->path, http,
-			 *message ? message : "no reason given", advice);
+			 *message ? message : "no reason given", advice(http));
+	r->missing = http == 404;
+	if (too_new(j))
+		forget(r);
 	json_decref(j);
 	return rc;
 }
 
 /* --- list --- */
 
-static int get_page(struct run *r, const char *url, json_t **ret, struct err *e)
+static void open_list(void *arg)
 {
-	struct fetch_request q = { .url = url, .timeout_ms = LIST_TIMEOUT_MS, .max_bytes = PAGE_BYTES_MAX, .compressed = true,
-				   .cancel = r->w->cancel };
-	struct fetch_response a;
-	json_error_t why;
-	int rc = fetch_do(r->w->client->fetch, &q, &a, e);
+	struct run *r = arg;
+	if (r->begun)
+		return;
+	r->begun = true;
+	if (r->for_all)
+		r->w->begin(r->w->arg);
+	else
+		r->w->begin_wanted(r->w->arg);
+}
 
+static int take_item(void *arg, const json_t *object, struct err *e)
+{
+	struct run *r = arg;
+	size_t max = r->w->max_objects ? r->w->max_objects : OBJECTS_DEFAULT;
+	if (++r->objects > max)
+		return err_set(e, ERR_LIMIT, "more than %zu objects; narrow it with a selector", max);
+	r->w->put(r->w->arg, object);
+	return 0;
+}
+
+static bool list_data(void *arg, const char *p, size_t n)
+{
+	struct run *r = arg;
+	return kube_scan_put(&r->scan, p, n, &r->said) == 0;
+}
+
+/* One page; the scan is new. */
+static int get_page(struct run *r, const char *url, struct err *e)
+{
+	struct kube_request q = { .url = url, .timeout_ms = LIST_TIMEOUT_MS, .compressed = true, .on_open = open_list,
+				  .on_data = list_data, .stop = stop_list, .arg = r };
+	struct kube_answer a;
+	r->said = (struct err){ 0 };
+	int rc = kube_link_ask(&r->link, &q, &a, e);
 	r->retry_after_s = a.retry_after_s;
+	if (r->said.code) {
+		*e = r->said;
+		rc = -(int)e->code;
+	} else if (!rc && a.status == 200) {
+		rc = kube_scan_end(&r->scan, e);
+	}
 	if (rc) {
 		err_wrap(e, "%s%s", r->w->client->server, r->w->path);
 	} else if (a.status == 410) {
 		r->forgot = true;
 		rc = err_set(e, ERR_CONFLICT, "%s%s: the list changed while it was read", r->w->client->server, r->w->path);
 	} else if (a.status != 200) {
-		rc = say_status(r, a.status, buf_view(&a.body), e);
-	} else if (!(*ret = json_loadb(buf_view(&a.body).ptr, a.body.len, 0, &why))) {
-		rc = err_set(e, ERR_BAD_DATA, "%s%s: no JSON: %s", r->w->client->server, r->w->path, why.text);
-	} else if (!json_is_array(json_object_get(*ret, "items"))) {
-		json_decref(*ret);
-		rc = err_set(e, ERR_BAD_DATA, "%s%s: the answer is no list", r->w->client->server, r->w->path);
+		rc = say_status(r, &a, e);
 	}
-	fetch_response_release(&a);
+	buf_free(&a.error);
 	return rc;
 }
 
@@ -135,55 +229,67 @@ static void page_url(const struct run *r, const char *more, struct buf *url)
 	begin_url(r, url);
 	put_param(url, "limit", page);
 	put_param(url, "continue", more);
-	if (!*more && !r->forgot)
+	if (!*more && !r->forgot && r->for_all)
 		put_param(url, "resourceVersion", "0");
 }
 
-static int list(struct run *r, struct err *e)
+/* All pages; the version of the first one: what changed while the others were read comes again. */
+static int get_pages(struct run *r, char version[KUBE_VERSION_LEN], size_t *left_out, const char **why, struct err *e)
 {
-	VEC(json_t *) pages = { 0 };
-	size_t n = 0, max = r->w->max_objects ? r->w->max_objects : OBJECTS_DEFAULT;
-	const char *more = "";
+	size_t pages = 0, max = r->w->max_objects ? r->w->max_objects : OBJECTS_DEFAULT;
+	struct buf more = { 0 };
 	int rc;
-
 	do {
 		struct buf url = { 0 };
-		json_t *j = NULL;
-		page_url(r, more, &url);
-		rc = get_page(r, url.ptr, &j, e);
+		page_url(r, buf_view(&more).ptr, &url);
+		r->scan = (struct kube_scan){ .item = take_item, .arg = r };
+		rc = get_page(r, url.ptr, e);
 		buf_free(&url);
-		if (rc)
-			break;
-		vec_push(&pages, j);
-		n += json_array_size(json_object_get(j, "items"));
-		if (n > max)
-			rc = err_set(e, ERR_LIMIT, "%s%s: more than %zu objects; narrow it with a selector", r->w->client->server,
-				     r->w->path, max);
-		else if (pages.n > max + EMPTY_PAGES_MAX)
-			rc = err_set(e, ERR_LIMIT, "%s%s: %zu pages and no end", r->w->client->server, r->w->path, pages.n);
-		snprintf(r->version, sizeof r->version, "%s", kube_text(j, "metadata.resourceVersion"));
-		more = kube_text(j, "metadata.continue");
-	} while (!rc && *more);
-	if (!rc && !r->version[0])
-		rc = err_set(e, ERR_BAD_DATA, "%s%s: the list has no resourceVersion", r->w->client->server, r->w->path);
-	/* Whole, or not at all. */
-	if (!rc) {
-		r->forgot = false;
-		r->w->begin(r->w->arg);
-		for (size_t i = 0; i < pages.n; i++) {
-			size_t k;
-			const json_t *o, *items = json_object_get(pages.v[i], "items");
-			json_array_foreach(items, k, o)
-				r->w->put(r->w->arg, o);
-		}
-		r->w->end(r->w->arg);
-	} else {
-		r->version[0] = 0;
-	}
-	for (size_t i = 0; i < pages.n; i++)
-		json_decref(pages.v[i]);
-	vec_free(&pages);
+		if (!rc && !pages)
+			memcpy(version, r->scan.version, KUBE_VERSION_LEN);
+		if (!rc && ++pages > max + EMPTY_PAGES_MAX)
+			rc = err_set(e, ERR_LIMIT, "%s%s: %zu pages and no end", r->w->client->server, r->w->path, pages);
+		*left_out += r->scan.left_out;
+		*why = r->scan.why ? r->scan.why : *why;
+		buf_reset(&more);
+		buf_putv(&more, buf_view(&r->scan.more));
+		kube_scan_release(&r->scan);
+	} while (!rc && more.len && !canceled(r));
+	buf_free(&more);
 	return rc;
+}
+
+static void say_left_out(struct run *r, size_t n, const char *why)
+{
+	struct err e;
+	err_set(&e, ERR_LIMIT, "%s%s: %zu objects are left out, the last one because: %s", r->w->client->server, r->w->path, n, why);
+	tell_problem(r, true, &e);
+}
+
+/* For all, or for those who came later. Whole, or without an end. */
+static int list(struct run *r, bool for_all, struct err *e)
+{
+	char version[KUBE_VERSION_LEN] = "";
+	size_t left_out = 0;
+	const char *why = NULL;
+	r->for_all = for_all;
+	r->begun = false;
+	r->objects = 0;
+	int rc = get_pages(r, version, &left_out, &why, e);
+	if (!rc && !version[0])
+		rc = err_set(e, ERR_BAD_DATA, "%s%s: the list has no resourceVersion", r->w->client->server, r->w->path);
+	if (rc || canceled(r))
+		return rc;
+	if (for_all) {
+		r->forgot = false;
+		memcpy(r->version, version, sizeof r->version);
+	}
+	r->w->end(r->w->arg);
+	if (left_out)
+		say_left_out(r, left_out, why);
+	else
+		tell_well(r, true);
+	return 0;
 }
 
 /* --- watch --- */
@@ -191,161 +297,189 @@ static int list(struct run *r, struct err *e)
 /* An event ERROR: 410 means that the version is too old to go on from. */
 static int error_event(struct run *r, const json_t *status)
 {
-	json_int_t code = json_integer_value(json_object_get(status, "code"));
-	if (code == 410) {
-		r->forgot = true;
-		r->version[0] = 0;
-		return -1;
-	}
-	r->rc = err_set(&r->said, ERR_UNAVAILABLE, "%s%s: the watch ended: %.300s", r->w->client->server, r->w->path,
+	if (json_integer_value(json_object_get(status, "code")) == 410 || too_new(status))
+		forget(r);
+	else
+		err_set(&r->said, ERR_UNAVAILABLE, "%s%s: the watch ended: %.300s", r->w->client->server, r->w->path,
 			kube_text(status, "message"));
 	return -1;
 }
 
-static int take_event(struct run *r, const json_t *event)
+static int take_event(struct run *r, const struct kube_event *ev)
 {
-	const char *type = kube_text(event, "type");
-	const json_t *object = json_object_get(event, "object");
-	const char *version = kube_text(object, "metadata.resourceVersion");
-
-	if (strcmp(type, "ERROR") == 0)
-		return error_event(r, object);
-	if (strcmp(type, "ADDED") == 0 || strcmp(type, "MODIFIED") == 0) {
-		r->w->put(r->w->arg, object);
-	} else if (strcmp(type, "DELETED") == 0) {
-		r->w->del(r->w->arg, object);
-	} else if (strcmp(type, "BOOKMARK") != 0) {
-		r->rc = err_set(&r->said, ERR_BAD_DATA, "%s%s: an event of type \"%.30s\"", r->w->client->server, r->w->path, type);
-		return -1;
-	}
-	if (*version)
-		snprintf(r->version, sizeof r->version, "%s", version);
+	if (ev->type == KUBE_ERROR)
+		return error_event(r, ev->object);
+	tell_well(r, false);
+	if (ev->type == KUBE_PUT)
+		r->w->put(r->w->arg, ev->object);
+	else if (ev->type == KUBE_DEL)
+		r->w->del(r->w->arg, ev->object);
+	if (*ev->version)
+		snprintf(r->version, sizeof r->version, "%s", ev->version);
 	r->event = true;
 	return 0;
 }
 
-static int take_line(struct run *r, struct view line)
-{
-	json_error_t why;
-	if (!line.len)
-		return 0;
-	json_t *event = json_loadb(line.ptr, line.len, 0, &why);
-	if (!event) {
-		r->rc = err_set(&r->said, ERR_BAD_DATA, "%s%s: an event that is no JSON: %s", r->w->client->server, r->w->path, why.text);
-		return -1;
-	}
-	int rc = take_event(r, event);
-	json_decref(event);
-	return rc;
-}
-
-static bool on_data(void *arg, const char *p, size_t n)
+static bool take_line(void *arg, struct view line)
 {
 	struct run *r = arg;
-	size_t at = 0;
-
-	if (r->head.len < HEAD_BYTES)
-		buf_put(&r->head, p, MIN(n, HEAD_BYTES - r->head.len));
-	for (;;) {
-		const char *nl = memchr(p + at, '\n', n - at);
-		size_t len = nl ? (size_t)(nl - (p + at)) : n - at;
-		buf_put(&r->line, p + at, len);
-		at += len + 1;
-		if (r->line.overflow) {
-			r->rc = err_set(&r->said, ERR_LIMIT, "%s%s: an event of more than %zu bytes", r->w->client->server, r->w->path,
-					LINE_BYTES_MAX);
-			return false;
-		}
-		if (!nl)
-			return true;
-		int rc = take_line(r, buf_view(&r->line));
-		buf_reset(&r->line);
-		if (rc)
-			return false;
+	struct kube_event ev;
+	if (kube_event_read(&ev, line, &r->said)) {
+		err_wrap(&r->said, "%s%s", r->w->client->server, r->w->path);
+		return false;
 	}
+	int rc = take_event(r, &ev);
+	kube_event_release(&ev);
+	return rc == 0;
 }
 
-/* 0: it ended, go on from r->version (none: list). */
+static void open_watch(void *arg)
+{
+	struct run *r = arg;
+	r->open_ms = clock_mono_ms();
+}
+
+static bool watch_data(void *arg, const char *p, size_t n)
+{
+	struct run *r = arg;
+	if (kube_lines_put(&r->lines, p, n))
+		return true;
+	if (r->lines.part.overflow)
+		err_set(&r->said, ERR_LIMIT, "%s%s: an event of more than %zu bytes", r->w->client->server, r->w->path, KUBE_OBJECT_MAX);
+	return false;
+}
+
+/* Whether somebody wants a list of his own, and it may begin now. */
+static bool wanted(struct run *r)
+{
+	return r->w->list_wanted && r->w->list_wanted(r->w->arg) && clock_mono_ms() >= r->wanted_after_ms;
+}
+
+static bool stop_watch(void *arg)
+{
+	struct run *r = arg;
+	if (r->open_ms && clock_mono_ms() - r->open_ms > SETTLED_MS)
+		tell_well(r, false);
+	return canceled(r) || wanted(r);
+}
+
+static void watch_url(const struct run *r, uint32_t seconds, struct buf *url)
+{
+	char text[16];
+	snprintf(text, sizeof text, "%u", seconds);
+	begin_url(r, url);
+	put_param(url, "watch", "1");
+	put_param(url, "allowWatchBookmarks", "true");
+	put_param(url, "resourceVersion", r->version);
+	put_param(url, "timeoutSeconds", text);
+}
+
+/* How the watch went on from the answer's head. 0: go on from r->version (none: list). */
+static int conclude_watch(struct run *r, const struct kube_answer *a, int rc, struct err *e)
+{
+	if (a->status == 410) {
+		forget(r);
+		return 0;
+	}
+	if (a->status && a->status != 200) {
+		rc = say_status(r, a, e);
+		if (r->missing)
+			r->version[0] = 0;
+		return rc;
+	}
+	if (r->said.code) {          /* the stream was ended because of it, and what came after is not known */
+		*e = r->said;
+		r->version[0] = 0;
+		return -(int)e->code;
+	}
+	if (rc == -ERR_CANCELED || (a->status == 200 && !a->silent))
+		return 0;            /* however it ended: what came whole counts */
+	return rc ? err_wrap(e, "%s%s", r->w->client->server, r->w->path) : 0;
+}
+
 static int watch(struct run *r, struct err *e)
 {
 	uint32_t seconds = r->w->watch_seconds ? r->w->watch_seconds : WATCH_SECONDS_DEFAULT;
-	struct fetch_request q = { .timeout_ms = (int64_t)seconds * 1000 + GRACE_MS, .max_bytes = UINT64_MAX / 4,
-				   .cancel = r->w->cancel, .on_data = on_data, .on_data_arg = r };
-	struct fetch_response a;
+	struct kube_request q = { .timeout_ms = (int64_t)seconds * 1000 + GRACE_MS, .on_open = open_watch, .on_data = watch_data,
+				  .stop = stop_watch, .arg = r };
+	struct kube_answer a;
 	struct buf url = { 0 };
-	char text[16];
 
-	begin_url(r, &url);
-	put_param(&url, "watch", "1");
-	put_param(&url, "allowWatchBookmarks", "true");
-	put_param(&url, "resourceVersion", r->version);
-	snprintf(text, sizeof text, "%u", seconds);
-	put_param(&url, "timeoutSeconds", text);
+	watch_url(r, seconds, &url);
 	q.url = url.ptr;
-	r->line = (struct buf){ .max = LINE_BYTES_MAX };
-	r->head = (struct buf){ 0 };
-	r->rc = 0;
+	r->lines = (struct kube_lines){ .line = take_line, .arg = r };
+	r->said = (struct err){ 0 };
 	r->event = false;
-	int rc = fetch_do(r->w->client->fetch, &q, &a, e);
+	r->open_ms = 0;
+	int rc = kube_link_ask(&r->link, &q, &a, e);
 	r->retry_after_s = a.retry_after_s;
-	if (a.status == 410) {
-		r->forgot = true;
-		r->version[0] = 0;
-		rc = 0;
-	} else if (a.status && a.status != 200) {
-		rc = say_status(r, a.status, buf_view(&r->head), e);
-	} else if (r->rc) {          /* what a line said; the stream was ended because of it */
-		rc = r->rc;
-		*e = r->said;
-		r->version[0] = 0;
-	} else if (a.status == 200) {
-		rc = 0;              /* however it ended: what came whole counts */
-	}
-	fetch_response_release(&a);
-	buf_free(&r->line);
-	buf_free(&r->head);
+	rc = conclude_watch(r, &a, rc, e);
+	kube_lines_release(&r->lines);
+	buf_free(&a.error);
 	buf_free(&url);
 	return rc;
 }
 
 /* --- again and again --- */
 
-static void pause_ms(const struct run *r, int64_t ms)
+static void pause_ms(struct run *r, int64_t ms)
 {
 	int64_t until = clock_mono_ms() + ms;
-	while (!canceled(r) && clock_mono_ms() < until)
+	while (!canceled(r) && clock_mono_ms() < until) {
 		clock_sleep_ms(MIN((int64_t)200, until - clock_mono_ms() + 1));
+		if (r->w->list_wanted)
+			r->w->list_wanted(r->w->arg); /* whoever comes now has to wait as well, and is told why */
+	}
 }
 
 /* Grows from the first pause to PAUSE_STEPS of it, each up to half longer by chance, so that the agents of a cluster do
- * not come back all at once. */
+ * not come back all at once. What is not there is asked for once a minute. */
 static int64_t next_pause(const struct run *r, unsigned failures)
 {
 	int64_t first = r->w->pause_ms ? r->w->pause_ms : PAUSE_MS_DEFAULT;
-	int64_t ms = MIN(first << MIN(failures - 1, 10u), first * PAUSE_STEPS);
-	ms += (int64_t)(hash_u64((uint64_t)clock_mono_ns() ^ (uintptr_t)r) % (uint64_t)(ms / 2 + 1));
+	int64_t ms = MIN(first << MIN(failures - 1, 10u), first * PAUSE_STEPS), more = ms / 2;
+	if (r->missing) {
+		ms = first * MISSING_STEPS;
+		more = ms / 10;
+	}
+	ms += (int64_t)(hash_u64((uint64_t)clock_mono_ns() ^ (uintptr_t)r) % (uint64_t)(more + 1));
 	return r->retry_after_s > 0 ? MAX(ms, MIN(r->retry_after_s, (int64_t)60) * 1000) : ms;
+}
+
+/* One list or watch; whether the next one has to wait. */
+static bool go(struct run *r)
+{
+	struct err e = { 0 };
+	int64_t begin_ms = clock_mono_ms();
+	bool for_all = !r->version[0], for_some = !for_all && wanted(r), listing = for_all || for_some;
+	r->retry_after_s = -1;
+	r->missing = false;
+	int rc = listing ? list(r, for_all, &e) : watch(r, &e);
+	int64_t took_ms = clock_mono_ms() - begin_ms;
+	if (canceled(r))
+		return false;
+	if (rc)
+		tell_problem(r, listing, &e);
+	if (for_some) {              /* if it failed, the watch goes on all the same */
+		r->wanted_failures = rc ? r->wanted_failures + 1 : 0;
+		r->wanted_after_ms = clock_mono_ms() + (rc ? next_pause(r, r->wanted_failures) : MAX(WANTED_MS, 2 * took_ms));
+		return false;
+	}
+	/* A watch that ends at once, again and again, is a problem as well. */
+	if (rc || (!listing && !r->event && took_ms < 1000 && !wanted(r))) {
+		r->failures++;
+		return true;
+	}
+	if (!listing)
+		r->failures = 0;
+	return false;
 }
 
 void kube_watch_run(const struct kube_watch *w)
 {
-	struct run r = { .w = w };
-	unsigned failures = 0;
-
-	while (!canceled(&r)) {
-		struct err e = { 0 };
-		int64_t begin_ms = clock_mono_ms();
-		bool listing = !r.version[0];
-		r.retry_after_s = -1;
-		int rc = listing ? list(&r, &e) : watch(&r, &e);
-		if (canceled(&r))
-			break;
-		if (rc && w->problem)
-			w->problem(w->arg, &e);
-		/* A watch that ends at once, again and again, is a problem as well. */
-		if (rc || (!listing && !r.event && clock_mono_ms() - begin_ms < 1000))
-			pause_ms(&r, next_pause(&r, ++failures));
-		else if (!listing)
-			failures = 0;
-	}
+	struct run r = { .w = w, .link = { .client = w->client, .quiet_ms = w->quiet_ms } };
+	while (!canceled(&r))
+		if (go(&r))
+			pause_ms(&r, next_pause(&r, r.failures));
+	kube_link_release(&r.link);
 }

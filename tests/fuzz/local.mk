@@ -2,7 +2,7 @@
 # where ./configure was told --enable-fuzz (CC=clang --enable-sanitize=address,undefined) it is the fuzzer:
 # ./fuzz_NAME NEW_INPUTS $(srcdir)/tests/fuzz/corpus/NAME
 FUZZERS = fuzz_pprof fuzz_config fuzz_promql fuzz_tsdb \
-  fuzz_elf fuzz_gopclntab fuzz_ehframe fuzz_perfmap fuzz_kallsyms fuzz_demangle fuzz_dwarfindex
+  fuzz_elf fuzz_gopclntab fuzz_ehframe fuzz_perfmap fuzz_kallsyms fuzz_demangle fuzz_dwarfindex fuzz_kube
 EXTRA_DIST += tests/fuzz/corpus
 
 if FUZZ
@@ -40,3 +40,5 @@ fuzz_demangle_SOURCES = tests/fuzz/fuzz_demangle.c $(FUZZ_MAIN)
 fuzz_demangle_LDADD = $(AGENT_LIBS) $(FUZZ_LIBS)
 fuzz_dwarfindex_SOURCES = tests/fuzz/fuzz_dwarfindex.c $(FUZZ_MAIN)
 fuzz_dwarfindex_LDADD = $(AGENT_LIBS) $(FUZZ_LIBS)
+fuzz_kube_SOURCES = tests/fuzz/fuzz_kube.c $(FUZZ_MAIN)
+fuzz_kube_LDADD = $(KUBE_LIBS) $(FUZZ_LIBS)
