@@ -246,6 +246,25 @@ static void groups_outlive_their_provider(void **state)
 	discovery_group_unref(kept);
 }
 
+/* More names of labels than are shared: they are right all the same. */
+static void many_names(void **state)
+{
+	VEC(const struct discovery_group *) v = { 0 };
+	char name[24];
+	for (unsigned i = 0; i < 70000; i++) {
+		snprintf(name, sizeof name, "name%u", i);
+		const struct label l = { view_of(name), VIEW("x") };
+		vec_push(&v, discovery_group_copy(&(struct discovery_group){ .source = name, .labels = { &l, 1 } }));
+	}
+	for (unsigned i = 0; i < 70000; i++) {
+		snprintf(name, sizeof name, "name%u", i);
+		assert_true(view_eqs(v.v[i]->labels.v[0].name, name));
+		assert_string_equal(v.v[i]->source, name);
+		discovery_group_unref(v.v[i]);
+	}
+	vec_free(&v);
+}
+
 static void many_groups(void **state)
 {
 	struct group_set s = { 0 };
@@ -472,7 +491,7 @@ int main(void)
 		cmocka_unit_test(equal_configurations_run_once), cmocka_unit_test(a_provider_outlives_a_reload),
 		cmocka_unit_test(all_or_none), cmocka_unit_test(problems_and_readiness),
 		cmocka_unit_test(targets_are_counted_by_job), cmocka_unit_test(groups_outlive_their_provider),
-		cmocka_unit_test(many_groups), cmocka_unit_test(refreshes), cmocka_unit_test(lists_of_groups),
+		cmocka_unit_test(many_groups), cmocka_unit_test(many_names), cmocka_unit_test(refreshes), cmocka_unit_test(lists_of_groups),
 		cmocka_unit_test(a_list_of_groups), cmocka_unit_test(kinds_are_known), cmocka_unit_test(configurations),
 	};
 	discovery_register_metrics();

@@ -3,13 +3,18 @@
  *
  *	struct kept │ targets[n] │ label array of the group │ of target 0 │ 1 │ … │ strings, each ended by NUL
  *
- * Names that a target shares with the target before it are there once: targets of one group mostly have the same ones. */
+ * The names of labels lie outside, once for all groups: they are a third of the text of a pod, and there are few. They are
+ * never freed; when there are too many, new ones are copied into their group like values. */
 #include "discovery/group.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
 #include "base/alloc.h"
+
+#define NAMES_MAX ((size_t)1 << 16)
+#define NAMES_MAX_BYTES ((size_t)4 << 20)
 
 struct kept {
 	atomic_size_t refs;
@@ -33,16 +38,51 @@ void discovery_group_unref(const struct discovery_group *g)
 		free(kept_of(g));
 }
 
-static bool name_as_before(struct labels before, size_t i, struct label l)
+static struct {
+	pthread_mutex_t lock;
+	VEC(struct view) v;
+	struct map index;
+	size_t bytes;
+	bool full; /* for good, so that one name always gets the same answer */
+} names = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static bool find_name(struct view name, uint64_t hash, struct view *ret)
 {
-	return i < before.n && view_eq(before.v[i].name, l.name);
+	uint32_t id;
+	for (size_t at = map_start(&names.index, hash); map_probe(&names.index, hash, &at, &id);)
+		if (view_eq(names.v.v[id], name)) {
+			*ret = names.v.v[id];
+			return true;
+		}
+	return false;
 }
 
-static size_t text_of(struct labels l, struct labels before)
+/* The name as all groups have it; false: it is not one of those. */
+static bool shared_name(struct view name, struct view *ret)
 {
+	uint64_t hash = hash_view(name);
+	pthread_mutex_lock(&names.lock);
+	bool there = find_name(name, hash, ret);
+	if (!there && !names.full) {
+		names.full = names.v.n >= NAMES_MAX || names.bytes + name.len > NAMES_MAX_BYTES;
+		if (!names.full) {
+			*ret = view_make(xstrndup(name.ptr, name.len), name.len);
+			map_insert(&names.index, hash, (uint32_t)names.v.n);
+			vec_push(&names.v, *ret);
+			names.bytes += name.len;
+			there = true;
+		}
+	}
+	pthread_mutex_unlock(&names.lock);
+	return there;
+}
+
+static size_t text_of(struct labels l)
+{
+	struct view name;
 	size_t n = 0;
 	for (size_t i = 0; i < l.n; i++)
-		n += (name_as_before(before, i, l.v[i]) ? 0 : l.v[i].name.len + 1) + l.v[i].value.len + 1;
+		n += (shared_name(l.v[i].name, &name) ? 0 : l.v[i].name.len + 1) + l.v[i].value.len + 1;
 	return n;
 }
 
@@ -61,13 +101,13 @@ static struct view put_text(struct room *r, struct view v)
 	return (struct view){ at, v.len };
 }
 
-/* `before` is a copy already. */
-static struct labels put_labels(struct room *r, struct labels l, struct labels before)
+static struct labels put_labels(struct room *r, struct labels l)
 {
 	struct label *v = r->labels;
 	r->labels += l.n;
 	for (size_t i = 0; i < l.n; i++) {
-		v[i].name = name_as_before(before, i, l.v[i]) ? before.v[i].name : put_text(r, l.v[i].name);
+		if (!shared_name(l.v[i].name, &v[i].name))
+			v[i].name = put_text(r, l.v[i].name);
 		v[i].value = put_text(r, l.v[i].value);
 	}
 	return (struct labels){ v, l.n };
@@ -75,11 +115,10 @@ static struct labels put_labels(struct room *r, struct labels l, struct labels b
 
 const struct discovery_group *discovery_group_copy(const struct discovery_group *g)
 {
-	static const struct labels none;
-	size_t n_labels = g->labels.n, text = text_of(g->labels, none) + strlen(g->source) + 1;
+	size_t n_labels = g->labels.n, text = text_of(g->labels) + strlen(g->source) + 1;
 	for (size_t i = 0; i < g->n_targets; i++) {
 		n_labels += g->targets[i].n;
-		text += text_of(g->targets[i], i ? g->targets[i - 1] : none);
+		text += text_of(g->targets[i]);
 	}
 	struct kept *k = xmalloc(sizeof *k + g->n_targets * sizeof *g->targets + n_labels * sizeof(struct label) + text);
 	struct labels *targets = (struct labels *)(k + 1);
@@ -88,9 +127,9 @@ const struct discovery_group *discovery_group_copy(const struct discovery_group 
 	atomic_init(&k->refs, 1);
 	k->group = (struct discovery_group){ .targets = targets, .n_targets = g->n_targets };
 	k->group.source = put_text(&r, view_of(g->source)).ptr;
-	k->group.labels = put_labels(&r, g->labels, none);
+	k->group.labels = put_labels(&r, g->labels);
 	for (size_t i = 0; i < g->n_targets; i++)
-		targets[i] = put_labels(&r, g->targets[i], i ? targets[i - 1] : none);
+		targets[i] = put_labels(&r, g->targets[i]);
 	return &k->group;
 }
 
