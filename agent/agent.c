@@ -356,7 +356,13 @@ static void log_warning(void *arg, const char *text)
 int agent_reload(struct agent *a, struct err *e)
 {
 	struct agent_config *c, *old;
-	int r = agent_config_load(&c, a->o.config_file, log_warning, NULL, e);
+	struct config_sources sources = { 0 };
+	int r = agent_config_load(&c, a->o.config_file, &(struct config_how){ a->o.expand_env, &sources }, log_warning, NULL, e);
+
+	pthread_mutex_lock(&a->lock);
+	config_sources_free(&a->sources);
+	a->sources = sources;
+	pthread_mutex_unlock(&a->lock);
 
 	if (!r && c->empty && a->config && !a->config->empty) { /* someone is about to write it */
 		agent_config_free(c);
@@ -364,6 +370,7 @@ int agent_reload(struct agent *a, struct err *e)
 	}
 	if (r) {
 		atomic_store(&a->config_ok, false);
+		atomic_fetch_add(&a->config_failures, 1);
 		return r;
 	}
 	pthread_mutex_lock(&a->lock);
@@ -375,6 +382,32 @@ int agent_reload(struct agent *a, struct err *e)
 	atomic_store(&a->config_ok, true);
 	agent_config_free(old);
 	return 0;
+}
+
+static void tell_sources(void *arg, struct config_sources *ret)
+{
+	struct agent *a = arg;
+	pthread_mutex_lock(&a->lock);
+	config_sources_copy(ret, &a->sources);
+	pthread_mutex_unlock(&a->lock);
+}
+
+static void reload_changed(void *arg)
+{
+	struct agent *a = arg;
+	struct err e = { 0 };
+	if (agent_reload(a, &e))
+		LOG_ERROR("msg", "the configuration was not reloaded, the old one stays", "err", e.msg);
+	else
+		LOG_INFO("msg", "configuration reloaded", "file", a->o.config_file);
+}
+
+static int watch_config(struct agent *a, struct err *e)
+{
+	struct config_watch_options o = { .interval_ms = a->o.auto_reload_ms, .sources = tell_sources, .reload = reload_changed, .arg = a };
+	if (!a->o.auto_reload_ms || !a->o.config_file || !*a->o.config_file)
+		return 0;
+	return config_watch_start(&a->config_watch, &o, e);
 }
 
 static uint32_t ring_bytes(const struct agent_options *o)
@@ -415,7 +448,7 @@ static int start_pods(struct agent *a, struct err *e)
 static int check_config(const struct agent *a, struct err *e)
 {
 	struct agent_config *c = NULL;
-	int r = agent_config_load(&c, a->o.config_file, NULL, NULL, e);
+	int r = agent_config_load(&c, a->o.config_file, &(struct config_how){ .expand_env = a->o.expand_env }, NULL, NULL, e);
 	agent_config_free(c);
 	return r;
 }
@@ -479,6 +512,8 @@ int agent_start(struct agent **ret, const struct agent_options *o, struct err *e
 	files_raise_limit(); /* every mapped file of a sampled process has a descriptor, every CPU one */
 	int r = open_all(a, e);
 	if (!r)
+		r = watch_config(a, e);
+	if (!r)
 		r = thread_start(&a->thread, "drain", drain_thread, a, e);
 	if (r) {
 		agent_stop(a);
@@ -493,6 +528,7 @@ void agent_stop(struct agent *a)
 {
 	if (!a)
 		return;
+	config_watch_stop(a->config_watch);
 	atomic_store(&a->stopping, true);
 	pthread_mutex_lock(&a->lock);
 	pthread_cond_broadcast(&a->finished);
@@ -507,6 +543,7 @@ void agent_stop(struct agent *a)
 	symbolizer_free(a->symbolizer);
 	labeler_free(a->labeler);
 	agent_config_free(a->config);
+	config_sources_free(&a->sources);
 	pods_stop(a->pods);
 	tables_free(a->tables);
 	filter_free(a->filter);

@@ -33,6 +33,8 @@ struct agent_options {
 	bool kubernetes;             /* ask the API server for this node's pods, if this is a pod or there is a kubeconfig */
 	const char *kubeconfig;      /* NULL or "" = as a pod */
 	const char *config_file;     /* agent_config.h; NULL or "" = none */
+	bool expand_env;             /* config/config_expand.h */
+	int64_t auto_reload_ms;      /* how often to look whether the file holds something else; 0 = never */
 	struct labels external;      /* borrowed for as long as the agent runs */
 	const char *const *env_vars; /* names of environment variables that rules may see; borrowed likewise */
 	size_t n_env_vars;

@@ -60,8 +60,8 @@ static int decode(struct agent_config *c, const struct config_tree *t, struct co
 	return 0;
 }
 
-int agent_config_load(struct agent_config **ret, const char *path, void (*warn)(void *arg, const char *text), void *arg,
-		      struct err *e)
+int agent_config_load(struct agent_config **ret, const char *path, const struct config_how *how,
+		      void (*warn)(void *arg, const char *text), void *arg, struct err *e)
 {
 	struct agent_config *c = NEW(struct agent_config);
 	struct config_tree *t = NULL;
@@ -70,7 +70,7 @@ int agent_config_load(struct agent_config **ret, const char *path, void (*warn)(
 
 	arena_init(&c->arena, 0);
 	if (path && *path)
-		rc = config_load(&t, path, e);
+		rc = config_load_how(&t, path, how, e);
 	if (!rc && t)
 		rc = decode(c, t, &ctx, e);
 	c->empty = t && config_is_empty(t);

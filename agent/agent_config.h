@@ -19,9 +19,10 @@ struct agent_config {
 	bool empty; /* there was nothing in the file */
 };
 
-/* path NULL or "": no rules. Errors and warnings (through warn, may be NULL) begin with file:line:column. Returns owned. */
-int agent_config_load(struct agent_config **ret, const char *path, void (*warn)(void *arg, const char *text), void *arg,
-		      struct err *e) MUST_USE;
+/* path NULL or "": no rules; how may be NULL. Errors and warnings (through warn, may be NULL) begin with file:line:column. Returns
+ * owned. */
+int agent_config_load(struct agent_config **ret, const char *path, const struct config_how *how,
+		      void (*warn)(void *arg, const char *text), void *arg, struct err *e) MUST_USE;
 void agent_config_free(struct agent_config *c);
 /* Whether some rule looks at a label of this name: what costs something to find out is only found out then. */
 bool agent_config_uses(const struct agent_config *c, struct view label);

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "agent/agent.h"
+#include "config/config_watch.h"
 #include "agent/pacer.h"
 #include "agent/cost.h"
 #include "agent/filter.h"
@@ -32,7 +33,10 @@ struct agent {
 	struct labeler *labeler;
 	struct pods *pods;           /* NULL = not in a cluster */
 	struct agent_config *config; /* guarded by the lock */
+	struct config_sources sources; /* of its last reading, good or bad; guarded by the lock */
+	struct config_watch *config_watch; /* NULL = nobody watches */
 	atomic_bool config_ok;       /* the last reading of the file worked */
+	_Atomic uint64_t config_failures;
 	int64_t configured_ms;
 	struct records records;
 	int epoll_fd, wake_fd;

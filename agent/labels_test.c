@@ -35,7 +35,7 @@ static int load(const char *text, struct agent_config **ret, struct err *e)
 	fputs(text, f);
 	fclose(f);
 	warning[0] = 0;
-	return agent_config_load(ret, path, note, NULL, e);
+	return agent_config_load(ret, path, NULL, note, NULL, e);
 }
 
 static struct agent_config *config(const char *text)

@@ -7,7 +7,7 @@ enum {
 	M_SAMPLES, M_FRAMES, M_ENDS, M_DEFERRED, M_LOST, M_RECORDS_LOST, M_RECORDS_BAD, M_THROTTLED, M_SAMPLE_SECONDS,
 	M_DRAINS, M_LATE, M_PROCESSES, M_IMAGES, M_TABLES, M_TABLE_ROWS, M_TABLE_RULES, M_TABLE_BYTES, M_TABLE_LOADS, M_TABLE_GROUPS, M_KERNEL_BYTES, M_KERNEL_PROCESSES,
 	M_TABLE_EVICTIONS, M_TABLE_ERRORS, M_TABLE_UNSUPPORTED, M_HISTORY_WINDOWS, M_HISTORY_CUT, M_CALLERS, M_CPUS, M_COST, M_COST_PART, M_REDUCED, M_HZ, M_SLOWED, M_UNSEEN,
-	M_DROPPED, M_RELABEL_ERRORS, M_CONFIG_OK, M_CONFIG_WHEN, M_PODS, M_KUBE_PROBLEMS,
+	M_DROPPED, M_RELABEL_ERRORS, M_CONFIG_OK, M_CONFIG_WHEN, M_CONFIG_FAILURES, M_PODS, M_KUBE_PROBLEMS,
 	M_FILTERED, M_FILTERS, M_OFF_EVENTS, M_OFF_STACKS, M_OFF_SHORT, M_OFF_SHORT_SECONDS, M_OFF_LOST, M_OFF_SECONDS,
 	M_OFF_SWITCHES, M_OFF_STEP, M_OFF_THRESHOLD
 };
@@ -73,6 +73,8 @@ static struct metric table[] = {
 			  METRIC_GAUGE },
 	[M_CONFIG_WHEN] = { "pyrrha_agent_config_last_reload_success_timestamp_seconds",
 			    "When the configuration was last read.", METRIC_GAUGE },
+	[M_CONFIG_FAILURES] = { "pyrrha_agent_config_reload_failures_total", "Readings of the configuration that failed: the old one stayed.",
+				METRIC_COUNTER },
 	[M_PODS] = { "pyrrha_agent_kubernetes_pods", "Pods of this node that the API server told of.", METRIC_GAUGE },
 	[M_KUBE_PROBLEMS] = { "pyrrha_agent_kubernetes_problems_total", "Requests to the API server that did not work.",
 			      METRIC_COUNTER },
@@ -220,6 +222,7 @@ static void collect(void *arg)
 	set_counter(&table[M_RELABEL_ERRORS], labeler_errors(a->labeler));
 	metric_set(&table[M_CONFIG_OK], atomic_load(&a->config_ok));
 	metric_set(&table[M_CONFIG_WHEN], (double)a->configured_ms / 1000);
+	metric_set(&table[M_CONFIG_FAILURES], (double)atomic_load(&a->config_failures));
 	set_counter(&table[M_HISTORY_CUT], a->history_cut);
 	metric_set(&table[M_PROCESSES], (double)processes_count(a->processes));
 	metric_set(&table[M_KERNEL_PROCESSES], (double)processes_in_kernel(a->processes));

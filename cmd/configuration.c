@@ -10,11 +10,15 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "config/config.h"
+#include "config/config_sources.h"
 #include "config/config_top.h"
+#include "config/config_watch.h"
 #include "cmd/storage_config.h"
 
 struct configuration {
 	char *path;
+	bool expand_env;
+	struct config_watch *watch; /* NULL: nobody watches */
 	pthread_mutex_t reload; /* one reload at a time; guards scraper */
 	struct scraper *scraper; /* borrowed; NULL before configuration_apply_to */
 	struct tsdb *db;         /* borrowed; NULL before configuration_apply_to_storage */
@@ -25,18 +29,22 @@ struct configuration {
 	char *text;
 	bool empty;
 	struct web_reload_state state;
+	struct config_sources sources;  /* of the last reading, good or bad */
 };
 
-enum { M_OK, M_WHEN };
+enum { M_OK, M_WHEN, M_FAILURES };
 static struct metric metrics[] = {
 	[M_OK] = { "pyrrha_config_last_reload_successful", "Whether the last reading of the configuration worked.",
 		   METRIC_GAUGE },
 	[M_WHEN] = { "pyrrha_config_last_reload_success_timestamp_seconds", "When the configuration was last read.",
 		     METRIC_GAUGE },
+	[M_FAILURES] = { "pyrrha_config_reload_failures_total", "Readings of the configuration that failed: the old one stayed.",
+			 METRIC_COUNTER },
 };
 
 /* What one reading of the file gives. */
 struct reading {
+	struct config_sources sources; /* also of one that failed; moves into struct configuration */
 	struct scraper_config *scrapes;
 	struct storage_config *storage;
 	char *text;
@@ -65,14 +73,15 @@ static int check_top(const struct config_tree *t, void (*warn)(void *, const cha
 	return rc;
 }
 
-static int read_file(struct reading *ret, const char *path, void (*warn)(void *, const char *), void *warn_arg,
+static int read_file(struct reading *ret, const char *path, bool expand_env, void (*warn)(void *, const char *), void *warn_arg,
 		     struct err *e)
 {
 	struct config_tree *t;
-	int rc = config_load(&t, path, e);
+	*ret = (struct reading){ 0 };
+	int rc = config_load_how(&t, path, &(struct config_how){ expand_env, &ret->sources }, e);
 	if (rc)
 		return rc;
-	*ret = (struct reading){ .empty = config_is_empty(t) };
+	ret->empty = config_is_empty(t);
 	rc = check_top(t, warn, warn_arg, e);
 	if (!rc)
 		rc = storage_config_parse(&ret->storage, t, warn, warn_arg, e);
@@ -94,8 +103,19 @@ static void note(struct configuration *c, const struct err *e)
 	snprintf(c->state.error, sizeof c->state.error, "%s", e ? e->msg : "");
 	if (!e)
 		c->state.t_ms = clock_now_ms();
+	else
+		metric_inc(&metrics[M_FAILURES]);
 	metric_set(&metrics[M_OK], c->state.ok);
 	metric_set(&metrics[M_WHEN], (double)c->state.t_ms / 1000);
+	pthread_mutex_unlock(&c->lock);
+}
+
+static void keep_sources(struct configuration *c, struct reading *r)
+{
+	pthread_mutex_lock(&c->lock);
+	config_sources_free(&c->sources);
+	c->sources = r->sources;
+	r->sources = (struct config_sources){ 0 };
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -113,17 +133,21 @@ static void take(struct configuration *c, struct reading *r)
 	note(c, NULL);
 }
 
-int configuration_load(struct configuration **ret, const char *path, struct err *e)
+int configuration_load(struct configuration **ret, const char *path, bool expand_env, struct err *e)
 {
 	struct reading r;
 	metrics_register(metrics, ARRAY_LEN(metrics));
-	int rc = read_file(&r, path, log_warning, NULL, e);
-	if (rc)
+	int rc = read_file(&r, path, expand_env, log_warning, NULL, e);
+	if (rc) {
+		config_sources_free(&r.sources);
 		return rc;
+	}
 	struct configuration *c = NEW(struct configuration);
 	c->path = xstrdup(path);
+	c->expand_env = expand_env;
 	pthread_mutex_init(&c->reload, NULL);
 	pthread_mutex_init(&c->lock, NULL);
+	keep_sources(c, &r);
 	take(c, &r);
 	*ret = c;
 	return 0;
@@ -133,6 +157,8 @@ void configuration_free(struct configuration *c)
 {
 	if (!c)
 		return;
+	configuration_unwatch(c);
+	config_sources_free(&c->sources);
 	scraper_config_unref(c->scrapes);
 	storage_config_free(c->storage);
 	pthread_mutex_destroy(&c->reload);
@@ -175,7 +201,8 @@ static int refuse_empty(const struct configuration *c, const struct reading *r, 
 static int reload(struct configuration *c, struct err *e)
 {
 	struct reading r;
-	int rc = read_file(&r, c->path, log_warning, NULL, e);
+	int rc = read_file(&r, c->path, c->expand_env, log_warning, NULL, e);
+	keep_sources(c, &r);
 	if (rc)
 		return rc;
 	rc = refuse_empty(c, &r, e);
@@ -205,6 +232,33 @@ int configuration_reload(struct configuration *c, struct err *e)
 	return rc;
 }
 
+static void tell_sources(void *arg, struct config_sources *ret)
+{
+	struct configuration *c = arg;
+	pthread_mutex_lock(&c->lock);
+	config_sources_copy(ret, &c->sources);
+	pthread_mutex_unlock(&c->lock);
+}
+
+static void reload_changed(void *arg)
+{
+	struct err e = { 0 };
+	if (configuration_reload(arg, &e))
+		LOG_ERROR("msg", "the configuration was not reloaded, the old one stays", "err", e.msg);
+}
+
+int configuration_watch(struct configuration *c, int64_t interval_ms, struct err *e)
+{
+	struct config_watch_options o = { .interval_ms = interval_ms, .sources = tell_sources, .reload = reload_changed, .arg = c };
+	return config_watch_start(&c->watch, &o, e);
+}
+
+void configuration_unwatch(struct configuration *c)
+{
+	config_watch_stop(c->watch);
+	c->watch = NULL;
+}
+
 char *configuration_text(struct configuration *c)
 {
 	pthread_mutex_lock(&c->lock);
@@ -220,10 +274,11 @@ void configuration_state(struct configuration *c, struct web_reload_state *ret)
 	pthread_mutex_unlock(&c->lock);
 }
 
-int configuration_check(const char *path, struct buf *out, struct err *e)
+int configuration_check(const char *path, bool expand_env, struct buf *out, struct err *e)
 {
 	struct reading r;
-	int rc = read_file(&r, path, print_warning, out, e);
+	int rc = read_file(&r, path, expand_env, print_warning, out, e);
+	config_sources_free(&r.sources);
 	if (rc)
 		return rc;
 	scraper_config_check(r.scrapes, out);

@@ -12,9 +12,14 @@ struct configuration;
 struct storage_config;
 struct tsdb;
 
-/* Reads and checks the file; its warnings are logged. Registers pyrrha_config_*. */
-int configuration_load(struct configuration **ret, const char *path, struct err *e);
+/* Reads and checks the file; its warnings are logged. expand_env: see config/config_expand.h. Registers pyrrha_config_*. */
+int configuration_load(struct configuration **ret, const char *path, bool expand_env, struct err *e);
+/* Ends the watch, too. */
 void configuration_free(struct configuration *c);
+/* Reloads, from a thread of its own, when the files that were read last hold something else; looks each interval, and when
+ * something happens in their folders. A content that is refused is logged and counted once. */
+int configuration_watch(struct configuration *c, int64_t interval_ms, struct err *e) MUST_USE;
+void configuration_unwatch(struct configuration *c);
 /* From now on the scraper gets what is read: at once, and on each reload. */
 int configuration_apply_to(struct configuration *c, struct scraper *s, struct err *e);
 /* The same for what the file and the flags (borrowed until the end) say about the storage. */
@@ -25,6 +30,6 @@ int configuration_reload(struct configuration *c, struct err *e);
 char *configuration_text(struct configuration *c);
 void configuration_state(struct configuration *c, struct web_reload_state *ret);
 /* --config.check: what the file says, or what is wrong with it. */
-int configuration_check(const char *path, struct buf *out, struct err *e);
+int configuration_check(const char *path, bool expand_env, struct buf *out, struct err *e);
 
 #endif

@@ -11,7 +11,7 @@
 
 /* Every row points into this, the one set of flags of the process. */
 static struct flags set = {
-	.service_labels = TSDB_SERVICE_LABELS, .config_file = "pyrrha.yml", .storage_path = "data", .log_level = "info", .log_format = "logfmt",
+	.service_labels = TSDB_SERVICE_LABELS, .auto_reload_ms = 30000, .config_file = "pyrrha.yml", .storage_path = "data", .log_level = "info", .log_format = "logfmt",
 	.external_url = "", .route_prefix = "", .cors_origin = "",
 	.retention_ms = INT64_C(15) * 86400000, .query_timeout_ms = 120000, .slow_query_ms = 10000, .lookback_ms = 300000, .commit_interval_ms = 20, .max_concurrency = 20, .max_waiting = 100,
 	.head_bytes = 256 << 20, .cache_bytes = 256 << 20, .dictionary_bytes = 256 << 20, .queue_bytes = 64 << 20, .scrape_bytes = 512 << 20, .discovery_ms = 5000, .answer_bytes = 256 << 20, .partition_series = 1000000, .label_sets = 10000,
@@ -24,6 +24,13 @@ static struct flags set = {
 static struct opt table[] = {
 	{ "config.file", OPT_STRING, &set.config_file, "<file>", "Configuration file. SIGHUP reads it again: a bad or empty one, or a pipe, is refused, and the old one stays.", "config-path" },
 	{ "config.check", OPT_BOOL, &set.config_check, NULL, "Read the configuration, print what it says, and exit." },
+	{ "config.expand-env", OPT_BOOL, &set.expand_env, NULL,
+	  "Replace ${NAME} in the values of the configuration by the environment variable, which must be set; $${NAME} is the text "
+	  "itself. $1 and ${1} of relabelling stay as they are." },
+	{ "config.auto-reload", OPT_BOOL, &set.auto_reload, NULL,
+	  "Reload when what the files of the configuration hold has changed, those of scrape_config_files included." },
+	{ "config.auto-reload-interval", OPT_DURATION, &set.auto_reload_ms, "<duration>",
+	  "How often to look, besides when something happens in the folders of these files." },
 
 	{ "storage.path", OPT_STRING, &set.storage_path, "<dir>", "Where profiles are kept. One server per directory.",
 	  "storage.tsdb.path,storage-path" },
@@ -210,6 +217,8 @@ static int check_values(struct err *e)
 			       "--storage.max-target-stacks must be from 1 to 4294967295");
 	if (set.max_connections < 1 || set.max_connections > 1000000)
 		return err_set(e, ERR_BAD_DATA, "--web.max-connections must be from 1 to 1000000");
+	if (set.auto_reload_ms < 1000)
+		return err_set(e, ERR_BAD_DATA, "--config.auto-reload-interval must be at least 1s");
 	if (set.query_timeout_ms < 1)
 		return err_set(e, ERR_BAD_DATA, "--query.timeout must be longer than nothing");
 	if (set.lookback_ms < 1)

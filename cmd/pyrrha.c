@@ -161,7 +161,7 @@ static int start(struct server *s, struct err *e)
 {
 	metrics_register_process("pyrrha", PACKAGE_VERSION);
 	metrics_register(metrics, ARRAY_LEN(metrics));
-	int rc = configuration_load(&s->config, s->f.config_file, e);
+	int rc = configuration_load(&s->config, s->f.config_file, s->f.expand_env, e);
 	if (!rc)
 		rc = start_web(s, e);
 	if (!rc)
@@ -173,6 +173,8 @@ static int start(struct server *s, struct err *e)
 		return rc;
 	start_engine(s);
 	rc = start_scraper(s, e);
+	if (!rc && s->f.auto_reload)
+		rc = configuration_watch(s->config, s->f.auto_reload_ms, e);
 	if (rc)
 		return rc;
 	web_set_parts(s->web, s->engine, tsdb_source(s->db), scraper_status(s->scraper));
@@ -224,6 +226,8 @@ static int stop(struct server *s)
 	metric_set(&metrics[M_READY], 0);
 	if (s->web)
 		web_set_ready(s->web, false);
+	if (s->config)
+		configuration_unwatch(s->config);
 	if (s->db)
 		tsdb_wind_down(s->db);
 	stop_intake(s);
@@ -331,7 +335,7 @@ static int tell(const struct flags *f)
 	}
 	if (!f->config_check)
 		return -1;
-	if (configuration_check(f->config_file, &b, &e)) {
+	if (configuration_check(f->config_file, f->expand_env, &b, &e)) {
 		buf_free(&b);
 		fprintf(stderr, "pyrrha: %s\n", e.msg);
 		return 1;

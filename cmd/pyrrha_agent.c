@@ -23,14 +23,20 @@ static struct flags {
 	const char *listen, *log_level, *log_format, *node, *cache_dir, *debuginfod_urls, *config_file, *kubeconfig;
 	struct opt_list external, env_vars, allowed_hosts, filter_cgroups, filter_pids, filter_comms;
 	double hz, max_cost;
-	int64_t history_ms, off_threshold_ms, names_wait_ms;
+	int64_t history_ms, auto_reload_ms, off_threshold_ms, names_wait_ms;
 	uint64_t history_bytes;
-	bool kernel_stacks, off_cpu, ignore_kernel_bugs, allow_insecure, enable_lifecycle, enable_debuginfod, kubernetes, check, version, help;
+	bool expand_env, auto_reload, kernel_stacks, off_cpu, ignore_kernel_bugs, allow_insecure, enable_lifecycle, enable_debuginfod, kubernetes, check, version, help;
 } flags;
 
 static struct opt table[] = {
 	{ "config.file", OPT_STRING, &flags.config_file, "<file>",
 	  "Relabelling rules, YAML; SIGHUP reads it again. None if empty.", "config-path" },
+	{ "config.expand-env", OPT_BOOL, &flags.expand_env, NULL,
+	  "Replace ${NAME} in the values of the configuration by the environment variable, which must be set; $${NAME} is the text "
+	  "itself. $1 and ${1} of relabelling stay as they are." },
+	{ "config.auto-reload", OPT_BOOL, &flags.auto_reload, NULL, "Reload when what the configuration file holds has changed." },
+	{ "config.auto-reload-interval", OPT_DURATION, &flags.auto_reload_ms, "<duration>",
+	  "How often to look, besides when something happens in the file's folder." },
 	{ "web.listen-address", OPT_STRING, &flags.listen, "<host:port>", "Where to serve HTTP." },
 	{ "web.allow-insecure", OPT_BOOL, &flags.allow_insecure, NULL,
 	  "Listen on an address that others can reach, without TLS or a password." },
@@ -111,6 +117,7 @@ static void set_defaults(void)
 	flags.kubernetes = true;
 	flags.hz = o.hz;
 	flags.max_cost = o.max_cost;
+	flags.auto_reload_ms = 30000;
 	flags.history_ms = o.history_ms;
 	flags.history_bytes = o.history_bytes;
 	flags.kernel_stacks = o.kernel_stacks;
@@ -127,6 +134,8 @@ static int check_flags(struct err *e)
 		return err_set(e, ERR_BAD_DATA, "--frequency: must be from 1 to 1000");
 	if (!(flags.max_cost > 0 && flags.max_cost <= 1))
 		return err_set(e, ERR_BAD_DATA, "--max-cost: must be above 0 and at most 1");
+	if (flags.auto_reload_ms < 1000)
+		return err_set(e, ERR_BAD_DATA, "--config.auto-reload-interval: must be at least 1s");
 	if (flags.history_ms < 20000 || flags.history_ms > 3600000)
 		return err_set(e, ERR_BAD_DATA, "--history: must be from 20s to 1h");
 	if (flags.off_threshold_ms < 0 || flags.off_threshold_ms > 3600000)
@@ -233,6 +242,8 @@ static int run(const struct labels_builder *external, struct err *e)
 	o.cache_dir = flags.cache_dir ? flags.cache_dir : default_cache_dir();
 	o.debuginfod_urls = flags.debuginfod_urls;
 	o.config_file = flags.config_file;
+	o.expand_env = flags.expand_env;
+	o.auto_reload_ms = flags.auto_reload ? flags.auto_reload_ms : 0;
 	o.kubeconfig = flags.kubeconfig;
 	o.kubernetes = flags.kubernetes;
 	o.external = (struct labels){ external->l.v, external->l.n };

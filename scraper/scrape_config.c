@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/units.h"
 #include "base/vec.h"
+#include "config/config_sources.h"
 
 #define DEFAULT_TIMEOUT_MS 10000
 
@@ -197,18 +198,23 @@ struct files {
 	VEC(struct config_tree *) trees;
 };
 
-static int load_glob(struct config_ctx *c, const struct config_node *n, struct files *f, struct err *e)
+static int load_glob(struct config_ctx *c, const struct config_how *how, const struct config_node *n, struct files *f, struct err *e)
 {
+	const char *star = memchr(n->text.ptr, '*', n->text.len);
+	if (star && memchr(star, '/', n->text.len - (size_t)(star - n->text.ptr)))
+		return config_error(c, n, e, "a * may only be in the last part of the path");
 	glob_t found = { 0 };
 	bool absolute = n->text.len && n->text.ptr[0] == '/';
 	char *pattern = absolute || !c->dir ? xstrndup(n->text.ptr, n->text.len)
 					    : xasprintf("%s/%.*s", c->dir, VIEW_ARG(n->text));
 	int g = glob(pattern, 0, NULL, &found), rc = 0;
+	if (how->sources)
+		config_sources_note_pattern(how->sources, pattern, &found);
 	if (g && g != GLOB_NOMATCH)
 		rc = config_error(c, n, e, "cannot be looked up");
 	for (size_t i = 0; i < found.gl_pathc && !rc; i++) {
 		struct config_tree *t = NULL;
-		rc = config_load(&t, found.gl_pathv[i], e);
+		rc = config_load_how(&t, found.gl_pathv[i], how, e);
 		if (!rc)
 			vec_push(&f->trees, t);
 	}
@@ -217,14 +223,14 @@ static int load_glob(struct config_ctx *c, const struct config_node *n, struct f
 	return rc;
 }
 
-static int load_files(struct config_ctx *c, const struct config_node *n, struct files *f, struct err *e)
+static int load_files(struct config_ctx *c, const struct config_how *how, const struct config_node *n, struct files *f, struct err *e)
 {
 	if (!n || n->type == CONFIG_NODE_NULL)
 		return 0;
 	size_t mark = config_enter(c, "scrape_config_files");
 	int rc = n->type == CONFIG_NODE_LIST ? 0 : config_error(c, n, e, "a list of files is wanted");
 	for (size_t i = 0; i < n->n && !rc; i++)
-		rc = n->items[i]->type == CONFIG_NODE_SCALAR ? load_glob(c, n->items[i], f, e)
+		rc = n->items[i]->type == CONFIG_NODE_SCALAR ? load_glob(c, how, n->items[i], f, e)
 							     : config_error(c, n->items[i], e, "the name of a file is wanted");
 	config_leave(c, mark);
 	return rc;
@@ -263,7 +269,7 @@ static int decode_all(struct config_ctx *c, const struct config_tree *t, struct 
 	size_t room = own ? own->n : 0;
 	int rc = config_global_decode(t, c, &s->global, e);
 	if (!rc)
-		rc = load_files(c, config_get(config_root(t), "scrape_config_files"), &f, e);
+		rc = load_files(c, config_how(t), config_get(config_root(t), "scrape_config_files"), &f, e);
 	for (size_t i = 0; i < f.trees.n; i++)
 		room += jobs_of(f.trees.v[i]) ? jobs_of(f.trees.v[i])->n : 0;
 	make_room(s, room);

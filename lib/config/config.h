@@ -24,6 +24,7 @@ struct config_node {
 	const char *file;
 	struct view text;                 /* scalar: NUL-terminated as well */
 	bool quoted;                      /* scalar: a string whatever it looks like */
+	struct view raw;                  /* scalar with variables (config_expand.h): as it was written; else empty */
 	const struct config_pair *pairs;  /* map, in the file's order */
 	const struct config_node *const *items; /* list */
 	size_t n;                         /* pairs or items */
@@ -37,10 +38,23 @@ struct config_tree;
 
 #define CONFIG_MAX_BYTES ((size_t)16 << 20)
 
+struct config_sources;
+
+/* How the files of a configuration are read. */
+struct config_how {
+	bool expand_env;                /* ${NAME} in values; config_expand.h */
+	struct config_sources *sources; /* each file is noted there, also one that cannot be read; may be NULL. Outlives the tree */
+};
+
 /* Reads a file (at most CONFIG_MAX_BYTES). Returns owned. An empty file is a tree whose root is an empty map. */
 int config_load(struct config_tree **ret, const char *path, struct err *e);
+/* how: NULL = as config_load. */
+int config_load_how(struct config_tree **ret, const char *path, const struct config_how *how, struct err *e);
 /* The same from memory; `name` stands for the file in messages and decides what relative paths refer to. */
 int config_parse(struct config_tree **ret, struct view text, const char *name, struct err *e);
+int config_parse_how(struct config_tree **ret, struct view text, const char *name, const struct config_how *how, struct err *e);
+/* How it was read: for other files that it names. */
+const struct config_how *config_how(const struct config_tree *t);
 void config_free(struct config_tree *t);
 /* The root; its type is whatever the file says. */
 const struct config_node *config_root(const struct config_tree *t);

@@ -2,6 +2,8 @@
 /* relabel_configs: rules from the file, checked and compiled (model/relabel.h has their meaning). */
 #include "config/config_relabel.h"
 
+#include "config/config_expand.h"
+
 struct rule {
 	struct config_strings source_labels;
 	const char *separator, *target_label, *replacement, *regex;
@@ -21,11 +23,46 @@ static const struct config_field rows[] = {
 };
 static const struct config_table rule_table = CONFIG_TABLE(struct rule, rows, NULL);
 
+/* The name of the next named group of an expression, (?P<name> or (?<name>, from *at on; empty: no more. */
+static struct view next_group(const char *regex, size_t *at)
+{
+	for (const char *p; (p = strstr(regex + *at, "(?"));) {
+		p += p[2] == 'P' ? 3 : 2;
+		*at = (size_t)(p - regex);
+		size_t n = strcspn(p, ">");
+		if (*p == '<' && p[n] && n > 1)
+			return view_make(p + 1, n - 1);
+	}
+	return VIEW("");
+}
+
+/* What was a variable might have been meant as a group of the expression. */
+static int check_expanded(struct config_ctx *c, const struct config_node *rule, const char *key, const char *regex, struct err *e)
+{
+	const struct config_node *n = config_get(rule, key);
+	size_t at = 0;
+	if (!n || !n->raw.len || !regex)
+		return 0;
+	for (struct view name; (name = next_group(regex, &at)).len;)
+		if (config_expands_name(n->raw, name)) {
+			size_t mark = config_enter(c, key);
+			int rc = config_error(c, n, e, "${%.*s} is a group of regex and a variable of the environment; write $${%.*s} for the group",
+					      VIEW_ARG(name), VIEW_ARG(name));
+			config_leave(c, mark);
+			return rc;
+		}
+	return 0;
+}
+
 static int decode_rule(struct config_ctx *c, const struct config_node *n, struct relabel_rule *out, struct err *e)
 {
 	struct rule r = { 0 };
 	struct err why = { 0 };
 	int rc = config_decode(c, &rule_table, n, &r, e);
+	if (!rc)
+		rc = check_expanded(c, n, "replacement", r.regex, e);
+	if (!rc)
+		rc = check_expanded(c, n, "target_label", r.regex, e);
 	if (rc)
 		return rc;
 	*out = (struct relabel_rule){ .action = (enum relabel_action)r.action, .source_labels = r.source_labels.v,

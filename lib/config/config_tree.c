@@ -8,8 +8,11 @@
 #include <yaml.h>
 
 #include "base/vec.h"
+#include "config/config_expand.h"
+#include "config/config_sources.h"
 
 #define MAX_DEPTH 64
+#define YAML_BINARY_TAG "tag:yaml.org,2002:binary"
 #define MAX_NODES 2000000 /* after merge keys: what a 16 MiB file cannot reach by itself */
 
 struct config_tree {
@@ -17,6 +20,7 @@ struct config_tree {
 	const char *file;
 	struct view text;
 	const struct config_node *root;
+	struct config_how how;
 	bool empty;
 };
 
@@ -217,6 +221,8 @@ static int read_scalar(struct reader *r, const yaml_event_t *ev, const struct co
 	size_t len = ev->data.scalar.length;
 	struct config_node *n = new_node(r, CONFIG_NODE_SCALAR, ev);
 	n->quoted = ev->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+	if (ev->data.scalar.tag && strcmp((const char *)ev->data.scalar.tag, YAML_BINARY_TAG) == 0)
+		return fail_at(r, ev->start_mark, e, "!!binary is not understood: values are text");
 	if (memchr(text, 0, len))
 		return fail_at(r, ev->start_mark, e, "a NUL character in a value");
 	n->text = arena_view(&r->t->arena, view_make((const char *)text, len));
@@ -313,7 +319,7 @@ static void empty_root(struct config_tree *t)
 	t->root = n;
 }
 
-int config_parse(struct config_tree **ret, struct view text, const char *name, struct err *e)
+int config_parse_how(struct config_tree **ret, struct view text, const char *name, const struct config_how *how, struct err *e)
 {
 	if (text.len > CONFIG_MAX_BYTES)
 		return err_set(e, ERR_LIMIT, "%s: over %zu bytes", name, CONFIG_MAX_BYTES);
@@ -322,6 +328,7 @@ int config_parse(struct config_tree **ret, struct view text, const char *name, s
 	arena_init(&t->arena, 0);
 	t->file = arena_strndup(&t->arena, name, strlen(name));
 	t->text = arena_view(&t->arena, text);
+	t->how = how ? *how : (struct config_how){ 0 };
 	int rc = yaml_parser_initialize(&r.yaml) ? 0 : err_set(e, ERR_INTERNAL, "%s: no memory for YAML", name);
 	if (!rc) {
 		yaml_parser_set_input_string(&r.yaml, (const yaml_char_t *)t->text.ptr, t->text.len);
@@ -329,6 +336,8 @@ int config_parse(struct config_tree **ret, struct view text, const char *name, s
 		yaml_parser_delete(&r.yaml);
 	}
 	vec_free(&r.anchors);
+	if (!rc && t->root && t->how.expand_env)
+		rc = config_expand(&t->arena, t->root, &t->root, e);
 	if (rc) {
 		config_free(t);
 		return rc;
@@ -339,19 +348,37 @@ int config_parse(struct config_tree **ret, struct view text, const char *name, s
 	return 0;
 }
 
+int config_parse(struct config_tree **ret, struct view text, const char *name, struct err *e)
+{
+	return config_parse_how(ret, text, name, NULL, e);
+}
+
+const struct config_how *config_how(const struct config_tree *t)
+{
+	return &t->how;
+}
+
 bool config_is_empty(const struct config_tree *t)
 {
 	return t->empty;
 }
 
-int config_load(struct config_tree **ret, const char *path, struct err *e)
+int config_load_how(struct config_tree **ret, const char *path, const struct config_how *how, struct err *e)
 {
 	struct buf text = { .max = CONFIG_MAX_BYTES };
 	int rc = buf_read_file(&text, path, e);
+	struct view v = buf_view(&text);
+	if (how && how->sources)
+		config_sources_note(how->sources, path, rc ? NULL : &v);
 	if (!rc)
-		rc = config_parse(ret, buf_view(&text), path, e);
+		rc = config_parse_how(ret, v, path, how, e);
 	buf_free(&text);
 	return rc;
+}
+
+int config_load(struct config_tree **ret, const char *path, struct err *e)
+{
+	return config_load_how(ret, path, NULL, e);
 }
 
 void config_free(struct config_tree *t)

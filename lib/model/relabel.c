@@ -22,20 +22,20 @@ static bool valid_name(struct view v)
 
 /* Which settings an action may have: the rest must be left alone, or it is a mistake. */
 struct allowed {
-	bool sources, target, regex, replacement, separator, needs_target;
+	bool sources, target, regex, replacement, separator, needs_target, modulus;
 };
 static const struct allowed table[] = {
-	[RELABEL_REPLACE] = { true, true, true, true, true, true },
-	[RELABEL_KEEP] = { true, true, true, true, true, false },
-	[RELABEL_DROP] = { true, true, true, true, true, false },
+	[RELABEL_REPLACE] = { true, true, true, true, true, true, true },
+	[RELABEL_KEEP] = { true, true, true, true, true, false, true },
+	[RELABEL_DROP] = { true, true, true, true, true, false, true },
 	[RELABEL_KEEPEQUAL] = { true, true, false, false, false, true },
 	[RELABEL_DROPEQUAL] = { true, true, false, false, false, true },
-	[RELABEL_HASHMOD] = { true, true, true, true, true, true },
-	[RELABEL_LABELMAP] = { true, true, true, true, true, false },
+	[RELABEL_HASHMOD] = { true, true, true, true, true, true, true },
+	[RELABEL_LABELMAP] = { true, true, true, true, true, false, true },
 	[RELABEL_LABELDROP] = { false, false, true, false, false, false },
 	[RELABEL_LABELKEEP] = { false, false, true, false, false, false },
-	[RELABEL_LOWERCASE] = { true, true, true, false, true, true },
-	[RELABEL_UPPERCASE] = { true, true, true, false, true, true },
+	[RELABEL_LOWERCASE] = { true, true, true, false, true, true, true },
+	[RELABEL_UPPERCASE] = { true, true, true, false, true, true, true },
 };
 
 static int refuse(struct err *e, const struct relabel_rule *r, const char *what)
@@ -59,6 +59,8 @@ static int check_rule(const struct relabel_rule *r, struct err *e)
 		return refuse(e, r, "replacement");
 	if (!a->separator && r->separator && strcmp(r->separator, ";") != 0)
 		return refuse(e, r, "separator");
+	if (!a->modulus && r->modulus)
+		return refuse(e, r, "modulus");
 	if (r->action == RELABEL_HASHMOD && !r->modulus)
 		return err_set(e, ERR_BAD_DATA, "action hashmod needs a modulus that is not 0");
 	if (r->action == RELABEL_LABELMAP && r->replacement && !valid_name(view_of(r->replacement)))

@@ -103,6 +103,8 @@ static void rules_that_make_no_sense(void **state)
 		{ { .action = RELABEL_HASHMOD, SRC(a), .target_label = "x" }, "modulus" },
 		{ { .action = RELABEL_LABELDROP, SRC(a), .regex = "x" }, "does not take source_labels" },
 		{ { .action = RELABEL_LABELKEEP, .target_label = "x" }, "does not take target_label" },
+		{ { .action = RELABEL_LABELKEEP, .regex = "x", .modulus = 8 }, "does not take modulus" },
+		{ { .action = RELABEL_DROPEQUAL, SRC(a), .target_label = "x", .modulus = 8 }, "does not take modulus" },
 		{ { .action = RELABEL_KEEPEQUAL, SRC(a), .target_label = "x", .regex = "y" }, "does not take regex" },
 		{ { .action = RELABEL_LOWERCASE, SRC(a), .target_label = "x", .replacement = "y" }, "does not take replacement" },
 		{ { SRC(a), .target_label = "x", .regex = "(" }, "regex" },
