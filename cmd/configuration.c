@@ -288,3 +288,17 @@ int configuration_check(const char *path, bool expand_env, struct buf *out, stru
 	free(r.text);
 	return 0;
 }
+
+int configuration_discover(const struct configuration_discovery *d, struct buf *out, struct buf *problems, struct err *e)
+{
+	struct reading r;
+	int rc = read_file(&r, d->path, d->expand_env, NULL, NULL, e);
+	config_sources_free(&r.sources);
+	if (rc)
+		return rc;
+	rc = scraper_config_discover(r.scrapes, d->job, d->timeout_ms, out, problems, e);
+	scraper_config_unref(r.scrapes);
+	storage_config_free(r.storage);
+	free(r.text);
+	return rc;
+}

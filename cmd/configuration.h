@@ -31,5 +31,12 @@ char *configuration_text(struct configuration *c);
 void configuration_state(struct configuration *c, struct web_reload_state *ret);
 /* --config.check: what the file says, or what is wrong with it. */
 int configuration_check(const char *path, bool expand_env, struct buf *out, struct err *e);
+/* What one job finds: scraper_config_discover. */
+struct configuration_discovery {
+	const char *path, *job;
+	bool expand_env;
+	int64_t timeout_ms;
+};
+int configuration_discover(const struct configuration_discovery *d, struct buf *out, struct buf *problems, struct err *e) MUST_USE;
 
 #endif

@@ -20,6 +20,7 @@ static const struct tool_command commands[] = {
 	{ "tsdb export", "DIR -o OUT", "profiles of a storage directory as pprof files, or merged into one", tool_tsdb_export },
 	{ "tsdb import", "DIR PATH...", "pprof files into a storage directory", tool_tsdb_import },
 	{ "check config", "FILE...", "reads configuration files as the server would", tool_check_config },
+	{ "check service-discovery", "FILE JOB", "what a job finds: its targets before and after relabelling, as JSON", tool_check_discovery },
 	{ "test language", "FILE...", "runs tests of the language, Prometheus's format included", tool_test_language },
 };
 

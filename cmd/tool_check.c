@@ -60,6 +60,34 @@ int tool_check_config(int argc, char **argv)
 	return worst;
 }
 
+int tool_check_discovery(int argc, char **argv)
+{
+	const struct tool_command *command = tool_command("check service-discovery");
+	struct configuration_discovery d = { .timeout_ms = 30000 };
+	struct opt flags[] = {
+		{ "timeout", OPT_DURATION, &d.timeout_ms, "<duration>", "Longest time to wait until discovery has told of everything once." },
+		{ "config.expand-env", OPT_BOOL, &d.expand_env, NULL, EXPAND_ENV_HELP },
+	};
+	struct buf out = { 0 }, problems = { 0 };
+	struct err e = { 0 };
+	int words, status;
+	if (!tool_flags(command, flags, ARRAY_LEN(flags), argc, argv, &words, &status))
+		return status;
+	if (words != 2) {
+		fprintf(stderr, "pyrtool %s: which file, and which of its jobs?\n", command->name);
+		return TOOL_USAGE;
+	}
+	d.path = argv[1];
+	d.job = argv[2];
+	int rc = configuration_discover(&d, &out, &problems, &e);
+	fputs(problems.ptr ? problems.ptr : "", stderr);
+	buf_putc(&out, '\n');
+	status = rc ? tool_fail(command->name, &e) : tool_print(&out);
+	buf_free(&out);
+	buf_free(&problems);
+	return status;
+}
+
 /* {"passed": … "skipped": … "reasons": {"native histograms": 3}, "log": "…", "errors": […]} */
 static int print_json(const struct testlang_report *r, const struct buf *errors)
 {

@@ -168,7 +168,7 @@ void ask(struct endpoint *ep)
 	char seconds[NUM_LEN];
 	char *header = xasprintf("X-Prometheus-Scrape-Timeout-Seconds: %s", num_format((double)ep->deadline_ms / 1000, seconds));
 	const char *headers[] = { header };
-	struct fetch_request q = { .url = ep->url, .headers = headers, .n_headers = 1, .timeout_ms = ep->deadline_ms,
+	struct fetch_request q = { .url = ep->url, .unix_socket = ep->socket, .headers = headers, .n_headers = 1, .timeout_ms = ep->deadline_ms,
 				   .connect_timeout_ms = MIN(ep->timeout_ms, ep->deadline_ms),
 				   .max_bytes = ep->job->body_size_limit, .compressed = ep->job->enable_compression,
 				   .on_data = on_data, .on_data_arg = f };

@@ -81,6 +81,7 @@ struct endpoint {
 	struct fetch_client *client;     /* reference */
 	uint64_t hash;                   /* identity over reloads, and the offset */
 	char *url, *name;                /* name: NAME of its series */
+	char *socket;                    /* dialled instead of the URL's address; NULL = none */
 	const struct discovery_group *group; /* reference: what discovery says of it, see target_discovered */
 	uint32_t group_target;
 	int64_t interval_ms, timeout_ms, deadline_ms, asked_s;
@@ -295,12 +296,15 @@ struct target_plan {
 	bool dropped;            /* by relabelling */
 	char *problem;           /* or: why it cannot be scraped at all; owned */
 	struct labels *visible;  /* owned */
-	char *url, *name;
+	char *url, *name, *socket; /* socket: NULL = none */
 	int64_t interval_ms, timeout_ms, deadline_ms, asked_s;
 	uint64_t hash, target_key;
 };
 void target_plan_make(const struct job_config *j, const struct type_config *t, struct labels group, struct labels target,
 		      struct arena *a, struct target_plan *ret);
+/* The same; *after, unless there is none, is what rules made of the labels, those that steer included. Owned. */
+void target_plan_explain(const struct job_config *j, const struct type_config *t, struct labels group, struct labels target,
+			 struct arena *a, struct target_plan *ret, struct labels **after);
 void target_plan_release(struct target_plan *p);
 /* The labels before relabelling. Returns owned. */
 struct labels *target_discovered(const struct job_config *j, const struct type_config *t, struct labels group, struct labels target) MUST_USE;
@@ -340,5 +344,14 @@ void status_jobs(struct status_targets *st, void (*job)(void *arg, const struct 
 int status_relabel(struct status_targets *st, struct view pool, struct labels l,
 		   void (*step)(void *arg, const struct relabel_rule *r, struct labels after, bool keep), void *arg, struct err *e);
 int status_config(struct status_targets *st, struct view pool, struct buf *out, struct err *e);
+
+/* Labels as discovery or rules gave them, but for parameters and paths that may not be shown; of most nothing has to be
+ * hidden. s is the room for it (zeroed before), to be freed whatever is returned. (status.c) */
+struct shown {
+	struct labels_builder b;
+	struct buf path;
+};
+struct labels shown_labels(struct shown *s, struct labels l);
+void shown_free(struct shown *s);
 
 #endif

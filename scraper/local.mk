@@ -4,7 +4,7 @@ libscraper_a_SOURCES = \
   scraper/scraper.c scraper/scraper.h scraper/internal.h scraper/ask.c scraper/delta.c scraper/delta.h scraper/pool.c \
   scraper/report.c scraper/report.h scraper/schedule.c scraper/scrape_config.c scraper/scrape_config.h \
   scraper/scrape_types.c scraper/series.c scraper/split.c scraper/split.h scraper/status.c scraper/sync.c scraper/table.c scraper/table.h scraper/target.c scraper/memory.c scraper/receipt.c scraper/receipt.h scraper/turns.c scraper/work.c
-libscraper_a_SOURCES += scraper/stamp.c
+libscraper_a_SOURCES += scraper/stamp.c scraper/check_discovery.c
 
 if HAVE_CMOCKA
 check_PROGRAMS += scraper_status_test scraper_sync_test scraper_turns_test scraper_memory_test scraper_test scraper_delta_test scraper_split_test scrape_config_test

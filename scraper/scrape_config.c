@@ -23,6 +23,22 @@ struct raw_job {
 #define PASSED_OVER(key, text) { key, CONFIG_IGNORED, .words = text }
 #define NO_SAMPLES "ignored; it is about the text format of metrics, profiles have pprof's"
 
+static int decode_metrics_path(struct config_ctx *c, const struct config_node *n, void *at, struct err *e)
+{
+	static const struct config_field text = { .type = CONFIG_STRING };
+	config_warn(c, n, "sets the label __metrics_path__ only; the paths of profiles are those of profiling_config.pprof_config");
+	return config_decode_value(c, &text, n, at, e);
+}
+
+/* The rules people have move it for exporters; a profile that was asked for there would be garbage. */
+static void warn_of_metrics_path(struct config_ctx *c, const struct config_node *job, const struct relabel_config *r)
+{
+	const struct config_node *rules = config_get(job, "relabel_configs");
+	for (size_t i = 0; i < r->n; i++)
+		if (strcmp(r->v[i].target_label, "__metrics_path__") == 0)
+			config_warn(c, rules->items[i], "__metrics_path__ is no path of profiles; that is __profile_path__");
+}
+
 static const struct config_field job_rows[] = {
 	{ "job_name", CONFIG_STRING, offsetof(struct raw_job, job.name), NULL, CONFIG_REQUIRED },
 	J("scrape_interval", CONFIG_DURATION, interval_ms, "0"),
@@ -44,7 +60,7 @@ static const struct config_field job_rows[] = {
 	{ "metric_relabel_configs", CONFIG_CUSTOM, offsetof(struct raw_job, job.metric_relabel),
 	  .custom = config_relabel_decode },
 	{ "profiling_config", CONFIG_NODE, offsetof(struct raw_job, profiling) },
-	PASSED_OVER("metrics_path", "ignored; the paths of profiles are those of profiling_config.pprof_config"),
+	{ "metrics_path", CONFIG_CUSTOM, offsetof(struct raw_job, job.metrics_path), .custom = decode_metrics_path },
 	PASSED_OVER("normalized_addresses", "ignored; addresses are always stored relative to their binary"),
 	PASSED_OVER("honor_timestamps", "ignored; a profile's own time counts if it lies within the scrape"),
 	PASSED_OVER("track_timestamps_staleness", "ignored; it is always on"),
@@ -102,6 +118,8 @@ static int take_fingerprint(struct config_ctx *c, const struct config_node *n, s
 
 static void inherit(struct job_config *j, const struct config_global *g)
 {
+	if (!j->metrics_path)
+		j->metrics_path = "/metrics";
 	if (!j->interval_ms)
 		j->interval_ms = g->scrape_interval_ms;
 	if (!j->timeout_ms)
@@ -155,6 +173,7 @@ static int decode_job(struct config_ctx *c, const struct config_node *n, const s
 		ret->honor_labels = raw.job.honor_labels;
 	if (rc)
 		return rc;
+	warn_of_metrics_path(c, n, &ret->relabel);
 	inherit(ret, g);
 	take_shown(c, n, ret);
 	rc = check_intervals(c, n, ret, e);

@@ -42,6 +42,7 @@ struct job_config {
 	int64_t interval_ms, timeout_ms;
 	int scheme;         /* 0 http, 1 https */
 	const char *path_prefix;
+	const char *metrics_path; /* only for the label __metrics_path__ */
 	struct config_multimap params;
 	bool honor_labels, enable_compression;
 	uint64_t body_size_limit;

@@ -124,7 +124,7 @@ static void prometheus_file(void **state)
 		"  basic_auth: {username: u, password: p}\n  sample_limit: 3\n  static_configs: [{targets: [a:1], labels: {x: y}}]\n"
 		"- {job_name: q, scrape_interval: 1h}\n");
 	const struct job_config *j = c->jobs[0];
-	assert_non_null(strstr(warnings, "metrics_path: ignored"));
+	assert_non_null(strstr(warnings, "metrics_path: sets the label __metrics_path__ only"));
 	assert_int_equal(j->interval_ms, 15000);
 	assert_int_equal(j->timeout_ms, 10000);
 	assert_int_equal(j->scheme, 1);
@@ -304,6 +304,46 @@ static void plans(void **state)
 	scraper_config_unref(c);
 }
 
+/* The path of a socket is dialled; an empty address is localhost then. Two sockets are two targets. */
+static void sockets_and_paths(void **state)
+{
+	struct scraper_config *c = good(
+		"scrape_configs:\n- job_name: j\n  metrics_path: /m\n  relabel_configs:\n  - {source_labels: [__metrics_path__], target_label: path}\n"
+		"  - {target_label: __metrics_path__, replacement: /elsewhere}\n"
+		"- job_name: k\n  static_configs: [{targets: [''], labels: {__unix_socket__: /run/a}}]\n"
+		"  relabel_configs: [{source_labels: [__metrics_path__], target_label: path}]\n");
+	const struct job_config *j = c->jobs[0], *k = c->jobs[1];
+	assert_non_null(strstr(warnings, "p.yml:6:5: field scrape_configs[0]: __metrics_path__ is no path of profiles"));
+	struct label a[] = { L("__unix_socket__", "/run/a") }, b[] = { L("__unix_socket__", "/run/b") }, h[] = { L("__address__", "localhost") };
+	struct target_plan p = plan(j, "memory", a, 1), q = plan(j, "memory", b, 1), r = plan(j, "memory", h, 1);
+	assert_string_equal(p.url, "http://localhost/debug/pprof/allocs");
+	assert_string_equal(p.socket, "/run/a");
+	assert_true(view_eqs(labels_get(*p.visible, VIEW("instance")), "localhost"));
+	assert_true(view_eqs(labels_get(*p.visible, VIEW("path")), "/m"));
+	assert_null(r.socket);
+	assert_true(p.hash != q.hash && p.hash != r.hash && p.target_key != q.target_key && p.target_key != r.target_key);
+	target_plan_release(&p);
+	target_plan_release(&q);
+	target_plan_release(&r);
+	p = plan(k, "memory", h, 1);
+	struct labels *before = target_discovered(k, type_of(k, "memory"), (struct labels){ 0 }, (struct labels){ h, 1 });
+	assert_true(view_eqs(labels_get(*before, VIEW("__metrics_path__")), "/metrics"));
+	free(before);
+	assert_true(view_eqs(labels_get(*p.visible, VIEW("path")), "/metrics"));
+	target_plan_release(&p);
+	char longest[256];
+	memset(longest, 'x', sizeof longest);
+	longest[0] = '/';
+	struct label bad[][1] = { { L("__unix_socket__", "run/a") }, { L("__unix_socket__", "@a") },
+				  { { VIEW("__unix_socket__"), view_make(longest, sizeof longest) } } };
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		p = plan(j, "memory", bad[i], 1);
+		assert_true(p.problem && strstr(p.problem, "__unix_socket__ is "));
+		target_plan_release(&p);
+	}
+	scraper_config_unref(c);
+}
+
 static void agents(void **state)
 {
 	struct scraper_config *c = good(
@@ -337,7 +377,7 @@ static void agents(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(agents),
+		cmocka_unit_test(sockets_and_paths), cmocka_unit_test(agents),
 		cmocka_unit_test(parcas_tutorial),
 		cmocka_unit_test(kinds),
 		cmocka_unit_test(prometheus_file),

@@ -71,6 +71,7 @@ void endpoint_unref(struct endpoint *ep)
 	series_set_release(&ep->series);
 	receipt_unref(ep->receipt);
 	free(ep->url);
+	free(ep->socket);
 	free(ep->name);
 	discovery_group_unref(ep->group);
 	free(ep->refused);

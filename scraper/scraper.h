@@ -23,6 +23,13 @@ const char *scraper_config_empty_file(const struct scraper_config *c);
 /* What --config.check prints: a line per job with its interval, targets and types. */
 void scraper_config_check(const struct scraper_config *c, struct buf *out);
 
+/* `pyrtool check service-discovery`: runs the discovery of one job until it has read everything once, or for timeout_ms, and
+ * writes a JSON list of {discoveredLabels, labels, error}: a target before and after relabelling, labels empty if it is
+ * dropped. Profile types that rules treat alike are one element, without the labels that only they have; else each is one.
+ * Problems of discovery go to `problems`, a line each. ERR_NOT_FOUND: there is no such job; the error lists those there are. */
+int scraper_config_discover(const struct scraper_config *c, const char *job, int64_t timeout_ms, struct buf *out,
+			    struct buf *problems, struct err *e) MUST_USE;
+
 struct scraper_options {
 	unsigned decoders;        /* threads; 0 = one per CPU, at most 8. One more takes what is light */
 	size_t memory_bytes;      /* of bodies, decoders and baselines together; 0 = 512 MiB */

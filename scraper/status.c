@@ -63,21 +63,13 @@ static bool is_secret_label(struct view name)
 	return view_starts(name, param) && config_secret_name(view_make(name.ptr + param.len, name.len - param.len));
 }
 
-/* Labels as discovery or rules gave them, but for parameters and paths that may not be shown; of most nothing has to be
- * hidden. b is the room for it, to be freed whatever is returned. */
-struct shown {
-	struct labels_builder b;
-	struct buf path;
-	struct labels l;
-};
-
-static void shown_free(struct shown *s)
+void shown_free(struct shown *s)
 {
 	labels_builder_free(&s->b);
 	buf_free(&s->path);
 }
 
-static struct labels shown_labels(struct shown *s, struct labels l)
+struct labels shown_labels(struct shown *s, struct labels l)
 {
 	bool copied = false;
 	for (size_t i = 0; i < l.n; i++) {

@@ -126,6 +126,7 @@ static struct endpoint *new_endpoint(struct sync *y, struct target_plan *plan)
 	ep->hash = plan->hash;
 	ep->url = TAKE_PTR(plan->url);
 	ep->name = TAKE_PTR(plan->name);
+	ep->socket = TAKE_PTR(plan->socket);
 	ep->receipt = receipt_new();
 	ep->delta.budget = &p->scraper->memory;
 	ep->target = find_target(p->scraper, plan);

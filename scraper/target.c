@@ -4,9 +4,12 @@
  *
  *	__address__ __scheme__ __profile_path_prefix__ __profile_path__ __name__ (NAME of the series)
  *	__param_KEY (first value) __scrape_interval__ __scrape_timeout__ __meta_* (from discovery)
+ *	__unix_socket__ (a path that is dialled instead of the address, which may then be empty: it is localhost)
+ *	__metrics_path__ (there because rules read it; nothing is asked for there, the path of metrics is not one of profiles)
  *
  * Relabelling runs once per profile type, so that rules can drop or move single types. Pure but for allocation. */
 #include <stdlib.h>
+#include <sys/un.h>
 
 #include "base/num.h"
 #include "base/units.h"
@@ -39,6 +42,7 @@ static void put_defaults(const struct job_config *j, const struct type_config *t
 	set_default(b, "job", view_of(j->name));
 	set_default(b, "__scrape_interval__", duration_view(a, j->interval_ms));
 	set_default(b, "__scrape_timeout__", duration_view(a, j->timeout_ms));
+	set_default(b, "__metrics_path__", view_of(j->metrics_path));
 	set_default(b, "__scheme__", j->scheme ? VIEW("https") : VIEW("http"));
 	set_default(b, "__profile_path_prefix__", view_of(j->path_prefix));
 	set_default(b, "__profile_path__", view_of(t->path));
@@ -118,6 +122,15 @@ static void make_url(const struct job_config *j, const struct type_config *t, st
 	p->url = buf_take(&url, NULL);
 }
 
+static const char *check_socket(struct view path)
+{
+	if (path.len && path.ptr[0] != '/')
+		return "__unix_socket__ is not an absolute path";
+	if (path.len >= sizeof ((struct sockaddr_un *)0)->sun_path)
+		return "__unix_socket__ is longer than the path of a socket can be";
+	return NULL;
+}
+
 static const char *check_address(struct labels l)
 {
 	struct view a = get(l, "__address__"), scheme = get(l, "__scheme__");
@@ -129,6 +142,9 @@ static const char *check_address(struct labels l)
 		return "__scheme__ is neither http nor https";
 	if (!get(l, LABEL_NAME).len)
 		return "__name__ is empty";
+	const char *socket = check_socket(get(l, "__unix_socket__"));
+	if (socket)
+		return socket;
 	for (size_t i = 0; i < l.n; i++)
 		if (!utf8_valid(l.v[i].value))
 			return "the value of a label is not valid UTF-8";
@@ -170,9 +186,34 @@ static struct labels visible_labels(struct arena *a, struct labels l)
 	return (struct labels){ v, n };
 }
 
-static void finish_plan(const struct job_config *j, const struct type_config *t, struct arena *a, struct labels_builder *b,
-			struct target_plan *p)
+/* All but what discovery told. */
+static struct labels *without_meta(struct arena *a, struct labels l)
 {
+	struct label *v = arena_alloc(a, (l.n + 1) * sizeof *v);
+	size_t n = 0;
+	for (size_t i = 0; i < l.n; i++)
+		if (!view_starts(l.v[i].name, VIEW("__meta_")))
+			v[n++] = l.v[i];
+	return labels_dup((struct labels){ v, n });
+}
+
+static void identify(struct labels l, struct target_plan *p)
+{
+	struct view socket = get(l, "__unix_socket__");
+	p->hash = hash_bytes_seed(p->url, strlen(p->url), labels_hash(*p->visible) ^ hash_view(view_of(p->name)));
+	p->target_key = labels_hash(*p->visible) ^ hash_u64(hash_view(get(l, "__address__")));
+	if (socket.len) {
+		p->socket = copy_view(socket);
+		p->hash = hash_bytes_seed(socket.ptr, socket.len, p->hash);
+		p->target_key = hash_bytes_seed(socket.ptr, socket.len, p->target_key);
+	}
+}
+
+static void finish_plan(const struct job_config *j, const struct type_config *t, struct arena *a, struct labels_builder *b,
+			struct target_plan *p, struct labels **after)
+{
+	if (labels_builder_get(b, VIEW("__unix_socket__")).len)
+		set_default(b, "__address__", VIEW("localhost"));
 	struct labels l = labels_builder_finish(b);
 	const char *problem = check_address(l);
 	if (!problem)
@@ -186,8 +227,9 @@ static void finish_plan(const struct job_config *j, const struct type_config *t,
 	make_url(j, t, l, p);
 	p->name = copy_view(get(l, LABEL_NAME));
 	p->visible = labels_dup(visible_labels(a, l));
-	p->hash = hash_bytes_seed(p->url, strlen(p->url), labels_hash(*p->visible) ^ hash_view(view_of(p->name)));
-	p->target_key = labels_hash(*p->visible) ^ hash_u64(hash_view(get(l, "__address__")));
+	identify(l, p);
+	if (after)
+		*after = without_meta(a, l);
 }
 
 static void put_discovered(const struct job_config *j, const struct type_config *t, struct labels group, struct labels target,
@@ -211,8 +253,8 @@ struct labels *target_discovered(const struct job_config *j, const struct type_c
 	return l;
 }
 
-void target_plan_make(const struct job_config *j, const struct type_config *t, struct labels group, struct labels target,
-		      struct arena *a, struct target_plan *ret)
+void target_plan_explain(const struct job_config *j, const struct type_config *t, struct labels group, struct labels target,
+			 struct arena *a, struct target_plan *ret, struct labels **after)
 {
 	struct labels_builder b;
 	struct err e = { 0 };
@@ -224,8 +266,14 @@ void target_plan_make(const struct job_config *j, const struct type_config *t, s
 	if (rc < 0)
 		ret->problem = xasprintf("relabel_configs: %s", e.msg);
 	else if (rc > 0)
-		finish_plan(j, t, a, &b, ret);
+		finish_plan(j, t, a, &b, ret, after);
 	labels_builder_free(&b);
+}
+
+void target_plan_make(const struct job_config *j, const struct type_config *t, struct labels group, struct labels target,
+		      struct arena *a, struct target_plan *ret)
+{
+	target_plan_explain(j, t, group, target, a, ret, NULL);
 }
 
 void target_plan_release(struct target_plan *p)
@@ -234,5 +282,6 @@ void target_plan_release(struct target_plan *p)
 	free(p->visible);
 	free(p->url);
 	free(p->name);
+	free(p->socket);
 	*p = (struct target_plan){ 0 };
 }

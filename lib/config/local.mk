@@ -1,3 +1,4 @@
+EXTRA_DIST += docs/configuration.md
 noinst_LIBRARIES += libconfig.a
 CONFIG_LIBS = libconfig.a $(MODEL_LIBS) $(YAML_LIBS)
 libconfig_a_CPPFLAGS = $(AM_CPPFLAGS) $(YAML_CFLAGS)

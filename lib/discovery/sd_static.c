@@ -15,12 +15,21 @@ struct static_config {
 	struct config_list groups;
 };
 
+/* Then the address may be empty. */
+static bool has_socket(const struct static_group *g)
+{
+	for (size_t i = 0; i < g->labels.n; i++)
+		if (strcmp(g->labels.v[i].key, "__unix_socket__") == 0)
+			return g->labels.v[i].value[0] != 0;
+	return false;
+}
+
 static int check_group(struct config_ctx *c, const struct config_node *n, void *at, struct err *e)
 {
 	const struct static_group *g = at;
 	for (size_t i = 0; i < g->targets.n; i++) {
 		const char *t = g->targets.v[i];
-		if (!t[0] || strpbrk(t, "/ ?#@"))
+		if ((!t[0] && !has_socket(g)) || strpbrk(t, "/ ?#@"))
 			return config_error(c, n, e, "target \"%s\" is not host:port (scheme, path and credentials have keys of "
 					    "their own)", strchr(t, '@') ? "<secret>" : t);
 	}
