@@ -4,9 +4,11 @@
 
 #include "base/alloc.h"
 
-extern const struct discovery_ops sd_static, sd_file, sd_http, sd_kubernetes;
+extern const struct discovery_ops sd_static, sd_file, sd_http, sd_dns, sd_docker, sd_consul, sd_kubernetes;
 
-const struct discovery_ops *const discovery_kinds[] = { &sd_static, &sd_file, &sd_http, &sd_kubernetes, NULL };
+const struct discovery_ops *const discovery_kinds[] = {
+	&sd_static, &sd_file, &sd_http, &sd_dns, &sd_docker, &sd_consul, &sd_kubernetes, NULL,
+};
 
 /* Kinds of Prometheus's, until 3.14, that are not built in are known, so that the message can say so. */
 static const char *const elsewhere[] = {

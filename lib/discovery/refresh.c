@@ -59,7 +59,8 @@ static void forget_told(struct refresher *r)
 	r->told.n = 0;
 }
 
-static void tell(struct refresher *r)
+/* e: what is wrong with a part of it. */
+static void tell(struct refresher *r, const struct err *e)
 {
 	delete_vanished(r);
 	forget_told(r);
@@ -68,8 +69,9 @@ static void tell(struct refresher *r)
 		r->emit.group(r->emit.arg, g);
 		vec_push(&r->told, xstrdup(g->source));
 	}
-	r->emit.problem(r->emit.arg, NULL);
-	r->emit.ready(r->emit.arg);
+	r->emit.problem(r->emit.arg, e->code ? e : NULL);
+	if (!e->code)
+		r->emit.ready(r->emit.arg);
 }
 
 static void refresh_once(struct refresher *r)
@@ -81,12 +83,12 @@ static void refresh_once(struct refresher *r)
 	if (!atomic_load(&r->cancel)) {
 		metric_add(&discovery_table[SD_REFRESHES], 1, r->config.kind);
 		metric_observe(&discovery_table[SD_REFRESH_SECONDS], (double)(clock_mono_ns() - begin) / 1e9, r->config.kind);
-		if (!rc) {
-			tell(r);
-		} else {
+		if (e.code)
 			metric_add(&discovery_table[SD_REFRESH_FAILURES], 1, r->config.kind);
+		if (!rc)
+			tell(r, &e);
+		else
 			r->emit.problem(r->emit.arg, &e);
-		}
 	}
 	group_set_free(&r->collected);
 }

@@ -13,7 +13,8 @@ struct refresh_config {
 	const char *kind;     /* for metrics: "http" */
 	int64_t interval_ms;  /* from the begin of one refresh to that of the next; at least 100 */
 	/* Emits groups; ready and problem are not its to call. Should end within a second of *cancel being set; what it returns
-	 * then does not matter. */
+	 * then does not matter. 0 and *e set: what it emitted is told, and that something is wrong (of several names one has no
+	 * answer: it emits again what that one had). */
 	int (*refresh)(void *state, const struct discovery_emit *emit, const atomic_bool *cancel, struct err *e);
 	/* Frees the state, also when refresh_start fails; may be NULL. */
 	void (*release)(void *state);

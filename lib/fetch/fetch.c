@@ -199,6 +199,7 @@ int fetch_prepare(struct fetch **ret, struct fetch_client *c, const struct fetch
 	f->on_head = q->on_head;
 	f->on_data = q->on_data;
 	f->on_data_arg = q->on_data_arg;
+	f->want_header = q->want_header;
 	f->timeout_ms = q->timeout_ms;
 	f->easy = curl_easy_init();
 	int rc = f->easy ? 0 : err_set(e, ERR_INTERNAL, "curl gives no handle");
@@ -336,6 +337,13 @@ static int say_error(struct fetch *f, CURLcode rc, struct err *e)
 	}
 }
 
+static void put_text(char *to, size_t size, const char *from)
+{
+	size_t n = MIN(strlen(from), size - 1);
+	memcpy(to, from, n);
+	to[n] = 0;
+}
+
 int fetch_conclude(struct fetch *f, CURLcode rc, struct err *e)
 {
 	struct fetch_response *r = &f->response;
@@ -350,11 +358,11 @@ int fetch_conclude(struct fetch *f, CURLcode rc, struct err *e)
 	r->bytes_received = (uint64_t)got;
 	r->retry_after_s = retry > 0 ? (int64_t)retry : -1;
 	r->duration_ns = clock_mono_ns() - f->started_ns;
-	if (type) {
-		size_t n = MIN(strlen(type), sizeof r->content_type - 1);
-		memcpy(r->content_type, type, n);
-		r->content_type[n] = 0;
-	}
+	if (type)
+		put_text(r->content_type, sizeof r->content_type, type);
+	struct curl_header *h = NULL;
+	if (f->want_header && !curl_easy_header(f->easy, f->want_header, 0, CURLH_HEADER, -1, &h))
+		put_text(r->header, sizeof r->header, h->value);
 	return say_error(f, rc, e);
 }
 

@@ -36,6 +36,7 @@ struct fetch_request {
 	bool keepalive;              /* a peer that is gone is noticed within half a minute, also while nothing is to be sent */
 	/* NULL, or called when the headers of an answer are whole, before its body; again after a redirect. */
 	void (*on_head)(void *on_data_arg, int status);
+	const char *want_header;     /* NULL, or the name of a header of the answer whose value is wanted; a literal */
 	/* Instead of collecting the body: called as it arrives; false ends the exchange. */
 	bool (*on_data)(void *arg, const char *p, size_t n);
 	void *on_data_arg;
@@ -46,6 +47,7 @@ struct fetch_response {
 	int status;                  /* 0 = none came */
 	struct buf body;             /* what came, also of an error */
 	char content_type[128];
+	char header[128];            /* the value of want_header; "" = none came */
 	int64_t retry_after_s;       /* -1 = not said */
 	uint64_t bytes_received;     /* on the wire, body only */
 	int64_t duration_ns;         /* from start to end */
