@@ -278,6 +278,37 @@ const steps = {
 		assert.ok(pools.includes(job), `${job} is not among ${pools}`);
 		assert.ok(await page.locator('.pool td .pill.up').count() > 0, 'no target is up');
 		await shot(page, 'page-targets');
+		await page.fill('.field input', 'no such text');
+		await page.waitForSelector('.hint:has-text("No target matches")');
+		await page.fill('.field input', '');
+		await page.waitForSelector('.pool tbody tr');
+	},
+	async 'says where targets come from, and what rules made of them'() {
+		await page.click('.top nav a:has-text("Discovery")');
+		await page.waitForSelector('.job-list li');
+		assert.match(await page.textContent(`.job-list li:has(button:text-is("${job}"))`), /targets.*up.*ready/);
+		/* By keyboard: to the first target, open it, ask what each rule did. */
+		await page.focus('.found-head');
+		await page.keyboard.press('Enter');
+		await page.waitForSelector('.before-after');
+		const discovered = await page.locator('.before-after table').first().locator('th').allTextContents();
+		assert.ok(discovered.includes('__address__'), `${discovered}`);
+		await page.keyboard.press('Tab');
+		await page.keyboard.press('Enter');
+		await page.waitForSelector('.steps li, .found-body .hint:has-text("no relabelling rules")');
+		await shot(page, 'page-discovery');
+		/* What is dropped says why. The address says what is looked at, and the filter is the server's. */
+		await page.click('[aria-label="Which targets"] button:has-text("Not scraped")');
+		await page.waitForFunction(() => new URL(location.href).searchParams.get('state') === 'dropped');
+		await page.waitForSelector('.found-list .reason, .found .nothing');
+		await page.fill('.field input', 'rule 1');
+		await page.waitForFunction(() => new URL(location.href).searchParams.get('find') === 'rule 1');
+		await page.waitForFunction((count) => document.querySelectorAll('.found-list .reason').length === count, Number(process.env.PYRRHA_DROPPED ?? 0));
+		await page.goto(page.url());
+		await page.waitForSelector('.job-list li');
+		assert.equal(await page.inputValue('.field input'), 'rule 1');
+		await shot(page, 'page-discovery-dropped');
+		await page.fill('.field input', '');
 		await page.click('.top nav a:has-text("Status")');
 		await page.waitForSelector('.facts tr');
 		await shot(page, 'page-status');
@@ -296,11 +327,12 @@ const steps = {
 		const p = await open({ colorScheme: 'light', viewport: { width: 390, height: 844 }, hasTouch: true });
 		await p.waitForSelector('.flame canvas');
 		await settled(p);
-		for (const where of ['', 'Targets', 'Status']) {
+		for (const where of ['', 'Targets', 'Discovery', 'Status']) {
 			if (where) { await p.click(`.top nav a:has-text("${where}")`); await p.waitForTimeout(500); }
 			const width = await p.evaluate(() => document.documentElement.scrollWidth);
 			await shot(p, `page-phone${where && `-${where.toLowerCase()}`}`);
 			assert.ok(width <= 390, `${where || 'explore'}: ${width} px wide`);
+			await accessible(p, `${where || 'explore'} on a phone`);
 		}
 		await p.context().close();
 	},
@@ -321,9 +353,10 @@ const steps = {
 			await p.fill('.search input', 'main');
 			await settled(p);
 			await accessible(p, `search, ${colorScheme}`);
-			for (const where of ['Targets', 'Status']) {
+			for (const where of ['Targets', 'Discovery', 'Status']) {
 				await p.click(`.top nav a:has-text("${where}")`);
 				await p.waitForTimeout(500);
+				if (where === 'Discovery') await p.click('.found-head');
 				await accessible(p, `${where}, ${colorScheme}`);
 			}
 			await p.context().close();

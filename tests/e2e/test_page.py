@@ -4,8 +4,15 @@ screenshots are kept beside its log."""
 import os
 import shutil
 
-from harness import TOP, Skip, check, run, wait_until
-from test_api import NINE, scraped
+from harness import TOP, Echo, Server, Skip, check, run, scrape_config, wait_until
+from test_api import NINE
+
+# Found, and dropped by the first rule.
+DROPPED = """
+  - job_name: dropped
+    static_configs: [{targets: ['127.0.0.1:9']}]
+    relabel_configs: [{source_labels: [job], regex: dropped, action: drop}]
+"""
 
 
 def test_in_a_browser(env):
@@ -15,14 +22,14 @@ def test_in_a_browser(env):
         raise Skip("no chromium" if not chromium else "no node")
     if not os.path.isdir(os.path.join(modules, "playwright-core")):
         raise Skip("no playwright-core: the page was not bundled in this build directory")
-    server, _ = scraped(env)
+    server = Server(env, scrape_config([Echo(env).address]) + DROPPED)
     wait_until("all nine types", lambda: not NINE - {row["title"] for row in server.api("profile_types")}, 40)
     # Node resolves packages from where a module really lies, so the script goes beside them.
     here = os.path.join(os.path.dirname(modules), "e2e")
     os.makedirs(here, exist_ok=True)
     shutil.copy(script, here)
     status, out = run(["node", os.path.join(here, "page.mjs"), server.url, env.dir], seconds=400, cwd=env.dir,
-                      env=dict(os.environ, PYRRHA_URL=server.url, PYRRHA_OUT=env.dir, CHROMIUM=chromium))
+                      env=dict(os.environ, PYRRHA_URL=server.url, PYRRHA_OUT=env.dir, PYRRHA_DROPPED="1", CHROMIUM=chromium))
     env.path("page.log", out)
     check(status == 0, out[-4000:])
     shots = [f for f in os.listdir(env.dir) if f.endswith(".png")]

@@ -47,7 +47,24 @@ export interface Target {
 	/* ours: one entry per target and profile */
 	profile?: string; lastBytes?: number; lastSamples?: number;
 }
-export interface Targets { activeTargets: Target[]; droppedTargets: { scrapePool?: string; discoveredLabels: Labels }[] }
+/** What discovery told of and is not scraped; failed: nobody asked for that. */
+export interface Dropped { scrapePool: string; discoveredLabels: Labels; profile?: string; reason: string; failed: boolean }
+/** A page of each list; the counts are of all that match. */
+export interface Targets { activeTargets: Target[]; droppedTargets: Dropped[]; activeTargetCount: number; droppedTargetCount: number }
+export interface TargetQuery { state?: 'active' | 'dropped'; scrapePool?: string; search?: string; health?: string; limit: number; offset?: number }
+
+/** Where targets of a job come from; `since` is there with an error. */
+export interface Source {
+	kind: string; role?: string; name: string; groups: number; targets: number; ready: boolean; error: string; since?: string;
+	lastChange: string;
+}
+export interface Job {
+	scrapePool: string; targets: number; up: number; down: number; profiles: number; dropped: number; failed: number; sources: Source[];
+}
+export interface RelabelStep {
+	rule: { action: string; source_labels?: string[]; separator?: string; regex?: string; modulus?: number; target_label?: string; replacement?: string };
+	output: Labels; keep: boolean;
+}
 
 /** What went wrong, in the server's words; `kind` is its errorType, or 'network' if it could not be asked. */
 export class ApiError extends Error {
@@ -103,7 +120,11 @@ export const api = {
 	/** What frames of the selected profiles are called, the most used first. */
 	frameValues: (key: string, match: string[], start: number, end: number, limit: number, search?: string) =>
 		get<string[]>(`api/v1/frame/${key}/values`, { 'match[]': match, start: at(start), end: at(end), limit, search }),
-	targets: (signal?: AbortSignal) => get<Targets>('api/v1/targets', {}, signal),
+	targets: (q: TargetQuery, signal?: AbortSignal) => get<Targets>('api/v1/targets', { ...q, search: q.search || undefined, scrapePool: q.scrapePool || undefined }, signal),
+	jobs: (signal?: AbortSignal) => get<{ jobs: Job[] }>('api/v1/discovery', {}, signal),
+	relabelSteps: (scrapePool: string, labels: Labels) =>
+		get<{ steps: RelabelStep[] }>('api/v1/targets/relabel_steps', { scrapePool, labels: JSON.stringify(labels) }),
+	jobConfig: (scrapePool: string) => get<{ yaml: string }>('api/v1/scrape_pools/config', { scrapePool }),
 	functions: (signal?: AbortSignal) => get<FunctionInfo[]>('api/v1/functions', {}, signal),
 	status: (what: 'buildinfo' | 'runtimeinfo' | 'flags' | 'config', signal?: AbortSignal) =>
 		get<Record<string, string | number | boolean>>(`api/v1/status/${what}`, {}, signal),

@@ -2,14 +2,16 @@
 // The frame around every page: where one is, whether the targets are well, what runs.
 import { useEffect } from 'preact/hooks';
 import { useSignal } from '@preact/signals';
-import { api, type Targets } from './api';
+import { api, type Job } from './api';
+import { DiscoveryPage } from './discovery';
 import { Explore } from './explore';
 import { Flame } from './icons';
+import { sum } from './jobs';
 import { go, page, pageHref, query, type Page } from './state';
 import { StatusPage } from './statuspage';
-import { summarize, TargetsPage } from './targets';
+import { TargetsPage } from './targets';
 
-const PAGES: [Page, string][] = [['explore', 'Explore'], ['targets', 'Targets'], ['status', 'Status']];
+const PAGES: [Page, string][] = [['explore', 'Explore'], ['targets', 'Targets'], ['discovery', 'Discovery'], ['status', 'Status']];
 
 export function App() {
 	const at = page.value, asked = query.value;
@@ -17,7 +19,7 @@ export function App() {
 	return (
 		<>
 			<header class="top">
-				<NavLink to="explore" class="brand"><Flame /><span>Pyrrha</span></NavLink>
+				<NavLink to="explore" class="brand" label="Pyrrha"><Flame /><span>Pyrrha</span></NavLink>
 				<nav aria-label="Pages">
 					{PAGES.map(([p, name]) => <NavLink key={p} to={p} class={p === at ? 'here' : ''}>{name}</NavLink>)}
 				</nav>
@@ -27,15 +29,16 @@ export function App() {
 			<main class={`page-${at}`}>
 				{at === 'explore' && <Explore />}
 				{at === 'targets' && <TargetsPage />}
+				{at === 'discovery' && <DiscoveryPage />}
 				{at === 'status' && <StatusPage />}
 			</main>
 		</>
 	);
 }
 
-function NavLink({ to, class: cls, children }: { to: Page; class: string; children: preact.ComponentChildren }) {
+function NavLink({ to, class: cls, label, children }: { to: Page; class: string; label?: string; children: preact.ComponentChildren }) {
 	return (
-		<a href={pageHref(to)} class={cls} aria-current={to === page.value ? 'page' : undefined} onClick={(e) => {
+		<a href={pageHref(to)} class={cls} aria-label={label} aria-current={to === page.value ? 'page' : undefined} onClick={(e) => {
 			if (e.metaKey || e.ctrlKey || e.shiftKey || e.button) return;
 			e.preventDefault();
 			go(to);
@@ -45,16 +48,16 @@ function NavLink({ to, class: cls, children }: { to: Page; class: string; childr
 
 /** "6/6 targets up" in the corner: the first thing to look at when a graph looks wrong. */
 function TargetHealth() {
-	const state = useSignal<Targets | null | 'lost'>(null);
+	const state = useSignal<Job[] | null | 'lost'>(null);
 	useEffect(() => {
-		const ask = () => { if (!document.hidden) api.targets().then((a) => { state.value = a.data; }, (e) => { state.value = e.kind === 'network' ? 'lost' : null; }); };
+		const ask = () => { if (!document.hidden) api.jobs().then((a) => { state.value = a.data.jobs; }, (e) => { state.value = e.kind === 'network' ? 'lost' : null; }); };
 		ask();
 		const timer = setInterval(ask, 10000);
 		return () => clearInterval(timer);
 	}, []);
 	if (state.value === 'lost') return <span class="pill down"><i class="dot" />server not reachable</span>;
 	if (!state.value) return null;
-	const s = summarize(state.value.activeTargets);
+	const s = sum(state.value);
 	const cls = s.total === 0 ? 'unknown' : s.down ? 'down' : s.up === s.total ? 'up' : 'unknown';
-	return <NavLink to="targets" class={`pill ${cls}`}><i class="dot" />{s.total === 0 ? 'no targets' : `${s.up}/${s.total} targets up`}</NavLink>;
+	return <NavLink to="targets" class={`pill ${cls}`}><i class="dot" />{s.total === 0 ? 'no targets' : <>{s.up}/{s.total}<span>targets up</span></>}</NavLink>;
 }

@@ -2,18 +2,23 @@
 // Before there is anything to see: what is happening, live, instead of "no data".
 import { useEffect } from 'preact/hooks';
 import { useSignal } from '@preact/signals';
-import { api, type Target } from './api';
+import { api, type Job, type Target } from './api';
+import { sum } from './jobs';
 import { go } from './state';
-import { healthOf, instanceOf, profileOf, summarize } from './targets';
+import { healthOf, instanceOf, profileOf } from './targets';
 import { parseDuration } from './units';
 
+const ROWS = 12;
+
 export function Empty() {
-	const targets = useSignal<Target[] | null>(null);
+	const targets = useSignal<Target[] | null>(null), jobs = useSignal<Job[]>([]);
+	const all = useSignal(0);
 	const now = useSignal(Date.now() / 1000);
 	useEffect(() => {
 		const ask = () => {
 			now.value = Date.now() / 1000;
-			api.targets().then((a) => { targets.value = a.data.activeTargets; }, () => undefined);
+			api.targets({ state: 'active', limit: ROWS }).then((a) => { targets.value = a.data.activeTargets; all.value = a.data.activeTargetCount; }, () => undefined);
+			api.jobs().then((a) => { jobs.value = a.data.jobs; }, () => undefined);
 		};
 		ask();
 		const timer = setInterval(ask, 2000);
@@ -31,17 +36,17 @@ export function Empty() {
 			</div>
 		);
 	}
-	const s = summarize(list);
+	const s = sum(jobs.value);
 	return (
 		<div class="empty">
 			<h1><i class="spinner" />Waiting for the first profile</h1>
 			<p>{s.total === 1 ? '1 target is' : `${s.total} targets are`} configured, {s.up} up, {s.down} down. {soonest(list)}</p>
 			<table class="data">
-				<tbody>{list.slice(0, 12).map((t) => (
+				<tbody>{list.map((t) => (
 					<tr key={t.scrapeUrl}><td>{t.scrapePool}</td><td>{instanceOf(t)}</td><td>{profileOf(t)}</td><td><span class={`pill ${t.health}`}><i class="dot" />{healthOf(t)}</span></td><td class={t.lastError ? 'error-text' : 'hint'}>{t.lastError || t.note}</td></tr>
 				))}</tbody>
 			</table>
-			{list.length > 12 && <p class="hint">and {list.length - 12} more</p>}
+			{all.value > ROWS && <p class="hint">and {all.value - ROWS} more</p>}
 			<button type="button" onClick={() => go('targets')}>All targets</button>
 		</div>
 	);

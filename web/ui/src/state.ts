@@ -8,7 +8,7 @@ import type { Selection } from './query';
 
 export type Range = { last: number } | { from: number; to: number };
 export type Layout = 'flame' | 'both' | 'table';
-export type Page = 'explore' | 'targets' | 'status';
+export type Page = 'explore' | 'targets' | 'discovery' | 'status';
 
 export const page = signal<Page>('explore');
 export const query = signal('');
@@ -18,6 +18,10 @@ export const range = signal<Range>(initialRange);
 export const selection = signal<Selection>(null);
 export const refresh = signal(10);
 export const searchText = signal('');
+/** Of the pages of targets: the text and the job that are looked for, and whether among those that are not scraped. */
+export const find = signal('');
+export const job = signal('');
+export const unscraped = signal(false);
 export const layout = signal<Layout>(innerWidth >= 1100 ? 'both' : 'flame');
 export const colorBy = signal<ColorBy>('package');
 export const types = signal<ProfileType[] | null>(null);
@@ -30,7 +34,7 @@ export const tick = signal(0);
 const BASE = new URL(document.baseURI).pathname;
 
 export function pageHref(p: Page): string {
-	return BASE + (p === 'explore' ? '' : p);
+	return BASE + (p === 'explore' ? '' : p === 'discovery' ? 'service-discovery' : p);
 }
 
 function number(s: string | null): number | null {
@@ -40,7 +44,7 @@ function number(s: string | null): number | null {
 
 export function readUrl(): void {
 	const path = location.pathname.startsWith(BASE) ? location.pathname.slice(BASE.length) : '';
-	page.value = path.startsWith('targets') ? 'targets' : /^(status|flags|config)/.test(path) ? 'status' : 'explore';
+	page.value = path.startsWith('targets') ? 'targets' : path.startsWith('service-discovery') ? 'discovery' : /^(status|flags|config)/.test(path) ? 'status' : 'explore';
 	const p = new URLSearchParams(location.search);
 	query.value = p.get('q') ?? p.get('g0.expr') ?? ''; /* links made for Prometheus's page work, too */
 	const from = number(p.get('from')), to = number(p.get('to')), last = number(p.get('last'));
@@ -48,6 +52,9 @@ export function readUrl(): void {
 	const at = number(p.get('at')), a = number(p.get('a')), b = number(p.get('b'));
 	selection.value = at !== null ? { at } : a !== null && b !== null && b > a ? { from: a, to: b } : null;
 	searchText.value = p.get('search') ?? '';
+	find.value = p.get('find') ?? '';
+	job.value = p.get('job') ?? '';
+	unscraped.value = p.get('state') === 'dropped';
 	const view = p.get('view');
 	if (view === 'flame' || view === 'both' || view === 'table') layout.value = view;
 	const every = number(p.get('refresh'));
@@ -56,6 +63,13 @@ export function readUrl(): void {
 
 function search(): string {
 	const p = new URLSearchParams();
+	if (page.value === 'targets' || page.value === 'discovery') {
+		if (job.value) p.set('job', job.value);
+		if (find.value) p.set('find', find.value);
+		if (unscraped.value && page.value === 'discovery') p.set('state', 'dropped');
+		const asked = p.toString();
+		return asked ? `?${asked}` : '';
+	}
 	if (page.value !== 'explore') return '';
 	if (query.value) p.set('q', query.value);
 	const r = range.value, s = selection.value;

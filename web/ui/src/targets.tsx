@@ -1,28 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is scraped and how it went: one table per job, one row per target and profile, errors in full.
-import { useEffect } from 'preact/hooks';
 import { useSignal } from '@preact/signals';
-import { api, ApiError, type Target, type Targets } from './api';
+import { api, type Job, type Target } from './api';
 import { ErrorBox } from './errors';
-import { Search } from './icons';
+import { sum } from './jobs';
+import { find, go, job, pageHref } from './state';
+import { FindField, JobSelect, Pager, usePage, usePoll } from './targetlist';
 import { ago } from './time';
 import { Segments } from './ui';
 import { formatValue } from './units';
 
 type Health = 'all' | 'up' | 'down';
+const ROWS = 200;
 
-/** A target is up if every profile of it is; the API has one entry per profile. */
-export function summarize(list: Target[]): { total: number; up: number; down: number } {
-	const health = new Map<string, Target['health']>();
-	for (const t of list) {
-		const id = `${t.scrapePool} ${instanceOf(t)}`;
-		const was = health.get(id);
-		/* A profile type that a target does not serve is neither: the others decide. */
-		health.set(id, was === 'down' || t.health === 'down' ? 'down' : was === 'up' || t.health === 'up' ? 'up' : 'unknown');
-	}
-	const all = [...health.values()];
-	return { total: all.length, up: all.filter((h) => h === 'up').length, down: all.filter((h) => h === 'down').length };
-}
+const number = (v: number): string => v.toLocaleString('en-US');
 
 export const instanceOf = (t: Target): string => t.labels.instance ?? hostOf(t.scrapeUrl);
 /** What the pill says: a profile type that a target does not serve, by design, is off and nothing to worry about. */
@@ -34,50 +25,40 @@ function hostOf(u: string): string {
 }
 
 export function TargetsPage() {
-	const data = useSignal<Targets | null>(null);
-	const error = useSignal<ApiError | null>(null);
+	const jobs = useSignal<Job[]>([]);
 	const health = useSignal<Health>('all');
-	const find = useSignal('');
-	useEffect(() => {
-		const ask = () => {
-			if (document.hidden) return;
-			api.targets().then((a) => { data.value = a.data; error.value = null; }, (e) => { error.value = e; });
-		};
-		ask();
-		const timer = setInterval(ask, 5000);
-		return () => clearInterval(timer);
-	}, []);
-	const active = data.value?.activeTargets ?? [];
-	const s = summarize(active);
-	const needle = find.value.trim().toLowerCase();
-	const shown = active.filter((t) => (health.value === 'all' || (health.value === 'up' ? t.health === 'up' : t.health !== 'up' && !t.note))
-		&& (!needle || JSON.stringify([t.scrapePool, t.scrapeUrl, t.labels, t.lastError, t.note, t.profile]).toLowerCase().includes(needle)));
-	const pools = [...new Set(shown.map((t) => t.scrapePool))].sort();
+	const page = usePage('active', ROWS, health.value === 'all' ? '' : health.value);
+	usePoll(5000, () => { api.jobs().then((a) => { jobs.value = a.data.jobs; }, () => undefined); }, []);
+	const data = page.data.value, shown = data?.activeTargets ?? [];
+	const s = sum(job.value ? jobs.value.filter((j) => j.scrapePool === job.value) : jobs.value);
+	const pools = [...new Set(shown.map((t) => t.scrapePool))];
+	const nothing = !find.value && !job.value && health.value === 'all';
 	return (
 		<div class="wide">
 			<div class="page-head">
 				<h1>Targets</h1>
 				<Segments<Health> label="Health" value={health.value} onChange={(h) => { health.value = h; }}
-					options={[['all', `All ${s.total}`], ['up', `Up ${s.up}`], ['down', `Down ${s.total - s.up}`]]} />
-				<label class="field"><Search /><input type="search" placeholder="Filter by URL, label or error" value={find.value} onInput={(e) => { find.value = e.currentTarget.value; }} /></label>
+					options={[['all', `All ${number(s.total)}`], ['up', `Up ${number(s.up)}`], ['down', `Down ${number(s.down)}`]]} />
+				{jobs.value.length > 1 && <JobSelect jobs={jobs.value} />}
+				<FindField what="Filter by URL, label or error" />
+				<Pager page={page} all={data?.activeTargetCount ?? 0} rows={ROWS} what="rows" />
 			</div>
-			{error.value && <ErrorBox error={error.value} />}
-			{data.value && active.length === 0 && (
+			{page.error.value && <ErrorBox error={page.error.value} />}
+			{data && shown.length === 0 && nothing && (
 				<div class="empty"><h2>Nothing is scraped</h2><p>Add a job under <code>scrape_configs</code> in the configuration file and reload the server.</p></div>
 			)}
-			{data.value && active.length > 0 && shown.length === 0 && <p class="hint">No target matches the filter.</p>}
-			{pools.map((p) => <Pool key={p} name={p} targets={shown.filter((t) => t.scrapePool === p)} />)}
-			{(data.value?.droppedTargets?.length ?? 0) > 0 && <p class="hint">{data.value!.droppedTargets.length} discovered targets were dropped by relabelling.</p>}
+			{data && shown.length === 0 && !nothing && <p class="hint">No target matches the filter.</p>}
+			{pools.map((p) => <Pool key={p} name={p} targets={shown.filter((t) => t.scrapePool === p)} job={jobs.value.find((j) => j.scrapePool === p)} />)}
+			{s.dropped > 0 && <p class="hint">{number(s.dropped)} more were discovered and are not scraped: <a href={pageHref('discovery')} onClick={(e) => { e.preventDefault(); go('discovery'); }}>Discovery</a> says why.</p>}
 		</div>
 	);
 }
 
-function Pool({ name, targets }: { name: string; targets: Target[] }) {
-	const s = summarize(targets);
+function Pool({ name, targets, job: j }: { name: string; targets: Target[]; job?: Job }) {
 	const sorted = [...targets].sort((a, b) => instanceOf(a).localeCompare(instanceOf(b)) || profileOf(a).localeCompare(profileOf(b)) || a.scrapeUrl.localeCompare(b.scrapeUrl));
 	return (
 		<section class="panel pool">
-			<header class="panel-head"><h2>{name}</h2><span class={`pill ${s.down ? 'down' : s.up === s.total ? 'up' : 'unknown'}`}><i class="dot" />{s.up}/{s.total} up</span></header>
+			<header class="panel-head"><h2>{name}</h2>{j && <span class={`pill ${j.down ? 'down' : j.up === j.targets ? 'up' : 'unknown'}`}><i class="dot" />{j.up}/{j.targets} up</span>}</header>
 			<div class="scroll-x">
 				<table class="data">
 					<thead><tr><th>Target</th><th>Profile</th><th>Health</th><th>Labels</th><th class="num">Last scrape</th><th class="num">Took</th><th class="num">Bytes</th><th class="num">Samples</th></tr></thead>
