@@ -10,13 +10,13 @@
 #define CHUNK 64            /* endpoints looked at under one lock */
 #define STEPS_ARENA ((size_t)16 << 20)
 
-/* One that is not scraped, with what is needed to say so. */
+/* A group with targets that are not scraped, and what is needed to say so. */
 struct lost {
 	const struct discovery_group *group; /* reference */
 	struct scraper_config *config;       /* reference; job points into it */
 	const struct job_config *job;
-	uint32_t target, type;
-	char *problem;                       /* owned; NULL: relabelling dropped it */
+	struct dropped *v;                   /* owned, with their problems */
+	size_t n;
 };
 
 /* A job with what it had when it was asked. */
@@ -26,8 +26,8 @@ struct part {
 	const struct job_config *job;    /* of the setup */
 	struct endpoint **endpoints;     /* references */
 	size_t n;
-	VEC(struct lost) dropped;
-	size_t dropped_in_all, failed;
+	VEC(struct lost) lost;
+	size_t dropped, failed, rows;    /* targets without any type, rows that have a problem, all rows */
 };
 
 struct parts {
@@ -37,7 +37,11 @@ struct parts {
 /* What of an endpoint may change, copied. */
 struct row {
 	enum target_health health;
-	struct labels *discovered;
+	const struct discovery_group *group; /* reference */
+	uint32_t group_target;
+	struct scraper_config *config;       /* reference; job and type point into it */
+	const struct job_config *job;
+	const struct type_config *type;
 	char *error, *lost, *note;
 	int64_t last_scrape_ms, last_duration_ns, last_bytes, last_samples, interval_ms, timeout_ms;
 };
@@ -100,21 +104,43 @@ static void take_endpoints(struct part *t, const struct pool *p)
 	}
 }
 
-static void take_lost(struct part *t, const struct pool_group *g, const struct dropped *d)
+/* n: at most so many rows of it. */
+static void take_lost(struct part *t, const struct pool_group *g, size_t n)
 {
-	vec_push(&t->dropped, (struct lost){ discovery_group_ref(g->group), scraper_config_ref(g->config), g->job, d->target, d->type,
-					     d->problem ? xstrdup(d->problem) : NULL });
+	struct lost *l = vec_add(&t->lost);
+	*l = (struct lost){ discovery_group_ref(g->group), scraper_config_ref(g->config), g->job, xcalloc(n, sizeof *l->v), n };
+	memcpy(l->v, g->dropped.v, n * sizeof *l->v);
+	for (size_t i = 0; g->failed && i < n; i++)
+		l->v[i].problem = l->v[i].problem ? xstrdup(l->v[i].problem) : NULL;
+}
+
+/* Targets of a group of which each type is dropped; the rows of one target follow each other. */
+static size_t count_lost(const struct pool_group *g)
+{
+	size_t types = 0, targets = 0;
+	for (size_t i = 0; i < g->job->n_types; i++)
+		types += g->job->types[i].enabled;
+	for (size_t i = 0, run = 0; i < g->dropped.n; i++) {
+		run = i && g->dropped.v[i - 1].target == g->dropped.v[i].target ? run + 1 : 1;
+		targets += run == types;
+	}
+	return targets;
 }
 
 static void take_dropped(struct part *t, const struct pool *p, bool rows)
 {
-	size_t most = t->job->keep_dropped_targets ? (size_t)t->job->keep_dropped_targets : SIZE_MAX;
+	size_t room = t->job->keep_dropped_targets ? (size_t)t->job->keep_dropped_targets : SIZE_MAX;
 	for (size_t i = 0; i < p->groups.n; i++) {
 		const struct pool_group *g = p->groups.v[i];
-		t->dropped_in_all += g->dropped.n;
+		if (!g->dropped.n)
+			continue;
+		t->rows += g->dropped.n;
+		t->dropped += count_lost(g);
 		t->failed += g->failed;
-		for (size_t k = 0; rows && k < g->dropped.n && t->dropped.n < most; k++)
-			take_lost(t, g, &g->dropped.v[k]);
+		size_t n = rows ? MIN(g->dropped.n, room) : 0;
+		if (n)
+			take_lost(t, g, n);
+		room -= n;
 	}
 }
 
@@ -137,6 +163,15 @@ static void take_parts(struct scraper *s, struct view pool, bool endpoints, bool
 	pthread_mutex_unlock(&s->lock);
 }
 
+static void free_lost(struct lost *l)
+{
+	discovery_group_unref(l->group);
+	scraper_config_unref(l->config);
+	for (size_t i = 0; i < l->n; i++)
+		free(l->v[i].problem);
+	free(l->v);
+}
+
 static void free_part(struct scraper *s, struct part *t)
 {
 	for (size_t i = 0; i < t->n;) {
@@ -145,13 +180,10 @@ static void free_part(struct scraper *s, struct part *t)
 			endpoint_unref(t->endpoints[i]);
 		pthread_mutex_unlock(&s->lock);
 	}
-	for (size_t i = 0; i < t->dropped.n; i++) {
-		discovery_group_unref(t->dropped.v[i].group);
-		scraper_config_unref(t->dropped.v[i].config);
-		free(t->dropped.v[i].problem);
-	}
+	for (size_t i = 0; i < t->lost.n; i++)
+		free_lost(&t->lost.v[i]);
 	free(t->endpoints);
-	vec_free(&t->dropped);
+	vec_free(&t->lost);
 	free(t->name);
 	setup_unref(t->setup);
 }
@@ -186,8 +218,8 @@ static bool take_one(struct walk *w, bool count)
 
 static void row_copy(struct row *r, const struct endpoint *ep, enum target_health h, char *lost)
 {
-	*r = (struct row){ .health = h, .discovered = target_discovered(ep->job, ep->type, ep->group->labels, ep->group->targets[ep->group_target]),
-			   .error = ep->last_error ? xstrdup(ep->last_error) : NULL, .note = ep->note ? xstrdup(ep->note) : NULL,
+	*r = (struct row){ .health = h, .group = discovery_group_ref(ep->group), .group_target = ep->group_target,
+			   .config = scraper_config_ref(ep->config), .job = ep->job, .type = ep->type, .error = ep->last_error ? xstrdup(ep->last_error) : NULL, .note = ep->note ? xstrdup(ep->note) : NULL,
 			   .lost = lost, .last_scrape_ms = ep->last_scrape_ms, .last_duration_ns = ep->last_duration_ns,
 			   .last_bytes = ep->last_bytes, .last_samples = ep->last_samples, .interval_ms = ep->interval_ms,
 			   .timeout_ms = ep->deadline_ms };
@@ -195,7 +227,8 @@ static void row_copy(struct row *r, const struct endpoint *ep, enum target_healt
 
 static void row_free(struct row *r)
 {
-	free(r->discovered);
+	discovery_group_unref(r->group);
+	scraper_config_unref(r->config);
 	free(r->error);
 	free(r->lost);
 	free(r->note);
@@ -211,10 +244,11 @@ static void show_row(struct walk *w, const struct part *p, const struct endpoint
 {
 	struct shown before = { 0 };
 	struct buf url = { 0 };
+	struct labels *discovered AUTOFREE = target_discovered(r->job, r->type, r->group->labels, r->group->targets[r->group_target]);
 	char *lost AUTOFREE = r->lost ? xasprintf("not stored: %s", r->lost) : NULL;
 	config_redact_url(view_of(ep->url), &url);
 	struct status_target t = {
-		.pool = view_of(p->name), .discovered = shown_labels(&before, *r->discovered), .labels = *ep->target->labels,
+		.pool = view_of(p->name), .discovered = shown_labels(&before, *discovered), .labels = *ep->target->labels,
 		.scrape_url = buf_view(&url), .global_url = buf_view(&url), .profile = view_of(ep->name),
 		.last_error = lost ? view_of(lost) : text_of(r->error), .note = text_of(r->note), .last_scrape_ms = r->last_scrape_ms,
 		.last_duration_ns = r->last_duration_ns, .last_bytes = r->last_bytes, .last_samples = r->last_samples,
@@ -288,20 +322,27 @@ static char *why_dropped(const struct job_config *j, struct labels discovered, b
 	return rc ? NULL : xasprintf("relabel_configs, rule %zu: %s", rule + 1, relabel_action_text(j->relabel.v[rule].action));
 }
 
-static void show_dropped(struct walk *w, const struct part *p, const struct lost *l)
+static void show_dropped(struct walk *w, const struct part *p, const struct lost *l, const struct dropped *one)
 {
 	struct shown before = { 0 };
 	if (!w->q->search.len && !take_one(w, true))
 		return;
-	struct labels *discovered AUTOFREE = target_discovered(l->job, &l->job->types[l->type], l->group->labels,
-							       l->group->targets[l->target]);
+	struct labels *discovered AUTOFREE = target_discovered(l->job, &l->job->types[one->type], l->group->labels,
+							       l->group->targets[one->target]);
 	struct status_dropped d = { .pool = view_of(p->name), .discovered = shown_labels(&before, *discovered),
-				    .profile = labels_get(*discovered, VIEW(LABEL_NAME)), .failed = l->problem != NULL };
-	char *why AUTOFREE = l->problem ? xstrdup(l->problem) : why_dropped(l->job, *discovered, &d.failed);
+				    .profile = labels_get(*discovered, VIEW(LABEL_NAME)), .failed = one->problem != NULL };
+	char *why AUTOFREE = one->problem ? xstrdup(one->problem) : why_dropped(l->job, *discovered, &d.failed);
 	d.reason = text_of(why);
 	if (status_dropped_has(&d, w->q->search) && take_one(w, w->q->search.len > 0))
 		w->ended = !w->dropped(w->arg, &d);
 	shown_free(&before);
+}
+
+static void walk_lost(struct walk *w, const struct part *p)
+{
+	for (size_t i = 0; i < p->lost.n; i++)
+		for (size_t k = 0; k < p->lost.v[i].n && !w->ended; k++)
+			show_dropped(w, p, &p->lost.v[i], &p->lost.v[i].v[k]);
 }
 
 size_t status_dropped(struct status_targets *st, const struct status_query *q,
@@ -312,8 +353,7 @@ size_t status_dropped(struct status_targets *st, const struct status_query *q,
 	struct parts parts;
 	take_parts(s, q->pool, false, true, &parts);
 	for (size_t i = 0; i < parts.v.n; i++)
-		for (size_t k = 0; k < parts.v.v[i].dropped.n && !w.ended; k++)
-			show_dropped(&w, &parts.v.v[i], &parts.v.v[i].dropped.v[k]);
+		walk_lost(&w, &parts.v.v[i]);
 	free_parts(s, &parts);
 	return w.matched;
 }
@@ -346,15 +386,37 @@ static void count_job(struct scraper *s, const struct part *p, struct status_job
 	}
 }
 
+/* Sources, with texts of their own: those of discovery are lent for one call. */
+struct sources {
+	VEC(struct status_source) v;
+	struct arena texts;
+};
+
+static struct view keep_text(struct sources *k, const char *s)
+{
+	return s && s[0] ? arena_view(&k->texts, view_of(s)) : VIEW("");
+}
+
+static void add_source(void *arg, const struct discovery_status *d)
+{
+	struct sources *k = arg;
+	vec_push(&k->v, (struct status_source){
+		.kind = view_of(d->kind), .role = keep_text(k, d->role), .name = keep_text(k, d->name), .groups = d->groups,
+		.targets = d->targets, .ready = d->ready, .error = keep_text(k, d->problem), .error_since_ms = d->problem_since_ms,
+		.changed_ms = d->changed_ms });
+}
+
 static void show_job(struct scraper *s, const struct part *p, void (*job)(void *arg, const struct status_job *j), void *arg)
 {
-	struct status_source *sources AUTOFREE = xcalloc(p->job->sd.n, sizeof *sources);
-	struct status_job j = { .pool = view_of(p->name), .endpoints = p->n, .dropped = p->dropped_in_all, .failed = p->failed, .sources = sources,
-				.n_sources = p->job->sd.n };
-	for (size_t i = 0; i < j.n_sources; i++)
-		sources[i] = (struct status_source){ .kind = view_of(p->job->sd.v[i].ops->key), .ready = true };
+	struct sources k = { 0 };
+	arena_init(&k.texts, 0);
+	discovery_each_status(p->setup->discovery, add_source, &k);
+	struct status_job j = { .pool = view_of(p->name), .endpoints = p->n, .dropped = p->dropped, .dropped_rows = p->rows,
+				.failed = p->failed, .sources = k.v.v, .n_sources = k.v.n };
 	count_job(s, p, &j);
 	job(arg, &j);
+	vec_free(&k.v);
+	arena_free(&k.texts);
 }
 
 void status_jobs(struct status_targets *st, void (*job)(void *arg, const struct status_job *j), void *arg)

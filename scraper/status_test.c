@@ -58,8 +58,12 @@ static bool put_dropped(void *arg, const struct status_dropped *d)
 
 static void put_job(void *arg, const struct status_job *j)
 {
-	buf_printf(arg, "%.*s %zu targets %zu dropped %.*s\n", VIEW_ARG(j->pool), j->targets, j->dropped,
-		   VIEW_ARG(j->n_sources ? j->sources[0].kind : VIEW("no source")));
+	buf_printf(arg, "%.*s %zu targets %zu dropped (%zu rows, %zu failed)", VIEW_ARG(j->pool), j->targets, j->dropped,
+		   j->dropped_rows, j->failed);
+	for (size_t i = 0; i < j->n_sources; i++)
+		buf_printf(arg, " %.*s %zu in %zu%s", VIEW_ARG(j->sources[i].kind), j->sources[i].targets, j->sources[i].groups,
+			   j->sources[i].ready ? " ready" : "");
+	buf_putc(arg, '\n');
 }
 
 static void put_step(void *arg, const struct relabel_rule *r, struct labels after, bool keep)
@@ -112,7 +116,8 @@ static void rows_by_page_and_search(void **state)
 	buf_free(&one);
 	struct buf jobs = { 0 };
 	b->st->jobs(b->st, put_job, &jobs);
-	assert_string_equal(jobs.ptr, "one 3 targets 0 dropped static_configs\ntwo 1 targets 0 dropped static_configs\n");
+	assert_string_equal(jobs.ptr, "one 3 targets 0 dropped (0 rows, 0 failed) static_configs 3 in 1 ready\n"
+				       "two 1 targets 0 dropped (0 rows, 0 failed) static_configs 1 in 1 ready\n");
 	buf_free(&jobs);
 }
 
@@ -129,6 +134,11 @@ static void dropped_with_the_reason(void **state)
 	wait_rows(b, 1);
 	EXPECT(DROPPED(.search = VIEW("rule 2")), 1, "one 127.0.0.2:1 <secret>: relabel_configs, rule 2: drop\n");
 	EXPECT(DROPPED(.search = VIEW("hidden")), 0, "");
+	EXPECT(DROPPED(.search = VIEW("__ADDRESS__"), .offset = 1), 2, "one 127.0.0.3:1 <secret>: the target has no __address__ (failed)\n");
+	struct buf jobs = { 0 };
+	b->st->jobs(b->st, put_job, &jobs);
+	assert_string_equal(jobs.ptr, "one 1 targets 2 dropped (2 rows, 1 failed) static_configs 3 in 1 ready\n");
+	buf_free(&jobs);
 	EXPECT(DROPPED(.search = VIEW("0.2:1"), .offset = 1), 1, "");
 }
 

@@ -299,7 +299,8 @@ static void put_job(void *arg, const struct status_job *j)
 	put_count(b, "down", j->down);
 	put_count(b, "profiles", j->endpoints);
 	put_count(b, "dropped", j->dropped);
-	put_count(b, "failed", j->failed);
+	put_count(b, "droppedProfiles", j->dropped_rows);
+	put_count(b, "failedProfiles", j->failed);
 	buf_puts(b, ",\"sources\":[");
 	for (size_t i = 0; i < j->n_sources; i++) {
 		if (i)

@@ -394,7 +394,7 @@ static void each_job(struct status_targets *s, void (*job)(void *arg, const stru
 		  .error = { "HTTP status 500", 15 }, .error_since_ms = 2000, .changed_ms = 1000 },
 		{ .kind = { "kubernetes_sd_configs", 21 }, .role = { "pod", 3 } },
 	};
-	job(arg, &(struct status_job){ .pool = VIEW("shop"), .targets = 1, .down = 1, .endpoints = 1, .dropped = 1,
+	job(arg, &(struct status_job){ .pool = VIEW("shop"), .targets = 1, .down = 1, .endpoints = 1, .dropped = 1, .dropped_rows = 5,
 				       .sources = sources, .n_sources = 2 });
 	job(arg, &(struct status_job){ .pool = VIEW("other"), .targets = 1, .endpoints = 1 });
 }

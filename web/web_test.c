@@ -263,12 +263,12 @@ static void test_jobs(void **state)
 	check("/api/v1/scrape_pools/config", 400, ERROR("bad_data", "no scrapePool parameter provided"));
 	check("/api/v1/scrape_pools/config?scrapePool=x", 404, ERROR("not_found", "there is no job \\\"x\\\""));
 	check("/api/v1/discovery", 200,
-	      SUCCESS("{\"jobs\":[{\"scrapePool\":\"shop\",\"targets\":1,\"up\":0,\"down\":1,\"profiles\":1,\"dropped\":1,\"failed\":0,"
+	      SUCCESS("{\"jobs\":[{\"scrapePool\":\"shop\",\"targets\":1,\"up\":0,\"down\":1,\"profiles\":1,\"dropped\":1,\"droppedProfiles\":5,\"failedProfiles\":0,"
 		      "\"sources\":[{\"kind\":\"http_sd_configs\",\"name\":\"http://sd/\",\"groups\":1,\"targets\":2,\"ready\":true,"
 		      "\"error\":\"HTTP status 500\",\"since\":\"1970-01-01T00:00:02.000Z\",\"lastChange\":\"1970-01-01T00:00:01.000Z\"},"
 		      "{\"kind\":\"kubernetes_sd_configs\",\"role\":\"pod\",\"name\":\"\",\"groups\":0,\"targets\":0,\"ready\":false,"
 		      "\"error\":\"\",\"lastChange\":\"0001-01-01T00:00:00Z\"}]},"
-		      "{\"scrapePool\":\"other\",\"targets\":1,\"up\":0,\"down\":0,\"profiles\":1,\"dropped\":0,\"failed\":0,"
+		      "{\"scrapePool\":\"other\",\"targets\":1,\"up\":0,\"down\":0,\"profiles\":1,\"dropped\":0,\"droppedProfiles\":0,\"failedProfiles\":0,"
 		      "\"sources\":[]}]}"));
 }
 

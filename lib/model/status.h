@@ -61,7 +61,8 @@ struct status_job {
 	struct view pool;
 	size_t targets, up, down;    /* targets, each with all of its profile types; the others are neither */
 	size_t endpoints;            /* rows of `active` */
-	size_t dropped, failed;      /* rows of `dropped` that were, and of these the failed; keep_dropped_targets may keep fewer */
+	size_t dropped;              /* targets that discovery told of and that are not scraped at all */
+	size_t dropped_rows, failed; /* what `dropped` has rows of, unless keep_dropped_targets is less; of these the failed */
 	const struct status_source *sources;
 	size_t n_sources;
 };

@@ -59,7 +59,7 @@ export interface Source {
 	lastChange: string;
 }
 export interface Job {
-	scrapePool: string; targets: number; up: number; down: number; profiles: number; dropped: number; failed: number; sources: Source[];
+	scrapePool: string; targets: number; up: number; down: number; profiles: number; dropped: number; droppedProfiles: number; failedProfiles: number; sources: Source[];
 }
 export interface RelabelStep {
 	rule: { action: string; source_labels?: string[]; separator?: string; regex?: string; modulus?: number; target_label?: string; replacement?: string };

@@ -45,8 +45,8 @@ function Jobs({ jobs }: { jobs: Job[] }) {
 				return (
 					<li key={j.scrapePool}>
 						<button type="button" class="link" aria-pressed={on} title={on ? 'Show all jobs' : 'Show only this job'} onClick={() => asked(() => { job.value = on ? '' : j.scrapePool; })}>{j.scrapePool}</button>
-						<span class="counts"><span>{n(j.targets)} <small>targets</small></span><span class={j.down ? 'error-text' : ''}>{n(j.up)} <small>up</small></span>
-							<span class={j.failed ? 'error-text' : ''} title={j.failed ? `${n(j.failed)} cannot be scraped` : ''}>{n(j.dropped)} <small>not scraped</small></span></span>
+						<span class="counts"><span>{n(j.targets)} <small>{j.targets === 1 ? 'target' : 'targets'}</small></span><span class={j.down ? 'error-text' : ''}>{n(j.up)} <small>up</small></span>
+							<span class={j.failedProfiles ? 'error-text' : ''} title={j.failedProfiles ? `${count(j.failedProfiles, 'profile')} cannot be scraped` : ''}>{n(j.dropped)} <small>not scraped</small></span></span>
 						<div>{j.sources.length ? j.sources.map((s, i) => <SourceLine key={i} s={s} />) : <span class="hint">no source of targets</span>}</div>
 					</li>
 				);

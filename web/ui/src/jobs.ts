@@ -3,8 +3,8 @@
 import type { Dropped, Job, Labels, RelabelStep, Source, Target } from './api';
 
 export const sum = (jobs: Job[]) => jobs.reduce((s, j) => ({
-	total: s.total + j.targets, up: s.up + j.up, down: s.down + j.down, dropped: s.dropped + j.dropped, failed: s.failed + j.failed,
-}), { total: 0, up: 0, down: 0, dropped: 0, failed: 0 });
+	total: s.total + j.targets, up: s.up + j.up, down: s.down + j.down, dropped: s.dropped + j.dropped,
+}), { total: 0, up: 0, down: 0, dropped: 0 });
 
 /** Rows of one target, which the server gives one after another: one for each of its profile types. */
 export interface Found { pool: string; before: Labels; after: Labels | null; profiles: string[]; reason: string; failed: boolean; health: Target['health'] }
@@ -66,7 +66,7 @@ export function ruleText(r: RelabelStep['rule']): string {
 
 export type SourceState = 'failing' | 'waiting' | 'ready';
 export const stateOf = (s: Source): SourceState => s.error ? 'failing' : s.ready ? 'ready' : 'waiting';
-export const troubled = (j: Job): boolean => j.failed > 0 || j.sources.some((s) => s.error);
+export const troubled = (j: Job): boolean => j.failedProfiles > 0 || j.sources.some((s) => s.error);
 
 const ADVICE: [RegExp, string][] = [
 	[/\b(401|403)\b|forbidden|unauthorized/i, 'It refuses who asks. Check the credentials; in Kubernetes, whether the service account may list and watch these objects.'],

@@ -28,8 +28,8 @@ test('sources and sums', () => {
 	assert.equal(stateOf(s), 'ready');
 	assert.equal(stateOf({ ...s, ready: false }), 'waiting');
 	assert.equal(stateOf({ ...s, error: 'x' }), 'failing');
-	const j = { scrapePool: 'a', targets: 3, up: 2, down: 1, profiles: 9, dropped: 4, failed: 1, sources: [] };
-	assert.deepEqual(sum([j, j]), { total: 6, up: 4, down: 2, dropped: 8, failed: 2 });
+	const j = { scrapePool: 'a', targets: 3, up: 2, down: 1, profiles: 9, dropped: 4, droppedProfiles: 12, failedProfiles: 1, sources: [] };
+	assert.deepEqual(sum([j, j]), { total: 6, up: 4, down: 2, dropped: 8 });
 });
 
 test('advice', () => {
