@@ -49,7 +49,7 @@ static int end_group(struct group_builder *b, struct err *e)
 	if (b->out->v.n >= TARGET_GROUPS_MAX)
 		return err_set(e, ERR_LIMIT, "%s: over %zu groups", b->origin->name, TARGET_GROUPS_MAX);
 	for (size_t i = 0; i < b->addresses.n; i++)
-		targets[i] = (struct labels){ &b->addresses.v[i], 1 };
+		targets[i] = (struct labels){ &b->addresses.v[i], b->addresses.v[i].value.len > 0 }; /* no label is empty */
 	labels_builder_set(&b->labels, view_of(b->origin->label), view_of(b->origin->value));
 	const struct discovery_group g = { source, labels_builder_finish(&b->labels), targets, b->addresses.n };
 	vec_push(&b->out->v, discovery_group_copy(&g));

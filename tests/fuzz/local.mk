@@ -2,7 +2,8 @@
 # where ./configure was told --enable-fuzz (CC=clang --enable-sanitize=address,undefined) it is the fuzzer:
 # ./fuzz_NAME NEW_INPUTS $(srcdir)/tests/fuzz/corpus/NAME
 FUZZERS = fuzz_pprof fuzz_config fuzz_promql fuzz_tsdb \
-  fuzz_elf fuzz_gopclntab fuzz_ehframe fuzz_perfmap fuzz_kallsyms fuzz_demangle fuzz_dwarfindex fuzz_kube
+  fuzz_elf fuzz_gopclntab fuzz_ehframe fuzz_perfmap fuzz_kallsyms fuzz_demangle fuzz_dwarfindex fuzz_kube \
+  fuzz_sdlists fuzz_kubesd
 EXTRA_DIST += tests/fuzz/corpus
 
 if FUZZ
@@ -42,3 +43,8 @@ fuzz_dwarfindex_SOURCES = tests/fuzz/fuzz_dwarfindex.c $(FUZZ_MAIN)
 fuzz_dwarfindex_LDADD = $(AGENT_LIBS) $(FUZZ_LIBS)
 fuzz_kube_SOURCES = tests/fuzz/fuzz_kube.c $(FUZZ_MAIN)
 fuzz_kube_LDADD = $(KUBE_LIBS) $(FUZZ_LIBS)
+# What discovery is told.
+fuzz_sdlists_SOURCES = tests/fuzz/fuzz_sdlists.c tests/fuzz/sd.h $(FUZZ_MAIN)
+fuzz_sdlists_LDADD = $(DISCOVERY_LIBS) $(FUZZ_LIBS)
+fuzz_kubesd_SOURCES = tests/fuzz/fuzz_kubesd.c tests/fuzz/sd.h $(FUZZ_MAIN)
+fuzz_kubesd_LDADD = $(DISCOVERY_LIBS) $(FUZZ_LIBS)
