@@ -348,6 +348,8 @@ void kube_sd_cancel(struct discovery_provider *p)
 	r->stopping = true;
 	pthread_cond_signal(&r->moved);
 	pthread_mutex_unlock(&r->lock);
+	for (size_t i = 0; i < r->n_lists; i++)
+		kube_unsubscribe_soon(r->lists[i].subscription);
 }
 
 void kube_sd_stop(struct discovery_provider *p)

@@ -112,6 +112,8 @@ int kube_subscribe(struct kube_subscription **ret, const struct kube_informer_co
 		   struct err *e) MUST_USE;
 /* Nothing is called afterwards. Takes at most a second, and the callback that runs. */
 void kube_unsubscribe(struct kube_subscription *s);
+/* The same without the second, for who has many: kube_unsubscribe has to follow, and then waits for little. */
+void kube_unsubscribe_soon(struct kube_subscription *s);
 
 /* "" if there is no such member; borrowed from the object. Path members are separated by '.': "metadata.name". */
 const char *kube_text(const json_t *object, const char *path);

@@ -32,6 +32,7 @@ struct kube_subscription {
 	struct kube_events ev;
 	enum phase phase;            /* under the informer's lock */
 	bool told;                   /* of how things are; under the informer's lock */
+	bool left, last;             /* the subscriber's: it left; as the last one */
 };
 
 struct kube_informer {
@@ -311,7 +312,6 @@ static void leave(struct kube_informer *i, struct kube_subscription *s)
 	while (i->called == s)
 		pthread_cond_wait(&i->returned, &i->lock);
 	pthread_mutex_unlock(&i->lock);
-	free(s);
 }
 
 /* Takes it out of the registry if nobody is left; true: its thread is to be ended. */
@@ -328,16 +328,26 @@ static bool let_go(struct kube_informer *i)
 	return last;
 }
 
+void kube_unsubscribe_soon(struct kube_subscription *s)
+{
+	if (!s || s->left)
+		return;
+	assert(!pthread_equal(pthread_self(), s->of->thread));
+	leave(s->of, s);
+	s->left = true;
+	s->last = let_go(s->of);
+	if (s->last)
+		atomic_store(&s->of->cancel, true);
+}
+
 void kube_unsubscribe(struct kube_subscription *s)
 {
 	if (!s)
 		return;
-	struct kube_informer *i = s->of;
-	assert(!pthread_equal(pthread_self(), i->thread));
-	leave(i, s);
-	if (!let_go(i))
-		return;
-	atomic_store(&i->cancel, true);
-	pthread_join(i->thread, NULL);
-	informer_free(i);
+	kube_unsubscribe_soon(s);
+	if (s->last) {
+		pthread_join(s->of->thread, NULL);
+		informer_free(s->of);
+	}
+	free(s);
 }

@@ -3,7 +3,7 @@
 
 * a list at resourceVersion=0 comes whole, whatever limit says; another in pages, as it was when the first page was asked for
 * continue tokens expire (410); a watch from a version that was compacted is a 410 within a 200
-* watches go on from a version, with bookmarks; label and field selectors filter both, also what enters and leaves them
+* watches go on from a version, with bookmarks, or begin with all there is (sendInitialEvents); label and field selectors filter both, also what enters and leaves them
 * kinds that are not installed are 404, what is forbidden is 403, another token is 401
 * it can restart (with or without what it remembers), go silent, and change its token and its certificate
 
@@ -410,6 +410,11 @@ class KubeApi:
         end = time.monotonic() + int(query.get("timeoutSeconds", "1800"))
         me = {"resource": resource, "gone": version and version < self.compacted}
 
+        def bookmark_of(number, **more):
+            group, kind, _ = self.resources[resource]
+            return json.dumps({"kind": kind, "apiVersion": re.sub("/apis?/", "", group), "metadata": {
+                "resourceVersion": str(number), "creationTimestamp": None, **more}}).encode()
+
         def event(kind, item):
             line = b'{"type":"' + kind.encode() + b'","object":' + item + b"}\n"
             handler.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
@@ -425,6 +430,8 @@ class KubeApi:
         try:
             for o in first:
                 event("ADDED", o.text)
+            if query.get("sendInitialEvents") == "true":
+                event("BOOKMARK", bookmark_of(version, annotations={"k8s.io/initial-events-end": "true"}))
             bookmark = time.monotonic() + self.bookmark_seconds
             while True:
                 with self.moved:
@@ -453,8 +460,7 @@ class KubeApi:
                 if time.monotonic() >= end:
                     break
                 if not news and time.monotonic() >= bookmark and query.get("allowWatchBookmarks") in ("1", "true"):
-                    kind = self.resources[resource][1]
-                    event("BOOKMARK", json.dumps({"kind": kind, "apiVersion": "v1", "metadata": {"resourceVersion": str(now), "creationTimestamp": None}}).encode())
+                    event("BOOKMARK", bookmark_of(now))
                     version = now
                     bookmark = time.monotonic() + self.bookmark_seconds
             return handler.wfile.write(b"0\r\n\r\n")
