@@ -35,7 +35,11 @@ struct discovery_emit {
 	void (*problem)(void *arg, const struct err *e); /* what is wrong now (logged when more than its numbers change); NULL: nothing any more */
 	void (*ready)(void *arg);                        /* everything was read for the first time; later calls do nothing */
 	void *arg;
+	/* As group for each, but nobody sees a part of them: a target that moves from one group to another is never gone. Those
+	 * with targets are counted (discovery_group_copy). Ask for it by discovery_emit_groups. */
+	void (*groups)(void *arg, const struct discovery_group *const *v, size_t n);
 };
+void discovery_emit_groups(const struct discovery_emit *emit, const struct discovery_group *const *v, size_t n);
 
 struct discovery_provider {
 	const struct discovery_ops *ops;

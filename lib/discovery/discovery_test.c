@@ -340,8 +340,10 @@ static void refreshes(void **state)
 	asked.mode = 1;
 	SD_WAIT(strcmp(sd_status(&r).problem, "broken") == 0);
 	assert_int_equal(sd_status(&r).groups, 2);
-	asked.mode = 2; /* others: those of before go */
+	asked.mode = 2; /* others: those of before go, in the same moment */
+	int before = r.changes;
 	SD_WAIT(sd_status(&r).groups == 1 && !sd_status(&r).problem[0]);
+	assert_int_equal(r.changes, before + 1);
 	discovery_stop(r.d);
 	discovery_finish();
 	assert_int_equal(asked.released, 1);

@@ -178,28 +178,39 @@ static void take_out(struct group_set *s, uint32_t at)
 	discovery_group_unref(g);
 }
 
-bool group_set_put(struct group_set *s, const struct discovery_group *g)
+static bool put(struct group_set *s, const struct discovery_group *g,
+		const struct discovery_group *(*keep)(const struct discovery_group *g))
 {
 	uint32_t at;
-	if (!find(s, g->source, &at)) {
-		if (!g->n_targets)
-			return false;
-		map_insert(&s->index, hash_of(g->source), (uint32_t)s->groups.n);
-		vec_push(&s->groups, discovery_group_copy(g));
-		s->targets += g->n_targets;
-		return true;
-	}
+	bool there = find(s, g->source, &at);
 	if (!g->n_targets) {
-		take_out(s, at);
-		return true;
+		if (there)
+			take_out(s, at);
+		return there;
 	}
-	const struct discovery_group *old = s->groups.v[at];
-	if (discovery_group_eq(old, g))
+	const struct discovery_group *old = there ? s->groups.v[at] : NULL;
+	if (old && discovery_group_eq(old, g))
 		return false;
-	s->groups.v[at] = discovery_group_copy(g);
-	s->targets += g->n_targets - old->n_targets;
-	discovery_group_unref(old);
+	if (old) {
+		s->groups.v[at] = keep(g);
+		s->targets -= old->n_targets;
+		discovery_group_unref(old);
+	} else {
+		map_insert(&s->index, hash_of(g->source), (uint32_t)s->groups.n);
+		vec_push(&s->groups, keep(g));
+	}
+	s->targets += g->n_targets;
 	return true;
+}
+
+bool group_set_put(struct group_set *s, const struct discovery_group *g)
+{
+	return put(s, g, discovery_group_copy);
+}
+
+bool group_set_put_counted(struct group_set *s, const struct discovery_group *g)
+{
+	return put(s, g, discovery_group_ref);
 }
 
 void group_set_free(struct group_set *s)

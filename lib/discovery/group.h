@@ -16,6 +16,8 @@ struct group_set {
 const struct discovery_group *group_set_get(const struct group_set *s, const char *source);
 /* Copies g, or takes out that of its source if it has no targets. False: it was so already. */
 bool group_set_put(struct group_set *s, const struct discovery_group *g);
+/* The same of a group that is counted: it is ref'd instead of copied. */
+bool group_set_put_counted(struct group_set *s, const struct discovery_group *g);
 void group_set_free(struct group_set *s);
 
 #endif

@@ -37,19 +37,19 @@ static void collect_group(void *arg, const struct discovery_group *g)
 	group_set_put(&r->collected, g);
 }
 
+static void collect_groups(void *arg, const struct discovery_group *const *v, size_t n)
+{
+	struct refresher *r = arg;
+	for (size_t i = 0; i < n; i++)
+		group_set_put_counted(&r->collected, v[i]);
+}
+
 static void ignore_problem(void *arg, const struct err *e)
 {
 }
 
 static void ignore_ready(void *arg)
 {
-}
-
-static void delete_vanished(struct refresher *r)
-{
-	for (size_t i = 0; i < r->told.n; i++)
-		if (!group_set_get(&r->collected, r->told.v[i]))
-			r->emit.group(r->emit.arg, &(struct discovery_group){ .source = r->told.v[i] });
 }
 
 static void forget_told(struct refresher *r)
@@ -59,16 +59,23 @@ static void forget_told(struct refresher *r)
 	r->told.n = 0;
 }
 
-/* e: what is wrong with a part of it. */
+/* Groups, and the deletion of those of before that are not there any more, as one. e: what is wrong with a part of it. */
 static void tell(struct refresher *r, const struct err *e)
 {
-	delete_vanished(r);
-	forget_told(r);
-	for (size_t i = 0; i < r->collected.groups.n; i++) {
-		const struct discovery_group *g = r->collected.groups.v[i];
-		r->emit.group(r->emit.arg, g);
-		vec_push(&r->told, xstrdup(g->source));
+	struct discovery_group *vanished AUTOFREE = xcalloc(r->told.n, sizeof *vanished);
+	VEC(const struct discovery_group *) v = { 0 };
+	for (size_t i = 0; i < r->told.n; i++) {
+		vanished[i].source = r->told.v[i];
+		if (!group_set_get(&r->collected, r->told.v[i]))
+			vec_push(&v, &vanished[i]);
 	}
+	for (size_t i = 0; i < r->collected.groups.n; i++)
+		vec_push(&v, r->collected.groups.v[i]);
+	discovery_emit_groups(&r->emit, v.v, v.n);
+	vec_free(&v);
+	forget_told(r);
+	for (size_t i = 0; i < r->collected.groups.n; i++)
+		vec_push(&r->told, xstrdup(r->collected.groups.v[i]->source));
 	r->emit.problem(r->emit.arg, e->code ? e : NULL);
 	if (!e->code)
 		r->emit.ready(r->emit.arg);
@@ -76,7 +83,7 @@ static void tell(struct refresher *r, const struct err *e)
 
 static void refresh_once(struct refresher *r)
 {
-	const struct discovery_emit collect = { collect_group, ignore_problem, ignore_ready, r };
+	const struct discovery_emit collect = { collect_group, ignore_problem, ignore_ready, r, collect_groups };
 	struct err e = { 0 };
 	int64_t begin = clock_mono_ns();
 	int rc = r->config.refresh(r->state, &collect, &r->cancel, &e);

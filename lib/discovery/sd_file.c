@@ -118,15 +118,23 @@ static bool unchanged(const struct stat *a, const struct stat *b)
 	       a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
+/* The groups of the file, and the deletion of those that it had beyond these, as one. */
 static void tell(const struct file_sd *f, struct file *file, const struct target_groups *list)
 {
-	for (size_t i = 0; i < list->v.n; i++)
-		f->emit.group(f->emit.arg, list->v.v[i]);
-	for (size_t i = list->v.n; i < file->groups; i++) {
-		char *source AUTOFREE = xasprintf("%s:%zu", file->path, i);
-		f->emit.group(f->emit.arg, &(struct discovery_group){ .source = source });
+	size_t n = list->v.n, n_gone = file->groups > n ? file->groups - n : 0;
+	struct discovery_group *gone AUTOFREE = xcalloc(n_gone, sizeof *gone);
+	VEC(const struct discovery_group *) v = { 0 };
+	for (size_t i = 0; i < n; i++)
+		vec_push(&v, list->v.v[i]);
+	for (size_t i = 0; i < n_gone; i++) {
+		gone[i].source = xasprintf("%s:%zu", file->path, n + i);
+		vec_push(&v, &gone[i]);
 	}
-	file->groups = list->v.n;
+	discovery_emit_groups(&f->emit, v.v, v.n);
+	for (size_t i = 0; i < n_gone; i++)
+		free((char *)(uintptr_t)gone[i].source);
+	vec_free(&v);
+	file->groups = n;
 }
 
 static int read_list(const char *path, struct target_groups *ret, struct err *e)

@@ -97,8 +97,8 @@ static int take(const struct http_sd *h, const struct fetch_response *r, const s
 		return err_set(e, ERR_BAD_DATA, "%s: the answer is of Content-Type \"%s\", application/json is wanted", url,
 			       r->content_type);
 	int rc = target_groups_json(buf_view(&r->body), &origin, &list, e);
-	for (size_t i = 0; i < list.v.n; i++)
-		emit->group(emit->arg, list.v.v[i]);
+	if (!rc)
+		discovery_emit_groups(emit, list.v.v, list.v.n);
 	target_groups_release(&list);
 	return rc;
 }

@@ -70,22 +70,50 @@ static void count_targets(const struct source *s, const struct discovery *d, dou
 	metric_add(&discovery_table[SD_TARGETS], more, d->job, s->mechanism, s->role);
 }
 
+/* Under the source's lock. `put` is one of group_set_put and group_set_put_counted. */
+static size_t take_in(struct source *s, const struct discovery_group *const *v, size_t n,
+		      bool (*put)(struct group_set *s, const struct discovery_group *g))
+{
+	size_t before = s->groups.targets, changed = 0;
+	for (size_t i = 0; i < n; i++)
+		changed += put(&s->groups, v[i]);
+	if (!changed)
+		return 0;
+	s->changed_ms = clock_now_ms();
+	for (size_t i = 0; i < s->users.n; i++)
+		count_targets(s, s->users.v[i], (double)s->groups.targets - (double)before);
+	tell_users(s);
+	return changed;
+}
+
+static void take_in_locked(struct source *s, const struct discovery_group *const *v, size_t n,
+			   bool (*put)(struct group_set *s, const struct discovery_group *g))
+{
+	pthread_mutex_lock(&s->lock);
+	size_t changed = take_in(s, v, n, put);
+	pthread_mutex_unlock(&s->lock);
+	metric_add(&discovery_table[SD_RECEIVED], (double)n, s->mechanism, s->role);
+	if (changed)
+		metric_add(&discovery_table[SD_UPDATES], (double)changed, s->mechanism, s->role);
+}
+
 static void on_group(void *arg, const struct discovery_group *g)
 {
-	struct source *s = arg;
-	pthread_mutex_lock(&s->lock);
-	size_t before = s->groups.targets;
-	bool changed = group_set_put(&s->groups, g);
-	if (changed) {
-		s->changed_ms = clock_now_ms();
-		for (size_t i = 0; i < s->users.n; i++)
-			count_targets(s, s->users.v[i], (double)s->groups.targets - (double)before);
-		tell_users(s);
-	}
-	pthread_mutex_unlock(&s->lock);
-	metric_add(&discovery_table[SD_RECEIVED], 1, s->mechanism, s->role);
-	if (changed)
-		metric_add(&discovery_table[SD_UPDATES], 1, s->mechanism, s->role);
+	take_in_locked(arg, &g, 1, group_set_put);
+}
+
+static void on_groups(void *arg, const struct discovery_group *const *v, size_t n)
+{
+	take_in_locked(arg, v, n, group_set_put_counted);
+}
+
+void discovery_emit_groups(const struct discovery_emit *emit, const struct discovery_group *const *v, size_t n)
+{
+	if (emit->groups)
+		emit->groups(emit->arg, v, n);
+	else
+		for (size_t i = 0; i < n; i++)
+			emit->group(emit->arg, v[i]);
 }
 
 static void count_problem(const struct source *s, int more)
@@ -177,7 +205,7 @@ static void source_free(struct source *s)
 static int source_new(struct source **ret, const struct discovery_config *c, const struct discovery_user *user, struct err *e)
 {
 	struct source *s = NEW(struct source);
-	const struct discovery_emit emit = { on_group, on_problem, on_ready, s };
+	const struct discovery_emit emit = { on_group, on_problem, on_ready, s, on_groups };
 	*s = (struct source){ .ops = c->ops, .config = c->config, .name = name_of(c), .mechanism = mechanism_of(c->ops),
 			      .role = c->ops->role ? c->ops->role(c->config) : "" };
 	pthread_mutex_init(&s->lock, NULL);
@@ -296,13 +324,13 @@ static bool reap_due(int64_t *ret_wait_ms)
 static void wait_moved(int64_t ms)
 {
 	struct timespec t;
-	clock_gettime(CLOCK_REALTIME, &t);
+	clock_gettime(CLOCK_MONOTONIC, &t);
 	int64_t ns = t.tv_nsec + ms % 1000 * 1000000;
 	t = (struct timespec){ t.tv_sec + ms / 1000 + ns / 1000000000, ns % 1000000000 };
 	if (ms < 0)
 		pthread_cond_wait(&registry_moved, &registry_lock);
 	else
-		pthread_cond_timedwait(&registry_moved, &registry_lock, &t);
+		pthread_cond_clockwait(&registry_moved, &registry_lock, CLOCK_MONOTONIC, &t);
 }
 
 static void *reaper_main(void *arg)

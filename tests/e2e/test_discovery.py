@@ -19,6 +19,9 @@ def job(name, discovery, more=""):
 {more}"""
 
 
+SOON = ["--scrape.discovery-reload-interval=100ms"]
+
+
 def config(*jobs):
     return "scrape_configs:" + "".join(jobs)
 
@@ -40,7 +43,7 @@ def test_targets_come_and_go_with_files(env):
     folder = os.path.join(env.dir, "sd")
     os.mkdir(folder)
     put(folder + "/a.json", [{"targets": [one.address], "labels": {"team": "a"}}])
-    server = Server(env, config(job("files", "file_sd_configs: [{files: ['sd/*.json', 'sd/b.yml']}]")))
+    server = Server(env, config(job("files", "file_sd_configs: [{files: ['sd/*.json', 'sd/b.yml']}]")), SOON)
     wait_until("the first is scraped", lambda: server.value('max(up{job="files",team="a"})') == 1)
     check(active(server, "files")[one.address]["__meta_filepath"] == folder + "/a.json", active(server, "files"))
     put(folder + "/b.yml", f"- targets: ['{two.address}']\n")
@@ -72,7 +75,7 @@ def test_files_that_a_kubelet_swaps(env):
 
     swap(1, "127.0.0.1:1")
     os.symlink("..data/targets.yml", folder + "/targets.yml")
-    server = Server(env, config(job("volume", "file_sd_configs: [{files: ['volume/*.yml']}]")))
+    server = Server(env, config(job("volume", "file_sd_configs: [{files: ['volume/*.yml']}]")), SOON)
     for version in (2, 3):
         wait_until("what was there", lambda v=version: set(active(server, "volume")) == {f"127.0.0.1:{v - 1}"})
         swap(version, f"127.0.0.1:{version}")
@@ -100,7 +103,7 @@ def test_a_server_of_targets(env):
     echo, source = Echo(env), Source(env)
     source.groups = [{"targets": [echo.address], "labels": {"__meta_shop": "x"}}]
     url = f"http://user:pass-word@{source.address}/list?token=to-ken&shop=x"
-    server = Server(env, config(job("server", f"http_sd_configs: [{{url: '{url}', refresh_interval: 1s}}]")))
+    server = Server(env, config(job("server", f"http_sd_configs: [{{url: '{url}', refresh_interval: 1s}}]")), SOON)
     wait_until("it is scraped", lambda: server.value('max(up{job="server"})') == 1)
     path, headers = source.asked[0]
     check(path == "/list?token=to-ken&shop=x", path)
@@ -141,7 +144,7 @@ def test_ten_thousand_targets_of_a_server(env):
     source.groups = [{"targets": addresses[i:i + 100], "labels": {"group": str(i)}} for i in range(0, 10000, 100)]
     keep = "    relabel_configs: [{source_labels: [__address__], regex: '127\\.1\\.3\\.7:1', action: keep}]\n"
     server = Server(env, config(job("many", f"http_sd_configs: [{{url: 'http://{source.address}', refresh_interval: 500ms}}]",
-                                    keep + "    keep_dropped_targets: 10\n")))
+                                    keep + "    keep_dropped_targets: 10\n")), SOON)
     metric = 'pyrrha_sd_discovered_targets{name="many",mechanism="http",role=""}'
     wait_until("all are there", lambda: server.metrics().get(metric) == 10000)
     wait_until("one is kept", lambda: set(active(server, "many")) == {"127.1.3.7:1"})
@@ -157,7 +160,7 @@ def test_equal_sources_run_once(env):
     source = Source(env)
     source.groups = [{"targets": ["127.0.0.1:1"]}]
     sd = f"http_sd_configs: [{{url: 'http://{source.address}', refresh_interval: 1h}}]"
-    server = Server(env, config(job("a", sd), job("b", sd)))
+    server = Server(env, config(job("a", sd), job("b", sd)), SOON)
     wait_until("both have it", lambda: active(server, "a") and active(server, "b"))
     check(len(source.asked) == 1, f"one of them asks: {source.asked}")
     server.configure(config(job("renamed", sd), job("b", sd, "    sample_limit: 5\n")))
