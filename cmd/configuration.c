@@ -19,8 +19,8 @@ struct configuration {
 	char *path;
 	bool expand_env;
 	struct config_watch *watch; /* NULL: nobody watches */
-	pthread_mutex_t reload; /* one reload at a time; guards scraper */
-	struct scraper *scraper; /* borrowed; NULL before configuration_apply_to */
+	pthread_mutex_t reload; /* one reload at a time; guards jobs */
+	struct object_jobs *jobs; /* what applies them to the scraper; NULL before configuration_apply_to */
 	struct tsdb *db;         /* borrowed; NULL before configuration_apply_to_storage */
 	const struct storage_config *flags;
 	pthread_mutex_t lock;   /* guards what follows */
@@ -171,10 +171,21 @@ void configuration_free(struct configuration *c)
 int configuration_apply_to(struct configuration *c, struct scraper *s, struct err *e)
 {
 	pthread_mutex_lock(&c->reload);
-	c->scraper = s;
-	int rc = scraper_apply(s, c->scrapes, e);
+	int rc = c->jobs ? 0 : object_jobs_new(&c->jobs, s, e);
+	if (!rc)
+		rc = object_jobs_apply(c->jobs, c->scrapes, e);
 	pthread_mutex_unlock(&c->reload);
 	return rc;
+}
+
+void configuration_leave_scraper(struct configuration *c)
+{
+	if (!c)
+		return;
+	pthread_mutex_lock(&c->reload);
+	object_jobs_free(c->jobs);
+	c->jobs = NULL;
+	pthread_mutex_unlock(&c->reload);
 }
 
 int configuration_apply_to_storage(struct configuration *c, struct tsdb *db, const struct storage_config *flags, struct err *e)
@@ -208,7 +219,7 @@ static int reload(struct configuration *c, struct err *e)
 	rc = refuse_empty(c, &r, e);
 	if (!rc && c->db)
 		rc = storage_config_apply(r.storage, c->flags, c->db, e);
-	if (!rc && c->scraper && (rc = scraper_apply(c->scraper, r.scrapes, e)) && c->db)
+	if (!rc && c->jobs && (rc = object_jobs_apply(c->jobs, r.scrapes, e)) && c->db)
 		storage_config_apply(c->storage, c->flags, c->db, NULL);
 	if (!rc) {
 		take(c, &r);

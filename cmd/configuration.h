@@ -22,6 +22,8 @@ int configuration_watch(struct configuration *c, int64_t interval_ms, struct err
 void configuration_unwatch(struct configuration *c);
 /* From now on the scraper gets what is read: at once, and on each reload. */
 int configuration_apply_to(struct configuration *c, struct scraper *s, struct err *e);
+/* No more of it, nor of the jobs that objects of clusters make. Before scraper_stop. */
+void configuration_leave_scraper(struct configuration *c);
 /* The same for what the file and the flags (borrowed until the end) say about the storage. */
 int configuration_apply_to_storage(struct configuration *c, struct tsdb *db, const struct storage_config *flags, struct err *e);
 /* All of the new file, or, if anything is wrong with it, all of the old one. Thread-safe. */

@@ -210,6 +210,7 @@ static void stop_intake(struct server *s)
 	pthread_t t;
 	struct err e = { 0 };
 	bool beside = s->web && thread_start(&t, "drain-web", drain_web, s->web, &e) == 0;
+	configuration_leave_scraper(s->config);
 	if (s->scraper)
 		scraper_stop(s->scraper);
 	if (s->db)

@@ -198,7 +198,21 @@ struct worker {
 	struct arena arena;              /* labels of a batch */
 };
 
+/* An object of a cluster, or a source of them, as a page shows it. */
+struct object_status {
+	const char *kind;                /* "ProfileScrapeConfig"; static */
+	char *job;                       /* "namespace/name"; owned */
+	char *problem;                   /* what is wrong with its current version, owned; NULL = nothing */
+	int64_t problem_ms;              /* wall clock: since when */
+	bool shown;                      /* while a page is made */
+};
+
+struct object_statuses {
+	VEC(struct object_status) v;
+};
+
 struct scraper {
+	struct object_statuses objects;  /* under the lock */
 	struct status_targets status;
 	struct sink *sink;
 	char *user_agent;
@@ -325,6 +339,9 @@ void stamp_note(struct endpoint *ep, const struct work *w, int64_t t_ms);
 
 /* work.c */
 void *worker_main(void *arg);
+
+/* object_jobs.c */
+void object_statuses_release(struct object_statuses *o);
 
 /* series.c */
 /* group: the labels of samples that the series was split by, sorted; NULL = not split. */

@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "base/vec.h"
 #include "config/config_sources.h"
+#include "scraper/object_config.h"
 
 #define DEFAULT_TIMEOUT_MS 10000
 
@@ -86,28 +87,28 @@ static bool is_discovery_key(struct view key)
 static const struct config_table job_table = { job_rows, ARRAY_LEN(job_rows), sizeof(struct raw_job), NULL,
 					       is_discovery_key };
 
-/* A text that is equal for equal settings: the node itself, and what it inherits. */
-static void put_canonical(struct buf *out, const struct config_node *n)
+void scrape_put_canonical(struct buf *out, const struct config_node *n)
 {
 	buf_printf(out, "%d %zu ", (int)n->type, n->type == CONFIG_NODE_SCALAR ? n->text.len : n->n);
 	if (n->type == CONFIG_NODE_SCALAR)
 		buf_putv(out, n->text);
 	for (size_t i = 0; n->type == CONFIG_NODE_MAP && i < n->n; i++) {
-		put_canonical(out, n->pairs[i].key);
-		put_canonical(out, n->pairs[i].value);
+		scrape_put_canonical(out, n->pairs[i].key);
+		scrape_put_canonical(out, n->pairs[i].value);
 	}
 	for (size_t i = 0; n->type == CONFIG_NODE_LIST && i < n->n; i++)
-		put_canonical(out, n->items[i]);
+		scrape_put_canonical(out, n->items[i]);
 }
 
-static int take_fingerprint(struct config_ctx *c, const struct config_node *n, struct job_config *j, struct err *e)
+int scrape_job_fingerprint(struct config_ctx *c, const struct config_node *n, struct view more, struct job_config *j, struct err *e)
 {
 	struct buf b = { .max = CONFIG_MAX_BYTES };
-	put_canonical(&b, n);
+	scrape_put_canonical(&b, n);
 	buf_printf(&b, "|%lld %lld %llu %lld %lld %lld %lld %lld %lld", (long long)j->interval_ms, (long long)j->timeout_ms,
 		   (unsigned long long)j->body_size_limit, (long long)j->sample_limit, (long long)j->target_limit,
 		   (long long)j->label_limit, (long long)j->label_name_length_limit, (long long)j->label_value_length_limit,
 		   (long long)j->keep_dropped_targets);
+	buf_putv(&b, more);
 	bool full = b.overflow;
 	j->fingerprint = arena_view(c->arena, buf_view(&b));
 	buf_free(&b);
@@ -156,8 +157,8 @@ static void take_shown(struct config_ctx *c, const struct config_node *n, struct
 	buf_free(&b);
 }
 
-static int decode_job(struct config_ctx *c, const struct config_node *n, const struct config_global *g,
-		      struct job_config *ret, struct err *e)
+int scrape_job_decode(struct config_ctx *c, const struct config_node *n, const struct config_global *g, struct job_config *ret,
+		      struct err *e)
 {
 	struct raw_job raw = { 0 };
 	int rc = config_decode(c, &job_table, n, &raw, e);
@@ -177,7 +178,7 @@ static int decode_job(struct config_ctx *c, const struct config_node *n, const s
 	inherit(ret, g);
 	take_shown(c, n, ret);
 	rc = check_intervals(c, n, ret, e);
-	return rc ? rc : take_fingerprint(c, n, ret, e);
+	return rc ? rc : scrape_job_fingerprint(c, n, VIEW(""), ret, e);
 }
 
 static void make_room(struct scraper_config *s, size_t n)
@@ -186,7 +187,7 @@ static void make_room(struct scraper_config *s, size_t n)
 	s->jobs = arena_calloc(&s->arena, n + 1, sizeof *s->jobs);
 }
 
-static struct job_config *take_job(struct scraper_config *s)
+struct job_config *scraper_config_take(struct scraper_config *s)
 {
 	struct job_config *j = &s->own[s->n_own++];
 	j->config = s;
@@ -202,8 +203,8 @@ static int decode_jobs(struct config_ctx *c, const struct config_node *list, str
 	int rc = list->type == CONFIG_NODE_LIST ? 0 : config_error(c, list, e, "a list of jobs is wanted");
 	for (size_t i = 0; i < list->n && !rc && s->n_jobs < room; i++) {
 		size_t inner = config_enter_index(c, i);
-		struct job_config *j = take_job(s);
-		rc = decode_job(c, list->items[i], &s->global, j, e);
+		struct job_config *j = scraper_config_take(s);
+		rc = scrape_job_decode(c, list->items[i], &s->global, j, e);
 		if (!rc && scraper_config_job(s, j->name) != j)
 			rc = config_error(c, list->items[i], e, "job_name %s is taken by another job", j->name);
 		config_leave(c, inner);
@@ -296,6 +297,8 @@ static int decode_all(struct config_ctx *c, const struct config_tree *t, struct 
 		rc = decode_jobs(c, own, s, room, e);
 	if (!rc)
 		rc = decode_files(c, &f, s, room, e);
+	if (!rc)
+		rc = object_sources_decode(c, t, s, e);
 	for (size_t i = 0; i < f.trees.n; i++)
 		config_free(f.trees.v[i]);
 	vec_free(&f.trees);
@@ -326,6 +329,13 @@ int scraper_config_parse(struct scraper_config **ret, const struct config_tree *
 	}
 	*ret = s;
 	return 0;
+}
+
+struct scraper_config *scraper_config_new(size_t jobs)
+{
+	struct scraper_config *s = new_config();
+	make_room(s, jobs);
+	return s;
 }
 
 struct scraper_config *scraper_config_ref(struct scraper_config *c)

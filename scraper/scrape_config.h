@@ -36,9 +36,18 @@ struct type_config {
 	size_t n_kinds;
 };
 
+/* What holds of a job that comes from an object of a cluster, whatever the object and its relabelling say: whoever may write
+ * objects in one namespace gets no further. Its address and scheme are those that discovery gave. */
+struct confinement {
+	const char *namespace;     /* the label that its targets have */
+	int64_t interval_min_ms, timeout_max_ms;
+};
+
 struct job_config {
 	struct scraper_config *config; /* whose arena it lies in; borrowed */
 	const char *name;
+	const char *job_label;     /* NULL = name */
+	const struct confinement *confined; /* NULL: it stands in a file */
 	int64_t interval_ms, timeout_ms;
 	int scheme;         /* 0 http, 1 https */
 	const char *path_prefix;
@@ -61,6 +70,8 @@ struct job_config {
 	struct view shown;         /* the job as YAML, without secrets */
 };
 
+struct object_source;
+
 struct scraper_config {
 	int refs; /* atomic */
 	uint64_t serial; /* of this program's run; no two are equal */
@@ -72,6 +83,8 @@ struct scraper_config {
 	size_t n_jobs;
 	struct scraper_config **parts; /* references */
 	size_t n_parts;
+	struct object_source *sources; /* kubernetes_scrape_configs */
+	size_t n_sources;
 	const char *empty_file; /* one of scrape_config_files with nothing in it; NULL = none is */
 };
 
@@ -79,6 +92,18 @@ const struct job_config *scraper_config_job(const struct scraper_config *c, cons
 /* The jobs of base and of the parts, in that order, as one configuration; takes references. Names must differ. A job keeps the
  * configuration that it was decoded into, so that it can stay when others come and go. Returns owned. */
 struct scraper_config *scraper_config_join(struct scraper_config *base, struct scraper_config *const *parts, size_t n);
+
+/* One without anything but room for so many jobs of its own. Returns owned. */
+struct scraper_config *scraper_config_new(size_t jobs);
+struct job_config *scraper_config_take(struct scraper_config *c); /* the next of them */
+/* One item of scrape_configs into a job that was taken. On failure the configuration still owns what was made. */
+int scrape_job_decode(struct config_ctx *c, const struct config_node *n, const struct config_global *g, struct job_config *ret,
+		      struct err *e) MUST_USE;
+/* Equal for equal nodes, `more` and what is inherited. */
+int scrape_job_fingerprint(struct config_ctx *c, const struct config_node *n, struct view more, struct job_config *j,
+			   struct err *e) MUST_USE;
+/* A text that is equal for equal settings. */
+void scrape_put_canonical(struct buf *out, const struct config_node *n);
 
 /* Decodes the list under `profiling_config` into job's types. (scrape_types.c) */
 int scrape_types_decode(struct config_ctx *c, const struct config_node *n, struct job_config *job, struct err *e) MUST_USE;

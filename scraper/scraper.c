@@ -387,6 +387,7 @@ void scraper_free(struct scraper *s)
 	discovery_finish();
 	vec_free(&s->pools);
 	vec_free(&s->leaving);
+	object_statuses_release(&s->objects);
 	heap_free(&s->due);
 	heap_free(&s->light);
 	heap_free(&s->heavy);

@@ -43,6 +43,18 @@ int scraper_new(struct scraper **ret, struct sink *sink, const struct scraper_op
  * change keep running; requests under way are cancelled only of targets that left. Targets follow at once, on a thread of
  * the scraper's. Thread-safe; takes a reference of c. */
 int scraper_apply(struct scraper *s, struct scraper_config *c, struct err *e) MUST_USE;
+
+/* Jobs from objects of a cluster (kubernetes_scrape_configs), beside those of the files. */
+struct object_jobs;
+
+/* A thread that keeps the jobs up to date, at most every reload_interval_ms. s must outlive it. */
+int object_jobs_new(struct object_jobs **ret, struct scraper *s, struct err *e) MUST_USE;
+/* scraper_apply of the files' configuration, with the jobs from objects that there are. Watches what c wants watched; asks
+ * nobody. Thread-safe. */
+int object_jobs_apply(struct object_jobs *o, struct scraper_config *c, struct err *e) MUST_USE;
+/* Before scraper_stop. NULL does nothing. */
+void object_jobs_free(struct object_jobs *o);
+
 /* Borrowed; valid until scraper_free. */
 struct status_targets *scraper_status(struct scraper *s);
 /* Cancels what is under way, gives the decoders half a second for what waits, joins. */

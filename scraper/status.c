@@ -406,11 +406,53 @@ static void add_source(void *arg, const struct discovery_status *d)
 		.changed_ms = d->changed_ms });
 }
 
-static void show_job(struct scraper *s, const struct part *p, void (*job)(void *arg, const struct status_job *j), void *arg)
+static void take_objects(struct scraper *s, struct object_statuses *ret)
+{
+	*ret = (struct object_statuses){ 0 };
+	pthread_mutex_lock(&s->lock);
+	for (size_t i = 0; i < s->objects.v.n; i++) {
+		struct object_status o = s->objects.v.v[i];
+		o.job = xstrdup(o.job);
+		o.problem = o.problem ? xstrdup(o.problem) : NULL;
+		vec_push(&ret->v, o);
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* The objects that are that job, as sources of it; those are shown then. Texts are borrowed of objects. */
+static void add_objects(struct sources *k, struct object_statuses *objects, const char *job)
+{
+	for (size_t i = 0; i < objects->v.n; i++) {
+		struct object_status *o = &objects->v.v[i];
+		if (o->shown || strcmp(o->job, job) != 0)
+			continue;
+		o->shown = true;
+		vec_push(&k->v, (struct status_source){ .kind = view_of(o->kind), .name = view_of(o->job), .ready = true,
+							.error = o->problem ? view_of(o->problem) : VIEW(""),
+							.error_since_ms = o->problem ? o->problem_ms : 0 });
+	}
+}
+
+/* Of objects that are wrong and never were a job. */
+static void show_objects(struct object_statuses *objects, void (*job)(void *arg, const struct status_job *j), void *arg)
+{
+	struct sources k = { 0 };
+	for (size_t i = 0; i < objects->v.n; i++) {
+		k.v.n = 0;
+		add_objects(&k, objects, objects->v.v[i].job);
+		if (k.v.n)
+			job(arg, &(struct status_job){ .pool = view_of(objects->v.v[i].job), .sources = k.v.v, .n_sources = k.v.n });
+	}
+	vec_free(&k.v);
+}
+
+static void show_job(struct scraper *s, const struct part *p, struct object_statuses *objects,
+		     void (*job)(void *arg, const struct status_job *j), void *arg)
 {
 	struct sources k = { 0 };
 	arena_init(&k.texts, 0);
 	discovery_each_status(p->setup->discovery, add_source, &k);
+	add_objects(&k, objects, p->name);
 	struct status_job j = { .pool = view_of(p->name), .endpoints = p->n, .dropped = p->dropped, .dropped_rows = p->rows,
 				.failed = p->failed, .sources = k.v.v, .n_sources = k.v.n };
 	count_job(s, p, &j);
@@ -423,9 +465,13 @@ void status_jobs(struct status_targets *st, void (*job)(void *arg, const struct 
 {
 	struct scraper *s = scraper_of(st);
 	struct parts parts;
+	struct object_statuses objects;
 	take_parts(s, VIEW(""), true, false, &parts);
+	take_objects(s, &objects);
 	for (size_t i = 0; i < parts.v.n; i++)
-		show_job(s, &parts.v.v[i], job, arg);
+		show_job(s, &parts.v.v[i], &objects, job, arg);
+	show_objects(&objects, job, arg);
+	object_statuses_release(&objects);
 	free_parts(s, &parts);
 }
 

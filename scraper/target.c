@@ -39,7 +39,7 @@ static void set_all(struct labels_builder *b, struct labels l)
 
 static void put_defaults(const struct job_config *j, const struct type_config *t, struct arena *a, struct labels_builder *b)
 {
-	set_default(b, "job", view_of(j->name));
+	set_default(b, "job", view_of(j->job_label ? j->job_label : j->name));
 	set_default(b, "__scrape_interval__", duration_view(a, j->interval_ms));
 	set_default(b, "__scrape_timeout__", duration_view(a, j->timeout_ms));
 	set_default(b, "__metrics_path__", view_of(j->metrics_path));
@@ -145,6 +145,8 @@ static const char *check_address(struct labels l)
 	const char *socket = check_socket(get(l, "__unix_socket__"));
 	if (socket)
 		return socket;
+	if (get(l, "__profile_path_prefix__").len && get(l, "__profile_path_prefix__").ptr[0] != '/')
+		return "__profile_path_prefix__ does not begin with a slash";
 	for (size_t i = 0; i < l.n; i++)
 		if (!utf8_valid(l.v[i].value))
 			return "the value of a label is not valid UTF-8";
@@ -209,15 +211,47 @@ static void identify(struct labels l, struct target_plan *p)
 	}
 }
 
-static void finish_plan(const struct job_config *j, const struct type_config *t, struct arena *a, struct labels_builder *b,
-			struct target_plan *p, struct labels **after)
+/* The labels that say where a request goes. */
+static const char *const place_labels[] = { "__address__", "__scheme__", "__unix_socket__" };
+
+struct place {
+	struct view v[ARRAY_LEN(place_labels)];
+};
+
+static struct place place_of(const struct labels_builder *b)
 {
+	struct place p;
+	for (size_t i = 0; i < ARRAY_LEN(place_labels); i++)
+		p.v[i] = labels_builder_get(b, view_of(place_labels[i]));
+	return p;
+}
+
+/* What relabelling may not do in a job from an object. before: as discovery had it. */
+static const char *check_confined(const struct confinement *f, const struct place *before, struct labels l, const struct target_plan *p)
+{
+	for (size_t i = 0; i < ARRAY_LEN(place_labels); i++)
+		if (!view_eq(get(l, place_labels[i]), before->v[i]))
+			return "relabelling changed where the target is asked, which a job from an object may not";
+	if (p->interval_ms < f->interval_min_ms)
+		return "__scrape_interval__ is shorter than a job from an object may have it";
+	if (p->timeout_ms > f->timeout_max_ms)
+		return "__scrape_timeout__ is longer than a job from an object may have it";
+	return NULL;
+}
+
+static void finish_plan(const struct job_config *j, const struct type_config *t, const struct place *before, struct arena *a,
+			struct labels_builder *b, struct target_plan *p, struct labels **after)
+{
+	if (j->confined)
+		labels_builder_set(b, VIEW("namespace"), view_of(j->confined->namespace));
 	if (labels_builder_get(b, VIEW("__unix_socket__")).len)
 		set_default(b, "__address__", VIEW("localhost"));
 	struct labels l = labels_builder_finish(b);
 	const char *problem = check_address(l);
 	if (!problem)
 		problem = plan_times(t, l, p);
+	if (!problem && j->confined)
+		problem = check_confined(j->confined, before, l, p);
 	if (problem) {
 		p->problem = xstrdup(problem);
 		return;
@@ -261,12 +295,13 @@ void target_plan_explain(const struct job_config *j, const struct type_config *t
 	*ret = (struct target_plan){ 0 };
 	labels_builder_init(&b, (struct labels){ 0 });
 	put_discovered(j, t, group, target, a, &b);
+	const struct place before = place_of(&b);
 	int rc = relabel_apply(j->relabel.v, j->relabel.n, &b, a, &e);
 	ret->dropped = rc == 0;
 	if (rc < 0)
 		ret->problem = xasprintf("relabel_configs: %s", e.msg);
 	else if (rc > 0)
-		finish_plan(j, t, a, &b, ret, after);
+		finish_plan(j, t, &before, a, &b, ret, after);
 	labels_builder_free(&b);
 }
 

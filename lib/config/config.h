@@ -22,6 +22,7 @@ struct config_node {
 	enum config_node_type type;
 	uint32_t line, column;            /* from 1 */
 	const char *file;
+	const char *field;                /* NULL, or all that messages say of its place besides file: it stands in none */
 	struct view text;                 /* scalar: NUL-terminated as well */
 	bool quoted;                      /* scalar: a string whatever it looks like */
 	struct view raw;                  /* scalar with variables (config_expand.h): as it was written; else empty */

@@ -46,9 +46,11 @@ void config_leave(struct config_ctx *c, size_t mark)
 
 static void put_place(const struct config_ctx *c, const struct config_node *n, struct buf *out)
 {
-	if (n)
+	if (n && n->field)
+		buf_printf(out, "%s: field %s: ", n->file, n->field);
+	else if (n)
 		buf_printf(out, "%s:%u:%u: ", n->file, n->line, n->column);
-	if (c->path.len)
+	if (c->path.len && !(n && n->field))
 		buf_printf(out, "field %.*s: ", VIEW_ARG(buf_view(&c->path)));
 }
 

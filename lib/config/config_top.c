@@ -29,6 +29,7 @@ static const struct config_field sections[] = {
 	OURS("global"),
 	OURS("scrape_configs"),
 	OURS("scrape_config_files"),
+	OURS("kubernetes_scrape_configs"),
 	NOT_YET("rule_files"),
 	NOT_YET("alerting"),
 	NOT_YET("remote_write"),

@@ -38,3 +38,13 @@ sd_kubernetes_test_CPPFLAGS = $(libdiscovery_a_CPPFLAGS)
 sd_kubernetes_test_SOURCES = lib/discovery/sd_kubernetes_test.c
 sd_kubernetes_test_LDADD = $(DISCOVERY_LIBS) $(CMOCKA_LIBS)
 endif
+
+libdiscovery_a_SOURCES += lib/discovery/kube_objects.c lib/discovery/kube_objects.h lib/discovery/sd_kubernetes_source.c \
+	lib/discovery/sd_object_pods.c lib/discovery/sd_object_pods.h
+if HAVE_CMOCKA
+check_PROGRAMS += object_pods_test
+TESTS += object_pods_test
+object_pods_test_CPPFLAGS = $(libdiscovery_a_CPPFLAGS)
+object_pods_test_SOURCES = lib/discovery/object_pods_test.c
+object_pods_test_LDADD = $(DISCOVERY_LIBS) $(CMOCKA_LIBS)
+endif

@@ -47,7 +47,7 @@ static const struct config_field namespace_rows[] = {
 	{ "own_namespace", CONFIG_BOOL, SUB(namespaces, own), "false" },
 	{ "names", CONFIG_STRINGS, SUB(namespaces, names) },
 };
-static const struct config_table namespace_table = {
+const struct config_table kube_sd_namespace_table = {
 	namespace_rows, ARRAY_LEN(namespace_rows), sizeof(((struct kube_sd_config *)0)->namespaces), NULL
 };
 
@@ -113,7 +113,7 @@ static int check_names(struct config_ctx *c, const struct config_node *n, const 
 	return rc;
 }
 
-static int check(struct config_ctx *c, const struct config_node *n, void *at, struct err *e)
+int kube_sd_check(struct config_ctx *c, const struct config_node *n, void *at, struct err *e)
 {
 	const struct kube_sd_config *k = at;
 	struct http_config none = { 0 };
@@ -142,12 +142,12 @@ static const struct config_field rows[] = {
 	FIELD("api_server", CONFIG_STRING, api_server, NULL),
 	FIELD("kubeconfig_file", CONFIG_PATH, kubeconfig_file, NULL),
 	FIELD("role", CONFIG_ENUM, role, NULL, CONFIG_REQUIRED, .words = KUBE_SD_ROLES),
-	FIELD("namespaces", CONFIG_STRUCT, namespaces, .table = &namespace_table),
+	FIELD("namespaces", CONFIG_STRUCT, namespaces, .table = &kube_sd_namespace_table),
 	FIELD("selectors", CONFIG_STRUCTS, selectors, .table = &selector_table),
 	FIELD("attach_metadata", CONFIG_STRUCT, attach, .table = &attach_table),
 	{ NULL, CONFIG_INLINE, offsetof(struct kube_sd_config, http), .table = &config_http_table },
 };
-static const struct config_table table = CONFIG_TABLE(struct kube_sd_config, rows, check);
+static const struct config_table table = CONFIG_TABLE(struct kube_sd_config, rows, kube_sd_check);
 
 static int decode(struct config_ctx *c, const struct config_node *n, void **ret, struct err *e)
 {

@@ -18,7 +18,6 @@
 #include "kube/kube.h"
 
 #define GROUP_ARENA_MAX (4 * KUBE_SD_GROUP_BYTES_MAX)
-#define NAMESPACE_FILE "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 struct run;
 
@@ -248,45 +247,23 @@ static struct kube_sd_attach attach_of(const struct kube_sd_config *c)
 					.cronjob = pods && c->attach.cronjob };
 }
 
-static bool listed(const struct config_strings *names, size_t n, const char *name)
-{
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(names->v[i], name) == 0)
-			return true;
-	return false;
-}
-
-static int own_namespace(struct buf *out, struct err *e)
-{
-	const char *path = NAMESPACE_FILE;
-	int rc = buf_read_file(out, path, e);
-	while (out->len && strchr(" \r\n", out->ptr[out->len - 1]))
-		out->ptr[--out->len] = 0;
-	if (!rc && (!out->len || memchr(out->ptr, '/', out->len)))
-		rc = err_set(e, ERR_BAD_DATA, "it is not the name of a namespace");
-	return rc ? err_wrap(e, "own_namespace: %s", path) : 0;
-}
-
 static int make_lists(struct run *r, struct err *e)
 {
-	const struct config_strings *names = &r->config->namespaces.names;
-	struct buf own = { .max = 4096 };
-	int rc = r->config->namespaces.own && r->config->role != KUBE_SD_NODE ? own_namespace(&own, e) : 0;
+	struct arena a;
+	struct config_strings names = { 0 };
+	arena_init(&a, 0);
+	int rc = r->config->role == KUBE_SD_NODE ? 0 : kube_sd_namespaces(r->config, &a, &names, e);
 
-	r->lists = xcalloc((names->n + 1) * LISTS_OF_NAMESPACE + LISTS_OF_CLUSTER, sizeof *r->lists);
-	if (!rc && (r->config->role == KUBE_SD_NODE || (!names->n && !own.len)))
+	r->lists = xcalloc((names.n + 1) * LISTS_OF_NAMESPACE + LISTS_OF_CLUSTER, sizeof *r->lists);
+	if (!rc && !names.n)
 		add_lists(r, NULL);
-	else if (!rc)
-		for (size_t i = 0; i < names->n; i++)
-			if (!listed(names, i, names->v[i]))
-				add_lists(r, names->v[i]);
-	if (!rc && own.len && !listed(names, names->n, own.ptr))
-		add_lists(r, own.ptr);
+	for (size_t i = 0; i < names.n && !rc; i++)
+		add_lists(r, names.v[i]);
+	arena_free(&a);
 	if (r->attach.node)
 		add_list(r, KUBE_SD_NODE, NULL);
 	if (r->attach.namespace)
 		add_list(r, KUBE_SD_NAMESPACE, NULL);
-	buf_free(&own);
 	return rc;
 }
 
@@ -295,11 +272,7 @@ static int make_lists(struct run *r, struct err *e)
 static int subscribe(struct run *r, struct list *l, struct err *e)
 {
 	const struct kube_events events = { on_begin, on_put, on_del, on_end, on_problem, l };
-	const struct kube_informer_config c = { .client = { .api_server = r->config->api_server, .http = &r->config->http,
-							    .kubeconfig_file = r->config->kubeconfig_file,
-							    .user_agent = "pyrrha/" PACKAGE_VERSION },
-						.path = l->path, .label_selector = l->label, .field_selector = l->field };
-	return kube_subscribe(&l->subscription, &c, &events, e);
+	return kube_sd_subscribe(&l->subscription, r->config, l->path, l->label, l->field, &events, e);
 }
 
 static void run_free(struct run *r)
