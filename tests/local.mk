@@ -15,7 +15,7 @@ E2E = tests/e2e/run tests/e2e/test_object_jobs.py tests/e2e/page.mjs tests/e2e/h
   tests/e2e/test_format.py tests/format/reader.py tests/format/values.py tests/format/rocks.py
 EXTRA_DIST += tests/e2e/test_attack_queries.py tests/attack/deep_queries.py tests/attack/bad_regex.py
 EXTRA_DIST += tests/e2e/test_attack_http.py tests/attack/cross_site.py tests/attack/half_open.py tests/attack/drip.py tests/attack/expensive_queries.py tests/attack/slow_reader.py
-EXTRA_DIST += tests/e2e/test_config_reload.py
+EXTRA_DIST += tests/e2e/test_config_reload.py tests/e2e/test_prometheus_files.py tests/e2e/test_relabel_oracle.py tests/fixtures/prometheus
 EXTRA_DIST += tests/e2e/test_attack_names.py tests/attack/invent_names.py
 EXTRA_DIST += tests/attack/heavy_bodies.py tests/attack/hostile_targets.py
 EXTRA_DIST += tests/e2e/test_discovery_nets.py

@@ -1,7 +1,7 @@
 # Fuzz targets. fuzz_NAME.c has the target, corpus/NAME/ its seeds. The program fuzz_NAME is a test that replays the seeds;
 # where ./configure was told --enable-fuzz (CC=clang --enable-sanitize=address,undefined) it is the fuzzer:
 # ./fuzz_NAME NEW_INPUTS $(srcdir)/tests/fuzz/corpus/NAME
-FUZZERS = fuzz_pprof fuzz_config fuzz_promql fuzz_tsdb \
+FUZZERS = fuzz_pprof fuzz_config fuzz_relabel fuzz_promql fuzz_tsdb \
   fuzz_elf fuzz_gopclntab fuzz_ehframe fuzz_perfmap fuzz_kallsyms fuzz_demangle fuzz_dwarfindex fuzz_kube \
   fuzz_sdlists fuzz_kubesd
 EXTRA_DIST += tests/fuzz/corpus
@@ -23,6 +23,8 @@ fuzz_pprof_SOURCES = tests/fuzz/fuzz_pprof.c lib/pprof/oracle.c lib/pprof/oracle
 fuzz_pprof_LDADD = $(PPROF_LIBS) $(FUZZ_LIBS)
 fuzz_config_SOURCES = tests/fuzz/fuzz_config.c $(FUZZ_MAIN)
 fuzz_config_LDADD = $(SCRAPER_LIBS) $(FUZZ_LIBS)
+fuzz_relabel_SOURCES = tests/fuzz/fuzz_relabel.c $(FUZZ_MAIN)
+fuzz_relabel_LDADD = $(MODEL_LIBS) $(FUZZ_LIBS)
 fuzz_promql_SOURCES = tests/fuzz/fuzz_promql.c $(FUZZ_MAIN)
 fuzz_promql_LDADD = $(PROMQL_LIBS) $(FUZZ_LIBS)
 fuzz_tsdb_SOURCES = tests/fuzz/fuzz_tsdb.c $(FUZZ_MAIN)
