@@ -207,7 +207,7 @@ static void parse_edges(struct parser *p, struct node *n, enum range_edges edges
 		parser_die(p, n->start, "%s modifier is not supported for subqueries", word);
 	struct time_mods *m = mods_of(n);
 	if (!m)
-		parser_die(p, n->start, "%s modifier not implemented", word);
+		parser_die(p, n->start, "%s modifier must be preceded by an instant vector selector or range vector selector", word);
 	if (m->edges && m->edges != edges)
 		parser_die(p, n->start, "anchored and smoothed modifiers cannot be used together");
 	m->edges = edges;

@@ -3,7 +3,7 @@
 # ./fuzz_NAME NEW_INPUTS $(srcdir)/tests/fuzz/corpus/NAME
 FUZZERS = fuzz_pprof fuzz_config fuzz_relabel fuzz_promql fuzz_tsdb \
   fuzz_elf fuzz_gopclntab fuzz_ehframe fuzz_perfmap fuzz_kallsyms fuzz_demangle fuzz_dwarfindex fuzz_kube \
-  fuzz_sdlists fuzz_kubesd
+  fuzz_sdlists fuzz_kubesd fuzz_sdanswers fuzz_dns
 EXTRA_DIST += tests/fuzz/corpus
 
 if FUZZ
@@ -50,3 +50,7 @@ fuzz_sdlists_SOURCES = tests/fuzz/fuzz_sdlists.c tests/fuzz/sd.h $(FUZZ_MAIN)
 fuzz_sdlists_LDADD = $(DISCOVERY_LIBS) $(FUZZ_LIBS)
 fuzz_kubesd_SOURCES = tests/fuzz/fuzz_kubesd.c tests/fuzz/sd.h $(FUZZ_MAIN)
 fuzz_kubesd_LDADD = $(DISCOVERY_LIBS) $(FUZZ_LIBS)
+fuzz_sdanswers_SOURCES = tests/fuzz/fuzz_sdanswers.c tests/fuzz/sd.h $(FUZZ_MAIN)
+fuzz_sdanswers_LDADD = $(DISCOVERY_LIBS) $(FUZZ_LIBS)
+fuzz_dns_SOURCES = tests/fuzz/fuzz_dns.c tests/fuzz/sd.h $(FUZZ_MAIN)
+fuzz_dns_LDADD = $(DISCOVERY_LIBS) $(FUZZ_LIBS)
