@@ -68,7 +68,7 @@ static void set_due(struct endpoint *ep, int64_t start_ms, int64_t end_ms)
 	schedule(ep, schedule_after(start_ms, end_ms, ep->interval_ms, offset_of(ep)));
 	int64_t slots = (ep->due.key - was_ms) / ep->interval_ms;
 	if (slots > 1)
-		metric_add(&scraper_table[M_SLOTS_MISSED], (double)(slots - 1));
+		metric_add(&scraper_table[M_SLOTS_MISSED], (double)(slots - 1), ep->job->name);
 }
 
 /* Nobody saw this scrape; it ended and its endpoint may have left meanwhile. */
@@ -160,7 +160,7 @@ void ask(struct endpoint *ep)
 		return;
 	}
 	if (memory_begin(w, ep->last_start_ms)) {
-		metric_inc(&scraper_table[M_SLOTS_MISSED]);
+		metric_add(&scraper_table[M_SLOTS_MISSED], 1, ep->job->name);
 		fail_at_once(w);
 		return;
 	}

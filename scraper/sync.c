@@ -409,6 +409,7 @@ void pool_sync(struct pool *p)
 	if (y.problems > WARNINGS)
 		LOG_WARN("msg", "more targets cannot be scraped", "job", p->name, "n", LOG_NUM(y.problems - WARNINGS));
 	metric_add(&scraper_table[M_SYNCS], 1, p->name);
+	metric_add(&scraper_table[M_SLOTS_MISSED], 0, p->name); /* there from the start */
 	metric_set(&scraper_table[M_POOL_TARGETS], (double)p->n_targets, p->name);
 	vec_free(&y.plans);
 	vec_free(&y.fresh);

@@ -44,7 +44,7 @@ struct metric scraper_table[M_METRICS_] = {
 			  "Scrapes whose profile took too much CPU time to decode.", METRIC_COUNTER },
 	[M_SLOTS_MISSED] = { "pyrrha_target_slots_missed_total",
 			     "Scrapes that should have begun and did not, for want of memory or because the one before took too long.",
-			     METRIC_COUNTER },
+			     METRIC_COUNTER, "scrape_job" },
 	[M_MEMORY] = { "pyrrha_target_memory_bytes",
 		       "Memory of bodies under way and waiting, of decoders, and of baselines of cumulative types.", METRIC_GAUGE },
 	[M_MEMORY_LIMIT] = { "pyrrha_target_memory_limit_bytes", "What --scrape.memory allows of it.", METRIC_GAUGE },

@@ -29,6 +29,7 @@
 
 #define SHARDS 32
 #define EVENTS 256        /* of one epoll_wait */
+#define READ_BUFFER 4096L /* each exchange has one for as long as it lasts, also while it waits; curl's default is 16 KiB */
 #define PACE_BURST 10     /* of a second: what may be saved up */
 #define PACE_WAIT_MS 20
 #define LEAST_KEPT 8      /* connections that a shard keeps, however few files may be open */
@@ -286,6 +287,7 @@ int fetch_start(struct fetch_loop *l, struct fetch_client *c, const struct fetch
 	int rc = fetch_prepare(&f, c, q, false, e);
 	if (rc)
 		return rc;
+	curl_easy_setopt(f->easy, CURLOPT_BUFFERSIZE, READ_BUFFER);
 	f->loop = l;
 	f->shard = s;
 	f->done = done;
