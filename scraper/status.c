@@ -406,24 +406,34 @@ static void add_source(void *arg, const struct discovery_status *d)
 		.changed_ms = d->changed_ms });
 }
 
-static void take_objects(struct scraper *s, struct object_statuses *ret)
+/* Objects of a cluster that are jobs, or should be; there may be as many as jobs. */
+struct objects {
+	struct object_statuses all;
+	struct map by_job;       /* hash of the job's name -> place */
+};
+
+static void take_objects(struct scraper *s, struct objects *ret)
 {
-	*ret = (struct object_statuses){ 0 };
+	*ret = (struct objects){ 0 };
 	pthread_mutex_lock(&s->lock);
 	for (size_t i = 0; i < s->objects.v.n; i++) {
 		struct object_status o = s->objects.v.v[i];
 		o.job = xstrdup(o.job);
 		o.problem = o.problem ? xstrdup(o.problem) : NULL;
-		vec_push(&ret->v, o);
+		vec_push(&ret->all.v, o);
 	}
 	pthread_mutex_unlock(&s->lock);
+	for (size_t i = 0; i < ret->all.v.n; i++)
+		map_insert(&ret->by_job, hash_view(view_of(ret->all.v.v[i].job)), (uint32_t)i);
 }
 
 /* The objects that are that job, as sources of it; those are shown then. Texts are borrowed of objects. */
-static void add_objects(struct sources *k, struct object_statuses *objects, const char *job)
+static void add_objects(struct sources *k, struct objects *objects, const char *job)
 {
-	for (size_t i = 0; i < objects->v.n; i++) {
-		struct object_status *o = &objects->v.v[i];
+	uint64_t hash = hash_view(view_of(job));
+	uint32_t id;
+	for (size_t at = map_start(&objects->by_job, hash); map_probe(&objects->by_job, hash, &at, &id);) {
+		struct object_status *o = &objects->all.v.v[id];
 		if (o->shown || strcmp(o->job, job) != 0)
 			continue;
 		o->shown = true;
@@ -434,19 +444,20 @@ static void add_objects(struct sources *k, struct object_statuses *objects, cons
 }
 
 /* Of objects that are wrong and never were a job. */
-static void show_objects(struct object_statuses *objects, void (*job)(void *arg, const struct status_job *j), void *arg)
+static void show_objects(struct objects *objects, void (*job)(void *arg, const struct status_job *j), void *arg)
 {
 	struct sources k = { 0 };
-	for (size_t i = 0; i < objects->v.n; i++) {
+	for (size_t i = 0; i < objects->all.v.n; i++) {
+		const char *name = objects->all.v.v[i].job;
 		k.v.n = 0;
-		add_objects(&k, objects, objects->v.v[i].job);
+		add_objects(&k, objects, name);
 		if (k.v.n)
-			job(arg, &(struct status_job){ .pool = view_of(objects->v.v[i].job), .sources = k.v.v, .n_sources = k.v.n });
+			job(arg, &(struct status_job){ .pool = view_of(name), .sources = k.v.v, .n_sources = k.v.n });
 	}
 	vec_free(&k.v);
 }
 
-static void show_job(struct scraper *s, const struct part *p, struct object_statuses *objects,
+static void show_job(struct scraper *s, const struct part *p, struct objects *objects,
 		     void (*job)(void *arg, const struct status_job *j), void *arg)
 {
 	struct sources k = { 0 };
@@ -465,13 +476,14 @@ void status_jobs(struct status_targets *st, void (*job)(void *arg, const struct 
 {
 	struct scraper *s = scraper_of(st);
 	struct parts parts;
-	struct object_statuses objects;
+	struct objects objects;
 	take_parts(s, VIEW(""), true, false, &parts);
 	take_objects(s, &objects);
 	for (size_t i = 0; i < parts.v.n; i++)
 		show_job(s, &parts.v.v[i], &objects, job, arg);
 	show_objects(&objects, job, arg);
-	object_statuses_release(&objects);
+	object_statuses_release(&objects.all);
+	map_free(&objects.by_job);
 	free_parts(s, &parts);
 }
 
