@@ -148,6 +148,7 @@ static void a_provider_outlives_a_reload(void **state)
 	assert_int_equal(job_start(&old, "old", "x", NULL), 0);
 	EMIT("1", "h:1");
 	job_stop(&old); /* and only then the renamed one */
+	clock_sleep_ms(50);
 	assert_int_equal(job_start(&new, "new", "x", NULL), 0);
 	assert_int_equal(fakes.started, 1);
 	assert_string_equal(sd_targets(&new.run), "{__address__=\"h:1\"}{g=\"1\"}\n");
@@ -210,8 +211,13 @@ static void targets_are_counted_by_job(void **state)
 	assert_int_equal(job_start(&b, "count-b", "x", NULL), 0);
 	EMIT("2", "h:3");
 	assert_true(metric_get(&discovery_table[SD_TARGETS], "count-a", "fake", "") == 3);
+	assert_true(metric_get(&discovery_table[SD_DELAYED], "count-a") == 1); /* it has not looked in between */
+	assert_true(metric_get(&discovery_table[SD_DELAYED], "count-b") == 0);
+	sd_targets(&a.run);
 	assert_true(metric_get(&discovery_table[SD_TARGETS], "count-b", "fake", "") == 3);
 	emit("1", NULL, 0);
+	assert_true(metric_get(&discovery_table[SD_DELAYED], "count-a") == 1);
+	assert_true(metric_get(&discovery_table[SD_DELAYED], "count-b") == 1);
 	assert_true(metric_get(&discovery_table[SD_TARGETS], "count-b", "fake", "") == 1);
 	job_stop(&a);
 	assert_true(metric_get(&discovery_table[SD_TARGETS], "count-a", "fake", "") == 0);

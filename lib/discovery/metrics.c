@@ -11,6 +11,8 @@ struct metric discovery_table[SD_METRICS_] = {
 			  "mechanism,role" },
 	[SD_UPDATES] = { "pyrrha_sd_updates_total", "Groups that were not what they had been, and were handed on.", METRIC_COUNTER,
 			 "mechanism,role" },
+	[SD_DELAYED] = { "pyrrha_sd_updates_delayed_total",
+			 "Changes that came while a job had not yet taken in the one before.", METRIC_COUNTER, "name" },
 	[SD_REFRESHES] = { "pyrrha_sd_refreshes_total", "Refreshes that ended, well or not.", METRIC_COUNTER, "mechanism" },
 	[SD_REFRESH_FAILURES] = { "pyrrha_sd_refresh_failures_total", "Refreshes that failed.", METRIC_COUNTER, "mechanism" },
 	[SD_REFRESH_SECONDS] = { "pyrrha_sd_refresh_duration_seconds", "How long a refresh took.", METRIC_HISTOGRAM, "mechanism" },

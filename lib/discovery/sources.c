@@ -11,6 +11,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -47,6 +48,7 @@ struct discovery {
 	void (*changed)(void *arg);
 	void *arg;
 	VEC(struct source *) sources;
+	atomic_bool unread; /* changed was called, and discovery_each was not since */
 };
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -61,8 +63,12 @@ static struct {
 
 static void tell_users(struct source *s)
 {
-	for (size_t i = 0; i < s->users.n; i++)
-		s->users.v[i]->changed(s->users.v[i]->arg);
+	for (size_t i = 0; i < s->users.n; i++) {
+		struct discovery *d = s->users.v[i];
+		if (atomic_exchange(&d->unread, true))
+			metric_add(&discovery_table[SD_DELAYED], 1, d->job);
+		d->changed(d->arg);
+	}
 }
 
 static void count_targets(const struct source *s, const struct discovery *d, double more)
@@ -421,6 +427,7 @@ void discovery_stop(struct discovery *d)
 void discovery_each(struct discovery *d, void (*group)(void *arg, const struct discovery_group *g), void *arg)
 {
 	VEC(const struct discovery_group *) now = { 0 };
+	atomic_store(&d->unread, false);
 	for (size_t i = 0; i < d->sources.n; i++) {
 		struct source *s = d->sources.v[i];
 		pthread_mutex_lock(&s->lock);
