@@ -7,7 +7,7 @@
 
 #include "discovery/target_list.h"
 
-#define DNS_MAX_SERVERS 8 /* c-ares tells of 16 sockets; each server may have two */
+#define DNS_MAX_SERVERS 7 /* c-ares tells of 15 sockets; each server may have two */
 #define DNS_MAX_SEARCH 32
 #define DNS_RESOLV_CONF "/etc/resolv.conf"
 
