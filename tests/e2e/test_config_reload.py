@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configuration that others write: variables of the environment, and files that change under a running program."""
+"""Configuration that others write: variables of the environment, files that change under a running program, sockets."""
 import os
+import re
 import shutil
+import socket
+import threading
 import time
 
 from harness import Echo, Server, check, http_get, run, wait_until
+from test_agent import start_agent
 
 
 def job(name, *addresses, more=""):
@@ -171,3 +175,66 @@ def test_variables_of_the_environment(env):
         check(status == 0 or "not host:port" in out, f"without the flag it is text: {status}: {out}")
         status, out = run([env.program(words[0]), *words[1:], "--config.expand-env"])
         check(status == 1 and "checked.yml:5:" in out and "PT_UNSET" in out, f"{status}: {out}")
+
+
+def agent_metric(agent, name):
+    found = re.search(rf"^{name} (\S+)$", http_get(agent + "/metrics")[2].decode(), re.M)
+    return float(found[1])
+
+
+def test_the_agent_reloads(env):
+    """The same for the agent's file, with variables."""
+    rules = "relabel_configs: [{source_labels: [comm], regex: '${AT_DROPPED}', action: drop}]\n"
+    os.environ["AT_DROPPED"] = "some_program"
+    volume = Volume(env.path("volume"), agent=rules)
+    agent = start_agent(env, f"--config.file={volume.path}/agent.yml", "--config.expand-env", "--config.auto-reload", "--no-kubernetes")
+    check(agent_metric(agent, "pyrrha_agent_config_last_reload_successful") == 1, "it starts with a good one")
+    volume.swap(agent=rules + "oops: 1\n")
+    within(5, "the bad one is refused", lambda: agent_metric(agent, "pyrrha_agent_config_last_reload_successful") == 0)
+    volume.swap(agent=rules.replace("AT_DROPPED", "AT_UNSET"))
+    within(5, "a variable that is not set", lambda: "AT_UNSET is not set" in env.agent.text())
+    check(agent_metric(agent, "pyrrha_agent_config_reload_failures_total") == 2, "each is counted once")
+    volume.swap(agent=rules.replace("drop}", "keep}"))
+    within(5, "a good one", lambda: agent_metric(agent, "pyrrha_agent_config_last_reload_successful") == 1)
+
+
+def test_a_target_behind_a_socket(env):
+    """__unix_socket__ is dialled, here with an address that nobody listens on, and with none; each socket by itself."""
+    echo = Echo(env)
+    host, port = echo.address.split(":")
+    paths = [env.path("a.sock"), env.path("b.sock")]
+    for path in paths:
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(path)
+        listener.listen()
+        env.at_end(listener.close)
+        threading.Thread(target=forward, args=(listener, (host, int(port))), daemon=True).start()
+    job_of = lambda name, address, path: job(name, f"'{address}'").replace("]}]", f"], labels: {{__unix_socket__: {path}}}}}]")
+    server = Server(env, jobs(job_of("a", "nobody.invalid:1", paths[0]), job_of("b", "", paths[1]), job_of("c", "x:1", env.path("none.sock"))))
+    for name, instance in (("a", "nobody.invalid:1"), ("b", "localhost")):
+        wait_until(f"job {name}", lambda: server.value(f'up{{job="{name}",instance="{instance}"}}') == 1)
+    wait_until("job c is down", lambda: server.value('up{job="c"}') == 0)
+
+
+def forward(listener, address):
+    """Connections of the socket to the address."""
+    def copy(source, to):
+        try:
+            while data := source.recv(65536):
+                to.sendall(data)
+        except OSError:
+            pass
+        finally:
+            for s in (source, to):
+                try:
+                    s.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass
+    while True:
+        try:
+            client = listener.accept()[0]
+        except OSError:
+            return
+        server = socket.create_connection(address)
+        for pair in ((client, server), (server, client)):
+            threading.Thread(target=copy, args=pair, daemon=True).start()
