@@ -20,6 +20,7 @@ EXTRA_DIST += tests/e2e/test_attack_names.py tests/attack/invent_names.py
 EXTRA_DIST += tests/attack/heavy_bodies.py tests/attack/hostile_targets.py
 EXTRA_DIST += tests/e2e/test_discovery_nets.py
 EXTRA_DIST += tests/e2e/test_attack_all.py tests/e2e/test_table.py
+EXTRA_DIST += tests/e2e/kube_real.py tests/e2e/test_kube_real.py
 EXTRA_DIST += tests/e2e/test_discovery.py
 EXTRA_DIST += $(E2E) tests/tsan.supp tests/kernels/run tests/kernels/init tests/kernels/kernel_fixture.c tests/kernels/dropcaps.c \
   tests/kernels/silent.c tests/kernels/silent_program.c
