@@ -85,7 +85,7 @@ static int read_number(struct reader *r)
 {
 	struct view v = word(r);
 	for (size_t i = 0; i < v.len; i++)
-		if (!isdigit((unsigned char)v.ptr[i]) && !(i == 0 && v.len > 1 && (v.ptr[i] == '-' || v.ptr[i] == '+')))
+		if (!isdigit((unsigned char)v.ptr[i]))
 			return wrong(r, "a whole number is wanted");
 	return v.len ? 0 : wrong(r, "a whole number is wanted");
 }
