@@ -163,8 +163,8 @@ static bool tell_group(struct run *r, struct kube_sd_made *made)
 	pthread_mutex_unlock(&r->lock);
 	if (!made->rc)
 		r->emit.group(r->emit.arg, &made->group);
-	else if (made->rc != -ERR_NOT_FOUND)
-		LOG_WARN("msg", "an object of Kubernetes is left out", "err", made->err.msg);
+	else if (made->rc != -ERR_NOT_FOUND && !made->again)
+		LOG_WARN("msg", "what is told of an object of Kubernetes stays as it was", "err", made->err.msg);
 	kube_sd_made_reset(made);
 	pthread_mutex_lock(&r->lock);
 	return true;

@@ -202,6 +202,8 @@ static void make(struct kube_sd_store *s, const struct kube_sd_attach *attach, s
 
 	s->builds++;
 	ret->rc = kube_sd_group(s->role, object, &world, &ret->arena, &ret->group, &ret->err);
+	ret->again = n->refused && ret->rc == -ERR_LIMIT;
+	n->refused = ret->rc == -ERR_LIMIT;
 	if (!n->out) {
 		free(n->packed);
 		n->packed = NULL;

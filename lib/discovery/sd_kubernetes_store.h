@@ -24,6 +24,7 @@ struct kube_sd_entry {
 	uint32_t list, round;        /* the list it came from, and its round of it */
 	uint8_t kind;                /* enum kube_sd_kind */
 	bool known, queued;          /* whether the object exists */
+	bool refused;                /* its group was too large */
 	char *packed;                /* NUL-terminated; NULL: let go of, or not known */
 	struct kube_sd_edge *in, *out;
 	struct kube_sd_entry *next;  /* queued */
@@ -57,6 +58,7 @@ struct kube_sd_made {
 	VEC(json_t *) parsed;
 	struct discovery_group group;
 	int rc;                      /* as of kube_sd_group; then err says why */
+	bool again;                  /* as the last time */
 	struct err err;
 };
 

@@ -86,7 +86,7 @@ static const char *groups(void)
 	buf_reset(&t.out);
 	while (kube_sd_store_next(&t.store, &t.attach, &t.made)) {
 		if (t.made.rc) {
-			buf_printf(&t.out, "! %s\n", t.made.err.msg);
+			buf_printf(&t.out, "! %s%s\n", t.made.err.msg, t.made.again ? ", again" : "");
 		} else {
 			buf_printf(&t.out, "%s: ", t.made.group.source);
 			put_labels(t.made.group.labels, false);
@@ -416,7 +416,8 @@ static void test_too_large(void **state)
 	large[200000] = 0;
 	buf_printf(&b, "{'metadata':{'name':'web-0','namespace':'d','annotations':{'a':'%s'}},'status':{'podIP':'1.1.1.1'}}", large);
 	put(KUBE_SD_POD, b.ptr);
-	buf_reset(&b);
+	struct buf pod = b;
+	b = (struct buf){ 0 };
 	buf_puts(&b, "{'metadata':{'name':'e','namespace':'d'},'subsets':[{'ports':[");
 	for (int i = 1; i <= 500; i++)
 		buf_printf(&b, "%s{'port':%d}", i > 1 ? "," : "", i);
@@ -424,6 +425,13 @@ static void test_too_large(void **state)
 	put(KUBE_SD_ENDPOINTS, b.ptr);
 	put(KUBE_SD_ENDPOINTS, "{'metadata':{'name':'f','namespace':'d'}}");
 	assert_string_equal(groups(), "! the labels of endpoints d/e are more than 64 MiB\nendpoints/d/f: endpoints_name=f namespace=d\n");
+	put(KUBE_SD_SERVICE, "{'metadata':{'name':'e','namespace':'d'}}");
+	assert_string_equal(groups(), "! the labels of endpoints d/e are more than 64 MiB, again\n");
+	put(KUBE_SD_POD, "{'metadata':{'name':'web-0','namespace':'d'},'status':{'podIP':'1.1.1.1'}}");
+	assert_int_equal(strncmp(groups(), "endpoints/d/e: ", 15), 0);
+	put(KUBE_SD_POD, pod.ptr);
+	assert_string_equal(groups(), "! the labels of endpoints d/e are more than 64 MiB\n");
+	buf_free(&pod);
 	buf_free(&b);
 }
 
