@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/map.h"
 #include "base/path_watch.h"
 #include "base/thread.h"
 #include "discovery/metrics.h"
@@ -98,14 +99,28 @@ struct file_sd {
 	atomic_bool stop;
 	pthread_t thread;
 	VEC(struct file) files;
+	struct map index; /* hash of path -> place in files */
 	char *problem; /* of the last scan beside those of files */
 };
 
+static void index_files(struct file_sd *f)
+{
+	map_clear(&f->index);
+	for (size_t i = 0; i < f->files.n; i++)
+		map_insert(&f->index, hash_view(view_of(f->files.v[i].path)), (uint32_t)i);
+}
+
+/* Valid until the next one; NULL: it is new, and there are too many. */
 static struct file *find_file(struct file_sd *f, const char *path)
 {
-	for (size_t i = 0; i < f->files.n; i++)
-		if (strcmp(f->files.v[i].path, path) == 0)
-			return &f->files.v[i];
+	uint64_t hash = hash_view(view_of(path));
+	uint32_t id;
+	for (size_t at = map_start(&f->index, hash); map_probe(&f->index, hash, &at, &id);)
+		if (strcmp(f->files.v[id].path, path) == 0)
+			return &f->files.v[id];
+	if (f->files.n >= MAX_FILES)
+		return NULL;
+	map_insert(&f->index, hash, (uint32_t)f->files.n);
 	struct file *n = vec_add(&f->files);
 	n->path = xstrdup(path);
 	return n;
@@ -176,8 +191,10 @@ static void look_closer(struct file_sd *f, const char *path)
 	struct stat st;
 	if (strchr(path, '*') || stat(path, &st) == 0 || errno == ENOENT || errno == ENOTDIR)
 		return;
-	struct file *file = find_file(f, path);
 	int why = errno;
+	struct file *file = find_file(f, path);
+	if (!file)
+		return;
 	file->seen = true;
 	file->is.st_ino = 0;
 	free(file->problem);
@@ -217,11 +234,11 @@ static void scan_pattern(struct file_sd *f, const char *pattern)
 			keep_all_under(f, pattern);
 	}
 	for (size_t i = 0; !rc && i < found.gl_pathc; i++) {
-		if (f->files.n >= MAX_FILES) {
-			note_problem(f, pattern, "too many files; the limit is 10000");
-			break;
-		}
 		struct file *file = find_file(f, found.gl_pathv[i]);
+		if (!file) {
+			note_problem(f, found.gl_pathv[i], "not read: there are over 10000 files");
+			continue;
+		}
 		if (!file->seen)
 			read_file(f, file);
 		file->seen = true;
@@ -250,6 +267,7 @@ static void drop_vanished(struct file_sd *f)
 		file_release(file);
 	}
 	f->files.n = kept;
+	index_files(f);
 }
 
 static void tell_problem(const struct file_sd *f)
@@ -313,6 +331,7 @@ static void file_sd_free(struct file_sd *f)
 	for (size_t i = 0; i < f->files.n; i++)
 		file_release(&f->files.v[i]);
 	vec_free(&f->files);
+	map_free(&f->index);
 	path_watch_free(f->watch);
 	free(f->problem);
 	free(f);

@@ -184,6 +184,32 @@ static void a_folder_that_comes_later(void **state)
 	sd_stop(&r);
 }
 
+/* Those beyond the limit are said not to be read; it does not cost the others. */
+static void too_many_files(void **state)
+{
+	struct sd_run r;
+	char name[32];
+	for (int i = 0; i <= 10000; i++) {
+		snprintf(name, sizeof name, "%05d.json", i);
+		put(name, "[{\"targets\": [\"a:1\"]}]");
+	}
+	sd_start(&r, "file_sd_configs: [{files: ['*.json'], refresh_interval: 200ms}]", dir);
+	SD_WAIT(strstr(sd_status(&r).problem, "10000.json: not read: there are over 10000 files"));
+	assert_int_equal(sd_status(&r).targets, 10000);
+	put("00000.json", "[{\"targets\": [\"a:1\", \"a:2\"]}]");
+	SD_WAIT(sd_status(&r).targets == 10001);
+	assert_int_equal(sd_status(&r).groups, 10000);
+	away("00001.json");
+	SD_WAIT(!sd_status(&r).problem[0]); /* there is room for the last one */
+	assert_int_equal(sd_status(&r).groups, 10000);
+	sd_stop(&r);
+	for (int i = 0; i <= 10000; i++) {
+		snprintf(name, sizeof name, "%05d.json", i);
+		if (i != 1)
+			away(name);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -192,6 +218,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(fewer_groups, begin, end),
 		cmocka_unit_test_setup_teardown(unreadable_is_not_gone, begin, end),
 		cmocka_unit_test_setup_teardown(a_folder_that_comes_later, begin, end),
+		cmocka_unit_test_setup_teardown(too_many_files, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
