@@ -209,6 +209,44 @@ static void asking_for_all_holds_nobody_up(void **state)
 	buf_free(&out);
 }
 
+/* Asks for everything while jobs and their targets come and go; under sanitizers that says most. */
+struct asker {
+	struct bench *b;
+	atomic_bool end;
+	atomic_size_t rows;
+};
+
+static void *ask_all(void *arg)
+{
+	struct asker *a = arg;
+	while (!atomic_load(&a->end)) {
+		struct buf out = { 0 };
+		size_t n = a->b->st->active(a->b->st, &(struct status_query){ .search = VIEW("127") }, put_row, &out);
+		n += a->b->st->dropped(a->b->st, &(struct status_query){ 0 }, put_dropped, &out);
+		a->b->st->jobs(a->b->st, put_job, &out);
+		atomic_fetch_add(&a->rows, n);
+		buf_free(&out);
+	}
+	return NULL;
+}
+
+static void asked_while_jobs_change(void **state)
+{
+	struct bench *b = *state;
+	struct asker a = { .b = b };
+	pthread_t t;
+	assert_int_equal(pthread_create(&t, NULL, ask_all, &a), 0);
+	for (int i = 0; i < 40; i++) {
+		apply(b, "scrape_configs:\n" JOB("one", "'127.0.0.1:1', '127.0.0.2:1', '127.0.0.3:1'", RULES) JOB("two", "'127.0.0.4:1'", ""));
+		clock_sleep_ms(2);
+		apply(b, i % 2 ? "scrape_configs:\n" JOB("one", "'127.0.0.5:1'", "") : "scrape_configs: []\n");
+		clock_sleep_ms(2);
+	}
+	atomic_store(&a.end, true);
+	pthread_join(t, NULL);
+	assert_true(atomic_load(&a.rows) > 0);
+}
+
 static int setup(void **state)
 {
 	struct bench *b = NEW(struct bench);
@@ -252,6 +290,7 @@ int main(void)
 		TEST(dropped_with_the_reason),
 		TEST(what_rules_make_of_labels),
 		TEST(asking_for_all_holds_nobody_up),
+		TEST(asked_while_jobs_change),
 	};
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);
 	return cmocka_run_group_tests(tests, start_metrics, end_metrics);
