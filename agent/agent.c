@@ -357,7 +357,7 @@ int agent_reload(struct agent *a, struct err *e)
 {
 	struct agent_config *c, *old;
 	struct config_sources sources = { 0 };
-	int r = agent_config_load(&c, a->o.config_file, &(struct config_how){ a->o.expand_env, &sources }, log_warning, NULL, e);
+	int r = agent_config_load(&c, a->o.config_file, &(struct config_how){ .expand_env = a->o.expand_env, .sources = &sources }, log_warning, NULL, e);
 
 	pthread_mutex_lock(&a->lock);
 	config_sources_free(&a->sources);

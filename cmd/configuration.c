@@ -73,12 +73,13 @@ static int check_top(const struct config_tree *t, void (*warn)(void *, const cha
 	return rc;
 }
 
-static int read_file(struct reading *ret, const char *path, bool expand_env, void (*warn)(void *, const char *), void *warn_arg,
+static int read_file(struct reading *ret, const char *path, struct config_how how, void (*warn)(void *, const char *), void *warn_arg,
 		     struct err *e)
 {
 	struct config_tree *t;
 	*ret = (struct reading){ 0 };
-	int rc = config_load_how(&t, path, &(struct config_how){ expand_env, &ret->sources }, e);
+	how.sources = &ret->sources;
+	int rc = config_load_how(&t, path, &how, e);
 	if (rc)
 		return rc;
 	ret->empty = config_is_empty(t);
@@ -137,7 +138,7 @@ int configuration_load(struct configuration **ret, const char *path, bool expand
 {
 	struct reading r;
 	metrics_register(metrics, ARRAY_LEN(metrics));
-	int rc = read_file(&r, path, expand_env, log_warning, NULL, e);
+	int rc = read_file(&r, path, (struct config_how){ .expand_env = expand_env }, log_warning, NULL, e);
 	if (rc) {
 		config_sources_free(&r.sources);
 		return rc;
@@ -212,7 +213,7 @@ static int refuse_empty(const struct configuration *c, const struct reading *r, 
 static int reload(struct configuration *c, struct err *e)
 {
 	struct reading r;
-	int rc = read_file(&r, c->path, c->expand_env, log_warning, NULL, e);
+	int rc = read_file(&r, c->path, (struct config_how){ .expand_env = c->expand_env }, log_warning, NULL, e);
 	keep_sources(c, &r);
 	if (rc)
 		return rc;
@@ -285,10 +286,10 @@ void configuration_state(struct configuration *c, struct web_reload_state *ret)
 	pthread_mutex_unlock(&c->lock);
 }
 
-int configuration_check(const char *path, bool expand_env, struct buf *out, struct err *e)
+int configuration_check(const char *path, bool expand_env, bool syntax_only, struct buf *out, struct err *e)
 {
 	struct reading r;
-	int rc = read_file(&r, path, expand_env, print_warning, out, e);
+	int rc = read_file(&r, path, (struct config_how){ .expand_env = expand_env, .check_files = !syntax_only }, print_warning, out, e);
 	config_sources_free(&r.sources);
 	if (rc)
 		return rc;
@@ -303,7 +304,7 @@ int configuration_check(const char *path, bool expand_env, struct buf *out, stru
 int configuration_discover(const struct configuration_discovery *d, struct buf *out, struct buf *problems, struct err *e)
 {
 	struct reading r;
-	int rc = read_file(&r, d->path, d->expand_env, NULL, NULL, e);
+	int rc = read_file(&r, d->path, (struct config_how){ .expand_env = d->expand_env }, NULL, NULL, e);
 	config_sources_free(&r.sources);
 	if (rc)
 		return rc;

@@ -31,8 +31,9 @@ int configuration_reload(struct configuration *c, struct err *e);
 /* The text at work, without secrets. Returns owned. */
 char *configuration_text(struct configuration *c);
 void configuration_state(struct configuration *c, struct web_reload_state *ret);
-/* --config.check: what the file says, or what is wrong with it. */
-int configuration_check(const char *path, bool expand_env, struct buf *out, struct err *e);
+/* --config.check: what the file says, or what is wrong with it. Files of secrets and certificates that it names and that cannot
+ * be read are warnings, unless syntax_only. */
+int configuration_check(const char *path, bool expand_env, bool syntax_only, struct buf *out, struct err *e);
 /* What one job finds: scraper_config_discover. */
 struct configuration_discovery {
 	const char *path, *job;

@@ -336,7 +336,7 @@ static int tell(const struct flags *f)
 	}
 	if (!f->config_check)
 		return -1;
-	if (configuration_check(f->config_file, f->expand_env, &b, &e)) {
+	if (configuration_check(f->config_file, f->expand_env, false, &b, &e)) {
 		buf_free(&b);
 		fprintf(stderr, "pyrrha: %s\n", e.msg);
 		return 1;

@@ -13,11 +13,11 @@ static void put_member(struct buf *b, const char *key, const char *text)
 }
 
 /* Prints what was found out as text, or puts an object into json. */
-static int check_one(const char *path, bool expand_env, struct buf *json)
+static int check_one(const char *path, bool expand_env, bool syntax_only, struct buf *json)
 {
 	struct buf out = { 0 };
 	struct err e = { 0 };
-	int rc = configuration_check(path, expand_env, &out, &e);
+	int rc = configuration_check(path, expand_env, syntax_only, &out, &e);
 	if (json) {
 		buf_printf(json, "%s{\"good\":%s", json->len ? ",\n" : "[", rc ? "false" : "true");
 		put_member(json, "file", path);
@@ -35,9 +35,10 @@ static int check_one(const char *path, bool expand_env, struct buf *json)
 int tool_check_config(int argc, char **argv)
 {
 	const char *output = "text";
-	bool as_json, expand_env = false;
+	bool as_json, expand_env = false, syntax_only = false;
 	struct opt flags[] = { { "output", OPT_STRING, &output, "<form>", "text or json." },
-			       { "config.expand-env", OPT_BOOL, &expand_env, NULL, EXPAND_ENV_HELP } };
+			       { "config.expand-env", OPT_BOOL, &expand_env, NULL, EXPAND_ENV_HELP },
+			       { "syntax-only", OPT_BOOL, &syntax_only, NULL, "Do not look for the files of secrets and certificates that it names." } };
 	struct buf json = { 0 };
 	int words, status, worst = TOOL_OK;
 	if (!tool_flags(tool_command("check config"), flags, ARRAY_LEN(flags), argc, argv, &words, &status))
@@ -49,7 +50,7 @@ int tool_check_config(int argc, char **argv)
 		return TOOL_USAGE;
 	}
 	for (int i = 1; i <= words; i++) {
-		status = check_one(argv[i], expand_env, as_json ? &json : NULL);
+		status = check_one(argv[i], expand_env, syntax_only, as_json ? &json : NULL);
 		worst = MAX(worst, status);
 	}
 	if (as_json) {

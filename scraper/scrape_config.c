@@ -321,6 +321,7 @@ int scraper_config_parse(struct scraper_config **ret, const struct config_tree *
 	struct scraper_config *s = new_config();
 	struct config_ctx c = { .arena = &s->arena, .warn = warn, .warn_arg = warn_arg };
 	c.dir = config_dirname(&s->arena, config_root(t)->file);
+	c.check_files = config_how(t)->check_files;
 	int rc = decode_all(&c, t, s, e);
 	config_ctx_release(&c);
 	if (rc) {

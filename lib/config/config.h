@@ -44,6 +44,7 @@ struct config_sources;
 /* How the files of a configuration are read. */
 struct config_how {
 	bool expand_env;                /* ${NAME} in values; config_expand.h */
+	bool check_files;               /* warn of files that values name and that cannot be read */
 	struct config_sources *sources; /* each file is noted there, also one that cannot be read; may be NULL. Outlives the tree */
 };
 
@@ -82,6 +83,7 @@ struct config_ctx {
 	/* One line without newline: "file:line:column: field X: ...". May be NULL. */
 	void (*warn)(void *arg, const char *text);
 	void *warn_arg;
+	bool check_files; /* warn of a CONFIG_PATH that cannot be read now */
 	struct buf path; /* the decoder's own: the field it is at. Release with config_ctx_release. */
 };
 void config_ctx_release(struct config_ctx *c);

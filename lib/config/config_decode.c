@@ -138,6 +138,14 @@ static const char *resolve_path(struct config_ctx *c, struct view v)
 	return arena_printf(c->arena, "%s/%.*s", c->dir, VIEW_ARG(v));
 }
 
+/* It may be there later: what is named is read when it is needed. */
+static void check_path(const struct config_ctx *c, const struct config_node *n, const char *path)
+{
+	struct err e;
+	if (c->check_files && n && path[0] && buf_check_file(path, &e))
+		config_warn(c, n, "%s", e.msg);
+}
+
 static int get_number(const struct config_ctx *c, const struct config_field *f, const struct config_node *n,
 		      struct view v, void *at, struct err *e)
 {
@@ -163,6 +171,7 @@ static int get_scalar(struct config_ctx *c, const struct config_field *f, const 
 		return 0;
 	case CONFIG_PATH:
 		*(const char **)at = resolve_path(c, v);
+		check_path(c, n, *(const char **)at);
 		return 0;
 	case CONFIG_BOOL:
 		return parse_bool(v, at) ? 0 : config_error(c, n, e, "\"%.*s\" is neither true nor false", VIEW_ARG(v));

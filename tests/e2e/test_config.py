@@ -208,6 +208,17 @@ def test_what_cannot_be_done_yet_is_told(env):
         check(status == 0 and f"{path}:1:" in out and key in out and "yet" in out, f"{status}: {out}")
 
 
+def test_files_that_are_not_there(env):
+    """Of secrets and certificates: warnings with their place, because they may come later."""
+    text = "scrape_configs:\n- job_name: a\n  authorization: {credentials_file: nosuch}\n  tls_config: {ca_file: there}\n"
+    env.path("there", "")
+    path, status, out = config_check(env, text)
+    check(status == 0 and f"{path}:3:37: field scrape_configs[0].authorization.credentials_file:" in out and "No such file" in out, out)
+    check("ca_file" not in out, out)
+    status, out = run([env.program("pyrtool"), "check", "config", "--syntax-only", path])
+    check(status == 0 and "warning" not in out, out)
+
+
 def test_jobs_in_files_of_their_own(env):
     env.path("jobs-a.yml", "scrape_configs:\n- job_name: other\n")
     path, status, out = config_check(env, "scrape_config_files: ['jobs-*.yml']\nscrape_configs:\n- job_name: own\n")
