@@ -229,6 +229,27 @@ static void unchanged_jobs_are_known(void **state)
 	scraper_config_unref(two);
 }
 
+/* What Parca's operator writes: what is not said is null. */
+static void parcas_operators_file(void **state)
+{
+	struct scraper_config *c = good(
+		"object_storage:\n  bucket:\n    type: FILESYSTEM\n    config: {directory: ./tmp}\n    prefix: \"\"\n"
+		"scrape_configs:\n  - job_name: default/test\n    scrape_interval: 45s\n    scrape_timeout: 1m\n"
+		"    profiling_config:\n      pprof_config:\n        fgprof:\n          enabled: true\n          path: /debug/pprof/fgprof\n"
+		"    relabel_configs:\n"
+		"      - {source_labels: [__meta_kubernetes_pod_phase], regex: (Failed|Succeeded), action: drop}\n"
+		"      - {source_labels: [__meta_kubernetes_namespace], regex: null, target_label: namespace}\n"
+		"      - {regex: null, target_label: endpoint, replacement: http}\n"
+		"    follow_redirects: false\n    enable_http2: false\n"
+		"    kubernetes_sd_configs:\n      - role: pod\n        namespaces:\n          names:\n            - default\n");
+	const struct job_config *j = c->jobs[0];
+	assert_int_equal(j->relabel.n, 3);
+	assert_string_equal(j->relabel.v[1].regex, "(.*)");
+	assert_int_equal(j->sd.n, 1);
+	assert_false(j->http.follow_redirects);
+	scraper_config_unref(c);
+}
+
 /* A job stays what it was, in the arena that it was decoded into, when the ones beside it come and go. */
 static void configurations_are_joined(void **state)
 {
@@ -385,6 +406,7 @@ int main(void)
 		cmocka_unit_test(more_files),
 		cmocka_unit_test(unchanged_jobs_are_known),
 		cmocka_unit_test(configurations_are_joined),
+		cmocka_unit_test(parcas_operators_file),
 		cmocka_unit_test(plans),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "base/thread.h"
 #include "base/vec.h"
 #include "kube/kube.h"
 
@@ -291,12 +292,32 @@ int kube_objects_start(struct kube_objects **ret, const struct kube_sd_config *c
 	return rc;
 }
 
+static void *leave(void *arg)
+{
+	struct list *l = arg;
+	kube_unsubscribe(l->subscription);
+	return NULL;
+}
+
+/* All at once: each may take a second, and there may be two for each of many namespaces. */
+static void leave_all(struct kube_objects *o)
+{
+	pthread_t *threads AUTOFREE = xcalloc(o->n_lists, sizeof *threads);
+	size_t n = 0;
+	while (n < o->n_lists && thread_start(&threads[n], "kube-leave", leave, &o->lists[n], NULL) == 0)
+		n++;
+	for (size_t i = n; i < o->n_lists; i++)
+		leave(&o->lists[i]);
+	for (size_t i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+}
+
 void kube_objects_stop(struct kube_objects *o)
 {
 	if (!o)
 		return;
+	leave_all(o);
 	for (size_t i = 0; i < o->n_lists; i++) {
-		kube_unsubscribe(o->lists[i].subscription);
 		free(o->lists[i].path);
 		free(o->lists[i].problem);
 	}

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs from objects of a cluster: the life of both kinds (add, change, break, delete), and what an object cannot reach."""
-from harness import Echo, Server, check, http_get, wait_until
-from kube_api import KubeApi
+import uuid
+
+from harness import Echo, HttpServer, Server, answer, check, http_get, wait_until
+from kube_api import KubeApi, NODE
+from test_agent import start_agent
+from test_agent_labels import Group
 
 FLAGS = ["--web.enable-lifecycle", "--scrape.discovery-reload-interval=1s"]
 KINDS = {"profilescrapeconfigs": ("/apis/pyrrha.dev/v1alpha1", "ProfileScrapeConfig"),
@@ -141,3 +145,75 @@ def test_profile_scrape_config(env):
 def test_parca_scrape_config(env):
     """The same of Parca's kind."""
     life(env, "parcascrapeconfigs")
+
+
+def test_an_object_gets_no_further(env):
+    """Neither to another namespace, nor to a file, nor to another address, whatever rules and answers say."""
+    api = api_with_kinds(env)
+    asked = []
+
+    def elsewhere(handler):
+        asked.append(handler.path)
+        answer(handler, 200, b"")
+    other = HttpServer(env, elsewhere)
+    pod_server = HttpServer(env, lambda h: answer(h, 302, b"", [("Location", f"http://{other.address}/stolen")]))
+    api.put("pods", pod("mine", pod_server.address, {"app": "mine", "to": other.address.replace(":", "_")}, namespace="evil"),
+            pod("theirs", other.address, {"app": "mine"}, namespace="shop"))
+    server = Server(env, CONFIG % (api.kubeconfig, ""), flags=FLAGS)
+    rules = {
+        "map": [{"action": "labelmap", "regex": "elsewhere", "replacement": "__address__"}],
+        "prefix": [{"targetLabel": "__profile_path_prefix__", "replacement": "@" + other.address}],
+        "socket": [{"action": "labelmap", "regex": "elsewhere", "replacement": "__unix_socket__"}],
+        "fast": [{"targetLabel": "__scrape_interval__", "replacement": "100ms"}],
+    }
+    for name, rule in rules.items():
+        api.put("profilescrapeconfigs", profile_config(name, {"app": "mine"}, "evil", port="debug", relabelConfigs=[
+            {"targetLabel": "elsewhere", "replacement": other.address}] + rule))
+    api.put("profilescrapeconfigs",
+            profile_config("file", {"app": "mine"}, "evil", port="debug", authorization={"credentials_file": "/etc/passwd"}),
+            profile_config("address", {"app": "mine"}, "evil", port="debug",
+                           relabelConfigs=[{"targetLabel": "__address__", "replacement": other.address}]),
+            profile_config("label", {"app": "mine"}, "evil", port="debug", relabelConfigs=[
+                {"targetLabel": "namespace", "replacement": "shop"}, {"targetLabel": "__param_x", "replacement": "fine"}]))
+    wait_until("two are refused", lambda: metric(server, "pyrrha_scrape_objects_bad", kind="ProfileScrapeConfig") == 2)
+    check("field spec.scrapeConfig.authorization: unknown" in server.text(), "not said")
+
+    def tried():
+        found = [t for t in targets(server, "evil/label") if t["lastError"]]
+        return len(found) >= 4 and found
+    found = wait_until("redirects are no answer", tried)
+    check({t["labels"]["namespace"] for t in found} == {"evil"} and {t["labels"]["pod"] for t in found} == {"mine"}, found)
+    jobs = {j["scrapePool"]: j for j in server.api("discovery")["jobs"]}
+    for name in rules:
+        check(not targets(server, "evil/" + name), f"{name}: {targets(server, 'evil/' + name)}")
+        check(jobs["evil/" + name]["failedProfiles"] > 0, jobs["evil/" + name])
+    check([s["error"] for s in jobs["evil/file"]["sources"] if s["error"]], jobs["evil/file"])
+    check(not asked, f"asked elsewhere: {asked}")
+
+
+def test_with_the_agent_beside(env):
+    """A container's series have the same labels, whether it says them itself or the agent of its node. Needs root and eBPF."""
+    uid, container = str(uuid.uuid4()), uuid.uuid4().hex * 2
+    process = Group(env, f"/kubepods/burstable/pod{uid}/{container}").start(
+        "grouped", [env.echoserver(), "-listen", "127.0.0.1:0", "-load", "20"])
+    address = wait_until("it listens", lambda: "listening on " in process.text() and process.text().split("\n")[0].split("//")[1])
+    api = api_with_kinds(env, ["profilescrapeconfigs"])
+    api.put("nodes", NODE)
+    item = pod("cart-1", address, {"app": "cart"})
+    item["metadata"]["uid"] = uid
+    item["status"]["containerStatuses"][0]["containerID"] = "containerd://" + container
+    api.put("pods", item)
+    api.put("profilescrapeconfigs", profile_config("cart", {"app": "cart"}))
+    agent = start_agent(env, "--node=n1", f"--kubeconfig={api.kubeconfig}")
+    server = Server(env, CONFIG % (api.kubeconfig, "") + "- job_name: agent\n  profiling_config: {preset: agent}\n"
+                    "  static_configs: [{targets: ['%s']}]\n" % agent.split("//")[1], flags=FLAGS)
+
+    def both():
+        rows = [s["metric"] for s in server.query('{namespace="shop",pod="cart-1",container="echoserver"}[1m]')["result"]]
+        names = {(r["job"], r["__name__"].split(":")[0]) for r in rows}
+        return {("shop/cart", "process_cpu"), ("agent", "on_cpu")} <= {(j, n) for j, n in names} and names
+    try:
+        wait_until("native and the agent's series", both, 45)
+    except AssertionError as e:
+        rows = [s["metric"] for s in server.query('{container="echoserver"}[1m]')["result"]]
+        raise AssertionError(f"{e}; {rows}") from None
