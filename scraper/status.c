@@ -492,7 +492,7 @@ static int one_part(struct scraper *s, struct view pool, struct parts *ret, stru
 	*ret = (struct parts){ 0 };
 	if (pool.len)
 		take_parts(s, pool, false, false, ret);
-	return ret->v.n ? 0 : err_set(e, ERR_NOT_FOUND, "there is no job \"%.*s\"", (int)MIN(pool.len, 200), pool.ptr);
+	return ret->v.n ? 0 : err_set(e, ERR_BAD_DATA, "there is no job \"%.*s\"", (int)MIN(pool.len, 200), pool.ptr);
 }
 
 int status_config(struct status_targets *st, struct view pool, struct buf *out, struct err *e)

@@ -152,7 +152,7 @@ static void what_rules_make_of_labels(void **state)
 	assert_int_equal(b->st->relabel(b->st, VIEW("one"), (struct labels){ l, 2 }, put_step, &out, &e), 0);
 	assert_string_equal(out.ptr, "replace keeps {__address__=\"127.0.0.2:1\", __param_token=\"<secret>\", a=\"b\"}\n"
 				     "drop drops {}\nreplace drops {}\n");
-	assert_int_equal(b->st->relabel(b->st, VIEW("two"), (struct labels){ l, 2 }, put_step, &out, &e), -ERR_NOT_FOUND);
+	assert_int_equal(b->st->relabel(b->st, VIEW("two"), (struct labels){ l, 2 }, put_step, &out, &e), -ERR_BAD_DATA);
 	buf_reset(&out);
 	assert_int_equal(b->st->config(b->st, VIEW("one"), &out, &e), 0);
 	assert_non_null(strstr(out.ptr, "job_name: one\n"));

@@ -409,7 +409,7 @@ static int relabel(struct status_targets *s, struct view pool, struct labels l,
 		{ .action = RELABEL_DROP, .separator = ";", .regex = "x", .target_label = "", .replacement = "$1", .modulus = 2 },
 	};
 	if (!view_eqs(pool, "shop"))
-		return err_set(e, ERR_NOT_FOUND, "there is no job \"%.*s\"", VIEW_ARG(pool));
+		return err_set(e, ERR_BAD_DATA, "there is no job \"%.*s\"", VIEW_ARG(pool));
 	step(arg, &rules[0], l, true);
 	step(arg, &rules[1], (struct labels){ 0 }, false);
 	return 0;
@@ -418,7 +418,7 @@ static int relabel(struct status_targets *s, struct view pool, struct labels l,
 static int config(struct status_targets *s, struct view pool, struct buf *out, struct err *e)
 {
 	if (!view_eqs(pool, "shop"))
-		return err_set(e, ERR_NOT_FOUND, "there is no job \"%.*s\"", VIEW_ARG(pool));
+		return err_set(e, ERR_BAD_DATA, "there is no job \"%.*s\"", VIEW_ARG(pool));
 	buf_puts(out, "job_name: shop\n");
 	return 0;
 }

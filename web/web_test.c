@@ -261,7 +261,7 @@ static void test_jobs(void **state)
 	check("/api/v1/scrape_pools", 200, SUCCESS("{\"scrapePools\":[\"other\",\"shop\"]}"));
 	check("/api/v1/scrape_pools/config?scrapePool=shop", 200, SUCCESS("{\"yaml\":\"job_name: shop\\n\"}"));
 	check("/api/v1/scrape_pools/config", 400, ERROR("bad_data", "no scrapePool parameter provided"));
-	check("/api/v1/scrape_pools/config?scrapePool=x", 404, ERROR("not_found", "there is no job \\\"x\\\""));
+	check("/api/v1/scrape_pools/config?scrapePool=x", 400, ERROR("bad_data", "there is no job \\\"x\\\""));
 	check("/api/v1/discovery", 200,
 	      SUCCESS("{\"jobs\":[{\"scrapePool\":\"shop\",\"targets\":1,\"up\":0,\"down\":1,\"profiles\":1,\"dropped\":1,\"droppedProfiles\":5,\"failedProfiles\":0,"
 		      "\"sources\":[{\"kind\":\"http_sd_configs\",\"name\":\"http://sd/\",\"groups\":1,\"targets\":2,\"ready\":true,"
@@ -283,7 +283,7 @@ static void test_relabel_steps(void **state)
 		      "\"output\":{},\"keep\":false}]}"));
 	check("/api/v1/targets/relabel_steps?scrapePool=shop", 400, ERROR("bad_data", "no labels parameter provided"));
 	check("/api/v1/targets/relabel_steps?labels={}", 400, ERROR("bad_data", "no scrapePool parameter provided"));
-	check("/api/v1/targets/relabel_steps?scrapePool=x&labels={}", 404, ERROR("not_found", "there is no job \\\"x\\\""));
+	check("/api/v1/targets/relabel_steps?scrapePool=x&labels={}", 400, ERROR("bad_data", "there is no job \\\"x\\\""));
 	check("/api/v1/targets/relabel_steps?scrapePool=shop&labels={", 400,
 	      ERROR("bad_data", "error parsing labels: they are not JSON"));
 	check("/api/v1/targets/relabel_steps?scrapePool=shop&labels=[]", 400,

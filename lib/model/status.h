@@ -78,11 +78,11 @@ struct status_targets {
 	/* All jobs, also those without a target, in the order of the configuration. */
 	void (*jobs)(struct status_targets *s, void (*job)(void *arg, const struct status_job *j), void *arg);
 	/* What each relabelling rule of a job makes of the labels; keep is false from the rule on that drops them.
-	 * ERR_NOT_FOUND: there is no such job. */
+	 * ERR_BAD_DATA: there is no such job. */
 	int (*relabel)(struct status_targets *s, struct view pool, struct labels l,
 		       void (*step)(void *arg, const struct relabel_rule *r, struct labels after, bool keep), void *arg,
 		       struct err *e);
-	/* The job's configuration as YAML, without secrets. ERR_NOT_FOUND: there is no such job. */
+	/* The job's configuration as YAML, without secrets. ERR_BAD_DATA: there is no such job. */
 	int (*config)(struct status_targets *s, struct view pool, struct buf *out, struct err *e);
 };
 
