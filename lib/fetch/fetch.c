@@ -112,6 +112,7 @@ static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl
 static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *a)
 {
 	struct fetch *f = arg;
+	fetch_loop_resolved(f);
 	int fd = socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
 	if (fd < 0)
 		f->socket_errno = errno;
@@ -305,6 +306,9 @@ static int say_no_connection(struct fetch *f, const char *text, struct err *e)
 static int say_error(struct fetch *f, CURLcode rc, struct err *e)
 {
 	const char *text = f->problem[0] ? f->problem : curl_easy_strerror(rc);
+	if (rc && f->too_many_names)
+		return err_set(e, ERR_UNAVAILABLE, "the name was not looked up: so many others are being resolved (does the name server "
+			       "answer?)");
 	switch (rc) {
 	case CURLE_OK:
 		return 0;

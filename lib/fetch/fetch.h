@@ -76,6 +76,10 @@ void fetch_cancel(struct fetch *f);
  * that send as fast as they can, or pack a lot into little, would leave the others no time. The default is none. */
 void fetch_loop_pace(struct fetch_loop *l, uint64_t bytes_per_s);
 #define FETCH_SMALL_BODY ((uint64_t)256 << 10)
+/* How many names may be looked up at a time; the default is FETCH_NAMES. Each takes a thread and three files until the name
+ * server has answered, or was given up: when it is down, requests beyond fail at once. */
+void fetch_loop_names(struct fetch_loop *l, size_t most);
+#define FETCH_NAMES 512
 /* Does what there is to do, waiting at most wait_ms for it. */
 int fetch_loop_turn(struct fetch_loop *l, int wait_ms, struct err *e);
 /* Makes a waiting turn return; from any thread. */

@@ -36,6 +36,7 @@ struct fetch {
 	struct fetch_loop *loop;
 	struct shard *shard;
 	bool paused;
+	bool resolving, too_many_names;   /* curl's thread looks its host's name up; was not let */
 	struct fetch *prev, *next, *prev_paused, *next_paused;
 	void (*done)(void *arg, struct fetch_response *r, const struct err *e);
 	void *arg;
@@ -49,6 +50,9 @@ int fetch_conclude(struct fetch *f, CURLcode rc, struct err *e);
 void fetch_destroy(struct fetch *f);
 /* fetch_loop.c: whether n more bytes of a large body may come now. If not, the loop goes on with it later. */
 bool fetch_loop_may_take(struct fetch *f, size_t n);
+
+/* The name is known: a socket is made. */
+void fetch_loop_resolved(struct fetch *f);
 
 /* Credentials, headers, TLS and proxy of the client's configuration, onto a handle. */
 int fetch_apply_config(struct fetch *f, const char *url, struct err *e) MUST_USE;

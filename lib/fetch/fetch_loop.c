@@ -13,6 +13,7 @@
  * off. So an event carries the serial number of its watch, and is passed over when that has changed.
  *
  * All calls but fetch_loop_wake and fetch_loop_running come from the thread that turns it. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -51,6 +52,7 @@ struct fetch_loop {
 	struct shard shards[SHARDS];
 	struct heap timers;
 	VEC(struct watch) watches; /* by file descriptor */
+	size_t resolving, max_resolving; /* exchanges whose name is looked up */
 	int watch_errno;        /* of an epoll_ctl that failed; told once */
 	struct fetch *first;
 	atomic_size_t running; /* read by any thread */
@@ -103,8 +105,62 @@ bool fetch_loop_may_take(struct fetch *f, size_t n)
 	return false;
 }
 
+void fetch_loop_names(struct fetch_loop *l, size_t most)
+{
+	l->max_resolving = most;
+}
+
+void fetch_loop_resolved(struct fetch *f)
+{
+	if (f->resolving)
+		f->loop->resolving--;
+	f->resolving = false;
+}
+
+/* curl: it is about to start a thread for a name. */
+static int on_resolve(void *resolver, void *unused, void *arg)
+{
+	struct fetch *f = arg;
+	if (f->resolving)
+		return 0;
+	f->too_many_names = f->loop->resolving >= f->loop->max_resolving;
+	if (f->too_many_names)
+		return 1;
+	f->resolving = true;
+	f->loop->resolving++;
+	return 0;
+}
+
+/* What curl connects to, "host:port" of it. */
+static struct view host_of(const struct fetch_client *c, const char *url)
+{
+	const char *to = c->config->proxy_url ? c->config->proxy_url : url, *host = strstr(to, "://");
+	host = host ? host + 3 : to;
+	return view_make(host, strcspn(host, "/?#"));
+}
+
+/* Such need no thread. */
+static bool is_address(struct view host)
+{
+	char text[INET6_ADDRSTRLEN];
+	unsigned char bytes[16];
+	const char *at = memchr(host.ptr, '@', host.len);
+	if (at)
+		host = view_make(at + 1, host.len - (size_t)(at + 1 - host.ptr));
+	if (host.len && host.ptr[0] == '[')
+		return true;
+	const char *colon = memchr(host.ptr, ':', host.len);
+	size_t n = colon ? (size_t)(colon - host.ptr) : host.len;
+	if (n >= sizeof text)
+		return false;
+	memcpy(text, host.ptr, n);
+	text[n] = 0;
+	return inet_pton(AF_INET, text, bytes) == 1;
+}
+
 static void take_out(struct fetch *f)
 {
+	fetch_loop_resolved(f);
 	struct fetch_loop *l = f->loop;
 	curl_multi_remove_handle(f->shard->multi, f->easy);
 	forget_paused(f);
@@ -220,6 +276,7 @@ struct fetch_loop *fetch_loop_new(struct err *e)
 	fetch_client_unref(warm);
 	struct fetch_loop *l = NEW(struct fetch_loop);
 	l->max_kept = connections_kept();
+	l->max_resolving = FETCH_NAMES;
 	for (size_t i = 0; i < SHARDS; i++)
 		l->shards[i].loop = l;
 	if (open_loop(l, e)) {
@@ -247,9 +304,7 @@ static CURLM *multi_of(struct shard *s)
 /* By whom curl connects to: connections to one host are kept in one place. */
 static struct shard *shard_of(struct fetch_loop *l, const struct fetch_client *c, const char *url)
 {
-	const char *to = c->config->proxy_url ? c->config->proxy_url : url, *host = strstr(to, "://");
-	host = host ? host + 3 : to;
-	return &l->shards[hash_bytes(host, strcspn(host, "/?#")) % SHARDS];
+	return &l->shards[hash_view(host_of(c, url)) % SHARDS];
 }
 
 void fetch_cancel(struct fetch *f)
@@ -288,6 +343,10 @@ int fetch_start(struct fetch_loop *l, struct fetch_client *c, const struct fetch
 	if (rc)
 		return rc;
 	curl_easy_setopt(f->easy, CURLOPT_BUFFERSIZE, READ_BUFFER);
+	if (!q->unix_socket && !is_address(host_of(c, q->url))) {
+		curl_easy_setopt(f->easy, CURLOPT_RESOLVER_START_FUNCTION, on_resolve);
+		curl_easy_setopt(f->easy, CURLOPT_RESOLVER_START_DATA, f);
+	}
 	f->loop = l;
 	f->shard = s;
 	f->done = done;

@@ -436,6 +436,31 @@ static void out_of_files(void **state)
 	fetch_client_unref(client);
 }
 
+/* Names beyond what may be looked up at a time fail, and say why; addresses do not. */
+static void many_names(void **state)
+{
+	static const char *const hosts[] = { "localhost", "127.0.0.1", "u@127.0.0.1" };
+	struct err e = { 0 }, told[3] = { 0 };
+	struct fetch_client *client = NULL;
+	struct fetch_loop *l = fetch_loop_new(&e);
+	char url[64];
+	assert_int_equal(fetch_client_new(&client, NULL, NULL, &e), 0);
+	for (size_t most = 0; most < 2; most++) {
+		fetch_loop_names(l, most);
+		for (size_t i = 0; i < 3; i++) {
+			snprintf(url, sizeof url, "http://%s:%d/long", hosts[i], server.port);
+			assert_int_equal(fetch_start(l, client, &(struct fetch_request){ .url = url, .timeout_ms = 9000 }, note_error, &told[i], NULL, &e), 0);
+		}
+		while (fetch_loop_running(l))
+			assert_int_equal(fetch_loop_turn(l, 100, &e), 0);
+		assert_string_equal(told[0].msg, most ? "" : "the name was not looked up: so many others are being resolved (does the name server answer?)");
+		assert_int_equal(told[1].code, 0);
+		assert_int_equal(told[2].code, 0);
+	}
+	fetch_loop_free(l);
+	fetch_client_unref(client);
+}
+
 static void urls(void **state)
 {
 	struct buf b = { 0 };
@@ -450,7 +475,7 @@ int main(void)
 		cmocka_unit_test(what_is_sent), cmocka_unit_test(what_comes_back), cmocka_unit_test(tokens),
 		cmocka_unit_test(many_at_once), cmocka_unit_test(large_bodies_are_paced),
 		cmocka_unit_test(those_that_hang_cost_nothing), cmocka_unit_test(sockets_come_and_go),
-		cmocka_unit_test(out_of_files), cmocka_unit_test(urls),
+		cmocka_unit_test(out_of_files), cmocka_unit_test(many_names), cmocka_unit_test(urls),
 	};
 	return cmocka_run_group_tests(tests, start, stop);
 }
