@@ -166,8 +166,6 @@ static void on_problem(void *arg, const struct err *e)
 {
 	struct kube_informer *i = arg;
 	i->listing = false;          /* it broke off, or was over */
-	if (e ? e->code == i->problem.code && strcmp(e->msg, i->problem.msg) == 0 : !i->problem.code)
-		return;
 	pthread_mutex_lock(&i->lock);
 	i->problem = e ? *e : (struct err){ 0 };
 	for (size_t k = 0; k < i->subs.n; k++)

@@ -456,7 +456,18 @@ static void test_not_installed(void **state)
 	discard(&a);
 	discard(&b);
 
+	/* Whoever counts failures is told of each. */
+	api.missing = false;
+	api.forbid = true;
+	subscribe(&a);
+	expect(&a, "!problem !problem !problem ");
+	unsubscribe(&a);
+	discard(&a);
+
 	struct runner r;
+	api.forbid = false;
+	api.missing = true;
+	atomic_store(&api.lists, 0);
 	start_runner(&r);            /* 300 ms are a minute */
 	wait_int(&api.lists, 3);
 	pthread_mutex_lock(&api.lock);
