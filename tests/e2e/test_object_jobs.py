@@ -76,8 +76,9 @@ def life(env, resource):
                for s in server.query('{container="echoserver",job="shop/cart"}[1m]')["result"]))
     # a pod goes, another object comes: nobody else notices
     begin = {t["scrapeUrl"]: t["lastScrape"] for t in targets(server, "shop/cart")}
-    api.put(resource, profile_config("pay", {"app": "pay"}, portNumber=int(echo.address.rsplit(":", 1)[1]), job="payments",
-                                     profilingConfig=cpu_off))
+    payments = profile_config("pay", {"app": "pay"}, portNumber=int(echo.address.rsplit(":", 1)[1]), job="payments",
+                              profilingConfig=cpu_off)
+    api.put(resource, payments)
     wait_until("the other object", lambda: up(server, "shop/pay", 1))
     check({t["labels"]["job"] for t in targets(server, "shop/pay")} == {"payments"}, targets(server, "shop/pay"))
     check(set(begin) == {t["scrapeUrl"] for t in targets(server, "shop/cart")}, "targets of shop/cart moved")
@@ -113,9 +114,8 @@ def life(env, resource):
     api.put(resource, profile_config("taken", {"app": "cart"}, **scrape))
     wait_until("the file's job wins", lambda: "job_name shop/taken is taken by a job of the configuration file" in server.text())
     # being deleted is being gone, whoever holds it; then gone altogether
-    held = profile_config("pay", {"app": "pay"}, **scrape)
-    held["metadata"].update(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["parcascrapeconfig.ricoberger.de/finalizer"])
-    api.put(resource, held)
+    payments["metadata"].update(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["parcascrapeconfig.ricoberger.de/finalizer"])
+    api.put(resource, payments)
     wait_until("an object that is being deleted is gone", lambda: not targets(server, "shop/pay"))
     api.delete(resource, "cart", "shop")
     wait_until("a deleted object is gone", lambda: not targets(server, "shop/cart"))
