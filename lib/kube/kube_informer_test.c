@@ -294,6 +294,7 @@ static void test_one_watch_for_all(void **state)
 	news("DELETED", "o2", 102);
 	expect(&later, "begin o0 o1 o2 end o1 -o2 ");
 	expect(&other, "begin o0 o1 o2 end o1 -o2 ");
+	expect(&b, "begin o0 o1 o2 end o1 -o2 "); /* the list for who came later was not for those who were there */
 	unsubscribe(&a);
 	news("ADDED", "o9", 103);
 	expect(&later, "begin o0 o1 o2 end o1 -o2 o9 ");
