@@ -23,7 +23,7 @@ static const struct ptype_row table[] = {
 	  "Bytes allocated since the previous scrape." },
 	{ "heap_alloc_objects", "memory:alloc_objects:count:space:bytes", "Memory Allocated Objects Total",
 	  "Objects allocated since the previous scrape." },
-	{ "goroutines", "goroutine:goroutine:count:goroutine:count", "Goroutines",
+	{ "goroutines", "goroutine:goroutine:count:goroutine:count", "Goroutine Created Total", /* as Parca names it */
 	  "Goroutines that existed at the time of the scrape." },
 	{ "mutex_delay", "mutex:delay:nanoseconds:contentions:count", "Mutex Delay Nanoseconds Total",
 	  "Time others waited for the mutexes that these stacks held." },

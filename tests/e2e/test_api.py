@@ -8,7 +8,7 @@ import time
 from harness import Echo, Server, Skip, check, http_get, run, scrape_config, wait_until
 
 NINE = {
-    "Fgprof Samples Total", "Fgprof Samples Time Total", "Goroutines", "Memory Allocated Objects Total",
+    "Fgprof Samples Total", "Fgprof Samples Time Total", "Goroutine Created Total", "Memory Allocated Objects Total",
     "Memory Allocated Bytes Total", "Memory In-Use Objects", "Memory In-Use Bytes", "Process CPU Nanoseconds",
     "Process CPU Samples",
 }
