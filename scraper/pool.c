@@ -203,7 +203,8 @@ static void bring_up_to_date(struct pool *p)
 	bool ready = discovery_ready(p->now->discovery); /* before its groups are read */
 	pool_sync(p);
 	atomic_store(&p->was_ready, ready);
-	p->not_before_ms = clock_mono_ms() + s->sync_interval_ms;
+	/* As long as nothing was told, the first time is still to come. */
+	p->not_before_ms = ready || p->groups.n ? clock_mono_ms() + s->sync_interval_ms : 0;
 }
 
 void *sync_main(void *arg)
