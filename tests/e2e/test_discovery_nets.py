@@ -402,7 +402,7 @@ def test_docker_failures_keep(env):
     server = SwiftServer(env, config("docker", [{"host": f"tcp://127.0.0.1:{docker.port}", "refresh_interval": "300ms"}]))
     wait_until("containers are found", lambda: found(server))
     was = found(server)
-    for broken in [(500, {"message": "oops"}), (404, b"")] + [(200, b) for b in HOSTILE]:
+    for broken in [(500, {"message": "oops"}), (503, []), (404, b"")] + [(200, b) for b in HOSTILE]:
         docker.broken, n = broken, len(docker.asked)
         wait_until("it was asked", lambda: len(docker.asked) > n + 3)
         check(found(server) == was, f"{repr(broken[1])[:40]}: {found(server)}")
@@ -510,12 +510,12 @@ def test_consul_failures_keep(env):
     wait_until("it says why there is nothing", lambda: log_has(server, "HTTP 500: not yet"))
     del consul.broken["agent"]
     wait_until("found once the agent answers", lambda: len(found(server)) == 2)
-    names = [f"h{i}" for i in range(len(HOSTILE) + 3)]
+    names = [f"h{i}" for i in range(len(HOSTILE) + 4)]
     consul.set({n: [instance(n, i)] for i, n in enumerate(["web", "db", *names])})
     wait_until("all are found", lambda: len(found(server)) == len(names) + 2)
     was = found(server)
     with consul.changed:
-        for name, broken in zip(names, [(500, b"No cluster leader"), (429, b""), (200, b'[{"Node":{},"Service":{"Port":"x"}}]')] + [(200, b) for b in HOSTILE]):
+        for name, broken in zip(names, [(500, b"No cluster leader"), (503, []), (429, b""), (200, b'[{"Node":{},"Service":{"Port":"x"}}]')] + [(200, b) for b in HOSTILE]):
             consul.broken["/p/v1/health/service/" + name] = broken
         consul.index += 1
         n = len(consul.asked)
