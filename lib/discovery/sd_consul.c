@@ -158,7 +158,7 @@ static void fail(struct watch *w, const struct err *e)
 	w->problem = *e;
 	err_wrap(&w->problem, "%s%s%s", w->sd->config->server, w->service ? ": service " : "", w->service ? w->service : "");
 	w->failures++;
-	w->index = 0; /* who has failed may have been started anew, and count anew */
+	w->index = 0;
 	w->due_ms = clock_mono_ms() + pause;
 	tell_state(w->sd);
 }
@@ -332,12 +332,23 @@ static int take(struct watch *w, struct fetch_response *a, struct err *e)
 	return rc;
 }
 
+/* An agent that went away may have been started anew, and count anew: a request with an index from before would wait for
+ * nothing. That holds for all that is watched, also what was not being asked for in that moment. */
+static void forget_indexes(struct consul_sd *sd)
+{
+	sd->first.index = 0;
+	for (size_t i = 0; i < sd->services.n; i++)
+		sd->services.v[i]->index = 0;
+}
+
 static void on_answer(void *arg, struct fetch_response *a, const struct err *wrong)
 {
 	struct watch *w = arg;
 	struct err e = *wrong;
 	w->fetch = NULL;
 	enum watch_kind kind = w->kind;
+	if (e.code)
+		forget_indexes(w->sd);
 	if (e.code || take(w, a, &e)) {
 		fail(w, &e);
 		return;
