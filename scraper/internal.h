@@ -166,6 +166,8 @@ struct pool {
 	atomic_bool dirty;                /* its discovery has changed */
 	atomic_bool was_ready;            /* all its discovery had been read by the last sync */
 	uint64_t asked_ready;             /* scraper's sync_calls when it was asked whether it is */
+	atomic_bool waits;                /* next, for its discovery to be read */
+	int64_t take_over_ms;             /* monotonic: when next takes over even so */
 	int64_t not_before_ms;            /* monotonic: when it may be brought up to date again */
 };
 

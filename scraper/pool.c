@@ -16,6 +16,9 @@
 #include "scraper/internal.h"
 #include "scraper/table.h"
 
+/* How long the targets of what was configured before stay, at most, while new discovery is being read. */
+#define TAKE_OVER_MS 15000
+
 static void ref_config(void *c)
 {
 	scraper_config_ref(c);
@@ -100,6 +103,8 @@ int pool_prepare(struct pool *p, const struct job_config *j, struct setup **ret,
 struct setup *pool_reconfigure(struct pool *p, struct setup *u)
 {
 	struct setup *unused = p->next;
+	if (!unused)
+		p->take_over_ms = clock_mono_ms() + TAKE_OVER_MS;
 	p->next = u;
 	return unused;
 }
@@ -128,7 +133,8 @@ void pool_changed(void *arg)
 {
 	struct pool *p = arg;
 	struct scraper *s = p->scraper;
-	if (atomic_exchange(&p->dirty, true) && atomic_load(&p->was_ready))
+	bool known = atomic_exchange(&p->dirty, true) && atomic_load(&p->was_ready);
+	if (known && !atomic_load(&p->waits))
 		return; /* it will be looked at */
 	pthread_mutex_lock(&s->lock);
 	sync_wake(s);
@@ -149,14 +155,21 @@ static struct pool *leaving_pool(struct scraper *s)
 }
 
 /* A pool that is due; or, without one, of those whose discovery was not all read yet, the first that was not asked about
- * in this round. *next: when one will be due. */
+ * in this round. *next: when one will be due. A new configuration takes over once its discovery was read, so that targets
+ * which it has as well are not left meanwhile. */
 static struct pool *due_pool(struct scraper *s, int64_t now, int64_t *next, bool *ask_ready)
 {
 	struct pool *unread = NULL;
 	for (size_t i = 0; i < s->pools.n; i++) {
 		struct pool *p = s->pools.v[i];
-		if (p->next)
-			return p;
+		if (p->next) {
+			if (!p->now || now >= p->take_over_ms)
+				return p;
+			if (p->asked_ready != s->sync_calls)
+				unread = p;
+			*next = MIN(*next, p->take_over_ms);
+			continue;
+		}
 		if (!atomic_load(&p->dirty))
 			continue;
 		if (now >= p->not_before_ms)
@@ -187,6 +200,7 @@ static struct setup *take_setup(struct pool *p)
 		p->now = p->next;
 		p->next = NULL;
 		p->revision++;
+		atomic_store(&p->waits, false);
 	}
 	return old;
 }
@@ -220,15 +234,19 @@ void *sync_main(void *arg)
 			continue;
 		}
 		uint64_t calls = s->sync_calls;
+		struct setup *asked = ask_ready ? setup_ref(pool_setup(p)) : NULL;
+		if (asked)
+			atomic_store(&p->waits, p->next != NULL);
 		pthread_mutex_unlock(&s->lock);
 		if (left) {
 			pool_empty(left);
 			pool_free_job(left);
-		} else if (!ask_ready || discovery_ready(p->now->discovery)) {
+		} else if (!asked || discovery_ready(asked->discovery)) {
 			bring_up_to_date(p);
 		} else {
 			p->asked_ready = calls;
 		}
+		setup_unref(asked);
 		pthread_mutex_lock(&s->lock);
 	}
 	pthread_mutex_unlock(&s->lock);

@@ -86,11 +86,14 @@ static void apply(struct bench *b, const char *yaml, bool with_fake)
 	struct config_tree *t = NULL;
 	struct scraper_config *c = NULL;
 	struct err e = { 0 };
-	static struct discovery_config fake_config = { &fake_ops, NULL };
+	static struct discovery_config fake_configs[8]; /* each another one */
+	static unsigned n;
+	struct discovery_config *fake_config = &fake_configs[n++ % ARRAY_LEN(fake_configs)];
+	*fake_config = (struct discovery_config){ &fake_ops, fake_config };
 	if (config_parse(&t, view_of(yaml), "test.yml", &e) || scraper_config_parse(&c, t, NULL, NULL, &e))
 		fail_msg("%s", e.msg);
 	if (with_fake)
-		c->own[0].sd = (struct discovery_configs){ &fake_config, 1 };
+		c->own[0].sd = (struct discovery_configs){ fake_config, 1 };
 	assert_int_equal(scraper_apply(b->scraper, c, &e), 0);
 	config_free(t);
 	scraper_config_unref(c);
@@ -182,6 +185,29 @@ static struct endpoint *endpoint_of(struct bench *b, const char *what, const str
 			}
 	pthread_mutex_unlock(&b->scraper->lock);
 	return found;
+}
+
+/* What a changed source has as well stays, also before it was read. */
+static void a_changed_source_is_read_first(void **state)
+{
+	struct bench *b = *state;
+	const struct pool_group *g = NULL;
+	apply(b, "scrape_configs:\n" JOB, true);
+	tell("a", "a", 2, "");
+	fake.emit.ready(fake.emit.arg);
+	wait_endpoints(b, 2);
+	const struct endpoint *a1 = endpoint_of(b, "a1:1", &g);
+	apply(b, "scrape_configs:\n" JOB "  relabel_configs: [{action: labeldrop, regex: zone}]\n", true);
+	clock_sleep_ms(INTERVAL_MS + 200);
+	assert_int_equal(count_endpoints(b), 2);
+	int64_t begin = clock_mono_ms();
+	tell("b", "a", 2, "");
+	tell("c", "c", 1, "");
+	assert_int_equal(count_endpoints(b), 2); /* not all of it yet */
+	fake.emit.ready(fake.emit.arg);
+	wait_endpoints(b, 3);
+	assert_true(clock_mono_ms() - begin < 10000);
+	assert_ptr_equal(endpoint_of(b, "a1:1", &g), a1);
 }
 
 /* What is as it was is not looked at again; what is found again stays itself, whichever group it is in. */
@@ -292,6 +318,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(at_once_and_then_seldom),
 		TEST(what_stays_and_what_goes),
+		TEST(a_changed_source_is_read_first),
 		TEST(nobody_waits),
 		TEST(limit_of_targets),
 	};
