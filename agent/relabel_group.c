@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/relabel_group.h"
 
+#define NAME_MAX_BYTES ((size_t)1 << 20) /* of a label that labelmap makes */
+
 /* Labels whose value is not known because it differs between processes, or may. */
 struct unknown {
 	VEC(struct view) names;
@@ -36,9 +38,9 @@ static int map_unknown(struct unknown *u, const struct relabel_rule *r, struct l
 {
 	size_t n = u->names.n;
 	for (size_t i = 0; i < n; i++) {
-		struct buf name = { 0 };
+		struct buf name = { .max = NAME_MAX_BYTES };
 		int rc = regex_expand(r->re, u->names.v[i], view_of(r->replacement), &name, NULL, e);
-		struct view to = rc > 0 ? arena_view(a, buf_view(&name)) : VIEW("");
+		struct view to = rc <= 0 ? VIEW("") : name.overflow ? (struct view){ 0 } : arena_view(a, buf_view(&name));
 		buf_free(&name);
 		if (rc < 0)
 			return rc;

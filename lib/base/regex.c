@@ -292,7 +292,7 @@ static bool word(char c)
 
 static void expand(const struct regex *re, struct view s, struct view t, pcre2_match_data *md, struct buf *out)
 {
-	for (size_t i = 0; i < t.len;) {
+	for (size_t i = 0; i < t.len && !out->overflow;) {
 		if (t.ptr[i] != '$' || i + 1 == t.len) {
 			buf_putc(out, t.ptr[i++]);
 			continue;

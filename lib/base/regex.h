@@ -38,7 +38,8 @@ struct view regex_pattern(const struct regex *re);
 /* 1 match, 0 none; ERR_LIMIT: the match took too many steps, or all of the meter too long; ERR_TIMEOUT, ERR_CANCELED of the meter,
  * which may be NULL. An error is no answer: whoever takes it for "no match" answers falsely. */
 int regex_match(const struct regex *re, struct view subject, struct regex_meter *meter, struct err *e) MUST_USE;
-/* As regex_match, and appends `template` with $1, ${1}, ${name}, $$ expanded as Go's Regexp.Expand. */
+/* As regex_match, and appends `template` with $1, ${1}, ${name}, $$ expanded as Go's Regexp.Expand; ends early when
+ * out overflows, which is for the caller to ask. */
 int regex_expand(const struct regex *re, struct view subject, struct view template, struct buf *out, struct regex_meter *meter,
 		 struct err *e) MUST_USE;
 /* If the whole pattern is a literal, or an alternation of literals (anchored only), their number, and each through

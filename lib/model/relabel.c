@@ -94,7 +94,19 @@ void relabel_rule_release(struct relabel_rule *r)
 	r->re = NULL;
 }
 
-#define MAX_NS 1000000000LL /* of matching, for one set of labels */
+static const struct relabel_limits usual = { .max_ns = 1000000000, .max_name = "1 s of relabelling", .value_max = (size_t)1 << 20 };
+
+/* The rules at work on one set of labels. */
+struct run {
+	struct regex_meter meter;
+	size_t value_max;
+};
+
+/* Nothing that a rule makes gets longer than that: a replacement may name a group thousands of times. */
+static struct buf value_buf(const struct run *run)
+{
+	return (struct buf){ .max = run->value_max };
+}
 
 static int arena_full(struct err *e)
 {
@@ -107,20 +119,20 @@ static int keep_view(struct arena *a, struct view v, struct view *ret, struct er
 	return ret->ptr ? 0 : arena_full(e);
 }
 
-static int join_sources(const struct relabel_rule *r, const struct labels_builder *b, struct arena *a, struct view *ret,
-			struct err *e)
+static int join_sources(const struct relabel_rule *r, const struct labels_builder *b, struct arena *a, const struct run *run,
+			struct view *ret, struct err *e)
 {
 	if (r->n_source_labels == 1) {
 		*ret = labels_builder_get(b, view_of(r->source_labels[0]));
 		return 0;
 	}
-	struct buf joined = { 0 };
+	struct buf joined = value_buf(run);
 	for (size_t i = 0; i < r->n_source_labels; i++) {
 		if (i)
 			buf_puts(&joined, r->separator);
 		buf_putv(&joined, labels_builder_get(b, view_of(r->source_labels[i])));
 	}
-	int rc = keep_view(a, buf_view(&joined), ret, e);
+	int rc = joined.overflow ? arena_full(e) : keep_view(a, buf_view(&joined), ret, e);
 	buf_free(&joined);
 	return rc;
 }
@@ -138,14 +150,16 @@ static int set_label(struct labels_builder *b, struct arena *a, struct view name
 }
 
 static int do_replace(const struct relabel_rule *r, struct labels_builder *b, struct arena *a, struct view joined,
-		      struct regex_meter *meter, struct err *e)
+		      struct run *run, struct err *e)
 {
-	struct buf name = { 0 }, value = { 0 };
-	int rc = regex_expand(r->re, joined, view_of(r->target_label), &name, meter, e);
+	struct buf name = value_buf(run), value = value_buf(run);
+	int rc = regex_expand(r->re, joined, view_of(r->target_label), &name, &run->meter, e);
 	if (rc > 0 && valid_name(buf_view(&name)))
-		rc = regex_expand(r->re, joined, view_of(r->replacement), &value, meter, e);
+		rc = regex_expand(r->re, joined, view_of(r->replacement), &value, &run->meter, e);
 	else if (rc > 0)
 		rc = 0;
+	if (name.overflow || value.overflow)
+		rc = arena_full(e);
 	if (rc > 0)
 		rc = set_label(b, a, buf_view(&name), buf_view(&value), e);
 	buf_free(&name);
@@ -183,9 +197,10 @@ static uint32_t change_case(uint32_t cp, bool up)
 	return (uint32_t)(up ? towupper_l((wint_t)cp, utf8_locale) : towlower_l((wint_t)cp, utf8_locale));
 }
 
-static int do_case(const struct relabel_rule *r, struct labels_builder *b, struct arena *a, struct view v, struct err *e)
+static int do_case(const struct relabel_rule *r, struct labels_builder *b, struct arena *a, struct view v, const struct run *run,
+		   struct err *e)
 {
-	struct buf out = { 0 };
+	struct buf out = value_buf(run);
 	pthread_once(&locale_once, make_locale);
 	for (size_t i = 0; i < v.len;) {
 		uint32_t cp;
@@ -197,22 +212,24 @@ static int do_case(const struct relabel_rule *r, struct labels_builder *b, struc
 			buf_putc(&out, v.ptr[i]);
 		i += n ? n : 1;
 	}
-	int rc = set_label(b, a, view_of(r->target_label), buf_view(&out), e);
+	int rc = out.overflow ? arena_full(e) : set_label(b, a, view_of(r->target_label), buf_view(&out), e);
 	buf_free(&out);
 	return rc;
 }
 
 /* labelmap, labeldrop, labelkeep: over the labels as they were before the rule. */
-static int do_names(const struct relabel_rule *r, struct labels_builder *b, struct arena *a, struct regex_meter *meter, struct err *e)
+static int do_names(const struct relabel_rule *r, struct labels_builder *b, struct arena *a, struct run *run, struct err *e)
 {
 	struct labels was = labels_copy(a, labels_builder_finish(b));
 	if (was.n && !was.v)
 		return arena_full(e);
 	for (size_t i = 0; i < was.n; i++) {
-		struct buf name = { 0 };
+		struct buf name = value_buf(run);
 		int rc = r->action == RELABEL_LABELMAP
-				 ? regex_expand(r->re, was.v[i].name, view_of(r->replacement), &name, meter, e)
-				 : regex_match(r->re, was.v[i].name, meter, e);
+				 ? regex_expand(r->re, was.v[i].name, view_of(r->replacement), &name, &run->meter, e)
+				 : regex_match(r->re, was.v[i].name, &run->meter, e);
+		if (name.overflow)
+			rc = arena_full(e);
 		if (rc >= 0 && r->action != RELABEL_LABELMAP && (rc == 1) == (r->action == RELABEL_LABELDROP))
 			labels_builder_del(b, was.v[i].name);
 		if (rc > 0 && r->action == RELABEL_LABELMAP)
@@ -225,19 +242,19 @@ static int do_names(const struct relabel_rule *r, struct labels_builder *b, stru
 }
 
 /* 1: goes on; 0: dropped. */
-static int do_filter(const struct relabel_rule *r, const struct labels_builder *b, struct view joined, struct regex_meter *meter,
+static int do_filter(const struct relabel_rule *r, const struct labels_builder *b, struct view joined, struct run *run,
 		     struct err *e)
 {
 	if (r->action == RELABEL_KEEPEQUAL || r->action == RELABEL_DROPEQUAL)
 		return view_eq(labels_builder_get(b, view_of(r->target_label)), joined) == (r->action == RELABEL_KEEPEQUAL);
-	int rc = regex_match(r->re, joined, meter, e);
+	int rc = regex_match(r->re, joined, &run->meter, e);
 	return rc < 0 ? rc : rc == (r->action == RELABEL_KEEP);
 }
 
-static int apply_one(const struct relabel_rule *r, struct labels_builder *b, struct arena *a, struct regex_meter *meter, struct err *e)
+static int apply_one(const struct relabel_rule *r, struct labels_builder *b, struct arena *a, struct run *run, struct err *e)
 {
 	struct view joined;
-	int rc = join_sources(r, b, a, &joined, e);
+	int rc = join_sources(r, b, a, run, &joined, e);
 	if (rc)
 		return rc;
 	switch (r->action) {
@@ -245,19 +262,19 @@ static int apply_one(const struct relabel_rule *r, struct labels_builder *b, str
 	case RELABEL_DROP:
 	case RELABEL_KEEPEQUAL:
 	case RELABEL_DROPEQUAL:
-		return do_filter(r, b, joined, meter, e);
+		return do_filter(r, b, joined, run, e);
 	case RELABEL_REPLACE:
-		rc = do_replace(r, b, a, joined, meter, e);
+		rc = do_replace(r, b, a, joined, run, e);
 		break;
 	case RELABEL_HASHMOD:
 		rc = do_hashmod(r, b, a, joined, e);
 		break;
 	case RELABEL_LOWERCASE:
 	case RELABEL_UPPERCASE:
-		rc = do_case(r, b, a, joined, e);
+		rc = do_case(r, b, a, joined, run, e);
 		break;
 	default:
-		rc = do_names(r, b, a, meter, e);
+		rc = do_names(r, b, a, run, e);
 	}
 	return rc < 0 ? rc : 1;
 }
@@ -267,15 +284,15 @@ const char *relabel_action_text(enum relabel_action a)
 	return actions[a];
 }
 
-int relabel_trace(const struct relabel_rule *rules, size_t n, struct labels_builder *b, struct arena *a,
-		  void (*step)(void *arg, const struct relabel_rule *r, struct labels after, bool keep), void *arg, size_t *ret_rule,
-		  struct err *e)
+static int trace(const struct relabel_rule *rules, size_t n, struct labels_builder *b, struct arena *a,
+		 const struct relabel_limits *l, void (*step)(void *arg, const struct relabel_rule *r, struct labels after, bool keep), void *arg, size_t *ret_rule,
+		 struct err *e)
 {
-	struct regex_meter meter = { .max_ns = MAX_NS, .max_name = "1 s of relabelling" };
+	struct run run = { .meter = { .max_ns = l->max_ns, .max_name = l->max_name }, .value_max = l->value_max };
 	size_t i = 0;
 	int rc = 1;
 	for (; i < n && rc > 0; i++) {
-		rc = apply_one(&rules[i], b, a, &meter, e);
+		rc = apply_one(&rules[i], b, a, &run, e);
 		if (step && rc >= 0)
 			step(arg, &rules[i], rc ? labels_builder_finish(b) : (struct labels){ 0 }, rc > 0);
 	}
@@ -288,7 +305,20 @@ int relabel_trace(const struct relabel_rule *rules, size_t n, struct labels_buil
 	return rc;
 }
 
+int relabel_trace(const struct relabel_rule *rules, size_t n, struct labels_builder *b, struct arena *a,
+		  void (*step)(void *arg, const struct relabel_rule *r, struct labels after, bool keep), void *arg, size_t *ret_rule,
+		  struct err *e)
+{
+	return trace(rules, n, b, a, &usual, step, arg, ret_rule, e);
+}
+
+int relabel_within(const struct relabel_rule *rules, size_t n, struct labels_builder *b, struct arena *a,
+		   const struct relabel_limits *l, size_t *ret_rule, struct err *e)
+{
+	return trace(rules, n, b, a, l ? l : &usual, NULL, NULL, ret_rule, e);
+}
+
 int relabel_apply(const struct relabel_rule *rules, size_t n, struct labels_builder *b, struct arena *a, struct err *e)
 {
-	return relabel_trace(rules, n, b, a, NULL, NULL, NULL, e);
+	return relabel_within(rules, n, b, a, NULL, NULL, e);
 }

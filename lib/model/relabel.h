@@ -28,7 +28,7 @@ int relabel_rule_init(struct relabel_rule *r, struct err *e) MUST_USE;
 void relabel_rule_release(struct relabel_rule *r);
 
 /* Applies the rules in order. 1: kept, b holds the result (new strings lie in the arena); 0: dropped; negative: an
- * expression hit its match limit, all of them took a second, or the arena its cap; the error names the rule, from 1. */
+ * expression hit its match limit, all of them took a second, a value got longer than 1 MiB or the arena hit its cap; the error names the rule, from 1. */
 int relabel_apply(const struct relabel_rule *rules, size_t n, struct labels_builder *b, struct arena *a, struct err *e)
 	MUST_USE;
 
@@ -37,6 +37,16 @@ int relabel_apply(const struct relabel_rule *rules, size_t n, struct labels_buil
 int relabel_trace(const struct relabel_rule *rules, size_t n, struct labels_builder *b, struct arena *a,
 		  void (*step)(void *arg, const struct relabel_rule *r, struct labels after, bool keep), void *arg, size_t *ret_rule,
 		  struct err *e) MUST_USE;
+
+/* What rules may cost on one set of labels: of matching, and bytes of a name or value that a rule makes. */
+struct relabel_limits {
+	int64_t max_ns;
+	const char *max_name;    /* what to say of max_ns, "20 ms of relabelling" */
+	size_t value_max;
+};
+/* As relabel_apply, within other limits (NULL: the usual); *ret_rule as relabel_trace. */
+int relabel_within(const struct relabel_rule *rules, size_t n, struct labels_builder *b, struct arena *a,
+		   const struct relabel_limits *l, size_t *ret_rule, struct err *e) MUST_USE;
 /* The action's word in the configuration: "labelmap". */
 const char *relabel_action_text(enum relabel_action a);
 

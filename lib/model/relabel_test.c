@@ -164,6 +164,50 @@ static void an_arena_that_is_full(void **state)
 	arena_free(&arena);
 }
 
+/* Whatever a rule makes of the labels: the buffer ends at the limit, not where memory does. */
+static void values_end_at_a_limit(void **state)
+{
+	enum { LONG = 60000, TIMES = 20 };
+	char *value = malloc(LONG + 1), *many = malloc(2 * TIMES + 1);
+	memset(value, 'a', LONG);
+	value[LONG] = 0;
+	for (size_t i = 0; i < TIMES; i++)
+		memcpy(many + 2 * i, "$1", 2);
+	many[2 * TIMES] = 0;
+	static const char *const twice[] = { "a", "a" };
+	const struct relabel_limits small = { 1000000000, "1 s", 1000 }, tiny = { 1000000000, "1 s", 10 },
+				   twofold = { 1000000000, "1 s", 100000 };
+	const struct {
+		struct relabel_rule rule;
+		const struct relabel_limits *limits;
+	} grow[] = {
+		{ { SRC(a), .target_label = "x", .replacement = many }, NULL },
+		{ { SRC(a), .target_label = many }, NULL },
+		{ { SRC(twice), .target_label = "x" }, &twofold },
+		{ { .action = RELABEL_LABELMAP, .regex = "(.*)", .replacement = "$1$1$1$1$1$1$1$1$1$1$1$1" }, &tiny },
+		{ { .action = RELABEL_LOWERCASE, SRC(a), .target_label = "x" }, &small },
+		{ { SRC(a), .target_label = "x" }, &small },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(grow); i++) {
+		struct relabel_rule r = grow[i].rule;
+		struct label one = { VIEW("a"), view_of(value) };
+		struct labels_builder b;
+		struct arena arena;
+		struct err e = { 0 };
+		arena_init(&arena, 0);
+		labels_builder_init(&b, (struct labels){ &one, 1 });
+		assert_int_equal(relabel_rule_init(&r, &e), 0);
+		int rc = relabel_within(&r, 1, &b, &arena, grow[i].limits, NULL, &e);
+		if (rc != -ERR_LIMIT || !strstr(e.msg, "the labels grew over their limit"))
+			fail_msg("case %zu: %d, %s", i, rc, e.msg);
+		relabel_rule_release(&r);
+		labels_builder_free(&b);
+		arena_free(&arena);
+	}
+	free(value);
+	free(many);
+}
+
 static void put_step(void *arg, const struct relabel_rule *r, struct labels after, bool keep)
 {
 	buf_printf(arg, "%s %s ", relabel_action_text(r->action), keep ? "keeps" : "drops");
@@ -227,6 +271,7 @@ int main(void)
 		cmocka_unit_test(every_action),
 		cmocka_unit_test(rules_that_make_no_sense),
 		cmocka_unit_test(an_arena_that_is_full),
+		cmocka_unit_test(values_end_at_a_limit),
 		cmocka_unit_test(each_step_is_told),
 		cmocka_unit_test(known_sums),
 	};
