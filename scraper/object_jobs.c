@@ -91,6 +91,15 @@ static void source_free(struct source *s)
 	free(s);
 }
 
+/* All are told before the first is waited for. */
+static void sources_free(struct source *const *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		kube_objects_cancel(v[i]->objects);
+	for (size_t i = 0; i < n; i++)
+		source_free(v[i]);
+}
+
 static int source_new(struct object_jobs *o, struct scraper_config *c, const struct object_source *said, struct source **ret,
 		      struct err *e)
 {
@@ -484,8 +493,7 @@ static void stop_ended(struct object_jobs *o)
 		vec_push(&ended, o->ended.v[i]);
 	o->ended.n = 0;
 	pthread_mutex_unlock(&o->lock);
-	for (size_t i = 0; i < ended.n; i++)
-		source_free(ended.v[i]);
+	sources_free(ended.v, ended.n);
 	vec_free(&ended);
 	pthread_mutex_lock(&o->lock);
 }
@@ -574,11 +582,9 @@ void object_jobs_free(struct object_jobs *o)
 	pthread_cond_signal(&o->moved);
 	pthread_mutex_unlock(&o->lock);
 	pthread_join(o->thread, NULL);
-	pthread_mutex_lock(&o->lock);
-	stop_ended(o);
-	pthread_mutex_unlock(&o->lock);
-	for (size_t i = 0; i < o->sources.n; i++)
-		source_free(o->sources.v[i]);
+	for (size_t i = 0; i < o->ended.n; i++)
+		vec_push(&o->sources, o->ended.v[i]);
+	sources_free(o->sources.v, o->sources.n);
 	drop_parts(o);
 	forget(o);
 	vec_free(&o->sources);

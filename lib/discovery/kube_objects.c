@@ -11,7 +11,6 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
-#include "base/thread.h"
 #include "base/vec.h"
 #include "kube/kube.h"
 
@@ -292,31 +291,19 @@ int kube_objects_start(struct kube_objects **ret, const struct kube_sd_config *c
 	return rc;
 }
 
-static void *leave(void *arg)
+void kube_objects_cancel(struct kube_objects *o)
 {
-	struct list *l = arg;
-	kube_unsubscribe(l->subscription);
-	return NULL;
-}
-
-/* All at once: each may take a second, and there may be two for each of many namespaces. */
-static void leave_all(struct kube_objects *o)
-{
-	pthread_t *threads AUTOFREE = xcalloc(o->n_lists, sizeof *threads);
-	size_t n = 0;
-	while (n < o->n_lists && thread_start(&threads[n], "kube-leave", leave, &o->lists[n], NULL) == 0)
-		n++;
-	for (size_t i = n; i < o->n_lists; i++)
-		leave(&o->lists[i]);
-	for (size_t i = 0; i < n; i++)
-		pthread_join(threads[i], NULL);
+	for (size_t i = 0; o && i < o->n_lists; i++)
+		kube_unsubscribe_soon(o->lists[i].subscription);
 }
 
 void kube_objects_stop(struct kube_objects *o)
 {
 	if (!o)
 		return;
-	leave_all(o);
+	kube_objects_cancel(o); /* all of them before the first is waited for: there may be two for each of many namespaces */
+	for (size_t i = 0; i < o->n_lists; i++)
+		kube_unsubscribe(o->lists[i].subscription);
 	for (size_t i = 0; i < o->n_lists; i++) {
 		free(o->lists[i].path);
 		free(o->lists[i].problem);

@@ -29,6 +29,9 @@ struct kube_objects;
  * thread, when objects have changed, all lists were read once, or a problem came or went; it must not call back. */
 int kube_objects_start(struct kube_objects **ret, const struct kube_sd_config *c, void (*changed)(void *arg), void *arg,
 		       struct err *e) MUST_USE;
+/* Begins its end without waiting for it: nothing is called afterwards, and kube_objects_stop has to follow. For who has many.
+ * NULL does nothing. */
+void kube_objects_cancel(struct kube_objects *o);
 /* May take a second. NULL does nothing. */
 void kube_objects_stop(struct kube_objects *o);
 /* All of them, in no order, lent for the duration of the call, under a lock. */

@@ -286,9 +286,19 @@ static int start(struct discovery_provider **ret, const void *config, const stru
 	return rc;
 }
 
+static struct run *run_of(struct discovery_provider *p)
+{
+	return (struct run *)((char *)p - offsetof(struct run, provider));
+}
+
+static void cancel(struct discovery_provider *p)
+{
+	kube_unsubscribe_soon(run_of(p)->subscription);
+}
+
 static void stop(struct discovery_provider *p)
 {
-	struct run *r = (struct run *)((char *)p - offsetof(struct run, provider));
+	struct run *r = run_of(p);
 	kube_unsubscribe(r->subscription);
 	run_free(r);
 }
@@ -299,4 +309,4 @@ static void name(const void *config, struct buf *out)
 }
 
 const struct discovery_ops sd_object_pods = { .key = "kubernetes_scrape_configs", .same = same, .start = start, .stop = stop,
-					      .name = name };
+					      .cancel = cancel, .name = name };

@@ -191,6 +191,20 @@ def test_an_object_gets_no_further(env):
     check(not asked, f"asked elsewhere: {asked}")
 
 
+def test_stop_with_many_namespaces(env):
+    """Watches that wait for news end together: a stop waits for one of them and not for each in turn."""
+    api = api_with_kinds(env)
+    names = [f"n{i}" for i in range(40)]
+    for n in names:
+        api.put("pods", pod("p", "127.0.0.1:1", {"app": "x"}, n))
+        api.put("profilescrapeconfigs", profile_config("o", {"app": "x"}, n, port="debug", interval="10m"))
+    config = CONFIG % (api.kubeconfig, "  namespaces: {names: [%s]}" % ", ".join(names))
+    server = Server(env, config, flags=FLAGS)
+    wait_until("all have a job", lambda: len({t["scrapePool"] for t in targets(server)}) == len(names), 20)
+    status, _ = server.terminate()
+    check(status == 0, f"ended with {status}\n{server.text()}")
+
+
 def test_with_the_agent_beside(env):
     """A container's series have the same labels, whether it says them itself or the agent of its node. Needs root and eBPF."""
     uid, container = str(uuid.uuid4()), uuid.uuid4().hex * 2
