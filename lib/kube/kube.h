@@ -7,8 +7,8 @@
  *
  *	kube_subscribe: the same on a thread of its own, one for all who want the same objects
  *
- * Lists are read as they arrive, one object at a time, whatever their size. An object above 8 MiB is left out, which is
- * told as a problem. A server that goes silent is noticed within 30 s.
+ * Lists are read as they arrive, one object at a time, whatever their size. An object above 8 MiB, or one that jansson has no
+ * room for, is left out of lists and watches, which is told as a problem. A server that goes silent is noticed within 30 s.
  *
  * Works on any resource path ("/api/v1/pods", "/apis/discovery.k8s.io/v1/endpointslices"). Source of the protocol:
  * Kubernetes API concepts, "Efficient detection of changes". */

@@ -268,12 +268,15 @@ bool kube_lines_put(struct kube_lines *l, const char *p, size_t n)
 	while (n) {
 		const char *nl = memchr(p, '\n', n);
 		size_t len = nl ? (size_t)(nl - p) : n;
-		buf_put(&l->part, p, len);
-		if (l->part.overflow)
-			return false;
+		if (!l->part.overflow)
+			buf_put(&l->part, p, len);
 		if (!nl)
 			return true;
-		bool good = !l->part.len || l->line(l->arg, buf_view(&l->part));
+		bool good = true;
+		if (l->part.overflow && l->too_long)
+			l->too_long(l->arg);
+		else if (!l->part.overflow && l->part.len)
+			good = l->line(l->arg, buf_view(&l->part));
 		buf_reset(&l->part);
 		if (!good)
 			return false;
@@ -322,6 +325,8 @@ int kube_event_read(struct kube_event *ret, struct view line, struct err *e)
 {
 	json_error_t why;
 	struct kube_event ev = { .root = json_loadb(line.ptr, line.len, JSON_ALLOW_NUL, &why) };
+	if (!ev.root && why_left_out(&why))
+		return err_set(e, ERR_LIMIT, "%s", why_left_out(&why));
 	if (!ev.root)
 		return err_set(e, ERR_BAD_DATA, "an event that is no JSON: %s", why.text);
 	int rc = fill(&ev, e);

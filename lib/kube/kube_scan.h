@@ -47,14 +47,16 @@ int kube_scan_put(struct kube_scan *s, const char *p, size_t n, struct err *e) M
 int kube_scan_end(const struct kube_scan *s, struct err *e) MUST_USE;
 void kube_scan_release(struct kube_scan *s);
 
-/* Lines, put together. line: without its end, valid during the call; false ends it. Empty lines are passed over. */
+/* Lines, put together. line: without its end, valid during the call; false ends it. Empty lines are passed over. too_long: a line
+ * of more than KUBE_OBJECT_MAX was passed over. */
 struct kube_lines {
 	bool (*line)(void *arg, struct view line);
+	void (*too_long)(void *arg); /* may be NULL */
 	void *arg;
 	struct buf part;             /* of a line that is not whole yet */
 };
 
-/* False: `line` said so, or a line is longer than KUBE_OBJECT_MAX (part.overflow is set then). */
+/* False: `line` said so. */
 bool kube_lines_put(struct kube_lines *l, const char *p, size_t n);
 void kube_lines_release(struct kube_lines *l);
 
@@ -67,6 +69,7 @@ struct kube_event {
 	const char *version;         /* "" = not said */
 };
 
+/* ERR_LIMIT: JSON that cannot be kept; a list would leave its object out, and e says why. */
 int kube_event_read(struct kube_event *ret, struct view line, struct err *e) MUST_USE;
 void kube_event_release(struct kube_event *ev);
 

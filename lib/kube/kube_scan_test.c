@@ -120,6 +120,29 @@ static void test_lines(void **state)
 	}
 }
 
+static void take_long(void *arg)
+{
+	buf_puts(arg, "<too long>");
+}
+
+/* A line that is too long is passed over without being kept. */
+static void test_long_line(void **state)
+{
+	char *x = calloc(1, 1 << 20);
+	struct buf out = { 0 };
+	struct kube_lines l = { .line = take_line, .too_long = take_long, .arg = &out };
+	memset(x, 'x', 1 << 20);
+	assert_true(kube_lines_put(&l, "a\n", 2));
+	for (size_t n = 0; n < 3 * KUBE_OBJECT_MAX; n += 1 << 20)
+		assert_true(kube_lines_put(&l, x, 1 << 20));
+	assert_true(l.part.cap <= 2 * KUBE_OBJECT_MAX);
+	assert_true(kube_lines_put(&l, "x\nb\n", 4));
+	assert_string_equal(out.ptr, "<a><too long><b>");
+	kube_lines_release(&l);
+	buf_free(&out);
+	free(x);
+}
+
 static void test_events(void **state)
 {
 	struct kube_event ev;
@@ -132,12 +155,20 @@ static void test_events(void **state)
 	kube_event_release(&ev);
 	static const char *const bad[] = { "[]", "{}", "{\"type\":\"ADDED\"}", "{\"type\":\"DELETED\",\"object\":3}", "x" };
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-		assert_true(kube_event_read(&ev, view_of(bad[i]), &e) < 0);
+		assert_int_equal(kube_event_read(&ev, view_of(bad[i]), &e), -ERR_BAD_DATA);
+	struct buf deep = { 0 };
+	buf_puts(&deep, "{\"type\":\"ADDED\",\"object\":{\"a\":");
+	for (int i = 0; i < 3000; i++)
+		buf_puts(&deep, "[");
+	const char *const left_out[] = { "{\"type\":\"ADDED\",\"object\":{\"a\\u0000\":1}}", "{\"type\":\"ADDED\",\"object\":{\"a\":1e999}}", deep.ptr };
+	for (size_t i = 0; i < ARRAY_LEN(left_out); i++)
+		assert_int_equal(kube_event_read(&ev, view_of(left_out[i]), &e), -ERR_LIMIT);
+	buf_free(&deep);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_lists), cmocka_unit_test(test_too_large), cmocka_unit_test(test_lines),
-					    cmocka_unit_test(test_events) };
+					    cmocka_unit_test(test_long_line), cmocka_unit_test(test_events) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,13 +20,15 @@
 #define EVENT(type, object) "{\"type\":\"" type "\",\"object\":" object "}\n"
 #define STATUS(code, message) "{\"kind\":\"Status\",\"status\":\"Failure\",\"message\":\"" message "\",\"code\":" code "}"
 
+#define NUL_KEY "{\"metadata\":{\"name\":\"evil\",\"resourceVersion\":\"501.2\"},\"spec\":{\"a\\u0000b\":\"1\"}}"
+
 /* A page that is empty and not the last. */
 #define EMPTY(query) { query, "200 OK", "{\"metadata\":{\"resourceVersion\":\"400\",\"continue\":\"c\"},\"items\":[]}" }
 
-/* What is asked for, and what is answered. cut: the connection ends before all of it was sent. */
+/* What is asked for, and what is answered. cut: the connection ends before all of it was sent; late: a good second after. */
 static const struct step {
 	const char *query, *status, *body;
-	bool cut, hold;
+	bool cut, hold, late;
 } script[] = {
 	{ "fieldSelector=spec.nodeName%3Dn1&limit=2&resourceVersion=0 ", "200 OK",
 	  "{\"kind\":\"PodList\",\"metadata\":{\"resourceVersion\":\"100\",\"continue\":\"c/1\"},\"items\":[" POD("a", "5") "," POD("b", "6") "]}" },
@@ -62,18 +64,29 @@ static const struct step {
 	{ "/api/v1/pods?fieldSelector=spec.nodeName%3Dn1&limit=2 ", "200 OK",
 	  "{\"metadata\":{\"resourceVersion\":\"500\"},\"items\":[" POD("q", "1") "," POD("r", "1") "," POD("s", "1") "," POD("t", "1") "]}" },
 	{ "/api/v1/pods?fieldSelector=spec.nodeName%3Dn1&limit=2 ", "200 OK", "{\"metadata\":{\"resourceVersion\":\"501\"},\"items\":[" POD("q", "1") "]}" },
-	{ "resourceVersion=501&", "200 OK", EVENT("MODIFIED", POD("q", "502")), false, true },
+	/* what a list would leave out: the watch goes on from what was read */
+	{ "resourceVersion=501&", "200 OK", EVENT("ADDED", NUL_KEY) EVENT("ADDED", POD("w", "501.5")) EVENT("MODIFIED", "{\"x\":123456789012345678901}") },
+	{ "resourceVersion=501.5&", "200 OK", EVENT("MODIFIED", POD("q", "502")), false, true },
+};
+
+/* What was left out may have said that something is gone: list, once for all of it. */
+static const struct step left_out[] = {
+	{ "resourceVersion=0 ", "200 OK", "{\"metadata\":{\"resourceVersion\":\"100\"},\"items\":[" POD("a", "1") "]}" },
+	{ "resourceVersion=100&", "200 OK", EVENT("DELETED", NUL_KEY) EVENT("DELETED", NUL_KEY) EVENT("ADDED", POD("b", "101")), .late = true },
+	{ "resourceVersion=0 ", "200 OK", "{\"metadata\":{\"resourceVersion\":\"102\"},\"items\":[" POD("b", "101") "]}" },
+	{ "resourceVersion=102&", "200 OK", EVENT("MODIFIED", POD("b", "502")), .hold = true },
 };
 
 static const char expected[] =
 	"begin a b c end d a -b begin x end begin end !HTTP 403: pods is forbidden: User u cannot watch! fine y !no JSON! "
 	"!HTTP 500: no reason given! begin !no list! begin !14 pages and no end! begin end fine u !an event DELETED without an object! "
-	"begin end fine !an event of type! begin end !the watch ended! begin p !the list changed! begin q r s !more than 3 objects! begin q end fine q ";
+	"begin end fine !an event of type! begin end !the watch ended! begin p !the list changed! begin q r s !more than 3 objects! begin q end !left out! w q ";
 
 static struct {
 	int fd, port;
 	pthread_t thread;
-	size_t at;
+	const struct step *script;
+	size_t steps, at;
 	char wrong[2048];
 	struct buf log;
 	atomic_bool cancel, held;
@@ -101,16 +114,20 @@ static void play(int fd)
 		n += (size_t)r;
 		request[n] = 0;
 	}
-	const struct step *s = &script[MIN(t.at, ARRAY_LEN(script) - 1)];
-	if (t.at++ >= ARRAY_LEN(script) || !strstr(request, s->query) || !strstr(request, "Authorization: Bearer secret"))
+	const struct step *s = &t.script[MIN(t.at, t.steps - 1)];
+	if (t.at++ >= t.steps || !strstr(request, s->query) || !strstr(request, "Authorization: Bearer secret")) {
 		snprintf(t.wrong, sizeof t.wrong, "request %zu: %.1500s", t.at, request);
+		atomic_store(&t.cancel, true);
+	}
 	struct buf b = { 0 };
 	size_t len = strlen(s->body);
 	buf_printf(&b, "HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s", s->status,
-		   s->cut || s->hold ? len + 100 : len, s->body);
+		   s->cut || s->hold || s->late ? len + 100 : len, s->body);
 	send_text(fd, b.ptr, b.len);
 	buf_free(&b);
 	atomic_store(&t.held, s->hold);
+	if (s->late)
+		clock_sleep_ms(1200);
 	while (s->hold && !atomic_load(&t.cancel))
 		clock_sleep_ms(5);
 }
@@ -165,7 +182,7 @@ static void on_problem(void *arg, const struct err *e)
 {
 	static const char *const known[] = { "HTTP 403: pods is forbidden: User u cannot watch", "no JSON", "HTTP 500: no reason given",
 					     "no list", "the list changed", "more than 3 objects", "14 pages and no end",
-					     "an event of type", "an event DELETED without an object", "the watch ended" };
+					     "an event of type", "left out", "an event DELETED without an object", "the watch ended" };
 	if (!e) {
 		buf_puts(&t.log, "fine ");
 		return;
@@ -179,7 +196,7 @@ static void on_problem(void *arg, const struct err *e)
 	buf_printf(&t.log, "!?%s! ", e->msg);
 }
 
-static void test_list_and_watch(void **state)
+static void run_script(const struct step *steps, size_t n, uint32_t watch_seconds, const char *gives)
 {
 	struct http_authorization token = { .type = "Bearer", .credentials = "secret" };
 	struct http_config http = { .authorization = &token };
@@ -187,20 +204,34 @@ static void test_list_and_watch(void **state)
 	char url[64];
 	struct err e = { 0 };
 
+	t.script = steps;
+	t.steps = n;
+	t.at = 0;
+	t.cancel = t.held = false;
 	start_server();
 	snprintf(url, sizeof url, "http://127.0.0.1:%d/", t.port);
 	assert_int_equal(kube_client_new(&c, url, &http, "test", &e), 0);
 	struct kube_watch w = { .client = c, .path = "/api/v1/pods", .field_selector = "spec.nodeName=n1", .cancel = &t.cancel,
 				.begin = on_begin, .put = on_put, .del = on_del, .end = on_end, .problem = on_problem, .page = 2,
-				.max_objects = 3, .pause_ms = 1 };
+				.max_objects = 3, .pause_ms = 1, .watch_seconds = watch_seconds };
 	kube_watch_run(&w);
 	shutdown(t.fd, SHUT_RDWR);
 	close(t.fd);
 	pthread_join(t.thread, NULL);
 	kube_client_free(c);
 	assert_string_equal(t.wrong, "");
-	assert_string_equal(t.log.ptr, expected);
+	assert_string_equal(t.log.ptr, gives);
 	buf_free(&t.log);
+}
+
+static void test_list_and_watch(void **state)
+{
+	run_script(script, ARRAY_LEN(script), 0, expected);
+}
+
+static void test_left_out(void **state)
+{
+	run_script(left_out, ARRAY_LEN(left_out), 1, "begin a end !left out! b begin b end fine b ");
 }
 
 /* --- who we are --- */
@@ -290,7 +321,7 @@ static int end(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_list_and_watch), cmocka_unit_test(test_kubeconfig),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_list_and_watch), cmocka_unit_test(test_left_out), cmocka_unit_test(test_kubeconfig),
 					    cmocka_unit_test(test_in_cluster) };
 	return cmocka_run_group_tests(tests, begin, end);
 }

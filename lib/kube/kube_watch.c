@@ -13,7 +13,11 @@
  * came after it.
  *
  * A list that is wanted by somebody who came later is the newest, at least as new as what the watch has seen: events from
- * there on, some of which it holds already, lead to the same. */
+ * there on, some of which it holds already, lead to the same.
+ *
+ * An event whose object cannot be kept is left out, as a list leaves out such an object, and the watch goes on. Which object it
+ * was is not known: one that was read before stays as it was, also if the event said that it is gone. So there is a list some
+ * time afterwards, and what that leaves out is gone. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -44,7 +48,10 @@ struct run {
 	bool ill_list, ill_watch;    /* which of them had the last problem that was told */
 	int64_t retry_after_s;       /* of the last answer; -1 = not said */
 	int64_t wanted_after_ms;     /* when the next list for latecomers may begin */
-	unsigned failures, wanted_failures; /* in a row; of lists for latecomers */
+	int64_t relist_ms;           /* events were left out: list, if it is later than this; 0 = none were */
+	bool told_left_out;          /* since the last list */
+	/* In a row. A good list says nothing about watches: one that fails at once after each list must not make lists without a pause. */
+	unsigned list_failures, watch_failures, wanted_failures; /* the last: of lists for latecomers */
 	/* Of one list: */
 	struct kube_scan scan;
 	struct err said;             /* why bytes ended a request */
@@ -280,7 +287,9 @@ static int list(struct run *r, bool for_all, struct err *e)
 		rc = err_set(e, ERR_BAD_DATA, "%s%s: the list has no resourceVersion", r->w->client->server, r->w->path);
 	if (rc || canceled(r))
 		return rc;
+	r->told_left_out = left_out;
 	if (for_all) {
+		r->relist_ms = 0;
 		r->forgot = false;
 		memcpy(r->version, version, sizeof r->version);
 	}
@@ -320,15 +329,42 @@ static int take_event(struct run *r, const struct kube_event *ev)
 	return 0;
 }
 
+static uint32_t watch_seconds(const struct run *r)
+{
+	return r->w->watch_seconds ? r->w->watch_seconds : WATCH_SECONDS_DEFAULT;
+}
+
+/* The version stays that of the last event that was read; bookmarks move it on. Told once, not for each change of it. */
+static void leave_out_event(struct run *r, const char *why)
+{
+	if (!r->relist_ms)
+		r->relist_ms = clock_mono_ms() + (int64_t)watch_seconds(r) * 1000;
+	if (!r->told_left_out)
+		say_left_out(r, 1, why);
+	r->told_left_out = true;
+}
+
+static void leave_out_line(void *arg)
+{
+	leave_out_event(arg, "too large");
+}
+
 static bool take_line(void *arg, struct view line)
 {
 	struct run *r = arg;
 	struct kube_event ev;
-	if (kube_event_read(&ev, line, &r->said)) {
+	struct err e = { 0 };
+	int rc = kube_event_read(&ev, line, &e);
+	if (rc == -ERR_LIMIT) {
+		leave_out_event(r, e.msg);
+		return true;
+	}
+	if (rc) {
+		r->said = e;
 		err_wrap(&r->said, "%s%s", r->w->client->server, r->w->path);
 		return false;
 	}
-	int rc = take_event(r, &ev);
+	rc = take_event(r, &ev);
 	kube_event_release(&ev);
 	return rc == 0;
 }
@@ -342,11 +378,7 @@ static void open_watch(void *arg)
 static bool watch_data(void *arg, const char *p, size_t n)
 {
 	struct run *r = arg;
-	if (kube_lines_put(&r->lines, p, n))
-		return true;
-	if (r->lines.part.overflow)
-		err_set(&r->said, ERR_LIMIT, "%s%s: an event of more than %zu bytes", r->w->client->server, r->w->path, KUBE_OBJECT_MAX);
-	return false;
+	return kube_lines_put(&r->lines, p, n);
 }
 
 /* Whether somebody wants a list of his own, and it may begin now. */
@@ -399,7 +431,7 @@ static int conclude_watch(struct run *r, const struct kube_answer *a, int rc, st
 
 static int watch(struct run *r, struct err *e)
 {
-	uint32_t seconds = r->w->watch_seconds ? r->w->watch_seconds : WATCH_SECONDS_DEFAULT;
+	uint32_t seconds = watch_seconds(r);
 	struct kube_request q = { .timeout_ms = (int64_t)seconds * 1000 + GRACE_MS, .on_open = open_watch, .on_data = watch_data,
 				  .stop = stop_watch, .arg = r };
 	struct kube_answer a;
@@ -407,7 +439,7 @@ static int watch(struct run *r, struct err *e)
 
 	watch_url(r, seconds, &url);
 	q.url = url.ptr;
-	r->lines = (struct kube_lines){ .line = take_line, .arg = r };
+	r->lines = (struct kube_lines){ .line = take_line, .too_long = leave_out_line, .arg = r };
 	r->said = (struct err){ 0 };
 	r->event = false;
 	r->open_ms = 0;
@@ -446,16 +478,19 @@ static int64_t next_pause(const struct run *r, unsigned failures)
 	return r->retry_after_s > 0 ? MAX(ms, MIN(r->retry_after_s, (int64_t)60) * 1000) : ms;
 }
 
-/* One list or watch; whether the next one has to wait. */
-static bool go(struct run *r)
+/* One list or watch; whether the next one has to wait, and how long. */
+static bool go(struct run *r, int64_t *ret_pause_ms)
 {
 	struct err e = { 0 };
 	int64_t begin_ms = clock_mono_ms();
+	if (r->relist_ms && begin_ms >= r->relist_ms)
+		r->version[0] = 0;
 	bool for_all = !r->version[0], for_some = !for_all && wanted(r), listing = for_all || for_some;
 	r->retry_after_s = -1;
 	r->missing = false;
 	int rc = listing ? list(r, for_all, &e) : watch(r, &e);
 	int64_t took_ms = clock_mono_ms() - begin_ms;
+	unsigned *failures = listing ? &r->list_failures : &r->watch_failures;
 	if (canceled(r))
 		return false;
 	if (rc)
@@ -466,20 +501,18 @@ static bool go(struct run *r)
 		return false;
 	}
 	/* A watch that ends at once, again and again, is a problem as well. */
-	if (rc || (!listing && !r->event && took_ms < 1000 && !wanted(r))) {
-		r->failures++;
-		return true;
-	}
-	if (!listing)
-		r->failures = 0;
-	return false;
+	bool again = rc || (!listing && !r->event && took_ms < 1000 && !wanted(r));
+	*failures = again ? *failures + 1 : 0;
+	*ret_pause_ms = again ? next_pause(r, *failures) : 0;
+	return again;
 }
 
 void kube_watch_run(const struct kube_watch *w)
 {
 	struct run r = { .w = w, .link = { .client = w->client, .quiet_ms = w->quiet_ms } };
+	int64_t ms;
 	while (!canceled(&r))
-		if (go(&r))
-			pause_ms(&r, next_pause(&r, r.failures));
+		if (go(&r, &ms))
+			pause_ms(&r, ms);
 	kube_link_release(&r.link);
 }
