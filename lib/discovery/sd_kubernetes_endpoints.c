@@ -204,7 +204,7 @@ static void put_topology(struct kube_sd_build *b, const json_t *endpoint)
 	json_t *value;
 	json_object_foreach((json_t *)(uintptr_t)all, key, value)
 		kube_sd_put_key(b, "endpointslice_endpoint_topology_", "endpointslice_endpoint_topology_present_", view_of(key),
-				json_is_string(value) ? view_of(json_string_value(value)) : VIEW(""));
+				json_is_string(value) ? view_make(json_string_value(value), json_string_length(value)) : VIEW(""));
 }
 
 static void put_endpoint(struct kube_sd_build *b, const json_t *endpoint)

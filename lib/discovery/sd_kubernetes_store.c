@@ -166,13 +166,19 @@ struct making {
 	struct kube_sd_store *store;
 	struct kube_sd_entry *entry;
 	struct kube_sd_made *made;
+	int rc;                      /* of objects that cannot be read */
+	struct err err;
 };
 
-static json_t *parse(struct kube_sd_made *m, const char *packed)
+/* What kube_scan.c let in: a NUL in a text as well. What cannot be read is never an object with nothing in it. */
+static json_t *parse(struct making *m, const struct kube_sd_entry *n)
 {
-	json_t *j = json_loads(packed, 0, NULL);
+	json_error_t why;
+	json_t *j = json_loads(n->packed, JSON_ALLOW_NUL, &why);
 	if (j)
-		vec_push(&m->parsed, j);
+		vec_push(&m->made->parsed, j);
+	else
+		m->rc = err_set(&m->err, ERR_BAD_DATA, "%s %s cannot be read: %s", kube_sd_kinds[n->kind].role, n->key, why.text);
 	return j;
 }
 
@@ -188,7 +194,7 @@ static const json_t *look_up(void *arg, enum kube_sd_kind kind, struct view ns, 
 	buf_free(&key);
 	if (n->build != m->store->builds) {
 		n->build = m->store->builds;
-		n->parsed = n->packed ? parse(m->made, n->packed) : NULL;
+		n->parsed = n->packed ? parse(m, n) : NULL;
 		add_edge(m->entry, n);
 	}
 	return n->parsed;
@@ -196,12 +202,16 @@ static const json_t *look_up(void *arg, enum kube_sd_kind kind, struct view ns, 
 
 static void make(struct kube_sd_store *s, const struct kube_sd_attach *attach, struct kube_sd_entry *n, struct kube_sd_made *ret)
 {
-	struct making m = { s, n, ret };
+	struct making m = { .store = s, .entry = n, .made = ret };
 	const struct kube_sd_world world = { *attach, look_up, &m };
-	const json_t *object = parse(ret, n->packed);
+	const json_t *object = parse(&m, n);
 
 	s->builds++;
-	ret->rc = kube_sd_group(s->role, object, &world, &ret->arena, &ret->group, &ret->err);
+	ret->rc = object ? kube_sd_group(s->role, object, &world, &ret->arena, &ret->group, &ret->err) : m.rc;
+	if (m.rc) {
+		ret->rc = m.rc;
+		ret->err = m.err;
+	}
 	ret->again = n->refused && ret->rc == -ERR_LIMIT;
 	n->refused = ret->rc == -ERR_LIMIT;
 	if (!n->out) {

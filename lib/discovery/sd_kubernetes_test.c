@@ -44,7 +44,7 @@ static json_t *object_of(const char *text)
 	for (char *p = s; *p; p++)
 		if (*p == '\'')
 			*p = '"';
-	json_t *j = json_loads(s, 0, &why);
+	json_t *j = json_loads(s, JSON_ALLOW_NUL, &why);
 	if (!j)
 		fail_msg("%s at %d of %s", why.text, why.position, s);
 	return j;
@@ -435,6 +435,21 @@ static void test_too_large(void **state)
 	buf_free(&b);
 }
 
+/* A NUL in a value is a character like others; what cannot be read is told, not taken for something empty. */
+static void test_nul(void **state)
+{
+	t.store.role = KUBE_SD_INGRESS;
+	put(KUBE_SD_INGRESS, "{'metadata':{'name':'i','namespace':'d','annotations':{'a':'x\\u0000y'}}}");
+	assert_true(kube_sd_store_next(&t.store, &t.attach, &t.made));
+	assert_int_equal(t.made.rc, 0);
+	struct view v = labels_get(t.made.group.labels, VIEW("__meta_kubernetes_ingress_annotation_a"));
+	assert_int_equal(v.len, 3);
+	assert_memory_equal(v.ptr, "x\0y", 3);
+	kube_sd_made_reset(&t.made);
+	kube_sd_store_put(&t.store, KUBE_SD_INGRESS, VIEW("d/k"), VIEW("{"), 0, 0);
+	assert_non_null(strstr(groups(), "! ingress d/k cannot be read: "));
+}
+
 /* --- where they are listed --- */
 
 static void test_paths(void **state)
@@ -538,7 +553,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_node), TEST(test_service), TEST(test_pod), TEST(test_pod_node), TEST(test_pod_owners), TEST(test_endpoints),
 		TEST(test_endpointslice), TEST(test_endpoint_ports), TEST(test_ingress), TEST(test_sweep), TEST(test_again), TEST(test_too_large),
-		TEST(test_paths), TEST(test_config), TEST(test_selectors),
+		TEST(test_nul), TEST(test_paths), TEST(test_config), TEST(test_selectors),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
