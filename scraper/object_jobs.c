@@ -38,6 +38,8 @@ struct source {
 	struct scraper_config *config;   /* reference: what the objects borrow from */
 	struct object_source said;       /* lies there */
 	struct kube_objects *objects;
+	char *problem;                   /* the thread's, as the next: what is wrong with it, as it was logged; NULL = nothing */
+	int64_t problem_ms;              /* since when */
 };
 
 /* An object as of the last round; the thread's. */
@@ -88,6 +90,7 @@ static void source_free(struct source *s)
 {
 	kube_objects_stop(s->objects);
 	scraper_config_unref(s->config);
+	free(s->problem);
 	free(s);
 }
 
@@ -267,16 +270,43 @@ static int compare(const void *x, const void *y)
 	return c ? c : a->source < b->source ? -1 : a->source > b->source;
 }
 
+static const char *skip_digits(const char *s)
+{
+	return s + strspn(s, "0123456789");
+}
+
+/* "nothing for 12 s", each time a bit later: that is no news. */
+static bool same_but_for_numbers(const char *a, const char *b)
+{
+	for (a = skip_digits(a), b = skip_digits(b); *a && *a == *b; a = skip_digits(a + 1), b = skip_digits(b + 1))
+		;
+	return *a == *b;
+}
+
+/* Takes text; NULL: all is well. */
+static void note_problem(struct source *s, char *text)
+{
+	if (text && (!s->problem || !same_but_for_numbers(s->problem, text)))
+		LOG_WARN("msg", "objects cannot be read; those that were read stay", "section", SECTION, "err", text);
+	else if (!text && s->problem)
+		LOG_INFO("msg", "objects are read again", "section", SECTION, "was", s->problem);
+	if (text && !s->problem)
+		s->problem_ms = clock_now_ms();
+	free(s->problem);
+	s->problem = text;
+}
+
 static void read_sources(struct object_jobs *o, struct round *r)
 {
 	pthread_mutex_lock(&o->apply);
 	r->base = o->base ? scraper_config_ref(o->base) : NULL;
 	for (size_t i = 0; i < o->sources.n; i++) {
-		char *problem = kube_objects_problem(o->sources.v[i]->objects);
-		if (problem)
-			vec_push(&r->failing.v, (struct object_status){ SECTION, xstrdup(SECTION), problem });
-		r->source = o->sources.v[i];
-		kube_objects_each(r->source->objects, add_object, r);
+		struct source *s = o->sources.v[i];
+		note_problem(s, kube_objects_problem(s->objects));
+		if (s->problem)
+			vec_push(&r->failing.v, (struct object_status){ SECTION, xstrdup(SECTION), xstrdup(s->problem), s->problem_ms });
+		r->source = s;
+		kube_objects_each(s->objects, add_object, r);
 	}
 	pthread_mutex_unlock(&o->apply);
 	if (r->v.n)
@@ -307,7 +337,8 @@ static struct known *find_known(const struct object_jobs *o, const struct known 
 	return at ? *at : NULL;
 }
 
-static void set_problem(struct known *k, const char *text)
+/* runs: whether the good version, if there is one, runs all the same. */
+static void set_problem(struct known *k, const char *text, bool runs)
 {
 	const char *kind = kube_object_kind_name(k->object.kind);
 	if (same_text(k->problem, text))
@@ -315,7 +346,7 @@ static void set_problem(struct known *k, const char *text)
 	if (text) {
 		metric_add(&metrics[M_REFUSED], 1, kind);
 		LOG_WARN("msg", "an object is refused", "kind", kind, "namespace", k->object.namespace, "name", k->object.name, "err", text,
-			 "good", k->good ? "its last good version stays" : "it never had a good version");
+			 "good", !runs ? "nothing of it runs" : "its last good version stays");
 		k->problem_ms = clock_now_ms();
 	}
 	free(k->problem);
@@ -368,7 +399,7 @@ static bool place(struct known *k, const struct known *before, const struct scra
 		why = xasprintf("job_name %s is taken by a job of the configuration file", name);
 	else if (n_namespace >= JOBS_PER_NAMESPACE)
 		why = xasprintf("the namespace has more than %d objects; this one is left out", JOBS_PER_NAMESPACE);
-	set_problem(k, why ? why : k->wrong);
+	set_problem(k, why ? why : k->wrong, !why);
 	free(why);
 	return !why;
 }
@@ -382,7 +413,7 @@ static bool take_parts(struct object_jobs *o, struct round *r)
 	for (size_t i = 0; i < r->v.n; i++) {
 		struct known *k = r->v.v[i];
 		if (!k->good)
-			set_problem(k, k->wrong);
+			set_problem(k, k->wrong, false);
 		if (!k->good || !has_source(o, k->source))
 			continue;
 		n_namespace = before && strcmp(before->object.namespace, k->object.namespace) == 0 ? n_namespace : 0;

@@ -348,7 +348,8 @@ char *kube_objects_problem(struct kube_objects *o)
 			text = xstrdup(o->lists[i].problem);
 	}
 	if (!text && left_out)
-		text = xasprintf("%zu objects were left out: at most %d of one namespace and %d in all are taken", left_out,
+		text = xasprintf("%zu objects were left out: at most %d of one namespace and %d in all are taken; once there is room, "
+				 "a change of the object or a restart takes it in", left_out,
 				 KUBE_OBJECTS_PER_NAMESPACE, KUBE_OBJECTS_MAX);
 	pthread_mutex_unlock(&o->lock);
 	return text;

@@ -205,6 +205,21 @@ def test_stop_with_many_namespaces(env):
     check(status == 0, f"ended with {status}\n{server.text()}")
 
 
+def test_a_source_that_cannot_be_read(env):
+    """It is logged once, with its end, and the page says since when."""
+    api = api_with_kinds(env)
+    kubeconfig = api.kubeconfig
+    api.stop()
+    server = Server(env, CONFIG % (kubeconfig, ""), flags=FLAGS)
+
+    def failing():
+        return [s for j in server.api("discovery")["jobs"] for s in j["sources"]
+                if s["kind"] == "kubernetes_scrape_configs" and s["error"]]
+    found = wait_until("it is told", failing)
+    check(not found[0].get("since", "0001").startswith("0001"), found)
+    check(server.text().count("objects cannot be read") == 1, server.text())
+
+
 def test_with_the_agent_beside(env):
     """A container's series have the same labels, whether it says them itself or the agent of its node. Needs root and eBPF."""
     uid, container = str(uuid.uuid4()), uuid.uuid4().hex * 2
