@@ -15,7 +15,7 @@ int answer_parse(json_t **ret, struct view body, struct err *e)
 	json_error_t why;
 	if (count_values(body) > ANSWER_VALUES)
 		return err_set(e, ERR_LIMIT, "the answer has more than %zu values", ANSWER_VALUES);
-	*ret = json_loadb(body.ptr, body.len, 0, &why); /* a depth of 2,048 at most */
+	*ret = json_loadb(body.ptr, body.len, JSON_ALLOW_NUL, &why); /* a depth of 2,048 at most */
 	return *ret ? 0 : err_set(e, ERR_BAD_DATA, "the answer is no JSON: %s", why.text);
 }
 
@@ -37,6 +37,12 @@ const char *answer_as_text(struct answer_reader *r, const json_t *value, const c
 	if (!absent(value))
 		wrong(r, key, "a string");
 	return "";
+}
+
+struct view answer_as_view(struct answer_reader *r, const json_t *value, const char *key)
+{
+	const char *text = answer_as_text(r, value, key);
+	return json_is_string(value) ? view_make(text, json_string_length(value)) : VIEW("");
 }
 
 json_t *answer_as_object(struct answer_reader *r, json_t *value, const char *key)

@@ -12,7 +12,7 @@
 #define ANSWER_BYTES ((uint64_t)32 << 20) /* a body is at most that long */
 #define ANSWER_VALUES ((size_t)2000000)   /* a value takes up to 100 bytes of memory, of 2 bytes that came */
 
-/* Returns owned in *ret. */
+/* Returns owned in *ret. A text may have a NUL in it: one container's label must not hide all others. A key may not. */
 int answer_parse(json_t **ret, struct view body, struct err *e) MUST_USE;
 
 struct answer_reader {
@@ -30,7 +30,8 @@ bool answer_bool(struct answer_reader *r, const json_t *object, const char *key)
 json_t *answer_object(struct answer_reader *r, const json_t *object, const char *key);
 json_t *answer_list(struct answer_reader *r, const json_t *object, const char *key);
 /* The value of a member, or an item of a list, that has to be of that type. "" and NULL as above; key is for the message. */
-const char *answer_as_text(struct answer_reader *r, const json_t *value, const char *key);
+const char *answer_as_text(struct answer_reader *r, const json_t *value, const char *key); /* up to a NUL in it */
+struct view answer_as_view(struct answer_reader *r, const json_t *value, const char *key); /* all of it */
 json_t *answer_as_object(struct answer_reader *r, json_t *value, const char *key);
 
 #endif

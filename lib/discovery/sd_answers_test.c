@@ -91,6 +91,26 @@ static void containers(void **state)
 	buf_free(&out);
 }
 
+/* A label's NUL is a character like others, and hides no container. */
+static void nul(void **state)
+{
+	static const char text[] = "[" CONTAINER("a", "m", "{\"y\":" NET("n1", "10.0.0.1") "}", ",\"Labels\":{\"l\":\"x\\u0000y\"}") ","
+				   CONTAINER("b", "m", "{\"y\":" NET("n1", "10.0.0.2") "}", "") "]";
+	const struct docker_options o = { .port = 80 };
+	struct err e = { 0 };
+	struct target_list t;
+	json_t *c = parse(text), *n = parse("[]");
+	target_list_init(&t);
+	assert_int_equal(docker_targets(&t, &o, c, n, &e), 0);
+	assert_int_equal(t.v.n, 2);
+	struct view v = labels_get(t.v.v[0], VIEW("__meta_docker_container_label_l"));
+	assert_int_equal(v.len, 3);
+	assert_memory_equal(v.ptr, "x\0y", 3);
+	target_list_free(&t);
+	json_decref(c);
+	json_decref(n);
+}
+
 static void bad_containers(void **state)
 {
 	static const char *const bad[] = {
@@ -195,7 +215,7 @@ static void too_large(void **state)
 	for (int i = 0; i < TARGET_LABELS_MAX + 1; i++) {
 		buf_reset(&b);
 		buf_printf(&b, "l%d", i);
-		target_set_keyed(&t, "", b.ptr, "x");
+		target_set_keyed(&t, "", b.ptr, VIEW("x"));
 	}
 	target_list_add(&t);
 	assert_int_equal(target_list_emit(&t, "s", (struct labels){ 0 }, &emit, &e), -ERR_LIMIT);
@@ -324,7 +344,7 @@ static void good_configuration(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(containers), cmocka_unit_test(bad_containers), cmocka_unit_test(instances), cmocka_unit_test(bad_instances),
+		cmocka_unit_test(containers), cmocka_unit_test(nul), cmocka_unit_test(bad_containers), cmocka_unit_test(instances), cmocka_unit_test(bad_instances),
 		cmocka_unit_test(too_large), cmocka_unit_test(bad_configuration), cmocka_unit_test(good_configuration),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,7 @@ static void set_map(struct target_list *t, struct answer_reader *r, const char *
 	const char *key;
 	json_t *value;
 	json_object_foreach(map, key, value)
-		target_set_keyed(t, prefix, key, answer_as_text(r, value, key));
+		target_set_keyed(t, prefix, key, answer_as_view(r, value, key));
 }
 
 /* The worst of all checks; a maintenance is worse than any. A status that Consul does not have: "". */
@@ -42,8 +42,10 @@ static void set_tags(struct target_list *t, struct answer_reader *r, const json_
 	json_t *tags = answer_list(r, service, "Tags"), *tag;
 	size_t i;
 	buf_puts(&text, separator);
-	json_array_foreach(tags, i, tag)
-		buf_printf(&text, "%s%s", i ? separator : "", answer_as_text(r, tag, "Tags"));
+	json_array_foreach(tags, i, tag) {
+		buf_puts(&text, i ? separator : "");
+		buf_putv(&text, answer_as_view(r, tag, "Tags"));
+	}
 	buf_puts(&text, separator);
 	struct view v = text.overflow ? (struct view){ 0 } : arena_view(&t->words, buf_view(&text));
 	if (v.ptr)

@@ -37,7 +37,7 @@ static void set_map(struct reading *d, const char *prefix, json_t *labels)
 	const char *key;
 	json_t *value;
 	json_object_foreach(labels, key, value)
-		target_set_keyed(d->t, prefix, key, answer_as_text(&d->r, value, key));
+		target_set_keyed(d->t, prefix, key, answer_as_view(&d->r, value, key));
 }
 
 static void set_container(struct reading *d, const json_t *c, const char *mode)

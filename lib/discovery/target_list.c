@@ -49,7 +49,7 @@ static bool in_label_name(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-void target_set_keyed(struct target_list *t, const char *prefix, const char *key, const char *value)
+void target_set_keyed(struct target_list *t, const char *prefix, const char *key, struct view value)
 {
 	size_t before = strlen(prefix), n = before;
 	char *name = arena_alloc(&t->words, before + strlen(key) + 1);
@@ -61,7 +61,7 @@ void target_set_keyed(struct target_list *t, const char *prefix, const char *key
 	for (const char *k = key; *k; k++)
 		if ((*k & 0xc0) != 0x80) /* what goes on with a character is none of its own */
 			name[n++] = in_label_name(*k) ? *k : '_';
-	target_set(t, view_make(name, n), view_of(value));
+	target_set(t, view_make(name, n), value);
 }
 
 void target_set_address(struct target_list *t, const char *host, int64_t port)

@@ -26,7 +26,7 @@ void target_set(struct target_list *t, struct view name, struct view value);
 void target_set_text(struct target_list *t, const char *name, const char *value);
 void target_set_int(struct target_list *t, const char *name, int64_t value);
 /* prefix, then key, in which each character that no label name may have becomes '_'; the key is valid UTF-8. */
-void target_set_keyed(struct target_list *t, const char *prefix, const char *key, const char *value);
+void target_set_keyed(struct target_list *t, const char *prefix, const char *key, struct view value);
 /* __address__: "host:port", or "[host]:port". port < 0: the host alone. */
 void target_set_address(struct target_list *t, const char *host, int64_t port);
 /* The target is finished; the next one begins without labels. */
