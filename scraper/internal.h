@@ -123,7 +123,8 @@ struct endpoint {
 
 /* A profile type of a discovered target that is not scraped. */
 struct dropped {
-	uint32_t target, type;    /* in the group; in the job's types */
+	uint32_t target;          /* in the group */
+	uint16_t type, rule;      /* in the job's types; in its relabel_configs, if that dropped it; UINT16_MAX: that or a later one */
 	char *problem;            /* why it cannot be; owned. NULL: relabelling dropped it */
 };
 
@@ -310,6 +311,7 @@ void pool_group_free(struct pool_group *g);
 /* target.c: labels of one endpoint from what discovery and configuration say. */
 struct target_plan {
 	bool dropped;            /* by relabelling */
+	size_t rule;             /* which it was, from 0 */
 	char *problem;           /* or: why it cannot be scraped at all; owned */
 	struct labels *visible;  /* owned */
 	char *url, *name, *socket; /* socket: NULL = none */

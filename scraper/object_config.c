@@ -256,6 +256,8 @@ static void confine(struct making *m, struct job_config *j)
 	struct confinement *f = arena_calloc(m->c->arena, 1, sizeof *f);
 	f->namespace = arena_strndup(m->c->arena, m->object->namespace, strlen(m->object->namespace));
 	f->interval_min_ms = MIN(OBJECT_INTERVAL_MIN_MS, m->base->global.scrape_interval_ms);
+	f->relabel = (struct relabel_limits){ 20000000, "20 ms of relabelling", (size_t)64 << 10 };
+	f->sync_max_ns = 1000000000;
 	f->timeout_max_ms = MAX(OBJECT_TIMEOUT_MAX_MS, m->base->global.scrape_timeout_ms);
 	j->confined = f;
 	j->http.follow_redirects = false;

@@ -95,6 +95,9 @@ static void an_object_becomes_a_job(void **state)
 	assert_string_equal(p->source.api_server, "http://127.0.0.1:1");
 	assert_string_equal(p->selector.match_labels.v[0].value, "cart");
 	assert_false(j->http.follow_redirects);
+	assert_int_equal(j->confined->relabel.max_ns, 20000000);
+	assert_int_equal(j->confined->relabel.value_max, 65536);
+	assert_int_equal(j->confined->sync_max_ns, 1000000000);
 	scraper_config_unref(c);
 	c = good("{\"selector\":{},\"scrapeConfig\":{\"portNumber\":6060}}");
 	j = c->jobs[0];

@@ -41,6 +41,8 @@ struct type_config {
 struct confinement {
 	const char *namespace;     /* the label that its targets have */
 	int64_t interval_min_ms, timeout_max_ms;
+	struct relabel_limits relabel;
+	int64_t sync_max_ns;       /* of CPU, for the plans of one sync beyond what these take usually; others wait for it */
 };
 
 struct job_config {

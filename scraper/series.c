@@ -115,7 +115,8 @@ static int make_labels(const struct ptype *type, const struct labels *group, con
 	for (size_t i = 0; group && i < group->n; i++)
 		set_group_label(&b, &group->v[i], j->honor_labels, a);
 	labels_builder_set(&b, VIEW(LABEL_NAME), buf_view(&name));
-	int rc = relabel_apply(j->metric_relabel.v, j->metric_relabel.n, &b, a, e);
+	int rc = relabel_within(j->metric_relabel.v, j->metric_relabel.n, &b, a, j->confined ? &j->confined->relabel : NULL,
+				NULL, e);
 	*ret = rc > 0 ? labels_dup(labels_builder_finish(&b)) : NULL;
 	labels_builder_free(&b);
 	buf_free(&name);

@@ -305,21 +305,15 @@ size_t status_active(struct status_targets *st, const struct status_query *q,
 
 /* ---- dropped ---- */
 
-/* Rules are asked again: which of them it was is kept nowhere, and few rows are looked at. */
-static char *why_dropped(const struct job_config *j, struct labels discovered, bool *ret_failed)
+static char *why_dropped(const struct job_config *j, const struct dropped *d)
 {
-	struct labels_builder b;
-	struct arena a CLEANUP(arena_free);
-	struct err e = { 0 };
-	size_t rule;
-	arena_init(&a, STEPS_ARENA);
-	labels_builder_init(&b, discovered);
-	int rc = relabel_trace(j->relabel.v, j->relabel.n, &b, &a, NULL, NULL, &rule, &e);
-	labels_builder_free(&b);
-	*ret_failed = rc < 0;
-	if (rc < 0)
-		return xasprintf("relabel_configs: %s", e.msg);
-	return rc ? NULL : xasprintf("relabel_configs, rule %zu: %s", rule + 1, relabel_action_text(j->relabel.v[rule].action));
+	if (d->problem)
+		return xstrdup(d->problem);
+	if (d->rule >= j->relabel.n)
+		return NULL;
+	if (d->rule == UINT16_MAX)
+		return xstrdup("relabel_configs, a rule after the first 65535");
+	return xasprintf("relabel_configs, rule %u: %s", d->rule + 1u, relabel_action_text(j->relabel.v[d->rule].action));
 }
 
 static void show_dropped(struct walk *w, const struct part *p, const struct lost *l, const struct dropped *one)
@@ -331,7 +325,7 @@ static void show_dropped(struct walk *w, const struct part *p, const struct lost
 							       l->group->targets[one->target]);
 	struct status_dropped d = { .pool = view_of(p->name), .discovered = shown_labels(&before, *discovered),
 				    .profile = labels_get(*discovered, VIEW(LABEL_NAME)), .failed = one->problem != NULL };
-	char *why AUTOFREE = one->problem ? xstrdup(one->problem) : why_dropped(l->job, *discovered, &d.failed);
+	char *why AUTOFREE = why_dropped(l->job, one);
 	d.reason = text_of(why);
 	if (status_dropped_has(&d, w->q->search) && take_one(w, w->q->search.len > 0))
 		w->ended = !w->dropped(w->arg, &d);

@@ -22,6 +22,7 @@
 #define PLANS 256        /* that are made before they are taken in */
 #define PLAN_ARENA ((size_t)16 << 20)
 #define WARNINGS 5       /* of one sync */
+#define PLAN_NS 50000    /* that a plan may take of CPU without being called slow */
 
 struct plan {
 	const struct type_config *type;
@@ -39,6 +40,7 @@ struct sync {
 	struct pool_group *group;          /* at work */
 	int64_t locked_ns;
 	size_t problems;
+	int64_t slow_ns;                   /* of CPU, that plans took beyond PLAN_NS each */
 };
 
 static bool ending(const struct sync *y)
@@ -230,8 +232,8 @@ static void take_plan(struct sync *y, struct plan *plan)
 	struct pool_group *g = y->group;
 	if (!plan->p.url) {
 		g->failed += plan->p.problem != NULL;
-		vec_push(&g->dropped, (struct dropped){ plan->target, (uint32_t)(plan->type - y->setup->job->types),
-							TAKE_PTR(plan->p.problem) });
+		vec_push(&g->dropped, (struct dropped){ plan->target, (uint16_t)(plan->type - y->setup->job->types),
+							(uint16_t)MIN(plan->p.rule, UINT16_MAX), TAKE_PTR(plan->p.problem) });
 		return;
 	}
 	struct endpoint *ep = find_endpoint(y->pool, plan->p.hash);
@@ -268,19 +270,34 @@ static void note_problem(struct sync *y, const struct type_config *t, const char
 		LOG_WARN("msg", "target cannot be scraped", "job", y->setup->job->name, "profile", t->name, "err", problem);
 }
 
+/* All jobs share the sync thread: one whose rules come from an object may not keep it from the others. */
+static void make_plan(struct sync *y, const struct discovery_group *g, struct plan *plan)
+{
+	const struct job_config *j = y->setup->job;
+	if (!j->confined) {
+		target_plan_make(j, plan->type, g->labels, g->targets[plan->target], &y->arena, &plan->p);
+	} else if (y->slow_ns > j->confined->sync_max_ns) {
+		plan->p.problem = xstrdup("relabelling this job takes too long");
+	} else {
+		int64_t from = clock_cpu_ns();
+		target_plan_make(j, plan->type, g->labels, g->targets[plan->target], &y->arena, &plan->p);
+		y->slow_ns += MAX(clock_cpu_ns() - from - PLAN_NS, 0);
+	}
+	arena_reset(&y->arena);
+}
+
 /* Returns whether it is a target: one type of it is enough. */
 static bool plan_target(struct sync *y, const struct discovery_group *g, uint32_t target)
 {
 	const struct job_config *j = y->setup->job;
 	bool any = false;
-	for (size_t i = 0; i < j->n_types; i++) {
+	for (size_t i = 0; i < j->n_types && !ending(y); i++) {
 		if (!j->types[i].enabled)
 			continue;
 		struct plan *plan = vec_add(&y->plans);
 		plan->type = &j->types[i];
 		plan->target = target;
-		target_plan_make(j, plan->type, g->labels, g->targets[target], &y->arena, &plan->p);
-		arena_reset(&y->arena);
+		make_plan(y, g, plan);
 		if (plan->p.problem)
 			note_problem(y, plan->type, plan->p.problem);
 		const char *limit = plan->p.visible ? over_label_limits(j, *plan->p.visible) : NULL;

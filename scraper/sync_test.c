@@ -80,6 +80,8 @@ static int teardown(void **state)
 #define JOB "- job_name: told\n  scrape_interval: 1h\n  profiling_config: {pprof_config: {process_cpu: {enabled: false}, " \
 	    "goroutine: {enabled: false}, block: {enabled: false}, mutex: {enabled: false}}}\n"
 
+static const struct confinement *confined; /* that the first job gets */
+
 /* The first job gets the test's discovery. */
 static void apply(struct bench *b, const char *yaml, bool with_fake)
 {
@@ -92,8 +94,10 @@ static void apply(struct bench *b, const char *yaml, bool with_fake)
 	*fake_config = (struct discovery_config){ &fake_ops, fake_config };
 	if (config_parse(&t, view_of(yaml), "test.yml", &e) || scraper_config_parse(&c, t, NULL, NULL, &e))
 		fail_msg("%s", e.msg);
-	if (with_fake)
+	if (with_fake) {
+		c->own[0].confined = confined;
 		c->own[0].sd = (struct discovery_configs){ fake_config, 1 };
+	}
 	assert_int_equal(scraper_apply(b->scraper, c, &e), 0);
 	config_free(t);
 	scraper_config_unref(c);
@@ -299,6 +303,46 @@ static void limit_of_targets(void **state)
 	assert_null(b->scraper->pools.v[0]->refused);
 }
 
+#define SLOW "  relabel_configs: [{target_label: x, replacement: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}," \
+	     "{source_labels: [x], regex: '(a|aa)+[^a]', action: drop}]\n"
+
+/* The problem of the last of ten targets of the first job, once all were looked at; owned. */
+static char *last_problem(struct bench *b)
+{
+	char *problem = NULL;
+	for (int i = 0; i < 5000 && !problem; i++) {
+		pthread_mutex_lock(&b->scraper->lock);
+		const struct pool *p = b->scraper->pools.v[0];
+		if (p->groups.n && p->groups.v[0]->dropped.n == 10) {
+			assert_int_equal(p->groups.v[0]->failed, 10);
+			problem = xstrdup(p->groups.v[0]->dropped.v[9].problem);
+		}
+		pthread_mutex_unlock(&b->scraper->lock);
+		clock_sleep_ms(1);
+	}
+	assert_non_null(problem);
+	return problem;
+}
+
+/* Who may write an object takes no more of the sync thread than its share; a person's own rules take what they take. */
+static void slow_rules_of_an_object_end(void **state)
+{
+	static const struct confinement f = { .namespace = "shop", .timeout_max_ms = 3600000,
+					      .relabel = { 20000000, "20 ms of relabelling", 65536 } };
+	struct bench *b = *state;
+	for (int i = 0; i < 2; i++) {
+		confined = i ? &f : NULL;
+		apply(b, i ? "scrape_configs:\n" JOB SLOW "  body_size_limit: 1MB\n" : "scrape_configs:\n" JOB SLOW, true);
+		confined = NULL;
+		tell("a", "a", 10, "");
+		fake.emit.ready(fake.emit.arg);
+		if (i)
+			clock_sleep_ms(2 * INTERVAL_MS);
+		char *problem AUTOFREE = last_problem(b);
+		assert_true((strcmp(problem, "relabelling this job takes too long") == 0) == (i == 1));
+	}
+}
+
 static int start_metrics(void **state)
 {
 	scraper_register_metrics();
@@ -321,6 +365,7 @@ int main(void)
 		TEST(a_changed_source_is_read_first),
 		TEST(nobody_waits),
 		TEST(limit_of_targets),
+		TEST(slow_rules_of_an_object_end),
 	};
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);
 	return cmocka_run_group_tests(tests, start_metrics, end_metrics);

@@ -296,7 +296,7 @@ void target_plan_explain(const struct job_config *j, const struct type_config *t
 	labels_builder_init(&b, (struct labels){ 0 });
 	put_discovered(j, t, group, target, a, &b);
 	const struct place before = place_of(&b);
-	int rc = relabel_apply(j->relabel.v, j->relabel.n, &b, a, &e);
+	int rc = relabel_within(j->relabel.v, j->relabel.n, &b, a, j->confined ? &j->confined->relabel : NULL, &ret->rule, &e);
 	ret->dropped = rc == 0;
 	if (rc < 0)
 		ret->problem = xasprintf("relabel_configs: %s", e.msg);
