@@ -38,6 +38,7 @@ struct source {
 	struct scraper_config *config;   /* reference: what the objects borrow from */
 	struct object_source said;       /* lies there */
 	struct kube_objects *objects;
+	uint64_t order;                  /* in which they began; those of one file as they stand there */
 	char *problem;                   /* the thread's, as the next: what is wrong with it, as it was logged; NULL = nothing */
 	int64_t problem_ms;              /* since when */
 };
@@ -46,6 +47,7 @@ struct source {
 struct known {
 	struct kube_object object;       /* texts owned */
 	const struct source *source;
+	uint64_t order;                  /* of the source, which may be gone */
 	struct scraper_config *good;     /* of good_spec; NULL = there never was one */
 	char *good_spec;
 	uint64_t serial;                 /* of the base that object.spec was tried with */
@@ -68,6 +70,8 @@ struct object_jobs {
 	struct scraper_config *base;
 	VEC(struct source *) sources;
 	VEC(struct part) parts;
+	uint64_t n_begun;                /* sources, ever */
+	bool untaken;                    /* parts that the scraper refused: tried again each round */
 
 	pthread_mutex_t lock;            /* short; inside apply. Guards: */
 	pthread_cond_t moved;
@@ -107,7 +111,7 @@ static int source_new(struct object_jobs *o, struct scraper_config *c, const str
 		      struct err *e)
 {
 	struct source *s = NEW(struct source);
-	*s = (struct source){ .owner = o, .config = scraper_config_ref(c), .said = *said };
+	*s = (struct source){ .owner = o, .config = scraper_config_ref(c), .said = *said, .order = o->n_begun++ };
 	int rc = kube_objects_start(&s->objects, said->config, note_change, s, e);
 	if (rc)
 		source_free(s);
@@ -217,6 +221,7 @@ int object_jobs_apply(struct object_jobs *o, struct scraper_config *c, struct er
 		for (size_t i = 0; i < n; i++)
 			vec_push(&o->sources, wanted[i]);
 		forget_parts(o);
+		o->untaken = false;
 		scraper_config_unref(o->base);
 		o->base = scraper_config_ref(c);
 	}
@@ -255,6 +260,7 @@ static void add_object(void *arg, const struct kube_object *object)
 	struct round *r = arg;
 	struct known *k = NEW(struct known);
 	k->source = r->source;
+	k->order = r->source->order;
 	k->object = (struct kube_object){ object->kind, xstrdup(object->namespace), xstrdup(object->name), dup_text(object->spec),
 					  object->problem };
 	vec_push(&r->v, k);
@@ -267,7 +273,7 @@ static int compare(const void *x, const void *y)
 	int c = strcmp(a->object.namespace, b->object.namespace);
 	c = c ? c : strcmp(a->object.name, b->object.name);
 	c = c ? c : (int)a->object.kind - (int)b->object.kind;
-	return c ? c : a->source < b->source ? -1 : a->source > b->source;
+	return c ? c : a->order < b->order ? -1 : a->order > b->order;
 }
 
 static const char *skip_digits(const char *s)
@@ -441,8 +447,17 @@ static void apply_round(struct object_jobs *o, struct round *r)
 {
 	struct err e = { 0 };
 	pthread_mutex_lock(&o->apply);
-	if (take_parts(o, r) && apply_with(o, o->base, o->sources.v, o->sources.n, &e))
-		LOG_ERROR("msg", "jobs from objects are not taken", "err", e.msg);
+	if (take_parts(o, r) || o->untaken) {
+		bool refused = apply_with(o, o->base, o->sources.v, o->sources.n, &e) != 0;
+		if (refused && !o->untaken)
+			LOG_ERROR("msg", "jobs from objects are not taken; this is tried again", "err", e.msg);
+		o->untaken = refused;
+	}
+	if (o->untaken) {
+		pthread_mutex_lock(&o->lock);
+		o->dirty = true;
+		pthread_mutex_unlock(&o->lock);
+	}
 	pthread_mutex_unlock(&o->apply);
 }
 
