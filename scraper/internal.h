@@ -169,7 +169,7 @@ struct pool {
 	uint64_t asked_ready;             /* scraper's sync_calls when it was asked whether it is */
 	atomic_bool waits;                /* next, for its discovery to be read */
 	int64_t take_over_ms;             /* monotonic: when next takes over even so */
-	int64_t not_before_ms;            /* monotonic: when it may be brought up to date again */
+	int64_t synced_ms, not_before_ms; /* monotonic: when it was brought up to date; when it may be again */
 };
 
 enum work_kind { WORK_SCRAPE, WORK_GONE };

@@ -276,23 +276,10 @@ static int compare(const void *x, const void *y)
 	return c ? c : a->order < b->order ? -1 : a->order > b->order;
 }
 
-static const char *skip_digits(const char *s)
-{
-	return s + strspn(s, "0123456789");
-}
-
-/* "nothing for 12 s", each time a bit later: that is no news. */
-static bool same_but_for_numbers(const char *a, const char *b)
-{
-	for (a = skip_digits(a), b = skip_digits(b); *a && *a == *b; a = skip_digits(a + 1), b = skip_digits(b + 1))
-		;
-	return *a == *b;
-}
-
 /* Takes text; NULL: all is well. */
 static void note_problem(struct source *s, char *text)
 {
-	if (text && (!s->problem || !same_but_for_numbers(s->problem, text)))
+	if (text && (!s->problem || !err_same_but_for_numbers(s->problem, text)))
 		LOG_WARN("msg", "objects cannot be read; those that were read stay", "section", SECTION, "err", text);
 	else if (!text && s->problem)
 		LOG_INFO("msg", "objects are read again", "section", SECTION, "was", s->problem);

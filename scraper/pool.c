@@ -154,32 +154,28 @@ static struct pool *leaving_pool(struct scraper *s)
 	return s->leaving.n ? s->leaving.v[--s->leaving.n] : NULL;
 }
 
-/* A pool that is due; or, without one, of those whose discovery was not all read yet, the first that was not asked about
- * in this round. *next: when one will be due. A new configuration takes over once its discovery was read, so that targets
+/* Of the pools that are due the one that waited longest since its last turn: a job that changes all the time and is slow has
+ * one turn like the others. Without one, of those whose discovery was not all read yet, one that was not asked about in this round. *next: when one will be due. A new configuration takes over once its discovery was read, so that targets
  * which it has as well are not left meanwhile. */
 static struct pool *due_pool(struct scraper *s, int64_t now, int64_t *next, bool *ask_ready)
 {
-	struct pool *unread = NULL;
+	struct pool *due = NULL, *unread = NULL;
 	for (size_t i = 0; i < s->pools.n; i++) {
 		struct pool *p = s->pools.v[i];
-		if (p->next) {
-			if (!p->now || now >= p->take_over_ms)
-				return p;
-			if (p->asked_ready != s->sync_calls)
-				unread = p;
-			*next = MIN(*next, p->take_over_ms);
+		if (!p->next && !atomic_load(&p->dirty))
+			continue;
+		int64_t at = !p->next ? p->not_before_ms : p->now ? p->take_over_ms : 0;
+		if (now >= at) {
+			if (!due || p->synced_ms < due->synced_ms)
+				due = p;
 			continue;
 		}
-		if (!atomic_load(&p->dirty))
-			continue;
-		if (now >= p->not_before_ms)
-			return p;
-		if (!atomic_load(&p->was_ready) && p->asked_ready != s->sync_calls)
+		if ((p->next || !atomic_load(&p->was_ready)) && p->asked_ready != s->sync_calls)
 			unread = p;
-		*next = MIN(*next, p->not_before_ms);
+		*next = MIN(*next, at);
 	}
-	*ask_ready = unread != NULL;
-	return unread;
+	*ask_ready = !due && unread;
+	return due ? due : unread;
 }
 
 static void wait_until(struct scraper *s, int64_t ms)
@@ -218,7 +214,8 @@ static void bring_up_to_date(struct pool *p)
 	pool_sync(p);
 	atomic_store(&p->was_ready, ready);
 	/* As long as nothing was told, the first time is still to come. */
-	p->not_before_ms = ready || p->groups.n ? clock_mono_ms() + s->sync_interval_ms : 0;
+	p->synced_ms = clock_mono_ms();
+	p->not_before_ms = ready || p->groups.n ? p->synced_ms + s->sync_interval_ms : 0;
 }
 
 void *sync_main(void *arg)

@@ -75,3 +75,15 @@ int err_errno(struct err *e, int errnum, const char *fmt, ...)
 	}
 	return -(int)code;
 }
+
+static const char *skip_digits(const char *s)
+{
+	return s + strspn(s, "0123456789");
+}
+
+bool err_same_but_for_numbers(const char *a, const char *b)
+{
+	for (a = skip_digits(a), b = skip_digits(b); *a && *a == *b; a = skip_digits(a + 1), b = skip_digits(b + 1))
+		;
+	return *a == *b;
+}

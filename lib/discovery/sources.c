@@ -127,25 +127,12 @@ static void count_problem(const struct source *s, int more)
 	metric_add(&discovery_table[SD_FAILED], more, s->mechanism, s->role);
 }
 
-static const char *skip_digits(const char *s)
-{
-	return s + strspn(s, "0123456789");
-}
-
-/* "timed out after 1s2ms", each time a bit later: that is no news. */
-static bool same_but_for_numbers(const char *a, const char *b)
-{
-	for (a = skip_digits(a), b = skip_digits(b); *a && *a == *b; a = skip_digits(a + 1), b = skip_digits(b + 1))
-		;
-	return *a == *b;
-}
-
 static void on_problem(void *arg, const struct err *e)
 {
 	struct source *s = arg;
 	bool wrong = e && e->code;
 	pthread_mutex_lock(&s->lock);
-	bool was = s->problem, news = wrong && (!was || !same_but_for_numbers(s->problem, e->msg));
+	bool was = s->problem, news = wrong && (!was || !err_same_but_for_numbers(s->problem, e->msg));
 	if (wrong && !was)
 		s->problem_since_ms = clock_now_ms();
 	free(s->problem);
