@@ -59,5 +59,5 @@ function TargetHealth() {
 	if (!state.value) return null;
 	const s = sum(state.value);
 	const cls = s.total === 0 ? 'unknown' : s.down ? 'down' : s.up === s.total ? 'up' : 'unknown';
-	return <NavLink to="targets" class={`pill ${cls}`}><i class="dot" />{s.total === 0 ? 'no targets' : <>{s.up}/{s.total}<span>targets up</span></>}</NavLink>;
+	return <NavLink to="targets" class={`pill ${cls}`}><i class="dot" />{s.total === 0 ? 'no targets' : <b>{s.up}/{s.total}<span> targets up</span></b>}</NavLink>;
 }
