@@ -1,7 +1,7 @@
 noinst_LIBRARIES += libscraper.a
 SCRAPER_LIBS = libscraper.a libpprof.a $(DEFLATE_LIBS) $(PROTOBUF_C_LIBS) $(DISCOVERY_LIBS)
 libscraper_a_SOURCES = \
-  scraper/scraper.c scraper/scraper.h scraper/internal.h scraper/ask.c scraper/delta.c scraper/delta.h scraper/pool.c \
+  scraper/scraper.c scraper/scraper.h scraper/internal.h scraper/ask.c scraper/delta.c scraper/delta.h scraper/pool.c scraper/job.h scraper/profile_work.c scraper/profile_work.h \
   scraper/report.c scraper/report.h scraper/schedule.c scraper/scrape_config.c scraper/scrape_config.h \
   scraper/scrape_types.c scraper/series.c scraper/split.c scraper/split.h scraper/status.c scraper/sync.c scraper/table.c scraper/table.h scraper/target.c scraper/memory.c scraper/receipt.c scraper/receipt.h scraper/turns.c scraper/work.c
 libscraper_a_SOURCES += scraper/object_config.c scraper/object_config.h scraper/object_jobs.c scraper/stamp.c scraper/check_discovery.c

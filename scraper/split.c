@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "scraper/profile_work.h"
 #include "scraper/table.h"
 
 #define SPLIT_MORE_MAX 64

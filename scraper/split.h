@@ -4,21 +4,7 @@
 #ifndef PYRRHA_SCRAPER_SPLIT_H
 #define PYRRHA_SCRAPER_SPLIT_H
 
-#include "scraper/report.h"
-
-/* A scrape while it is worked on. */
-struct job {
-	struct worker *worker;
-	struct work *work;
-	struct endpoint *ep;
-	struct batch *batch;
-	struct profile *p;
-	struct err err;
-	int64_t t_ms, cover_ms, delta_duration_ns;
-	int64_t start_ns, start_cpu_ns; /* monotonic; CPU time of the thread */
-	int64_t limit_ns;               /* of CPU time, while it is decoded */
-	bool again;                     /* it was believed to be light and is not: nothing was done */
-};
+#include "scraper/job.h"
 
 /* Series that one pull may bring, those that are there already first, then the largest; the rest is one whose comm is
  * "(other)". */
@@ -30,9 +16,5 @@ struct job {
 int split_profile(struct job *j);
 /* Whether an absent series is only idle: then an empty profile was put into the batch for it. */
 bool split_is_idle(const struct job *j, const struct series *s);
-
-/* work.c */
-int work_type(struct job *j, uint32_t i, struct ptype *ret);
-int64_t work_cover(const struct job *j, int64_t duration_ns);
 
 #endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A finished request while a decoder works on it: what work.c hands to the file that knows what its body becomes. */
+#ifndef PYRRHA_SCRAPER_JOB_H
+#define PYRRHA_SCRAPER_JOB_H
+
+#include "scraper/report.h"
+
+#define CPU_LIMIT_NS INT64_C(5000000000) /* of the decode of one body */
+
+/* A scrape while it is worked on. */
+struct job {
+	struct worker *worker;
+	struct work *work;
+	struct endpoint *ep;
+	struct batch *batch;
+	struct profile *p;
+	struct err err;
+	int64_t t_ms, cover_ms, delta_duration_ns;
+	int64_t start_ns, start_cpu_ns; /* monotonic; CPU time of the thread */
+	int64_t limit_ns;               /* of CPU time, while it is decoded */
+	bool again;                     /* it was believed to be light and is not: nothing was done */
+};
+
+/* For what takes long: a struct job. Nonzero, with e: it has had its time, or the program ends. */
+int job_go_on(void *arg, struct err *e);
+
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the body of a profile becomes. A decoder calls it (work.c), with the endpoint's memory (baseline of cumulative
+ * columns, series) for its own.
+ *
+ *	body -> profile -> stamp -> columns (name, kind, labels) -> increases -> batch
+ */
+#include "scraper/profile_work.h"
+
+#include "base/alloc.h"
+#include "pprof/pprof.h"
+#include "scraper/split.h"
+#include "scraper/table.h"
+
+#define WINDOW_MS 2000               /* how far a profile's own time may lie outside of its request */
+#define PART_MAX 128                 /* bytes of one part of a profile's name */
+#define NOTE_MAX 256                 /* bytes of what an agent says of its profile */
+
+/* NAME parts are metric names when put together: what does not fit becomes _. */
+static struct view name_part(struct arena *a, struct view v, struct view instead)
+{
+	if (!v.len)
+		return instead;
+	char *s = arena_strndup(a, v.ptr, v.len);
+	if (!s)
+		return instead;
+	for (size_t i = 0; i < v.len; i++) {
+		char c = s[i];
+		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')))
+			s[i] = '_';
+	}
+	return view_make(s, v.len);
+}
+
+/* The agent says in a comment what its profiles are, so that they are never added to what a process says of itself, even
+ * where the job does not say that it asks an agent. */
+static struct view agent_name(const struct profile *p, struct view otherwise)
+{
+	static const char *const names[] = { "on_cpu", "off_cpu" };
+	struct view mark = VIEW("pyrrha: ");
+	for (uint32_t i = 0; i < p->n_comments; i++) {
+		struct view c = profile_str(p, p->comments[i]);
+		if (!view_starts(c, mark))
+			continue;
+		for (size_t k = 0; k < ARRAY_LEN(names); k++)
+			if (view_eqs(view_make(c.ptr + mark.len, c.len - mark.len), names[k]))
+				return view_of(names[k]);
+	}
+	return otherwise;
+}
+
+/* The agent also says there if it does less than it was asked for. */
+char *profile_work_note(const struct profile *p)
+{
+	struct view mark = VIEW("pyrrha: note ");
+	for (uint32_t i = 0; i < p->n_comments; i++) {
+		struct view c = profile_str(p, p->comments[i]);
+		if (view_starts(c, mark))
+			return xstrndup(c.ptr + mark.len, MIN(c.len - mark.len, (size_t)NOTE_MAX));
+	}
+	return NULL;
+}
+
+/* The profile's sample type i as a type of ours. A profile without a period type gets the sample type's. */
+int work_type(struct job *j, uint32_t i, struct ptype *ret)
+{
+	const struct profile *p = j->p;
+	struct arena *a = &j->worker->arena;
+	struct view type = profile_str(p, p->sample_types[i].type_str), unit = profile_str(p, p->sample_types[i].unit_str);
+	struct view ptype = profile_str(p, p->period_type.type_str), punit = profile_str(p, p->period_type.unit_str);
+	struct view parts[] = { type, unit, ptype, punit };
+	for (size_t k = 0; k < ARRAY_LEN(parts); k++)
+		if (parts[k].len > PART_MAX)
+			return err_set(&j->err, ERR_LIMIT, "the name of a sample type is longer than %d bytes", PART_MAX);
+	*ret = (struct ptype){ .name = agent_name(p, view_of(j->ep->name)) };
+	ret->sample_type = name_part(a, type, VIEW("unknown"));
+	ret->sample_unit = name_part(a, unit, VIEW("count"));
+	ret->period_type = name_part(a, ptype, ret->sample_type);
+	ret->period_unit = name_part(a, punit, ptype.len ? VIEW("count") : ret->sample_unit);
+	ret->kind = scrape_type_kind(j->work->type, type, unit, p->duration_ns > 0);
+	ret->delta = ret->kind == PROFILE_DELTA;
+	return 0;
+}
+
+/* docs/profql.md, "When a profile is". */
+static void find_stamp(struct job *j)
+{
+	const struct work *w = j->work;
+	struct profile *p = j->p;
+	int64_t asked_ns = j->ep->asked_s * INT64_C(1000000000);
+	if (!profile_duration_is_sane(p->duration_ns)) {
+		p->duration_ns = asked_ns;
+		metric_inc(&scraper_table[M_DURATIONS_REPLACED]);
+	}
+	int64_t duration = p->duration_ns;
+	if (!duration && w->type->delta)
+		duration = asked_ns; /* it does not say, but it was told */
+	j->delta_duration_ns = duration;
+	j->t_ms = w->end_ms;
+	int64_t own_ns;
+	bool inside = p->time_ns > 0 && !__builtin_add_overflow(p->time_ns, duration, &own_ns) &&
+		      own_ns / 1000000 >= w->start_ms - WINDOW_MS && own_ns / 1000000 <= w->end_ms + WINDOW_MS;
+	if (inside)
+		j->t_ms = own_ns / 1000000;
+	else
+		metric_inc(&scraper_table[M_STAMPS_REPLACED]);
+}
+
+/* (t - w, t]: since the previous scrape if that is near, else one interval; never less than the duration. */
+int64_t work_cover(const struct job *j, int64_t duration_ns)
+{
+	int64_t interval = j->ep->interval_ms, since = stamp_since(j->ep, j->work, j->t_ms);
+	int64_t w = since > 0 && since <= interval + interval / 2 ? since : interval;
+	return MAX(w, (duration_ns + 999999) / 1000000);
+}
+
+/* One sample type's series, made when it is first seen; NULL: dropped by relabelling, or an error (j->err). */
+static struct series *column_series(struct job *j, const struct ptype *type)
+{
+	struct series *s = series_find(&j->ep->series, type, NULL, j->work->config->serial);
+	if (!s)
+		s = series_add(&j->ep->series, type, NULL, j->ep->target, j->work->job, j->work->config->serial,
+			       &j->worker->arena, &j->err);
+	if (!s || !s->labels)
+		return NULL;
+	s->seen = true;
+	return s;
+}
+
+/* Which of the profile's sample types are of a kind, and whose series they are. */
+struct columns {
+	uint32_t index[64];
+	struct series *series[64];
+	uint32_t n;
+};
+
+static int sort_columns(struct job *j, struct columns kinds[4])
+{
+	for (uint32_t i = 0; i < j->p->n_sample_types; i++) {
+		struct ptype type;
+		struct view name = profile_str(j->p, j->p->sample_types[i].type_str);
+		struct view unit = profile_str(j->p, j->p->sample_types[i].unit_str);
+		if (!scrape_type_keeps(j->work->type, name, unit))
+			continue;
+		if (work_type(j, i, &type))
+			return -(int)j->err.code;
+		struct series *s = column_series(j, &type);
+		struct columns *c = &kinds[type.kind];
+		if (j->err.code)
+			return -(int)j->err.code;
+		if (!s)
+			continue;
+		if (c->n == ARRAY_LEN(c->index))
+			return err_set(&j->err, ERR_LIMIT, "more than %zu sample types", ARRAY_LEN(c->index));
+		for (uint32_t k = 0; k < c->n; k++)
+			if (c->series[k] == s)
+				return err_set(&j->err, ERR_BAD_DATA, "two sample types are both called %.*s/%.*s",
+					       VIEW_ARG(type.sample_type), VIEW_ARG(type.sample_unit));
+		c->index[c->n] = i;
+		c->series[c->n++] = s;
+	}
+	return 0;
+}
+
+static struct sink_profile *put_columns(struct job *j, const struct columns *c)
+{
+	struct sink_profile *sp = batch_add_profile(j->batch);
+	sp->profile = j->p;
+	sp->t_ms = j->t_ms;
+	sp->interval_ms = j->ep->interval_ms;
+	sp->asked_ms = j->ep->asked_s * 1000;
+	sp->period = j->p->period;
+	for (uint32_t i = 0; i < c->n; i++)
+		batch_add_column(j->batch, *c->series[i]->labels, &c->series[i]->type, c->index[i]);
+	return sp;
+}
+
+static void put_plain(struct job *j, const struct columns *c, int64_t duration_ns)
+{
+	if (!c->n)
+		return;
+	struct sink_profile *sp = put_columns(j, c);
+	sp->duration_ns = duration_ns;
+	sp->cover_ms = work_cover(j, duration_ns);
+}
+
+static uint64_t columns_id(const struct job *j, const struct columns *c)
+{
+	uint64_t h = c->n;
+	for (uint32_t i = 0; i < c->n; i++) {
+		h = hash_u64(h ^ hash_view(c->series[i]->type.sample_type));
+		h = hash_u64(h ^ hash_view(c->series[i]->type.sample_unit));
+	}
+	return h;
+}
+
+/* The first scrape is the baseline: its series begin with the second. */
+static int put_increase(struct job *j, const struct columns *c)
+{
+	struct endpoint *ep = j->ep;
+	if (!c->n)
+		return 0;
+	if (ep->delta_columns != columns_id(j, c))
+		delta_release(&ep->delta);
+	ep->delta_columns = columns_id(j, c);
+	size_t n = (size_t)j->p->n_samples * j->p->n_sample_types;
+	int64_t *values = arena_calloc(&j->p->arena, n + 1, sizeof *values);
+	if (!values)
+		return err_set(&j->err, ERR_LIMIT, "the profile is over the limit of %zu bytes of memory", j->p->arena.max);
+	int r = job_go_on(j, &j->err);
+	if (!r)
+		r = delta_apply(&ep->delta, j->p, c->index, c->n, values, &j->err);
+	if (r == -ERR_UNAVAILABLE)
+		err_wrap(&j->err, "--scrape.memory is used up");
+	if (r < 0)
+		return r;
+	if (r == DELTA_RESET)
+		metric_inc(&scraper_table[M_RESETS]);
+	int64_t since_ms = stamp_since(ep, j->work, j->t_ms);
+	if (r == DELTA_BASELINE || !since_ms)
+		return 0;
+	struct sink_profile *sp = put_columns(j, c);
+	sp->values = values;
+	sp->asked_ms = 0; /* an increase observes all of the time */
+	sp->cover_ms = since_ms;
+	sp->duration_ns = sp->cover_ms * 1000000;
+	return 0;
+}
+
+/* The error of a decode in the words of who configures the job. */
+static int say_undecodable(struct job *j, int rc)
+{
+	if (rc == -ERR_TIMEOUT || rc == -ERR_CANCELED)
+		return rc;
+	if (rc == -ERR_LIMIT && !j->p->arena.refused)
+		metric_inc(&scraper_table[M_BODY_LIMIT]);
+	return err_wrap(&j->err, rc == -ERR_LIMIT ? "over a limit (body_size_limit)" : "not a profile in pprof's format");
+}
+
+static int decode(struct job *j)
+{
+	struct work *w = j->work;
+	struct pprof_limits lim = { .max_bytes = w->job->body_size_limit, .go_on = job_go_on, .go_on_arg = j };
+	int rc = job_go_on(j, &j->err);
+	if (!rc)
+		rc = pprof_decode(buf_view(&w->body).ptr, w->body.len, &lim, j->p, &j->err);
+	if (rc)
+		return say_undecodable(j, rc);
+	if (pprof_drop_frames(j->p, &j->err) || job_go_on(j, &j->err))
+		return -(int)j->err.code;
+	j->limit_ns = CPU_LIMIT_NS; /* what was believed light is through the worst */
+	if (w->job->sample_limit && j->p->n_samples > w->job->sample_limit) {
+		metric_inc(&scraper_table[M_SAMPLE_LIMIT]);
+		return err_set(&j->err, ERR_LIMIT, "%u stacks, sample_limit is %lld", j->p->n_samples,
+			       (long long)w->job->sample_limit);
+	}
+	return 0;
+}
+
+int profile_work_put(struct job *j)
+{
+	struct columns kinds[4] = { 0 };
+	int rc = decode(j);
+	if (!rc)
+		find_stamp(j);
+	if (!rc && j->work->job->series_labels.n)
+		return split_profile(j);
+	if (!rc)
+		rc = sort_columns(j, kinds);
+	if (rc)
+		return rc;
+	put_plain(j, &kinds[PROFILE_DELTA], j->delta_duration_ns);
+	put_plain(j, &kinds[PROFILE_GAUGE], 0);
+	return put_increase(j, &kinds[PROFILE_CUMULATIVE]);
+}

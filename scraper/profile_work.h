@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the body of a profile becomes: decoded, stamped, its columns as series, cumulative ones as increases. */
+#ifndef PYRRHA_SCRAPER_PROFILE_WORK_H
+#define PYRRHA_SCRAPER_PROFILE_WORK_H
+
+#include "scraper/job.h"
+
+/* The whole of a successful answer into the batch; j->t_ms is its stamp then. Fills j->err. */
+int profile_work_put(struct job *j);
+/* What an agent says of a decoded profile beside its samples. Owned; NULL = nothing. */
+char *profile_work_note(const struct profile *p);
+/* Sample type i of the decoded profile as a type of ours; strings are the profile's or the worker's arena's. */
+int work_type(struct job *j, uint32_t i, struct ptype *ret);
+/* How long a time before its stamp the profile stands for, ms. */
+int64_t work_cover(const struct job *j, int64_t duration_ns);
+
+#endif
