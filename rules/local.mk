@@ -1,1 +1,2 @@
-# rules: see docs/ARCHITECTURE.md
+# Rules and alerts: see docs/ARCHITECTURE.md. SPDX-License-Identifier: Apache-2.0
+EXTRA_DIST += rules/rules.h

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the page and the API show of rules and alerts: each group as it was after its last evaluation. Whoever looks holds up
+ * one group at a time, and only at the moment when it publishes. */
+#ifndef PYRRHA_MODEL_RULES_STATUS_H
+#define PYRRHA_MODEL_RULES_STATUS_H
+
+#include "model/labels.h"
+
+/* In order of weight: a rule is in the state of its highest alert. */
+enum alert_state { ALERT_UNKNOWN, ALERT_INACTIVE, ALERT_PENDING, ALERT_FIRING };
+/* "unknown", "inactive", "pending", "firing". */
+const char *alert_state_text(enum alert_state s);
+
+enum rule_health { RULE_UNKNOWN, RULE_OK, RULE_ERR };
+/* "unknown", "ok", "err". */
+const char *rule_health_text(enum rule_health h);
+
+/* Times are Unix milliseconds, 0 = not so. */
+struct status_alert {
+	struct labels labels, annotations;
+	enum alert_state state;      /* ALERT_INACTIVE: resolved, and kept to tell receivers so */
+	double value;                /* of the last evaluation that had it */
+	int64_t active_at_ms, fired_at_ms, resolved_at_ms, keep_firing_since_ms, last_sent_ms;
+};
+
+struct status_rule {
+	bool alerting;
+	bool profiles;               /* records stacks */
+	struct view name, query;     /* the query is canonical */
+	struct labels labels, annotations; /* of an alert: the templates */
+	int64_t for_ms, keep_firing_for_ms;
+	enum alert_state state;      /* ALERT_UNKNOWN: not evaluated yet; of a recording rule always */
+	enum rule_health health;
+	struct view last_error;      /* empty = none */
+	int64_t last_evaluation_ms;  /* wall clock, 0 = never */
+	int64_t evaluation_ns;       /* how long that took */
+	const struct status_alert *alerts; /* resolved ones too, sorted by labels */
+	size_t n_alerts;
+};
+
+struct status_rule_group {
+	struct view name, file;
+	int64_t interval_ms, query_offset_ms, limit; /* limit 0 = none */
+	int64_t last_evaluation_ms, evaluation_ns;
+	int64_t last_slot_ms;        /* the time that it was evaluated for */
+	uint64_t missed;             /* slots that were skipped */
+	const struct status_rule *rules;
+	size_t n_rules;
+};
+
+struct status_rules {
+	/* All groups, by file and name; false from the callback ends it. What it is shown is borrowed for the call. */
+	void (*groups)(struct status_rules *s, bool (*group)(void *arg, const struct status_rule_group *g), void *arg);
+};
+
+#endif
