@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine: admits queries (a few at work, the others wait), runs one over a view of the source, and hands the
- * answer over as plain data. The active-query file has one fixed slot per query at work, so that after a crash it
+/* The engine: admits queries (a few of each kind of asker at work, the others wait), runs one over a view of the source, and
+ * hands the answer over as plain data. The active-query file has one fixed slot per query at work, so that after a crash it
  * says what was running. */
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 #include "base/metrics.h"
 #include "explain.h"
 #include "result.h"
+#include "shared.h"
 
 enum { M_QUERIES, M_MAX, M_DURATION, M_TOTAL, M_SAMPLES, M_BYTES };
 static struct metric table[] = {
@@ -29,16 +30,23 @@ void promql_register_metrics(void)
 		metrics_register(table, ARRAY_LEN(table));
 }
 
+/* Where one kind of asker's queries are at work. */
+struct places {
+	unsigned max, running, waiting;
+	bool *taken;
+	unsigned first;         /* line of the active-query file of place 0 */
+	pthread_cond_t free_place;
+	struct budget budget;
+	const char *flag, *memory_flag;
+};
+
 struct promql_engine {
 	struct source *source;
 	struct promql_options o;
 	struct promql_alias *aliases;
 	struct view *replica_labels;
-	struct budget budget;
-	pthread_mutex_t lock;
-	pthread_cond_t free_slot;
-	unsigned running, waiting;
-	bool *slots;            /* taken ones of `active` */
+	pthread_mutex_t lock;   /* of all places */
+	struct places places[PROMQL_ASKERS];
 	struct active_queries *active; /* NULL = none */
 };
 
@@ -53,6 +61,27 @@ const char *promql_engine_crashed_queries(const struct promql_engine *g)
 }
 
 /* ---- making ---- */
+
+static void places_init(struct places *p, unsigned max, unsigned first, uint64_t max_bytes, const char *flag, const char *memory_flag)
+{
+	pthread_condattr_t attr;
+	*p = (struct places){ .max = max, .first = first, .taken = xcalloc(max, sizeof *p->taken), .budget.max = (size_t)max_bytes,
+			      .flag = flag, .memory_flag = memory_flag };
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&p->free_place, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+static void make_places(struct promql_engine *g)
+{
+	struct promql_options *o = &g->o;
+	unsigned people = o->max_concurrency, rules = o->max_rule_concurrency ? o->max_rule_concurrency : 4;
+	uint64_t all = o->max_total_bytes ? o->max_total_bytes : (uint64_t)4 << 30;
+	places_init(&g->places[PROMQL_PEOPLE], people, 0, all, "--query.max-concurrency", "--query.memory");
+	places_init(&g->places[PROMQL_RULES], rules, people, o->max_rule_bytes ? o->max_rule_bytes : all / 4,
+		    "--rules.max-concurrent-evals", "a quarter of --query.memory, of rules");
+}
 
 struct promql_engine *promql_engine_new(struct source *s, const struct promql_options *o)
 {
@@ -73,16 +102,10 @@ struct promql_engine *promql_engine_new(struct source *s, const struct promql_op
 	g->replica_labels = xcalloc(o->n_replica_labels + 1, sizeof *g->replica_labels);
 	for (size_t i = 0; i < o->n_replica_labels; i++)
 		g->replica_labels[i] = view_of(xstrdup(o->replica_labels[i]));
-	g->slots = xcalloc(g->o.max_concurrency, sizeof *g->slots);
-	g->budget.max = o->max_total_bytes ? (size_t)o->max_total_bytes : (size_t)4 << 30;
 	pthread_mutex_init(&g->lock, NULL);
-	pthread_condattr_t attr;
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&g->free_slot, &attr);
-	pthread_condattr_destroy(&attr);
+	make_places(g);
 	if (o->active_query_file && *o->active_query_file)
-		g->active = active_queries_open(o->active_query_file, g->o.max_concurrency);
+		g->active = active_queries_open(o->active_query_file, g->places[PROMQL_PEOPLE].max + g->places[PROMQL_RULES].max);
 	if (atomic_load(&registered)) {
 		metric_set(&table[M_MAX], g->o.max_concurrency);
 		metric_add(&table[M_BYTES], 0);
@@ -103,10 +126,22 @@ void promql_engine_free(struct promql_engine *g)
 	active_queries_close(g->active);
 	free(g->aliases);
 	free(g->replica_labels);
-	free(g->slots);
+	for (size_t i = 0; i < PROMQL_ASKERS; i++) {
+		free(g->places[i].taken);
+		pthread_cond_destroy(&g->places[i].free_place);
+	}
 	pthread_mutex_destroy(&g->lock);
-	pthread_cond_destroy(&g->free_slot);
 	free(g);
+}
+
+struct source *engine_source(struct promql_engine *g)
+{
+	return g->source;
+}
+
+struct budget *engine_rule_budget(struct promql_engine *g)
+{
+	return &g->places[PROMQL_RULES].budget;
 }
 
 /* ---- admission ---- */
@@ -116,50 +151,57 @@ static bool canceled(const struct promql_params *p)
 	return p->canceled && atomic_load(p->canceled);
 }
 
-static int enter(struct promql_engine *g, const struct promql_params *p, int64_t deadline_ns, struct view query,
-		 unsigned *ret_slot, struct err *e)
+static void tell_queries(const struct promql_engine *g)
+{
+	unsigned all = 0;
+	for (size_t i = 0; i < PROMQL_ASKERS; i++)
+		all += g->places[i].running + g->places[i].waiting;
+	if (atomic_load(&registered))
+		metric_set(&table[M_QUERIES], all);
+}
+
+static int enter(struct promql_engine *g, struct places *at, const struct promql_params *p, int64_t deadline_ns, struct view query,
+		 unsigned *ret_place, struct err *e)
 {
 	int rc = 0;
 	pthread_mutex_lock(&g->lock);
-	g->waiting++;
-	while (g->running >= g->o.max_concurrency && !rc) {
+	at->waiting++;
+	while (at->running >= at->max && !rc) {
 		if (canceled(p))
 			rc = err_set(e, ERR_CANCELED, "query was canceled in query queue");
 		else if (clock_mono_ns() > deadline_ns)
-			rc = err_set(e, ERR_TIMEOUT, "query timed out in query queue: %u queries are at work (--query.max-concurrency) and none "
-				     "ended in time (--query.timeout)", g->running);
+			rc = err_set(e, ERR_TIMEOUT, "query timed out in query queue: %u queries are at work (%s) and none "
+				     "ended in time (--query.timeout)", at->running, at->flag);
 		if (rc)
 			break;
 		int64_t until = clock_mono_ns() + 50000000; /* to look at `canceled` again */
 		struct timespec ts = { until / 1000000000, until % 1000000000 };
-		pthread_cond_timedwait(&g->free_slot, &g->lock, &ts);
+		pthread_cond_timedwait(&at->free_place, &g->lock, &ts);
 	}
-	g->waiting--;
+	at->waiting--;
 	if (!rc) {
-		unsigned slot = 0;
-		while (g->slots[slot])
-			slot++;
-		g->slots[slot] = true;
-		g->running++;
-		*ret_slot = slot;
+		unsigned place = 0;
+		while (at->taken[place])
+			place++;
+		at->taken[place] = true;
+		at->running++;
+		*ret_place = place;
 	}
-	if (atomic_load(&registered))
-		metric_set(&table[M_QUERIES], g->running + g->waiting);
+	tell_queries(g);
 	pthread_mutex_unlock(&g->lock);
 	if (!rc)
-		active_queries_put(g->active, *ret_slot, query);
+		active_queries_put(g->active, at->first + *ret_place, query);
 	return rc;
 }
 
-static void leave(struct promql_engine *g, unsigned slot)
+static void leave(struct promql_engine *g, struct places *at, unsigned place)
 {
-	active_queries_clear(g->active, slot);
+	active_queries_clear(g->active, at->first + place);
 	pthread_mutex_lock(&g->lock);
-	g->slots[slot] = false;
-	g->running--;
-	if (atomic_load(&registered))
-		metric_set(&table[M_QUERIES], g->running + g->waiting);
-	pthread_cond_signal(&g->free_slot);
+	at->taken[place] = false;
+	at->running--;
+	tell_queries(g);
+	pthread_cond_signal(&at->free_place);
 	pthread_mutex_unlock(&g->lock);
 }
 
@@ -178,8 +220,10 @@ static void eval_init(struct eval *q, struct promql_engine *g, struct promql_exp
 	q->subquery_step_ms = g->o.subquery_step_ms;
 	q->max_samples = g->o.max_samples;
 	q->max_bytes = g->o.max_bytes;
-	q->budget = &g->budget;
-	q->share = g->budget.max / 4 / g->o.max_concurrency; /* of what is above the line of the large */
+	struct places *at = &g->places[p->asker];
+	q->budget = &at->budget;
+	q->budget_flag = at->memory_flag;
+	q->share = at->budget.max / 4 / at->max; /* of what is above the line of the large */
 	q->max_series = g->o.max_series;
 	q->max_functions = g->o.max_functions;
 	q->timeout_ms = timeout_ms;
@@ -222,9 +266,9 @@ int eval_budget(struct eval *q, uint64_t n, struct err *e)
 			metric_add(&table[M_BYTES], (double)n);
 		return 0;
 	}
-	return err_set(e, ERR_UNAVAILABLE, "the queries at work hold %zu of %zu bytes together (--query.memory), and this one wants "
+	return err_set(e, ERR_UNAVAILABLE, "the queries at work hold %zu of %zu bytes together (%s), and this one wants "
 		       "more than is left for it: try again when there are fewer, or ask for less", budget_used(q->budget),
-		       q->budget->max);
+		       q->budget->max, q->budget_flag);
 }
 
 /* Not more than it has: a part that was refused is given back, too. */
@@ -290,12 +334,15 @@ static int run_in_slot(struct promql_engine *g, struct eval *q, const struct pro
 {
 	struct promql_result r = { .t_ms = q->top.end };
 	arena_init(&r.arena, 0);
-	int rc = g->source->open(g->source, &q->view, e);
+	int rc = p->shared && !q->is_range ? shared_open(p->shared, &q->view, e) : g->source->open(g->source, &q->view, e);
 	if (!rc) {
 		int64_t from = clock_mono_ns();
 		rc = evaluate(q, p, &r, e);
 		r.eval_ns = clock_mono_ns() - from;
-		q->view->ops->release(q->view);
+		if (p->shared && !q->is_range)
+			shared_close(p->shared, q->view);
+		else
+			q->view->ops->release(q->view);
 	}
 	r.samples = atomic_load(&q->counted);
 	r.samples_read = atomic_load(&q->counted_read);
@@ -337,7 +384,8 @@ static int run(struct promql_engine *g, struct view query, const struct span *to
 		timeout = MIN(timeout, p.timeout_ms);
 	int64_t deadline = from + timeout * 1000000;
 	struct promql_expr *x;
-	unsigned slot;
+	struct places *at = &g->places[p.asker];
+	unsigned place;
 	int rc = promql_parse(&x, query, e);
 	if (rc)
 		return rc;
@@ -345,7 +393,7 @@ static int run(struct promql_engine *g, struct view query, const struct span *to
 		rc = err_set(e, ERR_BAD_DATA, "invalid expression type \"%s\" for range query, must be Scalar or instant Vector",
 			     type_documented(x->root->type));
 	if (!rc)
-		rc = enter(g, &p, deadline, x->src, &slot, e);
+		rc = enter(g, at, &p, deadline, x->src, &place, e);
 	if (rc) {
 		promql_expr_free(x);
 		return rc;
@@ -361,7 +409,7 @@ static int run(struct promql_engine *g, struct view query, const struct span *to
 	account(g, x->src, clock_mono_ns() - from, queued - from, samples_read(q), rc, e);
 	eval_release(q);
 	free(q);
-	leave(g, slot);
+	leave(g, at, place);
 	promql_expr_free(x);
 	return rc;
 }

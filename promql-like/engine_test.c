@@ -255,10 +255,55 @@ static void test_queue(void **state)
 	assert_non_null(strstr(e.msg, "--query.max-concurrency"));
 	atomic_bool gone = true;
 	assert_int_equal(promql_instant(g, VIEW("1"), 0, &(struct promql_params){ .canceled = &gone }, &r, &e), -ERR_CANCELED);
+	/* rules have places of their own */
+	assert_int_equal(promql_instant(g, VIEW("1"), 0, &(struct promql_params){ .asker = PROMQL_RULES }, &r, &e), 0);
+	promql_result_release(&r);
 	atomic_store(&first.canceled, true);
 	pthread_join(thread, NULL);
 	assert_int_equal(first.rc, -ERR_CANCELED);
 	promql_engine_free(g);
+}
+
+/* Queries that share see one state, until they are told of what was written. */
+static void test_shared_state(void **state)
+{
+	struct fixture *f = *state;
+	struct promql_shared *s = promql_shared_new(f->g, 0);
+	struct promql_params p = { .asker = PROMQL_RULES, .shared = s };
+	struct label l[] = { { VIEW(LABEL_NAME), VIEW("written") } };
+	struct promql_result r;
+	struct err e = { 0 };
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(promql_instant(f->g, VIEW("written"), 100000, &p, &r, &e), 0);
+		assert_int_equal(r.n_series, i > 0); /* a memsource has one state only */
+		promql_result_release(&r);
+		if (i == 0)
+			assert_int_equal(memsource_add_float(f->m, (struct labels){ l, 1 }, 99000, 1, &e), 0);
+		else
+			promql_shared_wrote(s, VIEW("written"));
+	}
+	promql_shared_free(s);
+}
+
+static void test_may_read(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *query;
+		bool a, b;
+	} cases[] = {
+		{ "a", true, false }, { "sum(rate({__name__=~\"a|c\"}[5m])) > 1", true, false }, { "{job=\"x\"}", true, true },
+		{ "{__name__!=\"a\",job=\"x\"}", false, true }, { "vector(1)", false, false }, { "c and on () (c or max_over_time(b[5m:]))", false, true },
+		{ "share(merge(cpu[5m]), {function=\"a\"})", false, false },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct promql_expr *x;
+		struct err e;
+		assert_int_equal(promql_parse(&x, view_of(cases[i].query), &e), 0);
+		if (promql_may_read(x, VIEW("a")) != cases[i].a || promql_may_read(x, VIEW("b")) != cases[i].b)
+			fail_msg("%s", cases[i].query);
+		promql_expr_free(x);
+	}
 }
 
 struct caller {
@@ -353,7 +398,7 @@ static void test_active_file_without_room(void **state)
 	struct promql_engine *g = promql_engine_new(memsource_source(f->m), &o);
 	struct stat st;
 	assert_int_equal(fstat(fd, &st), 0);
-	assert_true(st.st_size == 20 * 1024 && st.st_blocks * 512 >= st.st_size); /* its blocks are there */
+	assert_true(st.st_size == (20 + 4) * 1024 && st.st_blocks * 512 >= st.st_size); /* its blocks are there */
 	assert_int_equal(ftruncate(fd, 0), 0);
 	FILE *m = fopen("/proc/self/maps", "re");
 	assert_non_null(m);
@@ -446,6 +491,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_named_limits, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_total_bytes, setup, teardown), cmocka_unit_test(test_weight),
 		cmocka_unit_test_setup_teardown(test_queue, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_shared_state, setup, teardown),
+		cmocka_unit_test(test_may_read),
 		cmocka_unit_test_setup_teardown(test_concurrency, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_replicas, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_aliases_and_active_file, setup, teardown),

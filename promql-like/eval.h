@@ -80,7 +80,8 @@ struct eval {
 	pthread_mutex_t symbols_lock; /* for writing into symbols */
 	struct symbols *symbols;    /* the query's own dictionary; NULL until needed */
 	atomic_uint_fast64_t held, peak, bytes; /* bytes: of stacks, in memory */
-	struct budget *budget;      /* of all queries; NULL: none */
+	struct budget *budget;      /* of all queries of its kind of asker; NULL: none */
+	const char *budget_flag;    /* what sets it */
 	atomic_uint_fast64_t budgeted; /* bytes of it that are this query's */
 	uint64_t share;             /* who holds more of it is large */
 	struct source_stats stats;  /* of what no node of explain is charged with */

@@ -72,7 +72,9 @@ struct promql_options {
 	uint64_t max_total_bytes;     /* of stacks and samples held by all together (4 GiB) */
 	uint32_t max_series;          /* in one result (100,000) */
 	uint32_t max_functions;       /* or lines, files ... that one readout tells apart (1,000,000) */
-	unsigned max_concurrency;     /* queries at work; more wait (20) */
+	unsigned max_concurrency;     /* queries of people at work; more wait (20) */
+	unsigned max_rule_concurrency; /* queries of rules at work: places of their own (4) */
+	uint64_t max_rule_bytes;      /* as max_total_bytes, of rules: a budget of their own, beside that (a quarter of it) */
 	struct pool *pool;            /* borrowed; NULL = each query on its caller's thread */
 	const struct promql_alias *aliases; /* besides those of model/ptype.h; copied */
 	size_t n_aliases;
@@ -93,7 +95,14 @@ const char *promql_engine_crashed_queries(const struct promql_engine *g);
 /* Registers pyrrha_engine_*: once, by main. */
 void promql_register_metrics(void);
 
+/* Who asks. Each has places (and memory) of its own, so that neither keeps the other waiting. */
+enum promql_asker { PROMQL_PEOPLE, PROMQL_RULES, PROMQL_ASKERS };
+
+struct promql_shared;
+
 struct promql_params {
+	enum promql_asker asker;
+	struct promql_shared *shared; /* of instant queries: NULL = nothing is shared */
 	const atomic_bool *canceled;  /* NULL = cannot be; the client went away */
 	int64_t timeout_ms;           /* 0 = the engine's; never more than that */
 	int64_t arrived_ns;           /* from when that counts, CLOCK_MONOTONIC; 0 = from now */
@@ -151,5 +160,33 @@ int promql_instant(struct promql_engine *g, struct view query, int64_t t_ms, con
 int promql_range(struct promql_engine *g, struct view query, int64_t start_ms, int64_t end_ms, int64_t step_ms,
 		 const struct promql_params *p, struct promql_result *ret, struct err *e) MUST_USE;
 void promql_result_release(struct promql_result *r);
+
+/* ---- what several queries share ----
+ *
+ * The rules of a group ask, for one time, much the same: 500 of them a share of merge by (container)(on_cpu[5m]), each of
+ * another function. Instant queries with params.shared see one state of the source, and what several of them have in common is
+ * computed once: subexpressions with equal canonical text, time and look-back. The answers are those that each would have by
+ * itself. Typical use: one for each evaluation of a group (or of all groups that are due for one time), freed after it.
+ *
+ *	s = promql_shared_new(g, 0)
+ *	for each rule: promql_instant(g, expr, t, &(struct promql_params){ .asker = PROMQL_RULES, .shared = s }, ...)
+ *	               after its samples became visible, if a later rule may read them: promql_shared_wrote(s, name)
+ *	promql_shared_free(s)
+ *
+ * Any number of threads may use one at once. What does not fit into its memory is computed anew. */
+/* Borrows the engine. max_bytes: of what is kept, counted in the budget of rules (0: a quarter of that). */
+struct promql_shared *promql_shared_new(struct promql_engine *g, uint64_t max_bytes) MUST_USE;
+/* No query may be at work with it. */
+void promql_shared_free(struct promql_shared *s);
+/* Series of that name (empty: any) were written and can be seen: queries that begin from now on see a newer state, and nothing
+ * that was made of selectors which such series may satisfy. */
+void promql_shared_wrote(struct promql_shared *s, struct view name);
+/* How often a subexpression was found, and computed and kept; what is kept. */
+struct promql_shared_stats {
+	uint64_t found, kept, bytes;
+};
+struct promql_shared_stats promql_shared_stats(struct promql_shared *s);
+/* Whether an answer may depend on series of that name: for who has to wait until they are written. */
+bool promql_may_read(const struct promql_expr *x, struct view name);
 
 #endif
