@@ -4,15 +4,18 @@
 #include "cmd/flags.h"
 
 #include "base/alloc.h"
+#include "base/num.h"
 #include "cmd/storage_config.h"
 #include "httpd/httpd.h"
 #include "promql-like/promql.h"
 #include "tsdb/tsdb.h"
 
+#define REPLICAS_MAX 100
+
 /* Every row points into this, the one set of flags of the process. */
 static struct flags set = {
 	.service_labels = TSDB_SERVICE_LABELS, .auto_reload_ms = 30000, .config_file = "pyrrha.yml", .storage_path = "data", .log_level = "info", .log_format = "logfmt",
-	.external_url = "", .route_prefix = "", .cors_origin = "",
+	.external_url = "", .route_prefix = "", .cors_origin = "", .replica_text = "", .replicas = 1,
 	.retention_ms = INT64_C(15) * 86400000, .query_timeout_ms = 120000, .slow_query_ms = 10000, .lookback_ms = 300000, .commit_interval_ms = 20, .max_concurrency = 20, .max_waiting = 100,
 	.head_bytes = 256 << 20, .cache_bytes = 256 << 20, .dictionary_bytes = 256 << 20, .queue_bytes = 64 << 20, .scrape_bytes = 512 << 20, .discovery_ms = 5000, .answer_bytes = 256 << 20, .partition_series = 1000000, .label_sets = 10000,
 	.target_functions = 200000, .target_locations = 500000, .target_stacks = 1000000,
@@ -78,6 +81,11 @@ static struct opt table[] = {
 	{ "scrape.discovery-reload-interval", OPT_DURATION, &set.discovery_ms, "<duration>",
 	  "Least time between two times that a job follows its discovery. The first time, and when its configuration changed, it "
 	  "does at once." },
+
+	{ "scrape.replica", OPT_STRING, &set.replica_text, "<I/N>",
+	  "This is server I of N with the same targets, counted from 0: 0/2 and 1/2. All its scrapes begin I/N of the interval later, so "
+	  "that each of the N gets its profiles of targets that give one CPU profile at a time, as programs in Go do; "
+	  "`seconds` of these must be below scrape_interval/N." },
 
 	{ "web.listen-address", OPT_LIST, &set.listen, "<host:port>",
 	  "Where to listen, 127.0.0.1:7070 if not given; may be repeated. [::1]:7070 is IPv6, port 0 a free one (the log "
@@ -178,6 +186,24 @@ static int read_features(struct err *e)
 	return 0;
 }
 
+static int read_replica(struct err *e)
+{
+	struct view text = view_of(set.replica_text);
+	const char *slash = strchr(text.ptr, '/');
+	int64_t i, n;
+	if (!text.len)
+		return 0;
+	if (!slash || !num_parse_i64(view_make(text.ptr, (size_t)(slash - text.ptr)), &i) || !num_parse_i64(view_of(slash + 1), &n))
+		return err_set(e, ERR_BAD_DATA, "--scrape.replica: \"%s\" is not of the form I/N: of two servers one has 0/2, the other 1/2",
+			       text.ptr);
+	if (n < 1 || n > REPLICAS_MAX || i < 0 || i >= n)
+		return err_set(e, ERR_BAD_DATA, "--scrape.replica: in \"%s\" N must be from 1 to %d, and I from 0 to N-1: of two servers "
+			       "one has 0/2, the other 1/2", text.ptr, REPLICAS_MAX);
+	set.replica = (unsigned)i;
+	set.replicas = (unsigned)n;
+	return 0;
+}
+
 /* What can be told of the values before anything is started. */
 static int check_values(struct err *e)
 {
@@ -224,6 +250,8 @@ static int check_values(struct err *e)
 	if (set.lookback_ms < 1)
 		return err_set(e, ERR_BAD_DATA, "--query.lookback-delta must be longer than nothing");
 	int rc = read_features(e);
+	if (!rc)
+		rc = read_replica(e);
 	return rc ? rc : storage_config_flags(&set.storage, &set.keep, e);
 }
 

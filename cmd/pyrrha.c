@@ -150,7 +150,7 @@ static void start_engine(struct server *s)
 static int start_scraper(struct server *s, struct err *e)
 {
 	struct scraper_options o = { .user_agent = "pyrrha/" PACKAGE_VERSION, .memory_bytes = s->f.scrape_bytes,
-				     .reload_interval_ms = s->f.discovery_ms };
+				     .reload_interval_ms = s->f.discovery_ms, .replica = s->f.replica, .replicas = s->f.replicas };
 	scraper_register_metrics();
 	discovery_register_metrics();
 	int rc = scraper_new(&s->scraper, tsdb_sink(s->db), &o, e);
@@ -376,6 +376,7 @@ int main(int argc, char **argv)
 		rc = 2;
 	} else {
 		promql_enable(s.f.language_features);
+		scraper_config_expect(s.f.replicas);
 		rc = tell(&s.f);
 		if (rc < 0)
 			rc = run(&s);

@@ -18,6 +18,7 @@ struct flight {
 	struct flight *next, **at; /* in one of the scraper's lists; at points to what points here */
 };
 
+#define LOOKED_THROUGH 1000 /* requests, for one of another job that asks the same */
 #define ENDED_AT_ONCE 32 /* requests of endpoints that left, in one turn of the loop */
 
 static void enlist(struct flight *f, struct flight **list)
@@ -99,7 +100,9 @@ static void say_status(struct work *w, struct view body)
 	while (n && text[n - 1] == ' ')
 		n--;
 	text[n] = 0;
-	if (w->http_status == 404)
+	if (conflict_is(w, text))
+		conflict_say(w, text);
+	else if (w->http_status == 404)
 		err_set(&w->err, ERR_NOT_FOUND, "not served there (HTTP status 404)%s%s", n ? ": " : "", text);
 	else
 		err_set(&w->err, ERR_UNAVAILABLE, "the server answered HTTP status %d%s%s", w->http_status, n ? ": " : "", text);
@@ -112,6 +115,16 @@ static bool on_data(void *arg, const char *p, size_t n)
 	if (atomic_load_explicit(&f->work->endpoint->scraper->stopping, memory_order_relaxed))
 		return false;
 	return memory_receive(f->work, p, n);
+}
+
+/* Another endpoint that asks the same of the same target now; NULL: none was found. */
+static const struct endpoint *asks_too(const struct endpoint *ep)
+{
+	const struct flight *f = ep->scraper->flights;
+	for (int i = 0; f && i < LOOKED_THROUGH; i++, f = f->next)
+		if (f->work->endpoint != ep && f->work->endpoint->slot_hash == ep->slot_hash)
+			return f->work->endpoint;
+	return NULL;
 }
 
 static void on_done(void *arg, struct fetch_response *r, const struct err *e)
@@ -136,6 +149,9 @@ static void on_done(void *arg, struct fetch_response *r, const struct err *e)
 	else
 		w->endpoint->last_body = w->body.cap;
 	memory_received(w);
+	const struct endpoint *other = w->conflict ? asks_too(w->endpoint) : NULL;
+	if (other)
+		conflict_step_aside(w, other);
 	delist(f);
 	hand_over(w);
 	pthread_mutex_unlock(&s->lock);

@@ -79,7 +79,9 @@ struct endpoint {
 	const struct job_config *job;
 	const struct type_config *type;
 	struct fetch_client *client;     /* reference */
-	uint64_t hash;                   /* identity over reloads, and the offset */
+	uint64_t hash;                   /* identity over reloads */
+	uint64_t slot_hash;              /* of what is asked where, for how long left out: all servers have the same (schedule.c) */
+	int64_t aside_ms;                /* how much later it is asked, because another job here asks it too (conflict.c) */
 	char *url, *name;                /* name: NAME of its series */
 	char *socket;                    /* dialled instead of the URL's address; NULL = none */
 	const struct discovery_group *group; /* reference: what discovery says of it, see target_discovered */
@@ -185,6 +187,7 @@ struct work {
 	struct err err;                  /* what is known to be wrong */
 	size_t held;                     /* bytes of the body that the budget counts */
 	int http_status;
+	bool conflict;                   /* the target was measuring for somebody else */
 	int64_t start_ms, end_ms;        /* wall clock of the request */
 	int64_t end_boot_ms;             /* the same by CLOCK_BOOTTIME, which nobody sets */
 	int64_t duration_ns;
@@ -219,6 +222,7 @@ struct scraper {
 	struct status_targets status;
 	struct sink *sink;
 	char *user_agent;
+	int64_t replica, replicas;       /* which it is of how many servers with the same targets, from 0; at least 1 */
 	pthread_mutex_t lock;
 	struct scraper_config *config;   /* reference; NULL before the first apply */
 	pthread_mutex_t apply_lock;      /* taken before the other: one configuration at a time; pools change under both */
@@ -316,7 +320,7 @@ struct target_plan {
 	struct labels *visible;  /* owned */
 	char *url, *name, *socket; /* socket: NULL = none */
 	int64_t interval_ms, timeout_ms, deadline_ms, asked_s;
-	uint64_t hash, target_key;
+	uint64_t hash, target_key, slot_hash;
 };
 void target_plan_make(const struct job_config *j, const struct type_config *t, struct labels group, struct labels target,
 		      struct arena *a, struct target_plan *ret);
@@ -332,6 +336,13 @@ void ask(struct endpoint *ep);
 void flights_drop(struct scraper *s); /* all of them, without a word */
 void flight_left(struct endpoint *ep); /* the endpoint left: its request ends soon, then its series */
 bool flights_end_left(struct scraper *s); /* some of these; whether there are more */
+
+/* conflict.c */
+/* Whether an answer other than 200 says that the target is profiling for somebody else. */
+bool conflict_is(const struct work *w, const char *answer);
+void conflict_say(struct work *w, const char *answer);
+/* Under the lock. It is for that endpoint of this server, which asks the same. */
+void conflict_step_aside(struct work *w, const struct endpoint *other);
 
 /* stamp.c: times of what one endpoint tells, beside a wall clock that may be set at any time */
 /* The stamp of what happened at t_ms, where the one before has last_ms: later, unless the clock was set back. */

@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When an endpoint is scraped: at its own offset within the interval, on a grid pinned to the wall clock, so that a
- * restart keeps it and targets are spread. A scrape that outlasts its slot starts the next as it ends. */
+ * restart keeps it and targets are spread. A scrape that outlasts its slot starts the next as it ends.
+ *
+ * The offset follows from what is asked where (URL, socket and type), from nothing of the server or the job: servers with the
+ * same targets have the same offsets, and each shifts all of its own by its part of the interval (--scrape.replica). With
+ * three servers, and seconds below a third of the interval:
+ *
+ *	0/3   |====--------====--------|
+ *	1/3   |----====--------====----|
+ *	2/3   |--------====--------====|
+ */
 #include "base/clock.h"
 #include "scraper/internal.h"
 
@@ -21,7 +30,10 @@ int64_t schedule_after(int64_t start_ms, int64_t end_ms, int64_t interval_ms, in
 
 int64_t offset_of(const struct endpoint *ep)
 {
-	return (int64_t)(ep->hash % (uint64_t)ep->interval_ms);
+	const struct scraper *s = ep->scraper;
+	int64_t own_ms = (int64_t)(ep->slot_hash % (uint64_t)ep->interval_ms);
+	int64_t shift_ms = ep->interval_ms / s->replicas * s->replica + ep->interval_ms % s->replicas * s->replica / s->replicas;
+	return (own_ms + shift_ms + ep->aside_ms) % ep->interval_ms;
 }
 
 void schedule(struct endpoint *ep, int64_t slot_ms)

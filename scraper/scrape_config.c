@@ -4,6 +4,7 @@
 #include "scraper/scrape_config.h"
 
 #include <glob.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -136,6 +137,38 @@ static void inherit(struct job_config *j, const struct config_global *g)
 	INHERIT(keep_dropped_targets);
 }
 
+static atomic_uint replicas = 1;
+
+void scraper_config_expect(unsigned n)
+{
+	atomic_store(&replicas, n);
+}
+
+/* Where the file says for how long a type is asked, or else what it says nearest to that. */
+static const struct config_node *seconds_place(const struct config_node *job, const struct type_config *t)
+{
+	const struct config_node *type = config_get(config_get(config_get(job, "profiling_config"), "pprof_config"), t->name);
+	const struct config_node *seconds = config_get(type, "seconds");
+	return seconds ? seconds : type ? type : job;
+}
+
+/* Others ask the same targets, which may give one such profile at a time. An agent gives all who ask the same windows, and
+ * fgprof measures for each who asks. */
+static void warn_of_no_room(const struct config_ctx *c, const struct config_node *n, const struct job_config *j)
+{
+	int64_t servers = atomic_load(&replicas);
+	char interval[DURATION_LEN];
+	for (size_t i = 0; i < j->n_types && servers > 1 && !j->agent; i++) {
+		const struct type_config *t = &j->types[i];
+		int64_t asked_s = scrape_type_seconds(t, j->interval_ms);
+		if (t->enabled && asked_s * 1000 * servers >= j->interval_ms && strcmp(t->name, "fgprof") != 0)
+			config_warn(c, seconds_place(n, t), "%s asks for %lld of %s%s: %lld servers (--scrape.replica) do not fit side by side, and "
+				    "a target that gives one such profile at a time refuses some; seconds must be below scrape_interval/%lld",
+				    t->name, (long long)asked_s, units_format_duration(j->interval_ms, interval),
+				    t->seconds ? "" : " (seconds is not set)", (long long)servers, (long long)servers);
+	}
+}
+
 static int check_intervals(struct config_ctx *c, const struct config_node *n, const struct job_config *j, struct err *e)
 {
 	if (j->interval_ms < 100)
@@ -146,6 +179,7 @@ static int check_intervals(struct config_ctx *c, const struct config_node *n, co
 			return config_error(c, n, e, "%s asks for %lld seconds, more than scrape_interval", t->name,
 					    (long long)t->seconds);
 	}
+	warn_of_no_room(c, n, j);
 	return 0;
 }
 

@@ -112,6 +112,8 @@ int scrape_types_decode(struct config_ctx *c, const struct config_node *n, struc
 /* The kind of one sample type of a profile of this type. */
 enum profile_kind scrape_type_kind(const struct type_config *t, struct view sample_type, struct view sample_unit,
 				   bool has_duration);
+/* How long a type is asked for, unless a label of the target says it; 0 of one that is no delta. */
+int64_t scrape_type_seconds(const struct type_config *t, int64_t interval_ms);
 /* Whether keep_sample_type lets it through. */
 bool scrape_type_keeps(const struct type_config *t, struct view sample_type, struct view sample_unit);
 

@@ -229,6 +229,25 @@ static void unchanged_jobs_are_known(void **state)
 	scraper_config_unref(two);
 }
 
+/* Of several servers with the same targets, types that are asked for too long to fit side by side. */
+static void no_room_for_other_servers(void **state)
+{
+	static const char text[] = "scrape_configs:\n- job_name: a\n  profiling_config:\n    pprof_config:\n      process_cpu:\n"
+				   "        seconds: 5\n      fgprof: {enabled: true}\n"
+				   "- {job_name: b, scrape_interval: 11s, profiling_config: {pprof_config: {process_cpu: {seconds: 5}}}}\n"
+				   "- {job_name: c, profiling_config: {preset: agent}}\n"
+				   "- {job_name: d, profiling_config: {pprof_config: {process_cpu: {enabled: false}}}}\n";
+	scraper_config_unref(good(text));
+	assert_null(strstr(warnings, "side by side"));
+	scraper_config_expect(2);
+	scraper_config_unref(good(text));
+	assert_non_null(strstr(warnings, "p.yml:6:18: field scrape_configs[0]: process_cpu asks for 5 of 10s: 2 servers"));
+	assert_null(strstr(strstr(warnings, "side by side") + 1, "side by side"));
+	scraper_config_unref(good("scrape_configs: [{job_name: a}]\n"));
+	assert_non_null(strstr(warnings, "p.yml:1:18: field scrape_configs[0]: process_cpu asks for 10 of 10s (seconds is not set)"));
+	scraper_config_expect(1);
+}
+
 /* What Parca's operator writes: what is not said is null. */
 static void parcas_operators_file(void **state)
 {
@@ -399,7 +418,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sockets_and_paths), cmocka_unit_test(agents),
-		cmocka_unit_test(parcas_tutorial),
+		cmocka_unit_test(parcas_tutorial), cmocka_unit_test(no_room_for_other_servers),
 		cmocka_unit_test(kinds),
 		cmocka_unit_test(prometheus_file),
 		cmocka_unit_test(mistakes),

@@ -190,6 +190,14 @@ enum profile_kind scrape_type_kind(const struct type_config *t, struct view samp
 	return ptype_default_kind(view_of(t->name), sample_type, sample_unit, has_duration);
 }
 
+int64_t scrape_type_seconds(const struct type_config *t, int64_t interval_ms)
+{
+	int64_t s = MAX(interval_ms / 1000, 1);
+	if (!t->delta || t->seconds)
+		return t->delta ? t->seconds : 0;
+	return t->seconds_max ? MIN(s, t->seconds_max) : s;
+}
+
 bool scrape_type_keeps(const struct type_config *t, struct view sample_type, struct view sample_unit)
 {
 	const struct keep_type *k = t->keep.v;

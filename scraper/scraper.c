@@ -219,6 +219,8 @@ int scraper_new(struct scraper **ret, struct sink *sink, const struct scraper_op
 	s->status = (struct status_targets){ status_active, status_dropped, status_jobs, status_relabel, status_config };
 	s->sink = sink;
 	s->user_agent = xstrdup(o && o->user_agent ? o->user_agent : "pyrrha");
+	s->replicas = o && o->replicas ? o->replicas : 1;
+	s->replica = o ? o->replica : 0;
 	s->memory.max = o && o->memory_bytes ? o->memory_bytes : MEMORY_BYTES;
 	pthread_cond_init(&s->work_came, NULL);
 	pthread_cond_init(&s->light_came, NULL);

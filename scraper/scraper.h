@@ -16,6 +16,9 @@ struct scraper_config;
  * owned. The tree need not outlive the call. */
 int scraper_config_parse(struct scraper_config **ret, const struct config_tree *t,
 			 void (*warn)(void *arg, const char *text), void *warn_arg, struct err *e) MUST_USE;
+/* How many servers have the same targets (--scrape.replica), 1 unless said: what is parsed from then on is warned of `seconds` that
+ * leave no room for the others. Before the first is parsed. */
+void scraper_config_expect(unsigned replicas);
 struct scraper_config *scraper_config_ref(struct scraper_config *c);
 void scraper_config_unref(struct scraper_config *c);
 /* One of scrape_config_files that is empty; NULL = none is. */
@@ -35,6 +38,7 @@ struct scraper_options {
 	size_t memory_bytes;      /* of bodies, decoders and baselines together; 0 = 512 MiB */
 	const char *user_agent;   /* NULL = "pyrrha" */
 	int64_t reload_interval_ms; /* least time between two times that a job follows its discovery; 0 = 5 s */
+	unsigned replica, replicas; /* which of how many servers with the same targets this is, from 0; replicas 0 = 1 */
 };
 
 /* Starts its threads; nothing is scraped until scraper_apply. sink is borrowed until scraper_free. */

@@ -126,6 +126,7 @@ static struct endpoint *new_endpoint(struct sync *y, struct target_plan *plan)
 	ep->scraper = p->scraper;
 	ep->pool = p;
 	ep->hash = plan->hash;
+	ep->slot_hash = plan->slot_hash;
 	ep->url = TAKE_PTR(plan->url);
 	ep->name = TAKE_PTR(plan->name);
 	ep->socket = TAKE_PTR(plan->socket);

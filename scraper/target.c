@@ -115,6 +115,7 @@ static void make_url(const struct job_config *j, const struct type_config *t, st
 	buf_printf(&url, "%.*s%s%.*s", VIEW_ARG(prefix), path.len && path.ptr[0] == '/' ? "" : "/", VIEW_ARG(path));
 	bool first = !memchr(buf_view(&url).ptr, '?', url.len);
 	put_params(j, l, &url, &first);
+	p->slot_hash = hash_bytes_seed(buf_view(&url).ptr, url.len, hash_view(get(l, LABEL_NAME)));
 	if (t->delta) {
 		char seconds[NUM_LEN];
 		put_param(&url, &first, VIEW("seconds"), view_of(num_format((double)p->asked_s, seconds)));
@@ -158,12 +159,9 @@ static int64_t asked_seconds(const struct type_config *t, struct labels l, int64
 	int64_t s = 0;
 	if (!t->delta)
 		return 0;
-	if (t->seconds)
-		return t->seconds;
-	if (num_parse_i64(get(l, "__param_seconds"), &s) && s > 0 && s <= 3600)
+	if (!t->seconds && num_parse_i64(get(l, "__param_seconds"), &s) && s > 0 && s <= 3600)
 		return s;
-	s = MAX(interval_ms / 1000, 1);
-	return t->seconds_max ? MIN(s, t->seconds_max) : s;
+	return scrape_type_seconds(t, interval_ms);
 }
 
 static const char *plan_times(const struct type_config *t, struct labels l, struct target_plan *p)
@@ -208,6 +206,7 @@ static void identify(struct labels l, struct target_plan *p)
 		p->socket = copy_view(socket);
 		p->hash = hash_bytes_seed(socket.ptr, socket.len, p->hash);
 		p->target_key = hash_bytes_seed(socket.ptr, socket.len, p->target_key);
+		p->slot_hash = hash_bytes_seed(socket.ptr, socket.len, p->slot_hash);
 	}
 }
 

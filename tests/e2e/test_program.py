@@ -26,7 +26,8 @@ def test_wrong_flags_are_told(env):
     program, config = env.program("pyrrha"), env.path("c.yml", "")
     for argv, word in ((["--no-such-flag"], "no-such-flag"), (["--log.level=loud"], "loud"), (["stray"], "stray"),
                        (["--web.listen-address=nonsense"], "nonsense"), (["--storage.head-memory=1000B"], "at least 1MiB"),
-                       (["--storage.commit-interval=2m"], "--storage.commit-interval"), (["--storage.max-series=0"], "--storage.max-series")):
+                       (["--storage.commit-interval=2m"], "--storage.commit-interval"), (["--storage.max-series=0"], "--storage.max-series"),
+                       *((["--scrape.replica=" + v], "one has 0/2, the other 1/2") for v in ("1", "2/2", "-1/2", "a/b", "0/0", "0/101", "0/2/3"))):
         status, out = run([program, "--config.file=" + config, "--storage.path=" + env.path("d"), *argv])
         check(status != 0 and word in out and len(out) < 2000, f"{argv}: {status}: {out}")
 
