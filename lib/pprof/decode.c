@@ -8,6 +8,7 @@
  * too wide for the model's 32 bits costs a third walk over locations and samples with the id tables at hand.
  *
  * Pure and bounded: every length is checked against the bytes that are left, every table against its limit. */
+#include "pprof/legacy.h"
 #include "pprof/wire.h"
 
 static int sample_type(struct decoder *d, const struct field *m)
@@ -345,20 +346,32 @@ static void hint_text(const uint8_t *p, size_t n, struct err *e)
 		err_set(e, e->code, "not a profile in pprof's format, but text: \"%s\"", shown);
 }
 
+/* What was no profile.proto may be something else. The arena stays: the bytes may lie in it. */
+static int decode_other(struct decoder *d)
+{
+	struct arena keep = d->p->arena;
+	*d->p = (struct profile){ .arena = keep };
+	return pprof_decode_other(d->base, (size_t)(d->end - d->base), &d->lim, d->p, d->e);
+}
+
 static int decode(const void *bytes, size_t n, const struct pprof_limits *lim, struct profile *out, struct err *e)
 {
 	struct err local;
 	struct decoder d = { .base = bytes, .end = (const uint8_t *)bytes + n, .p = out, .lim = *lim, .e = e ? e : &local };
-	if (!n)
+	if (!n && !lim->folded)
 		return err_set(e, ERR_BAD_DATA, "pprof: the profile is empty (0 bytes)");
 	if (n > lim->max_bytes)
 		return err_set(e, ERR_LIMIT, "pprof: the profile is %zu bytes large, the limit is %zu", n, lim->max_bytes);
 	int rc = decode_message(&d);
-	if (rc) {
-		if (rc == -ERR_BAD_DATA)
+	if (rc == -ERR_BAD_DATA) {
+		int other = decode_other(&d);
+		if (other == -ERR_NOT_FOUND)
 			hint_text(bytes, n, d.e);
-		profile_reset(out);
+		else
+			rc = other;
 	}
+	if (rc)
+		profile_reset(out);
 	return rc;
 }
 

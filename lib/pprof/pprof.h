@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The codec of pprof's profile.proto: bytes to the flat model and back. No I/O, no state: any thread may call it.
+/* The codec of pprof's profile.proto: bytes to the flat model and back. What was served before there was profile.proto, and
+ * folded text, is decoded as well (legacy.c, folded.c). No I/O, no state: any thread may call it.
  *
  * What is decoded is hostile. Whatever the bytes size passes a limit, every index is checked, and the error says
  * what is wrong and at which byte of the decompressed message. Decoding loses nothing that profile.proto means:
@@ -11,6 +12,11 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "model/profile.h"
+
+/* What the numbers of folded text count. */
+struct pprof_folded {
+	const char *type, *unit; /* NULL: samples, count */
+};
 
 /* A limit of 0 is the default's. */
 struct pprof_limits {
@@ -25,11 +31,14 @@ struct pprof_limits {
 	/* Called between the stages of decoding; an error ends it. NULL: nobody asks. */
 	int (*go_on)(void *arg, struct err *e);
 	void *go_on_arg;
+	/* Not NULL: folded text is asked for, so that it may also be empty, or of single frames. Borrowed. */
+	const struct pprof_folded *folded;
 };
 
 extern const struct pprof_limits pprof_default_limits;
 
-/* Decodes gzip (one member or several) or raw bytes into out, which is initialised and is reset first; lim NULL =
+/* Decodes gzip (one member or several) or raw bytes, of profile.proto or one of the formats that google/pprof reads besides, or of
+ * folded text (docs/configuration.md has the list), into out, which is initialised and is reset first; lim NULL =
  * the defaults. The result owns all it needs (bytes may go). On failure out is empty. ERR_LIMIT for a limit or the
  * arena's cap, ERR_BAD_DATA for the rest. */
 int pprof_decode(const void *bytes, size_t n, const struct pprof_limits *lim, struct profile *out, struct err *e);

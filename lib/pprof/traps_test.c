@@ -374,8 +374,8 @@ static void not_a_profile(void **state)
 	buf_puts(&f->b, "<html><body>404 page not found</body></html>");
 	refuse(f, "<html><body>404 page");
 	buf_reset(&f->b);
-	buf_puts(&f->b, "goroutine profile: total 7\n");
-	refuse(f, "goroutine profile: total 7");
+	buf_puts(&f->b, "Unknown profile: goroutin\n");
+	refuse(f, "Unknown profile: goroutin");
 	buf_reset(&f->b);
 	num(&f->b, 9, 1);
 	refuse(f, "no string table");

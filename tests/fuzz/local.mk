@@ -3,7 +3,7 @@
 # ./fuzz_NAME NEW_INPUTS $(srcdir)/tests/fuzz/corpus/NAME
 FUZZERS = fuzz_pprof fuzz_config fuzz_relabel fuzz_promql fuzz_tsdb \
   fuzz_elf fuzz_gopclntab fuzz_ehframe fuzz_perfmap fuzz_kallsyms fuzz_demangle fuzz_dwarfindex fuzz_kube \
-  fuzz_sdlists fuzz_kubesd fuzz_sdanswers fuzz_dns
+  fuzz_sdlists fuzz_kubesd fuzz_sdanswers fuzz_dns fuzz_legacy fuzz_folded
 EXTRA_DIST += tests/fuzz/corpus
 
 if FUZZ
@@ -21,6 +21,10 @@ endif
 # $(FUZZ_LIBS) is libFuzzer with its main, or nothing.
 fuzz_pprof_SOURCES = tests/fuzz/fuzz_pprof.c lib/pprof/oracle.c lib/pprof/oracle.h $(FUZZ_MAIN)
 fuzz_pprof_LDADD = $(PPROF_LIBS) $(FUZZ_LIBS)
+fuzz_legacy_SOURCES = tests/fuzz/fuzz_legacy.c $(FUZZ_MAIN)
+fuzz_legacy_LDADD = $(PPROF_LIBS) $(FUZZ_LIBS)
+fuzz_folded_SOURCES = tests/fuzz/fuzz_folded.c $(FUZZ_MAIN)
+fuzz_folded_LDADD = $(PPROF_LIBS) $(FUZZ_LIBS)
 fuzz_config_SOURCES = tests/fuzz/fuzz_config.c $(FUZZ_MAIN)
 fuzz_config_LDADD = $(SCRAPER_LIBS) $(FUZZ_LIBS)
 fuzz_relabel_SOURCES = tests/fuzz/fuzz_relabel.c $(FUZZ_MAIN)

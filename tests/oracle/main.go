@@ -4,7 +4,8 @@
 //
 //	oracle merge OUT IN...      the profiles merged
 //	oracle diff OUT BASE NEW    NEW minus BASE, as `pprof -base`
-//	oracle copy OUT IN          decoded and encoded
+//	oracle copy OUT IN          decoded and encoded; also of legacy formats
+//	oracle folded OUT IN        a profile made of folded text, "a;b;c 12" a line
 //	oracle uninteresting OUT IN without what its drop_frames and keep_frames say
 //	oracle scale=A,B... OUT IN  the sample types times A, B ...
 //	oracle FILTER=RE OUT IN     filtered: focus, ignore, hide, show, show_from, prune_from
@@ -12,6 +13,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"regexp"
 	"strconv"
@@ -27,6 +29,44 @@ func read(path string) (*profile.Profile, error) {
 	}
 	defer f.Close()
 	return profile.Parse(f)
+}
+
+// folded is what a profile of that text has to be.
+func folded(path string) (*profile.Profile, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "samples", Unit: "count"}}}
+	locations := map[string]*profile.Location{}
+	for _, line := range strings.Split(string(text), "\n") {
+		line = strings.TrimSpace(line)
+		at := strings.LastIndexAny(line, " \t")
+		if at < 0 {
+			continue
+		}
+		v, err := strconv.ParseFloat(line[at+1:], 64)
+		if err != nil {
+			return nil, err
+		}
+		s := &profile.Sample{Value: []int64{int64(math.Round(v))}}
+		for _, name := range strings.Split(strings.TrimSpace(line[:at]), ";") {
+			if name == "" {
+				continue
+			}
+			l := locations[name]
+			if l == nil {
+				f := &profile.Function{ID: uint64(len(p.Function) + 1), Name: name, SystemName: name}
+				l = &profile.Location{ID: f.ID, Line: []profile.Line{{Function: f}}}
+				p.Function = append(p.Function, f)
+				p.Location = append(p.Location, l)
+				locations[name] = l
+			}
+			s.Location = append([]*profile.Location{l}, s.Location...)
+		}
+		p.Sample = append(p.Sample, s)
+	}
+	return p, p.CheckValid()
 }
 
 func readAll(paths []string) ([]*profile.Profile, error) {
@@ -81,6 +121,13 @@ func run(words []string) error {
 	if len(words) < 3 {
 		return fmt.Errorf("too few words: %q", words)
 	}
+	if words[0] == "folded" {
+		p, err := folded(words[2])
+		if err != nil {
+			return err
+		}
+		return write(words[1], p)
+	}
 	in, err := readAll(words[2:])
 	if err != nil {
 		return err
@@ -107,12 +154,16 @@ func run(words []string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.Create(words[1])
+	return write(words[1], out)
+}
+
+func write(path string, p *profile.Profile) error {
+	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	return out.Write(f)
+	return p.Write(f)
 }
 
 func main() {

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a body is that is not profile.proto, told by its first bytes, and what the readers of the legacy formats share. */
+#include "pprof/legacy.h"
+
+#include <math.h>
+
+/* ---- words ---- */
+
+int scan_hex_digit(char c)
+{
+	if (is_digit(c))
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+void scan_blanks(struct view *v)
+{
+	while (v->len && is_blank(*v->ptr))
+		*v = view_make(v->ptr + 1, v->len - 1);
+}
+
+bool scan_word(struct view *v, const char *word)
+{
+	struct view w = view_of(word);
+	if (!view_starts(*v, w))
+		return false;
+	*v = view_make(v->ptr + w.len, v->len - w.len);
+	return true;
+}
+
+bool scan_i64(struct view *v, int64_t *ret)
+{
+	bool minus = v->len && *v->ptr == '-';
+	size_t i = minus, n = 0;
+	int64_t x = 0;
+	for (; i < v->len && is_digit(v->ptr[i]); i++, n++)
+		if (__builtin_mul_overflow(x, 10, &x) || __builtin_sub_overflow(x, v->ptr[i] - '0', &x))
+			return false;
+	if (!n || (!minus && x == INT64_MIN))
+		return false;
+	*ret = minus ? x : -x;
+	*v = view_make(v->ptr + i, v->len - i);
+	return true;
+}
+
+bool scan_hex(struct view *v, uint64_t *ret)
+{
+	size_t i = 0, n = 0;
+	uint64_t x = 0;
+	if (v->len > 2 && v->ptr[0] == '0' && v->ptr[1] == 'x')
+		i = 2;
+	for (int digit; i < v->len && (digit = scan_hex_digit(v->ptr[i])) >= 0; i++, n++) {
+		if (x >> 60)
+			return false;
+		x = x << 4 | (uint64_t)digit;
+	}
+	if (!n)
+		return false;
+	*ret = x;
+	*v = view_make(v->ptr + i, v->len - i);
+	return true;
+}
+
+struct view view_trim(struct view v)
+{
+	scan_blanks(&v);
+	while (v.len && is_blank(v.ptr[v.len - 1]))
+		v.len--;
+	return v;
+}
+
+bool scan_is_idle(struct view line)
+{
+	line = view_trim(line);
+	return !line.len || line.ptr[0] == '#';
+}
+
+void scan_addresses(struct draft *d, struct view v, uint32_t exact)
+{
+	uint32_t n = 0;
+	while (v.len && !d->rc) {
+		uint64_t address;
+		if (v.len > 2 && v.ptr[0] == '0' && v.ptr[1] == 'x' && scan_hex_digit(v.ptr[2]) >= 0) {
+			if (!scan_hex(&v, &address))
+				draft_fail(d, ERR_BAD_DATA, "an address of more than 64 bits");
+			else
+				draft_frame(d, draft_address(d, n++ < exact ? address : address - 1));
+			continue;
+		}
+		if (*v.ptr != ' ' && *v.ptr != 'x' && scan_hex_digit(*v.ptr) < 0)
+			break;
+		v = view_make(v.ptr + 1, v.len - 1);
+	}
+}
+
+/* ---- values ---- */
+
+int64_t legacy_times(struct draft *d, int64_t v, int64_t by)
+{
+	int64_t x = 0;
+	if (__builtin_mul_overflow(v, by, &x))
+		draft_fail(d, ERR_BAD_DATA, "a value of more than 64 bits");
+	return d->rc ? 0 : x;
+}
+
+int64_t legacy_whole(struct draft *d, double v)
+{
+	if (v > -0x1p63 && v < 0x1p63)
+		return (int64_t)v;
+	draft_fail(d, ERR_BAD_DATA, "a value of more than 64 bits");
+	return 0;
+}
+
+bool legacy_unsample(struct draft *d, int64_t *count, int64_t *size, int64_t rate)
+{
+	if (!*count || !*size) {
+		*count = *size = 0;
+	} else if (rate > 1) {
+		double each = (double)*size / (double)*count, scale = 1 / (1 - exp(-each / (double)rate));
+		*count = legacy_whole(d, (double)*count * scale);
+		*size = legacy_whole(d, (double)*size * scale);
+	}
+	return !d->rc;
+}
+
+/* ---- what is known to be of no interest ---- */
+
+static const char alloc_functions[] =
+	"calloc|cfree|malloc|free|memalign|do_memalign|(__)?posix_memalign|pvalloc|valloc|realloc|tcmalloc::.*|tc_calloc|tc_cfree|"
+	"tc_malloc|tc_free|tc_memalign|tc_posix_memalign|tc_pvalloc|tc_valloc|tc_realloc|tc_new|tc_delete|tc_newarray|tc_deletearray|"
+	"tc_new_nothrow|tc_newarray_nothrow|malloc_zone_malloc|malloc_zone_calloc|malloc_zone_valloc|malloc_zone_realloc|"
+	"malloc_zone_memalign|malloc_zone_free|runtime\\..*|BaseArena::.*|(::)?do_malloc_no_errno|(::)?do_malloc_pages|(::)?do_malloc|"
+	"DoSampledAllocation|MallocedMemBlock::MallocedMemBlock|_M_allocate|__builtin_(vec_)?delete|__builtin_(vec_)?new|"
+	"__gnu_cxx::new_allocator::allocate|__libc_malloc|__malloc_alloc_template::allocate|allocate|cpp_alloc|"
+	"operator new(\\[\\])?|simple_alloc::allocate";
+static const char alloc_kept[] = "runtime\\.panic|runtime\\.reflectcall|runtime\\.call[0-9]*";
+static const char lock_functions[] =
+	"RecordLockProfileData|(base::)?RecordLockProfileData.*|(base::)?SubmitMutexProfileData.*|(base::)?SubmitSpinLockProfileData.*|"
+	"(base::Mutex::)?AwaitCommon.*|(base::Mutex::)?Unlock.*|(base::Mutex::)?UnlockSlow.*|(base::Mutex::)?ReaderUnlock.*|"
+	"(base::MutexLock::)?~MutexLock.*|(Mutex::)?AwaitCommon.*|(Mutex::)?Unlock.*|(Mutex::)?UnlockSlow.*|(Mutex::)?ReaderUnlock.*|"
+	"(MutexLock::)?~MutexLock.*|(SpinLock::)?Unlock.*|(SpinLock::)?SlowUnlock.*|(SpinLockHolder::)?~SpinLockHolder.*";
+static const char sampler_functions[] =
+	"ProfileData::Add|ProfileData::prof_handler|CpuProfiler::prof_handler|__pthread_sighandler|__restore";
+
+void legacy_say_uninteresting(struct draft *d)
+{
+	struct profile *p = d->p;
+	struct view first = p->n_sample_types ? profile_str(p, p->sample_types[0].type_str) : VIEW("");
+	bool heap = view_eqs(first, "objects") || view_eqs(first, "inuse_objects") || view_eqs(first, "alloc_objects");
+	const char *drop = heap ? alloc_functions : view_eqs(first, "contentions") ? lock_functions : sampler_functions;
+	p->drop_frames_str = draft_string(d, view_of(drop));
+	if (heap)
+		p->keep_frames_str = draft_string(d, view_of(alloc_kept));
+}
+
+/* ---- which it is ---- */
+
+/* Bytes that begin a file, and what is said of it. */
+static const struct {
+	struct view magic;
+	const char *what;
+} foreign[] = {
+	{ { "FLR\0", 4 }, "a recording of Java's flight recorder (JFR), which is not read here: have the profiler write pprof or collapsed "
+	  "stacks instead (async-profiler: -o collapsed, or jfrconv --pprof)" },
+	{ { "PERFILE2", 8 }, "perf.data, which is not read here: use perf script | stackcollapse-perf.pl, whose folded text is" },
+	{ { "SIMPLEPERF", 10 }, "a recording of simpleperf, which is not read here" },
+	{ { "go 1.", 5 }, "an execution trace of Go, which is no profile: ask /debug/pprof/profile" },
+	{ { "goroutine ", 10 }, "a dump of goroutines (debug=2), which is no profile: ask without debug" },
+	{ { "num_symbols:", 12 }, "an answer of /pprof/symbol, which is no profile" },
+	{ { "# HELP ", 7 }, "metrics as text, which are no profile: a job's metrics_path is for them" },
+	{ { "# TYPE ", 7 }, "metrics as text, which are no profile: a job's metrics_path is for them" },
+	{ { "{", 1 }, "JSON (speedscope, Chrome, V8?), which is not read here: pprof, its legacy formats and folded text are" },
+	{ { "PK\3\4", 4 }, "a zip archive, which is not read here" },
+	{ { "\x28\xb5\x2f\xfd", 4 }, "compressed with zstd, which is not read here: gzip is" },
+	{ { "\x7f" "ELF", 4 }, "an ELF file, which is no profile" },
+};
+
+static int name_foreign(struct view text, struct err *e)
+{
+	for (size_t i = 0; i < ARRAY_LEN(foreign); i++)
+		if (view_starts(text, foreign[i].magic))
+			return err_set(e, ERR_BAD_DATA, "this is %s", foreign[i].what);
+	return 0;
+}
+
+static int finish(struct draft *d)
+{
+	legacy_say_uninteresting(d);
+	return draft_end(d);
+}
+
+static const struct {
+	const char *what;
+	bool (*is)(struct view text);
+	int (*read)(struct draft *d);
+} legacy[] = {
+	{ "heap profile", legacy_is_heap, legacy_heap },
+	{ "profile of counts", legacy_is_count, legacy_count },
+	{ "threadz", legacy_is_threads, legacy_threads },
+	{ "contention profile", legacy_is_contention, legacy_contention },
+	{ "Java's profile", legacy_is_java, legacy_java },
+};
+
+int pprof_decode_other(const void *bytes, size_t n, const struct pprof_limits *lim, struct profile *out, struct err *e)
+{
+	struct view text = view_make(bytes, n);
+	struct draft d;
+	struct cpu_words words;
+	int rc;
+	if (legacy_is_cpu(text, &words)) {
+		draft_begin(&d, out, "CPU profile of gperftools", view_make(bytes, 0), lim, e);
+		return (rc = legacy_cpu(&d, text, &words)) ? rc : finish(&d);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(legacy); i++)
+		if (legacy[i].is(text)) {
+			draft_begin(&d, out, legacy[i].what, text, lim, e);
+			return (rc = legacy[i].read(&d)) ? rc : finish(&d);
+		}
+	if ((rc = name_foreign(text, e)))
+		return rc;
+	if (!folded_is(text, lim->folded != NULL))
+		return -ERR_NOT_FOUND;
+	draft_begin(&d, out, "folded text", text, lim, e);
+	return (rc = folded_read(&d)) ? rc : draft_end(&d);
+}
