@@ -42,6 +42,15 @@ int promql_expr_json(const struct promql_expr *x, const struct source_limits *li
 int promql_parse_selector(struct promql_expr **ret, struct view text, const struct matcher **ret_m, size_t *ret_n,
 			  struct err *e) MUST_USE;
 
+/* What the expression's profiles are when a rule records them at this interval (rule 8 of docs/profql.md). ERR_BAD_DATA: they
+ * cannot be recorded; the message is as of promql_parse. */
+enum promql_recorded {
+	PROMQL_RECORDED_GAUGE,
+	PROMQL_RECORDED_DELTA,  /* what was observed in the interval, unless what is found are gauges */
+	PROMQL_RECORDED_NEWEST, /* as they stand: fine for gauges, deltas would count once per evaluation */
+};
+int promql_recorded(const struct promql_expr *x, int64_t interval_ms, enum promql_recorded *ret, struct err *e) MUST_USE;
+
 /* The i-th function or aggregation of the language, for completion and documentation; NULL past the last. */
 struct promql_function_info {
 	const char *name, *signature, *doc;

@@ -54,6 +54,7 @@ struct rules_config {
 	struct labels external_labels;
 	int64_t evaluation_interval_ms, query_offset_ms;
 	/* The rest is private. */
+	size_t n_files;
 	struct arena arena;
 	int refs;
 };
@@ -71,7 +72,7 @@ struct rules_how {
 /* What the section rule_files of a configuration leads to. Errors: *e is the first problem, with the number of the others;
  * how->problem gets all. Returns owned (one reference). */
 int rules_config_parse(struct rules_config **ret, const struct config_tree *t, const struct rules_how *how, struct err *e) MUST_USE;
-/* These files (or texts: "-" is standard input), with the intervals of g; for tools. */
+/* These files, with the intervals of g; for tools. */
 struct config_global;
 int rules_config_load(struct rules_config **ret, const char *const *files, size_t n, const struct config_global *g,
 		      const struct rules_how *how, struct err *e) MUST_USE;
