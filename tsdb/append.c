@@ -23,8 +23,13 @@ struct append {
 	uint32_t over_limit_series;
 };
 
-void request_free(struct request *r)
+void request_free(struct tsdb *db, struct request *r)
 {
+	for (size_t i = 0; i < r->n_notes; i++)
+		free(r->notes[i]);
+	free(r->notes);
+	if (r->notes_room.n || r->notes_room.bytes)
+		notes_leave(hlog_notes(db->log), &r->notes_room);
 	for (size_t i = 0; i < r->records.n; i++) {
 		buf_free(&r->records.v[i].bytes);
 		partition_leave(r->records.v[i].p);
@@ -389,6 +394,31 @@ static void add_float(struct append *a, const struct version *v, const struct si
 	partition_leave(p);
 }
 
+/* ---- notes ---- */
+
+/* Profiles are not refused because of them, unless there is nothing else. */
+static int add_notes(struct append *a, const struct sink_batch *b, struct err *e)
+{
+	struct err why;
+	if (!b->n_notes)
+		return 0;
+	if (!notes_take(hlog_notes(a->db->log), b->notes, b->n_notes, &a->r->notes, &a->r->notes_room, &why)) {
+		a->r->n_notes = b->n_notes;
+		return 0;
+	}
+	a->result.over_notes = (uint32_t)b->n_notes;
+	metric_add(&tsdb_metrics[TM_NOTES_OVER], (double)b->n_notes);
+	return b->n_profiles || b->n_floats ? 0 : err_set(e, why.code, "%s", why.msg);
+}
+
+int tsdb_notes(struct sink *s, struct view prefix, void (*note)(void *arg, const struct sink_note *n), void *arg, struct err *e)
+{
+	struct tsdb *db = (struct tsdb *)((char *)s - offsetof(struct tsdb, sink));
+	(void)e;
+	notes_each(hlog_notes(db->log), prefix, tsdb_retention_now_ms(db) - SINK_NOTE_KEPT_MS, note, arg);
+	return 0;
+}
+
 /* ---- the call ---- */
 
 static int fill(struct append *a, const struct sink_batch *b, struct err *e)
@@ -406,7 +436,7 @@ static int fill(struct append *a, const struct sink_batch *b, struct err *e)
 	for (size_t i = 0; i < a->r->records.n && !rc; i++)
 		if (a->r->records.v[i].bytes.overflow)
 			rc = err_set(e, ERR_LIMIT, "a batch is over %zu bytes", BUF_DEFAULT_MAX);
-	return rc;
+	return rc ? rc : add_notes(a, b, e);
 }
 
 static size_t request_size(const struct request *r)
@@ -414,6 +444,8 @@ static size_t request_size(const struct request *r)
 	size_t bytes = sizeof *r;
 	for (size_t i = 0; i < r->records.n; i++)
 		bytes += r->records.v[i].bytes.cap;
+	for (size_t i = 0; i < r->n_notes; i++)
+		bytes += sizeof(*r->notes[i]) + r->notes[i]->key_len + r->notes[i]->value_len;
 	return bytes;
 }
 
@@ -444,7 +476,7 @@ int tsdb_append(struct sink *s, const struct sink_batch *b, struct sink_result *
 		rc = tsdb_submit(a.db, a.r, e);
 	}
 	if (rc)
-		request_free(a.r);
+		request_free(a.db, a.r);
 	else if (ret)
 		*ret = a.result;
 	record_profile_release(&a.out);

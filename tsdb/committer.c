@@ -14,6 +14,7 @@
 
 #define MAX_GROUP 4096
 #define MARK_EVERY_MS 3000
+#define EXPIRE_EVERY_MS 600000
 
 /* ---- applying ---- */
 
@@ -178,6 +179,16 @@ static int put_symbols(struct tsdb *db, struct group *g, struct partition *p, st
 	return rc;
 }
 
+/* Behind the records: the last of a key counts. */
+static void put_notes(struct tsdb *db, struct request *r)
+{
+	for (size_t i = 0; i < r->n_notes; i++) {
+		metric_add(&tsdb_metrics[TM_LOG_WRITTEN], (double)(r->notes[i]->key_len + r->notes[i]->value_len));
+		hlog_put_note(db->log, r->notes[i]);
+	}
+	r->n_notes = 0; /* the log's */
+}
+
 static int write_group(struct tsdb *db, struct group *g, struct err *e)
 {
 	int rc = 0;
@@ -197,6 +208,8 @@ static int write_group(struct tsdb *db, struct group *g, struct err *e)
 		hlog_abort(db->log);
 		return rc;
 	}
+	for (size_t i = 0; i < g->requests.n; i++)
+		put_notes(db, g->requests.v[i]);
 	return hlog_commit(db->log, e);
 }
 
@@ -261,7 +274,7 @@ static void finish_group(struct tsdb *db, struct group *g, int rc, const struct 
 			forget_stamps(r);
 		if (r->done)
 			r->done(r->done_arg, rc ? e : &none);
-		request_free(r);
+		request_free(db, r);
 	}
 	pthread_mutex_lock(&db->flush_lock);
 	db->finished += g->requests.n;
@@ -354,17 +367,32 @@ static void wait_for_more(struct tsdb *db)
 	pthread_mutex_unlock(&db->flush_lock);
 }
 
-/* Takes what waits, and what comes within the interval. False: the queue is closed and empty. */
-static bool gather(struct tsdb *db, struct group *g, int64_t *next_mark)
+/* When what is beside the commits is due, monotonic. */
+struct chores {
+	int64_t mark_ms, expire_ms;
+};
+
+static void do_chores(struct tsdb *db, struct chores *next)
 {
 	struct err e;
-	struct request *r = queue_pop(db->queue, 500);
 	int64_t now = clock_mono_ms();
-	if (now >= *next_mark) {
-		*next_mark = now + MARK_EVERY_MS;
+	if (now >= next->mark_ms) {
+		next->mark_ms = now + MARK_EVERY_MS;
 		if (hlog_mark(db->log, &e))
 			LOG_WARN("msg", "cannot write the log's marks", "err", e.msg);
 	}
+	if (now >= next->expire_ms) {
+		next->expire_ms = now + EXPIRE_EVERY_MS;
+		if (hlog_expire_notes(db->log, tsdb_retention_now_ms(db) - SINK_NOTE_KEPT_MS, &e))
+			LOG_WARN("msg", "cannot forget old notes", "err", e.msg);
+	}
+}
+
+/* Takes what waits, and what comes within the interval. False: the queue is closed and empty. */
+static bool gather(struct tsdb *db, struct group *g, struct chores *next)
+{
+	struct request *r = queue_pop(db->queue, 500);
+	do_chores(db, next);
 	if (!r)
 		return !queue_closed(db->queue) || queue_len(db->queue);
 	vec_push(&g->requests, r);
@@ -385,8 +413,8 @@ void *tsdb_committer(void *arg)
 {
 	struct tsdb *db = arg;
 	struct group g = { 0 };
-	int64_t next_mark = 0;
-	while (gather(db, &g, &next_mark))
+	struct chores next = { 0 };
+	while (gather(db, &g, &next))
 		if (g.requests.n)
 			commit_group(db, &g);
 	vec_free(&g.requests);

@@ -25,6 +25,7 @@
 #include "tsdb/dict.h"
 #include "tsdb/dropped.h"
 #include "tsdb/hlog.h"
+#include "tsdb/notes.h"
 #include "tsdb/retention_clock.h"
 #include "tsdb/rocks.h"
 #include "tsdb/tsdb.h"
@@ -135,7 +136,7 @@ enum tsdb_metric {
 	TM_SEALED_BYTES, TM_COMPACTIONS, TM_COMPACTION_FAILURES, TM_COMPACTION_SECONDS, TM_RETAINED, TM_LAST_RECORD,
 	TM_CACHE_BYTES, TM_DICT_BUDGET, TM_HEAD_BUDGET, TM_CACHE_BUDGET, TM_LOADED, TM_EVICTED, TM_PART_INDEX_BYTES, TM_WAITING, TM_SEALING_BYTES, TM_LOG_MEMORY, TM_TABLE_BYTES,
 	TM_CLOCK_STEPS, TM_CLOCK_STEP, TM_RETENTION_WAITS,
-	TM_NAMES_OVER, TM_COUNT
+	TM_NAMES_OVER, TM_NOTES, TM_NOTES_BYTES, TM_NOTES_OVER, TM_COUNT
 };
 extern struct metric tsdb_metrics[TM_COUNT];
 
@@ -238,6 +239,9 @@ struct request_record {
 struct request {
 	VEC(struct request_record) records;
 	VEC(struct series *) touched; /* whose last_t it moved */
+	struct note **notes;          /* the committer takes them out */
+	size_t n_notes;
+	struct notes_room notes_room;
 	uint64_t profiles, samples, floats;
 	size_t size;                  /* bytes, of what is queued */
 	void (*done)(void *arg, const struct err *e);
@@ -245,7 +249,9 @@ struct request {
 };
 
 int tsdb_append(struct sink *s, const struct sink_batch *b, struct sink_result *ret, struct err *e);
-void request_free(struct request *r);
+void request_free(struct tsdb *db, struct request *r);
+/* The sink's notes. */
+int tsdb_notes(struct sink *s, struct view prefix, void (*note)(void *arg, const struct sink_note *n), void *arg, struct err *e);
 
 /* ---- committer.c ---- */
 

@@ -182,7 +182,7 @@ int delete_submit(struct tsdb *db, struct request *r, struct err *e)
 	tsdb_hurry(db, true);
 	int rc = tsdb_submit(db, r, e);
 	if (rc) {
-		request_free(r);
+		request_free(db, r);
 	} else {
 		pthread_mutex_lock(&w.lock);
 		while (!w.done)
@@ -238,7 +238,7 @@ static int delete_locked(struct tsdb *db, const struct matcher *m, size_t n, int
 	version_unref(v);
 	/* With nothing to say it is a commit all the same if the last one failed: what that left in the log must not come back. */
 	if (rc || (!r->records.n && !atomic_load(&db->write_failed))) {
-		request_free(r);
+		request_free(db, r);
 		return rc;
 	}
 	return delete_submit(db, r, e);

@@ -16,6 +16,7 @@
 #include "base/vec.h"
 #include "tsdb/files.h"
 #include "tsdb/list.h"
+#include "tsdb/notes.h"
 #include "tsdb/record.h"
 #include "tsdb/rescue.h"
 #include "tsdb/rocks.h"
@@ -26,6 +27,7 @@
 /* Behind all numbers: which partitions are gone. Key: this byte, day u32, number u64; value: a hash of the key. */
 #define GONE_PREFIX 0xff
 #define GONE_LEN 13
+#define FIRST_PREFIX 0xfe /* notes (notes.h); no number begins so */
 
 struct gone {
 	uint32_t day;
@@ -47,6 +49,9 @@ struct hlog {
 	atomic_ullong last, first;  /* synced; not trimmed */
 	uint64_t marked_last, marked_first; /* as head.marks has them */
 	VEC(struct gone) gone;      /* as of the opening */
+	struct notes *notes;        /* those that are durable, and those of the batch */
+	struct notes *rescued;      /* while the log is made anew: the newest of each so far */
+	uint64_t last_note;         /* the highest number of one, as of the opening */
 	pthread_mutex_t mark_lock;
 	pthread_rwlock_t db_lock;   /* written by hlog_reopen: db may be NULL after it failed */
 	pthread_mutex_t write_lock; /* held around every write, inside of db_lock */
@@ -172,6 +177,28 @@ bool hlog_is_broken(struct hlog *l)
 
 /* ---- partitions that are gone ---- */
 
+/* Behind the records, and before the partitions that are gone. */
+static int load_notes(struct hlog *l, struct err *e)
+{
+	char *error = NULL;
+	uint64_t damaged = 0;
+	notes_clear(l->notes);
+	l->last_note = 0;
+	rocksdb_iterator_t *it = rocksdb_create_iterator(l->db, l->read);
+	for (rocksdb_iter_seek(it, NOTES_PREFIX, NOTES_PREFIX_LEN); rocksdb_iter_valid(it); rocksdb_iter_next(it)) {
+		size_t len, value_len;
+		const char *key = rocksdb_iter_key(it, &len), *value = rocksdb_iter_value(it, &value_len);
+		if (len < NOTES_PREFIX_LEN || memcmp(key, NOTES_PREFIX, NOTES_PREFIX_LEN) != 0)
+			break;
+		damaged += !notes_load(l->notes, view_make(key, len), view_make(value, value_len), &l->last_note);
+	}
+	rocksdb_iter_get_error(it, &error);
+	rocksdb_iter_destroy(it);
+	if (damaged)
+		LOG_WARN("msg", "damaged notes in the head log: who wrote them begins without", "notes", LOG_NUM(damaged));
+	return rocks_err(&error, e, "cannot read the head log", l->path);
+}
+
 /* Calls fn for each that the database has. */
 static int each_gone(struct hlog *l, void (*fn)(void *arg, const char *key, struct gone g), void *arg, struct err *e)
 {
@@ -257,6 +284,8 @@ static void free_log(struct hlog *l)
 	pthread_mutex_destroy(&l->write_lock);
 	pthread_rwlock_destroy(&l->db_lock);
 	vec_free(&l->gone);
+	notes_free(l->notes);
+	notes_free(l->rescued);
 	free(l->dir);
 	free(l->path);
 	free(l);
@@ -270,6 +299,8 @@ static enum rescue_verdict rescue_judge_key(void *arg, const char *key, size_t l
 	struct gone g;
 	struct record r;
 	struct err e;
+	if (len > NOTES_PREFIX_LEN && !memcmp(key, NOTES_PREFIX, NOTES_PREFIX_LEN))
+		return notes_judge(l->rescued, view_make(key, len), value);
 	if (get_gone_key(key, len, &g))
 		return !value.len ? RESCUE_VOID : value.len == 8 && get_be(value.ptr, 8) == hash_bytes(key, len) ? RESCUE_TAKE : RESCUE_PASS;
 	if (len != 8 || record_parse(get_be(key, 8), value, &r, &e))
@@ -306,12 +337,14 @@ static int open_in_memory(struct hlog *l, struct err *e)
 	l->in_memory = log_options();
 	rocksdb_options_set_env(l->in_memory, l->memory);
 	l->damaged = l->broken = true;
+	notes_clear(l->rescued);
 	return rescue_in_memory(l->in_memory, l->path, rescue_judge_key, l, l->marked_last, &l->db, e);
 }
 
 /* Nobody else has it. */
 static int make_anew(struct hlog *l, struct err *e)
 {
+	notes_clear(l->rescued);
 	int rc = rescue_log(l->options, l->path, rescue_judge_key, l, l->marked_last, e);
 	l->damaged = rc != 0;
 	return rc;
@@ -380,7 +413,7 @@ static int open_again(struct hlog *l, bool anew, struct err *e)
 	return try_open(l, anew, e);
 }
 
-static int note_all_gone(struct hlog *l, struct err *e)
+static int read_beside_records(struct hlog *l, struct err *e)
 {
 	int rc = -1;
 	for (int tries = 0; rc && tries < OPEN_TRIES; tries++) {
@@ -388,6 +421,8 @@ static int note_all_gone(struct hlog *l, struct err *e)
 			continue;
 		l->gone.n = 0;
 		rc = each_gone(l, note_gone, l, e);
+		if (!rc)
+			rc = load_notes(l, e);
 	}
 	return rc;
 }
@@ -400,6 +435,8 @@ int hlog_open(struct hlog **ret, const char *dir, bool *ret_writable, struct err
 	pthread_rwlock_init(&l->db_lock, NULL);
 	l->dir = xstrdup(dir);
 	l->path = xasprintf("%s/head", dir);
+	l->notes = notes_new();
+	l->rescued = notes_new();
 	l->next = 1;
 	atomic_init(&l->last, 0);
 	atomic_init(&l->first, 1);
@@ -420,7 +457,7 @@ int hlog_open(struct hlog **ret, const char *dir, bool *ret_writable, struct err
 	rocksdb_readoptions_set_fill_cache(l->read, 0);
 	l->batch = rocksdb_writebatch_create();
 	atomic_store(&l->first, MAX(l->marked_first, 1));
-	rc = note_all_gone(l, e);
+	rc = read_beside_records(l, e);
 	if (rc) {
 		free_log(l);
 		return rc;
@@ -473,6 +510,8 @@ static int replay_rest(struct hlog *l, bool (*fn)(void *arg, uint64_t number, st
 	for (rocksdb_iter_seek(it, from, sizeof from); rocksdb_iter_valid(it); rocksdb_iter_next(it)) {
 		size_t key_len, len;
 		const char *key = rocksdb_iter_key(it, &key_len), *value = rocksdb_iter_value(it, &len);
+		if (key_len && (uint8_t)key[0] >= FIRST_PREFIX)
+			break;
 		if (key_len != 8)
 			continue;
 		uint64_t number = get_be(key, 8);
@@ -506,6 +545,7 @@ int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct vi
 	}
 	for (size_t i = 0; i < l->gone.n; i++)
 		before = MAX(before, l->gone.v[i].number); /* what comes is not void */
+	before = MAX(before, l->last_note);
 	l->next = before + 1;
 	atomic_store(&l->last, before);
 	return rc;
@@ -534,22 +574,67 @@ uint64_t hlog_put(struct hlog *l, struct buf *record)
 	return l->next++;
 }
 
+struct notes *hlog_notes(struct hlog *l)
+{
+	return l->notes;
+}
+
+void hlog_put_note(struct hlog *l, struct note *n)
+{
+	notes_put(l->notes, n);
+}
+
+/* One that stands for its number and says nothing. */
+static void void_record(struct buf *b)
+{
+	record_begin(b, RECORD_FACT, 0);
+	buf_putc(b, FACT_VOID);
+}
+
+static void put_notes(struct hlog *l)
+{
+	CLEANUP(buf_free) struct buf b = { 0 };
+	if (!notes_has_put(l->notes))
+		return;
+	if (l->next == atomic_load(&l->last) + 1) {
+		void_record(&b);
+		hlog_put(l, &b);
+	}
+	notes_write(l->notes, l->batch, l->next - 1);
+}
+
+int hlog_expire_notes(struct hlog *l, int64_t before_ms, struct err *e)
+{
+	if (hlog_is_broken(l))
+		return 0;
+	rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
+	size_t n = notes_expire(l->notes, before_ms, batch);
+	int rc = n ? write_batch(l, batch, false, "cannot write the head log", e) : 0;
+	rocksdb_writebatch_destroy(batch);
+	return rc;
+}
+
 void hlog_abort(struct hlog *l)
 {
+	notes_abort(l->notes);
 	rocksdb_writebatch_clear(l->batch);
 	l->next = atomic_load(&l->last) + 1;
 }
 
 int hlog_commit(struct hlog *l, struct err *e)
 {
+	put_notes(l);
 	if (!hlog_is_broken(l))
 		l->tried = MAX(l->tried, l->next - 1);
 	int rc = write_batch(l, l->batch, true, "cannot write the head log", e);
 	rocksdb_writebatch_clear(l->batch);
-	if (rc)
+	if (rc) {
+		notes_failed(l->notes);
 		l->next = atomic_load(&l->last) + 1;
-	else
+	} else {
+		notes_committed(l->notes);
 		atomic_store(&l->last, l->next - 1);
+	}
 	return rc;
 }
 
@@ -571,15 +656,16 @@ static int cut_above(struct hlog *l, struct err *e)
 {
 	char key[8], *error = NULL;
 	struct cut c = { rocksdb_writebatch_create(), atomic_load(&l->last) };
+	l->tried += notes_has_failed(l->notes); /* a number above theirs, for what was before them */
 	for (uint64_t number = c.last + 1; number <= l->tried; number++) {
 		struct buf b = { 0 };
-		record_begin(&b, RECORD_FACT, 0);
-		buf_putc(&b, FACT_VOID);
+		void_record(&b);
 		record_end(&b, number);
 		put_key(key, number);
 		rocksdb_writebatch_put(c.batch, key, sizeof key, b.ptr, b.len);
 		buf_free(&b);
 	}
+	notes_undo(l->notes, c.batch, l->tried);
 	int rc = each_gone(l, cut_gone, &c, e);
 	if (!rc) {
 		rocksdb_write(l->db, l->sync, c.batch, &error);
@@ -590,6 +676,8 @@ static int cut_above(struct hlog *l, struct err *e)
 		atomic_store(&l->last, l->tried);
 		l->next = l->tried + 1;
 	}
+	if (!rc)
+		notes_undone(l->notes);
 	return rc;
 }
 

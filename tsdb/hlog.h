@@ -9,6 +9,8 @@
 #include "base/err.h"
 
 struct hlog;
+struct note;
+struct notes;
 
 /* dir is the database's directory; the log is dir/head. One that can be read and not be written (its disk is full, say)
  * is opened, and *ret_writable is false: before the first commit it takes hlog_reopen. ret_writable NULL: it is only to be
@@ -36,6 +38,12 @@ void hlog_number_above(struct hlog *l, uint64_t number);
 uint64_t hlog_put(struct hlog *l, struct buf *record);
 int hlog_commit(struct hlog *l, struct err *e);
 void hlog_abort(struct hlog *l);
+/* Puts a note into the batch, and takes it. A batch of notes alone has a void record, so that it has a number. */
+void hlog_put_note(struct hlog *l, struct note *n);
+/* Forgets notes that were written last before before_ms. The committer's. */
+int hlog_expire_notes(struct hlog *l, int64_t before_ms, struct err *e);
+/* All that are durable. */
+struct notes *hlog_notes(struct hlog *l);
 /* Puts into the batch that a partition was deleted as a whole by the record of that number: it and all before it that are
  * of that day are void. */
 void hlog_put_gone(struct hlog *l, uint32_t day, uint64_t number);

@@ -7,7 +7,7 @@ libtsdb_a_SOURCES = \
   tsdb/compact.c tsdb/damage.c tsdb/damage.h tsdb/db.h tsdb/delete.c tsdb/delete.h tsdb/detail.c tsdb/detail.h tsdb/detail_read.c tsdb/dict.c tsdb/dict.h \
   tsdb/dict_pack.c tsdb/dict_pack.h tsdb/drop.c tsdb/evict.c tsdb/evict.h tsdb/files.c tsdb/files.h tsdb/hlog.c tsdb/hlog.h \
   tsdb/index.c tsdb/index.h tsdb/inspect.c tsdb/inspect.h tsdb/join.c tsdb/join.h tsdb/keep.c tsdb/keep.h tsdb/list.c \
-  tsdb/list.h tsdb/masks.c tsdb/masks.h tsdb/match.c tsdb/match.h tsdb/merge.c tsdb/metrics.c tsdb/names.c tsdb/names.h \
+  tsdb/list.h tsdb/masks.c tsdb/masks.h tsdb/match.c tsdb/match.h tsdb/merge.c tsdb/metrics.c tsdb/names.c tsdb/names.h tsdb/notes.c tsdb/notes.h \
   tsdb/own.c tsdb/own.h tsdb/part.c tsdb/part.h tsdb/part_private.h tsdb/part_write.c tsdb/partition.c tsdb/pdb.c tsdb/plan.c \
   tsdb/plan.h tsdb/readpart.c tsdb/readpart.h tsdb/rebuild.c tsdb/record.c tsdb/record.h tsdb/remove.c tsdb/remove.h \
   tsdb/replay.c tsdb/rescue.c tsdb/rescue.h tsdb/retention.c tsdb/rewrite.c tsdb/rocks.c tsdb/rocks.h tsdb/rollup.c tsdb/salvage.c tsdb/salvage.h tsdb/seal.c \
@@ -28,7 +28,7 @@ EXTRA_DIST += tests/fixtures/tsdb-format-1.tar.gz tests/fixtures/tsdb-format-1.a
   tests/fixtures/tsdb-format-4.tar.gz tests/fixtures/tsdb-format-4.answers
 
 # A test is a word here and two lines below.
-TSDB_TESTS = accounts_test aggregate_test budget_test compact_test dict_pack_test evict_test flip_test places_test retention_clock_test tsdb_codec_test tsdb_delete_test \
+TSDB_TESTS = accounts_test aggregate_test budget_test compact_test dict_pack_test evict_test flip_test notes_test places_test retention_clock_test tsdb_codec_test tsdb_delete_test \
   tsdb_fault_test tsdb_format_test tsdb_model_test tsdb_names_test tsdb_points_test tsdb_test
 check_PROGRAMS += $(TSDB_TESTS)
 TESTS += $(TSDB_TESTS)
@@ -46,6 +46,8 @@ evict_test_SOURCES = tsdb/evict_test.c
 evict_test_LDADD = $(TSDB_TEST_LIBS)
 flip_test_SOURCES = tsdb/flip_test.c
 flip_test_LDADD = $(TSDB_TEST_LIBS)
+notes_test_SOURCES = tsdb/notes_test.c
+notes_test_LDADD = $(TSDB_TEST_LIBS)
 places_test_SOURCES = tsdb/places_test.c
 places_test_LDADD = $(TSDB_TEST_LIBS)
 retention_clock_test_SOURCES = tsdb/retention_clock_test.c

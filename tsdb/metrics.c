@@ -53,6 +53,9 @@ struct metric tsdb_metrics[TM_COUNT] = {
 	[TM_CLOCK_STEPS] = { "pyrrha_tsdb_clock_steps_total", "Steps of the wall clock by a minute or more, either way.", METRIC_COUNTER },
 	[TM_CLOCK_STEP] = { "pyrrha_tsdb_clock_last_step_seconds", "How far the wall clock was set by the last step; negative = back, 0 = there was none.", METRIC_GAUGE },
 	[TM_RETENTION_WAITS] = { "pyrrha_tsdb_retention_waits_seconds", "For how long retention drops nothing because of a step of the wall clock.", METRIC_GAUGE },
+	[TM_NOTES] = { "pyrrha_tsdb_notes", "Notes that scrapes and rules find again after a restart, as how far an agent's windows were taken.", METRIC_GAUGE },
+	[TM_NOTES_BYTES] = { "pyrrha_tsdb_notes_bytes", "Memory of the notes' keys and values.", METRIC_GAUGE },
+	[TM_NOTES_OVER] = { "pyrrha_tsdb_notes_over_limit_total", "Notes refused because they are too large or too many.", METRIC_COUNTER },
 	[TM_LAST_RECORD] = { "pyrrha_tsdb_last_record", "Number of the last synced log record.", METRIC_GAUGE },
 };
 
@@ -88,6 +91,8 @@ static void collect(void *arg)
 	metric_set(&tsdb_metrics[TM_DISK_BYTES], (double)s.disk_bytes);
 	metric_set(&tsdb_metrics[TM_MIN_TIME], (double)s.min_t_ms / 1e3);
 	metric_set(&tsdb_metrics[TM_MAX_TIME], (double)s.max_t_ms / 1e3);
+	metric_set(&tsdb_metrics[TM_NOTES], (double)s.notes);
+	metric_set(&tsdb_metrics[TM_NOTES_BYTES], (double)s.notes_bytes);
 	metric_set(&tsdb_metrics[TM_LAST_RECORD], (double)s.last_record);
 }
 

@@ -389,7 +389,7 @@ static int commit(struct round *r, struct err *e)
 		n += kept;
 	}
 	if (!n) {
-		request_free(q);
+		request_free(r->db, q);
 		return 0;
 	}
 	int rc = delete_submit(r->db, q, e);

@@ -15,6 +15,8 @@ struct kit {
 	struct tsdb *db;
 	_Atomic int64_t now_ms; /* the threads of the storage ask for it while a test sets it */
 	_Atomic int64_t boot_ms; /* the clock that nobody sets, of tests that set kit_boot as o.boot_ms */
+	const struct sink_note *notes; /* each profile that is appended has them beside it */
+	size_t n_notes;
 	const char *job;         /* of what is appended; NULL = "kit" */
 	struct tsdb_options o;
 };

@@ -175,7 +175,7 @@ static struct tsdb *db_new(const struct tsdb_options *o)
 	db->service_labels = xstrdup(db->o.service_labels);
 	db->o.service_labels = db->service_labels;
 	db->lock_fd = -1;
-	db->sink.append = tsdb_append;
+	db->sink = (struct sink){ tsdb_append, tsdb_notes };
 	db->source.open = tsdb_view_open;
 	tsdb_admin_init(db);
 	pthread_mutex_init(&db->apply_lock, NULL);
@@ -405,6 +405,7 @@ void tsdb_stats(struct tsdb *db, struct tsdb_stats *ret)
 		.first_record = hlog_first(db->log), .last_record = hlog_last(db->log), .head_log_bytes = hlog_bytes(db->log),
 		.head_log_memory = hlog_memory(db->log),
 	};
+	notes_count(hlog_notes(db->log), &ret->notes, &ret->notes_bytes);
 	struct version *v = tsdb_version(db, NULL);
 	ret->partitions = v->n;
 	for (size_t i = 0; i < v->n; i++) {

@@ -39,11 +39,26 @@ struct sink_float {
 	double v;                   /* VALUE_STALE_BITS ends the series */
 };
 
+/* What its writer wants to find again after a restart: the value written last, by key. It is stored with the batch or not at
+ * all. Damage of the storage may bring back an older one, or lose it: never one that is newer than its batch. */
+#define SINK_NOTE_KEY_MAX 4096
+#define SINK_NOTE_VALUE_MAX 65536
+#define SINK_NOTES_MAX 100000
+#define SINK_NOTES_MAX_BYTES ((size_t)64 << 20) /* keys and values of all */
+#define SINK_NOTE_KEPT_MS (31 * INT64_C(86400000)) /* then one that was not written again goes */
+struct sink_note {
+	struct view key;            /* "KIND\0...": 1 to SINK_NOTE_KEY_MAX bytes, whatever they are */
+	struct view value;          /* at most SINK_NOTE_VALUE_MAX bytes; empty: the key is forgotten */
+	int64_t t_ms;               /* the wall clock, for its end */
+};
+
 struct sink_batch {
 	const struct sink_profile *profiles;
 	size_t n_profiles;
 	const struct sink_float *floats;
 	size_t n_floats;
+	const struct sink_note *notes; /* of the same key the last counts */
+	size_t n_notes;
 	/* Called once, from the committer's thread, when the batch is durable (e->code 0) or failed; may be NULL. */
 	void (*done)(void *arg, const struct err *e);
 	void *done_arg;
@@ -54,13 +69,18 @@ struct sink_result {
 	uint32_t profiles, floats;  /* accepted */
 	uint32_t duplicates, too_old, too_new, over_series_limit;
 	uint32_t over_names;        /* samples that became "(other)": their target named too much */
+	uint32_t over_notes;        /* notes that are too large, or over SINK_NOTES_MAX or SINK_NOTES_MAX_BYTES: none of the
+				     * batch's was taken, the older ones stay */
 };
 
 struct sink {
 	/* Takes the batch in: everything is copied before it returns. Waits while storage is behind (back-pressure).
 	 * 0: it is on its way, done will be called. Negative: nothing was taken and done will not be called:
-	 * ERR_LIMIT too many series, ERR_UNAVAILABLE shutting down, ERR_IO storage cannot write. Thread-safe. */
+	 * ERR_LIMIT too many series (or notes, of a batch of nothing else), ERR_UNAVAILABLE shutting down, ERR_IO storage cannot write. Thread-safe. */
 	int (*append)(struct sink *s, const struct sink_batch *b, struct sink_result *ret, struct err *e);
+	/* Calls note for each durable note whose key begins with prefix, ordered by key; views are valid during the call.
+	 * NULL: this sink keeps none. Thread-safe. */
+	int (*notes)(struct sink *s, struct view prefix, void (*note)(void *arg, const struct sink_note *n), void *arg, struct err *e);
 };
 
 #endif

@@ -23,6 +23,7 @@ VERSIONS = {"header": 2, "symbols": 2, "index": 2, "rollup": 2, "detail": 2}
 AGGREGATE = 1 << 31
 ALL = (1 << 64) - 1
 STALE = 0x7ff0000000000002
+NOTES = b"\xfenotes\0\0"
 
 
 class Symbols:
@@ -130,16 +131,18 @@ def text_file(report, path, first_line):
 
 
 class Log:
-    """The head log: its records by number, without those that are void."""
+    """The head log: its records by number, without those that are void, and its notes."""
 
     PAYLOADS = {1: values.samples, 2: values.symbols, 3: values.fact, 4: values.head_floats}
 
     def __init__(self, report, path, first, dropped):
-        self.records, self.gone = [], {}  # [(number, kind, day, content)]
+        self.records, self.gone, self.notes = [], {}, {}  # [(number, kind, day, content)]; key: (number, stamp, content)
         for key, value in rocks.rows(path):
             report.bytes += len(key) + len(value)
             if len(key) == 13 and key[0] == 0xff:
                 self.mark(report, key, value)
+            elif key.startswith(NOTES) and len(key) > len(NOTES):
+                self.note(report, key, value)
             elif len(key) == 8:
                 self.record(report, int.from_bytes(key, "big"), value)
             else:
@@ -153,6 +156,14 @@ class Log:
             report.problem("head", f"the value of the key {key.hex()}", len(value))
         day, number = int.from_bytes(key[1:5], "big"), int.from_bytes(key[5:], "big")
         self.gone[day] = max(number, self.gone.get(day, 0))
+
+    def note(self, report, key, value):
+        if len(value) < 24 or rocks.xxh3(value[:-8], rocks.xxh3(key)) != int.from_bytes(value[-8:], "big"):
+            return report.problem("head", f"the note {key!r}", len(value))
+        number, stamp, content = int.from_bytes(value[:8], "big"), int.from_bytes(value[8:16], "big"), value[16:-8]
+        if content:
+            self.notes[key[len(NOTES):]] = number, stamp, content
+        return None
 
     def record(self, report, number, value):
         where = f"head record {number}"
