@@ -183,6 +183,18 @@ static void put_plain(struct job *j, const struct columns *c, int64_t duration_n
 	sp->cover_ms = work_cover(j, duration_ns);
 }
 
+/* An answer that holds what happened since the request before, if that was ours. Of the first nobody knows since when. */
+static void put_since_last(struct job *j, const struct columns *c)
+{
+	int64_t since_ms = stamp_since(j->ep, j->work, j->t_ms);
+	if (!c->n || !since_ms)
+		return;
+	struct sink_profile *sp = put_columns(j, c);
+	sp->asked_ms = 0; /* it observes all of the time */
+	sp->cover_ms = since_ms;
+	sp->duration_ns = since_ms * 1000000;
+}
+
 static uint64_t columns_id(const struct job *j, const struct columns *c)
 {
 	uint64_t h = c->n;
@@ -233,13 +245,15 @@ static int say_undecodable(struct job *j, int rc)
 		return rc;
 	if (rc == -ERR_LIMIT && !j->p->arena.refused)
 		metric_inc(&scraper_table[M_BODY_LIMIT]);
-	return err_wrap(&j->err, rc == -ERR_LIMIT ? "over a limit (body_size_limit)" : "not a profile in pprof's format");
+	return err_wrap(&j->err, rc == -ERR_LIMIT ? "over a limit (body_size_limit)" : "not a profile that is read here");
 }
 
 static int decode(struct job *j)
 {
 	struct work *w = j->work;
-	struct pprof_limits lim = { .max_bytes = w->job->body_size_limit, .go_on = job_go_on, .go_on_arg = j };
+	struct pprof_limits lim = { .max_bytes = w->job->body_size_limit, .go_on = job_go_on, .go_on_arg = j,
+				    .asked_ns = w->type->delta ? j->ep->asked_s * INT64_C(1000000000) : 0,
+				    .folded = w->type->folded_said ? &w->type->folded : NULL };
 	int rc = job_go_on(j, &j->err);
 	if (!rc)
 		rc = pprof_decode(buf_view(&w->body).ptr, w->body.len, &lim, j->p, &j->err);
@@ -268,7 +282,10 @@ int profile_work_put(struct job *j)
 		rc = sort_columns(j, kinds);
 	if (rc)
 		return rc;
-	put_plain(j, &kinds[PROFILE_DELTA], j->delta_duration_ns);
+	if (j->work->type->since_last)
+		put_since_last(j, &kinds[PROFILE_DELTA]);
+	else
+		put_plain(j, &kinds[PROFILE_DELTA], j->delta_duration_ns);
 	put_plain(j, &kinds[PROFILE_GAUGE], 0);
 	return put_increase(j, &kinds[PROFILE_CUMULATIVE]);
 }

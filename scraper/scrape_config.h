@@ -9,6 +9,7 @@
 #include "discovery/discovery.h"
 #include "fetch/fetch.h"
 #include "model/ptype.h"
+#include "pprof/pprof.h"
 #include "scraper/scraper.h"
 
 /* kind: { alloc_space: gauge }; sample_type NULL = all of the profile's. */
@@ -31,6 +32,9 @@ struct type_config {
 	bool named;         /* the job names it, so that a 404 is a failure */
 	int64_t seconds;    /* 0 = the interval */
 	int64_t seconds_max; /* of an interval that is longer: the target gives no more at once; 0 = no limit */
+	bool since_last;    /* an answer is what happened since the request before (godeltaprof) */
+	bool folded_said;
+	struct pprof_folded folded; /* what folded text counts */
 	struct config_list keep;  /* struct keep_type; empty = all */
 	struct kind_override *kinds;
 	size_t n_kinds;

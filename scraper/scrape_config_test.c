@@ -116,6 +116,26 @@ static void kinds(void **state)
 	scraper_config_unref(c);
 }
 
+static void other_formats(void **state)
+{
+	struct scraper_config *c = good(
+		"scrape_configs:\n- job_name: native\n  profiling_config: {preset: gperftools, pprof_config: {growth: {enabled: false}}}\n"
+		"- job_name: jvm\n  profiling_config:\n    pprof_config:\n      wall: {path: /wall, delta: true, folded: {sample_type: wall, unit: nanoseconds}}\n"
+		"      godeltaprof_memory: {}\n      own: {path: /own, since_last_request: true, folded: {}}\n");
+	const struct job_config *native = c->jobs[0], *jvm = c->jobs[1];
+	assert_int_equal(native->n_types, 4);
+	assert_string_equal(type_of(native, "memory")->path, "/pprof/heap");
+	assert_true(type_of(native, "process_cpu")->delta && !type_of(native, "growth")->enabled);
+	const struct type_config *wall = type_of(jvm, "wall"), *heap = type_of(jvm, "godeltaprof_memory");
+	assert_true(wall->folded_said && type_of(jvm, "own")->folded_said && !heap->folded_said);
+	assert_string_equal(wall->folded.type, "wall");
+	assert_string_equal(wall->folded.unit, "nanoseconds");
+	assert_true(heap->enabled && heap->since_last && !type_of(jvm, "godeltaprof_block")->enabled);
+	assert_int_equal(scrape_type_kind(heap, VIEW("alloc_space"), VIEW("bytes"), false), PROFILE_DELTA);
+	assert_int_equal(scrape_type_kind(heap, VIEW("inuse_space"), VIEW("bytes"), false), PROFILE_GAUGE);
+	scraper_config_unref(c);
+}
+
 static void prometheus_file(void **state)
 {
 	struct scraper_config *c = good(
@@ -156,6 +176,9 @@ static void mistakes(void **state)
 		{ "scrape_configs:\n- job_name: a\n  profiling_config: {pprof_config: {memory: {seconds: 3}}}\n", "needs delta" },
 		{ "scrape_configs:\n- job_name: a\n  profiling_config: {pprof_config: {process_cpu: {seconds: 30}}}\n",
 		  "process_cpu asks for 30 seconds, more than scrape_interval" },
+		{ "scrape_configs:\n- job_name: a\n  profiling_config: {pprof_config: {process_cpu: {since_last_request: true}}}\n", "exclude each other" },
+		{ "scrape_configs:\n- job_name: a\n  profiling_config: {series_labels: [x], pprof_config: {godeltaprof_block: {}}}\n", "cannot split" },
+		{ "scrape_configs:\n- job_name: a\n  profiling_config: {pprof_config: {memory: {folded: {x: y}}}}\n", "x" },
 		{ "scrape_configs:\n- job_name: a\n  profiling_config: {pprof_config: {memory: {kind: sum}}}\n",
 		  "\"sum\" is not one of delta|cumulative|gauge" },
 		{ "scrape_configs:\n- job_name: a\n  profiling_config: {pprof_config: {a-b: {path: /}}}\n", "letters, digits" },
@@ -419,7 +442,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sockets_and_paths), cmocka_unit_test(agents),
 		cmocka_unit_test(parcas_tutorial), cmocka_unit_test(no_room_for_other_servers),
-		cmocka_unit_test(kinds),
+		cmocka_unit_test(kinds), cmocka_unit_test(other_formats),
 		cmocka_unit_test(prometheus_file),
 		cmocka_unit_test(mistakes),
 		cmocka_unit_test(more_files),

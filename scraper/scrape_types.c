@@ -12,6 +12,17 @@ static const struct type_config known[] = {
 	{ .name = "process_cpu", .path = "/debug/pprof/profile", .enabled = true, .delta = true },
 	{ .name = "fgprof", .path = "/debug/fgprof", .delta = true },
 	{ .name = "threadcreate", .path = "/debug/pprof/threadcreate" },
+	{ .name = "godeltaprof_memory", .path = "/debug/pprof/delta_heap", .since_last = true },
+	{ .name = "godeltaprof_mutex", .path = "/debug/pprof/delta_mutex", .since_last = true },
+	{ .name = "godeltaprof_block", .path = "/debug/pprof/delta_block", .since_last = true },
+};
+
+/* preset: gperftools. What of these a program serves is its own affair. */
+static const struct type_config gperftools_types[] = {
+	{ .name = "process_cpu", .path = "/pprof/profile", .enabled = true, .delta = true },
+	{ .name = "memory", .path = "/pprof/heap", .enabled = true },
+	{ .name = "growth", .path = "/pprof/growth", .enabled = true },
+	{ .name = "mutex", .path = "/pprof/contention", .enabled = true },
 };
 
 /* preset: agent. One profile of the whole host, a series per combination of these labels of its samples. */
@@ -21,7 +32,12 @@ static const struct type_config agent_types[] = {
 	{ .name = "off_cpu", .path = "/debug/pprof/offcpu", .enabled = true, .delta = true, .seconds_max = 600 },
 };
 static const char *const agent_series_labels[] = { "node", "namespace", "pod", "container", "unit", "comm" };
-enum { PRESET_GO, PRESET_AGENT };
+enum { PRESET_GO, PRESET_AGENT, PRESET_GPERFTOOLS };
+static const struct { const struct type_config *types; size_t n; } presets[] = {
+	[PRESET_GO] = { known, ARRAY_LEN(known) },
+	[PRESET_AGENT] = { agent_types, ARRAY_LEN(agent_types) },
+	[PRESET_GPERFTOOLS] = { gperftools_types, ARRAY_LEN(gperftools_types) },
+};
 
 static int parse_kind(struct config_ctx *c, const struct config_node *n, enum profile_kind *ret, struct err *e)
 {
@@ -72,15 +88,30 @@ static int check_type(struct config_ctx *c, const struct config_node *n, void *a
 {
 	const struct type_config *t = at;
 	if (t->enabled && !t->path)
-		return config_error(c, n, e, "path is missing; only memory, block, goroutine, mutex, process_cpu, fgprof and "
-				    "threadcreate have one by themselves");
+		return config_error(c, n, e, "path is missing; only memory, block, goroutine, mutex, process_cpu, fgprof, "
+				    "threadcreate and godeltaprof_memory, _mutex and _block have one by themselves");
 	if (t->path && t->path[0] != '/')
 		return config_error(c, n, e, "path \"%s\" does not begin with a slash", t->path);
+	if (t->since_last && t->delta)
+		return config_error(c, n, e, "since_last_request and delta exclude each other: the one asks for no seconds");
 	if (t->seconds && !t->delta)
 		return config_error(c, n, e, "seconds needs delta: true");
 	if (t->seconds > 3600)
 		return config_error(c, n, e, "seconds is over an hour");
 	return 0;
+}
+
+static const struct config_field folded_rows[] = {
+	{ "sample_type", CONFIG_STRING, offsetof(struct pprof_folded, type) },
+	{ "unit", CONFIG_STRING, offsetof(struct pprof_folded, unit) },
+};
+static const struct config_table folded_table = CONFIG_TABLE(struct pprof_folded, folded_rows, NULL);
+
+static int decode_folded(struct config_ctx *c, const struct config_node *n, void *at, struct err *e)
+{
+	struct type_config *t = (struct type_config *)((char *)at - offsetof(struct type_config, folded));
+	t->folded_said = true;
+	return config_decode(c, &folded_table, n, &t->folded, e);
 }
 
 static const struct config_field type_rows[] = {
@@ -89,6 +120,8 @@ static const struct config_field type_rows[] = {
 	{ "delta", CONFIG_CUSTOM, offsetof(struct type_config, delta), .custom = decode_delta },
 	{ "seconds", CONFIG_COUNT, offsetof(struct type_config, seconds) },
 	{ "keep_sample_type", CONFIG_STRUCTS, offsetof(struct type_config, keep), .table = &keep_table },
+	{ "since_last_request", CONFIG_BOOL, offsetof(struct type_config, since_last) },
+	{ "folded", CONFIG_CUSTOM, offsetof(struct type_config, folded), .custom = decode_folded },
 	{ "kind", CONFIG_CUSTOM, offsetof(struct type_config, kinds), .custom = decode_kinds },
 };
 static const struct config_table type_table = CONFIG_TABLE(struct type_config, type_rows, check_type);
@@ -140,7 +173,7 @@ struct profiling {
 static const struct config_field profiling_rows[] = {
 	{ "pprof_config", CONFIG_NODE, offsetof(struct profiling, pprof) },
 	{ "path_prefix", CONFIG_STRING, offsetof(struct profiling, path_prefix) },
-	{ "preset", CONFIG_ENUM, offsetof(struct profiling, preset), "go", .words = "go|agent" },
+	{ "preset", CONFIG_ENUM, offsetof(struct profiling, preset), "go", .words = "go|agent|gperftools" },
 	{ "series_labels", CONFIG_STRINGS, offsetof(struct profiling, series_labels) },
 };
 static const struct config_table profiling_table = CONFIG_TABLE(struct profiling, profiling_rows, NULL);
@@ -151,8 +184,8 @@ int scrape_types_decode(struct config_ctx *c, const struct config_node *n, struc
 	size_t mark = config_enter(c, "profiling_config");
 	int rc = n ? config_decode(c, &profiling_table, n, &p, e) : 0;
 	bool agent = p.preset == PRESET_AGENT;
-	const struct type_config *table = agent ? agent_types : known;
-	size_t n_table = agent ? ARRAY_LEN(agent_types) : ARRAY_LEN(known);
+	const struct type_config *table = presets[p.preset].types;
+	size_t n_table = presets[p.preset].n;
 	job->types = arena_calloc(c->arena, n_table + (p.pprof ? p.pprof->n : 0), sizeof *job->types);
 	for (size_t i = 0; i < n_table; i++)
 		job->types[job->n_types++] = table[i];
@@ -173,6 +206,10 @@ int scrape_types_decode(struct config_ctx *c, const struct config_node *n, struc
 		rc = decode_types(c, p.pprof, job, e);
 		config_leave(c, inner);
 	}
+	for (size_t i = 0; i < job->n_types && !rc; i++)
+		if (job->types[i].enabled && job->types[i].since_last && job->series_labels.n)
+			rc = config_error(c, n, e, "%s holds what happened since the request before: series_labels cannot split it",
+					  job->types[i].name);
 	config_leave(c, mark);
 	return rc;
 }
@@ -187,7 +224,8 @@ enum profile_kind scrape_type_kind(const struct type_config *t, struct view samp
 	 * mean when they are asked for without (Go's allocs?seconds=10). */
 	if (t->delta && t->delta_said && has_duration)
 		return PROFILE_DELTA;
-	return ptype_default_kind(view_of(t->name), sample_type, sample_unit, has_duration);
+	enum profile_kind kind = ptype_default_kind(view_of(t->name), sample_type, sample_unit, has_duration);
+	return t->since_last && kind == PROFILE_CUMULATIVE ? PROFILE_DELTA : kind;
 }
 
 int64_t scrape_type_seconds(const struct type_config *t, int64_t interval_ms)

@@ -85,6 +85,20 @@ static void give_durations(int fd, const char *path)
 	buf_free(&b);
 }
 
+/* Folded text, the words of gperftools, heap profiles as text: what is no profile.proto. */
+static void give_other(int fd, const char *path)
+{
+	static const char folded[] = "main;work;malloc 12\nmain;work 3\n";
+	static const char heap[] = "heap profile: 3: 300 [ 3: 300] @ heapprofile\n 1: 100 [ 1: 100] @ 0x401001 0x402001\n 2: 200 [2: 200] @ 0x401001\n";
+	static const char cpu[] = "\0\0\0\0\3\0\0\0\0\0\0\0\x10\x27\0\0\0\0\0\0\2\0\0\0\1\0\0\0\4\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0";
+	if (strstr(path, "folded"))
+		stub_answer(fd, 200, "Content-Type: text/plain\r\n", folded, sizeof folded - 1);
+	else if (strstr(path, "heap"))
+		stub_answer(fd, 200, "", heap, sizeof heap - 1);
+	else
+		stub_answer(fd, 200, "", cpu, sizeof cpu - 1);
+}
+
 static bool recv_alive(int fd)
 {
 	char c;
@@ -110,6 +124,10 @@ static void give(int fd, const char *request, void *arg)
 		give_times(fd, path);
 	else if (strncmp(path, "/duration", 9) == 0)
 		give_durations(fd, path);
+	else if (strncmp(path, "/other", 6) == 0)
+		give_other(fd, path);
+	else if (strncmp(path, "/jfr", 4) == 0)
+		stub_answer(fd, 200, "", "FLR\0\0\2\0\1", 8);
 	else if (strncmp(path, "/hang", 5) == 0)
 		for (int i = 0; i < 600 && recv_alive(fd); i++)
 			clock_sleep_ms(10);
@@ -335,6 +353,7 @@ static void bad_targets_delay_nobody(void **state)
 		 BAD_JOB("bomb", "/bomb", "  body_size_limit: 1MB\n")
 		 BAD_JOB("bomb2", "/bomb?encoding", "  body_size_limit: 1MB\n")
 		 BAD_JOB("cut", "/cut", "")
+		 BAD_JOB("jfr", "/jfr", "")
 		 "- job_name: nobody\n  scrape_interval: 200ms\n"
 		 "  profiling_config: {pprof_config: {" NONE NO_CPU "bad: {path: /nobody}}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:1']}]\n"
@@ -345,6 +364,7 @@ static void bad_targets_delay_nobody(void **state)
 	wait_error(b, "/hang", "connected, but no answer came");
 	wait_error(b, "/500", "HTTP status 500: profiling already in use");
 	wait_error(b, "/garbage", "not a profile");
+	wait_error(b, "/jfr", "flight recorder (JFR), which is not read here");
 	wait_error(b, "/bomb", "larger than 1048576 bytes after decompression");
 	wait_error(b, "/bomb?encoding", "larger than the limit of 1.0MiB");
 	wait_error(b, "/cut", "cut short: 5 of 1000 bytes");
@@ -450,6 +470,50 @@ static void cpu_runs_back_to_back(void **state)
 	assert_in_range(k.duration_ns, 1000000000, 1300000000);
 	assert_in_range(k.cover_ms, 1000, 1400); /* no hole between two */
 	assert_in_range(llabs(clock_now_ms() - k.t_ms), 0, 2000);
+}
+
+static void other_formats(void **state)
+{
+	struct bench *b = *state;
+	struct kept k;
+	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 1s\n  scrape_timeout: 500ms\n"
+		 "  profiling_config: {pprof_config: {" NONE "process_cpu: {path: /other/cpu}, heap: {path: /other/heap}, "
+		 "fgprof: {path: /other/folded}, wall: {path: /other/folded, delta: true, folded: {sample_type: wall, unit: nanoseconds}}}}\n"
+		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
+	assert_true(fake_sink_wait(&b->sink, "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{", 1, 5000));
+	fake_sink_find(&b->sink, "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{", &k);
+	assert_int_equal(k.total, 2 * 10000000);
+	assert_int_equal(k.duration_ns, 1000000000); /* it says none, and was asked for a second */
+	assert_true(fake_sink_wait(&b->sink, "heap:space:bytes:space:bytes{", 1, 5000));
+	fake_sink_find(&b->sink, "heap:space:bytes:space:bytes{", &k);
+	assert_int_equal(k.total, 300);
+	assert_int_equal(k.kind, PROFILE_GAUGE);
+	assert_true(fake_sink_wait(&b->sink, "fgprof:samples:count:samples:count:delta{", 1, 5000));
+	assert_true(fake_sink_wait(&b->sink, "wall:wall:nanoseconds:wall:nanoseconds:delta{", 1, 5000));
+	fake_sink_find(&b->sink, "wall:wall:nanoseconds:wall:nanoseconds:delta{", &k);
+	assert_int_equal(k.total, 15);
+	assert_int_equal(k.kind, PROFILE_DELTA);
+	assert_int_equal(k.duration_ns, 1000000000);
+}
+
+/* godeltaprof: each answer is what happened since the one before. */
+static void since_the_last_request(void **state)
+{
+	struct bench *b = *state;
+	struct kept k;
+	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 300ms\n"
+		 "  profiling_config: {pprof_config: {" NONE NO_CPU "godeltaprof_memory: {path: /heap}}}\n"
+		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
+	static const char alloc[] = "godeltaprof_memory:alloc_space:bytes:space:bytes:delta{";
+	assert_true(fake_sink_wait(&b->sink, alloc, 2, 5000));
+	fake_sink_find(&b->sink, alloc, &k);
+	assert_int_equal(k.kind, PROFILE_DELTA);
+	assert_in_range(k.cover_ms, 150, 450);
+	assert_int_equal(k.duration_ns, k.cover_ms * 1000000);
+	assert_int_equal(k.asked_ms, 0);
+	assert_true(k.total >= 1000); /* as it was, no increase */
+	/* Of the first answer nobody knows since when it counts. */
+	assert_true(fake_sink_find(&b->sink, "godeltaprof_memory:inuse_space:bytes:space:bytes{", NULL) > fake_sink_find(&b->sink, alloc, NULL));
 }
 
 static double counter(const char *name)
@@ -766,6 +830,7 @@ int main(void)
 		TEST(a_missing_type_is_no_failure),
 		TEST(a_failed_scrape_ends_its_series),
 		TEST(cpu_runs_back_to_back),
+		TEST(other_formats), TEST(since_the_last_request),
 		TEST(stamps), TEST(durations),
 		TEST(reload_keeps_what_stays),
 		TEST(relabelling_decides),

@@ -343,7 +343,7 @@ static void hint_text(const uint8_t *p, size_t n, struct err *e)
 	}
 	shown[len] = 0;
 	if (len >= 8 && e)
-		err_set(e, e->code, "not a profile in pprof's format, but text: \"%s\"", shown);
+		err_set(e, e->code, "not a profile, but text: \"%s\"", shown);
 }
 
 /* What was no profile.proto may be something else. The arena stays: the bytes may lie in it. */
@@ -367,8 +367,8 @@ static int decode(const void *bytes, size_t n, const struct pprof_limits *lim, s
 		int other = decode_other(&d);
 		if (other == -ERR_NOT_FOUND)
 			hint_text(bytes, n, d.e);
-		else
-			rc = other;
+		else if (!(rc = other))
+			err_clear(d.e); /* that it is no profile.proto is no error */
 	}
 	if (rc)
 		profile_reset(out);

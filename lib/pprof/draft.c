@@ -6,12 +6,17 @@
 
 #define STEPS 4096 /* between two questions to go_on */
 #define MAPPINGS_MAX 65536
+#define FRAMES 64 /* that there is room for at first */
 
 void draft_begin(struct draft *d, struct profile *p, const char *what, struct view text, const struct pprof_limits *lim, struct err *e)
 {
 	*d = (struct draft){ .p = p, .what = what, .at = text.ptr, .end = text.ptr + text.len, .lim = *lim, .e = e,
 			     .seed = hash_u64((uint64_t)clock_mono_ns() ^ (uintptr_t)p) };
 	draft_string(d, VIEW(""));
+	if (!(p->stack = arena_alloc(&p->arena, FRAMES * sizeof *p->stack))) /* never NULL: who has no frames has an address, too */
+		draft_fail(d, ERR_LIMIT, "the profile needs more than its %zu bytes of memory", p->arena.max);
+	else
+		d->cap_stack = FRAMES;
 }
 
 int draft_fail(struct draft *d, enum err_code code, const char *fmt, ...)

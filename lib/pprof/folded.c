@@ -73,6 +73,7 @@ int folded_read(struct draft *d)
 {
 	const struct pprof_folded *said = d->lim.folded;
 	struct view line, stack;
+	d->p->duration_ns = d->lim.asked_ns;
 	draft_sample_type(d, said && said->type ? said->type : "samples", view_of(said && said->unit ? said->unit : "count"));
 	while (draft_line(d, &line)) {
 		int64_t v;

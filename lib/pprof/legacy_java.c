@@ -64,6 +64,7 @@ static int say_attribute(struct draft *d, enum java kind, struct view key, struc
 	if (view_eqs(key, "format") && view_eqs(value, "java"))
 		return 0;
 	if (view_eqs(key, "resolution")) {
+		d->p->n_sample_types = 0; /* the last counts */
 		draft_sample_type(d, kind == JAVA_HEAP ? "inuse_objects" : "contentions", VIEW("count"));
 		draft_sample_type(d, kind == JAVA_HEAP ? "inuse_space" : "delay", value);
 	} else if (kind == JAVA_CONTENTION && number && view_eqs(key, "sampling period")) {

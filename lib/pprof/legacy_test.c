@@ -35,9 +35,10 @@ static void refuse(struct view text, const struct pprof_limits *lim, enum err_co
 static struct profile accept(struct view text, const struct pprof_limits *lim)
 {
 	struct profile p;
-	struct err e;
+	struct err e = { 0 };
 	if (read_text(text, lim, &p, &e))
 		fail_msg("%.40s: %s", text.ptr, e.msg);
+	assert_int_equal(e.code, 0); /* callers look at it, too */
 	return p;
 }
 
@@ -94,8 +95,10 @@ static void test_folded(void **state)
 	assert_true(view_eqs(profile_str(&p, p.sample_types[0].type_str), "wall"));
 	assert_true(view_eqs(profile_str(&p, p.sample_types[0].unit_str), "nanoseconds"));
 	profile_release(&p);
+	lim.asked_ns = 5;
 	p = accept(VIEW(""), &lim);
 	assert_int_equal(p.n_sample_types, 1);
+	assert_int_equal(p.duration_ns, 5);
 	profile_release(&p);
 	refuse(VIEW("mostly idle 7"), NULL, ERR_BAD_DATA, "mostly idle 7");
 	refuse(VIEW("a;b 1\na;c\n"), NULL, ERR_BAD_DATA, "line 2");

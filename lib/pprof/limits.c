@@ -30,6 +30,7 @@ struct pprof_limits pprof_limits_or_default(const struct pprof_limits *lim)
 	TAKE(max_locations);
 	TAKE(go_on);
 	TAKE(go_on_arg);
+	TAKE(asked_ns);
 	TAKE(folded);
 #undef TAKE
 	/* offsets and indices are 32 bits wide */

@@ -31,6 +31,7 @@ struct pprof_limits {
 	/* Called between the stages of decoding; an error ends it. NULL: nobody asks. */
 	int (*go_on)(void *arg, struct err *e);
 	void *go_on_arg;
+	int64_t asked_ns; /* how long was measured: the duration of CPU profiles of gperftools and folded text, which say none */
 	/* Not NULL: folded text is asked for, so that it may also be empty, or of single frames. Borrowed. */
 	const struct pprof_folded *folded;
 };
