@@ -13,6 +13,7 @@
 #include "config/config_sources.h"
 #include "config/config_top.h"
 #include "config/config_watch.h"
+#include "cmd/query_config.h"
 #include "cmd/storage_config.h"
 
 struct configuration {
@@ -23,9 +24,11 @@ struct configuration {
 	struct object_jobs *jobs; /* what applies them to the scraper; NULL before configuration_apply_to */
 	struct tsdb *db;         /* borrowed; NULL before configuration_apply_to_storage */
 	const struct storage_config *flags;
+	struct promql_engine *engine; /* borrowed; NULL before configuration_apply_to_engine */
 	pthread_mutex_t lock;   /* guards what follows */
 	struct scraper_config *scrapes;
 	struct storage_config *storage; /* this one by reload */
+	struct query_config *queries;   /* and this */
 	char *text;
 	bool empty;
 	struct web_reload_state state;
@@ -47,9 +50,20 @@ struct reading {
 	struct config_sources sources; /* also of one that failed; moves into struct configuration */
 	struct scraper_config *scrapes;
 	struct storage_config *storage;
+	struct query_config *queries;
 	char *text;
 	bool empty;
 };
+
+static void reading_free(struct reading *r)
+{
+	config_sources_free(&r->sources);
+	scraper_config_unref(r->scrapes);
+	storage_config_free(r->storage);
+	query_config_free(r->queries);
+	free(r->text);
+	*r = (struct reading){ 0 };
+}
 
 static void log_warning(void *arg, const char *text)
 {
@@ -73,6 +87,7 @@ static int check_top(const struct config_tree *t, void (*warn)(void *, const cha
 	return rc;
 }
 
+/* What there is of it is to be freed also when it failed. */
 static int read_file(struct reading *ret, const char *path, struct config_how how, void (*warn)(void *, const char *), void *warn_arg,
 		     struct err *e)
 {
@@ -86,8 +101,10 @@ static int read_file(struct reading *ret, const char *path, struct config_how ho
 	rc = check_top(t, warn, warn_arg, e);
 	if (!rc)
 		rc = storage_config_parse(&ret->storage, t, warn, warn_arg, e);
-	if (!rc && (rc = scraper_config_parse(&ret->scrapes, t, warn, warn_arg, e)))
-		storage_config_free(ret->storage);
+	if (!rc)
+		rc = query_config_parse(&ret->queries, t, warn, warn_arg, e);
+	if (!rc)
+		rc = scraper_config_parse(&ret->scrapes, t, warn, warn_arg, e);
 	if (!rc) {
 		struct buf text = { 0 };
 		config_redact(t, &text);
@@ -125,10 +142,12 @@ static void take(struct configuration *c, struct reading *r)
 	pthread_mutex_lock(&c->lock);
 	scraper_config_unref(c->scrapes);
 	storage_config_free(c->storage);
+	query_config_free(c->queries);
 	free(c->text);
-	c->scrapes = r->scrapes;
-	c->storage = r->storage;
-	c->text = r->text;
+	c->scrapes = TAKE_PTR(r->scrapes);
+	c->storage = TAKE_PTR(r->storage);
+	c->queries = TAKE_PTR(r->queries);
+	c->text = TAKE_PTR(r->text);
 	c->empty = r->empty;
 	pthread_mutex_unlock(&c->lock);
 	note(c, NULL);
@@ -140,7 +159,7 @@ int configuration_load(struct configuration **ret, const char *path, bool expand
 	metrics_register(metrics, ARRAY_LEN(metrics));
 	int rc = read_file(&r, path, (struct config_how){ .expand_env = expand_env }, log_warning, NULL, e);
 	if (rc) {
-		config_sources_free(&r.sources);
+		reading_free(&r);
 		return rc;
 	}
 	struct configuration *c = NEW(struct configuration);
@@ -162,6 +181,7 @@ void configuration_free(struct configuration *c)
 	config_sources_free(&c->sources);
 	scraper_config_unref(c->scrapes);
 	storage_config_free(c->storage);
+	query_config_free(c->queries);
 	pthread_mutex_destroy(&c->reload);
 	pthread_mutex_destroy(&c->lock);
 	free(c->text);
@@ -199,6 +219,14 @@ int configuration_apply_to_storage(struct configuration *c, struct tsdb *db, con
 	return rc;
 }
 
+void configuration_apply_to_engine(struct configuration *c, struct promql_engine *g)
+{
+	pthread_mutex_lock(&c->reload);
+	c->engine = g;
+	query_config_apply(c->queries, g);
+	pthread_mutex_unlock(&c->reload);
+}
+
 /* A file that someone is about to write is empty for a moment. Who wants no jobs writes scrape_configs: []. */
 static int refuse_empty(const struct configuration *c, const struct reading *r, struct err *e)
 {
@@ -215,20 +243,17 @@ static int reload(struct configuration *c, struct err *e)
 	struct reading r;
 	int rc = read_file(&r, c->path, (struct config_how){ .expand_env = c->expand_env }, log_warning, NULL, e);
 	keep_sources(c, &r);
-	if (rc)
-		return rc;
-	rc = refuse_empty(c, &r, e);
+	if (!rc)
+		rc = refuse_empty(c, &r, e);
 	if (!rc && c->db)
 		rc = storage_config_apply(r.storage, c->flags, c->db, e);
 	if (!rc && c->jobs && (rc = object_jobs_apply(c->jobs, r.scrapes, e)) && c->db)
 		storage_config_apply(c->storage, c->flags, c->db, NULL);
-	if (!rc) {
+	if (!rc && c->engine)
+		query_config_apply(r.queries, c->engine);
+	if (!rc)
 		take(c, &r);
-		return 0;
-	}
-	scraper_config_unref(r.scrapes);
-	storage_config_free(r.storage);
-	free(r.text);
+	reading_free(&r);
 	return rc;
 }
 
@@ -290,27 +315,21 @@ int configuration_check(const char *path, bool expand_env, bool syntax_only, str
 {
 	struct reading r;
 	int rc = read_file(&r, path, (struct config_how){ .expand_env = expand_env, .check_files = !syntax_only }, print_warning, out, e);
-	config_sources_free(&r.sources);
-	if (rc)
-		return rc;
-	scraper_config_check(r.scrapes, out);
-	storage_config_check(r.storage, out);
-	scraper_config_unref(r.scrapes);
-	storage_config_free(r.storage);
-	free(r.text);
-	return 0;
+	if (!rc) {
+		scraper_config_check(r.scrapes, out);
+		storage_config_check(r.storage, out);
+		query_config_check(r.queries, out);
+	}
+	reading_free(&r);
+	return rc;
 }
 
 int configuration_discover(const struct configuration_discovery *d, struct buf *out, struct buf *problems, struct err *e)
 {
 	struct reading r;
 	int rc = read_file(&r, d->path, (struct config_how){ .expand_env = d->expand_env }, NULL, NULL, e);
-	config_sources_free(&r.sources);
-	if (rc)
-		return rc;
-	rc = scraper_config_discover(r.scrapes, d->job, d->timeout_ms, out, problems, e);
-	scraper_config_unref(r.scrapes);
-	storage_config_free(r.storage);
-	free(r.text);
+	if (!rc)
+		rc = scraper_config_discover(r.scrapes, d->job, d->timeout_ms, out, problems, e);
+	reading_free(&r);
 	return rc;
 }

@@ -11,6 +11,7 @@
 struct configuration;
 struct storage_config;
 struct tsdb;
+struct promql_engine;
 
 /* Reads and checks the file; its warnings are logged. expand_env: see config/config_expand.h. Registers pyrrha_config_*. */
 int configuration_load(struct configuration **ret, const char *path, bool expand_env, struct err *e);
@@ -26,6 +27,8 @@ int configuration_apply_to(struct configuration *c, struct scraper *s, struct er
 void configuration_leave_scraper(struct configuration *c);
 /* The same for what the file and the flags (borrowed until the end) say about the storage. */
 int configuration_apply_to_storage(struct configuration *c, struct tsdb *db, const struct storage_config *flags, struct err *e);
+/* And for what it says about queries; g is borrowed until the end. */
+void configuration_apply_to_engine(struct configuration *c, struct promql_engine *g);
 /* All of the new file, or, if anything is wrong with it, all of the old one. Thread-safe. */
 int configuration_reload(struct configuration *c, struct err *e);
 /* The text at work, without secrets. Returns owned. */

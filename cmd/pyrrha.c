@@ -142,6 +142,7 @@ static void start_engine(struct server *s)
 	};
 	promql_register_metrics();
 	s->engine = promql_engine_new(tsdb_source(s->db), &o);
+	configuration_apply_to_engine(s->config, s->engine);
 	const char *crashed = promql_engine_crashed_queries(s->engine);
 	if (*crashed)
 		LOG_WARN("msg", "these queries were running when the server last ended without notice", "queries", crashed);

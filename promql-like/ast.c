@@ -210,6 +210,12 @@ void promql_expr_print(const struct promql_expr *x, struct buf *out)
 int promql_parse_selector(struct promql_expr **ret, struct view text, const struct matcher **ret_m, size_t *ret_n,
 			  struct err *e)
 {
+	return selector_parse(NULL, ret, text, ret_m, ret_n, e);
+}
+
+int selector_parse(const struct engine_names *names, struct promql_expr **ret, struct view text, const struct matcher **ret_m,
+		   size_t *ret_n, struct err *e)
+{
 	struct promql_expr *x;
 	int rc = promql_parse(&x, text, e);
 	if (rc)
@@ -221,7 +227,7 @@ int promql_parse_selector(struct promql_expr **ret, struct view text, const stru
 	}
 	struct node_selector *s = &x->root->sel;
 	for (size_t i = 0; i < s->n; i++) {
-		struct view full = s->m[i].op == MATCH_EQ && view_eqs(s->m[i].name, LABEL_NAME) ? ptype_alias(s->m[i].value) : VIEW("");
+		struct view full = s->m[i].op == MATCH_EQ && view_eqs(s->m[i].name, LABEL_NAME) ? engine_names_alias(names, s->m[i].value) : VIEW("");
 		if (full.len) { /* the name in the table, or a recorded series that is called like the alias */
 			char *both = arena_printf(&x->arena, "%.*s|%.*s", VIEW_ARG(s->m[i].value), VIEW_ARG(full));
 			struct matcher *m = arena_calloc(&x->arena, 1, sizeof *m);

@@ -5,6 +5,7 @@
 #define PYRRHA_PROMQL_AST_H
 
 #include "model/matcher.h"
+#include "engine_names.h"
 #include "promql.h"
 
 /* Loops of the parser make trees as high as the chain is long that they read: `1 + 1 + ...`, `x[1m:][1m:]...`. */
@@ -175,5 +176,9 @@ void print_subquery_range(const struct node *n, struct buf *out);
 void node_each_child(struct node *n, void (*fn)(struct node *child, void *arg), void *arg);
 /* Without the parentheses around it. */
 struct node *node_unwrap(struct node *n);
+
+/* promql_parse_selector, with these aliases; names may be NULL. */
+int selector_parse(const struct engine_names *names, struct promql_expr **ret, struct view text, const struct matcher **ret_m,
+		   size_t *ret_n, struct err *e) MUST_USE;
 
 #endif

@@ -43,8 +43,7 @@ struct places {
 struct promql_engine {
 	struct source *source;
 	struct promql_options o;
-	struct promql_alias *aliases;
-	struct view *replica_labels;
+	struct engine_names *names;    /* reference, under the lock; a query has one of its own */
 	pthread_mutex_t lock;   /* of all places */
 	struct places places[PROMQL_ASKERS];
 	struct active_queries *active; /* NULL = none */
@@ -96,12 +95,7 @@ struct promql_engine *promql_engine_new(struct source *s, const struct promql_op
 	g->o.max_series = o->max_series ? o->max_series : 100000;
 	g->o.max_functions = o->max_functions ? o->max_functions : 1000000;
 	g->o.max_concurrency = o->max_concurrency ? o->max_concurrency : 20;
-	g->aliases = xcalloc(o->n_aliases + 1, sizeof *g->aliases);
-	for (size_t i = 0; i < o->n_aliases; i++)
-		g->aliases[i] = (struct promql_alias){ xstrdup(o->aliases[i].alias), xstrdup(o->aliases[i].name) };
-	g->replica_labels = xcalloc(o->n_replica_labels + 1, sizeof *g->replica_labels);
-	for (size_t i = 0; i < o->n_replica_labels; i++)
-		g->replica_labels[i] = view_of(xstrdup(o->replica_labels[i]));
+	g->names = engine_names_new(o->aliases, o->n_aliases, o->replica_labels, o->n_replica_labels);
 	pthread_mutex_init(&g->lock, NULL);
 	make_places(g);
 	if (o->active_query_file && *o->active_query_file)
@@ -117,21 +111,42 @@ void promql_engine_free(struct promql_engine *g)
 {
 	if (!g)
 		return;
-	for (size_t i = 0; i < g->o.n_aliases; i++) {
-		free((char *)g->aliases[i].alias);
-		free((char *)g->aliases[i].name);
-	}
-	for (size_t i = 0; i < g->o.n_replica_labels; i++)
-		free((char *)g->replica_labels[i].ptr);
 	active_queries_close(g->active);
-	free(g->aliases);
-	free(g->replica_labels);
+	engine_names_unref(g->names);
 	for (size_t i = 0; i < PROMQL_ASKERS; i++) {
 		free(g->places[i].taken);
 		pthread_cond_destroy(&g->places[i].free_place);
 	}
 	pthread_mutex_destroy(&g->lock);
 	free(g);
+}
+
+void promql_engine_rename(struct promql_engine *g, const struct promql_alias *aliases, size_t n_aliases, const char *const *replica_labels,
+			  size_t n_replica_labels)
+{
+	struct engine_names *fresh = engine_names_new(aliases, n_aliases, replica_labels, n_replica_labels);
+	pthread_mutex_lock(&g->lock);
+	struct engine_names *old = g->names;
+	g->names = fresh;
+	pthread_mutex_unlock(&g->lock);
+	engine_names_unref(old);
+}
+
+static struct engine_names *current_names(struct promql_engine *g)
+{
+	pthread_mutex_lock(&g->lock);
+	struct engine_names *n = engine_names_ref(g->names);
+	pthread_mutex_unlock(&g->lock);
+	return n;
+}
+
+int promql_engine_selector(struct promql_engine *g, struct promql_expr **ret, struct view text, const struct matcher **ret_m, size_t *ret_n,
+			   struct err *e)
+{
+	struct engine_names *n = g ? current_names(g) : NULL;
+	int rc = selector_parse(n, ret, text, ret_m, ret_n, e);
+	engine_names_unref(n);
+	return rc;
 }
 
 struct source *engine_source(struct promql_engine *g)
@@ -227,10 +242,7 @@ static void eval_init(struct eval *q, struct promql_engine *g, struct promql_exp
 	q->max_series = g->o.max_series;
 	q->max_functions = g->o.max_functions;
 	q->timeout_ms = timeout_ms;
-	q->aliases = g->aliases;
-	q->n_aliases = g->o.n_aliases;
-	q->replica_labels = g->replica_labels;
-	q->n_replica_labels = g->o.n_replica_labels;
+	q->names = current_names(g);
 	q->regex = (struct regex_meter){ .deadline_mono_ns = deadline_ns, .canceled = p->canceled, .max_ns = REGEX_QUERY_NS,
 					 .max_name = REGEX_QUERY_NAME };
 	q->lim = (struct source_limits){ deadline_ns, p->canceled, g->o.max_samples, &q->read, &q->stats, g->o.pool, g->o.max_bytes };
@@ -301,6 +313,7 @@ static void eval_release(struct eval *q)
 	free(q->memo);
 	free(q->explain);
 	symbols_unref(q->symbols);
+	engine_names_unref(q->names);
 	arena_free(&q->arena);
 	pthread_mutex_destroy(&q->lock);
 	pthread_mutex_destroy(&q->memo_lock);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -365,6 +366,90 @@ static void test_replicas(void **state)
 	promql_engine_free(g);
 }
 
+#define TURNS "turns:cpu:nanoseconds:cpu:nanoseconds:delta"
+
+/* Of a core: 4 s out of each 10 s, from first_ms on. */
+static void add_turns(struct memsource *m, const char *replica, int64_t first_ms, int n)
+{
+	struct label room[2];
+	struct labels l = one_label(room, TURNS, "replica", replica);
+	struct ptype t;
+	struct err e = { 0 };
+	assert_true(ptype_parse(VIEW(TURNS), &t));
+	struct stackvec *v = one_stack(memsource_symbols(m), "f", 4000000000);
+	for (int i = 0; i <= n; i++) {
+		struct source_profile p = { .t_ms = first_ms + i * 10000, .duration_ns = 4000000000, .cover_ms = 10000,
+					    .interval_ms = 10000, .weight = 2.5, .period = 10000000, .stale = i == n };
+		assert_int_equal(memsource_add_profile(m, l, &t, &p, i < n ? v : NULL, &e), 0);
+	}
+	stackvec_unref(v);
+}
+
+static double number(struct promql_engine *g, const char *query, int64_t t_ms)
+{
+	struct promql_result r;
+	struct err e = { 0 };
+	if (promql_instant(g, view_of(query), t_ms, NULL, &r, &e))
+		fail_msg("%s: %s", query, e.msg);
+	assert_true(r.n_series <= 1);
+	double v = r.n_series ? r.series[0].points[0].v : -1;
+	promql_result_release(&r);
+	return v;
+}
+
+/* Two replicas that take turns (--scrape.replica) stand for the time since the other one, together and when one is away. */
+static void test_replicas_that_take_turns(void **state)
+{
+	struct fixture *f = *state;
+	const char *labels[] = { "replica" };
+	struct promql_options o = { .replica_labels = labels, .n_replica_labels = 1 };
+	add_turns(f->m, "a", 10000, 30); /* 10, 20 ... 300, ends at 310 */
+	add_turns(f->m, "b", 15000, 15); /* 15, 25 ... 155, ends at 165 */
+	struct promql_engine *g = promql_engine_new(memsource_source(f->m), &o);
+	assert_true(fabs(number(g, "rate({__name__=~\"turns:.*\"}[100s])", 150000) - 1) < 1e-9);
+	assert_true(fabs(number(g, "coverage({__name__=~\"turns:.*\"}[100s])", 150000) - 1) < 1e-9);
+	assert_true(fabs(number(g, "rate({__name__=~\"turns:.*\"}[60s])", 180000) - 1) < 1e-9);  /* b ends in it */
+	assert_true(fabs(number(g, "rate({__name__=~\"turns:.*\"}[60s])", 290000) - 1) < 1e-9);
+	assert_true(number(g, "merge({__name__=~\"turns:.*\"}[100s])", 150000) == 80);            /* what was measured, by both */
+	/* The end of one is no end, that of all is. */
+	assert_true(number(g, "{__name__=~\"turns:.*\"}", 306000) == 4);
+	assert_true(number(g, "{__name__=~\"turns:.*\"}", 311000) == -1);
+	promql_engine_free(g);
+}
+
+static bool matches(const struct matcher *m, const char *name)
+{
+	return m->op == MATCH_RE && strstr(m->value.ptr, name);
+}
+
+/* A reload brings other names to an engine at work. */
+static void test_other_names(void **state)
+{
+	struct fixture *f = *state;
+	const char *labels[] = { "replica" };
+	struct promql_alias a = { "mine", CPU };
+	const struct matcher *m;
+	size_t n;
+	struct promql_expr *x;
+	struct err e = { 0 };
+	add_profiles(f->m, "b", 13000, 10000, 9, 5000000000);
+	struct promql_engine *g = promql_engine_new(memsource_source(f->m), &(struct promql_options){ 0 });
+	assert_true(number(g, "sum(merge(cpu[1m]))", 100000) == 60);
+	assert_true(number(g, "count(mine)", 100000) == -1);
+	promql_engine_rename(g, &a, 1, labels, 1);
+	assert_true(number(g, "sum(merge(cpu[1m]))", 100000) == 30);
+	assert_true(number(g, "count(mine)", 100000) == 1);
+	assert_int_equal(promql_engine_selector(g, &x, VIEW("mine"), &m, &n, &e), 0);
+	assert_true(n == 1 && matches(&m[0], CPU));
+	promql_expr_free(x);
+	promql_engine_rename(g, NULL, 0, NULL, 0);
+	assert_true(number(g, "sum(merge(cpu[1m]))", 100000) == 60);
+	assert_int_equal(promql_engine_selector(g, &x, VIEW("mine"), &m, &n, &e), 0);
+	assert_false(matches(&m[0], CPU));
+	promql_expr_free(x);
+	promql_engine_free(g);
+}
+
 static void test_aliases_and_active_file(void **state)
 {
 	struct fixture *f = *state;
@@ -495,6 +580,8 @@ int main(void)
 		cmocka_unit_test(test_may_read),
 		cmocka_unit_test_setup_teardown(test_concurrency, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_replicas, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_replicas_that_take_turns, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_other_names, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_aliases_and_active_file, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_active_file_without_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_deep, setup, teardown),

@@ -70,20 +70,12 @@ static int prepare_mods(struct eval *q, struct time_mods *m, struct err *e)
 	return set_duration(q, m->offset_expr, false, &m->offset_ms, e);
 }
 
-static struct view alias_of(const struct eval *q, struct view name)
-{
-	for (size_t i = 0; i < q->n_aliases; i++)
-		if (view_eqs(name, q->aliases[i].alias))
-			return view_of(q->aliases[i].name);
-	return ptype_alias(name);
-}
-
 /* `cpu` selects series that are called cpu, or the name in the table: one of two literals. */
 static int expand_alias(struct eval *q, struct matcher *m, struct err *e)
 {
 	if (m->op != MATCH_EQ || !view_eqs(m->name, LABEL_NAME))
 		return 0;
-	struct view full = alias_of(q, m->value);
+	struct view full = engine_names_alias(q->names, m->value);
 	if (!full.len)
 		return 0;
 	char *both = arena_printf(&q->arena, "%.*s|%.*s", VIEW_ARG(m->value), VIEW_ARG(full));

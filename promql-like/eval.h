@@ -10,6 +10,7 @@
 #include "ast.h"
 #include "base/budget.h"
 #include "base/map.h"
+#include "engine_names.h"
 #include "func.h"
 #include "prof.h"
 
@@ -64,10 +65,7 @@ struct eval {
 	struct source_limits lim, stream_lim;
 	struct regex_meter regex;   /* of all its matches */
 	struct pool *pool;
-	const struct promql_alias *aliases;
-	size_t n_aliases;
-	const struct view *replica_labels;
-	size_t n_replica_labels;
+	struct engine_names *names; /* reference */
 	const atomic_bool *canceled;
 	int64_t deadline_ns;
 

@@ -52,15 +52,15 @@ static void choice_free(struct choice *c)
 static bool names_replica(const struct eval *q, const struct node_selector *s)
 {
 	for (size_t i = 0; i < s->n; i++)
-		for (size_t k = 0; k < q->n_replica_labels; k++)
-			if (view_eq(s->m[i].name, q->replica_labels[k]))
+		for (size_t k = 0; k < q->names->n_replica_labels; k++)
+			if (view_eq(s->m[i].name, q->names->replica_labels[k]))
 				return true;
-	return q->n_replica_labels == 0;
+	return q->names->n_replica_labels == 0;
 }
 
 static struct labels without_replica(struct eval *q, struct labels l)
 {
-	struct node_labels names = { (struct view *)q->replica_labels, q->n_replica_labels };
+	struct node_labels names = { q->names->replica_labels, q->names->n_replica_labels };
 	return eval_project(q, l, &names, false);
 }
 
@@ -121,24 +121,42 @@ static int by_stamp(const void *a, const void *b)
 	return (x->ref > y->ref) - (x->ref < y->ref); /* refs are made to ascend by label value, see fetch_replicas */
 }
 
-/* Skips a profile whose measured span overlaps that of one already counted; w becomes the time since that one. */
-static size_t interleave(struct vprof *v, size_t n)
+/* One that did not measure all that it covers stands for the time since the last one only: another replica measured before that.
+ * Its weight was made for a whole interval. */
+static void cover_since(struct source_profile *p, const struct source_profile *last)
 {
-	size_t out = 0;
-	struct vprof *last = NULL;
+	int64_t dur_ms = p->duration_ns / 1000000, since = p->t_ms - last->t_ms, interval = p->interval_ms;
+	int64_t w = interval && since > interval + interval / 2 ? interval : since;
+	if (dur_ms >= p->cover_ms)
+		return;
+	if (w < interval && p->weight > 1)
+		p->weight = MAX(p->weight * (double)w / (double)interval, 1);
+	p->cover_ms = MAX(w, dur_ms);
+}
+
+/* Skips a profile whose measured span overlaps that of one already counted. live: of each replica, room for whether it goes on;
+ * one's end is not the end of the series, that of all is. */
+static size_t interleave(struct vprof *v, size_t n, bool *live)
+{
+	size_t out = 0, n_live = 0, last = SIZE_MAX;
 	for (size_t i = 0; i < n; i++) {
-		if (v[i].p.stale)
-			continue; /* one replica's end is not the end of the series */
-		int64_t dur_ms = v[i].p.duration_ns / 1000000;
-		if (last && (v[i].p.t_ms - dur_ms < last->p.t_ms || v[i].p.t_ms == last->p.t_ms))
+		bool was = live[v[i].ref], stale = v[i].p.stale;
+		live[v[i].ref] = !stale;
+		n_live += !stale;
+		n_live -= was;
+		if (stale) {
+			if (was && !n_live)
+				v[out++] = v[i];
 			continue;
-		if (last) {
-			int64_t since = v[i].p.t_ms - last->p.t_ms, interval = v[i].p.interval_ms;
-			int64_t w = interval && since > interval + interval / 2 ? interval : since;
-			v[i].p.cover_ms = MAX(w, dur_ms);
 		}
-		v[out] = v[i];
-		last = &v[out++];
+		int64_t dur_ms = v[i].p.duration_ns / 1000000;
+		if (last != SIZE_MAX) {
+			if (v[i].p.t_ms - dur_ms < v[last].p.t_ms || v[i].p.t_ms == v[last].p.t_ms)
+				continue;
+			cover_since(&v[i].p, &v[last].p);
+		}
+		last = out;
+		v[out++] = v[i];
 	}
 	return out;
 }
@@ -160,7 +178,9 @@ static int fetch_replicas(struct eval *q, const struct chosen *c, int64_t after,
 	if (!rc) {
 		if (all.n)
 			qsort(all.v, all.n, sizeof *all.v, by_stamp);
-		all.n = interleave(all.v, all.n);
+		bool *live = xcalloc(c->n, sizeof *live);
+		all.n = interleave(all.v, all.n, live);
+		free(live);
 		ret->vp = xreallocarray(NULL, all.n + 1, sizeof *ret->vp);
 		ret->refs = xreallocarray(NULL, all.n + 1, sizeof *ret->refs);
 		ret->n_vp = all.n;

@@ -95,6 +95,12 @@ struct promql_options {
 	void *arg;
 };
 
+/* Other aliases and replica labels than those of its options, for queries that begin from now on. Copies. */
+void promql_engine_rename(struct promql_engine *g, const struct promql_alias *aliases, size_t n_aliases, const char *const *replica_labels,
+			  size_t n_replica_labels);
+/* promql_parse_selector, with the engine's aliases; g may be NULL. */
+int promql_engine_selector(struct promql_engine *g, struct promql_expr **ret, struct view text, const struct matcher **ret_m, size_t *ret_n,
+			   struct err *e) MUST_USE;
 /* Borrows the source. */
 struct promql_engine *promql_engine_new(struct source *s, const struct promql_options *o) MUST_USE;
 /* No query may be at work. */

@@ -28,7 +28,7 @@ static int delete_all(struct web *w, const struct httpd_request *rq, struct err 
 	int64_t after, until;
 	int rc = param_span(rq, true, &after, &until, e);
 	if (!rc)
-		rc = param_selectors(rq, &s, e);
+		rc = param_selectors(w, rq, &s, e);
 	if (!rc && !s.n)
 		rc = err_set(e, ERR_BAD_DATA, "no match[] parameter provided");
 	for (size_t i = 0; i < s.n && !rc; i++)

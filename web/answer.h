@@ -43,7 +43,7 @@ struct selectors {
 	struct match_param *v;
 	size_t n;
 };
-int param_selectors(const struct httpd_request *rq, struct selectors *ret, struct err *e);
+int param_selectors(const struct web *w, const struct httpd_request *rq, struct selectors *ret, struct err *e);
 void selectors_release(struct selectors *s);
 
 /* ---- the envelope ---- */

@@ -73,7 +73,7 @@ static int put_query(const struct frame_names *f, struct view selector, struct b
 	struct promql_expr *x;
 	const struct matcher *m;
 	size_t n;
-	int rc = promql_parse_selector(&x, selector, &m, &n, e);
+	int rc = promql_engine_selector(f->engine, &x, selector, &m, &n, e);
 	if (rc)
 		return err_wrap(e, "invalid parameter \"match[]\"");
 	promql_expr_free(x); /* its aliases are expanded: the engine does that, by its own table */

@@ -36,7 +36,7 @@ static int lookup_open(struct lookup *l, struct web *w, struct httpd_request *rq
 	if (!rc)
 		rc = param_limit(rq, "limit", &l->limit, e);
 	if (!rc)
-		rc = param_selectors(rq, &l->sel, e);
+		rc = param_selectors(w, rq, &l->sel, e);
 	if (!rc)
 		rc = w->o.source->open(w->o.source, &l->view, e);
 	if (rc)

@@ -80,6 +80,12 @@ int promql_parse_selector(struct promql_expr **ret, struct view text, const stru
 	return 0;
 }
 
+int promql_engine_selector(struct promql_engine *g, struct promql_expr **ret, struct view text, const struct matcher **ret_m, size_t *ret_n,
+			   struct err *e)
+{
+	return promql_parse_selector(ret, text, ret_m, ret_n, e);
+}
+
 const struct promql_function_info *promql_function_at(size_t i)
 {
 	static const struct promql_function_info one = { "rate", "rate(range)", "Per second.", false, true };

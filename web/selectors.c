@@ -5,8 +5,9 @@
 #include "base/vec.h"
 #include "promql-like/promql.h"
 #include "web/answer.h"
+#include "web/internal.h"
 
-int param_selectors(const struct httpd_request *rq, struct selectors *ret, struct err *e)
+int param_selectors(const struct web *w, const struct httpd_request *rq, struct selectors *ret, struct err *e)
 {
 	size_t n;
 	const struct httpd_param *p = httpd_params(rq, &n);
@@ -16,7 +17,7 @@ int param_selectors(const struct httpd_request *rq, struct selectors *ret, struc
 		if (!view_eqs(p[i].name, "match[]"))
 			continue;
 		struct match_param s = { 0 };
-		rc = promql_parse_selector(&s.expr, p[i].value, &s.m, &s.n, e);
+		rc = promql_engine_selector(w->o.engine, &s.expr, p[i].value, &s.m, &s.n, e);
 		if (rc)
 			rc = err_wrap(e, "invalid parameter \"match[]\"");
 		else

@@ -203,9 +203,21 @@ def test_parcas_flags(env):
 
 
 def test_what_cannot_be_done_yet_is_told(env):
-    for key in ("rule_files", "alerting", "remote_write", "aliases", "replica_labels"):
+    for key in ("rule_files", "alerting", "remote_write"):
         path, status, out = config_check(env, f"{key}: []\n")
         check(status == 0 and f"{path}:1:" in out and key in out and "yet" in out, f"{status}: {out}")
+
+
+def test_names_for_queries(env):
+    """aliases and replica_labels: what they are, and what is wrong with them, with the place."""
+    _, status, out = config_check(env, "aliases: {rust: 'rust:samples:count:cpu:nanoseconds:delta'}\nreplica_labels: [replica]\n")
+    check(status == 0 and "alias: rust is rust:samples" in out and "replica label: replica" in out and "warning" not in out, out)
+    for text, place, says in (("aliases: {a b: 'c:d:e:f:g'}", ":1:11: field aliases.a b:", "letters"), ("aliases: []", ":1:10: field aliases:", "a map"),
+                              ("aliases: {cpu: 'c:d:e:f:g'}", ":1:11: field aliases.cpu:", "stands for process_cpu"),
+                              ("aliases: {mine: 'c:d'}", ":1:17: field aliases.mine:", "is not a profile type"),
+                              ("replica_labels: [__name__]", ":1:17: field replica_labels", "cannot tell replicas apart")):
+        path, status, out = config_check(env, text)
+        check(status != 0 and path + place in out and says in out, f"{text}: {status}: {out}")
 
 
 def test_files_that_are_not_there(env):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two servers, and two jobs of one, on targets that give one CPU profile at a time: real programs in Go."""
+import signal
 import time
 
 from harness import LONG, Echo, Server, check, wait_until
@@ -56,6 +57,24 @@ def test_nobody_loses_windows(env):
     for name, n in counts.items():
         check(n >= min(0.95 * WINDOWS, WINDOWS - 1), f"{name}: {n} of {WINDOWS} windows")
     check(met <= 1.2 * WINDOWS, f"without the flag both got theirs: {met} of {WINDOWS} each")
+    merged_is_as_each(jobs, at)
+
+
+def merged_is_as_each(server, at):
+    """The two jobs took turns. With replica_labels, which a reload brings, they are one series of the same rate."""
+    rate = f"rate(cpu[{WINDOWS * INTERVAL}s])"
+    apart = [float(r["value"][1]) for r in server.query(rate, time=at)["result"]]
+    check(len(apart) == 2, f"{apart}")
+    check(server.query("mine", time=at)["result"] == [], "an alias before it is there")
+    with open(server.config, encoding="utf-8") as f:
+        text = f.read()
+    server.configure("replica_labels: [job]\naliases: {mine: 'process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta'}\n" + text)
+    server.p.send_signal(signal.SIGHUP)
+    one = wait_until("replica_labels count", lambda: [float(r["value"][1]) for r in server.query(rate.replace("cpu", "mine"), time=at)["result"]])
+    check(len(one) == 1 and min(apart) * 0.9 <= one[0] <= max(apart) * 1.1, f"{one} of {apart}")
+    named = server.query(rate.replace("cpu", 'cpu{job=~".+"}'), time=at)["result"]
+    check(len(named) == 2, f"who names the label gets both: {named}")
+    check(len(server.api("series", **{"match[]": "mine"})) == 2, "match[] knows the alias")
 
 
 def test_what_does_not_fit_is_warned_of(env):
