@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -195,13 +196,21 @@ static void put_string(struct buf *b, const struct func *f, size_t i)
 		buf_puts(b, ONE_OF("\"pod\"", "\"zone\"", "\"le\""));
 }
 
-static void put_frames(struct buf *b, bool granularity)
+/* What a string would mean: nothing, a granularity, an expression. */
+enum strings { NO_STRING, GRANULARITY, EXPRESSION };
+
+static void put_frames(struct buf *b, enum strings strings)
 {
-	if (granularity && draw(2))
+	if (strings == GRANULARITY && draw(2))
 		buf_puts(b, ONE_OF("\"function\"", "\"line\"", "\"file\"", "\"binary\"", "\"package\""));
 	else
-		buf_puts(b, granularity ? ONE_OF("{function=\"f\"}", "frames(\"g\")", "{binary!=\"lib\"}", "{function=~\"f|h\",line!=\"7\"}")
+		buf_puts(b, strings != EXPRESSION ? ONE_OF("{function=\"f\"}", "frames(\"g\")", "{binary!=\"lib\"}", "{function=~\"f|h\",line!=\"7\"}")
 				 : ONE_OF("{function=\"f\"}", "\"g\"", "\"f\"", "{file=~\"[gh].go\"}", "{function!=\"f\"}", "\"nope\""));
+}
+
+static bool is_bound(const struct func *f)
+{
+	return strstr(f->name, "share_") != NULL;
 }
 
 static void put_args(struct buf *b, const struct func *f, unsigned depth)
@@ -210,11 +219,11 @@ static void put_args(struct buf *b, const struct func *f, unsigned depth)
 	func_arity(f, &least, &most);
 	int n = most < 0 ? least + 1 + (int)draw(2) : least + (most > least ? (int)draw((uint32_t)(most - least) + 1) : 0);
 	for (int i = 0; i < n; i++) {
-		char c = func_arg(f, (size_t)i);
+		char c = func_arg(f, (size_t)n, (size_t)i);
 		if (i)
 			buf_puts(b, ", ");
 		if (c == 's')
-			put_scalar(b, depth ? depth - 1 : 0);
+			put_scalar(b, depth && !is_bound(f) ? depth - 1 : 0);
 		else if (c == 'S')
 			put_string(b, f, (size_t)i);
 		else if (c == 'v')
@@ -223,8 +232,10 @@ static void put_args(struct buf *b, const struct func *f, unsigned depth)
 			put_range(b, depth ? depth - 1 : 0);
 		else if (c == 'w')
 			buf_puts(b, n == 2 ? ONE_OF("{thread=\"1\"}", "{thread!=\"1\"}", "{thread=\"\"}") : "\"bytes\"");
+		else if (c == 'g')
+			buf_puts(b, ONE_OF("\"function\"", "\"line\"", "\"file\"", "\"binary\""));
 		else
-			put_frames(b, c == 'r');
+			put_frames(b, c != 'r' ? EXPRESSION : n < 3 || (is_bound(f) && n < 4) ? GRANULARITY : NO_STRING);
 		if (c == 'w' && n > 2) {
 			buf_puts(b, ", \"1:400\"");
 			break;

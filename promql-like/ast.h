@@ -102,7 +102,7 @@ struct node {
 			enum match_card card;
 			struct node_labels matching, include;
 			const struct node_fill { bool set; double v; } *fill; /* of both operands; never NULL */
-			uint32_t op_start;
+			uint32_t op_start, fill_start;
 		} binary;
 		struct {
 			enum aggregate_op op;

@@ -51,6 +51,22 @@ static int check_aggregate(struct promql_expr *x, struct node *n, struct err *e)
 	return rc;
 }
 
+static void look_for_readout(struct node *n, void *yes)
+{
+	if (n->kind == NODE_CALL && func_is_readout(n->call.fn))
+		*(bool *)yes = true;
+	else
+		node_each_child(n, look_for_readout, yes);
+}
+
+/* A function that a profile does not have counts 0: that is no experiment. */
+static bool has_readout(struct node *n)
+{
+	bool yes = false;
+	look_for_readout(n, &yes);
+	return yes;
+}
+
 static int check_matching(struct promql_expr *x, struct node *n, bool vectors, struct err *e)
 {
 	const struct binary_op_info *op = binary_op_info(n->binary.op);
@@ -61,6 +77,9 @@ static int check_matching(struct promql_expr *x, struct node *n, bool vectors, s
 				return parse_error(e, x->src, at, "label \"%.*s\" must not occur in ON and GROUP clause at once",
 						   VIEW_ARG(n->binary.matching.v[i]));
 	bool fills = n->binary.fill[0].set || n->binary.fill[1].set;
+	if (fills && !(promql_enabled() & PROMQL_FILL) && !has_readout(n->binary.lhs) && !has_readout(n->binary.rhs))
+		return parse_error(e, x->src, n->binary.fill_start, "binop fill modifiers of numbers are experimental and not enabled: start with "
+				   "--enable-feature=promql-binop-fill-modifiers; those of readouts such as share(...) need no switch");
 	if (!vectors && fills)
 		return parse_error(e, x->src, n->start, "filling in missing series only allowed between instant vectors");
 	if (vectors && op->set && fills)
@@ -123,6 +142,7 @@ static const struct {
 } arg_words[] = {
 	{ 'f', "a frame matcher such as {function=\"x\"}, or a string" },
 	{ 'r', "a frame matcher such as {function=\"x\"}, or a granularity (\"function\", \"line\", \"file\", \"binary\", \"package\")" },
+	{ 'g', "a granularity (\"function\", \"line\", \"file\", \"binary\", \"package\")" },
 	{ 'w', "sample label matchers such as {thread=\"x\"}, or a string" },
 };
 
@@ -174,13 +194,13 @@ static int check_label_matchers(struct promql_expr *x, const struct func *f, str
 
 static int check_special_arg(struct promql_expr *x, const struct func *f, char letter, struct node *n, struct err *e)
 {
-	if (node_unwrap(n)->kind == NODE_STRING || to_frames(n)) {
+	if (node_unwrap(n)->kind == NODE_STRING || (letter != 'g' && to_frames(n))) {
 		n->type = n->kind == NODE_FRAMES ? PROMQL_NONE : PROMQL_STRING;
 		if (n->kind != NODE_FRAMES)
 			return letter == 'f' ? check_expression(x, n, e) : 0;
 		return letter != 'w' ? check_frame_keys(x, n, e) : 0;
 	}
-	if (letter != 'w' && frames_call(node_unwrap(n))) {
+	if (letter != 'w' && letter != 'g' && frames_call(node_unwrap(n))) {
 		int rc = check(x, n, e);
 		return rc ? rc : check_expression(x, node_unwrap(n)->call.args[0], e);
 	}
@@ -191,9 +211,9 @@ static int check_special_arg(struct promql_expr *x, const struct func *f, char l
 	return parse_error(e, x->src, n->start, "expected %s in call to function \"%s\"", what, f->name);
 }
 
-static int check_arg(struct promql_expr *x, const struct func *f, size_t i, struct node *n, struct err *e)
+static int check_arg(struct promql_expr *x, const struct func *f, size_t n_args, size_t i, struct node *n, struct err *e)
 {
-	char where[96], letter = func_arg(f, i);
+	char where[96], letter = func_arg(f, n_args, i);
 	snprintf(where, sizeof where, "call to function \"%s\"", f->name);
 	switch (letter) {
 	case 's': return expect_type(x, n, PROMQL_SCALAR, where, e);
@@ -218,7 +238,7 @@ static int check_call(struct promql_expr *x, struct node *n, struct err *e)
 	if (most >= 0 && got > most)
 		return parse_error(e, x->src, n->start, "expected at most %d argument(s) in call to \"%s\", got %d", most, f->name, got);
 	for (size_t i = 0; i < n->call.n; i++) {
-		int rc = check_arg(x, f, i, n->call.args[i], e);
+		int rc = check_arg(x, f, n->call.n, i, n->call.args[i], e);
 		if (rc)
 			return rc;
 	}

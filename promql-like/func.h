@@ -38,7 +38,8 @@ struct window {
 struct func {
 	const char *name;
 	/* One letter per argument: s scalar, S string, v instant vector, m range vector, f frame matcher or string,
-	 * r frame matcher or granularity, w sample labels or string, l label matchers in braces; ? the rest is optional, * the last repeats. */
+	 * r frame matcher or granularity, g granularity, w sample labels or string, l label matchers in braces; ? the rest is optional,
+	 * * the last repeats, - the next one is optional, those that are there in order. */
 	const char *args;
 	enum promql_type ret;
 	enum func_form form;
@@ -59,8 +60,10 @@ enum {
 };
 
 const struct func *func_lookup(struct view name);
-/* The letter for argument i, 0 if there is no such argument; the least and greatest number (-1 = no end). */
-char func_arg(const struct func *f, size_t i);
+/* The letter for argument i of n, 0 if there is no such argument; the least and greatest number (-1 = no end). */
+char func_arg(const struct func *f, size_t n, size_t i);
+/* self, total, share and so on: numbers out of stacks. */
+bool func_is_readout(const struct func *f);
 void func_arity(const struct func *f, int *ret_min, int *ret_max);
 
 #endif

@@ -37,7 +37,8 @@ CALL(fn_histogram_quantile); CALL(fn_histogram_fraction); CALL(fn_histogram_nati
 CALL(fn_merge_over_time); CALL(fn_coverage); CALL(fn_diff);
 WINDOW(fn_needs_profiles);
 /* readout.c */
-CALL(fn_self); CALL(fn_total); CALL(fn_share); CALL(fn_self_share); CALL(fn_samples); CALL(fn_callers); CALL(fn_callees);
+CALL(fn_self); CALL(fn_total); CALL(fn_share); CALL(fn_self_share); CALL(fn_share_low); CALL(fn_share_high);
+CALL(fn_self_share_low); CALL(fn_self_share_high); CALL(fn_samples); CALL(fn_callers); CALL(fn_callees);
 /* filters.c */
 CALL(fn_focus); CALL(fn_ignore); CALL(fn_hide); CALL(fn_show); CALL(fn_show_from); CALL(fn_prune_from); CALL(fn_where);
 CALL(fn_collapse); CALL(fn_invert); CALL(fn_trim);

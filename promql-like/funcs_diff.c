@@ -47,6 +47,8 @@ static int push_pair(struct diffing *d, const struct sample *a, const struct sam
 		scale = b->v / a->v;
 	if (!rc)
 		rc = prof_diff(a->p, other, scale, &p, e);
+	if (!rc && d->share)
+		p->whole = b->v; /* that of both sides, now: a share of the difference is a function's change in points */
 	prof_unref(scaled);
 	return rc ? rc : series_push(d->q, &d->out.s[out], a->t_ms, prof_value(p), p, e);
 }

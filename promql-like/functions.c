@@ -103,11 +103,19 @@ static const struct func table[] = {
 	CALLS("round", "v?s", V, fn_round, "(vector [, to])", "Rounded to a multiple."),
 	PROFILES("samples", "v?f", V, fn_samples, "(profiles [, F])", "How many observations a profile stands on."),
 	CALLS("scalar", "v", S, fn_scalar, "(vector)", "The value of the only element, else NaN."),
-	PROFILES("self", "v?r", V, fn_self, "(profiles [, F | \"function\" \"line\" \"file\" \"binary\" \"package\"])",
+	PROFILES("self", "v?rg", V, fn_self, "(profiles [, F] [, \"function\" \"line\" \"file\" \"binary\" \"package\"])",
 		 "Value in the frame itself."),
-	PROFILES("self_share", "v?r", V, fn_self_share, "(profiles [, F | granularity])", "self as a share of the profile."),
+	PROFILES("self_share", "v?rg", V, fn_self_share, "(profiles [, F] [, granularity])", "self as a share of the profile."),
+	PROFILES("self_share_high", "v-r-gs", V, fn_self_share_high, "(profiles [, F] [, granularity], z)",
+		 "Wilson's upper bound of self_share, z standard errors out."),
+	PROFILES("self_share_low", "v-r-gs", V, fn_self_share_low, "(profiles [, F] [, granularity], z)",
+		 "Wilson's lower bound of self_share, z standard errors out."),
 	MAPS("sgn", fn_sgn, "-1, 0 or 1."),
-	PROFILES("share", "v?r", V, fn_share, "(profiles [, F | granularity])", "total as a share of the profile."),
+	PROFILES("share", "v?rg", V, fn_share, "(profiles [, F] [, granularity])", "total as a share of the profile."),
+	PROFILES("share_high", "v-r-gs", V, fn_share_high, "(profiles [, F] [, granularity], z)",
+		 "Wilson's upper bound of share, z standard errors out."),
+	PROFILES("share_low", "v-r-gs", V, fn_share_low, "(profiles [, F] [, granularity], z)",
+		 "Wilson's lower bound of share, z standard errors out."),
 	PROFILES("show", "vf", V, fn_show, "(profiles, F)", "Only matching frames stay in their stacks."),
 	PROFILES("show_from", "vf", V, fn_show_from, "(profiles, F)", "Stacks start at the matching frame nearest the root."),
 	MAPS("sin", fn_sin, "The sine."),
@@ -129,7 +137,7 @@ static const struct func table[] = {
 	MAPS("tanh", fn_tanh, "The hyperbolic tangent."),
 	CALLS("time", "", S, fn_time, "()", "The time of the evaluation, seconds."),
 	CALLS("timestamp", "v", V, fn_timestamp, "(vector)", "When each sample was taken, seconds."),
-	PROFILES("total", "v?r", V, fn_total, "(profiles [, F | granularity])", "Value in the frame and what it calls; recursion counts once."),
+	PROFILES("total", "v?rg", V, fn_total, "(profiles [, F] [, granularity])", "Value in the frame and what it calls; recursion counts once."),
 	PROFILES("trim", "vs", V, fn_trim, "(profiles, fraction)", "Small subtrees become one (other) per parent."),
 	{ "ts_of_first_over_time", "m", V, FUNC_WINDOW, { .window = fn_ts_of_first }, FUNC_EXPERIMENTAL,
 	  "ts_of_first_over_time(range)", "When the first sample was." },
@@ -154,15 +162,33 @@ const struct func *func_lookup(struct view name)
 	return NULL;
 }
 
-char func_arg(const struct func *f, size_t i)
+bool func_is_readout(const struct func *f)
 {
+	static const char *const names[] = { "callees", "callers", "samples", "self", "self_share", "self_share_high", "self_share_low",
+					     "share", "share_high", "share_low", "total" };
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (strcmp(f->name, names[i]) == 0)
+			return true;
+	return false;
+}
+
+char func_arg(const struct func *f, size_t n, size_t i)
+{
+	int least, most;
+	func_arity(f, &least, &most);
 	char last = 0;
-	size_t k = 0;
+	size_t k = 0, given = n > (size_t)least ? n - (size_t)least : 0; /* of those marked - */
 	for (const char *p = f->args; *p; p++) {
 		if (*p == '?')
 			continue;
 		if (*p == '*')
 			return last;
+		if (*p == '-') {
+			p++;
+			if (!given)
+				continue;
+			given--;
+		}
 		last = *p;
 		if (k++ == i)
 			return *p;
@@ -180,6 +206,9 @@ void func_arity(const struct func *f, int *least, int *most)
 		} else if (*p == '*') {
 			*most = -1;
 			--*least;
+		} else if (*p == '-') {
+			++*most;
+			p++;
 		} else {
 			++*most;
 			*least += !optional;

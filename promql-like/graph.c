@@ -295,7 +295,7 @@ static void heap_replace(double *h, size_t n, double v)
 /* A share of a negative whole is the greater the less it is. */
 static double rank_of(const struct put *p, const struct sample *s, double native)
 {
-	return is_share(p) && s->v < 0 ? -p->sign * native : p->sign * native;
+	return is_share(p) && prof_whole(s->p, s->v) < 0 ? -p->sign * native : p->sign * native;
 }
 
 /* The k-th best of each sample's rows; what is worse cannot be among the k best of any group. */
@@ -330,12 +330,11 @@ static int put_series(struct put *p, struct err *e)
 		for (size_t k = 0; k < p->s->n && !rc; k++) {
 			const struct sample *s = &p->s->s[k];
 			double v;
-			if (!native_at(p, i, s, &v) || (p->least && rank_of(p, s, v) < p->least[k]) || (is_share(p) && s->v == 0))
+			if (!native_at(p, i, s, &v) || (p->least && rank_of(p, s, v) < p->least[k]) || !readout_number(p->g->r, s, v, &v))
 				continue;
 			if (!out)
 				out = readout_out(p->g->r, p->in, p->x[i].row);
-			v = readout_value(s->p, v);
-			rc = series_push(p->g->r->q, out, s->t_ms, is_share(p) ? v / s->v : v, NULL, e);
+			rc = series_push(p->g->r->q, out, s->t_ms, v, NULL, e);
 		}
 	}
 	return rc;

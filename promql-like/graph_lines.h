@@ -40,10 +40,5 @@ bool graph_lines_fit(const struct value *v);
 int graph_lines_read(struct graph_lines *g, struct readout *r, const struct value *v, const struct span *sp, struct err *e)
 	MUST_USE;
 void graph_lines_free(struct graph_lines *g);
-/* The number of the step at t_ms. */
-static inline uint32_t graph_step(const struct span *sp, int64_t t_ms)
-{
-	return (uint32_t)((t_ms - sp->start) / sp->step);
-}
 
 #endif

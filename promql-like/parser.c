@@ -544,9 +544,8 @@ static void parse_fills(struct parser *p, struct node *n)
 			return;
 		if (at < 0)
 			n->binary.fill = fill = alloc(p, 2 * sizeof *fill);
-		if (!(promql_enabled() & PROMQL_FILL))
-			parser_die(p, p->tok.start, "binop fill modifiers are experimental and not enabled: start with "
-				   "--enable-feature=promql-binop-fill-modifiers");
+		if (at < 0)
+			n->binary.fill_start = p->tok.start;
 		at = k;
 		parser_advance(p);
 		double v = parse_fill_value(p);

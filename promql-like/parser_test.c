@@ -141,8 +141,10 @@ static void test_features(void **state)
 	struct err e = { 0 };
 	struct buf b = { 0 };
 	assert_int_equal(promql_parse(&x, VIEW("a + fill(1) b"), &e), -ERR_BAD_DATA);
-	assert_string_equal(e.msg, "1:5: parse error: binop fill modifiers are experimental and not enabled: start with "
-			    "--enable-feature=promql-binop-fill-modifiers");
+	assert_string_equal(e.msg, "1:5: parse error: binop fill modifiers of numbers are experimental and not enabled: start with "
+			    "--enable-feature=promql-binop-fill-modifiers; those of readouts such as share(...) need no switch");
+	assert_int_equal(promql_parse(&x, VIEW("sum by (function)(share(a)) - fill_right(0) b"), &e), 0);
+	promql_expr_free(x);
 	assert_int_equal(promql_feature(VIEW("promql-binop-fill-modifiers")), PROMQL_FILL);
 	assert_int_equal(promql_feature(VIEW("promql-binop")), 0);
 	promql_enable(PROMQL_FILL);

@@ -555,8 +555,8 @@ static void json_call(struct printer *p, const struct node *n)
 	int least, most;
 	func_arity(f, &least, &most);
 	buf_printf(out, "{\"type\":\"call\",\"func\":{\"name\":\"%s\",\"argTypes\":[", f->name);
-	for (size_t i = 0; func_arg(f, i) && (most < 0 ? i <= (size_t)least : i < (size_t)most); i++) {
-		char c = func_arg(f, i);
+	for (size_t i = 0, all = most < 0 ? n->call.n : (size_t)most; func_arg(f, all, i) && (most < 0 ? i <= (size_t)least : i < (size_t)most); i++) {
+		char c = func_arg(f, all, i);
 		const char *type = c == 's' ? "scalar" : c == 'v' || c == 'l' ? "vector" : c == 'm' ? "matrix" : "string";
 		buf_printf(out, "%s\"%s\"", i ? "," : "", type);
 	}

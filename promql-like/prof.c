@@ -157,6 +157,7 @@ double prof_value(const struct prof *p)
 
 int prof_accumulate(struct prof *p, const struct prof *other, double scale, struct err *e)
 {
+	double given = scale;
 	if (p->per_s != other->per_s) { /* both into p's terms */
 		if (other->per_s)
 			scale /= other->per_s;
@@ -168,6 +169,7 @@ int prof_accumulate(struct prof *p, const struct prof *other, double scale, stru
 		p->diff = true;
 		rc = side_add(&p->b, &other->b, scale, e);
 	}
+	p->whole = p->whole && other->whole ? p->whole + other->whole * given : 0;
 	p->period = MAX(p->period, other->period);
 	p->covered_s = MAX(p->covered_s, other->covered_s);
 	return rc;
@@ -179,6 +181,7 @@ static struct prof *like(const struct prof *p)
 	n->per_s = p->per_s;
 	n->covered_s = p->covered_s;
 	n->diff = p->diff;
+	n->whole = p->whole;
 	return n;
 }
 
@@ -186,6 +189,7 @@ int prof_scale(const struct prof *p, double by, struct prof **ret, struct err *e
 {
 	struct prof *n = like(p);
 	int rc = prof_accumulate(n, p, by, e);
+	n->whole = p->whole * by;
 	if (by != 1 && by != -1) /* an empty profile scaled is a scaled one too */
 		n->a.is_float = true;
 	if (rc) {
@@ -200,6 +204,7 @@ int prof_diff(const struct prof *a, const struct prof *b, double scale_a, struct
 {
 	struct prof *n = like(a);
 	n->diff = true;
+	n->whole = 0;
 	double scale_b = 1;
 	if (a->per_s != b->per_s) {
 		scale_b = b->per_s ? 1 / b->per_s : 1;

@@ -34,6 +34,7 @@ struct prof {
 	double covered_s;
 	double per_s;               /* a rate: the terms are the increase over that many seconds; 0 = no rate */
 	bool diff;                  /* b is there */
+	double whole;               /* what a share is of, base units; 0 = the value */
 	struct side a, b;
 };
 
@@ -49,6 +50,12 @@ void side_widen(struct side *s, int64_t after, int64_t until);
 /* Adds a vector; takes a reference. */
 int side_add_vec(struct side *s, struct stackvec *v, double scale, struct err *e);
 int side_add(struct side *s, const struct side *from, double scale, struct err *e);
+
+/* What a share of a profile with that value is of. */
+static inline double prof_whole(const struct prof *p, double value)
+{
+	return p->whole ? p->whole : value;
+}
 
 /* Base units. */
 double prof_value(const struct prof *p);

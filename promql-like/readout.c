@@ -12,161 +12,36 @@
 #include "model/frame.h"
 #include "readout.h"
 
-/* ---- rows ---- */
-
-static const char *const granularity_names[] = { "function", "line", "file", "binary", "package" };
-
-static struct row make_row(struct readout *r, const struct symbols *s, const struct sym_location *l, uint32_t i, char line[24])
-{
-	struct row x = { VIEW(""), VIEW(""), VIEW("") };
-	struct view name = frame_name(s, l, i, &r->tmp), binary = frame_binary(s, l);
-	switch (r->by) {
-	case BY_FUNCTION: x.function = name; break;
-	case BY_LINE:
-		x.function = name;
-		x.file = frame_file(s, l, i);
-		if (frame_line(s, l, i)) {
-			int n = snprintf(line, 24, "%lld", (long long)frame_line(s, l, i));
-			x.line = view_make(line, (size_t)n);
-		}
-		break;
-	case BY_FILE: x.function = frame_file(s, l, i); break;
-	case BY_BINARY: x.function = binary; break;
-	case BY_PACKAGE: x.function = frame_function(s, l, i) ? frame_package(name, binary) : binary; break;
-	}
-	return x;
-}
-
-static uint32_t row_id(struct readout *r, const struct symbols *s, const struct sym_location *l, uint32_t i)
-{
-	char line[24];
-	struct row x = make_row(r, s, l, i, line);
-	uint64_t h = hash_view(x.function) ^ hash_u64(hash_view(x.file)) ^ hash_u64(hash_view(x.line) + 1);
-	uint32_t id;
-	for (size_t at = map_start(&r->row_map, h); map_probe(&r->row_map, h, &at, &id);) {
-		const struct row *y = &r->rows.v[id];
-		if (view_eq(x.function, y->function) && view_eq(x.file, y->file) && view_eq(x.line, y->line))
-			return id;
-	}
-	id = (uint32_t)r->rows.n;
-	vec_push(&r->rows, (struct row){ eval_view(r->q, x.function), eval_view(r->q, x.file), eval_view(r->q, x.line) });
-	map_insert(&r->row_map, h, id);
-	return id;
-}
-
-struct row_memo *readout_memo(struct readout *r, struct symbols *s)
-{
-	uint32_t lines = symbols_count(s, SYMBOLS_LINES), locations = symbols_count(s, SYMBOLS_LOCATIONS);
-	for (size_t i = 0; i < r->memos.n; i++) {
-		struct row_memo *m = &r->memos.v[i];
-		if (m->s != s)
-			continue;
-		if (m->n_lines < lines || m->n_locations < locations) {
-			m->lines = xreallocarray(m->lines, lines + 1, 4);
-			m->bare = xreallocarray(m->bare, locations + 1, 4);
-			memset(m->lines + m->n_lines, 0, (lines - m->n_lines) * 4);
-			memset(m->bare + m->n_locations, 0, (locations - m->n_locations) * 4);
-			m->n_lines = lines;
-			m->n_locations = locations;
-		}
-		return m;
-	}
-	vec_push(&r->memos, (struct row_memo){ symbols_ref(s), xcalloc(lines + 1, 4), xcalloc(locations + 1, 4), lines, locations });
-	return &r->memos.v[r->memos.n - 1];
-}
-
-uint32_t readout_row(struct readout *r, struct row_memo *m, uint32_t location, uint32_t i)
-{
-	const struct sym_location *l = symbols_get_location(m->s, location);
-	uint32_t *at = l->n_lines ? &m->lines[l->first_line + i] : &m->bare[location];
-	if (!*at)
-		*at = row_id(r, m->s, l, i) + 1;
-	return *at - 1;
-}
-
-/* ---- one profile ---- */
-
-static void count_row(struct readout *r, uint32_t row, const struct stackvec *v, size_t i, bool minus)
-{
-	if (row >= r->n_seen) {
-		size_t n = MAX(row + 1, r->n_seen * 2 + 64);
-		r->seen = xreallocarray(r->seen, n, sizeof *r->seen);
-		memset(r->seen + r->n_seen, 0, (n - r->n_seen) * sizeof *r->seen);
-		r->n_seen = n;
-	}
-	if (r->seen[row] == r->stamp)
-		return;
-	r->seen[row] = r->stamp;
-	while (r->sums.n <= row)
-		vec_push(&r->sums, (struct exact){ 0 });
-	vec_push(&r->touched, row);
-	add_exact(&r->sums.v[row], v, i, minus);
-}
-
-static void count_self(struct readout *r, struct row_memo *m, const struct stackvec *v, size_t i, uint32_t node, bool minus)
-{
-	if (node)
-		count_row(r, readout_row(r, m, symbols_get_node(m->s, node)->location, 0), v, i, minus);
-}
-
-static void count_total(struct readout *r, struct row_memo *m, const struct stackvec *v, size_t i, uint32_t node, bool minus)
-{
-	for (; node; node = symbols_get_node(m->s, node)->parent) {
-		uint32_t location = symbols_get_node(m->s, node)->location;
-		uint32_t n = frame_count(symbols_get_location(m->s, location));
-		for (uint32_t k = 0; k < n; k++)
-			count_row(r, readout_row(r, m, location, k), v, i, minus);
-	}
-}
-
-/* Neighbours of matching frames, walking from the leaf: who calls them, or whom they call. A function that calls itself is
- * not its own neighbour, as in pprof's peek. */
-static void count_neighbours(struct readout *r, struct row_memo *m, struct frames_memo *fm, const struct stackvec *v, size_t i,
-			     uint32_t node, bool minus)
-{
-	bool below_matches = false, has_below = false;
-	uint32_t below_row = 0;
-	for (; node; node = symbols_get_node(m->s, node)->parent) {
-		uint32_t location = symbols_get_node(m->s, node)->location;
-		uint32_t n = frame_count(symbols_get_location(m->s, location));
-		for (uint32_t k = 0; k < n; k++) {
-			bool matches = frames_memo_match(fm, location, k);
-			uint32_t row = readout_row(r, m, location, k);
-			if (r->measure == CALLERS && below_matches && row != below_row)
-				count_row(r, row, v, i, minus);
-			if (r->measure == CALLEES && matches && has_below && row != below_row)
-				count_row(r, below_row, v, i, minus);
-			below_matches = matches;
-			below_row = row;
-			has_below = true;
-		}
-	}
-}
-
-static void count_side(struct readout *r, const struct stackvec *v, bool minus)
-{
-	struct row_memo m = *readout_memo(r, v->symbols);
-	struct frames_memo fm = { 0 };
-	bool neighbours = r->measure == CALLERS || r->measure == CALLEES;
-	if (neighbours)
-		frames_memo_init(&fm, &r->frames, v->symbols);
-	for (size_t i = 0; i < v->n; i++) {
-		uint32_t node = symbols_stack_node(v->symbols, symbols_get_column(v->symbols, v->columns[i])->stack);
-		if (v->is_float ? v->floats[i] == 0 : v->ints[i] == 0) /* scaled by 0: there is nothing, as in a graph */
-			continue;
-		r->stamp++;
-		if (neighbours)
-			count_neighbours(r, &m, &fm, v, i, node, minus);
-		else if (r->measure == SELF || r->measure == SELF_SHARE)
-			count_self(r, &m, v, i, node, minus);
-		else
-			count_total(r, &m, v, i, node, minus);
-	}
-	if (neighbours)
-		frames_memo_free(&fm);
-}
-
 /* ---- output ---- */
+
+/* Wilson's interval (E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22, 1927):
+ *
+ *	(p + z^2/2n -+ z sqrt(p (1 - p)/n + z^2/4n^2)) / (1 + z^2/n)        n observations, of which a share p
+ *
+ * Unlike p -+ z sqrt(p (1 - p)/n) it stays within 0 and 1, and at p = 0 it is no point. Nothing observed: anything may be. */
+static double wilson(double p, double n, double z, enum bound which)
+{
+	if (!(n > 0))
+		return which == HIGH;
+	p = fmax(0, fmin(1, p));
+	double zz = z * z / n, middle = p + zz / 2, reach = z * sqrt(p * (1 - p) / n + zz / (4 * n));
+	double v = (middle + (which == HIGH ? reach : -reach)) / (1 + zz);
+	return fmax(0, fmin(1, v));
+}
+
+bool readout_number(const struct readout *r, const struct sample *s, double native, double *ret)
+{
+	double v = readout_value(s->p, native), whole = prof_whole(s->p, s->v);
+	if (r->measure == SHARE || r->measure == SELF_SHARE) {
+		if (whole == 0 && (native != 0 || !r->has_frames))
+			return false;
+		v = whole == 0 ? 0 : v / whole; /* of a profile that is there and idle */
+		if (r->bound)
+			v = wilson(v, readout_observations(s), value_scalar(&r->z, graph_step(r->sp, s->t_ms)), r->bound);
+	}
+	*ret = v;
+	return true;
+}
 
 static void set_kept(struct labels_builder *b, struct labels from, const char *name, struct view value)
 {
@@ -180,8 +55,9 @@ static void set_kept(struct labels_builder *b, struct labels from, const char *n
 	labels_builder_set(b, view_of(name), value);
 }
 
-static struct labels row_labels(struct readout *r, struct labels in, const struct row *row)
+static struct labels row_labels(struct readout *r, struct labels in, const struct row *at)
 {
+	struct row copy = { eval_view(r->q, at->function), eval_view(r->q, at->file), eval_view(r->q, at->line) }, *row = &copy;
 	struct labels_builder b;
 	labels_builder_init(&b, in);
 	if (r->by == BY_LINE) {
@@ -219,15 +95,6 @@ struct series *readout_out(struct readout *r, size_t in, uint32_t row)
 	return value_add(&r->out, row == UINT32_MAX ? r->ins.v[in] : row_labels(r, r->ins.v[in], &r->rows.v[row]), true);
 }
 
-int readout_cmp_rows(const struct readout *r, uint32_t a, uint32_t b)
-{
-	const struct row *x = &r->rows.v[a], *y = &r->rows.v[b];
-	int c = view_cmp(x->function, y->function);
-	if (!c)
-		c = view_cmp(x->file, y->file);
-	return c ? c : view_cmp(x->line, y->line);
-}
-
 static int by_row(const void *a, const void *b, void *r)
 {
 	return readout_cmp_rows(r, *(const uint32_t *)a, *(const uint32_t *)b);
@@ -243,35 +110,31 @@ static int check_rows(const struct readout *r, struct err *e)
 }
 
 /* Rows go out by name, so that of equal ones topk always takes the same. */
-static int put_rows(struct readout *r, size_t in, const struct prof *p, double whole, int64_t t, struct err *e)
+static int put_rows(struct readout *r, size_t in, const struct sample *s, struct err *e)
 {
-	bool share = r->measure == SHARE || r->measure == SELF_SHARE;
 	int rc = 0;
 	if (r->touched.n)
 		qsort_r(r->touched.v, r->touched.n, sizeof *r->touched.v, by_row, r);
 	for (size_t i = 0; i < r->touched.n && !rc; i++) {
 		uint32_t row = r->touched.v[i];
-		struct exact *x = &r->sums.v[row];
-		if (x->overflow)
+		const struct row_sum *x = &r->sums[row];
+		double v;
+		if (x->i > INT64_MAX || x->i < INT64_MIN)
 			return readout_overflow(e);
-		if (r->seen[row] == UINT32_MAX) /* put already: it was touched by several stacks */
-			continue;
-		double v = readout_value(p, native_of(x));
-		if (!share || whole != 0)
-			rc = series_push(r->q, readout_out(r, in, row), t, share ? v / whole : v, NULL, e);
-		r->seen[row] = UINT32_MAX;
+		if (readout_number(r, s, row_native(x), &v))
+			rc = series_push(r->q, readout_out(r, in, row), s->t_ms, v, NULL, e);
 	}
 	return rc;
 }
 
-static void forget_rows(struct readout *r)
+/* {function="x"} names a row, which is there though nothing matches. */
+static void name_asked_for(struct readout *r)
 {
-	for (size_t i = 0; i < r->touched.n; i++) {
-		r->sums.v[r->touched.v[i]] = (struct exact){ 0 };
-		r->seen[r->touched.v[i]] = 0;
-	}
-	r->touched.n = 0;
-	r->stamp = 0;
+	if (!r->frame_rows || r->by != BY_FUNCTION)
+		return;
+	for (size_t i = 0; i < r->frames.n; i++)
+		if (r->frames.m[i].op == MATCH_EQ && view_eqs(r->frames.m[i].name, "function"))
+			readout_touch_function(r, r->frames.m[i].value);
 }
 
 static int read_rows(struct readout *r, struct value *v, struct err *e)
@@ -286,15 +149,16 @@ static int read_rows(struct readout *r, struct value *v, struct err *e)
 		size_t in = readout_in(r, v->s[i].labels);
 		for (size_t k = 0; k < v->s[i].n && !rc; k++) {
 			struct sample *s = &v->s[i].s[k];
-			count_side(r, s->p->a.vec, false);
+			readout_rows(r, s->p->a.vec, false);
 			if (s->p->diff)
-				count_side(r, s->p->b.vec, true);
+				readout_rows(r, s->p->b.vec, true);
+			name_asked_for(r);
 			rc = frames_failed(&r->frames, e);
 			if (!rc)
 				rc = check_rows(r, e);
 			if (!rc)
-				rc = put_rows(r, in, s->p, s->v, s->t_ms, e);
-			forget_rows(r);
+				rc = put_rows(r, in, s, e);
+			readout_forget_rows(r);
 			if (!rc)
 				rc = eval_check(r->q, e);
 		}
@@ -306,12 +170,6 @@ static int read_rows(struct readout *r, struct value *v, struct err *e)
 
 static int parse_granularity(struct readout *r, const struct node *arg, struct err *e)
 {
-	while (arg->kind == NODE_PAREN)
-		arg = arg->paren;
-	if (arg->kind != NODE_STRING) {
-		r->has_frames = true;
-		return frames_init(&r->frames, r->q, arg, e);
-	}
 	for (unsigned i = 0; i < ARRAY_LEN(granularity_names); i++)
 		if (view_eqs(arg->string, granularity_names[i])) {
 			r->by = (enum granularity)i;
@@ -319,6 +177,33 @@ static int parse_granularity(struct readout *r, const struct node *arg, struct e
 		}
 	return err_set(e, ERR_EXECUTION, "%s: \"%.*s\" is no granularity (function, line, file, binary, package): for frames that "
 		       "match an expression write frames(\"%.*s\")", r->n->call.fn->name, VIEW_ARG(arg->string), VIEW_ARG(arg->string));
+}
+
+/* F, granularity, or both in this order, between the profiles and what is behind. */
+static int parse_args(struct readout *r, size_t behind, struct err *e)
+{
+	struct node **args = r->n->call.args;
+	size_t n = r->n->call.n - behind;
+	struct node *first = n > 1 ? node_unwrap(args[1]) : NULL;
+	if (!first)
+		return 0;
+	r->has_frames = first->kind != NODE_STRING;
+	r->frame_rows = n > 2;
+	if (!r->has_frames && n > 2)
+		return err_set(e, ERR_EXECUTION, "%s: one granularity is enough; before it there can be a frame matcher, as in {function=\"x\"}",
+			       r->n->call.fn->name);
+	int rc = r->has_frames ? frames_init(&r->frames, r->q, first, e) : parse_granularity(r, first, e);
+	return rc || n < 3 ? rc : parse_granularity(r, node_unwrap(args[2]), e);
+}
+
+static int parse_errors(struct readout *r, struct err *e)
+{
+	int rc = eval_node(r->q, r->n->call.args[r->n->call.n - 1], r->sp, &r->z, e);
+	for (size_t i = 0; i < r->sp->n && !rc; i++)
+		if (!(value_scalar(&r->z, i) >= 0 && value_scalar(&r->z, i) < HUGE_VAL))
+			rc = err_set(e, ERR_EXECUTION, "%s: the last argument is a number of standard errors, 0 or more, got %g", r->n->call.fn->name,
+				     value_scalar(&r->z, i));
+	return rc;
 }
 
 static void forget_choosers(struct readout *r)
@@ -334,18 +219,20 @@ static void readout_free(struct readout *r)
 	for (size_t i = 0; i < r->memos.n; i++) {
 		free(r->memos.v[i].lines);
 		free(r->memos.v[i].bare);
+		free(r->memos.v[i].tree);
 		symbols_unref(r->memos.v[i].s);
 	}
 	vec_free(&r->memos);
 	vec_free(&r->rows);
-	vec_free(&r->sums);
 	vec_free(&r->touched);
+	vec_free(&r->tree);
+	value_free(&r->z);
 	vec_free(&r->out_keys);
 	vec_free(&r->ins);
 	map_free(&r->row_map);
 	map_free(&r->out_map);
 	buf_free(&r->tmp);
-	free(r->seen);
+	free(r->sums);
 	frames_release(&r->frames);
 	forget_choosers(r);
 }
@@ -361,7 +248,7 @@ static int read_graph(struct readout *r, struct value *v, const struct span *sp,
 	bool neighbours = r->measure == CALLERS || r->measure == CALLEES;
 	*ret_done = false;
 	*n_steps = STEPS_AT_ONCE;
-	if (sp->n < 2 || neighbours)
+	if (sp->n < 2 || neighbours || r->frame_rows)
 		return 0;
 	int rc = graph_read(r, v, sp, keep, ret_done, &columns, e);
 	if (!rc)
@@ -414,14 +301,23 @@ static int read_value(struct readout *r, const struct span *sp, struct value *re
 	return rc;
 }
 
+static bool reads_rows(const struct readout *r)
+{
+	return (!r->has_frames || r->frame_rows || r->measure == CALLERS || r->measure == CALLEES) && r->measure != SAMPLES;
+}
+
 static int read_chunk(struct readout *r, const struct span *sp, const struct keep *keep, size_t *n_steps, struct err *e)
 {
 	struct value v;
-	bool sums = r->has_frames && r->measure != CALLERS && r->measure != CALLEES, done = sums || r->measure == SAMPLES;
+	bool sums = !reads_rows(r), done = sums || r->measure == SAMPLES;
 	int rc = read_value(r, sp, &v, e);
 	if (rc)
 		return rc;
-	if (done)
+	if (r->bound)
+		rc = readout_keep_counted(r, &v, e);
+	if (rc)
+		done = true;
+	else if (done)
 		rc = r->measure == SAMPLES ? readout_samples(r, &v, e) : readout_sums(r, &v, e);
 	else
 		rc = read_graph(r, &v, sp, keep, &done, n_steps, e);
@@ -463,13 +359,15 @@ static void sort_out(struct readout *r)
 	r->out.cap = r->out.n + 1;
 }
 
-static int readout(struct eval *q, struct node *n, const struct span *sp, enum measure m, const struct value *best,
+static int readout(struct eval *q, struct node *n, const struct span *sp, enum measure m, enum bound bound, const struct value *best,
 		   bool greatest, struct value *ret, struct err *e)
 {
-	struct readout r = { .q = q, .n = n, .measure = m };
+	struct readout r = { .q = q, .n = n, .measure = m, .bound = bound, .sp = sp };
 	value_start(q, &r.out, PROMQL_VECTOR);
-	int rc = n->call.n > 1 ? parse_granularity(&r, n->call.args[1], e) : 0;
-	bool stacks = (!r.has_frames || m == CALLERS || m == CALLEES) && m != SAMPLES;
+	int rc = parse_args(&r, bound != NO_BOUND, e);
+	if (!rc && bound)
+		rc = parse_errors(&r, e);
+	bool stacks = reads_rows(&r);
 	r.in = n->call.args[0];
 	if (!rc)
 		rc = find_choosers(&r, sp, e);
@@ -506,7 +404,7 @@ bool readout_can_choose(const struct node *n)
 		return false;
 	for (size_t i = 0; i < ARRAY_LEN(best_of); i++) /* the name first: others may have no arguments */
 		if (strcmp(n->call.fn->name, best_of[i].name) == 0)
-			return n->call.n == 1 || node_unwrap(n->call.args[1])->kind == NODE_STRING;
+			return n->call.n == 1 || (n->call.n == 2 && node_unwrap(n->call.args[1])->kind == NODE_STRING);
 	return false;
 }
 
@@ -517,32 +415,36 @@ int readout_best(struct eval *q, struct node *n, const struct span *sp, bool gre
 		if (strcmp(n->call.fn->name, best_of[i].name) != 0)
 			continue;
 		struct explaining at = explain_begin(q, n);
-		int rc = readout(q, n, sp, best_of[i].measure, k, greatest, ret, e);
+		int rc = readout(q, n, sp, best_of[i].measure, NO_BOUND, k, greatest, ret, e);
 		explain_end(q, n, rc ? NULL : ret, at);
 		return eval_error_at(q, n, rc, e);
 	}
 	return err_set(e, ERR_INTERNAL, "%s has no rows to choose from", n->call.fn->name);
 }
 
-#define READOUT(name, measure) CALL(name) { return readout(q, n, sp, measure, NULL, false, ret, e); }
-READOUT(fn_self, SELF)
-READOUT(fn_total, TOTAL)
-READOUT(fn_share, SHARE)
-READOUT(fn_self_share, SELF_SHARE)
-READOUT(fn_samples, SAMPLES)
+#define READOUT(name, measure, bound) CALL(name) { return readout(q, n, sp, measure, bound, NULL, false, ret, e); }
+READOUT(fn_self, SELF, NO_BOUND)
+READOUT(fn_total, TOTAL, NO_BOUND)
+READOUT(fn_share, SHARE, NO_BOUND)
+READOUT(fn_share_low, SHARE, LOW)
+READOUT(fn_share_high, SHARE, HIGH)
+READOUT(fn_self_share, SELF_SHARE, NO_BOUND)
+READOUT(fn_self_share_low, SELF_SHARE, LOW)
+READOUT(fn_self_share_high, SELF_SHARE, HIGH)
+READOUT(fn_samples, SAMPLES, NO_BOUND)
 
 /* callers and callees: their second argument is F always. */
 static int neighbours(struct eval *q, struct node *n, const struct span *sp, enum measure m, struct value *ret, struct err *e)
 {
 	struct node *arg = node_unwrap(n->call.args[1]);
 	if (arg->kind != NODE_STRING)
-		return readout(q, n, sp, m, NULL, false, ret, e);
+		return readout(q, n, sp, m, NO_BOUND, NULL, false, ret, e);
 	/* here a string can only be an expression */
 	struct node frames = { .kind = NODE_CALL, .call = { func_lookup(VIEW("frames")), &n->call.args[1], 1 } };
 	struct node *args[] = { n->call.args[0], &frames };
 	struct node copy = *n;
 	copy.call.args = args;
-	return readout(q, &copy, sp, m, NULL, false, ret, e);
+	return readout(q, &copy, sp, m, NO_BOUND, NULL, false, ret, e);
 }
 
 CALL(fn_callers)

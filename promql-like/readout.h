@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two ways of reading numbers out of stacks share: readout.c takes profile by profile, graph.c all steps of a
- * span at once. Private to them. */
+/* What the ways of reading numbers out of stacks share: readout.c with readout_rows.c takes profile by profile, graph.c all steps
+ * of a span at once. Private to them. */
 #ifndef PYRRHA_PROMQL_READOUT_H
 #define PYRRHA_PROMQL_READOUT_H
 
@@ -32,16 +32,41 @@ static inline double native_of(const struct exact *x)
 	return (double)x->i + x->f;
 }
 
+/* Sums of values that cannot overflow. */
+__extension__ typedef __int128 wide;
+
 /* The rows met so far, over all profiles of the call. */
 struct row {
-	struct view function, file, line; /* in the query's arena; those that the granularity has */
+	struct view function, file, line; /* in a dictionary that a memo holds, or the query's arena; those that the granularity has */
 };
+
+/* What the profile at work has in a row. */
+struct row_sum {
+	wide i;
+	double f;
+	uint32_t depth;               /* how many frames above the node at work are of the row */
+	uint32_t stamp;               /* of the stack that counted it last */
+	bool touched;
+};
+
+static inline double row_native(const struct row_sum *x)
+{
+	return (double)x->i + x->f;
+}
 
 struct row_memo {
 	struct symbols *s;
 	uint32_t *lines, *bare; /* row + 1 by line id, by location id */
 	uint32_t n_lines, n_locations;
+	uint32_t *tree;         /* by node id: its place in readout.tree + 1; all 0 between profiles */
+	size_t n_tree;
 };
+
+struct row_node;
+extern const char *const granularity_names[BY_PACKAGE + 1];
+
+/* Which of Wilson's bounds of a share is meant. */
+enum bound { NO_BOUND, LOW, HIGH };
 
 struct readout {
 	struct eval *q;
@@ -49,7 +74,11 @@ struct readout {
 	enum measure measure;
 	enum granularity by;
 	bool has_frames;
+	bool frame_rows;              /* a row per granule, of matching frames alone */
 	struct frames frames;
+	enum bound bound;
+	const struct span *sp;        /* of the whole call */
+	struct value z;               /* standard errors; a scalar at each step of sp */
 	/* self(focus(P, F)): what P is, and the filters around it, as long as it can be read in one pass; else in is the argument. */
 	struct node *in;
 	VEC(struct chooser) choosers;
@@ -57,11 +86,11 @@ struct readout {
 	struct map row_map;
 	VEC(struct row_memo) memos;
 	/* of the profile at work */
-	VEC(struct exact) sums;       /* by row */
-	VEC(uint32_t) touched;
-	uint32_t *seen;               /* by row: stamp of the stack that counted it last */
-	size_t n_seen;
-	uint32_t stamp;
+	struct row_sum *sums;         /* by row */
+	size_t n_sums;
+	VEC(uint32_t) touched;        /* rows that it has */
+	VEC(struct row_node) tree;
+	uint32_t root, stamp;
 	struct buf tmp;
 	/* output series by (input series, row) */
 	struct map out_map;
@@ -84,6 +113,18 @@ double readout_value(const struct prof *p, double native);
 
 int readout_overflow(struct err *e);
 
+/* Adds the rows of a side of a profile to r->sums, frames_failed of r->frames as it is; forget them after it. */
+void readout_rows(struct readout *r, const struct stackvec *v, bool minus);
+void readout_forget_rows(struct readout *r);
+/* The profile at work has the row of that function, at least 0. */
+void readout_touch_function(struct readout *r, struct view name);
+/* How many observations a profile stands on; of a rate: those of its range. */
+double readout_observations(const struct sample *s);
+/* What is put out for a native number of a profile: its value, share, bound. False: nothing is. */
+bool readout_number(const struct readout *r, const struct sample *s, double native, double *ret);
+/* Only elements that bounds can be told of stay, with a warning; an error if there are none. */
+int readout_keep_counted(struct readout *r, struct value *v, struct err *e);
+
 /* One number per profile of v. */
 int readout_sums(struct readout *r, struct value *v, struct err *e);
 int readout_samples(struct readout *r, struct value *v, struct err *e);
@@ -98,5 +139,11 @@ struct keep {
  * out, if stacks have to be made for it. *ret_columns: how many columns there were, to choose the next span. */
 int graph_read(struct readout *r, struct value *v, const struct span *sp, const struct keep *keep, bool *ret_done,
 	       size_t *ret_columns, struct err *e);
+
+/* The number of the step at t_ms. */
+static inline uint32_t graph_step(const struct span *sp, int64_t t_ms)
+{
+	return (uint32_t)((t_ms - sp->start) / sp->step);
+}
 
 #endif

@@ -98,12 +98,9 @@ static int put_sum(struct readout *r, const struct pending *p, struct err *e)
 {
 	if (p->x.overflow)
 		return readout_overflow(e);
-	double v = readout_value(p->s->p, native_of(&p->x));
-	if (r->measure == SHARE || r->measure == SELF_SHARE) {
-		if (p->s->v == 0)
-			return 0;
-		v /= p->s->v;
-	}
+	double v;
+	if (!readout_number(r, p->s, native_of(&p->x), &v))
+		return 0;
 	return series_push(r->q, readout_out(r, p->in, UINT32_MAX), p->s->t_ms, v, NULL, e);
 }
 
@@ -150,43 +147,44 @@ static bool has_observations(const struct prof *p)
 	       (view_eq(t->sample_type, t->period_type) && view_eq(t->sample_unit, t->period_unit) && p->period > 0);
 }
 
-static void say_uncounted(const struct ptype *t, struct err *e)
+/* Whether r can take the profile; if not, why is filled in. */
+static bool check_counted(const struct readout *r, const struct prof *p, struct err *why)
 {
+	const char *fn = r->n->call.fn->name;
+	if (r->bound && p->diff) {
+		err_set(why, ERR_EXECUTION, "%s: a difference has no bounds: ask for those of each side", fn);
+		return false;
+	}
+	if (has_observations(p))
+		return true;
 	struct buf name = { 0 };
-	ptype_format(t, &name);
-	err_set(e, ERR_EXECUTION, "samples: nothing says how many observations %s stands for, since its values are not its "
-		"period's: use the type that counts them", name.ptr);
+	ptype_format(p->type, &name);
+	err_set(why, ERR_EXECUTION, "%s: nothing says how many observations %s stands for, since its values are not its "
+		"period's: use the type that counts them", fn, name.ptr);
 	buf_free(&name);
+	return false;
 }
 
-/* Only elements whose observations are known stay, with a warning; an error if there are none. */
-static int keep_counted(struct readout *r, struct value *v, struct err *e)
+int readout_keep_counted(struct readout *r, struct value *v, struct err *e)
 {
-	const struct prof *bad = NULL;
-	size_t kept = 0;
-	for (size_t i = 0; i < v->n; i++)
-		for (size_t k = 0; k < v->s[i].n; k++) {
-			bool known = has_observations(v->s[i].s[k].p);
-			kept += known;
-			bad = known ? bad : v->s[i].s[k].p;
-		}
-	if (!bad)
+	struct err why = { 0 };
+	size_t kept = 0, all = 0;
+	for (size_t i = 0; i < v->n; all += v->s[i++].n)
+		for (size_t k = 0; k < v->s[i].n; k++)
+			kept += check_counted(r, v->s[i].s[k].p, &why);
+	if (kept == all)
 		return 0;
-	if (!kept) {
-		say_uncounted(bad->type, e);
-		return -(int)e->code;
-	}
+	if (!kept)
+		return err_set(e, why.code, "%s", why.msg);
 	for (size_t i = 0; i < v->n; i++) {
 		struct series *s = &v->s[i];
 		size_t out = 0;
 		for (size_t k = 0; k < s->n; k++) {
-			if (has_observations(s->s[k].p)) {
+			char place[32];
+			if (check_counted(r, s->s[k].p, &why)) {
 				s->s[out++] = s->s[k];
 				continue;
 			}
-			struct err why;
-			char place[32];
-			say_uncounted(s->s[k].p->type, &why);
 			eval_note(r->q, false, "PromQL warning: dropped: %s (%s)", why.msg, eval_place(r->q, r->n->start, place));
 			prof_unref(s->s[k].p);
 		}
@@ -206,9 +204,14 @@ static double per_observation(const struct prof *p)
 	return u.factor < 1 ? rint(1 / u.factor) / (double)p->period : 1 / (u.factor * (double)p->period);
 }
 
+double readout_observations(const struct sample *s)
+{
+	return fabs(s->v * per_observation(s->p) * (s->p->per_s ? s->p->per_s : 1));
+}
+
 int readout_samples(struct readout *r, struct value *v, struct err *e)
 {
-	int rc = keep_counted(r, v, e);
+	int rc = readout_keep_counted(r, v, e);
 	if (rc)
 		return rc;
 	if (!r->has_frames) {

@@ -17,7 +17,7 @@ interface Open { text: string; at: number; call: string; commas: number; comma: 
 
 /* By their second argument: a string is an expression that frames match, or a granularity. */
 const FILTERS = new Set(['focus', 'ignore', 'hide', 'show', 'show_from', 'prune_from', 'callers', 'callees', 'samples']);
-const READOUTS = new Set(['self', 'total', 'share', 'self_share']);
+const READOUTS = new Set(['self', 'total', 'share', 'self_share', 'share_low', 'share_high', 'self_share_low', 'self_share_high']);
 
 /** What is being typed at the caret. */
 export function contextAt(q: string, caret: number): Context {
@@ -56,7 +56,7 @@ export function contextAt(q: string, caret: number): Context {
 		const regexp = inside?.call === 'frames' ? stack.slice(0, -1) : FILTERS.has(inside?.call ?? '') ? stack : null;
 		const profiles = regexp && framesOf(q, tokens, regexp);
 		if (profiles !== null) return { ...string, kind: 'frame', label: 'function', regexp: true, profiles };
-		return inside && READOUTS.has(inside.call) && inside.commas === 1 ? { ...string, kind: 'granularity' } : string;
+		return inside && READOUTS.has(inside.call) && (inside.commas === 1 || inside.commas === 2) ? { ...string, kind: 'granularity' } : string;
 	}
 	if (last?.kind === 'string' || last?.kind === 'number' || last?.kind === 'duration') return { kind: 'none', from: caret, prefix: '' };
 	return { kind: 'expression', from, prefix };

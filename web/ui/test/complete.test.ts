@@ -40,6 +40,7 @@ test('where frames are matched', () => {
 	assert.equal(frame(`hide(${p}, {binary="x", file="|`), `frame  file  ${p}`);
 	assert.equal(frame(`share(${p}, frames("en|"))`), `frame en function re ${p}`);
 	assert.equal(frame(`self(${p}, "fi|")`), 'granularity fi');
+	assert.equal(frame(`share(${p}, {function="f"}, "fi|")`), 'granularity fi');
 	assert.equal(frame(`diff(${p}, cpu{|`), 'label');
 	assert.equal(frame('topk(5, cpu{|'), 'label');
 	assert.equal(frame(`label_replace(${p}, "a|`), 'none a');

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A row per function (line, file, binary, package) of one profile. Its stacks are a tree: values are added up from the leaves to
+ * the root, and at each frame go to its row, unless a caller above is of the same row already: so a recursive function counts
+ * once per stack, and a node is visited once however many stacks lie below. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/frame.h"
+#include "readout.h"
+
+/* ---- rows ---- */
+
+const char *const granularity_names[BY_PACKAGE + 1] = { "function", "line", "file", "binary", "package" };
+
+static struct row make_row(struct readout *r, const struct symbols *s, const struct sym_location *l, uint32_t i, char line[24])
+{
+	struct row x = { VIEW(""), VIEW(""), VIEW("") };
+	struct view name = frame_name(s, l, i, &r->tmp), binary = frame_binary(s, l);
+	switch (r->by) {
+	case BY_FUNCTION: x.function = name; break;
+	case BY_LINE:
+		x.function = name;
+		x.file = frame_file(s, l, i);
+		if (frame_line(s, l, i)) {
+			int n = snprintf(line, 24, "%lld", (long long)frame_line(s, l, i));
+			x.line = view_make(line, (size_t)n);
+		}
+		break;
+	case BY_FILE: x.function = frame_file(s, l, i); break;
+	case BY_BINARY: x.function = binary; break;
+	case BY_PACKAGE: x.function = frame_function(s, l, i) ? frame_package(name, binary) : binary; break;
+	}
+	return x;
+}
+
+/* What lies in a dictionary stays there as long as the memo holds it; what was made for this row does not. */
+static struct view keep_text(struct readout *r, struct view v)
+{
+	bool made = r->tmp.ptr && v.ptr >= r->tmp.ptr && v.ptr < r->tmp.ptr + r->tmp.len;
+	return made ? eval_view(r->q, v) : v;
+}
+
+static uint32_t row_of(struct readout *r, struct row x)
+{
+	uint64_t h = hash_view(x.function) ^ hash_u64(hash_view(x.file)) ^ hash_u64(hash_view(x.line) + 1);
+	uint32_t id;
+	for (size_t at = map_start(&r->row_map, h); map_probe(&r->row_map, h, &at, &id);) {
+		const struct row *y = &r->rows.v[id];
+		if (view_eq(x.function, y->function) && view_eq(x.file, y->file) && view_eq(x.line, y->line))
+			return id;
+	}
+	id = (uint32_t)r->rows.n;
+	vec_push(&r->rows, (struct row){ keep_text(r, x.function), x.file, eval_view(r->q, x.line) });
+	map_insert(&r->row_map, h, id);
+	return id;
+}
+
+static uint32_t row_id(struct readout *r, const struct symbols *s, const struct sym_location *l, uint32_t i)
+{
+	char line[24];
+	return row_of(r, make_row(r, s, l, i, line));
+}
+
+struct row_memo *readout_memo(struct readout *r, struct symbols *s)
+{
+	uint32_t lines = symbols_count(s, SYMBOLS_LINES), locations = symbols_count(s, SYMBOLS_LOCATIONS);
+	for (size_t i = 0; i < r->memos.n; i++) {
+		struct row_memo *m = &r->memos.v[i];
+		if (m->s != s)
+			continue;
+		if (m->n_lines < lines || m->n_locations < locations) {
+			m->lines = xreallocarray(m->lines, lines + 1, 4);
+			m->bare = xreallocarray(m->bare, locations + 1, 4);
+			memset(m->lines + m->n_lines, 0, (lines - m->n_lines) * 4);
+			memset(m->bare + m->n_locations, 0, (locations - m->n_locations) * 4);
+			m->n_lines = lines;
+			m->n_locations = locations;
+		}
+		return m;
+	}
+	vec_push(&r->memos, (struct row_memo){ symbols_ref(s), xcalloc(lines + 1, 4), xcalloc(locations + 1, 4), lines, locations, NULL, 0 });
+	return &r->memos.v[r->memos.n - 1];
+}
+
+uint32_t readout_row(struct readout *r, struct row_memo *m, uint32_t location, uint32_t i)
+{
+	const struct sym_location *l = symbols_get_location(m->s, location);
+	uint32_t *at = l->n_lines ? &m->lines[l->first_line + i] : &m->bare[location];
+	if (!*at)
+		*at = row_id(r, m->s, l, i) + 1;
+	return *at - 1;
+}
+
+/* ---- one profile ---- */
+
+static void need_rows(struct readout *r, uint32_t row)
+{
+	if (row < r->n_sums)
+		return;
+	size_t n = MAX((size_t)row + 1, r->n_sums * 2 + 64);
+	r->sums = xreallocarray(r->sums, n, sizeof *r->sums);
+	memset(r->sums + r->n_sums, 0, (n - r->n_sums) * sizeof *r->sums);
+	r->n_sums = n;
+}
+
+static struct row_sum *touch(struct readout *r, uint32_t row)
+{
+	struct row_sum *x = &r->sums[row];
+	if (!x->touched)
+		vec_push(&r->touched, row);
+	x->touched = true;
+	return x;
+}
+
+static inline void add_value(struct row_sum *x, const struct stackvec *v, size_t i, bool minus)
+{
+	if (v->is_float)
+		x->f += minus ? -v->floats[i] : v->floats[i];
+	else
+		x->i += minus ? -(wide)v->ints[i] : (wide)v->ints[i];
+}
+
+/* What the rows of one side are made with. */
+struct side_reader {
+	struct readout *r;
+	struct row_memo *m;
+	struct frames_memo frames; /* of those that count, or whose neighbours do */
+	const struct stackvec *v;
+	bool minus;
+};
+
+static bool counts(struct side_reader *a, uint32_t location, uint32_t i)
+{
+	return !a->r->frame_rows || frames_memo_match(&a->frames, location, i);
+}
+
+static void count_self(struct side_reader *a, size_t i, uint32_t node)
+{
+	uint32_t location = symbols_get_node(a->m->s, node)->location;
+	if (!counts(a, location, 0))
+		return;
+	uint32_t row = readout_row(a->r, a->m, location, 0);
+	need_rows(a->r, row);
+	add_value(touch(a->r, row), a->v, i, a->minus);
+}
+
+/* Neighbours of matching frames, walking from the leaf: who calls them, or whom they call. A function that calls itself is
+ * not its own neighbour, as in pprof's peek. */
+static void count_neighbour(struct side_reader *a, size_t i, uint32_t row)
+{
+	struct readout *r = a->r;
+	need_rows(r, row);
+	struct row_sum *x = touch(r, row);
+	if (x->stamp == r->stamp)
+		return;
+	x->stamp = r->stamp;
+	add_value(x, a->v, i, a->minus);
+}
+
+static void count_neighbours(struct side_reader *a, size_t i, uint32_t node)
+{
+	struct readout *r = a->r;
+	bool below_matches = false, has_below = false;
+	uint32_t below_row = 0;
+	r->stamp++;
+	for (; node; node = symbols_get_node(a->m->s, node)->parent) {
+		uint32_t location = symbols_get_node(a->m->s, node)->location;
+		uint32_t n = frame_count(symbols_get_location(a->m->s, location));
+		for (uint32_t k = 0; k < n; k++) {
+			bool matches = frames_memo_match(&a->frames, location, k);
+			uint32_t row = readout_row(r, a->m, location, k);
+			if (r->measure == CALLERS && below_matches && row != below_row)
+				count_neighbour(a, i, row);
+			if (r->measure == CALLEES && matches && has_below && row != below_row)
+				count_neighbour(a, i, below_row);
+			below_matches = matches;
+			below_row = row;
+			has_below = true;
+		}
+	}
+}
+
+/* ---- total: the tree ---- */
+
+/* Indices of r->tree, plus 1; 0 = none. */
+struct row_node {
+	uint32_t node, parent, child, sibling;
+	wide i;
+	double f;
+};
+
+static uint32_t plant(struct readout *r, struct row_memo *m, uint32_t node)
+{
+	uint32_t below = 0, leaf = 0;
+	for (; node; node = symbols_get_node(m->s, node)->parent) {
+		uint32_t at = m->tree[node];
+		bool known = at != 0;
+		if (!known) {
+			vec_push(&r->tree, (struct row_node){ .node = node });
+			m->tree[node] = at = (uint32_t)r->tree.n;
+		}
+		if (below) {
+			struct row_node *child = &r->tree.v[below - 1], *parent = &r->tree.v[at - 1];
+			child->parent = at;
+			child->sibling = parent->child;
+			parent->child = below;
+		}
+		leaf = leaf ? leaf : at;
+		if (known)
+			return leaf;
+		below = at;
+	}
+	r->tree.v[below - 1].sibling = r->root;
+	r->root = below;
+	return leaf;
+}
+
+static void enter_node(struct side_reader *a, const struct row_node *n)
+{
+	uint32_t location = symbols_get_node(a->m->s, n->node)->location;
+	uint32_t count = frame_count(symbols_get_location(a->m->s, location));
+	for (uint32_t k = 0; k < count; k++) {
+		if (!counts(a, location, k))
+			continue;
+		uint32_t row = readout_row(a->r, a->m, location, k);
+		need_rows(a->r, row);
+		a->r->sums[row].depth++;
+	}
+}
+
+static void leave_node(struct side_reader *a, const struct row_node *n)
+{
+	uint32_t location = symbols_get_node(a->m->s, n->node)->location;
+	uint32_t count = frame_count(symbols_get_location(a->m->s, location));
+	for (uint32_t k = 0; k < count; k++) {
+		if (!counts(a, location, k))
+			continue;
+		uint32_t row = readout_row(a->r, a->m, location, k);
+		if (--a->r->sums[row].depth)
+			continue;
+		struct row_sum *x = touch(a->r, row);
+		x->i += a->minus ? -n->i : n->i;
+		x->f += a->minus ? -n->f : n->f;
+	}
+	if (n->parent) {
+		struct row_node *parent = &a->r->tree.v[n->parent - 1];
+		parent->i += n->i;
+		parent->f += n->f;
+	}
+}
+
+/* Depth first; what is added up at a node is complete when it is left. */
+static void fold_tree(struct side_reader *a)
+{
+	struct row_node *t = a->r->tree.v;
+	for (uint32_t at = a->r->root; at;) {
+		enter_node(a, &t[at - 1]);
+		if (t[at - 1].child) {
+			at = t[at - 1].child;
+			continue;
+		}
+		for (;;) {
+			const struct row_node *n = &t[at - 1];
+			leave_node(a, n);
+			at = n->sibling;
+			if (at || !n->parent)
+				break;
+			at = n->parent;
+		}
+	}
+}
+
+static void count_total(struct side_reader *a)
+{
+	struct readout *r = a->r;
+	uint32_t n_nodes = symbols_count(a->m->s, SYMBOLS_NODES);
+	if (a->m->n_tree < n_nodes + 1) {
+		free(a->m->tree);
+		a->m->tree = xcalloc((size_t)n_nodes + 1, sizeof *a->m->tree);
+		a->m->n_tree = n_nodes + 1;
+	}
+	r->root = 0;
+	for (size_t i = 0; i < a->v->n; i++) {
+		if (a->v->is_float ? a->v->floats[i] == 0 : a->v->ints[i] == 0)
+			continue;
+		uint32_t node = symbols_stack_node(a->m->s, symbols_get_column(a->m->s, a->v->columns[i])->stack);
+		if (!node)
+			continue;
+		uint32_t at = plant(r, a->m, node);
+		struct row_node *leaf = &r->tree.v[at - 1];
+		if (a->v->is_float)
+			leaf->f += a->v->floats[i];
+		else
+			leaf->i += a->v->ints[i];
+	}
+	fold_tree(a);
+	for (size_t i = 0; i < r->tree.n; i++)
+		a->m->tree[r->tree.v[i].node] = 0;
+	r->tree.n = 0;
+}
+
+static void count_stacks(struct side_reader *a)
+{
+	bool self = a->r->measure == SELF || a->r->measure == SELF_SHARE;
+	for (size_t i = 0; i < a->v->n; i++) {
+		if (a->v->is_float ? a->v->floats[i] == 0 : a->v->ints[i] == 0) /* scaled by 0: there is nothing, as in a graph */
+			continue;
+		uint32_t node = symbols_stack_node(a->m->s, symbols_get_column(a->m->s, a->v->columns[i])->stack);
+		if (node && self)
+			count_self(a, i, node);
+		else if (node)
+			count_neighbours(a, i, node);
+	}
+}
+
+void readout_rows(struct readout *r, const struct stackvec *v, bool minus)
+{
+	struct row_memo m = *readout_memo(r, v->symbols);
+	struct side_reader a = { .r = r, .m = &m, .v = v, .minus = minus };
+	if (r->has_frames)
+		frames_memo_init(&a.frames, &r->frames, v->symbols);
+	if (r->measure == TOTAL || r->measure == SHARE)
+		count_total(&a);
+	else
+		count_stacks(&a);
+	struct row_memo *kept = readout_memo(r, v->symbols);
+	kept->tree = m.tree;
+	kept->n_tree = m.n_tree;
+	if (r->has_frames)
+		frames_memo_free(&a.frames);
+}
+
+void readout_forget_rows(struct readout *r)
+{
+	for (size_t i = 0; i < r->touched.n; i++)
+		r->sums[r->touched.v[i]] = (struct row_sum){ 0 };
+	r->touched.n = 0;
+}
+
+void readout_touch_function(struct readout *r, struct view name)
+{
+	uint32_t row = row_of(r, (struct row){ name, VIEW(""), VIEW("") });
+	need_rows(r, row);
+	touch(r, row);
+}
+
+int readout_cmp_rows(const struct readout *r, uint32_t a, uint32_t b)
+{
+	const struct row *x = &r->rows.v[a], *y = &r->rows.v[b];
+	int c = view_cmp(x->function, y->function);
+	if (!c)
+		c = view_cmp(x->file, y->file);
+	return c ? c : view_cmp(x->line, y->line);
+}
