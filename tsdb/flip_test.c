@@ -18,6 +18,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/num.h"
 #include "base/view.h"
 #include "tsdb/files.h"
 #include "tsdb/record.h"
@@ -48,6 +49,7 @@ static void run(const char *a, const char *b, const char *c, const char *d)
 
 /* ---- the storage as it was ---- */
 
+/* Each is noted by its pod, as the number of it. */
 struct appended {
 	unsigned pod;
 	int64_t t_ms, total;
@@ -62,8 +64,15 @@ struct original {
 static void add(struct original *o, unsigned pod, int64_t t_ms, uint32_t n)
 {
 	uint64_t seed = kit_random(&random_state);
+	char key[16], value[16];
+	snprintf(key, sizeof key, "flip-%u", pod);
+	snprintf(value, sizeof value, "%zu", o->v.n);
+	const struct sink_note note = { view_of(key), view_of(value), t_ms };
+	o->k.notes = &note;
+	o->k.n_notes = 1;
 	o->k.now_ms = t_ms;
 	assert_int_equal(kit_append(&o->k, pod, t_ms, seed, n, NULL), 0);
+	o->k.n_notes = 0;
 	tsdb_flush(o->k.db); /* a record each, and one for its symbols */
 	vec_push(&o->v, (struct appended){ pod, t_ms, kit_profile_total(seed, n), kit_profile_sum(seed, n, false) });
 }
@@ -102,7 +111,9 @@ static void make(struct original *o)
 /* ---- what is there ---- */
 
 struct found {
+	const struct original *o;
 	bool *there;    /* by profile of the original */
+	size_t notes;   /* that are the last of their pod */
 	size_t n, lost; /* lost: of the original */
 	uint64_t lost_records, lost_symbols;
 };
@@ -120,6 +131,19 @@ static void see_profile(const struct original *o, struct found *f, struct view p
 	fail_msg("a profile at %lld that nobody appended", (long long)p->t_ms);
 }
 
+static void see_note(void *arg, const struct sink_note *n)
+{
+	struct found *f = arg;
+	int64_t i;
+	unsigned pod = n->key.len == 6 ? (unsigned)(n->key.ptr[5] - '0') : PODS;
+	assert_true(view_starts(n->key, VIEW("flip-")) && num_parse_i64(n->value, &i) && i >= 0 && (size_t)i < f->o->v.n);
+	assert_true(f->o->v.v[i].pod == pod);
+	bool last = true;
+	for (size_t k = (size_t)i + 1; k < f->o->v.n; k++)
+		last &= f->o->v.v[k].pod != pod;
+	f->notes += last;
+}
+
 static void look(struct kit *k, const struct original *o, struct found *f)
 {
 	struct source_view *v;
@@ -129,7 +153,8 @@ static void look(struct kit *k, const struct original *o, struct found *f)
 	struct err e = { 0 };
 	size_t n, n_p;
 	struct tsdb_stats stats;
-	*f = (struct found){ .there = xcalloc(o->v.n + 1, sizeof *f->there) };
+	*f = (struct found){ .o = o, .there = xcalloc(o->v.n + 1, sizeof *f->there) };
+	assert_int_equal(tsdb_sink(k->db)->notes(tsdb_sink(k->db), VIEW(""), see_note, f, &e), 0);
 	assert_int_equal(tsdb_source(k->db)->open(tsdb_source(k->db), &v, &e), 0);
 	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW(LABEL_NAME), view_of(KIT_SAMPLES), &e), 0);
 	assert_int_equal(v->ops->select(v, &m, 1, 0, INT64_MAX, NULL, &s, &n, &e), 0);
@@ -206,6 +231,7 @@ static void free_names(struct names n)
 /* Where in a file of the log the records lie. */
 struct place {
 	long at, end;
+	bool is_note;
 };
 
 struct places {
@@ -220,10 +246,11 @@ static int add_place(void *arg, struct view key, struct view value, struct err *
 	(void)e;
 	for (size_t i = 0; key.len == 8 && i < 8; i++)
 		number = number << 8 | (uint8_t)key.ptr[i];
+	bool is_note = view_starts(key, VIEW("\xfe"));
 	const char *at = memmem(p->bytes.ptr, p->bytes.len, value.ptr + value.len - 8, 8); /* its checksum is its own */
 	long end = at ? (long)(at - p->bytes.ptr) + 8 : 0;
-	if (number && at)
-		vec_push(&p->v, (struct place){ end - (long)value.len, end });
+	if ((number || is_note) && at)
+		vec_push(&p->v, (struct place){ end - (long)value.len, end, is_note });
 	return 0;
 }
 
@@ -234,8 +261,8 @@ static int add_places(void *arg, struct view entry, struct err *e)
 	return rc;
 }
 
-/* How many records of the file a flipped bit may cost. */
-static size_t may_lose(const char *path, long at)
+/* How many records of the file a flipped bit may cost, and how many notes. */
+static size_t may_lose(const char *path, long at, size_t *ret_notes)
 {
 	CLEANUP(buf_free) struct buf b = { 0 };
 	struct places p = { 0 };
@@ -244,6 +271,7 @@ static size_t may_lose(const char *path, long at)
 	struct err e;
 	size_t n = 0;
 	bool is_log = view_ends(view_of(path), VIEW(".log"));
+	*ret_notes = 0;
 	if (!is_log && !view_ends(view_of(path), VIEW(".sst")))
 		return 0;
 	assert_int_equal(buf_read_file(&b, path, &e), 0);
@@ -253,10 +281,11 @@ static size_t may_lose(const char *path, long at)
 	else
 		table_each(path, add_place, &p, &tl, &e);
 	long block = is_log ? WAL_BLOCK : TABLE_BLOCK, lo = is_log ? at / block * block : at - 2 * block, hi = is_log ? lo + block : at + 2 * block;
-	for (size_t i = 0; i < p.v.n; i++)
-		n += p.v.v[i].end > lo && p.v.v[i].at < hi;
 	if (!is_log && p.v.n && at > p.v.v[p.v.n - 1].end + 200)
-		n = 0; /* index, properties, footer: no record lies there */
+		p.v.n = 0; /* index, properties, footer: no record lies there */
+	for (size_t i = 0; i < p.v.n; i++)
+		if (p.v.v[i].end > lo && p.v.v[i].at < hi)
+			(*(p.v.v[i].is_note ? ret_notes : &n))++;
 	vec_free(&p.v);
 	return n;
 }
@@ -280,7 +309,7 @@ static void append_one_of(struct kit *k, unsigned pod, int64_t t_ms)
 }
 
 struct tally {
-	size_t trials, harmed, lost, may;
+	size_t trials, harmed, lost, may, old_notes;
 };
 
 /* Flips a bit of dir/name in a copy and opens that twice. */
@@ -293,7 +322,7 @@ static void trial(const struct original *o, const char *sub, const char *name, b
 	run("cp", "-r", o->k.dir, copy);
 	long at = (long)(kit_random(&random_state) % (uint64_t)size_of(path));
 	int bit = (int)(kit_random(&random_state) % 8);
-	size_t may = of_log ? may_lose(path, at) : 0;
+	size_t may_notes = 0, may = of_log ? may_lose(path, at, &may_notes) : 0;
 	if (getenv("FLIP_TRACE"))
 		fprintf(stderr, "flip %s%s at %ld bit %d: may lose %zu\n", sub, name, at, bit, may);
 	flip(path, at, bit);
@@ -306,7 +335,11 @@ static void trial(const struct original *o, const char *sub, const char *name, b
 	k.o.read_only = false;
 	kit_open(&k);
 	look(&k, o, &f);
-	assert_true(only.n == f.n && only.lost_records == f.lost_records);
+	assert_true(only.n == f.n && only.lost_records == f.lost_records && only.notes == f.notes);
+	if (f.notes + may_notes < PODS)
+		fail_msg("bit %d of byte %ld of %s%s: %zu of %d notes are the newest, %zu may not be", bit, at, sub, name, f.notes, PODS,
+			 may_notes);
+	t->old_notes += PODS - f.notes;
 	if (f.lost > may || (f.lost && !f.lost_records))
 		fail_msg("bit %d of byte %ld of %s%s: %zu profiles are gone, the block had %zu records, %llu are said to be lost", bit, at, sub,
 			 name, f.lost, may, (unsigned long long)f.lost_records);
@@ -338,8 +371,8 @@ static void trials(const struct original *o, const char *sub, const char *begin,
 	struct tally t = { 0 };
 	for (unsigned i = 0; i < scaled(n); i++)
 		trial(o, sub, names.v.v[i % names.v.n], of_log, &t);
-	print_message("%-14s%s%s: %zu bits, %zu of them cost something: %zu profiles of %zu records in their blocks\n", sub, begin, end, t.trials,
-		      t.harmed, t.lost, t.may);
+	print_message("%-14s%s%s: %zu bits, %zu of them cost something: %zu profiles of %zu records in their blocks, %zu notes are older\n", sub,
+		      begin, end, t.trials, t.harmed, t.lost, t.may, t.old_notes);
 	free_names(names);
 }
 

@@ -8,13 +8,9 @@
 #include <cmocka.h>
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -22,6 +18,7 @@
 #include "base/view.h"
 #include "tsdb/db.h"
 #include "tsdb/testkit.h"
+#include "tsdb/wal.h"
 
 #define HOUR INT64_C(3600000)
 #define DAY (24 * HOUR)
@@ -225,10 +222,194 @@ static void test_bounds(void **state)
 	kit_free(&k);
 }
 
+static char *head_file(const struct kit *k, const char *end)
+{
+	AUTOFREE char *dir = xasprintf("%s/head", k->dir);
+	char *found = NULL;
+	DIR *d = opendir(dir);
+	for (struct dirent *x; (x = readdir(d));)
+		if (!found && (view_ends(view_of(x->d_name), view_of(end)) || view_starts(view_of(x->d_name), view_of(end))))
+			found = xasprintf("%s/%s", dir, x->d_name);
+	closedir(d);
+	assert_non_null(found);
+	return found;
+}
+
+/* The last of a batch's changes. */
+struct change {
+	char key[64], value[200];
+	size_t key_len, value_len;
+};
+
+static int see_change(void *arg, struct view key, struct view value, struct err *e)
+{
+	struct change *c = arg;
+	(void)e;
+	assert_true(key.len <= sizeof c->key && value.len <= sizeof c->value);
+	memcpy(c->key, key.ptr, c->key_len = key.len);
+	memcpy(c->value, value.ptr, c->value_len = value.len);
+	return 0;
+}
+
+static struct change change_of(rocksdb_writebatch_t *batch)
+{
+	struct change c = { .key_len = 0 };
+	struct err e;
+	size_t len;
+	int rc;
+	const char *bytes = rocksdb_writebatch_data(batch, &len);
+	assert_true(wal_batch(view_make(bytes, len), see_change, &c, &rc, &e));
+	rocksdb_writebatch_clear(batch);
+	return c;
+}
+
+static enum rescue_verdict judge(struct notes *t, const struct change *c)
+{
+	return notes_judge(t, view_make(c->key, c->key_len), view_make(c->value, c->value_len));
+}
+
+/* Whatever file an older value is found in, after a newer one it does not count; nor does that of a commit that failed, after what
+ * was put in its place; nor one with a flipped bit. */
+static void test_judge(void **state)
+{
+	struct notes *t = notes_new();
+	struct notes_room room;
+	struct note **n;
+	struct change c[3];
+	struct err e;
+	uint64_t last = 0;
+	rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(notes_take(t, &(struct sink_note){ KEY("cursor\0a"), VIEW("12"), 5 }, 1, &n, &room, &e), 0);
+		notes_put(t, n[0]);
+		free(n);
+		notes_write(t, batch, 10 + (uint64_t)i);
+		c[i] = change_of(batch);
+		notes_failed(t);
+		if (i == 1) { /* there was none before */
+			notes_undo(t, batch, 14);
+			notes_undone(t);
+			struct change undone = change_of(batch);
+			assert_int_equal(judge(t, &undone), RESCUE_TAKE);
+			assert_int_equal(judge(t, &c[0]), RESCUE_PASS);
+			assert_int_equal(judge(t, &c[1]), RESCUE_PASS);
+			notes_clear(t);
+			assert_true(notes_load(t, view_make(undone.key, undone.key_len), view_make(undone.value, undone.value_len), &last));
+			assert_int_equal(last, 14);
+			size_t bytes;
+			notes_count(t, &last, &bytes);
+			assert_int_equal(last, 0);
+		}
+	}
+	assert_int_equal(judge(t, &c[1]), RESCUE_TAKE);
+	assert_int_equal(judge(t, &c[0]), RESCUE_PASS);
+	assert_int_equal(judge(t, &c[1]), RESCUE_TAKE); /* found once more */
+	assert_int_equal(judge(t, &c[2]), RESCUE_TAKE);
+	assert_int_equal(judge(t, &c[1]), RESCUE_PASS);
+	for (size_t i = 0; i < c[2].value_len; i++) {
+		c[2].value[i] ^= 16;
+		assert_int_equal(judge(t, &c[2]), RESCUE_PASS);
+		c[2].value[i] ^= 16;
+	}
+	c[2].key[c[2].key_len - 1] ^= 1; /* another note's */
+	assert_int_equal(judge(t, &c[2]), RESCUE_PASS);
+	rocksdb_writebatch_destroy(batch);
+	notes_free(t);
+}
+
+/* Several tables have several values of a note: of a log that is made anew of them the newest counts. */
+static void test_made_anew(void **state)
+{
+	struct kit k;
+	char value[8];
+	(void)state;
+	kit_init(&k);
+	k.o.no_sealing = true;
+	kit_open(&k);
+	note(&k, KEY("cursor\0b"), "1");
+	for (int i = 0; i < 6; i++) {
+		snprintf(value, sizeof value, "%d", i * 7 % 10); /* 0 7 4 1 8 5 */
+		note(&k, KEY("cursor\0a"), value);
+		kit_reopen(&k);
+	}
+	for (int how = 0; how < 2; how++) {
+		kit_close(&k);
+		AUTOFREE char *list = head_file(&k, "MANIFEST");
+		assert_int_equal(unlink(list), 0);
+		kit_open(&k);
+		check_notes(&k, VIEW(""), how ? "cursor|a=9 cursor|b=2 " : "cursor|a=5 cursor|b=1 ");
+		note(&k, KEY("cursor\0a"), "9");
+		note(&k, KEY("cursor\0b"), "2");
+	}
+	kit_free(&k);
+}
+
+struct outcome {
+	bool done;
+	enum err_code code;
+};
+
+static void see_outcome(void *arg, const struct err *e)
+{
+	*(struct outcome *)arg = (struct outcome){ true, e->code };
+}
+
+/* Files that may not grow stand for a full disk. A note of a commit that failed is not there, then or after a restart, also if the
+ * log is made anew of all that its files have; the one before it is. */
+static void test_failed_commit(void **state)
+{
+	struct kit k;
+	struct rlimit before, small = { 200000, RLIM_INFINITY };
+	struct outcome o = { 0 };
+	char value[16] = "", good[64], want[100];
+	int i = 0;
+	(void)state;
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	small.rlim_max = before.rlim_max;
+	kit_init(&k);
+	k.o.no_sealing = true;
+	kit_open(&k);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	for (; !o.code && i < 2000; i++) {
+		snprintf(good, sizeof good, "cursor|a=%d ", i - 1);
+		snprintf(value, sizeof value, "%d", i);
+		const struct sink_note n[] = { { KEY("cursor\0a"), view_of(value), k.now_ms }, { KEY("cursor\0new"), VIEW("x"), k.now_ms } };
+		k.notes = n;
+		k.n_notes = i > 60 ? 2 : 1; /* the disk is full long before or after that */
+		o.done = false;
+		assert_int_equal(kit_append_done(&k, 1, KIT_T0 + 1000 + i, (uint64_t)i, 200, NULL, see_outcome, &o), 0);
+		tsdb_flush(k.db);
+		assert_true(o.done);
+	}
+	assert_true(o.code && i > 3);
+	snprintf(want, sizeof want, "%s%s", good, i > 62 ? "cursor|new=x " : "");
+	check_notes(&k, VIEW(""), want);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	k.n_notes = 0;
+	for (int tries = 0; tries < 50 && o.code; tries++) {
+		usleep(100000);
+		assert_int_equal(kit_append_done(&k, 1, KIT_T0 + 900000, 1, 20, NULL, see_outcome, &o), 0);
+		tsdb_flush(k.db);
+	}
+	assert_int_equal(o.code, 0);
+	for (int how = 0; how < 3; how++) {
+		check_notes(&k, VIEW(""), want);
+		kit_close(&k);
+		AUTOFREE char *list = head_file(&k, "MANIFEST");
+		if (how == 1)
+			assert_int_equal(unlink(list), 0);
+		kit_open(&k);
+	}
+	kit_free(&k);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_newest), cmocka_unit_test(test_bytes), cmocka_unit_test(test_outlives), cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_judge), cmocka_unit_test(test_made_anew), cmocka_unit_test(test_failed_commit),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,6 +25,7 @@ struct ledger_entry {
 	uint32_t n;
 	uint16_t pod;
 	uint8_t state;
+	uint8_t writer;         /* whose note of its last append its batch has too */
 	uint64_t record;        /* the number of the last synced record of the log when it was acknowledged */
 };
 

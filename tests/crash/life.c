@@ -20,6 +20,7 @@
 #define DAY (24 * HOUR)
 #define PODS 6
 #define BATCHES 70      /* of each appending thread */
+#define WRITERS 3       /* who append: two threads, and the main one when these are over */
 #define RETENTION (1 * DAY)
 
 struct pending;
@@ -31,6 +32,7 @@ struct life {
 	uint64_t seed;
 	atomic_llong now_ms;
 	atomic_uint running;     /* appending threads */
+	atomic_uint writers;     /* who have a note */
 	pthread_rwlock_t deleting; /* read: an append or a query is in flight */
 	atomic_ulong refused, acknowledged, queries, query_errors;
 	pthread_mutex_t sent_lock;
@@ -237,6 +239,63 @@ static int check_range(struct life *l, int64_t after, int64_t until, bool accept
 	return rc;
 }
 
+/* ---- notes ---- */
+
+/* What each writer noted last: the number of its append; UINT32_MAX = nothing. */
+struct noted {
+	struct life *l;
+	uint32_t ids[WRITERS];
+};
+
+static void see_note(void *arg, const struct sink_note *n)
+{
+	struct noted *x = arg;
+	unsigned writer = n->key.len == 9 ? (unsigned)(n->key.ptr[8] - '0') : WRITERS;
+	uint32_t id;
+	if (writer >= WRITERS || n->value.len != sizeof id)
+		die("a note that nobody wrote: %.*s", VIEW_ARG(n->key));
+	memcpy(&id, n->value.ptr, sizeof id);
+	if (id >= ledger_n(x->l->ledger) || ledger_get(x->l->ledger, id).writer != writer)
+		die("a note of writer %u of append %u, which is not its own", writer, id);
+	x->ids[writer] = id;
+}
+
+static bool is_there(struct life *l, uint32_t id, struct err *e)
+{
+	struct ledger_entry x = ledger_get(l->ledger, id);
+	struct found f = { 0 };
+	bool there = read_range(l, x.t_ms - 1, x.t_ms, &f, e) != 0; /* then it is not known */
+	for (size_t i = 0; i < f.ids.n; i++)
+		there |= f.ids.v[i] == id;
+	vec_free(&f.ids);
+	return there;
+}
+
+/* A note is there with its batch's profile, or neither; and none is older than the last that was acknowledged. */
+static void check_notes(struct life *l, bool accept)
+{
+	struct noted x = { .l = l, .ids = { UINT32_MAX, UINT32_MAX, UINT32_MAX } };
+	struct sink *s = tsdb_sink(l->k.db);
+	struct err e = { 0 };
+	s->notes(s, VIEW("torture"), see_note, &x, &e);
+	if (is_rotten() || (accept && lost_records(l)))
+		return;
+	for (uint32_t i = 0; i < ledger_n(l->ledger); i++) {
+		struct ledger_entry a = ledger_get(l->ledger, i);
+		uint32_t noted = x.ids[a.writer];
+		if (a.state == ACKED && (noted == UINT32_MAX || noted < i))
+			die("append %u was acknowledged with its note, its writer's note is of append %d", i, (int)noted);
+	}
+	for (unsigned w = 0; w < WRITERS; w++) {
+		if (x.ids[w] == UINT32_MAX)
+			continue;
+		struct ledger_entry a = ledger_get(l->ledger, x.ids[w]);
+		bool may_go = (a.state != ACKED && a.state != TRIED) || !retained(a.t_ms, atomic_load(&l->now_ms));
+		if (!may_go && !is_there(l, x.ids[w], &e))
+			die("the note of append %u (state %u) is there, its profile is not", x.ids[w], a.state);
+	}
+}
+
 /* ---- one life ---- */
 
 static int64_t now_of(void *arg)
@@ -267,18 +326,24 @@ static void appended(void *arg, const struct err *e)
 static int send_one(struct life *l, struct ledger_entry *x, struct pending *wait)
 {
 	struct sink_result r = { 0 };
-	if (kit_append_done(&l->k, x->pod, x->t_ms, x->seed, x->n, &r, appended, wait))
+	char key[] = "torture\0" "0";
+	struct kit k = l->k; /* with notes of its own */
+	key[8] = (char)('0' + x->writer);
+	const struct sink_note n = { view_make(key, 9), view_make((const char *)&wait->id, sizeof wait->id), x->t_ms };
+	k.notes = &n;
+	k.n_notes = 1;
+	if (kit_append_done(&k, x->pod, x->t_ms, x->seed, x->n, &r, appended, wait))
 		return -1;
 	/* Too old, because time went on since the stamp was made. */
 	return r.profiles ? 0 : 1;
 }
 
-static void append_one(struct life *l, uint64_t *random)
+static void append_one(struct life *l, unsigned writer, uint64_t *random)
 {
 	int64_t now = atomic_fetch_add(&l->now_ms, 5000 + (int64_t)below(random, 250000)); /* a partition in two lives */
 	int64_t back = below(random, 6) ? 0 : (int64_t)below(random, (uint64_t)(below(random, 2) ? 3 * HOUR : 20 * HOUR));
 	struct ledger_entry x = { .t_ms = now - back, .seed = kit_random(random), .pod = (uint16_t)below(random, PODS),
-				  .n = below(random, 12) ? 8 + (uint32_t)below(random, 20) : 0 };
+				  .n = below(random, 12) ? 8 + (uint32_t)below(random, 20) : 0, .writer = (uint8_t)writer };
 	struct pending *wait = NEW(struct pending);
 	pthread_mutex_lock(&l->sent_lock);
 	vec_push(&l->sent, wait);
@@ -301,9 +366,10 @@ static void append_one(struct life *l, uint64_t *random)
 static void *append_thread(void *arg)
 {
 	struct life *l = arg;
+	unsigned writer = atomic_fetch_add(&l->writers, 1);
 	uint64_t random = hash_u64(l->seed ^ (uint64_t)(uintptr_t)pthread_self());
 	for (int i = 0; i < BATCHES; i++)
-		append_one(l, &random);
+		append_one(l, writer, &random);
 	tsdb_flush(l->k.db);
 	atomic_fetch_sub(&l->running, 1);
 	return NULL;
@@ -399,6 +465,7 @@ static void check_all(struct life *l, bool accept)
 	struct err e = { 0 };
 	if (check_range(l, 0, INT64_MAX, accept, &e) && !is_rotten() && !(accept && lost_records(l)))
 		die("cannot be read: %s", e.msg);
+	check_notes(l, accept);
 }
 
 static void check_seals(struct life *l)
@@ -416,7 +483,7 @@ static void check_recovery(struct life *l, uint64_t *random)
 	arm(NULL);
 	for (int tries = 0; tries < 100; tries++) {
 		unsigned long before = atomic_load(&l->acknowledged);
-		append_one(l, random);
+		append_one(l, WRITERS - 1, random);
 		tsdb_flush(l->k.db);
 		if (atomic_load(&l->acknowledged) > before) {
 			check_seals(l);
