@@ -16,6 +16,7 @@ static const struct tool_command commands[] = {
 	{ "query range", "URL EXPR", "asks a server over a range", tool_query_range },
 	{ "tsdb verify", "DIR", "reads all of a storage directory and says what is wrong with it", tool_tsdb_verify },
 	{ "tsdb stats", "DIR", "what a storage directory holds and what takes the space", tool_tsdb_stats },
+	{ "tsdb notes", "DIR", "what scrapes and rules noted in a storage directory, to go on there after a restart", tool_tsdb_notes },
 	{ "tsdb dump", "DIR", "profiles and values of a storage directory, a line each", tool_tsdb_dump },
 	{ "tsdb export", "DIR -o OUT", "profiles of a storage directory as pprof files, or merged into one", tool_tsdb_export },
 	{ "tsdb import", "DIR PATH...", "pprof files into a storage directory", tool_tsdb_import },

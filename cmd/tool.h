@@ -30,6 +30,7 @@ int tool_query_instant(int argc, char **argv);
 int tool_query_range(int argc, char **argv);
 int tool_tsdb_verify(int argc, char **argv);
 int tool_tsdb_stats(int argc, char **argv);
+int tool_tsdb_notes(int argc, char **argv);
 int tool_tsdb_dump(int argc, char **argv);
 int tool_tsdb_export(int argc, char **argv);
 int tool_tsdb_import(int argc, char **argv);

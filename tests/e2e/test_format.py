@@ -315,6 +315,23 @@ def old_days_go(env, server, s):
     check(len(after.select(fresh)) == len(s.select(fresh)), "today is not what it was")
 
 
+def test_notes(env):
+    """Beside the records of a log that was killed and trimmed: the reader's and the program's are the same."""
+    torture, faults = env.program("torture"), env.program("faults.so")
+    status, out = run([torture, "--lives", "5", "--kinds", "kill", "--keep", "--faults", faults, "--dir", env.dir], 120)
+    check(status == 0, out[-2000:])
+    data = os.path.join(env.dir, "run-0")
+    s = explained(data)
+    status, out = run([env.program("pyrtool"), "tsdb", "notes", data, "--output=json"])
+    check(status == 0, out)
+    shown = lambda b: "".join("\\\\" if c == 0x5c else chr(c) if 0x20 <= c < 0x7f else f"\\x{c:02x}" for c in b)
+    ours = [{"t": t, "key": shown(k), "value": shown(v)} for k, (_, t, v) in sorted(s.log.notes.items())]
+    theirs = list(map(json.loads, out.splitlines()))
+    check(len(ours) >= 2 and ours == theirs, f"{ours}, the program has {theirs}")
+    status, text = run([env.program("pyrtool"), "tsdb", "notes", data])
+    check(status == 0 and text.splitlines()[0] == f"{ours[0]['t']} {ours[0]['key']} {ours[0]['value']}", text)
+
+
 # Each way to write something that docs/format/ describes.
 ALL = """header version 1,header version 2,detail version 1,detail version 2,detail 0,detail 1,detail 2,escaped 0,escaped 1,fact 1,
 fact 2,fact 3,label is a number 0,label is a number 1,log profile 0,log profile 1,log values 0,log values 1,log values 2,
