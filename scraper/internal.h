@@ -117,6 +117,7 @@ struct endpoint {
 	struct delta delta;
 	uint64_t delta_columns;          /* hash of what its columns are */
 	struct series_set series;
+	struct names *names;             /* that the target told; NULL = none were asked for */
 	int64_t last_t_ms;               /* stamp of the last profile, 0 = none */
 	int64_t last_boot_ms;            /* end_boot_ms of its request */
 	int64_t last_report_ms;          /* of the last profile_up, or of its end */
@@ -176,6 +177,16 @@ struct pool {
 
 enum work_kind { WORK_SCRAPE, WORK_GONE };
 
+/* Asking the target for names of a work's addresses (names.c). */
+enum names_state { NAMES_NONE, NAMES_TOLD, NAMES_FAILED, NAMES_SKIPPED };
+struct name_request {
+	enum names_state state;          /* of the last request, until a decoder has read it */
+	unsigned rounds;
+	bool skip;                       /* no more of them: the program ends */
+	struct buf ask, answer;
+	struct err err;
+};
+
 struct work {
 	enum work_kind kind;
 	struct work *next;
@@ -192,6 +203,7 @@ struct work {
 	int64_t end_boot_ms;             /* the same by CLOCK_BOOTTIME, which nobody sets */
 	int64_t duration_ns;
 	uint64_t bytes;
+	struct name_request names;
 	int64_t since_ms;                /* of an end: when it was tried first, monotonic; 0 = not yet */
 };
 
@@ -243,6 +255,9 @@ struct scraper {
 	struct fetch_loop *loop;
 	pthread_t thread;
 	bool thread_runs;
+	struct work *to_ask;             /* whose names the loop is to ask for, in order */
+	struct name_flight *name_flights;
+	unsigned n_asking;
 	struct work *unburied;           /* ends that were not stored: tried again */
 	struct heap light, heavy;        /* endpoints with works that wait (turns.c) */
 	pthread_cond_t work_came, light_came; /* for the spare decoder: light_came */
@@ -270,6 +285,10 @@ void work_dispatch(struct work *w);
 struct work *turn_begin(struct worker *wk);
 /* Takes w, unless it has to be done again: it was not as light as it was believed to be. */
 void turn_end(struct work *w, int64_t cpu_ns, bool again);
+/* The decoder is done with w for now, and nobody else gets the endpoint until turn_back(w). Under the lock. */
+void turn_park(struct work *w, int64_t cpu_ns);
+/* It is to be decoded again, before all else of its endpoint. Takes it. Under the lock. */
+void turn_back(struct work *w);
 /* Whether there is something to decode. */
 static inline bool work_has_body(const struct work *w)
 {

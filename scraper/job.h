@@ -18,6 +18,7 @@ struct job {
 	int64_t t_ms, cover_ms, delta_duration_ns;
 	int64_t start_ns, start_cpu_ns; /* monotonic; CPU time of the thread */
 	int64_t limit_ns;               /* of CPU time, while it is decoded */
+	bool asks;                      /* names have to be asked for first: nothing was done */
 	bool again;                     /* it was believed to be light and is not: nothing was done */
 };
 

@@ -2,12 +2,13 @@
 /* What the body of a profile becomes. A decoder calls it (work.c), with the endpoint's memory (baseline of cumulative
  * columns, series) for its own.
  *
- *	body -> profile -> stamp -> columns (name, kind, labels) -> increases -> batch
+ *	body -> profile -> stamp -> columns (name, kind, labels) -> increases -> (names) -> batch
  */
 #include "scraper/profile_work.h"
 
 #include "base/alloc.h"
 #include "pprof/pprof.h"
+#include "scraper/names.h"
 #include "scraper/split.h"
 #include "scraper/table.h"
 
@@ -259,7 +260,9 @@ static int decode(struct job *j)
 		rc = pprof_decode(buf_view(&w->body).ptr, w->body.len, &lim, j->p, &j->err);
 	if (rc)
 		return say_undecodable(j, rc);
-	if (pprof_drop_frames(j->p, &j->err) || job_go_on(j, &j->err))
+	if ((j->asks = names_wanted(j)))
+		return err_set(&j->err, ERR_UNAVAILABLE, "names are asked for");
+	if ((!names_apply_to(j) && pprof_drop_frames(j->p, &j->err)) || job_go_on(j, &j->err))
 		return -(int)j->err.code;
 	j->limit_ns = CPU_LIMIT_NS; /* what was believed light is through the worst */
 	if (w->job->sample_limit && j->p->n_samples > w->job->sample_limit) {
@@ -287,5 +290,8 @@ int profile_work_put(struct job *j)
 	else
 		put_plain(j, &kinds[PROFILE_DELTA], j->delta_duration_ns);
 	put_plain(j, &kinds[PROFILE_GAUGE], 0);
-	return put_increase(j, &kinds[PROFILE_CUMULATIVE]);
+	if ((rc = put_increase(j, &kinds[PROFILE_CUMULATIVE])) || !names_apply_to(j))
+		return rc;
+	rc = names_put(j);
+	return rc ? rc : pprof_drop_frames(j->p, &j->err);
 }

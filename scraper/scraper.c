@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "base/units.h"
+#include "scraper/names.h"
 #include "scraper/table.h"
 
 #define MEMORY_BYTES ((size_t)512 << 20)
@@ -69,6 +70,7 @@ void endpoint_unref(struct endpoint *ep)
 	fetch_client_unref(ep->client);
 	delta_release(&ep->delta);
 	series_set_release(&ep->series);
+	names_free(ep->names, &ep->scraper->memory);
 	receipt_unref(ep->receipt);
 	free(ep->url);
 	free(ep->socket);
@@ -83,6 +85,8 @@ void endpoint_unref(struct endpoint *ep)
 void work_free(struct work *w)
 {
 	memory_drop_body(w);
+	buf_free(&w->names.ask);
+	buf_free(&w->names.answer);
 	scraper_config_unref(w->config);
 	endpoint_unref(w->endpoint);
 	free(w);
@@ -136,6 +140,7 @@ static void *loop_main(void *arg)
 			buried_ms = clock_mono_ms();
 			bury_again(s);
 		}
+		names_start(s);
 		int wait = start_due(s);
 		if (more)
 			wait = 0;
@@ -362,6 +367,7 @@ void scraper_stop(struct scraper *s)
 	pthread_mutex_lock(&s->lock);
 	s->stopped = true;
 	flights_drop(s);
+	names_drop(s);
 	atomic_store(&s->give_up_ms, clock_mono_ms() + DRAIN_MS);
 	pthread_cond_broadcast(&s->work_came);
 	pthread_cond_broadcast(&s->light_came);

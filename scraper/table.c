@@ -60,6 +60,8 @@ struct metric scraper_table[M_METRICS_] = {
 	[M_SPLIT_OTHER] = { "pyrrha_target_scrapes_split_other_total",
 			    "Samples of split profiles that went to comm=\"(other)\", because the pull brought too many series.",
 			    METRIC_COUNTER },
+	[M_NAMES_ASKED] = { "pyrrha_target_symbol_requests_total", "Requests to targets for the names of addresses.", METRIC_COUNTER },
+	[M_NAMES_FAILED] = { "pyrrha_target_symbol_requests_failed_total", "Of these, those that brought none.", METRIC_COUNTER },
 	[M_DECODE] = { "pyrrha_target_profile_decode_seconds", "Time to decode a profile and hand it to storage.",
 		       METRIC_HISTOGRAM },
 	[M_QUEUE_ITEMS] = { "pyrrha_target_queue_length", "Scrapes waiting for a decoder.", METRIC_GAUGE },

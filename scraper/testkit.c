@@ -31,14 +31,27 @@ static int64_t column_total(const struct sink_profile *p, const struct sink_colu
 	return sum;
 }
 
+static void put_leaf(const struct profile *p, struct kept *k)
+{
+	if (!p || !p->n_samples || !p->samples[0].n_locations)
+		return;
+	const struct profile_location *l = &p->locations[p->stack[p->samples[0].first_location]];
+	if (l->n_lines)
+		snprintf(k->leaf, sizeof k->leaf, "%.*s", VIEW_ARG(profile_str(p, p->functions[p->lines[l->first_line].function - 1].name_str)));
+	else
+		snprintf(k->leaf, sizeof k->leaf, "0x%llx", (unsigned long long)l->address);
+}
+
 static void keep_profile(struct fake_sink *f, const struct sink_profile *p)
 {
-	for (size_t c = 0; c < p->n_columns; c++)
+	for (size_t c = 0; c < p->n_columns; c++) {
 		vec_push(&f->v, (struct kept){ .series = series_text(p->columns[c].labels), .stale = !p->profile,
 					       .t_ms = p->t_ms, .duration_ns = p->duration_ns,
 					       .interval_ms = p->interval_ms, .asked_ms = p->asked_ms,
 					       .cover_ms = p->cover_ms, .kind = p->columns[c].type.kind,
 					       .total = p->profile ? column_total(p, &p->columns[c]) : 0 });
+		put_leaf(p->profile, &f->v.v[f->v.n - 1]);
+	}
 }
 
 static int append(struct sink *s, const struct sink_batch *b, struct sink_result *ret, struct err *e)

@@ -15,6 +15,7 @@ struct kept {
 	bool is_float, stale;
 	int64_t t_ms, duration_ns, interval_ms, asked_ms, cover_ms;
 	int64_t total;         /* profile: sum of the column */
+	char leaf[32];         /* profile: the function of the first sample's leaf, or its address */
 	double v;
 	enum profile_kind kind;
 };

@@ -155,6 +155,33 @@ static void charge(struct endpoint *ep, int64_t cpu_ns)
 	ep->cpu_at_ms = now;
 }
 
+/* Again, before all else. */
+static void put_back(struct work *w)
+{
+	struct endpoint *ep = w->endpoint;
+	w->next = ep->first;
+	if (!ep->first)
+		ep->last = w;
+	ep->first = w;
+	ep->n_works++;
+	count_waiting(ep->scraper, w, 1);
+}
+
+void turn_park(struct work *w, int64_t cpu_ns)
+{
+	assert(w->endpoint->turn == TURN_WORKS);
+	charge(w->endpoint, cpu_ns);
+}
+
+void turn_back(struct work *w)
+{
+	struct endpoint *ep = w->endpoint;
+	assert(ep->turn == TURN_WORKS);
+	put_back(w);
+	ep->turn = TURN_NONE;
+	wait_for_turn(ep);
+}
+
 void turn_end(struct work *w, int64_t cpu_ns, bool again)
 {
 	struct endpoint *ep = w->endpoint;
@@ -165,12 +192,7 @@ void turn_end(struct work *w, int64_t cpu_ns, bool again)
 	if (work_has_body(w))
 		ep->decode_ns = again ? MAX(cpu_ns, LIGHT_NS + 1) : MAX(cpu_ns, ep->decode_ns / 2);
 	if (again) {
-		w->next = ep->first;
-		if (!ep->first)
-			ep->last = w;
-		ep->first = w;
-		ep->n_works++;
-		count_waiting(s, w, 1);
+		put_back(w);
 	} else {
 		ep->n_bodies -= work_has_body(w);
 	}

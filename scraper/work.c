@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "scraper/names.h"
 #include "scraper/profile_work.h"
 #include "scraper/split.h"
 #include "scraper/table.h"
@@ -125,6 +126,8 @@ static int note_outcome(struct job *j, int64_t *ret_up_ms)
 	free(ep->note);
 	ep->last_error = now == OUTCOME_FAILED ? xstrdup(j->err.msg) : NULL;
 	ep->note = now == OUTCOME_ABSENT ? xstrdup(j->err.msg) : now == OUTCOME_OK ? profile_work_note(j->p) : NULL;
+	if (now == OUTCOME_OK && !ep->note)
+		ep->note = names_problem(ep);
 	ep->last_scrape_ms = j->work->start_ms;
 	ep->last_duration_ns = j->work->duration_ns;
 	ep->last_bytes = (int64_t)j->work->bytes;
@@ -235,7 +238,7 @@ static bool left_alone(struct job *j)
 		j->again = true;
 	else if (j->err.code == ERR_TIMEOUT)
 		metric_inc(&scraper_table[M_CPU_LIMIT]);
-	if (!j->again && j->err.code != ERR_CANCELED)
+	if (!j->again && !j->asks && j->err.code != ERR_CANCELED)
 		return false;
 	clear_seen(j);
 	return true;
@@ -365,7 +368,10 @@ static void do_work(struct worker *wk, struct batch *b, struct work *w)
 	profile_reset(&wk->profile);
 	if (w->kind == WORK_SCRAPE && !j.err.code)
 		metric_observe(&scraper_table[M_DECODE], (double)(clock_mono_ns() - j.start_ns) / 1e9);
-	turn_end(w, clock_cpu_ns() - j.start_cpu_ns, j.again);
+	if (j.asks)
+		names_park(w, clock_cpu_ns() - j.start_cpu_ns);
+	else
+		turn_end(w, clock_cpu_ns() - j.start_cpu_ns, j.again);
 }
 
 void *worker_main(void *arg)
