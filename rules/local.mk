@@ -10,3 +10,20 @@ TESTS += rule_file_test
 rule_file_test_SOURCES = rules/rule_file_test.c
 rule_file_test_LDADD = $(RULES_LIBS) $(CMOCKA_LIBS)
 endif
+
+# Templates of labels and annotations.
+librules_a_SOURCES += rules/template.c rules/template.h rules/template_exec.c rules/template_exec.h rules/template_float.c \
+  rules/template_fmt.c rules/template_fmt.h rules/template_func.c rules/template_func.h rules/template_funcs_go.c \
+  rules/template_funcs_ours.c rules/template_funcs_prometheus.c rules/template_lex.c rules/template_lex.h rules/template_link.c \
+  rules/template_link.h rules/template_methods.c rules/template_node.c rules/template_node.h rules/template_number.c \
+  rules/template_number.h rules/template_parse.c rules/template_quote.c rules/template_quote.h rules/template_text.c \
+  rules/template_text.h rules/template_time.c rules/template_time.h rules/template_unicode.c rules/template_unicode.h \
+  rules/template_value.c rules/template_value.h
+if HAVE_CMOCKA
+check_PROGRAMS += template_test template_oracle_test
+TESTS += template_test template_oracle_test
+template_test_SOURCES = rules/template_test.c
+template_test_LDADD = $(RULES_LIBS) $(CMOCKA_LIBS)
+template_oracle_test_SOURCES = tests/oracle/template_test.c
+template_oracle_test_LDADD = $(RULES_LIBS) $(CMOCKA_LIBS)
+endif

@@ -329,6 +329,52 @@ int regex_expand(const struct regex *re, struct view s, struct view t, struct bu
 	return rc;
 }
 
+/* The first match from `from` on, in the groups of md; 0: none. */
+static int match_from(struct matcher_thread *t, const struct regex *re, struct view s, size_t from, pcre2_match_data *md,
+		      struct regex_meter *meter, struct err *e)
+{
+	if (!from)
+		return match(t, re, s, md, meter, e);
+	int64_t start = timed(t, meter) ? clock_mono_ns() : 0;
+	uint32_t steps = steps_of(re, s);
+	if (t->steps != steps)
+		pcre2_set_match_limit(t->limits, t->steps = steps);
+	int rc = pcre2_match(re->code, (PCRE2_SPTR)s.ptr, s.len, from, 0, md, t->limits);
+	if (rc < 0 && rc != PCRE2_ERROR_NOMATCH)
+		return too_many_steps(re, s, e);
+	int over = meter ? charge(t, meter, start ? clock_mono_ns() - start : 0, e) : 0;
+	return over ? over : rc == PCRE2_ERROR_NOMATCH ? 0 : 1;
+}
+
+static unsigned character_at(struct view s, size_t at)
+{
+	uint32_t cp;
+	unsigned n = at < s.len ? utf8_decode(s.ptr + at, s.len - at, &cp) : 0;
+	return n ? n : 1;
+}
+
+int regex_replace_all(const struct regex *re, struct view s, struct view t, struct buf *out, struct regex_meter *meter, struct err *e)
+{
+	pcre2_match_data *md = pcre2_match_data_create_from_pattern(re->code, NULL);
+	size_t done = 0, from = 0;
+	int rc = 0;
+	if (!md)
+		return err_set(e, ERR_INTERNAL, "out of memory");
+	while (from <= s.len && !out->overflow && (rc = match_from(this_thread(), re, s, from, md, meter, e)) > 0) {
+		const PCRE2_SIZE *o = pcre2_get_ovector_pointer(md);
+		size_t first = o[0], end = o[1];
+		buf_put(out, s.ptr + done, first - done);
+		if (end > done || first == 0) /* not of nothing right behind a match */
+			expand(re, s, t, md, out);
+		done = end;
+		from = MAX(end, from + character_at(s, from));
+	}
+	if (rc >= 0)
+		buf_put(out, s.ptr + done, s.len - done);
+	pcre2_match_data_free(md);
+	return MIN(rc, 0);
+}
+
 size_t regex_literals(const struct regex *re)
 {
 	return re->literals.v.n;

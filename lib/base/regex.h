@@ -42,6 +42,10 @@ int regex_match(const struct regex *re, struct view subject, struct regex_meter 
  * out overflows, which is for the caller to ask. */
 int regex_expand(const struct regex *re, struct view subject, struct view template, struct buf *out, struct regex_meter *meter,
 		 struct err *e) MUST_USE;
+/* Appends the subject with each match replaced by `template`, expanded as by regex_expand: Go's ReplaceAllString. Ends early when
+ * out overflows. 0; errors as regex_match. */
+int regex_replace_all(const struct regex *re, struct view subject, struct view template, struct buf *out, struct regex_meter *meter,
+		      struct err *e) MUST_USE;
 /* If the whole pattern is a literal, or an alternation of literals (anchored only), their number, and each through
  * get; 0 otherwise. Lets matchers use a look-up instead. */
 size_t regex_literals(const struct regex *re);
