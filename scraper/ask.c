@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/num.h"
-#include "scraper/internal.h"
+#include "scraper/metrics_work.h"
 #include "scraper/table.h"
 
 #define ERROR_TEXT 160 /* bytes of an error page that are shown */
@@ -56,6 +56,7 @@ static struct work *work_new(struct endpoint *ep)
 	w->job = ep->job;
 	w->type = ep->type;
 	w->start_ms = w->end_ms = clock_now_ms();
+	w->slot_ms = ep->slot_ms;
 	w->end_boot_ms = clock_boot_ms();
 	return w;
 }
@@ -141,6 +142,8 @@ static void on_done(void *arg, struct fetch_response *r, const struct err *e)
 		w->err = *e;
 	else if (!e->code && r->status != 200)
 		say_status(w, buf_view(&w->body));
+	else if (!e->code && w->endpoint->is_metrics && w->body.len && metrics_work_check_type(w->job, view_of(r->content_type), &w->err))
+		memory_drop_body(w);
 	if (e->code == ERR_LIMIT)
 		metric_inc(&scraper_table[M_BODY_LIMIT]);
 	pthread_mutex_lock(&s->lock);
@@ -183,10 +186,14 @@ void ask(struct endpoint *ep)
 	struct flight *f = NEW(struct flight);
 	char seconds[NUM_LEN];
 	char *header = xasprintf("X-Prometheus-Scrape-Timeout-Seconds: %s", num_format((double)ep->deadline_ms / 1000, seconds));
-	const char *headers[] = { header };
-	struct fetch_request q = { .url = ep->url, .unix_socket = ep->socket, .headers = headers, .n_headers = 1, .timeout_ms = ep->deadline_ms,
+	/* Text is the one format that every exporter has. */
+	const char *headers[] = { header, "Accept: text/plain;version=0.0.4;q=0.9,*/*;q=0.1" };
+	uint64_t limit = ep->job->body_size_limit;
+	if (ep->is_metrics && limit)
+		limit--; /* as Prometheus counts it: a body of so many bytes is too large */
+	struct fetch_request q = { .url = ep->url, .unix_socket = ep->socket, .headers = headers, .n_headers = ep->is_metrics ? 2 : 1, .timeout_ms = ep->deadline_ms,
 				   .connect_timeout_ms = MIN(ep->timeout_ms, ep->deadline_ms),
-				   .max_bytes = ep->job->body_size_limit, .compressed = ep->job->enable_compression,
+				   .max_bytes = limit, .compressed = ep->job->enable_compression,
 				   .on_data = on_data, .on_data_arg = f };
 	f->work = w;
 	if (fetch_start(ep->scraper->loop, ep->client, &q, on_done, f, &f->fetch, &w->err)) {

@@ -2,8 +2,8 @@
 /* What the scraper's files share.
  *
  *	pool      one job at work: its discovery, its targets
- *	target    one place that serves profiles; has `up`
- *	endpoint  one profile type of a target: a URL with a schedule, what is remembered between its scrapes
+ *	target    one place that serves profiles, or text metrics; has `up`
+ *	endpoint  one profile type of a target, or its metrics: a URL with a schedule, what is remembered between its scrapes
  *	work      one finished request on its way to a decoder
  *
  * Threads: the loop thread owns schedule and requests; the sync thread brings pools up to date; a decoder owns an endpoint's memory (delta, series) while it is
@@ -20,6 +20,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "scraper/delta.h"
+#include "scraper/metric_cache.h"
 #include "scraper/receipt.h"
 #include "scraper/scrape_config.h"
 
@@ -82,6 +83,7 @@ struct endpoint {
 	uint64_t hash;                   /* identity over reloads */
 	uint64_t slot_hash;              /* of what is asked where, for how long left out: all servers have the same (schedule.c) */
 	int64_t aside_ms;                /* how much later it is asked, because another job here asks it too (conflict.c) */
+	bool is_metrics;                 /* text metrics instead of a profile */
 	char *url, *name;                /* name: NAME of its series */
 	char *socket;                    /* dialled instead of the URL's address; NULL = none */
 	const struct discovery_group *group; /* reference: what discovery says of it, see target_discovered */
@@ -118,6 +120,7 @@ struct endpoint {
 	uint64_t delta_columns;          /* hash of what its columns are */
 	struct series_set series;
 	struct names *names;             /* that the target told; NULL = none were asked for */
+	struct metric_cache metrics;     /* if is_metrics */
 	int64_t last_t_ms;               /* stamp of the last profile, 0 = none */
 	int64_t last_boot_ms;            /* end_boot_ms of its request */
 	int64_t last_report_ms;          /* of the last profile_up, or of its end */
@@ -200,6 +203,7 @@ struct work {
 	int http_status;
 	bool conflict;                   /* the target was measuring for somebody else */
 	int64_t start_ms, end_ms;        /* wall clock of the request */
+	int64_t slot_ms;                 /* when it was due; 0 = an end */
 	int64_t end_boot_ms;             /* the same by CLOCK_BOOTTIME, which nobody sets */
 	int64_t duration_ns;
 	uint64_t bytes;
@@ -214,6 +218,7 @@ struct worker {
 	bool light;                      /* what it is at is believed to be */
 	struct profile profile;
 	struct arena arena;              /* labels of a batch */
+	struct arena floats;             /* those of text metrics */
 };
 
 /* An object of a cluster, or a source of them, as a page shows it. */

@@ -23,13 +23,23 @@ struct raw_job {
 
 #define J(key, type, member, def) { key, type, offsetof(struct raw_job, job.member), def }
 #define PASSED_OVER(key, text) { key, CONFIG_IGNORED, .words = text }
-#define NO_SAMPLES "ignored; it is about the text format of metrics, profiles have pprof's"
+#define NO_SAMPLES "ignored; metrics are asked for as text, version 0.0.4, and profiles have pprof's format"
 
-static int decode_metrics_path(struct config_ctx *c, const struct config_node *n, void *at, struct err *e)
+static int decode_fallback(struct config_ctx *c, const struct config_node *n, void *at, struct err *e)
 {
 	static const struct config_field text = { .type = CONFIG_STRING };
-	config_warn(c, n, "sets the label __metrics_path__ only; the paths of profiles are those of profiling_config.pprof_config");
-	return config_decode_value(c, &text, n, at, e);
+	static const char *const known[] = { "PrometheusText0.0.4", "PrometheusText1.0.0", "OpenMetricsText0.0.1",
+					     "OpenMetricsText1.0.0", "PrometheusProto" };
+	const char *s = NULL;
+	int rc = config_decode_value(c, &text, n, &s, e);
+	for (size_t i = 0; i < ARRAY_LEN(known) && !rc; i++)
+		if (s && strcmp(s, known[i]) == 0) {
+			*(bool *)at = i == 0;
+			if (i)
+				config_warn(c, n, "ignored; metrics are read as PrometheusText0.0.4 only");
+			return 0;
+		}
+	return rc ? rc : config_error(c, n, e, "not a protocol of scrapes; PrometheusText0.0.4 is one");
 }
 
 /* The rules people have move it for exporters; a profile that was asked for there would be garbage. */
@@ -38,7 +48,7 @@ static void warn_of_metrics_path(struct config_ctx *c, const struct config_node 
 	const struct config_node *rules = config_get(job, "relabel_configs");
 	for (size_t i = 0; i < r->n; i++)
 		if (strcmp(r->v[i].target_label, "__metrics_path__") == 0)
-			config_warn(c, rules->items[i], "__metrics_path__ is no path of profiles; that is __profile_path__");
+			config_warn(c, rules->items[i], "__metrics_path__ is no path of profiles; that is __profile_path__. Metrics are scraped by jobs with metrics_path");
 }
 
 static const struct config_field job_rows[] = {
@@ -62,14 +72,14 @@ static const struct config_field job_rows[] = {
 	{ "metric_relabel_configs", CONFIG_CUSTOM, offsetof(struct raw_job, job.metric_relabel),
 	  .custom = config_relabel_decode },
 	{ "profiling_config", CONFIG_NODE, offsetof(struct raw_job, profiling) },
-	{ "metrics_path", CONFIG_CUSTOM, offsetof(struct raw_job, job.metrics_path), .custom = decode_metrics_path },
+	J("metrics_path", CONFIG_STRING, metrics_path, NULL),
+	J("honor_timestamps", CONFIG_BOOL, honor_timestamps, "true"),
+	J("track_timestamps_staleness", CONFIG_BOOL, track_timestamps_staleness, "false"),
+	{ "fallback_scrape_protocol", CONFIG_CUSTOM, offsetof(struct raw_job, job.fallback_is_text), .custom = decode_fallback },
 	PASSED_OVER("normalized_addresses", "ignored; addresses are always stored relative to their binary"),
-	PASSED_OVER("honor_timestamps", "ignored; a profile's own time counts if it lies within the scrape"),
-	PASSED_OVER("track_timestamps_staleness", "ignored; it is always on"),
 	PASSED_OVER("scrape_failure_log_file", "ignored; failures are in the log and on /targets"),
 	PASSED_OVER("extra_scrape_metrics", "ignored; those series are always there"),
 	PASSED_OVER("scrape_protocols", NO_SAMPLES),
-	PASSED_OVER("fallback_scrape_protocol", NO_SAMPLES),
 	PASSED_OVER("scrape_classic_histograms", NO_SAMPLES),
 	PASSED_OVER("always_scrape_classic_histograms", NO_SAMPLES),
 	PASSED_OVER("scrape_native_histograms", NO_SAMPLES),
@@ -79,6 +89,23 @@ static const struct config_field job_rows[] = {
 	PASSED_OVER("metric_name_validation_scheme", NO_SAMPLES),
 	PASSED_OVER("metric_name_escaping_scheme", NO_SAMPLES),
 };
+
+/* Keys that only metrics have. */
+static void warn_of_metrics_keys(struct config_ctx *c, const struct config_node *job)
+{
+	static const struct { const char *key, *text; } rows[] = {
+		{ "honor_timestamps", "ignored; a profile's own time counts if it lies within the scrape" },
+		{ "track_timestamps_staleness", "ignored; it is always on" },
+		{ "fallback_scrape_protocol", "ignored; it is about metrics, which are scraped by jobs with metrics_path" },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct config_node *n = config_get(job, rows[i].key);
+		size_t mark = config_enter(c, rows[i].key);
+		if (n)
+			config_warn(c, n, "%s", rows[i].text);
+		config_leave(c, mark);
+	}
+}
 
 static bool is_discovery_key(struct view key)
 {
@@ -124,6 +151,8 @@ static void inherit(struct job_config *j, const struct config_global *g)
 		j->metrics_path = "/metrics";
 	if (!j->interval_ms)
 		j->interval_ms = g->scrape_interval_ms;
+	j->metrics_timeout_ms = MIN(j->timeout_ms ? j->timeout_ms : g->scrape_timeout_ms ? g->scrape_timeout_ms : DEFAULT_TIMEOUT_MS,
+				    j->interval_ms);
 	if (!j->timeout_ms)
 		j->timeout_ms = g->scrape_timeout_ms;
 	if (!j->timeout_ms)
@@ -202,14 +231,24 @@ int scrape_job_decode(struct config_ctx *c, const struct config_node *n, const s
 		rc = config_error(c, n, e, "job_name is empty");
 	if (!rc)
 		rc = discovery_decode(c, n, &ret->sd, e);
+	ret->metrics = ret->metrics_path != NULL;
 	if (!rc)
 		rc = scrape_types_decode(c, raw.profiling, ret, e);
 	if (config_get(n, "honor_labels")) /* what the job says itself wins over what a preset means */
 		ret->honor_labels = raw.job.honor_labels;
 	if (rc)
 		return rc;
-	warn_of_metrics_path(c, n, &ret->relabel);
+	if (!ret->metrics) {
+		warn_of_metrics_path(c, n, &ret->relabel);
+		warn_of_metrics_keys(c, n);
+	}
+	bool timeout_said = ret->timeout_ms > 0;
 	inherit(ret, g);
+	if (ret->metrics && !raw.profiling) {
+		if (timeout_said && ret->timeout_ms > ret->interval_ms)
+			return config_error(c, config_get(n, "scrape_timeout"), e, "scrape_timeout is longer than scrape_interval");
+		ret->timeout_ms = ret->metrics_timeout_ms;
+	}
 	take_shown(c, n, ret);
 	rc = check_intervals(c, n, ret, e);
 	return rc ? rc : scrape_job_fingerprint(c, n, VIEW(""), ret, e);
@@ -466,8 +505,11 @@ void scraper_config_check(const struct scraper_config *c, struct buf *out)
 		for (size_t k = 0; k < j->sd.n; k++)
 			if (strcmp(j->sd.v[k].ops->key, "static_configs") != 0)
 				buf_printf(out, ", %s", j->sd.v[k].ops->key);
-		buf_puts(out, "; profiles:");
-		for (size_t k = 0; k < j->n_types; k++)
+		if (j->metrics)
+			buf_printf(out, "; metrics: %s", j->metrics_path);
+		if (!j->metrics || j->n_types > 1)
+			buf_puts(out, "; profiles:");
+		for (size_t k = j->metrics; k < j->n_types; k++)
 			if (j->types[k].enabled)
 				buf_printf(out, " %s%s", j->types[k].name, j->types[k].delta ? " (delta)" : "");
 		buf_putc(out, '\n');

@@ -26,6 +26,7 @@ struct keep_type {
 struct type_config {
 	const char *name;   /* "memory": the NAME of its series */
 	const char *path;   /* "/debug/pprof/allocs" */
+	bool metrics;       /* not a profile: text metrics, at the label __metrics_path__ */
 	bool enabled;
 	bool delta;         /* asks for `seconds` and gets what happened in them */
 	bool delta_said;    /* the file says so itself */
@@ -57,7 +58,11 @@ struct job_config {
 	int64_t interval_ms, timeout_ms;
 	int scheme;         /* 0 http, 1 https */
 	const char *path_prefix;
-	const char *metrics_path; /* only for the label __metrics_path__ */
+	bool metrics;             /* it names metrics_path: the first of its types are metrics */
+	const char *metrics_path; /* the label __metrics_path__ */
+	int64_t metrics_timeout_ms; /* at most the interval */
+	bool honor_timestamps, track_timestamps_staleness; /* of metrics */
+	bool fallback_is_text;    /* fallback_scrape_protocol: a missing or wrong Content-Type is no failure */
 	struct config_multimap params;
 	bool honor_labels, enable_compression;
 	uint64_t body_size_limit;

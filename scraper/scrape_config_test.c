@@ -144,7 +144,7 @@ static void prometheus_file(void **state)
 		"  basic_auth: {username: u, password: p}\n  sample_limit: 3\n  static_configs: [{targets: [a:1], labels: {x: y}}]\n"
 		"- {job_name: q, scrape_interval: 1h}\n");
 	const struct job_config *j = c->jobs[0];
-	assert_non_null(strstr(warnings, "metrics_path: sets the label __metrics_path__ only"));
+	assert_true(!warnings[0] && j->metrics && !c->jobs[1]->metrics);
 	assert_int_equal(j->interval_ms, 15000);
 	assert_int_equal(j->timeout_ms, 10000);
 	assert_int_equal(j->scheme, 1);
@@ -315,14 +315,19 @@ static void configurations_are_joined(void **state)
 }
 
 /* The plan for one type of a target that has these labels. */
-static struct target_plan plan(const struct job_config *j, const char *type, const struct label *l, size_t n)
+static struct target_plan plan_of(const struct job_config *j, const struct type_config *t, const struct label *l, size_t n)
 {
 	struct target_plan p;
 	struct arena a;
 	arena_init(&a, 0);
-	target_plan_make(j, type_of(j, type), (struct labels){ 0 }, (struct labels){ l, n }, &a, &p);
+	target_plan_make(j, t, (struct labels){ 0 }, (struct labels){ l, n }, &a, &p);
 	arena_free(&a);
 	return p;
+}
+
+static struct target_plan plan(const struct job_config *j, const char *type, const struct label *l, size_t n)
+{
+	return plan_of(j, type_of(j, type), l, n);
 }
 
 #define L(n, v) { VIEW(n), VIEW(v) }
@@ -371,18 +376,18 @@ static void plans(void **state)
 static void sockets_and_paths(void **state)
 {
 	struct scraper_config *c = good(
-		"scrape_configs:\n- job_name: j\n  metrics_path: /m\n  relabel_configs:\n  - {source_labels: [__metrics_path__], target_label: path}\n"
+		"scrape_configs:\n- job_name: j\n  relabel_configs:\n  - {source_labels: [__metrics_path__], target_label: path}\n"
 		"  - {target_label: __metrics_path__, replacement: /elsewhere}\n"
 		"- job_name: k\n  static_configs: [{targets: [''], labels: {__unix_socket__: /run/a}}]\n"
 		"  relabel_configs: [{source_labels: [__metrics_path__], target_label: path}]\n");
 	const struct job_config *j = c->jobs[0], *k = c->jobs[1];
-	assert_non_null(strstr(warnings, "p.yml:6:5: field scrape_configs[0]: __metrics_path__ is no path of profiles"));
+	assert_non_null(strstr(warnings, "p.yml:5:5: field scrape_configs[0]: __metrics_path__ is no path of profiles"));
 	struct label a[] = { L("__unix_socket__", "/run/a") }, b[] = { L("__unix_socket__", "/run/b") }, h[] = { L("__address__", "localhost") };
 	struct target_plan p = plan(j, "memory", a, 1), q = plan(j, "memory", b, 1), r = plan(j, "memory", h, 1);
 	assert_string_equal(p.url, "http://localhost/debug/pprof/allocs");
 	assert_string_equal(p.socket, "/run/a");
 	assert_true(view_eqs(labels_get(*p.visible, VIEW("instance")), "localhost"));
-	assert_true(view_eqs(labels_get(*p.visible, VIEW("path")), "/m"));
+	assert_true(view_eqs(labels_get(*p.visible, VIEW("path")), "/metrics"));
 	assert_null(r.socket);
 	assert_true(p.hash != q.hash && p.hash != r.hash && p.target_key != q.target_key && p.target_key != r.target_key);
 	target_plan_release(&p);
@@ -404,6 +409,47 @@ static void sockets_and_paths(void **state)
 		assert_true(p.problem && strstr(p.problem, "__unix_socket__ is "));
 		target_plan_release(&p);
 	}
+	scraper_config_unref(c);
+}
+
+/* metrics_path alone: metrics; with profiling_config: both; without either: profiles. */
+static void metrics_jobs(void **state)
+{
+	struct scraper_config *c = good(
+		"global: {scrape_interval: 10s}\nscrape_configs:\n"
+		"- {job_name: m, metrics_path: /m, honor_timestamps: false, params: {seconds: [3]}, relabel_configs: [\n"
+		"    {target_label: __metrics_path__, source_labels: [__metrics_path__], replacement: '/x$1'}]}\n"
+		"- {job_name: both, metrics_path: /m, scrape_timeout: 20s, fallback_scrape_protocol: PrometheusText0.0.4, profiling_config: {\n"
+		"    path_prefix: /p, pprof_config: {metrics: {path: /debug/metrics}}}}\n"
+		"- {job_name: neither, honor_timestamps: false}\n");
+	const struct job_config *m = c->jobs[0], *both = c->jobs[1], *neither = c->jobs[2];
+	struct label address[] = { L("__address__", "h:1") };
+	assert_true(m->metrics && m->n_types == 1 && m->types[0].metrics && !m->honor_timestamps && !m->fallback_is_text);
+	assert_true(both->metrics && both->n_types == c->jobs[2]->n_types + 2 && both->types[0].metrics && !both->types[1].metrics && both->fallback_is_text);
+	assert_true(!neither->metrics && !neither->types[0].metrics && both->honor_timestamps);
+	assert_non_null(strstr(warnings, "honor_timestamps: ignored; a profile's own time counts"));
+	assert_null(strstr(warnings, "__metrics_path__"));
+	assert_int_equal(m->timeout_ms, 10000);
+	struct target_plan p = plan_of(m, &m->types[0], address, 1), q = plan_of(both, &both->types[0], address, 1);
+	struct target_plan r = plan(both, "memory", address, 1);
+	assert_string_equal(p.url, "http://h:1/x/m?seconds=3");
+	assert_string_equal(p.name, "metrics");
+	assert_string_equal(q.url, "http://h:1/m");
+	assert_int_equal(q.deadline_ms, 10000); /* no longer than the interval */
+	assert_string_equal(r.url, "http://h:1/p/debug/pprof/allocs");
+	assert_int_equal(r.deadline_ms, 20000);
+	assert_true(q.target_key == r.target_key && q.hash != r.hash);
+	target_plan_release(&p);
+	target_plan_release(&q);
+	target_plan_release(&r);
+	struct label slow[] = { L("__address__", "h:1"), L("__scrape_interval__", "5s") };
+	p = plan_of(m, &m->types[0], slow, 2);
+	assert_string_equal(p.problem, "__scrape_timeout__ is longer than __scrape_interval__");
+	target_plan_release(&p);
+	struct labels *l = target_discovered(m, &m->types[0], (struct labels){ 0 }, (struct labels){ address, 1 });
+	assert_true(view_eqs(labels_get(*l, VIEW("__metrics_path__")), "/m") && !labels_get(*l, VIEW("__profile_path__")).len &&
+		    !labels_get(*l, VIEW(LABEL_NAME)).len);
+	free(l);
 	scraper_config_unref(c);
 }
 
@@ -440,7 +486,7 @@ static void agents(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sockets_and_paths), cmocka_unit_test(agents),
+		cmocka_unit_test(sockets_and_paths), cmocka_unit_test(agents), cmocka_unit_test(metrics_jobs),
 		cmocka_unit_test(parcas_tutorial), cmocka_unit_test(no_room_for_other_servers),
 		cmocka_unit_test(kinds), cmocka_unit_test(other_formats),
 		cmocka_unit_test(prometheus_file),

@@ -139,7 +139,7 @@ static bool name_ok(struct view v)
 static struct type_config *find_or_add(struct config_ctx *c, struct job_config *job, struct view name)
 {
 	for (size_t i = 0; i < job->n_types; i++)
-		if (view_eqs(name, job->types[i].name))
+		if (!job->types[i].metrics && view_eqs(name, job->types[i].name))
 			return &job->types[i];
 	struct type_config *t = &job->types[job->n_types++];
 	*t = (struct type_config){ .name = arena_strndup(c->arena, name.ptr, name.len), .enabled = true };
@@ -186,8 +186,10 @@ int scrape_types_decode(struct config_ctx *c, const struct config_node *n, struc
 	bool agent = p.preset == PRESET_AGENT;
 	const struct type_config *table = presets[p.preset].types;
 	size_t n_table = presets[p.preset].n;
-	job->types = arena_calloc(c->arena, n_table + (p.pprof ? p.pprof->n : 0), sizeof *job->types);
-	for (size_t i = 0; i < n_table; i++)
+	job->types = arena_calloc(c->arena, 1 + n_table + (p.pprof ? p.pprof->n : 0), sizeof *job->types);
+	if (job->metrics)
+		job->types[job->n_types++] = (struct type_config){ .name = "metrics", .metrics = true, .enabled = true, .named = true };
+	for (size_t i = 0; i < n_table && (n || !job->metrics); i++)
 		job->types[job->n_types++] = table[i];
 	job->series_labels = p.series_labels;
 	job->agent = agent;

@@ -71,6 +71,7 @@ void endpoint_unref(struct endpoint *ep)
 	delta_release(&ep->delta);
 	series_set_release(&ep->series);
 	names_free(ep->names, &ep->scraper->memory);
+	metric_cache_release(&ep->metrics);
 	receipt_unref(ep->receipt);
 	free(ep->url);
 	free(ep->socket);

@@ -77,7 +77,7 @@ struct labels shown_labels(struct shown *s, struct labels l)
 {
 	bool copied = false;
 	for (size_t i = 0; i < l.n; i++) {
-		bool secret = is_secret_label(l.v[i].name), path = view_eqs(l.v[i].name, "__profile_path__");
+		bool secret = is_secret_label(l.v[i].name), path = view_eqs(l.v[i].name, "__profile_path__") || view_eqs(l.v[i].name, "__metrics_path__");
 		if (path) {
 			config_redact_url(l.v[i].value, &s->path);
 			path = !view_eq(buf_view(&s->path), l.v[i].value);
@@ -324,7 +324,7 @@ static void show_dropped(struct walk *w, const struct part *p, const struct lost
 	struct labels *discovered AUTOFREE = target_discovered(l->job, &l->job->types[one->type], l->group->labels,
 							       l->group->targets[one->target]);
 	struct status_dropped d = { .pool = view_of(p->name), .discovered = shown_labels(&before, *discovered),
-				    .profile = labels_get(*discovered, VIEW(LABEL_NAME)), .failed = one->problem != NULL };
+				    .profile = l->job->types[one->type].metrics ? VIEW("metrics") : labels_get(*discovered, VIEW(LABEL_NAME)), .failed = one->problem != NULL };
 	char *why AUTOFREE = why_dropped(l->job, one);
 	d.reason = text_of(why);
 	if (status_dropped_has(&d, w->q->search) && take_one(w, w->q->search.len > 0))

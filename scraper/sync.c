@@ -132,6 +132,7 @@ static struct endpoint *new_endpoint(struct sync *y, struct target_plan *plan)
 	ep->socket = TAKE_PTR(plan->socket);
 	ep->receipt = receipt_new();
 	ep->delta.budget = &p->scraper->memory;
+	metric_cache_init(&ep->metrics, &p->scraper->memory);
 	ep->target = find_target(p->scraper, plan);
 	ep->target->refs++;
 	vec_push(&ep->target->endpoints, ep);
@@ -240,8 +241,10 @@ static void take_plan(struct sync *y, struct plan *plan)
 	struct endpoint *ep = find_endpoint(y->pool, plan->p.hash);
 	if (ep && ep->newest == g)
 		return;
-	if (!ep)
+	if (!ep) {
 		ep = new_endpoint(y, &plan->p);
+		ep->is_metrics = plan->type->metrics;
+	}
 	adopt(y, ep, plan);
 	ep->newest = g;
 	ep->n_groups++;

@@ -5,9 +5,10 @@
  *	__address__ __scheme__ __profile_path_prefix__ __profile_path__ __name__ (NAME of the series)
  *	__param_KEY (first value) __scrape_interval__ __scrape_timeout__ __meta_* (from discovery)
  *	__unix_socket__ (a path that is dialled instead of the address, which may then be empty: it is localhost)
- *	__metrics_path__ (there because rules read it; nothing is asked for there, the path of metrics is not one of profiles)
+ *	__metrics_path__ (of a job's metrics; elsewhere it is there because rules read it, and nothing is asked for there)
  *
- * Relabelling runs once per profile type, so that rules can drop or move single types. Pure but for allocation. */
+ * Relabelling runs once per profile type, so that rules can drop or move single types; metrics are one more, which has the
+ * labels that Prometheus gives it and no __name__, __profile_path__ and __profile_path_prefix__. Pure but for allocation. */
 #include <stdlib.h>
 #include <sys/un.h>
 
@@ -41,12 +42,14 @@ static void put_defaults(const struct job_config *j, const struct type_config *t
 {
 	set_default(b, "job", view_of(j->job_label ? j->job_label : j->name));
 	set_default(b, "__scrape_interval__", duration_view(a, j->interval_ms));
-	set_default(b, "__scrape_timeout__", duration_view(a, j->timeout_ms));
+	set_default(b, "__scrape_timeout__", duration_view(a, t->metrics ? j->metrics_timeout_ms : j->timeout_ms));
 	set_default(b, "__metrics_path__", view_of(j->metrics_path));
 	set_default(b, "__scheme__", j->scheme ? VIEW("https") : VIEW("http"));
-	set_default(b, "__profile_path_prefix__", view_of(j->path_prefix));
-	set_default(b, "__profile_path__", view_of(t->path));
-	set_default(b, LABEL_NAME, view_of(t->name));
+	if (!t->metrics) {
+		set_default(b, "__profile_path_prefix__", view_of(j->path_prefix));
+		set_default(b, "__profile_path__", view_of(t->path));
+		set_default(b, LABEL_NAME, view_of(t->name));
+	}
 	for (size_t i = 0; i < j->params.n; i++)
 		if (j->params.v[i].values.n)
 			set_default(b, arena_printf(a, "__param_%s", j->params.v[i].key), view_of(j->params.v[i].values.v[0]));
@@ -79,16 +82,16 @@ static bool is_job_param(const struct job_config *j, struct view key)
 	return false;
 }
 
-/* The job's parameters, their first values as the labels have them, then those that only labels have. `seconds` is
- * ours to say. */
-static void put_params(const struct job_config *j, struct labels l, struct buf *url, bool *first)
+/* The job's parameters, their first values as the labels have them, then those that only labels have. `seconds` of a
+ * profile is ours to say. */
+static void put_params(const struct job_config *j, const struct type_config *t, struct labels l, struct buf *url, bool *first)
 {
 	for (size_t i = 0; i < j->params.n; i++) {
 		const struct config_kvs *p = &j->params.v[i];
 		char *name = xasprintf("__param_%s", p->key);
 		struct view head = get(l, name);
 		free(name);
-		if (strcmp(p->key, "seconds") == 0)
+		if (!t->metrics && strcmp(p->key, "seconds") == 0)
 			continue;
 		if (head.len)
 			put_param(url, first, view_of(p->key), head);
@@ -100,7 +103,7 @@ static void put_params(const struct job_config *j, struct labels l, struct buf *
 		if (!view_starts(n, VIEW("__param_")))
 			continue;
 		n = view_make(n.ptr + 8, n.len - 8);
-		if (n.len && !view_eqs(n, "seconds") && !is_job_param(j, n))
+		if (n.len && (t->metrics || !view_eqs(n, "seconds")) && !is_job_param(j, n))
 			put_param(url, first, n, l.v[i].value);
 	}
 }
@@ -108,13 +111,14 @@ static void put_params(const struct job_config *j, struct labels l, struct buf *
 static void make_url(const struct job_config *j, const struct type_config *t, struct labels l, struct target_plan *p)
 {
 	struct buf url = { 0 };
-	struct view prefix = get(l, "__profile_path_prefix__"), path = get(l, "__profile_path__");
+	struct view prefix = t->metrics ? VIEW("") : get(l, "__profile_path_prefix__");
+	struct view path = get(l, t->metrics ? "__metrics_path__" : "__profile_path__");
 	buf_printf(&url, "%.*s://%.*s", VIEW_ARG(get(l, "__scheme__")), VIEW_ARG(get(l, "__address__")));
 	while (prefix.len && prefix.ptr[prefix.len - 1] == '/')
 		prefix.len--;
 	buf_printf(&url, "%.*s%s%.*s", VIEW_ARG(prefix), path.len && path.ptr[0] == '/' ? "" : "/", VIEW_ARG(path));
 	bool first = !memchr(buf_view(&url).ptr, '?', url.len);
-	put_params(j, l, &url, &first);
+	put_params(j, t, l, &url, &first);
 	p->slot_hash = hash_bytes_seed(buf_view(&url).ptr, url.len, hash_view(get(l, LABEL_NAME)));
 	if (t->delta) {
 		char seconds[NUM_LEN];
@@ -132,7 +136,7 @@ static const char *check_socket(struct view path)
 	return NULL;
 }
 
-static const char *check_address(struct labels l)
+static const char *check_address(const struct type_config *t, struct labels l)
 {
 	struct view a = get(l, "__address__"), scheme = get(l, "__scheme__");
 	if (!a.len)
@@ -141,7 +145,7 @@ static const char *check_address(struct labels l)
 		return "__address__ is not host:port";
 	if (!view_eqs(scheme, "http") && !view_eqs(scheme, "https"))
 		return "__scheme__ is neither http nor https";
-	if (!get(l, LABEL_NAME).len)
+	if (!t->metrics && !get(l, LABEL_NAME).len)
 		return "__name__ is empty";
 	const char *socket = check_socket(get(l, "__unix_socket__"));
 	if (socket)
@@ -170,6 +174,8 @@ static const char *plan_times(const struct type_config *t, struct labels l, stru
 		return "__scrape_interval__ is not a duration of at least 100ms";
 	if (!units_parse_duration(get(l, "__scrape_timeout__"), &p->timeout_ms) || p->timeout_ms <= 0)
 		return "__scrape_timeout__ is not a duration longer than 0";
+	if (t->metrics && p->timeout_ms > p->interval_ms)
+		return "__scrape_timeout__ is longer than __scrape_interval__";
 	p->asked_s = asked_seconds(t, l, p->interval_ms);
 	p->deadline_ms = t->delta ? MAX(p->timeout_ms, p->asked_s * 1000 + SLACK_MS) : p->timeout_ms;
 	return NULL;
@@ -197,10 +203,10 @@ static struct labels *without_meta(struct arena *a, struct labels l)
 	return labels_dup((struct labels){ v, n });
 }
 
-static void identify(struct labels l, struct target_plan *p)
+static void identify(const struct type_config *t, struct labels l, struct target_plan *p)
 {
 	struct view socket = get(l, "__unix_socket__");
-	p->hash = hash_bytes_seed(p->url, strlen(p->url), labels_hash(*p->visible) ^ hash_view(view_of(p->name)));
+	p->hash = hash_bytes_seed(p->url, strlen(p->url), labels_hash(*p->visible) ^ hash_view(view_of(p->name)) ^ t->metrics);
 	p->target_key = labels_hash(*p->visible) ^ hash_u64(hash_view(get(l, "__address__")));
 	if (socket.len) {
 		p->socket = copy_view(socket);
@@ -246,7 +252,7 @@ static void finish_plan(const struct job_config *j, const struct type_config *t,
 	if (labels_builder_get(b, VIEW("__unix_socket__")).len)
 		set_default(b, "__address__", VIEW("localhost"));
 	struct labels l = labels_builder_finish(b);
-	const char *problem = check_address(l);
+	const char *problem = check_address(t, l);
 	if (!problem)
 		problem = plan_times(t, l, p);
 	if (!problem && j->confined)
@@ -258,9 +264,9 @@ static void finish_plan(const struct job_config *j, const struct type_config *t,
 	set_default(b, "instance", get(l, "__address__"));
 	l = labels_builder_finish(b);
 	make_url(j, t, l, p);
-	p->name = copy_view(get(l, LABEL_NAME));
+	p->name = t->metrics ? xstrdup(t->name) : copy_view(get(l, LABEL_NAME));
 	p->visible = labels_dup(visible_labels(a, l));
-	identify(l, p);
+	identify(t, l, p);
 	if (after)
 		*after = without_meta(a, l);
 }

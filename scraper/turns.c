@@ -83,6 +83,7 @@ static bool merge(struct endpoint *ep, struct work *w)
 	last->err = w->err;
 	last->http_status = w->http_status;
 	last->start_ms = w->start_ms;
+	last->slot_ms = w->slot_ms;
 	last->end_ms = w->end_ms;
 	last->end_boot_ms = w->end_boot_ms;
 	work_free(w);

@@ -3,13 +3,14 @@
  * works on one endpoint at a time; while it does, the endpoint's memory (baseline of cumulative columns, series) is
  * its own.
  *
- *	body -> what it becomes (profile_work.c) -> batch with up, profile_up, scrape_* -> sink
+ *	body -> what it becomes (profile_work.c, metrics_work.c) -> batch with up, profile_up, scrape_* -> sink
  */
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "scraper/metrics_work.h"
 #include "scraper/names.h"
 #include "scraper/profile_work.h"
 #include "scraper/split.h"
@@ -31,6 +32,11 @@ int job_go_on(void *arg, struct err *e)
 	return err_set(e, ERR_TIMEOUT, "decoding it took more than %.1f s of CPU time", (double)j->limit_ns / 1e9);
 }
 
+static bool is_metrics(const struct job *j)
+{
+	return j->ep->is_metrics;
+}
+
 static bool same_labels_seen(const struct series_set *set, const struct series *s)
 {
 	for (size_t i = 0; i < set->v.n; i++)
@@ -42,6 +48,10 @@ static bool same_labels_seen(const struct series_set *set, const struct series *
 /* Live series that this scrape did not bring end here. */
 static void put_stale(struct job *j)
 {
+	if (is_metrics(j)) {
+		metrics_work_put_stale(j);
+		return;
+	}
 	int64_t t = stamp_after(j->ep->last_t_ms, j->work->end_ms);
 	for (size_t i = 0; i < j->ep->series.v.n; i++) {
 		struct series *s = j->ep->series.v.v[i];
@@ -53,6 +63,8 @@ static void put_stale(struct job *j)
 /* After the batch was taken: what is live now. */
 static void settle_series(struct job *j)
 {
+	if (is_metrics(j))
+		metrics_work_settle(j);
 	for (size_t i = 0; i < j->ep->series.v.n; i++) {
 		struct series *s = j->ep->series.v.v[i];
 		s->live = s->seen;
@@ -104,6 +116,15 @@ static int up_of(const struct target *t)
 	return unknown || !any ? -1 : some;
 }
 
+/* Where a target has metrics they say whether it is up, as Prometheus has it; profiles have profile_up. */
+static const struct endpoint *metrics_of(const struct target *t)
+{
+	for (size_t i = 0; i < t->endpoints.n; i++)
+		if (!t->endpoints.v[i]->gone && t->endpoints.v[i]->is_metrics)
+			return t->endpoints.v[i];
+	return NULL;
+}
+
 static bool is_first(const struct endpoint *ep)
 {
 	for (size_t i = 0; i < ep->target->endpoints.n; i++)
@@ -112,12 +133,26 @@ static bool is_first(const struct endpoint *ep)
 	return false;
 }
 
-/* Sets what the page shows, and says which `up` to write: -1 = none now. It is written with each scrape of the target's
- * first type, and whenever it changes. */
-static int note_outcome(struct job *j, int64_t *ret_up_ms)
+/* Which `up` to write: -1 = none now. It is written with each scrape of the target's metrics; without these with each of
+ * its first type, and whenever it changes. Under the lock. */
+static int up_to_write(struct job *j, int64_t *ret_up_ms)
 {
 	struct endpoint *ep = j->ep;
 	struct target *t = ep->target;
+	const struct endpoint *metrics = metrics_of(t);
+	int up = metrics ? ep->outcome == OUTCOME_OK : up_of(t);
+	bool write = metrics ? metrics == ep : up >= 0 && (up != t->last_up || is_first(ep));
+	if (!write)
+		return -1;
+	t->last_up = up;
+	t->last_up_ms = *ret_up_ms = stamp_after(t->last_up_ms, metrics ? j->t_ms : j->work->end_ms);
+	return up;
+}
+
+/* Sets what the page shows, and says which `up` to write. */
+static int note_outcome(struct job *j, int64_t *ret_up_ms)
+{
+	struct endpoint *ep = j->ep;
 	enum outcome was, now = outcome_of(j);
 	pthread_mutex_lock(&ep->scraper->lock);
 	was = ep->outcome;
@@ -125,22 +160,17 @@ static int note_outcome(struct job *j, int64_t *ret_up_ms)
 	free(ep->last_error);
 	free(ep->note);
 	ep->last_error = now == OUTCOME_FAILED ? xstrdup(j->err.msg) : NULL;
-	ep->note = now == OUTCOME_ABSENT ? xstrdup(j->err.msg) : now == OUTCOME_OK ? profile_work_note(j->p) : NULL;
-	if (now == OUTCOME_OK && !ep->note)
+	ep->note = now == OUTCOME_ABSENT ? xstrdup(j->err.msg) : now == OUTCOME_OK && !is_metrics(j) ? profile_work_note(j->p) : NULL;
+	if (now == OUTCOME_OK && !ep->note && !is_metrics(j))
 		ep->note = names_problem(ep);
 	ep->last_scrape_ms = j->work->start_ms;
 	ep->last_duration_ns = j->work->duration_ns;
 	ep->last_bytes = (int64_t)j->work->bytes;
-	ep->last_samples = j->err.code ? 0 : j->p->n_samples;
-	int up = up_of(t);
-	bool write = up >= 0 && (up != t->last_up || is_first(ep));
-	if (write) {
-		t->last_up = up;
-		t->last_up_ms = *ret_up_ms = stamp_after(t->last_up_ms, j->work->end_ms);
-	}
+	ep->last_samples = is_metrics(j) ? j->n_scraped : j->err.code ? 0 : j->p->n_samples;
+	int up = up_to_write(j, ret_up_ms);
 	pthread_mutex_unlock(&ep->scraper->lock);
 	log_change(j, was, now);
-	return write ? up : -1;
+	return up;
 }
 
 static const char *const per_profile[] = { "profile_up", "scrape_duration_seconds", "scrape_samples_scraped",
@@ -149,7 +179,9 @@ static const char *const per_profile[] = { "profile_up", "scrape_duration_second
 static void end_reports(struct job *j, int64_t t_ms)
 {
 	struct endpoint *ep = j->ep;
-	for (size_t i = 0; i < ARRAY_LEN(per_profile) && ep->reports; i++)
+	if (is_metrics(j) && ep->reports)
+		metrics_work_end_reports(j, t_ms);
+	for (size_t i = 0; i < ARRAY_LEN(per_profile) && ep->reports && !is_metrics(j); i++)
 		batch_add_float(j->batch, ep->target, per_profile[i], ep->name, t_ms, value_from_bits(VALUE_STALE_BITS));
 }
 
@@ -157,7 +189,7 @@ static void put_reports(struct job *j)
 {
 	struct endpoint *ep = j->ep;
 	const struct work *w = j->work;
-	int64_t up_ms = 0, t = stamp_after(ep->last_report_ms, w->end_ms);
+	int64_t up_ms = 0, t = is_metrics(j) ? j->t_ms : stamp_after(ep->last_report_ms, w->end_ms);
 	int up = note_outcome(j, &up_ms);
 	ep->last_report_ms = t;
 	if (up >= 0)
@@ -168,6 +200,10 @@ static void put_reports(struct job *j)
 		return;
 	}
 	ep->reports = true;
+	if (is_metrics(j)) {
+		metrics_work_put_reports(j);
+		return;
+	}
 	batch_add_float(j->batch, ep->target, "profile_up", ep->name, t, j->err.code ? 0 : 1);
 	batch_add_float(j->batch, ep->target, "scrape_duration_seconds", ep->name, t, (double)w->duration_ns / 1e9);
 	batch_add_float(j->batch, ep->target, "scrape_samples_scraped", ep->name, t, j->err.code ? 0 : j->p->n_samples);
@@ -200,7 +236,7 @@ static void doubt_ends(struct job *j)
 	if (!receipt_take_failure(j->ep->receipt))
 		return;
 	j->ep->reports |= j->ep->last_report_ms > 0;
-	j->ep->reports |= j->ep->last_report_ms > 0;
+	metrics_work_doubt(j);
 	for (size_t i = 0; i < j->ep->series.v.n; i++)
 		if (j->ep->series.v.v[i]->labels)
 			j->ep->series.v.v[i]->live = true;
@@ -213,6 +249,8 @@ static void fail(struct job *j)
 	struct err e = { 0 };
 	batch_reset(j->batch);
 	clear_seen(j);
+	if (is_metrics(j))
+		metrics_work_fail(j);
 	put_stale(j);
 	put_reports(j);
 	if (send(j, &res, &e) == 0) {
@@ -240,6 +278,8 @@ static bool left_alone(struct job *j)
 		metric_inc(&scraper_table[M_CPU_LIMIT]);
 	if (!j->again && !j->asks && j->err.code != ERR_CANCELED)
 		return false;
+	if (is_metrics(j))
+		metrics_work_undo(j);
 	clear_seen(j);
 	return true;
 }
@@ -268,7 +308,9 @@ static void scrape(struct job *j)
 	struct endpoint *ep = j->ep;
 	j->err = j->work->err;
 	doubt_ends(j);
-	if (!j->err.code && profile_work_put(j) && left_alone(j))
+	if (is_metrics(j))
+		metrics_work_begin(j);
+	if (!j->err.code && (is_metrics(j) ? metrics_work_put(j) : profile_work_put(j)) && left_alone(j))
 		return;
 	metric_inc(&scraper_table[M_SCRAPES]);
 	if (!j->err.code) {
@@ -345,6 +387,10 @@ static void bury(struct job *j)
 	b->with_up = up_ms != 0;
 	j->work->end_ms = t;
 	doubt_ends(j);
+	if (is_metrics(j)) {
+		metrics_work_begin(j);
+		t = j->t_ms;
+	}
 	put_stale(j);
 	end_reports(j, t);
 	if (up_ms)
@@ -365,6 +411,7 @@ static void do_work(struct worker *wk, struct batch *b, struct work *w)
 	else
 		bury(&j);
 	arena_reset(&wk->arena);
+	arena_reset(&wk->floats);
 	profile_reset(&wk->profile);
 	if (w->kind == WORK_SCRAPE && !j.err.code)
 		metric_observe(&scraper_table[M_DECODE], (double)(clock_mono_ns() - j.start_ns) / 1e9);
@@ -380,9 +427,12 @@ void *worker_main(void *arg)
 	struct batch b = { .arena = &wk->arena };
 	arena_init(&wk->arena, BATCH_BYTES);
 	wk->arena.budget = &wk->scraper->memory;
+	arena_init(&wk->floats, 0);
+	wk->floats.budget = &wk->scraper->memory;
 	for (struct work *w; (w = turn_begin(wk));)
 		do_work(wk, &b, w);
 	batch_free(&b);
 	arena_free(&wk->arena);
+	arena_free(&wk->floats);
 	return NULL;
 }

@@ -125,15 +125,6 @@ def dot_takes_all(_, theirs):
     return [dict(r, labels=dict(r["labels"], x="yes")) for r in theirs]
 
 
-def no_error(job, theirs):
-    """A timeout longer than the interval is an error for metrics only: a profile takes the seconds that it takes."""
-    def after(labels):
-        return {k: v for k, v in labels.items() if not k.startswith("__meta_")}
-    return [{"discoveredLabels": r["discoveredLabels"],
-             "labels": dict(after(r["discoveredLabels"]), __scrape_timeout__="1m", instance=r["discoveredLabels"]["__address__"])}
-            for r in errors_without_labels(job, theirs)]
-
-
 def scheme_refused(_, theirs):
     """Prometheus finds out only when it scrapes."""
     return [dict(r, labels={}, error={}) for r in theirs]
@@ -141,11 +132,12 @@ def scheme_refused(_, theirs):
 
 DIFFERENCES = {
     "ports": (in_place, default_port), "ports of https": (in_place, default_port), "a line break": (dot_takes_all,),
-    "a timeout beyond the interval": (no_error,), "a scheme that is none": (in_place, scheme_refused),
+    "a scheme that is none": (in_place, scheme_refused),
     **{job: (in_place,) for job in ("empty deletes", "labelmap onto one", "labeldrop", "labelkeep", "job and instance", "address", "another scheme",
                                     "path and parameters", "interval")},
     **{job: (errors_without_labels,) for job in ("labelkeep without an address", "labelkeep nothing", "an address that is a URL", "no address",
-                                                 "an interval that is none", "an interval of nothing", "a timeout that is none")},
+                                                 "an interval that is none", "an interval of nothing", "a timeout that is none",
+                                                 "a timeout beyond the interval")},
 }
 
 

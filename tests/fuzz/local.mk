@@ -3,7 +3,7 @@
 # ./fuzz_NAME NEW_INPUTS $(srcdir)/tests/fuzz/corpus/NAME
 FUZZERS = fuzz_pprof fuzz_config fuzz_relabel fuzz_promql fuzz_tsdb \
   fuzz_elf fuzz_gopclntab fuzz_ehframe fuzz_perfmap fuzz_kallsyms fuzz_demangle fuzz_dwarfindex fuzz_kube \
-  fuzz_sdlists fuzz_kubesd fuzz_sdanswers fuzz_dns fuzz_legacy fuzz_folded
+  fuzz_sdlists fuzz_kubesd fuzz_sdanswers fuzz_dns fuzz_legacy fuzz_folded fuzz_textmetrics
 EXTRA_DIST += tests/fuzz/corpus
 
 if FUZZ
@@ -27,6 +27,8 @@ fuzz_folded_SOURCES = tests/fuzz/fuzz_folded.c $(FUZZ_MAIN)
 fuzz_folded_LDADD = $(PPROF_LIBS) $(FUZZ_LIBS)
 fuzz_config_SOURCES = tests/fuzz/fuzz_config.c $(FUZZ_MAIN)
 fuzz_config_LDADD = $(SCRAPER_LIBS) $(FUZZ_LIBS)
+fuzz_textmetrics_SOURCES = tests/fuzz/fuzz_textmetrics.c $(FUZZ_MAIN)
+fuzz_textmetrics_LDADD = $(SCRAPER_LIBS) $(FUZZ_LIBS)
 fuzz_relabel_SOURCES = tests/fuzz/fuzz_relabel.c $(FUZZ_MAIN)
 fuzz_relabel_LDADD = $(MODEL_LIBS) $(FUZZ_LIBS)
 fuzz_promql_SOURCES = tests/fuzz/fuzz_promql.c $(FUZZ_MAIN)

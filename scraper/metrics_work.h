@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a body of text metrics becomes: floats, stale markers of what is no longer there, and the five series that Prometheus
+ * tells of a scrape. All of it has the time at which the scrape began. */
+#ifndef PYRRHA_SCRAPER_METRICS_WORK_H
+#define PYRRHA_SCRAPER_METRICS_WORK_H
+
+#include "scraper/job.h"
+
+/* Before anything else of a scrape, or of an end: its stamp, j->t_ms. */
+void metrics_work_begin(struct job *j);
+/* The whole of a successful answer into the batch. Fills j->err; nothing of the scrape counts then. */
+int metrics_work_put(struct job *j);
+/* The scrape is to be done once more, from the start. */
+void metrics_work_undo(struct job *j);
+/* The scrape failed: it is one that brings nothing. */
+void metrics_work_fail(struct job *j);
+/* Series that this scrape did not bring end. */
+void metrics_work_put_stale(struct job *j);
+/* up, scrape_duration_seconds, ...: of the scrape; or their ends. */
+void metrics_work_put_reports(struct job *j);
+void metrics_work_end_reports(struct job *j, int64_t t_ms);
+/* The batch was taken. */
+void metrics_work_settle(struct job *j);
+/* A batch of the endpoint was not stored: what was in it is not known. */
+void metrics_work_doubt(struct job *j);
+
+/* Whether an answer may be read as text metrics; else why not, in e. */
+int metrics_work_check_type(const struct job_config *j, struct view content_type, struct err *e);
+
+#endif

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text metrics beside Debian's real Prometheus 2.42: one server gives both the same answers, scrape by scrape, and what both
+store is compared sample by sample, stale markers included. An answer of a scrape is known by the time of its `up`, which is
+each server's own; timestamps that stand in a text are the same for both."""
+import gzip
+import json
+import re
+import threading
+import time
+
+from harness import HttpServer, Server, Skip, answer, check, http_get, wait_until
+from raw_samples import of_prometheus, of_pyrrha
+from test_agent import start_agent
+from test_promql_oracle import Prometheus
+
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Recorded:
+    """Gives each client the answers of each path in order, then the last one for ever. answers: path -> [(status, type, body)]."""
+
+    def __init__(self, env, answers):
+        self.answers, self.lock, self.given = answers, threading.Lock(), {}
+        self.wrong = []
+        self.address = HttpServer(env, self.give).address
+
+    def give(self, handler):
+        client, _, path = handler.path.lstrip("/").partition("/")
+        answers = self.answers["/" + path]
+        with self.lock:
+            n = self.given.get((client, path), 0)
+            self.given[client, path] = n + 1
+        if "version=0.0.4" not in handler.headers.get("Accept", "") or not handler.headers.get("X-Prometheus-Scrape-Timeout-Seconds"):
+            self.wrong.append(dict(handler.headers))
+        status, kind, body = answers[min(n, len(answers) - 1)]
+        headers = [("Content-Type", kind)] if kind else []
+        if "gzip" in handler.headers.get("Accept-Encoding", "") and n % 2:
+            headers.append(("Content-Encoding", "gzip"))
+            body = gzip.compress(body)
+        answer(handler, status, body, headers)
+
+    def done(self, client):
+        with self.lock:
+            return all(self.given.get((client, p.lstrip("/")), 0) > len(a) for p, a in self.answers.items())
+
+
+def jobs(recorded, client, extra):
+    """One job per path; instance is the same for both clients."""
+    text = ["global: {scrape_interval: 400ms, scrape_timeout: 400ms, evaluation_interval: 1h}", "scrape_configs:"]
+    for path in recorded.answers:
+        name = path.lstrip("/")
+        text += [f"- job_name: {name}", f"  metrics_path: /{client}{path}", *("  " + line for line in extra.get(name, [])),
+                 f"  static_configs: [{{targets: ['{recorded.address}'], labels: {{instance: {name}, target: {name}, zone: a}}}}]"]
+    return "\n".join(text) + "\n"
+
+
+def in_scrapes(rows, counts, explicit):
+    """Times become the number of the scrape whose `up` has them. Samples of scrapes beyond the script are left out, and values
+    that are the clock's."""
+    number = {}
+    for key, samples in rows.items():
+        labels = dict(key)
+        if labels["__name__"] == "up":
+            number[labels["target"]] = {t: i for i, (t, _) in enumerate(samples)}
+    out = {}
+    for key, samples in rows.items():
+        labels = dict(key)
+        job = labels["target"]
+        for t, v in samples:
+            n = number.get(job, {}).get(t)
+            if n is None:
+                check(t in explicit, f"{labels}: a sample at {t}, which is neither a scrape's time nor a text's")
+            elif n >= counts[job]:
+                continue
+            if labels["__name__"] == "scrape_duration_seconds" and v != "stale":
+                v = "some time"
+            out.setdefault(key, []).append((f"at {t}" if n is None else n, v))
+    return out
+
+
+def without_markers(rows, job):
+    """Of a scrape that is over sample_limit 2.42 takes what it read until then for seen: of these it ends none, and of what it
+    left out it ends what never began. Ours is a scrape that brings nothing. How many series began in it they count differently."""
+    kept = {}
+    for key, samples in rows.items():
+        labels = dict(key)
+        if labels["target"] == job:
+            samples = [s for s in samples if s[1] != "stale" and labels["__name__"] != "scrape_series_added"]
+        if samples:
+            kept[key] = samples
+    return kept
+
+
+def compare(env, answers, extra=None, explicit=(), ends_otherwise=None):
+    recorded = Recorded(env, answers)
+    begin = int(time.time() * 1000) - 3600000
+    theirs = Prometheus(env, jobs(recorded, "theirs", extra or {}))
+    ours = Server(env, jobs(recorded, "ours", extra or {}))
+    wait_until("both have had all answers", lambda: recorded.done("ours") and recorded.done("theirs"), 60)
+    time.sleep(1)
+    ours.terminate(30)
+    counts = {p.lstrip("/"): len(a) for p, a in answers.items()}
+    a = in_scrapes(of_pyrrha(env, ours.storage), counts, explicit)
+    b = in_scrapes(of_prometheus(theirs.url, begin, begin + 7200000), counts, explicit)
+    a, b = without_markers(a, ends_otherwise), without_markers(b, ends_otherwise)
+    check(not recorded.wrong, f"the headers of a request: {recorded.wrong[:1]}")
+    check(set(a) == set(b), f"only ours: {sorted(set(a) - set(b))[:5]}; only theirs: {sorted(set(b) - set(a))[:5]}")
+    for key in sorted(a):
+        check(a[key] == b[key], f"{dict(key)}:\n  ours {a[key]}\ntheirs {b[key]}")
+    return a
+
+
+def ok(body):
+    return 200, TEXT, body if isinstance(body, bytes) else body.encode()
+
+
+FAILED = (500, TEXT, b"a 1\n")
+BROKEN = ok("this is {not} of the format\n")
+
+
+def without(body, prefix):
+    return b"".join(line for line in body.splitlines(True) if not line.startswith(prefix))
+
+
+def play(bodies, prefix):
+    """Four recordings of one program: series vanish and come back, the target fails, breaks, is empty, and comes back."""
+    b = [ok(x) for x in bodies]
+    return [b[0], b[1], ok(without(bodies[1], prefix)), b[2], FAILED, FAILED, b[2], BROKEN, b[3], ok(b""), b[3], b[0],
+            ok(without(bodies[0], prefix))]
+
+
+def record(urls):
+    bodies = []
+    for _ in range(4):
+        bodies.append({name: http_get(url + "/metrics")[2] for name, url in urls.items()})
+        time.sleep(0.3)
+    return {name: [b[name] for b in bodies] for name in urls}
+
+
+def test_programs(env):
+    """/metrics of Prometheus, of the server and of the agent."""
+    config = "scrape_configs: [{job_name: p, scrape_interval: 1s, metrics_path: /metrics, static_configs: [{targets: ['%s']}]}]\n"
+    real = Prometheus(env, config % "127.0.0.1:1")
+    own = Server(env, config % real.url[7:], name="own")
+    urls = {"prometheus": real.url, "pyrrha": own.url}
+    try:
+        urls["agent"] = start_agent(env)
+    except Skip:
+        pass
+    wait_until("it has scraped", lambda: own.value('up{job="p"}') == 1)
+    bodies = record(urls)
+    for p in (real, own):
+        p.terminate(30)
+    prefixes = {"prometheus": b"go_gc", "pyrrha": b"pyrrha_http", "agent": b"pyrrha_agent_b"}
+    rows = compare(env, {"/" + name: play(bodies[name], prefixes[name]) for name in urls})
+    check(len(rows) > 500, f"{len(rows)} series")
+    check(sum(1 for samples in rows.values() for _, v in samples if v == "stale") > 1500, "markers")
+
+
+def odd_texts(now):
+    """What the format allows, and what breaks it, scrape by scrape."""
+    soon, late = now + 2000, now + 3600000
+    first = f"""# HELP odd_total Text with \\\\ and \\n in it.
+# TYPE odd_total counter
+odd_total{{a="x",}} 1
+odd_total{{b="y" , a="x"}} 2 {now - 60000}
+odd_total{{a="quote \\" backslash \\\\ line \\n other \\x",job="mine",exported_job="too"}} 3
+odd_total{{zone="",instance="i"}} +Inf
+# a comment
+#TYPE odd_total nonsense
+
+odd:values{{v="nan"}} NaN
+odd:values{{v="neg"}}\t-Inf
+odd:values{{v="dec"}} .5
+odd:values{{v="exp"}} 1.25e-7
+odd:values{{v="long"}} 0.1000000000000000055511151231257827
+odd:values{{v="int"}} 18446744073709551615
+odd:values{{v="tiny"}} 4.9e-324
+odd:values{{v="none"}} 1e-400
+stamped{{s="past"}} 1 {now - 30000}
+stamped{{s="future"}} 1 {soon}
+stamped{{s="too_far"}} 1 {late}
+twice 1
+twice 2
+unicode{{l="ä\u20ac\U0001f600"}} 1
+untyped_at_the_end 7"""
+    second = first.replace("odd_total{a=\"x\",} 1\n", "").replace(f"{now - 30000}", f"{now - 20000}").replace("twice 1\n", "")
+    third = f"stamped{{s=\"past\"}} 5 {now - 25000}\nstamped{{s=\"past\"}} 6 {now - 20000}\nstamped{{s=\"past\"}} 7 {now - 10000}\nstamped{{s=\"past\"}} 8 {now - 9000}\n" \
+            "odd_total{a=\"x\"} 9\n"
+    wrong = ["a 1 2 3\n", "a{b=c} 1\n", "a 1e999\n", "a 0x10\n", "9a 1\n", "a{b=\"1\",b=\"2\"} 1\n", "a 1\r\n", "# TYPE a thing\n", "a{__name__=\"b\"} 1\n"]
+    return [ok(first), ok(second), ok(third), ok(first)] + [x for w in wrong for x in (ok(w), ok("a 1\n"))], \
+        {now - 60000, now - 30000, now - 20000, now - 10000, now - 9000, now - 25000, soon, late}
+
+
+def test_generated(env):
+    """Odd names, labels, escapes, values and timestamps; honor_labels, honor_timestamps, relabelling, limits."""
+    now = int(time.time() * 1000)
+    odd, explicit = odd_texts(now)
+    few = [ok("".join(f"m{{n=\"{i}\"}} {k}\n" for i in range(k))) for k in (3, 5, 6, 4, 8, 2)]
+    labels = [ok("m{job=\"theirs\",zone=\"\",instance=\"x\",le=\"1\"} 1\nn{exported_job=\"y\",job=\"z\"} 2\ngone_a 1\ngone_b{drop=\"yes\"} 2\n"),
+              ok("n{exported_job=\"y\",job=\"z\"} 3\ngone_a 1\n"), FAILED, ok("m{le=\"1\",job=\"theirs\"} 4\n")]
+    sized = [ok("x 1\n" * n) for n in (1, 24, 25, 26, 2)]
+    rules = ["metric_relabel_configs:", "- {source_labels: [__name__], regex: gone_a, action: drop}", "- {regex: drop, action: labeldrop}",
+             "- {source_labels: [n], target_label: __name__, regex: '(.+)', replacement: 'renamed_$1'}"]
+    answers = {"/odd": odd, "/untimed": odd[:4], "/tracked": odd[:4], "/limited": few, "/labels": labels, "/honored": labels,
+               "/relabelled": labels + few, "/long": labels, "/sized": sized}
+    extra = {"untimed": ["honor_timestamps: false"], "limited": ["sample_limit: 5"], "honored": ["honor_labels: true"], "relabelled": rules,
+             "long": ["label_limit: 5"], "sized": ["body_size_limit: 100B"]}
+    del answers["/tracked"]  # a key that 2.42 does not have; a unit test has it
+    rows = compare(env, answers, extra, explicit, ends_otherwise="limited")
+    names = {dict(key)["__name__"] for key in rows}
+    check({"odd:values", "stamped", "renamed_0", "m"} <= names, str(names))
