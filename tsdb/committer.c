@@ -265,16 +265,19 @@ static void forget_stamps(struct request *r)
 	}
 }
 
+/* Who is told finds the partitions left: a deletion is followed by a look for those that nobody uses. */
 static void finish_group(struct tsdb *db, struct group *g, int rc, const struct err *e)
 {
 	static const struct err none;
 	for (size_t i = 0; i < g->requests.n; i++) {
 		struct request *r = g->requests.v[i];
+		void (*done)(void *arg, const struct err *e) = r->done;
+		void *arg = r->done_arg;
 		if (rc)
 			forget_stamps(r);
-		if (r->done)
-			r->done(r->done_arg, rc ? e : &none);
 		request_free(db, r);
+		if (done)
+			done(arg, rc ? e : &none);
 	}
 	pthread_mutex_lock(&db->flush_lock);
 	db->finished += g->requests.n;

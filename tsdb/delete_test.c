@@ -262,6 +262,36 @@ static void test_whole_partition(void **state)
 	end(&m);
 }
 
+struct told {
+	struct partition *p;
+	atomic_int users; /* of it when that was told; -1: not yet */
+};
+
+static void note_users(void *arg, const struct err *e)
+{
+	struct told *t = arg;
+	assert_int_equal(e->code, 0);
+	atomic_store(&t->users, atomic_load(&t->p->users));
+}
+
+/* What is told of uses its partition no more: who deletes and then cleans must find one of which nothing is left unused. */
+static void test_leaves_its_partition(void **state)
+{
+	(void)state;
+	struct model m;
+	struct sink_result r;
+	struct told told = { .users = -1 };
+	start(&m, true);
+	fill(&m, 1, KIT_T0, KIT_T0 + HOUR, 10 * MINUTE);
+	struct version *v = tsdb_version(m.k.db, NULL);
+	told.p = v->p[0]->p;
+	assert_int_equal(kit_append_done(&m.k, 1, KIT_T0 + 2 * HOUR, 1, STACKS, &r, note_users, &told), 0);
+	tsdb_flush(m.k.db);
+	assert_int_equal(atomic_load(&told.users), 0);
+	version_unref(v);
+	end(&m);
+}
+
 /* A day comes again after all of it was deleted, while the log still has all that the old one was: its rows stay away, its
  * symbols, masks and numbers of parts do not meet those of the new one. */
 static void test_day_again(void **state)
@@ -805,6 +835,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_everywhere), cmocka_unit_test(test_whole_partition),
+		cmocka_unit_test(test_leaves_its_partition),
 		cmocka_unit_test(test_day_again), cmocka_unit_test(test_numbers), cmocka_unit_test(test_aggregates),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_crash), cmocka_unit_test(test_beside_queries), cmocka_unit_test(test_clean_beside_queries),
