@@ -61,13 +61,10 @@ static struct work *work_new(struct endpoint *ep)
 	return w;
 }
 
-/* Two clocks of whole milliseconds: a scrape may begin just before its slot, and must not meet that slot again. */
 static void set_due(struct endpoint *ep, int64_t start_ms, int64_t end_ms)
 {
-	int64_t early = ep->slot_ms - start_ms, was_ms = ep->due.key;
-	if (early > 0 && early <= 2)
-		start_ms = ep->slot_ms;
-	schedule(ep, schedule_after(start_ms, end_ms, ep->interval_ms, offset_of(ep)));
+	int64_t was_ms = ep->due.key;
+	schedule(ep, schedule_after(ep->slot_ms, start_ms, end_ms, ep->interval_ms, offset_of(ep)));
 	int64_t slots = (ep->due.key - was_ms) / ep->interval_ms;
 	if (slots > 1)
 		metric_add(&scraper_table[M_SLOTS_MISSED], (double)(slots - 1), ep->job->name);

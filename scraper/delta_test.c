@@ -218,20 +218,6 @@ static void real_series(void **state)
 	delta_release(&d);
 }
 
-static void slots(void **state)
-{
-	assert_int_equal(schedule_next(1000, 100, 30), 1030);
-	assert_int_equal(schedule_next(1030, 100, 30), 1130);
-	assert_int_equal(schedule_next(1029, 100, 30), 1030);
-	assert_int_equal(schedule_next(10, 100, 30), 30);
-	/* Done in time: the next slot. Outlasted it: at once. */
-	assert_int_equal(schedule_after(1030, 1050, 100, 30), 1130);
-	assert_int_equal(schedule_after(1030, 1130, 100, 30), 1130);
-	assert_int_equal(schedule_after(1030, 1135, 100, 30), 1135);
-	assert_int_equal(schedule_after(1135, 1240, 100, 30), 1240);
-	assert_int_equal(schedule_after(1030, 9999, 100, 30), 9999);
-}
-
 static void a_baseline_keeps_within_the_budget(void **state)
 {
 	struct budget b = { .max = 68 << 10 };
@@ -268,7 +254,6 @@ int main(void)
 		cmocka_unit_test(increases),
 		cmocka_unit_test(named_stacks_move),
 		cmocka_unit_test(real_series),
-		cmocka_unit_test(slots),
 		cmocka_unit_test(a_baseline_keeps_within_the_budget),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -310,7 +310,8 @@ int memory_refused(struct scraper *s, struct err *e); /* says so of a decoder's 
 
 /* schedule.c */
 int64_t schedule_next(int64_t now_ms, int64_t interval_ms, int64_t offset_ms);
-int64_t schedule_after(int64_t start_ms, int64_t end_ms, int64_t interval_ms, int64_t offset_ms);
+/* The slot after the one of a scrape that began and ended then; or its end, if that is later. */
+int64_t schedule_after(int64_t slot_ms, int64_t start_ms, int64_t end_ms, int64_t interval_ms, int64_t offset_ms);
 int64_t offset_of(const struct endpoint *ep);
 /* Puts it into the heap, due at a time of the wall clock; not more than an interval from now, if the clock was set. */
 void schedule(struct endpoint *ep, int64_t slot_ms);

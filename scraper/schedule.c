@@ -13,6 +13,8 @@
 #include "base/clock.h"
 #include "scraper/internal.h"
 
+#define EARLY_MS 2
+
 /* The first time after now that is offset, modulo the interval. */
 int64_t schedule_next(int64_t now_ms, int64_t interval_ms, int64_t offset_ms)
 {
@@ -22,8 +24,12 @@ int64_t schedule_next(int64_t now_ms, int64_t interval_ms, int64_t offset_ms)
 	return now_ms + interval_ms - since;
 }
 
-int64_t schedule_after(int64_t start_ms, int64_t end_ms, int64_t interval_ms, int64_t offset_ms)
+/* Two clocks of whole milliseconds: a scrape may begin just before its slot, and must not meet that slot again. */
+int64_t schedule_after(int64_t slot_ms, int64_t start_ms, int64_t end_ms, int64_t interval_ms, int64_t offset_ms)
 {
+	int64_t early_ms = slot_ms - start_ms;
+	if (early_ms > 0 && early_ms <= EARLY_MS)
+		start_ms = slot_ms;
 	int64_t slot = schedule_next(start_ms, interval_ms, offset_ms);
 	return MAX(slot, end_ms);
 }

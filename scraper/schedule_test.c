@@ -53,6 +53,25 @@ static void slots_follow_from_the_target(void **state)
 	assert_true(cpu != slot(socket, "process_cpu", "a:1", "a"));
 }
 
+static void slots(void **state)
+{
+	assert_int_equal(schedule_next(1000, 100, 30), 1030);
+	assert_int_equal(schedule_next(1030, 100, 30), 1130);
+	assert_int_equal(schedule_next(1029, 100, 30), 1030);
+	assert_int_equal(schedule_next(10, 100, 30), 30);
+	/* Done in time: the next slot. Outlasted it: at once. */
+	assert_int_equal(schedule_after(1030, 1030, 1050, 100, 30), 1130);
+	assert_int_equal(schedule_after(1030, 1030, 1130, 100, 30), 1130);
+	assert_int_equal(schedule_after(1030, 1030, 1135, 100, 30), 1135);
+	assert_int_equal(schedule_after(1130, 1135, 1240, 100, 30), 1240);
+	assert_int_equal(schedule_after(1030, 1030, 9999, 100, 30), 9999);
+	/* Begun a little early, by rounding: not the same slot again. Late: the next, however near. */
+	assert_int_equal(schedule_after(1030, 1029, 1040, 100, 30), 1130);
+	assert_int_equal(schedule_after(1030, 1028, 1029, 100, 30), 1130);
+	assert_int_equal(schedule_after(1030, 1129, 1129, 100, 30), 1130);
+	assert_int_equal(schedule_after(1030, 950, 960, 100, 30), 1030); /* the clock was set back */
+}
+
 struct pair {
 	struct scraper s;
 	struct job_config job;
@@ -137,7 +156,7 @@ static void jobs_of_one_server_step_aside(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(slots_follow_from_the_target),
+		cmocka_unit_test(slots), cmocka_unit_test(slots_follow_from_the_target),
 		cmocka_unit_test(servers_take_turns),
 		cmocka_unit_test(a_conflict_is_named),
 		cmocka_unit_test(jobs_of_one_server_step_aside),

@@ -129,6 +129,17 @@ bool fake_sink_wait(struct fake_sink *s, const char *what, size_t n, int64_t ms)
 	return true;
 }
 
+bool fake_sink_nth(struct fake_sink *s, const char *what, size_t n, int64_t ms, struct kept *ret)
+{
+	bool there = fake_sink_wait(s, what, n, ms);
+	pthread_mutex_lock(&s->lock);
+	for (size_t i = 0; i < s->v.n && n; i++)
+		if (strstr(s->v.v[i].series, what) && --n == 0)
+			*ret = s->v.v[i];
+	pthread_mutex_unlock(&s->lock);
+	return there;
+}
+
 bool fake_sink_wait_value(struct fake_sink *s, const char *what, double v, int64_t ms)
 {
 	int64_t end = clock_mono_ms() + ms;

@@ -37,6 +37,8 @@ void fake_sink_free(struct fake_sink *s);
 size_t fake_sink_find(struct fake_sink *s, const char *what, struct kept *last);
 /* Waits until there are n; false after ms. */
 bool fake_sink_wait(struct fake_sink *s, const char *what, size_t n, int64_t ms);
+/* Waits until there are n, and gives the n-th of them. */
+bool fake_sink_nth(struct fake_sink *s, const char *what, size_t n, int64_t ms, struct kept *ret);
 /* Waits until the newest float of the series is v. */
 bool fake_sink_wait_value(struct fake_sink *s, const char *what, double v, int64_t ms);
 
