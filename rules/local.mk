@@ -1,12 +1,18 @@
 # Rules and alerts: see docs/ARCHITECTURE.md. SPDX-License-Identifier: Apache-2.0
 noinst_LIBRARIES += librules.a
-librules_a_SOURCES = rules/place.c rules/place.h rules/rule_file.c rules/rule_file.h rules/rules.h rules/rules_config.c rules/texts.c \
-  rules/texts.h
+librules_a_SOURCES = rules/alert.c rules/group.c rules/group.h rules/manager.c rules/metrics.c rules/notes.c rules/notes.h rules/place.c \
+  rules/place.h rules/profiles.c rules/query.c rules/record.c rules/restore.c rules/rule_file.c rules/rule_file.h rules/rules.h \
+  rules/rules_config.c rules/status.c rules/texts.c rules/texts.h
 RULES_LIBS = librules.a $(PROMQL_LIBS) $(CONFIG_LIBS)
 
 if HAVE_CMOCKA
-check_PROGRAMS += rule_file_test
-TESTS += rule_file_test
+RULES_TESTS = rule_file_test rules_alert_test rules_group_test
+check_PROGRAMS += $(RULES_TESTS)
+TESTS += $(RULES_TESTS)
+rules_alert_test_SOURCES = rules/alert_test.c rules/testkit.h
+rules_alert_test_LDADD = $(RULES_LIBS) $(CMOCKA_LIBS)
+rules_group_test_SOURCES = rules/group_test.c rules/testkit.h
+rules_group_test_LDADD = $(RULES_LIBS) $(CMOCKA_LIBS)
 rule_file_test_SOURCES = rules/rule_file_test.c
 rule_file_test_LDADD = $(RULES_LIBS) $(CMOCKA_LIBS)
 endif

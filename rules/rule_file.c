@@ -140,13 +140,13 @@ static void read_texts(struct reading *r, const struct config_node *n, const cha
 }
 
 /* Those of an alert are templates. */
-static void parse_texts(struct reading *r, const struct config_node *n, struct texts *t, const char *is)
+static void parse_texts(struct reading *r, const struct config_node *n, struct view alert, struct texts *t, const char *is)
 {
 	for (size_t i = 0; i < t->v.n; i++) {
 		struct rule_text *x = &t->v.v[i];
 		struct err e = { 0 };
 		const struct config_node *at = config_get(n, x->name.ptr);
-		if (!texts_parse(x, &e))
+		if (!texts_parse(x, alert, &e))
 			continue;
 		char prefix[160];
 		snprintf(prefix, sizeof prefix, "%s \"%.*s\": ", is, (int)MIN(x->name.len, (size_t)100), x->name.ptr);
@@ -274,7 +274,7 @@ static void read_profiles(struct reading *r, const struct rule_nodes *n, const s
 	if (promql_recorded(x->parsed, g->interval_ms, &kind, &e))
 		problem_in(r, n->expr, "", e.msg);
 	else
-		x->delta = kind == PROMQL_RECORDED_DELTA;
+		x->delta = kind == PROMQL_RECORDED_DELTA, x->newest = kind == PROMQL_RECORDED_NEWEST;
 	config_leave(&r->ctx, mark);
 }
 
@@ -295,12 +295,12 @@ static void read_rule_texts(struct reading *r, const struct rule_nodes *n, const
 	if (n->labels)
 		read_texts(r, n->labels, "label", &labels);
 	if (x->alerting)
-		parse_texts(r, n->labels ? n->labels : n->rule, &labels, "label");
+		parse_texts(r, n->labels ? n->labels : n->rule, x->name, &labels, "label");
 	config_leave(&r->ctx, mark);
 	mark = config_enter(&r->ctx, "annotations");
 	if (n->annotations && x->alerting) {
 		read_texts(r, n->annotations, "annotation", &annotations);
-		parse_texts(r, n->annotations, &annotations, "annotation");
+		parse_texts(r, n->annotations, x->name, &annotations, "annotation");
 	}
 	config_leave(&r->ctx, mark);
 	x->label_texts = finish_texts(r, &labels, &x->labels);

@@ -33,7 +33,7 @@ struct rule {
 	struct labels annotations;
 	const struct rule_text *label_texts, *annotation_texts; /* as many, in the same order */
 	int64_t for_ms, keep_firing_for_ms;
-	bool delta;                  /* profiles: what is recorded is a delta */
+	bool delta, newest;          /* profiles: enum promql_recorded */
 	uint32_t line, column;
 };
 

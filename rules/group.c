@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rules/group.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "rules/notes.h"
+#include "rules/texts.h"
+
+#define OUTPUT_MAX ((size_t)256 << 20)
+#define FLUSH_FLOATS 50000
+#define FLUSH_PROFILES 50
+
+/* ---- made of what the file says ---- */
+
+static uint64_t rule_key(const struct rule *x, unsigned nth)
+{
+	struct buf b = { 0 };
+	buf_printf(&b, "%u %d ", nth, x->alerting);
+	buf_putv(&b, x->name);
+	for (size_t i = 0; i < x->labels.n; i++) {
+		buf_putc(&b, 0);
+		buf_putv(&b, x->labels.v[i].name);
+		buf_putc(&b, 0);
+		buf_putv(&b, x->labels.v[i].value);
+	}
+	uint64_t h = hash_view(buf_view(&b));
+	buf_free(&b);
+	return h;
+}
+
+static uint64_t unique_key(const struct group *g, size_t at)
+{
+	for (unsigned nth = 0;; nth++) {
+		uint64_t key = rule_key(&g->def->rules[at], nth);
+		size_t i = 0;
+		while (i < at && g->rules[i].key != key)
+			i++;
+		if (i == at)
+			return key;
+	}
+}
+
+static bool reads(const struct rule *by, const struct rule *what)
+{
+	if (!what->alerting)
+		return promql_may_read(by->parsed, what->name);
+	return promql_may_read(by->parsed, VIEW("ALERTS")) || promql_may_read(by->parsed, VIEW("ALERTS_FOR_STATE"));
+}
+
+static bool texts_ask(const struct rule *x)
+{
+	for (size_t i = 0; i < x->labels.n; i++)
+		if (texts_reads(&x->label_texts[i]))
+			return true;
+	for (size_t i = 0; i < x->annotations.n; i++)
+		if (texts_reads(&x->annotation_texts[i]))
+			return true;
+	return false;
+}
+
+/* Of the rules before it, up to which it may read what they write. */
+static size_t waits_for(const struct rule_group *def, size_t at)
+{
+	if (texts_ask(&def->rules[at]))
+		return at;
+	for (size_t i = at; i > 0; i--)
+		if (reads(&def->rules[at], &def->rules[i - 1]))
+			return i;
+	return 0;
+}
+
+struct group *group_new(struct rules *m, struct rules_config *c, const struct rule_group *def)
+{
+	struct group *g = NEW(struct group);
+	g->m = m;
+	g->config = rules_config_ref(c);
+	g->def = def;
+	g->metric_name = xasprintf("%.*s;%.*s", VIEW_ARG(def->file), VIEW_ARG(def->name));
+	g->key = hash_bytes(g->metric_name, strlen(g->metric_name));
+	g->rules = xcalloc(def->n_rules + 1, sizeof *g->rules);
+	pthread_mutex_init(&g->lock, NULL);
+	pthread_mutex_init(&g->commits.lock, NULL);
+	pthread_cond_init(&g->commits.none, NULL);
+	for (size_t i = 0; i < def->n_rules; i++) {
+		g->rules[i].rule = &def->rules[i];
+		g->rules[i].key = unique_key(g, i);
+		g->rules[i].waits_for = waits_for(def, i);
+		g->rules[i].writes_state = true;
+	}
+	metric_set(&rules_metrics[M_RULES], (double)def->n_rules, g->metric_name);
+	metric_set(&rules_metrics[M_INTERVAL], (double)def->interval_ms / 1000, g->metric_name);
+	metric_add(&rules_metrics[M_MISSED], 0, g->metric_name);
+	metric_add(&rules_metrics[M_FAILURES], 0, g->metric_name);
+	return g;
+}
+
+void group_free(struct group *g)
+{
+	group_settle(g);
+	for (size_t i = 0; i < g->def->n_rules; i++) {
+		label_sets_free(&g->rules[i].previous);
+		record_types_free(&g->rules[i]);
+		for (size_t k = 0; k < g->rules[i].alerts.n; k++)
+			alert_free(g->rules[i].alerts.v[k]);
+		vec_free(&g->rules[i].alerts);
+	}
+	free(g->rules);
+	rules_config_unref(g->config);
+	free(g->metric_name);
+	pthread_mutex_destroy(&g->lock);
+	pthread_mutex_destroy(&g->commits.lock);
+	pthread_cond_destroy(&g->commits.none);
+	free(g);
+}
+
+int64_t group_slot(const struct group *g, int64_t now_ms)
+{
+	int64_t interval = g->def->interval_ms, offset = (int64_t)(g->key % (uint64_t)interval);
+	int64_t since = (now_ms - offset) % interval;
+	return now_ms - (since < 0 ? since + interval : since);
+}
+
+bool group_writes(struct group *g, struct labels l)
+{
+	bool is = false;
+	pthread_mutex_lock(&g->lock);
+	for (size_t i = 0; i < g->def->n_rules && !is; i++)
+		is = label_sets_has(&g->rules[i].previous, l);
+	pthread_mutex_unlock(&g->lock);
+	return is;
+}
+
+/* ---- batches ---- */
+
+static void on_commit(void *arg, const struct err *e)
+{
+	struct commits *c = arg;
+	pthread_mutex_lock(&c->lock);
+	if (e->code)
+		c->error = *e;
+	if (!--c->outstanding)
+		pthread_cond_broadcast(&c->none);
+	pthread_mutex_unlock(&c->lock);
+}
+
+void group_settle(struct group *g)
+{
+	pthread_mutex_lock(&g->commits.lock);
+	while (g->commits.outstanding)
+		pthread_cond_wait(&g->commits.none, &g->commits.lock);
+	pthread_mutex_unlock(&g->commits.lock);
+}
+
+static void fail_rule(struct round *r, struct live_rule *rule, const struct err *e)
+{
+	pthread_mutex_lock(&r->g->lock);
+	rule->health = RULE_ERR;
+	rule->error = *e;
+	pthread_mutex_unlock(&r->g->lock);
+	metric_add(&rules_metrics[M_FAILURES], 1, r->g->metric_name);
+}
+
+void output_drop_profiles(struct output *o, size_t from)
+{
+	for (size_t i = from; i < o->profiles.n; i++)
+		if (o->profiles.v[i].profile) {
+			profile_release(o->profiles.v[i].profile);
+			free(o->profiles.v[i].profile);
+		}
+	o->profiles.n = MIN(o->profiles.n, from);
+}
+
+/* What was gathered goes on its way; rules before `upto` have written it. */
+static void flush(struct round *r, size_t upto)
+{
+	struct group *g = r->g;
+	struct output *o = &r->out;
+	struct sink_result res = { 0 };
+	struct err e = { 0 };
+	const struct sink_batch b = { .profiles = o->profiles.v, .n_profiles = o->profiles.n, .floats = o->floats.v, .n_floats = o->floats.n,
+				      .notes = o->notes.v, .n_notes = o->notes.n, .done = on_commit, .done_arg = &g->commits };
+	if (b.n_profiles + b.n_floats + b.n_notes) {
+		pthread_mutex_lock(&g->commits.lock);
+		g->commits.outstanding++;
+		pthread_mutex_unlock(&g->commits.lock);
+		if (g->m->o.sink->append(g->m->o.sink, &b, &res, &e)) {
+			LOG_WARN("msg", "what rules wrote was not taken in", "group", g->metric_name, "err", e.msg);
+			on_commit(&g->commits, &e);
+		}
+		metric_add(&rules_metrics[M_DISCARDED], res.duplicates + res.too_old + res.too_new + res.over_series_limit);
+		output_drop_profiles(o, 0);
+		o->floats.n = o->notes.n = 0;
+	}
+	o->sent_rules = upto;
+}
+
+/* Takes the error of what was committed since the last look. */
+static void take_commit_error(struct round *r, size_t from, size_t upto)
+{
+	struct commits *c = &r->g->commits;
+	pthread_mutex_lock(&c->lock);
+	struct err e = c->error;
+	err_clear(&c->error);
+	pthread_mutex_unlock(&c->lock);
+	for (size_t i = from; e.code && i < upto; i++) {
+		fail_rule(r, &r->g->rules[i], &e);
+		r->g->rules[i].delta.next_slot = r->g->rules[i].delta.before; /* once more */
+	}
+}
+
+/* All that rules before `upto` wrote can be read from now on. */
+static void make_visible(struct round *r, size_t upto)
+{
+	struct output *o = &r->out;
+	flush(r, upto);
+	group_settle(r->g);
+	take_commit_error(r, o->flushed_rules, upto);
+	for (size_t i = o->flushed_rules; i < upto; i++) {
+		const struct rule *x = r->g->rules[i].rule;
+		promql_shared_wrote(r->shared, x->alerting ? VIEW("ALERTS") : x->name);
+		if (x->alerting)
+			promql_shared_wrote(r->shared, VIEW("ALERTS_FOR_STATE"));
+	}
+	o->flushed_rules = upto;
+}
+
+/* ---- an evaluation ---- */
+
+static int evaluate_rule(struct round *r, struct live_rule *rule, struct err *e)
+{
+	struct promql_result q;
+	if (rule->rule->delta)
+		return record_deltas(r, rule, e);
+	int rc = rule_query(r, rule, r->t_ms, &q, e);
+	if (rc)
+		return rc;
+	rc = rule->rule->alerting ? alert_result(r, rule, &q, e) : record_result(r, rule, &q, e);
+	promql_result_release(&q);
+	return rc;
+}
+
+static void run_rule(struct round *r, size_t at)
+{
+	struct group *g = r->g;
+	struct live_rule *rule = &g->rules[at];
+	struct err e = { 0 };
+	int64_t begin = clock_mono_ns();
+	if (rule->waits_for > r->out.flushed_rules)
+		make_visible(r, at);
+	int rc = evaluate_rule(r, rule, &e);
+	int64_t took = clock_mono_ns() - begin;
+	pthread_mutex_lock(&g->lock);
+	rule->evaluated_ms = g->m->o.manual ? r->slot_ms : clock_now_ms();
+	rule->evaluation_ns = took;
+	if (!rc) {
+		rule->health = RULE_OK;
+		err_clear(&rule->error);
+	}
+	pthread_mutex_unlock(&g->lock);
+	metric_add(&rules_metrics[M_EVALUATIONS], 1, g->metric_name);
+	metric_observe(&rules_metrics[M_EVALUATION_SECONDS], (double)took / 1e9);
+	if (rc) {
+		char *name AUTOFREE = xstrndup(rule->rule->name.ptr, rule->rule->name.len);
+		fail_rule(r, rule, &e);
+		if (e.code != ERR_CANCELED)
+			LOG_WARN("msg", "evaluating a rule failed", "group", g->metric_name, "rule", name, "err", e.msg);
+	} else if (rule->rule->alerting) {
+		alert_tell(r, rule);
+	}
+	if (rule->rule->alerting)
+		notes_rule(r, rule);
+	if (r->out.floats.n > FLUSH_FLOATS || r->out.profiles.n > FLUSH_PROFILES)
+		flush(r, at + 1);
+}
+
+/* Alerts are told once their state is durable: who is told that one fires, and then asks a server that was killed in between,
+ * shall hear the same. A storage that cannot write does not silence them. */
+static void tell(struct round *r)
+{
+	const struct alert_sink *to = r->g->m->o.alerts;
+	if (!r->told.n)
+		return;
+	group_settle(r->g);
+	to->send(to->arg, r->told.v, r->told.n);
+}
+
+static void finish(struct round *r, int64_t begin_ms, int64_t took_ns)
+{
+	struct group *g = r->g;
+	pthread_mutex_lock(&g->lock);
+	g->evaluated_ms = begin_ms;
+	g->evaluation_ns = took_ns;
+	g->shown_slot = r->slot_ms;
+	pthread_mutex_unlock(&g->lock);
+	metric_add(&rules_metrics[M_ITERATIONS], 1, g->metric_name);
+	metric_set(&rules_metrics[M_LAST_DURATION], (double)took_ns / 1e9, g->metric_name);
+	metric_set(&rules_metrics[M_LAST_EVALUATION], (double)begin_ms / 1000, g->metric_name);
+	metric_set(&rules_metrics[M_SAMPLES], (double)r->samples, g->metric_name);
+	metric_observe(&rules_metrics[M_GROUP_SECONDS], (double)took_ns / 1e9);
+}
+
+static void free_output(struct output *o)
+{
+	output_drop_profiles(o, 0);
+	vec_free(&o->profiles);
+	vec_free(&o->floats);
+	vec_free(&o->notes);
+	arena_free(&o->arena);
+}
+
+void group_evaluate(struct group *g, int64_t slot_ms)
+{
+	struct round r = { .g = g, .slot_ms = slot_ms, .t_ms = slot_ms - g->def->query_offset_ms, .interval_ms = g->def->interval_ms };
+	int64_t begin = clock_mono_ns(), begin_ms = g->m->o.manual ? slot_ms : clock_now_ms();
+	arena_init(&r.out.arena, OUTPUT_MAX);
+	group_settle(g);
+	take_commit_error(&r, 0, g->def->n_rules);
+	if (g->resumed)
+		notes_resume(g, slot_ms, r.interval_ms);
+	r.shared = promql_shared_new(g->m->o.engine, 0);
+	size_t at = 0;
+	for (; at < g->def->n_rules && !g->m->stopping; at++)
+		run_rule(&r, at);
+	notes_group(&r);
+	g->last_slot = slot_ms;
+	g->resumed = false;
+	flush(&r, at);
+	promql_shared_free(r.shared);
+	tell(&r);
+	vec_free(&r.told);
+	free_output(&r.out);
+	if (++g->evaluations == 2 && g->restore) {
+		group_settle(g);
+		restore_for_state(g, begin_ms);
+		g->restore = false;
+	}
+	finish(&r, begin_ms, clock_mono_ns() - begin);
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A group at work: its rules one after the other, for one slot of time. What it writes is gathered into few batches: a rule
+ * waits until what was written before is durable only if it may read that.
+ *
+ * One thread at a time evaluates a group (the manager sees to that). What others look at, alerts and results, changes only
+ * under the group's lock. */
+#ifndef PYRRHA_RULES_GROUP_H
+#define PYRRHA_RULES_GROUP_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/map.h"
+#include "base/metrics.h"
+#include "base/vec.h"
+#include "rules/rules.h"
+
+/* Label sets, each once; owned. Zero-initialised is empty. */
+struct label_sets {
+	VEC(struct labels *) v;
+	struct map by_hash;
+};
+/* Takes a copy; false: it is there already. */
+bool label_sets_add(struct label_sets *s, struct labels l);
+bool label_sets_has(const struct label_sets *s, struct labels l);
+void label_sets_free(struct label_sets *s);
+
+/* One alert. Times are Unix milliseconds, of slots; 0 = not so. */
+struct live_alert {
+	struct labels *labels, *annotations; /* owned */
+	uint64_t hash;               /* of the labels */
+	enum alert_state state;      /* pending, firing; inactive: resolved, kept in order to be told */
+	double value;
+	int64_t active_at, fired_at, resolved_at, keep_since, last_sent;
+	int64_t noted_at;            /* when its note was last written */
+	bool seen;                   /* in the result at hand */
+	bool changed;                /* its note is to be written */
+	bool restored;               /* from a note; not evaluated since */
+};
+
+/* Of a delta that is recorded: which slot is next. */
+struct live_delta {
+	int64_t next_slot;           /* 0 = it has not begun */
+	int64_t before;              /* as it was before what is on its way */
+};
+
+/* A type that outlives whom it is from. */
+struct kept_type {
+	struct ptype type;
+	struct buf text;
+};
+
+struct live_rule {
+	const struct rule *rule;
+	uint64_t key;                /* of its notes: name, labels, and which of several equal ones */
+	struct label_sets previous;  /* what it wrote last */
+	VEC(struct kept_type) types; /* of profiles, as many as those */
+	VEC(struct live_alert *) alerts;
+	size_t waits_for;            /* what the rules before this one write, it may read; 0 = none of them */
+	bool writes_state;           /* ALERTS and ALERTS_FOR_STATE: once what was before a restart is known */
+	enum rule_health health;
+	struct err error;
+	int64_t evaluated_ms, evaluation_ns;
+	struct live_delta delta;
+};
+
+/* Batches on their way. */
+struct commits {
+	pthread_mutex_t lock;
+	pthread_cond_t none;
+	unsigned outstanding;
+	struct err error;            /* the last */
+};
+
+struct group {
+	struct rules *m;
+	struct rules_config *config; /* reference held */
+	const struct rule_group *def;
+	uint64_t key;                /* of its notes: file and name */
+	char *metric_name;           /* "FILE;NAME" */
+	struct live_rule *rules;     /* def->n_rules */
+	struct commits commits;
+	/* the manager's, under its lock */
+	int64_t next_ms;             /* slot */
+	bool running, leaving;
+	/* who evaluates: */
+	int64_t last_slot;           /* 0 = never; after a restart that of the note */
+	int64_t noted_at;            /* when the group's own note was last written */
+	bool restore;                /* ALERTS_FOR_STATE is looked up after the second evaluation */
+	bool resumed;                /* its alerts are from notes, and this is their first evaluation */
+	int64_t hold_until;          /* alerts from notes are not ended before, as what they look at may not be there yet */
+	unsigned evaluations;
+	pthread_mutex_t lock;        /* guards what status shows */
+	int64_t evaluated_ms, evaluation_ns, shown_slot;
+	uint64_t missed;
+};
+
+/* What a group writes, gathered. */
+struct output {
+	struct arena arena;          /* label sets and notes */
+	VEC(struct sink_float) floats;
+	VEC(struct sink_note) notes;
+	VEC(struct sink_profile) profiles;
+	size_t flushed_rules;        /* of the rules before this index all is durable */
+	size_t sent_rules;           /* ... on its way */
+};
+
+/* An evaluation. */
+struct round {
+	struct group *g;
+	int64_t slot_ms, t_ms;       /* t: slot - query offset, the stamp and the time asked for */
+	int64_t interval_ms;
+	struct promql_shared *shared;
+	struct output out;
+	VEC(struct alert) told;      /* strings in out.arena */
+	uint64_t samples;
+};
+
+struct rules {
+	struct status_rules status;  /* first: the seam's functions get its address */
+	struct rules_options o;
+	char *external_url;
+	pthread_mutex_t lock;        /* guards what follows, and of groups what says so */
+	pthread_cond_t wake;
+	pthread_mutex_t apply;       /* one at a time */
+	VEC(struct group *) groups;  /* in the order of the configuration */
+	VEC(struct orphan *) orphans;
+	VEC(pthread_t) threads;
+	atomic_bool stopping;
+	bool applied;                /* once: what comes later has no past before the start */
+	unsigned readers;            /* who look at groups: none goes meanwhile */
+	int64_t manual_now;
+};
+
+/* Series of rules that are gone: they end two intervals later, unless someone writes them by then. */
+struct orphan {
+	int64_t due_ms, t_ms;
+	struct label_sets series;
+};
+
+/* group.c */
+struct group *group_new(struct rules *m, struct rules_config *c, const struct rule_group *def);
+void group_free(struct group *g);
+/* The last slot at or before that time. */
+int64_t group_slot(const struct group *g, int64_t now_ms);
+void group_evaluate(struct group *g, int64_t slot_ms);
+/* Waits until nothing is on its way. */
+void group_settle(struct group *g);
+/* For orphans: whether some rule wrote that series last time. */
+bool group_writes(struct group *g, struct labels l);
+
+/* record.c, alert.c: a rule's result into the round's output. After an error nothing was written. */
+int record_result(struct round *r, struct live_rule *rule, const struct promql_result *q, struct err *e) MUST_USE;
+int alert_result(struct round *r, struct live_rule *rule, const struct promql_result *q, struct err *e) MUST_USE;
+void alert_free(struct live_alert *a);
+/* What is to be told of its alerts now. */
+void alert_tell(struct round *r, struct live_rule *rule);
+/* Adds a sample, and its series to what the rule writes now; ERR_LIMIT past memory. */
+int output_float(struct round *r, struct label_sets *now, struct labels l, double v, struct err *e) MUST_USE;
+/* Ends what the rule wrote last and does not write now; now becomes what it wrote last. */
+int output_end_gone(struct round *r, struct live_rule *rule, struct label_sets *now, struct err *e) MUST_USE;
+
+/* Labels of what a recording rule makes of an element; release the builder. */
+void rule_labels(const struct rule *x, struct labels from, struct labels_builder *b);
+/* Those from index `from` on. */
+void output_drop_profiles(struct output *o, size_t from);
+
+/* profiles.c: what is gathered is complete after each call; recorded deltas are behind the slot. */
+int record_profiles(struct round *r, struct live_rule *rule, const struct promql_result *q, int64_t t_ms, struct err *e) MUST_USE;
+int record_deltas(struct round *r, struct live_rule *rule, struct err *e) MUST_USE;
+void record_types_free(struct live_rule *rule);
+void kept_type_free(struct kept_type *t);
+
+/* query.c */
+int rule_query(struct round *r, struct live_rule *rule, int64_t t_ms, struct promql_result *ret, struct err *e) MUST_USE;
+
+/* notes.c: the state of alerts, durable. That of a rule, when it changed; and the group's time. */
+void notes_rule(struct round *r, struct live_rule *rule);
+void notes_group(struct round *r);
+void notes_forget(struct round *r, const struct live_rule *rule, const struct live_alert *a);
+/* All groups at once, at the start. Groups without notes have ALERTS_FOR_STATE to look up. */
+void notes_read(struct rules *m);
+
+/* Of a group that is no more: the state of its alerts is forgotten. */
+void notes_bury(struct group *g);
+
+/* status.c */
+void rules_status_init(struct rules *m);
+
+/* restore.c: Prometheus's, from ALERTS_FOR_STATE. */
+void restore_for_state(struct group *g, int64_t now_ms);
+
+/* manager.c: what a thread does that finds something due at that time. Under m->lock, which it gives up meanwhile. */
+void rules_run_late(struct rules *m, int64_t now_ms);
+
+/* metrics.c */
+enum {
+	M_EVALUATIONS, M_FAILURES, M_ITERATIONS, M_MISSED, M_LAST_DURATION, M_LAST_EVALUATION, M_INTERVAL, M_RULES, M_SAMPLES,
+	M_EVALUATION_SECONDS, M_GROUP_SECONDS, M_DISCARDED, M_LATE, M_RULE_METRICS_
+};
+extern struct metric rules_metrics[];
+
+#endif

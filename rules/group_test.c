@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Evaluation, a sentence of docs/rules.md each. */
+#include "rules/testkit.h"
+
+static void records_values(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	kit_rules(&k, "groups: [{name: a, labels: {g: h}, rules: [{record: 'job:up:sum', expr: 'sum by (pod) (up)', labels: {x: y}},"
+		      "{record: one, expr: '1 + 1'}]}]");
+	kit_set(&k, "up", "pod=a", 60, 1);
+	kit_set(&k, "up", "pod=b", 60, 0);
+	kit_at(&k, 60);
+	expect_written(&k, "job:up:sum{g=\"h\", pod=\"a\", x=\"y\"} 1 @60\njob:up:sum{g=\"h\", pod=\"b\", x=\"y\"} 0 @60\none{g=\"h\"} 2 @60\n");
+	expect_state(&k, "job:up:sum ok\none ok\n");
+	assert_int_equal(k.batches, 1); /* nobody waits for anything */
+	kit_free(&k);
+}
+
+/* Later rules see what earlier ones wrote; who does not read it does not wait. */
+static void later_rules_see_earlier(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	kit_rules(&k, "groups: [{name: a, rules: [{record: x, expr: 'vector(1)'}, {record: z, expr: 'vector(5)'}, {record: y, expr: 'x + 1'},"
+		      "{record: w, expr: 'y + z'}, {alert: A, expr: 'w > 6'}, {record: n, expr: 'count(ALERTS)'}]}]");
+	kit_at(&k, 60);
+	kit_at(&k, 120); /* ALERTS are written from the second evaluation on */
+	buf_reset(&k.written);
+	k.batches = 0;
+	kit_at(&k, 180);
+	expect_written(&k, "x 1 @180\nz 5 @180\ny 2 @180\nw 7 @180\n"
+		       "ALERTS_FOR_STATE{alertname=\"A\"} 60 @180\nALERTS{alertname=\"A\", alertstate=\"firing\"} 1 @180\nn 1 @180\n");
+	assert_int_equal(k.batches, 5); /* before y, w, A, n and at the end */
+	kit_free(&k);
+}
+
+static void stamp_is_slot_less_offset(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	kit_rules(&k, "groups: [{name: a, query_offset: 10s, rules: [{record: x, expr: 'm'}, {record: t, expr: 'time()'}]}]");
+	kit_set(&k, "m", "", 50, 1);
+	kit_set(&k, "m", "", 55, 2);
+	kit_at(&k, 60);
+	expect_written(&k, "x 1 @50\nt 50 @50\n");
+	kit_free(&k);
+}
+
+static void equal_labels_fail(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	kit_rules(&k, "groups: [{name: a, rules: [{record: x, expr: m, labels: {pod: ''}}, {alert: B, expr: m, labels: {pod: z}}]}]");
+	kit_set(&k, "m", "pod=a", 60, 1);
+	kit_at(&k, 60);
+	expect_written(&k, "x 1 @60\n");
+	kit_set(&k, "m", "pod=b", 60, 1);
+	kit_at(&k, 120);
+	expect_written(&k, "");
+	expect_state(&k, "x err: vector contains metrics with the same labelset after applying rule labels\n"
+			 "B err: vector contains metrics with the same labelset after applying alert labels\n"
+			 "  {alertname=\"B\", pod=\"z\"} firing since 60 value 1\n");
+	kit_free(&k);
+}
+
+/* Over the limit a rule writes nothing, and its alerts are cleared. */
+static void limit(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	kit_rules(&k, "groups: [{name: a, limit: 1, rules: [{record: x, expr: m}, {alert: B, expr: m}]}]");
+	kit_set(&k, "m", "pod=a", 60, 1);
+	kit_at(&k, 60);
+	expect_state(&k, "x ok\nB ok\n  {alertname=\"B\", pod=\"a\"} firing since 60 value 1\n");
+	expect_written(&k, "x{pod=\"a\"} 1 @60\n");
+	kit_set(&k, "m", "pod=b", 60, 1);
+	kit_at(&k, 120);
+	expect_written(&k, "");
+	expect_state(&k, "x err: exceeded limit of 1 with 2 series\nB err: exceeded limit of 1 with 2 alerts\n");
+	kit_free(&k);
+}
+
+/* A failed rule writes no stale markers; a series that is gone gets one. */
+static void stale_markers(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	kit_rules(&k, "groups: [{name: a, rules: [{record: x, expr: 'm / on () group_left n'}]}]");
+	kit_set(&k, "n", "", 60, 1);
+	kit_set(&k, "m", "pod=a", 60, 1);
+	kit_set(&k, "m", "pod=b", 60, 2);
+	kit_at(&k, 60);
+	expect_written(&k, "x{pod=\"a\"} 1 @60\nx{pod=\"b\"} 2 @60\n");
+	kit_set(&k, "n", "other=c", 120, 1); /* two to one */
+	kit_at(&k, 120);
+	expect_written(&k, "");
+	kit_stale(&k, "n", "other=c", 180);
+	kit_stale(&k, "m", "pod=a", 180);
+	kit_at(&k, 180);
+	expect_written(&k, "x{pod=\"b\"} 2 @180\nx{pod=\"a\"} stale @180\n");
+	kit_at(&k, 240);
+	expect_written(&k, "x{pod=\"b\"} 2 @240\n");
+	kit_free(&k);
+}
+
+#define TWO(b) "groups: [{name: a, interval: 60s, rules: [{record: x, expr: m}, " b "]}, {name: u, interval: 60s, rules: [{record: z, expr: m}]}]"
+
+/* Those of a removed rule end after two intervals, unless somebody else writes them. */
+static void removed_rules(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	kit_rules(&k, TWO("{record: y, expr: m}, {record: q, expr: m}"));
+	kit_set(&k, "m", "", 60, 1);
+	rules_step(k.rules, 30000);
+	kit_at(&k, 60);
+	buf_reset(&k.written);
+	rules_step(k.rules, 61000);
+	buf_reset(&k.written);
+	kit_rules(&k, TWO("{record: w, expr: m}") "\n");
+	for (int64_t s = 61; s < 250 && !(k.written.len && strstr(k.written.ptr, "stale")); s++) {
+		buf_reset(&k.written);
+		rules_step(k.rules, s * 1000);
+		if (k.written.len && strstr(k.written.ptr, "stale"))
+			assert_true(s >= 181 && s <= 182);
+	}
+	expect_written(&k, "y stale @61\nq stale @61\n");
+	kit_free(&k);
+}
+
+/* Unchanged groups run on over a reload; others keep the state of rules with equal name and labels. */
+static void reload_keeps_state(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	kit_rules(&k, "groups: [{name: a, rules: [{alert: A, expr: m, for: 5m}, {alert: A, expr: m, for: 9m}, {alert: B, expr: m, for: 5m}]}]");
+	kit_set(&k, "m", "", 60, 1);
+	kit_at(&k, 60);
+	/* of another order, one of two equal ones gone, one with other labels */
+	kit_rules(&k, "groups: [{name: a, rules: [{alert: B, expr: 'm > 0', for: 1m, labels: {x: y}}, {alert: A, expr: 'm > 0', for: 2m}]}]");
+	kit_at(&k, 180);
+	expect_state(&k, "B ok\n  {alertname=\"B\", x=\"y\"} pending since 180 value 1\nA ok\n  {alertname=\"A\"} firing since 60 value 1\n");
+	/* a longer for: pending again */
+	kit_rules(&k, "groups: [{name: a, rules: [{alert: A, expr: 'm > 0', for: 4m}]}]");
+	kit_at(&k, 240);
+	expect_state(&k, "A ok\n  {alertname=\"A\"} pending since 60 value 1\n");
+	kit_at(&k, 300);
+	expect_state(&k, "A ok\n  {alertname=\"A\"} firing since 60 value 1\n");
+	kit_free(&k);
+}
+
+static void groups_missed(void *arg, uint64_t *ret)
+{
+	struct kit *k = arg;
+	*ret = k->rules->groups.v[0]->missed;
+}
+
+/* A slot follows from file and group; who comes late skips slots, counts them, and evaluates the newest. */
+static void slots(void **state)
+{
+	struct kit k;
+	uint64_t missed;
+	(void)state;
+	kit_init(&k);
+	rules_register_metrics();
+	kit_rules(&k, "groups: [{name: a, interval: 60s, rules: [{record: x, expr: 'time()'}]}, {name: b, interval: 60s, rules: []}]");
+	struct group *a = k.rules->groups.v[0];
+	int64_t offset = group_slot(a, 600000000) % 60000;
+	assert_int_not_equal(offset, group_slot(k.rules->groups.v[1], 600000000) % 60000);
+	assert_int_equal(group_slot(a, 600000000), group_slot(a, group_slot(a, 600000000)));
+	assert_true(group_slot(a, 600000000) <= 600000000 && group_slot(a, 600000000) > 600000000 - 60000);
+	int64_t first = a->next_ms;
+	k.rules->groups.v[1]->leaving = true; /* not now */
+	pthread_mutex_lock(&k.rules->lock);
+	rules_run_late(k.rules, first + 59999); /* late, and in time for its slot */
+	pthread_mutex_unlock(&k.rules->lock);
+	assert_int_equal(a->last_slot, first);
+	pthread_mutex_lock(&k.rules->lock);
+	rules_run_late(k.rules, first + 60000 + 150000);
+	pthread_mutex_unlock(&k.rules->lock);
+	groups_missed(&k, &missed);
+	assert_int_equal(missed, 2);
+	assert_int_equal(a->last_slot, first + 180000);
+	assert_int_equal(a->next_ms, first + 240000);
+	k.rules->groups.v[1]->leaving = false;
+	kit_free(&k);
+	metrics_free();
+}
+
+/* What cannot be stored is an error of its rules, and nobody is silenced by it. */
+static void storage_fails(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	kit_rules(&k, "groups: [{name: a, rules: [{alert: A, expr: 'vector(1)'}, {record: x, expr: 'vector(1)'}]}]");
+	k.fail = true;
+	kit_at(&k, 60);
+	expect_told(&k, "{alertname=\"A\"} firing 60-300\n");
+	k.fail = false;
+	kit_at(&k, 120);
+	k.refuse = true;
+	kit_at(&k, 180);
+	k.refuse = false;
+	kit_kill(&k);
+	kit_free(&k);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(records_values), cmocka_unit_test(later_rules_see_earlier), cmocka_unit_test(stamp_is_slot_less_offset),
+		cmocka_unit_test(equal_labels_fail), cmocka_unit_test(limit), cmocka_unit_test(stale_markers), cmocka_unit_test(removed_rules),
+		cmocka_unit_test(reload_keeps_state), cmocka_unit_test(slots), cmocka_unit_test(storage_fails),
+	};
+	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All groups: which is due, who evaluates it, what becomes of them when the files changed. Threads take the group whose slot
+ * is the oldest; one group is never with two. */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "base/thread.h"
+#include "rules/group.h"
+
+#define LOOK_AGAIN_MS 1000 /* the wall clock may be set */
+
+/* ---- when ---- */
+
+/* The slot that is due at that time, or the next; *ret_missed: those before it that nobody evaluates any more. */
+static int64_t due_slot(const struct group *g, int64_t now_ms, int64_t *ret_missed)
+{
+	int64_t interval = g->def->interval_ms, behind = now_ms - g->next_ms;
+	*ret_missed = behind < interval ? 0 : behind / interval;
+	return g->next_ms + *ret_missed * interval;
+}
+
+/* Under m->lock. NULL: nothing is due; *ret_next is when something is. */
+static struct group *take_due(struct rules *m, int64_t now_ms, int64_t *ret_next)
+{
+	struct group *first = NULL;
+	*ret_next = INT64_MAX;
+	for (size_t i = 0; i < m->groups.n; i++) {
+		struct group *g = m->groups.v[i];
+		if (g->running || g->leaving)
+			continue;
+		if (g->next_ms - now_ms > 2 * g->def->interval_ms) /* the clock was set back */
+			g->next_ms = group_slot(g, now_ms) + g->def->interval_ms;
+		if (!first || g->next_ms < first->next_ms)
+			first = g;
+	}
+	if (!first)
+		return NULL;
+	*ret_next = first->next_ms;
+	return first->next_ms <= now_ms ? first : NULL;
+}
+
+static void run_group(struct rules *m, struct group *g, int64_t now_ms)
+{
+	int64_t missed, slot = due_slot(g, now_ms, &missed);
+	g->running = true;
+	g->next_ms = slot + g->def->interval_ms;
+	pthread_mutex_unlock(&m->lock);
+	if (missed) {
+		pthread_mutex_lock(&g->lock);
+		g->missed += (uint64_t)missed;
+		pthread_mutex_unlock(&g->lock);
+		metric_add(&rules_metrics[M_MISSED], (double)missed, g->metric_name);
+		metric_add(&rules_metrics[M_ITERATIONS], (double)missed, g->metric_name);
+	}
+	group_evaluate(g, slot);
+	pthread_mutex_lock(&m->lock);
+	g->running = false;
+	pthread_cond_broadcast(&m->wake);
+}
+
+/* ---- series of rules that are gone ---- */
+
+static void orphan_free(struct orphan *o)
+{
+	label_sets_free(&o->series);
+	free(o);
+}
+
+/* Under m->lock, which it gives up meanwhile. */
+static void end_orphan(struct rules *m, struct orphan *o)
+{
+	VEC(struct sink_float) floats = { 0 };
+	struct err e = { 0 };
+	for (size_t i = 0; i < o->series.v.n; i++) {
+		bool written = false;
+		for (size_t g = 0; g < m->groups.n && !written; g++)
+			written = group_writes(m->groups.v[g], *o->series.v.v[i]);
+		if (!written)
+			vec_push(&floats, (struct sink_float){ .labels = *o->series.v.v[i], .t_ms = o->t_ms, .v = value_from_bits(VALUE_STALE_BITS) });
+	}
+	const struct sink_batch b = { .floats = floats.v, .n_floats = floats.n };
+	pthread_mutex_unlock(&m->lock);
+	if (floats.n && m->o.sink->append(m->o.sink, &b, NULL, &e))
+		metric_add(&rules_metrics[M_DISCARDED], (double)floats.n);
+	pthread_mutex_lock(&m->lock);
+	vec_free(&floats);
+	orphan_free(o);
+}
+
+/* Under m->lock. */
+static bool end_due_orphan(struct rules *m, int64_t now_ms, int64_t *next)
+{
+	for (size_t i = 0; i < m->orphans.n; i++) {
+		struct orphan *o = m->orphans.v[i];
+		if (o->due_ms > now_ms) {
+			*next = MIN(*next, o->due_ms);
+			continue;
+		}
+		m->orphans.v[i] = m->orphans.v[--m->orphans.n];
+		end_orphan(m, o);
+		return true;
+	}
+	return false;
+}
+
+/* ---- threads ---- */
+
+static void wait_until(struct rules *m, int64_t next_ms, int64_t now_ms)
+{
+	struct timespec until;
+	int64_t ns = MIN(MAX(next_ms - now_ms, 1), LOOK_AGAIN_MS) * 1000000;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	ns += until.tv_nsec;
+	until.tv_sec += ns / 1000000000;
+	until.tv_nsec = ns % 1000000000;
+	pthread_cond_timedwait(&m->wake, &m->lock, &until);
+}
+
+static void *evaluate_all(void *arg)
+{
+	struct rules *m = arg;
+	pthread_mutex_lock(&m->lock);
+	while (!m->stopping) {
+		int64_t now = clock_now_ms(), next;
+		struct group *g = take_due(m, now, &next);
+		if (g)
+			run_group(m, g, now);
+		else if (!end_due_orphan(m, now, &next))
+			wait_until(m, next, now);
+	}
+	pthread_mutex_unlock(&m->lock);
+	return NULL;
+}
+
+void rules_run_late(struct rules *m, int64_t now_ms)
+{
+	int64_t next;
+	struct group *g = take_due(m, now_ms, &next);
+	if (g)
+		run_group(m, g, now_ms);
+}
+
+int64_t rules_step(struct rules *m, int64_t now_ms)
+{
+	int64_t next;
+	pthread_mutex_lock(&m->lock);
+	m->manual_now = now_ms;
+	for (;;) {
+		struct group *g = take_due(m, now_ms, &next);
+		if (g)
+			run_group(m, g, g->next_ms); /* slot after slot */
+		else if (!end_due_orphan(m, now_ms, &next))
+			break;
+	}
+	pthread_mutex_unlock(&m->lock);
+	return next;
+}
+
+void rules_evaluate(struct rules *m, int64_t t_ms)
+{
+	pthread_mutex_lock(&m->lock);
+	for (size_t i = 0; i < m->groups.n; i++) {
+		struct group *g = m->groups.v[i];
+		pthread_mutex_unlock(&m->lock);
+		group_evaluate(g, t_ms);
+		pthread_mutex_lock(&m->lock);
+	}
+	pthread_mutex_unlock(&m->lock);
+}
+
+/* ---- new files ---- */
+
+static struct group *find_group(struct rules *m, const struct rule_group *def)
+{
+	for (size_t i = 0; i < m->groups.n; i++)
+		if (view_eq(m->groups.v[i]->def->file, def->file) && view_eq(m->groups.v[i]->def->name, def->name))
+			return m->groups.v[i];
+	return NULL;
+}
+
+/* What it was goes on in the rule of the same name and labels. */
+static void move_rule(struct live_rule *to, struct live_rule *from)
+{
+	to->previous = from->previous;
+	from->previous = (struct label_sets){ 0 };
+	to->types.v = from->types.v;
+	to->types.n = from->types.n;
+	to->types.cap = from->types.cap;
+	memset(&from->types, 0, sizeof from->types);
+	to->alerts.v = from->alerts.v;
+	to->alerts.n = from->alerts.n;
+	to->alerts.cap = from->alerts.cap;
+	memset(&from->alerts, 0, sizeof from->alerts);
+	to->delta = from->delta;
+	to->writes_state = from->writes_state;
+	to->health = from->health;
+	to->error = from->error;
+	to->evaluated_ms = from->evaluated_ms;
+	to->evaluation_ns = from->evaluation_ns;
+}
+
+static void move_state(struct group *to, struct group *from)
+{
+	for (size_t i = 0; i < to->def->n_rules; i++)
+		for (size_t k = 0; k < from->def->n_rules; k++)
+			if (to->rules[i].key == from->rules[k].key)
+				move_rule(&to->rules[i], &from->rules[k]);
+	to->last_slot = from->last_slot;
+	to->noted_at = from->noted_at;
+	to->restore = from->restore;
+	to->resumed = from->resumed;
+	to->hold_until = from->hold_until;
+	to->evaluations = from->evaluations;
+	to->evaluated_ms = from->evaluated_ms;
+	to->evaluation_ns = from->evaluation_ns;
+	to->shown_slot = from->shown_slot;
+	to->missed = from->missed;
+}
+
+/* What is left of a group that is no more: series to be ended later, notes to be forgotten. Under m->lock. */
+static void bury(struct rules *m, struct group *g, int64_t now_ms)
+{
+	struct orphan *o = NEW(struct orphan);
+	o->t_ms = now_ms - g->def->query_offset_ms;
+	o->due_ms = now_ms + 2 * g->def->interval_ms;
+	for (size_t i = 0; i < g->def->n_rules; i++)
+		for (size_t k = 0; k < g->rules[i].previous.v.n && !g->rules[i].rule->profiles; k++)
+			label_sets_add(&o->series, *g->rules[i].previous.v.v[k]);
+	if (o->series.v.n)
+		vec_push(&m->orphans, o);
+	else
+		orphan_free(o);
+	notes_bury(g);
+	group_free(g);
+}
+
+static void wait_for(struct rules *m, struct group *g)
+{
+	g->leaving = true;
+	while (g->running)
+		pthread_cond_wait(&m->wake, &m->lock);
+}
+
+static struct group *begin_group(struct rules *m, struct rules_config *c, const struct rule_group *def, int64_t now_ms)
+{
+	struct group *g = group_new(m, c, def);
+	g->next_ms = group_slot(g, now_ms) + def->interval_ms;
+	g->restore = !m->applied && !m->o.no_restore;
+	for (size_t i = 0; i < def->n_rules; i++)
+		g->rules[i].writes_state = !g->restore;
+	return g;
+}
+
+/* Under m->lock. */
+static void replace_groups(struct rules *m, struct rules_config *c, int64_t now_ms)
+{
+	VEC(struct group *) groups = { 0 }, gone = { 0 };
+	for (size_t i = 0; i < c->n_groups; i++) {
+		const struct rule_group *def = &c->groups[i];
+		struct group *old = find_group(m, def);
+		if (old && view_eq(old->def->text, def->text)) {
+			vec_push(&groups, old);
+			continue;
+		}
+		struct group *g = begin_group(m, c, def, now_ms);
+		if (old) {
+			wait_for(m, old);
+			group_settle(old);
+			move_state(g, old);
+		}
+		vec_push(&groups, g);
+	}
+	for (size_t i = 0; i < m->groups.n; i++) {
+		struct group *g = m->groups.v[i];
+		size_t k = 0;
+		while (k < groups.n && groups.v[k] != g)
+			k++;
+		if (k == groups.n)
+			vec_push(&gone, g);
+	}
+	for (size_t i = 0; i < gone.n; i++)
+		wait_for(m, gone.v[i]);
+	vec_free(&m->groups);
+	m->groups.v = groups.v;
+	m->groups.n = groups.n;
+	m->groups.cap = groups.cap;
+	while (m->readers)
+		pthread_cond_wait(&m->wake, &m->lock);
+	for (size_t i = 0; i < gone.n; i++)
+		bury(m, gone.v[i], now_ms);
+	vec_free(&gone);
+}
+
+int rules_apply(struct rules *m, struct rules_config *c, struct err *e)
+{
+	(void)e;
+	pthread_mutex_lock(&m->apply);
+	pthread_mutex_lock(&m->lock);
+	if (!m->stopping) {
+		replace_groups(m, c, m->o.manual ? m->manual_now : clock_now_ms());
+		if (!m->applied)
+			notes_read(m);
+		m->applied = true;
+		pthread_cond_broadcast(&m->wake);
+	}
+	pthread_mutex_unlock(&m->lock);
+	pthread_mutex_unlock(&m->apply);
+	return 0;
+}
+
+/* ---- begin and end ---- */
+
+static void defaults(struct rules_options *o)
+{
+	o->outage_tolerance_ms = o->outage_tolerance_ms ? o->outage_tolerance_ms : 3600000;
+	o->grace_ms = o->grace_ms ? o->grace_ms : 600000;
+	o->resend_ms = o->resend_ms ? o->resend_ms : 60000;
+	o->max_concurrent = o->max_concurrent ? o->max_concurrent : 4;
+	o->late_ms = o->late_ms < 0 ? 0 : o->late_ms ? o->late_ms : 20000;
+}
+
+static void init_lock(struct rules *m)
+{
+	pthread_condattr_t attr;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_mutex_init(&m->lock, NULL);
+	pthread_mutex_init(&m->apply, NULL);
+	pthread_cond_init(&m->wake, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+int rules_new(struct rules **ret, const struct rules_options *o, struct err *e)
+{
+	struct rules *m = NEW(struct rules);
+	int rc = 0;
+	m->o = *o;
+	defaults(&m->o);
+	m->external_url = xstrdup(o->external_url ? o->external_url : "");
+	init_lock(m);
+	rules_status_init(m);
+	for (unsigned i = 0; i < m->o.max_concurrent && !o->manual && !rc; i++) {
+		pthread_t t;
+		rc = thread_start(&t, "rules", evaluate_all, m, e);
+		if (!rc)
+			vec_push(&m->threads, t);
+	}
+	if (rc) {
+		rules_free(m);
+		return rc;
+	}
+	*ret = m;
+	return 0;
+}
+
+void rules_stop(struct rules *m)
+{
+	if (!m)
+		return;
+	pthread_mutex_lock(&m->lock);
+	m->stopping = true;
+	pthread_cond_broadcast(&m->wake);
+	pthread_mutex_unlock(&m->lock);
+	for (size_t i = 0; i < m->threads.n; i++)
+		pthread_join(m->threads.v[i], NULL);
+	m->threads.n = 0;
+}
+
+void rules_free(struct rules *m)
+{
+	if (!m)
+		return;
+	rules_stop(m);
+	for (size_t i = 0; i < m->groups.n; i++)
+		group_free(m->groups.v[i]);
+	for (size_t i = 0; i < m->orphans.n; i++)
+		orphan_free(m->orphans.v[i]);
+	vec_free(&m->groups);
+	vec_free(&m->orphans);
+	vec_free(&m->threads);
+	pthread_mutex_destroy(&m->lock);
+	pthread_mutex_destroy(&m->apply);
+	pthread_cond_destroy(&m->wake);
+	free(m->external_url);
+	free(m);
+}

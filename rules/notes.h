@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Notes of alerts: how one is spelt, and what a restart makes of them. */
+#ifndef PYRRHA_RULES_NOTES_H
+#define PYRRHA_RULES_NOTES_H
+
+#include "rules/group.h"
+
+/* After an outage this long a query may find nothing, as nothing was scraped yet: for this long after the first evaluation,
+ * alerts that are absent are neither dropped nor resolved. */
+#define RESUME_AT_ONCE_MS 60000
+#define RESUME_HOLD_MS 60000
+
+void alert_note_encode(const struct live_alert *a, struct buf *b);
+/* Returns owned; NULL: it is no note of an alert. */
+struct live_alert *alert_note_decode(struct view v);
+
+/* The next slot of a rule that records deltas. */
+void notes_delta(struct round *r, const struct live_rule *rule);
+/* Before the first evaluation of a group whose alerts are from notes. */
+void notes_resume(struct group *g, int64_t slot_ms, int64_t interval_ms);
+
+#endif

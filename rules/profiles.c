@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Recorded profiles. A delta of a slot says what was observed in the interval that ends there. So it is recorded late, when
+ * what was observed has arrived; every slot is recorded once, also one that was missed or lies in an outage, and which is next is
+ * durable with the profiles themselves. A gauge is recorded as floats are: what it is now. */
+#include "base/metrics.h"
+#include "rules/group.h"
+#include "rules/notes.h"
+
+#define PROFILE_BYTES ((size_t)256 << 20)
+#define SLOTS_AT_A_TIME 20
+#define BEHIND_MAX_MS (24 * INT64_C(3600000))
+
+void kept_type_free(struct kept_type *t)
+{
+	buf_free(&t->text);
+}
+
+static void keep_type(struct kept_type *t, const struct ptype *type)
+{
+	ptype_format(type, &t->text);
+	if (!ptype_parse(buf_view(&t->text), &t->type))
+		t->type = (struct ptype){ 0 };
+	t->type.kind = type->kind;
+}
+
+/* v - base; negative values are refused, as no profile has such. */
+static struct stackvec *settle(const struct promql_profile *p, struct err *e)
+{
+	struct stackvec *v = NULL;
+	if (p->base) {
+		struct stackvec *both[] = { p->vec, p->base };
+		const double signs[] = { 1, -1 };
+		v = stackvec_sum(p->vec->symbols, both, signs, 2, e);
+	} else {
+		v = stackvec_ref(p->vec);
+	}
+	for (size_t i = 0; v && i < v->n; i++)
+		if (v->is_float ? v->floats[i] < 0 : v->ints[i] < 0) {
+			stackvec_unref(v);
+			err_set(e, ERR_EXECUTION, "the result has a profile with negative values, which cannot be recorded");
+			return NULL;
+		}
+	return v;
+}
+
+/* What it is of from now on. */
+static int type_of(const struct rule *x, const struct promql_profile *p, struct ptype *ret, struct err *e)
+{
+	*ret = *p->type;
+	if (x->delta && ret->kind != PROFILE_GAUGE)
+		return 0;
+	if (x->newest && ret->kind != PROFILE_GAUGE)
+		return err_set(e, ERR_EXECUTION, "the newest profile as it stands would be recorded once per evaluation: write merge_over_time(...) "
+			       "of a range as long as the group's interval");
+	ret->kind = PROFILE_GAUGE;
+	ret->delta = false;
+	return 0;
+}
+
+static int fill(struct round *r, const struct promql_profile *p, const struct ptype *type, struct sink_profile *out, struct err *e)
+{
+	static const uint32_t none[1];
+	struct stackvec *v = settle(p, e);
+	if (!v)
+		return -(int)e->code;
+	const struct stackvec_type t = { p->type->sample_type, p->type->sample_unit };
+	struct profile *flat = NEW(struct profile);
+	profile_init(flat, PROFILE_BYTES);
+	int rc = stackvec_to_profile(&v, &t, 1, flat, e);
+	stackvec_unref(v);
+	if (!rc && ptype_is_of_host(p->type) && !profile_without_main(flat))
+		rc = err_set(e, ERR_LIMIT, "a profile to record is larger than %zu bytes", flat->arena.max);
+	if (rc) {
+		profile_release(flat);
+		free(flat);
+		return rc;
+	}
+	out->profile = flat;
+	if (!flat->n_samples)
+		out->samples = none; /* observed, and empty */
+	out->interval_ms = r->interval_ms;
+	out->period = p->period;
+	if (type->kind != PROFILE_GAUGE) {
+		out->duration_ns = type->kind == PROFILE_DELTA ? r->interval_ms * 1000000 : 0;
+		out->cover_ms = r->interval_ms;
+	}
+	return 0;
+}
+
+/* Columns lie in the arena: out.profiles are found again by whoever sends them. */
+static int put_column(struct round *r, struct labels l, const struct ptype *type, struct sink_profile *p, struct err *e)
+{
+	struct sink_column *c = arena_calloc(&r->out.arena, 1, sizeof *c);
+	struct buf text = { 0 };
+	ptype_format(type, &text);
+	struct view own = arena_view(&r->out.arena, buf_view(&text));
+	buf_free(&text);
+	if (!c || !own.ptr || !ptype_parse(own, &c->type))
+		return err_set(e, ERR_LIMIT, "what the group writes at a time is too large");
+	c->type.kind = type->kind;
+	c->labels = labels_copy(&r->out.arena, l);
+	p->columns = c;
+	p->n_columns = 1;
+	return 0;
+}
+
+struct now {
+	struct label_sets sets;
+	VEC(struct kept_type) types; /* as many */
+};
+
+static int put_profile(struct round *r, const struct rule *x, const struct promql_series *s, int64_t t_ms, struct now *now, struct err *e)
+{
+	struct sink_profile out = { .t_ms = t_ms };
+	struct ptype type;
+	struct labels_builder b;
+	if (!s->profiles || !s->profiles[0].vec)
+		return err_set(e, ERR_EXECUTION, "profiles: true, and the result has numbers");
+	int rc = type_of(x, &s->profiles[0], &type, e);
+	if (rc)
+		return rc;
+	rule_labels(x, s->labels, &b);
+	struct labels l = labels_builder_finish(&b);
+	if (!label_sets_add(&now->sets, l))
+		rc = err_set(e, ERR_EXECUTION, "vector contains metrics with the same labelset after applying rule labels");
+	else
+		keep_type(vec_add(&now->types), &type);
+	if (!rc)
+		rc = put_column(r, l, &type, &out, e);
+	if (!rc)
+		rc = fill(r, &s->profiles[0], &type, &out, e);
+	labels_builder_free(&b);
+	if (!rc)
+		vec_push(&r->out.profiles, out);
+	return rc;
+}
+
+static int end_gone(struct round *r, struct live_rule *rule, const struct now *now, int64_t t_ms, struct err *e)
+{
+	int rc = 0;
+	for (size_t i = 0; i < rule->previous.v.n && !rc; i++) {
+		struct sink_profile stale = { .t_ms = t_ms };
+		if (label_sets_has(&now->sets, *rule->previous.v.v[i]))
+			continue;
+		rc = put_column(r, *rule->previous.v.v[i], &rule->types.v[i].type, &stale, e);
+		if (!rc)
+			vec_push(&r->out.profiles, stale);
+	}
+	return rc;
+}
+
+static void free_types(struct live_rule *rule)
+{
+	for (size_t i = 0; i < rule->types.n; i++)
+		kept_type_free(&rule->types.v[i]);
+	vec_free(&rule->types);
+}
+
+void record_types_free(struct live_rule *rule)
+{
+	free_types(rule);
+}
+
+int record_profiles(struct round *r, struct live_rule *rule, const struct promql_result *q, int64_t t_ms, struct err *e)
+{
+	struct now now = { 0 };
+	size_t before = r->out.profiles.n;
+	int rc = q->type == PROMQL_SCALAR ? err_set(e, ERR_EXECUTION, "profiles: true, and the result is a number") : 0;
+	int64_t limit = r->g->def->limit;
+	for (size_t i = 0; !rc && i < q->n_series; i++)
+		rc = put_profile(r, rule->rule, &q->series[i], t_ms, &now, e);
+	if (!rc && limit && (int64_t)now.sets.v.n > limit)
+		rc = err_set(e, ERR_EXECUTION, "exceeded limit of %lld with %zu series", (long long)limit, now.sets.v.n);
+	if (!rc)
+		rc = end_gone(r, rule, &now, t_ms, e);
+	if (rc) {
+		output_drop_profiles(&r->out, before);
+		struct live_rule unused = { .types.v = now.types.v, .types.n = now.types.n };
+		free_types(&unused);
+		label_sets_free(&now.sets);
+		return rc;
+	}
+	r->samples += r->out.profiles.n - before;
+	pthread_mutex_lock(&r->g->lock);
+	label_sets_free(&rule->previous);
+	rule->previous = now.sets;
+	free_types(rule);
+	rule->types.v = now.types.v;
+	rule->types.n = now.types.n;
+	rule->types.cap = now.types.cap;
+	pthread_mutex_unlock(&r->g->lock);
+	return 0;
+}
+
+/* ---- deltas, slot by slot ---- */
+
+/* Tried again: what another time may go well. */
+static bool passes(const struct err *e)
+{
+	return e->code == ERR_TIMEOUT || e->code == ERR_CANCELED || e->code == ERR_UNAVAILABLE || e->code == ERR_IO;
+}
+
+static void begin(struct round *r, struct live_delta *d, int64_t newest)
+{
+	d->before = d->next_slot;
+	if (!d->next_slot || (newest - d->next_slot) % r->interval_ms || newest - d->next_slot < -2 * r->interval_ms)
+		d->next_slot = newest; /* the first, or of another interval */
+	int64_t behind = newest - BEHIND_MAX_MS;
+	if (d->next_slot < behind) {
+		int64_t skipped = (behind - d->next_slot + r->interval_ms - 1) / r->interval_ms;
+		d->next_slot += skipped * r->interval_ms;
+		metric_add(&rules_metrics[M_MISSED], (double)skipped, r->g->metric_name);
+	}
+}
+
+int record_deltas(struct round *r, struct live_rule *rule, struct err *e)
+{
+	struct live_delta *d = &rule->delta;
+	int64_t late = (r->g->m->o.late_ms + r->interval_ms - 1) / r->interval_ms * r->interval_ms;
+	int64_t newest = r->slot_ms - late, offset = r->g->def->query_offset_ms;
+	int rc = 0;
+	begin(r, d, newest);
+	for (unsigned n = 0; d->next_slot <= newest && n < SLOTS_AT_A_TIME && !rc; n++) {
+		struct promql_result q;
+		int64_t t = d->next_slot - offset;
+		rc = rule_query(r, rule, t, &q, e);
+		if (!rc) {
+			rc = record_profiles(r, rule, &q, t, e);
+			promql_result_release(&q);
+		}
+		if (rc && passes(e))
+			break;
+		d->next_slot += r->interval_ms;
+	}
+	notes_delta(r, rule);
+	return rc;
+}

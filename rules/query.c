@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rules/group.h"
+
+int rule_query(struct round *r, struct live_rule *rule, int64_t t_ms, struct promql_result *ret, struct err *e)
+{
+	struct rules *m = r->g->m;
+	const struct promql_params p = { .asker = PROMQL_RULES, .shared = t_ms == r->t_ms ? r->shared : NULL, .canceled = &m->stopping,
+					 .profiles = rule->rule->profiles };
+	int rc = promql_instant(m->o.engine, rule->rule->expr, t_ms, &p, ret, e);
+	if (rc)
+		return rc;
+	if (ret->type == PROMQL_VECTOR || ret->type == PROMQL_SCALAR)
+		return 0;
+	promql_result_release(ret);
+	return err_set(e, ERR_EXECUTION, "rule result is not a vector or scalar");
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Without notes (they were lost, or written by another program): when an alert became active is looked up in the series
+ * ALERTS_FOR_STATE, as Prometheus does, once, after the second evaluation. Only `for` is restored so. */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "model/matcher.h"
+#include "rules/group.h"
+
+#define LONGEST_NS (60 * INT64_C(1000000000)) /* of one rule */
+
+/* When the rule's alerts were active, as they were last written. */
+struct state_series {
+	struct source_view *view;
+	const struct source_limits *lim;
+	struct source_series *v;
+	size_t n;
+};
+
+/* The series of a rule: equal in all labels that are no templates. */
+static int select_series(struct state_series *s, const struct rule *x, int64_t after_ms, int64_t until_ms, struct err *e)
+{
+	VEC(struct matcher) m = { 0 };
+	int rc = 0;
+	matcher_init(vec_add(&m), MATCH_EQ, VIEW(LABEL_NAME), VIEW("ALERTS_FOR_STATE"), e);
+	matcher_init(vec_add(&m), MATCH_EQ, VIEW("alertname"), x->name, e);
+	for (size_t i = 0; i < x->labels.n && !rc; i++)
+		if (!x->label_texts[i].parsed && !view_eqs(x->labels.v[i].name, "alertname"))
+			rc = matcher_init(vec_add(&m), MATCH_EQ, x->labels.v[i].name, x->labels.v[i].value, e);
+	if (!rc)
+		rc = s->view->ops->select(s->view, m.v, m.n, after_ms, until_ms, s->lim, &s->v, &s->n, e);
+	for (size_t i = 0; i < m.n; i++)
+		matcher_release(&m.v[i]);
+	vec_free(&m);
+	return rc;
+}
+
+static const struct source_series *find_series(const struct state_series *s, struct labels alert)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		struct labels_builder b;
+		labels_builder_init(&b, s->v[i].labels);
+		labels_builder_del(&b, VIEW(LABEL_NAME));
+		bool is = labels_eq(labels_builder_finish(&b), alert);
+		labels_builder_free(&b);
+		if (is)
+			return &s->v[i];
+	}
+	return NULL;
+}
+
+static void restore_alert(const struct rules *m, struct live_alert *a, const struct rule *x, struct point last, int64_t now_ms)
+{
+	int64_t active_at = (int64_t)last.v * 1000, pending = last.t_ms - active_at, remaining = x->for_ms - pending;
+	if (remaining > 0 && remaining < m->o.grace_ms)
+		active_at = now_ms + m->o.grace_ms - x->for_ms;
+	else if (remaining > 0)
+		active_at += now_ms - last.t_ms;
+	a->active_at = active_at;
+	a->changed = true;
+}
+
+static int restore_rule(struct group *g, struct live_rule *rule, struct source_view *view, int64_t now_ms, struct err *e)
+{
+	const struct rules *m = g->m;
+	const struct source_limits lim = { .deadline_mono_ns = clock_mono_ns() + LONGEST_NS, .canceled = &m->stopping };
+	struct state_series s = { .view = view, .lim = &lim };
+	int rc = select_series(&s, rule->rule, now_ms - m->o.outage_tolerance_ms, now_ms, e);
+	for (size_t i = 0; i < rule->alerts.n && !rc; i++) {
+		const struct source_series *series = find_series(&s, *rule->alerts.v[i]->labels);
+		struct point *p = NULL;
+		size_t n = 0;
+		if (series && !series->type)
+			rc = view->ops->floats(view, series->ref, now_ms - m->o.outage_tolerance_ms, now_ms, s.lim, &p, &n, e);
+		if (!rc && n && !value_is_stale(p[n - 1].v)) {
+			pthread_mutex_lock(&g->lock);
+			restore_alert(m, rule->alerts.v[i], rule->rule, p[n - 1], now_ms);
+			pthread_mutex_unlock(&g->lock);
+		}
+		free(p);
+	}
+	free(s.v);
+	return rc;
+}
+
+void restore_for_state(struct group *g, int64_t now_ms)
+{
+	struct source *source = g->m->o.source;
+	struct source_view *view = NULL;
+	struct err e = { 0 };
+	int rc = source ? source->open(source, &view, &e) : 0;
+	for (size_t i = 0; i < g->def->n_rules; i++) {
+		struct live_rule *rule = &g->rules[i];
+		if (!rule->rule->alerting)
+			continue;
+		if (!rc && view && rule->rule->for_ms >= g->m->o.grace_ms)
+			rc = restore_rule(g, rule, view, now_ms, &e);
+		rule->writes_state = true;
+	}
+	if (rc)
+		LOG_ERROR("msg", "alerts begin anew: when they became active could not be read", "group", g->metric_name, "err", e.msg);
+	if (view)
+		view->ops->release(view);
+}
