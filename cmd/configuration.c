@@ -25,10 +25,12 @@ struct configuration {
 	struct tsdb *db;         /* borrowed; NULL before configuration_apply_to_storage */
 	const struct storage_config *flags;
 	struct promql_engine *engine; /* borrowed; NULL before configuration_apply_to_engine */
+	struct rules *evaluator; /* borrowed; NULL before configuration_apply_to_rules */
 	pthread_mutex_t lock;   /* guards what follows */
 	struct scraper_config *scrapes;
 	struct storage_config *storage; /* this one by reload */
 	struct query_config *queries;   /* and this */
+	struct rules_config *rules;     /* and this */
 	char *text;
 	bool empty;
 	struct web_reload_state state;
@@ -51,6 +53,7 @@ struct reading {
 	struct scraper_config *scrapes;
 	struct storage_config *storage;
 	struct query_config *queries;
+	struct rules_config *rules;
 	char *text;
 	bool empty;
 };
@@ -61,6 +64,7 @@ static void reading_free(struct reading *r)
 	scraper_config_unref(r->scrapes);
 	storage_config_free(r->storage);
 	query_config_free(r->queries);
+	rules_config_unref(r->rules);
 	free(r->text);
 	*r = (struct reading){ 0 };
 }
@@ -76,6 +80,27 @@ static void print_warning(void *arg, const char *text)
 	buf_printf(arg, "warning: %s\n", text);
 }
 
+/* Where what goes wrong is told; of a rule file that is more than one problem. */
+struct telling {
+	void (*warn)(void *arg, const char *text);
+	void (*problem)(void *arg, const char *text);
+	void *arg;
+};
+
+static void log_problem(void *arg, const char *text)
+{
+	(void)arg;
+	LOG_ERROR("msg", "configuration", "err", text);
+}
+
+static void print_problem(void *arg, const char *text)
+{
+	(void)arg;
+	fprintf(stderr, "%s\n", text);
+}
+
+static const struct telling to_log = { .warn = log_warning, .problem = log_problem };
+
 static int check_top(const struct config_tree *t, void (*warn)(void *, const char *), void *warn_arg, struct err *e)
 {
 	struct arena a;
@@ -88,9 +113,11 @@ static int check_top(const struct config_tree *t, void (*warn)(void *, const cha
 }
 
 /* What there is of it is to be freed also when it failed. */
-static int read_file(struct reading *ret, const char *path, struct config_how how, void (*warn)(void *, const char *), void *warn_arg,
-		     struct err *e)
+static int read_file(struct reading *ret, const char *path, struct config_how how, const struct telling *to, struct err *e)
 {
+	void (*warn)(void *, const char *) = to->warn;
+	void *warn_arg = to->arg;
+	const struct rules_how as_rules = { .sources = &ret->sources, .problem = to->problem, .warn = warn, .arg = warn_arg };
 	struct config_tree *t;
 	*ret = (struct reading){ 0 };
 	how.sources = &ret->sources;
@@ -105,6 +132,8 @@ static int read_file(struct reading *ret, const char *path, struct config_how ho
 		rc = query_config_parse(&ret->queries, t, warn, warn_arg, e);
 	if (!rc)
 		rc = scraper_config_parse(&ret->scrapes, t, warn, warn_arg, e);
+	if (!rc)
+		rc = rules_config_parse(&ret->rules, t, &as_rules, e);
 	if (!rc) {
 		struct buf text = { 0 };
 		config_redact(t, &text);
@@ -143,10 +172,12 @@ static void take(struct configuration *c, struct reading *r)
 	scraper_config_unref(c->scrapes);
 	storage_config_free(c->storage);
 	query_config_free(c->queries);
+	rules_config_unref(c->rules);
 	free(c->text);
 	c->scrapes = TAKE_PTR(r->scrapes);
 	c->storage = TAKE_PTR(r->storage);
 	c->queries = TAKE_PTR(r->queries);
+	c->rules = TAKE_PTR(r->rules);
 	c->text = TAKE_PTR(r->text);
 	c->empty = r->empty;
 	pthread_mutex_unlock(&c->lock);
@@ -157,7 +188,7 @@ int configuration_load(struct configuration **ret, const char *path, bool expand
 {
 	struct reading r;
 	metrics_register(metrics, ARRAY_LEN(metrics));
-	int rc = read_file(&r, path, (struct config_how){ .expand_env = expand_env }, log_warning, NULL, e);
+	int rc = read_file(&r, path, (struct config_how){ .expand_env = expand_env }, &to_log, e);
 	if (rc) {
 		reading_free(&r);
 		return rc;
@@ -182,6 +213,7 @@ void configuration_free(struct configuration *c)
 	scraper_config_unref(c->scrapes);
 	storage_config_free(c->storage);
 	query_config_free(c->queries);
+	rules_config_unref(c->rules);
 	pthread_mutex_destroy(&c->reload);
 	pthread_mutex_destroy(&c->lock);
 	free(c->text);
@@ -227,6 +259,24 @@ void configuration_apply_to_engine(struct configuration *c, struct promql_engine
 	pthread_mutex_unlock(&c->reload);
 }
 
+int configuration_apply_to_rules(struct configuration *c, struct rules *r, struct err *e)
+{
+	pthread_mutex_lock(&c->reload);
+	c->evaluator = r;
+	int rc = rules_apply(r, c->rules, e);
+	pthread_mutex_unlock(&c->reload);
+	return rc;
+}
+
+void configuration_leave_rules(struct configuration *c)
+{
+	if (!c)
+		return;
+	pthread_mutex_lock(&c->reload);
+	c->evaluator = NULL;
+	pthread_mutex_unlock(&c->reload);
+}
+
 /* A file that someone is about to write is empty for a moment. Who wants no jobs writes scrape_configs: []. */
 static int refuse_empty(const struct configuration *c, const struct reading *r, struct err *e)
 {
@@ -241,7 +291,7 @@ static int refuse_empty(const struct configuration *c, const struct reading *r, 
 static int reload(struct configuration *c, struct err *e)
 {
 	struct reading r;
-	int rc = read_file(&r, c->path, (struct config_how){ .expand_env = c->expand_env }, log_warning, NULL, e);
+	int rc = read_file(&r, c->path, (struct config_how){ .expand_env = c->expand_env }, &to_log, e);
 	keep_sources(c, &r);
 	if (!rc)
 		rc = refuse_empty(c, &r, e);
@@ -251,6 +301,8 @@ static int reload(struct configuration *c, struct err *e)
 		storage_config_apply(c->storage, c->flags, c->db, NULL);
 	if (!rc && c->engine)
 		query_config_apply(r.queries, c->engine);
+	if (!rc && c->evaluator)
+		rc = rules_apply(c->evaluator, r.rules, e);
 	if (!rc)
 		take(c, &r);
 	reading_free(&r);
@@ -314,11 +366,13 @@ void configuration_state(struct configuration *c, struct web_reload_state *ret)
 int configuration_check(const char *path, bool expand_env, bool syntax_only, struct buf *out, struct err *e)
 {
 	struct reading r;
-	int rc = read_file(&r, path, (struct config_how){ .expand_env = expand_env, .check_files = !syntax_only }, print_warning, out, e);
+	const struct telling to = { .warn = print_warning, .problem = print_problem, .arg = out };
+	int rc = read_file(&r, path, (struct config_how){ .expand_env = expand_env, .check_files = !syntax_only }, &to, e);
 	if (!rc) {
 		scraper_config_check(r.scrapes, out);
 		storage_config_check(r.storage, out);
 		query_config_check(r.queries, out);
+		rules_config_check(r.rules, out);
 	}
 	reading_free(&r);
 	return rc;
@@ -327,7 +381,8 @@ int configuration_check(const char *path, bool expand_env, bool syntax_only, str
 int configuration_discover(const struct configuration_discovery *d, struct buf *out, struct buf *problems, struct err *e)
 {
 	struct reading r;
-	int rc = read_file(&r, d->path, (struct config_how){ .expand_env = d->expand_env }, NULL, NULL, e);
+	const struct telling to = { .warn = NULL };
+	int rc = read_file(&r, d->path, (struct config_how){ .expand_env = d->expand_env }, &to, e);
 	if (!rc)
 		rc = scraper_config_discover(r.scrapes, d->job, d->timeout_ms, out, problems, e);
 	reading_free(&r);

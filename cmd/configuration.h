@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "rules/rules.h"
 #include "scraper/scraper.h"
 #include "web/web.h"
 
@@ -29,6 +30,10 @@ void configuration_leave_scraper(struct configuration *c);
 int configuration_apply_to_storage(struct configuration *c, struct tsdb *db, const struct storage_config *flags, struct err *e);
 /* And for what it says about queries; g is borrowed until the end. */
 void configuration_apply_to_engine(struct configuration *c, struct promql_engine *g);
+/* And the rules, from now on. */
+int configuration_apply_to_rules(struct configuration *c, struct rules *r, struct err *e);
+/* No more of it. Before rules_free. */
+void configuration_leave_rules(struct configuration *c);
 /* All of the new file, or, if anything is wrong with it, all of the old one. Thread-safe. */
 int configuration_reload(struct configuration *c, struct err *e);
 /* The text at work, without secrets. Returns owned. */

@@ -17,6 +17,7 @@ static struct flags set = {
 	.service_labels = TSDB_SERVICE_LABELS, .auto_reload_ms = 30000, .config_file = "pyrrha.yml", .storage_path = "data", .log_level = "info", .log_format = "logfmt",
 	.external_url = "", .route_prefix = "", .cors_origin = "", .replica_text = "", .replicas = 1,
 	.retention_ms = INT64_C(15) * 86400000, .query_timeout_ms = 120000, .slow_query_ms = 10000, .lookback_ms = 300000, .commit_interval_ms = 20, .max_concurrency = 20, .max_waiting = 100,
+	.outage_tolerance_ms = 3600000, .grace_ms = 600000, .resend_ms = 60000, .max_evals = 4,
 	.head_bytes = 256 << 20, .cache_bytes = 256 << 20, .dictionary_bytes = 256 << 20, .queue_bytes = 64 << 20, .scrape_bytes = 512 << 20, .discovery_ms = 5000, .answer_bytes = 256 << 20, .partition_series = 1000000, .label_sets = 10000,
 	.target_functions = 200000, .target_locations = 500000, .target_stacks = 1000000,
 	.max_samples = 50000000, .max_bytes = UINT64_C(2) << 30, .max_total_bytes = UINT64_C(4) << 30, .max_series = 100000, .max_functions = 1000000, .max_connections = 512, .read_timeout_ms = 300000,
@@ -137,6 +138,15 @@ static struct opt table[] = {
 	{ "query.lookback-delta", OPT_DURATION, &set.lookback_ms, "<duration>",
 	  "How old a series' newest sample may be for a query to see it." },
 
+	{ "rules.alert.for-outage-tolerance", OPT_DURATION, &set.outage_tolerance_ms, "<duration>",
+	  "How long ago alerts may have been active for their \"for\" to go on after a restart that lost their state." },
+	{ "rules.alert.for-grace-period", OPT_DURATION, &set.grace_ms, "<duration>",
+	  "The least that such an alert waits before it fires again. One with a shorter \"for\" begins anew." },
+	{ "rules.alert.resend-delay", OPT_DURATION, &set.resend_ms, "<duration>",
+	  "How often receivers are told again of an alert that fires, or that was resolved less than 15m ago." },
+	{ "rules.max-concurrent-evals", OPT_INT, &set.max_evals, "<n>",
+	  "Groups of rules that are evaluated at a time. They have places of their own beside --query.max-concurrency." },
+
 	{ "log.level", OPT_STRING, &set.log_level, "<level>", "Least level that is logged: debug, info, warn or error.",
 	  "log-level" },
 	{ "log.format", OPT_STRING, &set.log_format, "<format>", "logfmt or json.", "log-format" },
@@ -247,6 +257,11 @@ static int check_values(struct err *e)
 		return err_set(e, ERR_BAD_DATA, "--config.auto-reload-interval must be at least 1s");
 	if (set.query_timeout_ms < 1)
 		return err_set(e, ERR_BAD_DATA, "--query.timeout must be longer than nothing");
+	if (set.outage_tolerance_ms < 1 || set.grace_ms < 1 || set.resend_ms < 1)
+		return err_set(e, ERR_BAD_DATA, "--rules.alert.for-outage-tolerance, --rules.alert.for-grace-period and "
+			       "--rules.alert.resend-delay must be longer than nothing");
+	if (set.max_evals < 1 || set.max_evals > 1000)
+		return err_set(e, ERR_BAD_DATA, "--rules.max-concurrent-evals must be from 1 to 1000");
 	if (set.lookback_ms < 1)
 		return err_set(e, ERR_BAD_DATA, "--query.lookback-delta must be longer than nothing");
 	int rc = read_features(e);

@@ -1,13 +1,13 @@
 # The programs: cmd/ is the only place that sees all layers.
 bin_PROGRAMS += pyrrha
 pyrrha_SOURCES = cmd/configuration.c cmd/configuration.h cmd/query_config.c cmd/query_config.h cmd/flags.c cmd/flags.h cmd/pyrrha.c cmd/storage_config.c cmd/storage_config.h
-pyrrha_LDADD = libweb.a $(REMOTE_LIBS) $(PROMQL_LIBS) $(SCRAPER_LIBS) $(TSDB_LIBS) $(HTTPD_LIBS) $(PPROF_LIBS) $(JANSSON_LIBS)
+pyrrha_LDADD = libweb.a librules.a $(REMOTE_LIBS) $(PROMQL_LIBS) $(SCRAPER_LIBS) $(TSDB_LIBS) $(HTTPD_LIBS) $(PPROF_LIBS) $(JANSSON_LIBS)
 bin_PROGRAMS += pyrrha-agent
 pyrrha_agent_SOURCES = cmd/pyrrha_agent.c
 pyrrha_agent_LDADD = $(AGENT_LIBS)
 
 bin_PROGRAMS += pyrtool
 pyrtool_SOURCES = cmd/configuration.c cmd/configuration.h cmd/query_config.c cmd/query_config.h cmd/storage_config.c cmd/storage_config.h cmd/pyrtool.c cmd/tool_check.c cmd/tool.h cmd/tool_pprof.c cmd/tool_query.c cmd/tool_export.c cmd/tool_import.c cmd/tool_notes.c cmd/tool_tsdb.c cmd/tool_tsdb.h
-pyrtool_LDADD = $(PROMQL_LIBS) $(SCRAPER_LIBS) $(TSDB_LIBS) $(PPROF_LIBS) $(FETCH_LIBS) $(JANSSON_LIBS)
+pyrtool_LDADD = librules.a $(PROMQL_LIBS) $(SCRAPER_LIBS) $(TSDB_LIBS) $(PPROF_LIBS) $(FETCH_LIBS) $(JANSSON_LIBS)
 EXTRA_DIST += cmd/pyrtool_test.sh
 TESTS += cmd/pyrtool_test.sh

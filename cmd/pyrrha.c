@@ -19,6 +19,7 @@
 #include "config.h"
 #include "discovery/discovery.h"
 #include "promql-like/promql.h"
+#include "rules/rules.h"
 #include "scraper/scraper.h"
 #include "tsdb/tsdb.h"
 #include "web/web.h"
@@ -34,6 +35,7 @@ struct server {
 	struct pool *pool;
 	struct promql_engine *engine;
 	struct scraper *scraper;
+	struct rules *rules;
 	char retention[DURATION_LEN + 32];
 };
 
@@ -138,7 +140,7 @@ static void start_engine(struct server *s)
 		.lookback_ms = s->f.lookback_ms, .timeout_ms = s->f.query_timeout_ms,
 		.max_samples = (uint64_t)s->f.max_samples, .max_concurrency = web_query_places((unsigned)s->f.max_concurrency),
 		.max_bytes = s->f.max_bytes, .max_total_bytes = s->f.max_total_bytes, .max_series = (uint32_t)s->f.max_series, .max_functions = (uint32_t)s->f.max_functions,
-		.pool = s->pool, .active_query_file = active, .slow_query_ms = s->f.slow_query_ms, .slow_query = log_slow_query,
+		.max_rule_concurrency = (unsigned)s->f.max_evals, .pool = s->pool, .active_query_file = active, .slow_query_ms = s->f.slow_query_ms, .slow_query = log_slow_query,
 	};
 	promql_register_metrics();
 	s->engine = promql_engine_new(tsdb_source(s->db), &o);
@@ -158,6 +160,16 @@ static int start_scraper(struct server *s, struct err *e)
 	return rc ? rc : configuration_apply_to(s->config, s->scraper, e);
 }
 
+static int start_rules(struct server *s, struct err *e)
+{
+	struct rules_options o = { .engine = s->engine, .source = tsdb_source(s->db), .sink = tsdb_sink(s->db), .external_url = web_url(s->web),
+				   .outage_tolerance_ms = s->f.outage_tolerance_ms, .grace_ms = s->f.grace_ms, .resend_ms = s->f.resend_ms,
+				   .max_concurrent = (unsigned)s->f.max_evals };
+	rules_register_metrics();
+	int rc = rules_new(&s->rules, &o, e);
+	return rc ? rc : configuration_apply_to_rules(s->config, s->rules, e);
+}
+
 static int start(struct server *s, struct err *e)
 {
 	metrics_register_process("pyrrha", PACKAGE_VERSION);
@@ -174,6 +186,8 @@ static int start(struct server *s, struct err *e)
 		return rc;
 	start_engine(s);
 	rc = start_scraper(s, e);
+	if (!rc)
+		rc = start_rules(s, e);
 	if (!rc && s->f.auto_reload)
 		rc = configuration_watch(s->config, s->f.auto_reload_ms, e);
 	if (rc)
@@ -212,8 +226,10 @@ static void stop_intake(struct server *s)
 	struct err e = { 0 };
 	bool beside = s->web && thread_start(&t, "drain-web", drain_web, s->web, &e) == 0;
 	configuration_leave_scraper(s->config);
+	configuration_leave_rules(s->config);
 	if (s->scraper)
 		scraper_stop(s->scraper);
+	rules_stop(s->rules);
 	if (s->db)
 		tsdb_flush(s->db);
 	if (beside)
@@ -235,6 +251,7 @@ static int stop(struct server *s)
 	stop_intake(s);
 	web_stop(s->web, WEB_GRACE_MS); /* before what its handlers use goes */
 	scraper_free(s->scraper);
+	rules_free(s->rules);
 	promql_engine_free(s->engine);
 	pool_free(s->pool);
 	int rc = tsdb_close(s->db, &e);

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Alerts, a sentence of docs/rules.md each; and what is left of them after a restart. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <cmocka.h>
+
 #include "rules/testkit.h"
 
 #define RULE(more) "groups: [{name: a, rules: [{alert: A, expr: 'm > 0', " more "}]}]"

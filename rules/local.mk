@@ -1,4 +1,5 @@
 # Rules and alerts: see docs/ARCHITECTURE.md. SPDX-License-Identifier: Apache-2.0
+EXTRA_DIST += docs/rules.md docs/format/rule-notes.md
 noinst_LIBRARIES += librules.a
 librules_a_SOURCES = rules/alert.c rules/group.c rules/group.h rules/manager.c rules/metrics.c rules/notes.c rules/notes.h rules/place.c \
   rules/place.h rules/profiles.c rules/query.c rules/record.c rules/restore.c rules/rule_file.c rules/rule_file.h rules/rules.h \

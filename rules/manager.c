@@ -317,7 +317,6 @@ static void defaults(struct rules_options *o)
 	o->grace_ms = o->grace_ms ? o->grace_ms : 600000;
 	o->resend_ms = o->resend_ms ? o->resend_ms : 60000;
 	o->max_concurrent = o->max_concurrent ? o->max_concurrent : 4;
-	o->late_ms = o->late_ms < 0 ? 0 : o->late_ms ? o->late_ms : 20000;
 }
 
 static void init_lock(struct rules *m)
@@ -338,6 +337,8 @@ int rules_new(struct rules **ret, const struct rules_options *o, struct err *e)
 	m->o = *o;
 	defaults(&m->o);
 	m->external_url = xstrdup(o->external_url ? o->external_url : "");
+	for (size_t n = strlen(m->external_url); n && m->external_url[n - 1] == '/';)
+		m->external_url[--n] = 0;
 	init_lock(m);
 	rules_status_init(m);
 	for (unsigned i = 0; i < m->o.max_concurrent && !o->manual && !rc; i++) {

@@ -216,7 +216,8 @@ static void begin(struct round *r, struct live_delta *d, int64_t newest)
 int record_deltas(struct round *r, struct live_rule *rule, struct err *e)
 {
 	struct live_delta *d = &rule->delta;
-	int64_t late = (r->g->m->o.late_ms + r->interval_ms - 1) / r->interval_ms * r->interval_ms;
+	int64_t want = r->g->m->o.late_ms ? MAX(r->g->m->o.late_ms, 0) : r->g->config->late_ms;
+	int64_t late = (want + r->interval_ms - 1) / r->interval_ms * r->interval_ms;
 	int64_t newest = r->slot_ms - late, offset = r->g->def->query_offset_ms;
 	int rc = 0;
 	begin(r, d, newest);

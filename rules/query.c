@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Asks the engine what a rule wants to know, in the places that rules have there, sharing what rules of one time have in common. */
 #include "rules/group.h"
 
 int rule_query(struct round *r, struct live_rule *rule, int64_t t_ms, struct promql_result *ret, struct err *e)

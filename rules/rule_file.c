@@ -214,6 +214,8 @@ static void check_record(struct reading *r, const struct rule_nodes *n, const st
 	else if (ptype_alias(x->name).len)
 		problem(r, n->record, "%.*s is an alias, it stands for %.*s: record under another name", VIEW_ARG(x->name),
 			VIEW_ARG(ptype_alias(x->name)));
+	else if (config_get(r->f->aliases, x->name.ptr))
+		problem(r, n->record, "%.*s is an alias of the configuration: record under another name", VIEW_ARG(x->name));
 	else if (names_profiles(x->name))
 		problem(r, n->record, "%.*s is the name of a profile type: record under another name", VIEW_ARG(x->name));
 	config_leave(&r->ctx, mark);

@@ -12,6 +12,7 @@ struct rule_files {
 	struct rules_config *config;   /* its arena has everything */
 	const struct rules_how *how;
 	VEC(struct rule_group) groups;
+	const struct config_node *aliases; /* of the configuration; NULL = none */
 	size_t n_files, n_problems;
 	struct err first;              /* problem */
 };

@@ -53,6 +53,7 @@ struct rules_config {
 	size_t n_groups;
 	struct labels external_labels;
 	int64_t evaluation_interval_ms, query_offset_ms;
+	int64_t late_ms;             /* a scrape interval and timeout: by then what was observed has arrived */
 	/* The rest is private. */
 	size_t n_files;
 	struct arena arena;
@@ -118,7 +119,7 @@ struct rules_options {
 	int64_t grace_ms;                /* --rules.alert.for-grace-period (10m) */
 	int64_t resend_ms;               /* --rules.alert.resend-delay (1m) */
 	unsigned max_concurrent;         /* --rules.max-concurrent-evals (4): threads, each has one group at a time */
-	int64_t late_ms;                 /* deltas are recorded this long after their slot; below 0: at once (20 s) */
+	int64_t late_ms;                 /* deltas are recorded this long after their slot; below 0: at once (the configuration's) */
 	bool manual;                     /* no threads: rules_step and rules_evaluate do it, on their caller's */
 	bool no_restore;                 /* alerts begin anew, whatever was stored */
 };

@@ -28,6 +28,7 @@ static void begin(struct rule_files *f, const struct config_global *g, const str
 	arena_init(&f->config->arena, 0);
 	f->config->evaluation_interval_ms = g->evaluation_interval_ms;
 	f->config->query_offset_ms = g->rule_query_offset_ms;
+	f->config->late_ms = g->scrape_interval_ms + (g->scrape_timeout_ms ? g->scrape_timeout_ms : MAX(10000, g->scrape_interval_ms));
 	f->config->external_labels = keep_external(&f->config->arena, &g->external_labels);
 }
 
@@ -148,6 +149,7 @@ int rules_config_parse(struct rules_config **ret, const struct config_tree *t, c
 		c.warn = f.how->warn;
 		c.warn_arg = f.how->arg;
 		c.dir = config_dirname(&a, root->file);
+		f.aliases = config_get(root, "aliases");
 		if (n && n->type != CONFIG_NODE_NULL)
 			load_section(&f, &c, n);
 		rc = end(&f, ret, e);

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What tests of rules stand on: a storage in memory that is written and read at once, with notes; a clock of their own; and
- * who is told of alerts writes it down. A restart is kit_stop and kit_start. */
+ * who is told of alerts writes it down. A kill is kit_kill, and kit_rules after it. cmocka.h comes before this. */
 #ifndef PYRRHA_RULES_TESTKIT_H
 #define PYRRHA_RULES_TESTKIT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <cmocka.h>
 
 #include "base/clock.h"
 #include "base/log.h"

@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "rules/group.h"
-#if __has_include("rules/template.h")
 #include "rules/template.h"
 
 int texts_parse(struct rule_text *x, struct view name, struct err *e)
@@ -74,39 +73,3 @@ struct view texts_generator_url(struct round *r, const struct rule *x)
 	buf_free(&out);
 	return v;
 }
-
-#else
-int texts_parse(struct rule_text *x, struct view name, struct err *e)
-{
-	(void)x;
-	(void)name;
-	(void)e;
-	return 0;
-}
-
-void texts_free(const struct rule_text *x)
-{
-	(void)x;
-}
-
-bool texts_reads(const struct rule_text *x)
-{
-	return x->parsed != NULL;
-}
-
-struct view texts_expand(const struct rule_text *x, const struct texts_env *env, struct arena *a)
-{
-	(void)env;
-	(void)a;
-	return x->text;
-}
-
-struct view texts_generator_url(struct round *r, const struct rule *x)
-{
-	struct buf out = { 0 };
-	buf_printf(&out, "%s/graph?g0.expr=%.*s", r->g->m->external_url, VIEW_ARG(x->canonical));
-	struct view v = arena_view(&r->out.arena, buf_view(&out));
-	buf_free(&out);
-	return v;
-}
-#endif

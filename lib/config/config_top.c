@@ -30,7 +30,7 @@ static const struct config_field sections[] = {
 	OURS("scrape_configs"),
 	OURS("scrape_config_files"),
 	OURS("kubernetes_scrape_configs"),
-	NOT_YET("rule_files"),
+	OURS("rule_files"),
 	NOT_YET("alerting"),
 	NOT_YET("remote_write"),
 	OURS("storage"),
