@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page on what an agent saw: node page_agent.mjs URL OUTDIR CONTAINER COMM FUNCTION. It finds the container's CPU by
-// process and container in the graph's legend, and the function in its flame graph's table.
+// process and container in the graph's legend, a rate of the agent's counters, and the function in its flame graph's table.
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';
 
@@ -27,6 +27,9 @@ await page.waitForSelector('.legend li');
 const legend = await page.locator('.legend li').allInnerTexts();
 if (!legend.some((t) => t.includes(container) && t.includes(comm)))
 	throw new Error(`the legend has no ${comm} in ${container}: ${legend}`);
+/* A counter of the agent's own, scraped beside its profiles. */
+await see('rate(pyrrha_agent_samples_total[30s])', 'agent-counter', ["the agent's"]);
+await page.waitForSelector('.legend li');
 await see(`merge(on_cpu<container="${container}">[5m])`, 'agent-flame', [fn]);
 await page.waitForSelector('.flame canvas');
 /* The agent does not watch waits: that does not make it look down. */

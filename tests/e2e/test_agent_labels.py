@@ -276,10 +276,12 @@ relabel_configs:
 global: {{scrape_interval: 2s}}
 scrape_configs:
   - job_name: agent
+    metrics_path: /metrics
     profiling_config: {{preset: agent}}
     static_configs: [{{targets: ['{agent.split("//")[1]}'], labels: {{container: "the agent's", team: none}}}}]
 """)
     wait_until("the series", lambda: server.value('count(on_cpu{team="blue", cluster="c1", comm="echoserver"})') == 1, 60)
+    wait_until("a rate of the agent's counters", lambda: server.value("rate(pyrrha_agent_samples_total[30s])"), 30)
     found = wait_until("the container", lambda: server.query(f'on_cpu<container="{name}">')["result"], 60)
     check(found[0]["metric"]["container"] == name, f"{found[0]['metric']}")
 

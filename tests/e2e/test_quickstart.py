@@ -47,6 +47,14 @@ def on_cpu_of_the_container(port):
     return [r["metric"] for r in rows] == [{"comm": "echoserver", "container": "echoserver"}] and "main.fibonacci" in stacks
 
 
+def rate(port, counter):
+    """Of a counter that Pyrrha or its agent has; None while there is none."""
+    rows = json.loads(http_get(f"http://127.0.0.1:{port}/api/v1/query?" + urllib.parse.urlencode(
+        {"query": f"rate({counter}[1m])"}))[2])["data"]["result"]
+    check(len(rows) <= 1, f"{rows}")
+    return float(rows[0]["value"][1]) if rows else None
+
+
 def test_ctrl_c_stops_everything(env):
     port = free_port()
     q = Process(env, "quickstart", argv(env, "--port", str(port)), start_new_session=True)
@@ -55,6 +63,8 @@ def test_ctrl_c_stops_everything(env):
     check(re.search(rf"http://127\.0\.0\.1:{port}/", q.text()), f"no URL in: {q.text()}")
     if 'on_cpu<container="echoserver">' in q.text():
         wait_until("the demo program's container, seen from outside", lambda: on_cpu_of_the_container(port), 60)
+        wait_until("a rate of the agent's counters", lambda: rate(port, "pyrrha_agent_samples_total"), 60)
+    wait_until("a rate of Pyrrha's own", lambda: rate(port, "pyrrha_appended_samples_total"), 60)
     group = os.getpgid(q.p.pid)
     os.killpg(group, signal.SIGINT)
     check(q.p.wait(20) == 0, q.text())
