@@ -199,6 +199,8 @@ static const struct rule {
 	  "scrape_samples_post_metric_relabeling{instance=\"i\", job=\"j\"} 2@0\n"
 	  "a{instance=\"i\", job=\"j\"} stale@1\nb{instance=\"i\", job=\"j\"} stale@1\nup{instance=\"i\", job=\"j\"} 0@1\n"
 	  "scrape_samples_post_metric_relabeling{instance=\"i\", job=\"j\"} 3@1" },
+	{ "a second value of a series counts for no limit", "  sample_limit: 2\n", { "a 1\na 2\nb 1\n" }, NULL, 1, "a b up",
+	  "a{instance=\"i\", job=\"j\"} 1@0\nb{instance=\"i\", job=\"j\"} 1@0\nup{instance=\"i\", job=\"j\"} 1@0" },
 	{ "label_limit", "  label_limit: 3\n", { "a 1\n", "a{b=\"c\"} 1\n" }, NULL, 2, "a up",
 	  "a{instance=\"i\", job=\"j\"} 1@0\nup{instance=\"i\", job=\"j\"} 1@0\na{instance=\"i\", job=\"j\"} stale@1\nup{instance=\"i\", job=\"j\"} 0@1" },
 	{ "label_value_length_limit", "  label_value_length_limit: 5\n", { "a{b=\"12345\"} 1\n", "a{b=\"123456\"} 1\n" }, NULL, 2, "up",
@@ -284,6 +286,31 @@ static void not_stored(void **state)
 	end(&b);
 }
 
+/* The marker of a series that ended in a batch that was lost comes with the next. */
+static void end_not_stored(void **state)
+{
+	struct bench b;
+	struct kept k = { .stale = false };
+	memset(script.texts, 0, sizeof script.texts);
+	script.texts[0] = "a 1\nb 1\n";
+	script.texts[1] = "b 2\n";
+	script.headers = NULL;
+	begin(&b, 0);
+	apply(&b, "");
+	assert_true(fake_sink_wait(&b.sink, "a{", 1, 5000));
+	atomic_store(&b.sink.lose, ERR_IO);
+	int64_t until = clock_mono_ms() + 5000;
+	while (stub_requests(b.stub) < 3 && clock_mono_ms() < until)
+		clock_sleep_ms(5);
+	atomic_store(&b.sink.lose, 0);
+	while (!k.stale && clock_mono_ms() < until) {
+		fake_sink_find(&b.sink, "a{", &k);
+		clock_sleep_ms(5);
+	}
+	assert_true(k.stale);
+	end(&b);
+}
+
 /* The memory of what is remembered is counted, given back, and ends a scrape that would take too much. */
 static void memory(void **state)
 {
@@ -312,6 +339,7 @@ int main(void)
 		cmocka_unit_test(each_rule),
 		cmocka_unit_test(removed),
 		cmocka_unit_test(not_stored),
+		cmocka_unit_test(end_not_stored),
 		cmocka_unit_test(memory),
 	};
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);
