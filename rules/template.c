@@ -123,10 +123,15 @@ int texec_regex(struct texec *x, struct view pattern, struct regex **ret, struct
 			return 0;
 		}
 	int rc = texec_charge(x, 200 + pattern.len, e); /* compiling takes as long as many nodes */
-	if (!rc)
-		rc = regex_new(ret, pattern, false, e);
 	if (rc)
 		return rc;
+	rc = regex_new(ret, pattern, false, e);
+	if (rc) {
+		char *place = strstr(e->msg, "` at offset ");
+		if (place) /* Go has none */
+			place[1] = 0;
+		return rc;
+	}
 	unsigned at = x->n_regexes < TEXEC_REGEXES ? x->n_regexes++ : pattern.len % TEXEC_REGEXES;
 	regex_unref(x->regexes[at]);
 	x->regexes[at] = *ret;

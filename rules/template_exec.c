@@ -15,7 +15,7 @@
 #define MAX_VARS 10000
 #define FEW_ARGS 6
 #define MAX_ARGS 1000      /* of a call */
-#define MAX_CONTEXT 300    /* bytes of a node's text in an error */
+#define MAX_CONTEXT 2000   /* bytes of a node's text in an error */
 
 /* What a walk ended with, beside an error. */
 enum walk { WALK_ON, WALK_BREAK, WALK_CONTINUE };

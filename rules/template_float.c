@@ -31,12 +31,28 @@ void go_pad(const struct gofmt *f, struct view text, struct buf *out)
 		go_pad_zeros(f, width, out);
 }
 
+/* d.ddde-xx one more in its last digit. False: all are 9. */
+static bool next_up(char *text)
+{
+	for (char *c = strchr(text, 'e') - 1; c >= text; c--) {
+		if (*c == '.')
+			continue;
+		if (*c != '9') {
+			++*c;
+			return true;
+		}
+		*c = '0';
+	}
+	return false;
+}
+
 /* Its shortest digits d1d2d3... with v = 0.d1d2d3... * 10^*ret_point; returns how many. v is finite and not negative. */
 static int shortest(double v, char digits[SHORTEST_LEN], int *ret_point)
 {
 	char text[SHORTEST_LEN];
-	int n = 0;
+	int n = 0, binary;
 	int64_t exponent = 0;
+	bool power = frexp(v, &binary) == 0.5;
 	if (v == 0) {
 		*ret_point = 0;
 		return 0;
@@ -44,6 +60,9 @@ static int shortest(double v, char digits[SHORTEST_LEN], int *ret_point)
 	for (int p = v < 2.3e-308 ? 0 : 14; p <= 16; p++) {
 		snprintf(text, sizeof text, "%.*e", p, v);
 		if (strtod(text, NULL) == v)
+			break;
+		/* below a power of two doubles lie closer: what is nearest may be another, and the next not */
+		if (power && next_up(text) && strtod(text, NULL) == v)
 			break;
 	}
 	for (const char *c = text; *c && *c != 'e'; c++)

@@ -281,9 +281,9 @@ static void print_struct(struct printer *p, const struct tvalue *v, uint32_t ver
 		print_field(p, "Value", &TFLOAT(v->sample->value), verb, false);
 	} else if (v->type == TTYPE_TIME) { /* as it lies in Go's memory: for verbs that do not call its String */
 		const int64_t before_1970 = INT64_C(62135596800);
-		print_field(p, "wall", &(struct tvalue){ .type = TTYPE_INT64, .i = v->time.ns }, verb, true);
+		print_field(p, "wall", &(struct tvalue){ .type = TTYPE_UINT64, .i = v->time.ns }, verb, true);
 		print_field(p, "ext", &(struct tvalue){ .type = TTYPE_INT64, .i = v->time.s + before_1970 }, verb, false);
-		print_field(p, "loc", &(struct tvalue){ .type = TTYPE_SAMPLE }, verb, false);
+		print_field(p, "loc", &(struct tvalue){ .type = TTYPE_LOCATION }, verb, false);
 	} else {
 		for (size_t i = 0; i < TDATA_FIELDS; i++)
 			print_field(p, v->fields[i].name, &v->fields[i].value, verb, !i);

@@ -215,7 +215,7 @@ static int incompatible(const struct tvalue *a, const struct tvalue *b, struct e
 
 static int not_comparable(const struct tvalue *v, const struct tvalue *other, struct err *e)
 {
-	struct buf a = { .max = 200 }, b = { .max = 200 };
+	struct buf a = { .max = 4096 }, b = { .max = 4096 };
 	go_sprintf(VIEW("%s"), v, 1, &a);
 	go_sprint(other, 1, &b);
 	if (other == v)

@@ -154,7 +154,7 @@ int64_t go_int_of(double v)
 bool tliteral_string(struct arena *a, struct view quoted, struct view *ret)
 {
 	struct view in = view_make(quoted.ptr + 1, quoted.len - 2);
-	char *out = arena_alloc(a, in.len + 1);
+	char *out = arena_alloc(a, 3 * in.len + 1); /* a byte that is no UTF-8 becomes U+FFFD */
 	size_t n = 0;
 	if (!out)
 		return false;
@@ -169,14 +169,10 @@ bool tliteral_string(struct arena *a, struct view quoted, struct view *ret)
 			used = go_unquote_char(view_make(in.ptr + i, in.len - i), '"', &r, &byte);
 			if (!used)
 				return false;
-			if (in.ptr[i] != '\\') { /* as it stands, UTF-8 or not */
-				memcpy(out + n, in.ptr + i, used);
-				n += used;
-			} else if (byte) {
+			if (byte)
 				out[n++] = (char)r;
-			} else {
+			else
 				n += utf8_encode(r, out + n);
-			}
 		}
 		i += used;
 	}

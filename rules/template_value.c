@@ -11,6 +11,8 @@ static const struct {
 	[TTYPE_INT] = { "int", TKIND_INT },
 	[TTYPE_INT64] = { "int64", TKIND_INT },
 	[TTYPE_UINT8] = { "uint8", TKIND_UINT },
+	[TTYPE_UINT64] = { "uint64", TKIND_UINT },
+	[TTYPE_LOCATION] = { "*time.Location", TKIND_POINTER },
 	[TTYPE_FLOAT] = { "float64", TKIND_FLOAT },
 	[TTYPE_STRING] = { "string", TKIND_STRING },
 	[TTYPE_HTML] = { "template.HTML", TKIND_STRING },
@@ -41,7 +43,7 @@ const char *ttype_name(enum ttype t)
 
 bool tvalue_is_nil(const struct tvalue *v)
 {
-	return v->type == TTYPE_INVALID || v->type == TTYPE_NIL || (v->type == TTYPE_VECTOR && !v->vector.v) ||
+	return v->type == TTYPE_INVALID || v->type == TTYPE_NIL || v->type == TTYPE_LOCATION || (v->type == TTYPE_VECTOR && !v->vector.v) ||
 	       (v->type == TTYPE_SAMPLE && !v->sample);
 }
 

@@ -13,6 +13,8 @@ enum ttype {
 	TTYPE_INT,
 	TTYPE_INT64,
 	TTYPE_UINT8,
+	TTYPE_UINT64,    /* only while a time is printed */
+	TTYPE_LOCATION,  /* that too: a nil *time.Location */
 	TTYPE_FLOAT,
 	TTYPE_STRING,
 	TTYPE_HTML,      /* a string by another name */

@@ -72,7 +72,7 @@ static const char *expand(double value, struct view text, struct buf *out)
 {
 	struct template_env env = {
 		.labels = { alert_labels, ARRAY_LEN(alert_labels) }, .external_labels = { external_labels, ARRAY_LEN(external_labels) },
-		.value = value, .external_url = VIEW("http://pyrrha.example:9090/prof"), .t_ms = 1700000000123, .query = query,
+		.value = value, .external_url = VIEW("http://pyrrha.example:9090/prof"), .t_ms = 1700000000123, .query = query, .max_queries = 10000,
 	};
 	struct template *t;
 	struct err e = { 0 };

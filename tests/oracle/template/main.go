@@ -19,17 +19,21 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	text_template "text/template"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/template"
+	"github.com/prometheus/prometheus/util/strutil"
 )
 
 const (
 	name = "__alert_T"
 	defs = "{{$labels := .Labels}}{{$externalLabels := .ExternalLabels}}{{$externalURL := .ExternalURL}}{{$value := .Value}}"
 	now  = 1700000000123
+
+	times = "&from=1699996400&to=1700000000&at=1700000000"
 )
 
 var (
@@ -109,7 +113,12 @@ func withoutDefs(msg string) string {
 
 func expand(value float64, text string) (kind, out string) {
 	data := template.AlertTemplateData(alertLabels, externalLabels, externalURL.String(), promql.Sample{F: value})
-	out, err := template.NewTemplateExpander(context.Background(), defs+text, name, data, now, query, externalURL, nil).Expand()
+	expander := template.NewTemplateExpander(context.Background(), defs+text, name, data, now, query, externalURL, nil)
+	expander.Funcs(text_template.FuncMap{ // our links show the time of the evaluation
+		"graphLink": func(expr string) string { return strutil.GraphLinkForExpression(expr) + times },
+		"tableLink": func(expr string) string { return strutil.TableLinkForExpression(expr) + times },
+	})
+	out, err := expander.Expand()
 	switch {
 	case err == nil:
 		return "ok", out
