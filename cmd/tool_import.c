@@ -74,6 +74,10 @@ static const char *guess_name(const struct profile *p, const char *path, bool *r
 	*ret_delta = false;
 	if (has_type(p, "inuse_space") || has_type(p, "alloc_space") || has_type(p, "alloc_objects"))
 		return "memory";
+	if (has_type(p, "space"))
+		return strstr(base, "growth") ? "growth" : "memory";
+	if (has_type(p, "thread"))
+		return "threads";
 	if (has_type(p, "contentions"))
 		return strstr(base, "block") ? "block" : "mutex";
 	if (has_type(p, "goroutine") || has_type(p, "goroutines"))

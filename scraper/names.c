@@ -11,7 +11,7 @@
 #define ASK_MAX 4096                   /* addresses of one request */
 #define ROUNDS_MAX 4                   /* requests for one scrape */
 #define AT_A_TIME 32                   /* requests of all targets */
-#define ANSWER_MAX ((uint64_t)4 << 20) /* bytes */
+#define ANSWER_MAX ((uint64_t)2 << 20) /* bytes; --scrape.memory does not count it */
 #define TIMEOUT_MS 5000                /* or less: all rounds take no more than an interval, or the next scrape would be dropped */
 #define RETRY_MS 300000                /* after a failure */
 #define KEEP_MS 3600000                /* then all is asked anew: the program may be another one */
@@ -335,7 +335,8 @@ static void start(struct scraper *s, struct work *w)
 	struct endpoint *ep = w->endpoint;
 	struct name_flight *f = NEW(struct name_flight);
 	char *url = symbol_url(ep->url);
-	struct fetch_request q = { .url = url, .unix_socket = ep->socket, .body = buf_view(&w->names.ask), .max_bytes = ANSWER_MAX,
+	/* A server that knows no such page often leaves the body unread, and then takes it for the next request's beginning. */
+	struct fetch_request q = { .url = url, .own_connection = true, .unix_socket = ep->socket, .body = buf_view(&w->names.ask), .max_bytes = ANSWER_MAX,
 				   .timeout_ms = MIN(MIN(ep->timeout_ms, ep->interval_ms / ROUNDS_MAX), (int64_t)TIMEOUT_MS),
 				   .compressed = ep->job->enable_compression };
 	f->work = w;

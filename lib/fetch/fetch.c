@@ -179,6 +179,10 @@ static void set_request(struct fetch *f, const struct fetch_request *q)
 		curl_easy_setopt(h, CURLOPT_HEADERFUNCTION, on_header);
 		curl_easy_setopt(h, CURLOPT_HEADERDATA, f);
 	}
+	if (q->own_connection) {
+		curl_easy_setopt(f->easy, CURLOPT_FRESH_CONNECT, 1L);
+		curl_easy_setopt(f->easy, CURLOPT_FORBID_REUSE, 1L);
+	}
 	if (q->keepalive) {          /* with Linux's nine probes: 26 s */
 		curl_easy_setopt(h, CURLOPT_TCP_KEEPALIVE, 1L);
 		curl_easy_setopt(h, CURLOPT_TCP_KEEPIDLE, 8L);

@@ -229,12 +229,13 @@ class _Listener(http.server.ThreadingHTTPServer):
 
 
 class HttpServer:
-    """A server of this process on a free port; do(handler) answers a GET."""
+    """A server of this process on a free port; do(handler) answers a GET or a POST."""
 
     def __init__(self, env, do):
         class Handler(_Quiet):
             def do_GET(self):
                 do(self)
+            do_POST = do_GET
         self.server = _Listener(("127.0.0.1", 0), Handler)
         self.address = "127.0.0.1:%d" % self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()

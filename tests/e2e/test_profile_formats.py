@@ -69,3 +69,60 @@ def test_formats(env):
             bad += [f"{name} {kind}: {d}"] * bool(d)
             check(theirs.stacks(kind), f"{name} {kind} has no stacks: nothing was compared")
     check(not bad, "\n".join(bad))
+
+
+HEAP = (b"heap profile: 3: 300 [ 3: 300] @ heapprofile\n 1: 100 [ 1: 100] @ 0x401001 0x402001\n 2: 200 [2: 200] @ 0x403001 0x402001\n"
+        b"MAPPED_LIBRARIES:\n00400000-00500000 r-xp 00000000 fc:00 12 /bin/app\n")
+
+
+def test_names(env):
+    """Of a program with gperftools: asked of its symbol page, once, from the first profile on. One without a page is up, too."""
+    asked = []
+
+    def do(handler):
+        if handler.command == "GET":
+            return answer(handler, 200, HEAP) if handler.path.endswith("/heap") else answer(handler, 404, b"no\n")
+        if not handler.path.startswith("/pprof/"):
+            return answer(handler, 404, b"no\n")  # and the body is left unread, as by many a server
+        body = handler.rfile.read(int(handler.headers["Content-Length"])).decode()
+        asked.append((handler.path, sorted(body.split("+"))))
+        return answer(handler, 200, b"num_symbols: 1\n0x401000\twork(int)\n0x402000\tmain\n")
+    address = HttpServer(env, do).address
+    server = Server(env, f"""
+scrape_configs:
+  - job_name: native
+    scrape_interval: 1s
+    profiling_config: {{preset: gperftools}}
+    static_configs: [{{targets: ["{address}"]}}]
+  - job_name: nameless
+    scrape_interval: 1s
+    profiling_config: {{preset: gperftools, path_prefix: /without}}
+    static_configs: [{{targets: ["{address}"]}}]
+""")
+
+    def rows(job):
+        return {r["metric"]["function"]: float(r["value"][1]) for r in
+                server.query(f'total({{__name__=~"memory:space:.*",job="{job}"}})')["result"]}
+    wait_until("the heap is there", lambda: rows("native"))
+    check(rows("native") == {"work(int)": 100, "main": 300, "app+0x3000": 200}, rows("native"))
+    check(wait_until("the other is there", lambda: rows("nameless")) == {"app+0x1000": 100, "app+0x2000": 300, "app+0x3000": 200},
+          rows("nameless"))
+    wait_until("scrapes", lambda: server.value('sum(count_over_time(profile_up{job="native",profile="memory"}[1m]))') >= 3)
+    check(asked == [("/pprof/symbol", ["0x401000", "0x402000", "0x403000"])], asked)
+    check(server.metrics()["pyrrha_target_scrapes_failed_total"] == 0, server.text()[-2000:])
+
+
+def test_import(env):
+    """Files, told by what they hold."""
+    _, testdata = oracle(env)
+    want = {"cppbench.heap": "memory:space:", "cppbench.growth": "growth:space:", "cppbench.cpu": "process_cpu:cpu:",
+            "cppbench.thread": "threads:thread:", "go.godoc.thread": "threadcreate:threadcreate:", "java.heap": "memory:inuse_space:"}
+    for name in want:
+        folder = os.path.join(env.dir, "files", "job=" + name)
+        os.makedirs(folder)
+        shutil.copyfile(os.path.join(testdata, name), os.path.join(folder, name))
+    status, out = run([env.program("pyrtool"), "tsdb", "import", env.path("pyrrha-data"), os.path.join(env.dir, "files")])
+    check(status == 0, out)
+    server = Server(env, "scrape_configs: []\n")
+    for name, kind in want.items():
+        wait_until(name, lambda n=name, k=kind: server.query(f'{{__name__=~"{k}.*",job="{n}"}}')["result"], 10)
