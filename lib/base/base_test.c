@@ -79,6 +79,26 @@ static void test_durations(void **state)
 	assert_false(units_parse_size(VIEW("99EB"), &bytes));
 }
 
+/* What is no news: numbers and durations differ, however many parts these have. */
+static void test_same_errors(void **state)
+{
+	static const struct {
+		const char *a, *b;
+		bool same;
+	} rows[] = {
+		{ "timed out after 1s: no answer", "timed out after 1s2ms: no answer", true },
+		{ "timed out after 999ms: no answer", "timed out after 1m1s2ms: no answer", true },
+		{ "after 12 ms", "after 3 ms", true }, { "", "", true }, { "7", "", true },
+		{ "HTTP 503", "HTTP 404", true }, { "2 secrets", "3 secrets", true }, { "10.0.0.1:80 ends", "10.0.0.2:8080 ends", true },
+		{ "2 secrets", "2 ecrets", false }, { "2secrets", "2ecrets", false }, { "after 1s: a", "after 1s: b", false },
+		{ "after 1s", "after 1s: a", false }, { "a", "", false },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (err_same_but_for_numbers(rows[i].a, rows[i].b) != rows[i].same ||
+		    err_same_but_for_numbers(rows[i].b, rows[i].a) != rows[i].same)
+			fail_msg("\"%s\" and \"%s\"", rows[i].a, rows[i].b);
+}
+
 static void test_time(void **state)
 {
 	int64_t ms;
@@ -447,7 +467,7 @@ static void test_put_i64(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_min_max), cmocka_unit_test(test_clock_steps), cmocka_unit_test(test_durations), cmocka_unit_test(test_time), cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_min_max), cmocka_unit_test(test_clock_steps), cmocka_unit_test(test_durations), cmocka_unit_test(test_same_errors), cmocka_unit_test(test_time), cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_digits),
 		cmocka_unit_test(test_varint), cmocka_unit_test(test_map), cmocka_unit_test(test_buf_ceiling_and_json),
 		cmocka_unit_test(test_buf_read_file), cmocka_unit_test(test_arena_cap), cmocka_unit_test(test_arena_budget), cmocka_unit_test(test_heap), cmocka_unit_test(test_queue_close_drains), cmocka_unit_test(test_pool),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/err.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,14 +77,24 @@ int err_errno(struct err *e, int errnum, const char *fmt, ...)
 	return -(int)code;
 }
 
-static const char *skip_digits(const char *s)
+/* The unit of a part of a duration. */
+static const char *skip_unit(const char *s)
 {
-	return s + strspn(s, "0123456789");
+	size_t n = strncmp(s, "ms", 2) == 0 ? 2 : *s && strchr("ywdhms", *s) ? 1 : 0;
+	return isalpha((unsigned char)s[n]) ? s : s + n;
+}
+
+/* Numbers, and durations as a whole: 1s is followed by 1s2ms. */
+static const char *skip_numbers(const char *s)
+{
+	while (isdigit((unsigned char)*s))
+		s = skip_unit(s + strspn(s, "0123456789"));
+	return s;
 }
 
 bool err_same_but_for_numbers(const char *a, const char *b)
 {
-	for (a = skip_digits(a), b = skip_digits(b); *a && *a == *b; a = skip_digits(a + 1), b = skip_digits(b + 1))
+	for (a = skip_numbers(a), b = skip_numbers(b); *a && *a == *b; a = skip_numbers(a + 1), b = skip_numbers(b + 1))
 		;
 	return *a == *b;
 }

@@ -47,7 +47,7 @@ int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* From errno: ERR_NOT_FOUND for ENOENT, ERR_DENIED for EACCES and EPERM, else ERR_IO; ": strerror" appended. */
 int err_errno(struct err *e, int errnum, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-/* Whether two messages are equal but for the digits in them: "timed out after 12 ms", each time a bit later, is no news. */
+/* Whether two messages are equal but for the numbers and durations in them: "timed out after 1s", then after 1s2ms, is no news. */
 bool err_same_but_for_numbers(const char *a, const char *b);
 
 static inline void err_clear(struct err *e)
