@@ -24,12 +24,10 @@ struct putting {
 	int64_t n_limit;    /* samples that sample_limit counts */
 };
 
-/* A scrape that begins on time, but for the clocks' whole milliseconds, has the time of its slot: differences between
- * stamps are then all the same. */
-static int64_t snapped(const struct work *w, int64_t interval_ms)
+int64_t metrics_work_snap(int64_t start_ms, int64_t slot_ms, int64_t interval_ms)
 {
-	int64_t late = w->start_ms - w->slot_ms, tolerance = MIN(interval_ms / 100, (int64_t)SNAP_MS);
-	return w->slot_ms && late >= -tolerance && late <= tolerance ? w->slot_ms : w->start_ms;
+	int64_t late = start_ms - slot_ms, tolerance = MIN(interval_ms / 100, (int64_t)SNAP_MS);
+	return slot_ms && late >= -tolerance && late <= tolerance ? slot_ms : start_ms;
 }
 
 static void forget_times(struct metric_cache *c)
@@ -41,7 +39,7 @@ static void forget_times(struct metric_cache *c)
 void metrics_work_begin(struct job *j)
 {
 	struct metric_cache *c = &j->ep->metrics;
-	int64_t t = j->work->kind == WORK_SCRAPE ? snapped(j->work, j->ep->interval_ms) : clock_now_ms();
+	int64_t t = j->work->kind == WORK_SCRAPE ? metrics_work_snap(j->work->start_ms, j->work->slot_ms, j->ep->interval_ms) : clock_now_ms();
 	j->t_ms = stamp_after(c->last_t_ms, t);
 	if (j->t_ms < c->last_t_ms)
 		forget_times(c); /* the clock was set back */

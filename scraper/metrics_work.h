@@ -24,6 +24,9 @@ void metrics_work_settle(struct job *j);
 /* A batch of the endpoint was not stored: what was in it is not known. */
 void metrics_work_doubt(struct job *j);
 
+/* The time of a scrape: that of its slot if it began within 2 ms, or a hundredth of the interval, of that. So the differences
+ * between stamps are all the same. slot_ms 0: it has none. */
+int64_t metrics_work_snap(int64_t start_ms, int64_t slot_ms, int64_t interval_ms);
 /* Whether an answer may be read as text metrics; else why not, in e. */
 int metrics_work_check_type(const struct job_config *j, struct view content_type, struct err *e);
 

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "scraper/internal.h"
+#include "scraper/metrics_work.h"
 #include "scraper/testkit.h"
 
 #define MORE 8 /* texts of one test; the last is given for ever */
@@ -311,6 +312,17 @@ static void end_not_stored(void **state)
 	end(&b);
 }
 
+static void times_of_slots(void **state)
+{
+	assert_int_equal(metrics_work_snap(10002, 10000, 15000), 10000);
+	assert_int_equal(metrics_work_snap(9998, 10000, 15000), 10000);
+	assert_int_equal(metrics_work_snap(10003, 10000, 15000), 10003);
+	assert_int_equal(metrics_work_snap(9997, 10000, 15000), 9997);
+	assert_int_equal(metrics_work_snap(10002, 10000, 100), 10002);
+	assert_int_equal(metrics_work_snap(10001, 10000, 100), 10000);
+	assert_int_equal(metrics_work_snap(1, 0, 15000), 1);
+}
+
 /* The memory of what is remembered is counted, given back, and ends a scrape that would take too much. */
 static void memory(void **state)
 {
@@ -341,6 +353,7 @@ int main(void)
 		cmocka_unit_test(not_stored),
 		cmocka_unit_test(end_not_stored),
 		cmocka_unit_test(memory),
+		cmocka_unit_test(times_of_slots),
 	};
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);
 	return cmocka_run_group_tests(tests, NULL, NULL);

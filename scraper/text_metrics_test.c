@@ -5,7 +5,10 @@
 #include <stddef.h>
 #include <cmocka.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 
+#include "base/map.h"
 #include "base/num.h"
 #include "model/value.h"
 #include "scraper/text_metrics.h"
@@ -54,6 +57,7 @@ static const struct { const char *body, *want; } lines[] = {
 	{ "a{z=\"1\",b=\"\"} 1\n", "a{b=\"\", z=\"1\"} 1\n" },
 	{ "a{b=\"\\\\ \\\" \\n \\x\"} 1\n", "a{b=\"\\\\ \\\" \\n \\\\x\"} 1\n" },
 	{ "a{b=\"x\ny\"} 1\n", "a{b=\"x\\ny\"} 1\n" },
+	{ "a{b=\"x\\\ny\"} 1\n", "error: line 1 of the metrics: expected the value of a label, in quotes: a{b=\"x\\" },
 	{ "a{b=\"}{,=# \"} 1\n", "a{b=\"}{,=# \"} 1\n" },
 	{ "{\"a.b\"} 1\n", "{\"a.b\"} 1\n" },
 	{ "{\"a.b\",c=\"d\",\"e f\"=\"g\"} 1\n", "{\"a.b\", c=\"d\", \"e f\"=\"g\"} 1\n" },
@@ -131,6 +135,29 @@ static void nuls(void **state)
 	text_metrics_release(&t);
 }
 
+/* The short way of reading numbers finds what strtod does. */
+static void numbers(void **state)
+{
+	uint64_t r = 1;
+	for (int i = 0; i < 100000; i++) {
+		struct text_metrics t;
+		struct err e = { 0 };
+		char text[64];
+		r = hash_u64(r);
+		uint64_t digits = r >> (r & 63);
+		int exponent = (int)(r >> 32 & 63) - 32, cut = (int)(r >> 40 & 15);
+		if (i & 1)
+			snprintf(text, sizeof text, "a %llue%d", (unsigned long long)digits, exponent);
+		else
+			snprintf(text, sizeof text, "a %llu.%0*llu", (unsigned long long)(digits >> 20), cut, (unsigned long long)(digits & 1023));
+		text_metrics_init(&t, view_of(text));
+		assert_int_equal(text_metrics_next(&t, &e), TEXT_SAMPLE);
+		if (value_bits(t.value) != value_bits(strtod(text + 2, NULL)))
+			fail_msg("%s", text);
+		text_metrics_release(&t);
+	}
+}
+
 /* What a series is known by are its bytes up to the value; a NaN has the bits of Prometheus's. */
 static void samples(void **state)
 {
@@ -156,6 +183,7 @@ int main(void)
 		cmocka_unit_test(each_line),
 		cmocka_unit_test(nuls),
 		cmocka_unit_test(samples),
+		cmocka_unit_test(numbers),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
