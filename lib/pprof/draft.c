@@ -5,7 +5,7 @@
 #include "base/map.h"
 
 #define STEPS 4096 /* between two questions to go_on */
-#define MAPPINGS_MAX 65536
+#define MAPPINGS_MAX 16384 /* each address is looked for in all of them */
 #define FRAMES 64 /* that there is room for at first */
 
 void draft_begin(struct draft *d, struct profile *p, const char *what, struct view text, const struct pprof_limits *lim, struct err *e)

@@ -69,7 +69,7 @@ static struct view with_attributes(struct maps *m, struct view line)
 {
 	if (!m->n_attributes || !memchr(line.ptr, '$', line.len))
 		return line;
-	size_t n = put_attributes(m, line, NULL);
+	size_t n = line.len > LINE_MAX_BYTES ? line.len : put_attributes(m, line, NULL);
 	char *out = n > LINE_MAX_BYTES ? NULL : arena_alloc(&m->d->p->arena, n + 1);
 	if (!out) {
 		draft_fail(m->d, ERR_LIMIT, "a line is longer than %d bytes, or there is no memory for it", LINE_MAX_BYTES);

@@ -142,6 +142,17 @@ static void test_limits(void **state)
 	}
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		refuse(buf_view(&b), &all[i].lim, ERR_LIMIT, all[i].words);
+	struct buf maps = { 0 }; /* what a line may become by its attributes, and be */
+	buf_puts(&maps, "goroutine profile: total 1\n1 @ 0x1\n--- Memory map: ---\na=\n");
+	for (int i = 0; i < 40000; i++)
+		buf_puts(&maps, "$a");
+	refuse(buf_view(&maps), NULL, ERR_LIMIT, "a line is longer than 65536 bytes");
+	buf_reset(&maps);
+	buf_puts(&maps, "goroutine profile: total 1\n1 @ 0x1\n--- Memory map: ---\n");
+	for (int i = 0; i < 17000; i++)
+		buf_printf(&maps, "%x-%x: /f%d\n", 0x1000 + 16 * i, 0x1008 + 16 * i, i);
+	refuse(buf_view(&maps), NULL, ERR_LIMIT, "more than 16384 mappings");
+	buf_free(&maps);
 	struct profile p;
 	struct err e;
 	profile_init(&p, b.len + 4096); /* the arena's own cap */
