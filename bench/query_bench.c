@@ -28,7 +28,7 @@
 struct bench {
 	struct tsdb *db;
 	char dir[64];
-	int64_t series, hours, interval_ms, hits, runs;
+	int64_t series, hours, interval_ms, hits, runs, functions, stacks, like;
 	int64_t now_ms;
 	struct profile pool[SERVICES];
 	struct profile work[SERVICES]; /* the same; its arena is the storage's work space */
@@ -63,10 +63,12 @@ static bool load(struct profile *p, const char *name)
 	return true;
 }
 
-/* Without a corpus: 2000 stacks of a made-up program, 8 to 40 deep. */
+/* Without a corpus: stacks of a made-up program, 8 to 40 deep. With --like=1 each begins as one before it does: a tree, as
+ * those of real programs are. */
 static void make_up(struct bench *b, struct profile *p)
 {
-	enum { FUNCTIONS = 1500, STACKS = 2000, DEEPEST = 40 };
+	enum { DEEPEST = 40 };
+	const uint32_t FUNCTIONS = (uint32_t)b->functions, STACKS = (uint32_t)b->stacks, widens = b->like ? FUNCTIONS / 100 : 1;
 	struct arena *a = &p->arena;
 	p->n_strings = FUNCTIONS + 1;
 	p->strings = arena_calloc(a, p->n_strings, sizeof *p->strings);
@@ -84,10 +86,16 @@ static void make_up(struct bench *b, struct profile *p)
 	}
 	p->n_functions = p->n_lines = p->n_locations = FUNCTIONS;
 	for (uint32_t i = 0; i < STACKS; i++) {
-		uint32_t depth = 8 + (uint32_t)(uniform(b) * (DEEPEST - 8));
+		uint32_t depth = 8 + (uint32_t)(uniform(b) * (DEEPEST - 8)), same = 0;
+		const struct profile_sample *like = i && b->like ? &p->samples[(uint32_t)(uniform(b) * i)] : NULL;
+		if (like) {
+			same = (uint32_t)(uniform(b) * like->n_locations);
+			depth = MIN(same + 1 + (uint32_t)(uniform(b) * 6), DEEPEST);
+		}
 		p->samples[p->n_samples++] = (struct profile_sample){ p->n_stack, depth, 0, 0 };
 		for (uint32_t d = depth; d-- > 0;) /* few near the root, many at the leaf */
-			p->stack[p->n_stack++] = (uint32_t)(uniform(b) * MIN(FUNCTIONS, 2 + d * d));
+			p->stack[p->n_stack++] = d < same ? p->stack[like->first_location + like->n_locations - 1 - d]
+							  : (uint32_t)(uniform(b) * MIN(FUNCTIONS, 2 + d * d * widens));
 	}
 }
 
@@ -245,6 +253,13 @@ static const struct question questions[] = {
 	{ "instant, where and ignore of 1 h", "ignore(show(merge(cpu[1h]), \".*\"), \"json\")", 0, 0, true },
 	{ "instant, top ten of 24 h", "topk(10, self(merge(rate(cpu[24h]))))", 0, 0, false },
 	{ "instant, share of one function of 24 h", "share(merge(cpu[24h]), {function=~\"runtime.mallocgc|pkg1.*\"})", 0, 0, false },
+	{ "instant, rows: share of each function", "share(merge(cpu[5m]))", 0, 0, false },
+	{ "instant, rows: share above 0.1", "share(merge(cpu[5m])) > 0.1", 0, 0, false },
+	{ "instant, rows: self share above 0.02", "self_share(merge(cpu[5m])) > 0.02", 0, 0, false },
+	{ "instant, rows: share up 0.1 on before", "share(merge(cpu[5m])) - share(merge(cpu[5m] offset 20m)) > 0.1", 0, 0, false },
+	{ "instant, rows: up 0.1, new ones too", "share(merge(cpu[5m])) - fill_right(0) share(merge(cpu[5m] offset 20m)) > 0.1", 0, 0, false },
+	{ "instant, rows: top ten", "topk(10, share(merge(cpu[5m])))", 0, 0, false },
+	{ "instant, rows: the merge alone", "merge(cpu[5m])", 0, 0, true },
 	{ "24 h at 60 s, rate of 200 series", "sum(rate(cpu[5m]))", 60000, 0, false },
 	{ "24 h at 60 s, rate by service", "sum by (service)(rate(cpu[5m]))", 60000, 0, false },
 	{ "24 h at 60 s, rate, each pod", "rate(cpu{service=\"service-1\"}[5m])", 60000, 0, false },
@@ -349,7 +364,7 @@ static bool number_option(struct view v, const char *name, int64_t *ret)
 
 int main(int argc, char **argv)
 {
-	struct bench b = { .series = 200, .hours = 24, .hits = 100, .runs = 5, .random = 1, .now_ms = T0 };
+	struct bench b = { .series = 200, .hours = 24, .hits = 100, .runs = 5, .functions = 1500, .stacks = 2000, .random = 1, .now_ms = T0 };
 	int64_t interval_s = 15, threads = 2;
 	struct err e;
 	alloc_keep_freed(); /* as the server does */
@@ -357,13 +372,14 @@ int main(int argc, char **argv)
 		struct view v = view_of(argv[i]);
 		if (number_option(v, "--series=", &b.series) || number_option(v, "--hours=", &b.hours) ||
 		    number_option(v, "--interval=", &interval_s) || number_option(v, "--hits=", &b.hits) ||
-		    number_option(v, "--runs=", &b.runs) || number_option(v, "--threads=", &threads))
+		    number_option(v, "--runs=", &b.runs) ||
+		    number_option(v, "--functions=", &b.functions) || number_option(v, "--stacks=", &b.stacks) || number_option(v, "--like=", &b.like) || number_option(v, "--threads=", &threads))
 			continue;
 		if (view_starts(v, VIEW("--only="))) {
 			b.only = argv[i] + 7;
 			continue;
 		}
-		fprintf(stderr, "usage: bench_query [--series=200] [--hours=24] [--interval=15] [--hits=100] [--runs=5] [--threads=2] [--only=TEXT]\n");
+		fprintf(stderr, "usage: bench_query [--series=200] [--hours=24] [--interval=15] [--hits=100] [--runs=5] [--functions=1500] [--stacks=2000] [--like=1] [--threads=2] [--only=TEXT]\n");
 		return 2;
 	}
 	b.interval_ms = interval_s * 1000;

@@ -526,8 +526,103 @@ static void test_agree(void **unused)
 		fail_msg("%lu of %lu queries differ", n_differ, n_compared);
 }
 
+/* ---- which rows are wanted ----
+ *
+ * A comparison of rows with a number is answered without making the others. x * 1 is no readout, so that all of its rows are made:
+ * the answers are equal byte by byte. */
+
+static void put_rows(struct buf *b)
+{
+	static const char *const operands[] = { "cpu", "merge(cpu[1m])", "merge by (pod)(cpu[1m])", "merge by (zone)(cpu[2m] offset 20s)", "rate(cpu[1m])", "goroutines",
+						"-cpu", "diff(merge(cpu[30s]), merge(cpu[30s] offset 30s))", "{__name__=~\"process_cpu.*|memory.*\"}",
+						"label_replace(cpu, \"function\", \"x\", \"\", \"\")", "diff(cpu, cpu offset 30s, \"share\")", "sum(cpu) * 0.1",
+						"nothing", "focus(merge(cpu[1m]), \"g\")" };
+	const char *name = ONE_OF("share", "self_share", "total", "self", "share");
+	buf_printf(b, "%s(%s%s)", name, operands[draw(ARRAY_LEN(operands))],
+		   ONE_OF("", "", "", ", \"line\"", ", \"function\"", ", {function=~\"f|g\"}, \"function\"", ", {function=\"f\"}"));
+}
+
+static void compare_chosen(const char *with, const char *without)
+{
+	struct promql_result a, b;
+	struct err e = { 0 }, f = { 0 };
+	n_compared++;
+	for (int64_t t = START; t <= END; t += 4 * STEP) {
+		int x = promql_instant(engine, view_of(with), t, NULL, &a, &e), y = promql_instant(engine, view_of(without), t, NULL, &b, &f);
+		bool equal = x == y;
+		if (!x && !y) {
+			equal = a.n_series == b.n_series;
+			for (size_t i = 0; i < a.n_series && equal; i++)
+				equal = labels_eq(a.series[i].labels, b.series[i].labels) &&
+					memcmp(&a.series[i].points[0].v, &b.series[i].points[0].v, sizeof(double)) == 0;
+		}
+		if (!equal) {
+			print_error("%s\n  at %g: differs from %s (%s; %s)\n", with, (double)t / 1000, without, x ? e.msg : "", y ? f.msg : "");
+			n_differ++;
+		}
+		n_points += x ? 0 : a.n_series;
+		if (!x)
+			promql_result_release(&a);
+		if (!y)
+			promql_result_release(&b);
+	}
+}
+
+static void test_chosen(void **unused)
+{
+	(void)unused;
+	const char *seed = getenv("PYRRHA_SEED"), *is_long = getenv("PYRRHA_LONG");
+	uint64_t first = seed ? strtoull(seed, NULL, 10) : 1, rounds = is_long && *is_long ? 200 : 4;
+	n_compared = n_points = 0;
+	for (uint64_t r = 0; r < rounds; r++) {
+		state = first + r;
+		fill();
+		for (int i = 0; i < 100; i++) {
+			struct buf rows = { 0 }, with = { 0 }, without = { 0 };
+			char number[32];
+			snprintf(number, sizeof number, "%s", ONE_OF("0", "0.1", "0.5", "0.25", "1", "-0.1", "1e-7", "-1e-7", "3e-7", "1e-6", "2e-6", "NaN"));
+			const char *op = ONE_OF(">", ">=", "<", "<=", "==", "!=", "> bool");
+			bool usual = draw(3) == 0;
+			if (usual)
+				buf_printf(&rows, "%s(cpu) - %s %s(%s)", ONE_OF("total", "self", "share"), ONE_OF("", "fill_right(0)"), ONE_OF("total", "self", "share"),
+					   ONE_OF("-cpu", "cpu offset 10s", "diff(cpu offset 10s, cpu)"));
+			else
+				put_rows(&rows);
+			if (!usual && draw(2)) {
+				buf_puts(&rows, ONE_OF(" - ", " - ", " - fill_right(0) ", " - fill(0) ", " - fill_left(0.3) ", " - on (function, pod) ", " - ignoring (pod) "));
+				put_rows(&rows);
+			}
+			switch (draw(4)) {
+			case 0:
+				buf_printf(&with, "%s %s (%s)", number, op, rows.ptr);
+				buf_printf(&without, "%s %s ((%s) * 1)", number, op, rows.ptr);
+				break;
+			case 1: {
+				const char *top = ONE_OF("topk(2,", "bottomk(3,", "topk by (pod)(1,", "bottomk by (function)(1,");
+				buf_printf(&with, "%s %s)", top, rows.ptr);
+				buf_printf(&without, "%s (%s) * 1)", top, rows.ptr);
+				break;
+			}
+			default:
+				buf_printf(&with, "%s %s %s", rows.ptr, op, number);
+				buf_printf(&without, "((%s) * 1) %s %s", rows.ptr, op, number);
+			}
+			compare_chosen(with.ptr, without.ptr);
+			buf_free(&rows);
+			buf_free(&with);
+			buf_free(&without);
+		}
+		empty();
+		if (n_differ > 20)
+			break;
+	}
+	print_message("%lu queries, %lu rows are equal\n", n_compared, n_points);
+	if (n_differ)
+		fail_msg("%lu answers differ", n_differ);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_agree) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_agree), cmocka_unit_test(test_chosen) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -319,11 +319,21 @@ int keep_profiles(struct eval *q, const struct node *n, const char *fn, const ch
 int check_profiles(struct eval *q, const struct node *n, const char *fn, const char *remedy, const struct range *r, struct err *e);
 /* The error that fn has no meaning for snapshots. */
 int refuse_subquery(const char *fn, struct err *e);
+/* The number of an operator, 1 or 0 of a comparison. */
+double binary_number(enum binary_op op, double a, double b);
 /* Whether a call gives a row per function, of which readout_best can put out only those that the k greatest (least) of
  * each step are among; k is a scalar. Ties may bring more. */
 bool readout_can_choose(const struct node *n);
 int readout_best(struct eval *q, struct node *n, const struct span *sp, bool greatest, const struct value *k,
 		 struct value *ret, struct err *e);
+/* Whether a call gives a row per function; of such only the rows of which it is true: row op number, or number op row. */
+bool readout_has_rows(const struct node *n);
+int readout_compared(struct eval *q, struct node *n, const struct span *sp, enum binary_op op, bool row_left, double number,
+		     struct value *ret, struct err *e);
+/* Two of them, at one step, of which a - b > c is asked (large_left: then op and number say what a must be for that) or
+ * a - b < c (what b must be): only the rows that matter. *ret_done is false, and nothing was done, where that cannot be told. */
+int readout_minus(struct eval *q, struct node *a, struct node *b, const struct span *sp, bool large_left, enum binary_op op,
+		  double number, struct value *ret_a, struct value *ret_b, bool *ret_done, struct err *e);
 /* What a profile adds up to, without its stacks. */
 struct total {
 	int64_t i;                  /* native unit, if !is_float */

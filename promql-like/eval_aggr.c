@@ -505,7 +505,7 @@ int eval_aggregate(struct eval *q, struct node *n, const struct span *sp, struct
 	int rc = eval_totals(q, n, sp, ret, &done, e);
 	if (rc || done)
 		return rc;
-	bool best = (n->aggr.op == AGGR_TOPK || n->aggr.op == AGGR_BOTTOMK) && sp->n > 1 && readout_can_choose(arg) && groups_whole(n);
+	bool best = (n->aggr.op == AGGR_TOPK || n->aggr.op == AGGR_BOTTOMK) && readout_can_choose(arg) && groups_whole(n);
 	if (!best && chooses_rows(n, sp))
 		return choose_rows(q, n, sp, ret, e);
 	struct aggr a = { .q = q, .n = n, .op = n->aggr.op, .sp = sp };

@@ -8,7 +8,7 @@
 #include "eval.h"
 #include "lexer.h"
 
-static double arithmetic(enum binary_op op, double a, double b)
+double binary_number(enum binary_op op, double a, double b)
 {
 	switch (op) {
 	case OP_ADD: return a + b;
@@ -87,7 +87,7 @@ static int combine(const struct node *n, const struct sample *a, const struct sa
 	enum binary_op op = n->binary.op;
 	*r = (struct pair_result){ .keep = true };
 	if (binary_op_info(op)->comparison) {
-		bool is = arithmetic(op, a->v, b->v) != 0;
+		bool is = binary_number(op, a->v, b->v) != 0;
 		if (n->binary.is_bool) {
 			r->v = is;
 			return 0;
@@ -106,7 +106,7 @@ static int combine(const struct node *n, const struct sample *a, const struct sa
 		return scale_profile(a->p, op == OP_MUL ? b->v : 1 / b->v, r, e);
 	if (b->p && !a->p && op == OP_MUL)
 		return scale_profile(b->p, a->v, r, e);
-	r->v = arithmetic(op, a->v, b->v);
+	r->v = binary_number(op, a->v, b->v);
 	return 0;
 }
 
@@ -117,7 +117,7 @@ static int scalars(struct eval *q, struct node *n, struct value *a, struct value
 {
 	(void)q;
 	for (size_t i = 0; i < sp->n; i++)
-		a->s[0].s[i].v = arithmetic(n->binary.op, a->s[0].s[i].v, value_scalar(b, i));
+		a->s[0].s[i].v = binary_number(n->binary.op, a->s[0].s[i].v, value_scalar(b, i));
 	*ret = *a;
 	*a = (struct value){ 0 };
 	return 0;
@@ -527,12 +527,91 @@ static int vector_vector(struct eval *q, struct node *n, struct value *a, struct
 	return value_finish(&m.ret, rc, ret);
 }
 
+/* ---- comparisons of rows with a number ---- */
+
+static bool constant(struct node *n, double *ret)
+{
+	n = node_unwrap(n);
+	if (n->kind == NODE_NUMBER) {
+		*ret = n->number.v;
+		return true;
+	}
+	if (n->kind != NODE_UNARY || !constant(n->unary.expr, ret))
+		return false;
+	*ret = n->unary.minus ? -*ret : *ret;
+	return true;
+}
+
+static bool is_greater(enum binary_op op)
+{
+	return op == OP_GT || op == OP_GE;
+}
+
+/* share(A) - share(B) > c, matched by all labels. */
+static bool is_minus_of_rows(const struct node *n)
+{
+	return n->kind == NODE_BINARY && n->binary.op == OP_SUB && n->binary.card == CARD_ONE_TO_ONE && !n->binary.on &&
+	       !n->binary.matching.n && readout_has_rows(node_unwrap(n->binary.lhs)) && readout_has_rows(node_unwrap(n->binary.rhs));
+}
+
+/* What is filled in for the one that must be large must not be; for the other, it must not be below 0. */
+static bool fills_fit(const struct node *n, bool large_left, enum binary_op need, double number)
+{
+	const struct node_fill *large = &n->binary.fill[!large_left], *small = &n->binary.fill[large_left];
+	return (!large->set || binary_number(need, large->v, number) == 0) && (!small->set || small->v >= 0);
+}
+
+static int minus_of_rows(struct eval *q, struct node *n, const struct span *sp, enum binary_op op, double number, struct value *ret,
+			 bool *ret_done, struct err *e)
+{
+	struct value a = { 0 }, b = { 0 };
+	bool large_left = is_greater(op);
+	enum binary_op need = op == OP_GT || op == OP_LT ? OP_GT : OP_GE;
+	double least = large_left ? number : -number;
+	if (sp->n != 1 || !fills_fit(n, large_left, need, least))
+		return 0;
+	int rc = readout_minus(q, node_unwrap(n->binary.lhs), node_unwrap(n->binary.rhs), sp, large_left, need, least, &a, &b, ret_done, e);
+	if (!rc && *ret_done)
+		rc = eval_error_at(q, n, vector_vector(q, n, &a, &b, sp, ret, e), e);
+	value_free(&a);
+	value_free(&b);
+	return rc;
+}
+
+/* The rows that a comparison with a number lets through, and maybe others. *ret_done: false if it is not such. */
+static int compared_rows(struct eval *q, struct node *n, struct node *rows, struct node *number, bool row_left, const struct span *sp,
+			 struct value *ret, bool *ret_done, struct err *e)
+{
+	double c;
+	enum binary_op op = n->binary.op;
+	*ret_done = false;
+	if (!binary_op_info(op)->comparison || n->binary.is_bool || (rows->invariant && sp->n > 1) || !constant(number, &c))
+		return 0;
+	rows = node_unwrap(rows);
+	if (readout_has_rows(rows)) {
+		*ret_done = true;
+		return readout_compared(q, rows, sp, op, row_left, c, ret, e);
+	}
+	if (op == OP_EQ || op == OP_NE || !is_minus_of_rows(rows))
+		return 0;
+	static const enum binary_op turned[] = { [OP_LT] = OP_GT, [OP_LE] = OP_GE, [OP_GT] = OP_LT, [OP_GE] = OP_LE };
+	return minus_of_rows(q, rows, sp, row_left ? op : turned[op], c, ret, ret_done, e);
+}
+
+static int eval_operand(struct eval *q, struct node *n, bool left, const struct span *sp, struct value *ret, struct err *e)
+{
+	struct node *mine = left ? n->binary.lhs : n->binary.rhs, *other = left ? n->binary.rhs : n->binary.lhs;
+	bool done = false;
+	int rc = mine->type == PROMQL_VECTOR ? compared_rows(q, n, mine, other, left, sp, ret, &done, e) : 0;
+	return rc || done ? rc : eval_node(q, mine, sp, ret, e);
+}
+
 int eval_binary(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)
 {
 	struct value a = { 0 }, b = { 0 };
-	int rc = eval_node(q, n->binary.lhs, sp, &a, e);
+	int rc = eval_operand(q, n, true, sp, &a, e);
 	if (!rc)
-		rc = eval_node(q, n->binary.rhs, sp, &b, e);
+		rc = eval_operand(q, n, false, sp, &b, e);
 	if (!rc) {
 		bool va = n->binary.lhs->type == PROMQL_VECTOR, vb = n->binary.rhs->type == PROMQL_VECTOR;
 		if (va && vb)

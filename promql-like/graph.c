@@ -299,14 +299,14 @@ static double rank_of(const struct put *p, const struct sample *s, double native
 }
 
 /* The k-th best of each sample's rows; what is worse cannot be among the k best of any group. */
-static void find_least(struct put *p, const struct keep *keep)
+static void find_least(struct put *p, const struct row_choice *c)
 {
 	double *heap = NULL;
 	p->least = xcalloc(p->s->n + 1, sizeof *p->least);
-	p->sign = keep->greatest ? 1 : -1;
+	p->sign = c->greatest ? 1 : -1;
 	for (size_t k = 0; k < p->s->n; k++) {
 		const struct sample *s = &p->s->s[k];
-		double want = value_scalar(keep->k, graph_step(p->g->sp, s->t_ms)), v;
+		double want = value_scalar(c->best_k, graph_step(p->g->r->sp, s->t_ms)), v;
 		p->least[k] = -INFINITY;
 		if (!(want >= 1) || want >= (double)p->n)
 			continue;
@@ -330,7 +330,8 @@ static int put_series(struct put *p, struct err *e)
 		for (size_t k = 0; k < p->s->n && !rc; k++) {
 			const struct sample *s = &p->s->s[k];
 			double v;
-			if (!native_at(p, i, s, &v) || (p->least && rank_of(p, s, v) < p->least[k]) || !readout_number(p->g->r, s, v, &v))
+			if (!native_at(p, i, s, &v) || (p->least && rank_of(p, s, v) < p->least[k]) || !readout_number(p->g->r, s, v, &v) ||
+			    !choice_wants(p->g->r->choice, v))
 				continue;
 			if (!out)
 				out = readout_out(p->g->r, p->in, p->x[i].row);
@@ -340,7 +341,7 @@ static int put_series(struct put *p, struct err *e)
 	return rc;
 }
 
-static int put_all(struct graph *g, const struct value *v, const struct keep *keep, struct err *e)
+static int put_all(struct graph *g, const struct value *v, struct err *e)
 {
 	int rc = 0;
 	size_t at = 0;
@@ -351,8 +352,8 @@ static int put_all(struct graph *g, const struct value *v, const struct keep *ke
 		while (at + p.n < g->results.n && p.x[p.n].lane / 2 == i)
 			p.n++;
 		at += p.n;
-		if (keep)
-			find_least(&p, keep);
+		if (g->r->choice && g->r->choice->best_k)
+			find_least(&p, g->r->choice);
 		rc = put_series(&p, e);
 		free(p.least);
 	}
@@ -379,7 +380,7 @@ static void graph_free(struct graph *g)
 	map_free(&g->by_row);
 }
 
-int graph_read(struct readout *r, struct value *v, const struct span *sp, const struct keep *keep, bool *ret_done,
+int graph_read(struct readout *r, struct value *v, const struct span *sp, bool *ret_done,
 	       size_t *ret_columns, struct err *e)
 {
 	struct graph g = { .r = r, .sp = sp };
@@ -391,7 +392,7 @@ int graph_read(struct readout *r, struct value *v, const struct span *sp, const 
 	if (!rc)
 		rc = fold(&g, ret_done, e);
 	if (!rc && *ret_done)
-		rc = put_all(&g, v, keep, e);
+		rc = put_all(&g, v, e);
 	graph_free(&g);
 	return rc;
 }

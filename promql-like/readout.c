@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "explain.h"
 #include "model/frame.h"
 #include "readout.h"
 
@@ -112,17 +111,17 @@ static int check_rows(const struct readout *r, struct err *e)
 /* Rows go out by name, so that of equal ones topk always takes the same. */
 static int put_rows(struct readout *r, size_t in, const struct sample *s, struct err *e)
 {
-	int rc = 0;
-	if (r->touched.n)
+	int rc = readout_choose_rows(r, s, e);
+	if (r->touched.n && !rc)
 		qsort_r(r->touched.v, r->touched.n, sizeof *r->touched.v, by_row, r);
 	for (size_t i = 0; i < r->touched.n && !rc; i++) {
 		uint32_t row = r->touched.v[i];
-		const struct row_sum *x = &r->sums[row];
 		double v;
-		if (x->i > INT64_MAX || x->i < INT64_MIN)
-			return readout_overflow(e);
-		if (readout_number(r, s, row_native(x), &v))
-			rc = series_push(r->q, readout_out(r, in, row), s->t_ms, v, NULL, e);
+		if (!readout_number(r, s, row_native(&r->sums[row]), &v))
+			continue;
+		rc = series_push(r->q, readout_out(r, in, row), s->t_ms, v, NULL, e);
+		if (r->choice && r->choice->put)
+			readout_note_put(r, row);
 	}
 	return rc;
 }
@@ -220,6 +219,7 @@ static void readout_free(struct readout *r)
 		free(r->memos.v[i].lines);
 		free(r->memos.v[i].bare);
 		free(r->memos.v[i].tree);
+		free(r->memos.v[i].names);
 		symbols_unref(r->memos.v[i].s);
 	}
 	vec_free(&r->memos);
@@ -241,8 +241,7 @@ static void readout_free(struct readout *r)
 #define CELLS_AT_ONCE (4u << 20)
 
 /* All steps at once, where that can be done. *n_steps: how many to take next. */
-static int read_graph(struct readout *r, struct value *v, const struct span *sp, const struct keep *keep, bool *ret_done,
-		      size_t *n_steps, struct err *e)
+static int read_graph(struct readout *r, struct value *v, const struct span *sp, bool *ret_done, size_t *n_steps, struct err *e)
 {
 	size_t columns;
 	bool neighbours = r->measure == CALLERS || r->measure == CALLEES;
@@ -250,7 +249,7 @@ static int read_graph(struct readout *r, struct value *v, const struct span *sp,
 	*n_steps = STEPS_AT_ONCE;
 	if (sp->n < 2 || neighbours || r->frame_rows)
 		return 0;
-	int rc = graph_read(r, v, sp, keep, ret_done, &columns, e);
+	int rc = graph_read(r, v, sp, ret_done, &columns, e);
 	if (!rc)
 		rc = check_rows(r, e);
 	if (!rc && *ret_done)
@@ -306,7 +305,7 @@ static bool reads_rows(const struct readout *r)
 	return (!r->has_frames || r->frame_rows || r->measure == CALLERS || r->measure == CALLEES) && r->measure != SAMPLES;
 }
 
-static int read_chunk(struct readout *r, const struct span *sp, const struct keep *keep, size_t *n_steps, struct err *e)
+static int read_chunk(struct readout *r, const struct span *sp, size_t *n_steps, struct err *e)
 {
 	struct value v;
 	bool sums = !reads_rows(r), done = sums || r->measure == SAMPLES;
@@ -320,7 +319,7 @@ static int read_chunk(struct readout *r, const struct span *sp, const struct kee
 	else if (done)
 		rc = r->measure == SAMPLES ? readout_samples(r, &v, e) : readout_sums(r, &v, e);
 	else
-		rc = read_graph(r, &v, sp, keep, &done, n_steps, e);
+		rc = read_graph(r, &v, sp, &done, n_steps, e);
 	if (!rc && !done && r->choosers.n) { /* the filters have to be run */
 		value_free(&v);
 		forget_choosers(r);
@@ -359,10 +358,10 @@ static void sort_out(struct readout *r)
 	r->out.cap = r->out.n + 1;
 }
 
-static int readout(struct eval *q, struct node *n, const struct span *sp, enum measure m, enum bound bound, const struct value *best,
-		   bool greatest, struct value *ret, struct err *e)
+int readout_run(struct eval *q, struct node *n, const struct span *sp, enum measure m, enum bound bound, struct row_choice *c,
+		struct value *ret, struct err *e)
 {
-	struct readout r = { .q = q, .n = n, .measure = m, .bound = bound, .sp = sp };
+	struct readout r = { .q = q, .n = n, .measure = m, .bound = bound, .sp = sp, .choice = c };
 	value_start(q, &r.out, PROMQL_VECTOR);
 	int rc = parse_args(&r, bound != NO_BOUND, e);
 	if (!rc && bound)
@@ -375,54 +374,21 @@ static int readout(struct eval *q, struct node *n, const struct span *sp, enum m
 	for (size_t i = 0, n_steps = at_once; i < sp->n && !rc; i += at_once, at_once = n_steps) {
 		struct span part = { span_at(sp, i), 0, sp->step, MIN(at_once, sp->n - i) };
 		part.end = span_at(&part, part.n - 1);
-		struct value k = best ? *best : (struct value){ 0 };
-		struct series from;
-		if (best) { /* the scalars of these steps */
-			from = best->s[0];
-			from.s += i;
-			from.n -= i;
-			k.s = &from;
-		}
 		uint64_t held = atomic_load(&q->bytes);
-		rc = read_chunk(&r, &part, best ? &(struct keep){ greatest, &k } : NULL, &n_steps, e);
+		rc = read_chunk(&r, &part, &n_steps, e);
 		eval_give_bytes(q, atomic_load(&q->bytes) - held); /* the stacks of these steps are gone */
 	}
 	if (!rc && stacks && sp->n > 1)
 		sort_out(&r);
+	if (c && c->put)
+		c->put->by = r.by;
+	if (c && !rc)
+		readout_find_twins(&r);
 	readout_free(&r);
 	return value_finish(&r.out, rc, ret);
 }
 
-static const struct {
-	const char *name;
-	enum measure measure;
-} best_of[] = { { "self", SELF }, { "total", TOTAL }, { "share", SHARE }, { "self_share", SELF_SHARE } };
-
-bool readout_can_choose(const struct node *n)
-{
-	if (n->kind != NODE_CALL)
-		return false;
-	for (size_t i = 0; i < ARRAY_LEN(best_of); i++) /* the name first: others may have no arguments */
-		if (strcmp(n->call.fn->name, best_of[i].name) == 0)
-			return n->call.n == 1 || (n->call.n == 2 && node_unwrap(n->call.args[1])->kind == NODE_STRING);
-	return false;
-}
-
-int readout_best(struct eval *q, struct node *n, const struct span *sp, bool greatest, const struct value *k,
-		 struct value *ret, struct err *e)
-{
-	for (size_t i = 0; i < ARRAY_LEN(best_of); i++) {
-		if (strcmp(n->call.fn->name, best_of[i].name) != 0)
-			continue;
-		struct explaining at = explain_begin(q, n);
-		int rc = readout(q, n, sp, best_of[i].measure, NO_BOUND, k, greatest, ret, e);
-		explain_end(q, n, rc ? NULL : ret, at);
-		return eval_error_at(q, n, rc, e);
-	}
-	return err_set(e, ERR_INTERNAL, "%s has no rows to choose from", n->call.fn->name);
-}
-
-#define READOUT(name, measure, bound) CALL(name) { return readout(q, n, sp, measure, bound, NULL, false, ret, e); }
+#define READOUT(name, measure, bound) CALL(name) { return readout_run(q, n, sp, measure, bound, NULL, ret, e); }
 READOUT(fn_self, SELF, NO_BOUND)
 READOUT(fn_total, TOTAL, NO_BOUND)
 READOUT(fn_share, SHARE, NO_BOUND)
@@ -438,13 +404,13 @@ static int neighbours(struct eval *q, struct node *n, const struct span *sp, enu
 {
 	struct node *arg = node_unwrap(n->call.args[1]);
 	if (arg->kind != NODE_STRING)
-		return readout(q, n, sp, m, NO_BOUND, NULL, false, ret, e);
+		return readout_run(q, n, sp, m, NO_BOUND, NULL, ret, e);
 	/* here a string can only be an expression */
 	struct node frames = { .kind = NODE_CALL, .call = { func_lookup(VIEW("frames")), &n->call.args[1], 1 } };
 	struct node *args[] = { n->call.args[0], &frames };
 	struct node copy = *n;
 	copy.call.args = args;
-	return readout(q, &copy, sp, m, NO_BOUND, NULL, false, ret, e);
+	return readout_run(q, &copy, sp, m, NO_BOUND, NULL, ret, e);
 }
 
 CALL(fn_callers)

@@ -38,6 +38,28 @@ __extension__ typedef __int128 wide;
 /* The rows met so far, over all profiles of the call. */
 struct row {
 	struct view function, file, line; /* in a dictionary that a memo holds, or the query's arena; those that the granularity has */
+	uint64_t hash;                /* 0: not known yet */
+};
+
+struct row_set {
+	unsigned by;                  /* enum granularity */
+	VEC(struct row) rows;
+	struct map map;
+};
+
+/* Which rows are wanted: others need not be named or put out. */
+struct row_choice {
+	bool compared;                /* those of which it is true, */
+	enum binary_op op;            /* as they are written: */
+	bool row_left;                /* row op number, or number op row */
+	double number;
+	const struct value *best_k;   /* those among the so many best of each step, a scalar */
+	bool greatest;
+	const struct row_set *only;   /* those of these names */
+	struct row_set *put;          /* takes the names of those that were put out */
+	/* what was met, for who has to know: */
+	bool negative;                /* numbers below 0, or none, also of rows that were not wanted */
+	bool twins;                   /* rows of two input series might have equal labels but for the name */
 };
 
 /* What the profile at work has in a row. */
@@ -56,10 +78,11 @@ static inline double row_native(const struct row_sum *x)
 
 struct row_memo {
 	struct symbols *s;
-	uint32_t *lines, *bare; /* row + 1 by line id, by location id */
+	uint32_t *lines, *bare; /* row + 1 by line id, by location id (of those with one frame) */
 	uint32_t n_lines, n_locations;
 	uint32_t *tree;         /* by node id: its place in readout.tree + 1; all 0 between profiles */
 	size_t n_tree;
+	uint32_t *names, n_names; /* row + 1 by string id; of the first dictionary, by function */
 };
 
 struct row_node;
@@ -79,11 +102,13 @@ struct readout {
 	enum bound bound;
 	const struct span *sp;        /* of the whole call */
 	struct value z;               /* standard errors; a scalar at each step of sp */
+	struct row_choice *choice;    /* NULL: all rows */
 	/* self(focus(P, F)): what P is, and the filters around it, as long as it can be read in one pass; else in is the argument. */
 	struct node *in;
 	VEC(struct chooser) choosers;
 	VEC(struct row) rows;
-	struct map row_map;
+	struct map row_map;           /* by name, if mapped */
+	bool mapped;
 	VEC(struct row_memo) memos;
 	/* of the profile at work */
 	struct row_sum *sums;         /* by row */
@@ -129,15 +154,28 @@ int readout_keep_counted(struct readout *r, struct value *v, struct err *e);
 int readout_sums(struct readout *r, struct value *v, struct err *e);
 int readout_samples(struct readout *r, struct value *v, struct err *e);
 
-/* The best of each step that topk and bottomk ask for: others need not be put out. */
-struct keep {
-	bool greatest;
-	const struct value *k; /* a scalar per step */
-};
+bool row_set_has(const struct row_set *s, const struct row *x);
+void row_set_add(struct row_set *s, const struct row *x);
+void row_set_free(struct row_set *s);
+/* Adds a row to choice.put. */
+void readout_note_put(struct readout *r, uint32_t row);
+bool readout_wants_name(struct readout *r, const struct row_set *names, uint32_t row);
+/* Whether the choice wants a row whose number is v, by that alone. */
+static inline bool choice_wants(const struct row_choice *c, double v)
+{
+	return !c || !c->compared || binary_number(c->op, c->row_left ? v : c->number, c->row_left ? c->number : v) != 0;
+}
+/* Leaves those of the rows of the profile at work that are wanted. An error if one of them all does not fit. */
+int readout_choose_rows(struct readout *r, const struct sample *s, struct err *e);
+/* After the last profile: fills in choice.twins. */
+void readout_find_twins(struct readout *r);
+/* A readout with the rows that c wants (NULL: all). */
+int readout_run(struct eval *q, struct node *n, const struct span *sp, enum measure m, enum bound bound, struct row_choice *c,
+		struct value *ret, struct err *e);
 
 /* Rows of all profiles of v, whose steps are sp, in one pass over what is stored. *ret_done is false, and nothing was put
  * out, if stacks have to be made for it. *ret_columns: how many columns there were, to choose the next span. */
-int graph_read(struct readout *r, struct value *v, const struct span *sp, const struct keep *keep, bool *ret_done,
+int graph_read(struct readout *r, struct value *v, const struct span *sp, bool *ret_done,
 	       size_t *ret_columns, struct err *e);
 
 /* The number of the step at t_ms. */

@@ -2,6 +2,7 @@
 /* A row per function (line, file, binary, package) of one profile. Its stacks are a tree: values are added up from the leaves to
  * the root, and at each frame go to its row, unless a caller above is of the same row already: so a recursive function counts
  * once per stack, and a node is visited once however many stacks lie below. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@ const char *const granularity_names[BY_PACKAGE + 1] = { "function", "line", "fil
 
 static struct row make_row(struct readout *r, const struct symbols *s, const struct sym_location *l, uint32_t i, char line[24])
 {
-	struct row x = { VIEW(""), VIEW(""), VIEW("") };
+	struct row x = { VIEW(""), VIEW(""), VIEW(""), 0 };
 	struct view name = frame_name(s, l, i, &r->tmp), binary = frame_binary(s, l);
 	switch (r->by) {
 	case BY_FUNCTION: x.function = name; break;
@@ -41,19 +42,97 @@ static struct view keep_text(struct readout *r, struct view v)
 	return made ? eval_view(r->q, v) : v;
 }
 
+static bool same_row(const struct row *x, const struct row *y)
+{
+	return view_eq(x->function, y->function) && view_eq(x->file, y->file) && view_eq(x->line, y->line);
+}
+
+bool row_set_has(const struct row_set *s, const struct row *x)
+{
+	uint32_t id;
+	for (size_t at = map_start(&s->map, x->hash); map_probe(&s->map, x->hash, &at, &id);)
+		if (same_row(x, &s->rows.v[id]))
+			return true;
+	return false;
+}
+
+void row_set_add(struct row_set *s, const struct row *x)
+{
+	if (row_set_has(s, x))
+		return;
+	map_insert(&s->map, x->hash, (uint32_t)s->rows.n);
+	vec_push(&s->rows, *x);
+}
+
+void row_set_free(struct row_set *s)
+{
+	map_free(&s->map);
+	vec_free(&s->rows);
+}
+
+static uint64_t row_hash(const struct readout *r, struct row *x)
+{
+	if (!x->hash)
+		x->hash = (r->by == BY_LINE ? hash_view(x->function) ^ hash_u64(hash_view(x->file)) ^ hash_u64(hash_view(x->line) + 1)
+					    : hash_view(x->function)) | 1;
+	return x->hash;
+}
+
+static uint32_t new_row(struct readout *r, struct row x)
+{
+	vec_push(&r->rows, x);
+	return (uint32_t)r->rows.n - 1;
+}
+
+/* From now on rows are told apart by their names. */
+static void map_rows(struct readout *r)
+{
+	for (uint32_t i = 0; i < r->rows.n && !r->mapped; i++)
+		map_insert(&r->row_map, row_hash(r, &r->rows.v[i]), i);
+	r->mapped = true;
+}
+
 static uint32_t row_of(struct readout *r, struct row x)
 {
-	uint64_t h = hash_view(x.function) ^ hash_u64(hash_view(x.file)) ^ hash_u64(hash_view(x.line) + 1);
+	uint64_t h = row_hash(r, &x);
 	uint32_t id;
-	for (size_t at = map_start(&r->row_map, h); map_probe(&r->row_map, h, &at, &id);) {
-		const struct row *y = &r->rows.v[id];
-		if (view_eq(x.function, y->function) && view_eq(x.file, y->file) && view_eq(x.line, y->line))
+	map_rows(r);
+	for (size_t at = map_start(&r->row_map, h); map_probe(&r->row_map, h, &at, &id);)
+		if (same_row(&x, &r->rows.v[id]))
 			return id;
-	}
-	id = (uint32_t)r->rows.n;
-	vec_push(&r->rows, (struct row){ keep_text(r, x.function), x.file, eval_view(r->q, x.line) });
+	id = new_row(r, (struct row){ keep_text(r, x.function), x.file, x.line.len ? eval_view(r->q, x.line) : x.line, h });
 	map_insert(&r->row_map, h, id);
 	return id;
+}
+
+bool readout_wants_name(struct readout *r, const struct row_set *names, uint32_t row)
+{
+	row_hash(r, &r->rows.v[row]);
+	return row_set_has(names, &r->rows.v[row]);
+}
+
+void readout_note_put(struct readout *r, uint32_t row)
+{
+	struct row *x = &r->rows.v[row];
+	row_hash(r, x); /* who asks for it later has no dictionary for it */
+	row_set_add(r->choice->put, &(struct row){ eval_view(r->q, x->function), eval_view(r->q, x->file), eval_view(r->q, x->line), x->hash });
+}
+
+/* Of one dictionary, whose strings differ if their numbers do, functions are told apart without looking at their names. */
+static bool has_number(const struct readout *r, const struct row_memo *m, const struct sym_location *l, uint32_t i, uint32_t *ret)
+{
+	const struct sym_function *f = r->by == BY_FUNCTION && !r->mapped ? frame_function(m->s, l, i) : NULL;
+	struct view name = f ? symbols_get_string(m->s, f->name) : VIEW("");
+	*ret = f ? f->name : 0;
+	return name.len && !view_eqs(name, "(lost)") && f->name < m->n_names; /* lost ones look alike */
+}
+
+static uint32_t numbered_row(struct readout *r, struct row_memo *m, uint32_t name)
+{
+	uint32_t *at = &m->names[name];
+	if (!*at)
+		*at = new_row(r, (struct row){ symbols_get_string(m->s, name), VIEW(""), VIEW(""), 0 }) + 1;
+	return *at - 1;
 }
 
 static uint32_t row_id(struct readout *r, const struct symbols *s, const struct sym_location *l, uint32_t i)
@@ -79,7 +158,15 @@ struct row_memo *readout_memo(struct readout *r, struct symbols *s)
 		}
 		return m;
 	}
-	vec_push(&r->memos, (struct row_memo){ symbols_ref(s), xcalloc(lines + 1, 4), xcalloc(locations + 1, 4), lines, locations, NULL, 0 });
+	struct row_memo m = { .s = symbols_ref(s), .lines = xcalloc(lines + 1, 4), .bare = xcalloc(locations + 1, 4), .n_lines = lines,
+			      .n_locations = locations };
+	if (r->memos.n) {
+		map_rows(r);
+	} else if (r->by == BY_FUNCTION) {
+		m.n_names = symbols_count(s, SYMBOLS_STRINGS);
+		m.names = xcalloc((size_t)m.n_names + 1, 4);
+	}
+	vec_push(&r->memos, m);
 	return &r->memos.v[r->memos.n - 1];
 }
 
@@ -87,8 +174,19 @@ uint32_t readout_row(struct readout *r, struct row_memo *m, uint32_t location, u
 {
 	const struct sym_location *l = symbols_get_location(m->s, location);
 	uint32_t *at = l->n_lines ? &m->lines[l->first_line + i] : &m->bare[location];
+	uint32_t name;
 	if (!*at)
-		*at = row_id(r, m->s, l, i) + 1;
+		*at = (has_number(r, m, l, i, &name) ? numbered_row(r, m, name) : row_id(r, m->s, l, i)) + 1;
+	return *at - 1;
+}
+
+/* The row of a location that is one frame; SEVERAL of one that is more. */
+#define SEVERAL (UINT32_MAX - 1)
+static inline uint32_t location_row(struct readout *r, struct row_memo *m, uint32_t location)
+{
+	uint32_t *at = &m->bare[location];
+	if (!*at)
+		*at = (frame_count(symbols_get_location(m->s, location)) == 1 ? readout_row(r, m, location, 0) : SEVERAL) + 1;
 	return *at - 1;
 }
 
@@ -128,6 +226,7 @@ struct side_reader {
 	struct frames_memo frames; /* of those that count, or whose neighbours do */
 	const struct stackvec *v;
 	bool minus;
+	wide unit;                 /* of the values that are added up now */
 };
 
 static bool counts(struct side_reader *a, uint32_t location, uint32_t i)
@@ -185,19 +284,24 @@ static void count_neighbours(struct side_reader *a, size_t i, uint32_t node)
 
 /* Indices of r->tree, plus 1; 0 = none. */
 struct row_node {
-	uint32_t node, parent, child, sibling;
-	wide i;
-	double f;
+	uint32_t node, parent, child, sibling, location;
+	uint32_t row;              /* NO_ROW: does not count; SEVERAL: its frames are asked each */
+	union {
+		int64_t i;         /* may wrap around on the way, see SMALL */
+		double f;
+	};
 };
+#define NO_ROW UINT32_MAX
 
 static uint32_t plant(struct readout *r, struct row_memo *m, uint32_t node)
 {
 	uint32_t below = 0, leaf = 0;
-	for (; node; node = symbols_get_node(m->s, node)->parent) {
+	while (node) {
+		const struct sym_node *of = symbols_get_node(m->s, node);
 		uint32_t at = m->tree[node];
 		bool known = at != 0;
 		if (!known) {
-			vec_push(&r->tree, (struct row_node){ .node = node });
+			vec_push(&r->tree, (struct row_node){ .node = node, .location = of->location });
 			m->tree[node] = at = (uint32_t)r->tree.n;
 		}
 		if (below) {
@@ -210,44 +314,57 @@ static uint32_t plant(struct readout *r, struct row_memo *m, uint32_t node)
 		if (known)
 			return leaf;
 		below = at;
+		node = of->parent;
 	}
 	r->tree.v[below - 1].sibling = r->root;
 	r->root = below;
 	return leaf;
 }
 
-static void enter_node(struct side_reader *a, const struct row_node *n)
+static void enter_node(struct side_reader *a, struct row_node *n)
 {
-	uint32_t location = symbols_get_node(a->m->s, n->node)->location;
-	uint32_t count = frame_count(symbols_get_location(a->m->s, location));
-	for (uint32_t k = 0; k < count; k++) {
-		if (!counts(a, location, k))
-			continue;
-		uint32_t row = readout_row(a->r, a->m, location, k);
-		need_rows(a->r, row);
-		a->r->sums[row].depth++;
+	struct readout *r = a->r;
+	n->row = location_row(r, a->m, n->location);
+	if (n->row != SEVERAL && !counts(a, n->location, 0))
+		n->row = NO_ROW;
+	if (n->row < SEVERAL) {
+		need_rows(r, n->row);
+		r->sums[n->row].depth++;
+		return;
 	}
+	uint32_t frames = n->row == SEVERAL ? frame_count(symbols_get_location(a->m->s, n->location)) : 0;
+	for (uint32_t k = 0; k < frames; k++)
+		if (counts(a, n->location, k)) {
+			uint32_t row = readout_row(r, a->m, n->location, k);
+			need_rows(r, row);
+			r->sums[row].depth++;
+		}
+}
+
+static void leave_row(struct side_reader *a, const struct row_node *n, uint32_t row)
+{
+	if (--a->r->sums[row].depth)
+		return;
+	struct row_sum *x = touch(a->r, row);
+	if (a->v->is_float)
+		x->f += a->minus ? -n->f : n->f;
+	else
+		x->i += (a->minus ? -(wide)n->i : (wide)n->i) * a->unit;
 }
 
 static void leave_node(struct side_reader *a, const struct row_node *n)
 {
-	uint32_t location = symbols_get_node(a->m->s, n->node)->location;
-	uint32_t count = frame_count(symbols_get_location(a->m->s, location));
-	for (uint32_t k = 0; k < count; k++) {
-		if (!counts(a, location, k))
-			continue;
-		uint32_t row = readout_row(a->r, a->m, location, k);
-		if (--a->r->sums[row].depth)
-			continue;
-		struct row_sum *x = touch(a->r, row);
-		x->i += a->minus ? -n->i : n->i;
-		x->f += a->minus ? -n->f : n->f;
-	}
-	if (n->parent) {
-		struct row_node *parent = &a->r->tree.v[n->parent - 1];
-		parent->i += n->i;
+	struct row_node *parent = n->parent ? &a->r->tree.v[n->parent - 1] : NULL;
+	uint32_t frames = n->row == SEVERAL ? frame_count(symbols_get_location(a->m->s, n->location)) : 0;
+	if (n->row < SEVERAL)
+		leave_row(a, n, n->row);
+	for (uint32_t k = 0; k < frames; k++)
+		if (counts(a, n->location, k))
+			leave_row(a, n, readout_row(a->r, a->m, n->location, k));
+	if (parent && a->v->is_float)
 		parent->f += n->f;
-	}
+	else if (parent)
+		parent->i += n->i;
 }
 
 /* Depth first; what is added up at a node is complete when it is left. */
@@ -271,16 +388,16 @@ static void fold_tree(struct side_reader *a)
 	}
 }
 
-static void count_total(struct side_reader *a)
+/* Values whose sums cannot leave 64 bits are added up as they are; others, which are rare, by their lower and upper halves. */
+#define SMALL 0x1p62
+enum halves { WHOLE, LOWER, UPPER };
+
+static void count_part(struct side_reader *a, enum halves part)
 {
 	struct readout *r = a->r;
-	uint32_t n_nodes = symbols_count(a->m->s, SYMBOLS_NODES);
-	if (a->m->n_tree < n_nodes + 1) {
-		free(a->m->tree);
-		a->m->tree = xcalloc((size_t)n_nodes + 1, sizeof *a->m->tree);
-		a->m->n_tree = n_nodes + 1;
-	}
 	r->root = 0;
+	a->unit = part == UPPER ? (wide)1 << 32 : 1;
+	vec_reserve(&r->tree, a->v->n * 2);
 	for (size_t i = 0; i < a->v->n; i++) {
 		if (a->v->is_float ? a->v->floats[i] == 0 : a->v->ints[i] == 0)
 			continue;
@@ -292,12 +409,31 @@ static void count_total(struct side_reader *a)
 		if (a->v->is_float)
 			leaf->f += a->v->floats[i];
 		else
-			leaf->i += a->v->ints[i];
+			leaf->i += part == LOWER ? a->v->ints[i] & UINT32_MAX : part == UPPER ? a->v->ints[i] >> 32 : a->v->ints[i];
 	}
 	fold_tree(a);
 	for (size_t i = 0; i < r->tree.n; i++)
 		a->m->tree[r->tree.v[i].node] = 0;
 	r->tree.n = 0;
+}
+
+static void count_total(struct side_reader *a)
+{
+	uint32_t n_nodes = symbols_count(a->m->s, SYMBOLS_NODES);
+	double size = 0;
+	if (a->m->n_tree < n_nodes + 1) {
+		free(a->m->tree);
+		a->m->tree = xcalloc((size_t)n_nodes + 1, sizeof *a->m->tree);
+		a->m->n_tree = n_nodes + 1;
+	}
+	for (size_t i = 0; i < a->v->n && !a->v->is_float; i++)
+		size += fabs((double)a->v->ints[i]);
+	if (size < SMALL) {
+		count_part(a, WHOLE);
+	} else {
+		count_part(a, LOWER);
+		count_part(a, UPPER);
+	}
 }
 
 static void count_stacks(struct side_reader *a)
@@ -340,7 +476,7 @@ void readout_forget_rows(struct readout *r)
 
 void readout_touch_function(struct readout *r, struct view name)
 {
-	uint32_t row = row_of(r, (struct row){ name, VIEW(""), VIEW("") });
+	uint32_t row = row_of(r, (struct row){ name, VIEW(""), VIEW(""), 0 });
 	need_rows(r, row);
 	touch(r, row);
 }
