@@ -19,6 +19,7 @@ rule_file_test_LDADD = $(RULES_LIBS) $(CMOCKA_LIBS)
 endif
 
 # Templates of labels and annotations.
+EXTRA_DIST += docs/rules-templates.md
 librules_a_SOURCES += rules/template.c rules/template.h rules/template_exec.c rules/template_exec.h rules/template_float.c \
   rules/template_fmt.c rules/template_fmt.h rules/template_func.c rules/template_func.h rules/template_funcs_go.c \
   rules/template_funcs_ours.c rules/template_funcs_prometheus.c rules/template_lex.c rules/template_lex.h rules/template_link.c \

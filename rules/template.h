@@ -60,8 +60,8 @@ int template_expand(const struct template *t, const struct template_env *env, st
  * has its words). */
 int template_expand_text(const struct template *t, const struct template_env *env, struct buf *out, struct err *e);
 
-/* Links to our page, absolute, at the time t_ms: the graph around it with this instant selected. */
-void template_graph_url(struct view external_url, struct view expr, int64_t t_ms, struct buf *out);
+/* A link to our page, absolute: the flame graph, or the values, of the expression at t_ms, and the hour before. */
+void template_page_url(struct view external_url, struct view expr, int64_t t_ms, struct buf *out);
 /* The generatorURL of an alert: as Prometheus's, and the evaluation's time. */
 void template_generator_url(struct view external_url, struct view expr, int64_t t_ms, struct buf *out);
 

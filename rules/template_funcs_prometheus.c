@@ -115,7 +115,7 @@ FUNC(f_args)
 
 static int to_float(const struct tvalue *v, double *ret, struct err *e)
 {
-	struct buf b = { .max = 300 };
+	struct buf b = { .max = 1100 };
 	bool range;
 	if (v->type == TTYPE_FLOAT)
 		*ret = v->f;
@@ -326,7 +326,7 @@ static size_t unit_of(struct view v, uint64_t *ret_ns, int *ret_place)
 
 static int not_a_duration(struct view v, struct view unit, struct err *e)
 {
-	struct buf b = { .max = 300 }, u = { .max = 100 };
+	struct buf b = { .max = 1100 }, u = { .max = 1100 };
 	go_quote(v, '"', false, &b);
 	go_quote(unit, '"', false, &u);
 	if (unit.len)

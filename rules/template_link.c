@@ -4,15 +4,15 @@
 #include "rules/template.h"
 #include "rules/template_text.h"
 
-#define GRAPH_S 3600
+#define GRAPH_S 3600 /* what the graph shows before the time */
 
 void template_put_time(int64_t t_ms, struct buf *out)
 {
-	long long s = t_ms / 1000 - (t_ms % 1000 < 0);
-	buf_printf(out, "&from=%lld&to=%lld&at=%lld", s - GRAPH_S, s, s);
+	long long s = t_ms / 1000 - (t_ms % 1000 < 0), ms = t_ms - s * 1000;
+	buf_printf(out, ms ? "&from=%lld&to=%lld.%03lld" : "&from=%lld&to=%lld", s - GRAPH_S, s, ms);
 }
 
-void template_graph_url(struct view external_url, struct view expr, int64_t t_ms, struct buf *out)
+void template_page_url(struct view external_url, struct view expr, int64_t t_ms, struct buf *out)
 {
 	buf_putv(out, external_url);
 	buf_puts(out, "/?q=");

@@ -22,6 +22,7 @@ struct tparser {
 	unsigned action_line;     /* of the {{ of the action that is read; 0 = none */
 	size_t line_pos;          /* a place, and its line: places of actions only grow */
 	unsigned line;
+	size_t wrong;             /* where what is wrong begins */
 	bool failed;
 	struct err *e;
 };
@@ -38,19 +39,37 @@ static unsigned line_of(struct tparser *p, size_t pos)
 	return p->line + 1;
 }
 
+static void vfail(struct tparser *p, size_t pos, const char *fmt, va_list ap) PRINTF_LIKE(3, 0);
+static void vfail(struct tparser *p, size_t pos, const char *fmt, va_list ap)
+{
+	unsigned line, column;
+	if (p->failed)
+		return;
+	p->failed = true;
+	p->wrong = pos;
+	template_place_of(p->t, pos, &line, &column);
+	err_vset(p->e, ERR_BAD_DATA, fmt, ap);
+	err_wrap(p->e, "template: %.*s:%u:%u", VIEW_ARG(p->t->name), line, column);
+}
+
+/* Always NULL. */
 static void *fail(struct tparser *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static void *fail(struct tparser *p, const char *fmt, ...)
 {
-	unsigned line, column;
 	va_list ap;
-	if (p->failed)
-		return NULL;
-	p->failed = true;
-	template_place_of(p->t, p->token[0].pos, &line, &column);
 	va_start(ap, fmt);
-	err_vset(p->e, ERR_BAD_DATA, fmt, ap);
+	vfail(p, p->token[0].pos, fmt, ap);
 	va_end(ap);
-	err_wrap(p->e, "template: %.*s:%u:%u", VIEW_ARG(p->t->name), line, column);
+	return NULL;
+}
+
+static void *fail_at(struct tparser *p, const struct ttoken *t, const char *fmt, ...) PRINTF_LIKE(3, 4);
+static void *fail_at(struct tparser *p, const struct ttoken *t, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	vfail(p, t->pos, fmt, ap);
+	va_end(ap);
 	return NULL;
 }
 
@@ -73,12 +92,12 @@ static void *unexpected(struct tparser *p, const struct ttoken *t, const char *c
 	char what[280], extra[200] = "";
 	if (t->type != TTOKEN_ERROR) {
 		describe(t, what, sizeof what);
-		return fail(p, "unexpected %s in %s", what, context);
+		return fail_at(p, t, "unexpected %s in %s", what, context);
 	}
 	if (p->action_line && p->action_line != line_of(p, t->pos))
 		snprintf(extra, sizeof extra, "%s started at %.*s:%u", view_ends(t->text, VIEW(" action")) ? "" : " in action",
 			 (int)MIN(p->t->name.len, 128u), p->t->name.ptr, p->action_line);
-	return fail(p, "%.*s%s", VIEW_ARG(t->text), extra);
+	return fail_at(p, t, "%.*s%s", VIEW_ARG(t->text), extra);
 }
 
 /* ---- tokens ---- */
@@ -191,7 +210,7 @@ static struct tnode *use_variable(struct tparser *p, const struct ttoken *t)
 	for (size_t i = p->scope; i < p->vars.n; i++)
 		if (view_eq(p->vars.v[i], t->text))
 			return variable(p, t);
-	return fail(p, "undefined variable \"%.*s\"", VIEW_ARG(t->text));
+	return fail_at(p, t, "undefined variable \"%.*s\"", VIEW_ARG(t->text));
 }
 
 static struct tnode *literal(struct tparser *p, const struct ttoken *t)
@@ -203,19 +222,19 @@ static struct tnode *literal(struct tparser *p, const struct ttoken *t)
 		return NULL;
 	if (!number) {
 		n->quoted = t->text;
-		return tliteral_string(&p->t->arena, t->text, &n->text) ? n : fail(p, "invalid syntax");
+		return tliteral_string(&p->t->arena, t->text, &n->text) ? n : fail_at(p, t, "invalid syntax");
 	}
 	n->text = t->text;
 	if (tliteral_number(t->text, &n->number, &why))
 		return n;
-	return view_ends(view_of(why), VIEW(" ")) ? fail(p, "%s\"%.*s\"", why, VIEW_ARG(t->text)) : fail(p, "%s", why);
+	return view_ends(view_of(why), VIEW(" ")) ? fail_at(p, t, "%s\"%.*s\"", why, VIEW_ARG(t->text)) : fail_at(p, t, "%s", why);
 }
 
 static struct tnode *function(struct tparser *p, const struct ttoken *t)
 {
 	const struct tfunc *f = tfunc_find(t->text);
 	if (!f)
-		return fail(p, "function \"%.*s\" not defined", VIEW_ARG(t->text));
+		return fail_at(p, t, "function \"%.*s\" not defined", VIEW_ARG(t->text));
 	struct tnode *n = node_new(p, TNODE_IDENTIFIER, t->pos);
 	if (n) {
 		n->text = t->text;
@@ -462,7 +481,7 @@ static bool name_of(struct tparser *p, const struct ttoken *t, const char *conte
 	if (t->type != TTOKEN_STRING && t->type != TTOKEN_RAW_STRING)
 		unexpected(p, t, context);
 	else if (!tliteral_string(&p->t->arena, t->text, ret))
-		fail(p, "invalid syntax");
+		fail_at(p, t, "invalid syntax");
 	return !p->failed;
 }
 
@@ -650,6 +669,6 @@ int template_parse_text(struct template *t, size_t *ret_at, struct err *e)
 		vec_push(&p.vars, view_of(names[i]));
 	whole(&p);
 	vec_free(&p.vars);
-	*ret_at = p.token[0].pos;
+	*ret_at = p.wrong;
 	return p.failed ? -ERR_BAD_DATA : 0;
 }

@@ -215,9 +215,35 @@ static void test_meter(void **state)
 	regex_unref(re);
 }
 
+static void assert_replaced(const char *pattern, const char *subject, const char *with, const char *want)
+{
+	struct regex *re;
+	struct buf out = { 0 };
+	struct err e;
+	assert_int_equal(regex_new(&re, view_of(pattern), false, &e), 0);
+	assert_int_equal(regex_replace_all(re, view_of(subject), view_of(with), &out, NULL, &e), 0);
+	assert_string_equal(out.ptr ? out.ptr : "", want);
+	regex_unref(re);
+	buf_free(&out);
+}
+
+/* As Go's ReplaceAllString: what is empty right behind a match is none. */
+static void replaces_all(void **state)
+{
+	(void)state;
+	assert_replaced("a", "banana", "<$0>", "b<a>n<a>n<a>");
+	assert_replaced("", "aé", "-", "-a-é-");
+	assert_replaced("b*", "abbc", "X", "XaXcX");
+	assert_replaced("(\\w)(\\w*)", "foo bar", "$2${1}ay", "oofay arbay");
+	assert_replaced("^a", "aaa", "b", "baa");
+	assert_replaced("x", "abc", "y", "abc");
+	assert_replaced("$", "", "z", "z");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(replaces_all),
 		cmocka_unit_test(test_meaning), cmocka_unit_test(test_refused), cmocka_unit_test(test_search_and_groups),
 		cmocka_unit_test(test_literals), cmocka_unit_test(test_limit),
 		cmocka_unit_test(test_search_is_bounded), cmocka_unit_test(test_long_values), cmocka_unit_test(test_meter),

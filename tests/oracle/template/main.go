@@ -33,7 +33,7 @@ const (
 	defs = "{{$labels := .Labels}}{{$externalLabels := .ExternalLabels}}{{$externalURL := .ExternalURL}}{{$value := .Value}}"
 	now  = 1700000000123
 
-	times = "&from=1699996400&to=1700000000&at=1700000000"
+	times = "&from=1699996400&to=1700000000.123"
 )
 
 var (
