@@ -55,14 +55,6 @@ static struct scraper_config *good(const char *spec)
 	return c;
 }
 
-static const struct type_config *type_of(const struct job_config *j, const char *name)
-{
-	for (size_t i = 0; i < j->n_types; i++)
-		if (strcmp(j->types[i].name, name) == 0)
-			return &j->types[i];
-	return NULL;
-}
-
 static void an_object_becomes_a_job(void **state)
 {
 	struct scraper_config *c = good(
@@ -80,11 +72,11 @@ static void an_object_becomes_a_job(void **state)
 	assert_int_equal(j->scheme, 1);
 	assert_string_equal(j->path_prefix, "/app");
 	assert_int_equal(j->params.v[0].values.n, 2);
-	assert_false(type_of(j, "mutex")->enabled);
-	assert_true(type_of(j, "process_cpu")->delta);
-	assert_string_equal(type_of(j, "fgprof")->path, "/fg");
-	assert_int_equal(type_of(j, "fgprof")->seconds, 5);
-	assert_int_equal(type_of(j, "memory")->keep.n, 1);
+	assert_false(job_type(j, VIEW("mutex"))->enabled);
+	assert_true(job_type(j, VIEW("process_cpu"))->delta);
+	assert_string_equal(job_type(j, VIEW("fgprof"))->path, "/fg");
+	assert_int_equal(job_type(j, VIEW("fgprof"))->seconds, 5);
+	assert_int_equal(job_type(j, VIEW("memory"))->keep.n, 1);
 	assert_int_equal(j->relabel.n, 1);
 	assert_int_equal(j->label_limit, 30); /* of global */
 	assert_int_equal(j->target_limit, OBJECT_TARGETS_MAX);
@@ -224,7 +216,7 @@ static struct target_plan plan(const char *rules)
 	struct target_plan p;
 	struct arena a;
 	arena_init(&a, 0);
-	target_plan_make(c->jobs[0], type_of(c->jobs[0], "memory"), (struct labels){ 0 }, (struct labels){ target, ARRAY_LEN(target) }, &a, &p);
+	target_plan_make(c->jobs[0], job_type(c->jobs[0], VIEW("memory")), (struct labels){ 0 }, (struct labels){ target, ARRAY_LEN(target) }, &a, &p);
 	arena_free(&a);
 	scraper_config_unref(c);
 	return p;

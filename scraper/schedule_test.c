@@ -24,9 +24,7 @@ static uint64_t slot(const char *yaml, const char *type, const char *address, co
 	config_free(t);
 	arena_init(&a, 0);
 	const struct job_config *j = scraper_config_job(c, "go");
-	for (size_t i = 0; i < j->n_types; i++)
-		if (strcmp(j->types[i].name, type) == 0)
-			target_plan_make(j, &j->types[i], (struct labels){ NULL, 0 }, (struct labels){ labels, 2 }, &a, &p);
+	target_plan_make(j, job_type(j, view_of(type)), (struct labels){ NULL, 0 }, (struct labels){ labels, 2 }, &a, &p);
 	uint64_t h = p.slot_hash;
 	assert_null(p.problem);
 	assert_non_null(p.url);

@@ -121,6 +121,8 @@ int scrape_types_decode(struct config_ctx *c, const struct config_node *n, struc
 /* The kind of one sample type of a profile of this type. */
 enum profile_kind scrape_type_kind(const struct type_config *t, struct view sample_type, struct view sample_unit,
 				   bool has_duration);
+/* The profile type of that name, enabled or not; NULL: there is none. (scrape_types.c) */
+struct type_config *job_type(const struct job_config *j, struct view name);
 /* How long a type is asked for, unless a label of the target says it; 0 of one that is no delta. */
 int64_t scrape_type_seconds(const struct type_config *t, int64_t interval_ms);
 /* Whether keep_sample_type lets it through. */

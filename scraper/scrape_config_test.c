@@ -47,14 +47,6 @@ static struct scraper_config *good(const char *yaml)
 	return c;
 }
 
-static const struct type_config *type_of(const struct job_config *j, const char *name)
-{
-	for (size_t i = 0; i < j->n_types; i++)
-		if (strcmp(j->types[i].name, name) == 0)
-			return &j->types[i];
-	return NULL;
-}
-
 /* The file of Parca's tutorial, as it is. */
 static void parcas_tutorial(void **state)
 {
@@ -74,18 +66,18 @@ static void parcas_tutorial(void **state)
 	const struct job_config *j = c->jobs[0];
 	assert_int_equal(j->interval_ms, 3000);
 	assert_int_equal(j->timeout_ms, 10000);
-	const struct type_config *cpu = type_of(j, "process_cpu"), *memory = type_of(j, "memory");
+	const struct type_config *cpu = job_type(j, VIEW("process_cpu")), *memory = job_type(j, VIEW("memory"));
 	assert_true(cpu->delta); /* although the file does not say so again */
 	assert_int_equal(cpu->seconds, 2);
 	assert_string_equal(cpu->path, "/cpu");
 	assert_string_equal(memory->path, "/debug/pprof/heap");
 	assert_true(scrape_type_keeps(memory, VIEW("inuse_space"), VIEW("bytes")));
 	assert_false(scrape_type_keeps(memory, VIEW("alloc_space"), VIEW("bytes")));
-	assert_false(type_of(j, "mutex")->enabled);
-	assert_true(type_of(j, "block")->enabled && !type_of(j, "block")->named);
-	assert_true(type_of(j, "fgprof")->enabled && type_of(j, "fgprof")->named);
-	assert_false(type_of(j, "threadcreate")->enabled);
-	assert_int_equal(scrape_type_kind(type_of(j, "wall"), VIEW("wall"), VIEW("nanoseconds"), true), PROFILE_GAUGE);
+	assert_false(job_type(j, VIEW("mutex"))->enabled);
+	assert_true(job_type(j, VIEW("block"))->enabled && !job_type(j, VIEW("block"))->named);
+	assert_true(job_type(j, VIEW("fgprof"))->enabled && job_type(j, VIEW("fgprof"))->named);
+	assert_false(job_type(j, VIEW("threadcreate"))->enabled);
+	assert_int_equal(scrape_type_kind(job_type(j, VIEW("wall")), VIEW("wall"), VIEW("nanoseconds"), true), PROFILE_GAUGE);
 	struct buf out = { 0 };
 	scraper_config_check(c, &out);
 	assert_string_equal(out.ptr, "1 scrape job\n  default: every 3s, timeout 10s, 1 static target; profiles: memory block "
@@ -104,7 +96,7 @@ static void kinds(void **state)
 		"scrape_configs:\n- job_name: a\n  profiling_config:\n    pprof_config:\n"
 		"      memory: {kind: {alloc_space: gauge}}\n      heap_delta: {path: /x, delta: true}\n      other: {path: /y}\n");
 	const struct job_config *j = c->jobs[0];
-	const struct type_config *m = type_of(j, "memory"), *d = type_of(j, "heap_delta"), *o = type_of(j, "other");
+	const struct type_config *m = job_type(j, VIEW("memory")), *d = job_type(j, VIEW("heap_delta")), *o = job_type(j, VIEW("other"));
 	assert_int_equal(scrape_type_kind(m, VIEW("alloc_space"), VIEW("bytes"), false), PROFILE_GAUGE);
 	assert_int_equal(scrape_type_kind(m, VIEW("alloc_objects"), VIEW("count"), false), PROFILE_CUMULATIVE);
 	assert_int_equal(scrape_type_kind(m, VIEW("inuse_objects"), VIEW("count"), false), PROFILE_GAUGE);
@@ -112,7 +104,7 @@ static void kinds(void **state)
 	assert_int_equal(scrape_type_kind(d, VIEW("alloc_space"), VIEW("bytes"), false), PROFILE_CUMULATIVE);
 	assert_int_equal(scrape_type_kind(o, VIEW("x"), VIEW("count"), false), PROFILE_GAUGE);
 	assert_int_equal(scrape_type_kind(o, VIEW("x"), VIEW("count"), true), PROFILE_DELTA);
-	assert_int_equal(scrape_type_kind(type_of(j, "process_cpu"), VIEW("cpu"), VIEW("nanoseconds"), false), PROFILE_DELTA);
+	assert_int_equal(scrape_type_kind(job_type(j, VIEW("process_cpu")), VIEW("cpu"), VIEW("nanoseconds"), false), PROFILE_DELTA);
 	scraper_config_unref(c);
 }
 
@@ -124,13 +116,13 @@ static void other_formats(void **state)
 		"      godeltaprof_memory: {}\n      own: {path: /own, since_last_request: true, folded: {}}\n");
 	const struct job_config *native = c->jobs[0], *jvm = c->jobs[1];
 	assert_int_equal(native->n_types, 4);
-	assert_string_equal(type_of(native, "memory")->path, "/pprof/heap");
-	assert_true(type_of(native, "process_cpu")->delta && !type_of(native, "growth")->enabled);
-	const struct type_config *wall = type_of(jvm, "wall"), *heap = type_of(jvm, "godeltaprof_memory");
-	assert_true(wall->folded_said && type_of(jvm, "own")->folded_said && !heap->folded_said);
+	assert_string_equal(job_type(native, VIEW("memory"))->path, "/pprof/heap");
+	assert_true(job_type(native, VIEW("process_cpu"))->delta && !job_type(native, VIEW("growth"))->enabled);
+	const struct type_config *wall = job_type(jvm, VIEW("wall")), *heap = job_type(jvm, VIEW("godeltaprof_memory"));
+	assert_true(wall->folded_said && job_type(jvm, VIEW("own"))->folded_said && !heap->folded_said);
 	assert_string_equal(wall->folded.type, "wall");
 	assert_string_equal(wall->folded.unit, "nanoseconds");
-	assert_true(heap->enabled && heap->since_last && !type_of(jvm, "godeltaprof_block")->enabled);
+	assert_true(heap->enabled && heap->since_last && !job_type(jvm, VIEW("godeltaprof_block"))->enabled);
 	assert_int_equal(scrape_type_kind(heap, VIEW("alloc_space"), VIEW("bytes"), false), PROFILE_DELTA);
 	assert_int_equal(scrape_type_kind(heap, VIEW("inuse_space"), VIEW("bytes"), false), PROFILE_GAUGE);
 	scraper_config_unref(c);
@@ -327,7 +319,7 @@ static struct target_plan plan_of(const struct job_config *j, const struct type_
 
 static struct target_plan plan(const struct job_config *j, const char *type, const struct label *l, size_t n)
 {
-	return plan_of(j, type_of(j, type), l, n);
+	return plan_of(j, job_type(j, view_of(type)), l, n);
 }
 
 #define L(n, v) { VIEW(n), VIEW(v) }
@@ -394,7 +386,7 @@ static void sockets_and_paths(void **state)
 	target_plan_release(&q);
 	target_plan_release(&r);
 	p = plan(k, "memory", h, 1);
-	struct labels *before = target_discovered(k, type_of(k, "memory"), (struct labels){ 0 }, (struct labels){ h, 1 });
+	struct labels *before = target_discovered(k, job_type(k, VIEW("memory")), (struct labels){ 0 }, (struct labels){ h, 1 });
 	assert_true(view_eqs(labels_get(*before, VIEW("__metrics_path__")), "/metrics"));
 	free(before);
 	assert_true(view_eqs(labels_get(*p.visible, VIEW("path")), "/metrics"));
@@ -464,7 +456,7 @@ static void agents(void **state)
 	struct label address[] = { L("__address__", "h:1") };
 
 	assert_int_equal(j->n_types, 2);
-	assert_true(j->honor_labels && j->series_from_profile && type_of(j, "on_cpu")->delta && type_of(j, "off_cpu")->delta);
+	assert_true(j->honor_labels && j->series_from_profile && job_type(j, VIEW("on_cpu"))->delta && job_type(j, VIEW("off_cpu"))->delta);
 	assert_int_equal(j->series_labels.n, ARRAY_LEN(labels));
 	for (size_t i = 0; i < ARRAY_LEN(labels); i++)
 		assert_string_equal(j->series_labels.v[i], labels[i]);

@@ -136,12 +136,20 @@ static bool name_ok(struct view v)
 	return v.len && v.len <= 128;
 }
 
+struct type_config *job_type(const struct job_config *j, struct view name)
+{
+	for (size_t i = 0; i < j->n_types; i++)
+		if (!j->types[i].metrics && view_eqs(name, j->types[i].name))
+			return &j->types[i];
+	return NULL;
+}
+
 static struct type_config *find_or_add(struct config_ctx *c, struct job_config *job, struct view name)
 {
-	for (size_t i = 0; i < job->n_types; i++)
-		if (!job->types[i].metrics && view_eqs(name, job->types[i].name))
-			return &job->types[i];
-	struct type_config *t = &job->types[job->n_types++];
+	struct type_config *t = job_type(job, name);
+	if (t)
+		return t;
+	t = &job->types[job->n_types++];
 	*t = (struct type_config){ .name = arena_strndup(c->arena, name.ptr, name.len), .enabled = true };
 	return t;
 }

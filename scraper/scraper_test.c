@@ -799,21 +799,19 @@ static void what_was_not_stored_is_told(void **state)
 	}
 }
 
-static int start_metrics(void **state)
+static int begin(void **state)
 {
 	char *zeros = calloc(1, 8 << 20);
 	struct err e = { 0 };
-	scraper_register_metrics();
 	assert_int_equal(pprof_gzip(view_make(zeros, 8 << 20), 1, &bomb, &e), 0);
 	free(zeros);
-	return 0;
+	return scraper_tests_begin(state);
 }
 
-static int end_metrics(void **state)
+static int end(void **state)
 {
-	metrics_free();
 	buf_free(&bomb);
-	return 0;
+	return scraper_tests_end(state);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -837,6 +835,5 @@ int main(void)
 		TEST(removed_targets_leave_no_ghosts),
 		TEST(what_was_not_stored_is_told),
 	};
-	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);
-	return cmocka_run_group_tests(tests, start_metrics, end_metrics);
+	return cmocka_run_group_tests(tests, begin, end);
 }

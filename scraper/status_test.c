@@ -8,8 +8,6 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "base/log.h"
-#include "base/metrics.h"
 #include "scraper/internal.h"
 #include "scraper/testkit.h"
 
@@ -269,18 +267,6 @@ static int teardown(void **state)
 	return 0;
 }
 
-static int start_metrics(void **state)
-{
-	scraper_register_metrics();
-	return 0;
-}
-
-static int end_metrics(void **state)
-{
-	metrics_free();
-	return 0;
-}
-
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -292,6 +278,5 @@ int main(void)
 		TEST(asking_for_all_holds_nobody_up),
 		TEST(asked_while_jobs_change),
 	};
-	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);
-	return cmocka_run_group_tests(tests, start_metrics, end_metrics);
+	return cmocka_run_group_tests(tests, scraper_tests_begin, scraper_tests_end);
 }

@@ -12,7 +12,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
+#include "base/metrics.h"
 #include "pprof/pprof.h"
+#include "scraper/scraper.h"
 
 static char *series_text(struct labels l)
 {
@@ -151,6 +154,19 @@ bool fake_sink_wait_value(struct fake_sink *s, const char *what, double v, int64
 			return false;
 		clock_sleep_ms(5);
 	}
+}
+
+int scraper_tests_begin(void **state)
+{
+	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);
+	scraper_register_metrics();
+	return 0;
+}
+
+int scraper_tests_end(void **state)
+{
+	metrics_free();
+	return 0;
 }
 
 struct stub {

@@ -9,6 +9,10 @@
 #include "base/vec.h"
 #include "model/sink.h"
 
+/* Of a group of tests that start scrapers: metrics, and a log of errors alone. */
+int scraper_tests_begin(void **state);
+int scraper_tests_end(void **state);
+
 /* One sample of one series. */
 struct kept {
 	char *series;          /* name{labels}, as labels_format spells it */

@@ -93,34 +93,29 @@ static void put_list(struct buf *b, const char *key, const struct admin_list *l)
 	buf_putc(b, ']');
 }
 
-static void put_number(struct buf *b, const char *key, uint64_t n)
-{
-	buf_printf(b, "%s\"%s\":%llu", b->ptr[b->len - 1] == '{' ? "" : ",", key, (unsigned long long)n);
-}
-
 static void put_status(struct buf *b, const struct admin_status *s)
 {
 	buf_puts(b, "{\"headStats\":{");
-	put_number(b, "numSeries", s->num_series);
-	put_number(b, "numLabelPairs", s->num_label_pairs);
-	put_number(b, "chunkCount", s->chunks);
+	json_field_count(b, "numSeries", s->num_series);
+	json_field_count(b, "numLabelPairs", s->num_label_pairs);
+	json_field_count(b, "chunkCount", s->chunks);
 	buf_printf(b, ",\"minTime\":%lld,\"maxTime\":%lld}", (long long)s->min_t_ms, (long long)s->max_t_ms);
 	put_list(b, "seriesCountByMetricName", &s->series_by_name);
 	put_list(b, "labelValueCountByLabelName", &s->values_by_label);
 	put_list(b, "memoryInBytesByLabelName", &s->bytes_by_label);
 	put_list(b, "seriesCountByLabelValuePair", &s->series_by_pair);
 	buf_puts(b, ",\"storage\":{");
-	put_number(b, "partitions", s->partitions);
-	put_number(b, "parts", s->parts);
-	put_number(b, "windows", s->head_windows);
-	put_number(b, "masks", s->masks);
-	put_number(b, "diskBytes", s->disk_bytes);
-	put_number(b, "headLogBytes", s->head_log_bytes);
+	json_field_count(b, "partitions", s->partitions);
+	json_field_count(b, "parts", s->parts);
+	json_field_count(b, "windows", s->head_windows);
+	json_field_count(b, "masks", s->masks);
+	json_field_count(b, "diskBytes", s->disk_bytes);
+	json_field_count(b, "headLogBytes", s->head_log_bytes);
 	buf_puts(b, ",\"memory\":{");
-	put_number(b, "head", s->head_bytes);
-	put_number(b, "dictionary", s->dictionary_bytes);
-	put_number(b, "blockCache", s->cache_bytes);
-	put_number(b, "queue", s->queue_bytes);
+	json_field_count(b, "head", s->head_bytes);
+	json_field_count(b, "dictionary", s->dictionary_bytes);
+	json_field_count(b, "blockCache", s->cache_bytes);
+	json_field_count(b, "queue", s->queue_bytes);
 	buf_puts(b, "}}}");
 }
 

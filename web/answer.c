@@ -117,12 +117,23 @@ void answer_end(struct httpd_request *rq, const struct view *warnings, size_t n_
 	buf_putc(b, '}');
 }
 
-void json_field(struct buf *b, const char *key, struct view v)
+static void put_key(struct buf *b, const char *key)
 {
 	if (b->len && b->ptr[b->len - 1] != '{')
 		buf_putc(b, ',');
 	buf_printf(b, "\"%s\":", key);
+}
+
+void json_field(struct buf *b, const char *key, struct view v)
+{
+	put_key(b, key);
 	buf_json_string(b, v);
+}
+
+void json_field_count(struct buf *b, const char *key, uint64_t n)
+{
+	put_key(b, key);
+	buf_printf(b, "%llu", (unsigned long long)n);
 }
 
 void json_field_text(struct buf *b, const char *key, const char *v)

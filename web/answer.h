@@ -58,6 +58,7 @@ extern const struct view answer_truncated;
 
 /* "key":"v", after a comma unless the object begins here. */
 void json_field(struct buf *b, const char *key, struct view v);
+void json_field_count(struct buf *b, const char *key, uint64_t n);
 void json_field_text(struct buf *b, const char *key, const char *v);
 
 /* ---- values, as Prometheus writes them ---- */

@@ -28,11 +28,6 @@ static void put_time(struct buf *b, const char *key, int64_t t_ms)
 	json_field_text(b, key, t_ms ? clock_rfc3339_ms(t_ms, when) : "0001-01-01T00:00:00Z");
 }
 
-static void put_count(struct buf *b, const char *key, size_t n)
-{
-	buf_printf(b, ",\"%s\":%zu", key, n);
-}
-
 /* ---- targets ---- */
 
 struct row_writer {
@@ -189,8 +184,8 @@ void serve_targets(struct httpd_request *rq, void *arg)
 	buf_putc(rows.b, '{');
 	size_t active = put_active_list(&rows, w->o.targets, &q, any || is_state(state, "active"));
 	size_t dropped = put_dropped_list(&rows, w->o.targets, &q, any || is_state(state, "dropped"));
-	put_count(rows.b, "activeTargetCount", active);
-	put_count(rows.b, "droppedTargetCount", dropped);
+	json_field_count(rows.b, "activeTargetCount", active);
+	json_field_count(rows.b, "droppedTargetCount", dropped);
 	end_object(rq, rows.cut);
 }
 
@@ -269,8 +264,8 @@ static void put_source(struct buf *b, const struct status_source *s)
 	if (s->role.len)
 		json_field(b, "role", s->role);
 	json_field(b, "name", s->name);
-	put_count(b, "groups", s->groups);
-	put_count(b, "targets", s->targets);
+	json_field_count(b, "groups", s->groups);
+	json_field_count(b, "targets", s->targets);
 	buf_printf(b, ",\"ready\":%s", s->ready ? "true" : "false");
 	json_field(b, "error", s->error);
 	if (s->error.len)
@@ -294,13 +289,13 @@ static void put_job(void *arg, const struct status_job *j)
 	buf_puts(b, w->more ? ",{" : "{");
 	w->more = true;
 	json_field(b, "scrapePool", j->pool);
-	put_count(b, "targets", j->targets);
-	put_count(b, "up", j->up);
-	put_count(b, "down", j->down);
-	put_count(b, "profiles", j->endpoints);
-	put_count(b, "dropped", j->dropped);
-	put_count(b, "droppedProfiles", j->dropped_rows);
-	put_count(b, "failedProfiles", j->failed);
+	json_field_count(b, "targets", j->targets);
+	json_field_count(b, "up", j->up);
+	json_field_count(b, "down", j->down);
+	json_field_count(b, "profiles", j->endpoints);
+	json_field_count(b, "dropped", j->dropped);
+	json_field_count(b, "droppedProfiles", j->dropped_rows);
+	json_field_count(b, "failedProfiles", j->failed);
 	buf_puts(b, ",\"sources\":[");
 	for (size_t i = 0; i < j->n_sources; i++) {
 		if (i)
