@@ -218,6 +218,28 @@ static void restart_kept(void **state)
 	kit_free(&k);
 }
 
+/* The outage does not count towards keep_firing_for either. */
+static void restart_kept_later(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	kit_rules(&k, RULE("keep_firing_for: 4m"));
+	kit_set(&k, "m", "", 60, 1);
+	kit_set(&k, "m", "", 120, 0);
+	for (int64_t s = 60; s <= 180; s += 60)
+		kit_at(&k, s);
+	kit_kill(&k);
+	kit_rules(&k, RULE("keep_firing_for: 4m"));
+	kit_at(&k, 1200);
+	kit_at(&k, 1260);
+	expect_state(&k, "A ok\n  {alertname=\"A\"} firing since 60 value 1\n");
+	buf_reset(&k.told);
+	kit_at(&k, 1320);
+	expect_told(&k, "{alertname=\"A\"} resolved 60-1320\n");
+	kit_free(&k);
+}
+
 /* What resolved meanwhile is told, once there was time to see it again. */
 static void restart_resolved(void **state)
 {
@@ -361,7 +383,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pending_then_firing), cmocka_unit_test(for_zero_fires_at_once), cmocka_unit_test(pending_absent_once),
 		cmocka_unit_test(keep_firing_for), cmocka_unit_test(told_again), cmocka_unit_test(comes_back), cmocka_unit_test(series_of_alerts),
-		cmocka_unit_test(restart_pending), cmocka_unit_test(restart_at_once), cmocka_unit_test(restart_kept),
+		cmocka_unit_test(restart_pending), cmocka_unit_test(restart_at_once), cmocka_unit_test(restart_kept), cmocka_unit_test(restart_kept_later),
 		cmocka_unit_test(restart_resolved), cmocka_unit_test(restart_pending_held), cmocka_unit_test(notes_go),
 		cmocka_unit_test(notes_change), cmocka_unit_test(restored),
 	};

@@ -101,6 +101,7 @@ void group_free(struct group *g)
 	for (size_t i = 0; i < g->def->n_rules; i++) {
 		label_sets_free(&g->rules[i].previous);
 		record_types_free(&g->rules[i]);
+		vec_free(&g->rules[i].delta.recorded);
 		for (size_t k = 0; k < g->rules[i].alerts.n; k++)
 			alert_free(g->rules[i].alerts.v[k]);
 		vec_free(&g->rules[i].alerts);

@@ -42,6 +42,10 @@ struct live_alert {
 struct live_delta {
 	int64_t next_slot;           /* 0 = it has not begun */
 	int64_t before;              /* as it was before what is on its way */
+	VEC(struct {
+		int64_t slot_ms;
+		double total;
+	}) recorded;                 /* of late: to be looked at again */
 };
 
 /* A type that outlives whom it is from. */
@@ -173,6 +177,8 @@ void kept_type_free(struct kept_type *t);
 
 /* query.c */
 int rule_query(struct round *r, struct live_rule *rule, int64_t t_ms, struct promql_result *ret, struct err *e) MUST_USE;
+/* The same, without stacks. */
+int rule_query_values(struct round *r, struct live_rule *rule, int64_t t_ms, struct promql_result *ret, struct err *e) MUST_USE;
 
 /* notes.c: the state of alerts, durable. That of a rule, when it changed; and the group's time. */
 void notes_rule(struct round *r, struct live_rule *rule);

@@ -193,6 +193,7 @@ static void move_rule(struct live_rule *to, struct live_rule *from)
 	to->alerts.cap = from->alerts.cap;
 	memset(&from->alerts, 0, sizeof from->alerts);
 	to->delta = from->delta;
+	memset(&from->delta, 0, sizeof from->delta);
 	to->writes_state = from->writes_state;
 	to->health = from->health;
 	to->error = from->error;

@@ -2,12 +2,16 @@
 /* Recorded profiles. A delta of a slot says what was observed in the interval that ends there. So it is recorded late, when
  * what was observed has arrived; every slot is recorded once, also one that was missed or lies in an outage, and which is next is
  * durable with the profiles themselves. A gauge is recorded as floats are: what it is now. */
+#include <math.h>
+
 #include "base/metrics.h"
 #include "rules/group.h"
 #include "rules/notes.h"
 
 #define PROFILE_BYTES ((size_t)256 << 20)
 #define SLOTS_AT_A_TIME 20
+#define LATE_LOOK_MS 60000   /* what comes later than a slot was recorded is looked for once, this much later */
+#define LATE_LOOKS 4         /* at an evaluation, so that it catches up */
 #define BEHIND_MAX_MS (24 * INT64_C(3600000))
 
 void kept_type_free(struct kept_type *t)
@@ -202,15 +206,43 @@ static bool passes(const struct err *e)
 
 static void begin(struct round *r, struct live_delta *d, int64_t newest)
 {
-	d->before = d->next_slot;
 	if (!d->next_slot || (newest - d->next_slot) % r->interval_ms || newest - d->next_slot < -2 * r->interval_ms)
 		d->next_slot = newest; /* the first, or of another interval */
 	int64_t behind = newest - BEHIND_MAX_MS;
+	d->before = d->next_slot;
 	if (d->next_slot < behind) {
 		int64_t skipped = (behind - d->next_slot + r->interval_ms - 1) / r->interval_ms;
 		d->next_slot += skipped * r->interval_ms;
 		metric_add(&rules_metrics[M_MISSED], (double)skipped, r->g->metric_name);
 	}
+}
+
+static double total_of(const struct promql_result *q)
+{
+	double total = 0;
+	for (size_t i = 0; i < q->n_series; i++)
+		total += q->series[i].points[0].v;
+	return total;
+}
+
+/* Counts recorded slots whose source has more by now. */
+static void look_for_late(struct round *r, struct live_rule *rule, int64_t newest)
+{
+	struct live_delta *d = &rule->delta;
+	size_t done = 0;
+	for (; done < d->recorded.n && done < LATE_LOOKS && d->recorded.v[done].slot_ms <= newest - LATE_LOOK_MS; done++) {
+		struct promql_result q;
+		struct err e = { 0 };
+		double was = d->recorded.v[done].total;
+		if (rule_query_values(r, rule, d->recorded.v[done].slot_ms - r->g->def->query_offset_ms, &q, &e))
+			continue;
+		if (total_of(&q) > was + 1e-9 * fabs(was))
+			metric_add(&rules_metrics[M_LATE], 1, r->g->metric_name);
+		promql_result_release(&q);
+	}
+	if (done)
+		memmove(d->recorded.v, d->recorded.v + done, (d->recorded.n - done) * sizeof *d->recorded.v);
+	d->recorded.n -= done;
 }
 
 int record_deltas(struct round *r, struct live_rule *rule, struct err *e)
@@ -221,12 +253,18 @@ int record_deltas(struct round *r, struct live_rule *rule, struct err *e)
 	int64_t newest = r->slot_ms - late, offset = r->g->def->query_offset_ms;
 	int rc = 0;
 	begin(r, d, newest);
+	look_for_late(r, rule, newest);
 	for (unsigned n = 0; d->next_slot <= newest && n < SLOTS_AT_A_TIME && !rc; n++) {
 		struct promql_result q;
 		int64_t t = d->next_slot - offset;
 		rc = rule_query(r, rule, t, &q, e);
 		if (!rc) {
 			rc = record_profiles(r, rule, &q, t, e);
+			if (!rc) {
+				typeof(d->recorded.v) late_look = vec_add(&d->recorded);
+				late_look->slot_ms = d->next_slot;
+				late_look->total = total_of(&q);
+			}
 			promql_result_release(&q);
 		}
 		if (rc && passes(e))

@@ -2,11 +2,11 @@
 /* Asks the engine what a rule wants to know, in the places that rules have there, sharing what rules of one time have in common. */
 #include "rules/group.h"
 
-int rule_query(struct round *r, struct live_rule *rule, int64_t t_ms, struct promql_result *ret, struct err *e)
+static int query(struct round *r, struct live_rule *rule, int64_t t_ms, bool profiles, struct promql_result *ret, struct err *e)
 {
 	struct rules *m = r->g->m;
 	const struct promql_params p = { .asker = PROMQL_RULES, .shared = t_ms == r->t_ms ? r->shared : NULL, .canceled = &m->stopping,
-					 .profiles = rule->rule->profiles };
+					 .profiles = profiles };
 	int rc = promql_instant(m->o.engine, rule->rule->expr, t_ms, &p, ret, e);
 	if (rc)
 		return rc;
@@ -14,4 +14,14 @@ int rule_query(struct round *r, struct live_rule *rule, int64_t t_ms, struct pro
 		return 0;
 	promql_result_release(ret);
 	return err_set(e, ERR_EXECUTION, "rule result is not a vector or scalar");
+}
+
+int rule_query(struct round *r, struct live_rule *rule, int64_t t_ms, struct promql_result *ret, struct err *e)
+{
+	return query(r, rule, t_ms, rule->rule->profiles, ret, e);
+}
+
+int rule_query_values(struct round *r, struct live_rule *rule, int64_t t_ms, struct promql_result *ret, struct err *e)
+{
+	return query(r, rule, t_ms, false, ret, e);
 }

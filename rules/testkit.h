@@ -58,7 +58,7 @@ static inline void kit_keep_profile(struct kit *k, const struct sink_profile *p)
 	struct err e = { 0 };
 	struct stackvec *v[8] = { 0 };
 	const struct sink_column *c = &p->columns[0];
-	const struct source_profile x = { .t_ms = p->t_ms, .duration_ns = p->duration_ns, .cover_ms = p->cover_ms, .interval_ms = p->interval_ms,
+	const struct source_profile x = { .t_ms = p->t_ms, .duration_ns = p->duration_ns, .cover_ms = p->cover_ms ? p->cover_ms : p->interval_ms, .interval_ms = p->interval_ms,
 					  .weight = 1, .period = p->period, .stale = !p->profile };
 	if (p->profile)
 		assert_int_equal(stackvec_from_profile(memsource_symbols(k->mem), p->profile, v, &e), 0);

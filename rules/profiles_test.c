@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Recorded profiles: each slot once, whatever was missed in between. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "rules/testkit.h"
+
+#define CPU "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta"
+#define HEAP "memory:inuse_space:bytes:space:bytes"
+
+/* A profile of one stack, the function's. */
+static void put_profile(struct kit *k, const char *name, const char *pod, int64_t s, const char *function, int64_t value)
+{
+	struct symbols *y = memsource_symbols(k->mem);
+	struct sym_function f = { .name = symbols_string(y, view_of(function)) };
+	struct sym_line line = { .function = symbols_function(y, &f) + 1 };
+	struct sym_location l = { .n_lines = 1 };
+	uint32_t location = symbols_location(y, &l, &line);
+	uint32_t *columns = xmalloc(sizeof *columns);
+	int64_t *values = xmalloc(sizeof *values);
+	struct labels_builder b;
+	struct ptype t;
+	struct err e = { 0 };
+	columns[0] = symbols_column(y, symbols_stack(y, &location, 1), 0);
+	values[0] = value;
+	struct stackvec *v = stackvec_new_ints(y, columns, values, 1);
+	assert_true(ptype_parse(view_of(name), &t));
+	const struct source_profile p = { .t_ms = s * 1000, .interval_ms = 10000, .cover_ms = 10000, .weight = 1,
+					  .duration_ns = t.kind == PROFILE_GAUGE ? 0 : 10000000000 };
+	labels_builder_init(&b, (struct labels){ 0 });
+	labels_builder_set(&b, VIEW(LABEL_NAME), view_of(name));
+	labels_builder_set(&b, VIEW("pod"), view_of(pod));
+	assert_int_equal(memsource_add_profile(k->mem, labels_builder_finish(&b), &t, &p, v, &e), 0);
+	labels_builder_free(&b);
+	stackvec_unref(v);
+}
+
+/* The answer as "{labels} value" lines. */
+static void ask(struct kit *k, const char *query, int64_t s, struct buf *out)
+{
+	struct promql_result q;
+	struct err e = { 0 };
+	char number[NUM_LEN];
+	if (promql_instant(k->engine, view_of(query), s * 1000, &(struct promql_params){ .asker = PROMQL_PEOPLE }, &q, &e))
+		fail_msg("%s: %s", query, e.msg);
+	buf_reset(out);
+	for (size_t i = 0; i < q.n_series; i++) {
+		labels_format(q.series[i].labels, out);
+		buf_printf(out, " %s\n", num_format(q.series[i].points[0].v, number));
+	}
+	promql_result_release(&q);
+}
+
+static void expect_answer(struct kit *k, const char *query, int64_t s, const char *want)
+{
+	struct buf b = { 0 };
+	ask(k, query, s, &b);
+	assert_string_equal(b.len ? b.ptr : "", want);
+	buf_free(&b);
+}
+
+static void expect_same(struct kit *k, const char *a, const char *b, int64_t s)
+{
+	struct buf x = { 0 }, y = { 0 };
+	ask(k, a, s, &x);
+	ask(k, b, s, &y);
+	assert_true(x.len > 0);
+	assert_string_equal(x.ptr, y.ptr);
+	buf_free(&x);
+	buf_free(&y);
+}
+
+#define DELTA "groups: [{name: a, interval: 60s, rules: [{record: rec, profiles: true, expr: 'merge by (pod) (cpu[1m])'}]}]"
+
+/* An hour with slow targets, missed slots and restarts adds up to what the source has. */
+static void deltas_add_up(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	k.o.late_ms = 20000;
+	kit_rules(&k, DELTA);
+	unsigned r = 1;
+	for (int64_t s = 10; s <= 3600 + 120; s += 10) {
+		const char *fn[] = { "a", "b", "c" };
+		for (int p = 0; p < 2; p++) {
+			r = r * 1103515245 + 12345;
+			int64_t at = p ? s - 15 : s; /* one is slow: its profiles come 15 s late */
+			if (at > 0)
+				put_profile(&k, CPU, p ? "y" : "x", at, fn[r >> 16 & 1], (r >> 8 & 1023) + 1);
+		}
+		if (s % 60)
+			continue;
+		if (s / 60 % 7 == 3 || s / 60 % 7 == 4)
+			continue; /* missed */
+		if (s / 60 % 11 == 5) {
+			kit_kill(&k);
+			kit_rules(&k, DELTA);
+		}
+		kit_at(&k, s);
+	}
+	expect_same(&k, "sort_by_label(total(merge by (pod) (cpu[57m])), \"pod\", \"function\")",
+		    "sort_by_label(total(merge by (pod) (rec[57m])), \"pod\", \"function\")", 3600);
+	expect_same(&k, "merge(cpu[57m])", "merge(rec[57m])", 3600);
+	kit_free(&k);
+}
+
+static void a_slot_is_recorded_late(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	k.o.late_ms = 20000;
+	kit_rules(&k, DELTA);
+	put_profile(&k, CPU, "x", 120, "f", 7);
+	kit_at(&k, 120);
+	expect_written(&k, "");
+	put_profile(&k, CPU, "x", 115, "f", 1); /* came after */
+	kit_at(&k, 180);
+	expect_written(&k, "rec{pod=\"x\"} profile @120\n");
+	expect_answer(&k, "rec", 120, "rec{pod=\"x\"} 8e-09\n");
+	kit_at(&k, 240);
+	expect_written(&k, "rec{pod=\"x\"} stale @180\n");
+	kit_free(&k);
+}
+
+static double late(struct kit *k)
+{
+	return metric_get(&rules_metrics[M_LATE], k->rules->groups.v[0]->metric_name);
+}
+
+/* What comes later still is counted. */
+static void later_still(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	rules_register_metrics();
+	k.o.late_ms = 20000;
+	kit_rules(&k, DELTA);
+	put_profile(&k, CPU, "x", 110, "f", 7);
+	put_profile(&k, CPU, "x", 170, "f", 7);
+	kit_at(&k, 180);
+	kit_at(&k, 240);
+	put_profile(&k, CPU, "x", 115, "f", 1);
+	for (int64_t s = 300; s < 600; s += 60)
+		kit_at(&k, s);
+	assert_true(late(&k) == 1);
+	kit_free(&k);
+	metrics_free();
+}
+
+/* A commit that failed is made up for. */
+static void lost_commit(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	k.o.late_ms = -1;
+	kit_rules(&k, DELTA);
+	put_profile(&k, CPU, "x", 55, "f", 5);
+	k.fail = true;
+	kit_at(&k, 60);
+	k.fail = false;
+	kit_at(&k, 120);
+	expect_written(&k, "rec{pod=\"x\"} profile @60\nrec{pod=\"x\"} stale @120\n");
+	kit_free(&k);
+}
+
+static void gauges(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	kit_rules(&k, "groups: [{name: a, rules: [{record: rec, profiles: true, expr: heap_inuse_space}]}]");
+	put_profile(&k, HEAP, "x", 55, "f", 2048);
+	kit_at(&k, 60); /* at once */
+	expect_written(&k, "rec{pod=\"x\"} profile @60\n");
+	expect_answer(&k, "merge(rec[1m])", 60, "{} 2048\n");
+	kit_free(&k);
+}
+
+static void refused(void **state)
+{
+	static const struct {
+		const char *expr, *error;
+	} cases[] = {
+		{ "{pod=\"x\"}", "the newest profile as it stands would be recorded once per evaluation: write merge_over_time(...) of a range as long "
+				 "as the group's interval" },
+		{ "merge(cpu[1m]) - merge(cpu[1m]) * 2", "the result has a profile with negative values, which cannot be recorded" },
+		{ "self(merge(cpu[1m]))", "profiles: true, and the result has numbers" },
+		{ "label_replace(merge by (pod) (cpu[1m]), \"pod\", \"\", \"\", \"\")", "" },
+	};
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct kit k;
+		struct buf b = { 0 };
+		kit_init(&k);
+		k.o.late_ms = -1;
+		buf_printf(&b, "groups: [{name: a, rules: [{record: rec, profiles: true, expr: '%s'}]}]", cases[i].expr);
+		kit_rules(&k, b.ptr);
+		put_profile(&k, CPU, "x", 55, "f", 5);
+		kit_at(&k, 60);
+		buf_reset(&b);
+		buf_printf(&b, *cases[i].error ? "rec err: %s\n" : "rec ok%s\n", cases[i].error);
+		expect_state(&k, b.ptr);
+		expect_written(&k, *cases[i].error ? "" : "rec profile @60\n");
+		buf_free(&b);
+		kit_free(&k);
+	}
+}
+
+/* Without profiles: true a profile is its value. */
+static void values_of_profiles(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	kit_rules(&k, "groups: [{name: a, rules: [{record: cores, expr: 'sum by (pod) (rate(cpu[1m]))'}]}]");
+	put_profile(&k, CPU, "x", 60, "f", 6000000000);
+	kit_at(&k, 60);
+	expect_written(&k, "cores{pod=\"x\"} 0.1 @60\n");
+	kit_free(&k);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(deltas_add_up), cmocka_unit_test(a_slot_is_recorded_late), cmocka_unit_test(later_still),
+		cmocka_unit_test(lost_commit), cmocka_unit_test(gauges), cmocka_unit_test(refused), cmocka_unit_test(values_of_profiles),
+	};
+	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
