@@ -128,7 +128,7 @@ static void ask(struct watch *w)
 	const char *headers[] = { token.ptr };
 	const struct fetch_request q = { .url = url.ptr, .unix_socket = c->unix_socket, .headers = headers, .n_headers = token.len > 0,
 					 .timeout_ms = TIMEOUT_MS, .max_bytes = ANSWER_BYTES, .compressed = true,
-					 .keepalive = true, .want_header = "X-Consul-Index" };
+					 .keepalive = true, .want_headers = { "X-Consul-Index" } };
 	w->due_ms = clock_mono_ms() + c->refresh_ms;
 	if (fetch_start(w->sd->loop, w->sd->client, &q, on_answer, w, &w->fetch, &e))
 		fail(w, &e);
@@ -316,7 +316,7 @@ static int take(struct watch *w, struct fetch_response *a, struct err *e)
 	json_t *answer = NULL;
 	if (a->status != 200)
 		return err_set(e, ERR_UNAVAILABLE, "HTTP %d: %.*s", a->status, (int)MIN(a->body.len, 200), buf_view(&a->body).ptr);
-	if (w->kind != WATCH_AGENT && (!num_parse_u64(view_of(a->header), &index)))
+	if (w->kind != WATCH_AGENT && (!num_parse_u64(view_of(a->headers[0]), &index)))
 		index = 0; /* none, or none that means something: the next answer comes at once */
 	if (index && index == w->index)
 		return 0; /* nothing has changed in all that time */

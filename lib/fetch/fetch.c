@@ -204,7 +204,7 @@ int fetch_prepare(struct fetch **ret, struct fetch_client *c, const struct fetch
 	f->on_head = q->on_head;
 	f->on_data = q->on_data;
 	f->on_data_arg = q->on_data_arg;
-	f->want_header = q->want_header;
+	memcpy(f->want_headers, q->want_headers, sizeof f->want_headers);
 	f->timeout_ms = q->timeout_ms;
 	f->easy = curl_easy_init();
 	int rc = f->easy ? 0 : err_set(e, ERR_INTERNAL, "curl gives no handle");
@@ -369,8 +369,9 @@ int fetch_conclude(struct fetch *f, CURLcode rc, struct err *e)
 	if (type)
 		put_text(r->content_type, sizeof r->content_type, type);
 	struct curl_header *h = NULL;
-	if (f->want_header && !curl_easy_header(f->easy, f->want_header, 0, CURLH_HEADER, -1, &h))
-		put_text(r->header, sizeof r->header, h->value);
+	for (size_t i = 0; i < FETCH_HEADERS_MAX && f->want_headers[i]; i++)
+		if (!curl_easy_header(f->easy, f->want_headers[i], 0, CURLH_HEADER, -1, &h))
+			put_text(r->headers[i], sizeof r->headers[i], h->value);
 	return say_error(f, rc, e);
 }
 

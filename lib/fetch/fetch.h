@@ -21,6 +21,8 @@ void fetch_client_owner(struct fetch_client *c, void (*release)(void *owner), vo
 struct fetch_client *fetch_client_ref(struct fetch_client *c);
 void fetch_client_unref(struct fetch_client *c);
 
+#define FETCH_HEADERS_MAX 5
+
 struct fetch_request {
 	const char *method;          /* NULL = GET, or POST with a body */
 	const char *url;
@@ -37,7 +39,7 @@ struct fetch_request {
 	bool keepalive;              /* a peer that is gone is noticed within half a minute, also while nothing is to be sent */
 	/* NULL, or called when the headers of an answer are whole, before its body; again after a redirect. */
 	void (*on_head)(void *on_data_arg, int status);
-	const char *want_header;     /* NULL, or the name of a header of the answer whose value is wanted; a literal */
+	const char *want_headers[FETCH_HEADERS_MAX]; /* names of headers of the answer whose values are wanted; literals; NULL after the last */
 	/* Instead of collecting the body: called as it arrives; false ends the exchange. */
 	bool (*on_data)(void *arg, const char *p, size_t n);
 	void *on_data_arg;
@@ -48,7 +50,7 @@ struct fetch_response {
 	int status;                  /* 0 = none came */
 	struct buf body;             /* what came, also of an error */
 	char content_type[128];
-	char header[128];            /* the value of want_header; "" = none came */
+	char headers[FETCH_HEADERS_MAX][128]; /* the values of want_headers; "" = none came */
 	int64_t retry_after_s;       /* -1 = not said */
 	uint64_t bytes_received;     /* on the wire, body only */
 	int64_t duration_ns;         /* from start to end */

@@ -24,7 +24,7 @@ struct fetch {
 	uint64_t max_bytes, seen;
 	bool over_limit, stopped;
 	bool wait;                        /* the caller's thread may be held up (for a token) */
-	const char *want_header;
+	const char *want_headers[FETCH_HEADERS_MAX];
 	const atomic_bool *cancel;
 	void (*on_head)(void *arg, int status);
 	bool (*on_data)(void *arg, const char *p, size_t n);

@@ -196,14 +196,15 @@ static void what_comes_back(void **state)
 {
 	struct fetch_response r;
 	struct err e = { 0 };
-	assert_int_equal(get(NULL, "/later", (struct fetch_request){ .want_header = "retry-after" }, &r, &e), 0);
+	assert_int_equal(get(NULL, "/later", (struct fetch_request){ .want_headers = { "X-None", "retry-after" } }, &r, &e), 0);
 	assert_int_equal(r.status, 429);
 	assert_int_equal(r.retry_after_s, 7);
-	assert_string_equal(r.header, "7");
+	assert_string_equal(r.headers[1], "7");
+	assert_string_equal(r.headers[0], "");
 	assert_string_equal(r.body.ptr, "slow down");
 	fetch_response_release(&r);
-	assert_int_equal(get(NULL, "/echo", (struct fetch_request){ .body = VIEW("hello"), .want_header = "X-None" }, &r, &e), 0);
-	assert_string_equal(r.header, "");
+	assert_int_equal(get(NULL, "/echo", (struct fetch_request){ .body = VIEW("hello"), .want_headers = { "X-None" } }, &r, &e), 0);
+	assert_string_equal(r.headers[0], "");
 	assert_non_null(strstr(r.body.ptr, "POST /echo"));
 	assert_non_null(strstr(r.body.ptr, "\r\n\r\nhello"));
 	assert_string_equal(r.content_type, "text/plain");
