@@ -661,25 +661,36 @@ int agent_profile(struct agent *a, enum window_kind kind, int64_t duration_ns, b
 	return r;
 }
 
-int agent_history(struct agent *a, enum window_kind kind, int64_t from_ms, int64_t to_ms, struct profile_window **ret,
-		  struct err *e)
+int agent_history(struct agent *a, enum window_kind kind, const struct history_range *r, struct profile_window **ret,
+		  struct history_state *ret_state, struct err *e)
 {
 	VEC(struct tally *) in = { 0 };
-	int r = check_kind(a, kind, e);
+	int rc = check_kind(a, kind, e);
 
-	if (r)
-		return r;
+	if (rc)
+		return rc;
 	pthread_mutex_lock(&a->lock);
 	a->asked_ns = clock_mono_ns();
-	for (size_t i = 0; i < a->history.n; i++)
-		if (tally_start_unix_ms(a->history.v[i]) >= from_ms && tally_start_unix_ms(a->history.v[i]) < to_ms)
+	*ret_state = (struct history_state){ .finished_ms = tally_start_unix_ms(a->current) };
+	for (size_t i = 0; i < a->history.n; i++) {
+		int64_t start_ms = tally_start_unix_ms(a->history.v[i]);
+		if (a->history.v[i]->number <= r->after || start_ms < r->from_ms)
+			continue;
+		if (!ret_state->next_ms)
+			ret_state->next_ms = start_ms;
+		if (start_ms < r->to_ms)
 			vec_push(&in, a->history.v[i]);
-	if (in.n)
+	}
+	bool too_early = r->whole && ret_state->finished_ms < r->to_ms;
+	if (in.n && !too_early)
 		*ret = export(a, in.v, in.n, kind);
 	pthread_mutex_unlock(&a->lock);
-	r = in.n ? 0 : err_set(e, ERR_NOT_FOUND, "no finished window starts in that range");
+	if (too_early)
+		rc = err_set(e, ERR_NOT_FOUND, "not all windows that start in that range are finished");
+	else if (!in.n)
+		rc = err_set(e, ERR_NOT_FOUND, "no finished window starts in that range");
 	vec_free(&in);
-	return r;
+	return rc;
 }
 
 void agent_history_range(struct agent *a, int64_t *ret_from_ms, int64_t *ret_to_ms)

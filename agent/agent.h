@@ -62,9 +62,20 @@ void agent_register_metrics(struct agent *a);
 #define AGENT_MAX_CALLERS 64
 int agent_profile(struct agent *a, enum window_kind kind, int64_t duration_ns, bool (*gone)(void *arg), void *arg,
 		  struct profile_window **ret, struct err *e);
-/* The finished windows of the history that start in [from_ms, to_ms) of Unix time, as one. */
-int agent_history(struct agent *a, enum window_kind kind, int64_t from_ms, int64_t to_ms, struct profile_window **ret,
-		  struct err *e);
+/* Which windows of the history are asked for. */
+struct history_range {
+	int64_t from_ms, to_ms;      /* those that start in [from_ms, to_ms) of Unix time */
+	uint64_t after;              /* and have a higher number than this */
+	bool whole;                  /* nothing, unless all that will start before to_ms are finished */
+};
+/* What the history has, whether or not there was an answer. */
+struct history_state {
+	int64_t finished_ms;         /* Unix time up to which it is finished */
+	int64_t next_ms;             /* start of the first window with a higher number than `after` that starts at from_ms or later; 0 = none */
+};
+/* The finished windows of that range as one. */
+int agent_history(struct agent *a, enum window_kind kind, const struct history_range *r, struct profile_window **ret,
+		  struct history_state *ret_state, struct err *e);
 /* The Unix time (ms) up to which the history is finished, and from where it reaches. */
 void agent_history_range(struct agent *a, int64_t *ret_from_ms, int64_t *ret_to_ms);
 

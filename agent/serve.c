@@ -174,19 +174,37 @@ static int64_t seconds_of(struct httpd_request *rq)
 	return num_parse_i64(httpd_param(rq, "seconds"), &s) && s > 0 ? s : SECONDS_DEFAULT;
 }
 
+/* "BOOT-N": the windows after that of number N of this run of the agent; of another run: all. */
+static int after_of(const struct agent_server *s, struct view v, uint64_t *ret, struct err *e)
+{
+	const char *dash = v.len ? memchr(v.ptr, '-', v.len) : NULL;
+	uint64_t n = 0;
+	if (v.len && (!dash || !num_parse_u64(view_make(dash + 1, v.len - (size_t)(dash + 1 - v.ptr)), &n)))
+		return err_set(e, ERR_BAD_DATA, "after is the agent's X-Pyrrha-Boot, a dash and the number of a window");
+	*ret = dash && view_eqs(view_make(v.ptr, (size_t)(dash - v.ptr)), s->boot) ? n : 0;
+	return 0;
+}
+
 static int history(struct agent_server *s, struct httpd_request *rq, enum window_kind kind, struct profile_window **ret,
 		   struct err *e)
 {
 	struct view from = httpd_param(rq, "from"), to = httpd_param(rq, "to");
-	int64_t from_ms, to_ms, have_from_ms, have_to_ms;
-	agent_history_range(s->agent, &have_from_ms, &have_to_ms);
-	from_ms = have_from_ms;
-	to_ms = have_to_ms;
-	if ((from.len && !clock_parse_time_ms(from, &from_ms)) || (to.len && !clock_parse_time_ms(to, &to_ms)))
+	struct history_range r = { .whole = view_eqs(httpd_param(rq, "whole"), "1") };
+	struct history_state have = { 0 };
+	agent_history_range(s->agent, &r.from_ms, &r.to_ms);
+	if ((from.len && !clock_parse_time_ms(from, &r.from_ms)) || (to.len && !clock_parse_time_ms(to, &r.to_ms)))
 		return err_set(e, ERR_BAD_DATA, "from and to are Unix times in seconds, or RFC 3339");
-	if (from_ms >= to_ms)
+	if (r.from_ms >= r.to_ms)
 		return err_set(e, ERR_BAD_DATA, "from must be before to");
-	return agent_history(s->agent, kind, from_ms, to_ms, ret, e);
+	int rc = after_of(s, httpd_param(rq, "after"), &r.after, e);
+	if (rc)
+		return rc;
+	rc = agent_history(s->agent, kind, &r, ret, &have, e);
+	if (have.finished_ms)
+		httpd_set_header(rq, "X-Pyrrha-Finished", "%lld", (long long)have.finished_ms);
+	if (rc && have.next_ms)
+		httpd_set_header(rq, "X-Pyrrha-Next", "%lld", (long long)have.next_ms);
+	return rc;
 }
 
 static void serve_kind(struct httpd_request *rq, struct agent_server *s, enum window_kind kind)
