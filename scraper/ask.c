@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/num.h"
 #include "scraper/metrics_work.h"
+#include "scraper/piece.h"
 #include "scraper/table.h"
 
 #define ERROR_TEXT 160 /* bytes of an error page that are shown */
@@ -135,12 +136,17 @@ static void on_done(void *arg, struct fetch_response *r, const struct err *e)
 	w->duration_ns = r->duration_ns;
 	w->end_ms = MAX(clock_now_ms(), w->start_ms);
 	w->end_boot_ms = clock_boot_ms();
+	pthread_mutex_lock(&s->lock);
+	bool of_use = !w->piece || (e->code && e->code != ERR_LIMIT) || piece_answered(w, r);
+	pthread_mutex_unlock(&s->lock);
 	if (e->code && !w->err.code)
 		w->err = *e;
 	else if (!e->code && r->status != 200)
 		say_status(w, buf_view(&w->body));
 	else if (!e->code && w->endpoint->is_metrics && w->body.len && metrics_work_check_type(w->job, view_of(r->content_type), &w->err))
 		memory_drop_body(w);
+	else if (!e->code && !of_use)
+		err_set(&w->err, ERR_NOT_FOUND, "the agent has not finished all of what it was asked for");
 	if (e->code == ERR_LIMIT)
 		metric_inc(&scraper_table[M_BODY_LIMIT]);
 	pthread_mutex_lock(&s->lock);
@@ -168,7 +174,18 @@ static void fail_at_once(struct work *w)
 
 void ask(struct endpoint *ep)
 {
+	bool extra = ep->extra;
+	struct piece *piece = NULL;
+	ep->extra = false;
+	if (!extra)
+		ep->extras = CURSOR_EXTRAS;
+	if (pieces_of(ep) && !(piece = piece_begin(ep))) {
+		int64_t now_ms = clock_now_ms();
+		set_due(ep, now_ms, now_ms);
+		return;
+	}
 	struct work *w = work_new(ep);
+	w->piece = piece;
 	const char *refused = ep->refused ? ep->refused : ep->pool ? ep->pool->refused : NULL;
 	if (refused) {
 		err_set(&w->err, ERR_LIMIT, "%s", refused);
@@ -188,10 +205,13 @@ void ask(struct endpoint *ep)
 	uint64_t limit = ep->job->body_size_limit;
 	if (ep->is_metrics && limit)
 		limit--; /* as Prometheus counts it: a body of so many bytes is too large */
-	struct fetch_request q = { .url = ep->url, .unix_socket = ep->socket, .headers = headers, .n_headers = ep->is_metrics ? 2 : 1, .timeout_ms = ep->deadline_ms,
+	char *url = piece ? piece_url(piece) : NULL;
+	struct fetch_request q = { .url = url ? url : ep->url, .unix_socket = ep->socket, .headers = headers, .n_headers = ep->is_metrics ? 2 : 1, .timeout_ms = ep->deadline_ms,
 				   .connect_timeout_ms = MIN(ep->timeout_ms, ep->deadline_ms),
 				   .max_bytes = limit, .compressed = ep->job->enable_compression,
 				   .on_data = on_data, .on_data_arg = f };
+	if (piece)
+		memcpy(q.want_headers, cursor_headers, sizeof q.want_headers);
 	f->work = w;
 	if (fetch_start(ep->scraper->loop, ep->client, &q, on_done, f, &f->fetch, &w->err)) {
 		memory_drop_body(w);
@@ -201,6 +221,7 @@ void ask(struct endpoint *ep)
 		enlist(f, &ep->scraper->flights);
 	}
 	free(header);
+	free(url);
 }
 
 static void drop_all(struct flight **list)

@@ -19,6 +19,7 @@
 #include "base/heap.h"
 #include "base/map.h"
 #include "base/vec.h"
+#include "scraper/cursor.h"
 #include "scraper/delta.h"
 #include "scraper/metric_cache.h"
 #include "scraper/receipt.h"
@@ -37,7 +38,7 @@ struct series {
 	char *text;
 	struct labels *labels; /* owned; NULL: relabelling dropped it */
 	struct labels *group;  /* labels of samples that it was split by; owned; NULL: not split */
-	int64_t last_seen_boot_ms; /* of a split series: when the last profile had it; as end_boot_ms */
+	int64_t last_seen_ms;  /* of a split series: when the last profile had it, by split_clock */
 	uint64_t serial;       /* of the configuration it was made by */
 	bool live;             /* has a sample newer than its last stale marker */
 	bool seen;             /* in the scrape at work */
@@ -95,6 +96,9 @@ struct endpoint {
 	int64_t last_start_ms;           /* monotonic */
 	int64_t slot_ms;                 /* when it is due by the wall clock */
 	struct flight *flight;           /* the request under way */
+	struct cursor *cursor;           /* of an agent's history; counted in its refs. NULL: is not asked so */
+	int extras;                      /* pieces that may still be asked for before the next regular scrape */
+	bool extra;                      /* it is due for one of these */
 	bool gone;
 
 	unsigned passed;                 /* times in a row that it was due and there was no memory */
@@ -199,6 +203,7 @@ struct work {
 	const struct type_config *type;
 	struct buf body;
 	struct err err;                  /* what is known to be wrong */
+	struct piece *piece;             /* of an agent's history, that it is; owned. NULL: is none, or storage has it */
 	size_t held;                     /* bytes of the body that the budget counts */
 	int http_status;
 	bool conflict;                   /* the target was measuring for somebody else */
@@ -271,6 +276,7 @@ struct scraper {
 	atomic_int_least64_t give_up_ms; /* monotonic: decoding ends then, because the program does; 0 = not yet */
 	struct worker *workers;
 	unsigned n_workers;
+	struct cursors cursors;
 	struct budget memory;
 	size_t owed[PASSED_MAX + 1];     /* bytes, by how often in a row an endpoint was passed over */
 	struct heap claims;              /* endpoints that were, by when room is to be kept for them */
@@ -345,7 +351,7 @@ struct target_plan {
 	struct labels *visible;  /* owned */
 	char *url, *name, *socket; /* socket: NULL = none */
 	int64_t interval_ms, timeout_ms, deadline_ms, asked_s;
-	uint64_t hash, target_key, slot_hash;
+	uint64_t hash, target_key, slot_hash, cursor_key;
 };
 void target_plan_make(const struct job_config *j, const struct type_config *t, struct labels group, struct labels target,
 		      struct arena *a, struct target_plan *ret);

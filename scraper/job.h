@@ -20,6 +20,7 @@ struct job {
 	int64_t limit_ns;               /* of CPU time, while it is decoded */
 	bool asks;                      /* names have to be asked for first: nothing was done */
 	int64_t n_scraped, n_added, n_new; /* text metrics: samples in the body, those left after relabelling, series that began */
+	bool offered;                   /* the sink was asked to take it */
 	bool again;                     /* it was believed to be light and is not: nothing was done */
 };
 

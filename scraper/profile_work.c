@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "pprof/pprof.h"
 #include "scraper/names.h"
+#include "scraper/piece.h"
 #include "scraper/split.h"
 #include "scraper/table.h"
 
@@ -87,6 +88,13 @@ static void find_stamp(struct job *j)
 {
 	const struct work *w = j->work;
 	struct profile *p = j->p;
+	if (piece_taken(w)) {
+		const struct cursor_answer *a = &w->piece->answer;
+		j->t_ms = a->end_ms;
+		j->cover_ms = a->end_ms - a->start_ms;
+		j->delta_duration_ns = p->duration_ns = j->cover_ms * 1000000;
+		return;
+	}
 	int64_t asked_ns = j->ep->asked_s * INT64_C(1000000000);
 	if (!profile_duration_is_sane(p->duration_ns)) {
 		p->duration_ns = asked_ns;
@@ -107,11 +115,21 @@ static void find_stamp(struct job *j)
 }
 
 /* (t - w, t]: since the previous scrape if that is near, else one interval; never less than the duration. */
-int64_t work_cover(const struct job *j, int64_t duration_ns)
+static int64_t work_cover(const struct job *j, int64_t duration_ns)
 {
 	int64_t interval = j->ep->interval_ms, since = stamp_since(j->ep, j->work, j->t_ms);
 	int64_t w = since > 0 && since <= interval + interval / 2 ? since : interval;
 	return MAX(w, (duration_ns + 999999) / 1000000);
+}
+
+/* A piece of a history is what happened, whatever was asked for. */
+void work_times(const struct job *j, int64_t duration_ns, struct sink_profile *sp)
+{
+	sp->t_ms = j->t_ms;
+	sp->duration_ns = duration_ns;
+	sp->cover_ms = j->cover_ms ? j->cover_ms : work_cover(j, duration_ns);
+	sp->interval_ms = MAX(j->ep->interval_ms, j->cover_ms);
+	sp->asked_ms = j->cover_ms ? 0 : j->ep->asked_s * 1000;
 }
 
 /* One sample type's series, made when it is first seen; NULL: dropped by relabelling, or an error (j->err). */
@@ -162,13 +180,11 @@ static int sort_columns(struct job *j, struct columns kinds[4])
 	return 0;
 }
 
-static struct sink_profile *put_columns(struct job *j, const struct columns *c)
+static struct sink_profile *put_columns(struct job *j, const struct columns *c, int64_t duration_ns)
 {
 	struct sink_profile *sp = batch_add_profile(j->batch);
 	sp->profile = j->p;
-	sp->t_ms = j->t_ms;
-	sp->interval_ms = j->ep->interval_ms;
-	sp->asked_ms = j->ep->asked_s * 1000;
+	work_times(j, duration_ns, sp);
 	sp->period = j->p->period;
 	for (uint32_t i = 0; i < c->n; i++)
 		batch_add_column(j->batch, *c->series[i]->labels, &c->series[i]->type, c->index[i]);
@@ -177,11 +193,8 @@ static struct sink_profile *put_columns(struct job *j, const struct columns *c)
 
 static void put_plain(struct job *j, const struct columns *c, int64_t duration_ns)
 {
-	if (!c->n)
-		return;
-	struct sink_profile *sp = put_columns(j, c);
-	sp->duration_ns = duration_ns;
-	sp->cover_ms = work_cover(j, duration_ns);
+	if (c->n)
+		put_columns(j, c, duration_ns);
 }
 
 /* An answer that holds what happened since the request before, if that was ours. Of the first nobody knows since when. */
@@ -190,10 +203,9 @@ static void put_since_last(struct job *j, const struct columns *c)
 	int64_t since_ms = stamp_since(j->ep, j->work, j->t_ms);
 	if (!c->n || !since_ms)
 		return;
-	struct sink_profile *sp = put_columns(j, c);
+	struct sink_profile *sp = put_columns(j, c, since_ms * 1000000);
 	sp->asked_ms = 0; /* it observes all of the time */
 	sp->cover_ms = since_ms;
-	sp->duration_ns = since_ms * 1000000;
 }
 
 static uint64_t columns_id(const struct job *j, const struct columns *c)
@@ -231,11 +243,10 @@ static int put_increase(struct job *j, const struct columns *c)
 	int64_t since_ms = stamp_since(ep, j->work, j->t_ms);
 	if (r == DELTA_BASELINE || !since_ms)
 		return 0;
-	struct sink_profile *sp = put_columns(j, c);
+	struct sink_profile *sp = put_columns(j, c, since_ms * 1000000);
 	sp->values = values;
 	sp->asked_ms = 0; /* an increase observes all of the time */
 	sp->cover_ms = since_ms;
-	sp->duration_ns = sp->cover_ms * 1000000;
 	return 0;
 }
 

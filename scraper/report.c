@@ -4,7 +4,7 @@
 
 void batch_reset(struct batch *b)
 {
-	b->columns.n = b->parts.n = b->floats.n = b->profiles.n = 0;
+	b->columns.n = b->parts.n = b->floats.n = b->notes.n = b->profiles.n = 0;
 }
 
 void batch_free(struct batch *b)
@@ -12,6 +12,7 @@ void batch_free(struct batch *b)
 	vec_free(&b->columns);
 	vec_free(&b->parts);
 	vec_free(&b->floats);
+	vec_free(&b->notes);
 	vec_free(&b->profiles);
 }
 
@@ -51,6 +52,11 @@ bool batch_add_float(struct batch *b, const struct target *t, const char *metric
 	return l.v != NULL;
 }
 
+void batch_add_note(struct batch *b, struct view key, struct view value, int64_t t_ms)
+{
+	vec_push(&b->notes, (struct sink_note){ key, value, t_ms });
+}
+
 int batch_send(struct batch *b, struct sink *sink, void (*done)(void *arg, const struct err *e), void *arg,
 	       struct sink_result *res, struct err *e)
 {
@@ -62,11 +68,11 @@ int batch_send(struct batch *b, struct sink *sink, void (*done)(void *arg, const
 		if (p.n_columns)
 			vec_push(&b->profiles, p);
 	}
-	if (!b->profiles.n && !b->floats.n) {
+	if (!b->profiles.n && !b->floats.n && !b->notes.n) {
 		done(arg, &(struct err){ 0 });
 		return 0;
 	}
 	struct sink_batch batch = { .profiles = b->profiles.v, .n_profiles = b->profiles.n, .floats = b->floats.v,
-				    .n_floats = b->floats.n, .done = done, .done_arg = arg };
+				    .n_floats = b->floats.n, .notes = b->notes.v, .n_notes = b->notes.n, .done = done, .done_arg = arg };
 	return sink->append(sink, &batch, res, e);
 }

@@ -16,6 +16,7 @@ struct batch {
 	VEC(struct sink_column) columns;
 	VEC(struct part) parts;
 	VEC(struct sink_float) floats;
+	VEC(struct sink_note) notes;
 	VEC(struct sink_profile) profiles; /* parts with their columns in place */
 };
 
@@ -29,6 +30,8 @@ void batch_add_stale(struct batch *b, const struct series *s, int64_t t_ms, int6
 /* A float about the target; profile NULL = of the whole target. False past the arena's cap. */
 bool batch_add_float(struct batch *b, const struct target *t, const char *metric, const char *profile, int64_t t_ms,
 		     double v);
+/* What is to be found again after a restart; views are borrowed until it is handed over. */
+void batch_add_note(struct batch *b, struct view key, struct view value, int64_t t_ms);
 /* Hands it over; done(arg) is told whether it was stored, unless this fails. An empty batch is told of at once. */
 int batch_send(struct batch *b, struct sink *sink, void (*done)(void *arg, const struct err *e), void *arg,
 	       struct sink_result *res, struct err *e) MUST_USE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The scraper's life: threads, the loop that starts what is due, reloads, and the end. Shut down goes left to right:
  * the loop cancels its requests, the queue is closed, the decoders drain it. */
-#include "scraper/internal.h"
+#include "scraper/piece.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -73,6 +73,8 @@ void endpoint_unref(struct endpoint *ep)
 	names_free(ep->names, &ep->scraper->memory);
 	metric_cache_release(&ep->metrics);
 	receipt_unref(ep->receipt);
+	if (ep->cursor)
+		ep->cursor->refs--;
 	free(ep->url);
 	free(ep->socket);
 	free(ep->name);
@@ -88,6 +90,7 @@ void work_free(struct work *w)
 	memory_drop_body(w);
 	buf_free(&w->names.ask);
 	buf_free(&w->names.answer);
+	piece_end(w->piece);
 	scraper_config_unref(w->config);
 	endpoint_unref(w->endpoint);
 	free(w);
@@ -110,7 +113,8 @@ static int start_due(struct scraper *s)
 	while ((next = heap_first(&s->due)) && next->key <= now) {
 		struct endpoint *ep = heap_entry(next, struct endpoint, due);
 		heap_remove(&s->due, &ep->due);
-		observe_interval(ep, now);
+		if (!ep->extra)
+			observe_interval(ep, now);
 		ep->last_start_ms = now;
 		ask(ep);
 	}
@@ -233,8 +237,10 @@ int scraper_new(struct scraper **ret, struct sink *sink, const struct scraper_op
 	s->loop = fetch_loop_new(e);
 	if (s->loop)
 		fetch_loop_pace(s->loop, LARGE_BODIES_PER_S);
-	int rc = s->loop ? start_threads(s, o && o->decoders ? o->decoders : (unsigned)MAX(1, MIN(cpus, 8)), e)
-			 : -ERR_INTERNAL;
+	int rc = cursors_load(&s->cursors, sink, e);
+	if (!rc)
+		rc = s->loop ? start_threads(s, o && o->decoders ? o->decoders : (unsigned)MAX(1, MIN(cpus, 8)), e)
+			     : -ERR_INTERNAL;
 	if (rc) {
 		scraper_free(s);
 		return rc;
@@ -403,6 +409,7 @@ void scraper_free(struct scraper *s)
 	heap_free(&s->claims);
 	vec_free(&s->targets);
 	map_free(&s->target_index);
+	cursors_release(&s->cursors);
 	scraper_config_unref(s->config);
 	fetch_loop_free(s->loop);
 	pthread_cond_destroy(&s->work_came);

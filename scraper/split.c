@@ -8,6 +8,8 @@
 #include <stdlib.h>
 
 #include "scraper/profile_work.h"
+#include "scraper/piece.h"
+#include "scraper/seen.h"
 #include "scraper/table.h"
 
 #define SPLIT_MORE_MAX 64
@@ -209,6 +211,12 @@ static int find_types(struct splitting *x)
 	return 0;
 }
 
+/* What is idle in an agent's history is so by its own time, whenever that is asked for: every server has the same. */
+static int64_t split_clock(const struct job *j)
+{
+	return j->ep->cursor ? j->t_ms : j->work->end_boot_ms;
+}
+
 /* Puts the columns of one kind of a group into the batch; samples NULL with n 0: observed, and nothing was there. */
 static int put_group(struct splitting *x, const struct labels *labels, enum profile_kind kind, const uint32_t *samples,
 		     uint32_t n)
@@ -232,16 +240,12 @@ static int put_group(struct splitting *x, const struct labels *labels, enum prof
 			sp->profile = j->p;
 			sp->samples = samples;
 			sp->n_samples = n;
-			sp->t_ms = j->t_ms;
-			sp->duration_ns = kind == PROFILE_DELTA ? j->delta_duration_ns : 0;
-			sp->cover_ms = work_cover(j, sp->duration_ns);
-			sp->interval_ms = j->ep->interval_ms;
-			sp->asked_ms = j->ep->asked_s * 1000;
+			work_times(j, kind == PROFILE_DELTA ? j->delta_duration_ns : 0, sp);
 			sp->period = j->p->period;
 		}
 		s->seen = true;
 		if (n)
-			s->last_seen_boot_ms = j->work->end_boot_ms;
+			s->last_seen_ms = split_clock(j);
 		batch_add_column(j->batch, *s->labels, &s->type, x->columns[i]);
 	}
 	return 0;
@@ -249,8 +253,36 @@ static int put_group(struct splitting *x, const struct labels *labels, enum prof
 
 bool split_is_idle(const struct job *j, const struct series *s)
 {
-	return s->group && !j->err.code && s->last_seen_boot_ms &&
-	       j->work->end_boot_ms - s->last_seen_boot_ms <= SPLIT_IDLE_MS;
+	return s->group && !j->err.code && j->work->kind == WORK_SCRAPE && s->last_seen_ms && split_clock(j) - s->last_seen_ms <= SPLIT_IDLE_MS;
+}
+
+/* Series that were there before the program started. */
+static bool restore(void *arg, int64_t age_ms, struct labels l)
+{
+	struct splitting *x = arg;
+	struct job *j = x->j;
+	uint64_t serial = j->work->config->serial;
+	for (uint32_t i = 0; i < x->n_columns; i++) {
+		if (series_find(&j->ep->series, &x->types[i], &l, serial))
+			continue;
+		struct series *s = series_add(&j->ep->series, &x->types[i], &l, j->ep->target, j->work->job, serial, &j->worker->arena, &j->err);
+		if (!s)
+			return false;
+		s->live = s->labels != NULL;
+		s->last_seen_ms = j->work->piece->asked.before.end_ms - age_ms;
+	}
+	return true;
+}
+
+static int restore_seen(struct splitting *x)
+{
+	struct job *j = x->j;
+	size_t n;
+	char *seen = piece_taken(j->work) ? piece_take_seen(j->ep, &n) : NULL;
+	if (seen)
+		seen_decode(view_make(seen, n), &j->worker->arena, restore, x);
+	free(seen);
+	return -(int)j->err.code;
 }
 
 /* A container that used no CPU reads 0, not absent. */
@@ -276,6 +308,7 @@ int split_profile(struct job *j)
 	if (j->work->job->series_from_profile)
 		take_named(&x);
 	int rc = find_types(&x);
+	rc = rc ? rc : restore_seen(&x);
 	rc = rc ? rc : group_samples(&x);
 	if (!rc)
 		fold_groups(&x);

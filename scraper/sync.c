@@ -164,6 +164,8 @@ static void adopt(struct sync *y, struct endpoint *ep, struct plan *plan)
 	ep->timeout_ms = plan->p.timeout_ms;
 	ep->deadline_ms = plan->p.deadline_ms;
 	ep->asked_s = plan->p.asked_s;
+	if (y->setup->job->agent && plan->type->delta && !ep->cursor)
+		ep->cursor = cursors_get(&ep->scraper->cursors, plan->p.cursor_key, clock_now_ms());
 	free(ep->refused);
 	ep->refused = TAKE_PTR(plan->p.problem);
 	if (moved && !ep->flight && ep->due.at)

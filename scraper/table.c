@@ -62,6 +62,9 @@ struct metric scraper_table[M_METRICS_] = {
 			    METRIC_COUNTER },
 	[M_NAMES_ASKED] = { "pyrrha_target_symbol_requests_total", "Requests to targets for the names of addresses.", METRIC_COUNTER },
 	[M_NAMES_FAILED] = { "pyrrha_target_symbol_requests_failed_total", "Of these, those that brought none.", METRIC_COUNTER },
+	[M_WINDOWS_LOST] = { "pyrrha_target_windows_lost_total",
+			     "Windows of agents' histories that were never asked for in time, or could not be taken in; an agent that "
+			     "started anew is at least one.", METRIC_COUNTER, "scrape_job" },
 	[M_DECODE] = { "pyrrha_target_profile_decode_seconds", "Time to decode a profile and hand it to storage.",
 		       METRIC_HISTOGRAM },
 	[M_QUEUE_ITEMS] = { "pyrrha_target_queue_length", "Scrapes waiting for a decoder.", METRIC_GAUGE },

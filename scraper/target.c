@@ -214,6 +214,7 @@ static void identify(const struct type_config *t, struct labels l, struct target
 		p->target_key = hash_bytes_seed(socket.ptr, socket.len, p->target_key);
 		p->slot_hash = hash_bytes_seed(socket.ptr, socket.len, p->slot_hash);
 	}
+	p->cursor_key = hash_u64(p->slot_hash ^ labels_hash(*p->visible));
 }
 
 /* The labels that say where a request goes. */

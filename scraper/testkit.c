@@ -57,6 +57,51 @@ static void keep_profile(struct fake_sink *f, const struct sink_profile *p)
 	}
 }
 
+static void keep_note(struct fake_sink *f, const struct sink_note *n)
+{
+	struct kept_note *k = NULL;
+	for (size_t i = 0; i < f->notes.n && !k; i++)
+		if (view_eq(view_make(f->notes.v[i].key, f->notes.v[i].key_len), n->key))
+			k = &f->notes.v[i];
+	if (!k) {
+		k = vec_add(&f->notes);
+		k->key = xmalloc(n->key.len);
+		memcpy(k->key, n->key.ptr, n->key.len);
+		k->key_len = n->key.len;
+	}
+	free(k->value);
+	k->value = xmalloc(n->value.len + 1);
+	memcpy(k->value, n->value.ptr, n->value.len);
+	k->value[n->value.len] = 0;
+	k->value_len = n->value.len;
+	k->t_ms = n->t_ms;
+}
+
+static int notes(struct sink *s, struct view prefix, void (*note)(void *arg, const struct sink_note *n), void *arg, struct err *e)
+{
+	struct fake_sink *f = (struct fake_sink *)s;
+	(void)e;
+	pthread_mutex_lock(&f->lock);
+	for (size_t i = 0; i < f->notes.n; i++) {
+		const struct kept_note *k = &f->notes.v[i];
+		if (view_starts(view_make(k->key, k->key_len), prefix))
+			note(arg, &(struct sink_note){ view_make(k->key, k->key_len), view_make(k->value, k->value_len), k->t_ms });
+	}
+	pthread_mutex_unlock(&f->lock);
+	return 0;
+}
+
+char *fake_sink_note(struct fake_sink *s, const char *kind)
+{
+	char *ret = NULL;
+	pthread_mutex_lock(&s->lock);
+	for (size_t i = 0; i < s->notes.n && !ret; i++)
+		if (strcmp(s->notes.v[i].key, kind) == 0)
+			ret = xstrdup(s->notes.v[i].value);
+	pthread_mutex_unlock(&s->lock);
+	return ret;
+}
+
 static int append(struct sink *s, const struct sink_batch *b, struct sink_result *ret, struct err *e)
 {
 	struct fake_sink *f = (struct fake_sink *)s;
@@ -79,6 +124,8 @@ static int append(struct sink *s, const struct sink_batch *b, struct sink_result
 		return 0;
 	}
 	f->batches++;
+	for (size_t i = 0; i < b->n_notes; i++)
+		keep_note(f, &b->notes[i]);
 	for (size_t i = 0; i < b->n_profiles; i++)
 		keep_profile(f, &b->profiles[i]);
 	for (size_t i = 0; i < b->n_floats; i++)
@@ -95,7 +142,7 @@ static int append(struct sink *s, const struct sink_batch *b, struct sink_result
 
 void fake_sink_init(struct fake_sink *s)
 {
-	*s = (struct fake_sink){ .sink = { append } };
+	*s = (struct fake_sink){ .sink = { append, notes } };
 	pthread_mutex_init(&s->lock, NULL);
 }
 
@@ -104,6 +151,11 @@ void fake_sink_free(struct fake_sink *s)
 	for (size_t i = 0; i < s->v.n; i++)
 		free(s->v.v[i].series);
 	vec_free(&s->v);
+	for (size_t i = 0; i < s->notes.n; i++) {
+		free(s->notes.v[i].key);
+		free(s->notes.v[i].value);
+	}
+	vec_free(&s->notes);
 	pthread_mutex_destroy(&s->lock);
 }
 

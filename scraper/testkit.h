@@ -24,11 +24,18 @@ struct kept {
 	enum profile_kind kind;
 };
 
+struct kept_note {
+	char *key, *value;     /* owned; lengths beside, as keys have zeros */
+	size_t key_len, value_len;
+	int64_t t_ms;
+};
+
 struct fake_sink {
 	struct sink sink;
 	pthread_mutex_t lock;
 	VEC(struct kept) v;
 	size_t batches;
+	VEC(struct kept_note) notes; /* the newest of each key */
 	atomic_int fail;       /* enum err_code to fail profiles with; 0 = take all */
 	atomic_int refuse;     /* the same for all that comes */
 	atomic_int lose;       /* all is taken in, and then told of as not stored, with this code */
@@ -37,6 +44,8 @@ struct fake_sink {
 
 void fake_sink_init(struct fake_sink *s);
 void fake_sink_free(struct fake_sink *s);
+/* The value of the only note whose key begins so, owned; NULL: there is none. */
+char *fake_sink_note(struct fake_sink *s, const char *kind);
 /* How many samples of series whose text contains `what`; the newest in *last (may be NULL). */
 size_t fake_sink_find(struct fake_sink *s, const char *what, struct kept *last);
 /* Waits until there are n; false after ms. */

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "scraper/metrics_work.h"
 #include "scraper/names.h"
+#include "scraper/piece.h"
 #include "scraper/profile_work.h"
 #include "scraper/split.h"
 #include "scraper/table.h"
@@ -52,7 +53,9 @@ static void put_stale(struct job *j)
 		metrics_work_put_stale(j);
 		return;
 	}
-	int64_t t = stamp_after(j->ep->last_t_ms, j->work->end_ms);
+	int64_t t = j->cover_ms ? j->t_ms : stamp_after(j->ep->last_t_ms, j->work->end_ms);
+	if (!j->cover_ms && pieces_of(j->ep))
+		t |= 1; /* a piece that comes later may end at any full second */
 	for (size_t i = 0; i < j->ep->series.v.n; i++) {
 		struct series *s = j->ep->series.v.v[i];
 		if (s->live && !s->seen && !split_is_idle(j, s) && !same_labels_seen(&j->ep->series, s))
@@ -163,6 +166,8 @@ static int note_outcome(struct job *j, int64_t *ret_up_ms)
 	ep->note = now == OUTCOME_ABSENT ? xstrdup(j->err.msg) : now == OUTCOME_OK && !is_metrics(j) ? profile_work_note(j->p) : NULL;
 	if (now == OUTCOME_OK && !ep->note && !is_metrics(j))
 		ep->note = names_problem(ep);
+	if (ep->cursor && now == OUTCOME_OK)
+		ep->note = piece_note(j->work, ep->note);
 	ep->last_scrape_ms = j->work->start_ms;
 	ep->last_duration_ns = j->work->duration_ns;
 	ep->last_bytes = (int64_t)j->work->bytes;
@@ -224,6 +229,18 @@ static void count_result(const struct sink_result *r)
 static int send(struct job *j, struct sink_result *res, struct err *e)
 {
 	struct receipt *r = receipt_expect(j->ep->receipt);
+	struct piece *p = j->work->piece;
+	if (p && p->moves) {
+		j->work->piece = NULL; /* storage may tell of it before it returns */
+		p->receipt = r;
+		int refused = batch_send(j->batch, j->worker->scraper->sink, piece_done, p, res, e);
+		if (refused) {
+			j->work->piece = p;
+			receipt_unref(TAKE_PTR(p->receipt));
+			p->moves = false;
+		}
+		return refused;
+	}
 	int rc = batch_send(j->batch, j->worker->scraper->sink, receipt_done, r, res, e);
 	if (rc)
 		receipt_unref(r);
@@ -242,20 +259,45 @@ static void doubt_ends(struct job *j)
 			j->ep->series.v.v[i]->live = true;
 }
 
+/* What an agent has measured meanwhile is there once it can be asked again: its series do not end at once. */
+static bool may_still_come(const struct job *j)
+{
+	return pieces_of(j->ep) && j->work->end_ms - j->ep->last_t_ms <= SPLIT_IDLE_MS;
+}
+
+/* The agent has answered, and there is nothing to store: it is up, and its series go on. */
+static void wait_for_more(struct job *j)
+{
+	struct sink_result res;
+	struct err e = { 0 };
+	j->err = (struct err){ 0 };
+	metric_inc(&scraper_table[M_SCRAPES]);
+	put_reports(j);
+	if (send(j, &res, &e) == 0)
+		count_result(&res);
+	else if (e.code != ERR_UNAVAILABLE)
+		metric_inc(&scraper_table[M_SINK_FAILED]);
+}
+
 /* A scrape that brought nothing: nothing but the end of its series and what is told of the target. */
 static void fail(struct job *j)
 {
 	struct sink_result res;
 	struct err e = { 0 };
+	bool may_come = may_still_come(j);
+	j->cover_ms = 0;
 	batch_reset(j->batch);
 	clear_seen(j);
 	if (is_metrics(j))
 		metrics_work_fail(j);
-	put_stale(j);
+	if (!may_come)
+		put_stale(j);
 	put_reports(j);
+	piece_put_refused(j);
 	if (send(j, &res, &e) == 0) {
 		count_result(&res);
-		settle_series(j);
+		if (!may_come)
+			settle_series(j);
 	} else if (e.code != ERR_UNAVAILABLE) {
 		metric_inc(&scraper_table[M_SINK_FAILED]);
 	}
@@ -310,14 +352,21 @@ static void scrape(struct job *j)
 	doubt_ends(j);
 	if (is_metrics(j))
 		metrics_work_begin(j);
+	if (piece_is_nothing(j->work)) {
+		wait_for_more(j);
+		return;
+	}
 	if (!j->err.code && (is_metrics(j) ? metrics_work_put(j) : profile_work_put(j)) && left_alone(j))
 		return;
 	metric_inc(&scraper_table[M_SCRAPES]);
 	if (!j->err.code) {
 		put_stale(j);
 		put_reports(j);
-		if (send(j, &res, &j->err) == 0) {
+		j->offered = !piece_taken(j->work) || piece_put_note(j);
+		if (j->offered && send(j, &res, &j->err) == 0) {
 			count_result(&res);
+			if (res.over_notes && ep->cursor)
+				piece_notes_full(ep);
 			note_other(j, res.over_names);
 			settle_series(j);
 			stamp_note(ep, j->work, j->t_ms);

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scraper/piece.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "scraper/job.h"
+#include "scraper/seen.h"
+#include "scraper/table.h"
+
+#define TRIES 3            /* then a piece that cannot be taken in is lost */
+#define TELL_MS 3600000    /* so long the page says that windows were lost */
+#define APART_MS 60000     /* clocks that differ by more are worth a word */
+
+struct piece *piece_begin(struct endpoint *ep)
+{
+	struct cursor *c = ep->cursor;
+	if (c->busy)
+		return NULL;
+	struct cursor_piece asked = cursor_next(c, ep->interval_ms, clock_now_ms());
+	if (!asked.to_ms)
+		return NULL;
+	struct piece *p = NEW(struct piece);
+	p->endpoint = ep;
+	ep->refs++;
+	p->asked = asked;
+	c->busy = true;
+	return p;
+}
+
+/* One more beside the regular scrape: at once. */
+static void ask_again(struct endpoint *ep)
+{
+	if (ep->gone || ep->flight || !ep->due.at || !ep->extras || !cursor_next(ep->cursor, ep->interval_ms, clock_now_ms()).to_ms)
+		return;
+	ep->extras--;
+	ep->extra = true;
+	heap_put(&ep->scraper->due, &ep->due, clock_mono_ms());
+	fetch_loop_wake(ep->scraper->loop);
+}
+
+void piece_end(struct piece *p)
+{
+	if (!p)
+		return;
+	struct endpoint *ep = p->endpoint;
+	ep->cursor->busy = false;
+	if (p->more && !atomic_load_explicit(&ep->scraper->stopping, memory_order_relaxed))
+		ask_again(ep);
+	free(p);
+	endpoint_unref(ep);
+}
+
+/* The seconds are for an agent that has no history. */
+char *piece_url(const struct piece *p)
+{
+	const struct cursor_piece *a = &p->asked;
+	struct buf url = { 0 };
+	buf_printf(&url, "%s&from=%lld.%03lld&to=%lld.%03lld&whole=1", p->endpoint->url, (long long)a->from_ms / 1000,
+		   (long long)a->from_ms % 1000, (long long)a->to_ms / 1000, (long long)a->to_ms % 1000);
+	if (a->before.boot[0])
+		buf_printf(&url, "&after=%s-%llu", a->before.boot, (unsigned long long)a->before.number);
+	return buf_take(&url, NULL);
+}
+
+bool piece_answered(struct work *w, struct fetch_response *r)
+{
+	struct piece *p = w->piece;
+	struct endpoint *ep = w->endpoint;
+	if (r->status != 200 && r->status != 404)
+		return true;
+	cursor_parse_answer(r->headers, &p->answer);
+	/* Waits are off, by default: not a history that is empty. */
+	if (r->status == 404 && !p->answer.finished_ms && !w->type->named)
+		p->answer.boot[0] = 0;
+	p->news = cursor_learn(ep->cursor, &p->asked, &p->answer, r->status, ep->interval_ms, w->end_ms);
+	p->answered = true;
+	p->more = p->news == CURSOR_MOVED;
+	return r->status != 200 || p->news == CURSOR_TAKEN || p->news == CURSOR_OLD;
+}
+
+bool piece_taken(const struct work *w)
+{
+	return w->piece && w->piece->answered && w->piece->news == CURSOR_TAKEN;
+}
+
+bool piece_is_nothing(const struct work *w)
+{
+	return w->piece && w->piece->answered && (w->piece->news == CURSOR_WAIT || w->piece->news == CURSOR_MOVED);
+}
+
+/* What the next start has to know of idle series. */
+static void put_seen(struct job *j, int64_t t_ms, struct buf *out)
+{
+	struct endpoint *ep = j->ep;
+	struct cursor *c = ep->cursor;
+	pthread_mutex_lock(&ep->scraper->lock);
+	bool brief = c->brief, there = c->seen != NULL;
+	if (there && !brief) /* nothing was decoded since the start */
+		buf_put(out, c->seen, c->seen_len);
+	pthread_mutex_unlock(&ep->scraper->lock);
+	if (!there && !brief && j->work->job->series_labels.n)
+		seen_encode(&ep->series, j->work->config->serial, t_ms, out);
+}
+
+bool piece_put_note(struct job *j)
+{
+	struct piece *p = j->work->piece;
+	struct buf value = { 0 };
+	char first[CURSOR_VALUE_MAX], *key = arena_alloc(j->batch->arena, CURSOR_KEY_LEN);
+	p->to = cursor_after(&p->asked, &p->answer, &p->lost);
+	buf_put(&value, first, cursor_note_value(&p->to, first));
+	put_seen(j, p->to.end_ms, &value);
+	struct view v = arena_view(j->batch->arena, buf_view(&value));
+	buf_free(&value);
+	if (!key || !v.ptr || !v.len) {
+		err_set(&j->err, ERR_LIMIT, "no memory for the place in the agent's history");
+		return false;
+	}
+	p->moves = true;
+	cursor_note_key(j->ep->cursor->key, key);
+	batch_add_note(j->batch, view_make(key, CURSOR_KEY_LEN), v, clock_now_ms());
+	return true;
+}
+
+char *piece_take_seen(struct endpoint *ep, size_t *ret_len)
+{
+	pthread_mutex_lock(&ep->scraper->lock);
+	char *seen = TAKE_PTR(ep->cursor->seen);
+	*ret_len = ep->cursor->seen_len;
+	pthread_mutex_unlock(&ep->scraper->lock);
+	return seen;
+}
+
+void piece_notes_full(struct endpoint *ep)
+{
+	pthread_mutex_lock(&ep->scraper->lock);
+	ep->cursor->brief = true;
+	pthread_mutex_unlock(&ep->scraper->lock);
+}
+
+void piece_put_refused(struct job *j)
+{
+	const struct work *w = j->work;
+	struct piece *p = w->piece;
+	/* Time that the network took is not the piece's fault, nor is it that storage has no room. */
+	bool own = j->err.code == ERR_BAD_DATA || (j->err.code == ERR_LIMIT && !j->offered) || (j->err.code == ERR_TIMEOUT && !w->err.code);
+	if (!own || !piece_taken(w))
+		return;
+	pthread_mutex_lock(&j->ep->scraper->lock);
+	bool give_up = ++j->ep->cursor->tries >= TRIES;
+	pthread_mutex_unlock(&j->ep->scraper->lock);
+	struct err why = j->err;
+	bool put = give_up && piece_put_note(j);
+	j->err = why;
+	if (!put)
+		return;
+	p->lost += p->answer.last ? p->answer.last - p->answer.first + 1 : 1;
+	LOG_WARN("msg", "a piece of an agent's history cannot be taken in and is lost", "job", w->job->name, "windows",
+		 LOG_NUM(p->lost), "err", j->err.msg);
+}
+
+static void count_lost(const struct piece *p)
+{
+	struct endpoint *ep = p->endpoint;
+	if (!p->lost)
+		return;
+	metric_add(&scraper_table[M_WINDOWS_LOST], (double)p->lost, ep->job->name);
+	LOG_INFO("msg", "windows of an agent were lost", "job", ep->job->name, "windows", LOG_NUM(p->lost), "new_run",
+		 strcmp(p->asked.before.boot, p->to.boot) != 0 ? "yes" : "no");
+}
+
+void piece_done(void *arg, const struct err *e)
+{
+	struct piece *p = arg;
+	struct scraper *s = p->endpoint->scraper;
+	receipt_done(TAKE_PTR(p->receipt), e);
+	pthread_mutex_lock(&s->lock);
+	if (!e->code) {
+		count_lost(p);
+		cursor_move(p->endpoint->cursor, &p->to, p->lost, clock_now_ms());
+		p->more = true;
+	}
+	piece_end(p);
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void say(struct buf *b, const char *text)
+{
+	buf_printf(b, "%s%s", b->len ? "; " : "", text);
+}
+
+char *piece_note(const struct work *w, char *agents)
+{
+	const struct cursor *c = w->endpoint->cursor;
+	struct buf b = { 0 };
+	char text[160];
+	if (w->piece && w->piece->answered && w->piece->news == CURSOR_OLD && w->http_status == 200)
+		say(&b, "the agent has no history that can be asked for (too old, or none): what is missed is not caught up with");
+	if (w->piece && w->piece->answered && w->piece->news == CURSOR_WAIT)
+		say(&b, "the agent has not finished the next window yet");
+	if (c->lost && w->end_ms - c->lost_ms < TELL_MS) {
+		snprintf(text, sizeof text, "windows of the agent's history lost since the start: %llu, the last %lld s ago (the agent started "
+			 "anew, or was asked too late)", (unsigned long long)c->lost, (long long)MAX(w->end_ms - c->lost_ms, 0) / 1000);
+		say(&b, text);
+	}
+	if (c->met && !c->old && llabs(c->ahead_ms) > APART_MS) {
+		snprintf(text, sizeof text, "the agent's clock is about %lld s %s of this server's", (long long)llabs(c->ahead_ms) / 1000,
+			 c->ahead_ms > 0 ? "ahead" : "behind");
+		say(&b, text);
+	}
+	if (agents)
+		say(&b, agents);
+	free(agents);
+	if (!b.len) {
+		buf_free(&b);
+		return NULL;
+	}
+	return buf_take(&b, NULL);
+}
