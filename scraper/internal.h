@@ -19,8 +19,8 @@
 #include "base/heap.h"
 #include "base/map.h"
 #include "base/vec.h"
+#include "scraper/baseline.h"
 #include "scraper/cursor.h"
-#include "scraper/delta.h"
 #include "scraper/metric_cache.h"
 #include "scraper/receipt.h"
 #include "scraper/scrape_config.h"
@@ -82,6 +82,7 @@ struct endpoint {
 	const struct type_config *type;
 	struct fetch_client *client;     /* reference */
 	uint64_t hash;                   /* identity over reloads */
+	uint64_t asked_hash;             /* of what is asked, and what it is called: all of hash but the labels */
 	uint64_t slot_hash;              /* of what is asked where, for how long left out: all servers have the same (schedule.c) */
 	int64_t aside_ms;                /* how much later it is asked, because another job here asks it too (conflict.c) */
 	bool is_metrics;                 /* text metrics instead of a profile */
@@ -119,9 +120,10 @@ struct endpoint {
 
 	struct receipt *receipt;         /* of its batches */
 
+	struct baseline *base;           /* reference; of its cumulative types */
+	struct baseline *before;         /* reference: of the one whose place it takes, NULL = none. Under the lock */
+
 	/* The decoder's that works on it: */
-	struct delta delta;
-	uint64_t delta_columns;          /* hash of what its columns are */
 	struct series_set series;
 	struct names *names;             /* that the target told; NULL = none were asked for */
 	struct metric_cache metrics;     /* if is_metrics */
@@ -351,7 +353,7 @@ struct target_plan {
 	struct labels *visible;  /* owned */
 	char *url, *name, *socket; /* socket: NULL = none */
 	int64_t interval_ms, timeout_ms, deadline_ms, asked_s;
-	uint64_t hash, target_key, slot_hash, cursor_key;
+	uint64_t hash, asked_hash, target_key, slot_hash, cursor_key;
 };
 void target_plan_make(const struct job_config *j, const struct type_config *t, struct labels group, struct labels target,
 		      struct arena *a, struct target_plan *ret);
@@ -380,6 +382,9 @@ void conflict_step_aside(struct work *w, const struct endpoint *other);
 int64_t stamp_after(int64_t last_ms, int64_t t_ms);
 /* How long after the endpoint's last profile one of that request and stamp is, ms; 0: there is none, or it is not later. */
 int64_t stamp_since(const struct endpoint *ep, const struct work *w, int64_t t_ms);
+/* The same of a last profile of that stamp and end_boot_ms, 0 = none; and that it is this one now. */
+int64_t stamp_between(int64_t last_ms, int64_t last_boot_ms, const struct work *w, int64_t t_ms);
+void stamp_move(int64_t *last_ms, int64_t *last_boot_ms, const struct work *w, int64_t t_ms);
 /* A profile of that request and stamp was taken in. */
 void stamp_note(struct endpoint *ep, const struct work *w, int64_t t_ms);
 

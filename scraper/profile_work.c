@@ -224,23 +224,21 @@ static int put_increase(struct job *j, const struct columns *c)
 	struct endpoint *ep = j->ep;
 	if (!c->n)
 		return 0;
-	if (ep->delta_columns != columns_id(j, c))
-		delta_release(&ep->delta);
-	ep->delta_columns = columns_id(j, c);
+	baseline_begin(ep, columns_id(j, c));
 	size_t n = (size_t)j->p->n_samples * j->p->n_sample_types;
 	int64_t *values = arena_calloc(&j->p->arena, n + 1, sizeof *values);
 	if (!values)
 		return err_set(&j->err, ERR_LIMIT, "the profile is over the limit of %zu bytes of memory", j->p->arena.max);
 	int r = job_go_on(j, &j->err);
 	if (!r)
-		r = delta_apply(&ep->delta, j->p, c->index, c->n, values, &j->err);
+		r = delta_apply(&ep->base->delta, j->p, c->index, c->n, values, &j->err);
 	if (r == -ERR_UNAVAILABLE)
 		err_wrap(&j->err, "--scrape.memory is used up");
 	if (r < 0)
 		return r;
 	if (r == DELTA_RESET)
 		metric_inc(&scraper_table[M_RESETS]);
-	int64_t since_ms = stamp_since(ep, j->work, j->t_ms);
+	int64_t since_ms = baseline_moved(ep, j->work, j->t_ms);
 	if (r == DELTA_BASELINE || !since_ms)
 		return 0;
 	struct sink_profile *sp = put_columns(j, c, since_ms * 1000000);

@@ -68,7 +68,8 @@ void endpoint_unref(struct endpoint *ep)
 	leave_target(ep);
 	scraper_config_unref(ep->config);
 	fetch_client_unref(ep->client);
-	delta_release(&ep->delta);
+	baseline_unref(ep->base);
+	baseline_unref(ep->before);
 	series_set_release(&ep->series);
 	names_free(ep->names, &ep->scraper->memory);
 	metric_cache_release(&ep->metrics);

@@ -12,18 +12,28 @@ int64_t stamp_after(int64_t last_ms, int64_t t_ms)
 	return t_ms > last_ms || last_ms - t_ms > TOGETHER_MS ? t_ms : last_ms + 1;
 }
 
-int64_t stamp_since(const struct endpoint *ep, const struct work *w, int64_t t_ms)
+int64_t stamp_between(int64_t last_ms, int64_t last_boot_ms, const struct work *w, int64_t t_ms)
 {
-	int64_t wall_ms = t_ms - ep->last_t_ms, boot_ms = w->end_boot_ms - ep->last_boot_ms;
-	if (!ep->last_t_ms)
+	int64_t wall_ms = t_ms - last_ms, boot_ms = w->end_boot_ms - last_boot_ms;
+	if (!last_ms)
 		return 0;
 	return MAX(llabs(wall_ms - boot_ms) > TOGETHER_MS ? boot_ms : wall_ms, 0);
 }
 
+void stamp_move(int64_t *last_ms, int64_t *last_boot_ms, const struct work *w, int64_t t_ms)
+{
+	if (t_ms <= *last_ms && *last_ms - t_ms <= TOGETHER_MS)
+		return;
+	*last_ms = t_ms;
+	*last_boot_ms = w->end_boot_ms;
+}
+
+int64_t stamp_since(const struct endpoint *ep, const struct work *w, int64_t t_ms)
+{
+	return stamp_between(ep->last_t_ms, ep->last_boot_ms, w, t_ms);
+}
+
 void stamp_note(struct endpoint *ep, const struct work *w, int64_t t_ms)
 {
-	if (t_ms <= ep->last_t_ms && ep->last_t_ms - t_ms <= TOGETHER_MS)
-		return;
-	ep->last_t_ms = t_ms;
-	ep->last_boot_ms = w->end_boot_ms;
+	stamp_move(&ep->last_t_ms, &ep->last_boot_ms, w, t_ms);
 }

@@ -37,6 +37,7 @@ struct sync {
 	VEC(const struct discovery_group *) found; /* references */
 	VEC(struct plan) plans;
 	VEC(struct endpoint *) fresh;
+	struct map fresh_by_asked;         /* asked_hash -> place in fresh, of those that have no baseline to take over yet */
 	struct pool_group *group;          /* at work */
 	int64_t locked_ns;
 	size_t problems;
@@ -126,12 +127,13 @@ static struct endpoint *new_endpoint(struct sync *y, struct target_plan *plan)
 	ep->scraper = p->scraper;
 	ep->pool = p;
 	ep->hash = plan->hash;
+	ep->asked_hash = plan->asked_hash;
 	ep->slot_hash = plan->slot_hash;
 	ep->url = TAKE_PTR(plan->url);
 	ep->name = TAKE_PTR(plan->name);
 	ep->socket = TAKE_PTR(plan->socket);
 	ep->receipt = receipt_new();
-	ep->delta.budget = &p->scraper->memory;
+	ep->base = baseline_new(&p->scraper->memory);
 	metric_cache_init(&ep->metrics, &p->scraper->memory);
 	ep->target = find_target(p->scraper, plan);
 	ep->target->refs++;
@@ -360,6 +362,25 @@ static void take_groups(struct sync *y)
 	vec_free(&y->found);
 }
 
+static void index_fresh(struct sync *y)
+{
+	for (size_t i = 0; i < y->fresh.n; i++)
+		map_insert(&y->fresh_by_asked, y->fresh.v[i]->asked_hash, (uint32_t)i);
+}
+
+/* It leaves. If one came that asks the same, its labels have changed and the process is the same: that one goes on from its
+ * baseline. */
+static void hand_on(struct sync *y, struct endpoint *ep)
+{
+	uint32_t id;
+	for (size_t at = map_start(&y->fresh_by_asked, ep->asked_hash); map_probe(&y->fresh_by_asked, ep->asked_hash, &at, &id);)
+		if (y->fresh.v[id]->asked_hash == ep->asked_hash && y->fresh.v[id] != ep) {
+			map_remove(&y->fresh_by_asked, ep->asked_hash, id);
+			baseline_bequeath(ep, y->fresh.v[id]);
+			return;
+		}
+}
+
 /* Those whose groups have all gone leave. */
 static void sweep(struct sync *y)
 {
@@ -375,8 +396,10 @@ static void sweep(struct sync *y)
 			struct endpoint *ep = g->endpoints.v[k];
 			if (ep->newest == g)
 				ep->newest = NULL;
-			if (--ep->n_groups == 0)
+			if (--ep->n_groups == 0) {
+				hand_on(y, ep);
 				pool_let_go(p, ep);
+			}
 			breathe(y);
 		}
 		unlock(y);
@@ -425,6 +448,7 @@ void pool_sync(struct pool *p)
 	p->round++;
 	take_groups(&y);
 	if (!ending(&y)) {
+		index_fresh(&y);
 		sweep(&y);
 		check_target_limit(&y);
 		place_fresh(&y);
@@ -436,6 +460,7 @@ void pool_sync(struct pool *p)
 	metric_set(&scraper_table[M_POOL_TARGETS], (double)p->n_targets, p->name);
 	vec_free(&y.plans);
 	vec_free(&y.fresh);
+	map_free(&y.fresh_by_asked);
 	arena_free(&y.arena);
 }
 

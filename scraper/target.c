@@ -207,10 +207,12 @@ static void identify(const struct type_config *t, struct labels l, struct target
 {
 	struct view socket = get(l, "__unix_socket__");
 	p->hash = hash_bytes_seed(p->url, strlen(p->url), labels_hash(*p->visible) ^ hash_view(view_of(p->name)) ^ t->metrics);
+	p->asked_hash = hash_bytes_seed(p->url, strlen(p->url), hash_view(view_of(p->name)) ^ t->metrics);
 	p->target_key = labels_hash(*p->visible) ^ hash_u64(hash_view(get(l, "__address__")));
 	if (socket.len) {
 		p->socket = copy_view(socket);
 		p->hash = hash_bytes_seed(socket.ptr, socket.len, p->hash);
+		p->asked_hash = hash_bytes_seed(socket.ptr, socket.len, p->asked_hash);
 		p->target_key = hash_bytes_seed(socket.ptr, socket.len, p->target_key);
 		p->slot_hash = hash_bytes_seed(socket.ptr, socket.len, p->slot_hash);
 	}

@@ -46,18 +46,21 @@ static bool same_labels_seen(const struct series_set *set, const struct series *
 	return false;
 }
 
-/* Live series that this scrape did not bring end here. */
+/* Live series that this scrape did not bring end here. Increases that go on under other labels end where these begin: until its
+ * end the last one would cover that time too. */
 static void put_stale(struct job *j)
 {
 	if (is_metrics(j)) {
 		metrics_work_put_stale(j);
 		return;
 	}
-	int64_t t = j->cover_ms ? j->t_ms : stamp_after(j->ep->last_t_ms, j->work->end_ms);
+	int64_t now = j->cover_ms ? j->t_ms : stamp_after(j->ep->last_t_ms, j->work->end_ms);
 	if (!j->cover_ms && pieces_of(j->ep))
-		t |= 1; /* a piece that comes later may end at any full second */
+		now |= 1; /* a piece that comes later may end at any full second */
+	bool handed_on = atomic_load(&j->ep->base->has_heir);
 	for (size_t i = 0; i < j->ep->series.v.n; i++) {
 		struct series *s = j->ep->series.v.v[i];
+		int64_t t = handed_on && s->type.kind == PROFILE_CUMULATIVE ? MIN(j->ep->last_t_ms + 1, now) : now;
 		if (s->live && !s->seen && !split_is_idle(j, s) && !same_labels_seen(&j->ep->series, s))
 			batch_add_stale(j->batch, s, t, j->ep->interval_ms);
 	}
@@ -444,7 +447,7 @@ static void bury(struct job *j)
 	end_reports(j, t);
 	if (up_ms)
 		batch_add_float(j->batch, ep->target, "up", NULL, up_ms, value_from_bits(VALUE_STALE_BITS));
-	delta_release(&ep->delta);
+	baseline_end(ep);
 	if (batch_send(j->batch, j->worker->scraper->sink, on_buried, b, &res, &j->err))
 		on_buried(b, &j->err);
 }

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scraper/baseline.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "scraper/internal.h"
+
+struct baseline *baseline_new(struct budget *budget)
+{
+	struct baseline *b = NEW(struct baseline);
+	b->refs = 1;
+	b->delta.budget = budget;
+	return b;
+}
+
+void baseline_unref(struct baseline *b)
+{
+	if (!b || --b->refs)
+		return;
+	delta_release(&b->delta);
+	free(b);
+}
+
+/* One that was never scraped hands on what it would have had. */
+void baseline_bequeath(struct endpoint *old, struct endpoint *fresh)
+{
+	baseline_unref(fresh->before);
+	if (old->before) {
+		fresh->before = TAKE_PTR(old->before);
+		return;
+	}
+	fresh->before = old->base;
+	old->base->refs++;
+	atomic_store(&old->base->has_heir, true);
+}
+
+void baseline_end(struct endpoint *ep)
+{
+	pthread_mutex_lock(&ep->scraper->lock);
+	ep->base->over = true;
+	if (ep->base->refs == 1)
+		delta_release(&ep->base->delta);
+	pthread_mutex_unlock(&ep->scraper->lock);
+}
+
+/* An endpoint is scraped first with an empty baseline: then, and only then, one may wait for it. */
+static void inherit(struct endpoint *ep)
+{
+	pthread_mutex_lock(&ep->scraper->lock);
+	struct baseline *b = TAKE_PTR(ep->before);
+	if (b && b->over) {
+		struct delta empty = ep->base->delta;
+		ep->base->delta = b->delta;
+		b->delta = empty;
+		ep->base->columns = b->columns;
+		ep->base->t_ms = b->t_ms;
+		ep->base->boot_ms = b->boot_ms;
+	}
+	baseline_unref(b);
+	pthread_mutex_unlock(&ep->scraper->lock);
+}
+
+void baseline_begin(struct endpoint *ep, uint64_t columns)
+{
+	struct baseline *b = ep->base;
+	if (!b->t_ms)
+		inherit(ep);
+	if (b->columns != columns)
+		delta_release(&b->delta);
+	b->columns = columns;
+}
+
+int64_t baseline_moved(struct endpoint *ep, const struct work *w, int64_t t_ms)
+{
+	struct baseline *b = ep->base;
+	int64_t since = stamp_between(b->t_ms, b->boot_ms, w, t_ms);
+	stamp_move(&b->t_ms, &b->boot_ms, w, t_ms);
+	return since;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the cumulative types of an endpoint said at its last scrape, and when that was: an increase is since then, and covers that
+ * time and no other, whatever became of what was handed to storage.
+ *
+ * An endpoint is what is asked and the labels of its series. Relabelling that changes those makes another one of it, which
+ * asks the same of the same process: in the sync in which one leaves and the other comes, the new one becomes the heir. It
+ * takes the baseline over when it is scraped first, if the old one's last work is done by then; else it begins anew, and
+ * the hole shows. */
+#ifndef PYRRHA_SCRAPER_BASELINE_H
+#define PYRRHA_SCRAPER_BASELINE_H
+
+#include <stdatomic.h>
+
+#include "base/attrs.h"
+#include "scraper/delta.h"
+
+struct endpoint;
+struct work;
+
+struct baseline {
+	int refs;             /* under the scraper's lock */
+	bool over;            /* its endpoint left and has no more work: under the lock */
+	atomic_bool has_heir; /* another one's series go on where those of its endpoint end */
+	/* The decoder's that works on the endpoint; once it is over, the heir's: */
+	struct delta delta;
+	uint64_t columns;     /* hash of what they are */
+	int64_t t_ms, boot_ms; /* stamp, and end_boot_ms of the request; 0 = never */
+};
+
+struct baseline *baseline_new(struct budget *b) MUST_USE;
+/* Under the lock; NULL is allowed. */
+void baseline_unref(struct baseline *b);
+/* Under the lock: old leaves, and fresh, which was never scraped, is asked the same. */
+void baseline_bequeath(struct endpoint *old, struct endpoint *fresh);
+/* From the decoder that works on the endpoint: that was its last work. */
+void baseline_end(struct endpoint *ep);
+/* Likewise: its first scrape of columns with that hash. What there was of others is forgotten. */
+void baseline_begin(struct endpoint *ep, uint64_t columns);
+/* Likewise: the profile of that request and stamp is the baseline now. Returns how long after the one before it is, ms; 0: there
+ * was none, or it is not later. */
+int64_t baseline_moved(struct endpoint *ep, const struct work *w, int64_t t_ms);
+
+#endif
