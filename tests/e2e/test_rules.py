@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules in the real program: what is recorded, alerts over kills, files that are wrong."""
+import os
+import random
+import time
+
+from harness import Echo, Server, check, wait_until
+
+LONG = bool(os.environ.get("PYRRHA_LONG"))
+
+
+def rules_server(env, rules, scrapes="", flags=()):
+    env.path("rules-a.yml", rules)
+    return Server(env, "global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}\nrule_files: ['rules-*.yml']\n" + scrapes,
+                  flags)
+
+
+def samples(server, query, at=None):
+    """Of each series of a range selector: labels and [(t, value)]."""
+    data = server.query(query, **({"time": at} if at else {}))["result"]
+    return [(r["metric"], [(float(t), float(v)) for t, v in r["values"]]) for r in data]
+
+
+def test_recorded_values_and_order(env):
+    server = rules_server(env, "groups: [{name: a, rules: [{record: one, expr: 'vector(time())'}, {record: two, expr: 'one + 1'}]}]")
+    wait_until("both were recorded", lambda: server.value("count(two - one)"))
+    time.sleep(3)
+    one = {t: v for _, s in samples(server, "one[1m]") for t, v in s}
+    two = {t: v for _, s in samples(server, "two[1m]") for t, v in s}
+    check(len(one) >= 3 and set(two) <= set(one), f"{one} {two}")
+    for t, v in two.items():
+        check(abs(one[t] - t) < 1e-6 and abs(v - one[t] - 1) < 1e-6, f"at {t} the later rule saw the earlier one: {one[t]} {v}")
+    steps = sorted(one)
+    check(all(abs(b - a - 1) < 1e-6 for a, b in zip(steps, steps[1:])), f"slots are an interval apart: {steps}")
+
+
+def test_a_bad_file_changes_nothing(env):
+    server = rules_server(env, "groups: [{name: a, rules: [{record: one, expr: '1'}]}]")
+    wait_until("it was recorded", lambda: server.value("one"))
+    path = env.path("rules-b.yml", "groups:\n- name: b\n  rules:\n  - record: cpu\n    expr: |\n      sum(\n        up +)\n  - alert: x\n")
+    server.p.send_signal(1)
+    wait_until("the reload failed", lambda: server.metrics()["pyrrha_config_last_reload_successful"] == 0)
+    text = server.text()
+    for want in (path + ":4:13: ", path + ":7:13: ", path + ":8:5: "):
+        check(want in text, f"{want}: {text[-3000:]}")
+    now = time.time()
+    wait_until("the old rules go on", lambda: server.value("timestamp(one)") > now + 1)
+    os.remove(path)
+    server.p.send_signal(1)
+    wait_until("the reload worked", lambda: server.metrics()["pyrrha_config_last_reload_successful"] == 1)
+
+
+def check_alert(server, wait_s, end):
+    """Of one alert's series: it fires once, after it was seen pending for long enough, and became active once."""
+    pending = [t for _, s in samples(server, 'ALERTS{alertname="A",alertstate="pending"}[1h]') for t, v in s]
+    firing = [t for _, s in samples(server, 'ALERTS{alertname="A",alertstate="firing"}[1h]') for t, v in s]
+    check(firing and (not pending or max(pending) < min(firing)), f"never back to pending: {pending} {firing}")
+    check(len(pending) + 2 >= wait_s, f"it did not fire before it was seen for {wait_s} s: {pending}")
+    since = {v for _, s in samples(server, 'ALERTS_FOR_STATE{alertname="A"}[1h]') for t, v in s if t >= min(firing)}
+    check(len(since) == 1, f"active since the same time while it fires: {since}")
+    check(max(firing) <= end, "it was resolved")
+    return firing
+
+
+def test_alerts_over_kills(env):
+    """Killed while it is pending, fires, is kept: it neither fires early nor resolves falsely, and stays active since when it was."""
+    kills, keep = (50, 60) if LONG else (5, 6)
+    end = int(time.time()) + (90 if LONG else 16)
+    rules = (f"groups: [{{name: a, rules: [{{alert: A, expr: 'vector(time()) < {end}', for: 6s, keep_firing_for: {keep}s}}]}}]")
+    server = rules_server(env, rules)
+    rng = random.Random(int(os.environ.get("PYRRHA_SEED", "1")))
+    for _ in range(kills):
+        time.sleep(rng.uniform(0.3, 3.5 if not LONG else 2))
+        server.kill()
+        server.restart()
+    wait_until("it was resolved", lambda: time.time() > end and not samples(server, 'ALERTS{alertname="A"}[2s]'), 60 + keep)
+    firing = check_alert(server, 6, end + 2 * keep + 60)
+    kept = [t for t in firing if t >= end]
+    check(kept and len(kept) >= keep - 2, f"kept for {keep} evaluations: {kept}")
+
+
+def test_recorded_profiles_add_up(env):
+    echo = Echo(env)
+    server = rules_server(env, "groups: [{name: a, interval: 2s, rules: [{record: rec, profiles: true, expr: 'merge by (job) (on_path[2s])'}]}]"
+                          .replace("on_path", "cpu"),
+                          f"scrape_configs:\n- job_name: echo\n  static_configs: [{{targets: ['{echo.address}']}}]\n")
+    wait_until("three slots were recorded", lambda: [1 for _, s in samples(server, "rec[1m]") if len(s) >= 3], 60)
+    server.kill()
+    time.sleep(3)
+    server.restart()
+    now = time.time()
+    wait_until("slots of the outage and after it were recorded", lambda: [1 for _, s in samples(server, "rec[1m]") if s[-1][0] > now + 2], 60)
+    stamps = sorted({t for _, s in samples(server, "rec[1m]") for t, _ in s})
+    first, last = stamps[0], stamps[-1]
+    width = round(last - first)
+    check(abs(width - (last - first)) < 1e-6 and width % 2 == 0, f"slots: {stamps}")
+    source = server.value(f"value(merge(cpu[{width}s]))", time=last)
+    recorded = server.value(f"value(merge(rec[{width}s]))", time=last)
+    check(source and abs(source - recorded) < 1e-12, f"{source} of the source, {recorded} recorded")
+    total = {r["metric"]["function"]: r["value"][1] for r in server.query(f"total(merge(cpu[{width}s]))", time=last)["result"]}
+    again = {r["metric"]["function"]: r["value"][1] for r in server.query(f"total(merge(rec[{width}s]))", time=last)["result"]}
+    check(total == again and "main.fibonacci" in " ".join(total), f"{total} {again}")
