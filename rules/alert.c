@@ -208,19 +208,47 @@ static enum fate step(const struct group *g, struct live_alert *a, const struct 
 
 /* ---- what is written ---- */
 
-static int write_series(struct round *r, const struct rule *x, const struct live_alert *a, struct label_sets *now, struct err *e)
+/* Calls put with the labels and value of both series. */
+static int each_series(const struct rule *x, const struct live_alert *a, int (*put)(void *arg, struct labels l, double v, struct err *e),
+		       void *arg, struct err *e)
 {
 	struct labels_builder b;
 	labels_builder_init(&b, *a->labels);
 	labels_builder_set(&b, VIEW(LABEL_NAME), names.for_state);
 	labels_builder_set(&b, names.alertname, x->name);
-	int rc = output_float(r, now, labels_builder_finish(&b), (double)(a->active_at / 1000), e);
+	int rc = put(arg, labels_builder_finish(&b), (double)(a->active_at / 1000), e);
 	labels_builder_set(&b, VIEW(LABEL_NAME), names.alerts);
 	labels_builder_set(&b, names.alertstate, view_of(alert_state_text(a->state)));
 	if (!rc)
-		rc = output_float(r, now, labels_builder_finish(&b), 1, e);
+		rc = put(arg, labels_builder_finish(&b), 1, e);
 	labels_builder_free(&b);
 	return rc;
+}
+
+struct writing {
+	struct round *r;
+	struct label_sets *now;
+};
+
+static int write_series(void *arg, struct labels l, double v, struct err *e)
+{
+	struct writing *w = arg;
+	return output_float(w->r, w->now, l, v, e);
+}
+
+static int remember_series(void *arg, struct labels l, double v, struct err *e)
+{
+	(void)v;
+	(void)e;
+	label_sets_add(arg, l);
+	return 0;
+}
+
+void alert_remember_series(struct live_rule *rule)
+{
+	for (size_t i = 0; i < rule->alerts.n; i++)
+		if (rule->alerts.v[i]->state != ALERT_INACTIVE && each_series(rule->rule, rule->alerts.v[i], remember_series, &rule->previous, NULL))
+			return;
 }
 
 static void forget(struct round *r, struct live_rule *rule, size_t i)
@@ -262,11 +290,12 @@ static int limit_alerts(struct round *r, struct live_rule *rule, size_t active, 
 static int write_all(struct round *r, struct live_rule *rule, struct err *e)
 {
 	struct label_sets now = { 0 };
+	struct writing w = { r, &now };
 	size_t before = r->out.floats.n;
 	int rc = 0;
 	for (size_t i = 0; i < rule->alerts.n && !rc && rule->writes_state; i++)
 		if (rule->alerts.v[i]->state != ALERT_INACTIVE)
-			rc = write_series(r, rule->rule, rule->alerts.v[i], &now, e);
+			rc = each_series(rule->rule, rule->alerts.v[i], write_series, &w, e);
 	if (!rc)
 		rc = output_end_gone(r, rule, &now, e);
 	if (rc)

@@ -265,6 +265,25 @@ static void restart_resolved(void **state)
 	kit_free(&k);
 }
 
+/* Its series end, too, if it was resolved while nobody looked. */
+static void restart_ends_series(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	kit_rules(&k, RULE("for: 0s"));
+	kit_set(&k, "m", "", 60, 1);
+	for (int64_t s = 60; s <= 180; s += 60)
+		kit_at(&k, s);
+	kit_kill(&k);
+	kit_set(&k, "m", "", 200, 0);
+	kit_rules(&k, RULE("for: 0s"));
+	buf_reset(&k.written);
+	kit_at(&k, 240);
+	expect_written(&k, "ALERTS_FOR_STATE{alertname=\"A\"} stale @240\nALERTS{alertname=\"A\", alertstate=\"firing\"} stale @240\n");
+	kit_free(&k);
+}
+
 /* A pending one that cannot be seen yet after an outage waits, and that time counts for nothing. */
 static void restart_pending_held(void **state)
 {
@@ -384,7 +403,7 @@ int main(void)
 		cmocka_unit_test(pending_then_firing), cmocka_unit_test(for_zero_fires_at_once), cmocka_unit_test(pending_absent_once),
 		cmocka_unit_test(keep_firing_for), cmocka_unit_test(told_again), cmocka_unit_test(comes_back), cmocka_unit_test(series_of_alerts),
 		cmocka_unit_test(restart_pending), cmocka_unit_test(restart_at_once), cmocka_unit_test(restart_kept), cmocka_unit_test(restart_kept_later),
-		cmocka_unit_test(restart_resolved), cmocka_unit_test(restart_pending_held), cmocka_unit_test(notes_go),
+		cmocka_unit_test(restart_resolved), cmocka_unit_test(restart_ends_series), cmocka_unit_test(restart_pending_held), cmocka_unit_test(notes_go),
 		cmocka_unit_test(notes_change), cmocka_unit_test(restored),
 	};
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);

@@ -157,6 +157,8 @@ bool group_writes(struct group *g, struct labels l);
 int record_result(struct round *r, struct live_rule *rule, const struct promql_result *q, struct err *e) MUST_USE;
 int alert_result(struct round *r, struct live_rule *rule, const struct promql_result *q, struct err *e) MUST_USE;
 void alert_free(struct live_alert *a);
+/* After a restart: the series of its alerts that were written last are what it wrote last. */
+void alert_remember_series(struct live_rule *rule);
 /* What is to be told of its alerts now. */
 void alert_tell(struct round *r, struct live_rule *rule);
 /* Adds a sample, and its series to what the rule writes now; ERR_LIMIT past memory. */

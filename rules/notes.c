@@ -356,6 +356,7 @@ void notes_resume(struct group *g, int64_t slot_ms, int64_t interval_ms)
 		g->hold_until = slot_ms + RESUME_HOLD_MS;
 	for (size_t i = 0; i < g->def->n_rules; i++) {
 		struct live_rule *rule = &g->rules[i];
+		alert_remember_series(rule);
 		for (size_t k = 0; k < rule->alerts.n && gap > 0; k++) {
 			struct live_alert *a = rule->alerts.v[k];
 			a->changed = true;

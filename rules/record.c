@@ -57,8 +57,10 @@ int output_end_gone(struct round *r, struct live_rule *rule, struct label_sets *
 			rc = put_float(r, *rule->previous.v.v[i], value_from_bits(VALUE_STALE_BITS), e);
 	if (rc)
 		return rc;
+	pthread_mutex_lock(&r->g->lock);
 	label_sets_free(&rule->previous);
 	rule->previous = *now;
+	pthread_mutex_unlock(&r->g->lock);
 	*now = (struct label_sets){ 0 };
 	return 0;
 }
