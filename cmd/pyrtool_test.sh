@@ -18,8 +18,34 @@ tool=$top_builddir/pyrtool
 }
 "$tool" test language --output=xml "$top_srcdir/tests/lang/time.test" 2>/dev/null
 [ $? -eq 2 ] || { echo "FAIL: an unknown form of output"; exit 1; }
-[ "$("$tool" tsdb --help | grep -c '^  tsdb ')" -eq 5 ] || { echo "FAIL: the commands of a group"; exit 1; }
+[ "$("$tool" tsdb --help | grep -c '^  tsdb ')" -eq 6 ] || { echo "FAIL: the commands of a group"; exit 1; }
 "$tool" tsdb nonsense 2>&1 >/dev/null | grep -q '^  tsdb verify DIR' || { echo "FAIL: an unknown command of a group"; exit 1; }
+rules=$(mktemp) || exit 99
+check_rules() { # STATUS WORDS FLAG...: on standard input
+	status=$1 words=$2
+	shift 2
+	said=$("$tool" check rules "$@" <"$rules" 2>&1)
+	got=$?
+	{ [ $got -eq "$status" ] && echo "$said" | grep -q "$words"; } || { echo "FAIL: check rules $*: $got: $said"; rm -f "$rules"; exit 1; }
+}
+cat >"$rules" <<END
+groups:
+- name: a
+  rules:
+  - {record: x, expr: 1, labels: {a: b}}
+  - {record: x, expr: 2, labels: {a: b}}
+END
+check_rules 0 '^lint error 1 duplicate rule(s) found.$'
+check_rules 3 'Metric: x' --lint=all --lint-fatal
+check_rules 0 'SUCCESS: 2 rules found' --lint=none --lint-fatal
+echo '  owner: me' >>"$rules"
+check_rules 1 'standard input:6:' --lint=none
+check_rules 0 'SUCCESS: 2 rules found' --lint=none --ignore-unknown-fields
+printf '%s\n' 'groups:' '- name: a' '  rules:' '  - {alert: x, expr: "1 +", annotations: {a: "{{ nope }}"}}' >"$rules"
+check_rules 1 'function "nope" not defined'
+"$tool" check rules "$rules" "$rules.none" >/dev/null 2>&1
+[ $? -eq 1 ] || { echo "FAIL: check rules of a file that is not there"; exit 1; }
+rm -f "$rules"
 corpus=${PYRRHA_CORPUS:-$top_srcdir/../shared/corpus}
 if [ ! -r "$corpus/fib.pb.gz" ]; then
 	echo "skipped: no profiles in $corpus (set PYRRHA_CORPUS)"
