@@ -11,7 +11,7 @@
  *
  * A, B and C are those that other stores were measured with; F has as many samples as a profile of a fleet (204).
  *
- * usage: bench_ingest [FILE] [A|B|C|F] [--share=0.1] [--keep=DIR]   how much of each workload; 1 = all of it; with --keep
+ * usage: bench_ingest [FILE] [A|B|C|F] [--share=0.1] [--notes] [--keep=DIR]   how much of each workload; 1 = all of it; with --keep
  * the storage stays in DIR/A and so on, for a server to be started on */
 #include <math.h>
 #include <stdio.h>
@@ -67,6 +67,7 @@ struct bench {
 	uint64_t profiles, gz_bytes, raw_bytes, samples;
 	struct cost cost;
 	struct arena inflated;
+	bool notes;              /* each append has one, of its series */
 	bool look;               /* at the stages of this round */
 	uint64_t looked;         /* profiles of such rounds */
 	double stages[STAGES];   /* of those, CPU seconds of the thread that takes them in */
@@ -351,7 +352,11 @@ static void take_in(struct bench *b, uint64_t i, const struct buf *gz)
 	struct sink_profile sp = { .profile = p, .columns = columns, .n_columns = n, .t_ms = p->time_ns / 1000000,
 				   .duration_ns = p->duration_ns, .interval_ms = INTERVAL_MS, .asked_ms = cpu ? INTERVAL_MS : 0,
 				   .period = p->period };
-	struct sink_batch batch = { .profiles = &sp, .n_profiles = 1 };
+	char key[96], value[64];
+	int key_len = snprintf(key, sizeof key, "cursor%chttp://10.11.12.13:7072/debug/pprof/profile?pod=%s%cprocess_cpu", 0, pod, 0);
+	int value_len = snprintf(value, sizeof value, "0b4cbb7f-5c1e-4f5f-9d5c-0d6a8f3f2f7e %llu", (unsigned long long)i);
+	const struct sink_note note = { view_make(key, (size_t)key_len), view_make(value, (size_t)value_len), sp.t_ms };
+	struct sink_batch batch = { .profiles = &sp, .n_profiles = 1, .notes = &note, .n_notes = b->notes };
 	struct sink_result result = { 0 };
 	struct sink *sink = tsdb_sink(b->db);
 	must(sink->append(sink, &batch, &result, &e), &e);
@@ -399,10 +404,10 @@ static void report(struct bench *b, const struct cost *seal)
 	       (seal->user + seal->sys) / n * 1000, (double)st.disk_bytes / n, (double)st.dictionary_bytes / 1e6);
 }
 
-static void bench_workload(const struct workload *w, const struct profile *source, double share, const char *keep)
+static void bench_workload(const struct workload *w, const struct profile *source, double share, bool notes, const char *keep)
 {
 	struct err e;
-	struct bench b = { .w = w, .source = *source, .random = 1, .now_ms = T0 };
+	struct bench b = { .w = w, .source = *source, .random = 1, .now_ms = T0, .notes = notes };
 	char scratch[] = "/tmp/ingest-bench-XXXXXX";
 	AUTOFREE char *dir = keep ? xasprintf("%s/%s", keep, w->name) : xstrdup(mkdtemp(scratch));
 	struct tsdb_options o = { .path = dir, .now_ms = bench_now, .now_arg = &b };
@@ -440,12 +445,15 @@ int main(int argc, char **argv)
 	const char *corpus = getenv("PYRRHA_CORPUS"), *only = NULL, *keep = NULL;
 	char *path AUTOFREE = xasprintf("%s/alloc_objects.pb.gz", corpus ? corpus : "../shared/corpus");
 	double share = 0.1;
+	bool notes = false;
 	for (int i = 1; i < argc; i++) {
 		struct view v = view_of(argv[i]);
 		if (v.len == 1) {
 			only = argv[i];
 		} else if (view_starts(v, VIEW("--keep="))) {
 			keep = argv[i] + 7;
+		} else if (view_eqs(v, "--notes")) {
+			notes = true;
 		} else if (!view_starts(v, VIEW("--share=")) || !num_parse_double(view_make(v.ptr + 8, v.len - 8), &share)) {
 			free(path);
 			path = xasprintf("%s", argv[i]);
@@ -466,7 +474,7 @@ int main(int argc, char **argv)
 	       "ms each", "inflate", "decode", "append", "commit", "sys", "faults", "per s,core", "seal ms ea", "disk B each", "dict MB");
 	for (size_t i = 0; i < ARRAY_LEN(workloads); i++)
 		if (!only || view_eqs(view_of(workloads[i].name), only))
-			bench_workload(&workloads[i], &source, share, keep);
+			bench_workload(&workloads[i], &source, share, notes, keep);
 	profile_release(&source);
 	buf_free(&file);
 	return 0;
