@@ -69,42 +69,58 @@ static struct request_record *record_of(struct append *a, struct partition *p, e
 
 /* ---- series ---- */
 
-/* A new series goes on where the same one of the day before ended. */
-static void inherit_last(struct tsdb *db, struct partition *p, struct series *s)
+static bool has_type(const struct series *s, const struct ptype *type)
 {
-	uint32_t id;
-	struct partition *before = p->day ? tsdb_partition(db, p->day - 1) : NULL;
-	if (!before)
-		return;
-	partition_load(before);
-	pthread_rwlock_rdlock(&before->dict_lock);
-	if (index_find(&before->index, s->labels, s->hash, &id))
-		atomic_store(&s->last_t, atomic_load(&before->index.series.v[id]->last_t));
-	pthread_rwlock_unlock(&before->dict_lock);
-	partition_unref(before);
+	return type ? !s->is_float && ptype_eq(&s->type, type) : s->is_float;
 }
 
-/* Under the write lock. False if the series may not be: over the limit, or known with another type. */
-static bool need_series(struct append *a, struct partition *p, struct labels l, const struct ptype *type, bool create,
-			uint32_t *ret)
+/* The newest stamp that the day before has of the series; INT64_MIN: it does not know it. Under the write lock of p. */
+static int64_t last_of_day_before(struct tsdb *db, const struct partition *p, struct labels l, uint64_t hash, const struct ptype *type)
 {
-	uint64_t h = labels_hash(l);
-	if (index_find(&p->index, l, h, ret)) {
-		const struct series *s = p->index.series.v[*ret];
-		if (type ? !s->is_float && ptype_eq(&s->type, type) : s->is_float)
-			return true;
+	uint32_t id;
+	int64_t last = INT64_MIN;
+	struct partition *before = p->day ? tsdb_partition(db, p->day - 1) : NULL;
+	if (!before)
+		return last;
+	partition_load(before);
+	pthread_rwlock_rdlock(&before->dict_lock);
+	if (index_find(&before->index, l, hash, &id) && has_type(before->index.series.v[id], type))
+		last = atomic_load(&before->index.series.v[id]->last_t);
+	pthread_rwlock_unlock(&before->dict_lock);
+	partition_unref(before);
+	return last;
+}
+
+/* Of a series that the partition has. If nothing of it came in yet it goes on where the day before ended. */
+static bool go_on(struct append *a, struct partition *p, struct series *s, const struct ptype *type, bool marker)
+{
+	if (!has_type(s, type)) {
 		metric_inc(&tsdb_metrics[TM_TYPE_CONFLICT]);
 		return false;
 	}
-	if (!create)
-		return false;
-	if (p->index.series.n >= a->db->o.max_series) {
+	if (UNLIKELY(atomic_load(&s->last_t) == INT64_MIN))
+		atomic_store(&s->last_t, last_of_day_before(a->db, p, s->labels, s->hash, type));
+	return !marker || atomic_load(&s->last_t) != INT64_MIN;
+}
+
+/* Under the write lock. False if the series may not be: over the limit, known with another type, or a marker is to end one that
+ * neither this day nor the one before knows. One that ended just after midnight is known to the day before alone. */
+static bool need_series(struct append *a, struct partition *p, struct labels l, const struct ptype *type, bool marker, uint32_t *ret)
+{
+	uint64_t h = labels_hash(l);
+	if (index_find(&p->index, l, h, ret))
+		return go_on(a, p, p->index.series.v[*ret], type, marker);
+	bool full = p->index.series.n >= a->db->o.max_series;
+	int64_t last = full ? INT64_MIN : last_of_day_before(a->db, p, l, h, type);
+	if (marker && last == INT64_MIN)
+		return false; /* also if the day is full: that is no rejected sample */
+	if (full) {
 		a->result.over_series_limit++;
 		metric_inc(&tsdb_metrics[TM_OVER_LIMIT]);
 		return false;
 	}
 	*ret = index_add(&p->index, l, h, type);
-	inherit_last(a->db, p, p->index.series.v[*ret]);
+	atomic_store(&p->index.series.v[*ret]->last_t, last);
 	return true;
 }
 
@@ -298,7 +314,7 @@ static void pick_series(struct append *a, const struct version *v, struct partit
 	for (size_t i = 0; i < sp->n_columns && out->n_series < RECORD_MAX_TYPES; i++) {
 		const struct sink_column *c = &sp->columns[i];
 		uint32_t id;
-		if (!need_series(a, p, c->labels, &c->type, sp->profile != NULL, &id))
+		if (!need_series(a, p, c->labels, &c->type, !sp->profile, &id))
 			continue;
 		int64_t previous = atomic_load(&p->index.series.v[id]->last_t);
 		if (!take_stamp(a, v, p, id, sp->t_ms))
@@ -382,7 +398,7 @@ static void add_float(struct append *a, const struct version *v, const struct si
 	partition_load(p);
 	struct record_float out = { .t_ms = f->t_ms, .bits = value_bits(f->v) };
 	pthread_rwlock_wrlock(&p->dict_lock);
-	bool ok = need_series(a, p, f->labels, NULL, !value_is_stale(f->v), &out.series) &&
+	bool ok = need_series(a, p, f->labels, NULL, value_is_stale(f->v), &out.series) &&
 		  take_stamp(a, v, p, out.series, f->t_ms);
 	pthread_rwlock_unlock(&p->dict_lock);
 	if (ok) {

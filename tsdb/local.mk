@@ -29,7 +29,7 @@ EXTRA_DIST += tests/fixtures/tsdb-format-1.tar.gz tests/fixtures/tsdb-format-1.a
 
 # A test is a word here and two lines below.
 TSDB_TESTS = accounts_test aggregate_test budget_test compact_test dict_pack_test evict_test flip_test notes_test places_test retention_clock_test tsdb_codec_test tsdb_delete_test \
-  tsdb_fault_test tsdb_format_test tsdb_model_test tsdb_names_test tsdb_points_test tsdb_test
+  tsdb_fault_test tsdb_format_test tsdb_midnight_test tsdb_model_test tsdb_names_test tsdb_points_test tsdb_test
 check_PROGRAMS += $(TSDB_TESTS)
 TESTS += $(TSDB_TESTS)
 accounts_test_SOURCES = tsdb/accounts_test.c
@@ -60,6 +60,8 @@ tsdb_fault_test_SOURCES = tsdb/tsdb_fault_test.c
 tsdb_fault_test_LDADD = $(TSDB_TEST_LIBS)
 tsdb_format_test_SOURCES = tsdb/format_test.c
 tsdb_format_test_LDADD = $(TSDB_TEST_LIBS)
+tsdb_midnight_test_SOURCES = tsdb/midnight_test.c
+tsdb_midnight_test_LDADD = $(TSDB_TEST_LIBS)
 tsdb_model_test_SOURCES = tsdb/tsdb_model_test.c
 tsdb_model_test_LDADD = $(TSDB_TEST_LIBS)
 tsdb_names_test_SOURCES = tsdb/names_test.c
