@@ -7,13 +7,15 @@ librules_a_SOURCES = rules/alert.c rules/group.c rules/group.h rules/manager.c r
 RULES_LIBS = librules.a $(PROMQL_LIBS) $(CONFIG_LIBS)
 
 if HAVE_CMOCKA
-RULES_TESTS = rule_file_test rules_alert_test rules_group_test rules_profiles_test
+RULES_TESTS = rule_file_test rules_alert_test rules_group_test rules_oracle_test rules_profiles_test
 check_PROGRAMS += $(RULES_TESTS)
 TESTS += $(RULES_TESTS)
 rules_alert_test_SOURCES = rules/alert_test.c rules/testkit.h
 rules_alert_test_LDADD = $(RULES_LIBS) $(CMOCKA_LIBS)
 rules_profiles_test_SOURCES = rules/profiles_test.c rules/testkit.h
 rules_profiles_test_LDADD = $(RULES_LIBS) $(CMOCKA_LIBS)
+rules_oracle_test_SOURCES = tests/oracle/rules_test.c rules/testkit.h
+rules_oracle_test_LDADD = $(RULES_LIBS) $(CMOCKA_LIBS)
 rules_group_test_SOURCES = rules/group_test.c rules/testkit.h
 rules_group_test_LDADD = $(RULES_LIBS) $(CMOCKA_LIBS)
 rule_file_test_SOURCES = rules/rule_file_test.c

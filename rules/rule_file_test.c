@@ -197,6 +197,18 @@ static void places_in_expressions(void **state)
 	}
 }
 
+/* What is wrong with a template is told with its place, too. */
+static void templates(void **state)
+{
+	(void)state;
+	bad("groups:\n- name: a\n  rules:\n  - alert: A\n    expr: up\n    labels: {sev: '{{ if }}x'}\n    annotations:\n"
+	    "      ok: '{{ $labels.x }}'\n      text: >-\n        one two\n        three {{ $nothing }}\n  - record: b\n    expr: up\n"
+	    "    labels: {x: '{{ no template'}\n",
+	    "r.yml:6:26: field groups[0].rules[0].labels: label \"sev\": template: __alert_A:1:6: missing value for if\n"
+	    "r.yml:11:18: field groups[0].rules[0].annotations: annotation \"text\": template: __alert_A:1:17: undefined variable "
+	    "\"$nothing\"\n");
+}
+
 static void unknown_fields_may_pass(void **state)
 {
 	(void)state;
@@ -213,7 +225,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_it_says), cmocka_unit_test(all_errors_at_once), cmocka_unit_test(names_of_profiles),
-		cmocka_unit_test(recorded_profiles), cmocka_unit_test(places_in_expressions), cmocka_unit_test(unknown_fields_may_pass),
+		cmocka_unit_test(recorded_profiles), cmocka_unit_test(places_in_expressions), cmocka_unit_test(unknown_fields_may_pass), cmocka_unit_test(templates),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
