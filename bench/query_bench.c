@@ -326,6 +326,36 @@ static void ask(struct bench *b, const struct question *x)
 	free(cpu);
 }
 
+/* What a group of rules asks at one time: the share of one function each; or all functions above a threshold. */
+static void ask_rules(struct bench *b, const char *what, const char *query, bool shares)
+{
+	enum { RULES = 500 };
+	struct err e;
+	int64_t end = T0 + b->hours * HOUR_MS - 1000, n = shares ? RULES : 10;
+	struct promql_shared *s = shares ? promql_shared_new(b->engine, 0) : NULL;
+	struct promql_params p = { .asker = PROMQL_RULES, .shared = s };
+	double cpu_from = measure_cpu() * 1e3;
+	for (int64_t i = 0; i < n; i++) {
+		struct promql_result r;
+		AUTOFREE char *text = xasprintf(query, (long long)i % 40, (long long)i);
+		if (promql_instant(b->engine, view_of(text), end, &p, &r, &e))
+			measure_die(text, &e);
+		promql_result_release(&r);
+	}
+	printf("| %-42s | %10s | %10.4f | %10s | %9s | %8s | %6s |\n", what, "", (measure_cpu() * 1e3 - cpu_from) / (double)n, "", "", "", "");
+	promql_shared_free(s);
+}
+
+static void ask_all_rules(struct bench *b)
+{
+	static const char of_one[] = "share(merge by (service)(cpu[5m]), {function=\"pkg%lld.(*Type).method%lld\"}) > 0.3",
+			  of_all[] = "self_share(merge by (service)(cpu[5m])) > 0.0%lld%lld";
+	ask_rules(b, "each of 500 rules, share of one function", of_one, true);
+	ask_rules(b, "the same, nothing shared", of_one, false);
+	ask_rules(b, "each of 500 rules, all functions", of_all, true);
+	ask_rules(b, "the same, nothing shared", of_all, false);
+}
+
 static void parse_all(struct bench *b)
 {
 	enum { ROUNDS = 2000 };
@@ -353,6 +383,8 @@ static void query_all(struct bench *b)
 	for (size_t i = 0; i < ARRAY_LEN(questions); i++)
 		if (!b->only || strstr(questions[i].what, b->only))
 			ask(b, &questions[i]);
+	if (!b->only || strstr("rules", b->only))
+		ask_all_rules(b);
 	promql_engine_free(b->engine);
 }
 

@@ -542,6 +542,30 @@ static void put_rows(struct buf *b)
 		   ONE_OF("", "", "", ", \"line\"", ", \"function\"", ", {function=~\"f|g\"}, \"function\"", ", {function=\"f\"}"));
 }
 
+/* By the steps that compare_chosen asks for. */
+static struct promql_shared *shared[STEPS];
+
+/* What queries have in common is computed once, and each gets the answer that it would have by itself. */
+static void compare_shared(const char *query, int64_t t, int alone_rc, const struct promql_result *alone)
+{
+	struct promql_result r;
+	struct err e = { 0 };
+	struct promql_params p = { .asker = PROMQL_RULES, .shared = shared[(t - START) / STEP] };
+	for (int i = 0; i < 3; i++) { /* made, found, found again: with what was made for who asks again */
+		int rc = promql_instant(engine, view_of(query), t, &p, &r, &e);
+		if (rc != alone_rc) {
+			print_error("%s\n  at %g, shared: %s\n", query, (double)t / 1000, rc ? e.msg : "no error");
+			n_differ++;
+		} else if (!rc && !equal_at(&r, alone, t)) {
+			differ(query, t, "shared:", &r, "alone: ", alone);
+		}
+		if (!rc)
+			promql_result_release(&r);
+		if (draw(20) == 0)
+			promql_shared_wrote(p.shared, view_of(ONE_OF("m", "", "cpu")));
+	}
+}
+
 static void compare_chosen(const char *with, const char *without)
 {
 	struct promql_result a, b;
@@ -561,6 +585,7 @@ static void compare_chosen(const char *with, const char *without)
 			n_differ++;
 		}
 		n_points += x ? 0 : a.n_series;
+		compare_shared(with, t, x, &a);
 		if (!x)
 			promql_result_release(&a);
 		if (!y)
@@ -573,10 +598,13 @@ static void test_chosen(void **unused)
 	(void)unused;
 	const char *seed = getenv("PYRRHA_SEED"), *is_long = getenv("PYRRHA_LONG");
 	uint64_t first = seed ? strtoull(seed, NULL, 10) : 1, rounds = is_long && *is_long ? 200 : 4;
+	unsigned long n_found = 0;
 	n_compared = n_points = 0;
 	for (uint64_t r = 0; r < rounds; r++) {
 		state = first + r;
 		fill();
+		for (size_t i = 0; i < STEPS; i++)
+			shared[i] = promql_shared_new(engine, 0);
 		for (int i = 0; i < 100; i++) {
 			struct buf rows = { 0 }, with = { 0 }, without = { 0 };
 			char number[32];
@@ -592,7 +620,11 @@ static void test_chosen(void **unused)
 				buf_puts(&rows, ONE_OF(" - ", " - ", " - fill_right(0) ", " - fill(0) ", " - fill_left(0.3) ", " - on (function, pod) ", " - ignoring (pod) "));
 				put_rows(&rows);
 			}
-			switch (draw(4)) {
+			switch (draw(5)) {
+			case 4: /* what rules ask beside */
+				put_vector(&with, 2);
+				buf_puts(&without, with.ptr);
+				break;
 			case 0:
 				buf_printf(&with, "%s %s (%s)", number, op, rows.ptr);
 				buf_printf(&without, "%s %s ((%s) * 1)", number, op, rows.ptr);
@@ -612,11 +644,16 @@ static void test_chosen(void **unused)
 			buf_free(&with);
 			buf_free(&without);
 		}
+		for (size_t i = 0; i < STEPS; i++) {
+			n_found += promql_shared_stats(shared[i]).found;
+			promql_shared_free(shared[i]);
+		}
 		empty();
 		if (n_differ > 20)
 			break;
 	}
-	print_message("%lu queries, %lu rows are equal\n", n_compared, n_points);
+	print_message("%lu queries, %lu rows are equal; %lu subexpressions were shared\n", n_compared, n_points, n_found);
+	assert_true(n_found > 1000);
 	if (n_differ)
 		fail_msg("%lu answers differ", n_differ);
 }

@@ -82,6 +82,7 @@ struct node {
 	uint32_t height;           /* 1 + that of its highest child; at most NODE_MAX_HEIGHT, so that who walks the tree may recurse */
 	bool invariant;            /* engine: the same at every step */
 	bool values_only;          /* engine: of its profiles only the values are looked at */
+	bool once;                 /* engine: to be computed once (shared.h) */
 	uint32_t id;               /* dense, for what the engine keeps per node */
 	union {
 		struct { double v; bool duration; } number;

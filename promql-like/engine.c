@@ -302,6 +302,9 @@ void eval_give_bytes(struct eval *q, uint64_t n)
 
 static void eval_release(struct eval *q)
 {
+	promql_shared_free(q->own_once);
+	buf_free(&q->text);
+	free(q->texts);
 	eval_give_bytes(q, atomic_load(&q->bytes));
 	eval_budget_give(q, atomic_load(&q->budgeted));
 	for (uint32_t i = 0; i < q->x->n_nodes; i++)
@@ -328,6 +331,8 @@ static int evaluate(struct eval *q, struct promql_params const *p, struct promql
 	int rc = eval_prepare(q, root, e);
 	if (q->is_range && !p->profiles)
 		eval_want_values(root);
+	if (!rc && !p->profiles)
+		shared_mark(q, q->is_range ? NULL : p->shared);
 	int64_t prepared = clock_mono_ns();
 	if (!rc)
 		rc = root->type == PROMQL_MATRIX ? eval_error_at(q, root, eval_matrix(q, root, q->top.start, &v, e), e)

@@ -276,13 +276,43 @@ static void test_shared_state(void **state)
 	struct err e = { 0 };
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(promql_instant(f->g, VIEW("written"), 100000, &p, &r, &e), 0);
-		assert_int_equal(r.n_series, i > 0); /* a memsource has one state only */
+		assert_int_equal(r.n_series, i == 2);
 		promql_result_release(&r);
 		if (i == 0)
 			assert_int_equal(memsource_add_float(f->m, (struct labels){ l, 1 }, 99000, 1, &e), 0);
 		else
 			promql_shared_wrote(s, VIEW("written"));
 	}
+	promql_shared_free(s);
+}
+
+/* Equal subexpressions are computed once: in one query, and in those that share; a write of another name changes nothing. */
+static void test_once(void **state)
+{
+	struct fixture *f = *state;
+	static const char one[] = "samples(merge(cpu[1m]))", two[] = "samples(merge(cpu[1m])) > 0 and share(merge(cpu[1m]), {function=\"none\"}) == 0";
+	struct promql_result a, b;
+	struct err e = { 0 };
+	assert_int_equal(promql_instant(f->g, view_of(one), 100000, NULL, &a, &e), 0);
+	assert_int_equal(promql_instant(f->g, view_of(two), 100000, NULL, &b, &e), 0);
+	assert_true(a.samples > 0 && b.n_series == 1);
+	assert_int_equal(b.samples, 2 * a.samples);
+	assert_int_equal(b.samples_read, a.samples_read);
+	promql_result_release(&a);
+	promql_result_release(&b);
+	struct promql_shared *s = promql_shared_new(f->g, 0);
+	struct promql_params p = { .asker = PROMQL_RULES, .shared = s };
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(promql_instant(f->g, view_of(i % 2 ? one : two), 100000, &p, &a, &e), 0);
+		promql_result_release(&a);
+	}
+	struct promql_shared_stats stats = promql_shared_stats(s);
+	assert_int_equal(stats.kept, 1);
+	assert_int_equal(stats.found, 5);
+	promql_shared_wrote(s, VIEW("other")); /* it is a merge that is made of vectors by now */
+	assert_int_equal(promql_instant(f->g, view_of(one), 100000, &p, &a, &e), 0);
+	promql_result_release(&a);
+	assert_int_equal(promql_shared_stats(s).found, stats.found + 1);
 	promql_shared_free(s);
 }
 
@@ -577,6 +607,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_total_bytes, setup, teardown), cmocka_unit_test(test_weight),
 		cmocka_unit_test_setup_teardown(test_queue, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_shared_state, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_once, setup, teardown),
 		cmocka_unit_test(test_may_read),
 		cmocka_unit_test_setup_teardown(test_concurrency, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_replicas, setup, teardown),

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "explain.h"
+#include "shared.h"
 
 /* ---- before ---- */
 
@@ -269,6 +270,22 @@ static int eval_invariant(struct eval *q, struct node *n, const struct span *sp,
 	return value_copy_steps(q, m, sp, ret, e);
 }
 
+/* Not kept if there was something to say of it: that has a place in this query. */
+static int eval_once(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)
+{
+	struct view text = shared_text(q, n);
+	bool found;
+	int rc = shared_find(q->once, q, text, sp, n->values_only, ret, &found, e);
+	if (rc || found)
+		return rc;
+	uint64_t counted = atomic_load(&q->counted), damaged = atomic_load(&q->damage.met);
+	size_t notes = q->notes.n;
+	rc = dispatch(q, n, sp, ret, e);
+	if (!rc && q->notes.n == notes && atomic_load(&q->damage.met) == damaged)
+		shared_keep(q->once, q, text, sp, n->values_only, ret, atomic_load(&q->counted) - counted);
+	return rc;
+}
+
 int eval_node(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)
 {
 	int rc = eval_check(q, e);
@@ -276,7 +293,8 @@ int eval_node(struct eval *q, struct node *n, const struct span *sp, struct valu
 		return rc;
 	struct explaining at = explain_begin(q, n);
 	bool worth = n->invariant && sp->n > 1 && n->kind != NODE_NUMBER && n->kind != NODE_STRING;
-	rc = worth ? eval_invariant(q, n, sp, ret, e) : dispatch(q, n, sp, ret, e);
+	bool once = n->once && q->once && (sp->n == 1 || sp->n == q->top.n);
+	rc = worth ? eval_invariant(q, n, sp, ret, e) : once ? eval_once(q, n, sp, ret, e) : dispatch(q, n, sp, ret, e);
 	explain_end(q, n, rc ? NULL : ret, at);
 	return eval_error_at(q, n, rc, e);
 }

@@ -87,6 +87,10 @@ struct eval {
 	atomic_uint_fast64_t read, streamed; /* samples that were read to be held, to be added up at once */
 	atomic_uint_fast64_t counted, counted_read; /* what a result says of samples */
 	struct explain *explain;    /* by node id; NULL = not asked for */
+	struct promql_shared *once; /* what is computed once; NULL: nothing is */
+	struct promql_shared *own_once; /* the same, if it is the query's own */
+	struct buf text;            /* of the query, canonical */
+	struct node_text *texts;    /* of its nodes, by id */
 };
 
 /* ---- values ---- */

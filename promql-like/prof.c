@@ -37,7 +37,31 @@ void prof_unref(struct prof *p)
 		return;
 	side_release(&p->a);
 	side_release(&p->b);
+	prof_rows_free(p->rows[0]);
+	prof_rows_free(p->rows[1]);
 	free(p);
+}
+
+void prof_rows_free(struct prof_rows *r)
+{
+	if (!r)
+		return;
+	map_free(&r->by_name);
+	free(r->text);
+	free(r->v);
+	free(r);
+}
+
+bool prof_rows_find(const struct prof_rows *r, struct view name, double *ret)
+{
+	uint64_t h = hash_view(name) | 1;
+	uint32_t id;
+	for (size_t at = map_start(&r->by_name, h); map_probe(&r->by_name, h, &at, &id);)
+		if (view_eq(r->v[id].name, name)) {
+			*ret = r->v[id].native;
+			return true;
+		}
+	return false;
 }
 
 static struct term *side_term(struct side *s)

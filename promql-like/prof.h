@@ -5,6 +5,7 @@
 #ifndef PYRRHA_PROMQL_PROF_H
 #define PYRRHA_PROMQL_PROF_H
 
+#include "base/map.h"
 #include "model/source.h"
 
 struct eval;
@@ -34,9 +35,26 @@ struct prof {
 	double covered_s;
 	double per_s;               /* a rate: the terms are the increase over that many seconds; 0 = no rate */
 	bool diff;                  /* b is there */
+	_Atomic bool again;         /* it is kept (shared.h), and was asked for again */
+	struct prof_rows *rows[2];  /* of self, of total, by function: for those who ask again; NULL: not known */
 	double whole;               /* what a share is of, base units; 0 = the value */
 	struct side a, b;
 };
+
+/* The rows of a profile, by function. */
+struct prof_rows {
+	struct prof_row {
+		struct view name;
+		uint64_t hash;
+		double native;
+	} *v;
+	size_t n;
+	struct map by_name;
+	char *text;                 /* the names */
+};
+void prof_rows_free(struct prof_rows *r);
+/* Its native number; false: there is none of that name. */
+bool prof_rows_find(const struct prof_rows *r, struct view name, double *ret);
 
 struct prof *prof_new(const struct ptype *type, int64_t period);
 struct prof *prof_ref(struct prof *p);

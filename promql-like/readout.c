@@ -99,7 +99,7 @@ static int by_row(const void *a, const void *b, void *r)
 	return readout_cmp_rows(r, *(const uint32_t *)a, *(const uint32_t *)b);
 }
 
-static int check_rows(const struct readout *r, struct err *e)
+int readout_check_rows(const struct readout *r, struct err *e)
 {
 	uint32_t most = r->q->max_functions;
 	if (!most || r->rows.n <= most)
@@ -109,7 +109,7 @@ static int check_rows(const struct readout *r, struct err *e)
 }
 
 /* Rows go out by name, so that of equal ones topk always takes the same. */
-static int put_rows(struct readout *r, size_t in, const struct sample *s, struct err *e)
+int readout_put_rows(struct readout *r, size_t in, const struct sample *s, struct err *e)
 {
 	int rc = readout_choose_rows(r, s, e);
 	if (r->touched.n && !rc)
@@ -154,9 +154,9 @@ static int read_rows(struct readout *r, struct value *v, struct err *e)
 			name_asked_for(r);
 			rc = frames_failed(&r->frames, e);
 			if (!rc)
-				rc = check_rows(r, e);
+				rc = readout_check_rows(r, e);
 			if (!rc)
-				rc = put_rows(r, in, s, e);
+				rc = readout_put_rows(r, in, s, e);
 			readout_forget_rows(r);
 			if (!rc)
 				rc = eval_check(r->q, e);
@@ -251,7 +251,7 @@ static int read_graph(struct readout *r, struct value *v, const struct span *sp,
 		return 0;
 	int rc = graph_read(r, v, sp, ret_done, &columns, e);
 	if (!rc)
-		rc = check_rows(r, e);
+		rc = readout_check_rows(r, e);
 	if (!rc && *ret_done)
 		*n_steps = MAX(CELLS_AT_ONCE / (columns + 1), (size_t)STEPS_AT_ONCE);
 	return rc;
@@ -314,7 +314,10 @@ static int read_chunk(struct readout *r, const struct span *sp, size_t *n_steps,
 		return rc;
 	if (r->bound)
 		rc = readout_keep_counted(r, &v, e);
-	if (rc)
+	bool kept = false;
+	if (!rc && r->q->once)
+		rc = readout_kept(r, &v, &kept, e);
+	if (rc || kept)
 		done = true;
 	else if (done)
 		rc = r->measure == SAMPLES ? readout_samples(r, &v, e) : readout_sums(r, &v, e);
@@ -376,7 +379,8 @@ int readout_run(struct eval *q, struct node *n, const struct span *sp, enum meas
 		part.end = span_at(&part, part.n - 1);
 		uint64_t held = atomic_load(&q->bytes);
 		rc = read_chunk(&r, &part, &n_steps, e);
-		eval_give_bytes(q, atomic_load(&q->bytes) - held); /* the stacks of these steps are gone */
+		if (!q->once || sp->n > 1) /* else they may be kept */
+			eval_give_bytes(q, atomic_load(&q->bytes) - held); /* the stacks of these steps are gone */
 	}
 	if (!rc && stacks && sp->n > 1)
 		sort_out(&r);

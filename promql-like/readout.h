@@ -145,6 +145,14 @@ void readout_forget_rows(struct readout *r);
 void readout_touch_function(struct readout *r, struct view name);
 /* How many observations a profile stands on; of a rate: those of its range. */
 double readout_observations(const struct sample *s);
+/* The row of a function; hash 0: not known. Sets what the profile at work has in it. */
+uint32_t readout_row_named(struct readout *r, struct view name, uint64_t hash);
+void readout_set_row(struct readout *r, uint32_t row, double native);
+/* Puts out the wanted ones of the rows of the profile at work. */
+int readout_put_rows(struct readout *r, size_t in, const struct sample *s, struct err *e);
+int readout_check_rows(const struct readout *r, struct err *e);
+/* Readouts of kept profiles that are asked for again; *ret_done is false, and nothing was put out, of others. */
+int readout_kept(struct readout *r, struct value *v, bool *ret_done, struct err *e);
 /* What is put out for a native number of a profile: its value, share, bound. False: nothing is. */
 bool readout_number(const struct readout *r, const struct sample *s, double native, double *ret);
 /* Only elements that bounds can be told of stay, with a warning; an error if there are none. */

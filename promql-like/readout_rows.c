@@ -474,9 +474,20 @@ void readout_forget_rows(struct readout *r)
 	r->touched.n = 0;
 }
 
+uint32_t readout_row_named(struct readout *r, struct view name, uint64_t hash)
+{
+	return row_of(r, (struct row){ name, VIEW(""), VIEW(""), hash });
+}
+
+void readout_set_row(struct readout *r, uint32_t row, double native)
+{
+	need_rows(r, row);
+	touch(r, row)->f = native;
+}
+
 void readout_touch_function(struct readout *r, struct view name)
 {
-	uint32_t row = row_of(r, (struct row){ name, VIEW(""), VIEW(""), 0 });
+	uint32_t row = readout_row_named(r, name, 0);
 	need_rows(r, row);
 	touch(r, row);
 }
