@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/vec.h"
+#include "cmd/rule_tests.h"
 #include "cmd/tool.h"
 #include "config/config_top.h"
 #include "rules/rules.h"
@@ -140,4 +142,139 @@ int tool_check_rules(int argc, char **argv)
 	for (int i = 1; i <= words; i++)
 		check_file(argv[i], &l, &failed, &wrong);
 	return wrong ? TOOL_FAILED : failed && l.fatal ? TOOL_LINT : TOOL_OK;
+}
+
+/* ---- unit tests ---- */
+
+/* What happens, and the report of it in JUnit's XML. */
+struct test_report {
+	size_t problems, tests; /* of the file */
+	struct buf cases;
+};
+
+static void put_xml(struct buf *b, const char *text)
+{
+	for (; *text; text++)
+		switch (*text) {
+		case '<':
+			buf_puts(b, "&lt;");
+			break;
+		case '>':
+			buf_puts(b, "&gt;");
+			break;
+		case '&':
+			buf_puts(b, "&amp;");
+			break;
+		case '"':
+			buf_puts(b, "&#34;");
+			break;
+		default:
+			buf_putc(b, (unsigned char)*text < ' ' && *text != '\n' && *text != '\t' ? ' ' : *text);
+		}
+}
+
+static void end_case(struct test_report *r)
+{
+	if (r->tests)
+		buf_puts(&r->cases, "</testcase>");
+}
+
+static void test_begins(void *arg, const char *name)
+{
+	struct test_report *r = arg;
+	end_case(r);
+	r->tests++;
+	buf_puts(&r->cases, "<testcase name=\"");
+	put_xml(&r->cases, name);
+	buf_puts(&r->cases, "\">");
+}
+
+static void test_problem(void *arg, const char *text)
+{
+	struct test_report *r = arg;
+	if (!r->problems++)
+		fprintf(stderr, "  FAILED:\n");
+	fprintf(stderr, "%s\n\n", text);
+	if (!r->tests)
+		return;
+	buf_puts(&r->cases, "<failure>");
+	put_xml(&r->cases, text);
+	buf_puts(&r->cases, "</failure>");
+}
+
+static void test_file(const char *path, struct rule_tests_how *how, struct buf *junit, bool *failed)
+{
+	struct test_report r = { 0 };
+	how->arg = &r;
+	*failed |= rule_tests_run(path, how) > 0;
+	end_case(&r);
+	if (!r.problems)
+		printf("  SUCCESS\n");
+	printf("\n");
+	fflush(stdout);
+	buf_puts(junit, "<testsuite name=\"");
+	put_xml(junit, path);
+	buf_printf(junit, "\" tests=\"%zu\" failures=\"%zu\" errors=\"%d\" skipped=\"0\">", r.tests, r.tests ? r.problems : 0,
+		   !r.tests && r.problems > 0);
+	buf_putv(junit, buf_view(&r.cases));
+	buf_puts(junit, "</testsuite>");
+	buf_free(&r.cases);
+}
+
+/* Several --run: any of them. */
+static int run_regex(const struct opt_list *run, struct regex **ret, struct err *e)
+{
+	struct buf b = { 0 };
+	*ret = NULL;
+	for (size_t i = 0; i < run->n; i++)
+		buf_printf(&b, "%s%s", i ? "|" : "", run->v[i]);
+	int rc = run->n ? regex_new(ret, buf_view(&b), false, e) : 0;
+	buf_free(&b);
+	return rc;
+}
+
+static int write_junit(const char *path, const struct buf *suites)
+{
+	FILE *f = fopen(path, "w");
+	if (f && fprintf(f, "<testsuites>%s</testsuites>", suites->ptr ? suites->ptr : "") > 0 && fclose(f) == 0)
+		return TOOL_OK;
+	fprintf(stderr, "failed to write JUnit XML: %s\n", path);
+	return TOOL_FAILED;
+}
+
+int tool_test_rules(int argc, char **argv)
+{
+	struct rule_tests_how how = { .problem = test_problem, .test = test_begins, .warn = say_warning };
+	struct opt_list run = { 0 };
+	const char *junit = NULL;
+	bool diff = false, failed = false;
+	struct opt flags[] = {
+		{ "run", OPT_LIST, &run, "<regex>", "Only tests whose name it matches; may be repeated." },
+		{ "junit", OPT_STRING, &junit, "<file>", "Write what happened there as JUnit's XML." },
+		{ "diff", OPT_BOOL, &diff, NULL, "Accepted for promtool's sake: what was expected and what came are always shown both." },
+		{ "ignore-unknown-fields", OPT_BOOL, &how.ignore_unknown_fields, NULL, "Accept keys of rule files that nobody knows." },
+	};
+	struct buf suites = { 0 };
+	struct regex *re;
+	struct err e = { 0 };
+	int words, status;
+	if (!tool_flags(tool_command("test rules"), flags, ARRAY_LEN(flags), argc, argv, &words, &status))
+		return status;
+	if (run_regex(&run, &re, &e))
+		return tool_fail("test rules", &e);
+	if (!words) {
+		fprintf(stderr, "pyrtool test rules: which file?\n");
+		return TOOL_USAGE;
+	}
+	how.run = re;
+	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT); /* what rules log of failures is told by the tests */
+	for (int i = 1; i <= words; i++)
+		test_file(argv[i], &how, &suites, &failed);
+	status = failed ? TOOL_FAILED : TOOL_OK;
+	if (junit)
+		status = MAX(status, write_junit(junit, &suites));
+	regex_unref(re);
+	buf_free(&suites);
+	opts_free(flags, ARRAY_LEN(flags));
+	return status;
 }
