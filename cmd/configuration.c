@@ -277,7 +277,8 @@ void configuration_leave_rules(struct configuration *c)
 	pthread_mutex_unlock(&c->reload);
 }
 
-/* A file that someone is about to write is empty for a moment. Who wants no jobs writes scrape_configs: []. */
+/* A file that someone is about to write is empty for a moment. Who wants no jobs writes scrape_configs: [], and
+ * groups: [] who wants no rules. */
 static int refuse_empty(const struct configuration *c, const struct reading *r, struct err *e)
 {
 	const char *file = scraper_config_empty_file(r->scrapes);
@@ -285,6 +286,8 @@ static int refuse_empty(const struct configuration *c, const struct reading *r, 
 		return err_set(e, ERR_BAD_DATA, "%s is empty", c->path);
 	if (file && !scraper_config_empty_file(c->scrapes))
 		return err_set(e, ERR_BAD_DATA, "%s (of scrape_config_files) is empty", file);
+	if (r->rules->empty_file && !c->rules->empty_file)
+		return err_set(e, ERR_BAD_DATA, "%s (of rule_files) is empty", r->rules->empty_file);
 	return 0;
 }
 

@@ -190,6 +190,8 @@ static void flush(struct round *r, size_t upto)
 			on_commit(&g->commits, &e);
 		}
 		metric_add(&rules_metrics[M_DISCARDED], res.duplicates + res.too_old + res.too_new + res.over_series_limit);
+		if (res.over_notes)
+			LOG_WARN("msg", "the state of alerts is too large to be stored: after a restart they begin anew", "group", g->metric_name);
 		output_drop_profiles(o, 0);
 		o->floats.n = o->notes.n = 0;
 	}

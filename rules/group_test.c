@@ -131,7 +131,10 @@ static void removed_rules(void **state)
 	buf_reset(&k.written);
 	rules_step(k.rules, 61000);
 	buf_reset(&k.written);
+	const struct group *u = k.rules->groups.v[1];
 	kit_rules(&k, TWO("{record: w, expr: m}") "\n");
+	assert_ptr_equal(k.rules->groups.v[1], u); /* did not change: runs on */
+	assert_int_equal(k.rules->groups.v[0]->def->n_rules, 2);
 	for (int64_t s = 61; s < 250 && !(k.written.len && strstr(k.written.ptr, "stale")); s++) {
 		buf_reset(&k.written);
 		rules_step(k.rules, s * 1000);
@@ -202,6 +205,23 @@ static void slots(void **state)
 	metrics_free();
 }
 
+/* The clock is set back: the group does not wait until it was again what it was. */
+static void clock_set_back(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	kit_rules(&k, "groups: [{name: a, interval: 60s, rules: [{record: x, expr: '1'}]}]");
+	struct group *a = k.rules->groups.v[0];
+	rules_step(k.rules, 10000000);
+	assert_true(a->last_slot > 9900000);
+	int64_t next = rules_step(k.rules, 5000000);
+	assert_true(next > 5000000 && next <= 5060000);
+	rules_step(k.rules, next);
+	assert_int_equal(a->last_slot, next);
+	kit_free(&k);
+}
+
 /* What cannot be stored is an error of its rules, and nobody is silenced by it. */
 static void storage_fails(void **state)
 {
@@ -226,7 +246,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(records_values), cmocka_unit_test(later_rules_see_earlier), cmocka_unit_test(stamp_is_slot_less_offset),
 		cmocka_unit_test(equal_labels_fail), cmocka_unit_test(limit), cmocka_unit_test(stale_markers), cmocka_unit_test(removed_rules),
-		cmocka_unit_test(reload_keeps_state), cmocka_unit_test(slots), cmocka_unit_test(storage_fails),
+		cmocka_unit_test(reload_keeps_state), cmocka_unit_test(slots), cmocka_unit_test(clock_set_back), cmocka_unit_test(storage_fails),
 	};
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,6 +54,7 @@ struct rules_config {
 	struct labels external_labels;
 	int64_t evaluation_interval_ms, query_offset_ms;
 	int64_t late_ms;             /* a scrape interval and timeout: by then what was observed has arrived */
+	const char *empty_file;      /* one in which there is nothing at all: somebody is writing it, perhaps; NULL = none */
 	/* The rest is private. */
 	size_t n_files;
 	struct arena arena;

@@ -26,7 +26,7 @@ static void begin(struct rule_files *f, const struct config_global *g, const str
 	*f = (struct rule_files){ .config = NEW(struct rules_config), .how = how ? how : &usual };
 	f->config->refs = 1;
 	arena_init(&f->config->arena, 0);
-	f->config->evaluation_interval_ms = g->evaluation_interval_ms;
+	f->config->evaluation_interval_ms = g->evaluation_interval_ms > 0 ? g->evaluation_interval_ms : 60000;
 	f->config->query_offset_ms = g->rule_query_offset_ms;
 	f->config->late_ms = g->scrape_interval_ms + (g->scrape_timeout_ms ? g->scrape_timeout_ms : MAX(10000, g->scrape_interval_ms));
 	f->config->external_labels = keep_external(&f->config->arena, &g->external_labels);
@@ -90,6 +90,8 @@ static void load(struct rule_files *f, const char *path)
 		rule_file_problem(f, &e);
 		return;
 	}
+	if (config_is_empty(t) && !f->config->empty_file)
+		f->config->empty_file = arena_strndup(&f->config->arena, path, strlen(path));
 	rule_file_read(f, t, path);
 	config_free(t);
 }

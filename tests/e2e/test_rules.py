@@ -43,6 +43,9 @@ def test_a_bad_file_changes_nothing(env):
     text = server.text()
     for want in (path + ":4:13: ", path + ":7:13: ", path + ":8:5: "):
         check(want in text, f"{want}: {text[-3000:]}")
+    env.path("rules-b.yml", " ")
+    server.p.send_signal(1)
+    wait_until("an empty file is one that somebody writes", lambda: "rules-b.yml (of rule_files) is empty" in server.text())
     now = time.time()
     wait_until("the old rules go on", lambda: server.value("timestamp(one)") > now + 1)
     os.remove(path)
