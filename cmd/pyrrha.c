@@ -195,6 +195,7 @@ static int start(struct server *s, struct err *e)
 	web_set_parts(s->web, s->engine, tsdb_source(s->db), scraper_status(s->scraper));
 	web_set_sink(s->web, tsdb_sink(s->db));
 	web_set_admin(s->web, tsdb_admin(s->db));
+	web_set_rules(s->web, rules_status(s->rules));
 	web_set_ready(s->web, true);
 	metric_set(&metrics[M_READY], 1);
 	LOG_INFO("msg", "ready", "url", web_url(s->web));

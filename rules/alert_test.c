@@ -375,7 +375,7 @@ static void restored_from_series(int64_t grace_s, int64_t for_s, int64_t down_s,
 	kit_at(&k, up_s);
 	kit_at(&k, up_s + 60);
 	struct buf b = { 0 };
-	rules_status(k.rules)->groups(rules_status(k.rules), kit_state_line, &b);
+	rules_status(k.rules)->groups(rules_status(k.rules), true, kit_state_line, &b);
 	if (!strstr(b.ptr, want_state))
 		fail_msg("%s: %s", want_state, b.ptr);
 	buf_free(&b);
@@ -397,6 +397,78 @@ static void restored(void **state)
 	restored_from_series(60, 1800, 660, 5000, 5000);
 }
 
+/* ---- who looks ---- */
+
+struct look {
+	struct kit *k;
+	struct buf seen;
+};
+
+/* An evaluation while someone looks, in which what he looks at goes. */
+static bool evaluates_meanwhile(void *arg, const struct status_rule_group *g)
+{
+	struct look *l = arg;
+	kit_at(l->k, 120);
+	return kit_state_line(&l->seen, g);
+}
+
+static void looking_holds_up_nothing(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	kit_rules(&k, RULE("for: 5m"));
+	kit_set(&k, "m", "pod=a", 60, 1);
+	kit_set(&k, "m", "pod=a", 120, 0);
+	kit_at(&k, 60);
+	struct look l = { .k = &k };
+	rules_status(k.rules)->groups(rules_status(k.rules), true, evaluates_meanwhile, &l);
+	kit_expect(&l.seen, "A ok\n  {alertname=\"A\", pod=\"a\"} pending since 60 value 1\n", __FILE__, __LINE__);
+	expect_state(&k, "A ok\n");
+	buf_free(&l.seen);
+	kit_free(&k);
+}
+
+static bool states_alone(void *arg, const struct status_rule_group *g)
+{
+	(void)arg;
+	assert_int_equal(g->rules[0].state, ALERT_PENDING);
+	assert_int_equal(g->rules[0].n_alerts, 0);
+	assert_false(g->cut);
+	return true;
+}
+
+static bool cut_after_some(void *arg, const struct status_rule_group *g)
+{
+	size_t *n = arg;
+	*n = g->rules[0].n_alerts;
+	assert_true(g->cut);
+	assert_int_equal(g->rules[0].state, ALERT_PENDING);
+	for (size_t i = 0; i < *n; i++)
+		assert_true(labels_get(g->rules[0].alerts[i].annotations, VIEW("what")).len > 1000000);
+	return true;
+}
+
+/* Annotations of more than RULES_STATUS_MAX: as many alerts as there is room for, and it is said. */
+static void more_alerts_than_room(void **state)
+{
+	struct kit k;
+	char label[32];
+	size_t n = 0;
+	(void)state;
+	kit_init(&k);
+	kit_rules(&k, RULE("for: 5m, annotations: {what: '{{ printf \"%01048000d\" 1 }}'}"));
+	for (int i = 0; i < 70; i++) {
+		snprintf(label, sizeof label, "pod=%d", i);
+		kit_set(&k, "m", label, 60, 1);
+	}
+	kit_at(&k, 60);
+	rules_status(k.rules)->groups(rules_status(k.rules), false, states_alone, NULL);
+	rules_status(k.rules)->groups(rules_status(k.rules), true, cut_after_some, &n);
+	assert_in_range(n, 60, 64);
+	kit_free(&k);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -404,7 +476,8 @@ int main(void)
 		cmocka_unit_test(keep_firing_for), cmocka_unit_test(told_again), cmocka_unit_test(comes_back), cmocka_unit_test(series_of_alerts),
 		cmocka_unit_test(restart_pending), cmocka_unit_test(restart_at_once), cmocka_unit_test(restart_kept), cmocka_unit_test(restart_kept_later),
 		cmocka_unit_test(restart_resolved), cmocka_unit_test(restart_ends_series), cmocka_unit_test(restart_pending_held), cmocka_unit_test(notes_go),
-		cmocka_unit_test(notes_change), cmocka_unit_test(restored),
+		cmocka_unit_test(notes_change), cmocka_unit_test(restored), cmocka_unit_test(looking_holds_up_nothing),
+		cmocka_unit_test(more_alerts_than_room),
 	};
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);
 	return cmocka_run_group_tests(tests, NULL, NULL);

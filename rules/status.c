@@ -1,14 +1,66 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the page and the API see. A group is locked while it is shown, which is when it would publish a result. */
+/* What the page and the API see. A group is locked while what changes of it is copied, and no longer: its evaluation waits for
+ * nobody who reads. The texts of its rules do not change as long as it is there. */
 #include <stdlib.h>
 
 #include "rules/group.h"
 
-static struct status_alert show_alert(const struct live_alert *a)
+struct shown {
+	struct arena arena;          /* the texts of alerts */
+	struct status_rule *rules;
+	struct status_alert *alerts; /* of all rules */
+	bool cut;
+};
+
+/* false: there is no more room. */
+static bool copy_alert(struct arena *a, const struct live_alert *from, struct status_alert *to)
 {
-	return (struct status_alert){ .labels = *a->labels, .annotations = *a->annotations, .state = a->state, .value = a->value,
-				      .active_at_ms = a->active_at, .fired_at_ms = a->fired_at, .resolved_at_ms = a->resolved_at,
-				      .keep_firing_since_ms = a->keep_since, .last_sent_ms = a->last_sent };
+	*to = (struct status_alert){ .labels = labels_copy(a, *from->labels), .annotations = labels_copy(a, *from->annotations),
+				     .state = from->state, .value = from->value, .active_at_ms = from->active_at, .fired_at_ms = from->fired_at,
+				     .resolved_at_ms = from->resolved_at, .keep_firing_since_ms = from->keep_since,
+				     .last_sent_ms = from->last_sent };
+	return (to->labels.v || !to->labels.n) && (to->annotations.v || !to->annotations.n);
+}
+
+static struct status_rule copy_rule(struct shown *w, const struct live_rule *r, struct status_alert *alerts)
+{
+	const struct rule *x = r->rule;
+	struct status_rule s = { .alerting = x->alerting, .profiles = x->profiles, .name = x->name, .query = x->canonical, .labels = x->labels,
+				 .annotations = x->annotations, .for_ms = x->for_ms, .keep_firing_for_ms = x->keep_firing_for_ms,
+				 .state = x->alerting && r->evaluated_ms ? ALERT_INACTIVE : ALERT_UNKNOWN, .health = r->health,
+				 .last_error = r->error.code ? arena_view(&w->arena, view_of(r->error.msg)) : VIEW(""),
+				 .last_evaluation_ms = r->evaluated_ms, .evaluation_ns = r->evaluation_ns, .alerts = alerts };
+	for (size_t i = 0; i < r->alerts.n; i++) {
+		s.state = MAX(s.state, r->alerts.v[i]->state);
+		if (!alerts || w->cut)
+			continue;
+		if (copy_alert(&w->arena, r->alerts.v[i], &alerts[s.n_alerts]))
+			s.n_alerts++;
+		else
+			w->cut = true;
+	}
+	return s;
+}
+
+static void copy_group(struct group *g, bool with_alerts, struct shown *w, struct status_rule_group *ret)
+{
+	size_t n = 0, at = 0;
+	w->rules = xcalloc(g->def->n_rules + 1, sizeof *w->rules);
+	pthread_mutex_lock(&g->lock);
+	for (size_t i = 0; i < g->def->n_rules; i++)
+		n += g->rules[i].alerts.n;
+	if (with_alerts)
+		w->alerts = xcalloc(n + 1, sizeof *w->alerts);
+	for (size_t i = 0; i < g->def->n_rules; i++) {
+		w->rules[i] = copy_rule(w, &g->rules[i], with_alerts ? w->alerts + at : NULL);
+		at += w->rules[i].n_alerts;
+	}
+	*ret = (struct status_rule_group){ .name = g->def->name, .file = g->def->file, .interval_ms = g->def->interval_ms,
+					   .query_offset_ms = g->def->query_offset_ms, .limit = g->def->limit,
+					   .last_evaluation_ms = g->evaluated_ms, .evaluation_ns = g->evaluation_ns,
+					   .last_slot_ms = g->shown_slot, .missed = g->missed, .rules = w->rules,
+					   .n_rules = g->def->n_rules, .cut = w->cut };
+	pthread_mutex_unlock(&g->lock);
 }
 
 static int by_labels(const void *a, const void *b)
@@ -16,43 +68,20 @@ static int by_labels(const void *a, const void *b)
 	return labels_cmp(((const struct status_alert *)a)->labels, ((const struct status_alert *)b)->labels);
 }
 
-static struct status_rule show_rule(const struct live_rule *r, struct status_alert *alerts)
+static bool show_group(struct group *g, bool with_alerts, bool (*show)(void *arg, const struct status_rule_group *g), void *arg)
 {
-	const struct rule *x = r->rule;
-	struct status_rule s = { .alerting = x->alerting, .profiles = x->profiles, .name = x->name, .query = x->canonical, .labels = x->labels,
-				 .annotations = x->annotations, .for_ms = x->for_ms, .keep_firing_for_ms = x->keep_firing_for_ms,
-				 .state = x->alerting && r->evaluated_ms ? ALERT_INACTIVE : ALERT_UNKNOWN, .health = r->health,
-				 .last_error = r->error.code ? view_of(r->error.msg) : VIEW(""), .last_evaluation_ms = r->evaluated_ms,
-				 .evaluation_ns = r->evaluation_ns, .alerts = alerts, .n_alerts = r->alerts.n };
-	for (size_t i = 0; i < r->alerts.n; i++) {
-		alerts[i] = show_alert(r->alerts.v[i]);
-		s.state = MAX(s.state, alerts[i].state);
-	}
-	if (r->alerts.n)
-		qsort(alerts, r->alerts.n, sizeof *alerts, by_labels);
-	return s;
-}
-
-static bool show_group(struct group *g, bool (*show)(void *arg, const struct status_rule_group *g), void *arg)
-{
-	struct status_rule *rules = xcalloc(g->def->n_rules + 1, sizeof *rules);
-	size_t n = 0;
-	pthread_mutex_lock(&g->lock);
-	for (size_t i = 0; i < g->def->n_rules; i++)
-		n += g->rules[i].alerts.n;
-	struct status_alert *alerts = xcalloc(n + 1, sizeof *alerts), *at = alerts;
-	for (size_t i = 0; i < g->def->n_rules; i++) {
-		rules[i] = show_rule(&g->rules[i], at);
-		at += g->rules[i].alerts.n;
-	}
-	const struct status_rule_group s = { .name = g->def->name, .file = g->def->file, .interval_ms = g->def->interval_ms,
-					     .query_offset_ms = g->def->query_offset_ms, .limit = g->def->limit,
-					     .last_evaluation_ms = g->evaluated_ms, .evaluation_ns = g->evaluation_ns,
-					     .last_slot_ms = g->shown_slot, .missed = g->missed, .rules = rules, .n_rules = g->def->n_rules };
+	struct shown w = { 0 };
+	struct status_rule_group s;
+	size_t at = 0;
+	arena_init(&w.arena, RULES_STATUS_MAX);
+	copy_group(g, with_alerts, &w, &s);
+	for (size_t i = 0; i < s.n_rules; at += w.rules[i++].n_alerts)
+		if (w.rules[i].n_alerts)
+			qsort(w.alerts + at, w.rules[i].n_alerts, sizeof *w.alerts, by_labels);
 	bool more = show(arg, &s);
-	pthread_mutex_unlock(&g->lock);
-	free(alerts);
-	free(rules);
+	arena_free(&w.arena);
+	free(w.alerts);
+	free(w.rules);
 	return more;
 }
 
@@ -63,7 +92,7 @@ static int by_file_and_name(const void *a, const void *b)
 	return c ? c : view_cmp(x->name, y->name);
 }
 
-static void groups(struct status_rules *s, bool (*show)(void *arg, const struct status_rule_group *g), void *arg)
+static void groups(struct status_rules *s, bool with_alerts, bool (*show)(void *arg, const struct status_rule_group *g), void *arg)
 {
 	struct rules *m = (struct rules *)(void *)s;
 	VEC(struct group *) all = { 0 };
@@ -74,7 +103,7 @@ static void groups(struct status_rules *s, bool (*show)(void *arg, const struct 
 	pthread_mutex_unlock(&m->lock);
 	if (all.n)
 		qsort(all.v, all.n, sizeof *all.v, by_file_and_name);
-	for (size_t i = 0; i < all.n && show_group(all.v[i], show, arg); i++)
+	for (size_t i = 0; i < all.n && show_group(all.v[i], with_alerts, show, arg); i++)
 		;
 	vec_free(&all);
 	pthread_mutex_lock(&m->lock);

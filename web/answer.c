@@ -170,41 +170,50 @@ static char *put_fixed(char *p, const char *digits, int n, int exponent)
 	return p;
 }
 
-/* From `large` on with an exponent. */
-static char *put_shortest(char *to, double v, double large)
+/* The shortest digits of |v|, which is neither 0 nor infinite, that read back as it: d1.d2d3... * 10^exponent. Returns how many. */
+static int shortest_digits(double v, char digits[NUM_LEN], int *ret_exponent)
 {
-	char text[40], digits[NUM_LEN];
-	int n = 0, known;
-	if (num_digits(fabs(v), digits, &n, &known)) {
-		if (v < 0)
-			*to++ = '-';
-		return put_fixed(to, digits, n, known);
-	}
-	n = 0;
+	char text[40];
+	int n = 0;
+	int64_t exponent = 0;
+	if (num_digits(fabs(v), digits, &n, ret_exponent))
+		return n;
 	/* A subnormal has fewer than 15 digits that mean something. */
 	for (int precision = fabs(v) < 2.3e-308 ? 0 : 14; precision <= 16; precision++) {
-		snprintf(text, sizeof text, "%.*e", precision, v);
-		if (strtod(text, NULL) == v)
+		snprintf(text, sizeof text, "%.*e", precision, fabs(v));
+		if (strtod(text, NULL) == fabs(v))
 			break;
 	}
-	const char *p = text, *exp = strchr(text, 'e');
-	if (*p == '-')
-		*to++ = *p++;
-	for (; p < exp; p++)
+	n = 0;
+	const char *exp = strchr(text, 'e');
+	for (const char *p = text; p < exp; p++)
 		if (*p != '.')
 			digits[n++] = *p;
 	while (n > 1 && digits[n - 1] == '0')
 		n--;
-	int64_t exponent = 0;
 	num_parse_i64(view_of(exp + 1), &exponent);
-	if (fabs(v) >= 1e-6 && fabs(v) < large)
-		return put_fixed(to, digits, n, (int)exponent);
-	*to++ = digits[0];
+	*ret_exponent = (int)exponent;
+	return n;
+}
+
+static char *put_scientific(char *p, const char *digits, int n, int exponent)
+{
+	*p++ = digits[0];
 	if (n > 1) {
-		*to++ = '.';
-		to = put_text(to, digits + 1, (size_t)n - 1);
+		*p++ = '.';
+		p = put_text(p, digits + 1, (size_t)n - 1);
 	}
-	return put_text(to, exp, strlen(exp));
+	return p + snprintf(p, 8, "e%c%02d", exponent < 0 ? '-' : '+', abs(exponent));
+}
+
+/* From `large` on with an exponent. */
+static char *put_shortest(char *to, double v, double large)
+{
+	char digits[NUM_LEN];
+	int exponent, n = shortest_digits(v, digits, &exponent);
+	if (v < 0)
+		*to++ = '-';
+	return fabs(v) >= 1e-6 && fabs(v) < large ? put_fixed(to, digits, n, exponent) : put_scientific(to, digits, n, exponent);
 }
 
 static char *put_float(char *p, double v, double large)
@@ -257,5 +266,24 @@ void json_point(struct buf *b, int64_t t_ms, double v)
 	p = put_text(p, ",\"", 2);
 	p = put_float(p, v, 1e21);
 	p = put_text(p, "\"]", 2);
+	buf_put(b, text, (size_t)(p - text));
+}
+
+void json_exponent(struct buf *b, double v)
+{
+	char text[JSON_NUMBER + 2], digits[NUM_LEN], *p = text;
+	int exponent = 0, n = 1;
+	*p++ = '"';
+	if (isfinite(v)) {
+		digits[0] = '0';
+		if (v != 0)
+			n = shortest_digits(v, digits, &exponent);
+		if (signbit(v))
+			*p++ = '-';
+		p = put_scientific(p, digits, n, exponent);
+	} else {
+		p = put_float(p, v, 0x1p63);
+	}
+	*p++ = '"';
 	buf_put(b, text, (size_t)(p - text));
 }

@@ -70,5 +70,7 @@ void json_float(struct buf *b, double v);
 void json_time(struct buf *b, int64_t t_ms);
 /* [time,"value"]: 1.5, 1e+21, NaN, +Inf; no exponent from 1e-6 to 1e21. */
 void json_point(struct buf *b, int64_t t_ms, double v);
+/* A string with one digit before the point and an exponent of at least two digits: "1.5e+00", "NaN", "+Inf". */
+void json_exponent(struct buf *b, double v);
 
 #endif

@@ -111,25 +111,6 @@ static void answer_raw(struct httpd_request *rq, const char *json)
 	answer_end(rq, NULL, 0, NULL, 0);
 }
 
-void serve_no_rules(struct httpd_request *rq, void *arg)
-{
-	(void)arg;
-	struct err e;
-	struct view type = httpd_param(rq, "type");
-	if (type.len && !view_eqs(type, "alert") && !view_eqs(type, "record")) {
-		err_set(&e, ERR_BAD_DATA, "invalid parameter \"type\": not supported value \"%.*s\"", VIEW_ARG(type));
-		answer_error(rq, &e);
-		return;
-	}
-	answer_raw(rq, "{\"groups\":[]}");
-}
-
-void serve_no_alerts(struct httpd_request *rq, void *arg)
-{
-	(void)arg;
-	answer_raw(rq, "{\"alerts\":[]}");
-}
-
 void serve_no_alertmanagers(struct httpd_request *rq, void *arg)
 {
 	(void)arg;

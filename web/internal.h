@@ -20,6 +20,7 @@ struct web {
 	struct httpd *httpd;
 	struct sink *sink;  /* NULL until storage is open */
 	struct storage_admin *admin; /* the same */
+	struct status_rules *rules; /* the same */
 	atomic_bool ready, stopping; /* stopping: was ready, will not be again */
 	char *prefix;       /* of routes: "" or "/pyrrha" */
 	char *base;         /* path the browser sees, ends in "/" */
@@ -89,13 +90,15 @@ void serve_scrape_pool_config(struct httpd_request *rq, void *arg);
 void serve_relabel_steps(struct httpd_request *rq, void *arg);
 void serve_discovery(struct httpd_request *rq, void *arg);
 
+/* api_rules.c */
+void serve_rules(struct httpd_request *rq, void *arg);
+void serve_alerts(struct httpd_request *rq, void *arg);
+
 /* api_status.c */
 void serve_buildinfo(struct httpd_request *rq, void *arg);
 void serve_flags(struct httpd_request *rq, void *arg);
 void serve_config(struct httpd_request *rq, void *arg);
 void serve_runtimeinfo(struct httpd_request *rq, void *arg);
-void serve_no_rules(struct httpd_request *rq, void *arg);
-void serve_no_alerts(struct httpd_request *rq, void *arg);
 void serve_no_alertmanagers(struct httpd_request *rq, void *arg);
 void serve_no_target_metadata(struct httpd_request *rq, void *arg);
 void serve_walreplay(struct httpd_request *rq, void *arg);

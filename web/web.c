@@ -37,8 +37,8 @@ static const struct httpd_route routes[] = {
 	{ API "scrape_pools", HTTPD_GET, serve_scrape_pools },
 	{ API "scrape_pools/config", HTTPD_GET, serve_scrape_pool_config },
 	{ API "discovery", HTTPD_GET, serve_discovery },
-	{ API "rules", HTTPD_GET, serve_no_rules },
-	{ API "alerts", HTTPD_GET, serve_no_alerts },
+	{ API "rules", HTTPD_GET, serve_rules, 0, LANE_LOOKUP },
+	{ API "alerts", HTTPD_GET, serve_alerts, 0, LANE_LOOKUP },
 	{ API "alertmanagers", HTTPD_GET, serve_no_alertmanagers },
 	{ API "targets/relabel_steps", HTTPD_GET | HTTPD_POST, serve_relabel_steps, 0, LANE_LOOKUP },
 	{ API "targets/metadata", HTTPD_GET, serve_no_target_metadata },
@@ -186,6 +186,11 @@ void web_set_sink(struct web *w, struct sink *sink)
 void web_set_admin(struct web *w, struct storage_admin *admin)
 {
 	w->admin = admin;
+}
+
+void web_set_rules(struct web *w, struct status_rules *rules)
+{
+	w->rules = rules;
 }
 
 void web_set_ready(struct web *w, bool ready)

@@ -14,6 +14,7 @@ struct web;
 struct promql_engine;
 struct sink;
 struct storage_admin;
+struct status_rules;
 
 /* The last time the configuration was read. */
 struct web_reload_state {
@@ -67,6 +68,8 @@ void web_set_parts(struct web *w, struct promql_engine *engine, struct source *s
 void web_set_sink(struct web *w, struct sink *sink);
 /* What /api/v1/admin/tsdb/… and /api/v1/status/tsdb ask; borrowed until web_stop. Before the first web_set_ready(true). */
 void web_set_admin(struct web *w, struct storage_admin *admin);
+/* What /api/v1/rules and alerts show; borrowed until web_stop. Before the first web_set_ready(true). */
+void web_set_rules(struct web *w, struct status_rules *rules);
 /* From when storage is open and the engine can answer. */
 void web_set_ready(struct web *w, bool ready);
 /* The i-th bound address; NULL past the last. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the page and the API show of rules and alerts: each group as it was after its last evaluation. Whoever looks holds up
- * one group at a time, and only at the moment when it publishes. */
+/* What the page and the API show of rules and alerts: each group as it was after its last evaluation. Whoever looks gets a copy,
+ * so that an evaluation waits for that copy at most, however long the reader takes. */
 #ifndef PYRRHA_MODEL_RULES_STATUS_H
 #define PYRRHA_MODEL_RULES_STATUS_H
 
@@ -46,11 +46,15 @@ struct status_rule_group {
 	uint64_t missed;             /* slots that were skipped */
 	const struct status_rule *rules;
 	size_t n_rules;
+	bool cut;                    /* its alerts take more than RULES_STATUS_MAX: the rest is not here */
 };
 
+#define RULES_STATUS_MAX ((size_t)64 << 20) /* bytes of labels and annotations of a group's alerts */
+
 struct status_rules {
-	/* All groups, by file and name; false from the callback ends it. What it is shown is borrowed for the call. */
-	void (*groups)(struct status_rules *s, bool (*group)(void *arg, const struct status_rule_group *g), void *arg);
+	/* All groups, by file and name, with or without alerts (states of rules are of all); false from the callback ends it. What it
+	 * is shown is borrowed for the call. */
+	void (*groups)(struct status_rules *s, bool alerts, bool (*group)(void *arg, const struct status_rule_group *g), void *arg);
 };
 
 #endif

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules and alerts: Prometheus's rules, with all its parameters, and alerts, field by field. Groups come one after another from
+ * model/rules_status.h and are written as they come; an answer ends at ANSWER_MAX, with a warning. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/map.h"
+#include "base/num.h"
+#include "base/vec.h"
+#include "model/rules_status.h"
+#include "web/answer.h"
+#include "web/internal.h"
+
+#define ANSWER_MAX ((size_t)64 << 20)
+
+struct names {
+	VEC(struct view) v;
+};
+
+/* What is asked for. */
+struct rules_question {
+	bool recording, alerting, alerts;
+	struct names rules, groups, files; /* none: all */
+	struct selectors match;            /* of rules' labels; none: all */
+	struct view token;
+	int64_t limit;                     /* groups per answer; 0 = all */
+};
+
+struct rules_writer {
+	const struct rules_question *q;
+	struct buf *b;
+	const atomic_bool *canceled;
+	struct regex_meter meter;
+	struct err error;
+	size_t n_groups;
+	bool found_token, more, cut;
+	struct view next;                  /* hexadecimal, in next_text */
+	char next_text[17];
+};
+
+/* ---- parameters ---- */
+
+static void read_names(const struct httpd_request *rq, const char *name, struct names *ret)
+{
+	size_t n;
+	const struct httpd_param *p = httpd_params(rq, &n);
+	for (size_t i = 0; i < n; i++)
+		if (view_eqs(p[i].name, name))
+			vec_push(&ret->v, p[i].value);
+}
+
+static bool names_have(const struct names *n, struct view name)
+{
+	for (size_t i = 0; i < n->v.n; i++)
+		if (view_eq(n->v.v[i], name))
+			return true;
+	return n->v.n == 0;
+}
+
+static bool same_in_any_case(struct view a, const char *b)
+{
+	return a.len == strlen(b) && strncasecmp(a.ptr, b, a.len) == 0;
+}
+
+static int read_type(struct view type, struct rules_question *q, struct err *e)
+{
+	q->recording = !type.len || same_in_any_case(type, "record");
+	q->alerting = !type.len || same_in_any_case(type, "alert");
+	if (q->recording || q->alerting)
+		return 0;
+	return err_set(e, ERR_BAD_DATA, "invalid parameter \"type\": not supported value \"%.*s\"", (int)MIN(type.len, 100), type.ptr);
+}
+
+static int read_exclude(struct view v, struct rules_question *q, struct err *e)
+{
+	static const char *const yes[] = { "1", "t", "true" }, *const no[] = { "", "0", "f", "false" };
+	q->alerts = true;
+	for (size_t i = 0; i < ARRAY_LEN(no); i++)
+		if (same_in_any_case(v, no[i]))
+			return 0;
+	q->alerts = false;
+	for (size_t i = 0; i < ARRAY_LEN(yes); i++)
+		if (same_in_any_case(v, yes[i]))
+			return 0;
+	return err_set(e, ERR_BAD_DATA, "invalid parameter \"exclude_alerts\": \"%.*s\" is neither true nor false", (int)MIN(v.len, 100), v.ptr);
+}
+
+static int read_page(const struct httpd_request *rq, struct rules_question *q, struct err *e)
+{
+	struct view limit = httpd_param(rq, "group_limit");
+	q->token = httpd_param(rq, "group_next_token");
+	if (q->token.len && !limit.len)
+		return err_set(e, ERR_BAD_DATA, "invalid parameter \"group_next_token\": group_limit needs to be present in order to "
+			       "paginate over the groups");
+	if (!limit.len)
+		return 0;
+	if (!num_parse_i64(limit, &q->limit) || q->limit > INT32_MAX || q->limit < INT32_MIN)
+		return err_set(e, ERR_BAD_DATA, "invalid parameter \"group_limit\": group_limit needs to be a valid number: \"%.*s\"",
+			       (int)MIN(limit.len, 100), limit.ptr);
+	return q->limit > 0 ? 0 : err_set(e, ERR_BAD_DATA, "invalid parameter \"group_limit\": group_limit needs to be greater than 0");
+}
+
+static int read_question(const struct web *w, const struct httpd_request *rq, struct rules_question *q, struct err *e)
+{
+	*q = (struct rules_question){ 0 };
+	read_names(rq, "rule_name[]", &q->rules);
+	read_names(rq, "rule_group[]", &q->groups);
+	read_names(rq, "file[]", &q->files);
+	int rc = param_selectors(w, rq, &q->match, e);
+	if (!rc)
+		rc = read_type(httpd_param(rq, "type"), q, e);
+	if (!rc)
+		rc = read_exclude(httpd_param(rq, "exclude_alerts"), q, e);
+	return rc ? rc : read_page(rq, q, e);
+}
+
+static void release_question(struct rules_question *q)
+{
+	vec_free(&q->rules.v);
+	vec_free(&q->groups.v);
+	vec_free(&q->files.v);
+	selectors_release(&q->match);
+}
+
+/* ---- what is written ---- */
+
+static void put_time(struct buf *b, const char *key, int64_t t_ms)
+{
+	char when[RFC3339_LEN];
+	json_field_text(b, key, t_ms ? clock_rfc3339_ms(t_ms, when) : "0001-01-01T00:00:00Z");
+}
+
+static void put_seconds(struct buf *b, const char *key, double s)
+{
+	buf_printf(b, ",\"%s\":", key);
+	json_float(b, s);
+}
+
+static void put_labels(struct buf *b, const char *key, struct labels l)
+{
+	buf_printf(b, ",\"%s\":", key);
+	labels_json(l, b);
+}
+
+static void put_alert(struct buf *b, const struct status_alert *a)
+{
+	buf_puts(b, "{\"labels\":");
+	labels_json(a->labels, b);
+	put_labels(b, "annotations", a->annotations);
+	json_field_text(b, "state", alert_state_text(a->state));
+	put_time(b, "activeAt", a->active_at_ms);
+	if (a->keep_firing_since_ms)
+		put_time(b, "keepFiringSince", a->keep_firing_since_ms);
+	buf_puts(b, ",\"value\":");
+	json_exponent(b, a->value);
+	buf_putc(b, '}');
+}
+
+/* Those that are resolved are there only to be told of. Every one but the first of a list has a comma before it. */
+static void put_alerts(struct rules_writer *w, const struct status_rule *r, bool *more)
+{
+	for (size_t i = 0; i < r->n_alerts; i++) {
+		if (r->alerts[i].state == ALERT_INACTIVE)
+			continue;
+		w->cut |= w->b->len >= ANSWER_MAX;
+		if (w->cut)
+			return;
+		if (*more)
+			buf_putc(w->b, ',');
+		*more = true;
+		put_alert(w->b, &r->alerts[i]);
+	}
+}
+
+static void put_alerting(struct rules_writer *w, const struct status_rule *r)
+{
+	bool more = false;
+	put_seconds(w->b, "duration", (double)r->for_ms / 1000);
+	put_seconds(w->b, "keepFiringFor", (double)r->keep_firing_for_ms / 1000);
+	put_labels(w->b, "labels", r->labels);
+	put_labels(w->b, "annotations", r->annotations);
+	buf_puts(w->b, ",\"alerts\":");
+	if (!w->q->alerts) {
+		buf_puts(w->b, "null");
+		return;
+	}
+	buf_putc(w->b, '[');
+	put_alerts(w, r, &more);
+	buf_putc(w->b, ']');
+}
+
+static void put_rule(struct rules_writer *w, const struct status_rule *r)
+{
+	struct buf *b = w->b;
+	buf_putc(b, '{');
+	if (r->alerting)
+		json_field_text(b, "state", alert_state_text(r->state));
+	json_field(b, "name", r->name);
+	json_field(b, "query", r->query);
+	if (r->alerting)
+		put_alerting(w, r);
+	else
+		put_labels(b, "labels", r->labels);
+	json_field_text(b, "health", rule_health_text(r->health));
+	if (r->last_error.len)
+		json_field(b, "lastError", r->last_error);
+	put_seconds(b, "evaluationTime", (double)r->evaluation_ns / 1e9);
+	put_time(b, "lastEvaluation", r->last_evaluation_ms);
+	json_field_text(b, "type", r->alerting ? "alerting" : "recording");
+	buf_putc(b, '}');
+}
+
+/* ---- which ---- */
+
+/* 1 or 0; negative: error. */
+static int selected(struct rules_writer *w, struct labels l, struct err *e)
+{
+	int is = w->q->match.n == 0;
+	for (size_t i = 0; i < w->q->match.n && is == 0; i++)
+		is = matchers_match(w->q->match.v[i].m, w->q->match.v[i].n, l, &w->meter, e);
+	return is;
+}
+
+static int wanted_rule(struct rules_writer *w, const struct status_rule *r, struct err *e)
+{
+	if (!(r->alerting ? w->q->alerting : w->q->recording) || !names_have(&w->q->rules, r->name))
+		return 0;
+	return selected(w, r->labels, e);
+}
+
+static bool wanted_group(const struct rules_question *q, const struct status_rule_group *g)
+{
+	return names_have(&q->groups, g->name) && names_have(&q->files, g->file);
+}
+
+/* Names the group to begin with; only what this server made is understood. */
+static struct view token_of(const struct status_rule_group *g, char out[17])
+{
+	struct buf b = { 0 };
+	buf_printf(&b, "%.*s;%.*s", VIEW_ARG(g->file), VIEW_ARG(g->name));
+	int n = snprintf(out, 17, "%016llx", (unsigned long long)hash_view(buf_view(&b)));
+	buf_free(&b);
+	return view_make(out, (size_t)n);
+}
+
+/* Its rules that are wanted, into the answer; how many there were. */
+static size_t put_rules(struct rules_writer *w, const struct status_rule_group *g)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < g->n_rules && !w->cut; i++) {
+		int want = wanted_rule(w, &g->rules[i], &w->error);
+		if (want < 0)
+			return n;
+		w->cut = want && w->b->len >= ANSWER_MAX;
+		if (!want || w->cut)
+			continue;
+		if (n++)
+			buf_putc(w->b, ',');
+		put_rule(w, &g->rules[i]);
+	}
+	return n;
+}
+
+static void put_group(struct rules_writer *w, const struct status_rule_group *g)
+{
+	struct buf *b = w->b;
+	size_t before = b->len;
+	buf_puts(b, w->n_groups ? ",{" : "{");
+	json_field(b, "name", g->name);
+	json_field(b, "file", g->file);
+	buf_puts(b, ",\"rules\":[");
+	if (!put_rules(w, g)) {
+		b->len = before;
+		return;
+	}
+	buf_putc(b, ']');
+	put_seconds(b, "interval", (double)g->interval_ms / 1000);
+	buf_printf(b, ",\"limit\":%lld", (long long)g->limit);
+	put_seconds(b, "evaluationTime", (double)g->evaluation_ns / 1e9);
+	put_time(b, "lastEvaluation", g->last_evaluation_ms);
+	buf_putc(b, '}');
+	w->n_groups++;
+	w->cut |= g->cut;
+}
+
+static bool skips_to_token(struct rules_writer *w, const struct status_rule_group *g)
+{
+	char text[17];
+	if (!w->q->token.len || w->found_token)
+		return false;
+	w->found_token = view_eq(token_of(g, text), w->q->token);
+	return !w->found_token;
+}
+
+/* The group after the last one tells where the next answer begins, if anything of it is wanted. */
+static bool put_if_wanted(void *arg, const struct status_rule_group *g)
+{
+	struct rules_writer *w = arg;
+	if (atomic_load_explicit(w->canceled, memory_order_relaxed))
+		return false;
+	if (skips_to_token(w, g) || !wanted_group(w->q, g))
+		return true;
+	size_t before = w->b->len, had = w->n_groups;
+	put_group(w, g);
+	if (w->q->limit && w->n_groups > (size_t)w->q->limit) {
+		w->b->len = before;
+		w->n_groups = had;
+		w->cut = false;
+		w->next = token_of(g, w->next_text);
+		return false;
+	}
+	return !w->cut && !w->error.code;
+}
+
+/* ---- the answers ---- */
+
+static void end_answer(struct httpd_request *rq, bool cut)
+{
+	buf_putc(httpd_out(rq), '}');
+	answer_end(rq, &answer_truncated, cut, NULL, 0);
+}
+
+static void write_rules(struct web *web, struct httpd_request *rq, const struct rules_question *q)
+{
+	struct rules_writer w = { .q = q, .b = answer_begin(rq), .canceled = httpd_canceled(rq) };
+	w.meter = (struct regex_meter){ .canceled = w.canceled, .max_ns = REGEX_QUERY_NS, .max_name = REGEX_QUERY_NAME };
+	buf_puts(w.b, "{\"groups\":[");
+	if (web->rules)
+		web->rules->groups(web->rules, q->alerts, put_if_wanted, &w);
+	if (!w.error.code && q->token.len && !w.found_token)
+		err_set(&w.error, ERR_BAD_DATA, "invalid parameter \"group_next_token\": invalid group_next_token '%.*s'. were rule groups "
+			"changed?", (int)MIN(q->token.len, 100), q->token.ptr);
+	if (w.error.code) {
+		answer_error(rq, &w.error);
+		return;
+	}
+	buf_putc(w.b, ']');
+	if (w.next.len)
+		json_field(w.b, "groupNextToken", w.next);
+	end_answer(rq, w.cut);
+}
+
+void serve_rules(struct httpd_request *rq, void *arg)
+{
+	struct rules_question q;
+	struct err e;
+	if (read_question(arg, rq, &q, &e))
+		answer_error(rq, &e);
+	else
+		write_rules(arg, rq, &q);
+	release_question(&q);
+}
+
+static bool put_group_alerts(void *arg, const struct status_rule_group *g)
+{
+	struct rules_writer *w = arg;
+	for (size_t i = 0; i < g->n_rules; i++)
+		put_alerts(w, &g->rules[i], &w->more);
+	w->cut |= g->cut;
+	return !w->cut && !atomic_load_explicit(w->canceled, memory_order_relaxed);
+}
+
+void serve_alerts(struct httpd_request *rq, void *arg)
+{
+	struct web *web = arg;
+	struct rules_writer w = { .b = answer_begin(rq), .canceled = httpd_canceled(rq) };
+	buf_puts(w.b, "{\"alerts\":[");
+	if (web->rules)
+		web->rules->groups(web->rules, true, put_group_alerts, &w);
+	buf_putc(w.b, ']');
+	end_answer(rq, w.cut);
+}
