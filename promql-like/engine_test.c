@@ -339,9 +339,31 @@ static void test_may_read(void **state)
 
 struct caller {
 	struct promql_engine *g;
+	struct promql_shared *shared;
 	pthread_t thread;
 	int failed;
 };
+
+static void *call_shared(void *arg)
+{
+	struct caller *c = arg;
+	struct promql_params p = { .asker = PROMQL_RULES, .shared = c->shared };
+	static const char *const queries[] = { "share(merge(cpu[30s]), {function=\"none\"})", "topk(1, self(merge(cpu[30s])))", "samples(merge(cpu[30s])) > 0",
+					       "value(merge(cpu[30s])) + on () sum(rate(x[1m]))" };
+	for (size_t i = 0; i < 60; i++) {
+		struct promql_result r;
+		struct err e = { 0 };
+		if (promql_instant(c->g, view_of(queries[i % ARRAY_LEN(queries)]), 100000, &p, &r, &e)) {
+			c->failed++;
+			continue;
+		}
+		c->failed += r.n_series != 1;
+		promql_result_release(&r);
+		if (i % 17 == 0)
+			promql_shared_wrote(c->shared, i % 34 ? VIEW("x") : VIEW(""));
+	}
+	return NULL;
+}
 
 static void *call(void *arg)
 {
@@ -362,15 +384,18 @@ static void *call(void *arg)
 static void test_concurrency(void **state)
 {
 	struct fixture *f = *state;
-	struct caller c[6];
+	struct caller c[8];
+	struct promql_shared *s = promql_shared_new(f->g, 0);
 	for (size_t i = 0; i < ARRAY_LEN(c); i++) {
-		c[i] = (struct caller){ .g = f->g };
-		assert_int_equal(pthread_create(&c[i].thread, NULL, call, &c[i]), 0);
+		c[i] = (struct caller){ .g = f->g, .shared = s };
+		assert_int_equal(pthread_create(&c[i].thread, NULL, i % 2 ? call_shared : call, &c[i]), 0);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(c); i++) {
 		pthread_join(c[i].thread, NULL);
 		assert_int_equal(c[i].failed, 0);
 	}
+	assert_true(promql_shared_stats(s).found > 0);
+	promql_shared_free(s);
 }
 
 /* Two replicas that measured the same, one a little later: counted once. */

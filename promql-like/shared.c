@@ -191,11 +191,25 @@ static void copy_series(const struct value *from, struct value *to)
 	}
 }
 
+/* Of a profile that is vectors already the state of the source does not matter. */
+static bool needs_view(const struct value *v)
+{
+	for (size_t i = 0; i < v->n; i++)
+		for (size_t k = 0; k < v->s[i].n; k++) {
+			const struct prof *p = v->s[i].s[k].p;
+			if (p && (!__atomic_load_n(&p->a.vec, __ATOMIC_ACQUIRE) || (p->diff && !__atomic_load_n(&p->b.vec, __ATOMIC_ACQUIRE))))
+				return true;
+		}
+	return false;
+}
+
 int shared_find(struct promql_shared *s, struct eval *q, struct view text, const struct span *sp, bool values_only, struct value *ret,
 		bool *ret_found, struct err *e)
 {
 	pthread_mutex_lock(&s->lock);
 	struct kept *k = look_up(s, q, text, sp, values_only);
+	if (k && k->view && k->view != q->view && needs_view(&k->v))
+		k = NULL; /* of another state than the query sees: something was written since either of them began */
 	s->stats.found += k != NULL;
 	pthread_mutex_unlock(&s->lock);
 	*ret_found = k != NULL;
@@ -274,7 +288,8 @@ void shared_keep(struct promql_shared *s, struct eval *q, struct view text, cons
 	if (v->type != PROMQL_VECTOR || (sp->n > 1 && has_profiles(v)))
 		return;
 	pthread_mutex_lock(&s->lock);
-	if (!look_up(s, q, text, sp, values_only) && take_bytes(s, bytes_of(v, text))) {
+	bool current = !s->engine || (s->has_current && s->seen.v[s->seen.n - 1].view == q->view);
+	if (current && !look_up(s, q, text, sp, values_only) && take_bytes(s, bytes_of(v, text))) {
 		struct kept *k = NEW(struct kept);
 		arena_init(&k->arena, 0);
 		k->text = arena_view(&k->arena, text);
@@ -293,18 +308,6 @@ void shared_keep(struct promql_shared *s, struct eval *q, struct view text, cons
 		s->stats.kept++;
 	}
 	pthread_mutex_unlock(&s->lock);
-}
-
-/* Of a profile that is vectors already the state of the source does not matter. */
-static bool needs_view(const struct value *v)
-{
-	for (size_t i = 0; i < v->n; i++)
-		for (size_t k = 0; k < v->s[i].n; k++) {
-			const struct prof *p = v->s[i].s[k].p;
-			if (p && (!__atomic_load_n(&p->a.vec, __ATOMIC_ACQUIRE) || (p->diff && !__atomic_load_n(&p->b.vec, __ATOMIC_ACQUIRE))))
-				return true;
-		}
-	return false;
 }
 
 static bool read_name(struct kept *k, struct view name)
