@@ -207,6 +207,7 @@ static int keep(struct sink *s, const struct sink_batch *b, struct sink_result *
 static bool parse_series(struct run *r)
 {
 	const struct input_series *in = r->group->series.v;
+	size_t values = 0, max = r->how->max_values ? r->how->max_values : 50000000;
 	for (size_t i = 0; i < r->group->series.n; i++) {
 		struct loaded *l = vec_add(&r->series);
 		struct view name = view_of(in[i].series);
@@ -216,8 +217,9 @@ static bool parse_series(struct run *r)
 			warn(r, "native histograms are not supported: input_series %s is left out", in[i].series);
 			l->next = l->values.v.n;
 		}
-		if (ok)
+		if (ok && (values += l->values.v.n) <= max)
 			continue;
+		error = error ? error : "more values than a test may have";
 		say(r, "    input_series %s %s: %s", in[i].series, in[i].values, error);
 		return false;
 	}
@@ -281,7 +283,9 @@ static bool load_rules(struct run *r)
 	struct rules_config *c;
 	struct err e = { 0 };
 	size_t before = r->problems;
-	if (rules_config_load(&c, r->rule_files, r->n_rule_files, &g, &how, &e)) {
+	int rc = r->how->rules.ptr ? rules_config_read(&c, r->how->rules, "rules", &g, &how, &e) :
+				     rules_config_load(&c, r->rule_files, r->n_rule_files, &g, &how, &e);
+	if (rc) {
 		if (r->problems == before)
 			say(r, "%s", e.msg);
 		return false;
@@ -291,7 +295,7 @@ static bool load_rules(struct run *r)
 	struct rule_group *groups = (struct rule_group *)ordered(r, c);
 	memcpy((struct rule_group *)c->groups, groups, c->n_groups * sizeof *groups);
 	free(groups);
-	int rc = rules_new(&r->rules, &o, &e);
+	rc = rules_new(&r->rules, &o, &e);
 	if (!rc)
 		rc = rules_apply(r->rules, c, &e);
 	rules_config_unref(c);
@@ -420,7 +424,11 @@ static bool evaluate(struct run *r)
 {
 	const struct alert_test *t = r->group->alert_tests.v;
 	struct status_rules *s = rules_status(r->rules);
-	int64_t last = last_time(r->group), step = r->file->interval_ms;
+	int64_t last = last_time(r->group), step = r->file->interval_ms, max = r->how->max_evaluations ? r->how->max_evaluations : 10000000;
+	if (last / step >= max) {
+		say(r, "    tests take more than %lld evaluations", (long long)max);
+		return false;
+	}
 	for (int64_t at = 0; at <= last && !r->failed; at += step) {
 		load_until(r, r->group->start_ms + at);
 		rules_evaluate(r->rules, r->group->start_ms + at);
@@ -607,33 +615,52 @@ static void find_rule_files(const struct test_file *f, struct arena *a, const ch
 	}
 }
 
-size_t rule_tests_run(const char *path, const struct rule_tests_how *how)
+/* A problem with the file as a whole. */
+static size_t refuse(const struct rule_tests_how *how, const struct err *e)
 {
-	struct config_tree *t = NULL;
+	how->problem(how->arg, e->msg);
+	return 1;
+}
+
+/* Takes the tree. */
+static size_t run_tree(struct config_tree *t, const char *path, const struct rule_tests_how *how)
+{
 	struct test_file f = { 0 };
 	struct err e = { 0 };
 	struct arena a;
 	glob_t rules = { 0 };
-	size_t problems = 1;
+	size_t problems;
 	arena_init(&a, 0);
 	struct config_ctx c = { .arena = &a };
-	int rc = config_load(&t, path, &e);
-	if (!rc)
-		rc = config_decode(&c, &file_table, config_root(t), &f, &e);
+	int rc = config_decode(&c, &file_table, config_root(t), &f, &e);
 	for (size_t i = 0; i < f.order.n && !rc; i++)
 		if (place_of(&f, view_of(f.order.v[i])) != i)
 			rc = err_set(&e, ERR_BAD_DATA, "group name repeated in evaluation order: %s", f.order.v[i]);
 	f.interval_ms = f.interval_ms ? f.interval_ms : 60000;
 	if (rc) {
-		how->problem(how->arg, e.msg);
+		problems = refuse(how, &e);
 	} else {
-		find_rule_files(&f, &a, config_dirname(&a, path), how, &rules);
+		if (!how->rules.ptr)
+			find_rule_files(&f, &a, config_dirname(&a, path), how, &rules);
 		problems = run_tests(&f, how, &a, &rules);
 	}
-	if (f.rule_files.n)
-		globfree(&rules);
+	globfree(&rules);
 	config_free(t);
 	config_ctx_release(&c);
 	arena_free(&a);
 	return problems;
+}
+
+size_t rule_tests_run(const char *path, const struct rule_tests_how *how)
+{
+	struct config_tree *t;
+	struct err e = { 0 };
+	return config_load(&t, path, &e) ? refuse(how, &e) : run_tree(t, path, how);
+}
+
+size_t rule_tests_run_text(struct view text, const char *name, const struct rule_tests_how *how)
+{
+	struct config_tree *t;
+	struct err e = { 0 };
+	return config_parse(&t, text, name, &e) ? refuse(how, &e) : run_tree(t, name, how);
 }

@@ -95,6 +95,8 @@ struct view testlang_word(struct view *line)
 
 /* ---- values ---- */
 
+#define MAX_VALUES 2000000 /* of a series; the last repetition may go beyond it */
+
 /* Length of the number at the start of v: sign, digits, exponent, or Inf, NaN, in any case. */
 static size_t number_length(struct view v)
 {
@@ -176,11 +178,16 @@ bool testlang_values(struct view line, struct testlang_values *out, const char *
 	out->histogram = view_contains(line, VIEW("{{"));
 	if (out->histogram)
 		return true;
-	for (struct view w = testlang_word(&line); w.len; w = testlang_word(&line))
+	for (struct view w = testlang_word(&line); w.len; w = testlang_word(&line)) {
+		if (out->v.n >= MAX_VALUES) {
+			*error = "more than 2000000 values";
+			return false;
+		}
 		if (!parse_value(w, out)) {
 			*error = "not a value, such as 1, 1+2x3, _ or stale";
 			return false;
 		}
+	}
 	return true;
 }
 

@@ -3,7 +3,7 @@
 # ./fuzz_NAME NEW_INPUTS $(srcdir)/tests/fuzz/corpus/NAME
 FUZZERS = fuzz_pprof fuzz_config fuzz_relabel fuzz_promql fuzz_tsdb \
   fuzz_elf fuzz_gopclntab fuzz_ehframe fuzz_perfmap fuzz_kallsyms fuzz_demangle fuzz_dwarfindex fuzz_kube \
-  fuzz_sdlists fuzz_kubesd fuzz_sdanswers fuzz_dns fuzz_legacy fuzz_folded fuzz_textmetrics fuzz_template fuzz_rules
+  fuzz_sdlists fuzz_kubesd fuzz_sdanswers fuzz_dns fuzz_legacy fuzz_folded fuzz_textmetrics fuzz_template fuzz_rules fuzz_ruletests
 EXTRA_DIST += tests/fuzz/corpus
 
 if FUZZ
@@ -64,3 +64,5 @@ fuzz_template_SOURCES = tests/fuzz/fuzz_template.c $(FUZZ_MAIN)
 fuzz_template_LDADD = $(RULES_LIBS) $(FUZZ_LIBS)
 fuzz_rules_SOURCES = tests/fuzz/fuzz_rules.c $(FUZZ_MAIN)
 fuzz_rules_LDADD = $(RULES_LIBS) $(FUZZ_LIBS)
+fuzz_ruletests_SOURCES = tests/fuzz/fuzz_ruletests.c cmd/rule_tests.c cmd/rule_tests.h $(FUZZ_MAIN)
+fuzz_ruletests_LDADD = $(RULES_LIBS) $(FUZZ_LIBS)
