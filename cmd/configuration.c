@@ -26,11 +26,13 @@ struct configuration {
 	const struct storage_config *flags;
 	struct promql_engine *engine; /* borrowed; NULL before configuration_apply_to_engine */
 	struct rules *evaluator; /* borrowed; NULL before configuration_apply_to_rules */
+	struct notifier *notifier; /* borrowed; NULL before configuration_apply_to_notifier */
 	pthread_mutex_t lock;   /* guards what follows */
 	struct scraper_config *scrapes;
 	struct storage_config *storage; /* this one by reload */
 	struct query_config *queries;   /* and this */
 	struct rules_config *rules;     /* and this */
+	struct notifier_config *alerting; /* and this */
 	char *text;
 	bool empty;
 	struct web_reload_state state;
@@ -54,6 +56,7 @@ struct reading {
 	struct storage_config *storage;
 	struct query_config *queries;
 	struct rules_config *rules;
+	struct notifier_config *alerting;
 	char *text;
 	bool empty;
 };
@@ -65,6 +68,7 @@ static void reading_free(struct reading *r)
 	storage_config_free(r->storage);
 	query_config_free(r->queries);
 	rules_config_unref(r->rules);
+	notifier_config_unref(r->alerting);
 	free(r->text);
 	*r = (struct reading){ 0 };
 }
@@ -134,6 +138,8 @@ static int read_file(struct reading *ret, const char *path, struct config_how ho
 		rc = scraper_config_parse(&ret->scrapes, t, warn, warn_arg, e);
 	if (!rc)
 		rc = rules_config_parse(&ret->rules, t, &as_rules, e);
+	if (!rc)
+		rc = notifier_config_parse(&ret->alerting, t, warn, warn_arg, e);
 	if (!rc) {
 		struct buf text = { 0 };
 		config_redact(t, &text);
@@ -173,11 +179,13 @@ static void take(struct configuration *c, struct reading *r)
 	storage_config_free(c->storage);
 	query_config_free(c->queries);
 	rules_config_unref(c->rules);
+	notifier_config_unref(c->alerting);
 	free(c->text);
 	c->scrapes = TAKE_PTR(r->scrapes);
 	c->storage = TAKE_PTR(r->storage);
 	c->queries = TAKE_PTR(r->queries);
 	c->rules = TAKE_PTR(r->rules);
+	c->alerting = TAKE_PTR(r->alerting);
 	c->text = TAKE_PTR(r->text);
 	c->empty = r->empty;
 	pthread_mutex_unlock(&c->lock);
@@ -214,6 +222,7 @@ void configuration_free(struct configuration *c)
 	storage_config_free(c->storage);
 	query_config_free(c->queries);
 	rules_config_unref(c->rules);
+	notifier_config_unref(c->alerting);
 	pthread_mutex_destroy(&c->reload);
 	pthread_mutex_destroy(&c->lock);
 	free(c->text);
@@ -259,6 +268,15 @@ void configuration_apply_to_engine(struct configuration *c, struct promql_engine
 	pthread_mutex_unlock(&c->reload);
 }
 
+int configuration_apply_to_notifier(struct configuration *c, struct notifier *n, struct err *e)
+{
+	pthread_mutex_lock(&c->reload);
+	c->notifier = n;
+	int rc = notifier_apply(n, c->alerting, e);
+	pthread_mutex_unlock(&c->reload);
+	return rc;
+}
+
 int configuration_apply_to_rules(struct configuration *c, struct rules *r, struct err *e)
 {
 	pthread_mutex_lock(&c->reload);
@@ -274,6 +292,7 @@ void configuration_leave_rules(struct configuration *c)
 		return;
 	pthread_mutex_lock(&c->reload);
 	c->evaluator = NULL;
+	c->notifier = NULL;
 	pthread_mutex_unlock(&c->reload);
 }
 
@@ -304,6 +323,8 @@ static int reload(struct configuration *c, struct err *e)
 		storage_config_apply(c->storage, c->flags, c->db, NULL);
 	if (!rc && c->engine)
 		query_config_apply(r.queries, c->engine);
+	if (!rc && c->notifier)
+		rc = notifier_apply(c->notifier, r.alerting, e);
 	if (!rc && c->evaluator)
 		rc = rules_apply(c->evaluator, r.rules, e);
 	if (!rc)
@@ -376,6 +397,7 @@ int configuration_check(const char *path, bool expand_env, bool syntax_only, str
 		storage_config_check(r.storage, out);
 		query_config_check(r.queries, out);
 		rules_config_check(r.rules, out);
+		notifier_config_check(r.alerting, out);
 	}
 	reading_free(&r);
 	return rc;

@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "rules/notifier.h"
 #include "rules/rules.h"
 #include "scraper/scraper.h"
 #include "web/web.h"
@@ -30,9 +31,11 @@ void configuration_leave_scraper(struct configuration *c);
 int configuration_apply_to_storage(struct configuration *c, struct tsdb *db, const struct storage_config *flags, struct err *e);
 /* And for what it says about queries; g is borrowed until the end. */
 void configuration_apply_to_engine(struct configuration *c, struct promql_engine *g);
+/* And whom it says alerts are told to. Before the rules. */
+int configuration_apply_to_notifier(struct configuration *c, struct notifier *n, struct err *e);
 /* And the rules, from now on. */
 int configuration_apply_to_rules(struct configuration *c, struct rules *r, struct err *e);
-/* No more of it. Before rules_free. */
+/* No more of it, nor of the notifier. Before rules_free. */
 void configuration_leave_rules(struct configuration *c);
 /* All of the new file, or, if anything is wrong with it, all of the old one. Thread-safe. */
 int configuration_reload(struct configuration *c, struct err *e);

@@ -19,6 +19,7 @@
 #include "config.h"
 #include "discovery/discovery.h"
 #include "promql-like/promql.h"
+#include "rules/notifier.h"
 #include "rules/rules.h"
 #include "scraper/scraper.h"
 #include "tsdb/tsdb.h"
@@ -35,6 +36,7 @@ struct server {
 	struct pool *pool;
 	struct promql_engine *engine;
 	struct scraper *scraper;
+	struct notifier *notifier;
 	struct rules *rules;
 	char retention[DURATION_LEN + 32];
 };
@@ -160,9 +162,19 @@ static int start_scraper(struct server *s, struct err *e)
 	return rc ? rc : configuration_apply_to(s->config, s->scraper, e);
 }
 
+static int start_notifier(struct server *s, struct err *e)
+{
+	struct notifier_options o = { .user_agent = "pyrrha/" PACKAGE_VERSION, .queue_capacity = (size_t)s->f.notification_capacity,
+				      .batch_size = (size_t)s->f.notification_batch, .drop_at_end = !s->f.notification_drain };
+	notifier_register_metrics();
+	int rc = notifier_new(&s->notifier, &o, e);
+	return rc ? rc : configuration_apply_to_notifier(s->config, s->notifier, e);
+}
+
 static int start_rules(struct server *s, struct err *e)
 {
-	struct rules_options o = { .engine = s->engine, .source = tsdb_source(s->db), .sink = tsdb_sink(s->db), .external_url = web_url(s->web),
+	struct rules_options o = { .engine = s->engine, .source = tsdb_source(s->db), .sink = tsdb_sink(s->db),
+				   .alerts = notifier_sink(s->notifier), .external_url = web_url(s->web),
 				   .outage_tolerance_ms = s->f.outage_tolerance_ms, .grace_ms = s->f.grace_ms, .resend_ms = s->f.resend_ms,
 				   .max_concurrent = (unsigned)s->f.max_evals };
 	rules_register_metrics();
@@ -187,6 +199,8 @@ static int start(struct server *s, struct err *e)
 	start_engine(s);
 	rc = start_scraper(s, e);
 	if (!rc)
+		rc = start_notifier(s, e);
+	if (!rc)
 		rc = start_rules(s, e);
 	if (!rc && s->f.auto_reload)
 		rc = configuration_watch(s->config, s->f.auto_reload_ms, e);
@@ -196,6 +210,7 @@ static int start(struct server *s, struct err *e)
 	web_set_sink(s->web, tsdb_sink(s->db));
 	web_set_admin(s->web, tsdb_admin(s->db));
 	web_set_rules(s->web, rules_status(s->rules));
+	web_set_alertmanagers(s->web, notifier_status(s->notifier));
 	web_set_ready(s->web, true);
 	metric_set(&metrics[M_READY], 1);
 	LOG_INFO("msg", "ready", "url", web_url(s->web));
@@ -231,6 +246,7 @@ static void stop_intake(struct server *s)
 	if (s->scraper)
 		scraper_stop(s->scraper);
 	rules_stop(s->rules);
+	notifier_close(s->notifier); /* it sends what is left beside what follows */
 	if (s->db)
 		tsdb_flush(s->db);
 	if (beside)
@@ -253,6 +269,7 @@ static int stop(struct server *s)
 	web_stop(s->web, WEB_GRACE_MS); /* before what its handlers use goes */
 	scraper_free(s->scraper);
 	rules_free(s->rules);
+	notifier_free(s->notifier);
 	promql_engine_free(s->engine);
 	pool_free(s->pool);
 	int rc = tsdb_close(s->db, &e);

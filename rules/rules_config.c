@@ -9,17 +9,6 @@
 #include "rules/rule_file.h"
 #include "rules/texts.h"
 
-static struct labels keep_external(struct arena *a, const struct config_map *m)
-{
-	struct labels_builder b;
-	labels_builder_init(&b, (struct labels){ 0 });
-	for (size_t i = 0; i < m->n; i++)
-		labels_builder_set(&b, view_of(m->v[i].key), view_of(m->v[i].value));
-	struct labels l = labels_copy(a, labels_builder_finish(&b));
-	labels_builder_free(&b);
-	return l;
-}
-
 static void begin(struct rule_files *f, const struct config_global *g, const struct rules_how *how)
 {
 	static const struct rules_how usual;
@@ -29,7 +18,7 @@ static void begin(struct rule_files *f, const struct config_global *g, const str
 	f->config->evaluation_interval_ms = g->evaluation_interval_ms > 0 ? g->evaluation_interval_ms : 60000;
 	f->config->query_offset_ms = g->rule_query_offset_ms;
 	f->config->late_ms = g->scrape_interval_ms + (g->scrape_timeout_ms ? g->scrape_timeout_ms : MAX(10000, g->scrape_interval_ms));
-	f->config->external_labels = keep_external(&f->config->arena, &g->external_labels);
+	f->config->external_labels = config_external_labels(g, &f->config->arena);
 }
 
 /* What was read, or, if there was any problem, the first of them. */

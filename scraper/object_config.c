@@ -393,7 +393,7 @@ static int decode_source(struct config_ctx *c, const struct config_node *n, stru
 {
 	struct buf b = { .max = CONFIG_MAX_BYTES };
 	int rc = kube_sd_decode_source(c, n, &ret->config, e);
-	scrape_put_canonical(&b, n);
+	config_canonical(n, &b);
 	ret->fingerprint = arena_view(c->arena, buf_view(&b));
 	buf_free(&b);
 	return rc;

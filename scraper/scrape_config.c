@@ -115,23 +115,10 @@ static bool is_discovery_key(struct view key)
 static const struct config_table job_table = { job_rows, ARRAY_LEN(job_rows), sizeof(struct raw_job), NULL,
 					       is_discovery_key };
 
-void scrape_put_canonical(struct buf *out, const struct config_node *n)
-{
-	buf_printf(out, "%d %zu ", (int)n->type, n->type == CONFIG_NODE_SCALAR ? n->text.len : n->n);
-	if (n->type == CONFIG_NODE_SCALAR)
-		buf_putv(out, n->text);
-	for (size_t i = 0; n->type == CONFIG_NODE_MAP && i < n->n; i++) {
-		scrape_put_canonical(out, n->pairs[i].key);
-		scrape_put_canonical(out, n->pairs[i].value);
-	}
-	for (size_t i = 0; n->type == CONFIG_NODE_LIST && i < n->n; i++)
-		scrape_put_canonical(out, n->items[i]);
-}
-
 int scrape_job_fingerprint(struct config_ctx *c, const struct config_node *n, struct view more, struct job_config *j, struct err *e)
 {
 	struct buf b = { .max = CONFIG_MAX_BYTES };
-	scrape_put_canonical(&b, n);
+	config_canonical(n, &b);
 	buf_printf(&b, "|%lld %lld %llu %lld %lld %lld %lld %lld %lld", (long long)j->interval_ms, (long long)j->timeout_ms,
 		   (unsigned long long)j->body_size_limit, (long long)j->sample_limit, (long long)j->target_limit,
 		   (long long)j->label_limit, (long long)j->label_name_length_limit, (long long)j->label_value_length_limit,

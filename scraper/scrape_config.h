@@ -113,8 +113,6 @@ int scrape_job_decode(struct config_ctx *c, const struct config_node *n, const s
 /* Equal for equal nodes, `more` and what is inherited. */
 int scrape_job_fingerprint(struct config_ctx *c, const struct config_node *n, struct view more, struct job_config *j,
 			   struct err *e) MUST_USE;
-/* A text that is equal for equal settings. */
-void scrape_put_canonical(struct buf *out, const struct config_node *n);
 
 /* Decodes the list under `profiling_config` into job's types. (scrape_types.c) */
 int scrape_types_decode(struct config_ctx *c, const struct config_node *n, struct job_config *job, struct err *e) MUST_USE;

@@ -111,12 +111,6 @@ static void answer_raw(struct httpd_request *rq, const char *json)
 	answer_end(rq, NULL, 0, NULL, 0);
 }
 
-void serve_no_alertmanagers(struct httpd_request *rq, void *arg)
-{
-	(void)arg;
-	answer_raw(rq, "{\"activeAlertmanagers\":[],\"droppedAlertmanagers\":[]}");
-}
-
 void serve_no_target_metadata(struct httpd_request *rq, void *arg)
 {
 	(void)arg;

@@ -21,6 +21,7 @@ struct web {
 	struct sink *sink;  /* NULL until storage is open */
 	struct storage_admin *admin; /* the same */
 	struct status_rules *rules; /* the same */
+	struct status_alertmanagers *alertmanagers; /* the same */
 	atomic_bool ready, stopping; /* stopping: was ready, will not be again */
 	char *prefix;       /* of routes: "" or "/pyrrha" */
 	char *base;         /* path the browser sees, ends in "/" */
@@ -99,7 +100,7 @@ void serve_buildinfo(struct httpd_request *rq, void *arg);
 void serve_flags(struct httpd_request *rq, void *arg);
 void serve_config(struct httpd_request *rq, void *arg);
 void serve_runtimeinfo(struct httpd_request *rq, void *arg);
-void serve_no_alertmanagers(struct httpd_request *rq, void *arg);
+void serve_alertmanagers(struct httpd_request *rq, void *arg);
 void serve_no_target_metadata(struct httpd_request *rq, void *arg);
 void serve_walreplay(struct httpd_request *rq, void *arg);
 void serve_features(struct httpd_request *rq, void *arg);

@@ -39,7 +39,7 @@ static const struct httpd_route routes[] = {
 	{ API "discovery", HTTPD_GET, serve_discovery },
 	{ API "rules", HTTPD_GET, serve_rules, 0, LANE_LOOKUP },
 	{ API "alerts", HTTPD_GET, serve_alerts, 0, LANE_LOOKUP },
-	{ API "alertmanagers", HTTPD_GET, serve_no_alertmanagers },
+	{ API "alertmanagers", HTTPD_GET, serve_alertmanagers },
 	{ API "targets/relabel_steps", HTTPD_GET | HTTPD_POST, serve_relabel_steps, 0, LANE_LOOKUP },
 	{ API "targets/metadata", HTTPD_GET, serve_no_target_metadata },
 	{ API "status/walreplay", HTTPD_GET, serve_walreplay },
@@ -191,6 +191,11 @@ void web_set_admin(struct web *w, struct storage_admin *admin)
 void web_set_rules(struct web *w, struct status_rules *rules)
 {
 	w->rules = rules;
+}
+
+void web_set_alertmanagers(struct web *w, struct status_alertmanagers *s)
+{
+	w->alertmanagers = s;
 }
 
 void web_set_ready(struct web *w, bool ready)

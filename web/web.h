@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/opts.h"
+#include "model/alertmanagers.h"
 #include "model/source.h"
 #include "model/status.h"
 
@@ -70,6 +71,8 @@ void web_set_sink(struct web *w, struct sink *sink);
 void web_set_admin(struct web *w, struct storage_admin *admin);
 /* What /api/v1/rules and alerts show; borrowed until web_stop. Before the first web_set_ready(true). */
 void web_set_rules(struct web *w, struct status_rules *rules);
+/* Who is told of alerts; borrowed until web_stop. Before the first web_set_ready(true). NULL: nobody. */
+void web_set_alertmanagers(struct web *w, struct status_alertmanagers *s);
 /* From when storage is open and the engine can answer. */
 void web_set_ready(struct web *w, bool ready);
 /* The i-th bound address; NULL past the last. */

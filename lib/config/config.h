@@ -73,6 +73,8 @@ void config_redact_node(const struct config_node *n, struct buf *out);
 void config_redact_url(struct view url, struct buf *out);
 /* Whether a parameter of that name is one not to show: token, api_key, X-Password ... */
 bool config_secret_name(struct view name);
+/* A text that is equal for equal settings, secrets included: not to be shown. */
+void config_canonical(const struct config_node *n, struct buf *out);
 /* The value of a key of a map; NULL if there is none, or n is no map. */
 const struct config_node *config_get(const struct config_node *n, const char *key);
 

@@ -31,7 +31,7 @@ static const struct config_field sections[] = {
 	OURS("scrape_config_files"),
 	OURS("kubernetes_scrape_configs"),
 	OURS("rule_files"),
-	NOT_YET("alerting"),
+	OURS("alerting"),
 	NOT_YET("remote_write"),
 	OURS("storage"),
 	OURS("aliases"),
@@ -164,4 +164,15 @@ int config_global_decode(const struct config_tree *t, struct config_ctx *c, stru
 {
 	*ret = (struct config_global){ 0 };
 	return config_decode_at(c, "global", &global_table, config_get(config_root(t), "global"), ret, e);
+}
+
+struct labels config_external_labels(const struct config_global *g, struct arena *a)
+{
+	struct labels_builder b;
+	labels_builder_init(&b, (struct labels){ 0 });
+	for (size_t i = 0; i < g->external_labels.n; i++)
+		labels_builder_set(&b, view_of(g->external_labels.v[i].key), view_of(g->external_labels.v[i].value));
+	struct labels l = labels_copy(a, labels_builder_finish(&b));
+	labels_builder_free(&b);
+	return l;
 }

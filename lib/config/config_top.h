@@ -23,5 +23,7 @@ struct config_global {
 int config_check_top(const struct config_tree *t, struct config_ctx *c, struct err *e) MUST_USE;
 int config_global_decode(const struct config_tree *t, struct config_ctx *c, struct config_global *ret, struct err *e)
 	MUST_USE;
+/* external_labels as labels; the copy lies in the arena. */
+struct labels config_external_labels(const struct config_global *g, struct arena *a);
 
 #endif

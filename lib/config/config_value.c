@@ -187,3 +187,16 @@ void config_copy(const struct config_table *t, struct arena *a, const void *from
 	memcpy(to, from, t->size);
 	copy_fields(t, a, to);
 }
+
+void config_canonical(const struct config_node *n, struct buf *out)
+{
+	buf_printf(out, "%d %zu ", (int)n->type, n->type == CONFIG_NODE_SCALAR ? n->text.len : n->n);
+	if (n->type == CONFIG_NODE_SCALAR)
+		buf_putv(out, n->text);
+	for (size_t i = 0; n->type == CONFIG_NODE_MAP && i < n->n; i++) {
+		config_canonical(n->pairs[i].key, out);
+		config_canonical(n->pairs[i].value, out);
+	}
+	for (size_t i = 0; n->type == CONFIG_NODE_LIST && i < n->n; i++)
+		config_canonical(n->items[i], out);
+}

@@ -24,17 +24,17 @@ ANY_AGE = ["--web.enable-remote-write-receiver", "--storage.tsdb.retention.time=
 _UNPACK = threading.Lock()
 
 
-def tool(env, name):
-    """prometheus or promtool of the Debian package, which is unpacked into the build directory and not installed."""
+def tool(env, name, package="prometheus"):
+    """A program of a Debian package (prometheus and promtool are in this one), which is unpacked into the build directory and not installed."""
     tools = os.path.join(env.build, "tools")
     with _UNPACK:
         path = shutil.which(name) or os.path.join(tools, "usr", "bin", name)
         if not os.path.exists(path) and shutil.which("apt-get"):
             os.makedirs(tools, exist_ok=True)
-            run(["sh", "-c", "apt-get download -qq prometheus && dpkg-deb -x prometheus_*.deb . && rm -f prometheus_*.deb"],
+            run(["sh", "-c", f"apt-get download -qq {package} && dpkg-deb -x {package}_*.deb . && rm -f {package}_*.deb"],
                 120, cwd=tools)
     if not os.path.exists(path):
-        raise Skip(f"no {name}, and Debian's package prometheus cannot be had")
+        raise Skip(f"no {name}, and Debian's package {package} cannot be had")
     return path
 
 
