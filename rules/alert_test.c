@@ -265,6 +265,26 @@ static void restart_resolved(void **state)
 	kit_free(&k);
 }
 
+/* A short outage empties short ranges: what is absent then is not resolved. */
+static void restart_short_range(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	kit_rules(&k, "groups: [{name: a, interval: 10s, rules: [{alert: A, expr: 'max_over_time(m[20s]) > 0'}]}]");
+	for (int64_t s = 60; s <= 100; s += 10)
+		kit_set(&k, "m", "", s, 1);
+	for (int64_t s = 60; s <= 100; s += 10)
+		kit_at(&k, s);
+	kit_kill(&k);
+	kit_rules(&k, "groups: [{name: a, interval: 10s, rules: [{alert: A, expr: 'max_over_time(m[20s]) > 0'}]}]");
+	kit_at(&k, 140);
+	kit_set(&k, "m", "", 150, 1);
+	kit_at(&k, 150);
+	expect_state(&k, "A ok\n  {alertname=\"A\"} firing since 60 value 1\n");
+	kit_free(&k);
+}
+
 /* Its series end, too, if it was resolved while nobody looked. */
 static void restart_ends_series(void **state)
 {
@@ -475,7 +495,7 @@ int main(void)
 		cmocka_unit_test(pending_then_firing), cmocka_unit_test(for_zero_fires_at_once), cmocka_unit_test(pending_absent_once),
 		cmocka_unit_test(keep_firing_for), cmocka_unit_test(told_again), cmocka_unit_test(comes_back), cmocka_unit_test(series_of_alerts),
 		cmocka_unit_test(restart_pending), cmocka_unit_test(restart_at_once), cmocka_unit_test(restart_kept), cmocka_unit_test(restart_kept_later),
-		cmocka_unit_test(restart_resolved), cmocka_unit_test(restart_ends_series), cmocka_unit_test(restart_pending_held), cmocka_unit_test(notes_go),
+		cmocka_unit_test(restart_resolved), cmocka_unit_test(restart_ends_series), cmocka_unit_test(restart_short_range), cmocka_unit_test(restart_pending_held), cmocka_unit_test(notes_go),
 		cmocka_unit_test(notes_change), cmocka_unit_test(restored), cmocka_unit_test(looking_holds_up_nothing),
 		cmocka_unit_test(more_alerts_than_room),
 	};

@@ -352,8 +352,8 @@ void notes_read(struct rules *m)
 void notes_resume(struct group *g, int64_t slot_ms, int64_t interval_ms)
 {
 	int64_t gap = g->last_slot ? slot_ms - g->last_slot - interval_ms : 0;
-	if (gap > RESUME_AT_ONCE_MS)
-		g->hold_until = slot_ms + RESUME_HOLD_MS;
+	if (gap > 0)
+		g->hold_until = slot_ms + MIN(MAX(gap, 2 * interval_ms), RESUME_HOLD_MS);
 	for (size_t i = 0; i < g->def->n_rules; i++) {
 		struct live_rule *rule = &g->rules[i];
 		alert_remember_series(rule);

@@ -5,9 +5,8 @@
 
 #include "rules/group.h"
 
-/* After an outage this long a query may find nothing, as nothing was scraped yet: for this long after the first evaluation,
- * alerts that are absent are neither dropped nor resolved. */
-#define RESUME_AT_ONCE_MS 60000
+/* After an outage a query may find nothing, as nothing was scraped and ranges are empty: for as long as that took after the first
+ * evaluation, two intervals at least and this long at most, alerts that are absent are neither dropped nor resolved. */
 #define RESUME_HOLD_MS 60000
 
 void alert_note_encode(const struct live_alert *a, struct buf *b);
