@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "promql-like/promql.h"
 #include "rules/template.h"
 
 static const struct label some_labels[] = { { VIEW("job"), VIEW("shop") } };
@@ -177,11 +178,14 @@ static void top_functions(void **state)
 {
 	struct template_env in = env();
 	struct buf asked = { 0 }, out = { 0 };
+	struct promql_expr *x;
 	struct err e;
 	(void)state;
 	in.query_arg = &asked;
 	assert_int_equal(expand_in(&in, VIEW("{{ topFunctions \"rate(cpu[5m])\" 2 }}"), &out, &e), 0);
 	assert_string_equal(asked.ptr, "topk(2, self_share(merge(rate(cpu[5m])\n)))");
+	assert_int_equal(promql_parse(&x, buf_view(&asked), &e), 0);
+	promql_expr_free(x);
 	assert_string_equal(out.ptr, "41.3% main.fibonacci\n25.0% main.a");
 	buf_free(&asked);
 	buf_free(&out);
