@@ -22,6 +22,7 @@
 #include "scraper/baseline.h"
 #include "scraper/cursor.h"
 #include "scraper/metric_cache.h"
+#include "scraper/metric_families.h"
 #include "scraper/receipt.h"
 #include "scraper/scrape_config.h"
 
@@ -127,6 +128,7 @@ struct endpoint {
 	struct series_set series;
 	struct names *names;             /* that the target told; NULL = none were asked for */
 	struct metric_cache metrics;     /* if is_metrics */
+	struct metric_families *families; /* reference: of these metrics, NULL = none yet. It changes under the lock; others read it there */
 	int64_t last_t_ms;               /* stamp of the last profile, 0 = none */
 	int64_t last_boot_ms;            /* end_boot_ms of its request */
 	int64_t last_report_ms;          /* of the last profile_up, or of its end */
@@ -412,6 +414,7 @@ void status_jobs(struct status_targets *st, void (*job)(void *arg, const struct 
 int status_relabel(struct status_targets *st, struct view pool, struct labels l,
 		   void (*step)(void *arg, const struct relabel_rule *r, struct labels after, bool keep), void *arg, struct err *e);
 int status_config(struct status_targets *st, struct view pool, struct buf *out, struct err *e);
+void status_metadata(struct status_targets *st, const struct status_metadata_query *q); /* status_metadata.c */
 
 /* Labels as discovery or rules gave them, but for parameters and paths that may not be shown; of most nothing has to be
  * hidden. s is the room for it (zeroed before), to be freed whatever is returned. (status.c) */

@@ -22,6 +22,7 @@ struct putting {
 	struct text_metrics t;
 	int64_t ahead_ms;   /* the latest stamp that is taken */
 	int64_t n_limit;    /* samples that sample_limit counts */
+	struct family_lines families;
 };
 
 int64_t metrics_work_snap(int64_t start_ms, int64_t slot_ms, int64_t interval_ms)
@@ -228,11 +229,30 @@ static int put_all(struct putting *x)
 		rc = text_metrics_next(&x->t, &j->err);
 		if (rc == TEXT_END || rc < 0)
 			break;
-		rc = rc == TEXT_SAMPLE ? put_sample(x) : 0;
+		if (rc == TEXT_SAMPLE) {
+			rc = put_sample(x);
+		} else {
+			family_lines_add(&x->families, rc == TEXT_HELP, x->t.name, x->t.text);
+			rc = 0;
+		}
 		if (!rc && n % LOOK_EVERY == 0)
 			rc = job_go_on(j, &j->err);
 	}
 	return rc;
+}
+
+/* What the text says of its metrics is known from here on. */
+static void settle_families(struct putting *x)
+{
+	struct endpoint *ep = x->j->ep;
+	struct metric_families *next = metric_families_next(ep->families, &x->families, x->c->scrape, &ep->scraper->memory), *old;
+	if (!next)
+		return;
+	pthread_mutex_lock(&ep->scraper->lock);
+	old = ep->families;
+	ep->families = next;
+	metric_families_unref(old);
+	pthread_mutex_unlock(&ep->scraper->lock);
 }
 
 int metrics_work_put(struct job *j)
@@ -246,6 +266,9 @@ int metrics_work_put(struct job *j)
 		rc = err_set(&j->err, ERR_LIMIT, "%lld samples, sample_limit is %lld", (long long)x.n_limit,
 			     (long long)j->work->job->sample_limit);
 	}
+	if (!rc)
+		settle_families(&x);
+	family_lines_release(&x.families);
 	return rc;
 }
 

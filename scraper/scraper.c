@@ -73,6 +73,7 @@ void endpoint_unref(struct endpoint *ep)
 	series_set_release(&ep->series);
 	names_free(ep->names, &ep->scraper->memory);
 	metric_cache_release(&ep->metrics);
+	metric_families_unref(ep->families);
 	receipt_unref(ep->receipt);
 	if (ep->cursor)
 		ep->cursor->refs--;
@@ -227,7 +228,7 @@ int scraper_new(struct scraper **ret, struct sink *sink, const struct scraper_op
 	pthread_mutex_init(&s->apply_lock, NULL);
 	pthread_mutex_init(&s->lock, NULL);
 	s->sync_interval_ms = o && o->reload_interval_ms ? o->reload_interval_ms : SYNC_INTERVAL_MS;
-	s->status = (struct status_targets){ status_active, status_dropped, status_jobs, status_relabel, status_config };
+	s->status = (struct status_targets){ status_active, status_dropped, status_jobs, status_relabel, status_config, status_metadata };
 	s->sink = sink;
 	s->user_agent = xstrdup(o && o->user_agent ? o->user_agent : "pyrrha");
 	s->replicas = o && o->replicas ? o->replicas : 1;

@@ -111,12 +111,6 @@ static void answer_raw(struct httpd_request *rq, const char *json)
 	answer_end(rq, NULL, 0, NULL, 0);
 }
 
-void serve_no_target_metadata(struct httpd_request *rq, void *arg)
-{
-	(void)arg;
-	answer_raw(rq, "[]");
-}
-
 /* The API answers once the log has been read. */
 void serve_walreplay(struct httpd_request *rq, void *arg)
 {

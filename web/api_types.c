@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* profile_types (what profiles there are, for the page's first choice) and metadata (the same for Prometheus's
- * clients, with the scraper's own series). */
+ * clients, with the scraper's own series and what targets say of theirs). */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -8,6 +8,7 @@
 #include "base/vec.h"
 #include "web/answer.h"
 #include "web/internal.h"
+#include "web/metadata.h"
 
 /* One name of profile series that are stored. */
 struct found {
@@ -137,32 +138,16 @@ void serve_profile_types(struct httpd_request *rq, void *arg)
 static const struct {
 	const char *name, *unit, *help;
 } scrape_series[] = {
-	{ "up", "", "1 if every enabled profile type of the target was scraped, else 0." },
+	{ "up", "", "1 if the metrics of the target were scraped, of one without metrics every enabled profile type; else 0." },
 	{ "profile_up", "", "1 if this profile type of the target was scraped, else 0." },
 	{ "scrape_duration_seconds", "seconds", "How long the scrape took." },
-	{ "scrape_samples_scraped", "", "Samples in the profile that was scraped." },
+	{ "scrape_samples_scraped", "", "Samples in what was scraped." },
+	{ "scrape_samples_post_metric_relabeling", "", "Samples of the scrape that metric_relabel_configs left." },
+	{ "scrape_series_added", "", "Series that the scrape before did not have." },
 	{ "scrape_body_size_bytes", "bytes", "Size of the answer as it came." },
 };
 
-struct metadata_writer {
-	struct buf *b;
-	struct view metric; /* only this one; empty = all */
-	size_t limit, shown;
-};
-
-static void put_metadata(struct metadata_writer *w, struct view name, const char *type, const char *unit, struct view help)
-{
-	if ((w->metric.len && !view_eq(w->metric, name)) || (w->limit && w->shown == w->limit))
-		return;
-	if (w->shown++)
-		buf_putc(w->b, ',');
-	buf_json_string(w->b, name);
-	buf_printf(w->b, ":[{\"type\":\"%s\",\"unit\":\"%s\",\"help\":", type, unit);
-	buf_json_string(w->b, help);
-	buf_puts(w->b, "}]");
-}
-
-static void put_profile_metadata(struct metadata_writer *w, const struct found *f)
+static void add_profile(struct metadata_set *m, const struct found *f)
 {
 	size_t n;
 	const struct ptype_row *rows = ptype_table(&n);
@@ -171,31 +156,43 @@ static void put_profile_metadata(struct metadata_writer *w, const struct found *
 	ptype_title(f->type, &title);
 	unit_lookup(f->type->sample_unit, &unit);
 	/* rate() is what a delta and a cumulative series are for: clients offer it for counters. */
-	put_metadata(w, f->name, f->type->kind == PROFILE_GAUGE ? "gauge" : "counter", unit.base,
+	metadata_add(m, f->name, f->type->kind == PROFILE_GAUGE ? VIEW("gauge") : VIEW("counter"), view_of(unit.base),
 		     f->order < n ? view_of(rows[f->order].help) : buf_view(&title));
 	buf_free(&title);
 }
 
+static void add_scrape_series(struct metadata_set *m, struct view metric)
+{
+	for (size_t i = 0; i < ARRAY_LEN(scrape_series); i++)
+		if (!metric.len || view_eqs(metric, scrape_series[i].name))
+			metadata_add(m, view_of(scrape_series[i].name), VIEW("gauge"), view_of(scrape_series[i].unit), view_of(scrape_series[i].help));
+}
+
 void serve_metadata(struct httpd_request *rq, void *arg)
 {
+	const struct web *w = arg;
 	struct catalogue c;
+	struct metadata_set m;
 	struct err e = { 0 };
-	struct metadata_writer w = { .metric = httpd_param(rq, "metric") };
-	int rc = param_limit(rq, "limit", &w.limit, &e);
+	struct view metric = httpd_param(rq, "metric");
+	size_t limit, per_metric;
+	int rc = param_limit(rq, "limit", &limit, &e);
+	if (!rc)
+		rc = param_limit(rq, "limit_per_metric", &per_metric, &e);
 	if (!rc)
 		rc = catalogue_open(&c, arg, rq, &e);
 	if (rc) {
 		answer_error(rq, &e);
 		return;
 	}
-	w.b = answer_begin(rq);
-	buf_putc(w.b, '{');
+	metadata_init(&m, httpd_canceled(rq));
 	for (size_t i = 0; i < c.v.n; i++)
-		if (!i || !view_eq(c.v.v[i - 1].name, c.v.v[i].name))
-			put_profile_metadata(&w, &c.v.v[i]);
-	for (size_t i = 0; i < ARRAY_LEN(scrape_series); i++)
-		put_metadata(&w, view_of(scrape_series[i].name), "gauge", scrape_series[i].unit, view_of(scrape_series[i].help));
-	buf_putc(w.b, '}');
-	answer_end(rq, NULL, 0, NULL, 0);
+		if ((!metric.len || view_eq(metric, c.v.v[i].name)) && (!i || !view_eq(c.v.v[i - 1].name, c.v.v[i].name)))
+			add_profile(&m, &c.v.v[i]);
+	add_scrape_series(&m, metric);
+	metadata_add_targets(&m, w->o.targets, metric);
+	metadata_write(&m, limit, per_metric, answer_begin(rq));
+	answer_end(rq, &answer_truncated, m.full, NULL, 0);
+	metadata_release(&m);
 	catalogue_close(&c);
 }

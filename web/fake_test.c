@@ -429,4 +429,18 @@ static int config(struct status_targets *s, struct view pool, struct buf *out, s
 	return 0;
 }
 
-struct status_targets fake_targets = { each_active, each_dropped, each_job, relabel, config };
+static void metadata(struct status_targets *s, const struct status_metadata_query *q)
+{
+	const struct status_family all[] = { { VIEW("up"), VIEW("gauge"), VIEW("of two targets") }, { VIEW("x_total"), VIEW("counter"), VIEW("a \"help\"") } };
+	for (size_t t = 0; t < 2; t++) {
+		const struct label l[] = { { VIEW("job"), t ? VIEW("other") : VIEW("shop") } };
+		int wanted = q->target(q->arg, (struct labels){ l, 1 });
+		for (size_t i = 0; i < ARRAY_LEN(all) && wanted > 0; i++)
+			if ((!q->metric.len || view_eq(q->metric, all[i].name)) && !q->family(q->arg, &all[i]))
+				return;
+		if (wanted < 0)
+			return;
+	}
+}
+
+struct status_targets fake_targets = { each_active, each_dropped, each_job, relabel, config, metadata };

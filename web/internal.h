@@ -101,7 +101,7 @@ void serve_flags(struct httpd_request *rq, void *arg);
 void serve_config(struct httpd_request *rq, void *arg);
 void serve_runtimeinfo(struct httpd_request *rq, void *arg);
 void serve_alertmanagers(struct httpd_request *rq, void *arg);
-void serve_no_target_metadata(struct httpd_request *rq, void *arg);
+void serve_target_metadata(struct httpd_request *rq, void *arg);
 void serve_walreplay(struct httpd_request *rq, void *arg);
 void serve_features(struct httpd_request *rq, void *arg);
 void serve_notifications(struct httpd_request *rq, void *arg);

@@ -41,7 +41,7 @@ static const struct httpd_route routes[] = {
 	{ API "alerts", HTTPD_GET, serve_alerts, 0, LANE_LOOKUP },
 	{ API "alertmanagers", HTTPD_GET, serve_alertmanagers },
 	{ API "targets/relabel_steps", HTTPD_GET | HTTPD_POST, serve_relabel_steps, 0, LANE_LOOKUP },
-	{ API "targets/metadata", HTTPD_GET, serve_no_target_metadata },
+	{ API "targets/metadata", HTTPD_GET, serve_target_metadata, 0, LANE_LOOKUP },
 	{ API "status/walreplay", HTTPD_GET, serve_walreplay },
 	{ API "status/buildinfo", HTTPD_GET, serve_buildinfo },
 	{ API "status/flags", HTTPD_GET, serve_flags },

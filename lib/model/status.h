@@ -67,6 +67,22 @@ struct status_job {
 	size_t n_sources;
 };
 
+/* What a target says of the metrics of one name. Borrowed for the duration of the callback. */
+struct status_family {
+	struct view name;
+	struct view type;            /* "counter"; "unknown" if it does not say */
+	struct view help;            /* empty = it does not say */
+};
+
+/* What is wanted of all that. */
+struct status_metadata_query {
+	struct view metric;          /* only of this name; empty = all */
+	int (*target)(void *arg, struct labels l); /* whether one with these labels is wanted, asked before its families: 1 yes, 0 no,
+						    * negative: neither it nor those that follow. NULL = all are */
+	bool (*family)(void *arg, const struct status_family *f); /* false: no more */
+	void *arg;
+};
+
 struct relabel_rule;
 
 struct status_targets {
@@ -84,6 +100,8 @@ struct status_targets {
 		       struct err *e);
 	/* The job's configuration as YAML, without secrets. ERR_BAD_DATA: there is no such job. */
 	int (*config)(struct status_targets *s, struct view pool, struct buf *out, struct err *e);
+	/* What targets say of their metrics, one target after the other, each by name. */
+	void (*metadata)(struct status_targets *s, const struct status_metadata_query *q);
 };
 
 /* Whether a row has the text in something that is shown, in either case of ASCII. */

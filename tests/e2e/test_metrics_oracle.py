@@ -210,3 +210,43 @@ def test_generated(env):
     rows = compare(env, answers, extra, explicit, ends_otherwise="limited")
     names = {dict(key)["__name__"] for key in rows}
     check({"odd:values", "stamped", "renamed_0", "m"} <= names, str(names))
+
+
+def sorted_rows(rows):
+    return sorted(rows, key=lambda r: json.dumps(r, sort_keys=True))
+
+
+def test_metadata(env):
+    """What metrics say of themselves, as both servers tell of it; and for how long of what is gone."""
+    first = ("# HELP a_total two \\\\ \\n lines \\x \\\" end\n# TYPE a_total counter\na_total 1\n# TYPE b untyped\n# HELP c Only\thelp. \n"
+             "# TYPE h histogram\nh_bucket{le=\"1\"} 1\n# TYPE s summary\n# HELP  spaced   far\n# HELP empty \n# HELP empty2\n# UNIT a_total seconds\n"
+             "# TYPE a_total counter\n# TYPE changed gauge\n# HELP changed one\n# HELP changed two\n")
+    second = "# HELP a_total another\n# TYPE changed counter\n# HELP o x\na_total 1\n"
+    last = "# TYPE last gauge\nlast 1\n"
+    answers = {"/one": [ok(first)], "/two": [ok(first), ok(second)], "/three": [ok(first), FAILED],
+               "/four": [ok(first)] * 2 + [ok(last)] * 13}
+    recorded = Recorded(env, answers)
+    theirs = Prometheus(env, jobs(recorded, "theirs", {}))
+    ours = Server(env, jobs(recorded, "ours", {}))
+    wait_until("both have had all answers", lambda: recorded.done("ours") and recorded.done("theirs"), 60)
+
+    def data(url, path):
+        status, _, body = http_get(url + "/api/v1/" + path)
+        check(status == 200, f"{path}: {status} {body[:200]}")
+        return json.loads(body)["data"]
+
+    own = {"up", "profile_up", "scrape_duration_seconds", "scrape_samples_scraped", "scrape_body_size_bytes",
+           "scrape_samples_post_metric_relabeling", "scrape_series_added"}
+    for path in ("metadata", "metadata?metric=a_total", "metadata?metric=none"):
+        a, b = data(ours.url, path), data(theirs.url, path)
+        a = {k: sorted_rows(v) for k, v in a.items() if k not in own}
+        b = {k: sorted_rows(v) for k, v in b.items()}
+        check(a == b, f"{path}:\n  ours {a}\ntheirs {b}")
+    check(len(data(ours.url, "metadata?metric=a_total&limit_per_metric=1")["a_total"]) == 1, "limit_per_metric")
+    for path in ("", "?metric=a_total", "?match_target=%7Bjob%3D%22two%22%7D", "?match_target=%7Bjob%3D~%22f.*%7Cthree%22%7D",
+                 "?match_target=%7Bjob%3D%22none%22%7D", "?metric=last"):
+        a, b = (sorted_rows(data(s.url, "targets/metadata" + path)) for s in (ours, theirs))
+        check(a == b and (a or "none" in path), f"targets/metadata{path}:\n  ours {a}\ntheirs {b}")
+    four = {r["metric"] for r in data(ours.url, "targets/metadata?match_target=%7Bjob%3D%22four%22%7D")}
+    check(four == {"last"}, f"what is gone: {four}")
+    check(http_get(ours.url + "/api/v1/targets/metadata?match_target=%7B")[0] == 400, "a selector that is none")

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What targets say of their text metrics: targets/metadata, and their part of metadata (api_types.c has the rest). */
+#include <stdlib.h>
+
+#include "base/regex.h"
+#include "web/answer.h"
+#include "web/internal.h"
+#include "web/metadata.h"
+
+#define ANSWER_MAX ((size_t)64 << 20)
+
+/* ---- each once ---- */
+
+void metadata_init(struct metadata_set *m, const atomic_bool *canceled)
+{
+	*m = (struct metadata_set){ .canceled = canceled };
+	arena_init(&m->texts, ANSWER_MAX);
+}
+
+void metadata_release(struct metadata_set *m)
+{
+	arena_free(&m->texts);
+	map_free(&m->index);
+	vec_free(&m->v);
+}
+
+static int row_cmp(const void *a, const void *b)
+{
+	const struct metadata_row *x = a, *y = b;
+	int c = view_cmp(x->name, y->name);
+	c = c ? c : view_cmp(x->type, y->type);
+	c = c ? c : view_cmp(x->unit, y->unit);
+	return c ? c : view_cmp(x->help, y->help);
+}
+
+bool metadata_add(struct metadata_set *m, struct view name, struct view type, struct view unit, struct view help)
+{
+	struct metadata_row row = { name, type, unit, help };
+	uint64_t h = hash_u64(hash_view(name) ^ hash_u64(hash_view(help) ^ hash_u64(hash_view(type))));
+	uint32_t i;
+	for (size_t at = map_start(&m->index, h); map_probe(&m->index, h, &at, &i);)
+		if (!row_cmp(&m->v.v[i], &row))
+			return true;
+	struct view *const all[] = { &row.name, &row.type, &row.unit, &row.help };
+	for (size_t k = 0; k < ARRAY_LEN(all); k++) {
+		*all[k] = arena_view(&m->texts, *all[k]);
+		m->full |= !all[k]->ptr;
+	}
+	if (m->full)
+		return false;
+	map_insert(&m->index, h, (uint32_t)m->v.n);
+	vec_push(&m->v, row);
+	return true;
+}
+
+static bool add_family(void *arg, const struct status_family *f)
+{
+	struct metadata_set *m = arg;
+	return metadata_add(m, f->name, f->type, VIEW(""), f->help);
+}
+
+static int unless_canceled(void *arg, struct labels l)
+{
+	const struct metadata_set *m = arg;
+	(void)l;
+	return atomic_load_explicit(m->canceled, memory_order_relaxed) ? -1 : 1;
+}
+
+void metadata_add_targets(struct metadata_set *m, struct status_targets *targets, struct view metric)
+{
+	if (targets)
+		targets->metadata(targets, &(struct status_metadata_query){ metric, unless_canceled, add_family, m });
+}
+
+static void put_row(struct buf *b, const struct metadata_row *r)
+{
+	buf_puts(b, "{\"type\":");
+	buf_json_string(b, r->type);
+	json_field(b, "unit", r->unit);
+	json_field(b, "help", r->help);
+	buf_putc(b, '}');
+}
+
+void metadata_write(struct metadata_set *m, size_t limit, size_t per_name, struct buf *b)
+{
+	size_t names = 0, of_name = 0;
+	if (m->v.n)
+		qsort(m->v.v, m->v.n, sizeof *m->v.v, row_cmp);
+	buf_putc(b, '{');
+	for (size_t i = 0; i < m->v.n; i++) {
+		const struct metadata_row *r = &m->v.v[i];
+		bool first = !i || !view_eq(r->name, r[-1].name);
+		if (first && limit && names == limit)
+			break;
+		of_name = first ? 0 : of_name;
+		if (per_name && of_name == per_name)
+			continue;
+		if (first) {
+			buf_puts(b, names++ ? "]," : "");
+			buf_json_string(b, r->name);
+			buf_puts(b, ":[");
+		}
+		buf_puts(b, of_name++ ? "," : "");
+		put_row(b, r);
+	}
+	buf_puts(b, names ? "]}" : "}");
+}
+
+/* ---- target by target ---- */
+
+struct target_rows {
+	struct buf *b;
+	const atomic_bool *canceled;
+	struct match_param match;
+	struct regex_meter meter; /* of its expressions */
+	struct view metric;
+	struct labels labels;   /* of the target at hand */
+	size_t limit, shown;
+	bool cut, bad;
+	struct err e;           /* if bad */
+};
+
+/* As Prometheus: the limit is looked at once a target. */
+static int want_target(void *arg, struct labels l)
+{
+	struct target_rows *w = arg;
+	if ((w->limit && w->shown >= w->limit) || atomic_load_explicit(w->canceled, memory_order_relaxed))
+		return -1;
+	w->labels = l;
+	int match = matchers_match(w->match.m, w->match.n, l, &w->meter, &w->e);
+	w->bad = match < 0;
+	return match;
+}
+
+static bool put_family(void *arg, const struct status_family *f)
+{
+	struct target_rows *w = arg;
+	w->cut = w->b->len >= ANSWER_MAX;
+	if (w->cut)
+		return false;
+	buf_puts(w->b, w->shown++ ? ",{\"target\":" : "{\"target\":");
+	labels_json(w->labels, w->b);
+	if (!w->metric.len)
+		json_field(w->b, "metric", f->name);
+	json_field(w->b, "type", f->type);
+	json_field(w->b, "help", f->help);
+	json_field(w->b, "unit", VIEW(""));
+	buf_putc(w->b, '}');
+	return true;
+}
+
+void serve_target_metadata(struct httpd_request *rq, void *arg)
+{
+	const struct web *w = arg;
+	struct view match = httpd_param(rq, "match_target");
+	struct target_rows rows = { .metric = httpd_param(rq, "metric"), .canceled = httpd_canceled(rq) };
+	rows.meter = (struct regex_meter){ .canceled = rows.canceled, .max_ns = REGEX_QUERY_NS, .max_name = REGEX_QUERY_NAME };
+	struct buf data = { .max = 2 * ANSWER_MAX };
+	struct err e;
+	int rc = param_limit(rq, "limit", &rows.limit, &e);
+	if (!rc && match.len && promql_engine_selector(w->o.engine, &rows.match.expr, match, &rows.match.m, &rows.match.n, &e))
+		rc = err_wrap(&e, "invalid parameter \"match_target\"");
+	rows.b = &data;
+	if (!rc && w->o.targets)
+		w->o.targets->metadata(w->o.targets, &(struct status_metadata_query){ rows.metric, want_target, put_family, &rows });
+	if (rows.match.expr)
+		promql_expr_free(rows.match.expr);
+	if (rc || rows.bad) {
+		answer_error(rq, rc ? &e : &rows.e);
+	} else {
+		struct buf *b = answer_begin(rq);
+		buf_putc(b, '[');
+		buf_putv(b, buf_view(&data));
+		buf_putc(b, ']');
+		answer_end(rq, &answer_truncated, rows.cut, NULL, 0);
+	}
+	buf_free(&data);
+}
