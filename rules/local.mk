@@ -20,6 +20,10 @@ rules_oracle_test_SOURCES = tests/oracle/rules_test.c rules/testkit.h
 rules_oracle_test_LDADD = $(RULES_LIBS) $(CMOCKA_LIBS)
 rules_group_test_SOURCES = rules/group_test.c rules/testkit.h
 rules_group_test_LDADD = $(RULES_LIBS) $(CMOCKA_LIBS)
+check_PROGRAMS += notifier_test
+TESTS += notifier_test
+notifier_test_SOURCES = rules/notifier_test.c
+notifier_test_LDADD = librules.a $(PROMQL_LIBS) $(DISCOVERY_LIBS) $(CMOCKA_LIBS)
 rule_file_test_SOURCES = rules/rule_file_test.c
 rule_file_test_LDADD = $(RULES_LIBS) $(CMOCKA_LIBS)
 endif
