@@ -269,12 +269,12 @@ static int stop(struct server *s)
 	web_stop(s->web, WEB_GRACE_MS); /* before what its handlers use goes */
 	scraper_free(s->scraper);
 	rules_free(s->rules);
-	notifier_free(s->notifier);
 	promql_engine_free(s->engine);
 	pool_free(s->pool);
 	int rc = tsdb_close(s->db, &e);
 	if (rc)
 		LOG_ERROR("msg", "closing the storage failed", "err", e.msg);
+	notifier_free(s->notifier); /* last: Alertmanagers have had as long as all this took */
 	configuration_free(s->config);
 	alarm(0);
 	return rc;

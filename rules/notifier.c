@@ -27,13 +27,22 @@ static int label(const struct notifier *n, const struct alert *a, struct labels_
 	return relabel_apply(n->config->alert_relabel.v, n->config->alert_relabel.n, b, arena, e);
 }
 
+static void note_overflow(struct receiver *r, size_t dropped)
+{
+	metric_add(&notifier_metrics[NM_DROPPED], (double)dropped, r->shown);
+	if (!r->overflowed)
+		LOG_WARN("msg", "the queue of an Alertmanager is full, its oldest alerts are dropped", "alertmanager", r->shown, "alerts",
+			 LOG_NUM(r->queue.n));
+	r->overflowed = true;
+}
+
 static void put_in_queues(struct receiver_set *s, struct outgoing *o)
 {
 	for (size_t i = 0; o && i < s->receivers.n; i++) {
 		struct receiver *r = s->receivers.v[i];
 		size_t dropped = alert_queue_push(&r->queue, o);
 		if (dropped)
-			metric_add(&notifier_metrics[NM_DROPPED], (double)dropped, r->shown);
+			note_overflow(r, dropped);
 		receiver_count(r);
 	}
 }

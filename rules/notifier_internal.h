@@ -22,6 +22,7 @@ struct receiver {
 	struct receiver_set *set;
 	char *url, *shown;           /* shown: without secrets */
 	struct alert_queue queue;    /* under lock */
+	bool overflowed;             /* under lock: since it was last empty */
 	/* the thread's: */
 	VEC(struct outgoing *) sending; /* references; what the request under way carries */
 	struct fetch *fetch;         /* NULL: none is under way */

@@ -96,6 +96,7 @@ static void take_batch(struct receiver *r, size_t most)
 {
 	while (r->sending.n < most && r->queue.n)
 		vec_push(&r->sending, alert_queue_pop(&r->queue));
+	r->overflowed &= r->queue.n > 0;
 	receiver_count(r);
 }
 

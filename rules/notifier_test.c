@@ -339,6 +339,27 @@ static void reloads(void **state)
 	server_stop(&s);
 }
 
+/* An Alertmanager would refuse it, and what comes with it. */
+static void without_labels(void **state)
+{
+	struct receiver_server a, b;
+	(void)state;
+	server_start(&a);
+	server_start(&b);
+	struct notifier *n = notifier(0, 0, false);
+	apply(n, configure("alerting: {alertmanagers: [{static_configs: [{targets: ['127.0.0.1:%d']}]}, {static_configs: [{targets: ['127.0.0.1:%d']}], "
+			   "alert_relabel_configs: [{action: labeldrop, regex: '.*'}]}]}", a.port, b.port));
+	tell(n, "A", "1");
+	apply(n, configure("alerting: {alert_relabel_configs: [{action: labeldrop, regex: '.*'}], alertmanagers: [{static_configs: [{targets: "
+			   "['127.0.0.1:%d']}]}]}", a.port));
+	tell(n, "A", "2");
+	notifier_free(n);
+	assert_int_equal(requests(&a), 1);
+	assert_int_equal(requests(&b), 0);
+	server_stop(&a);
+	server_stop(&b);
+}
+
 /* ---- the queue alone ---- */
 
 static struct outgoing *numbered(unsigned i)
@@ -451,7 +472,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_sent), cmocka_unit_test(refused_and_slow), cmocka_unit_test(batches_and_overflow),
-		cmocka_unit_test(the_end), cmocka_unit_test(reloads), cmocka_unit_test(queue_keeps_the_newest), cmocka_unit_test(bad_sections),
+		cmocka_unit_test(the_end), cmocka_unit_test(reloads), cmocka_unit_test(without_labels), cmocka_unit_test(queue_keeps_the_newest), cmocka_unit_test(bad_sections),
 		cmocka_unit_test(places),
 	};
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);

@@ -123,3 +123,90 @@ def test_a_hot_function_is_told_and_resolved(env):
     metrics = server.metrics()
     check(metrics[f'pyrrha_notifications_sent_total{{alertmanager="{alertmanager.url}/api/v2/alerts"}}'] >= 2, "sent")
     check(metrics["pyrrha_notifications_alertmanagers_discovered"] == 1, "discovered")
+
+
+class Receiver(HttpServer):
+    """An Alertmanager in name only: answers with that status after so long, and keeps what it was sent."""
+
+    def __init__(self, env, status=200, seconds=0):
+        self.kept, self.done = [], threading.Event()
+        self.status, self.seconds = status, seconds
+        super().__init__(env, self.take)
+        env.at_end(self.done.set)
+
+    def take(self, handler):
+        body = handler.rfile.read(int(handler.headers["Content-Length"]))
+        self.kept.append((handler.path, dict(handler.headers), json.loads(body)))
+        self.done.wait(self.seconds)
+        try:
+            answer(handler, self.status, b"no\n")
+        except OSError:
+            pass  # it did not wait that long
+
+    def names(self):
+        return {a["labels"]["alertname"] for _, _, batch in list(self.kept) for a in batch}
+
+
+MANY = """
+global: {{evaluation_interval: 1s}}
+rule_files: [always.yml]
+alerting:
+  alertmanagers:
+  - file_sd_configs: [{{files: [there.json]}}]
+    timeout: 500ms
+    path_prefix: /am
+    basic_auth: {{username: u, password: secret}}
+    relabel_configs: [{{action: drop, source_labels: [keep], regex: 'no'}}]
+    alert_relabel_configs: [{{target_label: via, replacement: file}}]
+  - static_configs: [{{targets: ['{alertmanager}']}}]
+"""
+
+
+def list_receivers(env, *groups):
+    """The file is replaced, as discovery wants it."""
+    os.rename(env.path("there.new", json.dumps([{"targets": t, "labels": {"keep": keep}} for keep, t in groups])), env.path("there.json"))
+
+
+def test_alertmanagers_that_fail_hold_up_no_other(env):
+    alertmanager, broken, slow, late = Alertmanager(env), Receiver(env, 500), Receiver(env, 200, 60), Receiver(env)
+    gone = f"127.0.0.1:{free_port()}"
+    env.path("always.yml", "groups: [{name: a, rules: [{alert: Always, expr: 'vector(1)'}]}]")
+    list_receivers(env, ("yes", [broken.address, slow.address, gone]), ("no", [late.address]))
+    server = Server(env, MANY.format(alertmanager=alertmanager.address), ["--rules.alert.resend-delay=1s"])
+
+    def url(address):
+        return f"http://{address}/am/api/v2/alerts"
+
+    def metric(name, address):
+        return server.metrics()[f'pyrrha_notifications_{name}{{alertmanager="{url(address)}"}}']
+    known = wait_until("all are known", lambda: len((a := server.api("alertmanagers"))["activeAlertmanagers"]) == 4 and a)
+    check({a["url"] for a in known["activeAlertmanagers"]} == {url(broken.address), url(slow.address), url(gone),
+                                                               alertmanager.url + "/api/v2/alerts"}, f"active: {known}")
+    check([a["url"] for a in known["droppedAlertmanagers"]] == [url(late.address)], f"dropped: {known}")
+    check(wait_until("Alertmanager has it", alertmanager.alerts)[0]["labels"] == {"alertname": "Always"}, "labels")
+    for address in (broken.address, slow.address, gone):
+        wait_until(f"{address} fails", lambda: metric("errors_total", address) >= 2 and metric("dropped_total", address) >= 2)
+        check(metric("sent_total", address) == 0, f"{address} took alerts")
+    path, headers, batch = broken.kept[0]
+    check(path == "/am/api/v2/alerts" and headers["Authorization"].startswith("Basic ") and headers["Content-Type"] == "application/json",
+          f"{path} {headers}")
+    check(batch[0]["labels"] == {"alertname": "Always", "via": "file"}, f"{batch}")
+    list_receivers(env, ("yes", [late.address]))
+    wait_until("who comes later is told", lambda: late.names() == {"Always"})
+    check(len(server.api("alertmanagers")["activeAlertmanagers"]) == 2, "those that left are forgotten")
+    check("secret" not in server.text(), "the log has no password")
+
+
+def test_what_is_queued_is_sent_at_the_end(env):
+    """An Alertmanager that takes its time gets what waited for it; one that never answers does not keep the program."""
+    patient, stuck = Receiver(env, 200, 1), Receiver(env, 200, 60)
+    rules = ", ".join(f"{{alert: A{i}, expr: 'vector(1)'}}" for i in range(6))
+    env.path("many.yml", f"groups: [{{name: a, rules: [{rules}]}}]")
+    server = Server(env, "global: {evaluation_interval: 1s}\nrule_files: [many.yml]\nalerting: {alertmanagers: "
+                    f"[{{static_configs: [{{targets: ['{patient.address}', '{stuck.address}']}}]}}]}}\n",
+                    ["--alertmanager.notification-batch-size=3"])
+    wait_until("the first batch is under way", lambda: patient.kept)
+    status, seconds = server.terminate()
+    check(status == 0, f"exit status {status} after {seconds:.1f} s: {server.text()[-1500:]}")
+    check(patient.names() == {f"A{i}" for i in range(6)}, f"sent: {patient.names()}")
+    check("alerts were not sent before the end" in server.text(), "what was not sent is told")
