@@ -250,3 +250,26 @@ def test_metadata(env):
     four = {r["metric"] for r in data(ours.url, "targets/metadata?match_target=%7Bjob%3D%22four%22%7D")}
     check(four == {"last"}, f"what is gone: {four}")
     check(http_get(ours.url + "/api/v1/targets/metadata?match_target=%7B")[0] == 400, "a selector that is none")
+
+
+def test_ends_over_a_kill(env):
+    """What vanishes while the server is down has no end: the look-back shows it, and then no more. What is there ends as ever."""
+    text = {"/here": "here 1\nsome{x=\"1\"} 1\nsome{x=\"2\"} 1\n", "/away": "away 1\n"}
+    target = HttpServer(env, lambda h: answer(h, 200, text[h.path].encode(), [("Content-Type", TEXT)]))
+    job = "- {job_name: %s, metrics_path: /%s, static_configs: [{targets: ['" + target.address + "']}]}\n"
+    config = "global: {scrape_interval: 500ms, scrape_timeout: 500ms}\nscrape_configs:\n"
+    server = Server(env, config + job % ("here", "here") + job % ("away", "away"), flags=["--query.lookback-delta=10s"])
+    wait_until("all is there", lambda: server.value("count(here or away or some)") == 4)
+    server.kill()
+    text["/here"] = "here 1\nsome{x=\"1\"} 1\n"
+    server.configure(config + job % ("here", "here"))
+    server.restart()
+    wait_until("it is scraped again", lambda: server.value('timestamp(here) > bool %f' % (time.time() - 1)) == 1)
+    check(server.value("away") == 1 and server.value("count(some)") == 2, "what vanished meanwhile is shown for the look-back")
+    text["/here"] = "here 1\n"
+    wait_until("what ends while it is scraped is gone at once", lambda: server.value('some{x="1"}') is None, 4)
+    wait_until("the look-back is over", lambda: server.value("count(away or some)") is None, 20)
+    server.terminate(30)
+    rows = {dict(k)["__name__"] + dict(k).get("x", ""): v for k, v in of_pyrrha(env, server.storage).items()}
+    ends = {k: sum(v == "stale" for _, v in rows[k]) for k in ("here", "some1", "some2", "away")}
+    check(ends == {"here": 0, "some1": 1, "some2": 0, "away": 0}, f"markers: {ends}")
