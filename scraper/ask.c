@@ -146,7 +146,7 @@ static void on_done(void *arg, struct fetch_response *r, const struct err *e)
 	else if (!e->code && w->endpoint->is_metrics && w->body.len && metrics_work_check_type(w->job, view_of(r->content_type), &w->err))
 		memory_drop_body(w);
 	else if (!e->code && !of_use)
-		err_set(&w->err, ERR_NOT_FOUND, "the agent has not finished all of what it was asked for");
+		piece_say_useless(w);
 	if (e->code == ERR_LIMIT)
 		metric_inc(&scraper_table[M_BODY_LIMIT]);
 	pthread_mutex_lock(&s->lock);

@@ -100,6 +100,23 @@ static void learn_time(struct cursor *c, int64_t finished_ms, int64_t now_ms)
 	c->ahead_ms = least > 0 ? least : MIN(most, 0);
 }
 
+/* Both ends are rounded to milliseconds; where the last window ends only the agent knows. */
+static bool is_of(const struct cursor_piece *p, const struct cursor_answer *a)
+{
+	bool again = a->first && a->first <= p->before.number && strcmp(a->boot, p->before.boot) == 0;
+	return !again && a->start_ms >= p->from_ms - 1 && a->start_ms <= p->to_ms + 1 && a->end_ms <= p->to_ms + 2 * WINDOW_MS;
+}
+
+/* After some tries the next piece is asked for: the agent may know better what that is. */
+static enum cursor_news learn_wrong(struct cursor *c, const struct cursor_piece *p)
+{
+	if (++c->tries >= CURSOR_TRIES) {
+		c->tries = 0;
+		c->from_ms = p->to_ms;
+	}
+	return CURSOR_WRONG;
+}
+
 enum cursor_news cursor_learn(struct cursor *c, const struct cursor_piece *p, const struct cursor_answer *a, int status,
 			      int64_t interval_ms, int64_t now_ms)
 {
@@ -114,6 +131,8 @@ enum cursor_news cursor_learn(struct cursor *c, const struct cursor_piece *p, co
 		c->from_ms = p->to_ms;
 		return CURSOR_MOVED;
 	}
+	if (status == 200 && !is_of(p, a))
+		return learn_wrong(c, p);
 	learn_time(c, finished_ms, now_ms);
 	if (status == 200 && finished_ms >= p->to_ms) {
 		c->slack_ms -= c->slack_ms / 8;

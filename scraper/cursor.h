@@ -20,6 +20,7 @@
 struct sink;
 
 #define CURSOR_EXTRAS 4      /* pieces beside a regular scrape, while there is something to catch up with */
+#define CURSOR_TRIES 3       /* then a piece that cannot be taken in is lost */
 #define CURSOR_BOOT_MAX 64   /* bytes of the name of an agent's run, with the zero */
 #define CURSOR_KEY_LEN 24    /* bytes of a note's key, without a zero: "cursor", 0, 16 hexadecimal digits */
 #define CURSOR_VALUE_MAX 128 /* of its beginning: "BOOT NUMBER END", a line. Then comes what seen.h has */
@@ -55,6 +56,7 @@ enum cursor_news {
 	CURSOR_OLD,      /* not an answer from a history: the agent is too old to have one, or is none */
 	CURSOR_WAIT,     /* not all of the piece is finished */
 	CURSOR_MOVED,    /* there is nothing in the piece, and never will be; what to ask for next has changed */
+	CURSOR_WRONG,    /* it is about another time, or windows that were taken before: it would count twice */
 	CURSOR_TAKEN     /* this is the piece */
 };
 
@@ -70,7 +72,7 @@ struct cursor {
 	int64_t ahead_ms;    /* how much later it is for the agent than here; roughly */
 	int64_t slack_ms;    /* how much later than a piece is finished it is asked for */
 	int64_t stored_ms;   /* wall clock: when `at` was stored */
-	unsigned tries;      /* times in a row that this piece could not be taken in for what it is */
+	unsigned tries;      /* times in a row that this piece could not be taken in for what it is, or was wrong */
 	char *seen;          /* seen.h, as it was stored; owned. NULL: there is none, or its endpoint has it */
 	size_t seen_len;
 	bool brief;          /* there is no room for that in notes */

@@ -146,6 +146,43 @@ static void answers_that_lie(void **state)
 	assert_string_equal(a.boot, "");
 }
 
+/* Nothing is taken that is not of the piece: it was stored before, or will come again. */
+static void answers_about_other_times(void **state)
+{
+	static const struct { const char *covered, *windows; enum cursor_news want; } rows[] = {
+		{ "1700000000000-1700000010000", "6-6", CURSOR_TAKEN },
+		{ "1700000004000-1700000010000", "8-9", CURSOR_TAKEN }, /* a hole */
+		{ "1700000000000-1700000010000", "", CURSOR_TAKEN },    /* it does not number them */
+		{ "1699999999999-1700000010000", "6-6", CURSOR_TAKEN }, /* rounded */
+		{ "1699999970000-1700000010000", "6-9", CURSOR_WRONG },
+		{ "1699999990000-1700000000000", "6-6", CURSOR_WRONG },
+		{ "1700000000000-1700000010000", "5-6", CURSOR_WRONG },
+		{ "1700000000000-1700000010000", "1-9", CURSOR_WRONG },
+		{ "1700000020000-1700000030000", "8-8", CURSOR_WRONG },
+		{ "1700000000000-1700086400000", "6-8646", CURSOR_WRONG },
+		{ "2700000000000-2700000010000", "6-6", CURSOR_WRONG },
+	};
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct cursor c = { .at = { "b", 5, T }, .met = true };
+		struct cursor_piece p = cursor_next(&c, 10000, T + 13000);
+		struct cursor_answer a = answer_of("b", rows[i].covered, rows[i].windows, "1700000010000", "");
+		assert_int_equal(p.from_ms, T);
+		if (cursor_learn(&c, &p, &a, 200, 10000, T + 13000) != rows[i].want)
+			fail_msg("%s %s", rows[i].covered, rows[i].windows);
+	}
+	/* It is asked for three times; then the next is, and nothing of it was learnt. */
+	struct cursor c = { .at = { "b", 5, T }, .met = true };
+	struct cursor_answer a = answer_of("b", "2700000000000-2700000010000", "6-6", "", "");
+	for (int i = 0; i < 3; i++) {
+		struct cursor_piece p = cursor_next(&c, 10000, T + 25000);
+		assert_int_equal(p.from_ms, T);
+		assert_int_equal(cursor_learn(&c, &p, &a, 200, 10000, T + 25000), CURSOR_WRONG);
+	}
+	assert_int_equal(cursor_next(&c, 10000, T + 25000).from_ms, T + 10000);
+	assert_true(!c.ahead_ms && c.at.end_ms == T);
+}
+
 static void notes(void **state)
 {
 	(void)state;
@@ -217,6 +254,7 @@ int main(void)
 		cmocka_unit_test(begins_one_interval_back),
 		cmocka_unit_test(what_an_answer_says),
 		cmocka_unit_test(answers_that_lie),
+		cmocka_unit_test(answers_about_other_times),
 		cmocka_unit_test(notes),
 		cmocka_unit_test(what_was_seen),
 	};

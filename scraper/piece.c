@@ -11,7 +11,6 @@
 #include "scraper/seen.h"
 #include "scraper/table.h"
 
-#define TRIES 3            /* then a piece that cannot be taken in is lost */
 #define TELL_MS 3600000    /* so long the page says that windows were lost */
 #define APART_MS 60000     /* clocks that differ by more are worth a word */
 
@@ -80,6 +79,18 @@ bool piece_answered(struct work *w, struct fetch_response *r)
 	p->answered = true;
 	p->more = p->news == CURSOR_MOVED;
 	return r->status != 200 || p->news == CURSOR_TAKEN || p->news == CURSOR_OLD;
+}
+
+void piece_say_useless(struct work *w)
+{
+	const struct cursor_piece *p = &w->piece->asked;
+	const struct cursor_answer *a = &w->piece->answer;
+	if (w->piece->news == CURSOR_WRONG)
+		err_set(&w->err, ERR_BAD_DATA, "the agent was asked for %lld-%lld (Unix ms) after window %llu, and answered with %lld-%lld, windows "
+			"%llu-%llu: that would count twice", (long long)p->from_ms, (long long)p->to_ms, (unsigned long long)p->before.number,
+			(long long)a->start_ms, (long long)a->end_ms, (unsigned long long)a->first, (unsigned long long)a->last);
+	else
+		err_set(&w->err, ERR_NOT_FOUND, "the agent has not finished all of what it was asked for");
 }
 
 bool piece_taken(const struct work *w)
@@ -151,7 +162,7 @@ void piece_put_refused(struct job *j)
 	if (!own || !piece_taken(w))
 		return;
 	pthread_mutex_lock(&j->ep->scraper->lock);
-	bool give_up = ++j->ep->cursor->tries >= TRIES;
+	bool give_up = ++j->ep->cursor->tries >= CURSOR_TRIES;
 	pthread_mutex_unlock(&j->ep->scraper->lock);
 	struct err why = j->err;
 	bool put = give_up && piece_put_note(j);

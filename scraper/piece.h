@@ -35,6 +35,8 @@ void piece_end(struct piece *p);
 char *piece_url(const struct piece *p);
 /* Under the lock, in the loop thread: what the answer's headers say. False: its body is of no use. */
 bool piece_answered(struct work *w, struct fetch_response *r);
+/* Sets the work's error to why that is. */
+void piece_say_useless(struct work *w);
 
 /* For the decoder: */
 /* The answer is a piece. */
