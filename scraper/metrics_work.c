@@ -120,9 +120,9 @@ static int add_text(struct putting *x, struct metric_text **ret)
 	if (rc)
 		return rc;
 	labels_builder_init(&b, (struct labels){ 0 });
-	for (size_t i = 0; i < own.n; i++)
+	for (size_t i = 0; i < own.n; i++) /* they are unique: none has to be looked for */
 		if (own.v[i].value.len)
-			labels_builder_set(&b, own.v[i].name, own.v[i].value);
+			vec_push(&b.l, own.v[i]);
 	for (size_t i = 0; i < target.n && cfg->honor_labels; i++)
 		if (!has_label(own, target.v[i].name))
 			labels_builder_set(&b, target.v[i].name, target.v[i].value);

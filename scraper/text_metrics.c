@@ -7,7 +7,11 @@
 #include "base/utf8.h"
 #include "model/value.h"
 
-#define SHOWN 40 /* bytes of a line that an error shows */
+#define SHOWN 40        /* bytes of a line that an error shows */
+#define LABELS_MAX 1024 /* of a series; relabelling looks for each among all of them */
+#define SERIES_MAX 65536 /* bytes of its name and labels, which storage keeps in memory for a day */
+#define TEXT_OF(x) #x
+#define STR(x) TEXT_OF(x)
 
 void text_metrics_init(struct text_metrics *t, struct view body)
 {
@@ -166,6 +170,10 @@ static const char *read_label(struct text_metrics *t, const char *p, const char 
 		return NULL;
 	p = skip_blanks(t, p + 1);
 	*ret_problem = "expected the value of a label, in quotes";
+	if (t->labels.n >= LABELS_MAX) {
+		*ret_problem = "it has more than " STR(LABELS_MAX) " labels";
+		return NULL;
+	}
 	struct label l = { .name = name };
 	if (p >= t->end || *p != '"' || !(p = quoted(t, p + 1, true, &l.value)))
 		return NULL;
@@ -230,6 +238,8 @@ static int read_sample(struct text_metrics *t, const char *line, struct err *e)
 	}
 	if (!t->name.ptr)
 		return bad(t, line, "it has no name of a metric", e);
+	if (t->series.len > SERIES_MAX)
+		return bad(t, line, "its name and labels have more than " STR(SERIES_MAX) " bytes", e);
 	return read_number(t, line, p, e);
 }
 

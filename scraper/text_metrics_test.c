@@ -135,6 +135,37 @@ static void nuls(void **state)
 	text_metrics_release(&t);
 }
 
+/* A line of many labels, or long ones, would hold up a decoder for hours, or storage's memory for a day. */
+static void too_much_of_a_series(void **state)
+{
+	static const struct { int labels, value; const char *want; } rows[] = {
+		{ 1024, 1, NULL },
+		{ 1025, 1, "line 2 of the metrics: it has more than 1024 labels: a{l0=\"v\",l1=\"v\",l2=\"v\",l3=\"v\",l4=\"v\",l5=" },
+		{ 1, 65500, NULL },
+		{ 1, 65600, "line 2 of the metrics: its name and labels have more than 65536 bytes: a{l0=\"vvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvv" },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct text_metrics t;
+		struct err e = { 0 };
+		struct buf b = { 0 };
+		buf_printf(&b, "b 1\na{");
+		for (int l = 0; l < rows[i].labels; l++) {
+			buf_printf(&b, "%sl%d=\"", l ? "," : "", l);
+			for (int k = 0; k < rows[i].value; k++)
+				buf_put(&b, "v", 1);
+			buf_printf(&b, "\"");
+		}
+		buf_printf(&b, "} 1\n");
+		text_metrics_init(&t, buf_view(&b));
+		assert_int_equal(text_metrics_next(&t, &e), TEXT_SAMPLE);
+		assert_int_equal(text_metrics_next(&t, &e), rows[i].want ? -ERR_BAD_DATA : TEXT_SAMPLE);
+		if (rows[i].want)
+			assert_string_equal(e.msg, rows[i].want);
+		text_metrics_release(&t);
+		buf_free(&b);
+	}
+}
+
 /* The short way of reading numbers finds what strtod does. */
 static void numbers(void **state)
 {
@@ -182,6 +213,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_line),
 		cmocka_unit_test(nuls),
+		cmocka_unit_test(too_much_of_a_series),
 		cmocka_unit_test(samples),
 		cmocka_unit_test(numbers),
 	};
