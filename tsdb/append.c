@@ -110,7 +110,7 @@ static bool need_series(struct append *a, struct partition *p, struct labels l, 
 	uint64_t h = labels_hash(l);
 	if (index_find(&p->index, l, h, ret))
 		return go_on(a, p, p->index.series.v[*ret], type, marker);
-	bool full = p->index.series.n >= a->db->o.max_series;
+	bool full = index_counted(&p->index) >= a->db->o.max_series;
 	int64_t last = full ? INT64_MIN : last_of_day_before(a->db, p, l, h, type);
 	if (marker && last == INT64_MIN)
 		return false; /* also if the day is full: that is no rejected sample */
@@ -447,7 +447,8 @@ static int fill(struct append *a, const struct sink_batch *b, struct err *e)
 		add_float(a, v, &b->floats[i]);
 	version_unref(v);
 	if (!rc && a->result.over_series_limit && !a->result.profiles && !a->result.floats)
-		rc = err_set(e, ERR_LIMIT, "the day has its %u series: drop labels, or raise --storage.max-series",
+		rc = err_set(e, ERR_LIMIT, "the day has its %u series (of labels, each further KiB counts as one): drop labels, or raise "
+			     "--storage.max-series",
 			     a->db->o.max_series);
 	for (size_t i = 0; i < a->r->records.n && !rc; i++)
 		if (a->r->records.v[i].bytes.overflow)

@@ -39,6 +39,11 @@ size_t index_bytes(const struct index *x)
 	return n;
 }
 
+size_t index_counted(const struct index *x)
+{
+	return x->series.n + x->further;
+}
+
 bool index_find(const struct index *x, struct labels l, uint64_t hash, uint32_t *ret)
 {
 	for (size_t at = map_start(&x->by_labels, hash); map_probe(&x->by_labels, hash, &at, ret);)
@@ -108,6 +113,7 @@ static struct view own_string(struct index *x, struct view v)
 uint32_t index_add(struct index *x, struct labels l, uint64_t hash, const struct ptype *type)
 {
 	uint32_t id = (uint32_t)x->series.n;
+	size_t bytes = 0;
 	struct series *s = NEW(struct series);
 	struct label *v = xcalloc(l.n ? l.n : 1, sizeof *v);
 	for (size_t i = 0; i < l.n; i++) {
@@ -115,7 +121,9 @@ uint32_t index_add(struct index *x, struct labels l, uint64_t hash, const struct
 		uint32_t value = symbols_string(x->symbols, l.v[i].value);
 		v[i] = (struct label){ symbols_get_string(x->symbols, name), symbols_get_string(x->symbols, value) };
 		post(x, name, value, id);
+		bytes += v[i].name.len + v[i].value.len;
 	}
+	x->further += bytes / 1024;
 	s->labels = (struct labels){ v, l.n };
 	s->hash = hash;
 	s->is_float = !type;

@@ -47,11 +47,14 @@ struct index {
 	struct map by_pair;
 	VEC(struct index_name) names;
 	struct map by_name;
+	size_t further; /* KiB of labels beyond the first of each series: they count as series */
 };
 
 void index_init(struct index *x, struct symbols *s);
 void index_release(struct index *x);
 size_t index_bytes(const struct index *x);
+/* How many series they are for a limit: labels take memory as long as the day has it. */
+size_t index_counted(const struct index *x);
 /* The id of the series with these labels, or false. */
 bool index_find(const struct index *x, struct labels l, uint64_t hash, uint32_t *ret);
 /* Adds a series, interning its strings; type NULL = floats. The caller looked for it before. */

@@ -400,6 +400,33 @@ static void test_kill(void **state)
 	kit_free(&k);
 }
 
+/* Each KiB of labels after a series' first is a series for the limit, over a restart too: they lie in memory all day. */
+static void test_long_labels(void **state)
+{
+	struct kit k;
+	struct err e;
+	char text[4096];
+	(void)state;
+	kit_init(&k);
+	k.o.max_series = 12;
+	kit_open(&k);
+	memset(text, 'x', sizeof text);
+	for (int i = 0; i < 6; i++) {
+		struct label l[] = { { VIEW(LABEL_NAME), VIEW("m") }, { VIEW("a"), view_make(text, sizeof text - (size_t)i) } };
+		struct sink_float f = { { l, 2 }, KIT_T0 + 1000 + i, 1 };
+		struct sink_batch b = { .floats = &f, .n_floats = 1 };
+		int rc = tsdb_sink(k.db)->append(tsdb_sink(k.db), &b, NULL, &e);
+		assert_int_equal(rc, i < 3 ? 0 : -ERR_LIMIT);
+		if (rc)
+			assert_non_null(strstr(e.msg, "each further KiB"));
+		if (i == 4) {
+			kit_close(&k);
+			kit_open(&k);
+		}
+	}
+	kit_free(&k);
+}
+
 /* Ten label sets, of which three may be: the rest are one, and no value is lost. */
 static void test_label_sets(void **state)
 {
@@ -576,7 +603,7 @@ int main(void)
 		cmocka_unit_test(test_append_query_reopen), cmocka_unit_test(test_duplicates_and_clock),
 		cmocka_unit_test(test_floats_and_labels), cmocka_unit_test(test_sums),
 		cmocka_unit_test(test_view_is_stable), cmocka_unit_test(test_kill), cmocka_unit_test(test_lock_and_format), cmocka_unit_test(test_snapshot),
-		cmocka_unit_test(test_label_sets),
+		cmocka_unit_test(test_label_sets), cmocka_unit_test(test_long_labels),
 		cmocka_unit_test(test_concurrent), cmocka_unit_test(test_commit_interval),
 	};
 	return cmocka_run_group_tests_name("tsdb", tests, NULL, NULL);
