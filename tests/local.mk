@@ -20,6 +20,7 @@ EXTRA_DIST += tests/e2e/test_config_reload.py tests/e2e/test_prometheus_files.py
 EXTRA_DIST += tests/e2e/test_attack_names.py tests/attack/invent_names.py
 EXTRA_DIST += tests/attack/heavy_bodies.py tests/attack/hostile_targets.py
 EXTRA_DIST += tests/e2e/test_discovery_nets.py
+EXTRA_DIST += tests/e2e/test_rules_view.py tests/e2e/page_rules.mjs
 EXTRA_DIST += tests/e2e/test_attack_all.py tests/e2e/test_table.py
 EXTRA_DIST += tests/e2e/kube_real.py tests/e2e/test_kube_real.py
 EXTRA_DIST += tests/e2e/test_discovery.py

@@ -83,7 +83,8 @@ static int read_exclude(struct view v, struct rules_question *q, struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(yes); i++)
 		if (same_in_any_case(v, yes[i]))
 			return 0;
-	return err_set(e, ERR_BAD_DATA, "invalid parameter \"exclude_alerts\": \"%.*s\" is neither true nor false", (int)MIN(v.len, 100), v.ptr);
+	return err_set(e, ERR_BAD_DATA, "invalid parameter \"exclude_alerts\": error converting exclude_alerts: \"%.*s\" is neither true nor "
+		       "false", (int)MIN(v.len, 100), v.ptr);
 }
 
 static int read_page(const struct httpd_request *rq, struct rules_question *q, struct err *e)

@@ -130,7 +130,7 @@ static void test_which(void **state)
 	check("/api/v1/rules?match[]=nobody", 200, GROUPS("")); /* the fake one's __name__="nobody" */
 	check("/api/v1/rules?match[]=bad", 400, ERROR("invalid parameter \\\"match[]\\\": 1:4: parse error: unexpected end of input"));
 	check("/api/v1/rules?type=x", 400, ERROR("invalid parameter \\\"type\\\": not supported value \\\"x\\\""));
-	check("/api/v1/rules?exclude_alerts=x", 400, ERROR("invalid parameter \\\"exclude_alerts\\\": \\\"x\\\" is neither true nor false"));
+	check("/api/v1/rules?exclude_alerts=x", 400, ERROR("invalid parameter \\\"exclude_alerts\\\": error converting exclude_alerts: \\\"x\\\" is neither true nor false"));
 }
 
 static void test_pages(void **state)

@@ -66,6 +66,16 @@ export interface RelabelStep {
 	output: Labels; keep: boolean;
 }
 
+/** An alert that is pending or fires. */
+export interface Alert { labels: Labels; annotations: Labels; state: 'pending' | 'firing'; activeAt: string; keepFiringSince?: string; value: string }
+interface AnyRule { name: string; query: string; labels: Labels; health: 'ok' | 'err' | 'unknown'; lastError?: string; evaluationTime: number; lastEvaluation: string }
+export interface AlertingRule extends AnyRule {
+	type: 'alerting'; state: 'unknown' | 'inactive' | 'pending' | 'firing'; duration: number; keepFiringFor: number; annotations: Labels; alerts: Alert[] | null;
+}
+export interface RecordingRule extends AnyRule { type: 'recording' }
+export type Rule = AlertingRule | RecordingRule;
+export interface RuleGroup<R extends Rule = Rule> { name: string; file: string; rules: R[]; interval: number; limit: number; evaluationTime: number; lastEvaluation: string }
+
 /** What went wrong, in the server's words; `kind` is its errorType, or 'network' if it could not be asked. */
 export class ApiError extends Error {
 	constructor(readonly kind: string, message: string, readonly status = 0) { super(message); }
@@ -125,6 +135,9 @@ export const api = {
 	relabelSteps: (scrapePool: string, labels: Labels) =>
 		get<{ steps: RelabelStep[] }>('api/v1/targets/relabel_steps', { scrapePool, labels: JSON.stringify(labels) }),
 	jobConfig: (scrapePool: string) => get<{ yaml: string }>('api/v1/scrape_pools/config', { scrapePool }),
+	/** All rules, without their alerts. */
+	rules: (signal?: AbortSignal) => get<{ groups: RuleGroup[] }>('api/v1/rules', { exclude_alerts: 'true' }, signal),
+	alertingRules: (signal?: AbortSignal) => get<{ groups: RuleGroup<AlertingRule>[] }>('api/v1/rules', { type: 'alert' }, signal),
 	functions: (signal?: AbortSignal) => get<FunctionInfo[]>('api/v1/functions', {}, signal),
 	status: (what: 'buildinfo' | 'runtimeinfo' | 'flags' | 'config', signal?: AbortSignal) =>
 		get<Record<string, string | number | boolean>>(`api/v1/status/${what}`, {}, signal),

@@ -2,20 +2,29 @@
 // The frame around every page: where one is, whether the targets are well, what runs.
 import { useEffect } from 'preact/hooks';
 import { useSignal } from '@preact/signals';
+import { AlertsPage } from './alerts';
 import { api, type Job } from './api';
 import { DiscoveryPage } from './discovery';
 import { Explore } from './explore';
 import { Flame } from './icons';
 import { sum } from './jobs';
+import { RulesPage } from './rules';
 import { go, page, pageHref, query, type Page } from './state';
 import { StatusPage } from './statuspage';
 import { TargetsPage } from './targets';
 
-const PAGES: [Page, string][] = [['explore', 'Explore'], ['targets', 'Targets'], ['discovery', 'Discovery'], ['status', 'Status']];
+const PAGES: [Page, string][] = [['explore', 'Explore'], ['targets', 'Targets'], ['discovery', 'Discovery'], ['rules', 'Rules'], ['alerts', 'Alerts'], ['status', 'Status']];
 
 export function App() {
 	const at = page.value, asked = query.value;
 	useEffect(() => { document.title = at === 'explore' ? (asked ? `${asked} · Pyrrha` : 'Pyrrha') : `${PAGES.find(([p]) => p === at)![1]} · Pyrrha`; }, [at, asked]);
+	/* On a phone the pages are a strip that is wider than its window, which is narrower when the health beside it is known. */
+	useEffect(() => {
+		const nav = document.querySelector('.top nav')!;
+		const observer = new ResizeObserver(() => nav.querySelector('.here')?.scrollIntoView({ block: 'nearest', inline: 'nearest' }));
+		observer.observe(nav);
+		return () => observer.disconnect();
+	}, [at]);
 	return (
 		<>
 			<header class="top">
@@ -30,6 +39,8 @@ export function App() {
 				{at === 'explore' && <Explore />}
 				{at === 'targets' && <TargetsPage />}
 				{at === 'discovery' && <DiscoveryPage />}
+				{at === 'rules' && <RulesPage />}
+				{at === 'alerts' && <AlertsPage />}
 				{at === 'status' && <StatusPage />}
 			</main>
 		</>

@@ -8,7 +8,7 @@ import type { Selection } from './query';
 
 export type Range = { last: number } | { from: number; to: number };
 export type Layout = 'flame' | 'both' | 'table';
-export type Page = 'explore' | 'targets' | 'discovery' | 'status';
+export type Page = 'explore' | 'targets' | 'discovery' | 'rules' | 'alerts' | 'status';
 
 export const page = signal<Page>('explore');
 export const query = signal('');
@@ -22,6 +22,9 @@ export const searchText = signal('');
 export const find = signal('');
 export const job = signal('');
 export const unscraped = signal(false);
+/** Of the pages of rules and alerts: the text that is looked for, and the states that are wanted ('' = all). */
+export const ruleFind = signal('');
+export const ruleState = signal('');
 export const layout = signal<Layout>(innerWidth >= 1100 ? 'both' : 'flame');
 export const colorBy = signal<ColorBy>('package');
 export const types = signal<ProfileType[] | null>(null);
@@ -44,7 +47,8 @@ function number(s: string | null): number | null {
 
 export function readUrl(): void {
 	const path = location.pathname.startsWith(BASE) ? location.pathname.slice(BASE.length) : '';
-	page.value = path.startsWith('targets') ? 'targets' : path.startsWith('service-discovery') ? 'discovery' : /^(status|flags|config)/.test(path) ? 'status' : 'explore';
+	page.value = path.startsWith('targets') ? 'targets' : path.startsWith('service-discovery') ? 'discovery' : path.startsWith('rules') ? 'rules'
+		: path.startsWith('alerts') ? 'alerts' : /^(status|flags|config)/.test(path) ? 'status' : 'explore';
 	const p = new URLSearchParams(location.search);
 	query.value = p.get('q') ?? p.get('g0.expr') ?? ''; /* links made for Prometheus's page work, too */
 	const from = number(p.get('from')), to = number(p.get('to')), last = number(p.get('last'));
@@ -52,7 +56,10 @@ export function readUrl(): void {
 	const at = number(p.get('at')), a = number(p.get('a')), b = number(p.get('b'));
 	selection.value = at !== null ? { at } : a !== null && b !== null && b > a ? { from: a, to: b } : null;
 	searchText.value = p.get('search') ?? '';
-	find.value = p.get('find') ?? '';
+	const ofRules = page.value === 'rules' || page.value === 'alerts';
+	find.value = ofRules ? '' : p.get('find') ?? '';
+	ruleFind.value = ofRules ? p.get('find') ?? '' : '';
+	ruleState.value = ofRules ? p.get('state') ?? '' : '';
 	job.value = p.get('job') ?? '';
 	unscraped.value = p.get('state') === 'dropped';
 	const view = p.get('view');
@@ -67,6 +74,12 @@ function search(): string {
 		if (job.value) p.set('job', job.value);
 		if (find.value) p.set('find', find.value);
 		if (unscraped.value && page.value === 'discovery') p.set('state', 'dropped');
+		const asked = p.toString();
+		return asked ? `?${asked}` : '';
+	}
+	if (page.value === 'rules' || page.value === 'alerts') {
+		if (ruleState.value) p.set('state', ruleState.value);
+		if (ruleFind.value) p.set('find', ruleFind.value);
 		const asked = p.toString();
 		return asked ? `?${asked}` : '';
 	}
@@ -91,10 +104,14 @@ export function writeUrl(mode: 'push' | 'replace'): void {
 }
 
 export function go(p: Page): void {
+	if (p !== page.value) ruleState.value = ''; /* the states of another page are not those of this one */
 	page.value = p;
 	writeUrl('push');
 	scrollTo(0, 0);
 }
+
+/** A link to a query, which explains itself: of the last hour. */
+export const queryHref = (q: string): string => `${pageHref('explore')}?${new URLSearchParams({ q, last: '3600' })}`;
 
 /** A link to exactly this, with a moving range pinned to what it shows now. */
 export function permalink(now: number): string {
