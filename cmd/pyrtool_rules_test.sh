@@ -25,6 +25,38 @@ tests:
   promql_expr_test: [{expr: r, eval_time: 2m, exp_samples: [{labels: r, value: 3}]}]
 END
 "$tool" test rules "$dir/t.yml" || failed=$((failed + 1))
+# Profiles, as tests/lang writes them; they come one by one, too.
+echo 'groups: [{name: a, rules: [{alert: A, expr: "self_share(merge(cpu[5m])) > 0.5"}, {record: n, expr: "sum(cpu offset -1m)"}]}]' >"$dir/r.yml"
+cat >"$dir/t.yml" <<END
+rule_files: [r.yml]
+tests:
+- interval: 30s
+  start_timestamp: 2026-01-01T00:00:00Z
+  input_series:
+  - series: cpu{job="a"} period=10000000
+    profiles: |
+      # index of the interval: stacks
+      0..3: main;f 20000000 | main;g 20000000
+      4..20: main;f 50000000
+      @630: stale
+  alert_rule_test:
+  - {eval_time: 1m, alertname: A}
+  - {eval_time: 2m, alertname: A, exp_alerts: [{exp_labels: {function: f}}]}
+  promql_expr_test:
+  - {expr: 'samples(merge(cpu[3m]))', eval_time: 3m, exp_samples: [{labels: '{}', value: 27}]}
+  - {expr: n, eval_time: 1m, exp_samples: [{labels: n, value: 0.04}]}
+  - {expr: cpu, eval_time: 11m}
+END
+"$tool" test rules "$dir/t.yml" || failed=$((failed + 1))
+# What is wrong with them is said; none of it is taken.
+for bad in 'cpu{job="a"} perod=1|1: a 1' 'cpu{job="a"}|1' 'cpu{job="a"}|1..999999: a 1' 'cpu{job="a"}|1: a x' 'x{job="a"}|1: a 1' \
+	'cpu{job="a"} duration=1e300|1: a 1' 'cpu{job="a"}|1e300: a 1'; do
+	printf 'tests: [{input_series: [{series: %s, profiles: "%s"}]}]\n' "'${bad%|*}'" "${bad#*|}" >"$dir/t.yml"
+	said=$("$tool" test rules "$dir/t.yml" 2>&1) && {
+		echo "FAIL: taken: $bad: $said"
+		failed=$((failed + 1))
+	}
+done
 rm -r "$dir"
 junit=$(mktemp) || exit 99
 "$tool" test rules --junit="$junit" promtool/failing.yml promtool/unittest.yml >/dev/null 2>&1

@@ -20,7 +20,7 @@
 /* ---- the file ---- */
 
 struct input_series {
-	const char *series, *values;
+	const char *series, *values, *profiles;
 };
 
 struct expected_alert {
@@ -86,6 +86,7 @@ static int decode_time(struct config_ctx *c, const struct config_node *n, void *
 static const struct config_field series_fields[] = {
 	FIELD("series", CONFIG_STRING, input_series, series, .def = ""),
 	FIELD("values", CONFIG_STRING, input_series, values, .def = ""),
+	FIELD("profiles", CONFIG_STRING, input_series, profiles, .def = ""),
 };
 static const struct config_table series_table = CONFIG_TABLE(struct input_series, series_fields, NULL);
 
@@ -145,6 +146,13 @@ struct loaded {
 	size_t next;               /* the first that is not in the storage yet */
 };
 
+/* The profiles of a line. */
+struct loaded_profiles {
+	const struct testlang_profiles *series;
+	struct testlang_profile_line line;
+	size_t next;
+};
+
 struct run {
 	struct sink sink;          /* first: what rules write goes to mem */
 	const struct rule_tests_how *how;
@@ -157,6 +165,7 @@ struct run {
 	struct promql_engine *engine;
 	struct rules *rules;
 	VEC(struct loaded) series;
+	VEC(struct loaded_profiles) profiles;
 	/* while alerts are looked for */
 	const struct alert_test *at;
 	VEC(char *) found;
@@ -204,11 +213,46 @@ static int keep(struct sink *s, const struct sink_batch *b, struct sink_result *
 	return rc;
 }
 
+static bool say_series(struct run *r, const struct input_series *in, const char *error)
+{
+	say(r, "    input_series %s %s: %s", in->series, *in->profiles ? in->profiles : in->values, error);
+	return false;
+}
+
+/* A block of lines, as under load_profiles in tests/lang. */
+static bool parse_profiles(struct run *r, const struct input_series *in, size_t *n, size_t max)
+{
+	struct testlang_profiles *s = arena_alloc(r->arena, sizeof *s);
+	struct view rest = view_of(in->profiles);
+	const char *error = *in->values ? "a series has either values or profiles" : NULL;
+	if (error || !testlang_profile_series(r->arena, r->group->interval_ms, view_of(in->series), s, &error))
+		return say_series(r, in, error);
+	while (rest.len) {
+		const char *end = memchr(rest.ptr, '\n', rest.len);
+		struct view line = testlang_trimmed(view_make(rest.ptr, end ? (size_t)(end - rest.ptr) : rest.len));
+		rest = end ? view_make(end + 1, rest.len - (size_t)(end + 1 - rest.ptr)) : VIEW("");
+		if (!line.len || line.ptr[0] == '#')
+			continue;
+		struct loaded_profiles l = { .series = s };
+		if (!testlang_profile_line(r->arena, memsource_symbols(r->mem), r->group->interval_ms, line, &l.line, &error))
+			return say_series(r, in, error);
+		vec_push(&r->profiles, l);
+		if ((*n += l.line.n) > max)
+			return say_series(r, in, "more values than a test may have");
+	}
+	return true;
+}
+
 static bool parse_series(struct run *r)
 {
 	const struct input_series *in = r->group->series.v;
 	size_t values = 0, max = r->how->max_values ? r->how->max_values : 50000000;
 	for (size_t i = 0; i < r->group->series.n; i++) {
+		if (*in[i].profiles) {
+			if (!parse_profiles(r, &in[i], &values, max))
+				return false;
+			continue;
+		}
 		struct loaded *l = vec_add(&r->series);
 		struct view name = view_of(in[i].series);
 		const char *error = NULL;
@@ -217,17 +261,14 @@ static bool parse_series(struct run *r)
 			warn(r, "native histograms are not supported: input_series %s is left out", in[i].series);
 			l->next = l->values.v.n;
 		}
-		if (ok && (values += l->values.v.n) <= max)
-			continue;
-		error = error ? error : "more values than a test may have";
-		say(r, "    input_series %s %s: %s", in[i].series, in[i].values, error);
-		return false;
+		if (!ok || (values += l->values.v.n) > max)
+			return say_series(r, &in[i], error ? error : "more values than a test may have");
 	}
 	return true;
 }
 
 /* What has arrived by then. */
-static void load_until(struct run *r, int64_t t_ms)
+static void load_floats(struct run *r, int64_t t_ms)
 {
 	struct err e = { 0 };
 	for (size_t i = 0; i < r->series.n; i++) {
@@ -237,6 +278,22 @@ static void load_until(struct run *r, int64_t t_ms)
 			if (at > t_ms)
 				break;
 			if (!l->values.v.v[l->next].absent && memsource_add_float(r->mem, l->labels, at, l->values.v.v[l->next].v, &e))
+				say(r, "    %s", e.msg);
+		}
+	}
+}
+
+static void load_profiles(struct run *r, int64_t t_ms)
+{
+	struct err e = { 0 };
+	for (size_t i = 0; i < r->profiles.n; i++) {
+		struct loaded_profiles *l = &r->profiles.v[i];
+		for (; l->next < l->line.n; l->next++) {
+			struct source_profile p = testlang_profile_at(l->series, &l->line, l->next);
+			p.t_ms += r->group->start_ms;
+			if (p.t_ms > t_ms)
+				break;
+			if (memsource_add_profile(r->mem, l->series->labels, &l->series->type, &p, l->line.stacks, &e))
 				say(r, "    %s", e.msg);
 		}
 	}
@@ -430,7 +487,8 @@ static bool evaluate(struct run *r)
 		return false;
 	}
 	for (int64_t at = 0; at <= last && !r->failed; at += step) {
-		load_until(r, r->group->start_ms + at);
+		load_floats(r, r->group->start_ms + at);
+		load_profiles(r, r->group->start_ms + at);
 		rules_evaluate(r->rules, r->group->start_ms + at);
 		s->groups(s, false, find_errors, r);
 		for (size_t i = 0; i < r->group->alert_tests.n && !r->failed; i++)
@@ -576,6 +634,9 @@ static size_t run_group(struct run *r)
 			check_expr(r, &x[i]);
 	rules_free(r->rules);
 	promql_engine_free(r->engine);
+	for (size_t i = 0; i < r->profiles.n; i++)
+		stackvec_unref(r->profiles.v[i].line.stacks);
+	vec_free(&r->profiles);
 	memsource_free(r->mem);
 	for (size_t i = 0; i < r->series.n; i++)
 		vec_free(&r->series.v[i].values.v);

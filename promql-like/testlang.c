@@ -33,17 +33,6 @@ int testlang_bad_file(struct runner *r, size_t line, const char *what)
 	return err_set(r->e, ERR_BAD_DATA, "%.*s:%zu: %s", VIEW_ARG(r->name), line, what);
 }
 
-struct view testlang_trimmed(struct view v)
-{
-	while (v.len && strchr(" \t\r", v.ptr[0])) {
-		v.ptr++;
-		v.len--;
-	}
-	while (v.len && strchr(" \t\r", v.ptr[v.len - 1]))
-		v.len--;
-	return v;
-}
-
 static void split_lines(struct runner *r, struct view text)
 {
 	size_t from = 0;
@@ -63,17 +52,6 @@ bool testlang_next(struct runner *r, struct view *ret)
 		return false;
 	*ret = r->lines.l.v[r->at++];
 	return true;
-}
-
-bool testlang_time(struct view v, int64_t *ret_ms)
-{
-	double s;
-	bool duration, minus = v.len && v.ptr[0] == '-';
-	if (minus)
-		v = view_make(v.ptr + 1, v.len - 1);
-	if (!lexer_parse_number(v, &s, &duration))
-		return false;
-	return num_round_i64((minus ? -s : s) * 1000, ret_ms);
 }
 
 /* ---- load ---- */
@@ -137,105 +115,18 @@ static int run_load(struct runner *r, struct view rest, bool nhcb)
 	return 0;
 }
 
-struct profile_series {
-	struct labels labels;
-	struct ptype type;
-	struct source_profile p; /* the options */
-	bool open;
-};
-
-static int parse_option(struct runner *r, struct profile_series *s, struct view w)
+static int add_profiles(struct runner *r, const struct testlang_profiles *s, int64_t step, struct view line)
 {
-	const char *eq = memchr(w.ptr, '=', w.len);
-	struct view key = eq ? view_make(w.ptr, (size_t)(eq - w.ptr)) : w, value = eq ? view_make(eq + 1, w.len - key.len - 1) : VIEW("");
-	double v;
-	int64_t ms;
-	bool duration;
-	if (view_eqs(key, "kind")) {
-		s->type.kind = view_eqs(value, "gauge") ? PROFILE_GAUGE : view_eqs(value, "delta") ? PROFILE_DELTA : PROFILE_CUMULATIVE;
-		return 0;
-	}
-	if (!lexer_parse_number(value, &v, &duration) || !testlang_time(value, &ms))
-		return testlang_bad_file(r, r->at, "an option is key=number or key=duration");
-	if (view_eqs(key, "period"))
-		s->p.period = (int64_t)v;
-	else if (view_eqs(key, "weight"))
-		s->p.weight = v;
-	else if (view_eqs(key, "duration"))
-		s->p.duration_ns = ms * 1000000;
-	else if (view_eqs(key, "cover"))
-		s->p.cover_ms = ms;
-	else if (view_eqs(key, "interval"))
-		s->p.interval_ms = ms;
-	else
-		return testlang_bad_file(r, r->at, "known options: kind period weight duration cover interval");
-	return 0;
-}
-
-static int open_series(struct runner *r, int64_t step, struct view line, struct profile_series *s)
-{
+	struct testlang_profile_line l;
 	const char *error = "";
-	if (!testlang_labels(&r->arena, &line, &s->labels, &error))
-		return testlang_bad_file(r, r->at, error);
-	struct view name = labels_get(s->labels, VIEW(LABEL_NAME)), full = ptype_alias(name);
-	struct view type = testlang_word(&line), again = type;
-	if (type.len && !memchr(type.ptr, '=', type.len)) { /* a type of its own: a recorded series */
-		again = testlang_word(&line);
-	} else {
-		type = full.len ? full : name;
-	}
-	if (full.len) {
-		struct labels_builder b;
-		labels_builder_init(&b, s->labels);
-		labels_builder_set(&b, VIEW(LABEL_NAME), full);
-		s->labels = labels_copy(&r->arena, labels_builder_finish(&b));
-		labels_builder_free(&b);
-	}
-	if (!ptype_parse(type, &s->type))
-		return testlang_bad_file(r, r->at, "not a profile type: an alias, or NAME:TYPE:UNIT:PERIOD_TYPE:PERIOD_UNIT[:delta]");
-	s->p = (struct source_profile){ .interval_ms = step, .cover_ms = step, .weight = 1 };
-	s->p.duration_ns = s->type.delta ? step * 1000000 : 0;
-	for (; again.len; again = testlang_word(&line)) {
-		int rc = parse_option(r, s, again);
-		if (rc)
-			return rc;
-	}
-	s->open = true;
-	return 0;
-}
-
-static int add_profiles(struct runner *r, int64_t step, struct profile_series *s, struct view when, struct view what)
-{
-	double from, to;
-	bool d;
-	struct view first = when, last = when;
-	for (size_t i = 0; i + 1 < when.len; i++)
-		if (when.ptr[i] == '.' && when.ptr[i + 1] == '.') {
-			first = view_make(when.ptr, i);
-			last = view_make(when.ptr + i + 2, when.len - i - 2);
-			break;
-		}
-	bool absolute = first.len && first.ptr[0] == '@';
-	if (absolute)
-		first = last = view_make(first.ptr + 1, first.len - 1);
-	if (!lexer_parse_number(first, &from, &d) || !lexer_parse_number(last, &to, &d) || to - from > 100000)
-		return testlang_bad_file(r, r->at, "a profile is INDEX: STACKS, FIRST..LAST: STACKS or @TIME: STACKS");
-	const char *error = "";
-	bool stale = view_eqs(testlang_trimmed(what), "stale");
-	struct stackvec *v = stale ? NULL : testlang_stacks(&r->arena, memsource_symbols(r->mem), what, &error);
-	if (!stale && !v)
-		return testlang_bad_file(r, r->at, error);
 	int rc = 0;
-	for (double i = from; i <= to && !rc; i++) {
-		struct source_profile p = s->p;
-		if (!num_round_i64(i * (absolute ? 1000 : (double)step), &p.t_ms)) {
-			rc = testlang_bad_file(r, r->at, "a profile's time is out of range");
-			break;
-		}
-		p.stale = stale;
-		rc = memsource_add_profile(r->mem, s->labels, &s->type, &p, v, r->e);
+	if (!testlang_profile_line(&r->arena, memsource_symbols(r->mem), step, line, &l, &error))
+		return testlang_bad_file(r, r->at, error);
+	for (size_t i = 0; i < l.n && !rc; i++) {
+		struct source_profile p = testlang_profile_at(s, &l, i);
+		rc = memsource_add_profile(r->mem, s->labels, &s->type, &p, l.stacks, r->e);
 	}
-	stackvec_unref(v);
+	stackvec_unref(l.stacks);
 	return rc;
 }
 
@@ -243,22 +134,20 @@ static int run_load_profiles(struct runner *r, struct view rest)
 {
 	int64_t step;
 	struct view line;
-	struct profile_series s = { 0 };
+	struct testlang_profiles s;
+	bool open = false;
+	const char *error = "";
 	if (!testlang_time(testlang_word(&rest), &step))
 		return testlang_bad_file(r, r->at, "load_profiles needs a step, such as 10s");
 	while (testlang_next(r, &line)) {
 		bool data = (line.ptr[0] >= '0' && line.ptr[0] <= '9') || line.ptr[0] == '@';
-		const char *colon = data ? memchr(line.ptr, ':', line.len) : NULL;
-		int rc;
-		if (!data)
-			rc = open_series(r, step, line, &s);
-		else if (!colon || !s.open)
-			rc = testlang_bad_file(r, r->at, "a profile is INDEX: STACKS, under its series");
-		else
-			rc = add_profiles(r, step, &s, view_make(line.ptr, (size_t)(colon - line.ptr)),
-					  view_make(colon + 1, line.len - (size_t)(colon + 1 - line.ptr)));
-		if (rc)
-			return rc;
+		if (data && !open)
+			return testlang_bad_file(r, r->at, "a profile is INDEX: STACKS, under its series");
+		if (!data && !testlang_profile_series(&r->arena, step, line, &s, &error))
+			return testlang_bad_file(r, r->at, error);
+		if (data && add_profiles(r, &s, step, line))
+			return -1;
+		open = true;
 	}
 	return 0;
 }

@@ -55,10 +55,6 @@ struct runner {
 int testlang_bad_file(struct runner *r, size_t line, const char *what);
 /* The next line of the block; false at its end. */
 bool testlang_next(struct runner *r, struct view *ret);
-/* Without the blanks at both ends. */
-struct view testlang_trimmed(struct view v);
-/* "1m", "-5", "1.5": ms. */
-bool testlang_time(struct view v, int64_t *ret_ms);
 
 /* ---- testlang_case.c ---- */
 

@@ -80,6 +80,17 @@ bool testlang_labels(struct arena *a, struct view *line, struct labels *ret, con
 	return ok;
 }
 
+struct view testlang_trimmed(struct view v)
+{
+	while (v.len && strchr(" \t\r", v.ptr[0])) {
+		v.ptr++;
+		v.len--;
+	}
+	while (v.len && strchr(" \t\r", v.ptr[v.len - 1]))
+		v.len--;
+	return v;
+}
+
 struct view testlang_word(struct view *line)
 {
 	size_t i = 0, from;
@@ -305,30 +316,19 @@ static uint32_t parse_sample_labels(struct arena *a, struct symbols *s, struct v
 	return symbols_label_set(s, l, n);
 }
 
-static struct view trim(struct view v)
-{
-	while (v.len && (v.ptr[0] == ' ' || v.ptr[0] == '\t')) {
-		v.ptr++;
-		v.len--;
-	}
-	while (v.len && (v.ptr[v.len - 1] == ' ' || v.ptr[v.len - 1] == '\t'))
-		v.len--;
-	return v;
-}
-
 /* STACK VALUE [{labels}] */
 static bool parse_sample(struct arena *a, struct symbols *s, struct view text, struct stackacc *acc, const char **error)
 {
-	text = trim(text);
+	text = testlang_trimmed(text);
 	const char *brace = text.len && text.ptr[text.len - 1] == '}' ? memrchr(text.ptr, '{', text.len) : NULL;
 	struct view labels = VIEW(""), value;
 	if (brace) {
 		labels = view_make(brace, text.len - (size_t)(brace - text.ptr));
-		text = trim(view_make(text.ptr, (size_t)(brace - text.ptr)));
+		text = testlang_trimmed(view_make(text.ptr, (size_t)(brace - text.ptr)));
 	}
 	const char *blank = memrchr(text.ptr, ' ', text.len);
 	value = blank ? view_make(blank + 1, text.len - (size_t)(blank + 1 - text.ptr)) : text;
-	struct view stack = blank ? trim(view_make(text.ptr, (size_t)(blank - text.ptr))) : VIEW("");
+	struct view stack = blank ? testlang_trimmed(view_make(text.ptr, (size_t)(blank - text.ptr))) : VIEW("");
 	double v;
 	int64_t exact;
 	if (!num_parse_double(value, &v)) {
@@ -348,11 +348,11 @@ struct stackvec *testlang_stacks(struct arena *a, struct symbols *s, struct view
 	struct stackacc *acc = stackacc_new(s);
 	bool ok = true;
 	size_t from = 0;
-	text = trim(text);
+	text = testlang_trimmed(text);
 	if (!view_eqs(text, "empty"))
 		for (size_t i = 0; i <= text.len && ok; i++)
 			if (i == text.len || text.ptr[i] == '|') {
-				struct view one = trim(view_make(text.ptr + from, i - from));
+				struct view one = testlang_trimmed(view_make(text.ptr + from, i - from));
 				from = i + 1;
 				ok = !one.len || parse_sample(a, s, one, acc, error);
 			}
