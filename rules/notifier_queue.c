@@ -5,8 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-
-#define ALERT_BYTES ((size_t)4 << 20) /* of one; labels and annotations have smaller limits */
+#include "base/log.h"
 
 static void put_time(struct buf *b, const char *key, int64_t t_ms)
 {
@@ -16,7 +15,7 @@ static void put_time(struct buf *b, const char *key, int64_t t_ms)
 
 struct outgoing *outgoing_new(const struct alert *a, struct labels labels)
 {
-	struct buf b = { .max = ALERT_BYTES };
+	struct buf b = { .max = OUTGOING_BYTES };
 	buf_puts(&b, "{\"labels\":");
 	labels_json(labels, &b);
 	buf_puts(&b, ",\"annotations\":");
@@ -31,6 +30,10 @@ struct outgoing *outgoing_new(const struct alert *a, struct labels labels)
 		o->refs = 1;
 		o->len = b.len;
 		memcpy(o->json, b.ptr, b.len);
+	}
+	if (!o) {
+		char *name AUTOFREE = xstrndup(labels_get(labels, VIEW("alertname")).ptr, labels_get(labels, VIEW("alertname")).len);
+		LOG_WARN("msg", "an alert is not told: its labels and annotations are larger than 4 MiB", "alertname", name);
 	}
 	buf_free(&b);
 	return o;

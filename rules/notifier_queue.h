@@ -16,7 +16,8 @@ struct outgoing {
 	char json[]; /* an object of the API, version 2 */
 };
 
-/* With these labels in place of its own. Returns owned. */
+/* With these labels in place of its own. Returns owned. NULL: it is larger than OUTGOING_BYTES, which is logged. */
+#define OUTGOING_BYTES ((size_t)4 << 20)
 struct outgoing *outgoing_new(const struct alert *a, struct labels labels);
 struct outgoing *outgoing_ref(struct outgoing *o);
 void outgoing_unref(struct outgoing *o);
@@ -30,6 +31,11 @@ struct alert_queue {
 
 /* Takes a reference. Returns how many of the oldest went. */
 size_t alert_queue_push(struct alert_queue *q, struct outgoing *o);
+/* The oldest, which stays; there is one. */
+static inline const struct outgoing *alert_queue_first(const struct alert_queue *q)
+{
+	return q->v[q->first];
+}
 /* The oldest, whose reference becomes the caller's; NULL: it is empty. */
 struct outgoing *alert_queue_pop(struct alert_queue *q);
 /* Drops what is in it. */

@@ -8,6 +8,7 @@
 #include "rules/notifier_internal.h"
 
 #define ANSWER_BYTES ((uint64_t)64 << 10)
+#define BATCH_BYTES ((size_t)8 << 20) /* of a request; a single alert may be larger */
 #define SAID 200 /* bytes of an answer that are logged */
 
 struct metric notifier_metrics[] = {
@@ -94,8 +95,13 @@ static void on_done(void *arg, struct fetch_response *answer, const struct err *
 
 static void take_batch(struct receiver *r, size_t most)
 {
-	while (r->sending.n < most && r->queue.n)
+	size_t bytes = 0;
+	while (r->sending.n < most && r->queue.n) {
+		bytes += alert_queue_first(&r->queue)->len;
+		if (r->sending.n && bytes > BATCH_BYTES)
+			break;
 		vec_push(&r->sending, alert_queue_pop(&r->queue));
+	}
 	r->overflowed &= r->queue.n > 0;
 	receiver_count(r);
 }

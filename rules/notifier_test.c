@@ -288,6 +288,34 @@ static void batches_and_overflow(void **state)
 	server_stop(&s);
 }
 
+/* A request has a size that fits into memory, too. */
+static void large_alerts(void **state)
+{
+	struct receiver_server s;
+	char *large = xmalloc((3 << 20) + 1), *larger = xmalloc((5 << 20) + 1);
+	(void)state;
+	memset(large, 'x', 3 << 20);
+	memset(larger, 'x', 5 << 20);
+	large[3 << 20] = larger[5 << 20] = 0;
+	server_start(&s);
+	atomic_store(&s.delay_ms, 60000);
+	struct notifier *n = notifier(0, 0, false);
+	apply(n, ONE(&s));
+	tell(n, "first", "0");
+	for (int i = 0; i < 3000 && count(NM_LENGTH, &s) > 0; i++)
+		clock_sleep_ms(1);
+	for (int i = 0; i < 5; i++)
+		tell(n, "A", large);
+	tell(n, "A", larger);
+	atomic_store(&s.delay_ms, 0);
+	notifier_free(n);
+	assert_int_equal(requests(&s), 4); /* 1, 2, 2, 1 */
+	assert_int_equal((int)count(NM_SENT, &s), 6);
+	server_stop(&s);
+	free(large);
+	free(larger);
+}
+
 /* The end waits no longer than it may, and not at all if nothing is to be sent then. */
 static void the_end(void **state)
 {
@@ -472,7 +500,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_sent), cmocka_unit_test(refused_and_slow), cmocka_unit_test(batches_and_overflow),
-		cmocka_unit_test(the_end), cmocka_unit_test(reloads), cmocka_unit_test(without_labels), cmocka_unit_test(queue_keeps_the_newest), cmocka_unit_test(bad_sections),
+		cmocka_unit_test(large_alerts), cmocka_unit_test(the_end), cmocka_unit_test(reloads), cmocka_unit_test(without_labels), cmocka_unit_test(queue_keeps_the_newest), cmocka_unit_test(bad_sections),
 		cmocka_unit_test(places),
 	};
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);
