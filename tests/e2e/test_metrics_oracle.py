@@ -264,7 +264,8 @@ def test_ends_over_a_kill(env):
     text["/here"] = "here 1\nsome{x=\"1\"} 1\n"
     server.configure(config + job % ("here", "here"))
     server.restart()
-    wait_until("it is scraped again", lambda: server.value('timestamp(here) > bool %f' % (time.time() - 1)) == 1)
+    ready = time.time()
+    wait_until("it is scraped again", lambda: server.value("timestamp(here)") > ready)
     check(server.value("away") == 1 and server.value("count(some)") == 2, "what vanished meanwhile is shown for the look-back")
     text["/here"] = "here 1\n"
     wait_until("what ends while it is scraped is gone at once", lambda: server.value('some{x="1"}') is None, 4)
