@@ -380,6 +380,14 @@ char *configuration_text(struct configuration *c)
 	return text;
 }
 
+struct labels *configuration_external_labels(struct configuration *c)
+{
+	pthread_mutex_lock(&c->lock);
+	struct labels *l = labels_dup(c->rules->external_labels);
+	pthread_mutex_unlock(&c->lock);
+	return l;
+}
+
 void configuration_state(struct configuration *c, struct web_reload_state *ret)
 {
 	pthread_mutex_lock(&c->lock);

@@ -72,6 +72,12 @@ static char *on_config_text(void *arg)
 	return configuration_text(s->config);
 }
 
+static struct labels *on_external_labels(void *arg)
+{
+	struct server *s = arg;
+	return configuration_external_labels(s->config);
+}
+
 /* ---- start, from the right ---- */
 
 static void describe_retention(struct server *s)
@@ -96,7 +102,8 @@ static int start_web(struct server *s, struct err *e)
 		.idle_timeout_s = (unsigned)MAX(1, MIN(s->f.read_timeout_ms / 1000, 86400)),
 		.query_timeout_ms = s->f.query_timeout_ms, .max_queries = (unsigned)s->f.max_concurrency,
 		.max_waiting_queries = (unsigned)s->f.max_waiting, .storage_retention = s->retention,
-		.reload = on_reload, .quit = on_quit, .reload_state = on_reload_state, .config_text = on_config_text, .arg = s,
+		.reload = on_reload, .quit = on_quit, .reload_state = on_reload_state, .config_text = on_config_text,
+		.external_labels = on_external_labels, .lookback_ms = s->f.lookback_ms, .arg = s,
 	};
 	o.flags = flags_table(&o.n_flags);
 	int rc = web_start(&s->web, &o, e);

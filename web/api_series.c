@@ -2,47 +2,10 @@
 /* Which series and labels there are: labels, label/NAME/values, series. Several match[] are a union. */
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/utf8.h"
 #include "base/vec.h"
 #include "promql-like/promql.h"
-#include "web/answer.h"
-#include "web/internal.h"
-
-/* What the three share: a view of storage, the time span, the selectors. */
-struct lookup {
-	struct httpd_request *rq;
-	struct source_view *view;
-	struct selectors sel;
-	int64_t after, until;
-	size_t limit;
-	struct source_limits lim;
-	struct source_damage damage;
-	struct regex_meter meter;
-};
-
-static int lookup_open(struct lookup *l, struct web *w, struct httpd_request *rq, struct err *e)
-{
-	*l = (struct lookup){ .rq = rq };
-	if (!w->o.source)
-		return err_set(e, ERR_UNAVAILABLE, "there is no storage");
-	l->lim.damage = &l->damage;
-	l->lim.canceled = httpd_canceled(rq);
-	l->lim.deadline_mono_ns = w->o.query_timeout_ms ? httpd_arrived_ns(rq) + w->o.query_timeout_ms * 1000000 : 0;
-	l->meter = (struct regex_meter){ .deadline_mono_ns = l->lim.deadline_mono_ns, .canceled = l->lim.canceled,
-					 .max_ns = REGEX_QUERY_NS, .max_name = REGEX_QUERY_NAME };
-	l->lim.regex = &l->meter;
-	int rc = param_span(rq, false, &l->after, &l->until, e);
-	if (!rc)
-		rc = param_limit(rq, "limit", &l->limit, e);
-	if (!rc)
-		rc = param_selectors(w, rq, &l->sel, e);
-	if (!rc)
-		rc = w->o.source->open(w->o.source, &l->view, e);
-	if (rc)
-		selectors_release(&l->sel);
-	return rc;
-}
+#include "web/lookup.h"
 
 /* What the answer does not have: cut by the limit, or damaged in the storage. */
 static void lookup_end(struct lookup *l, bool cut)
@@ -55,13 +18,6 @@ static void lookup_end(struct lookup *l, bool cut)
 	if (source_damage_say(&l->damage, text, sizeof text))
 		warnings[n++] = view_of(text);
 	answer_end(l->rq, warnings, n, NULL, 0);
-}
-
-static void lookup_close(struct lookup *l)
-{
-	selectors_release(&l->sel);
-	if (l->view)
-		l->view->ops->release(l->view);
 }
 
 /* ---- sets of strings ---- */
@@ -222,20 +178,8 @@ void serve_label_values(struct httpd_request *rq, void *arg)
 
 /* ---- series ---- */
 
-struct series_list {
-	VEC(struct source_series) v;
-	size_t selectors;
-};
-
-static int labels_order(const void *a, const void *b)
-{
-	return labels_cmp(((const struct source_series *)a)->labels, ((const struct source_series *)b)->labels);
-}
-
 static void answer_series(struct lookup *l, struct series_list *s)
 {
-	if (s->selectors > 1 && s->v.n)
-		qsort(s->v.v, s->v.n, sizeof *s->v.v, labels_order);
 	struct buf *b = answer_begin(l->rq);
 	buf_putc(b, '[');
 	size_t shown = 0;
@@ -254,21 +198,6 @@ static void answer_series(struct lookup *l, struct series_list *s)
 	lookup_end(l, cut);
 }
 
-static int find_series(struct lookup *l, struct series_list *s, struct err *e)
-{
-	int rc = 0;
-	for (size_t i = 0; i < l->sel.n && !rc; i++) {
-		struct source_series *found = NULL;
-		size_t n = 0;
-		rc = l->view->ops->select(l->view, l->sel.v[i].m, l->sel.v[i].n, l->after, l->until, &l->lim, &found, &n, e);
-		for (size_t k = 0; !rc && k < n; k++)
-			vec_push(&s->v, found[k]);
-		free(found);
-	}
-	s->selectors = l->sel.n;
-	return rc;
-}
-
 void serve_series(struct httpd_request *rq, void *arg)
 {
 	struct err e = { 0 };
@@ -278,7 +207,7 @@ void serve_series(struct httpd_request *rq, void *arg)
 		return;
 	}
 	struct series_list s = { 0 };
-	int rc = l.sel.n ? find_series(&l, &s, &e) : err_set(&e, ERR_BAD_DATA, "no match[] parameter provided");
+	int rc = l.sel.n ? lookup_series(&l, &s, &e) : err_set(&e, ERR_BAD_DATA, "no match[] parameter provided");
 	if (rc)
 		answer_error(rq, &e);
 	else

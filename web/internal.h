@@ -78,6 +78,9 @@ void serve_snapshot(struct httpd_request *rq, void *arg);
 void serve_tsdb_status(struct httpd_request *rq, void *arg);
 void serve_tsdb_blocks(struct httpd_request *rq, void *arg);
 
+/* federate.c */
+void serve_federate(struct httpd_request *rq, void *arg);
+
 /* api_write.c */
 void serve_write(struct httpd_request *rq, void *arg);
 

@@ -18,6 +18,7 @@ static const struct httpd_route routes[] = {
 	{ "/-/quit", HTTPD_POST | HTTPD_PUT, serve_quit },
 	{ "/metrics", HTTPD_GET, serve_metrics },
 	{ "/version", HTTPD_GET, serve_version, HTTPD_QUICK },
+	{ "/federate", HTTPD_GET, serve_federate, 0, LANE_LOOKUP },
 
 	{ API "query", HTTPD_GET | HTTPD_POST, serve_query, 0, LANE_QUERY },
 	{ API "query_range", HTTPD_GET | HTTPD_POST, serve_query_range, 0, LANE_QUERY },
@@ -72,12 +73,13 @@ static const struct httpd_route routes[] = {
 	{ "/{file}", HTTPD_GET, serve_file, HTTPD_QUICK | HTTPD_PAGE },
 };
 
-/* Nothing of the API before storage is open but what tells about that. */
+/* Nothing of the API or of what is stored before storage is open but what tells about that. */
 static bool ready_for(struct httpd_request *rq, void *arg)
 {
 	struct web *w = arg;
 	struct view path = httpd_path(rq);
-	if (!view_starts(path, VIEW("/api/")) || view_starts(path, VIEW(API "notifications")) || atomic_load(&w->ready))
+	bool stored = view_starts(path, VIEW("/api/")) || view_eqs(path, "/federate");
+	if (!stored || view_starts(path, VIEW(API "notifications")) || atomic_load(&w->ready))
 		return true;
 	httpd_text(rq, 503, "Service Unavailable");
 	return false;

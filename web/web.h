@@ -47,6 +47,7 @@ struct web_options {
 	const struct opt *flags;        /* for /api/v1/status/flags */
 	size_t n_flags;
 	int64_t query_timeout_ms;       /* upper bound and default of `timeout` */
+	int64_t lookback_ms;            /* how far back /federate looks; 0 = 5 minutes */
 	unsigned max_queries;           /* at work; 0 = 20. Small ones have a quarter as many places besides */
 	unsigned max_waiting_queries;   /* beyond: 503; 0 = 100 */
 	const char *storage_retention;  /* as /api/v1/status/runtimeinfo shows it; NULL = "" */
@@ -55,6 +56,7 @@ struct web_options {
 	int (*reload)(void *arg, struct err *e); /* returns when the new configuration is at work, or why not */
 	void (*quit)(void *arg);                 /* returns at once; the program ends soon */
 	void (*reload_state)(void *arg, struct web_reload_state *ret);
+	struct labels *(*external_labels)(void *arg); /* returns owned, labels_dup: of the configuration at work. NULL = none */
 	char *(*config_text)(void *arg);         /* returns owned: the configuration at work as YAML, without secrets */
 	void *arg;
 };

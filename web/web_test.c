@@ -90,6 +90,7 @@ static void test_readiness(void **state)
 	(void)state;
 	check("/-/healthy", 200, "Pyrrha is Healthy.\n");
 	check("/api/v1/query?query=1", 503, "Service Unavailable\n");
+	check("/federate", 503, "Service Unavailable\n");
 	struct answer a = test_get(address, "/-/ready");
 	assert_int_equal(a.status, 503);
 	answer_free(&a);

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A look at what series there are, without the engine: what the handlers that take match[] share. */
+#ifndef PYRRHA_WEB_LOOKUP_H
+#define PYRRHA_WEB_LOOKUP_H
+
+#include "base/vec.h"
+#include "web/answer.h"
+#include "web/internal.h"
+
+/* A view of storage, the time span, the selectors. */
+struct lookup {
+	struct httpd_request *rq;
+	struct source_view *view;
+	struct selectors sel;
+	int64_t after, until;
+	size_t limit;
+	struct source_limits lim;
+	struct source_damage damage;
+	struct regex_meter meter;
+};
+
+struct series_list {
+	VEC(struct source_series) v;
+};
+
+/* Reads `start`, `end`, `limit` and match[]; close it only if it was opened. */
+int lookup_open(struct lookup *l, struct web *w, struct httpd_request *rq, struct err *e) MUST_USE;
+void lookup_close(struct lookup *l);
+/* The series of all selectors in (after, until]: a union, ordered by labels, each once; floats and profiles, or profiles of
+ * two types, may have equal labels. Labels are borrowed from the view; free ret->v, also after an error. */
+int lookup_series(struct lookup *l, struct series_list *ret, struct err *e) MUST_USE;
+
+#endif
