@@ -24,6 +24,11 @@ EXTRA_DIST += tests/e2e/test_rules_view.py tests/e2e/page_rules.mjs
 EXTRA_DIST += tests/e2e/test_attack_all.py tests/e2e/test_table.py
 EXTRA_DIST += tests/e2e/kube_real.py tests/e2e/test_kube_real.py
 EXTRA_DIST += tests/e2e/test_discovery.py
+# The starter rules.
+STARTER_RULES = deploy/rules/cpu.yml deploy/rules/heap.yml deploy/rules/health.yml
+EXTRA_DIST += $(STARTER_RULES) deploy/rules/tests/cpu.yml deploy/rules/tests/heap.yml deploy/rules/tests/health.yml \
+  deploy/rules/rules_test.sh docs/runbooks.md
+TESTS += deploy/rules/rules_test.sh
 EXTRA_DIST += $(E2E) tests/tsan.supp tests/kernels/run tests/kernels/init tests/kernels/kernel_fixture.c tests/kernels/dropcaps.c \
   tests/kernels/silent.c tests/kernels/silent_program.c
 
