@@ -6,11 +6,13 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "base/utf8.h"
 
 void family_lines_add(struct family_lines *l, bool is_help, struct view name, struct view text)
 {
-	if (l->v.n >= FAMILY_LINES_MAX)
+	if (l->v.n >= FAMILY_LINES_MAX || name.len > FAMILY_NAME_MAX)
 		return;
+	text = utf8_prefix(text, FAMILY_HELP_MAX);
 	l->hash = hash_bytes_seed(name.ptr, name.len, l->hash + is_help + 1);
 	l->hash = hash_bytes_seed(text.ptr, text.len, l->hash);
 	vec_push(&l->v, (struct family_line){ name, text, is_help, (uint32_t)l->v.n });

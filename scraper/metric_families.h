@@ -11,6 +11,8 @@
 #include "base/view.h"
 
 #define FAMILY_LINES_MAX 40000  /* of one body; the rest is left out */
+#define FAMILY_NAME_MAX 4096    /* bytes; longer ones are left out */
+#define FAMILY_HELP_MAX 4096    /* bytes, escapes and all; the rest is cut off */
 #define FAMILY_KEPT_SCRAPES 10  /* that one that is gone stays for */
 
 struct metric_family {

@@ -101,8 +101,26 @@ static void test_bounds(void **state)
 	buf_free(&many);
 }
 
+/* What a target says is not kept at any length: a help of 60 MB made answers that were cut off in the middle of a row. */
+static void test_lengths(void **state)
+{
+	struct budget b = { .max = 1 << 20 };
+	struct buf body = { 0 }, help = { 0 };
+	(void)state;
+	for (int i = 0; i < FAMILY_HELP_MAX - 1; i++)
+		buf_putc(&help, 'x');
+	buf_printf(&body, "# HELP a %s\n# HELP b %s\u00e4 more\n# HELP n%s y\n# HELP m%sx y\n", help.ptr, help.ptr, help.ptr, help.ptr);
+	struct metric_families *f = scrape(NULL, body.ptr, 1, &b);
+	assert_int_equal(f->n, 3);
+	expect(f, "a", "unknown", help.ptr);
+	expect(f, "b", "unknown", help.ptr); /* no half of a letter */
+	metric_families_unref(f);
+	buf_free(&body);
+	buf_free(&help);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_tables), cmocka_unit_test(test_gone), cmocka_unit_test(test_bounds) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_tables), cmocka_unit_test(test_gone), cmocka_unit_test(test_bounds), cmocka_unit_test(test_lengths) };
 	return cmocka_run_group_tests_name("metric_families", tests, NULL, NULL);
 }
