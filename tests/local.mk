@@ -3,7 +3,7 @@ LINT = tests/lint/layers tests/lint/banned tests/lint/files tests/lint/selftest
 if HAVE_PYTHON3
 TESTS += $(LINT)
 endif
-EXTRA_DIST += quickstart .ci/run .gitignore deploy/need.sh deploy/packages.txt deploy/quickstart.yml \
+EXTRA_DIST += quickstart .ci/run .gitignore deploy/need.sh deploy/packages.txt deploy/quickstart.yml deploy/quickstart.rules.yml \
   docs/ARCHITECTURE.md docs/discovery.md docs/discovery-kubernetes.md docs/agent.md docs/profile-formats.md docs/scrape-objects.md deploy/profilescrapeconfigs.kubernetes.yml \
   $(LINT) tests/lint/tree.py tests/lint/layers.txt tests/lint/libraries.txt \
   tests/fixtures/echoserver/main.go tests/fixtures/echoserver/go.mod tests/fixtures/echoserver/go.sum

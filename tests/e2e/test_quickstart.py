@@ -55,6 +55,12 @@ def rate(port, counter):
     return float(rows[0]["value"][1]) if rows else None
 
 
+def alerts(port):
+    """States of the alert on the demo program."""
+    return [a["state"] for a in json.loads(http_get(f"http://127.0.0.1:{port}/api/v1/alerts")[2])["data"]["alerts"]
+            if a["labels"]["alertname"] == "FibonacciEatsCPU" and a["labels"]["function"] == "main.fibonacciHandler"]
+
+
 def test_ctrl_c_stops_everything(env):
     port = free_port()
     q = Process(env, "quickstart", argv(env, "--port", str(port)), start_new_session=True)
@@ -64,6 +70,7 @@ def test_ctrl_c_stops_everything(env):
     if 'on_cpu<container="echoserver">' in q.text():
         wait_until("the demo program's container, seen from outside", lambda: on_cpu_of_the_container(port), 60)
         wait_until("a rate of the agent's counters", lambda: rate(port, "pyrrha_agent_samples_total"), 60)
+    wait_until("the demo program's alert fires", lambda: "firing" in alerts(port), 60)
     wait_until("a rate of Pyrrha's own", lambda: rate(port, "pyrrha_appended_samples_total"), 60)
     group = os.getpgid(q.p.pid)
     os.killpg(group, signal.SIGINT)
