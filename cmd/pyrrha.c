@@ -217,6 +217,7 @@ static int start(struct server *s, struct err *e)
 	web_set_sink(s->web, tsdb_sink(s->db));
 	web_set_admin(s->web, tsdb_admin(s->db));
 	web_set_rules(s->web, rules_status(s->rules));
+	web_set_past(s->web, rules_past(s->rules));
 	web_set_alertmanagers(s->web, notifier_status(s->notifier));
 	web_set_ready(s->web, true);
 	metric_set(&metrics[M_READY], 1);

@@ -26,6 +26,7 @@ int tool_merge(int argc, char **argv);
 int tool_check_config(int argc, char **argv);
 int tool_check_discovery(int argc, char **argv);
 int tool_check_rules(int argc, char **argv);
+int tool_try_rules(int argc, char **argv);
 int tool_test_rules(int argc, char **argv);
 int tool_test_language(int argc, char **argv);
 int tool_query_instant(int argc, char **argv);
@@ -47,6 +48,13 @@ bool tool_json(const char *name, const char *output, bool *ret_json);
 int tool_fail(const char *name, const struct err *e);
 /* Writes it all; TOOL_OK or TOOL_FAILED. */
 int tool_print(const struct buf *b);
+/* tool_query.c: a question to a server. A form is made by tool_put_param; its answer is NULL (what is wrong was told, in the name of the
+ * command) or one of success: owned, json_decref. Its text goes into ret_body. */
+struct json_t;
+void tool_put_param(struct buf *form, const char *name, const char *value);
+struct json_t *tool_ask(const char *name, const char *server, const char *path, const struct buf *form, int64_t timeout_ms, struct buf *ret_body);
+/* Its warnings and infos, on standard error. */
+void tool_put_notes(const struct json_t *answer);
 /* The row of a command in the table; aborts if there is none. */
 const struct tool_command *tool_command(const char *name);
 

@@ -22,7 +22,7 @@ static void put_escaped(struct buf *out, const char *s)
 	}
 }
 
-static void put_param(struct buf *form, const char *name, const char *value)
+void tool_put_param(struct buf *form, const char *name, const char *value)
 {
 	if (form->len)
 		buf_putc(form, '&');
@@ -83,7 +83,7 @@ static void put_result(struct buf *out, const json_t *data)
 	}
 }
 
-static void put_notes(const json_t *answer, const char *key)
+static void put_kind(const json_t *answer, const char *key)
 {
 	size_t i;
 	json_t *note;
@@ -91,21 +91,37 @@ static void put_notes(const json_t *answer, const char *key)
 		fprintf(stderr, "%.*s: %s\n", (int)strlen(key) - 1, key, json_string_value(note) ? json_string_value(note) : "");
 }
 
-/* Prints the answer of the API; TOOL_FAILED for an error in it. */
-static int print_answer(const char *name, const struct buf *body, int http, bool as_json)
+void tool_put_notes(const json_t *answer)
 {
-	struct buf out = { 0 };
+	put_kind(answer, "warnings");
+	put_kind(answer, "infos");
+}
+
+/* The answer of the API; NULL for an error, which it tells. */
+static json_t *read_answer(const char *name, const struct buf *body, int http)
+{
 	json_t *answer = json_loadb(body->ptr ? body->ptr : "", body->len, 0, NULL);
-	int status = TOOL_FAILED;
 	if (!answer) {
 		fprintf(stderr, "pyrtool %s: the server answered %d, and no JSON: %.200s\n", name, http, body->ptr ? body->ptr : "");
 	} else if (strcmp(text_of(answer, "status"), "success") != 0) {
 		fprintf(stderr, "pyrtool %s: %s: %s\n", name, text_of(answer, "errorType"), text_of(answer, "error"));
-	} else if (as_json) {
+		json_decref(answer);
+		answer = NULL;
+	}
+	return answer;
+}
+
+/* Takes the answer; body is its text. */
+static int print_answer(json_t *answer, const struct buf *body, bool as_json)
+{
+	struct buf out = { 0 };
+	int status;
+	if (!answer)
+		return TOOL_FAILED;
+	if (as_json) {
 		status = tool_print(body) == TOOL_OK && puts("") >= 0 ? TOOL_OK : TOOL_FAILED;
 	} else {
-		put_notes(answer, "warnings");
-		put_notes(answer, "infos");
+		tool_put_notes(answer);
 		put_result(&out, json_object_get(answer, "data"));
 		status = tool_print(&out);
 	}
@@ -114,23 +130,38 @@ static int print_answer(const char *name, const struct buf *body, int http, bool
 	return status;
 }
 
-static int ask(const char *name, const char *server, const char *path, const struct buf *form, bool as_json)
+json_t *tool_ask(const char *name, const char *server, const char *path, const struct buf *form, int64_t timeout_ms, struct buf *ret_body)
 {
 	static const char *const headers[] = { "Content-Type: application/x-www-form-urlencoded" };
 	struct fetch_client *c;
 	struct fetch_response r = { 0 };
 	struct err e;
 	struct buf url = { 0 };
-	if (fetch_client_new(&c, NULL, "pyrtool", &e))
-		return tool_fail(name, &e);
+	json_t *answer = NULL;
+	if (fetch_client_new(&c, NULL, "pyrtool", &e)) {
+		tool_fail(name, &e);
+		return NULL;
+	}
 	size_t n = strlen(server);
 	buf_printf(&url, "%s%.*s%s", strstr(server, "://") ? "" : "http://", (int)(n && server[n - 1] == '/' ? n - 1 : n), server, path);
 	struct fetch_request q = { .method = "POST", .url = url.ptr, .headers = headers, .n_headers = 1, .body = buf_view(form),
-				   .timeout_ms = 130000, .compressed = true };
-	int status = fetch_do(c, &q, &r, &e) ? tool_fail(name, &e) : print_answer(name, &r.body, r.status, as_json);
+				   .timeout_ms = timeout_ms, .compressed = true };
+	if (fetch_do(c, &q, &r, &e))
+		tool_fail(name, &e);
+	else
+		answer = read_answer(name, &r.body, r.status);
+	buf_put(ret_body, r.body.ptr, r.body.len);
 	fetch_response_release(&r);
 	fetch_client_unref(c);
 	buf_free(&url);
+	return answer;
+}
+
+static int ask(const char *name, const char *server, const char *path, const struct buf *form, bool as_json)
+{
+	struct buf body = { 0 };
+	int status = print_answer(tool_ask(name, server, path, form, 130000, &body), &body, as_json);
+	buf_free(&body);
 	return status;
 }
 
@@ -152,9 +183,9 @@ int tool_query_instant(int argc, char **argv)
 		return TOOL_USAGE;
 	}
 	struct buf form = { 0 };
-	put_param(&form, "query", argv[2]);
+	tool_put_param(&form, "query", argv[2]);
 	if (*time)
-		put_param(&form, "time", time);
+		tool_put_param(&form, "time", time);
 	status = ask("query instant", argv[1], "/api/v1/query", &form, as_json);
 	buf_free(&form);
 	return status;
@@ -187,13 +218,13 @@ int tool_query_range(int argc, char **argv)
 		step_ms = MAX((end_ms - start_ms) / 250000 * 1000, 1000);
 	struct buf form = { 0 };
 	char number[32];
-	put_param(&form, "query", argv[2]);
+	tool_put_param(&form, "query", argv[2]);
 	snprintf(number, sizeof number, "%.3f", (double)start_ms / 1000);
-	put_param(&form, "start", number);
+	tool_put_param(&form, "start", number);
 	snprintf(number, sizeof number, "%.3f", (double)end_ms / 1000);
-	put_param(&form, "end", number);
+	tool_put_param(&form, "end", number);
 	snprintf(number, sizeof number, "%.3f", (double)step_ms / 1000);
-	put_param(&form, "step", number);
+	tool_put_param(&form, "step", number);
 	status = ask("query range", argv[1], "/api/v1/query_range", &form, as_json);
 	buf_free(&form);
 	return status;

@@ -140,6 +140,23 @@ static struct engine_names *current_names(struct promql_engine *g)
 	return n;
 }
 
+struct promql_engine *promql_engine_beside(struct promql_engine *g, struct source *s)
+{
+	struct promql_options o = g->o;
+	o.aliases = NULL;
+	o.replica_labels = NULL;
+	o.n_aliases = o.n_replica_labels = 0;
+	o.active_query_file = NULL;
+	o.slow_query_ms = 0;
+	o.max_rule_concurrency = 1;
+	o.max_total_bytes = g->places[PROMQL_PEOPLE].budget.max / 4;
+	o.max_rule_bytes = o.max_total_bytes;
+	struct promql_engine *beside = promql_engine_new(s, &o);
+	engine_names_unref(beside->names);
+	beside->names = current_names(g);
+	return beside;
+}
+
 int promql_engine_selector(struct promql_engine *g, struct promql_expr **ret, struct view text, const struct matcher **ret_m, size_t *ret_n,
 			   struct err *e)
 {

@@ -103,6 +103,9 @@ int promql_engine_selector(struct promql_engine *g, struct promql_expr **ret, st
 			   struct err *e) MUST_USE;
 /* Borrows the source. */
 struct promql_engine *promql_engine_new(struct source *s, const struct promql_options *o) MUST_USE;
+/* Another source, with the bounds and names that g has now: for who asks beside it. One query at a time, and a quarter of its memory, are
+ * this engine's own. Borrows the source and what g borrows. */
+struct promql_engine *promql_engine_beside(struct promql_engine *g, struct source *s) MUST_USE;
 /* No query may be at work. */
 void promql_engine_free(struct promql_engine *g);
 /* Queries that were running when the process that last used active_query_file ended, one per line; "" if none. */

@@ -88,10 +88,10 @@ struct group *group_new(struct rules *m, struct rules_config *c, const struct ru
 		g->rules[i].waits_for = waits_for(def, i);
 		g->rules[i].writes_state = true;
 	}
-	metric_set(&rules_metrics[M_RULES], (double)def->n_rules, g->metric_name);
-	metric_set(&rules_metrics[M_INTERVAL], (double)def->interval_ms / 1000, g->metric_name);
-	metric_add(&rules_metrics[M_MISSED], 0, g->metric_name);
-	metric_add(&rules_metrics[M_FAILURES], 0, g->metric_name);
+	rules_gauge(g, M_RULES, (double)def->n_rules);
+	rules_gauge(g, M_INTERVAL, (double)def->interval_ms / 1000);
+	rules_count(g, M_MISSED, 0);
+	rules_count(g, M_FAILURES, 0);
 	return g;
 }
 
@@ -159,7 +159,7 @@ static void fail_rule(struct round *r, struct live_rule *rule, const struct err 
 	rule->health = RULE_ERR;
 	rule->error = *e;
 	pthread_mutex_unlock(&r->g->lock);
-	metric_add(&rules_metrics[M_FAILURES], 1, r->g->metric_name);
+	rules_count(r->g, M_FAILURES, 1);
 }
 
 void output_drop_profiles(struct output *o, size_t from)
@@ -186,10 +186,11 @@ static void flush(struct round *r, size_t upto)
 		g->commits.outstanding++;
 		pthread_mutex_unlock(&g->commits.lock);
 		if (g->m->o.sink->append(g->m->o.sink, &b, &res, &e)) {
-			LOG_WARN("msg", "what rules wrote was not taken in", "group", g->metric_name, "err", e.msg);
+			if (!g->m->o.aside)
+				LOG_WARN("msg", "what rules wrote was not taken in", "group", g->metric_name, "err", e.msg);
 			on_commit(&g->commits, &e);
 		}
-		metric_add(&rules_metrics[M_DISCARDED], res.duplicates + res.too_old + res.too_new + res.over_series_limit);
+		rules_count(g, M_DISCARDED, res.duplicates + res.too_old + res.too_new + res.over_series_limit);
 		if (res.over_notes)
 			LOG_WARN("msg", "the state of alerts is too large to be stored: after a restart they begin anew", "group", g->metric_name);
 		output_drop_profiles(o, 0);
@@ -261,12 +262,12 @@ static void run_rule(struct round *r, size_t at)
 		err_clear(&rule->error);
 	}
 	pthread_mutex_unlock(&g->lock);
-	metric_add(&rules_metrics[M_EVALUATIONS], 1, g->metric_name);
-	metric_observe(&rules_metrics[M_EVALUATION_SECONDS], (double)took / 1e9);
+	rules_count(g, M_EVALUATIONS, 1);
+	rules_observe(g, M_EVALUATION_SECONDS, (double)took / 1e9);
 	if (rc) {
 		char *name AUTOFREE = xstrndup(rule->rule->name.ptr, rule->rule->name.len);
 		fail_rule(r, rule, &e);
-		if (e.code != ERR_CANCELED)
+		if (e.code != ERR_CANCELED && !g->m->o.aside)
 			LOG_WARN("msg", "evaluating a rule failed", "group", g->metric_name, "rule", name, "err", e.msg);
 	} else if (rule->rule->alerting) {
 		alert_tell(r, rule);
@@ -296,11 +297,11 @@ static void finish(struct round *r, int64_t begin_ms, int64_t took_ns)
 	g->evaluation_ns = took_ns;
 	g->shown_slot = r->slot_ms;
 	pthread_mutex_unlock(&g->lock);
-	metric_add(&rules_metrics[M_ITERATIONS], 1, g->metric_name);
-	metric_set(&rules_metrics[M_LAST_DURATION], (double)took_ns / 1e9, g->metric_name);
-	metric_set(&rules_metrics[M_LAST_EVALUATION], (double)begin_ms / 1000, g->metric_name);
-	metric_set(&rules_metrics[M_SAMPLES], (double)r->samples, g->metric_name);
-	metric_observe(&rules_metrics[M_GROUP_SECONDS], (double)took_ns / 1e9);
+	rules_count(g, M_ITERATIONS, 1);
+	rules_gauge(g, M_LAST_DURATION, (double)took_ns / 1e9);
+	rules_gauge(g, M_LAST_EVALUATION, (double)begin_ms / 1000);
+	rules_gauge(g, M_SAMPLES, (double)r->samples);
+	rules_observe(g, M_GROUP_SECONDS, (double)took_ns / 1e9);
 }
 
 static void free_output(struct output *o)
@@ -323,7 +324,7 @@ void group_evaluate(struct group *g, int64_t slot_ms)
 		notes_resume(g, slot_ms, r.interval_ms);
 	r.shared = promql_shared_new(g->m->o.engine, 0);
 	size_t at = 0;
-	for (; at < g->def->n_rules && !g->m->stopping; at++)
+	for (; at < g->def->n_rules && !atomic_load_explicit(rules_canceled(g->m), memory_order_relaxed); at++)
 		run_rule(&r, at);
 	notes_group(&r);
 	g->last_slot = slot_ms;

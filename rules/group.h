@@ -134,6 +134,9 @@ struct rules {
 	bool applied;                /* once: what comes later has no past before the start */
 	unsigned readers;            /* who look at groups: none goes meanwhile */
 	int64_t manual_now;
+	struct rules_config *config; /* the last that was applied; reference held */
+	struct rules_past past;
+	atomic_bool past_at_work;
 };
 
 /* Series of rules that are gone: they end two intervals later, unless someone writes them by then. */
@@ -207,5 +210,11 @@ enum {
 	M_EVALUATION_SECONDS, M_GROUP_SECONDS, M_DISCARDED, M_LATE, M_RULE_METRICS_
 };
 extern struct metric rules_metrics[];
+/* Those of a group, unless it is evaluated aside. */
+void rules_count(const struct group *g, int metric, double v);
+void rules_gauge(const struct group *g, int metric, double v);
+void rules_observe(const struct group *g, int metric, double v);
+/* What ends its queries. */
+const atomic_bool *rules_canceled(const struct rules *m);
 
 #endif

@@ -50,8 +50,8 @@ static void run_group(struct rules *m, struct group *g, int64_t now_ms)
 		pthread_mutex_lock(&g->lock);
 		g->missed += (uint64_t)missed;
 		pthread_mutex_unlock(&g->lock);
-		metric_add(&rules_metrics[M_MISSED], (double)missed, g->metric_name);
-		metric_add(&rules_metrics[M_ITERATIONS], (double)missed, g->metric_name);
+		rules_count(g, M_MISSED, (double)missed);
+		rules_count(g, M_ITERATIONS, (double)missed);
 	}
 	group_evaluate(g, slot);
 	pthread_mutex_lock(&m->lock);
@@ -303,6 +303,8 @@ int rules_apply(struct rules *m, struct rules_config *c, struct err *e)
 		if (!m->applied)
 			notes_read(m);
 		m->applied = true;
+		rules_config_unref(m->config);
+		m->config = rules_config_ref(c);
 		pthread_cond_broadcast(&m->wake);
 	}
 	pthread_mutex_unlock(&m->lock);
@@ -384,6 +386,7 @@ void rules_free(struct rules *m)
 	pthread_mutex_destroy(&m->lock);
 	pthread_mutex_destroy(&m->apply);
 	pthread_cond_destroy(&m->wake);
+	rules_config_unref(m->config);
 	free(m->external_url);
 	free(m);
 }

@@ -213,7 +213,7 @@ static void begin(struct round *r, struct live_delta *d, int64_t newest)
 	if (d->next_slot < behind) {
 		int64_t skipped = (behind - d->next_slot + r->interval_ms - 1) / r->interval_ms;
 		d->next_slot += skipped * r->interval_ms;
-		metric_add(&rules_metrics[M_MISSED], (double)skipped, r->g->metric_name);
+		rules_count(r->g, M_MISSED, (double)skipped);
 	}
 }
 
@@ -237,7 +237,7 @@ static void look_for_late(struct round *r, struct live_rule *rule, int64_t newes
 		if (rule_query_values(r, rule, d->recorded.v[done].slot_ms - r->g->def->query_offset_ms, &q, &e))
 			continue;
 		if (total_of(&q) > was + 1e-9 * fabs(was))
-			metric_add(&rules_metrics[M_LATE], 1, r->g->metric_name);
+			rules_count(r->g, M_LATE, 1);
 		promql_result_release(&q);
 	}
 	if (done)

@@ -5,9 +5,12 @@
 #ifndef PYRRHA_RULES_RULES_H
 #define PYRRHA_RULES_RULES_H
 
+#include <stdatomic.h>
+
 #include "base/buf.h"
 #include "config/config.h"
 #include "model/labels.h"
+#include "model/rules_past.h"
 #include "model/rules_status.h"
 #include "model/sink.h"
 #include "model/source.h"
@@ -123,6 +126,8 @@ struct rules_options {
 	int64_t late_ms;                 /* deltas are recorded this long after their slot; below 0: at once (the configuration's) */
 	bool manual;                     /* no threads: rules_step and rules_evaluate do it, on their caller's */
 	bool no_restore;                 /* alerts begin anew, whatever was stored */
+	bool aside;                      /* what happens is neither counted nor logged: the past, beside what the server does */
+	const atomic_bool *canceled;     /* ends queries and, before the next rule, evaluations; NULL: rules_stop alone does */
 };
 
 int rules_new(struct rules **ret, const struct rules_options *o, struct err *e) MUST_USE;
@@ -136,6 +141,9 @@ void rules_free(struct rules *r);
 void rules_register_metrics(void);
 /* Lives as long as r. */
 struct status_rules *rules_status(struct rules *r);
+
+/* Tries rules over the past, in the source of r and with an engine beside its own. Lives as long as r. */
+struct rules_past *rules_past(struct rules *r);
 
 /* manual: what is due at that time, in order of time. Returns when the next is due; INT64_MAX: never. */
 int64_t rules_step(struct rules *r, int64_t now_ms);

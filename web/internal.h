@@ -21,6 +21,7 @@ struct web {
 	struct sink *sink;  /* NULL until storage is open */
 	struct storage_admin *admin; /* the same */
 	struct status_rules *rules; /* the same */
+	struct rules_past *past; /* the same */
 	struct status_alertmanagers *alertmanagers; /* the same */
 	atomic_bool ready, stopping; /* stopping: was ready, will not be again */
 	char *prefix;       /* of routes: "" or "/pyrrha" */
@@ -97,6 +98,9 @@ void serve_discovery(struct httpd_request *rq, void *arg);
 /* api_rules.c */
 void serve_rules(struct httpd_request *rq, void *arg);
 void serve_alerts(struct httpd_request *rq, void *arg);
+
+/* api_rules_past.c */
+void serve_rules_try(struct httpd_request *rq, void *arg);
 
 /* api_status.c */
 void serve_buildinfo(struct httpd_request *rq, void *arg);

@@ -39,6 +39,7 @@ static const struct httpd_route routes[] = {
 	{ API "scrape_pools/config", HTTPD_GET, serve_scrape_pool_config },
 	{ API "discovery", HTTPD_GET, serve_discovery },
 	{ API "rules", HTTPD_GET, serve_rules, 0, LANE_LOOKUP },
+	{ API "rules/try", HTTPD_POST, serve_rules_try, 0, LANE_CHANGE },
 	{ API "alerts", HTTPD_GET, serve_alerts, 0, LANE_LOOKUP },
 	{ API "alertmanagers", HTTPD_GET, serve_alertmanagers },
 	{ API "targets/relabel_steps", HTTPD_GET | HTTPD_POST, serve_relabel_steps, 0, LANE_LOOKUP },
@@ -193,6 +194,11 @@ void web_set_admin(struct web *w, struct storage_admin *admin)
 void web_set_rules(struct web *w, struct status_rules *rules)
 {
 	w->rules = rules;
+}
+
+void web_set_past(struct web *w, struct rules_past *past)
+{
+	w->past = past;
 }
 
 void web_set_alertmanagers(struct web *w, struct status_alertmanagers *s)

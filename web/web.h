@@ -16,6 +16,7 @@ struct promql_engine;
 struct sink;
 struct storage_admin;
 struct status_rules;
+struct rules_past;
 
 /* The last time the configuration was read. */
 struct web_reload_state {
@@ -73,6 +74,8 @@ void web_set_sink(struct web *w, struct sink *sink);
 void web_set_admin(struct web *w, struct storage_admin *admin);
 /* What /api/v1/rules and alerts show; borrowed until web_stop. Before the first web_set_ready(true). */
 void web_set_rules(struct web *w, struct status_rules *rules);
+/* What /api/v1/rules/try asks; borrowed until web_stop. Before the first web_set_ready(true). */
+void web_set_past(struct web *w, struct rules_past *past);
 /* Who is told of alerts; borrowed until web_stop. Before the first web_set_ready(true). NULL: nobody. */
 void web_set_alertmanagers(struct web *w, struct status_alertmanagers *s);
 /* From when storage is open and the engine can answer. */

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rules/overlay.h"
+
+#include <stdlib.h>
+
+#include "base/map.h"
+#include "base/vec.h"
+
+#define OURS (UINT64_C(1) << 63) /* in a ref: an index of overlay.series */
+#define SERIES_BYTES 64          /* a series counts as so many samples, for its labels */
+
+struct over_series {
+	struct labels *labels;
+	VEC(struct point) points;    /* in order of time */
+};
+
+struct overlay {
+	struct source source;        /* first */
+	struct sink sink;
+	struct source *under;
+	struct overlay_hidden hidden;
+	struct map by_name, by_alert; /* of hidden */
+	VEC(struct over_series *) series;
+	struct map by_labels;
+	size_t samples, max_samples;
+};
+
+struct over_view {
+	struct source_view view;     /* first */
+	struct overlay *o;
+	struct source_view *under;
+};
+
+static struct over_view *of_view(struct source_view *v)
+{
+	return (struct over_view *)(void *)v;
+}
+
+/* ---- what is written ---- */
+
+static struct over_series *series_of(struct overlay *o, struct labels l)
+{
+	uint64_t hash = labels_hash(l);
+	uint32_t id;
+	for (size_t at = map_start(&o->by_labels, hash); map_probe(&o->by_labels, hash, &at, &id);)
+		if (labels_eq(*o->series.v[id]->labels, l))
+			return o->series.v[id];
+	struct over_series *s = NEW(struct over_series);
+	s->labels = labels_dup(l);
+	map_insert(&o->by_labels, hash, (uint32_t)o->series.n);
+	vec_push(&o->series, s);
+	o->samples += SERIES_BYTES;
+	return s;
+}
+
+/* As storage does: what is there stays. */
+static void keep(struct overlay *o, const struct sink_float *f)
+{
+	struct over_series *s = series_of(o, f->labels);
+	size_t at = s->points.n;
+	while (at && s->points.v[at - 1].t_ms >= f->t_ms)
+		at--;
+	if (at < s->points.n && s->points.v[at].t_ms == f->t_ms)
+		return;
+	vec_push(&s->points, (struct point){ 0 });
+	memmove(&s->points.v[at + 1], &s->points.v[at], (s->points.n - 1 - at) * sizeof *s->points.v);
+	s->points.v[at] = (struct point){ f->t_ms, f->v };
+	o->samples++;
+}
+
+static int append(struct sink *sink, const struct sink_batch *b, struct sink_result *ret, struct err *e)
+{
+	struct overlay *o = (struct overlay *)(void *)((char *)sink - offsetof(struct overlay, sink));
+	const struct err none = { 0 };
+	if (o->samples + b->n_floats > o->max_samples)
+		return err_set(e, ERR_LIMIT, "the rules write more than %zu samples: ask for a shorter time", o->max_samples);
+	for (size_t i = 0; i < b->n_floats; i++)
+		keep(o, &b->floats[i]);
+	if (ret)
+		*ret = (struct sink_result){ .floats = (uint32_t)b->n_floats };
+	if (b->done)
+		b->done(b->done_arg, &none);
+	return 0;
+}
+
+/* ---- what is read ---- */
+
+static void release(struct source_view *v)
+{
+	struct over_view *o = of_view(v);
+	o->under->ops->release(o->under);
+	free(o);
+}
+
+static bool among(const struct map *m, const struct view *v, struct view name)
+{
+	uint64_t hash = hash_view(name);
+	uint32_t id;
+	for (size_t at = map_start(m, hash); map_probe(m, hash, &at, &id);)
+		if (view_eq(v[id], name))
+			return true;
+	return false;
+}
+
+static bool is_hidden(const struct overlay *o, struct labels l)
+{
+	struct view name = labels_get(l, VIEW(LABEL_NAME));
+	if (view_eqs(name, "ALERTS") || view_eqs(name, "ALERTS_FOR_STATE"))
+		return among(&o->by_alert, o->hidden.alerts, labels_get(l, VIEW("alertname")));
+	return among(&o->by_name, o->hidden.names, name);
+}
+
+/* The first that is later than t. */
+static size_t first_after(const struct over_series *s, int64_t t)
+{
+	size_t lo = 0, hi = s->points.n;
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		if (s->points.v[mid].t_ms > t)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return lo;
+}
+
+static int by_labels(const void *a, const void *b)
+{
+	return labels_cmp(((const struct source_series *)a)->labels, ((const struct source_series *)b)->labels);
+}
+
+static int view_select(struct source_view *v, const struct matcher *m, size_t n, int64_t after, int64_t until, const struct source_limits *lim,
+		       struct source_series **ret, size_t *ret_n, struct err *e)
+{
+	struct over_view *w = of_view(v);
+	struct overlay *o = w->o;
+	struct source_series *stored = NULL;
+	VEC(struct source_series) out = { 0 };
+	size_t n_stored = 0;
+	int rc = w->under->ops->select(w->under, m, n, after, until, lim, &stored, &n_stored, e);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < n_stored; i++)
+		if (!is_hidden(o, stored[i].labels))
+			vec_push(&out, stored[i]);
+	free(stored);
+	n_stored = out.n;
+	for (size_t i = 0; i < o->series.n && rc >= 0; i++) {
+		const struct over_series *s = o->series.v[i];
+		size_t at = first_after(s, after);
+		if (at == s->points.n || s->points.v[at].t_ms > until)
+			continue;
+		rc = matchers_match(m, n, *s->labels, lim ? lim->regex : NULL, e);
+		if (rc > 0)
+			vec_push(&out, (struct source_series){ *s->labels, NULL, OURS | i });
+	}
+	if (rc < 0) {
+		vec_free(&out);
+		return rc;
+	}
+	if (out.n > n_stored)
+		qsort(out.v, out.n, sizeof *out.v, by_labels);
+	*ret = out.v;
+	*ret_n = out.n;
+	return 0;
+}
+
+static int view_floats(struct source_view *v, uint64_t ref, int64_t after, int64_t until, const struct source_limits *lim, struct point **ret,
+		       size_t *ret_n, struct err *e)
+{
+	struct over_view *w = of_view(v);
+	if (!(ref & OURS))
+		return w->under->ops->floats(w->under, ref, after, until, lim, ret, ret_n, e);
+	const struct over_series *s = w->o->series.v[ref & ~OURS];
+	size_t from = first_after(s, after), n = first_after(s, until) - from;
+	if (lim && lim->samples_read)
+		atomic_fetch_add(lim->samples_read, n);
+	*ret = memcpy(xcalloc(n + 1, sizeof **ret), s->points.v + from, n * sizeof **ret);
+	*ret_n = n;
+	return 0;
+}
+
+/* Profiles are never ours. */
+static int view_profiles(struct source_view *v, uint64_t ref, int64_t after, int64_t until, const struct source_limits *lim,
+			 struct source_profile **ret, size_t *ret_n, struct err *e)
+{
+	struct source_view *u = of_view(v)->under;
+	return u->ops->profiles(u, ref, after, until, lim, ret, ret_n, e);
+}
+
+static int view_merge(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_limits *lim,
+		      struct stackvec **ret, struct err *e)
+{
+	struct source_view *u = of_view(v)->under;
+	return u->ops->merge(u, parts, n, n_groups, lim, ret, e);
+}
+
+static int view_sums(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
+		     const struct source_limits *lim, double *ret, int64_t *exact, struct err *e)
+{
+	struct source_view *u = of_view(v)->under;
+	return u->ops->sums(u, parts, n, n_groups, f, lim, ret, exact, e);
+}
+
+static int view_cells(struct source_view *v, const uint64_t *refs, size_t n, int64_t after, int64_t until, const struct source_limits *lim,
+		      source_cells_fn fn, void *arg, struct err *e)
+{
+	struct source_view *u = of_view(v)->under;
+	return u->ops->cells(u, refs, n, after, until, lim, fn, arg, e);
+}
+
+/* Queries do not ask for these: they tell of what is stored. */
+static int view_label_names(struct source_view *v, const struct matcher *m, size_t n, int64_t after, int64_t until,
+			    const struct source_limits *lim, struct view **ret, size_t *ret_n, struct err *e)
+{
+	struct source_view *u = of_view(v)->under;
+	return u->ops->label_names(u, m, n, after, until, lim, ret, ret_n, e);
+}
+
+static int view_label_values(struct source_view *v, struct view name, const struct matcher *m, size_t n, int64_t after, int64_t until,
+			     const struct source_limits *lim, struct view **ret, size_t *ret_n, struct err *e)
+{
+	struct source_view *u = of_view(v)->under;
+	return u->ops->label_values(u, name, m, n, after, until, lim, ret, ret_n, e);
+}
+
+static const struct source_ops ops = {
+	.release = release, .select = view_select, .floats = view_floats, .profiles = view_profiles, .merge = view_merge, .sums = view_sums,
+	.cells = view_cells, .label_names = view_label_names, .label_values = view_label_values,
+};
+
+static int source_open(struct source *s, struct source_view **ret, struct err *e)
+{
+	struct overlay *o = (struct overlay *)(void *)s;
+	struct source_view *under;
+	int rc = o->under->open(o->under, &under, e);
+	if (rc)
+		return rc;
+	struct over_view *v = NEW(struct over_view);
+	*v = (struct over_view){ { &ops }, o, under };
+	*ret = &v->view;
+	return 0;
+}
+
+/* ---- begin and end ---- */
+
+static void index_views(struct map *m, const struct view *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		map_insert(m, hash_view(v[i]), (uint32_t)i);
+}
+
+struct overlay *overlay_new(struct source *under, const struct overlay_hidden *h, size_t max_samples)
+{
+	struct overlay *o = NEW(struct overlay);
+	o->source.open = source_open;
+	o->sink.append = append;
+	o->under = under;
+	o->hidden = *h;
+	o->max_samples = max_samples;
+	index_views(&o->by_name, h->names, h->n_names);
+	index_views(&o->by_alert, h->alerts, h->n_alerts);
+	return o;
+}
+
+void overlay_free(struct overlay *o)
+{
+	if (!o)
+		return;
+	for (size_t i = 0; i < o->series.n; i++) {
+		free(o->series.v[i]->labels);
+		vec_free(&o->series.v[i]->points);
+		free(o->series.v[i]);
+	}
+	vec_free(&o->series);
+	map_free(&o->by_labels);
+	map_free(&o->by_name);
+	map_free(&o->by_alert);
+	free(o);
+}
+
+struct source *overlay_source(struct overlay *o)
+{
+	return &o->source;
+}
+
+struct sink *overlay_sink(struct overlay *o)
+{
+	return &o->sink;
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules that are tried: a file is evaluated over the past, slot after slot, by a manager of its own over an overlay, and what its
+ * alerts do is written down. One at a time, with an engine beside that of the server: nobody waits for it. */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "config/config_top.h"
+#include "rules/group.h"
+#include "rules/overlay.h"
+
+#define MAX_EVALUATIONS 2000000
+#define MAX_SAMPLES 10000000 /* 160 MB */
+#define MAX_ALERTS 10000
+#define ANSWER_BYTES ((size_t)64 << 20)
+
+/* Of a rule. */
+struct tried_rule {
+	uint64_t evaluations, failures;
+	struct err error;            /* the last */
+};
+
+struct trial {
+	const struct past_question *q;
+	struct rules_config *config;
+	struct tried_rule **rules;   /* by group and rule */
+	struct past_answer answer;
+	VEC(struct past_alert) alerts;
+	VEC(struct view) warnings;
+	struct map by_alert;         /* of each alert the last in alerts */
+	struct {
+		VEC(size_t) v;       /* alerts that have not ended */
+	} open;
+	VEC(int64_t) seen;           /* as many as alerts: when it was last there */
+	int64_t slot;                /* that was evaluated last */
+	bool cut;
+};
+
+/* ---- what alerts do ---- */
+
+static size_t new_alert(struct trial *t, const struct status_rule_group *g, const struct status_rule *r, const struct status_alert *a)
+{
+	struct arena *ar = &t->answer.arena;
+	struct past_alert x = { .group = arena_view(ar, g->name), .name = arena_view(ar, r->name), .labels = labels_copy(ar, a->labels),
+				.active_at_ms = a->active_at_ms };
+	if (t->alerts.n == MAX_ALERTS || (a->labels.n && !x.labels.v)) {
+		t->cut = true;
+		return SIZE_MAX;
+	}
+	vec_push(&t->open.v, t->alerts.n);
+	vec_push(&t->alerts, x);
+	vec_push(&t->seen, t->slot);
+	return t->alerts.n - 1;
+}
+
+/* The index of this alert, which becomes known now if it is not; SIZE_MAX: there is no room for it. */
+static size_t alert_index(struct trial *t, const struct status_rule_group *g, const struct status_rule *r, const struct status_alert *a)
+{
+	uint64_t hash = hash_bytes_seed(r->name.ptr, r->name.len, labels_hash(a->labels) ^ hash_view(g->name));
+	uint32_t id;
+	for (size_t at = map_start(&t->by_alert, hash); map_probe(&t->by_alert, hash, &at, &id);) {
+		const struct past_alert *x = &t->alerts.v[id];
+		if (!view_eq(x->group, g->name) || !view_eq(x->name, r->name) || !labels_eq(x->labels, a->labels))
+			continue;
+		if (x->active_at_ms == a->active_at_ms)
+			return id;
+		map_remove(&t->by_alert, hash, id);
+		break;
+	}
+	size_t at = a->state == ALERT_INACTIVE ? SIZE_MAX : new_alert(t, g, r, a);
+	if (at != SIZE_MAX)
+		map_insert(&t->by_alert, hash, (uint32_t)at);
+	return at;
+}
+
+static void look_at_alert(struct trial *t, const struct status_rule_group *g, const struct status_rule *r, const struct status_alert *a)
+{
+	size_t at = alert_index(t, g, r, a);
+	if (at == SIZE_MAX || t->alerts.v[at].ended_at_ms)
+		return;
+	struct past_alert *x = &t->alerts.v[at];
+	t->seen.v[at] = t->slot;
+	x->value = a->value;
+	x->fired_at_ms = x->fired_at_ms ? x->fired_at_ms : a->fired_at_ms;
+	x->ended_at_ms = a->state == ALERT_INACTIVE ? a->resolved_at_ms : 0;
+}
+
+/* Those of the group that are not there any more, and those that were resolved. */
+static void close_alerts(struct trial *t, const struct status_rule_group *g)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < t->open.v.n; i++) {
+		size_t at = t->open.v.v[i];
+		struct past_alert *x = &t->alerts.v[at];
+		if (!x->ended_at_ms && t->seen.v[at] != t->slot && view_eq(x->group, g->name))
+			x->ended_at_ms = t->slot;
+		if (!x->ended_at_ms)
+			t->open.v.v[kept++] = at;
+	}
+	t->open.v.n = kept;
+}
+
+static void count_rule(struct trial *t, const struct status_rule_group *g, size_t at)
+{
+	size_t i = 0;
+	while (!view_eq(t->config->groups[i].name, g->name))
+		i++;
+	struct tried_rule *x = &t->rules[i][at];
+	x->evaluations++;
+	t->answer.evaluations++;
+	if (g->rules[at].last_error.len) {
+		x->failures++;
+		err_set(&x->error, ERR_EXECUTION, "%.*s", VIEW_ARG(g->rules[at].last_error));
+	}
+}
+
+static bool look(void *arg, const struct status_rule_group *g)
+{
+	struct trial *t = arg;
+	if (g->last_slot_ms != t->slot)
+		return true;
+	for (size_t i = 0; i < g->n_rules; i++) {
+		count_rule(t, g, i);
+		for (size_t k = 0; k < g->rules[i].n_alerts; k++)
+			look_at_alert(t, g, &g->rules[i], &g->rules[i].alerts[k]);
+	}
+	close_alerts(t, g);
+	t->cut |= g->cut;
+	return true;
+}
+
+/* ---- the evaluation ---- */
+
+static int check_time(const struct trial *t, int64_t deadline_ns, struct err *e)
+{
+	char when[RFC3339_LEN];
+	if (atomic_load_explicit(t->q->canceled, memory_order_relaxed))
+		return err_set(e, ERR_CANCELED, "the client has left");
+	if (clock_mono_ns() < deadline_ns)
+		return 0;
+	return err_set(e, ERR_TIMEOUT, "there was no time for more than what is before %s: ask for a shorter time, or with a longer timeout",
+		       clock_rfc3339_ms(t->slot, when));
+}
+
+static int step_through(struct trial *t, struct rules *m, struct err *e)
+{
+	int64_t deadline_ns = clock_mono_ns() + t->q->timeout_ms * 1000000, next;
+	struct status_rules *s = rules_status(m);
+	rules_step(m, t->q->start_ms - 1); /* the groups begin after it */
+	int rc = rules_apply(m, t->config, e);
+	for (next = rules_step(m, t->q->start_ms - 1); !rc && next <= t->q->end_ms;) {
+		t->slot = next;
+		next = rules_step(m, t->slot);
+		s->groups(s, true, look, t);
+		rc = check_time(t, deadline_ns, e);
+	}
+	return rc;
+}
+
+static void warn(struct trial *t, const char *text)
+{
+	vec_push(&t->warnings, arena_view(&t->answer.arena, view_of(text)));
+}
+
+static void tell_failures(struct trial *t)
+{
+	for (size_t g = 0; g < t->config->n_groups; g++)
+		for (size_t i = 0; i < t->config->groups[g].n_rules; i++) {
+			const struct tried_rule *x = &t->rules[g][i];
+			if (!x->failures)
+				continue;
+			char *text AUTOFREE = xasprintf("%.*s of group %.*s failed %llu of %llu times, at last: %s",
+							VIEW_ARG(t->config->groups[g].rules[i].name), VIEW_ARG(t->config->groups[g].name),
+							(unsigned long long)x->failures, (unsigned long long)x->evaluations, x->error.msg);
+			warn(t, text);
+		}
+}
+
+typedef VEC(struct view) views;
+
+static int try_over(struct trial *t, struct rules *m, const struct overlay_hidden *hidden, struct err *e)
+{
+	struct overlay *over = overlay_new(m->o.source, hidden, MAX_SAMPLES);
+	const struct rules_options o = { .engine = promql_engine_beside(m->o.engine, overlay_source(over)), .source = overlay_source(over),
+					 .sink = overlay_sink(over), .external_url = m->external_url, .late_ms = -1, .manual = true,
+					 .no_restore = true, .aside = true, .canceled = t->q->canceled };
+	struct rules *own = NULL;
+	int rc = rules_new(&own, &o, e);
+	if (!rc)
+		rc = step_through(t, own, e);
+	rules_free(own);
+	promql_engine_free(o.engine);
+	overlay_free(over);
+	return rc;
+}
+
+/* What the rules write. */
+static int try_all(struct trial *t, struct rules *m, struct err *e)
+{
+	views names = { 0 }, alerts = { 0 };
+	for (size_t g = 0; g < t->config->n_groups; g++)
+		for (size_t i = 0; i < t->config->groups[g].n_rules; i++) {
+			const struct rule *x = &t->config->groups[g].rules[i];
+			if (x->alerting)
+				vec_push(&alerts, x->name);
+			else
+				vec_push(&names, x->name);
+		}
+	const struct overlay_hidden hidden = { names.v, names.n, alerts.v, alerts.n };
+	int rc = try_over(t, m, &hidden, e);
+	vec_free(&names);
+	vec_free(&alerts);
+	return rc;
+}
+
+/* ---- what is asked ---- */
+
+static bool anyone_reads(const struct rules_config *c, const struct rule *what)
+{
+	for (size_t g = 0; g < c->n_groups; g++)
+		for (size_t i = 0; i < c->groups[g].n_rules; i++)
+			if (&c->groups[g].rules[i] != what && promql_may_read(c->groups[g].rules[i].parsed, what->name))
+				return true;
+	return false;
+}
+
+/* Stacks are not kept aside: rules that record them are left out, and what is stored of them is seen. */
+static void leave_out_profiles(struct trial *t)
+{
+	for (size_t g = 0; g < t->config->n_groups; g++)
+		for (size_t i = 0; i < t->config->groups[g].n_rules; i++) {
+			const struct rule *x = &t->config->groups[g].rules[i];
+			if (!x->profiles || !anyone_reads(t->config, x))
+				continue;
+			char *text AUTOFREE = xasprintf("%.*s of group %.*s records profiles and is left out: rules that read it see what is stored",
+							VIEW_ARG(x->name), VIEW_ARG(t->config->groups[g].name));
+			warn(t, text);
+		}
+	for (size_t g = 0; g < t->config->n_groups; g++) {
+		struct rule_group *def = (struct rule_group *)&t->config->groups[g];
+		struct rule *rules = (struct rule *)def->rules;
+		size_t n = 0;
+		for (size_t i = 0; i < def->n_rules; i++)
+			if (!rules[i].profiles)
+				rules[n++] = rules[i];
+		def->n_rules = n;
+	}
+}
+
+static int check_size(const struct trial *t, struct err *e)
+{
+	double n = 0;
+	if (t->q->start_ms > t->q->end_ms)
+		return err_set(e, ERR_BAD_DATA, "the end is before the start");
+	for (size_t g = 0; g < t->config->n_groups; g++)
+		n += ((double)(t->q->end_ms - t->q->start_ms) / (double)t->config->groups[g].interval_ms + 1) * (double)t->config->groups[g].n_rules;
+	if (n <= MAX_EVALUATIONS)
+		return 0;
+	return err_set(e, ERR_LIMIT, "%.0f evaluations of rules are more than %d: ask for a shorter time", n, MAX_EVALUATIONS);
+}
+
+/* As the server would read it now. *ret_like is held for what it borrows. */
+static int read_rules(struct rules *m, const struct past_question *q, struct rules_config **ret, struct rules_config **ret_like, struct err *e)
+{
+	struct config_global g = { .scrape_interval_ms = 60000, .scrape_timeout_ms = 10000, .evaluation_interval_ms = 60000 };
+	pthread_mutex_lock(&m->lock);
+	struct rules_config *like = m->config ? rules_config_ref(m->config) : NULL;
+	pthread_mutex_unlock(&m->lock);
+	if (like && like->evaluation_interval_ms) {
+		g.evaluation_interval_ms = like->evaluation_interval_ms;
+		g.rule_query_offset_ms = like->query_offset_ms;
+	}
+	char *name AUTOFREE = xstrndup(q->name.ptr, q->name.len);
+	int rc = rules_config_read(ret, q->text, name, &g, NULL, e);
+	if (!rc && like)
+		(*ret)->external_labels = like->external_labels;
+	*ret_like = like;
+	return rc;
+}
+
+static const void *keep(struct arena *a, const void *p, size_t n)
+{
+	void *copy = n ? arena_alloc(a, n) : NULL;
+	return copy ? memcpy(copy, p, n) : NULL;
+}
+
+static void finish(struct trial *t, struct past_answer *ret)
+{
+	struct past_answer *a = &t->answer;
+	tell_failures(t);
+	a->alerts = keep(&a->arena, t->alerts.v, t->alerts.n * sizeof *t->alerts.v);
+	a->warnings = keep(&a->arena, t->warnings.v, t->warnings.n * sizeof *t->warnings.v);
+	a->n_alerts = a->alerts ? t->alerts.n : 0;
+	a->n_warnings = a->warnings ? t->warnings.n : 0;
+	a->cut = t->cut || a->n_alerts < t->alerts.n;
+	*ret = *a;
+}
+
+static int try_text(struct rules *m, const struct past_question *q, struct past_answer *ret, struct err *e)
+{
+	struct trial t = { .q = q };
+	struct rules_config *like = NULL;
+	int rc = read_rules(m, q, &t.config, &like, e);
+	arena_init(&t.answer.arena, ANSWER_BYTES);
+	if (!rc) {
+		leave_out_profiles(&t);
+		rc = check_size(&t, e);
+		t.rules = xcalloc(t.config->n_groups + 1, sizeof *t.rules);
+		for (size_t g = 0; g < t.config->n_groups; g++)
+			t.rules[g] = xcalloc(t.config->groups[g].n_rules + 1, sizeof **t.rules);
+		if (!rc)
+			rc = try_all(&t, m, e);
+		if (!rc)
+			finish(&t, ret);
+		for (size_t g = 0; g < t.config->n_groups; g++)
+			free(t.rules[g]);
+		free(t.rules);
+		rules_config_unref(t.config);
+	}
+	if (rc)
+		arena_free(&t.answer.arena);
+	rules_config_unref(like);
+	vec_free(&t.alerts);
+	vec_free(&t.warnings);
+	vec_free(&t.open.v);
+	vec_free(&t.seen);
+	map_free(&t.by_alert);
+	return rc;
+}
+
+static int evaluate(struct rules_past *p, const struct past_question *q, struct past_answer *ret, struct err *e)
+{
+	struct rules *m = (struct rules *)(void *)((char *)p - offsetof(struct rules, past));
+	if (atomic_exchange(&m->past_at_work, true))
+		return err_set(e, ERR_UNAVAILABLE, "other rules are being tried: try again later");
+	int rc = try_text(m, q, ret, e);
+	atomic_store(&m->past_at_work, false);
+	return rc;
+}
+
+struct rules_past *rules_past(struct rules *m)
+{
+	m->past.evaluate = evaluate;
+	return &m->past;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules that are tried over the past: what their alerts would have done, and that nothing of it is written. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "rules/testkit.h"
+
+/* Seconds since the start, as long as the time of a slot is less than a minute after what a test says. */
+static long long since(int64_t t_ms)
+{
+	return t_ms ? (long long)(t_ms / 60000 * 60) : 0;
+}
+
+static int ask(struct kit *k, const char *text, int64_t start_s, int64_t end_s, struct past_answer *ret, struct err *e)
+{
+	static const atomic_bool never;
+	struct rules_past *p = rules_past(k->rules);
+	const struct past_question q = { view_of(text), VIEW("try.yml"), start_s * 1000, end_s * 1000, 60000, &never };
+	return p->evaluate(p, &q, ret, e);
+}
+
+static void expect_tried(struct kit *k, const char *text, int64_t start_s, int64_t end_s, const char *want)
+{
+	struct past_answer a;
+	struct err e = { 0 };
+	struct buf b = { 0 };
+	if (ask(k, text, start_s, end_s, &a, &e))
+		fail_msg("%s", e.msg);
+	for (size_t i = 0; i < a.n_alerts; i++) {
+		labels_format(a.alerts[i].labels, &b);
+		buf_printf(&b, " %lld %lld %lld value %g\n", since(a.alerts[i].active_at_ms), since(a.alerts[i].fired_at_ms),
+			   since(a.alerts[i].ended_at_ms), a.alerts[i].value);
+	}
+	for (size_t i = 0; i < a.n_warnings; i++)
+		buf_printf(&b, "%.*s\n", VIEW_ARG(a.warnings[i]));
+	kit_expect(&b, want, __FILE__, __LINE__);
+	buf_free(&b);
+	arena_free(&a.arena);
+}
+
+static void begin(struct kit *k)
+{
+	kit_init(k);
+	kit_rules(k, "groups: []");
+	for (int m = 0; m < 60; m++) {
+		kit_set(k, "load", "pod=a", m * 60, m >= 10 && m < 20 ? 5 : 1);
+		kit_set(k, "load", "pod=b", m * 60, m == 30 ? 7 : 1);
+	}
+}
+
+/* Pending, firing, resolved; pending once and gone; still firing at the end. */
+static void tells_when_alerts_would_have_fired(void **state)
+{
+	struct kit k;
+	(void)state;
+	begin(&k);
+	expect_tried(&k, "groups: [{name: a, interval: 1m, rules: [{alert: A, expr: 'load > 3', for: 3m, labels: {s: p}}]}]", 0, 3540,
+		     "{alertname=\"A\", pod=\"a\", s=\"p\"} 600 780 1200 value 5\n{alertname=\"A\", pod=\"b\", s=\"p\"} 1800 0 1860 value 7\n");
+	expect_tried(&k, "groups: [{name: a, interval: 1m, rules: [{alert: A, expr: 'load > 3'}]}]", 0, 900,
+		     "{alertname=\"A\", pod=\"a\"} 600 600 0 value 5\n");
+	expect_written(&k, "");
+	expect_told(&k, "");
+	kit_free(&k);
+}
+
+/* What the file's rules write is seen by those after them; what is stored under that name is not. */
+static void later_rules_see_what_is_not_written(void **state)
+{
+	struct kit k;
+	(void)state;
+	begin(&k);
+	for (int m = 0; m < 60; m++)
+		kit_set(&k, "pod:load", "pod=z", m * 60, 100);
+	expect_tried(&k, "groups: [{name: a, interval: 1m, rules: [{record: 'pod:load', expr: 'load'}, {record: twice, expr: '2 * pod:load'},"
+		     "{alert: B, expr: 'max_over_time(twice[2m]) > 6', for: 2m}, {alert: C, expr: 'count(ALERTS{alertname=\"B\", alertstate=\"firing\"})'}]}]",
+		     0, 3540, "{alertname=\"B\", pod=\"a\"} 600 720 1260 value 10\n{alertname=\"C\"} 720 720 1260 value 1\n"
+		     "{alertname=\"B\", pod=\"b\"} 1800 0 1920 value 14\n");
+	expect_written(&k, "");
+	kit_free(&k);
+}
+
+static void says_what_is_wrong(void **state)
+{
+	struct kit k;
+	struct past_answer a;
+	struct err e = { 0 };
+	(void)state;
+	begin(&k);
+	expect_tried(&k, "groups: [{name: a, interval: 1m, rules: [{record: x, expr: 'label_replace(load, \"pod\", \"\", \"\", \"\")'}]}]", 0, 120,
+		     "x of group a failed 2 of 2 times, at last: 1:1: vector cannot contain metrics with the same labelset\n");
+	expect_tried(&k, "groups: [{name: a, interval: 1m, rules: [{record: x, profiles: true, expr: 'merge(cpu[1m])'}, {alert: D, expr: 'x > 1'}]}]",
+		     0, 120, "x of group a records profiles and is left out: rules that read it see what is stored\n");
+	assert_int_equal(ask(&k, "groups: [{name: a, rules: [{alert: A, expr: '1 +'}]}]", 0, 60, &a, &e), -ERR_BAD_DATA);
+	assert_non_null(strstr(e.msg, "try.yml:1:"));
+	assert_int_equal(ask(&k, "groups: [{name: a, interval: 1s, rules: [{alert: A, expr: '1'}]}]", 0, 3000000, &a, &e), -ERR_LIMIT);
+	assert_int_equal(ask(&k, "groups: []", 60, 0, &a, &e), -ERR_BAD_DATA);
+	kit_free(&k);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(tells_when_alerts_would_have_fired),
+		cmocka_unit_test(later_rules_see_what_is_not_written),
+		cmocka_unit_test(says_what_is_wrong),
+	};
+	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules over the past of a real server: pyrtool tells what their alerts would have done, and nothing of it is written."""
+import json
+import time
+
+import remote_write
+from harness import Echo, Server, check, http_get, run, wait_until
+
+RULES = """groups:
+- name: g
+  interval: 30s
+  rules:
+  - {record: 'pod:load', expr: 'sum by (pod) (load)'}
+  - {alert: Busy, expr: 'pod:load > 3', for: 2m, labels: {site: '{{ $labels.pod }}'}}
+"""
+
+
+def try_rules(env, server, text, *flags):
+    return run([env.program("pyrtool"), "rules", "try", env.path("try.yml", text), "--url", server.url, *flags], 60)
+
+
+def test_floats(env):
+    server = Server(env, "global: {scrape_interval: 1s}\n", ["--web.enable-remote-write-receiver"])
+    end = int(time.time()) // 60 * 60
+    start = end - 3600
+    remote_write.load(server.url, [({"__name__": "load", "pod": "a"}, [((start + s) * 1000, 5.0 if 600 <= s < 1200 else 1.0)
+                                                                       for s in range(0, 3600, 15)])])
+    status, out = try_rules(env, server, RULES, "--start", str(start), "--end", str(end), "--output=json")
+    check(status == 0, out)
+    data = json.loads(out)["data"]
+    check(len(data["alerts"]) == 1, out)
+    alert = data["alerts"][0]
+    check(alert["labels"] == {"alertname": "Busy", "pod": "a", "site": "a"} and alert["state"] == "inactive", out)
+    at = [time.mktime(time.strptime(alert[k][:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone - start for k in ("activeAt", "firedAt", "endedAt")]
+    check(600 <= at[0] < 630 and abs(at[1] - at[0] - 120) < 1 and 1200 <= at[2] < 1230, f"{at} {out}")
+    check(data["evaluations"] in (240, 242), out)
+    status, out = try_rules(env, server, RULES, "--start", str(start), "--end", str(end))
+    check(status == 0 and 'alertname="Busy"' in out and "  resolved " in out and "1 alerts in 24" in out, out)
+    for name in ("pod:load", "ALERTS", "ALERTS_FOR_STATE"):
+        check(not server.query(f"{{__name__='{name}'}}[2h]")["result"], f"{name} was written")
+    check(not [m for m in server.metrics() if m.startswith("pyrrha_rule") and "try" in m], "what is tried is not counted")
+    status, out = try_rules(env, server, RULES.replace("load > 3", "load >"), "--end", str(end))
+    check(status == 1 and "try.yml:6:" in out, out)
+    status, _, body = http_get(server.url + "/api/v1/rules/try", data=b"")
+    check(status == 400 and b"rules" in body, body)
+
+
+def test_profiles(env):
+    echo = Echo(env)
+    server = Server(env, f"global: {{scrape_interval: 1s, scrape_timeout: 1s}}\nscrape_configs:\n- job_name: echo\n"
+                    f"  static_configs: [{{targets: ['{echo.address}']}}]\n")
+    wait_until("there are profiles", lambda: (server.value("samples(merge(cpu[10s]))") or 0) > 0, 60)
+    time.sleep(2)  # so that a slot is later than they are
+    rules = """groups: [{name: g, interval: 1s, rules: [{record: n, expr: 'samples(merge by (job) (cpu[10s]))'},
+      {alert: Seen, expr: 'n > 0 and on (job) merge by (job) (cpu[10s])'}]}]"""
+    status, out = try_rules(env, server, rules, "--start", str(time.time() - 60))
+    check(status == 0 and '{alertname="Seen", job="echo"}' in out and "  firing " in out, out)

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* POST /api/v1/rules/try: what the alerts of a rule file would have done. Nothing is written, so it needs no switch. */
+#include "base/clock.h"
+#include "model/rules_past.h"
+#include "web/answer.h"
+#include "web/internal.h"
+
+#define LONGEST_MS 600000
+
+static int read_past(const struct httpd_request *rq, struct past_question *q, struct err *e)
+{
+	int64_t now = clock_now_ms();
+	*q = (struct past_question){ .text = httpd_param(rq, "rules"), .name = httpd_param(rq, "name"), .canceled = httpd_canceled(rq) };
+	if (!q->text.len)
+		return err_set(e, ERR_BAD_DATA, "invalid parameter \"rules\": the text of a rule file is needed");
+	if (!q->name.len || memchr(q->name.ptr, 0, q->name.len))
+		q->name = VIEW("rules");
+	int rc = param_time(rq, "end", now, &q->end_ms, e);
+	if (!rc)
+		rc = param_time(rq, "start", q->end_ms - 3600000, &q->start_ms, e);
+	if (!rc)
+		rc = param_duration(rq, "timeout", LONGEST_MS, &q->timeout_ms, e);
+	q->timeout_ms = MAX(MIN(q->timeout_ms, LONGEST_MS), 1);
+	if (!rc && (q->start_ms < 0 || q->end_ms > now + 86400000))
+		rc = err_set(e, ERR_BAD_DATA, "invalid parameter \"start\" or \"end\": the past is asked for");
+	return rc;
+}
+
+static void put_time(struct buf *b, const char *key, int64_t t_ms)
+{
+	char when[RFC3339_LEN];
+	if (t_ms)
+		json_field_text(b, key, clock_rfc3339_ms(t_ms, when));
+}
+
+static void put_alert(struct buf *b, const struct past_alert *a)
+{
+	const char *state = !a->ended_at_ms && a->fired_at_ms ? "firing" : !a->ended_at_ms ? "pending" : "inactive";
+	buf_puts(b, "{");
+	json_field(b, "group", a->group);
+	json_field(b, "name", a->name);
+	buf_puts(b, ",\"labels\":");
+	labels_json(a->labels, b);
+	put_time(b, "activeAt", a->active_at_ms);
+	put_time(b, "firedAt", a->fired_at_ms);
+	put_time(b, "endedAt", a->ended_at_ms);
+	json_field_text(b, "state", state);
+	buf_puts(b, ",\"value\":");
+	json_exponent(b, a->value);
+	buf_putc(b, '}');
+}
+
+void serve_rules_try(struct httpd_request *rq, void *arg)
+{
+	struct web *w = arg;
+	struct past_question q;
+	struct past_answer a;
+	struct err e = { 0 };
+	int rc = w->past ? read_past(rq, &q, &e) : err_set(&e, ERR_UNAVAILABLE, "there are no rules");
+	if (!rc)
+		rc = w->past->evaluate(w->past, &q, &a, &e);
+	if (rc) {
+		answer_error(rq, &e);
+		return;
+	}
+	struct buf *b = answer_begin(rq);
+	buf_printf(b, "{\"evaluations\":%llu,\"alerts\":[", (unsigned long long)a.evaluations);
+	for (size_t i = 0; i < a.n_alerts; i++) {
+		if (i)
+			buf_putc(b, ',');
+		put_alert(b, &a.alerts[i]);
+	}
+	buf_puts(b, "]}");
+	answer_end(rq, a.n_warnings ? a.warnings : &answer_truncated, a.n_warnings ? a.n_warnings : a.cut, a.cut && a.n_warnings ? &answer_truncated : NULL,
+		   a.cut && a.n_warnings);
+	arena_free(&a.arena);
+}
