@@ -12,6 +12,7 @@
 #include "rules/texts.h"
 
 #define RESOLVED_MS (15 * 60000)
+#define TEXTS_MAX ((size_t)128 << 20) /* labels and annotations of a rule's alerts */
 
 static const struct {
 	struct view alerts, for_state, alertname, alertstate;
@@ -35,6 +36,7 @@ struct found {
 struct all_found {
 	VEC(struct found) v;
 	struct map by_hash;
+	size_t bytes;
 };
 
 static void free_found(struct all_found *f)
@@ -62,6 +64,14 @@ static void expand_into(struct labels_builder *b, const struct rule_text *texts,
 		labels_builder_set(b, texts[i].name, texts_expand(&texts[i], env, a));
 }
 
+static size_t bytes_of(struct labels l)
+{
+	size_t bytes = 0;
+	for (size_t i = 0; i < l.n; i++)
+		bytes += l.v[i].name.len + l.v[i].value.len;
+	return bytes;
+}
+
 static int add_found(struct round *r, const struct rule *x, struct labels sample, double value, struct arena *a, struct all_found *f,
 		     struct err *e)
 {
@@ -85,6 +95,9 @@ static int add_found(struct round *r, const struct rule *x, struct labels sample
 	labels_builder_free(&b);
 	map_insert(&f->by_hash, new.hash, (uint32_t)f->v.n);
 	vec_push(&f->v, new);
+	f->bytes += bytes_of(*new.labels) + bytes_of(*new.annotations);
+	if (f->bytes > TEXTS_MAX)
+		return err_set(e, ERR_LIMIT, "labels and annotations of the first %zu alerts are more than %zu MiB", f->v.n, TEXTS_MAX >> 20);
 	return 0;
 }
 
@@ -96,7 +109,10 @@ static int find_alerts(struct round *r, const struct rule *x, const struct promq
 	if (q->type == PROMQL_SCALAR)
 		rc = add_found(r, x, (struct labels){ 0 }, q->scalar, &a, f, e);
 	for (size_t i = 0; i < q->n_series && !rc && q->type == PROMQL_VECTOR; i++) {
-		rc = add_found(r, x, q->series[i].labels, q->series[i].points[0].v, &a, f, e);
+		if (atomic_load_explicit(rules_canceled(r->g), memory_order_relaxed))
+			rc = err_set(e, ERR_CANCELED, "canceled");
+		else
+			rc = add_found(r, x, q->series[i].labels, q->series[i].points[0].v, &a, f, e);
 		arena_reset(&a);
 	}
 	arena_free(&a);
@@ -139,8 +155,10 @@ static void match_alerts(struct live_rule *rule, const struct all_found *f, int6
 			take_value(a, is);
 			continue;
 		}
-		alert_free(a);
 		rule->alerts.v[i] = new_alert(is, ts);
+		rule->alerts.v[i]->noted_at = a->noted_at; /* the note has its place */
+		rule->alerts.v[i]->note_bytes = a->note_bytes;
+		alert_free(a);
 	}
 	for (size_t i = 0; i < f->v.n; i++)
 		if (!known.v[i])

@@ -354,6 +354,51 @@ static void notes_go(void **state)
 }
 
 /* Only what changed is written, and told of it once a day. */
+/* One whose labels no note holds does not cost the others theirs; nor do so many that others had no room. */
+static void notes_that_do_not_fit(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	kit_rules(&k, RULE("for: 0s"));
+	struct buf b = { 0 };
+	buf_puts(&b, "pod=");
+	for (size_t i = 0; i < SINK_NOTE_VALUE_MAX; i++)
+		buf_putc(&b, 'x');
+	kit_set(&k, "m", b.ptr, 60, 1);
+	kit_set(&k, "m", "pod=b", 60, 1);
+	kit_at(&k, 60);
+	assert_int_equal(k.notes.n, 2); /* of b, and the group's */
+	kit_set(&k, "m", "pod=b", 110, 0);
+	k.rules->n_noted = SINK_NOTES_MAX;
+	kit_set(&k, "m", "pod=c", 110, 1);
+	kit_at(&k, 120);
+	assert_int_equal(k.notes.n, 2); /* b's is written again, as it was resolved; there is none for c */
+	k.rules->n_noted = 0;
+	kit_at(&k, 180);
+	assert_int_equal(k.notes.n, 3); /* there is room again */
+	buf_free(&b);
+	kit_free(&k);
+}
+
+/* Many alerts with large texts fail their rule, before memory ends. */
+static void texts_are_bounded(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	kit_rules(&k, "groups: [{name: a, rules: [{alert: A, expr: m, annotations: {x: '{{ range 10000 }}" /* 1 MB */
+		      "aaaaaaaaaabbbbbbbbbbaaaaaaaaaabbbbbbbbbbaaaaaaaaaabbbbbbbbbbaaaaaaaaaabbbbbbbbbbaaaaaaaaaabbbbbbbbbb{{ end }}'}}]}]");
+	for (int i = 0; i < 200; i++) {
+		char pod[32];
+		snprintf(pod, sizeof pod, "pod=%d", i);
+		kit_set(&k, "m", pod, 60, 1);
+	}
+	kit_at(&k, 60);
+	expect_state(&k, "A err: labels and annotations of the first 135 alerts are more than 128 MiB\n");
+	kit_free(&k);
+}
+
 static void notes_change(void **state)
 {
 	struct kit k;
@@ -496,7 +541,7 @@ int main(void)
 		cmocka_unit_test(keep_firing_for), cmocka_unit_test(told_again), cmocka_unit_test(comes_back), cmocka_unit_test(series_of_alerts),
 		cmocka_unit_test(restart_pending), cmocka_unit_test(restart_at_once), cmocka_unit_test(restart_kept), cmocka_unit_test(restart_kept_later),
 		cmocka_unit_test(restart_resolved), cmocka_unit_test(restart_ends_series), cmocka_unit_test(restart_short_range), cmocka_unit_test(restart_pending_held), cmocka_unit_test(notes_go),
-		cmocka_unit_test(notes_change), cmocka_unit_test(restored), cmocka_unit_test(looking_holds_up_nothing),
+		cmocka_unit_test(notes_that_do_not_fit), cmocka_unit_test(texts_are_bounded), cmocka_unit_test(notes_change), cmocka_unit_test(restored), cmocka_unit_test(looking_holds_up_nothing),
 		cmocka_unit_test(more_alerts_than_room),
 	};
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);

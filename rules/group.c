@@ -29,16 +29,25 @@ static uint64_t rule_key(const struct rule *x, unsigned nth)
 	return h;
 }
 
-static uint64_t unique_key(const struct group *g, size_t at)
+/* Equal ones are told apart by how many are before them; a file may have thousands. */
+static void set_keys(struct group *g)
 {
-	for (unsigned nth = 0;; nth++) {
-		uint64_t key = rule_key(&g->def->rules[at], nth);
-		size_t i = 0;
-		while (i < at && g->rules[i].key != key)
-			i++;
-		if (i == at)
-			return key;
+	struct map firsts = { 0 };
+	unsigned *equal = xcalloc(g->def->n_rules + 1, sizeof *equal); /* to each first: itself and those behind it */
+	for (size_t i = 0; i < g->def->n_rules; i++) {
+		uint64_t key = rule_key(&g->def->rules[i], 0);
+		uint32_t first;
+		size_t at = map_start(&firsts, key);
+		g->rules[i].key = key;
+		if (!map_probe(&firsts, key, &at, &first)) {
+			map_insert(&firsts, key, (uint32_t)i);
+			equal[i] = 1;
+		} else {
+			g->rules[i].key = rule_key(&g->def->rules[i], equal[first]++);
+		}
 	}
+	map_free(&firsts);
+	free(equal);
 }
 
 static bool reads(const struct rule *by, const struct rule *what)
@@ -84,10 +93,10 @@ struct group *group_new(struct rules *m, struct rules_config *c, const struct ru
 	pthread_cond_init(&g->commits.none, NULL);
 	for (size_t i = 0; i < def->n_rules; i++) {
 		g->rules[i].rule = &def->rules[i];
-		g->rules[i].key = unique_key(g, i);
 		g->rules[i].waits_for = waits_for(def, i);
 		g->rules[i].writes_state = true;
 	}
+	set_keys(g);
 	rules_gauge(g, M_RULES, (double)def->n_rules);
 	rules_gauge(g, M_INTERVAL, (double)def->interval_ms / 1000);
 	rules_count(g, M_MISSED, 0);
@@ -231,6 +240,11 @@ static void make_visible(struct round *r, size_t upto)
 
 /* ---- an evaluation ---- */
 
+static bool group_ends(const struct group *g)
+{
+	return atomic_load_explicit(rules_canceled(g), memory_order_relaxed);
+}
+
 static int evaluate_rule(struct round *r, struct live_rule *rule, struct err *e)
 {
 	struct promql_result q;
@@ -250,6 +264,7 @@ static void run_rule(struct round *r, size_t at)
 	struct live_rule *rule = &g->rules[at];
 	struct err e = { 0 };
 	int64_t begin = clock_mono_ns();
+	r->failed_texts = 0;
 	if (rule->waits_for > r->out.flushed_rules)
 		make_visible(r, at);
 	int rc = evaluate_rule(r, rule, &e);
@@ -266,7 +281,8 @@ static void run_rule(struct round *r, size_t at)
 	rules_observe(g, M_EVALUATION_SECONDS, (double)took / 1e9);
 	if (rc) {
 		char *name AUTOFREE = xstrndup(rule->rule->name.ptr, rule->rule->name.len);
-		fail_rule(r, rule, &e);
+		if (e.code != ERR_CANCELED) /* by the program's end, or by a reload */
+			fail_rule(r, rule, &e);
 		if (e.code != ERR_CANCELED && !g->m->o.aside)
 			LOG_WARN("msg", "evaluating a rule failed", "group", g->metric_name, "rule", name, "err", e.msg);
 	} else if (rule->rule->alerting) {
@@ -324,8 +340,11 @@ void group_evaluate(struct group *g, int64_t slot_ms)
 		notes_resume(g, slot_ms, r.interval_ms);
 	r.shared = promql_shared_new(g->m->o.engine, 0);
 	size_t at = 0;
-	for (; at < g->def->n_rules && !atomic_load_explicit(rules_canceled(g->m), memory_order_relaxed); at++)
+	for (; at < g->def->n_rules && !group_ends(g) && !(g->on_trial && clock_mono_ns() - begin > GROUP_SLOW_NS); at++)
 		run_rule(&r, at);
+	if (at < g->def->n_rules && !group_ends(g))
+		LOG_WARN("msg", "a group takes long and others wait: its last rules are left out, this once", "group", g->metric_name,
+			 "rules", LOG_NUM(g->def->n_rules - at));
 	notes_group(&r);
 	g->last_slot = slot_ms;
 	g->resumed = false;

@@ -29,6 +29,7 @@ void label_sets_free(struct label_sets *s);
 struct live_alert {
 	struct labels *labels, *annotations; /* owned */
 	uint64_t hash;               /* of the labels */
+	size_t note_bytes;           /* of its note; 0 = it has none */
 	enum alert_state state;      /* pending, firing; inactive: resolved, kept in order to be told */
 	double value;
 	int64_t active_at, fired_at, resolved_at, keep_since, last_sent;
@@ -87,6 +88,10 @@ struct group {
 	/* the manager's, under its lock */
 	int64_t next_ms;             /* slot */
 	bool running, leaving;
+	int64_t began_ns;            /* of what runs, monotonic */
+	int64_t took_ns;             /* the last one; negative: there was none */
+	bool on_trial;               /* its first, in a place for quick ones: if it is none, its last rules are left out */
+	atomic_bool cut;             /* what runs is to end; never unset */
 	/* who evaluates: */
 	int64_t last_slot;           /* 0 = never; after a restart that of the note */
 	int64_t noted_at;            /* when the group's own note was last written */
@@ -94,6 +99,7 @@ struct group {
 	bool resumed;                /* its alerts are from notes, and this is their first evaluation */
 	int64_t hold_until;          /* alerts from notes are not ended before, as what they look at may not be there yet */
 	unsigned evaluations;
+	size_t without_note;         /* alerts at the last evaluation whose state is not durable */
 	pthread_mutex_t lock;        /* guards what status shows */
 	int64_t evaluated_ms, evaluation_ns, shown_slot;
 	uint64_t missed;
@@ -109,6 +115,8 @@ struct output {
 	size_t sent_rules;           /* ... on its way */
 };
 
+#define GROUP_SLOW_NS INT64_C(1000000000) /* that long, and others are not to wait for it */
+
 /* An evaluation. */
 struct round {
 	struct group *g;
@@ -118,6 +126,8 @@ struct round {
 	struct output out;
 	VEC(struct alert) told;      /* strings in out.arena */
 	uint64_t samples;
+	size_t without_note;         /* alerts that should have one */
+	size_t failed_texts;         /* of the rule at hand */
 };
 
 struct rules {
@@ -131,8 +141,10 @@ struct rules {
 	VEC(struct orphan *) orphans;
 	VEC(pthread_t) threads;
 	atomic_bool stopping;
+	atomic_size_t n_noted, noted_bytes; /* notes of alerts */
 	bool applied;                /* once: what comes later has no past before the start */
-	unsigned readers;            /* who look at groups: none goes meanwhile */
+	unsigned readers[2];         /* who look at groups, of this generation and the one before: those that they have stay meanwhile */
+	unsigned generation;         /* how often groups were replaced */
 	int64_t manual_now;
 	struct rules_config *config; /* the last that was applied; reference held */
 	struct rules_past past;
@@ -215,6 +227,6 @@ void rules_count(const struct group *g, int metric, double v);
 void rules_gauge(const struct group *g, int metric, double v);
 void rules_observe(const struct group *g, int metric, double v);
 /* What ends its queries. */
-const atomic_bool *rules_canceled(const struct rules *m);
+const atomic_bool *rules_canceled(const struct group *g);
 
 #endif

@@ -174,6 +174,112 @@ static void groups_missed(void *arg, uint64_t *ret)
 }
 
 /* A slot follows from file and group; who comes late skips slots, counts them, and evaluates the newest. */
+/* Thousands of equal rules do not hold up a reload. */
+static void many_equal_rules(void **state)
+{
+	struct kit k;
+	struct buf b = { 0 };
+	(void)state;
+	kit_init(&k);
+	buf_puts(&b, "groups: [{name: a, rules: [");
+	for (int i = 0; i < 10000; i++)
+		buf_puts(&b, "{record: x, expr: '1'},");
+	buf_puts(&b, "]}]");
+	kit_rules(&k, b.ptr);
+	struct group *g = k.rules->groups.v[0];
+	assert_true(g->rules[0].key != g->rules[1].key && g->rules[1].key != g->rules[9999].key);
+	buf_free(&b);
+	kit_free(&k);
+}
+
+/* ---- reloads while somebody looks ---- */
+
+struct looking {
+	struct kit *k;
+	atomic_bool first_looks, first_goes, second_looks, reloaded;
+	bool second_waited;
+};
+
+static bool first_look(void *arg, const struct status_rule_group *g)
+{
+	struct looking *l = arg;
+	(void)g;
+	l->first_looks = true;
+	while (!l->first_goes)
+		clock_sleep_ms(1);
+	return false;
+}
+
+static bool second_look(void *arg, const struct status_rule_group *g)
+{
+	struct looking *l = arg;
+	assert_true(view_eqs(g->name, "b"));
+	l->second_looks = true;
+	for (int i = 0; i < 10000 && !l->reloaded; i++)
+		clock_sleep_ms(1);
+	l->second_waited = l->reloaded;
+	return false;
+}
+
+static void *look_first(void *arg)
+{
+	struct looking *l = arg;
+	struct status_rules *s = rules_status(l->k->rules);
+	s->groups(s, true, first_look, l);
+	return NULL;
+}
+
+static void *look_second(void *arg)
+{
+	struct looking *l = arg;
+	struct status_rules *s = rules_status(l->k->rules);
+	s->groups(s, true, second_look, l);
+	return NULL;
+}
+
+static void *reload(void *arg)
+{
+	struct looking *l = arg;
+	kit_rules(l->k, "groups: [{name: b, rules: [{record: x, expr: '2'}]}]");
+	l->reloaded = true;
+	return NULL;
+}
+
+static bool has_group_b(struct rules *m)
+{
+	pthread_mutex_lock(&m->lock);
+	bool has = view_eqs(m->groups.v[0]->def->name, "b");
+	pthread_mutex_unlock(&m->lock);
+	return has;
+}
+
+/* A reload waits for who looked before it, not for those who come all the time. */
+static void who_looks_does_not_stop_reloads(void **state)
+{
+	struct kit k;
+	struct looking l = { .k = &k };
+	pthread_t first, second, reloading;
+	(void)state;
+	kit_init(&k);
+	kit_rules(&k, "groups: [{name: a, rules: [{record: x, expr: '1'}]}]");
+	assert_int_equal(pthread_create(&first, NULL, look_first, &l), 0);
+	while (!l.first_looks)
+		clock_sleep_ms(1);
+	assert_int_equal(pthread_create(&reloading, NULL, reload, &l), 0);
+	while (!has_group_b(k.rules))
+		clock_sleep_ms(1);
+	assert_int_equal(pthread_create(&second, NULL, look_second, &l), 0);
+	while (!l.second_looks)
+		clock_sleep_ms(1);
+	assert_false(l.reloaded);
+	l.first_goes = true;
+	pthread_join(second, NULL);
+	pthread_join(first, NULL);
+	pthread_join(reloading, NULL);
+	assert_true(l.second_waited);
+	kit_free(&k);
+}
+
 static void slots(void **state)
 {
 	struct kit k;
@@ -246,7 +352,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(records_values), cmocka_unit_test(later_rules_see_earlier), cmocka_unit_test(stamp_is_slot_less_offset),
 		cmocka_unit_test(equal_labels_fail), cmocka_unit_test(limit), cmocka_unit_test(stale_markers), cmocka_unit_test(removed_rules),
-		cmocka_unit_test(reload_keeps_state), cmocka_unit_test(slots), cmocka_unit_test(clock_set_back), cmocka_unit_test(storage_fails),
+		cmocka_unit_test(reload_keeps_state), cmocka_unit_test(slots), cmocka_unit_test(many_equal_rules), cmocka_unit_test(who_looks_does_not_stop_reloads),
+		 cmocka_unit_test(clock_set_back), cmocka_unit_test(storage_fails),
 	};
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include "rules/group.h"
 
 #define LOOK_AGAIN_MS 1000 /* the wall clock may be set */
+#define GRACE_NS INT64_C(2000000000) /* a reload waits that long for what runs, then it is cut off */
 
 /* ---- when ---- */
 
@@ -20,10 +21,27 @@ static int64_t due_slot(const struct group *g, int64_t now_ms, int64_t *ret_miss
 	return g->next_ms + *ret_missed * interval;
 }
 
+/* It takes long, or nobody knows yet. */
+static bool is_slow(const struct group *g, int64_t now_ns)
+{
+	return g->took_ns < 0 || g->took_ns > GROUP_SLOW_NS || (g->running && now_ns - g->began_ns > GROUP_SLOW_NS);
+}
+
+/* Whether slow groups have all threads but those that are left to quick ones. */
+static bool slow_are_many(const struct rules *m, int64_t now_ns)
+{
+	unsigned most = m->o.max_concurrent - MAX(m->o.max_concurrent / 4, m->o.max_concurrent > 1), n = 0;
+	for (size_t i = 0; i < m->groups.n; i++)
+		n += m->groups.v[i]->running && is_slow(m->groups.v[i], now_ns);
+	return n >= most;
+}
+
 /* Under m->lock. NULL: nothing is due; *ret_next is when something is. */
 static struct group *take_due(struct rules *m, int64_t now_ms, int64_t *ret_next)
 {
 	struct group *first = NULL;
+	int64_t now_ns = clock_mono_ns();
+	bool only_quick = slow_are_many(m, now_ns);
 	*ret_next = INT64_MAX;
 	for (size_t i = 0; i < m->groups.n; i++) {
 		struct group *g = m->groups.v[i];
@@ -31,7 +49,7 @@ static struct group *take_due(struct rules *m, int64_t now_ms, int64_t *ret_next
 			continue;
 		if (g->next_ms - now_ms > 2 * g->def->interval_ms) /* the clock was set back */
 			g->next_ms = group_slot(g, now_ms) + g->def->interval_ms;
-		if (!first || g->next_ms < first->next_ms)
+		if ((!first || g->next_ms < first->next_ms) && !(only_quick && g->took_ns > GROUP_SLOW_NS))
 			first = g;
 	}
 	if (!first)
@@ -43,7 +61,9 @@ static struct group *take_due(struct rules *m, int64_t now_ms, int64_t *ret_next
 static void run_group(struct rules *m, struct group *g, int64_t now_ms)
 {
 	int64_t missed, slot = due_slot(g, now_ms, &missed);
+	g->on_trial = g->took_ns < 0 && slow_are_many(m, clock_mono_ns());
 	g->running = true;
+	g->began_ns = clock_mono_ns();
 	g->next_ms = slot + g->def->interval_ms;
 	pthread_mutex_unlock(&m->lock);
 	if (missed) {
@@ -56,6 +76,7 @@ static void run_group(struct rules *m, struct group *g, int64_t now_ms)
 	group_evaluate(g, slot);
 	pthread_mutex_lock(&m->lock);
 	g->running = false;
+	g->took_ns = clock_mono_ns() - g->began_ns;
 	pthread_cond_broadcast(&m->wake);
 }
 
@@ -213,6 +234,7 @@ static void move_state(struct group *to, struct group *from)
 	to->resumed = from->resumed;
 	to->hold_until = from->hold_until;
 	to->evaluations = from->evaluations;
+	to->took_ns = from->took_ns;
 	to->evaluated_ms = from->evaluated_ms;
 	to->evaluation_ns = from->evaluation_ns;
 	to->shown_slot = from->shown_slot;
@@ -236,16 +258,28 @@ static void bury(struct rules *m, struct group *g, int64_t now_ms)
 	group_free(g);
 }
 
-static void wait_for(struct rules *m, struct group *g)
+/* Until it does not run any more; from that time on its rule's query is canceled, and those behind it are left out. */
+static void wait_for(struct rules *m, struct group *g, int64_t until_ns)
 {
+	const struct timespec until = { .tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000 };
 	g->leaving = true;
+	while (g->running && !g->cut) {
+		if (clock_mono_ns() < until_ns)
+			pthread_cond_timedwait(&m->wake, &m->lock, &until);
+		else
+			g->cut = true;
+	}
 	while (g->running)
 		pthread_cond_wait(&m->wake, &m->lock);
 }
 
+/* Under m->lock, which it gives up meanwhile. */
 static struct group *begin_group(struct rules *m, struct rules_config *c, const struct rule_group *def, int64_t now_ms)
 {
+	pthread_mutex_unlock(&m->lock); /* thousands of rules take their time; under m->apply groups stay what they are */
 	struct group *g = group_new(m, c, def);
+	pthread_mutex_lock(&m->lock);
+	g->took_ns = -1;
 	g->next_ms = group_slot(g, now_ms) + def->interval_ms;
 	g->restore = !m->applied && !m->o.no_restore;
 	for (size_t i = 0; i < def->n_rules; i++)
@@ -256,6 +290,7 @@ static struct group *begin_group(struct rules *m, struct rules_config *c, const 
 /* Under m->lock. */
 static void replace_groups(struct rules *m, struct rules_config *c, int64_t now_ms)
 {
+	int64_t until_ns = clock_mono_ns() + GRACE_NS;
 	VEC(struct group *) groups = { 0 }, gone = { 0 };
 	for (size_t i = 0; i < c->n_groups; i++) {
 		const struct rule_group *def = &c->groups[i];
@@ -266,7 +301,7 @@ static void replace_groups(struct rules *m, struct rules_config *c, int64_t now_
 		}
 		struct group *g = begin_group(m, c, def, now_ms);
 		if (old) {
-			wait_for(m, old);
+			wait_for(m, old, until_ns);
 			group_settle(old);
 			move_state(g, old);
 		}
@@ -281,12 +316,13 @@ static void replace_groups(struct rules *m, struct rules_config *c, int64_t now_
 			vec_push(&gone, g);
 	}
 	for (size_t i = 0; i < gone.n; i++)
-		wait_for(m, gone.v[i]);
+		wait_for(m, gone.v[i], until_ns);
 	vec_free(&m->groups);
 	m->groups.v = groups.v;
 	m->groups.n = groups.n;
 	m->groups.cap = groups.cap;
-	while (m->readers)
+	unsigned before = m->generation++ & 1; /* who begins to look now sees the new ones */
+	while (m->readers[before])
 		pthread_cond_wait(&m->wake, &m->lock);
 	for (size_t i = 0; i < gone.n; i++)
 		bury(m, gone.v[i], now_ms);
@@ -364,6 +400,8 @@ void rules_stop(struct rules *m)
 		return;
 	pthread_mutex_lock(&m->lock);
 	m->stopping = true;
+	for (size_t i = 0; i < m->groups.n; i++)
+		m->groups.v[i]->cut = true;
 	pthread_cond_broadcast(&m->wake);
 	pthread_mutex_unlock(&m->lock);
 	for (size_t i = 0; i < m->threads.n; i++)

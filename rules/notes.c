@@ -18,6 +18,9 @@
 #define VERSION 1
 #define REWRITE_MS (24 * INT64_C(3600000)) /* storage forgets what nobody writes for a month */
 #define ANNOTATIONS_MAX 32768
+/* Of all notes that storage takes, alerts may have half: others need theirs. */
+#define NOTED_MAX (SINK_NOTES_MAX / 2)
+#define NOTED_MAX_BYTES (SINK_NOTES_MAX_BYTES / 2)
 
 /* ---- writing ---- */
 
@@ -74,12 +77,34 @@ static void alert_key(struct buf *b, const struct group *g, const struct live_ru
 	buf_be64(b, hash);
 }
 
+/* Of so many bytes from now on. false: there is no room, it has none now. */
+static bool count_note(struct rules *m, struct live_alert *a, size_t bytes)
+{
+	size_t n = atomic_fetch_add(&m->n_noted, !a->note_bytes) + !a->note_bytes;
+	size_t all = atomic_fetch_add(&m->noted_bytes, bytes - a->note_bytes) + bytes - a->note_bytes;
+	bool has_place = a->note_bytes != 0;
+	a->note_bytes = bytes;
+	if (has_place ? all <= NOTED_MAX_BYTES / 4 * 5 : n <= NOTED_MAX && all <= NOTED_MAX_BYTES)
+		return true;
+	atomic_fetch_sub(&m->n_noted, 1);
+	atomic_fetch_sub(&m->noted_bytes, bytes);
+	a->note_bytes = 0;
+	return false;
+}
+
+static void uncount_note(struct rules *m, const struct live_alert *a)
+{
+	atomic_fetch_sub(&m->n_noted, a->note_bytes != 0);
+	atomic_fetch_sub(&m->noted_bytes, a->note_bytes);
+}
+
 void notes_forget(struct round *r, const struct live_rule *rule, const struct live_alert *a)
 {
 	struct buf key = { 0 };
 	if (a->noted_at && keeps_notes(r->g->m)) {
 		alert_key(&key, r->g, rule, a->hash);
 		put_note(r, buf_view(&key), VIEW(""));
+		uncount_note(r->g->m, a);
 	}
 	buf_free(&key);
 }
@@ -91,9 +116,16 @@ static void write_alert(struct round *r, const struct live_rule *rule, struct li
 		return;
 	alert_key(&key, r->g, rule, a->hash);
 	alert_note_encode(a, &value);
-	put_note(r, buf_view(&key), buf_view(&value));
-	a->changed = false;
-	a->noted_at = r->slot_ms;
+	if (value.len <= SINK_NOTE_VALUE_MAX && count_note(r->g->m, a, key.len + value.len)) {
+		put_note(r, buf_view(&key), buf_view(&value));
+		a->changed = false;
+		a->noted_at = r->slot_ms;
+	} else { /* one that storage refused would take the others with it; none is better than a wrong one */
+		r->without_note++;
+		notes_forget(r, rule, a);
+		a->note_bytes = 0;
+		a->noted_at = 0;
+	}
 	buf_free(&key);
 	buf_free(&value);
 }
@@ -128,6 +160,10 @@ void notes_group(struct round *r)
 {
 	struct group *g = r->g;
 	bool running = false, alerting = false;
+	if (r->without_note != g->without_note && r->without_note)
+		LOG_WARN("msg", "the state of alerts is too large to be stored, or there are too many: after a restart these begin anew",
+			 "group", g->metric_name, "alerts", LOG_NUM(r->without_note));
+	g->without_note = r->without_note;
 	for (size_t i = 0; i < g->def->n_rules; i++) {
 		alerting |= g->rules[i].rule->alerting;
 		for (size_t k = 0; k < g->rules[i].alerts.n; k++)
@@ -148,6 +184,7 @@ void notes_bury(struct group *g)
 			struct buf key = { 0 };
 			alert_key(&key, g, &g->rules[i], g->rules[i].alerts.v[k]->hash);
 			vec_push(&notes, (struct sink_note){ .key = buf_view(&key), .value = VIEW("") });
+			uncount_note(g->m, g->rules[i].alerts.v[k]);
 		}
 	const struct sink_batch batch = { .notes = notes.v, .n_notes = notes.n };
 	if (notes.n && g->m->o.sink->append(g->m->o.sink, &batch, NULL, &e))
@@ -283,13 +320,14 @@ static bool read_group(struct group *g, const struct sink_note *n)
 	return true;
 }
 
-static bool read_alert(struct live_rule *rule, const struct sink_note *n)
+static bool read_alert(struct rules *m, struct live_rule *rule, const struct sink_note *n)
 {
 	struct live_alert *a = rule->rule->alerting ? alert_note_decode(n->value) : NULL;
 	if (!a)
 		return false;
 	a->restored = true;
 	a->noted_at = n->t_ms;
+	count_note(m, a, n->key.len + n->value.len);
 	if (a->last_sent == a->fired_at || a->last_sent == a->resolved_at)
 		a->last_sent = 0; /* it was noted before it was sent, and may not have been */
 	vec_push(&rule->alerts, a);
@@ -309,7 +347,7 @@ static bool read_note(struct rules *m, const struct sink_note *n)
 		return false;
 	if (b.p == b.end)
 		return rule->rule->delta && get_time(n->value, &rule->delta.next_slot);
-	return read_alert(rule, n);
+	return read_alert(m, rule, n);
 }
 
 static void on_note(void *arg, const struct sink_note *n)

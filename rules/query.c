@@ -2,15 +2,15 @@
 /* Asks the engine what a rule wants to know, in the places that rules have there, sharing what rules of one time have in common. */
 #include "rules/group.h"
 
-const atomic_bool *rules_canceled(const struct rules *m)
+const atomic_bool *rules_canceled(const struct group *g)
 {
-	return m->o.canceled ? m->o.canceled : &m->stopping;
+	return g->m->o.canceled ? g->m->o.canceled : &g->cut;
 }
 
 static int query(struct round *r, struct live_rule *rule, int64_t t_ms, bool profiles, struct promql_result *ret, struct err *e)
 {
 	struct rules *m = r->g->m;
-	const struct promql_params p = { .asker = PROMQL_RULES, .shared = t_ms == r->t_ms ? r->shared : NULL, .canceled = rules_canceled(m),
+	const struct promql_params p = { .asker = PROMQL_RULES, .shared = t_ms == r->t_ms ? r->shared : NULL, .canceled = rules_canceled(r->g),
 					 .profiles = profiles };
 	int rc = promql_instant(m->o.engine, rule->rule->expr, t_ms, &p, ret, e);
 	if (rc)

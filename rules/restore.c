@@ -64,7 +64,7 @@ static void restore_alert(const struct rules *m, struct live_alert *a, const str
 static int restore_rule(struct group *g, struct live_rule *rule, struct source_view *view, int64_t now_ms, struct err *e)
 {
 	const struct rules *m = g->m;
-	const struct source_limits lim = { .deadline_mono_ns = clock_mono_ns() + LONGEST_NS, .canceled = &m->stopping };
+	const struct source_limits lim = { .deadline_mono_ns = clock_mono_ns() + LONGEST_NS, .canceled = &g->cut };
 	struct state_series s = { .view = view, .lim = &lim };
 	int rc = select_series(&s, rule->rule, now_ms - m->o.outage_tolerance_ms, now_ms, e);
 	for (size_t i = 0; i < rule->alerts.n && !rc; i++) {

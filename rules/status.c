@@ -97,7 +97,8 @@ static void groups(struct status_rules *s, bool with_alerts, bool (*show)(void *
 	struct rules *m = (struct rules *)(void *)s;
 	VEC(struct group *) all = { 0 };
 	pthread_mutex_lock(&m->lock);
-	m->readers++;
+	unsigned at = m->generation & 1;
+	m->readers[at]++;
 	for (size_t i = 0; i < m->groups.n; i++)
 		vec_push(&all, m->groups.v[i]);
 	pthread_mutex_unlock(&m->lock);
@@ -107,7 +108,7 @@ static void groups(struct status_rules *s, bool with_alerts, bool (*show)(void *
 		;
 	vec_free(&all);
 	pthread_mutex_lock(&m->lock);
-	m->readers--;
+	m->readers[at]--;
 	pthread_cond_broadcast(&m->wake);
 	pthread_mutex_unlock(&m->lock);
 }

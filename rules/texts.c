@@ -34,7 +34,7 @@ static int query(void *arg, struct view expr, int64_t t_ms, struct template_vect
 {
 	struct round *r = arg;
 	struct promql_result q;
-	const struct promql_params p = { .asker = PROMQL_RULES, .shared = t_ms == r->t_ms ? r->shared : NULL, .canceled = rules_canceled(r->g->m) };
+	const struct promql_params p = { .asker = PROMQL_RULES, .shared = t_ms == r->t_ms ? r->shared : NULL, .canceled = rules_canceled(r->g) };
 	int rc = promql_instant(r->g->m->o.engine, expr, t_ms, &p, &q, e);
 	if (rc)
 		return rc;
@@ -57,8 +57,8 @@ struct view texts_expand(const struct rule_text *x, const struct texts_env *env,
 		return x->text;
 	const struct template_env te = { .labels = env->labels, .value = env->value, .external_labels = r->g->config->external_labels,
 					 .external_url = view_of(r->g->m->external_url), .t_ms = r->t_ms, .query = query, .query_arg = r,
-					 .canceled = rules_canceled(r->g->m) };
-	if (template_expand_text(x->parsed, &te, &out, &e) && !r->g->m->o.aside)
+					 .canceled = rules_canceled(r->g) };
+	if (template_expand_text(x->parsed, &te, &out, &e) && !r->g->m->o.aside && !r->failed_texts++) /* the others of a rule are much alike */
 		LOG_WARN("msg", "expanding an alert's template failed", "group", r->g->metric_name, "err", e.msg);
 	struct view v = arena_view(a, buf_view(&out));
 	buf_free(&out);

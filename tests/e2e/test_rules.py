@@ -53,6 +53,25 @@ def test_a_bad_file_changes_nothing(env):
     wait_until("the reload worked", lambda: server.metrics()["pyrrha_config_last_reload_successful"] == 1)
 
 
+def test_slow_groups_beside_quick_ones(env):
+    """Groups whose rules take long do not hold up the others; a reload without them does not wait for the last of their rules."""
+    slow = "sum(sum_over_time(sin(vector(time()))[30d:1s]))"
+    env.path("rules-slow.yml", "groups:\n" + "".join(f"- name: slow{g}\n  rules:\n" + "".join(
+        f"  - {{record: s, expr: '{slow} + {g * 1000 + i}'}}\n" for i in range(100)) for g in range(6)))
+    server = rules_server(env, "groups: [{name: quick, rules: [{record: one, expr: 'vector(time())'}]}]")
+    wait_until("the quick one was evaluated", lambda: server.value("one"), 30)
+    time.sleep(12)
+    seen = sum(len(s) for _, s in samples(server, "one[10s]"))
+    check(seen >= 7, f"{seen} of 10 slots were evaluated")
+    os.remove(env.path("rules-slow.yml", ""))
+    began = time.time()
+    server.p.send_signal(1)
+    env.path("rules-new.yml", "groups: [{name: new, rules: [{record: new, expr: '1'}]}]")
+    server.p.send_signal(1)
+    wait_until("the new rules are there", lambda: server.value("new"), 30)
+    check(time.time() - began < 20, f"the reload took {time.time() - began} s")
+
+
 def check_alert(server, wait_s, end):
     """Of one alert's series: it fires once, after it was seen pending for long enough, and became active once."""
     pending = [t for _, s in samples(server, 'ALERTS{alertname="A",alertstate="pending"}[1h]') for t, v in s]
