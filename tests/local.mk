@@ -29,6 +29,12 @@ STARTER_RULES = deploy/rules/cpu.yml deploy/rules/heap.yml deploy/rules/health.y
 EXTRA_DIST += $(STARTER_RULES) deploy/rules/tests/cpu.yml deploy/rules/tests/heap.yml deploy/rules/tests/health.yml \
   deploy/rules/rules_test.sh docs/runbooks.md
 TESTS += deploy/rules/rules_test.sh
+if HAVE_CMOCKA
+check_PROGRAMS += starter_rules_test
+TESTS += starter_rules_test
+starter_rules_test_SOURCES = tests/statistics/starter_rules_test.c rules/testkit.h
+starter_rules_test_LDADD = $(RULES_LIBS) $(PPROF_LIBS) $(CMOCKA_LIBS)
+endif
 EXTRA_DIST += $(E2E) tests/tsan.supp tests/kernels/run tests/kernels/init tests/kernels/kernel_fixture.c tests/kernels/dropcaps.c \
   tests/kernels/silent.c tests/kernels/silent_program.c
 
