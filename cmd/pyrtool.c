@@ -23,6 +23,7 @@ static const struct tool_command commands[] = {
 	{ "check config", "FILE...", "reads configuration files as the server would", tool_check_config },
 	{ "check service-discovery", "FILE JOB", "what a job finds: its targets before and after relabelling, as JSON", tool_check_discovery },
 	{ "check rules", "[FILE...]", "reads rule files, or standard input, as the server would; flags and exit codes as promtool's", tool_check_rules },
+	{ "rules backfill", "FILE...", "has a server evaluate recording rules over its past", tool_backfill_rules },
 	{ "rules try", "FILE...", "tells when alerts would have been pending and firing, over the past of a server", tool_try_rules },
 	{ "test rules", "FILE...", "runs unit tests of rules, promtool's files", tool_test_rules },
 	{ "test language", "FILE...", "runs tests of the language, Prometheus's format included", tool_test_language },

@@ -26,6 +26,7 @@ int tool_merge(int argc, char **argv);
 int tool_check_config(int argc, char **argv);
 int tool_check_discovery(int argc, char **argv);
 int tool_check_rules(int argc, char **argv);
+int tool_backfill_rules(int argc, char **argv);
 int tool_try_rules(int argc, char **argv);
 int tool_test_rules(int argc, char **argv);
 int tool_test_language(int argc, char **argv);

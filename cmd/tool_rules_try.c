@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pyrtool rules try: a server evaluates rule files over its past, and tells what their alerts would have done. */
+/* pyrtool rules try and backfill: a server evaluates rule files over its past, and tells what their alerts would have done; or stores
+ * what they record, a part of the time after the other. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,22 +62,33 @@ static int print_alerts(const json_t *answer)
 	return status;
 }
 
+/* The answer about a file, from start on; NULL: it was told what is wrong. */
+static json_t *ask_file(const char *name, const char *path, const struct try_question *q, const char *start, const char *api, struct buf *ret_body)
+{
+	struct buf text = { .max = CONFIG_MAX_BYTES }, form = { 0 };
+	struct err e = { 0 };
+	json_t *answer = NULL;
+	if (buf_read_file(&text, path, &e)) {
+		tool_fail(name, &e);
+	} else {
+		buf_putc(&text, 0);
+		tool_put_param(&form, "rules", text.ptr);
+		tool_put_param(&form, "name", path);
+		if (*start)
+			tool_put_param(&form, "start", start);
+		if (*q->end)
+			tool_put_param(&form, "end", q->end);
+		answer = tool_ask(name, q->url, api, &form, TIMEOUT_MS, ret_body);
+	}
+	buf_free(&text);
+	buf_free(&form);
+	return answer;
+}
+
 static int try_file(const char *path, const struct try_question *q)
 {
-	struct buf text = { .max = CONFIG_MAX_BYTES }, form = { 0 }, body = { 0 };
-	struct err e = { 0 };
-	if (buf_read_file(&text, path, &e)) {
-		buf_free(&text);
-		return tool_fail("rules try", &e);
-	}
-	buf_putc(&text, 0);
-	tool_put_param(&form, "rules", text.ptr);
-	tool_put_param(&form, "name", path);
-	if (*q->start)
-		tool_put_param(&form, "start", q->start);
-	if (*q->end)
-		tool_put_param(&form, "end", q->end);
-	json_t *answer = tool_ask("rules try", q->url, "/api/v1/rules/try", &form, TIMEOUT_MS, &body);
+	struct buf body = { 0 };
+	json_t *answer = ask_file("rules try", path, q, q->start, "/api/v1/rules/try", &body);
 	int status = TOOL_FAILED;
 	if (answer && q->as_json)
 		status = tool_print(&body) == TOOL_OK && puts("") >= 0 ? TOOL_OK : TOOL_FAILED;
@@ -85,9 +97,56 @@ static int try_file(const char *path, const struct try_question *q)
 		status = print_alerts(answer);
 	}
 	json_decref(answer);
-	buf_free(&text);
-	buf_free(&form);
 	buf_free(&body);
+	return status;
+}
+
+/* Part after part, with a line of progress for each. */
+static int backfill_file(const char *path, const struct try_question *q)
+{
+	long long written = 0, there = 0, refused = 0;
+	char start[RFC3339_LEN];
+	snprintf(start, sizeof start, "%s", q->start);
+	for (bool more = true; more;) {
+		struct buf body = { 0 };
+		json_t *answer = ask_file("rules backfill", path, q, start, "/api/v1/admin/rules/backfill", &body);
+		const json_t *data = json_object_get(answer, "data");
+		buf_free(&body);
+		if (!answer)
+			return TOOL_FAILED;
+		tool_put_notes(answer);
+		written += json_integer_value(json_object_get(data, "written"));
+		there += json_integer_value(json_object_get(data, "there"));
+		refused += json_integer_value(json_object_get(data, "refused"));
+		more = *text_of(data, "next") != 0;
+		snprintf(start, sizeof start, "%s", text_of(data, "next"));
+		json_decref(answer);
+		if (more)
+			fprintf(stderr, "%s: up to %s, %lld samples written\n", path, start, written);
+	}
+	printf("%s: %lld samples written, %lld were there already, %lld refused\n", path, written, there, refused);
+	return refused ? TOOL_FAILED : TOOL_OK;
+}
+
+int tool_backfill_rules(int argc, char **argv)
+{
+	struct try_question q = { "http://127.0.0.1:7070", "", "" };
+	struct opt flags[] = {
+		{ "url", OPT_STRING, &q.url, "<url>", "The server; it runs with --web.enable-admin-api." },
+		{ "start", OPT_STRING, &q.start, "<time>", "RFC 3339 or Unix seconds." },
+		{ "end", OPT_STRING, &q.end, "<time>", "RFC 3339 or Unix seconds." },
+	};
+	int words, status = TOOL_OK;
+	int64_t t_ms;
+	if (!tool_flags(tool_command("rules backfill"), flags, ARRAY_LEN(flags), argc, argv, &words, &status))
+		return status;
+	if (!words || strlen(q.start) >= RFC3339_LEN || !clock_parse_time_ms(view_of(q.start), &t_ms) || !clock_parse_time_ms(view_of(q.end), &t_ms)) {
+		fprintf(stderr, "pyrtool rules backfill: a rule file, --start and --end are needed; times are RFC 3339 or Unix seconds\n");
+		return TOOL_USAGE;
+	}
+	status = TOOL_OK;
+	for (int i = 1; i <= words && status == TOOL_OK; i++)
+		status = backfill_file(argv[i], &q);
 	return status;
 }
 

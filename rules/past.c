@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules that are tried: a file is evaluated over the past, slot after slot, by a manager of its own over an overlay, and what its
- * alerts do is written down. One at a time, with an engine beside that of the server: nobody waits for it. */
+ * alerts do is written down. Rules that record the past: the same, into the storage. One at a time, with an engine beside that of the server: nobody waits for it. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -8,6 +8,7 @@
 #include "rules/group.h"
 #include "rules/overlay.h"
 
+#define LONGEST_GAP_MS 3600000 /* a group of a longer interval does not know what it wrote before the start */
 #define MAX_EVALUATIONS 2000000
 #define MAX_SAMPLES 10000000 /* 160 MB */
 #define MAX_ALERTS 10000
@@ -20,6 +21,9 @@ struct tried_rule {
 };
 
 struct trial {
+	struct sink sink;            /* first. What is recorded goes to the storage */
+	struct sink *storage;
+	struct commits commits;      /* of the storage; the error of any of them */
 	const struct past_question *q;
 	struct rules_config *config;
 	struct tried_rule **rules;   /* by group and rule */
@@ -128,6 +132,63 @@ static bool look(void *arg, const struct status_rule_group *g)
 	return true;
 }
 
+/* ---- what is recorded ---- */
+
+struct way {
+	struct trial *t;
+	void (*done)(void *arg, const struct err *e);
+	void *arg;
+};
+
+static void on_stored(void *arg, const struct err *e)
+{
+	struct way *w = arg;
+	pthread_mutex_lock(&w->t->commits.lock);
+	if (e->code)
+		w->t->commits.error = *e;
+	pthread_mutex_unlock(&w->t->commits.lock);
+	if (w->done)
+		w->done(w->arg, e);
+	free(w);
+}
+
+/* Floats alone, from the start on: notes are those of the rules at work. */
+static int store(struct sink *s, const struct sink_batch *b, struct sink_result *ret, struct err *e)
+{
+	struct trial *t = (struct trial *)(void *)s;
+	const struct err none = { 0 };
+	struct sink_result r = { 0 };
+	if (t->slot < t->q->start_ms || !b->n_floats) {
+		if (b->done)
+			b->done(b->done_arg, &none);
+		return 0;
+	}
+	struct way *w = NEW(struct way);
+	*w = (struct way){ t, b->done, b->done_arg };
+	const struct sink_batch out = { .floats = b->floats, .n_floats = b->n_floats, .done = on_stored, .done_arg = w };
+	int rc = t->storage->append(t->storage, &out, &r, e);
+	if (rc) {
+		t->commits.error = *e;
+		free(w);
+		return rc;
+	}
+	t->answer.written += r.floats;
+	t->answer.there += r.duplicates;
+	t->answer.refused += r.too_old + r.too_new + r.over_series_limit;
+	if (ret)
+		*ret = r;
+	return 0;
+}
+
+/* What a group wrote in the slot before the start tells which series end: so that parts of a time are as the whole. */
+static int64_t begin_before(const struct trial *t)
+{
+	int64_t longest = 0;
+	for (size_t g = 0; g < t->config->n_groups && t->q->record; g++)
+		longest = MAX(longest, MIN(t->config->groups[g].interval_ms, LONGEST_GAP_MS));
+	return MAX(t->q->start_ms - longest, 1);
+}
+
 /* ---- the evaluation ---- */
 
 static int check_time(const struct trial *t, int64_t deadline_ns, struct err *e)
@@ -145,14 +206,17 @@ static int step_through(struct trial *t, struct rules *m, struct err *e)
 {
 	int64_t deadline_ns = clock_mono_ns() + t->q->timeout_ms * 1000000, next;
 	struct status_rules *s = rules_status(m);
-	rules_step(m, t->q->start_ms - 1); /* the groups begin after it */
+	rules_step(m, begin_before(t) - 1); /* the groups begin after it */
 	int rc = rules_apply(m, t->config, e);
-	for (next = rules_step(m, t->q->start_ms - 1); !rc && next <= t->q->end_ms;) {
+	for (next = rules_step(m, begin_before(t) - 1); !rc && next <= t->q->end_ms;) {
 		t->slot = next;
 		next = rules_step(m, t->slot);
 		s->groups(s, true, look, t);
-		rc = check_time(t, deadline_ns, e);
+		if (t->q->record && t->slot >= t->q->start_ms && clock_mono_ns() >= deadline_ns)
+			break;
+		rc = check_time(t, t->q->record ? INT64_MAX : deadline_ns, e);
 	}
+	t->answer.next_ms = t->q->record && next <= t->q->end_ms ? next : 0;
 	return rc;
 }
 
@@ -193,6 +257,28 @@ static int try_over(struct trial *t, struct rules *m, const struct overlay_hidde
 	return rc;
 }
 
+static int record_all(struct trial *t, struct rules *m, struct err *e)
+{
+	const struct rules_options o = { .engine = promql_engine_beside(m->o.engine, m->o.source), .source = m->o.source, .sink = &t->sink,
+					 .external_url = m->external_url, .late_ms = -1, .manual = true, .no_restore = true, .aside = true,
+					 .canceled = t->q->canceled };
+	struct rules *own = NULL;
+	t->sink.append = store;
+	t->storage = m->o.sink;
+	pthread_mutex_init(&t->commits.lock, NULL);
+	int rc = rules_new(&own, &o, e);
+	if (!rc)
+		rc = step_through(t, own, e);
+	rules_free(own); /* all of it is durable, or has failed */
+	promql_engine_free(o.engine);
+	if (!rc && t->commits.error.code) {
+		*e = t->commits.error;
+		rc = -(int)e->code;
+	}
+	pthread_mutex_destroy(&t->commits.lock);
+	return rc;
+}
+
 /* What the rules write. */
 static int try_all(struct trial *t, struct rules *m, struct err *e)
 {
@@ -223,13 +309,29 @@ static bool anyone_reads(const struct rules_config *c, const struct rule *what)
 	return false;
 }
 
+static struct view base_of(struct view path)
+{
+	const char *slash = memrchr(path.ptr, '/', path.len);
+	return slash ? view_make(slash + 1, (size_t)(path.ptr + path.len - slash) - 1) : path;
+}
+
+/* The server's group of that name, in a file of that name: its slots are those of this one. */
+static void take_slots(struct rule_group *def, const struct rules_config *like)
+{
+	for (size_t i = 0; like && i < like->n_groups; i++)
+		if (view_eq(like->groups[i].name, def->name) && view_eq(base_of(like->groups[i].file), base_of(def->file))) {
+			def->file = like->groups[i].file;
+			return;
+		}
+}
+
 /* Stacks are not kept aside: rules that record them are left out, and what is stored of them is seen. */
-static void leave_out_profiles(struct trial *t)
+static void leave_out(struct trial *t, const struct rules_config *like)
 {
 	for (size_t g = 0; g < t->config->n_groups; g++)
 		for (size_t i = 0; i < t->config->groups[g].n_rules; i++) {
 			const struct rule *x = &t->config->groups[g].rules[i];
-			if (!x->profiles || !anyone_reads(t->config, x))
+			if (!x->profiles || (!t->q->record && !anyone_reads(t->config, x)))
 				continue;
 			char *text AUTOFREE = xasprintf("%.*s of group %.*s records profiles and is left out: rules that read it see what is stored",
 							VIEW_ARG(x->name), VIEW_ARG(t->config->groups[g].name));
@@ -240,9 +342,10 @@ static void leave_out_profiles(struct trial *t)
 		struct rule *rules = (struct rule *)def->rules;
 		size_t n = 0;
 		for (size_t i = 0; i < def->n_rules; i++)
-			if (!rules[i].profiles)
+			if (!rules[i].profiles && !(t->q->record && rules[i].alerting))
 				rules[n++] = rules[i];
 		def->n_rules = n;
+		take_slots(def, like);
 	}
 }
 
@@ -302,13 +405,13 @@ static int try_text(struct rules *m, const struct past_question *q, struct past_
 	int rc = read_rules(m, q, &t.config, &like, e);
 	arena_init(&t.answer.arena, ANSWER_BYTES);
 	if (!rc) {
-		leave_out_profiles(&t);
+		leave_out(&t, like);
 		rc = check_size(&t, e);
 		t.rules = xcalloc(t.config->n_groups + 1, sizeof *t.rules);
 		for (size_t g = 0; g < t.config->n_groups; g++)
 			t.rules[g] = xcalloc(t.config->groups[g].n_rules + 1, sizeof **t.rules);
 		if (!rc)
-			rc = try_all(&t, m, e);
+			rc = q->record ? record_all(&t, m, e) : try_all(&t, m, e);
 		if (!rc)
 			finish(&t, ret);
 		for (size_t g = 0; g < t.config->n_groups; g++)

@@ -18,7 +18,7 @@ static int ask(struct kit *k, const char *text, int64_t start_s, int64_t end_s, 
 {
 	static const atomic_bool never;
 	struct rules_past *p = rules_past(k->rules);
-	const struct past_question q = { view_of(text), VIEW("try.yml"), start_s * 1000, end_s * 1000, 60000, &never };
+	const struct past_question q = { view_of(text), VIEW("try.yml"), start_s * 1000, end_s * 1000, 60000, .canceled = &never };
 	return p->evaluate(p, &q, ret, e);
 }
 
@@ -82,6 +82,26 @@ static void later_rules_see_what_is_not_written(void **state)
 	kit_free(&k);
 }
 
+/* A file of the same name and a group of the same name: wherever the file lies, the slots are the server's. */
+static void slots_are_those_of_the_group(void **state)
+{
+	static const char text[] = "groups: [{name: a, interval: 1m, rules: [{alert: A, expr: 'vector(1)'}]}]";
+	static const atomic_bool never;
+	struct past_answer a;
+	struct kit k;
+	struct err e = { 0 };
+	(void)state;
+	kit_init(&k);
+	kit_rules(&k, text);
+	struct rules_past *p = rules_past(k.rules);
+	const struct past_question q = { view_of(text), VIEW("/some/where/r.yml"), 600000, 1200000, 60000, .canceled = &never };
+	assert_int_equal(p->evaluate(p, &q, &a, &e), 0);
+	assert_int_equal(a.n_alerts, 1);
+	assert_int_equal(a.alerts[0].active_at_ms, group_slot(k.rules->groups.v[0], 599999) + 60000);
+	arena_free(&a.arena);
+	kit_free(&k);
+}
+
 static void says_what_is_wrong(void **state)
 {
 	struct kit k;
@@ -105,6 +125,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tells_when_alerts_would_have_fired),
 		cmocka_unit_test(later_rules_see_what_is_not_written),
+		cmocka_unit_test(slots_are_those_of_the_group),
 		cmocka_unit_test(says_what_is_wrong),
 	};
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);

@@ -9,7 +9,7 @@
 
 #define STATUS_LIMIT 10
 
-static bool admin_allowed(struct httpd_request *rq, const struct web *w)
+bool admin_allowed(struct httpd_request *rq, const struct web *w)
 {
 	struct err e;
 	if (!w->o.enable_admin)

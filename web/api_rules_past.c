@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* POST /api/v1/rules/try: what the alerts of a rule file would have done. Nothing is written, so it needs no switch. */
+/* POST /api/v1/rules/try: what the alerts of a rule file would have done. Nothing is written, so it needs no switch.
+ * POST /api/v1/admin/rules/backfill: what its recording rules would have recorded, stored; a part at a time. */
 #include "base/clock.h"
 #include "model/rules_past.h"
 #include "web/answer.h"
 #include "web/internal.h"
 
 #define LONGEST_MS 600000
+#define PART_MS 5000
 
 static int read_past(const struct httpd_request *rq, struct past_question *q, struct err *e)
 {
@@ -73,5 +75,35 @@ void serve_rules_try(struct httpd_request *rq, void *arg)
 	buf_puts(b, "]}");
 	answer_end(rq, a.n_warnings ? a.warnings : &answer_truncated, a.n_warnings ? a.n_warnings : a.cut, a.cut && a.n_warnings ? &answer_truncated : NULL,
 		   a.cut && a.n_warnings);
+	arena_free(&a.arena);
+}
+
+void serve_rules_backfill(struct httpd_request *rq, void *arg)
+{
+	struct web *w = arg;
+	struct past_question q;
+	struct past_answer a;
+	struct err e = { 0 };
+	if (!admin_allowed(rq, w))
+		return;
+	int rc = w->past ? read_past(rq, &q, &e) : err_set(&e, ERR_UNAVAILABLE, "there are no rules");
+	q.record = true;
+	q.timeout_ms = MIN(q.timeout_ms, PART_MS);
+	if (!rc)
+		rc = w->past->evaluate(w->past, &q, &a, &e);
+	if (rc) {
+		answer_error(rq, &e);
+		return;
+	}
+	struct buf *b = answer_begin(rq);
+	buf_puts(b, "{");
+	json_field_count(b, "evaluations", a.evaluations);
+	json_field_count(b, "written", a.written);
+	json_field_count(b, "there", a.there);
+	json_field_count(b, "refused", a.refused);
+	if (a.next_ms)
+		put_time(b, "next", a.next_ms);
+	buf_putc(b, '}');
+	answer_end(rq, a.warnings, a.n_warnings, NULL, 0);
 	arena_free(&a.arena);
 }

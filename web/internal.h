@@ -73,6 +73,8 @@ void serve_profile_types(struct httpd_request *rq, void *arg);
 void serve_metadata(struct httpd_request *rq, void *arg);
 
 /* admin.c */
+/* False: it was answered that there is no administration, or no storage. */
+bool admin_allowed(struct httpd_request *rq, const struct web *w);
 void serve_delete_series(struct httpd_request *rq, void *arg);
 void serve_clean_tombstones(struct httpd_request *rq, void *arg);
 void serve_snapshot(struct httpd_request *rq, void *arg);
@@ -100,6 +102,7 @@ void serve_rules(struct httpd_request *rq, void *arg);
 void serve_alerts(struct httpd_request *rq, void *arg);
 
 /* api_rules_past.c */
+void serve_rules_backfill(struct httpd_request *rq, void *arg);
 void serve_rules_try(struct httpd_request *rq, void *arg);
 
 /* api_status.c */

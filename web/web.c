@@ -57,6 +57,7 @@ static const struct httpd_route routes[] = {
 	{ API "admin/tsdb/delete_series", HTTPD_POST | HTTPD_PUT, serve_delete_series, 0, LANE_CHANGE },
 	{ API "admin/tsdb/clean_tombstones", HTTPD_POST | HTTPD_PUT, serve_clean_tombstones, 0, LANE_CHANGE },
 	{ API "admin/tsdb/snapshot", HTTPD_POST | HTTPD_PUT, serve_snapshot, 0, LANE_CHANGE },
+	{ API "admin/rules/backfill", HTTPD_POST | HTTPD_PUT, serve_rules_backfill, 0, LANE_CHANGE },
 	{ "/api/{*}", HTTPD_ANY, serve_unknown_api },
 
 	/* The page: every address of its own is index.html. */

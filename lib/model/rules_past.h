@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What rules would have done: a rule file, evaluated over the past beside those at work. Nothing is written. */
+/* A rule file, evaluated over the past beside the rules at work: what its alerts would have done, and then nothing is written; or
+ * what its recording rules would have recorded, and that is. */
 #ifndef PYRRHA_MODEL_RULES_PAST_H
 #define PYRRHA_MODEL_RULES_PAST_H
 
@@ -12,7 +13,8 @@
 struct past_question {
 	struct view text, name;      /* the rule file, and what errors call it */
 	int64_t start_ms, end_ms;    /* slots from start up to and including end are evaluated */
-	int64_t timeout_ms;          /* above 0 */
+	int64_t timeout_ms;          /* above 0. Who records gets an answer of what was done by then */
+	bool record;                 /* the values of recording rules are stored; alerts are left out */
 	const atomic_bool *canceled;
 };
 
@@ -32,6 +34,8 @@ struct past_answer {
 	size_t n_alerts;
 	bool cut;                    /* there were more */
 	uint64_t evaluations;        /* of rules */
+	uint64_t written, there, refused; /* samples recorded; of stamps that there were; too old, or of too many series */
+	int64_t next_ms;             /* recording goes on from there; 0: it is done */
 	const struct view *warnings; /* rules that failed, or were left out */
 	size_t n_warnings;
 };

@@ -55,3 +55,33 @@ def test_profiles(env):
       {alert: Seen, expr: 'n > 0 and on (job) merge by (job) (cpu[10s])'}]}]"""
     status, out = try_rules(env, server, rules, "--start", str(time.time() - 60))
     check(status == 0 and '{alertname="Seen", job="echo"}' in out and "  firing " in out, out)
+
+
+def test_backfill(env):
+    env.path("rules-a.yml", "groups: [{name: g, interval: 30s, rules: [{record: r, expr: vector(1)}]}]")
+    config = "global: {scrape_interval: 1s}\nrule_files: ['rules-*.yml']\n"
+    server = Server(env, config, ["--web.enable-remote-write-receiver", "--web.enable-admin-api"])
+    end = int(time.time()) // 60 * 60 - 600
+    start = end - 1800
+    remote_write.load(server.url, [({"__name__": "load", "pod": p}, [((start + s) * 1000, float(s)) for s in range(0, until, 15)])
+                                   for p, until in (("a", 1800), ("b", 600))])
+    path = env.path("back.yml", """groups: [{name: g, interval: 30s, rules: [{record: pod_load, expr: load}, {record: all_load, expr: sum(pod_load)},
+      {alert: A, expr: 'load > 0'}]}]""")
+    words = [env.program("pyrtool"), "rules", "backfill", path, "--url", server.url, "--start"]
+
+    def recorded():
+        return {n: [(r["metric"], r["values"]) for r in server.query(f"{n}[1h]")["result"]]
+                for n in ("pod_load", "all_load", "ALERTS")}
+    status, out = run(words + [str(start + 900), "--end", str(end)], 60)
+    check(status == 0 and " 0 were there already, 0 refused" in out, out)
+    status, out = run(words + [str(start), "--end", str(end)], 60)
+    check(status == 0 and " 0 were there already" not in out, out)
+    first = recorded()
+    status, out = run(words + [str(start), "--end", str(end)], 60)
+    check(status == 0 and ": 0 samples written" in out and recorded() == first, out)
+    by_pod = {m["pod"]: [(float(t), float(v)) for t, v in s] for m, s in first["pod_load"]}
+    check(len(by_pod["a"]) == 60 and not first["ALERTS"] and len(first["all_load"][0][1]) == 60, str(first))
+    total = {float(t): float(v) for t, v in first["all_load"][0][1]}
+    for t, v in by_pod["a"]:
+        check(total[t] == v + dict(by_pod["b"]).get(t, 0), f"the later rule saw the earlier one at {t}: {total[t]}")
+        check(v == (t - start) // 15 * 15, f"{v} at {t}")
