@@ -7,6 +7,7 @@
 #include "config/config_top.h"
 #include "rules/group.h"
 #include "rules/overlay.h"
+#include "rules/rule_file.h"
 
 #define LONGEST_GAP_MS 3600000 /* a group of a longer interval does not know what it wrote before the start */
 #define MAX_EVALUATIONS 2000000
@@ -344,6 +345,8 @@ static void leave_out(struct trial *t, const struct rules_config *like)
 		for (size_t i = 0; i < def->n_rules; i++)
 			if (!rules[i].profiles && !(t->q->record && rules[i].alerting))
 				rules[n++] = rules[i];
+			else
+				rule_release(&rules[i]);
 		def->n_rules = n;
 		take_slots(def, like);
 	}

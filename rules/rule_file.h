@@ -22,4 +22,7 @@ void rule_file_read(struct rule_files *f, const struct config_tree *t, const cha
 /* A problem: e's message has its place. */
 void rule_file_problem(struct rule_files *f, const struct err *e);
 
+/* What a rule has beside the arena; who takes it out of its group has to. */
+void rule_release(const struct rule *r);
+
 #endif

@@ -49,7 +49,7 @@ struct rules_config *rules_config_ref(struct rules_config *c)
 	return c;
 }
 
-static void free_rule(const struct rule *r)
+void rule_release(const struct rule *r)
 {
 	promql_expr_free(r->parsed);
 	for (size_t i = 0; i < r->labels.n; i++)
@@ -64,7 +64,7 @@ void rules_config_unref(struct rules_config *c)
 		return;
 	for (size_t g = 0; g < c->n_groups; g++)
 		for (size_t i = 0; i < c->groups[g].n_rules; i++)
-			free_rule(&c->groups[g].rules[i]);
+			rule_release(&c->groups[g].rules[i]);
 	arena_free(&c->arena);
 	free(c);
 }
