@@ -133,10 +133,12 @@ int64_t group_slot(const struct group *g, int64_t now_ms)
 
 bool group_writes(struct group *g, struct labels l)
 {
-	bool is = false;
+	struct view name = labels_get(l, VIEW(LABEL_NAME));
+	bool is = false, state = view_eqs(name, "ALERTS") || view_eqs(name, "ALERTS_FOR_STATE");
 	pthread_mutex_lock(&g->lock);
 	for (size_t i = 0; i < g->def->n_rules && !is; i++)
-		is = label_sets_has(&g->rules[i].previous, l);
+		if (g->rules[i].rule->alerting ? state : view_eq(g->rules[i].rule->name, name))
+			is = label_sets_has(&g->rules[i].previous, l);
 	pthread_mutex_unlock(&g->lock);
 	return is;
 }

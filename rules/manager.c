@@ -92,20 +92,28 @@ static void orphan_free(struct orphan *o)
 static void end_orphan(struct rules *m, struct orphan *o)
 {
 	VEC(struct sink_float) floats = { 0 };
+	VEC(struct group *) groups = { 0 };
 	struct err e = { 0 };
+	unsigned at = m->generation & 1;
+	for (size_t i = 0; i < m->groups.n; i++)
+		vec_push(&groups, m->groups.v[i]);
+	m->readers[at]++;
+	pthread_mutex_unlock(&m->lock); /* thousands of series and groups take their time */
 	for (size_t i = 0; i < o->series.v.n; i++) {
 		bool written = false;
-		for (size_t g = 0; g < m->groups.n && !written; g++)
-			written = group_writes(m->groups.v[g], *o->series.v.v[i]);
+		for (size_t g = 0; g < groups.n && !written; g++)
+			written = group_writes(groups.v[g], *o->series.v.v[i]);
 		if (!written)
 			vec_push(&floats, (struct sink_float){ .labels = *o->series.v.v[i], .t_ms = o->t_ms, .v = value_from_bits(VALUE_STALE_BITS) });
 	}
 	const struct sink_batch b = { .floats = floats.v, .n_floats = floats.n };
-	pthread_mutex_unlock(&m->lock);
 	if (floats.n && m->o.sink->append(m->o.sink, &b, NULL, &e))
 		metric_add(&rules_metrics[M_DISCARDED], (double)floats.n);
 	pthread_mutex_lock(&m->lock);
+	m->readers[at]--;
+	pthread_cond_broadcast(&m->wake);
 	vec_free(&floats);
+	vec_free(&groups);
 	orphan_free(o);
 }
 
