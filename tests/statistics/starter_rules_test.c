@@ -422,7 +422,7 @@ static void quiet(void **state)
 	int days = is_long ? 10 : 1;
 	for (int d = 0; d < days; d++) {
 		struct world w;
-		int64_t first = is_long ? 0 : 600 * MINUTE, last = is_long ? DAY - MINUTE : 690 * MINUTE;
+		int64_t first = is_long ? 0 : 100 * MINUTE, last = is_long ? DAY - MINUTE : 190 * MINUTE;
 		world_open(&w);
 		for (size_t i = 0; i < 2 * ARRAY_LEN(cores); i++) {
 			struct container *c = vec_add(&w.containers);
