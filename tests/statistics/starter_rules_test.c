@@ -329,6 +329,13 @@ static void sample(struct stackacc *acc, const struct mix *m, double cpu_seconds
 
 /* ---- rises ---- */
 
+/* ./check exports the variable, empty. */
+static bool long_form(void)
+{
+	const char *v = getenv("PYRRHA_LONG");
+	return v && *v;
+}
+
 #define RUNS 100 /* in one world */
 
 struct outcome {
@@ -374,7 +381,7 @@ static void rises(void **state)
 {
 	(void)state;
 	struct outcome o = { 0 };
-	size_t runs = getenv("PYRRHA_LONG") ? 1000 : RUNS;
+	size_t runs = long_form() ? 1000 : RUNS;
 	for (size_t n = 0; n < runs; n += RUNS)
 		rises_of_world(&o);
 	print_message("%zu rises: %zu found within 15 minutes, after %.1f at the mean; %zu paged before it\n", runs, runs - o.late,
@@ -417,7 +424,7 @@ static void quiet(void **state)
 {
 	(void)state;
 	static const double cores[] = { 0.0002, 0.001, 0.005, 0.01, 0.03, 0.1, 0.2, 0.5, 1, 2 };
-	bool is_long = getenv("PYRRHA_LONG");
+	bool is_long = long_form();
 	size_t pages = 0, warnings = 0;
 	int days = is_long ? 10 : 1;
 	for (int d = 0; d < days; d++) {
