@@ -192,7 +192,12 @@ static void test_bounds(void **state)
 	int i = 0, rc = 0;
 	for (; !rc && i < 2000; i++) {
 		snprintf(key, sizeof key, "k%05d", i);
-		rc = append_notes(&k, &(struct sink_note){ view_of(key), { large, SINK_NOTE_VALUE_MAX }, k.now_ms }, 1, NULL, &e);
+		const struct sink_note n = { view_of(key), { large, SINK_NOTE_VALUE_MAX }, k.now_ms };
+		rc = append_notes(&k, &n, 1, NULL, &e);
+		if (rc) {
+			tsdb_flush(k.db); /* what is being committed may count twice for a moment */
+			rc = append_notes(&k, &n, 1, NULL, &e);
+		}
 	}
 	assert_int_equal(rc, -ERR_LIMIT);
 	assert_non_null(strstr(e.msg, "bytes"));
