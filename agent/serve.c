@@ -415,21 +415,21 @@ static const struct httpd_lane lanes[LANES] = {
 };
 
 static const struct httpd_route routes[] = {
-	{ "/", HTTPD_GET, serve_root, HTTPD_QUICK },
-	{ "/debug/pprof", HTTPD_GET | HTTPD_POST, serve_elsewhere, HTTPD_QUICK | HTTPD_RAW },
-	{ "/debug/pprof/", HTTPD_GET | HTTPD_POST, serve_index, HTTPD_QUICK | HTTPD_RAW },
-	{ "/debug/pprof/profile", HTTPD_GET | HTTPD_POST, serve_profile, 0, LANE_PROFILE },
-	{ "/debug/pprof/offcpu", HTTPD_GET | HTTPD_POST, serve_offcpu, 0, LANE_PROFILE },
-	{ "/debug/pprof/cmdline", HTTPD_GET | HTTPD_POST, serve_cmdline, HTTPD_QUICK | HTTPD_RAW },
-	{ "/debug/pprof/symbol", HTTPD_GET | HTTPD_POST, serve_symbol, HTTPD_RAW, LANE_FILES },
-	{ "/debug/pprof/{*}", HTTPD_GET | HTTPD_POST, serve_unknown, HTTPD_QUICK | HTTPD_RAW },
-	{ "/buildid/{id}/{kind}", HTTPD_GET, serve_build, 0, LANE_FILES },
-	{ "/metrics", HTTPD_GET, serve_metrics, HTTPD_QUICK },
-	{ "/targets.json", HTTPD_GET, serve_targets, HTTPD_QUICK },
-	{ "/-/healthy", HTTPD_GET, serve_healthy, HTTPD_QUICK | HTTPD_ANY_HOST },
-	{ "/-/ready", HTTPD_GET, serve_ready, HTTPD_QUICK | HTTPD_ANY_HOST },
-	{ "/-/reload", HTTPD_POST | HTTPD_PUT, serve_reload, HTTPD_QUICK },
-	{ "/{*}", HTTPD_GET | HTTPD_POST, serve_elsewhere, HTTPD_QUICK | HTTPD_RAW },
+	{ "/", HTTPD_GET, HTTPD_RIGHT_READ, serve_root, HTTPD_QUICK },
+	{ "/debug/pprof", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, serve_elsewhere, HTTPD_QUICK | HTTPD_RAW },
+	{ "/debug/pprof/", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, serve_index, HTTPD_QUICK | HTTPD_RAW },
+	{ "/debug/pprof/profile", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, serve_profile, 0, LANE_PROFILE },
+	{ "/debug/pprof/offcpu", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, serve_offcpu, 0, LANE_PROFILE },
+	{ "/debug/pprof/cmdline", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, serve_cmdline, HTTPD_QUICK | HTTPD_RAW },
+	{ "/debug/pprof/symbol", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, serve_symbol, HTTPD_RAW, LANE_FILES },
+	{ "/debug/pprof/{*}", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, serve_unknown, HTTPD_QUICK | HTTPD_RAW },
+	{ "/buildid/{id}/{kind}", HTTPD_GET, HTTPD_RIGHT_READ, serve_build, 0, LANE_FILES },
+	{ "/metrics", HTTPD_GET, HTTPD_RIGHT_READ, serve_metrics, HTTPD_QUICK },
+	{ "/targets.json", HTTPD_GET, HTTPD_RIGHT_READ, serve_targets, HTTPD_QUICK },
+	{ "/-/healthy", HTTPD_GET, HTTPD_RIGHT_NONE_NEEDED, serve_healthy, HTTPD_QUICK | HTTPD_ANY_HOST },
+	{ "/-/ready", HTTPD_GET, HTTPD_RIGHT_NONE_NEEDED, serve_ready, HTTPD_QUICK | HTTPD_ANY_HOST },
+	{ "/-/reload", HTTPD_POST | HTTPD_PUT, HTTPD_RIGHT_ADMIN, serve_reload, HTTPD_QUICK },
+	{ "/{*}", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, serve_elsewhere, HTTPD_QUICK | HTTPD_RAW },
 };
 
 static void make_boot_id(char out[33])

@@ -39,7 +39,8 @@ static void wait_for_cancel(struct httpd_request *rq, void *arg)
 }
 
 static const struct httpd_route routes[] = {
-	{ "/echo", HTTPD_GET | HTTPD_POST, echo }, { "/wait", HTTPD_GET, wait_for_cancel }, { "/quick", HTTPD_GET, quick, HTTPD_QUICK },
+	{ "/echo", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, echo }, { "/wait", HTTPD_GET, HTTPD_RIGHT_READ, wait_for_cancel },
+	{ "/quick", HTTPD_GET, HTTPD_RIGHT_READ, quick, HTTPD_QUICK },
 };
 
 static void wait_until(atomic_int *what, int n)
@@ -144,7 +145,9 @@ static void test_lanes(void **state)
 {
 	(void)state;
 	static const struct httpd_lane lanes[] = { { "fast", 1, 0, 0 }, { "slow", 1, 2, 0 } };
-	static const struct httpd_route two[] = { { "/wait", HTTPD_GET, wait_for_cancel, 0, 1 }, { "/echo", HTTPD_GET, echo } };
+	static const struct httpd_route two[] = {
+		{ "/wait", HTTPD_GET, HTTPD_RIGHT_READ, wait_for_cancel, 0, 1 }, { "/echo", HTTPD_GET, HTTPD_RIGHT_READ, echo },
+	};
 	static const char ask[] = "GET /wait?patience=300 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 	static const char patient[] = "GET /wait?patience=60000 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 	struct err e;
@@ -187,13 +190,31 @@ static void test_lanes(void **state)
 	httpd_stop(h, 0);
 }
 
+/* A route that does not say who may ask it is no open one: there is no server. */
+static void test_rights_are_said(void **state)
+{
+	(void)state;
+	static const struct httpd_route some[] = {
+		{ "/read", HTTPD_GET, HTTPD_RIGHT_READ, quick }, { "/forgotten", HTTPD_GET, 0, quick },
+	}, mixed[] = { { "/mixed", HTTPD_GET, HTTPD_RIGHT_ALL, quick } };
+	struct err e;
+	struct httpd *h = NULL;
+	const char *const listen[] = { "127.0.0.1:0" };
+	struct httpd_options o = { .listen = listen, .n_listen = 1, .routes = some, .n_routes = ARRAY_LEN(some) };
+	assert_int_not_equal(httpd_start(&h, &o, &e), 0);
+	assert_non_null(strstr(e.msg, "/forgotten"));
+	o.routes = mixed;
+	o.n_routes = 1;
+	assert_int_not_equal(httpd_start(&h, &o, &e), 0);
+}
+
 /* Who may ask what, on a listener of loopback. */
 static void test_strangers(void **state)
 {
 	(void)state;
 	static const struct httpd_route some[] = {
-		{ "/read", HTTPD_GET | HTTPD_POST, quick }, { "/page", HTTPD_GET, quick, HTTPD_QUICK },
-		{ "/change", HTTPD_POST, quick }, { "/-/healthy", HTTPD_GET, quick, HTTPD_ANY_HOST },
+		{ "/read", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, quick }, { "/page", HTTPD_GET, HTTPD_RIGHT_READ, quick, HTTPD_QUICK },
+		{ "/change", HTTPD_POST, HTTPD_RIGHT_READ, quick }, { "/-/healthy", HTTPD_GET, HTTPD_RIGHT_READ, quick, HTTPD_ANY_HOST },
 	};
 	static const struct { const char *head; int status; } cases[] = {
 		/* names */
@@ -266,7 +287,7 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_slots), cmocka_unit_test(test_lanes), cmocka_unit_test(test_strangers),
+		cmocka_unit_test(test_slots), cmocka_unit_test(test_lanes), cmocka_unit_test(test_rights_are_said), cmocka_unit_test(test_strangers),
 	};
 	return cmocka_run_group_tests(tests, NULL, teardown);
 }

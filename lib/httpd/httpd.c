@@ -336,11 +336,24 @@ static void make_slots(struct httpd *h)
 	}
 }
 
+/* A row that leaves its right out must not be one that is open to everybody. */
+static int check_rights(const struct httpd_options *o, struct err *e)
+{
+	for (size_t i = 0; i < o->n_routes; i++) {
+		unsigned right = o->routes[i].right;
+		if (right != HTTPD_RIGHT_NONE_NEEDED && right != HTTPD_RIGHT_READ && right != HTTPD_RIGHT_WRITE && right != HTTPD_RIGHT_ADMIN)
+			return err_set(e, ERR_INTERNAL, "the route %s does not say which right it needs", o->routes[i].path);
+	}
+	return 0;
+}
+
 int httpd_start(struct httpd **ret, const struct httpd_options *o, struct err *e)
 {
 	struct httpd *h = NEW(struct httpd);
 	httpd_metrics_register();
 	int rc = set_options(h, o, e);
+	if (!rc)
+		rc = check_rights(o, e);
 	for (size_t i = 0; !rc && i < o->n_listen; i++)
 		rc = httpd_listen_on(h, o->listen[i], e);
 	if (!rc && !h->listeners.n)

@@ -8,9 +8,9 @@
  * the connection (a half-close) has left, as with Go's net/http.
  *
  *	static const struct httpd_route routes[] = {
- *		{ "/metrics", HTTPD_GET, serve_metrics },
- *		{ "/api/v1/label/{name}/values", HTTPD_GET, serve_values },
- *		{ "/api/{*}", HTTPD_ANY, serve_unknown },
+ *		{ "/metrics", HTTPD_GET, HTTPD_RIGHT_READ, serve_metrics },
+ *		{ "/api/v1/label/{name}/values", HTTPD_GET, HTTPD_RIGHT_READ, serve_values },
+ *		{ "/-/reload", HTTPD_POST, HTTPD_RIGHT_ADMIN, serve_reload },
  *	};
  *	httpd_start(&h, &(struct httpd_options){ .routes = routes, ... }, e);
  *
@@ -39,9 +39,19 @@ enum httpd_route_flags {
 	HTTPD_ANY_HOST = 8, /* served under any name: nothing in it is worth a rebound one */
 };
 
+/* What a login must be allowed to do. No route is without one: httpd_start refuses a table that leaves it out. */
+enum httpd_right {
+	HTTPD_RIGHT_NONE_NEEDED = 1, /* not even a login */
+	HTTPD_RIGHT_READ = 2,
+	HTTPD_RIGHT_WRITE = 4,       /* adds data */
+	HTTPD_RIGHT_ADMIN = 8,       /* changes or ends the program, deletes data */
+	HTTPD_RIGHT_ALL = HTTPD_RIGHT_READ | HTTPD_RIGHT_WRITE | HTTPD_RIGHT_ADMIN
+};
+
 struct httpd_route {
 	const char *path;
 	unsigned methods;       /* one that leaves out GET changes something, and is refused to pages of other sites (origin.c) */
+	enum httpd_right right;
 	void (*handle)(struct httpd_request *rq, void *arg);
 	unsigned flags;
 	unsigned lane;          /* index of httpd_options.lanes */

@@ -98,15 +98,15 @@ static bool before(struct httpd_request *rq, void *arg)
 }
 
 static const struct httpd_route routes[] = {
-	{ "/echo", HTTPD_GET | HTTPD_POST, echo },
-	{ "/name/{name}/values", HTTPD_GET, segment },
-	{ "/large", HTTPD_GET, large },
-	{ "/wait", HTTPD_GET, wait_for_cancel },
-	{ "/quick", HTTPD_GET, quick, HTTPD_QUICK },
-	{ "/header", HTTPD_GET, refused },
-	{ "/asset", HTTPD_GET, send_asset, HTTPD_PAGE | HTTPD_QUICK },
-	{ "/api/{*}", HTTPD_ANY, segment },
-	{ "/file", HTTPD_GET, send_file },
+	{ "/echo", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, echo },
+	{ "/name/{name}/values", HTTPD_GET, HTTPD_RIGHT_READ, segment },
+	{ "/large", HTTPD_GET, HTTPD_RIGHT_READ, large },
+	{ "/wait", HTTPD_GET, HTTPD_RIGHT_READ, wait_for_cancel },
+	{ "/quick", HTTPD_GET, HTTPD_RIGHT_READ, quick, HTTPD_QUICK },
+	{ "/header", HTTPD_GET, HTTPD_RIGHT_READ, refused },
+	{ "/asset", HTTPD_GET, HTTPD_RIGHT_READ, send_asset, HTTPD_PAGE | HTTPD_QUICK },
+	{ "/api/{*}", HTTPD_ANY, HTTPD_RIGHT_READ, segment },
+	{ "/file", HTTPD_GET, HTTPD_RIGHT_READ, send_file },
 };
 
 static struct httpd *start(const char *listen_on, const char *prefix, struct err *e)
