@@ -5,7 +5,7 @@
 #ifndef PYRRHA_AGENT_CODE_FRAME_H
 #define PYRRHA_AGENT_CODE_FRAME_H
 
-#include "agent/eh_frame.h"
+#include "unwind/eh_frame.h"
 
 /* Rows, ascending, for the part of [lo, hi) that is code in [from, to), of which nothing else tells. A nonzero return of fn is
  * returned as it is. */

@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 #include "agent/debuginfod.h"
-#include "agent/elf_file.h"
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/queue.h"
 #include "base/thread.h"
 #include "base/vec.h"
+#include "elf/elf_file.h"
 
 #define JOBS_MAX 256
 

@@ -4,9 +4,9 @@
 #ifndef PYRRHA_AGENT_DEBUG_READER_H
 #define PYRRHA_AGENT_DEBUG_READER_H
 
-#include "agent/dwarf_index.h"
 #include "agent/image.h"
-#include "agent/symtab.h"
+#include "symbols/dwarf_index.h"
+#include "symbols/symtab.h"
 
 struct debug_reader;
 

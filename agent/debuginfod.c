@@ -17,11 +17,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/child.h"
-#include "agent/elf_file.h"
-#include "agent/tempfile.h"
 #include "base/alloc.h"
 #include "base/vec.h"
+#include "elf/elf_file.h"
+#include "symbols/child.h"
+#include "symbols/tempfile.h"
 
 #define HELPER_MEMORY ((rlim_t)1 << 30)
 #define LIBRARY "libdebuginfod.so.1"

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "agent/debuginfod.h"
-#include "agent/elf_file.h"
+#include "elf/elf_file.h"
 
 enum manners { SENDS_FILE, SENDS_ENDLESSLY, SAYS_NOTHING, HAS_NOTHING };
 

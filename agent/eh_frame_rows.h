@@ -3,8 +3,8 @@
 #ifndef PYRRHA_AGENT_EH_FRAME_ROWS_H
 #define PYRRHA_AGENT_EH_FRAME_ROWS_H
 
-#include "agent/eh_frame.h"
 #include "base/vec.h"
+#include "unwind/eh_frame.h"
 
 struct row {
 	uint64_t pc;

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "agent/elf_file.h"
 #include "base/map.h"
 #include "base/vec.h"
+#include "elf/elf_file.h"
 
 #define EXES_MAX 2048
 #define COMMENT_BYTES_MAX 65536

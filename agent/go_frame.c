@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/go_frame.h"
 
-#include "agent/rule_rows.h"
+#include "unwind/rule_rows.h"
 
 #define DEPTH_MAX (1 << 30)
 #define TABLE_BYTES_MAX ((uint64_t)4 << 20)

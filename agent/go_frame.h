@@ -5,8 +5,8 @@
 #ifndef PYRRHA_AGENT_GO_FRAME_H
 #define PYRRHA_AGENT_GO_FRAME_H
 
-#include "agent/eh_frame.h"
 #include "agent/gopclntab.h"
+#include "unwind/eh_frame.h"
 
 /* The addresses that Go's code takes up; false if it is not known for sure where it begins. */
 bool go_frame_text(const struct gopclntab *t, uint64_t *ret_start, uint64_t *ret_end);

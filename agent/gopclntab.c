@@ -2,8 +2,8 @@
 #include "agent/gopclntab.h"
 
 #include "agent/go_module.h"
-#include "agent/symtab.h"
 #include "base/alloc.h"
+#include "symbols/symtab.h"
 
 #define MAGIC_118 0xfffffff0u
 #define MAGIC_120 0xfffffff1u

@@ -8,8 +8,8 @@
 #ifndef PYRRHA_AGENT_GOPCLNTAB_H
 #define PYRRHA_AGENT_GOPCLNTAB_H
 
-#include "agent/elf_file.h"
 #include "base/buf.h"
+#include "elf/elf_file.h"
 
 struct gopclntab {
 	struct elf_file elf;

@@ -12,8 +12,8 @@
 #include "agent/built_program.h"
 #include "agent/go_frame.h"
 #include "agent/gopclntab.h"
-#include "agent/symtab.h"
 #include "base/alloc.h"
+#include "symbols/symtab.h"
 
 #define GO "GOTOOLCHAIN=local GOFLAGS= GO111MODULE=off "
 

@@ -7,7 +7,7 @@
 
 #include <sys/stat.h>
 
-#include "agent/elf_file.h"
+#include "elf/elf_file.h"
 
 struct image_content {
 	uint64_t h[2];               /* seeded anew in each run of the agent, so that nobody can prepare a collision */

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "agent/mounts.h"
+#include "symbols/mounts.h"
 
 #define PATH_BYTES_MAX 4096
 

@@ -7,8 +7,8 @@
 #ifndef PYRRHA_AGENT_IMAGE_FILES_H
 #define PYRRHA_AGENT_IMAGE_FILES_H
 
-#include "agent/elf_file.h"
 #include "agent/image.h"
+#include "elf/elf_file.h"
 
 struct image_key {
 	uint8_t build_id[BUILD_ID_MAX];

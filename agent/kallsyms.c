@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/symtab_writer.h"
+#include "symbols/symtab_writer.h"
 
 #define KALLSYMS_MAX 2000000u
 

@@ -3,7 +3,7 @@
 #ifndef PYRRHA_AGENT_KALLSYMS_H
 #define PYRRHA_AGENT_KALLSYMS_H
 
-#include "agent/symtab.h"
+#include "symbols/symtab.h"
 
 struct kallsyms {
 	struct symtab tab;

@@ -14,18 +14,18 @@
 #include <unistd.h>
 
 #include "agent/built_program.h"
-#include "agent/child.h"
-#include "agent/demangle.h"
-#include "agent/dwarf_index.h"
-#include "agent/dwarf_private.h"
 #include "agent/kallsyms.h"
 #include "agent/perfmap.h"
 #include "agent/symbolize.h"
-#include "agent/symtab.h"
-#include "agent/tempfile.h"
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/map.h"
-#include "base/alloc.h"
+#include "symbols/child.h"
+#include "symbols/demangle.h"
+#include "symbols/dwarf_index.h"
+#include "symbols/dwarf_private.h"
+#include "symbols/symtab.h"
+#include "symbols/tempfile.h"
 
 static void check_demangle(const char *from, const char *to)
 {

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "agent/perfmap_helper.h"
-#include "agent/tempfile.h"
+#include "symbols/tempfile.h"
 
 /* How many older, lower-starting entries are tried when the nearest does not hold the address. */
 #define LOOK_BACK 16

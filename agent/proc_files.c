@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/proc_files.h"
 
-#include "agent/proc_maps.h"
+#include "unwind/proc_maps.h"
 
 #define FILES_MAX 16384u             /* as MAPPINGS_MAX of address_space.h */
 

@@ -10,9 +10,9 @@
 #include "agent/kernel_procs.h"
 #include "agent/perf_events.h"
 #include "agent/proc_files.h"
-#include "agent/proc_maps.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "unwind/proc_maps.h"
 
 #define REREAD_NS 1000000000ll
 #define FRUITLESS_MAX 5              /* then the process is quiet until it maps something */

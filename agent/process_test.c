@@ -16,12 +16,12 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "agent/elf_file.h"
 #include "agent/extents.h"
-#include "agent/mounts.h"
 #include "agent/process.h"
 #include "agent/tally.h"
 #include "agent/unwind_native.h"
+#include "elf/elf_file.h"
+#include "symbols/mounts.h"
 
 static void test_extents(void **state)
 {

@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/debug_file.h"
-#include "agent/elf_file.h"
+#include "elf/elf_file.h"
+#include "symbols/debug_file.h"
 
 static bool is_build_id(struct view id)
 {

@@ -7,7 +7,7 @@
 
 #include "agent/gopclntab.h"
 #include "agent/image.h"
-#include "agent/symtab.h"
+#include "symbols/symtab.h"
 
 struct symbol_reader;
 

@@ -17,17 +17,17 @@
 #include <unistd.h>
 
 #include "agent/debug_reader.h"
-#include "agent/demangle.h"
-#include "agent/elf_file.h"
 #include "agent/gopclntab.h"
 #include "agent/kallsyms.h"
 #include "agent/name_cache.h"
 #include "agent/perfmap_helper.h"
 #include "agent/perfmaps.h"
 #include "agent/symbol_reader.h"
-#include "agent/symtab.h"
 #include "base/clock.h"
 #include "base/map.h"
+#include "elf/elf_file.h"
+#include "symbols/demangle.h"
+#include "symbols/symtab.h"
 
 /* Descriptors kept for images whose symbols nobody asked for yet. */
 #define WAITING_FDS_MAX 512

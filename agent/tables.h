@@ -8,9 +8,9 @@
 #ifndef PYRRHA_AGENT_TABLES_H
 #define PYRRHA_AGENT_TABLES_H
 
-#include "agent/eh_frame.h"
 #include "agent/image.h"
 #include "base/map.h"
+#include "unwind/eh_frame.h"
 
 #define TABLE_GROUP 16               /* pages of text */
 #define TABLE_GROUP_MAX 256          /* of a file that samples keep meeting in new places */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a mangled name: what is made of it has a bound, and what is refused leaves nothing. */
-#include "agent/demangle.h"
+#include "symbols/demangle.h"
 #include "tests/fuzz/fuzz.h"
 
 const char fuzz_target[] = "demangle";

@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/dwarf_index.h"
+#include "symbols/dwarf_index.h"
 #include "tests/fuzz/fuzz.h"
 
 const char fuzz_target[] = "dwarfindex";

@@ -3,9 +3,9 @@
  * what the whole has. */
 #include <string.h>
 
-#include "agent/eh_frame.h"
 #include "base/alloc.h"
 #include "tests/fuzz/fuzz.h"
+#include "unwind/eh_frame.h"
 
 const char fuzz_target[] = "ehframe";
 

@@ -5,11 +5,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/eh_frame.h"
 #include "agent/go_frame.h"
 #include "agent/gopclntab.h"
-#include "agent/symtab.h"
+#include "symbols/symtab.h"
 #include "tests/fuzz/fuzz.h"
+#include "unwind/eh_frame.h"
 
 const char fuzz_target[] = "elf";
 

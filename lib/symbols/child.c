@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "symbols/child.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/view.h"
+
+enum { LOOK_MS = 20 };
+
+#define CREDIT_S 60
+#define RESUME_NS 50e6               /* not for less */
+
+void child_pace_init(struct child_pace *p, double share)
+{
+	*p = (struct child_pace){ .share = share, .credit_ns = share * CREDIT_S * 1e9, .at_ns = clock_mono_ns() };
+}
+
+/* A child under way. */
+struct running {
+	pid_t pid;
+	bool stopped;
+	int64_t used_ns;             /* CPU time */
+};
+
+static int64_t cpu_ns(pid_t pid, int64_t otherwise)
+{
+	struct timespec ts;
+	clockid_t id;
+
+	if (clock_getcpuclockid(pid, &id) || clock_gettime(id, &ts))
+		return otherwise;
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+static void keep_pace(struct child_pace *p, struct running *r)
+{
+	int64_t now = clock_mono_ns(), used = MAX(cpu_ns(r->pid, r->used_ns), r->used_ns), some = used - r->used_ns;
+	double most = p->share * CREDIT_S * 1e9;
+
+	r->used_ns = used;
+	atomic_fetch_add(&p->spent_ns, (unsigned long long)some);
+	if (!p->share)
+		return;
+	p->credit_ns = MIN(p->credit_ns + (double)(now - p->at_ns) * p->share, most) - (double)some;
+	p->at_ns = now;
+	if (!r->stopped && p->credit_ns < 0)
+		r->stopped = kill(r->pid, SIGSTOP) == 0;
+	else if (r->stopped && p->credit_ns > MIN(0.1 * most, RESUME_NS))
+		r->stopped = kill(r->pid, SIGCONT) != 0;
+}
+
+int child_wait(pid_t pid, int64_t deadline_ms, const atomic_bool *stop, struct child_pace *pace, const char *what, int *ret_status,
+	       struct err *e)
+{
+	struct running r = { .pid = pid };
+	int64_t until = clock_mono_ms() + deadline_ms, looked = clock_mono_ms();
+
+	for (pid_t got; (got = waitpid(pid, ret_status, WNOHANG)) != pid; clock_sleep_ms(LOOK_MS)) {
+		bool stopped = stop && atomic_load(stop);
+		int64_t now = clock_mono_ms();
+		if (got < 0 && errno != EINTR)
+			return err_errno(e, errno, "cannot wait for %s", what);
+		until += r.stopped ? now - looked : 0;
+		looked = now;
+		if (pace)
+			keep_pace(pace, &r);
+		if (!stopped && now <= until)
+			continue;
+		kill(pid, SIGKILL);
+		while (waitpid(pid, ret_status, 0) < 0 && errno == EINTR) {
+			/* it ends */
+		}
+		return stopped ? err_set(e, ERR_CANCELED, "%s was stopped", what)
+			       : err_set(e, ERR_TIMEOUT, "%s took more than %lld s", what, (long long)deadline_ms / 1000);
+	}
+	return 0;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting for a process that reads what may be hostile or slow. */
+#ifndef PYRRHA_SYMBOLS_CHILD_H
+#define PYRRHA_SYMBOLS_CHILD_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+/* Waits until the child ends; *ret_status is as waitpid gives it. A child that takes more than deadline_ms milliseconds, or
+ * runs while *stop becomes true (NULL = never), is killed: ERR_TIMEOUT, ERR_CANCELED. It is gone afterwards in any case.
+ * what: who it is, for errors ("the helper"). */
+/* How much CPU time children may take, all together: `share` of one CPU, and at once as much as a minute of that. A child that
+ * takes more is stopped for a while, which does not count towards its deadline. */
+struct child_pace {
+	double share;                /* 0 = as much as they like */
+	double credit_ns;
+	int64_t at_ns;               /* when that was known */
+	atomic_ullong spent_ns;      /* so far; any thread may read it */
+};
+void child_pace_init(struct child_pace *p, double share);
+
+int child_wait(pid_t pid, int64_t deadline_ms, const atomic_bool *stop, struct child_pace *pace, const char *what, int *ret_status,
+	       struct err *e);
+
+#endif

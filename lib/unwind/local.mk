@@ -1,0 +1,6 @@
+# Rules of .eh_frame, and where a process's code lies.
+noinst_LIBRARIES += libunwind.a
+libunwind_a_SOURCES = \
+  lib/unwind/call_frame.c lib/unwind/call_frame.h lib/unwind/eh_frame.c lib/unwind/eh_frame.h lib/unwind/proc_maps.c lib/unwind/proc_maps.h \
+  lib/unwind/rule_rows.c lib/unwind/rule_rows.h
+UNWIND_LIBS = libunwind.a $(ELF_FILE_LIBS)
