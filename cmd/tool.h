@@ -52,10 +52,19 @@ int tool_print(const struct buf *b);
 /* tool_query.c: a question to a server. A form is made by tool_put_param; its answer is NULL (what is wrong was told, in the name of the
  * command) or one of success: owned, json_decref. Its text goes into ret_body. */
 struct json_t;
+struct tool_server {
+	const char *url;
+	const char *http_config_file; /* NULL or "": nobody has to log in */
+};
+/* The row of its flag. */
+#define TOOL_HTTP_CONFIG(at) \
+	{ "http.config.file", OPT_STRING, at, "<file>", "TLS and login for the server, as promtool reads them: basic_auth, authorization, tls_config ..." }
 void tool_put_param(struct buf *form, const char *name, const char *value);
-struct json_t *tool_ask(const char *name, const char *server, const char *path, const struct buf *form, int64_t timeout_ms, struct buf *ret_body);
+struct json_t *tool_ask(const char *name, const struct tool_server *server, const char *path, const struct buf *form, int64_t timeout_ms, struct buf *ret_body);
 /* Its warnings and infos, on standard error. */
 void tool_put_notes(const struct json_t *answer);
+/* The labels of a series of an answer, as the language writes them. */
+void tool_put_series_name(struct buf *out, const struct json_t *metric);
 /* The row of a command in the table; aborts if there is none. */
 const struct tool_command *tool_command(const char *name);
 

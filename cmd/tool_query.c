@@ -8,6 +8,7 @@
 #include "base/num.h"
 #include "base/units.h"
 #include "cmd/tool.h"
+#include "config/config_http.h"
 #include "fetch/fetch.h"
 #include "model/labels.h"
 
@@ -36,7 +37,7 @@ static const char *text_of(const json_t *o, const char *key)
 	return s ? s : "";
 }
 
-static void put_series_name(struct buf *out, const json_t *metric)
+void tool_put_series_name(struct buf *out, const json_t *metric)
 {
 	struct labels_builder b;
 	labels_builder_init(&b, (struct labels){ 0 });
@@ -68,7 +69,7 @@ static void put_result(struct buf *out, const json_t *data)
 	size_t i, k;
 	json_t *series, *point;
 	json_array_foreach((json_t *)(uintptr_t)result, i, series) {
-		put_series_name(out, json_object_get(series, "metric"));
+		tool_put_series_name(out, json_object_get(series, "metric"));
 		buf_puts(out, " => ");
 		const json_t *values = json_object_get(series, "values");
 		if (!values) {
@@ -130,34 +131,63 @@ static int print_answer(json_t *answer, const struct buf *body, bool as_json)
 	return status;
 }
 
-json_t *tool_ask(const char *name, const char *server, const char *path, const struct buf *form, int64_t timeout_ms, struct buf *ret_body)
+/* What the file says, in the arena; *ret NULL: there is no file. */
+static int read_http_config(const char *path, struct arena *a, struct http_config **ret, struct err *e)
+{
+	struct config_tree *t;
+	*ret = NULL;
+	if (!path || !*path)
+		return 0;
+	int rc = config_load(&t, path, e);
+	if (rc)
+		return rc;
+	struct config_ctx c = { .arena = a, .dir = config_dirname(a, path) };
+	*ret = arena_calloc(a, 1, sizeof **ret);
+	rc = config_decode(&c, &config_http_table, config_root(t), *ret, e);
+	config_ctx_release(&c);
+	config_free(t);
+	return rc;
+}
+
+static int send_form(const struct tool_server *server, const char *path, const struct buf *form, int64_t timeout_ms, struct fetch_response *r,
+		     struct err *e)
 {
 	static const char *const headers[] = { "Content-Type: application/x-www-form-urlencoded" };
-	struct fetch_client *c;
+	struct arena a;
+	struct http_config *http;
+	struct fetch_client *c = NULL;
+	struct buf url = { 0 };
+	size_t n = strlen(server->url);
+	arena_init(&a, 0);
+	int rc = read_http_config(server->http_config_file, &a, &http, e);
+	if (!rc)
+		rc = fetch_client_new(&c, http, "pyrtool", e);
+	buf_printf(&url, "%s%.*s%s", strstr(server->url, "://") ? "" : "http://", (int)(n && server->url[n - 1] == '/' ? n - 1 : n), server->url, path);
+	const struct fetch_request q = { .method = "POST", .url = url.ptr, .headers = headers, .n_headers = 1, .body = buf_view(form),
+					 .timeout_ms = timeout_ms, .compressed = true };
+	if (!rc)
+		rc = fetch_do(c, &q, r, e);
+	fetch_client_unref(c);
+	buf_free(&url);
+	arena_free(&a);
+	return rc;
+}
+
+json_t *tool_ask(const char *name, const struct tool_server *server, const char *path, const struct buf *form, int64_t timeout_ms, struct buf *ret_body)
+{
 	struct fetch_response r = { 0 };
 	struct err e;
-	struct buf url = { 0 };
 	json_t *answer = NULL;
-	if (fetch_client_new(&c, NULL, "pyrtool", &e)) {
-		tool_fail(name, &e);
-		return NULL;
-	}
-	size_t n = strlen(server);
-	buf_printf(&url, "%s%.*s%s", strstr(server, "://") ? "" : "http://", (int)(n && server[n - 1] == '/' ? n - 1 : n), server, path);
-	struct fetch_request q = { .method = "POST", .url = url.ptr, .headers = headers, .n_headers = 1, .body = buf_view(form),
-				   .timeout_ms = timeout_ms, .compressed = true };
-	if (fetch_do(c, &q, &r, &e))
+	if (send_form(server, path, form, timeout_ms, &r, &e))
 		tool_fail(name, &e);
 	else
 		answer = read_answer(name, &r.body, r.status);
 	buf_put(ret_body, r.body.ptr, r.body.len);
 	fetch_response_release(&r);
-	fetch_client_unref(c);
-	buf_free(&url);
 	return answer;
 }
 
-static int ask(const char *name, const char *server, const char *path, const struct buf *form, bool as_json)
+static int ask(const char *name, const struct tool_server *server, const char *path, const struct buf *form, bool as_json)
 {
 	struct buf body = { 0 };
 	int status = print_answer(tool_ask(name, server, path, form, 130000, &body), &body, as_json);
@@ -168,8 +198,10 @@ static int ask(const char *name, const char *server, const char *path, const str
 int tool_query_instant(int argc, char **argv)
 {
 	const char *time = "", *output = "text";
+	struct tool_server server = { 0 };
 	bool as_json;
 	struct opt flags[] = {
+		TOOL_HTTP_CONFIG(&server.http_config_file),
 		{ "time", OPT_STRING, &time, "<time>", "RFC 3339 or Unix seconds; now if not given." },
 		{ "output", OPT_STRING, &output, "<form>", "text or json." },
 	};
@@ -183,10 +215,11 @@ int tool_query_instant(int argc, char **argv)
 		return TOOL_USAGE;
 	}
 	struct buf form = { 0 };
+	server.url = argv[1];
 	tool_put_param(&form, "query", argv[2]);
 	if (*time)
 		tool_put_param(&form, "time", time);
-	status = ask("query instant", argv[1], "/api/v1/query", &form, as_json);
+	status = ask("query instant", &server, "/api/v1/query", &form, as_json);
 	buf_free(&form);
 	return status;
 }
@@ -194,9 +227,11 @@ int tool_query_instant(int argc, char **argv)
 int tool_query_range(int argc, char **argv)
 {
 	const char *start = "", *end = "", *output = "text";
+	struct tool_server server = { 0 };
 	int64_t step_ms = 0;
 	bool as_json;
 	struct opt flags[] = {
+		TOOL_HTTP_CONFIG(&server.http_config_file),
 		{ "start", OPT_STRING, &start, "<time>", "RFC 3339 or Unix seconds; five minutes before the end if not given." },
 		{ "end", OPT_STRING, &end, "<time>", "RFC 3339 or Unix seconds; now if not given." },
 		{ "step", OPT_DURATION, &step_ms, "<duration>", "Between points; a 250th of the range if not given." },
@@ -218,6 +253,7 @@ int tool_query_range(int argc, char **argv)
 		step_ms = MAX((end_ms - start_ms) / 250000 * 1000, 1000);
 	struct buf form = { 0 };
 	char number[32];
+	server.url = argv[1];
 	tool_put_param(&form, "query", argv[2]);
 	snprintf(number, sizeof number, "%.3f", (double)start_ms / 1000);
 	tool_put_param(&form, "start", number);
@@ -225,7 +261,7 @@ int tool_query_range(int argc, char **argv)
 	tool_put_param(&form, "end", number);
 	snprintf(number, sizeof number, "%.3f", (double)step_ms / 1000);
 	tool_put_param(&form, "step", number);
-	status = ask("query range", argv[1], "/api/v1/query_range", &form, as_json);
+	status = ask("query range", &server, "/api/v1/query_range", &form, as_json);
 	buf_free(&form);
 	return status;
 }

@@ -7,6 +7,7 @@
 #include "base/vec.h"
 #include "cmd/rule_tests.h"
 #include "cmd/tool.h"
+#include "cmd/tool_thresholds.h"
 #include "config/config_top.h"
 #include "rules/rules.h"
 
@@ -14,6 +15,7 @@ enum { TOOL_LINT = 3 }; /* promtool's "one or more lint issues detected" */
 
 struct rules_lint {
 	bool duplicates, fatal, ignore_unknown_fields;
+	struct tool_server server; /* whose samples thresholds are held against; without a URL they are not */
 };
 
 /* "duplicate-rules,all,none" */
@@ -74,6 +76,7 @@ static bool lint_duplicates(const struct rules_config *c)
 
 struct problems {
 	size_t n;
+	struct thresholds thresholds;
 };
 
 static void say_problem(void *arg, const char *text)
@@ -90,12 +93,19 @@ static void say_warning(void *arg, const char *text)
 	fprintf(stderr, "  WARNING: %s\n", text);
 }
 
+static void take_threshold(void *arg, const struct promql_threshold *t, const char *where)
+{
+	struct problems *p = arg;
+	thresholds_add(&p->thresholds, t, where);
+}
+
 /* path NULL: standard input. *failed, *wrong: as promtool has them: anything found, anything but lint. */
 static void check_file(const char *path, const struct rules_lint *l, bool *failed, bool *wrong)
 {
 	const struct config_global usual = { .scrape_interval_ms = 60000, .scrape_timeout_ms = 10000, .evaluation_interval_ms = 60000 };
 	struct problems p = { 0 };
-	const struct rules_how how = { .ignore_unknown_fields = l->ignore_unknown_fields, .problem = say_problem, .warn = say_warning, .arg = &p };
+	const struct rules_how how = { .ignore_unknown_fields = l->ignore_unknown_fields, .problem = say_problem, .warn = say_warning,
+				       .threshold = l->server.url ? take_threshold : NULL, .arg = &p };
 	struct rules_config *c;
 	struct buf in = { .max = CONFIG_MAX_BYTES };
 	struct err e = { 0 };
@@ -109,6 +119,7 @@ static void check_file(const char *path, const struct rules_lint *l, bool *faile
 	if (rc) {
 		if (!p.n)
 			say_problem(&p, e.msg);
+		thresholds_free(&p.thresholds);
 		*failed = *wrong = true;
 		return;
 	}
@@ -118,6 +129,10 @@ static void check_file(const char *path, const struct rules_lint *l, bool *faile
 		*failed = true;
 	else
 		printf("  SUCCESS: %zu rules found\n", n);
+	fflush(stdout);
+	if (!thresholds_check(&p.thresholds, "check rules", &l->server, say_warning, NULL))
+		*failed = *wrong = true;
+	thresholds_free(&p.thresholds);
 	printf("\n");
 	fflush(stdout);
 	rules_config_unref(c);
@@ -131,6 +146,8 @@ int tool_check_rules(int argc, char **argv)
 		{ "lint", OPT_STRING, &lint, "<list>", "What to look for besides errors: duplicate-rules, all or none." },
 		{ "lint-fatal", OPT_BOOL, &l.fatal, NULL, "Exit with 3 if that finds anything." },
 		{ "ignore-unknown-fields", OPT_BOOL, &l.ignore_unknown_fields, NULL, "Accept keys that nobody knows; the server does not." },
+		{ "url", OPT_STRING, &l.server.url, "<url>", "A server: warn of thresholds of shares that its samples are too few for, now." },
+		TOOL_HTTP_CONFIG(&l.server.http_config_file),
 	};
 	bool failed = false, wrong = false;
 	int words, status;

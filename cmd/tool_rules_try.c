@@ -8,12 +8,12 @@
 #include "base/clock.h"
 #include "cmd/tool.h"
 #include "config/config_top.h"
-#include "model/labels.h"
 
 #define TIMEOUT_MS 610000 /* the server gives up after ten minutes */
 
 struct try_question {
-	const char *url, *start, *end;
+	struct tool_server server;
+	const char *start, *end;
 	bool as_json;
 };
 
@@ -21,18 +21,6 @@ static const char *text_of(const json_t *o, const char *key)
 {
 	const char *s = json_string_value(json_object_get(o, key));
 	return s ? s : "";
-}
-
-static void put_labels(const json_t *metric, struct buf *out)
-{
-	struct labels_builder b;
-	const char *name;
-	json_t *value;
-	labels_builder_init(&b, (struct labels){ 0 });
-	json_object_foreach((json_t *)(uintptr_t)metric, name, value)
-		labels_builder_set(&b, view_of(name), view_of(json_string_value(value) ? json_string_value(value) : ""));
-	labels_format(labels_builder_finish(&b), out);
-	labels_builder_free(&b);
 }
 
 static void put_moment(const json_t *alert, const char *key, const char *word, struct buf *out)
@@ -49,7 +37,7 @@ static int print_alerts(const json_t *answer)
 	size_t i;
 	json_t *a;
 	json_array_foreach(json_object_get(data, "alerts"), i, a) {
-		put_labels(json_object_get(a, "labels"), &out);
+		tool_put_series_name(&out, json_object_get(a, "labels"));
 		put_moment(a, "activeAt", "pending", &out);
 		put_moment(a, "firedAt", "firing", &out);
 		put_moment(a, "endedAt", *text_of(a, "firedAt") ? "resolved" : "gone", &out);
@@ -78,7 +66,7 @@ static json_t *ask_file(const char *name, const char *path, const struct try_que
 			tool_put_param(&form, "start", start);
 		if (*q->end)
 			tool_put_param(&form, "end", q->end);
-		answer = tool_ask(name, q->url, api, &form, TIMEOUT_MS, ret_body);
+		answer = tool_ask(name, &q->server, api, &form, TIMEOUT_MS, ret_body);
 	}
 	buf_free(&text);
 	buf_free(&form);
@@ -130,9 +118,10 @@ static int backfill_file(const char *path, const struct try_question *q)
 
 int tool_backfill_rules(int argc, char **argv)
 {
-	struct try_question q = { "http://127.0.0.1:7070", "", "" };
+	struct try_question q = { { .url = "http://127.0.0.1:7070" }, "", "" };
 	struct opt flags[] = {
-		{ "url", OPT_STRING, &q.url, "<url>", "The server; it runs with --web.enable-admin-api." },
+		{ "url", OPT_STRING, &q.server.url, "<url>", "The server; it runs with --web.enable-admin-api." },
+		TOOL_HTTP_CONFIG(&q.server.http_config_file),
 		{ "start", OPT_STRING, &q.start, "<time>", "RFC 3339 or Unix seconds." },
 		{ "end", OPT_STRING, &q.end, "<time>", "RFC 3339 or Unix seconds." },
 	};
@@ -152,10 +141,11 @@ int tool_backfill_rules(int argc, char **argv)
 
 int tool_try_rules(int argc, char **argv)
 {
-	struct try_question q = { "http://127.0.0.1:7070", "", "" };
+	struct try_question q = { { .url = "http://127.0.0.1:7070" }, "", "" };
 	const char *output = "text";
 	struct opt flags[] = {
-		{ "url", OPT_STRING, &q.url, "<url>", "The server." },
+		{ "url", OPT_STRING, &q.server.url, "<url>", "The server." },
+		TOOL_HTTP_CONFIG(&q.server.http_config_file),
 		{ "start", OPT_STRING, &q.start, "<time>", "RFC 3339 or Unix seconds; an hour before the end if not given." },
 		{ "end", OPT_STRING, &q.end, "<time>", "RFC 3339 or Unix seconds; now if not given." },
 		{ "output", OPT_STRING, &output, "<form>", "text or json." },

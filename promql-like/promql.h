@@ -51,6 +51,16 @@ enum promql_recorded {
 };
 int promql_recorded(const struct promql_expr *x, int64_t interval_ms, enum promql_recorded *ret, struct err *e) MUST_USE;
 
+/* A share or a self_share that is compared with a number; not of a difference, whose samples nobody can count. Borrowed for the call. */
+struct promql_threshold {
+	struct view share, profiles; /* canonical: the readout, and what it reads */
+	double number;
+	uint32_t at;                 /* byte of the expression's text where the readout begins */
+};
+typedef void (*promql_threshold_fn)(void *arg, const struct promql_threshold *t);
+/* All of the expression, in its order; those in subqueries, which are of other times, are left out. */
+void promql_thresholds(const struct promql_expr *x, promql_threshold_fn fn, void *arg);
+
 /* The i-th function or aggregation of the language, for completion and documentation; NULL past the last. */
 struct promql_function_info {
 	const char *name, *signature, *doc;

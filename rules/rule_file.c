@@ -245,6 +245,20 @@ static void read_name(struct reading *r, const struct rule_nodes *n, struct rule
 		check_record(r, n, x);
 }
 
+/* An expression of which thresholds are told. */
+struct looked_at {
+	struct reading *r;
+	const struct config_node *expr;
+};
+
+static void tell_threshold(void *arg, const struct promql_threshold *t)
+{
+	const struct looked_at *l = arg;
+	struct place p = place_of(config_text(l->r->t), l->expr, t->at);
+	char *where AUTOFREE = xasprintf("%s:%u:%u", l->r->file, p.line, p.column);
+	l->r->f->how->threshold(l->r->f->how->arg, t, where);
+}
+
 static void read_expr(struct reading *r, const struct config_node *n, struct rule *x)
 {
 	struct err e = { 0 };
@@ -259,6 +273,8 @@ static void read_expr(struct reading *r, const struct config_node *n, struct rul
 	promql_expr_print(x->parsed, &text);
 	x->canonical = keep(r, buf_view(&text));
 	buf_free(&text);
+	if (r->f->how->threshold)
+		promql_thresholds(x->parsed, tell_threshold, &(struct looked_at){ r, n });
 }
 
 static void read_profiles(struct reading *r, const struct rule_nodes *n, const struct rule_group *g, struct rule *x)

@@ -71,6 +71,8 @@ struct rules_how {
 	/* One problem a line, without newline: "file:line:column: text". May be NULL. */
 	void (*problem)(void *arg, const char *text);
 	void (*warn)(void *arg, const char *text);
+	/* Each share that an expression compares with a number; where: "file:line:column". May be NULL. */
+	void (*threshold)(void *arg, const struct promql_threshold *t, const char *where);
 	void *arg;
 };
 
