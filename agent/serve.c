@@ -427,6 +427,7 @@ static const struct httpd_route routes[] = {
 	{ "/metrics", HTTPD_GET, HTTPD_RIGHT_READ, serve_metrics, HTTPD_QUICK },
 	{ "/targets.json", HTTPD_GET, HTTPD_RIGHT_READ, serve_targets, HTTPD_QUICK },
 	{ "/-/healthy", HTTPD_GET, HTTPD_RIGHT_NONE_NEEDED, serve_healthy, HTTPD_QUICK | HTTPD_ANY_HOST },
+	{ "/healthy", HTTPD_GET, HTTPD_RIGHT_NONE_NEEDED, serve_healthy, HTTPD_QUICK | HTTPD_ANY_HOST }, /* parca-agent's path, which probes ask */
 	{ "/-/ready", HTTPD_GET, HTTPD_RIGHT_NONE_NEEDED, serve_ready, HTTPD_QUICK | HTTPD_ANY_HOST },
 	{ "/-/reload", HTTPD_POST | HTTPD_PUT, HTTPD_RIGHT_ADMIN, serve_reload, HTTPD_QUICK },
 	{ "/{*}", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, serve_elsewhere, HTTPD_QUICK | HTTPD_RAW },

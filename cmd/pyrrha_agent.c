@@ -14,14 +14,16 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/opts.h"
+#include "base/units.h"
+#include "cmd/parca_agent_flags.h"
 #include "config.h"
 #include "model/labels.h"
 
 #define STOP_SECONDS 9
 
 static struct flags {
-	const char *listen, *log_level, *log_format, *node, *cache_dir, *debuginfod_urls, *config_file, *kubeconfig;
-	struct opt_list external, env_vars, allowed_hosts, filter_cgroups, filter_pids, filter_comms;
+	const char *listen, *log_level, *log_format, *node, *cache_dir, *debuginfod_urls, *config_file, *kubeconfig, *off_threshold;
+	struct opt_list external, external_lists, env_vars, allowed_hosts, filter_cgroups, filter_pids, filter_comms;
 	double hz, max_cost;
 	int64_t history_ms, auto_reload_ms, off_threshold_ms, names_wait_ms;
 	uint64_t history_bytes;
@@ -37,7 +39,7 @@ static struct opt table[] = {
 	{ "config.auto-reload", OPT_BOOL, &flags.auto_reload, NULL, "Reload when what the configuration file holds has changed." },
 	{ "config.auto-reload-interval", OPT_DURATION, &flags.auto_reload_ms, "<duration>",
 	  "How often to look, besides when something happens in the file's folder." },
-	{ "web.listen-address", OPT_STRING, &flags.listen, "<host:port>", "Where to serve HTTP." },
+	{ "web.listen-address", OPT_STRING, &flags.listen, "<host:port>", "Where to serve HTTP.", "http-address" },
 	{ "web.allow-insecure", OPT_BOOL, &flags.allow_insecure, NULL,
 	  "Listen on an address that others can reach, without TLS or a password." },
 	{ "web.enable-lifecycle", OPT_BOOL, &flags.enable_lifecycle, NULL, "Serve POST /-/reload. SIGHUP does the same without this." },
@@ -49,20 +51,20 @@ static struct opt table[] = {
 	{ "history.max-bytes", OPT_SIZE, &flags.history_bytes, "<size>", "Memory for them." },
 	{ "kernel-stacks", OPT_BOOL, &flags.kernel_stacks, NULL, "Take the kernel's part of stacks, too." },
 	{ "off-cpu", OPT_BOOL, &flags.off_cpu, NULL, "Profile how long threads wait off the CPU, and where; see /debug/pprof/offcpu." },
-	{ "off-cpu-threshold", OPT_DURATION, &flags.off_threshold_ms, "<duration>", "Count shorter waits, but do not profile them." },
+	{ "off-cpu-threshold", OPT_STRING, &flags.off_threshold, "<duration>", "Count shorter waits, but do not profile them." },
 	{ "filter-cgroup", OPT_LIST, &flags.filter_cgroups, "<path>",
 	  "Sample only this control group and those below it; with a leading !, all but those. May be repeated." },
 	{ "filter-pid", OPT_LIST, &flags.filter_pids, "<pid>", "The same by process." },
 	{ "filter-comm", OPT_LIST, &flags.filter_comms, "<name>", "The same by the process's name, as the label comm has it." },
 	{ "ignore-kernel-bugs", OPT_BOOL, &flags.ignore_kernel_bugs, NULL,
-	  "Run on a kernel version that may deadlock when sampled." },
+	  "Run on a kernel version that may deadlock when sampled.", "ignore-unsafe-kernel-version" },
 	{ "max-cost", OPT_FLOAT, &flags.max_cost, "<share>", "Lower the frequency rather than take more of the host." },
 	{ "node", OPT_STRING, &flags.node, "<name>", "The label `node`; the host's name if empty." },
 	{ "kubernetes", OPT_BOOL, &flags.kubernetes, NULL,
 	  "Ask the API server for this node's pods, where the agent is a pod or has a --kubeconfig; --node is the node's name there." },
 	{ "kubeconfig", OPT_STRING, &flags.kubeconfig, "<file>", "How to reach the API server from outside of a pod." },
-	{ "external-label", OPT_LIST, &flags.external, "<name=value>", "A label for every sample; may be repeated.",
-	  "metadata-external-labels" },
+	{ "external-label", OPT_LIST, &flags.external, "<name=value>", "A label for every sample; may be repeated." },
+	{ "metadata-external-labels", OPT_LIST, &flags.external_lists, "<name=value;...>", "The same as parca-agent writes it: several, with semicolons." },
 	{ "include-env-var", OPT_LIST, &flags.env_vars, "<name>",
 	  "An environment variable of processes that relabelling rules may see, as __meta_env_var_NAME; may be repeated. No others are "
 	  "read." },
@@ -76,10 +78,14 @@ static struct opt table[] = {
 	  "Unless set, $CACHE_DIRECTORY or /var/cache/pyrrha-agent, if that can be had." },
 	{ "names-wait", OPT_DURATION, &flags.names_wait_ms, "<duration>",
 	  "How long an answer waits for names of programs that are new; those that take longer are in the next one." },
-	{ "log.level", OPT_STRING, &flags.log_level, "<level>", "debug, info, warn or error." },
-	{ "log.format", OPT_STRING, &flags.log_format, "<format>", "logfmt or json." },
+	{ "log.level", OPT_STRING, &flags.log_level, "<level>", "debug, info, warn or error.", "log-level" },
+	{ "log.format", OPT_STRING, &flags.log_format, "<format>", "logfmt or json.", "log-format" },
 	{ "version", OPT_BOOL, &flags.version, NULL, "Print the version and end." },
 	{ "help", OPT_BOOL, &flags.help, NULL, "Print this and end." },
+
+#define EXPLAINED(name, arg, advice) { name, OPT_EXPLAINED, NULL, arg, advice },
+	PARCA_AGENT_FLAGS(EXPLAINED)
+#undef EXPLAINED
 };
 
 /* A folder that is nobody else's to write to, made if need be. */
@@ -103,6 +109,7 @@ static const char *default_cache_dir(void)
 
 static void set_defaults(void)
 {
+	static char off_threshold_default[DURATION_LEN];
 	struct agent_options o;
 
 	agent_options_init(&o);
@@ -121,7 +128,7 @@ static void set_defaults(void)
 	flags.history_ms = o.history_ms;
 	flags.history_bytes = o.history_bytes;
 	flags.kernel_stacks = o.kernel_stacks;
-	flags.off_threshold_ms = o.off_threshold_ns / 1000000;
+	flags.off_threshold = units_format_duration(o.off_threshold_ns / 1000000, off_threshold_default);
 	flags.names_wait_ms = o.names_patience_ms;
 }
 
@@ -138,13 +145,16 @@ static int check_flags(struct err *e)
 		return err_set(e, ERR_BAD_DATA, "--config.auto-reload-interval: must be at least 1s");
 	if (flags.history_ms < 20000 || flags.history_ms > 3600000)
 		return err_set(e, ERR_BAD_DATA, "--history: must be from 20s to 1h");
+	if (!units_parse_duration(view_of(flags.off_threshold), &flags.off_threshold_ms))
+		return err_set(e, ERR_BAD_DATA, "--off-cpu-threshold: \"%s\" is not a duration such as 1ms. (parca-agent's is a probability: "
+			       "use --off-cpu here; its cost is limited by --max-cost)", flags.off_threshold);
 	if (flags.off_threshold_ms < 0 || flags.off_threshold_ms > 3600000)
 		return err_set(e, ERR_BAD_DATA, "--off-cpu-threshold: must be from 0 to 1h");
 	if (flags.names_wait_ms < 0 || flags.names_wait_ms > 600000)
 		return err_set(e, ERR_BAD_DATA, "--names-wait: must be from 0 to 10m");
 	for (size_t i = 0; i < flags.env_vars.n; i++)
 		if (!flags.env_vars.v[i][0] || strpbrk(flags.env_vars.v[i], "=,"))
-			return err_set(e, ERR_BAD_DATA, "--include-env-var: \"%s\" is not the name of one variable",
+			return err_set(e, ERR_BAD_DATA, "--include-env-var: \"%s\" is not the name of one variable; for several repeat the flag",
 				       flags.env_vars.v[i]);
 	if (!log_parse_level(flags.log_level, &level))
 		return err_set(e, ERR_BAD_DATA, "--log.level: \"%s\" is none of debug, info, warn, error", flags.log_level);
@@ -154,19 +164,43 @@ static int check_flags(struct err *e)
 	return 0;
 }
 
+static int external_label(struct labels_builder *b, struct view s, struct err *e)
+{
+	const char *eq = s.len ? memchr(s.ptr, '=', s.len) : NULL;
+	struct view name = eq ? view_make(s.ptr, (size_t)(eq - s.ptr)) : (struct view){ 0 };
+
+	if (!eq || !label_name_plain(name) || eq + 1 == s.ptr + s.len)
+		return err_set(e, ERR_BAD_DATA, "--external-label: \"%.*s\" is not name=value", VIEW_ARG(s));
+	if (view_starts(name, VIEW("__")))
+		return err_set(e, ERR_BAD_DATA, "--external-label: \"%.*s\": names that begin with __ are internal", VIEW_ARG(s));
+	labels_builder_set(b, name, view_make(eq + 1, s.len - name.len - 1));
+	return 0;
+}
+
 /* name=value of each flag, into a label set that borrows argv. */
 static int external_labels(struct labels_builder *b, struct err *e)
 {
+	int rc = 0;
+
 	labels_builder_init(b, (struct labels){ 0 });
-	for (size_t i = 0; i < flags.external.n; i++) {
-		const char *s = flags.external.v[i], *eq = strchr(s, '=');
-		if (!eq || !label_name_plain(view_make(s, (size_t)(eq - s))) || !eq[1])
-			return err_set(e, ERR_BAD_DATA, "--external-label: \"%s\" is not name=value", s);
-		if (strncmp(s, "__", 2) == 0)
-			return err_set(e, ERR_BAD_DATA, "--external-label: \"%s\": names that begin with __ are internal", s);
-		labels_builder_set(b, view_make(s, (size_t)(eq - s)), view_of(eq + 1));
-	}
-	return 0;
+	for (size_t i = 0; i < flags.external.n && !rc; i++)
+		rc = external_label(b, view_of(flags.external.v[i]), e);
+	for (size_t i = 0; i < flags.external_lists.n && !rc; i++)
+		for (const char *p = flags.external_lists.v[i]; *p && !rc;) {
+			struct view one = view_make(p, strcspn(p, ";"));
+			rc = one.len ? external_label(b, one, e) : 0;
+			p += one.len + (p[one.len] == ';');
+		}
+	return rc;
+}
+
+/* A line for each flag of parca-agent that has nothing to set here. */
+static void explain_flag(const char *name, const char *advice)
+{
+	char flag[80];
+
+	snprintf(flag, sizeof flag, "--%s", name);
+	LOG_WARN("msg", "this flag of parca-agent does nothing here", "flag", flag, "instead", advice);
 }
 
 static int print_check(void)
@@ -216,6 +250,7 @@ static int run(const struct labels_builder *external, struct err *e)
 	sigset_t signals;
 	int sig = 0, r;
 
+	opts_explain(table, ARRAY_LEN(table), explain_flag);
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);

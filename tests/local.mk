@@ -14,6 +14,7 @@ E2E = tests/e2e/run tests/e2e/test_object_jobs.py tests/e2e/page.mjs tests/e2e/h
   tests/e2e/test_agent_filter.py tests/e2e/test_offcpu.py tests/e2e/test_query_limits.py tests/e2e/test_replicas.py tests/e2e/test_rules.py tests/e2e/test_rules_check.py tests/e2e/test_rules_past.py tests/e2e/test_federate.py tests/e2e/raw_samples.py tests/e2e/test_metrics_oracle.py tests/e2e/test_values.py tests/e2e/test_small_print.py \
   tests/e2e/test_format.py tests/format/reader.py tests/format/values.py tests/format/rocks.py
 EXTRA_DIST += tests/e2e/test_alertmanager.py
+EXTRA_DIST += tests/e2e/test_parca_flags.py
 EXTRA_DIST += tests/e2e/test_attack_queries.py tests/attack/deep_queries.py tests/attack/bad_regex.py
 EXTRA_DIST += tests/e2e/test_attack_http.py tests/attack/cross_site.py tests/attack/half_open.py tests/attack/drip.py tests/attack/expensive_queries.py tests/attack/slow_reader.py
 EXTRA_DIST += tests/e2e/test_config_reload.py tests/e2e/test_prometheus_files.py tests/e2e/test_relabel_oracle.py tests/fixtures/prometheus

@@ -19,6 +19,11 @@ static bool in_list(const char *list, struct view name)
 	return false;
 }
 
+static bool is_switch(const struct opt *o)
+{
+	return o->type == OPT_BOOL || (o->type == OPT_EXPLAINED && !o->arg);
+}
+
 static struct opt *find(struct opt *table, size_t n, struct view name, bool *negated)
 {
 	*negated = false;
@@ -29,7 +34,7 @@ static struct opt *find(struct opt *table, size_t n, struct view name, bool *neg
 		name.ptr += 3;
 		name.len -= 3;
 		for (size_t i = 0; i < n; i++)
-			if (table[i].type == OPT_BOOL && view_eqs(name, table[i].name)) {
+			if (is_switch(&table[i]) && view_eqs(name, table[i].name)) {
 				*negated = true;
 				return &table[i];
 			}
@@ -72,6 +77,8 @@ static int set_value(struct opt *o, const char *text, struct err *e)
 		if (units_parse_size(v, o->at))
 			return 0;
 		return err_set(e, ERR_BAD_DATA, "--%s: \"%s\" is not a size such as 512MB or 10GB", o->name, text);
+	case OPT_EXPLAINED:
+		return 0;
 	case OPT_REFUSED:
 		break;
 	}
@@ -105,8 +112,9 @@ int opts_parse(struct opt *table, size_t n, int argc, char **argv, int *ret_rest
 		if (o->type == OPT_REFUSED)
 			return err_set(e, ERR_BAD_DATA, "--%.*s: %s", VIEW_ARG(name), o->help);
 		o->given = true;
-		if (o->type == OPT_BOOL && !eq) {
-			*(bool *)o->at = !negated;
+		if (is_switch(o) && !eq) {
+			if (o->type == OPT_BOOL)
+				*(bool *)o->at = !negated;
 			continue;
 		}
 		if (negated)
@@ -152,8 +160,16 @@ void opts_value(const struct opt *o, struct buf *out)
 		break;
 	}
 	case OPT_REFUSED:
+	case OPT_EXPLAINED:
 		break;
 	}
+}
+
+void opts_explain(const struct opt *table, size_t n, void (*say)(const char *name, const char *advice))
+{
+	for (size_t i = 0; i < n; i++)
+		if (table[i].type == OPT_EXPLAINED && table[i].given)
+			say(table[i].name, table[i].help);
 }
 
 static void put_wrapped(struct buf *out, const char *text)
@@ -186,7 +202,7 @@ void opts_help(const struct opt *table, size_t n, const char *usage, struct buf 
 	buf_puts(out, "\n\nFlags:\n");
 	for (size_t i = 0; i < n; i++) {
 		const struct opt *o = &table[i];
-		if (o->type == OPT_REFUSED)
+		if (o->type == OPT_REFUSED || o->type == OPT_EXPLAINED)
 			continue;
 		buf_printf(out, "  --%s", o->name);
 		if (o->type != OPT_BOOL)
