@@ -41,7 +41,7 @@ AGENT_FIXTURES = tests/fixtures/agent/altstack.c tests/fixtures/agent/bigframe.c
   tests/fixtures/agent/libempty.c tests/fixtures/agent/look.c tests/fixtures/agent/plt.c tests/fixtures/agent/plugin.c tests/fixtures/agent/realign.c \
   tests/fixtures/agent/recursion.c tests/fixtures/agent/rust.rs tests/fixtures/agent/shortlived.c tests/fixtures/agent/threads.c tests/fixtures/agent/tiny.c \
   tests/fixtures/agent/vdso.c tests/fixtures/agent/vfork.c
-EXTRA_DIST += $(AGENT_FIXTURES) deploy/pyrrha-agent.service deploy/pyrrha-agent.sysctl.conf deploy/pyrrha-agent.kubernetes.yml \
+EXTRA_DIST += $(AGENT_FIXTURES) deploy/pyrrha-agent.service deploy/pyrrha-agent.sysctl.conf \
   deploy/Containerfile.agent
 tests/fixtures/agent/built: $(AGENT_FIXTURES)
 	$(AM_V_GEN)$(srcdir)/tests/fixtures/agent/build.sh $(srcdir)/tests/fixtures/agent $(abs_builddir)/tests/fixtures/agent $(CC) && touch $@

@@ -4,7 +4,7 @@ if HAVE_PYTHON3
 TESTS += $(LINT)
 endif
 EXTRA_DIST += quickstart .ci/run .gitignore deploy/need.sh deploy/packages.txt deploy/quickstart.yml deploy/quickstart.rules.yml \
-  docs/ARCHITECTURE.md docs/discovery.md docs/discovery-kubernetes.md docs/agent.md docs/profile-formats.md docs/scrape-objects.md deploy/profilescrapeconfigs.kubernetes.yml \
+  docs/ARCHITECTURE.md docs/discovery.md docs/discovery-kubernetes.md docs/agent.md docs/profile-formats.md docs/scrape-objects.md \
   $(LINT) tests/lint/tree.py tests/lint/layers.txt tests/lint/libraries.txt \
   tests/fixtures/echoserver/main.go tests/fixtures/echoserver/go.mod tests/fixtures/echoserver/go.sum
 E2E = tests/e2e/run tests/e2e/test_object_jobs.py tests/e2e/page.mjs tests/e2e/harness.py tests/e2e/test_containers.py tests/e2e/test_admin.py tests/e2e/test_agent.py tests/e2e/test_agent_labels.py tests/e2e/test_agent_memory.py tests/e2e/test_agent_mix.py tests/e2e/test_gaps.py tests/e2e/test_agent_symbols.py tests/e2e/test_agent_churn.py tests/e2e/test_agent_http.py tests/e2e/kube_api.py tests/e2e/kube_sd_expected.json tests/e2e/test_discovery_kube.py tests/e2e/page_agent.mjs tests/e2e/test_api.py tests/e2e/test_bad_targets.py tests/e2e/test_attack_targets.py tests/e2e/test_config.py \
@@ -25,6 +25,8 @@ EXTRA_DIST += tests/e2e/test_rules_view.py tests/e2e/page_rules.mjs
 EXTRA_DIST += tests/e2e/test_attack_all.py tests/e2e/test_table.py
 EXTRA_DIST += tests/e2e/kube_real.py tests/e2e/test_kube_real.py
 EXTRA_DIST += tests/e2e/test_discovery.py
+EXTRA_DIST += deploy/kubernetes/README.md deploy/kubernetes/agent.yml deploy/kubernetes/crds.yml deploy/kubernetes/server.yml \
+  deploy/kubernetes/make-secret deploy/kubernetes/example/shop.yml docs/kubernetes.md
 # The starter rules.
 STARTER_RULES = deploy/rules/cpu.yml deploy/rules/heap.yml deploy/rules/health.yml
 EXTRA_DIST += $(STARTER_RULES) deploy/rules/tests/cpu.yml deploy/rules/tests/heap.yml deploy/rules/tests/health.yml \
