@@ -1,8 +1,10 @@
 noinst_LIBRARIES += libhttpd.a
 libhttpd_a_SOURCES = \
   lib/httpd/httpd.c lib/httpd/httpd.h lib/httpd/internal.h lib/httpd/listen.c lib/httpd/metrics.c lib/httpd/origin.c \
-  lib/httpd/multipart.c lib/httpd/request.c lib/httpd/response.c lib/httpd/route.c lib/httpd/slots.c lib/httpd/slots.h lib/httpd/watch.c lib/httpd/work.c
-HTTPD_LIBS = libhttpd.a $(MHD_LIBS) $(ZLIB_LIBS)
+  lib/httpd/multipart.c lib/httpd/request.c lib/httpd/response.c lib/httpd/route.c lib/httpd/slots.c lib/httpd/slots.h lib/httpd/watch.c lib/httpd/work.c \
+  lib/httpd/web_config.c lib/httpd/web_config.h lib/httpd/web_reading.h lib/httpd/web_logins.c lib/httpd/web_tls.c lib/httpd/web_tls.h \
+  lib/httpd/web_ciphers.c lib/httpd/client_cert.c
+HTTPD_LIBS = libhttpd.a $(CONFIG_LIBS) $(MHD_LIBS) $(GNUTLS_LIBS) $(ZLIB_LIBS)
 if HAVE_CMOCKA
 check_PROGRAMS += httpd_test admission_test
 TESTS += httpd_test admission_test
@@ -10,4 +12,8 @@ admission_test_SOURCES = lib/httpd/admission_test.c lib/httpd/testclient.h
 admission_test_LDADD = $(HTTPD_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS)
 httpd_test_SOURCES = lib/httpd/httpd_test.c lib/httpd/testclient.h
 httpd_test_LDADD = $(HTTPD_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS)
+check_PROGRAMS += web_config_test
+TESTS += web_config_test
+web_config_test_SOURCES = lib/httpd/web_config_test.c lib/httpd/testcert.h
+web_config_test_LDADD = $(HTTPD_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS)
 endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Certificates of clients. The handshake has shown that the client has the key of what it sent, and nothing else: libmicrohttpd
+ * and GnuTLS let it through whoever signed it. */
+#include <arpa/inet.h>
+#include <gnutls/x509.h>
+
+#include "httpd/web_tls.h"
+
+#define MAX_CHAIN 16
+#define MAX_NAME 1024
+
+/* Go prints an address of a certificate as net.IP does. */
+static bool is_address(const unsigned char *raw, size_t n, const char *want)
+{
+	char text[INET6_ADDRSTRLEN];
+	return (n == 4 || n == 16) && inet_ntop(n == 4 ? AF_INET : AF_INET6, raw, text, sizeof text) && strcmp(text, want) == 0;
+}
+
+static bool is_name(gnutls_x509_crt_t cert, const char *want)
+{
+	for (unsigned i = 0;; i++) {
+		char name[MAX_NAME];
+		size_t n = sizeof name;
+		unsigned type = 0;
+		int rc = gnutls_x509_crt_get_subject_alt_name2(cert, i, name, &n, &type, NULL);
+		if (rc == GNUTLS_E_SHORT_MEMORY_BUFFER)
+			continue;
+		if (rc < 0)
+			return false;
+		bool text = type == GNUTLS_SAN_DNSNAME || type == GNUTLS_SAN_RFC822NAME || type == GNUTLS_SAN_URI;
+		if ((text && view_eqs(view_make(name, n), want)) ||
+		    (type == GNUTLS_SAN_IPADDRESS && is_address((unsigned char *)name, n, want)))
+			return true;
+	}
+}
+
+static bool has_allowed_name(const struct web_config *w, gnutls_x509_crt_t cert)
+{
+	for (size_t i = 0; i < w->n_client_sans; i++)
+		if (is_name(cert, w->client_sans[i]))
+			return true;
+	return false;
+}
+
+static bool is_trusted(const struct web_config *w, gnutls_x509_crt_t *chain, unsigned n)
+{
+	gnutls_typed_vdata_st use = { .type = GNUTLS_DT_KEY_PURPOSE_OID, .data = (unsigned char *)(uintptr_t)GNUTLS_KP_TLS_WWW_CLIENT };
+	gnutls_x509_trust_list_t trust = web_tls_trust(w->tls);
+	unsigned status = 0;
+	return trust && gnutls_x509_trust_list_verify_crt2(trust, chain, n, &use, 1, 0, &status, NULL) == 0 && status == 0;
+}
+
+static enum web_client_cert judge_chain(const struct web_config *w, gnutls_x509_crt_t *chain, unsigned n)
+{
+	if (w->client_auth >= WEB_VERIFY_CLIENT_CERT_IF_GIVEN && !is_trusted(w, chain, n))
+		return WEB_CERT_UNTRUSTED;
+	if (w->client_sans && !has_allowed_name(w, chain[0]))
+		return WEB_CERT_OTHER_NAME;
+	return WEB_CERT_GOOD;
+}
+
+/* How many there are to release is told in any case. */
+static bool import_chain(const gnutls_datum_t *sent, unsigned n, gnutls_x509_crt_t chain[MAX_CHAIN], unsigned *ret_n)
+{
+	for (*ret_n = 0; *ret_n < n; ++*ret_n) {
+		gnutls_x509_crt_t *c = &chain[*ret_n];
+		if (gnutls_x509_crt_init(c))
+			return false;
+		if (gnutls_x509_crt_import(*c, &sent[*ret_n], GNUTLS_X509_FMT_DER)) {
+			gnutls_x509_crt_deinit(*c);
+			return false;
+		}
+	}
+	return true;
+}
+
+enum web_client_cert web_tls_judge(const struct web_config *w, gnutls_session_t session)
+{
+	gnutls_x509_crt_t chain[MAX_CHAIN];
+	unsigned n_sent = 0, n;
+	if (!w->tls || w->client_auth == WEB_NO_CLIENT_CERT)
+		return WEB_CERT_NOT_WANTED;
+	bool required = w->client_auth == WEB_REQUIRE_ANY_CLIENT_CERT || w->client_auth == WEB_REQUIRE_AND_VERIFY_CLIENT_CERT;
+	const gnutls_datum_t *sent = session ? gnutls_certificate_get_peers(session, &n_sent) : NULL;
+	if (!sent || !n_sent)
+		return required ? WEB_CERT_MISSING : WEB_CERT_NOT_WANTED;
+	bool whole = import_chain(sent, MIN(n_sent, (unsigned)MAX_CHAIN), chain, &n);
+	enum web_client_cert judged = whole ? judge_chain(w, chain, n) : WEB_CERT_UNTRUSTED;
+	for (unsigned i = 0; i < n; i++)
+		gnutls_x509_crt_deinit(chain[i]);
+	return judged;
+}
