@@ -1,6 +1,6 @@
 noinst_LIBRARIES += libbase.a
 libbase_a_SOURCES = \
-  lib/base/alloc.c lib/base/alloc.h lib/base/arena.c lib/base/arena.h lib/base/attrs.h lib/base/budget.c lib/base/budget.h \
+  lib/base/alloc.c lib/base/alloc.h lib/base/arena.c lib/base/arena.h lib/base/attrs.h lib/base/base64.c lib/base/base64.h lib/base/budget.c lib/base/budget.h \
   lib/base/buf.c lib/base/buf.h lib/base/clock.c lib/base/clock.h lib/base/clock_steps.c lib/base/clock_steps.h lib/base/err.c lib/base/err.h \
   lib/base/files.c lib/base/files.h \
   lib/base/heap.c lib/base/heap.h lib/base/log.c lib/base/log.h lib/base/map.c lib/base/map.h lib/base/metrics.c lib/base/metrics.h \

@@ -17,18 +17,16 @@
 #include <stdatomic.h>
 
 #include "base/arena.h"
-#include "base/err.h"
+#include "httpd/httpd.h"
 
 struct config_sources;
 struct web_tls;
-
-enum { WEB_RIGHT_READ = 1, WEB_RIGHT_WRITE = 2, WEB_RIGHT_ADMIN = 4, WEB_RIGHTS_ALL = 7 };
 
 /* Of basic_auth_users. */
 struct web_user {
 	const char *name;   /* without a colon */
 	const char *hash;   /* of bcrypt: 60 characters that begin with $2a$, $2b$ or $2y$ */
-	unsigned rights;
+	unsigned rights;    /* enum httpd_right */
 };
 
 #define WEB_SHA256 32

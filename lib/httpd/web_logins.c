@@ -3,10 +3,9 @@
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
 
+#include "httpd/bcrypt.h"
 #include "httpd/web_reading.h"
 
-#define HASH_LEN 60       /* of bcrypt: $2b$10$, 22 characters of salt and 31 of the hash */
-#define SLOW_COST 14      /* a second or so for one password */
 #define MAX_TOKEN 4096    /* bytes of a token_file */
 #define SHORT_TOKEN 16
 #define MAX_LOGINS 10000  /* looked through one by one */
@@ -44,7 +43,7 @@ static unsigned read_rights(struct web_reading *r, const struct config_node *n, 
 {
 	static const struct config_field as_strings = { .type = CONFIG_STRINGS };
 	static const struct { const char *word; unsigned bit; } words[] = {
-		{ "read", WEB_RIGHT_READ }, { "write", WEB_RIGHT_WRITE }, { "admin", WEB_RIGHT_ADMIN },
+		{ "read", HTTPD_RIGHT_READ }, { "write", HTTPD_RIGHT_WRITE }, { "admin", HTTPD_RIGHT_ADMIN },
 	};
 	struct config_strings s = { 0 };
 	unsigned rights = 0;
@@ -72,35 +71,20 @@ static unsigned read_rights(struct web_reading *r, const struct config_node *n, 
 
 /* ---- users ---- */
 
-/* $2b$10$ and 53 characters; cost: of two digits. */
-static bool is_bcrypt(struct view v, int *ret_cost)
-{
-	if (v.len != HASH_LEN || v.ptr[0] != '$' || v.ptr[1] != '2' || !memchr("aby", v.ptr[2], 3) || v.ptr[3] != '$' || v.ptr[6] != '$')
-		return false;
-	for (size_t i = 4; i < HASH_LEN; i++) {
-		char c = v.ptr[i];
-		bool digit = c >= '0' && c <= '9', letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '/';
-		if (i != 6 && !digit && (i < 6 || !letter))
-			return false;
-	}
-	*ret_cost = (v.ptr[4] - '0') * 10 + (v.ptr[5] - '0');
-	return *ret_cost >= 4 && *ret_cost <= 31;
-}
-
 static void read_user(struct web_reading *r, const struct config_pair *p, struct web_user *u)
 {
 	struct view name = p->key->text, hash = p->value->text;
-	int cost = 0;
+	unsigned cost = 0;
+	struct err e = { 0 };
 	u->name = arena_strndup(r->ctx.arena, name.ptr, name.len);
-	u->rights = WEB_RIGHTS_ALL;
+	u->rights = HTTPD_RIGHT_ALL;
 	size_t mark = config_enter(&r->ctx, "basic_auth_users");
 	if (!name.len || memchr(name.ptr, ':', name.len))
 		web_reading_wrong(r, p->key, u->name, "a user's name is not empty and has no colon");
-	if (p->value->type != CONFIG_NODE_SCALAR || !is_bcrypt(hash, &cost))
-		web_reading_wrong(r, p->value, u->name, "not a hash of bcrypt, with a cost of 4 to 31: $2y$10$ and 53 characters. "
-				  "htpasswd -nBC 10 NAME makes one");
-	else if (cost > SLOW_COST)
-		config_warn(&r->ctx, p->value, "a cost of %d: each login takes many seconds", cost);
+	if (p->value->type != CONFIG_NODE_SCALAR || bcrypt_cost(hash, &cost, &e))
+		web_reading_wrong(r, p->value, u->name, "%s. htpasswd -nBC 10 NAME makes one", e.code ? e.msg : "not a bcrypt hash");
+	else if (cost > BCRYPT_COST_SLOW)
+		config_warn(&r->ctx, p->value, "a cost of %u: a login takes many seconds", cost);
 	config_leave(&r->ctx, mark);
 	u->hash = arena_strndup(r->ctx.arena, hash.ptr ? hash.ptr : "", hash.len);
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/base64.h"
 #include "kube/kube_private.h"
 
 #define SERVICE_ACCOUNT "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -89,38 +90,12 @@ int kube_client_in_cluster(struct kube_client **ret, const char *dir, const char
 
 /* --- kubeconfig --- */
 
-static int base64_value(char ch)
-{
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	const char *at = ch ? strchr(digits, ch) : NULL;
-	return at ? (int)(at - digits) : -1;
-}
-
 /* RFC 4648, line breaks allowed. NULL if it is something else. */
-static const char *base64_decode(struct arena *a, struct view v)
+static const char *decoded(struct arena *a, struct view v)
 {
-	char *out = arena_alloc(a, v.len * 3 / 4 + 4);
-	uint32_t word = 0;
-	size_t n = 0, digits = 0, pad = 0;
-	for (size_t i = 0; i < v.len; i++) {
-		char ch = v.ptr[i];
-		if (ch == '\n' || ch == '\r' || ch == ' ')
-			continue;
-		int d = ch == '=' ? 0 : base64_value(ch);
-		if (d < 0 || (pad && ch != '='))
-			return NULL;
-		pad += ch == '=';
-		word = word << 6 | (uint32_t)d;
-		if (++digits % 4)
-			continue;
-		for (int k = 2; k >= 0; k--)
-			out[n++] = (char)(word >> 8 * k);
-		word = 0;
-	}
-	if (digits % 4 || pad > 2 || n < pad)
-		return NULL;
-	out[n - pad] = 0;
-	return out;
+	size_t n;
+	char *out = arena_alloc(a, BASE64_ROOM(v.len));
+	return out && base64_decode(v, out, &n) ? out : NULL;
 }
 
 struct kubeconfig {
@@ -148,7 +123,7 @@ static const char *file(struct kubeconfig *k, const struct config_node *n, const
 static int data(struct kubeconfig *k, const struct config_node *n, const char *key, const char **ret)
 {
 	const char *s = text(k, n, key);
-	*ret = s ? base64_decode(&k->client->arena, view_of(s)) : NULL;
+	*ret = s ? decoded(&k->client->arena, view_of(s)) : NULL;
 	return s && !*ret ? config_error(&k->ctx, config_get(n, key), k->e, "%s is not base64", key) : 0;
 }
 
