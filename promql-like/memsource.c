@@ -27,6 +27,7 @@ struct memsource {
 	struct source_view view;
 	struct symbols *symbols;
 	VEC(struct mem_series *) series; /* sorted by labels when a view is opened */
+	struct map by_labels;
 	pthread_mutex_t lock;      /* of the sorting */
 	bool sorted;
 };
@@ -38,15 +39,16 @@ static struct memsource *of_view(struct source_view *v)
 
 /* ---- filling ---- */
 
-static struct mem_series *find(struct memsource *m, struct labels l, bool make)
+static struct mem_series *need(struct memsource *m, struct labels l)
 {
-	for (size_t i = 0; i < m->series.n; i++)
-		if (labels_eq(*m->series.v[i]->labels, l))
-			return m->series.v[i];
-	if (!make)
-		return NULL;
+	uint64_t hash = labels_hash(l);
+	uint32_t id;
+	for (size_t at = map_start(&m->by_labels, hash); map_probe(&m->by_labels, hash, &at, &id);)
+		if (labels_eq(*m->series.v[id]->labels, l))
+			return m->series.v[id];
 	struct mem_series *s = NEW(struct mem_series);
 	s->labels = labels_dup(l);
+	map_insert(&m->by_labels, hash, (uint32_t)m->series.n);
 	vec_push(&m->series, s);
 	m->sorted = false;
 	return s;
@@ -54,7 +56,7 @@ static struct mem_series *find(struct memsource *m, struct labels l, bool make)
 
 int memsource_add_float(struct memsource *m, struct labels l, int64_t t_ms, double v, struct err *e)
 {
-	struct mem_series *s = find(m, l, true);
+	struct mem_series *s = need(m, l);
 	size_t at = s->pts.n;
 	while (at && s->pts.v[at - 1].t_ms >= t_ms)
 		at--;
@@ -73,7 +75,7 @@ int memsource_add_float(struct memsource *m, struct labels l, int64_t t_ms, doub
 int memsource_add_profile(struct memsource *m, struct labels l, const struct ptype *type, const struct source_profile *p,
 			  struct stackvec *v, struct err *e)
 {
-	struct mem_series *s = find(m, l, true);
+	struct mem_series *s = need(m, l);
 	if (!s->is_profile) {
 		s->is_profile = true;
 		ptype_format(type, &s->type_text);
@@ -81,6 +83,9 @@ int memsource_add_profile(struct memsource *m, struct labels l, const struct pty
 			return err_set(e, ERR_BAD_DATA, "not a profile type: %s", s->type_text.ptr);
 		s->type.kind = type->kind;
 	}
+	for (size_t i = s->profiles.n; i-- && s->profiles.v[i].p.t_ms >= p->t_ms;)
+		if (s->profiles.v[i].p.t_ms == p->t_ms)
+			return 0;
 	struct mem_profile x = { *p, v ? stackvec_ref(v) : NULL };
 	x.p.total = 0;
 	if (v && stackvec_total_int(v, &x.p.total, e)) {
@@ -104,6 +109,7 @@ static void series_free_all(struct memsource *m)
 		free(s);
 	}
 	vec_free(&m->series);
+	map_free(&m->by_labels);
 }
 
 void memsource_clear(struct memsource *m)
@@ -117,8 +123,8 @@ void memsource_clear(struct memsource *m)
 
 static int check(const struct source_limits *lim, uint64_t n, struct err *e)
 {
-	int rc = source_limits_check(lim, e);
-	if (rc)
+	int rc = lim ? source_limits_check(lim, e) : 0;
+	if (rc || !lim)
 		return rc;
 	if (lim->samples_read)
 		atomic_fetch_add(lim->samples_read, n);
@@ -151,7 +157,7 @@ static int view_select(struct source_view *v, const struct matcher *m, size_t n,
 	int rc = check(lim, 0, e);
 	for (size_t i = 0; i < s->series.n && rc >= 0; i++) {
 		const struct mem_series *x = s->series.v[i];
-		rc = matchers_match(m, n, *x->labels, lim->regex, e);
+		rc = matchers_match(m, n, *x->labels, lim ? lim->regex : NULL, e);
 		if (rc > 0 && has_data(x, after, until))
 			vec_push(&out, (struct source_series){ *x->labels, x->is_profile ? &x->type : NULL, i });
 	}
@@ -210,7 +216,7 @@ static int view_merge(struct source_view *v, const struct source_part *parts, si
 			const struct mem_profile *p = &s->profiles.v[k];
 			if (p->v && p->p.t_ms > parts[i].after_ms && p->p.t_ms <= parts[i].until_ms) {
 				rc = stackacc_add_vec(acc[parts[i].group], p->v, parts[i].scale, e);
-				if (lim->samples_read)
+				if (lim && lim->samples_read)
 					atomic_fetch_add(lim->samples_read, p->v->n);
 			}
 		}
@@ -375,7 +381,7 @@ static int view_label_names(struct source_view *v, const struct matcher *m, size
 			    const struct source_limits *lim, struct view **ret, size_t *ret_n, struct err *e)
 {
 	int rc = check(lim, 0, e);
-	return rc ? rc : list_labels(of_view(v), NULL, m, n, after, until, lim->regex, ret, ret_n, e);
+	return rc ? rc : list_labels(of_view(v), NULL, m, n, after, until, lim ? lim->regex : NULL, ret, ret_n, e);
 }
 
 static int view_label_values(struct source_view *v, struct view name, const struct matcher *m, size_t n, int64_t after,
@@ -383,7 +389,7 @@ static int view_label_values(struct source_view *v, struct view name, const stru
 			     struct err *e)
 {
 	int rc = check(lim, 0, e);
-	return rc ? rc : list_labels(of_view(v), &name, m, n, after, until, lim->regex, ret, ret_n, e);
+	return rc ? rc : list_labels(of_view(v), &name, m, n, after, until, lim ? lim->regex : NULL, ret, ret_n, e);
 }
 
 static const struct source_ops ops = {
@@ -397,14 +403,23 @@ static int by_labels(const void *a, const void *b)
 	return labels_cmp(*(*(struct mem_series *const *)a)->labels, *(*(struct mem_series *const *)b)->labels);
 }
 
+static void sort_series(struct memsource *m)
+{
+	if (m->series.n)
+		qsort(m->series.v, m->series.n, sizeof *m->series.v, by_labels);
+	map_free(&m->by_labels);
+	for (size_t i = 0; i < m->series.n; i++)
+		map_insert(&m->by_labels, labels_hash(*m->series.v[i]->labels), (uint32_t)i);
+	m->sorted = true;
+}
+
 static int source_open(struct source *src, struct source_view **ret, struct err *e)
 {
 	(void)e;
 	struct memsource *m = (struct memsource *)src;
 	pthread_mutex_lock(&m->lock);
-	if (!m->sorted && m->series.n)
-		qsort(m->series.v, m->series.n, sizeof *m->series.v, by_labels);
-	m->sorted = true;
+	if (!m->sorted)
+		sort_series(m);
 	pthread_mutex_unlock(&m->lock);
 	*ret = &m->view;
 	return 0;

@@ -5,8 +5,11 @@
 
 #include "base/map.h"
 #include "base/vec.h"
+#include "promql-like/memsource.h"
 
 #define OURS (UINT64_C(1) << 63) /* in a ref: an index of overlay.series */
+#define PROFILES (UINT64_C(1) << 62) /* in a ref: one of overlay.profiles */
+#define SYMBOLS_MAX ((size_t)512 << 20)
 #define SERIES_BYTES 64          /* a series counts as so many samples, for its labels */
 
 struct over_series {
@@ -22,13 +25,14 @@ struct overlay {
 	struct map by_name, by_alert; /* of hidden */
 	VEC(struct over_series *) series;
 	struct map by_labels;
-	size_t samples, max_samples;
+	struct memsource *profiles;
+	size_t samples, max_samples; /* the stacks of profiles count, too */
 };
 
 struct over_view {
 	struct source_view view;     /* first */
 	struct overlay *o;
-	struct source_view *under;
+	struct source_view *under, *profiles;
 };
 
 static struct over_view *of_view(struct source_view *v)
@@ -68,6 +72,25 @@ static void keep(struct overlay *o, const struct sink_float *f)
 	o->samples++;
 }
 
+static int keep_profile(struct overlay *o, const struct sink_profile *p, struct err *e)
+{
+	const struct sink_column *c = &p->columns[0]; /* rules record one type */
+	const struct source_profile x = { .t_ms = p->t_ms, .duration_ns = p->duration_ns, .cover_ms = p->cover_ms ? p->cover_ms : p->interval_ms,
+					  .interval_ms = p->interval_ms, .weight = 1, .period = p->period, .stale = !p->profile };
+	struct symbols *s = memsource_symbols(o->profiles);
+	struct stackvec *v = NULL;
+	int rc = 0;
+	if (symbols_cost(s) > SYMBOLS_MAX)
+		return err_set(e, ERR_LIMIT, "the profiles that the rules record have too many names and stacks: ask for a shorter time");
+	if (p->profile)
+		rc = stackvec_from_profile(s, p->profile, &v, e);
+	o->samples += (v ? v->n : 0) + SERIES_BYTES / 4;
+	if (!rc)
+		rc = memsource_add_profile(o->profiles, c->labels, &c->type, &x, v, e);
+	stackvec_unref(v);
+	return rc;
+}
+
 static int append(struct sink *sink, const struct sink_batch *b, struct sink_result *ret, struct err *e)
 {
 	struct overlay *o = (struct overlay *)(void *)((char *)sink - offsetof(struct overlay, sink));
@@ -76,8 +99,13 @@ static int append(struct sink *sink, const struct sink_batch *b, struct sink_res
 		return err_set(e, ERR_LIMIT, "the rules write more than %zu samples: ask for a shorter time", o->max_samples);
 	for (size_t i = 0; i < b->n_floats; i++)
 		keep(o, &b->floats[i]);
+	for (size_t i = 0; i < b->n_profiles; i++) {
+		int rc = keep_profile(o, &b->profiles[i], e);
+		if (rc)
+			return rc;
+	}
 	if (ret)
-		*ret = (struct sink_result){ .floats = (uint32_t)b->n_floats };
+		*ret = (struct sink_result){ .floats = (uint32_t)b->n_floats, .profiles = (uint32_t)b->n_profiles };
 	if (b->done)
 		b->done(b->done_arg, &none);
 	return 0;
@@ -89,6 +117,7 @@ static void release(struct source_view *v)
 {
 	struct over_view *o = of_view(v);
 	o->under->ops->release(o->under);
+	o->profiles->ops->release(o->profiles);
 	free(o);
 }
 
@@ -129,22 +158,39 @@ static int by_labels(const void *a, const void *b)
 	return labels_cmp(((const struct source_series *)a)->labels, ((const struct source_series *)b)->labels);
 }
 
+/* What the rules recorded as profiles. */
+static int select_profiles(struct over_view *w, const struct matcher *m, size_t n, int64_t after, int64_t until, const struct source_limits *lim,
+			   struct source_series **ret, size_t *ret_n, struct err *e)
+{
+	int rc = w->profiles->ops->select(w->profiles, m, n, after, until, lim, ret, ret_n, e);
+	for (size_t i = 0; !rc && i < *ret_n; i++)
+		(*ret)[i].ref |= PROFILES;
+	return rc;
+}
+
 static int view_select(struct source_view *v, const struct matcher *m, size_t n, int64_t after, int64_t until, const struct source_limits *lim,
 		       struct source_series **ret, size_t *ret_n, struct err *e)
 {
 	struct over_view *w = of_view(v);
 	struct overlay *o = w->o;
-	struct source_series *stored = NULL;
+	struct source_series *stored = NULL, *profiles = NULL;
 	VEC(struct source_series) out = { 0 };
-	size_t n_stored = 0;
+	size_t n_stored = 0, n_profiles = 0;
 	int rc = w->under->ops->select(w->under, m, n, after, until, lim, &stored, &n_stored, e);
-	if (rc)
+	if (!rc)
+		rc = select_profiles(w, m, n, after, until, lim, &profiles, &n_profiles, e);
+	if (rc) {
+		free(stored);
 		return rc;
+	}
 	for (size_t i = 0; i < n_stored; i++)
 		if (!is_hidden(o, stored[i].labels))
 			vec_push(&out, stored[i]);
 	free(stored);
 	n_stored = out.n;
+	for (size_t i = 0; i < n_profiles; i++)
+		vec_push(&out, profiles[i]);
+	free(profiles);
 	for (size_t i = 0; i < o->series.n && rc >= 0; i++) {
 		const struct over_series *s = o->series.v[i];
 		size_t at = first_after(s, after);
@@ -180,33 +226,140 @@ static int view_floats(struct source_view *v, uint64_t ref, int64_t after, int64
 	return 0;
 }
 
-/* Profiles are never ours. */
 static int view_profiles(struct source_view *v, uint64_t ref, int64_t after, int64_t until, const struct source_limits *lim,
 			 struct source_profile **ret, size_t *ret_n, struct err *e)
 {
-	struct source_view *u = of_view(v)->under;
-	return u->ops->profiles(u, ref, after, until, lim, ret, ret_n, e);
+	struct over_view *w = of_view(v);
+	struct source_view *of = ref & PROFILES ? w->profiles : w->under;
+	return of->ops->profiles(of, ref & ~PROFILES, after, until, lim, ret, ret_n, e);
+}
+
+/* A question of which some parts are of what is stored, and some of what the rules recorded. */
+struct split {
+	struct source_part *parts[2];
+	size_t n[2];
+};
+
+static void split_parts(struct split *s, const struct source_part *parts, size_t n)
+{
+	*s = (struct split){ .parts = { xcalloc(n + 1, sizeof *parts), xcalloc(n + 1, sizeof *parts) } };
+	for (size_t i = 0; i < n; i++) {
+		int ours = (parts[i].ref & PROFILES) != 0;
+		struct source_part *x = &s->parts[ours][s->n[ours]++];
+		*x = parts[i];
+		x->ref &= ~PROFILES;
+	}
+}
+
+static void split_free(struct split *s)
+{
+	free(s->parts[0]);
+	free(s->parts[1]);
+}
+
+/* ret[i] += more[i]; takes more's. */
+static int add_vectors(struct stackvec **ret, struct stackvec **more, size_t n, struct err *e)
+{
+	int rc = 0;
+	for (size_t i = 0; i < n; i++) {
+		struct stackvec *both[] = { ret[i], more[i] };
+		struct stackvec *sum = rc ? NULL : stackvec_sum(ret[i]->symbols, both, NULL, 2, e);
+		rc = sum ? rc : -(int)e->code;
+		stackvec_unref(ret[i]);
+		stackvec_unref(more[i]);
+		ret[i] = sum;
+	}
+	for (size_t i = 0; rc && i < n; i++) {
+		stackvec_unref(ret[i]);
+		ret[i] = NULL;
+	}
+	return rc;
 }
 
 static int view_merge(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_limits *lim,
 		      struct stackvec **ret, struct err *e)
 {
-	struct source_view *u = of_view(v)->under;
-	return u->ops->merge(u, parts, n, n_groups, lim, ret, e);
+	struct over_view *w = of_view(v);
+	struct split s;
+	split_parts(&s, parts, n);
+	struct source_view *first = s.n[1] ? w->profiles : w->under;
+	int rc = first->ops->merge(first, s.parts[s.n[1] > 0], s.n[s.n[1] > 0], n_groups, lim, ret, e);
+	if (!rc && s.n[0] && s.n[1]) {
+		struct stackvec **more = xcalloc(n_groups + 1, sizeof *more);
+		rc = w->under->ops->merge(w->under, s.parts[0], s.n[0], n_groups, lim, more, e);
+		if (!rc)
+			rc = add_vectors(ret, more, n_groups, e);
+		else
+			for (size_t i = 0; i < n_groups; i++)
+				stackvec_unref(ret[i]);
+		free(more);
+	}
+	split_free(&s);
+	return rc;
 }
 
 static int view_sums(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
 		     const struct source_limits *lim, double *ret, int64_t *exact, struct err *e)
 {
-	struct source_view *u = of_view(v)->under;
-	return u->ops->sums(u, parts, n, n_groups, f, lim, ret, exact, e);
+	struct over_view *w = of_view(v);
+	double *more = xcalloc(n_groups + 1, sizeof *more);
+	int64_t *more_exact = xcalloc(n_groups + 1, sizeof *more_exact);
+	struct split s;
+	split_parts(&s, parts, n);
+	memset(ret, 0, n_groups * sizeof *ret);
+	if (exact)
+		memset(exact, 0, n_groups * sizeof *exact);
+	int rc = s.n[0] ? w->under->ops->sums(w->under, s.parts[0], s.n[0], n_groups, f, lim, ret, exact, e) : 0;
+	if (!rc && s.n[1])
+		rc = w->profiles->ops->sums(w->profiles, s.parts[1], s.n[1], n_groups, f, lim, more, exact ? more_exact : NULL, e);
+	for (size_t i = 0; i < n_groups && !rc; i++) {
+		ret[i] += more[i];
+		if (exact && __builtin_add_overflow(exact[i], more_exact[i], &exact[i]))
+			rc = err_set(e, ERR_EXECUTION, "the sum of the values does not fit in 64 bits");
+	}
+	split_free(&s);
+	free(more);
+	free(more_exact);
+	return rc;
+}
+
+/* Series of one of the two, as those who asked count them. */
+struct cells_of {
+	source_cells_fn fn;
+	void *arg;
+	size_t *series;
+};
+
+static int pass_cells(void *arg, const struct source_cells *c, unsigned worker, struct err *e)
+{
+	const struct cells_of *x = arg;
+	struct source_cells own = *c;
+	own.series = x->series[c->series];
+	return x->fn(x->arg, &own, worker, e);
 }
 
 static int view_cells(struct source_view *v, const uint64_t *refs, size_t n, int64_t after, int64_t until, const struct source_limits *lim,
 		      source_cells_fn fn, void *arg, struct err *e)
 {
-	struct source_view *u = of_view(v)->under;
-	return u->ops->cells(u, refs, n, after, until, lim, fn, arg, e);
+	struct over_view *w = of_view(v);
+	uint64_t *some = xcalloc(n + 1, sizeof *some);
+	size_t *series = xcalloc(n + 1, sizeof *series);
+	struct cells_of c = { fn, arg, series };
+	int rc = 0;
+	for (int ours = 0; ours < 2 && !rc; ours++) {
+		struct source_view *of = ours ? w->profiles : w->under;
+		size_t k = 0;
+		for (size_t i = 0; i < n; i++)
+			if (((refs[i] & PROFILES) != 0) == ours) {
+				some[k] = refs[i] & ~PROFILES;
+				series[k++] = i;
+			}
+		if (k)
+			rc = of->ops->cells(of, some, k, after, until, lim, pass_cells, &c, e);
+	}
+	free(some);
+	free(series);
+	return rc;
 }
 
 /* Queries do not ask for these: they tell of what is stored. */
@@ -232,12 +385,18 @@ static const struct source_ops ops = {
 static int source_open(struct source *s, struct source_view **ret, struct err *e)
 {
 	struct overlay *o = (struct overlay *)(void *)s;
-	struct source_view *under;
+	struct source *recorded = memsource_source(o->profiles);
+	struct source_view *under, *profiles;
 	int rc = o->under->open(o->under, &under, e);
 	if (rc)
 		return rc;
+	rc = recorded->open(recorded, &profiles, e);
+	if (rc) {
+		under->ops->release(under);
+		return rc;
+	}
 	struct over_view *v = NEW(struct over_view);
-	*v = (struct over_view){ { &ops }, o, under };
+	*v = (struct over_view){ { &ops }, o, under, profiles };
 	*ret = &v->view;
 	return 0;
 }
@@ -258,6 +417,7 @@ struct overlay *overlay_new(struct source *under, const struct overlay_hidden *h
 	o->under = under;
 	o->hidden = *h;
 	o->max_samples = max_samples;
+	o->profiles = memsource_new();
 	index_views(&o->by_name, h->names, h->n_names);
 	index_views(&o->by_alert, h->alerts, h->n_alerts);
 	return o;
@@ -273,6 +433,7 @@ void overlay_free(struct overlay *o)
 		free(o->series.v[i]);
 	}
 	vec_free(&o->series);
+	memsource_free(o->profiles);
 	map_free(&o->by_labels);
 	map_free(&o->by_name);
 	map_free(&o->by_alert);

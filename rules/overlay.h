@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A storage as it would be if rules had written to it: what they write is kept in memory, and read together with what is stored.
- * Nothing is stored. Floats alone: profiles and notes are dropped. */
+ * Nothing is stored. Notes are dropped. */
 #ifndef PYRRHA_RULES_OVERLAY_H
 #define PYRRHA_RULES_OVERLAY_H
 
@@ -17,7 +17,7 @@ struct overlay_hidden {
 	size_t n_alerts;
 };
 
-/* At most so many samples are kept, then the sink refuses (ERR_LIMIT). Borrows under. */
+/* At most so many samples, stacks of profiles included, are kept, then the sink refuses (ERR_LIMIT). Borrows under. */
 struct overlay *overlay_new(struct source *under, const struct overlay_hidden *h, size_t max_samples);
 void overlay_free(struct overlay *o);
 /* While nobody appends, any number of threads may read. */

@@ -9,6 +9,7 @@
 #include "rules/overlay.h"
 #include "rules/rule_file.h"
 
+#define FARTHEST_SLOTS 10    /* a recorded delta of a longer interval than so many of ours is not looked for */
 #define LONGEST_GAP_MS 3600000 /* a group of a longer interval does not know what it wrote before the start */
 #define MAX_EVALUATIONS 2000000
 #define MAX_SAMPLES 10000000 /* 160 MB */
@@ -17,6 +18,7 @@
 
 /* Of a rule. */
 struct tried_rule {
+	bool wanted;                 /* as the file has it; what follows: of those that are */
 	uint64_t evaluations, failures;
 	struct err error;            /* the last */
 };
@@ -24,6 +26,7 @@ struct tried_rule {
 struct trial {
 	struct sink sink;            /* first. What is recorded goes to the storage */
 	struct sink *storage;
+	struct source *source;       /* ... as it is read */
 	struct commits commits;      /* of the storage; the error of any of them */
 	const struct past_question *q;
 	struct rules_config *config;
@@ -153,27 +156,91 @@ static void on_stored(void *arg, const struct err *e)
 	free(w);
 }
 
-/* Floats alone, from the start on: notes are those of the rules at work. */
+/* Whether a series has something of that time, whatever its stamps are: slots of another file, or of another interval, lie elsewhere. */
+static int covers(struct source_view *v, const struct source_series *s, const struct sink_profile *p, int64_t until_ms, bool *ret, struct err *e)
+{
+	struct source_profile *there;
+	size_t n;
+	int64_t from = p->t_ms - MAX(p->cover_ms, 1);
+	int rc = v->ops->profiles(v, s->ref, from, until_ms, NULL, &there, &n, e);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < n; i++)
+		*ret |= there[i].t_ms - (there[i].stale ? 1 : MAX(there[i].cover_ms, 1)) < p->t_ms;
+	free(there);
+	return 0;
+}
+
+/* Of deltas that would count twice, storage refuses those of equal stamps only. */
+static int is_there(struct source_view *v, const struct sink_profile *p, bool *ret, struct err *e)
+{
+	struct labels l = p->columns[0].labels;
+	struct matcher *m = xcalloc(l.n + 1, sizeof *m);
+	struct source_series *found = NULL;
+	size_t n = 0;
+	int64_t until = p->t_ms + FARTHEST_SLOTS * p->cover_ms;
+	for (size_t i = 0; i < l.n; i++)
+		m[i] = (struct matcher){ .op = MATCH_EQ, .name = l.v[i].name, .value = l.v[i].value };
+	*ret = false;
+	int rc = v->ops->select(v, m, l.n, p->t_ms - MAX(p->cover_ms, 1), until, NULL, &found, &n, e);
+	for (size_t i = 0; i < n && !rc; i++)
+		if (found[i].type && labels_eq(found[i].labels, l))
+			rc = covers(v, &found[i], p, until, ret, e);
+	free(found);
+	free(m);
+	return rc;
+}
+
+/* Those that are not there yet; *ret: as many as b has, owned. */
+static int new_profiles(struct trial *t, const struct sink_batch *b, struct sink_profile **ret, size_t *ret_n, struct err *e)
+{
+	struct source_view *v;
+	*ret_n = 0;
+	*ret = NULL;
+	if (!b->n_profiles)
+		return 0;
+	int rc = t->source->open(t->source, &v, e);
+	if (rc)
+		return rc;
+	*ret = xcalloc(b->n_profiles, sizeof **ret);
+	for (size_t i = 0; i < b->n_profiles && !rc; i++) {
+		bool there;
+		rc = is_there(v, &b->profiles[i], &there, e);
+		if (!rc && !there)
+			(*ret)[(*ret_n)++] = b->profiles[i];
+		t->answer.there += !rc && there && b->profiles[i].profile;
+	}
+	v->ops->release(v);
+	return rc;
+}
+
+/* From the start on; notes are those of the rules at work. */
 static int store(struct sink *s, const struct sink_batch *b, struct sink_result *ret, struct err *e)
 {
 	struct trial *t = (struct trial *)(void *)s;
 	const struct err none = { 0 };
 	struct sink_result r = { 0 };
-	if (t->slot < t->q->start_ms || !b->n_floats) {
+	struct sink_batch out = { .floats = b->floats, .n_floats = b->n_floats, .done = on_stored };
+	struct sink_profile *profiles = NULL;
+	int rc = t->slot < t->q->start_ms ? 0 : new_profiles(t, b, &profiles, &out.n_profiles, e);
+	if (!rc && (t->slot < t->q->start_ms || !(b->n_floats + out.n_profiles))) {
 		if (b->done)
 			b->done(b->done_arg, &none);
+		free(profiles);
 		return 0;
 	}
 	struct way *w = NEW(struct way);
 	*w = (struct way){ t, b->done, b->done_arg };
-	const struct sink_batch out = { .floats = b->floats, .n_floats = b->n_floats, .done = on_stored, .done_arg = w };
-	int rc = t->storage->append(t->storage, &out, &r, e);
+	out.done_arg = w;
+	out.profiles = profiles;
+	rc = rc ? rc : t->storage->append(t->storage, &out, &r, e);
+	free(profiles);
 	if (rc) {
 		t->commits.error = *e;
 		free(w);
 		return rc;
 	}
-	t->answer.written += r.floats;
+	t->answer.written += r.floats + r.profiles;
 	t->answer.there += r.duplicates;
 	t->answer.refused += r.too_old + r.too_new + r.over_series_limit;
 	if (ret)
@@ -242,11 +309,12 @@ static void tell_failures(struct trial *t)
 
 typedef VEC(struct view) views;
 
-static int try_over(struct trial *t, struct rules *m, const struct overlay_hidden *hidden, struct err *e)
+/* Deltas are recorded as late as the server does it. */
+static int try_over(struct trial *t, struct rules *m, const struct overlay_hidden *hidden, int64_t late_ms, struct err *e)
 {
 	struct overlay *over = overlay_new(m->o.source, hidden, MAX_SAMPLES);
 	const struct rules_options o = { .engine = promql_engine_beside(m->o.engine, overlay_source(over)), .source = overlay_source(over),
-					 .sink = overlay_sink(over), .external_url = m->external_url, .late_ms = -1, .manual = true,
+					 .sink = overlay_sink(over), .external_url = m->external_url, .late_ms = late_ms > 0 ? late_ms : -1, .manual = true,
 					 .no_restore = true, .aside = true, .canceled = t->q->canceled };
 	struct rules *own = NULL;
 	int rc = rules_new(&own, &o, e);
@@ -266,6 +334,7 @@ static int record_all(struct trial *t, struct rules *m, struct err *e)
 	struct rules *own = NULL;
 	t->sink.append = store;
 	t->storage = m->o.sink;
+	t->source = m->o.source;
 	pthread_mutex_init(&t->commits.lock, NULL);
 	int rc = rules_new(&own, &o, e);
 	if (!rc)
@@ -281,7 +350,7 @@ static int record_all(struct trial *t, struct rules *m, struct err *e)
 }
 
 /* What the rules write. */
-static int try_all(struct trial *t, struct rules *m, struct err *e)
+static int try_all(struct trial *t, struct rules *m, const struct rules_config *like, struct err *e)
 {
 	views names = { 0 }, alerts = { 0 };
 	for (size_t g = 0; g < t->config->n_groups; g++)
@@ -293,7 +362,7 @@ static int try_all(struct trial *t, struct rules *m, struct err *e)
 				vec_push(&names, x->name);
 		}
 	const struct overlay_hidden hidden = { names.v, names.n, alerts.v, alerts.n };
-	int rc = try_over(t, m, &hidden, e);
+	int rc = try_over(t, m, &hidden, like ? like->late_ms : -1, e);
 	vec_free(&names);
 	vec_free(&alerts);
 	return rc;
@@ -326,24 +395,20 @@ static void take_slots(struct rule_group *def, const struct rules_config *like)
 		}
 }
 
-/* Stacks are not kept aside: rules that record them are left out, and what is stored of them is seen. */
+/* Who records leaves out alerts; who tries leaves out profiles that no rule looks at. */
 static void leave_out(struct trial *t, const struct rules_config *like)
 {
 	for (size_t g = 0; g < t->config->n_groups; g++)
 		for (size_t i = 0; i < t->config->groups[g].n_rules; i++) {
 			const struct rule *x = &t->config->groups[g].rules[i];
-			if (!x->profiles || (!t->q->record && !anyone_reads(t->config, x)))
-				continue;
-			char *text AUTOFREE = xasprintf("%.*s of group %.*s records profiles and is left out: rules that read it see what is stored",
-							VIEW_ARG(x->name), VIEW_ARG(t->config->groups[g].name));
-			warn(t, text);
+			t->rules[g][i].wanted = t->q->record ? !x->alerting : !x->profiles || anyone_reads(t->config, x);
 		}
 	for (size_t g = 0; g < t->config->n_groups; g++) {
 		struct rule_group *def = (struct rule_group *)&t->config->groups[g];
 		struct rule *rules = (struct rule *)def->rules;
 		size_t n = 0;
 		for (size_t i = 0; i < def->n_rules; i++)
-			if (!rules[i].profiles && !(t->q->record && rules[i].alerting))
+			if (t->rules[g][i].wanted)
 				rules[n++] = rules[i];
 			else
 				rule_release(&rules[i]);
@@ -408,13 +473,13 @@ static int try_text(struct rules *m, const struct past_question *q, struct past_
 	int rc = read_rules(m, q, &t.config, &like, e);
 	arena_init(&t.answer.arena, ANSWER_BYTES);
 	if (!rc) {
-		leave_out(&t, like);
-		rc = check_size(&t, e);
 		t.rules = xcalloc(t.config->n_groups + 1, sizeof *t.rules);
 		for (size_t g = 0; g < t.config->n_groups; g++)
 			t.rules[g] = xcalloc(t.config->groups[g].n_rules + 1, sizeof **t.rules);
+		leave_out(&t, like);
+		rc = check_size(&t, e);
 		if (!rc)
-			rc = q->record ? record_all(&t, m, e) : try_all(&t, m, e);
+			rc = q->record ? record_all(&t, m, e) : try_all(&t, m, like, e);
 		if (!rc)
 			finish(&t, ret);
 		for (size_t g = 0; g < t.config->n_groups; g++)

@@ -102,6 +102,89 @@ static void slots_are_those_of_the_group(void **state)
 	kit_free(&k);
 }
 
+/* An hour of profiles; f eats more than half from 20 to 30 minutes on. */
+static void put_hour(struct kit *k)
+{
+	unsigned r = 1;
+	for (int64_t s = 10; s <= 3600; s += 10)
+		for (int p = 0; p < 2; p++) {
+			r = r * 1103515245 + 12345;
+			kit_put_profile(k, KIT_CPU, p ? "y" : "x", s - p, !p && s > 1200 && s <= 1800 ? "f" : r >> 16 & 1 ? "g" : "h", (r >> 8 & 1023) + 1);
+		}
+}
+
+#define RECORD "{record: rec, profiles: true, expr: 'merge by (pod) (cpu[1m])'}"
+
+/* Rules that read recorded profiles see those that the file records, as late as the server would have recorded them; also beside what is stored, and what is stored under
+ * that name they do not see. */
+static void recorded_profiles_are_tried(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	kit_rules(&k, "groups: []");
+	put_hour(&k);
+	kit_put_profile(&k, KIT_CPU, "x", 605, "f", 1000000);
+	kit_set(&k, "rec", "pod=z", 600, 1000000);
+	expect_tried(&k, "groups: [{name: a, interval: 1m, rules: [" RECORD ", {alert: A, expr: 'share(rec, {function=\"f\"}) > 0.9', for: 2m}]}]",
+		     0, 3540, "{alertname=\"A\", pod=\"x\"} 660 0 720 value 0.997644\n{alertname=\"A\", pod=\"x\"} 1320 1440 1860 value 1\n");
+	expect_tried(&k, "groups: [{name: a, interval: 1m, rules: [" RECORD ", {alert: B, expr: 'round(1e9 * value(merge({__name__=~\"rec|process_cpu:.*\"}[50m]))) == "
+		     "round(1e9 * (value(merge(rec[50m])) + value(merge(cpu[50m]))))'}, {alert: C, expr: 'abs(round(1e9 * (total(merge({__name__=~\"rec|process_cpu:.*\"}[50m]), "
+		     "{function=\"g\"}) - total(merge(cpu[50m]), {function=\"g\"}) - total(merge(rec[50m]), {function=\"g\"}))))'}]}]",
+		     3300, 3540, "{alertname=\"B\"} 3300 3300 0 value 1.34309e+06\n{alertname=\"C\"} 3300 3300 0 value 0\n");
+	expect_written(&k, "");
+	kit_free(&k);
+}
+
+static uint64_t record_past(struct kit *k, const char *name, int64_t start_s, int64_t end_s, uint64_t *ret_there)
+{
+	static const atomic_bool never;
+	struct past_answer a;
+	struct err e = { 0 };
+	struct rules_past *p = rules_past(k->rules);
+	const struct past_question q = { VIEW("groups: [{name: a, interval: 1m, rules: [" RECORD ", {record: n, expr: 'value(rec)'}]}]"), view_of(name),
+					 start_s * 1000, end_s * 1000, 60000, .record = true, .canceled = &never };
+	if (p->evaluate(p, &q, &a, &e))
+		fail_msg("%s", e.msg);
+	uint64_t written = a.written;
+	*ret_there = a.there;
+	assert_int_equal(a.n_warnings, 0);
+	arena_free(&a.arena);
+	return written;
+}
+
+/* What is recorded of the past adds up to the source. What is there stays, also what has other stamps: nothing counts twice. */
+static void recorded_profiles_of_the_past(void **state)
+{
+	struct kit k;
+	uint64_t there;
+	(void)state;
+	kit_init(&k);
+	kit_rules(&k, "groups: []");
+	put_hour(&k);
+	record_past(&k, "r.yml", 1800, 2400, &there);
+	assert_int_equal(there, 0);
+	uint64_t written = record_past(&k, "r.yml", 60, 3590, &there);
+	assert_in_range(there, 20, 22);
+	assert_in_range(written, 150, 250);
+	int64_t newest = 0; /* less than a second after the slot; profiles are of whole seconds */
+	for (int64_t s = 3500; s < 3600; s++) {
+		struct buf b = { 0 };
+		kit_ask(&k, "count(count_over_time(rec[1s]))", s, &b);
+		newest = b.len ? s : newest;
+		buf_free(&b);
+	}
+	kit_expect_same(&k, "sort_by_label(total(merge by (pod) (cpu[55m] offset 1s)), \"pod\", \"function\")",
+			"sort_by_label(total(merge by (pod) (rec[55m])), \"pod\", \"function\")", newest);
+	buf_reset(&k.written);
+	written = record_past(&k, "r.yml", 60, 3590, &there);
+	assert_in_range(there, 110, 125);
+	record_past(&k, "other.yml", 60, 3590, &there);
+	assert_in_range(there, 110, 125);
+	assert_null(strstr(k.written.ptr, "profile"));
+	kit_free(&k);
+}
+
 static void says_what_is_wrong(void **state)
 {
 	struct kit k;
@@ -111,8 +194,6 @@ static void says_what_is_wrong(void **state)
 	begin(&k);
 	expect_tried(&k, "groups: [{name: a, interval: 1m, rules: [{record: x, expr: 'label_replace(load, \"pod\", \"\", \"\", \"\")'}]}]", 0, 120,
 		     "x of group a failed 2 of 2 times, at last: 1:1: vector cannot contain metrics with the same labelset\n");
-	expect_tried(&k, "groups: [{name: a, interval: 1m, rules: [{record: x, profiles: true, expr: 'merge(cpu[1m])'}, {alert: D, expr: 'x > 1'}]}]",
-		     0, 120, "x of group a records profiles and is left out: rules that read it see what is stored\n");
 	assert_int_equal(ask(&k, "groups: [{name: a, rules: [{alert: A, expr: '1 +'}]}]", 0, 60, &a, &e), -ERR_BAD_DATA);
 	assert_non_null(strstr(e.msg, "try.yml:1:"));
 	assert_int_equal(ask(&k, "groups: [{name: a, interval: 1s, rules: [{alert: A, expr: '1'}]}]", 0, 3000000, &a, &e), -ERR_LIMIT);
@@ -125,6 +206,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tells_when_alerts_would_have_fired),
 		cmocka_unit_test(later_rules_see_what_is_not_written),
+		cmocka_unit_test(recorded_profiles_are_tried),
+		cmocka_unit_test(recorded_profiles_of_the_past),
 		cmocka_unit_test(slots_are_those_of_the_group),
 		cmocka_unit_test(says_what_is_wrong),
 	};

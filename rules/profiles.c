@@ -253,14 +253,15 @@ int record_deltas(struct round *r, struct live_rule *rule, struct err *e)
 	int64_t newest = r->slot_ms - late, offset = r->g->def->query_offset_ms;
 	int rc = 0;
 	begin(r, d, newest);
-	look_for_late(r, rule, newest);
+	if (!r->g->m->o.aside)
+		look_for_late(r, rule, newest);
 	for (unsigned n = 0; d->next_slot <= newest && n < SLOTS_AT_A_TIME && !rc; n++) {
 		struct promql_result q;
 		int64_t t = d->next_slot - offset;
 		rc = rule_query(r, rule, t, &q, e);
 		if (!rc) {
 			rc = record_profiles(r, rule, &q, t, e);
-			if (!rc) {
+			if (!rc && !r->g->m->o.aside) {
 				typeof(d->recorded.v) late_look = vec_add(&d->recorded);
 				late_look->slot_ms = d->next_slot;
 				late_look->total = total_of(&q);

@@ -8,70 +8,7 @@
 
 #include "rules/testkit.h"
 
-#define CPU "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta"
 #define HEAP "memory:inuse_space:bytes:space:bytes"
-
-/* A profile of one stack, the function's. */
-static void put_profile(struct kit *k, const char *name, const char *pod, int64_t s, const char *function, int64_t value)
-{
-	struct symbols *y = memsource_symbols(k->mem);
-	struct sym_function f = { .name = symbols_string(y, view_of(function)) };
-	struct sym_line line = { .function = symbols_function(y, &f) + 1 };
-	struct sym_location l = { .n_lines = 1 };
-	uint32_t location = symbols_location(y, &l, &line);
-	uint32_t *columns = xmalloc(sizeof *columns);
-	int64_t *values = xmalloc(sizeof *values);
-	struct labels_builder b;
-	struct ptype t;
-	struct err e = { 0 };
-	columns[0] = symbols_column(y, symbols_stack(y, &location, 1), 0);
-	values[0] = value;
-	struct stackvec *v = stackvec_new_ints(y, columns, values, 1);
-	assert_true(ptype_parse(view_of(name), &t));
-	const struct source_profile p = { .t_ms = s * 1000, .interval_ms = 10000, .cover_ms = 10000, .weight = 1,
-					  .duration_ns = t.kind == PROFILE_GAUGE ? 0 : 10000000000 };
-	labels_builder_init(&b, (struct labels){ 0 });
-	labels_builder_set(&b, VIEW(LABEL_NAME), view_of(name));
-	labels_builder_set(&b, VIEW("pod"), view_of(pod));
-	assert_int_equal(memsource_add_profile(k->mem, labels_builder_finish(&b), &t, &p, v, &e), 0);
-	labels_builder_free(&b);
-	stackvec_unref(v);
-}
-
-/* The answer as "{labels} value" lines. */
-static void ask(struct kit *k, const char *query, int64_t s, struct buf *out)
-{
-	struct promql_result q;
-	struct err e = { 0 };
-	char number[NUM_LEN];
-	if (promql_instant(k->engine, view_of(query), s * 1000, &(struct promql_params){ .asker = PROMQL_PEOPLE }, &q, &e))
-		fail_msg("%s: %s", query, e.msg);
-	buf_reset(out);
-	for (size_t i = 0; i < q.n_series; i++) {
-		labels_format(q.series[i].labels, out);
-		buf_printf(out, " %s\n", num_format(q.series[i].points[0].v, number));
-	}
-	promql_result_release(&q);
-}
-
-static void expect_answer(struct kit *k, const char *query, int64_t s, const char *want)
-{
-	struct buf b = { 0 };
-	ask(k, query, s, &b);
-	assert_string_equal(b.len ? b.ptr : "", want);
-	buf_free(&b);
-}
-
-static void expect_same(struct kit *k, const char *a, const char *b, int64_t s)
-{
-	struct buf x = { 0 }, y = { 0 };
-	ask(k, a, s, &x);
-	ask(k, b, s, &y);
-	assert_true(x.len > 0);
-	assert_string_equal(x.ptr, y.ptr);
-	buf_free(&x);
-	buf_free(&y);
-}
 
 #define DELTA "groups: [{name: a, interval: 60s, rules: [{record: rec, profiles: true, expr: 'merge by (pod) (cpu[1m])'}]}]"
 
@@ -90,7 +27,7 @@ static void deltas_add_up(void **state)
 			r = r * 1103515245 + 12345;
 			int64_t at = p ? s - 15 : s; /* one is slow: its profiles come 15 s late */
 			if (at > 0)
-				put_profile(&k, CPU, p ? "y" : "x", at, fn[r >> 16 & 1], (r >> 8 & 1023) + 1);
+				kit_put_profile(&k, KIT_CPU, p ? "y" : "x", at, fn[r >> 16 & 1], (r >> 8 & 1023) + 1);
 		}
 		if (s % 60)
 			continue;
@@ -102,9 +39,9 @@ static void deltas_add_up(void **state)
 		}
 		kit_at(&k, s);
 	}
-	expect_same(&k, "sort_by_label(total(merge by (pod) (cpu[57m])), \"pod\", \"function\")",
+	kit_expect_same(&k, "sort_by_label(total(merge by (pod) (cpu[57m])), \"pod\", \"function\")",
 		    "sort_by_label(total(merge by (pod) (rec[57m])), \"pod\", \"function\")", 3600);
-	expect_same(&k, "merge(cpu[57m])", "merge(rec[57m])", 3600);
+	kit_expect_same(&k, "merge(cpu[57m])", "merge(rec[57m])", 3600);
 	kit_free(&k);
 }
 
@@ -115,13 +52,13 @@ static void a_slot_is_recorded_late(void **state)
 	kit_init(&k);
 	k.o.late_ms = 20000;
 	kit_rules(&k, DELTA);
-	put_profile(&k, CPU, "x", 120, "f", 7);
+	kit_put_profile(&k, KIT_CPU, "x", 120, "f", 7);
 	kit_at(&k, 120);
 	expect_written(&k, "");
-	put_profile(&k, CPU, "x", 115, "f", 1); /* came after */
+	kit_put_profile(&k, KIT_CPU, "x", 115, "f", 1); /* came after */
 	kit_at(&k, 180);
 	expect_written(&k, "rec{pod=\"x\"} profile @120\n");
-	expect_answer(&k, "rec", 120, "rec{pod=\"x\"} 8e-09\n");
+	kit_expect_answer(&k, "rec", 120, "rec{pod=\"x\"} 8e-09\n");
 	kit_at(&k, 240);
 	expect_written(&k, "rec{pod=\"x\"} stale @180\n");
 	kit_free(&k);
@@ -141,11 +78,11 @@ static void later_still(void **state)
 	rules_register_metrics();
 	k.o.late_ms = 20000;
 	kit_rules(&k, DELTA);
-	put_profile(&k, CPU, "x", 110, "f", 7);
-	put_profile(&k, CPU, "x", 170, "f", 7);
+	kit_put_profile(&k, KIT_CPU, "x", 110, "f", 7);
+	kit_put_profile(&k, KIT_CPU, "x", 170, "f", 7);
 	kit_at(&k, 180);
 	kit_at(&k, 240);
-	put_profile(&k, CPU, "x", 115, "f", 1);
+	kit_put_profile(&k, KIT_CPU, "x", 115, "f", 1);
 	for (int64_t s = 300; s < 600; s += 60)
 		kit_at(&k, s);
 	assert_true(late(&k) == 1);
@@ -161,7 +98,7 @@ static void lost_commit(void **state)
 	kit_init(&k);
 	k.o.late_ms = -1;
 	kit_rules(&k, DELTA);
-	put_profile(&k, CPU, "x", 55, "f", 5);
+	kit_put_profile(&k, KIT_CPU, "x", 55, "f", 5);
 	k.fail = true;
 	kit_at(&k, 60);
 	k.fail = false;
@@ -176,10 +113,10 @@ static void gauges(void **state)
 	(void)state;
 	kit_init(&k);
 	kit_rules(&k, "groups: [{name: a, rules: [{record: rec, profiles: true, expr: heap_inuse_space}]}]");
-	put_profile(&k, HEAP, "x", 55, "f", 2048);
+	kit_put_profile(&k, HEAP, "x", 55, "f", 2048);
 	kit_at(&k, 60); /* at once */
 	expect_written(&k, "rec{pod=\"x\"} profile @60\n");
-	expect_answer(&k, "merge(rec[1m])", 60, "{} 2048\n");
+	kit_expect_answer(&k, "merge(rec[1m])", 60, "{} 2048\n");
 	kit_free(&k);
 }
 
@@ -202,7 +139,7 @@ static void refused(void **state)
 		k.o.late_ms = -1;
 		buf_printf(&b, "groups: [{name: a, rules: [{record: rec, profiles: true, expr: '%s'}]}]", cases[i].expr);
 		kit_rules(&k, b.ptr);
-		put_profile(&k, CPU, "x", 55, "f", 5);
+		kit_put_profile(&k, KIT_CPU, "x", 55, "f", 5);
 		kit_at(&k, 60);
 		buf_reset(&b);
 		buf_printf(&b, *cases[i].error ? "rec err: %s\n" : "rec ok%s\n", cases[i].error);
@@ -220,7 +157,7 @@ static void values_of_profiles(void **state)
 	(void)state;
 	kit_init(&k);
 	kit_rules(&k, "groups: [{name: a, rules: [{record: cores, expr: 'sum by (pod) (rate(cpu[1m]))'}]}]");
-	put_profile(&k, CPU, "x", 60, "f", 6000000000);
+	kit_put_profile(&k, KIT_CPU, "x", 60, "f", 6000000000);
 	kit_at(&k, 60);
 	expect_written(&k, "cores{pod=\"x\"} 0.1 @60\n");
 	kit_free(&k);

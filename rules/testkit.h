@@ -72,7 +72,6 @@ static inline int kit_append(struct sink *s, const struct sink_batch *b, struct 
 {
 	struct kit *k = (struct kit *)(void *)s;
 	struct err lost = { 0 };
-	(void)ret;
 	if (k->refuse)
 		return err_set(e, ERR_IO, "the disk is full");
 	k->batches++;
@@ -89,6 +88,8 @@ static inline int kit_append(struct sink *s, const struct sink_batch *b, struct 
 		kit_keep_note(k, &b->notes[i]);
 	if (k->fail)
 		err_set(&lost, ERR_IO, "the disk is full");
+	if (ret)
+		*ret = (struct sink_result){ .floats = (uint32_t)b->n_floats, .profiles = (uint32_t)b->n_profiles };
 	if (b->done)
 		b->done(b->done_arg, &lost);
 	return 0;
@@ -182,6 +183,70 @@ static inline void kit_set(struct kit *k, const char *name, const char *labels, 
 static inline void kit_stale(struct kit *k, const char *name, const char *labels, int64_t s)
 {
 	kit_set(k, name, labels, s, value_from_bits(VALUE_STALE_BITS));
+}
+
+#define KIT_CPU "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta"
+
+/* A profile of one stack, the function's. */
+static inline void kit_put_profile(struct kit *k, const char *name, const char *pod, int64_t s, const char *function, int64_t value)
+{
+	struct symbols *y = memsource_symbols(k->mem);
+	struct sym_function f = { .name = symbols_string(y, view_of(function)) };
+	struct sym_line line = { .function = symbols_function(y, &f) + 1 };
+	struct sym_location l = { .n_lines = 1 };
+	uint32_t location = symbols_location(y, &l, &line);
+	uint32_t *columns = xmalloc(sizeof *columns);
+	int64_t *values = xmalloc(sizeof *values);
+	struct labels_builder b;
+	struct ptype t;
+	struct err e = { 0 };
+	columns[0] = symbols_column(y, symbols_stack(y, &location, 1), 0);
+	values[0] = value;
+	struct stackvec *v = stackvec_new_ints(y, columns, values, 1);
+	assert_true(ptype_parse(view_of(name), &t));
+	const struct source_profile p = { .t_ms = s * 1000, .interval_ms = 10000, .cover_ms = 10000, .weight = 1,
+					  .duration_ns = t.kind == PROFILE_GAUGE ? 0 : 10000000000 };
+	labels_builder_init(&b, (struct labels){ 0 });
+	labels_builder_set(&b, VIEW(LABEL_NAME), view_of(name));
+	labels_builder_set(&b, VIEW("pod"), view_of(pod));
+	assert_int_equal(memsource_add_profile(k->mem, labels_builder_finish(&b), &t, &p, v, &e), 0);
+	labels_builder_free(&b);
+	stackvec_unref(v);
+}
+
+/* The answer as "{labels} value" lines. */
+static inline void kit_ask(struct kit *k, const char *query, int64_t s, struct buf *out)
+{
+	struct promql_result q;
+	struct err e = { 0 };
+	char number[NUM_LEN];
+	if (promql_instant(k->engine, view_of(query), s * 1000, &(struct promql_params){ .asker = PROMQL_PEOPLE }, &q, &e))
+		fail_msg("%s: %s", query, e.msg);
+	buf_reset(out);
+	for (size_t i = 0; i < q.n_series; i++) {
+		labels_format(q.series[i].labels, out);
+		buf_printf(out, " %s\n", num_format(q.series[i].points[0].v, number));
+	}
+	promql_result_release(&q);
+}
+
+static inline void kit_expect_answer(struct kit *k, const char *query, int64_t s, const char *want)
+{
+	struct buf b = { 0 };
+	kit_ask(k, query, s, &b);
+	assert_string_equal(b.len ? b.ptr : "", want);
+	buf_free(&b);
+}
+
+static inline void kit_expect_same(struct kit *k, const char *a, const char *b, int64_t s)
+{
+	struct buf x = { 0 }, y = { 0 };
+	kit_ask(k, a, s, &x);
+	kit_ask(k, b, s, &y);
+	assert_true(x.len > 0);
+	assert_string_equal(x.ptr, y.ptr);
+	buf_free(&x);
+	buf_free(&y);
 }
 
 static inline void kit_at(struct kit *k, int64_t s)

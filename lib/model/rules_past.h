@@ -34,7 +34,7 @@ struct past_answer {
 	size_t n_alerts;
 	bool cut;                    /* there were more */
 	uint64_t evaluations;        /* of rules */
-	uint64_t written, there, refused; /* samples recorded; of stamps that there were; too old, or of too many series */
+	uint64_t written, there, refused; /* samples and profiles recorded; of times that there were; too old, or of too many series */
 	int64_t next_ms;             /* recording goes on from there; 0: it is done */
 	const struct view *warnings; /* rules that failed, or were left out */
 	size_t n_warnings;

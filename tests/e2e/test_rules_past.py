@@ -57,6 +57,34 @@ def test_profiles(env):
     check(status == 0 and '{alertname="Seen", job="echo"}' in out and "  firing " in out, out)
 
 
+def test_backfill_profiles(env):
+    """Recorded profiles of the past add up to their source, beside what the server records; twice is as once, also on other slots."""
+    echo = Echo(env)
+    env.path("rules-a.yml", "groups: [{name: live, interval: 2s, rules: [{record: live, expr: 'merge by (job) (cpu[2s])', profiles: true}]}]")
+    server = Server(env, f"global: {{scrape_interval: 1s, scrape_timeout: 1s}}\nrule_files: ['rules-*.yml']\nscrape_configs:\n- job_name: echo\n"
+                    f"  static_configs: [{{targets: ['{echo.address}']}}]\n", ["--web.enable-admin-api"])
+    wait_until("slots were recorded", lambda: [1 for r in server.query("live[1m]")["result"] if len(r["values"]) >= 5], 60)
+    stamps = [float(t) for r in server.query("live[1m]")["result"] for t, _ in r["values"]]
+    words = ["--url", server.url, "--start", f"{stamps[0] - 4}", "--end", f"{stamps[-1]}"]
+    tool = [env.program("pyrtool"), "rules", "backfill"]
+    rule = "{record: RECORD, expr: 'merge by (job) (cpu[2s])', profiles: true}"
+    past = env.path("past.yml", "groups: [{name: p, interval: 2s, rules: [" + rule.replace("RECORD", "past") + ", {record: n, expr: 'value(past)'}]}]")
+    status, out = run([*tool, past, *words], 60)
+    check(status == 0 and " 0 were there already, 0 refused" in out and "left out" not in out, out)
+    got = {r["metric"]["__name__"]: [float(t) for t, _ in r["values"]] for r in server.query('{__name__=~"past|n"}[1m]')["result"]}
+    check(len(got["past"]) >= 5 and got["past"] == got["n"], f"a value for each profile: {got}")
+    last, width = got["past"][-1], round(got["past"][-1] - got["past"][0])
+
+    def totals(name):
+        return {r["metric"]["function"]: r["value"][1] for r in server.query(f"total(merge({name}[{width}s]))", time=last)["result"]}
+    check(totals("cpu") == totals("past") and totals("cpu"), f"{totals('cpu')} {totals('past')}")
+    first = totals("past")
+    for path in (past, env.path("elsewhere.yml", open(past, encoding="utf-8").read()), env.path("rules-a.yml")):
+        was = totals("live")
+        status, out = run([*tool, path, *words], 60)
+        check(status == 0 and totals("past") == first and totals("live") == was, out)
+
+
 def test_backfill(env):
     env.path("rules-a.yml", "groups: [{name: g, interval: 30s, rules: [{record: r, expr: vector(1)}]}]")
     config = "global: {scrape_interval: 1s}\nrule_files: ['rules-*.yml']\n"
