@@ -103,28 +103,31 @@ static void choose_lane(struct httpd_request *rq)
 	rq->lane = o->choose(rq, rq->lane, o->arg);
 }
 
-/* The whole request is here: route it and have it served. */
+static int route(struct httpd_request *rq, const char *method)
+{
+	if (strcmp(method, "OPTIONS") == 0)
+		return MHD_HTTP_NO_CONTENT;
+	return method_of(method, &rq->method, &rq->head) ? httpd_route_request(rq) : MHD_HTTP_METHOD_NOT_ALLOWED;
+}
+
+static enum MHD_Result send_refusal(struct httpd_request *rq)
+{
+	rq->route = NULL;
+	httpd_request_serve(rq);
+	rq->state = RQ_ANSWERED;
+	return send_answer(rq);
+}
+
+/* The whole request is here: have it served. */
 static enum MHD_Result dispatch(struct httpd_request *rq, const char *method)
 {
-	int status = 0;
-	rq->arrived_ns = clock_mono_ns();
-	if (rq->body_too_large)
-		status = MHD_HTTP_CONTENT_TOO_LARGE;
-	else if (rq->busy)
-		status = MHD_HTTP_SERVICE_UNAVAILABLE;
-	else if (strcmp(method, "OPTIONS") == 0)
-		status = MHD_HTTP_NO_CONTENT;
-	else if (!method_of(method, &rq->method, &rq->head))
-		status = MHD_HTTP_METHOD_NOT_ALLOWED;
-	else
-		status = httpd_route_request(rq);
 	struct httpd *h = rq->httpd;
-	if (httpd_refuse_stranger(rq)) {
-		rq->route = NULL;
-		httpd_request_serve(rq);
-		rq->state = RQ_ANSWERED;
-		return send_answer(rq);
-	}
+	int status = rq->body_too_large ? MHD_HTTP_CONTENT_TOO_LARGE : rq->busy ? MHD_HTTP_SERVICE_UNAVAILABLE : rq->routed;
+	rq->arrived_ns = clock_mono_ns();
+	if (rq->refused)
+		httpd_admit_refuse(rq);
+	if (rq->refused || httpd_refuse_stranger(rq))
+		return send_refusal(rq);
 	if (status == MHD_HTTP_NOT_FOUND && h->prefix[0] && (strcmp(rq->uri, "/") == 0 || !rq->path.len)) {
 		char *to = xasprintf("%s/", h->prefix);
 		httpd_redirect(rq, MHD_HTTP_FOUND, to);
@@ -160,17 +163,21 @@ static enum MHD_Result dispatch(struct httpd_request *rq, const char *method)
 }
 
 /* A length that is too large is refused before the body is read. */
-static bool announced_too_large(const struct httpd_request *rq)
+static bool announced_too_large(struct httpd_request *rq)
 {
 	struct view v = httpd_header(rq, MHD_HTTP_HEADER_CONTENT_LENGTH);
-	uint64_t n;
-	return v.len && (!num_parse_u64(v, &n) || n > rq->body.max);
+	uint64_t n = 0;
+	if (v.len && !num_parse_u64(v, &n))
+		return true;
+	return n > rq->body.max || (rq->refused && n > HTTPD_SWALLOWED);
 }
 
 /* A piece of the body. False: it is not read on. */
 static bool take_body(struct httpd_request *rq, const char *data, size_t n)
 {
 	struct httpd *h = rq->httpd;
+	if (rq->refused)
+		return httpd_admit_swallow(rq, n);
 	if (rq->body_too_large)
 		return false; /* told once that it is too much; it is not read for ever */
 	if (rq->busy)
@@ -188,6 +195,21 @@ static bool take_body(struct httpd_request *rq, const char *data, size_t n)
 	return true;
 }
 
+/* The headers are here: for the first time, or again after a login was checked. */
+static enum MHD_Result begin(struct httpd_request *rq, const char *method)
+{
+	if (!rq->login_asked)
+		rq->routed = route(rq, method);
+	if (!httpd_admit(rq))
+		return MHD_YES;
+	rq->seen = true;
+	slot_set_phase(rq->slot, SLOT_BODY);
+	if (!announced_too_large(rq))
+		return MHD_YES;
+	rq->body_too_large = true;
+	return dispatch(rq, method);
+}
+
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *url, const char *method,
 				  const char *version, const char *data, size_t *n_data, void **ctx)
 {
@@ -195,14 +217,8 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 	(void)arg, (void)c, (void)url, (void)version;
 	if (!rq)
 		return MHD_NO;
-	if (!rq->seen) {
-		rq->seen = true;
-		slot_set_phase(rq->slot, SLOT_BODY);
-		if (!announced_too_large(rq))
-			return MHD_YES;
-		rq->body_too_large = true;
-		return dispatch(rq, method);
-	}
+	if (!rq->seen)
+		return begin(rq, method);
 	if (*n_data) {
 		if (!take_body(rq, data, *n_data))
 			return MHD_NO;
@@ -351,6 +367,7 @@ int httpd_start(struct httpd **ret, const struct httpd_options *o, struct err *e
 {
 	struct httpd *h = NEW(struct httpd);
 	httpd_metrics_register();
+	h->login = login_new(httpd_admit_answered);
 	int rc = set_options(h, o, e);
 	if (!rc)
 		rc = check_rights(o, e);
@@ -408,12 +425,14 @@ void httpd_stop(struct httpd *h, int64_t grace_ms)
 	if (h->work) {
 		httpd_work_close(h->work); /* open connections may still ask something */
 		httpd_work_wait_idle(h->work, -1);
+		login_close(h->login);
 	}
 	for (size_t i = 0; i < h->listeners.n; i++)
 		if (h->listeners.v[i].daemon)
 			MHD_stop_daemon(h->listeners.v[i].daemon);
 	httpd_watch_stop(h);
 	httpd_work_free(h->work);
+	login_free(h->login);
 	for (size_t i = 0; i < h->listeners.n; i++)
 		slots_free(h->listeners.v[i].slots);
 	regex_unref(h->cors);

@@ -10,6 +10,7 @@
 
 #include "base/vec.h"
 #include "httpd/httpd.h"
+#include "httpd/login.h"
 #include "httpd/slots.h"
 
 #define MAX_SEGMENTS 4    /* segments in braces of one route */
@@ -45,7 +46,11 @@ struct httpd_request {
 	size_t body_counted;               /* bytes of it in httpd.bodies */
 	bool body_too_large, busy;         /* busy: no memory for its body */
 	const struct httpd_route *route;   /* NULL: answered by httpd itself */
+	int routed;                        /* 0, or the status that answers what there is no route for */
 	const char *handler;               /* metric label */
+	struct login_waiter login;
+	bool login_asked, refused;         /* its password is, or was, being checked; it is not let in */
+	size_t swallowed;                  /* bytes of its body, once it is refused */
 	struct segment segments[MAX_SEGMENTS];
 	size_t n_segments;
 	VEC(struct httpd_param) params;
@@ -89,6 +94,7 @@ struct httpd {
 	VEC(struct listener) listeners;
 	struct httpd_work *work;
 	struct httpd_watch *watch;
+	struct login *login;
 	atomic_size_t bodies, answers;     /* bytes held */
 	bool draining;
 };
@@ -100,6 +106,16 @@ int httpd_listen_on(struct httpd *h, const char *address, struct err *e);
 int httpd_route_request(struct httpd_request *rq);
 /* Methods that some route takes for this path, as an Allow header. */
 void httpd_route_allow(const struct httpd_request *rq, struct buf *out);
+
+/* admit.c: whether it is let in, its headers being here; sets rq->refused. False: it is suspended until that is known, then asked
+ * again. */
+bool httpd_admit(struct httpd_request *rq);
+void httpd_admit_answered(struct login_waiter *w);
+/* The answer of one that is refused. */
+void httpd_admit_refuse(struct httpd_request *rq);
+#define HTTPD_SWALLOWED ((size_t)256 << 10) /* of its body, so that its client reads the answer and keeps its connection */
+/* A piece of its body. False: it is not read on. */
+bool httpd_admit_swallow(struct httpd_request *rq, size_t n);
 
 /* origin.c: whether a page of another site may be behind it, then it is answered with 403. Routed already. */
 bool httpd_refuse_stranger(struct httpd_request *rq);
@@ -161,6 +177,9 @@ void httpd_metrics_waiting(const char *lane, int delta);
 void httpd_metrics_connections(int delta);
 /* A connection that we close, or do not take. */
 void httpd_metrics_closed(const char *why);
+void httpd_metrics_login_refused(const char *reason);
+/* A password, by bcrypt. */
+void httpd_metrics_login_checked(void);
 /* A request that is answered without its handler. */
 void httpd_metrics_refused(const char *why);
 

@@ -4,7 +4,8 @@ libhttpd_a_SOURCES = \
   lib/httpd/multipart.c lib/httpd/request.c lib/httpd/response.c lib/httpd/route.c lib/httpd/slots.c lib/httpd/slots.h lib/httpd/watch.c lib/httpd/work.c \
   lib/httpd/web_config.c lib/httpd/web_config.h lib/httpd/web_reading.h lib/httpd/web_logins.c lib/httpd/web_tls.c lib/httpd/web_tls.h \
   lib/httpd/web_ciphers.c lib/httpd/client_cert.c \
-  lib/httpd/authorization.c lib/httpd/authorization.h lib/httpd/bcrypt.c lib/httpd/bcrypt.h lib/httpd/login_failures.c lib/httpd/login_failures.h
+  lib/httpd/authorization.c lib/httpd/authorization.h lib/httpd/bcrypt.c lib/httpd/bcrypt.h lib/httpd/admit.c lib/httpd/login.c lib/httpd/login.h lib/httpd/login_known.c lib/httpd/login_known.h \
+  lib/httpd/login_failures.c lib/httpd/login_failures.h
 HTTPD_LIBS = libhttpd.a $(CONFIG_LIBS) $(MHD_LIBS) $(GNUTLS_LIBS) $(CRYPT_LIBS) $(ZLIB_LIBS)
 if HAVE_CMOCKA
 check_PROGRAMS += httpd_test admission_test login_test

@@ -12,13 +12,17 @@
 #include "base/clock.h"
 #include "httpd/authorization.h"
 #include "httpd/bcrypt.h"
+#include "base/metrics.h"
+#include "httpd/internal.h"
 #include "httpd/login_failures.h"
+#include "httpd/login_known.h"
+#include "httpd/testclient.h"
 
 #define SECRET_4 "$2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW" /* "secret" */
 #define OTHER_5 "$2b$05$abcdefghijklmnopqrstuuVQd15VhR/oN1H3pzUR5lME0fZO6.qRW"  /* "other" */
 #define LONG_4 "$2b$04$abcdefghijklmnopqrstuubzadhGtS2zEF.gu0yd0opP6cVzb.e0i"   /* 72 times "x" and more */
 
-static void test_header(void **state)
+static void test_authorization(void **state)
 {
 	static const struct { const char *header; enum authorization_kind kind; const char *user, *secret; } rows[] = {
 		{ "Basic YWxpY2U6c2VjcmV0", AUTHORIZATION_BASIC, "alice", "secret" },
@@ -116,7 +120,7 @@ static void test_same_time(void **state)
 	bcrypt_free(b);
 }
 
-static struct in6_addr address(const char *text)
+static struct in6_addr ip(const char *text)
 {
 	struct in6_addr a;
 	assert_int_equal(inet_pton(AF_INET6, text, &a), 1);
@@ -126,8 +130,8 @@ static struct in6_addr address(const char *text)
 static void test_failures(void **state)
 {
 	struct login_failures *f = login_failures_new(7);
-	struct in6_addr a = address("::ffff:10.0.0.1"), b = address("::ffff:10.0.0.2"), c = address("2001:db8::1"), d = address("2001:db8::2:0:0:1"),
-			other = address("2001:db8:0:1::1");
+	struct in6_addr a = ip("::ffff:10.0.0.1"), b = ip("::ffff:10.0.0.2"), c = ip("2001:db8::1"), d = ip("2001:db8::2:0:0:1"),
+			other = ip("2001:db8:0:1::1");
 	int64_t now = 1000000;
 	(void)state;
 	assert_int_equal(login_failures_wait(f, &a, now), 0);
@@ -151,11 +155,236 @@ static void test_failures(void **state)
 	login_failures_free(f);
 }
 
+static void test_known(void **state)
+{
+	const uint8_t secret[LOGIN_KEY_BYTES] = { 1, 2, 3 }, another[LOGIN_KEY_BYTES] = { 4 };
+	struct login_known *k = login_known_new(secret), *other = login_known_new(another);
+	struct in6_addr a = ip("::ffff:10.0.0.1"), b = ip("::ffff:10.0.0.2");
+	(void)state;
+	struct login_key key = login_known_key(k, &a, VIEW("Basic x"), VIEW("hash"));
+	struct login_key not[] = {
+		login_known_key(k, &b, VIEW("Basic x"), VIEW("hash")), login_known_key(k, &a, VIEW("Basic y"), VIEW("hash")),
+		login_known_key(k, &a, VIEW("Basic x"), VIEW("changed")), login_known_key(k, &a, VIEW("Basic xh"), VIEW("ash")),
+		login_known_key(other, &a, VIEW("Basic x"), VIEW("hash")),
+	};
+	assert_false(login_known_has(k, &key));
+	login_known_add(k, &key);
+	assert_true(login_known_has(k, &key));
+	for (size_t i = 0; i < ARRAY_LEN(not); i++)
+		assert_false(login_known_has(k, &not[i]));
+	for (uint32_t i = 0; i < 100000; i++) { /* a table that does not grow, and keeps what is used */
+		struct login_key some = { { 0 } };
+		memcpy(some.bytes, &i, 4);
+		login_known_add(k, &some);
+		if (i % 100 == 0)
+			assert_true(login_known_has(k, &key));
+	}
+	login_known_free(k);
+	login_known_free(other);
+}
+
+/* ---- the server ---- */
+
+static void say(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	httpd_text(rq, 200, "%.*s, %zu bytes", VIEW_ARG(httpd_path(rq)), httpd_body(rq).len);
+}
+
+static const struct httpd_route routes[] = {
+	{ "/open", HTTPD_GET, HTTPD_RIGHT_NONE_NEEDED, say }, { "/read", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, say, HTTPD_RAW },
+	{ "/write", HTTPD_POST, HTTPD_RIGHT_WRITE, say, HTTPD_RAW }, { "/admin", HTTPD_POST, HTTPD_RIGHT_ADMIN, say, HTTPD_QUICK },
+};
+
+#define ALL "Basic YWxsOnNlY3JldA=="     /* all:secret */
+#define READER "Basic cmVhZGVyOm90aGVy"  /* reader:other */
+#define WRONG "Basic YWxsOndyb25n"       /* all:wrong */
+#define NOBODY "Basic bm9ib2R5OnNlY3JldA==" /* nobody:secret */
+#define WRITER "Bearer writer-token"
+
+#define USERS "basic_auth_users: {all: '" SECRET_4 "', reader: '" OTHER_5 "'}\nuser_rights: {reader: [read]}\n" \
+	"tokens: [{name: w, rights: [write], sha256: 3590c0a59f72ce02700194a05f228a725c1f135a6dcb3ded9b2d86ab6a6f52cb}]\n"
+
+static void set(struct httpd *h, const char *yaml)
+{
+	struct web_config *w;
+	struct err e = { 0 };
+	if (web_config_parse(&w, view_of(yaml), "web.yml", NULL, &e))
+		fail_msg("%s", e.msg);
+	login_set_config(h->login, w);
+	web_config_unref(w);
+}
+
+static struct httpd *start(const char *yaml)
+{
+	const char *const listen[] = { "127.0.0.1:0" };
+	struct httpd_options o = { .listen = listen, .n_listen = 1, .routes = routes, .n_routes = ARRAY_LEN(routes) };
+	struct httpd *h = NULL;
+	struct err e = { 0 };
+	if (httpd_start(&h, &o, &e))
+		fail_msg("%s", e.msg);
+	if (yaml)
+		set(h, yaml);
+	return h;
+}
+
+static struct answer ask_with(struct httpd *h, const char *line, const char *authorization, const char *body)
+{
+	struct buf head = { 0 };
+	buf_printf(&head, "%s HTTP/1.1%s%s", line, authorization ? "\r\nAuthorization: " : "", authorization ? authorization : "");
+	struct answer a = test_ask(httpd_address(h, 0), head.ptr, body);
+	buf_free(&head);
+	return a;
+}
+
+static int status_of(struct httpd *h, const char *line, const char *authorization, const char *body)
+{
+	struct answer a = ask_with(h, line, authorization, body);
+	int status = a.status;
+	answer_free(&a);
+	return status;
+}
+
+static void test_rights(void **state)
+{
+	static const struct { const char *line; int none, all, reader, writer; } rows[] = {
+		{ "GET /open", 200, 200, 200, 200 }, { "HEAD /open", 200, 200, 200, 200 }, { "POST /open", 401, 405, 405, 405 },
+		{ "GET /read", 401, 200, 200, 403 }, { "HEAD /read", 401, 200, 200, 403 }, { "POST /read", 401, 200, 200, 403 },
+		{ "POST /write", 401, 200, 403, 200 }, { "POST /admin", 401, 200, 403, 403 }, { "GET /admin", 401, 405, 405, 405 },
+		{ "GET /nothing", 401, 404, 404, 404 }, { "OPTIONS /read", 401, 204, 204, 204 }, { "PROPFIND /read", 401, 405, 405, 405 },
+		{ "GET /%zz", 401, 404, 404, 404 },
+	};
+	struct httpd *h = start(NULL);
+	(void)state;
+	assert_int_equal(status_of(h, "POST /admin", NULL, ""), 200); /* no configuration: all may all */
+	set(h, USERS);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const char *body = rows[i].line[0] == 'P' ? "x" : NULL;
+		int got[] = { status_of(h, rows[i].line, NULL, body), status_of(h, rows[i].line, ALL, body),
+			      status_of(h, rows[i].line, READER, body), status_of(h, rows[i].line, WRITER, body) };
+		if (got[0] != rows[i].none || got[1] != rows[i].all || got[2] != rows[i].reader || got[3] != rows[i].writer)
+			fail_msg("%s: %d %d %d %d", rows[i].line, got[0], got[1], got[2], got[3]);
+	}
+	struct answer a = ask_with(h, "GET /read", NULL, NULL);
+	assert_string_equal(test_header(&a, "WWW-Authenticate"), "Basic");
+	answer_free(&a);
+	a = ask_with(h, "POST /admin", READER, "");
+	assert_non_null(strstr(a.body, "has not the right \"admin\""));
+	assert_null(test_header(&a, "WWW-Authenticate"));
+	answer_free(&a);
+	assert_int_equal(status_of(h, "GET /read", "Basic !", NULL), 401);
+	assert_int_equal(status_of(h, "GET /read", WRONG, NULL), 401);
+	assert_int_equal(status_of(h, "GET /read", NOBODY, NULL), 401);
+	assert_int_equal(status_of(h, "GET /read", "Bearer other", NULL), 401);
+	/* A changed password ends, and so does a user. */
+	set(h, "basic_auth_users: {all: '" OTHER_5 "'}");
+	assert_int_equal(status_of(h, "GET /read", ALL, NULL), 401);
+	assert_int_equal(status_of(h, "GET /read", READER, NULL), 401);
+	set(h, "tokens: [{name: w, rights: [read], sha256: 3590c0a59f72ce02700194a05f228a725c1f135a6dcb3ded9b2d86ab6a6f52cb}]");
+	assert_int_equal(status_of(h, "GET /read", ALL, NULL), 401);
+	assert_int_equal(status_of(h, "GET /read", WRITER, NULL), 200); /* its rights are those of now */
+	a = ask_with(h, "GET /read", NULL, NULL);
+	assert_string_equal(test_header(&a, "WWW-Authenticate"), "Bearer");
+	answer_free(&a);
+	httpd_stop(h, 0);
+}
+
+/* Bodies: of a request that waits for its password, in pieces, with Expect; of one that is refused; connections stay. */
+static void test_bodies(void **state)
+{
+	struct httpd *h = start(USERS);
+	struct buf b = { 0 };
+	(void)state;
+	struct answer a = ask_with(h, "POST /read", ALL, "0123456789");
+	assert_string_equal(a.body, "/read, 10 bytes\n");
+	answer_free(&a);
+	set(h, USERS);
+	int fd = test_connect(httpd_address(h, 0));
+	buf_printf(&b, "POST /read HTTP/1.1\r\nHost: localhost\r\nAuthorization: " READER "\r\nExpect: 100-continue\r\nContent-Length: 6\r\n\r\n");
+	test_send(fd, b.ptr, b.len);
+	char some[1024];
+	ssize_t n = recv(fd, some, sizeof some - 1, 0);
+	assert_true(n > 0 && strncmp(some, "HTTP/1.1 100", 12) == 0);
+	test_send(fd, "abc", 3);
+	clock_sleep_ms(20);
+	test_send(fd, "def", 3);
+	/* The same connection without a login, with a body that is thrown away, then with one again. */
+	buf_reset(&b);
+	buf_printf(&b, "POST /read HTTP/1.1\r\nHost: localhost\r\nContent-Length: 200000\r\n\r\n%200000s"
+		   "GET /read HTTP/1.1\r\nHost: localhost\r\nAuthorization: " READER "\r\nConnection: close\r\n\r\n", "x");
+	test_send(fd, b.ptr, b.len);
+	a = test_receive(fd);
+	assert_non_null(strstr(a.all.ptr, "/read, 6 bytes"));
+	assert_non_null(strstr(a.all.ptr, "HTTP/1.1 401"));
+	assert_non_null(strstr(a.all.ptr, "/read, 0 bytes"));
+	answer_free(&a);
+	/* One that would be large is refused before it is sent. */
+	fd = test_connect(httpd_address(h, 0));
+	buf_reset(&b);
+	buf_printf(&b, "POST /read HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3000000\r\n\r\n");
+	test_send(fd, b.ptr, b.len);
+	a = test_receive(fd);
+	assert_int_equal(a.status, 401);
+	answer_free(&a);
+	buf_free(&b);
+	httpd_stop(h, 0);
+}
+
+static void test_waiting(void **state)
+{
+	struct httpd *h = start(USERS);
+	(void)state;
+	assert_int_equal(status_of(h, "GET /read", ALL, NULL), 200);
+	for (int i = 0; i < LOGIN_FAILURES; i++)
+		assert_int_equal(status_of(h, "GET /read", i % 2 ? WRONG : i % 4 ? NOBODY : "Bearer no", NULL), 401);
+	struct answer a = ask_with(h, "GET /read", WRONG, NULL);
+	assert_int_equal(a.status, 429);
+	assert_in_range(strtol(test_header(&a, "Retry-After"), NULL, 10), 50, 60);
+	answer_free(&a);
+	assert_int_equal(status_of(h, "GET /read", READER, NULL), 429); /* right, but not known from there */
+	assert_int_equal(status_of(h, "GET /read", WRITER, NULL), 429);
+	assert_int_equal(status_of(h, "GET /read", NULL, NULL), 401);
+	assert_int_equal(status_of(h, "GET /read", ALL, NULL), 200); /* known: others cannot shut it out */
+	assert_int_equal(status_of(h, "GET /open", WRONG, NULL), 200);
+	httpd_stop(h, 0);
+}
+
+/* Many at once wait for one check; one at its end answers all; the server stops while some wait. */
+static void test_many(void **state)
+{
+	/* cost 9: some 30 ms */
+	struct httpd *h = start("basic_auth_users: {all: $2b$09$abcdefghijklmnopqrstuu7QB7NqGJ5PvZ8lPdVg6vQyNEdvGyIQO}");
+	int fds[100];
+	char ask[300];
+	(void)state;
+	int n = snprintf(ask, sizeof ask, "GET /read HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: %s\r\n\r\n", WRONG);
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		test_send(fds[i] = test_connect(httpd_address(h, 0)), ask, (size_t)n);
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+		struct answer a = test_receive(fds[i]);
+		if (a.status != 401 && a.status != 429)
+			fail_msg("%zu: %d", i, a.status);
+		answer_free(&a);
+	}
+	httpd_stop(h, 0);
+	h = start("basic_auth_users: {all: $2b$09$abcdefghijklmnopqrstuu7QB7NqGJ5PvZ8lPdVg6vQyNEdvGyIQO}");
+	static const char *const passwords[] = { "YTox", "YToy", "YToz", "YTo0", "YTo1", "YTo2", "YTo3", "YTo4" };
+	for (size_t i = 0; i < ARRAY_LEN(passwords); i++) {
+		n = snprintf(ask, sizeof ask, "GET /read HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic %s\r\n\r\n", passwords[i]);
+		test_send(fds[i] = test_connect(httpd_address(h, 0)), ask, (size_t)n);
+	}
+	clock_sleep_ms(20);
+	httpd_stop(h, 0);
+	for (size_t i = 0; i < ARRAY_LEN(passwords); i++)
+		close(fds[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_header), cmocka_unit_test(test_bcrypt), cmocka_unit_test(test_cost), cmocka_unit_test(test_same_time),
-		cmocka_unit_test(test_failures),
+		cmocka_unit_test(test_authorization), cmocka_unit_test(test_bcrypt), cmocka_unit_test(test_cost), cmocka_unit_test(test_same_time),
+		cmocka_unit_test(test_failures), cmocka_unit_test(test_known), cmocka_unit_test(test_rights), cmocka_unit_test(test_bodies),
+		cmocka_unit_test(test_waiting), cmocka_unit_test(test_many),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 #include "base/metrics.h"
 #include "httpd/internal.h"
 
-enum { M_REQUESTS, M_DURATION, M_CANCELED, M_IN_FLIGHT, M_WAITING, M_HELD, M_REFUSED, M_CONNECTIONS, M_CLOSED };
+enum { M_REQUESTS, M_DURATION, M_CANCELED, M_IN_FLIGHT, M_WAITING, M_HELD, M_REFUSED, M_CONNECTIONS, M_CLOSED, M_LOGINS, M_CHECKS };
 static struct metric table[] = {
 	[M_REQUESTS] = { "pyrrha_http_requests_total", "HTTP requests answered, by route and status.", METRIC_COUNTER,
 			 "handler,code" },
@@ -22,6 +22,10 @@ static struct metric table[] = {
 	[M_CONNECTIONS] = { "pyrrha_http_connections", "Open connections.", METRIC_GAUGE },
 	[M_CLOSED] = { "pyrrha_http_connections_closed_total",
 		       "Connections that the server closed on a client or did not take, by reason.", METRIC_COUNTER, "reason" },
+	[M_LOGINS] = { "pyrrha_http_logins_refused_total", "Requests not let in, by reason: no login (none), one that cannot be read "
+		       "(malformed), a wrong password or token, a right that it has not, an address that waits after failures, or too many that "
+		       "wait to be checked (busy).", METRIC_COUNTER, "reason" },
+	[M_CHECKS] = { "pyrrha_http_password_checks_total", "Passwords compared with a bcrypt hash.", METRIC_COUNTER },
 };
 
 /* Of all servers of the process. Shown when asked for: a gauge per request would cost more than the counting. */
@@ -74,6 +78,16 @@ void httpd_metrics_connections(int delta)
 void httpd_metrics_closed(const char *why)
 {
 	metric_add(&table[M_CLOSED], 1, why);
+}
+
+void httpd_metrics_login_refused(const char *reason)
+{
+	metric_add(&table[M_LOGINS], 1, reason);
+}
+
+void httpd_metrics_login_checked(void)
+{
+	metric_inc(&table[M_CHECKS]);
 }
 
 void httpd_metrics_refused(const char *why)

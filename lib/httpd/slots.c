@@ -70,6 +70,11 @@ static bool same_address(const struct in6_addr *a, const struct in6_addr *b)
 	return memcmp(a, b, sizeof *a) == 0;
 }
 
+const struct in6_addr *slot_from(const struct slot *c)
+{
+	return &c->from;
+}
+
 /* Under the lock. */
 static void shut(struct slot *c, const char *why)
 {

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 struct slots;
@@ -40,6 +41,8 @@ bool slots_admit(struct slots *s, const struct sockaddr *from);
 struct slot *slots_add(struct slots *s, int fd, const struct sockaddr *from);
 void slots_remove(struct slot *c);
 
+/* Its client's address, IPv4 as IPv6 has it. */
+const struct in6_addr *slot_from(const struct slot *c);
 /* Its request's first line is here. */
 void slot_begin(struct slot *c);
 void slot_set_phase(struct slot *c, enum slot_phase phase);

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether a request is let in, decided when its headers are here: nothing of a stranger's body is kept. One whose password has to
+ * be checked is suspended meanwhile; libmicrohttpd then tells of its headers once more. */
+#include "httpd/internal.h"
+#include "httpd/login.h"
+
+static const char *name_of(unsigned right)
+{
+	return right == HTTPD_RIGHT_READ ? "read" : right == HTTPD_RIGHT_WRITE ? "write" : "admin";
+}
+
+void httpd_admit_refuse(struct httpd_request *rq)
+{
+	const struct login_waiter *w = &rq->login;
+	switch (w->answer) {
+	case LOGIN_FORBIDDEN:
+		httpd_text(rq, MHD_HTTP_FORBIDDEN, "this login may not do that: it has not the right \"%s\"", name_of(w->right));
+		break;
+	case LOGIN_LATER:
+		httpd_text(rq, MHD_HTTP_TOO_MANY_REQUESTS, "too many logins from this address failed; try again in %u s", w->retry_s);
+		httpd_set_header(rq, MHD_HTTP_HEADER_RETRY_AFTER, "%u", w->retry_s);
+		break;
+	case LOGIN_BUSY:
+		httpd_text(rq, MHD_HTTP_SERVICE_UNAVAILABLE, "too many logins wait to be checked; try again");
+		httpd_set_header(rq, MHD_HTTP_HEADER_RETRY_AFTER, "%u", w->retry_s);
+		break;
+	default:
+		httpd_text(rq, MHD_HTTP_UNAUTHORIZED, "Unauthorized");
+		httpd_set_header(rq, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "%s", login_challenge(rq->httpd->login));
+	}
+}
+
+bool httpd_admit_swallow(struct httpd_request *rq, size_t n)
+{
+	rq->swallowed += n;
+	return rq->swallowed <= HTTPD_SWALLOWED;
+}
+
+void httpd_admit_answered(struct login_waiter *w)
+{
+	struct httpd_request *rq = (struct httpd_request *)(void *)((char *)w - offsetof(struct httpd_request, login));
+	MHD_resume_connection(rq->connection); /* from here on rq is the loop's */
+}
+
+static enum login_answer ask(struct httpd_request *rq, bool queue)
+{
+	/* What no route is for needs some login: it tells what there is. */
+	unsigned right = rq->route ? rq->route->right : HTTPD_RIGHT_ALL;
+	return login_ask(rq->httpd->login, httpd_header(rq, MHD_HTTP_HEADER_AUTHORIZATION), slot_from(rq->slot), right, queue, &rq->login);
+}
+
+bool httpd_admit(struct httpd_request *rq)
+{
+	if (rq->login_asked || (rq->route && rq->route->right == HTTPD_RIGHT_NONE_NEEDED)) {
+		rq->refused = rq->login.answer != LOGIN_PASS;
+		return true;
+	}
+	if (ask(rq, false) == LOGIN_ASKED) {
+		rq->login_asked = true;
+		slot_set_phase(rq->slot, SLOT_WORK);
+		MHD_suspend_connection(rq->connection); /* before: the answer may come at once */
+		if (ask(rq, true) != LOGIN_ASKED)
+			MHD_resume_connection(rq->connection);
+		return false;
+	}
+	rq->refused = rq->login.answer != LOGIN_PASS;
+	return true;
+}

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "httpd/login.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <gnutls/crypto.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/thread.h"
+#include "httpd/authorization.h"
+#include "httpd/bcrypt.h"
+#include "httpd/internal.h"
+#include "httpd/login_failures.h"
+#include "httpd/login_known.h"
+
+#define LOW_PRIORITY 10        /* nice: guessing from many addresses takes no more than a tenth of a busy CPU */
+#define BUSY_SECONDS 2
+#define LINES_A_MINUTE 30      /* of the log */
+
+/* A password that waits to be checked, or is. What it is compared with was copied, so that a reload does not matter to it. */
+struct check {
+	struct check *next;
+	struct login_key key;
+	struct in6_addr from;
+	char *user;            /* owned; NULL: there is no such user */
+	char *hash;            /* owned; for nobody, that of some user: it takes as long, and is never right */
+	char *password;        /* owned */
+	size_t n_password;
+	unsigned rights;
+	struct login_waiter *waiters;
+};
+
+struct login {
+	void (*answered)(struct login_waiter *w);
+	pthread_mutex_t lock;
+	pthread_cond_t queued;
+	pthread_t worker;
+	bool has_worker, closed;
+	struct web_config *config;
+	struct check *first, *last, *running;
+	unsigned n_waiting;
+	struct login_known *known;
+	struct login_failures *failures;
+	struct bcrypt *bcrypt; /* the worker's */
+	uint64_t seed;
+	int64_t minute;        /* of the log's lines */
+	unsigned n_lines, n_unsaid;
+};
+
+/* ---- what failed ---- */
+
+/* Under the lock. A user's name is logged if it is one: else it may be a password that was typed into the wrong field. */
+static void say_failed(struct login *l, const struct in6_addr *from, const char *what, const char *name, unsigned n)
+{
+	int64_t minute = clock_mono_ms() / 60000;
+	char address[INET6_ADDRSTRLEN] = "?";
+	if (minute != l->minute) {
+		l->minute = minute;
+		l->n_lines = 0;
+	}
+	if (l->n_lines++ >= LINES_A_MINUTE) {
+		l->n_unsaid++;
+		return;
+	}
+	if (IN6_IS_ADDR_V4MAPPED(from))
+		inet_ntop(AF_INET, &from->s6_addr[12], address, sizeof address);
+	else
+		inet_ntop(AF_INET6, from, address, sizeof address);
+	LOG_WARN("msg", n < LOGIN_FAILURES ? "a login failed" : "a login failed; the address has to wait for up to a minute", "address", address,
+		 "what", what, "user", name ? name : "(unknown)", "failed_in_a_minute", LOG_NUM(n), "not_logged", LOG_NUM(l->n_unsaid));
+	l->n_unsaid = 0;
+}
+
+/* Under the lock. */
+static void note_failed(struct login *l, const struct in6_addr *from, const char *what, const char *name)
+{
+	say_failed(l, from, what, name, login_failures_add(l->failures, from, clock_mono_ms()));
+}
+
+static enum login_answer give(struct login_waiter *w, enum login_answer answer, unsigned retry_s, const char *reason)
+{
+	w->answer = answer;
+	w->retry_s = retry_s;
+	if (reason)
+		httpd_metrics_login_refused(reason);
+	return answer;
+}
+
+static enum login_answer give_rights(struct login_waiter *w, unsigned rights)
+{
+	return rights & w->right ? give(w, LOGIN_PASS, 0, NULL) : give(w, LOGIN_FORBIDDEN, 0, "right");
+}
+
+/* ---- the worker ---- */
+
+static void check_free(struct check *c)
+{
+	if (c->password)
+		explicit_bzero(c->password, c->n_password);
+	free(c->password);
+	free(c->user);
+	free(c->hash);
+	free(c);
+}
+
+/* Without the lock: nobody else can reach it any more. */
+static void answer_all(struct login *l, struct check *c, enum login_answer answer, unsigned retry_s, const char *reason)
+{
+	struct login_waiter *next;
+	for (struct login_waiter *w = c->waiters; w; w = next) {
+		next = w->next;
+		if (answer == LOGIN_PASS)
+			give_rights(w, c->rights);
+		else
+			give(w, answer, retry_s, reason);
+		l->answered(w);
+	}
+	check_free(c);
+}
+
+/* Under the lock, which it leaves for bcrypt. */
+static void run_one(struct login *l)
+{
+	struct check *c = l->first;
+	l->first = c->next;
+	if (!l->first)
+		l->last = NULL;
+	l->n_waiting--;
+	l->running = c;
+	unsigned wait = login_failures_wait(l->failures, &c->from, clock_mono_ms());
+	bool right = false;
+	if (!wait) {
+		pthread_mutex_unlock(&l->lock);
+		right = bcrypt_check(l->bcrypt, c->hash, view_make(c->password, c->n_password)) && c->user;
+		httpd_metrics_login_checked();
+		pthread_mutex_lock(&l->lock);
+	}
+	l->running = NULL;
+	if (right)
+		login_known_add(l->known, &c->key);
+	else if (!wait)
+		note_failed(l, &c->from, "password", c->user);
+	pthread_mutex_unlock(&l->lock);
+	if (right)
+		answer_all(l, c, LOGIN_PASS, 0, NULL);
+	else if (wait)
+		answer_all(l, c, LOGIN_LATER, wait, "waits");
+	else
+		answer_all(l, c, LOGIN_NEEDED, 0, "password");
+	pthread_mutex_lock(&l->lock);
+}
+
+static void *worker_main(void *arg)
+{
+	struct login *l = arg;
+	setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + LOW_PRIORITY); /* on Linux: of this thread */
+	pthread_mutex_lock(&l->lock);
+	while (!l->closed) {
+		if (l->first)
+			run_one(l);
+		else
+			pthread_cond_wait(&l->queued, &l->lock);
+	}
+	pthread_mutex_unlock(&l->lock);
+	return NULL;
+}
+
+/* ---- the way in, under the lock ---- */
+
+static struct check *same_check(struct login *l, const struct login_key *key)
+{
+	if (l->running && memcmp(&l->running->key, key, sizeof *key) == 0)
+		return l->running;
+	for (struct check *c = l->first; c; c = c->next)
+		if (memcmp(&c->key, key, sizeof *key) == 0)
+			return c;
+	return NULL;
+}
+
+static unsigned count_of(const struct login *l, const struct in6_addr *from)
+{
+	unsigned n = 0;
+	for (const struct check *c = l->first; c; c = c->next)
+		n += memcmp(&c->from, from, sizeof *from) == 0;
+	return n;
+}
+
+/* Always the same one for a name, so that names that are none are not told by costs that differ. */
+static const char *some_hash(const struct login *l, struct view name)
+{
+	return l->config->users[hash_bytes_seed(name.ptr, name.len, l->seed) % l->config->n_users].hash;
+}
+
+static struct check *add_check(struct login *l, const struct authorization *a, const struct in6_addr *from, const struct web_user *u,
+			       const struct login_key *key)
+{
+	struct check *c = NEW(struct check);
+	c->key = *key;
+	c->from = *from;
+	c->user = u ? xstrdup(u->name) : NULL;
+	c->hash = xstrdup(u ? u->hash : some_hash(l, a->user));
+	c->password = xmalloc(a->secret.len + 1);
+	memcpy(c->password, a->secret.ptr, a->secret.len);
+	c->n_password = a->secret.len;
+	c->rights = u ? u->rights : 0;
+	if (l->last)
+		l->last->next = c;
+	else
+		l->first = c;
+	l->last = c;
+	l->n_waiting++;
+	return c;
+}
+
+static bool has_worker(struct login *l)
+{
+	if (!l->has_worker)
+		l->has_worker = thread_start(&l->worker, "httpd-login", worker_main, l, NULL) == 0;
+	return l->has_worker;
+}
+
+static enum login_answer enqueue(struct login *l, const struct authorization *a, const struct in6_addr *from, const struct web_user *u,
+				 const struct login_key *key, struct login_waiter *w)
+{
+	struct check *c = same_check(l, key);
+	if (l->closed || (!c && (l->n_waiting >= LOGIN_QUEUE || count_of(l, from) >= LOGIN_QUEUE_ADDRESS || !has_worker(l))))
+		return give(w, LOGIN_BUSY, BUSY_SECONDS, "busy");
+	if (!c)
+		c = add_check(l, a, from, u, key);
+	w->next = c->waiters;
+	c->waiters = w;
+	pthread_cond_signal(&l->queued);
+	return LOGIN_ASKED;
+}
+
+/* All names are looked at: the time does not tell which there are. */
+static const struct web_user *find_user(const struct web_config *c, struct view name)
+{
+	const struct web_user *found = NULL;
+	for (size_t i = 0; i < c->n_users; i++)
+		if (view_eqs(name, c->users[i].name))
+			found = &c->users[i];
+	return found;
+}
+
+static const struct web_token *find_token(const struct web_config *c, const unsigned char *sha256)
+{
+	const struct web_token *found = NULL;
+	for (size_t i = 0; i < c->n_tokens; i++)
+		if (gnutls_memcmp(c->tokens[i].sha256, sha256, WEB_SHA256) == 0)
+			found = &c->tokens[i];
+	return found;
+}
+
+static enum login_answer ask_password(struct login *l, struct view header, const struct authorization *a, const struct in6_addr *from,
+				      bool queue, struct login_waiter *w)
+{
+	const struct web_user *u = find_user(l->config, a->user);
+	struct login_key key = login_known_key(l->known, from, header, u ? view_of(u->hash) : VIEW(""));
+	if (u && login_known_has(l->known, &key))
+		return give_rights(w, u->rights);
+	unsigned wait = login_failures_wait(l->failures, from, clock_mono_ms());
+	if (wait)
+		return give(w, LOGIN_LATER, wait, "waits");
+	if (l->config->n_users)
+		return queue ? enqueue(l, a, from, u, &key, w) : LOGIN_ASKED;
+	note_failed(l, from, "password", NULL);
+	return give(w, LOGIN_NEEDED, 0, "password");
+}
+
+static enum login_answer ask_token(struct login *l, struct view header, const struct authorization *a, const struct in6_addr *from,
+				   struct login_waiter *w)
+{
+	unsigned char sha256[WEB_SHA256];
+	web_config_hash(a->secret, sha256);
+	const struct web_token *t = find_token(l->config, sha256);
+	struct login_key key = login_known_key(l->known, from, header, view_make((char *)sha256, sizeof sha256));
+	if (t && login_known_has(l->known, &key))
+		return give_rights(w, t->rights);
+	unsigned wait = login_failures_wait(l->failures, from, clock_mono_ms());
+	if (wait)
+		return give(w, LOGIN_LATER, wait, "waits");
+	if (t) {
+		login_known_add(l->known, &key);
+		return give_rights(w, t->rights);
+	}
+	note_failed(l, from, "token", NULL);
+	return give(w, LOGIN_NEEDED, 0, "token");
+}
+
+static enum login_answer ask(struct login *l, struct view header, const struct in6_addr *from, bool queue, struct login_waiter *w)
+{
+	struct authorization a;
+	enum login_answer answer;
+	if (!l->config || !(l->config->n_users || l->config->n_tokens))
+		return give(w, LOGIN_PASS, 0, NULL);
+	authorization_parse(header, &a);
+	switch (a.kind) {
+	case AUTHORIZATION_BASIC:
+		answer = ask_password(l, header, &a, from, queue, w);
+		break;
+	case AUTHORIZATION_BEARER:
+		answer = ask_token(l, header, &a, from, w);
+		break;
+	default:
+		return give(w, LOGIN_NEEDED, 0, a.kind == AUTHORIZATION_NONE ? "none" : "malformed");
+	}
+	authorization_clear(&a);
+	return answer;
+}
+
+enum login_answer login_ask(struct login *l, struct view header, const struct in6_addr *from, unsigned right, bool queue,
+			    struct login_waiter *w)
+{
+	*w = (struct login_waiter){ .right = right };
+	pthread_mutex_lock(&l->lock);
+	enum login_answer answer = ask(l, header, from, queue, w);
+	pthread_mutex_unlock(&l->lock);
+	return answer;
+}
+
+const char *login_challenge(struct login *l)
+{
+	pthread_mutex_lock(&l->lock);
+	bool tokens_only = l->config && !l->config->n_users && l->config->n_tokens;
+	pthread_mutex_unlock(&l->lock);
+	return tokens_only ? "Bearer" : "Basic";
+}
+
+/* ---- the life ---- */
+
+void login_set_config(struct login *l, struct web_config *c)
+{
+	pthread_mutex_lock(&l->lock);
+	struct web_config *before = l->config;
+	l->config = c ? web_config_ref(c) : NULL;
+	pthread_mutex_unlock(&l->lock);
+	web_config_unref(before);
+}
+
+struct login *login_new(void (*answered)(struct login_waiter *w))
+{
+	struct login *l = NEW(struct login);
+	struct { uint8_t secret[LOGIN_KEY_BYTES]; uint64_t seeds[2]; } random;
+	while (getrandom(&random, sizeof random, 0) != sizeof random)
+		if (errno != EINTR)
+			abort(); /* no random numbers: what is remembered could be guessed */
+	l->answered = answered;
+	pthread_mutex_init(&l->lock, NULL);
+	pthread_cond_init(&l->queued, NULL);
+	l->known = login_known_new(random.secret);
+	l->failures = login_failures_new(random.seeds[0]);
+	l->seed = random.seeds[1];
+	l->bcrypt = bcrypt_new();
+	explicit_bzero(&random, sizeof random);
+	return l;
+}
+
+void login_close(struct login *l)
+{
+	pthread_mutex_lock(&l->lock);
+	l->closed = true;
+	pthread_cond_signal(&l->queued);
+	pthread_mutex_unlock(&l->lock);
+	if (l->has_worker)
+		pthread_join(l->worker, NULL);
+	l->has_worker = false;
+	for (struct check *c = l->first, *next; c; c = next) {
+		next = c->next;
+		answer_all(l, c, LOGIN_BUSY, BUSY_SECONDS, "busy");
+	}
+	l->first = l->last = NULL;
+}
+
+void login_free(struct login *l)
+{
+	if (!l)
+		return;
+	login_close(l);
+	login_set_config(l, NULL);
+	login_known_free(l->known);
+	login_failures_free(l->failures);
+	bcrypt_free(l->bcrypt);
+	pthread_cond_destroy(&l->queued);
+	pthread_mutex_destroy(&l->lock);
+	free(l);
+}

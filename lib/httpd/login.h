@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who may ask what: the header Authorization of a request against the users and tokens of the web configuration.
+ *
+ *	header ─► token, or a login that is known ──────────────► answer, at once
+ *	   └────► name and password ─► queue ─► bcrypt, one at a time ─► answer, later
+ *
+ * bcrypt takes 0.06 s and more of a CPU, so that it has a thread of its own, of low priority, and requests with the same login
+ * wait for the same check. An address whose logins failed ten times in a minute waits, without a check; who is known from
+ * there passes all the same, else anybody behind the same proxy could shut the others out. What is right is remembered
+ * (login_known.h), what is wrong is not: it is checked as often as its address may.
+ *
+ * Thread-safe. Passwords and tokens are in no log, and forgotten once they are checked. */
+#ifndef PYRRHA_HTTPD_LOGIN_H
+#define PYRRHA_HTTPD_LOGIN_H
+
+#include <netinet/in.h>
+
+#include "base/view.h"
+#include "httpd/web_config.h"
+
+#define LOGIN_QUEUE 64         /* checks that wait */
+#define LOGIN_QUEUE_ADDRESS 16 /* of one address */
+
+struct login;
+
+enum login_answer {
+	LOGIN_PASS,
+	LOGIN_NEEDED,    /* 401: none, or a wrong one */
+	LOGIN_FORBIDDEN, /* 403: it has not that right */
+	LOGIN_LATER,     /* 429: too many failed from there */
+	LOGIN_BUSY,      /* 503: too many wait to be checked, or the server stops */
+	LOGIN_ASKED      /* `answered` tells */
+};
+
+/* Of one request; the caller's, until it is answered. */
+struct login_waiter {
+	struct login_waiter *next;
+	unsigned right;           /* enum httpd_right: one of these is enough */
+	enum login_answer answer;
+	unsigned retry_s;         /* of LOGIN_LATER and LOGIN_BUSY */
+};
+
+/* answered: is called for each LOGIN_ASKED, on a thread of the login's own, or in login_close. */
+struct login *login_new(void (*answered)(struct login_waiter *w));
+/* Answers everybody who waits, and asks no more. */
+void login_close(struct login *l);
+void login_free(struct login *l); /* NULL is fine */
+
+/* From now on; takes a reference. NULL, or one without users and tokens: everybody passes. What waits is still judged by the one
+ * before. */
+void login_set_config(struct login *l, struct web_config *c);
+/* header: the value of Authorization, {NULL, 0} if there is none. from: IPv4 as IPv6 has it. LOGIN_ASKED without `queue`: nothing was
+ * done; the caller gets ready to be answered and asks again with it. Other answers are in *w too. */
+enum login_answer login_ask(struct login *l, struct view header, const struct in6_addr *from, unsigned right, bool queue,
+			    struct login_waiter *w);
+/* What WWW-Authenticate says. */
+const char *login_challenge(struct login *l);
+
+#endif
