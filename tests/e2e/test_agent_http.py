@@ -229,21 +229,3 @@ def test_beyond_loopback_if_allowed(env):
     wait_until("it listens", lambda: "address=0.0.0.0:" in other.text() or check(other.alive(), other.text()), 60)
     port = re.search(r"address=0\.0\.0\.0:(\d+)", other.text()).group(1)
     check(ask("127.0.0.1:" + port, "GET", "/-/healthy")[0] == 200, "it answers")
-
-
-def test_image_has_what_the_agent_loads(env):
-    """deploy/Containerfile.agent installs the packages of all libraries the program names, those that it loads later included."""
-    if not shutil.which("dpkg") or not shutil.which("objdump"):
-        raise Skip("needs dpkg and objdump")
-    top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-    with open(os.path.join(top, "deploy", "Containerfile.agent")) as f:
-        installed = set(f.read().split("FROM ")[-1].split())
-    with open(os.path.join(top, "agent", "debuginfod.c")) as f:
-        wanted = set(re.findall(r'#define LIBRARY "(\S+)"', f.read()))
-    check(wanted, "a library that is loaded at run time")
-    said = subprocess.run(["objdump", "-p", env.program("pyrrha-agent")], capture_output=True, text=True, check=True).stdout
-    wanted |= set(re.findall(r"NEEDED +(\S+)", said))
-    for library in sorted(wanted):
-        said = subprocess.run(["dpkg", "-S", f"*/{library}"], capture_output=True, text=True).stdout
-        owners = {line.split(":")[0] for line in said.splitlines()}
-        check(not owners or owners & (installed | {"libc6", "libgcc-s1"}), f"{library} is in {owners}, which the image lacks")

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OCI archives, as deploy/image.sh makes them: made for a test, taken apart without any tool of containers."""
+import hashlib
+import json
+import os
+import shutil
+import tarfile
+
+from harness import TOP, Skip, check, run
+
+
+def make_image(env, kind, output=None, **more):
+    """What deploy/image.sh made of the programs of this build: its archive, its lines, its SBOM."""
+    if not shutil.which("buildah"):
+        raise Skip("no buildah")
+    if os.geteuid() != 0:
+        raise Skip("files of an image belong to root and others")
+    with open(env.program("pyrrha-agent"), "rb") as f:
+        if b"__asan_init" in f.read():
+            raise Skip("a sanitizer's build: its library is no part of an image")
+    output = output or env.path("images")
+    code, said = run([os.path.join(TOP, "deploy", "image.sh"), "--build", env.build, "--output", output, kind], 300,
+                     env=dict(os.environ, TMPDIR=env.dir, SOURCE_DATE_EPOCH="1700000000", **more))
+    check(code == 0, f"image.sh {kind}: {code}, {said}")
+    return Image(said.splitlines()[-1].split()[0])
+
+
+class Image:
+    """An archive of one image: .config is its OCI configuration, .tag what it is called."""
+
+    def __init__(self, path):
+        self.path, self.size = path, os.path.getsize(path)
+        self.sbom = path.replace(".oci.tar", ".spdx.json")
+        with tarfile.open(path) as t:
+            index = json.load(t.extractfile("index.json"))
+            check(len(index["manifests"]) == 1, f"{index}")
+            self.digest = index["manifests"][0]["digest"]
+            self.tag = index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"]
+            self.manifest = json.loads(self.blob(t, self.digest))
+            self.config = json.loads(self.blob(t, self.manifest["config"]["digest"]))
+
+    @staticmethod
+    def blob(t, digest):
+        body = t.extractfile("blobs/" + digest.replace(":", "/")).read()
+        check("sha256:" + hashlib.sha256(body).hexdigest() == digest, f"{digest} is another")
+        return body
+
+    def members(self):
+        """name -> its tarfile.TarInfo, of all layers."""
+        return {m.name.rstrip("/"): m for layer, t in self.layers() for m in t}
+
+    def layers(self):
+        with tarfile.open(self.path) as t:
+            for d in self.manifest["layers"]:
+                with tarfile.open(fileobj=t.extractfile("blobs/" + d["digest"].replace(":", "/")), mode="r|gz") as layer:
+                    yield d, layer
+
+    def unpack(self, root):
+        """Its files, with their owners."""
+        for _, layer in self.layers():
+            layer.extractall(root, numeric_owner=True)
+        return root
