@@ -451,6 +451,7 @@ int agent_serve(struct agent_server **ret, const struct agent_server_options *o,
 	s->enable_lifecycle = o->enable_lifecycle;
 	struct httpd_options h = {
 		.listen = &o->listen, .n_listen = 1, .allow_beyond_loopback = o->allow_insecure,
+		.web_config_file = o->web_config_file,
 		.allow_hint = "--web.allow-insecure", .routes = routes, .n_routes = ARRAY_LEN(routes), .arg = s,
 		.allowed_hosts = o->allowed_hosts, .n_allowed_hosts = o->n_allowed_hosts,
 		.lanes = lanes, .n_lanes = LANES,

@@ -9,7 +9,8 @@ struct agent_server;
 
 struct agent_server_options {
 	const char *listen;          /* "127.0.0.1:7071" */
-	bool allow_insecure;         /* listen where others can reach it */
+	bool allow_insecure;         /* listen where others can reach it, without a login */
+	const char *web_config_file; /* httpd/web_config.h; NULL or "" = none */
 	bool enable_lifecycle;       /* serve POST /-/reload */
 	struct agent *agent;         /* borrowed */
 	bool enable_debuginfod;      /* serve /buildid/ */

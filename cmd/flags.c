@@ -14,7 +14,7 @@
 
 /* Every row points into this, the one set of flags of the process. */
 static struct flags set = {
-	.service_labels = TSDB_SERVICE_LABELS, .auto_reload_ms = 30000, .config_file = "pyrrha.yml", .storage_path = "data", .log_level = "info", .log_format = "logfmt",
+	.service_labels = TSDB_SERVICE_LABELS, .auto_reload_ms = 30000, .config_file = "pyrrha.yml", .web_config_file = "", .storage_path = "data", .log_level = "info", .log_format = "logfmt",
 	.external_url = "", .route_prefix = "", .cors_origin = "", .replica_text = "", .replicas = 1,
 	.retention_ms = INT64_C(15) * 86400000, .query_timeout_ms = 120000, .slow_query_ms = 10000, .lookback_ms = 300000, .commit_interval_ms = 20, .max_concurrency = 20, .max_waiting = 100,
 	.outage_tolerance_ms = 3600000, .grace_ms = 600000, .resend_ms = 60000, .max_evals = 4, .notification_capacity = 10000, .notification_batch = 256, .notification_drain = true,
@@ -90,10 +90,12 @@ static struct opt table[] = {
 
 	{ "web.listen-address", OPT_LIST, &set.listen, "<host:port>",
 	  "Where to listen, 127.0.0.1:7070 if not given; may be repeated. [::1]:7070 is IPv6, port 0 a free one (the log "
-	  "tells which). Addresses that other machines can reach need --web.allow-insecure.", "http-address" },
+	  "tells which). Addresses that other machines can reach need a login in --web.config.file.", "http-address" },
+	{ "web.config.file", OPT_STRING, &set.web_config_file, "<file>",
+	  "TLS, who may log in and what for, headers: Prometheus's web configuration, and tokens. It, and the files that it names, are read "
+	  "again when they change. pyrtool check web-config reads one." },
 	{ "web.allow-insecure", OPT_BOOL, &set.allow_insecure, NULL,
-	  "Listen beyond loopback although there is neither TLS nor a password: whoever reaches the port can read all "
-	  "profiles." },
+	  "Listen beyond loopback although nobody has to log in: whoever reaches the port can read all profiles." },
 	{ "web.enable-lifecycle", OPT_BOOL, &set.enable_lifecycle, NULL,
 	  "Serve POST /-/reload and /-/quit. SIGHUP and SIGTERM do the same without this." },
 	{ "web.enable-remote-write-receiver", OPT_BOOL, &set.enable_write, NULL,
@@ -177,8 +179,6 @@ static struct opt table[] = {
 	REFUSED("profile-share-server", NULL, "nothing leaves this machine. Leave it out"),
 
 	/* Prometheus's that are not here. */
-	REFUSED("web.config.file", NULL, "TLS and passwords are not built in yet: listen on 127.0.0.1 behind a reverse "
-		"proxy, or use --web.allow-insecure"),
 	REFUSED("storage.tsdb.wal-compression", "storage.tsdb.no-lockfile,storage.tsdb.min-block-duration,"
 		"storage.tsdb.max-block-duration,storage.tsdb.wal-segment-size",
 		"the storage chooses this by itself. Leave it out"),

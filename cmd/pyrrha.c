@@ -18,6 +18,7 @@
 #include "cmd/flags.h"
 #include "config.h"
 #include "discovery/discovery.h"
+#include "httpd/web_config.h"
 #include "promql-like/promql.h"
 #include "rules/notifier.h"
 #include "rules/rules.h"
@@ -94,6 +95,7 @@ static int start_web(struct server *s, struct err *e)
 	describe_retention(s);
 	struct web_options o = {
 		.listen = s->f.listen.v, .n_listen = s->f.listen.n, .allow_insecure = s->f.allow_insecure,
+		.web_config_file = s->f.web_config_file,
 		.enable_lifecycle = s->f.enable_lifecycle, .enable_write = s->f.enable_write,
 		.enable_admin = s->f.enable_admin, .external_url = s->f.external_url,
 		.allowed_hosts = s->f.allowed_hosts.v, .n_allowed_hosts = s->f.allowed_hosts.n,
@@ -380,7 +382,8 @@ static int tell(const struct flags *f)
 	}
 	if (!f->config_check)
 		return -1;
-	if (configuration_check(f->config_file, f->expand_env, false, &b, &e)) {
+	if (configuration_check(f->config_file, f->expand_env, false, &b, &e) ||
+	    (*f->web_config_file && web_config_check(f->web_config_file, &b, &e))) {
 		buf_free(&b);
 		fprintf(stderr, "pyrrha: %s\n", e.msg);
 		return 1;

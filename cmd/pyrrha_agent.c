@@ -22,7 +22,7 @@
 #define STOP_SECONDS 9
 
 static struct flags {
-	const char *listen, *log_level, *log_format, *node, *cache_dir, *debuginfod_urls, *config_file, *kubeconfig, *off_threshold;
+	const char *listen, *web_config_file, *log_level, *log_format, *node, *cache_dir, *debuginfod_urls, *config_file, *kubeconfig, *off_threshold;
 	struct opt_list external, external_lists, env_vars, allowed_hosts, filter_cgroups, filter_pids, filter_comms;
 	double hz, max_cost;
 	int64_t history_ms, auto_reload_ms, off_threshold_ms, names_wait_ms;
@@ -41,7 +41,9 @@ static struct opt table[] = {
 	  "How often to look, besides when something happens in the file's folder." },
 	{ "web.listen-address", OPT_STRING, &flags.listen, "<host:port>", "Where to serve HTTP.", "http-address" },
 	{ "web.allow-insecure", OPT_BOOL, &flags.allow_insecure, NULL,
-	  "Listen on an address that others can reach, without TLS or a password." },
+	  "Listen on an address that others can reach although nobody has to log in." },
+	{ "web.config.file", OPT_STRING, &flags.web_config_file, "<file>",
+	  "TLS, who may log in and what for, headers: as the server's flag." },
 	{ "web.enable-lifecycle", OPT_BOOL, &flags.enable_lifecycle, NULL, "Serve POST /-/reload. SIGHUP does the same without this." },
 	{ "web.allowed-host", OPT_LIST, &flags.allowed_hosts, "<name>",
 	  "A name that a request's Host may have where the agent listens on loopback, besides localhost and IP addresses; may be "
@@ -125,6 +127,7 @@ static void set_defaults(void)
 	flags.hz = o.hz;
 	flags.max_cost = o.max_cost;
 	flags.auto_reload_ms = 30000;
+	flags.web_config_file = "";
 	flags.history_ms = o.history_ms;
 	flags.history_bytes = o.history_bytes;
 	flags.kernel_stacks = o.kernel_stacks;
@@ -289,7 +292,7 @@ static int run(const struct labels_builder *external, struct err *e)
 		return r;
 	metrics_register_process("pyrrha_agent", PACKAGE_VERSION);
 	agent_register_metrics(a);
-	r = agent_serve(&s, &(struct agent_server_options){ flags.listen, flags.allow_insecure, flags.enable_lifecycle, a,
+	r = agent_serve(&s, &(struct agent_server_options){ flags.listen, flags.allow_insecure, flags.web_config_file, flags.enable_lifecycle, a,
 							  flags.enable_debuginfod, flags.allowed_hosts.v, flags.allowed_hosts.n }, e);
 	if (!r) {
 		LOG_INFO("msg", "listening", "address", agent_server_address(s));

@@ -21,6 +21,7 @@ static const struct tool_command commands[] = {
 	{ "tsdb export", "DIR -o OUT", "profiles of a storage directory as pprof files, or merged into one", tool_tsdb_export },
 	{ "tsdb import", "DIR PATH...", "pprof files into a storage directory", tool_tsdb_import },
 	{ "check config", "FILE...", "reads configuration files as the server would", tool_check_config },
+	{ "check web-config", "FILE...", "reads web configurations (TLS, users, tokens, headers) and what they name", tool_check_web_config },
 	{ "check service-discovery", "FILE JOB", "what a job finds: its targets before and after relabelling, as JSON", tool_check_discovery },
 	{ "check rules", "[FILE...]", "reads rule files, or standard input, as the server would; flags and exit codes as promtool's", tool_check_rules },
 	{ "rules backfill", "FILE...", "has a server evaluate recording rules over its past", tool_backfill_rules },

@@ -16,6 +16,7 @@ tool=$top_builddir/pyrtool
 	echo "FAIL: check config as JSON"
 	exit 1
 }
+"$tool" check web-config "$top_srcdir/deploy/quickstart.yml" | grep -q 'field scrape_configs: unknown' || { echo "FAIL: check web-config"; exit 1; }
 "$tool" test language --output=xml "$top_srcdir/tests/lang/time.test" 2>/dev/null
 [ $? -eq 2 ] || { echo "FAIL: an unknown form of output"; exit 1; }
 [ "$("$tool" tsdb --help | grep -c '^  tsdb ')" -eq 6 ] || { echo "FAIL: the commands of a group"; exit 1; }

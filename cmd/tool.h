@@ -24,6 +24,7 @@ int tool_diff(int argc, char **argv);
 int tool_folded(int argc, char **argv);
 int tool_merge(int argc, char **argv);
 int tool_check_config(int argc, char **argv);
+int tool_check_web_config(int argc, char **argv);
 int tool_check_discovery(int argc, char **argv);
 int tool_check_rules(int argc, char **argv);
 int tool_backfill_rules(int argc, char **argv);

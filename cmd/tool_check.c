@@ -2,6 +2,7 @@
 /* pyrtool on files that people write: configurations, and tests of the language. */
 #include "cmd/configuration.h"
 #include "cmd/tool.h"
+#include "httpd/web_config.h"
 #include "promql-like/testlang.h"
 
 #define EXPAND_ENV_HELP "As the server does with this flag: ${NAME} in values is the environment variable."
@@ -12,45 +13,41 @@ static void put_member(struct buf *b, const char *key, const char *text)
 	buf_json_string(b, view_of(text ? text : ""));
 }
 
-/* Prints what was found out as text, or puts an object into json. */
-static int check_one(const char *path, bool expand_env, bool syntax_only, struct buf *json)
+/* Prints what was found out as text, or puts an object into json. said: warnings and such, released. */
+static int tell_one(const char *command, const char *path, int rc, const struct err *e, struct buf *said, struct buf *json)
 {
-	struct buf out = { 0 };
-	struct err e = { 0 };
-	int rc = configuration_check(path, expand_env, syntax_only, &out, &e);
 	if (json) {
 		buf_printf(json, "%s{\"good\":%s", json->len ? ",\n" : "[", rc ? "false" : "true");
 		put_member(json, "file", path);
-		put_member(json, rc ? "error" : "said", rc ? e.msg : out.ptr);
+		put_member(json, rc ? "error" : "said", rc ? e->msg : said->ptr);
 		buf_putc(json, '}');
 	} else {
-		printf("%s: %s\n%s", path, rc ? "FAILED" : "good", out.ptr ? out.ptr : "");
+		printf("%s: %s\n%s", path, rc ? "FAILED" : "good", said->ptr ? said->ptr : "");
 		if (rc)
-			tool_fail("check config", &e);
+			tool_fail(command, e);
 	}
-	buf_free(&out);
+	buf_free(said);
 	return rc ? TOOL_FAILED : TOOL_OK;
 }
 
-int tool_check_config(int argc, char **argv)
+/* The files of a command's words, by a function that checks one. */
+static int check_files(const char *command, const char *output, char **files, int n, int (*check)(const char *path, void *arg, struct buf *said,
+		       struct err *e), void *arg)
 {
-	const char *output = "text";
-	bool as_json, expand_env = false, syntax_only = false;
-	struct opt flags[] = { { "output", OPT_STRING, &output, "<form>", "text or json." },
-			       { "config.expand-env", OPT_BOOL, &expand_env, NULL, EXPAND_ENV_HELP },
-			       { "syntax-only", OPT_BOOL, &syntax_only, NULL, "Do not look for the files of secrets and certificates that it names." } };
 	struct buf json = { 0 };
-	int words, status, worst = TOOL_OK;
-	if (!tool_flags(tool_command("check config"), flags, ARRAY_LEN(flags), argc, argv, &words, &status))
-		return status;
-	if (!tool_json("check config", output, &as_json))
+	bool as_json;
+	int worst = TOOL_OK;
+	if (!tool_json(command, output, &as_json))
 		return TOOL_USAGE;
-	if (!words) {
-		fprintf(stderr, "pyrtool check config: which file?\n");
+	if (!n) {
+		fprintf(stderr, "pyrtool %s: which file?\n", command);
 		return TOOL_USAGE;
 	}
-	for (int i = 1; i <= words; i++) {
-		status = check_one(argv[i], expand_env, syntax_only, as_json ? &json : NULL);
+	for (int i = 0; i < n; i++) {
+		struct buf said = { 0 };
+		struct err e = { 0 };
+		int rc = check(files[i], arg, &said, &e);
+		int status = tell_one(command, files[i], rc, &e, &said, as_json ? &json : NULL);
 		worst = MAX(worst, status);
 	}
 	if (as_json) {
@@ -59,6 +56,45 @@ int tool_check_config(int argc, char **argv)
 	}
 	buf_free(&json);
 	return worst;
+}
+
+struct config_check {
+	bool expand_env, syntax_only;
+};
+
+static int check_config(const char *path, void *arg, struct buf *said, struct err *e)
+{
+	const struct config_check *c = arg;
+	return configuration_check(path, c->expand_env, c->syntax_only, said, e);
+}
+
+int tool_check_config(int argc, char **argv)
+{
+	const char *output = "text";
+	struct config_check c = { 0 };
+	struct opt flags[] = { { "output", OPT_STRING, &output, "<form>", "text or json." },
+			       { "config.expand-env", OPT_BOOL, &c.expand_env, NULL, EXPAND_ENV_HELP },
+			       { "syntax-only", OPT_BOOL, &c.syntax_only, NULL, "Do not look for the files of secrets and certificates that it names." } };
+	int words, status;
+	if (!tool_flags(tool_command("check config"), flags, ARRAY_LEN(flags), argc, argv, &words, &status))
+		return status;
+	return check_files("check config", output, argv + 1, words, check_config, &c);
+}
+
+static int check_web(const char *path, void *arg, struct buf *said, struct err *e)
+{
+	(void)arg;
+	return web_config_check(path, said, e);
+}
+
+int tool_check_web_config(int argc, char **argv)
+{
+	const char *output = "text";
+	struct opt flags[] = { { "output", OPT_STRING, &output, "<form>", "text or json." } };
+	int words, status;
+	if (!tool_flags(tool_command("check web-config"), flags, ARRAY_LEN(flags), argc, argv, &words, &status))
+		return status;
+	return check_files("check web-config", output, argv + 1, words, check_web, NULL);
 }
 
 int tool_check_discovery(int argc, char **argv)

@@ -143,7 +143,7 @@ static void set_url(struct web *w)
 	size_t n = strcspn(url, "?#");
 	while (n && url[n - 1] == '/')
 		n--;
-	w->url = n ? xasprintf("%.*s/", (int)n, url) : xasprintf("http://%s%s/", httpd_address(w->httpd, 0), w->prefix);
+	w->url = n ? xasprintf("%.*s/", (int)n, url) : xasprintf("http%s://%s%s/", httpd_is_tls(w->httpd) ? "s" : "", httpd_address(w->httpd, 0), w->prefix);
 }
 
 int web_start(struct web **ret, const struct web_options *o, struct err *e)
@@ -157,6 +157,7 @@ int web_start(struct web **ret, const struct web_options *o, struct err *e)
 		lanes_init(w);
 		struct httpd_options ho = {
 			.listen = o->listen, .n_listen = o->n_listen, .allow_beyond_loopback = o->allow_insecure,
+			.web_config_file = o->web_config_file,
 			.allow_hint = "--web.allow-insecure", .routes = routes, .n_routes = ARRAY_LEN(routes), .arg = w, .before = ready_for,
 			.bad_request = bad_request,
 			.lanes = w->lanes, .n_lanes = LANES, .choose = choose_lane, .refuse = refuse_request,

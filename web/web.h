@@ -28,7 +28,8 @@ struct web_reload_state {
 struct web_options {
 	const char *const *listen;      /* see httpd.h */
 	size_t n_listen;
-	bool allow_insecure;            /* listen beyond loopback */
+	bool allow_insecure;            /* listen beyond loopback, without a login */
+	const char *web_config_file;    /* httpd/web_config.h; NULL or "" = none */
 	bool enable_lifecycle;          /* /-/reload and /-/quit */
 	bool enable_admin;              /* /api/v1/admin/tsdb/… */
 	bool enable_write;              /* /api/v1/write takes floats in */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a request is let in, decided when its headers are here: nothing of a stranger's body is kept. One whose password has to
- * be checked is suspended meanwhile; libmicrohttpd then tells of its headers once more. */
+/* Whether a request is let in, decided when its headers are here: nothing of a stranger's body is kept. Three have to agree: the
+ * rate, the client's certificate, the login. One whose password has to be checked is suspended meanwhile; libmicrohttpd then tells
+ * of its headers once more. */
+#include "base/clock.h"
 #include "httpd/internal.h"
 #include "httpd/login.h"
 
@@ -9,7 +11,7 @@ static const char *name_of(unsigned right)
 	return right == HTTPD_RIGHT_READ ? "read" : right == HTTPD_RIGHT_WRITE ? "write" : "admin";
 }
 
-void httpd_admit_refuse(struct httpd_request *rq)
+static void refuse_login(struct httpd_request *rq)
 {
 	const struct login_waiter *w = &rq->login;
 	switch (w->answer) {
@@ -28,6 +30,16 @@ void httpd_admit_refuse(struct httpd_request *rq)
 		httpd_text(rq, MHD_HTTP_UNAUTHORIZED, "Unauthorized");
 		httpd_set_header(rq, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "%s", login_challenge(rq->httpd->login));
 	}
+}
+
+void httpd_admit_refuse(struct httpd_request *rq)
+{
+	if (rq->refused == REFUSED_BY_RATE)
+		httpd_rate_refuse(rq);
+	else if (rq->refused == REFUSED_BY_CERTIFICATE)
+		httpd_client_cert_refuse(rq);
+	else
+		refuse_login(rq);
 }
 
 bool httpd_admit_swallow(struct httpd_request *rq, size_t n)
@@ -49,12 +61,23 @@ static enum login_answer ask(struct httpd_request *rq, bool queue)
 	return login_ask(rq->httpd->login, httpd_header(rq, MHD_HTTP_HEADER_AUTHORIZATION), slot_from(rq->slot), right, queue, &rq->login);
 }
 
+static enum refused by_login(const struct httpd_request *rq)
+{
+	return rq->login.answer == LOGIN_PASS ? REFUSED_NOT : REFUSED_BY_LOGIN;
+}
+
 bool httpd_admit(struct httpd_request *rq)
 {
 	if (rq->login_asked || (rq->route && rq->route->right == HTTPD_RIGHT_NONE_NEEDED)) {
-		rq->refused = rq->login.answer != LOGIN_PASS;
+		rq->refused = by_login(rq);
 		return true;
 	}
+	if (!httpd_rate_allows(rq, clock_mono_ns()))
+		rq->refused = REFUSED_BY_RATE;
+	else if (!httpd_client_cert_does(rq))
+		rq->refused = REFUSED_BY_CERTIFICATE;
+	if (rq->refused)
+		return true;
 	if (ask(rq, false) == LOGIN_ASKED) {
 		rq->login_asked = true;
 		slot_set_phase(rq->slot, SLOT_WORK);
@@ -63,6 +86,6 @@ bool httpd_admit(struct httpd_request *rq)
 			MHD_resume_connection(rq->connection);
 		return false;
 	}
-	rq->refused = rq->login.answer != LOGIN_PASS;
+	rq->refused = by_login(rq);
 	return true;
 }

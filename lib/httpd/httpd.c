@@ -265,13 +265,11 @@ static void on_connection(void *arg, struct MHD_Connection *c, void **ctx, enum 
 {
 	struct listener *l = arg;
 	if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
-		slots_remove(*ctx);
+		httpd_peer_free(*ctx);
 		*ctx = NULL;
 		return;
 	}
-	const union MHD_ConnectionInfo *fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
-	int at = fd->connect_fd; /* the next call may answer in the same place */
-	*ctx = slots_add(l->slots, at, MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
+	*ctx = httpd_peer_new(l, c);
 }
 
 void httpd_tick(struct httpd *h)
@@ -286,7 +284,12 @@ void httpd_tick(struct httpd *h)
 
 static int start_daemon(struct httpd *h, struct listener *l, struct err *e)
 {
-	l->daemon = MHD_start_daemon(MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, on_accept, l, on_request, h,
+	struct MHD_OptionItem tls[] = {
+		{ h->tls ? MHD_OPTION_HTTPS_CERT_CALLBACK : MHD_OPTION_END, 0, (void *)(intptr_t)httpd_tls_no_certificate },
+		{ MHD_OPTION_END, 0, NULL },
+	};
+	unsigned flags = MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | (h->tls ? MHD_USE_TLS : 0u);
+	l->daemon = MHD_start_daemon(flags, 0, on_accept, l, on_request, h,
 		MHD_OPTION_LISTEN_SOCKET, l->fd,
 		MHD_OPTION_URI_LOG_CALLBACK, on_uri, l,
 		MHD_OPTION_NOTIFY_COMPLETED, on_completed, h,
@@ -295,6 +298,7 @@ static int start_daemon(struct httpd *h, struct listener *l, struct err *e)
 		MHD_OPTION_CONNECTION_TIMEOUT, h->o.idle_timeout_s,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY,
 		MHD_OPTION_THREAD_STACK_SIZE, LOOP_STACK,
+		MHD_OPTION_ARRAY, tls,
 		MHD_OPTION_END);
 	if (!l->daemon)
 		return err_set(e, ERR_IO, "cannot start the HTTP server on %s", l->address);
@@ -369,6 +373,8 @@ int httpd_start(struct httpd **ret, const struct httpd_options *o, struct err *e
 	httpd_metrics_register();
 	h->login = login_new(httpd_admit_answered);
 	int rc = set_options(h, o, e);
+	if (!rc && o->web_config_file && *o->web_config_file)
+		rc = httpd_web_open(h, o->web_config_file, e);
 	if (!rc)
 		rc = check_rights(o, e);
 	for (size_t i = 0; !rc && i < o->n_listen; i++)
@@ -384,6 +390,8 @@ int httpd_start(struct httpd **ret, const struct httpd_options *o, struct err *e
 	/* h is complete before the first request can come. */
 	for (size_t i = 0; !rc && i < h->listeners.n; i++)
 		rc = start_daemon(h, &h->listeners.v[i], e);
+	if (!rc)
+		rc = httpd_web_watch(h, e);
 	if (rc) {
 		httpd_stop(h, 0);
 		return rc;
@@ -395,6 +403,11 @@ int httpd_start(struct httpd **ret, const struct httpd_options *o, struct err *e
 const char *httpd_address(const struct httpd *h, size_t i)
 {
 	return i < h->listeners.n ? h->listeners.v[i].address : NULL;
+}
+
+bool httpd_is_tls(const struct httpd *h)
+{
+	return h->tls;
 }
 
 unsigned httpd_in_flight(const struct httpd *h)
@@ -421,6 +434,7 @@ void httpd_stop(struct httpd *h, int64_t grace_ms)
 {
 	if (!h)
 		return;
+	httpd_web_unwatch(h);
 	httpd_drain(h, grace_ms);
 	if (h->work) {
 		httpd_work_close(h->work); /* open connections may still ask something */
@@ -435,6 +449,7 @@ void httpd_stop(struct httpd *h, int64_t grace_ms)
 	login_free(h->login);
 	for (size_t i = 0; i < h->listeners.n; i++)
 		slots_free(h->listeners.v[i].slots);
+	httpd_web_close(h);
 	regex_unref(h->cors);
 	vec_free(&h->listeners);
 	free(h->prefix);

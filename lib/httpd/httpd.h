@@ -74,7 +74,8 @@ enum httpd_refusal {
 struct httpd_options {
 	const char *const *listen;  /* "127.0.0.1:7070", "[::1]:7070", "localhost:0", ":7070" (all interfaces) */
 	size_t n_listen;
-	bool allow_beyond_loopback; /* else an address that others can reach is ERR_DENIED */
+	bool allow_beyond_loopback; /* else an address that others can reach is ERR_DENIED, unless the web configuration has a login */
+	const char *web_config_file; /* web_config.h; NULL or "": none. It and what it names are read again when they change */
 	const char *allow_hint;     /* what the user sets to allow it, for that error: "--web.allow-insecure" */
 	const struct httpd_route *routes; /* borrowed until httpd_stop */
 	size_t n_routes;
@@ -114,6 +115,8 @@ struct httpd_options {
 int httpd_start(struct httpd **ret, const struct httpd_options *o, struct err *e);
 /* The i-th bound address as a client writes it ("127.0.0.1:7070", "[::1]:41234"), NULL past the last. */
 const char *httpd_address(const struct httpd *h, size_t i);
+/* Whether it is asked by https. */
+bool httpd_is_tls(const struct httpd *h);
 /* Stops listening, lets requests at work end for grace_ms, then sets their cancel flag and waits for them.
  * Frees h; NULL is fine. */
 void httpd_stop(struct httpd *h, int64_t grace_ms);

@@ -5,6 +5,7 @@
 #ifndef PYRRHA_HTTPD_INTERNAL_H
 #define PYRRHA_HTTPD_INTERNAL_H
 
+#include <gnutls/abstract.h>
 #include <microhttpd.h>
 #include <pthread.h>
 
@@ -12,6 +13,7 @@
 #include "httpd/httpd.h"
 #include "httpd/login.h"
 #include "httpd/slots.h"
+#include "httpd/web_tls.h"
 
 #define MAX_SEGMENTS 4    /* segments in braces of one route */
 #define MAX_PARAMS 1024
@@ -25,12 +27,15 @@ struct header {
 	char *name, *value; /* owned */
 };
 
+enum refused { REFUSED_NOT, REFUSED_BY_LOGIN, REFUSED_BY_RATE, REFUSED_BY_CERTIFICATE };
 enum request_state { RQ_READING, RQ_AT_WORK, RQ_ANSWERED };
 
 struct httpd_request {
 	struct httpd *httpd;
 	struct MHD_Connection *connection;
-	struct slot *slot;                 /* of its connection */
+	struct peer *peer;                 /* its connection */
+	struct slot *slot;                 /* of that */
+	struct web_config *web;            /* as it began; a reference. NULL: none */
 	struct httpd_request *next, *prev; /* in work.c's list while in flight */
 	struct httpd_request *wait_next, *wait_prev; /* in its lane's queue */
 	unsigned lane;
@@ -49,7 +54,8 @@ struct httpd_request {
 	int routed;                        /* 0, or the status that answers what there is no route for */
 	const char *handler;               /* metric label */
 	struct login_waiter login;
-	bool login_asked, refused;         /* its password is, or was, being checked; it is not let in */
+	bool login_asked;                  /* its password is, or was, being checked */
+	enum refused refused;              /* by whom it is not let in */
 	size_t swallowed;                  /* bytes of its body, once it is refused */
 	struct segment segments[MAX_SEGMENTS];
 	size_t n_segments;
@@ -84,6 +90,7 @@ struct listener {
 };
 
 struct httpd_work;
+struct httpd_web;
 
 struct httpd {
 	struct httpd_options o;            /* strings and routes are pointed to by the copies below */
@@ -95,6 +102,9 @@ struct httpd {
 	struct httpd_work *work;
 	struct httpd_watch *watch;
 	struct login *login;
+	struct httpd_web *web;             /* NULL: there is no web configuration */
+	bool tls;
+	bool login_wanted;                 /* others can reach it, and that was not allowed for itself */
 	atomic_size_t bodies, answers;     /* bytes held */
 	bool draining;
 };
@@ -125,6 +135,7 @@ struct httpd_request *httpd_request_new(struct httpd *h, struct MHD_Connection *
 void httpd_request_free(struct httpd_request *rq);
 /* Those of the answer, set so far. */
 void httpd_request_drop_headers(struct httpd_request *rq);
+void httpd_request_drop_header(struct httpd_request *rq, const char *name);
 /* Reads query and form into params. */
 int httpd_request_parse(struct httpd_request *rq, struct err *e);
 int httpd_param_add(struct httpd_request *rq, struct view name, struct view value, struct err *e);
@@ -166,6 +177,30 @@ bool httpd_work_wait_idle(struct httpd_work *w, int64_t timeout_ms);
 void httpd_work_cancel_all(struct httpd_work *w);
 /* Cancels all, and takes nothing more. */
 void httpd_work_close(struct httpd_work *w);
+
+/* web_current.c: the web configuration that counts now. */
+int httpd_web_open(struct httpd *h, const char *path, struct err *e);
+/* Reads it again when it changes, until _unwatch. */
+int httpd_web_watch(struct httpd *h, struct err *e);
+void httpd_web_unwatch(struct httpd *h);
+void httpd_web_close(struct httpd *h);
+/* Returns a reference; NULL: there is none. */
+struct web_config *httpd_web_config(struct httpd *h);
+/* Whether it is not one too many; and the answer of one that is. */
+bool httpd_rate_allows(struct httpd_request *rq, int64_t now_ns);
+void httpd_rate_refuse(struct httpd_request *rq);
+
+/* tls.c: the other end of a connection. */
+struct peer;
+struct peer *httpd_peer_new(struct listener *l, struct MHD_Connection *c);
+void httpd_peer_free(struct peer *p);
+struct slot *httpd_peer_slot(const struct peer *p);
+/* For MHD_OPTION_HTTPS_CERT_CALLBACK. */
+int httpd_tls_no_certificate(gnutls_session_t s, const gnutls_datum_t *req, int n_req, const gnutls_pk_algorithm_t *pk, int n_pk,
+			     gnutls_pcert_st **pcert, unsigned *n_pcert, gnutls_privkey_t *key);
+/* Whether its client's certificate is what is wanted now; and the answer if not. On the loop. */
+bool httpd_client_cert_does(struct httpd_request *rq);
+void httpd_client_cert_refuse(struct httpd_request *rq);
 
 /* metrics.c */
 void httpd_metrics_register(void);

@@ -83,13 +83,21 @@ static int open_socket(const struct addrinfo *ai, bool v6_only)
 	return fd;
 }
 
-static int check_reach(const struct httpd *h, const char *address, const struct addrinfo *list, struct err *e)
+static int check_reach(struct httpd *h, const char *address, const struct addrinfo *list, struct err *e)
 {
-	for (const struct addrinfo *ai = list; ai; ai = ai->ai_next)
-		if (!h->o.allow_beyond_loopback && !is_loopback(ai->ai_addr))
-			return err_set(e, ERR_DENIED, "%s can be reached from other machines, and there is neither TLS nor "
-				       "a password: listen on 127.0.0.1 or [::1], or say %s", address,
+	struct web_config *w = httpd_web_config(h);
+	bool has_login = web_config_has_login(w);
+	web_config_unref(w);
+	for (const struct addrinfo *ai = list; ai; ai = ai->ai_next) {
+		if (h->o.allow_beyond_loopback || is_loopback(ai->ai_addr))
+			continue;
+		h->login_wanted = true;
+		if (!has_login)
+			return err_set(e, ERR_DENIED, "%s can be reached from other machines, and nobody has to log in: listen on "
+				       "127.0.0.1 or [::1], have users, tokens or required client certificates of an authority of your own "
+				       "in --web.config.file (TLS alone does not do), or say %s", address,
 				       h->allow_hint ? h->allow_hint : "that this is allowed");
+	}
 	return 0;
 }
 

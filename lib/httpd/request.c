@@ -61,7 +61,9 @@ struct httpd_request *httpd_request_new(struct httpd *h, struct MHD_Connection *
 	rq->uri = xstrdup(uri);
 	const union MHD_ConnectionInfo *ci = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
 	rq->fd = ci ? ci->connect_fd : -1;
-	rq->slot = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+	rq->peer = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+	rq->slot = httpd_peer_slot(rq->peer);
+	rq->web = httpd_web_config(h);
 
 	struct view path = view_of(rq->uri);
 	char *mark = strchr(rq->uri, '?');
@@ -87,6 +89,21 @@ void httpd_request_drop_headers(struct httpd_request *rq)
 	vec_free(&rq->headers);
 }
 
+void httpd_request_drop_header(struct httpd_request *rq, const char *name)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < rq->headers.n; i++) {
+		struct header h = rq->headers.v[i];
+		if (strcasecmp(h.name, name) != 0) {
+			rq->headers.v[kept++] = h;
+			continue;
+		}
+		free(h.name);
+		free(h.value);
+	}
+	rq->headers.n = kept;
+}
+
 void httpd_request_free(struct httpd_request *rq)
 {
 	httpd_request_drop_headers(rq);
@@ -100,6 +117,7 @@ void httpd_request_free(struct httpd_request *rq)
 	arena_free(&rq->arena);
 	if (rq->response)
 		MHD_destroy_response(rq->response);
+	web_config_unref(rq->web);
 	free(rq->uri);
 	free(rq);
 }

@@ -266,6 +266,16 @@ static void add_standing_headers(struct httpd_request *rq)
 	}
 }
 
+/* Those of the web configuration take the place of ours. */
+static void add_configured_headers(struct httpd_request *rq)
+{
+	for (size_t i = 0; rq->web && i < rq->web->n_headers; i++) {
+		const struct web_header *w = &rq->web->headers[i];
+		httpd_request_drop_header(rq, w->name);
+		httpd_set_header(rq, w->name, "%s", w->value);
+	}
+}
+
 /* Counts an answer that is in memory until its client has taken it. Where all of them are too large together, those go
  * whose clients take nothing. False: that is not enough. One that is alone may be of any size, and
  * small ones are bounded by the number of connections. */
@@ -315,6 +325,7 @@ void httpd_response_build(struct httpd_request *rq)
 		refuse_answer(rq);
 	add_cors(rq);
 	add_standing_headers(rq);
+	add_configured_headers(rq);
 	if (!rq->response) {
 		size_t n;
 		char *body = take_body(&rq->out, &n);

@@ -293,7 +293,7 @@ static bool parse_interval(struct view v, int64_t *ret_ns)
 		sum += x * units[i].ns;
 		s = after + strlen(units[i].unit);
 	}
-	*ret_ns = sum < 9e18 ? (int64_t)llround(sum) : -1;
+	*ret_ns = sum < 1e18 ? (int64_t)llround(sum) : -1; /* 30 years */
 	return v.len && *ret_ns >= 0;
 }
 
@@ -416,6 +416,31 @@ int web_config_load(struct web_config **ret, const char *path, const struct web_
 	rc = rc ? fail(r.how, e) : web_config_parse(ret, buf_view(&text), path, how, e);
 	buf_free(&text);
 	return rc;
+}
+
+static void put_problem(void *arg, const char *text)
+{
+	buf_printf(arg, "%s\n", text);
+}
+
+static void put_warning(void *arg, const char *text)
+{
+	buf_printf(arg, "warning: %s\n", text);
+}
+
+int web_config_check(const char *path, struct buf *out, struct err *e)
+{
+	struct web_config_how how = { .problem = put_problem, .warn = put_warning, .arg = out };
+	struct web_config *w;
+	int rc = web_config_load(&w, path, &how, e);
+	if (rc)
+		return rc;
+	buf_printf(out, "  TLS: %s; users: %zu; tokens: %zu; client certificates: %s\n", w->tls ? "yes" : "no", w->n_users, w->n_tokens,
+		   w->client_auth == WEB_REQUIRE_AND_VERIFY_CLIENT_CERT ? "required" : "not required");
+	if (!web_config_has_login(w))
+		buf_puts(out, "  nobody has to log in: this does not do for addresses that others can reach\n");
+	web_config_unref(w);
+	return 0;
 }
 
 struct web_config *web_config_ref(struct web_config *w)

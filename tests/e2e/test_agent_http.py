@@ -192,8 +192,8 @@ def test_refusals(env):
             (2, "--history: must be from 20s to 1h", "--history=1s"),
             (2, '"a" is not name=value', "--external-label=a"),
             (2, "names that begin with __ are internal", "--external-label=__a=b"),
-            (1, "can be reached from other machines, and there is neither TLS nor a password: listen on 127.0.0.1 or [::1], or say "
-                "--web.allow-insecure", "--web.listen-address=0.0.0.0:0"),
+            (1, "can be reached from other machines, and nobody has to log in: listen on 127.0.0.1 or [::1], have users, tokens or required "
+                "client certificates of an authority of your own in --web.config.file (TLS alone does not do), or say --web.allow-insecure", "--web.listen-address=0.0.0.0:0"),
             (1, "can be reached from other machines", "--web.listen-address=:0"),
             (1, "can be reached from other machines", "--web.listen-address=[::]:0"),
             (1, "with a port up to 65535", "--web.listen-address=127.0.0.1:65536"),
