@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <time.h>
@@ -39,16 +40,22 @@ int64_t clock_boot_ms(void)
 	return read_ns(CLOCK_BOOTTIME) / 1000000;
 }
 
+/* Goes on after a signal (SIGPROF, of a profile of ourselves). */
+static void sleep_for(struct timespec ts)
+{
+	while (nanosleep(&ts, &ts) && errno == EINTR) {
+		/* what is left is in ts */
+	}
+}
+
 void clock_sleep_us(int64_t us)
 {
-	struct timespec ts = { us / 1000000, us % 1000000 * 1000 };
-	nanosleep(&ts, NULL);
+	sleep_for((struct timespec){ us / 1000000, us % 1000000 * 1000 });
 }
 
 void clock_sleep_ms(int64_t ms)
 {
-	struct timespec ts = { ms / 1000, (ms % 1000) * 1000000 };
-	nanosleep(&ts, NULL);
+	sleep_for((struct timespec){ ms / 1000, (ms % 1000) * 1000000 });
 }
 
 char *clock_rfc3339_ms(int64_t t_ms, char out[RFC3339_LEN])

@@ -40,6 +40,7 @@ int thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *ar
 	snprintf(s->name, sizeof s->name, "%s", name);
 	sigset_t all, before;
 	sigfillset(&all);
+	sigdelset(&all, SIGPROF); /* a program that profiles itself stops its threads by this one (lib/selfprof) */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pthread_attr_t attr;
 	pthread_attr_init(&attr);

@@ -12,7 +12,7 @@
 #define THREAD_STACK ((size_t)8 << 20)
 
 /* Starts a thread whose name (15 bytes are shown) is `name`; signals are blocked in it, so that main handles
- * them. Returns 0 or a negative code. */
+ * them, but for SIGPROF (lib/selfprof). Returns 0 or a negative code. */
 int thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *arg, struct err *e);
 
 /* A lock that readers cannot keep a writer from: who comes while one waits waits behind it. A thread must not take it for

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The CPU profile: ticks in, unwound as they come (their slots are few), added up by stack, named at the end. */
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "selfprof/own_code.h"
+#include "selfprof/selfprof.h"
+#include "selfprof/ticks.h"
+
+#define TURN_MS 10
+#define LOOK_TURNS 2
+#define UNSEEN_NS 100000000          /* of CPU time, or a fiftieth, may be missing without a word */
+
+struct measuring {
+	struct own_code *code;
+	struct stacks stacks;
+	uint64_t ticks, incomplete;
+};
+
+static void take_tick(void *arg, const struct tick *t)
+{
+	struct measuring *m = arg;
+	struct own_stack s = { t->ip, t->sp, t->fp, t->stack, t->n };
+	uint64_t frames[OWN_FRAMES_MAX + 1];
+	int64_t values[2] = { t->weight, (int64_t)t->weight * TICK_NS };
+	uint32_t n;
+
+	int end = own_unwind(&m->code->unwind, &s, frames, &n);
+	m->ticks += t->weight;
+	if (end != END_BOTTOM) {
+		frames[n++] = STACK_MARK | (uint64_t)end;
+		m->incomplete += t->weight;
+	}
+	stacks_add(&m->stacks, frames, n, values, 2);
+}
+
+static void take_ticks(struct measuring *m)
+{
+	pthread_mutex_lock(&m->code->unwinding);
+	ticks_take(take_tick, m);
+	pthread_mutex_unlock(&m->code->unwinding);
+}
+
+static int64_t process_cpu_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+/* True: until the end. */
+static bool run_until(struct measuring *m, int64_t end_ns, const atomic_bool *stop)
+{
+	for (unsigned turn = 0;; turn++) {
+		int64_t left = end_ns - clock_mono_ns();
+		if (stop && atomic_load(stop))
+			return false;
+		if (left <= 0)
+			return true;
+		clock_sleep_us(MIN(left / 1000 + 1, TURN_MS * 1000));
+		if (turn % LOOK_TURNS == 0)
+			ticks_look();
+		take_ticks(m);
+	}
+}
+
+/* What is less than was wanted. */
+static void note(struct buf *b, const struct measuring *m, const struct ticks_stats *st, int64_t cpu_ns)
+{
+	int64_t unseen = cpu_ns - (int64_t)(m->ticks + st->owed) * TICK_NS;
+
+	if (st->stackless)
+		buf_printf(b, "%llu ticks found no room, their time is with other stacks of the same thread; ", (unsigned long long)st->stackless);
+	if (m->incomplete)
+		buf_printf(b, "%llu of %llu ticks have incomplete stacks; ", (unsigned long long)m->incomplete, (unsigned long long)m->ticks);
+	if (st->blocked)
+		buf_printf(b, "%u threads block SIGPROF and are not seen; ", st->blocked);
+	if (st->refused)
+		buf_printf(b, "%u threads could not get a timer; ", st->refused);
+	if (unseen > UNSEEN_NS && unseen > cpu_ns / 50)
+		buf_printf(b, "%.2f of %.2f s of CPU time were of threads that were not seen; ", (double)unseen / 1e9, (double)cpu_ns / 1e9);
+	if (b->len)
+		b->len -= 2;
+}
+
+static int measure(struct measuring *m, int64_t duration_ns, const atomic_bool *stop, struct profile *out, struct err *e)
+{
+	struct stacks_form form = { .types = { { "samples", "count" }, { "cpu", "nanoseconds" } }, .n_types = 2,
+				    .period = { "cpu", "nanoseconds" }, .period_value = TICK_NS, .time_ns = clock_now_ns() };
+	struct ticks_stats st;
+	struct buf text = { 0 };
+	int64_t start = clock_mono_ns(), cpu = process_cpu_ns();
+	int rc = ticks_start(e);
+
+	if (rc)
+		return rc;
+	bool whole = run_until(m, start + duration_ns, stop);
+	pthread_mutex_lock(&m->code->unwinding);
+	ticks_stop(take_tick, m, &st);
+	pthread_mutex_unlock(&m->code->unwinding);
+	cpu = process_cpu_ns() - cpu;
+	form.duration_ns = clock_mono_ns() - start;
+	if (!whole)
+		return err_set(e, ERR_CANCELED, "nobody waits for the profile any more");
+	if (st.owed)
+		stacks_add(&m->stacks, (uint64_t[]){ STACK_LOST }, 1, (int64_t[]){ (int64_t)st.owed, (int64_t)st.owed * TICK_NS }, 2);
+	buf_puts(&text, "");
+	note(&text, m, &st, cpu);
+	char *say AUTOFREE = text.len ? xasprintf("pyrrha: note %.*s", (int)text.len, text.ptr) : NULL;
+	buf_free(&text);
+	form.note = say;
+	return own_code_profile(m->code, &m->stacks, &form, out, e);
+}
+
+int selfprof_cpu(int64_t duration_ns, const atomic_bool *stop, struct profile *out, struct err *e)
+{
+	static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+	struct measuring m = { .code = own_code() };
+
+	if (pthread_mutex_trylock(&one))
+		return err_set(e, ERR_CONFLICT, "cpu profiling already in use");
+	int rc = measure(&m, duration_ns, stop, out, e);
+	pthread_mutex_unlock(&one);
+	stacks_release(&m.stacks);
+	return rc;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "selfprof/own_code.h"
+
+static struct own_code the_code = { .unwinding = PTHREAD_MUTEX_INITIALIZER, .naming = PTHREAD_MUTEX_INITIALIZER };
+
+static void make(void)
+{
+	own_images_init(&the_code.images);
+	own_unwind_init(&the_code.unwind, &the_code.images);
+}
+
+struct own_code *own_code(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, make);
+	return &the_code;
+}
+
+/* The lists of images and mappings as they are now; the images themselves do not change. */
+static struct own_images copy_images(struct own_code *c)
+{
+	struct own_images copy = { .mem_fd = -1 };
+
+	pthread_mutex_lock(&c->unwinding);
+	if (!c->images.read_ns)
+		own_images_read(&c->images);
+	vec_reserve(&copy.v, c->images.v.n);
+	vec_reserve(&copy.maps, c->images.maps.n);
+	for (size_t i = 0; i < c->images.v.n; i++)
+		vec_push(&copy.v, c->images.v.v[i]);
+	for (size_t i = 0; i < c->images.maps.n; i++)
+		vec_push(&copy.maps, c->images.maps.v[i]);
+	pthread_mutex_unlock(&c->unwinding);
+	return copy;
+}
+
+int own_code_profile(struct own_code *c, const struct stacks *s, const struct stacks_form *form, struct profile *out, struct err *e)
+{
+	struct own_images images = copy_images(c);
+
+	pthread_mutex_lock(&c->naming);
+	int rc = stacks_to_profile(s, form, &images, &c->names, out, e);
+	pthread_mutex_unlock(&c->naming);
+	vec_free(&images.v);
+	vec_free(&images.maps);
+	return rc;
+}

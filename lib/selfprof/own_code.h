@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What this process knows of its own code, once: images and rules under one lock, names under another, so that reading
+ * debug information keeps no tick waiting. */
+#ifndef PYRRHA_SELFPROF_OWN_CODE_H
+#define PYRRHA_SELFPROF_OWN_CODE_H
+
+#include <pthread.h>
+
+#include "selfprof/stacks.h"
+#include "unwind/own_unwind.h"
+
+struct own_code {
+	pthread_mutex_t unwinding;   /* images, unwind */
+	struct own_images images;
+	struct own_unwind unwind;
+	pthread_mutex_t naming;      /* names; taken alone or before the other */
+	struct own_names names;
+};
+
+/* Made at the first call; lives for ever. */
+struct own_code *own_code(void);
+/* stacks_to_profile under the locks that it needs; the caller holds neither. */
+int own_code_profile(struct own_code *c, const struct stacks *s, const struct stacks_form *form, struct profile *out, struct err *e);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names, files and lines of addresses in the files that this process executes from. What was read of a file is kept; its
+ * debug information is read here, not in a helper process as the agent does with files of others: it is our own, and a fork
+ * of a large server is not cheap. Not locked: the caller's lock holds it. */
+#ifndef PYRRHA_SELFPROF_OWN_NAMES_H
+#define PYRRHA_SELFPROF_OWN_NAMES_H
+
+#include "base/arena.h"
+#include "base/vec.h"
+#include "symbols/dwarf_index.h"
+#include "symbols/symtab.h"
+#include "unwind/own_images.h"
+
+#define OWN_CALLS_MAX 32
+
+struct own_call {
+	struct view name, system_name, file; /* in the arena given; file may be empty */
+	int64_t line, start_line;            /* 0 = not known */
+};
+
+/* Of one file. */
+struct own_symbols {
+	const struct own_image *image;
+	struct symtab symbols;
+	struct dwarf_index lines;
+};
+
+struct own_names {
+	VEC(struct own_symbols) v;
+};
+
+void own_names_release(struct own_names *n);
+/* The calls at a virtual address, innermost inlined first; 0 if it has no name. Strings lie in the arena. */
+size_t own_names_at(struct own_names *n, const struct own_image *im, uint64_t vaddr, struct arena *a, struct own_call out[OWN_CALLS_MAX]);
+
+#endif

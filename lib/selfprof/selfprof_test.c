@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A program that burns known CPU time in known functions, and what its profile says of that. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "model/profile.h"
+#include "selfprof/selfprof.h"
+#include "selfprof/ticks.h"
+
+static atomic_bool enough;
+
+static int64_t cpu_ns(clockid_t id)
+{
+	struct timespec ts;
+
+	clock_gettime(id, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+static __attribute__((noipa)) uint64_t burn(uint64_t x)
+{
+	for (int i = 0; i < 100000; i++)
+		x = x * 6364136223846793005u + 1442695040888963407u;
+	return x;
+}
+
+static volatile uint64_t sink;
+
+static __attribute__((noipa)) void burn_red(int64_t ns)
+{
+	for (int64_t end = cpu_ns(CLOCK_THREAD_CPUTIME_ID) + ns; cpu_ns(CLOCK_THREAD_CPUTIME_ID) < end && !atomic_load(&enough);)
+		sink = burn(sink);
+	__asm__ volatile("" ::: "memory");
+}
+
+static __attribute__((noipa)) void burn_blue(int64_t ns)
+{
+	for (int64_t end = cpu_ns(CLOCK_THREAD_CPUTIME_ID) + ns; cpu_ns(CLOCK_THREAD_CPUTIME_ID) < end && !atomic_load(&enough);)
+		sink = burn(sink) + 1;
+	__asm__ volatile("" ::: "memory");
+}
+
+static int by_pointer(const void *a, const void *b)
+{
+	burn_red(2000000);
+	return (*(const int *)a > *(const int *)b) - (*(const int *)a < *(const int *)b);
+}
+
+struct worker {
+	pthread_t thread;
+	int64_t used_ns;
+};
+
+/* Through the C library, which has no frame pointers. */
+static void *red_main(void *arg)
+{
+	struct worker *w = arg;
+	int v[64];
+
+	while (!atomic_load(&enough)) {
+		for (int i = 0; i < 64; i++)
+			v[i] = (i * 37) % 64;
+		qsort(v, 64, sizeof *v, by_pointer);
+	}
+	w->used_ns = cpu_ns(CLOCK_THREAD_CPUTIME_ID);
+	return NULL;
+}
+
+static void *blue_main(void *arg)
+{
+	struct worker *w = arg;
+
+	clock_sleep_ms(150); /* it begins while the profile runs */
+	burn_blue(INT64_C(200) * 1000000);
+	w->used_ns = cpu_ns(CLOCK_THREAD_CPUTIME_ID);
+	return NULL;
+}
+
+static bool has_frame(const struct profile *p, const struct profile_sample *s, const char *name)
+{
+	for (uint32_t i = 0; i < s->n_locations; i++) {
+		const struct profile_location *l = &p->locations[p->stack[s->first_location + i]];
+		for (uint32_t k = 0; k < l->n_lines; k++)
+			if (view_eqs(profile_str(p, p->functions[p->lines[l->first_line + k].function - 1].name_str), name))
+				return true;
+	}
+	return false;
+}
+
+/* CPU nanoseconds of stacks with both functions; NULL: any. */
+static int64_t ns_of(const struct profile *p, const char *a, const char *b)
+{
+	int64_t sum = 0;
+
+	for (uint32_t i = 0; i < p->n_samples; i++)
+		if ((!a || has_frame(p, &p->samples[i], a)) && (!b || has_frame(p, &p->samples[i], b)))
+			sum += p->values[2 * i + 1];
+	return sum;
+}
+
+static int64_t incomplete_ns(const struct profile *p)
+{
+	return ns_of(p, "[truncated: stack copy]", NULL) + ns_of(p, "[truncated: bad frame]", NULL) +
+	       ns_of(p, "[truncated: not mapped]", NULL) + ns_of(p, "[truncated: no progress]", NULL) +
+	       ns_of(p, "[truncated: stack not readable]", NULL) + ns_of(p, "[truncated: unsupported unwind rule]", NULL);
+}
+
+static void assert_near(int64_t is, int64_t want, int64_t share, int64_t ticks)
+{
+	int64_t room = want / share + ticks * TICK_NS;
+
+	if (is < want - room || is > want + room)
+		fail_msg("%lld ms, want %lld ms", (long long)is / 1000000, (long long)want / 1000000);
+}
+
+/* Whether there is a line of this file in the profile: debug information was read. */
+static bool has_line(const struct profile *p)
+{
+	for (uint32_t i = 0; i < p->n_lines; i++)
+		if (p->lines[i].line > 0 && view_ends(profile_str(p, p->functions[p->lines[i].function - 1].filename_str), VIEW("selfprof_test.c")))
+			return true;
+	return false;
+}
+
+static void test_known_cpu(void **state)
+{
+	struct worker red = { 0 }, blue = { 0 };
+	struct profile p;
+	struct err e;
+
+	atomic_store(&enough, false);
+	assert_int_equal(thread_start(&red.thread, "red", red_main, &red, &e), 0);
+	assert_int_equal(thread_start(&blue.thread, "blue", blue_main, &blue, &e), 0);
+	int64_t cpu = cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
+	profile_init(&p, 0);
+	if (selfprof_cpu(INT64_C(900) * 1000000, NULL, &p, &e))
+		fail_msg("%s", e.msg);
+	cpu = cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+	atomic_store(&enough, true);
+	pthread_join(red.thread, NULL);
+	pthread_join(blue.thread, NULL);
+	assert_int_equal(profile_check(&p, &e), 0);
+	if (getenv("PYRRHA_SHOW"))
+		for (uint32_t i = 0; i < p.n_comments; i++)
+			printf("%.*s\n", VIEW_ARG(profile_str(&p, p.comments[i])));
+	/* Naming is not in the profile and reads debug information: so much more may have been used. */
+	assert_near(ns_of(&p, "burn_blue", "blue_main"), blue.used_ns, 20, 3);
+	int64_t all = ns_of(&p, NULL, NULL), of_red = ns_of(&p, "burn_red", "red_main");
+	assert_true(all <= cpu + 10 * TICK_NS);
+	assert_true(of_red > 0 && of_red <= red.used_ns + 3 * TICK_NS);
+	assert_near(of_red, ns_of(&p, "burn_red", "by_pointer"), 20, 1);
+	assert_true(incomplete_ns(&p) <= all / 20 + TICK_NS);
+	assert_true(p.n_mappings > 1 && profile_str(&p, p.mappings[0].build_id_str).len > 0);
+	assert_true(has_line(&p));
+	profile_release(&p);
+}
+
+struct second {
+	int rc;
+	struct err e;
+};
+
+static void *second_main(void *arg)
+{
+	struct second *s = arg;
+	struct profile p;
+
+	clock_sleep_ms(50);
+	profile_init(&p, 0);
+	s->rc = selfprof_cpu(1000000, NULL, &p, &s->e);
+	profile_release(&p);
+	return NULL;
+}
+
+static void test_one_at_a_time(void **state)
+{
+	struct second s = { 0 };
+	struct profile p;
+	struct err e;
+	pthread_t t;
+
+	assert_int_equal(thread_start(&t, "second", second_main, &s, &e), 0);
+	profile_init(&p, 0);
+	assert_int_equal(selfprof_cpu(INT64_C(150) * 1000000, NULL, &p, &e), 0);
+	pthread_join(t, NULL);
+	assert_int_equal(s.rc, -ERR_CONFLICT);
+	assert_string_equal(s.e.msg, "cpu profiling already in use");
+	profile_release(&p);
+}
+
+static void test_stops(void **state)
+{
+	atomic_bool stop = true;
+	struct profile p;
+	struct err e;
+
+	profile_init(&p, 0);
+	assert_int_equal(selfprof_cpu(INT64_C(3600) * 1000000000, &stop, &p, &e), -ERR_CANCELED);
+	profile_release(&p);
+}
+
+static void drop_tick(void *arg, const struct tick *t)
+{
+	*(uint64_t *)arg += t->weight;
+}
+
+/* Nobody takes the ticks: they are owed, and in the end none is missing. */
+static void test_no_room(void **state)
+{
+	struct ticks_stats st;
+	uint64_t got = 0;
+	struct err e;
+
+	assert_int_equal(ticks_start(&e), 0);
+	int64_t begin = cpu_ns(CLOCK_THREAD_CPUTIME_ID);
+	raise(SIGPROF); /* not a timer's: passed over */
+	while (cpu_ns(CLOCK_THREAD_CPUTIME_ID) - begin < INT64_C(100) * 1000000)
+		sink = burn(sink);
+	/* Its children have no timers, and no handler after exec. */
+	pid_t pid = fork();
+	if (pid == 0)
+		execl("/bin/sh", "sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done", (char *)NULL);
+	int status = -1;
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	int64_t used = cpu_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
+	ticks_stop(drop_tick, &got, &st);
+	assert_int_equal(st.blocked, 0);
+	assert_near((int64_t)(got + st.owed) * TICK_NS, used, 50, 2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_known_cpu),
+		cmocka_unit_test(test_one_at_a_time),
+		cmocka_unit_test(test_stops),
+		cmocka_unit_test(test_no_room),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

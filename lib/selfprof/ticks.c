@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "selfprof/ticks.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/map.h"
+
+#define SLOTS 256u
+#define TRIES 32u                    /* slots that a handler looks at */
+#define THREADS_MAX 4096u            /* a power of two: their number is in the signal, in THREAD_BITS */
+#define THREAD_BITS 12
+#define WHOLE_LOOK_NS 100000000      /* so often the list is read although there are as many threads as before */
+#define DRAIN_MS 200                 /* for handlers that are at work when all ends */
+
+enum slot_state { SLOT_FREE, SLOT_WRITING, SLOT_READY };
+
+struct slot {
+	atomic_int state;
+	uint32_t turn;               /* of ticks_start, that it belongs to */
+	uint32_t weight, n;
+	uint64_t ip, sp, fp;
+	uint8_t stack[TICK_STACK_MAX];
+};
+
+struct ticking {
+	pid_t tid;                   /* 0: free */
+	bool has_timer, seen;
+	timer_t timer;
+	atomic_uint owed;
+};
+
+/* All a handler may touch is here and is never freed: a late one finds what it needs and does no harm. */
+static struct {
+	atomic_uint turn;            /* odd: on */
+	atomic_uint at_work;         /* handlers */
+	atomic_uint next;            /* where to look for a free slot */
+	atomic_ullong stackless;
+	int mem_fd;                  /* /proc/self/mem; written while off only */
+	struct slot *slots;
+	struct ticking *threads;
+	/* What follows is the caller's alone. */
+	bool installed;
+	unsigned n_threads, refused, blocked;
+	struct map by_tid;
+	uint64_t owed;               /* of threads that are gone */
+	nlink_t links;               /* of /proc/self/task: its threads, plus two */
+	int64_t looked_ns;
+	uint64_t dice;
+} T = { .mem_fd = -1 };
+
+/* ---- the handler ---- */
+
+static struct slot *claim_slot(void)
+{
+	unsigned at = atomic_fetch_add_explicit(&T.next, 1, memory_order_relaxed);
+
+	for (unsigned i = 0; i < TRIES; i++) {
+		struct slot *s = &T.slots[(at + i) % SLOTS];
+		int free_one = SLOT_FREE;
+		if (atomic_compare_exchange_strong(&s->state, &free_one, SLOT_WRITING))
+			return s;
+	}
+	return NULL;
+}
+
+/* The thread's own block lies above its stack, if the C library made that. */
+static size_t stack_bytes(uint64_t sp)
+{
+	uint64_t own = (uint64_t)(uintptr_t)__builtin_thread_pointer();
+
+	return own > sp && own - sp < TICK_STACK_MAX ? (size_t)(own - sp) : TICK_STACK_MAX;
+}
+
+static void keep_tick(unsigned turn, struct ticking *t, unsigned ticks, const ucontext_t *uc)
+{
+	unsigned weight = ticks + atomic_exchange(&t->owed, 0);
+	struct slot *s = claim_slot();
+
+	if (!s) {
+		atomic_fetch_add(&t->owed, weight);
+		atomic_fetch_add(&T.stackless, ticks);
+		return;
+	}
+	s->turn = turn;
+	s->weight = weight;
+	s->ip = (uint64_t)uc->uc_mcontext.gregs[REG_RIP];
+	s->sp = (uint64_t)uc->uc_mcontext.gregs[REG_RSP];
+	s->fp = (uint64_t)uc->uc_mcontext.gregs[REG_RBP];
+	/* The system call itself: nothing that stands between it and us (a sanitizer, a cancellation point) has a say here. */
+	long n = syscall(SYS_pread64, T.mem_fd, s->stack, stack_bytes(s->sp), s->sp);
+	s->n = n > 0 ? (uint32_t)n : 0;
+	atomic_store_explicit(&s->state, SLOT_READY, memory_order_release);
+}
+
+static void on_tick(int sig, siginfo_t *si, void *context)
+{
+	int saved = errno;
+
+	atomic_fetch_add(&T.at_work, 1);
+	unsigned turn = atomic_load(&T.turn), word = (unsigned)si->si_value.sival_int;
+	if (si->si_code == SI_TIMER && turn & 1 && word >> THREAD_BITS == (turn & (UINT32_MAX >> THREAD_BITS))) {
+		unsigned late = si->si_overrun > 0 ? (unsigned)si->si_overrun : 0;
+		keep_tick(turn, &T.threads[word & (THREADS_MAX - 1)], 1 + late, context);
+	}
+	atomic_fetch_sub(&T.at_work, 1);
+	errno = saved;
+}
+
+/* ---- threads ---- */
+
+static uint64_t roll(void)
+{
+	return T.dice = hash_u64(T.dice);
+}
+
+/* The clock of a thread of ours, as the kernel numbers it. */
+static clockid_t clock_of(pid_t tid)
+{
+	return (clockid_t)((~(unsigned)tid) << 3 | 6);
+}
+
+static struct timespec to_timespec(int64_t ns)
+{
+	return (struct timespec){ ns / 1000000000, ns % 1000000000 };
+}
+
+/* Fires after a part of the first 10 ms that dice choose, so that what threads use beyond whole ticks evens out. One that
+ * began while we looked counts from its own beginning. */
+static bool start_timer(struct ticking *t, unsigned number, bool from_now)
+{
+	struct sigevent ev = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGPROF };
+	struct timespec now = { 0 };
+
+	ev.sigev_value.sival_int = (int)(atomic_load(&T.turn) << THREAD_BITS | number);
+	ev._sigev_un._tid = t->tid;
+	if ((from_now && clock_gettime(clock_of(t->tid), &now)) || timer_create(clock_of(t->tid), &ev, &t->timer))
+		return false;
+	int64_t used = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	struct itimerspec when = { to_timespec(TICK_NS), to_timespec(used + 1 + (int64_t)(roll() % TICK_NS)) };
+	if (timer_settime(t->timer, TIMER_ABSTIME, &when, NULL) == 0)
+		return true;
+	timer_delete(t->timer);
+	return false;
+}
+
+static bool blocks_signal(pid_t tid)
+{
+	char name[64], text[4096];
+
+	snprintf(name, sizeof name, "/proc/self/task/%d/status", (int)tid);
+	int fd = open(name, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+	if (fd >= 0)
+		close(fd);
+	text[MAX(n, 0)] = 0;
+	const char *line = strstr(text, "\nSigBlk:");
+	return line && strtoull(line + 8, NULL, 16) >> (SIGPROF - 1) & 1;
+}
+
+static struct ticking *find_thread(pid_t tid)
+{
+	uint64_t h = hash_u64((uint64_t)tid);
+	uint32_t id;
+
+	for (size_t at = map_start(&T.by_tid, h); map_probe(&T.by_tid, h, &at, &id);)
+		if (T.threads[id].tid == tid)
+			return &T.threads[id];
+	return NULL;
+}
+
+static void add_thread(pid_t tid, bool from_now)
+{
+	unsigned i = 0;
+
+	while (i < T.n_threads && T.threads[i].tid)
+		i++;
+	if (i == THREADS_MAX) {
+		T.refused++;
+		return;
+	}
+	struct ticking *t = &T.threads[i];
+	T.n_threads = MAX(T.n_threads, i + 1);
+	t->tid = tid;
+	t->seen = true;
+	t->has_timer = start_timer(t, i, from_now);
+	T.refused += !t->has_timer && errno != ESRCH && errno != EINVAL; /* those are of a thread that is gone again */
+	map_insert(&T.by_tid, hash_u64((uint64_t)tid), i);
+}
+
+static void drop_thread(struct ticking *t)
+{
+	if (t->has_timer)
+		timer_delete(t->timer);
+	map_remove(&T.by_tid, hash_u64((uint64_t)t->tid), (uint32_t)(t - T.threads));
+	T.owed += atomic_exchange(&t->owed, 0);
+	t->tid = 0;
+	t->has_timer = false;
+}
+
+static void look_at_threads(bool from_now)
+{
+	DIR *d = opendir("/proc/self/task");
+
+	if (!d)
+		return;
+	for (unsigned i = 0; i < T.n_threads; i++)
+		T.threads[i].seen = false;
+	for (struct dirent *e; (e = readdir(d));) {
+		pid_t tid = (pid_t)strtol(e->d_name, NULL, 10);
+		struct ticking *t = tid > 0 ? find_thread(tid) : NULL;
+		if (t)
+			t->seen = true;
+		else if (tid > 0)
+			add_thread(tid, from_now);
+	}
+	closedir(d);
+	for (unsigned i = 0; i < T.n_threads; i++)
+		if (T.threads[i].tid && !T.threads[i].seen)
+			drop_thread(&T.threads[i]);
+}
+
+void ticks_look(void)
+{
+	struct stat st;
+	int64_t now = clock_mono_ns();
+
+	if (stat("/proc/self/task", &st) || (st.st_nlink == T.links && now - T.looked_ns < WHOLE_LOOK_NS))
+		return;
+	T.links = st.st_nlink;
+	T.looked_ns = now;
+	look_at_threads(false);
+}
+
+/* ---- from start to stop ---- */
+
+static int install(struct err *e)
+{
+	struct sigaction act = { .sa_sigaction = on_tick, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK }, was;
+
+	if (T.installed)
+		return 0;
+	if (sigaction(SIGPROF, NULL, &was) == 0 && ((was.sa_flags & SA_SIGINFO) || (was.sa_handler != SIG_DFL && was.sa_handler != SIG_IGN)))
+		return err_set(e, ERR_CONFLICT, "SIGPROF has another handler already");
+	if (T.mem_fd < 0)
+		T.mem_fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+	if (T.mem_fd < 0)
+		return err_errno(e, errno, "/proc/self/mem");
+	if (!T.slots) {
+		void *p = mmap(NULL, SLOTS * sizeof *T.slots, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (p == MAP_FAILED)
+			return err_errno(e, errno, "%zu bytes for pieces of stack", SLOTS * sizeof *T.slots);
+		T.slots = p;
+	}
+	if (!T.threads)
+		T.threads = xcalloc(THREADS_MAX, sizeof *T.threads);
+	/* It stays: a signal that is still on its way when all has ended would kill the program. */
+	sigemptyset(&act.sa_mask);
+	if (sigaction(SIGPROF, &act, NULL))
+		return err_errno(e, errno, "sigaction");
+	T.installed = true;
+	return 0;
+}
+
+int ticks_start(struct err *e)
+{
+	struct stat st;
+	int rc = install(e);
+
+	if (rc)
+		return rc;
+	if (getrandom(&T.dice, sizeof T.dice, GRND_NONBLOCK) != sizeof T.dice)
+		T.dice = (uint64_t)clock_mono_ns();
+	T.n_threads = T.refused = T.blocked = 0;
+	T.owed = 0;
+	atomic_store(&T.stackless, 0);
+	atomic_fetch_add(&T.turn, 1);
+	T.links = stat("/proc/self/task", &st) ? 0 : st.st_nlink;
+	T.looked_ns = clock_mono_ns();
+	look_at_threads(true);
+	return 0;
+}
+
+void ticks_take(ticks_fn *fn, void *arg)
+{
+	unsigned turn = atomic_load(&T.turn);
+
+	for (unsigned i = 0; i < SLOTS; i++) {
+		struct slot *s = &T.slots[i];
+		if (atomic_load_explicit(&s->state, memory_order_acquire) != SLOT_READY)
+			continue;
+		struct tick t = { .weight = s->weight, .n = s->n, .ip = s->ip, .sp = s->sp, .fp = s->fp, .stack = s->stack };
+		if (s->turn == turn || s->turn + 1 == turn)
+			fn(arg, &t);
+		atomic_store_explicit(&s->state, SLOT_FREE, memory_order_release);
+	}
+}
+
+void ticks_stop(ticks_fn *fn, void *arg, struct ticks_stats *ret)
+{
+	atomic_fetch_add(&T.turn, 1);
+	for (unsigned i = 0; i < T.n_threads; i++)
+		if (T.threads[i].tid) {
+			T.blocked += blocks_signal(T.threads[i].tid);
+			drop_thread(&T.threads[i]);
+		}
+	for (int i = 0; i < DRAIN_MS && atomic_load(&T.at_work); i++)
+		clock_sleep_ms(1);
+	ticks_take(fn, arg);
+	for (unsigned i = 0; i < T.n_threads; i++) /* of handlers that were at work when it was dropped */
+		T.owed += atomic_exchange(&T.threads[i].owed, 0);
+	if (!atomic_load(&T.at_work))
+		madvise(T.slots, SLOTS * sizeof *T.slots, MADV_DONTNEED); /* SLOT_FREE is 0 */
+	map_free(&T.by_tid);
+	T.by_tid = (struct map){ 0 };
+	*ret = (struct ticks_stats){ atomic_load(&T.stackless), T.owed, T.blocked, T.refused };
+}
