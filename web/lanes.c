@@ -11,6 +11,7 @@
 #define COMMON_WORKERS 16
 #define LOOKUP_WORKERS 8
 #define CHANGE_WORKERS 8
+#define SELF_WORKERS 4       /* a profile of this program holds one for as long as it takes */
 #define MANY_WAITING 128
 #define SMALL_WEIGHT 5000   /* a graph of 1,000 steps over a day; a profile of three days */
 #define NOTHING_WEIGHT 2000 /* of a query that reads nothing stored: it is answered like a status */
@@ -34,6 +35,7 @@ void lanes_init(struct web *w)
 	w->lanes[LANE_COMMON] = (struct httpd_lane){ .name = "common", .workers = COMMON_WORKERS };
 	w->lanes[LANE_LOOKUP] = (struct httpd_lane){ "lookup", LOOKUP_WORKERS, MANY_WAITING, 0 };
 	w->lanes[LANE_CHANGE] = (struct httpd_lane){ "change", CHANGE_WORKERS, MANY_WAITING, 0 };
+	w->lanes[LANE_SELF] = (struct httpd_lane){ "self", SELF_WORKERS, 2 * SELF_WORKERS, 0 };
 	w->lanes[LANE_QUERY] = (struct httpd_lane){ "query", queries, waiting, cpus };
 	w->lanes[LANE_SMALL_QUERY] = (struct httpd_lane){ "small_query", small_places(queries), waiting, 0 };
 }

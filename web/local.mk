@@ -8,7 +8,7 @@ libweb_a_SOURCES = \
   web/dot.c web/federate.c web/flame_svg.c web/flamegraph.c web/formats.c web/formats.h web/internal.h web/itself.c web/lanes.c web/lookup.c web/lookup.h web/merged.c web/metadata.h web/pages.c web/pprof_out.c \
   web/profiles_json.c web/selectors.c web/speedscope.c web/symbolz.c web/web.c web/web.h
 nodist_libweb_a_SOURCES = web/assets.c
-WEB_LIBS = libweb.a $(HTTPD_LIBS) $(REMOTE_LIBS) $(CONFIG_LIBS) $(PPROF_LIBS) $(JANSSON_LIBS)
+WEB_LIBS = libweb.a $(REMOTE_LIBS) $(CONFIG_LIBS) $(SELFPROF_LIBS) $(JANSSON_LIBS)
 
 web/assets.c: web/embed.sh $(UI_FILES)
 	$(AM_V_GEN)$(MKDIR_P) web && $(SHELL) $(srcdir)/web/embed.sh $(UI_FILES) >$@.tmp && mv $@.tmp $@

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "selfprof/pages.h"
 #include "web/answer.h"
 #include "web/internal.h"
 
@@ -58,6 +59,11 @@ static const struct httpd_route routes[] = {
 	{ API "admin/tsdb/clean_tombstones", HTTPD_POST | HTTPD_PUT, HTTPD_RIGHT_ADMIN, serve_clean_tombstones, 0, LANE_CHANGE },
 	{ API "admin/tsdb/snapshot", HTTPD_POST | HTTPD_PUT, HTTPD_RIGHT_ADMIN, serve_snapshot, 0, LANE_CHANGE },
 	{ API "admin/rules/backfill", HTTPD_POST | HTTPD_PUT, HTTPD_RIGHT_ADMIN, serve_rules_backfill, 0, LANE_CHANGE },
+	{ "/debug/pprof", HTTPD_GET, HTTPD_RIGHT_READ, selfprof_serve_redirect, HTTPD_QUICK },
+	{ "/debug/pprof/", HTTPD_GET, HTTPD_RIGHT_READ, selfprof_serve_index, HTTPD_QUICK },
+	{ "/debug/pprof/profile", HTTPD_GET, HTTPD_RIGHT_READ, selfprof_serve_profile, 0, LANE_SELF },
+	{ "/debug/pprof/cmdline", HTTPD_GET, HTTPD_RIGHT_READ, selfprof_serve_cmdline, HTTPD_QUICK },
+	{ "/debug/pprof/{*}", HTTPD_GET, HTTPD_RIGHT_READ, selfprof_serve_unknown, HTTPD_QUICK },
 	{ "/api/{*}", HTTPD_ANY, HTTPD_RIGHT_READ, serve_unknown_api },
 
 	/* The page: every address of its own is index.html. */

@@ -17,13 +17,14 @@
 struct measuring {
 	struct own_code *code;
 	struct stacks stacks;
+	size_t named;                /* stacks whose names were looked up */
 	uint64_t ticks, incomplete;
 };
 
 static void take_tick(void *arg, const struct tick *t)
 {
 	struct measuring *m = arg;
-	struct own_stack s = { t->ip, t->sp, t->fp, t->stack, t->n };
+	struct own_stack s = { t->ip, t->sp, t->fp, t->stack_at, t->stack, t->n };
 	uint64_t frames[OWN_FRAMES_MAX + 1];
 	int64_t values[2] = { t->weight, (int64_t)t->weight * TICK_NS };
 	uint32_t n;
@@ -42,6 +43,7 @@ static void take_ticks(struct measuring *m)
 	pthread_mutex_lock(&m->code->unwinding);
 	ticks_take(take_tick, m);
 	pthread_mutex_unlock(&m->code->unwinding);
+	own_code_name(m->code, &m->stacks, &m->named);
 }
 
 static int64_t process_cpu_ns(void)

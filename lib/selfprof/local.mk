@@ -1,9 +1,10 @@
 # Profiles that a program takes of itself.
 noinst_LIBRARIES += libselfprof.a
 libselfprof_a_SOURCES = \
-  lib/selfprof/cpu.c lib/selfprof/own_code.c lib/selfprof/own_code.h lib/selfprof/own_names.c lib/selfprof/own_names.h lib/selfprof/selfprof.h \
+  lib/selfprof/cpu.c lib/selfprof/own_code.c lib/selfprof/own_code.h lib/selfprof/own_names.c lib/selfprof/own_names.h lib/selfprof/pages.c lib/selfprof/pages.h lib/selfprof/selfprof.h \
   lib/selfprof/stacks.c lib/selfprof/stacks.h lib/selfprof/ticks.c lib/selfprof/ticks.h
-SELFPROF_LIBS = libselfprof.a $(UNWIND_LIBS) $(SYMBOLS_LIBS) $(PPROF_LIBS)
+EXTRA_DIST += docs/self-profiling.md
+SELFPROF_LIBS = libselfprof.a $(UNWIND_LIBS) $(SYMBOLS_LIBS) $(PPROF_LIBS) $(HTTPD_LIBS)
 if HAVE_CMOCKA
 check_PROGRAMS += selfprof_test
 TESTS += selfprof_test

@@ -6,6 +6,7 @@ static struct own_code the_code = { .unwinding = PTHREAD_MUTEX_INITIALIZER, .nam
 static void make(void)
 {
 	own_images_init(&the_code.images);
+	own_names_init(&the_code.names);
 	own_unwind_init(&the_code.unwind, &the_code.images);
 }
 
@@ -33,6 +34,27 @@ static struct own_images copy_images(struct own_code *c)
 		vec_push(&copy.maps, c->images.maps.v[i]);
 	pthread_mutex_unlock(&c->unwinding);
 	return copy;
+}
+
+void own_code_name(struct own_code *c, const struct stacks *s, size_t *named)
+{
+	struct own_call calls[OWN_CALLS_MAX];
+
+	if (*named == s->v.n)
+		return;
+	struct own_images images = copy_images(c);
+	pthread_mutex_lock(&c->naming);
+	for (; *named < s->v.n; ++*named) {
+		const struct stack_entry *x = &s->v.v[*named];
+		for (uint32_t i = 0; i < x->n; i++) {
+			uint64_t frame = s->frames.v[x->first + i], image = frame >> FRAME_IMAGE_SHIFT;
+			if (image && frame < STACK_MARK)
+				own_names_at(&c->names, images.v.v[image - 1], frame & FRAME_ADDR_MASK, calls);
+		}
+	}
+	pthread_mutex_unlock(&c->naming);
+	vec_free(&images.v);
+	vec_free(&images.maps);
 }
 
 int own_code_profile(struct own_code *c, const struct stacks *s, const struct stacks_form *form, struct profile *out, struct err *e)

@@ -8,10 +8,29 @@
 #include "symbols/demangle.h"
 #include "symbols/tempfile.h"
 
+#define KNOWN_MAX 65536u                     /* addresses */
+#define TEXT_MAX ((size_t)32 << 20)          /* bytes of their strings */
 #define DEBUG_BYTES_MAX ((uint64_t)64 << 20) /* of .debug_info: beyond, names come without lines */
+
+void own_names_init(struct own_names *n)
+{
+	*n = (struct own_names){ 0 };
+	arena_init(&n->text, 0);
+}
+
+static void forget(struct own_names *n)
+{
+	map_clear(&n->index);
+	n->known.n = n->calls.n = 0;
+	arena_reset(&n->text);
+}
 
 void own_names_release(struct own_names *n)
 {
+	map_free(&n->index);
+	vec_free(&n->known);
+	vec_free(&n->calls);
+	arena_free(&n->text);
 	for (size_t i = 0; i < n->v.n; i++) {
 		symtab_free(&n->v.v[i].symbols);
 		dwarf_index_close(&n->v.v[i].lines);
@@ -48,7 +67,7 @@ static void read_lines(struct own_symbols *s, const char *build_id)
 	struct err e;
 	int fd = has_lines(s->image, build_id) ? tempfile_open("lines", &e) : -1;
 
-	if (fd >= 0 && (dwarf_index_write(s->image->fd, fd, &whole, &e) || dwarf_index_open(&s->lines, fd, &e))) {
+	if (fd >= 0 && (dwarf_index_write(s->image->fd, fd, false, &whole, &e) || dwarf_index_open(&s->lines, fd, &e))) {
 		close(fd);
 		s->lines.fd = -1;
 	}
@@ -83,7 +102,8 @@ static void set_names(struct own_call *c, struct view name, struct arena *a)
 	buf_free(&plain);
 }
 
-size_t own_names_at(struct own_names *n, const struct own_image *im, uint64_t vaddr, struct arena *a, struct own_call out[OWN_CALLS_MAX])
+/* Reads names and lines from the files. */
+static size_t look_up(struct own_names *n, const struct own_image *im, uint64_t vaddr, struct own_call out[OWN_CALLS_MAX])
 {
 	struct own_symbols *s = symbols_of(n, im);
 	struct dwarf_frame f[OWN_CALLS_MAX];
@@ -95,19 +115,42 @@ size_t own_names_at(struct own_names *n, const struct own_image *im, uint64_t va
 		return 0;
 	}
 	struct own_call physical = { .file = VIEW("") };
-	set_names(&physical, buf_view(&text), a);
+	set_names(&physical, buf_view(&text), &n->text);
 	buf_reset(&text);
 	size_t calls = dwarf_index_lookup(&s->lines, vaddr, &text, f, OWN_CALLS_MAX);
 	for (size_t i = 0; i < calls; i++) {
 		out[i] = physical;
 		if (i + 1 < calls)
-			set_names(&out[i], view_of(text.ptr + f[i].name), a);
-		out[i].file = arena_view(a, view_of(text.ptr + f[i].file));
+			set_names(&out[i], view_of(text.ptr + f[i].name), &n->text);
+		out[i].file = arena_view(&n->text, view_of(text.ptr + f[i].file));
 		out[i].line = f[i].line;
 		out[i].start_line = f[i].start_line;
 	}
 	if (!calls)
 		out[calls++] = physical;
 	buf_free(&text);
+	return calls;
+}
+
+size_t own_names_at(struct own_names *n, const struct own_image *im, uint64_t vaddr, struct own_call out[OWN_CALLS_MAX])
+{
+	uint64_t h = hash_u64(vaddr ^ hash_u64((uintptr_t)im));
+	uint32_t id;
+
+	for (size_t at = map_start(&n->index, h); map_probe(&n->index, h, &at, &id);) {
+		const struct own_known *k = &n->known.v[id];
+		if (k->image != im || k->vaddr != vaddr)
+			continue;
+		for (uint32_t i = 0; i < k->n; i++)
+			out[i] = n->calls.v[k->first + i];
+		return k->n;
+	}
+	if (n->known.n >= KNOWN_MAX || n->text.used > TEXT_MAX)
+		forget(n);
+	size_t calls = look_up(n, im, vaddr, out);
+	map_insert(&n->index, h, (uint32_t)n->known.n);
+	vec_push(&n->known, (struct own_known){ im, vaddr, (uint32_t)n->calls.n, (uint32_t)calls });
+	for (size_t i = 0; i < calls; i++)
+		vec_push(&n->calls, out[i]);
 	return calls;
 }

@@ -6,6 +6,7 @@
 #define PYRRHA_SELFPROF_OWN_NAMES_H
 
 #include "base/arena.h"
+#include "base/map.h"
 #include "base/vec.h"
 #include "symbols/dwarf_index.h"
 #include "symbols/symtab.h"
@@ -14,7 +15,7 @@
 #define OWN_CALLS_MAX 32
 
 struct own_call {
-	struct view name, system_name, file; /* in the arena given; file may be empty */
+	struct view name, system_name, file; /* valid until the next own_names_at; file may be empty */
 	int64_t line, start_line;            /* 0 = not known */
 };
 
@@ -25,12 +26,24 @@ struct own_symbols {
 	struct dwarf_index lines;
 };
 
-struct own_names {
-	VEC(struct own_symbols) v;
+/* An address that was looked up before. */
+struct own_known {
+	const struct own_image *image;
+	uint64_t vaddr;
+	uint32_t first, n;           /* in calls */
 };
 
+struct own_names {
+	VEC(struct own_symbols) v;
+	struct map index;
+	VEC(struct own_known) known;
+	VEC(struct own_call) calls;
+	struct arena text;           /* of their strings */
+};
+
+void own_names_init(struct own_names *n);
 void own_names_release(struct own_names *n);
-/* The calls at a virtual address, innermost inlined first; 0 if it has no name. Strings lie in the arena. */
-size_t own_names_at(struct own_names *n, const struct own_image *im, uint64_t vaddr, struct arena *a, struct own_call out[OWN_CALLS_MAX]);
+/* The calls at a virtual address, innermost inlined first; 0 if it has no name. */
+size_t own_names_at(struct own_names *n, const struct own_image *im, uint64_t vaddr, struct own_call out[OWN_CALLS_MAX]);
 
 #endif

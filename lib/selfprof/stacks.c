@@ -139,7 +139,7 @@ static size_t name_frame(struct out *x, uint64_t frame, struct profile_location 
 	}
 	l->address = frame & FRAME_ADDR_MASK;
 	l->mapping = put_mapping(x, image, l->address);
-	return image ? own_names_at(x->names, x->images->v.v[image - 1], l->address, &x->p->arena, out) : 0;
+	return image ? own_names_at(x->names, x->images->v.v[image - 1], l->address, out) : 0;
 }
 
 static uint32_t put_location(struct out *x, uint64_t frame)

@@ -20,7 +20,8 @@
 #include "base/clock.h"
 #include "base/map.h"
 
-#define SLOTS 256u
+#define SLOTS 512u
+#define RED_ZONE 128u
 #define TRIES 32u                    /* slots that a handler looks at */
 #define THREADS_MAX 4096u            /* a power of two: their number is in the signal, in THREAD_BITS */
 #define THREAD_BITS 12
@@ -79,11 +80,11 @@ static struct slot *claim_slot(void)
 }
 
 /* The thread's own block lies above its stack, if the C library made that. */
-static size_t stack_bytes(uint64_t sp)
+static size_t stack_bytes(uint64_t from)
 {
 	uint64_t own = (uint64_t)(uintptr_t)__builtin_thread_pointer();
 
-	return own > sp && own - sp < TICK_STACK_MAX ? (size_t)(own - sp) : TICK_STACK_MAX;
+	return own > from && own - from < TICK_STACK_MAX ? (size_t)(own - from) : TICK_STACK_MAX;
 }
 
 static void keep_tick(unsigned turn, struct ticking *t, unsigned ticks, const ucontext_t *uc)
@@ -102,7 +103,7 @@ static void keep_tick(unsigned turn, struct ticking *t, unsigned ticks, const uc
 	s->sp = (uint64_t)uc->uc_mcontext.gregs[REG_RSP];
 	s->fp = (uint64_t)uc->uc_mcontext.gregs[REG_RBP];
 	/* The system call itself: nothing that stands between it and us (a sanitizer, a cancellation point) has a say here. */
-	long n = syscall(SYS_pread64, T.mem_fd, s->stack, stack_bytes(s->sp), s->sp);
+	long n = syscall(SYS_pread64, T.mem_fd, s->stack, stack_bytes(s->sp - RED_ZONE), s->sp - RED_ZONE);
 	s->n = n > 0 ? (uint32_t)n : 0;
 	atomic_store_explicit(&s->state, SLOT_READY, memory_order_release);
 }
@@ -303,7 +304,7 @@ void ticks_take(ticks_fn *fn, void *arg)
 		struct slot *s = &T.slots[i];
 		if (atomic_load_explicit(&s->state, memory_order_acquire) != SLOT_READY)
 			continue;
-		struct tick t = { .weight = s->weight, .n = s->n, .ip = s->ip, .sp = s->sp, .fp = s->fp, .stack = s->stack };
+		struct tick t = { .weight = s->weight, .n = s->n, .ip = s->ip, .sp = s->sp, .fp = s->fp, .stack_at = s->sp - RED_ZONE, .stack = s->stack };
 		if (s->turn == turn || s->turn + 1 == turn)
 			fn(arg, &t);
 		atomic_store_explicit(&s->state, SLOT_FREE, memory_order_release);

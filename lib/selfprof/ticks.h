@@ -25,7 +25,8 @@ struct tick {
 	uint32_t weight;             /* ticks that this one stands for */
 	uint32_t n;                  /* bytes of stack */
 	uint64_t ip, sp, fp;
-	const uint8_t *stack;        /* what lies at sp */
+	uint64_t stack_at;           /* of the first byte: the red zone below sp is there too */
+	const uint8_t *stack;
 };
 
 typedef void ticks_fn(void *arg, const struct tick *t);

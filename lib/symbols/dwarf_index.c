@@ -187,7 +187,7 @@ static NORETURN void helper(int elf_fd, int out_fd)
 	if (setpriority(PRIO_PROCESS, 0, 19)) {
 		/* it is only a courtesy */
 	}
-	int rc = dwarf_index_write(3, 4, &whole, &e);
+	int rc = dwarf_index_write(3, 4, true, &whole, &e);
 	_exit(rc == -ERR_NOT_FOUND ? HELPER_NOTHING : rc == -ERR_LIMIT ? HELPER_COMPRESSED : rc ? HELPER_FAILED : whole ? HELPER_OK : HELPER_PARTLY);
 }
 

@@ -26,8 +26,9 @@ struct dwarf_index {
 };
 
 /* Reads DWARF from elf_fd (and its separate debug file below /usr/lib/debug, by build-id) and writes the index to
- * out_fd. Runs in the helper. *ret_whole false: not all of it, for want of memory. ERR_NOT_FOUND: no DWARF. */
-int dwarf_index_write(int elf_fd, int out_fd, bool *ret_whole, struct err *e);
+ * out_fd. alone: nobody else allocates memory in this process, as in the helper; else how much libdw may have at once is
+ * guessed, and only one thread at a time may call it. *ret_whole false: not all of it, for want of memory. ERR_NOT_FOUND: no DWARF. */
+int dwarf_index_write(int elf_fd, int out_fd, bool alone, bool *ret_whole, struct err *e);
 /* Runs dwarf_index_write in a process with limits and waits for it, unless *stop becomes true (NULL = never): then
  * ERR_CANCELED. pace: how much CPU time that may
  * take (child.h); NULL = any. cached: a path to keep the index at (put there whole by rename), or NULL. *ret_partly: debug information that did not

@@ -33,6 +33,7 @@
 #define NAME_MAX 4096
 #define PENDING ((size_t)64 << 10)
 #define LIBDW_BYTES_MAX ((size_t)24 << 20) /* then it begins anew */
+#define UNITS_BYTES_MAX ((uint64_t)4 << 20) /* the same where memory cannot be measured: of units, as they are in the file */
 
 /* Names that were seen just now, by where libdw has them. */
 struct seen {
@@ -48,6 +49,7 @@ struct writing {
 	struct map index;        /* hash of a name -> its offset */
 	struct seen seen[4096];  /* valid as long as libdw is not begun anew */
 	bool failed;             /* names could not be written */
+	bool alone;              /* malloc's figures are of this walk alone */
 	bool compressed;         /* the debug information: libdw unpacks whole sections of it in memory */
 	Dwarf_Files *files;      /* of the unit at work */
 	size_t n_files;
@@ -327,7 +329,8 @@ static NORETURN void stop_walk(void)
  * were all. */
 static size_t take_units(struct writing *w, int elf_fd, size_t first, bool *ret_end)
 {
-	size_t before = heap_bytes(), i = 0;
+	size_t before = w->alone ? heap_bytes() : 0, i = 0;
+	uint64_t first_at = 0;
 	int debug_fd = -1;
 	Dwarf *d = open_dwarf(elf_fd, &debug_fd);
 	Dwarf_CU *cu = NULL;
@@ -344,7 +347,8 @@ static size_t take_units(struct writing *w, int elf_fd, size_t first, bool *ret_
 			continue;
 		if (type == DW_UT_compile || type == DW_UT_skeleton || type == DW_UT_partial)
 			take_unit(w, &unit, type == DW_UT_skeleton && dwarf_tag(&split) ? &split : &unit);
-		if (heap_bytes() > before + LIBDW_BYTES_MAX) {
+		first_at = i == first + 1 ? dwarf_dieoffset(&unit) : first_at;
+		if (w->alone ? heap_bytes() > before + LIBDW_BYTES_MAX : dwarf_dieoffset(&unit) - first_at > UNITS_BYTES_MAX) {
 			*ret_end = false;
 			break;
 		}
@@ -368,10 +372,11 @@ static bool take_all_units(struct writing *w, int elf_fd)
 	return true;
 }
 
-int dwarf_index_write(int elf_fd, int out_fd, bool *ret_whole, struct err *e)
+int dwarf_index_write(int elf_fd, int out_fd, bool alone, bool *ret_whole, struct err *e)
 {
 	struct writing *w = NEW(struct writing);
 
+	w->alone = alone;
 	w->names_fd = tempfile_open("pyrrha-names", e);
 	if (w->names_fd < 0) {
 		free(w);

@@ -159,10 +159,10 @@ static void uw_cache_put(struct unwind *u, uint64_t vaddr, uint32_t code)
 static long uw_read(struct unwind *u, void *to, uint32_t n, uint64_t at)
 {
 	struct walk *w = (struct walk *)u;
-	uint64_t from = at - w->stack->sp;
+	uint64_t from = at - w->stack->at;
 
-	if (at < w->stack->sp || from > w->stack->n || n > w->stack->n - from) {
-		w->copy_ended |= at >= w->stack->sp;
+	if (at < w->stack->at || from > w->stack->n || n > w->stack->n - from) {
+		w->copy_ended |= at >= w->stack->at;
 		return -1;
 	}
 	memcpy(to, w->stack->bytes + from, n);

@@ -31,7 +31,9 @@ struct own_unwind {
 
 struct own_stack {
 	uint64_t ip, sp, fp;
-	const uint8_t *bytes;        /* what lies at sp */
+	uint64_t at;                 /* of the first byte; below sp by the red zone: where a function's last instructions have
+				      * taken registers back from is still told as their place */
+	const uint8_t *bytes;
 	size_t n;
 };
 

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pages as Go's net/http/pprof serves them: paths, defaults, headers and error texts are its own, so that whatever pulls
+ * from a Go program pulls from here. First what any such page needs (the agent's of the host too), then the handlers of
+ * this program's own profiles; those take no notice of their arg. They block: a lane of their own, and not HTTPD_QUICK,
+ * but for the index and the command line. */
+#ifndef PYRRHA_SELFPROF_PAGES_H
+#define PYRRHA_SELFPROF_PAGES_H
+
+#include "base/err.h"
+#include "httpd/httpd.h"
+
+#define PPROF_SECONDS_DEFAULT 30
+#define PPROF_SECONDS_MAX 600
+
+/* Go's serveError: a line of text, and a header by which pprof knows that the text is worth printing. */
+void pprof_error(struct httpd_request *rq, int status, const char *text);
+/* `seconds`; what does not parse, or is not above zero, is `otherwise`. */
+int64_t pprof_seconds(struct httpd_request *rq, int64_t otherwise);
+/* One row of an index. */
+struct pprof_row {
+	const char *name, *text;
+};
+/* The index as Go writes it. Nothing is counted, so each count is 0, as Go's of the CPU profile. */
+void pprof_index(struct httpd_request *rq, const char *title, const struct pprof_row *rows, size_t n);
+
+void selfprof_serve_index(struct httpd_request *rq, void *arg);
+void selfprof_serve_profile(struct httpd_request *rq, void *arg);
+/* Arguments of the command line, each ended by NUL but the last. */
+void selfprof_serve_cmdline(struct httpd_request *rq, void *arg);
+/* Any other path below: 404. */
+void selfprof_serve_unknown(struct httpd_request *rq, void *arg);
+/* The path of the index without its last slash: the browser is sent to the one with it. */
+void selfprof_serve_redirect(struct httpd_request *rq, void *arg);
+
+#endif
