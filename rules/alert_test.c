@@ -353,6 +353,52 @@ static void notes_go(void **state)
 	kit_free(&k);
 }
 
+/* As Prometheus 3: queries in templates, and now, are of the slot, though the rule looks at what was query_offset before. Links show what it saw. */
+static void offset_and_templates(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	kit_rules(&k, "groups: [{name: a, query_offset: 30s, rules: [{alert: A, expr: m, labels: {asked: '{{ with query \"m\" }}{{ . | first | value }}{{ end }}', "
+		      "now: '{{ now }}', link: '{{ flameLink \"m\" | match \"to=30&\" }}', value: '{{ $value }}'}}]}]");
+	kit_set(&k, "m", "", 30, 1);
+	kit_set(&k, "m", "", 31, 2);
+	kit_at(&k, 60);
+	expect_told(&k, "{alertname=\"A\", asked=\"2\", link=\"true\", now=\"60\", value=\"1\"} firing 60-300\n");
+	kit_free(&k);
+}
+
+/* What a lost batch noted, or forgot, is noted and forgotten with the next; also if the group was replaced in between. */
+static void notes_of_a_lost_batch(void **state)
+{
+	(void)state;
+	for (int reload = 0; reload < 2; reload++) {
+		struct kit k;
+		kit_init(&k);
+		kit_rules(&k, RULE("for: 10m"));
+		kit_set(&k, "m", "pod=a", 60, 1);
+		kit_set(&k, "m", "pod=b", 60, 1);
+		kit_at(&k, 60);
+		kit_set(&k, "m", "pod=b", 110, 0);
+		kit_set(&k, "m", "pod=c", 110, 1);
+		k.fail = true;
+		kit_at(&k, 120);
+		k.fail = false;
+		assert_int_equal(k.notes.n, 3);
+		if (reload)
+			kit_rules(&k, RULE("for: 11m"));
+		kit_at(&k, 180);
+		assert_int_equal(k.notes.n, 3);
+		kit_kill(&k);
+		kit_rules(&k, RULE("for: 10m"));
+		expect_state(&k, "A unknown\n  {alertname=\"A\", pod=\"a\"} pending since 60 value 1\n  {alertname=\"A\", pod=\"c\"} pending since 120 value 1\n");
+		kit_at(&k, 240);
+		kit_at(&k, 300);
+		assert_true(!k.rules->groups.v[0]->forgotten.n);
+		kit_free(&k);
+	}
+}
+
 /* Only what changed is written, and told of it once a day. */
 /* One whose labels no note holds does not cost the others theirs; nor do so many that others had no room. */
 static void notes_that_do_not_fit(void **state)
@@ -540,7 +586,7 @@ int main(void)
 		cmocka_unit_test(pending_then_firing), cmocka_unit_test(for_zero_fires_at_once), cmocka_unit_test(pending_absent_once),
 		cmocka_unit_test(keep_firing_for), cmocka_unit_test(told_again), cmocka_unit_test(comes_back), cmocka_unit_test(series_of_alerts),
 		cmocka_unit_test(restart_pending), cmocka_unit_test(restart_at_once), cmocka_unit_test(restart_kept), cmocka_unit_test(restart_kept_later),
-		cmocka_unit_test(restart_resolved), cmocka_unit_test(restart_ends_series), cmocka_unit_test(restart_short_range), cmocka_unit_test(restart_pending_held), cmocka_unit_test(notes_go),
+		cmocka_unit_test(restart_resolved), cmocka_unit_test(restart_ends_series), cmocka_unit_test(restart_short_range), cmocka_unit_test(restart_pending_held), cmocka_unit_test(notes_go), cmocka_unit_test(notes_of_a_lost_batch), cmocka_unit_test(offset_and_templates),
 		cmocka_unit_test(notes_that_do_not_fit), cmocka_unit_test(texts_are_bounded), cmocka_unit_test(notes_change), cmocka_unit_test(restored), cmocka_unit_test(looking_holds_up_nothing),
 		cmocka_unit_test(more_alerts_than_room),
 	};

@@ -116,6 +116,7 @@ void group_free(struct group *g)
 		vec_free(&g->rules[i].alerts);
 	}
 	free(g->rules);
+	vec_free(&g->forgotten);
 	rules_config_unref(g->config);
 	free(g->metric_name);
 	pthread_mutex_destroy(&g->lock);
@@ -218,6 +219,8 @@ static void take_commit_error(struct round *r, size_t from, size_t upto)
 	struct err e = c->error;
 	err_clear(&c->error);
 	pthread_mutex_unlock(&c->lock);
+	if (e.code)
+		notes_lost(r->g);
 	for (size_t i = from; e.code && i < upto; i++) {
 		fail_rule(r, &r->g->rules[i], &e);
 		r->g->rules[i].delta.next_slot = r->g->rules[i].delta.before; /* once more */
@@ -338,6 +341,7 @@ void group_evaluate(struct group *g, int64_t slot_ms)
 	arena_init(&r.out.arena, OUTPUT_MAX);
 	group_settle(g);
 	take_commit_error(&r, 0, g->def->n_rules);
+	notes_forget_again(&r);
 	if (g->resumed)
 		notes_resume(g, slot_ms, r.interval_ms);
 	r.shared = promql_shared_new(g->m->o.engine, 0);

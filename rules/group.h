@@ -69,6 +69,11 @@ struct live_rule {
 	struct live_delta delta;
 };
 
+/* Whose note was forgotten. */
+struct forgotten {
+	uint64_t rule, alert;
+};
+
 /* Batches on their way. */
 struct commits {
 	pthread_mutex_t lock;
@@ -100,6 +105,8 @@ struct group {
 	int64_t hold_until;          /* alerts from notes are not ended before, as what they look at may not be there yet */
 	unsigned evaluations;
 	size_t without_note;         /* alerts at the last evaluation whose state is not durable */
+	VEC(struct forgotten) forgotten; /* since the last evaluation of which all is durable */
+	bool lost;                   /* a batch since then: what it noted is to be noted again */
 	pthread_mutex_t lock;        /* guards what status shows */
 	int64_t evaluated_ms, evaluation_ns, shown_slot;
 	uint64_t missed;

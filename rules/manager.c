@@ -236,6 +236,12 @@ static void move_state(struct group *to, struct group *from)
 		for (size_t k = 0; k < from->def->n_rules; k++)
 			if (to->rules[i].key == from->rules[k].key)
 				move_rule(&to->rules[i], &from->rules[k]);
+	to->forgotten.v = from->forgotten.v;
+	to->forgotten.n = from->forgotten.n;
+	to->forgotten.cap = from->forgotten.cap;
+	memset(&from->forgotten, 0, sizeof from->forgotten);
+	to->lost = from->lost;
+	to->commits.error = from->commits.error; /* of its last batches */
 	to->last_slot = from->last_slot;
 	to->noted_at = from->noted_at;
 	to->restore = from->restore;

@@ -98,15 +98,45 @@ static void uncount_note(struct rules *m, const struct live_alert *a)
 	atomic_fetch_sub(&m->noted_bytes, a->note_bytes);
 }
 
-void notes_forget(struct round *r, const struct live_rule *rule, const struct live_alert *a)
+static void put_forgotten(struct round *r, const struct forgotten *f)
 {
 	struct buf key = { 0 };
-	if (a->noted_at && keeps_notes(r->g->m)) {
-		alert_key(&key, r->g, rule, a->hash);
-		put_note(r, buf_view(&key), VIEW(""));
-		uncount_note(r->g->m, a);
-	}
+	begin_key(&key, r->g);
+	buf_be64(&key, f->rule);
+	buf_be64(&key, f->alert);
+	put_note(r, buf_view(&key), VIEW(""));
 	buf_free(&key);
+}
+
+void notes_forget(struct round *r, const struct live_rule *rule, const struct live_alert *a)
+{
+	const struct forgotten f = { rule->key, a->hash };
+	if (!a->noted_at || !keeps_notes(r->g->m))
+		return;
+	put_forgotten(r, &f);
+	uncount_note(r->g->m, a);
+	if (r->g->forgotten.n < NOTED_MAX)
+		vec_push(&r->g->forgotten, f);
+}
+
+void notes_lost(struct group *g)
+{
+	g->lost = true;
+	g->noted_at = 0;
+	for (size_t i = 0; i < g->def->n_rules; i++)
+		for (size_t k = 0; k < g->rules[i].alerts.n; k++)
+			g->rules[i].alerts.v[k]->changed = true;
+}
+
+/* Those that are there again are noted after this. */
+void notes_forget_again(struct round *r)
+{
+	struct group *g = r->g;
+	for (size_t i = 0; i < g->forgotten.n && g->lost; i++)
+		put_forgotten(r, &g->forgotten.v[i]);
+	if (!g->lost)
+		g->forgotten.n = 0;
+	g->lost = false;
 }
 
 static void write_alert(struct round *r, const struct live_rule *rule, struct live_alert *a)

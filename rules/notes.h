@@ -15,6 +15,10 @@ struct live_alert *alert_note_decode(struct view v);
 
 /* The next slot of a rule that records deltas. */
 void notes_delta(struct round *r, const struct live_rule *rule);
+/* A batch was lost, and with it any notes of the group. */
+void notes_lost(struct group *g);
+/* When an evaluation begins: what was forgotten in a batch that was lost. */
+void notes_forget_again(struct round *r);
 /* Before the first evaluation of a group whose alerts are from notes. */
 void notes_resume(struct group *g, int64_t slot_ms, int64_t interval_ms);
 

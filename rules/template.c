@@ -150,7 +150,7 @@ int template_vector_add(struct template_vector *v, struct labels labels, double 
 	return 0;
 }
 
-int texec_query(struct texec *x, struct view expr, struct tvalue *ret, struct err *e)
+int texec_query(struct texec *x, struct view expr, int64_t t_ms, struct tvalue *ret, struct err *e)
 {
 	struct template_vector v = { .x = x };
 	unsigned max = x->env->max_queries ? x->env->max_queries : DEFAULT_QUERIES;
@@ -158,7 +158,7 @@ int texec_query(struct texec *x, struct view expr, struct tvalue *ret, struct er
 		return err_set(e, ERR_EXECUTION, "queries cannot be answered here");
 	if (++x->queries > max)
 		return err_set(e, ERR_LIMIT, "more than %u queries", max);
-	int rc = x->env->query(x->env->query_arg, expr, x->env->t_ms, &v, e);
+	int rc = x->env->query(x->env->query_arg, expr, t_ms, &v, e);
 	struct tsample **samples = rc ? NULL : texec_alloc(x, (v.samples.n + 1) * sizeof *samples, e);
 	if (samples && v.samples.n)
 		memcpy(samples, v.samples.v, v.samples.n * sizeof *samples);

@@ -42,8 +42,9 @@ struct template_env {
 	double value;
 	struct labels external_labels;
 	struct view external_url;        /* "http://host:7070/prefix", without / at its end */
-	int64_t t_ms;                    /* of the evaluation: what queries ask for, what links show, `now` */
-	/* Evaluates an expression at t_ms. NULL: queries are errors. */
+	int64_t t_ms;                    /* of the evaluation: what queries ask for, `now` */
+	int64_t offset_ms;               /* the rule looked at what was so long before: what links and topFunctions show */
+	/* Evaluates an expression at a time. NULL: queries are errors. */
 	int (*query)(void *arg, struct view expr, int64_t t_ms, struct template_vector *out, struct err *e);
 	void *query_arg;
 	size_t max_output;               /* bytes (1 MiB) */

@@ -50,7 +50,7 @@ int texec_take(struct texec *x, struct buf *b, struct tvalue *ret, struct err *e
 void *texec_alloc(struct texec *x, size_t n, struct err *e) MUST_USE;
 const struct template_env *texec_env(const struct texec *x);
 /* Evaluates an expression. */
-int texec_query(struct texec *x, struct view expr, struct tvalue *ret, struct err *e) MUST_USE;
+int texec_query(struct texec *x, struct view expr, int64_t t_ms, struct tvalue *ret, struct err *e) MUST_USE;
 /* A regular expression, kept until the template is expanded. */
 struct regex;
 int texec_regex(struct texec *x, struct view pattern, struct regex **ret, struct err *e) MUST_USE;

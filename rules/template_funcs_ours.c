@@ -22,6 +22,12 @@ static int cmp_samples(const void *a, const void *b)
 	return view_cmp(labels_get(l->labels, VIEW("function")), labels_get(r->labels, VIEW("function")));
 }
 
+/* The time of what the rule saw. */
+static int64_t seen_ms(const struct texec *x)
+{
+	return texec_env(x)->t_ms - texec_env(x)->offset_ms;
+}
+
 /* topFunctions "expr" 5: the functions with the largest share of the profile themselves, a line each: "41.3% main.fibonacci". */
 FUNC(f_top_functions)
 {
@@ -33,7 +39,7 @@ FUNC(f_top_functions)
 	buf_printf(&b, "topk(%lld, self_share(merge(", (long long)a[1].i);
 	buf_putv(&b, a[0].s);
 	buf_puts(&b, "\n)))"); /* a comment may end the expression */
-	int rc = b.overflow ? err_set(e, ERR_LIMIT, "the expression is too long") : texec_query(x, buf_view(&b), &v, e);
+	int rc = b.overflow ? err_set(e, ERR_LIMIT, "the expression is too long") : texec_query(x, buf_view(&b), seen_ms(x), &v, e);
 	buf_reset(&b);
 	if (!rc)
 		qsort(v.vector.v, v.vector.n, sizeof v.vector.v[0], cmp_samples);
@@ -54,7 +60,7 @@ FUNC(f_flame_link)
 {
 	struct buf b = texec_buf(x);
 	(void)n;
-	template_page_url(texec_env(x)->external_url, a[0].s, texec_env(x)->t_ms, &b);
+	template_page_url(texec_env(x)->external_url, a[0].s, seen_ms(x), &b);
 	buf_puts(&b, "&view=flame");
 	return texec_take(x, &b, ret, e);
 }
@@ -69,7 +75,7 @@ FUNC(f_diff_link)
 	buf_puts(&q, "), merge(");
 	buf_putv(&q, a[1].s);
 	buf_puts(&q, "))");
-	template_page_url(texec_env(x)->external_url, buf_view(&q), texec_env(x)->t_ms, &b);
+	template_page_url(texec_env(x)->external_url, buf_view(&q), seen_ms(x), &b);
 	buf_puts(&b, "&view=flame");
 	b.overflow |= q.overflow;
 	buf_free(&q);

@@ -21,7 +21,7 @@
 FUNC(f_query)
 {
 	(void)n;
-	return texec_query(x, a[0].s, ret, e);
+	return texec_query(x, a[0].s, texec_env(x)->t_ms, ret, e);
 }
 
 FUNC(f_first)
@@ -497,7 +497,7 @@ static int link_to(struct texec *x, struct view expr, const char *tab, struct tv
 	buf_puts(&b, "/graph?g0.expr=");
 	ttext_query(expr, &b);
 	buf_printf(&b, "&g0.tab=%s", tab);
-	template_put_time(texec_env(x)->t_ms, &b);
+	template_put_time(texec_env(x)->t_ms - texec_env(x)->offset_ms, &b);
 	return texec_take(x, &b, ret, e);
 }
 

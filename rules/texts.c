@@ -56,7 +56,7 @@ struct view texts_expand(const struct rule_text *x, const struct texts_env *env,
 	if (!x->parsed)
 		return x->text;
 	const struct template_env te = { .labels = env->labels, .value = env->value, .external_labels = r->g->config->external_labels,
-					 .external_url = view_of(r->g->m->external_url), .t_ms = r->t_ms, .query = query, .query_arg = r,
+					 .external_url = view_of(r->g->m->external_url), .t_ms = r->slot_ms, .offset_ms = r->slot_ms - r->t_ms, .query = query, .query_arg = r,
 					 .canceled = rules_canceled(r->g) };
 	if (template_expand_text(x->parsed, &te, &out, &e) && !r->g->m->o.aside && !r->failed_texts++) /* the others of a rule are much alike */
 		LOG_WARN("msg", "expanding an alert's template failed", "group", r->g->metric_name, "err", e.msg);
