@@ -50,7 +50,7 @@ const struct aggregate_info *aggregate_info(enum aggregate_op op)
 bool aggregate_lookup(struct view name, enum aggregate_op *ret)
 {
 	for (unsigned i = 0; i < AGGR_OPS; i++)
-		if (strlen(aggregates[i].name) == name.len && strncasecmp(aggregates[i].name, name.ptr, name.len) == 0) {
+		if (view_eq_nocase(name, view_of(aggregates[i].name))) {
 			*ret = (enum aggregate_op)i;
 			return true;
 		}

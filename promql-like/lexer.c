@@ -363,7 +363,7 @@ bool word_reserved(struct view v)
 {
 	static const char *const words[] = { "atan2", "bool", "on", "ignoring", "group_left", "group_right" };
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)
-		if (v.len == strlen(words[i]) && strncasecmp(v.ptr, words[i], v.len) == 0)
+		if (view_eq_nocase(v, view_of(words[i])))
 			return true;
 	return false;
 }

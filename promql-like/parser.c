@@ -68,7 +68,7 @@ struct token parser_peek(const struct parser *p)
 
 bool parser_word(const struct token *t, const char *w)
 {
-	return t->kind == TOK_IDENT && t->text.len == strlen(w) && strncasecmp(t->text.ptr, w, t->text.len) == 0;
+	return t->kind == TOK_IDENT && view_eq_nocase(t->text, view_of(w));
 }
 
 static void *alloc(struct parser *p, size_t n)

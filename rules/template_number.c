@@ -84,8 +84,8 @@ static bool special(struct view v, double *ret)
 {
 	size_t sign = v.len && (*v.ptr == '+' || *v.ptr == '-');
 	struct view word = view_make(v.ptr + sign, v.len - sign);
-	bool inf = (word.len == 3 && strncasecmp(word.ptr, "inf", 3) == 0) || (word.len == 8 && strncasecmp(word.ptr, "infinity", 8) == 0);
-	if (!inf && (sign || v.len != 3 || strncasecmp(v.ptr, "nan", 3) != 0))
+	bool inf = view_eq_nocase(word, VIEW("inf")) || view_eq_nocase(word, VIEW("infinity"));
+	if (!inf && (sign || !view_eq_nocase(v, VIEW("nan"))))
 		return false;
 	*ret = !inf ? NAN : *v.ptr == '-' ? -INFINITY : INFINITY;
 	return true;

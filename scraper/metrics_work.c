@@ -346,14 +346,14 @@ void metrics_work_end_reports(struct job *j, int64_t t_ms)
 int metrics_work_check_type(const struct job_config *j, struct view content_type, struct err *e)
 {
 	struct view v = content_type;
-	const char *end = memchr(v.ptr, ';', v.len);
+	const char *end = v.len ? memchr(v.ptr, ';', v.len) : NULL;
 	if (end)
 		v.len = (size_t)(end - v.ptr);
 	while (v.len && (v.ptr[v.len - 1] == ' ' || v.ptr[v.len - 1] == '\t'))
 		v.len--;
-	if (v.len == 10 && strncasecmp(v.ptr, "text/plain", 10) == 0)
+	if (view_eq_nocase(v, VIEW("text/plain")))
 		return 0;
-	if (v.len == 28 && strncasecmp(v.ptr, "application/openmetrics-text", 28) == 0)
+	if (view_eq_nocase(v, VIEW("application/openmetrics-text")))
 		return err_set(e, ERR_BAD_DATA, "the answer is OpenMetrics, which was not asked for; text/plain;version=0.0.4 was");
 	if (j->fallback_is_text)
 		return 0;

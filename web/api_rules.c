@@ -58,15 +58,10 @@ static bool names_have(const struct names *n, struct view name)
 	return n->v.n == 0;
 }
 
-static bool same_in_any_case(struct view a, const char *b)
-{
-	return a.len == strlen(b) && strncasecmp(a.ptr, b, a.len) == 0;
-}
-
 static int read_type(struct view type, struct rules_question *q, struct err *e)
 {
-	q->recording = !type.len || same_in_any_case(type, "record");
-	q->alerting = !type.len || same_in_any_case(type, "alert");
+	q->recording = !type.len || view_eq_nocase(type, VIEW("record"));
+	q->alerting = !type.len || view_eq_nocase(type, VIEW("alert"));
 	if (q->recording || q->alerting)
 		return 0;
 	return err_set(e, ERR_BAD_DATA, "invalid parameter \"type\": not supported value \"%.*s\"", (int)MIN(type.len, 100), type.ptr);
@@ -77,11 +72,11 @@ static int read_exclude(struct view v, struct rules_question *q, struct err *e)
 	static const char *const yes[] = { "1", "t", "true" }, *const no[] = { "", "0", "f", "false" };
 	q->alerts = true;
 	for (size_t i = 0; i < ARRAY_LEN(no); i++)
-		if (same_in_any_case(v, no[i]))
+		if (view_eq_nocase(v, view_of(no[i])))
 			return 0;
 	q->alerts = false;
 	for (size_t i = 0; i < ARRAY_LEN(yes); i++)
-		if (same_in_any_case(v, yes[i]))
+		if (view_eq_nocase(v, view_of(yes[i])))
 			return 0;
 	return err_set(e, ERR_BAD_DATA, "invalid parameter \"exclude_alerts\": error converting exclude_alerts: \"%.*s\" is neither true nor "
 		       "false", (int)MIN(v.len, 100), v.ptr);

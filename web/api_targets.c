@@ -112,12 +112,6 @@ static void put_dropped_count(void *arg, const struct status_job *j)
 	buf_printf(w->b, ":%zu", j->dropped);
 }
 
-static bool is_state(struct view state, const char *what)
-{
-	struct view w = view_of(what);
-	return state.len == w.len && strncasecmp(state.ptr, w.ptr, w.len) == 0;
-}
-
 /* The health that is asked for, several with commas between. */
 static int read_health(struct view v, unsigned *ret, struct err *e)
 {
@@ -173,7 +167,7 @@ void serve_targets(struct httpd_request *rq, void *arg)
 {
 	const struct web *w = arg;
 	struct view state = httpd_param(rq, "state");
-	bool any = !state.len || is_state(state, "any");
+	bool any = !state.len || view_eq_nocase(state, VIEW("any"));
 	struct status_query q;
 	struct err e;
 	if (read_query(rq, &q, &e)) {
@@ -182,8 +176,8 @@ void serve_targets(struct httpd_request *rq, void *arg)
 	}
 	struct row_writer rows = { .b = answer_begin(rq), .canceled = httpd_canceled(rq) };
 	buf_putc(rows.b, '{');
-	size_t active = put_active_list(&rows, w->o.targets, &q, any || is_state(state, "active"));
-	size_t dropped = put_dropped_list(&rows, w->o.targets, &q, any || is_state(state, "dropped"));
+	size_t active = put_active_list(&rows, w->o.targets, &q, any || view_eq_nocase(state, VIEW("active")));
+	size_t dropped = put_dropped_list(&rows, w->o.targets, &q, any || view_eq_nocase(state, VIEW("dropped")));
 	json_field_count(rows.b, "activeTargetCount", active);
 	json_field_count(rows.b, "droppedTargetCount", dropped);
 	end_object(rq, rows.cut);

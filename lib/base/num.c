@@ -17,11 +17,11 @@ static bool named_value(struct view v, double *ret)
 		v.ptr++;
 		v.len--;
 	}
-	if (v.len == 3 && strncasecmp(v.ptr, "inf", 3) == 0)
+	if (view_eq_nocase(v, VIEW("inf")))
 		*ret = sign * INFINITY;
-	else if (v.len == 8 && strncasecmp(v.ptr, "infinity", 8) == 0)
+	else if (view_eq_nocase(v, VIEW("infinity")))
 		*ret = sign * INFINITY;
-	else if (v.len == 3 && strncasecmp(v.ptr, "nan", 3) == 0)
+	else if (view_eq_nocase(v, VIEW("nan")))
 		*ret = NAN;
 	else
 		return false;

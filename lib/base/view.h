@@ -4,6 +4,7 @@
 #define PYRRHA_BASE_VIEW_H
 
 #include <string.h>
+#include <strings.h>
 
 #include "base/attrs.h"
 
@@ -37,6 +38,12 @@ static inline bool view_eqs(struct view a, const char *s)
 	return view_eq(a, view_of(s));
 }
 
+/* ASCII letters of either case are the same. */
+static inline bool view_eq_nocase(struct view a, struct view b)
+{
+	return a.len == b.len && (a.len == 0 || strncasecmp(a.ptr, b.ptr, a.len) == 0);
+}
+
 /* Byte order, as strcmp. */
 static inline int view_cmp(struct view a, struct view b)
 {
@@ -47,17 +54,17 @@ static inline int view_cmp(struct view a, struct view b)
 
 static inline bool view_starts(struct view v, struct view prefix)
 {
-	return v.len >= prefix.len && memcmp(v.ptr, prefix.ptr, prefix.len) == 0;
+	return v.len >= prefix.len && (prefix.len == 0 || memcmp(v.ptr, prefix.ptr, prefix.len) == 0);
 }
 
 static inline bool view_ends(struct view v, struct view suffix)
 {
-	return v.len >= suffix.len && memcmp(v.ptr + v.len - suffix.len, suffix.ptr, suffix.len) == 0;
+	return v.len >= suffix.len && (suffix.len == 0 || memcmp(v.ptr + v.len - suffix.len, suffix.ptr, suffix.len) == 0);
 }
 
 static inline bool view_contains(struct view v, struct view what)
 {
-	return what.len == 0 || memmem(v.ptr, v.len, what.ptr, what.len) != NULL;
+	return what.len == 0 || (v.len >= what.len && memmem(v.ptr, v.len, what.ptr, what.len) != NULL);
 }
 
 #endif

@@ -82,8 +82,8 @@ static bool is_json(const char *type)
 	do
 		v = view_make(v.ptr + 1, v.len - 1);
 	while (v.len && (v.ptr[0] == ' ' || v.ptr[0] == '\t'));
-	return (v.len == 13 && strncasecmp(v.ptr, "charset=utf-8", 13) == 0) ||
-	       (v.len == 15 && strncasecmp(v.ptr, "charset=\"utf-8\"", 15) == 0);
+	return view_eq_nocase(v, VIEW("charset=utf-8")) ||
+	       view_eq_nocase(v, VIEW("charset=\"utf-8\""));
 }
 
 static int take(const struct http_sd *h, const struct fetch_response *r, const struct discovery_emit *emit, struct err *e)

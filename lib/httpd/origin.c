@@ -41,11 +41,6 @@ static bool split_authority(struct view v, struct authority *ret)
 	return ret->host.len > 0;
 }
 
-static bool same_name(struct view a, struct view b)
-{
-	return a.len == b.len && strncasecmp(a.ptr, b.ptr, a.len) == 0;
-}
-
 /* "https://example.org:8443/path" into its authority, with the port that is meant. */
 static bool split_origin(struct view v, struct authority *ret)
 {
@@ -73,7 +68,7 @@ static bool is_host(const struct authority *origin, bool secure, struct view hos
 		host.len = (size_t)(comma - host.ptr);
 	if (!split_authority(host, &a))
 		return false;
-	return same_name(a.host, origin->host) && (a.port ? a.port : secure ? 443u : 80u) == origin->port;
+	return view_eq_nocase(a.host, origin->host) && (a.port ? a.port : secure ? 443u : 80u) == origin->port;
 }
 
 static bool is_own_origin(const struct httpd_request *rq, struct view origin)
@@ -85,7 +80,7 @@ static bool is_own_origin(const struct httpd_request *rq, struct view origin)
 	if (is_host(&a, secure, httpd_header(rq, MHD_HTTP_HEADER_HOST)) || is_host(&a, secure, httpd_header(rq, "X-Forwarded-Host")))
 		return true;
 	struct view url = view_of(rq->httpd->external_url);
-	return split_origin(url, &external) && secure == view_starts(url, VIEW("https://")) && same_name(a.host, external.host) &&
+	return split_origin(url, &external) && secure == view_starts(url, VIEW("https://")) && view_eq_nocase(a.host, external.host) &&
 	       a.port == external.port;
 }
 
@@ -106,13 +101,13 @@ static bool is_own_name(const struct httpd *h, struct view host)
 	static const struct view below = { ".localhost", 10 };
 	if (!split_authority(host, &a))
 		return false;
-	if (is_address(&a) || same_name(a.host, VIEW("localhost")) ||
-	    (a.host.len > below.len && same_name(view_make(a.host.ptr + a.host.len - below.len, below.len), below)))
+	if (is_address(&a) || view_eq_nocase(a.host, VIEW("localhost")) ||
+	    (a.host.len > below.len && view_eq_nocase(view_make(a.host.ptr + a.host.len - below.len, below.len), below)))
 		return true;
-	if (split_origin(view_of(h->external_url), &other) && same_name(a.host, other.host))
+	if (split_origin(view_of(h->external_url), &other) && view_eq_nocase(a.host, other.host))
 		return true;
 	for (size_t i = 0; i < h->allowed_hosts.n; i++)
-		if (split_authority(view_of(h->allowed_hosts.v[i]), &other) && same_name(a.host, other.host))
+		if (split_authority(view_of(h->allowed_hosts.v[i]), &other) && view_eq_nocase(a.host, other.host))
 			return true;
 	return false;
 }
