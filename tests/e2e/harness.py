@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import struct
@@ -408,6 +409,33 @@ def run(argv, seconds=60, **more):
         raise AssertionError(f"{argv}: did not end within {seconds * PATIENCE:.0f} s; it said: "
                              f"{out.decode(errors='replace')[-2000:]}") from None
     return p.returncode, out.decode(errors="replace")
+
+
+def _packages_of_the_page(env):
+    return os.path.join(env.build, "web/ui/work/node_modules")
+
+
+def need_a_browser(env):
+    """Skips what needs Chromium, node, and the packages that the page was bundled with."""
+    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    if not chromium or not shutil.which("node"):
+        raise Skip("no chromium" if not chromium else "no node")
+    if not os.path.isdir(os.path.join(_packages_of_the_page(env), "playwright-core")):
+        raise Skip("no playwright-core: the page was not bundled in this build directory")
+
+
+def in_the_browser(env, script, *args, seconds, **variables):
+    """Runs one of the scripts beside this file that use browser.mjs. What it said is kept in page.log."""
+    here = os.path.join(os.path.dirname(_packages_of_the_page(env)), "e2e")  # node resolves packages from where a module really lies
+    os.makedirs(here, exist_ok=True)
+    for name in (script, "browser.mjs"):  # another test may run it just now: never a half one
+        copy = os.path.join(here, f".{name}.{os.getpid()}.{threading.get_ident()}")
+        shutil.copy(os.path.join(TOP, "tests/e2e", name), copy)
+        os.replace(copy, os.path.join(here, name))
+    status, out = run(["node", os.path.join(here, script), *args], seconds=seconds, cwd=env.dir,
+                      env=dict(os.environ, CHROMIUM=os.environ.get("CHROMIUM") or shutil.which("chromium"), **variables))
+    env.path("page.log", out)
+    check(status == 0, out[-4000:])
 
 
 def need_a_mounted_root():

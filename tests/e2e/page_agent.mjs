@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page on what an agent saw: node page_agent.mjs URL OUTDIR CONTAINER COMM FUNCTION. It finds the container's CPU by
 // process and container in the graph's legend, a rate of the agent's counters, and the function in its flame graph's table.
-import { join } from 'node:path';
-import { chromium } from 'playwright-core';
+import { leave, open, picture } from './browser.mjs';
 
 const [url, out, container, comm, fn] = process.argv.slice(2);
-const browser = await chromium.launch({
-	executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
-	args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
-});
-const page = await (await browser.newContext({ viewport: { width: 1440, height: 900 } })).newPage();
-page.setDefaultTimeout(60000);
+const page = await open(null, {}, 60000);
 
 async function see(query, name, words) {
 	await page.goto(`${url}/?q=${encodeURIComponent(query)}`);
 	try {
 		await page.waitForFunction((w) => w.every((x) => document.querySelector('main, body').innerText.includes(x)), words);
 	} finally {
-		await page.screenshot({ path: join(out, `${name}.png`) });
+		await picture(page, out, name);
 	}
 	console.log(`${query}: ${words.join(', ')}`);
 }
@@ -34,4 +28,4 @@ await see(`merge(on_cpu<container="${container}">[5m])`, 'agent-flame', [fn]);
 await page.waitForSelector('.flame canvas');
 /* The agent does not watch waits: that does not make it look down. */
 await page.waitForFunction(() => document.querySelector('.pill')?.innerText.includes('1/1 targets up'));
-await browser.close();
+await leave();

@@ -2,36 +2,18 @@
 // The pages of rules and alerts, used as a person would: node page_rules.mjs URL URL_WITHOUT_RULES OUTDIR. The rules are those of
 // test_rules_view.py, whose names and texts mean harm.
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
-import axe from 'axe-core';
-import { chromium } from 'playwright-core';
+import { accessible, complaints, open as openAt, picture, take } from './browser.mjs';
 
 const [url, empty, out] = process.argv.slice(2);
-const browser = await chromium.launch({
-	executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
-	args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
-});
-const complaints = [];
-
-async function open(path, options = {}, at = url) {
-	const p = await (await browser.newContext({ viewport: { width: 1440, height: 900 }, colorScheme: 'light', ...options })).newPage();
-	p.setDefaultTimeout(20000);
-	p.on('pageerror', (e) => complaints.push(`exception: ${e.message}`));
-	p.on('console', (m) => { if (m.type() === 'error' && !/Failed to load resource/.test(m.text())) complaints.push(m.text()); });
-	await p.goto(at + path);
-	return p;
-}
-
-const shot = (p, name) => p.screenshot({ path: join(out, `rules-${name}.png`) });
+const open = (path, options, at = url) => openAt(at + path, options, 20000);
+const shot = (p, name) => picture(p, out, `rules-${name}`);
 const param = (p, name) => new URL(p.url()).searchParams.get(name);
 const names = (p) => p.locator('.rule-name > b').allTextContents();
 const titles = (p) => p.locator('.alert-rule h2').allTextContents();
 const HARM = '<img src=x onerror="hacked=1">';
 
-async function accessible(p, where) {
-	await p.evaluate(axe.source);
-	const found = await p.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
-	assert.deepEqual(found.violations.map((v) => `${v.id}: ${v.nodes.slice(0, 4).map((n) => `${n.target} ${n.failureSummary?.split('\n')[1] ?? ''}`).join(' | ')}`), [], where);
+async function harmless(p, where) {
+	await accessible(p, where);
 	assert.equal(await p.evaluate(() => window.hacked), undefined, `${where}: a text of a rule was run`);
 }
 
@@ -103,7 +85,7 @@ const steps = {
 		await page.waitForTimeout(300);
 		await ticket.scrollIntoViewIfNeeded();
 		await shot(page, 'alert-graph');
-		await accessible(page, 'alerts with a graph');
+		await harmless(page, 'alerts with a graph');
 	},
 	async 'the address says which alerts are shown'() {
 		await page.click('[aria-label=State] button:has-text("Pending 1")');
@@ -118,7 +100,7 @@ const steps = {
 			const p = await open(`/${what}`, {}, empty);
 			await p.waitForSelector('.empty pre');
 			assert.match(await p.textContent('.empty'), /rule_files.*reload/s);
-			await accessible(p, `${what}, none`);
+			await harmless(p, `${what}, none`);
 			await shot(p, `none-${what}`);
 			await p.context().close();
 		}
@@ -134,7 +116,7 @@ const steps = {
 				const here = await p.locator('.top nav .here').boundingBox(), nav = await p.locator('.top nav').boundingBox();
 				assert.ok(here.x + here.width <= nav.x + nav.width + 1, `${what}, ${name}: its name is out of sight`);
 				assert.ok(width <= (options.viewport?.width ?? 1440), `${what}, ${name}: ${width} px wide`);
-				await accessible(p, `${what}, ${name}`);
+				await harmless(p, `${what}, ${name}`);
 				await p.context().close();
 			}
 	},
@@ -143,18 +125,5 @@ const steps = {
 	},
 };
 
-let page, failed = false;
-for (const [name, step] of Object.entries(steps)) {
-	try {
-		await step();
-		console.log(`ok   ${name}`);
-	} catch (e) {
-		failed = true;
-		console.log(`FAIL ${name}: ${e.message}`);
-		if (complaints.length) console.log(`  the browser said: ${complaints.join('; ')}`);
-		if (page) await shot(page, 'failed').catch(() => undefined);
-		break;
-	}
-}
-await browser.close();
-process.exit(failed ? 1 : 0);
+let page;
+await take(steps, () => shot(page, 'failed'));

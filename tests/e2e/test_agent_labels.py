@@ -10,7 +10,7 @@ import time
 import urllib.parse
 import uuid
 
-from harness import TOP, Process, Server, Skip, check, http_get, run, wait_until
+from harness import TOP, Process, Server, Skip, check, http_get, in_the_browser, need_a_browser, run, wait_until
 from kube_api import KubeApi, NODE, pod
 from pprof_file import sample_labels
 from test_agent import C_FIXTURE, c_program, profile, share_with, start_agent
@@ -296,17 +296,12 @@ scrape_configs:
 
 def on_the_page(env, server, container):
     """The same in a browser, where there is one."""
-    script, work = os.path.join(TOP, "tests/e2e/page_agent.mjs"), os.path.join(env.build, "web/ui/work")
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    if not chromium or not shutil.which("node") or not os.path.isdir(os.path.join(work, "node_modules/playwright-core")):
-        print("# no browser: the page was not looked at")
+    try:
+        need_a_browser(env)
+    except Skip as why:
+        print(f"# {why}: the page was not looked at")
         return
-    here = os.path.join(work, "e2e")
-    os.makedirs(here, exist_ok=True)
-    shutil.copy(script, here)
-    status, out = run(["node", os.path.join(here, "page_agent.mjs"), server.url, env.dir, container, "echoserver",
-                       "main.fibonacciHandler"], seconds=180, cwd=env.dir, env=dict(os.environ, CHROMIUM=chromium))
-    check(status == 0, out[-4000:])
+    in_the_browser(env, "page_agent.mjs", server.url, env.dir, container, "echoserver", "main.fibonacciHandler", seconds=180)
 
 
 def test_dropped_containers_are_not_sampled(env):

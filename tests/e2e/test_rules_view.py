@@ -4,9 +4,8 @@ A Prometheus that is found in PATH is taken before Debian's: /api/v1/rules of 2.
 import json
 import os
 import re
-import shutil
 
-from harness import TOP, Server, Skip, check, http_get, run, wait_until
+from harness import Server, check, http_get, in_the_browser, need_a_browser, run, wait_until
 from test_promql_oracle import Prometheus, tool
 
 CONFIG = "global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}\nrule_files: ['%s/rules-*.yml']\n"
@@ -117,18 +116,7 @@ def test_pages_of_groups(env):
 # ---- the page ----
 
 def test_in_a_browser(env):
-    script, modules = os.path.join(TOP, "tests/e2e/page_rules.mjs"), os.path.join(env.build, "web/ui/work/node_modules")
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    if not chromium or not shutil.which("node"):
-        raise Skip("no chromium" if not chromium else "no node")
-    if not os.path.isdir(os.path.join(modules, "playwright-core")):
-        raise Skip("no playwright-core: the page was not bundled in this build directory")
+    need_a_browser(env)
     server, empty = Server(env, with_rules(env)), Server(env, "global: {}\n", name="empty")
     wait_until("all rules were evaluated", lambda: evaluated(server))
-    here = os.path.join(os.path.dirname(modules), "e2e")  # node resolves packages from where a module really lies
-    os.makedirs(here, exist_ok=True)
-    shutil.copy(script, here)
-    status, out = run(["node", os.path.join(here, "page_rules.mjs"), server.url, empty.url, env.dir], seconds=200, cwd=env.dir,
-                      env=dict(os.environ, CHROMIUM=chromium))
-    env.path("page.log", out)
-    check(status == 0, out[-4000:])
+    in_the_browser(env, "page_rules.mjs", server.url, empty.url, env.dir, seconds=200)

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// A headless Chromium and what the scripts beside this one do with it. They are run in a copy beside the packages of the page, where
+// node finds playwright-core and axe-core (harness.py, in_the_browser).
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import axe from 'axe-core';
+import { chromium } from 'playwright-core';
+
+const browser = await chromium.launch({
+	executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+	args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
+});
+
+/** What the browser complained of, in all windows. */
+export const complaints = [];
+
+/** A new window at that address; what it waits for may take so many ms. */
+export async function open(address, options = {}, wait = 40000) {
+	const p = await (await browser.newContext({ viewport: { width: 1440, height: 900 }, colorScheme: 'light', ...options })).newPage();
+	p.setDefaultTimeout(wait);
+	p.on('pageerror', (e) => complaints.push(`exception: ${e.message}`));
+	/* A failed request is for the step that caused it to judge; a violated content policy never is. */
+	p.on('console', (m) => { if (m.type() === 'error' && !/Failed to load resource/.test(m.text())) complaints.push(m.text()); });
+	if (address) await p.goto(address);
+	return p;
+}
+
+/** Keeps a picture of it in that directory. */
+export const picture = (p, directory, name) => p.screenshot({ path: join(directory, `${name}.png`) });
+
+/** Faults that people with a screen reader, a keyboard or weak eyes would meet. */
+export async function accessible(p, where) {
+	await p.evaluate(axe.source);
+	const found = await p.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+	const text = found.violations.map((v) => `${v.id} (${v.impact}): ${v.nodes.slice(0, 4).map((n) => `${n.target} ${n.failureSummary?.split('\n')[1] ?? ''}`).join(' | ')}`);
+	assert.deepEqual(text, [], where);
+}
+
+/** Ends the browser and this program. */
+export async function leave(failed = false) {
+	await browser.close();
+	process.exit(failed ? 1 : 0);
+}
+
+/** Takes the steps in their order, up to the first that fails; then shows where it was. Ends the program. */
+export async function take(steps, show) {
+	let failed = false;
+	for (const [name, step] of Object.entries(steps)) {
+		const begin = performance.now();
+		try {
+			await step();
+			console.log(`ok   ${name} (${((performance.now() - begin) / 1000).toFixed(1)} s)`);
+		} catch (e) {
+			failed = true;
+			console.log(`FAIL ${name}: ${e.message}`);
+			if (complaints.length) console.log(`  the browser said: ${complaints.join('; ')}`);
+			await show().catch(() => undefined);
+			break;
+		}
+	}
+	await leave(failed);
+}
