@@ -493,7 +493,7 @@ static void test_child_pace(void **state)
 	int64_t took_ms = clock_mono_ms() - begin;
 	print_message("  %.0f ms of CPU time in %lld ms\n", spent_ms, (long long)took_ms);
 	assert_true(spent_ms > 0 && spent_ms < 50 + 0.25 * (double)took_ms + 150); /* it is looked at every 20 ms, or later */
-	assert_true(took_ms > 350);
+	assert_true(took_ms >= 300); /* how much more depends on what else the machine does */
 }
 
 int main(void)
