@@ -16,6 +16,7 @@ E2E = tests/e2e/run tests/e2e/test_object_jobs.py tests/e2e/page.mjs tests/e2e/h
 EXTRA_DIST += tests/e2e/test_alertmanager.py tests/e2e/test_alerts_oracle.py
 EXTRA_DIST += tests/e2e/test_parca_flags.py
 EXTRA_DIST += tests/e2e/test_units.py
+EXTRA_DIST += tests/e2e/test_web_config.py
 EXTRA_DIST += tests/e2e/oci.py tests/e2e/test_images.py docs/install.md deploy/image.sh deploy/Containerfile.server deploy/Containerfile.demo .dockerignore
 EXTRA_DIST += tests/e2e/test_attack_queries.py tests/attack/deep_queries.py tests/attack/bad_regex.py
 EXTRA_DIST += tests/e2e/test_attack_http.py tests/attack/cross_site.py tests/attack/half_open.py tests/attack/drip.py tests/attack/expensive_queries.py tests/attack/slow_reader.py

@@ -39,7 +39,7 @@ public class AgentFib {
 """
 
 
-def start_agent(env, *flags, before=()):
+def start_agent(env, *flags, before=(), is_ready=lambda address: http_get(f"http://{address}/-/ready")[0] == 200):
     """Its URL. before: what starts it."""
     if os.geteuid() != 0:
         raise Skip("the agent's programs need root")
@@ -55,7 +55,7 @@ def start_agent(env, *flags, before=()):
     # Answers have all names, however busy the machine is.
     env.agent = Process(env, "pyrrha-agent", [*own, *before, env.program("pyrrha-agent"), f"--web.listen-address={address}",
                                               "--names-wait=1m", *flags])
-    wait_until("the agent is ready", lambda: http_get(f"http://{address}/-/ready")[0] == 200, 60)
+    wait_until("the agent is ready", lambda: is_ready(address), 60)
     return f"http://{address}"
 
 

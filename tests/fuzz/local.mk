@@ -3,7 +3,7 @@
 # ./fuzz_NAME NEW_INPUTS $(srcdir)/tests/fuzz/corpus/NAME
 FUZZERS = fuzz_pprof fuzz_config fuzz_relabel fuzz_promql fuzz_tsdb \
   fuzz_elf fuzz_gopclntab fuzz_ehframe fuzz_perfmap fuzz_kallsyms fuzz_demangle fuzz_dwarfindex fuzz_kube \
-  fuzz_sdlists fuzz_kubesd fuzz_sdanswers fuzz_dns fuzz_legacy fuzz_folded fuzz_textmetrics fuzz_template fuzz_rules fuzz_ruletests fuzz_authorization
+  fuzz_sdlists fuzz_kubesd fuzz_sdanswers fuzz_dns fuzz_legacy fuzz_folded fuzz_textmetrics fuzz_template fuzz_rules fuzz_ruletests fuzz_authorization fuzz_webconfig
 EXTRA_DIST += tests/fuzz/corpus
 
 if FUZZ
@@ -66,6 +66,8 @@ fuzz_rules_SOURCES = tests/fuzz/fuzz_rules.c $(FUZZ_MAIN)
 fuzz_rules_LDADD = $(RULES_LIBS) $(FUZZ_LIBS)
 fuzz_ruletests_SOURCES = tests/fuzz/fuzz_ruletests.c cmd/rule_tests.c cmd/rule_tests.h $(FUZZ_MAIN)
 # What clients send.
+fuzz_webconfig_SOURCES = tests/fuzz/fuzz_webconfig.c $(FUZZ_MAIN)
+fuzz_webconfig_LDADD = $(HTTPD_LIBS) $(BASE_LIBS) $(FUZZ_LIBS)
 fuzz_authorization_SOURCES = tests/fuzz/fuzz_authorization.c $(FUZZ_MAIN)
 fuzz_authorization_LDADD = $(HTTPD_LIBS) $(BASE_LIBS) $(FUZZ_LIBS)
 fuzz_ruletests_LDADD = $(RULES_LIBS) $(FUZZ_LIBS)
