@@ -49,12 +49,11 @@ static void drop_capabilities(void)
 static void take_limits(const struct debuginfod_limits *l)
 {
 	rlim_t seconds = (rlim_t)l->seconds;
-	struct rlimit memory = { HELPER_MEMORY, HELPER_MEMORY }, cpu = { seconds, seconds }, none = { 0, 0 };
+	struct rlimit cpu = { seconds, seconds }, none = { 0, 0 };
 	struct rlimit file = { l->bytes, l->bytes };
 #ifndef __SANITIZE_ADDRESS__ /* its shadow memory alone is beyond any limit */
-	setrlimit(RLIMIT_AS, &memory);
+	child_limit_memory(RLIMIT_AS, HELPER_MEMORY);
 #endif
-	(void)memory;
 	setrlimit(RLIMIT_CPU, &cpu);
 	setrlimit(RLIMIT_FSIZE, &file);
 	setrlimit(RLIMIT_CORE, &none);

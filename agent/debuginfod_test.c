@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -154,6 +155,15 @@ static void test_answers(void **state)
 	assert_int_equal(fetch(HAS_NOTHING, other, &debuginfod_limits), -ERR_NOT_FOUND);
 }
 
+/* What the agent has already reserved, such as stacks of its threads, is no memory of the client. */
+static void test_large_agent(void **state)
+{
+	void *more = mmap(NULL, (size_t)2 << 30, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	assert_true(more != MAP_FAILED);
+	assert_int_equal(fetch(HAS_NOTHING, other, &debuginfod_limits), -ERR_NOT_FOUND);
+	munmap(more, (size_t)2 << 30);
+}
+
 static void test_size(void **state)
 {
 	static const struct debuginfod_limits small = { 100000, 60, 90000 };
@@ -187,7 +197,7 @@ static void test_temporary_folder(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_answers), cmocka_unit_test(test_size), cmocka_unit_test(test_time),
+		cmocka_unit_test(test_answers), cmocka_unit_test(test_large_agent), cmocka_unit_test(test_size), cmocka_unit_test(test_time),
 		cmocka_unit_test(test_temporary_folder),
 	};
 	if (!dlopen("libdebuginfod.so.1", RTLD_NOW)) {

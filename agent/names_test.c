@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -340,6 +341,12 @@ static void test_dwarf(void **state)
 	bool built = shell(&p, "cc -g -O1 -o prog prog.c");
 	if (built)
 		check_dwarf(&p, "whole");
+	/* Stacks of threads are inherited, and are none of the helper's memory. */
+	void *stacks = mmap(NULL, (size_t)256 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	assert_true(stacks != MAP_FAILED);
+	if (built)
+		check_dwarf(&p, "beside");
+	munmap(stacks, (size_t)256 << 20);
 	if (built && shell(&p, "cc -g -gsplit-dwarf -O1 -o prog prog.c && ls *.dwo"))
 		check_dwarf(&p, "split");
 	place_end(&p, built, "compiler");

@@ -2,10 +2,13 @@
 #include "symbols/child.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/view.h"
@@ -79,4 +82,22 @@ int child_wait(pid_t pid, int64_t deadline_ms, const atomic_bool *stop, struct c
 			       : err_set(e, ERR_TIMEOUT, "%s took more than %lld s", what, (long long)deadline_ms / 1000);
 	}
 	return 0;
+}
+
+void child_limit_memory(int resource, rlim_t bytes)
+{
+	/* size resident shared text lib data dt, in pages */
+	const int field = resource == RLIMIT_DATA ? 5 : 0;
+	unsigned long long pages = 0;
+	char text[256], *at = text;
+	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = 0;
+	for (int i = 0; i <= field; i++)
+		pages = strtoull(at, &at, 10);
+	rlim_t max = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + bytes;
+	setrlimit(resource, &(struct rlimit){ max, max });
 }

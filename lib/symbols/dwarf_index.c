@@ -171,7 +171,7 @@ static NORETURN void helper(int elf_fd, int out_fd)
 {
 	struct err e;
 	bool whole;
-	struct rlimit memory = { HELPER_MEMORY, HELPER_MEMORY }, addresses = { HELPER_ADDRESSES, HELPER_ADDRESSES }, cpu = { HELPER_CPU_S, HELPER_CPU_S }, none = { 0, 0 };
+	struct rlimit cpu = { HELPER_CPU_S, HELPER_CPU_S }, none = { 0, 0 };
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	offer_to_oom_killer();
 	int in = fcntl(elf_fd, F_DUPFD, 10), out = fcntl(out_fd, F_DUPFD, 10);
@@ -179,8 +179,8 @@ static NORETURN void helper(int elf_fd, int out_fd)
 		_exit(HELPER_FAILED);
 	syscall(SYS_close_range, 5u, ~0u, 0u);
 	if (!SANITIZED) { /* the sanitizer's shadow memory alone is beyond any limit */
-		setrlimit(RLIMIT_DATA, &memory);
-		setrlimit(RLIMIT_AS, &addresses);
+		child_limit_memory(RLIMIT_DATA, HELPER_MEMORY);
+		child_limit_memory(RLIMIT_AS, HELPER_ADDRESSES);
 	}
 	setrlimit(RLIMIT_CPU, &cpu);
 	setrlimit(RLIMIT_CORE, &none);
