@@ -30,6 +30,8 @@ EXTRA_DIST += tests/e2e/kube_real.py tests/e2e/test_kube_real.py
 EXTRA_DIST += tests/e2e/test_discovery.py
 EXTRA_DIST += deploy/kubernetes/README.md deploy/kubernetes/agent.yml deploy/kubernetes/crds.yml deploy/kubernetes/server.yml \
   deploy/kubernetes/make-secret deploy/kubernetes/example/shop.yml docs/kubernetes.md
+EXTRA_DIST += tests/kubernetes/openapi.py tests/kubernetes/openapi-1.35.json tests/kubernetes/schema.py tests/e2e/test_manifests.py \
+  tests/e2e/test_manifests_real.py
 # The starter rules.
 STARTER_RULES = deploy/rules/cpu.yml deploy/rules/heap.yml deploy/rules/health.yml
 EXTRA_DIST += $(STARTER_RULES) deploy/rules/tests/cpu.yml deploy/rules/tests/heap.yml deploy/rules/tests/health.yml \
