@@ -5,7 +5,6 @@
 #include "agent/serve.h"
 
 #include <ctype.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -23,9 +22,8 @@
 #include "httpd/httpd.h"
 #include "model/selector.h"
 #include "pprof/pprof.h"
+#include "selfprof/pages.h"
 
-#define SECONDS_DEFAULT 30
-#define SECONDS_MAX 600
 #define PROFILE_BYTES_MAX ((size_t)512 << 20)
 #define BY_MAX 32
 
@@ -37,17 +35,9 @@ struct agent_server {
 	char boot[33];               /* of this run of the agent */
 };
 
-/* Go's serveError: a line of text, and a header by which pprof knows that the text is worth printing. (nosniff, which Go
- * sets everywhere, is httpd's own.) */
-static void go_error(struct httpd_request *rq, int status, const char *text)
-{
-	httpd_set_header(rq, "X-Go-Pprof", "1");
-	httpd_text(rq, status, "%s", text);
-}
-
 static void fail(struct httpd_request *rq, const struct err *e)
 {
-	go_error(rq, err_info(e->code)->http, e->msg);
+	pprof_error(rq, err_info(e->code)->http, e->msg);
 }
 
 /* ---- what is asked ---- */
@@ -167,13 +157,6 @@ static void answer(struct agent_server *s, struct httpd_request *rq, const struc
 	httpd_no_compress(rq);
 }
 
-/* Go's: what does not parse, or is not above zero, is the default. */
-static int64_t seconds_of(struct httpd_request *rq)
-{
-	int64_t s;
-	return num_parse_i64(httpd_param(rq, "seconds"), &s) && s > 0 ? s : SECONDS_DEFAULT;
-}
-
 /* "BOOT-N": the windows after that of number N of this run of the agent; of another run: all. */
 static int after_of(const struct agent_server *s, struct view v, uint64_t *ret, struct err *e)
 {
@@ -215,10 +198,10 @@ static void serve_kind(struct httpd_request *rq, struct agent_server *s, enum wi
 	int64_t from_ns = cost_thread_ns();
 	httpd_set_header(rq, "X-Pyrrha-Boot", "%s", s->boot);
 	int rc = question_parse(&q, rq, &e);
-	int64_t seconds = seconds_of(rq);
+	int64_t seconds = pprof_seconds(rq, PPROF_SECONDS_DEFAULT);
 	if (!rc && (httpd_param(rq, "from").ptr || httpd_param(rq, "to").ptr))
 		rc = history(s, rq, kind, &w, &e);
-	else if (!rc && seconds > SECONDS_MAX)
+	else if (!rc && seconds > PPROF_SECONDS_MAX)
 		rc = err_set(&e, ERR_BAD_DATA, "profile duration exceeds server's WriteTimeout");
 	else if (!rc)
 		rc = agent_profile(s->agent, kind, seconds * 1000000000, gone, (void *)(uintptr_t)httpd_canceled(rq), &w, &e);
@@ -241,39 +224,24 @@ static void serve_offcpu(struct httpd_request *rq, void *arg)
 	serve_kind(rq, arg, WINDOW_OFF_CPU);
 }
 
-/* The index: rows and markup as Go writes them. Nothing is counted here, so each count is 0, as Go's of the CPU profile. */
-static const struct {
-	const char *name, *text;
-} index_rows[] = {
+static const struct pprof_row index_rows[] = {
 	{ "cmdline", "The command line invocation of the current program" },
-	{ "offcpu", "Time that threads waited off the CPU, by where they left it. Asked like profile." },
 	{ "profile", "CPU profile of every process on this host, taken from outside. You can specify the duration in the "
 		     "seconds GET parameter; match[]={container=\"web\"} narrows it; by=container,pod chooses the labels; "
 		     "from=, to= read the history. After you get the profile file, use the go tool pprof command to "
 		     "investigate the profile." },
+	{ "self/", "Profiles of the agent itself." },
 	{ "symbol", "Maps given program counters to function names. Counters can be specified in a GET raw query or POST "
 		    "body, multiple counters are separated by '+'." },
+	{ "offcpu", "Time that threads waited off the CPU, by where they left it. Asked like profile." }, /* the last: it may be left out */
 };
 
 static void serve_index(struct httpd_request *rq, void *arg)
 {
 	const struct agent_server *s = arg;
-	struct buf *out = httpd_out(rq);
 	bool off = agent_takes(s->agent, WINDOW_OFF_CPU);
 
-	httpd_type(rq, "text/html; charset=utf-8");
-	buf_puts(out, "<html>\n<head>\n<title>/debug/pprof/</title>\n</head>\n<body>\n/debug/pprof/\n<br>\n<br>\n"
-		      "Types of profiles available:\n<table>\n<thead><td>Count</td><td>Profile</td></thead>\n");
-	for (size_t i = 0; i < ARRAY_LEN(index_rows); i++)
-		if (off || strcmp(index_rows[i].name, "offcpu") != 0)
-			buf_printf(out, "<tr><td>0</td><td><a href='%s?debug=1'>%s</a></td></tr>\n", index_rows[i].name,
-				   index_rows[i].name);
-	buf_puts(out, "</table>\n<br>\n<p>\nProfile Descriptions:\n<ul>\n");
-	for (size_t i = 0; i < ARRAY_LEN(index_rows); i++)
-		if (off || strcmp(index_rows[i].name, "offcpu") != 0)
-			buf_printf(out, "<li><div class=profile-name>%s: </div> %s</li>\n", index_rows[i].name,
-				   index_rows[i].text);
-	buf_puts(out, "</ul>\n</p>\n</body>\n</html>\n");
+	pprof_index(rq, "/debug/pprof/", index_rows, ARRAY_LEN(index_rows) - !off);
 }
 
 /* Go's ServeMux: a path with "//", "." or ".." in it is elsewhere, and so is /debug/pprof (links of the index are relative).
@@ -293,7 +261,8 @@ static bool redirected(struct httpd_request *rq)
 		if (part.len && !up && !view_eqs(part, "."))
 			buf_printf(&clean, "/%.*s", VIEW_ARG(part));
 	}
-	if (!clean.len || view_ends(path, VIEW("/")) || view_eqs(buf_view(&clean), "/debug/pprof"))
+	if (!clean.len || view_ends(path, VIEW("/")) || view_eqs(buf_view(&clean), "/debug/pprof") ||
+	    view_eqs(buf_view(&clean), "/debug/pprof/self"))
 		buf_puts(&clean, "/");
 	bool elsewhere = !view_eq(buf_view(&clean), path);
 	if (elsewhere && query.ptr)
@@ -310,7 +279,7 @@ static void serve_unknown(struct httpd_request *rq, void *arg)
 {
 	(void)arg;
 	if (!redirected(rq))
-		go_error(rq, 404, "Unknown profile");
+		pprof_error(rq, 404, "Unknown profile");
 }
 
 static void serve_elsewhere(struct httpd_request *rq, void *arg)
@@ -318,20 +287,6 @@ static void serve_elsewhere(struct httpd_request *rq, void *arg)
 	(void)arg;
 	if (!redirected(rq))
 		httpd_text(rq, 404, "404 page not found");
-}
-
-static void serve_cmdline(struct httpd_request *rq, void *arg)
-{
-	(void)arg;
-	char text[65536];
-	int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, text, sizeof text) : 0;
-	if (fd >= 0)
-		close(fd);
-	if (n > 0 && !text[n - 1])
-		n--;
-	httpd_type(rq, "text/plain; charset=utf-8");
-	buf_put(httpd_out(rq), text, n > 0 ? (size_t)n : 0);
 }
 
 static void serve_symbol(struct httpd_request *rq, void *arg)
@@ -407,11 +362,12 @@ static void serve_root(struct httpd_request *rq, void *arg)
 }
 
 /* Profiles, which hold their worker for as long as they take, and what reads files of programs, keep nobody else waiting. */
-enum { LANE_COMMON, LANE_PROFILE, LANE_FILES, LANES };
+enum { LANE_COMMON, LANE_PROFILE, LANE_FILES, LANE_SELF, LANES };
 static const struct httpd_lane lanes[LANES] = {
 	[LANE_COMMON] = { .name = "common", .workers = 16 },
 	[LANE_PROFILE] = { "profile", AGENT_MAX_CALLERS + 16, AGENT_MAX_CALLERS, 0 }, /* beyond the callers: the history */
 	[LANE_FILES] = { "files", 8, 64, 0 },
+	[LANE_SELF] = { "self", 4, 8, 0 },
 };
 
 static const struct httpd_route routes[] = {
@@ -420,8 +376,12 @@ static const struct httpd_route routes[] = {
 	{ "/debug/pprof/", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, serve_index, HTTPD_QUICK | HTTPD_RAW },
 	{ "/debug/pprof/profile", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, serve_profile, 0, LANE_PROFILE },
 	{ "/debug/pprof/offcpu", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, serve_offcpu, 0, LANE_PROFILE },
-	{ "/debug/pprof/cmdline", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, serve_cmdline, HTTPD_QUICK | HTTPD_RAW },
+	{ "/debug/pprof/cmdline", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, selfprof_serve_cmdline, HTTPD_QUICK | HTTPD_RAW },
 	{ "/debug/pprof/symbol", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, serve_symbol, HTTPD_RAW, LANE_FILES },
+	{ "/debug/pprof/self", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, serve_elsewhere, HTTPD_QUICK | HTTPD_RAW },
+	{ "/debug/pprof/self/", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, selfprof_serve_index, HTTPD_QUICK | HTTPD_RAW },
+	{ "/debug/pprof/self/profile", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, selfprof_serve_profile, 0, LANE_SELF },
+	{ "/debug/pprof/self/cmdline", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, selfprof_serve_cmdline, HTTPD_QUICK | HTTPD_RAW },
 	{ "/debug/pprof/{*}", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, serve_unknown, HTTPD_QUICK | HTTPD_RAW },
 	{ "/buildid/{id}/{kind}", HTTPD_GET, HTTPD_RIGHT_READ, serve_build, 0, LANE_FILES },
 	{ "/metrics", HTTPD_GET, HTTPD_RIGHT_READ, serve_metrics, HTTPD_QUICK },

@@ -67,7 +67,7 @@ def test_like_a_go_program(env):
         check(ours == theirs, f"{method} {path} {str(more)[:200]}:\nGo    {theirs}\nagent {ours}")
     # Index pages list what there is: each row of the agent's is one that Go has, or is said to be no more.
     rows = [line for line in ask(agent, "GET", "/debug/pprof/")[2].decode().splitlines() if line.startswith("<tr>")]
-    check(rows == [f"<tr><td>0</td><td><a href='{n}?debug=1'>{n}</a></td></tr>" for n in ("cmdline", "profile", "symbol")], f"{rows}")
+    check(rows == [f"<tr><td>0</td><td><a href='{n}?debug=1'>{n}</a></td></tr>" for n in ("cmdline", "profile", "self/", "symbol")], f"{rows}")
     theirs = ask(go, "GET", "/debug/pprof/")[2].decode().splitlines()
     check(rows[1] in theirs, f"{theirs}")
     # Go programs with a WriteTimeout of 600 s have these words for it.

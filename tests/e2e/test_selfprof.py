@@ -117,12 +117,13 @@ def test_the_server_under_load(env):
 
 
 def test_pages(env):
-    server = Server(env, "")
+    server = Server(env, "", ["--web.external-url=http://me:hidden@localhost/"])
     status, headers, body = http_get(server.url + "/debug/pprof/")
     check(status == 200 and headers["Content-Type"].startswith("text/html") and b"profile?debug=1" in body, f"{status} {body}")
     check(http_get(server.url + "/debug/pprof")[2] == body, "the index without its slash")
     status, _, body = http_get(server.url + "/debug/pprof/cmdline")
-    check(status == 200 and body.split(b"\0") == [a.encode() for a in server.argv], f"{status} {body}")
+    check(status == 200 and body.split(b"\0") == [a.replace("me:hidden", "<secret>").encode() for a in server.argv],
+          f"{status} {body}")
     status, headers, body = http_get(server.url + "/debug/pprof/goroutine")
     check((status, headers.get("X-Go-Pprof")) == (404, "1"), f"{status} {body}")
     status, _, body = http_get(server.url + "/debug/pprof/profile?seconds=601")
