@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """OCI archives, as deploy/image.sh makes them: made for a test, taken apart without any tool of containers."""
+import atexit
 import hashlib
 import json
 import os
 import shutil
 import tarfile
+import threading
 
 from harness import TOP, Skip, check, run
 
@@ -23,6 +25,19 @@ def make_image(env, kind, output=None, **more):
                      env=dict(os.environ, TMPDIR=env.dir, SOURCE_DATE_EPOCH="1700000000", **more))
     check(code == 0, f"image.sh {kind}: {code}, {said}")
     return Image(said.splitlines()[-1].split()[0])
+
+
+_MADE, _LOCK = {}, threading.Lock()
+
+
+def image(env, kind):
+    """The same, made once for all tests of this run."""
+    with _LOCK:
+        if kind not in _MADE:
+            output = os.path.join(env.build, "e2e", f"images-{os.getpid()}")
+            atexit.register(shutil.rmtree, output, True)
+            _MADE[kind] = make_image(env, kind, output)
+        return _MADE[kind]
 
 
 class Image:

@@ -7,7 +7,7 @@ import stat
 import subprocess
 
 from harness import LONG, TOP, check, run
-from oci import make_image
+from oci import image as made_image, make_image
 
 MB = 1 << 20
 
@@ -77,7 +77,7 @@ def version_of(env):
 
 
 def test_server(env):
-    image = make_image(env, "server")
+    image = made_image(env, "server")
     check(image.tag == "localhost/pyrrha:" + version_of(env), image.tag)
     check_labels(image, "Pyrrha", version_of(env))
     check(image.config["config"]["User"] == "65532:65532", f"{image.config['config']}")
@@ -96,7 +96,7 @@ def test_server(env):
 
 
 def test_agent(env):
-    image = make_image(env, "agent")
+    image = made_image(env, "agent")
     check(image.tag == "localhost/pyrrha-agent:" + version_of(env), image.tag)
     check_labels(image, "Pyrrha agent", version_of(env))
     check(image.config["config"]["User"] == "0:0", f"{image.config['config']}")
