@@ -233,6 +233,8 @@ extern struct metric rules_metrics[];
 void rules_count(const struct group *g, int metric, double v);
 void rules_gauge(const struct group *g, int metric, double v);
 void rules_observe(const struct group *g, int metric, double v);
+/* Of a group that is no more. */
+void rules_forget_metrics(const struct group *g);
 /* What ends its queries. */
 const atomic_bool *rules_canceled(const struct group *g);
 

@@ -145,6 +145,86 @@ static void removed_rules(void **state)
 	kit_free(&k);
 }
 
+/* Of a group that is gone nothing is shown; one that changed goes on counting. */
+static void metrics_of_gone_groups(void **state)
+{
+	struct kit k;
+	struct buf b = { 0 };
+	(void)state;
+	kit_init(&k);
+	rules_register_metrics();
+	kit_rules(&k, "groups: [{name: a, rules: []}, {name: b, rules: [{record: x, expr: '1'}]}]");
+	kit_at(&k, 60);
+	assert_true(metric_get(&rules_metrics[M_ITERATIONS], "r.yml;a") == 1 && metric_get(&rules_metrics[M_EVALUATIONS], "r.yml;b") == 1);
+	kit_rules(&k, "groups: [{name: a, rules: [{record: y, expr: '1'}]}]");
+	metrics_render(&b);
+	assert_non_null(strstr(b.ptr, "{rule_group=\"r.yml;a\"} 1"));
+	assert_null(strstr(b.ptr, "r.yml;b"));
+	buf_free(&b);
+	kit_free(&k);
+	metrics_free();
+}
+
+/* A storage that waits, as one does that is behind, when series of a rule that is gone are ended: nobody else does. */
+struct waiting {
+	struct sink sink; /* first */
+	struct kit *k;
+	atomic_bool waits, go;
+};
+
+static int append_waiting(struct sink *s, const struct sink_batch *b, struct sink_result *ret, struct err *e)
+{
+	struct waiting *w = (struct waiting *)(void *)s;
+	const struct err none = { 0 };
+	(void)ret, (void)e;
+	if (!b->done && b->n_floats && value_is_stale(b->floats[0].v)) {
+		atomic_store(&w->waits, true);
+		for (int i = 0; i < 3000 && !atomic_load(&w->go); i++)
+			clock_sleep_ms(1);
+		atomic_store(&w->waits, false);
+	}
+	if (b->done)
+		b->done(b->done_arg, &none);
+	return 0;
+}
+
+static bool newest_slot(void *arg, const struct status_rule_group *g)
+{
+	*(int64_t *)arg = g->last_slot_ms;
+	return true;
+}
+
+static int64_t slot_shown(struct kit *k)
+{
+	int64_t slot = 0;
+	struct status_rules *s = rules_status(k->rules);
+	s->groups(s, false, newest_slot, &slot);
+	return slot;
+}
+
+static void ending_series_holds_up_nobody(void **state)
+{
+	struct kit k;
+	struct waiting w = { .sink.append = append_waiting, .k = &k };
+	(void)state;
+	kit_init(&k);
+	k.o.manual = false;
+	k.o.sink = &w.sink;
+	kit_rules(&k, "groups: [{name: a, interval: 50ms, rules: [{record: x, expr: '1'}]}, {name: b, interval: 50ms, rules: [{record: y, expr: '1'}]}]");
+	for (int i = 0; i < 2000 && !slot_shown(&k); i++)
+		clock_sleep_ms(1);
+	kit_rules(&k, "groups: [{name: a, interval: 50ms, rules: [{record: x, expr: '1'}]}]");
+	for (int i = 0; i < 5000 && !atomic_load(&w.waits); i++)
+		clock_sleep_ms(1);
+	assert_true(atomic_load(&w.waits));
+	int64_t then = slot_shown(&k), now = then;
+	for (int i = 0; i < 5000 && now < then + 150; i++, now = slot_shown(&k))
+		clock_sleep_ms(1);
+	assert_true(atomic_load(&w.waits) && now >= then + 150);
+	atomic_store(&w.go, true);
+	kit_free(&k);
+}
+
 /* Unchanged groups run on over a reload; others keep the state of rules with equal name and labels. */
 static void reload_keeps_state(void **state)
 {
@@ -351,7 +431,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(records_values), cmocka_unit_test(later_rules_see_earlier), cmocka_unit_test(stamp_is_slot_less_offset),
-		cmocka_unit_test(equal_labels_fail), cmocka_unit_test(limit), cmocka_unit_test(stale_markers), cmocka_unit_test(removed_rules),
+		cmocka_unit_test(equal_labels_fail), cmocka_unit_test(limit), cmocka_unit_test(stale_markers), cmocka_unit_test(removed_rules), cmocka_unit_test(metrics_of_gone_groups), cmocka_unit_test(ending_series_holds_up_nobody),
 		cmocka_unit_test(reload_keeps_state), cmocka_unit_test(slots), cmocka_unit_test(many_equal_rules), cmocka_unit_test(who_looks_does_not_stop_reloads),
 		 cmocka_unit_test(clock_set_back), cmocka_unit_test(storage_fails),
 	};

@@ -269,6 +269,8 @@ static void bury(struct rules *m, struct group *g, int64_t now_ms)
 	else
 		orphan_free(o);
 	notes_bury(g);
+	if (!find_group(m, g->def))
+		rules_forget_metrics(g);
 	group_free(g);
 }
 

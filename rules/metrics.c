@@ -43,6 +43,13 @@ void rules_gauge(const struct group *g, int metric, double v)
 		metric_set(&rules_metrics[metric], v, g->metric_name);
 }
 
+void rules_forget_metrics(const struct group *g)
+{
+	for (size_t i = 0; i < M_RULE_METRICS_ && !g->m->o.aside; i++)
+		if (rules_metrics[i].labels)
+			metric_forget(&rules_metrics[i], g->metric_name);
+}
+
 void rules_observe(const struct group *g, int metric, double v)
 {
 	if (!g->m->o.aside)

@@ -48,9 +48,10 @@ void receiver_drop_all(struct receiver *r)
 	r->fetch = NULL;
 	release_sending(r);
 	alert_queue_free(&r->queue);
+	if (!n)
+		return;
 	receiver_count(r);
-	if (n)
-		metric_add(&notifier_metrics[NM_DROPPED], (double)n, r->shown);
+	metric_add(&notifier_metrics[NM_DROPPED], (double)n, r->shown);
 }
 
 /* ---- what became of a batch ---- */

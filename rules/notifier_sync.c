@@ -71,6 +71,21 @@ static struct receiver *receiver_new(struct receiver_set *s, const char *url)
 	return r;
 }
 
+/* Under lock. Of one that is in no set any more, unless another is told at the same place. */
+static void forget_metrics(const struct receiver *r)
+{
+	static const int rows[] = { NM_LENGTH, NM_ERRORS, NM_SENT, NM_DROPPED, NM_LATENCY };
+	const struct notifier *n = r->set->n;
+	for (size_t i = 0; i < n->sets.n; i++)
+		for (size_t k = 0; k < n->sets.v[i]->receivers.n; k++) {
+			const struct receiver *other = n->sets.v[i]->receivers.v[k];
+			if (strcmp(other->shown, r->shown) == 0)
+				return;
+		}
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		metric_forget(&notifier_metrics[rows[i]], r->shown);
+}
+
 /* Under lock. */
 static void receiver_free(struct receiver *r)
 {
@@ -118,6 +133,7 @@ static void inherit(struct receiver *r)
 /* Under lock. */
 static void install(struct receiver_set *s, struct found *f)
 {
+	VEC(struct receiver *) gone = { 0 };
 	size_t n = 0;
 	for (size_t i = 0; i < f->urls.n; i++) {
 		struct receiver *r = find_receiver(s, f->urls.v[i]);
@@ -132,13 +148,19 @@ static void install(struct receiver_set *s, struct found *f)
 	for (size_t i = 0; i < s->receivers.n; i++) {
 		struct receiver *r = s->receivers.v[i];
 		if (!r->kept) {
-			receiver_free(r);
+			vec_push(&gone, r);
 			continue;
 		}
 		r->kept = false;
 		s->receivers.v[n++] = r;
 	}
 	s->receivers.n = n;
+	for (size_t i = 0; i < gone.n; i++) {
+		receiver_drop_all(gone.v[i]);
+		forget_metrics(gone.v[i]);
+		receiver_free(gone.v[i]);
+	}
+	vec_free(&gone);
 	for (size_t i = 0; i < s->dropped.n; i++)
 		free(s->dropped.v[i]);
 	s->dropped.n = 0;
@@ -193,6 +215,11 @@ static void end_gone(struct notifier *n)
 	for (size_t i = 0; i < n->gone.n; i++)
 		vec_push(&gone, n->gone.v[i]);
 	n->gone.n = 0;
+	for (size_t i = 0; i < gone.n; i++)
+		for (size_t k = 0; k < gone.v[i]->receivers.n; k++) {
+			receiver_drop_all(gone.v[i]->receivers.v[k]);
+			forget_metrics(gone.v[i]->receivers.v[k]);
+		}
 	pthread_mutex_unlock(&n->lock);
 	for (size_t i = 0; i < gone.n; i++)
 		receiver_set_free(gone.v[i]);

@@ -339,6 +339,16 @@ static void the_end(void **state)
 	}
 }
 
+static bool shows_metrics_of(const char *text)
+{
+	struct buf b = { 0 };
+	metrics_render(&b);
+	const char *at = strstr(b.ptr, "alertmanager=\"");
+	bool shows = at && strstr(at, text);
+	buf_free(&b);
+	return shows;
+}
+
 /* What is queued for an Alertmanager that is still there is sent, whether its item changed or not. */
 static void reloads(void **state)
 {
@@ -361,8 +371,21 @@ static void reloads(void **state)
 		clock_sleep_ms(10);
 	assert_non_null(strstr(s.bodies.ptr, "\"x\":\"1\""));
 	assert_non_null(strstr(s.bodies.ptr, "\"x\":\"2\""));
+	apply(n, configure("alerting: {alertmanagers: [{timeout: 4s, static_configs: [{targets: ['127.0.0.1:1', '127.0.0.1:%d']}]}]}", s.port));
+	assert_true(shows_metrics_of(":1/"));
+	apply(n, configure("alerting: {alertmanagers: [{timeout: 4s, static_configs: [{targets: ['127.0.0.1:%d']}]}]}", s.port));
+	for (int i = 0; i < 300 && shows_metrics_of(":1/"); i++)
+		clock_sleep_ms(10);
+	assert_true(!shows_metrics_of(":1/")); /* it is gone, from an item that stays or with it */
+	assert_int_equal((int)count(NM_SENT, &s), 2);
+	char port[32];
+	snprintf(port, sizeof port, ":%d/", s.port);
+	assert_true(shows_metrics_of(port));
 	apply(n, configure("alerting: {}"));
 	assert_int_equal((int)metric_get(&notifier_metrics[NM_DISCOVERED]), 0);
+	for (int i = 0; i < 300 && shows_metrics_of(port); i++)
+		clock_sleep_ms(10);
+	assert_true(!shows_metrics_of(port));
 	notifier_free(n);
 	server_stop(&s);
 }

@@ -434,6 +434,17 @@ static void test_metrics(void **state)
 	assert_non_null(strstr(b.ptr, "t_total{a=\"x\\\"y\"} 2\n"));
 	assert_non_null(strstr(b.ptr, "t_seconds_bucket{le=\"0.0025\"} 0\nt_seconds_bucket{le=\"0.005\"} 1\n"));
 	assert_non_null(strstr(b.ptr, "t_seconds_bucket{le=\"+Inf\"} 1\n"));
+	/* what is gone leaves the others, and begins anew */
+	for (int i = 0; i < 3; i++)
+		metric_add(&table[0], i + 1, (const char *[]){ "one", "two", "three" }[i]);
+	metric_forget(&table[0], "two");
+	metric_forget(&table[0], "never");
+	buf_reset(&b);
+	metrics_render(&b);
+	assert_null(strstr(b.ptr, "two"));
+	assert_true(metric_get(&table[0], "one") == 1 && metric_get(&table[0], "three") == 3);
+	metric_add(&table[0], 5, "two");
+	assert_true(metric_get(&table[0], "two") == 5 && metric_get(&table[0], "x\"y") == 2);
 	buf_free(&b);
 	metrics_free();
 }

@@ -167,6 +167,27 @@ double metric_get_(struct metric *m, ...)
 	return v;
 }
 
+/* Under the lock. The last child takes its place. */
+static void remove_child(struct metric_state *s, struct child *c)
+{
+	uint32_t id = (uint32_t)(c - s->children.v), last = (uint32_t)s->children.n - 1;
+	map_remove(&s->index, hash_view(view_of(c->labels)), id);
+	free(c->labels);
+	free(c->buckets);
+	if (id != last) {
+		uint64_t h = hash_view(view_of(s->children.v[last].labels));
+		map_remove(&s->index, h, last);
+		map_insert(&s->index, h, id);
+		*c = s->children.v[last];
+	}
+	s->children.n--;
+}
+
+void metric_forget_(struct metric *m, ...)
+{
+	WITH_CHILD(m, m, false, remove_child(m->state, c));
+}
+
 static void free_children(struct metric_state *s)
 {
 	for (size_t i = 0; i < s->children.n; i++) {

@@ -49,6 +49,9 @@ void metric_observe_(struct metric *m, double v, ...) __attribute__((sentinel));
 #define metric_add(m, ...) metric_add_((m), __VA_ARGS__, (char *)NULL)
 #define metric_set(m, ...) metric_set_((m), __VA_ARGS__, (char *)NULL)
 #define metric_observe(m, ...) metric_observe_((m), __VA_ARGS__, (char *)NULL)
+/* What it is of is gone: these values are told of no more, and begin at 0 if they come back. */
+void metric_forget_(struct metric *m, ...) __attribute__((sentinel));
+#define metric_forget(...) metric_forget_(__VA_ARGS__, (char *)NULL)
 /* The value of a counter or gauge; 0 if it was never set. */
 double metric_get_(struct metric *m, ...) __attribute__((sentinel));
 #define metric_get(...) metric_get_(__VA_ARGS__, (char *)NULL)
