@@ -77,55 +77,32 @@ static void give(int fd, const char *request, void *arg)
 		give_heap(fd);
 }
 
-struct bench {
-	struct fake_sink sink;
-	struct stub *stub;
-	struct scraper *scraper;
-};
-
 static int setup(void **state)
 {
-	struct bench *b = NEW(struct bench);
-	struct err e = { 0 };
-	struct scraper_options o = { .decoders = 2 };
+	struct scraper_bench *b = NEW(struct scraper_bench);
 	memset(&target, 0, sizeof target);
-	fake_sink_init(&b->sink);
-	b->stub = stub_new(give, NULL);
-	if (scraper_new(&b->scraper, &b->sink.sink, &o, &e))
-		fail_msg("%s", e.msg);
+	scraper_bench_init(b, give, NULL, &(struct scraper_options){ .decoders = 2 });
 	*state = b;
 	return 0;
 }
 
 static int teardown(void **state)
 {
-	struct bench *b = *state;
-	int64_t from = clock_mono_ms();
-	scraper_free(b->scraper);
-	assert_true(clock_mono_ms() - from < 3000);
-	stub_free(b->stub);
-	fake_sink_free(&b->sink);
-	free(b);
+	scraper_bench_release(*state);
+	free(*state);
 	return 0;
 }
 
-static void scrape(struct bench *b, const char *type)
+static void scrape(struct scraper_bench *b, const char *type)
 {
-	struct config_tree *t = NULL;
-	struct scraper_config *c = NULL;
-	struct err e = { 0 };
-	char *yaml = xasprintf("scrape_configs:\n- job_name: native\n  scrape_interval: 200ms\n  scrape_timeout: 500ms\n"
+	AUTOFREE char *yaml = xasprintf("scrape_configs:\n- job_name: native\n  scrape_interval: 200ms\n  scrape_timeout: 500ms\n"
 			       "  profiling_config: {pprof_config: {memory: {enabled: false}, block: {enabled: false}, mutex: {enabled: false}, "
 			       "goroutine: {enabled: false}, process_cpu: {enabled: false}, %s}}\n"
-			       "  static_configs: [{targets: ['127.0.0.1:%d']}]\n", type, stub_port(b->stub));
-	if (config_parse(&t, view_of(yaml), "test.yml", &e) || scraper_config_parse(&c, t, NULL, NULL, &e) || scraper_apply(b->scraper, c, &e))
-		fail_msg("%s", e.msg);
-	config_free(t);
-	scraper_config_unref(c);
-	free(yaml);
+			       "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n", type);
+	scraper_bench_apply(b, yaml);
 }
 
-static void wait_leaf(struct bench *b, const char *series, const char *leaf)
+static void wait_leaf(struct scraper_bench *b, const char *series, const char *leaf)
 {
 	struct kept k = { .leaf = "" };
 	for (int i = 0; i < 500 && strcmp(k.leaf, leaf); i++) {
@@ -137,7 +114,7 @@ static void wait_leaf(struct bench *b, const char *series, const char *leaf)
 
 static void asked_once(void **state)
 {
-	struct bench *b = *state;
+	struct scraper_bench *b = *state;
 	struct kept k;
 	scrape(b, "heap: {path: /pprof/heap?x=y}");
 	assert_true(fake_sink_wait(&b->sink, "heap:space", 4, 5000));
@@ -165,7 +142,7 @@ static bool see(void *arg, const struct status_target *t)
 	return true;
 }
 
-static void note_of(struct bench *b, char *ret, size_t n)
+static void note_of(struct scraper_bench *b, char *ret, size_t n)
 {
 	struct status_targets *st = scraper_status(b->scraper);
 	assert_true(n >= 256);
@@ -175,7 +152,7 @@ static void note_of(struct bench *b, char *ret, size_t n)
 
 static void no_names_are_no_failure(void **state)
 {
-	struct bench *b = *state;
+	struct scraper_bench *b = *state;
 	char note[256] = "";
 	scrape(b, "heap: {path: /none/heap}");
 	assert_true(fake_sink_wait(&b->sink, "heap:space", 3, 5000));
@@ -189,7 +166,7 @@ static void no_names_are_no_failure(void **state)
 /* The symbol page hangs: the scrape waits for it, then it is stored without names; others go on. At the end nobody waits. */
 static void a_page_that_hangs(void **state)
 {
-	struct bench *b = *state;
+	struct scraper_bench *b = *state;
 	target.hang_ms = 1500;
 	scrape(b, "heap: {path: /pprof/heap}, other: {path: /none/heap}");
 	assert_true(fake_sink_wait(&b->sink, "other:space", 2, 1400));
@@ -199,7 +176,7 @@ static void a_page_that_hangs(void **state)
 
 static void the_end_does_not_wait(void **state)
 {
-	struct bench *b = *state;
+	struct scraper_bench *b = *state;
 	target.hang_ms = 1000;
 	scrape(b, "heap: {path: /pprof/heap}");
 	for (int i = 0; i < 500 && !target.asked; i++)
@@ -214,7 +191,7 @@ static void the_end_does_not_wait(void **state)
  * comes late makes no new stack of an old one. */
 static void increases(void **state)
 {
-	struct bench *b = *state;
+	struct scraper_bench *b = *state;
 	static const char series[] = "lock:contentions:count:contentions:count{";
 	target.process = 7;
 	target.late = true;

@@ -144,69 +144,20 @@ static void give(int fd, const char *request, void *arg)
 }
 
 /* A scraper over a fake sink and the server above. */
-struct bench {
-	struct fake_sink sink;
-	struct stub *stub;
-	struct scraper *scraper;
-};
-
-static void print_warning(void *arg, const char *text)
-{
-	fprintf(stderr, "%s\n", text);
-}
-
-/* The file with every PORT replaced. */
-static struct scraper_config *parse(struct bench *b, const char *yaml)
-{
-	struct buf text = { 0 };
-	struct config_tree *t = NULL;
-	struct scraper_config *c = NULL;
-	struct err e = { 0 };
-	for (const char *at; (at = strstr(yaml, "PORT")); yaml = at + 4) {
-		buf_put(&text, yaml, (size_t)(at - yaml));
-		buf_printf(&text, "%d", stub_port(b->stub));
-	}
-	buf_puts(&text, yaml);
-	if (config_parse(&t, buf_view(&text), "test.yml", &e) || scraper_config_parse(&c, t, print_warning, NULL, &e))
-		fail_msg("%s", e.msg);
-	config_free(t);
-	buf_free(&text);
-	return c;
-}
-
-static void apply(struct bench *b, const char *yaml)
-{
-	struct err e = { 0 };
-	struct scraper_config *c = parse(b, yaml);
-	if (scraper_apply(b->scraper, c, &e))
-		fail_msg("%s", e.msg);
-	scraper_config_unref(c);
-}
-
 static int setup(void **state)
 {
-	struct bench *b = NEW(struct bench);
-	struct err e = { 0 };
-	struct scraper_options o = { .decoders = 2 };
+	struct scraper_bench *b = NEW(struct scraper_bench);
 	world.heaps = world.status = 0;
 	world.restarted = false;
-	fake_sink_init(&b->sink);
-	b->stub = stub_new(give, NULL);
-	if (scraper_new(&b->scraper, &b->sink.sink, &o, &e))
-		fail_msg("%s", e.msg);
+	scraper_bench_init(b, give, NULL, &(struct scraper_options){ .decoders = 2 });
 	*state = b;
 	return 0;
 }
 
 static int teardown(void **state)
 {
-	struct bench *b = *state;
-	int64_t from = clock_mono_ms();
-	scraper_free(b->scraper);
-	assert_true(clock_mono_ms() - from < 3000);
-	stub_free(b->stub);
-	fake_sink_free(&b->sink);
-	free(b);
+	scraper_bench_release(*state);
+	free(*state);
 	return 0;
 }
 
@@ -216,9 +167,9 @@ static int teardown(void **state)
 
 static void stores_a_static_target(void **state)
 {
-	struct bench *b = *state;
+	struct scraper_bench *b = *state;
 	struct kept k;
-	apply(b, "scrape_configs:\n"
+	scraper_bench_apply(b, "scrape_configs:\n"
 		 "- job_name: go\n"
 		 "  scrape_interval: 200ms\n"
 		 "  profiling_config: {pprof_config: {memory: {path: /heap}, block: {enabled: false}, mutex: {enabled: false},\n"
@@ -292,7 +243,7 @@ static bool see_dropped(void *arg, const struct status_dropped *d)
 	return true;
 }
 
-static struct seen_row row_of(struct bench *b, const char *what)
+static struct seen_row row_of(struct scraper_bench *b, const char *what)
 {
 	struct seen_row r = { .what = what };
 	struct status_targets *st = scraper_status(b->scraper);
@@ -301,7 +252,7 @@ static struct seen_row row_of(struct bench *b, const char *what)
 	return r;
 }
 
-static void wait_health(struct bench *b, const char *url, const char *error, enum target_health health)
+static void wait_health(struct scraper_bench *b, const char *url, const char *error, enum target_health health)
 {
 	struct seen_row r = { 0 };
 	for (int i = 0; i < 1000; i++) {
@@ -315,7 +266,7 @@ static void wait_health(struct bench *b, const char *url, const char *error, enu
 	fail_msg("%s: the error is \"%s\", not \"%s\"", url, r.error, error);
 }
 
-static void wait_error(struct bench *b, const char *url, const char *error)
+static void wait_error(struct scraper_bench *b, const char *url, const char *error)
 {
 	wait_health(b, url, error, TARGET_DOWN);
 }
@@ -338,8 +289,8 @@ static bool has_down(struct fake_sink *f, const char *job)
 /* Each bad target shows its own error, and the good one beside them keeps its schedule. */
 static void bad_targets_delay_nobody(void **state)
 {
-	struct bench *b = *state;
-	apply(b, "scrape_configs:\n"
+	struct scraper_bench *b = *state;
+	scraper_bench_apply(b, "scrape_configs:\n"
 		 BAD_JOB("hang", "/hang", "  scrape_timeout: 400ms\n")
 		 BAD_JOB("fails", "/500", "")
 		 BAD_JOB("garbage", "/garbage", "")
@@ -379,9 +330,9 @@ static void bad_targets_delay_nobody(void **state)
 
 static void a_missing_type_is_no_failure(void **state)
 {
-	struct bench *b = *state;
+	struct scraper_bench *b = *state;
 	/* mutex is not served and not named; memory is. */
-	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 200ms\n"
+	scraper_bench_apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 200ms\n"
 		 "  profiling_config: {pprof_config: {memory: {path: /heap}, block: {enabled: false}, "
 		 "goroutine: {enabled: false}, " NO_CPU "}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
@@ -396,7 +347,7 @@ static void a_missing_type_is_no_failure(void **state)
 	assert_int_equal(r.health, TARGET_UNKNOWN);
 	assert_int_equal(fake_sink_find(&b->sink, "profile=\"mutex\"", NULL), 0); /* neither profile_up nor anything else */
 	/* Named, the same is one. */
-	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 200ms\n"
+	scraper_bench_apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 200ms\n"
 		 "  profiling_config: {pprof_config: {memory: {path: /heap}, block: {enabled: false}, mutex: {}, "
 		 "goroutine: {enabled: false}, " NO_CPU "}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
@@ -406,9 +357,9 @@ static void a_missing_type_is_no_failure(void **state)
 
 static void a_failed_scrape_ends_its_series(void **state)
 {
-	struct bench *b = *state;
+	struct scraper_bench *b = *state;
 	struct kept k = { 0 };
-	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 200ms\n"
+	scraper_bench_apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 200ms\n"
 		 "  profiling_config: {pprof_config: {memory: {path: /heap}, block: {enabled: false}, "
 		 "goroutine: {enabled: false}, mutex: {enabled: false}, " NO_CPU "}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
@@ -447,9 +398,9 @@ static void a_failed_scrape_ends_its_series(void **state)
 
 static void cpu_runs_back_to_back(void **state)
 {
-	struct bench *b = *state;
+	struct scraper_bench *b = *state;
 	struct kept k;
-	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 1s\n  scrape_timeout: 500ms\n"
+	scraper_bench_apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 1s\n  scrape_timeout: 500ms\n"
 		 "  profiling_config: {pprof_config: {" NONE "process_cpu: {path: /cpu}}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
 	assert_true(fake_sink_wait(&b->sink, "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{", 3, 8000));
@@ -467,9 +418,9 @@ static void cpu_runs_back_to_back(void **state)
 
 static void other_formats(void **state)
 {
-	struct bench *b = *state;
+	struct scraper_bench *b = *state;
 	struct kept k;
-	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 1s\n  scrape_timeout: 500ms\n"
+	scraper_bench_apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 1s\n  scrape_timeout: 500ms\n"
 		 "  profiling_config: {pprof_config: {" NONE "process_cpu: {path: /other/cpu}, heap: {path: /other/heap}, "
 		 "fgprof: {path: /other/folded}, wall: {path: /other/folded, delta: true, folded: {sample_type: wall, unit: nanoseconds}}}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
@@ -492,9 +443,9 @@ static void other_formats(void **state)
 /* godeltaprof: each answer is what happened since the one before. */
 static void since_the_last_request(void **state)
 {
-	struct bench *b = *state;
+	struct scraper_bench *b = *state;
 	struct kept k;
-	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 300ms\n"
+	scraper_bench_apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 300ms\n"
 		 "  profiling_config: {pprof_config: {" NONE NO_CPU "godeltaprof_memory: {path: /heap}}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
 	static const char alloc[] = "godeltaprof_memory:alloc_space:bytes:space:bytes:delta{";
@@ -526,10 +477,10 @@ static double counter(const char *name)
 /* A profile's own time counts if it lies within the request; else the end of the request does, and it is counted. */
 static void stamps(void **state)
 {
-	struct bench *b = *state;
+	struct scraper_bench *b = *state;
 	static const char *const names[] = { "right:goroutine", "hour:goroutine", "none:goroutine" };
 	double before = counter("pyrrha_target_profile_timestamps_replaced_total");
-	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 300ms\n"
+	scraper_bench_apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 300ms\n"
 		 "  profiling_config: {pprof_config: {" NONE NO_CPU "right: {path: /time/now}, hour: {path: /time/hour}, "
 		 "none: {path: /time/none}}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
@@ -551,10 +502,10 @@ static void stamps(void **state)
 /* A duration that nobody can have measured is the scrape's instead: one profile must not cover years. */
 static void durations(void **state)
 {
-	struct bench *b = *state;
+	struct scraper_bench *b = *state;
 	static const char *const names[] = { "years:cpu", "negative:cpu" };
 	double before = counter("pyrrha_target_profile_durations_replaced_total");
-	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 1s\n  scrape_timeout: 500ms\n"
+	scraper_bench_apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 1s\n  scrape_timeout: 500ms\n"
 		 "  profiling_config: {pprof_config: {" NONE NO_CPU "years: {path: /duration/years, delta: true}, "
 		 "negative: {path: /duration/negative, delta: true}}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
@@ -571,7 +522,7 @@ static void durations(void **state)
 
 static void reload_keeps_what_stays(void **state)
 {
-	struct bench *b = *state;
+	struct scraper_bench *b = *state;
 	const char *old = "scrape_configs:\n- job_name: go\n  scrape_interval: 300ms\n"
 			  "  profiling_config: {pprof_config: {" NONE NO_CPU "heap: {path: /heap}}}\n"
 			  "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n";
@@ -581,12 +532,12 @@ static void reload_keeps_what_stays(void **state)
 	char both[2048];
 	struct kept k = { 0 };
 	snprintf(both, sizeof both, "%s%s", old, more);
-	apply(b, both);
+	scraper_bench_apply(b, both);
 	assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", 2, 5000));
 	assert_int_equal(row_of(b, "two").rows, 2);
 	/* The other job leaves: its series end; the first goes on with its baseline. */
 	size_t n = fake_sink_find(&b->sink, "heap:alloc_space:bytes:space:bytes{instance=\"127.0.0.1", NULL);
-	apply(b, old);
+	scraper_bench_apply(b, old);
 	assert_int_equal(row_of(b, "two").rows, 1);
 	assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", n + 2, 5000));
 	for (int i = 0; i < 200 && !k.stale; i++) {
@@ -604,7 +555,7 @@ static void reload_keeps_what_stays(void **state)
 	memcpy(strstr(slower, "300ms"), "200ms", 5);
 	int heaps = world.heaps;
 	n = fake_sink_find(&b->sink, "heap:alloc_space", NULL);
-	apply(b, slower);
+	scraper_bench_apply(b, slower);
 	assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", n + 1, 3000));
 	fake_sink_find(&b->sink, "heap:alloc_space", &k);
 	assert_true(world.heaps > heaps);
@@ -615,9 +566,9 @@ static void reload_keeps_what_stays(void **state)
 
 static void relabelling_decides(void **state)
 {
-	struct bench *b = *state;
+	struct scraper_bench *b = *state;
 	struct kept k;
-	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 200ms\n  params: {gc: ['1'], debug: ['0', 'x y'], api_token: [hidden1]}\n"
+	scraper_bench_apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 200ms\n  params: {gc: ['1'], debug: ['0', 'x y'], api_token: [hidden1]}\n"
 		 "  profiling_config: {pprof_config: {" NONE NO_CPU "heap: {path: /heap}, other: {path: /other}}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT', 'gone.example:80'], labels: {team: a-b}}]\n"
 		 "  relabel_configs:\n"
@@ -642,8 +593,8 @@ static void relabelling_decides(void **state)
 
 static void limits_are_said(void **state)
 {
-	struct bench *b = *state;
-	apply(b, "scrape_configs:\n"
+	struct scraper_bench *b = *state;
+	scraper_bench_apply(b, "scrape_configs:\n"
 		 "- job_name: many\n  scrape_interval: 200ms\n  target_limit: 1\n"
 		 "  profiling_config: {pprof_config: {" NONE NO_CPU "heap: {path: /a}}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT', 'localhost:PORT']}]\n"
@@ -661,8 +612,8 @@ static void limits_are_said(void **state)
 /* The heap has several sample types: the second is one series too many. */
 static void new_series_are_limited(void **state)
 {
-	struct bench *b = *state;
-	apply(b, "scrape_configs:\n- job_name: new\n  scrape_interval: 200ms\n  series_limit: 1\n"
+	struct scraper_bench *b = *state;
+	scraper_bench_apply(b, "scrape_configs:\n- job_name: new\n  scrape_interval: 200ms\n  series_limit: 1\n"
 		 "  profiling_config: {pprof_config: {" NONE NO_CPU "heap: {path: /heap}}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
 	wait_error(b, "/heap", "more than 1 new series within an hour, series_limit is 1");
@@ -670,9 +621,9 @@ static void new_series_are_limited(void **state)
 
 static void a_full_storage_fails_visibly(void **state)
 {
-	struct bench *b = *state;
+	struct scraper_bench *b = *state;
 	b->sink.fail = ERR_LIMIT;
-	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 200ms\n"
+	scraper_bench_apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 200ms\n"
 		 "  profiling_config: {pprof_config: {" NONE NO_CPU "heap: {path: /heap}}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
 	wait_error(b, "/heap", "not stored: the sink was told to fail");
@@ -685,10 +636,10 @@ static void a_full_storage_fails_visibly(void **state)
 /* Storage that is slow: scrapes go on, what does not fit is dropped, counted, and the target is down. */
 static void what_is_dropped_is_counted(void **state)
 {
-	struct bench *b = *state;
+	struct scraper_bench *b = *state;
 	double before = counter("pyrrha_target_scrapes_dropped_total");
 	b->sink.slow_ms = 700;
-	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 100ms\n"
+	scraper_bench_apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 100ms\n"
 		 "  profiling_config: {pprof_config: {" NONE NO_CPU "heap: {path: /heap}}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
 	int64_t end = clock_mono_ms() + 20000;
@@ -737,13 +688,13 @@ static void wait_ends(struct fake_sink *f, const char *what, size_t series, int6
 /* 500 targets of 5 types that one reload removes: dead ones, some of them asked at that moment. */
 static void removed_targets_leave_no_ghosts(void **state)
 {
-	struct bench *b = *state;
+	struct scraper_bench *b = *state;
 	struct buf yaml = { 0 };
 	buf_puts(&yaml, "scrape_configs:\n- job_name: go\n  scrape_interval: 3s\n  profiling_config: {pprof_config: {process_cpu: {path: "
 			"/hang, seconds: 1}}}\n  static_configs:\n");
 	for (int i = 0; i < 500; i++)
 		buf_printf(&yaml, "  - {targets: ['127.0.0.1:%s'], labels: {n: '%d'}}\n", i % 25 ? "1" : "PORT", i);
-	apply(b, yaml.ptr);
+	scraper_bench_apply(b, yaml.ptr);
 	buf_free(&yaml);
 	size_t n = 0, ended;
 	for (int i = 0; i < 600 && n < 2400; i++) {
@@ -752,7 +703,7 @@ static void removed_targets_leave_no_ghosts(void **state)
 	}
 	assert_true(n >= 2400);
 	b->sink.slow_ms = 2; /* the ends come faster than they are taken */
-	apply(b, "scrape_configs: []\n");
+	scraper_bench_apply(b, "scrape_configs: []\n");
 	wait_ends(&b->sink, "up{", 480, 30000);
 	wait_ends(&b->sink, "profile_up{", 2400, 30000);
 	wait_ends(&b->sink, "scrape_duration_seconds{", 2400, 1000);
@@ -763,8 +714,8 @@ static void removed_targets_leave_no_ghosts(void **state)
 /* Storage that cannot write, at once or later: targets are down, and say why; what ends is told again. */
 static void what_was_not_stored_is_told(void **state)
 {
-	struct bench *b = *state;
-	apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 200ms\n"
+	struct scraper_bench *b = *state;
+	scraper_bench_apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 200ms\n"
 		 "  profiling_config: {pprof_config: {" NONE NO_CPU "heap: {path: /heap}}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
 	assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", 2, 5000));
@@ -785,14 +736,14 @@ static void what_was_not_stored_is_told(void **state)
 	/* The target leaves while nothing is taken, then while all is lost: it ends when storage is back. */
 	for (int i = 0; i < 2; i++) {
 		*(i ? &b->sink.lose : &b->sink.refuse) = ERR_IO;
-		apply(b, "scrape_configs: []\n");
+		scraper_bench_apply(b, "scrape_configs: []\n");
 		clock_sleep_ms(1500);
 		b->sink.lose = b->sink.refuse = 0;
 		wait_ends(&b->sink, "up{", 1, 5000);
 		wait_ends(&b->sink, "profile_up{", 1, 5000);
 		wait_ends(&b->sink, "heap:inuse_space", 1, 5000);
 		size_t n = fake_sink_find(&b->sink, "heap:inuse_space", NULL);
-		apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 200ms\n"
+		scraper_bench_apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 200ms\n"
 			 "  profiling_config: {pprof_config: {" NONE NO_CPU "heap: {path: /heap}}}\n"
 			 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
 		assert_true(fake_sink_wait(&b->sink, "heap:inuse_space", n + 2, 5000));

@@ -407,3 +407,61 @@ void make_profile(struct buf *out, const char *types, const char *period, const 
 	}
 	profile_release(&p);
 }
+
+/* ---- a bench ---- */
+
+static void need(bool good, const char *what, const char *why)
+{
+	if (good)
+		return;
+	fprintf(stderr, "%s: %s\n", what, why);
+	abort();
+}
+
+void scraper_bench_init(struct scraper_bench *b, void (*handle)(int fd, const char *request, void *arg), void *arg,
+			const struct scraper_options *o)
+{
+	struct err e = { 0 };
+	fake_sink_init(&b->sink);
+	b->stub = stub_new(handle, arg);
+	need(scraper_new(&b->scraper, &b->sink.sink, o, &e) == 0, "scraper_new", e.msg);
+}
+
+void scraper_bench_release(struct scraper_bench *b)
+{
+	int64_t from = clock_mono_ms();
+	scraper_free(b->scraper);
+	need(clock_mono_ms() - from < 3000, "scraper_free", "took more than 3 s");
+	stub_free(b->stub);
+	fake_sink_free(&b->sink);
+}
+
+static void print_warning(void *arg, const char *text)
+{
+	fprintf(stderr, "%s\n", text);
+}
+
+struct scraper_config *scraper_bench_parse(struct scraper_bench *b, const char *yaml)
+{
+	struct buf text = { 0 };
+	struct config_tree *t = NULL;
+	struct scraper_config *c = NULL;
+	struct err e = { 0 };
+	for (const char *at; (at = strstr(yaml, "PORT")); yaml = at + 4) {
+		buf_put(&text, yaml, (size_t)(at - yaml));
+		buf_printf(&text, "%d", stub_port(b->stub));
+	}
+	buf_puts(&text, yaml);
+	need(config_parse(&t, buf_view(&text), "test.yml", &e) == 0 && scraper_config_parse(&c, t, print_warning, NULL, &e) == 0, yaml, e.msg);
+	config_free(t);
+	buf_free(&text);
+	return c;
+}
+
+void scraper_bench_apply(struct scraper_bench *b, const char *yaml)
+{
+	struct err e = { 0 };
+	struct scraper_config *c = scraper_bench_parse(b, yaml);
+	need(scraper_apply(b->scraper, c, &e) == 0, yaml, e.msg);
+	scraper_config_unref(c);
+}

@@ -66,6 +66,24 @@ size_t stub_requests(struct stub *s);
 void stub_answer(int fd, int status, const char *extra_headers, const void *body, size_t n);
 void stub_write(int fd, const void *p, size_t n);
 
+/* A scraper, the target that it asks, and the sink that takes what it got. */
+struct scraper_bench {
+	struct fake_sink sink;
+	struct stub *stub;
+	struct scraper *scraper;
+};
+
+struct scraper_options;
+void scraper_bench_init(struct scraper_bench *b, void (*handle)(int fd, const char *request, void *arg), void *arg,
+			const struct scraper_options *o);
+/* Fails if the scraper does not end within 3 s, whatever it is waiting for. */
+void scraper_bench_release(struct scraper_bench *b);
+struct scraper_config;
+/* A configuration, with the stub's port for each PORT. */
+struct scraper_config *scraper_bench_parse(struct scraper_bench *b, const char *yaml);
+/* The same, and has the scraper work by it. */
+void scraper_bench_apply(struct scraper_bench *b, const char *yaml);
+
 /* A profile of n stacks, each one function deep, named f0, f1 ...; values[i * n_types + t]. types: "alloc_space/bytes
  * inuse_space/bytes". period: "space/bytes". Encoded and gzipped into out. */
 void make_profile(struct buf *out, const char *types, const char *period, const int64_t *values, size_t n,

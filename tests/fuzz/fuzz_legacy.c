@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes into the readers of legacy profiles (words and text). What is accepted is consistent and survives encoding; what is
  * refused says why and leaves nothing. */
-#include "pprof/pprof.h"
-#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/fuzz_profile.h"
 
 const char fuzz_target[] = "legacy";
-
-static const struct pprof_limits limits = {
-	.max_compressed = 1 << 16, .max_bytes = 1 << 20, .max_samples = 5000, .max_depth = 500, .max_labels = 20,
-	.max_sample_types = 8, .max_strings = 5000, .max_locations = 5000,
-};
 
 static void round_trip(const struct profile *p)
 {
@@ -26,14 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	struct profile p CLEANUP(profile_release);
 	struct err e = { 0 };
-	profile_init(&p, (size_t)64 << 20);
-	int rc = pprof_decode(data, n, &limits, &p, &e);
-	if (rc) {
-		REQUIRE(e.code == (enum err_code)-rc && e.msg[0] && (e.code == ERR_BAD_DATA || e.code == ERR_LIMIT), "%d", rc);
-		REQUIRE(!p.n_samples && !p.arena.used, "%u samples are left", p.n_samples);
+	if (!fuzz_profile_read(&p, data, n))
 		return 0;
-	}
-	REQUIRE(profile_check(&p, &e) == 0, "%s", e.msg);
 	round_trip(&p);
 	REQUIRE(pprof_drop_frames(&p, &e) == 0 || e.msg[0], "an error without words");
 	return 0;

@@ -6,17 +6,11 @@
 #include "model/stackvec.h"
 #include "model/symbols.h"
 #include "pprof/oracle.h"
-#include "pprof/pprof.h"
-#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/fuzz_profile.h"
 
 const char fuzz_target[] = "pprof";
 
 enum { ORACLE_MAX = 4096 }; /* bytes: it is quadratic */
-
-static const struct pprof_limits limits = {
-	.max_compressed = 1 << 16, .max_bytes = 1 << 20, .max_samples = 5000, .max_depth = 500, .max_labels = 20,
-	.max_sample_types = 8, .max_strings = 5000, .max_locations = 5000,
-};
 
 /* protobuf-c merges a period type that comes twice, google/pprof and we take the last. */
 static bool period_type_twice(const uint8_t *data, size_t n)
@@ -108,14 +102,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	struct profile p CLEANUP(profile_release);
 	struct err e = { 0 };
-	profile_init(&p, (size_t)64 << 20);
-	int rc = pprof_decode(data, n, &limits, &p, &e);
-	if (rc) {
-		REQUIRE(e.code == (enum err_code)-rc && e.msg[0] && (e.code == ERR_BAD_DATA || e.code == ERR_LIMIT), "%d", rc);
-		REQUIRE(!p.n_samples && !p.arena.used, "%u samples are left", p.n_samples);
+	if (!fuzz_profile_read(&p, data, n))
 		return 0;
-	}
-	REQUIRE(profile_check(&p, &e) == 0, "%s", e.msg);
 	if (!pprof_is_gzip(data, n) && n <= ORACLE_MAX)
 		compare_with_oracle(data, n, &p);
 	round_trip(&p);

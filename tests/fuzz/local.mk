@@ -19,9 +19,9 @@ TESTS += $(FUZZERS)
 endif
 
 # $(FUZZ_LIBS) is libFuzzer with its main, or nothing.
-fuzz_pprof_SOURCES = tests/fuzz/fuzz_pprof.c lib/pprof/oracle.c lib/pprof/oracle.h $(FUZZ_MAIN)
+fuzz_pprof_SOURCES = tests/fuzz/fuzz_pprof.c tests/fuzz/fuzz_profile.h lib/pprof/oracle.c lib/pprof/oracle.h $(FUZZ_MAIN)
 fuzz_pprof_LDADD = $(PPROF_LIBS) $(FUZZ_LIBS)
-fuzz_legacy_SOURCES = tests/fuzz/fuzz_legacy.c $(FUZZ_MAIN)
+fuzz_legacy_SOURCES = tests/fuzz/fuzz_legacy.c tests/fuzz/fuzz_profile.h $(FUZZ_MAIN)
 fuzz_legacy_LDADD = $(PPROF_LIBS) $(FUZZ_LIBS)
 fuzz_folded_SOURCES = tests/fuzz/fuzz_folded.c $(FUZZ_MAIN)
 fuzz_folded_LDADD = $(PPROF_LIBS) $(FUZZ_LIBS)
