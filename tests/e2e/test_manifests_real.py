@@ -198,7 +198,7 @@ def make_pod(kube, d, name, node, port):
 class InPod(Process):
     """A program as in a pod of the API server: arguments of its container, files of its volumes, the account's token where pods have it."""
 
-    def __init__(self, env, kube, d, program, token, secret, port, more=(), env_more=()):
+    def __init__(self, env, kube, d, program, token, secret, port, env_more=()):
         c, self.port, self.url = container(d), port, f"http://127.0.0.1:{port}"
         spec = d["spec"]["template"]["spec"]
         self.moved = {}  # a path of the manifest -> one of this test
@@ -223,7 +223,7 @@ class InPod(Process):
         script = f'mount -t tmpfs none /run && mkdir -p {into} && mount --bind "$0" {into} && exec "$@"'
         args = [self.here(a).replace("$(NODE_NAME)", "node-1") for a in c["args"]]
         address = ["env", "KUBERNETES_SERVICE_HOST=127.0.0.1", f"KUBERNETES_SERVICE_PORT={kube.port}", *env_more]
-        super().__init__(env, program, ["unshare", "-m", "--propagation", "private", "sh", "-c", script, account, *address, env.program(program), *args, *more])
+        super().__init__(env, program, ["unshare", "-m", "--propagation", "private", "sh", "-c", script, account, *address, env.program(program), *args])
 
     @staticmethod
     def file(folder, name, text):
@@ -264,7 +264,7 @@ def test_run_with_their_rights(env):
     group.start("in-pod", [env.echoserver(), "-listen", "127.0.0.1:0", "-load", "4"])
 
     agent = InPod(env, kube, daemon, "pyrrha-agent", accounts["pyrrha-agent"], secrets["pyrrha-agent"], ports[1],
-                  more=["--names-wait=1m"], env_more=["TMPDIR=" + env.dir])
+                  env_more=["TMPDIR=" + env.dir])
     server = InPod(env, kube, stateful, "pyrrha", accounts["pyrrha"], secrets["pyrrha"], ports[0])
     for program in (agent, server):
         def ready(program=program):
