@@ -11,12 +11,12 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/map.h"
 #include "base/num.h"
 #include "bench/measure.h"
 #include "pprof/pprof.h"
 #include "promql-like/promql.h"
-#include "tsdb/files.h"
 #include "tsdb/tsdb.h"
 
 #define SERVICES 4

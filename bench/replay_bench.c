@@ -22,12 +22,12 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/map.h"
 #include "base/num.h"
 #include "base/vec.h"
 #include "bench/measure.h"
 #include "pprof/pprof.h"
-#include "tsdb/files.h"
 #include "tsdb/tsdb.h"
 
 #define T0 INT64_C(1700006400000)

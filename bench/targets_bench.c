@@ -12,10 +12,10 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/num.h"
 #include "bench/fleet.h"
 #include "bench/measure.h"
-#include "tsdb/files.h"
 
 #define STEP_MS 15000
 #define POOL 20000

@@ -17,10 +17,10 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/num.h"
 #include "bench/measure.h"
 #include "bench/tsdb_ask.h"
-#include "tsdb/files.h"
 #include "tsdb/part.h"
 
 #define MINUTE INT64_C(60000)

@@ -5,8 +5,8 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/files.h"
 #include "tsdb/db.h"
-#include "tsdb/files.h"
 #include "tsdb/part.h"
 
 static struct tsdb *db_of(struct storage_admin *a)

@@ -92,6 +92,19 @@ static bool apply_samples(struct tsdb *db, struct version **v, struct partition 
 	return ok && !c->bad;
 }
 
+static void keep_for_tap(struct tsdb *db, const struct partition *p, const struct record_float *f)
+{
+	if (db->o.tap && atomic_load_explicit(&db->o.tap->wanted, memory_order_relaxed))
+		vec_push(&db->tapped, (struct sink_float){ p->index.series.v[f->series]->labels, f->t_ms, value_from_bits(f->bits) });
+}
+
+void tsdb_tap(struct tsdb *db, uint64_t number)
+{
+	if (db->o.tap)
+		db->o.tap->take(db->o.tap, number, db->tapped.v, db->tapped.n);
+	db->tapped.n = 0;
+}
+
 static bool apply_floats(struct tsdb *db, struct version **v, struct partition *p, struct cursor *c, uint64_t number,
 			 uint64_t seq)
 {
@@ -106,8 +119,10 @@ static bool apply_floats(struct tsdb *db, struct version **v, struct partition *
 			atomic_fetch_add(&db->lost_records, 1);
 			continue;
 		}
-		if (tsdb_is_sealed(*v, p, window_of(f.t_ms), number))
+		if (tsdb_is_sealed(*v, p, window_of(f.t_ms), number)) {
+			keep_for_tap(db, p, &f); /* of a replay: it was sealed before the tap had it */
 			continue;
+		}
 		if (tsdb_has_stamp(*v, p, f.series, f.t_ms)) {
 			metric_inc(&tsdb_metrics[TM_DUPLICATES]);
 			continue;
@@ -116,6 +131,7 @@ static bool apply_floats(struct tsdb *db, struct version **v, struct partition *
 		pthread_rwlock_wrlock(&w->lock);
 		window_add_float(w, &f, number, seq);
 		pthread_rwlock_unlock(&w->lock);
+		keep_for_tap(db, p, &f);
 		saw(db, p->index.series.v[f.series], f.t_ms);
 	}
 	return ok && !c->bad;
@@ -237,7 +253,9 @@ static void apply_group(struct tsdb *db, struct group *g)
 	db->applied = hlog_last(db->log);
 	tsdb_count_head(db, v);
 	tsdb_publish(db, v, seq);
+	uint64_t last = db->applied;
 	pthread_mutex_unlock(&db->apply_lock);
+	tsdb_tap(db, last); /* the requests still hold the partitions */
 }
 
 static void count_group(struct tsdb *db, const struct group *g)

@@ -170,6 +170,7 @@ struct tsdb {
 	pthread_mutex_t seal_lock;        /* one seal or retention at a time; before apply_lock */
 	uint64_t submitted, finished;     /* requests */
 	atomic_bool stopping;
+	VEC(struct sink_float) tapped;    /* floats of the commit, or record, that is applied: for o.tap; labels borrowed of partitions */
 	uint64_t applied;                 /* number of the last record in memory; under apply_lock */
 	atomic_ullong head_bytes;         /* of the windows, as of the last commit or seal */
 	atomic_ullong sealing_bytes;      /* what the part that is being written takes beside that */
@@ -264,6 +265,8 @@ void tsdb_hurry(struct tsdb *db, bool begin);
  * payload makes no sense. Shared by commit and replay. Under apply_lock. */
 bool tsdb_apply(struct tsdb *db, struct version **v, struct partition *p, enum record_kind kind, struct view payload,
 		uint64_t number, uint64_t seq);
+/* Hands the floats of what was just applied, all records up to `number`, to the tap. Their partitions are entered. */
+void tsdb_tap(struct tsdb *db, uint64_t number);
 int tsdb_replay(struct tsdb *db, struct err *e);
 /* Whether a series has a row or point with this stamp already. Under dict_lock. */
 bool tsdb_has_stamp(const struct version *v, const struct partition *p, uint32_t series, int64_t t_ms);

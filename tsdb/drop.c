@@ -28,10 +28,10 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "tsdb/delete.h"
-#include "tsdb/files.h"
 #include "tsdb/join.h"
 #include "tsdb/names.h"
 

@@ -7,10 +7,10 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "tsdb/db.h"
-#include "tsdb/files.h"
 
 #define MAX_DAYS 100000 /* lines that are read */
 

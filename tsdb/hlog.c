@@ -11,10 +11,10 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/vec.h"
-#include "tsdb/files.h"
 #include "tsdb/list.h"
 #include "tsdb/notes.h"
 #include "tsdb/record.h"

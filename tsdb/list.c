@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
-#include "tsdb/files.h"
+#include "base/files.h"
 #include "tsdb/wal.h"
 
 #define MAX_BYTES ((size_t)256 << 20) /* of a list that is looked at; they are begun anew after 4 MiB */

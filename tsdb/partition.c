@@ -6,9 +6,9 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "tsdb/delete.h"
-#include "tsdb/files.h"
 #include "tsdb/masks.h"
 #include "tsdb/names.h"
 #include "tsdb/part.h"

@@ -10,8 +10,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/log.h"
-#include "tsdb/files.h"
 #include "tsdb/list.h"
 #include "tsdb/salvage.h"
 

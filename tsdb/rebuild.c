@@ -12,8 +12,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/log.h"
-#include "tsdb/files.h"
 #include "tsdb/part.h"
 #include "tsdb/rocks.h"
 

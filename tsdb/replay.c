@@ -12,6 +12,7 @@ struct replay {
 	struct tsdb *db;
 	struct version *v;
 	struct hlog_loss loss; /* so far */
+	uint64_t tap_has;      /* up to this number the tap has everything */
 };
 
 static bool lost_any(const struct replay *r)
@@ -99,6 +100,9 @@ static bool replay_record(void *arg, uint64_t number, struct view bytes)
 		ok = replay_symbols(r, p, number, rec.payload);
 	else
 		ok = tsdb_apply(r->db, &r->v, p, rec.kind, rec.payload, number, REPLAY_SEQ);
+	if (number > r->tap_has)
+		tsdb_tap(r->db, number);
+	r->db->tapped.n = 0;
 	partition_leave(p);
 	return ok;
 }
@@ -134,14 +138,19 @@ static uint64_t last_sealed(const struct version *v)
 
 int tsdb_replay(struct tsdb *db, struct err *e)
 {
-	struct replay r = { .db = db, .v = tsdb_version(db, NULL) };
-	int rc = hlog_replay(db->log, replay_record, &r, &r.loss, e);
-	hlog_number_above(db->log, MAX(last_sealed(r.v), dropped_last(&db->dropped)));
+	struct replay r = { .db = db, .v = tsdb_version(db, NULL), .tap_has = UINT64_MAX };
+	uint64_t tap_last = 0;
+	int rc = db->o.tap ? db->o.tap->open(db->o.tap, &r.tap_has, &tap_last, e) : 0;
+	if (!rc)
+		rc = hlog_replay(db->log, replay_record, &r, &r.loss, e);
+	hlog_number_above(db->log, MAX(MAX(last_sealed(r.v), dropped_last(&db->dropped)), tap_last));
 	restore_last_stamps(db);
 	db->applied = hlog_last(db->log);
 	tsdb_count_head(db, r.v);
 	tsdb_publish(db, r.v, REPLAY_SEQ);
 	atomic_fetch_add(&db->lost_records, r.loss.holes + r.loss.bad);
 	report(db, &r.loss);
+	if (db->o.tap && !rc)
+		db->o.tap->ready(db->o.tap, hlog_last(db->log));
 	return rc;
 }

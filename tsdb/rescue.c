@@ -23,9 +23,9 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/vec.h"
-#include "tsdb/files.h"
 #include "tsdb/table.h"
 #include "tsdb/wal.h"
 

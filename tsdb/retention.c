@@ -7,9 +7,9 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/num.h"
-#include "tsdb/files.h"
 #include "tsdb/keep.h"
 
 static uint64_t bytes_of(const struct pstate *s)

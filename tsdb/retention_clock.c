@@ -9,10 +9,10 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "tsdb/db.h"
-#include "tsdb/files.h"
 #include "tsdb/part.h"
 
 #define WAIT_MS HOUR_MS

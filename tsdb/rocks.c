@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "tsdb/files.h"
+#include "base/files.h"
 
 #define INFO_LOG_FATAL 4
 #define CHECKSUM_XXH3 4

@@ -117,7 +117,7 @@ static uint64_t needed_from(struct tsdb *db)
 			from = MIN(from, v->p[i]->windows[k]->first_record);
 	}
 	version_unref(v);
-	return from;
+	return db->o.tap ? MIN(from, db->o.tap->durable(db->o.tap) + 1) : from;
 }
 
 void tsdb_trim_log(struct tsdb *db)

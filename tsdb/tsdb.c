@@ -20,11 +20,11 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "tsdb/db.h"
 #include "tsdb/evict.h"
-#include "tsdb/files.h"
 #include "tsdb/join.h"
 #include "tsdb/space.h"
 #include "tsdb/keep.h"
@@ -213,6 +213,7 @@ static void db_free(struct tsdb *db)
 	for (size_t i = 0; i < db->partitions.n; i++)
 		partition_unref(db->partitions.v[i]);
 	vec_free(&db->partitions);
+	vec_free(&db->tapped);
 	joins_free(db->joins);
 	spaces_free(db->spaces);
 	if (db->queue)

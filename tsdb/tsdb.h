@@ -11,6 +11,7 @@
 #include "model/admin.h"
 #include "model/sink.h"
 #include "model/source.h"
+#include "model/tap.h"
 
 struct tsdb;
 
@@ -41,6 +42,7 @@ struct tsdb_options {
 	/* Labels that make a service, separated by commas: its series also get one sum a minute (aggregate.h). NULL =
 	 * TSDB_SERVICE_LABELS, "" = none. What is sealed already stays as it is. */
 	const char *service_labels;
+	struct tap *tap;             /* borrowed: who is handed every float that became durable; NULL = nobody */
 	bool keep_aggregates;        /* tests: however little they save */
 	bool read_only;              /* nothing is written, nothing can be appended; several may look at a time */
 	bool no_sealing;             /* tests: windows stay in the head */
