@@ -27,12 +27,14 @@ struct configuration {
 	struct promql_engine *engine; /* borrowed; NULL before configuration_apply_to_engine */
 	struct rules *evaluator; /* borrowed; NULL before configuration_apply_to_rules */
 	struct notifier *notifier; /* borrowed; NULL before configuration_apply_to_notifier */
+	struct remote_write *writer; /* borrowed; NULL before configuration_apply_to_remote_write */
 	pthread_mutex_t lock;   /* guards what follows */
 	struct scraper_config *scrapes;
 	struct storage_config *storage; /* this one by reload */
 	struct query_config *queries;   /* and this */
 	struct rules_config *rules;     /* and this */
 	struct notifier_config *alerting; /* and this */
+	struct remote_write_config *remote; /* and this */
 	char *text;
 	bool empty;
 	struct web_reload_state state;
@@ -57,6 +59,7 @@ struct reading {
 	struct query_config *queries;
 	struct rules_config *rules;
 	struct notifier_config *alerting;
+	struct remote_write_config *remote;
 	char *text;
 	bool empty;
 };
@@ -69,6 +72,7 @@ static void reading_free(struct reading *r)
 	query_config_free(r->queries);
 	rules_config_unref(r->rules);
 	notifier_config_unref(r->alerting);
+	remote_write_config_unref(r->remote);
 	free(r->text);
 	*r = (struct reading){ 0 };
 }
@@ -140,6 +144,8 @@ static int read_file(struct reading *ret, const char *path, struct config_how ho
 		rc = rules_config_parse(&ret->rules, t, &as_rules, e);
 	if (!rc)
 		rc = notifier_config_parse(&ret->alerting, t, warn, warn_arg, e);
+	if (!rc)
+		rc = remote_write_config_parse(&ret->remote, t, warn, warn_arg, e);
 	if (!rc) {
 		struct buf text = { 0 };
 		config_redact(t, &text);
@@ -180,12 +186,14 @@ static void take(struct configuration *c, struct reading *r)
 	query_config_free(c->queries);
 	rules_config_unref(c->rules);
 	notifier_config_unref(c->alerting);
+	remote_write_config_unref(c->remote);
 	free(c->text);
 	c->scrapes = TAKE_PTR(r->scrapes);
 	c->storage = TAKE_PTR(r->storage);
 	c->queries = TAKE_PTR(r->queries);
 	c->rules = TAKE_PTR(r->rules);
 	c->alerting = TAKE_PTR(r->alerting);
+	c->remote = TAKE_PTR(r->remote);
 	c->text = TAKE_PTR(r->text);
 	c->empty = r->empty;
 	pthread_mutex_unlock(&c->lock);
@@ -223,6 +231,7 @@ void configuration_free(struct configuration *c)
 	query_config_free(c->queries);
 	rules_config_unref(c->rules);
 	notifier_config_unref(c->alerting);
+	remote_write_config_unref(c->remote);
 	pthread_mutex_destroy(&c->reload);
 	pthread_mutex_destroy(&c->lock);
 	free(c->text);
@@ -277,6 +286,15 @@ int configuration_apply_to_notifier(struct configuration *c, struct notifier *n,
 	return rc;
 }
 
+int configuration_apply_to_remote_write(struct configuration *c, struct remote_write *w, struct err *e)
+{
+	pthread_mutex_lock(&c->reload);
+	c->writer = w;
+	int rc = remote_write_apply(w, c->remote, e);
+	pthread_mutex_unlock(&c->reload);
+	return rc;
+}
+
 int configuration_apply_to_rules(struct configuration *c, struct rules *r, struct err *e)
 {
 	pthread_mutex_lock(&c->reload);
@@ -293,6 +311,7 @@ void configuration_leave_rules(struct configuration *c)
 	pthread_mutex_lock(&c->reload);
 	c->evaluator = NULL;
 	c->notifier = NULL;
+	c->writer = NULL;
 	pthread_mutex_unlock(&c->reload);
 }
 
@@ -325,6 +344,8 @@ static int reload(struct configuration *c, struct err *e)
 		query_config_apply(r.queries, c->engine);
 	if (!rc && c->notifier)
 		rc = notifier_apply(c->notifier, r.alerting, e);
+	if (!rc && c->writer)
+		rc = remote_write_apply(c->writer, r.remote, e);
 	if (!rc && c->evaluator)
 		rc = rules_apply(c->evaluator, r.rules, e);
 	if (!rc)
@@ -406,6 +427,7 @@ int configuration_check(const char *path, bool expand_env, bool syntax_only, str
 		query_config_check(r.queries, out);
 		rules_config_check(r.rules, out);
 		notifier_config_check(r.alerting, out);
+		remote_write_config_check(r.remote, out);
 	}
 	reading_free(&r);
 	return rc;

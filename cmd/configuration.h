@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "remote/remote_write.h"
 #include "rules/notifier.h"
 #include "rules/rules.h"
 #include "scraper/scraper.h"
@@ -33,9 +34,11 @@ int configuration_apply_to_storage(struct configuration *c, struct tsdb *db, con
 void configuration_apply_to_engine(struct configuration *c, struct promql_engine *g);
 /* And whom it says alerts are told to. Before the rules. */
 int configuration_apply_to_notifier(struct configuration *c, struct notifier *n, struct err *e);
+/* And whom it says floats are sent to. Before the storage is opened, and w is to outlive its reloads. */
+int configuration_apply_to_remote_write(struct configuration *c, struct remote_write *w, struct err *e);
 /* And the rules, from now on. */
 int configuration_apply_to_rules(struct configuration *c, struct rules *r, struct err *e);
-/* No more of it, nor of the notifier. Before rules_free. */
+/* No more of it, nor of the notifier and of remote_write. Before rules_free. */
 void configuration_leave_rules(struct configuration *c);
 /* All of the new file, or, if anything is wrong with it, all of the old one. Thread-safe. */
 int configuration_reload(struct configuration *c, struct err *e);

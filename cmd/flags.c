@@ -18,7 +18,7 @@ static struct flags set = {
 	.external_url = "", .route_prefix = "", .cors_origin = "", .replica_text = "", .replicas = 1,
 	.retention_ms = INT64_C(15) * 86400000, .query_timeout_ms = 120000, .slow_query_ms = 10000, .lookback_ms = 300000, .commit_interval_ms = 20, .max_concurrency = 20, .max_waiting = 100,
 	.outage_tolerance_ms = 3600000, .grace_ms = 600000, .resend_ms = 60000, .max_evals = 4, .notification_capacity = 10000, .notification_batch = 256, .notification_drain = true,
-	.head_bytes = 256 << 20, .cache_bytes = 256 << 20, .dictionary_bytes = 256 << 20, .queue_bytes = 64 << 20, .scrape_bytes = 512 << 20, .discovery_ms = 5000, .answer_bytes = 256 << 20, .partition_series = 1000000, .label_sets = 10000,
+	.head_bytes = 256 << 20, .cache_bytes = 256 << 20, .dictionary_bytes = 256 << 20, .queue_bytes = 64 << 20, .remote_bytes = 1 << 30, .scrape_bytes = 512 << 20, .discovery_ms = 5000, .answer_bytes = 256 << 20, .partition_series = 1000000, .label_sets = 10000,
 	.target_functions = 200000, .target_locations = 500000, .target_stacks = 1000000,
 	.max_samples = 50000000, .max_bytes = UINT64_C(2) << 30, .max_total_bytes = UINT64_C(4) << 30, .max_series = 100000, .max_functions = 1000000, .max_connections = 512, .read_timeout_ms = 300000,
 };
@@ -155,6 +155,9 @@ static struct opt table[] = {
 	{ "alertmanager.drain-notification-queue-on-shutdown", OPT_BOOL, &set.notification_drain, NULL,
 	  "At the end, send what waits for Alertmanagers; it may take 3s." },
 
+	{ "remote-write.queue-size", OPT_SIZE, &set.remote_bytes, "<size>",
+	  "What waits on disk for each receiver of remote_write, in --storage.path. When it is more, the oldest samples are dropped and counted." },
+
 	{ "log.level", OPT_STRING, &set.log_level, "<level>", "Least level that is logged: debug, info, warn or error.",
 	  "log-level" },
 	{ "log.format", OPT_STRING, &set.log_format, "<format>", "logfmt or json.", "log-format" },
@@ -272,6 +275,8 @@ static int check_values(struct err *e)
 		return err_set(e, ERR_BAD_DATA, "--alertmanager.notification-queue-capacity must be from 1 to 1000000");
 	if (set.notification_batch < 1 || set.notification_batch > set.notification_capacity)
 		return err_set(e, ERR_BAD_DATA, "--alertmanager.notification-batch-size must be at least 1, and at most the queue's capacity");
+	if (set.remote_bytes < 1 << 20)
+		return err_set(e, ERR_BAD_DATA, "--remote-write.queue-size must be at least 1MiB");
 	if (set.lookback_ms < 1)
 		return err_set(e, ERR_BAD_DATA, "--query.lookback-delta must be longer than nothing");
 	int rc = read_features(e);

@@ -20,6 +20,7 @@
 #include "discovery/discovery.h"
 #include "httpd/web_config.h"
 #include "promql-like/promql.h"
+#include "remote/remote_write.h"
 #include "rules/notifier.h"
 #include "rules/rules.h"
 #include "scraper/scraper.h"
@@ -38,6 +39,7 @@ struct server {
 	struct promql_engine *engine;
 	struct scraper *scraper;
 	struct notifier *notifier;
+	struct remote_write *remote;
 	struct rules *rules;
 	char retention[DURATION_LEN + 32];
 };
@@ -114,6 +116,16 @@ static int start_web(struct server *s, struct err *e)
 	return rc;
 }
 
+/* It is at work as soon as the storage has read its log. */
+static int make_remote_write(struct server *s, struct err *e)
+{
+	char *dir AUTOFREE = xasprintf("%s/remote", s->f.storage_path);
+	struct remote_write_options o = { .dir = dir, .user_agent = "pyrrha/" PACKAGE_VERSION, .queue_bytes = s->f.remote_bytes };
+	remote_write_register_metrics();
+	remote_write_new(&s->remote, &o);
+	return configuration_apply_to_remote_write(s->config, s->remote, e);
+}
+
 static int open_storage(struct server *s, struct err *e)
 {
 	struct tsdb_options o = {
@@ -125,6 +137,7 @@ static int open_storage(struct server *s, struct err *e)
 		.max_target_functions = (uint32_t)s->f.target_functions, .max_target_locations = (uint32_t)s->f.target_locations,
 		.max_target_stacks = (uint32_t)s->f.target_stacks,
 		.max_series = (uint32_t)s->f.partition_series, .max_label_sets = (uint32_t)s->f.label_sets,
+		.tap = remote_write_tap(s->remote),
 	};
 	int64_t begin = clock_mono_ms();
 	int rc = tsdb_open(&s->db, &o, e);
@@ -199,6 +212,8 @@ static int start(struct server *s, struct err *e)
 	if (!rc)
 		rc = start_web(s, e);
 	if (!rc)
+		rc = make_remote_write(s, e);
+	if (!rc)
 		rc = open_storage(s, e);
 	if (rc)
 		return rc;
@@ -257,6 +272,7 @@ static void stop_intake(struct server *s)
 		scraper_stop(s->scraper);
 	rules_stop(s->rules);
 	notifier_close(s->notifier); /* it sends what is left beside what follows */
+	remote_write_close(s->remote);
 	if (s->db)
 		tsdb_flush(s->db);
 	if (beside)
@@ -284,6 +300,7 @@ static int stop(struct server *s)
 	int rc = tsdb_close(s->db, &e);
 	if (rc)
 		LOG_ERROR("msg", "closing the storage failed", "err", e.msg);
+	remote_write_free(s->remote); /* it has all that the storage has */
 	notifier_free(s->notifier); /* last: Alertmanagers have had as long as all this took */
 	configuration_free(s->config);
 	alarm(0);

@@ -32,7 +32,7 @@ static const struct config_field sections[] = {
 	OURS("kubernetes_scrape_configs"),
 	OURS("rule_files"),
 	OURS("alerting"),
-	NOT_YET("remote_write"),
+	OURS("remote_write"),
 	OURS("storage"),
 	OURS("aliases"),
 	OURS("replica_labels"),

@@ -206,7 +206,7 @@ def test_parcas_flags(env):
 
 
 def test_what_cannot_be_done_yet_is_told(env):
-    for key in ("remote_write",):
+    for key in ("symbolizer",):
         path, status, out = config_check(env, f"{key}: []\n")
         check(status == 0 and f"{path}:1:" in out and key in out and "yet" in out, f"{status}: {out}")
 

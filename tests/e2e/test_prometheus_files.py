@@ -26,7 +26,7 @@ TIMEOUT = "a timeout longer than the interval is an error for metrics only: a pr
 
 # Bad files that load: a pattern of their names, and why.
 EXCEPTIONS = {
-    r"remote_(read|write)_.*|empty_r[rw]_(relabel_)?config|tracing_.*|otlp_.*|rules|tsdb_.*": NOT_READ,
+    r"remote_read_.*|empty_rr_config|tracing_.*|otlp_.*|rules|tsdb_.*": NOT_READ,
     r"metric_name_validation_scheme|scrape_config_utf8_conflicting|scrape_config_files_scrape_protocols\d?": METRICS,
     r"scrape_interval|scrape_config_files|scrape_config_files_global": TIMEOUT,
 }

@@ -3,7 +3,7 @@
 # ./fuzz_NAME NEW_INPUTS $(srcdir)/tests/fuzz/corpus/NAME
 FUZZERS = fuzz_pprof fuzz_config fuzz_relabel fuzz_promql fuzz_tsdb \
   fuzz_elf fuzz_gopclntab fuzz_ehframe fuzz_perfmap fuzz_kallsyms fuzz_demangle fuzz_dwarfindex fuzz_kube \
-  fuzz_sdlists fuzz_kubesd fuzz_sdanswers fuzz_dns fuzz_legacy fuzz_folded fuzz_textmetrics fuzz_template fuzz_rules fuzz_ruletests fuzz_authorization fuzz_webconfig
+  fuzz_sdlists fuzz_kubesd fuzz_sdanswers fuzz_dns fuzz_legacy fuzz_folded fuzz_textmetrics fuzz_template fuzz_rules fuzz_ruletests fuzz_authorization fuzz_webconfig fuzz_segment
 EXTRA_DIST += tests/fuzz/corpus
 
 if FUZZ
@@ -71,3 +71,5 @@ fuzz_webconfig_LDADD = $(HTTPD_LIBS) $(BASE_LIBS) $(FUZZ_LIBS)
 fuzz_authorization_SOURCES = tests/fuzz/fuzz_authorization.c $(FUZZ_MAIN)
 fuzz_authorization_LDADD = $(HTTPD_LIBS) $(BASE_LIBS) $(FUZZ_LIBS)
 fuzz_ruletests_LDADD = $(RULES_LIBS) $(FUZZ_LIBS)
+fuzz_segment_SOURCES = tests/fuzz/fuzz_segment.c $(FUZZ_MAIN)
+fuzz_segment_LDADD = $(REMOTE_LIBS) $(FUZZ_LIBS)

@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where floats arrive from the storage, and the thread that writes and sends them.
+ *
+ *	committer ── take ──► intake (memory) ──► [thread `remote-write`] ──► outlets, each a queue on disk ──► receivers
+ *
+ * The storage keeps in its log what the queues do not have on disk yet. That ends: when a queue cannot be written for long, or memory
+ * for what came meanwhile is full, floats are dropped and counted, so that a disk that fails holds up neither what comes in nor the
+ * log. Before the storage has read its log there is no thread: who hands floats over writes them.
+ * Lock: `lock` for the intake and for what waits for the thread; outlets are the thread's alone. */
+#include "remote/remote_write.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "remote/outlet.h"
+
+#define QUEUE_BYTES ((uint64_t)1 << 30)
+#define INTAKE_MAX ((size_t)64 << 20)  /* who hands over waits above it, and drops what is more while nothing can be written */
+#define INTAKE_FLUSH ((size_t)1 << 20)
+#define TAKE_WAIT_S 5
+#define FLUSH_MS 1000
+#define GIVE_UP_MS 60000               /* so long is it tried to write what was taken in */
+#define LOOK_MS 1000
+#define CLOSE_MS 1000
+
+struct intake {
+	struct arena arena;
+	VEC(struct sink_float) floats;
+	uint64_t number;
+};
+
+/* A configuration that the thread is to take over. */
+struct change {
+	struct remote_write_config *config; /* a reference */
+	struct fetch_client **clients;      /* one per receiver; those that were taken are NULL */
+	int rc;
+	struct err e;
+	bool done;
+};
+
+struct remote_write {
+	struct tap tap;
+	struct remote_write_options o;
+	char *dir, *user_agent;
+	struct fetch_loop *loop;
+	pthread_t thread;
+	bool thread_runs;
+	pthread_mutex_t apply;      /* one change at a time; before lock */
+	pthread_mutex_t lock;
+	pthread_cond_t moved;       /* the intake was taken, or a change is done */
+	struct intake in;           /* under lock */
+	uint64_t handed;            /* under lock: the number of the last call of take */
+	uint64_t lost;              /* under lock: samples that were dropped because the intake was full, not counted yet */
+	uint64_t flushed;           /* under lock: outlets have everything up to here on disk */
+	bool full, closing, ending; /* under lock; full: floats are dropped, which is logged */
+	struct change *change;      /* under lock */
+	/* the thread's: */
+	struct intake work;         /* what is being written */
+	int64_t work_since_ms;      /* since when, 0 = nothing is */
+	int64_t in_since_ms, close_ms;
+	VEC(struct outlet *) outlets;
+	bool told_profiles;
+};
+
+/* ---- floats come ---- */
+
+/* Under lock. */
+static void put(struct intake *in, uint64_t number, const struct sink_float *f, size_t n)
+{
+	double highest = 0;
+	in->number = number;
+	for (size_t i = 0; i < n; i++) {
+		struct labels l = i && f[i].labels.v == f[i - 1].labels.v ? in->floats.v[in->floats.n - 1].labels
+									 : labels_copy(&in->arena, f[i].labels);
+		vec_push(&in->floats, (struct sink_float){ l, f[i].t_ms, f[i].v });
+		highest = MAX(highest, (double)f[i].t_ms / 1000);
+	}
+	metric_add(&outlet_metrics[RM_IN], (double)n);
+	if (highest > metric_get(&outlet_metrics[RM_HIGHEST_IN]))
+		metric_set(&outlet_metrics[RM_HIGHEST_IN], highest);
+}
+
+static size_t bytes_of(const struct intake *in)
+{
+	return in->arena.used + in->floats.n * sizeof *in->floats.v;
+}
+
+/* Under lock. False: there was none within some seconds, or nothing can be written. */
+static bool wait_for_room(struct remote_write *w)
+{
+	struct timespec until;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += TAKE_WAIT_S;
+	while (bytes_of(&w->in) > INTAKE_MAX && !w->full)
+		if (pthread_cond_timedwait(&w->moved, &w->lock, &until) == ETIMEDOUT)
+			break;
+	bool room = bytes_of(&w->in) <= INTAKE_MAX;
+	if (!room && !w->full)
+		LOG_ERROR("msg", "remote-write queues are not written: samples are dropped until they are");
+	w->full = !room;
+	return room;
+}
+
+static void flush(struct remote_write *w, bool end);
+
+/* Of a replay: whether a queue has what is in the intake and not what comes, or the other way round. */
+static bool is_between(const struct remote_write *w, uint64_t number)
+{
+	for (size_t i = 0; w->in.floats.n && i < w->outlets.n; i++)
+		if ((w->outlets.v[i]->number >= w->in.number) != (w->outlets.v[i]->number >= number))
+			return true;
+	return false;
+}
+
+static void take(struct tap *t, uint64_t number, const struct sink_float *f, size_t n)
+{
+	struct remote_write *w = (struct remote_write *)(void *)t;
+	if (!w->thread_runs && is_between(w, number))
+		flush(w, false);
+	pthread_mutex_lock(&w->lock);
+	bool first = !w->in.floats.n, threaded = w->thread_runs;
+	if (n && (!threaded || wait_for_room(w)))
+		put(&w->in, number, f, n);
+	else if (n)
+		w->lost += n;
+	w->in.number = w->handed = number; /* the void records between two calls have no floats */
+	bool much = bytes_of(&w->in) > INTAKE_FLUSH;
+	pthread_mutex_unlock(&w->lock);
+	if (!threaded && much)
+		flush(w, false);
+	else if (threaded && n && (first || much))
+		fetch_loop_wake(w->loop);
+}
+
+static uint64_t durable(struct tap *t)
+{
+	struct remote_write *w = (struct remote_write *)(void *)t;
+	pthread_mutex_lock(&w->lock);
+	uint64_t number = w->in.floats.n || w->work_since_ms ? w->flushed : w->handed;
+	pthread_mutex_unlock(&w->lock);
+	return number;
+}
+
+/* ---- and are written ---- */
+
+static bool take_intake(struct remote_write *w)
+{
+	pthread_mutex_lock(&w->lock);
+	if (!w->work_since_ms && w->in.floats.n) {
+		struct intake empty = w->work;
+		w->work = w->in;
+		w->in = empty;
+		w->in.number = w->work.number;
+		w->work_since_ms = clock_mono_ms();
+	}
+	pthread_mutex_unlock(&w->lock);
+	w->in_since_ms = 0;
+	return w->work_since_ms;
+}
+
+static bool may_give_up(struct remote_write *w)
+{
+	pthread_mutex_lock(&w->lock);
+	bool much = bytes_of(&w->in) > INTAKE_MAX;
+	pthread_mutex_unlock(&w->lock);
+	return much || clock_mono_ms() - w->work_since_ms > GIVE_UP_MS;
+}
+
+static void work_is_done(struct remote_write *w)
+{
+	pthread_mutex_lock(&w->lock);
+	w->flushed = w->work.number;
+	w->work_since_ms = 0;
+	pthread_cond_broadcast(&w->moved);
+	pthread_mutex_unlock(&w->lock);
+	w->work.floats.n = 0;
+	arena_reset(&w->work.arena);
+}
+
+/* Puts on disk what came. What cannot be written stays for the next time, for a while. end: also how far it came, where nothing of
+ * it was wanted. */
+static void flush(struct remote_write *w, bool end)
+{
+	struct err e;
+	bool failed = false;
+	if (!take_intake(w)) {
+		for (size_t i = 0; end && i < w->outlets.n; i++)
+			if (outlet_append(w->outlets.v[i], w->in.number, NULL, 0, true, &e))
+				LOG_WARN("msg", "cannot note how far a remote-write queue is", "err", e.msg);
+		return;
+	}
+	for (size_t i = 0; i < w->outlets.n; i++)
+		failed |= outlet_append(w->outlets.v[i], w->work.number, w->work.floats.v, w->work.floats.n, end, &e) != 0;
+	if (failed && !may_give_up(w))
+		return;
+	for (size_t i = 0; failed && i < w->outlets.n; i++)
+		outlet_give_up(w->outlets.v[i], w->work.number, w->work.floats.n);
+	work_is_done(w);
+}
+
+/* When the intake is to be written. */
+static int64_t flush_time(struct remote_write *w, int64_t now_ms)
+{
+	int64_t wait = FLUSH_MS;
+	pthread_mutex_lock(&w->lock);
+	bool any = w->in.floats.n, much = bytes_of(&w->in) > INTAKE_FLUSH;
+	pthread_mutex_unlock(&w->lock);
+	if (w->work_since_ms)
+		return now_ms + LOOK_MS; /* it failed a moment ago */
+	if (!any)
+		return INT64_MAX;
+	for (size_t i = 0; i < w->outlets.n; i++)
+		wait = MIN(wait, w->outlets.v[i]->config->queue.deadline_ms / 2);
+	if (!w->in_since_ms)
+		w->in_since_ms = now_ms;
+	return much ? now_ms : w->in_since_ms + wait;
+}
+
+/* ---- what the configuration says ---- */
+
+/* What is in names of directories is left to no configuration. */
+static char *dir_of(const struct remote_write *w, const char *name)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+	if (strspn(name, plain) == strlen(name) && strlen(name) <= 64)
+		return xasprintf("%s/%s", w->dir, name);
+	return xasprintf("%s/=%016llx", w->dir, (unsigned long long)hash_view(view_of(name)));
+}
+
+static struct outlet *find(const struct remote_write *w, const char *name)
+{
+	for (size_t i = 0; i < w->outlets.n; i++)
+		if (!strcmp(w->outlets.v[i]->name, name))
+			return w->outlets.v[i];
+	return NULL;
+}
+
+static int open_outlet(struct remote_write *w, struct change *c, size_t i, struct outlet **ret, struct err *e)
+{
+	const struct receiver_config *r = &c->config->receivers.v[i];
+	uint64_t from = durable(&w->tap);
+	const struct backlog_options o = { .max_bytes = w->o.queue_bytes, .segment_bytes = w->o.segment_bytes };
+	AUTOFREE char *dir = dir_of(w, r->name);
+	int rc = outlet_new(ret, c->config, r, c->clients[i], w->loop, dir, &o, e);
+	c->clients[i] = NULL;
+	if (!rc && w->thread_runs && backlog_is_new((*ret)->backlog)) {
+		rc = backlog_begin((*ret)->backlog, from, e);
+		(*ret)->number = from;
+		if (rc) {
+			outlet_free(*ret);
+			*ret = NULL;
+		}
+	}
+	return rc ? err_wrap(e, "remote_write %s", r->name) : 0;
+}
+
+static bool is_wanted(const struct remote_write *w, const char *name)
+{
+	for (size_t i = 0; i < w->outlets.n; i++) {
+		AUTOFREE char *dir = dir_of(w, w->outlets.v[i]->name);
+		if (!strcmp(strrchr(dir, '/') + 1, name))
+			return true;
+	}
+	return false;
+}
+
+static int remove_unwanted(void *arg, const char *name, struct err *e)
+{
+	struct remote_write *w = arg;
+	(void)e;
+	if (!is_wanted(w, name)) {
+		AUTOFREE char *dir = xasprintf("%s/%s", w->dir, name);
+		LOG_INFO("msg", "the queue of a remote-write receiver that is gone is removed", "dir", dir);
+		files_remove_tree(dir);
+	}
+	return 0;
+}
+
+/* Those that are new are opened first: when one cannot be, everything stays as it is. */
+static int take_over(struct remote_write *w, struct change *c, struct err *e)
+{
+	const struct receiver_configs *r = &c->config->receivers;
+	struct outlet **all = xcalloc(r->n + 1, sizeof(struct outlet *)), **fresh = xcalloc(r->n + 1, sizeof(struct outlet *));
+	int rc = 0;
+	for (size_t i = 0; i < r->n && !rc; i++)
+		if (!(all[i] = find(w, r->v[i].name)) && !(rc = open_outlet(w, c, i, &fresh[i], e)))
+			all[i] = fresh[i];
+	for (size_t i = 0; i < r->n && rc; i++)
+		outlet_free(fresh[i]);
+	for (size_t i = 0; i < w->outlets.n && !rc; i++) {
+		bool stays = false;
+		for (size_t k = 0; k < r->n; k++)
+			stays |= all[k] == w->outlets.v[i];
+		if (!stays)
+			outlet_free(w->outlets.v[i]);
+	}
+	if (!rc)
+		w->outlets.n = 0;
+	for (size_t i = 0; i < r->n && !rc; i++) {
+		if (!fresh[i])
+			outlet_configure(all[i], c->config, &r->v[i], TAKE_PTR(c->clients[i]));
+		vec_push(&w->outlets, all[i]);
+	}
+	free(all);
+	free(fresh);
+	if (rc)
+		return rc;
+	files_each(w->dir, remove_unwanted, w, NULL);
+	if (r->n && !w->told_profiles)
+		LOG_INFO("msg", "remote_write sends floats; profiles are not sent", "receivers", LOG_NUM(r->n));
+	w->told_profiles |= r->n > 0;
+	atomic_store(&w->tap.wanted, r->n > 0);
+	return 0;
+}
+
+static void do_change(struct remote_write *w)
+{
+	pthread_mutex_lock(&w->lock);
+	struct change *c = w->change && !w->change->done ? w->change : NULL;
+	pthread_mutex_unlock(&w->lock);
+	if (!c)
+		return;
+	atomic_store(&w->tap.wanted, true); /* what comes from here on is for new ones */
+	flush(w, false);
+	int rc = take_over(w, c, &c->e);
+	atomic_store(&w->tap.wanted, w->outlets.n > 0);
+	pthread_mutex_lock(&w->lock);
+	c->rc = rc;
+	c->done = true;
+	pthread_cond_broadcast(&w->moved);
+	pthread_mutex_unlock(&w->lock);
+}
+
+static void change_free(struct change *c)
+{
+	for (size_t i = 0; c && i < c->config->receivers.n; i++)
+		fetch_client_unref(c->clients[i]);
+	if (c) {
+		free(c->clients);
+		remote_write_config_unref(c->config);
+	}
+	free(c);
+}
+
+static void unref_config(void *owner)
+{
+	remote_write_config_unref(owner);
+}
+
+static int change_new(struct change **ret, struct remote_write *w, struct remote_write_config *config, struct err *e)
+{
+	struct change *c = NEW(struct change);
+	int rc = 0;
+	c->config = remote_write_config_ref(config);
+	c->clients = xcalloc(config->receivers.n + 1, sizeof(struct fetch_client *));
+	for (size_t i = 0; i < config->receivers.n && !rc; i++) {
+		rc = fetch_client_new(&c->clients[i], &config->receivers.v[i].http, w->user_agent, e);
+		if (!rc)
+			fetch_client_owner(c->clients[i], unref_config, remote_write_config_ref(config));
+	}
+	if (rc) {
+		change_free(c);
+		return rc;
+	}
+	*ret = c;
+	return 0;
+}
+
+int remote_write_apply(struct remote_write *w, struct remote_write_config *config, struct err *e)
+{
+	struct change *c, *old;
+	int rc = change_new(&c, w, config, e);
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&w->apply);
+	pthread_mutex_lock(&w->lock);
+	while (w->thread_runs && w->change && !w->change->done && !w->ending) /* one from before there was a thread */
+		pthread_cond_wait(&w->moved, &w->lock);
+	old = w->change;
+	w->change = c;
+	bool threaded = w->thread_runs;
+	if (threaded) {
+		fetch_loop_wake(w->loop);
+		while (!c->done && !w->ending)
+			pthread_cond_wait(&w->moved, &w->lock);
+		w->change = NULL;
+		rc = c->rc;
+		if (rc)
+			*e = c->e;
+	}
+	pthread_mutex_unlock(&w->lock);
+	pthread_mutex_unlock(&w->apply);
+	change_free(old);
+	if (threaded)
+		change_free(c);
+	return rc;
+}
+
+/* ---- the thread ---- */
+
+static bool is_sending(const struct remote_write *w)
+{
+	for (size_t i = 0; i < w->outlets.n; i++)
+		if (outlet_is_sending(w->outlets.v[i]))
+			return true;
+	return false;
+}
+
+static void *remote_write_main(void *arg)
+{
+	struct remote_write *w = arg;
+	struct err e = { 0 };
+	for (bool ending = false; !ending;) {
+		pthread_mutex_lock(&w->lock);
+		bool closing = w->closing;
+		uint64_t lost = w->lost;
+		w->lost = 0;
+		ending = w->ending;
+		pthread_mutex_unlock(&w->lock);
+		int64_t now = clock_mono_ms(), next = now + LOOK_MS;
+		if (closing && !w->close_ms)
+			w->close_ms = now + CLOSE_MS;
+		do_change(w);
+		if (flush_time(w, now) <= now || (w->work_since_ms && now - w->work_since_ms > LOOK_MS))
+			flush(w, false);
+		next = MIN(next, flush_time(w, now));
+		for (size_t i = 0; i < w->outlets.n; i++) {
+			outlet_count_lost(w->outlets.v[i], lost);
+			next = MIN(next, outlet_step(w->outlets.v[i], now, closing));
+		}
+		if (ending && is_sending(w) && now < w->close_ms)
+			ending = false;
+		if (!ending && fetch_loop_turn(w->loop, (int)MIN(MAX(next - clock_mono_ms(), 0), LOOK_MS), &e)) {
+			LOG_ERROR("msg", "the loop of remote-write failed; it goes on", "err", e.msg);
+			clock_sleep_ms(100);
+		}
+	}
+	flush(w, true);
+	for (size_t i = 0; i < w->outlets.n; i++)
+		outlet_step(w->outlets.v[i], clock_mono_ms(), true);
+	return NULL;
+}
+
+/* ---- the storage begins ---- */
+
+static int tap_open(struct tap *t, uint64_t *ret_has, uint64_t *ret_last, struct err *e)
+{
+	struct remote_write *w = (struct remote_write *)(void *)t;
+	pthread_mutex_lock(&w->lock);
+	struct change *c = TAKE_PTR(w->change);
+	pthread_mutex_unlock(&w->lock);
+	w->loop = fetch_loop_new(e);
+	int rc = w->loop ? 0 : -(int)e->code;
+	if (!rc)
+		rc = files_make_dirs(w->dir, e);
+	if (!rc && c)
+		rc = take_over(w, c, e);
+	change_free(c);
+	*ret_has = UINT64_MAX;
+	*ret_last = 0;
+	for (size_t i = 0; i < w->outlets.n; i++) {
+		struct outlet *o = w->outlets.v[i];
+		if (backlog_is_new(o->backlog)) {
+			o->number = UINT64_MAX; /* until it begins */
+			continue;
+		}
+		*ret_has = MIN(*ret_has, o->number);
+		*ret_last = MAX(*ret_last, o->number);
+	}
+	return rc;
+}
+
+static void tap_ready(struct tap *t, uint64_t number)
+{
+	struct remote_write *w = (struct remote_write *)(void *)t;
+	struct err e = { 0 };
+	flush(w, false);
+	w->in.number = w->handed = number;
+	if (!w->work_since_ms && !w->in.floats.n)
+		w->flushed = number;
+	for (size_t i = 0; i < w->outlets.n; i++) {
+		struct outlet *o = w->outlets.v[i];
+		if (!backlog_is_new(o->backlog))
+			continue;
+		if (backlog_begin(o->backlog, number, &e))
+			LOG_WARN("msg", "the queue of a remote-write receiver cannot be written", "remote_name", o->name, "err", e.msg);
+		o->number = number;
+	}
+	pthread_mutex_lock(&w->lock); /* apply may be called already */
+	w->thread_runs = !thread_start(&w->thread, "remote-write", remote_write_main, w, &e);
+	bool runs = w->thread_runs;
+	pthread_mutex_unlock(&w->lock);
+	if (!runs) {
+		LOG_ERROR("msg", "remote_write cannot run", "err", e.msg);
+		atomic_store(&w->tap.wanted, false);
+	}
+}
+
+/* ---- begin and end ---- */
+
+void remote_write_new(struct remote_write **ret, const struct remote_write_options *o)
+{
+	struct remote_write *w = NEW(struct remote_write);
+	w->o = *o;
+	w->o.queue_bytes = o->queue_bytes ? o->queue_bytes : QUEUE_BYTES;
+	w->dir = xstrdup(o->dir);
+	w->user_agent = xstrdup(o->user_agent ? o->user_agent : "pyrrha");
+	w->tap.open = tap_open;
+	w->tap.ready = tap_ready;
+	w->tap.take = take;
+	w->tap.durable = durable;
+	arena_init(&w->in.arena, 0);
+	arena_init(&w->work.arena, 0);
+	pthread_mutex_init(&w->apply, NULL);
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_cond_init(&w->moved, NULL);
+	*ret = w;
+}
+
+struct tap *remote_write_tap(struct remote_write *w)
+{
+	return &w->tap;
+}
+
+static void set_ending(struct remote_write *w, bool ending)
+{
+	pthread_mutex_lock(&w->lock);
+	w->closing = true;
+	w->ending |= ending;
+	pthread_cond_broadcast(&w->moved);
+	pthread_mutex_unlock(&w->lock);
+	if (w->loop)
+		fetch_loop_wake(w->loop);
+}
+
+void remote_write_close(struct remote_write *w)
+{
+	if (w)
+		set_ending(w, false);
+}
+
+void remote_write_free(struct remote_write *w)
+{
+	if (!w)
+		return;
+	set_ending(w, true);
+	if (w->thread_runs)
+		pthread_join(w->thread, NULL);
+	for (size_t i = 0; i < w->outlets.n; i++)
+		outlet_free(w->outlets.v[i]);
+	vec_free(&w->outlets);
+	change_free(w->change);
+	if (w->loop)
+		fetch_loop_free(w->loop);
+	vec_free(&w->in.floats);
+	vec_free(&w->work.floats);
+	arena_free(&w->in.arena);
+	arena_free(&w->work.arena);
+	pthread_mutex_destroy(&w->apply);
+	pthread_mutex_destroy(&w->lock);
+	pthread_cond_destroy(&w->moved);
+	free(w->dir);
+	free(w->user_agent);
+	free(w);
+}
+
+void remote_write_register_metrics(void)
+{
+	metrics_register(outlet_metrics, RM_COUNT_);
+}
