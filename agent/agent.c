@@ -456,7 +456,7 @@ static int check_config(const struct agent *a, struct err *e)
 static int open_all(struct agent *a, struct err *e)
 {
 	struct sampler_options so = { ring_bytes(&a->o), a->o.kernel_stacks, a->o.off_cpu };
-	struct labeler_options lo = { a->o.node, a->o.external, NULL, NULL, a->o.env_vars, a->o.n_env_vars };
+	struct labeler_options lo = { a->o.node, a->o.external, NULL, NULL, a->o.env_vars, a->o.n_env_vars, a->o.show_command_lines };
 	/* Helpers may take half of what the agent may; it counts. */
 	struct symbolizer_options names = { a->o.cache_dir, a->o.debuginfod_urls, a->o.names_patience_ms,
 					       a->o.max_cost * (double)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1L) / 2 };

@@ -38,6 +38,7 @@ struct agent_options {
 	struct labels external;      /* borrowed for as long as the agent runs */
 	const char *const *env_vars; /* names of environment variables that rules may see; borrowed likewise */
 	size_t n_env_vars;
+	bool show_command_lines;     /* rules see what command lines and these variables say, secrets too */
 };
 
 void agent_options_init(struct agent_options *o);

@@ -36,7 +36,7 @@ struct labeler *labeler_new(const struct labeler_options *o, struct err *e)
 	else if (gethostname(l->node, sizeof l->node - 1))
 		snprintf(l->node, sizeof l->node, "unknown");
 	l->external = o->external;
-	l->meta = meta_new(o->env_vars, o->n_env_vars);
+	l->meta = meta_new(o->env_vars, o->n_env_vars, o->show_command_lines);
 	l->groups = groups_new(&(struct groups_options){ view_of(l->node), o->external, l->meta, o->pods,
 							   o->filter });
 	l->generation = 1;

@@ -20,6 +20,7 @@ struct labeler_options {
 	struct filter *filter;       /* borrowed; NULL = none */
 	const char *const *env_vars; /* meta.h; borrowed */
 	size_t n_env_vars;
+	bool show_command_lines;     /* with what is named like a secret */
 };
 
 struct labeler *labeler_new(const struct labeler_options *o, struct err *e);

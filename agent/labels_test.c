@@ -85,7 +85,8 @@ static void test_config(void **state)
 	assert_non_null(strstr(warning, "__meta_thread_comm"));
 }
 
-static const char *const env_vars[] = { "TENANT", "odd-name" };
+static const char *const env_vars[] = { "TENANT", "odd-name", "API_KEY", "DB" };
+static bool show_command_lines;
 
 static bool kernel_thread;
 
@@ -94,7 +95,8 @@ static const char *labels_of(pid_t pid, const char *rules, const char *comm)
 {
 	static struct buf out;
 	static const struct label external[] = { { { "cluster", 7 }, { "c1", 2 } } };
-	struct labeler_options o = { "n1", { external, 1 }, .env_vars = env_vars, .n_env_vars = ARRAY_LEN(env_vars) };
+	struct labeler_options o = { "n1", { external, 1 }, .env_vars = env_vars, .n_env_vars = ARRAY_LEN(env_vars),
+				     .show_command_lines = show_command_lines };
 	struct err e = { 0 };
 	struct labeler *l = labeler_new(&o, &e);
 	struct agent_config *c = config(rules);
@@ -161,10 +163,10 @@ static void test_rules_on_a_process(void **state)
 	expect_in(mine("relabel_configs:\n- {target_label: cluster, replacement: other}\n", "x"), "cluster=\"c1\"");
 }
 
-/* A process that runs another program with this environment, and only waits. */
-static pid_t start_with(char *const *env)
+/* A process that runs another program under this name with this environment, and only waits. */
+static pid_t start_as(char *name, char *const *env)
 {
-	char *argv[] = { "sleep", "1000", NULL }, byte;
+	char *argv[] = { name, "1000", NULL }, byte;
 	int fds[2];
 
 	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
@@ -177,6 +179,33 @@ static pid_t start_with(char *const *env)
 	assert_int_equal(read(fds[0], &byte, 1), 0); /* closed by the exec */
 	close(fds[0]);
 	return pid;
+}
+
+static pid_t start_with(char *const *env)
+{
+	return start_as("sleep", env);
+}
+
+/* What is named like a secret, and user info, only where that is wanted. */
+static void test_secrets(void **state)
+{
+	char *env[] = { "API_KEY=k3y", "DB=postgres://u:p@h/d", NULL };
+	pid_t pid = start_as("x --token=hunter2", env);
+	const char *rules = "relabel_configs:\n- {source_labels: [__meta_process_cmdline], target_label: line}\n"
+			    "- {source_labels: [__meta_env_var_API_KEY], target_label: key}\n- {source_labels: [__meta_env_var_DB], target_label: db}\n";
+
+	const char *all = labels_of(pid, rules, "x");
+	expect_in(all, "line=\"x --token=<redacted> 1000\"");
+	expect_in(all, "key=\"<redacted>\"");
+	expect_in(all, "db=\"postgres://<redacted>@h/d\"");
+	show_command_lines = true;
+	all = labels_of(pid, rules, "x");
+	show_command_lines = false;
+	expect_in(all, "line=\"x --token=hunter2 1000\"");
+	expect_in(all, "key=\"k3y\"");
+	expect_in(all, "db=\"postgres://u:p@h/d\"");
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
 }
 
 static void test_environment(void **state)
@@ -256,7 +285,7 @@ static const struct {
 static void test_environment_of_a_container(void **state)
 {
 	struct agent_config *c = config("relabel_configs:\n- {source_labels: [__meta_env_var_TENANT], regex: blue, action: keep}\n");
-	struct meta *m = meta_new(env_vars, ARRAY_LEN(env_vars));
+	struct meta *m = meta_new(env_vars, ARRAY_LEN(env_vars), false);
 	struct labels_builder b;
 	struct arena a;
 	struct err e = { 0 };
@@ -464,7 +493,7 @@ static void test_container_that_restarts(void **state)
 {
 	static const char other[] = "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210";
 	struct pods *p = pods_new();
-	struct meta *m = meta_new(NULL, 0);
+	struct meta *m = meta_new(NULL, 0, false);
 	struct groups *gs = groups_new(&(struct groups_options){ VIEW("n"), { NULL, 0 }, m, p, NULL });
 	char at[256];
 
@@ -547,7 +576,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_config), cmocka_unit_test(test_rules_on_a_process),
-		cmocka_unit_test(test_environment),
+		cmocka_unit_test(test_environment), cmocka_unit_test(test_secrets),
 		cmocka_unit_test(test_environment_of_a_container), cmocka_unit_test(test_out_of_date),
 		cmocka_unit_test(test_containers), cmocka_unit_test(test_meta_of_groups), cmocka_unit_test(test_meta_of_pods), cmocka_unit_test(test_pods), cmocka_unit_test(test_container_that_restarts),
 		cmocka_unit_test(test_compilers), cmocka_unit_test(test_languages),

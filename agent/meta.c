@@ -8,6 +8,7 @@
 
 #include "agent/exe_meta.h"
 #include "base/buf.h"
+#include "base/redact.h"
 #include "base/utf8.h"
 #include "config.h"
 
@@ -17,6 +18,7 @@ struct meta {
 	struct utsname uts;
 	struct exe_metas *exes;
 	bool cmdline, ppid, exe, jit, environ; /* some rule looks at it */
+	bool show_secrets;
 	const char *const *env_vars;
 	size_t n_env_vars;
 	char **env_labels;           /* of env_vars[i] */
@@ -47,9 +49,10 @@ static char *env_label(const char *name)
 	return out;
 }
 
-struct meta *meta_new(const char *const *env_vars, size_t n_env_vars)
+struct meta *meta_new(const char *const *env_vars, size_t n_env_vars, bool show_secrets)
 {
 	struct meta *m = NEW(struct meta);
+	m->show_secrets = show_secrets;
 	size_t n = ARRAY_LEN(meta_process_names) - 1;
 	uname(&m->uts);
 	m->exes = exe_metas_new();
@@ -206,23 +209,50 @@ static size_t read_proc(uint32_t pid, const char *file, char *out, size_t max)
 	return n;
 }
 
-static void add_cmdline(struct labels_builder *b, struct arena *a, uint32_t pid)
+/* A label's value in the arena, at most `max` bytes; "…" says that there was more. */
+static void set_text(struct labels_builder *b, struct arena *a, struct view name, struct buf *text, size_t max, bool cut)
 {
-	char text[META_CMDLINE_MAX + 4];
-	size_t n = read_proc(pid, "cmdline", text, META_CMDLINE_MAX + 1);
+	cut |= text->len > max;
+	text->len = MIN(text->len, max);
+	if (cut)
+		buf_puts(text, "\u2026");
+	struct view v = arena_view(a, buf_view(text));
+	labels_builder_set(b, name, v.ptr ? meta_text(a, v) : VIEW(""));
+}
+
+static void add_cmdline(const struct meta *m, struct labels_builder *b, struct arena *a, uint32_t pid)
+{
+	char text[META_CMDLINE_MAX + 1];
+	struct buf shown = { 0 };
+	size_t n = read_proc(pid, "cmdline", text, sizeof text);
 	bool cut = n > META_CMDLINE_MAX;
 	n = MIN(n, (size_t)META_CMDLINE_MAX);
 	while (n && !text[n - 1])
 		n--;
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n && m->show_secrets; i++)
 		if (!text[i])
 			text[i] = ' ';
-	if (cut) {
-		memcpy(text + n, "\u2026", 3);
-		n += 3;
-	}
-	struct view v = arena_view(a, view_make(text, n));
-	labels_builder_set(b, VIEW("__meta_process_cmdline"), v.ptr ? meta_text(a, v) : VIEW(""));
+	if (m->show_secrets)
+		buf_put(&shown, text, n);
+	else
+		redact_command(view_make(text, n), cut, ' ', &shown);
+	set_text(b, a, VIEW("__meta_process_cmdline"), &shown, META_CMDLINE_MAX, cut);
+	buf_free(&shown);
+	explicit_bzero(text, sizeof text);
+}
+
+static void add_variable(const struct meta *m, size_t i, struct labels_builder *b, struct arena *a, struct view value)
+{
+	struct buf shown = { 0 };
+	size_t n = MIN(value.len, (size_t)META_ENV_VALUE_MAX);
+	if (m->show_secrets)
+		buf_put(&shown, value.ptr, n);
+	else if (value.len && redact_is_secret_name(view_of(m->env_vars[i])))
+		buf_puts(&shown, "<redacted>");
+	else
+		redact_text(view_make(value.ptr, n), n < value.len, &shown);
+	set_text(b, a, view_of(m->env_labels[i]), &shown, META_ENV_VALUE_MAX, false);
+	buf_free(&shown);
 }
 
 /* The variables that were named, as the program was started with them; the first of a name counts, as for getenv. */
@@ -238,13 +268,9 @@ static void add_environ(const struct meta *m, struct labels_builder *b, struct a
 		if (!eq)
 			continue;
 		struct view name = view_make(line.ptr, (size_t)(eq - line.ptr));
-		size_t len = MIN(line.len - name.len - 1, (size_t)META_ENV_VALUE_MAX);
-		for (size_t k = 0; k < m->n_env_vars; k++) {
-			if (!view_eqs(name, m->env_vars[k]) || labels_builder_get(b, view_of(m->env_labels[k])).len)
-				continue;
-			struct view v = arena_view(a, view_make(eq + 1, len));
-			labels_builder_set(b, view_of(m->env_labels[k]), v.ptr ? meta_text(a, v) : VIEW(""));
-		}
+		for (size_t k = 0; k < m->n_env_vars; k++)
+			if (view_eqs(name, m->env_vars[k]) && !labels_builder_get(b, view_of(m->env_labels[k])).len)
+				add_variable(m, k, b, a, view_make(eq + 1, line.len - name.len - 1));
 	}
 	explicit_bzero(text, n);     /* other variables may be secrets */
 	free(text);
@@ -316,7 +342,7 @@ void meta_add_process(struct meta *m, struct labels_builder *b, struct arena *a,
 	if (m->ppid)
 		add_ppid(b, a, p->pid);
 	if (m->cmdline)
-		add_cmdline(b, a, p->pid);
+		add_cmdline(m, b, a, p->pid);
 	if (m->environ)
 		add_environ(m, b, a, p->pid);
 	if (p->exe)

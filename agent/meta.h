@@ -18,8 +18,9 @@
 
 struct meta;
 
-/* env_vars: names of environment variables that rules may see (__meta_env_var_NAME); no others are. Borrowed. */
-struct meta *meta_new(const char *const *env_vars, size_t n_env_vars);
+/* env_vars: names of environment variables that rules may see (__meta_env_var_NAME); no others are. Borrowed. show_secrets: of
+ * command lines and variables also what redact.h leaves out. */
+struct meta *meta_new(const char *const *env_vars, size_t n_env_vars, bool show_secrets);
 void meta_free(struct meta *m);
 /* Rules that will look at the labels; borrowed, NULL = none. */
 void meta_use(struct meta *m, const struct agent_config *c);

@@ -27,7 +27,7 @@ static struct flags {
 	double hz, max_cost;
 	int64_t history_ms, auto_reload_ms, off_threshold_ms, names_wait_ms;
 	uint64_t history_bytes;
-	bool expand_env, auto_reload, kernel_stacks, off_cpu, ignore_kernel_bugs, allow_insecure, enable_lifecycle, enable_debuginfod, kubernetes, check, version, help;
+	bool expand_env, auto_reload, kernel_stacks, off_cpu, ignore_kernel_bugs, allow_insecure, enable_lifecycle, enable_debuginfod, show_command_lines, kubernetes, check, version, help;
 } flags;
 
 static struct opt table[] = {
@@ -70,6 +70,9 @@ static struct opt table[] = {
 	{ "include-env-var", OPT_LIST, &flags.env_vars, "<name>",
 	  "An environment variable of processes that relabelling rules may see, as __meta_env_var_NAME; may be repeated. No others are "
 	  "read." },
+	{ "show-command-lines", OPT_BOOL, &flags.show_command_lines, NULL,
+	  "Let rules see command lines and those variables as they are. Else <redacted> stands for the values of what is named like a "
+	  "password, token, secret or key, and for user info in URLs." },
 	{ "check", OPT_BOOL, &flags.check, NULL, "Say what this kernel and these rights allow, and end." },
 	{ "debuginfod-urls", OPT_STRING, &flags.debuginfod_urls, "<urls>",
 	  "debuginfod servers, with blanks between them, to ask for debug information of programs that are sampled; none if empty." },
@@ -287,6 +290,7 @@ static int run(const struct labels_builder *external, struct err *e)
 	o.external = (struct labels){ external->l.v, external->l.n };
 	o.env_vars = flags.env_vars.v;
 	o.n_env_vars = flags.env_vars.n;
+	o.show_command_lines = flags.show_command_lines;
 	r = agent_start(&a, &o, e);
 	if (r)
 		return r;

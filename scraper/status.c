@@ -77,7 +77,8 @@ struct labels shown_labels(struct shown *s, struct labels l)
 {
 	bool copied = false;
 	for (size_t i = 0; i < l.n; i++) {
-		bool secret = is_secret_label(l.v[i].name), path = view_eqs(l.v[i].name, "__profile_path__") || view_eqs(l.v[i].name, "__metrics_path__");
+		bool secret = is_secret_label(l.v[i].name), path = view_eqs(l.v[i].name, "__profile_path__") ||
+			view_eqs(l.v[i].name, "__metrics_path__") || view_contains(l.v[i].value, VIEW("://"));
 		if (path) {
 			config_redact_url(l.v[i].value, &s->path);
 			path = !view_eq(buf_view(&s->path), l.v[i].value);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/redact.h"
 #include "base/units.h"
 #include "base/vec.h"
 #include "config.h"
@@ -38,16 +39,19 @@ void serve_buildinfo(struct httpd_request *rq, void *arg)
 void serve_flags(struct httpd_request *rq, void *arg)
 {
 	const struct web *w = arg;
-	struct buf *b = answer_begin(rq), value = { 0 };
+	struct buf *b = answer_begin(rq), value = { 0 }, shown = { 0 };
 	buf_putc(b, '{');
 	for (size_t i = 0; i < w->o.n_flags; i++) {
 		if (w->o.flags[i].type == OPT_REFUSED)
 			continue;
 		buf_reset(&value);
+		buf_reset(&shown);
 		opts_value(&w->o.flags[i], &value);
-		json_field(b, w->o.flags[i].name, buf_view(&value));
+		redact_user_info(buf_view(&value), false, "<secret>", &shown);
+		json_field(b, w->o.flags[i].name, buf_view(&shown));
 	}
 	buf_free(&value);
+	buf_free(&shown);
 	end_object(rq);
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/redact.h"
 #include "selfprof/pages.h"
 #include "web/answer.h"
 #include "web/internal.h"
@@ -143,13 +144,17 @@ static int set_paths(struct web *w, struct err *e)
 	return 0;
 }
 
+/* As it stands in links, which go to people: without user info. */
 static void set_url(struct web *w)
 {
-	const char *url = w->o.external_url ? w->o.external_url : "";
+	struct buf shown = { 0 };
+	redact_user_info(view_of(w->o.external_url ? w->o.external_url : ""), false, "", &shown);
+	const char *url = shown.ptr;
 	size_t n = strcspn(url, "?#");
 	while (n && url[n - 1] == '/')
 		n--;
 	w->url = n ? xasprintf("%.*s/", (int)n, url) : xasprintf("http%s://%s%s/", httpd_is_tls(w->httpd) ? "s" : "", httpd_address(w->httpd, 0), w->prefix);
+	buf_free(&shown);
 }
 
 int web_start(struct web **ret, const struct web_options *o, struct err *e)

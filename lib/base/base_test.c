@@ -24,6 +24,9 @@
 #include "base/opts.h"
 #include "base/heap.h"
 #include "base/queue.h"
+#include "base/redact.h"
+#include "base/log.h"
+#include "base/err.h"
 #include "base/regex.h"
 #include "base/thread.h"
 #include "base/units.h"
@@ -49,6 +52,96 @@ static void test_base64(void **state)
 		}
 		free(out);
 	}
+}
+
+static void expect_redacted(void (*how)(struct view, bool, struct buf *), const char *in, size_t n, bool cut, const char *want)
+{
+	struct buf b = { 0 };
+	char *copy = malloc(n + !n); /* exactly, so that a sanitizer sees a byte too much */
+	memcpy(copy, in, n);
+	how(view_make(copy, n), cut, &b);
+	if (strcmp(b.ptr ? b.ptr : "", want) != 0)
+		fail_msg("%s\n    instead of %s", b.ptr, want);
+	buf_free(&b);
+	free(copy);
+}
+
+static void user_info(struct view text, bool cut, struct buf *out)
+{
+	redact_user_info(text, cut, "<x>", out);
+}
+
+static void command(struct view text, bool cut, struct buf *out)
+{
+	redact_command(text, cut, ' ', out);
+}
+
+static void no_user_info(struct view text, bool cut, struct buf *out)
+{
+	redact_user_info(text, cut, "", out);
+}
+
+#define REDACTED(how, in, want) expect_redacted(how, in, sizeof in - 1, false, want)
+
+static void test_redacted_urls(void **state)
+{
+	(void)state;
+	REDACTED(user_info, "", "");
+	REDACTED(user_info, "http://u:p@h/x", "http://<x>@h/x");
+	REDACTED(user_info, "http://u:p@@h?a@b", "http://<x>@h?a@b");
+	REDACTED(user_info, "get http://h/x@y and ftp://u@h: no, u@h", "get http://h/x@y and ftp://<x>@h: no, u@h");
+	REDACTED(user_info, "a://b:c@d,e://f:g@h", "a://<x>@d,e://<x>@h");
+	REDACTED(user_info, "://@", "://@");
+	REDACTED(user_info, "postgres://u:pass", "postgres://u:pass");
+	expect_redacted(user_info, "postgres://u:pass", 17, true, "postgres://<x>");
+	REDACTED(no_user_info, "https://u:p@h/x", "https://h/x");
+	struct err e;
+	err_set(&e, ERR_IO, "%s: gone", "http://alice:secret@h/x");
+	assert_string_equal(e.msg, "http://<secret>@h/x: gone");
+	err_wrap(&e, "%s", "http://bob:secret@h");
+	assert_string_equal(e.msg, "http://<secret>@h: http://<secret>@h/x: gone");
+	err_set(&e, ERR_IO, "%1020s://alice:secret@h", "x"); /* that does not fit */
+	assert_null(strstr(e.msg, "alice"));
+	err_set(&e, ERR_IO, "%1000shttp://alice:secr", "x");
+	assert_int_equal(strlen(e.msg), 1017);
+	err_set(&e, ERR_IO, "%1010shttp://alice:secret@h", "x");
+	assert_null(strstr(e.msg, "alice"));
+}
+
+static void test_redacted_commands(void **state)
+{
+	(void)state;
+	static const char *const secret[] = { "password", "--db-password", "PGPASSWORD", "api-key", "apiKey", "API_KEY", "key", "keys", "token",
+					      "accessToken", "client_secret", "passwd", "DB_PASS", "--pass", "-Dx.secret", "jwt" };
+	static const char *const plain[] = { "keyspace", "keyboard", "passthrough", "passage", "host", "", "-", "k", "seconds", "cookies-jarx" };
+	for (size_t i = 0; i < ARRAY_LEN(secret); i++)
+		if (!redact_is_secret_name(view_of(secret[i])))
+			fail_msg("%s is a secret's name", secret[i]);
+	for (size_t i = 0; i < ARRAY_LEN(plain); i++)
+		if (redact_is_secret_name(view_of(plain[i])))
+			fail_msg("%s is none", plain[i]);
+	REDACTED(command, "/bin/x\0--port=80\0-v\0file", "/bin/x --port=80 -v file");
+	REDACTED(command, "x\0--password=a b=c", "x --password=<redacted>");
+	REDACTED(command, "x\0--password\0hunter2\0next", "x --password <redacted> next");
+	REDACTED(command, "x\0--password\0-hunter2\0--next", "x --password <redacted> --next");
+	REDACTED(command, "x\0--no-token\0--next=1", "x --no-token --next=1");
+	REDACTED(command, "x\0--token", "x --token");
+	REDACTED(command, "env\0API_TOKEN=abc\0x", "env API_TOKEN=<redacted> x");
+	REDACTED(command, "java\0-Dspring.datasource.password=abc\0-jar\0a.jar", "java -Dspring.datasource.password=<redacted> -jar a.jar");
+	REDACTED(command, "docker\0run\0-e\0TOKEN=a\0nginx:1@sha256:00", "docker run -e TOKEN=<redacted> nginx:1@sha256:00");
+	REDACTED(command, "x\0--env=DB_PASSWORD=a", "x --env=DB_PASSWORD=<redacted>");
+	REDACTED(command, "x\0host=db password=abc user=y", "x host=db password=<redacted>");
+	REDACTED(command, "curl\0-H\0Authorization: Bearer abc\0u", "curl -H Authorization:<redacted> u");
+	REDACTED(command, "x\0{\"user\":1,\"password\":\"abc\"}", "x {\"user\":1,\"password\":<redacted>");
+	REDACTED(command, "sh\0-c\0mysql --password abc; echo", "sh -c mysql --password <redacted>");
+	REDACTED(command, "python\0-c\0token = 'abc'", "python -c token =<redacted>");
+	REDACTED(command, "x\0--db=postgres://u:p@h/d\0amqp://u:p@h", "x --db=postgres://<redacted>@h/d amqp://<redacted>@h");
+	REDACTED(command, "x\0--db=u:p@tcp(h:1)/d\0git@h:x\0a@b", "x --db=<redacted>@tcp(h:1)/d git@h:x a@b");
+	REDACTED(command, "x\0https://h/?api_key=abc&x=1", "x https://h/?api_key=<redacted>");
+	expect_redacted(command, "x\0amqp://u:secr", 15, true, "x amqp://<redacted>");
+	expect_redacted(command, "x\0--password=secr", 17, true, "x --password=<redacted>");
+	REDACTED(command, "", "");
+	REDACTED(redact_text, "keyspace=a", "keyspace=a");
 }
 
 static void test_clock_steps(void **state)
@@ -541,7 +634,7 @@ static void test_put_i64(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_min_max), cmocka_unit_test(test_base64), cmocka_unit_test(test_clock_steps), cmocka_unit_test(test_durations), cmocka_unit_test(test_same_errors), cmocka_unit_test(test_time), cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_min_max), cmocka_unit_test(test_base64), cmocka_unit_test(test_redacted_urls), cmocka_unit_test(test_redacted_commands), cmocka_unit_test(test_clock_steps), cmocka_unit_test(test_durations), cmocka_unit_test(test_same_errors), cmocka_unit_test(test_time), cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_digits),
 		cmocka_unit_test(test_varint), cmocka_unit_test(test_map), cmocka_unit_test(test_buf_ceiling_and_json),
 		cmocka_unit_test(test_buf_read_file), cmocka_unit_test(test_arena_cap), cmocka_unit_test(test_arena_budget), cmocka_unit_test(test_heap), cmocka_unit_test(test_queue_close_drains), cmocka_unit_test(test_pool),

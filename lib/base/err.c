@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/redact.h"
+
 static const struct err_info table[ERR_CODES_] = {
 	[ERR_NONE] = { "", 200 },
 	[ERR_BAD_DATA] = { "bad_data", 400 },
@@ -32,6 +34,7 @@ int err_vset(struct err *e, enum err_code code, const char *fmt, va_list ap)
 	if (e) {
 		char tmp[sizeof e->msg]; /* an argument may be e->msg itself */
 		vsnprintf(tmp, sizeof tmp, fmt, ap);
+		redact_string(tmp, sizeof tmp);
 		e->code = code;
 		memcpy(e->msg, tmp, sizeof tmp);
 	}
@@ -58,6 +61,7 @@ int err_wrap(struct err *e, const char *fmt, ...)
 	va_end(ap);
 	if (n >= 0 && (size_t)n < sizeof tmp)
 		snprintf(tmp + n, sizeof tmp - (size_t)n, ": %.*s", (int)sizeof e->msg, e->msg);
+	redact_string(tmp, sizeof tmp);
 	memcpy(e->msg, tmp, sizeof tmp);
 	return -(int)e->code;
 }

@@ -28,7 +28,7 @@ enum err_code {
 
 struct err {
 	enum err_code code;
-	char msg[1024];
+	char msg[1024]; /* without the user info of URLs, as it goes to logs and pages */
 };
 
 struct err_info {

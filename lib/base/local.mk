@@ -5,7 +5,7 @@ libbase_a_SOURCES = \
   lib/base/files.c lib/base/files.h \
   lib/base/heap.c lib/base/heap.h lib/base/log.c lib/base/log.h lib/base/map.c lib/base/map.h lib/base/metrics.c lib/base/metrics.h \
   lib/base/num.c lib/base/num.h lib/base/opts.c lib/base/opts.h lib/base/path_watch.c lib/base/path_watch.h lib/base/queue.c lib/base/queue.h \
-  lib/base/regex.c lib/base/regex.h lib/base/regex_re2.c lib/base/regex_re2.h lib/base/units.c lib/base/units.h lib/base/utf8.c lib/base/utf8.h \
+  lib/base/redact.c lib/base/redact.h lib/base/regex.c lib/base/regex.h lib/base/regex_re2.c lib/base/regex_re2.h lib/base/units.c lib/base/units.h lib/base/utf8.c lib/base/utf8.h \
   lib/base/thread.c lib/base/thread.h lib/base/varint.h lib/base/vec.h lib/base/view.h
 if HAVE_CMOCKA
 check_PROGRAMS += base_test

@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/redact.h"
 
 #define LINE_MAX_BYTES 8192
 
@@ -56,10 +57,8 @@ static bool plain(const char *s)
 	return true;
 }
 
-static void put_pair(struct buf *b, const char *key, const char *value)
+static void put_value(struct buf *b, const char *key, const char *value)
 {
-	if (!value)
-		value = "";
 	if (line_format == LOG_FORMAT_JSON) {
 		buf_puts(b, b->len ? "," : "{");
 		buf_json_string(b, view_of(key));
@@ -75,6 +74,17 @@ static void put_pair(struct buf *b, const char *key, const char *value)
 		buf_puts(b, value);
 	else
 		buf_json_string(b, view_of(value));
+}
+
+static void put_pair(struct buf *b, const char *key, const char *value)
+{
+	struct buf shown = { 0 };
+	if (value && strstr(value, "://")) { /* a URL, or a text that has one in it */
+		redact_user_info(view_of(value), false, "<secret>", &shown);
+		value = shown.ptr;
+	}
+	put_value(b, key, value ? value : "");
+	buf_free(&shown);
 }
 
 void log_write(enum log_level level, const char *file, int line, ...)

@@ -4,6 +4,7 @@
  * others chose: of those it is what such names have in them. Any thread. */
 #include <strings.h>
 
+#include "base/redact.h"
 #include "base/utf8.h"
 #include "config/config.h"
 
@@ -72,22 +73,11 @@ static void redact_query(struct view q, struct buf *out)
 
 void config_redact_url(struct view url, struct buf *out)
 {
-	const char *scheme = memmem(url.ptr, url.len, "://", 3);
-	const char *from = scheme ? scheme + 3 : url.ptr, *end = url.ptr + url.len, *at = NULL;
-	for (const char *p = from; scheme && p < end && *p != '/' && *p != '?' && *p != '#'; p++)
-		if (*p == '@')
-			at = p;
-	if (at) {
-		buf_put(out, url.ptr, (size_t)(from - url.ptr));
-		buf_puts(out, "<secret>");
-		from = at;
-	} else {
-		from = url.ptr;
-	}
-	const char *query = memchr(from, '?', (size_t)(end - from));
-	buf_put(out, from, (size_t)((query ? query : end) - from));
+	const char *query = url.len ? memchr(url.ptr, '?', url.len) : NULL;
+	size_t n = query ? (size_t)(query - url.ptr) : url.len;
+	redact_user_info(view_make(url.ptr, n), false, "<secret>", out);
 	if (query)
-		redact_query(view_make(query, (size_t)(end - query)), out);
+		redact_query(view_make(query, url.len - n), out);
 }
 
 static bool plain(struct view v)

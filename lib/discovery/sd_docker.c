@@ -95,7 +95,7 @@ static bool same(const void *a, const void *b)
 
 static void name(const void *config, struct buf *out)
 {
-	buf_puts(out, ((const struct docker_config *)config)->host);
+	config_redact_url(view_of(((const struct docker_config *)config)->host), out);
 }
 
 /* ---- asking ---- */

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/num.h"
-#include "config/config.h"
+#include "base/redact.h"
 #include "model/profile.h"
 #include "pprof/pprof.h"
 #include "selfprof/selfprof.h"
@@ -88,43 +88,19 @@ void selfprof_serve_profile(struct httpd_request *rq, void *arg)
 	profile_release(&p);
 }
 
-/* An argument as it may be shown: --password=..., and what of a URL is nobody's business. *next_is_secret: the name of an option
- * whose value comes next. */
-static void put_argument(struct buf *out, struct view arg, bool *next_is_secret)
-{
-	const char *eq = view_starts(arg, VIEW("-")) ? memchr(arg.ptr, '=', arg.len) : NULL;
-	struct view name = view_make(arg.ptr, eq ? (size_t)(eq - arg.ptr) : arg.len), value = arg;
-	bool option = view_starts(arg, VIEW("-")), secret = *next_is_secret || (eq && config_secret_name(name));
-
-	*next_is_secret = option && !eq && config_secret_name(name);
-	if (eq) {
-		buf_put(out, arg.ptr, name.len + 1);
-		value = view_make(eq + 1, arg.len - name.len - 1);
-	}
-	if (secret)
-		buf_puts(out, "<secret>");
-	else if (memmem(value.ptr, value.len, "://", 3))
-		config_redact_url(value, out);
-	else
-		buf_putv(out, value);
-}
-
 void selfprof_serve_cmdline(struct httpd_request *rq, void *arg)
 {
 	char text[65536];
 	int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
-	bool secret = false;
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof text) : 0;
+	bool cut = n == sizeof text;
 
 	if (fd >= 0)
 		close(fd);
-	text[MAX(n, 0)] = 0;
+	if (n > 0 && !text[n - 1])
+		n--;
 	httpd_type(rq, "text/plain; charset=utf-8");
-	for (char *p = text; p < text + n; p += strlen(p) + 1) {
-		if (p > text)
-			buf_putc(httpd_out(rq), 0);
-		put_argument(httpd_out(rq), view_of(p), &secret);
-	}
+	redact_command(view_make(text, (size_t)MAX(n, 0)), cut, 0, httpd_out(rq));
 }
 
 void selfprof_serve_unknown(struct httpd_request *rq, void *arg)

@@ -122,7 +122,7 @@ def test_pages(env):
     check(status == 200 and headers["Content-Type"].startswith("text/html") and b"profile?debug=1" in body, f"{status} {body}")
     check(http_get(server.url + "/debug/pprof")[2] == body, "the index without its slash")
     status, _, body = http_get(server.url + "/debug/pprof/cmdline")
-    check(status == 200 and body.split(b"\0") == [a.replace("me:hidden", "<secret>").encode() for a in server.argv],
+    check(status == 200 and body.split(b"\0") == [a.replace("me:hidden", "<redacted>").encode() for a in server.argv],
           f"{status} {body}")
     status, headers, body = http_get(server.url + "/debug/pprof/goroutine")
     check((status, headers.get("X-Go-Pprof")) == (404, "1"), f"{status} {body}")
