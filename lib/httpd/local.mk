@@ -17,8 +17,10 @@ admission_test_SOURCES = lib/httpd/admission_test.c lib/httpd/testclient.h
 admission_test_LDADD = $(HTTPD_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS)
 httpd_test_SOURCES = lib/httpd/httpd_test.c lib/httpd/testclient.h
 httpd_test_LDADD = $(HTTPD_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS)
-check_PROGRAMS += web_config_test
-TESTS += web_config_test
+check_PROGRAMS += web_config_test tls_test
+TESTS += web_config_test tls_test
+tls_test_SOURCES = lib/httpd/tls_test.c lib/httpd/testcert.h lib/httpd/testclient.h
+tls_test_LDADD = $(HTTPD_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS)
 web_config_test_SOURCES = lib/httpd/web_config_test.c lib/httpd/testcert.h
 web_config_test_LDADD = $(HTTPD_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS)
 endif

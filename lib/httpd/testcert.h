@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "base/alloc.h"
