@@ -246,6 +246,7 @@ struct put {
 	size_t in;
 	const struct result *x;
 	size_t n;
+	struct reading *readings; /* by sample of s */
 	double *least;          /* by sample of s, what is kept; NULL: all */
 	double sign;            /* -1: the least are kept, so all is turned around */
 };
@@ -330,7 +331,7 @@ static int put_series(struct put *p, struct err *e)
 		for (size_t k = 0; k < p->s->n && !rc; k++) {
 			const struct sample *s = &p->s->s[k];
 			double v;
-			if (!native_at(p, i, s, &v) || (p->least && rank_of(p, s, v) < p->least[k]) || !readout_number(p->g->r, s, v, &v) ||
+			if (!native_at(p, i, s, &v) || (p->least && rank_of(p, s, v) < p->least[k]) || !reading_number(&p->readings[k], v, &v) ||
 			    !choice_wants(p->g->r->choice, v))
 				continue;
 			if (!out)
@@ -352,9 +353,13 @@ static int put_all(struct graph *g, const struct value *v, struct err *e)
 		while (at + p.n < g->results.n && p.x[p.n].lane / 2 == i)
 			p.n++;
 		at += p.n;
+		p.readings = xcalloc(p.s->n + 1, sizeof *p.readings);
+		for (size_t k = 0; k < p.s->n; k++)
+			p.readings[k] = readout_reading(g->r, &p.s->s[k]);
 		if (g->r->choice && g->r->choice->best_k)
 			find_least(&p, g->r->choice);
 		rc = put_series(&p, e);
+		free(p.readings);
 		free(p.least);
 	}
 	return rc;

@@ -42,26 +42,69 @@ void prof_unref(struct prof *p)
 	free(p);
 }
 
+void prof_names_unref(struct prof_names *names)
+{
+	if (!names || __atomic_fetch_sub(&names->refs, 1, __ATOMIC_ACQ_REL) != 1)
+		return;
+	map_free(&names->by_name);
+	free(names->text);
+	free(names->v);
+	free(names);
+}
+
+uint32_t prof_names_find(const struct prof_names *names, struct view name, uint64_t hash)
+{
+	uint32_t id;
+	for (size_t at = map_start(&names->by_name, hash); map_probe(&names->by_name, hash, &at, &id);)
+		if (view_eq(names->v[id].name, name))
+			return id;
+	return UINT32_MAX;
+}
+
 void prof_rows_free(struct prof_rows *r)
 {
 	if (!r)
 		return;
-	map_free(&r->by_name);
-	free(r->text);
-	free(r->v);
+	prof_names_unref(r->names);
+	free(r->name);
+	free(r->native);
+	free(r->falling);
 	free(r);
 }
 
-bool prof_rows_find(const struct prof_rows *r, struct view name, double *ret)
+double prof_rows_native(const struct prof_rows *r, uint32_t name, bool *ret_there)
 {
-	uint64_t h = hash_view(name) | 1;
-	uint32_t id;
-	for (size_t at = map_start(&r->by_name, h); map_probe(&r->by_name, h, &at, &id);)
-		if (view_eq(r->v[id].name, name)) {
-			*ret = r->v[id].native;
-			return true;
-		}
-	return false;
+	size_t a = 0, b = r->n;
+	while (a < b) {
+		size_t k = (a + b) / 2;
+		if (r->name[k] < name)
+			a = k + 1;
+		else
+			b = k;
+	}
+	*ret_there = a < r->n && r->name[a] == name;
+	return *ret_there ? r->native[a] : 0;
+}
+
+static int greatest_first(const void *a, const void *b, void *arg)
+{
+	const double *native = arg, x = native[*(const uint32_t *)a], y = native[*(const uint32_t *)b];
+	return (x < y) - (x > y);
+}
+
+const uint32_t *prof_rows_falling(struct prof_rows *r)
+{
+	uint32_t *made = __atomic_load_n(&r->falling, __ATOMIC_ACQUIRE), *none = NULL;
+	if (made)
+		return made;
+	made = xcalloc(r->n + 1, sizeof *made);
+	for (size_t i = 0; i < r->n; i++)
+		made[i] = (uint32_t)i;
+	qsort_r(made, r->n, sizeof *made, greatest_first, r->native);
+	if (__atomic_compare_exchange_n(&r->falling, &none, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return made;
+	free(made); /* another query was faster */
+	return none;
 }
 
 static struct term *side_term(struct side *s)

@@ -41,20 +41,39 @@ struct prof {
 	struct side a, b;
 };
 
-/* The rows of a profile, by function. */
-struct prof_rows {
-	struct prof_row {
+/* Functions that several profiles have rows of, told apart by name; shared by reference. */
+struct prof_names {
+	int refs;                   /* atomic */
+	struct prof_name {
 		struct view name;
-		uint64_t hash;
-		double native;
+		uint64_t hash;      /* prof_name_hash */
 	} *v;
 	size_t n;
 	struct map by_name;
 	char *text;                 /* the names */
 };
+void prof_names_unref(struct prof_names *names);
+/* UINT32_MAX: there is none of that name. */
+uint32_t prof_names_find(const struct prof_names *names, struct view name, uint64_t hash);
+static inline uint64_t prof_name_hash(struct view name)
+{
+	return hash_view(name) | 1;
+}
+
+/* The rows of a profile, by function. */
+struct prof_rows {
+	struct prof_names *names;   /* reference held */
+	size_t n;
+	uint32_t *name;             /* places in names, rising */
+	double *native;             /* parallel to name */
+	bool finite;                /* all of them */
+	uint32_t *falling;          /* places in native, the greatest first; NULL: nobody asked (prof_rows_falling) */
+};
 void prof_rows_free(struct prof_rows *r);
-/* Its native number; false: there is none of that name. */
-bool prof_rows_find(const struct prof_rows *r, struct view name, double *ret);
+/* The native number of names->v[name]; 0 if the profile has no such row. */
+double prof_rows_native(const struct prof_rows *r, uint32_t name, bool *ret_there);
+/* The rows of finite ones by their numbers; any thread may ask. */
+const uint32_t *prof_rows_falling(struct prof_rows *r);
 
 struct prof *prof_new(const struct ptype *type, int64_t period);
 struct prof *prof_ref(struct prof *p);
@@ -78,7 +97,7 @@ static inline double prof_whole(const struct prof *p, double value)
 /* Base units. */
 double prof_value(const struct prof *p);
 double side_total(const struct side *s);
-/* total in the native unit, of a type whose unit has that factor; per_s as in a profile. */
+/* total in the native unit, of a type whose unit has that factor; per_s as in a profile. It never falls as total rises. */
 double prof_in_base(double total, double factor, double per_s);
 double prof_factor(const struct prof *p); /* native unit to base unit, rate included */
 

@@ -28,15 +28,28 @@ static double wilson(double p, double n, double z, enum bound which)
 	return fmax(0, fmin(1, v));
 }
 
-bool readout_number(const struct readout *r, const struct sample *s, double native, double *ret)
+struct reading readout_reading(const struct readout *r, const struct sample *s)
 {
-	double v = readout_value(s->p, native), whole = prof_whole(s->p, s->v);
-	if (r->measure == SHARE || r->measure == SELF_SHARE) {
-		if (whole == 0 && (native != 0 || !r->has_frames))
+	struct unit_info u;
+	unit_lookup(s->p->type->sample_unit, &u);
+	struct reading x = { .factor = u.factor, .per_s = s->p->per_s, .share = r->measure == SHARE || r->measure == SELF_SHARE, .idle = r->has_frames,
+			     .whole = prof_whole(s->p, s->v), .bound = r->bound };
+	if (r->bound) {
+		x.observations = readout_observations(s);
+		x.z = value_scalar(&r->z, graph_step(r->sp, s->t_ms));
+	}
+	return x;
+}
+
+bool reading_number(const struct reading *x, double native, double *ret)
+{
+	double v = prof_in_base(native, x->factor, x->per_s);
+	if (x->share) {
+		if (x->whole == 0 && (native != 0 || !x->idle))
 			return false;
-		v = whole == 0 ? 0 : v / whole; /* of a profile that is there and idle */
-		if (r->bound)
-			v = wilson(v, readout_observations(s), value_scalar(&r->z, graph_step(r->sp, s->t_ms)), r->bound);
+		v = x->whole == 0 ? 0 : v / x->whole; /* of a profile that is there and idle */
+		if (x->bound)
+			v = wilson(v, x->observations, x->z, x->bound);
 	}
 	*ret = v;
 	return true;
@@ -111,13 +124,14 @@ int readout_check_rows(const struct readout *r, struct err *e)
 /* Rows go out by name, so that of equal ones topk always takes the same. */
 int readout_put_rows(struct readout *r, size_t in, const struct sample *s, struct err *e)
 {
-	int rc = readout_choose_rows(r, s, e);
+	const struct reading x = readout_reading(r, s);
+	int rc = readout_choose_rows(r, s, &x, e);
 	if (r->touched.n && !rc)
 		qsort_r(r->touched.v, r->touched.n, sizeof *r->touched.v, by_row, r);
 	for (size_t i = 0; i < r->touched.n && !rc; i++) {
 		uint32_t row = r->touched.v[i];
 		double v;
-		if (!readout_number(r, s, row_native(&r->sums[row]), &v))
+		if (!reading_number(&x, row_native(&r->sums[row]), &v))
 			continue;
 		rc = series_push(r->q, readout_out(r, in, row), s->t_ms, v, NULL, e);
 		if (r->choice && r->choice->put)

@@ -4,6 +4,8 @@
 #ifndef PYRRHA_PROMQL_READOUT_H
 #define PYRRHA_PROMQL_READOUT_H
 
+#include <math.h>
+
 #include "choose.h"
 #include "frames.h"
 #include "funcs.h"
@@ -11,6 +13,9 @@
 enum measure { SELF, TOTAL, SHARE, SELF_SHARE, SAMPLES, CALLERS, CALLEES };
 
 enum granularity { BY_FUNCTION, BY_LINE, BY_FILE, BY_BINARY, BY_PACKAGE };
+
+/* Which of Wilson's bounds of a share is meant. */
+enum bound { NO_BOUND, LOW, HIGH };
 
 /* A sum that is exact as long as it can be. */
 struct exact {
@@ -62,6 +67,15 @@ struct row_choice {
 	bool twins;                   /* rows of two input series might have equal labels but for the name */
 };
 
+/* What makes a native number of a profile that which is put out, its value, share or bound: the same for all of its rows. */
+struct reading {
+	double factor, per_s;          /* to base units */
+	bool share, idle;              /* idle: of a whole that is 0, the share of 0 is 0 */
+	double whole;
+	enum bound bound;
+	double observations, z;
+};
+
 /* What the profile at work has in a row. */
 struct row_sum {
 	wide i;
@@ -87,9 +101,6 @@ struct row_memo {
 
 struct row_node;
 extern const char *const granularity_names[BY_PACKAGE + 1];
-
-/* Which of Wilson's bounds of a share is meant. */
-enum bound { NO_BOUND, LOW, HIGH };
 
 struct readout {
 	struct eval *q;
@@ -124,6 +135,16 @@ struct readout {
 	VEC(struct labels) ins;       /* input series met, over all chunks */
 };
 
+struct reading readout_reading(const struct readout *r, const struct sample *s);
+/* False: nothing is put out. */
+bool reading_number(const struct reading *x, double native, double *ret);
+/* Whether numbers never fall as native ones rise; bounds may, but for the last of their digits (READING_SLACK). */
+static inline bool reading_rises(const struct reading *x)
+{
+	return !x->share || (x->whole > 0 && isfinite(x->whole));
+}
+#define READING_SLACK 1e-9
+
 /* The row of line i of a location (0: the location itself, if it has no lines). */
 uint32_t readout_row(struct readout *r, struct row_memo *m, uint32_t location, uint32_t i);
 struct row_memo *readout_memo(struct readout *r, struct symbols *s);
@@ -133,9 +154,6 @@ size_t readout_in(struct readout *r, struct labels l);
 struct series *readout_out(struct readout *r, size_t in, uint32_t row);
 /* By function, file and line. */
 int readout_cmp_rows(const struct readout *r, uint32_t a, uint32_t b);
-/* Native unit to base unit. */
-double readout_value(const struct prof *p, double native);
-
 int readout_overflow(struct err *e);
 
 /* Adds the rows of a side of a profile to r->sums, frames_failed of r->frames as it is; forget them after it. */
@@ -153,8 +171,6 @@ int readout_put_rows(struct readout *r, size_t in, const struct sample *s, struc
 int readout_check_rows(const struct readout *r, struct err *e);
 /* Readouts of kept profiles that are asked for again; *ret_done is false, and nothing was put out, of others. */
 int readout_kept(struct readout *r, struct value *v, bool *ret_done, struct err *e);
-/* What is put out for a native number of a profile: its value, share, bound. False: nothing is. */
-bool readout_number(const struct readout *r, const struct sample *s, double native, double *ret);
 /* Only elements that bounds can be told of stay, with a warning; an error if there are none. */
 int readout_keep_counted(struct readout *r, struct value *v, struct err *e);
 
@@ -174,7 +190,7 @@ static inline bool choice_wants(const struct row_choice *c, double v)
 	return !c || !c->compared || binary_number(c->op, c->row_left ? v : c->number, c->row_left ? c->number : v) != 0;
 }
 /* Leaves those of the rows of the profile at work that are wanted. An error if one of them all does not fit. */
-int readout_choose_rows(struct readout *r, const struct sample *s, struct err *e);
+int readout_choose_rows(struct readout *r, const struct sample *s, const struct reading *x, struct err *e);
 /* After the last profile: fills in choice.twins. */
 void readout_find_twins(struct readout *r);
 /* A readout with the rows that c wants (NULL: all). */

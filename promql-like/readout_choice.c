@@ -23,14 +23,14 @@ static int by_number(const void *a, const void *b)
 }
 
 /* The k-th best number of all rows; a NaN, which is worse than any: all are wanted. */
-static double worst_of_best(struct readout *r, const struct sample *s, const struct row_choice *c)
+static double worst_of_best(const struct readout *r, const struct sample *s, const struct reading *x, const struct row_choice *c)
 {
 	double want = value_scalar(c->best_k, graph_step(r->sp, s->t_ms)), v;
 	double *all = xcalloc(r->touched.n + 1, sizeof *all);
 	size_t n = 0;
 	bool none = !(want >= 1);
 	for (size_t i = 0; i < r->touched.n && !none; i++)
-		if (readout_number(r, s, row_native(&r->sums[r->touched.v[i]]), &v)) {
+		if (reading_number(x, row_native(&r->sums[r->touched.v[i]]), &v)) {
 			all[n++] = v;
 			none = isnan(v);
 		}
@@ -43,11 +43,11 @@ static double worst_of_best(struct readout *r, const struct sample *s, const str
 	return v;
 }
 
-static bool wanted(struct readout *r, const struct sample *s, uint32_t row, double worst)
+static bool wanted(struct readout *r, const struct reading *x, uint32_t row, double worst)
 {
 	struct row_choice *c = r->choice;
 	double v;
-	if (!readout_number(r, s, row_native(&r->sums[row]), &v))
+	if (!reading_number(x, row_native(&r->sums[row]), &v))
 		return false;
 	c->negative |= !(v >= 0);
 	if (c->only && !readout_wants_name(r, c->only, row))
@@ -55,18 +55,18 @@ static bool wanted(struct readout *r, const struct sample *s, uint32_t row, doub
 	return choice_wants(c, v) && (isnan(worst) || (c->greatest ? v >= worst : v <= worst));
 }
 
-int readout_choose_rows(struct readout *r, const struct sample *s, struct err *e)
+int readout_choose_rows(struct readout *r, const struct sample *s, const struct reading *x, struct err *e)
 {
 	for (size_t i = 0; i < r->touched.n; i++)
 		if (!fits(&r->sums[r->touched.v[i]]))
 			return readout_overflow(e);
 	if (!r->choice)
 		return 0;
-	double worst = r->choice->best_k ? worst_of_best(r, s, r->choice) : NAN;
+	double worst = r->choice->best_k ? worst_of_best(r, s, x, r->choice) : NAN;
 	size_t n = 0;
 	for (size_t i = 0; i < r->touched.n; i++) {
 		uint32_t row = r->touched.v[i];
-		if (wanted(r, s, row, worst))
+		if (wanted(r, x, row, worst))
 			r->touched.v[n++] = row;
 		else
 			r->sums[row] = (struct row_sum){ 0 };

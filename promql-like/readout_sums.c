@@ -6,12 +6,6 @@
 
 #include "readout.h"
 
-double readout_value(const struct prof *p, double native)
-{
-	struct prof like = { .type = p->type, .per_s = p->per_s, .a = { .is_float = true, .ftotal = native } };
-	return prof_value(&like);
-}
-
 int readout_overflow(struct err *e)
 {
 	return err_set(e, ERR_EXECUTION, "a sum of profile values does not fit in 64 bits");
@@ -99,7 +93,8 @@ static int put_sum(struct readout *r, const struct pending *p, struct err *e)
 	if (p->x.overflow)
 		return readout_overflow(e);
 	double v;
-	if (!readout_number(r, p->s, native_of(&p->x), &v))
+	struct reading x = readout_reading(r, p->s);
+	if (!reading_number(&x, native_of(&p->x), &v))
 		return 0;
 	return series_push(r->q, readout_out(r, p->in, UINT32_MAX), p->s->t_ms, v, NULL, e);
 }
