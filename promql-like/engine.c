@@ -37,6 +37,7 @@ struct places {
 	unsigned first;         /* line of the active-query file of place 0 */
 	pthread_cond_t free_place;
 	struct budget budget;
+	struct pool *pool;
 	const char *flag, *memory_flag;
 };
 
@@ -80,6 +81,8 @@ static void make_places(struct promql_engine *g)
 	places_init(&g->places[PROMQL_PEOPLE], people, 0, all, "--query.max-concurrency", "--query.memory");
 	places_init(&g->places[PROMQL_RULES], rules, people, o->max_rule_bytes ? o->max_rule_bytes : all / 4,
 		    "--rules.max-concurrent-evals", "a quarter of --query.memory, of rules");
+	g->places[PROMQL_PEOPLE].pool = o->pool;
+	g->places[PROMQL_RULES].pool = o->rule_pool;
 }
 
 struct promql_engine *promql_engine_new(struct source *s, const struct promql_options *o)
@@ -149,6 +152,7 @@ struct promql_engine *promql_engine_beside(struct promql_engine *g, struct sourc
 	o.active_query_file = NULL;
 	o.slow_query_ms = 0;
 	o.max_rule_concurrency = 1;
+	o.rule_pool = o.pool; /* somebody waits for it */
 	o.max_total_bytes = g->places[PROMQL_PEOPLE].budget.max / 4;
 	o.max_rule_bytes = o.max_total_bytes;
 	struct promql_engine *beside = promql_engine_new(s, &o);
@@ -247,12 +251,12 @@ static uint64_t samples_read(struct eval *q)
 static void eval_init(struct eval *q, struct promql_engine *g, struct promql_expr *x, const struct promql_params *p,
 		      int64_t timeout_ms, int64_t deadline_ns)
 {
-	*q = (struct eval){ .x = x, .pool = g->o.pool, .canceled = p->canceled, .deadline_ns = deadline_ns };
+	struct places *at = &g->places[p->asker];
+	*q = (struct eval){ .x = x, .pool = at->pool, .canceled = p->canceled, .deadline_ns = deadline_ns };
 	q->lookback_ms = p->lookback_ms ? p->lookback_ms : g->o.lookback_ms;
 	q->subquery_step_ms = g->o.subquery_step_ms;
 	q->max_samples = g->o.max_samples;
 	q->max_bytes = g->o.max_bytes;
-	struct places *at = &g->places[p->asker];
 	q->budget = &at->budget;
 	q->budget_flag = at->memory_flag;
 	q->share = at->budget.max / 4 / at->max; /* of what is above the line of the large */
@@ -262,7 +266,7 @@ static void eval_init(struct eval *q, struct promql_engine *g, struct promql_exp
 	q->names = current_names(g);
 	q->regex = (struct regex_meter){ .deadline_mono_ns = deadline_ns, .canceled = p->canceled, .max_ns = REGEX_QUERY_NS,
 					 .max_name = REGEX_QUERY_NAME };
-	q->lim = (struct source_limits){ deadline_ns, p->canceled, g->o.max_samples, &q->read, &q->stats, g->o.pool, g->o.max_bytes };
+	q->lim = (struct source_limits){ deadline_ns, p->canceled, g->o.max_samples, &q->read, &q->stats, at->pool, g->o.max_bytes };
 	q->lim.damage = &q->damage;
 	q->lim.regex = &q->regex;
 	q->stream_lim = q->lim;

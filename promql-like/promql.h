@@ -94,7 +94,8 @@ struct promql_options {
 	unsigned max_concurrency;     /* queries of people at work; more wait (20) */
 	unsigned max_rule_concurrency; /* queries of rules at work: places of their own (4) */
 	uint64_t max_rule_bytes;      /* as max_total_bytes, of rules: a budget of their own, beside that (a quarter of it) */
-	struct pool *pool;            /* borrowed; NULL = each query on its caller's thread */
+	struct pool *pool;            /* of people's queries; borrowed; NULL = each on its caller's thread */
+	struct pool *rule_pool;       /* the same, of rules' queries */
 	const struct promql_alias *aliases; /* besides those of model/ptype.h; copied */
 	size_t n_aliases;
 	const char *const *replica_labels; /* docs/profql.md rule 6; copied */

@@ -9,6 +9,7 @@
 #include "rules/group.h"
 
 #define LOOK_AGAIN_MS 1000 /* the wall clock may be set */
+#define GIVE_WAY 5      /* steps of nice(2): a third of what a person's query gets of a busy CPU */
 #define GRACE_NS INT64_C(2000000000) /* a reload waits that long for what runs, then it is cut off */
 
 /* ---- when ---- */
@@ -149,6 +150,7 @@ static void wait_until(struct rules *m, int64_t next_ms, int64_t now_ms)
 static void *evaluate_all(void *arg)
 {
 	struct rules *m = arg;
+	thread_give_way(GIVE_WAY);
 	pthread_mutex_lock(&m->lock);
 	while (!m->stopping) {
 		int64_t now = clock_now_ms(), next;

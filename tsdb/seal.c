@@ -9,9 +9,7 @@
  *
  * A part repeats the symbols of the part before it, and the log keeps those of the last part for a while, so that one
  * bad file costs its hour and no other hour its names. */
-#include <errno.h>
 #include <malloc.h>
-#include <sys/resource.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -303,21 +301,12 @@ int tsdb_seal(struct tsdb *db, bool all, struct err *e)
 	return rc ? rc : rollup_due(db, e);
 }
 
-/* Queries and appends go first: on Linux this is of the calling thread alone. What is sealed has time. */
-static void give_way(void)
-{
-	errno = 0;
-	int now = getpriority(PRIO_PROCESS, 0);
-	if (errno || setpriority(PRIO_PROCESS, 0, MIN(now + SEALER_NICE, 19)))
-		LOG_DEBUG("msg", "the sealer runs with the priority of the rest");
-}
-
 void *tsdb_sealer(void *arg)
 {
 	struct tsdb *db = arg;
 	int64_t next_retain = 0, next_try = 0, next_names = 0;
 	struct err e;
-	give_way();
+	thread_give_way(SEALER_NICE); /* queries and appends go first: what is sealed has time */
 	while (!atomic_load(&db->stopping)) {
 		clock_sleep_ms(200);
 		int64_t now = clock_mono_ms();

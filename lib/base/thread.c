@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/thread.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/num.h"
 
 struct start {
 	void *(*fn)(void *);
@@ -21,6 +24,14 @@ static void *run_named(void *p)
 	free(p);
 	pthread_setname_np(pthread_self(), s.name);
 	return s.fn(s.arg);
+}
+
+void thread_give_way(int steps)
+{
+	errno = 0;
+	int now = getpriority(PRIO_PROCESS, 0); /* on Linux: of this thread */
+	if (!errno && setpriority(PRIO_PROCESS, 0, MIN(now + steps, 19)))
+		return; /* it goes on as it is */
 }
 
 void thread_rwlock_init(pthread_rwlock_t *lock)

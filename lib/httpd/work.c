@@ -10,7 +10,6 @@
  * at the usual priority: while many of its requests are at work, the others leave the CPU to the rest of the program. */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -165,7 +164,7 @@ static void *worker_main(void *arg)
 static void *low_worker_main(void *arg)
 {
 	struct lane *l = arg;
-	setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + LOW_PRIORITY); /* on Linux: of this thread */
+	thread_give_way(LOW_PRIORITY);
 	work(l, &l->ranks[1]);
 	return NULL;
 }

@@ -32,6 +32,13 @@ def test_recorded_values_and_order(env):
         check(abs(one[t] - t) < 1e-6 and abs(v - one[t] - 1) < 1e-6, f"at {t} the later rule saw the earlier one: {one[t]} {v}")
     steps = sorted(one)
     check(all(abs(b - a - 1) < 1e-6 for a, b in zip(steps, steps[1:])), f"slots are an interval apart: {steps}")
+    nice = {}
+    for thread in os.listdir(f"/proc/{server.p.pid}/task"):
+        with open(f"/proc/{server.p.pid}/task/{thread}/stat", encoding="utf-8") as f:
+            name, _, rest = f.read().partition("(")[2].rpartition(")")
+        nice.setdefault(name, set()).add(int(rest.split()[16]))
+    usual = min(nice["httpd-work"])
+    check(nice["rules"] == {min(usual + 5, 19)}, f"who evaluates gives way to who waits for an answer: {nice}")
 
 
 def test_a_bad_file_changes_nothing(env):
