@@ -10,7 +10,7 @@ from test_agent_filter import Group
 from test_agent_symbols import source_lines
 
 FUNCTIONS = 500
-# Copies of a unit of 0.9 MB, and the memory: as the unit and the manifest have it, or in proportion.
+# Copies of a unit of 0.9 MB, and the memory: less than the unit and the manifest allow, or in proportion.
 COPIES, MEMORY = (450, 256 << 20) if LONG else (130, 100 << 20)
 MAIN = """volatile long x;
 static inline __attribute__((always_inline)) void big_inlined(int n) { for (int i = 0; i < n; i++) x += i; }

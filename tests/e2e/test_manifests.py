@@ -237,6 +237,8 @@ def test_agent_limits(env):
     names, events, symbols = define("STRINGS_BYTES_MAX", "symbolize.c"), define("ARENA_MAX", "perf_events.c"), define("SYMBOLS_MAX", "symtab_writer.c")
     check([parts[1], parts[2], parts[4]] == [names, events, define("HELPER_MEMORY", "dwarf_index.c")], f"{parts}")
     check(60 < symbols * 16 * 2 <= parts[3], f"{symbols}")
+    with open(os.path.join(TOP, "deploy", "pyrrha-agent.service"), encoding="utf-8") as f:
+        check(f"MemoryMax={limit}M\n" in f.read(), "the systemd unit has the same limit")
     volumes = {v["name"]: v for v in daemon["spec"]["template"]["spec"]["volumes"]}
     size = {n: mib(volumes[n]["emptyDir"]["sizeLimit"]) for n in ("cache", "tmp")}
     check(not any("medium" in volumes[n]["emptyDir"] for n in size), "on disk")
