@@ -3,12 +3,14 @@
 order, and the real server and agent run with the rights of their ServiceAccounts, tokens of which the API server made. There are no
 controllers and no kubelet: the test makes the pods of the templates and starts their programs with their arguments."""
 import base64
+import datetime
 import itertools
 import json
 import os
 import re
 import shutil
 import subprocess
+import time
 import urllib.parse
 
 from harness import LONG, Echo, Process, Skip, check, free_port, http_get, wait_until
@@ -195,6 +197,19 @@ def make_pod(kube, d, name, node, port):
     return f"/kubepods/burstable/pod{pod['metadata']['uid']}/{running}"
 
 
+def put(folder, files):
+    """As a kubelet: a new folder beside the old one, and a link that is swapped."""
+    new = f"..{len(os.listdir(folder)) if os.path.isdir(folder) else 0}"
+    os.makedirs(os.path.join(folder, new))
+    for name, text in files.items():
+        with open(os.path.join(folder, new, name), "w", encoding="utf-8") as f:
+            f.write(text)
+        if not os.path.islink(os.path.join(folder, name)):
+            os.symlink("..data/" + name, os.path.join(folder, name))
+    os.symlink(new, os.path.join(folder, "..tmp"))
+    os.rename(os.path.join(folder, "..tmp"), os.path.join(folder, "..data"))
+
+
 class InPod(Process):
     """A program as in a pod of the API server: arguments of its container, files of its volumes, the account's token where pods have it."""
 
@@ -202,33 +217,27 @@ class InPod(Process):
         c, self.port, self.url = container(d), port, f"http://127.0.0.1:{port}"
         spec = d["spec"]["template"]["spec"]
         self.moved = {}  # a path of the manifest -> one of this test
-        for v in spec.get("volumes", ()):
-            folder = self.moved[next(m["mountPath"] for m in c["volumeMounts"] if m["name"] == v["name"])] = env.path(program + "-" + v["name"])
-            os.makedirs(folder, exist_ok=True)
-            if "secret" in v:
-                for name in [i["key"] for i in v["secret"].get("items", ())] or secret:
-                    self.file(folder, name, base64.b64decode(secret[name]).decode())
         for m in c["volumeMounts"]:
-            self.moved.setdefault(m["mountPath"], env.path(program + "-" + m["name"]))
-        for v in spec.get("volumes", ()):
-            if "configMap" in v and not v["configMap"].get("optional"):
-                for name, text in only("ConfigMap", v["configMap"]["name"])["data"].items():
-                    self.file(next(self.moved[m["mountPath"]] for m in c["volumeMounts"] if m["name"] == v["name"]), name, self.here(text))
+            self.moved[m["mountPath"]] = env.path(program + "-" + m["name"])
+            os.makedirs(self.moved[m["mountPath"]], exist_ok=True)
+        for v in spec["volumes"]:
+            folder = env.path(program + "-" + v["name"])
+            if "secret" in v:
+                self.web, self.keys = folder, [i["key"] for i in v["secret"].get("items", ())] or list(secret)
+                self.log_in_by(secret)
+            elif "configMap" in v and not v["configMap"].get("optional"):
+                put(folder, {k: self.here(text) for k, text in only("ConfigMap", v["configMap"]["name"])["data"].items()})
         account = env.path(program + "-account")
-        os.makedirs(account, exist_ok=True)
-        self.file(account, "token", token)
-        self.file(account, "namespace", d["metadata"]["namespace"])
-        shutil.copy(env.path("ca.crt"), os.path.join(account, "ca.crt"))
+        with open(env.path("ca.crt"), encoding="utf-8") as f:
+            put(account, {"token": token, "namespace": d["metadata"]["namespace"], "ca.crt": f.read()})
         into = "/run/secrets/kubernetes.io/serviceaccount"
         script = f'mount -t tmpfs none /run && mkdir -p {into} && mount --bind "$0" {into} && exec "$@"'
         args = [self.here(a).replace("$(NODE_NAME)", "node-1") for a in c["args"]]
         address = ["env", "KUBERNETES_SERVICE_HOST=127.0.0.1", f"KUBERNETES_SERVICE_PORT={kube.port}", *env_more]
         super().__init__(env, program, ["unshare", "-m", "--propagation", "private", "sh", "-c", script, account, *address, env.program(program), *args])
 
-    @staticmethod
-    def file(folder, name, text):
-        with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
-            f.write(text)
+    def log_in_by(self, secret):
+        put(self.web, {k: base64.b64decode(secret[k]).decode() for k in self.keys})
 
     def here(self, text):
         """With this test's folders and port for the pod's."""
@@ -254,7 +263,7 @@ def test_run_with_their_rights(env):
     accounts = {n: token_of(kube, n, n) for n in ("pyrrha", "pyrrha-agent")}
     rights(kube, accounts)
 
-    secrets = {d["metadata"]["namespace"]: d["data"] for d in docs["secret"] if d["kind"] == "Secret"}
+    secrets = data_of(docs["secret"])
     stateful, daemon = only("StatefulSet"), only("DaemonSet")
     ports = free_port(), free_port()
     make_pod(kube, stateful, "pyrrha-0", "node-1", ports[0])
@@ -292,10 +301,31 @@ def test_run_with_their_rights(env):
     check(len(failing) >= 3 and set(failing) == {"0"}, f"the server may all it needs: {failing}")
     down = [t for t in ask.targets() if t["health"] == "down"]
     check(not down, f"{down}")
+    another_login(agent, server, ask)
     for program in (agent, server):
         bad = [line for line in program.text().splitlines() if re.search(r"level=(warn|error)|Forbidden|HTTP 40[13]", line) and not re.search(
-            "without tls_server_config|a login failed", line)]
+            "without tls_server_config|a login failed|HTTP 401", line)]
         check(not bad, "\n".join(bad[:5]))
+
+
+def data_of(docs):
+    return {d["metadata"]["namespace"]: d["data"] for d in docs if d["kind"] == "Secret"}
+
+
+def another_login(agent, server, ask):
+    """make-secret again: everybody takes it without a restart."""
+    login, old = make_secret(), ask.headers
+    new = basic("admin", re.search(r"password: (\S+)", login.stderr)[1])
+    for namespace, program in (("pyrrha-agent", agent), ("pyrrha", server)):
+        program.log_in_by(data_of(kubernetes.load(login.stdout))[namespace])
+        wait_until("the new password", lambda program=program: http_get(program.url + "/metrics", headers=new)[0] == 200, 40)
+        check(http_get(program.url + "/metrics", headers=old)[0] == 401, "the old one is good no more")
+    ask.headers, begin = new, time.time()
+
+    def scraped():
+        rows = [t for t in ask.targets() if t["scrapePool"] in ("agent", "pyrrha") and t["health"] != "unknown"]
+        return rows and all(t["health"] == "up" and datetime.datetime.fromisoformat(t["lastScrape"].replace("Z", "+00:00")).timestamp() > begin for t in rows)
+    wait_until("targets are scraped with the new token", scraped, 60)
 
 
 def basic(user, password):
