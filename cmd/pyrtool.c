@@ -24,6 +24,7 @@ static const struct tool_command commands[] = {
 	{ "check web-config", "FILE...", "reads web configurations (TLS, users, tokens, headers) and what they name", tool_check_web_config },
 	{ "check service-discovery", "FILE JOB", "what a job finds: its targets before and after relabelling, as JSON", tool_check_discovery },
 	{ "check rules", "[FILE...]", "reads rule files, or standard input, as the server would; flags and exit codes as promtool's", tool_check_rules },
+	{ "make login", "DIR", "a first login: DIR/web.yml for --web.config.file, and DIR/token for scrapes; what is there stays", tool_make_login },
 	{ "rules backfill", "FILE...", "has a server evaluate recording rules over its past", tool_backfill_rules },
 	{ "rules try", "FILE...", "tells when alerts would have been pending and firing, over the past of a server", tool_try_rules },
 	{ "test rules", "FILE...", "runs unit tests of rules, promtool's files", tool_test_rules },

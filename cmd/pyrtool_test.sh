@@ -17,6 +17,22 @@ tool=$top_builddir/pyrtool
 	exit 1
 }
 "$tool" check web-config "$top_srcdir/deploy/quickstart.yml" | grep -q 'field scrape_configs: unknown' || { echo "FAIL: check web-config"; exit 1; }
+# make login: a web configuration that is right, files for their owner alone, and it stays.
+login=$(mktemp -d) || exit 99
+bad_login() { echo "FAIL: make login: $1"; rm -rf "$login"; exit 1; }
+echo short | "$tool" make login --password-stdin "$login/a" 2>/dev/null && bad_login "a short password"
+"$tool" make login "$login/a" | grep -qE '^login: admin  password: [0-9a-f]{32}  ' || bad_login "no password is told"
+"$tool" check web-config "$login/a/web.yml" | grep -q 'users: 1; tokens: 1;' || bad_login "check web-config"
+[ "$(printf %s "$(cat "$login/a/token")" | sha256sum | cut -c1-64)" = "$(sed -n 's/.*sha256: //p' "$login/a/web.yml")" ] || bad_login "the token is another"
+[ "$(stat -c %a "$login/a" "$login/a/web.yml" "$login/a/token" | tr '\n' ' ')" = "700 600 600 " ] || bad_login "others may read it"
+cp -p "$login/a/web.yml" "$login/before"
+"$tool" make login "$login/a" | grep -q 'is there already, and stays' || bad_login "it is made again"
+cmp -s "$login/a/web.yml" "$login/before" || bad_login "another one is made"
+echo 'a password' | "$tool" make login --user='a: b' --password-stdin "$login/b" 2>/dev/null
+[ $? -eq 2 ] || bad_login "a name that YAML reads otherwise"
+echo 'my own: password' | "$tool" make login --user=null --password-stdin "$login/b" | grep -q . && bad_login "a password is told that was given"
+"$tool" check web-config "$login/b/web.yml" >/dev/null || bad_login "check web-config of a user called null"
+rm -rf "$login"
 "$tool" test language --output=xml "$top_srcdir/tests/lang/time.test" 2>/dev/null
 [ $? -eq 2 ] || { echo "FAIL: an unknown form of output"; exit 1; }
 [ "$("$tool" tsdb --help | grep -c '^  tsdb ')" -eq 6 ] || { echo "FAIL: the commands of a group"; exit 1; }

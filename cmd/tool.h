@@ -29,6 +29,7 @@ int tool_check_discovery(int argc, char **argv);
 int tool_check_rules(int argc, char **argv);
 int tool_backfill_rules(int argc, char **argv);
 int tool_try_rules(int argc, char **argv);
+int tool_make_login(int argc, char **argv);
 int tool_test_rules(int argc, char **argv);
 int tool_test_language(int argc, char **argv);
 int tool_query_instant(int argc, char **argv);

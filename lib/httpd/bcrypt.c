@@ -67,3 +67,26 @@ bool bcrypt_check(struct bcrypt *b, const char *hash, struct view password)
 	explicit_bzero(&b->data, sizeof b->data);
 	return right;
 }
+
+int bcrypt_make(struct view password, unsigned cost, char out[BCRYPT_CHARS + 1], struct err *e)
+{
+	char salt[CRYPT_GENSALT_OUTPUT_SIZE];
+	struct bcrypt *b;
+
+	if (password.len > PASSWORD_MAX || (password.len && memchr(password.ptr, 0, password.len)))
+		return err_set(e, ERR_BAD_DATA, "bcrypt takes passwords of at most %d bytes, without a NUL", PASSWORD_MAX);
+	if (cost < BCRYPT_COST_MIN || cost > BCRYPT_COST_MAX || !crypt_gensalt_rn("$2b$", cost, NULL, 0, salt, sizeof salt))
+		return err_set(e, ERR_BAD_DATA, "no bcrypt hash can be made of cost %u", cost);
+	char text[PASSWORD_MAX + 1] = { 0 };
+	if (password.len)
+		memcpy(text, password.ptr, password.len);
+	b = bcrypt_new();
+	const char *got = crypt_r(text, salt, &b->data);
+	bool fine = got && strlen(got) == BCRYPT_CHARS;
+	if (fine)
+		memcpy(out, got, BCRYPT_CHARS + 1);
+	explicit_bzero(text, sizeof text);
+	explicit_bzero(&b->data, sizeof b->data);
+	bcrypt_free(b);
+	return fine ? 0 : err_set(e, ERR_BAD_DATA, "this system's crypt makes no bcrypt hash");
+}

@@ -22,4 +22,7 @@ void bcrypt_free(struct bcrypt *b);
 /* Whether it is that password's hash; takes the same time if it is not. */
 bool bcrypt_check(struct bcrypt *b, const char *hash, struct view password);
 
+/* A hash of that cost with a new salt, into `out`. */
+int bcrypt_make(struct view password, unsigned cost, char out[BCRYPT_CHARS + 1], struct err *e);
+
 #endif

@@ -70,6 +70,21 @@ static void test_bcrypt(void **state)
 			fail_msg("row %zu", i);
 	assert_false(bcrypt_check(b, SECRET_4, VIEW("secret\0more"))); /* crypt alone would take that */
 	assert_false(bcrypt_check(b, SECRET_4, view_make(NULL, 0)));
+	/* One that is made here. */
+	char made[2][BCRYPT_CHARS + 1], long_one[74] = { 0 };
+	struct err e;
+	unsigned cost;
+	assert_int_equal(bcrypt_make(VIEW("secret"), 4, made[0], &e), 0);
+	assert_int_equal(bcrypt_make(VIEW("secret"), 4, made[1], &e), 0);
+	assert_string_not_equal(made[0], made[1]); /* the salt */
+	assert_int_equal(bcrypt_cost(view_of(made[0]), &cost, &e), 0);
+	assert_int_equal(cost, 4);
+	assert_true(bcrypt_check(b, made[0], VIEW("secret")) && bcrypt_check(b, made[1], VIEW("secret")));
+	assert_false(bcrypt_check(b, made[0], VIEW("Secret")));
+	memset(long_one, 'x', sizeof long_one - 1);
+	assert_true(bcrypt_make(view_of(long_one), 4, made[0], &e) < 0 && strstr(e.msg, "72 bytes"));
+	assert_true(bcrypt_make(VIEW("a\0b"), 4, made[0], &e) < 0);
+	assert_true(bcrypt_make(VIEW("secret"), 31, made[0], &e) < 0);
 	bcrypt_free(b);
 }
 

@@ -73,6 +73,14 @@ def default_seccomp(capabilities):
             "architectures": ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"], "syscalls": rules}
 
 
+def host_folder(env, path):
+    """A folder of the host; if it has none of that name, another one, for nothing is left behind."""
+    if not os.path.exists(path):
+        path = env.path("host" + path.replace("/", "-"))
+        os.makedirs(path, exist_ok=True)
+    return path
+
+
 class Network:
     """A network namespace with loopback alone, as the pods' own is beside a cluster's."""
 
@@ -106,9 +114,10 @@ class Network:
 
 
 class Pod:
-    """The first container of a workload. values: what fields of the pod are, by path; objects: ConfigMaps and Secrets of its namespace."""
+    """The first container of a workload. values: what fields of the pod are, by path; objects: ConfigMaps and Secrets of its namespace;
+    volumes: paths of those that are there already."""
 
-    def __init__(self, env, workload, image, root, network, objects=(), values=None):
+    def __init__(self, env, workload, image, root, network, objects=(), values=None, volumes=()):
         if not shutil.which("runc"):
             raise Skip("no runc")
         need_a_mounted_root()
@@ -120,7 +129,7 @@ class Pod:
         check(self.container["image"] == image.tag, f"the manifest wants {self.container['image']}, deploy/image.sh made {image.tag}")
         self.id = f"pyrrha-{os.getpid()}-{self.name}"
         self.state, self.bundle = os.path.join(env.dir, "runc"), os.path.join(env.dir, "bundle-" + self.name)
-        self.volumes = {v["name"]: self.volume(v) for v in self.spec.get("volumes", [])}
+        self.volumes = {**{v["name"]: self.volume(v) for v in self.spec.get("volumes", [])}, **dict(volumes)}
         for claim in self.claims:
             self.volumes[claim["metadata"]["name"]] = self.folder(claim["metadata"]["name"])
         self.process = None
@@ -143,8 +152,7 @@ class Pod:
     def volume(self, v):
         """The path of its files; None for an optional one that is not there."""
         if "hostPath" in v:
-            os.makedirs(v["hostPath"]["path"], exist_ok=True)
-            return v["hostPath"]["path"]
+            return host_folder(self.env, v["hostPath"]["path"])
         if "emptyDir" in v:
             return self.folder(v["name"])
         kind = "ConfigMap" if "configMap" in v else "Secret"
@@ -190,9 +198,10 @@ class Pod:
                   ("/dev/mqueue", "mqueue", ["nosuid", "noexec", "nodev"]), ("/sys", "sysfs", ["nosuid", "noexec", "nodev", "ro"]),
                   ("/sys/fs/cgroup", "cgroup", ["nosuid", "noexec", "nodev", "relatime", "ro"])]
         all_of = [{"destination": d, "type": t, "source": t, "options": o} for d, t, o in system]
-        for name in ("hosts", "resolv.conf", "hostname"):
-            if os.path.exists("/etc/" + name):
-                all_of.append({"destination": "/etc/" + name, "type": "bind", "source": "/etc/" + name, "options": ["rbind", "rprivate", "ro"]})
+        own = {"hosts": "127.0.0.1 localhost login server agent demo\n::1 localhost\n", "resolv.conf": "", "hostname": self.name + "\n"}
+        for name, text in own.items():
+            all_of.append({"destination": "/etc/" + name, "type": "bind", "source": self.env.path(name + "-" + self.name, text),
+                           "options": ["rbind", "rprivate", "ro"]})
         for m in self.container.get("volumeMounts", ()):
             options = ["rbind", "rprivate", "ro" if m.get("readOnly") else "rw"]
             all_of.append({"destination": m["mountPath"], "type": "bind", "source": self.volumes[m["name"]], "options": options})
@@ -207,11 +216,13 @@ class Pod:
         check(not security.get("privileged"), "a privileged container cannot be tested so")
         env = self.environment()
         inner = self.image.config["config"]
-        args = inner["Entrypoint"] + [re.sub(r"\$\((\w+)\)", lambda m: env[m.group(1)], a) for a in self.container.get("args", inner.get("Cmd") or [])]
+        command, args = self.container.get("command", inner["Entrypoint"]), [] if "command" in self.container else inner.get("Cmd") or []
+        args = command + [re.sub(r"\$\((\w+)\)", lambda m: env[m.group(1)], a) for a in self.container.get("args", args)]
         capabilities = self.capabilities(uid)
-        resources = self.container.get("resources", {})
-        limits = {"memory": {"limit": quantity(resources["limits"]["memory"])},
-                  "cpu": {"shares": max(2, int(quantity(resources["requests"]["cpu"]) * 1024))}}
+        limits, resources = {}, self.container.get("resources")
+        if resources:
+            limits = {"memory": {"limit": quantity(resources["limits"]["memory"])},
+                      "cpu": {"shares": max(2, int(quantity(resources["requests"]["cpu"]) * 1024))}}
         namespaces = ["mount", "ipc", "uts"] + ([] if self.spec.get("hostPID") else ["pid"])
         config = {
             "ociVersion": "1.0.2",
@@ -238,8 +249,8 @@ class Pod:
         with open(os.path.join(self.bundle, "config.json"), "w") as f:
             json.dump(self.config(), f)
         self.process = Process(self.env, self.name, ["runc", "--root", self.state, "run", "-b", self.bundle, self.id])
-        ports = {p["name"]: p["containerPort"] for p in self.container["ports"]}
-        for probe in ("livenessProbe", "readinessProbe"):
+        ports = {p["name"]: p["containerPort"] for p in self.container.get("ports", ())}
+        for probe in {"livenessProbe", "readinessProbe"} & set(self.container):
             get = self.container[probe]["httpGet"]
             self.url = f"{get['scheme'].lower()}://127.0.0.1:{ports[get['port']]}"
             wait_until(f"{self.name}: its {probe}", lambda: self.probe(get["path"]), 60)
