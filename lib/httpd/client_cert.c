@@ -9,10 +9,13 @@
 #define MAX_CHAIN 16
 #define MAX_NAME 1024
 
-/* Go prints an address of a certificate as net.IP does. */
+/* As Go prints one: IPv4 within IPv6 is IPv4. */
 static bool is_address(const unsigned char *raw, size_t n, const char *want)
 {
+	static const unsigned char mapped[12] = { [10] = 0xff, [11] = 0xff };
 	char text[INET6_ADDRSTRLEN];
+	if (n == 16 && memcmp(raw, mapped, sizeof mapped) == 0)
+		return is_address(raw + sizeof mapped, 4, want);
 	return (n == 4 || n == 16) && inet_ntop(n == 4 ? AF_INET : AF_INET6, raw, text, sizeof text) && strcmp(text, want) == 0;
 }
 

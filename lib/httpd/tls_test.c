@@ -395,6 +395,15 @@ static void test_client_certificates(void **state)
 		assert_int_equal(get(httpd_address(h, 0), "/open", "", cases[i].cert, NULL), 200);
 	}
 	httpd_stop(h, 0);
+	/* Names of other kinds: an address, and none of a kind that begins alike. */
+	static const struct { const char *name; int status; } names[] = { { "127.0.0.1", 200 }, { "127.0.0", 401 }, { "clien", 401 } };
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		char web[256];
+		snprintf(web, sizeof web, TLS ", client_auth_type: RequireAnyClientCert, client_allowed_sans: ['%s']}", names[i].name);
+		h = start((struct httpd_options){ 0 }, web);
+		assert_int_equal(get(httpd_address(h, 0), "/quick", "", &client_cert, NULL), names[i].status);
+		httpd_stop(h, 0);
+	}
 	testcert_free(&expired);
 	testcert_free(&for_servers);
 	testcert_free(&other);

@@ -276,6 +276,12 @@ class Load:
             t.join()
 
 
+def on(connection, headers):
+    connection.request("GET", "/metrics", headers=headers)
+    r = connection.getresponse()
+    return r.status, r.read()
+
+
 def served_by(port, context):
     """The subject of the server's certificate."""
     c = http.client.HTTPSConnection("localhost", port, context=context, timeout=30 * PATIENCE)
@@ -340,7 +346,11 @@ def test_exchanged_under_load(env):
         check(served_by(ours.port, c2) == "first", "the first certificate")
         copy("second", "server")  # of the file's names, not of the file
         wait_until("the second certificate", lambda: served_by(ours.port, c2) == "second")
+        kept = http.client.HTTPSConnection("localhost", ours.port, context=c1, timeout=30 * PATIENCE)
+        check(on(kept, bob)[0] == 200, "a connection that stays")
         ours.reconfigure(exchange_config("clients2.crt", {"bob": BOB}, ["t2"]))
+        status, body = on(kept, bob)
+        check(status == 401 and b"not trusted" in body, f"its authority is gone: {status} {body}")
         check([asks(c2, h) for h in (bob, t2, alice, t1)] == [200, 200, 401, 401], "after")
         check(asks(c1, bob) == 401, "an authority that is gone")
         # What is bad, or cannot be, changes nothing and is counted.
