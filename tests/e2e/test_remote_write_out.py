@@ -91,6 +91,7 @@ class Receiver(HttpServer):
 
     def __init__(self, env, *plan):
         self.plan, self.lock, self.requests = list(plan) or [204], threading.Lock(), []  # (time, verdict, headers, samples)
+        self.delay = 0  # of answers
         super().__init__(env, self.do)
 
     def do(self, handler):
@@ -100,6 +101,7 @@ class Receiver(HttpServer):
             what = self.plan.pop(0) if len(self.plan) > 1 else self.plan[0]
             what = what(samples) if callable(what) else what
             self.requests.append((time.monotonic(), what, dict(handler.headers), samples))
+        time.sleep(self.delay)
         if what in ("reset", "lost"):
             handler.connection.setsockopt(__import__("socket").SOL_SOCKET, __import__("socket").SO_LINGER, struct.pack("ii", 1, 0))
             handler.close_connection = True
@@ -214,22 +216,30 @@ def test_one_bad_sample(env):
 def test_kills(env):
     """Killed with -9 while it takes in and sends: nothing is missing, and only whole requests come twice."""
     begin = int(time.time() * 1000) // 1000 * 1000 - 600000
-    receiver = Receiver(env, lambda samples: time.sleep(0.05) or 204)
-    server = Server(env, config(receiver.address, queue=", max_samples_per_send: 100, max_shards: 3"), WRITE)
+    receiver = Receiver(env)
+    receiver.delay = 0.6  # what it took is killed before it is answered
+    queues = [", max_samples_per_send: 100000", ", max_samples_per_send: 100, max_shards: 3"]
+    server = Server(env, config(receiver.address, queue=queues[0]), WRITE)
     want = {}
-    for life in range(4):
-        for k in range(3):
-            part = some_series(begin + (life * 3 + k) * 10000, 40, 10)
+    for life in range(6 if LONG else 3):
+        for k in range(2):
+            part = some_series(begin + (life * 2 + k) * 10000, 40, 10)
             status, text = remote_write.post(server.url, part)
             check(status == 204, text)
             for labels, points in part:
                 want.setdefault(labels["i"], (labels, []))[1].extend(points)
-            time.sleep(0.05 if k < 2 else 0.15 * life)
+            if k == 0:
+                n = len(receiver.requests)
+                wait_until("a request is under way", lambda: len(receiver.requests) > n)
+        time.sleep(0.2)  # what came behind it is in its queue
         server.kill()
+        server.configure(config(receiver.address, queue=queues[life % 2]))
         server.restart()
     wait_sent(server)
     check_taken(receiver, list(want.values()), {"cluster": "eu"}.items())
     check(not dropped(server), f"{dropped(server)}")
+    twice = len(receiver.taken()) - len({str(r) for r in receiver.taken()})
+    check(twice, "no request came twice: nothing was killed between being taken and being answered")
 
 
 def test_reload(env):
