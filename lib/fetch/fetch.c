@@ -136,6 +136,7 @@ static void set_method(CURL *h, const struct fetch_request *q)
 		curl_easy_setopt(h, CURLOPT_POST, 1L);
 		curl_easy_setopt(h, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)q->body.len);
 		curl_easy_setopt(h, CURLOPT_COPYPOSTFIELDS, q->body.ptr);
+		curl_easy_setopt(h, CURLOPT_POSTREDIR, q->keep_method ? (long)CURL_REDIR_POST_ALL : 0L);
 	}
 	if (q->method && strcmp(q->method, "HEAD") == 0)
 		curl_easy_setopt(h, CURLOPT_NOBODY, 1L);

@@ -35,6 +35,7 @@ struct fetch_request {
 	uint64_t max_bytes;          /* of the body after Content-Encoding; 0 = FETCH_MAX_BYTES */
 	bool compressed;             /* accept gzip and inflate it */
 	const atomic_bool *cancel;   /* NULL, or: fetch_do ends within a second of it being set; on a loop: fetch_cancel */
+	bool keep_method;            /* a redirect (301, 302, 303) of a POST is another POST with the body, not a GET without it */
 	bool own_connection;         /* not shared with requests before and after it */
 	bool keepalive;              /* a peer that is gone is noticed within half a minute, also while nothing is to be sent */
 	/* NULL, or called when the headers of an answer are whole, before its body; again after a redirect. */

@@ -192,6 +192,17 @@ static void what_is_sent(void **state)
 	assert_non_null(strstr(e.msg, "authorization: cannot read /tmp/pyrrha-fetch-"));
 }
 
+static void what_a_redirect_makes_of_a_post(void **state)
+{
+	for (int keep = 0; keep < 2; keep++) {
+		struct fetch_response r;
+		struct err e = { 0 };
+		assert_int_equal(get(NULL, "/hop", (struct fetch_request){ .body = VIEW("all of it"), .keep_method = keep }, &r, &e), 0);
+		assert_int_equal(strstr(r.body.ptr, "POST /echo ") && strstr(r.body.ptr, "\r\n\r\nall of it"), keep);
+		fetch_response_release(&r);
+	}
+}
+
 static void what_comes_back(void **state)
 {
 	struct fetch_response r;
@@ -473,7 +484,7 @@ static void urls(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_sent), cmocka_unit_test(what_comes_back), cmocka_unit_test(tokens),
+		cmocka_unit_test(what_is_sent), cmocka_unit_test(what_a_redirect_makes_of_a_post), cmocka_unit_test(what_comes_back), cmocka_unit_test(tokens),
 		cmocka_unit_test(many_at_once), cmocka_unit_test(large_bodies_are_paced),
 		cmocka_unit_test(those_that_hang_cost_nothing), cmocka_unit_test(sockets_come_and_go),
 		cmocka_unit_test(out_of_files), cmocka_unit_test(many_names), cmocka_unit_test(urls),

@@ -16,8 +16,10 @@ lib/remote/remote.pb-c.c: lib/remote/remote.proto
 lib/remote/remote.pb-c.h: lib/remote/remote.pb-c.c
 	@test -f $@ || { rm -f $<; $(MAKE) $(AM_MAKEFLAGS) $<; }
 if HAVE_CMOCKA
-check_PROGRAMS += remote_test backlog_test
-TESTS += remote_test backlog_test
+check_PROGRAMS += remote_test remote_write_test backlog_test
+TESTS += remote_test remote_write_test backlog_test
+remote_write_test_SOURCES = lib/remote/remote_write_test.c
+remote_write_test_LDADD = $(REMOTE_LIBS) $(CMOCKA_LIBS)
 backlog_test_SOURCES = lib/remote/backlog_test.c
 backlog_test_LDADD = $(REMOTE_LIBS) $(CMOCKA_LIBS)
 remote_test_SOURCES = lib/remote/remote_test.c

@@ -338,7 +338,7 @@ static void send_range(struct outlet_batch *b)
 	} else {
 		const struct fetch_request q = { .method = "POST", .url = o->config->url, .headers = o->config->header_lines,
 						 .n_headers = o->config->n_header_lines, .body = buf_view(&body),
-						 .timeout_ms = o->config->timeout_ms, .max_bytes = ANSWER_BYTES };
+						 .timeout_ms = o->config->timeout_ms, .max_bytes = ANSWER_BYTES, .keep_method = true };
 		b->began_ns = clock_mono_ns();
 		b->bytes = body.len;
 		if (fetch_start(o->loop, o->client, &q, on_done, b, &b->fetch, &e)) {

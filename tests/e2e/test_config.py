@@ -238,3 +238,21 @@ def test_jobs_in_files_of_their_own(env):
     env.path("jobs-a.yml", "scrape_configs:\n- job_name: other\n")
     path, status, out = config_check(env, "scrape_config_files: ['jobs-*.yml']\nscrape_configs:\n- job_name: own\n")
     check(status == 0 and "own" in out and "other" in out and "warning" not in out, f"{status}: {out}")
+
+
+def test_remote_write(env):
+    good = "remote_write:\n- {url: 'http://u:hidden@a/w', name: main, protobuf_message: prometheus.WriteRequest}\n- {url: 'https://b/w'}\n"
+    _, status, out = config_check(env, good)
+    check(status == 0 and "remote write: main, to http://<secret>@a/w" in out and "https://b/w" in out and "warning" not in out, out)
+    for text, place, says in (
+            ("- url: http://a\n  protobuf_message: io.prometheus.write.v2.Request\n", ":3:", "remote-write 2.0 is not built in"),
+            ("- {name: a}\n", ":2:", "url"), ("- {url: 'ftp://a'}\n", ":2:", "http://"), ("-\n", ":2:", "a map"),
+            ("- {url: 'http://a', name: x}\n- {url: 'http://b', name: x}\n", ":3:", "twice"),
+            ("- {url: 'http://a', headers: {Content-Type: x}}\n", ":2:", "set by the client itself"),
+            ("- url: http://a\n  queue_config: {max_samples_per_send: 0}\n", ":3:", "above zero"),
+            ("- url: http://a\n  queue_config: {min_backoff: 2s, max_backoff: 1s}\n", ":3:", "max_backoff"),
+            ("- url: http://a\n  sigv4: {}\n", ":3:", "AWS"), ("- url: http://a\n  sendExemplars: true\n", ":3:3:", "sendExemplars")):
+        path, status, out = config_check(env, "remote_write:\n" + text)
+        check(status != 0 and path + place in out and says in out, f"{text}: {status}: {out}")
+    _, status, out = config_check(env, "remote_write: [{url: 'http://a', send_exemplars: true, metadata_config: {send: true}}]\n")
+    check(status == 0 and "no exemplars" in out and "without metadata" in out, out)

@@ -4,13 +4,12 @@ Debian's real Prometheus 2.42, and one of this file that refuses, resets and rem
 import json
 import os
 import re
-import shutil
 import struct
 import threading
 import time
 
 import remote_write
-from harness import LONG, Echo, HttpServer, Process, Server, answer, check, free_port, http_get, wait_until
+from harness import LONG, PATIENCE, Echo, HttpServer, Process, Server, Skip, answer, check, free_port, http_get, run, wait_until
 from test_promql_oracle import ANY_AGE, Prometheus, tool
 
 WRITE = ["--web.enable-remote-write-receiver"]
@@ -221,7 +220,7 @@ def test_kills(env):
     queues = [", max_samples_per_send: 100000", ", max_samples_per_send: 100, max_shards: 3"]
     server = Server(env, config(receiver.address, queue=queues[0]), WRITE)
     want = {}
-    for life in range(6 if LONG else 3):
+    for life in range(6 if LONG else 2):
         for k in range(2):
             part = some_series(begin + (life * 2 + k) * 10000, 40, 10)
             status, text = remote_write.post(server.url, part)
@@ -233,7 +232,7 @@ def test_kills(env):
                 wait_until("a request is under way", lambda: len(receiver.requests) > n)
         time.sleep(0.2)  # what came behind it is in its queue
         server.kill()
-        server.configure(config(receiver.address, queue=queues[life % 2]))
+        server.configure(config(receiver.address, queue=queues[(life + 1) % 2]))
         server.restart()
     wait_sent(server)
     check_taken(receiver, list(want.values()), {"cluster": "eu"}.items())
@@ -366,3 +365,34 @@ def test_two_hours_away(env):
     n = compare(ours, theirs, "away", begin - 60, begin + 8400)
     check(n == 60 * 8400 / 15, f"{n} samples")
     check(not [k for k in dropped(ours) if "dropped" in k], f"{dropped(ours)}")
+
+
+class OnSmallDisk(Server):
+    """Its queues lie on a file system of 2 MiB."""
+
+    def __init__(self, env, *more):
+        status, out = run(["unshare", "--mount", "true"])
+        if status or os.geteuid():
+            raise Skip(f"no mount namespace: {out}")
+        queues = env.path("pyrrha-data/remote")
+        os.makedirs(queues)
+        self.under = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=2m tmpfs "$0" && exec "$@"', queues]
+        super().__init__(env, *more)
+
+
+def test_full_disk(env):
+    """It holds up nothing that comes in; and when the receiver takes samples again, all are sent."""
+    now = int(time.time() * 1000) // 1000 * 1000 - 600000
+    away = Receiver(env, 503)
+    server = OnSmallDisk(env, config(away.address), WRITE + ["--remote-write.queue-size=4MiB"])
+    for k in range(6):
+        begin = time.monotonic()
+        status, text = remote_write.post(server.url, [({"__name__": "wide", "i": f"{k}/{i}", "text": "x" * 3000}, [(now, 1.0)]) for i in range(200)])
+        check(status == 204 and time.monotonic() - begin < 5 * PATIENCE, f"{status} after {time.monotonic() - begin}: {text}")
+        time.sleep(0.3)
+    failures = wait_until("the disk is full", lambda: [v for k, v in server.metrics().items() if "queue_write_failures" in k and v])
+    check(server.value("count(wide)", time=now / 1000) == 1200, "all of it can be asked for")
+    away.plan = [204]
+    wait_until("all is sent", lambda: sum(map(len, away.taken())) == 1200)
+    check(len({s for r in away.taken() for s in r}) == 1200 and not dropped(server), f"{failures}, {dropped(server)}")
+    check("cannot be written" in server.text() and "can be written again" in server.text(), "both is said")
