@@ -312,7 +312,7 @@ static struct view reached_at(struct agent_server *s, struct httpd_request *rq)
 	while (n < host.len && (isalnum((unsigned char)host.ptr[n]) || strchr(".:-[]_", host.ptr[n])))
 		n++;
 	bool port = host.len && memrchr(host.ptr, ':', host.len) && !view_ends(host, VIEW("]"));
-	return n && n == host.len && port ? host : view_of(agent_server_address(s));
+	return n && n == host.len && port ? host : view_of(agent_server_address(s, 0));
 }
 
 static void serve_targets(struct httpd_request *rq, void *arg)
@@ -410,7 +410,7 @@ int agent_serve(struct agent_server **ret, const struct agent_server_options *o,
 	make_boot_id(s->boot);
 	s->enable_lifecycle = o->enable_lifecycle;
 	struct httpd_options h = {
-		.listen = &o->listen, .n_listen = 1, .allow_beyond_loopback = o->allow_insecure,
+		.listen = o->listen, .n_listen = o->n_listen, .allow_beyond_loopback = o->allow_insecure,
 		.web_config_file = o->web_config_file,
 		.allow_hint = "--web.allow-insecure", .routes = routes, .n_routes = ARRAY_LEN(routes), .arg = s,
 		.allowed_hosts = o->allowed_hosts, .n_allowed_hosts = o->n_allowed_hosts,
@@ -425,9 +425,9 @@ int agent_serve(struct agent_server **ret, const struct agent_server_options *o,
 	return 0;
 }
 
-const char *agent_server_address(const struct agent_server *s)
+const char *agent_server_address(const struct agent_server *s, size_t i)
 {
-	return httpd_address(s->httpd, 0);
+	return httpd_address(s->httpd, i);
 }
 
 void agent_server_stop(struct agent_server *s)

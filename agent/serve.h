@@ -8,7 +8,8 @@
 struct agent_server;
 
 struct agent_server_options {
-	const char *listen;          /* "127.0.0.1:7071" */
+	const char *const *listen;   /* "127.0.0.1:7071" */
+	size_t n_listen;
 	bool allow_insecure;         /* listen where others can reach it, without a login */
 	const char *web_config_file; /* httpd/web_config.h; NULL or "" = none */
 	bool enable_lifecycle;       /* serve POST /-/reload */
@@ -19,8 +20,8 @@ struct agent_server_options {
 };
 
 int agent_serve(struct agent_server **ret, const struct agent_server_options *o, struct err *e);
-/* The bound address, "127.0.0.1:7071". */
-const char *agent_server_address(const struct agent_server *s);
+/* The i-th bound address, "127.0.0.1:7071"; NULL past the last. */
+const char *agent_server_address(const struct agent_server *s, size_t i);
 void agent_server_stop(struct agent_server *s);
 
 #endif

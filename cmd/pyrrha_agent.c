@@ -22,8 +22,8 @@
 #define STOP_SECONDS 9
 
 static struct flags {
-	const char *listen, *web_config_file, *log_level, *log_format, *node, *cache_dir, *debuginfod_urls, *config_file, *kubeconfig, *off_threshold;
-	struct opt_list external, external_lists, env_vars, allowed_hosts, filter_cgroups, filter_pids, filter_comms;
+	const char *web_config_file, *log_level, *log_format, *node, *cache_dir, *debuginfod_urls, *config_file, *kubeconfig, *off_threshold;
+	struct opt_list listen, external, external_lists, env_vars, allowed_hosts, filter_cgroups, filter_pids, filter_comms;
 	double hz, max_cost;
 	int64_t history_ms, auto_reload_ms, off_threshold_ms, names_wait_ms;
 	uint64_t history_bytes;
@@ -39,7 +39,8 @@ static struct opt table[] = {
 	{ "config.auto-reload", OPT_BOOL, &flags.auto_reload, NULL, "Reload when what the configuration file holds has changed." },
 	{ "config.auto-reload-interval", OPT_DURATION, &flags.auto_reload_ms, "<duration>",
 	  "How often to look, besides when something happens in the file's folder." },
-	{ "web.listen-address", OPT_STRING, &flags.listen, "<host:port>", "Where to serve HTTP.", "http-address" },
+	{ "web.listen-address", OPT_LIST, &flags.listen, "<host:port>",
+	  "Where to serve HTTP, 127.0.0.1:7071 if not given; may be repeated.", "http-address" },
 	{ "web.allow-insecure", OPT_BOOL, &flags.allow_insecure, NULL,
 	  "Listen on an address that others can reach although nobody has to log in." },
 	{ "web.config.file", OPT_STRING, &flags.web_config_file, "<file>",
@@ -118,7 +119,6 @@ static void set_defaults(void)
 	struct agent_options o;
 
 	agent_options_init(&o);
-	flags.listen = "127.0.0.1:7071";
 	flags.log_level = "info";
 	flags.log_format = "logfmt";
 	flags.node = "";
@@ -296,10 +296,13 @@ static int run(const struct labels_builder *external, struct err *e)
 		return r;
 	metrics_register_process("pyrrha_agent", PACKAGE_VERSION);
 	agent_register_metrics(a);
-	r = agent_serve(&s, &(struct agent_server_options){ flags.listen, flags.allow_insecure, flags.web_config_file, flags.enable_lifecycle, a,
+	const char *const usual[] = { "127.0.0.1:7071" };
+	bool given = flags.listen.n > 0;
+	r = agent_serve(&s, &(struct agent_server_options){ given ? flags.listen.v : usual, given ? flags.listen.n : 1, flags.allow_insecure, flags.web_config_file, flags.enable_lifecycle, a,
 							  flags.enable_debuginfod, flags.allowed_hosts.v, flags.allowed_hosts.n }, e);
 	if (!r) {
-		LOG_INFO("msg", "listening", "address", agent_server_address(s));
+		for (size_t i = 0; agent_server_address(s, i); i++)
+			LOG_INFO("msg", "listening", "address", agent_server_address(s, i));
 		wait_for_end(&signals, a, &sig);
 		LOG_INFO("msg", "stopping", "signal", sig == SIGINT ? "SIGINT" : "SIGTERM");
 		signal(SIGALRM, too_slow);

@@ -420,7 +420,7 @@ void status_metadata(struct status_targets *st, const struct status_metadata_que
  * hidden. s is the room for it (zeroed before), to be freed whatever is returned. (status.c) */
 struct shown {
 	struct labels_builder b;
-	struct buf path;
+	VEC(char *) texts; /* owned: what stands for values */
 };
 struct labels shown_labels(struct shown *s, struct labels l);
 void shown_free(struct shown *s);

@@ -70,25 +70,44 @@ static bool is_secret_label(struct view name)
 void shown_free(struct shown *s)
 {
 	labels_builder_free(&s->b);
-	buf_free(&s->path);
+	for (size_t i = 0; i < s->texts.n; i++)
+		free(s->texts.v[i]);
+	vec_free(&s->texts);
+}
+
+/* What is shown instead of a value that is a URL or the path of one; the value itself if there is nothing to hide. */
+static struct view shown_url(struct shown *s, struct view value)
+{
+	struct buf b = { 0 };
+	config_redact_url(value, &b);
+	if (view_eq(buf_view(&b), value)) {
+		buf_free(&b);
+		return value;
+	}
+	size_t n;
+	vec_push(&s->texts, buf_take(&b, &n));
+	return view_make(s->texts.v[s->texts.n - 1], n);
+}
+
+static struct view shown_value(struct shown *s, const struct label *l)
+{
+	if (is_secret_label(l->name))
+		return VIEW("<secret>");
+	bool path = view_eqs(l->name, "__profile_path__") || view_eqs(l->name, "__metrics_path__");
+	return path || view_contains(l->value, VIEW("://")) ? shown_url(s, l->value) : l->value;
 }
 
 struct labels shown_labels(struct shown *s, struct labels l)
 {
 	bool copied = false;
 	for (size_t i = 0; i < l.n; i++) {
-		bool secret = is_secret_label(l.v[i].name), path = view_eqs(l.v[i].name, "__profile_path__") ||
-			view_eqs(l.v[i].name, "__metrics_path__") || view_contains(l.v[i].value, VIEW("://"));
-		if (path) {
-			config_redact_url(l.v[i].value, &s->path);
-			path = !view_eq(buf_view(&s->path), l.v[i].value);
-		}
-		if (!secret && !path)
+		struct view value = shown_value(s, &l.v[i]);
+		if (value.ptr == l.v[i].value.ptr)
 			continue;
 		if (!copied)
 			labels_builder_init(&s->b, l);
 		copied = true;
-		labels_builder_set(&s->b, l.v[i].name, secret ? VIEW("<secret>") : buf_view(&s->path));
+		labels_builder_set(&s->b, l.v[i].name, value);
 	}
 	return copied ? labels_builder_finish(&s->b) : l;
 }

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may ask what: each route of both programs without a login and with each right; what wrong passwords get; that the programs
+people use log in; that no answer shows the user info of a URL."""
+import base64
+import hashlib
+import http.client
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+from harness import PATIENCE, TOP, Echo, Server, check, free_port, http_get, in_the_browser, need_a_browser, run, scrape_config, wait_until
+from test_agent import start_agent
+from test_promql_oracle import tool
+
+ALICE = "$2b$04$VgC47UCEbpmNfGzRI4xRVO7proVowVLvrK.qp1UVwStVkJV2An7jy"  # of alice-pw
+BOB = "$2b$04$5Qxy5EflapdqTwGATYPahe7PL63xtWampBCddIq9Dvu/OtgRZ/jiC"  # of bob-pw
+SLOW = "$2b$09$abcdefghijklmnopqrstuug8oEQEyZZop3j8eGXPRnchEf9ItekYK"  # of slow-pw; 30 ms, which can be told from noise
+RIGHTS = ("read", "write", "admin")
+NOT_YOURS = b'it has not the right "'
+
+
+def basic(name, password):
+    return {"Authorization": "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()}
+
+
+def bearer(token):
+    return {"Authorization": "Bearer " + token}
+
+
+def tokens():
+    """One with each right, whose name is its right."""
+    return "tokens:\n" + "".join(f"- {{name: {r}, sha256: {hashlib.sha256(f'token-{r}'.encode()).hexdigest()}, rights: [{r}]}}\n" for r in RIGHTS)
+
+
+LOGINS = f"basic_auth_users: {{alice: {ALICE}, bob: {BOB}}}\nuser_rights: {{bob: [read]}}\n" + tokens()
+
+
+def ask(port, path="/metrics", headers=None, method="GET", body=None, source=None, host="127.0.0.1"):
+    """(status, headers, body) on a connection of its own."""
+    c = http.client.HTTPConnection(host, port, timeout=60 * PATIENCE, source_address=source and (source, 0))
+    try:
+        c.request(method, path, body=body, headers=headers or {})
+        r = c.getresponse()
+        return r.status, r.headers, r.read()
+    finally:
+        c.close()
+
+
+def guarded(env, config="scrape_configs: []\n", web=LOGINS, flags=(), name="pyrrha"):
+    file = env.path(name + "-web.yml", web)
+    return Server(env, config, flags=["--web.config.file=" + file, *flags], name=name)
+
+
+# ---- the routes ----
+
+ROW = re.compile(r'^\t\{ (API )?"([^"]*)", ((?:HTTPD_\w+(?: \| )?)+), HTTPD_RIGHT_(\w+), \w+', re.M)
+
+
+def routes(file):
+    """(path, methods, right) of each row of the table in a source file."""
+    with open(os.path.join(TOP, file), encoding="utf-8") as f:
+        table = f.read().split("struct httpd_route routes[] = {\n")[1].split("\n};")[0]
+    rows = [("/api/v1/" + path if api else path, [m[6:] for m in methods.split(" | ")], right.lower())
+            for api, path, methods, right in ROW.findall(table)]
+    rows = [(p, ["GET", "POST", "PUT", "DELETE"] if m == ["ANY"] else m, r) for p, m, r in rows]
+    check(len(rows) == len(re.findall(r"^\t\{ ", table, re.M)) and len(rows) > 10, f"{file}: {len(rows)} rows were understood")
+    return rows
+
+
+def walk(port, rows, open_paths, last=()):
+    """Each row with no login and with each right; those that end the program last."""
+    wrong = []
+    for method, path in (("OPTIONS", "/metrics"), ("GET", "/nothing/here"), ("PROPFIND", "/metrics"), ("POST", "/-/ready"), ("GET", "/%zz")):
+        if ask(port, path, method=method)[0] != 401:
+            wrong.append(f"{method} {path} without a login: {ask(port, path, method=method)[0]}")
+    for path, methods, right in sorted(rows, key=lambda r: r[0] in last):
+        asked = re.sub(r"\{[^}]*\}", "x", path) + "?seconds=1"
+        for method in methods + (["HEAD"] if "GET" in methods else []):
+            status, headers, _ = ask(port, asked, method=method)
+            is_open = path in open_paths and method in ("GET", "HEAD")
+            if (status == 401) == is_open or (status == 401 and headers["WWW-Authenticate"] != "Basic"):
+                wrong.append(f"{method} {path} without a login: {status}")
+            for r in RIGHTS:
+                if r == right and path in last and method != methods[-1]:
+                    continue
+                status, _, body = ask(port, asked, bearer("token-" + r), method)
+                let_in = status not in (401, 429) and (status != 403 or (NOT_YOURS not in body and method != "HEAD"))
+                if let_in != (right in (r, "none_needed")):
+                    wrong.append(f"{method} {path} with {r}: {status} {body[:100]}")
+    check(not wrong, "\n".join(wrong))
+    check({p for p, _, r in rows if r == "none_needed"} == set(open_paths), "what needs no login")
+
+
+def test_routes_of_the_server(env):
+    server = guarded(env, flags=["--web.enable-lifecycle", "--web.enable-admin-api", "--web.enable-remote-write-receiver"])
+    rows = routes("web/web.c")
+    walk(server.port, rows, ["/-/healthy", "/-/ready"], last=["/-/quit"])
+    wait_until("it was told to quit", lambda: not server.alive(), 20)
+    with open(os.path.join(TOP, "docs", "http-api.md"), encoding="utf-8") as f:
+        said = dict(re.findall(r"^\| `(none|read|write|admin)` \| (.*) \|$", f.read(), re.M))
+    for path, _, right in rows:
+        if right in ("write", "admin", "none_needed"):
+            check(path in said[right.split("_")[0]], f"docs/http-api.md does not say that {path} needs {right}")
+
+
+def test_routes_of_the_agent(env):
+    agent = start_agent(env, "--web.config.file=" + env.path("web.yml", LOGINS), "--web.enable-lifecycle", "--web.enable-debuginfod")
+    walk(int(agent.rsplit(":", 1)[1]), routes("agent/serve.c"), ["/-/healthy", "/-/ready", "/healthy"])
+
+
+def test_agent_on_several_addresses(env):
+    """As the server: the flag may be repeated, also as parca-agent calls it."""
+    more = [free_port(), free_port()]
+    agent = start_agent(env, f"--web.listen-address=127.0.0.2:{more[0]}", f"--http-address=[::1]:{more[1]}")
+    check(http_get(agent + "/-/healthy")[0] == 200, "the first")
+    check(ask(more[0], "/-/healthy", host="127.0.0.2")[0] == 200, "the second")
+    check(ask(more[1], "/-/healthy", host="::1")[0] == 200, "the third")
+    check(env.agent.text().count("msg=listening") == 3, env.agent.text())
+
+
+# ---- wrong passwords ----
+
+def refused(server, headers):
+    text = ask(server.port, "/metrics", headers)[2]
+    return {m[0]: float(m[1]) for m in re.findall(r'pyrrha_http_logins_refused_total\{reason="(\w+)"\} (\S+)', text.decode())}
+
+
+def test_ten_failures(env):
+    """An address waits after them; who is known there does not. What is logged has no password."""
+    server = guarded(env)
+    alice = basic("alice", "alice-pw")
+    check(ask(server.port, headers=alice)[0] == 200, "alice")
+    got = [ask(server.port, headers=basic("alice", f"wrong-{i}"), source="127.0.0.1")[0] for i in range(12)]
+    check(got == [401] * 10 + [429] * 2, f"{got}")
+    status, headers, _ = ask(server.port, headers=basic("bob", "bob-pw"))
+    check(status == 429 and 1 <= int(headers["Retry-After"]) <= 60, f"one who is not known there: {status} {headers}")
+    check(ask(server.port, headers=bearer("token-read"))[0] == 429, "a token that is not known there")
+    check(ask(server.port, headers=alice)[0] == 200, "alice is known")
+    check(ask(server.port, headers=basic("bob", "bob-pw"), source="127.0.0.9")[0] == 200, "another address does not wait")
+    counted = refused(server, alice)
+    check(counted["password"] == 10 and counted["waits"] == 4, f"{counted}")
+    log = server.text()
+    check("wrong-" not in log and "token-" not in log and basic("alice", "wrong-1")["Authorization"][6:] not in log, log)
+    check(log.count('what=password user=alice') == 10 and "address=127.0.0.1" in log, log)
+
+
+def checking_ns(server):
+    """CPU time of the thread that checks passwords."""
+    tasks = f"/proc/{server.p.pid}/task"
+    for t in os.listdir(tasks):
+        with open(f"{tasks}/{t}/comm", encoding="utf-8") as f:
+            if f.read() == "httpd-login\n":
+                with open(f"{tasks}/{t}/schedstat", encoding="utf-8") as stat:
+                    return int(stat.read().split()[0])
+    return 0
+
+
+def test_the_same_time(env):
+    """For a right password, a wrong one and a name that is none, from addresses that nothing is known of. What is compared is CPU
+    time: that of the wall says nothing on a busy machine."""
+    server = guarded(env, web=f"basic_auth_users: {{slow: {SLOW}, other: {SLOW}}}\n")
+    rounds, took = 60 if os.environ.get("PYRRHA_LONG") else 8, {"right": [], "wrong": [], "nobody": []}
+    logins = {"right": basic("slow", "slow-pw"), "wrong": basic("slow", "slow-pW"), "nobody": basic("slow1", "slow-pw")}
+    for i in range(rounds):
+        for k, (what, headers) in enumerate(logins.items()):
+            before = checking_ns(server)
+            status = ask(server.port, "/version", headers, source=f"127.1.{i + 1}.{k + 1}")[0]
+            took[what].append(checking_ns(server) - before)
+            check(status == (200 if what == "right" else 401), f"{what}: {status}")
+    middle = {what: statistics.median(t) for what, t in took.items()}
+    print({what: f"{m / 1e6:.1f} ms" for what, m in middle.items()})
+    check(max(middle.values()) < 1.25 * min(middle.values()) and min(middle.values()) > 5e6, f"{middle} ns")
+
+
+FLOOD = """
+import base64, socket, sys, time
+port, path, seconds = int(sys.argv[1]), sys.argv[2], float(sys.argv[3])
+s, n, begin = socket.create_connection(("127.0.0.1", port)), 0, time.monotonic()
+while time.monotonic() < begin + seconds:
+    words = [base64.b64encode(f"alice:{n + i}".encode()).decode() for i in range(50)]
+    s.sendall("".join(f"GET {path} HTTP/1.1\\r\\nHost: localhost\\r\\nAuthorization: Basic {w}\\r\\n\\r\\n" for w in words).encode())
+    answers = 0
+    while answers < 50:
+        answers += s.recv(65536).count(b"HTTP/1.1 ")
+    n += 50
+    time.sleep(max(begin + n / 1000 - time.monotonic(), 0))
+print(n)
+"""
+
+
+def queries_under(env, server, headers, flooded, path, seconds):
+    """Seconds that each query took while another program asks 1,000 times a second, and how often it did ask."""
+    flood = subprocess.Popen([sys.executable, "-c", FLOOD, str(flooded.port), path, str(seconds)], stdout=subprocess.PIPE)
+    env.at_end(flood.kill)
+    took, c = [], http.client.HTTPConnection("127.0.0.1", server.port, timeout=60 * PATIENCE)
+    while flood.poll() is None:
+        begin = time.perf_counter()
+        c.request("GET", "/api/v1/query?query=count_over_time(vector(1)%5B20h:1s%5D)", headers=headers)
+        r = c.getresponse()
+        body = r.read()
+        check(r.status == 200, f"{r.status} {body[:200]}")
+        took.append(time.perf_counter() - begin)
+    c.close()
+    return took, int(flood.communicate()[0])
+
+
+def test_a_thousand_wrong_logins_a_second(env):
+    """They slow a query down no more than as many requests to a server beside it do, which take the same of the machine."""
+    server, beside = guarded(env), Server(env, "scrape_configs: []\n", name="beside")
+    alice, seconds = basic("alice", "alice-pw"), 5 if os.environ.get("PYRRHA_LONG") else 1
+    queries_under(env, server, alice, beside, "/-/healthy", 0.2)
+    quiet, wrong = [], []
+    for _ in range(3):
+        quiet += queries_under(env, server, alice, beside, "/-/healthy", seconds)[0]
+        took, n = queries_under(env, server, alice, server, "/metrics", seconds)
+        wrong += took
+        check(n >= 200 * seconds, f"only {n} wrong logins in {seconds} s")
+    counted = refused(server, alice)
+    check(counted["password"] == 10 and counted["waits"] > 500 * seconds, f"they wait, unchecked: {counted}")
+    without, under = statistics.median(quiet), statistics.median(wrong)
+    print(f"{len(wrong)} queries: {without * 1e3:.2f} ms beside the flood, {under * 1e3:.2f} ms under it")
+    check(under < without * (1.1 if os.environ.get("PYRRHA_LONG") else 1.5), f"{without} s, {under} s")
+
+
+# ---- those who log in ----
+
+def test_programs_log_in(env):
+    """curl, promtool, go tool pprof, pyrtool, and what Grafana's data source sends."""
+    server = guarded(env)
+    port, at = server.port, f"127.0.0.1:{server.port}"
+    for argv, status in ((["-u", "alice:alice-pw"], "200"), (["-u", "bob:bob-pw"], "200"), ([], "401"),
+                         (["-H", "Authorization: Bearer token-read"], "200"), (["-u", "bob:bob-pw", "-X", "POST"], "403")):
+        path = "/-/reload" if "POST" in argv else "/api/v1/query?query=1"
+        _, said = run(["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", *argv, server.url + path])
+        check(said == status, f"curl {argv}: {said}")
+    login = env.path("http.yml", "basic_auth: {username: bob, password: bob-pw}\n")
+    with_token = env.path("token.yml", "authorization: {credentials: token-read}\n")
+    promtool = os.environ.get("PYRRHA_PROMTOOL")  # Debian's 2.42 takes no file
+    logins = [[f"--http.config.file={file}", server.url] for file in (login, with_token)] if promtool else [[f"http://bob:bob-pw@{at}"]]
+    for argv in logins:
+        status, said = run([promtool or tool(env, "promtool"), "query", "instant", *argv, "1+1"])
+        check(status == 0 and "2 @" in said, f"promtool: {said}")
+    for file in (login, with_token):
+        status, said = run([env.program("pyrtool"), "query", "instant", f"--http.config.file={file}", server.url, "1+1"])
+        check(status == 0 and "2" in said, f"pyrtool: {said}")
+    status, said = run(["go", "tool", "pprof", "-top", f"http://bob:bob-pw@{at}/debug/pprof/profile?seconds=1"], 60)
+    check(status == 0 and "Type: cpu" in said, f"go tool pprof: {said}")
+    status, said = run(["go", "tool", "pprof", "-top", f"http://bob:no@{at}/debug/pprof/profile?seconds=1"], 60)
+    check("401" in said, f"go tool pprof with a wrong password: {said}")
+    # Grafana: queries are POSTed as forms, labels asked for with GET, resources through its own user agent.
+    for who in (basic("bob", "bob-pw"), bearer("token-read")):
+        headers = dict(who, **{"Content-Type": "application/x-www-form-urlencoded", "User-Agent": "Grafana/10.4.2", "X-Grafana-Org-Id": "1"})
+        for path, body in (("query", "query=1%2B1&time=1700000000"), ("query_range", "query=vector(1)&start=0&end=60&step=15"),
+                           ("labels", "start=0&end=60"), ("series", "match%5B%5D=up&start=0&end=60")):
+            status, _, answer = ask(port, "/api/v1/" + path, headers, "POST", body)
+            check(status == 200 and json.loads(answer)["status"] == "success", f"{path}: {status} {answer[:200]}")
+        for path in ("status/buildinfo", "label/__name__/values", "metadata", "rules"):
+            check(ask(port, "/api/v1/" + path, who)[0] == 200, path)
+
+
+def test_the_page_logs_in(env):
+    """The browser asks for a password, and what the page fetches goes along with it."""
+    need_a_browser(env)
+    server = guarded(env, scrape_config([Echo(env).address]))
+    wait_until("a profile", lambda: b'"title"' in ask(server.port, "/api/v1/profile_types", bearer("token-read"))[2], 40)
+    in_the_browser(env, "page_login.mjs", server.url, env.dir, "bob", "bob-pw", seconds=120)
+
+
+# ---- what is shown ----
+
+HIDDEN = """
+scrape_configs:
+- job_name: paths
+  proxy_url: http://me:hunter2@127.0.0.1:1
+  static_configs: [{targets: ['127.0.0.1:1'], labels: {__from: 'http://me:hunter2@h/x', __to: 'http://me:hunter2@h/y'}}]
+- job_name: http
+  http_sd_configs: [{url: 'http://me:hunter2@127.0.0.1:1/x'}]
+- job_name: docker
+  docker_sd_configs: [{host: 'http://127.0.0.1:1', basic_auth: {username: me, password: hunter2}}]
+- job_name: kube
+  kubernetes_sd_configs: [{role: pod, api_server: 'https://me:hunter2@127.0.0.1:1'}]
+"""
+
+
+def test_no_user_info_is_shown(env):
+    """Of no answer that reads, and not in the log."""
+    server = Server(env, HIDDEN, flags=["--web.external-url=http://me:hunter2@example.org/", "--log.level=debug"])
+    wait_until("discovery failed", lambda: server.text().count("err=") > 2, 20)
+    time.sleep(1)
+    shown = [f"{path}: {body}" for path, methods, right in routes("web/web.c") if right in ("read", "none_needed") and "GET" in methods
+             for body in [http_get(server.url + re.sub(r"\{[^}]*\}", "x", path) + "?seconds=1&scrapePool=paths")[2]] if b"hunter2" in body]
+    check(not shown, "\n".join(s[:2000] for s in shown))
+    check("hunter2" not in server.text(), server.text())
+    flags = json.loads(http_get(server.url + "/api/v1/status/flags")[2])["data"]
+    check(flags["web.external-url"] == "http://<secret>@example.org/", f"{flags}")
+    for argv in (["query", "instant", "http://me:hunter2@127.0.0.1:1", "1"], ["check", "config", env.path("pyrrha.yml")],
+                 ["check", "service-discovery", env.path("pyrrha.yml"), "paths"]):
+        _, said = run([env.program("pyrtool"), *argv])
+        check("hunter2" not in said, f"pyrtool {argv}: {said}")
