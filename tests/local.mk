@@ -44,6 +44,10 @@ check_PROGRAMS += starter_rules_test
 TESTS += starter_rules_test
 starter_rules_test_SOURCES = tests/statistics/starter_rules_test.c rules/testkit.h
 starter_rules_test_LDADD = $(RULES_LIBS) $(PPROF_LIBS) $(CMOCKA_LIBS)
+check_PROGRAMS += recorded_hour_test
+TESTS += recorded_hour_test
+recorded_hour_test_SOURCES = tests/statistics/recorded_hour_test.c
+recorded_hour_test_LDADD = $(RULES_LIBS) $(TSDB_TEST_LIBS)
 endif
 EXTRA_DIST += $(E2E) tests/tsan.supp tests/kernels/run tests/kernels/init tests/kernels/kernel_fixture.c tests/kernels/dropcaps.c \
   tests/kernels/silent.c tests/kernels/silent_program.c
