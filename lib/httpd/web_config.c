@@ -163,6 +163,8 @@ static void make_tls(struct web_reading *r, const struct config_node *n, const s
 		o.ca = buf_view(&ca);
 	if (have_cert && have_key && (have_ca || !wants_ca) && web_tls_new(&r->w->tls, &o, &part, &e))
 		tell_tls_problem(r, n, part, &e);
+	if (key.ptr)
+		explicit_bzero(key.ptr, key.len);
 	buf_free(&cert);
 	buf_free(&key);
 	buf_free(&ca);
@@ -186,7 +188,7 @@ static void read_tls(struct web_reading *r, const struct config_node *n)
 	size_t before = r->n_problems;
 	web_reading_keys(r, TLS, &tls_table, n, &s);
 	if (r->n_problems > before || !n)
-		return;
+		return; /* as below: half done */
 	bool ca = given(s.ca) || given(s.ca_file);
 	if (!given(s.cert) && !given(s.cert_file) && !given(s.key) && !given(s.key_file) && !ca && !s.client_auth)
 		return; /* as with Prometheus: no TLS */
@@ -250,7 +252,10 @@ static void check_header(struct web_reading *r, const struct config_node *n, con
 static void read_http(struct web_reading *r, const struct config_node *n)
 {
 	struct http_section s = { 0 };
+	size_t before = r->n_problems;
 	web_reading_keys(r, "http_server_config", &http_table, n, &s);
+	if (r->n_problems > before)
+		return; /* what could not be decoded is left half done */
 	if (s.http2)
 		config_warn(&r->ctx, place(n, "http2", NULL), "field http_server_config.http2: this server speaks HTTP/1.1 alone");
 	struct web_header *headers = arena_calloc(r->ctx.arena, s.headers.n + 1, sizeof *headers);

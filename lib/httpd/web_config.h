@@ -10,7 +10,7 @@
  *	tokens:             [{name: prometheus, sha256: 9f86..., rights: [read]}]   ours: Authorization: Bearer
  *
  * What is read does not change: a reload makes a new one. Counted references, as requests and connections keep the one that
- * they began with. Any thread. Names and hashes may be logged; the key of TLS is kept by GnuTLS alone. */
+ * they began with. Any thread. No problem and no warning shows a key, a hash or a token. */
 #ifndef PYRRHA_HTTPD_WEB_CONFIG_H
 #define PYRRHA_HTTPD_WEB_CONFIG_H
 

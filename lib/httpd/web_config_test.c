@@ -244,6 +244,7 @@ static void test_headers_and_rate(void **state)
 	good("http_server_config: {http2: false}", NULL);
 	good("http_server_config: {http2: true}", "HTTP/1.1 alone");
 	bad("http_server_config: {headers: {X-Content-Type-Options: sniff}}", "web.yml:1:56: field http_server_config.headers: invalid value");
+	bad("http_server_config: {headers: {X-XSS-Protection: [1], X-Frame-Options: deny, a: b}}", "a string is wanted");
 	bad("http_server_config: {headers: {Content-Type: foo}}", "Content-Type cannot be set");
 	bad("http_server_config: {headers: {X-XSS-Protection: \"a\\nb\"}}", "control character");
 	good("rate_limit: {interval: 0, burst: 0}", NULL);
