@@ -265,13 +265,6 @@ static bool redirected(struct httpd_request *rq)
 	    view_eqs(buf_view(&clean), "/debug/pprof/self"))
 		buf_puts(&clean, "/");
 	bool elsewhere = !view_eq(buf_view(&clean), path);
-	if (clean.len == path.len + 1 && view_starts(buf_view(&clean), path)) { /* only the last slash: relative, for a proxy with a prefix */
-		struct buf last = { 0 };
-		const char *slash = memrchr(path.ptr, '/', path.len);
-		buf_puts(&last, clean.ptr + (slash - path.ptr) + 1);
-		buf_free(&clean);
-		clean = last;
-	}
 	if (elsewhere && query.ptr)
 		buf_printf(&clean, "?%.*s", VIEW_ARG(query));
 	if (elsewhere) {
@@ -365,7 +358,7 @@ static void serve_reload(struct httpd_request *rq, void *arg)
 static void serve_root(struct httpd_request *rq, void *arg)
 {
 	(void)arg;
-	httpd_redirect(rq, 302, "debug/pprof/"); /* relative, for a proxy with a prefix */
+	httpd_redirect(rq, 302, "/debug/pprof/");
 }
 
 /* Profiles, which hold their worker for as long as they take, and what reads files of programs, keep nobody else waiting. */
@@ -388,6 +381,8 @@ static const struct httpd_route routes[] = {
 	{ "/debug/pprof/self", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, serve_elsewhere, HTTPD_QUICK | HTTPD_RAW },
 	{ "/debug/pprof/self/", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, selfprof_serve_index, HTTPD_QUICK | HTTPD_RAW },
 	{ "/debug/pprof/self/profile", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, selfprof_serve_profile, 0, LANE_SELF },
+	{ "/debug/pprof/self/heap", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, selfprof_serve_heap, 0, LANE_SELF },
+	{ "/debug/pprof/self/allocs", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, selfprof_serve_allocs, 0, LANE_SELF },
 	{ "/debug/pprof/self/cmdline", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, selfprof_serve_cmdline, HTTPD_QUICK | HTTPD_RAW },
 	{ "/debug/pprof/{*}", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, serve_unknown, HTTPD_QUICK | HTTPD_RAW },
 	{ "/buildid/{id}/{kind}", HTTPD_GET, HTTPD_RIGHT_READ, serve_build, 0, LANE_FILES },

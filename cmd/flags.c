@@ -17,7 +17,7 @@ static struct flags set = {
 	.service_labels = TSDB_SERVICE_LABELS, .auto_reload_ms = 30000, .config_file = "pyrrha.yml", .web_config_file = "", .storage_path = "data", .log_level = "info", .log_format = "logfmt",
 	.external_url = "", .route_prefix = "", .cors_origin = "", .replica_text = "", .replicas = 1,
 	.retention_ms = INT64_C(15) * 86400000, .query_timeout_ms = 120000, .slow_query_ms = 10000, .lookback_ms = 300000, .commit_interval_ms = 20, .max_concurrency = 20, .max_waiting = 100,
-	.outage_tolerance_ms = 3600000, .grace_ms = 600000, .resend_ms = 60000, .max_evals = 4, .notification_capacity = 10000, .notification_batch = 256, .notification_drain = true,
+	.outage_tolerance_ms = 3600000, .grace_ms = 600000, .resend_ms = 60000, .max_evals = 4, .notification_capacity = 10000, .notification_batch = 256, .notification_drain = true, .self_heap = true,
 	.head_bytes = 256 << 20, .cache_bytes = 256 << 20, .dictionary_bytes = 256 << 20, .queue_bytes = 64 << 20, .remote_bytes = 1 << 30, .scrape_bytes = 512 << 20, .discovery_ms = 5000, .answer_bytes = 256 << 20, .partition_series = 1000000, .label_sets = 10000,
 	.target_functions = 200000, .target_locations = 500000, .target_stacks = 1000000,
 	.max_samples = 50000000, .max_bytes = UINT64_C(2) << 30, .max_total_bytes = UINT64_C(4) << 30, .max_series = 100000, .max_functions = 1000000, .max_connections = 512, .read_timeout_ms = 300000,
@@ -103,6 +103,8 @@ static struct opt table[] = {
 	{ "web.enable-admin-api", OPT_BOOL, &set.enable_admin, NULL,
 	  "Serve POST /api/v1/admin/tsdb/delete_series, clean_tombstones and snapshot: whoever reaches the port can then "
 	  "delete what is kept." },
+	{ "self-profile.heap", OPT_BOOL, &set.self_heap, NULL,
+	  "Sample what this server itself allocates, for /debug/pprof/heap. --no-self-profile.heap costs nothing at all." },
 	{ "web.external-url", OPT_STRING, &set.external_url, "<URL>",
 	  "The URL under which people reach this server, for a reverse proxy. Its path is the route prefix." },
 	{ "web.allowed-host", OPT_LIST, &set.allowed_hosts, "<name>",

@@ -18,7 +18,7 @@ struct flags {
 	uint64_t max_bytes, max_total_bytes, retention_bytes, head_bytes, cache_bytes, dictionary_bytes, queue_bytes, remote_bytes, scrape_bytes, answer_bytes;
 	int64_t outage_tolerance_ms, grace_ms, resend_ms, max_evals; /* of rules */
 	int64_t notification_capacity, notification_batch;
-	bool notification_drain;
+	bool notification_drain, self_heap;
 	int64_t auto_reload_ms, slow_query_ms, commit_interval_ms, discovery_ms, partition_series, label_sets, target_functions, target_locations, target_stacks;
 	const char *service_labels, *replica_text;
 	unsigned replica, replicas; /* of replica_text */

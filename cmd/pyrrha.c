@@ -24,6 +24,7 @@
 #include "rules/notifier.h"
 #include "rules/rules.h"
 #include "scraper/scraper.h"
+#include "selfprof/heap.h"
 #include "tsdb/tsdb.h"
 #include "web/web.h"
 
@@ -413,6 +414,8 @@ static int run(struct server *s)
 	struct err e = { 0 };
 	sigset_t signals;
 	block_signals(&signals);
+	if (s->f.self_heap && selfprof_heap_start(heap_hooks(), &e))
+		LOG_WARN("msg", "no heap profiles of this server", "err", e.msg);
 	LOG_INFO("msg", "starting", "version", PACKAGE_VERSION);
 	int rc = start_interruptible(s, &signals, &e);
 	if (rc)

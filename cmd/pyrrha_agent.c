@@ -18,6 +18,7 @@
 #include "cmd/parca_agent_flags.h"
 #include "config.h"
 #include "model/labels.h"
+#include "selfprof/heap.h"
 
 #define STOP_SECONDS 9
 
@@ -27,7 +28,7 @@ static struct flags {
 	double hz, max_cost;
 	int64_t history_ms, auto_reload_ms, off_threshold_ms, names_wait_ms;
 	uint64_t history_bytes;
-	bool expand_env, auto_reload, kernel_stacks, off_cpu, ignore_kernel_bugs, allow_insecure, enable_lifecycle, enable_debuginfod, show_command_lines, kubernetes, check, version, help;
+	bool self_heap, expand_env, auto_reload, kernel_stacks, off_cpu, ignore_kernel_bugs, allow_insecure, enable_lifecycle, enable_debuginfod, show_command_lines, kubernetes, check, version, help;
 } flags;
 
 static struct opt table[] = {
@@ -77,6 +78,8 @@ static struct opt table[] = {
 	{ "check", OPT_BOOL, &flags.check, NULL, "Say what this kernel and these rights allow, and end." },
 	{ "debuginfod-urls", OPT_STRING, &flags.debuginfod_urls, "<urls>",
 	  "debuginfod servers, with blanks between them, to ask for debug information of programs that are sampled; none if empty." },
+	{ "self-profile.heap", OPT_BOOL, &flags.self_heap, NULL,
+	  "Sample what the agent itself allocates, for /debug/pprof/self/heap. --no-self-profile.heap costs nothing at all." },
 	{ "web.enable-debuginfod", OPT_BOOL, &flags.enable_debuginfod, NULL,
 	  "Serve programs that are sampled, and their debug files, as a debuginfod server: /buildid/ID/{executable,debuginfo}." },
 	{ "cache-dir", OPT_STRING, &flags.cache_dir, "<dir>",
@@ -134,6 +137,7 @@ static void set_defaults(void)
 	flags.history_ms = o.history_ms;
 	flags.history_bytes = o.history_bytes;
 	flags.kernel_stacks = o.kernel_stacks;
+	flags.self_heap = true;
 	flags.off_threshold = units_format_duration(o.off_threshold_ns / 1000000, off_threshold_default);
 	flags.names_wait_ms = o.names_patience_ms;
 }
@@ -266,6 +270,8 @@ static int run(const struct labels_builder *external, struct err *e)
 	r = caps_drop(e);
 	if (r)
 		return r;
+	if (flags.self_heap && selfprof_heap_start(heap_hooks(), e))
+		LOG_WARN("msg", "no heap profiles of the agent", "err", e->msg);
 	agent_options_init(&o);
 	o.hz = flags.hz;
 	o.max_cost = flags.max_cost;

@@ -63,6 +63,8 @@ static const struct httpd_route routes[] = {
 	{ "/debug/pprof", HTTPD_GET, HTTPD_RIGHT_READ, selfprof_serve_redirect, HTTPD_QUICK },
 	{ "/debug/pprof/", HTTPD_GET, HTTPD_RIGHT_READ, selfprof_serve_index, HTTPD_QUICK },
 	{ "/debug/pprof/profile", HTTPD_GET, HTTPD_RIGHT_READ, selfprof_serve_profile, 0, LANE_SELF },
+	{ "/debug/pprof/heap", HTTPD_GET, HTTPD_RIGHT_READ, selfprof_serve_heap, 0, LANE_SELF },
+	{ "/debug/pprof/allocs", HTTPD_GET, HTTPD_RIGHT_READ, selfprof_serve_allocs, 0, LANE_SELF },
 	{ "/debug/pprof/cmdline", HTTPD_GET, HTTPD_RIGHT_READ, selfprof_serve_cmdline, HTTPD_QUICK },
 	{ "/debug/pprof/{*}", HTTPD_GET, HTTPD_RIGHT_READ, selfprof_serve_unknown, HTTPD_QUICK },
 	{ "/api/{*}", HTTPD_ANY, HTTPD_RIGHT_READ, serve_unknown_api },
@@ -140,8 +142,7 @@ static int set_paths(struct web *w, struct err *e)
 	}
 	char *path AUTOFREE = path_of_url(url);
 	w->prefix = prefix[0] ? prefix_of(prefix) : xstrdup(path);
-	/* All addresses of the page are of one segment: a proxy's prefix, which nobody told us, comes before it. */
-	w->base = url[0] ? xasprintf("%s/", path) : xstrdup("./");
+	w->base = xasprintf("%s/", url[0] ? path : w->prefix);
 	return 0;
 }
 

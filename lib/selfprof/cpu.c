@@ -10,8 +10,7 @@
 #include "selfprof/selfprof.h"
 #include "selfprof/ticks.h"
 
-#define TURN_MS 10
-#define LOOK_TURNS 2
+#define TURN_MS 20
 #define UNSEEN_NS 100000000          /* of CPU time, or a fiftieth, may be missing without a word */
 
 struct measuring {
@@ -21,19 +20,18 @@ struct measuring {
 	uint64_t ticks, incomplete;
 };
 
-static void take_tick(void *arg, const struct tick *t)
+static void take_tick(void *arg, const struct own_stack *s, uint32_t weight)
 {
 	struct measuring *m = arg;
-	struct own_stack s = { t->ip, t->sp, t->fp, t->stack_at, t->stack, t->n };
 	uint64_t frames[OWN_FRAMES_MAX + 1];
-	int64_t values[2] = { t->weight, (int64_t)t->weight * TICK_NS };
+	int64_t values[2] = { weight, (int64_t)weight * TICK_NS };
 	uint32_t n;
 
-	int end = own_unwind(&m->code->unwind, &s, frames, &n);
-	m->ticks += t->weight;
+	int end = own_unwind(&m->code->unwind, s, frames, &n);
+	m->ticks += weight;
 	if (end != END_BOTTOM) {
 		frames[n++] = STACK_MARK | (uint64_t)end;
-		m->incomplete += t->weight;
+		m->incomplete += weight;
 	}
 	stacks_add(&m->stacks, frames, n, values, 2);
 }
@@ -57,15 +55,14 @@ static int64_t process_cpu_ns(void)
 /* True: until the end. */
 static bool run_until(struct measuring *m, int64_t end_ns, const atomic_bool *stop)
 {
-	for (unsigned turn = 0;; turn++) {
+	for (;;) {
 		int64_t left = end_ns - clock_mono_ns();
 		if (stop && atomic_load(stop))
 			return false;
 		if (left <= 0)
 			return true;
 		clock_sleep_us(MIN(left / 1000 + 1, TURN_MS * 1000));
-		if (turn % LOOK_TURNS == 0)
-			ticks_look();
+		ticks_look();
 		take_ticks(m);
 	}
 }

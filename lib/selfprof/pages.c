@@ -9,6 +9,7 @@
 #include "base/redact.h"
 #include "model/profile.h"
 #include "pprof/pprof.h"
+#include "selfprof/heap.h"
 #include "selfprof/selfprof.h"
 
 #define PROFILE_BYTES_MAX ((size_t)256 << 20)
@@ -41,7 +42,10 @@ void pprof_index(struct httpd_request *rq, const char *title, const struct pprof
 }
 
 static const struct pprof_row rows[] = {
+	{ "allocs", "A sampling of all past memory allocations" },
 	{ "cmdline", "The command line invocation of the current program" },
+	{ "heap", "A sampling of memory allocations of live objects. You can specify the duration of a delta profile in the seconds GET "
+		  "parameter." },
 	{ "profile", "CPU profile of this program. You can specify the duration in the seconds GET parameter. After you get the "
 		     "profile file, use the go tool pprof command to investigate the profile." },
 };
@@ -101,6 +105,36 @@ void selfprof_serve_cmdline(struct httpd_request *rq, void *arg)
 		n--;
 	httpd_type(rq, "text/plain; charset=utf-8");
 	redact_command(view_make(text, (size_t)MAX(n, 0)), cut, 0, httpd_out(rq));
+}
+
+static void serve_heap(struct httpd_request *rq, enum heap_default which, const char *name)
+{
+	struct view text = httpd_param(rq, "seconds");
+	struct profile p;
+	int64_t seconds = 0;
+	struct err e;
+
+	if (text.len && (!num_parse_i64(text, &seconds) || seconds <= 0)) {
+		pprof_error(rq, 400, "invalid value for \"seconds\" - must be a positive integer");
+		return;
+	}
+	if (seconds > PPROF_SECONDS_MAX) {
+		pprof_error(rq, 400, "profile duration exceeds server's WriteTimeout");
+		return;
+	}
+	profile_init(&p, PROFILE_BYTES_MAX);
+	answer(rq, selfprof_heap(which, seconds * 1000000000, httpd_canceled(rq), &p, &e), &p, name, &e);
+	profile_release(&p);
+}
+
+void selfprof_serve_heap(struct httpd_request *rq, void *arg)
+{
+	serve_heap(rq, HEAP_INUSE, "heap");
+}
+
+void selfprof_serve_allocs(struct httpd_request *rq, void *arg)
+{
+	serve_heap(rq, HEAP_ALLOCS, "allocs");
 }
 
 void selfprof_serve_unknown(struct httpd_request *rq, void *arg)

@@ -24,6 +24,9 @@ struct pprof_row {
 void pprof_index(struct httpd_request *rq, const char *title, const struct pprof_row *rows, size_t n);
 
 void selfprof_serve_index(struct httpd_request *rq, void *arg);
+/* heap and allocs, with seconds=N what changed meanwhile. 404 where the heap is not sampled. */
+void selfprof_serve_heap(struct httpd_request *rq, void *arg);
+void selfprof_serve_allocs(struct httpd_request *rq, void *arg);
 void selfprof_serve_profile(struct httpd_request *rq, void *arg);
 /* Arguments of the command line, each ended by NUL but the last. */
 void selfprof_serve_cmdline(struct httpd_request *rq, void *arg);

@@ -234,9 +234,9 @@ static void test_stops(void **state)
 	profile_release(&p);
 }
 
-static void drop_tick(void *arg, const struct tick *t)
+static void drop_tick(void *arg, const struct own_stack *s, uint32_t weight)
 {
-	*(uint64_t *)arg += t->weight;
+	*(uint64_t *)arg += weight;
 }
 
 /* Nobody takes the ticks: they are owed, and in the end none is missing. */

@@ -31,26 +31,41 @@ void stacks_release(struct stacks *s)
 	vec_free(&s->frames);
 }
 
-void stacks_add(struct stacks *s, const uint64_t *frames, uint32_t n, const int64_t *values, unsigned n_values)
+bool stacks_find(const struct stacks *s, const uint64_t *frames, uint32_t n, uint32_t *ret)
 {
 	uint64_t h = hash_bytes(frames, n * sizeof *frames);
-	struct stack_entry *x = NULL;
 	uint32_t id;
 
-	for (size_t at = map_start(&s->index, h); !x && map_probe(&s->index, h, &at, &id);) {
-		struct stack_entry *o = &s->v.v[id];
-		if (o->hash == h && o->n == n && memcmp(s->frames.v + o->first, frames, n * sizeof *frames) == 0)
-			x = o;
+	for (size_t at = map_start(&s->index, h); map_probe(&s->index, h, &at, &id);) {
+		const struct stack_entry *o = &s->v.v[id];
+		if (o->n != n || (n && memcmp(s->frames.v + o->first, frames, n * sizeof *frames) != 0))
+			continue;
+		*ret = id;
+		return true;
 	}
-	if (!x) {
-		map_insert(&s->index, h, (uint32_t)s->v.n);
-		vec_push(&s->v, (struct stack_entry){ .hash = h, .first = (uint32_t)s->frames.n, .n = n });
-		for (uint32_t i = 0; i < n; i++)
-			vec_push(&s->frames, frames[i]);
-		x = &s->v.v[s->v.n - 1];
-	}
+	return false;
+}
+
+uint32_t stacks_intern(struct stacks *s, const uint64_t *frames, uint32_t n)
+{
+	uint32_t id;
+
+	if (stacks_find(s, frames, n, &id))
+		return id;
+	id = (uint32_t)s->v.n;
+	map_insert(&s->index, hash_bytes(frames, n * sizeof *frames), id);
+	vec_push(&s->v, (struct stack_entry){ .first = (uint32_t)s->frames.n, .n = n });
+	for (uint32_t i = 0; i < n; i++)
+		vec_push(&s->frames, frames[i]);
+	return id;
+}
+
+void stacks_add(struct stacks *s, const uint64_t *frames, uint32_t n, const int64_t *values, unsigned n_values)
+{
+	uint32_t id = stacks_intern(s, frames, n);
+
 	for (unsigned i = 0; i < n_values; i++)
-		x->values[i] += values[i];
+		s->v.v[id].values[i] += values[i];
 }
 
 static uint32_t put_string(struct out *x, struct view v)
@@ -222,6 +237,7 @@ static void fill(struct out *x, const struct stacks_form *form)
 	p->time_ns = form->time_ns;
 	p->duration_ns = form->duration_ns;
 	p->default_sample_type_str = put_string(x, view_of(form->default_type ? form->default_type : ""));
+	p->drop_frames_str = put_string(x, view_of(form->drop_frames ? form->drop_frames : ""));
 	uint32_t note = put_string(x, view_of(form->note ? form->note : ""));
 	p->comments = keep(x, &note, sizeof note);
 	p->n_comments = note != 0;

@@ -13,7 +13,6 @@
 #define STACK_LOST (STACK_MARK | 0x100)      /* a tick whose stack is not known */
 
 struct stack_entry {
-	uint64_t hash;
 	uint32_t first, n;           /* in frames */
 	int64_t values[STACK_VALUES];
 };
@@ -25,7 +24,11 @@ struct stacks {
 };
 
 void stacks_release(struct stacks *s);
-/* Adds values to the stack, which is copied. */
+/* The number of the stack, which is copied if it is new. */
+uint32_t stacks_intern(struct stacks *s, const uint64_t *frames, uint32_t n);
+/* False: it is not there. */
+bool stacks_find(const struct stacks *s, const uint64_t *frames, uint32_t n, uint32_t *ret);
+/* Adds values to the stack. */
 void stacks_add(struct stacks *s, const uint64_t *frames, uint32_t n, const int64_t *values, unsigned n_values);
 
 struct stacks_form {
@@ -35,6 +38,7 @@ struct stacks_form {
 	int64_t period_value, time_ns, duration_ns;
 	const char *note;            /* a comment; NULL or "" = none */
 	const char *default_type;    /* NULL: none is named */
+	const char *drop_frames;     /* an expression; NULL: none */
 };
 /* Names all and puts it into out, which is initialised and empty. ERR_LIMIT: out's arena is too small. */
 int stacks_to_profile(const struct stacks *s, const struct stacks_form *form, const struct own_images *images,

@@ -8,10 +8,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -19,24 +17,13 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/map.h"
+#include "selfprof/pieces.h"
 
 #define SLOTS 512u
-#define RED_ZONE 128u
-#define TRIES 32u                    /* slots that a handler looks at */
 #define THREADS_MAX 4096u            /* a power of two: their number is in the signal, in THREAD_BITS */
 #define THREAD_BITS 12
 #define WHOLE_LOOK_NS 100000000      /* so often the list is read although there are as many threads as before */
 #define DRAIN_MS 200                 /* for handlers that are at work when all ends */
-
-enum slot_state { SLOT_FREE, SLOT_WRITING, SLOT_READY };
-
-struct slot {
-	atomic_int state;
-	uint32_t turn;               /* of ticks_start, that it belongs to */
-	uint32_t weight, n;
-	uint64_t ip, sp, fp;
-	uint8_t stack[TICK_STACK_MAX];
-};
 
 struct ticking {
 	pid_t tid;                   /* 0: free */
@@ -49,10 +36,8 @@ struct ticking {
 static struct {
 	atomic_uint turn;            /* odd: on */
 	atomic_uint at_work;         /* handlers */
-	atomic_uint next;            /* where to look for a free slot */
 	atomic_ullong stackless;
-	int mem_fd;                  /* /proc/self/mem; written while off only */
-	struct slot *slots;
+	struct pieces pieces;        /* mark[0]: turn, mark[1]: ticks */
 	struct ticking *threads;
 	/* What follows is the caller's alone. */
 	bool installed;
@@ -62,50 +47,24 @@ static struct {
 	nlink_t links;               /* of /proc/self/task: its threads, plus two */
 	int64_t looked_ns;
 	uint64_t dice;
-} T = { .mem_fd = -1 };
+} T;
 
 /* ---- the handler ---- */
-
-static struct slot *claim_slot(void)
-{
-	unsigned at = atomic_fetch_add_explicit(&T.next, 1, memory_order_relaxed);
-
-	for (unsigned i = 0; i < TRIES; i++) {
-		struct slot *s = &T.slots[(at + i) % SLOTS];
-		int free_one = SLOT_FREE;
-		if (atomic_compare_exchange_strong(&s->state, &free_one, SLOT_WRITING))
-			return s;
-	}
-	return NULL;
-}
-
-/* The thread's own block lies above its stack, if the C library made that. */
-static size_t stack_bytes(uint64_t from)
-{
-	uint64_t own = (uint64_t)(uintptr_t)__builtin_thread_pointer();
-
-	return own > from && own - from < TICK_STACK_MAX ? (size_t)(own - from) : TICK_STACK_MAX;
-}
 
 static void keep_tick(unsigned turn, struct ticking *t, unsigned ticks, const ucontext_t *uc)
 {
 	unsigned weight = ticks + atomic_exchange(&t->owed, 0);
-	struct slot *s = claim_slot();
+	struct piece *x = pieces_claim(&T.pieces);
+	const greg_t *r = uc->uc_mcontext.gregs;
 
-	if (!s) {
+	if (!x) {
 		atomic_fetch_add(&t->owed, weight);
 		atomic_fetch_add(&T.stackless, ticks);
 		return;
 	}
-	s->turn = turn;
-	s->weight = weight;
-	s->ip = (uint64_t)uc->uc_mcontext.gregs[REG_RIP];
-	s->sp = (uint64_t)uc->uc_mcontext.gregs[REG_RSP];
-	s->fp = (uint64_t)uc->uc_mcontext.gregs[REG_RBP];
-	/* The system call itself: nothing that stands between it and us (a sanitizer, a cancellation point) has a say here. */
-	long n = syscall(SYS_pread64, T.mem_fd, s->stack, stack_bytes(s->sp - RED_ZONE), s->sp - RED_ZONE);
-	s->n = n > 0 ? (uint32_t)n : 0;
-	atomic_store_explicit(&s->state, SLOT_READY, memory_order_release);
+	x->mark[0] = turn;
+	x->mark[1] = weight;
+	pieces_put(&T.pieces, x, (uint64_t)r[REG_RIP], (uint64_t)r[REG_RSP], (uint64_t)r[REG_RBP]);
 }
 
 static void on_tick(int sig, siginfo_t *si, void *context)
@@ -257,16 +216,9 @@ static int install(struct err *e)
 		return 0;
 	if (sigaction(SIGPROF, NULL, &was) == 0 && ((was.sa_flags & SA_SIGINFO) || (was.sa_handler != SIG_DFL && was.sa_handler != SIG_IGN)))
 		return err_set(e, ERR_CONFLICT, "SIGPROF has another handler already");
-	if (T.mem_fd < 0)
-		T.mem_fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
-	if (T.mem_fd < 0)
-		return err_errno(e, errno, "/proc/self/mem");
-	if (!T.slots) {
-		void *p = mmap(NULL, SLOTS * sizeof *T.slots, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (p == MAP_FAILED)
-			return err_errno(e, errno, "%zu bytes for pieces of stack", SLOTS * sizeof *T.slots);
-		T.slots = p;
-	}
+	int rc = pieces_init(&T.pieces, SLOTS, e);
+	if (rc)
+		return rc;
 	if (!T.threads)
 		T.threads = xcalloc(THREADS_MAX, sizeof *T.threads);
 	/* It stays: a signal that is still on its way when all has ended would kill the program. */
@@ -296,19 +248,26 @@ int ticks_start(struct err *e)
 	return 0;
 }
 
+struct taking {
+	ticks_fn *fn;
+	void *arg;
+	unsigned turn;
+};
+
+/* Of an earlier turn are only what late handlers left. */
+static void take_piece(void *arg, const struct piece *x)
+{
+	const struct taking *t = arg;
+	struct own_stack s = piece_stack(x);
+
+	if (x->mark[0] == t->turn || x->mark[0] + 1 == t->turn)
+		t->fn(t->arg, &s, (uint32_t)x->mark[1]);
+}
+
 void ticks_take(ticks_fn *fn, void *arg)
 {
-	unsigned turn = atomic_load(&T.turn);
-
-	for (unsigned i = 0; i < SLOTS; i++) {
-		struct slot *s = &T.slots[i];
-		if (atomic_load_explicit(&s->state, memory_order_acquire) != SLOT_READY)
-			continue;
-		struct tick t = { .weight = s->weight, .n = s->n, .ip = s->ip, .sp = s->sp, .fp = s->fp, .stack_at = s->sp - RED_ZONE, .stack = s->stack };
-		if (s->turn == turn || s->turn + 1 == turn)
-			fn(arg, &t);
-		atomic_store_explicit(&s->state, SLOT_FREE, memory_order_release);
-	}
+	struct taking t = { fn, arg, atomic_load(&T.turn) };
+	pieces_take(&T.pieces, take_piece, &t);
 }
 
 void ticks_stop(ticks_fn *fn, void *arg, struct ticks_stats *ret)
@@ -325,7 +284,7 @@ void ticks_stop(ticks_fn *fn, void *arg, struct ticks_stats *ret)
 	for (unsigned i = 0; i < T.n_threads; i++) /* of handlers that were at work when it was dropped */
 		T.owed += atomic_exchange(&T.threads[i].owed, 0);
 	if (!atomic_load(&T.at_work))
-		madvise(T.slots, SLOTS * sizeof *T.slots, MADV_DONTNEED); /* SLOT_FREE is 0 */
+		pieces_shrink(&T.pieces);
 	map_free(&T.by_tid);
 	T.by_tid = (struct map){ 0 };
 	*ret = (struct ticks_stats){ atomic_load(&T.stackless), T.owed, T.blocked, T.refused };

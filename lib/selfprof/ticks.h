@@ -4,8 +4,7 @@
  *
  *	thread runs for 10 ms --SIGPROF--> handler: registers, up to 64 KB of stack --> a free slot --ticks_take--> its taker
  *
- * The handler takes no lock, allocates nothing and may interrupt anything, malloc included: it claims a slot by one atomic
- * exchange and lets the kernel copy the stack (pread of /proc/self/mem), so that no address can fault. Where no slot is free
+ * The handler takes no lock, allocates nothing and may interrupt anything, malloc included (pieces.h). Where no slot is free
  * the tick is owed to its thread and added to the thread's next one: CPU time stays right, only the stack is lost. The
  * kernel tells of ticks that it could not deliver in time (overrun); they count as well.
  *
@@ -17,19 +16,12 @@
 #define PYRRHA_SELFPROF_TICKS_H
 
 #include "base/err.h"
+#include "unwind/own_unwind.h"
 
 #define TICK_NS 10000000             /* of CPU time; Go's */
-#define TICK_STACK_MAX ((size_t)64 << 10)
 
-struct tick {
-	uint32_t weight;             /* ticks that this one stands for */
-	uint32_t n;                  /* bytes of stack */
-	uint64_t ip, sp, fp;
-	uint64_t stack_at;           /* of the first byte: the red zone below sp is there too */
-	const uint8_t *stack;
-};
-
-typedef void ticks_fn(void *arg, const struct tick *t);
+/* weight: ticks that it stands for. */
+typedef void ticks_fn(void *arg, const struct own_stack *s, uint32_t weight);
 
 struct ticks_stats {
 	uint64_t stackless;          /* ticks whose stack had no free slot */

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A program that holds known memory, and what its heap profile says of that. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/thread.h"
+#include "model/profile.h"
+#include "selfprof/heap.h"
+
+#define SMALL 1000
+#define N_SMALL 40000
+#define BIG ((size_t)3 << 20)
+#define N_BIG 8
+#define ODD ((size_t)600000)         /* between the smallest and the largest gap between samples */
+#define N_ODD 60
+
+enum { ALLOC_OBJECTS, ALLOC_SPACE, INUSE_OBJECTS, INUSE_SPACE };
+
+static bool sampled;
+
+static __attribute__((noipa)) void hold_small(void **v)
+{
+	for (size_t i = 0; i < N_SMALL; i++)
+		v[i] = malloc(SMALL);
+}
+
+static __attribute__((noipa)) void hold_odd(void **v)
+{
+	for (size_t i = 0; i < N_ODD; i++)
+		v[i] = calloc(1, ODD);
+}
+
+static __attribute__((noipa)) void hold_big(void **v)
+{
+	for (size_t i = 0; i < N_BIG; i++)
+		if (posix_memalign(&v[i], 64, BIG))
+			v[i] = NULL;
+}
+
+/* In the C library, which calls our malloc; and grown bit by bit. */
+static __attribute__((noipa)) char *hold_grown(void)
+{
+	char *p = strdup("a");
+	for (size_t n = 1000; n <= 8000000; n += 1000) {
+		p = realloc(p, n);
+		p[n - 1] = (char)(n / 1000);
+	}
+	return p;
+}
+
+/* Nothing is held of what it asks for. */
+static __attribute__((noipa)) void churn(void)
+{
+	for (size_t i = 0; i < N_SMALL; i++) {
+		void *p = malloc(SMALL);
+		__asm__ volatile("" : : "r"(p) : "memory"); /* or the compiler does without it */
+		free(p);
+	}
+}
+
+static bool has_frame(const struct profile *p, const struct profile_sample *s, const char *name)
+{
+	for (uint32_t i = 0; i < s->n_locations; i++) {
+		const struct profile_location *l = &p->locations[p->stack[s->first_location + i]];
+		for (uint32_t k = 0; k < l->n_lines; k++)
+			if (view_eqs(profile_str(p, p->functions[p->lines[l->first_line + k].function - 1].name_str), name))
+				return true;
+	}
+	return false;
+}
+
+static int64_t value_of(const struct profile *p, const char *function, unsigned type)
+{
+	int64_t sum = 0;
+
+	for (uint32_t i = 0; i < p->n_samples; i++)
+		if (has_frame(p, &p->samples[i], function))
+			sum += p->values[4 * i + type];
+	return sum;
+}
+
+/* All of it, where somebody looks for what is wrong. */
+static void show(const struct profile *p)
+{
+	for (uint32_t i = 0; i < p->n_samples; i++) {
+		const struct profile_sample *s = &p->samples[i];
+		for (uint32_t k = 0; k < s->n_locations; k++) {
+			const struct profile_location *l = &p->locations[p->stack[s->first_location + k]];
+			uint32_t f = l->n_lines ? p->functions[p->lines[l->first_line].function - 1].name_str : 0;
+			printf("%llx %.*s; ", (unsigned long long)l->address, VIEW_ARG(profile_str(p, f)));
+		}
+		for (unsigned k = 0; k < 4; k++)
+			printf("%lld ", (long long)p->values[4 * i + k]);
+		printf("\n");
+	}
+}
+
+static void take(struct profile *p)
+{
+	struct err e;
+
+	profile_init(p, 0);
+	if (selfprof_heap(HEAP_INUSE, 0, NULL, p, &e))
+		fail_msg("%s", e.msg);
+	assert_int_equal(profile_check(p, &e), 0);
+	if (getenv("PYRRHA_SHOW"))
+		show(p);
+}
+
+#define NEAR(is, want) do { \
+	int64_t is_ = (is), want_ = (want); \
+	if (is_ < want_ - want_ / 20 - 600000 || is_ > want_ + want_ / 20 + 600000) \
+		fail_msg("%s is %lld, want %lld", #is, (long long)is_, (long long)want_); \
+} while (0)
+#define NEAR_OBJECTS(is, want) do { \
+	int64_t is_ = (is), want_ = (want); \
+	if (is_ < want_ - want_ / 20 - 1 || is_ > want_ + want_ / 20 + 1) \
+		fail_msg("%s is %lld, want %lld", #is, (long long)is_, (long long)want_); \
+} while (0)
+
+static void *free_all(void *arg)
+{
+	void **v = arg;
+	for (size_t i = 0; i < N_SMALL / 2; i++)
+		free(v[i]);
+	return NULL;
+}
+
+static void test_known_memory(void **state)
+{
+	void **small = xcalloc(N_SMALL, sizeof *small), *odd[N_ODD], *big[N_BIG];
+	struct profile p;
+	pthread_t t;
+	struct err e;
+
+	if (!sampled)
+		skip();
+	hold_small(small);
+	hold_odd(odd);
+	hold_big(big);
+	churn();
+	take(&p);
+	NEAR(value_of(&p, "hold_small", INUSE_SPACE), SMALL * N_SMALL);
+	NEAR_OBJECTS(value_of(&p, "hold_small", INUSE_OBJECTS), N_SMALL);
+	NEAR(value_of(&p, "hold_odd", INUSE_SPACE), (int64_t)ODD * N_ODD);
+	NEAR(value_of(&p, "hold_big", INUSE_SPACE), (int64_t)BIG * N_BIG);
+	NEAR_OBJECTS(value_of(&p, "hold_big", INUSE_OBJECTS), N_BIG);
+	NEAR(value_of(&p, "churn", ALLOC_SPACE), SMALL * N_SMALL);
+	assert_int_equal(value_of(&p, "churn", INUSE_SPACE), 0);
+	assert_int_equal(value_of(&p, "[lost: no room for the stack]", ALLOC_SPACE), 0);
+	assert_true(view_eqs(profile_str(&p, p.default_sample_type_str), "inuse_space"));
+	profile_release(&p);
+	for (size_t i = 0; i < N_BIG; i++)
+		free(big[i]);
+	for (size_t i = 0; i < N_ODD; i++)
+		free(odd[i]);
+	assert_int_equal(thread_start(&t, "free", free_all, small, &e), 0);
+	pthread_join(t, NULL);
+	take(&p);
+	assert_int_equal(value_of(&p, "hold_big", INUSE_SPACE), 0);
+	NEAR(value_of(&p, "hold_big", ALLOC_SPACE), (int64_t)BIG * N_BIG);
+	assert_int_equal(value_of(&p, "hold_odd", INUSE_SPACE), 0);
+	NEAR(value_of(&p, "hold_small", INUSE_SPACE), SMALL * N_SMALL / 2);
+	profile_release(&p);
+	for (size_t i = N_SMALL / 2; i < N_SMALL; i++)
+		free(small[i]);
+	take(&p);
+	assert_int_equal(value_of(&p, "hold_small", INUSE_OBJECTS), 0);
+	profile_release(&p);
+	free(small);
+}
+
+static void test_grown(void **state)
+{
+	struct profile p;
+
+	if (!sampled)
+		skip();
+	char *grown = hold_grown();
+	for (size_t n = 1000; n <= 8000000; n += 1000)
+		assert_int_equal(grown[n - 1], (char)(n / 1000));
+	take(&p);
+	NEAR(value_of(&p, "hold_grown", INUSE_SPACE), 8000000);
+	profile_release(&p);
+	free(grown);
+	take(&p);
+	assert_int_equal(value_of(&p, "hold_grown", INUSE_SPACE), 0);
+	profile_release(&p);
+}
+
+static void *hold_later(void *arg)
+{
+	usleep(30000);
+	hold_big(arg);
+	return NULL;
+}
+
+static void test_delta(void **state)
+{
+	void *first[N_BIG], *later[N_BIG];
+	struct profile p;
+	pthread_t t;
+	struct err e;
+
+	if (!sampled)
+		skip();
+	hold_big(first);
+	profile_init(&p, 0);
+	assert_int_equal(thread_start(&t, "later", hold_later, later, &e), 0);
+	assert_int_equal(selfprof_heap(HEAP_INUSE, 150000000, NULL, &p, &e), 0);
+	NEAR(value_of(&p, "hold_later", INUSE_SPACE), (int64_t)BIG * N_BIG);
+	assert_true(p.duration_ns >= 150000000);
+	NEAR(value_of(&p, "hold_big", INUSE_SPACE), (int64_t)BIG * N_BIG);
+	profile_release(&p);
+	pthread_join(t, NULL);
+	for (size_t i = 0; i < N_BIG; i++) {
+		free(first[i]);
+		free(later[i]);
+	}
+}
+
+static void *churn_main(void *arg)
+{
+	for (int i = 0; i < 20; i++)
+		churn();
+	return NULL;
+}
+
+/* Children go on while other threads sample. */
+static void test_forks(void **state)
+{
+	pthread_t t[2];
+	struct err e;
+
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(thread_start(&t[i], "churn", churn_main, NULL, &e), 0);
+	for (int i = 0; i < 20; i++) {
+		int status = -1;
+		pid_t pid = fork();
+		if (pid == 0) {
+			alarm(20);
+			churn();
+			_exit(0);
+		}
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+	}
+	for (int i = 0; i < 2; i++)
+		pthread_join(t[i], NULL);
+}
+
+static void test_refusals(void **state)
+{
+	void *p = (void *)1;
+
+	if (!sampled)
+		skip(); /* a sanitizer's malloc ends the program */
+	assert_int_equal(posix_memalign(&p, 3, 10), 22);
+	volatile size_t many = SIZE_MAX / 2 - 100;
+	assert_null(calloc(many, 4));
+	assert_null(malloc(many));
+	free(NULL);
+	p = realloc(NULL, 100);
+	assert_non_null(p);
+	free(p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_known_memory),
+		cmocka_unit_test(test_grown),
+		cmocka_unit_test(test_delta),
+		cmocka_unit_test(test_forks),
+		cmocka_unit_test(test_refusals),
+	};
+	struct err e;
+
+	sampled = heap_hooks() != NULL;
+	if (selfprof_heap_start(heap_hooks(), &e))
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
