@@ -196,7 +196,7 @@ static void encode(struct backlog *b, uint64_t number, const struct backlog_samp
 {
 	struct backlog_writing *w = &b->writing;
 	for (size_t done = 0; !done || done < n; done += MAX(w->samples.n, (size_t)1)) {
-		take_samples(b, v + done, n - done, w);
+		take_samples(b, n ? v + done : v, n - done, w);
 		const struct segment_block block = { .number = number, .complete = done + w->samples.n >= n, .first_series = w->first_series,
 						     .series = w->series.v, .n_series = w->series.n, .samples = w->samples.v,
 						     .n_samples = w->samples.n };

@@ -154,7 +154,8 @@ void outlet_free(struct outlet *o)
 
 /* ---- floats come ---- */
 
-static void choose(struct outlet *o, const struct sink_float *f, size_t n)
+/* Returns how many it leaves out. */
+static uint64_t choose(struct outlet *o, const struct sink_float *f, size_t n)
 {
 	struct err e = { 0 };
 	uint64_t left_out = 0;
@@ -167,9 +168,9 @@ static void choose(struct outlet *o, const struct sink_float *f, size_t n)
 		else
 			left_out++;
 	}
-	count_dropped(o, "dropped_series", left_out);
 	if (e.code)
 		LOG_WARN("msg", "write_relabel_configs failed for a series, it is not sent", "remote_name", o->name, "err", e.msg);
+	return left_out;
 }
 
 static void note_written(struct outlet *o, uint64_t dropped)
@@ -189,9 +190,10 @@ int outlet_append(struct outlet *o, uint64_t number, const struct sink_float *f,
 	uint64_t dropped;
 	if (o->number >= number && !(end && backlog_number(o->backlog) < number))
 		return 0;
-	choose(o, f, o->number < number ? n : 0);
+	uint64_t left_out = choose(o, f, o->number < number ? n : 0);
 	int64_t now = clock_mono_ms();
 	if (!o->chosen.n && !end && now - o->numbered_ms < NUMBER_EVERY_MS) {
+		count_dropped(o, "dropped_series", left_out);
 		o->number = number; /* after a crash they come again, and are left out again */
 		return 0;
 	}
@@ -204,6 +206,7 @@ int outlet_append(struct outlet *o, uint64_t number, const struct sink_float *f,
 		o->write_failed = true;
 		return rc;
 	}
+	count_dropped(o, "dropped_series", left_out);
 	o->number = number;
 	o->numbered_ms = now;
 	note_written(o, dropped);

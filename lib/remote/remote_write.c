@@ -64,6 +64,7 @@ struct remote_write {
 	/* the thread's: */
 	struct intake work;         /* what is being written */
 	int64_t work_since_ms;      /* since when, 0 = nothing is */
+	int64_t work_tried_ms;      /* when it was last tried */
 	int64_t in_since_ms, close_ms;
 	VEC(struct outlet *) outlets;
 	bool told_profiles;
@@ -190,6 +191,7 @@ static void flush(struct remote_write *w, bool end)
 {
 	struct err e;
 	bool failed = false;
+	w->work_tried_ms = clock_mono_ms();
 	if (!take_intake(w)) {
 		for (size_t i = 0; end && i < w->outlets.n; i++)
 			if (outlet_append(w->outlets.v[i], w->in.number, NULL, 0, true, &e))
@@ -213,7 +215,7 @@ static int64_t flush_time(struct remote_write *w, int64_t now_ms)
 	bool any = w->in.floats.n, much = bytes_of(&w->in) > INTAKE_FLUSH;
 	pthread_mutex_unlock(&w->lock);
 	if (w->work_since_ms)
-		return now_ms + LOOK_MS; /* it failed a moment ago */
+		return w->work_tried_ms + LOOK_MS; /* it failed then */
 	if (!any)
 		return INT64_MAX;
 	for (size_t i = 0; i < w->outlets.n; i++)
@@ -428,7 +430,7 @@ static void *remote_write_main(void *arg)
 		if (closing && !w->close_ms)
 			w->close_ms = now + CLOSE_MS;
 		do_change(w);
-		if (flush_time(w, now) <= now || (w->work_since_ms && now - w->work_since_ms > LOOK_MS))
+		if (flush_time(w, now) <= now)
 			flush(w, false);
 		next = MIN(next, flush_time(w, now));
 		for (size_t i = 0; i < w->outlets.n; i++) {

@@ -38,7 +38,7 @@ static void write_again(const struct segment_reader *r, const struct segment_rea
 	struct err e;
 	size_t offset = 0, at;
 	const struct segment_block b = { .number = x->number, .complete = x->complete, .first_series = (uint32_t)made_up,
-					 .series = r->series.v + made_up, .n_series = r->series.n - made_up, .samples = x->samples.v,
+					 .series = r->series.n ? r->series.v + made_up : NULL, .n_series = r->series.n - made_up, .samples = x->samples.v,
 					 .n_samples = x->samples.n };
 	segment_put_block(&out, 7, 0, &b);
 	segment_reader_init(&again, r->max_series);
