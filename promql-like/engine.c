@@ -373,7 +373,7 @@ static int run_in_slot(struct promql_engine *g, struct eval *q, const struct pro
 {
 	struct promql_result r = { .t_ms = q->top.end };
 	arena_init(&r.arena, 0);
-	int rc = p->shared && !q->is_range ? shared_open(p->shared, &q->view, e) : g->source->open(g->source, &q->view, e);
+	int rc = p->shared && !q->is_range ? shared_open(p->shared, p->as_first, &q->view, e) : g->source->open(g->source, &q->view, e);
 	if (!rc) {
 		int64_t from = clock_mono_ns();
 		rc = evaluate(q, p, &r, e);

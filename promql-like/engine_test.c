@@ -316,6 +316,32 @@ static void test_once(void **state)
 	promql_shared_free(s);
 }
 
+/* Who reads nothing that was written goes on with what is kept, also of profiles that nobody made stacks of yet. */
+static void test_as_first(void **state)
+{
+	struct fixture *f = *state;
+	static const struct {
+		const char *wrote;
+		uint64_t found, kept; /* after it */
+	} steps[] = {
+		{ NULL, 0, 1 }, { NULL, 1, 1 }, { "other", 2, 1 }, { "", 2, 2 }, { "other", 3, 2 },
+	};
+	struct promql_shared *s = promql_shared_new(f->g, 0);
+	struct promql_result r;
+	struct err e = { 0 };
+	for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+		const struct promql_params p = { .asker = PROMQL_RULES, .shared = s, .as_first = true };
+		if (steps[i].wrote)
+			promql_shared_wrote(s, view_of(steps[i].wrote));
+		assert_int_equal(promql_instant(f->g, VIEW("samples(merge(cpu[1m]))"), 100000, &p, &r, &e), 0);
+		promql_result_release(&r);
+		struct promql_shared_stats now = promql_shared_stats(s);
+		if (now.found != steps[i].found || now.kept != steps[i].kept)
+			fail_msg("step %zu: found %llu, kept %llu", i, (unsigned long long)now.found, (unsigned long long)now.kept);
+	}
+	promql_shared_free(s);
+}
+
 static void test_may_read(void **state)
 {
 	(void)state;
@@ -632,6 +658,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_total_bytes, setup, teardown), cmocka_unit_test(test_weight),
 		cmocka_unit_test_setup_teardown(test_queue, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_shared_state, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_as_first, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_once, setup, teardown),
 		cmocka_unit_test(test_may_read),
 		cmocka_unit_test_setup_teardown(test_concurrency, setup, teardown),

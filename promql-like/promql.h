@@ -132,6 +132,7 @@ struct promql_shared;
 struct promql_params {
 	enum promql_asker asker;
 	struct promql_shared *shared; /* of instant queries: NULL = nothing is shared */
+	bool as_first;                /* of shared: nothing that was written since (promql_shared_wrote) may be read by it */
 	const atomic_bool *canceled;  /* NULL = cannot be; the client went away */
 	int64_t timeout_ms;           /* 0 = the engine's; never more than that */
 	int64_t arrived_ns;           /* from when that counts, CLOCK_MONOTONIC; 0 = from now */
@@ -200,6 +201,7 @@ void promql_result_release(struct promql_result *r);
  *	s = promql_shared_new(g, 0)
  *	for each rule: promql_instant(g, expr, t, &(struct promql_params){ .asker = PROMQL_RULES, .shared = s }, ...)
  *	               after its samples became visible, if a later rule may read them: promql_shared_wrote(s, name)
+ *	               (a rule that reads nothing of it sees with .as_first what those before it saw, and finds what they kept)
  *	promql_shared_free(s)
  *
  * Any number of threads may use one at once. What does not fit into its memory is computed anew. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A state of the source and how many see it; the current one counts one more. */
+/* A state of the source and how many see it; the first and the current one count one more each. */
 struct seen {
 	struct source_view *view;
 	unsigned refs;
@@ -24,6 +24,7 @@ struct kept {
 	struct source_view *view;  /* that its profiles are of, held; NULL: it has none */
 	struct promql_expr *parsed; /* to know what it read; NULL: not asked yet */
 	uint64_t counted;
+	bool gone;                 /* it can be found no more */
 };
 
 struct promql_shared {
@@ -31,8 +32,9 @@ struct promql_shared {
 	struct budget *budget;  /* NULL: of one query, which counts what is kept as its own */
 	uint64_t max_bytes;
 	pthread_mutex_t lock;   /* of what follows */
-	VEC(struct seen) seen;  /* the last one is current, if has_current */
-	bool has_current;
+	VEC(struct seen) seen;
+	struct source_view *first; /* for who reads nothing that was written since; NULL: nobody asked yet */
+	struct source_view *current; /* for the others; NULL: something was written since it was opened */
 	VEC(struct kept *) kept;
 	struct map by_text;     /* those that can be found */
 	struct promql_shared_stats stats;
@@ -58,33 +60,41 @@ struct promql_shared *shared_of_one(uint64_t max_bytes)
 
 /* ---- views ---- */
 
-static void let_go(struct promql_shared *s, size_t i)
+static struct seen *find_seen(struct promql_shared *s, const struct source_view *v)
 {
-	if (--s->seen.v[i].refs)
-		return;
-	s->seen.v[i].view->ops->release(s->seen.v[i].view);
-	s->seen.n--;
-	for (; i < s->seen.n; i++)
-		s->seen.v[i] = s->seen.v[i + 1];
+	for (size_t i = 0; i < s->seen.n; i++)
+		if (s->seen.v[i].view == v)
+			return &s->seen.v[i];
+	return NULL;
 }
 
-int shared_open(struct promql_shared *s, struct source_view **ret, struct err *e)
+/* Under s->lock, or when nobody else is there. v may be NULL. */
+static void let_go(struct promql_shared *s, struct source_view *v)
 {
+	struct seen *x = v ? find_seen(s, v) : NULL;
+	if (!x || --x->refs)
+		return;
+	v->ops->release(v);
+	*x = s->seen.v[--s->seen.n];
+}
+
+int shared_open(struct promql_shared *s, bool as_first, struct source_view **ret, struct err *e)
+{
+	struct source *from = engine_source(s->engine);
 	int rc = 0;
 	pthread_mutex_lock(&s->lock);
-	if (!s->has_current) {
-		struct source *from = engine_source(s->engine);
+	struct source_view **at = as_first ? &s->first : &s->current;
+	if (!*at) {
 		struct seen now = { .refs = 1 };
 		rc = from->open(from, &now.view, e);
 		if (!rc) {
 			vec_push(&s->seen, now);
-			s->has_current = true;
+			*at = now.view;
 		}
 	}
 	if (!rc) {
-		struct seen *now = &s->seen.v[s->seen.n - 1];
-		now->refs++;
-		*ret = now->view;
+		find_seen(s, *at)->refs++;
+		*ret = *at;
 	}
 	pthread_mutex_unlock(&s->lock);
 	return rc;
@@ -93,20 +103,8 @@ int shared_open(struct promql_shared *s, struct source_view **ret, struct err *e
 void shared_close(struct promql_shared *s, struct source_view *v)
 {
 	pthread_mutex_lock(&s->lock);
-	for (size_t i = 0; i < s->seen.n; i++)
-		if (s->seen.v[i].view == v) {
-			let_go(s, i);
-			break;
-		}
+	let_go(s, v);
 	pthread_mutex_unlock(&s->lock);
-}
-
-static void forget_current(struct promql_shared *s)
-{
-	if (s->has_current) {
-		s->has_current = false;
-		let_go(s, s->seen.n - 1);
-	}
 }
 
 static void kept_free(struct kept *k)
@@ -127,7 +125,8 @@ void promql_shared_free(struct promql_shared *s)
 		if (view)
 			shared_close(s, view);
 	}
-	forget_current(s);
+	let_go(s, s->first);
+	let_go(s, s->current);
 	if (s->budget)
 		budget_give(s->budget, (size_t)s->stats.bytes);
 	vec_free(&s->kept);
@@ -156,16 +155,6 @@ static bool same_key(const struct kept *k, const struct eval *q, struct view tex
 {
 	return k->sp.start == sp->start && k->sp.n == sp->n && k->sp.step == sp->step && k->lookback_ms == q->lookback_ms &&
 	       k->values_only == values_only && view_eq(k->text, text);
-}
-
-static struct kept *look_up(struct promql_shared *s, const struct eval *q, struct view text, const struct span *sp, bool values_only)
-{
-	uint64_t h = key_hash(text, sp);
-	uint32_t id;
-	for (size_t at = map_start(&s->by_text, h); map_probe(&s->by_text, h, &at, &id);)
-		if (same_key(s->kept.v[id], q, text, sp, values_only))
-			return s->kept.v[id];
-	return NULL;
 }
 
 static size_t n_samples(const struct value *v)
@@ -203,13 +192,24 @@ static bool needs_view(const struct value *v)
 	return false;
 }
 
+/* That of another state than the query sees is of no use while it has no stacks. */
+static struct kept *look_up(struct promql_shared *s, const struct eval *q, struct view text, const struct span *sp, bool values_only)
+{
+	uint64_t h = key_hash(text, sp);
+	uint32_t id;
+	for (size_t at = map_start(&s->by_text, h); map_probe(&s->by_text, h, &at, &id);) {
+		struct kept *k = s->kept.v[id];
+		if (same_key(k, q, text, sp, values_only) && (!k->view || k->view == q->view || !needs_view(&k->v)))
+			return k;
+	}
+	return NULL;
+}
+
 int shared_find(struct promql_shared *s, struct eval *q, struct view text, const struct span *sp, bool values_only, struct value *ret,
 		bool *ret_found, struct err *e)
 {
 	pthread_mutex_lock(&s->lock);
 	struct kept *k = look_up(s, q, text, sp, values_only);
-	if (k && k->view && k->view != q->view && needs_view(&k->v))
-		k = NULL; /* of another state than the query sees: something was written since either of them began */
 	s->stats.found += k != NULL;
 	pthread_mutex_unlock(&s->lock);
 	*ret_found = k != NULL;
@@ -274,12 +274,11 @@ static bool has_profiles(const struct value *v)
 /* One more for the state that a query sees. Under s->lock. */
 static struct source_view *hold_view(struct promql_shared *s, struct source_view *v)
 {
-	for (size_t i = s->seen.n; i-- > 0;)
-		if (s->seen.v[i].view == v) {
-			s->seen.v[i].refs++;
-			return v;
-		}
-	return NULL;
+	struct seen *x = find_seen(s, v);
+	if (!x)
+		return NULL;
+	x->refs++;
+	return v;
 }
 
 void shared_keep(struct promql_shared *s, struct eval *q, struct view text, const struct span *sp, bool values_only, const struct value *v,
@@ -288,8 +287,8 @@ void shared_keep(struct promql_shared *s, struct eval *q, struct view text, cons
 	if (v->type != PROMQL_VECTOR || (sp->n > 1 && has_profiles(v)))
 		return;
 	pthread_mutex_lock(&s->lock);
-	bool current = !s->engine || (s->has_current && s->seen.v[s->seen.n - 1].view == q->view);
-	if (current && !look_up(s, q, text, sp, values_only) && take_bytes(s, bytes_of(v, text))) {
+	bool lasts = !s->engine || q->view == s->first || q->view == s->current;
+	if (lasts && !look_up(s, q, text, sp, values_only) && take_bytes(s, bytes_of(v, text))) {
 		struct kept *k = NEW(struct kept);
 		arena_init(&k->arena, 0);
 		k->text = arena_view(&k->arena, text);
@@ -321,17 +320,13 @@ static bool read_name(struct kept *k, struct view name)
 void promql_shared_wrote(struct promql_shared *s, struct view name)
 {
 	pthread_mutex_lock(&s->lock);
-	forget_current(s);
-	struct map left = { 0 };
+	let_go(s, s->current);
+	s->current = NULL;
 	for (size_t i = 0; i < s->kept.n; i++) {
 		struct kept *k = s->kept.v[i];
-		uint64_t h = key_hash(k->text, &k->sp);
-		bool there = map_remove(&s->by_text, h, (uint32_t)i);
-		if (there && !needs_view(&k->v) && !read_name(k, name))
-			map_insert(&left, h, (uint32_t)i);
+		if (!k->gone && read_name(k, name))
+			k->gone = map_remove(&s->by_text, key_hash(k->text, &k->sp), (uint32_t)i);
 	}
-	map_free(&s->by_text);
-	s->by_text = left;
 	pthread_mutex_unlock(&s->lock);
 }
 

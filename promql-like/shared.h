@@ -6,8 +6,8 @@
 
 #include "eval.h"
 
-/* The view that queries see now; given back with shared_close. */
-int shared_open(struct promql_shared *s, struct source_view **ret, struct err *e) MUST_USE;
+/* The view that queries see now, or as_first saw; given back with shared_close. */
+int shared_open(struct promql_shared *s, bool as_first, struct source_view **ret, struct err *e) MUST_USE;
 void shared_close(struct promql_shared *s, struct source_view *v);
 
 /* Marks the nodes of q that are to be computed once: with `given`, what other queries may ask as well; else what occurs more than

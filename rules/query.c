@@ -10,8 +10,8 @@ const atomic_bool *rules_canceled(const struct group *g)
 static int query(struct round *r, struct live_rule *rule, int64_t t_ms, bool profiles, struct promql_result *ret, struct err *e)
 {
 	struct rules *m = r->g->m;
-	const struct promql_params p = { .asker = PROMQL_RULES, .shared = t_ms == r->t_ms ? r->shared : NULL, .canceled = rules_canceled(r->g),
-					 .profiles = profiles };
+	const struct promql_params p = { .asker = PROMQL_RULES, .shared = t_ms == r->t_ms ? r->shared : NULL, .as_first = !rule->waits_for,
+					 .canceled = rules_canceled(r->g), .profiles = profiles };
 	int rc = promql_instant(m->o.engine, rule->rule->expr, t_ms, &p, ret, e);
 	if (rc)
 		return rc;

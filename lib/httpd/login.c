@@ -7,7 +7,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -160,7 +159,7 @@ static void run_one(struct login *l)
 static void *worker_main(void *arg)
 {
 	struct login *l = arg;
-	setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + LOW_PRIORITY); /* on Linux: of this thread */
+	thread_give_way(LOW_PRIORITY);
 	pthread_mutex_lock(&l->lock);
 	while (!l->closed) {
 		if (l->first)
