@@ -199,7 +199,7 @@ sbom() {
 	cat <<-END
 		{
 		  "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": "$name-$version",
-		  "documentNamespace": "urn:pyrrha:$name:$version:$({ sha256sum <"$work/rows"; sha256sum "$files"/usr/bin/*; } | sha256sum | cut -c1-32)",
+		  "documentNamespace": "urn:pyrrha:$name:$version:$(cat "$work/rows" "$files"/usr/bin/* | sha256sum | cut -c1-32)",
 		  "creationInfo": {"created": "$(date -u -d "@$epoch" +%Y-%m-%dT%H:%M:%SZ)", "creators": ["Tool: deploy/image.sh"]},
 		  "packages": [
 		    {"SPDXID": "SPDXRef-image", "name": "$name", "versionInfo": "$version", "downloadLocation": "NOASSERTION", "filesAnalyzed": false, "licenseConcluded": "Apache-2.0", "licenseDeclared": "Apache-2.0", "copyrightText": "Copyright the Pyrrha authors", "comment": "revision ${revision:-unknown}"}$(cat "$work/rows")
