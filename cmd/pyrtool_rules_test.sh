@@ -48,6 +48,26 @@ tests:
   - {expr: cpu, eval_time: 11m}
 END
 "$tool" test rules "$dir/t.yml" || failed=$((failed + 1))
+# What reads a series of native histograms, which are not supported, is an error, not another verdict; what does not is tested.
+echo 'groups: [{name: a, rules: [{record: n, expr: "sum(m)"}]}]' >"$dir/r.yml"
+cat >"$dir/t.yml" <<END
+rule_files: [r.yml]
+tests:
+- input_series: [{series: h, values: '{{schema:0 count:1 sum:1}}'}, {series: m, values: '1 1 1'}]
+  promql_expr_test: [{expr: n, eval_time: 1m, exp_samples: [{labels: n, value: 1}]}]
+END
+"$tool" test rules "$dir/t.yml" || failed=$((failed + 1))
+echo '  - {expr: absent(h), eval_time: 1m, exp_samples: [{labels: "{}", value: 1}]}' >"$dir/more"
+sed -i 's/promql_expr_test: .*/promql_expr_test:/' "$dir/t.yml" && cat "$dir/more" >>"$dir/t.yml"
+for what in expression rule; do
+	said=$("$tool" test rules "$dir/t.yml" 2>&1) || true
+	case $said in
+	*"reads h, whose native histograms are not supported"*) ;;
+	*) echo "FAIL: a histogram read by the $what: $said" && failed=$((failed + 1)) ;;
+	esac
+	sed -i 's/absent(h)/n/' "$dir/t.yml"
+	echo 'groups: [{name: a, rules: [{record: n, expr: "absent(h)"}]}]' >"$dir/r.yml"
+done
 # What is wrong with them is said; none of it is taken.
 for bad in 'cpu{job="a"} perod=1|1: a 1' 'cpu{job="a"}|1' 'cpu{job="a"}|1..999999: a 1' 'cpu{job="a"}|1: a x' 'x{job="a"}|1: a 1' \
 	'cpu{job="a"} duration=1e300|1: a 1' 'cpu{job="a"}|1e300: a 1'; do

@@ -331,6 +331,30 @@ static const struct rule_group *ordered(struct run *r, const struct rules_config
 	return v;
 }
 
+/* A series of native histograms, which is left out, that the expression may read; NULL: none. */
+static const struct loaded *reads_left_out(const struct run *r, const struct promql_expr *x)
+{
+	for (size_t i = 0; i < r->series.n; i++)
+		if (r->series.v[i].values.histogram && promql_may_read(x, labels_get(r->series.v[i].labels, VIEW(LABEL_NAME))))
+			return &r->series.v[i];
+	return NULL;
+}
+
+/* What they record, or alert of, is not what it is elsewhere. */
+static bool rules_read_left_out(struct run *r, const struct rules_config *c)
+{
+	size_t before = r->problems;
+	for (size_t g = 0; g < c->n_groups; g++)
+		for (size_t i = 0; i < c->groups[g].n_rules; i++) {
+			const struct rule *x = &c->groups[g].rules[i];
+			const struct loaded *l = reads_left_out(r, x->parsed);
+			if (l)
+				say(r, "    %.*s:%u:%u: rule %.*s reads %.*s, whose native histograms are not supported: nothing can be said of it",
+				    VIEW_ARG(c->groups[g].file), x->line, x->column, VIEW_ARG(x->name), VIEW_ARG(labels_get(l->labels, VIEW(LABEL_NAME))));
+		}
+	return r->problems > before;
+}
+
 static bool load_rules(struct run *r)
 {
 	const struct config_global g = { .scrape_interval_ms = r->group->interval_ms, .evaluation_interval_ms = r->group->interval_ms,
@@ -345,6 +369,10 @@ static bool load_rules(struct run *r)
 	if (rc) {
 		if (r->problems == before)
 			say(r, "%s", e.msg);
+		return false;
+	}
+	if (rules_read_left_out(r, c)) {
+		rules_config_unref(c);
 		return false;
 	}
 	const struct rules_options o = { .engine = r->engine, .source = memsource_source(r->mem), .sink = &r->sink,
@@ -596,6 +624,15 @@ static void check_expr(struct run *r, const struct expr_test *t)
 			warn(r, "native histograms are not supported: the test of \"%s\" is left out", t->expr);
 			return;
 		}
+	struct promql_expr *x;
+	const struct loaded *left_out = promql_parse(&x, view_of(t->expr), &e) ? NULL : reads_left_out(r, x);
+	if (!e.code)
+		promql_expr_free(x);
+	if (left_out) {
+		say(r, "    expr: \"%s\", time: %s, err: it reads %.*s, whose native histograms are not supported: nothing can be said of it", t->expr,
+		    units_format_duration(t->eval_ms, time), VIEW_ARG(labels_get(left_out->labels, VIEW(LABEL_NAME))));
+		return;
+	}
 	int rc = promql_instant(r->engine, view_of(t->expr), r->group->start_ms + t->eval_ms, &p, &q, &e);
 	if (rc) {
 		say(r, "    expr: \"%s\", time: %s, err: %s", t->expr, units_format_duration(t->eval_ms, time), e.msg);
