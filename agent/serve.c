@@ -265,6 +265,13 @@ static bool redirected(struct httpd_request *rq)
 	    view_eqs(buf_view(&clean), "/debug/pprof/self"))
 		buf_puts(&clean, "/");
 	bool elsewhere = !view_eq(buf_view(&clean), path);
+	if (clean.len == path.len + 1 && view_starts(buf_view(&clean), path)) { /* only the last slash: relative, for a proxy with a prefix */
+		struct buf last = { 0 };
+		const char *slash = memrchr(path.ptr, '/', path.len);
+		buf_puts(&last, clean.ptr + (slash - path.ptr) + 1);
+		buf_free(&clean);
+		clean = last;
+	}
 	if (elsewhere && query.ptr)
 		buf_printf(&clean, "?%.*s", VIEW_ARG(query));
 	if (elsewhere) {
@@ -358,7 +365,7 @@ static void serve_reload(struct httpd_request *rq, void *arg)
 static void serve_root(struct httpd_request *rq, void *arg)
 {
 	(void)arg;
-	httpd_redirect(rq, 302, "/debug/pprof/");
+	httpd_redirect(rq, 302, "debug/pprof/"); /* relative, for a proxy with a prefix */
 }
 
 /* Profiles, which hold their worker for as long as they take, and what reads files of programs, keep nobody else waiting. */

@@ -108,7 +108,7 @@ put_programs() {
 		f=$(program "$p")
 		[ -x "$f" ] || die "$f is not there"
 		install -m 755 "$f" "$files/usr/bin/$p"
-		strip "$files/usr/bin/$p"
+		strip --strip-debug "$files/usr/bin/$p" # names of functions stay: their profiles of themselves show them
 		libraries "$f" >>"$work/libraries"
 	done
 	for library in $loaded; do

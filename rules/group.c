@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rules/group.h"
 
+#include <malloc.h>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
@@ -10,6 +12,9 @@
 #define OUTPUT_MAX ((size_t)256 << 20)
 #define FLUSH_FLOATS 50000
 #define FLUSH_PROFILES 50
+#define MUCH 10000             /* samples of an evaluation */
+#define TRIM_NS INT64_C(1000000000)
+#define TWINS_LOOKED_FOR 1000 /* samples before one that is refused */
 
 /* ---- made of what the file says ---- */
 
@@ -184,6 +189,55 @@ void output_drop_profiles(struct output *o, size_t from)
 	o->profiles.n = MIN(o->profiles.n, from);
 }
 
+static void note_written(struct round *r, size_t at)
+{
+	struct output *o = &r->out;
+	struct written *w = vec_add(&o->written);
+	*w = (struct written){ .rule = at, .floats = o->floats.n, .profiles = o->profiles.n };
+}
+
+/* Two rules, or two alerts, may say the same: that is no problem of the later one. */
+static bool said_before(const struct output *o, size_t at)
+{
+	const struct sink_float *f = &o->floats.v[at];
+	for (size_t i = at; i-- && at - i <= TWINS_LOOKED_FOR;)
+		if (o->floats.v[i].t_ms == f->t_ms && value_bits(o->floats.v[i].v) == value_bits(f->v) && labels_eq(o->floats.v[i].labels, f->labels))
+			return true;
+	return false;
+}
+
+/* That a marker is refused says that someone else writes the series. */
+static void on_refused(void *arg, bool profile, size_t i, const char *why)
+{
+	struct round *r = arg;
+	struct output *o = &r->out;
+	size_t k = 0;
+	if (profile ? !o->profiles.v[i].profile : value_is_stale(o->floats.v[i].v) || said_before(o, i))
+		return;
+	while (k < o->written.n && (profile ? o->written.v[k].profiles : o->written.v[k].floats) <= i)
+		k++;
+	if (k == o->written.n)
+		return;
+	o->written.v[k].refused++;
+	o->written.v[k].why = why;
+}
+
+/* As in Prometheus: the rule is not well, though it was evaluated. */
+static void blame(struct round *r)
+{
+	struct output *o = &r->out;
+	for (size_t k = 0; k < o->written.n; k++) {
+		const struct written *w = &o->written.v[k];
+		if (!w->refused)
+			continue;
+		pthread_mutex_lock(&r->g->lock);
+		r->g->rules[w->rule].health = RULE_ERR;
+		err_set(&r->g->rules[w->rule].error, ERR_EXECUTION, "%zu of the samples that it wrote were refused: %s", w->refused, w->why);
+		pthread_mutex_unlock(&r->g->lock);
+	}
+	o->written.n = 0;
+}
+
 /* What was gathered goes on its way; rules before `upto` have written it. */
 static void flush(struct round *r, size_t upto)
 {
@@ -192,7 +246,8 @@ static void flush(struct round *r, size_t upto)
 	struct sink_result res = { 0 };
 	struct err e = { 0 };
 	const struct sink_batch b = { .profiles = o->profiles.v, .n_profiles = o->profiles.n, .floats = o->floats.v, .n_floats = o->floats.n,
-				      .notes = o->notes.v, .n_notes = o->notes.n, .done = on_commit, .done_arg = &g->commits };
+				      .notes = o->notes.v, .n_notes = o->notes.n, .done = on_commit, .done_arg = &g->commits,
+				      .refused = on_refused, .refused_arg = r };
 	if (b.n_profiles + b.n_floats + b.n_notes) {
 		pthread_mutex_lock(&g->commits.lock);
 		g->commits.outstanding++;
@@ -202,12 +257,14 @@ static void flush(struct round *r, size_t upto)
 				LOG_WARN("msg", "what rules wrote was not taken in", "group", g->metric_name, "err", e.msg);
 			on_commit(&g->commits, &e);
 		}
+		blame(r);
 		rules_count(g, M_DISCARDED, res.duplicates + res.too_old + res.too_new + res.over_series_limit);
 		if (res.over_notes)
 			LOG_WARN("msg", "the state of alerts is too large to be stored: after a restart they begin anew", "group", g->metric_name);
 		output_drop_profiles(o, 0);
 		o->floats.n = o->notes.n = 0;
 	}
+	o->written.n = 0;
 	o->sent_rules = upto;
 }
 
@@ -295,6 +352,7 @@ static void run_rule(struct round *r, size_t at)
 	}
 	if (rule->rule->alerting)
 		notes_rule(r, rule);
+	note_written(r, at);
 	if (r->out.floats.n > FLUSH_FLOATS || r->out.profiles.n > FLUSH_PROFILES)
 		flush(r, at + 1);
 }
@@ -331,7 +389,17 @@ static void free_output(struct output *o)
 	vec_free(&o->profiles);
 	vec_free(&o->floats);
 	vec_free(&o->notes);
+	vec_free(&o->written);
 	arena_free(&o->arena);
+}
+
+/* What much memory was used for, some threads' heaps would keep in pieces: half of it, with 20,000 alerts. Takes a few milliseconds. */
+static void give_memory_back(uint64_t samples)
+{
+	static atomic_llong last_ns;
+	long long now = clock_mono_ns(), last = atomic_load(&last_ns);
+	if (samples >= MUCH && now - last >= TRIM_NS && atomic_compare_exchange_strong(&last_ns, &last, now))
+		malloc_trim(0);
 }
 
 void group_evaluate(struct group *g, int64_t slot_ms)
@@ -365,4 +433,5 @@ void group_evaluate(struct group *g, int64_t slot_ms)
 		g->restore = false;
 	}
 	finish(&r, begin_ms, clock_mono_ns() - begin);
+	give_memory_back(r.samples);
 }

@@ -112,12 +112,20 @@ struct group {
 	uint64_t missed;
 };
 
+/* Of a rule that wrote: how much had been gathered after it. */
+struct written {
+	size_t rule, floats, profiles;
+	size_t refused;              /* of its samples */
+	const char *why;             /* the last */
+};
+
 /* What a group writes, gathered. */
 struct output {
 	struct arena arena;          /* label sets and notes */
 	VEC(struct sink_float) floats;
 	VEC(struct sink_note) notes;
 	VEC(struct sink_profile) profiles;
+	VEC(struct written) written; /* whose is what, in order */
 	size_t flushed_rules;        /* of the rules before this index all is durable */
 	size_t sent_rules;           /* ... on its way */
 };

@@ -225,6 +225,29 @@ static void ending_series_holds_up_nobody(void **state)
 	kit_free(&k);
 }
 
+/* The rule whose samples are refused is not well; a marker, or what an equal rule said, is no problem. */
+static void refused_samples(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	kit_rules(&k, "groups: [{name: a, rules: [{record: x, expr: m}, {record: bad, expr: m}, {record: y, expr: m}, {record: z, expr: bad}]}]");
+	kit_set(&k, "m", "pod=a", 60, 1);
+	kit_set(&k, "m", "pod=b", 60, 1);
+	k.refused_name = "bad";
+	kit_at(&k, 60);
+	expect_state(&k, "x ok\nbad err: 2 of the samples that it wrote were refused: too old\ny ok\nz ok\n");
+	kit_stale(&k, "m", "pod=a", 70);
+	kit_stale(&k, "m", "pod=b", 70);
+	kit_at(&k, 120);
+	expect_state(&k, "x ok\nbad ok\ny ok\nz ok\n");
+	kit_rules(&k, "groups: [{name: a, rules: [{record: bad, expr: '1'}, {record: bad, expr: '1'}, {record: bad, expr: '2'}, {record: y, expr: m}]}]");
+	kit_at(&k, 180);
+	expect_state(&k, "bad err: 1 of the samples that it wrote were refused: too old\nbad ok\n"
+		     "bad err: 1 of the samples that it wrote were refused: too old\ny ok\n");
+	kit_free(&k);
+}
+
 /* Unchanged groups run on over a reload; others keep the state of rules with equal name and labels. */
 static void reload_keeps_state(void **state)
 {
@@ -431,7 +454,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(records_values), cmocka_unit_test(later_rules_see_earlier), cmocka_unit_test(stamp_is_slot_less_offset),
-		cmocka_unit_test(equal_labels_fail), cmocka_unit_test(limit), cmocka_unit_test(stale_markers), cmocka_unit_test(removed_rules), cmocka_unit_test(metrics_of_gone_groups), cmocka_unit_test(ending_series_holds_up_nobody),
+		cmocka_unit_test(equal_labels_fail), cmocka_unit_test(limit), cmocka_unit_test(stale_markers), cmocka_unit_test(removed_rules), cmocka_unit_test(metrics_of_gone_groups), cmocka_unit_test(refused_samples), cmocka_unit_test(ending_series_holds_up_nobody),
 		cmocka_unit_test(reload_keeps_state), cmocka_unit_test(slots), cmocka_unit_test(many_equal_rules), cmocka_unit_test(who_looks_does_not_stop_reloads),
 		 cmocka_unit_test(clock_set_back), cmocka_unit_test(storage_fails),
 	};

@@ -4,7 +4,7 @@ noinst_LIBRARIES += librules.a
 librules_a_SOURCES = rules/alert.c rules/group.c rules/group.h rules/manager.c rules/metrics.c rules/notes.c rules/notes.h rules/overlay.c rules/overlay.h rules/past.c rules/place.c \
   rules/place.h rules/profiles.c rules/query.c rules/record.c rules/restore.c rules/rule_file.c rules/rule_file.h rules/rules.h \
   rules/rules_config.c rules/status.c rules/texts.c rules/texts.h
-librules_a_SOURCES += rules/notifier.c rules/notifier.h rules/notifier_config.c rules/notifier_config.h rules/notifier_internal.h \
+librules_a_SOURCES += rules/notifier.c rules/notifier.h rules/notifier_config.c rules/notifier_config.h rules/notifier_intake.c rules/notifier_internal.h \
   rules/notifier_place.c rules/notifier_queue.c rules/notifier_queue.h rules/notifier_send.c rules/notifier_sync.c
 RULES_LIBS = librules.a $(PROMQL_LIBS) $(CONFIG_LIBS)
 

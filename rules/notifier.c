@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The notifier: made, configured, handed alerts, ended; and its thread. */
+/* The notifier: made, configured, ended; and its thread. */
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -13,89 +13,6 @@
 #define DRAIN_MS 3000
 #define WAIT_MS 1000
 #define SYNC_PAUSE_MS 200 /* discovery may have news all the time */
-#define RELABEL_BYTES ((size_t)16 << 20)
-
-/* ---- alerts come ---- */
-
-/* The labels that it is sent with; 0: relabelling dropped it. The builder borrows from the arena. */
-static int label(const struct notifier *n, const struct alert *a, struct labels_builder *b, struct arena *arena, struct err *e)
-{
-	struct labels external = n->config->external_labels;
-	for (size_t i = 0; i < external.n; i++)
-		if (!labels_builder_get(b, external.v[i].name).len)
-			labels_builder_set(b, external.v[i].name, external.v[i].value);
-	return relabel_apply(n->config->alert_relabel.v, n->config->alert_relabel.n, b, arena, e);
-}
-
-static void note_overflow(struct receiver *r, size_t dropped)
-{
-	metric_add(&notifier_metrics[NM_DROPPED], (double)dropped, r->shown);
-	if (!r->overflowed)
-		LOG_WARN("msg", "the queue of an Alertmanager is full, its oldest alerts are dropped", "alertmanager", r->shown, "alerts",
-			 LOG_NUM(r->queue.n));
-	r->overflowed = true;
-}
-
-static void put_in_queues(struct receiver_set *s, struct outgoing *o)
-{
-	for (size_t i = 0; o && i < s->receivers.n; i++) {
-		struct receiver *r = s->receivers.v[i];
-		size_t dropped = alert_queue_push(&r->queue, o);
-		if (dropped)
-			note_overflow(r, dropped);
-		receiver_count(r);
-	}
-}
-
-/* For a set with rules of its own. NULL: they dropped it. */
-static struct outgoing *for_set(const struct receiver_set *s, const struct alert *a, struct labels labels, struct arena *arena, struct err *e)
-{
-	struct outgoing *o = NULL;
-	struct labels_builder b;
-	labels_builder_init(&b, labels);
-	if (relabel_apply(s->config->alert_relabel.v, s->config->alert_relabel.n, &b, arena, e) > 0 && b.l.n)
-		o = outgoing_new(a, labels_builder_finish(&b));
-	labels_builder_free(&b);
-	return o;
-}
-
-/* Under lock. */
-static void spread(struct notifier *n, const struct alert *a, struct arena *arena)
-{
-	struct labels_builder b;
-	struct err e = { 0 };
-	labels_builder_init(&b, a->labels);
-	int kept = label(n, a, &b, arena, &e);
-	struct labels labels = labels_builder_finish(&b);
-	struct outgoing *common = NULL;
-	for (size_t i = 0; i < n->sets.n && kept > 0 && labels.n; i++) {
-		struct receiver_set *s = n->sets.v[i];
-		bool own = s->config->alert_relabel.n > 0;
-		struct outgoing *o = own ? for_set(s, a, labels, arena, &e) : common ? common : (common = outgoing_new(a, labels));
-		put_in_queues(s, o);
-		if (own)
-			outgoing_unref(o);
-	}
-	if (e.code)
-		LOG_WARN("msg", "alert_relabel_configs failed, the alert is not sent", "err", e.msg);
-	outgoing_unref(common);
-	labels_builder_free(&b);
-}
-
-static void on_alerts(void *arg, const struct alert *a, size_t n_alerts)
-{
-	struct notifier *n = arg;
-	struct arena arena;
-	arena_init(&arena, RELABEL_BYTES);
-	pthread_mutex_lock(&n->lock);
-	for (size_t i = 0; i < n_alerts && !n->closing && n->config; i++) {
-		spread(n, &a[i], &arena);
-		arena_reset(&arena);
-	}
-	pthread_mutex_unlock(&n->lock);
-	arena_free(&arena);
-	fetch_loop_wake(n->loop);
-}
 
 /* ---- the thread ---- */
 
@@ -307,7 +224,7 @@ int notifier_new(struct notifier **ret, const struct notifier_options *o, struct
 	n->o.drain_ms = o->drain_ms ? o->drain_ms : DRAIN_MS;
 	n->user_agent = xstrdup(o->user_agent ? o->user_agent : "pyrrha");
 	n->status.each = each;
-	n->sink = (struct alert_sink){ on_alerts, n };
+	n->sink = (struct alert_sink){ notifier_take, n };
 	pthread_mutex_init(&n->apply, NULL);
 	pthread_mutex_init(&n->lock, NULL);
 	pthread_cond_init(&n->synced, NULL);

@@ -63,6 +63,9 @@ struct notifier {
 	int64_t deadline_ms;         /* monotonic; of closing */
 };
 
+/* notifier_intake.c: what alert_sink calls. */
+void notifier_take(void *arg, const struct alert *a, size_t n);
+
 /* notifier_sync.c, on the thread: receivers as discovery and relabelling have them. */
 void notifier_sync(struct notifier *n);
 void receiver_set_free(struct receiver_set *s);

@@ -390,6 +390,57 @@ static void reloads(void **state)
 	server_stop(&s);
 }
 
+struct many {
+	struct notifier *n;
+	atomic_bool done;
+};
+
+static void *tell_many(void *arg)
+{
+	struct many *m = arg;
+	char text[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab";
+	const struct label l[] = { { VIEW("alertname"), VIEW("A") }, { VIEW("x"), view_of(text) } };
+	struct alert a[101] = { 0 };
+	for (size_t i = 0; i < 101; i++)
+		a[i] = (struct alert){ .labels = { l, i < 100 ? 2 : 1 }, .starts_at_ms = 1700000000123, .ends_at_ms = 1700000240000 };
+	notifier_sink(m->n)->send(notifier_sink(m->n)->arg, a, 101);
+	atomic_store(&m->done, true);
+	return NULL;
+}
+
+static void no_url(void *arg, struct view url)
+{
+	(void)url;
+	++*(int *)arg;
+}
+
+/* Relabelling that takes long holds up nobody who looks, and costs those alerts alone. */
+static void slow_relabelling(void **state)
+{
+	struct receiver_server s;
+	struct many m = { 0 };
+	pthread_t t;
+	struct err e = { 0 };
+	int urls = 0;
+	(void)state;
+	server_start(&s);
+	m.n = notifier(0, 0, false);
+	apply(m.n, configure("alerting: {alert_relabel_configs: [{source_labels: [x], regex: '(a+a+)+', action: drop}], "
+			     "alertmanagers: [{timeout: 5s, static_configs: [{targets: ['127.0.0.1:%d']}]}]}", s.port));
+	assert_int_equal(thread_start(&t, "tell", tell_many, &m, &e), 0);
+	for (int i = 0; i < 3; i++) {
+		clock_sleep_ms(5);
+		notifier_status(m.n)->each(notifier_status(m.n), false, no_url, &urls);
+	}
+	assert_true(!atomic_load(&m.done) && urls == 3);
+	pthread_join(t, NULL);
+	for (int i = 0; i < 500 && count(NM_SENT, &s) < 1; i++)
+		clock_sleep_ms(10);
+	assert_int_equal((int)count(NM_SENT, &s), 1);
+	notifier_free(m.n);
+	server_stop(&s);
+}
+
 /* An Alertmanager would refuse it, and what comes with it. */
 static void without_labels(void **state)
 {
@@ -522,7 +573,7 @@ static void places(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_sent), cmocka_unit_test(refused_and_slow), cmocka_unit_test(batches_and_overflow),
+		cmocka_unit_test(what_is_sent), cmocka_unit_test(slow_relabelling), cmocka_unit_test(refused_and_slow), cmocka_unit_test(batches_and_overflow),
 		cmocka_unit_test(large_alerts), cmocka_unit_test(the_end), cmocka_unit_test(reloads), cmocka_unit_test(without_labels), cmocka_unit_test(queue_keeps_the_newest), cmocka_unit_test(bad_sections),
 		cmocka_unit_test(places),
 	};

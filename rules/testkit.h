@@ -32,6 +32,7 @@ struct kit {
 	struct buf written;          /* series in the order they were written: "name{...} value @seconds" */
 	unsigned batches;
 	bool refuse, fail, no_notes; /* what comes is not taken; is lost */
+	const char *refused_name;    /* floats of that name are refused */
 };
 
 static inline void kit_keep_note(struct kit *k, const struct sink_note *n)
@@ -78,6 +79,10 @@ static inline int kit_append(struct sink *s, const struct sink_batch *b, struct 
 	for (size_t i = 0; i < b->n_floats && !k->fail; i++) {
 		const struct sink_float *f = &b->floats[i];
 		char number[NUM_LEN];
+		if (k->refused_name && view_eqs(labels_get(f->labels, VIEW(LABEL_NAME)), k->refused_name)) {
+			b->refused(b->refused_arg, false, i, "too old");
+			continue;
+		}
 		assert_int_equal(memsource_add_float(k->mem, f->labels, f->t_ms, f->v, e), 0);
 		labels_format(f->labels, &k->written);
 		buf_printf(&k->written, " %s @%lld\n", value_is_stale(f->v) ? "stale" : num_format(f->v, number), (long long)f->t_ms / 1000);

@@ -12,7 +12,7 @@ E2E = tests/e2e/run tests/e2e/test_object_jobs.py tests/e2e/page.mjs tests/e2e/h
   tests/e2e/test_quickstart.py tests/e2e/promql_queries.py tests/e2e/remote_write.py \
   tests/e2e/test_pprof_oracle.py tests/e2e/test_profile_formats.py tests/e2e/pprof_file.py \
   tests/e2e/test_agent_filter.py tests/e2e/test_offcpu.py tests/e2e/test_query_limits.py tests/e2e/test_replicas.py tests/e2e/test_rules.py tests/e2e/test_rules_check.py tests/e2e/test_rules_past.py tests/e2e/test_selfprof.py tests/e2e/test_federate.py tests/e2e/test_remote_write_out.py tests/e2e/raw_samples.py tests/e2e/test_metrics_oracle.py tests/e2e/test_values.py tests/e2e/test_small_print.py \
-  tests/e2e/test_format.py tests/format/reader.py tests/format/values.py tests/format/rocks.py
+  tests/e2e/test_format.py tests/format/reader.py tests/format/remote.py tests/format/values.py tests/format/rocks.py
 EXTRA_DIST += tests/e2e/test_alertmanager.py tests/e2e/test_alerts_oracle.py
 EXTRA_DIST += tests/e2e/test_parca_flags.py
 EXTRA_DIST += tests/e2e/test_compose.py deploy/compose.yml deploy/compose/pyrrha.yml
@@ -44,6 +44,10 @@ check_PROGRAMS += starter_rules_test
 TESTS += starter_rules_test
 starter_rules_test_SOURCES = tests/statistics/starter_rules_test.c rules/testkit.h
 starter_rules_test_LDADD = $(RULES_LIBS) $(PPROF_LIBS) $(CMOCKA_LIBS)
+check_PROGRAMS += recorded_hour_test
+TESTS += recorded_hour_test
+recorded_hour_test_SOURCES = tests/statistics/recorded_hour_test.c
+recorded_hour_test_LDADD = $(RULES_LIBS) $(TSDB_TEST_LIBS)
 endif
 EXTRA_DIST += $(E2E) tests/tsan.supp tests/kernels/run tests/kernels/init tests/kernels/kernel_fixture.c tests/kernels/dropcaps.c \
   tests/kernels/silent.c tests/kernels/silent_program.c

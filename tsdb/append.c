@@ -437,14 +437,35 @@ int tsdb_notes(struct sink *s, struct view prefix, void (*note)(void *arg, const
 
 /* ---- the call ---- */
 
+/* was: what the result said before it. */
+static void tell_refused(const struct append *a, const struct sink_batch *b, const struct sink_result *was, bool profile, size_t i)
+{
+	const struct sink_result *now = &a->result;
+	const char *why = now->duplicates > was->duplicates ? "there is one of that time already"
+			  : now->too_old > was->too_old	    ? "too old"
+			  : now->too_new > was->too_new	    ? "too far in the future"
+			  : now->over_series_limit > was->over_series_limit ? "the day has its series" : NULL;
+	if (why)
+		b->refused(b->refused_arg, profile, i, why);
+}
+
 static int fill(struct append *a, const struct sink_batch *b, struct err *e)
 {
 	int rc = 0;
 	struct version *v = tsdb_version(a->db, NULL);
-	for (size_t i = 0; i < b->n_profiles && !rc; i++)
+	struct sink_result was = a->result;
+	for (size_t i = 0; i < b->n_profiles && !rc; i++, was = a->result) {
 		rc = add_profile(a, v, &b->profiles[i], e);
-	for (size_t i = 0; i < b->n_floats && !rc; i++)
+		if (b->refused)
+			tell_refused(a, b, &was, true, i);
+	}
+	for (size_t i = 0; i < b->n_floats && !rc; i++) {
 		add_float(a, v, &b->floats[i]);
+		if (b->refused) {
+			tell_refused(a, b, &was, false, i);
+			was = a->result;
+		}
+	}
 	version_unref(v);
 	if (!rc && a->result.over_series_limit && !a->result.profiles && !a->result.floats)
 		rc = err_set(e, ERR_LIMIT, "the day has its %u series (of labels, each further KiB counts as one): drop labels, or raise "

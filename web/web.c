@@ -142,7 +142,8 @@ static int set_paths(struct web *w, struct err *e)
 	}
 	char *path AUTOFREE = path_of_url(url);
 	w->prefix = prefix[0] ? prefix_of(prefix) : xstrdup(path);
-	w->base = xasprintf("%s/", url[0] ? path : w->prefix);
+	/* All addresses of the page are of one segment: a proxy's prefix, which nobody told us, comes before it. */
+	w->base = url[0] ? xasprintf("%s/", path) : xstrdup("./");
 	return 0;
 }
 

@@ -537,7 +537,7 @@ static void test_page(void **state)
 	(void)state;
 	struct answer a = test_get(address, "/graph?g0.expr=cpu");
 	assert_int_equal(a.status, 200);
-	assert_non_null(strstr(a.body, "<base href=\"/\">"));
+	assert_non_null(strstr(a.body, "<base href=\"./\">"));
 	assert_non_null(strstr(test_header(&a, "Content-Security-Policy"), "script-src 'self'"));
 	answer_free(&a);
 	struct web *w = start(true, "https://example.org/my/pyrrha/");

@@ -66,12 +66,9 @@ static enum refused by_login(const struct httpd_request *rq)
 	return rq->login.answer == LOGIN_PASS ? REFUSED_NOT : REFUSED_BY_LOGIN;
 }
 
-bool httpd_admit(struct httpd_request *rq)
+/* By one web configuration. */
+static bool admit(struct httpd_request *rq)
 {
-	if (rq->login_asked || (rq->route && rq->route->right == HTTPD_RIGHT_NONE_NEEDED)) {
-		rq->refused = by_login(rq);
-		return true;
-	}
 	if (!httpd_rate_allows(rq, clock_mono_ns()))
 		rq->refused = REFUSED_BY_RATE;
 	else if (!httpd_client_cert_does(rq))
@@ -88,4 +85,16 @@ bool httpd_admit(struct httpd_request *rq)
 	}
 	rq->refused = by_login(rq);
 	return true;
+}
+
+bool httpd_admit(struct httpd_request *rq)
+{
+	if (rq->login_asked || (rq->route && rq->route->right == HTTPD_RIGHT_NONE_NEEDED)) {
+		rq->refused = by_login(rq);
+		return true;
+	}
+	httpd_web_hold(rq);
+	bool known = admit(rq);
+	httpd_web_release(rq);
+	return known;
 }

@@ -186,6 +186,10 @@ void httpd_web_unwatch(struct httpd *h);
 void httpd_web_close(struct httpd *h);
 /* Returns a reference; NULL: there is none. */
 struct web_config *httpd_web_config(struct httpd *h);
+/* Gives the request the one that counts now, and keeps it and what login.c goes by from being exchanged until the release: one that
+ * wants a certificate and one that wants a password may not each leave it to the other. */
+void httpd_web_hold(struct httpd_request *rq);
+void httpd_web_release(struct httpd_request *rq);
 /* Whether it is not one too many; and the answer of one that is. */
 bool httpd_rate_allows(struct httpd_request *rq, int64_t now_ns);
 void httpd_rate_refuse(struct httpd_request *rq);

@@ -409,6 +409,29 @@ static void test_client_certificates(void **state)
 	testcert_free(&other);
 }
 
+/* Passwords give way to certificates while a request is on its way: it is not let in by neither. */
+static void test_policies_are_exchanged(void **state)
+{
+	(void)state;
+	struct httpd *h = start((struct httpd_options){ 0 }, TLS "}\nbasic_auth_users: {alice: "
+				"$2b$04$VgC47UCEbpmNfGzRI4xRVO7proVowVLvrK.qp1UVwStVkJV2An7jy}");
+	const char *at = httpd_address(h, 0);
+	struct client c;
+	struct buf all = { 0 };
+	assert_int_equal(get(at, "/quick", "", &client_cert, NULL), 401);
+	assert_true(client_open(&c, at, NULL));
+	client_say(&c, "GET /quick HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+	put_file("web.yml", TLS ", client_auth_type: RequireAndVerifyClientCert, client_ca_file: ca.crt}");
+	for (int i = 0; i < 400 && get(at, "/quick", "", &client_cert, NULL) != 200; i++)
+		clock_sleep_ms(25);
+	client_say(&c, "\r\n");
+	client_receive(&c, &all);
+	assert_int_equal(strncmp(all.ptr, "HTTP/1.1 401", 12), 0);
+	client_close(&c);
+	buf_free(&all);
+	httpd_stop(h, 0);
+}
+
 static void test_plain_http(void **state)
 {
 	(void)state;
@@ -425,7 +448,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_handshakes_have_a_deadline), cmocka_unit_test(test_clients_leave), cmocka_unit_test(test_requests_in_one_record),
 		cmocka_unit_test(test_large), cmocka_unit_test(test_slow_readers), cmocka_unit_test(test_client_certificates),
-		cmocka_unit_test(test_plain_http),
+		cmocka_unit_test(test_policies_are_exchanged), cmocka_unit_test(test_plain_http),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

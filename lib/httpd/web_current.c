@@ -22,6 +22,7 @@ static struct metric table[] = {
 struct httpd_web {
 	struct httpd *httpd;
 	char *path;
+	pthread_rwlock_t change;        /* before `lock`; see httpd_web_hold */
 	pthread_mutex_t lock;
 	struct web_config *config;      /* under the lock */
 	struct config_sources sources;  /* of the last reading; the watch's thread has them */
@@ -76,14 +77,16 @@ static int check_change(const struct httpd *h, const struct web_config *c, struc
 
 static void swap(struct httpd_web *w, struct web_config *c)
 {
+	pthread_rwlock_wrlock(&w->change);
 	pthread_mutex_lock(&w->lock);
 	struct web_config *before = w->config;
 	if (before->rate_interval_ns != c->rate_interval_ns || before->rate_burst != c->rate_burst)
 		w->paid_until_ns = 0;
 	w->config = c;
 	pthread_mutex_unlock(&w->lock);
-	web_config_unref(before);
 	login_set_config(w->httpd->login, c);
+	pthread_rwlock_unlock(&w->change);
+	web_config_unref(before);
 }
 
 static void reload(void *arg)
@@ -111,6 +114,7 @@ int httpd_web_open(struct httpd *h, const char *path, struct err *e)
 	w->httpd = h;
 	w->path = xstrdup(path);
 	pthread_mutex_init(&w->lock, NULL);
+	pthread_rwlock_init(&w->change, NULL);
 	h->web = w;
 	metrics_register(table, ARRAY_LEN(table));
 	int rc = read_file(w, &w->config, e);
@@ -147,6 +151,7 @@ void httpd_web_close(struct httpd *h)
 	web_config_unref(w->config);
 	config_sources_free(&w->sources);
 	pthread_mutex_destroy(&w->lock);
+	pthread_rwlock_destroy(&w->change);
 	free(w->path);
 	free(w);
 	h->web = NULL;
@@ -161,6 +166,22 @@ struct web_config *httpd_web_config(struct httpd *h)
 	struct web_config *c = web_config_ref(w->config);
 	pthread_mutex_unlock(&w->lock);
 	return c;
+}
+
+void httpd_web_hold(struct httpd_request *rq)
+{
+	struct httpd_web *w = rq->httpd->web;
+	if (!w)
+		return;
+	pthread_rwlock_rdlock(&w->change);
+	web_config_unref(rq->web);
+	rq->web = httpd_web_config(rq->httpd);
+}
+
+void httpd_web_release(struct httpd_request *rq)
+{
+	if (rq->httpd->web)
+		pthread_rwlock_unlock(&rq->httpd->web->change);
 }
 
 /* ---- the rate ---- */

@@ -62,6 +62,10 @@ struct sink_batch {
 	/* Called once, from the committer's thread, when the batch is durable (e->code 0) or failed; may be NULL. */
 	void (*done)(void *arg, const struct err *e);
 	void *done_arg;
+	/* Called for each float or profile that is refused, before append returns; why: "too old", of static lifetime. Who wants to know whose it
+	 * was; NULL: sink_result has numbers. */
+	void (*refused)(void *arg, bool profile, size_t index, const char *why);
+	void *refused_arg;
 };
 
 /* Rejections that do not fail the batch are counted by the storage and reported here (may be NULL). */

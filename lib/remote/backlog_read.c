@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -85,6 +86,8 @@ static int seek(struct backlog *b, const struct position *to, uint64_t *lost, st
 {
 	struct backlog_reading *r = &b->reading;
 	const struct segment *s = segment_from(b, to->sequence);
+	if (!s)
+		return err_set(e, ERR_NOT_FOUND, "segment %" PRIu64 " of %s is not there", to->sequence, b->dir);
 	int rc = begin_segment(b, s, e);
 	if (rc)
 		return rc;

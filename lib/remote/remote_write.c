@@ -460,8 +460,6 @@ static int tap_open(struct tap *t, uint64_t *ret_has, uint64_t *ret_last, struct
 	pthread_mutex_unlock(&w->lock);
 	w->loop = fetch_loop_new(e);
 	int rc = w->loop ? 0 : -(int)e->code;
-	if (!rc)
-		rc = files_make_dirs(w->dir, e);
 	if (!rc && c)
 		rc = take_over(w, c, e);
 	change_free(c);

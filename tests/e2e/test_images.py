@@ -64,6 +64,13 @@ def check_sbom(env, image, root, programs):
         check(owner in debian, f"{f} is of the package '{owner}', which the SBOM lacks")
 
 
+def check_names(root, programs):
+    """Functions keep their names, for the profiles that the programs take of themselves; debug information is left out."""
+    for program in programs:
+        said = subprocess.run(["readelf", "-SW", os.path.join(root, "usr/bin", program)], capture_output=True, text=True, check=True).stdout
+        check(" .symtab " in said and " .debug_info " not in said, f"{program}: {said}")
+
+
 def check_labels(image, title, version):
     labels = image.config["config"]["Labels"]
     want = {"title": title, "version": version, "licenses": "Apache-2.0"}
@@ -84,6 +91,7 @@ def test_server(env):
     check_files(image, ["pyrrha", "pyrtool"], {"var/lib/pyrrha": 65532, "etc/pyrrha-web": 65532})
     root = image.unpack(env.path("root"))
     check_sbom(env, image, root, ["pyrrha", "pyrtool"])
+    check_names(root, ["pyrrha", "pyrtool"])
     with open(image.sbom) as f:
         page = {p["name"] for p in json.load(f)["packages"] if p["SPDXID"].startswith("SPDXRef-npm-")}
     with open(os.path.join(TOP, "web", "ui", "package.json")) as f:
@@ -103,6 +111,7 @@ def test_agent(env):
     check_files(image, ["pyrrha-agent"], {})
     root = image.unpack(env.path("root"))
     check_sbom(env, image, root, ["pyrrha-agent"])
+    check_names(root, ["pyrrha-agent"])
     # What it loads by name when it is asked to, with all that this needs.
     with open(os.path.join(TOP, "agent", "debuginfod.c")) as f:
         wanted = re.findall(r'#define LIBRARY "(\S+)"', f.read())

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may ask what: each route of both programs without a login and with each right; what wrong passwords get; that the programs
 people use log in; that no answer shows the user info of a URL."""
+import argparse
 import base64
 import hashlib
 import http.client
@@ -11,8 +12,11 @@ import statistics
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.parse
+import urllib.request
 
-from harness import PATIENCE, TOP, Echo, Server, check, free_port, http_get, in_the_browser, need_a_browser, run, scrape_config, wait_until
+from harness import PATIENCE, TOP, Echo, Process, Server, check, free_port, http_get, in_the_browser, need_a_browser, run, scrape_config, wait_until
 from test_agent import start_agent
 from test_promql_oracle import tool
 
@@ -268,6 +272,77 @@ def test_the_page_logs_in(env):
     server = guarded(env, scrape_config([Echo(env).address]))
     wait_until("a profile", lambda: b'"title"' in ask(server.port, "/api/v1/profile_types", bearer("token-read"))[2], 40)
     in_the_browser(env, "page_login.mjs", server.url, env.dir, "bob", "bob-pw", seconds=120)
+
+
+# ---- behind a proxy ----
+
+NGINX = """
+daemon off; pid {dir}/nginx.pid; error_log stderr; worker_processes 1;
+events {{ worker_connections 64; }}
+http {{
+  access_log off; client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy;
+  fastcgi_temp_path {dir}/f; uwsgi_temp_path {dir}/u; scgi_temp_path {dir}/s;
+  server {{ listen 127.0.0.1:{port}; location /pyrrha/ {{ proxy_pass http://127.0.0.1:{server}{strip}; }} }}
+}}
+"""
+
+
+def nginx(env, server, strip):
+    """Debian's, before the server with the prefix /pyrrha; its URL. strip: the server does not see the prefix."""
+    program, port = tool(env, "nginx", package="nginx", folder="sbin"), free_port()
+    config = env.path(f"nginx-{port}.conf", NGINX.format(dir=env.dir, port=port, server=server.port, strip="/" if strip else ""))
+    Process(env, f"nginx-{port}", [program, "-c", config, "-e", "stderr"])
+    wait_until("nginx is ready", lambda: http_get(f"http://127.0.0.1:{port}/pyrrha/-/ready")[0] == 200)
+    return f"http://127.0.0.1:{port}/pyrrha"
+
+
+def followed(url, headers=None, data=None):
+    """(status, last address, body), redirects followed as a browser does."""
+    request = urllib.request.Request(url, data=data, headers=headers or {})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as r:
+            return r.status, r.url, r.read()
+    except urllib.error.HTTPError as e:
+        return e.code, e.url, e.read()
+
+
+def test_behind_nginx(env):
+    """With a path prefix, that it takes off or not, with --web.external-url and without, and with a login."""
+    web = "--web.config.file=" + env.path("web.yml", LOGINS)
+    ways = [("kept, external URL", False, lambda at: [f"--web.external-url={at}"]), ("kept", False, lambda at: ["--web.route-prefix=/pyrrha"]),
+            ("taken off, external URL", True, lambda at: [f"--web.external-url={at}", "--web.route-prefix=/"]), ("taken off", True, lambda at: [])]
+    long = '"' + "x" * 50000 + '"'
+    who = basic("bob", "bob-pw")
+    for i, (what, strip, flags) in enumerate(ways):
+        server = Server(env, "scrape_configs: []\n", flags=[web, *flags("http://profiles.example.org/pyrrha/")], name=f"server{i}", wait=False)
+        ready = "" if strip else "/pyrrha"
+        wait_until("it is ready", lambda s=server, r=ready: http_get(s.url + r + "/-/ready")[0] == 200)
+        at = nginx(env, server, strip)
+        check(followed(at + "/")[0] == 401, f"{what}: without a login")
+        for path in ("", "/", "/targets", "/graph"):
+            status, url, body = followed(at + path, who)
+            check(status == 200 and url.startswith(at), f"{what}: {path}: {status} {url}")
+            base = urllib.parse.urljoin(url, re.search(rb'<base href="([^"]*)"', body)[1].decode())
+            scripts = re.findall(rb'(?:src|href)="([^"]+\.(?:js|css))"', body)
+            check(scripts, f"{what}: {body[:500]}")
+            for s in scripts:
+                check(followed(urllib.parse.urljoin(base, s.decode()), who)[0] == 200, f"{what}: {path}: {base} {s}")
+        form = dict(who, **{"Content-Type": "application/x-www-form-urlencoded"})
+        status, _, body = followed(at + "/api/v1/query", form, b"query=" + long.encode())
+        check(status == 200 and json.loads(body)["data"]["result"][1] == "x" * 50000, f"{what}: a long query as a form: {status} {body[:200]}")
+        short = "%2B".join(["1"] * 1500)
+        check(followed(at + "/api/v1/query?query=" + short, who)[0] == 200, f"{what}: of 6,000 bytes in the address")
+        check(followed(at + "/api/v1/query?query=1", basic("bob", "no"))[0] == 401, f"{what}: a wrong password")
+        check(followed(at + "/debug/pprof", who)[1] == at + "/debug/pprof/", f"{what}: a redirect")
+
+
+def test_agent_behind_nginx(env):
+    agent = start_agent(env)
+    at = nginx(env, argparse.Namespace(port=int(agent.rsplit(":", 1)[1])), True)
+    for path in ("/", "/debug/pprof", "/debug/pprof/"):
+        status, url, _ = followed(at + path)
+        check(status == 200 and url == at + "/debug/pprof/", f"{path}: {status} {url}")
+    check(followed(at + "/debug/pprof/profile?seconds=1")[0] == 200, "a profile")
 
 
 # ---- what is shown ----

@@ -24,11 +24,11 @@ ANY_AGE = ["--web.enable-remote-write-receiver", "--storage.tsdb.retention.time=
 _UNPACK = threading.Lock()
 
 
-def tool(env, name, package="prometheus"):
+def tool(env, name, package="prometheus", folder="bin"):
     """A program of a Debian package (prometheus and promtool are in this one), which is unpacked into the build directory and not installed."""
     tools = os.path.join(env.build, "tools")
     with _UNPACK:
-        path = shutil.which(name) or os.path.join(tools, "usr", "bin", name)
+        path = shutil.which(name) or os.path.join(tools, "usr", folder, name)
         if not os.path.exists(path) and shutil.which("apt-get"):
             os.makedirs(tools, exist_ok=True)
             run(["sh", "-c", f"apt-get download -qq {package} && dpkg-deb -x {package}_*.deb . && rm -f {package}_*.deb"],

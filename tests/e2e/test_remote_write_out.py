@@ -4,12 +4,14 @@ Debian's real Prometheus 2.42, and one of this file that refuses, resets and rem
 import json
 import os
 import re
+import socket
 import struct
+import sys
 import threading
 import time
 
 import remote_write
-from harness import LONG, PATIENCE, Echo, HttpServer, Process, Server, Skip, answer, check, free_port, http_get, run, wait_until
+from harness import LONG, PATIENCE, TOP, Echo, HttpServer, Process, Server, Skip, answer, check, free_port, http_get, run, wait_until
 from test_promql_oracle import ANY_AGE, Prometheus, tool
 
 WRITE = ["--web.enable-remote-write-receiver"]
@@ -102,7 +104,7 @@ class Receiver(HttpServer):
             self.requests.append((time.monotonic(), what, dict(handler.headers), samples))
         time.sleep(self.delay)
         if what in ("reset", "lost"):
-            handler.connection.setsockopt(__import__("socket").SOL_SOCKET, __import__("socket").SO_LINGER, struct.pack("ii", 1, 0))
+            handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             handler.close_connection = True
             handler.connection.close()
             return
@@ -134,6 +136,14 @@ def check_taken(receiver, want, extra=()):
     for labels, points in want.items():
         check(got.get(labels) == points, f"{labels}: {len(got.get(labels, []))} samples of {len(points)}: {got.get(labels, [])[:5]} / {points[:5]}")
     return series
+
+
+def hold(port):
+    """Nobody listens there, and nobody else may: what is sent to one who is away must not reach another test's receiver."""
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    s.bind(("127.0.0.1", port))
+    return s
 
 
 def config(receiver, more="", queue=""):
@@ -243,7 +253,8 @@ def test_kills(env):
 
 def test_reload(env):
     now = int(time.time() * 1000) // 1000 * 1000 - 60000
-    away, second = f"127.0.0.1:{free_port()}", Receiver(env)
+    held, second = hold(0), Receiver(env)
+    away = "127.0.0.1:%d" % held.getsockname()[1]
     both = config(away) + f"- {{url: 'http://{second.address}/w', name: second}}\n"
     server = Server(env, both, WRITE)
     folders = lambda: sorted(os.listdir(os.path.join(server.storage, "remote")))
@@ -282,20 +293,53 @@ def test_full_queue(env):
     check("is full" in server.text(), "it is said")
 
 
+def test_queue_on_disk(env):
+    """It is what docs/format/remote.md says, to a reader that knows nothing else."""
+    sys.path.insert(0, os.path.join(TOP, "tests", "format"))
+    try:
+        import remote
+    except OSError as e:
+        raise Skip(f"a library cannot be loaded: {e}") from None
+    now = int(time.time() * 1000) // 1000 * 1000 - 600000
+    receiver = Receiver(env, 204, 503)
+    server = Server(env, config(receiver.address, queue=", max_samples_per_send: 70"), WRITE)
+    want = set()
+    for k in range(3):
+        part = some_series(now + k * 20000, 30, 20) + [({"__name__": "ends"}, [(now + k * 20000, 1.5), (now + k * 20000 + 1000, remote_write.STALE)])]
+        status, text = remote_write.post(server.url, part)
+        check(status == 204, text)
+        want |= {(tuple(sorted({**labels, "cluster": "eu"}.items())), t, struct.unpack("<Q", struct.pack("<d", v))[0])
+                 for labels, points in part for t, v in points}
+        wait_until("a request is under way", lambda: len(receiver.requests) > k + 1)
+    check(server.terminate()[0] == 0, "it ends well")
+    queue = remote.Queue(os.path.join(server.storage, "remote", "main"))
+    taken = {s for r in receiver.taken() for s in r}
+    check(len(queue.waiting) == len(want) and set(queue.waiting) == want, f"{len(queue.waiting)} wait, of {len(want)}, {len(taken)} were taken")
+    check(queue.under_way == 560 and queue.parts == 8, f"{queue.under_way} were under way in {queue.parts} parts")
+
+
 # ---- Debian's Prometheus ----
 
 class Receiving(Prometheus):
     """It may be killed and started again on its data."""
 
     def __init__(self, env):
-        port = free_port()
-        self.env, self.url = env, f"http://127.0.0.1:{port}"
+        self.listens = port = free_port()
+        self.env, self.url, self.held = env, f"http://127.0.0.1:{port}", None
         self.argv = [tool(env, "prometheus"), "--config.file=" + env.path("prometheus.yml", "global: {}\n"),
                      "--storage.tsdb.path=" + env.path("prometheus"), "--storage.tsdb.retention.time=100y",
                      f"--web.listen-address=127.0.0.1:{port}", "--web.enable-remote-write-receiver", "--log.level=warn"]
         self.start()
 
+    def kill(self):
+        status = Process.kill(self)
+        self.held = self.held or hold(self.listens)
+        return status
+
     def start(self):
+        if self.held:
+            self.held.close()
+            self.held = None
         Process.__init__(self, self.env, "prometheus", self.argv)
         wait_until("prometheus is ready", lambda: http_get(self.url + "/-/ready")[0] == 200)
 

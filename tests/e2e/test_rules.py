@@ -22,7 +22,8 @@ def samples(server, query, at=None):
 
 
 def test_recorded_values_and_order(env):
-    server = rules_server(env, "groups: [{name: a, rules: [{record: one, expr: 'vector(time())'}, {record: two, expr: 'one + 1'}]}]")
+    server = rules_server(env, "groups: [{name: a, rules: [{record: one, expr: 'vector(time())'}, {record: two, expr: 'one + 1'},"
+                          "{record: twin, expr: '1'}, {record: twin, expr: '2'}, {record: twin, expr: '1'}]}]")
     wait_until("both were recorded", lambda: server.value("count(two - one)"))
     time.sleep(3)
     one = {t: v for _, s in samples(server, "one[1m]") for t, v in s}
@@ -30,6 +31,8 @@ def test_recorded_values_and_order(env):
     check(len(one) >= 3 and set(two) <= set(one), f"{one} {two}")
     for t, v in two.items():
         check(abs(one[t] - t) < 1e-6 and abs(v - one[t] - 1) < 1e-6, f"at {t} the later rule saw the earlier one: {one[t]} {v}")
+    health = [(r["health"], r.get("lastError", "")) for r in server.api("rules")["groups"][0]["rules"]]
+    check([h for h, _ in health] == ["ok", "ok", "ok", "err", "ok"] and "there is one of that time already" in health[3][1], str(health))
     steps = sorted(one)
     check(all(abs(b - a - 1) < 1e-6 for a, b in zip(steps, steps[1:])), f"slots are an interval apart: {steps}")
     nice = {}

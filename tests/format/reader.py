@@ -463,7 +463,7 @@ class Partition:
 class Storage:
     """All of a directory. .rows: [(labels, [(stamp, row)], partition)]."""
 
-    TOP = re.compile(r"version|lock|head(\.(marks|whole|scratch|new|bad-.*))?|dropped|clock|partitions|snapshots|queries\.active|(version|head\.marks|dropped|clock)\.new")
+    TOP = re.compile(r"version|lock|head(\.(marks|whole|scratch|new|bad-.*))?|dropped|clock|partitions|remote|snapshots|queries\.active|(version|head\.marks|dropped|clock)\.new")
 
     def __init__(self, path):
         self.report = r = Report()
@@ -565,7 +565,7 @@ def merged(rows):
 
 
 def mix(x):
-    """The checksum of `dropped`."""
+    """splitmix64's, the checksum of `dropped`."""
     x = x + 0x9e3779b97f4a7c15 & (1 << 64) - 1
     for shift, by in ((30, 0xbf58476d1ce4e5b9), (27, 0x94d049bb133111eb)):
         x = (x ^ x >> shift) * by & (1 << 64) - 1
