@@ -321,12 +321,17 @@ def test_exchanged_under_load(env):
     make.signed("c1", "clients")
     make.signed("c2", "clients2")
 
-    def copy(name, to):
+    def mount(name):
+        """As a kubelet does: server.crt is a link to ..data/server.crt, and ..data one to a folder, which is exchanged whole."""
+        os.mkdir(env.path("v-" + name))
         for end in (".crt", ".key"):
-            with open(make.path(name + end), encoding="utf-8") as f:
-                write(env, to + end, f.read())
+            shutil.copy(make.path(name + end), env.path(f"v-{name}/server{end}"))
+            if not os.path.islink(env.path("server" + end)):
+                os.symlink("..data/server" + end, env.path("server" + end))
+        os.symlink("v-" + name, env.path("..new"))
+        os.rename(env.path("..new"), env.path("..data"))
 
-    copy("first", "server")
+    mount("first")
     env.path("t1", "the-first-token-of-them\n")
     env.path("t2", "the-second-token-of-them\n")
     env.path("both.crt", open(make.path("clients.crt"), encoding="utf-8").read() + open(make.path("clients2.crt"), encoding="utf-8").read())
@@ -345,7 +350,7 @@ def test_exchanged_under_load(env):
         load.context, load.headers = c2, Headers(bob, t2)
         time.sleep(0.3)
         check(served_by(ours.port, c2) == "first", "the first certificate")
-        copy("second", "server")  # of the file's names, not of the file
+        mount("second")  # what the file names, not the file
         wait_until("the second certificate", lambda: served_by(ours.port, c2) == "second")
         kept = http.client.HTTPSConnection("localhost", ours.port, context=c1, timeout=30 * PATIENCE)
         check(on(kept, bob)[0] == 200, "a connection that stays")
