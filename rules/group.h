@@ -169,7 +169,8 @@ struct rules {
 /* Series of rules that are gone: they end two intervals later, unless someone writes them by then. */
 struct orphan {
 	int64_t due_ms, t_ms;
-	struct label_sets series;
+	struct label_sets series, profiles;
+	VEC(struct kept_type) types; /* of profiles, as many */
 };
 
 /* group.c */
@@ -206,6 +207,7 @@ int record_profiles(struct round *r, struct live_rule *rule, const struct promql
 int record_deltas(struct round *r, struct live_rule *rule, struct err *e) MUST_USE;
 void record_types_free(struct live_rule *rule);
 void kept_type_free(struct kept_type *t);
+void kept_type_set(struct kept_type *t, const struct ptype *type);
 
 /* query.c */
 int rule_query(struct round *r, struct live_rule *rule, int64_t t_ms, struct promql_result *ret, struct err *e) MUST_USE;

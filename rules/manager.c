@@ -86,35 +86,61 @@ static void run_group(struct rules *m, struct group *g, int64_t now_ms)
 static void orphan_free(struct orphan *o)
 {
 	label_sets_free(&o->series);
+	label_sets_free(&o->profiles);
+	for (size_t i = 0; i < o->types.n; i++)
+		kept_type_free(&o->types.v[i]);
+	vec_free(&o->types);
 	free(o);
+}
+
+struct living {
+	VEC(struct group *) v;
+};
+
+static bool anyone_writes(const struct living *groups, struct labels l)
+{
+	for (size_t g = 0; g < groups->v.n; g++)
+		if (group_writes(groups->v.v[g], l))
+			return true;
+	return false;
+}
+
+static void end_series(struct rules *m, struct orphan *o, const struct living *groups)
+{
+	VEC(struct sink_float) floats = { 0 };
+	VEC(struct sink_profile) profiles = { 0 };
+	struct sink_column *columns = xcalloc(o->profiles.v.n + 1, sizeof *columns);
+	struct err e = { 0 };
+	for (size_t i = 0; i < o->series.v.n; i++)
+		if (!anyone_writes(groups, *o->series.v.v[i]))
+			vec_push(&floats, ((struct sink_float){ .labels = *o->series.v.v[i], .t_ms = o->t_ms, .v = value_from_bits(VALUE_STALE_BITS) }));
+	for (size_t i = 0; i < o->profiles.v.n; i++) {
+		columns[i] = (struct sink_column){ .labels = *o->profiles.v.v[i], .type = o->types.v[i].type };
+		if (!anyone_writes(groups, columns[i].labels))
+			vec_push(&profiles, ((struct sink_profile){ .columns = &columns[i], .n_columns = 1, .t_ms = o->t_ms }));
+	}
+	const struct sink_batch b = { .floats = floats.v, .n_floats = floats.n, .profiles = profiles.v, .n_profiles = profiles.n };
+	if (floats.n + profiles.n && m->o.sink->append(m->o.sink, &b, NULL, &e))
+		metric_add(&rules_metrics[M_DISCARDED], (double)(floats.n + profiles.n));
+	vec_free(&floats);
+	vec_free(&profiles);
+	free(columns);
 }
 
 /* Under m->lock, which it gives up meanwhile. */
 static void end_orphan(struct rules *m, struct orphan *o)
 {
-	VEC(struct sink_float) floats = { 0 };
-	VEC(struct group *) groups = { 0 };
-	struct err e = { 0 };
+	struct living groups = { 0 };
 	unsigned at = m->generation & 1;
 	for (size_t i = 0; i < m->groups.n; i++)
-		vec_push(&groups, m->groups.v[i]);
+		vec_push(&groups.v, m->groups.v[i]);
 	m->readers[at]++;
 	pthread_mutex_unlock(&m->lock); /* thousands of series and groups take their time */
-	for (size_t i = 0; i < o->series.v.n; i++) {
-		bool written = false;
-		for (size_t g = 0; g < groups.n && !written; g++)
-			written = group_writes(groups.v[g], *o->series.v.v[i]);
-		if (!written)
-			vec_push(&floats, (struct sink_float){ .labels = *o->series.v.v[i], .t_ms = o->t_ms, .v = value_from_bits(VALUE_STALE_BITS) });
-	}
-	const struct sink_batch b = { .floats = floats.v, .n_floats = floats.n };
-	if (floats.n && m->o.sink->append(m->o.sink, &b, NULL, &e))
-		metric_add(&rules_metrics[M_DISCARDED], (double)floats.n);
+	end_series(m, o, &groups);
 	pthread_mutex_lock(&m->lock);
 	m->readers[at]--;
 	pthread_cond_broadcast(&m->wake);
-	vec_free(&floats);
-	vec_free(&groups);
+	vec_free(&groups.v);
 	orphan_free(o);
 }
 
@@ -264,9 +290,12 @@ static void bury(struct rules *m, struct group *g, int64_t now_ms)
 	o->t_ms = now_ms - g->def->query_offset_ms;
 	o->due_ms = now_ms + 2 * g->def->interval_ms;
 	for (size_t i = 0; i < g->def->n_rules; i++)
-		for (size_t k = 0; k < g->rules[i].previous.v.n && !g->rules[i].rule->profiles; k++)
-			label_sets_add(&o->series, *g->rules[i].previous.v.v[k]);
-	if (o->series.v.n)
+		for (size_t k = 0; k < g->rules[i].previous.v.n; k++) {
+			bool profiles = g->rules[i].rule->profiles;
+			if (label_sets_add(profiles ? &o->profiles : &o->series, *g->rules[i].previous.v.v[k]) && profiles)
+				kept_type_set(vec_add(&o->types), &g->rules[i].types.v[k].type);
+		}
+	if (o->series.v.n + o->profiles.v.n)
 		vec_push(&m->orphans, o);
 	else
 		orphan_free(o);

@@ -19,7 +19,7 @@ void kept_type_free(struct kept_type *t)
 	buf_free(&t->text);
 }
 
-static void keep_type(struct kept_type *t, const struct ptype *type)
+void kept_type_set(struct kept_type *t, const struct ptype *type)
 {
 	ptype_format(type, &t->text);
 	if (!ptype_parse(buf_view(&t->text), &t->type))
@@ -128,7 +128,7 @@ static int put_profile(struct round *r, const struct rule *x, const struct promq
 	if (!label_sets_add(&now->sets, l))
 		rc = err_set(e, ERR_EXECUTION, "vector contains metrics with the same labelset after applying rule labels");
 	else
-		keep_type(vec_add(&now->types), &type);
+		kept_type_set(vec_add(&now->types), &type);
 	if (!rc)
 		rc = put_column(r, l, &type, &out, e);
 	if (!rc)

@@ -107,6 +107,30 @@ static void lost_commit(void **state)
 	kit_free(&k);
 }
 
+/* As series of numbers: two intervals after the rule is gone. */
+static void series_of_a_gone_rule_end(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	k.o.late_ms = -1;
+	kit_rules(&k, DELTA);
+	rules_step(k.rules, 30000);
+	kit_put_profile(&k, KIT_CPU, "x", 55, "f", 5);
+	kit_put_profile(&k, KIT_CPU, "y", 55, "f", 5);
+	kit_at(&k, 60);
+	rules_step(k.rules, 61000);
+	buf_reset(&k.written);
+	kit_rules(&k, "groups: [{name: b, interval: 60s, rules: [{record: rec, profiles: true, expr: 'merge by (pod) (cpu{pod=\"y\"}[1m])'}]}]");
+	kit_at(&k, 60);
+	buf_reset(&k.written);
+	for (int64_t s = 61; s < 250 && !(k.written.len && strstr(k.written.ptr, "\"x\"} stale")); s++)
+		rules_step(k.rules, s * 1000);
+	assert_non_null(k.written.ptr);
+	assert_non_null(strstr(k.written.ptr, "rec{pod=\"x\"} stale @61\n"));
+	kit_free(&k);
+}
+
 static void gauges(void **state)
 {
 	struct kit k;
@@ -167,7 +191,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(deltas_add_up), cmocka_unit_test(a_slot_is_recorded_late), cmocka_unit_test(later_still),
-		cmocka_unit_test(lost_commit), cmocka_unit_test(gauges), cmocka_unit_test(refused), cmocka_unit_test(values_of_profiles),
+		cmocka_unit_test(lost_commit), cmocka_unit_test(series_of_a_gone_rule_end), cmocka_unit_test(gauges), cmocka_unit_test(refused), cmocka_unit_test(values_of_profiles),
 	};
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);
 	return cmocka_run_group_tests(tests, NULL, NULL);
