@@ -2,12 +2,12 @@
 /* Certificates of clients. The handshake has shown that the client has the key of what it sent, and nothing else: libmicrohttpd
  * and GnuTLS let it through whoever signed it. */
 #include <arpa/inet.h>
+#include <gnutls/x509-ext.h>
 #include <gnutls/x509.h>
 
 #include "httpd/web_tls.h"
 
 #define MAX_CHAIN 16
-#define MAX_NAME 1024
 
 /* As Go prints one: IPv4 within IPv6 is IPv4. */
 static bool is_address(const unsigned char *raw, size_t n, const char *want)
@@ -19,30 +19,39 @@ static bool is_address(const unsigned char *raw, size_t n, const char *want)
 	return (n == 4 || n == 16) && inet_ntop(n == 4 ? AF_INET : AF_INET6, raw, text, sizeof text) && strcmp(text, want) == 0;
 }
 
-static bool is_name(gnutls_x509_crt_t cert, const char *want)
+static bool is_name(unsigned type, const gnutls_datum_t *name, const char *want)
 {
-	for (unsigned i = 0;; i++) {
-		char name[MAX_NAME];
-		size_t n = sizeof name;
-		unsigned type = 0;
-		int rc = gnutls_x509_crt_get_subject_alt_name2(cert, i, name, &n, &type, NULL);
-		if (rc == GNUTLS_E_SHORT_MEMORY_BUFFER)
-			continue;
-		if (rc < 0)
-			return false;
-		bool text = type == GNUTLS_SAN_DNSNAME || type == GNUTLS_SAN_RFC822NAME || type == GNUTLS_SAN_URI;
-		if ((text && view_eqs(view_make(name, n), want)) ||
-		    (type == GNUTLS_SAN_IPADDRESS && is_address((unsigned char *)name, n, want)))
-			return true;
-	}
+	if (type == GNUTLS_SAN_IPADDRESS)
+		return is_address(name->data, name->size, want);
+	return (type == GNUTLS_SAN_DNSNAME || type == GNUTLS_SAN_RFC822NAME || type == GNUTLS_SAN_URI) &&
+	       view_eqs(view_make((const char *)name->data, name->size), want);
 }
 
+static bool is_one_of(const struct web_config *w, gnutls_subject_alt_names_t names)
+{
+	gnutls_datum_t name;
+	unsigned type;
+	for (unsigned i = 0; gnutls_subject_alt_names_get(names, i, &type, &name, NULL) >= 0; i++)
+		for (size_t k = 0; k < w->n_client_sans; k++)
+			if (is_name(type, &name, w->client_sans[k]))
+				return true;
+	return false;
+}
+
+/* The extension is read once: GnuTLS's functions for a name of a certificate read it for each, and there may be thousands. */
 static bool has_allowed_name(const struct web_config *w, gnutls_x509_crt_t cert)
 {
-	for (size_t i = 0; i < w->n_client_sans; i++)
-		if (is_name(cert, w->client_sans[i]))
-			return true;
-	return false;
+	gnutls_subject_alt_names_t names;
+	gnutls_datum_t extension;
+	if (gnutls_x509_crt_get_extension_by_oid2(cert, GNUTLS_X509EXT_OID_SAN, 0, &extension, NULL))
+		return false;
+	bool found = false;
+	if (gnutls_subject_alt_names_init(&names) == 0) {
+		found = gnutls_x509_ext_import_subject_alt_names(&extension, names, 0) == 0 && is_one_of(w, names);
+		gnutls_subject_alt_names_deinit(names);
+	}
+	gnutls_free(extension.data);
+	return found;
 }
 
 static bool is_trusted(const struct web_config *w, gnutls_x509_crt_t *chain, unsigned n)
