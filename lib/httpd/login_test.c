@@ -341,6 +341,19 @@ static void test_bodies(void **state)
 	a = test_receive(fd);
 	assert_int_equal(a.status, 401);
 	answer_free(&a);
+	/* One of a length that is not said ends with its connection, long before what a body may be. */
+	static const char chunked[] = "POST /read HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
+	size_t sent = 0;
+	fd = test_connect(httpd_address(h, 0));
+	test_send(fd, chunked, sizeof chunked - 1);
+	buf_reset(&b);
+	buf_printf(&b, "10000\r\n%65536s\r\n", "x");
+	while (sent < 3000000 && recv(fd, some, 1, MSG_DONTWAIT) < 0 && test_send(fd, b.ptr, b.len)) {
+		sent += 65536;
+		clock_sleep_ms(5);
+	}
+	close(fd);
+	assert_in_range(sent, 262144, 2900000);
 	buf_free(&b);
 	httpd_stop(h, 0);
 }

@@ -185,12 +185,12 @@ import base64, socket, sys, time
 port, path, seconds = int(sys.argv[1]), sys.argv[2], float(sys.argv[3])
 s, n, begin = socket.create_connection(("127.0.0.1", port)), 0, time.monotonic()
 while time.monotonic() < begin + seconds:
-    words = [base64.b64encode(f"alice:{n + i}".encode()).decode() for i in range(50)]
+    words = [base64.b64encode(f"alice:{n + i}".encode()).decode() for i in range(10)]
     s.sendall("".join(f"GET {path} HTTP/1.1\\r\\nHost: localhost\\r\\nAuthorization: Basic {w}\\r\\n\\r\\n" for w in words).encode())
     answers = 0
-    while answers < 50:
+    while answers < 10:
         answers += s.recv(65536).count(b"HTTP/1.1 ")
-    n += 50
+    n += 10
     time.sleep(max(begin + n / 1000 - time.monotonic(), 0))
 print(n)
 """
