@@ -39,7 +39,9 @@ struct intake {
 /* A configuration that the thread is to take over. */
 struct change {
 	struct remote_write_config *config; /* a reference */
-	struct fetch_client **clients;      /* one per receiver; those that were taken are NULL */
+	struct fetch_client **clients;      /* one per receiver; references */
+	bool of_start;                      /* nobody waits for it: it is tried until it works */
+	int64_t again_ms;
 	int rc;
 	struct err e;
 	bool done;
@@ -61,6 +63,7 @@ struct remote_write {
 	uint64_t flushed;           /* under lock: outlets have everything up to here on disk */
 	bool full, closing, ending; /* under lock; full: floats are dropped, which is logged */
 	struct change *change;      /* under lock */
+	bool changing;              /* under lock: the thread is at it */
 	/* the thread's: */
 	struct intake work;         /* what is being written */
 	int64_t work_since_ms;      /* since when, 0 = nothing is */
@@ -250,8 +253,7 @@ static int open_outlet(struct remote_write *w, struct change *c, size_t i, struc
 	uint64_t from = durable(&w->tap);
 	const struct backlog_options o = { .max_bytes = w->o.queue_bytes, .segment_bytes = w->o.segment_bytes };
 	AUTOFREE char *dir = dir_of(w, r->name);
-	int rc = outlet_new(ret, c->config, r, c->clients[i], w->loop, dir, &o, e);
-	c->clients[i] = NULL;
+	int rc = outlet_new(ret, c->config, r, fetch_client_ref(c->clients[i]), w->loop, dir, &o, e);
 	if (!rc && w->thread_runs && backlog_is_new((*ret)->backlog)) {
 		rc = backlog_begin((*ret)->backlog, from, e);
 		(*ret)->number = from;
@@ -307,7 +309,7 @@ static int take_over(struct remote_write *w, struct change *c, struct err *e)
 		w->outlets.n = 0;
 	for (size_t i = 0; i < r->n && !rc; i++) {
 		if (!fresh[i])
-			outlet_configure(all[i], c->config, &r->v[i], TAKE_PTR(c->clients[i]));
+			outlet_configure(all[i], c->config, &r->v[i], fetch_client_ref(c->clients[i]));
 		vec_push(&w->outlets, all[i]);
 	}
 	free(all);
@@ -325,7 +327,8 @@ static int take_over(struct remote_write *w, struct change *c, struct err *e)
 static void do_change(struct remote_write *w)
 {
 	pthread_mutex_lock(&w->lock);
-	struct change *c = w->change && !w->change->done ? w->change : NULL;
+	struct change *c = w->change && !w->change->done && clock_mono_ms() >= w->change->again_ms ? w->change : NULL;
+	w->changing = c != NULL;
 	pthread_mutex_unlock(&w->lock);
 	if (!c)
 		return;
@@ -333,9 +336,13 @@ static void do_change(struct remote_write *w)
 	flush(w, false);
 	int rc = take_over(w, c, &c->e);
 	atomic_store(&w->tap.wanted, w->outlets.n > 0);
+	if (!rc && c->of_start)
+		LOG_INFO("msg", "remote_write works after all");
 	pthread_mutex_lock(&w->lock);
 	c->rc = rc;
-	c->done = true;
+	c->done = !rc || !c->of_start;
+	c->again_ms = clock_mono_ms() + LOOK_MS;
+	w->changing = false;
 	pthread_cond_broadcast(&w->moved);
 	pthread_mutex_unlock(&w->lock);
 }
@@ -383,7 +390,7 @@ int remote_write_apply(struct remote_write *w, struct remote_write_config *confi
 		return rc;
 	pthread_mutex_lock(&w->apply);
 	pthread_mutex_lock(&w->lock);
-	while (w->thread_runs && w->change && !w->change->done && !w->ending) /* one from before there was a thread */
+	while (w->changing) /* with one from before there was a thread */
 		pthread_cond_wait(&w->moved, &w->lock);
 	old = w->change;
 	w->change = c;
@@ -460,8 +467,14 @@ static int tap_open(struct tap *t, uint64_t *ret_has, uint64_t *ret_last, struct
 	pthread_mutex_unlock(&w->lock);
 	w->loop = fetch_loop_new(e);
 	int rc = w->loop ? 0 : -(int)e->code;
-	if (!rc && c)
-		rc = take_over(w, c, e);
+	if (!rc && c && take_over(w, c, e)) {
+		LOG_ERROR("msg", "remote_write does not work, it is tried again and again", "err", e->msg); /* the rest does */
+		pthread_mutex_lock(&w->lock);
+		c->of_start = true;
+		if (!w->change) /* there may have been a reload */
+			w->change = TAKE_PTR(c);
+		pthread_mutex_unlock(&w->lock);
+	}
 	change_free(c);
 	*ret_has = UINT64_MAX;
 	*ret_last = 0;

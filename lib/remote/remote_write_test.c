@@ -330,6 +330,26 @@ static void test_reload(void **state)
 	await(&x->b, "new{x=\"y\"}@5 ");
 }
 
+/* A queue cannot be made, as on a full disk: the storage begins without, and it works when it can. */
+static void test_a_start_in_vain(void **state)
+{
+	struct world *x = *state;
+	char *there AUTOFREE = xasprintf("%s/a", x->dir);
+	FILE *f = fopen(there, "w");
+	assert_non_null(f);
+	fclose(f);
+	log_setup(LOG_LEVEL_ERROR + 1, LOG_FORMAT_LOGFMT);
+	start(x, 1, configure(TO, A(x)));
+	give(x, 2, "nobody");
+	await_durable(x, 2);
+	unlink(there);
+	for (int i = 0; i < 1000 && !atomic_load(&remote_write_tap(x->w)->wanted); i++)
+		clock_sleep_ms(5);
+	clock_sleep_ms(50);
+	give(x, 3, "one");
+	await(&x->a, "one{x=\"y\"}@3 ");
+}
+
 /* No server may name a directory. */
 static void test_names(void **state)
 {
@@ -346,7 +366,7 @@ static void test_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_it_arrives), TEST(test_what_waits_survives), TEST(test_replay), TEST(test_reload), TEST(test_names),
+		TEST(test_it_arrives), TEST(test_what_waits_survives), TEST(test_replay), TEST(test_reload), TEST(test_names), TEST(test_a_start_in_vain),
 	};
 	remote_write_register_metrics();
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
