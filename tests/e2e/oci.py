@@ -70,8 +70,10 @@ class Image:
                 with tarfile.open(fileobj=t.extractfile("blobs/" + d["digest"].replace(":", "/")), mode="r|gz") as layer:
                     yield d, layer
 
-    def unpack(self, root):
-        """Its files, with their owners."""
+    def unpack(self, env, name):
+        """Its files, with their owners, as long as the test runs."""
+        root = env.path(name)
+        env.at_end(lambda: shutil.rmtree(root, True))
         for _, layer in self.layers():
             layer.extractall(root, numeric_owner=True)
         return root

@@ -73,7 +73,7 @@ class Compose:
         kind = kinds.get(name, name)
         made = image(self.env, kind)
         if kind not in self.roots:
-            self.roots[kind] = made.unpack(self.env.path("root-" + kind))
+            self.roots[kind] = made.unpack(self.env, "root-" + kind)
         volumes, mounts = {}, []
         for i, text in enumerate(s.get("volumes", ())):
             volumes[f"v{i}"], read_only = self.volume(text, self.roots[kind])

@@ -89,7 +89,7 @@ def test_server(env):
     check_labels(image, "Pyrrha", version_of(env))
     check(image.config["config"]["User"] == "65532:65532", f"{image.config['config']}")
     check_files(image, ["pyrrha", "pyrtool"], {"var/lib/pyrrha": 65532, "etc/pyrrha-web": 65532})
-    root = image.unpack(env.path("root"))
+    root = image.unpack(env, "root")
     check_sbom(env, image, root, ["pyrrha", "pyrtool"])
     check_names(root, ["pyrrha", "pyrtool"])
     with open(image.sbom) as f:
@@ -109,7 +109,7 @@ def test_agent(env):
     check_labels(image, "Pyrrha agent", version_of(env))
     check(image.config["config"]["User"] == "0:0", f"{image.config['config']}")
     check_files(image, ["pyrrha-agent"], {})
-    root = image.unpack(env.path("root"))
+    root = image.unpack(env, "root")
     check_sbom(env, image, root, ["pyrrha-agent"])
     check_names(root, ["pyrrha-agent"])
     # What it loads by name when it is asked to, with all that this needs.

@@ -58,7 +58,7 @@ class Cluster:
         workload = find(self.documents, kind, name)
         namespace = workload["metadata"]["namespace"]
         made = image(self.env, image_kind)
-        root = made.unpack(self.env.path("root-" + image_kind))
+        root = made.unpack(self.env, "root-" + image_kind)
         return under(self.env, workload, made, root, self.network, [o for o in self.objects if o["metadata"].get("namespace") == namespace], values)
 
 
