@@ -48,8 +48,8 @@ def find(documents, kind, name, namespace=None):
 
 
 def quantity(text):
-    m = re.fullmatch(r"(\d+)(Mi|Gi|Ki|m)?", str(text))
-    return int(m.group(1)) * {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "m": 0.001, None: 1}[m.group(2)]
+    m = re.fullmatch(r"(\d+)(Mi|Gi|Ki)?", str(text))
+    return int(m.group(1)) * {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, None: 1}[m.group(2)]
 
 
 def default_seccomp(capabilities):
@@ -219,10 +219,10 @@ class Pod:
         command, args = self.container.get("command", inner["Entrypoint"]), [] if "command" in self.container else inner.get("Cmd") or []
         args = command + [re.sub(r"\$\((\w+)\)", lambda m: env[m.group(1)], a) for a in self.container.get("args", args)]
         capabilities = self.capabilities(uid)
-        limits, resources = {}, self.container.get("resources")
-        if resources:
-            limits = {"memory": {"limit": quantity(resources["limits"]["memory"])},
-                      "cpu": {"shares": max(2, int(quantity(resources["requests"]["cpu"]) * 1024))}}
+        # Limits, but not what is requested: as shares beside the processes of this machine, not beside other pods, it would be a fraction.
+        limits = {}
+        if "resources" in self.container:
+            limits["memory"] = {"limit": quantity(self.container["resources"]["limits"]["memory"])}
         namespaces = ["mount", "ipc", "uts"] + ([] if self.spec.get("hostPID") else ["pid"])
         config = {
             "ociVersion": "1.0.2",
