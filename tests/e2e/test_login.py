@@ -19,6 +19,7 @@ import urllib.request
 from harness import PATIENCE, TOP, Echo, Process, Server, check, free_port, http_get, in_the_browser, need_a_browser, run, scrape_config, wait_until
 from test_agent import start_agent
 from test_promql_oracle import tool
+from test_web_config import Certificates, Ours
 
 ALICE = "$2b$04$VgC47UCEbpmNfGzRI4xRVO7proVowVLvrK.qp1UVwStVkJV2An7jy"  # of alice-pw
 BOB = "$2b$04$5Qxy5EflapdqTwGATYPahe7PL63xtWampBCddIq9Dvu/OtgRZ/jiC"  # of bob-pw
@@ -277,6 +278,22 @@ def test_programs_log_in(env):
             check(status == 200 and json.loads(answer)["status"] == "success", f"{path}: {status} {answer[:200]}")
         for path in ("status/buildinfo", "label/__name__/values", "metadata", "rules"):
             check(ask(port, "/api/v1/" + path, who)[0] == 200, path)
+
+
+def test_programs_log_in_under_tls(env):
+    """go tool pprof as its users call it where a certificate is the server's own, curl, pyrtool."""
+    make = Certificates(env)
+    make.authority("ca")
+    make.signed("server", "ca")
+    server = Ours(env, "tls_server_config: {cert_file: server.crt, key_file: server.key}\n" + LOGINS, context=make.client())
+    status, said = run(["go", "tool", "pprof", "-top", f"https+insecure://bob:bob-pw@localhost:{server.port}/debug/pprof/profile?seconds=1"], 60)
+    check(status == 0 and "Type: cpu" in said, f"go tool pprof: {said}")
+    _, said = run(["curl", "-s", "--cacert", make.path("ca.crt"), "-u", "bob:bob-pw", "-o", "/dev/null", "-w", "%{http_code}",
+                   f"https://localhost:{server.port}/metrics"])
+    check(said == "200", f"curl: {said}")
+    login = env.path("http.yml", "basic_auth: {username: bob, password: bob-pw}\ntls_config: {ca_file: ca.crt}\n")
+    status, said = run([env.program("pyrtool"), "query", "instant", f"--http.config.file={login}", f"https://localhost:{server.port}", "1+1"])
+    check(status == 0 and "2" in said, f"pyrtool: {said}")
 
 
 def test_the_page_logs_in(env):
