@@ -138,13 +138,14 @@ static void *free_all(void *arg)
 
 static void test_known_memory(void **state)
 {
-	void **small = xcalloc(N_SMALL, sizeof *small), *odd[N_ODD], *big[N_BIG];
+	void **small, *odd[N_ODD], *big[N_BIG];
 	struct profile p;
 	pthread_t t;
 	struct err e;
 
 	if (!sampled)
 		skip();
+	small = xcalloc(N_SMALL, sizeof *small);
 	hold_small(small);
 	hold_odd(odd);
 	hold_big(big);

@@ -13,10 +13,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/thread.h"
 #include "model/profile.h"
 #include "selfprof/selfprof.h"
+#include "selfprof/pieces.h"
 #include "selfprof/ticks.h"
 
 static atomic_bool enough;
@@ -190,6 +192,37 @@ static void test_known_cpu(void **state)
 	profile_release(&p);
 }
 
+/* Burns where a register was taken back from below the stack pointer already, and its table still says it is there: so it is
+ * with the last instructions of most functions. */
+void burn_after_pop(uint64_t times);
+__asm__(".text\n\t.type burn_after_pop, @function\nburn_after_pop:\n\t.cfi_startproc\n\tpush %rbp\n\t.cfi_def_cfa_offset 16\n\t.cfi_offset 6, -16\n\t"
+	"pop %rbp\n\t.cfi_def_cfa_offset 8\n1:\tdec %rdi\n\tjnz 1b\n\tret\n\t.cfi_endproc\n\t.size burn_after_pop, . - burn_after_pop\n");
+
+static void *after_pop_main(void *arg)
+{
+	while (!atomic_load(&enough))
+		burn_after_pop(1000000);
+	return NULL;
+}
+
+static void test_below_the_stack(void **state)
+{
+	struct profile p;
+	pthread_t t;
+	struct err e;
+
+	atomic_store(&enough, false);
+	assert_int_equal(thread_start(&t, "pop", after_pop_main, NULL, &e), 0);
+	profile_init(&p, 0);
+	assert_int_equal(selfprof_cpu(INT64_C(150) * 1000000, NULL, &p, &e), 0);
+	atomic_store(&enough, true);
+	pthread_join(t, NULL);
+	int64_t ns = ns_of(&p, "burn_after_pop", NULL);
+	assert_true(ns > 0);
+	assert_int_equal(ns_of(&p, "burn_after_pop", "after_pop_main"), ns);
+	profile_release(&p);
+}
+
 struct second {
 	int rc;
 	struct err e;
@@ -239,7 +272,7 @@ static void drop_tick(void *arg, const struct own_stack *s, uint32_t weight)
 	*(uint64_t *)arg += weight;
 }
 
-/* Nobody takes the ticks: they are owed, and in the end none is missing. */
+/* There is no room for a while: ticks are owed, and in the end none is missing. */
 static void test_no_room(void **state)
 {
 	struct ticks_stats st;
@@ -247,10 +280,24 @@ static void test_no_room(void **state)
 	struct err e;
 
 	assert_int_equal(ticks_start(&e), 0);
+	struct pieces *p = ticks_pieces();
+	struct piece **taken = xcalloc(p->n, sizeof *taken);
+	unsigned n = 0;
+	for (unsigned i = 0; i < 100 * p->n && n < p->n; i++) {
+		taken[n] = pieces_claim(p);
+		n += taken[n] != NULL;
+	}
+	assert_int_equal(n, p->n);
 	int64_t begin = cpu_ns(CLOCK_THREAD_CPUTIME_ID);
 	raise(SIGPROF); /* not a timer's: passed over */
 	while (cpu_ns(CLOCK_THREAD_CPUTIME_ID) - begin < INT64_C(100) * 1000000)
 		sink = burn(sink);
+	for (unsigned i = 0; i < n; i++) {
+		taken[i]->mark[0] = taken[i]->mark[1] = 0; /* of no profile */
+		pieces_put(p, taken[i], 0, 0, 0);
+	}
+	free(taken);
+	ticks_take(drop_tick, &got);
 	/* Its children have no timers, and no handler after exec. */
 	pid_t pid = fork();
 	if (pid == 0)
@@ -258,9 +305,12 @@ static void test_no_room(void **state)
 	int status = -1;
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
+	for (int64_t half = cpu_ns(CLOCK_THREAD_CPUTIME_ID); cpu_ns(CLOCK_THREAD_CPUTIME_ID) - half < INT64_C(50) * 1000000;)
+		sink = burn(sink);
 	int64_t used = cpu_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
 	ticks_stop(drop_tick, &got, &st);
 	assert_int_equal(st.blocked, 0);
+	assert_true(st.stackless >= 8 && got > 8); /* those without room are with later ones */
 	assert_near((int64_t)(got + st.owed) * TICK_NS, used, 50, 2);
 }
 
@@ -268,6 +318,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_known_cpu),
+		cmocka_unit_test(test_below_the_stack),
 		cmocka_unit_test(test_one_at_a_time),
 		cmocka_unit_test(test_stops),
 		cmocka_unit_test(test_no_room),

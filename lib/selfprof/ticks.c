@@ -264,6 +264,11 @@ static void take_piece(void *arg, const struct piece *x)
 		t->fn(t->arg, &s, (uint32_t)x->mark[1]);
 }
 
+struct pieces *ticks_pieces(void)
+{
+	return &T.pieces;
+}
+
 void ticks_take(ticks_fn *fn, void *arg)
 {
 	struct taking t = { fn, arg, atomic_load(&T.turn) };

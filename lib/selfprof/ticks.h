@@ -40,4 +40,7 @@ void ticks_take(ticks_fn *fn, void *arg);
 /* Ends all timers, hands out the last ticks. */
 void ticks_stop(ticks_fn *fn, void *arg, struct ticks_stats *ret);
 
+/* For tests: the slots, there since the first ticks_start. */
+struct pieces *ticks_pieces(void);
+
 #endif
