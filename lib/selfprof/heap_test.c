@@ -243,6 +243,8 @@ static void test_forks(void **state)
 	pthread_t t[2];
 	struct err e;
 
+	if (!sampled)
+		skip();
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(thread_start(&t[i], "churn", churn_main, NULL, &e), 0);
 	for (int i = 0; i < 20; i++) {
