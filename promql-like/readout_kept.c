@@ -46,7 +46,8 @@ static int by_number(const void *a, const void *b)
 static void sort_touched(struct readout *r)
 {
 	if (r->touched.n < r->rows.n / 16) {
-		qsort(r->touched.v, r->touched.n, sizeof *r->touched.v, by_number);
+		if (r->touched.n)
+			qsort(r->touched.v, r->touched.n, sizeof *r->touched.v, by_number);
 		return;
 	}
 	size_t n = 0;
