@@ -11,37 +11,95 @@
 #include "selfprof/ticks.h"
 
 #define TURN_MS 20
+#define PROFILES_MAX 8               /* at once */
 #define UNSEEN_NS 100000000          /* of CPU time, or a fiftieth, may be missing without a word */
 
 struct measuring {
+	struct measuring *next;
 	struct own_code *code;
 	struct stacks stacks;
 	size_t named;                /* stacks whose names were looked up */
 	uint64_t ticks, incomplete;
+	struct ticks_stats before;   /* when it began: the ticks may have run for others */
 };
+
+/* All that is measured just now: each gets every tick, which is unwound once. The lock guards them and the ticks. */
+static struct {
+	pthread_mutex_t lock;
+	struct measuring *first;
+	unsigned n;
+} running = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void take_tick(void *arg, const struct own_stack *s, uint32_t weight)
 {
-	struct measuring *m = arg;
+	struct own_code *code = arg;
 	uint64_t frames[OWN_FRAMES_MAX + 1];
 	int64_t values[2] = { weight, (int64_t)weight * TICK_NS };
 	uint32_t n;
 
-	int end = own_unwind(&m->code->unwind, s, frames, &n);
-	m->ticks += weight;
-	if (end != END_BOTTOM) {
+	int end = own_unwind(&code->unwind, s, frames, &n);
+	if (end != END_BOTTOM)
 		frames[n++] = STACK_MARK | (uint64_t)end;
-		m->incomplete += weight;
+	for (struct measuring *m = running.first; m; m = m->next) {
+		m->ticks += weight;
+		m->incomplete += end != END_BOTTOM ? weight : 0;
+		stacks_add(&m->stacks, frames, n, values, 2);
 	}
-	stacks_add(&m->stacks, frames, n, values, 2);
 }
 
-static void take_ticks(struct measuring *m)
+/* Under the lock. */
+static void take_ticks(struct own_code *code)
 {
-	pthread_mutex_lock(&m->code->unwinding);
-	ticks_take(take_tick, m);
-	pthread_mutex_unlock(&m->code->unwinding);
-	own_code_name(m->code, &m->stacks, &m->named);
+	pthread_mutex_lock(&code->unwinding);
+	ticks_take(take_tick, code);
+	pthread_mutex_unlock(&code->unwinding);
+}
+
+static int join(struct measuring *m, struct err *e)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&running.lock);
+	if (running.n == PROFILES_MAX) {
+		rc = err_set(e, ERR_CONFLICT, "%d CPU profiles are being taken already", PROFILES_MAX);
+	} else if (running.n) {
+		take_ticks(m->code); /* theirs */
+		ticks_stats(&m->before);
+	} else {
+		rc = ticks_start(e);
+	}
+	if (!rc) {
+		m->next = running.first;
+		running.first = m;
+		running.n++;
+	}
+	pthread_mutex_unlock(&running.lock);
+	return rc;
+}
+
+/* What was lost while it measured. */
+static struct ticks_stats leave(struct measuring *m)
+{
+	struct ticks_stats st;
+
+	pthread_mutex_lock(&running.lock);
+	if (running.n == 1) {
+		pthread_mutex_lock(&m->code->unwinding);
+		ticks_stop(take_tick, m->code, &st);
+		pthread_mutex_unlock(&m->code->unwinding);
+	} else {
+		take_ticks(m->code);
+		ticks_stats(&st);
+	}
+	struct measuring **at = &running.first;
+	while (*at != m)
+		at = &(*at)->next;
+	*at = m->next;
+	running.n--;
+	pthread_mutex_unlock(&running.lock);
+	st.stackless -= m->before.stackless;
+	st.owed -= MIN(st.owed, m->before.owed);
+	return st;
 }
 
 static int64_t process_cpu_ns(void)
@@ -62,8 +120,11 @@ static bool run_until(struct measuring *m, int64_t end_ns, const atomic_bool *st
 		if (left <= 0)
 			return true;
 		clock_sleep_us(MIN(left / 1000 + 1, TURN_MS * 1000));
+		pthread_mutex_lock(&running.lock);
 		ticks_look();
-		take_ticks(m);
+		take_ticks(m->code);
+		own_code_name(m->code, &m->stacks, &m->named);
+		pthread_mutex_unlock(&running.lock);
 	}
 }
 
@@ -90,17 +151,14 @@ static int measure(struct measuring *m, int64_t duration_ns, const atomic_bool *
 {
 	struct stacks_form form = { .types = { { "samples", "count" }, { "cpu", "nanoseconds" } }, .n_types = 2,
 				    .period = { "cpu", "nanoseconds" }, .period_value = TICK_NS, .time_ns = clock_now_ns() };
-	struct ticks_stats st;
 	struct buf text = { 0 };
 	int64_t start = clock_mono_ns(), cpu = process_cpu_ns();
-	int rc = ticks_start(e);
+	int rc = join(m, e);
 
 	if (rc)
 		return rc;
 	bool whole = run_until(m, start + duration_ns, stop);
-	pthread_mutex_lock(&m->code->unwinding);
-	ticks_stop(take_tick, m, &st);
-	pthread_mutex_unlock(&m->code->unwinding);
+	struct ticks_stats st = leave(m);
 	cpu = process_cpu_ns() - cpu;
 	form.duration_ns = clock_mono_ns() - start;
 	if (!whole)
@@ -117,13 +175,9 @@ static int measure(struct measuring *m, int64_t duration_ns, const atomic_bool *
 
 int selfprof_cpu(int64_t duration_ns, const atomic_bool *stop, struct profile *out, struct err *e)
 {
-	static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
 	struct measuring m = { .code = own_code() };
-
-	if (pthread_mutex_trylock(&one))
-		return err_set(e, ERR_CONFLICT, "cpu profiling already in use");
 	int rc = measure(&m, duration_ns, stop, out, e);
-	pthread_mutex_unlock(&one);
+
 	stacks_release(&m.stacks);
 	return rc;
 }

@@ -223,37 +223,84 @@ static void test_below_the_stack(void **state)
 	profile_release(&p);
 }
 
+/* One that begins later and ends earlier, or later. */
 struct second {
+	int64_t after_ms, for_ms;
 	int rc;
+	int64_t own_ns, all_ns;      /* CPU time: what the profile says, and what the process took */
 	struct err e;
 };
+
+static int64_t process_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
 
 static void *second_main(void *arg)
 {
 	struct second *s = arg;
 	struct profile p;
 
-	clock_sleep_ms(50);
+	clock_sleep_ms(s->after_ms);
 	profile_init(&p, 0);
-	s->rc = selfprof_cpu(1000000, NULL, &p, &s->e);
+	s->all_ns = process_ns();
+	s->rc = selfprof_cpu(s->for_ms * 1000000, NULL, &p, &s->e);
+	s->all_ns = process_ns() - s->all_ns;
+	for (uint32_t i = 0; i < p.n_samples; i++)
+		s->own_ns += p.values[2 * i + 1];
 	profile_release(&p);
 	return NULL;
 }
 
-static void test_one_at_a_time(void **state)
+static void *burn_main(void *arg)
 {
-	struct second s = { 0 };
-	struct profile p;
-	struct err e;
-	pthread_t t;
+	for (volatile uint64_t n = 0; !atomic_load((atomic_bool *)arg); n++) {
+	}
+	return NULL;
+}
 
-	assert_int_equal(thread_start(&t, "second", second_main, &s, &e), 0);
-	profile_init(&p, 0);
-	assert_int_equal(selfprof_cpu(INT64_C(150) * 1000000, NULL, &p, &e), 0);
-	pthread_join(t, NULL);
-	assert_int_equal(s.rc, -ERR_CONFLICT);
-	assert_string_equal(s.e.msg, "cpu profiling already in use");
-	profile_release(&p);
+/* Each has the CPU time of its own time, whoever else measures. */
+static void test_several_at_once(void **state)
+{
+	struct second s[3] = { { 0, 600, .rc = 1 }, { 150, 200, .rc = 1 }, { 300, 500, .rc = 1 } };
+	pthread_t t[3], burning;
+	atomic_bool stop = false;
+	struct err e;
+
+	assert_int_equal(thread_start(&burning, "burning", burn_main, &stop, &e), 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(thread_start(&t[i], "second", second_main, &s[i], &e), 0);
+	for (int i = 0; i < 3; i++) {
+		pthread_join(t[i], NULL);
+		print_message("  %.0f of %.0f ms\n", (double)s[i].own_ns / 1e6, (double)s[i].all_ns / 1e6);
+		assert_int_equal(s[i].rc, 0);
+		assert_true(s[i].own_ns > s[i].all_ns * 8 / 10 - 40000000 && s[i].own_ns < s[i].all_ns * 11 / 10 + 40000000);
+	}
+	atomic_store(&stop, true);
+	pthread_join(burning, NULL);
+}
+
+static void test_too_many(void **state)
+{
+	struct second s[9];
+	pthread_t t[9];
+	struct err e;
+	int refused = 0;
+
+	for (int i = 0; i < 9; i++) {
+		s[i] = (struct second){ 0, 400, .rc = 1 };
+		assert_int_equal(thread_start(&t[i], "second", second_main, &s[i], &e), 0);
+	}
+	for (int i = 0; i < 9; i++) {
+		pthread_join(t[i], NULL);
+		refused += s[i].rc == -ERR_CONFLICT;
+		if (s[i].rc)
+			assert_string_equal(s[i].e.msg, "8 CPU profiles are being taken already");
+	}
+	assert_int_equal(refused, 1);
 }
 
 static void test_stops(void **state)
@@ -319,7 +366,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_known_cpu),
 		cmocka_unit_test(test_below_the_stack),
-		cmocka_unit_test(test_one_at_a_time),
+		cmocka_unit_test(test_several_at_once), cmocka_unit_test(test_too_many),
 		cmocka_unit_test(test_stops),
 		cmocka_unit_test(test_no_room),
 	};

@@ -275,6 +275,15 @@ void ticks_take(ticks_fn *fn, void *arg)
 	pieces_take(&T.pieces, take_piece, &t);
 }
 
+void ticks_stats(struct ticks_stats *ret)
+{
+	*ret = (struct ticks_stats){ atomic_load(&T.stackless), T.owed, T.blocked, T.refused };
+	for (unsigned i = 0; i < T.n_threads; i++) {
+		ret->owed += atomic_load(&T.threads[i].owed);
+		ret->blocked += T.threads[i].tid && blocks_signal(T.threads[i].tid);
+	}
+}
+
 void ticks_stop(ticks_fn *fn, void *arg, struct ticks_stats *ret)
 {
 	atomic_fetch_add(&T.turn, 1);

@@ -37,6 +37,8 @@ int ticks_start(struct err *e);
 void ticks_look(void);
 /* Calls fn with what has come in since. */
 void ticks_take(ticks_fn *fn, void *arg);
+/* What was lost from the start up to now. */
+void ticks_stats(struct ticks_stats *ret);
 /* Ends all timers, hands out the last ticks. */
 void ticks_stop(ticks_fn *fn, void *arg, struct ticks_stats *ret);
 
