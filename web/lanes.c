@@ -11,7 +11,7 @@
 #define COMMON_WORKERS 16
 #define LOOKUP_WORKERS 8
 #define CHANGE_WORKERS 8
-#define SELF_WORKERS 4       /* a profile of this program holds one for as long as it takes */
+#define SELF_WORKERS 12      /* a profile of this program holds one for as long as it takes */
 #define MANY_WAITING 128
 #define SMALL_WEIGHT 5000   /* a graph of 1,000 steps over a day; a profile of three days */
 #define NOTHING_WEIGHT 2000 /* of a query that reads nothing stored: it is answered like a status */
