@@ -40,7 +40,7 @@ static void wait_for_cancel(struct httpd_request *rq, void *arg)
 
 static const struct httpd_route routes[] = {
 	{ "/echo", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, echo }, { "/wait", HTTPD_GET, HTTPD_RIGHT_READ, wait_for_cancel },
-	{ "/quick", HTTPD_GET, HTTPD_RIGHT_READ, quick, HTTPD_QUICK },
+	{ "/quick", HTTPD_GET, HTTPD_RIGHT_READ, quick, HTTPD_QUICK }, { "/open", HTTPD_GET, HTTPD_RIGHT_NONE_NEEDED, quick, HTTPD_QUICK },
 };
 
 static void wait_until(atomic_int *what, int n)
@@ -120,6 +120,39 @@ static void test_slots(void **state)
 	clock_sleep_ms(100);
 	a = test_post_form(at, "/echo", body);
 	assert_int_equal(a.status, 200);
+	answer_free(&a);
+	httpd_stop(h, 0);
+}
+
+/* Whoever may ask without a login takes no room from those who have one: what is sent along is passed over. */
+static void test_open_bodies(void **state)
+{
+	(void)state;
+	static const char head[] = "GET /open HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 900\r\n\r\n";
+	static const char large[] = "GET /open HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 262145\r\n\r\n";
+	struct err e;
+	struct httpd *h = NULL;
+	const char *const listen[] = { "127.0.0.1:0" };
+	struct httpd_options o = { .listen = listen, .n_listen = 1, .routes = routes, .n_routes = ARRAY_LEN(routes), .max_bodies = 1000 };
+	char body[901] = { 0 };
+	memset(body, 'x', 900);
+	assert_int_equal(httpd_start(&h, &o, &e), 0);
+	const char *at = httpd_address(h, 0);
+	int fd = test_connect(at);
+	test_send(fd, head, sizeof head - 1);
+	test_send(fd, body, 800);
+	clock_sleep_ms(100);
+	struct answer a = test_post_form(at, "/echo", body);
+	assert_int_equal(a.status, 200);
+	answer_free(&a);
+	test_send(fd, body, 100);
+	a = test_receive(fd);
+	assert_int_equal(a.status, 200);
+	answer_free(&a);
+	fd = test_connect(at);
+	test_send(fd, large, sizeof large - 1);
+	a = test_receive(fd);
+	assert_int_equal(a.status, 413);
 	answer_free(&a);
 	httpd_stop(h, 0);
 }
@@ -287,7 +320,7 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_slots), cmocka_unit_test(test_lanes), cmocka_unit_test(test_rights_are_said), cmocka_unit_test(test_strangers),
+		cmocka_unit_test(test_slots), cmocka_unit_test(test_open_bodies), cmocka_unit_test(test_lanes), cmocka_unit_test(test_rights_are_said), cmocka_unit_test(test_strangers),
 	};
 	return cmocka_run_group_tests(tests, NULL, teardown);
 }

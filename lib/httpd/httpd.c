@@ -162,6 +162,12 @@ static enum MHD_Result dispatch(struct httpd_request *rq, const char *method)
 	return MHD_YES;
 }
 
+/* Nothing of what a stranger sends is kept: neither where a login is missing, nor where none is needed. */
+static bool keeps_body(const struct httpd_request *rq)
+{
+	return !rq->refused && !(rq->route && rq->route->right == HTTPD_RIGHT_NONE_NEEDED);
+}
+
 /* A length that is too large is refused before the body is read. */
 static bool announced_too_large(struct httpd_request *rq)
 {
@@ -169,14 +175,14 @@ static bool announced_too_large(struct httpd_request *rq)
 	uint64_t n = 0;
 	if (v.len && !num_parse_u64(v, &n))
 		return true;
-	return n > rq->body.max || (rq->refused && n > HTTPD_SWALLOWED);
+	return n > rq->body.max;
 }
 
 /* A piece of the body. False: it is not read on. */
 static bool take_body(struct httpd_request *rq, const char *data, size_t n)
 {
 	struct httpd *h = rq->httpd;
-	if (rq->refused)
+	if (!keeps_body(rq))
 		return httpd_admit_swallow(rq, n);
 	if (rq->body_too_large)
 		return false; /* told once that it is too much; it is not read for ever */
@@ -204,6 +210,8 @@ static enum MHD_Result begin(struct httpd_request *rq, const char *method)
 		return MHD_YES;
 	rq->seen = true;
 	slot_set_phase(rq->slot, SLOT_BODY);
+	if (!keeps_body(rq))
+		rq->body.max = MIN(rq->body.max, HTTPD_SWALLOWED);
 	if (!announced_too_large(rq))
 		return MHD_YES;
 	rq->body_too_large = true;

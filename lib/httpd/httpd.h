@@ -41,7 +41,7 @@ enum httpd_route_flags {
 
 /* What a login must be allowed to do. No route is without one: httpd_start refuses a table that leaves it out. */
 enum httpd_right {
-	HTTPD_RIGHT_NONE_NEEDED = 1, /* not even a login */
+	HTTPD_RIGHT_NONE_NEEDED = 1, /* not even a login; a body is passed over */
 	HTTPD_RIGHT_READ = 2,
 	HTTPD_RIGHT_WRITE = 4,       /* adds data */
 	HTTPD_RIGHT_ADMIN = 8,       /* changes or ends the program, deletes data */

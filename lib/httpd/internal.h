@@ -123,7 +123,7 @@ bool httpd_admit(struct httpd_request *rq);
 void httpd_admit_answered(struct login_waiter *w);
 /* The answer of one that is refused. */
 void httpd_admit_refuse(struct httpd_request *rq);
-#define HTTPD_SWALLOWED ((size_t)256 << 10) /* of its body, so that its client reads the answer and keeps its connection */
+#define HTTPD_SWALLOWED ((size_t)256 << 10) /* of a body that is not kept, so that its client reads the answer and keeps its connection */
 /* A piece of its body. False: it is not read on. */
 bool httpd_admit_swallow(struct httpd_request *rq, size_t n);
 
