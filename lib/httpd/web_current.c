@@ -65,13 +65,22 @@ static void tell_sources(void *arg, struct config_sources *ret)
 	config_sources_copy(ret, &w->sources);
 }
 
-/* What a running server cannot become. */
-static int check_change(const struct httpd *h, const struct web_config *c, struct err *e)
+static bool says_nothing(const struct web_config *c)
 {
+	return !c->tls && !c->n_headers && !c->rate_interval_ns && !web_config_has_login(c);
+}
+
+/* What a running server cannot become. */
+static int check_change(const struct httpd_web *w, const struct web_config *c, struct err *e)
+{
+	const struct httpd *h = w->httpd;
 	if (h->tls != (c->tls != NULL))
 		return err_set(e, ERR_BAD_DATA, "%s: tls_server_config came or went: that takes a restart", c->path);
 	if (h->login_wanted && !web_config_has_login(c))
 		return err_set(e, ERR_BAD_DATA, "%s: nobody would have to log in any more, and others can reach this server", c->path);
+	/* A proxy may stand before what listens on loopback. */
+	if (web_config_has_login(w->config) && says_nothing(c))
+		return err_set(e, ERR_BAD_DATA, "%s: nothing is in it, as in a file that is being written: that takes no login away", c->path);
 	return 0;
 }
 
@@ -95,7 +104,7 @@ static void reload(void *arg)
 	struct web_config *c = NULL;
 	struct err e;
 	int rc = read_file(w, &c, &e);
-	if (!rc && (rc = check_change(w->httpd, c, &e))) {
+	if (!rc && (rc = check_change(w, c, &e))) {
 		log_problem(NULL, e.msg);
 		web_config_unref(c);
 	}

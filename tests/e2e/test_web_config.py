@@ -160,6 +160,8 @@ def test_plain_like_prometheus(env):
         p.reconfigure(f"basic_auth_users: {{alice: {ALICE}, bob: {BOB}}}\n")
     got = compare("users", ours, theirs, askers, MANY)
     check(got["alice", "/metrics"] == 200 and got["wrong", "/metrics"] == 401, f"{got}")
+    ours.reconfigure("", "the web configuration is wrong")  # emptied first by who writes it: who was kept out still is
+    check([ask(ours.port)[0], ask(ours.port, headers=basic("alice", "alice-pw"))[0]] == [401, 200], "an empty file opens nothing")
     # What 2.42 does not know: twenty requests at once and no more; probes are not counted.
     ours.reconfigure("rate_limit: {interval: 1h, burst: 20}\n")
     check([ask(ours.port)[0] for _ in range(22)] == [200] * 20 + [429] * 2, "the rate is limited")
