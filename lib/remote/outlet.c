@@ -79,8 +79,17 @@ static void show_nothing(const struct outlet *o)
 
 /* ---- begin and end ---- */
 
+/* Another receiver has not asked for patience. */
+static void forget_waits(struct outlet *o)
+{
+	for (size_t i = 0; i < o->n_batches; i++)
+		o->batches[i].retry_at_ms = o->batches[i].backoff_ms = 0;
+}
+
 void outlet_configure(struct outlet *o, struct remote_write_config *owner, const struct receiver_config *c, struct fetch_client *client)
 {
+	if (o->config && strcmp(o->config->url, c->url) != 0)
+		forget_waits(o);
 	remote_write_config_ref(owner);
 	remote_write_config_unref(o->owner);
 	fetch_client_unref(o->client);
@@ -313,7 +322,8 @@ static void refused(struct outlet_batch *b, bool malformed, const char *why)
 static void on_done(void *arg, struct fetch_response *answer, const struct err *e)
 {
 	struct outlet_batch *b = arg;
-	bool answered = !e->code || (e->code == ERR_LIMIT && answer->status); /* whatever else it says */
+	/* It has said it, however its text ends: what it took is not to be sent again, nor for ever what it refuses. */
+	bool answered = !e->code || answer->status / 100 == 2 || answer->status / 100 >= 4;
 	int status = answered ? answer->status : 0;
 	struct view said = view_make(answer->body.ptr ? answer->body.ptr : "", MIN(answer->body.len, (size_t)SAID));
 	b->fetch = NULL;

@@ -287,35 +287,56 @@ static int remove_unwanted(void *arg, const char *name, struct err *e)
 	return 0;
 }
 
-/* Those that are new are opened first: when one cannot be, everything stays as it is. */
-static int take_over(struct remote_write *w, struct change *c, struct err *e)
+/* The outlets of a change, in its order; those that are new are opened. At the start one that cannot be leaves a gap (NULL). */
+static int find_all(struct remote_write *w, struct change *c, struct outlet **all, struct outlet **fresh, struct err *e)
 {
 	const struct receiver_configs *r = &c->config->receivers;
-	struct outlet **all = xcalloc(r->n + 1, sizeof(struct outlet *)), **fresh = xcalloc(r->n + 1, sizeof(struct outlet *));
 	int rc = 0;
-	for (size_t i = 0; i < r->n && !rc; i++)
-		if (!(all[i] = find(w, r->v[i].name)) && !(rc = open_outlet(w, c, i, &fresh[i], e)))
-			all[i] = fresh[i];
-	for (size_t i = 0; i < r->n && rc; i++)
-		outlet_free(fresh[i]);
-	for (size_t i = 0; i < w->outlets.n && !rc; i++) {
+	for (size_t i = 0; i < r->n && (!rc || c->of_start); i++) {
+		if ((all[i] = find(w, r->v[i].name)))
+			continue;
+		int failed = open_outlet(w, c, i, &fresh[i], e);
+		all[i] = failed ? NULL : fresh[i];
+		rc = rc ? rc : failed;
+	}
+	return rc;
+}
+
+static void use(struct remote_write *w, struct change *c, struct outlet **all, struct outlet **fresh)
+{
+	const struct receiver_configs *r = &c->config->receivers;
+	for (size_t i = 0; i < w->outlets.n; i++) {
 		bool stays = false;
 		for (size_t k = 0; k < r->n; k++)
 			stays |= all[k] == w->outlets.v[i];
 		if (!stays)
 			outlet_free(w->outlets.v[i]);
 	}
-	if (!rc)
-		w->outlets.n = 0;
-	for (size_t i = 0; i < r->n && !rc; i++) {
-		if (!fresh[i])
+	w->outlets.n = 0;
+	for (size_t i = 0; i < r->n; i++) {
+		if (all[i] && !fresh[i] && all[i]->owner != c->config)
 			outlet_configure(all[i], c->config, &r->v[i], fetch_client_ref(c->clients[i]));
-		vec_push(&w->outlets, all[i]);
+		if (all[i])
+			vec_push(&w->outlets, all[i]);
 	}
+}
+
+/* When one that is new cannot be opened, everything stays as it is; at the start the others work, and this is to be tried again. */
+static int take_over(struct remote_write *w, struct change *c, struct err *e)
+{
+	const struct receiver_configs *r = &c->config->receivers;
+	struct outlet **all = xcalloc(r->n + 1, sizeof(struct outlet *)), **fresh = xcalloc(r->n + 1, sizeof(struct outlet *));
+	int rc = find_all(w, c, all, fresh, e);
+	for (size_t i = 0; i < r->n && rc && !c->of_start; i++)
+		outlet_free(fresh[i]);
+	if (!rc || c->of_start)
+		use(w, c, all, fresh);
 	free(all);
 	free(fresh);
-	if (rc)
+	if (rc) {
+		atomic_store(&w->tap.wanted, w->outlets.n > 0);
 		return rc;
+	}
 	files_each(w->dir, remove_unwanted, w, NULL);
 	if (r->n && !w->told_profiles)
 		LOG_INFO("msg", "remote_write sends floats; profiles are not sent", "receivers", LOG_NUM(r->n));
@@ -337,7 +358,7 @@ static void do_change(struct remote_write *w)
 	int rc = take_over(w, c, &c->e);
 	atomic_store(&w->tap.wanted, w->outlets.n > 0);
 	if (!rc && c->of_start)
-		LOG_INFO("msg", "remote_write works after all");
+		LOG_INFO("msg", "all queues of remote_write are open after all");
 	pthread_mutex_lock(&w->lock);
 	c->rc = rc;
 	c->done = !rc || !c->of_start;
@@ -467,10 +488,11 @@ static int tap_open(struct tap *t, uint64_t *ret_has, uint64_t *ret_last, struct
 	pthread_mutex_unlock(&w->lock);
 	w->loop = fetch_loop_new(e);
 	int rc = w->loop ? 0 : -(int)e->code;
-	if (!rc && c && take_over(w, c, e)) {
-		LOG_ERROR("msg", "remote_write does not work, it is tried again and again", "err", e->msg); /* the rest does */
-		pthread_mutex_lock(&w->lock);
+	if (c)
 		c->of_start = true;
+	if (!rc && c && take_over(w, c, e)) {
+		LOG_ERROR("msg", "a queue of remote_write cannot be opened, it is tried again and again", "err", e->msg); /* the rest works */
+		pthread_mutex_lock(&w->lock);
 		if (!w->change) /* there may have been a reload */
 			w->change = TAKE_PTR(c);
 		pthread_mutex_unlock(&w->lock);

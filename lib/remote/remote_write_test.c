@@ -31,6 +31,8 @@ struct server {
 	pthread_t thread;
 	atomic_bool stop;
 	atomic_int status;
+	const char *_Atomic header; /* another line of its answers */
+	atomic_bool cut;            /* its answers promise more than they have */
 	pthread_mutex_t lock;
 	struct buf got;
 	unsigned requests;
@@ -63,7 +65,9 @@ static void answer(struct server *s, int fd, struct view body)
 	pthread_mutex_unlock(&s->lock);
 	if (status == 200)
 		assert_int_equal(remote_receive(&s->sink, body, NULL, &r, &e), 0);
-	int n = snprintf(text, sizeof text, "HTTP/1.1 %d X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", status);
+	const char *header = atomic_load(&s->header);
+	int n = snprintf(text, sizeof text, "HTTP/1.1 %d X\r\nContent-Length: %d\r\nConnection: close\r\n%s\r\n", status,
+			 atomic_load(&s->cut) ? 10 : 0, header ? header : "");
 	if (send(fd, text, (size_t)n, MSG_NOSIGNAL) < 0)
 		return;
 }
@@ -330,24 +334,61 @@ static void test_reload(void **state)
 	await(&x->b, "new{x=\"y\"}@5 ");
 }
 
-/* A queue cannot be made, as on a full disk: the storage begins without, and it works when it can. */
+/* The one that asked for patience is not the one that is asked now. */
+static void test_reload_while_it_waits(void **state)
+{
+	struct world *x = *state;
+	atomic_store(&x->a.status, 503);
+	atomic_store(&x->a.header, "Retry-After: 3600\r\n");
+	start(x, 1, configure(TO, A(x)));
+	give(x, 2, "kept");
+	await_requests(&x->a, 1);
+	clock_sleep_ms(50);
+	apply(x, configure(TO, x->b.port, "a"));
+	await(&x->b, "kept{x=\"y\"}@2 ");
+}
+
+/* What is answered is answered, however the answer's text ends: what was taken does not come again, and what is refused holds up nothing. */
+static void test_answers_that_are_cut(void **state)
+{
+	struct world *x = *state;
+	atomic_store(&x->a.cut, true);
+	start(x, 1, configure(TO, A(x)));
+	give(x, 2, "one");
+	await(&x->a, "one{x=\"y\"}@2 ");
+	clock_sleep_ms(100);
+	give(x, 3, "two");
+	await(&x->a, "two{x=\"y\"}@3 ");
+	atomic_store(&x->a.status, 404);
+	unsigned n = x->a.requests;
+	give(x, 4, "refused");
+	await_requests(&x->a, n + 1);
+	clock_sleep_ms(20);
+	atomic_store(&x->a.status, 200);
+	give(x, 5, "three");
+	await(&x->a, "three{x=\"y\"}@5 ");
+}
+
+/* A queue cannot be made, as on a full disk: the storage begins, the other queue works, and this one when it can. */
 static void test_a_start_in_vain(void **state)
 {
 	struct world *x = *state;
-	char *there AUTOFREE = xasprintf("%s/a", x->dir);
+	char *there AUTOFREE = xasprintf("%s/a", x->dir), *segment AUTOFREE = xasprintf("%s/a/0000000001.segment", x->dir);
 	FILE *f = fopen(there, "w");
 	assert_non_null(f);
 	fclose(f);
 	log_setup(LOG_LEVEL_ERROR + 1, LOG_FORMAT_LOGFMT);
-	start(x, 1, configure(TO, A(x)));
-	give(x, 2, "nobody");
+	start(x, 1, configure(TO RECEIVER, A(x), B(x)));
+	give(x, 2, "other");
+	await(&x->b, "other{x=\"y\"}@2 ");
 	await_durable(x, 2);
 	unlink(there);
-	for (int i = 0; i < 1000 && !atomic_load(&remote_write_tap(x->w)->wanted); i++)
+	for (int i = 0; i < 1000 && access(segment, F_OK); i++)
 		clock_sleep_ms(5);
 	clock_sleep_ms(50);
 	give(x, 3, "one");
 	await(&x->a, "one{x=\"y\"}@3 ");
+	await(&x->b, "one{x=\"y\"}@3 ");
 }
 
 /* No server may name a directory. */
@@ -367,6 +408,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_it_arrives), TEST(test_what_waits_survives), TEST(test_replay), TEST(test_reload), TEST(test_names), TEST(test_a_start_in_vain),
+		TEST(test_reload_while_it_waits), TEST(test_answers_that_are_cut),
 	};
 	remote_write_register_metrics();
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
