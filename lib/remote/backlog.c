@@ -327,6 +327,14 @@ static int read_headers(struct backlog *b, struct err *e)
 	return 0;
 }
 
+/* How many samples of the last segment's block at `at` lie before a noted place: what that says of them counts damaged ones, too. */
+static uint64_t samples_before(const struct position *p, const struct segment *s, size_t at, size_t n)
+{
+	if (p->sequence != s->h.sequence || at > p->offset)
+		return 0;
+	return at < p->offset ? n : MIN(p->index, (uint64_t)n);
+}
+
 /* The last one is read to its end: what is behind its last complete block was being written, and comes again. */
 static int read_last(struct backlog *b, struct err *e)
 {
@@ -335,22 +343,32 @@ static int read_last(struct backlog *b, struct err *e)
 	struct buf bytes = { .max = SEGMENT_FILE_MAX };
 	struct segment_reader r;
 	struct segment_read block = { 0 };
-	size_t offset = SEGMENT_HEADER, at, end = SEGMENT_HEADER;
-	uint64_t samples = 0;
+	size_t offset = SEGMENT_HEADER, at, end = SEGMENT_HEADER, sound = SEGMENT_HEADER;
+	uint64_t samples = 0, sent = s->h.samples, meant = s->h.samples;
+	bool damaged = false;
 	struct view payload;
 	int rc = buf_read_file(&bytes, path, e);
 	b->number = s->h.number;
 	b->samples = s->h.samples;
 	segment_reader_init(&r, bytes.len);
 	while (!rc && segment_next(buf_view(&bytes), s->h.sequence, &offset, &at, &payload)) {
+		damaged |= at != sound;
 		if (segment_get_block(&r, payload, &block, NULL))
 			continue;
+		sound = offset;
 		samples += block.samples.n;
+		sent += samples_before(&b->at, s, at, block.samples.n);
+		meant += samples_before(&b->until, s, at, block.samples.n);
 		if (!block.complete)
 			continue;
 		end = offset;
 		b->number = block.number;
 		b->samples = s->h.samples + samples;
+	}
+	if (damaged) {
+		LOG_WARN("msg", "a segment of a remote-write queue is damaged, what it held there is not sent", "file", path);
+		b->at.samples = b->at.sequence == s->h.sequence ? sent : b->at.samples;
+		b->until.samples = b->until.sequence == s->h.sequence ? meant : b->until.samples;
 	}
 	if (!rc && end < s->bytes && truncate(path, (off_t)end))
 		rc = err_errno(e, errno, "cannot cut off the end of %s", path);
@@ -365,10 +383,9 @@ static int read_last(struct backlog *b, struct err *e)
 }
 
 /* Where sending goes on, within what there is. */
-static void find_position(struct backlog *b)
+static void find_position(struct backlog *b, bool known)
 {
 	const struct segment *first = &b->segments.v[0], *last = last_segment(b);
-	bool known = read_position(b);
 	if (!known || b->at.sequence < first->h.sequence || b->at.sequence > last->h.sequence) {
 		b->at = position_of(first);
 		b->parts = 0;
@@ -391,6 +408,7 @@ int backlog_open(struct backlog **ret, const char *dir, const struct backlog_opt
 		qsort(b->segments.v, b->segments.n, sizeof *b->segments.v, by_sequence);
 		rc = read_headers(b, e);
 	}
+	bool known = !rc && b->segments.n && read_position(b);
 	if (!rc && b->segments.n)
 		rc = read_last(b, e);
 	if (rc) {
@@ -398,7 +416,7 @@ int backlog_open(struct backlog **ret, const char *dir, const struct backlog_opt
 		return rc;
 	}
 	if (b->segments.n)
-		find_position(b);
+		find_position(b, known);
 	*ret = b;
 	return 0;
 }

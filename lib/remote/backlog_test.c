@@ -19,6 +19,7 @@
 #include "remote/backlog_internal.h"
 
 static char dir[64];
+static const struct backlog_options roomy; /* all defaults */
 static const struct backlog_options small = { .max_bytes = 1 << 20, .segment_bytes = 4096 };
 
 static int set_up(void **state)
@@ -278,6 +279,47 @@ static void test_flips(void **state)
 	(void)state;
 }
 
+/* What is damaged in the last segment is not counted as waiting, nor what waits behind it as sent. */
+static void test_damage_of_what_was_sent(void **state)
+{
+	struct backlog *b = open_at(0, &roomy);
+	struct backlog_floats to = { 0 };
+	struct err e = { 0 };
+	struct names x;
+	uint64_t lost, dropped, at = 0;
+	unsigned parts;
+	(void)state;
+	name_series(&x);
+	for (uint64_t i = 1; i <= 40; i++) {
+		at = i == 6 ? b->segments.v[0].bytes : at;
+		assert_int_equal(append(b, &x, i, &dropped), 0);
+	}
+	assert_int_equal(backlog_next(b, 30, 1 << 20, &parts, &to, &lost, &e), 0);
+	assert_int_equal(backlog_intend(b, 1, &e), 0);
+	backlog_done(b);
+	assert_int_equal(backlog_save(b, &e), 0);
+	backlog_close(b);
+	char *path AUTOFREE = xasprintf("%s/0000000001.segment", dir);
+	struct buf bytes = { 0 };
+	assert_int_equal(buf_read_file(&bytes, path, &e), 0);
+	bytes.ptr[at + SEGMENT_BLOCK_HEADER] ^= 1;
+	put_file(path, buf_view(&bytes));
+	buf_free(&bytes);
+	vec_free(&to);
+	log_setup(LOG_LEVEL_ERROR + 1, LOG_FORMAT_LOGFMT);
+	b = open_at(0, &roomy);
+	assert_int_equal(backlog_pending(b), 90);
+	struct seen s = { 0 };
+	read_all(b, 7, &s);
+	assert_int_equal(s.samples, 90);
+	assert_int_equal(backlog_pending(b), 0);
+	append_all(b, 41, 41);
+	assert_int_equal(backlog_pending(b), 2);
+	read_all(b, 7, &s);
+	assert_int_equal(backlog_pending(b), 0);
+	backlog_close(b);
+}
+
 static void test_bound(void **state)
 {
 	static const struct backlog_options tiny = { .max_bytes = 16384, .segment_bytes = 2048 };
@@ -383,7 +425,8 @@ static void test_bad_blocks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_all_once), TEST(test_a_round_again), TEST(test_torn), TEST(test_flips), TEST(test_bound), TEST(test_full_disk),
+		TEST(test_all_once), TEST(test_a_round_again), TEST(test_torn), TEST(test_flips), TEST(test_damage_of_what_was_sent),
+		TEST(test_bound), TEST(test_full_disk),
 		TEST(test_lost_files), TEST(test_bad_blocks),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
