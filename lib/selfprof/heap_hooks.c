@@ -104,6 +104,15 @@ static inline bool may_be_sample(const void *p)
 	return UNLIKELY(is_at_page(p)) || UNLIKELY(((const size_t *)p)[-1] >= GAP_MAX);
 }
 
+/* Bytes that a block has room for: malloc_usable_size of the C library, which another allocator that is loaded before it would
+ * answer instead, for blocks of its own. The size before a block has flags in its lowest bits. */
+static inline size_t room_of(const void *p)
+{
+	size_t size = ((const size_t *)p)[-1];
+
+	return (size & ~(size_t)7) - (size & 2 ? 2 : 1) * sizeof(size_t); /* 2: mapped by itself */
+}
+
 /* A sample to be. */
 static void *new_sample(size_t align, size_t n, double objects, uint64_t above)
 {
@@ -163,22 +172,32 @@ static void *move_sample(void *p, size_t n)
 	return q;
 }
 
-/* A sampled block, lifted from the table, grows or shrinks: it stays one, with the bytes that it grew by. */
-static void *resize_sample(void *p, uint32_t lifted, size_t old, size_t n)
+/* By how much a block has more room than it had; that is what it asked for. Not the sizes that were asked for: the C library does
+ * not keep those, and many small steps would count as nothing. */
+static size_t growth(const void *p, size_t was)
 {
-	size_t more = n > old ? n - old : 0;
-	double points = 0;
+	size_t is = room_of(p);
 
+	return is > was ? is - was : 0;
+}
+
+/* A sampled block, lifted from the table, grows or shrinks: it stays one, with the bytes that it grew by. */
+static void *resize_sample(void *p, uint32_t lifted, size_t n)
+{
+	size_t was = room_of(p);
+	double points = 0;
+	void *q = __libc_realloc(p, n);
+
+	if (!q) {
+		heap_live_lay(lifted, p, was, was, 0);
+		return NULL;
+	}
+	size_t more = growth(q, was);
 	count(more);
 	if (UNLIKELY(left < 0) && !busy)
 		points = objects_of(more) * (double)more / HEAP_PERIOD;
-	void *q = __libc_realloc(p, n);
-	if (!q) {
-		heap_live_lay(lifted, p, old, old, 0);
-		return NULL;
-	}
 	void *at = move_sample(q, n);
-	heap_live_lay(lifted, at, old, n, points);
+	heap_live_lay(lifted, at, was, at ? room_of(at) : 0, points);
 	return at ? at : q;
 }
 
@@ -196,16 +215,19 @@ EXPORTED void *realloc(void *p, size_t n)
 			drop(p);
 		return __libc_realloc(p, n);
 	}
-	size_t old = malloc_usable_size(p);
 	uint32_t lifted = may_be_sample(p) ? heap_live_lift(p) : 0;
 	if (lifted)
-		return resize_sample(p, lifted, old, n);
-	count(n > old ? n - old : 0);
+		return resize_sample(p, lifted, n);
+	size_t was = room_of(p);
 	void *q = __libc_realloc(p, n);
-	if (!q || n <= old || !SAMPLED(n - old, objects))
+	if (!q)
+		return NULL;
+	size_t more = growth(q, was);
+	count(more);
+	if (!more || !SAMPLED(more, objects))
 		return q;
 	void *at = move_sample(q, n);
-	return at ? note(at, n, n >= GAP_MAX ? 1 : objects * (double)(n - old) / (double)n, CALLER) : q;
+	return at ? note(at, n, n >= GAP_MAX ? 1 : objects * (double)more / (double)n, CALLER) : q;
 }
 
 EXPORTED void *reallocarray(void *p, size_t n, size_t size)
@@ -237,6 +259,27 @@ EXPORTED void *aligned_alloc(size_t align, size_t n)
 	if (SAMPLED(n, objects))
 		return new_sample(align, n, objects, CALLER);
 	return __libc_memalign(align, n);
+}
+
+EXPORTED void *valloc(size_t n)
+{
+	double objects;
+
+	count(n);
+	if (SAMPLED(n, objects))
+		return new_sample(PAGE, n, objects, CALLER);
+	return __libc_memalign(PAGE, n);
+}
+
+EXPORTED void *pvalloc(size_t n)
+{
+	size_t bytes;
+
+	if (__builtin_add_overflow(n, PAGE - 1, &bytes)) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	return valloc(bytes & ~(PAGE - 1));
 }
 
 EXPORTED int posix_memalign(void **ret, size_t align, size_t n)

@@ -32,7 +32,7 @@ void heap_live_add(void *block, size_t bytes, double objects, uint64_t ip, uint6
 /* A block is about to be freed; most were not sampled. */
 void heap_live_drop(void *block);
 /* For realloc: takes a block's sample out of the table, for while the block may be anybody's; its number, 0: it is none. And puts
- * it back, at another place and of another size; points: sampling points in what it grew by. to NULL: it is no sample any more. */
+ * it back, at another place and of another size (both as the room it has); points: sampling points in what it grew by. to NULL: it is no sample any more. */
 uint32_t heap_live_lift(void *block);
 void heap_live_lay(uint32_t lifted, void *to, size_t old_bytes, size_t bytes, double points);
 

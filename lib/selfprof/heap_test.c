@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,10 @@
 #define N_BIG 8
 #define ODD ((size_t)600000)         /* between the smallest and the largest gap between samples */
 #define N_ODD 60
+#define CREPT ((size_t)100000)
+#define N_CREPT 200
+#define PAGES ((size_t)6 * 4096)
+#define N_PAGES 1000
 
 enum { ALLOC_OBJECTS, ALLOC_SPACE, INUSE_OBJECTS, INUSE_SPACE };
 
@@ -199,6 +204,57 @@ static void test_grown(void **state)
 	profile_release(&p);
 }
 
+/* Of 1 byte each, which is less than the C library rounds to. */
+static __attribute__((noipa)) void hold_crept(char **v)
+{
+	for (size_t i = 0; i < N_CREPT; i++)
+		for (size_t n = 1; n <= CREPT; n++)
+			v[i] = realloc(n == 1 ? NULL : v[i], n);
+}
+
+static void test_crept(void **state)
+{
+	char *crept[N_CREPT];
+	struct profile p;
+
+	if (!sampled)
+		skip();
+	hold_crept(crept);
+	take(&p);
+	NEAR(value_of(&p, "hold_crept", INUSE_SPACE), (int64_t)CREPT * N_CREPT);
+	profile_release(&p);
+	for (size_t i = 0; i < N_CREPT; i++)
+		free(crept[i]);
+	take(&p);
+	assert_int_equal(value_of(&p, "hold_crept", INUSE_SPACE), 0);
+	profile_release(&p);
+}
+
+static __attribute__((noipa)) void hold_pages(void **v)
+{
+	for (size_t i = 0; i < N_PAGES; i++)
+		v[i] = i % 2 ? pvalloc(PAGES - 5000) : valloc(PAGES - 4096);
+}
+
+static void test_pages(void **state)
+{
+	void *pages[N_PAGES];
+	struct profile p;
+
+	if (!sampled)
+		skip();
+	hold_pages(pages);
+	take(&p);
+	NEAR(value_of(&p, "hold_pages", INUSE_SPACE), (int64_t)(PAGES - 4096) * N_PAGES);
+	profile_release(&p);
+	for (size_t i = 0; i < N_PAGES; i++) {
+		assert_int_equal((uintptr_t)pages[i] % 4096, 0);
+		free(pages[i]);
+	}
+	volatile size_t many = SIZE_MAX;
+	assert_null(pvalloc(many));
+}
+
 static void *hold_later(void *arg)
 {
 	usleep(30000);
@@ -283,6 +339,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_known_memory),
 		cmocka_unit_test(test_grown),
+		cmocka_unit_test(test_crept),
+		cmocka_unit_test(test_pages),
 		cmocka_unit_test(test_delta),
 		cmocka_unit_test(test_forks),
 		cmocka_unit_test(test_refusals),
