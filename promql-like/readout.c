@@ -232,7 +232,9 @@ static void readout_free(struct readout *r)
 	for (size_t i = 0; i < r->memos.n; i++) {
 		free(r->memos.v[i].lines);
 		free(r->memos.v[i].bare);
-		free(r->memos.v[i].tree);
+		free(r->memos.v[i].place);
+		free(r->memos.v[i].marks);
+		free(r->memos.v[i].marked);
 		free(r->memos.v[i].names);
 		symbols_unref(r->memos.v[i].s);
 	}
@@ -247,6 +249,7 @@ static void readout_free(struct readout *r)
 	map_free(&r->out_map);
 	buf_free(&r->tmp);
 	free(r->sums);
+	free(r->on);
 	frames_release(&r->frames);
 	forget_choosers(r);
 }

@@ -80,7 +80,6 @@ struct reading {
 struct row_sum {
 	wide i;
 	double f;
-	uint32_t depth;               /* how many frames above the node at work are of the row */
 	uint32_t stamp;               /* of the stack that counted it last */
 	bool touched;
 };
@@ -94,12 +93,13 @@ struct row_memo {
 	struct symbols *s;
 	uint32_t *lines, *bare; /* row + 1 by line id, by location id (of those with one frame) */
 	uint32_t n_lines, n_locations;
-	uint32_t *tree;         /* by node id: its place in readout.tree + 1; all 0 between profiles */
-	size_t n_tree;
+	uint32_t *place;        /* by node id, of the nodes of the profile at work: where in readout.tree what lies below is added up */
+	size_t n_place;
+	uint64_t *marks, *marked; /* a bit per node, and one per word of marks; all 0 between profiles */
 	uint32_t *names, n_names; /* row + 1 by string id; of the first dictionary, by function */
 };
 
-struct row_node;
+struct row_frame;
 extern const char *const granularity_names[BY_PACKAGE + 1];
 
 struct readout {
@@ -125,8 +125,9 @@ struct readout {
 	struct row_sum *sums;         /* by row */
 	size_t n_sums;
 	VEC(uint32_t) touched;        /* rows that it has */
-	VEC(struct row_node) tree;
-	uint32_t root, stamp;
+	VEC(struct row_frame) tree; /* callers before callees */
+	uint32_t path, *on;           /* by row: the frame that is of the row, at path or above it; 0: none */
+	uint32_t stamp;
 	struct buf tmp;
 	/* output series by (input series, row) */
 	struct map out_map;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A row per function (line, file, binary, package) of one profile. Its stacks are a tree: values are added up from the leaves to
  * the root, and at each frame go to its row, unless a caller above is of the same row already: so a recursive function counts
- * once per stack, and a node is visited once however many stacks lie below. */
+ * once per stack, and a node is added up once however many stacks lie below. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -192,14 +192,20 @@ static inline uint32_t location_row(struct readout *r, struct row_memo *m, uint3
 
 /* ---- one profile ---- */
 
-static void need_rows(struct readout *r, uint32_t row)
+static void grow_rows(struct readout *r, uint32_t row)
 {
-	if (row < r->n_sums)
-		return;
 	size_t n = MAX((size_t)row + 1, r->n_sums * 2 + 64);
 	r->sums = xreallocarray(r->sums, n, sizeof *r->sums);
 	memset(r->sums + r->n_sums, 0, (n - r->n_sums) * sizeof *r->sums);
+	r->on = xreallocarray(r->on, n, sizeof *r->on);
+	memset(r->on + r->n_sums, 0, (n - r->n_sums) * sizeof *r->on);
 	r->n_sums = n;
+}
+
+static inline void need_rows(struct readout *r, uint32_t row)
+{
+	if (row >= r->n_sums)
+		grow_rows(r, row);
 }
 
 static struct row_sum *touch(struct readout *r, uint32_t row)
@@ -226,7 +232,6 @@ struct side_reader {
 	struct frames_memo frames; /* of those that count, or whose neighbours do */
 	const struct stackvec *v;
 	bool minus;
-	wide unit;                 /* of the values that are added up now */
 };
 
 static bool counts(struct side_reader *a, uint32_t location, uint32_t i)
@@ -280,12 +285,15 @@ static void count_neighbours(struct side_reader *a, size_t i, uint32_t node)
 	}
 }
 
-/* ---- total: the tree ---- */
+/* ---- total: the tree ----
+ *
+ * In a dictionary a caller's node has a smaller number than those it calls. So the nodes of a profile are taken by number, upwards
+ * to find the frames that count, and these downwards to add them up: memory is read in order, but for a caller, which mostly is
+ * the one before. */
 
-/* Indices of r->tree, plus 1; 0 = none. */
-struct row_node {
-	uint32_t node, parent, child, sibling, location;
-	uint32_t row;              /* NO_ROW: does not count; SEVERAL: its frames are asked each */
+struct row_frame {
+	uint32_t caller;           /* smaller than its own place in r->tree; 0: nobody, that place is no frame */
+	uint32_t row;              /* NO_ROW: a caller above is of the same, this one only passes on */
 	union {
 		int64_t i;         /* may wrap around on the way, see SMALL */
 		double f;
@@ -293,139 +301,166 @@ struct row_node {
 };
 #define NO_ROW UINT32_MAX
 
-static uint32_t plant(struct readout *r, struct row_memo *m, uint32_t node)
+static bool is_zero(const struct stackvec *v, size_t i)
 {
-	uint32_t below = 0, leaf = 0;
-	while (node) {
-		const struct sym_node *of = symbols_get_node(m->s, node);
-		uint32_t at = m->tree[node];
-		bool known = at != 0;
-		if (!known) {
-			vec_push(&r->tree, (struct row_node){ .node = node, .location = of->location });
-			m->tree[node] = at = (uint32_t)r->tree.n;
-		}
-		if (below) {
-			struct row_node *child = &r->tree.v[below - 1], *parent = &r->tree.v[at - 1];
-			child->parent = at;
-			child->sibling = parent->child;
-			parent->child = below;
-		}
-		leaf = leaf ? leaf : at;
-		if (known)
-			return leaf;
-		below = at;
-		node = of->parent;
-	}
-	r->tree.v[below - 1].sibling = r->root;
-	r->root = below;
-	return leaf;
+	return v->is_float ? v->floats[i] == 0 : v->ints[i] == 0;
 }
 
-static void enter_node(struct side_reader *a, struct row_node *n)
+/* Marks the nodes of all stacks; returns their number. */
+static size_t mark_nodes(struct side_reader *a)
 {
-	struct readout *r = a->r;
-	n->row = location_row(r, a->m, n->location);
-	if (n->row != SEVERAL && !counts(a, n->location, 0))
-		n->row = NO_ROW;
-	if (n->row < SEVERAL) {
-		need_rows(r, n->row);
-		r->sums[n->row].depth++;
-		return;
-	}
-	uint32_t frames = n->row == SEVERAL ? frame_count(symbols_get_location(a->m->s, n->location)) : 0;
-	for (uint32_t k = 0; k < frames; k++)
-		if (counts(a, n->location, k)) {
-			uint32_t row = readout_row(r, a->m, n->location, k);
-			need_rows(r, row);
-			r->sums[row].depth++;
-		}
-}
-
-static void leave_row(struct side_reader *a, const struct row_node *n, uint32_t row)
-{
-	if (--a->r->sums[row].depth)
-		return;
-	struct row_sum *x = touch(a->r, row);
-	if (a->v->is_float)
-		x->f += a->minus ? -n->f : n->f;
-	else
-		x->i += (a->minus ? -(wide)n->i : (wide)n->i) * a->unit;
-}
-
-static void leave_node(struct side_reader *a, const struct row_node *n)
-{
-	struct row_node *parent = n->parent ? &a->r->tree.v[n->parent - 1] : NULL;
-	uint32_t frames = n->row == SEVERAL ? frame_count(symbols_get_location(a->m->s, n->location)) : 0;
-	if (n->row < SEVERAL)
-		leave_row(a, n, n->row);
-	for (uint32_t k = 0; k < frames; k++)
-		if (counts(a, n->location, k))
-			leave_row(a, n, readout_row(a->r, a->m, n->location, k));
-	if (parent && a->v->is_float)
-		parent->f += n->f;
-	else if (parent)
-		parent->i += n->i;
-}
-
-/* Depth first; what is added up at a node is complete when it is left. */
-static void fold_tree(struct side_reader *a)
-{
-	struct row_node *t = a->r->tree.v;
-	for (uint32_t at = a->r->root; at;) {
-		enter_node(a, &t[at - 1]);
-		if (t[at - 1].child) {
-			at = t[at - 1].child;
-			continue;
-		}
-		for (;;) {
-			const struct row_node *n = &t[at - 1];
-			leave_node(a, n);
-			at = n->sibling;
-			if (at || !n->parent)
+	struct row_memo *m = a->m;
+	const struct sym_node *run = NULL;
+	uint32_t first = 0, end = 0;
+	size_t n = 0;
+	for (size_t i = 0; i < a->v->n; i++) {
+		uint32_t node = is_zero(a->v, i) ? 0 : symbols_get_column(m->s, a->v->columns[i])->node;
+		while (node) {
+			uint64_t *word = &m->marks[node / 64], bit = (uint64_t)1 << node % 64;
+			if (*word & bit)
 				break;
-			at = n->parent;
+			if (!*word)
+				m->marked[node / 4096] |= (uint64_t)1 << node / 64 % 64;
+			*word |= bit;
+			n++;
+			if (node < first || node >= end)
+				run = symbols_node_run(m->s, node, &first, &end);
+			node = run[node - first].parent;
 		}
 	}
+	return n;
+}
+
+/* r->on has the rows of the frame at r->path and of those above it: goes to another frame. Of nodes in the order they were added in
+ * most go one frame down; at worst all take as long as walking each stack. */
+static void go_to(struct readout *r, uint32_t to)
+{
+	const struct row_frame *t = r->tree.v;
+	uint32_t from = r->path, up = to;
+	while (from != up) {
+		uint32_t at = MAX(from, up), row = t[at].row;
+		if (at == from) {
+			if (row != NO_ROW && r->on[row] == at)
+				r->on[row] = 0;
+			from = t[at].caller;
+		} else {
+			if (row != NO_ROW)
+				r->on[row] = at;
+			up = t[at].caller;
+		}
+	}
+	r->path = to;
+}
+
+static inline uint32_t add_frame(struct readout *r, uint32_t caller, uint32_t row)
+{
+	need_rows(r, row);
+	go_to(r, caller);
+	bool again = r->on[row] != 0;
+	uint32_t at = (uint32_t)r->tree.n;
+	vec_push(&r->tree, (struct row_frame){ .caller = caller, .row = again ? NO_ROW : row });
+	if (!again)
+		r->on[row] = at;
+	r->path = at;
+	return at;
+}
+
+static void add_node(struct side_reader *a, uint32_t node, const struct sym_node *of)
+{
+	uint32_t at = of->parent ? a->m->place[of->parent] : 0;
+	uint32_t row = location_row(a->r, a->m, of->location);
+	uint32_t frames = row == SEVERAL ? frame_count(symbols_get_location(a->m->s, of->location)) : 1;
+	for (uint32_t k = frames; k-- > 0;)
+		if (counts(a, of->location, k))
+			at = add_frame(a->r, at, row == SEVERAL ? readout_row(a->r, a->m, of->location, k) : row);
+	a->m->place[node] = at;
+}
+
+/* Frames of the marked nodes. Takes the marks away. */
+static void add_marked(struct side_reader *a)
+{
+	struct row_memo *m = a->m;
+	const struct sym_node *run = NULL;
+	uint32_t first = 0, end = 0;
+	for (size_t g = 0; g <= m->n_place / 4096; g++) {
+		for (; m->marked[g]; m->marked[g] &= m->marked[g] - 1) {
+			size_t w = g * 64 + (size_t)__builtin_ctzll(m->marked[g]);
+			for (; m->marks[w]; m->marks[w] &= m->marks[w] - 1) {
+				uint32_t node = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(m->marks[w]);
+				if (node < first || node >= end)
+					run = symbols_node_run(m->s, node, &first, &end);
+				add_node(a, node, &run[node - first]);
+			}
+		}
+	}
+	go_to(a->r, 0);
 }
 
 /* Values whose sums cannot leave 64 bits are added up as they are; others, which are rare, by their lower and upper halves. */
 #define SMALL 0x1p62
 enum halves { WHOLE, LOWER, UPPER };
 
+static void add_leaves(struct side_reader *a, enum halves part)
+{
+	const struct stackvec *v = a->v;
+	for (size_t i = 0; i < v->n; i++) {
+		uint32_t node = is_zero(v, i) ? 0 : symbols_get_column(a->m->s, v->columns[i])->node;
+		if (!node)
+			continue;
+		struct row_frame *leaf = &a->r->tree.v[a->m->place[node]];
+		if (v->is_float)
+			leaf->f += v->floats[i];
+		else
+			leaf->i += part == LOWER ? v->ints[i] & UINT32_MAX : part == UPPER ? v->ints[i] >> 32 : v->ints[i];
+	}
+}
+
+/* Callees first: what is added up at a frame is complete then. Leaves zeros. */
 static void count_part(struct side_reader *a, enum halves part)
 {
 	struct readout *r = a->r;
-	r->root = 0;
-	a->unit = part == UPPER ? (wide)1 << 32 : 1;
-	vec_reserve(&r->tree, a->v->n * 2);
-	for (size_t i = 0; i < a->v->n; i++) {
-		if (a->v->is_float ? a->v->floats[i] == 0 : a->v->ints[i] == 0)
-			continue;
-		uint32_t node = symbols_stack_node(a->m->s, symbols_get_column(a->m->s, a->v->columns[i])->stack);
-		if (!node)
-			continue;
-		uint32_t at = plant(r, a->m, node);
-		struct row_node *leaf = &r->tree.v[at - 1];
-		if (a->v->is_float)
-			leaf->f += a->v->floats[i];
-		else
-			leaf->i += part == LOWER ? a->v->ints[i] & UINT32_MAX : part == UPPER ? a->v->ints[i] >> 32 : a->v->ints[i];
+	wide unit = part == UPPER ? (wide)1 << 32 : 1;
+	add_leaves(a, part);
+	for (size_t at = r->tree.n; --at > 0;) {
+		struct row_frame *n = &r->tree.v[at], *caller = &r->tree.v[n->caller];
+		struct row_sum *x = n->row == NO_ROW ? NULL : touch(r, n->row);
+		if (a->v->is_float) {
+			if (x)
+				x->f += a->minus ? -n->f : n->f;
+			caller->f += n->f;
+		} else {
+			if (x)
+				x->i += (a->minus ? -(wide)n->i : (wide)n->i) * unit;
+			caller->i += n->i;
+		}
+		n->i = 0;
 	}
-	fold_tree(a);
-	for (size_t i = 0; i < r->tree.n; i++)
-		a->m->tree[r->tree.v[i].node] = 0;
-	r->tree.n = 0;
+	r->tree.v[0].i = 0;
+}
+
+static void need_nodes(struct row_memo *m)
+{
+	size_t n = (size_t)symbols_count(m->s, SYMBOLS_NODES) + 1;
+	if (n <= m->n_place)
+		return;
+	free(m->place);
+	free(m->marks);
+	free(m->marked);
+	m->place = xreallocarray(NULL, n, sizeof *m->place);
+	m->marks = xcalloc(n / 64 + 1, sizeof *m->marks);
+	m->marked = xcalloc(n / 4096 + 1, sizeof *m->marked);
+	m->n_place = n;
 }
 
 static void count_total(struct side_reader *a)
 {
-	uint32_t n_nodes = symbols_count(a->m->s, SYMBOLS_NODES);
+	struct readout *r = a->r;
 	double size = 0;
-	if (a->m->n_tree < n_nodes + 1) {
-		free(a->m->tree);
-		a->m->tree = xcalloc((size_t)n_nodes + 1, sizeof *a->m->tree);
-		a->m->n_tree = n_nodes + 1;
-	}
+	need_nodes(a->m);
+	vec_reserve(&r->tree, mark_nodes(a) + 1);
+	r->tree.n = 0;
+	vec_push(&r->tree, (struct row_frame){ 0 });
+	add_marked(a);
 	for (size_t i = 0; i < a->v->n && !a->v->is_float; i++)
 		size += fabs((double)a->v->ints[i]);
 	if (size < SMALL) {
@@ -440,7 +475,7 @@ static void count_stacks(struct side_reader *a)
 {
 	bool self = a->r->measure == SELF || a->r->measure == SELF_SHARE;
 	for (size_t i = 0; i < a->v->n; i++) {
-		if (a->v->is_float ? a->v->floats[i] == 0 : a->v->ints[i] == 0) /* scaled by 0: there is nothing, as in a graph */
+		if (is_zero(a->v, i)) /* scaled by 0: there is nothing, as in a graph */
 			continue;
 		uint32_t node = symbols_stack_node(a->m->s, symbols_get_column(a->m->s, a->v->columns[i])->stack);
 		if (node && self)
@@ -461,8 +496,10 @@ void readout_rows(struct readout *r, const struct stackvec *v, bool minus)
 	else
 		count_stacks(&a);
 	struct row_memo *kept = readout_memo(r, v->symbols);
-	kept->tree = m.tree;
-	kept->n_tree = m.n_tree;
+	kept->place = m.place;
+	kept->n_place = m.n_place;
+	kept->marks = m.marks;
+	kept->marked = m.marked;
 	if (r->has_frames)
 		frames_memo_free(&a.frames);
 }
