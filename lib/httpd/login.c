@@ -44,7 +44,8 @@ struct login {
 	bool has_worker, closed;
 	struct web_config *config;
 	struct check *first, *last, *running;
-	unsigned n_waiting;
+	unsigned n_waiting;    /* checks */
+	unsigned n_waiters;    /* requests, of those and the one that runs */
 	struct login_known *known;
 	struct login_failures *failures;
 	struct bcrypt *bcrypt; /* the worker's */
@@ -142,6 +143,8 @@ static void run_one(struct login *l)
 		pthread_mutex_lock(&l->lock);
 	}
 	l->running = NULL;
+	for (const struct login_waiter *w = c->waiters; w; w = w->next)
+		l->n_waiters--;
 	if (right)
 		login_known_add(l->known, &c->key);
 	else if (!wait)
@@ -229,12 +232,13 @@ static enum login_answer enqueue(struct login *l, const struct authorization *a,
 				 const struct login_key *key, struct login_waiter *w)
 {
 	struct check *c = same_check(l, key);
-	if (l->closed || (!c && (l->n_waiting >= LOGIN_QUEUE || count_of(l, from) >= LOGIN_QUEUE_ADDRESS || !has_worker(l))))
+	if (l->closed || l->n_waiters >= LOGIN_WAITERS || (!c && (l->n_waiting >= LOGIN_QUEUE || count_of(l, from) >= LOGIN_QUEUE_ADDRESS || !has_worker(l))))
 		return give(w, LOGIN_BUSY, BUSY_SECONDS, "busy");
 	if (!c)
 		c = add_check(l, a, from, u, key);
 	w->next = c->waiters;
 	c->waiters = w;
+	l->n_waiters++;
 	pthread_cond_signal(&l->queued);
 	return LOGIN_ASKED;
 }

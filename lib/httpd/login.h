@@ -20,6 +20,7 @@
 
 #define LOGIN_QUEUE 64         /* checks that wait */
 #define LOGIN_QUEUE_ADDRESS 16 /* of one address */
+#define LOGIN_WAITERS 256      /* requests that wait for them: each holds a connection */
 
 struct login;
 

@@ -407,12 +407,44 @@ static void test_many(void **state)
 		close(fds[i]);
 }
 
+static atomic_int n_answered;
+
+static void count_answer(struct login_waiter *w)
+{
+	n_answered++;
+}
+
+/* Requests that wait for a check hold connections: not all there are. */
+static void test_waiters_are_bounded(void **state)
+{
+	static struct login_waiter w[LOGIN_WAITERS + 10];
+	struct in6_addr from = ip("::ffff:127.0.0.1");
+	struct web_config *c;
+	struct err e;
+	int busy = 0;
+	(void)state;
+	if (web_config_parse(&c, VIEW("basic_auth_users: {all: $2b$12$abcdefghijklmnopqrstuu7QB7NqGJ5PvZ8lPdVg6vQyNEdvGyIQO}"), "web.yml", NULL, &e))
+		fail_msg("%s", e.msg);
+	struct login *l = login_new(count_answer);
+	login_set_config(l, c);
+	web_config_unref(c);
+	for (size_t i = 0; i < ARRAY_LEN(w); i++)
+		busy += login_ask(l, view_of(WRONG), &from, HTTPD_RIGHT_READ, true, &w[i]) == LOGIN_BUSY;
+	assert_int_equal(busy, 10);
+	for (int i = 0; i < 6000 && n_answered < LOGIN_WAITERS; i++)
+		clock_sleep_ms(10);
+	assert_int_equal(n_answered, LOGIN_WAITERS);
+	assert_int_equal(login_ask(l, view_of(WRONG), &from, HTTPD_RIGHT_READ, true, &w[0]), LOGIN_ASKED); /* there is room again */
+	login_close(l);
+	login_free(l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_authorization), cmocka_unit_test(test_bcrypt), cmocka_unit_test(test_cost), cmocka_unit_test(test_same_time),
 		cmocka_unit_test(test_failures), cmocka_unit_test(test_known), cmocka_unit_test(test_rights), cmocka_unit_test(test_bodies),
-		cmocka_unit_test(test_waiting), cmocka_unit_test(test_many),
+		cmocka_unit_test(test_waiting), cmocka_unit_test(test_many), cmocka_unit_test(test_waiters_are_bounded),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
