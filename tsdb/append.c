@@ -7,6 +7,7 @@
 #include "tsdb/sort.h"
 
 #define AHEAD_MS (10 * INT64_C(60000))
+#define FLOATS_AT_ONCE 256 /* under the lock: less than a millisecond, if all are of new series */
 
 /* The work of one append call. */
 struct append {
@@ -65,6 +66,20 @@ static struct request_record *record_of(struct append *a, struct partition *p, e
 	x->kind = kind;
 	record_begin(&x->bytes, kind, p->day);
 	return x;
+}
+
+static void lock_dict(struct partition *p)
+{
+	atomic_fetch_add(&p->appenders, 1);
+	pthread_mutex_lock(&p->append_turn);
+	atomic_fetch_sub(&p->appenders, 1);
+	pthread_rwlock_wrlock(&p->dict_lock);
+}
+
+static void unlock_dict(struct partition *p)
+{
+	pthread_rwlock_unlock(&p->dict_lock);
+	pthread_mutex_unlock(&p->append_turn);
 }
 
 /* ---- series ---- */
@@ -156,9 +171,9 @@ static void let_others_in(void *arg)
 {
 	struct adding *x = arg;
 	account_add(x->account, &x->before, x->p->symbols);
-	pthread_rwlock_unlock(&x->p->dict_lock);
-	clock_sleep_us(50); /* or who waits to read would not get in before the next who writes */
-	pthread_rwlock_wrlock(&x->p->dict_lock);
+	unlock_dict(x->p);
+	clock_sleep_us(50); /* or who waits would not get in before this one is back */
+	lock_dict(x->p);
 	x->account = accounts_get(&x->p->accounts, x->target); /* they may have moved */
 	x->before = symbols_used(x->p->symbols);
 }
@@ -372,11 +387,11 @@ static int add_profile(struct append *a, const struct version *v, const struct s
 	out->stale = !sp->profile;
 	out->meta = (struct sample_meta){ sp->duration_ns, sp->period, (uint32_t)sp->interval_ms, (uint32_t)sp->asked_ms };
 	out->n = 0;
-	pthread_rwlock_wrlock(&p->dict_lock);
+	lock_dict(p);
 	pick_series(a, v, p, sp, types);
 	if (out->n_series && sp->profile)
 		rc = fill_samples(a, p, sp, types, e);
-	pthread_rwlock_unlock(&p->dict_lock);
+	unlock_dict(p);
 	if (!rc && out->n_series) {
 		record_put_profile(&record_of(a, p, RECORD_SAMPLES)->bytes, out);
 		retention_clock_saw(p, sp->t_ms, a->now_ms, a->boot_ms);
@@ -390,24 +405,38 @@ static int add_profile(struct append *a, const struct version *v, const struct s
 
 /* ---- floats ---- */
 
-static void add_float(struct append *a, const struct version *v, const struct sink_float *f)
+/* Under the write lock. */
+static void add_float(struct append *a, const struct version *v, struct partition *p, const struct sink_float *f)
 {
-	if (!stamp_ok(a, f->t_ms))
-		return;
-	struct partition *p = tsdb_enter_partition(a->db, day_of(f->t_ms));
-	partition_load(p);
 	struct record_float out = { .t_ms = f->t_ms, .bits = value_bits(f->v) };
-	pthread_rwlock_wrlock(&p->dict_lock);
-	bool ok = need_series(a, p, f->labels, NULL, value_is_stale(f->v), &out.series) &&
-		  take_stamp(a, v, p, out.series, f->t_ms);
-	pthread_rwlock_unlock(&p->dict_lock);
-	if (ok) {
-		record_put_float(&record_of(a, p, RECORD_FLOATS)->bytes, &out);
-		retention_clock_saw(p, f->t_ms, a->now_ms, a->boot_ms);
-		a->result.floats++;
-		a->r->floats++;
-	}
+	if (!need_series(a, p, f->labels, NULL, value_is_stale(f->v), &out.series) || !take_stamp(a, v, p, out.series, f->t_ms))
+		return;
+	record_put_float(&record_of(a, p, RECORD_FLOATS)->bytes, &out);
+	retention_clock_saw(p, f->t_ms, a->now_ms, a->boot_ms);
+	a->result.floats++;
+	a->r->floats++;
+}
+
+/* Floats from f on, at most so many, as long as they are of one day; returns how many it went through. */
+static size_t add_floats(struct append *a, const struct version *v, const struct sink_float *f, size_t most)
+{
+	uint32_t day = day_of(f->t_ms);
+	size_t n = 1;
+	if (!stamp_ok(a, f->t_ms))
+		return n;
+	struct partition *p = tsdb_enter_partition(a->db, day);
+	partition_load(p);
+	lock_dict(p);
+	add_float(a, v, p, f);
+	for (; n < most && day_of(f[n].t_ms) == day; n++)
+		if (stamp_ok(a, f[n].t_ms))
+			add_float(a, v, p, &f[n]);
+	unlock_dict(p);
+	bool give_way = n == FLOATS_AT_ONCE && atomic_load(&p->appenders);
 	partition_leave(p);
+	if (give_way)
+		clock_sleep_us(50); /* or this one would mostly have the turn again before who waits for it wakes */
+	return n;
 }
 
 /* ---- notes ---- */
@@ -459,8 +488,8 @@ static int fill(struct append *a, const struct sink_batch *b, struct err *e)
 		if (b->refused)
 			tell_refused(a, b, &was, true, i);
 	}
-	for (size_t i = 0; i < b->n_floats && !rc; i++) {
-		add_float(a, v, &b->floats[i]);
+	for (size_t i = 0, n; i < b->n_floats && !rc; i += n) {
+		n = add_floats(a, v, &b->floats[i], b->refused ? 1 : MIN(b->n_floats - i, (size_t)FLOATS_AT_ONCE));
 		if (b->refused) {
 			tell_refused(a, b, &was, false, i);
 			was = a->result;

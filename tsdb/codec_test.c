@@ -172,7 +172,7 @@ static void test_symbols(void **state)
 		fill_symbols(a, &xa, i);
 		dict_marks_now(&to, a, &xa);
 		buf_reset(&out);
-		dict_encode(&out, a, &xa, &from, &to);
+		dict_encode(&out, a, &xa, &from, &to, NULL);
 		assert_int_equal(dict_apply(buf_view(&out), b, &xb, &lost, &e), 0);
 		assert_int_equal(dict_apply(buf_view(&out), b, &xb, &lost, &e), 0); /* twice does no harm */
 		for (size_t k = 0; k < out.len; k += 7) { /* nor does a cut one, beyond itself */

@@ -13,6 +13,7 @@
 #include "tsdb/names.h"
 
 #define MAX_GROUP 4096
+#define ROWS_AT_ONCE 1024 /* under a lock: less than a millisecond */
 #define MARK_EVERY_MS 3000
 #define EXPIRE_EVERY_MS 600000
 
@@ -66,11 +67,21 @@ static void saw(struct tsdb *db, struct series *s, int64_t t_ms)
 		atomic_store_explicit(&db->newest_t, t_ms, memory_order_relaxed);
 }
 
+/* A record of a hundred thousand rows is not applied in one go: appends, and behind them queries, wait for the lock meanwhile. What
+ * comes in between only adds to the dictionary. rows: so far, added to. */
+static void let_others_in(struct partition *p, size_t *rows, size_t more)
+{
+	if (*rows / ROWS_AT_ONCE != (*rows + more) / ROWS_AT_ONCE)
+		thread_rwlock_let_in(&p->dict_lock);
+	*rows += more;
+}
+
 static bool apply_samples(struct tsdb *db, struct version **v, struct partition *p, struct cursor *c, uint64_t number,
 			  uint64_t seq)
 {
 	struct record_profile r = { 0 };
 	bool ok = true;
+	size_t rows = 0;
 	while (record_get_profile(c, &r)) {
 		if (day_of(r.t_ms) != p->day || !columns_known(p, &r)) {
 			ok = false;
@@ -87,6 +98,7 @@ static bool apply_samples(struct tsdb *db, struct version **v, struct partition 
 		pthread_rwlock_unlock(&w->lock);
 		for (uint32_t i = 0; i < r.n_series; i++)
 			saw(db, p->index.series.v[r.series[i]], r.t_ms);
+		let_others_in(p, &rows, 1 + r.n * r.n_series);
 	}
 	record_profile_release(&r);
 	return ok && !c->bad;
@@ -110,7 +122,7 @@ static bool apply_floats(struct tsdb *db, struct version **v, struct partition *
 {
 	struct record_float f;
 	bool ok = true;
-	while (record_get_float(c, &f)) {
+	for (size_t rows = 0; record_get_float(c, &f); let_others_in(p, &rows, 1)) {
 		if (day_of(f.t_ms) != p->day || f.series >= p->index.series.n || !p->index.series.v[f.series]->is_float) {
 			ok = false;
 			continue;
@@ -183,7 +195,7 @@ static int put_symbols(struct tsdb *db, struct group *g, struct partition *p, st
 	bool any = !dict_marks_eq(&s->to, &p->logged);
 	if (any) {
 		record_begin(&b, RECORD_SYMBOLS, p->day);
-		dict_encode(&b, p->symbols, &p->index, &p->logged, &s->to);
+		dict_encode(&b, p->symbols, &p->index, &p->logged, &s->to, &p->dict_lock);
 	}
 	pthread_rwlock_unlock(&p->dict_lock);
 	int rc = b.overflow ? err_set(e, ERR_LIMIT, "new symbols of one commit are over %zu bytes", BUF_DEFAULT_MAX) : 0;

@@ -282,7 +282,7 @@ void compact_all_symbols(struct partition *p, struct buf *b)
 	struct dict_marks from;
 	dict_marks_start(&from);
 	pthread_rwlock_rdlock(&p->dict_lock);
-	dict_encode(b, p->symbols, &p->index, &from, &p->sealed);
+	dict_encode(b, p->symbols, &p->index, &from, &p->sealed, &p->dict_lock);
 	pthread_rwlock_unlock(&p->dict_lock);
 }
 
@@ -301,7 +301,7 @@ static int encode_symbols(struct compaction *c, struct buf *b, struct err *e)
 	pthread_rwlock_rdlock(&c->p->dict_lock);
 	rc = dict_first(buf_view(&rows), c->p->symbols, &c->p->index, &from, e);
 	if (!rc)
-		dict_encode(b, c->p->symbols, &c->p->index, &from, &c->p->sealed);
+		dict_encode(b, c->p->symbols, &c->p->index, &from, &c->p->sealed, &c->p->dict_lock);
 	pthread_rwlock_unlock(&c->p->dict_lock);
 	return rc;
 }

@@ -8,6 +8,7 @@
  *
  * Locks, in the order in which they may be taken:
  *	apply_lock   what changes versions: the committer applying, the sealer, retention
+ *	partition.append_turn who appends to a day; held while dict_lock is wanted for writing and had
  *	partition.dict_lock   symbols and index (a newer partition's before an older one's)
  *	state_lock   the pointer to the current version, seq, the list of partitions; held for a few instructions
  *	window.lock  rows of one window */
@@ -48,6 +49,8 @@ struct partition {
 	struct tsdb *db;
 	uint64_t serial;            /* of all that were made since start */
 	uint32_t day;               /* holds the stamps in (day, day + 1] days */
+	pthread_mutex_t append_turn; /* a lock for which the next writer waits already lets no reader in: they wait here instead */
+	atomic_uint appenders;      /* who wait for it */
 	pthread_rwlock_t dict_lock;
 	struct symbols *symbols;
 	struct index index;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tsdb/dict.h"
 
+#include "base/thread.h"
 #include "tsdb/record.h"
 
 void dict_marks_start(struct dict_marks *m)
@@ -9,6 +10,7 @@ void dict_marks_start(struct dict_marks *m)
 	m->next[DICT_STRINGS] = m->next[DICT_NODES] = m->next[DICT_STACKS] = m->next[DICT_LABEL_SETS] = m->next[DICT_COLUMNS] = 1;
 }
 
+#define AT_ONCE 1024 /* entries under a lock: less than a millisecond */
 #define MAX_MADE_UP ((uint64_t)1 << 24) /* entries of one payload */
 
 static const enum symbols_table symbols_of[DICT_TABLES] = {
@@ -149,16 +151,20 @@ static void put_entry(struct buf *b, enum dict_table t, const struct symbols *s,
 }
 
 void dict_encode(struct buf *b, const struct symbols *s, const struct index *x, const struct dict_marks *from,
-		 const struct dict_marks *to)
+		 const struct dict_marks *to, pthread_rwlock_t *lock)
 {
+	uint32_t done = 0;
 	for (enum dict_table t = DICT_STRINGS; t < DICT_TABLES; t++) {
 		if (from->next[t] >= to->next[t])
 			continue;
 		buf_putc(b, (char)t);
 		buf_varint(b, from->next[t]);
 		buf_varint(b, to->next[t] - from->next[t]);
-		for (uint32_t id = from->next[t]; id < to->next[t]; id++)
+		for (uint32_t id = from->next[t]; id < to->next[t]; id++) {
 			put_entry(b, t, s, x, id);
+			if (lock && ++done % AT_ONCE == 0)
+				thread_rwlock_let_in(lock);
+		}
 	}
 }
 

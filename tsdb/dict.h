@@ -28,9 +28,10 @@ void dict_marks_start(struct dict_marks *m);
 /* The marks of all that is there now. Under the partition's lock. */
 void dict_marks_now(struct dict_marks *m, const struct symbols *s, const struct index *x);
 bool dict_marks_eq(const struct dict_marks *a, const struct dict_marks *b);
-/* Everything in [from, to). */
+/* Everything in [from, to). Under the partition's lock, which is let go of every thousand entries: what there is stays as it
+ * is, and `to` says where to end. lock NULL: nobody else has the dictionary. */
 void dict_encode(struct buf *b, const struct symbols *s, const struct index *x, const struct dict_marks *from,
-		 const struct dict_marks *to);
+		 const struct dict_marks *to, pthread_rwlock_t *lock);
 /* Adds it. *ret_lost (may be NULL) counts the entries that had to be made up. ERR_CORRUPT if the payload makes no
  * sense; what came before the bad entry has been added. */
 int dict_apply(struct view payload, struct symbols *s, struct index *x, uint64_t *ret_lost, struct err *e);

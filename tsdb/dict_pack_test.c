@@ -168,7 +168,7 @@ static void test_damaged(void **state)
 	for (uint64_t i = 0; i < 4; i++)
 		fill(s, i);
 	dict_marks_now(&to, s, &x);
-	dict_encode(&rows, s, &x, &from, &to);
+	dict_encode(&rows, s, &x, &from, &to, NULL);
 	goes_round(&rows);
 	assert_int_equal(dict_pack(&packed, buf_view(&rows), &e), 0);
 	for (size_t k = 1; k < packed.len; k += 11) {

@@ -28,7 +28,7 @@ EXTRA_DIST += tests/fixtures/tsdb-format-1.tar.gz tests/fixtures/tsdb-format-1.a
   tests/fixtures/tsdb-format-4.tar.gz tests/fixtures/tsdb-format-4.answers
 
 # A test is a word here and two lines below.
-TSDB_TESTS = accounts_test aggregate_test budget_test compact_test dict_pack_test evict_test flip_test notes_test places_test retention_clock_test tsdb_codec_test tsdb_delete_test \
+TSDB_TESTS = accounts_test aggregate_test budget_test compact_test dict_pack_test evict_test flip_test floats_test notes_test places_test retention_clock_test tsdb_codec_test tsdb_delete_test \
   tsdb_fault_test tsdb_format_test tsdb_midnight_test tsdb_model_test tsdb_names_test tsdb_points_test tsdb_tap_test tsdb_test
 check_PROGRAMS += $(TSDB_TESTS)
 TESTS += $(TSDB_TESTS)
@@ -46,6 +46,9 @@ evict_test_SOURCES = tsdb/evict_test.c
 evict_test_LDADD = $(TSDB_TEST_LIBS)
 flip_test_SOURCES = tsdb/flip_test.c
 flip_test_LDADD = $(TSDB_TEST_LIBS)
+floats_test_SOURCES = tsdb/floats_test.c
+floats_test_LDFLAGS = -Wl,--wrap=thread_rwlock_let_in
+floats_test_LDADD = $(TSDB_TEST_LIBS)
 notes_test_SOURCES = tsdb/notes_test.c
 notes_test_LDADD = $(TSDB_TEST_LIBS)
 places_test_SOURCES = tsdb/places_test.c

@@ -23,6 +23,7 @@ struct partition *partition_new(struct tsdb *db, uint32_t day)
 	static atomic_ullong serials;
 	p->serial = atomic_fetch_add(&serials, 1) + 1;
 	p->day = day;
+	pthread_mutex_init(&p->append_turn, NULL);
 	thread_rwlock_init(&p->dict_lock); /* or a stream of queries would hold appends back */
 	p->symbols = symbols_new();
 	index_init(&p->index, p->symbols);
@@ -50,6 +51,7 @@ void partition_unref(struct partition *p)
 	symbols_unref(p->symbols);
 	pdb_unref(p->db_parts);
 	pthread_rwlock_destroy(&p->dict_lock);
+	pthread_mutex_destroy(&p->append_turn);
 	free(p);
 }
 

@@ -43,7 +43,7 @@ static int write_window(struct seal *s, struct err *e)
 {
 	struct buf symbols = { 0 };
 	pthread_rwlock_rdlock(&s->p->dict_lock);
-	dict_encode(&symbols, s->p->symbols, &s->p->index, &s->p->sealed_before, &s->to);
+	dict_encode(&symbols, s->p->symbols, &s->p->index, &s->p->sealed_before, &s->to, &s->p->dict_lock);
 	pthread_rwlock_unlock(&s->p->dict_lock);
 	int rc = seal_write(s->p, s->w, s->part, &symbols, e);
 	buf_free(&symbols);

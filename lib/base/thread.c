@@ -43,6 +43,12 @@ void thread_rwlock_init(pthread_rwlock_t *lock)
 	pthread_rwlockattr_destroy(&attr);
 }
 
+void thread_rwlock_let_in(pthread_rwlock_t *lock)
+{
+	pthread_rwlock_unlock(lock);
+	pthread_rwlock_rdlock(lock);
+}
+
 int thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *arg, struct err *e)
 {
 	struct start *s = NEW(struct start);
