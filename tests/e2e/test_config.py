@@ -96,11 +96,11 @@ def test_a_missing_file_is_an_error(env):
 
 
 def test_files_in_deploy_load(env):
-    """The server's own, that is: beside them lie manifests for others, whose documents are of a kind."""
+    """The server's own, that is: beside them lie files for others, whose documents are of a kind or name services."""
     seen = 0
     for name in sorted(os.listdir(os.path.join(TOP, "deploy"))):
         path = os.path.join(TOP, "deploy", name)
-        if not name.endswith(".yml") or re.search(r"^kind:", open(path, encoding="utf-8").read(), re.M):
+        if not name.endswith(".yml") or re.search(r"^(kind|services):", open(path, encoding="utf-8").read(), re.M):
             continue
         if name.endswith(".rules.yml"):
             status, out = run([env.program("pyrtool"), "check", "rules", path])

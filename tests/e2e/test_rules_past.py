@@ -63,7 +63,7 @@ def test_backfill_profiles(env):
     env.path("rules-a.yml", "groups: [{name: live, interval: 2s, rules: [{record: live, expr: 'merge by (job) (cpu[2s])', profiles: true}]}]")
     server = Server(env, f"global: {{scrape_interval: 1s, scrape_timeout: 1s}}\nrule_files: ['rules-*.yml']\nscrape_configs:\n- job_name: echo\n"
                     f"  static_configs: [{{targets: ['{echo.address}']}}]\n", ["--web.enable-admin-api"])
-    wait_until("slots were recorded", lambda: [1 for r in server.query("live[1m]")["result"] if len(r["values"]) >= 5], 60)
+    wait_until("slots were recorded", lambda: [1 for r in server.query("live[1m]")["result"] if len(r["values"]) >= 8], 60)
     stamps = [float(t) for r in server.query("live[1m]")["result"] for t, _ in r["values"]]
     words = ["--url", server.url, "--start", f"{stamps[0] - 4}", "--end", f"{stamps[-1]}"]
     tool = [env.program("pyrtool"), "rules", "backfill"]
