@@ -16,7 +16,7 @@ struct profile;
 
 /* What heap_hooks.c has for us: of the calling thread nothing is sampled from now on. */
 typedef void heap_hooks_spare_me(void);
-/* NULL in a build with sanitizers. Only programs that have heap_hooks.c linked may call it. */
+/* NULL in a build with sanitizers, and where another allocator was preloaded in place of the C library's. Only programs that have heap_hooks.c linked may call it. */
 heap_hooks_spare_me *heap_hooks(void);
 
 /* Begins to sample; starts the thread that unwinds. hooks: heap_hooks(); NULL: nothing happens. Once, by main, after it has

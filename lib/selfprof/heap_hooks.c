@@ -10,7 +10,9 @@
  *
  * free has to see at once that nearly all blocks are no samples. So a small one that is begins at a page; large ones, which all are,
  * it knows by the size that the C library keeps before the block, where it has to look anyway. */
+#include <dlfcn.h>
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,8 +106,8 @@ static inline bool may_be_sample(const void *p)
 	return UNLIKELY(is_at_page(p)) || UNLIKELY(((const size_t *)p)[-1] >= GAP_MAX);
 }
 
-/* Bytes that a block has room for: malloc_usable_size of the C library, which another allocator that is loaded before it would
- * answer instead, for blocks of its own. The size before a block has flags in its lowest bits. */
+/* Bytes that a block of the C library has room for. Not malloc_usable_size: that may be another allocator's, which was preloaded
+ * and does not know this block. The size before a block has flags in its lowest bits. */
 static inline size_t room_of(const void *p)
 {
 	size_t size = ((const size_t *)p)[-1];
@@ -215,6 +217,8 @@ EXPORTED void *realloc(void *p, size_t n)
 			drop(p);
 		return __libc_realloc(p, n);
 	}
+	if (!heap_live_on())
+		return __libc_realloc(p, n);
 	uint32_t lifted = may_be_sample(p) ? heap_live_lift(p) : 0;
 	if (lifted)
 		return resize_sample(p, lifted, n);
@@ -303,9 +307,18 @@ static void spare_me(void)
 	busy = true;
 }
 
+/* tcmalloc and mimalloc, preloaded, bring the __libc_ functions as well: where their blocks have a size is not known here. */
+static bool is_c_library(void)
+{
+	Dl_info malloc_is, c_library;
+
+	return dladdr((void *)(uintptr_t)__libc_malloc, &malloc_is) && dladdr((void *)(uintptr_t)gnu_get_libc_version, &c_library) &&
+	       malloc_is.dli_fbase == c_library.dli_fbase;
+}
+
 heap_hooks_spare_me *heap_hooks(void)
 {
-	return spare_me;
+	return is_c_library() ? spare_me : NULL;
 }
 
 #else
