@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Links to our page. Its address says what it looks at (web/ui/src/state.ts): q or g0.expr; from and to, seconds since 1970;
+/* Links to our page. Its address says what it looks at (web/ui/src/base/state.ts): q or g0.expr; from and to, seconds since 1970;
  * view. The page evaluates the expression at `to`, unless an instant is picked in the graph. */
 #ifndef PYRRHA_RULES_TEMPLATE_LINK_H
 #define PYRRHA_RULES_TEMPLATE_LINK_H

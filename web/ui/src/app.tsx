@@ -2,16 +2,16 @@
 // The frame around every page: where one is, whether the targets are well, what runs.
 import { useEffect } from 'preact/hooks';
 import { useSignal } from '@preact/signals';
-import { AlertsPage } from './alerts';
-import { api, type Job } from './api';
-import { DiscoveryPage } from './discovery';
-import { Explore } from './explore';
-import { Flame } from './icons';
-import { sum } from './jobs';
-import { RulesPage } from './rules';
-import { go, page, pageHref, query, type Page } from './state';
-import { StatusPage } from './statuspage';
-import { TargetsPage } from './targets';
+import { AlertsPage } from './pages/alerts';
+import { api, type Job } from './base/api';
+import { DiscoveryPage } from './pages/discovery';
+import { Explore } from './explore/explore';
+import { Flame } from './base/icons';
+import { sum } from './pages/jobs';
+import { RulesPage } from './pages/rules';
+import { go, page, pageHref, query, type Page } from './base/state';
+import { StatusPage } from './pages/statuspage';
+import { TargetsPage } from './pages/targets';
 
 const PAGES: [Page, string][] = [['explore', 'Explore'], ['targets', 'Targets'], ['discovery', 'Discovery'], ['rules', 'Rules'], ['alerts', 'Alerts'], ['status', 'Status']];
 

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Entry: reads the address, mounts the page.
 import 'uplot/dist/uPlot.min.css';
-import './app.css';
+import './base/base.css';
+import './base/frame.css';
+import './query/query.css';
+import './graph/graph.css';
+import './profile/profile.css';
+import './base/messages.css';
+import './pages/pages.css';
+import './base/narrow.css';
 import { render } from 'preact';
 import { App } from './app';
-import { readUrl } from './state';
+import { readUrl } from './base/state';
 
 readUrl();
 render(<App />, document.getElementById('app')!);

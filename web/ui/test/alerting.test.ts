@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Alert, AlertingRule, Rule, RuleGroup } from '../src/api';
-import { count, isSeriesOf, linkOf, ordered, patience, pillOf, stateOf, threshold, wanted, when } from '../src/alerting';
+import type { Alert, AlertingRule, Rule, RuleGroup } from '../src/base/api';
+import { count, isSeriesOf, linkOf, ordered, patience, pillOf, stateOf, threshold, wanted, when } from '../src/pages/alerting';
 
 const alert: Alert = { labels: { alertname: 'A', pod: 'a', team: 'core' }, annotations: { summary: 'Too Much' }, state: 'firing', activeAt: '2026-01-01T00:00:00Z', value: '1e+00' };
 const rule: AlertingRule = { type: 'alerting', name: 'A', query: 'x > 0', labels: { team: 'core' }, annotations: {}, alerts: [alert], state: 'firing', duration: 300, keepFiringFor: 0, health: 'ok',

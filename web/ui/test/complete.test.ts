@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { contextAt, rank } from '../src/context';
+import { contextAt, rank } from '../src/base/context';
 
 /** `|` is the caret. */
 const at = (text: string) => {

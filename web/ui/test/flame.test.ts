@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { FlameData } from '../src/api';
+import type { FlameData } from '../src/base/api';
 import { frameColor, packageOf, shorterNames } from '../src/flame/colors';
 import { foldFunctions, matchRow, rowsOf, search, searchRegex } from '../src/flame/fold';
 import { buildTree, findPath, nodeAt, pathNames, visibleDepth } from '../src/flame/tree';

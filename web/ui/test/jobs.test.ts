@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Target } from '../src/api';
-import { advice, changes, groupActive, groupDropped, nameOf, ruleText, stateOf, sum } from '../src/jobs';
+import type { Target } from '../src/base/api';
+import { advice, changes, groupActive, groupDropped, nameOf, ruleText, stateOf, sum } from '../src/pages/jobs';
 
 const row = (instance: string, profile: string, health: Target['health'] = 'up'): Target => ({
 	scrapePool: 'a', scrapeUrl: 'http://x/', labels: { instance }, health, lastError: '', lastScrape: '', lastScrapeDuration: 0, profile,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { errorOffset, flameQuery, graphQuery, matchersOf, plainSelector, selectors, tokenize, withBefore, withMatchers, withoutMatcher, withType, type Kind } from '../src/query';
+import { errorOffset, flameQuery, graphQuery, matchersOf, plainSelector, selectors, tokenize, withBefore, withMatchers, withoutMatcher, withType, type Kind } from '../src/query/query';
 
 const kindOf = (n: string): Kind | undefined => ({ cpu: 'delta', heap_alloc_space: 'cumulative', goroutines: 'gauge' } as Record<string, Kind>)[n];
 const kinds = (q: string) => tokenize(q).filter((t) => t.kind !== 'space').map((t) => `${t.kind}:${t.text}`).join(' ');

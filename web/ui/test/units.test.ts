@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { alignSeries, nameSeries } from '../src/seriesnames';
-import { formatAxis, formatDuration, formatShare, formatValue, parseDuration } from '../src/units';
+import { alignSeries, nameSeries } from '../src/graph/seriesnames';
+import { formatAxis, formatDuration, formatShare, formatValue, parseDuration } from '../src/base/units';
 
 test('values in their unit', () => {
 	assert.equal(formatValue(1234567890, 'nanoseconds'), '1.23 s');

@@ -4,7 +4,7 @@
 // depends on what is visible, not on the size of the profile.
 import { diffColor, frameColor, shorterNames, type ColorBy, type Fill } from './colors';
 import type { FlameTree } from './tree';
-import { formatShare, formatValue } from '../units';
+import { formatShare, formatValue } from '../base/units';
 
 export const ROW = 21;
 const MIN_PX = 0.5;

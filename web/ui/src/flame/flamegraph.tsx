@@ -2,8 +2,8 @@
 // The flame graph as something to use: pointer, keyboard, zoom, and a tree that screen readers can walk. The canvas is
 // moved along with what is visible of the graph, so its height has no limit.
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { calm, dark, SANS } from '../theme';
-import { formatShare, formatValue } from '../units';
+import { calm, dark, SANS } from '../base/theme';
+import { formatShare, formatValue } from '../base/units';
 import type { ColorBy } from './colors';
 import { boxRect, draw, Palette, ROW, type Scene } from './draw';
 import { nodeAt, pathOf, visibleDepth, type FlameTree } from './tree';

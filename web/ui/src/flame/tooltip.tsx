@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a box says when pointed at.
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import { formatShare, formatValue } from '../units';
+import { formatShare, formatValue } from '../base/units';
 import type { FlameTree } from './tree';
 
 export function Tooltip({ tree: t, node: i, zoom, x, y }: { tree: FlameTree; node: number; zoom: number; x: number; y: number }) {

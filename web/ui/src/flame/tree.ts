@@ -8,7 +8,7 @@
 //     end     5      4      3      4      5        depth 2 ├──2──┬──3────┘
 //
 // x is where a node's box begins, in the same unit as its weight, counted from the root's left edge.
-import type { FlameData } from '../api';
+import type { FlameData } from '../base/api';
 
 export interface FunctionRow {
 	name: string; file: string; binary: string; self: number; total: number; baseSelf: number; baseTotal: number;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // As much of ProfQL as a page needs: tokens to colour and complete, and where selectors are, so that a click on the
 // graph or the type list can rewrite a query. The server has the grammar; nothing here decides whether a query is valid.
-import { formatDuration } from './units';
+import { formatDuration } from '../base/units';
 
 export type TokenKind =
 	| 'space' | 'comment' | 'string' | 'number' | 'duration' | 'op' | 'paren' | 'comma'

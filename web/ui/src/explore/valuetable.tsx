@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The answer to a query that yields numbers, largest first: one column per label that tells the rows apart.
-import { Bar } from './ui';
-import type { VectorSample } from './api';
-import { formatAxis } from './units';
+import { Bar } from '../base/ui';
+import type { VectorSample } from '../base/api';
+import { formatAxis } from '../base/units';
 
 const SHOWN = 500;
 

@@ -3,8 +3,8 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { useSignal } from '@preact/signals';
-import { api, ApiError, url } from './api';
-import { ErrorBox } from './errors';
+import { api, ApiError, url } from '../base/api';
+import { ErrorBox } from '../base/errors';
 
 type Facts = Record<string, string | number | boolean>;
 

@@ -3,24 +3,24 @@
 // overtaken is aborted, and what is on screen stays until the next answer is there.
 import { useEffect, useState } from 'preact/hooks';
 import { useSignal } from '@preact/signals';
-import { api, ApiError, type FlameData, type Labels, type QueryData, type VectorSample } from './api';
-import { loadFunctions } from './complete';
+import { api, ApiError, type FlameData, type Labels, type QueryData, type VectorSample } from '../base/api';
+import { loadFunctions } from '../query/complete';
 import { Empty } from './empty';
-import { ErrorBox } from './errors';
-import { buildTree, type FlameTree } from './flame/tree';
-import { Close, Link } from './icons';
-import { ProfilePanel, SOME_FUNCTIONS } from './profilepanel';
-import { errorOffset, flameQuery, graphQuery, matchersOf, plainSelector, selectors, withBefore, withMatchers, withoutMatcher, withType, type Selection } from './query';
-import { QueryBar } from './querybar';
-import { SeriesGraph } from './seriesgraph';
-import { alignSeries, nameSeries, type GraphSeries } from './seriesnames';
-import { bounds, has, initialRange, permalink, query, range, refresh, selection, stepFor, tick, types, writeUrl } from './state';
-import { clock, moment } from './time';
-import { RefreshControl, TimeRange } from './timerange';
-import { busiest, findType, spelling, TypePicker } from './typepicker';
-import { CopyButton } from './ui';
-import { formatDuration, parseDuration, type AxisUnit } from './units';
-import { ExplainPanel } from './explain';
+import { ErrorBox } from '../base/errors';
+import { buildTree, type FlameTree } from '../flame/tree';
+import { Close, Link } from '../base/icons';
+import { ProfilePanel, SOME_FUNCTIONS } from '../profile/profilepanel';
+import { errorOffset, flameQuery, graphQuery, matchersOf, plainSelector, selectors, withBefore, withMatchers, withoutMatcher, withType, type Selection } from '../query/query';
+import { QueryBar } from '../query/querybar';
+import { SeriesGraph } from '../graph/seriesgraph';
+import { alignSeries, nameSeries, type GraphSeries } from '../graph/seriesnames';
+import { bounds, has, initialRange, permalink, query, range, refresh, selection, stepFor, tick, types, writeUrl } from '../base/state';
+import { clock, moment } from '../base/time';
+import { RefreshControl, TimeRange } from '../graph/timerange';
+import { busiest, findType, spelling, TypePicker } from '../query/typepicker';
+import { CopyButton } from '../base/ui';
+import { formatDuration, parseDuration, type AxisUnit } from '../base/units';
+import { ExplainPanel } from '../query/explain';
 import { ValueTable } from './valuetable';
 
 export interface GraphState { expr: string; times: number[]; series: GraphSeries[]; unit: AxisUnit; common: Labels; plain: boolean; derived: boolean; from: number; to: number }

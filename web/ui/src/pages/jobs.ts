@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the server tells of jobs and targets, made ready for people. Pure.
-import type { Dropped, Job, Labels, RelabelStep, Source, Target } from './api';
+import type { Dropped, Job, Labels, RelabelStep, Source, Target } from '../base/api';
 
 export const sum = (jobs: Job[]) => jobs.reduce((s, j) => ({
 	total: s.total + j.targets, up: s.up + j.up, down: s.down + j.down, dropped: s.dropped + j.dropped,

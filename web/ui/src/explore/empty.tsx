@@ -2,11 +2,11 @@
 // Before there is anything to see: what is happening, live, instead of "no data".
 import { useEffect } from 'preact/hooks';
 import { useSignal } from '@preact/signals';
-import { api, type Job, type Target } from './api';
-import { sum } from './jobs';
-import { go } from './state';
-import { healthOf, instanceOf, profileOf } from './targets';
-import { parseDuration } from './units';
+import { api, type Job, type Target } from '../base/api';
+import { sum } from '../pages/jobs';
+import { go } from '../base/state';
+import { healthOf, instanceOf, profileOf } from '../pages/targets';
+import { parseDuration } from '../base/units';
 
 const ROWS = 12;
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is scraped and how it went: one table per job, one row per target and profile, errors in full.
 import { useSignal } from '@preact/signals';
-import { api, type Job, type Target } from './api';
-import { ErrorBox } from './errors';
+import { api, type Job, type Target } from '../base/api';
+import { ErrorBox } from '../base/errors';
 import { sum } from './jobs';
-import { find, go, job, pageHref } from './state';
+import { find, go, job, pageHref } from '../base/state';
 import { FindField, JobSelect, Pager, usePage, usePoll } from './targetlist';
-import { ago } from './time';
-import { Segments } from './ui';
-import { formatValue } from './units';
+import { ago } from '../base/time';
+import { Segments } from '../base/ui';
+import { formatValue } from '../base/units';
 
 type Health = 'all' | 'up' | 'down';
 const ROWS = 200;

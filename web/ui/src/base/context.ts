@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is being typed at the caret, and how candidates for it are ordered. Knows the text only, not the server.
-import { tokenize, type Token } from './query';
+import { tokenize, type Token } from '../query/query';
 
 export interface Context {
 	kind: 'expression' | 'label' | 'value' | 'duration' | 'grouping' | 'frameKey' | 'frame' | 'granularity' | 'none';

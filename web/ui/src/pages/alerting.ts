@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the server tells of rules and alerts, made ready for people. Pure.
-import type { Alert, AlertingRule, Labels, Rule, RuleGroup } from './api';
-import { tokenize } from './query';
-import { formatDuration } from './units';
+import type { Alert, AlertingRule, Labels, Rule, RuleGroup } from '../base/api';
+import { tokenize } from '../query/query';
+import { formatDuration } from '../base/units';
 
 const COMPARISON = /^(>|<|>=|<=|==|!=)$/;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What can be asked about: profile types under their plain titles, grouped by what they cost.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { ProfileType } from './api';
-import { Chevron } from './icons';
-import { Popover } from './ui';
+import type { ProfileType } from '../base/api';
+import { Chevron } from '../base/icons';
+import { Popover } from '../base/ui';
 
 const GROUPS: [string, RegExp][] = [
 	['CPU', /^(process_cpu|cpu|on_cpu)(:|$)/],

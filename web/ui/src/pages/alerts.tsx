@@ -3,17 +3,17 @@
 // active, and a graph of what it looks at.
 import { useEffect } from 'preact/hooks';
 import { useSignal } from '@preact/signals';
-import { api, ApiError, type Alert, type AlertingRule, type Labels, type RuleGroup } from './api';
+import { api, ApiError, type Alert, type AlertingRule, type Labels, type RuleGroup } from '../base/api';
 import { count, isSeriesOf, linkOf, ordered, patience, stateOf, threshold, wanted, weight, when } from './alerting';
-import { ErrorBox } from './errors';
+import { ErrorBox } from '../base/errors';
 import { LabelChips, NoRules, number, QueryLink, RuleFind, StatePill, useGroups } from './rules';
-import { SeriesGraph } from './seriesgraph';
-import { alignSeries, type GraphSeries } from './seriesnames';
-import { go, query, range, ruleFind, ruleState, selection, stepFor } from './state';
+import { SeriesGraph } from '../graph/seriesgraph';
+import { alignSeries, type GraphSeries } from '../graph/seriesnames';
+import { go, query, range, ruleFind, ruleState, selection, stepFor } from '../base/state';
 import { asked } from './targetlist';
-import { ago, moment } from './time';
-import { Segments } from './ui';
-import { formatAxis } from './units';
+import { ago, moment } from '../base/time';
+import { Segments } from '../base/ui';
+import { formatAxis } from '../base/units';
 
 const RULES = 100;
 const ALERTS = 50;

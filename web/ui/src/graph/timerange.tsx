@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which stretch of time, and how often to ask again.
 import { useState } from 'preact/hooks';
-import { Chevron, Refresh } from './icons';
-import type { Range } from './state';
-import { clock, day, fromInput, toInput } from './time';
-import { formatDuration } from './units';
-import { Popover, Segments } from './ui';
+import { Chevron, Refresh } from '../base/icons';
+import type { Range } from '../base/state';
+import { clock, day, fromInput, toInput } from '../base/time';
+import { formatDuration } from '../base/units';
+import { Popover, Segments } from '../base/ui';
 
 const PRESETS: [number, string, string][] = [
 	[300, '5m', 'Last 5 minutes'], [900, '15m', 'Last 15 minutes'], [3600, '1h', 'Last hour'], [21600, '6h', 'Last 6 hours'], [86400, '24h', 'Last 24 hours'],

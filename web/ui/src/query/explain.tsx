@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the graph's query was answered: its parts as a tree, with what each took and what it read. Asked for when opened.
 import { useState } from 'preact/hooks';
-import { api, type PlanNode } from './api';
+import { api, type PlanNode } from '../base/api';
 
 const FEW = 40;
 

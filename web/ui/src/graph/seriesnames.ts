@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Series as rows of a graph: on one time axis, and named by the labels in which they differ.
-import type { Labels, MatrixSeries } from './api';
+import type { Labels, MatrixSeries } from '../base/api';
 
 export interface GraphSeries { labels: Labels; name: string; values: (number | null)[]; mean: number; last: number | null }
 

@@ -2,10 +2,10 @@
 // What could stand at the caret: types and functions where an expression may begin, labels and their values (of the
 // series that the rest of the selector matches) inside braces, durations inside brackets, and what the selected profiles
 // have for functions, files and binaries where frames are matched.
-import { api } from './api';
-import { contextAt, rank, type Context } from './context';
+import { api } from '../base/api';
+import { contextAt, rank, type Context } from '../base/context';
 import { selectors } from './query';
-import { bounds, functions, range, types } from './state';
+import { bounds, functions, range, types } from '../base/state';
 
 export interface Suggestion {
 	label: string; insert: string; kind: 'type' | 'function' | 'keyword' | 'label' | 'value' | 'duration';

@@ -3,7 +3,7 @@
 // letters are transparent and the coloured ones lie below it in the same font, as does the mark under an error.
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { complete, type Completion, type Suggestion } from './complete';
-import { Play } from './icons';
+import { Play } from '../base/icons';
 import { tokenize } from './query';
 
 interface Props {

@@ -3,13 +3,13 @@
 // that was found its labels before and after relabelling, or why it is not scraped. There may be tens of thousands: the
 // server searches, and gives a page.
 import { useSignal } from '@preact/signals';
-import { api, ApiError, type Job, type Labels, type RelabelStep, type Source } from './api';
-import { ErrorBox } from './errors';
+import { api, ApiError, type Job, type Labels, type RelabelStep, type Source } from '../base/api';
+import { ErrorBox } from '../base/errors';
 import { advice, changes, groupActive, groupDropped, nameOf, ruleText, stateOf, sum, troubled, type Found } from './jobs';
-import { find, job, unscraped } from './state';
+import { find, job, unscraped } from '../base/state';
 import { asked, FindField, JobSelect, Pager, usePage, usePoll } from './targetlist';
-import { ago } from './time';
-import { Segments } from './ui';
+import { ago } from '../base/time';
+import { Segments } from '../base/ui';
 
 const ROWS = 100;
 const JOBS = 50;

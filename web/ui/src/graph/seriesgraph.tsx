@@ -2,13 +2,13 @@
 // The graph of series over time. A click picks a moment, a drag picks a range; both say what the flame graph shows.
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
-import type { Labels } from './api';
-import { Filter } from './icons';
-import type { Selection } from './query';
+import type { Labels } from '../base/api';
+import { Filter } from '../base/icons';
+import type { Selection } from '../query/query';
 import type { GraphSeries } from './seriesnames';
-import { cssVar, dark, SANS } from './theme';
-import { clock, day, moment } from './time';
-import { formatAxis, trimPick, type AxisUnit } from './units';
+import { cssVar, dark, SANS } from '../base/theme';
+import { clock, day, moment } from '../base/time';
+import { formatAxis, trimPick, type AxisUnit } from '../base/units';
 
 const SHOWN = 60;
 const HEIGHT = 172;

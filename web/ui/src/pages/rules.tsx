@@ -2,15 +2,15 @@
 // Rules by group: what is evaluated, how often, how that went. What fires is on the page of alerts.
 import { useRef } from 'preact/hooks';
 import { useSignal, type Signal } from '@preact/signals';
-import { api, ApiError, type Answer, type Labels, type Rule, type RuleGroup } from './api';
+import { api, ApiError, type Answer, type Labels, type Rule, type RuleGroup } from '../base/api';
 import { count, patience, pillOf, stateOf, wanted, when } from './alerting';
-import { ErrorBox } from './errors';
-import { Search } from './icons';
-import { go, page, pageHref, query, queryHref, range, ruleFind, ruleState, selection, writeUrl } from './state';
+import { ErrorBox } from '../base/errors';
+import { Search } from '../base/icons';
+import { go, page, pageHref, query, queryHref, range, ruleFind, ruleState, selection, writeUrl } from '../base/state';
 import { asked, usePoll } from './targetlist';
-import { ago } from './time';
-import { Segments } from './ui';
-import { formatDuration, formatValue } from './units';
+import { ago } from '../base/time';
+import { Segments } from '../base/ui';
+import { formatDuration, formatValue } from '../base/units';
 
 const ROWS = 300;
 

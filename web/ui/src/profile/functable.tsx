@@ -2,12 +2,12 @@
 // The same profile as a table of functions: what each costs itself and with what it calls. The equal of the flame graph
 // for whom a picture does not serve.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { frameColor, type ColorBy } from './flame/colors';
-import { matchRow } from './flame/fold';
-import type { FlameTree, FunctionRow } from './flame/tree';
-import { dark } from './theme';
-import { Bar } from './ui';
-import { formatShare, formatValue } from './units';
+import { frameColor, type ColorBy } from '../flame/colors';
+import { matchRow } from '../flame/fold';
+import type { FlameTree, FunctionRow } from '../flame/tree';
+import { dark } from '../base/theme';
+import { Bar } from '../base/ui';
+import { formatShare, formatValue } from '../base/units';
 
 type Column = 'name' | 'self' | 'total' | 'change';
 const PAGE = 200;

@@ -2,18 +2,19 @@
 // The profile itself: flame graph, table, what is searched and zoomed, and the ways to take it elsewhere.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { api, exportUrl } from './api';
-import type { ProfileState } from './explore';
-import type { ColorBy } from './flame/colors';
-import { FlameGraph } from './flame/flamegraph';
-import { matchRow, rowsOf, search, searchRegex } from './flame/fold';
-import { buildTree, findPath, pathNames, pathOf, type FlameTree } from './flame/tree';
+import { api } from '../base/api';
+import type { ProfileState } from '../explore/explore';
+import type { ColorBy } from '../flame/colors';
+import { FlameGraph } from '../flame/flamegraph';
+import { matchRow, rowsOf, search, searchRegex } from '../flame/fold';
+import { buildTree, findPath, pathNames, pathOf, type FlameTree } from '../flame/tree';
+import { ExportMenu } from './exportmenu';
+import { FrameMenu } from './framemenu';
 import { FunctionTable } from './functable';
-import { Chevron, Close, Copy, Download, Search, Up } from './icons';
-import { flameQuery, plainSelector } from './query';
-import { colorBy, has, layout, query, searchText, writeUrl, type Layout } from './state';
-import { copyText, Popover, Segments } from './ui';
-import { formatAxis, formatDuration, formatShare, formatValue } from './units';
+import { Close, Search, Up } from '../base/icons';
+import { colorBy, layout, searchText, writeUrl, type Layout } from '../base/state';
+import { Segments } from '../base/ui';
+import { formatAxis, formatDuration, formatShare, formatValue } from '../base/units';
 
 const escape = (s: string) => s.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
 
@@ -129,7 +130,7 @@ export function ProfilePanel({ state, selection, stale }: Props) {
 				)}
 			</div>
 			{tree.hidden > 0 && !empty && <p class="hint foot">{tree.hidden.toLocaleString('en-US')} boxes too small to see are folded into “(other)”; zooming in brings them back. The table counts them.</p>}
-			{menu && <BoxMenu tree={tree} at={menu} onClose={() => setMenu(null)} onZoom={(n) => setPath(pathNames(tree, n))} onSearch={toggleSearch} />}
+			{menu && <FrameMenu tree={tree} at={menu} onClose={() => setMenu(null)} onZoom={(n) => setPath(pathNames(tree, n))} onSearch={toggleSearch} />}
 		</section>
 	);
 }
@@ -170,57 +171,6 @@ function Crumbs({ tree, zoom, onZoom }: { tree: FlameTree; zoom: number; onZoom:
 			))}
 			<button type="button" class="ghost reset" onClick={() => onZoom(0)} title="Zoom out (Escape)"><Close />Reset zoom</button>
 		</nav>
-	);
-}
-
-function ExportMenu({ state }: { state: ProfileState }) {
-	const [open, setOpen] = useState(false);
-	const [copied, setCopied] = useState(false);
-	const pprof = exportUrl(state.expr, state.time, 'pprof');
-	const command = `go tool pprof '${pprof.replace(/'/g, '%27')}'`;
-	useEffect(() => { if (!open) setCopied(false); }, [open]);
-	return (
-		<Popover open={open} setOpen={setOpen} align="right" title="Take it elsewhere" button={<><Download />Export<Chevron /></>}>
-			<div class="export">
-				<a class="row" href={pprof} download={`${fileName(state)}.pb.gz`}><Download /><span>pprof<small>profile.proto, gzipped</small></span></a>
-				<a class="row" href={exportUrl(state.expr, state.time, 'folded')} download={`${fileName(state)}.folded.txt`}><Download /><span>Folded stacks<small>one line per stack</small></span></a>
-				<a class="row" href={exportUrl(state.expr, state.time, 'json')} download={`${fileName(state)}.json`}><Download /><span>JSON<small>for scripts</small></span></a>
-				<a class="row" href={exportUrl(state.expr, state.time, 'speedscope')} download={`${fileName(state)}.speedscope.json`}><Download /><span>speedscope<small>a file for speedscope.app</small></span></a>
-				<a class="row" href={exportUrl(state.expr, state.time, 'svg')} download={`${fileName(state)}.svg`}><Download /><span>SVG<small>a picture of the flame graph</small></span></a>
-				<a class="row" href={exportUrl(state.expr, state.time, 'dot')} download={`${fileName(state)}.dot`}><Download /><span>Call graph<small>for graphviz</small></span></a>
-				<button type="button" class="row" onClick={() => void copyText(command).then(() => setCopied(true))}><Copy /><span>{copied ? 'Copied' : 'Copy the go tool pprof command'}<code>{command}</code></span></button>
-			</div>
-		</Popover>
-	);
-}
-
-const fileName = (s: ProfileState) => `${s.tree.typeName.replace(/\W+/g, '_') || 'profile'}-${Math.round(s.time)}`;
-
-function BoxMenu({ tree, at, onClose, onZoom, onSearch }: { tree: FlameTree; at: { node: number; x: number; y: number }; onClose: () => void; onZoom: (n: number) => void; onSearch: (name: string) => void }) {
-	const el = useRef<HTMLDivElement>(null);
-	const name = tree.names[tree.frame[at.node]];
-	useEffect(() => {
-		const e = el.current!;
-		e.style.left = `${Math.min(at.x, innerWidth - e.offsetWidth - 8)}px`;
-		e.style.top = `${Math.min(at.y, innerHeight - e.offsetHeight - 8)}px`;
-		e.querySelector('button')?.focus();
-		const away = (ev: MouseEvent) => { if (!e.contains(ev.target as Node)) onClose(); };
-		document.addEventListener('mousedown', away);
-		return () => document.removeEventListener('mousedown', away);
-	}, [at]);
-	const act = (f: () => void) => () => { f(); onClose(); };
-	const wrap = (fn: string) => { query.value = `${fn}(${flameQuery(query.value, null, 0).expr}, {function=${JSON.stringify(name)}})`; writeUrl('push'); };
-	return (
-		<div class="menu context" role="menu" ref={el} aria-label={name}>
-			<div class="menu-title">{name}</div>
-			<button type="button" role="menuitem" onClick={act(() => onZoom(at.node))}>Zoom in</button>
-			<button type="button" role="menuitem" onClick={act(() => onSearch(name))}>Mark everywhere</button>
-			{at.node > 0 && name !== '(other)' && has('focus') && plainSelector(query.value) && <>
-				<button type="button" role="menuitem" onClick={act(() => wrap('focus'))}>Query only stacks with it</button>
-				<button type="button" role="menuitem" onClick={act(() => wrap('ignore'))}>Query without it</button>
-			</>}
-			<button type="button" role="menuitem" onClick={act(() => void copyText(name))}>Copy the name</button>
-		</div>
 	);
 }
 

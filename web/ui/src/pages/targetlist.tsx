@@ -2,9 +2,9 @@
 // What the pages of targets share: asking for a page of them now and then, and the controls that say which.
 import { useEffect } from 'preact/hooks';
 import { useSignal, type Signal } from '@preact/signals';
-import { api, ApiError, type Job, type Targets } from './api';
-import { Search } from './icons';
-import { find, job, writeUrl } from './state';
+import { api, ApiError, type Job, type Targets } from '../base/api';
+import { Search } from '../base/icons';
+import { find, job, writeUrl } from '../base/state';
 
 const EVERY_MS = 5000;
 const TYPING_MS = 250;

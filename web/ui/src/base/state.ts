@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the page is looking at, as signals, and its address: everything that matters is in the URL, so that a link shows
+// what its sender saw and the browser's back button goes where one was.
+import { signal, type Signal } from '@preact/signals';
+import type { ColorBy } from '../flame/colors';
+import type { FunctionInfo, ProfileType } from './api';
+import type { Selection } from '../query/query';
+
+export type Range = { last: number } | { from: number; to: number };
+export type Layout = 'flame' | 'both' | 'table';
+export type Page = 'explore' | 'targets' | 'discovery' | 'rules' | 'alerts' | 'status';
+
+export const page = signal<Page>('explore');
+
+/* ---- what is in the address ---- */
+
+/** How a value is written in the address. parse: null if the text is none. */
+export interface Codec<T> { parse: (text: string) => T | null; print: (value: T) => string }
+export const asText: Codec<string> = { parse: (s) => s, print: (v) => v };
+export const asNumber: Codec<number> = { parse: (s) => s !== '' && Number.isFinite(Number(s)) ? Number(s) : null, print: String };
+export const asFlag: Codec<boolean> = { parse: (s) => s === '1', print: (v) => v ? '1' : '0' };
+/** Of texts without line ends. */
+export const asList: Codec<string[]> = { parse: (s) => s === '' ? [] : s.split('\n'), print: (v) => v.join('\n') };
+export const oneOf = <T extends string>(...values: T[]): Codec<T> => ({ parse: (s) => values.find((v) => v === s) ?? null, print: (v) => v });
+
+interface Field { pages: Page[]; read: (p: URLSearchParams) => void; write: (p: URLSearchParams) => void }
+const fields: Field[] = [];
+
+/** A signal that is in the address of those pages under that name, unless it has its initial value there. Each area declares its own, once,
+ * when it is loaded; two of one name must not share a page. Who sets it calls writeUrl. */
+export function inUrl<T>(pages: Page[], name: string, initial: T | (() => T), codec: Codec<T>): Signal<T> {
+	const start = typeof initial === 'function' ? initial as () => T : () => initial;
+	const s = signal<T>(start());
+	fields.push({
+		pages,
+		read: (p) => {
+			const text = p.get(name), value = text === null ? start() : codec.parse(text) ?? start();
+			if (codec.print(value) !== codec.print(s.value)) s.value = value;
+		},
+		write: (p) => { if (codec.print(s.value) !== codec.print(start())) p.set(name, codec.print(s.value)); },
+	});
+	return s;
+}
+
+const asNumbers = (p: URLSearchParams, ...names: string[]) => names.map((n) => asNumber.parse(p.get(n) ?? ''));
+
+export const query = signal('');
+/** What is shown unless the address says otherwise. */
+export const initialRange: Range = { last: 900 };
+export const range = signal<Range>(initialRange);
+export const selection = signal<Selection>(null);
+fields.push({
+	pages: ['explore'],
+	read: (p) => {
+		query.value = p.get('q') ?? p.get('g0.expr') ?? ''; /* links made for Prometheus's page work, too */
+		const [from, to, last, at, a, b] = asNumbers(p, 'from', 'to', 'last', 'at', 'a', 'b');
+		range.value = from !== null && to !== null && to > from ? { from, to } : last && last > 0 ? { last } : initialRange;
+		selection.value = at !== null ? { at } : a !== null && b !== null && b > a ? { from: a, to: b } : null;
+	},
+	write: (p) => {
+		const r = range.value, s = selection.value;
+		if (query.value) p.set('q', query.value);
+		if (!('last' in r)) { p.set('from', String(r.from)); p.set('to', String(r.to)); } else if (r !== initialRange) p.set('last', String(r.last));
+		if (s && 'at' in s) p.set('at', String(s.at));
+		else if (s) { p.set('a', String(s.from)); p.set('b', String(s.to)); }
+	},
+});
+export const refresh = inUrl(['explore'], 'refresh', 10, asNumber);
+export const searchText = inUrl(['explore'], 'search', '', asText);
+export const layout = inUrl<Layout>(['explore'], 'view', () => innerWidth >= 1100 ? 'both' : 'flame', oneOf('flame', 'both', 'table'));
+export const colorBy = inUrl<ColorBy>(['explore'], 'color', 'package', oneOf('package', 'binary', 'function'));
+/** Of the pages of targets: the text and the job that are looked for, and whether among those that are not scraped. */
+export const find = inUrl(['targets', 'discovery'], 'find', '', asText);
+export const job = inUrl(['targets', 'discovery'], 'job', '', asText);
+export const unscraped = inUrl(['discovery'], 'state', false, { parse: (s) => s === 'dropped', print: (v) => v ? 'dropped' : '' });
+/** Of the pages of rules and alerts: the text that is looked for, and the states that are wanted ('' = all). */
+export const ruleFind = inUrl(['rules', 'alerts'], 'find', '', asText);
+export const ruleState = inUrl(['rules', 'alerts'], 'state', '', asText);
+
+export const types = signal<ProfileType[] | null>(null);
+/** What the server's language has; the page offers nothing that would only be refused. */
+export const functions = signal<FunctionInfo[]>([]);
+export const has = (name: string): boolean => functions.value.some((f) => f.name === name);
+/** Counts up to ask everything again. */
+export const tick = signal(0);
+
+const BASE = new URL(document.baseURI).pathname;
+
+export function pageHref(p: Page): string {
+	return BASE + (p === 'explore' ? '' : p === 'discovery' ? 'service-discovery' : p);
+}
+
+export function readUrl(): void {
+	const path = location.pathname.startsWith(BASE) ? location.pathname.slice(BASE.length) : '';
+	page.value = path.startsWith('targets') ? 'targets' : path.startsWith('service-discovery') ? 'discovery' : path.startsWith('rules') ? 'rules'
+		: path.startsWith('alerts') ? 'alerts' : /^(status|flags|config)/.test(path) ? 'status' : 'explore';
+	const p = new URLSearchParams(location.search);
+	for (const f of fields)
+		if (f.pages.includes(page.value)) f.read(p);
+}
+
+function search(): string {
+	const p = new URLSearchParams();
+	for (const f of fields)
+		if (f.pages.includes(page.value)) f.write(p);
+	const text = p.toString();
+	return text ? `?${text}` : '';
+}
+
+/** Puts the state into the address: as a step one can go back from, or in place. */
+export function writeUrl(mode: 'push' | 'replace'): void {
+	const to = pageHref(page.value) + search();
+	if (to === location.pathname + location.search) return;
+	history[mode === 'push' ? 'pushState' : 'replaceState'](null, '', to);
+}
+
+export function go(p: Page): void {
+	if (p !== page.value) ruleState.value = ''; /* the states of another page are not those of this one */
+	page.value = p;
+	writeUrl('push');
+	scrollTo(0, 0);
+}
+
+/** A link to a query, which explains itself: of the last hour. */
+export const queryHref = (q: string): string => `${pageHref('explore')}?${new URLSearchParams({ q, last: '3600' })}`;
+
+/** A link to exactly this, with a moving range pinned to what it shows now. */
+export function permalink(now: number): string {
+	const r = range.value, p = new URLSearchParams(search());
+	if ('last' in r) {
+		p.delete('last');
+		p.set('from', String(Math.round(now - r.last)));
+		p.set('to', String(Math.round(now)));
+	}
+	p.set('q', query.value);
+	return `${location.origin}${pageHref(page.value)}?${p}`;
+}
+
+addEventListener('popstate', readUrl);
+
+export const bounds = (r: Range, now: number): { from: number; to: number } =>
+	'last' in r ? { from: now - r.last, to: now } : r;
+
+const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
+
+/** A round step that makes about `points` points. */
+export function stepFor(seconds: number, points = 240): number {
+	return STEPS.find((s) => seconds / s <= points) ?? Math.ceil(seconds / points);
+}
