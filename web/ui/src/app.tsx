@@ -9,6 +9,7 @@ import { Explore } from './explore/explore';
 import { Flame } from './base/icons';
 import { sum } from './pages/jobs';
 import { RulesPage } from './pages/rules';
+import { FrameMenuHost } from './profile/framemenu';
 import { go, page, pageHref, query, type Page } from './base/state';
 import { StatusPage } from './pages/statuspage';
 import { TargetsPage } from './pages/targets';
@@ -43,6 +44,7 @@ export function App() {
 				{at === 'alerts' && <AlertsPage />}
 				{at === 'status' && <StatusPage />}
 			</main>
+			<FrameMenuHost />
 		</>
 	);
 }

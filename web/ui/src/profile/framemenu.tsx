@@ -1,35 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one can do with a frame: the menu of a box.
-import { useEffect, useRef } from 'preact/hooks';
+// What one can do with a frame: the menu of a box and of a row. Whoever shows frames opens it by openFrameMenu; there is one of it, in the
+// frame of the page (FrameMenuHost).
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
+import { signal } from '@preact/signals';
 import { has, query, writeUrl } from '../base/state';
 import { copyText } from '../base/ui';
-import type { FlameTree } from '../flame/tree';
 import { flameQuery, plainSelector } from '../query/query';
 
-export function FrameMenu({ tree, at, onClose, onZoom, onSearch }: { tree: FlameTree; at: { node: number; x: number; y: number }; onClose: () => void; onZoom: (n: number) => void; onSearch: (name: string) => void }) {
-	const el = useRef<HTMLDivElement>(null);
-	const name = tree.names[tree.frame[at.node]];
+export interface MenuFrame { name: string; file: string; binary: string; line: number; node?: number }
+/** What only those who show the frame can do with it. What is left out is not offered. */
+export interface MenuActs {
+	zoom?: () => void;
+	/** Marks the function wherever it is. */
+	mark?: () => void;
+	/** Of a profile that is not the server's answer to the query: nothing can be asked about it. */
+	apart?: boolean;
+}
+
+const shown = signal<{ frame: MenuFrame; x: number; y: number; acts: MenuActs; back: Element | null } | null>(null);
+
+export function openFrameMenu(frame: MenuFrame, x: number, y: number, acts: MenuActs = {}): void {
+	shown.value = { frame, x, y, acts, back: document.activeElement };
+}
+
+export function FrameMenuHost() {
+	const el = useRef<HTMLDivElement>(null), m = shown.value;
+	const close = (back = true) => {
+		if (back && m?.back instanceof HTMLElement) m.back.focus({ preventScroll: true });
+		shown.value = null;
+	};
+	useLayoutEffect(() => {
+		const e = el.current;
+		if (!e || !m) return;
+		e.style.left = `${Math.max(8, Math.min(m.x, innerWidth - e.offsetWidth - 8))}px`;
+		e.style.top = `${Math.max(8, Math.min(m.y, innerHeight - e.offsetHeight - 8))}px`;
+		e.querySelector<HTMLElement>('[role=menuitem]')?.focus();
+	}, [m]);
 	useEffect(() => {
-		const e = el.current!;
-		e.style.left = `${Math.min(at.x, innerWidth - e.offsetWidth - 8)}px`;
-		e.style.top = `${Math.min(at.y, innerHeight - e.offsetHeight - 8)}px`;
-		e.querySelector('button')?.focus();
-		const away = (ev: MouseEvent) => { if (!e.contains(ev.target as Node)) onClose(); };
+		if (!m) return;
+		const away = (e: Event) => { if (!el.current?.contains(e.target as Node)) close(false); };
+		const gone = () => close(false);
 		document.addEventListener('mousedown', away);
-		return () => document.removeEventListener('mousedown', away);
-	}, [at]);
-	const act = (f: () => void) => () => { f(); onClose(); };
+		addEventListener('popstate', gone);
+		return () => { document.removeEventListener('mousedown', away); removeEventListener('popstate', gone); };
+	}, [m]);
+	if (!m) return null;
+	const { frame, acts } = m, { name } = frame;
+	const onKey = (e: KeyboardEvent) => {
+		const all = [...el.current!.querySelectorAll<HTMLElement>('[role=menuitem]')], at = all.indexOf(document.activeElement as HTMLElement);
+		const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: -1 }[e.key];
+		if (to !== undefined) all.at(to % all.length)?.focus();
+		else if (e.key === 'Escape' || e.key === 'Tab') close();
+		else return;
+		e.preventDefault();
+		e.stopPropagation();
+	};
+	const item = (text: string, act: () => void) => <button type="button" role="menuitem" tabIndex={-1} onClick={() => { close(); act(); }}>{text}</button>;
 	const wrap = (fn: string) => { query.value = `${fn}(${flameQuery(query.value, null, 0).expr}, {function=${JSON.stringify(name)}})`; writeUrl('push'); };
+	const real = frame.node !== 0 && name !== '(other)';
 	return (
-		<div class="menu context" role="menu" ref={el} aria-label={name}>
+		<div class="menu context" role="menu" ref={el} aria-label={name} onKeyDown={onKey}>
 			<div class="menu-title">{name}</div>
-			<button type="button" role="menuitem" onClick={act(() => onZoom(at.node))}>Zoom in</button>
-			<button type="button" role="menuitem" onClick={act(() => onSearch(name))}>Mark everywhere</button>
-			{at.node > 0 && name !== '(other)' && has('focus') && plainSelector(query.value) && <>
-				<button type="button" role="menuitem" onClick={act(() => wrap('focus'))}>Query only stacks with it</button>
-				<button type="button" role="menuitem" onClick={act(() => wrap('ignore'))}>Query without it</button>
+			{acts.zoom && item('Zoom in', acts.zoom)}
+			{acts.mark && item('Mark everywhere', acts.mark)}
+			{real && !acts.apart && has('focus') && plainSelector(query.value) && <>
+				{item('Query only stacks with it', () => wrap('focus'))}
+				{item('Query without it', () => wrap('ignore'))}
 			</>}
-			<button type="button" role="menuitem" onClick={act(() => void copyText(name))}>Copy the name</button>
+			{item('Copy the name', () => void copyText(name))}
 		</div>
 	);
 }

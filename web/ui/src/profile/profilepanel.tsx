@@ -9,7 +9,7 @@ import { FlameGraph } from '../flame/flamegraph';
 import { matchRow, rowsOf, search, searchRegex } from '../flame/fold';
 import { buildTree, findPath, pathNames, pathOf, type FlameTree } from '../flame/tree';
 import { ExportMenu } from './exportmenu';
-import { FrameMenu } from './framemenu';
+import { openFrameMenu } from './framemenu';
 import { FunctionTable } from './functable';
 import { Close, Search, Up } from '../base/icons';
 import { colorBy, layout, searchText, writeUrl, type Layout } from '../base/state';
@@ -71,7 +71,6 @@ export function ProfilePanel({ state, selection, stale }: Props) {
 	const [all, setAll] = useState(false);
 	const tree = useTree(state, path, all || searchText.value.trim() !== '');
 	const [hoverName, setHoverName] = useState<string | null>(null);
-	const [menu, setMenu] = useState<{ node: number; x: number; y: number } | null>(null);
 	const box = useRef<HTMLInputElement>(null);
 	const zoom = useMemo(() => findPath(tree, path), [tree, path]);
 	const re = useMemo(() => searchRegex(searchText.value), [searchText.value]);
@@ -88,14 +87,19 @@ export function ProfilePanel({ state, selection, stale }: Props) {
 		const onKey = (e: KeyboardEvent) => {
 			const typing = (e.target as HTMLElement).matches?.('input, textarea, select');
 			if (e.key === '/' && !typing) { e.preventDefault(); box.current?.focus(); }
-			if (e.key === 'Escape' && !typing) { if (menu) setMenu(null); else setPath([]); }
+			if (e.key === 'Escape' && !typing) setPath([]);
 		};
 		document.addEventListener('keydown', onKey);
 		return () => document.removeEventListener('keydown', onKey);
-	}, [menu]);
+	}, []);
 
 	const setSearch = (text: string) => { searchText.value = text; writeUrl('replace'); };
 	const toggleSearch = (name: string) => { const exact = `^${escape(name)}$`; setSearch(searchText.value === exact ? '' : exact); };
+	const menuOf = (node: number, x: number, y: number) => {
+		const f = tree.frame[node];
+		openFrameMenu({ name: tree.names[f], file: tree.files[f], binary: tree.binaries[f], line: tree.line[node] || tree.startLines[f], node }, x, y,
+			{ zoom: () => setPath(pathNames(tree, node)), mark: () => toggleSearch(tree.names[f]) });
+	};
 	const empty = tree.n <= 1 || tree.total[0] === 0 && !tree.base;
 	return (
 		<section class={`panel profile ${stale ? 'stale' : ''}`} aria-label="Profile">
@@ -125,12 +129,11 @@ export function ProfilePanel({ state, selection, stale }: Props) {
 					<>
 						{layout.value !== 'flame' && <FunctionTable key={tree.base ? 'diff' : 'one'} tree={tree} {...table} onMore={() => setAll(true)} filter={re} colorBy={colorBy.value} onHover={setHoverName} onPick={toggleSearch} picked={searchText.value.startsWith('^') ? searchText.value.slice(1, -1).replace(/\\(.)/g, '$1') : ''} />}
 						{layout.value !== 'table' && <FlameGraph tree={tree} zoom={zoom} match={found?.frames ?? null} colorBy={colorBy.value} highlight={layout.value === 'both' ? hoverName : null}
-							onZoom={(n) => setPath(pathNames(tree, n))} onMenu={(node, x, y) => setMenu({ node, x, y })} />}
+							onZoom={(n) => setPath(pathNames(tree, n))} onMenu={menuOf} />}
 					</>
 				)}
 			</div>
 			{tree.hidden > 0 && !empty && <p class="hint foot">{tree.hidden.toLocaleString('en-US')} boxes too small to see are folded into “(other)”; zooming in brings them back. The table counts them.</p>}
-			{menu && <FrameMenu tree={tree} at={menu} onClose={() => setMenu(null)} onZoom={(n) => setPath(pathNames(tree, n))} onSearch={toggleSearch} />}
 		</section>
 	);
 }
