@@ -55,7 +55,17 @@ static void test_types(void **state)
 		assert_string_equal(out.ptr, rows[i].title);
 		buf_free(&out);
 	}
+	static const char *const tutorial[][2] = { /* as its readers look for them */
+		{ "on_cpu", "On-CPU" }, { "cpu", "Process CPU Nanoseconds" }, { "cpu_samples", "Process CPU Samples" }, { "heap_inuse_space", "Memory In-Use Bytes" },
+	};
 	struct ptype t;
+	for (size_t i = 0; i < ARRAY_LEN(tutorial); i++) {
+		struct buf out = { 0 };
+		assert_true(ptype_parse(ptype_alias(view_of(tutorial[i][0])), &t));
+		ptype_title(&t, &out);
+		assert_string_equal(out.ptr, tutorial[i][1]);
+		buf_free(&out);
+	}
 	assert_false(ptype_parse(VIEW("up"), &t));
 	assert_false(ptype_parse(VIEW("a:b:c:d:e:f"), &t));
 	assert_true(view_eqs(ptype_alias(VIEW("cpu")), "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta"));

@@ -6,7 +6,8 @@ import type { ColorBy } from '../flame/colors';
 import type { FunctionInfo, ProfileType } from './api';
 import type { Selection } from '../query/query';
 
-export type Range = { last: number } | { from: number; to: number };
+/** auto: nobody chose it. It is then as long as there is data for, up to an hour, and not in the address. */
+export type Range = { last: number; auto?: true } | { from: number; to: number };
 export type Layout = 'flame' | 'both' | 'table';
 export type Page = 'explore' | 'targets' | 'discovery' | 'rules' | 'alerts' | 'status';
 
@@ -46,7 +47,7 @@ const asNumbers = (p: URLSearchParams, ...names: string[]) => names.map((n) => a
 
 export const query = signal('');
 /** What is shown unless the address says otherwise. */
-export const initialRange: Range = { last: 900 };
+export const initialRange: Range = { last: 3600, auto: true };
 export const range = signal<Range>(initialRange);
 export const selection = signal<Selection>(null);
 fields.push({
@@ -54,13 +55,13 @@ fields.push({
 	read: (p) => {
 		query.value = p.get('q') ?? p.get('g0.expr') ?? ''; /* links made for Prometheus's page work, too */
 		const [from, to, last, at, a, b] = asNumbers(p, 'from', 'to', 'last', 'at', 'a', 'b');
-		range.value = from !== null && to !== null && to > from ? { from, to } : last && last > 0 ? { last } : initialRange;
+		range.value = from !== null && to !== null && to > from ? { from, to } : last && last > 0 ? { last } : 'auto' in range.value ? range.value : initialRange;
 		selection.value = at !== null ? { at } : a !== null && b !== null && b > a ? { from: a, to: b } : null;
 	},
 	write: (p) => {
 		const r = range.value, s = selection.value;
 		if (query.value) p.set('q', query.value);
-		if (!('last' in r)) { p.set('from', String(r.from)); p.set('to', String(r.to)); } else if (r !== initialRange) p.set('last', String(r.last));
+		if (!('last' in r)) { p.set('from', String(r.from)); p.set('to', String(r.to)); } else if (!r.auto) p.set('last', String(r.last));
 		if (s && 'at' in s) p.set('at', String(s.at));
 		else if (s) { p.set('a', String(s.from)); p.set('b', String(s.to)); }
 	},

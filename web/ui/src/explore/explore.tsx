@@ -14,7 +14,7 @@ import { errorOffset, flameQuery, graphQuery, matchersOf, plainSelector, selecto
 import { QueryBar } from '../query/querybar';
 import { SeriesGraph } from '../graph/seriesgraph';
 import { alignSeries, nameSeries, type GraphSeries } from '../graph/seriesnames';
-import { bounds, has, initialRange, permalink, query, range, refresh, selection, stepFor, tick, types, writeUrl } from '../base/state';
+import { bounds, has, permalink, query, range, refresh, selection, stepFor, tick, types, writeUrl } from '../base/state';
 import { clock, moment } from '../base/time';
 import { RefreshControl, TimeRange } from '../graph/timerange';
 import { busiest, findType, spelling, TypePicker } from '../query/typepicker';
@@ -50,8 +50,8 @@ export function Explore() {
 	const graphError = useSignal<ApiError | null>(null);
 	const warnings = useSignal<string[]>([]);
 	const busy = useSignal(false);
-	/* Whether nobody has chosen a time yet: a server that has just started gets a shorter graph, not an empty one. */
-	const fresh = useSignal(false);
+	/* Whether nothing was answered yet: a server that has just started gets a shorter graph, not an empty one. */
+	const fresh = useSignal(true);
 	/* Whether the types were asked for: what a graph shows depends on their kinds. */
 	const asked = useSignal(false);
 	const now = useSignal(nowSeconds());
@@ -71,7 +71,6 @@ export function Explore() {
 				const first = busiest(types.value);
 				if (first) {
 					query.value = withType('', spelling(first));
-					fresh.value = range.value === initialRange;
 					writeUrl('replace');
 				}
 			}
@@ -90,7 +89,7 @@ export function Explore() {
 		busy.value = true;
 		const work = [
 			runGraph(q, now.value, abort.signal).then((g) => {
-				if (fresh.value && isYoung(g.state, now.value)) range.value = { last: 300 };
+				fitRange(g.state, now.value, fresh.value);
 				fresh.value = false;
 				graph.value = g.state; graphError.value = null;
 				return g.warnings;
@@ -175,10 +174,12 @@ export function Explore() {
 	);
 }
 
-/** All there is came within the last five minutes. */
-function isYoung(g: GraphState, now: number): boolean {
-	const first = g.times.findIndex((_, i) => g.series.some((s) => s.values[i] !== null));
-	return first >= 0 && g.times[first] > now - 300;
+/** While nobody chose a range: of the first graph only what has data, of later ones more as they fill, up to an hour. */
+function fitRange(g: GraphState, now: number, isFirst: boolean): void {
+	const r = range.value, lengths = [300, 900, 3600], first = g.times.findIndex((_, i) => g.series.some((s) => s.values[i] !== null));
+	if (!('auto' in r) || first < 0 || !(isFirst || (first <= 1 && r.last < 3600))) return;
+	const age = now - g.times[first], last = lengths.find((n) => n > r.last && first <= 1) ?? lengths.find((n) => n >= age) ?? 3600;
+	if (last !== r.last) range.value = { last, auto: true };
 }
 
 function differing(labels: Labels, common: Labels): Labels {
