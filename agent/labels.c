@@ -27,6 +27,11 @@ struct labeler {
 	uint64_t errors;
 };
 
+const char *labeler_node(const struct labeler *l)
+{
+	return l->node;
+}
+
 struct labeler *labeler_new(const struct labeler_options *o, struct err *e)
 {
 	struct labeler *l = NEW(struct labeler);

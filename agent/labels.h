@@ -36,6 +36,8 @@ uint32_t labeler_generation(const struct labeler *l);
 void labeler_tick(struct labeler *l);
 /* A process that has its labels was sampled again. */
 void labeler_touch(struct labeler *l, const struct process_info *p);
+/* The label node. Borrowed. */
+const char *labeler_node(const struct labeler *l);
 /* Borrowed. */
 struct groups *labeler_groups(struct labeler *l);
 /* Processes that rules could not be applied to (their match limit; they kept the labels they have without rules), or made

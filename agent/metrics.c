@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The agent's metrics: most are read from its counters when they are asked for. */
+#include <sys/utsname.h>
+
 #include "agent/agent_private.h"
 #include "base/metrics.h"
 
@@ -9,7 +11,7 @@ enum {
 	M_TABLE_EVICTIONS, M_TABLE_ERRORS, M_TABLE_UNSUPPORTED, M_HISTORY_WINDOWS, M_HISTORY_CUT, M_CALLERS, M_CPUS, M_COST, M_COST_PART, M_REDUCED, M_HZ, M_SLOWED, M_UNSEEN,
 	M_DROPPED, M_RELABEL_ERRORS, M_CONFIG_OK, M_CONFIG_WHEN, M_CONFIG_FAILURES, M_PODS, M_KUBE_PROBLEMS,
 	M_FILTERED, M_FILTERS, M_OFF_EVENTS, M_OFF_STACKS, M_OFF_SHORT, M_OFF_SHORT_SECONDS, M_OFF_LOST, M_OFF_SECONDS,
-	M_OFF_SWITCHES, M_OFF_STEP, M_OFF_THRESHOLD
+	M_OFF_SWITCHES, M_OFF_STEP, M_OFF_THRESHOLD, M_HOST
 };
 
 static struct metric table[] = {
@@ -97,6 +99,8 @@ static struct metric table[] = {
 			 METRIC_GAUGE },
 	[M_OFF_THRESHOLD] = { "pyrrha_agent_off_cpu_threshold_seconds", "Shortest wait that is profiled now.", METRIC_GAUGE },
 	[M_CPUS] = { "pyrrha_agent_cpus", "CPUs that are sampled.", METRIC_GAUGE },
+	[M_HOST] = { "pyrrha_agent_host_info", "The host: its name, as the label node has it, kernel and machine.", METRIC_GAUGE,
+		     "node,kernel,machine" },
 };
 
 static const char *const end_names[] = {
@@ -244,7 +248,10 @@ static void collect(void *arg)
 
 void agent_register_metrics(struct agent *a)
 {
+	struct utsname u = { .release = "" };
+	uname(&u);
 	metrics_register(table, ARRAY_LEN(table));
+	metric_set(&table[M_HOST], 1, labeler_node(a->labeler), u.release, u.machine);
 	metrics_on_collect(collect, a);
 	symbolizer_register_metrics(a->symbolizer);
 }

@@ -65,5 +65,7 @@ char func_arg(const struct func *f, size_t n, size_t i);
 /* self, total, share and so on: numbers out of stacks. */
 bool func_is_readout(const struct func *f);
 void func_arity(const struct func *f, int *ret_min, int *ret_max);
+/* The example of a function or aggregation, "" if there is none. */
+const char *promql_example(const char *name);
 
 #endif

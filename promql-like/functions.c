@@ -216,12 +216,35 @@ void func_arity(const struct func *f, int *least, int *most)
 	}
 }
 
+static const char *aggregate_returns(enum aggregate_op op, bool profiles)
+{
+	return op == AGGR_MERGE || op == AGGR_SPLIT ? "profiles" : profiles ? "the same" : "values";
+}
+
+/* Functions that sort elements or set their labels leave what these are. */
+static bool func_keeps_elements(const struct func *f)
+{
+	return f->form == FUNC_CALL && (view_starts(view_of(f->name), VIEW("label_")) || view_starts(view_of(f->name), VIEW("sort")));
+}
+
+static const char *func_returns(const struct func *f)
+{
+	if (f->form == FUNC_FRAMES)
+		return "frame matcher";
+	if (f->ret == PROMQL_SCALAR)
+		return "scalar";
+	if (f->form == FUNC_PROFILE)
+		return func_is_readout(f) || strcmp(f->name, "coverage") == 0 ? "values" : "profiles";
+	return f->flags & FUNC_PROFILES || func_keeps_elements(f) ? "the same" : "values";
+}
+
 const struct promql_function_info *promql_function_at(size_t i)
 {
 	static _Thread_local struct promql_function_info info;
 	if (i < AGGR_OPS) {
 		const struct aggregate_info *a = aggregate_info((enum aggregate_op)i);
-		info = (struct promql_function_info){ a->name, a->signature, a->doc, true, a->profiles };
+		info = (struct promql_function_info){ a->name, a->signature, a->doc, true, a->profiles, aggregate_returns((enum aggregate_op)i, a->profiles),
+						      promql_example(a->name) };
 		return &info;
 	}
 	i -= AGGR_OPS;
@@ -229,7 +252,8 @@ const struct promql_function_info *promql_function_at(size_t i)
 		bool hidden = f->form == FUNC_REFUSED || (f->flags & FUNC_SWITCHED && !(promql_enabled() & PROMQL_EXPERIMENTAL));
 		if (hidden || i--)
 			continue;
-		info = (struct promql_function_info){ f->name, f->signature, f->doc, false, f->form == FUNC_PROFILE || f->flags & FUNC_PROFILES };
+		info = (struct promql_function_info){ f->name, f->signature, f->doc, false, f->form == FUNC_PROFILE || f->flags & FUNC_PROFILES,
+						      func_returns(f), promql_example(f->name) };
 		return &info;
 	}
 	return NULL;

@@ -3,6 +3,7 @@ noinst_LIBRARIES += libpromql.a
 EXTRA_DIST += docs/profql.md
 libpromql_a_SOURCES = \
   promql-like/active_queries.c promql-like/active_queries.h promql-like/ast.c promql-like/ast.h promql-like/check.c promql-like/choose.c promql-like/choose.h promql-like/engine.c \
+  promql-like/examples.c \
   promql-like/eval.c promql-like/eval.h promql-like/eval_aggr.c promql-like/eval_binary.c promql-like/eval_call.c \
   promql-like/eval_merge.c promql-like/eval_selector.c promql-like/eval_totals.c promql-like/explain.c promql-like/explain.h \
   promql-like/filters.c promql-like/frames.c promql-like/frames.h promql-like/func.h promql-like/funcs.h \

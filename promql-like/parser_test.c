@@ -111,6 +111,18 @@ static void test_json(void **state)
 	buf_free(&b);
 }
 
+/* Its example parses, and has it. */
+static void check_example(const struct promql_function_info *f)
+{
+	struct promql_expr *x;
+	struct err e = { 0 };
+	const char *at = strstr(f->example, f->name);
+	if (!at || promql_parse(&x, view_of(f->example), &e))
+		fail_msg("%s: its example is \"%s\": %s", f->name, f->example, e.msg);
+	promql_expr_free(x);
+	assert_true(f->returns[0]);
+}
+
 /* Each once, and info only where it is turned on. */
 static void test_functions(void **state)
 {
@@ -124,6 +136,7 @@ static void test_functions(void **state)
 			for (size_t k = 0; k < names.n; k++)
 				assert_string_not_equal(names.v[k], f->name);
 			vec_push(&names, f->name);
+			check_example(f);
 			info |= strcmp(f->name, "info") == 0;
 		}
 		assert_true(names.n > 100);

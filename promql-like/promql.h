@@ -66,6 +66,8 @@ struct promql_function_info {
 	const char *name, *signature, *doc;
 	bool aggregation;
 	bool profiles; /* takes or gives profiles */
+	const char *returns; /* "values", "profiles", "the same" (of profiles profiles, else values), "scalar", "frame matcher" */
+	const char *example; /* a query that has it and answers on any server */
 };
 const struct promql_function_info *promql_function_at(size_t i);
 

@@ -311,6 +311,8 @@ void serve_functions(struct httpd_request *rq, void *arg)
 		buf_json_string(b, view_of(f->signature));
 		buf_puts(b, ",\"doc\":");
 		buf_json_string(b, view_of(f->doc));
+		json_field_text(b, "returns", f->returns);
+		json_field_text(b, "example", f->example);
 		buf_printf(b, ",\"aggregation\":%s,\"profiles\":%s}", f->aggregation ? "true" : "false",
 			   f->profiles ? "true" : "false");
 	}

@@ -88,7 +88,7 @@ int promql_engine_selector(struct promql_engine *g, struct promql_expr **ret, st
 
 const struct promql_function_info *promql_function_at(size_t i)
 {
-	static const struct promql_function_info one = { "rate", "rate(range)", "Per second.", false, true };
+	static const struct promql_function_info one = { "rate", "rate(range)", "Per second.", false, true, "the same", "rate(cpu[5m])" };
 	return i ? NULL : &one;
 }
 

@@ -335,6 +335,9 @@ static void test_status(void **state)
 	check("/-/healthy?x=%zz", 400, "bad percent escape in parameter \"x=%zz\"\n");
 	check("/api/v1/notifications", 200, SUCCESS("[]"));
 	check("/api/v1/notifications/live", 204, "");
+	check("/api/v1/functions", 200,
+	      SUCCESS("[{\"name\":\"rate\",\"signature\":\"rate(range)\",\"doc\":\"Per second.\",\"returns\":\"the same\","
+		      "\"example\":\"rate(cpu[5m])\",\"aggregation\":false,\"profiles\":true}]"));
 	check("/api/v1/status/tsdb/blocks", 503, ERROR("unavailable", "there is no storage"));
 	struct answer features = test_get(address, "/api/v1/features");
 	assert_non_null(strstr(features.body, "{\"status\":\"success\",\"data\":{\"api\":{\"admin\":false,"));
