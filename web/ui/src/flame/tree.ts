@@ -31,6 +31,8 @@ export interface FlameTree {
 	root: string[];
 	/** Seconds that the values were gathered in; 0 if they are a state, not a flow. */
 	seconds: number;
+	/** What shares are of: the value of the profile before filters took something away; of a diff, also of its base. */
+	whole: number; baseWhole: number;
 }
 
 export function buildTree(d: FlameData, root: string[] = []): FlameTree {
@@ -45,6 +47,7 @@ export function buildTree(d: FlameData, root: string[] = []): FlameTree {
 		binaries: d.frames.binary.map((i) => d.strings[i] ?? ''), startLines: d.frames.startLine,
 		unit: d.unit, hidden: d.hidden ?? 0, typeName: d.name,
 		functions: [], allFunctions: d.functions?.all ?? 0, root: root.slice(0, d.root ?? root.length), seconds: d.perSeconds || (d.kind === 'gauge' ? 0 : d.coveredSeconds || 0),
+		whole: d.nodes.total[0] ?? 0, baseWhole: d.nodes.base?.total[0] ?? 0,
 	};
 	if (d.nodes.base)
 		t.base = { total: Float64Array.from(d.nodes.base.total), self: Float64Array.from(d.nodes.base.self) };

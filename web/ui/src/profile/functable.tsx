@@ -45,7 +45,7 @@ export function FunctionTable({ tree, rows: given, all, exact, onMore, filter, c
 			</button>
 		</th>
 	);
-	const whole = tree.total[0];
+	const { whole } = tree;
 	return (
 		<div class={`functable ${tree.base ? 'diff' : ''} ${exact ? '' : 'pending'}`} aria-busy={!exact} onMouseLeave={() => onHover(null)}>
 			<table>

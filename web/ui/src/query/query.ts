@@ -2,6 +2,7 @@
 // As much of ProfQL as a page needs: tokens to colour and complete, and where selectors are, so that a click on the
 // graph or the type list can rewrite a query. The server has the grammar; nothing here decides whether a query is valid.
 import { formatDuration } from '../base/units';
+import { filtersOf, refilter, unfiltered } from './filters';
 
 export type TokenKind =
 	| 'space' | 'comment' | 'string' | 'number' | 'duration' | 'op' | 'paren' | 'comma'
@@ -183,24 +184,24 @@ function comparedSelector(q: string): Plain | null {
 
 /** The same merge beside the one of the equally long stretch before it; null if the query is no plain merge of a range. */
 export function withBefore(q: string, sel: Selection): string | null {
-	const p = plainSelector(q);
+	const filters = filtersOf(q), p = plainSelector(unfiltered(q));
 	if (!p) return null;
 	const r = sel && 'from' in sel ? formatDuration(Math.max(1, Math.round(sel.to - sel.from))) : p.s.range;
-	return r ? `diff(merge(${p.selector}[${r}]), merge(${p.selector}[${r}] offset ${r}))` : null;
+	return r ? refilter(`diff(merge(${p.selector}[${r}]), merge(${p.selector}[${r}] offset ${r}))`, filters) : null;
 }
 
 /** What to draw over time. A query of numbers is drawn as it is typed. One that adds profiles up has no graph of its own
  * that tells anything (each point would be the sum of a range): its series are drawn instead, which is `derived`. `plain`:
  * the values are of the type that the query names, so that its unit is known. */
 export function graphQuery(q: string, kindOf: (name: string) => Kind | undefined, window: number): { expr: string; plain: boolean; derived: boolean } {
-	const own = plainSelector(q), p = own ?? comparedSelector(q);
+	const filters = filtersOf(q), own = plainSelector(unfiltered(q)), p = own ?? comparedSelector(q);
 	const kind = p ? kindOf(p.name) : undefined;
 	if (!p || !kind) return { expr: q, plain: false, derived: false };
 	if (own?.functions.some((f) => !/^merge/.test(f))) {
 		const unit = kind === 'gauge' || own.functions.includes('rate');
 		return { expr: q, plain: unit, derived: false };
 	}
-	const per = kind === 'gauge' ? p.selector : `rate(${p.selector}[${formatDuration(window)}])`;
+	const per = refilter(kind === 'gauge' ? p.selector : `rate(${p.selector}[${formatDuration(window)}])`, filters);
 	const expr = p.by ? `sum ${p.by} (${per})` : per;
 	return { expr, plain: true, derived: expr !== q.trim() };
 }
@@ -229,6 +230,11 @@ export type Selection = { at: number } | { from: number; to: number } | null;
 
 /** The query and time that answer for a moment or a range picked on the graph. */
 export function flameQuery(q: string, sel: Selection, end: number): { expr: string; time: number } {
+	const filters = filtersOf(q);
+	if (filters.length) {
+		const f = flameQuery(unfiltered(q), sel, end);
+		return { expr: refilter(f.expr, filters), time: f.time };
+	}
 	if (!sel) {
 		const p = plainSelector(q);
 		/* a bare range is no profile yet: adding it up is what is meant */
