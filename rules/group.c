@@ -402,10 +402,33 @@ static void give_memory_back(uint64_t samples)
 		malloc_trim(0);
 }
 
+static bool takes_too_long(const struct round *r)
+{
+	return r->g->on_trial && clock_mono_ns() - r->begin_ns > GROUP_SLOW_NS;
+}
+
+static bool loses_patience(const struct round *r)
+{
+	return r->patient && clock_mono_ns() - r->begin_ns > r->interval_ms * 1000000 / HURRY_SHARE;
+}
+
+static void run_rules(struct round *r)
+{
+	while (r->at < r->g->def->n_rules && !group_ends(r->g) && !takes_too_long(r) && !loses_patience(r))
+		run_rule(r, r->at++);
+}
+
+static void run_rest_hurried(struct round *r)
+{
+	r->patient = false;
+	run_rules(r);
+}
+
 void group_evaluate(struct group *g, int64_t slot_ms)
 {
-	struct round r = { .g = g, .slot_ms = slot_ms, .t_ms = slot_ms - g->def->query_offset_ms, .interval_ms = g->def->interval_ms };
-	int64_t begin = clock_mono_ns(), begin_ms = g->m->o.manual ? slot_ms : clock_now_ms();
+	struct round r = { .g = g, .slot_ms = slot_ms, .t_ms = slot_ms - g->def->query_offset_ms, .interval_ms = g->def->interval_ms,
+			   .begin_ns = clock_mono_ns(), .patient = !g->m->o.manual && !g->hurried };
+	int64_t begin_ms = g->m->o.manual ? slot_ms : clock_now_ms();
 	arena_init(&r.out.arena, OUTPUT_MAX);
 	group_settle(g);
 	take_commit_error(&r, 0, g->def->n_rules);
@@ -413,16 +436,16 @@ void group_evaluate(struct group *g, int64_t slot_ms)
 	if (g->resumed)
 		notes_resume(g, slot_ms, r.interval_ms);
 	r.shared = promql_shared_new(g->m->o.engine, 0);
-	size_t at = 0;
-	for (; at < g->def->n_rules && !group_ends(g) && !(g->on_trial && clock_mono_ns() - begin > GROUP_SLOW_NS); at++)
-		run_rule(&r, at);
-	if (at < g->def->n_rules && !group_ends(g))
+	run_rules(&r);
+	if (loses_patience(&r) && r.at < g->def->n_rules)
+		rules_hurry(g->m, run_rest_hurried, &r);
+	if (r.at < g->def->n_rules && !group_ends(g))
 		LOG_WARN("msg", "a group takes long and others wait: its last rules are left out, this once", "group", g->metric_name,
-			 "rules", LOG_NUM(g->def->n_rules - at));
+			 "rules", LOG_NUM(g->def->n_rules - r.at));
 	notes_group(&r);
 	g->last_slot = slot_ms;
 	g->resumed = false;
-	flush(&r, at);
+	flush(&r, r.at);
 	promql_shared_free(r.shared);
 	tell(&r);
 	vec_free(&r.told);
@@ -432,6 +455,6 @@ void group_evaluate(struct group *g, int64_t slot_ms)
 		restore_for_state(g, begin_ms);
 		g->restore = false;
 	}
-	finish(&r, begin_ms, clock_mono_ns() - begin);
+	finish(&r, begin_ms, clock_mono_ns() - r.begin_ns);
 	give_memory_back(r.samples);
 }

@@ -95,6 +95,7 @@ struct group {
 	bool running, leaving;
 	int64_t began_ns;            /* of what runs, monotonic */
 	int64_t took_ns;             /* the last one; negative: there was none */
+	unsigned hurried;            /* so many quick evaluations until it is with the patient threads again; 0: it is */
 	bool on_trial;               /* its first, in a place for quick ones: if it is none, its last rules are left out */
 	atomic_bool cut;             /* what runs is to end; never unset */
 	/* who evaluates: */
@@ -130,6 +131,7 @@ struct output {
 	size_t sent_rules;           /* ... on its way */
 };
 
+#define HURRY_SHARE 4         /* of its interval that part taken by an evaluation, and it and the next ones are hurried */
 #define GROUP_SLOW_NS INT64_C(1000000000) /* that long, and others are not to wait for it */
 
 /* An evaluation. */
@@ -141,6 +143,9 @@ struct round {
 	struct output out;
 	VEC(struct alert) told;      /* strings in out.arena */
 	uint64_t samples;
+	int64_t begin_ns;            /* monotonic */
+	bool patient;                /* past HURRY_SHARE of the interval someone else goes on with it */
+	size_t at;                   /* the next rule */
 	size_t without_note;         /* alerts that should have one */
 	size_t failed_texts;         /* of the rule at hand */
 };
@@ -154,6 +159,7 @@ struct rules {
 	pthread_mutex_t apply;       /* one at a time */
 	VEC(struct group *) groups;  /* in the order of the configuration */
 	VEC(struct orphan *) orphans;
+	struct rest *rests;          /* of evaluations whose threads wait for them */
 	VEC(pthread_t) threads;
 	atomic_bool stopping;
 	atomic_size_t n_noted, noted_bytes; /* notes of alerts */
@@ -230,7 +236,9 @@ void rules_status_init(struct rules *m);
 /* restore.c: Prometheus's, from ALERTS_FOR_STATE. */
 void restore_for_state(struct group *g, int64_t now_ms);
 
-/* manager.c: what a thread does that finds something due at that time. Under m->lock, which it gives up meanwhile. */
+/* manager.c: has a thread that is in a hurry call run(r), and waits for it. Of a patient thread. */
+void rules_hurry(struct rules *m, void (*run)(struct round *r), struct round *r);
+/* What a thread does that finds something due at that time. Under m->lock, which it gives up meanwhile. */
 void rules_run_late(struct rules *m, int64_t now_ms);
 
 /* metrics.c */

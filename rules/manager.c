@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All groups: which is due, who evaluates it, what becomes of them when the files changed. Threads take the group whose slot
- * is the oldest; one group is never with two. */
+ * is the oldest; one group is never with two. Threads are of two kinds, and a group is with the patient ones as long as its
+ * evaluations take a small part of its interval. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -9,8 +10,16 @@
 #include "rules/group.h"
 
 #define LOOK_AGAIN_MS 1000 /* the wall clock may be set */
-#define GIVE_WAY 5      /* steps of nice(2): a third of what a person's query gets of a busy CPU */
+/* Steps of nice(2). A group that has time leaves a person's query nearly all of a busy CPU (a thirtieth is its own); one that would
+ * be late gets a third of what that query gets. */
+#define GIVE_WAY_PATIENT 15
+#define GIVE_WAY_HURRIED 5
+#define CALM_SHARE 10   /* a group is hurried until it took less than that part of its interval ... */
+#define CALM_ROUNDS 20  /* ... so often */
 #define GRACE_NS INT64_C(2000000000) /* a reload waits that long for what runs, then it is cut off */
+
+/* Who asks for what is due. */
+enum evaluators { EVALUATORS_PATIENT, EVALUATORS_HURRIED, EVALUATORS_ALL };
 
 /* ---- when ---- */
 
@@ -37,16 +46,36 @@ static bool slow_are_many(const struct rules *m, int64_t now_ns)
 	return n >= most;
 }
 
-/* Under m->lock. NULL: nothing is due; *ret_next is when something is. */
-static struct group *take_due(struct rules *m, int64_t now_ms, int64_t *ret_next)
+static unsigned n_running(const struct rules *m)
+{
+	unsigned n = 0;
+	for (size_t i = 0; i < m->groups.n; i++)
+		n += m->groups.v[i]->running;
+	return n;
+}
+
+/* Which kind of thread evaluates it next: by how long it took. */
+static void judge_hurry(struct group *g)
+{
+	int64_t interval_ns = g->def->interval_ms * 1000000;
+	if (g->took_ns > interval_ns / HURRY_SHARE)
+		g->hurried = CALM_ROUNDS;
+	else if (g->hurried && g->took_ns < interval_ns / CALM_SHARE)
+		g->hurried--;
+}
+
+/* Under m->lock. NULL: nothing is due for such a thread; *ret_next is when something is. */
+static struct group *take_due(struct rules *m, enum evaluators by, int64_t now_ms, int64_t *ret_next)
 {
 	struct group *first = NULL;
 	int64_t now_ns = clock_mono_ns();
 	bool only_quick = slow_are_many(m, now_ns);
 	*ret_next = INT64_MAX;
+	if (n_running(m) >= m->o.max_concurrent)
+		return NULL;
 	for (size_t i = 0; i < m->groups.n; i++) {
 		struct group *g = m->groups.v[i];
-		if (g->running || g->leaving)
+		if (g->running || g->leaving || (by != EVALUATORS_ALL && (by == EVALUATORS_HURRIED) != (g->hurried > 0)))
 			continue;
 		if (g->next_ms - now_ms > 2 * g->def->interval_ms) /* the clock was set back */
 			g->next_ms = group_slot(g, now_ms) + g->def->interval_ms;
@@ -66,6 +95,8 @@ static void run_group(struct rules *m, struct group *g, int64_t now_ms)
 	g->running = true;
 	g->began_ns = clock_mono_ns();
 	g->next_ms = slot + g->def->interval_ms;
+	if (missed)
+		g->hurried = CALM_ROUNDS;
 	pthread_mutex_unlock(&m->lock);
 	if (missed) {
 		pthread_mutex_lock(&g->lock);
@@ -78,6 +109,7 @@ static void run_group(struct rules *m, struct group *g, int64_t now_ms)
 	pthread_mutex_lock(&m->lock);
 	g->running = false;
 	g->took_ns = clock_mono_ns() - g->began_ns;
+	judge_hurry(g);
 	pthread_cond_broadcast(&m->wake);
 }
 
@@ -162,6 +194,44 @@ static bool end_due_orphan(struct rules *m, int64_t now_ms, int64_t *next)
 
 /* ---- threads ---- */
 
+/* The rest of an evaluation that a patient thread gave to a hurried one, and waits for. */
+struct rest {
+	void (*run)(struct round *r);
+	struct round *round;
+	struct rest *next;
+	bool done;
+};
+
+void rules_hurry(struct rules *m, void (*run)(struct round *r), struct round *r)
+{
+	struct rest rest = { .run = run, .round = r };
+	pthread_mutex_lock(&m->lock);
+	r->g->hurried = CALM_ROUNDS;
+	if (!m->stopping) { /* else it is cut off */
+		rest.next = m->rests;
+		m->rests = &rest;
+		pthread_cond_broadcast(&m->wake);
+		while (!rest.done)
+			pthread_cond_wait(&m->wake, &m->lock);
+	}
+	pthread_mutex_unlock(&m->lock);
+}
+
+/* Under m->lock, which it gives up meanwhile. */
+static bool run_rest(struct rules *m)
+{
+	struct rest *rest = m->rests;
+	if (!rest)
+		return false;
+	m->rests = rest->next;
+	pthread_mutex_unlock(&m->lock);
+	rest->run(rest->round);
+	pthread_mutex_lock(&m->lock);
+	rest->done = true;
+	pthread_cond_broadcast(&m->wake);
+	return true;
+}
+
 static void wait_until(struct rules *m, int64_t next_ms, int64_t now_ms)
 {
 	struct timespec until;
@@ -173,27 +243,41 @@ static void wait_until(struct rules *m, int64_t next_ms, int64_t now_ms)
 	pthread_cond_timedwait(&m->wake, &m->lock, &until);
 }
 
-static void *evaluate_all(void *arg)
+static void evaluate_all(struct rules *m, enum evaluators by)
 {
-	struct rules *m = arg;
-	thread_give_way(GIVE_WAY);
 	pthread_mutex_lock(&m->lock);
-	while (!m->stopping) {
+	while (!m->stopping || (by == EVALUATORS_HURRIED && m->rests)) {
+		if (by == EVALUATORS_HURRIED && run_rest(m))
+			continue;
 		int64_t now = clock_now_ms(), next;
-		struct group *g = take_due(m, now, &next);
+		struct group *g = take_due(m, by, now, &next);
 		if (g)
 			run_group(m, g, now);
 		else if (!end_due_orphan(m, now, &next))
 			wait_until(m, next, now);
 	}
 	pthread_mutex_unlock(&m->lock);
+}
+
+/* A thread may give way further, but not less again: so there are two kinds. */
+static void *evaluate_patiently(void *arg)
+{
+	thread_give_way(GIVE_WAY_PATIENT);
+	evaluate_all(arg, EVALUATORS_PATIENT);
+	return NULL;
+}
+
+static void *evaluate_hurried(void *arg)
+{
+	thread_give_way(GIVE_WAY_HURRIED);
+	evaluate_all(arg, EVALUATORS_HURRIED);
 	return NULL;
 }
 
 void rules_run_late(struct rules *m, int64_t now_ms)
 {
 	int64_t next;
-	struct group *g = take_due(m, now_ms, &next);
+	struct group *g = take_due(m, EVALUATORS_ALL, now_ms, &next);
 	if (g)
 		run_group(m, g, now_ms);
 }
@@ -204,7 +288,7 @@ int64_t rules_step(struct rules *m, int64_t now_ms)
 	pthread_mutex_lock(&m->lock);
 	m->manual_now = now_ms;
 	for (;;) {
-		struct group *g = take_due(m, now_ms, &next);
+		struct group *g = take_due(m, EVALUATORS_ALL, now_ms, &next);
 		if (g)
 			run_group(m, g, g->next_ms); /* slot after slot */
 		else if (!end_due_orphan(m, now_ms, &next))
@@ -277,6 +361,7 @@ static void move_state(struct group *to, struct group *from)
 	to->hold_until = from->hold_until;
 	to->evaluations = from->evaluations;
 	to->took_ns = from->took_ns;
+	to->hurried = from->hurried;
 	to->evaluated_ms = from->evaluated_ms;
 	to->evaluation_ns = from->evaluation_ns;
 	to->shown_slot = from->shown_slot;
@@ -327,6 +412,7 @@ static struct group *begin_group(struct rules *m, struct rules_config *c, const 
 	struct group *g = group_new(m, c, def);
 	pthread_mutex_lock(&m->lock);
 	g->took_ns = -1;
+	g->hurried = 1; /* nobody knows yet */
 	g->next_ms = group_slot(g, now_ms) + def->interval_ms;
 	g->restore = !m->applied && !m->o.no_restore;
 	for (size_t i = 0; i < def->n_rules; i++)
@@ -427,9 +513,9 @@ int rules_new(struct rules **ret, const struct rules_options *o, struct err *e)
 		m->external_url[--n] = 0;
 	init_lock(m);
 	rules_status_init(m);
-	for (unsigned i = 0; i < m->o.max_concurrent && !o->manual && !rc; i++) {
+	for (unsigned i = 0; i < 2 * m->o.max_concurrent && !o->manual && !rc; i++) {
 		pthread_t t;
-		rc = thread_start(&t, "rules", evaluate_all, m, e);
+		rc = thread_start(&t, i % 2 ? "rules hurried" : "rules", i % 2 ? evaluate_hurried : evaluate_patiently, m, e);
 		if (!rc)
 			vec_push(&m->threads, t);
 	}
