@@ -7,6 +7,9 @@ import { api, type Job } from './base/api';
 import { DiscoveryPage } from './pages/discovery';
 import { Explore } from './explore/explore';
 import { Flame } from './base/icons';
+import { KeyList, keyListOpen } from './base/keylist';
+import { keyTable } from './base/keys';
+import { Preferences } from './base/preferences';
 import { sum } from './pages/jobs';
 import { RulesPage } from './pages/rules';
 import { FrameMenuHost } from './profile/framemenu';
@@ -14,11 +17,29 @@ import { go, page, pageHref, query, type Page } from './base/state';
 import { StatusPage } from './pages/statuspage';
 import { TargetsPage } from './pages/targets';
 
-const PAGES: [Page, string][] = [['explore', 'Explore'], ['targets', 'Targets'], ['discovery', 'Discovery'], ['rules', 'Rules'], ['alerts', 'Alerts'], ['status', 'Status']];
+interface PageOf { page: Page; name: string; Show: () => preact.JSX.Element }
+/** The pages, in the order of the strip. `g` and the letter go there. */
+const PAGES: PageOf[] = [
+	{ page: 'explore', name: 'Explore', Show: Explore },
+	{ page: 'targets', name: 'Targets', Show: TargetsPage },
+	{ page: 'discovery', name: 'Discovery', Show: DiscoveryPage },
+	{ page: 'rules', name: 'Rules', Show: RulesPage },
+	{ page: 'alerts', name: 'Alerts', Show: AlertsPage },
+	{ page: 'status', name: 'Status', Show: StatusPage },
+];
+
+const keys = keyTable('On every page', {
+	list: ['?', 'this list'],
+	explore: ['g e', 'Explore'], targets: ['g t', 'Targets'], discovery: ['g d', 'Discovery'], rules: ['g r', 'Rules'], alerts: ['g a', 'Alerts'], status: ['g s', 'Status'],
+}, 0);
 
 export function App() {
-	const at = page.value, asked = query.value;
-	useEffect(() => { document.title = at === 'explore' ? (asked ? `${asked} · Pyrrha` : 'Pyrrha') : `${PAGES.find(([p]) => p === at)![1]} · Pyrrha`; }, [at, asked]);
+	const at = page.value, asked = query.value, { name, Show } = PAGES.find((p) => p.page === at)!;
+	useEffect(() => { document.title = at !== 'explore' ? `${name} · Pyrrha` : asked ? `${asked} · Pyrrha` : 'Pyrrha'; }, [at, asked]);
+	keys.use({
+		list: () => { keyListOpen.value = true; },
+		...Object.fromEntries(PAGES.map((p) => [p.page, () => go(p.page)])) as Record<Page, () => void>,
+	});
 	/* On a phone the pages are a strip that is wider than its window, which is narrower when the health beside it is known. */
 	useEffect(() => {
 		const nav = document.querySelector('.top nav')!;
@@ -28,23 +49,19 @@ export function App() {
 	}, [at]);
 	return (
 		<>
+			<a class="skip" href="#main" onClick={(e) => { e.preventDefault(); document.querySelector<HTMLElement>('main')!.focus(); }}>Skip to the content</a>
 			<header class="top">
 				<NavLink to="explore" class="brand" label="Pyrrha"><Flame /><span>Pyrrha</span></NavLink>
 				<nav aria-label="Pages">
-					{PAGES.map(([p, name]) => <NavLink key={p} to={p} class={p === at ? 'here' : ''}>{name}</NavLink>)}
+					{PAGES.map((p) => <NavLink key={p.page} to={p.page} class={p.page === at ? 'here' : ''}>{p.name}</NavLink>)}
 				</nav>
 				<div class="grow" />
 				<TargetHealth />
+				<Preferences />
 			</header>
-			<main class={`page-${at}`}>
-				{at === 'explore' && <Explore />}
-				{at === 'targets' && <TargetsPage />}
-				{at === 'discovery' && <DiscoveryPage />}
-				{at === 'rules' && <RulesPage />}
-				{at === 'alerts' && <AlertsPage />}
-				{at === 'status' && <StatusPage />}
-			</main>
+			<main id="main" tabIndex={-1} class={`page-${at}`}><Show key={at} /></main>
 			<FrameMenuHost />
+			<KeyList />
 		</>
 	);
 }

@@ -9,7 +9,9 @@ import type { Selection } from '../query/query';
 /** auto: nobody chose it. It is then as long as there is data for, up to an hour, and not in the address. */
 export type Range = { last: number; auto?: true } | { from: number; to: number };
 export type Layout = 'flame' | 'both' | 'table';
-export type Page = 'explore' | 'targets' | 'discovery' | 'rules' | 'alerts' | 'status';
+/** The pages, and what their paths begin with; the first is the one that is linked to. web/pages.c serves these. */
+const PATHS = { explore: [''], targets: ['targets'], discovery: ['service-discovery'], rules: ['rules'], alerts: ['alerts'], status: ['status', 'flags', 'config'] };
+export type Page = keyof typeof PATHS;
 
 export const page = signal<Page>('explore');
 
@@ -88,13 +90,12 @@ export const tick = signal(0);
 const BASE = new URL(document.baseURI).pathname;
 
 export function pageHref(p: Page): string {
-	return BASE + (p === 'explore' ? '' : p === 'discovery' ? 'service-discovery' : p);
+	return BASE + PATHS[p][0];
 }
 
 export function readUrl(): void {
 	const path = location.pathname.startsWith(BASE) ? location.pathname.slice(BASE.length) : '';
-	page.value = path.startsWith('targets') ? 'targets' : path.startsWith('service-discovery') ? 'discovery' : path.startsWith('rules') ? 'rules'
-		: path.startsWith('alerts') ? 'alerts' : /^(status|flags|config)/.test(path) ? 'status' : 'explore';
+	page.value = (Object.keys(PATHS) as Page[]).find((k) => PATHS[k].some((begin) => begin && path.startsWith(begin))) ?? 'explore';
 	const p = new URLSearchParams(location.search);
 	for (const f of fields)
 		if (f.pages.includes(page.value)) f.read(p);

@@ -1,10 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Light or dark, as the system says. Canvases read it here; everything else follows the same media query in CSS.
-import { signal } from '@preact/signals';
+// Light or dark: as the system says, or as was chosen here, which this browser keeps. Canvases read it here; everything else follows
+// the attribute that it sets, for which base.css has two sets of colours.
+import { effect, signal } from '@preact/signals';
+import { kept } from './kept';
 
+export type Theme = 'system' | 'light' | 'dark';
 const media = matchMedia('(prefers-color-scheme: dark)');
-export const dark = signal(media.matches);
-media.addEventListener('change', () => { dark.value = media.matches; });
+const system = signal(media.matches);
+media.addEventListener('change', () => { system.value = media.matches; });
+
+export const theme = kept<Theme>('theme', 'system', (v) => v === 'system' || v === 'light' || v === 'dark');
+export const dark = signal(false);
+effect(() => {
+	dark.value = theme.value === 'system' ? system.value : theme.value === 'dark';
+	document.documentElement.dataset.scheme = dark.value ? 'dark' : 'light';
+});
 
 export const calm = matchMedia('(prefers-reduced-motion: reduce)').matches;
 export const MONO = 'ui-monospace, "SF Mono", "Cascadia Code", "JetBrains Mono", Menlo, Consolas, "DejaVu Sans Mono", "Liberation Mono", monospace';

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Small parts that several places use.
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
-import { Check, Copy } from './icons';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { Check, Close, Copy } from './icons';
+import { closeKeys, listKeys } from './listkeys';
 
 export async function copyText(text: string): Promise<void> {
 	try {
@@ -33,39 +34,103 @@ export function CopyButton({ text, label, title, icon = <Copy />, class: cls = '
 	);
 }
 
-/** A choice of few, all visible. */
+/** A choice of few, all visible. One of them can be tabbed to, arrow keys choose among them. */
 export function Segments<T extends string | number>({ label, value, options, onChange }: { label: string; value: T | null; options: [T, string, string?][]; onChange: (v: T) => void }) {
+	const el = useRef<HTMLDivElement>(null);
+	const at = Math.max(0, options.findIndex(([v]) => v === value));
+	const go = (to: number) => {
+		const i = (to + options.length) % options.length;
+		onChange(options[i][0]);
+		el.current!.querySelectorAll<HTMLElement>('[role=radio]')[i].focus();
+	};
 	return (
-		<div class="segments" role="radiogroup" aria-label={label}>
-			{options.map(([v, name, title]) => (
-				<button key={v} type="button" role="radio" aria-checked={v === value} class={v === value ? 'on' : ''} title={title} onClick={() => onChange(v)}>{name}</button>
+		<div class="segments" role="radiogroup" aria-label={label} ref={el} onKeyDown={(e) => listKeys.handle(e, {
+			next: () => go(at + 1), before: () => go(at - 1), right: () => go(at + 1), left: () => go(at - 1), first: () => go(0), last: () => go(options.length - 1),
+		})}>
+			{options.map(([v, name, title], i) => (
+				<button key={v} type="button" role="radio" aria-checked={v === value} tabIndex={i === at ? 0 : -1} class={v === value ? 'on' : ''} title={title} onClick={() => onChange(v)}>{name}</button>
 			))}
 		</div>
 	);
 }
 
-/** A button with something that opens below it; closes on Escape and on a click elsewhere. */
-export function Popover({ button, class: cls = '', align = 'left', title, open, setOpen, children }: {
-	button: ComponentChildren; class?: string; align?: 'left' | 'right'; title?: string; open: boolean; setOpen: (o: boolean) => void; children: ComponentChildren;
+/** Tabs over a panel that the caller draws below: give that `role="tabpanel"` and `id={`${id}-panel`}`. */
+export function Tabs<T extends string>({ id, label, value, options, onChange }: { id: string; label: string; value: T; options: [T, ComponentChildren][]; onChange: (v: T) => void }) {
+	const el = useRef<HTMLDivElement>(null);
+	const at = Math.max(0, options.findIndex(([v]) => v === value));
+	const go = (to: number) => {
+		const i = (to + options.length) % options.length;
+		onChange(options[i][0]);
+		el.current!.querySelectorAll<HTMLElement>('[role=tab]')[i].focus();
+	};
+	return (
+		<div class="tabs" role="tablist" aria-label={label} ref={el} onKeyDown={(e) => listKeys.handle(e, {
+			next: () => false, before: () => false, right: () => go(at + 1), left: () => go(at - 1), first: () => go(0), last: () => go(options.length - 1),
+		})}>
+			{options.map(([v, name], i) => (
+				<button key={v} type="button" role="tab" aria-selected={v === value} aria-controls={v === value ? `${id}-panel` : undefined} tabIndex={i === at ? 0 : -1} onClick={() => onChange(v)}>{name}</button>
+			))}
+		</div>
+	);
+}
+
+/** A label, a filter, a choice that was made; with onRemove one that can be taken away. */
+export function Chip({ name, value, title, onPick, onRemove, class: cls = '' }: { name: string; value?: string; title?: string; onPick?: () => void; onRemove?: () => void; class?: string }) {
+	const text = <>{name}{value !== undefined && <>=<b>{value}</b></>}</>;
+	return (
+		<span class={`tag ${cls}`} title={title}>
+			{onPick ? <button type="button" class="tag-text" onClick={onPick}>{text}</button> : <span class="tag-text">{text}</span>}
+			{onRemove && <button type="button" class="tag-x" title="Remove" aria-label={`Remove ${name}${value !== undefined ? ` ${value}` : ''}`} onClick={onRemove}><Close /></button>}
+		</span>
+	);
+}
+
+/** Moves what hangs from a button, or stands at a point, into the window. */
+export function intoWindow(e: HTMLElement): void {
+	e.style.translate = '';
+	const r = e.getBoundingClientRect(), width = document.documentElement.clientWidth;
+	const dx = r.right > width - 8 ? Math.max(8 - r.left, width - 8 - r.right) : r.left < 8 ? 8 - r.left : 0;
+	if (dx) e.style.translate = `${dx}px 0`;
+}
+
+/** A button with something that opens below it; closes on Escape, on a click elsewhere, and when the focus leaves it. label: what the button
+ * is called where it shows no text. */
+export function Popover({ button, class: cls = '', buttonClass, align = 'left', title, label, has, open, setOpen, children }: {
+	button: ComponentChildren; class?: string; buttonClass?: string; align?: 'left' | 'right'; title?: string; label?: string; has?: 'menu' | 'listbox' | 'dialog';
+	open: boolean; setOpen: (o: boolean) => void; children: ComponentChildren;
 }) {
-	const root = useRef<HTMLDivElement>(null);
+	const root = useRef<HTMLDivElement>(null), body = useRef<HTMLDivElement>(null);
+	useLayoutEffect(() => { if (open) intoWindow(body.current!); });
 	useEffect(() => {
 		if (!open) return;
-		const away = (e: MouseEvent) => { if (!root.current!.contains(e.target as Node)) setOpen(false); };
-		const esc = (e: KeyboardEvent) => {
-			if (e.key !== 'Escape') return;
-			setOpen(false);
-			root.current!.querySelector('button')!.focus();
-		};
+		const away = (e: Event) => { if (!root.current!.contains(e.target as Node)) setOpen(false); };
 		document.addEventListener('mousedown', away);
-		document.addEventListener('keydown', esc);
-		return () => { document.removeEventListener('mousedown', away); document.removeEventListener('keydown', esc); };
+		document.addEventListener('focusin', away);
+		return () => { document.removeEventListener('mousedown', away); document.removeEventListener('focusin', away); };
 	}, [open]);
+	const close = () => { setOpen(false); root.current!.querySelector('button')!.focus(); };
+	closeKeys.use({ close }, open);
 	return (
-		<div class={`popover ${cls}`} ref={root}>
-			<button type="button" aria-expanded={open} title={title} onClick={() => setOpen(!open)}>{button}</button>
-			{open && <div class={`popover-body ${align}`}>{children}</div>}
+		<div class={`popover ${cls}`} ref={root} onKeyDown={(e) => { if (open) closeKeys.handle(e, { close }); }}>
+			<button type="button" class={buttonClass} aria-expanded={open} aria-haspopup={has} title={title} aria-label={label} onClick={() => setOpen(!open)}>{button}</button>
+			{open && <div class={`popover-body ${align}`} ref={body}>{children}</div>}
 		</div>
+	);
+}
+
+/** A window over the page, which holds the focus until it is closed: by Escape, its cross, or a click beside it. */
+export function Dialog({ title, class: cls = '', onClose, children }: { title: string; class?: string; onClose: () => void; children: ComponentChildren }) {
+	const el = useRef<HTMLDialogElement>(null);
+	useEffect(() => {
+		const was = document.activeElement as HTMLElement | null;
+		el.current!.showModal();
+		return () => { if (was?.isConnected) was.focus(); };
+	}, []);
+	return (
+		<dialog class={`dialog ${cls}`} ref={el} aria-label={title} onClose={onClose} onMouseDown={(e) => { if (e.target === el.current) el.current!.close(); }}>
+			<header class="dialog-head"><h2>{title}</h2><button type="button" class="ghost" title="Close (Escape)" aria-label="Close" onClick={() => el.current!.close()}><Close /></button></header>
+			<div class="dialog-body">{children}</div>
+		</dialog>
 	);
 }
 
@@ -74,4 +139,25 @@ export function Bar({ share, class: cls = '' }: { share: number; class?: string 
 	const el = useRef<HTMLElement>(null);
 	useEffect(() => { el.current!.style.width = `${Math.max(0, Math.min(100, share * 100))}%`; }, [share]);
 	return <i class={`bar ${cls}`} ref={el} aria-hidden="true" />;
+}
+
+/** Of many rows of one height those that can be seen, in an element that scrolls: put `ref` on that, draw rows `from` to `to`, and elements `before` and
+ * `after` px high around them. */
+export function useWindow<E extends HTMLElement>(rows: number, height: number): { ref: { current: E | null }; from: number; to: number; before: number; after: number } {
+	const ref = useRef<E>(null);
+	const [seen, setSeen] = useState<[number, number]>([0, 60]);
+	useLayoutEffect(() => {
+		const e = ref.current!;
+		const look = () => {
+			const from = Math.max(0, Math.floor(e.scrollTop / height) - 10), to = Math.ceil((e.scrollTop + e.clientHeight) / height) + 10;
+			setSeen((was) => was[0] === from && was[1] === to ? was : [from, to]);
+		};
+		look();
+		const observer = new ResizeObserver(look);
+		observer.observe(e);
+		e.addEventListener('scroll', look, { passive: true });
+		return () => { observer.disconnect(); e.removeEventListener('scroll', look); };
+	}, [height]);
+	const to = Math.min(rows, seen[1]), from = Math.min(seen[0], to);
+	return { ref, from, to, before: from * height, after: (rows - to) * height };
 }

@@ -5,6 +5,7 @@ import { Chevron, Refresh } from '../base/icons';
 import type { Range } from '../base/state';
 import { clock, day, fromInput, toInput } from '../base/time';
 import { formatDuration } from '../base/units';
+import { MenuButton, MenuItem } from '../base/menu';
 import { Popover, Segments } from '../base/ui';
 
 const PRESETS: [number, string, string][] = [
@@ -43,19 +44,14 @@ function Absolute({ value, now, onApply }: { value: Range; now: number; onApply:
 const EVERY: [number, string][] = [[0, 'Off'], [5, '5s'], [10, '10s'], [30, '30s'], [60, '1m']];
 
 export function RefreshControl({ every, busy, onNow, onEvery }: { every: number; busy: boolean; onNow: () => void; onEvery: (s: number) => void }) {
-	const [open, setOpen] = useState(false);
 	return (
 		<div class="refresh">
 			<button type="button" class={`square ${busy ? 'busy' : ''}`} title="Ask again now" aria-label="Refresh now" onClick={onNow}><Refresh /></button>
-			<Popover open={open} setOpen={setOpen} align="right" title="Refresh every…" button={<>{every ? EVERY.find(([s]) => s === every)?.[1] ?? `${every}s` : 'Off'}<Chevron /></>}>
-				<div class="menu" role="menu">
-					{EVERY.map(([s, name]) => (
-						<button key={s} type="button" role="menuitemradio" aria-checked={s === every} onClick={() => { setOpen(false); onEvery(s); }}>
-							{s ? `Every ${name}` : 'No refresh'}
-						</button>
-					))}
-				</div>
-			</Popover>
+			<MenuButton label="Refresh every…" title="Refresh every…" align="right" button={<>{every ? EVERY.find(([s]) => s === every)?.[1] ?? `${every}s` : 'Off'}<Chevron /></>}>
+				{(close) => EVERY.map(([s, name]) => (
+					<MenuItem key={s} checked={s === every} onPick={() => { close(); onEvery(s); }}>{s ? `Every ${name}` : 'No refresh'}</MenuItem>
+				))}
+			</MenuButton>
 		</div>
 	);
 }
