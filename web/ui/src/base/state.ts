@@ -3,7 +3,7 @@
 // what its sender saw and the browser's back button goes where one was.
 import { signal, type Signal } from '@preact/signals';
 import type { ColorBy } from '../flame/colors';
-import type { FunctionInfo, ProfileType } from './api';
+import type { FunctionInfo, Labels, ProfileType } from './api';
 import type { Selection } from '../query/query';
 
 /** auto: nobody chose it. It is then as long as there is data for, up to an hour, and not in the address. */
@@ -26,12 +26,19 @@ export const asFlag: Codec<boolean> = { parse: (s) => s === '1', print: (v) => v
 export const asList: Codec<string[]> = { parse: (s) => s === '' ? [] : s.split('\n'), print: (v) => v.join('\n') };
 export const oneOf = <T extends string>(...values: T[]): Codec<T> => ({ parse: (s) => values.find((v) => v === s) ?? null, print: (v) => v });
 
-interface Field { pages: Page[]; read: (p: URLSearchParams) => void; write: (p: URLSearchParams) => void }
+/** Labels of a series: name=value, a line each. */
+export const asLabels: Codec<Labels> = {
+	parse: (s) => s === '' ? null : Object.fromEntries(s.split('\n').filter((l) => l.indexOf('=') > 0).map((l) => [l.slice(0, l.indexOf('=')), l.slice(l.indexOf('=') + 1)])),
+	print: (v) => Object.entries(v).map(([k, x]) => `${k}=${x}`).join('\n'),
+};
+
+interface Field { pages: Page[] | 'all'; read: (p: URLSearchParams) => void; write: (p: URLSearchParams) => void }
 const fields: Field[] = [];
+const here = (f: Field): boolean => f.pages === 'all' || f.pages.includes(page.value);
 
 /** A signal that is in the address of those pages under that name, unless it has its initial value there. Each area declares its own, once,
  * when it is loaded; two of one name must not share a page. Who sets it calls writeUrl. */
-export function inUrl<T>(pages: Page[], name: string, initial: T | (() => T), codec: Codec<T>): Signal<T> {
+export function inUrl<T>(pages: Page[] | 'all', name: string, initial: T | (() => T), codec: Codec<T>): Signal<T> {
 	const start = typeof initial === 'function' ? initial as () => T : () => initial;
 	const s = signal<T>(start());
 	fields.push({
@@ -58,13 +65,14 @@ fields.push({
 		query.value = p.get('q') ?? p.get('g0.expr') ?? ''; /* links made for Prometheus's page work, too */
 		const [from, to, last, at, a, b] = asNumbers(p, 'from', 'to', 'last', 'at', 'a', 'b');
 		range.value = from !== null && to !== null && to > from ? { from, to } : last && last > 0 ? { last } : 'auto' in range.value ? range.value : initialRange;
-		selection.value = at !== null ? { at } : a !== null && b !== null && b > a ? { from: a, to: b } : null;
+		const of = asLabels.parse(p.get('of') ?? '');
+		selection.value = at !== null ? of ? { at, of } : { at } : a !== null && b !== null && b > a ? { from: a, to: b } : null;
 	},
 	write: (p) => {
 		const r = range.value, s = selection.value;
 		if (query.value) p.set('q', query.value);
 		if (!('last' in r)) { p.set('from', String(r.from)); p.set('to', String(r.to)); } else if (!r.auto) p.set('last', String(r.last));
-		if (s && 'at' in s) p.set('at', String(s.at));
+		if (s && 'at' in s) { p.set('at', String(s.at)); if (s.of) p.set('of', asLabels.print(s.of)); }
 		else if (s) { p.set('a', String(s.from)); p.set('b', String(s.to)); }
 	},
 });
@@ -98,13 +106,13 @@ export function readUrl(): void {
 	page.value = (Object.keys(PATHS) as Page[]).find((k) => PATHS[k].some((begin) => begin && path.startsWith(begin))) ?? 'explore';
 	const p = new URLSearchParams(location.search);
 	for (const f of fields)
-		if (f.pages.includes(page.value)) f.read(p);
+		if (here(f)) f.read(p);
 }
 
 function search(): string {
 	const p = new URLSearchParams();
 	for (const f of fields)
-		if (f.pages.includes(page.value)) f.write(p);
+		if (here(f)) f.write(p);
 	const text = p.toString();
 	return text ? `?${text}` : '';
 }

@@ -1,21 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moments and spans for people, in the browser's time zone.
+// Moments and spans for people: in the browser's time zone, or in UTC. A part that shows one while it is drawn is drawn again when the
+// zone changes, as it has read its signal.
+import { signal } from '@preact/signals';
+
+export type Zone = 'local' | 'utc';
+/** Set by graph/zone.tsx alone: it knows what was chosen. */
+export const zone = signal<Zone>('local');
 
 const two = (n: number) => String(n).padStart(2, '0');
 
-export function clock(t: number): string {
+/** year, month, day, hours, minutes, seconds */
+function parts(t: number): number[] {
 	const d = new Date(t * 1000);
-	return `${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`;
+	return zone.value === 'utc' ? [d.getUTCFullYear(), d.getUTCMonth() + 1, d.getUTCDate(), d.getUTCHours(), d.getUTCMinutes(), d.getUTCSeconds()]
+		: [d.getFullYear(), d.getMonth() + 1, d.getDate(), d.getHours(), d.getMinutes(), d.getSeconds()];
 }
 
-export function day(t: number): string {
-	const d = new Date(t * 1000);
-	return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())}`;
-}
+export const clock = (t: number): string => parts(t).slice(3).map(two).join(':');
+
+export const day = (t: number): string => parts(t).slice(0, 3).map(two).join('-');
 
 /** The time of day, with the date in front unless it is today. */
 export function moment(t: number, now = Date.now() / 1000): string {
 	return day(t) === day(now) ? clock(t) : `${day(t)} ${clock(t)}`;
+}
+
+/** How far the zone is from UTC at that moment: "UTC", "UTC+02:00". */
+export function offset(t: number): string {
+	const minutes = zone.value === 'utc' ? 0 : -new Date(t * 1000).getTimezoneOffset(), a = Math.abs(minutes);
+	return minutes === 0 ? 'UTC' : `UTC${minutes < 0 ? '−' : '+'}${two(Math.floor(a / 60))}:${two(a % 60)}`;
 }
 
 export function ago(t: number, now = Date.now() / 1000): string {
@@ -28,6 +41,6 @@ export function ago(t: number, now = Date.now() / 1000): string {
 	return `${Math.round(s / 86400)} d ago`;
 }
 
-/** For an <input type="datetime-local">. */
+/** For an <input type="datetime-local">, which knows nothing of zones. */
 export const toInput = (t: number): string => `${day(t)}T${clock(t)}`;
-export const fromInput = (s: string): number => new Date(s).getTime() / 1000;
+export const fromInput = (s: string): number => new Date(zone.value === 'utc' ? `${s}Z` : s).getTime() / 1000;

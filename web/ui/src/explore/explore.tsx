@@ -1,46 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first page: a query, its series over time, and the profile it stands for. One run asks for both; a run that is
 // overtaken is aborted, and what is on screen stays until the next answer is there.
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect } from 'preact/hooks';
 import { useSignal } from '@preact/signals';
-import { api, ApiError, type FlameData, type Labels, type QueryData, type VectorSample } from '../base/api';
+import { api, ApiError, type FlameData, type QueryData, type VectorSample } from '../base/api';
 import { loadFunctions } from '../query/complete';
 import { Empty } from './empty';
 import { ErrorBox } from '../base/errors';
 import { buildTree, type FlameTree } from '../flame/tree';
 import { Close, Link } from '../base/icons';
 import { ProfilePanel, SOME_FUNCTIONS } from '../profile/profilepanel';
-import { errorOffset, flameQuery, graphQuery, matchersOf, plainSelector, selectors, withBefore, withMatchers, withoutMatcher, withType, type Selection } from '../query/query';
+import { errorOffset, flameQuery, plainSelector, selectors, withBefore, withType, type Selection } from '../query/query';
 import { QueryBar } from '../query/querybar';
-import { SeriesGraph } from '../graph/seriesgraph';
-import { alignSeries, nameSeries, type GraphSeries } from '../graph/seriesnames';
-import { bounds, has, permalink, query, range, refresh, selection, stepFor, tick, types, writeUrl } from '../base/state';
+import { GraphPanel, runGraph, type GraphState } from '../graph/graphpanel';
+import { bounds, has, permalink, query, range, refresh, selection, tick, types, writeUrl } from '../base/state';
 import { clock, moment } from '../base/time';
 import { RefreshControl, TimeRange } from '../graph/timerange';
 import { busiest, findType, spelling, TypePicker } from '../query/typepicker';
 import { CopyButton } from '../base/ui';
-import { formatDuration, parseDuration, type AxisUnit } from '../base/units';
+import { formatDuration, parseDuration } from '../base/units';
 import { ExplainPanel } from '../query/explain';
 import { ValueTable } from './valuetable';
 
-export interface GraphState { expr: string; times: number[]; series: GraphSeries[]; unit: AxisUnit; common: Labels; plain: boolean; derived: boolean; from: number; to: number }
 /** width: in pixels; what would be below a quarter of one is left out of the tree. */
 export interface ProfileState { expr: string; time: number; width: number; tree: FlameTree }
 
 const nowSeconds = () => Date.now() / 1000;
-
-function axisUnit(name: string): AxisUnit {
-	const t = findType(types.value, name);
-	if (!t) return '';
-	const gauge = t.kind === 'gauge';
-	if (t.unit === 'nanoseconds') return gauge ? 'seconds' : /^(process_cpu|on_cpu|cpu)[:_]|^cpu/.test(t.name) ? 'cores' : 'seconds/s';
-	if (t.unit === 'bytes') return gauge ? 'bytes' : 'bytes/s';
-	return gauge ? 'count' : '1/s';
-}
-
-const AXIS_NAMES: Record<AxisUnit, string> = {
-	cores: 'cores', 'seconds/s': 'seconds per second', bytes: 'bytes', 'bytes/s': 'bytes per second', count: 'count', '1/s': 'per second', seconds: 'seconds', share: 'share', '': '',
-};
 
 export function Explore() {
 	const graph = useSignal<GraphState | null>(null);
@@ -150,21 +135,7 @@ export function Explore() {
 			</section>
 			{fatal && <ErrorBox error={fatal} query={fatal.status ? query.value : undefined} at={at} />}
 			{warnings.value.length > 0 && <ul class="warnings">{warnings.value.map((w) => <li key={w}>{w}</li>)}</ul>}
-			{graph.value && (
-				<section class={`panel graph-panel ${fatal ? 'stale' : ''}`} aria-label="Series over time">
-					<header class="panel-head">
-						<h2>{graph.value.plain && current ? current.title : 'Value of the query'}</h2>
-						{AXIS_NAMES[graph.value.unit] && <span class="unit">{AXIS_NAMES[graph.value.unit]}</span>}
-						<code class="expr" title={graph.value.expr}>{graph.value.expr}</code>
-						{graph.value.derived && <span class="hint" title="The query adds profiles up: its graph is of the series that it adds up">derived from the query</span>}
-						<span class="hint">click for a moment, drag for a range</span>
-					</header>
-					{graph.value.series.length ? (
-						<SeriesGraph times={graph.value.times} series={graph.value.series} unit={graph.value.unit} selection={selection.value} span={span} onSelect={select}
-							onFilter={(labels) => run(withMatchers(query.value, differing(labels, graph.value!.common)))} />
-					) : <NoSeries q={query.value} from={graph.value.from} to={graph.value.to} onRun={run} />}
-				</section>
-			)}
+			{graph.value && <GraphPanel state={graph.value} title={graph.value.plain && current ? current.title : 'Value of the query'} stale={fatal !== null} selection={selection.value} span={span} onSelect={select} onRun={run} />}
 			{profile.value && <ProfilePanel state={profile.value} stale={fatal !== null} selection={<Picked query={query.value} selection={selection.value} span={span} time={profile.value.time} onClear={() => select(null)} onCompare={run} />} />}
 			{values.value && <ValueTable expr={values.value.expr} samples={values.value.samples} />}
 			{graph.value && !fatal && <ExplainPanel key={graph.value.expr} expr={graph.value.expr} times={graph.value.times} />}
@@ -182,50 +153,11 @@ function fitRange(g: GraphState, now: number, isFirst: boolean): void {
 	if (last !== r.last) range.value = { last, auto: true };
 }
 
-function differing(labels: Labels, common: Labels): Labels {
-	return Object.fromEntries(Object.entries(labels).filter(([k]) => k !== '__name__' && !(k in common)));
-}
-
 /** The part of the graph that the query as typed adds up: the last `[range]` of a plain merge. */
 function defaultSpan(q: string, now: number): { from: number; to: number } | null {
 	const r = range.value, end = bounds(r, now).to, p = plainSelector(q);
 	const seconds = p?.s.range ? parseDuration(p.s.range) : NaN;
 	return Number.isFinite(seconds) && seconds > 0 ? { from: end - seconds, to: end } : null;
-}
-
-/** Which of a query's matchers leaves nothing, if one does by itself; '' if only all of them together do. */
-async function matcherInTheWay(q: string, from: number, to: number, signal: AbortSignal): Promise<string | null> {
-	const s = selectors(q)[0], matchers = s ? matchersOf(s).filter((m) => !/^(["'`]|__name__\b)/.test(m)) : [];
-	const without = (list: string[]) => s!.name && s!.nameStart !== s!.nameEnd ? `${s!.name}{${list.join(',')}}` : `{${[`__name__=${JSON.stringify(s!.name)}`, ...list].join(',')}}`;
-	if (!s?.name || !matchers.length || !await api.some(without([]), from, to, signal)) return null;
-	for (const m of matchers)
-		if (matchers.length > 1 && await api.some(without(matchers.filter((x) => x !== m)), from, to, signal)) return m;
-	return matchers.length === 1 ? matchers[0] : '';
-}
-
-function NoSeries({ q, from, to, onRun }: { q: string; from: number; to: number; onRun: (q: string) => void }) {
-	const [culprit, setCulprit] = useState<string | null>(null);
-	useEffect(() => {
-		const abort = new AbortController();
-		setCulprit(null);
-		matcherInTheWay(q, from, to, abort.signal).then(setCulprit, () => undefined);
-		return () => abort.abort();
-	}, [q]);
-	const s = selectors(q)[0], chosen = findType(types.value, s?.name ?? '');
-	const known = (types.value ?? []).filter((t) => t.series > 0 && t !== chosen);
-	if (culprit !== null)
-		return (
-			<div class="none">
-				<p>No series of {chosen?.title ?? <code>{s.name}</code>} {culprit ? <>match <code>{culprit}</code></> : <>match all of <code>{`{${s.matchers}}`}</code></>} in this time range.</p>
-				<p class="hint"><button type="button" class="link" onClick={() => onRun(withoutMatcher(q, culprit || undefined))}>{culprit ? 'Leave that matcher out' : 'Leave the matchers out'}</button></p>
-			</div>
-		);
-	return (
-		<div class="none">
-			<p>No series match in this time range.</p>
-			{known.length > 0 && <p class="hint">There is data for {known.map((t, i) => <span key={t.name}>{i > 0 && ', '}<button type="button" class="link" onClick={() => onRun(withType('', spelling(t)))}>{t.title}</button></span>)}.</p>}
-		</div>
-	);
 }
 
 /** Which stretch of time the flame graph below stands for. */
@@ -244,20 +176,6 @@ function Picked({ query: q, selection: s, span, time, onClear, onCompare }: {
 		);
 	}
 	return <span class="picked">{span && plainSelector(q) ? <><b>{clock(span.from)} – {clock(span.to)}</b> ({formatDuration(span.to - span.from)})</> : <>at <b>{moment(time)}</b></>}{compare}</span>;
-}
-
-async function runGraph(q: string, now: number, signal: AbortSignal): Promise<{ state: GraphState; warnings: string[] }> {
-	const b = bounds(range.value, now), step = stepFor(b.to - b.from);
-	const to = Math.floor(b.to / step) * step, from = Math.ceil(b.from / step) * step;
-	const g = graphQuery(q, (n) => findType(types.value, n)?.kind, Math.max(step, 30));
-	const a = await api.range(g.expr, from, to, step, signal);
-	const result = a.data.resultType === 'matrix' ? a.data.result : [];
-	const { times, series } = alignSeries(result, from, to, step);
-	const name = selectors(q)[0]?.name ?? '';
-	return {
-		state: { expr: g.expr, times, series, unit: g.plain ? axisUnit(name) : '', common: nameSeries(result.map((r) => r.metric)).common, plain: g.plain, derived: g.derived, from, to },
-		warnings: a.warnings,
-	};
 }
 
 /** The profile of the query; what is no profile but numbers is shown as numbers. */

@@ -7,7 +7,7 @@ import { Filter } from '../base/icons';
 import type { Selection } from '../query/query';
 import type { GraphSeries } from './seriesnames';
 import { cssVar, dark, SANS } from '../base/theme';
-import { clock, day, moment } from '../base/time';
+import { clock, day, moment, zone } from '../base/time';
 import { formatAxis, trimPick, type AxisUnit } from '../base/units';
 
 const SHOWN = 60;
@@ -35,7 +35,7 @@ export function SeriesGraph({ times, series, unit, selection, span, onSelect, on
 	const [hover, setHover] = useState<{ idx: number; left: number; top: number; near: number } | null>(null);
 	const isDark = dark.value;
 	const shown = series.slice(0, SHOWN);
-	const key = `${isDark} ${unit} ${shown.map((s) => s.name).join('\u0001')}`;
+	const key = `${isDark} ${zone.value} ${unit} ${shown.map((s) => s.name).join('\u0001')}`;
 
 	useLayoutEffect(() => {
 		const el = host.current!;
@@ -107,6 +107,7 @@ function options(width: number, series: GraphSeries[], unit: AxisUnit, isDark: b
 	return {
 		width: Math.max(width, 100), height: HEIGHT, padding: [8, 18, 0, 0],
 		legend: { show: false },
+		tzDate: (t) => zone.value === 'utc' ? uPlot.tzDate(new Date(t * 1000), 'Etc/UTC') : new Date(t * 1000),
 		focus: { alpha: 0.25 },
 		scales: { y: { range: (_u, min, max) => [Math.min(0, min ?? 0), (max ?? 0) > 0 ? max * 1.08 : max === min ? 1 : 0] } },
 		axes: [

@@ -3,10 +3,11 @@
 import { useState } from 'preact/hooks';
 import { Chevron, Refresh } from '../base/icons';
 import type { Range } from '../base/state';
-import { clock, day, fromInput, toInput } from '../base/time';
+import { clock, day, fromInput, offset, toInput } from '../base/time';
 import { formatDuration } from '../base/units';
 import { MenuButton, MenuItem } from '../base/menu';
 import { Popover, Segments } from '../base/ui';
+import { ZoneButton } from './zone';
 
 const PRESETS: [number, string, string][] = [
 	[300, '5m', 'Last 5 minutes'], [900, '15m', 'Last 15 minutes'], [3600, '1h', 'Last hour'], [21600, '6h', 'Last 6 hours'], [86400, '24h', 'Last 24 hours'],
@@ -23,6 +24,7 @@ export function TimeRange({ value, now, onChange }: { value: Range; now: number;
 			<Popover open={open} setOpen={setOpen} align="right" class={last === null ? 'on' : ''} title="An exact range" button={<>{custom}<Chevron /></>}>
 				<Absolute value={value} now={now} onApply={(r) => { setOpen(false); onChange(r); }} />
 			</Popover>
+			<ZoneButton now={now} />
 		</div>
 	);
 }
@@ -33,8 +35,8 @@ function Absolute({ value, now, onApply }: { value: Range; now: number; onApply:
 	const a = fromInput(from), b = fromInput(to), ok = b > a;
 	return (
 		<form class="absolute" onSubmit={(e) => { e.preventDefault(); if (ok) onApply({ from: a, to: b }); }}>
-			<label>From<input type="datetime-local" step="1" value={from} onInput={(e) => setFrom(e.currentTarget.value)} /></label>
-			<label>To<input type="datetime-local" step="1" value={to} onInput={(e) => setTo(e.currentTarget.value)} /></label>
+			<label>From <small>{offset(now)}</small><input type="datetime-local" step="1" value={from} onInput={(e) => setFrom(e.currentTarget.value)} /></label>
+			<label>To <small>{offset(now)}</small><input type="datetime-local" step="1" value={to} onInput={(e) => setTo(e.currentTarget.value)} /></label>
 			{!ok && <p class="hint">The end must lie after the beginning.</p>}
 			<button class="primary" disabled={!ok}>Apply</button>
 		</form>

@@ -226,7 +226,8 @@ export function withoutMatcher(q: string, matcher?: string): string {
 		: q.slice(0, s.nameEnd) + q.slice(s.bodyEnd + 1);
 }
 
-export type Selection = { at: number } | { from: number; to: number } | null;
+/** What is picked on the graph; of: only of the series with these labels. */
+export type Selection = { at: number; of?: Record<string, string> } | { from: number; to: number } | null;
 
 /** The query and time that answer for a moment or a range picked on the graph. */
 export function flameQuery(q: string, sel: Selection, end: number): { expr: string; time: number } {
@@ -241,7 +242,7 @@ export function flameQuery(q: string, sel: Selection, end: number): { expr: stri
 		return { expr: p && p.s.range !== null && p.s.start === 0 && p.s.end === q.trimEnd().length ? `merge(${q.trim()})` : q, time: end };
 	}
 	const p = plainSelector(q);
-	if ('at' in sel) return { expr: p ? `merge(${p.selector})` : q, time: sel.at };
+	if ('at' in sel) return { expr: withMatchers(p ? `merge(${p.selector})` : q, sel.of ?? {}), time: sel.at };
 	const range = `[${formatDuration(Math.max(1, Math.round(sel.to - sel.from)))}]`;
 	if (p) return { expr: `merge(${p.selector}${range})`, time: sel.to };
 	let out = q;

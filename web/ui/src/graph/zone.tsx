@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether times are shown as UTC or as the browser's own: chosen once, kept in the browser, and in the address, so that a link reads as
+// it did for its sender.
+import { effect } from '@preact/signals';
+import { inUrl, writeUrl } from '../base/state';
+import { offset, zone, type Zone } from '../base/time';
+
+const KEY = 'pyrrha.zone';
+
+function remembered(): Zone {
+	try { return localStorage.getItem(KEY) === 'utc' ? 'utc' : 'local'; } catch { return 'local'; }
+}
+
+/* Only UTC is written: a link of somebody who reads his own time is read in that of whoever opens it. */
+const utc = inUrl<boolean>('all', 'tz', false, { parse: (s) => s === 'utc', print: (v) => v ? 'utc' : '' });
+effect(() => {
+	if (!utc.value && remembered() === 'utc') utc.value = true;
+	zone.value = utc.value ? 'utc' : 'local';
+});
+
+export function setZone(to: Zone): void {
+	try { localStorage.setItem(KEY, to); } catch { /* a browser that keeps nothing */ }
+	utc.value = to === 'utc';
+	writeUrl('replace');
+}
+
+export function ZoneButton({ now }: { now: number }) {
+	const isUtc = zone.value === 'utc', text = isUtc ? 'UTC' : 'Local';
+	return <button type="button" class="zone" aria-pressed={isUtc} aria-label={`Times are ${isUtc ? 'UTC' : `local (${offset(now)})`}`} title={isUtc ? 'Times are UTC: show local time' : `Times are local (${offset(now)}): show UTC`}
+		onClick={() => setZone(isUtc ? 'local' : 'utc')}>{text}</button>;
+}
