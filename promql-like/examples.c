@@ -126,6 +126,7 @@ static const struct {
 	{ "frames", "total(merge(cpu[5m]), frames(\"main\"))" },
 	{ "hide", "hide(merge(cpu[5m]), \"^runtime\\\\.\")" },
 	{ "ignore", "ignore(merge(cpu[5m]), \"syscall\")" },
+	{ "tagroot", "tagroot(merge by (job) (cpu[5m]), \"job\")" },
 	{ "invert", "invert(merge(cpu[5m]))" },
 	{ "merge_over_time", "merge_over_time(cpu[5m])" },
 	{ "prune_from", "prune_from(merge(cpu[5m]), \"malloc\")" },

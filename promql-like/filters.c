@@ -12,6 +12,7 @@
 #include "frames.h"
 #include "funcs.h"
 #include "rewrite.h"
+#include "tagroot.h"
 
 struct filter {
 	struct eval *q;
@@ -23,6 +24,9 @@ struct filter {
 	const struct value *fractions;   /* trim: by step; NULL otherwise */
 	double fraction;                 /* at the step at hand */
 	double whole;                    /* trim: of both sides */
+	struct labels labels;            /* tagroot: of the element at hand */
+	const struct view *keys;         /* tagroot */
+	size_t n_keys;
 };
 
 /* ---- changing stacks ---- */
@@ -290,7 +294,7 @@ static bool trim_stack(void *arg, struct rewrite *rw, const uint32_t *locations,
 			node = trie_child(t, node, locations[i], k);
 			if (fabs(t->nodes.v[node].sum) >= t->least)
 				continue;
-			rewrite_add_name(rw, VIEW("(other)"));
+			rewrite_add_name(rw, VIEW("(other)"), VIEW(""));
 			if (k + 1 < frame_count(symbols_get_location(t->s, locations[i])))
 				rewrite_add(rw, locations[i], k + 1, frame_count(symbols_get_location(t->s, locations[i])));
 			for (size_t j = i + 1; j < n; j++)
@@ -368,6 +372,7 @@ static int apply(struct filter *f, const struct span *sp, struct value *ret, str
 		v.s[i].drop_name = true;
 		for (size_t k = 0; k < v.s[i].n && !rc; k++) {
 			rc = eval_check(f->q, e);
+			f->labels = v.s[i].labels;
 			if (f->fractions)
 				f->fraction = value_scalar(f->fractions, (size_t)((v.s[i].s[k].t_ms - sp->start) / sp->step));
 			if (!rc)
@@ -439,6 +444,28 @@ CALL(fn_invert)
 {
 	struct filter f = { .q = q, .n = n, .run = run_invert };
 	return apply(&f, sp, ret, e);
+}
+
+static struct stackvec *run_tagroot(struct filter *f, const struct stackvec *v, struct err *e)
+{
+	return tagroot(f->q, v, f->labels, f->keys, f->n_keys, e);
+}
+
+CALL(fn_tagroot)
+{
+	size_t n_keys = n->call.n - 1;
+	struct view *keys = xcalloc(n_keys, sizeof *keys);
+	struct filter f = { .q = q, .n = n, .run = run_tagroot, .keys = keys, .n_keys = n_keys };
+	int rc = 0;
+	for (size_t i = 0; i < n_keys && !rc; i++) {
+		keys[i] = string_arg(n->call.args[i + 1]);
+		if (!label_name_ok(keys[i]) || memchr(keys[i].ptr, 0, keys[i].len))
+			rc = err_set(e, ERR_EXECUTION, "invalid label name in tagroot(): %.*s", VIEW_ARG(keys[i]));
+	}
+	if (!rc)
+		rc = apply(&f, sp, ret, e);
+	free(keys);
+	return rc;
 }
 
 CALL(fn_trim)

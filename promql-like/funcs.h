@@ -31,6 +31,8 @@ CALL(fn_info);
 /* funcs_label.c */
 CALL(fn_label_replace); CALL(fn_label_join); CALL(fn_sort); CALL(fn_sort_desc); CALL(fn_sort_by_label);
 CALL(fn_sort_by_label_desc);
+/* Whether a text may name a label. */
+bool label_name_ok(struct view v);
 /* funcs_histogram.c */
 CALL(fn_histogram_quantile); CALL(fn_histogram_fraction); CALL(fn_histogram_native);
 /* funcs_profile.c */
@@ -41,6 +43,6 @@ CALL(fn_self); CALL(fn_total); CALL(fn_share); CALL(fn_self_share); CALL(fn_shar
 CALL(fn_self_share_low); CALL(fn_self_share_high); CALL(fn_samples); CALL(fn_callers); CALL(fn_callees);
 /* filters.c */
 CALL(fn_focus); CALL(fn_ignore); CALL(fn_hide); CALL(fn_show); CALL(fn_show_from); CALL(fn_prune_from); CALL(fn_where);
-CALL(fn_collapse); CALL(fn_invert); CALL(fn_trim);
+CALL(fn_collapse); CALL(fn_invert); CALL(fn_trim); CALL(fn_tagroot);
 
 #endif

@@ -63,7 +63,7 @@ static void set_label(struct eval *q, struct series *s, struct view name, struct
 		s->drop_name = false;
 }
 
-static bool label_name_ok(struct view v)
+bool label_name_ok(struct view v)
 {
 	return v.len && utf8_valid(v);
 }

@@ -133,6 +133,7 @@ static const struct func table[] = {
 	WINDOWS("stdvar_over_time", fn_stdvar_over_time, 0, "Population variance."),
 	{ "step", "", S, FUNC_CALL, { .call = fn_step }, FUNC_EXPERIMENTAL, "step()", "The query's step, seconds." },
 	WINDOWS("sum_over_time", fn_sum_over_time, FUNC_PROFILES, "The sum; of profiles stack by stack."),
+	PROFILES("tagroot", "vSS*", V, fn_tagroot, "(profiles, \"label\", ...)", "Values of labels, of elements or samples, as the outermost frames: pods first."),
 	MAPS("tan", fn_tan, "The tangent."),
 	MAPS("tanh", fn_tanh, "The hyperbolic tangent."),
 	CALLS("time", "", S, fn_time, "()", "The time of the evaluation, seconds."),

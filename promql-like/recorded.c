@@ -96,7 +96,7 @@ static int shape_of_call(const struct recorded *r, struct node *n, enum shape *r
 {
 	static const char *const adds[] = { "merge_over_time", "sum_over_time", "increase" };
 	static const char *const filters[] = { "focus", "ignore", "hide", "show", "show_from", "prune_from", "where", "collapse", "invert",
-					       "trim", "label_replace", "label_join", "sort", "sort_desc", "sort_by_label", "sort_by_label_desc" };
+					       "trim", "tagroot", "label_replace", "label_join", "sort", "sort_desc", "sort_by_label", "sort_by_label_desc" };
 	const struct func *f = n->call.fn;
 	struct node *first = n->call.n ? node_unwrap(n->call.args[0]) : NULL;
 	if (first && is_range(first) && named(f, adds, ARRAY_LEN(adds)))

@@ -81,10 +81,10 @@ void rewrite_add_reversed(struct rewrite *rw, uint32_t location)
 	vec_push(&rw->stack, put_location(rw, &l));
 }
 
-void rewrite_add_name(struct rewrite *rw, struct view name)
+void rewrite_add_name(struct rewrite *rw, struct view name, struct view file)
 {
 	uint32_t text = symbols_string(rw->to, name);
-	struct sym_function f = { .name = text, .system_name = text };
+	struct sym_function f = { .name = text, .system_name = text, .filename = symbols_string(rw->to, file) };
 	struct sym_line line = { .function = symbols_function(rw->to, &f) + 1 };
 	struct sym_location l = { .n_lines = 1 };
 	vec_push(&rw->stack, symbols_location(rw->to, &l, &line));
@@ -106,32 +106,56 @@ static void rewrite_free(struct rewrite *rw)
 
 #define GONE UINT32_MAX
 
-struct stackvec *rewrite_stacks(struct eval *q, const struct stackvec *v, rewrite_fn fn, void *arg, struct err *e)
+/* What became of stacks: the new one + 1, GONE if its samples go, 0 if nobody asked yet. Most have one variant, whose number is 0. */
+struct outcomes {
+	uint32_t *plain;       /* of variant 0, by old stack */
+	struct map index;      /* of others */
+	VEC(struct { uint32_t stack; uint32_t variant; uint32_t made; }) others;
+};
+
+static uint32_t *outcome(struct outcomes *o, uint32_t stack, uint32_t variant)
+{
+	if (!variant)
+		return &o->plain[stack];
+	uint64_t h = hash_u64((uint64_t)variant << 32 | stack);
+	uint32_t i;
+	for (size_t at = map_start(&o->index, h); map_probe(&o->index, h, &at, &i);)
+		if (o->others.v[i].stack == stack && o->others.v[i].variant == variant)
+			return &o->others.v[i].made;
+	map_insert(&o->index, h, (uint32_t)o->others.n);
+	__auto_type added = vec_add(&o->others);
+	added->stack = stack;
+	added->variant = variant;
+	added->made = 0;
+	return &added->made;
+}
+
+struct stackvec *rewrite_samples(struct eval *q, const struct stackvec *v, rewrite_fn fn, rewrite_variant_fn variant, void *arg, struct err *e)
 {
 	struct rewrite rw;
+	struct outcomes o = { .plain = xcalloc(symbols_count(v->symbols, SYMBOLS_STACKS) + 1, sizeof *o.plain) };
 	VEC(uint32_t) old = { 0 };
 	pthread_mutex_lock(&q->symbols_lock);
 	if (!q->symbols)
 		q->symbols = symbols_new();
 	rewrite_init(&rw, v->symbols, q->symbols);
-	uint32_t n_stacks = symbols_count(v->symbols, SYMBOLS_STACKS);
-	uint32_t *known = xcalloc(n_stacks + 1, sizeof *known); /* new stack + 1, GONE: samples go */
 	struct stackacc *acc = stackacc_new(q->symbols);
 	for (size_t i = 0; i < v->n; i++) {
 		struct sym_column c = *symbols_get_column(v->symbols, v->columns[i]);
-		if (!known[c.stack]) {
+		uint32_t *made = outcome(&o, c.stack, variant ? variant(arg, c.label_set) : 0);
+		if (!*made) {
 			size_t n = symbols_stack_locations(v->symbols, c.stack, old.v, old.cap);
 			if (n > old.cap) {
 				vec_reserve(&old, n);
 				symbols_stack_locations(v->symbols, c.stack, old.v, old.cap);
 			}
 			rw.stack.n = 0;
-			known[c.stack] = fn(arg, &rw, old.v, n) ? symbols_stack(rw.to, rw.stack.v, rw.stack.n) + 1 : GONE;
+			*made = fn(arg, &rw, old.v, n) ? symbols_stack(rw.to, rw.stack.v, rw.stack.n) + 1 : GONE;
 		}
-		if (known[c.stack] == GONE)
+		if (*made == GONE)
 			continue;
 		uint32_t labels = rw.map ? symbols_map_label_set(rw.map, c.label_set) : c.label_set;
-		uint32_t column = symbols_column(rw.to, known[c.stack] - 1, labels);
+		uint32_t column = symbols_column(rw.to, *made - 1, labels);
 		if (v->is_float)
 			stackacc_add_scaled(acc, column, v->floats[i]);
 		else
@@ -141,7 +165,14 @@ struct stackvec *rewrite_stacks(struct eval *q, const struct stackvec *v, rewrit
 	stackacc_free(acc);
 	rewrite_free(&rw);
 	vec_free(&old);
-	free(known);
 	pthread_mutex_unlock(&q->symbols_lock);
+	free(o.plain);
+	map_free(&o.index);
+	vec_free(&o.others);
 	return out;
+}
+
+struct stackvec *rewrite_stacks(struct eval *q, const struct stackvec *v, rewrite_fn fn, void *arg, struct err *e)
+{
+	return rewrite_samples(q, v, fn, NULL, arg, e);
 }
