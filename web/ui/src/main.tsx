@@ -6,6 +6,7 @@ import './base/frame.css';
 import './query/query.css';
 import './graph/graph.css';
 import './profile/profile.css';
+import './compare/compare.css';
 import './base/messages.css';
 import './pages/pages.css';
 import './base/narrow.css';

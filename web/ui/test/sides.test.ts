@@ -18,7 +18,8 @@ test('what the page shows is a side', () => {
 	assert.deepEqual(sideOf('merge(cpu[1m])', null, 100), { query: 'merge(cpu[1m])', from: 40, to: 100 });
 	assert.deepEqual(sideOf('rate(cpu[1m])', null, 100), { query: 'rate(cpu[1m])', from: 40, to: 100 });
 	assert.deepEqual(sideOf('cpu', null, 100), { query: 'cpu', at: 100 });
-	assert.deepEqual(sideOf('focus(merge(cpu[1m]), "x")', null, 100), { query: 'focus(merge(cpu[1m]), "x")', at: 100 });
+	assert.deepEqual(sideOf('focus(merge(cpu[1m]), "x")', null, 100), { query: 'focus(merge(cpu[1m]), "x")', from: 40, to: 100 });
+	assert.deepEqual(sideOf('invert(merge(cpu[1m]))', null, 100), { query: 'invert(merge(cpu[1m]))', at: 100 });
 	assert.deepEqual(sideOf('merge(cpu[1m])', { at: 50 }, 100), { query: 'merge(cpu[1m])', at: 50 });
 });
 
@@ -38,6 +39,7 @@ test('a side is one profile', () => {
 	assert.equal(sideExpr({ query: 'merge(cpu[5m])', from: 10, to: 70 }).expr, 'merge(cpu[1m] @ 70)');
 	assert.equal(sideExpr({ query: 'merge by (pod)(cpu[5m])', from: 10, to: 70 }).expr, 'merge(cpu[1m] @ 70)');
 	assert.equal(sideExpr({ query: 'cpu', at: 70 }).expr, 'merge(cpu @ 70)');
-	assert.equal(sideExpr({ query: 'focus(merge(cpu[5m]), "x")', at: 70 }).expr, 'merge(focus(merge(cpu[5m] @ 70), "x"))');
+	assert.equal(sideExpr({ query: 'focus(merge(cpu[5m]), "x")', from: 10, to: 70 }).expr, 'focus(merge(cpu[1m] @ 70), "x")');
+	assert.equal(sideExpr({ query: 'invert(merge(cpu[5m]))', at: 70 }).expr, 'merge(invert(merge(cpu[5m] @ 70)))');
 	assert.equal(sideExpr({ query: 'merge by (pod)(cpu[5m]) * 2', at: 70 }).expr, 'merge(merge by (pod)(cpu[5m] @ 70) * 2)');
 });

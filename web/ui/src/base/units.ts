@@ -66,6 +66,9 @@ export function formatShare(f: number): string {
 	return `${a >= 99.95 ? p.toFixed(0) : a >= 10 ? p.toFixed(1) : p.toFixed(2)} %`;
 }
 
+/** A share that grew or shrank, always with its sign: "+12.3 %", "−0.40 %", "±0 %". */
+export const formatChange = (f: number): string => f === 0 ? '±0 %' : `${f > 0 ? '+' : '−'}${formatShare(Math.abs(f)).replace('< ', '<')}`;
+
 /** A length of time as ProfQL writes it: 90 is "1m30s", 0.25 is "250ms". */
 export function formatDuration(seconds: number): string {
 	let ms = Math.max(1, Math.round(seconds * 1000));

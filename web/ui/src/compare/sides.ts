@@ -2,6 +2,7 @@
 // One side of a comparison: a query at a time. How it is written in the address, how it moves through time, and the expression that
 // answers for it wherever and whenever it is asked.
 import { flameQuery, plainSelector, selectors, tokenize } from '../query/query';
+import { unfiltered } from '../query/filters';
 import { parseDuration } from '../base/units';
 
 export type Side = { query: string } & ({ from: number; to: number } | { at: number });
@@ -37,7 +38,7 @@ export const before = (s: Side): Side => earlier(s, lengthOf(s));
 /** What the page shows of a query: what was picked on its graph, else the range that its only selector names, else the query as it is at `end`. */
 export function sideOf(q: string, picked: { at: number } | { from: number; to: number } | null, end: number): Side {
 	if (picked) return { query: q, ...picked };
-	const p = plainSelector(q), seconds = p?.s.range ? parseDuration(p.s.range) : NaN;
+	const p = plainSelector(unfiltered(q)), seconds = p?.s.range ? parseDuration(p.s.range) : NaN;
 	return seconds > 0 ? { query: q, from: end - seconds, to: end } : { query: q, at: end };
 }
 
@@ -79,6 +80,6 @@ function operandStart(expr: string, tokens: { text: string; start: number; end: 
 /** The one profile that a side stands for; several elements of a query add up. */
 export function sideExpr(s: Side): { expr: string; time: number } {
 	const f = flameQuery(s.query, s, endOf(s));
-	const p = plainSelector(f.expr), single = p && !p.by && p.functions[0] === 'merge';
+	const p = plainSelector(unfiltered(f.expr)), single = p && !p.by && p.functions[0] === 'merge';
 	return { expr: pinned(single ? f.expr : `merge(${f.expr})`, f.time), time: f.time };
 }

@@ -75,10 +75,16 @@ export function frameColor(name: string, binary: string, by: ColorBy, dark: bool
 	return { fill: dark ? oklch(0.46 + shade, cool ? 0.075 : 0.095, hue) : oklch(0.82 + shade, cool ? 0.075 : 0.1, hue), text };
 }
 
-/** `delta` in -1..1: how far the share of the whole moved. */
-export function diffColor(delta: number, dark: boolean): Fill {
-	const strength = Math.min(1, Math.sqrt(Math.abs(delta)));
-	if (Math.abs(delta) < 1e-4) return { fill: dark ? oklch(0.38, 0.006, 260) : oklch(0.91, 0.006, 260), text: ink(dark) };
-	const hue = delta > 0 ? 52 : 245;
+/** How far a value of a difference moved, in -1..1 of the larger whole of both sides; those of a comparison of shares are equal. */
+export function changeOf(now: number, base: number, wholeNow: number, wholeBase: number): number {
+	const whole = Math.max(Math.abs(wholeNow), Math.abs(wholeBase));
+	return whole ? (now - base) / whole : 0;
+}
+
+/** `delta` in -1..1 as of changeOf: orange is worse, blue is better; red and green for who wants them. What stayed is lavender. */
+export function diffColor(delta: number, dark: boolean, redGreen = false): Fill {
+	const strength = Math.min(1, 2 * Math.sqrt(Math.abs(delta)));
+	if (Math.abs(delta) < 1e-4) return { fill: dark ? oklch(0.4, 0.03, 300) : oklch(0.9, 0.028, 300), text: ink(dark) };
+	const hue = delta > 0 ? (redGreen ? 25 : 52) : redGreen ? 145 : 245;
 	return { fill: dark ? oklch(0.42 + 0.08 * strength, 0.03 + 0.1 * strength, hue) : oklch(0.9 - 0.14 * strength, 0.03 + 0.11 * strength, hue), text: ink(dark) };
 }

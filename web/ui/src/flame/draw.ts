@@ -2,9 +2,9 @@
 // Paints a tree on a canvas. The canvas is as large as what is seen of the graph, never as the graph: `top` says which
 // part. One preorder pass that jumps over every subtree outside of the window or under half a pixel wide, so the cost
 // depends on what is visible, not on the size of the profile.
-import { diffColor, frameColor, shorterNames, type ColorBy, type Fill } from './colors';
+import { changeOf, diffColor, frameColor, shorterNames, type ColorBy, type Fill } from './colors';
 import type { FlameTree } from './tree';
-import { formatShare, formatValue } from '../base/units';
+import { formatChange, formatShare, formatValue } from '../base/units';
 
 export const ROW = 21;
 const MIN_PX = 0.5;
@@ -19,6 +19,8 @@ export interface Scene {
 	zoom: number;
 	width: number; height: number; top: number;
 	colorBy: ColorBy; dark: boolean;
+	/** Of a difference: red and green instead of orange and blue. */
+	redGreen: boolean;
 	/** Per frame: matched by the search; null without one. */
 	match: Uint8Array | null;
 	font: string;
@@ -44,8 +46,7 @@ function fillOf(s: Scene, p: Palette, i: number): Fill {
 	if (i === 0) return s.dark ? { fill: '#4a4440', text: '#f4efe9' } : { fill: '#d9d2c9', text: '#2b241d' };
 	if (t.names[f] === '(other)') return faded(s.dark);
 	if (t.base) {
-		const a = t.total[0] ? t.total[i] / t.total[0] : 0, b = t.base.total[0] ? t.base.total[i] / t.base.total[0] : 0;
-		return diffColor(Math.max(-1, Math.min(1, (a - b) * 4)), s.dark);
+		return diffColor(changeOf(t.total[i], t.base.total[i], t.total[0], t.base.total[0]), s.dark, s.redGreen);
 	}
 	return p.of(s, f);
 }
@@ -96,11 +97,11 @@ function measure(ctx: CanvasRenderingContext2D, text: string): number {
 	return w;
 }
 
-/** The name, and behind it its share of the whole if there is room for both. */
+/** The name, and behind it its share of the whole, of a difference how far it moved, if there is room for both. */
 function drawLabel(ctx: CanvasRenderingContext2D, s: Scene, p: Palette, i: number, x: number, px: number): void {
 	const t = s.tree, room = px - 2 * PAD;
 	const y = t.depth[i] * ROW - s.top + (ROW - 1) / 2 + 0.5;
-	const share = t.total[0] ? formatShare(t.total[i] / t.total[0]) : '';
+	const share = t.base ? formatChange(changeOf(t.total[i], t.base.total[i], t.total[0], t.base.total[0])) : t.total[0] ? formatShare(t.total[i] / t.total[0]) : '';
 	const name = i === 0 ? `total  ${formatValue(t.total[0], t.unit)}` : t.names[t.frame[i]];
 	ctx.globalAlpha = t.depth[i] < t.depth[s.zoom] ? 0.75 : 1;
 	ctx.fillStyle = fillOf(s, p, i).text;

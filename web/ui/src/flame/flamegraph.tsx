@@ -2,6 +2,7 @@
 // The flame graph as something to use: pointer, keyboard, zoom, and a tree that screen readers can walk. The canvas is
 // moved along with what is visible of the graph, so its height has no limit.
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { changeColors } from '../compare/state';
 import { calm, dark, SANS } from '../base/theme';
 import { formatShare, formatValue } from '../base/units';
 import type { ColorBy } from './colors';
@@ -34,7 +35,7 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 	const [width, setWidth] = useState(0);
 	const [hover, setHover] = useState<{ node: number; x: number; y: number } | null>(null);
 	const [cursor, setCursor] = useState(0);
-	const isDark = dark.value;
+	const isDark = dark.value, redGreen = changeColors.value === 'red';
 
 	const span = Math.max(tree.weight[zoom], Number.MIN_VALUE);
 	const rows = width ? visibleDepth(tree, zoom, 0.5 * span / width) + 1 : 1;
@@ -64,7 +65,7 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 		const ctx = c.getContext('2d')!;
 		ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
 		scene.current = {
-			tree, from: view.current.from, to: view.current.to, zoom, width, height, top, colorBy, dark: isDark, match, font: FONT,
+			tree, from: view.current.from, to: view.current.to, zoom, width, height, top, colorBy, dark: isDark, redGreen, match, font: FONT,
 		};
 		draw(ctx, scene.current, palette.current);
 	};
@@ -89,7 +90,7 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 		raf = requestAnimationFrame(step);
 		return () => cancelAnimationFrame(raf);
 	}, [tree, zoom]);
-	useLayoutEffect(() => paint.current(), [width, rows, match, colorBy, isDark]);
+	useLayoutEffect(() => paint.current(), [width, rows, match, colorBy, isDark, redGreen]);
 	useEffect(() => {
 		const onScroll = () => paint.current();
 		window.addEventListener('scroll', onScroll, { passive: true });

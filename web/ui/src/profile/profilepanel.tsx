@@ -3,6 +3,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { api } from '../base/api';
+import { DiffScale } from '../compare/diffscale';
 import type { ProfileState } from '../explore/explore';
 import type { ColorBy } from '../flame/colors';
 import { FlameGraph } from '../flame/flamegraph';
@@ -158,8 +159,6 @@ function flow(t: FlameTree): string {
 	default: return formatAxis(v, '1/s');
 	}
 }
-
-const DiffScale = () => <span class="diff-scale" title="Blue takes a smaller share of the whole than in the base, orange a larger one">less<i />more</span>;
 
 function Crumbs({ tree, zoom, onZoom }: { tree: FlameTree; zoom: number; onZoom: (n: number) => void }) {
 	if (!zoom) return null;
