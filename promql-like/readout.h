@@ -50,6 +50,7 @@ struct row_set {
 	unsigned by;                  /* enum granularity */
 	VEC(struct row) rows;
 	struct map map;
+	uint64_t lengths;             /* bit i: a name has a length that is i modulo 64. Most rows need not be hashed */
 };
 
 /* Which rows are wanted: others need not be named or put out. */

@@ -47,6 +47,11 @@ static bool same_row(const struct row *x, const struct row *y)
 	return view_eq(x->function, y->function) && view_eq(x->file, y->file) && view_eq(x->line, y->line);
 }
 
+static uint64_t length_bit(const struct row *x)
+{
+	return (uint64_t)1 << x->function.len % 64;
+}
+
 bool row_set_has(const struct row_set *s, const struct row *x)
 {
 	uint32_t id;
@@ -61,6 +66,7 @@ void row_set_add(struct row_set *s, const struct row *x)
 	if (row_set_has(s, x))
 		return;
 	map_insert(&s->map, x->hash, (uint32_t)s->rows.n);
+	s->lengths |= length_bit(x);
 	vec_push(&s->rows, *x);
 }
 
@@ -107,8 +113,11 @@ static uint32_t row_of(struct readout *r, struct row x)
 
 bool readout_wants_name(struct readout *r, const struct row_set *names, uint32_t row)
 {
-	row_hash(r, &r->rows.v[row]);
-	return row_set_has(names, &r->rows.v[row]);
+	struct row *x = &r->rows.v[row];
+	if (!(names->lengths & length_bit(x)))
+		return false;
+	row_hash(r, x);
+	return row_set_has(names, x);
 }
 
 void readout_note_put(struct readout *r, uint32_t row)
