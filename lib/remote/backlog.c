@@ -132,10 +132,11 @@ static uint64_t drop_first(struct backlog *b)
 	return end > from ? end - from : 0;
 }
 
-static uint64_t make_room(struct backlog *b, uint64_t bytes)
+/* After what came is on disk: what cannot be written costs nothing that is there already. */
+static uint64_t make_room(struct backlog *b)
 {
 	uint64_t dropped = 0;
-	while (b->segments.n > 1 && b->bytes + bytes > b->o.max_bytes)
+	while (b->segments.n > 1 && b->bytes > b->o.max_bytes)
 		dropped += drop_first(b);
 	const struct segment *first = &b->segments.v[0];
 	if (b->at.sequence < first->h.sequence) {
@@ -247,8 +248,6 @@ int backlog_append(struct backlog *b, uint64_t number, const struct backlog_samp
 			return rc;
 	}
 	encode(b, number, v, n, &out);
-	if (!out.overflow)
-		*ret_dropped = make_room(b, out.len);
 	int rc = out.overflow ? err_set(e, ERR_LIMIT, "the floats of one commit take more than %zu bytes", BUF_DEFAULT_MAX)
 			      : write_blocks(b, buf_view(&out), e);
 	if (!rc) {
@@ -256,6 +255,7 @@ int backlog_append(struct backlog *b, uint64_t number, const struct backlog_samp
 		b->bytes += out.len;
 		b->number = number;
 		b->samples += n;
+		*ret_dropped = make_room(b);
 	}
 	buf_free(&out);
 	return rc;

@@ -5,9 +5,9 @@
  *	             ▲ position              ▲ end of a round                     ▲ append
  *
  * What is appended is synced before the call returns, and nothing is read before. It belongs to records of the storage's log: the
- * highest number of which all is here is part of it, so that a crash repeats nothing. Above max_bytes the oldest segment goes. A
- * round is what is sent as one: its begin and end are on disk before it is sent, so that after a crash the same is sent again, in
- * the same requests, and not a part of it together with what is new. One thread uses it. */
+ * highest number of which all is here is part of it, so that a crash repeats nothing. Above max_bytes, once what came is on disk, the
+ * oldest segment goes. A round is what is sent as one: its begin and end are on disk before it is sent, so that after a crash the
+ * same is sent again, in the same requests, and not a part of it together with what is new. One thread uses it. */
 #ifndef PYRRHA_REMOTE_BACKLOG_H
 #define PYRRHA_REMOTE_BACKLOG_H
 
@@ -45,7 +45,7 @@ struct backlog_sample {
 	double v;
 };
 /* Writes and syncs them all, or none of them (then it may be tried again). n may be 0: only the number moves. *ret_dropped:
- * samples that went because there was no room. */
+ * samples that went because there was no room; none after an error. */
 int backlog_append(struct backlog *b, uint64_t number, const struct backlog_sample *v, size_t n, uint64_t *ret_dropped, struct err *e) MUST_USE;
 
 /* The next round: up to `most` samples, and about max_bytes of labels, appended to *to. Labels are valid until the next call.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A queue on disk: what is read is what was appended, once and in order, whatever was torn, flipped or full. */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -376,6 +377,37 @@ static void test_full_disk(void **state)
 	(void)state;
 }
 
+/* A full queue on a disk that takes nothing: the oldest samples make way for what is written, not for what is not. */
+static void test_full_queue_on_a_full_disk(void **state)
+{
+	static const struct backlog_options tiny = { .max_bytes = 16384, .segment_bytes = 2048 };
+	struct backlog *b = open_at(0, &tiny);
+	struct rlimit was, none;
+	struct names x;
+	uint64_t dropped = 0;
+	uint64_t i = 1;
+	name_series(&x);
+	for (; !dropped; i++)
+		assert_int_equal(append(b, &x, i, &dropped), 0);
+	getrlimit(RLIMIT_FSIZE, &was);
+	none = was;
+	none.rlim_cur = 60; /* a header fits */
+	uint64_t pending = backlog_pending(b);
+	setrlimit(RLIMIT_FSIZE, &none);
+	for (unsigned k = 0; k < 100; k++) {
+		int rc = append(b, &x, i, &dropped);
+		uint64_t now = backlog_pending(b);
+		if (!rc || dropped || now != pending) {
+			setrlimit(RLIMIT_FSIZE, &was);
+			fail_msg("try %u: rc %d, %" PRIu64 " dropped, %" PRIu64 " of %" PRIu64 " pending", k, rc, dropped, now, pending);
+		}
+	}
+	setrlimit(RLIMIT_FSIZE, &was);
+	assert_int_equal(append(b, &x, i, &dropped), 0);
+	backlog_close(b);
+	(void)state;
+}
+
 /* How far it was sent is lost: everything comes again. Headers are lost: what they held, and it goes on. */
 static void test_lost_files(void **state)
 {
@@ -426,7 +458,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_all_once), TEST(test_a_round_again), TEST(test_torn), TEST(test_flips), TEST(test_damage_of_what_was_sent),
-		TEST(test_bound), TEST(test_full_disk),
+		TEST(test_bound), TEST(test_full_disk), TEST(test_full_queue_on_a_full_disk),
 		TEST(test_lost_files), TEST(test_bad_blocks),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -209,7 +209,6 @@ int outlet_append(struct outlet *o, uint64_t number, const struct sink_float *f,
 	int rc = backlog_append(o->backlog, number, o->chosen.v, o->chosen.n, &dropped, e);
 	if (rc) {
 		count(o, RM_WRITE_FAILURES, 1);
-		count_dropped(o, "queue_full", dropped);
 		if (!o->write_failed)
 			LOG_WARN("msg", "the queue of a remote-write receiver cannot be written", "remote_name", o->name, "err", e->msg);
 		o->write_failed = true;
