@@ -15,6 +15,7 @@
 #include "config/config_watch.h"
 #include "cmd/query_config.h"
 #include "cmd/storage_config.h"
+#include "web/source_links.h"
 
 struct configuration {
 	char *path;
@@ -35,6 +36,7 @@ struct configuration {
 	struct rules_config *rules;     /* and this */
 	struct notifier_config *alerting; /* and this */
 	struct remote_write_config *remote; /* and this */
+	struct source_links *links; /* and this */
 	char *text;
 	bool empty;
 	struct web_reload_state state;
@@ -60,6 +62,7 @@ struct reading {
 	struct rules_config *rules;
 	struct notifier_config *alerting;
 	struct remote_write_config *remote;
+	struct source_links *links;
 	char *text;
 	bool empty;
 };
@@ -73,6 +76,7 @@ static void reading_free(struct reading *r)
 	rules_config_unref(r->rules);
 	notifier_config_unref(r->alerting);
 	remote_write_config_unref(r->remote);
+	source_links_unref(r->links);
 	free(r->text);
 	*r = (struct reading){ 0 };
 }
@@ -146,6 +150,8 @@ static int read_file(struct reading *ret, const char *path, struct config_how ho
 		rc = notifier_config_parse(&ret->alerting, t, warn, warn_arg, e);
 	if (!rc)
 		rc = remote_write_config_parse(&ret->remote, t, warn, warn_arg, e);
+	if (!rc)
+		rc = source_links_parse(&ret->links, t, warn, warn_arg, e);
 	if (!rc) {
 		struct buf text = { 0 };
 		config_redact(t, &text);
@@ -187,6 +193,7 @@ static void take(struct configuration *c, struct reading *r)
 	rules_config_unref(c->rules);
 	notifier_config_unref(c->alerting);
 	remote_write_config_unref(c->remote);
+	source_links_unref(c->links);
 	free(c->text);
 	c->scrapes = TAKE_PTR(r->scrapes);
 	c->storage = TAKE_PTR(r->storage);
@@ -194,6 +201,7 @@ static void take(struct configuration *c, struct reading *r)
 	c->rules = TAKE_PTR(r->rules);
 	c->alerting = TAKE_PTR(r->alerting);
 	c->remote = TAKE_PTR(r->remote);
+	c->links = TAKE_PTR(r->links);
 	c->text = TAKE_PTR(r->text);
 	c->empty = r->empty;
 	pthread_mutex_unlock(&c->lock);
@@ -232,6 +240,7 @@ void configuration_free(struct configuration *c)
 	rules_config_unref(c->rules);
 	notifier_config_unref(c->alerting);
 	remote_write_config_unref(c->remote);
+	source_links_unref(c->links);
 	pthread_mutex_destroy(&c->reload);
 	pthread_mutex_destroy(&c->lock);
 	free(c->text);
@@ -409,6 +418,14 @@ struct labels *configuration_external_labels(struct configuration *c)
 	return l;
 }
 
+struct source_links *configuration_source_links(struct configuration *c)
+{
+	pthread_mutex_lock(&c->lock);
+	struct source_links *l = source_links_ref(c->links);
+	pthread_mutex_unlock(&c->lock);
+	return l;
+}
+
 void configuration_state(struct configuration *c, struct web_reload_state *ret)
 {
 	pthread_mutex_lock(&c->lock);
@@ -428,6 +445,7 @@ int configuration_check(const char *path, bool expand_env, bool syntax_only, str
 		rules_config_check(r.rules, out);
 		notifier_config_check(r.alerting, out);
 		remote_write_config_check(r.remote, out);
+		source_links_check(r.links, out);
 	}
 	reading_free(&r);
 	return rc;

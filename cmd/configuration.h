@@ -46,6 +46,8 @@ int configuration_reload(struct configuration *c, struct err *e);
 char *configuration_text(struct configuration *c);
 /* global.external_labels at work. Returns owned: one block. */
 struct labels *configuration_external_labels(struct configuration *c);
+/* Where frames of the page lead to. Returns owned: a reference. */
+struct source_links *configuration_source_links(struct configuration *c);
 void configuration_state(struct configuration *c, struct web_reload_state *ret);
 /* --config.check: what the file says, or what is wrong with it. Files of secrets and certificates that it names and that cannot
  * be read are warnings, unless syntax_only. */

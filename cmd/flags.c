@@ -18,7 +18,7 @@ static struct flags set = {
 	.external_url = "", .route_prefix = "", .cors_origin = "", .replica_text = "", .replicas = 1,
 	.retention_ms = INT64_C(15) * 86400000, .query_timeout_ms = 120000, .slow_query_ms = 10000, .lookback_ms = 300000, .commit_interval_ms = 20, .max_concurrency = 20, .max_waiting = 100,
 	.outage_tolerance_ms = 3600000, .grace_ms = 600000, .resend_ms = 60000, .max_evals = 4, .notification_capacity = 10000, .notification_batch = 256, .notification_drain = true, .self_heap = true,
-	.head_bytes = 256 << 20, .cache_bytes = 256 << 20, .dictionary_bytes = 256 << 20, .queue_bytes = 64 << 20, .remote_bytes = 1 << 30, .scrape_bytes = 512 << 20, .discovery_ms = 5000, .answer_bytes = 256 << 20, .partition_series = 1000000, .label_sets = 10000,
+	.head_bytes = 256 << 20, .cache_bytes = 256 << 20, .dictionary_bytes = 256 << 20, .queue_bytes = 64 << 20, .remote_bytes = 1 << 30, .scrape_bytes = 512 << 20, .discovery_ms = 5000, .answer_bytes = 256 << 20, .max_pins = 100, .pin_bytes = 256 << 20, .partition_series = 1000000, .label_sets = 10000,
 	.target_functions = 200000, .target_locations = 500000, .target_stacks = 1000000,
 	.max_samples = 50000000, .max_bytes = UINT64_C(2) << 30, .max_total_bytes = UINT64_C(4) << 30, .max_series = 100000, .max_functions = 1000000, .max_connections = 512, .read_timeout_ms = 300000,
 };
@@ -103,6 +103,11 @@ static struct opt table[] = {
 	{ "web.enable-admin-api", OPT_BOOL, &set.enable_admin, NULL,
 	  "Serve POST /api/v1/admin/tsdb/delete_series, clean_tombstones and snapshot: whoever reaches the port can then "
 	  "delete what is kept." },
+	{ "web.enable-pins", OPT_BOOL, &set.enable_pins, NULL,
+	  "People may pin profiles on the page: they are kept as files in --storage.path, whatever the retention. With a login this takes the "
+	  "right to write." },
+	{ "web.max-pins", OPT_INT, &set.max_pins, "<n>", "Profiles that may be pinned at a time." },
+	{ "web.max-pin-bytes", OPT_SIZE, &set.pin_bytes, "<size>", "Bytes that all pinned profiles may have on disk." },
 	{ "self-profile.heap", OPT_BOOL, &set.self_heap, NULL,
 	  "Sample what this server itself allocates, for /debug/pprof/heap. --no-self-profile.heap costs nothing at all." },
 	{ "web.external-url", OPT_STRING, &set.external_url, "<URL>",
@@ -262,6 +267,8 @@ static int check_values(struct err *e)
 	    MAX(MAX(set.target_functions, set.target_locations), set.target_stacks) > UINT32_MAX)
 		return err_set(e, ERR_BAD_DATA, "--storage.max-target-functions, --storage.max-target-locations and "
 			       "--storage.max-target-stacks must be from 1 to 4294967295");
+	if (set.max_pins < 1 || set.max_pins > 10000)
+		return err_set(e, ERR_BAD_DATA, "--web.max-pins must be from 1 to 10000");
 	if (set.max_connections < 1 || set.max_connections > 1000000)
 		return err_set(e, ERR_BAD_DATA, "--web.max-connections must be from 1 to 1000000");
 	if (set.auto_reload_ms < 1000)

@@ -21,6 +21,6 @@ EXTRA_DIST += deploy/pyrrha.service deploy/pyrrha.sysusers.conf deploy/pyrrha.ym
 
 bin_PROGRAMS += pyrtool
 pyrtool_SOURCES = cmd/configuration.c cmd/configuration.h cmd/query_config.c cmd/query_config.h cmd/storage_config.c cmd/storage_config.h cmd/pyrtool.c cmd/tool_check.c cmd/tool_login.c cmd/tool.h cmd/tool_pprof.c cmd/tool_query.c cmd/tool_rules.c cmd/tool_rules_try.c cmd/tool_thresholds.c cmd/tool_thresholds.h cmd/rule_tests.c cmd/rule_tests.h cmd/tool_export.c cmd/tool_import.c cmd/tool_notes.c cmd/tool_tsdb.c cmd/tool_tsdb.h
-pyrtool_LDADD = librules.a $(HTTPD_LIBS) $(REMOTE_LIBS) $(PROMQL_LIBS) $(SCRAPER_LIBS) $(TSDB_LIBS) $(PPROF_LIBS) $(FETCH_LIBS) $(JANSSON_LIBS)
+pyrtool_LDADD = libweb.a librules.a $(HTTPD_LIBS) $(REMOTE_LIBS) $(PROMQL_LIBS) $(SCRAPER_LIBS) $(TSDB_LIBS) $(PPROF_LIBS) $(FETCH_LIBS) $(JANSSON_LIBS)
 EXTRA_DIST += cmd/pyrtool_test.sh cmd/pyrtool_rules_test.sh cmd/promtool_verdicts.txt
 TESTS += cmd/pyrtool_test.sh cmd/pyrtool_rules_test.sh

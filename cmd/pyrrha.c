@@ -26,6 +26,7 @@
 #include "scraper/scraper.h"
 #include "selfprof/heap.h"
 #include "tsdb/tsdb.h"
+#include "web/pins.h"
 #include "web/web.h"
 
 #define STOP_SECONDS 5     /* then the program ends whatever still runs; storage is safe against that */
@@ -42,6 +43,7 @@ struct server {
 	struct notifier *notifier;
 	struct remote_write *remote;
 	struct rules *rules;
+	struct pins *pins;
 	char retention[DURATION_LEN + 32];
 };
 
@@ -76,6 +78,12 @@ static char *on_config_text(void *arg)
 	return configuration_text(s->config);
 }
 
+static struct source_links *on_source_links(void *arg)
+{
+	struct server *s = arg;
+	return configuration_source_links(s->config);
+}
+
 static struct labels *on_external_labels(void *arg)
 {
 	struct server *s = arg;
@@ -108,7 +116,7 @@ static int start_web(struct server *s, struct err *e)
 		.query_timeout_ms = s->f.query_timeout_ms, .max_queries = (unsigned)s->f.max_concurrency,
 		.max_waiting_queries = (unsigned)s->f.max_waiting, .storage_retention = s->retention,
 		.reload = on_reload, .quit = on_quit, .reload_state = on_reload_state, .config_text = on_config_text,
-		.external_labels = on_external_labels, .lookback_ms = s->f.lookback_ms, .arg = s,
+		.external_labels = on_external_labels, .source_links = on_source_links, .lookback_ms = s->f.lookback_ms, .arg = s,
 	};
 	o.flags = flags_table(&o.n_flags);
 	int rc = web_start(&s->web, &o, e);
@@ -147,6 +155,13 @@ static int open_storage(struct server *s, struct err *e)
 	tsdb_register_metrics(s->db);
 	LOG_INFO("msg", "storage is open", "path", s->f.storage_path, "ms", LOG_NUM(clock_mono_ms() - begin));
 	return 0;
+}
+
+static int open_pins(struct server *s, struct err *e)
+{
+	char *dir AUTOFREE = xasprintf("%s/pins", s->f.storage_path);
+	struct pins_options o = { .dir = dir, .max = (size_t)s->f.max_pins, .max_bytes = s->f.pin_bytes };
+	return s->f.enable_pins ? pins_open(&s->pins, &o, e) : 0;
 }
 
 /* From the thread that ran the query. */
@@ -216,6 +231,8 @@ static int start(struct server *s, struct err *e)
 		rc = make_remote_write(s, e);
 	if (!rc)
 		rc = open_storage(s, e);
+	if (!rc)
+		rc = open_pins(s, e);
 	if (rc)
 		return rc;
 	rc = configuration_apply_to_storage(s->config, s->db, s->f.storage, e);
@@ -236,6 +253,7 @@ static int start(struct server *s, struct err *e)
 	web_set_admin(s->web, tsdb_admin(s->db));
 	web_set_rules(s->web, rules_status(s->rules));
 	web_set_past(s->web, rules_past(s->rules));
+	web_set_pins(s->web, s->pins);
 	web_set_alertmanagers(s->web, notifier_status(s->notifier));
 	web_set_ready(s->web, true);
 	metric_set(&metrics[M_READY], 1);
@@ -294,6 +312,7 @@ static int stop(struct server *s)
 		tsdb_wind_down(s->db);
 	stop_intake(s);
 	web_stop(s->web, WEB_GRACE_MS); /* before what its handlers use goes */
+	pins_close(s->pins);
 	scraper_free(s->scraper);
 	rules_free(s->rules);
 	promql_engine_free(s->engine);

@@ -18,6 +18,7 @@ EXTRA_DIST += tests/e2e/test_parca_flags.py
 EXTRA_DIST += tests/e2e/test_compose.py deploy/compose.yml deploy/compose/pyrrha.yml
 EXTRA_DIST += tests/e2e/pod.py tests/e2e/test_pods.py
 EXTRA_DIST += tests/e2e/test_units.py
+EXTRA_DIST += tests/e2e/test_pins.py
 EXTRA_DIST += tests/e2e/test_web_config.py tests/e2e/test_login.py
 EXTRA_DIST += tests/e2e/oci.py tests/e2e/test_images.py docs/install.md deploy/image.sh deploy/Containerfile.server deploy/Containerfile.demo .dockerignore
 EXTRA_DIST += tests/e2e/test_attack_queries.py tests/attack/deep_queries.py tests/attack/bad_regex.py

@@ -175,7 +175,7 @@ static void format_error(struct httpd_request *rq, const struct format *f, const
 	httpd_set_header(rq, "X-Go-Pprof", "1");
 }
 
-static int ask(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e)
+int format_ask(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e)
 {
 	struct question q;
 	int64_t t;
@@ -217,7 +217,7 @@ void serve_format(struct web *w, struct httpd_request *rq, struct view format)
 		answer_error(rq, &e);
 		return;
 	}
-	if (ask(w, rq, &r, &e)) {
+	if (format_ask(w, rq, &r, &e)) {
 		format_error(rq, f, &e);
 		return;
 	}

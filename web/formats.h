@@ -12,6 +12,9 @@ void serve_format(struct web *w, struct httpd_request *rq, struct view format);
 /* An error as that format shows it; as the API does if there is no such format. */
 void serve_format_error(struct httpd_request *rq, struct view format, const struct err *e);
 
+/* Evaluates `query` at `time`, as a question for profiles. */
+int format_ask(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e);
+
 /* The elements of an answer, merged into one. */
 struct merged {
 	const struct ptype *type;  /* NULL: the answer is empty */

@@ -23,6 +23,7 @@ struct web {
 	struct status_rules *rules; /* the same */
 	struct rules_past *past; /* the same */
 	struct status_alertmanagers *alertmanagers; /* the same */
+	struct pins *pins; /* the same; NULL: nothing may be pinned */
 	atomic_bool ready, stopping; /* stopping: was ready, will not be again */
 	char *prefix;       /* of routes: "" or "/pyrrha" */
 	char *base;         /* path the browser sees, ends in "/" */
@@ -100,6 +101,15 @@ void serve_discovery(struct httpd_request *rq, void *arg);
 /* api_rules.c */
 void serve_rules(struct httpd_request *rq, void *arg);
 void serve_alerts(struct httpd_request *rq, void *arg);
+
+/* api_pins.c */
+void serve_pins(struct httpd_request *rq, void *arg);
+void serve_pin(struct httpd_request *rq, void *arg);
+void serve_pin_make(struct httpd_request *rq, void *arg);
+void serve_pin_remove(struct httpd_request *rq, void *arg);
+
+/* api_links.c */
+void serve_source_links(struct httpd_request *rq, void *arg);
 
 /* api_rules_past.c */
 void serve_rules_backfill(struct httpd_request *rq, void *arg);

@@ -32,6 +32,11 @@ static const struct httpd_route routes[] = {
 	{ API "label/{name}/values", HTTPD_GET, HTTPD_RIGHT_READ, serve_label_values, 0, LANE_LOOKUP },
 	{ API "frame/{key}/values", HTTPD_GET, HTTPD_RIGHT_READ, serve_frame_values, 0, LANE_QUERY },
 	{ API "series", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, serve_series, 0, LANE_LOOKUP },
+	{ API "source_links", HTTPD_GET, HTTPD_RIGHT_READ, serve_source_links, 0, LANE_LOOKUP },
+	{ API "pins", HTTPD_GET, HTTPD_RIGHT_READ, serve_pins, 0, LANE_LOOKUP },
+	{ API "pins", HTTPD_POST, HTTPD_RIGHT_READ_WRITE, serve_pin_make, 0, LANE_QUERY },
+	{ API "pins/{id}", HTTPD_GET, HTTPD_RIGHT_READ, serve_pin, 0, LANE_LOOKUP },
+	{ API "pins/{id}", HTTPD_DELETE, HTTPD_RIGHT_WRITE, serve_pin_remove, 0, LANE_CHANGE },
 	{ API "query_exemplars", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, serve_no_exemplars, 0, LANE_LOOKUP },
 	{ API "profile_types", HTTPD_GET, HTTPD_RIGHT_READ, serve_profile_types, 0, LANE_LOOKUP },
 	{ API "metadata", HTTPD_GET, HTTPD_RIGHT_READ, serve_metadata, 0, LANE_LOOKUP },
@@ -215,6 +220,11 @@ void web_set_rules(struct web *w, struct status_rules *rules)
 void web_set_past(struct web *w, struct rules_past *past)
 {
 	w->past = past;
+}
+
+void web_set_pins(struct web *w, struct pins *pins)
+{
+	w->pins = pins;
 }
 
 void web_set_alertmanagers(struct web *w, struct status_alertmanagers *s)

@@ -17,6 +17,8 @@ struct sink;
 struct storage_admin;
 struct status_rules;
 struct rules_past;
+struct pins;
+struct source_links;
 
 /* The last time the configuration was read. */
 struct web_reload_state {
@@ -59,6 +61,7 @@ struct web_options {
 	void (*quit)(void *arg);                 /* returns at once; the program ends soon */
 	void (*reload_state)(void *arg, struct web_reload_state *ret);
 	struct labels *(*external_labels)(void *arg); /* returns owned, labels_dup: of the configuration at work. NULL = none */
+	struct source_links *(*source_links)(void *arg); /* returns owned: a reference, of the configuration at work. NULL = none */
 	char *(*config_text)(void *arg);         /* returns owned: the configuration at work as YAML, without secrets */
 	void *arg;
 };
@@ -77,6 +80,8 @@ void web_set_admin(struct web *w, struct storage_admin *admin);
 void web_set_rules(struct web *w, struct status_rules *rules);
 /* What /api/v1/rules/try asks; borrowed until web_stop. Before the first web_set_ready(true). */
 void web_set_past(struct web *w, struct rules_past *past);
+/* Where profiles are pinned; borrowed until web_stop. Before the first web_set_ready(true). NULL: nowhere. */
+void web_set_pins(struct web *w, struct pins *pins);
 /* Who is told of alerts; borrowed until web_stop. Before the first web_set_ready(true). NULL: nobody. */
 void web_set_alertmanagers(struct web *w, struct status_alertmanagers *s);
 /* From when storage is open and the engine can answer. */

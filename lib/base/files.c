@@ -83,6 +83,8 @@ int files_put(const char *dir, const char *name, struct view bytes, struct err *
 		ok = false;
 		saved = errno;
 	}
+	if (!ok)
+		unlink(tmp); /* of a full disk, what fitted must not stay */
 	return ok ? files_sync_dir(dir, e) : err_errno(e, saved, "cannot write %s", path);
 }
 

@@ -36,6 +36,7 @@ static const struct config_field sections[] = {
 	OURS("storage"),
 	OURS("aliases"),
 	OURS("replica_labels"),
+	OURS("web"),
 	NOT_YET("symbolizer"),
 	PASSED_OVER("runtime", "ignored; there is nothing to tune"),
 	PASSED_OVER("remote_read", "ignored; queries read what this server keeps"),

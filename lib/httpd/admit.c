@@ -8,7 +8,12 @@
 
 static const char *name_of(unsigned right)
 {
-	return right == HTTPD_RIGHT_READ ? "read" : right == HTTPD_RIGHT_WRITE ? "write" : "admin";
+	switch (right) {
+	case HTTPD_RIGHT_READ: return "read";
+	case HTTPD_RIGHT_WRITE: return "write";
+	case HTTPD_RIGHT_READ_WRITE: return "read and write";
+	default: return "admin";
+	}
 }
 
 static void refuse_login(struct httpd_request *rq)

@@ -369,7 +369,8 @@ static int check_rights(const struct httpd_options *o, struct err *e)
 {
 	for (size_t i = 0; i < o->n_routes; i++) {
 		unsigned right = o->routes[i].right;
-		if (right != HTTPD_RIGHT_NONE_NEEDED && right != HTTPD_RIGHT_READ && right != HTTPD_RIGHT_WRITE && right != HTTPD_RIGHT_ADMIN)
+		if (right != HTTPD_RIGHT_NONE_NEEDED && right != HTTPD_RIGHT_READ && right != HTTPD_RIGHT_WRITE && right != HTTPD_RIGHT_READ_WRITE &&
+		    right != HTTPD_RIGHT_ADMIN)
 			return err_set(e, ERR_INTERNAL, "the route %s does not say which right it needs", o->routes[i].path);
 	}
 	return 0;

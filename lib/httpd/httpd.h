@@ -44,6 +44,7 @@ enum httpd_right {
 	HTTPD_RIGHT_NONE_NEEDED = 1, /* not even a login; a body is passed over */
 	HTTPD_RIGHT_READ = 2,
 	HTTPD_RIGHT_WRITE = 4,       /* adds data */
+	HTTPD_RIGHT_READ_WRITE = 6,  /* both: adds what it read */
 	HTTPD_RIGHT_ADMIN = 8,       /* changes or ends the program, deletes data */
 	HTTPD_RIGHT_ALL = HTTPD_RIGHT_READ | HTTPD_RIGHT_WRITE | HTTPD_RIGHT_ADMIN
 };

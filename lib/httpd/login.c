@@ -95,7 +95,8 @@ static enum login_answer give(struct login_waiter *w, enum login_answer answer, 
 
 static enum login_answer give_rights(struct login_waiter *w, unsigned rights)
 {
-	return rights & w->right ? give(w, LOGIN_PASS, 0, NULL) : give(w, LOGIN_FORBIDDEN, 0, "right");
+	bool any = w->right == HTTPD_RIGHT_ALL; /* of what there is no route for */
+	return (any ? rights != 0 : (rights & w->right) == w->right) ? give(w, LOGIN_PASS, 0, NULL) : give(w, LOGIN_FORBIDDEN, 0, "right");
 }
 
 /* ---- the worker ---- */

@@ -36,7 +36,7 @@ enum login_answer {
 /* Of one request; the caller's, until it is answered. */
 struct login_waiter {
 	struct login_waiter *next;
-	unsigned right;           /* enum httpd_right: one of these is enough */
+	unsigned right;           /* enum httpd_right: all of these; one of HTTPD_RIGHT_ALL is enough */
 	enum login_answer answer;
 	unsigned retry_s;         /* of LOGIN_LATER and LOGIN_BUSY */
 };

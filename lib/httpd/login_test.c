@@ -209,6 +209,7 @@ static void say(struct httpd_request *rq, void *arg)
 static const struct httpd_route routes[] = {
 	{ "/open", HTTPD_GET, HTTPD_RIGHT_NONE_NEEDED, say }, { "/read", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, say, HTTPD_RAW },
 	{ "/write", HTTPD_POST, HTTPD_RIGHT_WRITE, say, HTTPD_RAW }, { "/admin", HTTPD_POST, HTTPD_RIGHT_ADMIN, say, HTTPD_QUICK },
+	{ "/both", HTTPD_POST, HTTPD_RIGHT_READ_WRITE, say },
 };
 
 #define ALL "Basic YWxsOnNlY3JldA=="     /* all:secret */
@@ -265,7 +266,7 @@ static void test_rights(void **state)
 	static const struct { const char *line; int none, all, reader, writer; } rows[] = {
 		{ "GET /open", 200, 200, 200, 200 }, { "HEAD /open", 200, 200, 200, 200 }, { "POST /open", 401, 405, 405, 405 },
 		{ "GET /read", 401, 200, 200, 403 }, { "HEAD /read", 401, 200, 200, 403 }, { "POST /read", 401, 200, 200, 403 },
-		{ "POST /write", 401, 200, 403, 200 }, { "POST /admin", 401, 200, 403, 403 }, { "GET /admin", 401, 405, 405, 405 },
+		{ "POST /write", 401, 200, 403, 200 }, { "POST /admin", 401, 200, 403, 403 }, { "POST /both", 401, 200, 403, 403 }, { "GET /admin", 401, 405, 405, 405 },
 		{ "GET /nothing", 401, 404, 404, 404 }, { "OPTIONS /read", 401, 204, 204, 204 }, { "PROPFIND /read", 401, 405, 405, 405 },
 		{ "GET /%zz", 401, 404, 404, 404 },
 	};

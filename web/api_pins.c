@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* /api/v1/pins: profiles that outlive what they were made of. Off unless the flag says so, because whoever may write could then fill
+ * what is allowed of the disk. Making one evaluates a query, so it takes the right to read as well. */
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "web/answer.h"
+#include "web/formats.h"
+#include "web/internal.h"
+#include "web/pins.h"
+
+static bool pins_allowed(struct httpd_request *rq, const struct web *w)
+{
+	struct err e;
+	if (w->pins)
+		return true;
+	err_set(&e, ERR_UNAVAILABLE, "profiles cannot be pinned: start with --web.enable-pins");
+	answer_error(rq, &e);
+	return false;
+}
+
+void serve_pins(struct httpd_request *rq, void *arg)
+{
+	struct web *w = arg;
+	if (!pins_allowed(rq, w))
+		return;
+	pins_list(w->pins, answer_begin(rq));
+	answer_end(rq, NULL, 0, NULL, 0);
+}
+
+static int keep(struct web *w, struct httpd_request *rq, struct promql_result *r, char id[PIN_ID_LEN + 1], struct err *e)
+{
+	struct merged m;
+	struct buf profile CLEANUP(buf_free) = { 0 }, type CLEANUP(buf_free) = { 0 };
+	struct view query = httpd_param(rq, "query");
+	int rc = merged_make(&m, r, true, e);
+	if (rc)
+		return rc;
+	rc = pprof_bytes(&m, query, &profile, e);
+	if (!rc) {
+		ptype_format(m.type, &type);
+		struct pin pin = { .name = httpd_param(rq, "name"), .query = query, .type = buf_view(&type), .t_ms = m.t_ms,
+				   .seconds = m.per_s > 0 ? m.per_s : m.covered_s, .created_ms = clock_now_ms() };
+		rc = pins_add(w->pins, &pin, buf_view(&profile), id, e);
+	}
+	merged_release(&m);
+	return rc;
+}
+
+void serve_pin_make(struct httpd_request *rq, void *arg)
+{
+	struct web *w = arg;
+	struct promql_result r;
+	struct err e = { 0 };
+	char id[PIN_ID_LEN + 1];
+	if (!pins_allowed(rq, w))
+		return;
+	int rc = format_ask(w, rq, &r, &e);
+	if (!rc) {
+		rc = keep(w, rq, &r, id, &e);
+		if (!rc) {
+			rc = pins_json(w->pins, view_of(id), answer_begin(rq), &e);
+			answer_end(rq, r.warnings, r.n_warnings, r.infos, r.n_infos);
+		}
+		promql_result_release(&r);
+	}
+	if (rc) {
+		buf_reset(httpd_out(rq));
+		answer_error(rq, &e);
+	}
+}
+
+void serve_pin(struct httpd_request *rq, void *arg)
+{
+	struct web *w = arg;
+	struct err e = { 0 };
+	int fd;
+	uint64_t size;
+	if (!pins_allowed(rq, w))
+		return;
+	if (pins_read(w->pins, httpd_segment(rq, "id"), &fd, &size, &e)) {
+		answer_error(rq, &e);
+		return;
+	}
+	httpd_type(rq, "application/octet-stream");
+	httpd_no_compress(rq);
+	httpd_set_header(rq, "Content-Disposition", "attachment; filename=\"pin-%.*s.pb.gz\"", VIEW_ARG(httpd_segment(rq, "id")));
+	httpd_send_file(rq, fd, size);
+}
+
+void serve_pin_remove(struct httpd_request *rq, void *arg)
+{
+	struct web *w = arg;
+	struct err e = { 0 };
+	if (!pins_allowed(rq, w))
+		return;
+	if (pins_remove(w->pins, httpd_segment(rq, "id"), &e))
+		answer_error(rq, &e);
+	else
+		httpd_status(rq, 204);
+}
