@@ -2,11 +2,15 @@
 // Bundles the page: `node build.mjs OUTDIR` writes index.html, app.js, app.css and favicon.svg there, which is all
 // the server embeds. `node build.mjs --test OUTDIR` bundles the unit tests instead, for `node --test`. Everything is
 // resolved from the folder this file lies in, so a build copies the sources next to their node_modules (bundle.sh).
+// A page that takes more than LIMIT bytes to load, compressed as the server sends it, is no page: the build fails, and says what takes how much.
 import { build } from 'esbuild';
-import { copyFile, mkdir, readdir, rm } from 'node:fs/promises';
+import { copyFile, mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
 
+const LIMIT = Number(process.env.PYRRHA_PAGE_LIMIT ?? 120_000);
+const FILES = ['index.html', 'app.js', 'app.css', 'favicon.svg'];
 const here = dirname(fileURLToPath(import.meta.url));
 const tests = process.argv[2] === '--test';
 const out = resolve(process.argv[tests ? 3 : 2] ?? 'dist');
@@ -21,11 +25,31 @@ if (tests) {
 		bundle: true, platform: 'node', format: 'esm', target: 'node18', external: ['node:*'], logLevel: 'warning',
 	});
 } else {
-	await build({
+	const { metafile } = await build({
 		entryPoints: { app: join(here, 'src/main.tsx') },
 		outdir: out, bundle: true, minify: true, format: 'iife', target: ['chrome100', 'firefox100', 'safari15'],
-		jsx: 'automatic', jsxImportSource: 'preact', legalComments: 'inline', logLevel: 'warning',
+		jsx: 'automatic', jsxImportSource: 'preact', legalComments: 'inline', logLevel: 'warning', metafile: true,
 	});
-	for (const name of ['index.html', 'favicon.svg'])
+	for (const name of FILES.filter((f) => !f.startsWith('app.')))
 		await copyFile(join(here, name), join(out, name));
+	await weigh(metafile);
+}
+
+/** Fails above the limit; says then which part takes how much of the scripts and styles, before compression. */
+async function weigh({ outputs }) {
+	const sizes = await Promise.all(FILES.map(async (f) => [f, gzipSync(await readFile(join(out, f)), { level: 9 }).length]));
+	const total = sizes.reduce((n, [, size]) => n + size, 0);
+	const kB = (n) => `${(n / 1000).toFixed(1).padStart(7)} kB`;
+	if (total <= LIMIT) return;
+	const parts = {};
+	for (const o of Object.values(outputs))
+		for (const [input, { bytesInOutput }] of Object.entries(o.inputs)) {
+			const [top, second, third] = input.split('/');
+			const part = top === 'node_modules' ? second.startsWith('@') ? `${second}/${third}` : second : second?.includes('.') ? 'src' : `src/${second}`;
+			parts[part] = (parts[part] ?? 0) + bytesInOutput;
+		}
+	console.error(`web/ui: the page is too large: ${kB(total).trim()} compressed, and it may be ${LIMIT / 1000} kB`);
+	for (const [f, size] of sizes) console.error(`${kB(size)}  ${f}, compressed`);
+	for (const [part, size] of Object.entries(parts).sort((a, b) => b[1] - a[1])) console.error(`${kB(size)}  ${part}, as it is`);
+	process.exit(1);
 }
