@@ -2,6 +2,7 @@
 // A headless Chromium and what the scripts beside this one do with it. They are run in a copy beside the packages of the page, where
 // node finds playwright-core and axe-core (harness.py, in_the_browser).
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import axe from 'axe-core';
 import { chromium } from 'playwright-core';
@@ -14,10 +15,17 @@ const browser = await chromium.launch({
 /** What the browser complained of, in all windows. */
 export const complaints = [];
 
-/** A new window at that address; what it waits for may take so many ms. */
-export async function open(address, options = {}, wait = 40000) {
+/** For who works on the page: the bundle of that folder is shown, and the program need not be built again. */
+const DIST = process.env.PYRRHA_PAGE_DIST;
+const DIST_TYPES = { 'app.js': 'text/javascript', 'app.css': 'text/css' };
+
+/** A new window at that address; what it waits for may take so many ms. before: what is to be done with it before it goes there. */
+export async function open(address, options = {}, wait = 40000, before = undefined) {
 	const p = await (await browser.newContext({ viewport: { width: 1440, height: 900 }, colorScheme: 'light', ...options })).newPage();
 	p.setDefaultTimeout(wait);
+	for (const f of DIST ? Object.keys(DIST_TYPES) : [])
+		await p.route(`**/${f}`, (r) => r.fulfill({ body: readFileSync(join(DIST, f)), contentType: DIST_TYPES[f] }));
+	await before?.(p);
 	p.on('pageerror', (e) => complaints.push(`exception: ${e.message}`));
 	/* A failed request is for the step that caused it to judge; a violated content policy never is. */
 	p.on('console', (m) => { if (m.type() === 'error' && !/Failed to load resource/.test(m.text())) complaints.push(m.text()); });
@@ -26,12 +34,12 @@ export async function open(address, options = {}, wait = 40000) {
 }
 
 /** Keeps a picture of it in that directory. */
-export const picture = (p, directory, name) => p.screenshot({ path: join(directory, `${name}.png`) });
+export const picture = (p, directory, name, more) => p.screenshot({ path: join(directory, `${name}.png`), ...more });
 
-/** Faults that people with a screen reader, a keyboard or weak eyes would meet. */
-export async function accessible(p, where) {
-	await p.evaluate(axe.source);
-	const found = await p.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+/** Faults that people with a screen reader, a keyboard or weak eyes would meet. rules: only these of axe's. */
+export async function accessible(p, where, rules = undefined) {
+	if (!await p.evaluate(() => 'axe' in window)) await p.evaluate(axe.source);
+	const found = await p.evaluate((only) => window.axe.run(document, { resultTypes: ['violations'], ...only && { runOnly: { type: 'rule', values: only } } }), rules);
 	const text = found.violations.map((v) => `${v.id} (${v.impact}): ${v.nodes.slice(0, 4).map((n) => `${n.target} ${n.failureSummary?.split('\n')[1] ?? ''}`).join(' | ')}`);
 	assert.deepEqual(text, [], where);
 }

@@ -59,8 +59,7 @@ export function App() {
 				<TargetHealth />
 				<Preferences />
 			</header>
-			<main id="main" tabIndex={-1} class={`page-${at}`}><Show key={at} /></main>
-			<FrameMenuHost />
+			<main id="main" tabIndex={-1} class={`page-${at}`}><Show key={at} /><FrameMenuHost /></main>
 			<KeyList />
 		</>
 	);

@@ -161,3 +161,18 @@ export function useWindow<E extends HTMLElement>(rows: number, height: number): 
 	const to = Math.min(rows, seen[1]), from = Math.min(seen[0], to);
 	return { ref, from, to, before: from * height, after: (rows - to) * height };
 }
+
+/** What may be wider than the window, and then scrolls by itself: also by arrow keys, for which it takes the focus, but only then. */
+export function ScrollX({ label, class: cls = '', children }: { label: string; class?: string; children: ComponentChildren }) {
+	const el = useRef<HTMLDivElement>(null);
+	const [wide, setWide] = useState(false);
+	useLayoutEffect(() => {
+		const e = el.current!, look = () => setWide(e.scrollWidth > e.clientWidth);
+		look();
+		const observer = new ResizeObserver(look);
+		observer.observe(e);
+		for (const child of e.children) observer.observe(child);
+		return () => observer.disconnect();
+	}, []);
+	return <div class={`scroll-x ${cls}`} ref={el} role="group" aria-label={label} tabIndex={wide ? 0 : undefined}>{children}</div>;
+}

@@ -7,6 +7,7 @@ import { sum } from '../pages/jobs';
 import { go } from '../base/state';
 import { healthOf, instanceOf, profileOf } from '../pages/targets';
 import { parseDuration } from '../base/units';
+import { ScrollX } from '../base/ui';
 
 const ROWS = 12;
 
@@ -41,11 +42,11 @@ export function Empty() {
 		<div class="empty">
 			<h1><i class="spinner" />Waiting for the first profile</h1>
 			<p>{s.total === 1 ? '1 target is' : `${s.total} targets are`} configured, {s.up} up, {s.down} down. {soonest(list)}</p>
-			<table class="data">
+			<ScrollX label="Targets"><table class="data">
 				<tbody>{list.map((t) => (
 					<tr key={t.scrapeUrl}><td>{t.scrapePool}</td><td>{instanceOf(t)}</td><td>{profileOf(t)}</td><td><span class={`pill ${t.health}`}><i class="dot" />{healthOf(t)}</span></td><td class={t.lastError ? 'error-text' : 'hint'}>{t.lastError || t.note}</td></tr>
 				))}</tbody>
-			</table>
+			</table></ScrollX>
 			{all.value > ROWS && <p class="hint">and {all.value - ROWS} more</p>}
 			<button type="button" onClick={() => go('targets')}>All targets</button>
 		</div>

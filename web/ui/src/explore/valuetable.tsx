@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The answer to a query that yields numbers, largest first: one column per label that tells the rows apart.
-import { Bar } from '../base/ui';
+import { Bar, ScrollX } from '../base/ui';
 import type { VectorSample } from '../base/api';
 import { formatAxis } from '../base/units';
 
@@ -14,7 +14,7 @@ export function ValueTable({ expr, samples }: { expr: string; samples: VectorSam
 		<section class="panel" aria-label="Values">
 			<header class="panel-head"><h2>Values</h2><span class="unit">{rows.length === 1 ? '1 element' : `${rows.length} elements`}</span><code class="expr" title={expr}>{expr}</code></header>
 			{rows.length === 0 ? <div class="none"><p>The query matched nothing at this time.</p></div> : (
-				<div class="scroll-x">
+				<ScrollX label="Values">
 					<table class="data values">
 						<thead><tr>{keys.map((k) => <th key={k} scope="col">{k}</th>)}<th scope="col" class="num">Value</th></tr></thead>
 						<tbody>{rows.slice(0, SHOWN).map((r) => (
@@ -23,7 +23,7 @@ export function ValueTable({ expr, samples }: { expr: string; samples: VectorSam
 						))}</tbody>
 					</table>
 					{rows.length > SHOWN && <p class="hint">{rows.length - SHOWN} smaller ones are not listed; topk(…) says which you want.</p>}
-				</div>
+				</ScrollX>
 			)}
 		</section>
 	);

@@ -7,7 +7,7 @@ import { sum } from './jobs';
 import { find, go, job, pageHref } from '../base/state';
 import { FindField, JobSelect, Pager, usePage, usePoll } from './targetlist';
 import { ago } from '../base/time';
-import { Segments } from '../base/ui';
+import { Segments, ScrollX } from '../base/ui';
 import { formatValue } from '../base/units';
 
 type Health = 'all' | 'up' | 'down';
@@ -59,13 +59,13 @@ function Pool({ name, targets, job: j }: { name: string; targets: Target[]; job?
 	return (
 		<section class="panel pool">
 			<header class="panel-head"><h2>{name}</h2>{j && <span class={`pill ${j.down ? 'down' : j.up === j.targets ? 'up' : 'unknown'}`}><i class="dot" />{j.up}/{j.targets} up</span>}</header>
-			<div class="scroll-x">
+			<ScrollX label={`Targets of ${name}`}>
 				<table class="data">
 					<thead><tr><th>Target</th><th>Profile</th><th>Health</th><th>Labels</th><th class="num">Last scrape</th><th class="num">Took</th><th class="num">Bytes</th><th class="num">Samples</th></tr></thead>
 					<tbody>{sorted.map((t, i) => <Row key={t.scrapeUrl} t={t} first={!sameTarget(sorted[i - 1], t)}
 						error={sameTarget(t, sorted[i + 1]) && sorted[i + 1].lastError === t.lastError ? '' : t.lastError} />)}</tbody>
 				</table>
-			</div>
+			</ScrollX>
 		</section>
 	);
 }

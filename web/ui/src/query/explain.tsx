@@ -2,6 +2,7 @@
 // How the graph's query was answered: its parts as a tree, with what each took and what it read. Asked for when opened.
 import { useState } from 'preact/hooks';
 import { api, type PlanNode } from '../base/api';
+import { ScrollX } from '../base/ui';
 
 const FEW = 40;
 
@@ -32,7 +33,7 @@ export function ExplainPanel({ expr, times }: { expr: string; times: number[] })
 			<summary>How the graph was made</summary>
 			{failed && <p class="hint">{failed}</p>}
 			{rows && (
-				<div class="scroll-x">
+				<ScrollX label="Parts of the query">
 					<table class="data">
 						<thead><tr><th scope="col">Part</th><th scope="col" class="num">Own time</th><th scope="col" class="num">Series</th><th scope="col" class="num">Points</th>
 							<th scope="col" class="num">Chunks read</th><th scope="col" class="num">Values read</th><th scope="col" class="num">Bytes read</th></tr></thead>
@@ -42,7 +43,7 @@ export function ExplainPanel({ expr, times }: { expr: string; times: number[] })
 								<td class="num">{number(r.node.read.samples)}</td><td class="num">{bytes(r.node.read.bytes)}</td></tr>
 						))}</tbody>
 					</table>
-				</div>
+				</ScrollX>
 			)}
 		</details>
 	);
