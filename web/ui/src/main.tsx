@@ -6,6 +6,7 @@ import './base/frame.css';
 import './query/query.css';
 import './graph/graph.css';
 import './profile/profile.css';
+import './profile/functable.css';
 import './compare/compare.css';
 import './base/messages.css';
 import './pages/pages.css';

@@ -1,86 +1,217 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same profile as a table of functions: what each costs itself and with what it calls. The equal of the flame graph
-// for whom a picture does not serve.
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+// The same profile as a table: what each function, line, file, package or binary costs itself and with what it calls, and of a difference both
+// sides. The equal of the flame graph for whom a picture does not serve. Rows that cannot be seen are not drawn, so that ten
+// thousand of them cost what sixty cost. Order, columns and what rows are of are in the address.
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { keyTable } from '../base/keys';
+import { asText as text, inUrl, layout, oneOf, writeUrl } from '../base/state';
+import { dark } from '../base/theme';
+import { Bar, CopyButton, useWindow } from '../base/ui';
+import { diffOf } from '../compare/diffexpr';
+import { useSamples, type Samples } from '../compare/samples';
 import { frameColor, type ColorBy } from '../flame/colors';
 import { matchRow } from '../flame/fold';
 import type { FlameTree, FunctionRow } from '../flame/tree';
-import { dark } from '../base/theme';
-import { Bar } from '../base/ui';
-import { formatShare, formatValue } from '../base/units';
+import { asText, columnOf, errorOf, noisy, ordered, textOf, toggled, valueOf, visible, type Column, type Measure, type Table, type TableRow } from './columns';
+import { openFrameMenu } from './framemenu';
+import { GRAINS, useReadout, type Grain } from './readouts';
+import { SIGMAS } from '../compare/noise';
+import { ColumnMenu } from './columnmenu';
+import { formatChange, formatValue } from '../base/units';
 
-type Column = 'name' | 'self' | 'total' | 'change';
-const PAGE = 200;
+const ROW = 25;
+/** A column, and behind a dot that it is turned around. */
+const order = inUrl(['explore'], 'order', '', text);
+const chosen = inUrl<string[]>(['explore'], 'columns', [], { parse: (s) => s.split(',').filter((x) => columnOf(x.slice(1))), print: (v) => v.join(',') });
+const grain = inUrl<Grain>(['explore'], 'per', 'function', oneOf<Grain>(...GRAINS.map(([g]) => g)));
+
+const keys = keyTable('Table', {
+	next: ['ArrowDown', 'the next row'], before: ['ArrowUp', 'the row before'],
+	pageDown: ['PageDown', 'a page down'], pageUp: ['PageUp', 'a page up'],
+	first: ['Home', 'the first row'], last: ['End', 'the last row'],
+	pick: ['Enter', 'mark the function everywhere'],
+	menu: [['ContextMenu', 'Shift+F10'], 'what can be done with the row'],
+});
 
 interface Props {
 	tree: FlameTree; filter: RegExp | null; colorBy: ColorBy;
+	/** What the rows are of, and when: what is not in the tree is asked for. */
+	expr: string; time: number;
+	/** Whether the rows are those of a box that was zoomed into. */
+	zoomed: boolean;
 	/** Of `all` functions the largest; exact unless the answer that has them is still on its way. */
 	rows: FunctionRow[]; all: number; exact: boolean;
 	onMore: () => void;
 	onHover: (name: string | null) => void; onPick: (name: string) => void; picked: string;
 }
 
-export function FunctionTable({ tree, rows: given, all, exact, onMore, filter, colorBy, onHover, onPick, picked }: Props) {
-	const [by, setBy] = useState<Column>(tree.base ? 'change' : 'self');
-	const [up, setUp] = useState(false);
-	const [limit, setLimit] = useState(PAGE);
-	const rows = useMemo(() => {
-		const list = filter ? given.filter((r) => matchRow(r, filter)) : [...given];
-		const change = (r: FunctionRow) => r.self - r.baseSelf;
-		const order: Record<Column, (a: FunctionRow, b: FunctionRow) => number> = {
-			name: (a, b) => b.name.localeCompare(a.name),
-			self: (a, b) => a.self - b.self || a.total - b.total,
-			total: (a, b) => a.total - b.total || a.self - b.self,
-			change: (a, b) => Math.abs(change(a)) - Math.abs(change(b)),
-		};
-		list.sort((a, b) => (up ? 1 : -1) * order[by](a, b) || a.name.localeCompare(b.name));
-		return list;
-	}, [given, filter, by, up]);
-	useEffect(() => setLimit(PAGE), [tree, filter, by]);
+export function FunctionTable({ tree, expr, time, zoomed, rows: given, all, exact, onMore, filter, colorBy, onHover, onPick, picked }: Props) {
+	const diff = tree.base !== undefined, wide = layout.value === 'table';
+	const shares = useMemo(() => diff && diffOf(expr)?.shares === true, [expr, diff]);
+	const samples = useSamples(expr, time, tree.unit, diff, tree.seconds > 0);
+	const readout = useReadout(expr, time, grain.value, tree.unit);
+	const noun = GRAINS.find(([g]) => g === grain.value)![1].toLowerCase();
+	const of: TableRow[] = useMemo(() => grain.value === 'function' ? given.map((r) => ({ ...r, key: r.name, line: 0 })) : readout?.rows ?? [], [given, readout, grain.value]);
+	const whole = grain.value === 'function' || !readout ? { now: tree.total[0], base: tree.base?.total[0] ?? 0 } : readout.whole;
+	const table: Table = { unit: tree.unit, whole, diff, shares, per: samples?.known ? samples.per : null };
+	const columns = visible(diff, wide, chosen.value);
+	const [id, turned] = order.value.split('.'), by = columns.find((c) => c.id === id) ?? columnOf(diff ? 'selfChange' : 'self')!;
+	const rows = useMemo(() => ordered(filter ? of.filter((r) => matchRow(r, filter)) : of, by, by.id === id && turned === 'up', table),
+		[of, filter, by, order.value, shares, diff, whole.now, whole.base]);
+	const missing = grain.value === 'function' ? all - given.length : 0;
 
-	const head = (col: Column, title: string) => (
-		<th scope="col" aria-sort={by === col ? (up ? 'ascending' : 'descending') : 'none'} class={col === 'name' ? '' : 'num'}>
-			<button type="button" onClick={() => { if (by === col) setUp(!up); else { setBy(col); setUp(false); } }}>
-				{title}<span class="sort">{by === col ? (up ? '▴' : '▾') : ''}</span>
-			</button>
-		</th>
+	const { ref, from, to, before, after } = useWindow<HTMLDivElement>(rows.length, ROW);
+	const grid = useRef<HTMLTableElement>(null), heads = diff ? 2 : 1;
+	const [at, setAt] = useState(-1);
+	useEffect(() => { setAt(-1); }, [filter, by, grain.value]);
+	useEffect(() => { if (missing > 0 && to >= rows.length && to > 60) onMore(); }, [to, rows.length, missing]);
+
+	const goTo = (i: number) => {
+		const e = ref.current!, row = Math.max(0, Math.min(rows.length - 1, i)), head = e.querySelector('thead')!.offsetHeight;
+		if (!rows.length) return;
+		setAt(row);
+		onHover(grain.value === 'function' || grain.value === 'line' ? rows[row].name : null);
+		e.scrollTop = Math.min(row * ROW, Math.max(e.scrollTop, (row + 1) * ROW + head - e.clientHeight));
+		e.scrollIntoView({ block: 'nearest' });
+	};
+	const page = () => Math.max(1, Math.floor(ref.current!.clientHeight / ROW) - 2);
+	const open = (r: TableRow, x: number, y: number) => openFrameMenu({ name: r.name, file: r.file, binary: r.binary, line: r.line }, x, y, { mark: () => onPick(r.name) });
+	const isFrame = grain.value === 'function' || grain.value === 'line';
+	const onKey = (e: KeyboardEvent) => void (e.target === grid.current && keys.handle(e, {
+		next: () => goTo(at + 1), before: () => goTo(at < 0 ? 0 : at - 1), pageDown: () => goTo(at + page()), pageUp: () => goTo(at - page()),
+		first: () => goTo(0), last: () => goTo(rows.length - 1),
+		pick: () => rows[at] ? onPick(rows[at].name) : false,
+		menu: () => {
+			const box = ref.current!.querySelector('tr.at')?.getBoundingClientRect();
+			return box && isFrame ? open(rows[at], box.left + 24, box.bottom) : false;
+		},
+	}));
+	const sortBy = (c: Column) => {
+		order.value = c.id === by.id && !(turned === 'up' && by.id === id) ? `${c.id}.up` : c.id;
+		writeUrl('replace');
+	};
+
+	const head = (c: Column) => {
+		const on = c.id === by.id, up = on && (turned === 'up' && by.id === id) !== (c.kind === 'text');
+		return (
+			<th key={c.id} scope="col" aria-sort={on ? (up ? 'ascending' : 'descending') : 'none'} class={`${c.kind === 'text' ? '' : 'num'} col-${c.kind}`}>
+				<button type="button" title={c.help} onClick={() => sortBy(c)}>{c.id === 'name' ? GRAINS.find(([g]) => g === grain.value)![1].replace(/ies$/, 'y').replace(/s$/, '') : c.title}<span class="sort">{on ? (up ? '▴' : '▾') : ''}</span></button>
+			</th>
+		);
+	};
+	const name = (r: TableRow) => (
+		<th scope="row"><button type="button" tabIndex={-1} title={[r.name, r.line ? `${r.file}:${r.line}` : r.file, r.binary, 'Click to search for it'].filter(Boolean).join('\n')} onClick={() => onPick(r.name)}>
+			{!diff && <Swatch row={r} colorBy={colorBy} />}<span>{r.name.slice(0, dirLength(r.name)) && <i class="dir">{r.name.slice(0, dirLength(r.name))}</i>}{r.name.slice(dirLength(r.name))}{grain.value === 'line' && <small class="line">{base(r.file)}:{r.line}</small>}</span></button></th>
 	);
-	const { whole } = tree;
 	return (
-		<div class={`functable ${tree.base ? 'diff' : ''} ${exact ? '' : 'pending'}`} aria-busy={!exact} onMouseLeave={() => onHover(null)}>
-			<table>
-				<thead><tr>{head('name', 'Function')}{head('self', 'Self')}{head('total', 'Total')}{tree.base && head('change', 'Change')}</tr></thead>
-				<tbody>
-					{rows.slice(0, limit).map((r) => (
-						<tr key={r.name} class={r.name === picked ? 'on' : ''} onMouseEnter={() => onHover(r.name)}>
-							<th scope="row"><button type="button" title={[r.name, r.file, r.binary, 'Click to search for it'].filter(Boolean).join('\n')} onClick={() => onPick(r.name)}>
-								{!tree.base && <Chip row={r} colorBy={colorBy} />}<span>{r.name.slice(0, dirLength(r.name)) && <i class="dir">{r.name.slice(0, dirLength(r.name))}</i>}{r.name.slice(dirLength(r.name))}</span></button></th>
-							<Cell v={r.self} whole={whole} unit={tree.unit} /><Cell v={r.total} whole={whole} unit={tree.unit} />
-							{tree.base && <td class={`num ${r.self > r.baseSelf ? 'more' : r.self < r.baseSelf ? 'less' : ''}`}>{r.self > r.baseSelf ? '+' : r.self < r.baseSelf ? '−' : ''}{formatValue(Math.abs(r.self - r.baseSelf), tree.unit)}</td>}
-						</tr>
-					))}
-				</tbody>
-			</table>
-			{rows.length === 0 && <p class="hint">No function matches.</p>}
-			{rows.length > limit ? <button type="button" class="more-rows" onClick={() => setLimit(limit + 5 * PAGE)}>{rows.length - limit + (filter ? 0 : all - given.length)} more functions</button>
-				: all > given.length && <button type="button" class="more-rows" onClick={onMore}>{all - given.length} smaller functions</button>}
+		<div class={`functable ${diff ? 'diff' : ''} ${exact && (grain.value === 'function' || readout) ? '' : 'pending'}`} onMouseLeave={() => onHover(null)}>
+			<div class="table-bar">
+				<label class="grain"><span class="unseen">Rows</span><select value={grain.value} onChange={(e) => { grain.value = e.currentTarget.value as Grain; writeUrl('replace'); }}>{GRAINS.map(([g, title]) => <option key={g} value={g}>{title}</option>)}</select></label>
+				<span class="table-count">{rows.length.toLocaleString('en-US')}{filter || missing ? ` of ${(of.length + missing).toLocaleString('en-US')}` : ''}{zoomed && grain.value !== 'function' ? ' of the whole profile' : ''}</span>
+				<div class="grow" />
+				<ColumnMenu diff={diff} shown={columns} onToggle={(c) => { chosen.value = toggled(chosen.value, c, columns.includes(c), wide); writeUrl('replace'); }} />
+				<CopyButton title={`Copy ${rows.length.toLocaleString('en-US')} rows as text`} text={() => asText(rows, columns, table, GRAINS.find(([g]) => g === grain.value)![1])} />
+			</div>
+			<div class="table-scroll" ref={ref}>
+				<table ref={grid} tabIndex={0} role="grid" aria-label={`Table of ${noun}`} aria-rowcount={rows.length + heads} aria-busy={!exact} aria-activedescendant={at >= from && at < to ? `table-row-${at}` : undefined} onKeyDown={onKey}
+					onFocus={(e) => { if (e.target === grid.current && at < 0 && grid.current!.matches(':focus-visible')) goTo(0); }} onContextMenu={(e) => { if (e.button !== 2) e.preventDefault(); }}>
+					<Widths columns={columns} />
+					<thead>
+						{diff && <tr class="groups" aria-rowindex={1}><Groups columns={columns} /></tr>}
+						<tr aria-rowindex={heads}>{columns.map(head)}</tr>
+					</thead>
+					<tbody>
+						<Gap height={before} />
+						{rows.slice(from, to).map((r, i) => (
+							<tr key={r.key} id={`table-row-${from + i}`} aria-rowindex={from + i + heads + 1} aria-selected={from + i === at} class={`${r.name === picked ? 'on' : ''} ${from + i === at ? 'at' : ''}`} onMouseEnter={() => onHover(isFrame ? r.name : null)}
+								onContextMenu={(e) => { if (isFrame && e.button === 2) { e.preventDefault(); open(r, e.clientX, e.clientY); } }}>
+								{name(r)}<Cells row={r} columns={columns} table={table} />
+							</tr>
+						))}
+						<Gap height={after} />
+					</tbody>
+				</table>
+				{rows.length === 0 && <p class="hint">{readout?.failed ?? (filter ? `None of the ${noun} matches.` : grain.value !== 'function' && !readout ? 'Reading…' : 'Nothing.')}</p>}
+			</div>
+			{diff && <NoiseNote samples={samples} />}
+			{missing > 0 && <button type="button" class="more-rows" onClick={onMore}>{missing} smaller functions</button>}
 		</div>
 	);
 }
+
+const base = (path: string) => path.slice(path.lastIndexOf('/') + 1);
+
+function Cells({ row: r, columns, table: t }: { row: TableRow; columns: Column[]; table: Table }) {
+	const noise: Record<Measure, boolean> = { self: noisy('self', r, t), total: noisy('total', r, t) };
+	return <>{columns.slice(1).map((c) => {
+		const s = textOf(c, r, t);
+		if (c.kind === 'text') return <td key={c.id} class="text" title={s}><bdi>{s}</bdi></td>;
+		const v = valueOf(c, r, t), dim = t.diff && c.of && noise[c.of];
+		const sign = (c.kind === 'change' || c.kind === 'relative') && !dim && v !== 0 ? v > 0 ? 'more' : 'less' : '';
+		return (
+			<td key={c.id} class={`num ${sign} ${dim ? 'noise' : ''}`} title={c.kind === 'change' ? explain(c.of as Measure, r, t) : undefined}>
+				{dim && c.kind === 'change' ? `≈ ${s}` : s}{c.kind === 'share' && <Bar share={v} />}
+			</td>
+		);
+	})}</>;
+}
+
+/** Why a change counts or does not. */
+function explain(m: Measure, r: TableRow, t: Table): string | undefined {
+	const e = errorOf(m, r, t);
+	if (e === null || !Number.isFinite(e)) return undefined;
+	const within = t.shares ? formatChange(SIGMAS * e).slice(1) : formatValue(SIGMAS * e, t.unit);
+	return `${noisy(m, r, t) ? 'Noise: within' : 'More than'} three standard errors (± ${within})`;
+}
+
+/** What grey rows are, or why none is. */
+function NoiseNote({ samples }: { samples: Samples | null }) {
+	return (
+		<p class="hint noise-note">{!samples ? '…' : samples.known
+			? <><span class="noise">≈ grey</span> is within three standard errors: chance, as far as {count(samples.base)} samples of the base and {count(samples.now)} of now can tell</>
+			: `No change is greyed as chance. ${samples.why}`}</p>
+	);
+}
+const count = (n: number) => Math.round(n).toLocaleString('en-US');
 
 /** Length of the import path's directories: "github.com/a/b." keeps only "b." where room is short. */
 function dirLength(name: string): number {
 	return name.lastIndexOf('/', name.search(/[[(<\s]|$/)) + 1;
 }
 
-function Cell({ v, whole, unit }: { v: number; whole: number; unit: string }) {
-	const share = whole ? v / whole : 0;
-	return <td class="num"><span>{formatValue(v, unit)}</span><small>{formatShare(share)}</small><Bar share={share} /></td>;
-}
-
-function Chip({ row, colorBy }: { row: FunctionRow; colorBy: ColorBy }) {
+function Swatch({ row, colorBy }: { row: TableRow; colorBy: ColorBy }) {
 	const el = useRef<HTMLElement>(null);
 	const fill = frameColor(row.name, row.binary, colorBy, dark.value).fill;
 	useEffect(() => { el.current!.style.background = fill; }, [fill]);
 	return <i class="chip" ref={el} aria-hidden="true" />;
+}
+
+/** Names of groups of columns: which are of the function itself, and which with what it calls. */
+function Groups({ columns }: { columns: Column[] }) {
+	const groups: { of: string; span: number }[] = [];
+	for (const c of columns) {
+		const last = groups[groups.length - 1];
+		if (last && last.of === c.of) last.span++;
+		else groups.push({ of: c.of, span: 1 });
+	}
+	return <>{groups.map((g, i) => <td key={i} colSpan={g.span} class={g.of ? 'group' : ''}>{g.of === 'self' ? 'Self' : g.of === 'total' ? 'With callees' : ''}</td>)}</>;
+}
+
+/** Widths of the columns; the name has what is left, and never less than a name needs. */
+function Widths({ columns }: { columns: Column[] }) {
+	const el = useRef<HTMLTableColElement>(null);
+	const key = columns.map((c) => c.id).join();
+	useLayoutEffect(() => {
+		const cols = el.current!.children as HTMLCollectionOf<HTMLElement>;
+		columns.forEach((c, i) => { cols[i].style.width = c.width ? `${c.width}px` : ''; });
+		el.current!.parentElement!.style.minWidth = `${columns.reduce((sum, c) => sum + (c.width || 150), 0)}px`;
+	}, [key]);
+	return <colgroup ref={el}>{columns.map((c) => <col key={c.id} />)}</colgroup>;
+}
+
+/** Room of the rows that are not drawn. */
+function Gap({ height }: { height: number }) {
+	const el = useRef<HTMLTableRowElement>(null);
+	useLayoutEffect(() => { el.current!.style.height = `${height}px`; }, [height]);
+	return <tr ref={el} class="gap" role="presentation" hidden={height === 0} />;
 }

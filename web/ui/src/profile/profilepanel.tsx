@@ -128,7 +128,7 @@ export function ProfilePanel({ state, selection, stale }: Props) {
 			<div class={`profile-body show-${layout.value}`}>
 				{empty ? <NoSamples state={state} /> : (
 					<>
-						{layout.value !== 'flame' && <FunctionTable key={tree.base ? 'diff' : 'one'} tree={tree} {...table} onMore={() => setAll(true)} filter={re} colorBy={colorBy.value} onHover={setHoverName} onPick={toggleSearch} picked={searchText.value.startsWith('^') ? searchText.value.slice(1, -1).replace(/\\(.)/g, '$1') : ''} />}
+						{layout.value !== 'flame' && <FunctionTable key={tree.base ? 'diff' : 'one'} tree={tree} expr={state.expr} time={state.time} zoomed={zoom > 0} {...table} onMore={() => setAll(true)} filter={re} colorBy={colorBy.value} onHover={setHoverName} onPick={toggleSearch} picked={searchText.value.startsWith('^') ? searchText.value.slice(1, -1).replace(/\\(.)/g, '$1') : ''} />}
 						{layout.value !== 'table' && <FlameGraph tree={tree} zoom={zoom} match={found?.frames ?? null} colorBy={colorBy.value} highlight={layout.value === 'both' ? hoverName : null}
 							onZoom={(n) => setPath(pathNames(tree, n))} onMenu={menuOf} />}
 					</>
