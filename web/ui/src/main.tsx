@@ -4,6 +4,7 @@ import 'uplot/dist/uPlot.min.css';
 import './base/base.css';
 import './base/frame.css';
 import './query/query.css';
+import './explore/explore.css';
 import './graph/graph.css';
 import './profile/profile.css';
 import './profile/functable.css';

@@ -83,6 +83,10 @@ test('a picked moment or range rewrites what the flame graph asks', () => {
 test('another type, more matchers', () => {
 	assert.equal(withType('merge(cpu{job="x"}[5m])', 'goroutines'), 'merge(goroutines{job="x"}[5m])');
 	assert.equal(withType('', 'cpu'), 'merge(cpu[5m])');
+	assert.equal(withType('sum by (pod)(rate(cpu[1m]))', 'goroutines', 'gauge'), 'sum by (pod)(avg_over_time(goroutines[1m]))');
+	assert.equal(withType('sum by (pod)(avg_over_time(goroutines[1m]))', 'cpu', 'delta'), 'sum by (pod)(rate(cpu[1m]))');
+	assert.equal(withType('diff(merge(cpu[5m]), merge(cpu[5m] offset 1d))', 'on_cpu', 'delta'), 'diff(merge(on_cpu[5m]), merge(on_cpu[5m] offset 1d))');
+	assert.equal(withType('{job="x"}', 'cpu'), 'cpu{job="x"}');
 	assert.equal(withMatchers('merge(cpu[5m])', { job: 'x' }), 'merge(cpu{job="x"}[5m])');
 	assert.equal(withMatchers('cpu{job="y",a="b"}', { job: 'x' }), 'cpu{job="x",a="b"}');
 	assert.equal(withMatchers('cpu{}', { job: 'a"b' }), 'cpu{job="a\\"b"}');

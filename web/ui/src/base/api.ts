@@ -122,8 +122,8 @@ const at = (t: number) => t.toFixed(3);
 export const api = {
 	profileTypes: (signal?: AbortSignal) => get<ProfileType[]>('api/v1/profile_types', {}, signal),
 	labels: (match?: string, signal?: AbortSignal) => get<string[]>('api/v1/labels', { 'match[]': match }, signal),
-	labelValues: (name: string, match?: string, signal?: AbortSignal) =>
-		get<string[]>(`api/v1/label/${encodeURIComponent(name)}/values`, { 'match[]': match }, signal),
+	labelValues: (name: string, match?: string, limit?: number, signal?: AbortSignal) =>
+		get<string[]>(`api/v1/label/${encodeURIComponent(name)}/values`, { 'match[]': match, limit }, signal),
 	/** Whether any series matches. */
 	some: (match: string, start: number, end: number, signal?: AbortSignal) =>
 		get<Labels[]>('api/v1/series', { 'match[]': match, start: at(start), end: at(end), limit: 1 }, signal).then((a) => a.data.length > 0),

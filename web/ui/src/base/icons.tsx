@@ -18,6 +18,9 @@ export const Refresh = () => <Icon><path d="M13 8a5 5 0 1 1-1.500-3.600M13 2.500
 export const Up = () => <Icon><path d="M8 12.500v-9m-3.500 3.500L8 3.500 11.500 7" /></Icon>;
 export const Filter = () => <Icon><path d="M2.500 3.500h11L9.500 8.500v4l-3-1.500v-2.500z" /></Icon>;
 export const Sliders = () => <Icon><path d="M2.500 5h6M12.500 5h1M2.500 11h1M7.500 11h6" /><circle cx="10.500" cy="5" r="1.800" /><circle cx="5.500" cy="11" r="1.800" /></Icon>;
+export const Plus = () => <Icon><path d="M8 3.500v9M3.500 8h9" /></Icon>;
+export const Clock = () => <Icon><circle cx="8" cy="8" r="5.500" /><path d="M8 5v3.200l2.200 1.400" /></Icon>;
+export const Grid = () => <Icon><path d="M2.500 4h6M2.500 8h9M2.500 12h4" stroke-width="2.500" /></Icon>;
 export const Warn = () => <Icon><path d="M8 2.500 14 13H2zM8 6.500v3M8 11.300v.1" /></Icon>;
 
 export const Flame = () => (

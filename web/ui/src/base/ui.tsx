@@ -95,8 +95,8 @@ export function intoWindow(e: HTMLElement): void {
 
 /** A button with something that opens below it; closes on Escape, on a click elsewhere, and when the focus leaves it. label: what the button
  * is called where it shows no text. */
-export function Popover({ button, class: cls = '', buttonClass, align = 'left', title, label, has, open, setOpen, children }: {
-	button: ComponentChildren; class?: string; buttonClass?: string; align?: 'left' | 'right'; title?: string; label?: string; has?: 'menu' | 'listbox' | 'dialog';
+export function Popover({ button, class: cls = '', buttonClass, align = 'left', title, label, has, disabled, open, setOpen, children }: {
+	button: ComponentChildren; class?: string; buttonClass?: string; align?: 'left' | 'right'; title?: string; label?: string; has?: 'menu' | 'listbox' | 'dialog'; disabled?: boolean;
 	open: boolean; setOpen: (o: boolean) => void; children: ComponentChildren;
 }) {
 	const root = useRef<HTMLDivElement>(null), body = useRef<HTMLDivElement>(null);
@@ -112,7 +112,7 @@ export function Popover({ button, class: cls = '', buttonClass, align = 'left', 
 	closeKeys.use({ close }, open);
 	return (
 		<div class={`popover ${cls}`} ref={root} onKeyDown={(e) => { if (open) closeKeys.handle(e, { close }); }}>
-			<button type="button" class={buttonClass} aria-expanded={open} aria-haspopup={has} title={title} aria-label={label} onClick={() => setOpen(!open)}>{button}</button>
+			<button type="button" class={buttonClass} aria-expanded={open} aria-haspopup={has} title={title} aria-label={label} disabled={disabled} onClick={() => setOpen(!open)}>{button}</button>
 			{open && <div class={`popover-body ${align}`} ref={body}>{children}</div>}
 		</div>
 	);

@@ -3,14 +3,18 @@
 // overtaken is aborted, and what is on screen stays until the next answer is there.
 import { useEffect } from 'preact/hooks';
 import { useSignal } from '@preact/signals';
-import { api, ApiError, type FlameData, type QueryData, type VectorSample } from '../base/api';
+import { api, ApiError, type FlameData, type ProfileType, type QueryData, type VectorSample } from '../base/api';
 import { loadFunctions } from '../query/complete';
 import { Empty } from './empty';
 import { ErrorBox } from '../base/errors';
 import { buildTree, type FlameTree } from '../flame/tree';
-import { Close, Link } from '../base/icons';
+import { Close, Grid, Link } from '../base/icons';
+import { keyTable } from '../base/keys';
 import { ProfilePanel, SOME_FUNCTIONS } from '../profile/profilepanel';
 import { errorOffset, flameQuery, plainSelector, selectors, withBefore, withType, type Selection } from '../query/query';
+import { History, remember } from '../query/history';
+import { isOverview, partsOf } from '../query/parts';
+import { Pickers, type Opened } from '../query/pickers';
 import { QueryBar } from '../query/querybar';
 import { GraphPanel, runGraph, type GraphState } from '../graph/graphpanel';
 import { bounds, has, permalink, query, range, refresh, selection, tick, types, writeUrl } from '../base/state';
@@ -20,12 +24,18 @@ import { busiest, findType, spelling, TypePicker } from '../query/typepicker';
 import { CopyButton } from '../base/ui';
 import { formatDuration, parseDuration } from '../base/units';
 import { ExplainPanel } from '../query/explain';
+import { lookAgain, Overview, Rail, railOpen, toggleRail } from './overview';
 import { ValueTable } from './valuetable';
 
 /** width: in pixels; what would be below a quarter of one is left out of the tree. */
 export interface ProfileState { expr: string; time: number; width: number; tree: FlameTree }
 
 const nowSeconds = () => Date.now() / 1000;
+
+const keys = keyTable('Explore', {
+	type: ['t', 'choose the profile type'], label: ['l', 'only profiles with a label'], by: ['b', 'sum by a label'], history: ['h', 'earlier and saved queries'],
+	query: ['q', 'type a query'], rail: ['o', 'show or hide who uses the CPU'], overview: ['g o', 'the overview: {}'],
+});
 
 export function Explore() {
 	const graph = useSignal<GraphState | null>(null);
@@ -40,6 +50,8 @@ export function Explore() {
 	/* Whether the types were asked for: what a graph shows depends on their kinds. */
 	const asked = useSignal(false);
 	const now = useSignal(nowSeconds());
+	const opened = useSignal<Opened>('');
+	const overview = isOverview(query.value);
 
 	/* Types first: they say what there is to ask about. Until there are any, keep looking. */
 	useEffect(() => {
@@ -68,13 +80,20 @@ export function Explore() {
 
 	useEffect(() => {
 		if (!query.value || !asked.value) return;
+		if (overview) {
+			graph.value = profile.value = values.value = error.value = graphError.value = null;
+			warnings.value = [];
+			busy.value = false;
+			return;
+		}
 		const abort = new AbortController();
 		const q = query.value;
 		now.value = nowSeconds();
 		busy.value = true;
 		const work = [
 			runGraph(q, now.value, abort.signal).then((g) => {
-				fitRange(g.state, now.value, fresh.value);
+				const first = g.state.times.findIndex((_, i) => g.state.series.some((s) => s.values[i] !== null));
+				if (first >= 0) fitRange(g.state.times[first], g.state.from, now.value, fresh.value);
 				fresh.value = false;
 				graph.value = g.state; graphError.value = null;
 				return g.warnings;
@@ -93,6 +112,7 @@ export function Explore() {
 		void Promise.all(work).then((w) => {
 			if (abort.signal.aborted) return;
 			busy.value = false;
+			if (!error.value && !graphError.value) remember(q);
 			warnings.value = [...new Set(w.flat())];
 		});
 		return () => abort.abort();
@@ -111,9 +131,18 @@ export function Explore() {
 		else query.value = q;
 		writeUrl('push');
 	};
+	const open = (o: Opened) => ({ open: opened.value === o, setOpen: (is: boolean) => { if (is || opened.value === o) opened.value = is ? o : ''; } });
+	/* A picker changes a query; of the overview it makes one. */
+	const base = overview ? withType('', spelling(busiest(types.value ?? []) ?? { name: 'cpu' } as ProfileType)) : query.value;
+	const show = (o: Opened) => { opened.value = o; };
+	keys.use({
+		type: () => show('type'), label: () => show('label'), by: () => show('by'), history: () => show('history'), rail: toggleRail, overview: () => run('{}'),
+		query: () => document.querySelector<HTMLElement>('.editor textarea')?.focus(),
+	});
 	const select = (s: Selection) => { selection.value = s; writeUrl('push'); };
 	const first = selectors(query.value)[0];
 	const current = findType(types.value, first?.name ?? '');
+	const parts = partsOf(base);
 	const list = types.value ?? [];
 	const fatal = error.value ?? (graphError.value && !profile.value && !values.value ? graphError.value : null);
 	const at = fatal && fatal.status && query.value ? errorOffset(fatal.message, query.value) : null;
@@ -121,35 +150,48 @@ export function Explore() {
 
 	if (types.value !== null && !list.some((t) => t.series > 0) && !query.value) return <Empty />;
 	return (
+		<div class={`with-rail ${railOpen.value && !overview ? 'open' : ''}`}>
+		{railOpen.value && !overview && <Rail ready={!fresh.value || fatal !== null} onRun={run} />}
 		<div class="explore">
 			<h1 class="unseen">Explore profiles</h1>
 			<section class="controls">
-				<TypePicker types={list} current={current} onPick={(t) => run(withType(query.value, spelling(t)))} />
-				<QueryBar value={query.value} onRun={run} errorAt={at} ran={query.value} />
+				<div class="picks">
+					{!overview && <button type="button" class="square" title="Who uses the CPU (o)" aria-label="Who uses the CPU" aria-expanded={railOpen.value} onClick={toggleRail}><Grid /></button>}
+					<TypePicker types={list} current={current} {...open('type')} onPick={(t) => run(withType(overview ? '' : query.value, spelling(t), t.kind))} />
+				</div>
+				<QueryBar value={query.value} onRun={run} errorAt={at} ran={query.value}>
+					<History query={query.value} {...open('history')} onRun={run} />
+				</QueryBar>
+				<Pickers query={base} parts={parts} opened={opened.value} setOpened={show} onRun={run} />
 				<div class="when">
 					<TimeRange value={range.value} now={now.value} onChange={(r) => { range.value = r; selection.value = null; writeUrl('push'); }} />
-					<RefreshControl every={refresh.value} busy={busy.value} onNow={() => { tick.value++; }} onEvery={(s) => { refresh.value = s; writeUrl('replace'); }} />
+					<RefreshControl every={refresh.value} busy={busy.value} onNow={() => { tick.value++; lookAgain.value++; }} onEvery={(s) => { refresh.value = s; writeUrl('replace'); }} />
 					<CopyButton class="square" icon={<Link />} title="Copy a link to exactly this" text={() => permalink(now.value)} />
 				</div>
 				<div class={`progress ${busy.value ? 'on' : ''}`} />
 			</section>
+			{overview && <Overview ready={asked.value} onFirst={(first) => { const b = bounds(range.value, nowSeconds()); fitRange(first, b.from + (b.to - b.from) / 15, b.to, fresh.value); fresh.value = false; }} onRun={run} />}
 			{fatal && <ErrorBox error={fatal} query={fatal.status ? query.value : undefined} at={at} />}
 			{warnings.value.length > 0 && <ul class="warnings">{warnings.value.map((w) => <li key={w}>{w}</li>)}</ul>}
 			{graph.value && <GraphPanel state={graph.value} title={graph.value.plain && current ? current.title : 'Value of the query'} stale={fatal !== null} selection={selection.value} span={span} onSelect={select} onRun={run} />}
 			{profile.value && <ProfilePanel state={profile.value} stale={fatal !== null} selection={<Picked query={query.value} selection={selection.value} span={span} time={profile.value.time} onClear={() => select(null)} onCompare={run} />} />}
 			{values.value && <ValueTable expr={values.value.expr} samples={values.value.samples} />}
 			{graph.value && !fatal && <ExplainPanel key={graph.value.expr} expr={graph.value.expr} times={graph.value.times} />}
-			{!graph.value && !fatal && !profile.value && !values.value && <div class="panel loading" aria-busy="true"><div class="skeleton" /></div>}
-			{!profile.value && !values.value && !fatal && <div class="panel loading" aria-busy="true"><div class="skeleton tall" /></div>}
+			{!overview && !graph.value && !fatal && !profile.value && !values.value && <div class="panel loading" aria-busy="true"><div class="skeleton" /></div>}
+			{!overview && !profile.value && !values.value && !fatal && <div class="panel loading" aria-busy="true"><div class="skeleton tall" /></div>}
+		</div>
 		</div>
 	);
 }
 
-/** While nobody chose a range: of the first graph only what has data, of later ones more as they fill, up to an hour. */
-function fitRange(g: GraphState, now: number, isFirst: boolean): void {
-	const r = range.value, lengths = [300, 900, 3600], first = g.times.findIndex((_, i) => g.series.some((s) => s.values[i] !== null));
-	if (!('auto' in r) || first < 0 || !(isFirst || (first <= 1 && r.last < 3600))) return;
-	const age = now - g.times[first], last = lengths.find((n) => n > r.last && first <= 1) ?? lengths.find((n) => n >= age) ?? 3600;
+/** While nobody chose a range: of the first answer only what has data, of later ones more as they fill, up to an hour. first: since when there is
+ * data; from: where what is shown begins. */
+function fitRange(first: number, from: number, now: number, isFirst: boolean): void {
+	const r = range.value, lengths = [300, 900, 3600];
+	if (!('auto' in r)) return;
+	const filled = first <= from + r.last / 100, age = now - first;
+	if (!isFirst && !(filled && r.last < 3600)) return;
+	const last = filled ? lengths.find((n) => n > r.last) ?? 3600 : lengths.find((n) => n >= age) ?? 3600;
 	if (last !== r.last) range.value = { last, auto: true };
 }
 

@@ -4,6 +4,8 @@
 // have for functions, files and binaries where frames are matched.
 import { api } from '../base/api';
 import { contextAt, rank, type Context } from '../base/context';
+import { findLabels } from './labelnames';
+import { cached, findValues, labelNames, literal } from './labelvalues';
 import { selectors } from './query';
 import { bounds, functions, range, types } from '../base/state';
 
@@ -22,19 +24,6 @@ export interface Completion {
 }
 
 const DURATIONS = ['30s', '1m', '5m', '15m', '30m', '1h', '6h', '1d'];
-const cache = new Map<string, Promise<string[]>>();
-
-/** Asks once per minute and question; an answer that failed is no answer. */
-function cached(key: string, ask: () => Promise<string[]>): Promise<string[]> {
-	const k = `${Math.floor(Date.now() / 60000)} ${key}`;
-	let p = cache.get(k);
-	if (!p) {
-		if (cache.size > 200) cache.clear();
-		p = ask().catch(() => []);
-		cache.set(k, p);
-	}
-	return p;
-}
 
 const KEYWORDS: [string, string][] = [
 	['by', 'Keeps only these labels.'], ['without', 'Drops these labels.'], ['offset', 'Looks back in time.'],
@@ -63,6 +52,7 @@ const FRAME_KEYS: [string, string][] = [
 	['function', 'As it is stored; a C++ or Rust name with its parameters.'], ['file', 'Its whole path, or the last part.'],
 	['binary', 'Its whole path, or the last part.'], ['line', 'Of the source file.'],
 ];
+const OFFERED = 60;
 const GRANULARITIES = ['function', 'line', 'file', 'binary', 'package'];
 const FRAMES_AT_ONCE = 5000;
 
@@ -79,7 +69,7 @@ async function frameNames(key: string, profiles: string, typed: string): Promise
 
 /** Quotes and escapes a value for where it is to stand. */
 const written = (c: Context, next: string, v: string): string => {
-	const quote = c.quote || '"', text = c.regexp ? v.replace(/[\\.+*?()|[\]{}^$]/g, '\\$&') : v;
+	const quote = c.quote || '"', text = c.regexp ? literal(v) : v;
 	return `${c.quote ? '' : quote}${quote === '`' ? text : JSON.stringify(text).slice(1, -1)}${next === quote ? '' : quote}`;
 };
 
@@ -98,15 +88,14 @@ export async function complete(q: string, caret: number, demanded: boolean): Pro
 		return { from: c.from, items, typed };
 	}
 	case 'label': case 'grouping': {
-		const match = c.selector && c.selector !== '{}' ? c.selector : undefined;
-		const names = (await cached(`labels ${match}`, () => api.labels(match).then((a) => a.data))).filter((n) => n !== '__name__');
-		const items = rank(names.map((n): Suggestion => ({ label: n, insert: c.kind === 'label' ? `${n}=""` : n, back: c.kind === 'label' ? 1 : 0, kind: 'label', then: c.kind === 'label' })), c.prefix);
+		const found = findLabels(c.prefix, await labelNames(c.selector ?? '')).slice(0, OFFERED);
+		const items = found.map(({ label: n, as }): Suggestion => ({ label: n, insert: c.kind === 'label' ? `${n}=""` : n, detail: as, back: c.kind === 'label' ? 1 : 0, kind: 'label', then: c.kind === 'label' }));
 		return { from: c.from, items, typed };
 	}
 	case 'value': {
-		const match = c.selector && c.selector !== '{}' ? c.selector : undefined;
-		const values = await cached(`values ${c.label} ${match}`, () => api.labelValues(c.label!, match).then((a) => a.data));
-		const items = rank(values.map((v): Suggestion => ({ label: v, insert: written(c, q[caret], v), kind: 'value' })), c.regexp ? unescaped(c.prefix) : c.prefix);
+		const plain = c.regexp ? unescaped(c.prefix) : c.prefix;
+		const values = await findValues(c.label!, c.selector ?? '', plain);
+		const items = rank(values.map((v): Suggestion => ({ label: v, insert: written(c, q[caret], v), kind: 'value' })), plain);
 		return { from: c.from, items, typed: true };
 	}
 	case 'frameKey': {

@@ -154,7 +154,7 @@ function wrappers(rest: string): { functions: string[]; by: string } | null {
 	let by = '';
 	for (let text = rest.trim(); text !== '\u0001';) {
 		const m = /^(\w*) ?(?:(by|without) ?\(([^()]*)\) ?)?\((.*)\)$/.exec(text.replace(/^(\w+) ?(\(.*\)) ?((?:by|without) ?\([^()]*\))$/, '$1 $3 $2'));
-		if (!m || !/^(|merge|merge_over_time|rate|increase|sum)$/.test(m[1])) return null;
+		if (!m || !/^(|merge|merge_over_time|avg_over_time|rate|increase|sum)$/.test(m[1])) return null;
 		if (m[1]) functions.push(m[1]);
 		if (m[2] && !by) by = `${m[2]} (${m[3].trim()})`;
 		text = m[4].trim();
@@ -217,14 +217,33 @@ export function matchersOf(s: Selector): string[] {
 	return out.filter(Boolean);
 }
 
-/** A query without one matcher (all of them, if none is named) of its first selector. */
-export function withoutMatcher(q: string, matcher?: string): string {
-	const s = selectors(q)[0];
-	if (!s || s.bodyStart < 0) return q;
-	const kept = matcher === undefined ? [] : matchersOf(s).filter((m) => m !== matcher);
-	return kept.length || !s.nameEnd || s.nameStart === s.nameEnd ? q.slice(0, s.bodyStart) + kept.join(',') + q.slice(s.bodyEnd)
-		: q.slice(0, s.nameEnd) + q.slice(s.bodyEnd + 1);
+export type Op = '=' | '!=' | '=~' | '!~';
+export interface Matcher { label: string; op: Op; value: string; /** As it is typed. */ text: string }
+
+/** The text of a quoted string; as it is typed if its escapes are none that JSON knows. */
+export function unquoted(s: string): string {
+	const quote = s[0], body = s.length > 1 && s.endsWith(quote) ? s.slice(1, -1) : s.slice(1);
+	if (quote === '`') return body;
+	try {
+		return JSON.parse(`"${quote === "'" ? body.replace(/\\'/g, "'").replace(/(^|[^\\])((?:\\\\)*)"/g, '$1$2\\"') : body}"`) as string;
+	} catch {
+		return body;
+	}
 }
+
+export const labelText = (label: string): string => /^[A-Za-z_]\w*$/.test(label) ? label : JSON.stringify(label);
+export const matcherText = (label: string, op: Op, value: string): string => `${labelText(label)}${op}${JSON.stringify(value)}`;
+
+/** One matcher as it is typed; null if it is none yet, or names the type. */
+export function parseMatcher(text: string): Matcher | null {
+	const t = tokenize(`{${text}}`).slice(1, -1).filter((x) => x.kind !== 'space' && x.kind !== 'comment');
+	if (t.length !== 3 || !/^(=|!=|=~|!~)$/.test(t[1].text) || t[2].kind !== 'string') return null;
+	const label = t[0].kind === 'string' ? unquoted(t[0].text) : t[0].text;
+	return label === '__name__' ? null : { label, op: t[1].text as Op, value: unquoted(t[2].text), text };
+}
+
+/** Whether it is the selector's type: quoted alone, or by __name__. */
+export const namesType = (text: string): boolean => /^(["'`]|__name__\b)/.test(text) && parseMatcher(text) === null;
 
 /** What is picked on the graph; of: only of the series with these labels. */
 export type Selection = { at: number; of?: Record<string, string> } | { from: number; to: number } | null;
@@ -251,30 +270,51 @@ export function flameQuery(q: string, sel: Selection, end: number): { expr: stri
 	return { expr: out, time: sel.to };
 }
 
-/** The same question about another type. */
-export function withType(q: string, name: string): string {
-	const first = selectors(q)[0];
+/** The same question about another type: in each selector that has the first one's. What is a rate of one kind is a mean of the other. */
+export function withType(q: string, name: string, kind?: Kind): string {
+	const all = selectors(q), first = all[0];
 	const spelled = /^[A-Za-z_:][\w:]*$/.test(name);
 	if (!first || !spelled || (first.nameStart === first.nameEnd && first.name)) return `merge(${spelled ? name : `{${JSON.stringify(name)}}`}[5m])`;
-	return q.slice(0, first.nameStart) + name + q.slice(first.nameEnd);
-}
-
-/** Adds label matchers to every selector, replacing equality on the same labels. */
-export function withMatchers(q: string, labels: Record<string, string>): string {
 	let out = q;
-	for (const s of selectors(q).reverse()) {
-		let body = (s.matchers ?? '').trim().replace(/,$/, '');
-		for (const [k, v] of Object.entries(labels)) {
-			const matcher = `${k}=${JSON.stringify(v)}`;
-			const old = new RegExp(`(^|,)\\s*${k}\\s*=~?\\s*("(?:[^"\\\\]|\\\\.)*"|'(?:[^'\\\\]|\\\\.)*')`);
-			body = old.test(body) ? body.replace(old, (_, lead: string) => lead + matcher) : body ? `${body},${matcher}` : matcher;
-		}
-		if (!body) continue;
-		out = s.bodyStart >= 0 ? out.slice(0, s.bodyStart) + body + out.slice(s.bodyEnd)
-			: `${out.slice(0, s.nameEnd)}{${body}}${out.slice(s.nameEnd)}`;
+	for (const s of all.reverse()) {
+		if (s.name !== first.name) continue;
+		const before = out.slice(0, s.nameStart), call = kind === 'gauge' ? before.replace(/\b(rate|increase)(\s*\(\s*)$/, 'avg_over_time$2') : kind ? before.replace(/\bavg_over_time(\s*\(\s*)$/, 'rate$1') : before;
+		out = call + name + out.slice(s.nameEnd);
 	}
 	return out;
 }
+
+/** Every selector with other matchers. */
+function rewritten(q: string, change: (matchers: string[]) => string[]): string {
+	let out = q;
+	for (const s of selectors(q).reverse()) {
+		const old = matchersOf(s), now = change(old);
+		if (now.length === old.length && now.every((m, i) => m === old[i])) continue;
+		const named = s.nameEnd > s.nameStart;
+		if (s.bodyStart < 0) out = `${out.slice(0, s.nameEnd)}{${now.join(',')}}${out.slice(s.nameEnd)}`;
+		else if (!now.length && named) out = out.slice(0, s.bodyStart - 1) + out.slice(s.bodyEnd + 1);
+		else out = out.slice(0, s.bodyStart) + now.join(',') + out.slice(s.bodyEnd);
+	}
+	return out;
+}
+
+/** Adds a matcher to every selector. One that wants something of the label takes the place of what was wanted of it before. */
+export function withMatcher(q: string, label: string, op: Op, value: string): string {
+	const text = matcherText(label, op, value);
+	return rewritten(q, (old) => {
+		if (old.includes(text)) return old;
+		const at = op[0] === '!' ? -1 : old.findIndex((m) => { const p = parseMatcher(m); return p?.label === label && p.op[0] === '='; });
+		return at < 0 ? [...old, text] : old.map((m, i) => i === at ? text : m).filter((m, i, all) => all.indexOf(m) === i);
+	});
+}
+
+/** Another matcher in the place of one. */
+export const replaceMatcher = (q: string, old: string, now: string): string => rewritten(q, (all) => all.map((m) => m === old ? now : m));
+/** A query without one matcher (all of them, if none is named). */
+export const withoutMatcher = (q: string, matcher?: string): string => rewritten(q, (all) => all.filter((m) => matcher === undefined ? namesType(m) : m !== matcher));
+/** Adds equality on several labels. */
+export const withMatchers = (q: string, labels: Record<string, string>): string =>
+	Object.entries(labels).reduce((to, [k, v]) => withMatcher(to, k, '=', v), q);
 
 /** Where an error message says the trouble is: "1:7: …" (line and column, from 1), as an offset into the query. */
 export function errorOffset(message: string, q: string): number | null {

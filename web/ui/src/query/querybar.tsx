@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where queries are typed. A plain textarea, so that everything a browser and a screen reader can do with text works; its
 // letters are transparent and the coloured ones lie below it in the same font, as does the mark under an error.
+import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { complete, type Completion, type Suggestion } from './complete';
 import { Play } from '../base/icons';
@@ -13,9 +14,11 @@ interface Props {
 	errorAt: number | null;
 	/** The text that errorAt belongs to. */
 	ran: string;
+	/** Beside the text. */
+	children?: ComponentChildren;
 }
 
-export function QueryBar({ value, onRun, errorAt, ran }: Props) {
+export function QueryBar({ value, onRun, errorAt, ran, children }: Props) {
 	const [text, setText] = useState(value);
 	const [menu, setMenu] = useState<Completion | null>(null);
 	const [pick, setPick] = useState(0);
@@ -74,6 +77,7 @@ export function QueryBar({ value, onRun, errorAt, ran }: Props) {
 					onKeyDown={onKey} onClick={() => { asked.current++; setMenu(null); }} onBlur={() => setTimeout(() => setMenu(null), 150)} />
 				{menu && <Menu menu={menu} pick={pick} area={area.current!} onPick={accept} />}
 			</div>
+			{children}
 			<button type="button" class="primary run" onClick={run} title="Run the query (Enter)"><Play />Run</button>
 		</div>
 	);
