@@ -26,7 +26,15 @@ const open = (path, options, at = url) => openAt(at + path, options, 20000, asyn
 		window.shifts = [];
 		new PerformanceObserver((list) => {
 			for (const e of list.getEntries())
-				if (!e.hadRecentInput) window.shifts.push({ value: e.value, of: e.sources.map((s) => s.node?.nodeType === 1 ? `${s.node.tagName}.${s.node.className}` : String(s.node?.textContent)).join(', ') });
+				if (!e.hadRecentInput) {
+					/* A number in a column that ends to the right begins elsewhere when it has more digits: its cell stays where it was. */
+					const same = (a, b) => ['x', 'y', 'width', 'height'].every((k) => a[k] === b[k]);
+					const at = (r) => `${r.x},${r.y} ${r.width}x${r.height}`;
+					for (const s of e.sources.filter((x) => !same(x.previousRect, x.currentRect))) {
+						const n = s.node?.nodeType === 1 ? s.node : s.node?.parentElement;
+						window.shifts.push(`${n ? `${n.tagName}.${n.className} in .${n.parentElement?.className}` : 'gone'} "${s.node?.textContent?.slice(0, 30)}" from ${at(s.previousRect)} to ${at(s.currentRect)}`);
+					}
+				}
 		}).observe({ type: 'layout-shift', buffered: true });
 	});
 });
@@ -38,9 +46,10 @@ const param = (p, name) => new URL(p.url()).searchParams.get(name);
 
 /* ---- views ---- */
 
-const profile = (p) => p.waitForSelector('.flame canvas, .functable tbody tr').then(() => settled(p));
+const profile = (p) => p.waitForSelector('.flame canvas, .functable tbody tr:not(.gap)').then(() => settled(p));
 /** Of each view where it is, and what has to be done to see it. */
 const VIEWS = {
+	overview: { path: q('{}'), go: async (p) => { await p.waitForTimeout(1500); await settled(p); } },
 	explore: { path: q(CPU), go: profile },
 	table: { path: q(CPU, { view: 'table' }), go: profile },
 	both: { path: q(CPU, { view: 'both' }), go: profile },
@@ -95,14 +104,213 @@ async function look(name) {
 	return faults;
 }
 
+/* ---- what a page is set to ---- */
+
+/** All that people can set on it, and the names of what is chosen. */
+const settings = (p) => p.evaluate(() => [...document.querySelectorAll('main :is(input, textarea, select, [aria-pressed], [role=radio], [role=tab], [aria-sort], .crumbs [aria-current], .picked, .sum)')]
+	.filter((e) => e.checkVisibility())
+	.map((e) => {
+		const name = e.getAttribute('aria-label') ?? e.closest('[aria-label]')?.getAttribute('aria-label') ?? '';
+		const own = e.matches('select, input, textarea') ? '' : ` ${e.textContent}`;
+		const set = e.matches('input[type=checkbox]') ? e.checked : e.value || ['pressed', 'checked', 'selected', 'sort', 'current'].map((a) => e.getAttribute(`aria-${a}`)).find((v) => v !== null);
+		return `${name}${own}: ${set}`;
+	}));
+
+const quiet = async (p) => { await profile(p); await p.waitForTimeout(100); };
+
 const steps = {
+	async 'a page refreshes itself, and no line jumps (begins)'() {
+		for (const [path, ready] of [[q(CPU, { view: 'both', refresh: 1 }), '.flame canvas'], [q('stacks:requests:count:requests:count', { refresh: 1, last: 300 }), '.legend li'],
+			['/targets', 'tbody tr'], ['/service-discovery', '.found-head'], ['/rules', '.rule'], ['/alerts', '.alert-rule'], ['/status', '.facts tr']]) {
+			const p = await open(path);
+			await p.waitForSelector(ready);
+			await p.waitForTimeout(1500);
+			await p.evaluate(() => { window.shifts.length = 0; window.asked = performance.getEntriesByType('resource').length; });
+			refreshing.push(p);
+		}
+	},
 	async 'axe finds nothing on any view, light and dark, wide and 390 px'() {
 		const names = Object.keys(VIEWS).filter((n) => !ONLY || ONLY.test(n)), faults = [];
 		const one = async () => { for (let n; (n = names.shift()) !== undefined;) faults.push(...await look(n).catch((e) => [`${n}: ${e.message}`])); };
 		await Promise.all([one(), one()]);
 		assert.ok(!faults.length, `\n${faults.join('\n')}`);
 	},
+	async 'light or dark: as the system says, or as was chosen'() {
+		await page.emulateMedia({ colorScheme: 'dark' });
+		const scheme = () => page.evaluate(() => [document.documentElement.dataset.scheme, getComputedStyle(document.body).backgroundColor, getComputedStyle(document.documentElement).colorScheme]);
+		await page.waitForSelector('.facts tr');
+		const dark = await scheme();
+		assert.equal(dark[0], 'dark');
+		await page.click('.preferences > button');
+		await page.click('[aria-label=Colours] :text-is("Light")');
+		const light = await scheme();
+		assert.equal(light[0], 'light');
+		assert.notEqual(light[1], dark[1]);
+		await page.reload();
+		assert.deepEqual(await scheme(), light, 'the choice is forgotten');
+		await page.click('.preferences > button');
+		await page.click('[aria-label=Colours] :text-is("System")');
+		assert.deepEqual(await scheme(), dark);
+		await page.emulateMedia({ colorScheme: 'light' });
+		await page.waitForSelector('[data-scheme=light]');
+		assert.deepEqual(await scheme(), light, 'it does not follow the system');
+		await page.keyboard.press('Escape');
+	},
+	async 'every key is in the list, which a key opens'() {
+		await page.keyboard.press('?');
+		await page.waitForSelector('dialog[open]');
+		assert.ok(await page.evaluate(() => document.querySelector('dialog').contains(document.activeElement)), 'the focus is not in the dialog');
+		const rows = await page.locator('dialog dl div').evaluateAll((all) => all.map((e) => [[...e.querySelectorAll('dt kbd')].map((k) => k.textContent), e.querySelector('dd').textContent]));
+		const pages = rows.filter(([keys]) => keys[0] === 'g');
+		const names = await page.locator('.top nav a').allTextContents();
+		assert.deepEqual(pages.map(([, what]) => what).sort(), [...names].sort(), 'a page has no key, or a key no page');
+		for (let i = 0; i < 12; i++) await page.keyboard.press('Tab');
+		assert.ok(await page.evaluate(() => !document.activeElement || document.activeElement === document.body || document.querySelector('dialog').contains(document.activeElement)), 'Tab left the dialog');
+		await page.keyboard.press('Escape');
+		await page.waitForSelector('dialog', { state: 'detached' });
+		for (const [keys, name] of pages) {
+			for (const k of keys) await page.keyboard.press(k);
+			await page.waitForSelector(`.top nav .here:text-is("${name}")`);
+		}
+		await page.keyboard.press('g');
+		await page.keyboard.press('e');
+		await quiet(page);
+		await page.focus('.editor textarea');
+		await page.keyboard.type('?gt');
+		assert.match(await page.inputValue('.editor textarea'), /\?gt$/, 'keys are taken from one who types');
+		assert.equal(await page.locator('dialog').count(), 0);
+	},
+	async 'keyboard throughout: what opens takes the focus, and gives it back'() {
+		await page.goto(url + q(CPU));
+		await quiet(page);
+		await page.keyboard.press('Tab');
+		assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Skip to the content');
+		await page.keyboard.press('Enter');
+		assert.equal(await page.evaluate(() => document.activeElement.tagName), 'MAIN');
+		const focused = () => page.evaluate(() => document.activeElement.textContent.trim());
+		await page.focus('.refresh .menu-button button');
+		await page.keyboard.press('Enter');
+		assert.equal(await focused(), 'Every 10s', 'the chosen one has the focus');
+		await page.keyboard.press('ArrowDown');
+		assert.equal(await focused(), 'Every 30s');
+		await page.keyboard.press('End');
+		await page.keyboard.press('Escape');
+		assert.equal(await page.locator('[role=menu]').count(), 0);
+		assert.equal(await focused(), '10s');
+		await page.keyboard.press('Enter');
+		await page.keyboard.press('n');
+		await page.keyboard.press('Enter');
+		assert.equal(param(page, 'refresh'), '0', 'letters do not find entries');
+		await page.focus('[aria-label=Layout] [aria-checked=true]');
+		await page.keyboard.press('ArrowRight');
+		assert.equal(await focused(), await page.textContent('[aria-label=Layout] [aria-checked=true]'));
+		/* Nothing that one can press is out of the keyboard's reach, and everything in reach has a name. */
+		const lost = await page.evaluate(() => [...document.querySelectorAll('main :is([onclick], button, a[href], select, input, textarea, [role=option])')].filter((e) => e.checkVisibility() && e.tabIndex < 0 && !e.closest('[role=radiogroup], [role=tablist], [role=menu], [role=listbox], [role=tree], [role=grid]')).map((e) => e.outerHTML.slice(0, 120)));
+		assert.deepEqual(lost, []);
+	},
+	async 'a screen reader has the stacks as a tree, and the functions as a table'() {
+		await page.goto(url + q(CPU, { view: 'both' }));
+		await quiet(page);
+		await page.focus('.flame canvas');
+		await page.keyboard.press('ArrowDown');
+		const active = await page.evaluate(() => { const c = document.activeElement, item = document.getElementById(c.getAttribute('aria-activedescendant')); return [c.getAttribute('role'), item?.getAttribute('role'), item?.getAttribute('aria-level'), item?.textContent]; });
+		assert.deepEqual(active.slice(0, 3), ['tree', 'treeitem', '2']);
+		assert.match(active[3], /, .* % of total, self /);
+		const table = await page.locator('.functable').ariaSnapshot();
+		assert.match(table, /table/);
+		assert.match(table, /columnheader "Self/);
+		assert.match(table, /rowheader/);
+	},
+	async 'who wants no motion gets none'() {
+		const p = await open('/', { reducedMotion: 'reduce' }, waiting);
+		await p.waitForSelector('.spinner');
+		await p.waitForTimeout(100);
+		assert.deepEqual(await p.evaluate(() => document.getAnimations().filter((a) => a.playState === 'running').length), 0);
+		await p.context().close();
+	},
+	async 'back and forward go where one was'() {
+		await page.goto(url + q(CPU, { refresh: 0, from: seconds() - 200, to: seconds() - 2 }));
+		await quiet(page);
+		const seen = [];
+		const mark = async () => { await settled(page); seen.push([page.url(), await settings(page)]); };
+		await mark();
+		await page.mouse.click(...await page.locator('.u-over').boundingBox().then((b) => [b.x + b.width / 2, b.y + b.height / 2]));
+		await page.waitForFunction(() => /[?&]at=/.test(location.search));
+		await mark();
+		await page.fill('.editor textarea', 'merge(heap_inuse_space[5m])');
+		await page.keyboard.press('Escape');
+		await page.click('.run');
+		await page.waitForFunction(() => /heap/.test(location.search));
+		await mark();
+		await page.keyboard.press('Escape');
+		await page.focus('.run');
+		await page.keyboard.press('g');
+		await page.keyboard.press('t');
+		await page.waitForSelector('main.page-targets tbody tr');
+		const there = async ([address, set]) => {
+			await page.waitForFunction((u) => location.href === u, address);
+			await page.waitForTimeout(250);
+			await settled(page).catch(() => undefined);
+			assert.deepEqual(await settings(page), set, address);
+		};
+		for (const was of [...seen].reverse()) { await page.goBack(); await there(was); }
+		for (const was of seen.slice(1)) { await page.goForward(); await there(was); }
+	},
+	async 'a link has absolute times'() {
+		await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+		await page.goto(url + q(CPU, { last: 600, search: 'main' }));
+		await quiet(page);
+		await page.click('[aria-label^="Copy a link"]');
+		const link = new URL(await page.evaluate(() => navigator.clipboard.readText())), of = (n) => link.searchParams.get(n);
+		assert.equal(of('last'), null);
+		assert.equal(Number(of('to')) - Number(of('from')), 600);
+		assert.ok(Math.abs(Number(of('to')) - seconds()) < 60);
+		assert.deepEqual([of('q'), of('search')], [CPU, 'main']);
+		await page.goto(link.href);
+		await quiet(page);
+		const sum = await page.textContent('.sum');
+		await page.waitForTimeout(1500);
+		await page.reload();
+		await quiet(page);
+		assert.equal(await page.textContent('.sum'), sum, 'the link shows something else a moment later');
+	},
+	async 'no line jumped while pages refreshed themselves'() {
+		for (const p of refreshing) {
+			if (new URL(p.url()).pathname === '/') assert.ok(await p.evaluate(() => performance.getEntriesByType('resource').length > window.asked + 2), `${p.url()} did not refresh itself`);
+			const shifts = await p.evaluate(() => window.shifts);
+			assert.deepEqual(shifts, [], p.url());
+			await p.context().close();
+		}
+	},
+	async 'no request went beyond the server'() {
+		const hosts = new Set(requests.map((r) => new URL(r).origin));
+		assert.deepEqual([...hosts].sort(), [url, empty, waiting].map((u) => new URL(u).origin).sort());
+		console.log(`  ${requests.length} requests`);
+	},
+	async 'the content policy allows nothing unsafe'() {
+		assert.ok(policies.size > 4);
+		for (const [path, policy] of policies) {
+			assert.match(policy ?? '', /default-src 'none'/, path);
+			assert.doesNotMatch(policy, /unsafe|\*|https?:/, path);
+		}
+	},
+	async 'the page is at most 120 kB, compressed before anybody asks'() {
+		let total = 0;
+		for (const f of ['', 'app.js', 'app.css', 'favicon.svg']) {
+			const begin = performance.now();
+			const r = await fetch(`${url}/${f}`, { headers: { 'Accept-Encoding': 'gzip' } });
+			const size = Number(r.headers.get('content-length'));
+			assert.ok(size > 0 && (r.headers.get('content-encoding') === 'gzip' || size < 1000), `${f}: ${size} bytes, ${r.headers.get('content-encoding')}`);
+			await r.arrayBuffer();
+			total += size;
+			console.log(`  /${f} ${size} bytes, ${(performance.now() - begin).toFixed(1)} ms`);
+		}
+		assert.ok(total <= 120000, `${total} bytes`);
+	},
+	async 'nothing complained'() {
+		assert.deepEqual(complaints.filter((c) => !/net::ERR_FAILED/.test(c)), []);
+	},
 };
 
-let page;
-await take(steps, async () => page && picture(page, out, 'people-failed'));
+const refreshing = [], page = await open('/status');
+await take(steps, () => picture(page, out, 'people-failed'));

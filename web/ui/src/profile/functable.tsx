@@ -123,7 +123,7 @@ export function FunctionTable({ tree, expr, time, zoomed, rows: given, all, exac
 					<tbody>
 						<Gap height={before} />
 						{rows.slice(from, to).map((r, i) => (
-							<tr key={r.key} id={`table-row-${from + i}`} aria-rowindex={from + i + heads + 1} aria-selected={from + i === at} class={`${r.name === picked ? 'on' : ''} ${from + i === at ? 'at' : ''}`} onMouseEnter={() => onHover(isFrame ? r.name : null)}
+							<tr key={from + i} id={`table-row-${from + i}`} aria-rowindex={from + i + heads + 1} aria-selected={from + i === at} class={`${r.name === picked ? 'on' : ''} ${from + i === at ? 'at' : ''}`} onMouseEnter={() => onHover(isFrame ? r.name : null)}
 								onContextMenu={(e) => { if (isFrame && e.button === 2) { e.preventDefault(); open(r, e.clientX, e.clientY); } }}>
 								{name(r)}<Cells row={r} columns={columns} table={table} />
 							</tr>
