@@ -9,6 +9,7 @@ import './graph/graph.css';
 import './profile/profile.css';
 import './profile/functable.css';
 import './compare/compare.css';
+import './profile/view.css';
 import './base/messages.css';
 import './pages/pages.css';
 import './base/narrow.css';

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { callOf, describeFilter, filtersOf, frameIs, hasFilter, PRESETS, refilter, unfiltered, withFilter, withoutFilter } from '../src/query/filters';
 import { flameQuery, graphQuery, withBefore } from '../src/query/query';
-import { calleesExpr, callersExpr, isName, keepingLabel, printPath, wrapView } from '../src/profile/viewtext';
+import { isName, printPath } from '../src/flame/path';
+import { calleesExpr, callersExpr, keepingLabel, wrapView } from '../src/profile/viewtext';
 
 const MAIN = frameIs('main.f');
 

@@ -101,5 +101,5 @@ test('an error points into the query', () => {
 
 test('a moment of one series', () => {
 	assert.deepEqual(flameQuery('sum by (pod)(rate(cpu{job="a"}[1m]))', { at: 5, of: { pod: 'x', zone: '' } }, 9), { expr: 'merge(cpu{job="a",pod="x",zone=""})', time: 5 });
-	assert.equal(flameQuery('focus(merge(cpu[1m]), "f")', { at: 5, of: { pod: 'x' } }, 9).expr, 'focus(merge(cpu{pod="x"}[1m]), "f")');
+	assert.equal(flameQuery('focus(merge(cpu[1m]), "f")', { at: 5, of: { pod: 'x' } }, 9).expr, 'focus(merge(cpu{pod="x"}), "f")');
 });

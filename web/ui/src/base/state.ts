@@ -79,7 +79,7 @@ fields.push({
 export const refresh = inUrl(['explore'], 'refresh', 10, asNumber);
 export const searchText = inUrl(['explore'], 'search', '', asText);
 export const layout = inUrl<Layout>(['explore'], 'view', () => innerWidth >= 1100 ? 'both' : 'flame', oneOf('flame', 'both', 'table'));
-export const colorBy = inUrl<ColorBy>(['explore'], 'color', 'package', oneOf('package', 'binary', 'function'));
+export const colorBy = inUrl<ColorBy>(['explore'], 'color', 'package', oneOf('package', 'binary', 'file', 'function', 'change'));
 /** Of the pages of targets: the text and the job that are looked for, and whether among those that are not scraped. */
 export const find = inUrl(['targets', 'discovery'], 'find', '', asText);
 export const job = inUrl(['targets', 'discovery'], 'job', '', asText);

@@ -3,18 +3,19 @@
 // overtaken is aborted, and what is on screen stays until the next answer is there.
 import { useEffect } from 'preact/hooks';
 import { useSignal } from '@preact/signals';
-import { api, ApiError, type FlameData, type ProfileType, type QueryData, type VectorSample } from '../base/api';
+import { api, ApiError, type ProfileType, type QueryData, type VectorSample } from '../base/api';
 import { loadFunctions } from '../query/complete';
 import { Empty } from './empty';
 import { ErrorBox } from '../base/errors';
-import { buildTree, type FlameTree } from '../flame/tree';
 import { Close, Grid, Link } from '../base/icons';
 import { keyTable } from '../base/keys';
-import { ProfilePanel, SOME_FUNCTIONS } from '../profile/profilepanel';
+import { loadProfile, type ProfileState } from '../profile/load';
+import { ProfilePanel } from '../profile/profilepanel';
 import { errorOffset, flameQuery, plainSelector, selectors, withBefore, withType, type Selection } from '../query/query';
 import { History, remember } from '../query/history';
 import { isOverview, partsOf } from '../query/parts';
 import { Pickers, type Opened } from '../query/pickers';
+import { unfiltered } from '../query/filters';
 import { QueryBar } from '../query/querybar';
 import { GraphPanel, runGraph, type GraphState } from '../graph/graphpanel';
 import { bounds, has, permalink, query, range, refresh, selection, tick, types, writeUrl } from '../base/state';
@@ -27,8 +28,7 @@ import { ExplainPanel } from '../query/explain';
 import { lookAgain, Overview, Rail, railOpen, toggleRail } from './overview';
 import { ValueTable } from './valuetable';
 
-/** width: in pixels; what would be below a quarter of one is left out of the tree. */
-export interface ProfileState { expr: string; time: number; width: number; tree: FlameTree }
+export type { ProfileState } from '../profile/load';
 
 const nowSeconds = () => Date.now() / 1000;
 
@@ -197,7 +197,7 @@ function fitRange(first: number, from: number, now: number, isFirst: boolean): v
 
 /** The part of the graph that the query as typed adds up: the last `[range]` of a plain merge. */
 function defaultSpan(q: string, now: number): { from: number; to: number } | null {
-	const r = range.value, end = bounds(r, now).to, p = plainSelector(q);
+	const r = range.value, end = bounds(r, now).to, p = plainSelector(unfiltered(q));
 	const seconds = p?.s.range ? parseDuration(p.s.range) : NaN;
 	return Number.isFinite(seconds) && seconds > 0 ? { from: end - seconds, to: end } : null;
 }
@@ -217,15 +217,15 @@ function Picked({ query: q, selection: s, span, time, onClear, onCompare }: {
 			</span>
 		);
 	}
-	return <span class="picked">{span && plainSelector(q) ? <><b>{clock(span.from)} – {clock(span.to)}</b> ({formatDuration(span.to - span.from)})</> : <>at <b>{moment(time)}</b></>}{compare}</span>;
+	return <span class="picked">{span && plainSelector(unfiltered(q)) ? <><b>{clock(span.from)} – {clock(span.to)}</b> ({formatDuration(span.to - span.from)})</> : <>at <b>{moment(time)}</b></>}{compare}</span>;
 }
 
 /** The profile of the query; what is no profile but numbers is shown as numbers. */
 async function runProfile(q: string, now: number, width: number, signal: AbortSignal): Promise<{ profile?: ProfileState; values?: { expr: string; samples: VectorSample[] }; warnings: string[] }> {
 	const f = flameQuery(q, selection.value, bounds(range.value, now).to);
 	try {
-		const a = await api.flame(f.expr, f.time, width, [], SOME_FUNCTIONS, signal);
-		return { profile: { expr: f.expr, time: f.time, width, tree: buildTree(a.data as FlameData) }, warnings: a.warnings };
+		const a = await loadProfile(f.expr, f.time, width, signal);
+		return { profile: { ...a.profile, asked: JSON.stringify([q, selection.value, range.value]) }, warnings: a.warnings };
 	} catch (e) {
 		if (!(e instanceof ApiError) || e.status < 400 || e.status >= 500) throw e;
 		const a = await api.query(f.expr, f.time, signal).catch(() => null);

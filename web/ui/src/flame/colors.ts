@@ -3,7 +3,8 @@
 // one; runtimes and kernels are grey so that the program stands out. A diff is blue (less) to orange (more), which
 // every kind of colour vision tells apart.
 
-export type ColorBy = 'package' | 'binary' | 'function';
+/** change: against the time before; of a diff it is what colours are of anyway. */
+export type ColorBy = 'package' | 'binary' | 'file' | 'function' | 'change';
 
 /** "net/http.(*conn).serve" is net/http, "std::vector<int>::push_back" is std, a bare C symbol is its binary. */
 export function packageOf(name: string, binary: string): string {
@@ -64,8 +65,8 @@ export function oklch(l: number, c: number, hue: number): string {
 
 const ink = (dark: boolean) => dark ? '#f7f2ec' : '#241a12';
 
-export function frameColor(name: string, binary: string, by: ColorBy, dark: boolean): Fill {
-	const key = by === 'function' ? name : by === 'binary' ? basename(binary) || packageOf(name, binary) : packageOf(name, binary);
+export function frameColor(name: string, binary: string, by: ColorBy, dark: boolean, file = ''): Fill {
+	const key = by === 'function' ? name : by === 'file' ? file || basename(binary) || name : by === 'binary' ? basename(binary) || packageOf(name, binary) : packageOf(name, binary);
 	const text = ink(dark), h = hash(key), shade = ((h >>> 8) % 5) * 0.008;
 	if (by !== 'function' && GREY.test(key))
 		return { fill: dark ? oklch(0.4 + shade, 0.008, 60) : oklch(0.872 + shade, 0.012, 75), text };

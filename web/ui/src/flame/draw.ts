@@ -24,7 +24,17 @@ export interface Scene {
 	/** Per frame: matched by the search; null without one. */
 	match: Uint8Array | null;
 	font: string;
+	/** The root is the lowest of that many rows, instead of the uppermost. */
+	flip?: boolean; rows?: number;
+	/** So many rows at the root's end are not shown. */
+	skip?: number;
 }
+
+/** Which row of the picture boxes of a depth are in, from the top, and the reverse: both are the same sum. */
+export const rowOf = (s: Pick<Scene, 'flip' | 'rows' | 'skip'>, depth: number): number =>
+	s.flip ? (s.rows ?? 1) - 1 - depth + (s.skip ?? 0) : depth - (s.skip ?? 0);
+export const depthOf = (s: Pick<Scene, 'flip' | 'rows' | 'skip'>, row: number): number =>
+	s.flip ? (s.rows ?? 1) - 1 - row + (s.skip ?? 0) : row + (s.skip ?? 0);
 
 /** Fills are computed once per frame, not per box and repaint. */
 export class Palette {
@@ -34,7 +44,7 @@ export class Palette {
 	of(s: Scene, frame: number): Fill {
 		const key = `${s.colorBy}${s.dark}`;
 		if (key !== this.key || s.tree !== this.tree) { this.fills = []; this.key = key; this.tree = s.tree; }
-		return this.fills[frame] ??= frameColor(s.tree.names[frame], s.tree.binaries[frame], s.colorBy, s.dark);
+		return this.fills[frame] ??= frameColor(s.tree.names[frame], s.tree.binaries[frame], s.colorBy, s.dark, s.tree.files[frame]);
 	}
 }
 
@@ -45,22 +55,22 @@ function fillOf(s: Scene, p: Palette, i: number): Fill {
 	if (s.match && i > 0 && !s.match[f]) return faded(s.dark);
 	if (i === 0) return s.dark ? { fill: '#4a4440', text: '#f4efe9' } : { fill: '#d9d2c9', text: '#2b241d' };
 	if (t.names[f] === '(other)') return faded(s.dark);
-	if (t.base) {
-		return diffColor(changeOf(t.total[i], t.base.total[i], t.total[0], t.base.total[0]), s.dark, s.redGreen);
-	}
+	const base = t.base ?? t.before;
+	if (base) return diffColor(changeOf(t.total[i], base.total[i], t.whole, t.baseWhole), s.dark, s.redGreen);
 	return p.of(s, f);
 }
 
 export function boxRect(s: Scene, i: number): { x: number; y: number; w: number } {
 	const k = s.width / (s.to - s.from);
 	const x0 = Math.max(0, (s.tree.x[i] - s.from) * k), x1 = Math.min(s.width, (s.tree.x[i] + s.tree.weight[i] - s.from) * k);
-	return { x: x0, y: s.tree.depth[i] * ROW, w: Math.max(0, x1 - x0) };
+	return { x: x0, y: rowOf(s, s.tree.depth[i]) * ROW, w: Math.max(0, x1 - x0) };
 }
 
 export function draw(ctx: CanvasRenderingContext2D, s: Scene, palette: Palette): number {
 	const t = s.tree, k = s.width / (s.to - s.from);
 	const minWeight = MIN_PX / k;
-	const first = Math.floor(s.top / ROW), last = Math.ceil((s.top + s.height) / ROW);
+	const ends = [depthOf(s, Math.floor(s.top / ROW)), depthOf(s, Math.ceil((s.top + s.height) / ROW))];
+	const first = Math.max(s.skip ?? 0, Math.min(...ends)), last = Math.max(...ends);
 	let boxes = 0;
 	ctx.clearRect(0, 0, s.width, s.height);
 	ctx.font = s.font;
@@ -75,7 +85,7 @@ export function draw(ctx: CanvasRenderingContext2D, s: Scene, palette: Palette):
 			ctx.globalAlpha = depth < t.depth[s.zoom] ? 0.62 : 1;
 			ctx.fillStyle = fillOf(s, palette, i).fill;
 			/* a gap to the right keeps neighbours apart, unless that would eat the box */
-			ctx.fillRect(x0, depth * ROW - s.top, px > 3 ? px - 1 : Math.max(px, 0.6), ROW - 1);
+			ctx.fillRect(x0, rowOf(s, depth) * ROW - s.top, px > 3 ? px - 1 : Math.max(px, 0.6), ROW - 1);
 			if (px >= LABEL_PX) labels.push(i, x0, px);
 			boxes++;
 		}
@@ -84,6 +94,22 @@ export function draw(ctx: CanvasRenderingContext2D, s: Scene, palette: Palette):
 	for (let j = 0; j < labels.length; j += 3) drawLabel(ctx, s, palette, labels[j], labels[j + 1], labels[j + 2]);
 	ctx.globalAlpha = 1;
 	return boxes;
+}
+
+/** The same picture, all rows of it, small: boxes without labels, so high. */
+export function drawSmall(ctx: CanvasRenderingContext2D, s: Scene, palette: Palette, row: number): void {
+	const t = s.tree, k = s.width / (s.to - s.from);
+	ctx.clearRect(0, 0, s.width, s.height);
+	for (let i = 0; i < t.n;) {
+		const x = t.x[i], w = t.weight[i];
+		if (w * k < MIN_PX || x >= s.to || x + w <= s.from) { i = t.end[i]; continue; }
+		if (t.depth[i] >= (s.skip ?? 0)) {
+			const x0 = Math.max(0, (x - s.from) * k);
+			ctx.fillStyle = fillOf(s, palette, i).fill;
+			ctx.fillRect(x0, rowOf(s, t.depth[i]) * row, Math.min(s.width, (x + w - s.from) * k) - x0, row > 2 ? row - 0.5 : row);
+		}
+		i++;
+	}
 }
 
 const widths = new Map<string, number>();
@@ -100,8 +126,8 @@ function measure(ctx: CanvasRenderingContext2D, text: string): number {
 /** The name, and behind it its share of the whole, of a difference how far it moved, if there is room for both. */
 function drawLabel(ctx: CanvasRenderingContext2D, s: Scene, p: Palette, i: number, x: number, px: number): void {
 	const t = s.tree, room = px - 2 * PAD;
-	const y = t.depth[i] * ROW - s.top + (ROW - 1) / 2 + 0.5;
-	const share = t.base ? formatChange(changeOf(t.total[i], t.base.total[i], t.total[0], t.base.total[0])) : t.total[0] ? formatShare(t.total[i] / t.total[0]) : '';
+	const y = rowOf(s, t.depth[i]) * ROW - s.top + (ROW - 1) / 2 + 0.5;
+	const share = t.base ? formatChange(changeOf(t.total[i], t.base.total[i], t.whole, t.baseWhole)) : t.whole ? formatShare(t.total[i] / t.whole) : '';
 	const name = i === 0 ? `total  ${formatValue(t.total[0], t.unit)}` : t.names[t.frame[i]];
 	ctx.globalAlpha = t.depth[i] < t.depth[s.zoom] ? 0.75 : 1;
 	ctx.fillStyle = fillOf(s, p, i).text;

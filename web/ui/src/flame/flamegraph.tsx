@@ -5,9 +5,11 @@ import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { changeColors } from '../compare/state';
 import { calm, dark, SANS } from '../base/theme';
 import { formatShare, formatValue } from '../base/units';
+import { keyTable } from '../base/keys';
 import type { ColorBy } from './colors';
-import { boxRect, draw, Palette, ROW, type Scene } from './draw';
-import { nodeAt, pathOf, visibleDepth, type FlameTree } from './tree';
+import { boxRect, depthOf, draw, Palette, ROW, rowOf, type Scene } from './draw';
+import { Minimap, MINIMAP } from './minimap';
+import { findPath, nodeAt, pathNames, pathOf, visibleDepth, type FlameTree } from './tree';
 import { Tooltip } from './tooltip';
 
 export interface FlameGraphProps {
@@ -19,12 +21,26 @@ export interface FlameGraphProps {
 	colorBy: ColorBy;
 	/** A function to point at, hovered in the table. */
 	highlight: string | null;
+	/** The root is at the bottom. */
+	rootBelow?: boolean;
+	/** So many rows at the root's end are not shown: of a tree of one function the total. */
+	skip?: number;
+	/** What is asked for: while that stays, new data moves nothing that is on the screen. */
+	asked?: string;
+	/** Upside down a box has no value of its own. */
+	noSelf?: boolean;
+	label?: string;
 }
+
+const keys = keyTable('Flame graph', {
+	up: ['ArrowUp', 'the box above'], down: ['ArrowDown', 'the box below: of several the largest'], left: ['ArrowLeft', 'the box to the left'], right: ['ArrowRight', 'the box to the right'],
+	first: ['Home', 'the whole'], zoom: [['Enter', 'Space'], 'zoom in'], out: ['Escape', 'zoom out'], menu: [['ContextMenu', 'Shift+F10'], 'what one can do with the box'],
+});
 
 const OVERDRAW = 300;
 const FONT = `12px ${SANS}`;
 
-export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlight }: FlameGraphProps) {
+export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlight, rootBelow: flip = false, skip = 0, asked = '', noSelf = false, label }: FlameGraphProps) {
 	const wrap = useRef<HTMLDivElement>(null);
 	const canvas = useRef<HTMLCanvasElement>(null);
 	const frameBox = useRef<HTMLDivElement>(null);
@@ -32,18 +48,27 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 	const palette = useRef(new Palette());
 	const view = useRef<{ from: number; to: number; tree: FlameTree } | null>(null);
 	const paint = useRef<() => void>(() => undefined);
-	const [width, setWidth] = useState(0);
-	const [hover, setHover] = useState<{ node: number; x: number; y: number } | null>(null);
-	const [cursor, setCursor] = useState(0);
+	const [room, setRoom] = useState(0);
+	const [hover, setHover] = useState<{ tree: FlameTree; node: number; x: number; y: number } | null>(null);
+	const [cursor, setCursor] = useState(zoom);
+	const walked = useRef<{ names: string[]; zoom: string }>({ names: [], zoom: '' });
+	const held = useRef({ key: '', asked: '', room: 0, rows: 0, flip });
+	const byKey = useRef(0);
 	const isDark = dark.value, redGreen = changeColors.value === 'red';
 
 	const span = Math.max(tree.weight[zoom], Number.MIN_VALUE);
-	const rows = width ? visibleDepth(tree, zoom, 0.5 * span / width) + 1 : 1;
+	const here = pathNames(tree, zoom).join('\n');
+	const needed = room ? Math.max(1, visibleDepth(tree, zoom, 0.5 * span / room) + 1 - skip) : 1;
+	/* of what is asked again and again it never gets lower, which would move what is below or end the scrolling */
+	const key = `${asked}\n${here}\n${room}`, rows = held.current.key === key && asked ? Math.max(needed, held.current.rows) : needed;
+	const tall = rows * ROW > innerHeight && room > 300;
+	const width = tall ? room - MINIMAP : room;
+	const shape = { flip, rows, skip };
 
 	useLayoutEffect(() => {
-		const observer = new ResizeObserver(() => setWidth(wrap.current!.clientWidth));
+		const observer = new ResizeObserver(() => setRoom(wrap.current!.clientWidth));
 		observer.observe(wrap.current!);
-		setWidth(wrap.current!.clientWidth);
+		setRoom(wrap.current!.clientWidth);
 		return () => observer.disconnect();
 	}, []);
 
@@ -65,7 +90,7 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 		const ctx = c.getContext('2d')!;
 		ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
 		scene.current = {
-			tree, from: view.current.from, to: view.current.to, zoom, width, height, top, colorBy, dark: isDark, redGreen, match, font: FONT,
+			tree, from: view.current.from, to: view.current.to, zoom, width, height, top, colorBy, dark: isDark, redGreen, match, font: FONT, ...shape,
 		};
 		draw(ctx, scene.current, palette.current);
 	};
@@ -90,18 +115,39 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 		raf = requestAnimationFrame(step);
 		return () => cancelAnimationFrame(raf);
 	}, [tree, zoom]);
-	useLayoutEffect(() => paint.current(), [width, rows, match, colorBy, isDark, redGreen]);
+	useLayoutEffect(() => {
+		const was = held.current;
+		held.current = { key, asked, room, rows, flip };
+		if (flip && was.room === room && was.asked === asked && was.flip === flip && was.rows !== rows) scrollBy(0, (rows - was.rows) * ROW); /* the root stays where it is */
+		else if (was.room === room && was.flip !== flip) { /* and is shown when it has gone to the other end */
+			const box = wrap.current!.getBoundingClientRect();
+			if (flip && box.bottom > innerHeight) scrollBy(0, box.bottom - innerHeight + 12);
+			else if (!flip && box.top < 0) scrollBy(0, box.top - 170);
+		}
+		paint.current();
+	}, [width, rows, match, colorBy, isDark, redGreen, flip, skip]);
 	useEffect(() => {
 		const onScroll = () => paint.current();
 		window.addEventListener('scroll', onScroll, { passive: true });
 		window.addEventListener('resize', onScroll);
 		return () => { window.removeEventListener('scroll', onScroll); window.removeEventListener('resize', onScroll); };
 	}, []);
-	useEffect(() => setCursor(zoom), [zoom, tree]);
-	useEffect(() => setHover(null), [tree]);
+	/* New data: the same box, if it is there; another zoom: what is zoomed into. */
+	useLayoutEffect(() => {
+		const w = walked.current, at = w.zoom === here && w.names.length ? findPath(tree, w.names) : zoom;
+		setCursor(at);
+		setHover((h) => h && h.tree === tree ? h : null);
+	}, [zoom, tree]);
+	const walk = (to: number) => {
+		setCursor(to);
+		walked.current = { names: pathNames(tree, to), zoom: here };
+		const y = wrap.current!.getBoundingClientRect().top + rowOf(shape, tree.depth[to]) * ROW;
+		if (y < 180) scrollBy(0, y - 180);
+		else if (y + ROW > innerHeight) scrollBy(0, y + ROW + 12 - innerHeight);
+	};
 
 	/* The outline around the hovered box (or the keyboard's) is an element of its own: moving it repaints nothing. */
-	const marked = hover ? hover.node : cursor !== zoom ? cursor : -1;
+	const marked = hover && hover.tree === tree ? hover.node : cursor !== zoom && cursor < tree.n ? cursor : -1;
 	useLayoutEffect(() => {
 		const f = frameBox.current!, s = scene.current;
 		if (marked < 0 || !s || marked >= tree.n) { f.hidden = true; return; }
@@ -109,35 +155,34 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 		f.hidden = r.w <= 0;
 		f.style.transform = `translate(${r.x}px, ${r.y}px)`;
 		f.style.width = `${Math.max(2, r.w - 1)}px`;
-	}, [marked, zoom, width, tree, hover]);
+	}, [marked, zoom, width, tree, hover, rows, flip]);
 
 	const hit = (e: MouseEvent): number => {
 		const box = wrap.current!.getBoundingClientRect();
 		const v = view.current;
 		if (!v || !width) return -1;
 		const x = e.clientX - box.left, y = e.clientY - box.top;
-		const node = nodeAt(tree, v.from + x / width * (v.to - v.from), Math.floor(y / ROW));
+		const depth = depthOf(shape, Math.floor(y / ROW));
+		const node = x > width || depth < skip ? -1 : nodeAt(tree, v.from + x / width * (v.to - v.from), depth);
 		return node >= 0 && tree.weight[node] / (v.to - v.from) * width >= 0.5 ? node : -1;
 	};
 
 	const onMove = (e: MouseEvent) => {
 		const node = hit(e);
-		setHover(node < 0 ? null : { node, x: e.clientX, y: e.clientY });
+		setHover(node < 0 ? null : { tree, node, x: e.clientX, y: e.clientY });
 	};
 
-	const onKey = (e: KeyboardEvent) => {
-		const next = keyTarget(tree, cursor, e.key);
-		if (next !== undefined) {
-			e.preventDefault();
-			setCursor(next);
-		} else if (e.key === 'Enter' || e.key === ' ') {
-			e.preventDefault();
-			onZoom(cursor);
-		} else if (e.key === 'Escape') {
-			e.preventDefault();
-			onZoom(0);
-		}
-	};
+	const menu = (node: number, x: number, y: number) => { setHover(null); onMenu(node, x, y); };
+	const onKey = (e: KeyboardEvent) => keys.handle(e, {
+		up: () => walk(flip ? largestChild(tree, cursor) : callerOf(tree, cursor, skip)), down: () => walk(flip ? callerOf(tree, cursor, skip) : largestChild(tree, cursor)),
+		left: () => walk(neighbour(tree, cursor, false)), right: () => walk(neighbour(tree, cursor, true)), first: () => walk(Math.min(skip, tree.n - 1)),
+		zoom: () => onZoom(cursor), out: () => zoom > skip ? onZoom(0) : false,
+		menu: () => {
+			const r = scene.current && boxRect(scene.current, cursor), box = wrap.current!.getBoundingClientRect();
+			byKey.current = performance.now(); /* the browser tells of it as of a click, too */
+			menu(cursor, box.left + (r ? r.x + Math.min(r.w / 2, 40) : 0), box.top + (r ? r.y + ROW : 0));
+		},
+	});
 
 	/* Pointing at a function in the table greys everything else. */
 	useLayoutEffect(() => {
@@ -154,10 +199,15 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 	return (
 		<div class="flame" ref={wrap} onMouseMove={onMove} onMouseLeave={() => setHover(null)}
 			onClick={(e) => { const n = hit(e); if (n >= 0) { onZoom(n); setHover(null); } }}
-			onContextMenu={(e) => { const n = hit(e); if (n >= 0) { e.preventDefault(); setHover(null); onMenu(n, e.clientX, e.clientY); } }}>
+			onContextMenu={(e) => {
+				if (performance.now() - byKey.current < 500) { e.preventDefault(); return; }
+				const n = hit(e);
+				if (n >= 0) { e.preventDefault(); menu(n, e.clientX, e.clientY); }
+			}}>
+			{tall && <Minimap scene={() => scene.current} rows={rows} graph={wrap} />}
 			<Spacer height={rows * ROW} />
 			<canvas ref={canvas} class={hover ? 'over' : ''} tabIndex={0} role="tree" onKeyDown={onKey}
-				aria-label={`Flame graph of ${tree.typeName}. Arrow keys walk the stacks, Enter zooms, Escape zooms out.`}
+				aria-label={`${label ?? 'Flame graph'} of ${tree.typeName}. Arrow keys walk the stacks, Enter zooms, Escape zooms out.`}
 				aria-activedescendant={`flame-node-${path[path.length - 1]}`}>
 				{path.map((i) => (
 					<span key={i} role="treeitem" id={`flame-node-${i}`} aria-level={tree.depth[i] + 1} aria-selected={i === cursor}
@@ -167,7 +217,7 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 				))}
 			</canvas>
 			<div class="flame-frame" ref={frameBox} hidden />
-			{hover && hover.node < tree.n && <Tooltip tree={tree} node={hover.node} zoom={zoom} x={hover.x} y={hover.y} />}
+			{hover && hover.tree === tree && <Tooltip tree={tree} node={hover.node} zoom={zoom} x={hover.x} y={hover.y} noSelf={noSelf} />}
 		</div>
 	);
 }
@@ -180,29 +230,26 @@ function Spacer({ height }: { height: number }) {
 }
 
 function describe(t: FlameTree, i: number): string {
-	const share = t.total[0] ? formatShare(t.total[i] / t.total[0]) : '';
+	const share = t.whole ? formatShare(t.total[i] / t.whole) : '';
 	return `${t.names[t.frame[i]]}, ${formatValue(t.total[i], t.unit)}, ${share} of total, self ${formatValue(t.self[i], t.unit)}`;
 }
 
-/** Where an arrow key leads; undefined if the key is none of ours. */
-function keyTarget(t: FlameTree, at: number, key: string): number | undefined {
+/* ---- where arrow keys lead ---- */
+
+const callerOf = (t: FlameTree, at: number, skip: number): number => t.depth[at] > skip ? t.parent[at] : at;
+
+function largestChild(t: FlameTree, at: number): number {
+	let best = at;
+	for (let c = at + 1; c < t.end[at]; c = t.end[c])
+		if (best === at || t.weight[c] > t.weight[best]) best = c;
+	return best;
+}
+
+function neighbour(t: FlameTree, at: number, right: boolean): number {
 	const parent = t.parent[at];
-	switch (key) {
-	case 'ArrowUp': return Math.max(parent, 0);
-	case 'ArrowDown': {
-		let best = at;
-		for (let c = at + 1; c < t.end[at]; c = t.end[c])
-			if (best === at || t.weight[c] > t.weight[best]) best = c;
-		return best;
-	}
-	case 'ArrowRight': return parent >= 0 && t.end[at] < t.end[parent] ? t.end[at] : at;
-	case 'ArrowLeft': {
-		if (parent < 0) return at;
-		let before = at;
-		for (let c = parent + 1; c < at; c = t.end[c]) before = c;
-		return before;
-	}
-	case 'Home': return 0;
-	default: return undefined;
-	}
+	if (parent < 0) return at;
+	if (right) return t.end[at] < t.end[parent] ? t.end[at] : at;
+	let before = at;
+	for (let c = parent + 1; c < at; c = t.end[c]) before = c;
+	return before;
 }

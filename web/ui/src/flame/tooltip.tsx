@@ -4,7 +4,8 @@ import { useLayoutEffect, useRef } from 'preact/hooks';
 import { formatShare, formatValue } from '../base/units';
 import type { FlameTree } from './tree';
 
-export function Tooltip({ tree: t, node: i, zoom, x, y }: { tree: FlameTree; node: number; zoom: number; x: number; y: number }) {
+/** noSelf: upside down a box has no value of its own. */
+export function Tooltip({ tree: t, node: i, zoom, x, y, noSelf }: { tree: FlameTree; node: number; zoom: number; x: number; y: number; noSelf?: boolean }) {
 	const el = useRef<HTMLDivElement>(null);
 	useLayoutEffect(() => {
 		const e = el.current!, w = e.offsetWidth, h = e.offsetHeight;
@@ -14,8 +15,11 @@ export function Tooltip({ tree: t, node: i, zoom, x, y }: { tree: FlameTree; nod
 	});
 	const f = t.frame[i];
 	const line = t.line[i] || t.startLines[f];
-	const all = t.total[0], view = t.total[zoom];
-	const of = (v: number, whole: number) => whole ? formatShare(v / whole) : '–';
+	/* Shares are of the whole; where filters or a function leave less of it, of that as well. */
+	const wholes: [string, number][] = [['of total', t.whole]];
+	if (t.whole !== t.total[0]) wholes.push(['of shown', t.total[0]]);
+	if (t.depth[zoom] > 0 && t.total[zoom] !== t.total[0]) wholes.push(['of view', t.total[zoom]]);
+	const row = (name: string, v: number) => <tr><th>{name}</th><td>{formatValue(v, t.unit)}</td>{wholes.map(([of, whole]) => <td key={of}>{whole ? formatShare(v / whole) : '–'}</td>)}</tr>;
 	return (
 		<div class="tip" ref={el} role="tooltip">
 			<div class="tip-name">{t.names[f]}</div>
@@ -23,10 +27,10 @@ export function Tooltip({ tree: t, node: i, zoom, x, y }: { tree: FlameTree; nod
 			{t.binaries[f] && <div class="tip-where">{t.binaries[f]}</div>}
 			{t.base ? <DiffRows t={t} i={i} /> : (
 				<table>
-					<thead><tr><th /><th>value</th><th>of total</th>{zoom > 0 && <th>of view</th>}</tr></thead>
+					<thead><tr><th /><th>value</th>{wholes.map(([of]) => <th key={of}>{of}</th>)}</tr></thead>
 					<tbody>
-						<tr><th>total</th><td>{formatValue(t.total[i], t.unit)}</td><td>{of(t.total[i], all)}</td>{zoom > 0 && <td>{of(t.total[i], view)}</td>}</tr>
-						<tr><th>self</th><td>{formatValue(t.self[i], t.unit)}</td><td>{of(t.self[i], all)}</td>{zoom > 0 && <td>{of(t.self[i], view)}</td>}</tr>
+						{row('total', t.total[i])}{!noSelf && row('self', t.self[i])}
+						{t.before && <tr><th>before</th><td>{formatValue(t.before.total[i], t.unit)}</td><td>{t.baseWhole ? formatShare(t.before.total[i] / t.baseWhole) : '–'}</td></tr>}
 					</tbody>
 				</table>
 			)}

@@ -9,6 +9,7 @@
 //
 // x is where a node's box begins, in the same unit as its weight, counted from the root's left edge.
 import type { FlameData } from '../base/api';
+import { isName } from './path';
 
 export interface FunctionRow {
 	name: string; file: string; binary: string; self: number; total: number; baseSelf: number; baseTotal: number;
@@ -33,6 +34,8 @@ export interface FlameTree {
 	seconds: number;
 	/** What shares are of: the value of the profile before filters took something away; of a diff, also of its base. */
 	whole: number; baseWhole: number;
+	/** The same boxes at the time before, for colours of change. */
+	before?: { total: Float64Array; self: Float64Array };
 }
 
 export function buildTree(d: FlameData, root: string[] = []): FlameTree {
@@ -97,7 +100,7 @@ export function findPath(t: FlameTree, names: string[]): number {
 	for (const name of names) {
 		let child = at + 1, found = -1;
 		for (; child < t.end[at]; child = t.end[child])
-			if (t.names[t.frame[child]] === name) { found = child; break; }
+			if (isName(name, t.names[t.frame[child]])) { found = child; break; }
 		if (found < 0) return at;
 		at = found;
 	}
@@ -127,4 +130,23 @@ export function visibleDepth(t: FlameTree, node: number, min: number): number {
 		i++;
 	}
 	return deepest;
+}
+
+/** Of a diff against the time before: the boxes of now, which are as wide as they are now; what was before is kept for their colours. */
+export function beforeAside(t: FlameTree): FlameTree {
+	const now = { ...t, before: t.base, base: undefined, weight: new Float64Array(t.n), x: new Float64Array(t.n) };
+	place(now);
+	return now;
+}
+
+/** How often a function calls itself directly, at most: the longest run of boxes of one name, each inside the one before. */
+export function longestRun(t: FlameTree): { times: number; name: string } {
+	const run = new Uint16Array(t.n);
+	let best = 0;
+	for (let i = 0; i < t.n; i++) {
+		const p = t.parent[i];
+		run[i] = p > 0 && t.frame[p] === t.frame[i] ? run[p] + 1 : 1;
+		if (i > 0 && run[i] > run[best]) best = i;
+	}
+	return { times: best ? run[best] : 0, name: best ? t.names[t.frame[best]] : '' };
 }

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // The profile itself: flame graph, table, what is searched and zoomed, and the ways to take it elsewhere.
 import type { ComponentChildren } from 'preact';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { api } from '../base/api';
-import { DiffScale } from '../compare/diffscale';
-import type { ProfileState } from '../explore/explore';
-import type { ColorBy } from '../flame/colors';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { FlameGraph } from '../flame/flamegraph';
 import { matchRow, rowsOf, search, searchRegex } from '../flame/fold';
-import { buildTree, findPath, pathNames, pathOf, type FlameTree } from '../flame/tree';
+import { findPath, pathNames, pathOf, type FlameTree } from '../flame/tree';
+import { filtersOf } from '../query/filters';
+import { useFound, useTree } from './detail';
 import { ExportMenu } from './exportmenu';
 import { openFrameMenu } from './framemenu';
 import { FunctionTable } from './functable';
+import type { ProfileState } from './load';
+import { Sandwich } from './sandwich';
+import { useSteady } from './steady';
+import { callersPath, dropFilter, rootBelow, sandwich, sandwichOf, zoomPath } from './view';
+import { ViewBar } from './viewbar';
 import { Close, Search, Up } from '../base/icons';
-import { colorBy, layout, searchText, writeUrl, type Layout } from '../base/state';
+import { keyTable } from '../base/keys';
+import { colorBy, layout, query, searchText, writeUrl, type Layout } from '../base/state';
 import { Segments } from '../base/ui';
 import { formatAxis, formatDuration, formatShare, formatValue } from '../base/units';
 
@@ -25,112 +29,95 @@ interface Props {
 	stale: boolean;
 }
 
-/** Rows of functions that are asked for at first, and when somebody wants all of them. */
-export const SOME_FUNCTIONS = 2000;
-const ALL_FUNCTIONS = 1e7;
+export { SOME_FUNCTIONS } from './load';
 
-const startsWith = (path: string[], root: string[]) => root.every((name, i) => path[i] === name);
+const keys = keyTable('Profile', { search: ['/', 'search functions'], out: ['Escape', 'zoom out; leave callers and callees'] });
 
-/** The tree to show for a zoom. The server leaves out what is too small to see, relative to the root that it was asked for:
- * where something is left out, a zoom asks again with the zoomed box as that root, and gets its functions exactly, too. */
-function useTree(state: ProfileState, path: string[], all: boolean): FlameTree {
-	const [detail, setDetail] = useState<{ of: FlameTree; tree: FlameTree; all: boolean } | null>(null);
-	const mine = detail && detail.of === state.tree ? detail : null;
-	const whole = state.tree;
-	const same = mine && mine.tree.root.length === path.length && startsWith(path, mine.tree.root);
-	const wanted = same ? all && !mine.all && mine.tree.allFunctions > mine.tree.functions.length
-		: path.length ? whole.hidden > 0 : all && whole.allFunctions > whole.functions.length;
-	const key = path.join('\0');
-	useEffect(() => {
-		if (!wanted) return;
-		const abort = new AbortController();
-		api.flame(state.expr, state.time, state.width, path, all ? ALL_FUNCTIONS : SOME_FUNCTIONS, abort.signal)
-			.then((a) => setDetail({ of: whole, tree: buildTree(a.data, path), all }), () => undefined);
-		return () => abort.abort();
-	}, [whole, key, wanted, all]);
-	return mine && startsWith(path, mine.tree.root) && (mine.tree.root.length || !path.length || !whole.hidden) ? mine.tree : whole;
+function setPath(names: string[]): void {
+	if (names.join('\n') === zoomPath.value.join('\n')) return;
+	zoomPath.value = names;
+	writeUrl('push');
 }
 
-/** What a search finds, by the server, where boxes are hidden; null: not known (yet). */
-function useFound(state: ProfileState, path: string[], text: string, needed: boolean): { total: number; functions: number } | null {
-	const q = text.trim(), key = [...path, q].join('\0');
-	const [found, setFound] = useState<{ of: FlameTree; key: string; total: number; functions: number } | null>(null);
-	useEffect(() => {
-		if (!needed || !q) return;
-		const abort = new AbortController();
-		const timer = setTimeout(() => {
-			api.found(state.expr, state.time, path, /[A-Z]/.test(q) ? q : `(?i)${q}`, abort.signal)
-				.then((f) => setFound({ of: state.tree, key, ...f }), () => undefined);
-		}, 150);
-		return () => { clearTimeout(timer); abort.abort(); };
-	}, [state.tree, key, needed]);
-	return found && found.of === state.tree && found.key === key ? found : null;
+/** Out of a zoom, then out of callers and callees. */
+function outwards(): boolean {
+	if (zoomPath.value.length || callersPath.value.length) { zoomPath.value = callersPath.value = []; writeUrl('push'); } else if (sandwich.value) sandwichOf('');
+	else return false;
+	return true;
 }
 
-export function ProfilePanel({ state, selection, stale }: Props) {
-	const [path, setPath] = useState<string[]>([]);
+/** How high what sticks at the top is, for what sticks below it. */
+function useBarHeight(bar: { current: HTMLElement | null }): void {
+	useLayoutEffect(() => {
+		const observer = new ResizeObserver(() => bar.current!.parentElement!.style.setProperty('--bar', `${bar.current!.offsetHeight}px`));
+		observer.observe(bar.current!);
+		return () => observer.disconnect();
+	}, []);
+}
+
+const pointed = matchMedia('(hover: hover)');
+
+export function ProfilePanel({ state: latest, selection, stale }: Props) {
+	const body = useRef<HTMLDivElement>(null), bar = useRef<HTMLDivElement>(null), box = useRef<HTMLInputElement>(null);
+	const path = zoomPath.value, between = sandwich.value;
+	const reading = () => pointed.matches && body.current!.matches(':hover') || document.querySelector('.context, .profile .popover-body, dialog[open]') !== null;
+	const { shown: state, waits, show, failed } = useSteady(latest, between ? [] : path, reading);
+	const source = { ...state, expr: state.shown ?? state.expr };
 	const [all, setAll] = useState(false);
-	const tree = useTree(state, path, all || searchText.value.trim() !== '');
+	const tree = useTree(source, between ? [] : path, all || searchText.value.trim() !== '');
 	const [hoverName, setHoverName] = useState<string | null>(null);
-	const box = useRef<HTMLInputElement>(null);
-	const zoom = useMemo(() => findPath(tree, path), [tree, path]);
+	const zoom = useMemo(() => between ? 0 : findPath(tree, path), [tree, path, between]);
 	const re = useMemo(() => searchRegex(searchText.value), [searchText.value]);
 	const found = useMemo(() => re ? search(tree, re, zoom) : null, [tree, re, zoom]);
 
-	const table = useMemo(() => rowsOf(tree, zoom), [tree, zoom]);
+	const table = useMemo(() => state.rows ? rowsOf(state.rows, 0) : rowsOf(tree, zoom), [tree, zoom, state.rows]);
 	/* Where boxes are hidden, what the tree says is the least it can be. */
-	const whole = useFound(state, path, searchText.value, found !== null && tree.hidden > 0);
+	const whole = useFound(source, between ? [] : path, searchText.value, found !== null && tree.hidden > 0);
 	const matching = useMemo(() => re ? table.rows.filter((r) => matchRow(r, re)).length : 0, [table, re]);
 	const value = whole ? whole.total : found?.value ?? 0;
 	const atLeast = tree.hidden > 0 && !whole ? '≥ ' : '';
 	useEffect(() => setAll(false), [state.expr]);
-	useEffect(() => {
-		const onKey = (e: KeyboardEvent) => {
-			const typing = (e.target as HTMLElement).matches?.('input, textarea, select');
-			if (e.key === '/' && !typing) { e.preventDefault(); box.current?.focus(); }
-			if (e.key === 'Escape' && !typing) setPath([]);
-		};
-		document.addEventListener('keydown', onKey);
-		return () => document.removeEventListener('keydown', onKey);
-	}, []);
+	useBarHeight(bar);
+	keys.use({ search: () => box.current?.focus(), out: outwards });
 
 	const setSearch = (text: string) => { searchText.value = text; writeUrl('replace'); };
 	const toggleSearch = (name: string) => { const exact = `^${escape(name)}$`; setSearch(searchText.value === exact ? '' : exact); };
-	const menuOf = (node: number, x: number, y: number) => {
-		const f = tree.frame[node];
-		openFrameMenu({ name: tree.names[f], file: tree.files[f], binary: tree.binaries[f], line: tree.line[node] || tree.startLines[f], node }, x, y,
-			{ zoom: () => setPath(pathNames(tree, node)), mark: () => toggleSearch(tree.names[f]) });
+	const menuOf = (t: FlameTree, node: number, x: number, y: number, zoomIn: () => void) => {
+		const f = t.frame[node];
+		openFrameMenu({ name: t.names[f], file: t.files[f], binary: t.binaries[f], line: t.line[node] || t.startLines[f], node }, x, y, { zoom: zoomIn, mark: () => toggleSearch(t.names[f]) });
 	};
-	const empty = tree.n <= 1 || tree.total[0] === 0 && !tree.base;
+	const empty = tree.n <= 1 || tree.total[0] === 0 && !tree.base, matched = whole?.functions ?? matching;
+	const ofWhat = zoom ? tree.total[zoom] : tree.whole;
 	return (
 		<section class={`panel profile ${stale ? 'stale' : ''}`} aria-label="Profile">
-			<div class="profile-bar">
+			<div class="profile-bar" ref={bar}>
 				<header class="panel-head profile-head">
 					<Segments<Layout> label="Layout" value={layout.value} onChange={(v) => { layout.value = v; writeUrl('replace'); }}
 						options={[['flame', 'Flame graph'], ['both', 'Both'], ['table', 'Table']]} />
-					<Sum tree={tree} />
+					<Sum tree={state.tree} />
 					{selection}
 					<div class="grow" />
-					<label class={`field search ${found && !(whole?.functions ?? matching) ? 'nothing' : ''}`}>
+					<label class={`field search ${found && !matched ? 'nothing' : ''}`}>
 						<Search />
 						<input ref={box} type="search" placeholder="Search functions (regexp)" aria-label="Search functions" value={searchText.value}
-							onInput={(e) => setSearch(e.currentTarget.value)} onKeyDown={(e) => { if (e.key === 'Escape') { setSearch(''); e.currentTarget.blur(); } }} />
-						{found && <output title={atLeast ? 'Boxes too small to see are not counted' : undefined}>{(whole?.functions ?? matching) ? `${atLeast}${formatShare(value / (tree.total[zoom] || 1))}${zoom ? ' of view' : ''} · ${formatValue(value, tree.unit)}` : 'no match'}</output>}
+							onInput={(e) => setSearch(e.currentTarget.value)} onKeyDown={(e) => searchKeys.handle(e, { clear: () => { setSearch(''); box.current!.blur(); } })} />
+						{found && <output title={atLeast ? 'Boxes too small to see are not counted' : undefined}>{matched ? `${atLeast}${formatShare(value / (ofWhat || 1))}${zoom ? ' of view' : ''} · ${formatValue(value, tree.unit)}` : 'no match'}</output>}
 						{!found && <kbd>/</kbd>}
 					</label>
-					{tree.base ? <DiffScale /> : <select aria-label="Colour by" title="Colour by" value={colorBy.value} onChange={(e) => { colorBy.value = e.currentTarget.value as ColorBy; }}>
-						<option value="package">by package</option><option value="binary">by binary</option><option value="function">fire</option>
-					</select>}
 					<ExportMenu state={state} />
 				</header>
+				<ViewBar state={state} waits={waits} onShow={show} failed={failed} />
 				<Crumbs tree={tree} zoom={zoom} onZoom={(n) => setPath(pathNames(tree, n))} />
 			</div>
-			<div class={`profile-body show-${layout.value}`}>
+			<div class={`profile-body show-${layout.value}`} ref={body}>
 				{empty ? <NoSamples state={state} /> : (
 					<>
-						{layout.value !== 'flame' && <FunctionTable key={tree.base ? 'diff' : 'one'} tree={tree} expr={state.expr} time={state.time} zoomed={zoom > 0} {...table} onMore={() => setAll(true)} filter={re} colorBy={colorBy.value} onHover={setHoverName} onPick={toggleSearch} picked={searchText.value.startsWith('^') ? searchText.value.slice(1, -1).replace(/\\(.)/g, '$1') : ''} />}
-						{layout.value !== 'table' && <FlameGraph tree={tree} zoom={zoom} match={found?.frames ?? null} colorBy={colorBy.value} highlight={layout.value === 'both' ? hoverName : null}
-							onZoom={(n) => setPath(pathNames(tree, n))} onMenu={menuOf} />}
+						{layout.value !== 'flame' && <FunctionTable key={tree.base ? 'diff' : 'one'} tree={tree} expr={state.expr} time={state.time} zoomed={!state.rows && zoom > 0} {...table} onMore={() => setAll(true)} filter={re} colorBy={colorBy.value} onHover={setHoverName} onPick={toggleSearch} picked={searchText.value.startsWith('^') ? searchText.value.slice(1, -1).replace(/\\(.)/g, '$1') : ''} />}
+						{layout.value !== 'table' && (between
+							? <Sandwich state={state} name={between} re={re} colorBy={colorBy.value} highlight={layout.value === 'both' ? hoverName : null} onMenu={menuOf} />
+							: <FlameGraph tree={tree} zoom={zoom} match={found?.frames ?? null} colorBy={colorBy.value} highlight={layout.value === 'both' ? hoverName : null}
+								onZoom={(n) => setPath(pathNames(tree, n))} onMenu={(n, x, y) => menuOf(tree, n, x, y, () => setPath(pathNames(tree, n)))}
+								rootBelow={rootBelow.value} noSelf={state.inverted} asked={`${source.expr}\n${state.asked}`} />)}
 					</>
 				)}
 			</div>
@@ -139,10 +126,13 @@ export function ProfilePanel({ state, selection, stale }: Props) {
 	);
 }
 
+const searchKeys = keyTable('In the search field', { clear: ['Escape', 'search for nothing'] });
+
 /** The value of the whole; of a diff both, and by how much they differ. */
 function Sum({ tree }: { tree: FlameTree }) {
 	const now = tree.total[0] ?? 0;
-	if (!tree.base) return <span class="sum">{formatValue(now, tree.unit)}{tree.seconds > 0 && now > 0 && <em class="flow" title={`over ${formatDuration(tree.seconds)} that were observed`}>{flow(tree)}</em>}</span>;
+	if (!tree.base) return <span class="sum">{formatValue(now, tree.unit)}{tree.seconds > 0 && now > 0 && <em class="flow" title={`over ${formatDuration(tree.seconds)} that were observed`}>{flow(tree)}</em>}
+		{tree.whole !== now && tree.whole !== 0 && <em class="of-whole" title="What filters left of the whole">{formatShare(now / tree.whole)} of {formatValue(tree.whole, tree.unit)}</em>}</span>;
 	const base = tree.base.total[0], d = now - base;
 	return (
 		<span class="sum" title="base → compared">{formatValue(base, tree.unit)} → {formatValue(now, tree.unit)}
@@ -177,6 +167,14 @@ function Crumbs({ tree, zoom, onZoom }: { tree: FlameTree; zoom: number; onZoom:
 }
 
 function NoSamples({ state }: { state: ProfileState }) {
+	const filters = filtersOf(query.value);
+	if (filters.length && state.tree.whole)
+		return (
+			<div class="none">
+				<p>No stack passes the filters.</p>
+				<p class="hint"><button type="button" class="link" onClick={() => dropFilter(filters[filters.length - 1])}>Take the last one away</button>, or any of the chips above.</p>
+			</div>
+		);
 	return (
 		<div class="none">
 			<p>No samples at this time.</p>

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // How one looks at the profile, all of it in the address. The filters are not here: they are part of the query (query/filters.ts).
 import { computed, signal } from '@preact/signals';
-import { asFlag, asText, inUrl, layout, oneOf, query, writeUrl } from '../base/state';
+import { asFlag, asText, colorBy, inUrl, layout, oneOf, query, writeUrl } from '../base/state';
 import { unfiltered, withFilter, withoutFilter, type Filter, type FilterName } from '../query/filters';
-import { printPath, wrapView, type View } from './viewtext';
+import { printPath } from '../flame/path';
+import { withBefore } from '../query/query';
+import { wrapView, type View } from './viewtext';
 
 /** Callers below the functions that cost: leaves become roots. */
 export const inverted = inUrl(['explore'], 'invert', false, asFlag);
@@ -29,8 +31,10 @@ export const collapsed = (expr: string): boolean => collapse.value === 'on' || (
 export const viewOf = (expr: string): View => ({ collapsed: collapsed(expr), inverted: inverted.value, rowsBy: rowsBy.value });
 /** What is really asked for to show the profile of an expression as one looks at it. */
 export const viewExpr = (expr: string): string => wrapView(expr, viewOf(expr));
+/** The expression beside the same of the time before, for colours of change; null where there is none, or nobody wants to know. */
+export const beforeExpr = (expr: string): string | null => colorBy.value === 'change' ? withBefore(expr, null) : null;
 /** Changes whenever another tree has to be asked for. */
-export const viewKey = computed(() => [inverted.value, collapse.value, rowsBy.value].join('\n'));
+export const viewKey = computed(() => [inverted.value, collapse.value, rowsBy.value, colorBy.value === 'change'].join('\n'));
 
 export function sandwichOf(name: string): void {
 	sandwich.value = name;

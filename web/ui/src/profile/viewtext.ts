@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a way of looking at a profile is asked for: the expression of the profile, wrapped. What a tree that was trimmed cannot tell (callers,
 // joined recursion, pods first) is left to the server, so that its numbers are exact.
-import { hash } from '../flame/colors';
 import { callOf, filtersOf, frameIs, refilter, unfiltered } from '../query/filters';
 
 export interface View { collapsed: boolean; inverted: boolean; rowsBy: string }
@@ -19,24 +18,18 @@ export function keepingLabel(q: string, label: string): string {
 /** The expression whose tree is shown. */
 export function wrapView(expr: string, v: View): string {
 	const core = unfiltered(expr), filters = filtersOf(expr), diff = callOf(core), l = JSON.stringify(v.rowsBy);
-	const sides = v.rowsBy && diff?.fn === 'diff' ? diff.args : null;
+	/* of a comparison upside down the pods would be below */
+	const rows = v.rowsBy && !(v.inverted && diff?.fn === 'diff'), sides = rows && diff?.fn === 'diff' ? diff.args : null;
 	let q = expr;
 	/* the sides of a comparison may have different pods, and only what is one profile on both is compared whole */
 	if (sides) q = refilter(`diff(${[...sides.slice(0, 2).map((a) => `merge(tagroot(${keepingLabel(a, v.rowsBy)}, ${l}))`), ...sides.slice(2)].join(', ')})`, filters);
-	else if (v.rowsBy) q = refilter(keepingLabel(core, v.rowsBy), filters);
+	else if (rows) q = refilter(keepingLabel(core, v.rowsBy), filters);
 	if (v.collapsed) q = `collapse(${q}, "recursion")`;
 	if (v.inverted) q = `invert(${q})`;
-	return v.rowsBy && !sides ? `tagroot(${q}, ${l})` : q;
+	return rows && !sides ? `tagroot(${q}, ${l})` : q;
 }
 
 /** Of all occurrences of a function: who calls it (read upwards from it), and what it calls. Where it calls itself, callers start at the
  * innermost call and callees at the outermost, so that both add up to its total, each stack counted once. */
 export const callersExpr = (expr: string, name: string): string => `show_from(invert(${expr}), ${frameIs(name)})`;
 export const calleesExpr = (expr: string, name: string): string => `show_from(${expr}, ${frameIs(name)})`;
-
-/** A path of frames as text of an address; one that is too long for it as short hashes of its names, which findPath knows, too. */
-export const printPath = (names: string[]): string => {
-	const text = names.join('\n');
-	return encodeURIComponent(text).length <= 2500 ? text : names.map((n) => n.startsWith('~') ? n : `~${hash(n).toString(36)}`).join('\n');
-};
-export const isName = (token: string, name: string): boolean => token === name || (token.startsWith('~') && token === `~${hash(name).toString(36)}`);

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// A path of frames, from the outermost call on, as text of an address: their names, or where these are too long, short hashes of them.
+import { hash } from './colors';
+
+const LONGEST = 2500;
+const hashed = (name: string) => `~${hash(name).toString(36)}`;
+
+export function printPath(names: string[]): string {
+	const text = names.join('\n');
+	return encodeURIComponent(text).length <= LONGEST ? text : names.map((n) => n.startsWith('~') ? n : hashed(n)).join('\n');
+}
+
+/** Whether what stands in such a path is that name. */
+export const isName = (token: string, name: string): boolean => token === name || (token.startsWith('~') && token === hashed(name));
