@@ -52,7 +52,8 @@ export function FunctionTable({ tree, expr, time, zoomed, rows: given, all, exac
 	const readout = useReadout(expr, time, grain.value, tree.unit);
 	const noun = GRAINS.find(([g]) => g === grain.value)![1].toLowerCase();
 	const of: TableRow[] = useMemo(() => grain.value === 'function' ? given.map((r) => ({ ...r, key: r.name, line: 0 })) : readout?.rows ?? [], [given, readout, grain.value]);
-	const whole = grain.value === 'function' || !readout ? { now: tree.total[0], base: tree.base?.total[0] ?? 0 } : readout.whole;
+	/* shares are of what there was before filters took something away */
+	const whole = grain.value === 'function' || !readout || tree.whole !== tree.total[0] ? { now: tree.whole, base: tree.baseWhole } : readout.whole;
 	const table: Table = { unit: tree.unit, whole, diff, shares, per: samples?.known ? samples.per : null };
 	const columns = visible(diff, wide, chosen.value);
 	const [id, turned] = order.value.split('.'), by = columns.find((c) => c.id === id) ?? columnOf(diff ? 'selfChange' : 'self')!;
