@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* format=flamegraph, compact columns for the page, and format=folded, lines for other tools: both from a flame. */
+/* format=flamegraph as JSON, for people and their programs, and format=folded, lines for other tools: both from a flame. What the
+ * page asks for is in flame_columns.c. */
 #include <stdlib.h>
 
 #include "base/map.h"
@@ -130,6 +131,21 @@ static void put_frames(struct buf *b, const struct flame *f)
 	strings_free(&s);
 }
 
+/* The nodes that stand for others, and for how many. */
+static void put_cut(struct buf *b, const struct flame *f)
+{
+	VEC(uint32_t) at = { 0 };
+	for (uint32_t i = 0; i < f->n_nodes; i++)
+		if (f->nodes[i].cut)
+			vec_push(&at, i);
+	buf_puts(b, ",\"cut\":{");
+	INT_COLUMN(b, "node", at.n, at.v[i]);
+	buf_putc(b, ',');
+	INT_COLUMN(b, "count", at.n, f->nodes[at.v[i]].cut);
+	buf_putc(b, '}');
+	vec_free(&at);
+}
+
 static void put_nodes(struct buf *b, const struct flame *f)
 {
 	buf_puts(b, ",\"nodes\":{");
@@ -140,6 +156,8 @@ static void put_nodes(struct buf *b, const struct flame *f)
 	INT_COLUMN(b, "line", f->n_nodes, f->nodes[i].line);
 	buf_putc(b, ',');
 	VALUE_COLUMNS(b, f, nodes);
+	if (f->hidden)
+		put_cut(b, f);
 	buf_printf(b, "},\"hidden\":%zu", f->hidden);
 }
 
@@ -163,7 +181,7 @@ static void put_found(struct buf *b, const struct flame *f)
 	buf_printf(b, ",\"functions\":%zu}", f->n_found);
 }
 
-static void put_type(struct buf *b, const struct merged *m)
+void merged_head(struct buf *b, const struct merged *m, const struct flame *f)
 {
 	struct buf name = { 0 };
 	if (m->type)
@@ -180,6 +198,7 @@ static void put_type(struct buf *b, const struct merged *m)
 	buf_puts(b, ",\"perSeconds\":");
 	json_float(b, m->per_s);
 	buf_puts(b, ",\"total\":");
+	put_value(b, f, f->nodes[0].total);
 }
 
 /* An answer without profiles is a root of its own. */
@@ -201,8 +220,7 @@ int flamegraph_json(const struct merged *m, const struct flame_ask *ask, struct 
 	int rc = merged_flame(&f, m, ask, e);
 	if (rc)
 		return rc;
-	put_type(out, m);
-	put_value(out, &f, f.nodes[0].total);
+	merged_head(out, m, &f);
 	buf_putc(out, ',');
 	put_frames(out, &f);
 	put_nodes(out, &f);

@@ -10,7 +10,10 @@
 #include "base/regex.h"
 #include "base/units.h"
 #include "web/answer.h"
+#include "web/flame_columns.h"
 
+#define FLAME_TYPE "application/vnd.pyrrha.flame"
+#define KEPT_WAYS 1000 /* functions of the table that stay in a tree that is trimmed */
 #define MAX_WIDTH 1e12 /* pixels: as if the whole were this wide while one looks at a small part of it */
 
 /* The page's search: in a function's name or file. */
@@ -26,7 +29,7 @@ static void ask_release(struct flame_ask *ask)
 	free((void *)ask->root);
 }
 
-/* width=, functions=, search= and root=, once per name of the path. */
+/* width=, whole=, functions=, search= and root=, once per name of the path. */
 static int read_ask(const struct httpd_request *rq, struct flame_ask *ask, struct err *e)
 {
 	struct view v = httpd_param(rq, "width");
@@ -35,6 +38,8 @@ static int read_ask(const struct httpd_request *rq, struct flame_ask *ask, struc
 		return err_set(e, ERR_BAD_DATA, "invalid parameter \"width\": \"%.*s\" is not a number of pixels", VIEW_ARG(v));
 	*ask = (struct flame_ask){ .min_share = width > 0 ? 0.25 / width : 0 };
 	int rc = param_limit(rq, "functions", &ask->functions, e);
+	if (!rc)
+		rc = param_limit(rq, "whole", &ask->whole, e);
 	if (rc)
 		return rc;
 	v = httpd_param(rq, "search");
@@ -52,37 +57,74 @@ static int read_ask(const struct httpd_request *rq, struct flame_ask *ask, struc
 		if (view_eqs(p[i].name, "root"))
 			root[ask->n_root++] = p[i].value;
 	ask->root = root;
+	ask->keep = MIN(ask->functions, (size_t)KEPT_WAYS);
 	return 0;
 }
 
-static int write_flamegraph(struct httpd_request *rq, struct promql_result *r, struct err *e)
+/* list=: what the client has of earlier answers. */
+static uint64_t read_list(const struct httpd_request *rq)
+{
+	struct view v = httpd_param(rq, "list");
+	uint64_t list = 0;
+	for (size_t i = 0; i < v.len; i++) {
+		const char *digits = "0123456789abcdef", *at = v.len == 16 ? memchr(digits, v.ptr[i], 16) : NULL;
+		if (!at)
+			return 0;
+		list = list << 4 | (uint64_t)(at - digits);
+	}
+	return list;
+}
+
+/* The answer's JSON, a newline, and the columns. */
+static int write_columns(struct web *w, struct httpd_request *rq, const struct merged *m, const struct flame_ask *ask,
+			 const struct promql_result *r, struct err *e)
+{
+	struct buf columns = { 0 };
+	int rc = flamegraph_columns(w->frames, read_list(rq), m, ask, answer_begin(rq), &columns, e);
+	if (!rc) {
+		answer_end(rq, r->warnings, r->n_warnings, r->infos, r->n_infos);
+		httpd_type(rq, FLAME_TYPE);
+		buf_putc(httpd_out(rq), '\n');
+		buf_putv(httpd_out(rq), buf_view(&columns));
+		httpd_out(rq)->overflow |= columns.overflow;
+	}
+	buf_free(&columns);
+	return rc;
+}
+
+static int write_flamegraph(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e)
 {
 	struct merged m;
 	struct flame_ask ask;
 	int rc = read_ask(rq, &ask, e);
 	if (rc)
 		return rc;
+	httpd_set_header(rq, "Vary", "Accept");
 	rc = merged_make(&m, r, false, e);
-	if (!rc) {
+	if (!rc && httpd_accepts(httpd_header(rq, "Accept"), FLAME_TYPE)) {
+		rc = write_columns(w, rq, &m, &ask, r, e);
+	} else if (!rc) {
 		rc = flamegraph_json(&m, &ask, answer_begin(rq), e);
 		if (!rc)
 			answer_end(rq, r->warnings, r->n_warnings, r->infos, r->n_infos);
-		merged_release(&m);
 	}
+	merged_release(&m);
 	ask_release(&ask);
 	return rc;
 }
 
-static int write_json(struct httpd_request *rq, struct promql_result *r, struct err *e)
+static int write_json(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e)
 {
+	(void)w;
 	int rc = profiles_json(r, answer_begin(rq), e);
 	if (!rc)
 		answer_end(rq, r->warnings, r->n_warnings, r->infos, r->n_infos);
 	return rc;
 }
 
-static int write_folded(struct httpd_request *rq, struct promql_result *r, struct err *e)
+static int write_folded(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e)
 {
+	(void)w;
 	struct merged m;
 	int rc = merged_make(&m, r, false, e);
 	if (rc)
@@ -106,18 +148,21 @@ static int write_file(struct httpd_request *rq, struct promql_result *r, const c
 	return rc;
 }
 
-static int write_speedscope(struct httpd_request *rq, struct promql_result *r, struct err *e)
+static int write_speedscope(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e)
 {
+	(void)w;
 	return write_file(rq, r, "application/json", speedscope_json, e);
 }
 
-static int write_svg(struct httpd_request *rq, struct promql_result *r, struct err *e)
+static int write_svg(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e)
 {
+	(void)w;
 	return write_file(rq, r, "image/svg+xml", flame_svg, e);
 }
 
-static int write_dot(struct httpd_request *rq, struct promql_result *r, struct err *e)
+static int write_dot(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e)
 {
+	(void)w;
 	return write_file(rq, r, "text/vnd.graphviz; charset=utf-8", call_graph_dot, e);
 }
 
@@ -134,8 +179,9 @@ static void set_file_name(struct httpd_request *rq, const struct ptype *t)
 	httpd_set_header(rq, "Content-Disposition", "attachment; filename=\"%s.pb.gz\"", n ? name : "profile");
 }
 
-static int write_pprof(struct httpd_request *rq, struct promql_result *r, struct err *e)
+static int write_pprof(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e)
 {
+	(void)w;
 	struct merged m;
 	int rc = merged_make(&m, r, true, e);
 	if (rc)
@@ -152,7 +198,7 @@ static int write_pprof(struct httpd_request *rq, struct promql_result *r, struct
 
 static const struct format {
 	const char *name;
-	int (*write)(struct httpd_request *rq, struct promql_result *r, struct err *e);
+	int (*write)(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e);
 	bool text_errors;
 } formats[] = {
 	{ "pprof", write_pprof, true },
@@ -221,7 +267,7 @@ void serve_format(struct web *w, struct httpd_request *rq, struct view format)
 		format_error(rq, f, &e);
 		return;
 	}
-	if (f->write(rq, &r, &e))
+	if (f->write(w, rq, &r, &e))
 		format_error(rq, f, &e);
 	promql_result_release(&r);
 }

@@ -31,7 +31,9 @@ void merged_release(struct merged *m);
 
 /* flamegraph.c: the flame of an answer, which may be empty; see flame_fold. Release with flame_release. */
 int merged_flame(struct flame *f, const struct merged *m, const struct flame_ask *ask, struct err *e);
-/* Appends the data object of format=flamegraph. */
+/* Appends what the data object of format=flamegraph begins with: {"unit":...,"total":... */
+void merged_head(struct buf *b, const struct merged *m, const struct flame *f);
+/* Appends the data object of format=flamegraph; flame_columns.h has it as columns. */
 int flamegraph_json(const struct merged *m, const struct flame_ask *ask, struct buf *out, struct err *e);
 /* Appends "main;work 123" lines. */
 int folded_text(const struct merged *m, struct buf *out, struct err *e);

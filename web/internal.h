@@ -29,6 +29,7 @@ struct web {
 	char *base;         /* path the browser sees, ends in "/" */
 	char *url;
 	int64_t start_ms;
+	struct frame_lists *frames; /* flame_columns.h */
 	VEC(struct page_file) files;
 	char *index;        /* index.html with its <base> */
 	struct httpd_asset index_asset;

@@ -9,9 +9,11 @@
 #include "base/redact.h"
 #include "selfprof/pages.h"
 #include "web/answer.h"
+#include "web/flame_columns.h"
 #include "web/internal.h"
 
 #define API "/api/v1/"
+#define FRAMES_OF_CLIENTS ((size_t)1 << 19) /* about 12 MB */
 
 static const struct httpd_route routes[] = {
 	{ "/-/healthy", HTTPD_GET, HTTPD_RIGHT_NONE_NEEDED, serve_healthy, HTTPD_QUICK | HTTPD_ANY_HOST },
@@ -170,6 +172,7 @@ int web_start(struct web **ret, const struct web_options *o, struct err *e)
 	struct web *w = NEW(struct web);
 	w->o = *o;
 	w->start_ms = clock_now_ms();
+	w->frames = frame_lists_new(FRAMES_OF_CLIENTS);
 	int rc = set_paths(w, e);
 	if (!rc) {
 		pages_init(w);
@@ -261,6 +264,7 @@ void web_stop(struct web *w, int64_t grace_ms)
 	atomic_store(&w->ready, false);
 	httpd_stop(w->httpd, grace_ms);
 	pages_release(w);
+	frame_lists_free(w->frames);
 	free(w->prefix);
 	free(w->base);
 	free(w->url);

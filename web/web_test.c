@@ -366,6 +366,55 @@ static void test_status(void **state)
 
 /* ---- formats ---- */
 
+/* An answer of columns: its head's part about them, and the bytes behind it as hexadecimal digits; wire.test.ts reads the same. */
+static void check_columns(const char *params, const char *head, const char *hex)
+{
+	struct buf b = { 0 }, line = { 0 };
+	buf_printf(&line, "GET /api/v1/query?format=flamegraph&time=60&%s HTTP/1.1\r\nAccept: application/vnd.pyrrha.flame, application/json;q=0.5", params);
+	struct answer a = test_ask(address, line.ptr, NULL);
+	assert_int_equal(a.status, 200);
+	assert_string_equal(test_header(&a, "Content-Type"), "application/vnd.pyrrha.flame");
+	const char *end = memchr(a.body, '\n', a.n_body), *columns = memmem(a.body, a.n_body, "\"columns\":", 10);
+	assert_true(end && columns && columns < end);
+	buf_put(&b, columns, (size_t)(end - columns));
+	char *list = b.ptr ? strstr(b.ptr, ",\"list\":\"") : NULL; /* a hash with a key of the process */
+	if (list)
+		memmove(list, list + 26, strlen(list + 26) + 1);
+	assert_string_equal(b.ptr, head);
+	buf_reset(&b);
+	for (const char *p = end + 1; p < a.body + a.n_body; p++)
+		buf_printf(&b, "%02x", (uint8_t)*p);
+	assert_string_equal(b.ptr, hex);
+	buf_free(&b);
+	buf_free(&line);
+	answer_free(&a);
+}
+
+/* Three new frames: total, main, work;1 */
+#define FRAMES "00030504060f746f74616c6d61696e776f726b3b310206040a64656d6f2e6364656d6f03000200030004000300000003"
+
+static void test_columns(void **state)
+{
+	(void)state;
+	check_columns("query=one&functions=10",
+		      "\"columns\":{\"version\":1,\"nodes\":3,\"rows\":2,\"all\":2,\"diff\":false,\"integers\":true,\"scale\":100,\"known\":0,\"new\":3,\"texts\":2}}}",
+		      FRAMES "00030303000102020e0e02021400000201000202140214000000020000");
+	check_columns("query=diff&functions=10",
+		      "\"columns\":{\"version\":1,\"nodes\":3,\"rows\":2,\"all\":2,\"diff\":true,\"integers\":true,\"scale\":20,\"known\":0,\"new\":3,\"texts\":2}}}",
+		      FRAMES "00070703000102020e0e020a6402042800020100020a64026400020428022800020000");
+	/* beyond what doubles hold */
+	check_columns("query=minus:9223372036854775807&functions=10",
+		      "\"columns\":{\"version\":1,\"nodes\":3,\"rows\":2,\"all\":2,\"diff\":true,\"integers\":true,\"scale\":2,\"known\":0,\"new\":3,\"texts\":2}}}",
+		      FRAMES "00070703000102020e0e0a64ffffffffffffffff7f12e5cc99b3e6cc99b306ffffffffffffffff3f000201000a64ffffffffffffffff7f0affffffffffffffff7f0012e5cc99b3e6cc99b306ffffffffffffffff3f0affffffffffffffff3f00020000");
+	/* no integers, but multiples of one number */
+	check_columns("query=times:0.3&functions=10&search=ork",
+		      "\"columns\":{\"version\":1,\"nodes\":3,\"rows\":2,\"all\":2,\"diff\":false,\"integers\":false,\"scale\":30,\"known\":0,\"new\":3,\"texts\":2,\"found\":1}}}",
+		      FRAMES "00030303000102020e0e02021400000201000202140214000000021400");
+	check_columns("query=none",
+		      "\"columns\":{\"version\":1,\"nodes\":1,\"rows\":0,\"all\":0,\"diff\":false,\"integers\":true,\"scale\":1,\"known\":0,\"new\":1,\"texts\":0}}}",
+		      "00010505746f74616c000001000100010001000100000000000000000000020000");
+}
+
 static void test_flamegraph(void **state)
 {
 	(void)state;
@@ -618,7 +667,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_readiness), cmocka_unit_test(test_query), cmocka_unit_test(test_query_errors),
 		cmocka_unit_test(test_query_range), cmocka_unit_test(test_cancel), cmocka_unit_test(test_frame_values), cmocka_unit_test(test_labels_and_series),
-		cmocka_unit_test(test_targets), cmocka_unit_test(test_jobs), cmocka_unit_test(test_relabel_steps), cmocka_unit_test(test_status), cmocka_unit_test(test_flamegraph), cmocka_unit_test(test_folded),
+		cmocka_unit_test(test_targets), cmocka_unit_test(test_jobs), cmocka_unit_test(test_relabel_steps), cmocka_unit_test(test_status), cmocka_unit_test(test_flamegraph), cmocka_unit_test(test_columns), cmocka_unit_test(test_folded),
 		cmocka_unit_test(test_files), cmocka_unit_test(test_json), cmocka_unit_test(test_pprof), cmocka_unit_test(test_pprof_errors),
 		cmocka_unit_test(test_page), cmocka_unit_test(test_lifecycle), cmocka_unit_test(test_floats),
 	};

@@ -146,6 +146,8 @@ const struct httpd_param *httpd_params(const struct httpd_request *rq, size_t *r
 struct view httpd_param(const struct httpd_request *rq, const char *name);
 /* {NULL, 0} if there is none. */
 struct view httpd_header(const struct httpd_request *rq, const char *name);
+/* Whether one coding of an Accept-Encoding list, or one type of an Accept list, is wanted by its name: "gzip;q=0" says no. */
+bool httpd_accepts(struct view list, const char *coding);
 struct view httpd_body(const struct httpd_request *rq);
 /* True once the answer is for nobody. Valid as long as the request. */
 const atomic_bool *httpd_canceled(const struct httpd_request *rq);

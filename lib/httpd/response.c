@@ -111,8 +111,7 @@ bool httpd_gzip_bytes(struct view in, int level, char **ret, size_t *ret_n)
 	return true;
 }
 
-/* Whether one coding of an Accept-Encoding list is wanted: "gzip;q=0" says no. */
-static bool accepts(struct view list, const char *coding)
+bool httpd_accepts(struct view list, const char *coding)
 {
 	size_t n = strlen(coding);
 	while (list.len) {
@@ -143,7 +142,7 @@ static bool accepts(struct view list, const char *coding)
 
 static bool takes_gzip(const struct httpd_request *rq)
 {
-	return accepts(httpd_header(rq, MHD_HTTP_HEADER_ACCEPT_ENCODING), "gzip");
+	return httpd_accepts(httpd_header(rq, MHD_HTTP_HEADER_ACCEPT_ENCODING), "gzip");
 }
 
 /* ---- assets ---- */

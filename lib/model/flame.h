@@ -26,6 +26,7 @@ struct flame_node {
 	int64_t line;   /* the line in the file that all of the node's stacks are at; 0 = several, or unknown */
 	union flame_value total, self;
 	union flame_value base_total, base_self; /* of a diff: the side that was subtracted */
+	uint32_t cut;   /* "(other)" for this many nodes that are not here; 0: a call */
 };
 
 /* What a function costs below the flame's root, whatever of it the nodes show: itself, and with all it calls, a recursive
@@ -38,6 +39,8 @@ struct flame_function {
 /* What is wanted of a flame. */
 struct flame_ask {
 	double min_share;         /* nodes smaller than this share of the root go into "(other)"; 0: none does */
+	size_t whole;             /* but not of a tree with at most so many nodes below its root, the root counted */
+	size_t keep;              /* nor on the way to one call of each of so many functions, those with the largest self */
 	const struct view *root;  /* names of calls from the outermost on: only what is below the last of them, and these */
 	size_t n_root;
 	size_t functions;         /* at most this many rows of functions: the largest by self and by total; 0: none */
@@ -62,7 +65,7 @@ struct flame {
 };
 
 /* Folds v; base, over the same symbols, may be NULL; so may ask: everything. Where both sides of a node are below min_share
- * of the larger side of the root it goes, with its siblings of that kind, into one node "(other)". Where the path to the
+ * of the larger side of the root it goes, with its siblings of that kind, into one node "(other)", the first child. Where the path to the
  * root ends earlier than asked, its last call that is there is the root. ERR_EXECUTION: a total does not fit in 64 bits,
  * or a value is infinite or no number, so all values of a flame are finite; or what match returned. Release with
  * flame_release. */

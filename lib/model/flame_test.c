@@ -145,6 +145,50 @@ static void test_fold(void **state)
 	(void)state;
 }
 
+/* Of a tree that is trimmed: what has few nodes comes whole, the way to the largest call of a function is kept, and what was cut
+ * is one node per parent that says how many it stands for. */
+static void test_trim(void **state)
+{
+	struct symbols *s = symbols_new();
+	struct flame f;
+	struct err e = { 0 };
+	const struct sample samples[] = {
+		{ "main;a;x", 1000 }, { "main;b;c;deep", 3 }, { "main;b;c;more", 1 }, { "main;b;d", 2 }, { "main;e", 1 }, { "main;g;deep", 2 },
+	};
+	struct stackvec *v = vector(s, samples, ARRAY_LEN(samples));
+	assert_int_equal(flame_fold(&f, v, NULL, &(struct flame_ask){ .min_share = 0.1, .keep = 2 }, &e), 0);
+	char *got = picture(&f);
+	assert_string_equal(got, "total 1009 0\n"
+				 " main 1009 0\n"
+				 "  (other) 3 3\n"
+				 "  a 1000 0\n"
+				 "   x 1000 1000\n"
+				 "  b 6 0\n"
+				 "   (other) 2 2\n"
+				 "   c 4 0\n"
+				 "    (other) 1 1\n"
+				 "    deep 3 3\n");
+	free(got);
+	assert_int_equal(f.nodes[2].cut, 3);
+	assert_int_equal(f.nodes[6].cut, 1);
+	assert_int_equal(f.nodes[5].cut, 0);
+	assert_int_equal(f.hidden, 5);
+	assert_int_equal(f.n_functions, 0);
+	flame_release(&f);
+	for (size_t whole = 11; whole <= 12; whole++) { /* "total" is one of 12 */
+		assert_int_equal(flame_fold(&f, v, NULL, &(struct flame_ask){ .min_share = 0.1, .whole = whole }, &e), 0);
+		assert_int_equal(f.hidden, whole < 12 ? 8 : 0);
+		flame_release(&f);
+	}
+	struct view path[] = { VIEW("main"), VIEW("b") }; /* four nodes more below it */
+	assert_int_equal(flame_fold(&f, v, NULL, &(struct flame_ask){ .min_share = 0.9, .root = path, .n_root = 2, .whole = 5 }, &e), 0);
+	assert_int_equal(f.hidden, 0);
+	flame_release(&f);
+	stackvec_unref(v);
+	symbols_unref(s);
+	(void)state;
+}
+
 static void test_lines(void **state)
 {
 	struct symbols *s = symbols_new();
@@ -355,7 +399,7 @@ static void test_many_threads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_fold), cmocka_unit_test(test_lines), cmocka_unit_test(test_diff),
+		cmocka_unit_test(test_fold), cmocka_unit_test(test_trim), cmocka_unit_test(test_lines), cmocka_unit_test(test_diff),
 		cmocka_unit_test(test_edges), cmocka_unit_test(test_again),
 		cmocka_unit_test(test_many_threads),
 	};

@@ -58,7 +58,8 @@ test('rows are the server\'s where boxes are hidden', () => {
 	assert.deepEqual(got.rows.map((r) => [r.name, r.self, r.total]), [['c', 65, 70], ['a', 35, 65]]);
 	assert.equal(rowsOf(hidden, 2).exact, false);
 	assert.ok(rowsOf(buildTree({ ...data, hidden: 7, functions: rows, root: 2 }, ['a', 'b']), 2).exact);
-	assert.equal(rowsOf(buildTree({ ...data, functions: rows }), 0).all, 3);
+	assert.equal(rowsOf(buildTree({ ...data, functions: rows }), 0).all, 4);
+	assert.equal(rowsOf(buildTree(data), 0).all, 3);
 	assert.ok(matchRow(got.rows[0], /c\.go/) && !matchRow(got.rows[0], /bin/) && !matchRow(got.rows[1], /c\.go/));
 });
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The server's HTTP API as typed calls. Every address is relative to <base href>, so a route prefix costs nothing.
 
+import { FLAME_TYPE, readFlame, type FrameList } from './wire';
+
 export interface ProfileType {
 	name: string; alias?: string; title: string; help?: string; unit: string; kind: 'delta' | 'cumulative' | 'gauge';
 	series: number;
@@ -10,11 +12,14 @@ export interface FlameData {
 	unit: string; sampleType: string; name: string; total: number; kind?: string;
 	/** Wall time that was observed, and if the profile is a rate, over how long: it is here as its increase. */
 	coveredSeconds?: number; perSeconds?: number;
-	strings: string[];
-	frames: { name: number[]; file: number[]; binary: number[]; startLine: number[] };
+	/** As JSON has them, places in `strings`; as columns have them, texts. */
+	strings?: string[];
+	frames: { name: number[]; file: number[]; binary: number[]; startLine: number[] } | Omit<FrameList, 'token'>;
 	nodes: {
-		depth: number[]; frame: number[]; total: number[]; self: number[]; line: number[];
-		base?: { total: number[]; self: number[] };
+		depth: ArrayLike<number>; frame: ArrayLike<number>; total: ArrayLike<number>; self: ArrayLike<number>; line: ArrayLike<number>;
+		base?: { total: ArrayLike<number>; self: ArrayLike<number> };
+		/** Nodes that stand for others, and for how many. */
+		cut?: { node: number[]; count: number[] };
 	};
 	hidden?: number;
 	/** Rows of functions, exact whatever is hidden; `all` is how many there are, of which the largest are here. */
@@ -94,30 +99,61 @@ export function url(path: string, params?: Params): string {
 	return u.href;
 }
 
-async function get<T>(path: string, params?: Params, signal?: AbortSignal): Promise<Answer<T>> {
-	let r: Response;
-	const address = new URL(url(path, params)), headers = { Accept: 'application/json' };
+async function ask(path: string, params: Params | undefined, accept: string, signal?: AbortSignal): Promise<Response> {
+	const address = new URL(url(path, params)), headers = { Accept: accept };
 	try {
 		/* a path of many frames is longer than addresses may be */
-		r = address.href.length < 6000 ? await fetch(address.href, { signal, headers })
+		return address.href.length < 6000 ? await fetch(address.href, { signal, headers })
 			: await fetch(url(path), { signal, headers, method: 'POST', body: address.searchParams });
 	} catch (e) {
 		if (signal?.aborted) throw e;
 		throw new ApiError('network', 'The server does not answer. Is it still running?');
 	}
-	let body: { status?: string; data?: T; error?: string; errorType?: string; warnings?: string[]; infos?: string[] };
-	const text = await r.text();
-	try {
-		body = JSON.parse(text);
-	} catch {
-		throw new ApiError('bad_response', `HTTP ${r.status}: ${text.slice(0, 300) || 'no body'}`, r.status);
-	}
+}
+
+interface Envelope<T> { status?: string; data?: T; error?: string; errorType?: string; warnings?: string[]; infos?: string[] }
+
+function opened<T>(body: Envelope<T>, r: Response): Answer<T> {
 	if (body.status !== 'success')
 		throw new ApiError(body.errorType ?? 'error', body.error ?? `HTTP ${r.status}`, r.status);
 	return { data: body.data as T, warnings: [...(body.warnings ?? []), ...(body.infos ?? [])] };
 }
 
+async function parsed<T>(r: Response): Promise<Answer<T>> {
+	const text = await r.text();
+	let body: Envelope<T>;
+	try {
+		body = JSON.parse(text);
+	} catch {
+		throw new ApiError('bad_response', `HTTP ${r.status}: ${text.slice(0, 300) || 'no body'}`, r.status);
+	}
+	return opened(body, r);
+}
+
+const get = async <T>(path: string, params?: Params, signal?: AbortSignal): Promise<Answer<T>> => parsed(await ask(path, params, 'application/json', signal));
+
+/** The frames of the newest answer: the server does not send them again. */
+let frames: FrameList | null = null;
+
+/** A flame graph as columns; errors, and answers of a server that has none, are JSON. */
+async function getFlame(params: Params, signal?: AbortSignal): Promise<Answer<FlameData>> {
+	const known = frames;
+	const r = await ask('api/v1/query', { ...params, format: 'flamegraph', list: known?.token || undefined }, `${FLAME_TYPE}, application/json;q=0.5`, signal);
+	if (r.headers.get('Content-Type') !== FLAME_TYPE) return parsed(r);
+	const body = await r.arrayBuffer();
+	try {
+		const { answer, list } = readFlame(body, known);
+		frames = list;
+		return opened(answer, r);
+	} catch (e) {
+		frames = null;
+		throw new ApiError('bad_response', `The server's flame graph cannot be read: ${(e as Error).message}.`, r.status);
+	}
+}
+
 const at = (t: number) => t.toFixed(3);
+/** Trees of at most so many nodes come whole: a zoom needs no other. */
+const WHOLE = 16384;
 
 export const api = {
 	profileTypes: (signal?: AbortSignal) => get<ProfileType[]>('api/v1/profile_types', {}, signal),
@@ -147,12 +183,13 @@ export const api = {
 		get<QueryData>('api/v1/query_range', { query, start: at(start), end: at(end), step }, signal),
 	explain: (query: string, start: number, end: number, step: number) =>
 		get<{ explain: { plan: PlanNode } }>('api/v1/query_range', { query, start: at(start), end: at(end), step, explain: 1 }),
-	/** root: names from the outermost call on: what is below the last of them. functions: about how many of the largest. */
+	/** root: names from the outermost call on: what is below the last of them. functions: about how many of the largest. What is below a
+	 * quarter of a pixel of that width is left out, unless there are few nodes. */
 	flame: (query: string, time: number, width: number, root: string[], functions: number, signal?: AbortSignal) =>
-		get<FlameData>('api/v1/query', { query, time: at(time), format: 'flamegraph', width: Math.round(width), root, functions }, signal),
+		getFlame({ query, time: at(time), width: Math.round(width), whole: width > 1 ? WHOLE : undefined, root, functions }, signal),
 	/** The same of a search alone; it rejects an expression that the server does not know. */
 	found: (query: string, time: number, root: string[], search: string, signal?: AbortSignal) =>
-		get<FlameData>('api/v1/query', { query, time: at(time), format: 'flamegraph', width: 1, root, search }, signal).then((a) => a.data.found!),
+		getFlame({ query, time: at(time), width: 1, root, search }, signal).then((a) => a.data.found!),
 };
 
 /** The address of the same answer in another format, for downloads and `go tool pprof`. */

@@ -7,6 +7,7 @@ import { api, ApiError, type ProfileType, type QueryData, type VectorSample } fr
 import { loadFunctions } from '../query/complete';
 import { Empty } from './empty';
 import { ErrorBox } from '../base/errors';
+import { visibleWidth } from '../flame/tree';
 import { Close, Grid, Link } from '../base/icons';
 import { keyTable } from '../base/keys';
 import { loadProfile, type ProfileState } from '../profile/load';
@@ -98,7 +99,7 @@ export function Explore() {
 				graph.value = g.state; graphError.value = null;
 				return g.warnings;
 			}, (e) => fail(e, graphError)),
-			runProfile(q, now.value, 2 ** Math.ceil(Math.log2(4 * innerWidth)), abort.signal).then((p) => {
+			runProfile(q, now.value, visibleWidth(), abort.signal).then((p) => {
 				profile.value = p.profile ?? null;
 				values.value = p.values ?? null;
 				error.value = null;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Readings of a tree: the table of functions, and what a search matched. A function that calls itself counts once per
 // stack: its outermost box holds the others, so inner ones are skipped while it is open.
-import type { FlameTree, FunctionRow } from './tree';
+import { hiddenBelow, type FlameTree, type FunctionRow } from './tree';
 
 /** Functions below `root` (all of the profile by default) with what they cost themselves and with their callees; exact
  * only where nothing is hidden: else the server's rows are. */
@@ -72,9 +72,8 @@ export const matchRow = (r: FunctionRow, re: RegExp): boolean => re.test(r.name)
 
 /** The rows of the functions below a node, and whether they are exact and whole. */
 export function rowsOf(t: FlameTree, zoom: number): { rows: FunctionRow[]; exact: boolean; all: number } {
-	const depth = t.depth[zoom];
-	if (t.hidden && t.functions.length && depth === t.root.length)
+	if (t.functions.length && t.depth[zoom] === t.root.length)
 		return { rows: t.functions, exact: true, all: t.allFunctions };
 	const rows = foldFunctions(t, zoom);
-	return { rows, exact: !t.hidden, all: rows.length };
+	return { rows, exact: !hiddenBelow(t, zoom), all: rows.length };
 }

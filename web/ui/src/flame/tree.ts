@@ -17,7 +17,7 @@ export interface FunctionRow {
 
 export interface FlameTree {
 	n: number;
-	depth: Uint16Array; frame: Uint32Array; parent: Int32Array; end: Uint32Array; line: Uint32Array;
+	depth: Uint16Array | Uint32Array; frame: Uint32Array; parent: Int32Array; end: Uint32Array; line: Uint32Array;
 	total: Float64Array; self: Float64Array;
 	base?: { total: Float64Array; self: Float64Array };
 	/** What decides a box's width: the value, or in a diff both sides together so that neither can vanish. */
@@ -36,24 +36,39 @@ export interface FlameTree {
 	whole: number; baseWhole: number;
 	/** The same boxes at the time before, for colours of change. */
 	before?: { total: Float64Array; self: Float64Array };
+	/** Of a node "(other)" how many nodes it stands for; 0: it is a call. */
+	cut?: Uint32Array;
+}
+
+const floats = (a: ArrayLike<number>): Float64Array => a instanceof Float64Array ? a : Float64Array.from(a);
+const indices = (a: ArrayLike<number>): Uint32Array => a instanceof Uint32Array ? a : Uint32Array.from(a);
+
+/** The texts of frames, by place in the list of frames. */
+function textsOf(d: FlameData): { names: string[]; files: string[]; binaries: string[]; startLines: number[] } {
+	const f = d.frames, text = (i: number): string => d.strings?.[i] ?? '';
+	return 'names' in f ? f : { names: f.name.map(text), files: f.file.map(text), binaries: f.binary.map(text), startLines: f.startLine };
 }
 
 export function buildTree(d: FlameData, root: string[] = []): FlameTree {
-	const n = d.nodes.depth.length;
+	const n = d.nodes.depth.length, { names, files, binaries, startLines } = textsOf(d);
 	const t: FlameTree = {
 		n,
-		depth: Uint16Array.from(d.nodes.depth), frame: Uint32Array.from(d.nodes.frame),
-		parent: new Int32Array(n), end: new Uint32Array(n), line: Uint32Array.from(d.nodes.line),
-		total: Float64Array.from(d.nodes.total), self: Float64Array.from(d.nodes.self),
+		depth: indices(d.nodes.depth), frame: indices(d.nodes.frame),
+		parent: new Int32Array(n), end: new Uint32Array(n), line: indices(d.nodes.line),
+		total: floats(d.nodes.total), self: floats(d.nodes.self),
 		weight: new Float64Array(n), x: new Float64Array(n), maxDepth: 0,
-		names: d.frames.name.map((i) => d.strings[i] ?? ''), files: d.frames.file.map((i) => d.strings[i] ?? ''),
-		binaries: d.frames.binary.map((i) => d.strings[i] ?? ''), startLines: d.frames.startLine,
+		names, files, binaries, startLines,
 		unit: d.unit, hidden: d.hidden ?? 0, typeName: d.name,
 		functions: [], allFunctions: d.functions?.all ?? 0, root: root.slice(0, d.root ?? root.length), seconds: d.perSeconds || (d.kind === 'gauge' ? 0 : d.coveredSeconds || 0),
 		whole: d.nodes.total[0] ?? 0, baseWhole: d.nodes.base?.total[0] ?? 0,
 	};
 	if (d.nodes.base)
-		t.base = { total: Float64Array.from(d.nodes.base.total), self: Float64Array.from(d.nodes.base.self) };
+		t.base = { total: floats(d.nodes.base.total), self: floats(d.nodes.base.self) };
+	const cut = d.nodes.cut;
+	if (cut) {
+		t.cut = new Uint32Array(n);
+		cut.node.forEach((i, k) => { t.cut![i] = cut.count[k]; });
+	}
 	const rows = d.functions;
 	t.functions = (rows?.frame ?? []).map((frame, i) => ({ name: t.names[frame], file: t.files[frame], binary: t.binaries[frame],
 		self: rows!.self[i], total: rows!.total[i], baseSelf: rows!.base?.self[i] ?? 0, baseTotal: rows!.base?.total[i] ?? 0 }));
@@ -61,6 +76,17 @@ export function buildTree(d: FlameData, root: string[] = []): FlameTree {
 	place(t);
 	return t;
 }
+
+/** How many nodes below this one were left out. */
+export function hiddenBelow(t: FlameTree, node: number): number {
+	if (!t.hidden || node === 0 || !t.cut) return t.hidden;
+	let n = 0;
+	for (let i = node; i < t.end[node]; i++) n += t.cut[i];
+	return n;
+}
+
+/** The width to ask for: boxes are drawn from half a pixel on, and what is asked for is what reaches a quarter of one. */
+export const visibleWidth = (): number => Math.ceil(innerWidth / 128) * 64;
 
 /** Parents and subtree ends, from depths alone. */
 function link(t: FlameTree): void {

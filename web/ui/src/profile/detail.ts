@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Closer looks at a tree of the server. It leaves out what is too small to see, relative to the root that it was asked for: where something is
-// left out, a zoom asks again with the zoomed box as that root, and a search has the server count.
+// left out below the zoomed box, it is asked again with that box as the root, and what has few nodes then comes whole; a search has the server count.
 import { useEffect, useState } from 'preact/hooks';
 import { api } from '../base/api';
 import { isName } from '../flame/path';
-import { findPath, pathNames, type FlameTree } from '../flame/tree';
+import { findPath, hiddenBelow, pathNames, type FlameTree } from '../flame/tree';
 import { ALL_FUNCTIONS, SOME_FUNCTIONS, treeLike } from './load';
 
 /** A tree and what it is of. near: what is known below a path of it. */
@@ -27,7 +27,7 @@ export function useTree(s: Source, path: string[], all: boolean): FlameTree {
 	const tree = fits ? near.tree : whole, asked = namesOf(tree, path);
 	const same = near && near.tree.root.length === asked.length && startsWith(asked, near.tree.root);
 	const wanted = same ? all && !near.all && near.tree.allFunctions > near.tree.functions.length
-		: asked.length ? whole.hidden > 0 : all && whole.allFunctions > whole.functions.length;
+		: asked.length ? hiddenBelow(tree, findPath(tree, asked)) > 0 : all && whole.allFunctions > whole.functions.length;
 	const key = asked.join('\0');
 	useEffect(() => {
 		if (!wanted) return;

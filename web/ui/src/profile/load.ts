@@ -25,7 +25,7 @@ export interface ProfileState {
 }
 
 /** Rows of functions that are asked for at first, and when somebody wants all of them. */
-export const SOME_FUNCTIONS = 2000;
+export const SOME_FUNCTIONS = 50000;
 export const ALL_FUNCTIONS = 1e7;
 
 /** The tree below a path, its shares of the same whole as those of another. */

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A folded tree as nodes in preorder, without what is too small to see. */
+#include <stdlib.h>
+
+#include "model/flame_internal.h"
+
+struct emit {
+	struct fold *f;
+	VEC(struct flame_node) nodes;
+	VEC(uint32_t) children; /* a stack of lists: sorted, the last child of each list on its top */
+	double least;           /* below it a call is hidden; 0: none is */
+};
+
+/* Frames are in order of their names. */
+static int by_frame(const void *a, const void *b, void *arg)
+{
+	const struct fold *f = arg;
+	uint32_t x = f->calls[*(const uint32_t *)a].frame, y = f->calls[*(const uint32_t *)b].frame;
+	return (y > x) - (y < x); /* descending: taken from the end */
+}
+
+static void put_node(struct emit *x, const struct fcall *c, uint32_t depth)
+{
+	vec_push(&x->nodes, (struct flame_node){ depth, c->frame, c->line, c->total, c->self, c->base_total, c->base_self, 0 });
+}
+
+/* Pushes the children that are shown, in reverse order of names; those that are not are added up in *hidden. */
+static void push_children(struct emit *x, const struct fcall *c, struct fcall *hidden)
+{
+	struct fold *f = x->f;
+	size_t first = x->children.n;
+	for (uint32_t id = c->first_child; id; id = f->calls[id].next_sibling) {
+		const struct fcall *k = &f->calls[id];
+		if (!k->kept && fold_magnitude(f, k->total) < x->least && fold_magnitude(f, k->base_total) < x->least) {
+			fold_add(f, &hidden->total, k->total);
+			fold_add(f, &hidden->base_total, k->base_total);
+			hidden->subtree += k->subtree;
+		} else {
+			vec_push(&x->children, id);
+		}
+	}
+	if (x->children.n - first > 1)
+		qsort_r(x->children.v + first, x->children.n - first, sizeof *x->children.v, by_frame, f);
+}
+
+/* The calls that lead to the root, the outermost first. */
+static void emit_path(struct emit *x)
+{
+	VEC(uint32_t) path = { 0 };
+	for (uint32_t id = x->f->root; id;) {
+		id = x->f->calls[id].parent;
+		vec_push(&path, id);
+	}
+	for (size_t i = path.n; i--;)
+		put_node(x, &x->f->calls[path.v[i]], (uint32_t)(path.n - 1 - i));
+	vec_free(&path);
+}
+
+/* Preorder without recursion: stacks may be thousands of calls deep. */
+static void emit_all(struct emit *x)
+{
+	struct fold *f = x->f;
+	VEC(struct { size_t first; }) open = { 0 }; /* per depth: where its siblings begin in children */
+	emit_path(x);
+	vec_push(&x->children, f->root);
+	vec_add(&open);
+	while (open.n) {
+		uint32_t depth = (uint32_t)(f->out->root + open.n - 1);
+		if (x->children.n == open.v[open.n - 1].first) {
+			open.n--;
+			continue;
+		}
+		const struct fcall *c = &f->calls[x->children.v[--x->children.n]];
+		put_node(x, c, depth);
+		struct fcall hidden = { .frame = f->other };
+		__auto_type o = vec_add(&open);
+		o->first = x->children.n;
+		push_children(x, c, &hidden);
+		if (hidden.subtree) { /* "(other)" sorts before letters; it stands first */
+			hidden.self = hidden.total;
+			hidden.base_self = hidden.base_total;
+			put_node(x, &hidden, depth + 1);
+			x->nodes.v[x->nodes.n - 1].cut = hidden.subtree;
+			f->out->hidden += hidden.subtree;
+		}
+	}
+	vec_free(&open);
+}
+
+void fold_emit(struct fold *f, const struct flame_ask *ask)
+{
+	struct emit x = { .f = f };
+	if (fold_trims(f, ask))
+		x.least = ask->min_share * fold_larger(f, f->calls[f->root].total, f->calls[f->root].base_total);
+	emit_all(&x);
+	vec_free(&x.children);
+	f->out->nodes = x.nodes.v;
+	f->out->n_nodes = x.nodes.n;
+}
+
+/* Frames that neither a node nor a function names go. */
+void fold_drop_frames(struct fold *f)
+{
+	struct flame *out = f->out;
+	uint32_t *as AUTOFREE = xcalloc(f->frames.n, sizeof *as); /* first: used at all; then: the new number */
+	as[0] = 1;
+	for (size_t i = 0; i < out->n_nodes; i++)
+		as[out->nodes[i].frame] = 1;
+	for (size_t i = 0; i < out->n_functions; i++)
+		as[out->functions[i].frame] = 1;
+	for (uint32_t i = 0; i < f->frames.n; i++)
+		if (as[i]) {
+			as[i] = (uint32_t)out->n_frames;
+			f->frames.v[out->n_frames++] = f->frames.v[i];
+		}
+	for (size_t i = 0; i < out->n_nodes; i++)
+		out->nodes[i].frame = as[out->nodes[i].frame];
+	for (size_t i = 0; i < out->n_functions; i++)
+		out->functions[i].frame = as[out->functions[i].frame];
+	out->frames = f->frames.v;
+}

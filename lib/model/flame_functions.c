@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the calls of a flame add up to by function; what a search finds; the ways that are kept in a tree that is trimmed. */
+#include <stdlib.h>
+
+#include "model/flame_internal.h"
+
+struct function_sums {
+	struct flame_function *v; /* by frame */
+	uint32_t *open;           /* by frame: calls of it that hold the one that is looked at */
+	uint32_t *largest;        /* by frame: its call with the largest self */
+	bool *found;              /* by frame: it matches the search; NULL without one */
+	uint32_t open_found;      /* calls that match and hold the one that is looked at */
+};
+
+static void enter(struct fold *f, struct function_sums *s, const struct fcall *c)
+{
+	struct flame_function *x = &s->v[c->frame];
+	const struct fcall *most = &f->calls[s->largest[c->frame]];
+	fold_add(f, &x->self, c->self);
+	fold_add(f, &x->base_self, c->base_self);
+	if (most->frame != c->frame || fold_larger(f, c->self, c->base_self) > fold_larger(f, most->self, most->base_self))
+		s->largest[c->frame] = (uint32_t)(c - f->calls);
+	if (s->found && s->found[c->frame] && !s->open_found++) {
+		fold_add(f, &f->out->found, c->total);
+		fold_add(f, &f->out->base_found, c->base_total);
+	}
+	if (s->open[c->frame]++)
+		return;
+	fold_add(f, &x->total, c->total);
+	fold_add(f, &x->base_total, c->base_total);
+}
+
+static void leave(struct function_sums *s, const struct fcall *c)
+{
+	s->open[c->frame]--;
+	s->open_found -= s->found && s->found[c->frame];
+}
+
+/* Each call below the root and the root itself, those it holds between its begin and its end; by pointers, since stacks
+ * may be thousands of calls deep. */
+static void sum_functions(struct fold *f, struct function_sums *s)
+{
+	uint32_t at = f->root;
+	enter(f, s, &f->calls[at]);
+	while (true) {
+		if (f->calls[at].first_child) {
+			at = f->calls[at].first_child;
+			enter(f, s, &f->calls[at]);
+			continue;
+		}
+		while (at != f->root && !f->calls[at].next_sibling) {
+			leave(s, &f->calls[at]);
+			at = f->calls[at].parent;
+		}
+		if (at == f->root)
+			return;
+		leave(s, &f->calls[at]);
+		at = f->calls[at].next_sibling;
+		enter(f, s, &f->calls[at]);
+	}
+}
+
+static int by_total(const void *a, const void *b, void *arg)
+{
+	const struct flame_function *x = a, *y = b;
+	double u = fold_larger(arg, x->total, x->base_total), v = fold_larger(arg, y->total, y->base_total);
+	return (u < v) - (u > v);
+}
+
+static int by_self(const void *a, const void *b, void *arg)
+{
+	const struct fold *f = arg;
+	const struct flame_function *x = a, *y = b;
+	double u = fold_larger(f, x->self, x->base_self), v = fold_larger(f, y->self, y->base_self);
+	if (u != v)
+		return (u < v) - (u > v);
+	return (x->frame > y->frame) - (x->frame < y->frame); /* by name */
+}
+
+/* Of more rows than are wanted, those with the largest totals and those with the largest selves; by self. */
+static size_t keep_largest(struct fold *f, struct flame_function *v, size_t n, size_t most)
+{
+	size_t half = most / 2, kept = MIN(n, half);
+	if (n <= most)
+		return n;
+	qsort_r(v, n, sizeof *v, by_total, f);
+	qsort_r(v + kept, n - kept, sizeof *v, by_self, f);
+	qsort_r(v, most, sizeof *v, by_self, f);
+	return most;
+}
+
+/* The way to the largest call of each of the first rows. */
+static void keep_ways(struct fold *f, const struct function_sums *s, size_t n)
+{
+	for (size_t i = 0; i < n && fold_larger(f, s->v[i].self, s->v[i].base_self) > 0; i++)
+		for (uint32_t at = s->largest[s->v[i].frame]; at != f->root && !f->calls[at].kept; at = f->calls[at].parent)
+			f->calls[at].kept = true;
+}
+
+static int find_frames(struct fold *f, const struct flame_ask *ask, bool *found, struct err *e)
+{
+	for (size_t i = 1; i < f->frames.n; i++) {
+		int yes = ask->match(ask->match_arg, &f->frames.v[i], e);
+		if (yes < 0)
+			return yes;
+		found[i] = yes;
+	}
+	return 0;
+}
+
+int fold_functions(struct fold *f, const struct flame_ask *ask, struct err *e)
+{
+	size_t n = 0, ways = fold_trims(f, ask) ? ask->keep : 0;
+	if (!ask->functions && !ask->match && !ways)
+		return 0;
+	struct function_sums s = { .v = xcalloc(f->frames.n, sizeof *s.v), .open = xcalloc(f->frames.n, sizeof *s.open),
+				   .largest = xcalloc(f->frames.n, sizeof *s.largest) };
+	bool *found AUTOFREE = xcalloc(f->frames.n, sizeof *found);
+	f->out->functions = s.v;
+	int rc = ask->match ? find_frames(f, ask, found, e) : 0;
+	s.found = ask->match ? found : NULL;
+	if (!rc)
+		sum_functions(f, &s);
+	for (uint32_t i = 1; i < f->frames.n; i++) { /* 0 is "total", which is no function */
+		struct flame_function *x = &s.v[i];
+		x->frame = i;
+		if (fold_larger(f, x->total, x->base_total) == 0 && fold_larger(f, x->self, x->base_self) == 0)
+			continue;
+		f->out->n_found += found[i];
+		s.v[n++] = *x;
+	}
+	f->out->all_functions = n;
+	qsort_r(s.v, n, sizeof *s.v, by_self, f);
+	keep_ways(f, &s, MIN(n, ways));
+	f->out->n_functions = keep_largest(f, s.v, n, ask->functions);
+	free(s.largest);
+	free(s.open);
+	return rc;
+}
+

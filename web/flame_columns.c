@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* format=flamegraph as varint columns, for the page: docs/format/flame.md describes them. A JSON answer comes first, with
+ * what is said once, then a newline and the columns, each behind its length in bytes:
+ *
+ *	frames  used · name lengths · names · text lengths · texts · file · binary · start line
+ *	nodes   head · frame · line · self · base self · cut
+ *	rows    frame · self · total · base self · base total
+ *	found
+ *
+ * Values are multiples of one number, so that most take a byte or two; totals follow from the selves. */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/map.h"
+#include "base/varint.h"
+#include "base/vec.h"
+#include "web/answer.h"
+#include "web/flame_columns.h"
+#include "web/formats.h"
+
+#define FRACTION_BITS 50                   /* of the largest value that is no integer */
+#define MOST_SCALE ((uint64_t)UINT32_MAX)  /* so that readers multiply exactly */
+
+/* Texts that repeat, each once, in the order in which they are met. */
+struct texts {
+	struct map index;
+	VEC(struct view) v;
+};
+
+struct columns {
+	const struct flame *f;
+	struct frame_numbers numbers;
+	struct texts texts;
+	uint64_t divisor; /* of integers */
+	double unit;      /* of others; a multiple of a power of two, so that products are exact */
+};
+
+/* ---- values ---- */
+
+static uint64_t distance(int64_t v)
+{
+	return v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+}
+
+static uint64_t common_divisor(uint64_t a, uint64_t b)
+{
+	while (b) {
+		uint64_t r = a % b;
+		a = b;
+		b = r;
+	}
+	return a;
+}
+
+struct scale {
+	const struct flame *f;
+	double unit;      /* of values that are no integers; 0: not known yet */
+	double largest;
+	uint64_t divisor; /* of integers, or of multiples of the unit; 0: of zeroes */
+};
+
+static inline void measure(struct scale *s, union flame_value v)
+{
+	int64_t i = !s->f->is_float ? v.i : s->unit > 0 ? llrint(v.d / s->unit) : 0;
+	if (s->f->is_float && !(s->unit > 0))
+		s->largest = fmax(s->largest, fabs(v.d));
+	else if (i && (!s->divisor || distance(i) % s->divisor))
+		s->divisor = common_divisor(distance(i), s->divisor);
+}
+
+/* Totals of nodes are sums of selves. */
+static void measure_all(struct scale *s)
+{
+	const struct flame *f = s->f;
+	for (size_t i = 0; i < f->n_nodes; i++) {
+		measure(s, f->nodes[i].self);
+		measure(s, f->nodes[i].base_self);
+	}
+	for (size_t i = 0; i < f->n_functions; i++) {
+		measure(s, f->functions[i].self);
+		measure(s, f->functions[i].total);
+		measure(s, f->functions[i].base_self);
+		measure(s, f->functions[i].base_total);
+	}
+	measure(s, f->found);
+	measure(s, f->base_found);
+}
+
+/* A fraction of what readers add up: the selves of a side, whatever their signs. */
+static void choose_unit(struct scale *s)
+{
+	const struct flame *f = s->f;
+	double now = 0, base = 0;
+	int exponent;
+	measure_all(s);
+	for (size_t i = 0; i < f->n_nodes; i++) {
+		now += fabs(f->nodes[i].self.d);
+		base += fabs(f->nodes[i].base_self.d);
+	}
+	frexp(fmin(fmax(s->largest, fmax(now, base)), DBL_MAX), &exponent);
+	s->unit = ldexp(1, MAX(exponent - FRACTION_BITS, -1022));
+}
+
+/* What all values are multiples of. */
+static void choose_scale(struct columns *c)
+{
+	struct scale s = { .f = c->f };
+	if (c->f->is_float)
+		choose_unit(&s);
+	measure_all(&s);
+	c->divisor = s.divisor && (c->f->is_float || s.divisor <= MOST_SCALE) ? s.divisor : 1;
+	c->unit = s.unit * (double)c->divisor;
+}
+
+static inline int64_t number_of(const struct columns *c, union flame_value v)
+{
+	if (c->f->is_float)
+		return llrint(v.d / c->unit);
+	return c->divisor == 1 ? v.i : v.i / (int64_t)c->divisor;
+}
+
+/* Readers add again, in 64 bits, and wrap as this does. */
+static inline int64_t less(int64_t a, int64_t b)
+{
+	return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+
+/* ---- columns ---- */
+
+static void put_column(struct buf *out, const struct buf *column)
+{
+	buf_varint(out, column->len);
+	buf_putv(out, buf_view(column));
+}
+
+/* A column of one expression per i in 0..count), at most ten bytes each; where `given` is false nothing is written. */
+#define COLUMN(out, count, given, value) do { \
+	struct buf col_ = { 0 }; \
+	if (buf_reserve(&col_, (count) * 10 + 1)) { \
+		uint8_t *p_ = (uint8_t *)col_.ptr; \
+		for (size_t i = 0; i < (count); i++) \
+			if (given) \
+				p_ += varint_put(p_, (value)); \
+		col_.len = (size_t)((char *)p_ - col_.ptr); \
+	} \
+	(out)->overflow |= col_.overflow; \
+	put_column(out, &col_); \
+	buf_free(&col_); \
+} while (0)
+
+/* Lines and places in a file are positive 31-bit numbers for who draws; others are not known. */
+static int64_t plain_line(int64_t line)
+{
+	return line > 0 && line <= INT32_MAX ? line : 0;
+}
+
+/* Its place from 1 on; 0 is "". */
+static uint32_t text_index(struct texts *t, struct view v)
+{
+	uint64_t h = hash_view(v);
+	uint32_t i;
+	if (!v.len)
+		return 0;
+	for (size_t at = map_start(&t->index, h); map_probe(&t->index, h, &at, &i);)
+		if (view_eq(t->v.v[i], v))
+			return i + 1;
+	map_insert(&t->index, h, (uint32_t)t->v.n);
+	vec_push(&t->v, v);
+	return (uint32_t)t->v.n;
+}
+
+static void put_texts(struct buf *out, const struct view *v, size_t n)
+{
+	struct buf bytes = { 0 };
+	COLUMN(out, n, true, v[i].len);
+	for (size_t i = 0; i < n; i++)
+		buf_putv(&bytes, v[i]);
+	put_column(out, &bytes);
+	out->overflow |= bytes.overflow;
+	buf_free(&bytes);
+}
+
+/* The frames that the client has are named by their places in its list; what is new comes in order of names, so that
+ * neighbours are alike. */
+static void put_frames(struct buf *out, struct columns *c)
+{
+	const struct flame *f = c->f;
+	const struct frame_numbers *m = &c->numbers;
+	size_t n = m->n_new;
+	struct view *names = xmalloc((n + 1) * sizeof *names);
+	uint32_t *file = xmalloc((n + 1) * sizeof *file), *binary = xmalloc((n + 1) * sizeof *binary);
+	for (size_t i = 0; i < n; i++) {
+		const struct flame_frame *x = &f->frames[m->new[i]];
+		names[i] = x->name;
+		file[i] = text_index(&c->texts, x->file);
+		binary[i] = text_index(&c->texts, x->binary);
+	}
+	COLUMN(out, m->n_known, true, m->known[i] - (i ? m->known[i - 1] + 1 : 0));
+	put_texts(out, names, n);
+	put_texts(out, c->texts.v.v, c->texts.v.n);
+	COLUMN(out, n, true, zigzag_encode((int64_t)file[i] - (i ? file[i - 1] : 0)));
+	COLUMN(out, n, true, zigzag_encode((int64_t)binary[i] - (i ? binary[i - 1] : 0)));
+	COLUMN(out, n, true, (uint64_t)plain_line(f->frames[m->new[i]].start_line));
+	free(names);
+	free(file);
+	free(binary);
+}
+
+enum node_head {
+	HAS_SELF = 1,
+	HAS_LINE = 2,
+	HAS_BASE = 4,
+	IS_CUT = 8,
+	UP_SHIFT = 4, /* by how many levels it lies above a child of the node before it */
+};
+
+/* By node what its head says. */
+static void make_heads(const struct columns *c, uint32_t *head, int64_t *line)
+{
+	const struct flame *f = c->f;
+	int64_t *last = xcalloc(f->n_frames, sizeof *last);
+	for (size_t i = 0; i < f->n_nodes; i++) {
+		const struct flame_node *n = &f->nodes[i];
+		int64_t l = plain_line(n->line);
+		head[i] = (i ? f->nodes[i - 1].depth + 1 - n->depth : 0) << UP_SHIFT | (number_of(c, n->self) ? HAS_SELF : 0) |
+			  (l != last[n->frame] ? HAS_LINE : 0) | (number_of(c, n->base_self) ? HAS_BASE : 0) | (n->cut ? IS_CUT : 0);
+		line[i] = l - last[n->frame];
+		last[n->frame] = l;
+	}
+	free(last);
+}
+
+static void put_nodes(struct buf *out, const struct columns *c)
+{
+	const struct flame_node *nodes = c->f->nodes;
+	size_t n = c->f->n_nodes;
+	uint32_t *head = xmalloc(n * sizeof *head);
+	int64_t *line = xmalloc(n * sizeof *line);
+	make_heads(c, head, line);
+	COLUMN(out, n, true, head[i]);
+	COLUMN(out, n, true, c->numbers.of_frame[nodes[i].frame]);
+	COLUMN(out, n, head[i] & HAS_LINE, zigzag_encode(line[i]));
+	COLUMN(out, n, head[i] & HAS_SELF, zigzag_encode(number_of(c, nodes[i].self)));
+	COLUMN(out, n, head[i] & HAS_BASE, zigzag_encode(number_of(c, nodes[i].base_self)));
+	COLUMN(out, n, head[i] & IS_CUT, nodes[i].cut);
+	free(head);
+	free(line);
+}
+
+struct row {
+	uint32_t number;
+	const struct flame_function *f;
+};
+
+static int by_number(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+	return (x->number > y->number) - (x->number < y->number);
+}
+
+static void put_rows(struct buf *out, const struct columns *c)
+{
+	const struct flame *f = c->f;
+	size_t n = f->n_functions, n_base = f->has_base ? n : 0;
+	struct row *r = xmalloc((n + 1) * sizeof *r);
+	for (size_t i = 0; i < n; i++)
+		r[i] = (struct row){ c->numbers.of_frame[f->functions[i].frame], &f->functions[i] };
+	qsort(r, n, sizeof *r, by_number);
+	COLUMN(out, n, true, r[i].number - (i ? r[i - 1].number + 1 : 0));
+	COLUMN(out, n, true, zigzag_encode(number_of(c, r[i].f->self)));
+	COLUMN(out, n, true, zigzag_encode(less(number_of(c, r[i].f->total), number_of(c, r[i].f->self))));
+	COLUMN(out, n_base, true, zigzag_encode(number_of(c, r[i].f->base_self)));
+	COLUMN(out, n_base, true, zigzag_encode(less(number_of(c, r[i].f->base_total), number_of(c, r[i].f->base_self))));
+	free(r);
+}
+
+static void put_found(struct buf *out, const struct columns *c)
+{
+	const union flame_value v[] = { c->f->found, c->f->base_found };
+	COLUMN(out, ARRAY_LEN(v), true, zigzag_encode(number_of(c, v[i])));
+}
+
+static void put_head(struct buf *out, const struct columns *c, const struct flame_ask *ask)
+{
+	const struct flame *f = c->f;
+	const struct frame_numbers *m = &c->numbers;
+	buf_printf(out, ",\"hidden\":%zu,\"root\":%zu,\"columns\":{\"version\":1,\"nodes\":%zu,\"rows\":%zu,\"all\":%zu,\"diff\":%s,"
+		   "\"integers\":%s,\"scale\":", f->hidden, f->root, f->n_nodes, f->n_functions, f->all_functions,
+		   f->has_base ? "true" : "false", f->is_float ? "false" : "true");
+	json_float(out, f->is_float ? c->unit : (double)c->divisor);
+	buf_printf(out, ",\"known\":%zu,\"new\":%zu,\"texts\":%zu", m->n_known, m->n_new, c->texts.v.n);
+	if (m->of)
+		buf_printf(out, ",\"of\":\"%016llx\"", (unsigned long long)m->of);
+	if (m->list)
+		buf_printf(out, ",\"list\":\"%016llx\"", (unsigned long long)m->list);
+	if (ask->match)
+		buf_printf(out, ",\"found\":%zu", f->n_found);
+	buf_puts(out, "}}");
+}
+
+int flamegraph_columns(struct frame_lists *lists, uint64_t list, const struct merged *m, const struct flame_ask *ask,
+		       struct buf *head, struct buf *out, struct err *e)
+{
+	struct flame f;
+	int rc = merged_flame(&f, m, ask, e);
+	if (rc)
+		return rc;
+	struct columns c = { .f = &f };
+	choose_scale(&c);
+	frame_lists_number(lists, list, &f, &c.numbers);
+	put_frames(out, &c);
+	put_nodes(out, &c);
+	put_rows(out, &c);
+	put_found(out, &c);
+	merged_head(head, m, &f);
+	put_head(head, &c, ask);
+	map_free(&c.texts.index);
+	vec_free(&c.texts.v);
+	frame_numbers_release(&c.numbers);
+	flame_release(&f);
+	return 0;
+}
