@@ -5,6 +5,8 @@ import { useSignal } from '@preact/signals';
 import { AlertsPage } from './pages/alerts';
 import { api, type Job } from './base/api';
 import { DiscoveryPage } from './pages/discovery';
+import { Compare } from './compare/compare';
+import { comparing } from './compare/state';
 import { Explore } from './explore/explore';
 import { Flame } from './base/icons';
 import { KeyList, keyListOpen } from './base/keylist';
@@ -20,7 +22,7 @@ import { TargetsPage } from './pages/targets';
 interface PageOf { page: Page; name: string; Show: () => preact.JSX.Element }
 /** The pages, in the order of the strip. `g` and the letter go there. */
 const PAGES: PageOf[] = [
-	{ page: 'explore', name: 'Explore', Show: Explore },
+	{ page: 'explore', name: 'Explore', Show: () => comparing.value ? <Compare /> : <Explore /> },
 	{ page: 'targets', name: 'Targets', Show: TargetsPage },
 	{ page: 'discovery', name: 'Discovery', Show: DiscoveryPage },
 	{ page: 'rules', name: 'Rules', Show: RulesPage },
@@ -35,7 +37,7 @@ const keys = keyTable('On every page', {
 
 export function App() {
 	const at = page.value, asked = query.value, { name, Show } = PAGES.find((p) => p.page === at)!;
-	useEffect(() => { document.title = at !== 'explore' ? `${name} · Pyrrha` : asked ? `${asked} · Pyrrha` : 'Pyrrha'; }, [at, asked]);
+	useEffect(() => { document.title = at !== 'explore' ? `${name} · Pyrrha` : comparing.value ? `Compare ${comparing.value.now.query} · Pyrrha` : asked ? `${asked} · Pyrrha` : 'Pyrrha'; }, [at, asked, comparing.value]);
 	keys.use({
 		list: () => { keyListOpen.value = true; },
 		...Object.fromEntries(PAGES.map((p) => [p.page, () => go(p.page)])) as Record<Page, () => void>,

@@ -74,6 +74,9 @@ test('a difference as text, and found again', () => {
 	const scaled = diffExpr('merge(a{x=")"}[1m])', 'merge(b[2m])', 'absolute', { now: 60, base: 119.5 });
 	assert.equal(scaled, 'diff(merge(a{x=")"}[1m]), merge(b[2m]) * (60 / 119.5))');
 	assert.deepEqual(diffOf(`invert(focus(${scaled}, "x"))`), { now: 'merge(a{x=")"}[1m])', base: 'merge(b[2m])', scale: 60 / 119.5, shares: false, before: 'invert(focus(', after: ', "x"))' });
+	const filtered = diffExpr('focus(merge(a[1m]), "x")', 'focus(merge(b[1m]), "x")', 'share', null);
+	assert.equal(filtered, 'focus(diff(merge(a[1m]), merge(b[1m]), "share"), "x")');
+	assert.equal(diffExpr('focus(merge(a[1m]), "x")', 'merge(b[1m])', 'absolute', null), 'diff(focus(merge(a[1m]), "x"), merge(b[1m]))');
 	assert.equal(diffOf('diff(merge(a[1m]), merge(b[1m]), "share")')!.shares, true);
 	for (const q of ['merge(cpu[5m])', 'diff(a', 'diff(a)', 'diff', 'x{y="diff(a, b)"}']) assert.equal(diffOf(q), null, q);
 });

@@ -88,9 +88,10 @@ export function Chip({ name, value, title, onPick, onRemove, class: cls = '' }: 
 /** Moves what hangs from a button, or stands at a point, into the window. */
 export function intoWindow(e: HTMLElement): void {
 	e.style.translate = '';
-	const r = e.getBoundingClientRect(), width = document.documentElement.clientWidth;
-	const dx = r.right > width - 8 ? Math.max(8 - r.left, width - 8 - r.right) : r.left < 8 ? 8 - r.left : 0;
+	const r = e.getBoundingClientRect(), left = r.left + scrollX, right = r.right + scrollX, room = document.documentElement.clientWidth - 8;
+	const dx = right > room ? Math.max(8 - left, room - right) : left < 8 ? 8 - left : 0;
 	if (dx) e.style.translate = `${dx}px 0`;
+	if (scrollX) scrollTo(0, scrollY); /* the focus went into it where it was, and took the page along */
 }
 
 /** A button with something that opens below it; closes on Escape, on a click elsewhere, and when the focus leaves it. label: what the button
@@ -100,7 +101,14 @@ export function Popover({ button, class: cls = '', buttonClass, align = 'left', 
 	open: boolean; setOpen: (o: boolean) => void; children: ComponentChildren;
 }) {
 	const root = useRef<HTMLDivElement>(null), body = useRef<HTMLDivElement>(null);
-	useLayoutEffect(() => { if (open) intoWindow(body.current!); });
+	useLayoutEffect(() => {
+		if (!open) return;
+		const observer = new ResizeObserver(() => { if (body.current) intoWindow(body.current); });
+		intoWindow(body.current!);
+		observer.observe(body.current!);
+		observer.observe(document.documentElement);
+		return () => observer.disconnect();
+	}, [open]);
 	useEffect(() => {
 		if (!open) return;
 		const away = (e: Event) => { if (!root.current!.contains(e.target as Node)) setOpen(false); };
@@ -120,7 +128,7 @@ export function Popover({ button, class: cls = '', buttonClass, align = 'left', 
 
 /** A window over the page, which holds the focus until it is closed: by Escape, its cross, or a click beside it. */
 export function Dialog({ title, class: cls = '', onClose, children }: { title: string; class?: string; onClose: () => void; children: ComponentChildren }) {
-	const el = useRef<HTMLDialogElement>(null);
+	const el = useRef<HTMLDialogElement>(null), [body, more] = useScrolls<HTMLDivElement>();
 	useEffect(() => {
 		const was = document.activeElement as HTMLElement | null;
 		el.current!.showModal();
@@ -129,7 +137,7 @@ export function Dialog({ title, class: cls = '', onClose, children }: { title: s
 	return (
 		<dialog class={`dialog ${cls}`} ref={el} aria-label={title} onClose={onClose} onMouseDown={(e) => { if (e.target === el.current) el.current!.close(); }}>
 			<header class="dialog-head"><h2>{title}</h2><button type="button" class="ghost" title="Close (Escape)" aria-label="Close" onClick={() => el.current!.close()}><Close /></button></header>
-			<div class="dialog-body">{children}</div>
+			<div class="dialog-body" ref={body} role="group" aria-label={title} tabIndex={more ? 0 : undefined}>{children}</div>
 		</dialog>
 	);
 }
@@ -162,17 +170,23 @@ export function useWindow<E extends HTMLElement>(rows: number, height: number): 
 	return { ref, from, to, before: from * height, after: (rows - to) * height };
 }
 
-/** What may be wider than the window, and then scrolls by itself: also by arrow keys, for which it takes the focus, but only then. */
-export function ScrollX({ label, class: cls = '', children }: { label: string; class?: string; children: ComponentChildren }) {
-	const el = useRef<HTMLDivElement>(null);
-	const [wide, setWide] = useState(false);
+/** Whether an element holds more than it shows, and so scrolls: then it has to be in reach of the keyboard. */
+function useScrolls<E extends HTMLElement>(): [ref: { current: E | null }, scrolls: boolean] {
+	const el = useRef<E>(null);
+	const [more, setMore] = useState(false);
 	useLayoutEffect(() => {
-		const e = el.current!, look = () => setWide(e.scrollWidth > e.clientWidth);
+		const e = el.current!, look = () => setMore(e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight);
 		look();
 		const observer = new ResizeObserver(look);
 		observer.observe(e);
 		for (const child of e.children) observer.observe(child);
 		return () => observer.disconnect();
 	}, []);
-	return <div class={`scroll-x ${cls}`} ref={el} role="group" aria-label={label} tabIndex={wide ? 0 : undefined}>{children}</div>;
+	return [el, more];
+}
+
+/** What may be wider than the window, and then scrolls by itself: also by arrow keys, for which it takes the focus, but only then. */
+export function ScrollX({ label, class: cls = '', children }: { label: string; class?: string; children: ComponentChildren }) {
+	const [el, more] = useScrolls<HTMLDivElement>();
+	return <div class={`scroll-x ${cls}`} ref={el} role="group" aria-label={label} tabIndex={more ? 0 : undefined}>{children}</div>;
 }

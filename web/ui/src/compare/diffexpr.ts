@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // diff(NOW, BASE[, "share"]) as text: made from two sides, and found again in a query, also within filters and views.
-import { callOf } from '../query/filters';
+import { callOf, filtersOf, refilter, unfiltered } from '../query/filters';
 import { tokenize } from '../query/query';
 
 /** before and after: what is around the call. base: without what scales it to the time of the other side. */
@@ -31,8 +31,11 @@ export interface Observed { now: number; base: number }
 /** Whether amounts of both sides are of unequal times: a thousandth is the jitter of scrapes. */
 export const unequal = (o: Observed | null): o is Observed => o !== null && o.now > 0 && o.base > 0 && Math.abs(o.now / o.base - 1) > 1e-3;
 
-/** The comparison as an expression. Amounts of unequal times are per time: the base is scaled to what it would be in the time of now. */
+/** The comparison as an expression. Amounts of unequal times are per time: the base is scaled to what it would be in the time of now.
+ * Filters that both sides have are around it, so that shares are of the whole. */
 export function diffExpr(now: string, base: string, measure: 'share' | 'absolute', observed: Observed | null): string {
+	const filters = filtersOf(now), alike = filters.length > 0 && JSON.stringify(filters) === JSON.stringify(filtersOf(base));
+	if (alike) return refilter(diffExpr(unfiltered(now), unfiltered(base), measure, observed), filters);
 	if (measure === 'share') return `diff(${now}, ${base}, "share")`;
 	return `diff(${now}, ${base}${unequal(observed) ? ` * (${seconds(observed.now)} / ${seconds(observed.base)})` : ''})`;
 }

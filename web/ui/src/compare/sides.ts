@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One side of a comparison: a query at a time. How it is written in the address, how it moves through time, and the expression that
 // answers for it wherever and whenever it is asked.
-import { flameQuery, plainSelector, selectors, tokenize } from '../query/query';
+import { flameQuery, plainSelector, selectors, tokenize, withMatchers, type Selection } from '../query/query';
 import { unfiltered } from '../query/filters';
 import { parseDuration } from '../base/units';
 
@@ -36,8 +36,9 @@ export const earlier = (s: Side, seconds: number): Side => 'at' in s ? { query: 
 export const before = (s: Side): Side => earlier(s, lengthOf(s));
 
 /** What the page shows of a query: what was picked on its graph, else the range that its only selector names, else the query as it is at `end`. */
-export function sideOf(q: string, picked: { at: number } | { from: number; to: number } | null, end: number): Side {
-	if (picked) return { query: q, ...picked };
+export function sideOf(q: string, picked: Selection, end: number): Side {
+	if (picked && 'at' in picked) return { query: picked.of ? withMatchers(q, picked.of) : q, at: picked.at };
+	if (picked) return { query: q, from: picked.from, to: picked.to };
 	const p = plainSelector(unfiltered(q)), seconds = p?.s.range ? parseDuration(p.s.range) : NaN;
 	return seconds > 0 ? { query: q, from: end - seconds, to: end } : { query: q, at: end };
 }

@@ -24,6 +24,16 @@ export function compare(c: Comparison | null, mode: 'push' | 'replace' = 'push')
 	writeUrl(mode);
 }
 
+/** The query that the page is about: of a comparison that of now. */
+export const queried = computed(() => now.value && base.value ? now.value.query : query.value);
+/** Changes the query, of a comparison those of both sides. */
+export function eachQuery(change: (q: string) => string): void {
+	const c = comparing.value;
+	if (c) return compare({ base: { ...c.base, query: change(c.base.query) }, now: { ...c.now, query: change(c.now.query) } });
+	query.value = change(query.value);
+	writeUrl('push');
+}
+
 const nowSeconds = () => Math.floor(Date.now() / 1000);
 
 /** What the page shows just now. */

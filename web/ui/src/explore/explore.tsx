@@ -3,6 +3,8 @@
 // overtaken is aborted, and what is on screen stays until the next answer is there.
 import { useEffect } from 'preact/hooks';
 import { useSignal } from '@preact/signals';
+import { CompareButton } from '../compare/compare';
+import { startCompare } from '../compare/state';
 import { api, ApiError, type ProfileType, type QueryData, type VectorSample } from '../base/api';
 import { loadFunctions } from '../query/complete';
 import { Empty } from './empty';
@@ -12,7 +14,7 @@ import { Close, Grid, Link } from '../base/icons';
 import { keyTable } from '../base/keys';
 import { loadProfile, type ProfileState } from '../profile/load';
 import { ProfilePanel } from '../profile/profilepanel';
-import { errorOffset, flameQuery, plainSelector, selectors, withBefore, withType, type Selection } from '../query/query';
+import { errorOffset, flameQuery, plainSelector, selectors, withType, type Selection } from '../query/query';
 import { History, remember } from '../query/history';
 import { isOverview, partsOf } from '../query/parts';
 import { Pickers, type Opened } from '../query/pickers';
@@ -150,10 +152,10 @@ export function Explore() {
 	const span = defaultSpan(query.value, now.value);
 
 	if (types.value !== null && !list.some((t) => t.series > 0) && !query.value) return <Empty />;
-	const beside = railOpen.value && !overview;
 	return (
-		<div class={`explore ${beside ? 'with-rail' : ''}`}>
-			{beside && <Rail ready={!fresh.value || fatal !== null} onRun={run} />}
+		<div class={`with-rail ${railOpen.value && !overview ? 'open' : ''}`}>
+		{railOpen.value && !overview && <Rail ready={!fresh.value || fatal !== null} onRun={run} />}
+		<div class="explore">
 			<h1 class="unseen">Explore profiles</h1>
 			<section class="controls">
 				<div class="picks">
@@ -167,6 +169,7 @@ export function Explore() {
 				<div class="when">
 					<TimeRange value={range.value} now={now.value} onChange={(r) => { range.value = r; selection.value = null; writeUrl('push'); }} />
 					<RefreshControl every={refresh.value} busy={busy.value} onNow={() => { tick.value++; lookAgain.value++; }} onEvery={(s) => { refresh.value = s; writeUrl('replace'); }} />
+					{has('diff') && <CompareButton />}
 					<CopyButton class="square" icon={<Link />} title="Copy a link to exactly this" text={() => permalink(now.value)} />
 				</div>
 				<div class={`progress ${busy.value ? 'on' : ''}`} />
@@ -175,11 +178,12 @@ export function Explore() {
 			{fatal && <ErrorBox error={fatal} query={fatal.status ? query.value : undefined} at={at} />}
 			{warnings.value.length > 0 && <ul class="warnings">{warnings.value.map((w) => <li key={w}>{w}</li>)}</ul>}
 			{graph.value && <GraphPanel state={graph.value} title={graph.value.plain && current ? current.title : 'Value of the query'} stale={fatal !== null} selection={selection.value} span={span} onSelect={select} onRun={run} />}
-			{profile.value && <ProfilePanel state={profile.value} stale={fatal !== null} selection={<Picked query={query.value} selection={selection.value} span={span} time={profile.value.time} onClear={() => select(null)} onCompare={run} />} />}
+			{profile.value && <ProfilePanel state={profile.value} stale={fatal !== null} selection={<Picked query={query.value} selection={selection.value} span={span} time={profile.value.time} onClear={() => select(null)} />} />}
 			{values.value && <ValueTable expr={values.value.expr} samples={values.value.samples} />}
 			{graph.value && !fatal && <ExplainPanel key={graph.value.expr} expr={graph.value.expr} times={graph.value.times} />}
 			{!overview && !graph.value && !fatal && !profile.value && !values.value && <div class="panel loading" aria-busy="true"><div class="skeleton" /></div>}
 			{!overview && !profile.value && !values.value && !fatal && <div class="panel loading" aria-busy="true"><div class="skeleton tall" /></div>}
+		</div>
 		</div>
 	);
 }
@@ -203,11 +207,10 @@ function defaultSpan(q: string, now: number): { from: number; to: number } | nul
 }
 
 /** Which stretch of time the flame graph below stands for. */
-function Picked({ query: q, selection: s, span, time, onClear, onCompare }: {
-	query: string; selection: Selection; span: { from: number; to: number } | null; time: number; onClear: () => void; onCompare: (q: string) => void;
+function Picked({ query: q, selection: s, span, time, onClear }: {
+	query: string; selection: Selection; span: { from: number; to: number } | null; time: number; onClear: () => void;
 }) {
-	const before = has('diff') ? withBefore(q, s) : null;
-	const compare = before && <button type="button" class="ghost tiny" title={`Compare with the time before: ${before}`} onClick={() => onCompare(before)}>vs before</button>;
+	const compare = has('diff') && <button type="button" class="ghost tiny" title="Compare with the time before, of the same length" onClick={() => startCompare()}>vs before</button>;
 	if (s) {
 		return (
 			<span class="picked on">

@@ -128,7 +128,7 @@ function drawLabel(ctx: CanvasRenderingContext2D, s: Scene, p: Palette, i: numbe
 	const t = s.tree, room = px - 2 * PAD;
 	const y = rowOf(s, t.depth[i]) * ROW - s.top + (ROW - 1) / 2 + 0.5;
 	const share = t.base ? formatChange(changeOf(t.total[i], t.base.total[i], t.whole, t.baseWhole)) : t.whole ? formatShare(t.total[i] / t.whole) : '';
-	const name = i === 0 ? `total  ${formatValue(t.total[0], t.unit)}` : t.names[t.frame[i]];
+	const name = i === 0 ? t.shares ? 'total' : `total  ${formatValue(t.total[0], t.unit)}` : t.names[t.frame[i]];
 	ctx.globalAlpha = t.depth[i] < t.depth[s.zoom] ? 0.75 : 1;
 	ctx.fillStyle = fillOf(s, p, i).text;
 	const full = measure(ctx, name);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a box says when pointed at.
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import { formatShare, formatValue } from '../base/units';
+import { formatChange, formatShare, formatValue } from '../base/units';
 import type { FlameTree } from './tree';
 
 /** noSelf: upside down a box has no value of its own. */
@@ -41,16 +41,18 @@ export function Tooltip({ tree: t, node: i, zoom, x, y, noSelf }: { tree: FlameT
 function DiffRows({ t, i }: { t: FlameTree; i: number }) {
 	const b = t.base!;
 	const row = (name: string, a: Float64Array, base: Float64Array) => {
-		const d = a[i] - base[i], sign = d > 0 ? '+' : d < 0 ? '−' : '±';
+		/* of shares each side's of its whole: values of now are scaled */
+		const now = t.shares ? a[i] / (t.whole || 1) : a[i], was = t.shares ? base[i] / (t.baseWhole || 1) : base[i];
+		const d = now - was, sign = d > 0 ? '+' : d < 0 ? '−' : '±', text = (v: number) => t.shares ? formatShare(v) : formatValue(v, t.unit);
 		return (
-			<tr><th>{name}</th><td>{formatValue(base[i], t.unit)}</td><td>{formatValue(a[i], t.unit)}</td>
-				<td class={d > 0 ? 'more' : d < 0 ? 'less' : ''}>{sign}{formatValue(Math.abs(d), t.unit)}</td>
-				<td>{base[i] ? `${sign}${formatShare(Math.abs(d) / Math.abs(base[i]))}` : 'new'}</td></tr>
+			<tr><th>{name}</th><td>{text(was)}</td><td>{text(now)}</td>
+				<td class={d > 0 ? 'more' : d < 0 ? 'less' : ''}>{sign}{text(Math.abs(d))}</td>
+				<td>{was ? formatChange(d / Math.abs(was)) : now ? 'new' : ''}</td></tr>
 		);
 	};
 	return (
 		<table>
-			<thead><tr><th /><th>base</th><th>compared</th><th>change</th><th /></tr></thead>
+			<thead><tr><th /><th>base</th><th>now</th><th>change</th><th>relative</th></tr></thead>
 			<tbody>{row('total', t.total, b.total)}{row('self', t.self, b.self)}</tbody>
 		</table>
 	);

@@ -38,6 +38,8 @@ export interface FlameTree {
 	before?: { total: Float64Array; self: Float64Array };
 	/** Of a node "(other)" how many nodes it stands for; 0: it is a call. */
 	cut?: Uint32Array;
+	/** A difference of shares: values of now are scaled to the base's whole, and say nothing by themselves. */
+	shares?: boolean;
 }
 
 const floats = (a: ArrayLike<number>): Float64Array => a instanceof Float64Array ? a : Float64Array.from(a);

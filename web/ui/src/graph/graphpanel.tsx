@@ -12,7 +12,7 @@ import { alignSeries, nameSeries, type GraphSeries } from './seriesnames';
 
 export interface GraphState { expr: string; times: number[]; series: GraphSeries[]; unit: AxisUnit; common: Labels; plain: boolean; derived: boolean; from: number; to: number }
 
-function axisUnit(name: string): AxisUnit {
+export function axisUnit(name: string): AxisUnit {
 	const t = findType(types.value, name);
 	if (!t) return '';
 	const gauge = t.kind === 'gauge';

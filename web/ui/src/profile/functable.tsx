@@ -7,7 +7,6 @@ import { keyTable } from '../base/keys';
 import { asText as text, inUrl, layout, oneOf, writeUrl } from '../base/state';
 import { dark } from '../base/theme';
 import { Bar, CopyButton, useWindow } from '../base/ui';
-import { diffOf } from '../compare/diffexpr';
 import { useSamples, type Samples } from '../compare/samples';
 import { frameColor, type ColorBy } from '../flame/colors';
 import { matchRow } from '../flame/fold';
@@ -47,7 +46,7 @@ interface Props {
 
 export function FunctionTable({ tree, expr, time, zoomed, rows: given, all, exact, onMore, filter, colorBy, onHover, onPick, picked }: Props) {
 	const diff = tree.base !== undefined, wide = layout.value === 'table';
-	const shares = useMemo(() => diff && diffOf(expr)?.shares === true, [expr, diff]);
+	const shares = tree.shares === true;
 	const samples = useSamples(expr, time, tree.unit, diff, tree.seconds > 0);
 	const readout = useReadout(expr, time, grain.value, tree.unit);
 	const noun = GRAINS.find(([g]) => g === grain.value)![1].toLowerCase();

@@ -4,7 +4,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { api } from '../base/api';
 import { Chevron } from '../base/icons';
-import { query } from '../base/state';
+import { queried } from '../compare/state';
 import { dark } from '../base/theme';
 import { Bar, Popover } from '../base/ui';
 import { formatShare } from '../base/units';
@@ -27,11 +27,11 @@ async function ask(expr: string, time: number, signal: AbortSignal): Promise<Lib
 	return [...by].map(([binary, share]) => ({ binary, share })).sort((x, y) => y.share - x.share || x.binary.localeCompare(y.binary));
 }
 
-const toggle = (args: string) => { if (hasFilter(query.value, 'hide', args)) dropFilter({ fn: 'hide', args }); else filterBy('hide', args); };
+const toggle = (args: string) => { if (hasFilter(queried.value, 'hide', args)) dropFilter({ fn: 'hide', args }); else filterBy('hide', args); };
 
 export function Libraries({ state }: { state: ProfileState }) {
 	const [open, setOpen] = useState(false), [list, setList] = useState<Library[] | null>(null), [failed, setFailed] = useState('');
-	const hidden = filtersOf(query.value).filter(isLibrary).length;
+	const hidden = filtersOf(queried.value).filter(isLibrary).length;
 	useEffect(() => {
 		if (!open) return;
 		const abort = new AbortController();
@@ -44,7 +44,7 @@ export function Libraries({ state }: { state: ProfileState }) {
 				<div class="presets">
 					<span>Hide</span>
 					{PRESETS.map((p) => {
-						const on = hasFilter(query.value, 'hide', p.args);
+						const on = hasFilter(queried.value, 'hide', p.args);
 						return <button key={p.name} type="button" class={`toggle ${on ? 'on' : ''}`} aria-pressed={on} title={p.title} onClick={() => toggle(p.args)}>{p.name}</button>;
 					})}
 				</div>
@@ -56,7 +56,7 @@ export function Libraries({ state }: { state: ProfileState }) {
 }
 
 function Row({ binary, share }: Library) {
-	const chip = useRef<HTMLElement>(null), args = frameIs(binary, 'binary'), hidden = hasFilter(query.value, 'hide', args);
+	const chip = useRef<HTMLElement>(null), args = frameIs(binary, 'binary'), hidden = hasFilter(queried.value, 'hide', args);
 	const fill = frameColor('', binary, 'binary', dark.value).fill;
 	useEffect(() => { chip.current!.style.background = fill; }, [fill]);
 	return (

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Asks for a profile as one looks at it: its tree, what shares are of, and the rows of its functions.
 import { api, type FlameData } from '../base/api';
+import { diffOf } from '../compare/diffexpr';
 import { beforeAside, buildTree, longestRun, type FlameTree } from '../flame/tree';
 import type { Near } from './detail';
 import { filtersOf, unfiltered } from '../query/filters';
@@ -33,6 +34,7 @@ export function treeLike(of: FlameTree, data: FlameData, root: string[]): FlameT
 	const t = buildTree(data, root), now = of.before ? beforeAside(t) : t;
 	now.whole = of.whole;
 	now.baseWhole = of.baseWhole;
+	now.shares = of.shares;
 	return now;
 }
 
@@ -53,6 +55,7 @@ export async function loadProfile(expr: string, time: number, width: number, sig
 		got = await tree(viewExpr(asked));
 	}
 	const t = got.tree;
+	t.shares = t.base && diffOf(expr)?.shares;
 	if (whole) {
 		t.whole = whole.data.nodes.total[0] ?? 0;
 		t.baseWhole = whole.data.nodes.base?.total[0] ?? 0;

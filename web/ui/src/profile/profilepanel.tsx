@@ -17,7 +17,8 @@ import { callersPath, dropFilter, rootBelow, sandwich, sandwichOf, zoomPath } fr
 import { ViewBar } from './viewbar';
 import { Close, Search, Up } from '../base/icons';
 import { keyTable } from '../base/keys';
-import { colorBy, layout, query, searchText, writeUrl, type Layout } from '../base/state';
+import { colorBy, layout, searchText, writeUrl, type Layout } from '../base/state';
+import { queried } from '../compare/state';
 import { Segments } from '../base/ui';
 import { formatAxis, formatDuration, formatShare, formatValue } from '../base/units';
 
@@ -133,6 +134,7 @@ function Sum({ tree }: { tree: FlameTree }) {
 	const now = tree.total[0] ?? 0;
 	if (!tree.base) return <span class="sum">{formatValue(now, tree.unit)}{tree.seconds > 0 && now > 0 && <em class="flow" title={`over ${formatDuration(tree.seconds)} that were observed`}>{flow(tree)}</em>}
 		{tree.whole !== now && tree.whole !== 0 && <em class="of-whole" title="What filters left of the whole">{formatShare(now / tree.whole)} of {formatValue(tree.whole, tree.unit)}</em>}</span>;
+	if (tree.shares) return <span class="sum">Shares of each side</span>;
 	const base = tree.base.total[0], d = now - base;
 	return (
 		<span class="sum" title="base → compared">{formatValue(base, tree.unit)} → {formatValue(now, tree.unit)}
@@ -141,7 +143,7 @@ function Sum({ tree }: { tree: FlameTree }) {
 }
 
 /** The same per second of wall time: of CPU time that is cores. */
-function flow(t: FlameTree): string {
+export function flow(t: FlameTree): string {
 	const v = t.total[0] / t.seconds;
 	switch (t.unit) {
 	case 'nanoseconds': return /^(process_cpu|on_cpu|cpu):/.test(t.typeName) ? `${formatAxis(v / 1e9, 'cores')} cores` : `${formatAxis(v / 1e9, 'seconds/s')} s/s`;
@@ -167,7 +169,7 @@ function Crumbs({ tree, zoom, onZoom }: { tree: FlameTree; zoom: number; onZoom:
 }
 
 function NoSamples({ state }: { state: ProfileState }) {
-	const filters = filtersOf(query.value);
+	const filters = filtersOf(queried.value);
 	if (filters.length && state.tree.whole)
 		return (
 			<div class="none">

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How one looks at the profile, all of it in the address. The filters are not here: they are part of the query (query/filters.ts).
 import { computed, signal } from '@preact/signals';
-import { asFlag, asText, colorBy, inUrl, layout, oneOf, query, writeUrl } from '../base/state';
+import { asFlag, asText, colorBy, inUrl, layout, oneOf, writeUrl } from '../base/state';
+import { eachQuery } from '../compare/state';
 import { unfiltered, withFilter, withoutFilter, type Filter, type FilterName } from '../query/filters';
 import { printPath } from '../flame/path';
 import { withBefore } from '../query/query';
@@ -44,11 +45,9 @@ export function sandwichOf(name: string): void {
 }
 
 export function filterBy(fn: FilterName, args: string): void {
-	query.value = withFilter(query.value, fn, args);
-	writeUrl('push');
+	eachQuery((q) => withFilter(q, fn, args));
 }
 
 export function dropFilter(f: Filter): void {
-	query.value = withoutFilter(query.value, f);
-	writeUrl('push');
+	eachQuery((q) => withoutFilter(q, f));
 }

@@ -4,7 +4,8 @@ import { useState } from 'preact/hooks';
 import { api } from '../base/api';
 import { Chevron } from '../base/icons';
 import { MenuButton, MenuItem } from '../base/menu';
-import { colorBy, has, query, writeUrl } from '../base/state';
+import { colorBy, has, writeUrl } from '../base/state';
+import { queried } from '../compare/state';
 import { Chip } from '../base/ui';
 import { DiffScale } from '../compare/diffscale';
 import type { ColorBy } from '../flame/colors';
@@ -25,7 +26,7 @@ function Toggle({ on, name, title, onChange }: { on: boolean; name: string; titl
 }
 
 export function ViewBar({ state, waits, onShow, failed }: { state: ProfileState; waits: boolean; onShow: () => void; failed: string }) {
-	const joined = collapsed(state.expr), diff = state.tree.base !== undefined, filters = filtersOf(query.value);
+	const joined = collapsed(state.expr), diff = state.tree.base !== undefined, filters = filtersOf(queried.value);
 	return (
 		<div class="view-bar">
 			<div class="toggles" role="group" aria-label="View">
