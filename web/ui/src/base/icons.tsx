@@ -21,6 +21,8 @@ export const Sliders = () => <Icon><path d="M2.500 5h6M12.500 5h1M2.500 11h1M7.5
 export const Plus = () => <Icon><path d="M8 3.500v9M3.500 8h9" /></Icon>;
 export const Clock = () => <Icon><circle cx="8" cy="8" r="5.500" /><path d="M8 5v3.200l2.200 1.400" /></Icon>;
 export const Grid = () => <Icon><path d="M2.500 4h6M2.500 8h9M2.500 12h4" stroke-width="2.500" /></Icon>;
+export const Eye = ({ off }: { off?: boolean }) => <Icon><path d="M1.500 8C3.500 4.700 5.600 3.500 8 3.500S12.500 4.700 14.500 8C12.500 11.300 10.400 12.500 8 12.500S3.500 11.300 1.500 8z" /><circle cx="8" cy="8" r="1.800" />{off && <path d="M2.500 13.500l11-11" />}</Icon>;
+export const Tag = () => <Icon><path d="M2.500 2.500h5.500l5.500 5.500-5.500 5.500L2.500 8zM5.300 5.300v.1" /></Icon>;
 export const Warn = () => <Icon><path d="M8 2.500 14 13H2zM8 6.500v3M8 11.300v.1" /></Icon>;
 
 export const Flame = () => (

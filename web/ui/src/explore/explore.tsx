@@ -20,7 +20,7 @@ import { isOverview, partsOf } from '../query/parts';
 import { Pickers, type Opened } from '../query/pickers';
 import { unfiltered } from '../query/filters';
 import { QueryBar } from '../query/querybar';
-import { GraphPanel, runGraph, type GraphState } from '../graph/graphpanel';
+import { GraphPanel, graphIsRead, runGraph, type GraphState } from '../graph/graphpanel';
 import { bounds, has, permalink, query, range, refresh, selection, tick, types, writeUrl } from '../base/state';
 import { clock, moment } from '../base/time';
 import { RefreshControl, TimeRange } from '../graph/timerange';
@@ -124,7 +124,7 @@ export function Explore() {
 	/* The moving window moves on by itself, unless a moment is picked, the page is hidden or someone is reading a box. */
 	useEffect(() => {
 		if (!refresh.value || !('last' in range.value)) return;
-		const timer = setInterval(() => { if (!document.hidden && error.value?.kind !== 'bad_data' && !document.querySelector('.flame canvas.over, .popover-body, .completions')) tick.value++; }, refresh.value * 1000);
+		const timer = setInterval(() => { if (!document.hidden && !selection.value && !graphIsRead.value && error.value?.kind !== 'bad_data' && !document.querySelector('.flame canvas.over, .popover-body, .completions')) tick.value++; }, refresh.value * 1000);
 		return () => clearInterval(timer);
 	}, [refresh.value, range.value]);
 

@@ -1,16 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // The graph of the first page: what it asks the server for, and its panel.
-import { api, type Labels } from '../base/api';
-import { bounds, range, stepFor, types } from '../base/state';
+import { signal } from '@preact/signals';
+import { useRef, useState } from 'preact/hooks';
+import { api, type Labels, type MatrixSeries } from '../base/api';
+import { asList, asNumber, bounds, inUrl, query, range, refresh, stepFor, tick, types, writeUrl } from '../base/state';
 import type { AxisUnit } from '../base/units';
+import { compareAround, comparing, setBaseline } from '../compare/state';
 import { graphQuery, selectors, withMatchers, type Selection } from '../query/query';
-import { query } from '../base/state';
 import { findType } from '../query/typepicker';
-import { NoSeries } from './nothing';
+import { useMarks, useTotals } from './extras';
+import { closeFunction, useFunctionLines } from './functionline';
+import { LARGEST } from './lines';
+import { AllZero, NoSeries } from './nothing';
 import { SeriesGraph } from './seriesgraph';
 import { alignSeries, nameSeries, type GraphSeries } from './seriesnames';
 
-export interface GraphState { expr: string; times: number[]; series: GraphSeries[]; unit: AxisUnit; common: Labels; plain: boolean; derived: boolean; from: number; to: number }
+/** plain: the values are of the type that the query names. derived: the graph is not of the query itself, but of the series that it adds up. result: as it came. */
+export interface GraphState {
+	expr: string; times: number[]; series: GraphSeries[]; result: MatrixSeries[]; unit: AxisUnit; common: Labels; plain: boolean; derived: boolean; from: number; to: number; step: number;
+}
+
+/** How many lines are drawn, and the keys of those that are hidden (lines.ts). */
+const most = inUrl(['explore'], 'lines', LARGEST, { parse: (s) => { const n = asNumber.parse(s); return n !== null && n >= 1 ? Math.round(n) : null; }, print: String });
+const hidden = inUrl<string[]>(['explore'], 'hide', [], asList);
+/** Somebody looks at a moment or at the legend: nothing there may move now. */
+export const graphIsRead = signal(false);
 
 export function axisUnit(name: string): AxisUnit {
 	const t = findType(types.value, name);
@@ -25,10 +39,6 @@ const AXIS_NAMES: Record<AxisUnit, string> = {
 	cores: 'cores', 'seconds/s': 'seconds per second', bytes: 'bytes', 'bytes/s': 'bytes per second', count: 'count', '1/s': 'per second', seconds: 'seconds', share: 'share', '': '',
 };
 
-function differing(labels: Labels, common: Labels): Labels {
-	return Object.fromEntries(Object.entries(labels).filter(([k]) => k !== '__name__' && !(k in common)));
-}
-
 export async function runGraph(q: string, now: number, signal: AbortSignal): Promise<{ state: GraphState; warnings: string[] }> {
 	const b = bounds(range.value, now), step = stepFor(b.to - b.from);
 	const to = Math.floor(b.to / step) * step, from = Math.ceil(b.from / step) * step;
@@ -38,11 +48,10 @@ export async function runGraph(q: string, now: number, signal: AbortSignal): Pro
 	const { times, series } = alignSeries(result, from, to, step);
 	const name = selectors(q)[0]?.name ?? '';
 	return {
-		state: { expr: g.expr, times, series, unit: g.plain ? axisUnit(name) : '', common: nameSeries(result.map((r) => r.metric)).common, plain: g.plain, derived: g.derived, from, to },
+		state: { expr: g.expr, times, series, result, unit: g.plain ? axisUnit(name) : '', common: nameSeries(result.map((r) => r.metric)).common, plain: g.plain, derived: g.derived, from, to, step },
 		warnings: a.warnings,
 	};
 }
-
 
 interface Props {
 	state: GraphState; title: string;
@@ -53,7 +62,24 @@ interface Props {
 	onSelect: (s: Selection) => void; onRun: (q: string) => void;
 }
 
-export function GraphPanel({ state: g, title, stale, selection, span, onSelect, onRun }: Props) {
+const sameQuestion = (a: GraphState, b: GraphState) => a.expr === b.expr && a.step === b.step && a.to - a.from === b.to - b.from;
+
+/** The newest answer; but while somebody reads there, or has picked a time, the one that he reads: only a time that moved on waits. */
+function useHeld(state: GraphState, selection: Selection): GraphState {
+	const shown = useRef({ state, tick: tick.value });
+	const waits = sameQuestion(state, shown.current.state) && (graphIsRead.value || (selection !== null && tick.value === shown.current.tick));
+	if (!waits) shown.current = { state, tick: tick.value };
+	return shown.current.state;
+}
+
+export function GraphPanel({ state, title, stale, selection, span, onSelect, onRun }: Props) {
+	const g = useHeld(state, selection), q = query.value;
+	const [read, setRead] = useState(false);
+	const type = findType(types.value, selectors(q)[0]?.name ?? '');
+	const totals = useTotals(g, q, g.plain && type && type.kind !== 'gauge' ? type.unit : '', read || (selection !== null && 'at' in selection));
+	const marks = useMarks(g, q), functions = useFunctionLines(q, g.times, g.step, selection && 'at' in selection ? selection.of : undefined);
+	const side = comparing.value?.base, baseline = side ? 'at' in side ? { from: side.at, to: side.at } : { from: side.from, to: side.to } : null;
+	const waits = selection !== null && refresh.value > 0 && 'last' in range.value;
 	return (
 		<section class={`panel graph-panel ${stale ? 'stale' : ''}`} aria-label="Series over time">
 			<header class="panel-head">
@@ -61,12 +87,17 @@ export function GraphPanel({ state: g, title, stale, selection, span, onSelect, 
 				{AXIS_NAMES[g.unit] && <span class="unit">{AXIS_NAMES[g.unit]}</span>}
 				<code class="expr" title={g.expr}>{g.expr}</code>
 				{g.derived && <span class="hint" title="The query adds profiles up: its graph is of the series that it adds up">derived from the query</span>}
-				<span class="hint">click for a moment, drag for a range</span>
+				<span class="hint">{waits ? 'the time stands still while one is picked' : 'click for a moment, drag for a range, with Shift for the baseline'}</span>
+				{selection && 'from' in selection && <button type="button" class="ghost tiny" title="Show only this range in the graph" onClick={() => { range.value = { from: selection.from, to: selection.to }; onSelect(null); }}>Zoom in</button>}
 			</header>
 			{g.series.length ? (
-				<SeriesGraph times={g.times} series={g.series} unit={g.unit} selection={selection} span={span} onSelect={onSelect}
-					onFilter={(labels) => onRun(withMatchers(query.value, differing(labels, g.common)))} />
-			) : <NoSeries q={query.value} from={g.from} to={g.to} onRun={onRun} />}
+				<>
+					<SeriesGraph times={g.times} series={g.series} unit={g.unit} common={g.common} label={`${title}${AXIS_NAMES[g.unit] ? `, ${AXIS_NAMES[g.unit]}` : ''}`} selection={selection} span={span} onSelect={onSelect}
+						onFilter={(labels) => onRun(withMatchers(query.value, labels))} most={most} hidden={hidden} onChoose={() => writeUrl('replace')} functions={functions} onCloseFunction={closeFunction}
+						marks={marks} onAround={compareAround} totals={totals} onRead={() => setRead(true)} baseline={baseline} onBaseline={setBaseline} reading={graphIsRead} />
+					<AllZero g={g} />
+				</>
+			) : <NoSeries q={q} g={g} onRun={onRun} />}
 		</section>
 	);
 }

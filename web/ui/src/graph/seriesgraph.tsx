@@ -1,189 +1,197 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graph of series over time. A click picks a moment, a drag picks a range; both say what the flame graph shows.
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+// The graph of series over time. A click picks a moment (of the line that it is on), a drag picks a range, with Shift the baseline of a
+// comparison. By keyboard it is a slider: left and right move through time, up and down through the lines.
+import { useSignal, type Signal } from '@preact/signals';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import type { Labels } from '../base/api';
-import { Filter } from '../base/icons';
+import { keyTable } from '../base/keys';
+import { dark } from '../base/theme';
+import { clock, moment, zone } from '../base/time';
+import { formatAxis, formatDuration, formatShare, type AxisUnit } from '../base/units';
 import type { Selection } from '../query/query';
+import type { FunctionLine } from './functionline';
+import { GraphTip, totalText, type Totals } from './graphtip';
+import { Legend } from './legend';
+import { isShown, LARGEST, pickLines } from './lines';
+import { MarkButtons } from './markbuttons';
+import type { Mark } from './marks';
+import { functionAt, HEIGHT, plotOptions, type Behind, type Hover, type Span } from './plot';
 import type { GraphSeries } from './seriesnames';
-import { cssVar, dark, SANS } from '../base/theme';
-import { clock, day, moment, zone } from '../base/time';
-import { formatAxis, trimPick, type AxisUnit } from '../base/units';
-
-const SHOWN = 60;
-const HEIGHT = 172;
-const LIGHT = ['#d9480f', '#1971c2', '#2f9e44', '#ae3ec9', '#e0a100', '#0c8599', '#e03177', '#6741d9', '#66851a', '#a0522d'];
-const DARK = ['#ff8a4c', '#5aaef5', '#63cf7c', '#d48bec', '#f2c744', '#4cc4d8', '#ff7fb3', '#a394f5', '#b3d15c', '#d9a57c'];
-export const seriesColor = (i: number, isDark: boolean): string => (isDark ? DARK : LIGHT)[i % LIGHT.length];
+import { pointAt } from './shareline';
 
 interface Props {
 	times: number[]; series: GraphSeries[]; unit: AxisUnit;
 	selection: Selection;
 	/** What the flame graph covers when nothing is picked; null if it is not known. */
-	span: { from: number; to: number } | null;
+	span: Span | null;
 	onSelect: (s: Selection) => void;
+	/** Narrows the query to these labels. */
 	onFilter: (labels: Labels) => void;
+	/** What all series have in common: they are told apart by the rest. */
+	common?: Labels;
+	/** What a person chose, where it is more than for a moment: how many are drawn, and which are hidden. */
+	most?: Signal<number>; hidden?: Signal<string[]>; onChoose?: () => void;
+	functions?: FunctionLine[]; onCloseFunction?: (name: string) => void;
+	marks?: Mark[]; onAround?: (t: number) => void;
+	/** What the profiles at each moment hold in all; null: not known. onRead: somebody looks at moments, for whom it may be asked. */
+	totals?: Totals | null; onRead?: () => void;
+	baseline?: Span | null; onBaseline?: (from: number, to: number) => void;
+	/** Set while somebody reads here: what is shown then has to stay. */
+	reading?: Signal<boolean>;
+	/** What the graph is of. */
+	label?: string;
 }
 
-export function SeriesGraph({ times, series, unit, selection, span, onSelect, onFilter }: Props) {
-	const host = useRef<HTMLDivElement>(null);
-	const tip = useRef<HTMLDivElement>(null);
-	const plot = useRef<uPlot | null>(null);
-	const latest = useRef({ selection, span, onSelect });
-	latest.current = { selection, span, onSelect };
-	const [only, setOnly] = useState<string | null>(null);
-	const [hover, setHover] = useState<{ idx: number; left: number; top: number; near: number } | null>(null);
-	const isDark = dark.value;
-	const shown = series.slice(0, SHOWN);
-	const key = `${isDark} ${zone.value} ${unit} ${shown.map((s) => s.name).join('\u0001')}`;
+const keys = keyTable('Graph', {
+	left: ['ArrowLeft', 'a moment back'],
+	right: ['ArrowRight', 'a moment on'],
+	farLeft: ['PageDown', 'ten moments back'],
+	farRight: ['PageUp', 'ten moments on'],
+	wideLeft: ['Shift+ArrowLeft', 'a range, begun where the cursor is'],
+	wideRight: ['Shift+ArrowRight', 'the same to the right'],
+	first: ['Home', 'the first moment'],
+	last: ['End', 'the last one'],
+	up: ['ArrowUp', 'the line before'],
+	down: ['ArrowDown', 'the next line'],
+	pick: [['Enter', 'Space'], 'the profile of that moment or range'],
+	base: ['b', 'compare with that range'],
+	leave: ['Escape', 'no cursor'],
+}, 3);
+
+/** Where the keyboard is: a moment, the other end of a range, a line. */
+interface Cursor { idx: number; from: number | null; line: string | null }
+const NO_FUNCTIONS: FunctionLine[] = [], NO_MARKS: Mark[] = [];
+
+export function SeriesGraph(props: Props) {
+	const { times, series, unit, selection, span, onSelect, onFilter, common = {}, functions = NO_FUNCTIONS, marks = NO_MARKS, totals = null, baseline = null } = props;
+	const host = useRef<HTMLDivElement>(null), plot = useRef<uPlot | null>(null), colors = useRef(new Map<string, number>());
+	const ownMost = useSignal(LARGEST), ownHidden = useSignal<string[]>([]);
+	const most = props.most ?? ownMost, chosen = props.hidden ?? ownHidden;
+	const [hover, setHover] = useState<Hover | null>(null);
+	const [cursor, setCursor] = useState<Cursor | null>(null);
+	const [box, setBox] = useState({ left: 0, width: 0 });
+	const isDark = dark.value, many = most.value;
+	const lines = useMemo(() => pickLines(series, many, colors.current), [series, many]);
+	/* Of what is hidden, or shown alone, what there is: the address may be of another query. */
+	const hidden = chosen.value.filter((k) => lines.some((l) => l.key === k.replace('+', '')));
+	const setHidden = (to: string[]) => { chosen.value = to; props.onChoose?.(); };
+	const setMost = (to: number) => { most.value = to; props.onChoose?.(); };
+	const drawn = functions.filter((f) => f.line);
+	const data = [times, ...lines.map((l) => l.values), ...drawn.flatMap((f) => [f.line!.low, f.line!.high, f.line!.share])] as uPlot.AlignedData;
+	const key = [isDark, zone.value, unit, ...lines.map((l) => `${l.key} ${l.color}`), '', ...drawn.map((f) => f.name)].join('\u0001');
+	const behind: Behind = { selection, span, baseline, marks };
+	const click = (idx: number, near: number) => {
+		const line = lines[near - 1];
+		const of = line?.labels && series.length > 1 ? differing(line.labels, common) : {};
+		onSelect({ at: times[idx], ...Object.keys(of).length ? { of } : {} });
+	};
+	const latest = useRef({ behind, click, props });
+	latest.current = { behind, click, props };
 
 	useLayoutEffect(() => {
 		const el = host.current!;
-		const u = new uPlot(options(el.clientWidth, shown, unit, isDark, latest, setHover), [times, ...shown.map((s) => s.values)] as uPlot.AlignedData, el);
+		const u = new uPlot(plotOptions(el.clientWidth, lines, drawn.length, unit, isDark, {
+			behind: () => latest.current.behind,
+			onHover: (h) => { setHover(h); if (h) latest.current.props.onRead?.(); },
+			onClick: (idx, near) => latest.current.click(idx, near),
+			onDrag: (from, to, shift) => shift && latest.current.props.onBaseline ? latest.current.props.onBaseline(from, to) : latest.current.props.onSelect({ from, to }),
+			onBox: (left, width) => setBox((b) => b.left === left && b.width === width ? b : { left, width }),
+		}), data, el);
 		plot.current = u;
+		setHover(null);
 		const observer = new ResizeObserver(() => { if (el.clientWidth !== u.width && el.clientWidth > 0) u.setSize({ width: el.clientWidth, height: HEIGHT }); });
 		observer.observe(el);
 		return () => { observer.disconnect(); u.destroy(); plot.current = null; };
 	}, [key]);
-	useEffect(() => { plot.current?.setData([times, ...shown.map((s) => s.values)] as uPlot.AlignedData); }, [times, series]);
-	useEffect(() => { plot.current?.redraw(false); }, [selection, span]);
+	useEffect(() => { plot.current?.setData(data); }, [times, series, functions]);
+	useEffect(() => { plot.current?.redraw(false); }, [selection, span, baseline?.from, baseline?.to, marks]);
+	const shownKey = hidden.join('\n');
 	useEffect(() => {
 		const u = plot.current;
-		if (!u) return;
-		u.batch(() => shown.forEach((s, i) => u.setSeries(i + 1, { show: only === null || s.name === only })));
-	}, [only, key]);
-	useEffect(() => { if (only !== null && !shown.some((s) => s.name === only)) setOnly(null); }, [key]);
-	useLayoutEffect(() => {
-		const t = tip.current;
-		if (!t || !hover) return;
-		const room = host.current!.clientWidth;
-		t.style.maxWidth = `${Math.min(420, room)}px`;
-		const w = t.offsetWidth;
-		t.style.transform = `translate(${hover.left + 14 + w > room ? Math.max(0, hover.left - 14 - w) : hover.left + 14}px, 6px)`;
+		u?.batch(() => lines.forEach((l, i) => u.setSeries(i + 1, { show: isShown(hidden, l.key) })));
+	}, [shownKey, key]);
+
+	/* The cursor of the keyboard stands where the pointer would: the same tip tells of it. */
+	const at = cursor && Math.min(cursor.idx, times.length - 1);
+	useEffect(() => {
+		const u = plot.current;
+		if (!u || at === null || !cursor) return;
+		const x = (i: number) => u.valToPos(times[i], 'x');
+		u.setCursor({ left: x(at), top: 20 }, false);
+		const a = cursor.from === null ? at : cursor.from;
+		u.setSelect(a === at ? { left: 0, top: 0, width: 0, height: 0 } : { left: Math.min(x(a), x(at)), top: 0, width: Math.abs(x(a) - x(at)), height: u.over.clientHeight }, false);
+		latest.current.props.onRead?.();
+	}, [cursor, key]);
+	const [inLegend, setInLegend] = useState(false), read = hover !== null || cursor !== null || inLegend;
+	useEffect(() => { if (props.reading) props.reading.value = read; }, [read]);
+	useEffect(() => () => { if (props.reading) props.reading.value = false; }, []);
+
+	const leave = () => {
+		plot.current?.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+		plot.current?.setCursor({ left: -10, top: -10 }, false);
+		setCursor(null);
+	};
+	const shown = lines.filter((l) => isShown(hidden, l.key));
+	const move = (by: number, wide = false) => {
+		const c = cursor ?? { idx: startAt(), from: null, line: null };
+		const idx = Math.max(0, Math.min(times.length - 1, c.idx + (cursor ? by : 0)));
+		setCursor({ ...c, idx, from: wide ? c.from ?? c.idx : null });
+	};
+	const startAt = () => selection && 'at' in selection ? nearest(times, selection.at) : times.length - 1;
+	const line = (by: number) => {
+		const c = cursor ?? { idx: startAt(), from: null, line: null }, now = shown.findIndex((l) => l.key === c.line);
+		const to = (now + by + 1 + shown.length + 1) % (shown.length + 1) - 1;
+		setCursor({ ...c, line: shown[to]?.key ?? null });
+	};
+	const rangeOf = (c: Cursor | null): Span | null => c && c.from !== null && c.from !== c.idx ? { from: times[Math.min(c.from, c.idx)], to: times[Math.max(c.from, c.idx)] } : null;
+	const onKey = (e: KeyboardEvent) => keys.handle(e, {
+		left: () => move(-1), right: () => move(1), farLeft: () => move(-10), farRight: () => move(10), wideLeft: () => move(-1, true), wideRight: () => move(1, true),
+		first: () => setCursor({ idx: 0, from: null, line: cursor?.line ?? null }), last: () => setCursor({ idx: times.length - 1, from: null, line: cursor?.line ?? null }),
+		up: () => line(-1), down: () => line(1),
+		pick: () => {
+			const r = rangeOf(cursor);
+			if (r) { onSelect(r); leave(); } else click(at ?? startAt(), 1 + lines.findIndex((l) => l.key === cursor?.line));
+		},
+		base: () => { const r = rangeOf(cursor); if (!r || !props.onBaseline) return false; props.onBaseline(r.from, r.to); leave(); return true; },
+		leave: () => { if (!cursor) return false; leave(); return true; },
 	});
 
-	const rows = hover ? shown.map((s, i) => ({ s, i, v: s.values[hover.idx] })).filter((r) => r.v !== null && r.v !== undefined && (only === null || r.s.name === only)) : [];
+	const tip = cursor && at !== null && plot.current ? { idx: at, left: plot.current.valToPos(times[at], 'x') + box.left, near: 1 + lines.findIndex((l) => l.key === cursor.line) } : hover;
+	const near = tip && tip.near > 0 ? lines[tip.near - 1] ?? null : null;
+	const spoken = cursor && at !== null ? speak() : `${times.length ? `${moment(times[0])} to ${moment(times[times.length - 1])}` : ''}. ${lines.length} ${lines.length === 1 ? 'line' : 'lines'}${marks.length ? `, ${marks.length} marks` : ''}. Arrow keys move through time.`;
+	function speak(): string {
+		const r = rangeOf(cursor), i = at!, one = lines.find((l) => l.key === cursor!.line);
+		const say = (l: typeof lines[number]) => `${l.name} ${l.values[i] === null || l.values[i] === undefined ? 'nothing' : formatAxis(l.values[i]!, unit)}${totals && l.labels ? `, profile ${totalText(totals, l.key, i)}` : ''}`;
+		const list = one ? [one] : [...shown].filter((l) => typeof l.values[i] === 'number').sort((a, b) => b.values[i]! - a.values[i]!).slice(0, 3);
+		const fs = drawn.map((f) => ({ f, k: pointAt(f.line!, i) })).filter((x) => typeof x.f.line!.share[x.k] === 'number').map((x) => `${x.f.name} ${formatShare(x.f.line!.share[x.k]!)}`);
+		return `${r ? `${clock(r.from)} to ${clock(r.to)}, ${formatDuration(r.to - r.from)}` : moment(times[i])}: ${[...list.map(say), ...fs].join('; ') || 'nothing'}`;
+	}
+	const pickedIdx = selection && 'at' in selection && selection.at >= times[0] && selection.at <= times[times.length - 1] ? nearest(times, selection.at) : null;
+	const of = selection && 'at' in selection ? selection.of ?? null : null;
+
 	return (
 		<div class="graph">
 			<div class="graph-plot">
-				<div ref={host} class="graph-host" />
-				{hover && rows.length > 0 && (
-					<div class="graph-tip" ref={tip}>
-						<b>{moment(times[hover.idx])}</b>
-						{rows.sort((a, b) => b.v! - a.v!).slice(0, 8).map((r) => (
-							<div key={r.i} class={r.i + 1 === hover.near ? 'near' : ''}><Swatch index={r.i} isDark={isDark} /><span>{r.s.name}</span><em>{formatAxis(r.v!, unit)}</em></div>
-						))}
-						{rows.length > 8 && <small>and {rows.length - 8} more</small>}
-					</div>
-				)}
+				<div ref={host} class="graph-host" role="slider" tabIndex={0} aria-label={props.label ?? 'Series over time'} aria-orientation="horizontal" aria-roledescription="graph"
+					aria-valuemin={0} aria-valuemax={Math.max(0, times.length - 1)} aria-valuenow={at ?? times.length - 1} aria-valuetext={spoken}
+					onKeyDown={onKey} onBlur={() => { if (cursor) leave(); }} onMouseDown={() => { if (cursor) setCursor(null); }} />
+				<MarkButtons marks={marks} times={times} box={box} onAround={props.onAround} onSelect={onSelect} />
+				{tip && <GraphTip tip={tip} times={times} lines={shown} near={near} unit={unit} totals={totals} functions={drawn} common={common} range={rangeOf(cursor)} room={() => host.current!.clientWidth} />}
 			</div>
-			<ul class="legend" aria-label="Series">
-				{shown.map((s, i) => (
-					<li key={s.name} class={only !== null && only !== s.name ? 'off' : ''}
-						onMouseEnter={() => plot.current?.setSeries(i + 1, { focus: true })} onMouseLeave={() => plot.current?.setSeries(null as unknown as number, { focus: true })}>
-						<button type="button" title={`${Object.entries(s.labels).filter(([k]) => k !== '__name__').map(([k, v]) => `${k}=${v}`).join('\n')}\nClick to show only this series`} aria-pressed={only === s.name} onClick={() => setOnly(only === s.name ? null : s.name)}>
-							<Swatch index={i} isDark={isDark} /><span>{s.name}</span><em>{s.last === null ? '–' : formatAxis(s.last, unit)}</em>
-						</button>
-						{shown.length > 1 && <button type="button" class="ghost tiny" title="Narrow the query to this series" aria-label={`Narrow the query to ${s.name}`} onClick={() => onFilter(s.labels)}><Filter /></button>}
-					</li>
-				))}
-				{series.length > SHOWN && <li class="hint">{series.length - SHOWN} smaller series are not drawn; narrow the selector to see them.</li>}
-			</ul>
+			<Legend lines={lines} all={series} unit={unit} common={common} most={many} onMost={setMost} hidden={hidden} onHidden={setHidden} onFilter={onFilter} functions={functions} onCloseFunction={props.onCloseFunction}
+				at={pickedIdx} times={times} of={of} totals={totals} onFocus={(i) => plot.current?.setSeries(i as number, { focus: true })} functionAt={(i) => functionAt(lines.length, i)} onRead={setInLegend} />
 		</div>
 	);
 }
 
-function Swatch({ index, isDark }: { index: number; isDark: boolean }) {
-	const el = useRef<HTMLElement>(null);
-	useLayoutEffect(() => { el.current!.style.background = seriesColor(index, isDark); }, [index, isDark]);
-	return <i class="swatch" ref={el} />;
+/** The labels that tell a series from the others; one that it has not is said to be empty. */
+export function differing(labels: Labels, common: Labels): Labels {
+	return Object.fromEntries(Object.entries(labels).filter(([k]) => k !== '__name__' && !(k in common)));
 }
 
-function options(width: number, series: GraphSeries[], unit: AxisUnit, isDark: boolean,
-	latest: { current: Pick<Props, 'selection' | 'span' | 'onSelect'> }, setHover: (h: { idx: number; left: number; top: number; near: number } | null) => void): uPlot.Options {
-	const grid = { stroke: cssVar('--grid'), width: 1 };
-	const axis = { stroke: cssVar('--dim'), font: `11px ${SANS}`, grid, ticks: { show: false } };
-	let dragged = false;
-	return {
-		width: Math.max(width, 100), height: HEIGHT, padding: [8, 18, 0, 0],
-		legend: { show: false },
-		tzDate: (t) => zone.value === 'utc' ? uPlot.tzDate(new Date(t * 1000), 'Etc/UTC') : new Date(t * 1000),
-		focus: { alpha: 0.25 },
-		scales: { y: { range: (_u, min, max) => [Math.min(0, min ?? 0), (max ?? 0) > 0 ? max * 1.08 : max === min ? 1 : 0] } },
-		axes: [
-			{ ...axis, size: 24, gap: 4, values: (_u, v, _i, _s, incr) => v.map((t, i) => tickLabel(t, i > 0 ? v[i - 1] : null, incr)) },
-			{ ...axis, size: 64, gap: 6, splits: (_u, _i, min, max) => niceSplits(min, max, unit), values: (_u, v) => v.map((x) => trimPick(formatAxis(x, unit))) },
-		],
-		cursor: {
-			points: { one: true, size: 7 }, focus: { prox: 24 },
-			drag: { x: true, y: false, setScale: false, dist: 6 },
-		},
-		series: [{}, ...series.map((s, i): uPlot.Series => ({
-			label: s.name, stroke: seriesColor(i, isDark), width: 1.6, points: { show: s.values.filter((v) => v !== null).length < 3, size: 6 },
-			fill: series.length === 1 ? `${seriesColor(i, isDark)}22` : undefined, spanGaps: false,
-		}))],
-		hooks: {
-			setCursor: [(u) => {
-				const { idx, left, top } = u.cursor;
-				setHover(idx === null || idx === undefined || left === undefined || left < 0 ? null
-					: { idx, left: left + u.bbox.left / devicePixelRatio, top: top ?? 0, near: u.series.findIndex((s, i) => i > 0 && (s as { _focus?: boolean })._focus === true) });
-			}],
-			setSelect: [(u) => {
-				if (u.select.width < 6) return;
-				dragged = true;
-				const from = u.posToVal(u.select.left, 'x'), to = u.posToVal(u.select.left + u.select.width, 'x');
-				u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-				latest.current.onSelect({ from: Math.round(from), to: Math.round(to) });
-			}],
-			ready: [(u) => u.over.addEventListener('click', (e) => {
-				if (dragged) { dragged = false; return; }
-				const t = u.posToVal(e.clientX - u.over.getBoundingClientRect().left, 'x');
-				latest.current.onSelect({ at: Math.round(t) });
-			}), (u) => u.over.addEventListener('mousedown', () => { dragged = false; })],
-			drawClear: [(u) => drawSelection(u, latest.current.selection, latest.current.span)],
-		},
-	};
-}
-
-/** The time of day; where a new day begins, that day. */
-function tickLabel(t: number, before: number | null, incr: number): string {
-	const d = day(t), time = clock(t);
-	if (incr >= 86400 || (before !== null && day(before) !== d)) return d.slice(5);
-	return incr < 60 ? time : time.slice(0, 5);
-}
-
-/** Grid lines at round values: for bytes, round in powers of two. */
-function niceSplits(min: number, max: number, unit: AxisUnit): number[] {
-	const span = max - min;
-	if (!(span > 0)) return [min];
-	const binary = unit === 'bytes' || unit === 'bytes/s';
-	const base = binary ? 2 : 10, raw = span / 6;
-	let step = base ** Math.floor(Math.log(raw) / Math.log(base) + 1e-9);
-	if (binary) { while (span / step > 6) step *= 2; } else step *= raw / step > 5 ? 10 : raw / step > 2 ? 5 : raw / step > 1 ? 2 : 1;
-	const out: number[] = [];
-	for (let v = Math.ceil(min / step) * step; v <= max + step * 1e-6; v += step) out.push(Math.abs(v) < step * 1e-6 ? 0 : v);
-	return out;
-}
-
-/** What was picked, as a band or a line behind the series; without a pick, faintly, what the flame graph covers. */
-function drawSelection(u: uPlot, sel: Selection, span: { from: number; to: number } | null): void {
-	const ctx = u.ctx, { left, top, width, height } = u.bbox;
-	const px = (t: number) => Math.max(left, Math.min(left + width, u.valToPos(t, 'x', true)));
-	ctx.save();
-	if (sel && 'at' in sel) {
-		ctx.fillStyle = cssVar('--accent');
-		ctx.fillRect(px(sel.at) - devicePixelRatio * 0.75, top, devicePixelRatio * 1.5, height);
-	} else if (sel || span) {
-		const r = sel ?? span!;
-		if ('from' in r) {
-			ctx.fillStyle = cssVar(sel ? '--pick' : '--pick-faint');
-			ctx.fillRect(px(r.from), top, px(r.to) - px(r.from), height);
-			if (sel) {
-				ctx.fillStyle = cssVar('--accent');
-				ctx.fillRect(px(r.from), top, devicePixelRatio, height);
-				ctx.fillRect(px(r.to) - devicePixelRatio, top, devicePixelRatio, height);
-			}
-		}
-	}
-	ctx.restore();
+function nearest(times: number[], t: number): number {
+	let best = 0;
+	times.forEach((x, i) => { if (Math.abs(x - t) < Math.abs(times[best] - t)) best = i; });
+	return best;
 }

@@ -2,24 +2,20 @@
 // Whether times are shown as UTC or as the browser's own: chosen once, kept in the browser, and in the address, so that a link reads as
 // it did for its sender.
 import { effect } from '@preact/signals';
+import { kept } from '../base/kept';
 import { inUrl, writeUrl } from '../base/state';
 import { offset, zone, type Zone } from '../base/time';
 
-const KEY = 'pyrrha.zone';
-
-function remembered(): Zone {
-	try { return localStorage.getItem(KEY) === 'utc' ? 'utc' : 'local'; } catch { return 'local'; }
-}
-
+const chosen = kept<Zone>('zone', 'local', (v) => v === 'local' || v === 'utc');
 /* Only UTC is written: a link of somebody who reads his own time is read in that of whoever opens it. */
 const utc = inUrl<boolean>('all', 'tz', false, { parse: (s) => s === 'utc', print: (v) => v ? 'utc' : '' });
 effect(() => {
-	if (!utc.value && remembered() === 'utc') utc.value = true;
+	if (!utc.value && chosen.value === 'utc') utc.value = true;
 	zone.value = utc.value ? 'utc' : 'local';
 });
 
 export function setZone(to: Zone): void {
-	try { localStorage.setItem(KEY, to); } catch { /* a browser that keeps nothing */ }
+	chosen.value = to;
 	utc.value = to === 'utc';
 	writeUrl('replace');
 }

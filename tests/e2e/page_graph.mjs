@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+// The graph of the page, used as a person would: node page_graph.mjs URL OUTDIR {"base": SECONDS}. The data is that of test_page_graph.py.
+import assert from 'node:assert/strict';
+import { accessible, complaints, open as openAt, picture, take } from './browser.mjs';
+
+const [url, out, facts] = process.argv.slice(2);
+const { base } = JSON.parse(facts);
+const ECHO = 'merge(cpu{job="echo"}[30m])', SHOP = 'merge(cpu{job="shop"}[10m])';
+const HALF = { from: base, to: base + 1800 };
+const address = (q, more = HALF) => `${url}/?${new URLSearchParams({ q, ...more })}`;
+const open = async (q, more, options = {}) => {
+	const p = await openAt(address(q, more), { timezoneId: 'Asia/Kathmandu', ...options }, 20000);
+	await settled(p);
+	return p;
+};
+const settled = async (p) => {
+	await p.waitForSelector('.legend li, .none');
+	await p.waitForSelector('.progress:not(.on)');
+};
+const goTo = async (q, more) => { await page.goto(address(q, more)); await settled(page); };
+const shot = (p, name) => picture(p, out, `graph-${name}`);
+const param = (p, name) => new URL(p.url()).searchParams.get(name);
+const has = (name, value) => page.waitForFunction(([n, v]) => { const x = new URL(location.href).searchParams.get(n); return v === null ? x !== null : x === v; }, [name, value ?? null]);
+const api = async (path, params) => (await (await fetch(`${url}/api/v1/${path}?${new URLSearchParams(params)}`)).json()).data.result;
+const value = async (query, time) => Number((await api('query', { query, time }))[0]?.value[1]);
+const text = (selector, p = page) => p.locator(selector).first().textContent();
+
+/** Where a moment and a value are in the window, by the scales of the plot, which go from its first moment to its last and from 0. */
+async function point(p, t, v, { from = base, to = base + 1800, top } = {}) {
+	const b = await p.locator('.u-over').boundingBox();
+	return { x: b.x + (t - from) / (to - from) * b.width, y: top === undefined ? b.y + b.height / 2 : b.y + b.height * (1 - v / top) };
+}
+/** The largest value is a bit below the top. */
+const TOP = 2 / 3 * 1.08;
+
+const steps = {
+	async 'hover: value, total of that profile, labels'() {
+		page = await open(ECHO);
+		const at = await point(page, base + 1500, 2 / 3, { top: TOP });
+		await page.mouse.move(at.x - 3, at.y + 3);
+		await page.mouse.move(at.x, at.y);
+		await page.waitForSelector('.graph-tip .sum-row .total');
+		const tip = await page.locator('.graph-tip > *').allTextContents();
+		assert.match(tip.join('|'), /echo-2a · 2\.0\s*0\.67\s*10\.0 s\|echo-2b · 2\.0\s*0\.53\s*8\.00 s/);
+		assert.equal(await value('sum(cpu{job="echo"})', base + 1500), 18);
+		assert.match(tip.join('|'), /all profiles then\s*18\.0 s/);
+		assert.equal(await text('.graph-tip .near span'), 'echo-2a · 2.0');
+		assert.match(tip.join('|'), /pod=echo-2aversion=2\.0/);
+		await shot(page, 'hover');
+	},
+	async 'a click opens that profile'() {
+		const at = await point(page, base + 1500, 2 / 3, { top: TOP });
+		await page.mouse.click(at.x, at.y);
+		await has('at', String(base + 1500));
+		assert.equal(param(page, 'of'), 'pod=echo-2a\nversion=2.0');
+		await page.waitForFunction(() => document.querySelector('.sum').textContent.startsWith('10.0 s'));
+		await page.reload();
+		await settled(page);
+		await page.waitForFunction(() => document.querySelector('.sum').textContent.startsWith('10.0 s'));
+	},
+	async 'beside the lines: the profiles of all'() {
+		const at = await point(page, base + 1500, 0.3, { top: TOP });
+		await page.mouse.move(at.x, at.y + 2);
+		await page.mouse.click(at.x, at.y);
+		await page.waitForFunction(() => document.querySelector('.sum').textContent.startsWith('18.0 s'));
+		assert.equal(param(page, 'of'), null);
+		assert.match(await text('.legend-when'), /all profiles then 18\.0 s/);
+	},
+	async 'each label is a click away from the query'() {
+		await page.click('.legend li:has-text("echo-1b") [aria-label^="Labels of"]', { force: true });
+		await page.click('.legend .tag-text:has-text("version=1.0")');
+		await has('q', 'merge(cpu{job="echo",version="1.0"}[30m])');
+		await page.goBack();
+		await has('q', ECHO);
+		await settled(page);
+		await page.locator('.legend li:has-text("echo-1b")').hover();
+		await page.click('.legend [aria-label^="Narrow the query to echo-1b"]');
+		await page.waitForFunction(() => /pod="echo-1b",version="1.0"|version="1.0",pod="echo-1b"/.test(new URL(location.href).searchParams.get('q')));
+	},
+	async 'what all have stands once above the legend'() {
+		await goTo(ECHO);
+		assert.deepEqual(await page.locator('.shared .tag-text').allTextContents(), ['job=echo', 'container=echoserver', 'zone=north']);
+		assert.ok(!/north/.test(await text('.legend > ul')));
+		await page.click('.shared .tag-text:has-text("zone=north")');
+		await has('q', 'merge(cpu{job="echo",zone="north"}[30m])');
+	},
+	async 'a drag picks a range, with Shift the baseline'() {
+		await goTo(ECHO);
+		const drag = async (a, b) => {
+			const from = await point(page, base + a), to = await point(page, base + b);
+			await page.mouse.move(from.x, from.y);
+			await page.mouse.down();
+			await page.mouse.move(to.x, to.y, { steps: 4 });
+			await page.mouse.up();
+		};
+		await drag(1200, 1500);
+		await has('a');
+		assert.ok(Math.abs(Number(param(page, 'a')) - base - 1200) < 5 && Math.abs(Number(param(page, 'b')) - base - 1500) < 5);
+		await page.keyboard.down('Shift');
+		await drag(300, 600);
+		await page.keyboard.up('Shift');
+		await has('base');
+		const [from, to] = param(page, 'base').split(' ')[0].split('-').map(Number);
+		assert.ok(Math.abs(from - base - 300) < 5 && Math.abs(to - base - 600) < 5, param(page, 'base'));
+		await shot(page, 'baseline');
+	},
+	async 'says where a version changed, and compares around it'() {
+		await goTo(ECHO);
+		const mark = page.locator('.mark button').first();
+		await mark.waitFor();
+		assert.match(await mark.getAttribute('aria-label'), /^version 1\.0 → 2\.0 at \d\d:\d\d:\d\d$/);
+		await mark.click();
+		assert.match(await text('.mark-body'), /version 1\.0 → 2\.0.*job=echo.*container=echoserver/);
+		await shot(page, 'mark');
+		await page.click('.mark-body :text-is("Compare around")');
+		await has('base');
+		const [, b] = param(page, 'base').split(' ')[0].split('-').map(Number), [a] = param(page, 'now').split(' ')[0].split('-').map(Number);
+		assert.ok(a === b && Math.abs(a - base - 900) <= 30, `${a}`);
+	},
+	async 'also where pods are added up'() {
+		await goTo('sum by (job)(rate(cpu{job="echo"}[1m]))');
+		await page.waitForSelector('.mark button[aria-label*="version 1.0 → 2.0"]');
+	},
+	async 'says where alerts fired, those that are about this'() {
+		await goTo(ECHO);
+		const fired = page.locator('.mark.fired button').first();
+		await fired.waitFor();
+		assert.match(await fired.getAttribute('aria-label'), /^TooHot fired from/);
+		assert.equal(await page.locator('.mark').count(), 2);
+		await fired.focus();
+		await page.keyboard.press('Enter');
+		assert.match(await text('.mark-body'), /TooHot.*\(5m10s\).*container=echoserver/);
+		await page.click('.mark-body :text-is("Its profile")');
+		await has('a', String(base + 1200));
+		assert.equal(param(page, 'b'), String(base + 1510));
+	},
+	async 'ninety series: the ten largest, and the rest exactly'() {
+		await goTo(SHOP, { from: base, to: base + 600 });
+		const names = () => page.locator('.legend .line-main span').allTextContents();
+		assert.deepEqual(await names(), [...Array.from({ length: 10 }, (_, i) => `shop-${89 - i}`), '80 others, added up']);
+		assert.match(await text('.legend li:last-child > em'), /^\d/);
+		await page.focus('.graph-host');
+		await page.keyboard.press('End');
+		for (let i = 0; i < 3; i++) await page.keyboard.press('PageDown');
+		await page.keyboard.press('ArrowUp');
+		const said = await page.getAttribute('.graph-host', 'aria-valuetext');
+		const t = base + Math.round(600 / 5) * 5, m = /: 80 others, added up ([\d.]+)/.exec(said);
+		assert.ok(m, said);
+		const now = Number(await page.getAttribute('.graph-host', 'aria-valuenow')), step = Math.round(600 / Number(await page.getAttribute('.graph-host', 'aria-valuemax')));
+		const when = base + now * step;
+		assert.ok(when < t);
+		const expected = await value('sum(bottomk(80, rate(cpu{job="shop"}[30s])))', when);
+		assert.ok(Math.abs(Number(m[1]) - expected) < 0.006, `${m[1]} is not ${expected}`);
+		await shot(page, 'ninety');
+		await page.click('.legend :text-is("Show 10 more of them")');
+		assert.equal((await names())[20], '70 others, added up');
+		assert.equal(param(page, 'lines'), '20');
+		await page.reload();
+		await settled(page);
+		assert.equal((await names()).length, 21);
+	},
+	async 'what is hidden is in the address'() {
+		await goTo(SHOP, { from: base, to: base + 600, lines: 20 });
+		await page.locator('.legend li:has-text("70 others")').hover();
+		await page.click('.legend [aria-label^="Hide 70 others"]');
+		assert.equal(param(page, 'hide'), 'others');
+		await page.click('.legend li:nth-child(3) .line-main');
+		await has('hide');
+		const link = page.url();
+		await page.goto(link);
+		await settled(page);
+		assert.equal(await page.locator('.legend li.off').count(), 20);
+		assert.equal(await page.locator('.legend [aria-pressed=true].line-main').count(), 1);
+		await page.click('.legend li:nth-child(3) .line-main');
+		await page.waitForFunction(() => !new URL(location.href).searchParams.has('hide'));
+	},
+	async 'a function over time, with its error band'() {
+		await goTo(ECHO, { ...HALF, fn: 'main.fib' });
+		await page.waitForSelector('.function-line em:has-text("%")');
+		await page.focus('.graph-host');
+		await page.keyboard.press('Home');
+		for (let i = 0; i < 5; i++) await page.keyboard.press('PageUp');
+		const row = await page.locator('.graph-tip div:has-text("main.fib") em').textContent();
+		const q = 'merge(cpu{job="echo"}[1m])', when = base + 50 * await step() + (60 - 50 * await step() % 60) % 60;
+		const [p, low, high] = await Promise.all([`share(${q}, {function="main.fib"})`, `share_low(${q}, {function="main.fib"}, 2)`, `share_high(${q}, {function="main.fib"}, 2)`].map((e) => value(e, when)));
+		const percent = (v) => `${(v * 100).toFixed(v >= 0.1 ? 1 : 2)} %`;
+		assert.equal(row, `${percent(p)} (${percent(low)} – ${percent(high)})`);
+		assert.match(await page.getAttribute('.graph-host', 'aria-valuetext'), /main\.fib \d/);
+		const asked = await page.evaluate(() => performance.getEntriesByType('resource').map((e) => new URL(e.name)).filter((u) => /^(share|samples)\(/.test(u.searchParams.get('query'))).map((u) => (u.searchParams.get('end') - u.searchParams.get('start')) / u.searchParams.get('step')));
+		assert.ok(asked.length === 2 && asked.every((n) => n <= 60), `asked for ${asked} merges`);
+		await page.keyboard.press('Escape');
+		await shot(page, 'function');
+		await page.click('.legend [aria-label="Close the graph of main.fib"]');
+		await page.waitForFunction(() => !new URL(location.href).searchParams.has('fn'));
+		assert.equal(await page.locator('.function-line').count(), 0);
+	},
+	async 'by keyboard: moments, lines, ranges'() {
+		await goTo(ECHO);
+		await page.focus('.graph-host');
+		const said = () => page.getAttribute('.graph-host', 'aria-valuetext');
+		assert.match(await said(), /^.* to .*\. 4 lines, 2 marks\./);
+		await page.keyboard.press('End');
+		await page.keyboard.press('ArrowLeft');
+		const before = await said();
+		await page.keyboard.press('ArrowLeft');
+		assert.notEqual(await said(), before);
+		await page.waitForFunction(() => /profile \d/.test(document.querySelector('.graph-host').getAttribute('aria-valuetext')));
+		await page.keyboard.press('ArrowDown');
+		assert.match(await said(), /: echo-2a · 2\.0 0\.67, profile 10\.0 s$/);
+		await page.keyboard.press('Enter');
+		await has('of');
+		const t = Number(param(page, 'at'));
+		await page.keyboard.press('Escape');
+		for (let i = 0; i < 4; i++) await page.keyboard.press('Shift+ArrowLeft');
+		const s = await step();
+		assert.match(await said(), / to .*: /);
+		await page.keyboard.press('Enter');
+		await has('b', String(t));
+		assert.equal(Number(param(page, 'a')), t - 3 * s);
+		await page.keyboard.press('Home');
+		for (let i = 0; i < 4; i++) await page.keyboard.press('Shift+ArrowRight');
+		await page.keyboard.press('b');
+		await has('base');
+		assert.ok(param(page, 'base').startsWith(`${base}-${base + 4 * s} `), param(page, 'base'));
+	},
+	async 'UTC or local, in the browser and in the address'() {
+		await goTo(ECHO, { ...HALF, at: base + 1500 });
+		const clock = (t, minutes) => new Date((t + minutes * 60) * 1000).toISOString().slice(11, 19);
+		assert.ok((await text('.picked.on')).includes(clock(base + 1500, 345)), 'local');
+		await page.click('.zone');
+		assert.equal(param(page, 'tz'), 'utc');
+		await page.waitForFunction((c) => document.querySelector('.picked.on').textContent.includes(c), clock(base + 1500, 0));
+		assert.ok((await text('.timerange')).includes(clock(base, 0)));
+		assert.ok((await text('.legend-when')).includes(clock(base + 1500, 0)));
+		await page.click('.top nav a:has-text("Targets")');
+		assert.equal(param(page, 'tz'), 'utc');
+		await goTo(ECHO, { ...HALF, at: base + 1500 });
+		assert.ok((await text('.picked.on')).includes(clock(base + 1500, 0)), 'the browser remembers');
+		const other = await open(ECHO, { ...HALF, at: base + 1500, tz: 'utc' });
+		assert.ok((await text('.picked.on', other)).includes(clock(base + 1500, 0)), 'a link says');
+		await other.context().close();
+		await page.click('.zone');
+		assert.equal(param(page, 'tz'), null);
+	},
+	async 'says why there is nothing, and what would help'() {
+		const WHY = [
+			['merge(cpux[5m])', /no profile type and no metric called cpux.*Did you mean cpu/s, 'merge(cpu[5m])'],
+			['merge(cpu{job="echo",pod="nobody"}[5m])', /match pod="nobody".*pod has .*echo-1a.*Leave that matcher out/s, 'merge(cpu{job="echo",pod="echo-1a"}[5m])'],
+			['merge(cpu{job="broken"}[5m])', /A target is down: broken\/127\.0\.0\.1:9\. .*Targets/s],
+			['sum(rate(cpu{job="echo"}[1m])) > 7', /values are between .* and 1\.2.*none is > 7/s, 'sum(rate(cpu{job="echo"}[1m]))'],
+			['sum(rate(up{job="live"}[1ms]))', /not enough samples within \[1ms\].*Use \[2m\]/s, 'sum(rate(up{job="live"}[2m]))', { last: 300 }],
+			['max(up{job="none"})', /match job="none"/, undefined, { last: 300 }],
+		];
+		for (const [q, why, then, more] of WHY) {
+			await goTo(q, more);
+			await page.waitForFunction((re) => new RegExp(re, 's').test(document.querySelector('.none')?.textContent ?? ''), why.source).catch(async () => assert.match(await text('.none'), why, q));
+			if (!then) continue;
+			await page.locator('.none .link').first().click();
+			await has('q', then);
+		}
+	},
+	async 'says that the range is before or after the data, and goes there'() {
+		await goTo(ECHO, { from: base - 7200, to: base - 5400 });
+		await page.waitForSelector('.none:has-text("ends before the first data")');
+		await shot(page, 'before');
+		await page.click('.none .link:has-text("Show the first data")');
+		await page.waitForSelector('.legend li');
+		await goTo(SHOP, { from: base + 3600, to: base + 4200 });
+		await page.waitForSelector('.none:has-text("none came since")');
+		await page.click('.none .link:has-text("Show the last data")');
+		await page.waitForSelector('.legend li');
+		await goTo('sum(rate(cpu{job="idle"}[1m]))', { from: base, to: base + 600 });
+		await page.waitForSelector('.graph-note:has-text("All values are 0")');
+	},
+	async 'a refresh moves nothing that is read'() {
+		await page.addInitScript(() => { window.shifts = []; new PerformanceObserver((l) => l.getEntries().forEach((e) => { if (!e.hadRecentInput) window.shifts.push(e.value); })).observe({ type: 'layout-shift', buffered: true }); });
+		await goTo('merge(cpu{job="live"}[5m])', { last: 300, refresh: 1 });
+		const axis = () => page.evaluate(() => document.querySelector('.graph-host').getAttribute('aria-valuetext'));
+		await page.mouse.move(5, 5);
+		const first = await axis();
+		await page.waitForFunction((was) => document.querySelector('.graph-host').getAttribute('aria-valuetext') !== was, first);
+		await page.waitForTimeout(1200);
+		await page.evaluate(() => { window.shifts.length = 0; });
+		const box = await page.locator('.u-over').boundingBox(), x = box.x + box.width - 40, y = box.y + 40;
+		await page.mouse.move(x, y);
+		await page.waitForSelector('.graph-tip');
+		const tip = await text('.graph-tip b'), was = await axis();
+		await page.waitForTimeout(2500);
+		assert.deepEqual([await text('.graph-tip b'), await axis()], [tip, was], 'under the pointer');
+		await page.mouse.click(x, y);
+		await has('at');
+		await page.mouse.move(5, 5);
+		await page.waitForTimeout(2500);
+		assert.equal(await axis(), was, 'while a moment is picked');
+		await page.click('[aria-label="Clear the picked time"]');
+		await page.waitForFunction((old) => document.querySelector('.graph-host').getAttribute('aria-valuetext') !== old, was);
+		await page.waitForTimeout(2500);
+		const shifts = await page.evaluate(() => window.shifts.reduce((a, b) => a + b, 0));
+		assert.ok(shifts < 0.002, `the page shifted by ${shifts}`);
+	},
+	async 'without eyes, in the dark, on a phone'() {
+		for (const [name, options] of [['light', {}], ['dark', { colorScheme: 'dark' }], ['phone', { viewport: { width: 390, height: 844 }, hasTouch: true }]]) {
+			const p = await open(name === 'phone' ? SHOP : ECHO, { ...(name === 'phone' ? { from: base, to: base + 600 } : HALF), fn: name === 'phone' ? 'main.sell' : 'main.fib', at: base + 300 }, options);
+			await p.waitForSelector('.function-line em:has-text("%")');
+			if (name !== 'phone') await p.waitForSelector('.mark.fired');
+			await p.waitForTimeout(300);
+			await shot(p, name);
+			assert.ok(await p.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name}: wider than the window`);
+			await accessible(p, `the graph, ${name}`);
+			await p.context().close();
+		}
+	},
+	async 'nothing complained'() {
+		assert.deepEqual(complaints, []);
+	},
+};
+
+/** Between two moments of the graph, in seconds. */
+async function step() {
+	return Math.round(1800 / Number(await page.getAttribute('.graph-host', 'aria-valuemax')));
+}
+
+let page;
+await take(steps, () => shot(page, 'failed'));

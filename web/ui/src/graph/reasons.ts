@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why a query has nothing to show: finds out by asking the server a few cheap questions.
+import { api, type Target } from '../base/api';
+import { types } from '../base/state';
+import { parseDuration } from '../base/units';
+import { threshold } from '../pages/alerting';
+import { matchersOf, selectors, type Selector } from '../query/query';
+import { findType } from '../query/typepicker';
+
+export type Reason =
+	/** Nothing is stored. */
+	| { kind: 'empty' }
+	/** No series has that name, at any time. near: names that are like it. */
+	| { kind: 'name'; name: string; near: string[] }
+	/** matcher: the one that leaves nothing by itself; '' if only all of them together do. values: what the label has instead. */
+	| { kind: 'matcher'; s: Selector; matcher: string; label: string; values: string[] }
+	/** There is data at other times: the last before the range, the first after it. retention: what is kept, '' unknown. */
+	| { kind: 'time'; before: number | null; after: number | null; retention: string; gone: boolean; down: Target[] }
+	/** There are series, but a comparison with a number leaves none of their values. */
+	| { kind: 'comparison'; expr: string; op: string; bound: number; low: number; high: number }
+	/** A range in brackets is too short for two samples. */
+	| { kind: 'window'; range: string; longer: string; query: string }
+	| { kind: 'down'; down: Target[] }
+	| { kind: 'rest' };
+
+const bare = (s: Selector, matchers: string[]): string => s.name && s.nameStart !== s.nameEnd ? `${s.name}{${matchers.join(',')}}` : `{${[...s.name ? [`__name__=${JSON.stringify(s.name)}`] : [], ...matchers].join(',')}}`;
+const ownMatchers = (s: Selector): string[] => matchersOf(s).filter((m) => !/^(["'`]|__name__\b)/.test(m));
+const labelOf = (matcher: string): string => /^\s*([\w.]+)/.exec(matcher)?.[1] ?? '';
+
+const FOREVER = 10 * 365 * 86400, MANY = 12;
+
+export async function whyNothing(q: string, from: number, to: number, now: number, signal: AbortSignal): Promise<Reason> {
+	const all = selectors(q);
+	for (const s of all) {
+		const own = ownMatchers(s);
+		if ((s.name || own.length) && !await api.some(bare(s, own), from, to, signal)) return ofSelector(s, own, from, to, now, signal);
+	}
+	return ofTheRest(q, from, to, signal);
+}
+
+/** A selector that finds nothing in that time. */
+async function ofSelector(s: Selector, own: string[], from: number, to: number, now: number, signal: AbortSignal): Promise<Reason> {
+	const some = (matchers: string[], a: number, b: number) => api.some(bare(s, matchers), a, b, signal);
+	const ever: [number, number] = [Math.max(0, now - FOREVER), now + 86400];
+	if (s.name && !await some([], ...ever)) return ofName(s.name, signal);
+	const there = await some(own, ...ever), down = await downTargets(own, signal);
+	if (!there && down.length) return { kind: 'down', down };
+	/* a matcher is in the way if without it there is something: in this time, or if there is nothing then anyway, at all */
+	for (const [a, b] of there ? [[from, to]] : [[from, to], ever]) {
+		if (!own.length || !await some([], a, b)) continue;
+		for (const m of own) {
+			if (own.length > 1 && !await some(own.filter((x) => x !== m), a, b)) continue;
+			return { kind: 'matcher', s, matcher: m, label: labelOf(m), values: await valuesOf(bare(s, own.filter((x) => x !== m)), labelOf(m), signal) };
+		}
+		return { kind: 'matcher', s, matcher: '', label: '', values: [] };
+	}
+	if (!there) return { kind: 'rest' };
+	const [before, after] = await Promise.all([edge((a, b) => some(own, a, b), from, -1, now, signal), edge((a, b) => some(own, a, b), to, 1, now, signal)]);
+	const retention = await api.status('runtimeinfo', signal).then((a) => String(a.data.storageRetention ?? ''), () => '');
+	const kept = parseDuration(retention.split(' ')[0]);
+	return { kind: 'time', before, after, retention, gone: kept > 0 && to < now - kept, down: before !== null && after === null ? down : [] };
+}
+
+const valuesOf = (match: string, label: string, signal: AbortSignal): Promise<string[]> => label ? api.labelValues(label, match, MANY, signal).then((a) => a.data, () => []) : Promise.resolve([]);
+
+async function ofName(name: string, signal: AbortSignal): Promise<Reason> {
+	const known = (types.value ?? []).filter((t) => t.series > 0), metrics = await api.labelValues('__name__', undefined, 20000, signal).then((a) => a.data, () => []);
+	if (!known.length && !metrics.length) return { kind: 'empty' };
+	const names = [...new Set([...known.map((t) => t.alias || t.name), ...metrics.filter((m) => !findType(types.value, m))])];
+	return { kind: 'name', name, near: nearest(name, names) };
+}
+
+/** Names that one may have meant, the likeliest first. */
+export function nearest(name: string, names: string[]): string[] {
+	const n = name.toLowerCase(), limit = Math.max(2, Math.floor(n.length / 3));
+	const score = (x: string) => x.includes(n) || (x.length > 2 && n.includes(x)) ? 0.5 : distance(n, x);
+	return names.map((x) => ({ x, d: score(x.toLowerCase()) })).filter((c) => c.d <= limit).sort((a, b) => a.d - b.d || a.x.length - b.x.length).slice(0, 5).map((c) => c.x);
+}
+
+/** How many letters have to be put in, taken out or changed. */
+function distance(a: string, b: string): number {
+	if (Math.abs(a.length - b.length) > 8 || a.length > 80) return Infinity;
+	let row = Array.from({ length: b.length + 1 }, (_, i) => i);
+	for (let i = 1; i <= a.length; i++) {
+		const next = [i];
+		for (let j = 1; j <= b.length; j++) next.push(Math.min(next[j - 1] + 1, row[j] + 1, row[j - 1] + (a[i - 1] === b[j - 1] ? 0 : 1)));
+		row = next;
+	}
+	return row[b.length];
+}
+
+const REACHES = [3600, 6 * 3600, 86400, 7 * 86400, 31 * 86400, FOREVER];
+
+/** The moment nearest to t, in that direction, at which there is something: to about a fiftieth of how far away it is. null: there is none. */
+async function edge(some: (a: number, b: number) => Promise<boolean>, t: number, to: 1 | -1, now: number, signal: AbortSignal): Promise<number | null> {
+	const span = (near: number, far: number): [number, number] => to > 0 ? [t + near, t + far] : [t - far, t - near];
+	const end = to > 0 ? now - t : FOREVER;
+	let near = 0;
+	for (const reach of REACHES) {
+		const far = Math.min(reach, end);
+		if (far <= near) return null;
+		if (await some(...span(near, far))) {
+			let a = near, b = far;
+			while (b - a > Math.max(5, b / 50) && !signal.aborted) {
+				const mid = (a + b) / 2;
+				if (await some(...span(a, mid))) b = mid; else a = mid;
+			}
+			return t + to * b;
+		}
+		near = far;
+	}
+	return null;
+}
+
+/** Targets that cannot be scraped, of those that the matchers name. */
+async function downTargets(matchers: string[], signal: AbortSignal): Promise<Target[]> {
+	const equal = matchers.flatMap((m) => { const x = /^([\w.]+)\s*=\s*"([^"\\]*)"$/.exec(m); return x ? [[x[1], x[2]]] : []; });
+	if (!equal.length) return [];
+	const found = await api.targets({ state: 'active', health: 'down', limit: 200 }, signal).then((a) => a.data.activeTargets, () => []);
+	return found.filter((t) => equal.every(([k, v]) => t.labels[k] === v));
+}
+
+/** All selectors find something: what the query does with it leaves nothing. */
+async function ofTheRest(q: string, from: number, to: number, signal: AbortSignal): Promise<Reason> {
+	const c = threshold(q), step = Math.max(1, (to - from) / 50);
+	if (c) {
+		const a = await api.range(c.expr, from, to, step, signal).catch(() => null);
+		const values = a?.data.resultType === 'matrix' ? a.data.result.flatMap((r) => r.values.map(([, v]) => Number(v))).filter(Number.isFinite) : [];
+		if (values.length) return { kind: 'comparison', ...c, low: values.reduce((x, y) => Math.min(x, y)), high: values.reduce((x, y) => Math.max(x, y)) };
+	}
+	for (const longer of ['2m', '5m', '15m']) {
+		const short = selectors(q).filter((s) => s.range !== null && parseDuration(s.range) < parseDuration(longer));
+		if (!short.length) continue;
+		const query = [...short].reverse().reduce((text, s) => `${text.slice(0, s.rangeStart)}[${longer}]${text.slice(s.rangeEnd)}`, q);
+		const a = await api.range(query, from, to, step, signal).catch(() => null);
+		if (a?.data.resultType === 'matrix' && a.data.result.length) return { kind: 'window', range: short[0].range!, longer, query };
+	}
+	return { kind: 'rest' };
+}
+
