@@ -15,6 +15,22 @@ const here = dirname(fileURLToPath(import.meta.url));
 const tests = process.argv[2] === '--test';
 const out = resolve(process.argv[tests ? 3 : 2] ?? 'dist');
 
+/* What uPlot can do and this page does not ask of it: bars, steps, splines, logarithmic scales, its own legend, series and bands that come and go.
+ * These functions are bundled empty; a test in a browser draws every graph of the page with what is left. */
+const UNUSED = 'stepped bars findColWidth splineInterp monotoneCubic _monotoneCubic join rangeLog rangeAsinh logAxisSplits asinhAxisSplits log10AxisValsFilt log2AxisValsFilt snapLogY snapAsinhY '
+	+ 'legendStroke legendFill initLegendRow setLegend setLegendValues syncLegend delSeries setBand addBand delBand';
+const withoutUnused = {
+	name: 'uplot', setup: (b) => b.onLoad({ filter: /uPlot\.esm\.js$/ }, async ({ path }) => {
+		let contents = await readFile(path, 'utf8');
+		for (const name of UNUSED.split(' ')) {
+			const whole = new RegExp(`^(\\t?)function ${name}\\([^]*?^\\1}`, 'm');
+			if (!whole.test(contents)) throw new Error(`uPlot has no function ${name}: see UNUSED in build.mjs`);
+			contents = contents.replace(whole, `$1function ${name}() {}`);
+		}
+		return { contents, loader: 'js' };
+	}),
+};
+
 await mkdir(out, { recursive: true });
 if (tests) {
 	const names = (await readdir(join(here, 'test'))).filter((n) => n.endsWith('.test.ts'));
@@ -28,7 +44,7 @@ if (tests) {
 	const { metafile } = await build({
 		entryPoints: { app: join(here, 'src/main.tsx') },
 		outdir: out, bundle: true, minify: true, format: 'iife', target: ['chrome100', 'firefox100', 'safari15'],
-		jsx: 'automatic', jsxImportSource: 'preact', legalComments: 'inline', logLevel: 'warning', metafile: true,
+		jsx: 'automatic', jsxImportSource: 'preact', legalComments: 'inline', logLevel: 'warning', metafile: true, plugins: [withoutUnused],
 	});
 	for (const name of FILES.filter((f) => !f.startsWith('app.')))
 		await copyFile(join(here, name), join(out, name));

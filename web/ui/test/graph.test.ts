@@ -71,12 +71,12 @@ test('a share over time', () => {
 	assert.equal(profileOver('1 + 1', 60), null);
 	const line = shareLine('f', '', new Map([[20, { p: 0.25, n: 100 }], [40, { p: 1, n: null }]]), [10, 20, 30, 40, 50, 60], 20);
 	assert.deepEqual(line.share, [undefined, 0.25, undefined, 1, undefined, null]);
-	assert.deepEqual(line.low.map((v) => v && v.toFixed(4)), [undefined, '0.1741', undefined, null, undefined, null]);
+	assert.deepEqual(line.low.map((v) => v && v.toFixed(4)), [undefined, '0.1742', undefined, null, undefined, null]);
 	assert.deepEqual([pointAt(line, 0), pointAt(line, 1), pointAt(line, 2)], [1, 1, 3]);
 });
 
 test('bounds are Wilson\'s', () => {
-	assert.deepEqual(wilson(0.25, 100, 2).map((v) => v.toFixed(4)), ['0.1741', '0.3451']);
+	assert.deepEqual(wilson(0.25, 100, 2).map((v) => v.toFixed(4)), ['0.1742', '0.3451']);
 	assert.deepEqual(wilson(0, 0, 2), [0, 1]);
 	assert.deepEqual(wilson(0.3, 10, 0), [0.3, 0.3]);
 });

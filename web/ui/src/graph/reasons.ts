@@ -70,23 +70,11 @@ async function ofName(name: string, signal: AbortSignal): Promise<Reason> {
 	return { kind: 'name', name, near: nearest(name, names) };
 }
 
-/** Names that one may have meant, the likeliest first. */
+/** Names that one may have meant: those that contain it or are in it, and those that have most of its pairs of letters. */
 export function nearest(name: string, names: string[]): string[] {
-	const n = name.toLowerCase(), limit = Math.max(2, Math.floor(n.length / 3));
-	const score = (x: string) => x.includes(n) || (x.length > 2 && n.includes(x)) ? 0.5 : distance(n, x);
-	return names.map((x) => ({ x, d: score(x.toLowerCase()) })).filter((c) => c.d <= limit).sort((a, b) => a.d - b.d || a.x.length - b.x.length).slice(0, 5).map((c) => c.x);
-}
-
-/** How many letters have to be put in, taken out or changed. */
-function distance(a: string, b: string): number {
-	if (Math.abs(a.length - b.length) > 8 || a.length > 80) return Infinity;
-	let row = Array.from({ length: b.length + 1 }, (_, i) => i);
-	for (let i = 1; i <= a.length; i++) {
-		const next = [i];
-		for (let j = 1; j <= b.length; j++) next.push(Math.min(next[j - 1] + 1, row[j] + 1, row[j - 1] + (a[i - 1] === b[j - 1] ? 0 : 1)));
-		row = next;
-	}
-	return row[b.length];
+	const n = name.toLowerCase(), pairs = [...n].map((c, i) => c + (n[i + 1] ?? '')).slice(0, -1);
+	const likeness = (x: string) => x.includes(n) || (x.length > 2 && n.includes(x)) ? 1 : pairs.filter((p) => x.includes(p)).length / Math.max(pairs.length, x.length - 1);
+	return names.map((x) => ({ x, l: likeness(x.toLowerCase()) })).filter((c) => c.l > 0.5).sort((a, b) => b.l - a.l || a.x.length - b.x.length).slice(0, 5).map((c) => c.x);
 }
 
 const REACHES = [3600, 6 * 3600, 86400, 7 * 86400, 31 * 86400, FOREVER];
