@@ -1,60 +1,114 @@
 // SPDX-License-Identifier: Apache-2.0
-// Before there is anything to see: what is happening, live, instead of "no data".
+// Before there is anything to see: what was looked for, what was found and what it answered, live, instead of "no data".
+import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { useSignal } from '@preact/signals';
-import { api, type Job, type Target } from '../base/api';
+import { api, type ApiError, type Job, type Target } from '../base/api';
+import { Check, Warn } from '../base/icons';
 import { sum } from '../pages/jobs';
 import { go } from '../base/state';
 import { healthOf, instanceOf, profileOf } from '../pages/targets';
-import { parseDuration } from '../base/units';
+import { ago } from '../base/time';
 import { ScrollX } from '../base/ui';
+import { formatValue, parseDuration } from '../base/units';
 
-const ROWS = 12;
+const ROWS = 12, ERRORS = 3;
 
 export function Empty() {
-	const targets = useSignal<Target[] | null>(null), jobs = useSignal<Job[]>([]);
+	const targets = useSignal<Target[] | null>(null), jobs = useSignal<Job[] | null>(null), failed = useSignal('');
 	const all = useSignal(0);
-	const now = useSignal(Date.now() / 1000);
 	useEffect(() => {
 		const ask = () => {
-			now.value = Date.now() / 1000;
-			api.targets({ state: 'active', limit: ROWS }).then((a) => { targets.value = a.data.activeTargets; all.value = a.data.activeTargetCount; }, () => undefined);
-			api.jobs().then((a) => { jobs.value = a.data.jobs; }, () => undefined);
+			if (document.hidden) return;
+			Promise.all([api.targets({ state: 'active', limit: ROWS }), api.jobs()]).then(([t, j]) => {
+				targets.value = t.data.activeTargets;
+				all.value = t.data.activeTargetCount;
+				jobs.value = j.data.jobs;
+				failed.value = '';
+			}, (e: ApiError) => { failed.value = e.message; });
 		};
 		ask();
 		const timer = setInterval(ask, 2000);
 		return () => clearInterval(timer);
 	}, []);
-	const list = targets.value;
-	if (!list) return <div class="panel loading" aria-busy="true"><div class="skeleton" /><div class="skeleton tall" /></div>;
-	if (!list.length) {
-		return (
-			<div class="empty">
-				<h1>Nothing is scraped yet</h1>
-				<p>Tell the server what to profile: anything that serves pprof over HTTP, for example a Go program with <code>net/http/pprof</code>.</p>
-				<pre>{'scrape_configs:\n  - job_name: my-service\n    static_configs:\n      - targets: ["127.0.0.1:6060"]'}</pre>
-				<p>Put this into the configuration file and reload the server; this page notices by itself.</p>
-			</div>
-		);
-	}
-	const s = sum(jobs.value);
+	if (!targets.value || !jobs.value)
+		return failed.value ? <div class="empty"><h1>The server does not answer yet</h1><p role="status">{failed.value}</p></div>
+			: <div class="panel loading" aria-busy="true"><div class="skeleton" /><div class="skeleton tall" /></div>;
+	const list = targets.value, s = sum(jobs.value), nothing = jobs.value.length === 0;
 	return (
 		<div class="empty">
-			<h1><i class="spinner" />Waiting for the first profile</h1>
-			<p>{s.total === 1 ? '1 target is' : `${s.total} targets are`} configured, {s.up} up, {s.down} down. {soonest(list)}</p>
-			<ScrollX label="Targets"><table class="data">
-				<tbody>{list.map((t) => (
-					<tr key={t.scrapeUrl}><td>{t.scrapePool}</td><td>{instanceOf(t)}</td><td>{profileOf(t)}</td><td><span class={`pill ${t.health}`}><i class="dot" />{healthOf(t)}</span></td><td class={t.lastError ? 'error-text' : 'hint'}>{t.lastError || t.note}</td></tr>
-				))}</tbody>
-			</table></ScrollX>
-			{all.value > ROWS && <p class="hint">and {all.value - ROWS} more</p>}
-			<button type="button" onClick={() => go('targets')}>All targets</button>
+			<h1>{!nothing && s.total > 0 && s.down < s.total && <i class="spinner" />}{nothing ? 'Nothing is scraped yet' : s.total === 0 ? 'No target was found yet' : s.down === s.total ? 'No target answers' : 'Waiting for the first profile'}</h1>
+			<ol class="checks" aria-live="polite">
+				<Answered />
+				<Discovered jobs={jobs.value} />
+				{s.total > 0 && <Scraped s={s} list={list} all={all.value} />}
+				{s.up > 0 && <Step state="wait"><p>The first profile. {soonest(list)}</p></Step>}
+			</ol>
+			{nothing ? <Example /> : <div class="checks-links"><button type="button" onClick={() => go('targets')}>All targets</button><button type="button" onClick={() => go('discovery')}>Service discovery</button></div>}
 		</div>
+	);
+}
+
+function Step({ state, children }: { state: 'good' | 'bad' | 'wait'; children: ComponentChildren }) {
+	return <li class={state}>{state === 'wait' ? <i class="spinner" /> : <i class="mark">{state === 'good' ? <Check /> : <Warn />}</i>}<div>{children}</div></li>;
+}
+
+const Answered = () => <Step state="good"><p>The server runs, its storage is open.</p></Step>;
+
+const plural = (n: number, one: string) => `${n} ${one}${n === 1 ? '' : 's'}`;
+
+/** What discovery found, and of sources that failed why. */
+function Discovered({ jobs }: { jobs: Job[] }) {
+	const s = sum(jobs), sources = jobs.flatMap((j) => j.sources.map((x) => ({ job: j.scrapePool, ...x })));
+	const broken = sources.filter((x) => x.error), unread = sources.filter((x) => !x.error && !x.ready);
+	if (!jobs.length) return <Step state="bad"><p>The configuration has no scrape jobs.</p></Step>;
+	return (
+		<Step state={broken.length ? 'bad' : s.total ? 'good' : unread.length ? 'wait' : 'bad'}>
+			<p>{plural(jobs.length, 'job')}: {jobs.slice(0, 6).map((j) => j.scrapePool).join(', ')}{jobs.length > 6 && ', …'}. {plural(s.total, 'target')} found{s.dropped > 0 && `, ${s.dropped} more dropped by relabelling rules`}.</p>
+			{unread.length > 0 && <p class="hint">Not read yet: {unread.slice(0, ERRORS).map((x) => `${x.kind}${x.role ? ` (${x.role})` : ''} of ${x.job}`).join(', ')}{unread.length > ERRORS && ', …'}</p>}
+			{broken.slice(0, ERRORS).map((x) => <p class="error-text" key={x.job + x.kind + x.name}>{x.kind} of {x.job}: {x.error}</p>)}
+		</Step>
+	);
+}
+
+/** What the targets answered, those that failed first. */
+function Scraped({ s, list, all }: { s: ReturnType<typeof sum>; list: Target[]; all: number }) {
+	const rows = [...list].sort((a, b) => Number(b.health === 'down') - Number(a.health === 'down'));
+	const waiting = s.total - s.up - s.down;
+	return (
+		<Step state={s.down ? 'bad' : s.up ? 'good' : 'wait'}>
+			<p>{s.up ? `${plural(s.up, 'target')} up` : 'No target is up yet'}{s.down > 0 && `, ${s.down} down`}{waiting > 0 && `, ${waiting} not scraped yet`}.</p>
+			<ScrollX label="Targets">
+				<table class="data">
+					<tbody>{rows.map((t) => (
+						<tr key={`${t.scrapePool} ${t.scrapeUrl} ${profileOf(t)}`}><td>{t.scrapePool}</td><td>{instanceOf(t)}</td><td>{profileOf(t)}</td><td><span class={`pill ${t.health}`}><i class="dot" />{healthOf(t)}</span></td><td class={t.lastError ? 'error-text' : 'hint'}>{t.lastError || t.note || answer(t)}</td></tr>
+					))}</tbody>
+				</table>
+			</ScrollX>
+			{all > ROWS && <p class="hint">and {all - ROWS} more</p>}
+		</Step>
+	);
+}
+
+/** What the last scrape brought. */
+function answer(t: Target): string {
+	const when = Date.parse(t.lastScrape) / 1000;
+	if (!(when > 0)) return 'being scraped for the first time';
+	return `${t.lastBytes ? formatValue(t.lastBytes, 'bytes') : 'an answer'}${t.lastSamples !== undefined ? `, ${plural(t.lastSamples, 'sample')}` : ''}, ${ago(when)}`;
+}
+
+function Example() {
+	return (
+		<>
+			<p>Tell the server what to profile: anything that serves pprof over HTTP, for example a Go program with <code>net/http/pprof</code>, or a whole host by <code>pyrrha-agent</code>.</p>
+			<pre>{'scrape_configs:\n  - job_name: my-service\n    static_configs:\n      - targets: ["127.0.0.1:6060"]\n  - job_name: agent\n    metrics_path: /metrics\n    profiling_config: {preset: agent}\n    static_configs:\n      - targets: ["127.0.0.1:7071"]'}</pre>
+			<p>Put this into the configuration file and reload the server; this page notices by itself.</p>
+		</>
 	);
 }
 
 /** A profile of CPU takes as long as it measures, so the first one comes an interval after the first scrape began. */
 function soonest(list: Target[]): string {
 	const intervals = list.map((t) => parseDuration(t.scrapeInterval ?? '')).filter((n) => Number.isFinite(n));
-	return intervals.length ? `The first samples come within about ${Math.ceil(Math.min(...intervals))} seconds.` : '';
+	return intervals.length ? `It comes within about ${Math.ceil(Math.min(...intervals))} seconds.` : '';
 }

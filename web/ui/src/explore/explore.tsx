@@ -152,10 +152,10 @@ export function Explore() {
 	const span = defaultSpan(query.value, now.value);
 
 	if (types.value !== null && !list.some((t) => t.series > 0) && !query.value) return <Empty />;
+	const beside = railOpen.value && !overview;
 	return (
-		<div class={`with-rail ${railOpen.value && !overview ? 'open' : ''}`}>
-		{railOpen.value && !overview && <Rail ready={!fresh.value || fatal !== null} onRun={run} />}
-		<div class="explore">
+		<div class={`explore ${beside ? 'with-rail' : ''}`}>
+			{beside && <Rail ready={!fresh.value || fatal !== null} onRun={run} />}
 			<h1 class="unseen">Explore profiles</h1>
 			<section class="controls">
 				<div class="picks">
@@ -183,7 +183,6 @@ export function Explore() {
 			{graph.value && !fatal && <ExplainPanel key={graph.value.expr} expr={graph.value.expr} times={graph.value.times} />}
 			{!overview && !graph.value && !fatal && !profile.value && !values.value && <div class="panel loading" aria-busy="true"><div class="skeleton" /></div>}
 			{!overview && !profile.value && !values.value && !fatal && <div class="panel loading" aria-busy="true"><div class="skeleton tall" /></div>}
-		</div>
 		</div>
 	);
 }

@@ -39,13 +39,15 @@ export async function askShares(a: Ask, signal: AbortSignal): Promise<Shares> {
 	const known = a.matchers.filter((m) => names.includes(m.label));
 	const groups = [...byLabel.map((l) => [l, ''] as const), ...defaultLabels(names).filter((l) => !byLabel.includes(l)).map((l) => [l, search] as const)];
 	const window = `[${formatDuration(a.to - a.from)}]`;
-	const total = api.query(`sum(rate(${spelling(a.type)}${window}))`, a.to, signal).then((x) => vector(x.data)[0]?.v ?? 0);
-	const answers = await Promise.all(groups.map(([label, text]) => group(a, label, text, known.filter((m) => m.label !== label).map((m) => m.text), window, signal)));
+	const [total, answers] = await Promise.all([
+		api.query(`sum(rate(${spelling(a.type)}${window}))`, a.to, signal).then((x) => vector(x.data)[0]?.v ?? 0),
+		Promise.all(groups.map(([label, text]) => group(a, label, text, known.filter((m) => m.label !== label).map((m) => m.text), window, signal))),
+	]);
 	const firsts = answers.map((g) => g.first).filter((t): t is number => t !== null);
 	const first = firsts.length ? Math.min(...firsts) : null, shown = answers.map((g) => g.group).filter((g) => g.rows.length > 0);
 	/* What was not watched counts as zero: of a young server that is most of the range. */
 	const watched = first === null ? 1 : Math.min(1, Math.max(a.to - first, 1) / (a.to - a.from)), scale = watched < 0.9 ? 1 / watched : 1;
-	return { groups: shown.map((g) => ({ ...g, rows: g.rows.map((r) => ({ ...r, cores: r.cores * scale })) })), total: await total * scale, first };
+	return { groups: shown.map((g) => ({ ...g, rows: g.rows.map((r) => ({ ...r, cores: r.cores * scale })) })), total: total * scale, first };
 }
 
 async function group(a: Ask, label: string, search: string, matchers: string[], window: string, signal: AbortSignal): Promise<{ group: Group; first: number | null }> {

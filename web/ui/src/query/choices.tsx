@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A list to choose from with a box to search it: arrows move, Enter takes, letters narrow.
 import type { ComponentChildren } from 'preact';
+import { keyTable } from '../base/keys';
 import { listKeys } from '../base/listkeys';
 import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
+
+const keys = keyTable('In a list with a search box', { take: ['Enter', 'take the one that is marked'] }, 2);
 
 export interface Choice {
 	id: string; text: ComponentChildren;
@@ -37,9 +40,8 @@ export function Choices({ label, placeholder, items, text, setText, onPick, onMa
 	const onKey = (e: KeyboardEvent) => {
 		const step = (by: number) => items.length > 0 && setAt((active + by + items.length) % items.length);
 		const not = () => false as const;
-		if (listKeys.handle(e, { next: () => step(1), before: () => step(-1), left: not, right: not, first: not, last: not }) || e.key !== 'Enter' || active < 0) return;
-		e.preventDefault();
-		onPick(items[active].id);
+		listKeys.handle(e, { next: () => step(1), before: () => step(-1), left: not, right: not, first: not, last: not })
+			|| keys.handle(e, { take: () => active >= 0 && (onPick(items[active].id), true) });
 	};
 	return (
 		<div class="choices">

@@ -28,7 +28,7 @@ export function Pickers({ query, parts, opened, setOpened, onRun }: Props) {
 function MatcherChip({ query, matcher: m, onRun }: { query: string; matcher: Matcher; onRun: (q: string) => void }) {
 	const [open, setOpen] = useState(false);
 	return (
-		<span class="chip">
+		<span class="matcher">
 			<Popover open={open} setOpen={setOpen} title="Another value" button={<><b>{m.label}</b><em>{m.op}</em><span>{m.value === '' ? '""' : m.value}</span></>}>
 				<Values query={query} label={m.label} op={m.op} value={m.value} onPick={(op, value) => { setOpen(false); onRun(replaceMatcher(query, m.text, matcherText(m.label, op, value))); }} />
 			</Popover>
@@ -110,7 +110,7 @@ function Labels({ query, onPick }: { query: string; onPick: (id: string) => void
 function SumBy({ query, parts, open, setOpen, onRun }: { query: string; parts: Parts; open: boolean; setOpen: (o: boolean) => void; onRun: (q: string) => void }) {
 	const change = (labels: string[]) => { const q = withSumBy(query, labels); if (q !== null) onRun(q); };
 	return (
-		<span class={`sumby ${parts.by.length ? 'chip' : ''}`}>
+		<span class={`sumby ${parts.by.length ? 'matcher' : ''}`}>
 			<Popover open={open} setOpen={setOpen} title="Add up the series that have the same value of these labels (b)" button={<><span>Sum by</span>{parts.by.length > 0 && <b>{parts.by.join(', ')}</b>}</>} disabled={!parts.canGroup}>
 				<Grouping query={query} by={parts.by} change={change} close={() => setOpen(false)} />
 			</Popover>

@@ -5,7 +5,13 @@ import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { complete, type Completion, type Suggestion } from './complete';
 import { Play } from '../base/icons';
+import { keyTable } from '../base/keys';
 import { tokenize } from './query';
+
+const keys = keyTable('Query', {
+	run: ['Enter', 'take the completion, or run the query'], take: ['Tab', 'take the completion'], offer: ['Ctrl+Space', 'what could stand here'],
+	next: ['ArrowDown', 'the next completion'], before: ['ArrowUp', 'the one before'], close: ['Escape', 'no completions'],
+});
 
 interface Props {
 	value: string;
@@ -52,19 +58,15 @@ export function QueryBar({ value, onRun, errorAt, ran, children }: Props) {
 		});
 	};
 	const run = () => { asked.current++; setMenu(null); onRun(text.trim()); };
-	const onKey = (e: KeyboardEvent) => {
-		if (menu) {
-			if (e.key === 'ArrowDown' || e.key === 'ArrowUp') {
-				e.preventDefault();
-				setPick((pick + (e.key === 'ArrowDown' ? 1 : menu.items.length - 1)) % menu.items.length);
-				return;
-			}
-			if (e.key === 'Tab' || (e.key === 'Enter' && menu.typed)) { e.preventDefault(); accept(menu.items[pick]); return; }
-			if (e.key === 'Escape') { e.preventDefault(); e.stopPropagation(); asked.current++; setMenu(null); return; }
-		}
-		if (e.key === 'Enter' && !e.shiftKey) { e.preventDefault(); run(); }
-		else if (e.key === ' ' && e.ctrlKey) { e.preventDefault(); void suggest(text, area.current!.selectionStart, true); }
-	};
+	const close = () => { asked.current++; setMenu(null); };
+	const step = (by: number) => menu ? setPick((pick + by + menu.items.length) % menu.items.length) : false;
+	const onKey = (e: KeyboardEvent) => keys.handle(e, {
+		run: () => { if (menu?.typed) accept(menu.items[pick]); else run(); },
+		take: () => menu ? accept(menu.items[pick]) : false,
+		offer: () => void suggest(text, area.current!.selectionStart, true),
+		next: () => step(1) as void | boolean, before: () => step(-1) as void | boolean,
+		close: () => menu ? close() : false,
+	});
 	const mark = errorAt !== null && text.trim() === ran ? errorAt + text.indexOf(ran) : null;
 	return (
 		<div class="querybar">
@@ -74,7 +76,7 @@ export function QueryBar({ value, onRun, errorAt, ran, children }: Props) {
 					aria-label="Query in ProfQL" placeholder='merge(cpu{job="…"}[5m])'
 					aria-controls={menu ? 'completions' : undefined} aria-activedescendant={menu ? `completion-${pick}` : undefined} aria-autocomplete="list" aria-invalid={mark !== null}
 					onInput={(e) => { setText(e.currentTarget.value); void suggest(e.currentTarget.value, e.currentTarget.selectionStart, false); }}
-					onKeyDown={onKey} onClick={() => { asked.current++; setMenu(null); }} onBlur={() => setTimeout(() => setMenu(null), 150)} />
+					onKeyDown={onKey} onClick={close} onBlur={() => setTimeout(() => setMenu(null), 150)} />
 				{menu && <Menu menu={menu} pick={pick} area={area.current!} onPick={accept} />}
 			</div>
 			{children}
