@@ -50,8 +50,8 @@ function outwards(): boolean {
 /** How high what sticks at the top is, for what sticks below it. */
 function useBarHeight(bar: { current: HTMLElement | null }): void {
 	useLayoutEffect(() => {
-		const observer = new ResizeObserver(() => bar.current!.parentElement!.style.setProperty('--bar', `${bar.current!.offsetHeight}px`));
-		observer.observe(bar.current!);
+		const e = bar.current!, observer = new ResizeObserver(() => e.parentElement?.style.setProperty('--bar', `${e.offsetHeight}px`));
+		observer.observe(e);
 		return () => observer.disconnect();
 	}, []);
 }
@@ -64,6 +64,8 @@ export function ProfilePanel({ state: latest, selection, stale }: Props) {
 	const reading = () => pointed.matches && body.current!.matches(':hover') || document.querySelector('.context, .profile .popover-body, dialog[open]') !== null;
 	const { shown: state, waits, show, failed } = useSteady(latest, between ? [] : path, reading);
 	const source = { ...state, expr: state.shown ?? state.expr };
+	const when = useRef(selection); /* belongs to what is shown */
+	if (!waits) when.current = selection;
 	const [all, setAll] = useState(false);
 	const tree = useTree(source, between ? [] : path, all || searchText.value.trim() !== '');
 	const [hoverName, setHoverName] = useState<string | null>(null);
@@ -96,7 +98,7 @@ export function ProfilePanel({ state: latest, selection, stale }: Props) {
 					<Segments<Layout> label="Layout" value={layout.value} onChange={(v) => { layout.value = v; writeUrl('replace'); }}
 						options={[['flame', 'Flame graph'], ['both', 'Both'], ['table', 'Table']]} />
 					<Sum tree={state.tree} />
-					{selection}
+					{when.current}
 					<div class="grow" />
 					<label class={`field search ${found && !matched ? 'nothing' : ''}`}>
 						<Search />
