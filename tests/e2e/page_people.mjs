@@ -61,7 +61,7 @@ const VIEWS = {
 	ninety: { anew: true, path: q('stacks:requests:count:requests:count', { last: 300 }), go: (p) => p.waitForSelector('.legend li').then(() => settled(p)) },
 	types: { path: q(CPU), go: async (p) => { await profile(p); await p.click('.types > button'); } },
 	times: { path: q(CPU), go: async (p) => { await profile(p); await p.click('.timerange .popover button'); } },
-	export: { path: q(CPU), go: async (p) => { await profile(p); await p.click('button:has-text("Export")'); } },
+	export: { path: q(CPU), go: async (p) => { await profile(p); await p.click('button:has-text("Share")'); } },
 	menu: { path: q(CPU), go: async (p) => { await profile(p); await p.click('.flame canvas', { button: 'right', position: { x: 90, y: 10 } }); await p.waitForSelector('[role=menuitem]'); } },
 	keys: { path: q(CPU), go: async (p) => { await profile(p); await p.keyboard.press('?'); await p.waitForSelector('dialog[open]'); } },
 	preferences: { path: q(CPU), go: async (p) => { await profile(p); await p.click('.preferences > button'); } },

@@ -27,6 +27,8 @@ import { RefreshControl, TimeRange } from '../graph/timerange';
 import { busiest, findType, spelling, TypePicker } from '../query/typepicker';
 import { CopyButton } from '../base/ui';
 import { formatDuration, parseDuration } from '../base/units';
+import { openId } from '../share/opened';
+import { OpenedView } from '../share/openedview';
 import { ExplainPanel } from '../query/explain';
 import { lookAgain, Overview, Rail, railOpen, toggleRail } from './overview';
 import { ValueTable } from './valuetable';
@@ -151,6 +153,7 @@ export function Explore() {
 	const at = fatal && fatal.status && query.value ? errorOffset(fatal.message, query.value) : null;
 	const span = defaultSpan(query.value, now.value);
 
+	if (openId.value) return <OpenedView />;
 	if (types.value !== null && !list.some((t) => t.series > 0) && !query.value) return <Empty />;
 	const beside = railOpen.value && !overview;
 	return (

@@ -107,7 +107,7 @@ export function ProfilePanel({ state: latest, selection, stale }: Props) {
 						{found && <output title={atLeast ? 'Boxes too small to see are not counted' : undefined}>{matched ? `${atLeast}${formatShare(value / (ofWhat || 1))}${zoom ? ' of view' : ''} · ${formatValue(value, tree.unit)}` : 'no match'}</output>}
 						{!found && <kbd>/</kbd>}
 					</label>
-					<ExportMenu state={state} />
+					<ExportMenu state={state} tree={tree} zoom={zoom} match={found?.frames ?? null} />
 				</header>
 				<ViewBar state={state} waits={waits} onShow={show} failed={failed} />
 				<Crumbs tree={tree} zoom={zoom} onZoom={(n) => setPath(pathNames(tree, n))} />
