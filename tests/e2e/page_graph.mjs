@@ -285,16 +285,16 @@ const steps = {
 		await page.mouse.move(x, y);
 		await page.waitForSelector('.graph-tip');
 		const tip = await text('.graph-tip b'), was = await axis();
-		await page.waitForTimeout(2500);
+		await page.waitForTimeout(1700);
 		assert.deepEqual([await text('.graph-tip b'), await axis()], [tip, was], 'under the pointer');
 		await page.mouse.click(x, y);
 		await has('at');
 		await page.mouse.move(5, 5);
-		await page.waitForTimeout(2500);
+		await page.waitForTimeout(1700);
 		assert.equal(await axis(), was, 'while a moment is picked');
 		await page.click('[aria-label="Clear the picked time"]');
 		await page.waitForFunction((old) => document.querySelector('.graph-host').getAttribute('aria-valuetext') !== old, was);
-		await page.waitForTimeout(2500);
+		await page.waitForTimeout(1700);
 		const shifts = await page.evaluate(() => window.shifts.reduce((a, b) => a + b, 0));
 		assert.ok(shifts < 0.002, `the page shifted by ${shifts}`);
 	},
