@@ -9,8 +9,8 @@ import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 
-/* It is to be 120 kB; the parts that came last make it more, and are worth more than the difference. Nothing else may hide behind that. */
-const LIMIT = Number(process.env.PYRRHA_PAGE_LIMIT ?? 155_000);
+/* The server compresses 3 % better than zlib does here: below this it sends at most 120,000 bytes, which tests/e2e/page_people.mjs measures. */
+const LIMIT = Number(process.env.PYRRHA_PAGE_LIMIT ?? 120 * 1024);
 const FILES = ['index.html', 'app.js', 'app.css', 'favicon.svg'];
 const here = dirname(fileURLToPath(import.meta.url));
 const tests = process.argv[2] === '--test';
@@ -20,14 +20,6 @@ const out = resolve(process.argv[tests ? 3 : 2] ?? 'dist');
  * These functions are bundled empty; a test in a browser draws every graph of the page with what is left. */
 const UNUSED = 'stepped bars findColWidth splineInterp monotoneCubic _monotoneCubic join rangeLog rangeAsinh logAxisSplits asinhAxisSplits log10AxisValsFilt log2AxisValsFilt snapLogY snapAsinhY '
 	+ 'legendStroke legendFill initLegendRow setLegend setLegendValues syncLegend delSeries setBand addBand delBand';
-/* The same within functions: scales other than linear, scatter plots, the legend, its words for times. */
-const FOLDED = [
-	[/^\tconst showLegend = legend\.show;$/m, ''], [/\bshowLegend\b/g, 'false'], [/\blegend\.live\b/g, 'false'], [/\bmode == 2\b/g, 'false'], [/\bmode == 1\b/g, 'true'],
-	[/\b(?:\w+\.)?distr *(?:== *(?:2|3|4|100)|>= 3)(?!\d)/g, 'false'], [/^\tconst _time(?:AxisVals|SeriesVal) .*$/gm, ''],
-	[/\btimeSeriesVal\(_tzDate, timeSeriesStamp\(sv, _fmtDate\)\) : sv \|\| _timeSeriesVal/, 'sv : sv'], [/\btimeAxisVals\(_tzDate, timeAxisStamps\(av, _fmtDate\)\)/, 'av'],
-	[/\bav \|\| _timeAxisVals\b/, 'av'], [/\btimeAxisVal\(_tzDate, av\)/, 'av'], [/const _timeAxisStamps = \[[^]*?\n\t\];/, 'const _timeAxisStamps = 0;'],
-	[/^.*\bpaths\.(?:stepped|bars|spline) *= .*$/gm, ''], [/^.*\buPlot\.(?:join|fmtDate|assign|fmtNum|rangeNum|rangeLog|rangeAsinh) *= .*$/gm, ''],
-];
 const withoutUnused = {
 	name: 'uplot', setup: (b) => b.onLoad({ filter: /uPlot\.esm\.js$/ }, async ({ path }) => {
 		let contents = await readFile(path, 'utf8');
@@ -35,10 +27,6 @@ const withoutUnused = {
 			const whole = new RegExp(`^(\\t?)function ${name}\\([^]*?^\\1}`, 'm');
 			if (!whole.test(contents)) throw new Error(`uPlot has no function ${name}: see UNUSED in build.mjs`);
 			contents = contents.replace(whole, `$1function ${name}() {}`);
-		}
-		for (const [what, by] of FOLDED) {
-			if (!what.test(contents)) throw new Error(`uPlot has no ${what}: see FOLDED in build.mjs`);
-			contents = contents.replace(what, by);
 		}
 		return { contents, loader: 'js' };
 	}),

@@ -15,7 +15,6 @@ import { Preferences } from './base/preferences';
 import { sum } from './pages/jobs';
 import { RulesPage } from './pages/rules';
 import { FrameMenuHost } from './profile/framemenu';
-import { FileDrop } from './share/drop';
 import { go, page, pageHref, query, type Page } from './base/state';
 import { StatusPage } from './pages/statuspage';
 import { TargetsPage } from './pages/targets';
@@ -62,7 +61,7 @@ export function App() {
 				<TargetHealth />
 				<Preferences />
 			</header>
-			<main id="main" tabIndex={-1} class={`page-${at}`}><Show key={at} /><FrameMenuHost /><FileDrop /></main>
+			<main id="main" tabIndex={-1} class={`page-${at}`}><Show key={at} /><FrameMenuHost /></main>
 			<KeyList />
 		</>
 	);

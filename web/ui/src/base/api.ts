@@ -81,13 +81,6 @@ export interface RecordingRule extends AnyRule { type: 'recording' }
 export type Rule = AlertingRule | RecordingRule;
 export interface RuleGroup<R extends Rule = Rule> { name: string; file: string; rules: R[]; interval: number; limit: number; evaluationTime: number; lastEvaluation: string }
 
-/** When an alert would have been pending and firing. */
-export interface PastAlert { labels: Labels; activeAt: string; firedAt?: string; endedAt?: string; state: string }
-
-/** A profile that the server keeps, whatever becomes of what it was made of. */
-export interface Pin { id: string; bytes: number; name?: string; query?: string; type?: string; timeMs?: number; seconds?: number; createdMs?: number }
-export interface Pins { max: number; maxBytes: number; bytes: number; pins: Pin[] }
-
 /** What went wrong, in the server's words; `kind` is its errorType, or 'network' if it could not be asked. */
 export class ApiError extends Error {
 	constructor(readonly kind: string, message: string, readonly status = 0) { super(message); }
@@ -106,12 +99,12 @@ export function url(path: string, params?: Params): string {
 	return u.href;
 }
 
-async function ask(path: string, params: Params | undefined, accept: string, signal?: AbortSignal, method?: 'POST' | 'DELETE'): Promise<Response> {
+async function ask(path: string, params: Params | undefined, accept: string, signal?: AbortSignal): Promise<Response> {
 	const address = new URL(url(path, params)), headers = { Accept: accept };
 	try {
 		/* a path of many frames is longer than addresses may be */
-		return address.href.length < 6000 && !method ? await fetch(address.href, { signal, headers })
-			: await fetch(url(path), { signal, headers, method: method ?? 'POST', body: method === 'DELETE' ? undefined : address.searchParams });
+		return address.href.length < 6000 ? await fetch(address.href, { signal, headers })
+			: await fetch(url(path), { signal, headers, method: 'POST', body: address.searchParams });
 	} catch (e) {
 		if (signal?.aborted) throw e;
 		throw new ApiError('network', 'The server does not answer. Is it still running?');
@@ -130,15 +123,14 @@ async function parsed<T>(r: Response): Promise<Answer<T>> {
 	const text = await r.text();
 	let body: Envelope<T>;
 	try {
-		body = r.status === 204 ? { status: 'success' } : JSON.parse(text);
+		body = JSON.parse(text);
 	} catch {
 		throw new ApiError('bad_response', `HTTP ${r.status}: ${text.slice(0, 300) || 'no body'}`, r.status);
 	}
 	return opened(body, r);
 }
 
-const get = async <T>(path: string, params?: Params, signal?: AbortSignal, method?: 'POST' | 'DELETE'): Promise<Answer<T>> =>
-	parsed(await ask(path, params, 'application/json', signal, method));
+const get = async <T>(path: string, params?: Params, signal?: AbortSignal): Promise<Answer<T>> => parsed(await ask(path, params, 'application/json', signal));
 
 /** The frames of the newest answer: the server does not send them again. */
 let frames: FrameList | null = null;
@@ -182,15 +174,6 @@ export const api = {
 	/** All rules, without their alerts. */
 	rules: (signal?: AbortSignal) => get<{ groups: RuleGroup[] }>('api/v1/rules', { exclude_alerts: 'true' }, signal),
 	alertingRules: (signal?: AbortSignal) => get<{ groups: RuleGroup<AlertingRule>[] }>('api/v1/rules', { type: 'alert' }, signal),
-	/** What the alerts of a rule file would have done. */
-	tryRules: (rules: string, start: number, end: number, signal?: AbortSignal) =>
-		get<{ alerts: PastAlert[] }>('api/v1/rules/try', { rules, name: 'alert', start: at(start), end: at(end), timeout: 20 }, signal, 'POST'),
-	pins: (signal?: AbortSignal) => get<Pins>('api/v1/pins', {}, signal),
-	pin: (query: string, time: number, name: string) => get<Pin>('api/v1/pins', { query, time: at(time), name }, undefined, 'POST'),
-	unpin: (id: string) => get<undefined>(`api/v1/pins/${id}`, {}, undefined, 'DELETE'),
-	/** Where a frame leads to, by the configuration. */
-	sourceLinks: (file: string, line: number, fn: string, binary: string, signal?: AbortSignal) =>
-		get<{ name: string; url: string }[]>('api/v1/source_links', { file, line, function: fn, binary }, signal),
 	functions: (signal?: AbortSignal) => get<FunctionInfo[]>('api/v1/functions', {}, signal),
 	status: (what: 'buildinfo' | 'runtimeinfo' | 'flags' | 'config', signal?: AbortSignal) =>
 		get<Record<string, string | number | boolean>>(`api/v1/status/${what}`, {}, signal),

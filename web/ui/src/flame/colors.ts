@@ -79,7 +79,8 @@ export function frameColor(name: string, binary: string, by: ColorBy, dark: bool
 /** How far a value of a difference moved, in -1..1 of the larger whole of both sides; those of a comparison of shares are equal. */
 export function changeOf(now: number, base: number, wholeNow: number, wholeBase: number): number {
 	const whole = Math.max(Math.abs(wholeNow), Math.abs(wholeBase));
-	return whole ? (now - base) / whole : 0;
+	const moved = whole ? (now - base) / whole : 0;
+	return Math.abs(moved) < 1e-9 ? 0 : moved; /* what scaling left of nothing */
 }
 
 /** `delta` in -1..1 as of changeOf: orange is worse, blue is better; red and green for who wants them. What stayed is lavender. */

@@ -64,6 +64,8 @@ export function toggled(chosen: string[], c: Column, shown: boolean, wide: boole
 
 export const nowOf = (r: TableRow, m: Measure): number => m === 'self' ? r.self : r.total;
 export const baseOf = (r: TableRow, m: Measure): number => m === 'self' ? r.baseSelf : r.baseTotal;
+/** Apart by what scaling left of nothing. */
+const still = (a: number, b: number) => Math.abs(a - b) <= 1e-9 * Math.max(Math.abs(a), Math.abs(b));
 const ratio = (v: number, whole: number) => whole ? v / whole : 0;
 
 /** What a column says of a row, as a number: in the profile's unit, shares and relative changes as fractions. */
@@ -74,8 +76,8 @@ export function valueOf(c: Column, r: TableRow, t: Table): number {
 	case 'amount': case 'now': return now;
 	case 'share': return ratio(nowOf(r, c.of), t.whole.now);
 	case 'base': return base;
-	case 'change': return now - base;
-	case 'relative': return base === 0 ? (now === 0 ? 0 : now > 0 ? Infinity : -Infinity) : (now - base) / Math.abs(base);
+	case 'change': return still(now, base) ? 0 : now - base;
+	case 'relative': return still(now, base) ? 0 : base === 0 ? (now > 0 ? Infinity : -Infinity) : (now - base) / Math.abs(base);
 	default: return 0;
 	}
 }
