@@ -162,6 +162,15 @@ static void meet(struct fold *f, const struct calltree_view *t, uint32_t call, c
 	c->line = line;
 }
 
+/* One line, which is known. Where the name was met the location, somewhere in memory, is not looked at. */
+static void meet_line(struct fold *f, const struct calltree_view *t, struct fcall *c, uint32_t node, uint32_t call, int64_t line)
+{
+	uint32_t known = f->frame_of[t->calls[call].name];
+	c->parent = set_place(&f->met, t->calls[call].parent);
+	c->frame = known ? known - 1 : need_frame(f, t, t->calls[call].name, location_of(f, node), 0);
+	c->line = line;
+}
+
 /* Several lines, the caller first. */
 static void meet_lines(struct fold *f, const struct calltree_view *t, uint32_t call, const struct sym_location *l)
 {
@@ -188,7 +197,7 @@ static void meet_all(struct fold *f, const struct calltree_view *t)
 		if (n->line == CALL_LINES)
 			meet_lines(f, t, n->call, location_of(f, node));
 		else if (c->frame == UNMET)
-			meet(f, t, n->call, location_of(f, node), 0);
+			meet_line(f, t, c, node, n->call, n->line);
 		else if (c->line != n->line)
 			c->line = 0;
 	}

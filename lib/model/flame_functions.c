@@ -4,27 +4,36 @@
 
 #include "model/flame_internal.h"
 
+/* Of one frame, together in memory. */
+struct frame_sums {
+	union flame_value self, total, base_self, base_total;
+	double largest; /* self of one call */
+	uint32_t call;  /* that one */
+	uint32_t open;  /* calls of it that hold the one that is looked at */
+};
+
 struct function_sums {
-	struct flame_function *v; /* by frame */
-	uint32_t *open;           /* by frame: calls of it that hold the one that is looked at */
-	uint32_t *largest;        /* by frame: its call with the largest self */
-	bool *found;              /* by frame: it matches the search; NULL without one */
-	uint32_t open_found;      /* calls that match and hold the one that is looked at */
+	struct frame_sums *v; /* by frame */
+	bool *found;          /* by frame: it matches the search; NULL without one */
+	uint32_t open_found;  /* calls that match and hold the one that is looked at */
 };
 
 static void enter(struct fold *f, struct function_sums *s, const struct fcall *c)
 {
-	struct flame_function *x = &s->v[c->frame];
-	const struct fcall *most = &f->calls[s->largest[c->frame]];
+	struct frame_sums *x = &s->v[c->frame];
+	double self = fold_larger(f, c->self, c->base_self);
+	__builtin_prefetch(&f->calls[c->next_sibling]);
 	fold_add(f, &x->self, c->self);
 	fold_add(f, &x->base_self, c->base_self);
-	if (most->frame != c->frame || fold_larger(f, c->self, c->base_self) > fold_larger(f, most->self, most->base_self))
-		s->largest[c->frame] = (uint32_t)(c - f->calls);
+	if (self > x->largest) {
+		x->largest = self;
+		x->call = (uint32_t)(c - f->calls);
+	}
 	if (s->found && s->found[c->frame] && !s->open_found++) {
 		fold_add(f, &f->out->found, c->total);
 		fold_add(f, &f->out->base_found, c->base_total);
 	}
-	if (s->open[c->frame]++)
+	if (x->open++)
 		return;
 	fold_add(f, &x->total, c->total);
 	fold_add(f, &x->base_total, c->base_total);
@@ -32,7 +41,7 @@ static void enter(struct fold *f, struct function_sums *s, const struct fcall *c
 
 static void leave(struct function_sums *s, const struct fcall *c)
 {
-	s->open[c->frame]--;
+	s->v[c->frame].open--;
 	s->open_found -= s->found && s->found[c->frame];
 }
 
@@ -90,10 +99,10 @@ static size_t keep_largest(struct fold *f, struct flame_function *v, size_t n, s
 }
 
 /* The way to the largest call of each of the first rows. */
-static void keep_ways(struct fold *f, const struct function_sums *s, size_t n)
+static void keep_ways(struct fold *f, const struct function_sums *s, const struct flame_function *v, size_t n)
 {
-	for (size_t i = 0; i < n && fold_larger(f, s->v[i].self, s->v[i].base_self) > 0; i++)
-		for (uint32_t at = s->largest[s->v[i].frame]; at != f->root && !f->calls[at].kept; at = f->calls[at].parent)
+	for (size_t i = 0; i < n && s->v[v[i].frame].largest > 0; i++)
+		for (uint32_t at = s->v[v[i].frame].call; at != f->root && !f->calls[at].kept; at = f->calls[at].parent)
 			f->calls[at].kept = true;
 }
 
@@ -113,28 +122,25 @@ int fold_functions(struct fold *f, const struct flame_ask *ask, struct err *e)
 	size_t n = 0, ways = fold_trims(f, ask) ? ask->keep : 0;
 	if (!ask->functions && !ask->match && !ways)
 		return 0;
-	struct function_sums s = { .v = xcalloc(f->frames.n, sizeof *s.v), .open = xcalloc(f->frames.n, sizeof *s.open),
-				   .largest = xcalloc(f->frames.n, sizeof *s.largest) };
+	struct function_sums s = { .v = xcalloc(f->frames.n, sizeof *s.v) };
+	struct flame_function *rows = f->out->functions = xcalloc(f->frames.n, sizeof *rows);
 	bool *found AUTOFREE = xcalloc(f->frames.n, sizeof *found);
-	f->out->functions = s.v;
 	int rc = ask->match ? find_frames(f, ask, found, e) : 0;
 	s.found = ask->match ? found : NULL;
 	if (!rc)
 		sum_functions(f, &s);
 	for (uint32_t i = 1; i < f->frames.n; i++) { /* 0 is "total", which is no function */
-		struct flame_function *x = &s.v[i];
-		x->frame = i;
+		const struct frame_sums *x = &s.v[i];
 		if (fold_larger(f, x->total, x->base_total) == 0 && fold_larger(f, x->self, x->base_self) == 0)
 			continue;
 		f->out->n_found += found[i];
-		s.v[n++] = *x;
+		rows[n++] = (struct flame_function){ .frame = i, .total = x->total, .self = x->self, .base_total = x->base_total, .base_self = x->base_self };
 	}
 	f->out->all_functions = n;
-	qsort_r(s.v, n, sizeof *s.v, by_self, f);
-	keep_ways(f, &s, MIN(n, ways));
-	f->out->n_functions = keep_largest(f, s.v, n, ask->functions);
-	free(s.largest);
-	free(s.open);
+	qsort_r(rows, n, sizeof *rows, by_self, f);
+	keep_ways(f, &s, rows, MIN(n, ways));
+	f->out->n_functions = keep_largest(f, rows, n, ask->functions);
+	free(s.v);
 	return rc;
 }
 
