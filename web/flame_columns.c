@@ -3,7 +3,7 @@
  * what is said once, then a newline and the columns, each behind its length in bytes:
  *
  *	frames  used · name lengths · names · text lengths · texts · file · binary · start line
- *	nodes   head · frame · line · self · base self · cut
+ *	nodes   head · frame · line · self · base self · cut · rest · base rest
  *	rows    frame · self · total · base self · base total
  *	found
  *
@@ -69,10 +69,14 @@ static inline void measure(struct scale *s, union flame_value v)
 		s->divisor = common_divisor(distance(i), s->divisor);
 }
 
-/* Totals of nodes are sums of selves. */
+/* Totals of nodes are sums of selves, but on the way to the root, where other children are not there. */
 static void measure_all(struct scale *s)
 {
 	const struct flame *f = s->f;
+	for (size_t i = 0; i < f->root; i++) {
+		measure(s, f->nodes[i].total);
+		measure(s, f->nodes[i].base_total);
+	}
 	for (size_t i = 0; i < f->n_nodes; i++) {
 		measure(s, f->nodes[i].self);
 		measure(s, f->nodes[i].base_self);
@@ -94,6 +98,10 @@ static void choose_unit(struct scale *s)
 	double now = 0, base = 0;
 	int exponent;
 	measure_all(s);
+	for (size_t i = 0; i < f->root; i++) {
+		now += fabs(f->nodes[i].total.d);
+		base += fabs(f->nodes[i].base_total.d);
+	}
 	for (size_t i = 0; i < f->n_nodes; i++) {
 		now += fabs(f->nodes[i].self.d);
 		base += fabs(f->nodes[i].base_self.d);
@@ -231,6 +239,19 @@ static void make_heads(const struct columns *c, uint32_t *head, int64_t *line)
 	free(last);
 }
 
+/* Of a node on the way to the root what its children that are not there have. */
+static int64_t rest_of(const struct columns *c, size_t i)
+{
+	const struct flame_node *n = &c->f->nodes[i];
+	return less(less(number_of(c, n->total), number_of(c, n->self)), number_of(c, n[1].total));
+}
+
+static int64_t base_rest_of(const struct columns *c, size_t i)
+{
+	const struct flame_node *n = &c->f->nodes[i];
+	return less(less(number_of(c, n->base_total), number_of(c, n->base_self)), number_of(c, n[1].base_total));
+}
+
 static void put_nodes(struct buf *out, const struct columns *c)
 {
 	const struct flame_node *nodes = c->f->nodes;
@@ -244,6 +265,8 @@ static void put_nodes(struct buf *out, const struct columns *c)
 	COLUMN(out, n, head[i] & HAS_SELF, zigzag_encode(number_of(c, nodes[i].self)));
 	COLUMN(out, n, head[i] & HAS_BASE, zigzag_encode(number_of(c, nodes[i].base_self)));
 	COLUMN(out, n, head[i] & IS_CUT, nodes[i].cut);
+	COLUMN(out, c->f->root, true, zigzag_encode(rest_of(c, i)));
+	COLUMN(out, c->f->has_base ? c->f->root : 0, true, zigzag_encode(base_rest_of(c, i)));
 	free(head);
 	free(line);
 }

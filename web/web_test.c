@@ -398,21 +398,25 @@ static void test_columns(void **state)
 	(void)state;
 	check_columns("query=one&functions=10",
 		      "\"columns\":{\"version\":1,\"nodes\":3,\"rows\":2,\"all\":2,\"diff\":false,\"integers\":true,\"scale\":100,\"known\":0,\"new\":3,\"texts\":2}}}",
-		      FRAMES "00030303000102020e0e02021400000201000202140214000000020000");
+		      FRAMES "00030303000102020e0e020214000000000201000202140214000000020000");
 	check_columns("query=diff&functions=10",
 		      "\"columns\":{\"version\":1,\"nodes\":3,\"rows\":2,\"all\":2,\"diff\":true,\"integers\":true,\"scale\":20,\"known\":0,\"new\":3,\"texts\":2}}}",
-		      FRAMES "00070703000102020e0e020a6402042800020100020a64026400020428022800020000");
+		      FRAMES "00070703000102020e0e020a64020428000000020100020a64026400020428022800020000");
 	/* beyond what doubles hold */
 	check_columns("query=minus:9223372036854775807&functions=10",
 		      "\"columns\":{\"version\":1,\"nodes\":3,\"rows\":2,\"all\":2,\"diff\":true,\"integers\":true,\"scale\":2,\"known\":0,\"new\":3,\"texts\":2}}}",
-		      FRAMES "00070703000102020e0e0a64ffffffffffffffff7f12e5cc99b3e6cc99b306ffffffffffffffff3f000201000a64ffffffffffffffff7f0affffffffffffffff7f0012e5cc99b3e6cc99b306ffffffffffffffff3f0affffffffffffffff3f00020000");
+		      FRAMES "00070703000102020e0e0a64ffffffffffffffff7f12e5cc99b3e6cc99b306ffffffffffffffff3f0000000201000a64ffffffffffffffff7f0affffffffffffffff7f0012e5cc99b3e6cc99b306ffffffffffffffff3f0affffffffffffffff3f00020000");
 	/* no integers, but multiples of one number */
 	check_columns("query=times:0.3&functions=10&search=ork",
 		      "\"columns\":{\"version\":1,\"nodes\":3,\"rows\":2,\"all\":2,\"diff\":false,\"integers\":false,\"scale\":30,\"known\":0,\"new\":3,\"texts\":2,\"found\":1}}}",
-		      FRAMES "00030303000102020e0e02021400000201000202140214000000021400");
+		      FRAMES "00030303000102020e0e020214000000000201000202140214000000021400");
+	/* a path: what the calls on it have beside what is there */
+	check_columns("query=one&root=main&root=work%3B1",
+		      "\"columns\":{\"version\":1,\"nodes\":3,\"rows\":0,\"all\":0,\"diff\":false,\"integers\":true,\"scale\":100,\"known\":0,\"new\":3,\"texts\":2}}}",
+		      FRAMES "00030303000102020e0e0202140000020000000000000000020000");
 	check_columns("query=none",
 		      "\"columns\":{\"version\":1,\"nodes\":1,\"rows\":0,\"all\":0,\"diff\":false,\"integers\":true,\"scale\":1,\"known\":0,\"new\":1,\"texts\":0}}}",
-		      "00010505746f74616c000001000100010001000100000000000000000000020000");
+		      "00010505746f74616c0000010001000100010001000000000000000000000000020000");
 }
 
 static void test_flamegraph(void **state)

@@ -7,8 +7,8 @@ import { buildTree, hiddenBelow } from '../src/flame/tree';
 type Head = Record<string, unknown>;
 const HEAD: Head = { version: 1, nodes: 3, rows: 2, all: 2, diff: false, integers: true, scale: 100, known: 0, new: 3, texts: 2, list: 'aa' };
 
-function body(head: Head, columns: Uint8Array | string): ArrayBuffer {
-	const text = new TextEncoder().encode(JSON.stringify({ status: 'success', data: { unit: 'nanoseconds', sampleType: 'cpu', name: 'x', total: 1100, hidden: 0, root: 0, columns: head } }) + '\n');
+function body(head: Head, columns: Uint8Array | string, root = 0): ArrayBuffer {
+	const text = new TextEncoder().encode(JSON.stringify({ status: 'success', data: { unit: 'nanoseconds', sampleType: 'cpu', name: 'x', total: 1100, hidden: 0, root, columns: head } }) + '\n');
 	const bytes = typeof columns === 'string' ? Uint8Array.from(columns.match(/../g) ?? [], (h) => parseInt(h, 16)) : columns;
 	const out = new Uint8Array(text.length + bytes.length);
 	out.set(text);
@@ -18,8 +18,8 @@ function body(head: Head, columns: Uint8Array | string): ArrayBuffer {
 
 /* What web_test.c has the server write. */
 const FRAMES = '00030504060f746f74616c6d61696e776f726b3b310206040a64656d6f2e6364656d6f03000200030004000300000003';
-const ONE = FRAMES + '00030303000102020e0e02021400000201000202140214000000020000';
-const LARGE = FRAMES + '00070703000102020e0e0a64ffffffffffffffff7f12e5cc99b3e6cc99b306ffffffffffffffff3f000201000a64ffffffffffffffff7f0affffffffffffffff7f0012e5cc99b3e6cc99b306ffffffffffffffff3f0affffffffffffffff3f00020000';
+const ONE = FRAMES + '00030303000102020e0e020214000000000201000202140214000000020000';
+const LARGE = FRAMES + '00070703000102020e0e0a64ffffffffffffffff7f12e5cc99b3e6cc99b306ffffffffffffffff3f0000000201000a64ffffffffffffffff7f0affffffffffffffff7f0012e5cc99b3e6cc99b306ffffffffffffffff3f0affffffffffffffff3f00020000';
 
 test('columns are what the server wrote', () => {
 	const { answer, list } = readFlame(body(HEAD, ONE), null), d = answer.data!;
@@ -67,6 +67,13 @@ test('texts of several bytes, and nodes that stand for others', () => {
 	assert.deepEqual([hiddenBelow(t, 0), hiddenBelow(t, 2), hiddenBelow(t, 4)], [11, 4, 0]);
 });
 
+test('calls on the way to a root have what is not there', () => {
+	const e = new Encoder().of([], 1, ['total', 'main', 'f', 'g']);
+	const t = buildTree(readFlame(e.tree([[0, 0, 0n], [1, 1, 5n], [2, 2, 1n], [3, 3, 2n]], undefined, [7n, 90n]), null).answer.data!, ['main', 'f']);
+	assert.deepEqual([...t.total], [105, 98, 3, 2]);
+	assert.deepEqual([...t.self], [0, 5, 1, 2]);
+});
+
 /** Columns by the words of docs/format/flame.md. */
 class Encoder {
 	private out: number[] = [];
@@ -94,16 +101,17 @@ class Encoder {
 		return this;
 	}
 	/** Rows of depth, frame, self and how many others it stands for. */
-	tree(nodes: [number, number, bigint, number?][], of?: string): ArrayBuffer {
+	tree(nodes: [number, number, bigint, number?][], of?: string, rests: bigint[] = []): ArrayBuffer {
 		this.column(nodes.map(([depth, , self, cut], i) => BigInt((i ? nodes[i - 1][0] + 1 - depth : 0) << 4 | (self ? 1 : 0) | (cut ? 8 : 0))));
 		this.column(nodes.map(([, frame]) => BigInt(frame)));
 		this.column([]);
 		this.column(nodes.filter((n) => n[2]).map((n) => this.zigzag(n[2])));
 		this.column([]);
 		this.column(nodes.filter((n) => n[3]).map((n) => BigInt(n[3]!)));
-		for (let i = 0; i < 5; i++) this.column([]);
+		this.column(rests.map(this.zigzag));
+		for (let i = 0; i < 6; i++) this.column([]);
 		this.column([0n, 0n]);
-		return body({ ...HEAD, ...this.counts, nodes: nodes.length, rows: 0, all: 0, of }, Uint8Array.from(this.out));
+		return body({ ...HEAD, ...this.counts, nodes: nodes.length, rows: 0, all: 0, of }, Uint8Array.from(this.out), rests.length);
 	}
 }
 

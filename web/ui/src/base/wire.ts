@@ -71,6 +71,13 @@ class Columns {
 		if (n > c.size) throw new WireError('a column ends too early');
 		return c;
 	}
+	/** The same, and no more. */
+	exactly(n: number): Column {
+		const c = this.of(n), all = c.again();
+		for (let i = 0; i < n; i++) all.number();
+		all.done();
+		return c;
+	}
 	texts(n: number): string[] {
 		const lengths = this.of(n), c = this.next(), all = this.bytes.subarray(c.at, c.end);
 		const utf8 = new TextDecoder(), text = utf8.decode(all), plain = text.length === all.length, out: string[] = new Array(n);
@@ -101,28 +108,33 @@ function counts(h: Head | undefined): Head {
 }
 
 /** Whether doubles hold them exactly: the sum of all, or each. What is no integer is made so that it fits. */
-function fits(c: Column, h: Head, together: boolean): boolean {
+function fits(columns: Column[], h: Head, together: boolean): boolean {
 	let s = 0;
-	for (const all = c.again(); all.size;) {
-		const v = Math.abs(all.signed());
-		s = together ? s + v : Math.max(s, 2 * v);
-	}
+	for (const c of columns)
+		for (const all = c.again(); all.size;) {
+			const v = Math.abs(all.signed());
+			s = together ? s + v : Math.max(s, 2 * v);
+		}
 	if (s > SAFE && !h.integers) throw new WireError('a value is too large');
 	return s <= SAFE;
 }
 
-/** The values of a tree: self where the heads say there is one, total with all below it. */
-function treeValues(c: Column, h: Head, depth: Uint32Array, heads: Uint8Array, flag: number): { total: Float64Array; self: Float64Array } {
+/** The values of a tree: self where the heads say there is one, total with all below it. rests: on the way to the root, whose other children
+ * are not there, what these have. */
+function treeValues(c: Column, rests: Column, h: Head, depth: Uint32Array, heads: Uint8Array, flag: number): { total: Float64Array; self: Float64Array } {
 	const n = depth.length, self = new Float64Array(n), total = new Float64Array(n);
-	if (fits(c, h, true)) {
+	if (fits([c, rests], h, true)) {
+		const rest: number[] = [];
 		for (let i = 0; i < n; i++) if (heads[i] & flag) self[i] = c.signed();
-		addUp(self, total, depth);
+		while (rests.size) rest.push(rests.signed());
+		addUp(self, total, depth, rest);
 		if (h.scale !== 1) for (let i = 0; i < n; i++) { self[i] *= h.scale; total[i] *= h.scale; }
 	} else {
-		const exact = new BigInt64Array(n), below = new Map<number, bigint>(), k = BigInt(h.scale);
+		const exact = new BigInt64Array(n), below = new Map<number, bigint>(), k = BigInt(h.scale), rest: bigint[] = [];
+		while (rests.size) rest.push(rests.big());
 		for (let i = 0; i < n; i++) if (heads[i] & flag) exact[i] = c.big();
 		for (let i = n - 1; i >= 0; i--) {
-			const d = depth[i], t = exact[i] + (below.get(d + 1) ?? 0n);
+			const d = depth[i], t = exact[i] + (below.get(d + 1) ?? 0n) + (rest[i] ?? 0n);
 			below.set(d + 1, 0n);
 			below.set(d, (below.get(d) ?? 0n) + t);
 			self[i] = Number(exact[i] * k);
@@ -134,10 +146,10 @@ function treeValues(c: Column, h: Head, depth: Uint32Array, heads: Uint8Array, f
 }
 
 /** Preorder from its end: what was added up one level below belongs to the node. */
-function addUp(self: Float64Array, total: Float64Array, depth: Uint32Array): void {
+function addUp(self: Float64Array, total: Float64Array, depth: Uint32Array, rest: number[]): void {
 	const below: number[] = [];
 	for (let i = self.length - 1; i >= 0; i--) {
-		const d = depth[i], t = self[i] + (below[d + 1] ?? 0);
+		const d = depth[i], t = self[i] + (below[d + 1] ?? 0) + (i < rest.length ? rest[i] : 0);
 		below[d + 1] = 0;
 		below[d] = (below[d] ?? 0) + t;
 		total[i] = t;
@@ -147,7 +159,7 @@ function addUp(self: Float64Array, total: Float64Array, depth: Uint32Array): voi
 /** Of rows: self, and what the total has more. */
 function rowValues(selfs: Column, rests: Column, n: number, h: Head): { total: number[]; self: number[] } {
 	const total: number[] = new Array(n), self: number[] = new Array(n);
-	if (fits(selfs, h, false) && fits(rests, h, false))
+	if (fits([selfs, rests], h, false))
 		for (let i = 0; i < n; i++) {
 			const s = selfs.signed();
 			self[i] = s * h.scale;
@@ -178,7 +190,8 @@ function readFrames(c: Columns, h: Head, known: FrameList | null): { used: Frame
 	const { texts, file, binary, line } = readPlaces(c, h);
 	const text = (i: number): string => i === 0 ? '' : texts[i - 1];
 	const files = file.map(text), binaries = binary.map(text);
-	const take = <T>(all: T[] | undefined, more: T[]): T[] => places.map((p) => all![p]).concat(more);
+	const same = h.new === 0 && h.known === of?.names.length;
+	const take = <T>(all: T[] | undefined, more: T[]): T[] => same ? all! : places.map((p) => all![p]).concat(more);
 	const token = h.list ?? '';
 	return {
 		used: { token, names: take(of?.names, names), files: take(of?.files, files), binaries: take(of?.binaries, binaries), startLines: take(of?.startLines, line) },
@@ -206,7 +219,7 @@ function readPlaces(c: Columns, h: Head): { texts: string[]; file: number[]; bin
 	return { texts, file, binary, line };
 }
 
-function readNodes(c: Columns, h: Head, frames: number): FlameData['nodes'] {
+function readNodes(c: Columns, h: Head, frames: number, root: number): FlameData['nodes'] {
 	const n = h.nodes, head = c.of(n), frame = c.of(n), line = c.next();
 	const out = { depth: new Uint32Array(n), frame: new Uint32Array(n), line: new Uint32Array(n) };
 	const heads = new Uint8Array(n), last = new Float64Array(frames);
@@ -224,8 +237,10 @@ function readNodes(c: Columns, h: Head, frames: number): FlameData['nodes'] {
 	head.done();
 	frame.done();
 	line.done();
-	const values = treeValues(c.next(), h, out.depth, heads, HAS_SELF), base = treeValues(c.next(), h, out.depth, heads, HAS_BASE);
-	const cut = c.next(), node: number[] = [], count: number[] = [];
+	if (!Number.isInteger(root) || root < 0 || root >= n || out.depth[root] !== root) throw new WireError('the way to the root is not there');
+	const selfs = c.next(), bases = c.next(), cut = c.next(), node: number[] = [], count: number[] = [];
+	const values = treeValues(selfs, c.exactly(root), h, out.depth, heads, HAS_SELF);
+	const base = treeValues(bases, c.exactly(h.diff ? root : 0), h, out.depth, heads, HAS_BASE);
 	for (let i = 0; i < n; i++)
 		if (heads[i] & IS_CUT) { node.push(i); count.push(cut.index()); }
 	cut.done();
@@ -252,7 +267,7 @@ export function readFlame(body: ArrayBuffer, known: FrameList | null): { answer:
 	const answer = JSON.parse(new TextDecoder().decode(bytes.subarray(0, end))) as { status?: string; data?: FlameData & { columns?: Head } };
 	const h = counts(answer.data?.columns), c = new Columns(bytes, end + 1);
 	const { used, list } = readFrames(c, h, known);
-	const nodes = readNodes(c, h, used.names.length), functions = readRows(c, h, used.names.length);
+	const nodes = readNodes(c, h, used.names.length, answer.data!.root ?? 0), functions = readRows(c, h, used.names.length);
 	const found = rowValues(c.of(2), new Column(new Uint8Array(2), 0, 2), 2, h).self;
 	c.done();
 	const { columns: _, ...said } = answer.data!;
