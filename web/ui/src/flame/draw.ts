@@ -36,15 +36,26 @@ export const rowOf = (s: Pick<Scene, 'flip' | 'rows' | 'skip'>, depth: number): 
 export const depthOf = (s: Pick<Scene, 'flip' | 'rows' | 'skip'>, row: number): number =>
 	s.flip ? (s.rows ?? 1) - 1 - row + (s.skip ?? 0) : row + (s.skip ?? 0);
 
-/** Fills are computed once per frame, not per box and repaint. */
+const MOST_COLORS = 50000;
+
+/** Fills are computed once per frame, not per box and repaint, and those of a refresh are known. */
 export class Palette {
 	private fills: (Fill | undefined)[] = [];
+	private known = new Map<string, { binary: string; file: string; fill: Fill }>();
 	private key = '';
 	private tree: FlameTree | null = null;
 	of(s: Scene, frame: number): Fill {
 		const key = `${s.colorBy}${s.dark}`;
+		if (key !== this.key || this.known.size > MOST_COLORS) this.known.clear();
 		if (key !== this.key || s.tree !== this.tree) { this.fills = []; this.key = key; this.tree = s.tree; }
-		return this.fills[frame] ??= frameColor(s.tree.names[frame], s.tree.binaries[frame], s.colorBy, s.dark, s.tree.files[frame]);
+		return this.fills[frame] ??= this.lookUp(s, s.tree.names[frame], s.tree.binaries[frame], s.tree.files[frame]);
+	}
+	private lookUp(s: Scene, name: string, binary: string, file: string): Fill {
+		const known = this.known.get(name);
+		if (known && known.binary === binary && known.file === file) return known.fill;
+		const fill = frameColor(name, binary, s.colorBy, s.dark, file);
+		this.known.set(name, { binary, file, fill });
+		return fill;
 	}
 }
 

@@ -7,6 +7,7 @@ import { matchRow, rowsOf, search, searchRegex } from '../flame/fold';
 import { findPath, pathNames, pathOf, type FlameTree } from '../flame/tree';
 import { filtersOf } from '../query/filters';
 import { useFound, useTree } from './detail';
+import { useLater } from './later';
 import { ExportMenu } from './exportmenu';
 import { openFrameMenu } from './framemenu';
 import { FunctionTable } from './functable';
@@ -56,6 +57,9 @@ function useBarHeight(bar: { current: HTMLElement | null }): void {
 	}, []);
 }
 
+/** A zoom's glide, and a bit. */
+const GLIDE_MS = 200;
+
 const pointed = matchMedia('(hover: hover)');
 
 export function ProfilePanel({ state: latest, selection, stale }: Props) {
@@ -71,7 +75,10 @@ export function ProfilePanel({ state: latest, selection, stale }: Props) {
 	const re = useMemo(() => searchRegex(searchText.value), [searchText.value]);
 	const found = useMemo(() => re ? search(tree, re, zoom) : null, [tree, re, zoom]);
 
-	const table = useMemo(() => state.rows ? rowsOf(state.rows, 0) : rowsOf(tree, zoom), [tree, zoom, state.rows]);
+	/* The table follows when the flame graph is drawn, and after it has glided to where it zooms. */
+	const looked = useMemo(() => ({ tree, zoom, state }), [tree, zoom, state]);
+	const late = useLater(looked, (was, is) => was.tree === is.tree ? GLIDE_MS : 0);
+	const table = useMemo(() => late.state.rows ? rowsOf(late.state.rows, 0) : rowsOf(late.tree, late.zoom), [late.tree, late.zoom, late.state.rows]);
 	/* Where boxes are hidden, what the tree says is the least it can be. */
 	const whole = useFound(source, between ? [] : path, searchText.value, found !== null && tree.hidden > 0);
 	const matching = useMemo(() => re ? table.rows.filter((r) => matchRow(r, re)).length : 0, [table, re]);
@@ -89,6 +96,9 @@ export function ProfilePanel({ state: latest, selection, stale }: Props) {
 	};
 	const empty = tree.n <= 1 || tree.total[0] === 0 && !tree.base, matched = whole?.functions ?? matching;
 	const ofWhat = zoom ? tree.total[zoom] : tree.whole;
+	/* the same element as long as nothing in it changed: what goes on around it costs nothing */
+	const rows = useMemo(() => <FunctionTable key={late.tree.base ? 'diff' : 'one'} tree={late.tree} expr={late.state.expr} time={late.state.time} zoomed={!late.state.rows && late.zoom > 0} {...table} onMore={() => setAll(true)} filter={re} colorBy={colorBy.value} onHover={setHoverName} onPick={toggleSearch} picked={searchText.value.startsWith('^') ? searchText.value.slice(1, -1).replace(/\\(.)/g, '$1') : ''} />,
+		[late, table, re, colorBy.value, searchText.value]);
 	return (
 		<section class={`panel profile ${stale ? 'stale' : ''}`} aria-label="Profile">
 			<div class="profile-bar" ref={bar}>
@@ -113,7 +123,7 @@ export function ProfilePanel({ state: latest, selection, stale }: Props) {
 			<div class={`profile-body show-${layout.value}`} ref={body}>
 				{empty ? <NoSamples state={state} /> : (
 					<>
-						{layout.value !== 'flame' && <FunctionTable key={tree.base ? 'diff' : 'one'} tree={tree} expr={state.expr} time={state.time} zoomed={!state.rows && zoom > 0} {...table} onMore={() => setAll(true)} filter={re} colorBy={colorBy.value} onHover={setHoverName} onPick={toggleSearch} picked={searchText.value.startsWith('^') ? searchText.value.slice(1, -1).replace(/\\(.)/g, '$1') : ''} />}
+						{layout.value !== 'flame' && rows}
 						{layout.value !== 'table' && (between
 							? <Sandwich state={state} name={between} re={re} colorBy={colorBy.value} highlight={layout.value === 'both' ? hoverName : null} onMenu={menuOf} />
 							: <FlameGraph tree={tree} zoom={zoom} match={found?.frames ?? null} colorBy={colorBy.value} highlight={layout.value === 'both' ? hoverName : null}
