@@ -4,10 +4,11 @@
 // resolved from the folder this file lies in, so a build copies the sources next to their node_modules (bundle.sh).
 // A page that takes more than LIMIT bytes to load, compressed as the server sends it, is no page: the build fails, and says what takes how much.
 import { build } from 'esbuild';
-import { copyFile, mkdir, readdir, readFile, rm } from 'node:fs/promises';
+import { copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
+import { minify } from 'terser';
 
 /* The server compresses 3 % better than zlib does here: below this it sends at most 120,000 bytes, which tests/e2e/page_people.mjs measures. */
 const LIMIT = Number(process.env.PYRRHA_PAGE_LIMIT ?? 120 * 1024);
@@ -49,7 +50,14 @@ if (tests) {
 	});
 	for (const name of FILES.filter((f) => !f.startsWith('app.')))
 		await copyFile(join(here, name), join(out, name));
+	await squeeze(join(out, 'app.js'));
 	await weigh(metafile);
+}
+
+/** Once more, by a tool that takes its time: 5 % less after compression. */
+async function squeeze(path) {
+	const { code } = await minify(await readFile(path, 'utf8'), { ecma: 2020, compress: { passes: 3 }, format: { comments: 'some' } });
+	await writeFile(path, code);
 }
 
 /** Fails above the limit; says then which part takes how much of the scripts and styles, before compression. */
