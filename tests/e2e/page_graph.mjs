@@ -194,6 +194,17 @@ const steps = {
 		await page.waitForFunction(() => !new URL(location.href).searchParams.has('fn'));
 		assert.equal(await page.locator('.function-line').count(), 0);
 	},
+	async 'from any frame or row of the profile'() {
+		await goTo(ECHO, { ...HALF, view: 'both' });
+		await page.locator('.flame canvas').first().click({ button: 'right', position: { x: 200, y: 28 } });
+		await page.click('[role=menuitem]:has-text("Its share over time")');
+		await has('fn', 'main.serve');
+		await page.waitForSelector('.function-line em:has-text("100 %")');
+		await page.locator('.functable tbody tr:has-text("main.write")').first().click({ button: 'right' });
+		await page.click('[role=menuitem]:has-text("Its share over time")');
+		await has('fn', 'main.serve\nmain.write');
+		await page.waitForFunction(() => document.querySelectorAll('.function-line').length === 2);
+	},
 	async 'by keyboard: moments, lines, ranges'() {
 		await goTo(ECHO);
 		await page.focus('.graph-host');
