@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An example of each function and aggregation, which the page offers to run. It says what the function is good for and answers on any
+/* An example of each function and aggregation, which the page offers to run, and what there is besides functions. An example says what the function is good for and answers on any
  * server: of what may be missing (a class of metrics, a histogram) it makes its own out of vector(). Profiles are those of the aliases
  * `cpu` and `heap_inuse_space`: where a server has others, the page puts their names in. */
 #include <string.h>
@@ -145,6 +145,57 @@ static const struct {
 	{ "value", "value(merge by (job) (cpu[5m]))" },
 	{ "where", "where(merge(cpu[5m]), {thread!=\"\"})" },
 };
+
+/* What is no function: selectors and operators, and the types that signatures name. */
+static const struct promql_construct constructs[] = {
+	{ PROMQL_SELECTOR, "cpu", "profiles",
+	  "A profile type, or a metric: the newest of each of its series.", "cpu" },
+	{ PROMQL_SELECTOR, "cpu{job=\"api\", pod!~\"test-.*\"}", "profiles",
+	  "Only series with these labels: = != =~ !~. Expressions match the whole value.", "cpu{job!=\"\"}" },
+	{ PROMQL_SELECTOR, "cpu<job=\"api\">", "profiles",
+	  "The same as with braces.", "cpu<job!=\"\">" },
+	{ PROMQL_SELECTOR, "{__name__=~\"scrape_.*\"}", "values",
+	  "Series of any name that match.", "{__name__=~\"scrape_.*\"}" },
+	{ PROMQL_SELECTOR, "cpu[5m]", "range",
+	  "What was observed in the last five minutes: for merge, rate and other functions of a range.", "merge(cpu[5m])" },
+	{ PROMQL_SELECTOR, "cpu[5m] offset 1d", "range",
+	  "The same, a day ago.", "merge(cpu[5m] offset 5m)" },
+	{ PROMQL_SELECTOR, "cpu[5m] @ end()", "range",
+	  "At that time, whatever step is evaluated: a Unix time, start() or end().", "rate(cpu[5m] @ end())" },
+	{ PROMQL_SELECTOR, "up[1h:1m]", "range",
+	  "A subquery: any expression, each minute of the last hour.", "max_over_time(value(rate(cpu[5m]))[15m:1m])" },
+	{ PROMQL_SELECTOR, "{function=~\"main\\\\..*\", file=\"\", binary=\"\", line=\"\"}", "frame matcher",
+	  "As an argument: stacks with one frame that has all of it. A text alone is looked for in all three, frames(\"text\").", "focus(merge(cpu[5m]), {function=~\"main\\\\..*\"})" },
+	{ PROMQL_OPERATOR, "+ -", "the same",
+	  "Numbers; two profiles of one type: their sum, or the difference with both sides kept.", "merge(cpu[5m]) - merge(cpu[5m] offset 5m)" },
+	{ PROMQL_OPERATOR, "* / % ^ atan2", "the same",
+	  "A profile by a number is scaled; a profile by a profile divides their values.", "rate(cpu[5m]) * 1000" },
+	{ PROMQL_OPERATOR, "== != > < >= <=", "the same",
+	  "Keeps the elements for which it is true; with bool 1 or 0 of each.", "rate(cpu[5m]) > bool 0.1" },
+	{ PROMQL_OPERATOR, "and or unless", "the same",
+	  "Elements that both sides have, either, or the left alone; by their labels.", "up == 1 unless on (instance) cpu" },
+	{ PROMQL_OPERATOR, "on (job) ignoring (pod)", "",
+	  "Behind an operator: the labels by which elements of the two sides are paired.", "rate(cpu[5m]) / ignoring (profile) rate(cpu[5m])" },
+	{ PROMQL_OPERATOR, "group_left (label) group_right (label)", "",
+	  "Several elements of that side have one partner, and may take labels from it.", "rate(cpu[5m]) / on (job) group_left () sum by (job) (rate(cpu[5m]))" },
+	{ PROMQL_OPERATOR, "by (job) without (pod)", "",
+	  "Of an aggregation: the labels that stay, or that go.", "sum without (instance) (rate(cpu[5m]))" },
+	{ PROMQL_OPERATOR, "fill(0) fill_left(0) fill_right(0)", "",
+	  "What stands for a missing partner, of readouts: a function that is new.", "self_share(merge(cpu[5m])) - fill_right(0) self_share(merge(cpu[5m] offset 5m))" },
+	{ PROMQL_OPERATOR, "1h30m 500ms 1e3 0x1f Inf NaN", "scalar",
+	  "Durations and numbers. # begins a comment.", "1h30m / 1m # a duration is a number of seconds" },
+	{ PROMQL_TYPE, "values", "", "numbers, each with its labels: PromQL's instant vector", "" },
+	{ PROMQL_TYPE, "profiles", "", "stacks with their values, each with its labels; where numbers are wanted, a profile counts as its value", "" },
+	{ PROMQL_TYPE, "range", "", "samples or profiles of a stretch of time: PromQL's range vector", "" },
+	{ PROMQL_TYPE, "scalar", "", "one number", "" },
+	{ PROMQL_TYPE, "frame matcher", "", "F: which frames of a stack are meant", "" },
+	{ PROMQL_TYPE, "the same", "", "of profiles profiles, of numbers numbers", "" },
+};
+
+const struct promql_construct *promql_construct_at(size_t i)
+{
+	return i < ARRAY_LEN(constructs) ? &constructs[i] : NULL;
+}
 
 const char *promql_example(const char *name)
 {

@@ -71,6 +71,14 @@ struct promql_function_info {
 };
 const struct promql_function_info *promql_function_at(size_t i);
 
+/* The i-th part of the language that is no function; NULL past the last. */
+enum promql_construct_kind { PROMQL_SELECTOR, PROMQL_OPERATOR, PROMQL_TYPE };
+struct promql_construct {
+	enum promql_construct_kind kind;
+	const char *signature, *returns, *doc, *example; /* as of a function; of a type its name and what it is */
+};
+const struct promql_construct *promql_construct_at(size_t i);
+
 /* How much work a query is, guessed from its text: about the steps of its nodes and the minutes that its selectors look at.
  * step_ms 0: at one time. *ret_reads: whether it reads what is stored. 0 for one that does not parse. */
 double promql_weight(struct view query, int64_t start_ms, int64_t end_ms, int64_t step_ms, bool *ret_reads);

@@ -50,6 +50,7 @@ static int snapshot(struct storage_admin *a, char ret_name[ADMIN_NAME_LEN], stru
 
 struct counts {
 	VEC(struct admin_count) v;
+	uint64_t least; /* what is not above it is not among the largest (add_pair) */
 };
 
 static int by_value(const void *a, const void *b)
@@ -65,13 +66,32 @@ static void keep_largest(struct counts *c, size_t limit)
 	c->v.n = MIN(c->v.n, limit);
 }
 
+static int by_count(const void *a, const void *b)
+{
+	const struct admin_count *x = a, *y = b;
+	return (x->value < y->value) - (x->value > y->value);
+}
+
+/* Of pairs, of which there may be as many as series: no more than twice those that are shown are kept meanwhile. */
+static void add_pair(struct counts *c, size_t limit, struct admin_count x)
+{
+	if (x.value <= c->least)
+		return;
+	vec_push(&c->v, x);
+	if (c->v.n < 2 * limit)
+		return;
+	qsort(c->v.v, c->v.n, sizeof *c->v.v, by_count);
+	c->v.n = limit;
+	c->least = c->v.v[limit - 1].value;
+}
+
 struct census {
 	struct counts series_by_name, values_by_label, bytes_by_label, series_by_pair;
 	VEC(char *) pairs;
 	uint64_t series, label_pairs;
 };
 
-static void count_label(struct census *c, const struct index *x, const struct index_name *name)
+static void count_label(struct census *c, const struct index *x, const struct index_name *name, size_t limit)
 {
 	struct view text = symbols_get_string(x->symbols, name->name);
 	uint64_t bytes = 0;
@@ -81,19 +101,13 @@ static void count_label(struct census *c, const struct index *x, const struct in
 		bytes += value.len * p->ids.n;
 		if (view_eqs(text, LABEL_NAME))
 			vec_push(&c->series_by_name.v, (struct admin_count){ value, p->ids.n });
-		vec_push(&c->series_by_pair.v, (struct admin_count){ { (const char *)(uintptr_t)p, 0 }, p->ids.n });
+		add_pair(&c->series_by_pair, limit, (struct admin_count){ { (const char *)(uintptr_t)p, 0 }, p->ids.n });
 	}
 	vec_push(&c->values_by_label.v, (struct admin_count){ text, name->postings.n });
 	vec_push(&c->bytes_by_label.v, (struct admin_count){ text, bytes });
 }
 
-/* Pairs are many: only those that are shown get a text. */
-static int by_count(const void *a, const void *b)
-{
-	const struct admin_count *x = a, *y = b;
-	return (x->value < y->value) - (x->value > y->value);
-}
-
+/* Only those that are shown get a text. */
 static void name_pairs(struct census *c, const struct index *x, size_t limit)
 {
 	struct counts *p = &c->series_by_pair;
@@ -117,7 +131,7 @@ static void count_partition(struct census *c, struct partition *p, size_t limit)
 	c->series = p->index.series.n;
 	c->label_pairs = p->index.postings.n;
 	for (size_t i = 0; i < p->index.names.n; i++)
-		count_label(c, &p->index, &p->index.names.v[i]);
+		count_label(c, &p->index, &p->index.names.v[i], limit);
 	name_pairs(c, &p->index, limit);
 	pthread_rwlock_unlock(&p->dict_lock);
 	keep_largest(&c->series_by_name, limit);

@@ -298,24 +298,3 @@ void serve_no_exemplars(struct httpd_request *rq, void *arg)
 }
 
 /* Every function and aggregation, for completion. */
-void serve_functions(struct httpd_request *rq, void *arg)
-{
-	(void)arg;
-	struct buf *b = answer_begin(rq);
-	const struct promql_function_info *f;
-	buf_putc(b, '[');
-	for (size_t i = 0; (f = promql_function_at(i)); i++) {
-		buf_puts(b, i ? ",{\"name\":" : "{\"name\":");
-		buf_json_string(b, view_of(f->name));
-		buf_puts(b, ",\"signature\":");
-		buf_json_string(b, view_of(f->signature));
-		buf_puts(b, ",\"doc\":");
-		buf_json_string(b, view_of(f->doc));
-		json_field_text(b, "returns", f->returns);
-		json_field_text(b, "example", f->example);
-		buf_printf(b, ",\"aggregation\":%s,\"profiles\":%s}", f->aggregation ? "true" : "false",
-			   f->profiles ? "true" : "false");
-	}
-	buf_putc(b, ']');
-	answer_end(rq, NULL, 0, NULL, 0);
-}

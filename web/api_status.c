@@ -2,6 +2,8 @@
 /* What the API tells of the system: flags, configuration, build, run-time. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -36,23 +38,52 @@ void serve_buildinfo(struct httpd_request *rq, void *arg)
 	end_object(rq);
 }
 
+/* Into shown, without user info. */
+static void flag_value(const struct opt *o, struct buf *shown)
+{
+	struct buf value = { 0 };
+	opts_value(o, &value);
+	buf_reset(shown);
+	redact_user_info(buf_view(&value), false, "<secret>", shown);
+	buf_free(&value);
+}
+
 void serve_flags(struct httpd_request *rq, void *arg)
 {
 	const struct web *w = arg;
-	struct buf *b = answer_begin(rq), value = { 0 }, shown = { 0 };
+	struct buf *b = answer_begin(rq), shown = { 0 };
 	buf_putc(b, '{');
 	for (size_t i = 0; i < w->o.n_flags; i++) {
 		if (w->o.flags[i].type == OPT_REFUSED)
 			continue;
-		buf_reset(&value);
-		buf_reset(&shown);
-		opts_value(&w->o.flags[i], &value);
-		redact_user_info(buf_view(&value), false, "<secret>", &shown);
+		flag_value(&w->o.flags[i], &shown);
 		json_field(b, w->o.flags[i].name, buf_view(&shown));
 	}
-	buf_free(&value);
 	buf_free(&shown);
 	end_object(rq);
+}
+
+/* The same for people: what a flag does, and whether it was given. Flags of other systems are left out. */
+void serve_flag_details(struct httpd_request *rq, void *arg)
+{
+	const struct web *w = arg;
+	struct buf *b = answer_begin(rq), shown = { 0 };
+	buf_putc(b, '[');
+	for (size_t i = 0; i < w->o.n_flags; i++) {
+		const struct opt *o = &w->o.flags[i];
+		if (o->type == OPT_REFUSED || o->type == OPT_EXPLAINED)
+			continue;
+		flag_value(o, &shown);
+		buf_puts(b, b->ptr[b->len - 1] == '[' ? "{" : ",{");
+		json_field_text(b, "name", o->name);
+		json_field(b, "value", buf_view(&shown));
+		buf_printf(b, ",\"given\":%s", o->given ? "true" : "false");
+		json_field_text(b, "help", o->help ? o->help : "");
+		buf_putc(b, '}');
+	}
+	buf_free(&shown);
+	buf_putc(b, ']');
+	answer_end(rq, NULL, 0, NULL, 0);
 }
 
 void serve_config(struct httpd_request *rq, void *arg)
@@ -82,6 +113,33 @@ static void put_clock(struct buf *b, struct storage_admin *admin)
 	json_field_text(b, "retentionWaits", waits);
 }
 
+/* What the process takes of its machine; what the kernel does not tell is left out. */
+static void put_process(struct buf *b)
+{
+	struct rusage ru;
+	struct utsname u;
+	unsigned long pages = 0, threads = 0;
+	FILE *f = fopen("/proc/self/statm", "re");
+	if (f && fscanf(f, "%*u %lu", &pages) == 1)
+		json_field_count(b, "residentBytes", pages * (size_t)sysconf(_SC_PAGESIZE));
+	if (f)
+		fclose(f);
+	f = fopen("/proc/self/stat", "re"); /* the name, in brackets, is ours: without blanks */
+	if (f && fscanf(f, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %lu", &threads) == 1)
+		json_field_count(b, "threads", threads);
+	if (f)
+		fclose(f);
+	buf_printf(b, ",\"processId\":%d", (int)getpid());
+	if (getrusage(RUSAGE_SELF, &ru) == 0) {
+		buf_puts(b, ",\"cpuSeconds\":");
+		json_float(b, (double)ru.ru_utime.tv_sec + (double)ru.ru_stime.tv_sec + (double)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) / 1e6);
+	}
+	if (uname(&u) == 0) {
+		json_field_text(b, "kernel", u.release);
+		json_field_text(b, "machine", u.machine);
+	}
+}
+
 void serve_runtimeinfo(struct httpd_request *rq, void *arg)
 {
 	const struct web *w = arg;
@@ -104,6 +162,7 @@ void serve_runtimeinfo(struct httpd_request *rq, void *arg)
 	buf_printf(b, ",\"GOMAXPROCS\":%ld", sysconf(_SC_NPROCESSORS_ONLN));
 	json_field_text(b, "storageRetention", w->o.storage_retention ? w->o.storage_retention : "");
 	put_clock(b, w->admin);
+	put_process(b);
 	end_object(rq);
 }
 

@@ -12,6 +12,7 @@
 #include "model/relabel.h"
 #include "web/answer.h"
 #include "web/internal.h"
+#include "web/remedies.h"
 
 #define ANSWER_MAX ((size_t)64 << 20)
 #define LABELS_MAX 256           /* that relabel_steps takes */
@@ -56,6 +57,15 @@ static const char *health_text(enum target_health h)
 	return h == TARGET_UP ? "up" : h == TARGET_DOWN ? "down" : "unknown";
 }
 
+static void put_remedy(struct buf *b, const struct status_target *t)
+{
+	struct buf text = { 0 };
+	remedy_put(&text, t);
+	if (text.len)
+		json_field(b, "remedy", buf_view(&text));
+	buf_free(&text);
+}
+
 static bool put_active(void *arg, const struct status_target *t)
 {
 	struct row_writer *w = arg;
@@ -73,6 +83,7 @@ static bool put_active(void *arg, const struct status_target *t)
 	json_field(b, "lastError", t->last_error);
 	if (t->note.len)
 		json_field(b, "note", t->note);
+	put_remedy(b, t);
 	put_time(b, "lastScrape", t->last_scrape_ms);
 	buf_puts(b, ",\"lastScrapeDuration\":");
 	json_float(b, (double)t->last_duration_ns / 1e9);

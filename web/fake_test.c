@@ -92,6 +92,12 @@ const struct promql_function_info *promql_function_at(size_t i)
 	return i ? NULL : &one;
 }
 
+const struct promql_construct *promql_construct_at(size_t i)
+{
+	static const struct promql_construct one = { PROMQL_SELECTOR, "cpu", "profiles", "A type.", "cpu" };
+	return i ? NULL : &one;
+}
+
 /* ---- the engine ---- */
 
 static const struct ptype cpu_type = { { "process_cpu", 11 }, { "cpu", 3 }, { "nanoseconds", 11 }, { "cpu", 3 },

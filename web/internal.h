@@ -59,6 +59,7 @@ void serve_query(struct httpd_request *rq, void *arg);
 void serve_query_range(struct httpd_request *rq, void *arg);
 void serve_format_query(struct httpd_request *rq, void *arg);
 void serve_parse_query(struct httpd_request *rq, void *arg);
+void serve_language(struct httpd_request *rq, void *arg);
 void serve_functions(struct httpd_request *rq, void *arg);
 void serve_no_exemplars(struct httpd_request *rq, void *arg);
 
@@ -119,6 +120,7 @@ void serve_rules_try(struct httpd_request *rq, void *arg);
 /* api_status.c */
 void serve_buildinfo(struct httpd_request *rq, void *arg);
 void serve_flags(struct httpd_request *rq, void *arg);
+void serve_flag_details(struct httpd_request *rq, void *arg);
 void serve_config(struct httpd_request *rq, void *arg);
 void serve_runtimeinfo(struct httpd_request *rq, void *arg);
 void serve_alertmanagers(struct httpd_request *rq, void *arg);

@@ -15,6 +15,7 @@
 #include "pprof/pprof.h"
 #include "web/answer.h"
 #include "web/fake_test.h"
+#include "web/remedies.h"
 #include "web/web.h"
 
 static struct web *web;
@@ -84,6 +85,39 @@ static void check(const char *path, int status, const char *want)
 
 #define SUCCESS(data) "{\"status\":\"success\",\"data\":" data "}"
 #define ERROR(type, text) "{\"status\":\"error\",\"errorType\":\"" type "\",\"error\":\"" text "\"}"
+
+/* Each class of error has its next step. */
+static void test_remedies(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *url, *error, *advice;
+	} rows[] = {
+		{ "http://10.0.0.1:6060/debug/pprof/allocs", "cannot connect: Connection refused (x)", "Nothing listens at 10.0.0.1:6060. " },
+		{ "http://10.0.0.1:6060/debug/pprof/profile?seconds=10", "timed out after 5s: connected, but no answer came", "raise scrape_timeout (5s) above" },
+		{ "http://10.0.0.1/a?seconds=1", "timed out after 5s: the name was not resolved", "It takes longer than scrape_timeout (5s)" },
+		{ "http://db:1/a", "timed out after 5s: the name was not resolved", "getent hosts db" },
+		{ "http://db:1/a", "timed out after 5s: no connection (is a firewall dropping packets?)", "db:1 get lost" },
+		{ "http://[::1]:1/", "Could not resolve host: x", "the name [::1]." },
+		{ "http://h/", "the server answered HTTP status 401: timed out", "basic_auth" },
+		{ "http://h/", "the server answered HTTP status 400: Client sent an HTTP request to an HTTPS server.", "scheme: https" },
+		{ "http://h", "not served there (HTTP status 404)", "nothing at /." },
+		{ "https://h", "SSL: no alternative certificate subject name matches target host name 'x'", "server_name" },
+		{ "https://h", "SSL certificate problem: unable to get local issuer certificate", "ca_file" },
+		{ "h", "not stored: storage has no room for 3 more series", "page Status" },
+		{ "", "what nobody thought of", "curl -v URL" },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct buf b = { 0 };
+		remedy_put(&b, &(struct status_target){ .scrape_url = view_of(rows[i].url), .last_error = view_of(rows[i].error), .timeout_ms = 5000 });
+		if (!view_contains(buf_view(&b), view_of(rows[i].advice)))
+			fail_msg("%s: %.*s", rows[i].error, VIEW_ARG(buf_view(&b)));
+		buf_free(&b);
+	}
+	struct buf none = { 0 };
+	remedy_put(&none, &(struct status_target){ .note = VIEW("the agent samples less"), .timeout_ms = 1 });
+	assert_int_equal(none.len, 0);
+}
 
 static void test_readiness(void **state)
 {
@@ -225,7 +259,7 @@ static void test_frame_values(void **state)
 #define SHOP_ROW \
 	"{\"discoveredLabels\":{\"__address__\":\"h:1\"},\"labels\":{\"job\":\"shop\"},\"scrapePool\":\"shop\"," \
 	"\"scrapeUrl\":\"http://h:1/debug/pprof/allocs\",\"globalUrl\":\"http://h:1/debug/pprof/allocs\",\"profile\":\"memory\"," \
-	"\"lastError\":\"server returned HTTP status 500\",\"note\":\"sampled less\",\"lastScrape\":\"1970-01-01T00:00:01.500Z\"," \
+	"\"lastError\":\"server returned HTTP status 500\",\"note\":\"sampled less\",\"remedy\":\"The target itself has trouble: look into its log. Open the URL to see what it says.\",\"lastScrape\":\"1970-01-01T00:00:01.500Z\"," \
 	"\"lastScrapeDuration\":0.25,\"health\":\"down\",\"scrapeInterval\":\"10s\",\"scrapeTimeout\":\"13s\"," \
 	"\"lastBytes\":0,\"lastSamples\":0}"
 #define DROPPED_ROW \
@@ -296,6 +330,7 @@ static void test_relabel_steps(void **state)
 static void test_status(void **state)
 {
 	(void)state;
+	check("/api/v1/status/flags/details", 200, SUCCESS("[{\"name\":\"web.flag\",\"value\":\"true\",\"given\":false,\"help\":\"x\"}]"));
 	check("/api/v1/status/flags", 200, SUCCESS("{\"web.flag\":\"true\"}"));
 	check("/api/v1/status/config", 200, SUCCESS("{\"yaml\":\"global:\\n  scrape_interval: 5s\\n\"}"));
 	check("/api/v1/profile_types", 200,
@@ -669,7 +704,7 @@ static void test_floats(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_readiness), cmocka_unit_test(test_query), cmocka_unit_test(test_query_errors),
+		cmocka_unit_test(test_remedies), cmocka_unit_test(test_readiness), cmocka_unit_test(test_query), cmocka_unit_test(test_query_errors),
 		cmocka_unit_test(test_query_range), cmocka_unit_test(test_cancel), cmocka_unit_test(test_frame_values), cmocka_unit_test(test_labels_and_series),
 		cmocka_unit_test(test_targets), cmocka_unit_test(test_jobs), cmocka_unit_test(test_relabel_steps), cmocka_unit_test(test_status), cmocka_unit_test(test_flamegraph), cmocka_unit_test(test_columns), cmocka_unit_test(test_folded),
 		cmocka_unit_test(test_files), cmocka_unit_test(test_json), cmocka_unit_test(test_pprof), cmocka_unit_test(test_pprof_errors),

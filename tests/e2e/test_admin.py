@@ -173,6 +173,8 @@ def test_tsdb_status(env):
     check({"name": "namespace=prod", "value": 2} in s["seriesCountByLabelValuePair"], f"{s['seriesCountByLabelValuePair']}")
     check(s["storage"]["partitions"] in (1, 2) and s["storage"]["memory"]["head"] > 0, f"{s['storage']}")
     check(len(server.api("status/tsdb", limit=1)["seriesCountByLabelValuePair"]) == 1, "limit=1")
+    two = server.api("status/tsdb", limit=2)["seriesCountByLabelValuePair"]
+    check(two == [{"name": "__name__=size", "value": 3}, {"name": "namespace=prod", "value": 2}], f"the two largest: {two}")
     check(http_get(server.link("/api/v1/status/tsdb", limit=0))[0] == 400, "limit=0")
 
 

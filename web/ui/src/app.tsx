@@ -2,6 +2,7 @@
 // The frame around every page: where one is, whether the targets are well, what runs.
 import { useEffect } from 'preact/hooks';
 import { useSignal } from '@preact/signals';
+import { AgentsPage } from './pages/agentspage';
 import { AlertsPage } from './pages/alerts';
 import { api, type Job } from './base/api';
 import { DiscoveryPage } from './pages/discovery';
@@ -13,6 +14,7 @@ import { KeyList, keyListOpen } from './base/keylist';
 import { keyTable } from './base/keys';
 import { Preferences } from './base/preferences';
 import { sum } from './pages/jobs';
+import { LanguagePage } from './pages/languagepage';
 import { RulesPage } from './pages/rules';
 import { FrameMenuHost } from './profile/framemenu';
 import { go, page, pageHref, query, type Page } from './base/state';
@@ -27,12 +29,14 @@ const PAGES: PageOf[] = [
 	{ page: 'discovery', name: 'Discovery', Show: DiscoveryPage },
 	{ page: 'rules', name: 'Rules', Show: RulesPage },
 	{ page: 'alerts', name: 'Alerts', Show: AlertsPage },
+	{ page: 'agents', name: 'Agents', Show: AgentsPage },
+	{ page: 'language', name: 'Language', Show: LanguagePage },
 	{ page: 'status', name: 'Status', Show: StatusPage },
 ];
 
 const keys = keyTable('On every page', {
 	list: ['?', 'this list'],
-	explore: ['g e', 'Explore'], targets: ['g t', 'Targets'], discovery: ['g d', 'Discovery'], rules: ['g r', 'Rules'], alerts: ['g a', 'Alerts'], status: ['g s', 'Status'],
+	explore: ['g e', 'Explore'], targets: ['g t', 'Targets'], discovery: ['g d', 'Discovery'], rules: ['g r', 'Rules'], alerts: ['g a', 'Alerts'], agents: ['g n', 'Agents'], language: ['g l', 'Language'], status: ['g s', 'Status'],
 }, 0);
 
 export function App() {

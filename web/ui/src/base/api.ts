@@ -32,6 +32,10 @@ export interface FlameData {
 
 export interface FunctionInfo { name: string; signature: string; doc: string; aggregation: boolean; profiles: boolean }
 
+/** A function, an operator …: what it gives, and an example that runs. */
+export interface LanguagePart { signature: string; doc: string; returns: string; example: string }
+export interface LanguageSection { title: string; entries: LanguagePart[] }
+
 export type Labels = Record<string, string>;
 export interface MatrixSeries { metric: Labels; values: [number, string][] }
 export interface VectorSample { metric: Labels; value: [number, string] }
@@ -47,7 +51,7 @@ export interface PlanNode {
 }
 export interface Target {
 	scrapePool: string; scrapeUrl: string; globalUrl?: string; labels: Labels; discoveredLabels?: Labels;
-	health: 'up' | 'down' | 'unknown'; lastError: string; note?: string; lastScrape: string; lastScrapeDuration: number;
+	health: 'up' | 'down' | 'unknown'; lastError: string; remedy?: string; note?: string; lastScrape: string; lastScrapeDuration: number;
 	scrapeInterval?: string; scrapeTimeout?: string;
 	/* ours: one entry per target and profile */
 	profile?: string; lastBytes?: number; lastSamples?: number;
@@ -80,6 +84,18 @@ export interface AlertingRule extends AnyRule {
 export interface RecordingRule extends AnyRule { type: 'recording' }
 export type Rule = AlertingRule | RecordingRule;
 export interface RuleGroup<R extends Rule = Rule> { name: string; file: string; rules: R[]; interval: number; limit: number; evaluationTime: number; lastEvaluation: string }
+
+/** A flag of the server; given: on its command line. */
+export interface FlagInfo { name: string; value: string; given: boolean; help: string }
+interface Counted { name: string; value: number }
+/** Series and labels are of the newest day; times in ms. */
+export interface StorageStatus {
+	headStats: { numSeries: number; numLabelPairs: number; chunkCount: number; minTime: number; maxTime: number };
+	seriesCountByMetricName: Counted[]; labelValueCountByLabelName: Counted[]; memoryInBytesByLabelName: Counted[]; seriesCountByLabelValuePair: Counted[];
+	storage: { partitions: number; parts: number; windows: number; masks: number; diskBytes: number; headLogBytes: number; memory: { head: number; dictionary: number; blockCache: number; queue: number } };
+}
+/** A sealed part; level 1 holds samples, those above sums of them. */
+export interface Block { minTime: number; maxTime: number; stats: { numSamples: number; numSeries: number; numBytes: number }; compaction: { level: number } }
 
 /** What went wrong, in the server's words; `kind` is its errorType, or 'network' if it could not be asked. */
 export class ApiError extends Error {
@@ -175,8 +191,19 @@ export const api = {
 	rules: (signal?: AbortSignal) => get<{ groups: RuleGroup[] }>('api/v1/rules', { exclude_alerts: 'true' }, signal),
 	alertingRules: (signal?: AbortSignal) => get<{ groups: RuleGroup<AlertingRule>[] }>('api/v1/rules', { type: 'alert' }, signal),
 	functions: (signal?: AbortSignal) => get<FunctionInfo[]>('api/v1/functions', {}, signal),
+	language: (signal?: AbortSignal) => get<{ types: LanguagePart[]; sections: LanguageSection[] }>('api/v1/language', {}, signal),
 	status: (what: 'buildinfo' | 'runtimeinfo' | 'flags' | 'config', signal?: AbortSignal) =>
 		get<Record<string, string | number | boolean>>(`api/v1/status/${what}`, {}, signal),
+	flagDetails: (signal?: AbortSignal) => get<FlagInfo[]>('api/v1/status/flags/details', {}, signal),
+	/** Lists of at most `limit` each. */
+	storage: (limit: number, signal?: AbortSignal) => get<StorageStatus>('api/v1/status/tsdb', { limit }, signal),
+	blocks: (signal?: AbortSignal) => get<{ blocks: Block[] }>('api/v1/status/tsdb/blocks', {}, signal),
+	/** The server's own, as text. */
+	metrics: async (): Promise<string> => {
+		const r = await fetch(url('metrics')).catch(() => { throw new ApiError('network', 'The server does not answer. Is it still running?'); });
+		if (!r.ok) throw new ApiError('bad_response', `metrics: HTTP ${r.status}`, r.status);
+		return r.text();
+	},
 	query: (query: string, time: number, signal?: AbortSignal) =>
 		get<QueryData>('api/v1/query', { query, time: at(time) }, signal),
 	range: (query: string, start: number, end: number, step: number, signal?: AbortSignal) =>

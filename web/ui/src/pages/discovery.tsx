@@ -3,13 +3,13 @@
 // that was found its labels before and after relabelling, or why it is not scraped. There may be tens of thousands: the
 // server searches, and gives a page.
 import { useSignal } from '@preact/signals';
-import { api, ApiError, type Job, type Labels, type RelabelStep, type Source } from '../base/api';
+import { api, ApiError, type Dropped as DroppedRow, type Job, type Labels, type RelabelStep, type Source } from '../base/api';
 import { ErrorBox } from '../base/errors';
 import { advice, changes, groupActive, groupDropped, nameOf, ruleText, stateOf, sum, troubled, type Found } from './jobs';
 import { find, job, unscraped } from '../base/state';
 import { asked, FindField, JobSelect, Pager, usePage, usePoll } from './targetlist';
 import { ago } from '../base/time';
-import { Segments } from '../base/ui';
+import { CopyButton, Segments } from '../base/ui';
 
 const ROWS = 100;
 const JOBS = 50;
@@ -47,12 +47,28 @@ function Jobs({ jobs }: { jobs: Job[] }) {
 						<button type="button" class="link" aria-pressed={on} title={on ? 'Show all jobs' : 'Show only this job'} onClick={() => asked(() => { job.value = on ? '' : j.scrapePool; })}>{j.scrapePool}</button>
 						<span class="counts"><span>{n(j.targets)} <small>{j.targets === 1 ? 'target' : 'targets'}</small></span><span class={j.down ? 'error-text' : ''}>{n(j.up)} <small>up</small></span>
 							<span class={j.failedProfiles ? 'error-text' : ''} title={j.failedProfiles ? `${count(j.failedProfiles, 'profile')} cannot be scraped` : ''}>{n(j.dropped)} <small>not scraped</small></span></span>
-						<div>{j.sources.length ? j.sources.map((s, i) => <SourceLine key={i} s={s} />) : <span class="hint">no source of targets</span>}</div>
+						<div>{j.sources.length ? j.sources.map((s, i) => <SourceLine key={i} s={s} />) : <span class="hint">no source of targets</span>}
+							<JobConfig pool={j.scrapePool} /></div>
 					</li>
 				);
 			})}</ul>
 			{jobs.length > limit.value && <button type="button" class="more-rows" onClick={() => { limit.value += 10 * JOBS; }}>{n(jobs.length - limit.value)} more jobs</button>}
 		</section>
+	);
+}
+
+/** The job as the server understood it, asked for when it is opened. */
+function JobConfig({ pool }: { pool: string }) {
+	const yaml = useSignal<string | null>(null), error = useSignal<ApiError | null>(null);
+	return (
+		<details class="job-config" onToggle={(e) => {
+			if (!e.currentTarget.open) { yaml.value = null; return; }
+			api.jobConfig(pool).then((a) => { yaml.value = a.data.yaml; }, (x) => { error.value = x; });
+		}}>
+			<summary>Configuration</summary>
+			{error.value && <ErrorBox error={error.value} />}
+			{yaml.value !== null && <div class="lines"><pre>{yaml.value}</pre><CopyButton text={yaml.value} title="Copy" /></div>}
+		</details>
 	);
 }
 
@@ -95,6 +111,11 @@ function FoundTargets({ jobs }: { jobs: Job[] }) {
 	);
 }
 
+/** What was found and is not scraped, and why. */
+export const Dropped = ({ rows }: { rows: DroppedRow[] }) => (
+	<section class="panel found" aria-label="Not scraped"><h2 class="unseen">Not scraped</h2><ul class="found-list">{groupDropped(rows).map((f, i) => <Row key={`${f.pool} ${nameOf(f)} ${i}`} f={f} />)}</ul></section>
+);
+
 /** One target: its name and labels; opened, what it was found with, and what rules made of that. */
 function Row({ f }: { f: Found }) {
 	const open = useSignal(false);
@@ -113,7 +134,7 @@ function Row({ f }: { f: Found }) {
 	);
 }
 
-function Opened({ f }: { f: Found }) {
+export function Opened({ f }: { f: Found }) {
 	const steps = useSignal<RelabelStep[] | null>(null);
 	const error = useSignal<ApiError | null>(null);
 	const ask = () => api.relabelSteps(f.pool, f.before).then((a) => { steps.value = a.data.steps; }, (e) => { error.value = e; });

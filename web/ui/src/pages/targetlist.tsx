@@ -4,13 +4,14 @@ import { useEffect } from 'preact/hooks';
 import { useSignal, type Signal } from '@preact/signals';
 import { api, ApiError, type Job, type Targets } from '../base/api';
 import { Search } from '../base/icons';
-import { find, job, writeUrl } from '../base/state';
+import { asNumber, find, inUrl, job, writeUrl } from '../base/state';
 
 const EVERY_MS = 5000;
 const TYPING_MS = 250;
 
-/** Changes what is asked for, and the address with it. */
+/** Changes what is asked for, and the address with it: another list begins at its beginning. */
 export function asked(change: () => void): void {
+	first.value = 0;
 	change();
 	writeUrl('replace');
 }
@@ -25,25 +26,29 @@ export function usePoll(ms: number, ask: () => void, when: unknown[]): void {
 	}, when);
 }
 
+/** The first row of the page that is shown. */
+const first = inUrl(['targets', 'discovery'], 'offset', 0, asNumber);
+
 export interface PageOf { data: Signal<Targets | null>; error: Signal<ApiError | null>; offset: Signal<number> }
 
 /** Rows of the job and text that are looked for. An answer that a newer question overtook is not shown. */
 export function usePage(state: 'active' | 'dropped', limit: number, health: string): PageOf {
-	const data = useSignal<Targets | null>(null), error = useSignal<ApiError | null>(null), offset = useSignal(0);
-	const what = `${state} ${health} ${job.value} ${find.value}`, at = useSignal(what);
-	if (at.value !== what) { /* another list begins at its beginning */
-		at.value = what;
-		offset.value = 0;
-	}
+	const data = useSignal<Targets | null>(null), error = useSignal<ApiError | null>(null), offset = first;
+	const what = `${state} ${health} ${job.value} ${find.value}`;
 	useEffect(() => {
 		const stop = new AbortController();
 		const ask = () => {
 			if (document.hidden) return;
 			api.targets({ state, limit, offset: offset.value, scrapePool: job.value, search: find.value.trim(), health: health || undefined }, stop.signal)
-				.then((a) => { data.value = a.data; error.value = null; }, (e) => { if (!stop.signal.aborted) error.value = e; });
+				.then((a) => {
+					data.value = a.data;
+					error.value = null;
+					const all = state === 'active' ? a.data.activeTargetCount : a.data.droppedTargetCount;
+					if (offset.value > 0 && offset.value >= all) { offset.value = 0; writeUrl('replace'); } /* there are fewer than there were */
+				}, (e) => { if (!stop.signal.aborted) error.value = e; });
 		};
-		const first = setTimeout(ask, data.value ? TYPING_MS : 0), timer = setInterval(ask, EVERY_MS);
-		return () => { stop.abort(); clearTimeout(first); clearInterval(timer); };
+		const soon = setTimeout(ask, data.value ? TYPING_MS : 0), timer = setInterval(ask, EVERY_MS);
+		return () => { stop.abort(); clearTimeout(soon); clearInterval(timer); };
 	}, [what, offset.value, limit]);
 	return { data, error, offset };
 }
@@ -59,15 +64,16 @@ export const JobSelect = ({ jobs }: { jobs: Job[] }) => (
 	</select>
 );
 
+export const Pager = ({ page, all, rows, what }: { page: PageOf; all: number; rows: number; what: string }) =>
+	<Pages offset={page.offset.value} all={all} rows={rows} what={what} go={(to) => { page.offset.value = to; writeUrl('push'); scrollTo(0, 0); }} />;
+
 /** "1–100 of 2,000" between two buttons; nothing where one page is all. */
-export function Pager({ page, all, rows, what }: { page: PageOf; all: number; rows: number; what: string }) {
-	const from = page.offset.value;
+export function Pages({ offset: from, all, rows, what, go }: { offset: number; all: number; rows: number; what: string; go: (offset: number) => void }) {
 	if (all <= rows && from === 0) return null;
 	const number = (v: number) => v.toLocaleString('en-US');
-	const go = (to: number) => { page.offset.value = Math.max(0, to); scrollTo(0, 0); };
 	return (
-		<nav class="pager" aria-label="Pages of targets">
-			<button type="button" disabled={from === 0} onClick={() => go(from - rows)}>Previous</button>
+		<nav class="pager" aria-label={`Pages of ${what}`}>
+			<button type="button" disabled={from === 0} onClick={() => go(Math.max(0, from - rows))}>Previous</button>
 			<span>{number(Math.min(from + 1, all))}–{number(Math.min(from + rows, all))} of {number(all)} {what}</span>
 			<button type="button" disabled={from + rows >= all} onClick={() => go(from + rows)}>Next</button>
 		</nav>

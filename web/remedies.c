@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What to do about a scrape that failed: the first step, in plain words, by the words of the error (scraper/, lib/fetch/). A real
+ * server is asked for each class by tests/e2e/test_page_around.py, so that a new wording is noticed. */
+#include "web/remedies.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+
+#include "base/units.h"
+#include "base/vec.h"
+
+#define SHOWN 1000 /* bytes of an error that are looked at */
+
+/* Of advice: %h host and port, %n host, %p path, %t the scrape_timeout. The first row counts of which one text is in the
+ * error, in small letters; what begins errors stands before what may be quoted in them. */
+static const struct {
+	const char *words[7];
+	const char *advice;
+} table[] = {
+	{ { "not stored: " }, "The target is well; the storage refused what came. See its limits on the page Status, and whether its disk is full." },
+	{ { "measures for " }, "Go gives one CPU profile at a time. Give each server its --scrape.replica, lower seconds, or ask the target from one job only." },
+	{ { "https server" }, "It speaks TLS: write scheme: https into the job." },
+	{ { "http status 401" }, "It wants a login: give the job basic_auth, authorization or oauth2, or check the one it has." },
+	{ { "http status 403" }, "It refuses who asks: check what the job's login may do, and whether it takes requests from this address and for this host name." },
+	{ { "http status 404" }, "There is nothing at %p. Check the path: in a program in Go, import net/http/pprof and serve its mux. A profile that is served elsewhere has its path in pprof_config; one that is not served is switched off there by enabled: false." },
+	{ { "http status 407" }, "The proxy wants a login: put it into proxy_url, or into proxy_connect_header." },
+	{ { "http status 429" }, "It is asked too often: raise scrape_interval, or ask it from fewer jobs and servers." },
+	{ { "http status 5" }, "The target itself has trouble: look into its log. Open the URL to see what it says." },
+	{ { "http status 3" }, "It leads elsewhere: set follow_redirects: true, or write the address it leads to." },
+	{ { "http status" }, "Open the URL to see what it says." },
+	{ { "name was not looked up" }, "The name server does not answer in time. On the server's machine try: getent hosts %n" },
+	{ { "resolve" }, "The server's machine does not know the name %n. Check how it is written; there, try: getent hosts %n. In containers, both have to be in one network." },
+	{ { "as many files open", "no local port" }, "The server ran into a limit of its machine, not the target: see what the message names." },
+	{ { "refused" }, "Nothing listens at %h. Is the program running, on that port, and on an address that the server reaches? One that listens on 127.0.0.1 of its own container does not." },
+	{ { "no route", "unreachable" }, "There is no way to %h from the server's machine. Check the address and the routes." },
+	{ { "does not match", "no alternative certificate", "subject name" }, "The certificate is for another name: set server_name in tls_config to the name it has." },
+	{ { "expired", "not yet valid" }, "Its certificate is out of date, or a clock is wrong: renew it." },
+	{ { "wrong version number", "packet length", "unexpected packet" }, "It does not speak TLS: write scheme: http into the job." },
+	{ { "certificate required", "bad certificate", "handshake failure", "alert" }, "It wants a certificate of the server: set cert_file and key_file in tls_config." },
+	{ { "certificate", "verif", "self-signed" }, "The server does not trust its certificate: name the authority by ca_file in tls_config." },
+	{ { "ssl", "tls" }, "TLS does not come about: check scheme and tls_config of the job." },
+	{ { "asking for a token" }, "The token could not be had: check oauth2 of the job, its token_url and its secret." },
+	{ { "body is larger", "body_size_limit" }, "What comes is larger than the job takes: raise its body_size_limit, or see what made the profile so large." },
+	{ { "sample_limit" }, "It has more than the job takes: raise sample_limit, or drop what is not needed by metric_relabel_configs." },
+	{ { "series_limit" }, "A label takes a new value all the time: drop it by metric_relabel_configs, or raise series_limit." },
+	{ { "target_limit" }, "Discovery tells of more targets than the job takes: narrow it by relabel_configs, or raise target_limit." },
+	{ { "label_limit", "label_name_length", "label_value_length" }, "Its labels are more or longer than the job takes: drop some by metric_relabel_configs, or raise the limit." },
+	{ { "--scrape.memory", "memory of all scrapes" }, "All scrapes together have used up their memory: raise --scrape.memory, or scrape less at a time." },
+	{ { "of cpu time" }, "The profile is too large to be decoded in time. Profile for fewer seconds, or see why it has so many stacks." },
+	{ { "metrics as text" }, "These are metrics: name their path by metrics_path, and check the path of the profile." },
+	{ { "not a profile", "pprof: ", "gzip" }, "What answers at %p is no profile, or a damaged one. Open the URL: is it the program you mean, and the path of a profile?" },
+	{ { "of the metrics", "openmetrics", "content-type" }, "Its metrics are not in the text format 0.0.4. Check them: curl URL | promtool check metrics" },
+	{ { "cut short" }, "The target ended its answer early. In a program in Go, WriteTimeout of the HTTP server has to be longer than the profile takes; else look into its log." },
+	{ { "without an answer", "reset by peer", "recv failure", "http/0.9" }, "It closes the connection. If it speaks TLS, write scheme: https into the job; else look into its log." },
+	{ { "metric_relabel_configs" }, "A rule of metric_relabel_configs cannot be applied: the message says which." },
+	{ { "the agent" }, "It is asked again at the next scrape. If it goes on: is its clock right, and --history long enough?" },
+	{ { "" }, "Open the URL from the server's machine to see what it answers: curl -v URL" },
+};
+
+/* "http://host:80/path?query": host with its port, host alone, path. */
+struct place {
+	struct view host, name, path;
+};
+
+static struct place place_of(struct view url)
+{
+	struct place p = { .path = url };
+	const char *end = url.ptr + url.len, *scheme = memmem(url.ptr, url.len, "://", 3), *at = scheme ? scheme + 3 : url.ptr;
+	const char *slash = memchr(at, '/', (size_t)(end - at)), *query;
+	p.host = view_make(at, (size_t)((slash ? slash : end) - at));
+	p.path = slash ? view_make(slash, (size_t)(end - slash)) : VIEW("/");
+	if ((query = memchr(p.path.ptr, '?', p.path.len)))
+		p.path.len = (size_t)(query - p.path.ptr);
+	const char *colon = memrchr(p.host.ptr, ':', p.host.len), *bracket = memrchr(p.host.ptr, ']', p.host.len);
+	p.name = p.host;
+	if (colon && colon > (bracket ? bracket : p.host.ptr))
+		p.name.len = (size_t)(colon - p.host.ptr);
+	return p;
+}
+
+/* Seconds that a profile takes by itself, of its URL; 0: it takes none. */
+static long seconds_of(struct view url)
+{
+	static const char key[] = "seconds=";
+	const char *at = memmem(url.ptr, url.len, key, sizeof key - 1);
+	long n = 0;
+	for (at = at ? at + sizeof key - 1 : url.ptr + url.len; at < url.ptr + url.len && *at >= '0' && *at <= '9' && n < 100000; at++)
+		n = 10 * n + *at - '0';
+	return n;
+}
+
+static void put_advice(struct buf *out, const char *advice, const struct place *p, const char *timeout)
+{
+	for (; *advice; advice++) {
+		char c = *advice == '%' ? advice[1] : 0;
+		if (c == 'h' || c == 'n' || c == 'p')
+			buf_putv(out, c == 'h' ? p->host : c == 'n' ? p->name : p->path);
+		else if (c == 't')
+			buf_puts(out, timeout);
+		else
+			buf_putc(out, *advice);
+		advice += strchr("hnpt", c) && c ? 1 : 0;
+	}
+}
+
+static const char *timed_out(const struct status_target *t, struct view text, const struct place *p)
+{
+	bool is_address = p->name.len && (isdigit((unsigned char)p->name.ptr[0]) || p->name.ptr[0] == '[');
+	if (view_contains(text, VIEW("not resolved")) && !is_address)
+		return "The name server does not answer in time. On the server's machine try: getent hosts %n";
+	if (view_contains(text, VIEW("no connection")))
+		return "Packets to %h get lost. Check the address, and firewalls, security groups or network policies between.";
+	if (seconds_of(t->scrape_url) * 1000 >= t->timeout_ms)
+		return "The profile takes as many seconds by itself: raise scrape_timeout (%t) above that.";
+	return "It takes longer than scrape_timeout (%t). Raise that, or see what keeps the target busy: curl -o /dev/null -w '%{time_total}' URL";
+}
+
+static const char *advice_on(struct view text)
+{
+	for (size_t i = 0; i < ARRAY_LEN(table); i++)
+		for (size_t k = 0; k < ARRAY_LEN(table[i].words) && table[i].words[k]; k++)
+			if (view_contains(text, view_of(table[i].words[k])))
+				return table[i].advice;
+	return "";
+}
+
+void remedy_put(struct buf *out, const struct status_target *t)
+{
+	char small[SHOWN], timeout[DURATION_LEN];
+	struct view said = t->last_error.len ? t->last_error : t->note;
+	struct view text = view_make(small, MIN(said.len, sizeof small));
+	struct place p = place_of(t->scrape_url);
+	if (!t->last_error.len && !view_starts(said, VIEW("not served")))
+		return;
+	for (size_t i = 0; i < text.len; i++)
+		small[i] = (char)tolower((unsigned char)said.ptr[i]);
+	const char *advice = view_starts(text, VIEW("timed out")) ? timed_out(t, text, &p) : advice_on(text);
+	put_advice(out, advice, &p, units_format_duration(t->timeout_ms, timeout));
+}
