@@ -39,12 +39,11 @@ export function Empty() {
 		<div class="empty">
 			<h1>{!nothing && s.total > 0 && s.down < s.total && <i class="spinner" />}{nothing ? 'Nothing is scraped yet' : s.total === 0 ? 'No target was found yet' : s.down === s.total ? 'No target answers' : 'Waiting for the first profile'}</h1>
 			<ol class="checks" aria-live="polite">
-				<Answered />
 				<Discovered jobs={jobs.value} />
 				{s.total > 0 && <Scraped s={s} list={list} all={all.value} />}
 				{s.up > 0 && <Step state="wait"><p>The first profile. {soonest(list)}</p></Step>}
 			</ol>
-			{nothing ? <Example /> : <div class="checks-links"><button type="button" onClick={() => go('targets')}>All targets</button><button type="button" onClick={() => go('discovery')}>Service discovery</button></div>}
+			{nothing ? <Example /> : <button type="button" onClick={() => go('targets')}>All targets</button>}
 		</div>
 	);
 }
@@ -52,8 +51,6 @@ export function Empty() {
 function Step({ state, children }: { state: 'good' | 'bad' | 'wait'; children: ComponentChildren }) {
 	return <li class={state}>{state === 'wait' ? <i class="spinner" /> : <i class="mark">{state === 'good' ? <Check /> : <Warn />}</i>}<div>{children}</div></li>;
 }
-
-const Answered = () => <Step state="good"><p>The server runs, its storage is open.</p></Step>;
 
 const plural = (n: number, one: string) => `${n} ${one}${n === 1 ? '' : 's'}`;
 
@@ -100,7 +97,7 @@ function answer(t: Target): string {
 function Example() {
 	return (
 		<>
-			<p>Tell the server what to profile: anything that serves pprof over HTTP, for example a Go program with <code>net/http/pprof</code>, or a whole host by <code>pyrrha-agent</code>.</p>
+			<p>Tell the server what to profile: anything that serves pprof over HTTP, such as <code>net/http/pprof</code> of Go, or a whole host by <code>pyrrha-agent</code>.</p>
 			<pre>{'scrape_configs:\n  - job_name: my-service\n    static_configs:\n      - targets: ["127.0.0.1:6060"]\n  - job_name: agent\n    metrics_path: /metrics\n    profiling_config: {preset: agent}\n    static_configs:\n      - targets: ["127.0.0.1:7071"]'}</pre>
 			<p>Put this into the configuration file and reload the server; this page notices by itself.</p>
 		</>

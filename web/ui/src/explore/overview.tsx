@@ -115,10 +115,10 @@ const SearchBox = () => (
 
 function Groups({ shares, failed, type, onRun }: { shares: Shares | null; failed: string; type: ProfileType | undefined; onRun: (q: string) => void }) {
 	const chosen = new Set(partsOf(query.value).matchers.map((m) => m.text));
-	if (!shares || !type) return <div class="share-groups">{failed ? <p class="hint">This was not answered: {failed}</p> : <div class="skeleton" aria-busy="true" />}</div>;
+	if (!shares || !type) return <div class="share-groups">{failed ? <p class="hint">{failed}</p> : <div class="skeleton" aria-busy="true" />}</div>;
 	return (
 		<div class="share-groups">
-			{failed && <p class="hint">Not up to date: {failed}</p>}
+			{failed && <p class="hint">{failed}</p>}
 			{shares.groups.map((g) => <ShareGroup key={g.label} group={g} total={shares.total} chosen={chosen} onPick={(name) => onRun(withClick(query.value, type, g.label, name))} />)}
 			{!shares.groups.length && <p class="hint">{searchText.value ? `Nothing that used CPU is called “${searchText.value}”.` : 'Nothing used CPU in this time.'}</p>}
 		</div>
@@ -133,7 +133,7 @@ function ShareGroup({ group: g, total, chosen, onPick }: { group: Group; total: 
 				const on = chosen.has(matcherText(g.label, '=', r.name)), share = total > 0 ? r.cores / total : 0;
 				return (
 					<li key={r.name}>
-						<button type="button" class={on ? 'on' : ''} aria-pressed={on} title={`${r.name}\n${formatAxis(r.cores, 'cores')} cores, ${formatShare(share)} of all that is shown\n${on ? 'Click to leave it out of the query' : `Click for ${g.label}="${r.name}" alone`}`} onClick={() => onPick(r.name)}>
+						<button type="button" class={on ? 'on' : ''} aria-pressed={on} title={`${r.name}\n${formatAxis(r.cores, 'cores')} cores, ${formatShare(share)}`} onClick={() => onPick(r.name)}>
 							<span>{r.name}</span><Small row={r} /><em>{formatAxis(r.cores, 'cores')}</em><Bar share={share} />
 						</button>
 					</li>

@@ -49,7 +49,6 @@ function useAnswer<T>(ask: () => Promise<T>, key: string, rest = 120): T | null 
 }
 
 const OPS: [Op, string, string][] = [['=', '=', 'is'], ['!=', '≠', 'is not'], ['=~', '=~', 'matches a regular expression'], ['!~', '!~', 'matches no such regular expression']];
-const more = (shown: number, limit: number) => shown >= limit ? `The first ${limit}; type to search them all.` : undefined;
 
 function Values({ query, label, op: was, value, onPick }: { query: string; label: string; op: Op; value: string; onPick: (op: Op, value: string) => void }) {
 	const [op, setOp] = useState<Op>(was);
@@ -57,23 +56,14 @@ function Values({ query, label, op: was, value, onPick }: { query: string; label
 	const regexp = op.endsWith('~');
 	const values = useAnswer(() => findValues(label, selectorWithout(query, label), regexp ? '' : text.trim()), `${label} ${regexp} ${text} ${query}`);
 	const typed: Choice[] = text && (regexp || !values?.includes(text)) ? [{ id: text, text: <>{regexp ? 'as typed: ' : 'exactly '}<b>{text}</b></> }] : [];
-	const items: Choice[] = (values ?? []).filter((v) => !regexp || !text || matches(text, v)).map((v) => ({ id: v, text: v === '' ? '""' : v, on: !regexp && v === value }));
+	const items: Choice[] = (values ?? []).map((v) => ({ id: v, text: v === '' ? '""' : v, on: !regexp && v === value }));
 	return (
 		<Choices label={`Value of ${label}`} placeholder={regexp ? 'regular expression' : `search values of ${label}`} text={text} setText={setText}
 			items={regexp ? [...typed, ...items] : [...items, ...typed]} onPick={(v) => onPick(op, regexp && v !== text ? literal(v) : v)}
-			note={values?.length === 0 ? 'No series has such a value.' : more(values?.length ?? 0, VALUES)}>
+			note={values?.length === 0 ? 'No series has such a value.' : values?.length === VALUES ? `The first ${VALUES}.` : undefined}>
 			<Segments label="How it is compared" value={op} options={OPS} onChange={setOp} />
 		</Choices>
 	);
-}
-
-/** Whether the server's expression would match, as far as this one is the same. */
-function matches(re: string, v: string): boolean {
-	try {
-		return new RegExp(`^(?:${re})$`).test(v);
-	} catch {
-		return true;
-	}
 }
 
 const FEW = 6;
