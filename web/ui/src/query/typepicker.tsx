@@ -46,7 +46,7 @@ export function TypePicker({ types, current, open, setOpen, onPick }: { types: P
 function Types({ types, current, onPick }: { types: ProfileType[]; current: ProfileType | undefined; onPick: (t: ProfileType) => void }) {
 	const [text, setText] = useState('');
 	const wanted = text.toLowerCase().split(/[\s_-]+/).filter(Boolean);
-	const items = grouped(types).flatMap(([group, members]) => members.filter((t) => wanted.every((w) => `${t.title} ${t.name} ${t.alias}`.toLowerCase().includes(w)))
+	const items = grouped(types).flatMap(([group, members]) => members.filter((t) => wanted.every((w) => `${t.title} ${text.includes(':') ? t.name : spelling(t)}`.toLowerCase().includes(w)))
 		.map((t): Choice => ({ id: t.name, text: t.title, code: spelling(t), small: `${t.series} series`, title: t.help ? `${t.help}\n${t.name}` : t.name, group, on: t === current })));
 	return <Choices label="Profile type" placeholder="search types" text={text} setText={setText} items={items} onPick={(name) => onPick(types.find((t) => t.name === name)!)}
 		note={items.length === 0 ? 'No type is called that.' : undefined} />;
