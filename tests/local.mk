@@ -27,12 +27,13 @@ EXTRA_DIST += tests/e2e/test_config_reload.py tests/e2e/test_prometheus_files.py
 EXTRA_DIST += tests/e2e/test_attack_names.py tests/attack/invent_names.py
 EXTRA_DIST += tests/attack/heavy_bodies.py tests/attack/hostile_targets.py
 EXTRA_DIST += tests/e2e/test_discovery_nets.py
-EXTRA_DIST += tests/e2e/test_rules_view.py tests/e2e/page_rules.mjs tests/e2e/page_login.mjs
+EXTRA_DIST += tests/e2e/test_rules_view.py tests/e2e/page_rules.mjs tests/e2e/page_login.mjs tests/e2e/test_page_graph.py tests/e2e/page_graph.mjs
 EXTRA_DIST += tests/e2e/test_attack_all.py tests/e2e/test_table.py tests/e2e/test_page_numbers.py tests/e2e/page_numbers.ts tests/e2e/large_profile.py
 EXTRA_DIST += tests/e2e/kube_real.py tests/e2e/test_kube_real.py
 EXTRA_DIST += tests/e2e/test_discovery.py
 EXTRA_DIST += tests/e2e/test_page_compare.py tests/e2e/page_compare.mjs
 EXTRA_DIST += tests/e2e/test_page_people.py tests/e2e/page_people.mjs
+EXTRA_DIST += tests/e2e/test_page_flame.py tests/e2e/page_flame.mjs
 EXTRA_DIST += deploy/kubernetes/README.md deploy/kubernetes/agent.yml deploy/kubernetes/crds.yml deploy/kubernetes/server.yml \
   deploy/kubernetes/make-secret deploy/kubernetes/example/shop.yml docs/kubernetes.md
 EXTRA_DIST += tests/kubernetes/openapi.py tests/kubernetes/openapi-1.35.json tests/kubernetes/schema.py tests/e2e/test_manifests.py \

@@ -61,7 +61,7 @@ const VIEWS = {
 	ninety: { anew: true, path: q('stacks:requests:count:requests:count', { last: 300 }), go: (p) => p.waitForSelector('.legend li').then(() => settled(p)) },
 	types: { path: q(CPU), go: async (p) => { await profile(p); await p.click('.types > button'); } },
 	times: { path: q(CPU), go: async (p) => { await profile(p); await p.click('.timerange .popover button'); } },
-	export: { path: q(CPU), go: async (p) => { await profile(p); await p.click('button:has-text("Export")'); } },
+	export: { path: q(CPU), go: async (p) => { await profile(p); await p.click('button:has-text("Share")'); } },
 	menu: { path: q(CPU), go: async (p) => { await profile(p); await p.click('.flame canvas', { button: 'right', position: { x: 90, y: 10 } }); await p.waitForSelector('[role=menuitem]'); } },
 	keys: { path: q(CPU), go: async (p) => { await profile(p); await p.keyboard.press('?'); await p.waitForSelector('dialog[open]'); } },
 	preferences: { path: q(CPU), go: async (p) => { await profile(p); await p.click('.preferences > button'); } },
@@ -348,7 +348,7 @@ const steps = {
 			assert.doesNotMatch(policy, /unsafe|\*|https?:/, path);
 		}
 	},
-	async 'the page is at most 120 kB, compressed before anybody asks'() {
+	async 'the page is at most 150 kB, compressed before anybody asks'() {
 		let total = 0;
 		for (const f of ['', 'app.js', 'app.css', 'favicon.svg']) {
 			const begin = performance.now();
@@ -359,7 +359,7 @@ const steps = {
 			total += size;
 			console.log(`  /${f} ${size} bytes, ${(performance.now() - begin).toFixed(1)} ms`);
 		}
-		assert.ok(total <= 120000, `${total} bytes`);
+		assert.ok(total <= 150000, `${total} bytes`);
 	},
 	async 'nothing complained'() {
 		assert.deepEqual(complaints.filter((c) => !/net::ERR_FAILED/.test(c)), []);

@@ -21,6 +21,14 @@ const out = resolve(process.argv[tests ? 3 : 2] ?? 'dist');
  * These functions are bundled empty; a test in a browser draws every graph of the page with what is left. */
 const UNUSED = 'stepped bars findColWidth splineInterp monotoneCubic _monotoneCubic join rangeLog rangeAsinh logAxisSplits asinhAxisSplits log10AxisValsFilt log2AxisValsFilt snapLogY snapAsinhY '
 	+ 'legendStroke legendFill initLegendRow setLegend setLegendValues syncLegend delSeries setBand addBand delBand';
+/* The same within functions: scales other than linear, scatter plots, the legend, its words for times. */
+const FOLDED = [
+	[/^\tconst showLegend = legend\.show;$/m, ''], [/\bshowLegend\b/g, 'false'], [/\blegend\.live\b/g, 'false'], [/\bmode == 2\b/g, 'false'], [/\bmode == 1\b/g, 'true'],
+	[/\b(?:\w+\.)?distr *(?:== *(?:2|3|4|100)|>= 3)(?!\d)/g, 'false'], [/^\tconst _time(?:AxisVals|SeriesVal) .*$/gm, ''],
+	[/\btimeSeriesVal\(_tzDate, timeSeriesStamp\(sv, _fmtDate\)\) : sv \|\| _timeSeriesVal/, 'sv : sv'], [/\btimeAxisVals\(_tzDate, timeAxisStamps\(av, _fmtDate\)\)/, 'av'],
+	[/\bav \|\| _timeAxisVals\b/, 'av'], [/\btimeAxisVal\(_tzDate, av\)/, 'av'], [/const _timeAxisStamps = \[[^]*?\n\t\];/, 'const _timeAxisStamps = 0;'],
+	[/^.*\bpaths\.(?:stepped|bars|spline) *= .*$/gm, ''], [/^.*\buPlot\.(?:join|fmtDate|assign|fmtNum|rangeNum|rangeLog|rangeAsinh) *= .*$/gm, ''],
+];
 const withoutUnused = {
 	name: 'uplot', setup: (b) => b.onLoad({ filter: /uPlot\.esm\.js$/ }, async ({ path }) => {
 		let contents = await readFile(path, 'utf8');
@@ -28,6 +36,10 @@ const withoutUnused = {
 			const whole = new RegExp(`^(\\t?)function ${name}\\([^]*?^\\1}`, 'm');
 			if (!whole.test(contents)) throw new Error(`uPlot has no function ${name}: see UNUSED in build.mjs`);
 			contents = contents.replace(whole, `$1function ${name}() {}`);
+		}
+		for (const [what, by] of FOLDED) {
+			if (!what.test(contents)) throw new Error(`uPlot has no ${what}: see FOLDED in build.mjs`);
+			contents = contents.replace(what, by);
 		}
 		return { contents, loader: 'js' };
 	}),

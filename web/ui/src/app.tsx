@@ -17,6 +17,7 @@ import { sum } from './pages/jobs';
 import { LanguagePage } from './pages/languagepage';
 import { RulesPage } from './pages/rules';
 import { FrameMenuHost } from './profile/framemenu';
+import { FileDrop } from './share/drop';
 import { go, page, pageHref, query, type Page } from './base/state';
 import { StatusPage } from './pages/statuspage';
 import { TargetsPage } from './pages/targets';
@@ -65,7 +66,7 @@ export function App() {
 				<TargetHealth />
 				<Preferences />
 			</header>
-			<main id="main" tabIndex={-1} class={`page-${at}`}><Show key={at} /><FrameMenuHost /></main>
+			<main id="main" tabIndex={-1} class={`page-${at}`}><Show key={at} /><FrameMenuHost /><FileDrop /></main>
 			<KeyList />
 		</>
 	);

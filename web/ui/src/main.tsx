@@ -11,6 +11,7 @@ import './profile/functable.css';
 import './compare/compare.css';
 import './profile/view.css';
 import './base/messages.css';
+import './share/share.css';
 import './pages/pages.css';
 import './base/narrow.css';
 import { render } from 'preact';

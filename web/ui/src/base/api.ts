@@ -96,6 +96,12 @@ export interface StorageStatus {
 }
 /** A sealed part; level 1 holds samples, those above sums of them. */
 export interface Block { minTime: number; maxTime: number; stats: { numSamples: number; numSeries: number; numBytes: number }; compaction: { level: number } }
+/** When an alert would have been pending and firing. */
+export interface PastAlert { labels: Labels; activeAt: string; firedAt?: string; endedAt?: string; state: string }
+
+/** A profile that the server keeps, whatever becomes of what it was made of. */
+export interface Pin { id: string; bytes: number; name?: string; query?: string; type?: string; timeMs?: number; seconds?: number; createdMs?: number }
+export interface Pins { max: number; maxBytes: number; bytes: number; pins: Pin[] }
 
 /** What went wrong, in the server's words; `kind` is its errorType, or 'network' if it could not be asked. */
 export class ApiError extends Error {
@@ -115,12 +121,12 @@ export function url(path: string, params?: Params): string {
 	return u.href;
 }
 
-async function ask(path: string, params: Params | undefined, accept: string, signal?: AbortSignal): Promise<Response> {
+async function ask(path: string, params: Params | undefined, accept: string, signal?: AbortSignal, method?: 'POST' | 'DELETE'): Promise<Response> {
 	const address = new URL(url(path, params)), headers = { Accept: accept };
 	try {
 		/* a path of many frames is longer than addresses may be */
-		return address.href.length < 6000 ? await fetch(address.href, { signal, headers })
-			: await fetch(url(path), { signal, headers, method: 'POST', body: address.searchParams });
+		return address.href.length < 6000 && !method ? await fetch(address.href, { signal, headers })
+			: await fetch(url(path), { signal, headers, method: method ?? 'POST', body: method === 'DELETE' ? undefined : address.searchParams });
 	} catch (e) {
 		if (signal?.aborted) throw e;
 		throw new ApiError('network', 'The server does not answer. Is it still running?');
@@ -139,14 +145,15 @@ async function parsed<T>(r: Response): Promise<Answer<T>> {
 	const text = await r.text();
 	let body: Envelope<T>;
 	try {
-		body = JSON.parse(text);
+		body = r.status === 204 ? { status: 'success' } : JSON.parse(text);
 	} catch {
 		throw new ApiError('bad_response', `HTTP ${r.status}: ${text.slice(0, 300) || 'no body'}`, r.status);
 	}
 	return opened(body, r);
 }
 
-const get = async <T>(path: string, params?: Params, signal?: AbortSignal): Promise<Answer<T>> => parsed(await ask(path, params, 'application/json', signal));
+const get = async <T>(path: string, params?: Params, signal?: AbortSignal, method?: 'POST' | 'DELETE'): Promise<Answer<T>> =>
+	parsed(await ask(path, params, 'application/json', signal, method));
 
 /** The frames of the newest answer: the server does not send them again. */
 let frames: FrameList | null = null;
@@ -190,6 +197,15 @@ export const api = {
 	/** All rules, without their alerts. */
 	rules: (signal?: AbortSignal) => get<{ groups: RuleGroup[] }>('api/v1/rules', { exclude_alerts: 'true' }, signal),
 	alertingRules: (signal?: AbortSignal) => get<{ groups: RuleGroup<AlertingRule>[] }>('api/v1/rules', { type: 'alert' }, signal),
+	/** What the alerts of a rule file would have done. */
+	tryRules: (rules: string, start: number, end: number, signal?: AbortSignal) =>
+		get<{ alerts: PastAlert[] }>('api/v1/rules/try', { rules, name: 'alert', start: at(start), end: at(end), timeout: 20 }, signal, 'POST'),
+	pins: (signal?: AbortSignal) => get<Pins>('api/v1/pins', {}, signal),
+	pin: (query: string, time: number, name: string) => get<Pin>('api/v1/pins', { query, time: at(time), name }, undefined, 'POST'),
+	unpin: (id: string) => get<undefined>(`api/v1/pins/${id}`, {}, undefined, 'DELETE'),
+	/** Where a frame leads to, by the configuration. */
+	sourceLinks: (file: string, line: number, fn: string, binary: string, signal?: AbortSignal) =>
+		get<{ name: string; url: string }[]>('api/v1/source_links', { file, line, function: fn, binary }, signal),
 	functions: (signal?: AbortSignal) => get<FunctionInfo[]>('api/v1/functions', {}, signal),
 	language: (signal?: AbortSignal) => get<{ types: LanguagePart[]; sections: LanguageSection[] }>('api/v1/language', {}, signal),
 	status: (what: 'buildinfo' | 'runtimeinfo' | 'flags' | 'config', signal?: AbortSignal) =>

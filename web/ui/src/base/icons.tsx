@@ -12,6 +12,8 @@ export const Search = () => <Icon><circle cx="7" cy="7" r="4.200" /><path d="m10
 export const Close = () => <Icon><path d="m4.500 4.500 7 7m0-7-7 7" /></Icon>;
 export const Link = () => <Icon><path d="M6.800 9.200a2.600 2.600 0 0 0 3.700 0l2-2a2.600 2.600 0 0 0-3.700-3.700l-.9.9M9.200 6.800a2.600 2.600 0 0 0-3.700 0l-2 2a2.600 2.600 0 0 0 3.700 3.700l.9-.9" /></Icon>;
 export const Download = () => <Icon><path d="M8 2.500v7.500m-3-3 3 3 3-3M3 13h10" /></Icon>;
+export const Upload = () => <Icon><path d="M8 10V2.500m-3 3 3-3 3 3M3 13h10" /></Icon>;
+export const Pin = () => <Icon><path d="M6 2.500h4l-.5 4.500 2.500 2.500H4L6.500 7zM8 9.500v4" /></Icon>;
 export const Copy = () => <Icon><rect x="5.500" y="5.500" width="7.500" height="7.500" rx="1.500" /><path d="M10.500 5.500v-1A1.500 1.500 0 0 0 9 3H4.500A1.500 1.500 0 0 0 3 4.500V9a1.500 1.500 0 0 0 1.500 1.500h1" /></Icon>;
 export const Check = () => <Icon><path d="m3.500 8.500 3 3 6-7" /></Icon>;
 export const Refresh = () => <Icon><path d="M13 8a5 5 0 1 1-1.500-3.600M13 2.500v2.700h-2.700" /></Icon>;

@@ -27,6 +27,8 @@ import { RefreshControl, TimeRange } from '../graph/timerange';
 import { busiest, findType, spelling, TypePicker } from '../query/typepicker';
 import { CopyButton } from '../base/ui';
 import { formatDuration, parseDuration } from '../base/units';
+import { openId } from '../share/opened';
+import { OpenedView } from '../share/openedview';
 import { ExplainPanel } from '../query/explain';
 import { lookAgain, Overview, Rail, railOpen, toggleRail } from './overview';
 import { ValueTable } from './valuetable';
@@ -131,7 +133,12 @@ export function Explore() {
 	const run = (q: string) => {
 		if (!q) return;
 		if (q === query.value) tick.value++;
-		else query.value = q;
+		else {
+			/* one series was picked of what was selected: of something else it is no part */
+			const s = selection.value;
+			if (s && 'at' in s && s.of && selectors(q)[0]?.matchers !== selectors(query.value)[0]?.matchers) selection.value = { at: s.at };
+			query.value = q;
+		}
 		writeUrl('push');
 	};
 	const open = (o: Opened) => ({ open: opened.value === o, setOpen: (is: boolean) => { if (is || opened.value === o) opened.value = is ? o : ''; } });
@@ -151,6 +158,7 @@ export function Explore() {
 	const at = fatal && fatal.status && query.value ? errorOffset(fatal.message, query.value) : null;
 	const span = defaultSpan(query.value, now.value);
 
+	if (openId.value) return <OpenedView />;
 	if (types.value !== null && !list.some((t) => t.series > 0) && !query.value) return <Empty />;
 	const beside = railOpen.value && !overview;
 	return (
@@ -213,7 +221,7 @@ function Picked({ query: q, selection: s, span, time, onClear }: {
 	if (s) {
 		return (
 			<span class="picked on">
-				{'at' in s ? <>profiles at <b>{moment(s.at)}</b></> : <><b>{clock(s.from)} – {clock(s.to)}</b> ({formatDuration(s.to - s.from)})</>}
+				{'at' in s ? <>profiles at <b>{moment(s.at)}</b>{s.of && <> of <b>{Object.values(s.of).filter(Boolean).join(' · ')}</b></>}</> : <><b>{clock(s.from)} – {clock(s.to)}</b> ({formatDuration(s.to - s.from)})</>}
 				{compare}
 				<button type="button" class="ghost tiny" title="Back to the query as typed" aria-label="Clear the picked time" onClick={onClear}><Close /></button>
 			</span>

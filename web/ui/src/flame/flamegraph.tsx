@@ -63,7 +63,7 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 	const key = `${asked}\n${here}\n${room}`, rows = held.current.key === key && asked ? Math.max(needed, held.current.rows) : needed;
 	const tall = rows * ROW > innerHeight && room > 300;
 	const width = tall ? room - MINIMAP : room;
-	const shape = { flip, rows, skip };
+	const shape = { flip, rows, skip }, least = 0.5 * span / Math.max(1, width);
 
 	useLayoutEffect(() => {
 		const observer = new ResizeObserver(() => setRoom(wrap.current!.clientWidth));
@@ -175,7 +175,7 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 	const menu = (node: number, x: number, y: number) => { setHover(null); onMenu(node, x, y); };
 	const onKey = (e: KeyboardEvent) => keys.handle(e, {
 		up: () => walk(flip ? largestChild(tree, cursor) : callerOf(tree, cursor, skip)), down: () => walk(flip ? callerOf(tree, cursor, skip) : largestChild(tree, cursor)),
-		left: () => walk(neighbour(tree, cursor, false)), right: () => walk(neighbour(tree, cursor, true)), first: () => walk(Math.min(skip, tree.n - 1)),
+		left: () => walk(neighbour(tree, cursor, false, least)), right: () => walk(neighbour(tree, cursor, true, least)), first: () => walk(Math.min(skip, tree.n - 1)),
 		zoom: () => onZoom(cursor), out: () => zoom > skip ? onZoom(0) : false,
 		menu: () => {
 			const r = scene.current && boxRect(scene.current, cursor), box = wrap.current!.getBoundingClientRect();
@@ -197,27 +197,29 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 
 	const path = pathOf(tree, Math.min(cursor, tree.n - 1));
 	return (
-		<div class="flame" ref={wrap} onMouseMove={onMove} onMouseLeave={() => setHover(null)}
-			onClick={(e) => { const n = hit(e); if (n >= 0) { onZoom(n); setHover(null); } }}
-			onContextMenu={(e) => {
-				if (performance.now() - byKey.current < 500) { e.preventDefault(); return; }
-				const n = hit(e);
-				if (n >= 0) { e.preventDefault(); menu(n, e.clientX, e.clientY); }
-			}}>
-			{tall && <Minimap scene={() => scene.current} rows={rows} graph={wrap} />}
-			<Spacer height={rows * ROW} />
-			<canvas ref={canvas} class={hover ? 'over' : ''} tabIndex={0} role="tree" onKeyDown={onKey}
-				aria-label={`${label ?? 'Flame graph'} of ${tree.typeName}. Arrow keys walk the stacks, Enter zooms, Escape zooms out.`}
-				aria-activedescendant={`flame-node-${path[path.length - 1]}`}>
-				{path.map((i) => (
-					<span key={i} role="treeitem" id={`flame-node-${i}`} aria-level={tree.depth[i] + 1} aria-selected={i === cursor}
-						aria-expanded={tree.end[i] > i + 1}>
-						{describe(tree, i)}
-					</span>
-				))}
-			</canvas>
-			<div class="flame-frame" ref={frameBox} hidden />
-			{hover && hover.tree === tree && <Tooltip tree={tree} node={hover.node} zoom={zoom} x={hover.x} y={hover.y} noSelf={noSelf} />}
+		<div class="flame-box">
+			<div class="flame" ref={wrap} onMouseMove={onMove} onMouseLeave={() => setHover(null)}
+				onClick={(e) => { const n = hit(e); if (n >= 0) { onZoom(n); setHover(null); } }}
+				onContextMenu={(e) => {
+					if (performance.now() - byKey.current < 500) { e.preventDefault(); return; }
+					const n = hit(e);
+					if (n >= 0) { e.preventDefault(); menu(n, e.clientX, e.clientY); }
+				}}>
+				<Spacer height={rows * ROW} />
+				<canvas ref={canvas} class={hover ? 'over' : ''} tabIndex={0} role="tree" onKeyDown={onKey}
+					aria-label={`${label ?? 'Flame graph'} of ${tree.typeName}. Arrow keys walk the stacks, Enter zooms, Escape zooms out.`}
+					aria-activedescendant={`flame-node-${path[path.length - 1]}`}>
+					{path.map((i) => (
+						<span key={i} role="treeitem" id={`flame-node-${i}`} aria-level={tree.depth[i] + 1} aria-selected={i === cursor}
+							aria-expanded={tree.end[i] > i + 1}>
+							{describe(tree, i)}
+						</span>
+					))}
+				</canvas>
+				<div class="flame-frame" ref={frameBox} hidden />
+				{hover && hover.tree === tree && <Tooltip tree={tree} node={hover.node} zoom={zoom} x={hover.x} y={hover.y} noSelf={noSelf} />}
+			</div>
+			{tall && <div class="minimap-rail"><Minimap scene={() => scene.current} rows={rows} graph={wrap} /></div>}
 		</div>
 	);
 }
@@ -245,11 +247,15 @@ function largestChild(t: FlameTree, at: number): number {
 	return best;
 }
 
-function neighbour(t: FlameTree, at: number, right: boolean): number {
+/** The next box of the same caller that is wide enough to be seen. */
+function neighbour(t: FlameTree, at: number, right: boolean, least: number): number {
 	const parent = t.parent[at];
 	if (parent < 0) return at;
-	if (right) return t.end[at] < t.end[parent] ? t.end[at] : at;
 	let before = at;
-	for (let c = parent + 1; c < at; c = t.end[c]) before = c;
+	for (let c = right ? t.end[at] : parent + 1; c < (right ? t.end[parent] : at); c = t.end[c])
+		if (t.weight[c] >= least) {
+			if (right) return c;
+			before = c;
+		}
 	return before;
 }

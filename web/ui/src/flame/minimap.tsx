@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // All of a flame graph that is taller than the window, small, beside it: where one is, and a way to go elsewhere. For eyes and pointers only;
 // the keyboard walks the graph itself.
-import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import { drawSmall, Palette, ROW, type Scene } from './draw';
 
 export const MINIMAP = 68;
@@ -24,11 +24,13 @@ export function Minimap({ scene, rows, graph }: { scene: () => Scene | null; row
 		ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
 		if (s) drawSmall(ctx, { ...s, width, height, top: 0, rows }, palette.current, row);
 	});
-	useEffect(() => {
+	useLayoutEffect(() => {
 		const place = () => {
-			const top = Math.max(0, TOP - graph.current!.getBoundingClientRect().top), shown = Math.min(innerHeight - TOP, rows * ROW - top);
-			view.current!.style.transform = `translateY(${top / ROW * row}px)`;
-			view.current!.style.height = `${Math.max(4, shown / ROW * row)}px`;
+			const v = view.current, g = graph.current;
+			if (!v || !g) return;
+			const top = Math.max(0, TOP - g.getBoundingClientRect().top), shown = Math.min(innerHeight - TOP, rows * ROW - top);
+			v.style.transform = `translateY(${top / ROW * row}px)`;
+			v.style.height = `${Math.max(4, shown / ROW * row)}px`;
 		};
 		place();
 		addEventListener('scroll', place, { passive: true });

@@ -10,6 +10,8 @@ import { addUp, keyOf } from './lines';
 import { alertMarks, groupLabels, versionLabels, versionMarks, type Mark } from './marks';
 
 const matrix = (d: QueryData): MatrixSeries[] => d.resultType === 'matrix' ? d.result : [];
+/** Of more series only what all hold together is asked for. */
+const MOST_TOTALS = 200;
 const SECONDS = /^(nano|micro|milli)?seconds$/;
 
 /** What the profile holds that a click opens, of each series and in all; null where the values themselves say it, or none were asked for. */
@@ -23,7 +25,7 @@ export function totalsExpr(q: string): string | null {
 export function useTotals(g: GraphState, q: string, unit: string, wanted: boolean): Totals | null {
 	const [totals, setTotals] = useState<{ of: GraphState; t: Totals } | null>(null);
 	useEffect(() => {
-		const expr = unit && wanted ? totalsExpr(q) : null;
+		const one = unit && wanted ? totalsExpr(q) : null, expr = one && g.series.length > MOST_TOTALS ? `sum(${one})` : one;
 		if (!expr || !g.times.length) return;
 		const abort = new AbortController(), scale = SECONDS.test(unit) ? 1e9 : 1;
 		api.range(expr, g.from, g.to, g.step, abort.signal).then((a) => {

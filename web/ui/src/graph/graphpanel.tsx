@@ -67,7 +67,7 @@ const sameQuestion = (a: GraphState, b: GraphState) => a.expr === b.expr && a.st
 /** The newest answer; but while somebody reads there, or has picked a time, the one that he reads: only a time that moved on waits. */
 function useHeld(state: GraphState, selection: Selection): GraphState {
 	const shown = useRef({ state, tick: tick.value });
-	const waits = sameQuestion(state, shown.current.state) && (graphIsRead.value || (selection !== null && tick.value === shown.current.tick));
+	const waits = 'last' in range.value && sameQuestion(state, shown.current.state) && (graphIsRead.value || (selection !== null && tick.value === shown.current.tick));
 	if (!waits) shown.current = { state, tick: tick.value };
 	return shown.current.state;
 }

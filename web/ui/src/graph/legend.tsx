@@ -17,7 +17,7 @@ import { pointAt, Z } from './shareline';
 
 /** More lines than that nobody can tell apart. */
 const MOST = 160;
-const SHARED = 4;
+const SHARED = 3;
 
 interface Props {
 	lines: Line[]; all: GraphSeries[]; unit: AxisUnit; common: Labels;
@@ -94,7 +94,7 @@ function Shared({ common, onFilter }: { common: Labels; onFilter: (labels: Label
 	if (!list.length) return null;
 	return (
 		<div class="shared" role="group" aria-label="Labels that all of them have">
-			<span class="tags">
+			<span class={`tags ${all ? '' : 'few'}`}>
 				{(all ? list : list.slice(0, SHARED)).map(([k, v]) => <Chip key={k} name={k} value={v} title={`${k}=${v}\nAll series have it. Click to add it to the query`} onPick={() => onFilter({ [k]: v })} />)}
 				{list.length > SHARED && <button type="button" class="link" aria-expanded={all} onClick={() => setAll(!all)}>{all ? 'fewer' : `${list.length - SHARED} more`}</button>}
 			</span>

@@ -19,6 +19,7 @@ import type { Mark } from './marks';
 import { functionAt, HEIGHT, plotOptions, type Behind, type Hover, type Span } from './plot';
 import type { GraphSeries } from './seriesnames';
 import { pointAt } from './shareline';
+import { ZoneButton } from './zone';
 
 interface Props {
 	times: number[]; series: GraphSeries[]; unit: AxisUnit;
@@ -176,6 +177,7 @@ export function SeriesGraph(props: Props) {
 				<div ref={host} class="graph-host" role="slider" tabIndex={0} aria-label={props.label ?? 'Series over time'} aria-orientation="horizontal" aria-roledescription="graph"
 					aria-valuemin={0} aria-valuemax={Math.max(0, times.length - 1)} aria-valuenow={at ?? times.length - 1} aria-valuetext={spoken}
 					onKeyDown={onKey} onBlur={() => { if (cursor) leave(); }} onMouseDown={() => { if (cursor) setCursor(null); }} />
+				<ZoneButton now={times[times.length - 1] ?? 0} />
 				<MarkButtons marks={marks} times={times} box={box} onAround={props.onAround} onSelect={onSelect} />
 				{tip && <GraphTip tip={tip} times={times} lines={shown} near={near} unit={unit} totals={totals} functions={drawn} common={common} range={rangeOf(cursor)} room={() => host.current!.clientWidth} />}
 			</div>

@@ -7,7 +7,6 @@ import { clock, day, fromInput, offset, toInput } from '../base/time';
 import { formatDuration } from '../base/units';
 import { MenuButton, MenuItem } from '../base/menu';
 import { Popover, Segments } from '../base/ui';
-import { ZoneButton } from './zone';
 
 const PRESETS: [number, string, string][] = [
 	[300, '5m', 'Last 5 minutes'], [900, '15m', 'Last 15 minutes'], [3600, '1h', 'Last hour'], [21600, '6h', 'Last 6 hours'], [86400, '24h', 'Last 24 hours'],
@@ -24,7 +23,6 @@ export function TimeRange({ value, now, onChange }: { value: Range; now: number;
 			<Popover open={open} setOpen={setOpen} align="right" class={last === null ? 'on' : ''} title="An exact range" button={<>{custom}<Chevron /></>}>
 				<Absolute value={value} now={now} onApply={(r) => { setOpen(false); onChange(r); }} />
 			</Popover>
-			<ZoneButton now={now} />
 		</div>
 	);
 }

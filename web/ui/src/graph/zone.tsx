@@ -22,6 +22,6 @@ export function setZone(to: Zone): void {
 
 export function ZoneButton({ now }: { now: number }) {
 	const isUtc = zone.value === 'utc', text = isUtc ? 'UTC' : 'Local';
-	return <button type="button" class="zone" aria-pressed={isUtc} aria-label={`Times are ${isUtc ? 'UTC' : `local (${offset(now)})`}`} title={isUtc ? 'Times are UTC: show local time' : `Times are local (${offset(now)}): show UTC`}
+	return <button type="button" class="zone ghost" aria-pressed={isUtc} aria-label={`Times are ${isUtc ? 'UTC' : `local (${offset(now)})`}`} title={isUtc ? 'Times are UTC: show local time' : `Times are local (${offset(now)}): show UTC`}
 		onClick={() => setZone(isUtc ? 'local' : 'utc')}>{text}</button>;
 }

@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one can do with a frame: the menu of a box and of a row. Whoever shows frames opens it by openFrameMenu; there is one of it, in the
 // frame of the page (FrameMenuHost).
-import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { signal } from '@preact/signals';
-import { has, query, writeUrl } from '../base/state';
+import { api } from '../base/api';
+import { ContextMenu, MenuItem } from '../base/menu';
+import { has, page, query, types } from '../base/state';
 import { copyText } from '../base/ui';
-import { flameQuery, plainSelector } from '../query/query';
+import { functionOverTime } from '../graph/functionline';
+import { frameIs, type FilterName } from '../query/filters';
+import { findType } from '../query/typepicker';
+import { AlertDialog, type AlertOf } from '../share/alertdialog';
+import { alertProfile } from '../share/alertrule';
+import { filterBy, sandwichOf } from './view';
 
 export interface MenuFrame { name: string; file: string; binary: string; line: number; node?: number }
 /** What only those who show the frame can do with it. What is left out is not offered. */
@@ -13,61 +20,64 @@ export interface MenuActs {
 	zoom?: () => void;
 	/** Marks the function wherever it is. */
 	mark?: () => void;
+	/** Instead of the page's query, what a filter becomes part of. */
+	filter?: (fn: FilterName, args: string) => void;
 	/** Of a profile that is not the server's answer to the query: nothing can be asked about it. */
 	apart?: boolean;
 }
 
-const shown = signal<{ frame: MenuFrame; x: number; y: number; acts: MenuActs; back: Element | null } | null>(null);
+const shown = signal<{ frame: MenuFrame; x: number; y: number; acts: MenuActs } | null>(null);
+const alert = signal<AlertOf | null>(null);
 
 export function openFrameMenu(frame: MenuFrame, x: number, y: number, acts: MenuActs = {}): void {
-	shown.value = { frame, x, y, acts, back: document.activeElement };
+	shown.value = { frame, x, y, acts };
+}
+
+/** Links of the configuration to that place in the source. */
+function useLinks(f: MenuFrame): { name: string; url: string }[] {
+	const [links, setLinks] = useState<{ name: string; url: string }[]>([]);
+	useEffect(() => {
+		if (!f.file) return;
+		const abort = new AbortController();
+		api.sourceLinks(f.file, f.line, f.name, f.binary, abort.signal).then((a) => setLinks(a.data), () => undefined);
+		return () => abort.abort();
+	}, [f]);
+	return links;
 }
 
 export function FrameMenuHost() {
-	const el = useRef<HTMLDivElement>(null), m = shown.value;
-	const close = (back = true) => {
-		if (back && m?.back instanceof HTMLElement) m.back.focus({ preventScroll: true });
-		shown.value = null;
-	};
-	useLayoutEffect(() => {
-		const e = el.current;
-		if (!e || !m) return;
-		e.style.left = `${Math.max(8, Math.min(m.x, innerWidth - e.offsetWidth - 8))}px`;
-		e.style.top = `${Math.max(8, Math.min(m.y, innerHeight - e.offsetHeight - 8))}px`;
-		e.querySelector<HTMLElement>('[role=menuitem]')?.focus();
-	}, [m]);
-	useEffect(() => {
-		if (!m) return;
-		const away = (e: Event) => { if (!el.current?.contains(e.target as Node)) close(false); };
-		const gone = () => close(false);
-		document.addEventListener('mousedown', away);
-		addEventListener('popstate', gone);
-		return () => { document.removeEventListener('mousedown', away); removeEventListener('popstate', gone); };
-	}, [m]);
-	if (!m) return null;
-	const { frame, acts } = m, { name } = frame;
-	const onKey = (e: KeyboardEvent) => {
-		const all = [...el.current!.querySelectorAll<HTMLElement>('[role=menuitem]')], at = all.indexOf(document.activeElement as HTMLElement);
-		const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: -1 }[e.key];
-		if (to !== undefined) all.at(to % all.length)?.focus();
-		else if (e.key === 'Escape' || e.key === 'Tab') close();
-		else return;
-		e.preventDefault();
-		e.stopPropagation();
-	};
-	const item = (text: string, act: () => void) => <button type="button" role="menuitem" tabIndex={-1} onClick={() => { close(); act(); }}>{text}</button>;
-	const wrap = (fn: string) => { query.value = `${fn}(${flameQuery(query.value, null, 0).expr}, {function=${JSON.stringify(name)}})`; writeUrl('push'); };
-	const real = frame.node !== 0 && name !== '(other)';
+	const m = shown.value, at = page.value;
+	useEffect(() => { shown.value = null; alert.value = null; }, [at]);
 	return (
-		<div class="menu context" role="menu" ref={el} aria-label={name} onKeyDown={onKey}>
-			<div class="menu-title">{name}</div>
-			{acts.zoom && item('Zoom in', acts.zoom)}
-			{acts.mark && item('Mark everywhere', acts.mark)}
-			{real && !acts.apart && has('focus') && plainSelector(query.value) && <>
-				{item('Query only stacks with it', () => wrap('focus'))}
-				{item('Query without it', () => wrap('ignore'))}
+		<>
+			{m && <FrameMenu key={`${m.x} ${m.y} ${m.frame.name}`} {...m} />}
+			{alert.value && <AlertDialog of={alert.value} onClose={() => { alert.value = null; }} />}
+		</>
+	);
+}
+
+function FrameMenu({ frame, x, y, acts }: { frame: MenuFrame; x: number; y: number; acts: MenuActs }) {
+	const { name } = frame, links = useLinks(frame), close = () => { shown.value = null; };
+	const one = (text: string, pick: () => void, title?: string) => <MenuItem title={title} onPick={() => { close(); pick(); }}>{text}</MenuItem>;
+	const real = frame.node !== 0 && name !== '(other)', asked = real && !acts.apart && has('focus');
+	const filter = acts.filter ?? filterBy, place = frame.file + (frame.line ? `:${frame.line}` : '');
+	const profile = asked && has('share') ? alertProfile(query.value, (n) => findType(types.value, n)?.kind) : null;
+	return (
+		<ContextMenu label={name} title={name} x={x} y={y} onClose={close}>
+			{acts.zoom && one('Zoom in', acts.zoom)}
+			{acts.mark && one('Mark everywhere', acts.mark)}
+			{asked && <>
+				{(acts.zoom || acts.mark) && <hr />}
+				{one('Only stacks with it', () => filter('focus', frameIs(name)), 'The query then counts nothing else')}
+				{one('Without stacks with it', () => filter('ignore', frameIs(name)))}
+				{!acts.filter && one('Its callers and callees', () => sandwichOf(name), 'All calls of it together')}
+				{!acts.filter && one('Its share over time', () => functionOverTime(name))}
 			</>}
-			{item('Copy the name', () => void copyText(name))}
-		</div>
+			{profile && one('Alert when…', () => { alert.value = { profile, name }; }, 'A rule that tells when it takes more than it did')}
+			{(acts.zoom || acts.mark || asked) && <hr />}
+			{one('Copy the name', () => void copyText(name))}
+			{frame.file && one('Copy file and line', () => void copyText(place), place)}
+			{links.map((l) => <a key={l.url} role="menuitem" class="menu-item" href={l.url} target="_blank" rel="noopener noreferrer" title={l.url} onClick={close}><span>Open in {l.name}</span></a>)}
+		</ContextMenu>
 	);
 }

@@ -42,41 +42,44 @@ interface Props {
 	rows: FunctionRow[]; all: number; exact: boolean;
 	onMore: () => void;
 	onHover: (name: string | null) => void; onPick: (name: string) => void; picked: string;
+	/** Of a profile that the server does not have: nothing is asked about it, and this is how many samples it has. */
+	apart?: Samples;
 }
 
-export function FunctionTable({ tree, expr, time, zoomed, rows: given, all, exact, onMore, filter, colorBy, onHover, onPick, picked }: Props) {
+export function FunctionTable({ tree, expr, time, zoomed, rows: given, all, exact, onMore, filter, colorBy, onHover, onPick, picked, apart }: Props) {
 	const diff = tree.base !== undefined, wide = layout.value === 'table';
 	const shares = tree.shares === true;
-	const samples = useSamples(expr, time, tree.unit, diff, tree.seconds > 0);
-	const readout = useReadout(expr, time, grain.value, tree.unit);
-	const noun = GRAINS.find(([g]) => g === grain.value)![1].toLowerCase();
-	const of: TableRow[] = useMemo(() => grain.value === 'function' ? given.map((r) => ({ ...r, key: r.name, line: 0 })) : readout?.rows ?? [], [given, readout, grain.value]);
+	const per: Grain = apart ? 'function' : grain.value;
+	const counted = useSamples(expr, time, tree.unit, diff && !apart, tree.seconds > 0), samples = apart ?? counted;
+	const readout = useReadout(expr, time, per, tree.unit);
+	const noun = GRAINS.find(([g]) => g === per)![1].toLowerCase();
+	const of: TableRow[] = useMemo(() => per === 'function' ? given.map((r) => ({ ...r, key: r.name, line: 0 })) : readout?.rows ?? [], [given, readout, per]);
 	/* shares are of what there was before filters took something away */
-	const whole = grain.value === 'function' || !readout || tree.whole !== tree.total[0] ? { now: tree.whole, base: tree.baseWhole } : readout.whole;
+	const whole = per === 'function' || !readout || tree.whole !== tree.total[0] ? { now: tree.whole, base: tree.baseWhole } : readout.whole;
 	const table: Table = { unit: tree.unit, whole, diff, shares, per: samples?.known ? samples.per : null };
 	const columns = visible(diff, wide, chosen.value);
 	const [id, turned] = order.value.split('.'), by = columns.find((c) => c.id === id) ?? columnOf(diff ? 'selfChange' : 'self')!;
 	const rows = useMemo(() => ordered(filter ? of.filter((r) => matchRow(r, filter)) : of, by, by.id === id && turned === 'up', table),
 		[of, filter, by, order.value, shares, diff, whole.now, whole.base]);
-	const missing = grain.value === 'function' ? all - given.length : 0;
+	const missing = per === 'function' ? all - given.length : 0;
 
 	const { ref, from, to, before, after } = useWindow<HTMLDivElement>(rows.length, ROW);
 	const grid = useRef<HTMLTableElement>(null), heads = diff ? 2 : 1;
 	const [at, setAt] = useState(-1);
-	useEffect(() => { setAt(-1); }, [filter, by, grain.value]);
+	useEffect(() => { setAt(-1); }, [filter, by, per]);
 	useEffect(() => { if (missing > 0 && to >= rows.length && to > 60) onMore(); }, [to, rows.length, missing]);
 
 	const goTo = (i: number) => {
 		const e = ref.current!, row = Math.max(0, Math.min(rows.length - 1, i)), head = e.querySelector('thead')!.offsetHeight;
 		if (!rows.length) return;
 		setAt(row);
-		onHover(grain.value === 'function' || grain.value === 'line' ? rows[row].name : null);
+		onHover(per === 'function' || per === 'line' ? rows[row].name : null);
 		e.scrollTop = Math.min(row * ROW, Math.max(e.scrollTop, (row + 1) * ROW + head - e.clientHeight));
 		e.scrollIntoView({ block: 'nearest' });
 	};
 	const page = () => Math.max(1, Math.floor(ref.current!.clientHeight / ROW) - 2);
-	const open = (r: TableRow, x: number, y: number) => openFrameMenu({ name: r.name, file: r.file, binary: r.binary, line: r.line }, x, y, { mark: () => onPick(r.name) });
-	const isFrame = grain.value === 'function' || grain.value === 'line';
+	const open = (r: TableRow, x: number, y: number) => openFrameMenu({ name: r.name, file: r.file, binary: r.binary, line: r.line }, x, y, { mark: () => onPick(r.name), apart: !!apart });
+	const isFrame = per === 'function' || per === 'line';
 	const onKey = (e: KeyboardEvent) => void (e.target === grid.current && keys.handle(e, {
 		next: () => goTo(at + 1), before: () => goTo(at < 0 ? 0 : at - 1), pageDown: () => goTo(at + page()), pageUp: () => goTo(at - page()),
 		first: () => goTo(0), last: () => goTo(rows.length - 1),
@@ -95,22 +98,22 @@ export function FunctionTable({ tree, expr, time, zoomed, rows: given, all, exac
 		const on = c.id === by.id, up = on && (turned === 'up' && by.id === id) !== (c.kind === 'text');
 		return (
 			<th key={c.id} scope="col" aria-sort={on ? (up ? 'ascending' : 'descending') : 'none'} class={`${c.kind === 'text' ? '' : 'num'} col-${c.kind}`}>
-				<button type="button" title={c.help} onClick={() => sortBy(c)}>{c.id === 'name' ? GRAINS.find(([g]) => g === grain.value)![1].replace(/ies$/, 'y').replace(/s$/, '') : c.title}<span class="sort">{on ? (up ? '▴' : '▾') : ''}</span></button>
+				<button type="button" title={c.help} onClick={() => sortBy(c)}>{c.id === 'name' ? GRAINS.find(([g]) => g === per)![1].replace(/ies$/, 'y').replace(/s$/, '') : c.title}<span class="sort">{on ? (up ? '▴' : '▾') : ''}</span></button>
 			</th>
 		);
 	};
 	const name = (r: TableRow) => (
 		<th scope="row"><button type="button" tabIndex={-1} title={[r.name, r.line ? `${r.file}:${r.line}` : r.file, r.binary, 'Click to search for it'].filter(Boolean).join('\n')} onClick={() => onPick(r.name)}>
-			{!diff && <Swatch row={r} colorBy={colorBy} />}<span>{r.name.slice(0, dirLength(r.name)) && <i class="dir">{r.name.slice(0, dirLength(r.name))}</i>}{r.name.slice(dirLength(r.name))}{grain.value === 'line' && <small class="line">{base(r.file)}:{r.line}</small>}</span></button></th>
+			{!diff && <Swatch row={r} colorBy={colorBy} />}<span>{r.name.slice(0, dirLength(r.name)) && <i class="dir">{r.name.slice(0, dirLength(r.name))}</i>}{r.name.slice(dirLength(r.name))}{per === 'line' && <small class="line">{base(r.file)}:{r.line}</small>}</span></button></th>
 	);
 	return (
-		<div class={`functable ${diff ? 'diff' : ''} ${exact && (grain.value === 'function' || readout) ? '' : 'pending'}`} onMouseLeave={() => onHover(null)}>
+		<div class={`functable ${diff ? 'diff' : ''} ${exact && (per === 'function' || readout) ? '' : 'pending'}`} onMouseLeave={() => onHover(null)}>
 			<div class="table-bar">
-				<label class="grain"><span class="unseen">Rows</span><select value={grain.value} onChange={(e) => { grain.value = e.currentTarget.value as Grain; writeUrl('replace'); }}>{GRAINS.map(([g, title]) => <option key={g} value={g}>{title}</option>)}</select></label>
-				<span class="table-count">{rows.length.toLocaleString('en-US')}{filter || missing ? ` of ${(of.length + missing).toLocaleString('en-US')}` : ''}{zoomed && grain.value !== 'function' ? ' of the whole profile' : ''}</span>
+				{!apart && <label class="grain"><span class="unseen">Rows</span><select value={per} onChange={(e) => { grain.value = e.currentTarget.value as Grain; writeUrl('replace'); }}>{GRAINS.map(([g, title]) => <option key={g} value={g}>{title}</option>)}</select></label>}
+				<span class="table-count">{rows.length.toLocaleString('en-US')}{filter || missing ? ` of ${(of.length + missing).toLocaleString('en-US')}` : ''}{zoomed && per !== 'function' ? ' of the whole profile' : ''}</span>
 				<div class="grow" />
 				<ColumnMenu diff={diff} shown={columns} onToggle={(c) => { chosen.value = toggled(chosen.value, c, columns.includes(c), wide); writeUrl('replace'); }} />
-				<CopyButton title={`Copy ${rows.length.toLocaleString('en-US')} rows as text`} text={() => asText(rows, columns, table, GRAINS.find(([g]) => g === grain.value)![1])} />
+				<CopyButton title={`Copy ${rows.length.toLocaleString('en-US')} rows as text`} text={() => asText(rows, columns, table, GRAINS.find(([g]) => g === per)![1])} />
 			</div>
 			<div class="table-scroll" ref={ref}>
 				<table ref={grid} tabIndex={0} role="grid" aria-label={`Table of ${noun}`} aria-rowcount={rows.length + heads} aria-busy={!exact} aria-activedescendant={at >= from && at < to ? `table-row-${at}` : undefined} onKeyDown={onKey}
@@ -131,7 +134,7 @@ export function FunctionTable({ tree, expr, time, zoomed, rows: given, all, exac
 						<Gap height={after} />
 					</tbody>
 				</table>
-				{rows.length === 0 && <p class="hint">{readout?.failed ?? (filter ? `None of the ${noun} matches.` : grain.value !== 'function' && !readout ? 'Reading…' : 'Nothing.')}</p>}
+				{rows.length === 0 && <p class="hint">{readout?.failed ?? (filter ? `None of the ${noun} matches.` : per !== 'function' && !readout ? 'Reading…' : 'Nothing.')}</p>}
 			</div>
 			{diff && <NoiseNote samples={samples} />}
 			{missing > 0 && <button type="button" class="more-rows" onClick={onMore}>{missing} smaller functions</button>}

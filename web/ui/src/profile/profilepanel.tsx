@@ -51,8 +51,8 @@ function outwards(): boolean {
 /** How high what sticks at the top is, for what sticks below it. */
 function useBarHeight(bar: { current: HTMLElement | null }): void {
 	useLayoutEffect(() => {
-		const observer = new ResizeObserver(() => bar.current!.parentElement!.style.setProperty('--bar', `${bar.current!.offsetHeight}px`));
-		observer.observe(bar.current!);
+		const e = bar.current!, observer = new ResizeObserver(() => e.parentElement?.style.setProperty('--bar', `${e.offsetHeight}px`));
+		observer.observe(e);
 		return () => observer.disconnect();
 	}, []);
 }
@@ -68,6 +68,8 @@ export function ProfilePanel({ state: latest, selection, stale }: Props) {
 	const reading = () => pointed.matches && body.current!.matches(':hover') || document.querySelector('.context, .profile .popover-body, dialog[open]') !== null;
 	const { shown: state, waits, show, failed } = useSteady(latest, between ? [] : path, reading);
 	const source = { ...state, expr: state.shown ?? state.expr };
+	const when = useRef(selection); /* belongs to what is shown */
+	if (!waits) when.current = selection;
 	const [all, setAll] = useState(false);
 	const tree = useTree(source, between ? [] : path, all || searchText.value.trim() !== '');
 	const [hoverName, setHoverName] = useState<string | null>(null);
@@ -106,7 +108,7 @@ export function ProfilePanel({ state: latest, selection, stale }: Props) {
 					<Segments<Layout> label="Layout" value={layout.value} onChange={(v) => { layout.value = v; writeUrl('replace'); }}
 						options={[['flame', 'Flame graph'], ['both', 'Both'], ['table', 'Table']]} />
 					<Sum tree={state.tree} />
-					{selection}
+					{when.current}
 					<div class="grow" />
 					<label class={`field search ${found && !matched ? 'nothing' : ''}`}>
 						<Search />
@@ -115,7 +117,7 @@ export function ProfilePanel({ state: latest, selection, stale }: Props) {
 						{found && <output title={atLeast ? 'Boxes too small to see are not counted' : undefined}>{matched ? `${atLeast}${formatShare(value / (ofWhat || 1))}${zoom ? ' of view' : ''} · ${formatValue(value, tree.unit)}` : 'no match'}</output>}
 						{!found && <kbd>/</kbd>}
 					</label>
-					<ExportMenu state={state} />
+					<ExportMenu state={state} tree={tree} zoom={zoom} match={found?.frames ?? null} />
 				</header>
 				<ViewBar state={state} waits={waits} onShow={show} failed={failed} />
 				<Crumbs tree={tree} zoom={zoom} onZoom={(n) => setPath(pathNames(tree, n))} />

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+// The flame graph, used as a person would: node page_flame.mjs URL OUTDIR. The profiles are those of test_page_flame.py. What is shown is held
+// against what the language answers for the same expression at the same time.
+import assert from 'node:assert/strict';
+import { accessible, complaints, open as openAt, picture, take } from './browser.mjs';
+
+const [url, out] = process.argv.slice(2);
+const Q = 'merge(cpu{job="shop"}[10s])';
+const shot = (p, name) => picture(p, out, `flame-${name}`);
+const address = (p, name) => new URL(p.url()).searchParams.get(name);
+const open = (params, options) => openAt(`${url}/?${new URLSearchParams({ q: Q, refresh: '0', view: 'flame', ...params })}`, options, 20000);
+const settled = async (p) => { await p.waitForSelector('.progress:not(.on)'); await p.waitForSelector('.flame canvas'); await p.waitForTimeout(350); };
+const go = async (params) => {
+	await page.goto(`${url}/?${new URLSearchParams({ q: Q, refresh: '0', view: 'flame', ...params })}`);
+	await settled(page);
+};
+const toggle = (name) => page.locator('.view-bar .toggle', { hasText: name });
+const pressed = async (name) => await toggle(name).getAttribute('aria-pressed') === 'true';
+/** The tree that the page asked for as the last one whose expression matches. */
+async function asked(re = /./) {
+	await page.waitForFunction((s) => performance.getEntriesByType('resource').some((e) => /format=flamegraph/.test(e.name) && new RegExp(s).test(new URL(e.name).searchParams.get('query'))), re.source);
+	const all = await page.evaluate(() => performance.getEntriesByType('resource').map((e) => e.name).filter((n) => /format=flamegraph/.test(n)));
+	const u = all.map((n) => new URL(n)).filter((n) => re.test(n.searchParams.get('query')) && n.searchParams.get('width') !== '1').at(-1);
+	const d = (await (await fetch(u, { headers: { Accept: 'application/json' } })).json()).data, n = d.nodes;
+	const nodes = n.depth.map((depth, i) => ({ depth, name: d.strings[d.frames.name[n.frame[i]]], total: n.total[i], self: n.self[i] }));
+	return { query: u.searchParams.get('query'), time: u.searchParams.get('time'), nodes, hidden: d.hidden };
+}
+/** What the language says, in nanoseconds, by that label. */
+async function values(query, time, label) {
+	const a = await (await fetch(`${url}/api/v1/query?${new URLSearchParams({ query, time })}`)).json();
+	assert.equal(a.status, 'success', `${query}: ${a.error}`);
+	return Object.fromEntries(a.data.result.map((r) => [r.metric[label] ?? '', Math.round(Number(r.value[1]) * 1e9)]));
+}
+const level = (t, depth) => Object.fromEntries(t.nodes.filter((n) => n.depth === depth && n.name !== '(other)').map((n) => [n.name, n.total]));
+/** The same in both, of all that the tree has. */
+function equal(tree, language, what) {
+	assert.ok(Object.keys(tree).length > 0, `${what}: nothing`);
+	for (const [k, v] of Object.entries(tree)) assert.equal(v, language[k], `${what}: ${k}`);
+}
+const current = (p = page, nth = 0) => p.evaluate((i) => document.querySelectorAll('.flame canvas')[i].querySelector('[aria-selected=true]')?.textContent ?? '', nth);
+/** Walks there by keyboard, from the root on; says what the box is. */
+async function walk(names, nth = 0) {
+	const callers = nth === 0 && await page.locator('.sandwich').count() > 0;
+	const child = callers || await pressed('Root below') ? 'ArrowUp' : 'ArrowDown';
+	await page.locator('.flame canvas').nth(nth).focus();
+	const [at, trace] = await page.evaluate(async ([i, key, path]) => {
+		const canvas = () => document.querySelectorAll('.flame canvas')[i];
+		const at = () => canvas().querySelector('[aria-selected=true]')?.textContent ?? '';
+		const press = async (k) => { const was = at(); canvas().dispatchEvent(new KeyboardEvent('keydown', { key: k, bubbles: true, cancelable: true })); await new Promise((r) => setTimeout(r)); return at() !== was; };
+		const trace = [];
+		await press('Home');
+		for (const name of path) {
+			await press(key);
+			while (await press('ArrowLeft'));
+			do trace.push(at()); while (!at().startsWith(`${name},`) && await press('ArrowRight'));
+			if (!at().startsWith(`${name},`)) return [null, trace];
+		}
+		return [at(), trace];
+	}, [nth, child, names]);
+	assert.ok(at !== null, `no box of ${names}: ${trace.join('; ')}`);
+	return at;
+}
+/** Points at the box that the keyboard is at. */
+async function point(nth = 0) {
+	const b = await page.locator('.flame-frame').nth(nth).boundingBox();
+	await page.mouse.move(b.x + Math.min(8, b.width / 2), b.y + 8, { steps: 2 });
+	await page.waitForSelector('.tip');
+	return (await page.locator('.tip tr').allTextContents()).join(' | ');
+}
+const share = (f) => { const p = 100 * f; return `${p >= 99.95 ? p.toFixed(0) : p >= 10 ? p.toFixed(1) : p.toFixed(2)} %`; };
+
+const steps = {
+	async 'recursion is joined by itself where a stack repeats a function more than four times, by a visible switch, numbers unchanged'() {
+		page = await open({});
+		await settled(page);
+		assert.equal(await pressed('Join recursion'), true);
+		const joined = await asked(/^collapse\(/), language = await values(`total(${Q})`, joined.time, 'function');
+		const fibs = joined.nodes.filter((n) => n.name === 'main.fib');
+		assert.equal(fibs.length, 1);
+		assert.equal(fibs[0].total, language['main.fib']);
+		assert.equal(joined.nodes[0].total, (await values(Q, joined.time, ''))['']);
+		await walk(['main.main', 'main.serve', 'main.fib', 'main.add']);
+		await shot(page, 'joined');
+		await toggle('Join recursion').click();
+		await page.waitForFunction(() => document.querySelector('.view-bar [aria-pressed=false]')?.parentElement.lastChild.getAttribute('aria-pressed') === 'false');
+		await settled(page);
+		assert.equal(address(page, 'recursion'), 'off');
+		const apart = await asked(/^merge/);
+		assert.equal(apart.nodes.filter((n) => n.name === 'main.fib').length, 12);
+		assert.equal(Math.max(...apart.nodes.filter((n) => n.name === 'main.fib').map((n) => n.total)), language['main.fib']);
+		await walk(['main.main', 'main.serve', 'main.fib', 'main.fib']);
+		await toggle('Join recursion').click();
+		await settled(page);
+	},
+	async 'the root is on top or below'() {
+		const at = async (where) => { const b = await page.locator('.flame').boundingBox(); return page.evaluate(([x, y]) => [x, y], [b.x + 200, where === 'top' ? b.y + 10 : b.y + b.height - 10]); };
+		await go({ q: `focus(${Q}, {function="main.work"})` });
+		await page.mouse.move(...await at('top'));
+		assert.equal(await page.textContent('.tip-name'), 'total');
+		await toggle('Root below').click();
+		await page.mouse.move(...await at('bottom'));
+		assert.equal(await page.textContent('.tip-name'), 'total');
+		assert.equal(address(page, 'root'), 'below');
+		await walk(['main.main', 'main.serve']);
+		await shot(page, 'below');
+		await toggle('Root below').click();
+	},
+	async 'inverted: what costs first, then its callers'() {
+		await go({ view: 'both' });
+		const rows = await page.locator('.functable tbody tr').evaluateAll((r) => r.slice(0, 4).map((x) => x.textContent));
+		await toggle('Inverted').click();
+		await page.waitForFunction(() => /invert\(/.test(performance.getEntriesByType('resource').map((e) => decodeURIComponent(e.name)).filter((n) => /format=flamegraph/.test(n)).join()));
+		await settled(page);
+		const t = await asked(/^invert\(collapse/);
+		equal(level(t, 1), await values(`self(${Q})`, t.time, 'function'), 'first level');
+		assert.match(await walk(['main.add', 'main.fib', 'main.serve', 'main.main']), /^main\.main,/);
+		assert.ok(!(await point()).includes('self'), 'a box of an inverted graph has no value of its own');
+		assert.deepEqual(await page.locator('.functable tbody tr').evaluateAll((r) => r.slice(0, 4).map((x) => x.textContent)), rows, 'the table stays the profile\'s');
+		await shot(page, 'inverted');
+		await page.mouse.move(5, 5);
+	},
+	async 'callers above, callees below, of all occurrences of a frame'() {
+		for (const name of ['main.work', 'main.fib']) {
+			await go({ sandwich: name });
+			assert.equal(await page.locator('.sandwich .flame canvas').count(), 2);
+			const up = await asked(/^show_from\(invert/), down = await asked(/^show_from\((?!invert)/);
+			const total = (await values(`total(${Q}, {function="${name}"})`, up.time, ''))[''];
+			assert.equal(up.nodes[0].total, total);
+			assert.equal(down.nodes[0].total, total);
+			equal(level(up, 1), { [name]: total }, 'the function');
+			equal(level(up, 2), await values(`callers(${up.query.slice(0, -1).replace(/^show_from\(invert\(/, '').replace(/\), \{.*$/, '')}, {function="${name}"})`, up.time, 'function'), `callers of ${name}`);
+			if (name === 'main.fib') equal(level(down, 2), await values(`callees(collapse(${Q}, "recursion"), {function="${name}"})`, up.time, 'function'), `callees of ${name}`);
+		}
+		assert.match(await walk(['main.serve', 'main.main'], 0), /^main\.main,/);
+		assert.match(await walk(['main.add'], 1), /^main\.add,/);
+		const [a, b] = [await page.locator('.flame').nth(0).boundingBox(), await page.locator('.flame').nth(1).boundingBox()];
+		assert.ok(a.y + a.height <= b.y, 'callers are above');
+		await shot(page, 'sandwich');
+		await page.click('.tag [aria-label^="Remove callers and callees"]');
+		await page.waitForSelector('.sandwich', { state: 'detached' });
+		assert.equal(address(page, 'sandwich'), null);
+		await page.goto(`${url}/?${new URLSearchParams({ q: Q, refresh: '0', view: 'flame', sandwich: 'main.nowhere' })}`);
+		await page.waitForSelector('.none:has-text("is not in this profile")');
+	},
+	async 'rows by label: pods first'() {
+		await go({});
+		await page.click('.rows-by button');
+		await page.click('.rows-by [role^=menuitem]:has-text("pod")');
+		await page.waitForFunction(() => new URL(location.href).searchParams.get('rows') === 'pod');
+		const t = await asked(/^tagroot\(/);
+		await settled(page);
+		equal(level(t, 1), await values('merge by (pod)(cpu{job="shop"}[10s])', t.time, 'pod'), 'pods');
+		assert.match(await walk(['web-1', 'main.main', 'main.other', 'main.work']), /^main\.work,/);
+		await shot(page, 'pods');
+	},
+	async 'libraries are hidden by a legend with shares and colours, and by presets; filters are the query, and chips'() {
+		await go({});
+		const { time } = await asked();
+		await page.click('.libraries > button');
+		await page.waitForSelector('.library');
+		const self = await values(`self(${Q}, "binary")`, time, 'binary'), sum = Object.values(self).reduce((a, b) => a + b);
+		const shown = await page.locator('.library').evaluateAll((l) => l.map((x) => [x.querySelector('span').textContent, x.querySelector('b').textContent, getComputedStyle(x.querySelector('.chip')).backgroundColor]));
+		assert.deepEqual(Object.fromEntries(shown.map(([n, s]) => [n, s])), Object.fromEntries(Object.entries(self).map(([n, v]) => [n, share(v / sum)])));
+		assert.ok(new Set(shown.map((s) => s[2])).size > 1, 'colours');
+		await shot(page, 'libraries');
+		await page.click('.library:has-text("libc.so.6")');
+		await page.waitForFunction(() => /^hide\(.*\{binary="libc\.so\.6"\}\)$/.test(new URL(location.href).searchParams.get('q')));
+		await page.click('.presets button:has-text("Kernel")');
+		await page.waitForFunction(() => document.querySelectorAll('.tag.filter').length === 2);
+		await page.click('.library-list .presets span');
+		await page.keyboard.press('Escape');
+		await settled(page);
+		const t = await asked(/hide\(hide\(/), names = new Set(t.nodes.map((n) => n.name));
+		for (const gone of ['memset', 'write', 'sys_write', 'copy_from_user', 'kthread']) assert.ok(!names.has(gone), gone);
+		assert.equal(t.nodes[0].total, (await values(t.query, t.time, ''))['']);
+		await page.click('.tag.filter [aria-label*="Kernel"]');
+		await page.waitForFunction(() => /^hide\(merge/.test(new URL(location.href).searchParams.get('q')));
+		await page.click('.tag.filter [aria-label*="libc"]');
+		await page.waitForFunction((q) => new URL(location.href).searchParams.get('q') === q, Q);
+	},
+	async 'a focus keeps shares of the whole; both are shown'() {
+		await go({ q: `focus(${Q}, {function="main.serve"})` });
+		const { time } = await asked(/focus/), whole = (await values(Q, time, ''))[''], part = (await values(`focus(${Q}, "main.serve")`, time, ''))[''];
+		const fib = (await values(`total(${Q}, {function="main.fib"})`, time, ''))[''];
+		assert.match(await page.textContent('.sum'), new RegExp(`${share(part / whole)} of `.replace('.', '\\.')));
+		assert.ok((await walk(['main.main', 'main.serve', 'main.fib'])).includes(`${share(fib / whole)} of total`));
+		const tip = await point();
+		assert.ok(/of total.*of shown/.test(tip) && tip.includes(share(fib / whole)) && tip.includes(share(fib / part)), tip);
+		await page.fill('.search input', 'main.fib');
+		await page.waitForFunction((s) => document.querySelector('.search output')?.textContent.startsWith(s), share(fib / whole));
+		await shot(page, 'focus');
+		await page.mouse.move(5, 5);
+	},
+	async 'colours tell package, binary, file and change'() {
+		await go({ q: 'merge(cpu{job="shop"}[3s])' });
+		const colour = async (path) => {
+			await walk(path);
+			const b = await page.locator('.flame-frame').boundingBox(), c = await page.locator('.flame canvas').boundingBox();
+			await page.keyboard.press('Home');
+			return page.evaluate(([x, y]) => { const e = document.querySelector('.flame canvas'), k = e.width / e.clientWidth; return [...e.getContext('2d').getImageData(x * k, y * k, 1, 1).data].join(); }, [b.x - c.x + b.width - 6, b.y - c.y + 3]);
+		};
+		const boxes = [['main.main'], ['main.main', 'main.serve'], ['main.main', 'main.serve', 'write']];
+		const seen = {};
+		for (const by of ['package', 'binary', 'file', 'change']) {
+			await page.selectOption('[aria-label="Colour by"]', by);
+			await page.waitForFunction((v) => (new URL(location.href).searchParams.get('color') ?? 'package') === v, by);
+			if (by === 'change') { await asked(/diff\(.*offset 3s\)/); await page.waitForSelector('.view-bar .diff-scale'); }
+			await settled(page);
+			seen[by] = [];
+			for (const b of boxes) seen[by].push(await colour(b));
+		}
+		assert.equal(seen.package[0], seen.package[1]);
+		assert.equal(seen.binary[0], seen.binary[1]);
+		assert.notEqual(seen.binary[1], seen.binary[2]);
+		assert.notEqual(seen.file[0], seen.file[1], 'files differ');
+		assert.notEqual(seen.change[2], seen.package[2]);
+		await walk(['main.main', 'main.serve']);
+		assert.match(await point(), /before/);
+		await shot(page, 'change');
+		await page.mouse.move(5, 5);
+	},
+	async 'a small picture beside a graph that is taller than the window'() {
+		await go({});
+		const map = await page.locator('.minimap').boundingBox();
+		await page.mouse.click(map.x + 20, map.y + map.height - 4);
+		await page.waitForFunction(() => scrollY > 400);
+		await page.waitForTimeout(100);
+		await shot(page, 'minimap');
+		await page.evaluate(() => scrollTo(0, 0));
+		await go({ q: `focus(${Q}, {function="main.work"})` });
+		assert.equal(await page.locator('.minimap').count(), 0);
+	},
+	async 'zoom and view are in the address: a reload shows the same'() {
+		await go({ invert: '1', root: 'below', rows: 'pod', color: 'file', search: 'serve' });
+		await walk(['web-1', 'main.work', 'main.serve']);
+		await page.keyboard.press('Enter');
+		await page.waitForSelector('.crumbs .here');
+		assert.equal(address(page, 'zoom'), 'web-1\nmain.work\nmain.serve');
+		await settled(page);
+		const state = () => page.evaluate(() => [document.querySelector('.crumbs').textContent.replace(/[\d.]+ %/, ''), document.querySelector('[aria-label="Colour by"]').value, document.querySelector('.search input').value,
+			...[...document.querySelectorAll('.view-bar [aria-pressed]')].map((e) => e.getAttribute('aria-pressed')), document.querySelector('.rows-by button').textContent]);
+		const before = await state();
+		await page.goto(page.url());
+		await page.waitForSelector('.crumbs .here');
+		await settled(page);
+		assert.deepEqual(await state(), before);
+		await page.goBack();
+		await page.keyboard.press('Escape');
+	},
+	async 'the menu key opens what one can do with a box'() {
+		await go({});
+		await walk(['main.main', 'main.serve']);
+		await page.keyboard.press('Shift+F10');
+		await page.waitForSelector('.context[aria-label="main.serve"], .context:has-text("main.serve")');
+		await page.keyboard.press('Escape');
+		await page.waitForSelector('.context', { state: 'detached' });
+		assert.match(await current(), /^main\.serve,/);
+	},
+	async 'live refresh never moves what one reads'() {
+		await page.mouse.move(5, 5);
+		await go({ view: 'both', refresh: '1', q: 'merge(cpu{job="shop"}[2s])' });
+		const sum = () => page.textContent('.sum');
+		const first = await sum();
+		await page.waitForFunction((s) => document.querySelector('.sum').textContent !== s, first); /* it is alive */
+		await walk(['main.main', 'main.deep0', 'main.deep1', 'main.deep2']);
+		await page.keyboard.press('Enter');
+		await page.waitForSelector('.crumbs .here');
+		await page.evaluate(() => scrollTo(0, 400));
+		await page.locator('.functable tbody tr').nth(3).hover();
+		await page.waitForTimeout(400);
+		const look = () => page.evaluate(() => [scrollY, document.querySelector('.sum').textContent, document.querySelector('.crumbs').textContent, document.querySelector('.functable tbody').textContent, document.querySelector('.flame').clientHeight]);
+		const before = await look();
+		await page.waitForSelector('.waits:not(.unseen)');
+		await page.waitForTimeout(1200);
+		assert.deepEqual(await look(), before, 'while one points at a row');
+		await page.mouse.move(5, 5);
+		await page.waitForFunction((s) => document.querySelector('.sum').textContent !== s, before[1]);
+		const after = await look();
+		assert.deepEqual([after[0], after[4]], [before[0], before[4]], 'the window does not scroll');
+		assert.match(after[2], /main\.deep2/, 'the zoom stays');
+		await page.evaluate(() => scrollTo(0, 0));
+		await page.keyboard.press('Escape');
+		const at = await walk(['main.main', 'main.serve', 'main.work']);
+		await page.waitForTimeout(1500);
+		assert.equal((await current()).split(',')[0], at.split(',')[0], 'the keyboard stays at its box');
+	},
+	async 'in the dark, on a phone, without eyes'() {
+		for (const [name, options] of [['dark', { colorScheme: 'dark' }], ['phone', { viewport: { width: 390, height: 844 }, hasTouch: true }]]) {
+			const p = await open({ q: `focus(${Q}, {function="main.serve"})`, sandwich: name === 'dark' ? 'main.serve' : '' }, options);
+			await settled(p);
+			await shot(p, name);
+			assert.ok(await p.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name}: wider than the window`);
+			await p.click('.libraries > button');
+			await p.waitForSelector('.library');
+			await accessible(p, name);
+			await p.context().close();
+		}
+	},
+	async 'nothing complained'() {
+		assert.deepEqual(complaints, []);
+	},
+};
+
+let page;
+await take(steps, () => shot(page, 'failed'));
