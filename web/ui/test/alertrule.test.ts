@@ -29,6 +29,7 @@ test('a rule is YAML whatever the function is called', () => {
     annotations:
       summary: 'a"b''c::{{ "{{" }}closure}} takes {{ $value | humanizePercentage }} at least'
 `);
+	assert.match(ruleYaml({ ...rule, seconds: 0 }, '15s'), /interval: 15s\n[^]*for: 0s\n/);
 	assert.equal(yamlText('a\nb\u007f"\\'), '"a\\u000ab\\u007f\\"\\\\"');
 	assert.equal(yamlText('é😀'), "'é😀'");
 });

@@ -13,10 +13,10 @@ export interface AlertOf { profile: string; name: string }
 const DAY = 86400, STEP = 300, SERIES = 10, LISTED = 5;
 const WAITS = [0, 60, 300, 900, 3600];
 
-interface Day { from: number; to: number; share: MatrixSeries[]; low: MatrixSeries[] | null }
+interface Day { from: number; to: number; step: number; share: MatrixSeries[]; low: MatrixSeries[] | null }
 
-const matrix = async (expr: string, from: number, to: number, signal: AbortSignal): Promise<MatrixSeries[]> => {
-	const a = await api.range(expr, from, to, STEP, signal);
+const matrix = async (expr: string, from: number, to: number, step: number, signal: AbortSignal): Promise<MatrixSeries[]> => {
+	const a = await api.range(expr, from, to, step, signal);
 	return a.data.resultType === 'matrix' ? a.data.result : [];
 };
 const points = (s: MatrixSeries) => s.values.map(([t, v]): [number, number] => [t, Number(v)]);
@@ -24,17 +24,24 @@ const points = (s: MatrixSeries) => s.values.map(([t, v]): [number, number] => [
 function useDay(of: AlertOf): { day: Day | null; error: string } {
 	const [state, setState] = useState<{ day: Day | null; error: string }>({ day: null, error: '' });
 	useEffect(() => {
-		const abort = new AbortController(), to = Math.floor(Date.now() / 1000), from = to - DAY;
-		const low = matrix(lowExpr(of.profile, of.name), from, to, abort.signal).catch(() => null); /* of types whose values are no counts it is not known */
-		Promise.all([matrix(shareExpr(of.profile, of.name), from, to, abort.signal), low])
-			.then(([share, l]) => setState({ day: { from, to, share, low: l }, error: '' }), (e: ApiError) => { if (!abort.signal.aborted) setState({ day: null, error: e.message }); });
+		const abort = new AbortController(), to = Math.floor(Date.now() / 1000);
+		const ask = async (from: number, step: number): Promise<Day> => {
+			const low = matrix(lowExpr(of.profile, of.name), from, to, step, abort.signal).catch(() => null); /* of types whose values are no counts it is not known */
+			return { from, to, step, share: await matrix(shareExpr(of.profile, of.name), from, to, step, abort.signal), low: await low };
+		};
+		/* of a server that is young: as long as it has been there */
+		ask(to - DAY, STEP).then((day) => {
+			const age = to - Math.min(...day.share.map((s) => s.values[0][0])) + STEP;
+			return day.share.length && age < DAY / 6 ? ask(to - age, Math.max(5, Math.ceil(age / 240))) : day;
+		}).then((day) => setState({ day, error: '' }), (e: ApiError) => { if (!abort.signal.aborted) setState({ day: null, error: e.message }); });
 		return () => abort.abort();
 	}, [of]);
 	return state;
 }
 
 /** What the server says that the rule would have done; null: not yet, or it cannot say. */
-function usePast(yaml: string, day: Day | null): Span[] | null {
+function usePast(rule: AlertRule, day: Day | null): Span[] | null {
+	const yaml = ruleYaml(rule, day && day.step < 60 ? `${day.step}s` : undefined);
 	const [past, setPast] = useState<{ yaml: string; spans: Span[] } | null>(null);
 	useEffect(() => {
 		if (!day) return;
@@ -57,8 +64,8 @@ export function AlertDialog({ of, onClose }: { of: AlertOf; onClose: () => void 
 	const rule: AlertRule = { ...of, above, seconds, sure };
 	const yaml = ruleYaml(rule);
 	const drawn = useMemo(() => day ? (sure ? day.low! : day.share) : [], [day, sure]);
-	const guessed = useMemo(() => drawn.flatMap((s) => firedBetween(points(s), above, seconds, STEP)).sort((a, b) => a.from - b.from), [drawn, above, seconds]);
-	const past = usePast(yaml, day), fired = past ?? guessed;
+	const guessed = useMemo(() => drawn.flatMap((s) => firedBetween(points(s), above, seconds, day!.step)).sort((a, b) => a.from - b.from), [drawn, above, seconds]);
+	const past = usePast(rule, day), fired = past ?? guessed;
 	return (
 		<Dialog title="Alert when…" class="alert-rule-dialog" onClose={onClose}>
 			<div class="alert-when">
@@ -88,7 +95,7 @@ function Chart({ day, above, fired, sure }: { day: Day; above: number; fired: Sp
 	const x = (t: number) => LEFT + (t - day.from) / (day.to - day.from) * (W - LEFT), y = (v: number) => (H - BOTTOM) * (1 - v / top);
 	const path = (s: MatrixSeries) => {
 		let last = -Infinity, d = '';
-		for (const [t, v] of points(s)) { d += `${t - last > 1.5 * STEP ? 'M' : 'L'}${x(t).toFixed(1)} ${y(v).toFixed(1)}`; last = t; }
+		for (const [t, v] of points(s)) { d += `${t - last > 1.5 * day.step ? 'M' : 'L'}${x(t).toFixed(1)} ${y(v).toFixed(1)}`; last = t; }
 		return d.replace(/M([^ML]+)(?=M|$)/g, 'M$1h1');
 	};
 	const text = `Its share over the last day, up to ${formatShare(top / 1.1)}, and the threshold ${formatShare(above)}. ${fired.length ? `It would have fired ${fired.length} times.` : 'It would not have fired.'}`;
@@ -99,7 +106,7 @@ function Chart({ day, above, fired, sure }: { day: Day; above: number; fired: Sp
 			{sure && day.low && day.low.slice(0, SERIES).map((s, i) => <path key={i} class="low" d={path(s)} />)}
 			{day.share.slice(0, SERIES).map((s, i) => <path key={i} class="share" d={path(s)} />)}
 			<path class="above" d={`M${LEFT} ${y(above)}H${W}`} />
-			{[0, 0.25, 0.5, 0.75].map((f) => <text key={f} x={x(day.from + f * DAY)} y={H - 4}>{clock(day.from + f * DAY).slice(0, 5)}</text>)}
+			{[0, 0.25, 0.5, 0.75].map((f) => <text key={f} x={LEFT + f * (W - LEFT)} y={H - 4}>{clock(day.from + f * (day.to - day.from)).slice(0, 5)}</text>)}
 		</svg>
 	);
 }

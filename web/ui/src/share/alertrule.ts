@@ -39,14 +39,14 @@ const literal = (s: string): string => s.replace(/\{\{/g, '{{ "{{" }}');
 /** "main.(*Server).handle" as "MainServerHandle". */
 const camel = (name: string): string => name.slice(0, 80).split(/[^A-Za-z0-9]+/).filter(Boolean).map((w) => w[0].toUpperCase() + w.slice(1)).join('');
 
-export function ruleYaml(r: AlertRule): string {
+export function ruleYaml(r: AlertRule, interval = '1m'): string {
 	return `groups:
 - name: ${yamlText(`function ${r.name}`.slice(0, 200))}
-  interval: 1m
+  interval: ${interval}
   rules:
   - alert: ${/^[A-Za-z]/.test(camel(r.name)) ? camel(r.name) : 'Function'}High
     expr: ${yamlText(alertExpr(r))}
-    for: ${formatDuration(r.seconds)}
+    for: ${r.seconds ? formatDuration(r.seconds) : '0s'}
     labels: {severity: ticket}
     annotations:
       summary: ${yamlText(`${literal(r.name)} takes {{ $value | humanizePercentage }}${r.sure ? ' at least' : ''}`)}
