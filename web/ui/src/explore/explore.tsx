@@ -84,7 +84,7 @@ export function Explore() {
 	}, []);
 
 	useEffect(() => {
-		if (!query.value || !asked.value) return;
+		if (!query.value || !asked.value || openId.value) return;
 		if (overview) {
 			graph.value = profile.value = values.value = error.value = graphError.value = null;
 			warnings.value = [];
@@ -121,7 +121,7 @@ export function Explore() {
 			warnings.value = [...new Set(w.flat())];
 		});
 		return () => abort.abort();
-	}, [query.value, range.value, selection.value, tick.value, asked.value, types.value !== null]);
+	}, [query.value, range.value, selection.value, tick.value, asked.value, types.value !== null, openId.value]);
 
 	/* The moving window moves on by itself, unless a moment is picked, the page is hidden or someone is reading a box. */
 	useEffect(() => {
