@@ -111,8 +111,8 @@ export function Popover({ button, class: cls = '', buttonClass, align = 'left', 
 	}, [open]);
 	useEffect(() => {
 		if (!open) return;
-		/* a press on text in it gives the focus to what is around it */
-		const away = (e: Event) => { if (!root.current!.contains(e.target as Node) && !(e.type === 'focusin' && (e.target as Node).contains(root.current))) setOpen(false); };
+		/* a click on text in it gives the focus to what is around all of it, which is no way out */
+		const away = (e: Event) => { const t = e.target as Node, r = root.current!; if (!r.contains(t) && !(e.type === 'focusin' && t.contains(r))) setOpen(false); };
 		document.addEventListener('mousedown', away);
 		document.addEventListener('focusin', away);
 		return () => { document.removeEventListener('mousedown', away); document.removeEventListener('focusin', away); };
