@@ -32,7 +32,7 @@ EXTRA_DIST += tests/e2e/test_attack_all.py tests/e2e/test_table.py tests/e2e/tes
 EXTRA_DIST += tests/e2e/kube_real.py tests/e2e/test_kube_real.py
 EXTRA_DIST += tests/e2e/test_discovery.py
 EXTRA_DIST += tests/e2e/test_page_compare.py tests/e2e/page_compare.mjs
-EXTRA_DIST += tests/e2e/test_page_people.py tests/e2e/page_people.mjs
+EXTRA_DIST += tests/e2e/test_page_people.py tests/e2e/page_people.mjs docs/page.md docs/img
 EXTRA_DIST += tests/e2e/test_page_flame.py tests/e2e/page_flame.mjs
 EXTRA_DIST += deploy/kubernetes/README.md deploy/kubernetes/agent.yml deploy/kubernetes/crds.yml deploy/kubernetes/server.yml \
   deploy/kubernetes/make-secret deploy/kubernetes/example/shop.yml docs/kubernetes.md

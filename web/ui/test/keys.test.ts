@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { keyCaps, keyGroups, keyTable, pressed } from '../src/base/keys';
 
@@ -33,4 +35,10 @@ test('a table does what it lists, and nothing else', () => {
 	}
 	assert.deepEqual(done, ['up', 'up']);
 	assert.throws(() => keyTable('Twice', { a: ['x', ''], b: [['y', 'x'], ''] }), /x twice/);
+});
+
+test('no key is compared outside of tables, where the list would not know of it', () => {
+	const files = (dir: string): string[] => readdirSync(dir, { withFileTypes: true }).flatMap((f) => f.isDirectory() ? files(join(dir, f.name)) : [join(dir, f.name)]);
+	const wrong = files('src').filter((f) => !/base.(keys|menu|kept)\.tsx?$/.test(f)).flatMap((f) => readFileSync(f, 'utf8').split('\n').filter((line) => /\b(e|ev|event)\.(key|code|keyCode)\b/.test(line)).map((line) => `${f}: ${line.trim()}`));
+	assert.deepEqual(wrong, []);
 });
