@@ -34,6 +34,6 @@ def test_in_a_browser(env):
     check(status == 0, f"check rules: {text}")
     for name in ("got", "pinned"):
         status, text = run([tool, "top", os.path.join(env.dir, name + ".pb.gz")])
-        check(status == 0 and "main.fibonacciHandler" in text, f"{name}: {text}")
+        check(status == 0 and "main.fibonacci" in text, f"{name}: {text}")
     with open(os.path.join(env.dir, "pinned.pb.gz"), "rb") as f:
         check(b"query: merge(cpu[5m])" in gzip.decompress(f.read()), "a pin does not say its query")
