@@ -164,8 +164,9 @@ export function flow(t: FlameTree): string {
 	}
 }
 
+/** The way to what is zoomed. Its line is always there: if it came with the zoom, all below would move. */
 function Crumbs({ tree, zoom, onZoom }: { tree: FlameTree; zoom: number; onZoom: (n: number) => void }) {
-	if (!zoom) return null;
+	if (!zoom) return <p class="crumb-hint">Click a box to zoom in; right-click it for more</p>;
 	const path = pathOf(tree, zoom), shown = path.length > 6 ? [path[0], -1, ...path.slice(-4)] : path;
 	return (
 		<nav class="crumbs" aria-label="Zoom">
