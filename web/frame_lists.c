@@ -58,10 +58,11 @@ void frame_lists_free(struct frame_lists *l)
 	free(l);
 }
 
-static uint64_t frame_hash(const struct frame_lists *l, const struct flame_frame *f)
+/* A function may be called "total", in no file, as all of it is. */
+static uint64_t frame_hash(const struct frame_lists *l, const struct flame_frame *f, bool is_whole)
 {
 	const uint64_t parts[] = { hash_bytes_seed(f->name.ptr, f->name.len, l->seed), hash_bytes_seed(f->file.ptr, f->file.len, l->seed),
-				   hash_bytes_seed(f->binary.ptr, f->binary.len, l->seed), (uint64_t)f->start_line };
+				   hash_bytes_seed(f->binary.ptr, f->binary.len, l->seed), (uint64_t)f->start_line, is_whole };
 	return hash_bytes_seed(parts, sizeof parts, l->seed);
 }
 
@@ -173,7 +174,7 @@ void frame_lists_number(struct frame_lists *l, uint64_t list, const struct flame
 	*ret = (struct frame_numbers){ .known = xmalloc(n * sizeof *ret->known), .new = xmalloc(n * sizeof *ret->new),
 				       .of_frame = xmalloc(n * sizeof *ret->of_frame) };
 	for (size_t i = 0; i < n; i++)
-		hashes[i] = frame_hash(l, &f->frames[i]);
+		hashes[i] = frame_hash(l, &f->frames[i], i == 0);
 	pthread_mutex_lock(&l->lock);
 	struct frame_list *old = list ? find(l, list) : NULL;
 	pthread_mutex_unlock(&l->lock);
