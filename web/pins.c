@@ -82,7 +82,7 @@ static void read_note(const struct pins *p, struct entry *x)
 {
 	char *path AUTOFREE = path_of(p, x->id, NOTE);
 	struct buf b CLEANUP(buf_free) = { .max = NOTE_MAX };
-	json_t *note = buf_read_file(&b, path, NULL) ? NULL : json_loadb(b.ptr ? b.ptr : "", b.len, 0, NULL);
+	json_t *note = buf_read_file(&b, path, NULL) ? NULL : json_loadb(b.ptr ? b.ptr : "", b.len, JSON_ALLOW_NUL, NULL);
 	if (json_is_object(note)) {
 		x->created_ms = json_integer_value(json_object_get(note, "createdMs"));
 		char *text = json_dumps(note, JSON_COMPACT);

@@ -101,6 +101,25 @@ static void test_keeps(void **state)
 	pins_close(p);
 }
 
+/* What somebody may send as a name or a query, and what a note may say. */
+static void test_any_bytes_in_a_note(void **state)
+{
+	(void)state;
+	struct pins *p = open_pins(10, 1 << 20);
+	struct err e = { 0 };
+	char id[PIN_ID_LEN + 1];
+	struct pin pin = a_pin("q\"\\\n\xff\xed\xa0\x80");
+	pin.name = VIEW("a\0b\xe2\x80\xa8");
+	assert_int_equal(pins_add(p, &pin, VIEW("x"), id, &e), 0);
+	pins_close(p);
+	p = open_pins(10, 1 << 20);
+	char *list AUTOFREE = listed(p);
+	assert_non_null(strstr(list, "\"name\":\"a\\u0000b"));
+	assert_non_null(strstr(list, "\"query\":\"q\\\"\\\\\\n"));
+	assert_int_equal(pins_remove(p, view_of(id), &e), 0);
+	pins_close(p);
+}
+
 static void test_names_stay_within(void **state)
 {
 	(void)state;
@@ -226,7 +245,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_keeps, clear), cmocka_unit_test_setup(test_names_stay_within, clear), cmocka_unit_test_setup(test_bounds, clear),
-		cmocka_unit_test_setup(test_crashes, clear), cmocka_unit_test_setup(test_no_room, clear),
+		cmocka_unit_test_setup(test_any_bytes_in_a_note, clear), cmocka_unit_test_setup(test_crashes, clear), cmocka_unit_test_setup(test_no_room, clear),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
