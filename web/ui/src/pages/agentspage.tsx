@@ -150,7 +150,7 @@ function Opened({ a, f }: { a: Agent; f: Figures | undefined }) {
 
 const Shares = ({ title, list, nothing }: { title: string; list: [string, number][]; nothing: string }) => (
 	<div><h3>{title}, last {SPAN}</h3>{list.length === 0 ? <p class="hint">{nothing}</p> : (
-		<dl class="annotations shares">{list.map(([k, v]) => <div key={k}><dt>{formatShare(v)}</dt><dd><code>{k}</code> <span class="hint">{REASONS[k] ?? ''}</span></dd></div>)}</dl>
+		<dl class="annotations agent-shares">{list.map(([k, v]) => <div key={k}><dt>{formatShare(v)}</dt><dd><code>{k}</code> <span class="hint">{REASONS[k] ?? ''}</span></dd></div>)}</dl>
 	)}</div>
 );
 

@@ -35,7 +35,7 @@ export function LanguagePage() {
 			{all.value && !languageFind.value && (
 				<section class="panel" aria-label="Types">
 					<p class="lead">ProfQL is PromQL, and two types more: profiles, and ranges of them. Whatever PromQL says of a number holds for the value of a profile. A click on an example runs it.</p>
-					<dl class="types">{all.value.types.map((t) => <div key={t.signature}><dt><span class={`type ${classOf(t.signature)}`}>{t.signature}</span></dt><dd>{t.doc}</dd></div>)}</dl>
+					<dl class="language-types">{all.value.types.map((t) => <div key={t.signature}><dt><span class={`type ${classOf(t.signature)}`}>{t.signature}</span></dt><dd>{t.doc}</dd></div>)}</dl>
 				</section>
 			)}
 			{error.value && <ErrorBox error={error.value} />}
