@@ -6,7 +6,7 @@ import { asText, columnOf, COLUMNS, noisy, ordered, textOf, toggled, valueOf, vi
 const row = (name: string, self: number, total: number, baseSelf = 0, baseTotal = 0): TableRow => ({ key: name, name, file: `${name}.go`, binary: 'bin', line: 0, self, total, baseSelf, baseTotal });
 const one: Table = { unit: 'count', whole: { now: 200, base: 0 }, diff: false, shares: false, per: null };
 const two: Table = { unit: 'count', whole: { now: 200, base: 100 }, diff: true, shares: false, per: { now: 1, base: 1 } };
-const ids = (diff: boolean, wide: boolean, chosen: string[]) => visible(diff, wide, chosen).map((c) => c.id);
+const ids = (diff: boolean, wide: boolean, chosen: string[]) => visible(diff, wide ? 'wide' : 'half', chosen).map((c) => c.id);
 const names = (rows: TableRow[]) => rows.map((r) => r.name).join('');
 
 test('columns: what is shown at first, and what one chose', () => {
@@ -14,9 +14,10 @@ test('columns: what is shown at first, and what one chose', () => {
 	assert.deepEqual(ids(true, false, []), ['name', 'selfBase', 'selfNow', 'selfChange', 'selfRelative']);
 	assert.equal(ids(true, true, []).length, 9);
 	assert.deepEqual(ids(false, false, ['-selfShare', '+file', '-totalChange']), ['name', 'self', 'total', 'totalShare', 'file']);
+	assert.deepEqual(visible(true, 'narrow', []).map((c) => c.id), ['name', 'selfNow', 'selfChange', 'selfRelative']);
 	const file = columnOf('file')!;
-	assert.deepEqual(toggled([], file, false, false), ['+file']);
-	assert.deepEqual(toggled(['+file', '-self'], file, true, false), ['-self']);
+	assert.deepEqual(toggled([], file, false, 'half'), ['+file']);
+	assert.deepEqual(toggled(['+file', '-self'], file, true, 'half'), ['-self']);
 	assert.equal(new Set(COLUMNS.map((c) => c.id)).size, COLUMNS.length);
 });
 
@@ -47,7 +48,7 @@ test('columns: of a difference, with signs', () => {
 
 test('columns: as text, with tabs and plain numbers', () => {
 	const rows = [row('a\tb', 50, 100, 20, 20)];
-	assert.equal(asText(rows, visible(false, false, ['+file']), one, 'Functions'), 'Functions\tSelf (count)\tSelf share (%)\tTotal (count)\tTotal share (%)\tFile\na b\t50\t25\t100\t50\ta b.go\n');
-	assert.equal(asText(rows, visible(true, false, []), two, 'Functions'), 'Functions\tSelf base (count)\tSelf now (count)\tSelf change (count)\tSelf relative (%)\na b\t20\t50\t30\t150\n');
-	assert.equal(asText([row('n', 5, 5)], visible(true, false, []), two, 'Functions').split('\n')[1], 'n\t0\t5\t5\tnew');
+	assert.equal(asText(rows, visible(false, 'half', ['+file']), one, 'Functions'), 'Functions\tSelf (count)\tSelf share (%)\tTotal (count)\tTotal share (%)\tFile\na b\t50\t25\t100\t50\ta b.go\n');
+	assert.equal(asText(rows, visible(true, 'half', []), two, 'Functions'), 'Functions\tSelf base (count)\tSelf now (count)\tSelf change (count)\tSelf relative (%)\na b\t20\t50\t30\t150\n');
+	assert.equal(asText([row('n', 5, 5)], visible(true, 'half', []), two, 'Functions').split('\n')[1], 'n\t0\t5\t5\tnew');
 });

@@ -35,9 +35,9 @@ export function SidePanel({ which, c, loaded }: { which: Which; c: Comparison; l
 				{'at' in side && <span class="hint">profiles at <b>{moment(side.at)}</b></span>}
 				<div class="grow" />
 				<button type="button" class="square" title={`${formatDuration(lengthOf(side))} earlier`} aria-label={`${TITLES[which]}: ${formatDuration(lengthOf(side))} earlier`} onClick={() => set(earlier(side, lengthOf(side)))}>‹</button>
+				<button type="button" class="square" title={`${formatDuration(lengthOf(side))} later`} aria-label={`${TITLES[which]}: ${formatDuration(lengthOf(side))} later`} onClick={() => set(earlier(side, -lengthOf(side)))}>›</button>
 				<TimeRange value={{ from: 'at' in side ? side.at - lengthOf(side) : startOf(side), to: endOf(side) }} now={end}
 					onChange={(r) => set({ query: side.query, ...('last' in r ? { from: end - r.last, to: end } : { from: r.from, to: r.to }) })} />
-				<button type="button" class="square" title={`${formatDuration(lengthOf(side))} later`} aria-label={`${TITLES[which]}: ${formatDuration(lengthOf(side))} later`} onClick={() => set(earlier(side, -lengthOf(side)))}>›</button>
 			</header>
 			<QueryBar value={side.query} onRun={(q) => { if (q) set({ ...side, query: q }); }} errorAt={error?.status ? errorOffset(error.message, side.query) : null} ran={side.query} />
 			{graph && graph.series.length > 0

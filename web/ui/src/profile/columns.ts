@@ -49,17 +49,19 @@ export const COLUMNS: Column[] = [
 ];
 export const columnOf = (id: string): Column | undefined => COLUMNS.find((c) => c.id === id);
 
-/** Shown unless somebody says otherwise; where the table has the window's width, more fits. */
-const shownAtFirst = (c: Column, wide: boolean) => c.kind !== 'text' && (!c.diff || c.of === 'self' || wide);
+/** The window's width, beside the flame graph, on a phone. */
+export type Room = 'wide' | 'half' | 'narrow';
+/** Shown unless somebody says otherwise: what there is room for. */
+const shownAtFirst = (c: Column, room: Room) => c.kind !== 'text' && (!c.diff || c.of === 'self' || room === 'wide') && !(room === 'narrow' && (c.id === 'total' || c.kind === 'base'));
 
 /** chosen: "+id" shows and "-id" hides a column. */
-export const visible = (diff: boolean, wide: boolean, chosen: string[]): Column[] => COLUMNS.filter((c) => c.id === 'name'
-	|| (c.diff ?? diff) === diff && (chosen.includes(`+${c.id}`) || (shownAtFirst(c, wide) && !chosen.includes(`-${c.id}`))));
+export const visible = (diff: boolean, room: Room, chosen: string[]): Column[] => COLUMNS.filter((c) => c.id === 'name'
+	|| (c.diff ?? diff) === diff && (chosen.includes(`+${c.id}`) || (shownAtFirst(c, room) && !chosen.includes(`-${c.id}`))));
 
 /** The same choice with a column exchanged; what is as at first is not written. */
-export function toggled(chosen: string[], c: Column, shown: boolean, wide: boolean): string[] {
+export function toggled(chosen: string[], c: Column, shown: boolean, room: Room): string[] {
 	const rest = chosen.filter((x) => x.slice(1) !== c.id);
-	return shown === shownAtFirst(c, wide) ? [...rest, `${shown ? '-' : '+'}${c.id}`] : rest;
+	return shown === shownAtFirst(c, room) ? [...rest, `${shown ? '-' : '+'}${c.id}`] : rest;
 }
 
 export const nowOf = (r: TableRow, m: Measure): number => m === 'self' ? r.self : r.total;

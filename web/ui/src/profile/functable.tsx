@@ -47,7 +47,7 @@ interface Props {
 }
 
 export function FunctionTable({ tree, expr, time, zoomed, rows: given, all, exact, onMore, filter, colorBy, onHover, onPick, picked, apart }: Props) {
-	const diff = tree.base !== undefined, wide = layout.value === 'table';
+	const diff = tree.base !== undefined, room = innerWidth < 500 ? 'narrow' : layout.value === 'table' ? 'wide' : 'half';
 	const shares = tree.shares === true;
 	const per: Grain = apart ? 'function' : grain.value;
 	const counted = useSamples(expr, time, tree.unit, diff && !apart, tree.seconds > 0), samples = apart ?? counted;
@@ -57,7 +57,7 @@ export function FunctionTable({ tree, expr, time, zoomed, rows: given, all, exac
 	/* shares are of what there was before filters took something away */
 	const whole = per === 'function' || !readout || tree.whole !== tree.total[0] ? { now: tree.whole, base: tree.baseWhole } : readout.whole;
 	const table: Table = { unit: tree.unit, whole, diff, shares, per: samples?.known ? samples.per : null };
-	const columns = visible(diff, wide, chosen.value);
+	const columns = visible(diff, room, chosen.value);
 	const [id, turned] = order.value.split('.'), by = columns.find((c) => c.id === id) ?? columnOf(diff ? 'selfChange' : 'self')!;
 	const rows = useMemo(() => ordered(filter ? of.filter((r) => matchRow(r, filter)) : of, by, by.id === id && turned === 'up', table),
 		[of, filter, by, order.value, shares, diff, whole.now, whole.base]);
@@ -112,7 +112,7 @@ export function FunctionTable({ tree, expr, time, zoomed, rows: given, all, exac
 				{!apart && <label class="grain"><span class="unseen">Rows</span><select value={per} onChange={(e) => { grain.value = e.currentTarget.value as Grain; writeUrl('replace'); }}>{GRAINS.map(([g, title]) => <option key={g} value={g}>{title}</option>)}</select></label>}
 				<span class="table-count">{rows.length.toLocaleString('en-US')}{filter || missing ? ` of ${(of.length + missing).toLocaleString('en-US')}` : ''}{zoomed && per !== 'function' ? ' of the whole profile' : ''}</span>
 				<div class="grow" />
-				<ColumnMenu diff={diff} shown={columns} onToggle={(c) => { chosen.value = toggled(chosen.value, c, columns.includes(c), wide); writeUrl('replace'); }} />
+				<ColumnMenu diff={diff} shown={columns} onToggle={(c) => { chosen.value = toggled(chosen.value, c, columns.includes(c), room); writeUrl('replace'); }} />
 				<CopyButton title={`Copy ${rows.length.toLocaleString('en-US')} rows as text`} text={() => asText(rows, columns, table, GRAINS.find(([g]) => g === per)![1])} />
 			</div>
 			<div class="table-scroll" ref={ref}>
@@ -207,7 +207,7 @@ function Widths({ columns }: { columns: Column[] }) {
 	useLayoutEffect(() => {
 		const cols = el.current!.children as HTMLCollectionOf<HTMLElement>;
 		columns.forEach((c, i) => { cols[i].style.width = c.width ? `${c.width}px` : ''; });
-		el.current!.parentElement!.style.minWidth = `${columns.reduce((sum, c) => sum + (c.width || 150), 0)}px`;
+		el.current!.parentElement!.style.minWidth = `${columns.reduce((sum, c) => sum + (c.width || 120), 0)}px`;
 	}, [key]);
 	return <colgroup ref={el}>{columns.map((c) => <col key={c.id} />)}</colgroup>;
 }
