@@ -322,6 +322,21 @@ const steps = {
 		for (const was of [...seen].reverse()) { await page.goBack(); await there(was); }
 		for (const was of seen.slice(1)) { await page.goForward(); await there(was); }
 	},
+	async 'a link with nonsense shows a page, and asks no more than one should'() {
+		let asked = 0;
+		page.on('request', (r) => { if (r.url().includes('/api/v1/query?')) asked++; });
+		for (const every of ['-5', '0.001', '3e6']) {
+			asked = 0;
+			await page.goto(`${url}/?${new URLSearchParams({ q: 'merge(cpu[1m])', refresh: every })}`);
+			await page.waitForSelector('.profile .flame canvas');
+			await page.waitForTimeout(700);
+			assert.ok(asked < 30, `refresh=${every}: ${asked} questions`);
+		}
+		for (const name of ['constructor', '__proto__']) {
+			await page.goto(`${url}/?${new URLSearchParams({ q: 'merge(cpu[1m])', open: name })}`);
+			await page.waitForSelector('.opened .error');
+		}
+	},
 	async 'a link has absolute times'() {
 		await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
 		await page.goto(url + q(CPU, { last: 600, search: 'main' }));

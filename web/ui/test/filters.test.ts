@@ -71,5 +71,9 @@ test('a path fits into an address', () => {
 	assert.ok(encodeURIComponent(printPath(many)).length < 4000);
 	printPath(many).split('\n').forEach((token, i) => assert.ok(isName(token, many[i])));
 	assert.ok(!isName('~0', 'main.main'));
+	for (const odd of [['main', 'a\nb'], ['', 'x'], ['x', '']]) {
+		const tokens = printPath(odd).split('\n');
+		assert.ok(tokens.length === odd.length && tokens.every((t, i) => t !== '' && isName(t, odd[i])), JSON.stringify(odd));
+	}
 	assert.equal(refilter('q', []), 'q');
 });

@@ -22,14 +22,17 @@ export interface Codec<T> { parse: (text: string) => T | null; print: (value: T)
 export const asText: Codec<string> = { parse: (s) => s, print: (v) => v };
 export const asNumber: Codec<number> = { parse: (s) => s !== '' && Number.isFinite(Number(s)) ? Number(s) : null, print: String };
 export const asFlag: Codec<boolean> = { parse: (s) => s === '1', print: (v) => v ? '1' : '0' };
-/** Of texts without line ends. */
-export const asList: Codec<string[]> = { parse: (s) => s === '' ? [] : s.split('\n'), print: (v) => v.join('\n') };
+/* Texts of a list have a line each: a line end within one, and a backslash, are written with a backslash. */
+const asLine = (s: string) => s.replace(/[\\\n]/g, (c) => c === '\n' ? '\\n' : '\\\\');
+const ofLine = (s: string) => s.replace(/\\([\\n])/g, (_, c) => c === 'n' ? '\n' : '\\');
+const lines = (s: string) => s.split('\n').map(ofLine);
+export const asList: Codec<string[]> = { parse: (s) => s === '' ? [] : lines(s), print: (v) => v.map(asLine).join('\n') };
 export const oneOf = <T extends string>(...values: T[]): Codec<T> => ({ parse: (s) => values.find((v) => v === s) ?? null, print: (v) => v });
 
 /** Labels of a series: name=value, a line each. */
 export const asLabels: Codec<Labels> = {
-	parse: (s) => s === '' ? null : Object.fromEntries(s.split('\n').filter((l) => l.indexOf('=') > 0).map((l) => [l.slice(0, l.indexOf('=')), l.slice(l.indexOf('=') + 1)])),
-	print: (v) => Object.entries(v).map(([k, x]) => `${k}=${x}`).join('\n'),
+	parse: (s) => s === '' ? null : Object.fromEntries(lines(s).filter((l) => l.indexOf('=') > 0).map((l) => [l.slice(0, l.indexOf('=')), l.slice(l.indexOf('=') + 1)])),
+	print: (v) => Object.entries(v).map(([k, x]) => asLine(`${k}=${x}`)).join('\n'),
 };
 
 interface Field { pages: Page[] | 'all'; read: (p: URLSearchParams) => void; write: (p: URLSearchParams) => void }
@@ -76,7 +79,9 @@ fields.push({
 		else if (s) { p.set('a', String(s.from)); p.set('b', String(s.to)); }
 	},
 });
-export const refresh = inUrl(['explore'], 'refresh', 10, asNumber);
+/** Seconds between two looks, 0 for none. A timer that gets less, or more than a day, would ask without a pause. */
+export const asPause: Codec<number> = { parse: (s) => { const n = asNumber.parse(s); return n === 0 || n !== null && n >= 1 && n <= 86400 ? n : null; }, print: String };
+export const refresh = inUrl(['explore'], 'refresh', 10, asPause);
 export const searchText = inUrl(['explore'], 'search', '', asText);
 export const layout = inUrl<Layout>(['explore'], 'view', () => innerWidth >= 1100 ? 'both' : 'flame', oneOf('flame', 'both', 'table'));
 export const colorBy = inUrl<ColorBy>(['explore'], 'color', 'package', oneOf('package', 'binary', 'file', 'function', 'change'));

@@ -58,8 +58,7 @@ export const leave = (): void => { openError.value = ''; show(''); };
 
 /** A profile by its id; of a file that is gone, and of what the server does not have, an error. */
 export async function load(id: string): Promise<Opened> {
-	const known = opened.value[id];
-	if (known) return known;
+	if (Object.hasOwn(opened.value, id)) return opened.value[id];
 	if (isFile(id)) throw new Error('The file that was shown here is not kept: drop it on the page again.');
 	const answer = await fetch(pinUrl(id));
 	if (!answer.ok) throw new Error(answer.status === 404 ? 'There is no such pin any more: somebody removed it.' : await errorOf(answer));
