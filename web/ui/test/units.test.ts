@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Labels } from '../src/base/api';
 import { alignSeries, nameSeries } from '../src/graph/seriesnames';
+import { findLabels } from '../src/query/labelnames';
 import { formatAxis, formatDuration, formatShare, formatValue, parseDuration } from '../src/base/units';
 
 test('values in their unit', () => {
@@ -46,6 +48,9 @@ test('series are named by what differs', () => {
 	assert.deepEqual(n.common, { job: 'a' });
 	assert.deepEqual(nameSeries([{ job: 'a' }]).names, ['job=a']);
 	assert.deepEqual(nameSeries([{}]).names, ['value']);
+	const odd = nameSeries([{ job: 'a', constructor: 'c' } as unknown as Labels, { job: 'b' }]);
+	assert.deepEqual(odd, { names: ['a · c', 'b'], common: {} });
+	assert.deepEqual(findLabels('po', ['constructor', 'toString', 'pod']).map((l) => l.label), ['pod']);
 });
 
 test('points fall on the time axis, gaps stay gaps', () => {

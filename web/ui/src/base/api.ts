@@ -174,6 +174,12 @@ async function getFlame(params: Params, signal?: AbortSignal): Promise<Answer<Fl
 	}
 }
 
+/** Labels are looked up by names that others chose: what every object has ("constructor") is no label. */
+function bare(a: Answer<QueryData>): Answer<QueryData> {
+	if (a.data.resultType === 'matrix' || a.data.resultType === 'vector') for (const s of a.data.result) Object.setPrototypeOf(s.metric, null);
+	return a;
+}
+
 const at = (t: number) => t.toFixed(3);
 /** Trees of at most so many nodes come whole: a zoom needs no other. */
 const WHOLE = 16384;
@@ -221,9 +227,9 @@ export const api = {
 		return r.text();
 	},
 	query: (query: string, time: number, signal?: AbortSignal) =>
-		get<QueryData>('api/v1/query', { query, time: at(time) }, signal),
+		get<QueryData>('api/v1/query', { query, time: at(time) }, signal).then(bare),
 	range: (query: string, start: number, end: number, step: number, signal?: AbortSignal) =>
-		get<QueryData>('api/v1/query_range', { query, start: at(start), end: at(end), step }, signal),
+		get<QueryData>('api/v1/query_range', { query, start: at(start), end: at(end), step }, signal).then(bare),
 	explain: (query: string, start: number, end: number, step: number) =>
 		get<{ explain: { plan: PlanNode } }>('api/v1/query_range', { query, start: at(start), end: at(end), step, explain: 1 }),
 	/** root: names from the outermost call on: what is below the last of them. functions: about how many of the largest. What is below a

@@ -35,7 +35,7 @@ export function formatValue(v: number, unit: string): string {
 }
 
 /** Numbers of the language are in seconds, bytes and counts: how many native units one of these is. */
-export const perBase = (unit: string): number => ({ nanoseconds: 1e9, microseconds: 1e6, milliseconds: 1e3 } as Record<string, number>)[unit] ?? 1;
+export const perBase = (unit: string): number => unit === 'nanoseconds' ? 1e9 : unit === 'microseconds' ? 1e6 : unit === 'milliseconds' ? 1e3 : 1;
 
 /** What a unit of the graph's y axis is called, and how a value of it reads. */
 export type AxisUnit = 'cores' | 'seconds/s' | 'bytes' | 'bytes/s' | 'count' | '1/s' | 'seconds' | 'share' | '';

@@ -14,7 +14,7 @@ export interface Group { label: string; title: string; rows: Row[]; /** There ar
 export interface Shares { groups: Group[]; total: number; first: number | null }
 export interface Ask { type: ProfileType; matchers: Matcher[]; search: string; from: number; to: number; rows: number }
 
-const TITLES: Record<string, string> = { container: 'Containers', unit: 'Units', comm: 'Processes', job: 'Jobs', instance: 'Instances', pod: 'Pods', namespace: 'Namespaces', node: 'Nodes' };
+const TITLES = new Map(Object.entries({ container: 'Containers', unit: 'Units', comm: 'Processes', job: 'Jobs', instance: 'Instances', pod: 'Pods', namespace: 'Namespaces', node: 'Nodes' }));
 const POINTS = 30;
 
 /** The profile that tells who uses the CPU: of the agent for what the agent sees, else of the programs' own profilers. */
@@ -55,7 +55,7 @@ async function group(a: Ask, label: string, search: string, matchers: string[], 
 	const top = vector((await api.query(`topk(${a.rows + 1}, sum by (${label})(rate(${selector(a.type, all)}${window})))`, a.to, signal)).data)
 		.filter((s) => s.v > 0 || search).sort((x, y) => y.v - x.v || x.name.localeCompare(y.name));
 	const shown = top.slice(0, a.rows), rows: Row[] = shown.map((s) => ({ name: s.name, cores: s.v, line: [] }));
-	const out = { group: { label, title: TITLES[label] ?? label, rows, more: top.length > a.rows }, first: null as number | null };
+	const out = { group: { label, title: TITLES.get(label) ?? label, rows, more: top.length > a.rows }, first: null as number | null };
 	if (!rows.length) return out;
 	const step = Math.max(1, Math.round((a.to - a.from) / POINTS)), from = a.to - step * Math.floor((a.to - a.from) / step - 0.5);
 	const these = [...matchers, matcherText(label, '=~', shown.map((s) => literal(s.name)).join('|'))];

@@ -9,7 +9,7 @@ const SHOWN = 500;
 export function ValueTable({ expr, samples }: { expr: string; samples: VectorSample[] }) {
 	const rows = samples.map((s) => ({ labels: s.metric, v: Number(s.value[1]), text: s.value[1] })).sort((a, b) => b.v - a.v);
 	const keys = [...new Set(rows.flatMap((r) => Object.keys(r.labels)))].sort((a, b) => order(a) - order(b) || a.localeCompare(b));
-	const top = Math.max(...rows.map((r) => Math.abs(r.v)).filter(Number.isFinite), 0);
+	const top = rows.reduce((most, r) => Number.isFinite(r.v) ? Math.max(most, Math.abs(r.v)) : most, 0);
 	return (
 		<section class="panel" aria-label="Values">
 			<header class="panel-head"><h2>Values</h2><span class="unit">{rows.length === 1 ? '1 element' : `${rows.length} elements`}</span><code class="expr" title={expr}>{expr}</code></header>

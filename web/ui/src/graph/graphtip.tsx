@@ -32,7 +32,7 @@ export function GraphTip({ tip, times, lines, near, unit, totals, functions, com
 		t.style.transform = `translate(${tip.left + 14 + w > width ? Math.max(0, tip.left - 14 - w) : tip.left + 14}px, 6px)`;
 	});
 	const rows = lines.filter((l) => typeof l.values[i] === 'number').sort((a, b) => b.values[i]! - a.values[i]!);
-	const top = rows.slice(0, ROWS), labels = near?.labels ? Object.entries(near.labels).filter(([k]) => k !== '__name__' && !(k in common)) : [];
+	const top = rows.slice(0, ROWS), labels = near?.labels ? Object.entries(near.labels).filter(([k]) => k !== '__name__' && !Object.hasOwn(common, k)) : [];
 	if (near && rows.includes(near) && !top.includes(near)) top[ROWS - 1] = near;
 	const shares = functions.map((f, k) => ({ f, k, at: pointAt(f.line!, i) })).filter((x) => typeof x.f.line!.share[x.at] === 'number');
 	return (

@@ -44,7 +44,7 @@ export function Legend({ lines, all, unit, common, most, onMost, hidden, onHidde
 			if (list && row) list.scrollTop = Math.max(0, row.offsetTop - list.offsetTop - 4);
 		});
 	}, [picked, at]);
-	const labels = (l: Labels) => Object.entries(l).filter(([k]) => k !== '__name__' && !(k in common));
+	const labels = (l: Labels) => Object.entries(l).filter(([k]) => k !== '__name__' && !Object.hasOwn(common, k));
 	const value = (l: Line) => at === null ? l.last : l.values[at] ?? null;
 	const share = (f: FunctionLine): string => {
 		const v = f.line!, k = at === null ? lastOf(v.share) : pointAt(v, at), p = v.share[k], low = v.low[k], high = v.high[k];

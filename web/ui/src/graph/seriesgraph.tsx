@@ -189,7 +189,7 @@ export function SeriesGraph(props: Props) {
 
 /** The labels that tell a series from the others; one that it has not is said to be empty. */
 export function differing(labels: Labels, common: Labels): Labels {
-	return Object.fromEntries(Object.entries(labels).filter(([k]) => k !== '__name__' && !(k in common)));
+	return Object.fromEntries(Object.entries(labels).filter(([k]) => k !== '__name__' && !Object.hasOwn(common, k)));
 }
 
 function nearest(times: number[], t: number): number {

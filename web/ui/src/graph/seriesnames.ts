@@ -9,14 +9,15 @@ const rank = (k: string) => k === 'job' ? 0 : k === 'instance' ? 1 : 2;
 /** What tells the series apart, in words: only the labels in which they differ. */
 export function nameSeries(all: Labels[]): { names: string[]; common: Labels } {
 	const keys = [...new Set(all.flatMap((l) => Object.keys(l)))].filter((k) => k !== '__name__').sort((a, b) => rank(a) - rank(b) || a.localeCompare(b));
-	const common: Labels = {}, differ: string[] = [];
+	const common: [string, string][] = [], differ: string[] = [], of = (l: Labels, k: string) => Object.hasOwn(l, k) ? l[k] : undefined; /* a label may be called "constructor" */
 	for (const k of keys) {
-		if (all.every((l) => l[k] === all[0][k])) common[k] = all[0][k];
+		const first = of(all[0], k);
+		if (first !== undefined && all.every((l) => of(l, k) === first)) common.push([k, first]);
 		else differ.push(k);
 	}
-	const names = all.map((l) => differ.filter((k) => l[k] !== undefined).map((k) => l[k]).join(' · ')
-		|| (all.length === 1 ? Object.entries(common).map(([k, v]) => `${k}=${v}`).join(' ') : '') || l.__name__ || 'value');
-	return { names, common };
+	const names = all.map((l) => differ.map((k) => of(l, k)).filter((v) => v !== undefined).join(' · ')
+		|| (all.length === 1 ? common.map(([k, v]) => `${k}=${v}`).join(' ') : '') || l.__name__ || 'value');
+	return { names, common: Object.fromEntries(common) };
 }
 
 /** Rows on one time axis, largest first; a missing point is a gap. */

@@ -26,7 +26,7 @@ export function threshold(query: string): { expr: string; op: string; bound: num
 
 /** Whether a series of the rule's query is the alert's: the rule's own labels may have taken the place of the series'. */
 export function isSeriesOf(series: Labels, alert: Alert, rule: AlertingRule): boolean {
-	const own = (l: Labels) => JSON.stringify(Object.entries(l).filter(([k]) => k !== '__name__' && k !== 'alertname' && !(k in rule.labels)).sort());
+	const own = (l: Labels) => JSON.stringify(Object.entries(l).filter(([k]) => k !== '__name__' && k !== 'alertname' && !Object.hasOwn(rule.labels, k)).sort());
 	return own(series) === own(alert.labels);
 }
 

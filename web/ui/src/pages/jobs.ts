@@ -48,8 +48,8 @@ export const nameOf = (f: Found): string => f.after?.instance || f.before.__addr
 /** What a rule changed: names that it set, and those it took away. */
 export function changes(before: Labels, after: Labels): { set: [string, string][]; gone: string[] } {
 	return {
-		set: Object.entries(after).filter(([k, v]) => before[k] !== v),
-		gone: Object.keys(before).filter((k) => !(k in after)),
+		set: Object.entries(after).filter(([k, v]) => !Object.hasOwn(before, k) || before[k] !== v),
+		gone: Object.keys(before).filter((k) => !Object.hasOwn(after, k)),
 	};
 }
 

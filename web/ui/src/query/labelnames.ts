@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Labels by the names that other tools have for them: who looks for process_name finds comm.
 
-const OTHERS: Record<string, string[]> = {
+const OTHERS = new Map(Object.entries({
 	comm: ['process_name', 'process', 'process.executable.name', 'executable_name', 'command', 'thread_comm', 'cmdline', 'program'],
 	container: ['container_name', 'container.name', 'k8s.container.name', 'docker_container'],
 	pod: ['pod_name', 'k8s.pod.name', 'kubernetes_pod_name'],
@@ -10,7 +10,7 @@ const OTHERS: Record<string, string[]> = {
 	unit: ['systemd_unit', 'systemd_service', 'service_unit'],
 	job: ['service', 'service_name', 'service.name', 'app', 'application'],
 	instance: ['target', 'address', 'endpoint'],
-};
+}));
 
 /** A label that was found; as: the name it was found by, if that is not its own. */
 export interface FoundLabel { label: string; as?: string }
@@ -22,7 +22,7 @@ export function findLabels(text: string, labels: string[]): FoundLabel[] {
 	const at = (l: string) => l.toLowerCase().indexOf(t);
 	const own = labels.filter((l) => at(l) >= 0).sort((a, b) => Number(at(a) > 0) - Number(at(b) > 0));
 	const others = labels.filter((l) => !own.includes(l)).flatMap((label) => {
-		const as = OTHERS[label]?.find((o) => o.includes(t));
+		const as = OTHERS.get(label)?.find((o) => o.includes(t));
 		return as ? [{ label, as }] : [];
 	});
 	return [...own.map((label) => ({ label })), ...others];

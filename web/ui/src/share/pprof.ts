@@ -323,7 +323,7 @@ function inOrder(n: Nodes, texts: Texts, diff: boolean): Pick<FlameData, 'nodes'
 	return { nodes: diff ? { ...nodes, base } : nodes };
 }
 
-const KINDS: Record<string, string> = { inuse_space: 'gauge', inuse_objects: 'gauge', goroutine: 'gauge', threadcreate: 'gauge' };
+const STATES = new Set(['inuse_space', 'inuse_objects', 'goroutine', 'threadcreate']);
 
 /** One profile, or with `base` the difference of two; of shares: the base is taken as if it were as large. */
 export function treeOf(now: PprofSide, base?: PprofSide | null, shares = false): FlameTree {
@@ -333,7 +333,7 @@ export function treeOf(now: PprofSide, base?: PprofSide | null, shares = false):
 	if (base) addSide(n, texts, base, true, baseTotal ? totalOf(now) / baseTotal : 1);
 	const ids = (list: string[], at: number) => list.map((_, i) => at + i), count = texts.names.length;
 	return buildTree({
-		unit: t.unit, sampleType: t.type, name: `${now.profile.periodType || t.type}:${t.type}`, total: 0, kind: KINDS[t.type] ?? 'delta', coveredSeconds: base ? 0 : now.profile.seconds,
+		unit: t.unit, sampleType: t.type, name: `${now.profile.periodType || t.type}:${t.type}`, total: 0, kind: STATES.has(t.type) ? 'gauge' : 'delta', coveredSeconds: base ? 0 : now.profile.seconds,
 		strings: [...texts.names, ...texts.files, ...texts.binaries],
 		frames: { name: ids(texts.names, 0), file: ids(texts.names, count), binary: ids(texts.names, 2 * count), startLine: texts.startLines },
 		...inOrder(n, texts, !!base || now.profile.base.length > 0),
