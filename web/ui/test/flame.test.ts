@@ -4,7 +4,9 @@ import { test } from 'node:test';
 import type { FlameData } from '../src/base/api';
 import { frameColor, packageOf, shorterNames } from '../src/flame/colors';
 import { foldFunctions, matchRow, rowsOf, search, searchRegex } from '../src/flame/fold';
-import { buildTree, findPath, nodeAt, pathNames, visibleDepth } from '../src/flame/tree';
+import { printPath } from '../src/flame/path';
+import { beforeAside, buildTree, findPath, longestRun, nodeAt, pathNames, visibleDepth } from '../src/flame/tree';
+import { depthOf, rowOf } from '../src/flame/draw';
 
 /* total(100) ├ a(60, self 10) ├ b(30) ┬ a(20)
  *            │               └ c(20)
@@ -96,4 +98,34 @@ test('what a function belongs to', () => {
 	assert.equal(packageOf('<alloc::vec::Vec<T> as core::ops::Drop>::drop', 'x'), 'alloc');
 	assert.equal(packageOf('memcpy', '/lib/libc.so.6'), 'libc.so.6');
 	assert.notEqual(frameColor('runtime/pprof.x', '', 'package', false).fill, frameColor('runtime.mcall', '', 'package', false).fill);
+});
+
+test('how often a function calls itself', () => {
+	const chain = (names: number[]): FlameData => ({ ...data, nodes: { depth: names.map((_, i) => i), frame: names, total: names.map(() => 9), self: names.map(() => 0), line: names.map(() => 0) } });
+	assert.deepEqual(longestRun(buildTree(chain([0, 1, 2, 2, 2, 2, 2, 3, 2]))), { times: 5, name: 'b' });
+	assert.equal(longestRun(buildTree(chain([0, 1, 2, 1, 2, 1, 2]))).times <= 1, true, 'one after the other is no call of itself');
+	assert.ok(longestRun(buildTree(data)).times <= 1);
+});
+
+test('against the time before, boxes are as wide as they are now', () => {
+	const base = { total: [50, 50, 0, 0, 0, 0], self: [0, 50, 0, 0, 0, 0] };
+	const t = beforeAside(buildTree({ ...data, nodes: { ...data.nodes, base } }));
+	assert.equal(t.base, undefined);
+	assert.deepEqual([...t.weight], data.nodes.total);
+	assert.deepEqual([...t.x], [0, 0, 0, 0, 30, 60]);
+	assert.deepEqual([...t.before!.total], base.total);
+	assert.deepEqual([t.whole, t.baseWhole], [100, 50]);
+});
+
+test('a path of hashes is found as that of names', () => {
+	const t = buildTree(data), long = Array.from({ length: 400 }, () => 'x'.repeat(20));
+	const hashes = printPath([...pathNames(t, 3), ...long]).split('\n').slice(0, 3);
+	assert.ok(hashes.every((h) => h.startsWith('~')));
+	assert.equal(findPath(t, hashes), 3);
+});
+
+test('rows from the root up, or down', () => {
+	const up = { flip: true, rows: 10, skip: 1 }, down = { skip: 1 };
+	assert.deepEqual([rowOf(up, 1), rowOf(up, 10), rowOf(down, 1)], [9, 0, 0]);
+	for (const d of [1, 4, 7]) assert.deepEqual([depthOf(up, rowOf(up, d)), depthOf(down, rowOf(down, d))], [d, d]);
 });
