@@ -10,7 +10,8 @@ import { Popover } from './ui';
 export function Menu({ label, children }: { label: string; children: ComponentChildren }) {
 	const el = useRef<HTMLDivElement>(null);
 	const all = () => [...el.current!.querySelectorAll<HTMLElement>('[role^=menuitem]:not(:disabled)')];
-	useEffect(() => { (el.current!.querySelector<HTMLElement>('[aria-checked=true]') ?? all()[0])?.focus({ preventScroll: true }); }, []);
+	/* at once: who opened it by a key goes on typing */
+	useLayoutEffect(() => { (el.current!.querySelector<HTMLElement>('[aria-checked=true]') ?? all()[0])?.focus({ preventScroll: true }); }, []);
 	const onKey = (e: KeyboardEvent) => {
 		const done = listKeys.handle(e, {
 			next: () => stepTo(all(), 1), before: () => stepTo(all(), -1), right: () => false, left: () => false,

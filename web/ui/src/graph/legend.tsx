@@ -67,7 +67,7 @@ export function Legend({ lines, all, unit, common, most, onMost, hidden, onHidde
 				{lines.map((l, i) => {
 					const v = value(l), off = !isShown(hidden, l.key), own = l.labels ? labels(l.labels) : [];
 					return (
-						<li key={l.key} class={`${off ? 'off' : ''} ${l.key === picked ? 'picked-line' : ''}`} onMouseEnter={() => onFocus(i + 1)}>
+						<li key={i} class={`${off ? 'off' : ''} ${l.key === picked ? 'picked-line' : ''}`} onMouseEnter={() => onFocus(i + 1)}>
 							<button type="button" class="line-main" aria-pressed={hidden.includes(`+${l.key}`)} title={`${own.map(([k, x]) => `${k}=${x}`).join('\n')}\nClick to show only this line`} onClick={() => onHidden(toggleOnly(hidden, l.key))}>
 								<LineSwatch index={l.color} /><span>{l.name}</span>
 							</button>

@@ -28,7 +28,7 @@ export function MarkButtons({ marks, times, box, onAround, onSelect }: { marks: 
 
 function MarkButton({ group, left, onAround, onSelect }: { group: Mark[]; left: number; onAround?: (t: number) => void; onSelect: (s: Selection) => void }) {
 	const el = useRef<HTMLDivElement>(null), [open, setOpen] = useState(false);
-	useLayoutEffect(() => { el.current!.style.left = `${left}px`; }, [left]);
+	useLayoutEffect(() => { el.current!.style.transform = `translateX(${left}px)`; /* not left: it moves with time, and that is no layout */ }, [left]);
 	const fired = group.some((m) => m.kind === 'alert'), words = group.map(sentence).join('; ');
 	const act = (f: () => void) => () => { setOpen(false); f(); };
 	return (
