@@ -29,7 +29,7 @@ const open = (path, options, at = url) => openAt(at + path, options, 20000, asyn
 			for (const e of list.getEntries())
 				if (!e.hadRecentInput) {
 					/* A number that ends to the right begins elsewhere when it has more digits: it stays where it was. */
-					const same = (a, b) => a.y === b.y && a.height === b.height && Math.abs(a.x + a.width - b.x - b.width) < 0.5 || ['x', 'y', 'width', 'height'].every((k) => a[k] === b[k]);
+					const same = (a, b) => a.y === b.y && a.height === b.height && Math.abs(a.x + a.width - b.x - b.width) < 1 || ['x', 'y', 'width', 'height'].every((k) => a[k] === b[k]);
 					const at = (r) => `${r.x},${r.y} ${r.width}x${r.height}`;
 					for (const s of e.sources.filter((x) => !same(x.previousRect, x.currentRect))) {
 						const n = s.node?.nodeType === 1 ? s.node : s.node?.parentElement;
