@@ -226,7 +226,7 @@ const steps = {
 		await page.waitForSelector('.none code');
 		assert.equal(await page.textContent('.none code'), 'instance="nowhere"');
 		await shot(page, 'page-no-series');
-		await page.click('.none .link');
+		await page.click('.none .link:has-text("Leave that matcher out")');
 		await page.waitForFunction((q) => new URL(location.href).searchParams.get('q') === q, `merge(goroutines{job="${job}"}[5m])`);
 		await settled(page);
 		assert.equal(await page.locator('.none').count(), 0);

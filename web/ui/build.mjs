@@ -10,8 +10,8 @@ import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { minify } from 'terser';
 
-/* The server compresses 3 % better than zlib does here: below this it sends at most 120,000 bytes, which tests/e2e/page_people.mjs measures. */
-const LIMIT = Number(process.env.PYRRHA_PAGE_LIMIT ?? 155_000); // until it is shortened to 120 * 1024 again
+/* Meant to be 120,000 bytes; it is more since all its parts are there, and may not grow. The server packs 3 % tighter than zlib does here. */
+const LIMIT = Number(process.env.PYRRHA_PAGE_LIMIT ?? 139_000);
 const FILES = ['index.html', 'app.js', 'app.css', 'favicon.svg'];
 const here = dirname(fileURLToPath(import.meta.url));
 const tests = process.argv[2] === '--test';
