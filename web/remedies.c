@@ -78,6 +78,12 @@ static struct place place_of(struct view url)
 	return p;
 }
 
+/* Of a target that has none: an empty text, which is somewhere. */
+static struct view url_of(const struct status_target *t)
+{
+	return t->scrape_url.len ? t->scrape_url : VIEW("");
+}
+
 /* Seconds that a profile takes by itself, of its URL; 0: it takes none. */
 static long seconds_of(struct view url)
 {
@@ -110,7 +116,7 @@ static const char *timed_out(const struct status_target *t, struct view text, co
 		return "The name server does not answer in time. On the server's machine try: getent hosts %n";
 	if (view_contains(text, VIEW("no connection")))
 		return "Packets to %h get lost. Check the address, and firewalls, security groups or network policies between.";
-	if (seconds_of(t->scrape_url) * 1000 >= t->timeout_ms)
+	if (seconds_of(url_of(t)) * 1000 >= t->timeout_ms)
 		return "The profile takes as many seconds by itself: raise scrape_timeout (%t) above that.";
 	return "It takes longer than scrape_timeout (%t). Raise that, or see what keeps the target busy: curl -o /dev/null -w '%{time_total}' URL";
 }
@@ -129,7 +135,7 @@ void remedy_put(struct buf *out, const struct status_target *t)
 	char small[SHOWN], timeout[DURATION_LEN];
 	struct view said = t->last_error.len ? t->last_error : t->note;
 	struct view text = view_make(small, MIN(said.len, sizeof small));
-	struct place p = place_of(t->scrape_url);
+	struct place p = place_of(url_of(t));
 	if (!t->last_error.len && !view_starts(said, VIEW("not served")))
 		return;
 	for (size_t i = 0; i < text.len; i++)
