@@ -2,7 +2,7 @@
 """The alerts that are sent, beside those of Prometheus 3: the same rules, the same floats by remote-write to both, at the same time; an
 Alertmanager stub for each writes down what it is told. Both evaluate in real time, at slots that follow from a hash: so of
 many names for the group one is taken whose slots in both are a few milliseconds apart, and floats are stamped in between. PYRRHA_PROMETHEUS3 names
-the program of Prometheus 3; PYRRHA_SEED gives other floats, PYRRHA_LONG more of them."""
+the program of Prometheus 3; PYRRHA_SEED gives other floats, PYRRHA_LONG or PYRRHA_SECONDS more of them."""
 import calendar
 import json
 import os
@@ -17,7 +17,7 @@ from harness import LONG, HttpServer, Process, Server, Skip, answer, check, free
 
 INTERVAL = 2       # seconds
 OFFSET = 4         # query_offset: by then the floats are there
-SECONDS = 600 if LONG else 40
+SECONDS = int(os.environ.get("PYRRHA_SECONDS", 600 if LONG else 40))
 NAMES = 300
 RULES = """groups:
 - name: %(name)s
