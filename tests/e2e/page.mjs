@@ -144,7 +144,7 @@ const steps = {
 	},
 	async 'a click on the graph picks a moment, a drag a range'() {
 		await page.evaluate(() => scrollTo(0, 0));
-		const box = await page.locator('.u-over').boundingBox();
+		const box = await page.locator('.plot-over').boundingBox();
 		const x = box.x + box.width - 12, y = box.y + box.height / 2;
 		await page.mouse.click(x, y);
 		await page.waitForSelector('.picked.on');

@@ -49,7 +49,7 @@ const steps = {
 		for (const side of ['Base', 'Now']) {
 			const s = page.locator(`section.side[aria-label="${side}"]`);
 			assert.equal(await s.locator('textarea').inputValue(), SHOP);
-			await s.locator('.u-over').waitFor();
+			await s.locator('.plot-over').waitFor();
 			assert.match(await s.locator('.popover').first().textContent(), /\d\d:\d\d:\d\d – \d\d:\d\d:\d\d/);
 		}
 		await page.waitForSelector('.side-flame canvas');
@@ -163,7 +163,7 @@ const steps = {
 		await page.waitForFunction((q) => ['base', 'now'].every((k) => new URL(location.href).searchParams.get(k).endsWith(` ${q}`)), SHOP);
 	},
 	async 'a click on a side\'s graph changes its time; the cross leads back'() {
-		const over = page.locator('.side[aria-label=Base] .u-over'), box = await over.boundingBox();
+		const over = page.locator('.side[aria-label=Base] .plot-over'), box = await over.boundingBox();
 		await page.mouse.move(box.x + 20, box.y + 40);
 		await page.mouse.down();
 		await page.mouse.move(box.x + 90, box.y + 40, { steps: 4 });

@@ -30,8 +30,8 @@ const type = async (p, title) => { await p.click('.types > button'); await optio
 
 /** The highest point of the graph, where a person would click. */
 async function spike(p) {
-	await p.waitForSelector('.u-over');
-	const box = await p.locator('.u-over').boundingBox();
+	await p.waitForSelector('.plot-over');
+	const box = await p.locator('.plot-over').boundingBox();
 	let best = { x: box.x + box.width - 12, y: box.y + box.height / 2, v: -1 };
 	for (let i = 60; i > 0; i -= 4) {
 		const x = box.x + box.width * (1 - i / 240), y = box.y + box.height / 2;

@@ -27,7 +27,7 @@ const text = (selector, p = page) => p.locator(selector).first().textContent();
 
 /** Where a moment and a value are in the window, by the scales of the plot, which go from its first moment to its last and from 0. */
 async function point(p, t, v, { from = base, to = base + 1800, top } = {}) {
-	const b = await p.locator('.u-over').boundingBox();
+	const b = await p.locator('.plot-over').boundingBox();
 	return { x: b.x + (t - from) / (to - from) * b.width, y: top === undefined ? b.y + b.height / 2 : b.y + b.height * (1 - v / top) };
 }
 /** The largest value is a bit below the top. */
@@ -290,7 +290,7 @@ const steps = {
 		await page.mouse.move(5, 5);
 		const first = await axis();
 		await page.waitForFunction((was) => document.querySelector('.graph-host').getAttribute('aria-valuetext') !== was, first);
-		const box = await page.locator('.u-over').boundingBox(), x = box.x + box.width - 40, y = box.y + 40;
+		const box = await page.locator('.plot-over').boundingBox(), x = box.x + box.width - 40, y = box.y + 40;
 		/* What moves at a click, however late, is no fault of a refresh: only what moves while nobody does anything. */
 		const still = async (what) => {
 			await page.waitForTimeout(1000);

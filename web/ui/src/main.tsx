@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entry: reads the address, mounts the page. uPlot comes first: what is written for the page then lies together, and is compressed better.
-import 'uplot';
+// Entry: reads the address, mounts the page.
 import './base/base.css';
 import './base/frame.css';
 import './query/query.css';

@@ -25,9 +25,12 @@ export function moment(t: number, now = Date.now() / 1000): string {
 	return day(t) === day(now) ? clock(t) : `${day(t)} ${clock(t)}`;
 }
 
-/** How far the zone is from UTC at that moment: "UTC", "UTC+02:00". */
+/** How far the zone is from UTC at that moment, in seconds. */
+export const shift = (t: number): number => zone.value === 'utc' ? 0 : -60 * new Date(t * 1000).getTimezoneOffset();
+
+/** The same in words: "UTC", "UTC+02:00". */
 export function offset(t: number): string {
-	const minutes = zone.value === 'utc' ? 0 : -new Date(t * 1000).getTimezoneOffset(), a = Math.abs(minutes);
+	const minutes = shift(t) / 60, a = Math.abs(minutes);
 	return minutes === 0 ? 'UTC' : `UTC${minutes < 0 ? '−' : '+'}${two(Math.floor(a / 60))}:${two(a % 60)}`;
 }
 

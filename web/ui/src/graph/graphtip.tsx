@@ -8,7 +8,8 @@ import { formatAxis, formatDuration, formatShare, formatValue, type AxisUnit } f
 import type { FunctionLine } from './functionline';
 import type { Line } from './lines';
 import { functionColor, LineSwatch, Swatch } from './palette';
-import type { Hover, Span } from './plot';
+import type { Span } from './paint';
+import type { Hover } from './plot';
 import { pointAt } from './shareline';
 
 /** What the profiles of each moment hold: of each line by its key, and all together. unit: the native one, in which they are given. */

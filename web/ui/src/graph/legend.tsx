@@ -26,12 +26,13 @@ interface Props {
 	/** The picked moment, and of which series; null: none. */
 	at: number | null; times: number[]; of: Labels | null; totals: Totals | null;
 	/** Makes all but that line of the plot faint; null: none. */
-	onFocus: (line: number | null) => void; functionAt: (i: number) => number;
+	/** Of the lines, and behind them the functions; -1: none. */
+	onFocus: (line: number) => void;
 	/** Whether somebody reads here. */
 	onRead: (on: boolean) => void;
 }
 
-export function Legend({ lines, all, unit, common, most, onMost, hidden, onHidden, onFilter, functions, onCloseFunction, at, times, of, totals, onFocus, functionAt, onRead: read }: Props) {
+export function Legend({ lines, all, unit, common, most, onMost, hidden, onHidden, onFilter, functions, onCloseFunction, at, times, of, totals, onFocus, onRead: read }: Props) {
 	const [open, setOpen] = useState<string | null>(null);
 	const body = useRef<HTMLUListElement>(null);
 	const picked = of && (lines.find((l) => l.labels && Object.entries(of).every(([k, v]) => (l.labels![k] ?? '') === v))?.key ?? null);
@@ -51,12 +52,12 @@ export function Legend({ lines, all, unit, common, most, onMost, hidden, onHidde
 		return typeof p !== 'number' ? '–' : formatShare(p) + (typeof low === 'number' && typeof high === 'number' ? ` ±${((high - low) * 50).toPrecision(2)}` : '');
 	};
 	return (
-		<div class="legend" onMouseEnter={() => read(true)} onMouseLeave={() => { read(false); onFocus(null); }} onFocusIn={() => read(true)} onFocusOut={() => read(false)}>
+		<div class="legend" onMouseEnter={() => read(true)} onMouseLeave={() => { read(false); onFocus(-1); }} onFocusIn={() => read(true)} onFocusOut={() => read(false)}>
 			<Shared common={common} onFilter={onFilter} />
 			{at !== null && <p class="legend-when">at {clock(times[at])}{totals && <em>all profiles then {totalText(totals, null, at)}</em>}</p>}
 			<ul aria-label="Series" ref={body}>
 				{functions.map((f, i) => (
-					<li key={`ƒ ${f.name}`} class="function-line" onMouseEnter={() => onFocus(functionAt(i))}>
+					<li key={`ƒ ${f.name}`} class="function-line" onMouseEnter={() => onFocus(lines.length + i)}>
 						<span class="line-main" title={f.line ? `${f.line.expr}\nEvery ${f.line.step} s. The band is ${Z} standard errors wide to either side.` : f.error}>
 							<Swatch color={functionColor(i, dark.value)} /><span>{f.name}</span><em>{f.line ? share(f) : f.error ? 'failed' : '…'}</em>
 						</span>
@@ -67,7 +68,7 @@ export function Legend({ lines, all, unit, common, most, onMost, hidden, onHidde
 				{lines.map((l, i) => {
 					const v = value(l), off = !isShown(hidden, l.key), own = l.labels ? labels(l.labels) : [];
 					return (
-						<li key={i} class={`${off ? 'off' : ''} ${l.key === picked ? 'picked-line' : ''}`} onMouseEnter={() => onFocus(i + 1)}>
+						<li key={i} class={`${off ? 'off' : ''} ${l.key === picked ? 'picked-line' : ''}`} onMouseEnter={() => onFocus(i)}>
 							<button type="button" class="line-main" aria-pressed={hidden.includes(`+${l.key}`)} title={`${own.map(([k, x]) => `${k}=${x}`).join('\n')}\nClick to show only this line`} onClick={() => onHidden(toggleOnly(hidden, l.key))}>
 								<LineSwatch index={l.color} /><span>{l.name}</span>
 							</button>

@@ -1,144 +1,161 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plot of a graph: what uPlot is told, and what is painted behind its lines.
-import uPlot from 'uplot';
-import type { Selection } from '../query/query';
-import { cssVar, SANS } from '../base/theme';
-import { clock, day, zone } from '../base/time';
-import { formatAxis, formatShare, trimPick, type AxisUnit } from '../base/units';
-import type { Line } from './lines';
-import type { Mark } from './marks';
-import { dashOf, functionColor, seriesColor } from './palette';
+// A plot in the page: the canvas, and the pointer over it. It hovers, clicks, and drags ranges; a cursor can be put by the keyboard, too.
+import { HEIGHT, Scene, type Picture } from './paint';
 
-export const HEIGHT = 190;
-/** The strip above the lines in which marks stand. */
-export const STRIP = 18;
-
-export interface Span { from: number; to: number }
-/** What may change without a new plot. */
-export interface Behind { selection: Selection; span: Span | null; baseline: Span | null; marks: Mark[] }
+/** left: in pixels from the plot's left end. near: which curve is so near that it is meant; -1: none. */
 export interface Hover { idx: number; left: number; near: number }
 export interface Handlers {
-	behind: () => Behind;
 	onHover: (h: Hover | null) => void;
 	onClick: (idx: number, near: number) => void;
 	onDrag: (from: number, to: number, shift: boolean) => void;
 	onBox: (left: number, width: number) => void;
 }
 
-/** Of the plot's series which are the lines (from 1 on), and behind them three for each function: its bounds and its share. */
-export const functionAt = (lines: number, i: number): number => 1 + lines + 3 * i + 2;
+/** So near is meant; so far is a drag. */
+const NEAR = 24, DRAG = 6;
+const NONE: Picture = { times: [], curves: [], unit: '', behind: { selection: null, span: null, baseline: null, marks: [] } };
 
-export function plotOptions(width: number, lines: Line[], functions: number, unit: AxisUnit, isDark: boolean, h: Handlers): uPlot.Options {
-	const grid = { stroke: cssVar('--grid'), width: 1 };
-	const axis = { stroke: cssVar('--dim'), font: `11px ${SANS}`, grid, ticks: { show: false } };
-	const few = (u: uPlot, i: number) => Array.from(u.data[i] as ArrayLike<number | null | undefined>).filter((v) => v !== null && v !== undefined).length < 3;
-	const drag = { done: false, shift: false };
-	const bound = (s: number) => functions > 0 && s > lines.length && (s - lines.length - 1) % 3 !== 2;
-	return {
-		width: Math.max(width, 100), height: HEIGHT, padding: [STRIP, functions ? 4 : 18, 0, 0],
-		legend: { show: false },
-		tzDate: (t) => zone.value === 'utc' ? uPlot.tzDate(new Date(t * 1000), 'Etc/UTC') : new Date(t * 1000),
-		focus: { alpha: 0.25 },
-		scales: {
-			y: { range: (_u, min, max) => [Math.min(0, min ?? 0), (max ?? 0) > 0 ? max * 1.08 : max === min ? 1 : 0] },
-			share: { range: (_u, min, max) => [Math.min(0, min ?? 0), Math.max(0.001, (max ?? 1) * 1.08)] },
-		},
-		axes: [
-			{ ...axis, size: 24, gap: 4, values: (_u, v, _i, _s, incr) => v.map((t, i) => tickLabel(t, i > 0 ? v[i - 1] : null, incr)) },
-			{ ...axis, size: 64, gap: 6, splits: (_u, _i, min, max) => niceSplits(min, max, unit), values: (_u, v) => v.map((x) => trimPick(formatAxis(x, unit))) },
-			...functions ? [{ ...axis, scale: 'share', side: 1 as const, size: 52, gap: 6, grid: { show: false }, splits: (_u: uPlot, _i: number, min: number, max: number) => niceSplits(min, max, ''), values: (_u: uPlot, v: number[]) => v.map((x) => trimPick(formatShare(x))) }] : [],
-		],
-		cursor: {
-			points: { one: true, size: 7 },
-			focus: { prox: 24, dist: (_u, s, _i, val, cur) => bound(s) ? Infinity : val - cur },
-			drag: { x: true, y: false, setScale: false, dist: 6 },
-		},
-		series: [{},
-			...lines.map((l): uPlot.Series => ({
-				label: l.name, stroke: seriesColor(l.color, isDark), width: 1.6, dash: dashOf(l.color), points: { show: few, size: 6 },
-				fill: lines.length === 1 && !functions ? `${seriesColor(l.color, isDark)}22` : undefined, spanGaps: false,
-			})),
-			...Array.from({ length: functions }, (_, i): uPlot.Series[] => [
-				{ scale: 'share', label: 'low', points: { show: false } }, { scale: 'share', label: 'high', points: { show: false } },
-				{ scale: 'share', label: 'share', stroke: functionColor(i, isDark), width: 2, points: { show: few, size: 6 } },
-			]).flat()],
-		bands: Array.from({ length: functions }, (_, i) => ({ series: [functionAt(lines.length, i) - 1, functionAt(lines.length, i) - 2] as [number, number], fill: `${functionColor(i, isDark)}${isDark ? '38' : '26'}` })),
-		hooks: {
-			setCursor: [(u) => {
-				const { idx, left } = u.cursor;
-				h.onHover(idx === null || idx === undefined || left === undefined || left < 0 ? null
-					: { idx, left: left + u.bbox.left / devicePixelRatio, near: u.series.findIndex((s, i) => i > 0 && (s as { _focus?: boolean })._focus === true) });
-			}],
-			setSelect: [(u) => {
-				if (u.select.width < 6) return;
-				drag.done = true;
-				const from = u.posToVal(u.select.left, 'x'), to = u.posToVal(u.select.left + u.select.width, 'x');
-				u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-				h.onDrag(Math.round(from), Math.round(to), drag.shift);
-			}],
-			ready: [(u) => {
-				u.over.addEventListener('click', (e) => {
-					if (drag.done) { drag.done = false; return; }
-					const idx = u.posToIdx(e.clientX - u.over.getBoundingClientRect().left);
-					h.onClick(idx, u.series.findIndex((s, i) => i > 0 && (s as { _focus?: boolean })._focus === true));
-				});
-				u.over.addEventListener('mousedown', (e) => { drag.done = false; drag.shift = e.shiftKey; u.root.classList.toggle('for-baseline', e.shiftKey); });
-			}],
-			drawClear: [(u) => drawBehind(u, h.behind())],
-			draw: [(u) => h.onBox(u.bbox.left / devicePixelRatio, u.bbox.width / devicePixelRatio)],
-		},
-	};
-}
+export class Plot {
+	private root = document.createElement('div');
+	private canvas = this.add('canvas', this.root);
+	private over = this.add('plot-over', this.root);
+	private line = this.add('plot-cursor', this.over);
+	private dot = this.add('plot-dot', this.over);
+	private range = this.add('plot-range', this.over);
+	private scene = new Scene(NONE, 1);
+	private focused = -1;
+	private hover: Hover | null = null;
+	/** Where the pointer is, from the left end of the lines; where a drag began; whether the click that comes is the end of one. */
+	private pointer: { x: number; y: number } | null = null;
+	private drag: { x: number; shift: boolean } | null = null;
+	private dragged = false;
+	private observer: ResizeObserver;
 
-/** The time of day; where a new day begins, that day. */
-function tickLabel(t: number, before: number | null, incr: number): string {
-	const d = day(t), time = clock(t);
-	if (incr >= 86400 || (before !== null && day(before) !== d)) return d.slice(5);
-	return incr < 60 ? time : time.slice(0, 5);
-}
-
-/** Grid lines at round values: for bytes, round in powers of two. */
-function niceSplits(min: number, max: number, unit: AxisUnit): number[] {
-	const span = max - min;
-	if (!(span > 0)) return [min];
-	const binary = unit === 'bytes' || unit === 'bytes/s';
-	const base = binary ? 2 : 10, raw = span / 6;
-	let step = base ** Math.floor(Math.log(raw) / Math.log(base) + 1e-9);
-	if (binary) { while (span / step > 6) step *= 2; } else step *= raw / step > 5 ? 10 : raw / step > 2 ? 5 : raw / step > 1 ? 2 : 1;
-	const out: number[] = [];
-	for (let v = Math.ceil(min / step) * step; v <= max + step * 1e-6; v += step) out.push(Math.abs(v) < step * 1e-6 ? 0 : v);
-	return out;
-}
-
-/** What was picked, as a band or a line behind the series; without a pick, faintly, what the flame graph covers. Then the baseline, and the marks. */
-function drawBehind(u: uPlot, { selection: sel, span, baseline, marks }: Behind): void {
-	const ctx = u.ctx, { left, top, width, height } = u.bbox, dpr = devicePixelRatio;
-	const px = (t: number) => Math.max(left, Math.min(left + width, u.valToPos(t, 'x', true)));
-	const band = (r: Span, fill: string, edge?: string) => {
-		ctx.fillStyle = cssVar(fill);
-		ctx.fillRect(px(r.from), top, px(r.to) - px(r.from), height);
-		if (!edge) return;
-		ctx.fillStyle = cssVar(edge);
-		ctx.fillRect(px(r.from), top, dpr, height);
-		ctx.fillRect(px(r.to) - dpr, top, dpr, height);
-	};
-	ctx.save();
-	if (baseline) band(baseline, '--pick-base', '--less');
-	if (sel && 'at' in sel) {
-		ctx.fillStyle = cssVar('--accent');
-		ctx.fillRect(px(sel.at) - dpr * 0.75, top, dpr * 1.5, height);
-	} else if (sel) band(sel, '--pick', '--accent');
-	else if (span) band(span, '--pick-faint');
-	for (const m of marks) {
-		ctx.fillStyle = ctx.strokeStyle = cssVar(m.kind === 'alert' ? '--down' : '--faint');
-		const x = Math.round(px(m.from));
-		if (m.kind === 'alert') ctx.fillRect(x, top - 2 * dpr, Math.max(2 * dpr, px(m.to) - x), 2 * dpr);
-		ctx.lineWidth = dpr;
-		ctx.setLineDash([2 * dpr, 3 * dpr]);
-		ctx.beginPath();
-		ctx.moveTo(x + 0.5, top);
-		ctx.lineTo(x + 0.5, top + height);
-		ctx.stroke();
+	constructor(private host: HTMLElement, private to: Handlers) {
+		const on = (type: 'pointerdown' | 'pointermove' | 'pointerup' | 'pointercancel', f: (e: PointerEvent) => void) => this.over.addEventListener(type, f);
+		const gone = () => { if (!this.drag) { this.pointer = null; this.point(); } };
+		this.root.className = 'plot';
+		host.append(this.root);
+		on('pointerdown', (e) => this.begin(e));
+		on('pointermove', (e) => this.move(e));
+		on('pointerup', () => this.end(true));
+		on('pointercancel', () => { this.end(false); gone(); });
+		this.over.addEventListener('mouseleave', gone); /* not pointerleave: what a finger tapped on stays */
+		this.over.addEventListener('click', () => { if (!this.dragged && this.hover) this.to.onClick(this.hover.idx, this.hover.near); });
+		this.observer = new ResizeObserver(() => { if (host.clientWidth > 0 && host.clientWidth !== this.scene.whole) this.set(this.scene.p); });
+		this.observer.observe(host);
 	}
-	ctx.restore();
+
+	set(p: Picture): void {
+		const s = this.scene = new Scene(p, Math.max(100, this.host.clientWidth));
+		if (this.focused >= p.curves.length) this.focused = -1;
+		this.canvas.style.width = `${s.whole}px`;
+		this.canvas.style.height = `${HEIGHT}px`;
+		Object.assign(this.over.style, { left: `${s.left}px`, top: `${s.top}px`, width: `${s.width}px`, height: `${s.height}px` });
+		s.paint(this.canvas as HTMLCanvasElement, this.focused);
+		this.point();
+		this.to.onBox(s.left, s.width);
+	}
+
+	destroy(): void {
+		this.observer.disconnect();
+		this.root.remove();
+	}
+
+	/** The others are faint; -1: none is. */
+	focus(curve: number): void {
+		if (curve === this.focused) return;
+		this.focused = curve;
+		this.scene.paint(this.canvas as HTMLCanvasElement, curve);
+	}
+
+	/** The cursor of the keyboard, and the range from there to another moment. Nobody is told. */
+	cursor(idx: number, from: number): void {
+		const x = this.left(idx) - this.scene.left;
+		this.showLine(x);
+		this.showRange(this.left(from) - this.scene.left, x);
+	}
+	leave(): void {
+		this.showLine(null);
+		this.showRange(0, 0);
+	}
+	left(idx: number): number { return this.scene.x(this.scene.p.times[idx]); }
+
+	private add(what: string, to: HTMLElement): HTMLElement {
+		const e = document.createElement(what === 'canvas' ? what : 'i');
+		e.className = what;
+		to.append(e);
+		return e;
+	}
+
+	private begin(e: PointerEvent): void {
+		if (e.button !== 0) return;
+		this.move(e);
+		this.dragged = false;
+		this.drag = { x: this.pointer!.x, shift: e.shiftKey };
+		this.root.classList.toggle('for-baseline', e.shiftKey);
+		this.over.setPointerCapture(e.pointerId);
+	}
+
+	private move(e: PointerEvent): void {
+		const box = this.over.getBoundingClientRect(), x = Math.max(0, Math.min(box.width, e.clientX - box.left));
+		this.pointer = { x, y: e.clientY - box.top };
+		if (this.drag) this.showRange(this.drag.x, Math.abs(x - this.drag.x) < DRAG ? this.drag.x : x);
+		this.point();
+	}
+
+	private end(kept: boolean): void {
+		const d = this.drag, x = this.pointer?.x ?? 0, t = (px: number) => Math.round(this.scene.from + px / this.scene.width * (this.scene.to - this.scene.from));
+		this.drag = null;
+		if (!d || Math.abs(x - d.x) < DRAG) return;
+		this.dragged = true;
+		this.showRange(0, 0);
+		if (kept) this.to.onDrag(t(Math.min(x, d.x)), t(Math.max(x, d.x)), d.shift);
+	}
+
+	/** What is at the pointer: the moment nearest to it, and the curve. */
+	private point(): void {
+		const { pointer, scene: s } = this, { times, curves } = s.p;
+		let idx = 0, near = -1, best = NEAR;
+		if (!pointer || !times.length) return this.tell(null);
+		const x = s.left + pointer.x, y = s.top + pointer.y;
+		times.forEach((t, i) => { if (Math.abs(s.x(t) - x) < Math.abs(s.x(times[idx]) - x)) idx = i; });
+		curves.forEach((c, i) => {
+			const away = Math.abs(s.y(valueAt(c.values, idx), c.share) - y);
+			if (c.shown && away <= best) { best = away; near = i; }
+		});
+		this.showLine(pointer.x);
+		this.dot.hidden = near < 0;
+		if (near >= 0) {
+			const c = curves[near];
+			this.dot.style.background = c.color;
+			this.dot.style.transform = `translate(${s.x(times[idx]) - s.left}px, ${s.y(valueAt(c.values, idx), c.share) - s.top}px)`;
+		}
+		this.tell({ idx, left: x, near });
+	}
+
+	private tell(h: Hover | null): void {
+		const was = this.hover;
+		if (!h && !was) return;
+		if (!h) this.showLine(null);
+		if (h?.near !== was?.near) this.focus(h ? h.near : -1);
+		this.hover = h;
+		if (h?.idx !== was?.idx || h?.left !== was?.left || h?.near !== was?.near) this.to.onHover(h);
+	}
+
+	private showLine(x: number | null): void {
+		this.line.hidden = x === null;
+		this.dot.hidden = true;
+		this.line.style.transform = `translateX(${x ?? 0}px)`;
+	}
+	private showRange(a: number, b: number): void {
+		this.range.style.transform = `translateX(${Math.min(a, b)}px)`;
+		this.range.style.width = `${Math.abs(a - b)}px`;
+	}
+}
+
+/** That of the moment; where none was asked for, of the point before or behind that is nearest. */
+function valueAt(values: (number | null | undefined)[], idx: number): number {
+	for (let by = 0; by < values.length; by++) for (const i of [idx + by, idx - by]) if (values[i] !== undefined) return values[i] ?? NaN;
+	return NaN;
 }

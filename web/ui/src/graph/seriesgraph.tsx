@@ -3,7 +3,6 @@
 // comparison. By keyboard it is a slider: left and right move through time, up and down through the lines.
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import uPlot from 'uplot';
 import type { Labels } from '../base/api';
 import { keyTable } from '../base/keys';
 import { dark } from '../base/theme';
@@ -13,12 +12,14 @@ import type { Selection } from '../query/query';
 import type { FunctionLine } from './functionline';
 import { GraphTip, totalText, type Totals } from './graphtip';
 import { Legend } from './legend';
-import { isShown, LARGEST, pickLines } from './lines';
+import { isShown, LARGEST, pickLines, type Line } from './lines';
 import { MarkButtons } from './markbuttons';
 import type { Mark } from './marks';
-import { functionAt, HEIGHT, plotOptions, type Behind, type Hover, type Span } from './plot';
+import type { Curve, Picture, Span } from './paint';
+import { Plot, type Hover } from './plot';
+import { dashOf, functionColor, seriesColor } from './palette';
 import type { GraphSeries } from './seriesnames';
-import { pointAt } from './shareline';
+import { pointAt, type ShareLine } from './shareline';
 import { ZoneButton } from './zone';
 
 interface Props {
@@ -66,7 +67,7 @@ const NO_FUNCTIONS: FunctionLine[] = [], NO_MARKS: Mark[] = [];
 
 export function SeriesGraph(props: Props) {
 	const { times, series, unit, selection, span, onSelect, onFilter, common = {}, functions = NO_FUNCTIONS, marks = NO_MARKS, totals = null, baseline = null } = props;
-	const host = useRef<HTMLDivElement>(null), plot = useRef<uPlot | null>(null), colors = useRef(new Map<string, number>());
+	const host = useRef<HTMLDivElement>(null), plot = useRef<Plot | null>(null), colors = useRef(new Map<string, number>());
 	const ownMost = useSignal(LARGEST), ownHidden = useSignal<string[]>([]);
 	const most = props.most ?? ownMost, chosen = props.hidden ?? ownHidden;
 	const [hover, setHover] = useState<Hover | null>(null);
@@ -79,58 +80,44 @@ export function SeriesGraph(props: Props) {
 	const setHidden = (to: string[]) => { chosen.value = to; props.onChoose?.(); };
 	const setMost = (to: number) => { most.value = to; props.onChoose?.(); };
 	const drawn = functions.filter((f) => f.line);
-	const data = [times, ...lines.map((l) => l.values), ...drawn.flatMap((f) => [f.line!.low, f.line!.high, f.line!.share])] as uPlot.AlignedData;
-	const key = [isDark, zone.value, unit, ...lines.map((l) => `${l.key} ${l.color}`), '', ...drawn.map((f) => f.name)].join('\u0001');
-	const behind: Behind = { selection, span, baseline, marks };
+	const picture = useMemo((): Picture => ({
+		times, unit, behind: { selection, span, baseline, marks },
+		curves: [...lines.map((l) => curveOf(l, isDark, lines.length === 1 && !drawn.length, isShown(hidden, l.key))), ...drawn.map((f, i) => functionCurve(f.line!, i, isDark))],
+	}), [times, lines, unit, functions, hidden.join('\n'), isDark, zone.value, selection, span, baseline?.from, baseline?.to, marks]);
 	const click = (idx: number, near: number) => {
-		const line = lines[near - 1];
+		const line = lines[near];
 		const of = line?.labels && series.length > 1 ? differing(line.labels, common) : {};
 		onSelect({ at: times[idx], ...Object.keys(of).length ? { of } : {} });
 	};
-	const latest = useRef({ behind, click, props });
-	latest.current = { behind, click, props };
+	const latest = useRef({ click, props });
+	latest.current = { click, props };
 
 	useLayoutEffect(() => {
-		const el = host.current!;
-		const u = new uPlot(plotOptions(el.clientWidth, lines, drawn.length, unit, isDark, {
-			behind: () => latest.current.behind,
+		plot.current = new Plot(host.current!, {
 			onHover: (h) => { setHover(h); if (h) latest.current.props.onRead?.(); },
 			onClick: (idx, near) => latest.current.click(idx, near),
 			onDrag: (from, to, shift) => shift && latest.current.props.onBaseline ? latest.current.props.onBaseline(from, to) : latest.current.props.onSelect({ from, to }),
 			onBox: (left, width) => setBox((b) => b.left === left && b.width === width ? b : { left, width }),
-		}), data, el);
-		plot.current = u;
-		setHover(null);
-		const observer = new ResizeObserver(() => { if (el.clientWidth !== u.width && el.clientWidth > 0) u.setSize({ width: el.clientWidth, height: HEIGHT }); });
-		observer.observe(el);
-		return () => { observer.disconnect(); u.destroy(); plot.current = null; };
-	}, [key]);
-	useEffect(() => { plot.current?.setData(data); }, [times, series, functions]);
-	useEffect(() => { plot.current?.redraw(false); }, [selection, span, baseline?.from, baseline?.to, marks]);
-	const shownKey = hidden.join('\n');
-	useEffect(() => {
-		const u = plot.current;
-		u?.batch(() => lines.forEach((l, i) => u.setSeries(i + 1, { show: isShown(hidden, l.key) })));
-	}, [shownKey, key]);
+		});
+		return () => plot.current!.destroy();
+	}, []);
+	useLayoutEffect(() => plot.current!.set(picture), [picture]);
 
 	/* The cursor of the keyboard stands where the pointer would: the same tip tells of it. */
 	const at = cursor && Math.min(cursor.idx, times.length - 1);
 	useEffect(() => {
-		const u = plot.current;
-		if (!u || at === null || !cursor) return;
-		const x = (i: number) => u.valToPos(times[i], 'x');
-		u.setCursor({ left: x(at), top: 20 }, false);
-		const a = cursor.from === null ? at : cursor.from;
-		u.setSelect(a === at ? { left: 0, top: 0, width: 0, height: 0 } : { left: Math.min(x(a), x(at)), top: 0, width: Math.abs(x(a) - x(at)), height: u.over.clientHeight }, false);
+		if (!cursor || at === null) return;
+		plot.current!.cursor(at, cursor.from ?? at);
+		plot.current!.focus(lines.findIndex((l) => l.key === cursor.line));
 		latest.current.props.onRead?.();
-	}, [cursor, key]);
+	}, [cursor, picture]);
 	const [inLegend, setInLegend] = useState(false), read = hover !== null || cursor !== null || inLegend;
 	useEffect(() => { if (props.reading) props.reading.value = read; }, [read]);
 	useEffect(() => () => { if (props.reading) props.reading.value = false; }, []);
 
 	const leave = () => {
-		plot.current?.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-		plot.current?.setCursor({ left: -10, top: -10 }, false);
+		plot.current!.leave();
+		plot.current!.focus(-1);
 		setCursor(null);
 	};
 	const shown = lines.filter((l) => isShown(hidden, l.key));
@@ -152,14 +139,14 @@ export function SeriesGraph(props: Props) {
 		up: () => line(-1), down: () => line(1),
 		pick: () => {
 			const r = rangeOf(cursor);
-			if (r) { onSelect(r); leave(); } else click(at ?? startAt(), 1 + lines.findIndex((l) => l.key === cursor?.line));
+			if (r) { onSelect(r); leave(); } else click(at ?? startAt(), lines.findIndex((l) => l.key === cursor?.line));
 		},
 		base: () => { const r = rangeOf(cursor); if (!r || !props.onBaseline) return false; props.onBaseline(r.from, r.to); leave(); return true; },
 		leave: () => { if (!cursor) return false; leave(); return true; },
 	});
 
-	const tip = cursor && at !== null && plot.current ? { idx: at, left: plot.current.valToPos(times[at], 'x') + box.left, near: 1 + lines.findIndex((l) => l.key === cursor.line) } : hover;
-	const near = tip && tip.near > 0 ? lines[tip.near - 1] ?? null : null;
+	const tip = cursor && at !== null && plot.current ? { idx: at, left: plot.current.left(at), near: lines.findIndex((l) => l.key === cursor.line) } : hover;
+	const near = lines[tip?.near ?? -1] ?? null;
 	const spoken = cursor && at !== null ? speak() : `${times.length ? `${moment(times[0])} to ${moment(times[times.length - 1])}` : ''}. ${lines.length} ${lines.length === 1 ? 'line' : 'lines'}${marks.length ? `, ${marks.length} marks` : ''}. Arrow keys move through time.`;
 	function speak(): string {
 		const r = rangeOf(cursor), i = at!, one = lines.find((l) => l.key === cursor!.line);
@@ -182,10 +169,19 @@ export function SeriesGraph(props: Props) {
 				{tip && <GraphTip tip={tip} times={times} lines={shown} near={near} unit={unit} totals={totals} functions={drawn} common={common} range={rangeOf(cursor)} room={() => host.current!.clientWidth} />}
 			</div>
 			<Legend lines={lines} all={series} unit={unit} common={common} most={many} onMost={setMost} hidden={hidden} onHidden={setHidden} onFilter={onFilter} functions={functions} onCloseFunction={props.onCloseFunction}
-				at={pickedIdx} times={times} of={of} totals={totals} onFocus={(i) => plot.current?.setSeries(i as number, { focus: true })} functionAt={(i) => functionAt(lines.length, i)} onRead={setInLegend} />
+				at={pickedIdx} times={times} of={of} totals={totals} onFocus={(i) => plot.current!.focus(i)} onRead={setInLegend} />
 		</div>
 	);
 }
+
+const curveOf = (l: Line, isDark: boolean, alone: boolean, shown: boolean): Curve => {
+	const color = seriesColor(l.color, isDark);
+	return { values: l.values, color, width: 1.6, dash: dashOf(l.color), fill: alone ? `${color}22` : undefined, shown };
+};
+const functionCurve = ({ share, low, high }: ShareLine, i: number, isDark: boolean): Curve => {
+	const color = functionColor(i, isDark);
+	return { values: share, color, width: 2, band: { low, high, color: `${color}${isDark ? '38' : '26'}` }, share: true, shown: true };
+};
 
 /** The labels that tell a series from the others; one that it has not is said to be empty. */
 export function differing(labels: Labels, common: Labels): Labels {
