@@ -185,11 +185,11 @@ export function Explore() {
 			{overview && <Overview ready={asked.value} onFirst={(first) => { const b = bounds(range.value, nowSeconds()); fitRange(first, b.from + (b.to - b.from) / 15, b.to, fresh.value); fresh.value = false; }} onRun={run} />}
 			{fatal && <ErrorBox error={fatal} query={fatal.status ? query.value : undefined} at={at} />}
 			{warnings.value.length > 0 && <ul class="warnings">{warnings.value.map((w) => <li key={w}>{w}</li>)}</ul>}
+			{!overview && !graph.value && !graphError.value && !fatal && <div class="panel loading graph-place" aria-busy="true"><div class="skeleton" /></div>}
 			{graph.value && <GraphPanel state={graph.value} title={graph.value.plain && current ? current.title : 'Value of the query'} stale={fatal !== null} selection={selection.value} span={span} onSelect={select} onRun={run} />}
 			{profile.value && <ProfilePanel state={profile.value} stale={fatal !== null} selection={<Picked query={query.value} selection={selection.value} span={span} time={profile.value.time} onClear={() => select(null)} />} />}
 			{values.value && <ValueTable expr={values.value.expr} samples={values.value.samples} />}
-			{graph.value && !fatal && <ExplainPanel key={graph.value.expr} expr={graph.value.expr} times={graph.value.times} />}
-			{!overview && !graph.value && !fatal && !profile.value && !values.value && <div class="panel loading" aria-busy="true"><div class="skeleton" /></div>}
+			{graph.value && (profile.value || values.value) && !fatal && <ExplainPanel key={graph.value.expr} expr={graph.value.expr} times={graph.value.times} />}
 			{!overview && !profile.value && !values.value && !fatal && <div class="panel loading" aria-busy="true"><div class="skeleton tall" /></div>}
 		</div>
 	);
