@@ -19,10 +19,14 @@ export const complaints = [];
 const DIST = process.env.PYRRHA_PAGE_DIST;
 const DIST_TYPES = { 'app.js': 'text/javascript', 'app.css': 'text/css' };
 
+/** A browser so many times as slow as this machine: steps have to hold there, too. */
+const SLOWER = Number(process.env.PYRRHA_SLOWER ?? 1);
+
 /** A new window at that address; what it waits for may take so many ms. before: what is to be done with it before it goes there. */
 export async function open(address, options = {}, wait = 40000, before = undefined) {
 	const p = await (await browser.newContext({ viewport: { width: 1440, height: 900 }, colorScheme: 'light', ...options })).newPage();
 	p.setDefaultTimeout(wait);
+	if (SLOWER > 1) await (await p.context().newCDPSession(p)).send('Emulation.setCPUThrottlingRate', { rate: SLOWER });
 	for (const f of DIST ? Object.keys(DIST_TYPES) : [])
 		await p.route(`**/${f}`, (r) => r.fulfill({ body: readFileSync(join(DIST, f)), contentType: DIST_TYPES[f] }));
 	await before?.(p);

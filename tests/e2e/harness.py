@@ -435,7 +435,8 @@ def in_the_browser(env, script, *args, seconds, **variables):
     status, out = run(["node", os.path.join(here, script), *args], seconds=seconds, cwd=env.dir,
                       env=dict(os.environ, CHROMIUM=os.environ.get("CHROMIUM") or shutil.which("chromium"), **variables))
     env.path("page.log", out)
-    check(status == 0, out[-4000:])
+    failed = "".join(line + "\n" for line in out.splitlines() if line.startswith("FAIL "))[:1000]  # first: of a verdict ./check shows one line
+    check(status == 0, failed + out[-4000:])
 
 
 def need_a_mounted_root():
