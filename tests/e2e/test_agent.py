@@ -10,11 +10,13 @@ import urllib.parse
 import pprof_file
 from harness import LONG, Echo, Process, Server, Skip, check, free_port, http_get, wait_until
 
+# Works a quarter of its time, 4 ms or so at a time, and leaves the rest to other tests.
 C_FIXTURE = """
+#include <unistd.h>
 volatile unsigned long sink;
 __attribute__((noinline, noclone)) void agent_leaf(int n) { for (int i = 0; i < n; i++) sink += i * 7ul; }
 __attribute__((noinline, noclone)) void agent_middle(int n) { char room[300]; __asm__ volatile("" :: "r"(room) : "memory"); agent_leaf(n); sink++; }
-int main(void) { for (;;) agent_middle(10000); }
+int main(void) { for (;; usleep(12000)) agent_middle(2000000); }
 """
 
 SIGNAL_FIXTURE = """
@@ -39,8 +41,8 @@ public class AgentFib {
 """
 
 
-def start_agent(env, *flags, before=(), is_ready=lambda address: http_get(f"http://{address}/-/ready")[0] == 200):
-    """Its URL. before: what starts it."""
+def start_agent(env, *flags, only=(), before=(), is_ready=lambda address: http_get(f"http://{address}/-/ready")[0] == 200):
+    """Its URL. only: the processes that it samples, by name; what else runs here costs nothing then. before: what starts it."""
     if os.geteuid() != 0:
         raise Skip("the agent's programs need root")
     said = subprocess.run([env.program("pyrrha-agent"), "--check"], capture_output=True, text=True)
@@ -54,7 +56,7 @@ def start_agent(env, *flags, before=(), is_ready=lambda address: http_get(f"http
     own = ["env", f"CACHE_DIRECTORY={env.path('agent-kept')}"]  # nothing is kept from test to test
     # Answers have all names, however busy the machine is.
     env.agent = Process(env, "pyrrha-agent", [*own, *before, env.program("pyrrha-agent"), f"--web.listen-address={address}",
-                                              "--names-wait=1m", *flags])
+                                              "--names-wait=1m", *(f"--filter-comm={c}" for c in only), *flags])
     wait_until("the agent is ready", lambda: is_ready(address), 60)
     return f"http://{address}"
 
@@ -116,7 +118,7 @@ def wait_for_share(env, agent, what, selector, least, *wanted, among=None):
 
 
 def test_c_without_frame_pointers(env):
-    agent = start_agent(env)
+    agent = start_agent(env, only=["fix_plain", "fix_pie", "fix_static", "fix_fp"])
     for name, flags in (("fix_plain", []), ("fix_pie", ["-fPIE", "-pie"]), ("fix_static", ["-static"]),
                         ("fix_fp", ["-fno-omit-frame-pointer"])):
         p = run(env, name, [c_program(env, name, C_FIXTURE, *flags)])
@@ -149,7 +151,7 @@ def test_main_binary(env):
 
 def test_signal_handler(env):
     """What a handler returns to has a name, too, although nothing called it."""
-    agent = start_agent(env)
+    agent = start_agent(env, only=["fix_signal"])
     run(env, "fix_signal", [c_program(env, "fix_signal", SIGNAL_FIXTURE, "-static")])
     wait_for_share(env, agent, "the handler above the trampoline", '{comm="fix_signal"}', 0.9, "^raise$", "^__restore_rt$",
                    "^agent_handler$")
@@ -157,7 +159,7 @@ def test_signal_handler(env):
 
 def test_build_ids_that_lie(env):
     """Two programs that claim the same build-id: each has its own names and stacks, whichever is seen first."""
-    agent = start_agent(env)
+    agent = start_agent(env, only=["fix_forged", "fix_genuine"])
     for name, more in (("fix_forged", "char much[4000]; __asm__ volatile(\"\" :: \"r\"(much) : \"memory\");"), ("fix_genuine", "")):
         text = C_FIXTURE.replace("agent_", name + "_").replace("sink++; }", "sink++; " + more + " }")
         run(env, name, [c_program(env, name, text, "-Wl,--build-id=0x" + 20 * "5e")])
@@ -195,12 +197,12 @@ def times_agree(env, agent, processes, cpus, seconds):
 
 def test_cpu_time_agrees_with_proc(env):
     """One process alone on a CPU, as far as others leave it that, then three on two CPUs."""
-    agent = start_agent(env)
+    agent = start_agent(env, only=["fix_time", "fix_one", "fix_two", "fix_three"])
     cpus = sorted(os.sched_getaffinity(0))[-2:]
 
     def start(name, on):
-        text = C_FIXTURE.replace("int main(void)", f"__attribute__((noinline)) int {name}_only(void)") + \
-            f"int main(void) {{ return {name}_only(); }}\n"
+        text = C_FIXTURE.replace("int main(void)", f"__attribute__((noinline)) int {name}_only(void)") \
+            .replace(" usleep(12000)", "") + f"int main(void) {{ return {name}_only(); }}\n"
         return run(env, name, [c_program(env, name, text)], preexec_fn=lambda: os.sched_setaffinity(0, on))
 
     def agree(names, on):
@@ -217,7 +219,7 @@ def test_cpu_time_agrees_with_proc(env):
 
 
 def test_go(env):
-    agent = start_agent(env)
+    agent = start_agent(env, only=["echoserver"])
     Echo(env)
     wait_for_share(env, agent, "the echoserver's handler", '{comm="echoserver"}', 0.2, r"^main\.fibonacciHandler$",
                    r"^main\.fib")
@@ -226,7 +228,7 @@ def test_go(env):
 def test_node(env):
     if not shutil.which("node"):
         raise Skip("no node")
-    agent = start_agent(env)
+    agent = start_agent(env, only=["node"])
     script = os.path.join(env.dir, "fib.js")
     with open(script, "w") as f:
         f.write(NODE_FIXTURE)
@@ -239,7 +241,7 @@ def test_node(env):
 def test_java(env):
     if not shutil.which("javac") or not shutil.which("jcmd"):
         raise Skip("no JDK")
-    agent = start_agent(env)
+    agent = start_agent(env, only=["java"])
     with open(os.path.join(env.dir, "AgentFib.java"), "w") as f:
         f.write(JAVA_FIXTURE)
     subprocess.run(["javac", "-d", env.dir, os.path.join(env.dir, "AgentFib.java")], check=True)
@@ -283,7 +285,7 @@ def test_like_gos_debug_pprof(env):
 def test_go_tool_pprof(env):
     if not shutil.which("go"):
         raise Skip("no go")
-    agent = start_agent(env)
+    agent = start_agent(env, only=["fix_pprof"])
     run(env, "fix_pprof", [c_program(env, "fix_pprof", C_FIXTURE)])
 
     def pulled():
@@ -297,7 +299,7 @@ def test_go_tool_pprof(env):
 
 def test_history_tiles(env):
     """Adjacent ranges of the history add up to the whole: nothing twice, nothing lost."""
-    agent = start_agent(env)
+    agent = start_agent(env, only=["fix_history"])
     run(env, "fix_history", [c_program(env, "fix_history", C_FIXTURE)])
     start = time.time()
     first = (int(start) // 10 + 1) * 10

@@ -8,7 +8,7 @@ from harness import LONG, Process, check, http_get, wait_until
 from test_agent import c_program, start_agent
 from test_agent_mix import counters, grown, start_compiling
 
-WARM, SECONDS = (660, 3600) if LONG else (24, 16)
+WARM, SECONDS = (660, 3600) if LONG else (24, 8)
 
 # argv[1] times a second, as far as the machine can; says how many there were.
 EXECS = r"""

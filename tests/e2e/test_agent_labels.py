@@ -37,7 +37,8 @@ def metric(agent, name):
 def test_rules_decide(env):
     """Labels of rules are on samples, dropped processes are not in profiles, and SIGHUP brings other rules."""
     config = env.path("agent.yml", RULES)
-    agent = start_agent(env, f"--config.file={config}", "--external-label=cluster=c1", "--node=n1", "--web.enable-lifecycle")
+    agent = start_agent(env, f"--config.file={config}", "--external-label=cluster=c1", "--node=n1", "--web.enable-lifecycle",
+                        only=["fix_keep", "fix_drop"])
     process = next(f.__self__ for f in env.undo if getattr(getattr(f, "__self__", None), "name", "") == "pyrrha-agent")
     Process(env, "keep", [c_program(env, "fix_keep", C_FIXTURE, "-static"), "x", "tenant=blue"])
     Process(env, "drop", [c_program(env, "fix_drop", C_FIXTURE)])
@@ -66,7 +67,7 @@ def test_what_rules_see_of_a_process(env):
     p = Process(env, "meta", [program, "with", "arguments"])
     subprocess.run(["strip", "-o", env.path("fix_bare"), program], check=True)
     Process(env, "bare", [env.path("fix_bare")])
-    agent = start_agent(env, f"--config.file={config}", "--node=n1")
+    agent = start_agent(env, f"--config.file={config}", "--node=n1", only=["fix_meta", "fix_bare"])
 
     def labels(comm):
         query = urllib.parse.quote(f'{{comm="{comm}"}}')
@@ -109,7 +110,7 @@ def test_comm_is_the_group_leaders(env):
     """Threads of any name are their process's, whose comm is the leader's, also where it renamed itself."""
     program = c_program(env, "lead_first", LEADER_FIXTURE, "-pthread")
     early = Process(env, "early", [program])
-    agent = start_agent(env)
+    agent = start_agent(env, only=["lead_first", "lead_renamed", "lead_helper"])
     late = Process(env, "late", [program])
 
     def labels(selector):
@@ -188,7 +189,7 @@ relabel_configs:
   - {source_labels: [__meta_kubernetes_pod_container_image], target_label: image}
 """)
     Group(env, f"/kubepods/burstable/pod{uid}/{container}").start("pod", [c_program(env, "fix_pod", C_FIXTURE)])
-    agent = start_agent(env, f"--config.file={config}", "--node=n1", f"--kubeconfig={api.kubeconfig}")
+    agent = start_agent(env, f"--config.file={config}", "--node=n1", f"--kubeconfig={api.kubeconfig}", only=["fix_pod"])
     whole = '{app="%s", owner="ReplicaSet;echo-5d9", zone="z1", pod="web-1", namespace="default", container="app", image="registry/echo:1"}'
     wait_until("the pod's labels", lambda: profile(env, agent, 1, whole % "echo")[0], 60)
     check(metric(agent, "pyrrha_agent_kubernetes_pods") == 121, "not all pods of the list are known")
@@ -236,7 +237,7 @@ relabel_configs:
     Group(env, f"/lxc/{name}").start("lxc", [program])
     Group(env, f"/lxc/secret{name}").start("secret", [program])
     Group(env, f"/docker/{container}").start("docker", [program])
-    agent = start_agent(env, f"--config.file={config}", "--node=n1", "--external-label=cluster=c1")
+    agent = start_agent(env, f"--config.file={config}", "--node=n1", "--external-label=cluster=c1", only=["fix_target"])
     found = wait_until("both targets", lambda: {name, container[:12]} <= set(targets(agent)) and targets(agent), 30)
     check("secret" + name not in found, "a dropped container is a target")
     labels = found[name]["labels"]
@@ -271,7 +272,7 @@ relabel_configs:
   - {{source_labels: [__meta_lxc_container_id], regex: '{name}', target_label: team, replacement: blue}}
 """)
     Group(env, f"/lxc/{name}").start("echo", [env.echoserver(), "-listen", "127.0.0.1:0", "-load", "4"])
-    agent = start_agent(env, f"--config.file={config}", "--external-label=cluster=c1")
+    agent = start_agent(env, f"--config.file={config}", "--external-label=cluster=c1", only=["echoserver"])
     server = Server(env, f"""
 global: {{scrape_interval: 2s}}
 scrape_configs:
@@ -314,7 +315,7 @@ def test_dropped_containers_are_not_sampled(env):
     group = Group(env, f"/lxc/{name}")
     Group(env, f"/lxc/{name}/docker/{inner}").start("inner", [program])
     group.start("outer", [program])
-    agent = start_agent(env, f"--config.file={config}", "--web.enable-lifecycle")
+    agent = start_agent(env, f"--config.file={config}", "--web.enable-lifecycle", only=["fix_dropped"])
     filters = 'pyrrha_agent_filters{by="cgroup"}'
     wait_until("the kernel's filter", lambda: metric(agent, filters) == 1, 30)
     begin = metric(agent, "pyrrha_agent_dropped_samples_total")

@@ -11,7 +11,7 @@ from test_agent_symbols import source_lines
 
 FUNCTIONS = 500
 # Copies of a unit of 0.9 MB, and the memory: less than the unit and the manifest allow, or in proportion.
-COPIES, MEMORY = (450, 256 << 20) if LONG else (130, 100 << 20)
+COPIES, MEMORY = (450, 256 << 20) if LONG else (80, 62 << 20)
 MAIN = """volatile long x;
 static inline __attribute__((always_inline)) void big_inlined(int n) { for (int i = 0; i < n; i++) x += i; }
 __attribute__((noinline)) void big_leaf(void)

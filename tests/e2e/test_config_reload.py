@@ -187,7 +187,7 @@ def test_the_agent_reloads(env):
     rules = "relabel_configs: [{source_labels: [comm], regex: '${AT_DROPPED}', action: drop}]\n"
     os.environ["AT_DROPPED"] = "some_program"
     volume = Volume(env.path("volume"), agent=rules)
-    agent = start_agent(env, f"--config.file={volume.path}/agent.yml", "--config.expand-env", "--config.auto-reload", "--no-kubernetes")
+    agent = start_agent(env, f"--config.file={volume.path}/agent.yml", "--config.expand-env", "--config.auto-reload", "--no-kubernetes", only=["none"])
     check(agent_metric(agent, "pyrrha_agent_config_last_reload_successful") == 1, "it starts with a good one")
     volume.swap(agent=rules + "oops: 1\n")
     within(5, "the bad one is refused", lambda: agent_metric(agent, "pyrrha_agent_config_last_reload_successful") == 0)

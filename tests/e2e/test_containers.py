@@ -8,7 +8,7 @@ import subprocess
 import uuid
 
 from harness import Process, Server, Skip, check, need_a_mounted_root, wait_until
-from test_agent import C_FIXTURE, c_program, profile, share_with, start_agent
+from test_agent import C_FIXTURE, c_program, profile, start_agent, wait_for_share
 
 # One of each run: other tests may have containers of their own at the same time.
 ID = uuid.uuid4().hex * 2
@@ -65,12 +65,10 @@ class Container(Process):
 
 def test_runtimes(env):
     """Each shape of control group: stacks and container of a chrooted, pid-namespaced process."""
-    agent = start_agent(env)
+    agent = start_agent(env, only=["app"])
     for name, cgroup in shapes(ID).items():
         c = Container(env, name, c_program(env, "ctr_" + name, C_FIXTURE, "-static"), cgroup)
-        stacks = wait_until("samples of the container", lambda: profile(env, agent, 2, f'{{container_id="{ID}"}}')[0], 60)
-        share = share_with(stacks, "^_start$", "^main$", "^agent_middle$", "^agent_leaf$")
-        check(share > 0.9, f"{name}: {share:.1%} in order: {stacks[:5]}")
+        wait_for_share(env, agent, f"stacks of {name}", f'{{container_id="{ID}"}}', 0.9, "^_start$", "^main$", "^agent_middle$", "^agent_leaf$")
         if name != "docker":
             wait_until(f"{name}: samples by pod_uid", lambda: profile(env, agent, 1, f'{{pod_uid="{POD}"}}')[0], 60)
         subprocess.run(["runc", "--root", c.root, "delete", "-f", c.id], capture_output=True)
@@ -79,7 +77,7 @@ def test_runtimes(env):
 
 def test_container_label_wins(env):
     """on_cpu<container="…"> finds the container although the agent's own target has a container label, too."""
-    agent = start_agent(env)
+    agent = start_agent(env, only=["app"])
     container = uuid.uuid4().hex * 2
     Container(env, "echo", c_program(env, "ctr_echo", C_FIXTURE, "-static"), shapes(container)["docker"])
     server = Server(env, f"""

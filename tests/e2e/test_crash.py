@@ -11,7 +11,7 @@ import time
 from harness import LONG, Echo, Server, check, http_get, scrape_config, wait_until
 from test_format import explained
 
-KILLS = 100 if LONG else 20
+KILLS = 100 if LONG else 10
 ALL = '{__name__=~".+:.+:.+:.+:.+",job="echoserver"}[1h]'
 EVERYTHING = '{job="echoserver"}[1h]'
 

@@ -116,14 +116,14 @@ def test_routes_of_the_server(env):
 
 
 def test_routes_of_the_agent(env):
-    agent = start_agent(env, "--web.config.file=" + env.path("web.yml", LOGINS), "--web.enable-lifecycle", "--web.enable-debuginfod")
+    agent = start_agent(env, "--web.config.file=" + env.path("web.yml", LOGINS), "--web.enable-lifecycle", "--web.enable-debuginfod", only=["none"])
     walk(int(agent.rsplit(":", 1)[1]), routes("agent/serve.c"), ["/-/healthy", "/-/ready", "/healthy"])
 
 
 def test_agent_on_several_addresses(env):
     """As the server: the flag may be repeated, also as parca-agent calls it."""
     more = [free_port(), free_port()]
-    agent = start_agent(env, f"--web.listen-address=127.0.0.2:{more[0]}", f"--http-address=[::1]:{more[1]}")
+    agent = start_agent(env, f"--web.listen-address=127.0.0.2:{more[0]}", f"--http-address=[::1]:{more[1]}", only=["none"])
     check(http_get(agent + "/-/healthy")[0] == 200, "the first")
     check(ask(more[0], "/-/healthy", host="127.0.0.2")[0] == 200, "the second")
     check(ask(more[1], "/-/healthy", host="::1")[0] == 200, "the third")
@@ -367,7 +367,7 @@ def test_behind_nginx(env):
 
 
 def test_agent_behind_nginx(env):
-    agent = start_agent(env)
+    agent = start_agent(env, only=["none"])
     at = nginx(env, argparse.Namespace(port=int(agent.rsplit(":", 1)[1])), True)
     for path in ("/", "/debug/pprof", "/debug/pprof/"):
         status, url, _ = followed(at + path)

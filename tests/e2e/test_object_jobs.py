@@ -233,7 +233,7 @@ def test_with_the_agent_beside(env):
     item["status"]["containerStatuses"][0]["containerID"] = "containerd://" + container
     api.put("pods", item)
     api.put("profilescrapeconfigs", profile_config("cart", {"app": "cart"}))
-    agent = start_agent(env, "--node=n1", f"--kubeconfig={api.kubeconfig}")
+    agent = start_agent(env, "--node=n1", f"--kubeconfig={api.kubeconfig}", only=["echoserver"])
     server = Server(env, CONFIG % (api.kubeconfig, "") + "- job_name: agent\n  profiling_config: {preset: agent}\n"
                     "  static_configs: [{targets: ['%s']}]\n" % agent.split("//")[1], flags=FLAGS)
 

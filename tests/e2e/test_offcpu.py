@@ -230,7 +230,7 @@ def folded(env, body):
 
 def test_agrees_with_the_program(env):
     """Sleeping, waiting for a lock, reading a pipe: the time that the program measures, below the function that waits."""
-    agent = start_agent(env, "--off-cpu", "--max-cost=1")
+    agent = start_agent(env, "--off-cpu", "--max-cost=1", only=["fix_wait"])
     waiter = c_program(env, "fix_wait", WAITER, "-pthread")
     for _ in range(3):  # what a full ring lost is nobody's, so that it would be missing here
         full = 'pyrrha_agent_off_cpu_lost_total{reason="ring_full"}'
@@ -253,7 +253,7 @@ def test_agrees_with_the_program(env):
 
 def test_preempted(env):
     """Who is made to give way in user mode has the stack of user mode, and where threads are switched on it."""
-    agent = start_agent(env, "--off-cpu", "--max-cost=1")
+    agent = start_agent(env, "--off-cpu", "--max-cost=1", only=["fix_rival"])
     _, stacks = while_profiled(env, agent, [c_program(env, "fix_rival", RIVALS)], '{comm="fix_rival"}')
     own = [(f, v) for f, v in stacks if "spin" in f]
     all_ns = sum(v for _, v in own)
@@ -276,7 +276,7 @@ def by_state(body, function):
 
 def test_states(env):
     """What a thread waits for: woken, and without a CPU, it is runnable, as long as the kernel says; before, blocked."""
-    agent = start_agent(env, "--off-cpu", "--max-cost=1")
+    agent = start_agent(env, "--off-cpu", "--max-cost=1", only=["fix_woken"])
     rounds = 40
     text, _ = while_profiled(env, agent, [c_program(env, "fix_woken", WOKEN), str(rounds)], '{comm="fix_woken"}')
     with open(os.path.join(env.dir, "offcpu.pb.gz"), "rb") as f:
@@ -296,7 +296,7 @@ def test_states(env):
 
 def test_without_stacks(env):
     """Waits that there is no budget for have no stack, but are all there, up to the last one of a thread that ends."""
-    agent = start_agent(env, "--off-cpu", "--max-cost=0.0004")
+    agent = start_agent(env, "--off-cpu", "--max-cost=0.0004", only=["fix_bare"])
     waiter = c_program(env, "fix_bare", WAITER, "-pthread")
     text, stacks = while_profiled(env, agent, [waiter, "20", "20000"], '{comm="fix_bare"}')
     ns = {line.split()[0]: int(line.split()[1]) for line in text.splitlines()}
@@ -309,7 +309,7 @@ def test_without_stacks(env):
 
 def test_threshold(env):
     """Shorter waits are in no profile, and counted."""
-    agent = start_agent(env, "--off-cpu", "--off-cpu-threshold=500ms", "--max-cost=1")
+    agent = start_agent(env, "--off-cpu", "--off-cpu-threshold=500ms", "--max-cost=1", only=["fix_short"])
     waiter = c_program(env, "fix_short", WAITER, "-pthread")
     before = metric(agent, "pyrrha_agent_off_cpu_short_seconds_total")
     text, stacks = while_profiled(env, agent, [waiter, "50", "1000"], '{comm="fix_short"}')
@@ -380,7 +380,7 @@ def test_recovers(env):
 
 def test_off_by_default(env):
     """404 with advice, and the preset takes no harm from it."""
-    agent = start_agent(env)
+    agent = start_agent(env, only=["pyrrha"])
     status, headers, body = http_get(f"{agent}/debug/pprof/offcpu?seconds=1")
     check(status == 404 and b"--off-cpu" in body and headers["X-Go-Pprof"] == "1", f"{status} {headers} {body!r}")
     check(b"offcpu" not in http_get(f"{agent}/debug/pprof/")[2], "the index lists what there is")
@@ -402,9 +402,9 @@ scrape_configs:
 
 def test_server(env):
     """The preset scrapes waits as off_cpu; a plain job that asks for the path gets off_cpu as well."""
+    comm = f"fix_s{os.getpid()}"  # other runs of this test have theirs
     # On a busy host the budget for stacks goes to others: not what is tested here.
-    agent = start_agent(env, "--off-cpu", "--max-cost=1")
-    comm = f"fix_s{os.getpid()}"  # the agent sees what other runs of this test start, too
+    agent = start_agent(env, "--off-cpu", "--max-cost=1", only=[comm])
     waiter = c_program(env, comm, WAITER, "-pthread")
     server = Server(env, f"""
 global: {{scrape_interval: 2s, scrape_timeout: 60s}}

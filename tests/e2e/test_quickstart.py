@@ -31,9 +31,12 @@ def members(group):
 
 
 def test_once_ends_with_a_flame_graph(env):
-    begin = time.monotonic()
-    status, out = run(argv(env, "--once", "--port", str(free_port())), seconds=180)
-    check(status == 0 and "main.fibonacciHandler" in out and "go tool pprof" in out, f"{status}: {out}")
+    """On another port than it was told, because that one is taken."""
+    begin, port = time.monotonic(), free_port()
+    with socket.create_server(("127.0.0.1", port)):
+        status, out = run(argv(env, "--once", "--port", str(port)), seconds=180)
+    check(status == 0 and f"Port {port} is taken" in out, f"{status}: {out}")
+    check("main.fibonacciHandler" in out and "go tool pprof" in out, out)
     print(f"# ./quickstart --once took {time.monotonic() - begin:.1f} s")
 
 
@@ -77,9 +80,3 @@ def test_ctrl_c_stops_everything(env):
     check(q.p.wait(20) == 0, q.text())
     check(not members(group), f"still there: {members(group)}")
 
-
-def test_a_taken_port_is_replaced(env):
-    port = free_port()
-    with socket.create_server(("127.0.0.1", port)):
-        status, out = run(argv(env, "--once", "--port", str(port)), seconds=180)
-    check(status == 0 and f"Port {port} is taken" in out, f"{status}: {out}")
