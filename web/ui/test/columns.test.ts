@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { asText, columnOf, COLUMNS, noisy, ordered, textOf, toggled, valueOf, visible, type Table, type TableRow } from '../src/profile/columns';
+import { asText, columnOf, COLUMNS, noisy, nth, ordered, orderedUpTo, textOf, toggled, valueOf, visible, type Table, type TableRow } from '../src/profile/columns';
 
 const row = (name: string, self: number, total: number, baseSelf = 0, baseTotal = 0): TableRow => ({ key: name, name, file: `${name}.go`, binary: 'bin', line: 0, self, total, baseSelf, baseTotal });
 const one: Table = { unit: 'count', whole: { now: 200, base: 0 }, diff: false, shares: false, per: null };
@@ -30,6 +30,22 @@ test('columns: order, ties by name', () => {
 	const changed = [row('a', 5, 5, 4, 4), row('b', 1, 1, 9, 9), row('c', 3, 3, 0, 0), row('d', 2, 2, 2, 2)];
 	assert.equal(names(ordered(changed, columnOf('selfChange')!, false, two)), 'bcad');
 	assert.equal(names(ordered(changed, columnOf('selfRelative')!, false, two)), 'cadb');
+});
+
+test('columns: the first of many rows are those of all in order, ties by both numbers included', () => {
+	let seed = 7;
+	const dice = (n: number) => { seed = (seed * 1103515245 + 12345) % 2147483648; return seed % n; };
+	for (const [values, totals] of [[1000000, 5], [40, 30], [3, 2], [1, 1]]) {
+		const rows = Array.from({ length: 2000 }, (_, i) => row(`f${(i * 7919) % 2000}`, dice(values) - 1, dice(totals), dice(values), 0));
+		for (const [id, t] of [['self', one], ['totalShare', one], ['selfChange', two], ['selfRelative', two], ['file', one]] as const)
+			for (const turned of [false, true]) {
+				const all = ordered(rows, columnOf(id)!, turned, t), upTo = orderedUpTo(rows, columnOf(id)!, turned, t);
+				assert.deepEqual(names(upTo(60).slice(0, 300)), names(all.slice(0, 300)), `${id} ${turned} ${values}`);
+				assert.equal(names(upTo(301)), names(all));
+			}
+	}
+	const few = [3, 1, Infinity, -Infinity, 3, 2, 0];
+	for (let n = 1; n <= few.length; n++) assert.equal(nth(Float64Array.from(few), n), [...few].sort((a, b) => b > a ? 1 : -1)[n - 1], String(n));
 });
 
 test('columns: of a difference, with signs', () => {

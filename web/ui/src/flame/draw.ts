@@ -28,6 +28,8 @@ export interface Scene {
 	flip?: boolean; rows?: number;
 	/** So many rows at the root's end are not shown. */
 	skip?: number;
+	/** Only this part of its height is drawn. */
+	shown?: { from: number; to: number };
 }
 
 /** Which row of the picture boxes of a depth are in, from the top, and the reverse: both are the same sum. */
@@ -59,13 +61,14 @@ export class Palette {
 	}
 }
 
-const faded = (dark: boolean): Fill => dark ? { fill: '#2a2726', text: '#8b8580' } : { fill: '#ebe7e2', text: '#97908a' };
+/* Light and dark: made once, since every box of every frame asks. */
+const FADED: Fill[] = [{ fill: '#ebe7e2', text: '#97908a' }, { fill: '#2a2726', text: '#8b8580' }];
+const TOTAL: Fill[] = [{ fill: '#d9d2c9', text: '#2b241d' }, { fill: '#4a4440', text: '#f4efe9' }];
 
 function fillOf(s: Scene, p: Palette, i: number): Fill {
 	const t = s.tree, f = t.frame[i];
-	if (s.match && i > 0 && !s.match[f]) return faded(s.dark);
-	if (i === 0) return s.dark ? { fill: '#4a4440', text: '#f4efe9' } : { fill: '#d9d2c9', text: '#2b241d' };
-	if (t.names[f] === '(other)') return faded(s.dark);
+	if (i === 0) return TOTAL[+s.dark];
+	if (s.match && !s.match[f] || t.names[f] === '(other)') return FADED[+s.dark];
 	const base = t.base ?? t.before;
 	if (base) return diffColor(changeOf(t.total[i], base.total[i], t.whole, t.baseWhole), s.dark, s.redGreen);
 	return p.of(s, f);
@@ -80,11 +83,13 @@ export function boxRect(s: Scene, i: number): { x: number; y: number; w: number 
 export function draw(ctx: CanvasRenderingContext2D, s: Scene, palette: Palette): number {
 	const t = s.tree, k = s.width / (s.to - s.from);
 	const minWeight = MIN_PX / k;
-	const ends = [depthOf(s, Math.floor(s.top / ROW)), depthOf(s, Math.ceil((s.top + s.height) / ROW))];
+	const { from, to } = s.shown ?? { from: 0, to: s.height };
+	const ends = [depthOf(s, Math.floor((s.top + Math.max(0, from)) / ROW)), depthOf(s, Math.ceil((s.top + Math.min(s.height, to)) / ROW))];
 	const first = Math.max(s.skip ?? 0, Math.min(...ends)), last = Math.max(...ends);
-	let boxes = 0;
+	let boxes = 0, alpha = 1, style = '';
 	ctx.clearRect(0, 0, s.width, s.height);
 	ctx.font = s.font;
+	ctx.globalAlpha = 1;
 	ctx.textBaseline = 'middle';
 	const labels: number[] = [];
 	for (let i = 0; i < t.n;) {
@@ -93,8 +98,9 @@ export function draw(ctx: CanvasRenderingContext2D, s: Scene, palette: Palette):
 		if (depth >= first) {
 			const x0 = Math.max(0, (x - s.from) * k), x1 = Math.min(s.width, (x + w - s.from) * k);
 			const px = x1 - x0;
-			ctx.globalAlpha = depth < t.depth[s.zoom] ? 0.62 : 1;
-			ctx.fillStyle = fillOf(s, palette, i).fill;
+			const { fill } = fillOf(s, palette, i), seen = depth < t.depth[s.zoom] ? 0.62 : 1;
+			if (seen !== alpha) ctx.globalAlpha = alpha = seen;
+			if (fill !== style) ctx.fillStyle = style = fill;
 			/* a gap to the right keeps neighbours apart, unless that would eat the box */
 			ctx.fillRect(x0, rowOf(s, depth) * ROW - s.top, px > 3 ? px - 1 : Math.max(px, 0.6), ROW - 1);
 			if (px >= LABEL_PX) labels.push(i, x0, px);
@@ -162,9 +168,8 @@ function shorten(ctx: CanvasRenderingContext2D, name: string, room: number): str
 		if (measure(ctx, part) <= room) return part;
 		name = part;
 	}
-	for (let n = Math.floor(name.length * room / measure(ctx, name)); n > 3; n--) {
-		const cut = `${name.slice(0, n)}…`;
-		if (ctx.measureText(cut).width <= room) return cut;
-	}
-	return '';
+	/* letter by letter, since there is another room in every frame of a zoom: what kerning takes is less than the padding */
+	let n = 0, left = room - measure(ctx, '…');
+	while (n < name.length && (left -= measure(ctx, name[n])) >= 0) n++;
+	return n > 3 ? `${name.slice(0, n)}…` : '';
 }

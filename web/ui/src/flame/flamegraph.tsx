@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The flame graph as something to use: pointer, keyboard, zoom, and a tree that screen readers can walk. The canvas is
 // moved along with what is visible of the graph, so its height has no limit.
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { changeColors } from '../compare/state';
 import { calm, dark, SANS } from '../base/theme';
 import { formatShare, formatValue } from '../base/units';
@@ -38,6 +38,7 @@ const keys = keyTable('Flame graph', {
 });
 
 const OVERDRAW = 300;
+const GLIDE_MS = 160, FRAME_MS = 1000 / 60;
 const FONT = `12px ${SANS}`;
 
 export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlight, rootBelow: flip = false, skip = 0, asked = '', noSelf = false, label }: FlameGraphProps) {
@@ -47,7 +48,9 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 	const scene = useRef<Scene | null>(null);
 	const palette = useRef(new Palette());
 	const view = useRef<{ from: number; to: number; tree: FlameTree } | null>(null);
-	const paint = useRef<() => void>(() => undefined);
+	const paint = useRef<(gliding?: boolean) => void>(() => undefined);
+	const small = useRef<() => void>(() => undefined);
+	const glide = useRef(0);
 	const [room, setRoom] = useState(0);
 	const [hover, setHover] = useState<{ tree: FlameTree; node: number; x: number; y: number } | null>(null);
 	const [cursor, setCursor] = useState(zoom);
@@ -57,8 +60,8 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 	const isDark = dark.value, redGreen = changeColors.value === 'red';
 
 	const span = Math.max(tree.weight[zoom], Number.MIN_VALUE);
-	const here = pathNames(tree, zoom).join('\n');
-	const needed = room ? Math.max(1, visibleDepth(tree, zoom, 0.5 * span / room) + 1 - skip) : 1;
+	const here = useMemo(() => pathNames(tree, zoom).join('\n'), [tree, zoom]);
+	const needed = useMemo(() => room ? Math.max(1, visibleDepth(tree, zoom, 0.5 * span / room) + 1 - skip) : 1, [tree, zoom, room, skip]);
 	/* of what is asked again and again it never gets lower, which would move what is below or end the scrolling */
 	const key = `${asked}\n${here}\n${room}`, rows = held.current.key === key && asked ? Math.max(needed, held.current.rows) : needed;
 	const tall = rows * ROW > innerHeight && room > 300;
@@ -72,8 +75,8 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 		return () => observer.disconnect();
 	}, []);
 
-	/* Paints what is visible of the wrapper, plus a margin for scrolling. */
-	paint.current = () => {
+	/* Paints what is visible of the wrapper, plus a margin for scrolling, which is left empty while it glides. */
+	paint.current = (gliding = false) => {
 		const c = canvas.current, w = wrap.current;
 		if (!c || !w || !width || !view.current) return;
 		const box = w.getBoundingClientRect();
@@ -92,28 +95,28 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 		scene.current = {
 			tree, from: view.current.from, to: view.current.to, zoom, width, height, top, colorBy, dark: isDark, redGreen, match, font: FONT, ...shape,
 		};
-		draw(ctx, scene.current, palette.current);
+		draw(ctx, gliding ? { ...scene.current, shown: { from: -box.top - top, to: innerHeight - box.top - top } } : scene.current, palette.current);
 	};
 
-	/* A zoom glides there, so that one sees where one goes; new data just appears. */
+	/* A zoom glides there, so that one sees where one goes; new data just appears. Its first frame paints: what is done before that is done twice. */
 	useLayoutEffect(() => {
 		const to = { from: tree.x[zoom], to: tree.x[zoom] + span, tree };
 		const start = view.current;
 		if (!start || start.tree !== tree || calm || !width) {
 			view.current = to;
-			paint.current();
 			return;
 		}
-		let raf = 0;
-		const t0 = performance.now();
+		let t0 = 0;
 		const step = (now: number) => {
-			const k = Math.min(1, Math.max(0, (now - t0) / 160)), ease = 1 - (1 - k) ** 3;
+			t0 ||= now - FRAME_MS;
+			const k = Math.min(1, (now - t0) / GLIDE_MS), ease = 1 - (1 - k) ** 3;
 			view.current = { tree, from: start.from + (to.from - start.from) * ease, to: start.to + (to.to - start.to) * ease };
-			paint.current();
-			if (k < 1) raf = requestAnimationFrame(step);
+			paint.current(k < 1);
+			glide.current = k < 1 ? requestAnimationFrame(step) : 0;
+			if (k === 1) setTimeout(() => small.current());
 		};
-		raf = requestAnimationFrame(step);
-		return () => cancelAnimationFrame(raf);
+		glide.current = requestAnimationFrame(step);
+		return () => { cancelAnimationFrame(glide.current); glide.current = 0; };
 	}, [tree, zoom]);
 	useLayoutEffect(() => {
 		const was = held.current;
@@ -124,8 +127,10 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 			if (flip && box.bottom > innerHeight) scrollBy(0, box.bottom - innerHeight + 12);
 			else if (!flip && box.top < 0) scrollBy(0, box.top - 170);
 		}
+		if (glide.current) return;
 		paint.current();
-	}, [width, rows, match, colorBy, isDark, redGreen, flip, skip]);
+		small.current();
+	}, [tree, zoom, width, rows, match, colorBy, isDark, redGreen, flip, skip]);
 	useEffect(() => {
 		const onScroll = () => paint.current();
 		window.addEventListener('scroll', onScroll, { passive: true });
@@ -195,7 +200,11 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 		return () => paint.current();
 	}, [highlight, tree]);
 
-	const path = pathOf(tree, Math.min(cursor, tree.n - 1));
+	const path = useMemo(() => pathOf(tree, Math.min(cursor, tree.n - 1)), [tree, cursor]);
+	/* the same elements while one only points */
+	const stack = useMemo(() => path.map((i) => (
+		<span key={i} role="treeitem" id={`flame-node-${i}`} aria-level={tree.depth[i] + 1} aria-selected={i === cursor} aria-expanded={tree.end[i] > i + 1}>{describe(tree, i)}</span>
+	)), [path]);
 	return (
 		<div class="flame-box">
 			<div class="flame" ref={wrap} onMouseMove={onMove} onMouseLeave={() => setHover(null)}
@@ -209,17 +218,12 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 				<canvas ref={canvas} class={hover ? 'over' : ''} tabIndex={0} role="tree" onKeyDown={onKey}
 					aria-label={`${label ?? 'Flame graph'} of ${tree.typeName}. Arrow keys walk the stacks, Enter zooms, Escape zooms out.`}
 					aria-activedescendant={`flame-node-${path[path.length - 1]}`}>
-					{path.map((i) => (
-						<span key={i} role="treeitem" id={`flame-node-${i}`} aria-level={tree.depth[i] + 1} aria-selected={i === cursor}
-							aria-expanded={tree.end[i] > i + 1}>
-							{describe(tree, i)}
-						</span>
-					))}
+					{stack}
 				</canvas>
 				<div class="flame-frame" ref={frameBox} hidden />
 				{hover && hover.tree === tree && <Tooltip tree={tree} node={hover.node} zoom={zoom} x={hover.x} y={hover.y} noSelf={noSelf} />}
 			</div>
-			{tall && <div class="minimap-rail"><Minimap scene={() => scene.current} rows={rows} graph={wrap} /></div>}
+			{tall && <div class="minimap-rail"><Minimap scene={() => scene.current} rows={rows} graph={wrap} redraw={small} /></div>}
 		</div>
 	);
 }

@@ -7,15 +7,16 @@ import { drawSmall, Palette, ROW, type Scene } from './draw';
 export const MINIMAP = 68;
 const TOP = 150; /* what sticks above it */
 
-/** scene: the graph's, of which the size is another here. rows: all of it. graph: the element that it scrolls through. */
-export function Minimap({ scene, rows, graph }: { scene: () => Scene | null; rows: number; graph: { current: HTMLElement | null } }) {
+/** scene: the graph's, of which the size is another here. rows: all of it. graph: the element that it scrolls through. redraw: set to what
+ * draws it again, which the graph calls when it has painted something else. */
+export function Minimap({ scene, rows, graph, redraw }: { scene: () => Scene | null; rows: number; graph: { current: HTMLElement | null }; redraw: { current: () => void } }) {
 	const canvas = useRef<HTMLCanvasElement>(null), view = useRef<HTMLDivElement>(null), box = useRef<HTMLDivElement>(null);
 	const palette = useRef(new Palette());
 	const height = Math.max(120, Math.min(innerHeight - TOP - 30, rows * 4)), row = height / rows;
 
-	useLayoutEffect(() => {
-		const s = scene(), c = canvas.current!, dpr = devicePixelRatio || 1, width = MINIMAP - 8;
-		box.current!.style.height = `${height}px`;
+	redraw.current = () => {
+		const s = scene(), c = canvas.current, dpr = devicePixelRatio || 1, width = MINIMAP - 8;
+		if (!c) return;
 		c.width = width * dpr;
 		c.height = height * dpr;
 		c.style.width = `${width}px`;
@@ -23,7 +24,8 @@ export function Minimap({ scene, rows, graph }: { scene: () => Scene | null; row
 		const ctx = c.getContext('2d')!;
 		ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
 		if (s) drawSmall(ctx, { ...s, width, height, top: 0, rows }, palette.current, row);
-	});
+	};
+	useLayoutEffect(() => { box.current!.style.height = `${height}px`; redraw.current(); }, [height]);
 	useLayoutEffect(() => {
 		const place = () => {
 			const v = view.current, g = graph.current;

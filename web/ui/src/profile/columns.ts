@@ -4,8 +4,8 @@ import { amountError, isNoise, shareError, type PerSample } from '../compare/noi
 import type { FunctionRow } from '../flame/tree';
 import { formatChange, formatShare, formatValue } from '../base/units';
 
-/** line: 0 unless the row is of one. key tells rows apart. */
-export interface TableRow extends FunctionRow { key: string; line: number }
+/** What tells rows apart where the name does not, and the line that it is of. */
+export interface TableRow extends FunctionRow { key?: string; line?: number }
 /** Value of the whole profile, and of a difference that of the base. */
 export interface Whole { now: number; base: number }
 
@@ -113,15 +113,60 @@ export function noisy(m: Measure, r: TableRow, t: Table): boolean {
 /** Rows by a column: largest (of changes: furthest from zero) first, texts from A to Z; `turned` the other way. */
 export function ordered(rows: TableRow[], c: Column, turned: boolean, t: Table): TableRow[] {
 	const way = turned ? -1 : 1;
-	const byName = (a: TableRow, b: TableRow) => a.name < b.name ? -1 : a.name > b.name ? 1 : a.key < b.key ? -1 : a.key > b.key ? 1 : 0;
+	const byName = (a: TableRow, b: TableRow) => a.name < b.name ? -1 : a.name > b.name ? 1 : (a.key ?? '') < (b.key ?? '') ? -1 : a.key === b.key ? 0 : 1;
 	if (c.kind === 'text') {
 		const keyed = rows.map((r) => ({ r, k: textOf(c, r, t) }));
 		return keyed.sort((a, b) => way * (a.k < b.k ? -1 : a.k > b.k ? 1 : 0) || byName(a.r, b.r)).map((x) => x.r);
 	}
+	const [first, second] = numbersOf(rows, c, way, t);
+	const keyed = rows.map((r, i) => ({ r, k: first[i], l: second[i] }));
+	return keyed.sort((a, b) => a.k < b.k ? 1 : a.k > b.k ? -1 : a.l < b.l ? 1 : a.l > b.l ? -1 : byName(a.r, b.r)).map((x) => x.r);
+}
+
+/** What rows are ordered by, the largest first: by the column, where that is the same by the second. */
+function numbersOf(rows: TableRow[], c: Column, way: number, t: Table): [Float64Array, Float64Array] {
 	const second = c.kind === 'amount' || c.kind === 'share' ? columnOf(c.of === 'self' ? 'total' : 'self')! : c;
-	const of = (x: Column, r: TableRow) => c.kind === 'change' ? Math.abs(valueOf(x, r, t)) : valueOf(x, r, t);
-	const keyed = rows.map((r) => ({ r, k: of(c, r), l: of(second, r) }));
-	return keyed.sort((a, b) => way * (a.k < b.k ? 1 : a.k > b.k ? -1 : a.l < b.l ? 1 : a.l > b.l ? -1 : 0) || byName(a.r, b.r)).map((x) => x.r);
+	const of = (x: Column) => {
+		const out = new Float64Array(rows.length);
+		for (let i = 0; i < out.length; i++) out[i] = way * (c.kind === 'change' ? Math.abs(valueOf(x, rows[i], t)) : valueOf(x, rows[i], t));
+		return out;
+	};
+	const k = of(c);
+	return [k, second === c ? k : of(second)];
+}
+
+const HEAD = 300;
+
+/** The same for who looks at the first of them: sorted at least up to the n-th, and all of them only once somebody wants more than HEAD. To
+ * sort ten thousand rows by value and name takes longer than a frame. */
+export function orderedUpTo(rows: TableRow[], c: Column, turned: boolean, t: Table): (n: number) => TableRow[] {
+	let head: TableRow[] | null = null, all: TableRow[] | null = null;
+	return (n) => all || n > HEAD || c.kind === 'text' || rows.length <= 2 * HEAD ? all ??= ordered(rows, c, turned, t) : head ??= ordered(firstOf(rows, ...numbersOf(rows, c, turned ? -1 : 1, t)), c, turned, t);
+}
+
+/** The n-th largest number. None of them is NaN. */
+export function nth(numbers: Float64Array, n: number): number {
+	const a = numbers.slice();
+	for (let low = 0, high = a.length - 1; low < high;) {
+		const pivot = a[(low + high) >> 1];
+		let i = low, j = high;
+		while (i <= j) {
+			while (a[i] > pivot) i++;
+			while (a[j] < pivot) j--;
+			if (i <= j) { const x = a[i]; a[i++] = a[j]; a[j--] = x; }
+		}
+		if (n - 1 <= j) high = j;
+		else if (n - 1 >= i) low = i;
+		else break;
+	}
+	return a[n - 1];
+}
+
+/** The HEAD largest, and those that only their names tell from the last of these. */
+function firstOf(rows: TableRow[], k: Float64Array, l: Float64Array): TableRow[] {
+	const least = nth(k, HEAD), above = rows.filter((_, i) => k[i] > least), same = l.filter((_, i) => k[i] === least);
+	const second = nth(same, HEAD - above.length);
+	return above.concat(rows.filter((_, i) => k[i] === least && l[i] >= second));
 }
 
 const cell = (s: string) => s.replace(/[\t\r\n]+/g, ' ');

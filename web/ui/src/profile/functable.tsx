@@ -11,7 +11,7 @@ import { useSamples, type Samples } from '../compare/samples';
 import { frameColor, type ColorBy } from '../flame/colors';
 import { matchRow } from '../flame/fold';
 import type { FlameTree, FunctionRow } from '../flame/tree';
-import { asText, columnOf, errorOf, noisy, ordered, textOf, toggled, valueOf, visible, type Column, type Measure, type Table, type TableRow } from './columns';
+import { asText, columnOf, errorOf, noisy, orderedUpTo, textOf, toggled, valueOf, visible, type Column, type Measure, type Table, type TableRow } from './columns';
 import { openFrameMenu } from './framemenu';
 import { GRAINS, useReadout, type Grain } from './readouts';
 import { SIGMAS } from '../compare/noise';
@@ -53,40 +53,43 @@ export function FunctionTable({ tree, expr, time, zoomed, rows: given, all, exac
 	const counted = useSamples(expr, time, tree.unit, diff && !apart, tree.seconds > 0), samples = apart ?? counted;
 	const readout = useReadout(expr, time, per, tree.unit);
 	const noun = GRAINS.find(([g]) => g === per)![1].toLowerCase();
-	const of: TableRow[] = useMemo(() => per === 'function' ? given.map((r) => ({ ...r, key: r.name, line: 0 })) : readout?.rows ?? [], [given, readout, per]);
+	const of: TableRow[] = useMemo(() => per === 'function' ? given : readout?.rows ?? [], [given, readout, per]);
 	/* shares are of what there was before filters took something away */
 	const whole = per === 'function' || !readout || tree.whole !== tree.total[0] ? { now: tree.whole, base: tree.baseWhole } : readout.whole;
 	const table: Table = { unit: tree.unit, whole, diff, shares, per: samples?.known ? samples.per : null };
 	const columns = visible(diff, room, chosen.value);
 	const [id, turned] = order.value.split('.'), by = columns.find((c) => c.id === id) ?? columnOf(diff ? 'selfChange' : 'self')!;
-	const rows = useMemo(() => ordered(filter ? of.filter((r) => matchRow(r, filter)) : of, by, by.id === id && turned === 'up', table),
-		[of, filter, by, order.value, shares, diff, whole.now, whole.base]);
+	const [count, upTo] = useMemo(() => {
+		const matching = filter ? of.filter((r) => matchRow(r, filter)) : of;
+		return [matching.length, orderedUpTo(matching, by, by.id === id && turned === 'up', table)] as const;
+	}, [of, filter, by, order.value, shares, diff, whole.now, whole.base]);
 	const missing = per === 'function' ? all - given.length : 0;
 
-	const { ref, from, to, before, after } = useWindow<HTMLDivElement>(rows.length, ROW);
+	const { ref, from, to, before, after } = useWindow<HTMLDivElement>(count, ROW), rows = upTo(to);
 	const grid = useRef<HTMLTableElement>(null), heads = diff ? 2 : 1;
 	const [at, setAt] = useState(-1);
 	useEffect(() => { setAt(-1); }, [filter, by, per]);
-	useEffect(() => { if (missing > 0 && to >= rows.length && to > 60) onMore(); }, [to, rows.length, missing]);
+	useEffect(() => { if (missing > 0 && to >= count && to > 60) onMore(); }, [to, count, missing]);
 
 	const goTo = (i: number) => {
-		const e = ref.current!, row = Math.max(0, Math.min(rows.length - 1, i)), head = e.querySelector('thead')!.offsetHeight;
-		if (!rows.length) return;
+		const e = ref.current!, row = Math.max(0, Math.min(count - 1, i)), head = e.querySelector('thead')!.offsetHeight;
+		if (!count) return;
 		setAt(row);
-		onHover(per === 'function' || per === 'line' ? rows[row].name : null);
+		onHover(per === 'function' || per === 'line' ? upTo(row + 1)[row].name : null);
 		e.scrollTop = Math.min(row * ROW, Math.max(e.scrollTop, (row + 1) * ROW + head - e.clientHeight));
 		e.scrollIntoView({ block: 'nearest' });
 	};
+	const marked = (): TableRow | undefined => upTo(at + 1)[at];
 	const page = () => Math.max(1, Math.floor(ref.current!.clientHeight / ROW) - 2);
-	const open = (r: TableRow, x: number, y: number) => openFrameMenu({ name: r.name, file: r.file, binary: r.binary, line: r.line }, x, y, { mark: () => onPick(r.name), apart: !!apart });
+	const open = (r: TableRow, x: number, y: number) => openFrameMenu({ name: r.name, file: r.file, binary: r.binary, line: r.line ?? 0 }, x, y, { mark: () => onPick(r.name), apart: !!apart });
 	const isFrame = per === 'function' || per === 'line';
 	const onKey = (e: KeyboardEvent) => void (e.target === grid.current && keys.handle(e, {
 		next: () => goTo(at + 1), before: () => goTo(at < 0 ? 0 : at - 1), pageDown: () => goTo(at + page()), pageUp: () => goTo(at - page()),
-		first: () => goTo(0), last: () => goTo(rows.length - 1),
-		pick: () => rows[at] ? onPick(rows[at].name) : false,
+		first: () => goTo(0), last: () => goTo(count - 1),
+		pick: () => marked() ? onPick(marked()!.name) : false,
 		menu: () => {
 			const box = ref.current!.querySelector('tr.at')?.getBoundingClientRect();
-			return box && isFrame ? open(rows[at], box.left + 24, box.bottom) : false;
+			return box && isFrame ? open(marked()!, box.left + 24, box.bottom) : false;
 		},
 	}));
 	const sortBy = (c: Column) => {
@@ -110,13 +113,13 @@ export function FunctionTable({ tree, expr, time, zoomed, rows: given, all, exac
 		<div class={`functable ${diff ? 'diff' : ''} ${exact && (per === 'function' || readout) ? '' : 'pending'}`} onMouseLeave={() => onHover(null)}>
 			<div class="table-bar">
 				{!apart && <label class="grain"><span class="unseen">Rows</span><select value={per} onChange={(e) => { grain.value = e.currentTarget.value as Grain; writeUrl('replace'); }}>{GRAINS.map(([g, title]) => <option key={g} value={g}>{title}</option>)}</select></label>}
-				<span class="table-count">{rows.length.toLocaleString('en-US')}{filter || missing ? ` of ${(of.length + missing).toLocaleString('en-US')}` : ''}{zoomed && per !== 'function' ? ' of the whole profile' : ''}</span>
+				<span class="table-count">{count.toLocaleString('en-US')}{filter || missing ? ` of ${(of.length + missing).toLocaleString('en-US')}` : ''}{zoomed && per !== 'function' ? ' of the whole profile' : ''}</span>
 				<div class="grow" />
 				<ColumnMenu diff={diff} shown={columns} onToggle={(c) => { chosen.value = toggled(chosen.value, c, columns.includes(c), room); writeUrl('replace'); }} />
-				<CopyButton title={`Copy ${rows.length.toLocaleString('en-US')} rows as text`} text={() => asText(rows, columns, table, GRAINS.find(([g]) => g === per)![1])} />
+				<CopyButton title={`Copy ${count.toLocaleString('en-US')} rows as text`} text={() => asText(upTo(count), columns, table, GRAINS.find(([g]) => g === per)![1])} />
 			</div>
 			<div class="table-scroll" ref={ref}>
-				<table ref={grid} tabIndex={0} role="grid" aria-label={`Table of ${noun}`} aria-rowcount={rows.length + heads} aria-busy={!exact} aria-activedescendant={at >= from && at < to ? `table-row-${at}` : undefined} onKeyDown={onKey}
+				<table ref={grid} tabIndex={0} role="grid" aria-label={`Table of ${noun}`} aria-rowcount={count + heads} aria-busy={!exact} aria-activedescendant={at >= from && at < to ? `table-row-${at}` : undefined} onKeyDown={onKey}
 					onFocus={(e) => { if (e.target === grid.current && at < 0 && grid.current!.matches(':focus-visible')) goTo(0); }} onContextMenu={(e) => { if (e.button !== 2) e.preventDefault(); }}>
 					<Widths columns={columns} />
 					<thead>
@@ -134,7 +137,7 @@ export function FunctionTable({ tree, expr, time, zoomed, rows: given, all, exac
 						<Gap height={after} />
 					</tbody>
 				</table>
-				{rows.length === 0 && <p class="hint">{readout?.failed ?? (filter ? `None of the ${noun} matches.` : per !== 'function' && !readout ? 'Reading…' : 'Nothing.')}</p>}
+				{count === 0 && <p class="hint">{readout?.failed ?? (filter ? `None of the ${noun} matches.` : per !== 'function' && !readout ? 'Reading…' : 'Nothing.')}</p>}
 			</div>
 			{diff && <NoiseNote samples={samples} />}
 			{missing > 0 && <button type="button" class="more-rows" onClick={onMore}>{missing} smaller functions</button>}
@@ -171,11 +174,11 @@ function explain(m: Measure, r: TableRow, t: Table): string | undefined {
 function NoiseNote({ samples }: { samples: Samples | null }) {
 	return (
 		<p class="hint noise-note">{!samples ? '…' : samples.known
-			? <><span class="noise">≈ grey</span> is within three standard errors: chance, as far as {count(samples.base)} samples of the base and {count(samples.now)} of now can tell</>
+			? <><span class="noise">≈ grey</span> is within three standard errors: chance, as far as {whole(samples.base)} samples of the base and {whole(samples.now)} of now can tell</>
 			: `No change is greyed as chance. ${samples.why}`}</p>
 	);
 }
-const count = (n: number) => Math.round(n).toLocaleString('en-US');
+const whole = (n: number) => Math.round(n).toLocaleString('en-US');
 
 /** Length of the import path's directories: "github.com/a/b." keeps only "b." where room is short. */
 function dirLength(name: string): number {
