@@ -4,7 +4,7 @@
 import type { FlameData } from '../base/api';
 import { buildTree, type FlameTree } from '../flame/tree';
 
-const MAX_FILE = 64 << 20, MAX_BYTES = 512 << 20, MAX_DEPTH = 10000, MAX_NODES = 4e6, MAX_FRAMES = 3e7, MAX_WALK = 3e8;
+const MAX_FILE = 64 << 20, MAX_BYTES = 512 << 20, MAX_DEPTH = 10000, MAX_NODES = 4e6, MAX_WALK = 1e8, MAX_TYPES = 100, MAX_TEXT = 1 << 20;
 
 export interface PprofType { type: string; unit: string }
 /** What is known of a profile, without its stacks. */
@@ -30,11 +30,16 @@ export interface Pprof {
 const fail = (text: string): never => { throw new Error(text); };
 const wrong = (text: string, at: number): never => fail(`${text}, at byte ${at}`);
 
-/** The bytes of a message, of any wire type. Ids are numbers while they are exact, texts beyond. */
+/** How many entries (samples, locations, texts, labels) and numbers of stacks a file may have: an entry of two bytes becomes an object of a
+ * hundred, and a number of one byte one of eight. */
+const MOST = { parts: 1e7, numbers: 6e7 };
+
+/** The bytes of a message, of any wire type. Ids are numbers while they are exact, texts beyond. left: what all readers of a file together may
+ * still read. */
 class Reader {
 	lo = 0;
 	hi = 0;
-	constructor(readonly b: Uint8Array, public at = 0, readonly end = b.length) {}
+	constructor(readonly b: Uint8Array, public at = 0, readonly end = b.length, private readonly left = { ...MOST }) {}
 	varint(): void {
 		let lo = 0, hi = 0;
 		for (let i = 0; i < 10; i++) {
@@ -56,9 +61,10 @@ class Reader {
 		const n = this.unsigned(), from = this.at;
 		if (n > this.end - from) wrong('a part goes beyond the end', from);
 		this.at += n;
-		return new Reader(this.b, from, this.at);
+		if (--this.left.parts < 0) fail('too many samples, locations, texts or labels');
+		return new Reader(this.b, from, this.at, this.left);
 	}
-	text(): string { const p = this.part(); return new TextDecoder().decode(this.b.subarray(p.at, p.end)); }
+	text(): string { const p = this.part(); if (p.end - p.at > MAX_TEXT) wrong(`a text of ${p.end - p.at} bytes`, p.at); return new TextDecoder().decode(this.b.subarray(p.at, p.end)); }
 	/** Calls `field` for each; a value that it does not take is passed over. */
 	each(field: (n: number, wire: number) => void): void {
 		while (this.at < this.end) {
@@ -77,10 +83,13 @@ class Reader {
 	}
 	/** Numbers that are packed, or one. */
 	list(wire: number, add: (r: Reader) => void): void {
-		if (wire === 0) { add(this); return; }
-		if (wire !== 2) wrong(`wire type ${wire}`, this.at);
-		const p = this.part();
-		while (p.at < p.end) add(p);
+		if (wire !== 0 && wire !== 2) wrong(`wire type ${wire}`, this.at);
+		const p = wire === 0 ? this : this.part();
+		do {
+			if (p.at >= p.end) return;
+			if (--this.left.numbers < 0) fail('its stacks are too long');
+			add(p);
+		} while (p !== this);
 	}
 }
 
@@ -98,18 +107,18 @@ type Id = number | string;
 const basename = (path: string) => path.slice(path.lastIndexOf('/') + 1);
 
 /** Of bytes that are not compressed. */
-export function parsePprof(bytes: Uint8Array): Pprof {
+export function parsePprof(bytes: Uint8Array, most = MOST): Pprof {
 	const strings: string[] = [], typeIds: [number, number][] = [], mappings = new Map<Id, Mapping>(), locations = new Map<Id, Location>();
 	const functions = new Map<Id, { name: number; file: number; line: number }>();
 	const starts = [0], ids: Id[] = [], values: number[] = [], labels: [number, number][][] = [], counts: number[] = [], comments: number[] = [];
 	let time = 0, duration = 0, period: number[] = [], first = 0;
-	const r = new Reader(bytes);
+	const r = new Reader(bytes, 0, bytes.length, { ...most });
 	r.each((n, wire) => {
 		if (wire === 0) {
 			if (n === 9) time = r.signed();
 			else if (n === 10) duration = r.signed();
 			else if (n === 14) first = r.signed();
-			else if (n === 13) comments.push(r.signed());
+			else if (n === 13) r.list(wire, (p) => comments.push(p.signed()));
 		} else if (wire === 2) readPart(n, wire);
 	});
 
@@ -152,7 +161,6 @@ export function parsePprof(bytes: Uint8Array): Pprof {
 			else if (n === 3 && wire === 2) { const v = numbers(p.part()); (own ??= []).push([v[1] ?? 0, v[2] ?? 0]); }
 		});
 		if (depth > MAX_DEPTH) fail(`a stack of ${depth} locations; at most ${MAX_DEPTH}`);
-		if (ids.length > MAX_FRAMES || values.length > MAX_FRAMES) fail('its stacks are too long');
 		starts.push(ids.length);
 		counts.push(count);
 		if (own) labels[starts.length - 2] = own;
@@ -175,6 +183,7 @@ export function parsePprof(bytes: Uint8Array): Pprof {
 
 	const text = (i: number): string => i >= 0 && i < strings.length ? strings[i] : fail(`there is no text ${i}`);
 	if (!typeIds.length) fail('it is no profile');
+	if (typeIds.length > MAX_TYPES) fail(`${typeIds.length} sample types; at most ${MAX_TYPES}`);
 	if (strings.length && strings[0] !== '') fail('it is no profile');
 	const out: Pprof = {
 		types: typeIds.map(([t, u]) => ({ type: text(t), unit: text(u) })), first: 0, time: time / 1e9, seconds: Math.max(0, duration / 1e9), periodType: period[1] ? text(period[1]) : '',
