@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { FlameData } from '../src/base/api';
 import { frameColor, packageOf, shorterNames } from '../src/flame/colors';
-import { foldFunctions, matchRow, rowsOf, search, searchRegex } from '../src/flame/fold';
+import { degreeOf, foldFunctions, matchRow, rowsOf, search, searchRegex } from '../src/flame/fold';
 import { printPath } from '../src/flame/path';
 import { beforeAside, buildTree, findPath, longestRun, nodeAt, pathNames, visibleDepth } from '../src/flame/tree';
 import { depthOf, rowOf } from '../src/flame/draw';
@@ -80,6 +80,38 @@ test('a diff is as wide as both sides', () => {
 	const t = buildTree({ ...data, nodes: { ...data.nodes, base: { total: [50, 50, 0, 0, 50, 0], self: [0, 0, 0, 0, 50, 0] } } });
 	assert.equal(t.weight[0], 150);
 	assert.equal(t.x[5], 110);
+});
+
+test('no search holds the page: what could take forever is given up', () => {
+	for (const [source, k] of [['abc', 0], ['a.*b', 1], ['^net/http\\.\\(\\*conn\\)', 0], ['a|b*c|d', 1], ['(a|b)c', 0], ['[+*]x{2}', 0], ['a+b*c{3,}', 3], ['(a+){3}', 3], ['a{1,1000}', 1], ['(?:foo|bar)?x', 0],
+		['(a+)+$', Infinity], ['(a|ab)*c', Infinity], ['((x*)y)+', Infinity], ['(.)\\1', Infinity], ['(?<n>a*){2,}', Infinity]] as const)
+		assert.equal(Math.floor(degreeOf(source)), k, source);
+	const long = 'a'.repeat(200);
+	for (const source of ['(a+)+$', '(a|a)*$', '(.*)*!', 'a?'.repeat(60) + 'a{60}!', '.*.*.*.*.*.*!', '(a*a*a*)(a*a*a*)!', '(a{1,9}){1,9}!', '^(?=(a+)+!)']) {
+		const re = searchRegex(source)!, begin = performance.now();
+		for (let i = 0; i < 3000; i++) re.test(`${long}b${i}`);
+		assert.ok(re.gaveUp, source);
+		assert.ok(performance.now() - begin < 20000, source);
+	}
+	for (const source of ['.*foo.*bar.*', '(http|grpc).*serve', 'a.*b', '\\.func\\d+$', '(\\w+\\.)?b12', 'x'.repeat(500)]) {
+		const re = searchRegex(source)!;
+		for (let i = 0; i < 300; i++) assert.equal(re.test(`${long.slice(100)}b${i}`), new RegExp(source, 'i').test(`${long.slice(100)}b${i}`));
+		assert.ok(!re.gaveUp, source);
+	}
+	assert.equal(searchRegex('(a+)+$')!.test('main.aa'), true, 'short names are looked at');
+});
+
+test('values below zero have room of their own, also where all add up to nothing', () => {
+	const nodes = { depth: [0, 1, 2, 2, 1], frame: [0, 1, 2, 3, 3], total: [0, 2, 5, -3, -2], self: [0, 0, 5, -3, -2], line: [0, 0, 0, 0, 0] };
+	const t = buildTree({ ...data, nodes });
+	assert.deepEqual([...t.weight], [10, 8, 5, 3, 2]);
+	assert.deepEqual([...t.x], [0, 0, 0, 5, 8]);
+	assert.equal(nodeAt(t, 6, 2), 3);
+	const diff = buildTree({ ...data, nodes: { ...nodes, base: { total: [4, 4, 4, 0, 0], self: [0, 0, 4, 0, 0] } } });
+	assert.deepEqual([...diff.weight], [14, 12, 9, 3, 2]);
+	assert.deepEqual([...beforeAside(diff).weight], [10, 8, 5, 3, 2]);
+	/* what is below another root that was asked for is not there, and has its room */
+	assert.deepEqual([...buildTree({ ...data, nodes: { ...nodes, total: [0, 2, 5, -3, -7] } }).weight], [20, 8, 5, 3, 7]);
 });
 
 test('names lose their front first', () => {

@@ -60,7 +60,7 @@ export function SideFlame({ which, loaded }: { which: Which; loaded: Loaded | nu
 	const zoom = useMemo(() => tree ? findPath(tree, zoomPath.value) : 0, [tree, zoomPath.value]);
 	const re = useMemo(() => searchRegex(searchText.value), [searchText.value]);
 	const match = useMemo(() => tree && re ? search(tree, re, zoom).frames : null, [tree, re, zoom]);
-	if (!state || !tree || !tree.total[0]) return <section class="panel side-flame" aria-label={`Flame graph of ${TITLES[which].toLowerCase()}`}><header class="side-head"><h2>{TITLES[which]}</h2></header><p class="hint foot">No samples.</p></section>;
+	if (!state || !tree || !tree.weight[0]) return <section class="panel side-flame" aria-label={`Flame graph of ${TITLES[which].toLowerCase()}`}><header class="side-head"><h2>{TITLES[which]}</h2></header><p class="hint foot">No samples.</p></section>;
 	const zoomTo = (n: number) => { zoomPath.value = pathNames(tree, n); writeUrl('push'); };
 	return (
 		<section class={`panel side-flame side-${which}`} aria-label={`Flame graph of ${TITLES[which].toLowerCase()}`}>

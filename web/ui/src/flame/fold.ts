@@ -37,15 +37,65 @@ export interface Matches {
 	value: number;
 }
 
+const LITTLE = 1e4, MOST = 2e9, MOST_MS = 500;
+
+/** An expression that gives up before it holds the page. `(a+)+$` tries all ways to divide a run of letters, twice as many for each letter
+ * more, and a link can bring it here: a name that may take too many steps is not looked at, and none after half a second of it. */
+export class Search extends RegExp {
+	/** Something was not looked at. */
+	gaveUp = false;
+	private spent = 0;
+	private readonly little: number;
+	private readonly most: number;
+	constructor(source: string, flags: string) {
+		super(source, flags);
+		const k = degreeOf(source) + 1, length = (steps: number) => k === Infinity ? Math.log2(steps) : (steps * k) ** (1 / k);
+		this.little = length(LITTLE);
+		this.most = length(MOST);
+	}
+	override test(s: string): boolean {
+		if (s.length <= this.little) return super.test(s);
+		this.gaveUp ||= s.length > this.most || this.spent > MOST_MS;
+		if (this.gaveUp) return false;
+		const begin = performance.now(), found = super.test(s);
+		this.spent += performance.now() - begin;
+		return found;
+	}
+}
+
+/** Steps that an expression takes at most grow with the length of a text as that power of it does; Infinity: exponentially, where a
+ * repetition is in another one. */
+export function degreeOf(source: string): number {
+	const atom = /\\(?:k<|[1-9])|\\.|\[(?:[^\]\\]|\\.)*\]|\(\?(?:[:=!]|<[=!]|<\w+>)|[^]/gy, times = /([*+?]|\{(\d+)(,(\d*))?\})?\??/y;
+	const open = [{ most: 0, now: 0, ways: false }];
+	for (let m = atom.exec(source); m; m = atom.exec(source)) {
+		const text = m[0], top = open[open.length - 1];
+		if (/^\\[k1-9]/.test(text)) return Infinity;
+		if (text[0] === '(') { open.push({ most: 0, now: 0, ways: false }); continue; }
+		if (text === '|') { top.most = Math.max(top.most, top.now); top.now = 0; top.ways = true; continue; }
+		const group = text === ')' && open.length > 1 ? open.pop()! : { most: 0, now: 0, ways: false };
+		const inside = Math.max(group.most, group.now), into = open[open.length - 1];
+		times.lastIndex = atom.lastIndex;
+		const [all, sign, least, more, end] = times.exec(source)!;
+		atom.lastIndex += all.length;
+		const endless = sign === '*' || sign === '+' || more !== undefined && !end, count = Number(end || least || 1);
+		if (endless && (inside > 0 || group.ways)) return Infinity;
+		/* a choice doubles the ways: seven of them are as many as the letters of a long name */
+		const choice = (group.ways ? 1 / 7 : 0) + (sign === '?' ? 1 / 7 : 0);
+		into.now += endless ? 1 : (inside + choice) * count + (count - Number(least ?? count) > 5 ? 1 : 0);
+	}
+	return Math.max(...open.map((o) => Math.max(o.most, o.now)));
+}
+
 /** A search box's text as a regular expression; what is no expression is taken literally. */
-export function searchRegex(text: string): RegExp | null {
+export function searchRegex(text: string): Search | null {
 	const q = text.trim();
 	if (!q) return null;
 	const flags = /[A-Z]/.test(q) ? '' : 'i'; /* smart case, as editors do it */
 	try {
-		return new RegExp(q, flags);
+		return new Search(q, flags);
 	} catch {
-		return new RegExp(q.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'), flags);
+		return new Search(q.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'), flags);
 	}
 }
 

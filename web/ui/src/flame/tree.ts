@@ -103,11 +103,28 @@ function link(t: FlameTree): void {
 	while (open.length) t.end[open.pop()!] = t.n;
 }
 
+/** Widths of boxes that hold those above them. A value below zero takes as much room as the same above: where there is one, a box is as wide
+ * as what it has itself and its children together, while its value may be their sum, down to nothing. */
+function weigh(t: FlameTree, total: Float64Array): void {
+	if (total.every((v) => v >= 0)) {
+		for (let i = 0; i < t.n; i++) t.weight[i] += total[i];
+		return;
+	}
+	const own = total.slice(), room = new Float64Array(t.n);
+	for (let i = t.n - 1; i > 0; i--) own[t.parent[i]] -= total[i];
+	for (let i = t.n - 1; i >= 0; i--) {
+		room[i] += Math.abs(own[i]);
+		if (i > 0) room[t.parent[i]] += room[i];
+		t.weight[i] += room[i];
+	}
+}
+
 /** Weights and left edges: each sibling begins where the one before it ended. */
 function place(t: FlameTree): void {
 	const next = new Float64Array(t.n); /* where the next child of a node begins */
+	weigh(t, t.total);
+	if (t.base) weigh(t, t.base.total);
 	for (let i = 0; i < t.n; i++) {
-		t.weight[i] = Math.abs(t.total[i]) + (t.base ? Math.abs(t.base.total[i]) : 0);
 		const p = t.parent[i];
 		t.x[i] = p < 0 ? 0 : next[p];
 		next[i] = t.x[i];

@@ -96,7 +96,7 @@ export function ProfilePanel({ state: latest, selection, stale }: Props) {
 		const f = t.frame[node];
 		openFrameMenu({ name: t.names[f], file: t.files[f], binary: t.binaries[f], line: t.line[node] || t.startLines[f], node }, x, y, { zoom: zoomIn, mark: () => toggleSearch(t.names[f]) });
 	};
-	const empty = tree.n <= 1 || tree.total[0] === 0 && !tree.base, matched = whole?.functions ?? matching;
+	const empty = tree.n <= 1 || tree.weight[0] === 0, matched = whole?.functions ?? matching;
 	const ofWhat = zoom ? tree.total[zoom] : tree.whole;
 	/* the same element as long as nothing in it changed: what goes on around it costs nothing */
 	const rows = useMemo(() => <FunctionTable key={late.tree.base ? 'diff' : 'one'} tree={late.tree} expr={late.state.expr} time={late.state.time} zoomed={!late.state.rows && late.zoom > 0} {...table} onMore={() => setAll(true)} filter={re} colorBy={colorBy.value} onHover={setHoverName} onPick={toggleSearch} picked={searchText.value.startsWith('^') ? searchText.value.slice(1, -1).replace(/\\(.)/g, '$1') : ''} />,
@@ -114,7 +114,7 @@ export function ProfilePanel({ state: latest, selection, stale }: Props) {
 						<Search />
 						<input ref={box} type="search" placeholder="Search functions (regexp)" aria-label="Search functions" value={searchText.value}
 							onInput={(e) => setSearch(e.currentTarget.value)} onKeyDown={(e) => searchKeys.handle(e, { clear: () => { setSearch(''); box.current!.blur(); } })} />
-						{found && <output title={atLeast ? 'Boxes too small to see are not counted' : undefined}>{matched ? `${atLeast}${formatShare(value / (ofWhat || 1))}${zoom ? ' of view' : ''} · ${formatValue(value, tree.unit)}` : 'no match'}</output>}
+						{found && <output title={re!.gaveUp ? 'It could take forever on names as long as these' : atLeast ? 'Boxes too small to see are not counted' : undefined}>{re!.gaveUp ? 'too costly' : matched ? `${atLeast}${formatShare(value / ofWhat)}${zoom ? ' of view' : ''} · ${formatValue(value, tree.unit)}` : 'no match'}</output>}
 						{!found && <kbd>/</kbd>}
 					</label>
 					<ExportMenu state={state} tree={tree} zoom={zoom} match={found?.frames ?? null} />
@@ -173,7 +173,7 @@ function Crumbs({ tree, zoom, onZoom }: { tree: FlameTree; zoom: number; onZoom:
 			<button type="button" class="ghost" onClick={() => onZoom(tree.parent[zoom])} title="One frame up"><Up /></button>
 			{shown.map((n, i) => n < 0 ? <span key="gap">… {path.length - 5} …</span> : (
 				<button key={n} type="button" class={n === zoom ? 'here' : ''} onClick={() => onZoom(n)} aria-current={n === zoom ? 'true' : undefined}>
-					{n === 0 ? 'total' : tree.names[tree.frame[n]]}{i === shown.length - 1 && <em>{formatShare(tree.total[n] / (tree.total[0] || 1))}</em>}
+					{n === 0 ? 'total' : tree.names[tree.frame[n]]}{i === shown.length - 1 && <em>{formatShare(tree.total[n] / tree.total[0])}</em>}
 				</button>
 			))}
 			<button type="button" class="ghost reset" onClick={() => onZoom(0)} title="Zoom out (Escape)"><Close />Reset zoom</button>

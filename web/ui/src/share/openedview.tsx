@@ -85,7 +85,7 @@ function Shown({ now, base }: { now: Opened; base: Opened | null }) {
 					<CloseButton />
 				</header>
 			</div>
-			{made.error ? <p class="error-text pad" role="alert">{made.error}</p> : tree!.n <= 1 ? <p class="hint pad">It has no samples of this type.</p> : <Body tree={tree!} samples={samplesOf(tree!, now, base)} hover={hover} setHover={setHover} />}
+			{made.error ? <p class="error-text pad" role="alert">{made.error}</p> : tree!.n <= 1 || tree!.weight[0] === 0 ? <p class="hint pad">It has no samples of this type.</p> : <Body tree={tree!} samples={samplesOf(tree!, now, base)} hover={hover} setHover={setHover} />}
 		</section>
 	);
 }
@@ -158,11 +158,11 @@ function Body({ tree, samples, hover, setHover }: { tree: FlameTree; samples: Sa
 			<div class="opened-bar">
 				<Segments<Layout> label="Layout" value={layout.value} onChange={(v) => { layout.value = v; writeUrl('replace'); }} options={[['flame', 'Flame graph'], ['both', 'Both'], ['table', 'Table']]} />
 				<span class="sum">{base !== undefined && <>{formatValue(base, tree.unit)} → </>}{formatValue(total, tree.unit)}{base ? <em class={total > base ? 'more' : 'less'}>{formatChange((total - base) / Math.abs(base))}</em> : null}</span>
-				{zoom > 0 && <button type="button" class="ghost" onClick={() => setZoom(0)}><Close />Reset zoom: {tree.names[tree.frame[zoom]]}, {formatShare(tree.total[zoom] / (total || 1))}</button>}
+				{zoom > 0 && <button type="button" class="ghost" onClick={() => setZoom(0)}><Close />Reset zoom: {tree.names[tree.frame[zoom]]}, {formatShare(tree.total[zoom] / total)}</button>}
 				<div class="grow" />
 				{tree.base && <DiffScale />}
 				<label class="field search"><Search /><input type="search" placeholder="Search functions (regexp)" aria-label="Search functions" value={searchText.value} onInput={(e) => setSearch(e.currentTarget.value)} />
-					{found && <output>{found.value ? `${formatShare(found.value / (tree.total[zoom] || 1))} · ${formatValue(found.value, tree.unit)}` : re && table.rows.some((r) => matchRow(r, re)) ? '0 %' : 'no match'}</output>}</label>
+					{found && <output>{re!.gaveUp ? 'too costly' : found.value ? `${formatShare(found.value / tree.total[zoom])} · ${formatValue(found.value, tree.unit)}` : re && table.rows.some((r) => matchRow(r, re)) ? '0 %' : 'no match'}</output>}</label>
 			</div>
 			<div class={`profile-body show-${layout.value}`}>
 				{layout.value !== 'flame' && <FunctionTable key={tree.base ? 'diff' : 'one'} tree={tree} expr="" time={0} zoomed={zoom > 0} apart={samples} {...table} onMore={() => undefined} filter={re} colorBy={colorBy.value} onHover={setHover} onPick={mark} picked="" />}
