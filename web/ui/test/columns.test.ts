@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { asText, columnOf, COLUMNS, noisy, nth, ordered, orderedUpTo, textOf, toggled, valueOf, visible, type Table, type TableRow } from '../src/profile/columns';
+import { asText, columnOf, COLUMNS, noisy, ordered, orderedUpTo, textOf, toggled, valueOf, visible, type Table, type TableRow } from '../src/profile/columns';
 
 const row = (name: string, self: number, total: number, baseSelf = 0, baseTotal = 0): TableRow => ({ key: name, name, file: `${name}.go`, binary: 'bin', line: 0, self, total, baseSelf, baseTotal });
 const one: Table = { unit: 'count', whole: { now: 200, base: 0 }, diff: false, shares: false, per: null };
@@ -44,8 +44,6 @@ test('columns: the first of many rows are those of all in order, ties by both nu
 				assert.equal(names(upTo(301)), names(all));
 			}
 	}
-	const few = [3, 1, Infinity, -Infinity, 3, 2, 0];
-	for (let n = 1; n <= few.length; n++) assert.equal(nth(Float64Array.from(few), n), [...few].sort((a, b) => b > a ? 1 : -1)[n - 1], String(n));
 });
 
 test('columns: of a difference, with signs', () => {

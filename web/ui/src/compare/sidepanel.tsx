@@ -10,7 +10,7 @@ import { search, searchRegex } from '../flame/fold';
 import { findPath, pathNames } from '../flame/tree';
 import { SeriesGraph } from '../graph/seriesgraph';
 import { TimeRange } from '../graph/timerange';
-import { openFrameMenu } from '../profile/framemenu';
+import { frameOf, openFrameMenu } from '../profile/framemenu';
 import type { ProfileState } from '../profile/load';
 import { flow } from '../profile/profilepanel';
 import { rootBelow, zoomPath } from '../profile/view';
@@ -66,7 +66,7 @@ export function SideFlame({ which, loaded }: { which: Which; loaded: Loaded | nu
 		<section class={`panel side-flame side-${which}`} aria-label={`Flame graph of ${TITLES[which].toLowerCase()}`}>
 			<header class="side-head"><h2>{TITLES[which]}</h2><Total state={state} /></header>
 			<FlameGraph tree={tree} zoom={zoom} match={match} colorBy={colorBy.value === 'change' ? 'package' : colorBy.value} highlight={null} rootBelow={rootBelow.value} noSelf={state.inverted} onZoom={zoomTo} label={TITLES[which]}
-				onMenu={(n, x, y) => { const f = tree.frame[n]; openFrameMenu({ name: tree.names[f], file: tree.files[f], binary: tree.binaries[f], line: tree.line[n] || tree.startLines[f], node: n }, x, y, { zoom: () => zoomTo(n) }); }} />
+				onMenu={(n, x, y) => openFrameMenu(frameOf(tree, n), x, y, { zoom: () => zoomTo(n) })} />
 		</section>
 	);
 }

@@ -49,9 +49,9 @@ export class Search extends RegExp {
 	private readonly most: number;
 	constructor(source: string, flags: string) {
 		super(source, flags);
-		const k = degreeOf(source) + 1, length = (steps: number) => k === Infinity ? Math.log2(steps) : (steps * k) ** (1 / k);
-		this.little = length(LITTLE);
-		this.most = length(MOST);
+		const k = degreeOf(source) + 1, [little, most] = [LITTLE, MOST].map((steps) => k === Infinity ? Math.log2(steps) : (steps * k) ** (1 / k));
+		this.little = little;
+		this.most = most;
 	}
 	override test(s: string): boolean {
 		if (s.length <= this.little) return super.test(s);
@@ -63,28 +63,23 @@ export class Search extends RegExp {
 	}
 }
 
+const TOKEN = /(\\.|\[(?:\\.|[^\]])*\]|\(\?<?[:=!]|[^])([*+?]|\{(\d+)(,(\d*))?\})?\??/gs;
+
 /** Steps that an expression takes at most grow with the length of a text as that power of it does; Infinity: exponentially, where a
  * repetition is in another one. */
 export function degreeOf(source: string): number {
-	const atom = /\\(?:k<|[1-9])|\\.|\[(?:[^\]\\]|\\.)*\]|\(\?(?:[:=!]|<[=!]|<\w+>)|[^]/gy, times = /([*+?]|\{(\d+)(,(\d*))?\})?\??/y;
-	const open = [{ most: 0, now: 0, ways: false }];
-	for (let m = atom.exec(source); m; m = atom.exec(source)) {
-		const text = m[0], top = open[open.length - 1];
-		if (/^\\[k1-9]/.test(text)) return Infinity;
-		if (text[0] === '(') { open.push({ most: 0, now: 0, ways: false }); continue; }
-		if (text === '|') { top.most = Math.max(top.most, top.now); top.now = 0; top.ways = true; continue; }
-		const group = text === ')' && open.length > 1 ? open.pop()! : { most: 0, now: 0, ways: false };
-		const inside = Math.max(group.most, group.now), into = open[open.length - 1];
-		times.lastIndex = atom.lastIndex;
-		const [all, sign, least, more, end] = times.exec(source)!;
-		atom.lastIndex += all.length;
-		const endless = sign === '*' || sign === '+' || more !== undefined && !end, count = Number(end || least || 1);
-		if (endless && (inside > 0 || group.ways)) return Infinity;
+	/* of each group that is open the largest of its alternatives, the one that is being read, and whether there are several */
+	const open = [[0, 0, 0]];
+	for (const [, atom, sign, least, more, end] of source.matchAll(TOKEN)) {
+		if (/^\\[k1-9]/.test(atom)) return Infinity;
+		if (atom[0] === '(') { open.unshift([0, 0, 0]); continue; }
+		if (atom === '|') { open[0] = [Math.max(open[0][0], open[0][1]), 0, 1]; continue; }
+		const [most, last, ways] = atom === ')' && open[1] ? open.shift()! : [0, 0, 0], inside = Math.max(most, last), endless = sign === '*' || sign === '+' || more && !end;
+		if (endless && (inside || ways)) return Infinity;
 		/* a choice doubles the ways: seven of them are as many as the letters of a long name */
-		const choice = (group.ways ? 1 / 7 : 0) + (sign === '?' ? 1 / 7 : 0);
-		into.now += endless ? 1 : (inside + choice) * count + (count - Number(least ?? count) > 5 ? 1 : 0);
+		open[0][1] += endless ? 1 : (inside + (ways + +(sign === '?')) / 7) * +(end || least || 1) + +(+end - +least > 5);
 	}
-	return Math.max(...open.map((o) => Math.max(o.most, o.now)));
+	return Math.max(...open.flat());
 }
 
 /** A search box's text as a regular expression; what is no expression is taken literally. */

@@ -144,23 +144,8 @@ export function orderedUpTo(rows: TableRow[], c: Column, turned: boolean, t: Tab
 	return (n) => all || n > HEAD || c.kind === 'text' || rows.length <= 2 * HEAD ? all ??= ordered(rows, c, turned, t) : head ??= ordered(firstOf(rows, ...numbersOf(rows, c, turned ? -1 : 1, t)), c, turned, t);
 }
 
-/** The n-th largest number. None of them is NaN. */
-export function nth(numbers: Float64Array, n: number): number {
-	const a = numbers.slice();
-	for (let low = 0, high = a.length - 1; low < high;) {
-		const pivot = a[(low + high) >> 1];
-		let i = low, j = high;
-		while (i <= j) {
-			while (a[i] > pivot) i++;
-			while (a[j] < pivot) j--;
-			if (i <= j) { const x = a[i]; a[i++] = a[j]; a[j--] = x; }
-		}
-		if (n - 1 <= j) high = j;
-		else if (n - 1 >= i) low = i;
-		else break;
-	}
-	return a[n - 1];
-}
+/** The n-th largest number. */
+const nth = (numbers: Float64Array, n: number): number => numbers.slice().sort()[numbers.length - n];
 
 /** The HEAD largest, and those that only their names tell from the last of these. */
 function firstOf(rows: TableRow[], k: Float64Array, l: Float64Array): TableRow[] {

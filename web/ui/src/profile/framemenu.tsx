@@ -7,6 +7,7 @@ import { api } from '../base/api';
 import { ContextMenu, MenuItem } from '../base/menu';
 import { has, page, query, types } from '../base/state';
 import { copyText } from '../base/ui';
+import type { FlameTree } from '../flame/tree';
 import { functionOverTime } from '../graph/functionline';
 import { frameIs, type FilterName } from '../query/filters';
 import { findType } from '../query/typepicker';
@@ -28,6 +29,12 @@ export interface MenuActs {
 
 const shown = signal<{ frame: MenuFrame; x: number; y: number; acts: MenuActs } | null>(null);
 const alert = signal<AlertOf | null>(null);
+
+/** The frame of a box. */
+export function frameOf(t: FlameTree, node: number): MenuFrame {
+	const f = t.frame[node];
+	return { name: t.names[f], file: t.files[f], binary: t.binaries[f], line: t.line[node] || t.startLines[f], node };
+}
 
 export function openFrameMenu(frame: MenuFrame, x: number, y: number, acts: MenuActs = {}): void {
 	shown.value = { frame, x, y, acts };

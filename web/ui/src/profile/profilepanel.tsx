@@ -9,7 +9,7 @@ import { filtersOf } from '../query/filters';
 import { useFound, useTree } from './detail';
 import { useLater } from './later';
 import { ExportMenu } from './exportmenu';
-import { openFrameMenu } from './framemenu';
+import { frameOf, openFrameMenu } from './framemenu';
 import { FunctionTable } from './functable';
 import type { ProfileState } from './load';
 import { Sandwich } from './sandwich';
@@ -93,8 +93,8 @@ export function ProfilePanel({ state: latest, selection, stale }: Props) {
 	const setSearch = (text: string) => { searchText.value = text; writeUrl('replace'); };
 	const toggleSearch = (name: string) => { const exact = `^${escape(name)}$`; setSearch(searchText.value === exact ? '' : exact); };
 	const menuOf = (t: FlameTree, node: number, x: number, y: number, zoomIn: () => void) => {
-		const f = t.frame[node];
-		openFrameMenu({ name: t.names[f], file: t.files[f], binary: t.binaries[f], line: t.line[node] || t.startLines[f], node }, x, y, { zoom: zoomIn, mark: () => toggleSearch(t.names[f]) });
+		const f = frameOf(t, node);
+		openFrameMenu(f, x, y, { zoom: zoomIn, mark: () => toggleSearch(f.name) });
 	};
 	const empty = tree.n <= 1 || tree.weight[0] === 0, matched = whole?.functions ?? matching;
 	const ofWhat = zoom ? tree.total[zoom] : tree.whole;
@@ -114,7 +114,7 @@ export function ProfilePanel({ state: latest, selection, stale }: Props) {
 						<Search />
 						<input ref={box} type="search" placeholder="Search functions (regexp)" aria-label="Search functions" value={searchText.value}
 							onInput={(e) => setSearch(e.currentTarget.value)} onKeyDown={(e) => searchKeys.handle(e, { clear: () => { setSearch(''); box.current!.blur(); } })} />
-						{found && <output title={re!.gaveUp ? 'It could take forever on names as long as these' : atLeast ? 'Boxes too small to see are not counted' : undefined}>{re!.gaveUp ? 'too costly' : matched ? `${atLeast}${formatShare(value / ofWhat)}${zoom ? ' of view' : ''} · ${formatValue(value, tree.unit)}` : 'no match'}</output>}
+						{found && <output title={atLeast ? 'Boxes too small to see are not counted' : undefined}>{re!.gaveUp ? 'too costly' : matched ? `${atLeast}${formatShare(value / ofWhat)}${zoom ? ' of view' : ''} · ${formatValue(value, tree.unit)}` : 'no match'}</output>}
 						{!found && <kbd>/</kbd>}
 					</label>
 					<ExportMenu state={state} tree={tree} zoom={zoom} match={found?.frames ?? null} />

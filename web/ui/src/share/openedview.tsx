@@ -15,7 +15,7 @@ import { changeColors, measure } from '../compare/state';
 import { FlameGraph } from '../flame/flamegraph';
 import { matchRow, rowsOf, search, searchRegex } from '../flame/fold';
 import { findPath, pathNames, pathOf, type FlameTree } from '../flame/tree';
-import { openFrameMenu } from '../profile/framemenu';
+import { frameOf, openFrameMenu } from '../profile/framemenu';
 import { FunctionTable } from '../profile/functable';
 import { zoomPath } from '../profile/view';
 import { chooseFile } from './drop';
@@ -167,7 +167,7 @@ function Body({ tree, samples, hover, setHover }: { tree: FlameTree; samples: Sa
 			<div class={`profile-body show-${layout.value}`}>
 				{layout.value !== 'flame' && <FunctionTable key={tree.base ? 'diff' : 'one'} tree={tree} expr="" time={0} zoomed={zoom > 0} apart={samples} {...table} onMore={() => undefined} filter={re} colorBy={colorBy.value} onHover={setHover} onPick={mark} picked="" />}
 				{layout.value !== 'table' && <FlameGraph tree={tree} zoom={zoom} match={found?.frames ?? null} colorBy={colorBy.value} highlight={layout.value === 'both' ? hover : null} onZoom={setZoom}
-					onMenu={(node, x, y) => { const f = tree.frame[node]; openFrameMenu({ name: tree.names[f], file: tree.files[f], binary: tree.binaries[f], line: tree.line[node] || tree.startLines[f], node }, x, y, { zoom: () => setZoom(node), mark: () => mark(tree.names[f]), apart: true }); }} />}
+					onMenu={(node, x, y) => { const f = frameOf(tree, node); openFrameMenu(f, x, y, { zoom: () => setZoom(node), mark: () => mark(f.name), apart: true }); }} />}
 			</div>
 			<p class="hint foot">{pathOf(tree, zoom).length > 1 ? 'Escape zooms out. ' : ''}All of it is in this page.</p>
 		</>

@@ -61,10 +61,10 @@ class Reader {
 		const n = this.unsigned(), from = this.at;
 		if (n > this.end - from) wrong('a part goes beyond the end', from);
 		this.at += n;
-		if (--this.left.parts < 0) fail('too many samples, locations, texts or labels');
+		if (--this.left.parts < 0) fail('it has too many entries');
 		return new Reader(this.b, from, this.at, this.left);
 	}
-	text(): string { const p = this.part(); if (p.end - p.at > MAX_TEXT) wrong(`a text of ${p.end - p.at} bytes`, p.at); return new TextDecoder().decode(this.b.subarray(p.at, p.end)); }
+	text(): string { const p = this.part(); if (p.end - p.at > MAX_TEXT) wrong('a text is too long', p.at); return new TextDecoder().decode(this.b.subarray(p.at, p.end)); }
 	/** Calls `field` for each; a value that it does not take is passed over. */
 	each(field: (n: number, wire: number) => void): void {
 		while (this.at < this.end) {
@@ -183,7 +183,7 @@ export function parsePprof(bytes: Uint8Array, most = MOST): Pprof {
 
 	const text = (i: number): string => i >= 0 && i < strings.length ? strings[i] : fail(`there is no text ${i}`);
 	if (!typeIds.length) fail('it is no profile');
-	if (typeIds.length > MAX_TYPES) fail(`${typeIds.length} sample types; at most ${MAX_TYPES}`);
+	if (typeIds.length > MAX_TYPES) fail('it has too many sample types');
 	if (strings.length && strings[0] !== '') fail('it is no profile');
 	const out: Pprof = {
 		types: typeIds.map(([t, u]) => ({ type: text(t), unit: text(u) })), first: 0, time: time / 1e9, seconds: Math.max(0, duration / 1e9), periodType: period[1] ? text(period[1]) : '',
