@@ -57,8 +57,10 @@ static void serve(struct receiver_server *s, int fd)
 		if (n <= 0)
 			break;
 		buf_put(&b, part, (size_t)n);
-		const char *end = strstr(b.ptr, "\r\n\r\n"), *length = strcasestr(b.ptr, "content-length: ");
-		if (!head && end) {
+		/* Megabytes of body are not searched again with each part: that took longer than the sender waits. */
+		const char *end = head ? NULL : strstr(b.ptr, "\r\n\r\n");
+		if (end) {
+			const char *length = strcasestr(b.ptr, "content-length: ");
 			head = (size_t)(end + 4 - b.ptr);
 			want = length ? strtoul(length + 16, NULL, 10) : 0;
 			if (strcasestr(b.ptr, "expect: 100") && send(fd, "HTTP/1.1 100 Continue\r\n\r\n", 25, MSG_NOSIGNAL) < 0)
