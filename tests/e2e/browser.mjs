@@ -2,7 +2,7 @@
 // A headless Chromium and what the scripts beside this one do with it. They are run in a copy beside the packages of the page, where
 // node finds playwright-core and axe-core (harness.py, in_the_browser).
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import axe from 'axe-core';
 import { chromium } from 'playwright-core';
@@ -24,7 +24,7 @@ const SLOWER = Number(process.env.PYRRHA_SLOWER ?? 1);
 
 /** A new window at that address; what it waits for may take so many ms. before: what is to be done with it before it goes there. */
 export async function open(address, options = {}, wait = 40000, before = undefined) {
-	const p = await (await browser.newContext({ viewport: { width: 1440, height: 900 }, colorScheme: 'light', ...options })).newPage();
+	const p = await (await browser.newContext({ viewport: { width: 1440, height: 900 }, colorScheme: 'light', reducedMotion: 'reduce', ...options })).newPage();
 	p.setDefaultTimeout(wait);
 	if (SLOWER > 1) await (await p.context().newCDPSession(p)).send('Emulation.setCPUThrottlingRate', { rate: SLOWER });
 	for (const f of DIST ? Object.keys(DIST_TYPES) : [])
@@ -48,6 +48,71 @@ export async function accessible(p, where, rules = undefined) {
 	assert.deepEqual(text, [], where);
 }
 
+/** That nothing of it is cut off, or wider than its window; and accessible(). */
+export async function fits(p, where, rules = undefined) {
+	await drawn(p);
+	const [width, room] = await p.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+	assert.ok(width <= room, `${where}: ${width} px wide`);
+	await accessible(p, where, rules);
+}
+
+/** Until what was asked of it is on the screen: the next two frames. */
+export const drawn = (p) => p.evaluate(() => new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r))));
+
+/** Until it holds; what it said at last, if it never does. */
+export async function until(holds, wait = 20000) {
+	for (const end = Date.now() + wait; ;)
+		try { return await holds(); } catch (e) {
+			if (Date.now() > end) throw e;
+			await new Promise((r) => setTimeout(r, 100));
+		}
+}
+
+/** In a window: what is done every few seconds is done each second, and counted in window.looks: nobody has to wait for it, or for a time. */
+export const LOOKS = () => {
+	const real = window.setInterval;
+	window.looks = 0;
+	window.setInterval = (f, ms, ...a) => ms < 1000 ? real(f, ms, ...a) : real(() => { window.looks++; f(...a); }, Math.min(ms, 1000));
+};
+
+/** Walks to a box of a flame graph by keyboard, from the root on, a level deeper with `key`; says what the box is. */
+export async function walk(p, names, nth = 0, key = 'ArrowDown') {
+	await p.locator('.flame canvas').nth(nth).focus();
+	const [at, trace] = await p.evaluate(async ([i, deeper, path]) => {
+		const canvas = () => document.querySelectorAll('.flame canvas')[i];
+		const at = () => canvas().querySelector('[aria-selected=true]')?.textContent ?? '';
+		const press = async (k) => { const was = at(); canvas().dispatchEvent(new KeyboardEvent('keydown', { key: k, bubbles: true, cancelable: true })); await new Promise((r) => setTimeout(r)); return at() !== was; };
+		const trace = [];
+		await press('Home');
+		for (const name of path) {
+			await press(deeper);
+			while (await press('ArrowLeft'));
+			do trace.push(at()); while (!at().startsWith(`${name},`) && await press('ArrowRight'));
+			if (!at().startsWith(`${name},`)) return [null, trace];
+		}
+		return [at(), trace];
+	}, [nth, key, names]);
+	assert.ok(at !== null, `no box of ${names}: ${trace.join('; ')}`);
+	return at;
+}
+
+/** Seconds of CPU that this program and its browser have used: they say how dear a step is on a machine that does other things, too. */
+function used() {
+	const all = new Map(readdirSync('/proc').filter((n) => /^\d+$/.test(n)).map((n) => {
+		try {
+			const f = readFileSync(`/proc/${n}/stat`, 'utf8').replace(/^.*\) /s, '').split(' ').map(Number); /* from the state, the third field, on */
+			return [Number(n), { parent: f[1], ticks: f[11] + f[12] + f[13] + f[14] }];
+		} catch { return [0, null]; }
+	}));
+	let sum = 0;
+	for (const [n, p] of all) {
+		let at = n;
+		while (all.get(at) && at !== process.pid) at = all.get(at).parent;
+		if (at === process.pid && p) sum += p.ticks;
+	}
+	return sum / 100;
+}
+
 /** Ends the browser and this program. */
 export async function leave(failed = false) {
 	await browser.close();
@@ -59,10 +124,10 @@ export async function take(steps, show) {
 	let failed = false;
 	for (const [name, step] of Object.entries(steps)) {
 		if (process.env.PYRRHA_STEPS && !new RegExp(process.env.PYRRHA_STEPS).test(name)) continue;
-		const begin = performance.now();
+		const begin = performance.now(), before = used();
 		try {
 			await step();
-			console.log(`ok   ${name} (${((performance.now() - begin) / 1000).toFixed(1)} s)`);
+			console.log(`ok   ${name} (${((performance.now() - begin) / 1000).toFixed(1)} s, ${(used() - before).toFixed(1)} s of CPU)`);
 		} catch (e) {
 			failed = true;
 			console.log(`FAIL ${name}: ${e.message}`);
@@ -71,5 +136,6 @@ export async function take(steps, show) {
 			break;
 		}
 	}
+	console.log(`${used().toFixed(1)} s of CPU`);
 	await leave(failed);
 }

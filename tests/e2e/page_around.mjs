@@ -2,10 +2,10 @@
 // The pages around the profiles, used as a person would: node page_around.mjs URL URL_OF_AN_EMPTY_SERVER OUTDIR JOBS AGENT. JOBS are those of
 // test_page_around.py whose targets fail, each in its own way; AGENT is the address of a real agent, or nothing.
 import assert from 'node:assert/strict';
-import { accessible, complaints, open as openAt, picture, take } from './browser.mjs';
+import { accessible, complaints, fits, open as openAt, picture, take, until } from './browser.mjs';
 
 const [url, empty, out, jobs, agent = ''] = process.argv.slice(2);
-const open = (path, options, at = url) => openAt(at + path, options, 20000);
+const open = (path, options, at = url) => openAt(path && at + path, options, 60000);
 const shot = (p, name) => picture(p, out, `around-${name}`);
 const param = (p, name) => new URL(p.url()).searchParams.get(name);
 const panel = (name) => page.locator(`.pool:has(h2:text-is("${name}"))`);
@@ -23,7 +23,7 @@ const steps = {
 		page = await open('/targets');
 		await page.waitForSelector('.pool');
 		const row = panel('echoserver').locator('tr.first');
-		assert.match(await row.textContent(), /127\.0\.0\.1:\d+.*up.*team=core.*zone=a.* (s|just now) ?(ago)?.*(ms|s|µs).*B/);
+		await until(async () => assert.match(await row.textContent(), /127\.0\.0\.1:\d+.*up.*team=core.*zone=a.* (s|just now) ?(ago)?.*(ms|s|µs).*B/));
 		await page.waitForFunction(() => /All \d+Up \d+Down 13Waiting 1Not scraped 1/.test(document.querySelector('[aria-label=Health]').textContent));
 	},
 	async 'targets: an error, and what to do about it'() {
@@ -70,7 +70,6 @@ const steps = {
 		await job.locator('pre').waitFor();
 		assert.match(await job.locator('pre').textContent(), /file_sd_configs:[^]*no-such-file\.json/);
 		assert.match(await job.textContent(), /file/);
-		await accessible(page, 'discovery');
 		await shot(page, 'discovery');
 	},
 	async 'status: the server, storage by series and type, limits, configuration, flags'() {
@@ -130,7 +129,6 @@ const steps = {
 		await page.waitForFunction(() => document.querySelectorAll('.language li').length > 130);
 		assert.deepEqual(await page.locator('.language h2').allTextContents(), ['Selectors', 'Operators', 'Aggregations', 'Functions of profiles', 'Functions of numbers']);
 		await shot(page, 'language');
-		await accessible(page, 'language');
 		await page.fill('.field input', 'self_share');
 		await page.waitForFunction(() => document.querySelectorAll('.language li').length < 10);
 		assert.equal(param(page, 'find'), 'self_share');
@@ -164,22 +162,22 @@ const steps = {
 		for (const [name, words] of [['Targets', /Nothing is scraped.*net\/http\/pprof.*scrape_configs/s], ['Discovery', /no job.*scrape_configs/s], ['Agents', /no agent.*pyrrha-agent.*metrics_path/s], ['Rules', /rule_files/], ['Alerts', /rule_files/], ['Status', /There are none yet/]]) {
 			await p.click(`.top nav a:has-text("${name}")`);
 			await p.waitForFunction((w) => new RegExp(w, 's').test(document.querySelector('main').textContent), words.source);
-			await accessible(p, `${name}, empty`);
+			if (!/Rules|Alerts/.test(name)) await accessible(p, `${name}, empty`); /* those: page_rules.mjs */
 		}
 		await p.context().close();
 	},
 	async 'in the dark, on a phone, without eyes'() {
-		for (const [name, options] of [['dark', { colorScheme: 'dark' }], ['phone', { viewport: { width: 390, height: 844 }, hasTouch: true }]])
-			for (const [path, ready] of [['targets', '.pool'], ['service-discovery', '.job-list'], ['agents', agent ? '.agents' : '.empty'], ['language', '.language li'], ['status', '.flags tr']]) {
-				const p = await open(`/${path}`, options);
-				await p.waitForSelector(ready);
-				await p.waitForTimeout(300);
+		/* what is special here: page_people.mjs looks at each page */
+		for (const [name, pages, options] of [['dark', ['targets'], { colorScheme: 'dark' }], ['phone', ['targets', 'agents', 'status'], { viewport: { width: 390, height: 844 }, hasTouch: true }]]) {
+			const p = await open('', options);
+			for (const path of pages) {
+				await p.goto(`${url}/${path}`);
+				await p.waitForSelector({ targets: '.pool', agents: agent ? '.agents' : '.empty', status: '.flags tr' }[path]);
+				await fits(p, `${path}, ${name}`);
 				await shot(p, `${path}-${name}`);
-				const width = await p.evaluate(() => document.documentElement.scrollWidth);
-				assert.ok(width <= (options.viewport?.width ?? 1440), `${path}, ${name}: ${width} px wide`);
-				await accessible(p, `${path}, ${name}`);
-				await p.context().close();
 			}
+			await p.context().close();
+		}
 	},
 	async 'nothing complained'() {
 		assert.deepEqual(complaints, []);

@@ -2,15 +2,15 @@
 // Compares profiles and reads the table as a person would: node page_compare.mjs URL DEPLOY OUTDIR. What is there, and when: test_page_compare.py. Numbers
 // are held against the language's answers.
 import assert from 'node:assert/strict';
-import { accessible, complaints, open as openAt, picture, take } from './browser.mjs';
+import { complaints, drawn, fits, open as openAt, picture, take, until } from './browser.mjs';
 
 const [url, at, out] = process.argv.slice(2), deploy = Number(at);
-const open = (path, options = {}) => openAt(url + path, { permissions: ['clipboard-read', 'clipboard-write'], ...options }, 30000);
-const shot = (p, name) => picture(p, out, `compare-${name}`);
+const open = (path, options = {}) => openAt(url + path, { permissions: ['clipboard-read', 'clipboard-write'], ...options }, 60000);
+const shot = (p, name, more) => picture(p, out, `compare-${name}`, more);
 const param = (p, name) => new URL(p.url()).searchParams.get(name);
 const SHOP = 'merge(cpu{job="shop",pod="a"}[5m])';
 const path = (o) => `/?${new URLSearchParams(o)}`;
-const settled = async (p) => { await p.waitForSelector('.progress:not(.on)'); await p.waitForSelector('.functable:not(.pending) tbody tr:not(.gap)'); await p.waitForTimeout(150); };
+const settled = async (p) => { await p.waitForSelector('.progress:not(.on)'); await p.waitForSelector('.functable:not(.pending) tbody tr:not(.gap)'); await drawn(p); };
 
 /** The language's answer: by function, or a number. */
 async function ask(query, time = deploy + 3600) {
@@ -102,8 +102,7 @@ const steps = {
 		const before = await pixels();
 		await page.click('.diff-scale');
 		assert.equal(param(page, 'change'), 'red');
-		await page.waitForTimeout(100);
-		assert.notEqual(await pixels(), before);
+		await until(async () => assert.notEqual(await pixels(), before));
 		await page.click('.diff-scale');
 		assert.equal(param(page, 'change'), null);
 	},
@@ -195,12 +194,10 @@ const steps = {
 		await page.keyboard.press('Home');
 		assert.equal(await name(), first);
 		await page.keyboard.press('End');
-		await page.waitForTimeout(150);
-		assert.match(await name(), /caller|main/); /* they cost nothing themselves */
+		await until(async () => assert.match(await name(), /caller|main/)); /* they cost nothing themselves */
 		await page.keyboard.press('ArrowUp');
 		await page.keyboard.press('PageUp');
-		await page.waitForTimeout(150);
-		assert.ok(await name());
+		await until(async () => assert.ok(await name()));
 		await page.keyboard.press('Home');
 		await page.keyboard.press('ArrowDown');
 		await page.keyboard.press('Shift+F10');
@@ -246,14 +243,13 @@ const steps = {
 	},
 	async 'usable without eyes, on a phone, in the dark'() {
 		const sides = { base: `${deploy - 300}-${deploy} ${SHOP}`, now: `${deploy}-${deploy + 300} ${SHOP}`, view: 'both' };
-		for (const [name, options] of [['light', {}], ['dark', { colorScheme: 'dark' }], ['phone', { viewport: { width: 390, height: 844 }, hasTouch: true }]]) {
+		for (const [name, options] of [['dark', { colorScheme: 'dark' }], ['phone', { viewport: { width: 390, height: 844 }, hasTouch: true }]]) {
 			const p = await open(path(sides), options);
 			await p.waitForSelector('.side-flame canvas');
 			await settled(p);
 			await p.waitForSelector('.noise-note .noise');
-			await accessible(p, `comparison, ${name}`);
-			assert.ok(await p.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name}: wider than the window`);
-			await p.screenshot({ path: `${out}/compare-${name}.png`, fullPage: name !== 'light' });
+			await fits(p, `comparison, ${name}`);
+			await shot(p, name, { fullPage: true });
 			await p.context().close();
 		}
 	},

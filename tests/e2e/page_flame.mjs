@@ -2,14 +2,14 @@
 // The flame graph, used as a person would: node page_flame.mjs URL OUTDIR. The profiles are those of test_page_flame.py. What is shown is held
 // against what the language answers for the same expression at the same time.
 import assert from 'node:assert/strict';
-import { accessible, complaints, open as openAt, picture, take } from './browser.mjs';
+import { complaints, drawn, fits, LOOKS, open as openAt, picture, take, until, walk as walkTo } from './browser.mjs';
 
 const [url, out] = process.argv.slice(2);
-const Q = 'merge(cpu{job="shop"}[10s])';
+const Q = 'merge(cpu{job="shop"}[30s])';
 const shot = (p, name) => picture(p, out, `flame-${name}`);
 const address = (p, name) => new URL(p.url()).searchParams.get(name);
-const open = (params, options) => openAt(`${url}/?${new URLSearchParams({ q: Q, refresh: '0', view: 'flame', ...params })}`, options, 20000);
-const settled = async (p) => { await p.waitForSelector('.progress:not(.on)'); await p.waitForSelector('.flame canvas'); await p.waitForTimeout(350); };
+const open = (params, options) => openAt(`${url}/?${new URLSearchParams({ q: Q, refresh: '0', view: 'flame', ...params })}`, options, 60000);
+const settled = async (p) => { await p.waitForSelector('.progress:not(.on)'); await p.waitForSelector('.flame canvas'); await drawn(p); };
 const go = async (params) => {
 	await page.goto(`${url}/?${new URLSearchParams({ q: Q, refresh: '0', view: 'flame', ...params })}`);
 	await settled(page);
@@ -42,23 +42,7 @@ const current = (p = page, nth = 0) => p.evaluate((i) => document.querySelectorA
 async function walk(names, nth = 0) {
 	const callers = nth === 0 && await page.locator('.sandwich').count() > 0;
 	const child = callers || await pressed('Root below') ? 'ArrowUp' : 'ArrowDown';
-	await page.locator('.flame canvas').nth(nth).focus();
-	const [at, trace] = await page.evaluate(async ([i, key, path]) => {
-		const canvas = () => document.querySelectorAll('.flame canvas')[i];
-		const at = () => canvas().querySelector('[aria-selected=true]')?.textContent ?? '';
-		const press = async (k) => { const was = at(); canvas().dispatchEvent(new KeyboardEvent('keydown', { key: k, bubbles: true, cancelable: true })); await new Promise((r) => setTimeout(r)); return at() !== was; };
-		const trace = [];
-		await press('Home');
-		for (const name of path) {
-			await press(key);
-			while (await press('ArrowLeft'));
-			do trace.push(at()); while (!at().startsWith(`${name},`) && await press('ArrowRight'));
-			if (!at().startsWith(`${name},`)) return [null, trace];
-		}
-		return [at(), trace];
-	}, [nth, child, names]);
-	assert.ok(at !== null, `no box of ${names}: ${trace.join('; ')}`);
-	return at;
+	return walkTo(page, names, nth, child);
 }
 /** Points at the box that the keyboard is at. */
 async function point(nth = 0) {
@@ -149,7 +133,7 @@ const steps = {
 		await page.waitForFunction(() => new URL(location.href).searchParams.get('rows') === 'pod');
 		const t = await asked(/^tagroot\(/);
 		await settled(page);
-		equal(level(t, 1), await values('merge by (pod)(cpu{job="shop"}[10s])', t.time, 'pod'), 'pods');
+		equal(level(t, 1), await values('merge by (pod)(cpu{job="shop"}[30s])', t.time, 'pod'), 'pods');
 		assert.match(await walk(['web-1', 'main.main', 'main.other', 'main.work']), /^main\.work,/);
 		await shot(page, 'pods');
 	},
@@ -192,7 +176,7 @@ const steps = {
 		await page.mouse.move(5, 5);
 	},
 	async 'colours tell package, binary, file and change'() {
-		await go({ q: 'merge(cpu{job="shop"}[3s])' });
+		await go({ q: 'merge(cpu{job="shop"}[5s])' });
 		const colour = async (path) => {
 			await walk(path);
 			const b = await page.locator('.flame-frame').boundingBox(), c = await page.locator('.flame canvas').boundingBox();
@@ -204,7 +188,7 @@ const steps = {
 		for (const by of ['package', 'binary', 'file', 'change']) {
 			await page.selectOption('[aria-label="Colour by"]', by);
 			await page.waitForFunction((v) => (new URL(location.href).searchParams.get('color') ?? 'package') === v, by);
-			if (by === 'change') { await asked(/diff\(.*offset 3s\)/); await page.waitForSelector('.view-bar .diff-scale'); }
+			if (by === 'change') { await asked(/diff\(.*offset 5s\)/); await page.waitForSelector('.view-bar .diff-scale'); }
 			await settled(page);
 			seen[by] = [];
 			for (const b of boxes) seen[by].push(await colour(b));
@@ -224,7 +208,6 @@ const steps = {
 		const map = await page.locator('.minimap').boundingBox();
 		await page.mouse.click(map.x + 20, map.y + map.height - 4);
 		await page.waitForFunction(() => scrollY > 400);
-		await page.waitForTimeout(100);
 		await shot(page, 'minimap');
 		await page.evaluate(() => scrollTo(0, 0));
 		await go({ q: `focus(${Q}, {function="main.work"})` });
@@ -258,6 +241,7 @@ const steps = {
 	},
 	async 'live refresh never moves what one reads'() {
 		await page.mouse.move(5, 5);
+		await page.addInitScript(LOOKS);
 		await go({ view: 'both', refresh: '1' });
 		const sum = () => page.textContent('.sum');
 		const first = await sum();
@@ -267,11 +251,12 @@ const steps = {
 		await page.waitForSelector('.crumbs .here');
 		await page.evaluate(() => scrollTo(0, 400));
 		await page.locator('.functable tbody tr').nth(3).hover();
-		await page.waitForTimeout(400);
 		const look = () => page.evaluate(() => [scrollY, document.querySelector('.sum').textContent, document.querySelector('.crumbs').textContent, document.querySelector('.functable tbody').textContent, document.querySelector('.flame').clientHeight]);
-		const before = await look();
+		let before;
+		await until(async () => { before = await look(); await page.waitForTimeout(300); assert.deepEqual(await look(), before, 'the zoom does not end'); });
 		await page.waitForSelector('.waits:not(.unseen)');
-		await page.waitForTimeout(1200);
+		await page.evaluate(() => { window.looks = 0; });
+		await page.waitForFunction(() => window.looks >= 2);
 		assert.deepEqual(await look(), before, 'while one points at a row');
 		await page.mouse.move(5, 5);
 		await page.waitForFunction((s) => document.querySelector('.sum').textContent !== s, before[1]);
@@ -281,7 +266,9 @@ const steps = {
 		await page.evaluate(() => scrollTo(0, 0));
 		await page.keyboard.press('Escape');
 		const at = await walk(['main.main', 'main.serve', 'main.work']);
-		await page.waitForTimeout(1500);
+		const then = await sum();
+		await page.waitForFunction((s) => document.querySelector('.sum').textContent !== s, then);
+		await drawn(page);
 		assert.equal((await current()).split(',')[0], at.split(',')[0], 'the keyboard stays at its box');
 	},
 	async 'in the dark, on a phone, without eyes'() {
@@ -289,10 +276,9 @@ const steps = {
 			const p = await open({ q: `focus(${Q}, {function="main.serve"})`, sandwich: name === 'dark' ? 'main.serve' : '' }, options);
 			await settled(p);
 			await shot(p, name);
-			assert.ok(await p.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name}: wider than the window`);
 			await p.click('.libraries > button');
 			await p.waitForSelector('.library');
-			await accessible(p, name);
+			await fits(p, name);
 			await p.context().close();
 		}
 	},

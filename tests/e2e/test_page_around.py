@@ -78,7 +78,7 @@ def test_in_a_browser(env):
     wait_until("a profile", lambda: server.value("count(cpu)"), 30)
     if agent:
         wait_until("the agent's metrics", lambda: server.value("increase(pyrrha_agent_samples_total[1h])"), 30)
-    in_the_browser(env, "page_around.mjs", server.url, empty.url, env.dir, ",".join(names), agent, seconds=200)
+    in_the_browser(env, "page_around.mjs", server.url, empty.url, env.dir, ",".join(names), agent, seconds=400)
 
 
 def test_every_example_runs(env):

@@ -74,4 +74,4 @@ scrape_configs:
         wait_until("the container", lambda: server.value('count(on_cpu{container="echoserver", pod="echoserver-7d9"})'), 60)
     wait_until("the echoserver", lambda: server.value('count(cpu{container="echoserver"})') and server.value("count(heap_inuse_space)"), 60)
     check(server.value("count(on_cpu)") >= PAGES * CONTAINERS, "few series")
-    in_the_browser(env, "page_explore.mjs", server.url, waiting.url, env.dir, seconds=240, PYRRHA_AGENT="1" if agent else "", PYRRHA_PATIENCE=str(PATIENCE))
+    in_the_browser(env, "page_explore.mjs", server.url, waiting.url, env.dir, seconds=400, PYRRHA_AGENT="1" if agent else "", PYRRHA_PATIENCE=str(PATIENCE))

@@ -86,5 +86,5 @@ def start(env):
 def test_flame_graph(env):
     need_a_browser(env)
     server = start(env)
-    in_the_browser(env, "page_flame.mjs", server.url, env.dir, seconds=240)
+    in_the_browser(env, "page_flame.mjs", server.url, env.dir, seconds=400)
     check([f for f in os.listdir(env.dir) if f.endswith(".png")], "no screenshot was left in " + env.dir)

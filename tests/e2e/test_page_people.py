@@ -7,6 +7,7 @@ import urllib.parse
 
 from harness import LONG, Echo, HttpServer, Server, answer, check, in_the_browser, need_a_browser, wait_until
 
+VIEWS = 32  # of page_people.mjs
 RULES = """
 groups:
 - name: cpu
@@ -51,6 +52,6 @@ scrape_configs:
     empty = Server(env, "global: {}\n", name="empty")
     waiting = Server(env, "scrape_configs: [{job_name: my-service, scrape_interval: 10m, static_configs: [{targets: ['127.0.0.1:9']}]}]\n", name="waiting")
     wait_until("there is a profile, all ninety are there, and an alert fires", lambda: server.value("sum(count(cpu))") and server.value("count(up == 1)") >= 91
-               and any(a["state"] == "firing" for a in server.api("alerts")["alerts"]), 40)
+               and any(a["state"] == "firing" for a in server.api("alerts")["alerts"]), 90)
     in_the_browser(env, "page_people.mjs", server.url, empty.url, waiting.url, env.dir, seconds=400)
-    check(len(os.listdir(env.path("views"))) >= (90 if LONG else 27), "pictures are missing")
+    check(len(os.listdir(env.path("views"))) >= (4 * VIEWS if LONG else VIEWS), "pictures are missing")

@@ -29,7 +29,7 @@ def test_in_a_browser(env):
     wait_until("samples", lambda: (server.value("samples(merge(cpu[5m]))") or 0) > 30, 120)
     files.join()
     tool = env.program("pyrtool")
-    in_the_browser(env, "page_share.mjs", server.url, env.dir, seconds=200, PYRRHA_TOOLS=os.path.dirname(tool), PYRRHA_GO=shutil.which("go") or "")
+    in_the_browser(env, "page_share.mjs", server.url, env.dir, seconds=400, PYRRHA_TOOLS=os.path.dirname(tool), PYRRHA_GO=shutil.which("go") or "")
     status, text = run([tool, "check", "rules", os.path.join(env.dir, "alert.yml")])
     check(status == 0, f"check rules: {text}")
     for name in ("got", "pinned"):

@@ -119,4 +119,4 @@ def test_in_a_browser(env):
     need_a_browser(env)
     server, empty = Server(env, with_rules(env)), Server(env, "global: {}\n", name="empty")
     wait_until("all rules were evaluated", lambda: evaluated(server))
-    in_the_browser(env, "page_rules.mjs", server.url, empty.url, env.dir, seconds=200)
+    in_the_browser(env, "page_rules.mjs", server.url, empty.url, env.dir, seconds=400)
