@@ -17,7 +17,7 @@ DROPPED = """
 def test_in_a_browser(env):
     need_a_browser(env)
     server = Server(env, scrape_config([Echo(env).address]) + DROPPED)
-    wait_until("all nine types", lambda: not NINE - {row["title"] for row in server.api("profile_types")}, 40)
+    wait_until("all nine types", lambda: not NINE - {row["title"] for row in server.api("profile_types")}, 90)
     in_the_browser(env, "page.mjs", server.url, env.dir, seconds=400, PYRRHA_DROPPED="1")
     shots = [f for f in os.listdir(env.dir) if f.endswith(".png")]
     check(shots, "no screenshot was left in " + env.dir)

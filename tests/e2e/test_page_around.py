@@ -74,17 +74,17 @@ def test_in_a_browser(env):
     bad = bad_jobs(env, echo)
     server, empty = Server(env, config(bad, echo, agent)), Server(env, "global: {}\n", name="empty")
     names = [name for name, _, _ in bad]
-    wait_until("all targets were asked", lambda: {t["scrapePool"] for t in server.targets() if t["lastError"] or t.get("note")} >= set(names), 30)
-    wait_until("a profile", lambda: server.value("count(cpu)"), 30)
+    wait_until("all targets were asked", lambda: {t["scrapePool"] for t in server.targets() if t["lastError"] or t.get("note")} >= set(names), 90)
+    wait_until("a profile", lambda: server.value("count(cpu)"), 90)
     if agent:
-        wait_until("the agent's metrics", lambda: server.value("increase(pyrrha_agent_samples_total[1h])"), 30)
+        wait_until("the agent's metrics", lambda: server.value("increase(pyrrha_agent_samples_total[1h])"), 90)
     in_the_browser(env, "page_around.mjs", server.url, empty.url, env.dir, ",".join(names), agent, seconds=400)
 
 
 def test_every_example_runs(env):
     """Each function of the language, as the server lists it, by its example: over one time and over a range."""
     server = Server(env, f"global: {{scrape_interval: 1s}}\nscrape_configs: [{{job_name: e, static_configs: [{{targets: ['{Echo(env).address}']}}]}}]\n")
-    wait_until("a profile", lambda: server.value("count(cpu)"), 30)
+    wait_until("a profile", lambda: server.value("count(cpu)"), 90)
     functions = server.api("functions")
     check(len(functions) > 120 and all(f["example"] and f["returns"] for f in functions), functions)
     now = time.time()

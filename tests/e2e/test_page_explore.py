@@ -69,9 +69,9 @@ scrape_configs:
     file_sd_configs: [{files: [/nowhere/*.yml]}]
 """, name="waiting")
     print(f"# {why}: without an agent" if why else "# with an agent")
-    wait_until("all containers", lambda: server.value('count(count by (container)(on_cpu{container=~"many.*"}))') == PAGES * CONTAINERS, 60)
+    wait_until("all containers", lambda: server.value('count(count by (container)(on_cpu{container=~"many.*"}))') == PAGES * CONTAINERS, 90)
     if agent:
-        wait_until("the container", lambda: server.value('count(on_cpu{container="echoserver", pod="echoserver-7d9"})'), 60)
-    wait_until("the echoserver", lambda: server.value('count(cpu{container="echoserver"})') and server.value("count(heap_inuse_space)"), 60)
+        wait_until("the container", lambda: server.value('count(on_cpu{container="echoserver", pod="echoserver-7d9"})'), 90)
+    wait_until("the echoserver", lambda: server.value('count(cpu{container="echoserver"})') and server.value("count(heap_inuse_space)"), 90)
     check(server.value("count(on_cpu)") >= PAGES * CONTAINERS, "few series")
     in_the_browser(env, "page_explore.mjs", server.url, waiting.url, env.dir, seconds=400, PYRRHA_AGENT="1" if agent else "", PYRRHA_PATIENCE=str(PATIENCE))

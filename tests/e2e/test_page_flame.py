@@ -79,7 +79,7 @@ scrape_configs:
 
 def start(env):
     server = Server(env, config([pod_server(env, pod) for pod in range(2)]))
-    wait_until("profiles of both pods", lambda: len(server.query("cpu")["result"]) == 2, 40)
+    wait_until("profiles of both pods", lambda: len(server.query("cpu")["result"]) == 2, 90)
     return server
 
 

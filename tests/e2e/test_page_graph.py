@@ -68,5 +68,5 @@ def test_in_a_browser(env):
     other = dict(alert, alertname="Elsewhere", container="another")
     status, text = remote_write.post(server.url, [(a, fired + [(fired[-1][0] + 15000, remote_write.STALE)]) for a in (alert, other)])
     check(status == 204, text)
-    wait_until("the live job has samples", lambda: server.query('cpu{job="live"}')["result"], 40)
+    wait_until("the live job has samples", lambda: server.query('cpu{job="live"}')["result"], 90)
     in_the_browser(env, "page_graph.mjs", server.url, env.dir, json.dumps({"base": base}), seconds=400)
