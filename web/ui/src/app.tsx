@@ -9,7 +9,6 @@ import { DiscoveryPage } from './pages/discovery';
 import { Compare } from './compare/compare';
 import { comparing } from './compare/state';
 import { Explore } from './explore/explore';
-import { Flame } from './base/icons';
 import { KeyList, keyListOpen } from './base/keylist';
 import { keyTable } from './base/keys';
 import { Preferences } from './base/preferences';
@@ -58,7 +57,7 @@ export function App() {
 		<>
 			<a class="skip" href="#main" onClick={(e) => { e.preventDefault(); document.querySelector<HTMLElement>('main')!.focus(); }}>Skip to the content</a>
 			<header class="top">
-				<NavLink to="explore" class="brand" label="Pyrrha"><Flame /><span>Pyrrha</span></NavLink>
+				<NavLink to="explore" class="brand" label="Pyrrha"><img class="logo" src="favicon.svg" alt="" /><span>Pyrrha</span></NavLink>
 				<nav aria-label="Pages">
 					{PAGES.map((p) => <NavLink key={p.page} to={p.page} class={p.page === at ? 'here' : ''}>{p.name}</NavLink>)}
 				</nav>

@@ -17,8 +17,6 @@ effect(() => {
 });
 
 export const calm = matchMedia('(prefers-reduced-motion: reduce)').matches;
-export const MONO = 'ui-monospace, "SF Mono", "Cascadia Code", "JetBrains Mono", Menlo, Consolas, "DejaVu Sans Mono", "Liberation Mono", monospace';
-export const SANS = 'system-ui, -apple-system, "Segoe UI", Roboto, Cantarell, "Noto Sans", "DejaVu Sans", "Liberation Sans", Arial, sans-serif';
-
 /** A custom property of the style sheet, for what is painted rather than styled. */
 export const cssVar = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+export const SANS = cssVar('--sans') || 'sans-serif';
