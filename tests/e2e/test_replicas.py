@@ -6,7 +6,7 @@ import time
 from harness import LONG, Echo, Server, check, wait_until
 
 # seconds asked, interval, how many of these
-ASKED, INTERVAL, WINDOWS = (4, 10, 60) if LONG else (1, 4, 7)
+ASKED, INTERVAL, WINDOWS = (4, 10, 60) if LONG else (1, 4, 5)
 
 
 def job(name, address, seconds=ASKED, more=""):

@@ -117,13 +117,15 @@ def test_alerts_over_kills(env):
     server = rules_server(env, rules)
     rng = random.Random(int(os.environ.get("PYRRHA_SEED", "1")))
     for _ in range(kills):
+        if time.time() > end - 2:
+            break  # a busy machine takes long to start it: what was not running at all until it is over cannot be kept
         time.sleep(rng.uniform(0.3, 3.5 if not LONG else 2))
         server.kill()
         server.restart()
-    wait_until("it was resolved", lambda: time.time() > end and not samples(server, 'ALERTS{alertname="A"}[2s]'), 60 + keep)
+    wait_until("it was resolved", lambda: time.time() > end + keep and not samples(server, 'ALERTS{alertname="A"}[2s]'), 60 + keep)
     firing = check_alert(server, 6, end + 2 * keep + 60)
     kept = [t for t in firing if t >= end]
-    check(kept and len(kept) >= keep - 2, f"kept for {keep} evaluations: {kept}")
+    check(kept and max(kept) >= end + keep - 2, f"kept for {keep} s after {end}: {kept}")
 
 
 def test_recorded_profiles_add_up(env):
