@@ -14,6 +14,7 @@
 
 #define FLAME_TYPE "application/vnd.pyrrha.flame"
 #define KEPT_WAYS 1000 /* functions of the table that stay in a tree that is trimmed */
+#define MAX_PATH 65536 /* names */
 #define MAX_WIDTH 1e12 /* pixels: as if the whole were this wide while one looks at a small part of it */
 
 /* The page's search: in a function's name or file. */
@@ -29,7 +30,33 @@ static void ask_release(struct flame_ask *ask)
 	free((void *)ask->root);
 }
 
-/* width=, whole=, functions=, search= and root=, once per name of the path. */
+/* root=, once per name of the path from the outermost call on, or path=, a line per name, for paths of more names than a request may have
+ * parameters. */
+static int read_path(const struct httpd_request *rq, struct flame_ask *ask, struct err *e)
+{
+	size_t n, names = 0;
+	const struct httpd_param *p = httpd_params(rq, &n);
+	struct view lines = httpd_param(rq, "path");
+	for (size_t i = 0; i < lines.len; i++)
+		names += lines.ptr[i] == '\n';
+	if (names >= MAX_PATH)
+		return err_set(e, ERR_BAD_DATA, "invalid parameter \"path\": more than %d names", MAX_PATH);
+	struct view *root = xcalloc(n + names + 1, sizeof *root);
+	for (size_t i = 0; i < n; i++)
+		if (view_eqs(p[i].name, "root"))
+			root[ask->n_root++] = p[i].value;
+	for (bool more = lines.len > 0; more;) {
+		const char *end = memchr(lines.ptr, '\n', lines.len);
+		size_t len = end ? (size_t)(end - lines.ptr) : lines.len;
+		root[ask->n_root++] = view_make(lines.ptr, len);
+		more = end != NULL;
+		lines = view_make(lines.ptr + len + more, lines.len - len - more);
+	}
+	ask->root = root;
+	return 0;
+}
+
+/* width=, whole=, functions=, search=, and the path. */
 static int read_ask(const struct httpd_request *rq, struct flame_ask *ask, struct err *e)
 {
 	struct view v = httpd_param(rq, "width");
@@ -50,15 +77,11 @@ static int read_ask(const struct httpd_request *rq, struct flame_ask *ask, struc
 		ask->match = frame_matches;
 		ask->match_arg = re;
 	}
-	size_t n;
-	const struct httpd_param *p = httpd_params(rq, &n);
-	struct view *root = xcalloc(n, sizeof *root);
-	for (size_t i = 0; i < n; i++)
-		if (view_eqs(p[i].name, "root"))
-			root[ask->n_root++] = p[i].value;
-	ask->root = root;
 	ask->keep = MIN(ask->functions, (size_t)KEPT_WAYS);
-	return 0;
+	rc = read_path(rq, ask, e);
+	if (rc)
+		ask_release(ask);
+	return rc;
 }
 
 /* list=: what the client has of earlier answers. */

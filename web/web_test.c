@@ -485,6 +485,9 @@ static void test_flamegraph(void **state)
 	assert_non_null(strstr(a.body, "\"depth\":[0,1,2],"));
 	assert_non_null(strstr(a.body, "\"functions\":{\"frame\":[2],\"total\":[1000],\"self\":[1000],\"all\":1},\"root\":2}"));
 	answer_free(&a);
+	a = test_get(address, "/api/v1/query?format=flamegraph&query=one&time=60&functions=10&path=main%0Awork%3B1%0A%0Agone&width=1e9");
+	assert_non_null(strstr(a.body, "\"functions\":{\"frame\":[2],\"total\":[1000],\"self\":[1000],\"all\":1},\"root\":2}"));
+	answer_free(&a);
 	a = test_get(address, "/api/v1/query?format=flamegraph&query=one&time=60&search=ork&width=1");
 	assert_non_null(strstr(a.body, "\"found\":{\"total\":1000,\"functions\":1}"));
 	answer_free(&a);

@@ -159,8 +159,9 @@ const get = async <T>(path: string, params?: Params, signal?: AbortSignal, metho
 let frames: FrameList | null = null;
 
 /** A flame graph as columns; errors, and answers of a server that has none, are JSON. */
-async function getFlame(params: Params, signal?: AbortSignal): Promise<Answer<FlameData>> {
-	const known = frames;
+async function getFlame(params: Params & { root: string[] }, signal?: AbortSignal): Promise<Answer<FlameData>> {
+	const known = frames, { root } = params;
+	if (root.length > 900) params = { ...params, root: [], path: root.join('\n') }; /* a request has at most 1,024 parameters */
 	const r = await ask('api/v1/query', { ...params, format: 'flamegraph', list: known?.token || undefined }, `${FLAME_TYPE}, application/json;q=0.5`, signal);
 	if (r.headers.get('Content-Type') !== FLAME_TYPE) return parsed(r);
 	const body = await r.arrayBuffer();

@@ -82,6 +82,9 @@ export function degreeOf(source: string): number {
 	return Math.max(...open.flat());
 }
 
+/** The expression of exactly that text. */
+export const literal = (s: string): string => s.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+
 /** A search box's text as a regular expression; what is no expression is taken literally. */
 export function searchRegex(text: string): Search | null {
 	const q = text.trim();
@@ -90,7 +93,7 @@ export function searchRegex(text: string): Search | null {
 	try {
 		return new Search(q, flags);
 	} catch {
-		return new Search(q.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'), flags);
+		return new Search(literal(q), flags);
 	}
 }
 

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { FlameGraph } from '../flame/flamegraph';
-import { matchRow, rowsOf, search, searchRegex } from '../flame/fold';
+import { literal, matchRow, rowsOf, search, searchRegex } from '../flame/fold';
 import { findPath, pathNames, pathOf, type FlameTree } from '../flame/tree';
 import { filtersOf } from '../query/filters';
 import { useFound, useTree } from './detail';
@@ -22,8 +22,6 @@ import { colorBy, layout, searchText, writeUrl, type Layout } from '../base/stat
 import { queried } from '../compare/state';
 import { Segments } from '../base/ui';
 import { formatAxis, formatDuration, formatShare, formatValue } from '../base/units';
-
-const escape = (s: string) => s.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
 
 interface Props {
 	state: ProfileState; selection: ComponentChildren;
@@ -91,7 +89,7 @@ export function ProfilePanel({ state: latest, selection, stale }: Props) {
 	keys.use({ search: () => box.current?.focus(), out: outwards });
 
 	const setSearch = (text: string) => { searchText.value = text; writeUrl('replace'); };
-	const toggleSearch = (name: string) => { const exact = `^${escape(name)}$`; setSearch(searchText.value === exact ? '' : exact); };
+	const toggleSearch = (name: string) => { const exact = `^${literal(name)}$`; setSearch(searchText.value === exact ? '' : exact); };
 	const menuOf = (t: FlameTree, node: number, x: number, y: number, zoomIn: () => void) => {
 		const f = frameOf(t, node);
 		openFrameMenu(f, x, y, { zoom: zoomIn, mark: () => toggleSearch(f.name) });

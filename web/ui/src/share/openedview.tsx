@@ -13,7 +13,7 @@ import { DiffScale } from '../compare/diffscale';
 import type { Samples } from '../compare/samples';
 import { changeColors, measure } from '../compare/state';
 import { FlameGraph } from '../flame/flamegraph';
-import { matchRow, rowsOf, search, searchRegex } from '../flame/fold';
+import { literal, matchRow, rowsOf, search, searchRegex } from '../flame/fold';
 import { findPath, pathNames, pathOf, type FlameTree } from '../flame/tree';
 import { frameOf, openFrameMenu } from '../profile/framemenu';
 import { FunctionTable } from '../profile/functable';
@@ -151,7 +151,7 @@ function Body({ tree, samples, hover, setHover }: { tree: FlameTree; samples: Sa
 	const table = useMemo(() => rowsOf(tree, zoom), [tree, zoom]);
 	const setZoom = (n: number) => { zoomPath.value = pathNames(tree, n); writeUrl('push'); };
 	const setSearch = (text: string) => { searchText.value = text; writeUrl('replace'); };
-	const mark = (name: string) => { const exact = `^${name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}$`; setSearch(searchText.value === exact ? '' : exact); };
+	const mark = (name: string) => { const exact = `^${literal(name)}$`; setSearch(searchText.value === exact ? '' : exact); };
 	const total = tree.total[0], base = tree.base?.total[0];
 	return (
 		<>
