@@ -142,13 +142,13 @@ int side_add_stored(struct side *s, uint64_t ref, int64_t after, int64_t until, 
 	return add_total(s, total, 0, false, scale, e);
 }
 
-void side_widen(struct side *s, int64_t after, int64_t until)
+void side_widen(struct side *s, size_t first, int64_t after, int64_t until)
 {
-	if (s->no_terms)
+	if (first >= s->n) /* no terms are kept */
 		return;
-	s->t[0].after_ms = after;
-	s->t[0].until_ms = until;
-	s->n = 1;
+	s->t[first].after_ms = after;
+	s->t[first].until_ms = until;
+	s->n = first + 1;
 }
 
 int side_add_vec(struct side *s, struct stackvec *v, double scale, struct err *e)
@@ -300,11 +300,13 @@ int prof_compatible(const struct ptype *a, const struct ptype *b, enum prof_meet
 	*ret_scale = 1;
 	if (a == b)
 		return 0;
-	struct unit_info ua, ub;
-	unit_lookup(a->sample_unit, &ua);
-	unit_lookup(b->sample_unit, &ub);
-	bool same_unit = view_eq(a->sample_unit, b->sample_unit);
-	bool same_dimension = same_unit || (*ua.base && strcmp(ua.base, ub.base) == 0);
+	struct unit_info ua = { 0 }, ub = { 0 };
+	bool same_unit = view_eq(a->sample_unit, b->sample_unit), same_dimension = same_unit;
+	if (!same_unit) {
+		unit_lookup(a->sample_unit, &ua);
+		unit_lookup(b->sample_unit, &ub);
+		same_dimension = *ua.base && strcmp(ua.base, ub.base) == 0;
+	}
 	bool same = view_eq(a->sample_type, b->sample_type) && a->kind == b->kind && same_dimension &&
 		    (how == MEET_SUBTRACTED || view_eq(a->name, b->name));
 	if (!same) {

@@ -82,8 +82,8 @@ void prof_unref(struct prof *p);
 /* Adds stored profiles whose total is known; joins them with the last term if they continue it. */
 int side_add_stored(struct side *s, uint64_t ref, int64_t after_ms, int64_t until_ms, int64_t total, double scale,
 		    struct err *e);
-/* What was added so far, stored profiles of one series and one scale, is all of it that is stamped in (after, until]. */
-void side_widen(struct side *s, int64_t after, int64_t until);
+/* The terms from first on, stored profiles of one series and one scale, are all of it that is stamped in (after, until]. */
+void side_widen(struct side *s, size_t first, int64_t after, int64_t until);
 /* Adds a vector; takes a reference. */
 int side_add_vec(struct side *s, struct stackvec *v, double scale, struct err *e);
 int side_add(struct side *s, const struct side *from, double scale, struct err *e);

@@ -49,7 +49,8 @@ int pwindow_add_one(struct side *side, const struct rseries *s, size_t i, bool j
  * for and not their stamps: series that are asked the same are read as one (source.h). */
 int pwindow_add_whole(struct prof *p, const struct pwindow *w, double scale, struct err *e)
 {
-	bool joined = false, any = false, first = !p->a.n;
+	bool joined = false, any = false;
+	size_t first = p->a.n;
 	for (size_t i = w->lo; i < w->hi; i++) {
 		const struct source_profile *s = &w->s->vp[i];
 		if (s->stale) {
@@ -62,8 +63,8 @@ int pwindow_add_whole(struct prof *p, const struct pwindow *w, double scale, str
 		p->period = MAX(p->period, s->period);
 		joined = any = true;
 	}
-	if (any && first && !w->s->refs)
-		side_widen(&p->a, w->from, w->to);
+	if (any && !w->s->refs)
+		side_widen(&p->a, first, w->from, w->to);
 	return 0;
 }
 
