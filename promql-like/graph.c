@@ -15,7 +15,7 @@ struct result {
 };
 
 /* The stacks of one lane and dictionary as a tree, each node before its children: what is added up over a subtree is added
- * to the functions that no caller above has already, so that a recursive one counts once. Of self, only the leaves'. */
+ * to the functions that no caller above has already, so that a recursive one counts once. Of self there are no trees: its lines are rows. */
 struct tree_node {
 	uint32_t id, parent;        /* of the dictionary; index + 1, 0 = none */
 	size_t first_target, end_target;
@@ -69,11 +69,6 @@ static struct tree *need_tree(struct graph *g, const struct graph_line *l)
 	return &g->trees.v[g->trees.n - 1];
 }
 
-static bool leaf_only(const struct graph *g)
-{
-	return g->r->measure == SELF || g->r->measure == SELF_SHARE;
-}
-
 static void plant(struct graph *g, const struct graph_line *l)
 {
 	struct tree *t = need_tree(g, l);
@@ -84,7 +79,7 @@ static void plant(struct graph *g, const struct graph_line *l)
 	x->line = l;
 	x->node = node;
 	t->floats |= l->floats != NULL;
-	for (; node && !t->index[node]; node = leaf_only(g) ? 0 : symbols_get_node(l->s, node)->parent) {
+	for (; node && !t->index[node]; node = symbols_get_node(l->s, node)->parent) {
 		t->index[node] = 1;
 		vec_push(&t->nodes, (struct tree_node){ .id = node });
 	}
@@ -108,7 +103,7 @@ static bool counted_above(const struct graph *g, const struct tree *t, const str
 static int find_targets(struct graph *g, struct tree *t, struct row_memo *m, struct tree_node *n, struct err *e)
 {
 	uint32_t location = symbols_get_node(t->s, n->id)->location, id;
-	uint32_t lines = leaf_only(g) ? 1 : frame_count(symbols_get_location(t->s, location));
+	uint32_t lines = frame_count(symbols_get_location(t->s, location));
 	n->first_target = n->end_target = g->targets.n;
 	for (uint32_t k = lines; k-- > 0;) { /* the caller of inlined calls first */
 		int rc = need_result(g, t->lane, readout_row(g->r, m, location, k), &id, e);
@@ -133,7 +128,7 @@ static int grow(struct graph *g, struct tree *t, struct err *e)
 	struct row_memo m = *readout_memo(g->r, t->s);
 	for (size_t i = 0; i < t->nodes.n && !rc; i++) {
 		struct tree_node *n = &t->nodes.v[i];
-		n->parent = leaf_only(g) ? 0 : t->index[symbols_get_node(t->s, n->id)->parent];
+		n->parent = t->index[symbols_get_node(t->s, n->id)->parent];
 		rc = find_targets(g, t, &m, n, e);
 	}
 	for (size_t i = 0; i < t->lines.n; i++) {
@@ -207,20 +202,42 @@ static void fold_steps(void *arg, size_t task, unsigned worker)
 	free(at);
 }
 
+/* Of self a line is a row's already. */
+static int add_row(struct graph *g, const struct graph_line *l, struct err *e)
+{
+	uint32_t id;
+	int rc = need_result(g, l->lane, l->row, &id, e);
+	if (rc)
+		return rc;
+	struct result *r = &g->results.v[id];
+	r->size += l->size;
+	add_ints(r->ints, l->ints, g->sp->n);
+	if (l->floats)
+		add_floats(r->floats, l->floats, g->sp->n);
+	return 0;
+}
+
 static int fold(struct graph *g, bool *ret_fits, struct err *e)
 {
 	int rc = 0;
+	bool self = graph_of_self(g->r);
 	*ret_fits = true;
-	for (size_t w = 0; w < g->lines.n_tables; w++)
-		for (size_t i = 0; i < g->lines.tables[w].lines.n; i++)
-			plant(g, &g->lines.tables[w].lines.v[i]);
+	for (size_t w = 0; w < g->lines.n_tables && !rc; w++)
+		for (size_t i = 0; i < g->lines.tables[w].lines.n && !rc; i++) {
+			const struct graph_line *l = &g->lines.tables[w].lines.v[i];
+			if (self)
+				rc = add_row(g, l, e);
+			else
+				plant(g, l);
+		}
 	for (size_t i = 0; i < g->trees.n && !rc; i++)
 		rc = grow(g, &g->trees.v[i], e);
 	for (size_t i = 0; i < g->results.n; i++)
 		*ret_fits &= g->results.v[i].size < 0x1p62;
 	if (rc || !*ret_fits)
 		return rc;
-	pool_run(g->r->q->pool, (g->sp->n + STEPS_PER_TASK - 1) / STEPS_PER_TASK, fold_steps, g);
+	if (!self)
+		pool_run(g->r->q->pool, (g->sp->n + STEPS_PER_TASK - 1) / STEPS_PER_TASK, fold_steps, g);
 	for (size_t i = 0; i < g->results.n; i++)
 		for (size_t s = 1; s < g->sp->n; s++)
 			g->results.v[i].ints[s] = (int64_t)((uint64_t)g->results.v[i].ints[s] + (uint64_t)g->results.v[i].ints[s - 1]);

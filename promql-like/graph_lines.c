@@ -23,10 +23,10 @@ struct ref_entries {
 struct lane_index {
 	struct symbols *s;
 	uint32_t lane, n;
-	uint32_t *line;        /* by column: line + 1, or NOT_CHOSEN */
+	uint32_t *line;        /* by column: line + 1, or NO_LINE */
 };
 
-#define NOT_CHOSEN UINT32_MAX
+#define NO_LINE UINT32_MAX
 
 /* What the readout's choosers know of a dictionary. */
 struct sieve {
@@ -44,6 +44,7 @@ struct run {
 struct worker {
 	struct graph_table *to;
 	VEC(struct lane_index) lanes;
+	struct map by_row;          /* of self: the line of a lane and row */
 	VEC(struct sieve) sieves;
 	VEC(struct run) runs;       /* of the rows of the block at work */
 	VEC(uint32_t) first_run;
@@ -55,6 +56,7 @@ struct filling {
 	VEC(struct ref_entries) refs;
 	struct map by_ref;
 	struct worker *workers;
+	pthread_mutex_t rows_lock;  /* around the readout's rows, which all workers number */
 };
 
 /* ---- entries ---- */
@@ -195,6 +197,63 @@ static bool chosen(const struct filling *g, struct worker *t, struct symbols *s,
 	return true;
 }
 
+static int new_line(struct filling *g, struct worker *t, struct graph_line line, uint32_t *ret, struct err *e)
+{
+	int rc = eval_hold_bytes(g->r->q, (g->sp->n + 1) * sizeof(int64_t), e);
+	if (rc)
+		return rc;
+	line.ints = xcalloc(g->sp->n + 1, sizeof(int64_t));
+	vec_push(&t->to->lines, line);
+	*ret = (uint32_t)t->to->lines.n;
+	return 0;
+}
+
+/* The row of the innermost frame; false: the stack has none. */
+static bool row_of(struct filling *g, struct symbols *s, uint32_t column, uint32_t *ret)
+{
+	uint32_t node = symbols_stack_node(s, symbols_get_column(s, column)->stack);
+	if (!node)
+		return false;
+	pthread_mutex_lock(&g->rows_lock);
+	*ret = readout_row(g->r, readout_memo(g->r, s), symbols_get_node(s, node)->location, 0);
+	pthread_mutex_unlock(&g->rows_lock);
+	return true;
+}
+
+static int row_line(struct filling *g, struct worker *t, const struct lane_index *l, uint32_t column, uint32_t *ret, struct err *e)
+{
+	uint32_t row, id;
+	if (!row_of(g, l->s, column, &row)) {
+		*ret = NO_LINE;
+		return 0;
+	}
+	uint64_t h = hash_u64((uint64_t)l->lane << 32 | row);
+	for (size_t at = map_start(&t->by_row, h); map_probe(&t->by_row, h, &at, &id);)
+		if (t->to->lines.v[id].lane == l->lane && t->to->lines.v[id].row == row) {
+			*ret = id + 1;
+			return 0;
+		}
+	int rc = new_line(g, t, (struct graph_line){ .lane = l->lane, .row = row }, ret, e);
+	if (!rc)
+		map_insert(&t->by_row, h, *ret - 1);
+	return rc;
+}
+
+static int find_line(struct filling *g, struct worker *t, struct lane_index *l, uint32_t column, struct err *e)
+{
+	bool wanted = chosen(g, t, l->s, column);
+	int rc = choosers_failed(g->r, e);
+	if (rc)
+		return rc;
+	if (!wanted) {
+		l->line[column] = NO_LINE;
+		return 0;
+	}
+	if (graph_of_self(g->r))
+		return row_line(g, t, l, column, &l->line[column], e);
+	return new_line(g, t, (struct graph_line){ .lane = l->lane, .column = column, .s = l->s }, &l->line[column], e);
+}
+
 /* *ret is NULL if no chooser wants the column. */
 static int need_line(struct filling *g, struct worker *t, struct lane_index *l, uint32_t column, struct graph_line **ret, struct err *e)
 {
@@ -205,21 +264,11 @@ static int need_line(struct filling *g, struct worker *t, struct lane_index *l, 
 		l->n = n;
 	}
 	if (!l->line[column]) {
-		bool wanted = chosen(g, t, l->s, column);
-		int rc = choosers_failed(g->r, e);
+		int rc = find_line(g, t, l, column, e);
 		if (rc)
 			return rc;
-		l->line[column] = wanted ? 0 : NOT_CHOSEN;
 	}
-	if (!l->line[column]) {
-		int rc = eval_hold_bytes(g->r->q, (g->sp->n + 1) * sizeof(int64_t), e);
-		if (rc)
-			return rc;
-		vec_push(&t->to->lines, (struct graph_line){ .lane = l->lane, .column = column, .s = l->s,
-						   .ints = xcalloc(g->sp->n + 1, sizeof(int64_t)) });
-		l->line[column] = (uint32_t)t->to->lines.n;
-	}
-	*ret = l->line[column] == NOT_CHOSEN ? NULL : &t->to->lines.v[l->line[column] - 1];
+	*ret = l->line[column] == NO_LINE ? NULL : &t->to->lines.v[l->line[column] - 1];
 	return 0;
 }
 
@@ -300,6 +349,7 @@ static void worker_free(struct worker *t, size_t n_choosers)
 			frames_memo_free(&t->sieves.v[i].memos[k]);
 		free(t->sieves.v[i].memos);
 	}
+	map_free(&t->by_row);
 	vec_free(&t->sieves);
 	vec_free(&t->lanes);
 	vec_free(&t->runs);
@@ -308,7 +358,7 @@ static void worker_free(struct worker *t, size_t n_choosers)
 
 int graph_lines_read(struct graph_lines *to, struct readout *r, const struct value *v, const struct span *sp, struct err *e)
 {
-	struct filling g = { .r = r, .sp = sp };
+	struct filling g = { .r = r, .sp = sp, .rows_lock = PTHREAD_MUTEX_INITIALIZER };
 	struct pool *pool = r->q->lim.pool;
 	*to = (struct graph_lines){ .n_tables = (pool ? pool_size(pool) : 0) + 1 };
 	to->tables = xcalloc(to->n_tables, sizeof *to->tables);

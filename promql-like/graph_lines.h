@@ -13,16 +13,24 @@
 
 #include "readout.h"
 
-/* A lane is one side (what is added, what is subtracted) of one input series: 2 * series, 2 * series + 1. */
+/* A lane is one side (what is added, what is subtracted) of one input series: 2 * series, 2 * series + 1. A line is one column's; of self it
+ * is one row's, to which the columns are added as they come: rows are few, so what is added to stays in the processor's cache. */
 struct graph_line {
-	uint32_t lane, column;
-	struct symbols *s;
+	uint32_t lane;
+	uint32_t column, row;  /* the column, or of self the readout's row */
+	struct symbols *s;     /* of the column; NULL of a row */
 	int64_t *ints;         /* differences, n_steps + 1 */
 	double *floats;        /* NULL until needed; n_steps */
 	double size;           /* sum of |value| */
 };
 
-/* The lines that one worker made; the same column may have a line in several. */
+/* Whether what is asked counts for the innermost frame only. */
+static inline bool graph_of_self(const struct readout *r)
+{
+	return r->measure == SELF || r->measure == SELF_SHARE;
+}
+
+/* The lines that one worker made; the same column or row may have a line in several. */
 struct graph_table {
 	VEC(struct graph_line) lines;
 };
