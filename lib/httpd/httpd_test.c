@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #include <cmocka.h>
 
@@ -242,7 +243,7 @@ static void test_headers(void **state)
 	answer_free(&a);
 }
 
-static void test_gzip(void **state)
+static void test_compressed(void **state)
 {
 	(void)state;
 	struct answer plain = test_get(address, "/large");
@@ -261,6 +262,17 @@ static void test_gzip(void **state)
 	assert_int_equal(z.total_out, plain.n_body);
 	assert_memory_equal(out, plain.body, plain.n_body);
 	free(out);
+	answer_free(&a);
+	a = test_ask(address, "GET /large HTTP/1.1\r\nAccept-Encoding: gzip, deflate, br, zstd", NULL);
+	assert_string_equal(test_header(&a, "Content-Encoding"), "zstd");
+	assert_string_equal(test_header(&a, "Vary"), "Accept-Encoding");
+	out = malloc(plain.n_body + 1);
+	assert_int_equal(ZSTD_decompress(out, plain.n_body + 1, a.body, a.n_body), plain.n_body);
+	assert_memory_equal(out, plain.body, plain.n_body);
+	free(out);
+	answer_free(&a);
+	a = test_ask(address, "GET /large HTTP/1.1\r\nAccept-Encoding: zstd;q=0, gzip", NULL);
+	assert_string_equal(test_header(&a, "Content-Encoding"), "gzip");
 	answer_free(&a);
 	a = test_ask(address, "GET /large HTTP/1.1\r\nAccept-Encoding: gzip;q=0.0, identity", NULL);
 	assert_null(test_header(&a, "Content-Encoding"));
@@ -528,7 +540,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_params), cmocka_unit_test(test_routes), cmocka_unit_test(test_headers),
-		cmocka_unit_test(test_gzip), cmocka_unit_test(test_assets), cmocka_unit_test(test_body_caps),
+		cmocka_unit_test(test_compressed), cmocka_unit_test(test_assets), cmocka_unit_test(test_body_caps),
 		cmocka_unit_test(test_client_leaves), cmocka_unit_test(test_metrics), cmocka_unit_test(test_many),
 		cmocka_unit_test(test_files),
 		cmocka_unit_test(test_addresses), cmocka_unit_test(test_prefix), cmocka_unit_test(test_stop),

@@ -17,7 +17,7 @@
 
 #define MAX_SEGMENTS 4    /* segments in braces of one route */
 #define MAX_PARAMS 1024
-#define GZIP_LEAST 1400   /* below about one packet compression gains nothing */
+#define COMPRESS_LEAST 1400   /* below about one packet compression gains nothing */
 
 struct segment {
 	struct view name, value;
@@ -148,8 +148,11 @@ void httpd_request_refuse(struct httpd_request *rq, enum httpd_refusal why);
 
 /* response.c: from what the handler left to an MHD_Response in rq->response. */
 void httpd_response_build(struct httpd_request *rq);
-/* gzip; false if it does not get smaller or memory is out. */
-bool httpd_gzip_bytes(struct view in, int level, char **ret, size_t *ret_n);
+
+/* encoding.c. */
+enum httpd_coding { HTTPD_GZIP, HTTPD_ZSTD };
+/* *ret is malloc'd. level: of gzip 1..12, of zstd 1..19. False if it does not get smaller or memory is out. */
+bool httpd_compress(enum httpd_coding coding, struct view in, int level, char **ret, size_t *ret_n);
 
 /* httpd.c: ends what is beyond its time, from the watcher. */
 void httpd_tick(struct httpd *h);

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <strings.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "base/clock.h"
 #include "base/map.h"
@@ -82,64 +81,6 @@ void httpd_redirect(struct httpd_request *rq, int status, const char *location)
 	httpd_set_header(rq, MHD_HTTP_HEADER_LOCATION, "%s", location);
 }
 
-/* ---- compression ---- */
-
-bool httpd_gzip_bytes(struct view in, int level, char **ret, size_t *ret_n)
-{
-	z_stream z = { 0 };
-	if (in.len > UINT32_MAX || deflateInit2(&z, level, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
-		return false;
-	size_t room = deflateBound(&z, (uLong)in.len);
-	char *out = malloc(room);
-	if (!out) {
-		deflateEnd(&z);
-		return false;
-	}
-	z.next_in = (Bytef *)(uintptr_t)in.ptr;
-	z.avail_in = (uInt)in.len;
-	z.next_out = (Bytef *)out;
-	z.avail_out = (uInt)MIN(room, (size_t)UINT32_MAX);
-	int rc = deflate(&z, Z_FINISH);
-	size_t n = z.total_out;
-	deflateEnd(&z);
-	if (rc != Z_STREAM_END || n >= in.len) {
-		free(out);
-		return false;
-	}
-	*ret = out;
-	*ret_n = n;
-	return true;
-}
-
-bool httpd_accepts(struct view list, const char *coding)
-{
-	size_t n = strlen(coding);
-	while (list.len) {
-		const char *comma = memchr(list.ptr, ',', list.len);
-		struct view item = view_make(list.ptr, comma ? (size_t)(comma - list.ptr) : list.len);
-		size_t skip = item.len + (comma != NULL);
-		list.ptr += skip;
-		list.len -= skip;
-		while (item.len && item.ptr[0] == ' ') {
-			item.ptr++;
-			item.len--;
-		}
-		if (item.len < n || strncasecmp(item.ptr, coding, n) != 0)
-			continue;
-		struct view rest = view_make(item.ptr + n, item.len - n);
-		if (rest.len && rest.ptr[0] != ';' && rest.ptr[0] != ' ')
-			continue;
-		const char *q = rest.len ? memmem(rest.ptr, rest.len, "q=", 2) : NULL;
-		if (!q)
-			return true;
-		for (q += 2; q < rest.ptr + rest.len; q++) /* zero in any spelling has no other digit */
-			if (*q >= '1' && *q <= '9')
-				return true;
-		return false;
-	}
-	return false;
-}
-
 static bool takes_gzip(const struct httpd_request *rq)
 {
 	return httpd_accepts(httpd_header(rq, MHD_HTTP_HEADER_ACCEPT_ENCODING), "gzip");
@@ -153,7 +94,7 @@ void httpd_asset_init(struct httpd_asset *a, const char *type, struct view body,
 	snprintf(a->etag, sizeof a->etag, "\"%016llx\"", (unsigned long long)hash_view(body));
 	char *gz;
 	size_t n;
-	if (body.len >= GZIP_LEAST && httpd_gzip_bytes(body, 9, &gz, &n))
+	if (body.len >= COMPRESS_LEAST && httpd_compress(HTTPD_GZIP, body, 9, &gz, &n))
 		a->gzip = view_make(gz, n);
 }
 
@@ -220,17 +161,19 @@ void httpd_send_file(struct httpd_request *rq, int fd, uint64_t size)
 
 static void compress_body(struct httpd_request *rq)
 {
-	if (rq->no_compress || rq->out.len < GZIP_LEAST)
+	if (rq->no_compress || rq->out.len < COMPRESS_LEAST)
 		return;
 	httpd_set_header(rq, MHD_HTTP_HEADER_VARY, "Accept-Encoding");
-	char *gz;
+	struct view wanted = httpd_header(rq, MHD_HTTP_HEADER_ACCEPT_ENCODING);
+	bool zstd = httpd_accepts(wanted, "zstd");
+	char *packed;
 	size_t n;
 	/* Level 1: what goes over loopback or a LAN once should not wait for a better ratio. */
-	if (!takes_gzip(rq) || !httpd_gzip_bytes(buf_view(&rq->out), 1, &gz, &n))
+	if (!(zstd || httpd_accepts(wanted, "gzip")) || !httpd_compress(zstd ? HTTPD_ZSTD : HTTPD_GZIP, buf_view(&rq->out), 1, &packed, &n))
 		return;
 	buf_free(&rq->out);
-	rq->out = (struct buf){ .ptr = gz, .len = n, .cap = n };
-	httpd_set_header(rq, MHD_HTTP_HEADER_CONTENT_ENCODING, "gzip");
+	rq->out = (struct buf){ .ptr = packed, .len = n, .cap = n };
+	httpd_set_header(rq, MHD_HTTP_HEADER_CONTENT_ENCODING, zstd ? "zstd" : "gzip");
 }
 
 static void add_cors(struct httpd_request *rq)
