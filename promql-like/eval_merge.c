@@ -116,15 +116,17 @@ static int merge_deltas(struct merge_job *j, size_t group, struct prof *p, bool 
 		if (!j->r.s[i].vp)
 			continue;
 		struct pwindow *w = &j->w[i];
-		if (!pwindow_count(w))
-			continue;
+		size_t n = pwindow_count(w);
+		struct err unasked;
 		double unit;
-		int rc = check_same_type(p, j->r.s[i].type, &unit, e);
+		int rc = check_same_type(p, j->r.s[i].type, &unit, n ? e : &unasked);
+		if (rc && !n)
+			continue;
 		if (!rc)
 			rc = pwindow_add_whole(p, w, unit, e);
 		if (rc)
 			return rc;
-		*any = true;
+		*any |= n > 0;
 		for (size_t k = w->lo; k < w->hi && j->sp->n == 1; k++)
 			if (!w->s->vp[k].stale)
 				push_interval(j, (struct interval){ w->s->vp[k].t_ms - w->s->vp[k].cover_ms, w->s->vp[k].t_ms });

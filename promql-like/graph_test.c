@@ -140,8 +140,48 @@ static void test_range_equals_instants(void **unused)
 	memsource_free(m);
 }
 
+/* ---- what is asked of storage ---- */
+
+static struct source_ops spied, real;
+static size_t n_asked, n_differ;
+
+/* All parts of an output have one range. */
+static int spy_sums(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
+		    const struct source_limits *lim, double *ret, int64_t *exact, struct err *e)
+{
+	n_asked += n;
+	for (size_t i = 1; i < n; i++)
+		n_differ += parts[i].group == parts[i - 1].group && (parts[i].after_ms != parts[i - 1].after_ms || parts[i].until_ms != parts[i - 1].until_ms);
+	return real.sums(v, parts, n, n_groups, f, lim, ret, exact, e);
+}
+
+/* Storage has sums of services: it takes them where all series of one are asked for the same whole minutes. */
+static void test_a_group_asks_one_range(void **unused)
+{
+	(void)unused;
+	struct memsource *m = memsource_new();
+	struct source *source = memsource_source(m);
+	struct promql_engine *g = promql_engine_new(source, &(struct promql_options){ 0 });
+	struct source_view *v;
+	struct promql_result r;
+	struct err e = { 0 };
+	for (const char *pod = "abcd"; *pod; pod++)
+		add_series(m, "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta", (char[]){ *pod, 0 });
+	assert_int_equal(source->open(source, &v, &e), 0);
+	real = spied = *v->ops;
+	spied.sums = spy_sums;
+	v->ops = &spied;
+	v->ops->release(v);
+	assert_int_equal(promql_range(g, VIEW("total(merge(cpu[1m]), {function=\"f\"})"), 60000, END, 60000, NULL, &r, &e), 0);
+	assert_int_equal(n_asked, 4 * END / 60000); /* one that has none in a window, too */
+	assert_int_equal(n_differ, 0);
+	promql_result_release(&r);
+	promql_engine_free(g);
+	memsource_free(m);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_range_equals_instants) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_range_equals_instants), cmocka_unit_test(test_a_group_asks_one_range) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

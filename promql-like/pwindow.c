@@ -45,8 +45,16 @@ int pwindow_add_one(struct side *side, const struct rseries *s, size_t i, bool j
 	return side_add_stored(side, s->refs ? s->refs[i] : s->ref, part_after(s, i, joined), p->t_ms, p->total, scale, e);
 }
 
-/* Of one series the profiles are all that it has there, so that the range is asked
- * for and not their stamps: series that are asked the same are read as one (source.h). */
+/* Whether storage may keep the series where it keeps the range: by the hour. */
+#define PART_MS INT64_C(3600000)
+static bool is_near(const struct pwindow *w)
+{
+	return (w->lo > 0 && w->from - w->s->vp[w->lo - 1].t_ms < PART_MS) || (w->hi < w->s->n_vp && w->s->vp[w->hi].t_ms - w->to < PART_MS);
+}
+
+/* Of one series the profiles are all that it has there, so that the range is asked for and not their stamps: series that are asked the same
+ * are read as one (source.h). For that, one that has nothing there but shortly before or after is asked, too: a sum of a service is read
+ * only where all series are asked for that it holds. */
 int pwindow_add_whole(struct prof *p, const struct pwindow *w, double scale, struct err *e)
 {
 	bool joined = false, any = false;
@@ -63,8 +71,12 @@ int pwindow_add_whole(struct prof *p, const struct pwindow *w, double scale, str
 		p->period = MAX(p->period, s->period);
 		joined = any = true;
 	}
-	if (any && !w->s->refs)
+	if (w->s->refs)
+		return 0;
+	if (any)
 		side_widen(&p->a, first, w->from, w->to);
+	else if (is_near(w))
+		return side_add_stored(&p->a, w->s->ref, w->from, w->to, 0, scale, e);
 	return 0;
 }
 
