@@ -4,6 +4,7 @@
 #include "cmd/flags.h"
 
 #include "base/alloc.h"
+#include "base/memory_limit.h"
 #include "base/num.h"
 #include "cmd/storage_config.h"
 #include "httpd/httpd.h"
@@ -18,7 +19,7 @@ static struct flags set = {
 	.external_url = "", .route_prefix = "", .cors_origin = "", .replica_text = "", .replicas = 1,
 	.retention_ms = INT64_C(15) * 86400000, .query_timeout_ms = 120000, .slow_query_ms = 10000, .lookback_ms = 300000, .commit_interval_ms = 20, .max_concurrency = 20, .max_waiting = 100,
 	.outage_tolerance_ms = 3600000, .grace_ms = 600000, .resend_ms = 60000, .max_evals = 4, .notification_capacity = 10000, .notification_batch = 256, .notification_drain = true, .self_heap = true,
-	.head_bytes = 256 << 20, .cache_bytes = 256 << 20, .dictionary_bytes = 256 << 20, .queue_bytes = 64 << 20, .remote_bytes = 1 << 30, .scrape_bytes = 512 << 20, .discovery_ms = 5000, .answer_bytes = 256 << 20, .max_pins = 100, .pin_bytes = 256 << 20, .partition_series = 1000000, .label_sets = 10000,
+	.head_bytes = 256 << 20, .dictionary_bytes = 256 << 20, .queue_bytes = 64 << 20, .remote_bytes = 1 << 30, .scrape_bytes = 512 << 20, .discovery_ms = 5000, .answer_bytes = 256 << 20, .max_pins = 100, .pin_bytes = 256 << 20, .partition_series = 1000000, .label_sets = 10000,
 	.target_functions = 200000, .target_locations = 500000, .target_stacks = 1000000,
 	.max_samples = 50000000, .max_bytes = UINT64_C(2) << 30, .max_total_bytes = UINT64_C(4) << 30, .max_series = 100000, .max_functions = 1000000, .max_connections = 512, .read_timeout_ms = 300000,
 };
@@ -54,7 +55,9 @@ static struct opt table[] = {
 	{ "storage.head-memory", OPT_SIZE, &set.head_bytes, "<size>",
 	  "Memory of the hours that are not sealed yet, and of sealing them. Above half of it the largest are sealed early, above "
 	  "all of it what comes in waits." },
-	{ "storage.cache-memory", OPT_SIZE, &set.cache_bytes, "<size>", "Memory of the cache of what was read from the disk." },
+	{ "storage.cache-memory", OPT_SIZE, &set.cache_bytes, "<size>",
+	  "Memory of the cache of what was read from the disk. Not given: an eighth of what the process may use, by its control group or the "
+	  "machine, at least 256MiB. Questions about a time that does not fit in it take several times as long." },
 	{ "storage.dictionary-memory", OPT_SIZE, &set.dictionary_bytes, "<size>",
 	  "Memory of the names and stacks of the days that queries or profiles need. Above it days that nobody asked about for a "
 	  "while leave memory, and are read again when somebody does." },
@@ -294,9 +297,12 @@ static int check_values(struct err *e)
 	return rc ? rc : storage_config_flags(&set.storage, &set.keep, e);
 }
 
+#define CACHE_LEAST (UINT64_C(256) << 20)
+
 int flags_parse(struct flags *f, int argc, char **argv, struct err *e)
 {
 	int rest;
+	set.cache_bytes = MAX(CACHE_LEAST, memory_limit("") / 8 >> 20 << 20);
 	int rc = opts_parse(table, ARRAY_LEN(table), argc, argv, &rest, e);
 	if (!rc && rest)
 		rc = err_set(e, ERR_BAD_DATA, "unexpected argument \"%s\"; --help lists the flags", argv[1]);

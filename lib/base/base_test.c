@@ -18,7 +18,9 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/clock_steps.h"
+#include "base/files.h"
 #include "base/map.h"
+#include "base/memory_limit.h"
 #include "base/metrics.h"
 #include "base/num.h"
 #include "base/opts.h"
@@ -631,9 +633,41 @@ static void test_put_i64(void **state)
 	(void)state;
 }
 
+static void put_limit(const char *root, const char *path, const char *text)
+{
+	char dir[300], name[300];
+	struct err e;
+	const char *slash = strrchr(path, '/');
+	snprintf(dir, sizeof dir, "%s/%.*s", root, (int)(slash - path), path);
+	snprintf(name, sizeof name, "%s", slash + 1);
+	assert_int_equal(files_make_dirs(dir, &e), 0);
+	assert_int_equal(files_put(dir, name, view_of(text), &e), 0);
+}
+
+static void test_memory_limit(void **state)
+{
+	char root[] = "/tmp/base-test-XXXXXX";
+	uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	assert_non_null(mkdtemp(root));
+	assert_int_equal(memory_limit(root), machine);
+	put_limit(root, "proc/self/cgroup", "9:cpu:/b\n4:memory:/a/b\n0::/pods/one/main\nnonsense");
+	assert_int_equal(memory_limit(root), machine);
+	put_limit(root, "sys/fs/cgroup/pods/one/main/memory.max", "max\n");
+	put_limit(root, "sys/fs/cgroup/pods/one/memory.max", "200000000\n");
+	assert_int_equal(memory_limit(root), 200000000);
+	put_limit(root, "sys/fs/cgroup/memory/a/memory.limit_in_bytes", "150000000\n");
+	put_limit(root, "sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n");
+	assert_int_equal(memory_limit(root), 150000000);
+	put_limit(root, "sys/fs/cgroup/memory.max", "100000000"); /* what a container sees as the root */
+	assert_int_equal(memory_limit(root), 100000000);
+	files_remove_tree(root);
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_memory_limit),
 		cmocka_unit_test(test_min_max), cmocka_unit_test(test_base64), cmocka_unit_test(test_redacted_urls), cmocka_unit_test(test_redacted_commands), cmocka_unit_test(test_clock_steps), cmocka_unit_test(test_durations), cmocka_unit_test(test_same_errors), cmocka_unit_test(test_time), cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_digits),
 		cmocka_unit_test(test_varint), cmocka_unit_test(test_map), cmocka_unit_test(test_buf_ceiling_and_json),
