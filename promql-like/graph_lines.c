@@ -325,6 +325,58 @@ static int fill_block(void *arg, const struct source_cells *c, unsigned worker, 
 	return rc;
 }
 
+/* The next entry from *at on that meets the range; NULL: none. */
+static const struct entry *next_meeting(const struct ref_entries *r, size_t *at, int64_t after, int64_t until)
+{
+	while (*at < r->e.n && r->earliest[*at] < until) {
+		const struct entry *x = &r->e.v[(*at)++];
+		if (x->after < until && x->until > after)
+			return x;
+	}
+	return NULL;
+}
+
+/* Where the first that reach beyond a time may be. */
+static size_t first_beyond(const struct ref_entries *r, int64_t t_ms)
+{
+	size_t lo = 0, hi = r->e.n;
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+		if (r->latest[mid] <= t_ms)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static bool same_entry(const struct entry *x, const struct entry *y)
+{
+	return x->after == y->after && x->until == y->until && x->scale == y->scale && x->step == y->step && x->lane == y->lane;
+}
+
+#define MINUTE_MS 60000
+
+static bool bound_is_whole(int64_t t_ms, int64_t after, int64_t until)
+{
+	return t_ms <= after || t_ms >= until || t_ms % MINUTE_MS == 0;
+}
+
+/* A source_alike_fn. */
+static bool entries_alike(void *arg, size_t a, size_t b, int64_t after, int64_t until)
+{
+	const struct filling *g = arg;
+	const struct ref_entries *r = &g->refs.v[a], *s = &g->refs.v[b];
+	size_t i = first_beyond(r, after), k = first_beyond(s, after);
+	for (;;) {
+		const struct entry *x = next_meeting(r, &i, after, until), *y = next_meeting(s, &k, after, until);
+		if (!x || !y)
+			return !x && !y;
+		if (!same_entry(x, y) || !bound_is_whole(x->after, after, until) || !bound_is_whole(x->until, after, until))
+			return false;
+	}
+}
+
 static int fill(struct filling *g, struct err *e)
 {
 	uint64_t *refs = xcalloc(g->refs.n + 1, sizeof *refs);
@@ -335,7 +387,7 @@ static int fill(struct filling *g, struct err *e)
 		until = MAX(until, g->refs.v[i].latest[g->refs.v[i].e.n - 1]);
 	}
 	struct source_view *v = g->r->q->view;
-	int rc = g->refs.n ? v->ops->cells(v, refs, g->refs.n, after, until, eval_stream_limits(g->r->q), fill_block, g, e) : 0;
+	int rc = g->refs.n ? v->ops->cells(v, refs, g->refs.n, after, until, eval_stream_limits(g->r->q), fill_block, entries_alike, g, e) : 0;
 	free(refs);
 	return rc;
 }

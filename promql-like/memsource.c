@@ -314,8 +314,9 @@ static int profile_cells(const struct mem_profile *p, size_t series, source_cell
 }
 
 static int view_cells(struct source_view *v, const uint64_t *refs, size_t n, int64_t after, int64_t until,
-		      const struct source_limits *lim, source_cells_fn fn, void *arg, struct err *e)
+		      const struct source_limits *lim, source_cells_fn fn, source_alike_fn alike, void *arg, struct err *e)
 {
+	(void)alike; /* there are no sums */
 	int rc = check(lim, 0, e);
 	for (size_t i = 0; i < n && !rc; i++) {
 		const struct mem_series *s = of_view(v)->series.v[refs[i]];

@@ -326,9 +326,16 @@ static int view_sums(struct source_view *v, const struct source_part *parts, siz
 /* Series of one of the two, as those who asked count them. */
 struct cells_of {
 	source_cells_fn fn;
+	source_alike_fn alike;
 	void *arg;
 	size_t *series;
 };
+
+static bool pass_alike(void *arg, size_t a, size_t b, int64_t after, int64_t until)
+{
+	const struct cells_of *x = arg;
+	return x->alike && x->alike(x->arg, x->series[a], x->series[b], after, until);
+}
 
 static int pass_cells(void *arg, const struct source_cells *c, unsigned worker, struct err *e)
 {
@@ -339,12 +346,12 @@ static int pass_cells(void *arg, const struct source_cells *c, unsigned worker, 
 }
 
 static int view_cells(struct source_view *v, const uint64_t *refs, size_t n, int64_t after, int64_t until, const struct source_limits *lim,
-		      source_cells_fn fn, void *arg, struct err *e)
+		      source_cells_fn fn, source_alike_fn alike, void *arg, struct err *e)
 {
 	struct over_view *w = of_view(v);
 	uint64_t *some = xcalloc(n + 1, sizeof *some);
 	size_t *series = xcalloc(n + 1, sizeof *series);
-	struct cells_of c = { fn, arg, series };
+	struct cells_of c = { fn, alike, arg, series };
 	int rc = 0;
 	for (int ours = 0; ours < 2 && !rc; ours++) {
 		struct source_view *of = ours ? w->profiles : w->under;
@@ -355,7 +362,7 @@ static int view_cells(struct source_view *v, const uint64_t *refs, size_t n, int
 				series[k++] = i;
 			}
 		if (k)
-			rc = of->ops->cells(of, some, k, after, until, lim, pass_cells, &c, e);
+			rc = of->ops->cells(of, some, k, after, until, lim, pass_cells, pass_alike, &c, e);
 	}
 	free(some);
 	free(series);

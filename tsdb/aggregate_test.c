@@ -37,6 +37,68 @@ static uint64_t graph_reads(struct kit *k, size_t n_pods, int64_t after, int64_t
 	return atomic_load(&read);
 }
 
+struct met {
+	pthread_mutex_t lock;
+	uint64_t cells;
+	int64_t sum;
+	size_t unlike;      /* this series counts otherwise */
+};
+
+static int meet_cells(void *arg, const struct source_cells *c, unsigned worker, struct err *e)
+{
+	struct met *x = arg;
+	(void)worker, (void)e;
+	pthread_mutex_lock(&x->lock);
+	x->cells += c->n;
+	for (size_t i = 0; i < c->n; i++)
+		x->sum += c->values[i];
+	pthread_mutex_unlock(&x->lock);
+	return 0;
+}
+
+static bool alike(void *arg, size_t a, size_t b, int64_t after_ms, int64_t until_ms)
+{
+	const struct met *x = arg;
+	return after_ms < until_ms && a != x->unlike && b != x->unlike;
+}
+
+/* The cells of the first n pods, all of which but one count alike. */
+static struct met cells_of(struct kit *k, size_t n_pods, size_t unlike)
+{
+	struct source_view *v;
+	struct source_series *s;
+	struct matcher m;
+	struct err e;
+	size_t n;
+	uint64_t refs[5];
+	struct met x = { PTHREAD_MUTEX_INITIALIZER, 0, 0, unlike };
+	assert_int_equal(tsdb_source(k->db)->open(tsdb_source(k->db), &v, &e), 0);
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW(LABEL_NAME), VIEW(KIT_SAMPLES), &e), 0);
+	assert_int_equal(v->ops->select(v, &m, 1, 0, INT64_MAX, NULL, &s, &n, &e), 0);
+	assert_true(n >= n_pods);
+	for (size_t i = 0; i < n_pods; i++)
+		refs[i] = s[i].ref;
+	struct source_damage damage = { 0 };
+	struct source_limits lim = { .damage = &damage };
+	assert_int_equal(v->ops->cells(v, refs, n_pods, 0, INT64_MAX, &lim, meet_cells, alike, &x, &e), 0);
+	assert_int_equal(atomic_load(&damage.met), 0);
+	free(s);
+	matcher_release(&m);
+	v->ops->release(v);
+	return x;
+}
+
+#define NONE_UNLIKE 9
+
+/* Sums stand for their series where these count alike, are all asked for and nothing of them is damaged or deleted. */
+static void check_cells(struct kit *k)
+{
+	struct met sums = cells_of(k, 5, NONE_UNLIKE), each = cells_of(k, 5, 2), some = cells_of(k, 4, NONE_UNLIKE);
+	assert_true(sums.cells && sums.cells * 10 < each.cells);
+	assert_int_equal(sums.sum, each.sum);
+	assert_true(some.cells * 2 > each.cells && some.cells < each.cells);
+}
+
 /* A service is read from its aggregate when all of it is asked for by the minute, and only then. */
 static void test_aggregates(void **state)
 {
@@ -58,6 +120,7 @@ static void test_aggregates(void **state)
 		assert_true(all && all * 10 < some);
 		assert_true(graph_reads(&k, 5, KIT_T0 + 1000, 60000) > some);
 		assert_true(graph_reads(&k, 5, KIT_T0, 59999) > some);
+		check_cells(&k);
 		kit_check_graph(&k, KIT_CPU, 5, KIT_T0 - hour, 60000, 60000, 600, NULL);
 		kit_check_graph(&k, KIT_SAMPLES, 4, KIT_T0 - hour, 300000, 60000, 600, NULL);
 		kit_check_graph(&k, KIT_SAMPLES, 5, KIT_T0 - hour + 7, 60000, 60000, 600, NULL);

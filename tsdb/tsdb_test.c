@@ -196,6 +196,11 @@ static int see_cells(void *arg, const struct source_cells *c, unsigned worker, s
 	return 0;
 }
 
+static bool all_alike(void *arg, size_t a, size_t b, int64_t after_ms, int64_t until_ms)
+{
+	return arg && a < 4 && b < 4 && after_ms < until_ms;
+}
+
 /* Each stored value once, from the head and from sealed hours. */
 static void check_cells(struct source_view *v, const struct source_series *s, int64_t total)
 {
@@ -206,9 +211,13 @@ static void check_cells(struct source_view *v, const struct source_series *s, in
 		refs[i] = s[i].ref;
 	struct source_stats stats = { 0 };
 	struct source_limits lim = { .stats = &stats };
-	assert_int_equal(v->ops->cells(v, refs, 4, 0, INT64_MAX, &lim, see_cells, &x, &e), 0);
+	assert_int_equal(v->ops->cells(v, refs, 4, 0, INT64_MAX, &lim, see_cells, NULL, &x, &e), 0);
 	assert_true(x.sum == total && x.n > 0 && !x.wrong);
 	assert_true(stats.samples == x.n && stats.chunks >= 4 && stats.bytes > 0);
+	/* the same of sums by the minute, where all series count alike and there are such sums: no more values, and no less in all */
+	struct seen_cells alike = { 0 };
+	assert_int_equal(v->ops->cells(v, refs, 4, 0, INT64_MAX, NULL, see_cells, all_alike, &alike, &e), 0);
+	assert_true(alike.sum == total && alike.n > 0 && alike.n <= x.n && !alike.wrong);
 }
 
 static void test_sums(void **state)

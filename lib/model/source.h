@@ -102,6 +102,10 @@ struct source_cells {
 };
 /* Negative with *e filled stops the reading. worker: 0 .. pool_size(lim->pool); calls of one worker follow each other. */
 typedef int (*source_cells_fn)(void *arg, const struct source_cells *c, unsigned worker, struct err *e);
+/* Whether what is stamped in (after, until] counts the same for the caller, of series a and of b (a may be b), and as a sum of each whole minute
+ * it would, too. Storage may then hand out such sums of services, stamped with the end of the minute, as if they were of one of the
+ * series. Before the first call of the other function, one thread. */
+typedef bool (*source_alike_fn)(void *arg, size_t a, size_t b, int64_t after_ms, int64_t until_ms);
 
 struct source_view;
 
@@ -130,9 +134,10 @@ struct source_ops {
 		    const struct source_frame_filter *f, const struct source_limits *lim, double *ret, int64_t *exact,
 		    struct err *e);
 	/* Every value of the profiles of n series stamped in (after, until], and maybe of neighbours: each is handed to fn
-	 * once, by several threads at once. What a graph over stacks reads, however many of its steps want a profile. */
+	 * once, by several threads at once. What a graph over stacks reads, however many of its steps want a profile. alike: NULL = no
+	 * two series are. */
 	int (*cells)(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms,
-		     const struct source_limits *lim, source_cells_fn fn, void *arg, struct err *e);
+		     const struct source_limits *lim, source_cells_fn fn, source_alike_fn alike, void *arg, struct err *e);
 	/* Label names, or the values of one label, of series that satisfy the matchers (n may be 0), sorted, unique;
 	 * the array and its strings are one malloc'd block. */
 	int (*label_names)(struct source_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
