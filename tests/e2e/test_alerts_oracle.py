@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The alerts that are sent, beside those of Prometheus 3: the same rules, the same floats by remote-write to both, at the same time; an
 Alertmanager stub for each writes down what it is told. Both evaluate in real time, at slots that follow from a hash: so of
-many names for the group one is taken whose slots in both are a few milliseconds apart, and floats are stamped in between. PYRRHA_PROMETHEUS3 names
+many names for the group one is taken whose slots in both are a few milliseconds apart, and floats are stamped in between. A rate depends on these
+milliseconds, so none is held against a threshold. PYRRHA_PROMETHEUS3 names
 the program of Prometheus 3; PYRRHA_SEED gives other floats, PYRRHA_LONG or PYRRHA_SECONDS more of them."""
 import calendar
 import json
@@ -30,6 +31,8 @@ RULES = """groups:
   - record: all:requests:rate
     expr: sum(pod:requests:rate)
     labels: {team: all}
+  - record: pod:requests:spread
+    expr: (max_over_time(requests_total[6s]) - min_over_time(requests_total[6s])) / 6
   - record: load:changes
     expr: changes(load[8s]) + resets(requests_total[8s])
   - alert: Busy
@@ -39,7 +42,7 @@ RULES = """groups:
     labels: {severity: '{{ if gt $value 8.0 }}page{{ else }}warn{{ end }}', pod: '{{ $labels.pod | toUpper }}'}
     annotations: {summary: '{{ $labels.pod }} has {{ $value | printf "%%.3f" }} of {{ with query "count(load)" }}{{ . | first | value }}{{ end }}', site: '{{ $externalLabels.site }}'}
   - {alert: AtOnce, expr: 'load > 7', annotations: {value: '{{ humanize $value }}'}}
-  - {alert: Rate, expr: 'pod:requests:rate > 4', for: 6s}
+  - {alert: Spread, expr: 'pod:requests:spread > 3', for: 6s}
   - {alert: Gap, expr: 'absent(count_over_time(load{pod="a"}[3s]))', labels: {team: gaps}}
   - {alert: Many, expr: 'count by (alertname) (ALERTS{alertstate="firing"}) > 2', labels: {noise: 'yes'}}
   - {alert: Same, expr: 'label_replace(load, "pod", "", "", "") > 2'}
