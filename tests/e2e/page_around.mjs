@@ -23,7 +23,7 @@ const steps = {
 		page = await open('/targets');
 		await page.waitForSelector('.pool');
 		const row = panel('echoserver').locator('tr.first');
-		await until(async () => assert.match(await row.textContent(), /127\.0\.0\.1:\d+.*up.*team=core.*zone=a.* (s|just now) ?(ago)?.*(ms|s|µs).*B/));
+		await until(async () => assert.match(await row.textContent(), /127\.0\.0\.1:\d+.*up.*team=core.*zone=a.*( s ago|just now).*(ms|s|µs).*B/));
 		await page.waitForFunction(() => /All \d+Up \d+Down 13Waiting 1Not scraped 1/.test(document.querySelector('[aria-label=Health]').textContent));
 	},
 	async 'targets: an error, and what to do about it'() {
