@@ -66,7 +66,7 @@ export function ContextMenu({ label, title, x, y, onClose, children }: { label: 
 	closeKeys.use({ close: onClose });
 	useEffect(() => {
 		const was = document.activeElement as HTMLElement | null;
-		const away = (e: Event) => { if (!el.current!.contains(e.target as Node)) latest.current(); };
+		const away = (e: Event) => { if (el.current?.contains(e.target as Node) === false) latest.current(); };
 		document.addEventListener('mousedown', away);
 		document.addEventListener('scroll', away, true);
 		return () => {

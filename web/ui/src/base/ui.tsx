@@ -112,7 +112,7 @@ export function Popover({ button, class: cls = '', buttonClass, align = 'left', 
 	useEffect(() => {
 		if (!open) return;
 		/* a click on text in it gives the focus to what is around all of it, which is no way out */
-		const away = (e: Event) => { const t = e.target as Node, r = root.current!; if (!r.contains(t) && !(e.type === 'focusin' && t.contains(r))) setOpen(false); };
+		const away = (e: Event) => { const t = e.target as Node, r = root.current; if (r?.contains(t) === false && !(e.type === 'focusin' && t.contains(r))) setOpen(false); };
 		document.addEventListener('mousedown', away);
 		document.addEventListener('focusin', away);
 		return () => { document.removeEventListener('mousedown', away); document.removeEventListener('focusin', away); };

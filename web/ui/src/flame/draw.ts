@@ -6,6 +6,8 @@ import { changeOf, diffColor, frameColor, shorterNames, type ColorBy, type Fill 
 import type { FlameTree } from './tree';
 import { formatChange, formatShare, formatValue } from '../base/units';
 
+type Ctx = CanvasRenderingContext2D | OffscreenCanvasRenderingContext2D;
+
 export const ROW = 21;
 const MIN_PX = 0.5;
 const LABEL_PX = 26;
@@ -28,8 +30,6 @@ export interface Scene {
 	flip?: boolean; rows?: number;
 	/** So many rows at the root's end are not shown. */
 	skip?: number;
-	/** Only this part of its height is drawn. */
-	shown?: { from: number; to: number };
 }
 
 /** Which row of the picture boxes of a depth are in, from the top, and the reverse: both are the same sum. */
@@ -80,11 +80,10 @@ export function boxRect(s: Scene, i: number): { x: number; y: number; w: number 
 	return { x: x0, y: rowOf(s, s.tree.depth[i]) * ROW, w: Math.max(0, x1 - x0) };
 }
 
-export function draw(ctx: CanvasRenderingContext2D, s: Scene, palette: Palette): number {
+export function draw(ctx: Ctx, s: Scene, palette: Palette): number {
 	const t = s.tree, k = s.width / (s.to - s.from);
 	const minWeight = MIN_PX / k;
-	const { from, to } = s.shown ?? { from: 0, to: s.height };
-	const ends = [depthOf(s, Math.floor((s.top + Math.max(0, from)) / ROW)), depthOf(s, Math.ceil((s.top + Math.min(s.height, to)) / ROW))];
+	const ends = [depthOf(s, Math.floor(s.top / ROW)), depthOf(s, Math.ceil((s.top + s.height) / ROW))];
 	const first = Math.max(s.skip ?? 0, Math.min(...ends)), last = Math.max(...ends);
 	let boxes = 0, alpha = 1, style = '';
 	ctx.clearRect(0, 0, s.width, s.height);
@@ -114,7 +113,7 @@ export function draw(ctx: CanvasRenderingContext2D, s: Scene, palette: Palette):
 }
 
 /** The same picture, all rows of it, small: boxes without labels, so high. */
-export function drawSmall(ctx: CanvasRenderingContext2D, s: Scene, palette: Palette, row: number): void {
+export function drawSmall(ctx: Ctx, s: Scene, palette: Palette, row: number): void {
 	const t = s.tree, k = s.width / (s.to - s.from);
 	ctx.clearRect(0, 0, s.width, s.height);
 	for (let i = 0; i < t.n;) {
@@ -130,7 +129,7 @@ export function drawSmall(ctx: CanvasRenderingContext2D, s: Scene, palette: Pale
 }
 
 const widths = new Map<string, number>();
-function measure(ctx: CanvasRenderingContext2D, text: string): number {
+function measure(ctx: Ctx, text: string): number {
 	let w = widths.get(text);
 	if (w === undefined) {
 		if (widths.size > 20000) widths.clear();
@@ -141,7 +140,7 @@ function measure(ctx: CanvasRenderingContext2D, text: string): number {
 }
 
 /** The name, and behind it its share of the whole, of a difference how far it moved, if there is room for both. */
-function drawLabel(ctx: CanvasRenderingContext2D, s: Scene, p: Palette, i: number, x: number, px: number): void {
+function drawLabel(ctx: Ctx, s: Scene, p: Palette, i: number, x: number, px: number): void {
 	const t = s.tree, room = px - 2 * PAD;
 	const y = rowOf(s, t.depth[i]) * ROW - s.top + (ROW - 1) / 2 + 0.5;
 	const share = t.base ? formatChange(changeOf(t.total[i], t.base.total[i], t.whole, t.baseWhole)) : t.whole ? formatShare(t.total[i] / t.whole) : '';
@@ -163,7 +162,7 @@ function drawLabel(ctx: CanvasRenderingContext2D, s: Scene, p: Palette, i: numbe
 
 /** What of a name fits: all of it, without the import path, without the package, or the last of these cut off. The end
  * of a name tells more than its beginning. */
-function shorten(ctx: CanvasRenderingContext2D, name: string, room: number): string {
+function shorten(ctx: Ctx, name: string, room: number): string {
 	for (const part of shorterNames(name)) {
 		if (measure(ctx, part) <= room) return part;
 		name = part;

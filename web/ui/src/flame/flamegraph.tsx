@@ -38,6 +38,8 @@ const keys = keyTable('Flame graph', {
 });
 
 const OVERDRAW = 300;
+/** So many boxes take longer than a frame. */
+const MANY = 1000;
 const GLIDE_MS = 160, FRAME_MS = 1000 / 60;
 const FONT = `12px ${SANS}`;
 
@@ -48,9 +50,9 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 	const scene = useRef<Scene | null>(null);
 	const palette = useRef(new Palette());
 	const view = useRef<{ from: number; to: number; tree: FlameTree } | null>(null);
-	const paint = useRef<(gliding?: boolean) => void>(() => undefined);
+	const paint = useRef<() => void>(() => undefined);
 	const small = useRef<() => void>(() => undefined);
-	const glide = useRef(0);
+	const glide = useRef(0), boxes = useRef(0);
 	const [room, setRoom] = useState(0);
 	const [hover, setHover] = useState<{ tree: FlameTree; node: number; x: number; y: number } | null>(null);
 	const [cursor, setCursor] = useState(zoom);
@@ -75,8 +77,8 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 		return () => observer.disconnect();
 	}, []);
 
-	/* Paints what is visible of the wrapper, plus a margin for scrolling, which is left empty while it glides. */
-	paint.current = (gliding = false) => {
+	/* Paints what is visible of the wrapper, plus a margin for scrolling. */
+	paint.current = () => {
 		const c = canvas.current, w = wrap.current;
 		if (!c || !w || !width || !view.current) return;
 		const box = w.getBoundingClientRect();
@@ -95,7 +97,27 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 		scene.current = {
 			tree, from: view.current.from, to: view.current.to, zoom, width, height, top, colorBy, dark: isDark, redGreen, match, font: FONT, ...shape,
 		};
-		draw(ctx, gliding ? { ...scene.current, shown: { from: -box.top - top, to: innerHeight - box.top - top } } : scene.current, palette.current);
+		boxes.current = draw(ctx, scene.current, palette.current);
+	};
+	/* All that a glide shows, as a picture of what is in the window. */
+	const takeStill = (from: number, to: number) => {
+		const s = scene.current!, c = canvas.current!, k = c.width / s.width, up = Math.round(Math.max(0, -c.getBoundingClientRect().top)), height = Math.min(s.height - up, innerHeight);
+		const copy = new OffscreenCanvas(c.width, Math.max(1, height * k)), ctx = copy.getContext('2d')!;
+		if (from === s.from && to === s.to) ctx.drawImage(c, 0, -up * k);
+		else {
+			ctx.scale(k, k);
+			draw(ctx, { ...s, from, to, top: s.top + up, height }, palette.current);
+		}
+		return { copy, from, k: c.width / (to - from), y: (up + (flip ? (rows - s.rows!) * ROW : 0)) * k };
+	};
+	/* To draw many boxes takes longer than a frame, to stretch their picture does not. */
+	const stretch = (p: ReturnType<typeof takeStill>) => {
+		const { from, to } = Object.assign(scene.current!, { from: view.current!.from, to: view.current!.to });
+		const c = canvas.current!, ctx = c.getContext('2d')!;
+		ctx.resetTransform();
+		ctx.imageSmoothingEnabled = false;
+		ctx.clearRect(0, 0, c.width, c.height);
+		ctx.drawImage(p.copy, (from - p.from) * p.k, 0, (to - from) * p.k, p.copy.height, 0, p.y, c.width, p.copy.height);
 	};
 
 	/* A zoom glides there, so that one sees where one goes; new data just appears. Its first frame paints: what is done before that is done twice. */
@@ -107,11 +129,14 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 			return;
 		}
 		let t0 = 0;
+		const from = Math.min(start.from, to.from), end = Math.max(start.to, to.to);
+		const still = (from < start.from || end > start.to ? tree.n : boxes.current) > MANY ? takeStill(from, end) : null;
 		const step = (now: number) => {
 			t0 ||= now - FRAME_MS;
 			const k = Math.min(1, (now - t0) / GLIDE_MS), ease = 1 - (1 - k) ** 3;
 			view.current = { tree, from: start.from + (to.from - start.from) * ease, to: start.to + (to.to - start.to) * ease };
-			paint.current(k < 1);
+			if (still && k < 1) stretch(still);
+			else paint.current();
 			glide.current = k < 1 ? requestAnimationFrame(step) : 0;
 			if (k === 1) setTimeout(() => small.current());
 		};

@@ -29,6 +29,9 @@ export function foldFunctions(t: FlameTree, root = 0): FunctionRow[] {
 	return [...rows.values()];
 }
 
+/** What names are held against: an expression, or one that gives up. */
+export type Finder = Pick<RegExp, 'test'>;
+
 export interface Matches {
 	/** Per frame: does its function, file or binary match. */
 	frames: Uint8Array;
@@ -41,23 +44,24 @@ const LITTLE = 1e4, MOST = 2e9, MOST_MS = 500;
 
 /** An expression that gives up before it holds the page. `(a+)+$` tries all ways to divide a run of letters, twice as many for each letter
  * more, and a link can bring it here: a name that may take too many steps is not looked at, and none after half a second of it. */
-export class Search extends RegExp {
+export class Search {
 	/** Something was not looked at. */
 	gaveUp = false;
 	private spent = 0;
+	private readonly re: RegExp;
 	private readonly little: number;
 	private readonly most: number;
 	constructor(source: string, flags: string) {
-		super(source, flags);
+		this.re = new RegExp(source, flags);
 		const k = degreeOf(source) + 1, [little, most] = [LITTLE, MOST].map((steps) => k === Infinity ? Math.log2(steps) : (steps * k) ** (1 / k));
 		this.little = little;
 		this.most = most;
 	}
-	override test(s: string): boolean {
-		if (s.length <= this.little) return super.test(s);
+	test(s: string): boolean {
+		if (s.length <= this.little) return this.re.test(s);
 		this.gaveUp ||= s.length > this.most || this.spent > MOST_MS;
 		if (this.gaveUp) return false;
-		const begin = performance.now(), found = super.test(s);
+		const begin = performance.now(), found = this.re.test(s);
 		this.spent += performance.now() - begin;
 		return found;
 	}
@@ -97,14 +101,14 @@ export function searchRegex(text: string): Search | null {
 	}
 }
 
-export function matchFrames(t: FlameTree, re: RegExp): Uint8Array {
+export function matchFrames(t: FlameTree, re: Finder): Uint8Array {
 	const out = new Uint8Array(t.names.length);
 	for (let f = 0; f < out.length; f++)
 		if (re.test(t.names[f]) || (t.files[f] && re.test(t.files[f]))) out[f] = 1;
 	return out;
 }
 
-export function search(t: FlameTree, re: RegExp, root = 0): Matches {
+export function search(t: FlameTree, re: Finder, root = 0): Matches {
 	const frames = matchFrames(t, re);
 	let value = 0;
 	for (let i = root; i < t.end[root];) {
@@ -116,7 +120,7 @@ export function search(t: FlameTree, re: RegExp, root = 0): Matches {
 	return { frames, value };
 }
 
-export const matchRow = (r: FunctionRow, re: RegExp): boolean => re.test(r.name) || re.test(r.file);
+export const matchRow = (r: FunctionRow, re: Finder): boolean => re.test(r.name) || re.test(r.file);
 
 /** The rows of the functions below a node, and whether they are exact and whole. */
 export function rowsOf(t: FlameTree, zoom: number): { rows: FunctionRow[]; exact: boolean; all: number } {

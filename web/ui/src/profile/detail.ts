@@ -32,8 +32,9 @@ export function useTree(s: Source, path: string[], all: boolean): FlameTree {
 	useEffect(() => {
 		if (!wanted) return;
 		const abort = new AbortController();
-		askNear(s, asked, all, abort.signal).then((n) => setGot({ of: whole, near: n }), () => undefined);
-		return () => abort.abort();
+		/* not while it glides there: on two cores the server would take the frames' */
+		const timer = setTimeout(() => void askNear(s, asked, all, abort.signal).then((n) => setGot({ of: whole, near: n }), () => undefined), asked.length && 200);
+		return () => { clearTimeout(timer); abort.abort(); };
 	}, [whole, key, wanted, all]);
 	return tree;
 }

@@ -9,7 +9,7 @@ import { dark } from '../base/theme';
 import { Bar, CopyButton, useWindow } from '../base/ui';
 import { useSamples, type Samples } from '../compare/samples';
 import { frameColor, type ColorBy } from '../flame/colors';
-import { matchRow } from '../flame/fold';
+import { type Finder, matchRow } from '../flame/fold';
 import type { FlameTree, FunctionRow } from '../flame/tree';
 import { asText, columnOf, errorOf, noisy, orderedUpTo, textOf, toggled, valueOf, visible, type Column, type Measure, type Table, type TableRow } from './columns';
 import { openFrameMenu } from './framemenu';
@@ -33,7 +33,7 @@ const keys = keyTable('Table', {
 });
 
 interface Props {
-	tree: FlameTree; filter: RegExp | null; colorBy: ColorBy;
+	tree: FlameTree; filter: Finder | null; colorBy: ColorBy;
 	/** What the rows are of, and when: what is not in the tree is asked for. */
 	expr: string; time: number;
 	/** Whether the rows are those of a box that was zoomed into. */

@@ -8,7 +8,7 @@ import { writeUrl } from '../base/state';
 import { formatShare, formatValue } from '../base/units';
 import type { ColorBy } from '../flame/colors';
 import { FlameGraph } from '../flame/flamegraph';
-import { matchFrames } from '../flame/fold';
+import { type Finder, matchFrames } from '../flame/fold';
 import { findPath, pathNames, type FlameTree } from '../flame/tree';
 import { useTree, type Source } from './detail';
 import { treeLike, type ProfileState } from './load';
@@ -16,7 +16,7 @@ import { beforeExpr, callersPath, collapsed, sandwichOf, zoomPath } from './view
 import { calleesExpr, callersExpr, wrapView } from './viewtext';
 
 interface Props {
-	state: ProfileState; name: string; re: RegExp | null; colorBy: ColorBy; highlight: string | null;
+	state: ProfileState; name: string; re: Finder | null; colorBy: ColorBy; highlight: string | null;
 	onMenu: (t: FlameTree, node: number, x: number, y: number, zoom: () => void) => void;
 }
 
