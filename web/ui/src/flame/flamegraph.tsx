@@ -58,7 +58,7 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 	const [cursor, setCursor] = useState(zoom);
 	const walked = useRef<{ names: string[]; zoom: string }>({ names: [], zoom: '' });
 	const held = useRef({ key: '', asked: '', room: 0, rows: 0, flip });
-	const byKey = useRef(0);
+	const byKey = useRef(-500); /* when a key asked for the menu */
 	const isDark = dark.value, redGreen = changeColors.value === 'red';
 
 	const span = Math.max(tree.weight[zoom], Number.MIN_VALUE);
