@@ -126,18 +126,25 @@ static void list_entries(struct filling *g, const struct value *v)
 	}
 }
 
-/* The runs of a profile stamped t_ms. */
-static void find_runs(struct worker *t, const struct ref_entries *r, int64_t t_ms)
+/* Where the first that reach beyond a time may be. */
+static size_t first_beyond(const struct ref_entries *r, int64_t t_ms)
 {
-	size_t lo = 0, hi = r->e.n, begin = t->runs.n;
+	size_t lo = 0, hi = r->e.n;
 	while (lo < hi) {
 		size_t mid = (lo + hi) / 2;
-		if (r->latest[mid] < t_ms)
+		if (r->latest[mid] <= t_ms)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
-	for (; lo < r->e.n && r->earliest[lo] < t_ms; lo++) {
+	return lo;
+}
+
+/* The runs of a profile stamped t_ms. */
+static void find_runs(struct worker *t, const struct ref_entries *r, int64_t t_ms)
+{
+	size_t begin = t->runs.n;
+	for (size_t lo = first_beyond(r, t_ms - 1); lo < r->e.n && r->earliest[lo] < t_ms; lo++) {
 		const struct entry *x = &r->e.v[lo];
 		if (t_ms <= x->after || t_ms > x->until)
 			continue;
@@ -334,20 +341,6 @@ static const struct entry *next_meeting(const struct ref_entries *r, size_t *at,
 			return x;
 	}
 	return NULL;
-}
-
-/* Where the first that reach beyond a time may be. */
-static size_t first_beyond(const struct ref_entries *r, int64_t t_ms)
-{
-	size_t lo = 0, hi = r->e.n;
-	while (lo < hi) {
-		size_t mid = (lo + hi) / 2;
-		if (r->latest[mid] <= t_ms)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
 }
 
 static bool same_entry(const struct entry *x, const struct entry *y)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Content codings (RFC 9110 section 8.4.1): which one a client takes, and compressing for it. zstd (RFC 8878) takes half of what gzip by libdeflate
- * takes, and browsers and curl ask for it; everybody else takes gzip. */
+/* Content codings (RFC 9110 section 8.4.1): which one a client takes, and compressing for it: zstd (RFC 8878), for which browsers
+ * and curl ask, and gzip for everybody else. */
 #include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>

@@ -164,12 +164,11 @@ static void compress_body(struct httpd_request *rq)
 	if (rq->no_compress || rq->out.len < COMPRESS_LEAST)
 		return;
 	httpd_set_header(rq, MHD_HTTP_HEADER_VARY, "Accept-Encoding");
-	struct view wanted = httpd_header(rq, MHD_HTTP_HEADER_ACCEPT_ENCODING);
-	bool zstd = httpd_accepts(wanted, "zstd");
+	bool zstd = httpd_accepts(httpd_header(rq, MHD_HTTP_HEADER_ACCEPT_ENCODING), "zstd");
 	char *packed;
 	size_t n;
 	/* Level 1: what goes over loopback or a LAN once should not wait for a better ratio. */
-	if (!(zstd || httpd_accepts(wanted, "gzip")) || !httpd_compress(zstd ? HTTPD_ZSTD : HTTPD_GZIP, buf_view(&rq->out), 1, &packed, &n))
+	if (!(zstd || takes_gzip(rq)) || !httpd_compress(zstd ? HTTPD_ZSTD : HTTPD_GZIP, buf_view(&rq->out), 1, &packed, &n))
 		return;
 	buf_free(&rq->out);
 	rq->out = (struct buf){ .ptr = packed, .len = n, .cap = n };
