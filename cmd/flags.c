@@ -3,15 +3,21 @@
  * the same, and answered with ours where it is not. */
 #include "cmd/flags.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/memory_limit.h"
+#include "base/memory_parts.h"
 #include "base/num.h"
+#include "base/units.h"
 #include "cmd/storage_config.h"
 #include "httpd/httpd.h"
 #include "promql-like/promql.h"
 #include "tsdb/tsdb.h"
 
 #define REPLICAS_MAX 100
+#define MEMORY_LEAST (UINT64_C(128) << 20)
 
 /* Every row points into this, the one set of flags of the process. */
 static struct flags set = {
@@ -19,9 +25,9 @@ static struct flags set = {
 	.external_url = "", .route_prefix = "", .cors_origin = "", .replica_text = "", .replicas = 1,
 	.retention_ms = INT64_C(15) * 86400000, .query_timeout_ms = 120000, .slow_query_ms = 10000, .lookback_ms = 300000, .commit_interval_ms = 20, .max_concurrency = 20, .max_waiting = 100,
 	.outage_tolerance_ms = 3600000, .grace_ms = 600000, .resend_ms = 60000, .max_evals = 4, .notification_capacity = 10000, .notification_batch = 256, .notification_drain = true, .self_heap = true,
-	.head_bytes = 256 << 20, .dictionary_bytes = 256 << 20, .queue_bytes = 64 << 20, .remote_bytes = 1 << 30, .scrape_bytes = 512 << 20, .discovery_ms = 5000, .answer_bytes = 256 << 20, .max_pins = 100, .pin_bytes = 256 << 20, .partition_series = 1000000, .label_sets = 10000,
+	.remote_bytes = 1 << 30, .discovery_ms = 5000, .max_pins = 100, .pin_bytes = 256 << 20, .partition_series = 1000000, .label_sets = 10000,
 	.target_functions = 200000, .target_locations = 500000, .target_stacks = 1000000,
-	.max_samples = 50000000, .max_bytes = UINT64_C(2) << 30, .max_total_bytes = UINT64_C(4) << 30, .max_series = 100000, .max_functions = 1000000, .max_connections = 512, .read_timeout_ms = 300000,
+	.max_samples = 50000000, .max_series = 100000, .max_functions = 1000000, .max_connections = 512, .read_timeout_ms = 300000,
 };
 
 #define REFUSED(names_first, names_more, text) { names_first, OPT_REFUSED, NULL, NULL, text, names_more }
@@ -37,6 +43,11 @@ static struct opt table[] = {
 	{ "config.auto-reload-interval", OPT_DURATION, &set.auto_reload_ms, "<duration>",
 	  "How often to look, besides when something happens in the folders of these files." },
 
+	{ "memory", OPT_SIZE, &set.memory_bytes, "<size>",
+	  "What all budgets of memory together may have. Not given: half of what the process may use, by its control group or the machine. "
+	  "Each part has a share of it, or what its own flag says: --storage.cache-memory a quarter, --query.memory 7/32, "
+	  "--storage.dictionary-memory 5/32, --storage.head-memory 1/8, --scrape.memory 3/32, --web.answer-memory and "
+	  "--storage.queue-memory 1/32 each; 3/32 is for what has no flag. Where flags ask for more, the others have less." },
 	{ "storage.path", OPT_STRING, &set.storage_path, "<dir>", "Where profiles are kept. One server per directory.",
 	  "storage.tsdb.path,storage-path" },
 	{ "storage.tsdb.retention.time", OPT_DURATION, &set.retention_ms, "<duration>",
@@ -56,8 +67,7 @@ static struct opt table[] = {
 	  "Memory of the hours that are not sealed yet, and of sealing them. Above half of it the largest are sealed early, above "
 	  "all of it what comes in waits." },
 	{ "storage.cache-memory", OPT_SIZE, &set.cache_bytes, "<size>",
-	  "Memory of the cache of what was read from the disk. Not given: an eighth of what the process may use, by its control group or the "
-	  "machine, at least 256MiB. Questions about a time that does not fit in it take several times as long." },
+	  "Memory of the cache of what was read from the disk. Questions about a time that does not fit in it take several times as long." },
 	{ "storage.dictionary-memory", OPT_SIZE, &set.dictionary_bytes, "<size>",
 	  "Memory of the names and stacks of the days that queries or profiles need. Above it days that nobody asked about for a "
 	  "while leave memory, and are read again when somebody does." },
@@ -137,7 +147,7 @@ static struct opt table[] = {
 	  "Queries at a time; more wait. A quarter as many again, at least 2, are kept for those that look at little." },
 	{ "query.max-waiting", OPT_INT, &set.max_waiting, "<n>", "Queries that wait for a place; more are answered with 503." },
 	{ "query.max-samples", OPT_INT, &set.max_samples, "<n>", "Samples that one query may hold at a time." },
-	{ "query.max-bytes", OPT_SIZE, &set.max_bytes, "<size>", "Memory for the stacks that one query holds." },
+	{ "query.max-bytes", OPT_SIZE, &set.max_bytes, "<size>", "Memory for the samples and stacks that one query holds. Not given: half of --query.memory." },
 	{ "query.memory", OPT_SIZE, &set.max_total_bytes, "<size>",
 	  "Memory for the samples and stacks of all queries together. When three quarters of it are taken, those that hold more than "
 	  "their share of the rest get no more." },
@@ -297,15 +307,67 @@ static int check_values(struct err *e)
 	return rc ? rc : storage_config_flags(&set.storage, &set.keep, e);
 }
 
-#define CACHE_LEAST (UINT64_C(256) << 20)
+/* ---- memory ---- */
+
+static bool is_given(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(table); i++)
+		if (strcmp(table[i].name, name) == 0)
+			return table[i].given;
+	return false;
+}
+
+static void warn_of_memory(uint64_t all, uint64_t limit)
+{
+	char a[24], b[24], c[24];
+	units_format_size(all, a);
+	units_format_size(set.memory_bytes, b);
+	units_format_size(limit, c);
+	if (MAX(all, set.memory_bytes) > limit)
+		snprintf(set.memory_warning, sizeof set.memory_warning, "the budgets of memory come to %s, but the process may use %s: before they are "
+			 "full the kernel ends it; lower --memory, or the flags of its parts", all > set.memory_bytes ? a : b, c);
+	else if (all > set.memory_bytes)
+		snprintf(set.memory_warning, sizeof set.memory_warning, "the budgets of memory come to %s, more than %s (--memory); %s is what the process "
+			 "may use", a, b, c);
+}
+
+/* Budgets that were not given, from the whole. */
+static int divide_memory(struct err *e)
+{
+	static const struct { const char *flag; unsigned share; uint64_t *bytes; } rows[] = {
+		{ "storage.cache-memory", 16, &set.cache_bytes }, { "query.memory", 14, &set.max_total_bytes },
+		{ "storage.dictionary-memory", 10, &set.dictionary_bytes }, { "storage.head-memory", 8, &set.head_bytes },
+		{ "scrape.memory", 6, &set.scrape_bytes }, { "web.answer-memory", 2, &set.answer_bytes },
+		{ "storage.queue-memory", 2, &set.queue_bytes },
+	};
+	struct memory_part parts[ARRAY_LEN(rows)];
+	uint64_t limit = memory_limit(""), given, all;
+	if (!is_given("memory"))
+		set.memory_bytes = MAX(limit / 2 >> 20 << 20, MEMORY_LEAST);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		parts[i] = (struct memory_part){ rows[i].share, rows[i].bytes, is_given(rows[i].flag) };
+	all = memory_divide(set.memory_bytes, parts, ARRAY_LEN(rows), &given);
+	if (!is_given("query.max-bytes"))
+		set.max_bytes = set.max_total_bytes / 2;
+	if (is_given("memory") && set.memory_bytes < MEMORY_LEAST)
+		return err_set(e, ERR_BAD_DATA, "--memory must be at least 128MiB");
+	if (is_given("memory") && given > set.memory_bytes) {
+		char a[24], b[24];
+		return err_set(e, ERR_BAD_DATA, "the flags of single budgets ask for %s of memory, --memory is %s for all together: raise it, or leave "
+			       "some of the others out", units_format_size(given, a), units_format_size(set.memory_bytes, b));
+	}
+	warn_of_memory(all, limit);
+	return 0;
+}
 
 int flags_parse(struct flags *f, int argc, char **argv, struct err *e)
 {
 	int rest;
-	set.cache_bytes = MAX(CACHE_LEAST, memory_limit("") / 8 >> 20 << 20);
 	int rc = opts_parse(table, ARRAY_LEN(table), argc, argv, &rest, e);
 	if (!rc && rest)
 		rc = err_set(e, ERR_BAD_DATA, "unexpected argument \"%s\"; --help lists the flags", argv[1]);
+	if (!rc)
+		rc = divide_memory(e);
 	if (!rc)
 		rc = check_values(e);
 	if (!rc && !set.listen.n) {

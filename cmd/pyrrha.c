@@ -431,11 +431,14 @@ static int tell(const struct flags *f)
 static int run(struct server *s)
 {
 	struct err e = { 0 };
+	char memory[24];
 	sigset_t signals;
 	block_signals(&signals);
 	if (s->f.self_heap && selfprof_heap_start(heap_hooks(), &e))
 		LOG_WARN("msg", "no heap profiles of this server", "err", e.msg);
-	LOG_INFO("msg", "starting", "version", PACKAGE_VERSION);
+	LOG_INFO("msg", "starting", "version", PACKAGE_VERSION, "memory", units_format_size(s->f.memory_bytes, memory));
+	if (*s->f.memory_warning)
+		LOG_WARN("msg", s->f.memory_warning);
 	int rc = start_interruptible(s, &signals, &e);
 	if (rc)
 		LOG_ERROR("msg", "cannot start", "err", e.msg);

@@ -21,6 +21,7 @@
 #include "base/files.h"
 #include "base/map.h"
 #include "base/memory_limit.h"
+#include "base/memory_parts.h"
 #include "base/metrics.h"
 #include "base/num.h"
 #include "base/opts.h"
@@ -664,10 +665,32 @@ static void test_memory_limit(void **state)
 	(void)state;
 }
 
+static void test_memory_parts(void **state)
+{
+	uint64_t a = 0, b = 0, c = 0, given;
+	struct memory_part parts[] = { { 32, &a, false }, { 16, &b, false }, { 8, &c, false } };
+	const uint64_t mib = 1 << 20;
+	assert_int_equal(memory_divide(1024 * mib, parts, 3, &given), 896 * mib);
+	assert_true(a == 512 * mib && b == 256 * mib && c == 128 * mib && given == 0);
+	assert_int_equal(memory_divide(0, parts, 3, &given), 24 * mib); /* no part is without anything */
+	/* One is given: less changes nothing for the others, more leaves them less. */
+	parts[1].given = true;
+	b = mib;
+	assert_int_equal(memory_divide(1024 * mib, parts, 3, &given), 641 * mib);
+	assert_true(a == 512 * mib && b == mib && given == mib);
+	b = 640 * mib;
+	assert_int_equal(memory_divide(1024 * mib, parts, 3, &given), 960 * mib); /* 384 are left for 48 of 64 */
+	assert_true(a == 256 * mib && b == 640 * mib && c == 64 * mib);
+	b = UINT64_MAX;
+	assert_int_equal(memory_divide(1024 * mib, parts, 3, &given), UINT64_MAX);
+	assert_true(a == 128 * mib && c == 32 * mib && given == UINT64_MAX);
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_memory_limit),
+		cmocka_unit_test(test_memory_limit), cmocka_unit_test(test_memory_parts),
 		cmocka_unit_test(test_min_max), cmocka_unit_test(test_base64), cmocka_unit_test(test_redacted_urls), cmocka_unit_test(test_redacted_commands), cmocka_unit_test(test_clock_steps), cmocka_unit_test(test_durations), cmocka_unit_test(test_same_errors), cmocka_unit_test(test_time), cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_digits),
 		cmocka_unit_test(test_varint), cmocka_unit_test(test_map), cmocka_unit_test(test_buf_ceiling_and_json),

@@ -79,7 +79,7 @@ def memory_of(pid):
 def allowed_memory(server):
     """What the flags add up to; of those that follow from the machine, what the server made of them."""
     flags = server.api("status/flags")
-    sizes = {k: v for k, v in flags.items() if k.endswith("memory") and v}
+    sizes = {k: v for k, v in flags.items() if k.endswith("memory") and k != "memory" and v}
     units = {"KB": 1 << 10, "KiB": 1 << 10, "MB": MB, "MiB": MB, "GB": MB << 10, "GiB": MB << 10, "B": 1}
     total = 0
     for text in sizes.values():

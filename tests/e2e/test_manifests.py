@@ -251,23 +251,25 @@ def test_agent_limits(env):
     check(f"--cache-dir={mounts['cache']}" in container(daemon)["args"], "--cache-dir")
 
 
-def help_of(env, program):
-    return subprocess.run([env.program(program), "--help"], capture_output=True, text=True, timeout=30, check=True).stdout
+def help_of(env, program, *flags):
+    return subprocess.run([env.program(program), *flags, "--help"], capture_output=True, text=True, timeout=30, check=True).stdout
 
 
 def test_server_limits(env):
-    """The server's limit of memory is that of its flags together, and more."""
+    """The server's budgets are half of its limit of memory, and the comment has their sum."""
     c = container(only("StatefulSet"))
     given = dict(a[2:].split("=", 1) for a in c["args"] if "=" in a)
-    budgets = dict(re.findall(r"^  --(\S*-memory|scrape\.memory|query\.memory)=<size>  \(default ([0-9.]+[KMG]iB)\)", help_of(env, "pyrrha"), re.M))
+    limit = mib(c["resources"]["limits"]["memory"])
+    flags = ["--%s=%s" % g for g in given.items() if g[0] == "memory" or g[0].endswith(("-memory", ".memory"))]
+    help_text = help_of(env, "pyrrha", *flags, *([] if "memory" in given else [f"--memory={limit // 2:.0f}MiB"]))
+    budgets = dict(re.findall(r"^  --(\S*-memory|scrape\.memory|query\.memory)=<size>  \(default ([0-9.]+[KMG]iB)\)", help_text, re.M))
     check(len(budgets) >= 7, str(budgets))
     total = sum(mib(given.get(name, default)) for name, default in budgets.items())
-    check(total + 400 <= mib(c["resources"]["limits"]["memory"]), f"{total} MiB and the program")
+    check(total + 400 <= limit and total <= limit / 2, f"{total} MiB and the program, of {limit}")
     with open(os.path.join(DIR, "server.yml"), encoding="utf-8") as f:
         check(f": {total:.0f}." in f.read(), f"the comment says {total:.0f}")
     claim = only("StatefulSet")["spec"]["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]["storage"]
     check(mib(given["storage.tsdb.retention.size"]) <= 0.75 * mib(claim), claim)
-    check(mib(given["query.max-bytes"]) <= mib(given["query.memory"]), "--query.max-bytes")
 
 
 def test_flags(env):

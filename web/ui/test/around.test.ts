@@ -43,6 +43,8 @@ test('status: metrics, limits, problems, days', () => {
 	assert.deepEqual([flagNumber('256MiB'), flagNumber('0B'), flagNumber('512'), flagNumber('15d'), flagNumber(undefined)], [268435456, 0, 512, NaN, NaN]);
 	const answers = limitsOf(m, [{ name: 'web.answer-memory', value: '1KiB', given: false, help: '' }], null).find((l) => l.flag === 'web.answer-memory')!;
 	assert.deepEqual([answers.used, answers.most], [7, 1024]);
+	const all = limitsOf(parseMetrics('process_resident_memory_bytes 5\n'), [{ name: 'memory', value: '2GiB', given: false, help: '' }], null)[0];
+	assert.deepEqual([all.flag, all.used, all.most], ['memory', 5, 2147483648]);
 	assert.equal(problemsOf(m).length, 1);
 	const block = (minTime: number, level: number, numSamples: number) => ({ minTime, maxTime: minTime + 1, stats: { numSamples, numSeries: 1, numBytes: 10 }, compaction: { level } });
 	assert.deepEqual(daysOf([block(0, 1, 5), block(3600000, 1, 6), block(0, 2, 11), block(86400000, 1, 1)]).map((d) => [d.day, d.samples, d.bytes]), [['1970-01-02', 1, 10], ['1970-01-01', 11, 30]]);

@@ -27,6 +27,7 @@ export interface Limit { what: string; flag: string; used: number; most: number;
 
 /* What is bounded: by which flag, the metric of what is taken, the metric of the bound where it is not the flag's value itself. */
 const LIMITS: [string, string, string, string, Limit['unit']][] = [
+	['The process, and all budgets of memory together', 'memory', 'process_resident_memory_bytes', '', 'bytes'],
 	['Memory of the hours that are not sealed yet', 'storage.head-memory', 'pyrrha_tsdb_head_bytes', 'pyrrha_tsdb_head_budget_bytes', 'bytes'],
 	['Memory of names and stacks', 'storage.dictionary-memory', 'pyrrha_tsdb_dictionary_bytes', 'pyrrha_tsdb_dictionary_budget_bytes', 'bytes'],
 	['Cache of what was read from disk', 'storage.cache-memory', 'pyrrha_tsdb_block_cache_bytes', 'pyrrha_tsdb_block_cache_budget_bytes', 'bytes'],
