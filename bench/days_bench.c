@@ -2,7 +2,7 @@
 /* Many days: what it costs to start over a directory with --days daily partitions of the fleet (fleet.h) at --scale, and
  * what memory queries over few and over all of them take and give back.
  *
- *	bench_days --dir=DIR --make     makes the directory: profiles as ids, sealed and rolled up
+ *	bench_days --dir=DIR --make     makes the directory: profiles as ids, sealed and rolled up; pods are replaced every --deploy=6 hours
  *	bench_days --dir=DIR            opens it and asks; --dictionary=MB is the budget of dictionaries
  *
  * Each step prints its wall time and CPU time of all threads, and what is resident after it. The last step waits until the
@@ -22,7 +22,7 @@ struct bench {
 	struct fleet f;
 	struct tsdb_options o;
 	const char *dir;
-	int64_t days, dictionary_mb, now_ms, wall_ns;
+	int64_t days, deploy_hours, dictionary_mb, now_ms, wall_ns;
 	double cpu;
 	bool make;
 };
@@ -47,8 +47,8 @@ static void make_day(struct bench *b, int64_t day, struct record_profile *profil
 	struct drawn d;
 	int64_t from = T0 + day * DAY_MS;
 	for (int64_t t = from + 1000; t < from + DAY_MS; t += 10000) {
-		if ((t - T0 - 1000) % DEPLOY_MS == 0)
-			fleet_deploy(&b->f, t, (uint32_t)((t - T0) / DEPLOY_MS));
+		if ((t - T0 - 1000) % (b->deploy_hours * HOUR_MS) == 0)
+			fleet_deploy(&b->f, t, (uint32_t)((t - T0) / (b->deploy_hours * HOUR_MS)));
 		b->now_ms = t + 10000;
 		for (size_t i = 0; i < b->f.pods.n; i++)
 			fleet_draw(&b->f, &b->f.pods.v[i], t + (int64_t)(hash_u64(i) % 8000), &profiles[i], &d);
@@ -163,6 +163,8 @@ static bool parse(struct bench *b, int argc, char **argv)
 			continue;
 		if (view_starts(v, VIEW("--days=")) && num_parse_i64(view_make(v.ptr + 7, v.len - 7), &b->days))
 			continue;
+		if (view_starts(v, VIEW("--deploy=")) && num_parse_i64(view_make(v.ptr + 9, v.len - 9), &b->deploy_hours))
+			continue;
 		if (view_starts(v, VIEW("--dictionary=")) && num_parse_i64(view_make(v.ptr + 13, v.len - 13), &b->dictionary_mb))
 			continue;
 		if (view_starts(v, VIEW("--dir=")))
@@ -172,16 +174,16 @@ static bool parse(struct bench *b, int argc, char **argv)
 		else
 			return false;
 	}
-	return b->dir && b->days >= 1 && b->days <= 400 && b->dictionary_mb >= 1;
+	return b->dir && b->days >= 1 && b->days <= 400 && b->deploy_hours >= 1 && b->deploy_hours <= 24 && 24 % b->deploy_hours == 0 && b->dictionary_mb >= 1;
 }
 
 int main(int argc, char **argv)
 {
-	struct bench b = { .f = { .scale = 0.1 }, .days = 15, .dictionary_mb = 256 };
+	struct bench b = { .f = { .scale = 0.1 }, .days = 15, .deploy_hours = 6, .dictionary_mb = 256 };
 	if (argc == 1)
 		return 77; /* it needs a directory */
 	if (!parse(&b, argc, argv)) {
-		fprintf(stderr, "usage: bench_days --dir=DIR [--make] [--days=15] [--scale=0.1] [--dictionary=256]\n");
+		fprintf(stderr, "usage: bench_days --dir=DIR [--make] [--days=15] [--deploy=6] [--scale=0.1] [--dictionary=256]\n");
 		return 2;
 	}
 	b.o = (struct tsdb_options){ .path = b.dir, .retention_ms = -1, .now_ms = bench_now, .now_arg = &b,
