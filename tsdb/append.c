@@ -183,9 +183,10 @@ static int add_symbols(struct append *a, struct partition *p, struct profile *pr
 {
 	struct symbols *s = p->symbols;
 	struct adding x = { .p = p, .target = accounts_target(target), .before = symbols_used(s) };
-	x.account = accounts_get(&p->accounts, x.target);
-	struct symbols_room room = accounts_room(&p->accounts, x.account, s, &a->db->o);
 	const struct symbols_pause pause = { let_others_in, &x };
+	x.account = accounts_get(&p->accounts, x.target);
+	symbols_index(s, &pause); /* of a day that was loaded: its room is what it takes with that */
+	struct symbols_room room = accounts_room(&p->accounts, x.account, s, &a->db->o);
 	uint32_t other = 0;
 	bool fits = profile->n_functions <= room.functions && (size_t)profile->n_locations + 2 * profile->n_mappings <= room.locations &&
 		    profile->n_samples <= room.stacks && symbols_most_cost(profile) <= room.bytes;

@@ -238,7 +238,7 @@ static void get_mapping(struct reader *r, bool add)
 	m.build_id = get_id(r, SYMBOLS_STRINGS);
 	m.has = cursor_u8(&r->c);
 	if (add && !r->c.bad)
-		symbols_mapping(r->s, &m);
+		symbols_load_mapping(r->s, &m);
 }
 
 static void get_function(struct reader *r, bool add)
@@ -249,7 +249,7 @@ static void get_function(struct reader *r, bool add)
 	f.filename = get_id(r, SYMBOLS_STRINGS);
 	f.start_line = cursor_zigzag(&r->c);
 	if (add && !r->c.bad)
-		symbols_function(r->s, &f);
+		symbols_load_function(r->s, &f);
 }
 
 static void get_location(struct reader *r, bool add)
@@ -271,7 +271,7 @@ static void get_location(struct reader *r, bool add)
 		vec_push(&r->lines, line);
 	}
 	if (add && !r->c.bad)
-		symbols_location(r->s, &l, r->lines.v);
+		symbols_load_location(r->s, &l, r->lines.v);
 }
 
 static void get_node(struct reader *r, uint32_t id, bool add)
@@ -281,14 +281,14 @@ static void get_node(struct reader *r, uint32_t id, bool add)
 	if (gap >= id)
 		r->c.bad = true;
 	if (add && !r->c.bad)
-		symbols_node(r->s, (uint32_t)(id - 1 - gap), location);
+		symbols_load_node(r->s, (uint32_t)(id - 1 - gap), location);
 }
 
 static void get_stack(struct reader *r, bool add)
 {
 	uint32_t node = get_id(r, SYMBOLS_NODES);
 	if (add && !r->c.bad)
-		symbols_stack_at(r->s, node);
+		symbols_load_stack(r->s, node);
 }
 
 static void get_label_set(struct reader *r, bool add)
@@ -317,7 +317,7 @@ static void get_column(struct reader *r, bool add)
 {
 	uint32_t stack = get_id(r, SYMBOLS_STACKS), set = get_id(r, SYMBOLS_LABEL_SETS);
 	if (add && !r->c.bad)
-		symbols_column(r->s, stack, set);
+		symbols_load_column(r->s, stack, set);
 }
 
 static struct view get_view(struct reader *r)

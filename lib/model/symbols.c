@@ -28,8 +28,7 @@ static const uint32_t item_sizes[SYMBOLS_TABLES] = {
 	[SYMBOLS_COLUMNS] = sizeof(struct sym_column),
 };
 
-/* The new entry, zeroed; its id is the old count. */
-static void *chunked_add(struct symbols *s, struct chunked *c)
+void *symbols_chunked_add(struct symbols *s, struct chunked *c)
 {
 	assert(c->n < UINT32_MAX - 1);
 	uint64_t x = (uint64_t)c->n + (1u << FIRST_BITS);
@@ -60,7 +59,8 @@ struct symbols *symbols_new(void)
 		s->tables[t].item = item_sizes[t];
 	s->known_stacks.item = sizeof(struct known_stack);
 	symbols_string(s, VIEW(""));
-	chunked_add(s, &s->tables[SYMBOLS_NODES]);
+	symbols_chunked_add(s, &s->tables[SYMBOLS_NODES]);
+	s->indexed[SYMBOLS_NODES] = 1; /* the root is nobody's child */
 	symbols_stack(s, NULL, 0);
 	symbols_label_set(s, NULL, 0);
 	symbols_column(s, 0, 0);
@@ -146,7 +146,7 @@ uint32_t symbols_intern_string(struct symbols *s, struct view v, uint64_t h)
 	if (v.len)
 		memcpy(copy, v.ptr, v.len);
 	copy[v.len] = 0;
-	struct view *e = chunked_add(s, &s->tables[SYMBOLS_STRINGS]);
+	struct view *e = symbols_chunked_add(s, &s->tables[SYMBOLS_STRINGS]);
 	*e = (struct view){ copy, v.len };
 	map_insert(&s->strings, h, id);
 	return id;
@@ -157,18 +157,17 @@ uint32_t symbols_string(struct symbols *s, struct view v)
 	return symbols_intern_string(s, v, hash_string(s, v));
 }
 
-static uint64_t page_round(uint64_t size)
+/* A new entry that is put into its map as well. */
+static void *add_indexed(struct symbols *s, enum symbols_table t, struct map *m, uint64_t h)
 {
-	return (size + 4095) & ~UINT64_C(4095);
+	map_insert(m, h, s->tables[t].n);
+	s->indexed[t]++;
+	return symbols_chunked_add(s, &s->tables[t]);
 }
 
-static uint64_t hash_mapping(const struct symbols *s, const struct sym_mapping *m)
+static bool find_mapping(struct symbols *s, const struct sym_mapping *m, uint64_t h, uint32_t *ret)
 {
-	return mix(s, mix(s, 0, m->offset, m->build_id ? m->build_id : m->file), page_round(m->size), 0);
-}
-
-static bool find_mapping(const struct symbols *s, const struct sym_mapping *m, uint64_t h, uint32_t *ret)
-{
+	need_index(s, SYMBOLS_MAPPINGS);
 	uint32_t name = m->build_id ? m->build_id : m->file;
 	for (size_t at = map_start(&s->mappings, h); map_probe(&s->mappings, h, &at, ret);) {
 		const struct sym_mapping *o = ENTRY(s, SYMBOLS_MAPPINGS, struct sym_mapping, *ret);
@@ -179,7 +178,7 @@ static bool find_mapping(const struct symbols *s, const struct sym_mapping *m, u
 	return false;
 }
 
-bool symbols_find_mapping(const struct symbols *s, const struct sym_mapping *m, uint32_t *ret)
+bool symbols_find_mapping(struct symbols *s, const struct sym_mapping *m, uint32_t *ret)
 {
 	return find_mapping(s, m, hash_mapping(s, m), ret);
 }
@@ -191,8 +190,7 @@ uint32_t symbols_mapping(struct symbols *s, const struct sym_mapping *m)
 	if (find_mapping(s, m, h, &id))
 		return id;
 	id = s->tables[SYMBOLS_MAPPINGS].n;
-	*(struct sym_mapping *)chunked_add(s, &s->tables[SYMBOLS_MAPPINGS]) = *m;
-	map_insert(&s->mappings, h, id);
+	*(struct sym_mapping *)add_indexed(s, SYMBOLS_MAPPINGS, &s->mappings, h) = *m;
 	return id;
 }
 
@@ -229,6 +227,7 @@ bool symbols_is_main(const struct symbols *s, const struct sym_marks *marks, con
 uint32_t symbols_intern_function(struct symbols *s, const struct sym_function *f, uint64_t h)
 {
 	uint32_t id;
+	need_index(s, SYMBOLS_FUNCTIONS);
 	for (size_t at = map_start(&s->functions, h); map_probe(&s->functions, h, &at, &id);) {
 		const struct sym_function *o = ENTRY(s, SYMBOLS_FUNCTIONS, struct sym_function, id);
 		if (o->name == f->name && o->system_name == f->system_name && o->filename == f->filename &&
@@ -236,8 +235,7 @@ uint32_t symbols_intern_function(struct symbols *s, const struct sym_function *f
 			return id;
 	}
 	id = s->tables[SYMBOLS_FUNCTIONS].n;
-	*(struct sym_function *)chunked_add(s, &s->tables[SYMBOLS_FUNCTIONS]) = *f;
-	map_insert(&s->functions, h, id);
+	*(struct sym_function *)add_indexed(s, SYMBOLS_FUNCTIONS, &s->functions, h) = *f;
 	return id;
 }
 
@@ -259,9 +257,9 @@ static bool same_location(const struct symbols *s, const struct sym_location *o,
 	return true;
 }
 
-static bool find_location(const struct symbols *s, const struct sym_location *l, const struct sym_line *lines, uint64_t h,
-			  uint32_t *ret)
+static bool find_location(struct symbols *s, const struct sym_location *l, const struct sym_line *lines, uint64_t h, uint32_t *ret)
 {
+	need_index(s, SYMBOLS_LOCATIONS);
 	for (size_t at = map_start(&s->locations, h); map_probe(&s->locations, h, &at, ret);)
 		if (same_location(s, ENTRY(s, SYMBOLS_LOCATIONS, struct sym_location, *ret), l, lines))
 			return true;
@@ -273,15 +271,9 @@ uint32_t symbols_intern_location(struct symbols *s, const struct sym_location *l
 	uint32_t id;
 	if (find_location(s, l, lines, h, &id))
 		return id;
-	id = s->tables[SYMBOLS_LOCATIONS].n;
-	uint32_t first_line = s->tables[SYMBOLS_LINES].n;
-	for (uint32_t i = 0; i < l->n_lines; i++)
-		*(struct sym_line *)chunked_add(s, &s->tables[SYMBOLS_LINES]) = lines[i];
-	struct sym_location *e = chunked_add(s, &s->tables[SYMBOLS_LOCATIONS]);
-	*e = *l;
-	e->first_line = first_line;
-	map_insert(&s->locations, h, id);
-	return id;
+	map_insert(&s->locations, h, s->tables[SYMBOLS_LOCATIONS].n);
+	s->indexed[SYMBOLS_LOCATIONS]++;
+	return symbols_load_location(s, l, lines);
 }
 
 static uint64_t hash_whole(const struct symbols *s, const struct sym_location *l, const struct sym_line *lines)
@@ -292,7 +284,7 @@ static uint64_t hash_whole(const struct symbols *s, const struct sym_location *l
 	return h;
 }
 
-bool symbols_find_location(const struct symbols *s, const struct sym_location *l, const struct sym_line *lines, uint32_t *ret)
+bool symbols_find_location(struct symbols *s, const struct sym_location *l, const struct sym_line *lines, uint32_t *ret)
 {
 	return find_location(s, l, lines, hash_whole(s, l, lines), ret);
 }
@@ -304,16 +296,16 @@ uint32_t symbols_location(struct symbols *s, const struct sym_location *l, const
 
 uint32_t symbols_node(struct symbols *s, uint32_t parent, uint32_t location)
 {
-	uint64_t h = mix(s, 0, parent, location);
+	uint64_t h = hash_node(s, parent, location);
 	uint32_t id;
+	need_index(s, SYMBOLS_NODES);
 	for (size_t at = map_start(&s->nodes, h); map_probe(&s->nodes, h, &at, &id);) {
 		const struct sym_node *n = ENTRY(s, SYMBOLS_NODES, struct sym_node, id);
 		if (n->parent == parent && n->location == location)
 			return id;
 	}
 	id = s->tables[SYMBOLS_NODES].n;
-	*(struct sym_node *)chunked_add(s, &s->tables[SYMBOLS_NODES]) = (struct sym_node){ parent, location };
-	map_insert(&s->nodes, h, id);
+	*(struct sym_node *)add_indexed(s, SYMBOLS_NODES, &s->nodes, h) = (struct sym_node){ parent, location };
 	return id;
 }
 
@@ -336,27 +328,29 @@ static bool same_stack(struct symbols *s, uint32_t stack, const uint32_t *locati
 static uint32_t add_stack(struct symbols *s, uint32_t node, uint64_t h)
 {
 	uint32_t id = s->tables[SYMBOLS_STACKS].n;
-	*(uint32_t *)chunked_add(s, &s->tables[SYMBOLS_STACKS]) = node;
-	chunked_add(s, &s->known_stacks);
-	map_insert(&s->stacks, h, id);
+	*(uint32_t *)add_indexed(s, SYMBOLS_STACKS, &s->stacks, h) = node;
+	symbols_chunked_add(s, &s->known_stacks);
 	return id;
 }
 
 void symbols_add_lost(struct symbols *s, enum symbols_table t)
 {
+	need_index(s, t); /* of those before it: it stays out */
 	/* Zeroed, an entry refers to nothing, or to what is always there. */
-	void *entry = chunked_add(s, &s->tables[t]);
+	void *entry = symbols_chunked_add(s, &s->tables[t]);
+	s->indexed[t]++;
 	uint32_t last = s->tables[SYMBOLS_STRINGS].n - 1;
 	if (t == SYMBOLS_STRINGS)
 		*(struct view *)entry = VIEW("(lost)");
 	else if (t == SYMBOLS_FUNCTIONS && view_eqs(symbols_get_string(s, last), "(lost)"))
 		((struct sym_function *)entry)->name = last;
 	else if (t == SYMBOLS_STACKS)
-		chunked_add(s, &s->known_stacks);
+		symbols_chunked_add(s, &s->known_stacks);
 }
 
 static bool find_stack(struct symbols *s, const uint32_t *locations, size_t n, uint64_t h, uint32_t *ret)
 {
+	need_index(s, SYMBOLS_STACKS);
 	for (size_t at = map_start(&s->stacks, h); map_probe(&s->stacks, h, &at, ret);)
 		if (same_stack(s, *ret, locations, n))
 			return true;
@@ -387,13 +381,14 @@ uint32_t symbols_stack(struct symbols *s, const uint32_t *locations, size_t n)
 uint32_t symbols_intern_stack_at(struct symbols *s, uint32_t node, uint64_t h)
 {
 	uint32_t id;
+	need_index(s, SYMBOLS_STACKS);
 	for (size_t at = map_start(&s->stacks, h); map_probe(&s->stacks, h, &at, &id);)
 		if (symbols_stack_node(s, id) == node) /* a node is one stack only */
 			return id;
 	return add_stack(s, node, h);
 }
 
-uint32_t symbols_stack_at(struct symbols *s, uint32_t node)
+uint64_t symbols_hash_stack_at(const struct symbols *s, uint32_t node)
 {
 	uint32_t few[256], *locations = few, n = 0;
 	few[0] = 0;
@@ -407,7 +402,12 @@ uint32_t symbols_stack_at(struct symbols *s, uint32_t node)
 	uint64_t h = hash_stack(s, locations, n);
 	if (locations != few)
 		free(locations);
-	return symbols_intern_stack_at(s, node, h);
+	return h;
+}
+
+uint32_t symbols_stack_at(struct symbols *s, uint32_t node)
+{
+	return symbols_intern_stack_at(s, node, symbols_hash_stack_at(s, node));
 }
 
 static int by_key(const void *a, const void *b)
@@ -486,7 +486,7 @@ uint32_t symbols_label_set(struct symbols *s, const struct sym_label *labels, si
 	struct sym_label *copy = text_alloc(s, n * sizeof *copy);
 	memcpy(copy, sorted, n * sizeof *copy);
 	id = s->tables[SYMBOLS_LABEL_SETS].n;
-	*(struct label_set *)chunked_add(s, &s->tables[SYMBOLS_LABEL_SETS]) = (struct label_set){ copy, n };
+	*(struct label_set *)symbols_chunked_add(s, &s->tables[SYMBOLS_LABEL_SETS]) = (struct label_set){ copy, n };
 	map_insert(&s->label_sets, h, id);
 out:
 	if (sorted != few)
@@ -494,8 +494,10 @@ out:
 	return id;
 }
 
-static bool find_column(const struct symbols *s, uint32_t stack, uint32_t label_set, uint64_t h, uint32_t *ret)
+static bool find_column(struct symbols *s, uint32_t stack, uint32_t label_set, uint64_t h, uint32_t *ret)
 {
+	need_index(s, SYMBOLS_STACKS); /* what is known of them */
+	need_index(s, SYMBOLS_COLUMNS);
 	if (!label_set) {
 		uint32_t plain = KNOWN_STACK(s, stack)->plain_column;
 		*ret = plain - 1;
@@ -509,26 +511,20 @@ static bool find_column(const struct symbols *s, uint32_t stack, uint32_t label_
 	return false;
 }
 
-bool symbols_find_column(const struct symbols *s, uint32_t stack, uint32_t label_set, uint32_t *ret)
+bool symbols_find_column(struct symbols *s, uint32_t stack, uint32_t label_set, uint32_t *ret)
 {
 	return find_column(s, stack, label_set, hash_column(s, stack, label_set), ret);
 }
 
 uint32_t symbols_column(struct symbols *s, uint32_t stack, uint32_t label_set)
 {
-	uint32_t *plain = label_set ? NULL : &KNOWN_STACK(s, stack)->plain_column;
 	uint64_t h = hash_column(s, stack, label_set);
 	uint32_t id;
 	if (find_column(s, stack, label_set, h, &id))
 		return id;
-	id = s->tables[SYMBOLS_COLUMNS].n;
-	*(struct sym_column *)chunked_add(s, &s->tables[SYMBOLS_COLUMNS]) =
-		(struct sym_column){ stack, label_set, symbols_stack_node(s, stack) };
-	if (plain)
-		*plain = id + 1;
-	else
-		map_insert(&s->columns, h, id);
-	return id;
+	symbols_index_column(s, stack, label_set, s->tables[SYMBOLS_COLUMNS].n);
+	s->indexed[SYMBOLS_COLUMNS]++;
+	return symbols_load_column(s, stack, label_set);
 }
 
 /* ---- reading ---- */

@@ -103,13 +103,24 @@ uint32_t symbols_stack_at(struct symbols *s, uint32_t node);
 uint32_t symbols_label_set(struct symbols *s, const struct sym_label *labels, size_t n);
 uint32_t symbols_column(struct symbols *s, uint32_t stack, uint32_t label_set);
 
-/* Look-ups that never add: false if it is not there. Safe beside a writer only under the caller's lock. */
+/* Look-ups that never add: false if it is not there. Strings and label sets: any thread under the caller's lock; the others are the
+ * writer's, for they index what was loaded. */
 bool symbols_find_string(const struct symbols *s, struct view v, uint32_t *ret);
-bool symbols_find_mapping(const struct symbols *s, const struct sym_mapping *m, uint32_t *ret);
-bool symbols_find_location(const struct symbols *s, const struct sym_location *l, const struct sym_line *lines, uint32_t *ret);
+bool symbols_find_mapping(struct symbols *s, const struct sym_mapping *m, uint32_t *ret);
+bool symbols_find_location(struct symbols *s, const struct sym_location *l, const struct sym_line *lines, uint32_t *ret);
 bool symbols_find_stack(struct symbols *s, const uint32_t *locations, size_t n, uint32_t *ret);
 bool symbols_find_label_set(const struct symbols *s, const struct sym_label *labels, size_t n, uint32_t *ret);
-bool symbols_find_column(const struct symbols *s, uint32_t stack, uint32_t label_set, uint32_t *ret);
+bool symbols_find_column(struct symbols *s, uint32_t stack, uint32_t label_set, uint32_t *ret);
+
+/* Loading: what a dictionary had when it was written, entry by entry, each of them new; nothing is looked up, and nothing hashed: a
+ * day that is only read never needs its indexes. They are made by whoever interns next, or looks up. Strings and label sets are
+ * interned always: they are few, and asked for by readers. Returns the id. (symbols_load.c) */
+uint32_t symbols_load_mapping(struct symbols *s, const struct sym_mapping *m);
+uint32_t symbols_load_function(struct symbols *s, const struct sym_function *f);
+uint32_t symbols_load_location(struct symbols *s, const struct sym_location *l, const struct sym_line *lines);
+uint32_t symbols_load_node(struct symbols *s, uint32_t parent, uint32_t location);
+uint32_t symbols_load_stack(struct symbols *s, uint32_t node);
+uint32_t symbols_load_column(struct symbols *s, uint32_t stack, uint32_t label_set);
 
 /* Counts (ids are below them) and entries. */
 enum symbols_table {
@@ -145,6 +156,9 @@ struct symbols_pause {
 	void (*fn)(void *arg);
 	void *arg;
 };
+
+/* Indexes all that was loaded, as who adds next would without pauses. pause may be NULL. */
+void symbols_index(struct symbols *s, const struct symbols_pause *pause);
 
 /* The column of every sample of a flat profile, interned: out holds p->n_samples ids. Work space comes from p's
  * arena. ERR_LIMIT when that arena's cap is reached. pause may be NULL. */

@@ -526,6 +526,7 @@ int symbols_add_profile(struct symbols *s, struct profile *p, uint32_t *out, con
 	uint32_t *stack = arena_alloc(&p->arena, p->n_stack * sizeof *stack);
 	if (!begin(&im, &p->arena) || !stack)
 		return err_set(e, ERR_LIMIT, "the profile needs more than its %zu bytes of memory", p->arena.max);
+	symbols_index(s, pause);
 	expect_new(s, p);
 	import_mappings(&im);
 	IN_BATCHES(recognise_locations, &im, p->n_locations);

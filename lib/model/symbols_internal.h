@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the dictionary share: symbols.c keeps the tables, symbols_import.c takes profiles in, symbols_map.c
- * translates. Private to them. */
+/* What the files of the dictionary share: symbols.c keeps the tables, symbols_load.c fills them from storage, symbols_import.c
+ * takes profiles in, symbols_map.c translates. Private to them. */
 #ifndef PYRRHA_MODEL_SYMBOLS_INTERNAL_H
 #define PYRRHA_MODEL_SYMBOLS_INTERNAL_H
 
@@ -44,8 +44,9 @@ struct symbols {
 	struct arena text; /* strings and label sets */
 	size_t bytes;      /* of the chunked arrays */
 	struct chunked tables[SYMBOLS_TABLES];
-	struct chunked known_stacks; /* struct known_stack of each stack */
+	struct chunked known_stacks; /* struct known_stack of each stack that is indexed */
 	struct map strings, mappings, functions, locations, nodes, stacks, label_sets, columns;
+	uint32_t indexed[SYMBOLS_TABLES]; /* entries below are in the maps, those beyond were loaded: symbols_load.c */
 	struct places *places; /* by hash_location: what was met there last; a cache */
 	size_t places_mask;    /* their number - 1 */
 	_Atomic(struct calltree *) calls;
@@ -57,6 +58,21 @@ static inline void *chunked_at(const struct chunked *c, uint32_t i, size_t item)
 	uint64_t x = (uint64_t)i + (1u << FIRST_BITS);
 	unsigned top = 63 - (unsigned)__builtin_clzll(x);
 	return c->blocks[top - FIRST_BITS] + (x ^ UINT64_C(1) << top) * item;
+}
+
+/* symbols.c: the new entry, zeroed; its id is the old count. */
+void *symbols_chunked_add(struct symbols *s, struct chunked *c);
+/* symbols_load.c: brings a table's map up to what was loaded; with the pauses of symbols_index, or NULL. */
+void symbols_index_table(struct symbols *s, enum symbols_table t, const struct symbols_pause *pause);
+
+/* That a column is this one. Of a stack without labels its stack knows it. */
+void symbols_index_column(struct symbols *s, uint32_t stack, uint32_t label_set, uint32_t id);
+
+/* Before a map is asked. */
+static inline void need_index(struct symbols *s, enum symbols_table t)
+{
+	if (UNLIKELY(s->indexed[t] != s->tables[t].n))
+		symbols_index_table(s, t, NULL);
 }
 
 /* A hash of words: each pair is folded into the state by a product of 128 bits, whose halves are combined. The seeds are
@@ -163,6 +179,21 @@ static inline uint64_t hash_stack(const struct symbols *s, const uint32_t *locat
 	return hash_text(s, locations, n * sizeof *locations);
 }
 
+static inline uint64_t hash_node(const struct symbols *s, uint32_t parent, uint32_t location)
+{
+	return mix(s, 0, parent, location);
+}
+
+static inline uint64_t page_round(uint64_t size)
+{
+	return (size + 4095) & ~UINT64_C(4095);
+}
+
+static inline uint64_t hash_mapping(const struct symbols *s, const struct sym_mapping *m)
+{
+	return mix(s, mix(s, 0, m->offset, m->build_id ? m->build_id : m->file), page_round(m->size), 0);
+}
+
 static inline uint64_t hash_column(const struct symbols *s, uint32_t stack, uint32_t label_set)
 {
 	return mix(s, 0, stack, label_set);
@@ -179,6 +210,8 @@ uint32_t symbols_intern_location(struct symbols *s, const struct sym_location *l
 uint32_t symbols_intern_stack(struct symbols *s, const uint32_t *locations, size_t n, uint64_t h);
 /* The stack whose leaf a node is; h: hash_stack of its locations. */
 uint32_t symbols_intern_stack_at(struct symbols *s, uint32_t node, uint64_t h);
+/* hash_stack of the locations from a node up. */
+uint64_t symbols_hash_stack_at(const struct symbols *s, uint32_t node);
 /* A stack's depth, and its locations in a row. To walk from the leaf to the root takes a load that waits for the one before at
  * each step, and most stacks of a profile are known; so a stack that is asked for again keeps its locations. A dictionary
  * that is only read never pays for that. */

@@ -337,6 +337,7 @@ int symbols_fit_profile(struct symbols *s, struct profile *p, struct symbols_roo
 	if (!f.strings || !f.functions || !f.mappings || !f.locations || !f.stack)
 		return err_set(e, ERR_LIMIT, "the profile needs more than its %zu bytes of memory", a->max);
 	*ret_other = 0;
+	symbols_index(s, pause);
 	for (uint32_t i = 0; i < p->n_samples; i++) {
 		*ret_other += !fit_sample(&f, &p->samples[i], &out[i]);
 		if (pause && i % 1024 == 1023)

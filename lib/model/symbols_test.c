@@ -510,6 +510,111 @@ static void translation(void **state)
 	profile_release(&p);
 }
 
+/* The tables of a dictionary as storage has them; strings and label sets are interned. */
+static struct symbols *load_copy(const struct symbols *s)
+{
+	struct symbols *to = symbols_new();
+	size_t n;
+	for (uint32_t i = 0; i < symbols_count(s, SYMBOLS_STRINGS); i++)
+		symbols_string(to, symbols_get_string(s, i));
+	for (uint32_t i = 0; i < symbols_count(s, SYMBOLS_MAPPINGS); i++)
+		symbols_load_mapping(to, symbols_get_mapping(s, i));
+	for (uint32_t i = 0; i < symbols_count(s, SYMBOLS_FUNCTIONS); i++)
+		symbols_load_function(to, symbols_get_function(s, i));
+	for (uint32_t i = 0; i < symbols_count(s, SYMBOLS_LOCATIONS); i++) {
+		const struct sym_location *l = symbols_get_location(s, i);
+		struct sym_line lines[40];
+		for (uint32_t k = 0; k < l->n_lines; k++)
+			lines[k] = *symbols_get_line(s, l, k);
+		assert_int_equal(symbols_load_location(to, l, lines), i);
+	}
+	for (uint32_t i = 1; i < symbols_count(s, SYMBOLS_NODES); i++)
+		symbols_load_node(to, symbols_get_node(s, i)->parent, symbols_get_node(s, i)->location);
+	for (uint32_t i = 1; i < symbols_count(s, SYMBOLS_STACKS); i++)
+		assert_int_equal(symbols_load_stack(to, symbols_stack_node(s, i)), i);
+	for (uint32_t i = 1; i < symbols_count(s, SYMBOLS_LABEL_SETS); i++) {
+		const struct sym_label *l = symbols_get_label_set(s, i, &n);
+		symbols_label_set(to, l, n);
+	}
+	for (uint32_t i = 1; i < symbols_count(s, SYMBOLS_COLUMNS); i++)
+		symbols_load_column(to, symbols_get_column(s, i)->stack, symbols_get_column(s, i)->label_set);
+	return to;
+}
+
+/* What was loaded is found by who adds next, whether it adds a profile (in whose pauses others write), what has room, or one thing. */
+static void what_was_loaded_is_known(void **state)
+{
+	static uint32_t out[SAMPLES], other[SAMPLES];
+	struct symbols *s = *state;
+	struct err e;
+	struct profile p[2];
+	seed = 4;
+	make_profile(&p[0]);
+	release = 1;
+	make_release(&p[1]);
+	for (int k = 0; k < 2; k++) {
+		assert_int_equal(symbols_add_profile(s, &p[k], out, NULL, &e), 0);
+		for (int way = 0; way < 4; way++) {
+			struct symbols *to = load_copy(s);
+			struct other_writer w = { .s = to, .pauses = 4 };
+			const struct symbols_pause pause = { write_meanwhile, &w };
+			struct symbols_room none = { 0 };
+			uint32_t n_other = 0;
+			if (way == 0)
+				assert_int_equal(symbols_add_profile(to, &p[k], other, k ? NULL : &pause, &e), 0);
+			else if (way == 1)
+				assert_int_equal(symbols_fit_profile(to, &p[k], &none, other, &n_other, NULL, &e), 0);
+			else if (way == 2)
+				symbols_index(to, NULL);
+			for (uint32_t i = 0; i < p[k].n_samples && way < 2; i++)
+				assert_int_equal(other[i], out[i]);
+			for (uint32_t i = 0; i < p[k].n_samples && way > 1 && !k; i++)
+				assert_int_equal(plain_column(to, &p[k], i), out[i]);
+			assert_int_equal(n_other, 0);
+			for (enum symbols_table t = 0; t < SYMBOLS_TABLES && way; t++)
+				assert_int_equal(symbols_count(to, t), symbols_count(s, t));
+			symbols_unref(to);
+		}
+	}
+	profile_release(&p[0]);
+	profile_release(&p[1]);
+}
+
+/* An entry that holds the place of a lost one is found by nobody, in what order entries come. */
+static void what_is_lost_is_not_found(void **state)
+{
+	struct symbols *s = *state;
+	symbols_load_node(s, 0, 1);
+	symbols_add_lost(s, SYMBOLS_NODES); /* as the child of the root with location 0 would be */
+	symbols_load_node(s, 1, 2);
+	symbols_load_stack(s, 1);
+	symbols_add_lost(s, SYMBOLS_STACKS); /* as the empty one */
+	symbols_load_stack(s, 3);
+	symbols_load_column(s, 1, 0);
+	symbols_add_lost(s, SYMBOLS_COLUMNS);
+	symbols_load_column(s, 3, 0);
+	assert_int_equal(symbols_node(s, 1, 2), 3);
+	assert_int_equal(symbols_node(s, 0, 0), 4);
+	assert_int_equal(symbols_stack(s, NULL, 0), 0);
+	assert_int_equal(symbols_stack(s, (uint32_t[]){ 2, 1 }, 2), 3);
+	assert_int_equal(symbols_column(s, 0, 0), 0);
+	assert_int_equal(symbols_column(s, 3, 0), 3);
+	assert_int_equal(symbols_column(s, 2, 0), 4);
+}
+
+/* Who only reads pays for no index. */
+static void a_loaded_dictionary_is_small(void **state)
+{
+	struct symbols *s = *state;
+	for (uint32_t i = 0; i < 100000; i++)
+		symbols_node(s, i, i % 9);
+	struct symbols *to = load_copy(s);
+	assert_in_range(symbols_bytes(to), 100000 * sizeof(struct sym_node), symbols_bytes(s) - 100000 * sizeof(uint64_t));
+	symbols_node(to, 5, 5);
+	assert_in_range(symbols_bytes(to), symbols_bytes(s), 2 * symbols_bytes(s));
+	symbols_unref(to);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
@@ -519,6 +624,7 @@ int main(void)
 		TEST(location_identity), TEST(stacks_are_a_tree), TEST(deep_stacks),
 		TEST(stacks_that_differ_in_one_place), TEST(label_sets), TEST(columns),
 		TEST(whole_profiles), TEST(others_write_in_the_pauses), TEST(releases_of_one_program), TEST(a_full_arena_is_an_error), TEST(translation),
+		TEST(what_was_loaded_is_known), TEST(what_is_lost_is_not_found), TEST(a_loaded_dictionary_is_small),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A dictionary from storage: entries that are known to be new are appended to their tables, and the indexes stay behind. Of a day
+ * with two million nodes they would be the larger part of the time and of the memory, and who only reads never asks them. Who adds
+ * something, or looks something up, first brings the index of that table up to its end (need_index), under the writer's lock.
+ *
+ *	table      0 ──────────── indexed ──────────── n
+ *	           in its map, or lost    only loaded
+ *
+ * Lost entries are no index's; they are below `indexed` as soon as they are there. */
+#include "base/alloc.h"
+#include "model/symbols_internal.h"
+
+#define AT_ONCE 4096 /* entries between pauses */
+
+/* ---- loading ---- */
+
+uint32_t symbols_load_mapping(struct symbols *s, const struct sym_mapping *m)
+{
+	*(struct sym_mapping *)symbols_chunked_add(s, &s->tables[SYMBOLS_MAPPINGS]) = *m;
+	return s->tables[SYMBOLS_MAPPINGS].n - 1;
+}
+
+uint32_t symbols_load_function(struct symbols *s, const struct sym_function *f)
+{
+	*(struct sym_function *)symbols_chunked_add(s, &s->tables[SYMBOLS_FUNCTIONS]) = *f;
+	return s->tables[SYMBOLS_FUNCTIONS].n - 1;
+}
+
+uint32_t symbols_load_location(struct symbols *s, const struct sym_location *l, const struct sym_line *lines)
+{
+	uint32_t first_line = s->tables[SYMBOLS_LINES].n;
+	for (uint32_t i = 0; i < l->n_lines; i++)
+		*(struct sym_line *)symbols_chunked_add(s, &s->tables[SYMBOLS_LINES]) = lines[i];
+	struct sym_location *e = symbols_chunked_add(s, &s->tables[SYMBOLS_LOCATIONS]);
+	*e = *l;
+	e->first_line = first_line;
+	return s->tables[SYMBOLS_LOCATIONS].n - 1;
+}
+
+uint32_t symbols_load_node(struct symbols *s, uint32_t parent, uint32_t location)
+{
+	*(struct sym_node *)symbols_chunked_add(s, &s->tables[SYMBOLS_NODES]) = (struct sym_node){ parent, location };
+	return s->tables[SYMBOLS_NODES].n - 1;
+}
+
+uint32_t symbols_load_stack(struct symbols *s, uint32_t node)
+{
+	*(uint32_t *)symbols_chunked_add(s, &s->tables[SYMBOLS_STACKS]) = node;
+	return s->tables[SYMBOLS_STACKS].n - 1;
+}
+
+uint32_t symbols_load_column(struct symbols *s, uint32_t stack, uint32_t label_set)
+{
+	*(struct sym_column *)symbols_chunked_add(s, &s->tables[SYMBOLS_COLUMNS]) =
+		(struct sym_column){ stack, label_set, symbols_stack_node(s, stack) };
+	return s->tables[SYMBOLS_COLUMNS].n - 1;
+}
+
+/* ---- indexes ---- */
+
+void symbols_index_column(struct symbols *s, uint32_t stack, uint32_t label_set, uint32_t id)
+{
+	if (label_set)
+		map_insert(&s->columns, hash_column(s, stack, label_set), id);
+	else
+		KNOWN_STACK(s, stack)->plain_column = id + 1;
+}
+
+static void index_location(struct symbols *s, uint32_t id)
+{
+	const struct sym_location *l = ENTRY(s, SYMBOLS_LOCATIONS, struct sym_location, id);
+	uint64_t h = hash_location(s, l);
+	for (uint32_t i = 0; i < l->n_lines; i++)
+		h = hash_line(s, h, symbols_get_line(s, l, i));
+	map_insert(&s->locations, h, id);
+}
+
+static void index_node(struct symbols *s, uint32_t id)
+{
+	const struct sym_node *n = ENTRY(s, SYMBOLS_NODES, struct sym_node, id);
+	map_insert(&s->nodes, hash_node(s, n->parent, n->location), id);
+}
+
+static void index_entry(struct symbols *s, enum symbols_table t, uint32_t id)
+{
+	switch (t) {
+	case SYMBOLS_MAPPINGS: map_insert(&s->mappings, hash_mapping(s, ENTRY(s, t, struct sym_mapping, id)), id); break;
+	case SYMBOLS_FUNCTIONS: map_insert(&s->functions, hash_function(s, ENTRY(s, t, struct sym_function, id)), id); break;
+	case SYMBOLS_LOCATIONS: index_location(s, id); break;
+	case SYMBOLS_NODES: index_node(s, id); break;
+	case SYMBOLS_STACKS:
+		symbols_chunked_add(s, &s->known_stacks);
+		map_insert(&s->stacks, symbols_hash_stack_at(s, symbols_stack_node(s, id)), id);
+		break;
+	case SYMBOLS_COLUMNS: {
+		const struct sym_column *c = ENTRY(s, t, struct sym_column, id);
+		symbols_index_column(s, c->stack, c->label_set, id);
+		break;
+	}
+	default: break; /* strings and label sets are interned, lines have none */
+	}
+}
+
+static struct map *map_of(struct symbols *s, enum symbols_table t)
+{
+	switch (t) {
+	case SYMBOLS_MAPPINGS: return &s->mappings;
+	case SYMBOLS_FUNCTIONS: return &s->functions;
+	case SYMBOLS_LOCATIONS: return &s->locations;
+	case SYMBOLS_NODES: return &s->nodes;
+	case SYMBOLS_STACKS: return &s->stacks;
+	default: return NULL;
+	}
+}
+
+/* Others may go on with it in a pause. */
+void symbols_index_table(struct symbols *s, enum symbols_table t, const struct symbols_pause *pause)
+{
+	struct map *m = map_of(s, t);
+	if (t == SYMBOLS_COLUMNS)
+		need_index(s, SYMBOLS_STACKS);
+	if (m && s->indexed[t] < s->tables[t].n)
+		map_reserve(m, m->n + (s->tables[t].n - s->indexed[t])); /* once, not step by step */
+	for (uint32_t k = 1; s->indexed[t] < s->tables[t].n; k++) {
+		index_entry(s, t, s->indexed[t]);
+		s->indexed[t]++;
+		if (pause && k % AT_ONCE == 0)
+			pause->fn(pause->arg);
+	}
+}
+
+void symbols_index(struct symbols *s, const struct symbols_pause *pause)
+{
+	for (enum symbols_table t = 0; t < SYMBOLS_TABLES; t++)
+		symbols_index_table(s, t, pause);
+}
