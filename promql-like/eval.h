@@ -208,6 +208,8 @@ struct rseries {
 	struct source_profile *vp; /* plain range of profiles: stale markers included */
 	size_t n_vp;
 	uint64_t ref;              /* the series that they are of */
+	struct source_cover *cover; /* of range_load_covers: what they come to in the one window, instead of vp */
+	bool near;                 /* of cover without profiles: there is one shortly before (PWINDOW_NEAR_MS) */
 	uint64_t *refs;            /* by profile, if they come from several: then what lies between two is not known to be nothing */
 	struct sample *smp;        /* subquery: parallel to pts, with profiles */
 };
@@ -230,6 +232,9 @@ int range_each(struct eval *q, struct node *n, const struct span *sp, void (*pre
 	       int (*fn)(void *arg, const struct range *r, size_t i, struct rseries *s, struct err *e), void *arg, bool *ret_done,
 	       struct err *e);
 int range_load(struct eval *q, struct node *n, const struct span *sp, struct range *ret, struct err *e);
+/* The same of one step, for who wants to know of deltas what they come to and not which they are: cover instead of vp, where that is all
+ * there is to say (one type, no replicas, totals that a double holds). */
+int range_load_covers(struct eval *q, struct node *n, const struct span *sp, struct range *ret, struct err *e);
 void range_free(struct range *r);
 /* What one series holds; range_free does it for all. */
 void rseries_release(struct rseries *s);

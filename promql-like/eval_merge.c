@@ -109,13 +109,32 @@ static int merge_gauges(struct merge_job *j, size_t group, struct prof *p, bool 
 	return 0;
 }
 
+/* Of one whose profiles are known by what they come to. */
+static int add_cover(struct merge_job *j, struct prof *p, const struct rseries *s, const struct pwindow *w, bool *any, struct err *e)
+{
+	const struct source_cover *c = s->cover;
+	if (c->n == c->n_stale)
+		return s->near ? side_add_stored(&p->a, s->ref, w->from, w->to, 0, 1, e) : 0;
+	*any = true;
+	p->period = MAX(p->period, c->period);
+	for (size_t k = 0; k < c->spans.n; k++)
+		push_interval(j, (struct interval){ c->spans.v[k].after_ms, c->spans.v[k].until_ms });
+	return side_add_stored(&p->a, s->ref, w->from, w->to, c->total, 1, e);
+}
+
 static int merge_deltas(struct merge_job *j, size_t group, struct prof *p, bool *any, struct err *e)
 {
 	j->iv.n = 0;
 	EACH_MEMBER(j, group, i) {
+		struct pwindow *w = &j->w[i];
+		if (j->r.s[i].cover) { /* all are of one type */
+			int rc = add_cover(j, p, &j->r.s[i], w, any, e);
+			if (rc)
+				return rc;
+			continue;
+		}
 		if (!j->r.s[i].vp)
 			continue;
-		struct pwindow *w = &j->w[i];
 		size_t n = pwindow_count(w);
 		struct err unasked;
 		double unit;
@@ -138,6 +157,8 @@ static int merge_deltas(struct merge_job *j, size_t group, struct prof *p, bool 
 static bool has_data(const struct pwindow *w, bool gauge)
 {
 	int64_t a, b;
+	if (w->s->cover)
+		return w->s->cover->n > w->s->cover->n_stale;
 	if (!gauge)
 		return pwindow_count(w) > 0;
 	for (size_t k = pwindow_first(w); k < w->hi; k++)
@@ -150,7 +171,7 @@ static int merge_group(struct merge_job *j, size_t group, int64_t t, struct seri
 {
 	const struct ptype *type = NULL;
 	EACH_MEMBER(j, group, i)
-		if (!type && j->r.s[i].vp && has_data(&j->w[i], j->r.s[i].type->kind == PROFILE_GAUGE))
+		if (!type && (j->r.s[i].vp || j->r.s[i].cover) && has_data(&j->w[i], j->r.s[i].type->kind == PROFILE_GAUGE))
 			type = j->r.s[i].type;
 	if (!type)
 		return 0;
@@ -178,7 +199,7 @@ static int merge_steps(struct merge_job *j, struct value *out, struct err *e)
 		int64_t t = span_at(j->sp, i), to = mods_time(j->r.mods, t);
 		for (size_t k = 0; k < j->r.n; k++) {
 			pwindow_slide(&j->w[k], to - j->r.range_ms, to);
-			taken_window(&taken[k], j->w[k].lo, j->w[k].hi);
+			taken_window(&taken[k], j->w[k].lo, j->r.s[k].cover ? j->r.s[k].cover->n : j->w[k].hi);
 		}
 		for (size_t g = 0; g < j->g.n && !rc; g++)
 			rc = merge_group(j, g, t, &out->s[g], e);
@@ -199,7 +220,7 @@ static int merge_range(struct eval *q, struct node *n, const struct span *sp, st
 	struct merge_job j = { .q = q, .n = n, .sp = sp };
 	int rc = eval_check_edges(n->aggr.expr, "merge", e);
 	if (!rc)
-		rc = range_load(q, n->aggr.expr, sp, &j.r, e);
+		rc = range_load_covers(q, n->aggr.expr, sp, &j.r, e);
 	if (rc)
 		return rc;
 	size_t kept = 0;

@@ -3,7 +3,7 @@
  * see are read once. Profile series that differ only in replica labels are interleaved here (docs/profql.md, rule 6). */
 #include <limits.h>
 
-#include "eval.h"
+#include "pwindow.h"
 
 /* A series as the language sees it: one of the source's, or several that are replicas of each other. */
 struct chosen {
@@ -18,7 +18,9 @@ struct fetched {
 	size_t n_pts;
 	struct source_profile *vp;
 	size_t n_vp;
-	uint64_t ref, *refs; /* as of a struct rseries */
+	struct source_cover *cover;
+	bool near;
+	uint64_t ref, *refs; /* these four as of a struct rseries */
 };
 
 /* A profile of one of several replicas. */
@@ -202,8 +204,35 @@ static int fetch_profiles(struct eval *q, const struct chosen *c, int64_t after,
 	return q->view->ops->profiles(q->view, ret->ref, after, until, eval_limits(q), &ret->vp, &ret->n_vp, e);
 }
 
+static void cover_free(struct source_cover *c)
+{
+	if (c)
+		source_cover_release(c);
+	free(c);
+}
+
+/* What those in (from, until] come to. *ret_done is false, and nothing was read to be kept, where that does not say all. */
+static int fetch_cover(struct eval *q, const struct chosen *c, int64_t after, int64_t from, int64_t until, struct fetched *ret,
+		       bool *ret_done, struct err *e)
+{
+	const struct source_ops *ops = q->view->ops;
+	struct source_cover *x = ret->cover = NEW(struct source_cover), before = { 0 };
+	ret->ref = c->parts[0]->ref;
+	int rc = ops->cover(q->view, ret->ref, from, until, eval_limits(q), x, e);
+	*ret_done = x->magnitude < SOURCE_EXACT;
+	if (!rc && x->n == x->n_stale) {
+		rc = ops->cover(q->view, ret->ref, MAX(after, from - PWINDOW_NEAR_MS), from, eval_limits(q), &before, e);
+		ret->near = before.n > 0;
+		source_cover_release(&before);
+	}
+	if (!rc && !*ret_done)
+		cover_free(TAKE_PTR(ret->cover));
+	return rc;
+}
+
 static void fetched_release(struct fetched *f)
 {
+	cover_free(f->cover);
 	free(f->pts);
 	free(f->vp);
 	free(f->refs);
@@ -216,11 +245,14 @@ static void fetched_free(struct fetched *f, size_t n)
 	free(f);
 }
 
+#define NO_COVERS INT64_MIN
+
 /* Each series read, in parallel: take is called by several threads at once, and owns what *f holds. */
 struct fetch_job {
 	struct eval *q;
 	const struct choice *c;
 	int64_t after, until;
+	int64_t covers_from; /* covers of (covers_from, until] instead of profiles; NO_COVERS */
 	int (*take)(void *arg, size_t i, struct fetched *f, struct err *e);
 	void *arg;
 	atomic_bool failed;
@@ -237,7 +269,12 @@ static void fetch_one(void *arg, size_t i, unsigned worker)
 	struct err e = { 0 };
 	struct fetched f = { 0 };
 	const struct chosen *c = &j->c->c[i];
-	int rc = c->type ? fetch_profiles(j->q, c, j->after, j->until, &f, &e)
+	bool done = false;
+	int rc = 0;
+	if (j->covers_from != NO_COVERS)
+		rc = fetch_cover(j->q, c, j->after, j->covers_from, j->until, &f, &done, &e);
+	if (!rc && !done)
+		rc = c->type ? fetch_profiles(j->q, c, j->after, j->until, &f, &e)
 			 : j->q->view->ops->floats(j->q->view, c->parts[0]->ref, j->after, j->until, eval_limits(j->q), &f.pts,
 						   &f.n_pts, &e);
 	if (rc)
@@ -252,16 +289,21 @@ static void fetch_one(void *arg, size_t i, unsigned worker)
 	}
 }
 
+static int run_job(struct fetch_job *j, struct err *e)
+{
+	pthread_mutex_init(&j->lock, NULL);
+	pool_run(j->q->pool, j->c->n, fetch_one, j);
+	pthread_mutex_destroy(&j->lock);
+	if (!atomic_load(&j->failed))
+		return 0;
+	*e = j->e;
+	return -(int)j->e.code;
+}
+
 static int fetch_each(struct eval *q, const struct choice *c, int64_t after, int64_t until,
 		      int (*take)(void *arg, size_t i, struct fetched *f, struct err *e), void *arg, struct err *e)
 {
-	struct fetch_job j = { .q = q, .c = c, .after = after, .until = until, .take = take, .arg = arg,
-			       .lock = PTHREAD_MUTEX_INITIALIZER };
-	pool_run(q->pool, c->n, fetch_one, &j);
-	if (!atomic_load(&j.failed))
-		return 0;
-	*e = j.e;
-	return -(int)j.e.code;
+	return run_job(&(struct fetch_job){ .q = q, .c = c, .after = after, .until = until, .covers_from = NO_COVERS, .take = take, .arg = arg }, e);
 }
 
 static int keep_one(void *arg, size_t i, struct fetched *f, struct err *e)
@@ -271,16 +313,23 @@ static int keep_one(void *arg, size_t i, struct fetched *f, struct err *e)
 	return 0;
 }
 
-static int fetch_all(struct eval *q, const struct choice *c, int64_t after, int64_t until, struct fetched **ret,
-		     struct err *e)
+static int fetch_all_from(struct eval *q, const struct choice *c, int64_t after, int64_t covers_from, int64_t until, struct fetched **ret,
+			  struct err *e)
 {
 	struct fetched *out = xcalloc(c->n + 1, sizeof *out);
-	int rc = fetch_each(q, c, after, until, keep_one, out, e);
+	int rc = run_job(&(struct fetch_job){ .q = q, .c = c, .after = after, .until = until, .covers_from = covers_from, .take = keep_one,
+					      .arg = out }, e);
 	if (rc)
 		fetched_free(out, c->n);
 	else
 		*ret = out;
 	return rc;
+}
+
+static int fetch_all(struct eval *q, const struct choice *c, int64_t after, int64_t until, struct fetched **ret,
+		     struct err *e)
+{
+	return fetch_all_from(q, c, after, NO_COVERS, until, ret, e);
 }
 
 /* The times a selector needs over a span. */
@@ -468,6 +517,8 @@ static void keep_fetched(struct rseries *s, struct fetched *f)
 	}
 	s->n_vp = f->n_vp;
 	s->ref = f->ref;
+	s->near = f->near;
+	s->cover = TAKE_PTR(f->cover);
 	s->vp = TAKE_PTR(f->vp);
 	s->refs = TAKE_PTR(f->refs);
 }
@@ -489,9 +540,27 @@ void rseries_release(struct rseries *s)
 	free(s->pts);
 	free(s->vp);
 	free(s->refs);
+	cover_free(s->cover);
 }
 
-static int load_plain(struct eval *q, struct node *n, const struct span *sp, struct range *r, struct err *e)
+static bool of_one_type(const struct choice *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (!c->c[i].type || !ptype_eq(c->c[i].type, c->c[0].type))
+			return false;
+	return true;
+}
+
+/* Whether what a series comes to is all that there is to know of it. */
+static bool can_cover(const struct eval *q, const struct choice *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->c[i].n > 1)
+			return false;
+	return q->view->ops->cover && of_one_type(c) && c->n && c->c[0].type->kind != PROFILE_GAUGE;
+}
+
+static int load_plain(struct eval *q, struct node *n, const struct span *sp, bool covers, struct range *r, struct err *e)
 {
 	struct node_selector *sel = &n->range.sel->sel;
 	int64_t first, last;
@@ -506,7 +575,7 @@ static int load_plain(struct eval *q, struct node *n, const struct span *sp, str
 		last += q->lookback_ms;
 	int rc = select_series(q, sel, further, last, &c, e);
 	if (!rc)
-		rc = fetch_all(q, &c, further, last, &f, e);
+		rc = fetch_all_from(q, &c, further, covers && can_cover(q, &c) ? after : NO_COVERS, last, &f, e);
 	if (!rc) {
 		r->s = xcalloc(c.n + 1, sizeof *r->s);
 		for (size_t i = 0; i < c.n; i++) {
@@ -534,14 +603,6 @@ static int each_one(void *arg, size_t i, struct fetched *f, struct err *e)
 	int rc = j->fn(j->arg, j->r, i, &s, e);
 	rseries_release(&s);
 	return rc;
-}
-
-static bool of_one_type(const struct choice *c)
-{
-	for (size_t i = 0; i < c->n; i++)
-		if (!c->c[i].type || !ptype_eq(c->c[i].type, c->c[0].type))
-			return false;
-	return true;
 }
 
 int range_each(struct eval *q, struct node *n, const struct span *sp, void (*prepare)(void *arg, const struct range *r),
@@ -611,14 +672,24 @@ static int load_subquery(struct eval *q, struct node *n, const struct span *sp, 
 	return 0;
 }
 
-int range_load(struct eval *q, struct node *n, const struct span *sp, struct range *ret, struct err *e)
+static int load(struct eval *q, struct node *n, const struct span *sp, bool covers, struct range *ret, struct err *e)
 {
 	*ret = (struct range){ 0 };
 	n = node_unwrap(n);
-	int rc = n->kind == NODE_SUBQUERY ? load_subquery(q, n, sp, ret, e) : load_plain(q, n, sp, ret, e);
+	int rc = n->kind == NODE_SUBQUERY ? load_subquery(q, n, sp, ret, e) : load_plain(q, n, sp, covers, ret, e);
 	if (rc)
 		range_free(ret);
 	return rc;
+}
+
+int range_load(struct eval *q, struct node *n, const struct span *sp, struct range *ret, struct err *e)
+{
+	return load(q, n, sp, false, ret, e);
+}
+
+int range_load_covers(struct eval *q, struct node *n, const struct span *sp, struct range *ret, struct err *e)
+{
+	return load(q, n, sp, sp->n == 1, ret, e);
 }
 
 void range_free(struct range *r)

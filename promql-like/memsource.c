@@ -202,6 +202,18 @@ static int view_profiles(struct source_view *v, uint64_t ref, int64_t after, int
 	return rc;
 }
 
+static int view_cover(struct source_view *v, uint64_t ref, int64_t after, int64_t until, const struct source_limits *lim,
+		      struct source_cover *ret, struct err *e)
+{
+	const struct mem_series *s = of_view(v)->series.v[ref];
+	for (size_t i = 0; i < s->profiles.n; i++) {
+		const struct source_profile *p = &s->profiles.v[i].p;
+		if (p->t_ms > after && p->t_ms <= until)
+			source_cover_add(ret, p->t_ms, p->cover_ms, p->total, p->period, p->stale);
+	}
+	return check(lim, ret->n, e);
+}
+
 static int view_merge(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
 		      const struct source_limits *lim, struct stackvec **ret, struct err *e)
 {
@@ -394,7 +406,7 @@ static int view_label_values(struct source_view *v, struct view name, const stru
 }
 
 static const struct source_ops ops = {
-	.release = view_release, .select = view_select, .floats = view_floats, .profiles = view_profiles,
+	.release = view_release, .select = view_select, .floats = view_floats, .profiles = view_profiles, .cover = view_cover,
 	.merge = view_merge, .sums = view_sums, .cells = view_cells,
 	.label_names = view_label_names, .label_values = view_label_values,
 };

@@ -45,11 +45,9 @@ int pwindow_add_one(struct side *side, const struct rseries *s, size_t i, bool j
 	return side_add_stored(side, s->refs ? s->refs[i] : s->ref, part_after(s, i, joined), p->t_ms, p->total, scale, e);
 }
 
-/* Whether storage may keep the series where it keeps the range: by the hour. */
-#define PART_MS INT64_C(3600000)
 static bool is_near(const struct pwindow *w)
 {
-	return (w->lo > 0 && w->from - w->s->vp[w->lo - 1].t_ms < PART_MS) || (w->hi < w->s->n_vp && w->s->vp[w->hi].t_ms - w->to < PART_MS);
+	return (w->lo > 0 && w->from - w->s->vp[w->lo - 1].t_ms < PWINDOW_NEAR_MS) || (w->hi < w->s->n_vp && w->s->vp[w->hi].t_ms - w->to < PWINDOW_NEAR_MS);
 }
 
 /* Of one series the profiles are all that it has there, so that the range is asked for and not their stamps: series that are asked the same

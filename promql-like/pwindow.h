@@ -31,6 +31,9 @@ size_t pwindow_first(const struct pwindow *w);
 /* How many are stamped in the range, without markers. */
 size_t pwindow_count(const struct pwindow *w);
 
+/* Whether storage may keep the series where it keeps a range that begins (ends) so soon after (before) a profile of it: by the hour. */
+#define PWINDOW_NEAR_MS INT64_C(3600000)
+
 /* Profile i of the series, times scale; joined: the one before it was added last, and nothing lies between. */
 int pwindow_add_one(struct side *side, const struct rseries *s, size_t i, bool joined, double scale, struct err *e);
 /* Those stamped in the range, whole, each times scale. Of a series that has none there it may be asked all the same. */

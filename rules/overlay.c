@@ -234,6 +234,14 @@ static int view_profiles(struct source_view *v, uint64_t ref, int64_t after, int
 	return of->ops->profiles(of, ref & ~PROFILES, after, until, lim, ret, ret_n, e);
 }
 
+static int view_cover(struct source_view *v, uint64_t ref, int64_t after, int64_t until, const struct source_limits *lim,
+		      struct source_cover *ret, struct err *e)
+{
+	struct over_view *w = of_view(v);
+	struct source_view *of = ref & PROFILES ? w->profiles : w->under;
+	return of->ops->cover(of, ref & ~PROFILES, after, until, lim, ret, e);
+}
+
 /* A question of which some parts are of what is stored, and some of what the rules recorded. */
 struct split {
 	struct source_part *parts[2];
@@ -385,7 +393,7 @@ static int view_label_values(struct source_view *v, struct view name, const stru
 }
 
 static const struct source_ops ops = {
-	.release = release, .select = view_select, .floats = view_floats, .profiles = view_profiles, .merge = view_merge, .sums = view_sums,
+	.release = release, .select = view_select, .floats = view_floats, .profiles = view_profiles, .cover = view_cover, .merge = view_merge, .sums = view_sums,
 	.cells = view_cells, .label_names = view_label_names, .label_values = view_label_values,
 };
 

@@ -4,7 +4,7 @@ EXTRA_DIST += docs/format/head.md docs/format/partition.md
 libtsdb_a_CFLAGS = $(AM_CFLAGS) $(ROCKSDB_CFLAGS) $(ZSTD_CFLAGS)
 libtsdb_a_SOURCES = \
   tsdb/admin.c tsdb/aggregate.c tsdb/aggregate.h tsdb/append.c tsdb/cells.c tsdb/chunk.c tsdb/chunk.h tsdb/committer.c \
-  tsdb/compact.c tsdb/damage.c tsdb/damage.h tsdb/db.h tsdb/delete.c tsdb/delete.h tsdb/detail.c tsdb/detail.h tsdb/detail_read.c tsdb/dict.c tsdb/dict.h \
+  tsdb/compact.c tsdb/cover.c tsdb/damage.c tsdb/damage.h tsdb/db.h tsdb/delete.c tsdb/delete.h tsdb/detail.c tsdb/detail.h tsdb/detail_read.c tsdb/dict.c tsdb/dict.h \
   tsdb/dict_pack.c tsdb/dict_pack.h tsdb/drop.c tsdb/evict.c tsdb/evict.h tsdb/hlog.c tsdb/hlog.h \
   tsdb/index.c tsdb/index.h tsdb/inspect.c tsdb/inspect.h tsdb/join.c tsdb/join.h tsdb/keep.c tsdb/keep.h tsdb/list.c \
   tsdb/list.h tsdb/masks.c tsdb/masks.h tsdb/match.c tsdb/match.h tsdb/merge.c tsdb/metrics.c tsdb/names.c tsdb/names.h tsdb/notes.c tsdb/notes.h \
@@ -28,7 +28,7 @@ EXTRA_DIST += tests/fixtures/tsdb-format-1.tar.gz tests/fixtures/tsdb-format-1.a
   tests/fixtures/tsdb-format-4.tar.gz tests/fixtures/tsdb-format-4.answers
 
 # A test is a word here and two lines below.
-TSDB_TESTS = accounts_test aggregate_test budget_test compact_test dict_pack_test evict_test flip_test floats_test notes_test places_test retention_clock_test tsdb_codec_test tsdb_delete_test \
+TSDB_TESTS = accounts_test aggregate_test budget_test compact_test cover_test dict_pack_test evict_test flip_test floats_test notes_test places_test retention_clock_test tsdb_codec_test tsdb_delete_test \
   tsdb_fault_test tsdb_format_test tsdb_midnight_test tsdb_model_test tsdb_names_test tsdb_points_test tsdb_tap_test tsdb_test
 check_PROGRAMS += $(TSDB_TESTS)
 TESTS += $(TSDB_TESTS)
@@ -40,6 +40,8 @@ budget_test_SOURCES = tsdb/budget_test.c
 budget_test_LDADD = $(TSDB_TEST_LIBS)
 compact_test_SOURCES = tsdb/compact_test.c
 compact_test_LDADD = $(TSDB_TEST_LIBS)
+cover_test_SOURCES = tsdb/cover_test.c
+cover_test_LDADD = $(TSDB_TEST_LIBS)
 dict_pack_test_SOURCES = tsdb/dict_pack_test.c
 dict_pack_test_LDADD = $(TSDB_TEST_LIBS)
 evict_test_SOURCES = tsdb/evict_test.c

@@ -128,6 +128,7 @@ void part_unref(struct part *p)
 	vec_free(&p->series);
 	vec_free(&p->aggregates);
 	map_free(&p->bad);
+	free(atomic_load(&p->covers));
 	free(p);
 }
 

@@ -70,6 +70,7 @@ struct part {
 	VEC(uint32_t) sums;   /* by number: the parts that a rollup sums up, that an hour's part replaces */
 	VEC(struct part_series) series; /* by id */
 	VEC(uint32_t) aggregates;       /* of each: how many of the series it sums up; 0 = it was left out */
+	_Atomic(struct part_cover *) covers; /* by place in series: cover.c's memory of those that were asked for; NULL = none yet */
 };
 
 struct part *part_ref(struct part *p);

@@ -19,9 +19,12 @@ static void put_payload(struct buf *b, uint64_t *random, size_t n, unsigned late
 	buf_putc(b, 0);
 	buf_varint(b, n);
 	for (int f = 0; f < 5; f++) {
-		buf_putc(b, 1);
+		bool same = kit_random(random) % 2;
+		buf_putc(b, same);
 		if (n)
 			buf_zigzag(b, f == 0 ? 10000 : 7);
+		for (size_t i = 1; i < n && !same; i++)
+			buf_zigzag(b, (int64_t)(kit_random(random) % 5000) - 2500);
 	}
 	for (size_t i = 0; i < n; i++)
 		buf_zigzag(b, !i ? 1700000000000 : late && kit_random(random) % late == 0 ? (int64_t)(kit_random(random) % 9) - 4 : 0);
@@ -36,10 +39,20 @@ static void check_points(struct view v)
 {
 	struct sealed_totals t = { 0 };
 	struct sealed_points p = { 0 };
+	struct sealed_columns c = { 0 };
 	struct err e;
 	int rc = sealed_get_totals(v, &t, &e);
 	assert_int_equal(sealed_get_points(v, &p, &e), rc);
+	assert_int_equal(sealed_get_columns(v, &c, &e), rc);
 	if (!rc) {
+		for (size_t i = 0, k = 0; i < p.n; i++) {
+			const struct sealed_row *r = &t.rows.v[i];
+			assert_true(r->t_ms == sealed_stamp(&c.points, i) && p.totals.v[i] == c.points.totals.v[i]);
+			assert_true(r->meta.period == (c.same_period ? c.period : c.periods.v[i]));
+			assert_true(r->cover_ms == (c.same_cover ? c.cover_ms : c.covers.v[i]));
+			assert_int_equal(r->stale, k < c.stale.n && c.stale.v[k] == i);
+			k += r->stale;
+		}
 		assert_int_equal(p.n, t.rows.n);
 		uint64_t sum = 0;
 		for (size_t i = 0; i < p.n; i++) {
@@ -52,6 +65,7 @@ static void check_points(struct view v)
 	}
 	sealed_totals_release(&t);
 	sealed_points_release(&p);
+	sealed_columns_release(&c);
 }
 
 static void test_points(void **state)

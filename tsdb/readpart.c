@@ -15,7 +15,8 @@ size_t part_scratch_bytes(const struct part_scratch *s)
 {
 	return VEC_BYTES(&s->rollup.columns) + VEC_BYTES(&s->rollup.sums) + VEC_BYTES(&s->totals.rows) + VEC_BYTES(&s->totals.points.t_ms) +
 	       VEC_BYTES(&s->totals.points.totals) + VEC_BYTES(&s->points.t_ms) +
-	       VEC_BYTES(&s->points.totals) + VEC_BYTES(&s->sums) + VEC_BYTES(&s->hit);
+	       VEC_BYTES(&s->points.totals) + VEC_BYTES(&s->columns.points.t_ms) + VEC_BYTES(&s->columns.points.totals) +
+	       VEC_BYTES(&s->columns.covers) + VEC_BYTES(&s->columns.periods) + VEC_BYTES(&s->columns.stale) + VEC_BYTES(&s->sums) + VEC_BYTES(&s->hit);
 }
 
 void part_scratch_release(struct part_scratch *s)
@@ -24,6 +25,7 @@ void part_scratch_release(struct part_scratch *s)
 	sealed_rollup_release(&s->rollup);
 	sealed_totals_release(&s->totals);
 	sealed_points_release(&s->points);
+	sealed_columns_release(&s->columns);
 	vec_free(&s->sums);
 	vec_free(&s->hit);
 }
@@ -61,37 +63,57 @@ static int get_totals(const struct part *p, uint32_t series, struct part_scratch
 	return err_set(e, ERR_CORRUPT, "a sealed series is a multiple of a multiple");
 }
 
+static int too_large(struct err *e)
+{
+	return err_set(e, ERR_CORRUPT, "a sealed total does not fit in 64 bits");
+}
+
 int part_totals(const struct part *p, uint32_t series, struct part_scratch *w, struct err *e)
 {
 	int64_t factor;
 	int rc = get_totals(p, series, w, &factor, e);
 	for (size_t i = 0; !rc && factor != 1 && i < w->totals.rows.n; i++)
 		if (__builtin_mul_overflow(w->totals.rows.v[i].total, factor, &w->totals.rows.v[i].total))
-			rc = err_set(e, ERR_CORRUPT, "a sealed total does not fit in 64 bits");
+			rc = too_large(e);
 	return rc;
 }
 
-int part_points(const struct part *p, uint32_t series, struct part_scratch *w, struct err *e)
+static int multiply(struct sealed_points *p, int64_t factor, struct err *e)
+{
+	p->small &= factor == 1;
+	for (size_t i = 0; factor != 1 && i < p->n; i++)
+		if (__builtin_mul_overflow(p->totals.v[i], factor, &p->totals.v[i]))
+			return too_large(e);
+	return 0;
+}
+
+/* into: &w->points, or those of w->columns, which then are read with them. */
+static int get_points(const struct part *p, uint32_t series, struct part_scratch *w, struct sealed_points *into, struct err *e)
 {
 	int64_t factor = 1;
 	for (int hops = 0; hops < 2; hops++) {
 		struct view v;
 		int rc = part_reader_get(&w->stamps, p, PART_TOTALS, series, 0, &v, e);
 		if (!rc)
-			rc = sealed_get_points(v, &w->points, e);
+			rc = into == &w->points ? sealed_get_points(v, into, e) : sealed_get_columns(v, &w->columns, e);
 		if (rc)
 			return rc;
-		if (!w->points.times.factor) {
-			w->points.small &= factor == 1;
-			for (size_t i = 0; factor != 1 && i < w->points.n; i++)
-				if (__builtin_mul_overflow(w->points.totals.v[i], factor, &w->points.totals.v[i]))
-					return err_set(e, ERR_CORRUPT, "a sealed total does not fit in 64 bits");
-			return 0;
-		}
-		factor = w->points.times.factor;
-		series = w->points.times.series;
+		if (!into->times.factor)
+			return multiply(into, factor, e);
+		factor = into->times.factor;
+		series = into->times.series;
 	}
 	return err_set(e, ERR_CORRUPT, "a sealed series is a multiple of a multiple");
+}
+
+int part_points(const struct part *p, uint32_t series, struct part_scratch *w, struct err *e)
+{
+	return get_points(p, series, w, &w->points, e);
+}
+
+int part_columns(const struct part *p, uint32_t series, struct part_scratch *w, struct err *e)
+{
+	return get_points(p, series, w, &w->columns.points, e);
 }
 
 /* The first row stamped after t. */

@@ -11,6 +11,7 @@ struct part_scratch {
 	struct sealed_rollup rollup;
 	struct sealed_totals totals;
 	struct sealed_points points;
+	struct sealed_columns columns;
 	VEC(int64_t) sums;
 	VEC(uint8_t) hit;
 	struct part_reader rollups, stamps, details[3]; /* by stream: a reader gives one value at a time */
@@ -47,6 +48,8 @@ int part_detail(const struct part *p, uint32_t series, struct part_scratch *w, s
 int part_totals(const struct part *p, uint32_t series, struct part_scratch *w, struct err *e);
 /* Their stamps and totals alone, into w->points. */
 int part_points(const struct part *p, uint32_t series, struct part_scratch *w, struct err *e);
+/* Stamps, totals, covers and periods, into w->columns. */
+int part_columns(const struct part *p, uint32_t series, struct part_scratch *w, struct err *e);
 /* Whether a series has this stamp; a read error counts as no. */
 bool part_has_stamp(const struct part *p, uint32_t series, int64_t t_ms);
 

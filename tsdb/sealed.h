@@ -54,6 +54,23 @@ struct sealed_points {
 };
 void sealed_points_release(struct sealed_points *p);
 
+/* Points, and what of each profile says for how long it is. */
+struct sealed_columns {
+	struct sealed_points points;
+	uint32_t cover_ms;
+	int64_t period;
+	bool same_cover, same_period; /* else these are of the first alone, and of each: */
+	VEC(uint32_t) covers;         /* n of each; their own n is not used */
+	VEC(int64_t) periods;
+	VEC(uint32_t) stale;          /* rows, ascending */
+};
+void sealed_columns_release(struct sealed_columns *c);
+
+static inline int64_t sealed_stamp(const struct sealed_points *p, size_t i)
+{
+	return p->every_ms ? p->first_ms + (int64_t)i * p->every_ms : p->t_ms.v[i];
+}
+
 struct sealed_totals {
 	struct sealed_times times;
 	VEC(struct sealed_row) rows; /* by stamp */
@@ -93,6 +110,7 @@ void sealed_put_floats(struct buf *b, const struct fpoint *p, size_t n);
 /* ---- reading: ERR_CORRUPT when a payload makes no sense ---- */
 
 int sealed_get_points(struct view v, struct sealed_points *ret, struct err *e);
+int sealed_get_columns(struct view v, struct sealed_columns *ret, struct err *e);
 int sealed_get_totals(struct view v, struct sealed_totals *ret, struct err *e);
 int sealed_get_rollup(struct view v, struct sealed_rollup *ret, struct err *e);
 /* Adds the sums of a rollup x factor to d, which has room for n_columns: all that there are. If it is a multiple of another

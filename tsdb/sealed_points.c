@@ -20,7 +20,16 @@ void sealed_points_release(struct sealed_points *p)
 	vec_free(&p->totals);
 }
 
+void sealed_columns_release(struct sealed_columns *c)
+{
+	sealed_points_release(&c->points);
+	vec_free(&c->covers);
+	vec_free(&c->periods);
+	vec_free(&c->stale);
+}
+
 /* The columns before the stamps. */
+enum { FIELD_INTERVAL, FIELD_ASKED, FIELD_DURATION, FIELD_PERIOD, FIELD_COVER };
 struct fields {
 	int64_t first[SEALED_FIELDS];
 	struct cursor more[SEALED_FIELDS]; /* the differences of the others; empty: they are all the same */
@@ -41,10 +50,10 @@ static void get_fields(struct cursor *c, size_t n, struct fields *ret)
 static void set_field(struct sealed_row *r, int which, int64_t v)
 {
 	switch (which) {
-	case 0: r->meta.interval_ms = (uint32_t)v; break;
-	case 1: r->meta.asked_ms = (uint32_t)v; break;
-	case 2: r->meta.duration_ns = v; break;
-	case 3: r->meta.period = v; break;
+	case FIELD_INTERVAL: r->meta.interval_ms = (uint32_t)v; break;
+	case FIELD_ASKED: r->meta.asked_ms = (uint32_t)v; break;
+	case FIELD_DURATION: r->meta.duration_ns = v; break;
+	case FIELD_PERIOD: r->meta.period = v; break;
 	default: r->cover_ms = (uint32_t)v;
 	}
 }
@@ -151,7 +160,7 @@ static uint64_t get_totals(struct cursor *c, int64_t *out, size_t n)
 static void get_columns(struct cursor *c, size_t n, struct fields *f, struct sealed_points *ret)
 {
 	get_fields(c, n, f);
-	get_stamps(c, (uint32_t)f->first[0], n, ret);
+	get_stamps(c, (uint32_t)f->first[FIELD_INTERVAL], n, ret);
 	vec_reserve(&ret->totals, n + 1);
 	ret->small = get_totals(c, ret->totals.v, n) < UINT64_C(1) << 40 && n < 1 << 20;
 	ret->n = n;
@@ -176,6 +185,47 @@ int sealed_get_points(struct view v, struct sealed_points *ret, struct err *e)
 	return c.bad ? corrupt(e) : 0;
 }
 
+/* Field k of each; a column ends early only where it is corrupt, which was found before. */
+#define GET_FIELD(f, k, n, ret) do { \
+	struct cursor at_ = (f)->more[k]; \
+	uint64_t v_ = (uint64_t)(f)->first[k]; \
+	vec_reserve(ret, (n) + 1); \
+	for (size_t i_ = 0; i_ < (n); i_++) { \
+		if (i_) \
+			v_ += (uint64_t)zigzag_decode(get_varint(&at_)); \
+		(ret)->v[i_] = (__typeof__(*(ret)->v))v_; \
+	} \
+} while (0)
+
+int sealed_get_columns(struct view v, struct sealed_columns *ret, struct err *e)
+{
+	struct cursor c = cursor_of(v);
+	struct fields f;
+	ret->points.n = ret->stale.n = 0;
+	if (sealed_get_mode(&c, &ret->points.times) == SEALED_TIMES)
+		return c.bad ? corrupt(e) : 0;
+	size_t n = cursor_count(&c), at = 0;
+	get_columns(&c, n, &f, &ret->points);
+	for (size_t stale = cursor_count(&c); stale && !c.bad; stale--) {
+		at += cursor_varint(&c);
+		if (at >= n) {
+			c.bad = true;
+			break;
+		}
+		vec_push(&ret->stale, (uint32_t)at);
+		ret->points.totals.v[at] = 0;
+	}
+	ret->cover_ms = (uint32_t)f.first[FIELD_COVER];
+	ret->period = f.first[FIELD_PERIOD];
+	ret->same_cover = f.more[FIELD_COVER].p == f.more[FIELD_COVER].end;
+	ret->same_period = f.more[FIELD_PERIOD].p == f.more[FIELD_PERIOD].end;
+	if (!c.bad && !ret->same_cover)
+		GET_FIELD(&f, FIELD_COVER, n, &ret->covers);
+	if (!c.bad && !ret->same_period)
+		GET_FIELD(&f, FIELD_PERIOD, n, &ret->periods);
+	return c.bad ? corrupt(e) : 0;
+}
+
 static void fill_rows(struct sealed_row *r, const struct fields *f, const struct sealed_points *p)
 {
 	struct sealed_row like = { 0 };
@@ -183,7 +233,7 @@ static void fill_rows(struct sealed_row *r, const struct fields *f, const struct
 		set_field(&like, k, f->first[k]);
 	for (size_t i = 0; i < p->n; i++) {
 		r[i] = like;
-		r[i].t_ms = p->every_ms ? p->first_ms + (int64_t)i * p->every_ms : p->t_ms.v[i];
+		r[i].t_ms = sealed_stamp(p, i);
 		r[i].total = p->totals.v[i];
 	}
 	for (int k = 0; k < SEALED_FIELDS; k++) {

@@ -353,6 +353,60 @@ void kit_check_graph(struct kit *k, const char *name, size_t most, int64_t after
 	v->ops->release(v);
 }
 
+static int by_begin(const void *a, const void *b)
+{
+	const struct source_span *x = a, *y = b;
+	return (x->after_ms > y->after_ms) - (x->after_ms < y->after_ms);
+}
+
+/* As few spans as say the same, in order; empty ones say nothing. */
+static void join_spans(struct source_cover *c)
+{
+	size_t n = 0;
+	if (c->spans.n)
+		qsort(c->spans.v, c->spans.n, sizeof *c->spans.v, by_begin);
+	for (size_t i = 0; i < c->spans.n; i++) {
+		struct source_span x = c->spans.v[i];
+		if (x.after_ms >= x.until_ms)
+			continue;
+		if (n && x.after_ms <= c->spans.v[n - 1].until_ms)
+			c->spans.v[n - 1].until_ms = MAX(c->spans.v[n - 1].until_ms, x.until_ms);
+		else
+			c->spans.v[n++] = x;
+	}
+	c->spans.n = n;
+}
+
+static bool same_cover(const struct source_cover *x, const struct source_cover *y)
+{
+	return x->n == y->n && x->n_stale == y->n_stale && x->total == y->total && x->magnitude == y->magnitude && x->period == y->period &&
+	       x->spans.n == y->spans.n && (!x->spans.n || !memcmp(x->spans.v, y->spans.v, x->spans.n * sizeof *x->spans.v));
+}
+
+/* What a series' profiles come to is what they are one by one, whoever asked before; a delete meanwhile takes rows out of the head. */
+static void check_cover(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_profile *p, size_t n)
+{
+	struct source_cover want = { 0 };
+	struct err e;
+	for (size_t i = 0; i < n; i++)
+		source_cover_add(&want, p[i].t_ms, p[i].cover_ms, p[i].total, p[i].period, p[i].stale);
+	join_spans(&want);
+	for (int again = 0; again < 2; again++) {
+		struct source_cover got = { 0 };
+		struct source_profile *now;
+		size_t n_now;
+		CHECK(v->ops->cover(v, ref, after_ms, until_ms, NULL, &got, &e) == 0);
+		join_spans(&got);
+		if (!same_cover(&got, &want)) {
+			CHECK(v->ops->profiles(v, ref, after_ms, until_ms, NULL, &now, &n_now, &e) == 0);
+			CHECK(n_now < n);
+			free(now);
+		}
+		source_cover_release(&got);
+	}
+	source_cover_release(&want);
+}
+
 size_t kit_count(struct kit *k, const char *name, int64_t after_ms, int64_t until_ms, int64_t *ret_total)
 {
 	struct source_series *series;
@@ -371,6 +425,7 @@ size_t kit_count(struct kit *k, const char *name, int64_t after_ms, int64_t unti
 				*ret_total += p[j].total;
 			count += !p[j].stale;
 		}
+		check_cover(v, series[i].ref, after_ms, until_ms, p, n_p);
 		free(p);
 	}
 	free(series);

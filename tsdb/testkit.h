@@ -52,7 +52,8 @@ uint64_t kit_merge(struct kit *k, const char *name, int64_t after_ms, int64_t un
  * series and steps are one by one: all values, and those of some frames. */
 void kit_check_graph(struct kit *k, const char *name, size_t most, int64_t after_ms, int64_t range_ms, int64_t step_ms,
 		     uint32_t n_steps, struct pool *pool);
-/* How many profiles all series of that name have in (after, until]; *ret_total (may be NULL) their totals. */
+/* How many profiles all series of that name have in (after, until]; *ret_total (may be NULL) their totals. Held against what the
+ * series say that these come to. */
 size_t kit_count(struct kit *k, const char *name, int64_t after_ms, int64_t until_ms, int64_t *ret_total);
 
 #define KIT_SAMPLES "process_cpu:samples:count:cpu:nanoseconds:delta"

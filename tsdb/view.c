@@ -22,7 +22,7 @@ static void release(struct source_view *sv)
 }
 
 static const struct source_ops ops = {
-	.release = release, .select = view_select, .floats = view_floats, .profiles = view_profiles, .merge = view_merge,
+	.release = release, .select = view_select, .floats = view_floats, .profiles = view_profiles, .cover = view_cover, .merge = view_merge,
 	.sums = view_sums, .cells = view_cells,
 	.label_names = view_label_names, .label_values = view_label_values,
 };
@@ -120,8 +120,7 @@ static void collect_floats(const struct tsdb_view *v, struct window *w, uint32_t
 	pthread_rwlock_unlock(&w->lock);
 }
 
-/* The parts that have something of the series in (after, until], one after the other; *i starts at 0. */
-static struct part *next_part(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, size_t *i)
+struct part *view_next_part(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, size_t *i)
 {
 	while (*i < s->n_parts && s->parts[*i]->level == LEVEL_HOUR) {
 		struct part *p = s->parts[(*i)++];
@@ -139,7 +138,7 @@ static int collect_sealed_floats(const struct pstate *s, uint32_t series, int64_
 	struct sealed_floats f = { 0 };
 	int rc = 0;
 	size_t i = 0;
-	for (struct part *p; !rc && (p = next_part(s, series, after_ms, until_ms, &i));) {
+	for (struct part *p; !rc && (p = view_next_part(s, series, after_ms, until_ms, &i));) {
 		PART_VALUE v = { 0 };
 		rc = part_get(p, PART_FLOATS, series, 0, &v, e);
 		f.points.n = 0;
@@ -198,7 +197,7 @@ static int collect_sealed_profiles(const struct pstate *s, uint32_t series, int6
 	struct space *w = space_take(s->p->db->spaces);
 	int rc = 0;
 	size_t i = 0;
-	for (struct part *p; !rc && (p = next_part(s, series, after_ms, until_ms, &i));) {
+	for (struct part *p; !rc && (p = view_next_part(s, series, after_ms, until_ms, &i));) {
 		rc = part_totals(p, series, &w->part, e);
 		if (rc) {
 			rc = damage_pass(lim, p, series, e);

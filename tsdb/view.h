@@ -30,6 +30,8 @@ struct tsdb_view {
 
 /* The series' id in partition p of the version; NOT_THERE if it has none. */
 uint32_t view_series(struct tsdb_view *v, uint64_t ref, size_t p);
+/* The parts that have something of the series in (after, until], one after the other; *i starts at 0. */
+struct part *view_next_part(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, size_t *i);
 int view_bad_ref(uint64_t ref, struct err *e);
 bool view_has_ref(struct tsdb_view *v, uint64_t ref);
 /* Deadline, cancellation, and `read` more samples against the limit; what the thread has tallied goes to the statistics. */
@@ -56,6 +58,8 @@ int view_floats(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t u
 		struct point **ret, size_t *ret_n, struct err *e);
 int view_profiles(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms,
 		  const struct source_limits *lim, struct source_profile **ret, size_t *ret_n, struct err *e);
+int view_cover(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
+	       struct source_cover *ret, struct err *e);
 int view_merge(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
 	       const struct source_limits *lim, struct stackvec **ret, struct err *e);
 int view_sums(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,

@@ -39,3 +39,26 @@ bool source_damage_say(const struct source_damage *d, char *text, size_t size)
 	snprintf(text, size, "stored data between %s and %s is damaged: what cannot be read is missing from this answer", from, until);
 	return true;
 }
+
+void source_cover_add_span(struct source_cover *c, int64_t after_ms, int64_t until_ms)
+{
+	struct source_span *last = c->spans.n ? &c->spans.v[c->spans.n - 1] : NULL;
+	if (last && after_ms >= last->after_ms && after_ms <= last->until_ms)
+		last->until_ms = MAX(last->until_ms, until_ms);
+	else
+		vec_push(&c->spans, (struct source_span){ after_ms, until_ms });
+}
+
+void source_cover_add_total(struct source_cover *c, int64_t total)
+{
+	uint64_t size = total < 0 ? -(uint64_t)total : (uint64_t)total;
+	c->total = (int64_t)((uint64_t)c->total + (uint64_t)total);
+	if (__builtin_add_overflow(c->magnitude, size, &c->magnitude))
+		c->magnitude = UINT64_MAX;
+}
+
+void source_cover_release(struct source_cover *c)
+{
+	vec_free(&c->spans);
+	*c = (struct source_cover){ 0 };
+}

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/thread.h"
+#include "base/vec.h"
 #include "model/labels.h"
 #include "model/matcher.h"
 #include "model/ptype.h"
@@ -64,6 +65,35 @@ struct source_profile {
 	int64_t total;               /* sum of its values, native unit */
 	bool stale;                  /* a marker: the series ended here, no profile */
 };
+
+/* A stretch of time that profiles cover. */
+struct source_span {
+	int64_t after_ms, until_ms;
+};
+
+/* What the profiles of one series in a range come to, without a look at each by who asks. */
+struct source_cover {
+	uint64_t n, n_stale;         /* stamps, markers included; of these markers */
+	int64_t total, period;       /* of the profiles: the sum of their totals, native unit; the largest period */
+	uint64_t magnitude;          /* sum of |total|, at most UINT64_MAX; above SOURCE_EXACT total may not be what it should */
+	VEC(struct source_span) spans; /* that they cover, in no order: where one goes on from the last they are one */
+};
+#define SOURCE_EXACT (UINT64_C(1) << 53)
+
+void source_cover_add_span(struct source_cover *c, int64_t after_ms, int64_t until_ms);
+void source_cover_add_total(struct source_cover *c, int64_t total);
+/* One of those in the range. */
+static inline void source_cover_add(struct source_cover *c, int64_t t_ms, int64_t cover_ms, int64_t total, int64_t period, bool stale)
+{
+	c->n++;
+	c->n_stale += stale;
+	if (stale)
+		return;
+	source_cover_add_total(c, total);
+	c->period = MAX(c->period, period);
+	source_cover_add_span(c, t_ms - cover_ms, t_ms);
+}
+void source_cover_release(struct source_cover *c);
 
 /* Whole profiles of one series that add up into one output; with n_steps above 1 into as many at once, which is what a
  * graph asks: step k takes those stamped in (after + k step, until + k step] and is output group + k.
@@ -124,6 +154,10 @@ struct source_ops {
 	/* Profiles of a series stamped in (after, until], without stacks, in order of time. malloc'd. */
 	int (*profiles)(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms,
 			const struct source_limits *lim, struct source_profile **ret, size_t *ret_n, struct err *e);
+	/* The same without a list of them; *ret is zeroed before, and released by the caller also after an error. NULL: this source has
+	 * only the list. */
+	int (*cover)(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
+		     struct source_cover *ret, struct err *e);
 	/* Sums of whole profiles: ret[group] for each of n_groups (an empty vector if nothing fell into it). Vectors of
 	 * one call may be over different symbols. Each owned by the caller. */
 	int (*merge)(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
