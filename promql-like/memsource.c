@@ -319,7 +319,8 @@ static int view_sums(struct source_view *v, const struct source_part *parts, siz
 static int profile_cells(const struct mem_profile *p, size_t series, source_cells_fn fn, void *arg, struct err *e)
 {
 	uint32_t *rows = xcalloc(p->v->n + 1, sizeof *rows);
-	struct source_cells c = { series, p->v->symbols, &p->p.t_ms, 1, p->v->n, rows, p->v->columns, p->v->ints };
+	int64_t hour = (p->p.t_ms - 1) / 3600000 * 3600000;
+	struct source_cells c = { series, hour, hour + 3600000, p->v->symbols, &p->p.t_ms, 1, p->v->n, rows, p->v->columns, p->v->ints };
 	int rc = fn(arg, &c, 0, e);
 	free(rows);
 	return rc;

@@ -260,17 +260,17 @@ static void readout_free(struct readout *r)
 /* All steps at once, where that can be done. *n_steps: how many to take next. */
 static int read_graph(struct readout *r, struct value *v, const struct span *sp, bool *ret_done, size_t *n_steps, struct err *e)
 {
-	size_t columns;
+	size_t rows;
 	bool neighbours = r->measure == CALLERS || r->measure == CALLEES;
 	*ret_done = false;
 	*n_steps = STEPS_AT_ONCE;
 	if (sp->n < 2 || neighbours || r->frame_rows)
 		return 0;
-	int rc = graph_read(r, v, sp, ret_done, &columns, e);
+	int rc = graph_read(r, v, sp, ret_done, &rows, e);
 	if (!rc)
 		rc = readout_check_rows(r, e);
 	if (!rc && *ret_done)
-		*n_steps = MAX(CELLS_AT_ONCE / (columns + 1), (size_t)STEPS_AT_ONCE);
+		*n_steps = MAX(CELLS_AT_ONCE / (rows + 1), (size_t)STEPS_AT_ONCE);
 	return rc;
 }
 

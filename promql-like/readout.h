@@ -200,9 +200,8 @@ int readout_run(struct eval *q, struct node *n, const struct span *sp, enum meas
 		struct value *ret, struct err *e);
 
 /* Rows of all profiles of v, whose steps are sp, in one pass over what is stored. *ret_done is false, and nothing was put
- * out, if stacks have to be made for it. *ret_columns: how many columns there were, to choose the next span. */
-int graph_read(struct readout *r, struct value *v, const struct span *sp, bool *ret_done,
-	       size_t *ret_columns, struct err *e);
+ * out, if stacks have to be made for it. *ret_rows: how many rows there were, to choose the next span. */
+int graph_read(struct readout *r, struct value *v, const struct span *sp, bool *ret_done, size_t *ret_rows, struct err *e);
 
 /* The number of the step at t_ms. */
 static inline uint32_t graph_step(const struct span *sp, int64_t t_ms)

@@ -74,7 +74,9 @@ static int read_one(struct reading *r, const struct task *t, struct worker *w, u
 		drop_hidden(r->v->v->p[t->partition], t, c);
 	if (!rc)
 		rc = limits_check(r->lim, c->values.n, e);
-	struct source_cells out = { t->series, r->v->v->p[t->partition]->p->symbols, c->t_ms.v, c->t_ms.n, c->values.n, c->rows.v,
+	int64_t start = t->part ? part_start_ms(t->part) : t->window->hour * HOUR_MS;
+	int64_t end = t->part ? part_end_ms(t->part) : start + HOUR_MS;
+	struct source_cells out = { t->series, start, end, r->v->v->p[t->partition]->p->symbols, c->t_ms.v, c->t_ms.n, c->values.n, c->rows.v,
 				    c->columns.v, c->values.v };
 	return !rc && out.n ? r->fn(r->arg, &out, worker, e) : rc;
 }

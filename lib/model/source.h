@@ -124,6 +124,7 @@ struct source_frame_filter {
  * stamped t_ms[rows[i]]. A column is met at most once per row; rows are in no order. */
 struct source_cells {
 	size_t series;               /* index of the caller's refs */
+	int64_t after_ms, until_ms;  /* the window: those of one follow each other as far as several threads let them */
 	struct symbols *symbols;     /* what the columns are of; borrowed from the view */
 	const int64_t *t_ms;
 	size_t n_rows, n;
