@@ -29,9 +29,12 @@ struct calltree {
 	struct arena text;     /* names of locations without functions */
 	struct call_node *nodes;
 	uint32_t n_nodes;      /* room; those beyond are not made */
+	uint32_t *columns;     /* by column: its call + 1, 0 = not made */
+	uint32_t n_columns;    /* room */
 	VEC(struct call) calls;
 	VEC(struct children) children; /* by call */
 	VEC(struct view) names;
+	VEC(struct call_name) of_names;
 	struct map call_index, name_index;
 	uint64_t seed;         /* of their hashes: names are the targets' to choose */
 	VEC(uint32_t) name_of; /* by function: its name + 1, 0 = not asked yet */
@@ -44,9 +47,10 @@ struct calltree *calltree_new(uint64_t seed)
 	t->seed = seed;
 	pthread_rwlock_init(&t->lock, NULL);
 	arena_init(&t->text, 0);
-	vec_push(&t->calls, (struct call){ 0, 0 });
+	vec_push(&t->calls, (struct call){ 0, 0, 0 });
 	vec_push(&t->children, (struct children){ 0, false });
 	vec_push(&t->names, VIEW("")); /* the root's: nobody else has it */
+	vec_push(&t->of_names, (struct call_name){ 0, 0, false });
 	return t;
 }
 
@@ -57,9 +61,11 @@ void calltree_free(struct calltree *t)
 	pthread_rwlock_destroy(&t->lock);
 	arena_free(&t->text);
 	free(t->nodes);
+	free(t->columns);
 	vec_free(&t->calls);
 	vec_free(&t->children);
 	vec_free(&t->names);
+	vec_free(&t->of_names);
 	vec_free(&t->name_of);
 	vec_free(&t->steps);
 	map_free(&t->call_index);
@@ -75,9 +81,10 @@ static size_t map_bytes(const struct map *m)
 size_t calltree_bytes(struct calltree *t)
 {
 	pthread_rwlock_rdlock(&t->lock);
-	size_t n = sizeof *t + t->text.used + t->n_nodes * sizeof *t->nodes + t->calls.cap * sizeof *t->calls.v +
-		   t->children.cap * sizeof *t->children.v + t->names.cap * sizeof *t->names.v +
-		   t->name_of.cap * sizeof *t->name_of.v + t->steps.cap * sizeof *t->steps.v + map_bytes(&t->call_index) +
+	size_t n = sizeof *t + t->text.used + t->n_nodes * sizeof *t->nodes + t->n_columns * sizeof *t->columns +
+		   t->calls.cap * sizeof *t->calls.v + t->children.cap * sizeof *t->children.v + t->names.cap * sizeof *t->names.v +
+		   t->of_names.cap * sizeof *t->of_names.v + t->name_of.cap * sizeof *t->name_of.v + t->steps.cap * sizeof *t->steps.v +
+		   map_bytes(&t->call_index) +
 		   map_bytes(&t->name_index);
 	pthread_rwlock_unlock(&t->lock);
 	return n;
@@ -85,8 +92,8 @@ size_t calltree_bytes(struct calltree *t)
 
 /* ---- making ---- */
 
-/* v stays as long as the dictionary, or is copied. */
-static uint32_t intern_name(struct calltree *t, struct view v, bool copy)
+/* v stays as long as the dictionary, or is copied. *place is what says what is known of it. */
+static uint32_t intern_name(struct calltree *t, struct view v, bool copy, const struct call_name *place)
 {
 	uint64_t h = hash_bytes_seed(v.ptr, v.len, t->seed);
 	uint32_t id;
@@ -95,24 +102,25 @@ static uint32_t intern_name(struct calltree *t, struct view v, bool copy)
 			return id;
 	id = (uint32_t)t->names.n;
 	vec_push(&t->names, copy ? arena_view(&t->text, v) : v);
+	vec_push(&t->of_names, *place);
 	map_insert(&t->name_index, h, id);
 	return id;
 }
 
-static uint32_t name_of_address(struct calltree *t, const struct symbols *s, const struct sym_location *l)
+static uint32_t name_of_address(struct calltree *t, const struct symbols *s, const struct sym_location *l, const struct call_name *place)
 {
 	struct buf name = { 0 };
 	frame_address_name(s, l, &name);
-	uint32_t id = intern_name(t, buf_view(&name), true);
+	uint32_t id = intern_name(t, buf_view(&name), true, place);
 	buf_free(&name);
 	return id;
 }
 
-static uint32_t name_of_line(struct calltree *t, const struct symbols *s, const struct sym_location *l, uint32_t i)
+static uint32_t find_name(struct calltree *t, const struct symbols *s, const struct sym_location *l, const struct call_name *place)
 {
-	uint32_t function = i < l->n_lines ? symbols_get_line(s, l, i)->function : 0;
+	uint32_t function = place->line < l->n_lines ? symbols_get_line(s, l, place->line)->function : 0;
 	if (!function--)
-		return name_of_address(t, s, l);
+		return name_of_address(t, s, l, place);
 	if (function >= t->name_of.n) {
 		vec_reserve(&t->name_of, function + 1);
 		memset(t->name_of.v + t->name_of.n, 0, (t->name_of.cap - t->name_of.n) * sizeof *t->name_of.v);
@@ -123,9 +131,41 @@ static uint32_t name_of_line(struct calltree *t, const struct symbols *s, const 
 		return *known - 1;
 	struct view name = symbols_get_string(s, symbols_get_function(s, function)->name);
 	if (!name.len)
-		return name_of_address(t, s, l);
-	*known = intern_name(t, name, false) + 1;
+		return name_of_address(t, s, l, place);
+	*known = intern_name(t, name, false, place) + 1;
 	return *known - 1;
+}
+
+/* What a flame graph takes the file and start line from. */
+static const struct sym_function *call_function(const struct symbols *s, const struct sym_location *l, uint32_t i)
+{
+	const struct sym_function *f = frame_function(s, l, i);
+	return f && symbols_get_string(s, f->name).len ? f : NULL;
+}
+
+static bool same_mapping_file(const struct symbols *s, uint32_t a, uint32_t b)
+{
+	return a == b || (a && b && symbols_get_mapping(s, a - 1)->file == symbols_get_mapping(s, b - 1)->file);
+}
+
+/* Whether a flame graph would say the same of both. */
+static bool same_frame(const struct symbols *s, const struct sym_location *l, uint32_t i, const struct sym_location *k, uint32_t j)
+{
+	const struct sym_function *f = call_function(s, l, i), *g = call_function(s, k, j);
+	if (!same_mapping_file(s, l->mapping, k->mapping) && !view_eq(frame_binary(s, l), frame_binary(s, k)))
+		return false;
+	return f == g || (f && g && f->filename == g->filename && f->start_line == g->start_line);
+}
+
+/* The name of line i of a location. */
+static uint32_t name_of_line(struct calltree *t, const struct symbols *s, uint32_t location, const struct sym_location *l, uint32_t i)
+{
+	const struct call_name here = { location, i, false };
+	uint32_t name = find_name(t, s, l, &here);
+	struct call_name *first = &t->of_names.v[name];
+	if (!first->differs && (first->location != location || first->line != i))
+		first->differs = !same_frame(s, l, i, symbols_get_location(s, first->location), first->line);
+	return name;
 }
 
 static uint64_t call_hash(const struct calltree *t, uint32_t parent, uint32_t name)
@@ -142,10 +182,10 @@ static bool find_call(const struct calltree *t, uint32_t parent, uint32_t name, 
 	return false;
 }
 
-static uint32_t add_call(struct calltree *t, uint32_t parent, uint32_t name)
+static uint32_t add_call(struct calltree *t, uint32_t parent, uint32_t name, int32_t line)
 {
 	uint32_t id = (uint32_t)t->calls.n;
-	vec_push(&t->calls, (struct call){ parent, name });
+	vec_push(&t->calls, (struct call){ parent, name, line });
 	vec_push(&t->children, (struct children){ 0, false });
 	struct children *c = &t->children.v[parent];
 	if (c->last && !c->many) {
@@ -158,22 +198,28 @@ static uint32_t add_call(struct calltree *t, uint32_t parent, uint32_t name)
 	return id;
 }
 
-static inline uint32_t intern_call(struct calltree *t, uint32_t parent, uint32_t name)
+static inline uint32_t is_at(struct calltree *t, uint32_t call, int32_t line)
+{
+	if (t->calls.v[call].line != line)
+		t->calls.v[call].line = CALL_LINES;
+	return call;
+}
+
+/* Whose node is at that line, as struct call_node has it. */
+static inline uint32_t intern_call(struct calltree *t, uint32_t parent, uint32_t name, int32_t line)
 {
 	struct children *c = &t->children.v[parent];
 	uint32_t id = c->last;
 	if (id && t->calls.v[id].name == name)
-		return id;
+		return is_at(t, id, line);
 	if (c->many && find_call(t, parent, name, &id))
-		return c->last = id;
-	return add_call(t, parent, name);
+		return is_at(t, c->last = id, line);
+	return add_call(t, parent, name, line);
 }
 
-static int32_t line_of(const struct symbols *s, const struct sym_location *l)
+static int32_t line_of(const struct symbols *s, const struct sym_location *l, uint32_t i)
 {
-	if (l->n_lines != 1)
-		return l->n_lines ? CALL_LINES : 0;
-	int64_t line = symbols_get_line(s, l, 0)->line;
+	int64_t line = frame_line(s, l, i);
 	return line > INT32_MIN && line <= INT32_MAX ? (int32_t)line : CALL_LINES;
 }
 
@@ -192,57 +238,92 @@ static void make_call(struct calltree *t, const struct symbols *s, const struct 
 	struct step *step = step_of(t, n->location);
 	uint32_t call = t->nodes[n->parent].call;
 	if (LIKELY(step->name)) {
-		*to = (struct call_node){ intern_call(t, call, step->name - 1), step->line };
+		*to = (struct call_node){ intern_call(t, call, step->name - 1, step->line), step->line };
 		return;
 	}
 	const struct sym_location *l = symbols_get_location(s, n->location);
 	uint32_t name = 0, frames = frame_count(l);
 	for (uint32_t i = frames; i--;)
-		call = intern_call(t, call, name = name_of_line(t, s, l, i));
-	*to = (struct call_node){ call, line_of(s, l) };
+		call = intern_call(t, call, name = name_of_line(t, s, n->location, l, i), line_of(s, l, i));
+	*to = (struct call_node){ call, frames > 1 ? CALL_LINES : line_of(s, l, 0) };
 	if (frames == 1)
 		*step = (struct step){ name + 1, to->line };
 }
 
-static bool all_made(const struct calltree *t, const uint32_t *nodes, size_t n)
+static bool all_made(const struct calltree *t, const uint32_t *columns, size_t n)
 {
-	if (n && nodes[n - 1] >= t->n_nodes)
+	if (n && columns[n - 1] >= t->n_columns)
 		return false;
 	for (size_t i = 0; i < n; i++)
-		if (!t->nodes[nodes[i]].call)
+		if (!t->columns[columns[i]])
 			return false;
 	return true;
 }
 
-static void make_all(struct calltree *t, const struct symbols *s, const uint32_t *nodes, size_t n)
+/* Room for so many, what is new zeroed. */
+static void make_room(void *array, uint32_t *n, size_t item, uint32_t want)
 {
-	uint32_t room = nodes[n - 1] + 1;
-	if (room > t->n_nodes) {
-		room = MAX(room, t->n_nodes + t->n_nodes / 2);
-		t->nodes = xreallocarray(t->nodes, room, sizeof *t->nodes);
-		memset(t->nodes + t->n_nodes, 0, (room - t->n_nodes) * sizeof *t->nodes);
-		t->n_nodes = room;
-	}
-	const struct sym_node *run = NULL;
-	for (uint32_t i = 0, first = 0, end = 0; i < n; i++) {
-		if (nodes[i] >= end)
-			run = symbols_node_run(s, nodes[i], &first, &end);
-		if (!t->nodes[nodes[i]].call)
-			make_call(t, s, &run[nodes[i] - first], &t->nodes[nodes[i]]);
-	}
+	void **a = array;
+	if (want <= *n)
+		return;
+	want = MAX(want, *n + *n / 2);
+	*a = xreallocarray(*a, want, item);
+	memset((char *)*a + *n * item, 0, (want - *n) * item);
+	*n = want;
 }
 
-struct calltree_view calltree_begin(struct calltree *t, const struct symbols *s, const uint32_t *nodes, size_t n)
+/* Those on the way to the columns that are not made yet. */
+static void find_unmade(const struct calltree *t, const struct symbols *s, const uint32_t *columns, size_t n, uint64_t *todo)
+{
+	for (size_t i = 0; i < n; i++)
+		for (uint32_t node = symbols_get_column(s, columns[i])->node; node && !t->nodes[node].call;) {
+			if (todo[node / 64] >> node % 64 & 1)
+				break;
+			todo[node / 64] |= UINT64_C(1) << node % 64;
+			node = symbols_get_node(s, node)->parent;
+		}
+}
+
+/* Parents before their children. */
+static void make_nodes(struct calltree *t, const struct symbols *s, uint32_t most, const uint32_t *columns, size_t n)
+{
+	uint64_t *todo = xcalloc(most / 64 + 1, sizeof *todo);
+	const struct sym_node *run = NULL;
+	find_unmade(t, s, columns, n, todo);
+	for (uint32_t w = 0, first = 0, end = 0; w <= most / 64; w++)
+		for (uint64_t bits = todo[w]; bits; bits &= bits - 1) {
+			uint32_t node = w * 64 + (uint32_t)__builtin_ctzll(bits);
+			if (node >= end)
+				run = symbols_node_run(s, node, &first, &end);
+			make_call(t, s, &run[node - first], &t->nodes[node]);
+		}
+	free(todo);
+}
+
+static void make_all(struct calltree *t, const struct symbols *s, const uint32_t *columns, size_t n)
+{
+	uint32_t most = 0;
+	for (size_t i = 0; i < n; i++)
+		most = MAX(most, symbols_get_column(s, columns[i])->node);
+	make_room(&t->nodes, &t->n_nodes, sizeof *t->nodes, most + 1);
+	make_room(&t->columns, &t->n_columns, sizeof *t->columns, columns[n - 1] + 1);
+	make_nodes(t, s, most, columns, n);
+	for (size_t i = 0; i < n; i++)
+		t->columns[columns[i]] = t->nodes[symbols_get_column(s, columns[i])->node].call + 1;
+}
+
+struct calltree_view calltree_begin(struct calltree *t, const struct symbols *s, const uint32_t *columns, size_t n)
 {
 	pthread_rwlock_rdlock(&t->lock);
-	if (!all_made(t, nodes, n)) {
+	if (!all_made(t, columns, n)) {
 		pthread_rwlock_unlock(&t->lock);
 		pthread_rwlock_wrlock(&t->lock);
-		make_all(t, s, nodes, n);
+		make_all(t, s, columns, n);
 		pthread_rwlock_unlock(&t->lock);
 		pthread_rwlock_rdlock(&t->lock); /* nothing is ever taken out in between */
 	}
-	return (struct calltree_view){ t->nodes, t->calls.v, t->names.v, t->n_nodes, (uint32_t)t->calls.n, (uint32_t)t->names.n };
+	return (struct calltree_view){ t->columns, t->nodes, t->calls.v, t->names.v, t->of_names.v, (uint32_t)t->calls.n,
+				       (uint32_t)t->names.n };
 }
 
 void calltree_end(struct calltree *t)

@@ -9,7 +9,8 @@
  * Only names join calls: what else is known of a function is not the same in two binaries, and is not kept here.
  *
  * It is kept with the dictionary (symbols_calls), which it describes, and made as far as somebody needed it: a second graph of
- * the same stacks finds its calls by an array read for each node, and none of its names are hashed again. */
+ * the same stacks finds its calls by an array read for each column, and none of its names are hashed again. Of most calls all nodes are at
+ * one line, and of most names all functions are in one file: then nothing has to be known of the nodes. */
 #ifndef PYRRHA_MODEL_CALLTREE_H
 #define PYRRHA_MODEL_CALLTREE_H
 
@@ -18,7 +19,8 @@
 struct symbols;
 struct calltree;
 
-#define CALL_LINES INT32_MIN /* the location has several lines, or its line does not fit: look at the location */
+#define CALL_LINES INT32_MIN /* of a node: its location has several lines, or its line does not fit: look at the location.
+			      * Of a call: its nodes are at several, or at one that does not fit: look at the nodes */
 
 struct call_node {
 	uint32_t call; /* the innermost call of the node; 0 = not made yet, or the root */
@@ -28,6 +30,13 @@ struct call_node {
 struct call {
 	uint32_t parent; /* smaller than its own number; call 0 is the root's */
 	uint32_t name;
+	int32_t line;    /* that all of its nodes are at, 0 = none; or CALL_LINES */
+};
+
+/* What is known of the functions of a name: line `line` of a location says it. */
+struct call_name {
+	uint32_t location, line;
+	bool differs;  /* others of the name are of another file, binary or start line: look at the nodes */
 };
 
 /* seed: a secret number, for hashes. */
@@ -36,17 +45,19 @@ void calltree_free(struct calltree *t);
 /* Bytes of memory held. */
 size_t calltree_bytes(struct calltree *t);
 
-/* What can be read between calltree_begin and calltree_end; arrays by number of node, call and name. Names stay as long as
- * the dictionary. */
+/* What can be read between calltree_begin and calltree_end; arrays by number of column (of those that were asked for), node, call and
+ * name. Names stay as long as the dictionary. */
 struct calltree_view {
-	const struct call_node *nodes;
+	const uint32_t *columns;       /* the innermost call + 1 */
+	const struct call_node *nodes; /* those on the way to the columns are made */
 	const struct call *calls;
 	const struct view *names;
-	uint32_t n_nodes, n_calls, n_names; /* beyond n_nodes no call is made */
+	const struct call_name *of_names;
+	uint32_t n_calls, n_names;
 };
 
-/* nodes: ascending, with all their parents, without the root. Any thread; several may be in it at once. */
-struct calltree_view calltree_begin(struct calltree *t, const struct symbols *s, const uint32_t *nodes, size_t n);
+/* columns: ascending. Any thread; several may be in it at once. */
+struct calltree_view calltree_begin(struct calltree *t, const struct symbols *s, const uint32_t *columns, size_t n);
 void calltree_end(struct calltree *t);
 
 #endif

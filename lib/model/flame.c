@@ -2,10 +2,11 @@
 /* Folding. The dictionary's stacks are a tree of parent pointers whose parents have smaller ids, and so is every tree
  * made here: one pass upwards makes children after their parents, one pass downwards adds children to them.
  *
- *	1. A bitmap of the dictionary's nodes that the profile needs: its leaves, then, from the end, their parents.
- *	   So the cost is that of the profile, not of the dictionary, which may be a whole day's.
- *	2. The dictionary knows each node's call (calltree.h). Those that are met get numbers of their own, and what is known
- *	   of the functions: it is what the first one of that name says.
+ *	1. The dictionary knows the call of each column, and of each call its parent (calltree.h). A bitmap of those that the profile needs: its
+ *	   leaves, then, from the end, their parents; they get numbers of their own. So the cost is that of the profile, not of the
+ *	   dictionary, which may be a whole day's.
+ *	2. What is known of calls and functions. Where all nodes of a call say the same that is it; else the nodes are looked at, in the same
+ *	   way: of a function it is what the first one of that name says.
  *	3. Functions in order of their names, so that nothing later compares texts. Downwards: totals.
  *	4. The root, if it is not the first call; what functions cost below it, and the ways to the largest of them.
  *	5. Children in order of their names, and out in preorder. */
@@ -60,12 +61,7 @@ static void set_free(struct idset *s)
 	free(s->below);
 }
 
-/* ---- the dictionary's nodes ---- */
-
-static uint32_t node_of(const struct fold *f, uint32_t column)
-{
-	return symbols_stack_node(f->s, symbols_get_column(f->s, column)->stack);
-}
+/* ---- calls ---- */
 
 /* Zeroes are the larger part of a heap profile's in-use values. */
 static bool is_zero(const struct stackvec *v, size_t i)
@@ -73,63 +69,43 @@ static bool is_zero(const struct stackvec *v, size_t i)
 	return v->is_float ? v->floats[i] == 0 : v->ints[i] == 0;
 }
 
-static uint32_t max_node(const struct fold *f, const struct stackvec *v, uint32_t most)
+/* Those that are not zero, ascending; of two vectors those of either. Returns owned. */
+static uint32_t *list_columns(const struct stackvec *v, const struct stackvec *base, size_t *ret_n)
 {
-	for (size_t i = 0; v && i < v->n; i++)
-		if (!is_zero(v, i))
-			most = MAX(most, node_of(f, v->columns[i]));
-	return most;
+	uint32_t *columns = xmalloc((v->n + (base ? base->n : 0) + 1) * sizeof *columns);
+	size_t n = 0, k = 0, n_base = base ? base->n : 0;
+	for (size_t i = 0; i < v->n || k < n_base;) {
+		uint32_t a = i < v->n ? v->columns[i] : UINT32_MAX, b = k < n_base ? base->columns[k] : UINT32_MAX;
+		bool there = (a <= b && !is_zero(v, i)) || (b <= a && !is_zero(base, k));
+		if (there)
+			columns[n++] = MIN(a, b);
+		i += a <= b;
+		k += b <= a;
+	}
+	*ret_n = n;
+	return columns;
 }
 
-static void mark(struct fold *f, const struct stackvec *v)
-{
-	for (size_t i = 0; v && i < v->n; i++)
-		if (!is_zero(v, i))
-			set_add(&f->needed, node_of(f, v->columns[i]));
-}
-
-static void find_needed(struct fold *f, const struct stackvec *v, const struct stackvec *base)
-{
-	set_init(&f->needed, max_node(f, base, max_node(f, v, 0)));
-	mark(f, v);
-	mark(f, base);
-	for (size_t w = f->needed.words; w--;)
-		for (uint64_t todo = f->needed.bits[w], below; todo; todo = f->needed.bits[w] & below) {
-			unsigned bit = 63 - (unsigned)__builtin_clzll(todo);
-			below = (UINT64_C(1) << bit) - 1; /* a parent may lie in the same word */
-			set_add(&f->needed, symbols_get_node(f->s, (uint32_t)(w * 64) + bit)->parent);
-		}
-	f->needed.bits[0] |= 1;
-	set_count(&f->needed);
-	f->nodes = xmalloc(f->needed.n * sizeof *f->nodes);
-	size_t n = 0;
-	for (size_t w = 0; w < f->needed.words; w++)
-		for (uint64_t bits = f->needed.bits[w] & (w ? UINT64_MAX : ~UINT64_C(1)); bits; bits &= bits - 1)
-			f->nodes[n++] = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits);
-}
-
-/* ---- calls ---- */
-
-static const struct sym_location *location_of(const struct fold *f, uint32_t node)
-{
-	return symbols_get_location(f->s, symbols_get_node(f->s, node)->location);
-}
-
-static void find_met(struct fold *f, const struct calltree_view *t)
+static void find_met(struct fold *f, const struct calltree_view *t, const uint32_t *columns, size_t n)
 {
 	set_init(&f->met, t->n_calls - 1);
-	set_add(&f->met, 0);
-	for (size_t i = 0; i + 1 < f->needed.n; i++) {
-		const struct call_node *n = &t->nodes[f->nodes[i]];
-		set_add(&f->met, n->call);
-		if (n->line != CALL_LINES)
-			continue;
-		uint32_t lines = location_of(f, f->nodes[i])->n_lines;
-		for (uint32_t k = 1, c = n->call; k < lines; k++)
-			set_add(&f->met, c = t->calls[c].parent);
-	}
+	for (size_t i = 0; i < n; i++)
+		set_add(&f->met, t->columns[columns[i]] - 1);
+	for (size_t w = f->met.words; w--;)
+		for (uint64_t todo = f->met.bits[w], below; todo; todo = f->met.bits[w] & below) {
+			unsigned bit = 63 - (unsigned)__builtin_clzll(todo);
+			below = (UINT64_C(1) << bit) - 1; /* a parent may lie in the same word */
+			set_add(&f->met, t->calls[w * 64 + bit].parent);
+		}
+	f->met.bits[0] |= 1;
 	set_count(&f->met);
 }
+
+/* Each call that is met, but for the root: id, and `at`, its place. */
+#define EACH_MET(f, id, at) \
+	for (size_t w_ = 0, at = 1; w_ < (f)->met.words; w_++) \
+		for (uint64_t bits_ = (f)->met.bits[w_] & (w_ ? UINT64_MAX : ~UINT64_C(1)), id; \
+		     bits_ && (id = w_ * 64 + (unsigned)__builtin_ctzll(bits_), true); bits_ &= bits_ - 1, at++)
 
 static uint32_t need_frame(struct fold *f, const struct calltree_view *t, uint32_t name, const struct sym_location *l, uint32_t i)
 {
@@ -147,69 +123,113 @@ static uint32_t need_frame(struct fold *f, const struct calltree_view *t, uint32
 	return *known - 1;
 }
 
-/* Line i of location l is at that call. */
-static void meet(struct fold *f, const struct calltree_view *t, uint32_t call, const struct sym_location *l, uint32_t i)
+/* ---- nodes, of calls of which they do not say the same ---- */
+
+struct look {
+	struct idset nodes;  /* on the way to the columns */
+	uint64_t *calls;     /* bits by call: to be looked at */
+	uint64_t *seen;      /* of these the ones that a node led to */
+};
+
+static const struct sym_location *location_of(const struct fold *f, uint32_t node)
 {
-	struct fcall *c = &f->calls[set_place(&f->met, call)];
-	int64_t line = frame_line(f->s, l, i);
-	if (c->frame != UNMET) {
-		if (c->line != line)
-			c->line = 0;
-		return;
-	}
-	c->parent = set_place(&f->met, t->calls[call].parent);
-	c->frame = need_frame(f, t, t->calls[call].name, l, i);
-	c->line = line;
+	return symbols_get_location(f->s, symbols_get_node(f->s, node)->location);
 }
 
-/* One line, which is known. Where the name was met the location, somewhere in memory, is not looked at. */
-static void meet_line(struct fold *f, const struct calltree_view *t, struct fcall *c, uint32_t node, uint32_t call, int64_t line)
+static bool test_and_set(uint64_t *bits, uint32_t id)
 {
-	uint32_t known = f->frame_of[t->calls[call].name];
-	c->parent = set_place(&f->met, t->calls[call].parent);
-	c->frame = known ? known - 1 : need_frame(f, t, t->calls[call].name, location_of(f, node), 0);
-	c->line = line;
+	uint64_t bit = UINT64_C(1) << id % 64;
+	bool was = bits[id / 64] & bit;
+	bits[id / 64] |= bit;
+	return was;
+}
+
+static void find_nodes(struct fold *f, struct look *x, const uint32_t *columns, size_t n)
+{
+	uint32_t most = 0, first = 1, end = 0;
+	const struct sym_node *run = NULL;
+	for (size_t i = 0; i < n; i++)
+		most = MAX(most, symbols_get_column(f->s, columns[i])->node);
+	set_init(&x->nodes, most);
+	for (size_t i = 0; i < n; i++)
+		set_add(&x->nodes, symbols_get_column(f->s, columns[i])->node);
+	for (size_t w = x->nodes.words; w--;)
+		for (uint64_t todo = x->nodes.bits[w], below; todo; todo = x->nodes.bits[w] & below) {
+			unsigned bit = 63 - (unsigned)__builtin_clzll(todo);
+			uint32_t id = (uint32_t)(w * 64) + bit;
+			below = (UINT64_C(1) << bit) - 1;
+			if (id < first || id >= end)
+				run = symbols_node_run(f->s, id, &first, &end);
+			set_add(&x->nodes, run[id - first].parent);
+		}
+}
+
+/* Line i of location l is at that call. */
+static void meet(struct fold *f, const struct calltree_view *t, struct look *x, uint32_t call, const struct sym_location *l, uint32_t i,
+		 int64_t line)
+{
+	int64_t *known = &f->lines[set_place(&f->met, call)];
+	if (test_and_set(x->seen, call)) {
+		if (*known != line)
+			*known = 0;
+		return;
+	}
+	*known = line;
+	if (!f->frame_of[t->calls[call].name])
+		need_frame(f, t, t->calls[call].name, l, i);
 }
 
 /* Several lines, the caller first. */
-static void meet_lines(struct fold *f, const struct calltree_view *t, uint32_t call, const struct sym_location *l)
+static void meet_lines(struct fold *f, const struct calltree_view *t, struct look *x, uint32_t call, const struct sym_location *l)
 {
 	VEC(uint32_t) chain = { 0 };
-	for (uint32_t i = 0; i < l->n_lines; i++, call = t->calls[call].parent)
+	for (uint32_t i = 0; i < frame_count(l); i++, call = t->calls[call].parent)
 		vec_push(&chain, call);
-	for (uint32_t i = l->n_lines; i--;)
-		meet(f, t, chain.v[i], l, i);
+	for (uint32_t i = frame_count(l); i--;)
+		if (x->calls[chain.v[i] / 64] >> chain.v[i] % 64 & 1)
+			meet(f, t, x, chain.v[i], l, i, frame_line(f->s, l, i));
 	vec_free(&chain);
 }
 
-static void meet_all(struct fold *f, const struct calltree_view *t)
+static void look_at_nodes(struct fold *f, const struct calltree_view *t, struct look *x, const uint32_t *columns, size_t n)
 {
-	f->calls = xcalloc(f->met.n, sizeof *f->calls);
-	f->frame_of = xcalloc(t->n_names, sizeof *f->frame_of);
-	f->call_at = xcalloc(f->needed.n, sizeof *f->call_at);
-	for (size_t i = 1; i < f->met.n; i++)
-		f->calls[i].frame = UNMET;
-	for (size_t i = 1; i < f->needed.n; i++) {
-		uint32_t node = f->nodes[i - 1];
-		const struct call_node *n = &t->nodes[node];
-		uint32_t at = f->call_at[i] = set_place(&f->met, n->call);
-		struct fcall *c = &f->calls[at];
-		if (n->line == CALL_LINES)
-			meet_lines(f, t, n->call, location_of(f, node));
-		else if (c->frame == UNMET)
-			meet_line(f, t, c, node, n->call, n->line);
-		else if (c->line != n->line)
-			c->line = 0;
-	}
+	x->seen = xcalloc(f->met.words, sizeof *x->seen);
+	find_nodes(f, x, columns, n);
+	for (size_t w = 0; w < x->nodes.words; w++)
+		for (uint64_t bits = x->nodes.bits[w] & (w ? UINT64_MAX : ~UINT64_C(1)); bits; bits &= bits - 1) {
+			uint32_t id = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits);
+			const struct call_node *node = &t->nodes[id];
+			if (node->line == CALL_LINES)
+				meet_lines(f, t, x, node->call, location_of(f, id));
+			else if (!(x->calls[node->call / 64] >> node->call % 64 & 1))
+				continue;
+			else if (f->frame_of[t->calls[node->call].name]) /* the location, somewhere in memory, is not looked at */
+				meet(f, t, x, node->call, NULL, 0, node->line);
+			else
+				meet(f, t, x, node->call, location_of(f, id), 0, node->line);
+		}
+	set_free(&x->nodes);
+	free(x->seen);
 }
 
-static void make_calls(struct fold *f, struct symbols *s)
+/* ---- what is known of each ---- */
+
+/* Frames and lines of those of which all nodes say the same; the others are to be looked at. */
+static bool find_agreed(struct fold *f, const struct calltree_view *t, struct look *x)
 {
-	struct calltree *tree = symbols_calls(s);
-	struct calltree_view t = calltree_begin(tree, f->s, f->nodes, f->needed.n - 1);
-	find_met(f, &t);
-	meet_all(f, &t);
-	calltree_end(tree);
+	bool any = false;
+	x->calls = xcalloc(f->met.words, sizeof *x->calls);
+	EACH_MET(f, id, at) {
+		uint32_t name = t->calls[id].name;
+		f->lines[at] = t->calls[id].line;
+		if (UNLIKELY(t->calls[id].line == CALL_LINES || t->of_names[name].differs)) {
+			x->calls[id / 64] |= UINT64_C(1) << id % 64;
+			any = true;
+		}
+		if (!f->frame_of[name] && !t->of_names[name].differs)
+			need_frame(f, t, name, symbols_get_location(f->s, t->of_names[name].location), t->of_names[name].line);
+	}
+	return any;
 }
 
 static int by_name(const void *a, const void *b, void *arg)
@@ -219,7 +239,7 @@ static int by_name(const void *a, const void *b, void *arg)
 }
 
 /* "total" stays the first. */
-static void sort_frames(struct fold *f)
+static void sort_frames(struct fold *f, const struct calltree_view *t)
 {
 	size_t n = f->frames.n;
 	uint32_t *order AUTOFREE = xmalloc(n * sizeof *order), *as AUTOFREE = xmalloc(n * sizeof *as);
@@ -231,8 +251,9 @@ static void sort_frames(struct fold *f)
 		sorted[i] = f->frames.v[order[i]];
 		as[order[i]] = i;
 	}
-	for (size_t i = 1; i < f->met.n; i++)
-		f->calls[i].frame = as[f->calls[i].frame];
+	for (uint32_t i = 0; i < t->n_names; i++)
+		if (f->frame_of[i])
+			f->frame_of[i] = as[f->frame_of[i] - 1] + 1;
 	free(f->frames.v);
 	f->frames.v = sorted;
 	f->frames.cap = n;
@@ -251,37 +272,70 @@ static void need_other(struct fold *f)
 	vec_push(&f->frames, (struct flame_frame){ VIEW("(other)"), VIEW(""), VIEW(""), 0 });
 }
 
-static void add_selves(struct fold *f, const struct stackvec *v, bool base)
+static void link_calls(struct fold *f, const struct calltree_view *t)
+{
+	EACH_MET(f, id, at) {
+		struct fcall *c = &f->calls[at];
+		c->parent = set_place(&f->met, t->calls[id].parent);
+		c->frame = f->frame_of[t->calls[id].name] - 1;
+	}
+}
+
+static void add_selves(struct fold *f, const struct calltree_view *t, const struct stackvec *v, bool base)
 {
 	for (size_t i = 0; v && i < v->n; i++) {
 		if (is_zero(v, i))
 			continue;
-		struct fcall *c = &f->calls[f->call_at[set_place(&f->needed, node_of(f, v->columns[i]))]];
+		uint32_t at = set_place(&f->met, t->columns[v->columns[i]] - 1);
 		union flame_value x;
 		if (f->is_float)
 			x.d = v->is_float ? v->floats[i] : (double)v->ints[i];
 		else
 			x.i = v->ints[i];
-		fold_add(f, base ? &c->base_self : &c->self, x);
-		c->subtree = 1;
+		fold_add(f, base ? &f->bases[at].self : &f->calls[at].self, x);
 	}
+}
+
+static void make_calls(struct fold *f, const struct stackvec *v, const struct stackvec *base, const struct flame_ask *ask)
+{
+	struct calltree *tree = symbols_calls(v->symbols);
+	struct look x = { 0 };
+	size_t n;
+	uint32_t *columns AUTOFREE = list_columns(v, base, &n);
+	struct calltree_view t = calltree_begin(tree, f->s, columns, n);
+	find_met(f, &t, columns, n);
+	f->lines = xmalloc(f->met.n * sizeof *f->lines);
+	f->lines[0] = 0;
+	f->frame_of = xcalloc(t.n_names, sizeof *f->frame_of);
+	if (find_agreed(f, &t, &x))
+		look_at_nodes(f, &t, &x, columns, n);
+	free(x.calls);
+	if (ask->min_share > 0)
+		need_other(f);
+	sort_frames(f, &t);
+	f->calls = xcalloc(f->met.n, sizeof *f->calls);
+	f->bases = base ? xcalloc(f->met.n, sizeof *f->bases) : NULL;
+	link_calls(f, &t);
+	add_selves(f, &t, v, false);
+	add_selves(f, &t, base, true);
+	calltree_end(tree);
 }
 
 static void add_totals(struct fold *f)
 {
 	for (size_t i = f->met.n; i--;) {
-		struct fcall *c = &f->calls[i];
+		struct fcall *c = &f->calls[i], *p = &f->calls[c->parent];
+		c->subtree++;
 		fold_add(f, &c->total, c->self);
-		fold_add(f, &c->base_total, c->base_self);
-		struct fcall *p = &f->calls[c->parent];
-		if (!i || !c->subtree)
+		if (f->bases)
+			fold_add(f, &f->bases[i].total, f->bases[i].self);
+		if (!i)
 			continue;
 		fold_add(f, &p->total, c->total);
-		fold_add(f, &p->base_total, c->base_total);
+		if (f->bases)
+			fold_add(f, &f->bases[c->parent].total, f->bases[i].total);
 		c->next_sibling = p->first_child;
 		p->first_child = (uint32_t)i;
-		if (!p->subtree)
-			p->subtree = 1;
 		p->subtree += c->subtree;
 	}
 }
@@ -307,11 +361,10 @@ static void find_root(struct fold *f, const struct flame_ask *ask)
 
 static void fold_release(struct fold *f)
 {
-	set_free(&f->needed);
 	set_free(&f->met);
-	free(f->nodes);
-	free(f->call_at);
 	free(f->calls);
+	free(f->bases);
+	free(f->lines);
 	free(f->frame_of);
 }
 
@@ -321,7 +374,8 @@ static bool find_unbounded(const struct fold *f, double *ret)
 {
 	for (size_t i = 0; f->is_float && i < f->met.n; i++) {
 		const struct fcall *c = &f->calls[i];
-		const double v[] = { c->self.d, c->total.d, c->base_self.d, c->base_total.d };
+		const struct fbase b = fold_base(f, i);
+		const double v[] = { c->self.d, c->total.d, b.self.d, b.total.d };
 		for (size_t k = 0; k < ARRAY_LEN(v); k++)
 			if (!isfinite(v[k])) {
 				*ret = v[k];
@@ -340,13 +394,7 @@ int flame_fold(struct flame *ret, const struct stackvec *v, const struct stackve
 			       .has_base = base != NULL };
 	struct fold f = { .out = ret, .s = v->symbols, .is_float = ret->is_float };
 	vec_push(&f.frames, (struct flame_frame){ VIEW("total"), VIEW(""), VIEW(""), 0 });
-	find_needed(&f, v, base);
-	make_calls(&f, v->symbols);
-	if (ask->min_share > 0)
-		need_other(&f);
-	sort_frames(&f);
-	add_selves(&f, v, false);
-	add_selves(&f, base, true);
+	make_calls(&f, v, base, ask);
 	add_totals(&f);
 	double bad = 0;
 	bool unbounded = find_unbounded(&f, &bad);

@@ -19,22 +19,25 @@ static int by_frame(const void *a, const void *b, void *arg)
 	return (y > x) - (y < x); /* descending: taken from the end */
 }
 
-static void put_node(struct emit *x, const struct fcall *c, uint32_t depth)
+static void put_node(struct emit *x, uint32_t id, uint32_t depth)
 {
-	vec_push(&x->nodes, (struct flame_node){ depth, c->frame, c->line, c->total, c->self, c->base_total, c->base_self, 0 });
+	const struct fcall *c = &x->f->calls[id];
+	const struct fbase b = fold_base(x->f, id);
+	vec_push(&x->nodes, (struct flame_node){ depth, c->frame, x->f->lines[id], c->total, c->self, b.total, b.self, 0 });
 }
 
-/* Pushes the children that are shown, in reverse order of names; those that are not are added up in *hidden. */
-static void push_children(struct emit *x, const struct fcall *c, struct fcall *hidden)
+/* Pushes the children that are shown, in reverse order of names; those that are not are added up in *hidden, the node "(other)". */
+static void push_children(struct emit *x, const struct fcall *c, struct flame_node *hidden)
 {
 	struct fold *f = x->f;
 	size_t first = x->children.n;
 	for (uint32_t id = c->first_child; id; id = f->calls[id].next_sibling) {
 		const struct fcall *k = &f->calls[id];
-		if (!k->kept && fold_magnitude(f, k->total) < x->least && fold_magnitude(f, k->base_total) < x->least) {
+		const struct fbase b = fold_base(f, id);
+		if (!k->kept && fold_magnitude(f, k->total) < x->least && fold_magnitude(f, b.total) < x->least) {
 			fold_add(f, &hidden->total, k->total);
-			fold_add(f, &hidden->base_total, k->base_total);
-			hidden->subtree += k->subtree;
+			fold_add(f, &hidden->base_total, b.total);
+			hidden->cut += k->subtree;
 		} else {
 			vec_push(&x->children, id);
 		}
@@ -52,7 +55,7 @@ static void emit_path(struct emit *x)
 		vec_push(&path, id);
 	}
 	for (size_t i = path.n; i--;)
-		put_node(x, &x->f->calls[path.v[i]], (uint32_t)(path.n - 1 - i));
+		put_node(x, path.v[i], (uint32_t)(path.n - 1 - i));
 	vec_free(&path);
 }
 
@@ -70,18 +73,17 @@ static void emit_all(struct emit *x)
 			open.n--;
 			continue;
 		}
-		const struct fcall *c = &f->calls[x->children.v[--x->children.n]];
-		put_node(x, c, depth);
-		struct fcall hidden = { .frame = f->other };
+		uint32_t id = x->children.v[--x->children.n];
+		put_node(x, id, depth);
+		struct flame_node hidden = { .depth = depth + 1, .frame = f->other };
 		__auto_type o = vec_add(&open);
 		o->first = x->children.n;
-		push_children(x, c, &hidden);
-		if (hidden.subtree) { /* "(other)" sorts before letters; it stands first */
+		push_children(x, &f->calls[id], &hidden);
+		if (hidden.cut) { /* "(other)" sorts before letters; it stands first */
 			hidden.self = hidden.total;
 			hidden.base_self = hidden.base_total;
-			put_node(x, &hidden, depth + 1);
-			x->nodes.v[x->nodes.n - 1].cut = hidden.subtree;
-			f->out->hidden += hidden.subtree;
+			vec_push(&x->nodes, hidden);
+			f->out->hidden += hidden.cut;
 		}
 	}
 	vec_free(&open);
@@ -91,7 +93,7 @@ void fold_emit(struct fold *f, const struct flame_ask *ask)
 {
 	struct emit x = { .f = f };
 	if (fold_trims(f, ask))
-		x.least = ask->min_share * fold_larger(f, f->calls[f->root].total, f->calls[f->root].base_total);
+		x.least = ask->min_share * fold_larger(f, f->calls[f->root].total, fold_base(f, f->root).total);
 	emit_all(&x);
 	vec_free(&x.children);
 	f->out->nodes = x.nodes.v;

@@ -21,22 +21,23 @@ struct function_sums {
 static void enter(struct fold *f, struct function_sums *s, const struct fcall *c)
 {
 	struct frame_sums *x = &s->v[c->frame];
-	double self = fold_larger(f, c->self, c->base_self);
+	const struct fbase b = fold_base(f, (size_t)(c - f->calls));
+	double self = fold_larger(f, c->self, b.self);
 	__builtin_prefetch(&f->calls[c->next_sibling]);
 	fold_add(f, &x->self, c->self);
-	fold_add(f, &x->base_self, c->base_self);
+	fold_add(f, &x->base_self, b.self);
 	if (self > x->largest) {
 		x->largest = self;
 		x->call = (uint32_t)(c - f->calls);
 	}
 	if (s->found && s->found[c->frame] && !s->open_found++) {
 		fold_add(f, &f->out->found, c->total);
-		fold_add(f, &f->out->base_found, c->base_total);
+		fold_add(f, &f->out->base_found, b.total);
 	}
 	if (x->open++)
 		return;
 	fold_add(f, &x->total, c->total);
-	fold_add(f, &x->base_total, c->base_total);
+	fold_add(f, &x->base_total, b.total);
 }
 
 static void leave(struct function_sums *s, const struct fcall *c)

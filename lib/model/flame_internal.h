@@ -16,30 +16,38 @@ struct idset {
 	size_t words, n;
 };
 
-#define UNMET UINT32_MAX /* frame of a call that no node led to yet */
-
 struct fcall {
 	uint32_t parent, frame;
 	uint32_t first_child, next_sibling; /* 0 = none: the root is nobody's child */
-	int64_t line;
-	union flame_value self, total, base_self, base_total;
-	uint32_t subtree; /* calls in it, itself included, if any of them has a value; else 0: it is not shown */
+	uint32_t subtree; /* calls in it, itself included */
 	bool kept;        /* shown, however small it is */
+	union flame_value self, total;
+};
+
+/* Of a diff: the side that is subtracted. */
+struct fbase {
+	union flame_value self, total;
 };
 
 struct fold {
 	struct flame *out;
 	const struct symbols *s;
 	bool is_float, overflow;
-	struct idset needed, met; /* nodes of the dictionary; calls of its tree */
-	uint32_t *nodes;          /* needed, ascending, without the root */
-	uint32_t *call_at;        /* by place of the node: the call of it */
-	struct fcall *calls;      /* by place in met */
+	struct idset met;         /* calls of the dictionary's tree */
+	struct fcall *calls;      /* by place in met: parents before their children, as all that follow */
+	struct fbase *bases;      /* NULL: no diff */
+	int64_t *lines;           /* that all nodes of the call that are met are at; 0 = several, or unknown */
 	uint32_t *frame_of;       /* by name of the tree: frame + 1 */
 	uint32_t root;            /* the call that all is relative to */
 	uint32_t other;           /* frame "(other)"; 0: nothing goes there */
 	VEC(struct flame_frame) frames; /* [0] "total"; once all are there, the rest is by name ascending */
 };
+
+/* Of a flame that is no diff the other side is 0. */
+static inline struct fbase fold_base(const struct fold *f, size_t call)
+{
+	return f->bases ? f->bases[call] : (struct fbase){ { 0 }, { 0 } };
+}
 
 static inline void fold_add(struct fold *f, union flame_value *to, union flame_value v)
 {

@@ -7,9 +7,11 @@ libmodel_a_SOURCES = \
   lib/model/stackvec_export.c lib/model/stackvec.h lib/model/status.c lib/model/status.h lib/model/symbols.c lib/model/symbols_import.c lib/model/symbols_load.c lib/model/symbols_room.c \
   lib/model/symbols_internal.h lib/model/symbols_map.c lib/model/symbols.h lib/model/value.h
 if HAVE_CMOCKA
-MODEL_TESTS = flame_test model_test relabel_test stackvec_test symbols_test
+MODEL_TESTS = flame_agree_test flame_test model_test relabel_test stackvec_test symbols_test
 check_PROGRAMS += $(MODEL_TESTS)
 TESTS += $(MODEL_TESTS)
+flame_agree_test_SOURCES = lib/model/flame_agree_test.c
+flame_agree_test_LDADD = $(MODEL_LIBS) $(CMOCKA_LIBS)
 flame_test_SOURCES = lib/model/flame_test.c
 flame_test_LDADD = $(MODEL_LIBS) $(CMOCKA_LIBS)
 model_test_SOURCES = lib/model/model_test.c
