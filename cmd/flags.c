@@ -341,7 +341,7 @@ static int divide_memory(struct err *e)
 		{ "storage.queue-memory", 2, &set.queue_bytes },
 	};
 	struct memory_part parts[ARRAY_LEN(rows)];
-	uint64_t limit = memory_limit(""), given, all;
+	uint64_t limit = set.memory_limit = memory_limit(""), given, all;
 	if (!is_given("memory"))
 		set.memory_bytes = MAX(limit / 2 >> 20 << 20, MEMORY_LEAST);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)

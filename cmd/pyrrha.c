@@ -179,7 +179,7 @@ static void start_engine(struct server *s)
 	struct promql_options o = {
 		.lookback_ms = s->f.lookback_ms, .timeout_ms = s->f.query_timeout_ms,
 		.max_samples = (uint64_t)s->f.max_samples, .max_concurrency = web_query_places((unsigned)s->f.max_concurrency),
-		.max_bytes = s->f.max_bytes, .max_total_bytes = s->f.max_total_bytes, .max_series = (uint32_t)s->f.max_series, .max_functions = (uint32_t)s->f.max_functions,
+		.max_bytes = s->f.max_bytes, .max_total_bytes = s->f.max_total_bytes, .memory_limit = s->f.memory_limit, .max_series = (uint32_t)s->f.max_series, .max_functions = (uint32_t)s->f.max_functions,
 		.max_rule_concurrency = (unsigned)s->f.max_evals, .pool = s->pool, .active_query_file = active, .slow_query_ms = s->f.slow_query_ms, .slow_query = log_slow_query,
 	};
 	promql_register_metrics();

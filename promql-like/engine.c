@@ -3,17 +3,19 @@
  * hands the answer over as plain data. The active-query file has one fixed slot per query at work, so that after a crash it
  * says what was running. */
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "active_queries.h"
 #include "base/clock.h"
 #include "base/metrics.h"
+#include "base/units.h"
 #include "explain.h"
 #include "result.h"
 #include "shared.h"
 
-enum { M_QUERIES, M_MAX, M_DURATION, M_TOTAL, M_SAMPLES, M_BYTES };
+enum { M_QUERIES, M_MAX, M_DURATION, M_TOTAL, M_SAMPLES, M_BYTES, M_STOPPED };
 static struct metric table[] = {
 	[M_QUERIES] = { "pyrrha_engine_queries", "Queries at work or waiting.", METRIC_GAUGE },
 	[M_MAX] = { "pyrrha_engine_queries_concurrent_max", "Most queries that may be at work.", METRIC_GAUGE },
@@ -21,6 +23,7 @@ static struct metric table[] = {
 	[M_TOTAL] = { "pyrrha_engine_queries_total", "Queries answered, by result.", METRIC_COUNTER, "result" },
 	[M_SAMPLES] = { "pyrrha_engine_query_samples_total", "Samples read by queries.", METRIC_COUNTER },
 	[M_BYTES] = { "pyrrha_engine_query_bytes", "Memory of the samples and stacks that queries at work hold; --query.memory bounds it.", METRIC_GAUGE },
+	[M_STOPPED] = { "pyrrha_engine_queries_stopped_total", "Queries that were stopped as the process was short of memory.", METRIC_COUNTER },
 };
 static atomic_bool registered;
 
@@ -48,6 +51,7 @@ struct promql_engine {
 	pthread_mutex_t lock;   /* of all places */
 	struct places places[PROMQL_ASKERS];
 	struct active_queries *active; /* NULL = none */
+	struct memory_guard *guard;    /* NULL = none */
 };
 
 static int64_t or_default(int64_t v, int64_t d)
@@ -101,11 +105,13 @@ struct promql_engine *promql_engine_new(struct source *s, const struct promql_op
 	g->names = engine_names_new(o->aliases, o->n_aliases, o->replica_labels, o->n_replica_labels);
 	pthread_mutex_init(&g->lock, NULL);
 	make_places(g);
+	g->guard = memory_guard_new(o->memory_limit, o->resident);
 	if (o->active_query_file && *o->active_query_file)
 		g->active = active_queries_open(o->active_query_file, g->places[PROMQL_PEOPLE].max + g->places[PROMQL_RULES].max);
 	if (atomic_load(&registered)) {
 		metric_set(&table[M_MAX], g->o.max_concurrency);
 		metric_add(&table[M_BYTES], 0);
+		metric_add(&table[M_STOPPED], 0);
 	}
 	return g;
 }
@@ -115,6 +121,7 @@ void promql_engine_free(struct promql_engine *g)
 	if (!g)
 		return;
 	active_queries_close(g->active);
+	memory_guard_free(g->guard);
 	engine_names_unref(g->names);
 	for (size_t i = 0; i < PROMQL_ASKERS; i++) {
 		free(g->places[i].taken);
@@ -151,6 +158,7 @@ struct promql_engine *promql_engine_beside(struct promql_engine *g, struct sourc
 	o.n_aliases = o.n_replica_labels = 0;
 	o.active_query_file = NULL;
 	o.slow_query_ms = 0;
+	o.memory_limit = 0; /* g's guard looks after g's queries */
 	o.max_rule_concurrency = 1;
 	o.rule_pool = o.pool; /* somebody waits for it */
 	o.max_total_bytes = g->places[PROMQL_PEOPLE].budget.max / 4;
@@ -196,13 +204,19 @@ static void tell_queries(const struct promql_engine *g)
 		metric_set(&table[M_QUERIES], all);
 }
 
+/* Where memory is short one goes on beside nobody. */
+static bool is_full(struct promql_engine *g, const struct places *at)
+{
+	return at->running >= at->max || (at->running && memory_guard_is_short(g->guard));
+}
+
 static int enter(struct promql_engine *g, struct places *at, const struct promql_params *p, int64_t deadline_ns, struct view query,
 		 unsigned *ret_place, struct err *e)
 {
 	int rc = 0;
 	pthread_mutex_lock(&g->lock);
 	at->waiting++;
-	while (at->running >= at->max && !rc) {
+	while (is_full(g, at) && !rc) {
 		if (canceled(p))
 			rc = err_set(e, ERR_CANCELED, "query was canceled in query queue");
 		else if (clock_mono_ns() > deadline_ns)
@@ -241,9 +255,25 @@ static void leave(struct promql_engine *g, struct places *at, unsigned place)
 	pthread_mutex_unlock(&g->lock);
 }
 
-static uint64_t samples_read(struct eval *q)
+static uint64_t samples_read(const struct eval *q)
 {
 	return atomic_load(&q->read) + atomic_load(&q->streamed);
+}
+
+static uint64_t samples_of(const struct guarded *x)
+{
+	return samples_read((const struct eval *)(const void *)((const char *)x - offsetof(struct eval, guarded)));
+}
+
+/* What to do about a query that the guard stopped. */
+static int stopped(struct promql_engine *g, struct err *e)
+{
+	char limit[24];
+	if (atomic_load(&registered))
+		metric_add(&table[M_STOPPED], 1);
+	return err_set(e, ERR_UNAVAILABLE, "the query was stopped: seven eighths of the %s that the process may use are taken, and it was at work when they "
+		       "were. Ask for a shorter range, a larger step or fewer series, try again when there are fewer queries, or let the process use more",
+		       units_format_size(g->o.memory_limit, limit));
 }
 
 /* ---- running ---- */
@@ -252,7 +282,7 @@ static void eval_init(struct eval *q, struct promql_engine *g, struct promql_exp
 		      int64_t timeout_ms, int64_t deadline_ns)
 {
 	struct places *at = &g->places[p->asker];
-	*q = (struct eval){ .x = x, .pool = at->pool, .canceled = p->canceled, .deadline_ns = deadline_ns };
+	*q = (struct eval){ .x = x, .pool = at->pool, .canceled = p->canceled, .guarded.samples = samples_of, .deadline_ns = deadline_ns };
 	q->lookback_ms = p->lookback_ms ? p->lookback_ms : g->o.lookback_ms;
 	q->subquery_step_ms = g->o.subquery_step_ms;
 	q->max_samples = g->o.max_samples;
@@ -266,8 +296,10 @@ static void eval_init(struct eval *q, struct promql_engine *g, struct promql_exp
 	q->names = current_names(g);
 	q->regex = (struct regex_meter){ .deadline_mono_ns = deadline_ns, .canceled = p->canceled, .max_ns = REGEX_QUERY_NS,
 					 .max_name = REGEX_QUERY_NAME };
-	q->lim = (struct source_limits){ deadline_ns, p->canceled, g->o.max_samples, &q->read, &q->stats, at->pool, g->o.max_bytes };
+	q->lim = (struct source_limits){ .deadline_mono_ns = deadline_ns, .canceled = p->canceled, .max_samples = g->o.max_samples,
+					 .samples_read = &q->read, .stats = &q->stats, .pool = at->pool, .max_bytes = g->o.max_bytes };
 	q->lim.damage = &q->damage;
+	q->lim.stopped = &q->guarded.stopped;
 	q->lim.regex = &q->regex;
 	q->stream_lim = q->lim;
 	q->stream_lim.max_samples = 0;
@@ -284,9 +316,10 @@ static void eval_init(struct eval *q, struct promql_engine *g, struct promql_exp
 int eval_hold_bytes(struct eval *q, uint64_t n, struct err *e)
 {
 	uint64_t all = atomic_fetch_add(&q->bytes, n) + n;
+	char max[24];
 	if (q->max_bytes && all > q->max_bytes)
-		return err_set(e, ERR_LIMIT, "the query needs more than %llu bytes of stacks (--query.max-bytes)",
-			       (unsigned long long)q->max_bytes);
+		return err_set(e, ERR_LIMIT, "the query needs more than %s of profiles and stacks (--query.max-bytes): ask for a shorter range, a larger step or "
+			       "fewer series, or raise it (--memory raises all)", units_format_size(q->max_bytes, max));
 	return eval_budget(q, n, e);
 }
 
@@ -442,11 +475,15 @@ static int run(struct promql_engine *g, struct view query, const struct span *to
 	eval_init(q, g, x, &p, timeout, deadline);
 	q->top = *top;
 	q->is_range = is_range;
+	memory_guard_enter(g->guard, &q->guarded);
 	rc = run_in_slot(g, q, &p, ret, e);
 	if (!rc)
 		ret->queue_ns = queued - from;
+	else if (atomic_load(&q->guarded.stopped))
+		rc = stopped(g, e);
 	account(g, x->src, clock_mono_ns() - from, queued - from, samples_read(q), rc, e);
 	eval_release(q);
+	memory_guard_leave(g->guard, &q->guarded);
 	free(q);
 	leave(g, at, place);
 	promql_expr_free(x);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "memory_guard.h"
 #include "memsource.h"
 #include "promql.h"
 
@@ -180,6 +181,87 @@ static void test_weight(void **state)
 	}
 }
 
+/* ---- where the process is short of memory ---- */
+
+static atomic_uint_fast64_t resident_now;
+
+static uint64_t resident(void)
+{
+	return atomic_load(&resident_now);
+}
+
+struct reader {
+	struct guarded guarded;
+	uint64_t n;
+};
+
+static uint64_t read_by(const struct guarded *x)
+{
+	return ((const struct reader *)(const void *)x)->n;
+}
+
+static bool is_stopped(const struct reader *r)
+{
+	return atomic_load(&r->guarded.stopped);
+}
+
+/* The youngest of those that read much is stopped, and nobody besides while it has not left. */
+static void test_memory_guard(void **state)
+{
+	(void)state;
+	atomic_store(&resident_now, 100);
+	struct memory_guard *g = memory_guard_new(1000, resident);
+	struct reader r[4] = { { { .samples = read_by }, 50 }, { { .samples = read_by }, 100 }, { { .samples = read_by }, 60 }, { { .samples = read_by }, 3 } };
+	for (size_t i = 0; i < ARRAY_LEN(r); i++)
+		memory_guard_enter(g, &r[i].guarded);
+	atomic_store(&resident_now, 875);
+	clock_sleep_ms(50);
+	assert_false(memory_guard_is_short(g));
+	atomic_store(&resident_now, 876);
+	for (int i = 0; i < 10000 && !is_stopped(&r[2]); i++)
+		clock_sleep_ms(1);
+	assert_true(memory_guard_is_short(g) && is_stopped(&r[2]));
+	bool only = !is_stopped(&r[0]) && !is_stopped(&r[1]) && !is_stopped(&r[3]);
+	assert_true(only || memory_guard_stops(g) > 1); /* others only when it does not leave */
+	memory_guard_leave(g, &r[2].guarded);
+	for (int i = 0; i < 10000 && !is_stopped(&r[1]); i++)
+		clock_sleep_ms(1);
+	assert_true(is_stopped(&r[1]) && !is_stopped(&r[3]));
+	atomic_store(&resident_now, 500);
+	for (int i = 0; i < 10000 && memory_guard_is_short(g); i++)
+		clock_sleep_ms(1);
+	memory_guard_leave(g, &r[1].guarded);
+	memory_guard_leave(g, &r[0].guarded);
+	memory_guard_leave(g, &r[3].guarded);
+	assert_true(memory_guard_stops(g) >= 2 && !memory_guard_is_short(g));
+	/* What was there before is not theirs. */
+	atomic_store(&resident_now, 990);
+	r[0].guarded.stopped = false;
+	memory_guard_enter(g, &r[0].guarded);
+	clock_sleep_ms(50);
+	assert_false(memory_guard_is_short(g) || is_stopped(&r[0]));
+	memory_guard_leave(g, &r[0].guarded);
+	memory_guard_free(g);
+}
+
+static uint64_t resident_of_a_query(void)
+{
+	return atomic_fetch_add(&resident_now, 1) ? (uint64_t)1 << 30 : 0;
+}
+
+static void test_stopped(void **state)
+{
+	struct fixture *f = *state;
+	struct promql_options o = { .memory_limit = (uint64_t)1 << 30, .resident = resident_of_a_query };
+	struct promql_result r;
+	struct err e = { 0 };
+	atomic_store(&resident_now, 0);
+	struct promql_engine *g = promql_engine_new(memsource_source(f->m), &o);
+	assert_int_equal(promql_instant(g, VIEW("count_over_time(quantile_over_time(0.5, x[10m:1s])[1h:1ms])"), 1000000, NULL, &r, &e), -ERR_UNAVAILABLE);
+	assert_non_null(strstr(e.msg, "seven eighths of the 1.0GiB that the process may use"));
+	promql_engine_free(g);
+}
+
 /* Each names itself and its flag. */
 static void test_named_limits(void **state)
 {
@@ -191,6 +273,7 @@ static void test_named_limits(void **state)
 	} cases[] = {
 		{ { .max_samples = 100 }, "x[1000s]", "--query.max-samples", ERR_LIMIT },
 		{ { .max_bytes = 8 }, "self(merge(cpu[1m]))", "--query.max-bytes", ERR_LIMIT },
+		{ { .max_bytes = 1000 }, "last_over_time(cpu[100s:10ms] @ 100)", "--query.max-bytes", ERR_LIMIT }, /* thousands of profiles */
 		{ { .max_series = 1 }, "x or cpu", "--query.max-series", ERR_LIMIT },
 		{ { .max_functions = 1 }, "self(merge(cpu[1m]))", "--query.max-functions", ERR_LIMIT },
 		{ { .timeout_ms = 1 }, "count_over_time(quantile_over_time(0.5, x[10m:1s])[1h:1ms])", "--query.timeout", ERR_TIMEOUT },
@@ -654,7 +737,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_results, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_named_limits, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_named_limits, setup, teardown), cmocka_unit_test(test_memory_guard),
+		cmocka_unit_test_setup_teardown(test_stopped, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_total_bytes, setup, teardown), cmocka_unit_test(test_weight),
 		cmocka_unit_test_setup_teardown(test_queue, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_shared_state, setup, teardown),

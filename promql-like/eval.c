@@ -186,6 +186,8 @@ int eval_check(struct eval *q, struct err *e)
 {
 	if (q->canceled && atomic_load_explicit(q->canceled, memory_order_relaxed))
 		return err_set(e, ERR_CANCELED, "query was canceled in expression evaluation");
+	if (atomic_load_explicit(&q->guarded.stopped, memory_order_relaxed))
+		return err_set(e, ERR_UNAVAILABLE, "the process is short of memory");
 	if (q->deadline_ns && clock_mono_ns() > q->deadline_ns)
 		return err_set(e, ERR_TIMEOUT, "query timed out in expression evaluation after %lld ms: ask for less, or raise the "
 			       "request's timeout and --query.timeout", (long long)q->timeout_ms);

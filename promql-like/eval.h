@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "engine_names.h"
 #include "func.h"
+#include "memory_guard.h"
 #include "prof.h"
 
 struct span {
@@ -67,6 +68,7 @@ struct eval {
 	struct pool *pool;
 	struct engine_names *names; /* reference */
 	const atomic_bool *canceled;
+	struct guarded guarded;     /* of the engine's memory guard */
 	int64_t deadline_ns;
 
 	pthread_mutex_t lock;       /* of what follows */
@@ -77,7 +79,8 @@ struct eval {
 	struct value *memo;         /* of step-invariant nodes, by node id */
 	pthread_mutex_t symbols_lock; /* for writing into symbols */
 	struct symbols *symbols;    /* the query's own dictionary; NULL until needed */
-	atomic_uint_fast64_t held, peak, bytes; /* bytes: of stacks, in memory */
+	atomic_uint_fast64_t held, peak, bytes; /* bytes: of stacks and profiles, in memory */
+	atomic_int_fast64_t profiles; /* held as samples, about */
 	struct budget *budget;      /* of all queries of its kind of asker; NULL: none */
 	const char *budget_flag;    /* what sets it */
 	atomic_uint_fast64_t budgeted; /* bytes of it that are this query's */
@@ -99,6 +102,8 @@ struct series *value_add(struct value *v, struct labels l, bool drop_name);
 /* Frees what it holds; safe on a zeroed one. */
 void value_free(struct value *v);
 void series_free(struct value *v, struct series *s);
+/* From now on it is a number only. */
+void sample_drop_profile(struct eval *q, struct sample *s);
 /* Takes the reference to p. ERR_LIMIT past max_samples. */
 int series_push(struct eval *q, struct series *s, int64_t t_ms, double v, struct prof *p, struct err *e);
 /* Counts n samples that are held for a while without being in a series; let go with eval_unhold. */

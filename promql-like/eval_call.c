@@ -6,14 +6,12 @@
 
 static void map_value(struct eval *q, struct value *v, double (*map)(double))
 {
-	(void)q;
 	for (size_t i = 0; i < v->n; i++) {
 		v->s[i].drop_name = true;
 		for (size_t k = 0; k < v->s[i].n; k++) {
 			struct sample *s = &v->s[i].s[k];
 			s->v = map(s->v);
-			prof_unref(s->p);
-			s->p = NULL;
+			sample_drop_profile(q, s);
 		}
 	}
 }

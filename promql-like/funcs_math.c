@@ -94,8 +94,7 @@ static int map_with(struct eval *q, struct node *n, const struct span *sp, bool 
 			double a[2] = { w.n > 0 ? value_scalar(&w.a[0], step) : a0, w.n > 1 ? value_scalar(&w.a[1], step) : a1 };
 			struct sample x = s->s[k];
 			bool keep = fn(&x.v, a);
-			prof_unref(x.p);
-			x.p = NULL;
+			sample_drop_profile(q, &x);
 			if (keep)
 				s->s[out++] = x;
 		}

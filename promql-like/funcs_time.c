@@ -97,8 +97,7 @@ CALL(fn_timestamp)
 		for (size_t k = 0; k < v.s[i].n; k++) {
 			struct sample *s = &v.s[i].s[k];
 			s->v = (double)s->t_ms / 1000;
-			prof_unref(s->p);
-			s->p = NULL;
+			sample_drop_profile(q, s);
 		}
 	}
 	*ret = v;

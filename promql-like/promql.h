@@ -99,6 +99,8 @@ struct promql_options {
 	uint64_t max_samples;         /* held by one query at a time (50,000,000) */
 	uint64_t max_bytes;           /* of stacks held by one query (2 GiB) */
 	uint64_t max_total_bytes;     /* of stacks and samples held by all together (4 GiB) */
+	uint64_t memory_limit;        /* of the process: what queries hold for moments must not pass it (0: nobody looks) */
+	uint64_t (*resident)(void);   /* bytes of it that are taken; NULL: as the kernel tells */
 	uint32_t max_series;          /* in one result (100,000) */
 	uint32_t max_functions;       /* or lines, files ... that one readout tells apart (1,000,000) */
 	unsigned max_concurrency;     /* queries of people at work; more wait (20) */

@@ -19,13 +19,46 @@ struct series *value_add(struct value *v, struct labels l, bool drop_name)
 	return &v->s[v->n++];
 }
 
+/* Profiles that are samples count by so many at a time, and each as what one and its terms have, about. Those that took the place of a number
+ * are not counted when they come, only when they go. */
+#define BUDGET_PROFILES 1024
+#define PROFILE_BYTES 384
+
+static int hold_profile(struct eval *q, struct err *e)
+{
+	int64_t n = atomic_fetch_add(&q->profiles, 1) + 1;
+	return n <= 0 || n % BUDGET_PROFILES ? 0 : eval_hold_bytes(q, BUDGET_PROFILES * PROFILE_BYTES, e);
+}
+
+static void unhold_profiles(struct eval *q, size_t n)
+{
+	int64_t before = atomic_fetch_sub(&q->profiles, (int64_t)n), after = before - (int64_t)n;
+	int64_t less = MAX(before, INT64_C(0)) / BUDGET_PROFILES - MAX(after, INT64_C(0)) / BUDGET_PROFILES;
+	if (less)
+		eval_give_bytes(q, (uint64_t)less * BUDGET_PROFILES * PROFILE_BYTES);
+}
+
+void sample_drop_profile(struct eval *q, struct sample *s)
+{
+	if (!s->p)
+		return;
+	prof_unref(s->p);
+	s->p = NULL;
+	unhold_profiles(q, 1);
+}
+
 void series_free(struct value *v, struct series *s)
 {
+	size_t profiles = 0;
 	for (size_t i = 0; i < s->n; i++)
-		if (s->s[i].p)
+		if (s->s[i].p) {
 			prof_unref(s->s[i].p);
-	if (v->q)
+			profiles++;
+		}
+	if (v->q) {
 		atomic_fetch_sub(&v->q->held, s->n);
+		unhold_profiles(v->q, profiles);
+	}
 	free(s->s);
 	s->s = NULL;
 	s->n = s->cap = 0;
@@ -68,7 +101,8 @@ int series_push(struct eval *q, struct series *s, int64_t t_ms, double v, struct
 		s->s = xreallocarray(s->s, s->cap, sizeof *s->s);
 	}
 	s->s[s->n++] = (struct sample){ t_ms, v, p };
-	return eval_hold(q, 1, e);
+	int rc = p ? hold_profile(q, e) : 0;
+	return rc ? rc : eval_hold(q, 1, e);
 }
 
 void value_compact(struct value *v)

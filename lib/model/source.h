@@ -36,6 +36,7 @@ bool source_damage_say(const struct source_damage *d, char *text, size_t size);
 struct source_limits {
 	int64_t deadline_mono_ns;    /* 0 = none */
 	const atomic_bool *canceled; /* NULL = cannot be */
+	const atomic_bool *stopped;  /* there is no memory left for it; NULL = cannot be */
 	uint64_t max_samples;        /* values read, 0 = unlimited */
 	atomic_uint_fast64_t *samples_read; /* counts up; may be NULL */
 	struct source_stats *stats;  /* counts up; may be NULL */
@@ -45,7 +46,7 @@ struct source_limits {
 	struct regex_meter *regex;   /* of the matchers' expressions; may be NULL */
 };
 
-/* ERR_CANCELED, ERR_TIMEOUT, or 0: for who works long without reading. */
+/* ERR_CANCELED, ERR_UNAVAILABLE, ERR_TIMEOUT, or 0: for who works long without reading. */
 int source_limits_check(const struct source_limits *lim, struct err *e);
 
 struct source_series {

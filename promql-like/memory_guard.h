@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What keeps queries from making the kernel end the process. Budgets count what queries hold for long; what they hold for moments,
+ * while storage reads and stacks are folded, is seen here, by what is resident:
+ *
+ *	0             7/8 of the limit         limit
+ *	|------------------|---------------------|     beyond the line freed memory goes back to the system; if that is not
+ *	                   no query begins,            enough a query is stopped, the youngest of those that read most
+ *	                   one is stopped
+ *
+ * Only while queries are at work, and have added a sixteenth of the limit since there were none: what else is resident is no fault of theirs. */
+#ifndef PYRRHA_PROMQL_MEMORY_GUARD_H
+#define PYRRHA_PROMQL_MEMORY_GUARD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/attrs.h"
+
+struct memory_guard;
+
+/* A query at work. Fields but `stopped` and `samples` are the guard's. */
+struct guarded {
+	atomic_bool stopped;                            /* set once, by the guard */
+	uint64_t (*samples)(const struct guarded *x);   /* how many it has read; from the guard's thread */
+	struct guarded *next;
+};
+
+/* resident: bytes, read every few ms while queries are at work; NULL = what the kernel says of this process. limit: bytes the process
+ * may have; 0 = no guard, NULL, which the calls below take. */
+struct memory_guard *memory_guard_new(uint64_t limit, uint64_t (*resident)(void)) MUST_USE;
+/* No query may be at work. */
+void memory_guard_free(struct memory_guard *g);
+void memory_guard_enter(struct memory_guard *g, struct guarded *x);
+void memory_guard_leave(struct memory_guard *g, struct guarded *x);
+/* Whether another query had better wait. */
+bool memory_guard_is_short(struct memory_guard *g);
+/* How many were stopped since the start. */
+uint64_t memory_guard_stops(const struct memory_guard *g);
+
+#endif
