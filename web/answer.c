@@ -117,6 +117,15 @@ void answer_end(struct httpd_request *rq, const struct view *warnings, size_t n_
 	buf_putc(b, '}');
 }
 
+void answer_columns(struct httpd_request *rq, const char *content_type, const struct buf *columns)
+{
+	struct buf *b = httpd_out(rq);
+	httpd_type(rq, content_type);
+	buf_putc(b, '\n');
+	buf_putv(b, buf_view(columns));
+	b->overflow |= columns->overflow;
+}
+
 static void put_key(struct buf *b, const char *key)
 {
 	if (b->len && b->ptr[b->len - 1] != '{')

@@ -53,6 +53,8 @@ void answer_error(struct httpd_request *rq, const struct err *e);
 struct buf *answer_begin(struct httpd_request *rq);
 void answer_end(struct httpd_request *rq, const struct view *warnings, size_t n_warnings, const struct view *infos,
 		size_t n_infos);
+/* Behind the end: a newline and columns, all of them content of that type. */
+void answer_columns(struct httpd_request *rq, const char *content_type, const struct buf *columns);
 /* The warning of a result that a limit cut. */
 extern const struct view answer_truncated;
 

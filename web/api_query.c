@@ -6,6 +6,7 @@
 #include "web/answer.h"
 #include "web/formats.h"
 #include "web/internal.h"
+#include "web/matrix_columns.h"
 
 #define MAX_STEPS 11000 /* a minute's resolution over a week, or an hour's over a year */
 
@@ -22,10 +23,15 @@ static void put_series(struct buf *b, const struct promql_series *s, bool matrix
 	buf_puts(b, matrix ? "]}" : "}");
 }
 
+static size_t at_most(const struct promql_result *r, size_t limit)
+{
+	return limit && limit < r->n_series ? limit : r->n_series;
+}
+
 /* Series, at most limit of them (0: all). */
 static void put_result(struct buf *b, const struct promql_result *r, size_t limit)
 {
-	size_t n = limit && limit < r->n_series ? limit : r->n_series;
+	size_t n = at_most(r, limit);
 	buf_printf(b, "{\"resultType\":\"%s\",\"result\":", promql_type_text(r->type));
 	switch (r->type) {
 	case PROMQL_SCALAR:
@@ -83,11 +89,11 @@ static struct view unknown_stats(struct httpd_request *rq, struct view stats)
 	return text;
 }
 
-static void answer_result(struct httpd_request *rq, struct promql_result *r, size_t limit)
+/* What follows the result, to the answer's end. */
+static void end_result(struct httpd_request *rq, const struct promql_result *r, size_t limit)
 {
-	struct buf *b = answer_begin(rq);
+	struct buf *b = httpd_out(rq);
 	struct view stats = httpd_param(rq, "stats");
-	put_result(b, r, limit);
 	if (stats.len)
 		put_stats(b, r);
 	if (r->explain.len) {
@@ -104,6 +110,27 @@ static void answer_result(struct httpd_request *rq, struct promql_result *r, siz
 	for (size_t i = 0; warnings && i < r->n_warnings; i++)
 		warnings[n++] = r->warnings[i];
 	answer_end(rq, warnings, n, r->infos, r->n_infos);
+}
+
+static void answer_result(struct httpd_request *rq, const struct promql_result *r, size_t limit)
+{
+	put_result(answer_begin(rq), r, limit);
+	end_result(rq, r, limit);
+}
+
+/* The same of a graph, as columns if the client takes them. */
+static void answer_graph(struct httpd_request *rq, const struct promql_result *r, size_t limit, int64_t start, int64_t step)
+{
+	httpd_set_header(rq, "Vary", "Accept");
+	if (r->type != PROMQL_MATRIX || !httpd_accepts(httpd_header(rq, "Accept"), MATRIX_TYPE)) {
+		answer_result(rq, r, limit);
+		return;
+	}
+	struct buf values = { 0 };
+	matrix_columns(r, at_most(r, limit), start, step, answer_begin(rq), &values);
+	end_result(rq, r, limit);
+	answer_columns(rq, MATRIX_TYPE, &values);
+	buf_free(&values);
 }
 
 int query_error(struct err *e)
@@ -229,7 +256,7 @@ void serve_query_range(struct httpd_request *rq, void *arg)
 		answer_query_error(rq, &e);
 		return;
 	}
-	answer_result(rq, &r, q.limit);
+	answer_graph(rq, &r, q.limit, start, step);
 	promql_result_release(&r);
 }
 

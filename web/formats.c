@@ -106,10 +106,7 @@ static int write_columns(struct web *w, struct httpd_request *rq, const struct m
 	int rc = flamegraph_columns(w->frames, read_list(rq), m, ask, answer_begin(rq), &columns, e);
 	if (!rc) {
 		answer_end(rq, r->warnings, r->n_warnings, r->infos, r->n_infos);
-		httpd_type(rq, FLAME_TYPE);
-		buf_putc(httpd_out(rq), '\n');
-		buf_putv(httpd_out(rq), buf_view(&columns));
-		httpd_out(rq)->overflow |= columns.overflow;
+		answer_columns(rq, FLAME_TYPE, &columns);
 	}
 	buf_free(&columns);
 	return rc;

@@ -203,6 +203,40 @@ static void test_query_range(void **state)
 	answer_free(&a);
 }
 
+/* A graph as columns; wire.test.ts reads the same. */
+static void check_graph(const char *params, const char *head, const char *hex)
+{
+	struct buf line = { 0 }, b = { 0 };
+	buf_printf(&line, "GET /api/v1/query_range?%s HTTP/1.1\r\nAccept: application/vnd.pyrrha.matrix, application/json;q=0.5", params);
+	struct answer a = test_ask(address, line.ptr, NULL);
+	assert_string_equal(test_header(&a, "Content-Type"), "application/vnd.pyrrha.matrix");
+	const char *end = memchr(a.body, '\n', a.n_body);
+	assert_non_null(end);
+	buf_put(&b, a.body, (size_t)(end - a.body));
+	assert_string_equal(b.ptr, head);
+	buf_reset(&b);
+	for (const char *p = end + 1; p < a.body + a.n_body; p++)
+		buf_printf(&b, "%02x", (uint8_t)*p);
+	assert_string_equal(b.ptr, hex);
+	buf_free(&b);
+	buf_free(&line);
+	answer_free(&a);
+}
+
+static void test_graph_columns(void **state)
+{
+	(void)state;
+	/* 1.5 and 1e-7, twice each */
+	check_graph("query=x&start=0&end=60&step=1",
+		    SUCCESS("{\"resultType\":\"matrix\",\"columns\":{\"startMs\":0,\"stepMs\":1000},\"result\":["
+			    "{\"metric\":{\"__name__\":\"cpu\",\"pod\":\"a\"},\"runs\":[0,2]},{\"metric\":{\"__name__\":\"cpu\",\"pod\":\"b\\u003cc\"},\"runs\":[0,2]}]}"),
+		    "000000000000f83f" "000000000000f83f" "48afbc9af2d77a3e" "48afbc9af2d77a3e");
+	check_graph("query=x&start=0&end=60&step=0.25&limit=1",
+		    SUCCESS("{\"resultType\":\"matrix\",\"columns\":{\"startMs\":0,\"stepMs\":250},\"result\":["
+			    "{\"metric\":{\"__name__\":\"cpu\",\"pod\":\"a\"},\"runs\":[0,1,3,1]}]},\"warnings\":[\"results truncated due to limit\"]"),
+		    "000000000000f83f" "000000000000f83f");
+}
+
 static void test_cancel(void **state)
 {
 	(void)state;
@@ -708,7 +742,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_remedies), cmocka_unit_test(test_readiness), cmocka_unit_test(test_query), cmocka_unit_test(test_query_errors),
-		cmocka_unit_test(test_query_range), cmocka_unit_test(test_cancel), cmocka_unit_test(test_frame_values), cmocka_unit_test(test_labels_and_series),
+		cmocka_unit_test(test_query_range), cmocka_unit_test(test_graph_columns), cmocka_unit_test(test_cancel), cmocka_unit_test(test_frame_values), cmocka_unit_test(test_labels_and_series),
 		cmocka_unit_test(test_targets), cmocka_unit_test(test_jobs), cmocka_unit_test(test_relabel_steps), cmocka_unit_test(test_status), cmocka_unit_test(test_flamegraph), cmocka_unit_test(test_columns), cmocka_unit_test(test_folded),
 		cmocka_unit_test(test_files), cmocka_unit_test(test_json), cmocka_unit_test(test_pprof), cmocka_unit_test(test_pprof_errors),
 		cmocka_unit_test(test_page), cmocka_unit_test(test_lifecycle), cmocka_unit_test(test_floats),

@@ -190,7 +190,7 @@ const steps = {
 		const profile_is_there = new Promise((r) => { go = r; });
 		await p.route('**/api/v1/query_range?*', async (r) => {
 			await profile_is_there;
-			await (none ? r.fulfill({ json: { status: 'success', data: { resultType: 'matrix', result: [] } } }) : r.continue());
+			await (none ? r.fulfill({ contentType: 'application/vnd.pyrrha.matrix', body: `${JSON.stringify({ status: 'success', data: { resultType: 'matrix', columns: { startMs: 0, stepMs: 1000 }, result: [] } })}\n` }) : r.continue());
 		});
 		await p.goto(url + q(CPU, { view: 'both', refresh: 1, last: 300 }));
 		const top = () => p.locator('.panel.profile').boundingBox().then((b) => b.y);

@@ -8,7 +8,7 @@ import type { GraphSeries } from '../src/graph/seriesnames';
 import { pointAt, profileOver, shareLine, shareStep, wilson } from '../src/graph/shareline';
 
 const one = (pod: string, ...values: (number | null)[]): GraphSeries => ({ labels: { pod }, name: pod, values, mean: 1, last: values[values.length - 1] });
-const over = (metric: Record<string, string>, ...times: number[]): MatrixSeries => ({ metric, values: times.map((t) => [t, '1']) });
+const over = (metric: Record<string, string>, ...times: number[]): MatrixSeries => ({ metric, values: times.map((t) => [t, 1]) });
 
 test('the largest, and the rest exactly', () => {
 	const series = ['a', 'b', 'c', 'd', 'e'].map((p, i) => one(p, 10 - i, p === 'e' ? null : 0.5 * i, null));

@@ -54,7 +54,7 @@ test('series are named by what differs', () => {
 });
 
 test('points fall on the time axis, gaps stay gaps', () => {
-	const a = alignSeries([{ metric: { i: '1' }, values: [[100, '1'], [120, 'NaN'], [130, '3']] }, { metric: { i: '2' }, values: [[110, '9']] }], 100, 130, 10);
+	const a = alignSeries([{ metric: { i: '1' }, values: [[100, 1], [120, NaN], [130, 3]] }, { metric: { i: '2' }, values: [[110, 9]] }], 100, 130, 10);
 	assert.deepEqual(a.times, [100, 110, 120, 130]);
 	assert.deepEqual(a.series.map((s) => s.name), ['2', '1']);
 	assert.deepEqual(a.series[1].values, [1, null, null, 3]);

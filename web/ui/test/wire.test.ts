@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readFlame, WireError, type FrameList } from '../src/base/wire';
+import { readFlame, readMatrix, WireError, type FrameList } from '../src/base/wire';
 import { buildTree, hiddenBelow } from '../src/flame/tree';
 
 type Head = Record<string, unknown>;
@@ -145,4 +145,24 @@ test('hostile answers are refused, whatever they claim', () => {
 		assert.throws(() => readFlame(body({ ...HEAD, [key as string]: v }, ONE), null), WireError, `${key}=${v}`);
 	assert.throws(() => readFlame(new ArrayBuffer(0), null), WireError);
 	assert.throws(() => readFlame(body({ ...HEAD }, ONE + '00'), null), WireError);
+});
+
+/* What web_test.c has the server write. */
+const graph = (runs: number[][], values: number[]): ArrayBuffer => {
+	const head = { status: 'success', data: { resultType: 'matrix', columns: { startMs: 60123, stepMs: 250 }, result: runs.map((r, i) => ({ metric: { pod: `${i}\n` }, runs: r })) }, warnings: ['cut'] };
+	const text = new TextEncoder().encode(JSON.stringify(head) + '\n'), out = new Uint8Array(text.length + 8 * values.length);
+	out.set(text);
+	out.set(new Uint8Array(new Float64Array(values).buffer), text.length);
+	return out.buffer;
+};
+
+test('a graph is what the server wrote, gaps where nothing was', () => {
+	const a = readMatrix(graph([[0, 1, 3, 2], [], [2, 1]], [1.5, NaN, Infinity, 1e-7]));
+	assert.deepEqual(a.data!.map((s) => s.values), [[[60.123, 1.5], [61.123, NaN], [61.373, Infinity]], [], [[60.623, 1e-7]]]);
+	assert.deepEqual([{ ...a.data![2].metric }, a.warnings], [{ pod: "2\n" }, ["cut"]]);
+});
+
+test('a graph that is not whole is an error', () => {
+	for (const broken of [graph([[0, 3]], [1, 2]), graph([[0, 1e9]], [1, 2]), graph([[0, 1]], [1, 2]), graph([[0, 1]], [1]).slice(0, -1)])
+		assert.throws(() => readMatrix(broken));
 });

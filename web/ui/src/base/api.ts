@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The server's HTTP API as typed calls. Every address is relative to <base href>, so a route prefix costs nothing.
 
-import { FLAME_TYPE, readFlame, type FrameList } from './wire';
+import { bare, FLAME_TYPE, MATRIX_TYPE, readFlame, readMatrix, type FrameList } from './wire';
 
 export interface ProfileType {
 	name: string; alias?: string; title: string; help?: string; unit: string; kind: 'delta' | 'cumulative' | 'gauge';
@@ -37,10 +37,10 @@ export interface LanguagePart { signature: string; doc: string; returns: string;
 export interface LanguageSection { title: string; entries: LanguagePart[] }
 
 export type Labels = Record<string, string>;
-export interface MatrixSeries { metric: Labels; values: [number, string][] }
+/** Over time, in seconds. */
+export interface MatrixSeries { metric: Labels; values: [number, number][] }
 export interface VectorSample { metric: Labels; value: [number, string] }
 export type QueryData =
-	| { resultType: 'matrix'; result: MatrixSeries[] }
 	| { resultType: 'vector'; result: VectorSample[] }
 	| { resultType: 'scalar' | 'string'; result: [number, string] };
 
@@ -121,6 +121,8 @@ export function url(path: string, params?: Params): string {
 	return u.href;
 }
 
+const away = () => new ApiError('network', 'The server does not answer. Is it still running?');
+
 async function ask(path: string, params: Params | undefined, accept: string, signal?: AbortSignal, method?: 'POST' | 'DELETE'): Promise<Response> {
 	const address = new URL(url(path, params)), headers = { Accept: accept };
 	try {
@@ -129,11 +131,11 @@ async function ask(path: string, params: Params | undefined, accept: string, sig
 			: await fetch(url(path), { signal, headers, method: method ?? 'POST', body: method === 'DELETE' ? undefined : address.searchParams });
 	} catch (e) {
 		if (signal?.aborted) throw e;
-		throw new ApiError('network', 'The server does not answer. Is it still running?');
+		throw away();
 	}
 }
 
-interface Envelope<T> { status?: string; data?: T; error?: string; errorType?: string; warnings?: string[]; infos?: string[] }
+export interface Envelope<T> { status?: string; data?: T; error?: string; errorType?: string; warnings?: string[]; infos?: string[] }
 
 function opened<T>(body: Envelope<T>, r: Response): Answer<T> {
 	if (body.status !== 'success')
@@ -162,23 +164,26 @@ let frames: FrameList | null = null;
 async function getFlame(params: Params & { root: string[] }, signal?: AbortSignal): Promise<Answer<FlameData>> {
 	const known = frames, { root } = params;
 	if (root.length > 900) params = { ...params, root: [], path: root.join('\n') }; /* a request has at most 1,024 parameters */
-	const r = await ask('api/v1/query', { ...params, format: 'flamegraph', list: known?.token || undefined }, `${FLAME_TYPE}, application/json;q=0.5`, signal);
-	if (r.headers.get('Content-Type') !== FLAME_TYPE) return parsed(r);
-	const body = await r.arrayBuffer();
-	try {
+	const r = await ask('api/v1/query', { ...params, format: 'flamegraph', list: known?.token || undefined }, accept(FLAME_TYPE), signal);
+	return columns(r, FLAME_TYPE, (body) => {
+		frames = null;
 		const { answer, list } = readFlame(body, known);
 		frames = list;
-		return opened(answer, r);
-	} catch (e) {
-		frames = null;
-		throw new ApiError('bad_response', `The server's flame graph cannot be read: ${(e as Error).message}.`, r.status);
-	}
+		return answer;
+	});
 }
 
-/** Labels are looked up by names that others chose: what every object has ("constructor") is no label. */
-function bare(a: Answer<QueryData>): Answer<QueryData> {
-	if (a.data.resultType === 'matrix' || a.data.resultType === 'vector') for (const s of a.data.result) Object.setPrototypeOf(s.metric, null);
-	return a;
+const accept = (type: string): string => `${type}, application/json;q=0.5`;
+
+/** Content of that type; errors are JSON. */
+async function columns<T>(r: Response, type: string, read: (body: ArrayBuffer) => Envelope<T>): Promise<Answer<T>> {
+	if (r.headers.get('Content-Type') !== type) return parsed(r);
+	const body = await r.arrayBuffer();
+	try {
+		return opened(read(body), r);
+	} catch (e) {
+		throw new ApiError('bad_response', `The server's answer cannot be read: ${(e as Error).message}.`, r.status);
+	}
 }
 
 const at = (t: number) => t.toFixed(3);
@@ -223,14 +228,14 @@ export const api = {
 	blocks: (signal?: AbortSignal) => get<{ blocks: Block[] }>('api/v1/status/tsdb/blocks', {}, signal),
 	/** The server's own, as text. */
 	metrics: async (): Promise<string> => {
-		const r = await fetch(url('metrics')).catch(() => { throw new ApiError('network', 'The server does not answer. Is it still running?'); });
+		const r = await fetch(url('metrics')).catch(() => { throw away(); });
 		if (!r.ok) throw new ApiError('bad_response', `metrics: HTTP ${r.status}`, r.status);
 		return r.text();
 	},
 	query: (query: string, time: number, signal?: AbortSignal) =>
-		get<QueryData>('api/v1/query', { query, time: at(time) }, signal).then(bare),
-	range: (query: string, start: number, end: number, step: number, signal?: AbortSignal) =>
-		get<QueryData>('api/v1/query_range', { query, start: at(start), end: at(end), step }, signal).then(bare),
+		get<QueryData>('api/v1/query', { query, time: at(time) }, signal).then((a) => { if (a.data.resultType === 'vector') for (const s of a.data.result) bare(s.metric); return a; }),
+	range: async (query: string, start: number, end: number, step: number, signal?: AbortSignal) =>
+		columns(await ask('api/v1/query_range', { query, start: at(start), end: at(end), step }, accept(MATRIX_TYPE), signal), MATRIX_TYPE, readMatrix),
 	explain: (query: string, start: number, end: number, step: number) =>
 		get<{ explain: { plan: PlanNode } }>('api/v1/query_range', { query, start: at(start), end: at(end), step, explain: 1 }),
 	/** root: names from the outermost call on: what is below the last of them. functions: about how many of the largest. What is below a

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The columns of a flame graph as the server sends them (docs/format/flame.md), into typed arrays. What the bytes claim is held
-// against what is there before anything is made of it: a broken answer is an error, never a large allocation or a wrong picture.
-import type { FlameData } from './api';
+// The columns of a flame graph and of a graph as the server sends them (docs/format/flame.md, matrix.md), into arrays. What the bytes claim
+// is held against what is there before anything is made of it: a broken answer is an error, never a large allocation or a wrong picture.
+import type { Envelope, FlameData, Labels, MatrixSeries } from './api';
 
-export const FLAME_TYPE = 'application/vnd.pyrrha.flame';
+export const FLAME_TYPE = 'application/vnd.pyrrha.flame', MATRIX_TYPE = 'application/vnd.pyrrha.matrix';
 
 /** Frames of earlier answers, by the place that the server knows them by. It never changes: a new answer makes a new one. */
 export interface FrameList { token: string; names: string[]; files: string[]; binaries: string[]; startLines: number[] }
@@ -12,6 +12,8 @@ export class WireError extends Error {}
 
 const HAS_SELF = 1, HAS_LINE = 2, HAS_BASE = 4, IS_CUT = 8, UP = 4;
 const SAFE = Number.MAX_SAFE_INTEGER;
+
+function done(at: number, end: number): void { if (at !== end) throw new WireError('there is more than there should be'); }
 
 /** Varints of one column. */
 class Column {
@@ -23,7 +25,7 @@ class Column {
 		if (this.at < end && b[this.at] < 128) return b[this.at++];
 		let v = 0, scale = 1;
 		for (let i = 0; i < 10; i++) {
-			if (this.at >= end) throw new WireError('a column ends too early');
+			if (this.at >= end) throw new WireError('the answer ends too early');
 			const c = b[this.at++];
 			v += (c & 127) * scale;
 			if (c < 128) return v;
@@ -52,7 +54,7 @@ class Column {
 		}
 		return BigInt.asIntN(64, (v >> 1n) ^ -(v & 1n));
 	}
-	done(): void { if (this.at !== this.end) throw new WireError('a column is longer than it should be'); }
+	done(): void { done(this.at, this.end); }
 	again(): Column { return new Column(this.bytes, this.at, this.end); }
 }
 
@@ -68,7 +70,7 @@ class Columns {
 	/** A column of n numbers, which are at least a byte each. */
 	of(n: number): Column {
 		const c = this.next();
-		if (n > c.size) throw new WireError('a column ends too early');
+		if (n > c.size) throw new WireError('the answer ends too early');
 		return c;
 	}
 	/** The same, and no more. */
@@ -90,7 +92,7 @@ class Columns {
 		lengths.done();
 		return out;
 	}
-	done(): void { if (this.at !== this.bytes.length) throw new WireError('the answer is longer than it should be'); }
+	done(): void { done(this.at, this.bytes.length); }
 }
 
 /** The head's "columns". */
@@ -259,13 +261,40 @@ function readRows(c: Columns, h: Head, frames: number): NonNullable<FlameData['f
 	return { frame, ...now, base: h.diff ? base : undefined, all: h.all };
 }
 
-/** What a body says: the answer's own text, and if that is a success the columns behind it. known: the list that was named when it was
- * asked for; the answer's own is in `list`, for the next question. */
-export function readFlame(body: ArrayBuffer, known: FrameList | null): { answer: { status?: string; data?: FlameData; warnings?: string[]; infos?: string[] }; list: FrameList | null } {
+function readHead<T>(body: ArrayBuffer): { answer: Envelope<T>; bytes: Uint8Array; at: number } {
 	const bytes = new Uint8Array(body), end = bytes.indexOf(10);
 	if (end < 0) throw new WireError('the answer ends too early');
-	const answer = JSON.parse(new TextDecoder().decode(bytes.subarray(0, end))) as { status?: string; data?: FlameData & { columns?: Head } };
-	const h = counts(answer.data?.columns), c = new Columns(bytes, end + 1);
+	return { answer: JSON.parse(new TextDecoder().decode(bytes.subarray(0, end))) as Envelope<T>, bytes, at: end + 1 };
+}
+
+/** Labels are looked up by names that others chose: what every object has ("constructor") is no label. */
+export const bare = (l: Labels): Labels => Object.setPrototypeOf(l, null);
+
+/** A graph: doubles, and which steps they are of. */
+export function readMatrix(body: ArrayBuffer): Envelope<MatrixSeries[]> {
+	const { answer, at } = readHead<{ columns: { startMs: number; stepMs: number }; result: { metric: Labels; runs: number[] }[] }>(body);
+	const { columns: c, result } = answer.data!, all = new Float64Array(body.slice(at));
+	let next = 0;
+	const data = result.map(({ metric, runs }) => {
+		const values: MatrixSeries['values'] = [];
+		let k = 0;
+		runs.forEach((n, i) => {
+			if (i % 2) while (n--) {
+				if (next === all.length) throw new WireError('the answer ends too early');
+				values.push([(c.startMs + k++ * c.stepMs) / 1000, all[next++]]);
+			} else k += n;
+		});
+		return { metric: bare(metric), values };
+	});
+	done(next, all.length);
+	return { ...answer, data };
+}
+
+/** What a body says: the answer's own text, and if that is a success the columns behind it. known: the list that was named when it was
+ * asked for; the answer's own is in `list`, for the next question. */
+export function readFlame(body: ArrayBuffer, known: FrameList | null): { answer: Envelope<FlameData>; list: FrameList | null } {
+	const { answer, bytes, at } = readHead<FlameData & { columns?: Head }>(body);
+	const h = counts(answer.data?.columns), c = new Columns(bytes, at);
 	const { used, list } = readFrames(c, h, known);
 	const nodes = readNodes(c, h, used.names.length, answer.data!.root ?? 0), functions = readRows(c, h, used.names.length);
 	const found = rowValues(c.of(2), new Column(new Uint8Array(2), 0, 2), 2, h).self;

@@ -60,13 +60,12 @@ async function group(a: Ask, label: string, search: string, matchers: string[], 
 	const step = Math.max(1, Math.round((a.to - a.from) / POINTS)), from = a.to - step * Math.floor((a.to - a.from) / step - 0.5);
 	const these = [...matchers, matcherText(label, '=~', shown.map((s) => literal(s.name)).join('|'))];
 	const lines = await api.range(`sum by (${label})(rate(${selector(a.type, these)}[${formatDuration(Math.max(step, 30))}]))`, from, a.to, step, signal);
-	if (lines.data.resultType !== 'matrix') return out;
 	const n = Math.round((a.to - from) / step) + 1;
-	for (const s of lines.data.result) {
+	for (const s of lines.data) {
 		const row = rows.find((r) => r.name === s.metric[label]);
 		if (!row) continue;
 		row.line = new Array<number | null>(n).fill(null);
-		for (const [t, v] of s.values) row.line[Math.round((t - from) / step)] = Number(v);
+		for (const [t, v] of s.values) row.line[Math.round((t - from) / step)] = v;
 		const begin = s.values.length ? s.values[0][0] - step / 2 : undefined;
 		if (begin !== undefined) out.first = Math.min(out.first ?? begin, begin);
 	}

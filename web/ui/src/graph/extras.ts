@@ -2,14 +2,13 @@
 // What the graph asks the server for besides its series: what the profiles of each moment hold, where versions changed, where alerts fired.
 // None of it is there when the series are; what fails is not shown.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { api, type Labels, type MatrixSeries, type QueryData } from '../base/api';
+import { api, type Labels } from '../base/api';
 import { matchersOf, plainSelector, selectors } from '../query/query';
 import type { GraphState } from './graphpanel';
 import type { Totals } from './graphtip';
 import { addUp, keyOf } from './lines';
 import { alertMarks, groupLabels, versionLabels, versionMarks, type Mark } from './marks';
 
-const matrix = (d: QueryData): MatrixSeries[] => d.resultType === 'matrix' ? d.result : [];
 /** Of more series only what all hold together is asked for. */
 const MOST_TOTALS = 200;
 const SECONDS = /^(nano|micro|milli)?seconds$/;
@@ -29,9 +28,9 @@ export function useTotals(g: GraphState, q: string, unit: string, wanted: boolea
 		if (!expr || !g.times.length) return;
 		const abort = new AbortController(), scale = SECONDS.test(unit) ? 1e9 : 1;
 		api.range(expr, g.from, g.to, g.step, abort.signal).then((a) => {
-			const of = new Map(matrix(a.data).map((r) => {
+			const of = new Map(a.data.map((r) => {
 				const values: (number | null)[] = new Array(g.times.length).fill(null);
-				for (const [t, v] of r.values) values[Math.round((t - g.from) / g.step)] = Number(v) * scale;
+				for (const [t, v] of r.values) values[Math.round((t - g.from) / g.step)] = v * scale;
 				return [keyOf(unnamed(r.metric)), values];
 			}));
 			setTotals({ of: g, t: { unit: scale > 1 ? 'nanoseconds' : unit, of, all: addUp([new Array<null>(g.times.length).fill(null), ...of.values()]) } });
@@ -65,13 +64,13 @@ async function versions(g: GraphState, q: string, signal: AbortSignal): Promise<
 	if (!labels.length) return [];
 	/* where the graph is of single series, these say it */
 	const own = g.plain && g.series.length > 0 && !/\bby\b|\bsum\b/.test(g.expr);
-	const found = own ? g.result : matrix((await api.range(`count by (${[...groups, ...labels].join(', ')}) (value(${selector}))`, g.from, g.to, g.step, signal)).data);
+	const found = own ? g.result : (await api.range(`count by (${[...groups, ...labels].join(', ')}) (value(${selector}))`, g.from, g.to, g.step, signal)).data;
 	return versionMarks(found, labels, groups, g.from, g.step, g.times.length);
 }
 
 async function alerts(g: GraphState, q: string, signal: AbortSignal): Promise<Mark[]> {
 	const a = await api.range(`limitk(${MOST_ALERTS}, ALERTS{alertstate="firing"})`, g.from, g.to, g.step, signal);
-	return alertMarks(matrix(a.data), g.series.map((s) => s.labels), equalities(q), g.step);
+	return alertMarks(a.data, g.series.map((s) => s.labels), equalities(q), g.step);
 }
 
 /** Of the graph that is shown; while the next ones come, those that are known. */

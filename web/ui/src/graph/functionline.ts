@@ -30,7 +30,7 @@ export interface FunctionLine { name: string; line: ShareLine | null; error: str
 /** One number per moment. */
 async function numbers(expr: string, from: number, to: number, step: number, signal: AbortSignal): Promise<Map<number, number>> {
 	const a = await api.range(expr, from, to, step, signal);
-	return new Map(a.data.resultType === 'matrix' ? a.data.result.flatMap((r) => r.values.map(([t, v]) => [Math.round(t), Number(v)] as [number, number])) : []);
+	return new Map(a.data.flatMap((r) => r.values.map(([t, v]) => [Math.round(t), v] as [number, number])));
 }
 
 /** What is missing of the points from..to; the last one is asked for again, as its window may not have been over. */

@@ -44,7 +44,7 @@ export async function runGraph(q: string, now: number, signal: AbortSignal): Pro
 	const to = Math.floor(b.to / step) * step, from = Math.ceil(b.from / step) * step;
 	const g = graphQuery(q, (n) => findType(types.value, n)?.kind, Math.max(step, 30));
 	const a = await api.range(g.expr, from, to, step, signal);
-	const result = a.data.resultType === 'matrix' ? a.data.result : [];
+	const result = a.data;
 	const { times, series } = alignSeries(result, from, to, step);
 	const name = selectors(q)[0]?.name ?? '';
 	return {

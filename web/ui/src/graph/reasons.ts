@@ -113,7 +113,7 @@ async function ofTheRest(q: string, from: number, to: number, signal: AbortSigna
 	const c = threshold(q), step = Math.max(1, (to - from) / 50);
 	if (c) {
 		const a = await api.range(c.expr, from, to, step, signal).catch(() => null);
-		const values = a?.data.resultType === 'matrix' ? a.data.result.flatMap((r) => r.values.map(([, v]) => Number(v))).filter(Number.isFinite) : [];
+		const values = a?.data.flatMap((r) => r.values.map(([, v]) => v)).filter(Number.isFinite) ?? [];
 		if (values.length) return { kind: 'comparison', ...c, low: values.reduce((x, y) => Math.min(x, y)), high: values.reduce((x, y) => Math.max(x, y)) };
 	}
 	for (const longer of ['2m', '5m', '15m']) {
@@ -121,7 +121,7 @@ async function ofTheRest(q: string, from: number, to: number, signal: AbortSigna
 		if (!short.length) continue;
 		const query = [...short].reverse().reduce((text, s) => `${text.slice(0, s.rangeStart)}[${longer}]${text.slice(s.rangeEnd)}`, q);
 		const a = await api.range(query, from, to, step, signal).catch(() => null);
-		if (a?.data.resultType === 'matrix' && a.data.result.length) return { kind: 'window', range: short[0].range!, longer, query };
+		if (a?.data.length) return { kind: 'window', range: short[0].range!, longer, query };
 	}
 	return { kind: 'rest' };
 }

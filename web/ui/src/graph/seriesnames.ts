@@ -28,8 +28,8 @@ export function alignSeries(result: MatrixSeries[], from: number, to: number, st
 	const series = result.map((r, k) => {
 		const values: (number | null)[] = new Array(n).fill(null);
 		let sum = 0, count = 0, last: number | null = null;
-		for (const [t, text] of r.values) {
-			const i = Math.round((t - from) / step), v = Number(text);
+		for (const [t, v] of r.values) {
+			const i = Math.round((t - from) / step);
 			if (i < 0 || i >= n || !Number.isFinite(v)) continue;
 			values[i] = last = v;
 			sum += v;

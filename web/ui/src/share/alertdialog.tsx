@@ -15,11 +15,8 @@ const WAITS = [0, 60, 300, 900, 3600];
 
 interface Day { from: number; to: number; step: number; share: MatrixSeries[]; low: MatrixSeries[] | null }
 
-const matrix = async (expr: string, from: number, to: number, step: number, signal: AbortSignal): Promise<MatrixSeries[]> => {
-	const a = await api.range(expr, from, to, step, signal);
-	return a.data.resultType === 'matrix' ? a.data.result : [];
-};
-const points = (s: MatrixSeries) => s.values.map(([t, v]): [number, number] => [t, Number(v)]);
+const matrix = async (expr: string, from: number, to: number, step: number, signal: AbortSignal): Promise<MatrixSeries[]> =>
+	(await api.range(expr, from, to, step, signal)).data;
 
 function useDay(of: AlertOf): { day: Day | null; error: string } {
 	const [state, setState] = useState<{ day: Day | null; error: string }>({ day: null, error: '' });
@@ -58,13 +55,13 @@ function usePast(rule: AlertRule, day: Day | null): Span[] | null {
 export function AlertDialog({ of, onClose }: { of: AlertOf; onClose: () => void }) {
 	const { day, error } = useDay(of);
 	const [typed, setTyped] = useState<string | null>(null), [seconds, setSeconds] = useState(300), [wish, setSure] = useState(true);
-	const usual = useMemo(() => day ? usualThreshold(day.share.map((s) => points(s).map((p) => p[1]))) : null, [day]);
+	const usual = useMemo(() => day ? usualThreshold(day.share.map((s) => s.values.map((p) => p[1]))) : null, [day]);
 	const percent = Number(typed), own = typed !== null && typed.trim() !== '' && percent >= 0 && percent < 100;
 	const above = own ? Number((percent / 100).toPrecision(6)) : usual ?? 0.1, sure = wish && (!day || day.low !== null);
 	const rule: AlertRule = { ...of, above, seconds, sure };
 	const yaml = ruleYaml(rule);
 	const drawn = useMemo(() => day ? (sure ? day.low! : day.share) : [], [day, sure]);
-	const guessed = useMemo(() => drawn.flatMap((s) => firedBetween(points(s), above, seconds, day!.step)).sort((a, b) => a.from - b.from), [drawn, above, seconds]);
+	const guessed = useMemo(() => drawn.flatMap((s) => firedBetween(s.values, above, seconds, day!.step)).sort((a, b) => a.from - b.from), [drawn, above, seconds]);
 	const past = usePast(rule, day), fired = past ?? guessed;
 	return (
 		<Dialog title="Alert when…" class="alert-rule-dialog" onClose={onClose}>
@@ -91,11 +88,11 @@ const W = 640, H = 150, LEFT = 46, BOTTOM = 18;
 
 /** The shares, the threshold, and when it would have fired. */
 function Chart({ day, above, fired, sure }: { day: Day; above: number; fired: Span[]; sure: boolean }) {
-	const top = Math.min(1, 1.1 * Math.max(above, ...day.share.flatMap((s) => s.values.map(([, v]) => Number(v)).filter(Number.isFinite))));
+	const top = Math.min(1, 1.1 * Math.max(above, ...day.share.flatMap((s) => s.values.map(([, v]) => v).filter(Number.isFinite))));
 	const x = (t: number) => LEFT + (t - day.from) / (day.to - day.from) * (W - LEFT), y = (v: number) => (H - BOTTOM) * (1 - v / top);
 	const path = (s: MatrixSeries) => {
 		let last = -Infinity, d = '';
-		for (const [t, v] of points(s)) { d += `${t - last > 1.5 * day.step ? 'M' : 'L'}${x(t).toFixed(1)} ${y(v).toFixed(1)}`; last = t; }
+		for (const [t, v] of s.values) { d += `${t - last > 1.5 * day.step ? 'M' : 'L'}${x(t).toFixed(1)} ${y(v).toFixed(1)}`; last = t; }
 		return d.replace(/M([^ML]+)(?=M|$)/g, 'M$1h1');
 	};
 	const text = `Its share over the last day, up to ${formatShare(top / 1.1)}, and the threshold ${formatShare(above)}. ${fired.length ? `It would have fired ${fired.length} times.` : 'It would not have fired.'}`;

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A graph as columns, for the page: docs/format/matrix.md describes them. */
+#ifndef PYRRHA_WEB_MATRIX_COLUMNS_H
+#define PYRRHA_WEB_MATRIX_COLUMNS_H
+
+#include "base/buf.h"
+#include "promql-like/promql.h"
+
+#define MATRIX_TYPE "application/vnd.pyrrha.matrix"
+
+/* The first n series of a matrix over steps from start_ms on, step_ms > 0 apart: appends the data object's content, without its
+ * closing brace, to head, and the values to out. */
+void matrix_columns(const struct promql_result *r, size_t n, int64_t start_ms, int64_t step_ms, struct buf *head, struct buf *out);
+
+#endif
