@@ -2,6 +2,7 @@
 #include "tsdb/dict.h"
 
 #include "base/thread.h"
+#include "tsdb/dict_pack.h"
 #include "tsdb/record.h"
 
 void dict_marks_start(struct dict_marks *m)
@@ -383,6 +384,15 @@ static void add_lost(struct reader *r, enum dict_table t, uint32_t id)
 	symbols_add_lost(r->s, symbols_of[t]);
 }
 
+/* What was lost before a section is made up. */
+static void fill_gap(struct reader *r, enum dict_table t, uint32_t first)
+{
+	for (uint32_t have = count_of(t, r->s, r->x); !r->c.bad && have < first; have = count_of(t, r->s, r->x)) {
+		add_lost(r, t, have);
+		r->lost++;
+	}
+}
+
 static void get_section(struct reader *r)
 {
 	enum dict_table t = cursor_u8(&r->c);
@@ -401,10 +411,7 @@ static void get_section(struct reader *r)
 		r->first->next[t] = MIN(r->first->next[t], first);
 		r->c.bad |= first + n > count_of(t, r->s, r->x); /* it would be added */
 	}
-	for (uint32_t have = count_of(t, r->s, r->x); !r->c.bad && have < first; have = count_of(t, r->s, r->x)) {
-		add_lost(r, t, have);
-		r->lost++;
-	}
+	fill_gap(r, t, first);
 	for (size_t i = 0; i < n && !r->c.bad; i++) {
 		uint32_t id = first + (uint32_t)i, have = count_of(t, r->s, r->x);
 		get_entry(r, t, id, id >= have);
@@ -413,15 +420,130 @@ static void get_section(struct reader *r)
 	}
 }
 
+/* ---- columns: nearly all that there is are nodes, stacks and columns, which go from their streams into the tables ---- */
+
+#define RUN 512 /* entries that are read together */
+
+static void load_node(struct reader *r, uint32_t id, uint64_t gap, uint64_t location)
+{
+	if (gap >= id || location >= symbols_count(r->s, SYMBOLS_LOCATIONS))
+		r->c.bad = true;
+	else
+		symbols_load_node(r->s, (uint32_t)(id - 1 - gap), (uint32_t)location);
+}
+
+static void load_run(struct reader *r, enum dict_table t, uint32_t id, const uint64_t *a, const uint64_t *b, size_t n)
+{
+	uint32_t have = symbols_count(r->s, symbols_of[t]);
+	size_t i = id < have ? MIN(have - id, n) : 0; /* those are there already */
+	switch (t) {
+	case DICT_NODES:
+		for (; i < n && !r->c.bad; i++)
+			load_node(r, id + (uint32_t)i, a[i], b[i]);
+		break;
+	case DICT_STACKS:
+		for (; i < n && !(r->c.bad |= a[i] >= symbols_count(r->s, SYMBOLS_NODES)); i++)
+			symbols_load_stack(r->s, (uint32_t)a[i]);
+		break;
+	default:
+		for (; i < n && !(r->c.bad |= a[i] >= symbols_count(r->s, SYMBOLS_STACKS) ||
+				  b[i] >= symbols_count(r->s, SYMBOLS_LABEL_SETS)); i++)
+			symbols_load_column(r->s, (uint32_t)a[i], (uint32_t)b[i]);
+	}
+}
+
+static void load_section(struct reader *r, const struct dict_section *x)
+{
+	struct dict_field f[2];
+	uint64_t v[2][RUN];
+	unsigned fields = x->table == DICT_STACKS ? 1 : 2;
+	if (x->n > x->streams[0].len || x->first > UINT32_MAX - x->n) {
+		r->c.bad = true;
+		return;
+	}
+	fill_gap(r, x->table, (uint32_t)x->first);
+	for (unsigned k = 0; k < fields; k++)
+		dict_field_init(&f[k], x, k);
+	for (uint64_t i = 0; i < x->n && !r->c.bad; i += RUN) {
+		size_t n = (size_t)MIN(x->n - i, (uint64_t)RUN);
+		for (unsigned k = 0; k < fields; k++)
+			r->c.bad |= !dict_field_get(&f[k], v[k], n);
+		if (!r->c.bad)
+			load_run(r, x->table, (uint32_t)(x->first + i), v[0], v[1], n);
+	}
+	for (unsigned k = 0; k < fields; k++)
+		r->c.bad |= f[k].in.p != f[k].in.end;
+}
+
+static void get_packed(struct reader *r, const struct dict_section *x)
+{
+	enum dict_table t = x->table;
+	bool large = t == DICT_NODES || t == DICT_STACKS || t == DICT_COLUMNS;
+	if (r->series_only && t != DICT_STRINGS && t != DICT_SERIES)
+		return;
+	if (large && !r->lossy) {
+		load_section(r, x);
+		return;
+	}
+	CLEANUP(buf_free) struct buf rows = { 0 };
+	if (dict_unpack(&rows, x->bytes, NULL)) {
+		r->c.bad = true;
+		return;
+	}
+	r->c = cursor_of(buf_view(&rows));
+	get_section(r);
+	r->c = (struct cursor){ .bad = r->c.bad || r->c.p != r->c.end };
+}
+
+static void reader_release(struct reader *r)
+{
+	vec_free(&r->lines);
+	vec_free(&r->labels);
+	vec_free(&r->series_labels);
+}
+
+int dict_apply_packed(struct view packed, enum dict_how how, struct symbols *s, struct index *x, uint64_t *ret_lost, struct err *e)
+{
+	struct reader r = { .s = s, .x = x, .series_only = how == DICT_SERIES_ONLY, .lossy = how != DICT_WHOLE };
+	struct cursor c = cursor_of(packed);
+	struct dict_section section;
+	while (!r.c.bad && dict_next_section(&c, &section))
+		get_packed(&r, &section);
+	reader_release(&r);
+	if (ret_lost)
+		*ret_lost += r.lost;
+	return r.c.bad || c.bad ? err_set(e, ERR_CORRUPT, "symbols make no sense before byte %zu of %zu",
+					  (size_t)(c.p - (const uint8_t *)packed.ptr), packed.len) : 0;
+}
+
+static bool has_section(struct view packed, enum dict_table t, uint64_t first, uint64_t end)
+{
+	struct cursor c = cursor_of(packed);
+	struct dict_section x;
+	while (dict_next_section(&c, &x))
+		if (x.table == t && x.first <= first && x.first + x.n >= end)
+			return true;
+	return false;
+}
+
+bool dict_is_repeated(struct view packed, struct view next, const struct dict_marks *have)
+{
+	struct cursor c = cursor_of(packed);
+	struct dict_section x;
+	while (dict_next_section(&c, &x))
+		if (x.n > UINT32_MAX || x.first > have->next[x.table] || (x.first + x.n > have->next[x.table] &&
+						      !has_section(next, x.table, have->next[x.table], x.first + x.n)))
+			return false;
+	return !c.bad;
+}
+
 static int apply(struct view payload, struct symbols *s, struct index *x, bool series_only, bool lossy, uint64_t *ret_lost,
 		 struct err *e)
 {
 	struct reader r = { .c = cursor_of(payload), .s = s, .x = x, .series_only = series_only, .lossy = lossy };
 	while (!r.c.bad && r.c.p < r.c.end)
 		get_section(&r);
-	vec_free(&r.lines);
-	vec_free(&r.labels);
-	vec_free(&r.series_labels);
+	reader_release(&r);
 	if (ret_lost)
 		*ret_lost += r.lost;
 	return r.c.bad ? err_set(e, ERR_CORRUPT, "symbols make no sense at byte %zu of %zu",
@@ -465,8 +587,6 @@ int dict_first(struct view payload, struct symbols *s, struct index *x, struct d
 	for (int t = 0; t < DICT_TABLES; t++)
 		if (ret->next[t] == UINT32_MAX)
 			ret->next[t] = start.next[t];
-	vec_free(&r.lines);
-	vec_free(&r.labels);
-	vec_free(&r.series_labels);
+	reader_release(&r);
 	return r.c.bad ? err_set(e, ERR_CORRUPT, "symbols of a sealed part are not those of its partition") : 0;
 }

@@ -37,6 +37,12 @@ void dict_encode(struct buf *b, const struct symbols *s, const struct index *x, 
 int dict_apply(struct view payload, struct symbols *s, struct index *x, uint64_t *ret_lost, struct err *e);
 /* The same where records are known to be lost: what entries refer to and is not there is made up. */
 int dict_apply_lossy(struct view payload, struct symbols *s, struct index *x, uint64_t *ret_lost, struct err *e);
+/* The same of columns (dict_pack.h). Of series alone, what is not theirs is stepped over unread. */
+enum dict_how { DICT_WHOLE, DICT_LOSSY, DICT_SERIES_ONLY };
+int dict_apply_packed(struct view packed, enum dict_how how, struct symbols *s, struct index *x, uint64_t *ret_lost, struct err *e);
+/* Whether all that these columns would add to a dictionary with those marks is in the next part's as well, which can be added without
+ * them. Looks at what sections say of themselves alone. */
+bool dict_is_repeated(struct view packed, struct view next, const struct dict_marks *have);
 /* Makes up what is missing below the marks. */
 void dict_fill_up(const struct dict_marks *to, struct symbols *s, struct index *x, bool series_only, uint64_t *ret_lost);
 /* As dict_apply_lossy, of strings and series alone. */

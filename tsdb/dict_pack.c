@@ -18,7 +18,6 @@
 #include "tsdb/dict.h"
 #include "tsdb/record.h"
 
-#define MAX_STREAMS 6
 #define MAX_KEYS 64
 #define DECIMAL_MAX 18 /* digits */
 #define NO_KEY 1       /* a number's: never free */
@@ -43,7 +42,7 @@ struct template {
 struct pack {
 	struct cursor c;       /* rows to pack, or what is unpacked */
 	struct buf *rows;      /* unpacking: where they go */
-	struct stream s[MAX_STREAMS];
+	struct stream s[DICT_MAX_STREAMS];
 	bool packing;
 	uint64_t free_key;     /* of label sets: as in their rows; NO_KEY = none */
 	struct map by_hash;
@@ -51,7 +50,7 @@ struct pack {
 	struct buf row;
 };
 
-static const struct { uint8_t n; enum way way[MAX_STREAMS]; } fields[DICT_TABLES] = {
+static const struct { uint8_t n; enum way way[DICT_MAX_STREAMS]; } fields[DICT_TABLES] = {
 	[DICT_STRINGS] = { 3, { PLAIN, PLAIN, DELTA } },
 	[DICT_MAPPINGS] = { 6, { DELTA, PLAIN, PLAIN, DELTA, DELTA, PLAIN } },
 	[DICT_FUNCTIONS] = { 4, { DELTA, DELTA, DELTA, PLAIN } },
@@ -130,6 +129,30 @@ static uint8_t byte(struct pack *p, unsigned i)
 	buf_putc(p->packing ? &p->s[i].out : p->rows, (char)b);
 	p->c.bad |= p->s[i].in.bad;
 	return b;
+}
+
+void dict_field_init(struct dict_field *f, const struct dict_section *x, unsigned stream)
+{
+	*f = (struct dict_field){ .in = cursor_of(x->streams[stream]), .stream = stream, .table = x->table };
+}
+
+/* Of one way each, so that the loops are short. */
+bool dict_field_get(struct dict_field *f, uint64_t *out, size_t n)
+{
+	struct stream s = { .in = f->in, .way = fields[f->table].way[f->stream], .before = f->before, .highest = f->highest };
+	if (s.way == PLAIN)
+		for (size_t i = 0; i < n; i++)
+			out[i] = cursor_varint(&s.in);
+	else if (s.way == DELTA)
+		for (size_t i = 0; i < n; i++)
+			out[i] = s.before += (uint64_t)cursor_zigzag(&s.in);
+	else
+		for (size_t i = 0; i < n; i++)
+			out[i] = get_recent(&s);
+	f->in = s.in;
+	f->before = s.before;
+	f->highest = s.highest;
+	return !f->in.bad;
 }
 
 /* ---- strings: 0 = the text of a number, whose difference to the last is in stream 2; or the length and 1 ---- */
@@ -367,16 +390,31 @@ static void pack_section(struct pack *p, struct buf *out)
 	}
 }
 
+bool dict_next_section(struct cursor *c, struct dict_section *ret)
+{
+	if (c->bad || c->p == c->end)
+		return false;
+	*ret = (struct dict_section){ .bytes.ptr = (const char *)c->p };
+	ret->table = cursor_u8(c);
+	ret->first = cursor_varint(c);
+	ret->n = cursor_varint(c);
+	c->bad |= ret->table < DICT_STRINGS || ret->table >= DICT_TABLES;
+	for (unsigned i = 0; !c->bad && i < fields[ret->table].n; i++)
+		ret->streams[i] = cursor_bytes(c, cursor_count(c));
+	ret->bytes.len = (size_t)((const char *)c->p - ret->bytes.ptr);
+	return !c->bad;
+}
+
 static void unpack_section(struct pack *p)
 {
-	enum dict_table t = cursor_u8(&p->c);
-	uint64_t first = cursor_varint(&p->c), n = cursor_varint(&p->c);
-	p->c.bad |= t < DICT_STRINGS || t >= DICT_TABLES;
-	if (p->c.bad)
+	struct dict_section x;
+	if (!dict_next_section(&p->c, &x))
 		return;
+	enum dict_table t = x.table;
+	uint64_t first = x.first, n = x.n;
 	begin_section(p, t);
 	for (unsigned i = 0; i < fields[t].n; i++) {
-		p->s[i].in = cursor_of(cursor_bytes(&p->c, cursor_count(&p->c)));
+		p->s[i].in = cursor_of(x.streams[i]);
 		p->s[i].start = p->s[i].in.p;
 	}
 	if (t == DICT_LABEL_SETS)
@@ -392,7 +430,7 @@ static void unpack_section(struct pack *p)
 
 static void release(struct pack *p)
 {
-	for (int i = 0; i < MAX_STREAMS; i++)
+	for (int i = 0; i < DICT_MAX_STREAMS; i++)
 		buf_free(&p->s[i].out);
 	map_free(&p->by_hash);
 	vec_free(&p->templates);

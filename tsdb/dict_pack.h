@@ -8,10 +8,33 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "tsdb/record.h"
 
 /* Rows (what dict_encode writes) into columns, appended to out. ERR_CORRUPT if they make no sense, ERR_LIMIT if out is full. */
 int dict_pack(struct buf *out, struct view rows, struct err *e);
 /* And back: the same bytes, appended to out. */
 int dict_unpack(struct buf *out, struct view packed, struct err *e);
+
+/* One table of the columns: what can be read, or stepped over, without the others. */
+#define DICT_MAX_STREAMS 6
+struct dict_section {
+	uint8_t table;     /* enum dict_table */
+	uint64_t first, n; /* of its entries */
+	struct view bytes; /* all of it, as dict_unpack takes it */
+	struct view streams[DICT_MAX_STREAMS];
+};
+/* False at the end, and when they make no sense: then c->bad. */
+bool dict_next_section(struct cursor *c, struct dict_section *ret);
+
+/* A stream of numbers: of functions, nodes, stacks or columns. */
+struct dict_field {
+	struct cursor in;
+	unsigned stream;
+	uint8_t table;
+	uint64_t before, highest;
+};
+void dict_field_init(struct dict_field *f, const struct dict_section *x, unsigned stream);
+/* The next n; false if there are fewer. */
+bool dict_field_get(struct dict_field *f, uint64_t *out, size_t n);
 
 #endif

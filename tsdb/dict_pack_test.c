@@ -198,9 +198,174 @@ static void test_damaged(void **state)
 	buf_free(&out);
 }
 
+/* ---- from columns into a dictionary ---- */
+
+/* A dictionary that grew in three steps, and the columns of each step, as parts have them. */
+struct grown {
+	struct symbols *s;
+	struct index x;
+	struct buf rows[3], packed[3]; /* [1] repeats [0], [2] repeats what is new in [1] */
+};
+
+static void grow(struct grown *g)
+{
+	struct dict_marks at[4];
+	struct err e;
+	*g = (struct grown){ .s = symbols_new() };
+	index_init(&g->x, g->s);
+	dict_marks_start(&at[0]);
+	for (int k = 0; k < 3; k++) {
+		for (uint64_t i = 0; i < 3; i++)
+			fill(g->s, (uint64_t)k * 3 + i);
+		struct label l[] = { { VIEW("pod"), view_make("abc", (size_t)k + 1) } };
+		index_add(&g->x, (struct labels){ l, 1 }, (uint64_t)k, NULL);
+		dict_marks_now(&at[k + 1], g->s, &g->x);
+		dict_encode(&g->rows[k], g->s, &g->x, &at[MAX(k - 1, 0)], &at[k + 1], NULL);
+		assert_int_equal(dict_pack(&g->packed[k], buf_view(&g->rows[k]), &e), 0);
+	}
+}
+
+static void grown_release(struct grown *g)
+{
+	index_release(&g->x);
+	symbols_unref(g->s);
+	for (int k = 0; k < 3; k++) {
+		buf_free(&g->rows[k]);
+		buf_free(&g->packed[k]);
+	}
+}
+
+struct fresh {
+	struct symbols *s;
+	struct index x;
+	uint64_t lost;
+};
+
+static struct fresh *fresh_new(void)
+{
+	struct fresh *f = NEW(struct fresh);
+	f->s = symbols_new();
+	index_init(&f->x, f->s);
+	return f;
+}
+
+static void fresh_free(struct fresh *f)
+{
+	index_release(&f->x);
+	symbols_unref(f->s);
+	free(f);
+}
+
+/* All of a dictionary in rows: equal ones are equal dictionaries. */
+static void assert_same(struct symbols *a, const struct index *xa, struct symbols *b, const struct index *xb)
+{
+	struct dict_marks from, to_a, to_b;
+	struct buf ra = { 0 }, rb = { 0 };
+	dict_marks_start(&from);
+	dict_marks_now(&to_a, a, xa);
+	dict_marks_now(&to_b, b, xb);
+	assert_true(dict_marks_eq(&to_a, &to_b));
+	dict_encode(&ra, a, xa, &from, &to_a, NULL);
+	dict_encode(&rb, b, xb, &from, &to_b, NULL);
+	assert_true(view_eq(buf_view(&ra), buf_view(&rb)));
+	buf_free(&ra);
+	buf_free(&rb);
+}
+
+static struct dict_marks marks_of(const struct fresh *f)
+{
+	struct dict_marks m;
+	dict_marks_now(&m, f->s, &f->x);
+	return m;
+}
+
+/* Every way in gives the same dictionary; twice does no harm; and of what the next part repeats nothing is needed. */
+static void test_applied(void **state)
+{
+	static const struct { enum dict_how how; bool skip; } ways[] = { { DICT_WHOLE, false }, { DICT_LOSSY, false }, { DICT_WHOLE, true } };
+	struct grown g;
+	struct err e;
+	grow(&g);
+	for (size_t w = 0; w < ARRAY_LEN(ways); w++) {
+		struct fresh *f = fresh_new();
+		for (int k = 0; k < 3; k++) {
+			struct dict_marks have = marks_of(f);
+			bool repeated = k < 2 && dict_is_repeated(buf_view(&g.packed[k]), buf_view(&g.packed[k + 1]), &have);
+			assert_int_equal(repeated, k == 0 || (k == 1 && !ways[w].skip));
+			if (ways[w].skip && repeated)
+				continue;
+			for (int twice = 0; twice < 2; twice++)
+				assert_int_equal(dict_apply_packed(buf_view(&g.packed[k]), ways[w].how, f->s, &f->x, &f->lost, &e), 0);
+		}
+		assert_int_equal(f->lost, 0);
+		assert_same(f->s, &f->x, g.s, &g.x);
+		fresh_free(f);
+	}
+	grown_release(&g);
+}
+
+/* What is missing is made up, as of rows. */
+static void test_gaps(void **state)
+{
+	struct grown g;
+	struct err e;
+	grow(&g);
+	struct fresh *a = fresh_new(), *b = fresh_new();
+	struct dict_marks have = marks_of(a);
+	assert_false(dict_is_repeated(buf_view(&g.packed[2]), buf_view(&g.packed[2]), &have)); /* what comes before it is not there */
+	assert_false(dict_is_repeated(buf_view(&g.packed[1]), buf_view(&g.packed[0]), &have)); /* ends before it */
+	assert_int_equal(dict_apply_packed(buf_view(&g.packed[2]), DICT_LOSSY, a->s, &a->x, &a->lost, &e), 0);
+	assert_int_equal(dict_apply_lossy(buf_view(&g.rows[2]), b->s, &b->x, &b->lost, &e), 0);
+	assert_true(a->lost > 0 && a->lost == b->lost);
+	assert_same(a->s, &a->x, b->s, &b->x);
+	fresh_free(a);
+	fresh_free(b);
+	a = fresh_new();
+	b = fresh_new();
+	assert_int_equal(dict_apply_packed(buf_view(&g.packed[1]), DICT_SERIES_ONLY, a->s, &a->x, &a->lost, &e), 0);
+	assert_int_equal(dict_apply_series(buf_view(&g.rows[1]), b->s, &b->x, &b->lost, &e), 0);
+	assert_true(a->x.series.n == 2 && symbols_count(a->s, SYMBOLS_NODES) == 1);
+	assert_same(a->s, &a->x, b->s, &b->x);
+	fresh_free(a);
+	fresh_free(b);
+	grown_release(&g);
+}
+
+/* Whatever was cut or changed: an error, or entries that refer to what is there. */
+static void test_applied_damaged(void **state)
+{
+	struct grown g;
+	struct err e;
+	uint64_t random = 7;
+	grow(&g);
+	struct buf *b = &g.packed[1];
+	for (int i = 0; i < 600; i++) {
+		size_t at = kit_random(&random) % b->len, len = i % 3 ? b->len : at;
+		char was = b->ptr[at];
+		struct fresh *f = fresh_new();
+		struct dict_marks have = marks_of(f);
+		b->ptr[at] ^= (char)(1 + kit_random(&random) % 255);
+		int rc = dict_apply_packed(view_make(b->ptr, len), DICT_WHOLE, f->s, &f->x, &f->lost, &e);
+		assert_true(rc == 0 || rc == -ERR_CORRUPT);
+		dict_is_repeated(view_make(b->ptr, len), buf_view(&g.packed[2]), &have);
+		for (uint32_t k = 1; k < symbols_count(f->s, SYMBOLS_NODES); k++)
+			assert_true(symbols_get_node(f->s, k)->parent < k);
+		for (uint32_t k = 0; k < symbols_count(f->s, SYMBOLS_COLUMNS); k++)
+			assert_true(symbols_get_column(f->s, k)->stack < symbols_count(f->s, SYMBOLS_STACKS) &&
+				    symbols_get_column(f->s, k)->label_set < symbols_count(f->s, SYMBOLS_LABEL_SETS));
+		for (uint32_t k = 0; k < symbols_count(f->s, SYMBOLS_STACKS); k++)
+			assert_true(symbols_stack_node(f->s, k) < symbols_count(f->s, SYMBOLS_NODES));
+		b->ptr[at] = was;
+		fresh_free(f);
+	}
+	grown_release(&g);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_strings), cmocka_unit_test(test_numbers), cmocka_unit_test(test_label_sets),
-					    cmocka_unit_test(test_short_lived), cmocka_unit_test(test_damaged) };
+					    cmocka_unit_test(test_short_lived), cmocka_unit_test(test_damaged),
+					    cmocka_unit_test(test_applied), cmocka_unit_test(test_gaps),
+					    cmocka_unit_test(test_applied_damaged) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

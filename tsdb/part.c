@@ -257,6 +257,13 @@ int part_get(const struct part *p, enum part_kind kind, uint32_t series, uint8_t
 	return rc ? err_wrap(e, "%s, window %u, part %u", p->db->dir, p->window, p->number) : 0;
 }
 
+int part_open_symbols(const struct part *p, struct part_value *ret, bool *ret_packed, struct err *e)
+{
+	int rc = part_get(p, PART_SYMBOLS, 0, 0, ret, e);
+	*ret_packed = !rc && ret->version >= SYMBOLS_VERSION;
+	return rc;
+}
+
 int part_get_symbols(const struct part *p, struct buf *rows, struct err *e)
 {
 	PART_VALUE v = { 0 };

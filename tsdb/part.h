@@ -142,7 +142,9 @@ struct part_value {
 int part_get(const struct part *p, enum part_kind kind, uint32_t series, uint8_t stream, struct part_value *ret,
 	     struct err *e);
 void part_value_release(struct part_value *v);
-/* PART_SYMBOLS, as dict_apply takes them, appended to rows. */
+/* PART_SYMBOLS as they lie: *ret_packed says whether in columns, as dict_apply_packed takes them, or in rows. */
+int part_open_symbols(const struct part *p, struct part_value *ret, bool *ret_packed, struct err *e);
+/* The same in rows, as dict_apply takes them, appended to rows. */
 int part_get_symbols(const struct part *p, struct buf *rows, struct err *e);
 
 /* What this thread has read since a query last took the sum (limits_check). */
