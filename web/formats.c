@@ -46,11 +46,9 @@ static int read_path(const struct httpd_request *rq, struct flame_ask *ask, stru
 		if (view_eqs(p[i].name, "root"))
 			root[ask->n_root++] = p[i].value;
 	for (bool more = lines.len > 0; more;) {
-		const char *end = memchr(lines.ptr, '\n', lines.len);
-		size_t len = end ? (size_t)(end - lines.ptr) : lines.len;
-		root[ask->n_root++] = view_make(lines.ptr, len);
-		more = end != NULL;
-		lines = view_make(lines.ptr + len + more, lines.len - len - more);
+		size_t before = lines.len;
+		root[ask->n_root] = view_cut(&lines, '\n');
+		more = root[ask->n_root++].len < before;
 	}
 	ask->root = root;
 	return 0;

@@ -43,10 +43,9 @@ static uint64_t least_of(const char *root, const char *base, struct view group, 
 /* A line of /proc/self/cgroup: number ":" controllers ":" path; of version 2 "0::" path. */
 static uint64_t limit_of_line(const char *root, struct view line)
 {
-	const char *one = memchr(line.ptr, ':', line.len), *two = one ? memchr(one + 1, ':', (size_t)(line.ptr + line.len - one - 1)) : NULL;
-	if (!two)
+	struct view group = line, number = view_cut(&group, ':'), controllers = view_cut(&group, ':');
+	if (!number.len || !group.len)
 		return UINT64_MAX;
-	struct view controllers = view_make(one + 1, (size_t)(two - one - 1)), group = view_make(two + 1, (size_t)(line.ptr + line.len - two - 1));
 	if (!controllers.len)
 		return MIN(least_of(root, "", group, "memory.max"), least_of(root, "/unified", group, "memory.max"));
 	return view_eqs(controllers, "memory") ? least_of(root, "/memory", group, "memory.limit_in_bytes") : UINT64_MAX;
@@ -58,12 +57,8 @@ uint64_t memory_limit(const char *root)
 	AUTOFREE char *path = xasprintf("%s/proc/self/cgroup", root);
 	struct buf text = { 0 };
 	if (!buf_read_file(&text, path, NULL))
-		for (struct view rest = buf_view(&text); rest.len;) {
-			const char *end = memchr(rest.ptr, '\n', rest.len);
-			size_t n = end ? (size_t)(end - rest.ptr) : rest.len;
-			least = MIN(least, limit_of_line(root, view_make(rest.ptr, n)));
-			rest = view_make(rest.ptr + n + (end != NULL), rest.len - n - (end != NULL));
-		}
+		for (struct view rest = buf_view(&text); rest.len;)
+			least = MIN(least, limit_of_line(root, view_cut(&rest, '\n')));
 	buf_free(&text);
 	return least;
 }

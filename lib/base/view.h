@@ -67,4 +67,15 @@ static inline bool view_contains(struct view v, struct view what)
 	return what.len == 0 || (v.len >= what.len && memmem(v.ptr, v.len, what.ptr, what.len) != NULL);
 }
 
+/* What comes before the first `at`, all of it if there is none; *rest becomes what comes after it. */
+static inline struct view view_cut(struct view *rest, char at)
+{
+	const char *end = rest->len ? memchr(rest->ptr, at, rest->len) : NULL;
+	struct view first = view_make(rest->ptr, end ? (size_t)(end - rest->ptr) : rest->len);
+	size_t skip = first.len + (end != NULL);
+	if (skip)
+		*rest = view_make(rest->ptr + skip, rest->len - skip);
+	return first;
+}
+
 #endif

@@ -43,11 +43,7 @@ bool httpd_accepts(struct view list, const char *coding)
 {
 	size_t n = strlen(coding);
 	while (list.len) {
-		const char *comma = memchr(list.ptr, ',', list.len);
-		struct view item = view_make(list.ptr, comma ? (size_t)(comma - list.ptr) : list.len);
-		size_t skip = item.len + (comma != NULL);
-		list.ptr += skip;
-		list.len -= skip;
+		struct view item = view_cut(&list, ',');
 		while (item.len && item.ptr[0] == ' ') {
 			item.ptr++;
 			item.len--;

@@ -138,19 +138,11 @@ static bool has_type(struct view type, struct view want)
 static int parse_pairs(struct httpd_request *rq, struct view v, struct err *e)
 {
 	while (v.len) {
-		const char *amp = memchr(v.ptr, '&', v.len);
-		struct view pair = view_make(v.ptr, amp ? (size_t)(amp - v.ptr) : v.len);
-		size_t skip = pair.len + (amp != NULL);
-		v.ptr += skip;
-		v.len -= skip;
+		struct view pair = view_cut(&v, '&');
 		if (!pair.len)
 			continue;
-		const char *eq = memchr(pair.ptr, '=', pair.len);
-		struct httpd_param p = { pair, VIEW("") };
-		if (eq) {
-			p.name.len = (size_t)(eq - pair.ptr);
-			p.value = view_make(eq + 1, pair.len - p.name.len - 1);
-		}
+		struct httpd_param p = { .value = pair };
+		p.name = view_cut(&p.value, '=');
 		if (!httpd_decode(&rq->arena, p.name, true, &p.name) || !httpd_decode(&rq->arena, p.value, true, &p.value))
 			return err_set(e, ERR_BAD_DATA, "bad percent escape in parameter \"%.*s\"", (int)MIN(pair.len, 80),
 				       pair.ptr);
