@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/room.h"
 #include "tsdb/delete.h"
 #include "tsdb/evict.h"
 #include "tsdb/join.h"
@@ -332,6 +333,7 @@ void *tsdb_sealer(void *arg)
 		if (now >= next_retain) {
 			joins_tidy(db->joins, false);
 			spaces_tidy(db->spaces, false);
+			room_tidy(false);
 			if (tsdb_retain(db, &e))
 				LOG_ERROR("msg", "retention failed", "err", e.msg);
 			next_retain = now + RETAIN_EVERY_MS;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static NORETURN void out_of_memory(size_t n)
+NORETURN void alloc_failed(size_t n)
 {
 	fprintf(stderr, "pyrrha: out of memory allocating %zu bytes\n", n);
 	abort();
@@ -23,7 +23,7 @@ void *xmalloc(size_t n)
 {
 	void *p = malloc(n ? n : 1);
 	if (!p)
-		out_of_memory(n);
+		alloc_failed(n);
 	return p;
 }
 
@@ -31,7 +31,7 @@ void *xcalloc(size_t n, size_t size)
 {
 	void *p = calloc(n ? n : 1, size ? size : 1);
 	if (!p)
-		out_of_memory(n);
+		alloc_failed(n);
 	return p;
 }
 
@@ -39,7 +39,7 @@ void *xrealloc(void *p, size_t n)
 {
 	p = realloc(p, n ? n : 1);
 	if (!p)
-		out_of_memory(n);
+		alloc_failed(n);
 	return p;
 }
 
@@ -47,7 +47,7 @@ void *xreallocarray(void *p, size_t n, size_t size)
 {
 	size_t bytes;
 	if (__builtin_mul_overflow(n, size, &bytes))
-		out_of_memory(SIZE_MAX);
+		alloc_failed(SIZE_MAX);
 	return xrealloc(p, bytes);
 }
 
@@ -70,7 +70,7 @@ char *xasprintf(const char *fmt, ...)
 	va_list ap;
 	va_start(ap, fmt);
 	if (vasprintf(&s, fmt, ap) < 0)
-		out_of_memory(0);
+		alloc_failed(0);
 	va_end(ap);
 	return s;
 }

@@ -11,6 +11,8 @@ void *xcalloc(size_t n, size_t size) MUST_USE;
 void *xrealloc(void *p, size_t n) MUST_USE;
 /* n * size with an overflow check. */
 void *xreallocarray(void *p, size_t n, size_t size) MUST_USE;
+/* Says that so many bytes could not be had, and aborts. */
+NORETURN void alloc_failed(size_t n);
 char *xstrdup(const char *s) MUST_USE;
 char *xstrndup(const char *s, size_t n) MUST_USE;
 char *xasprintf(const char *fmt, ...) PRINTF_LIKE(1, 2) MUST_USE;

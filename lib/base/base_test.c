@@ -31,6 +31,7 @@
 #include "base/log.h"
 #include "base/err.h"
 #include "base/regex.h"
+#include "base/room.h"
 #include "base/thread.h"
 #include "base/units.h"
 #include "base/utf8.h"
@@ -687,10 +688,43 @@ static void test_memory_parts(void **state)
 	(void)state;
 }
 
+static void test_room(void **state)
+{
+	enum { MIB = 1 << 20 };
+	room_tidy(true);
+	struct room r = room_take(100), big = room_take(40 * MIB), more = room_take(40 * MIB);
+	assert_true(r.bytes >= 100 && big.bytes >= 40 * MIB && more.v != big.v);
+	memset(r.v, 7, 100);
+	room_grow(&r, 100, 3 * MIB); /* out of malloc's, into one that is kept */
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(((char *)r.v)[i], 7);
+	memset(r.v, 1, r.bytes);
+	memset(big.v, 1, big.bytes);
+	void *was = big.v;
+	room_give(&big);
+	assert_true(!big.v && room_kept() >= 40 * MIB);
+	big = room_take(30 * MIB); /* the same one again */
+	assert_ptr_equal(big.v, was);
+	room_give(&big);
+	room_give(&more); /* together they are more than is kept */
+	assert_true(room_kept() >= 40 * MIB && room_kept() <= 64 * MIB);
+	struct room small = room_take(3 * MIB); /* not the large one, which others may need */
+	assert_true(small.v != was);
+	room_give(&small);
+	room_give(&r);
+	room_tidy(false); /* they are young */
+	assert_true(room_kept() >= 40 * MIB);
+	room_tidy(true);
+	assert_true(!room_kept());
+	struct room none = { 0 };
+	room_give(&none);
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_memory_limit), cmocka_unit_test(test_memory_parts),
+		cmocka_unit_test(test_memory_limit), cmocka_unit_test(test_memory_parts), cmocka_unit_test(test_room),
 		cmocka_unit_test(test_min_max), cmocka_unit_test(test_base64), cmocka_unit_test(test_redacted_urls), cmocka_unit_test(test_redacted_commands), cmocka_unit_test(test_clock_steps), cmocka_unit_test(test_durations), cmocka_unit_test(test_same_errors), cmocka_unit_test(test_time), cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_digits),
 		cmocka_unit_test(test_varint), cmocka_unit_test(test_map), cmocka_unit_test(test_buf_ceiling_and_json),

@@ -55,6 +55,11 @@ static inline uint32_t set_place(const struct idset *s, uint32_t id)
 	return s->below[id / 64] + count_bits(s->bits[id / 64] & ((UINT64_C(1) << id % 64) - 1));
 }
 
+static inline uint32_t call_place(const struct fold *f, uint32_t call)
+{
+	return f->dense ? call : set_place(&f->met, call);
+}
+
 static void set_free(struct idset *s)
 {
 	free(s->bits);
@@ -99,6 +104,7 @@ static void find_met(struct fold *f, const struct calltree_view *t, const uint32
 		}
 	f->met.bits[0] |= 1;
 	set_count(&f->met);
+	f->dense = f->met.n == t->n_calls;
 }
 
 /* Each call that is met, but for the root: id, and `at`, its place. */
@@ -129,6 +135,7 @@ struct look {
 	struct idset nodes;  /* on the way to the columns */
 	uint64_t *calls;     /* bits by call: to be looked at */
 	uint64_t *seen;      /* of these the ones that a node led to */
+	int64_t *lines;      /* by place of these */
 };
 
 static const struct sym_location *location_of(const struct fold *f, uint32_t node)
@@ -168,7 +175,7 @@ static void find_nodes(struct fold *f, struct look *x, const uint32_t *columns, 
 static void meet(struct fold *f, const struct calltree_view *t, struct look *x, uint32_t call, const struct sym_location *l, uint32_t i,
 		 int64_t line)
 {
-	int64_t *known = &f->lines[set_place(&f->met, call)];
+	int64_t *known = &x->lines[call_place(f, call)];
 	if (test_and_set(x->seen, call)) {
 		if (*known != line)
 			*known = 0;
@@ -191,9 +198,36 @@ static void meet_lines(struct fold *f, const struct calltree_view *t, struct loo
 	vec_free(&chain);
 }
 
+/* What the nodes said. */
+static void take_lines(struct fold *f, const struct look *x)
+{
+	for (size_t w = 0; w < f->met.words; w++)
+		for (uint64_t bits = x->seen[w]; bits; bits &= bits - 1) {
+			uint32_t at = call_place(f, (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits));
+			bool fits = x->lines[at] > INT32_MIN && x->lines[at] <= INT32_MAX;
+			f->calls[at].line = fits ? (int32_t)x->lines[at] : CALL_LINES;
+			if (!fits)
+				vec_push(&f->wide, (struct wide_line){ at, x->lines[at] });
+		}
+}
+
+int64_t fold_wide_line(const struct fold *f, size_t call)
+{
+	size_t a = 0, b = f->wide.n;
+	while (a < b) {
+		size_t m = (a + b) / 2;
+		if (f->wide.v[m].call < call)
+			a = m + 1;
+		else
+			b = m;
+	}
+	return f->wide.v[a].line;
+}
+
 static void look_at_nodes(struct fold *f, const struct calltree_view *t, struct look *x, const uint32_t *columns, size_t n)
 {
 	x->seen = xcalloc(f->met.words, sizeof *x->seen);
+	x->lines = xmalloc(f->met.n * sizeof *x->lines);
 	find_nodes(f, x, columns, n);
 	for (size_t w = 0; w < x->nodes.words; w++)
 		for (uint64_t bits = x->nodes.bits[w] & (w ? UINT64_MAX : ~UINT64_C(1)); bits; bits &= bits - 1) {
@@ -208,26 +242,33 @@ static void look_at_nodes(struct fold *f, const struct calltree_view *t, struct 
 			else
 				meet(f, t, x, node->call, location_of(f, id), 0, node->line);
 		}
+	take_lines(f, x);
 	set_free(&x->nodes);
+	free(x->lines);
 	free(x->seen);
 }
 
 /* ---- what is known of each ---- */
 
-/* Frames and lines of those of which all nodes say the same; the others are to be looked at. */
-static bool find_agreed(struct fold *f, const struct calltree_view *t, struct look *x)
+/* The calls: parents, lines and frames of those of which all nodes say the same; the others are to be looked at. Until add_totals a call's
+ * frame is its name. */
+static bool begin_calls(struct fold *f, const struct calltree_view *t, struct look *x)
 {
 	bool any = false;
 	x->calls = xcalloc(f->met.words, sizeof *x->calls);
+	f->room = room_take(f->met.n * sizeof *f->calls);
+	f->calls = f->room.v;
+	f->calls[0] = (struct fcall){ 0 };
+	f->frame_of[0] = 1;
 	EACH_MET(f, id, at) {
-		uint32_t name = t->calls[id].name;
-		f->lines[at] = t->calls[id].line;
-		if (UNLIKELY(t->calls[id].line == CALL_LINES || t->of_names[name].differs)) {
+		struct call c = t->calls[id];
+		f->calls[at] = (struct fcall){ .parent = call_place(f, c.parent), .frame = c.name, .line = c.line };
+		if (UNLIKELY(c.line == CALL_LINES || t->of_names[c.name].differs)) {
 			x->calls[id / 64] |= UINT64_C(1) << id % 64;
 			any = true;
+		} else if (UNLIKELY(!f->frame_of[c.name])) {
+			need_frame(f, t, c.name, symbols_get_location(f->s, t->of_names[c.name].location), t->of_names[c.name].line);
 		}
-		if (!f->frame_of[name] && !t->of_names[name].differs)
-			need_frame(f, t, name, symbols_get_location(f->s, t->of_names[name].location), t->of_names[name].line);
 	}
 	return any;
 }
@@ -272,21 +313,12 @@ static void need_other(struct fold *f)
 	vec_push(&f->frames, (struct flame_frame){ VIEW("(other)"), VIEW(""), VIEW(""), 0 });
 }
 
-static void link_calls(struct fold *f, const struct calltree_view *t)
-{
-	EACH_MET(f, id, at) {
-		struct fcall *c = &f->calls[at];
-		c->parent = set_place(&f->met, t->calls[id].parent);
-		c->frame = f->frame_of[t->calls[id].name] - 1;
-	}
-}
-
 static void add_selves(struct fold *f, const struct calltree_view *t, const struct stackvec *v, bool base)
 {
 	for (size_t i = 0; v && i < v->n; i++) {
 		if (is_zero(v, i))
 			continue;
-		uint32_t at = set_place(&f->met, t->columns[v->columns[i]] - 1);
+		uint32_t at = call_place(f, t->columns[v->columns[i]] - 1);
 		union flame_value x;
 		if (f->is_float)
 			x.d = v->is_float ? v->floats[i] : (double)v->ints[i];
@@ -304,27 +336,28 @@ static void make_calls(struct fold *f, const struct stackvec *v, const struct st
 	uint32_t *columns AUTOFREE = list_columns(v, base, &n);
 	struct calltree_view t = calltree_begin(tree, f->s, columns, n);
 	find_met(f, &t, columns, n);
-	f->lines = xmalloc(f->met.n * sizeof *f->lines);
-	f->lines[0] = 0;
 	f->frame_of = xcalloc(t.n_names, sizeof *f->frame_of);
-	if (find_agreed(f, &t, &x))
+	if (begin_calls(f, &t, &x))
 		look_at_nodes(f, &t, &x, columns, n);
 	free(x.calls);
 	if (ask->min_share > 0)
 		need_other(f);
 	sort_frames(f, &t);
-	f->calls = xcalloc(f->met.n, sizeof *f->calls);
 	f->bases = base ? xcalloc(f->met.n, sizeof *f->bases) : NULL;
-	link_calls(f, &t);
 	add_selves(f, &t, v, false);
 	add_selves(f, &t, base, true);
 	calltree_end(tree);
 }
 
+#define AHEAD 24 /* calls; their parents are somewhere in memory */
+
 static void add_totals(struct fold *f)
 {
 	for (size_t i = f->met.n; i--;) {
 		struct fcall *c = &f->calls[i], *p = &f->calls[c->parent];
+		if (i >= AHEAD)
+			__builtin_prefetch(&f->calls[f->calls[i - AHEAD].parent], 1);
+		c->frame = f->frame_of[c->frame] - 1;
 		c->subtree++;
 		fold_add(f, &c->total, c->self);
 		if (f->bases)
@@ -362,9 +395,9 @@ static void find_root(struct fold *f, const struct flame_ask *ask)
 static void fold_release(struct fold *f)
 {
 	set_free(&f->met);
-	free(f->calls);
+	room_give(&f->room);
 	free(f->bases);
-	free(f->lines);
+	vec_free(&f->wide);
 	free(f->frame_of);
 }
 
@@ -421,7 +454,7 @@ void flame_release(struct flame *f)
 {
 	free(f->frames);
 	free(f->functions);
-	free(f->nodes);
+	room_give(&f->room);
 	symbols_unref(f->symbols);
 	*f = (struct flame){ 0 };
 }

@@ -7,6 +7,7 @@
 #define PYRRHA_MODEL_FLAME_H
 
 #include "base/buf.h"
+#include "base/room.h"
 #include "model/stackvec.h"
 
 /* i of an integer profile, d of a scaled one. */
@@ -61,6 +62,7 @@ struct flame {
 	size_t root;                /* how many names of the path to the root were there */
 	struct flame_node *nodes;
 	size_t n_nodes;
+	struct room room;           /* of nodes */
 	size_t hidden;              /* nodes that went into "(other)" */
 };
 

@@ -6,7 +6,7 @@
 
 struct emit {
 	struct fold *f;
-	VEC(struct flame_node) nodes;
+	struct flame *out;
 	VEC(uint32_t) children; /* a stack of lists: sorted, the last child of each list on its top */
 	double least;           /* below it a call is hidden; 0: none is */
 };
@@ -19,11 +19,22 @@ static int by_frame(const void *a, const void *b, void *arg)
 	return (y > x) - (y < x); /* descending: taken from the end */
 }
 
+static struct flame_node *add_node(struct emit *x)
+{
+	struct flame *out = x->out;
+	size_t used = out->n_nodes * sizeof *out->nodes;
+	if (UNLIKELY(used + sizeof *out->nodes > out->room.bytes)) {
+		room_grow(&out->room, used, used * 2);
+		out->nodes = out->room.v;
+	}
+	return &out->nodes[out->n_nodes++];
+}
+
 static void put_node(struct emit *x, uint32_t id, uint32_t depth)
 {
 	const struct fcall *c = &x->f->calls[id];
 	const struct fbase b = fold_base(x->f, id);
-	vec_push(&x->nodes, (struct flame_node){ depth, c->frame, x->f->lines[id], c->total, c->self, b.total, b.self, 0 });
+	*add_node(x) = (struct flame_node){ depth, c->frame, fold_line(x->f, id), c->total, c->self, b.total, b.self, 0 };
 }
 
 /* Pushes the children that are shown, in reverse order of names; those that are not are added up in *hidden, the node "(other)". */
@@ -82,22 +93,25 @@ static void emit_all(struct emit *x)
 		if (hidden.cut) { /* "(other)" sorts before letters; it stands first */
 			hidden.self = hidden.total;
 			hidden.base_self = hidden.base_total;
-			vec_push(&x->nodes, hidden);
+			*add_node(x) = hidden;
 			f->out->hidden += hidden.cut;
 		}
 	}
 	vec_free(&open);
 }
 
+#define TRIMMED 4096 /* nodes; most are left out */
+
 void fold_emit(struct fold *f, const struct flame_ask *ask)
 {
-	struct emit x = { .f = f };
-	if (fold_trims(f, ask))
+	struct emit x = { .f = f, .out = f->out };
+	bool trims = fold_trims(f, ask);
+	if (trims)
 		x.least = ask->min_share * fold_larger(f, f->calls[f->root].total, fold_base(f, f->root).total);
+	f->out->room = room_take((trims ? TRIMMED : f->calls[f->root].subtree + f->out->root) * sizeof *f->out->nodes);
+	f->out->nodes = f->out->room.v;
 	emit_all(&x);
 	vec_free(&x.children);
-	f->out->nodes = x.nodes.v;
-	f->out->n_nodes = x.nodes.n;
 }
 
 /* Frames that neither a node nor a function names go. */

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "base/vec.h"
+#include "model/calltree.h"
 #include "model/flame.h"
 
 /* A set of ids, each with its place among them. */
@@ -19,9 +20,16 @@ struct idset {
 struct fcall {
 	uint32_t parent, frame;
 	uint32_t first_child, next_sibling; /* 0 = none: the root is nobody's child */
-	uint32_t subtree; /* calls in it, itself included */
-	bool kept;        /* shown, however small it is */
+	uint32_t subtree : 31; /* calls in it, itself included */
+	uint32_t kept : 1;     /* shown, however small it is */
+	int32_t line;     /* that all nodes of the call that are met are at; 0 = several, or unknown; CALL_LINES: see wide */
 	union flame_value self, total;
+};
+
+/* The line of a call that 32 bits do not hold. */
+struct wide_line {
+	uint32_t call;
+	int64_t line;
 };
 
 /* Of a diff: the side that is subtracted. */
@@ -34,14 +42,24 @@ struct fold {
 	const struct symbols *s;
 	bool is_float, overflow;
 	struct idset met;         /* calls of the dictionary's tree */
-	struct fcall *calls;      /* by place in met: parents before their children, as all that follow */
-	struct fbase *bases;      /* NULL: no diff */
-	int64_t *lines;           /* that all nodes of the call that are met are at; 0 = several, or unknown */
+	bool dense;               /* all are met: their places are their numbers */
+	struct room room;         /* of calls */
+	struct fcall *calls;      /* by place in met: parents before their children */
+	struct fbase *bases;      /* as calls; NULL: no diff */
+	VEC(struct wide_line) wide; /* by call */
 	uint32_t *frame_of;       /* by name of the tree: frame + 1 */
 	uint32_t root;            /* the call that all is relative to */
 	uint32_t other;           /* frame "(other)"; 0: nothing goes there */
 	VEC(struct flame_frame) frames; /* [0] "total"; once all are there, the rest is by name ascending */
 };
+
+int64_t fold_wide_line(const struct fold *f, size_t call);
+
+static inline int64_t fold_line(const struct fold *f, size_t call)
+{
+	int32_t line = f->calls[call].line;
+	return LIKELY(line != CALL_LINES) ? line : fold_wide_line(f, call);
+}
 
 /* Of a flame that is no diff the other side is 0. */
 static inline struct fbase fold_base(const struct fold *f, size_t call)
