@@ -411,6 +411,7 @@ static int run_in_slot(struct promql_engine *g, struct eval *q, const struct pro
 		int64_t from = clock_mono_ns();
 		rc = evaluate(q, p, &r, e);
 		r.eval_ns = clock_mono_ns() - from;
+		r.read_ns = MIN(atomic_load(&q->read_ns), r.eval_ns);
 		if (p->shared && !q->is_range)
 			shared_close(p->shared, q->view);
 		else

@@ -194,6 +194,19 @@ int eval_check(struct eval *q, struct err *e)
 	return 0;
 }
 
+void eval_read_begin(struct eval *q)
+{
+	if (atomic_fetch_add(&q->readers, 1) == 0)
+		atomic_store(&q->read_since_ns, clock_mono_ns());
+}
+
+void eval_read_end(struct eval *q)
+{
+	int64_t since = atomic_load(&q->read_since_ns); /* it changes only while nobody is in */
+	if (atomic_fetch_sub(&q->readers, 1) == 1)
+		atomic_fetch_add(&q->read_ns, clock_mono_ns() - since);
+}
+
 const struct source_limits *eval_limits(struct eval *q)
 {
 	return &q->lim;

@@ -87,6 +87,8 @@ struct eval {
 	uint64_t share;             /* who holds more of it is large */
 	struct source_stats stats;  /* of what no node of explain is charged with */
 	struct source_damage damage;
+	atomic_uint readers;        /* threads that wait for the source, since when, and how long any did before */
+	atomic_int_fast64_t read_since_ns, read_ns;
 	atomic_uint_fast64_t read, streamed; /* samples that were read to be held, to be added up at once */
 	atomic_uint_fast64_t counted, counted_read; /* what a result says of samples */
 	struct explain *explain;    /* by node id; NULL = not asked for */
@@ -131,6 +133,10 @@ static inline struct sample *series_at(struct series *s, size_t *cursor, int64_t
 }
 
 /* ---- evaluation ---- */
+
+/* Around each call of the source: the time in which any thread of the query is in one. */
+void eval_read_begin(struct eval *q);
+void eval_read_end(struct eval *q);
 
 /* ret is written on success only. */
 int eval_node(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e) MUST_USE;

@@ -106,7 +106,9 @@ static int select_series(struct eval *q, const struct node_selector *sel, int64_
 			 struct err *e)
 {
 	*ret = (struct choice){ 0 };
+	eval_read_begin(q);
 	int rc = q->view->ops->select(q->view, sel->m, sel->n, after, until, eval_limits(q), &ret->all, &ret->n_all, e);
+	eval_read_end(q);
 	if (rc)
 		return rc;
 	choose(q, sel, ret);
@@ -271,12 +273,14 @@ static void fetch_one(void *arg, size_t i, unsigned worker)
 	const struct chosen *c = &j->c->c[i];
 	bool done = false;
 	int rc = 0;
+	eval_read_begin(j->q);
 	if (j->covers_from != NO_COVERS)
 		rc = fetch_cover(j->q, c, j->after, j->covers_from, j->until, &f, &done, &e);
 	if (!rc && !done)
 		rc = c->type ? fetch_profiles(j->q, c, j->after, j->until, &f, &e)
 			 : j->q->view->ops->floats(j->q->view, c->parts[0]->ref, j->after, j->until, eval_limits(j->q), &f.pts,
 						   &f.n_pts, &e);
+	eval_read_end(j->q);
 	if (rc)
 		fetched_release(&f);
 	else

@@ -48,8 +48,10 @@ static int fill(struct graph *g, struct err *e)
 	for (size_t i = 0; i < g->n_workers; i++)
 		g->workers[i].table = graph_table_new(&g->rows);
 	int rc = 0;
+	eval_read_begin(g->r->q);
 	if (g->terms.refs.n)
 		rc = v->ops->cells(v, refs, g->terms.refs.n, after, until, eval_stream_limits(g->r->q), fill_block, alike, g, e);
+	eval_read_end(g->r->q);
 	for (size_t i = 0; i < g->n_workers && !rc; i++)
 		rc = graph_table_flush(g->workers[i].table, e);
 	free(refs);

@@ -428,8 +428,10 @@ int profs_materialise(struct eval *q, struct prof *const *p, size_t n, struct er
 	}
 	struct stackvec **got = xcalloc(w.group_of.n + 1, sizeof *got);
 	int rc = 0;
+	eval_read_begin(q);
 	if (w.group_of.n)
 		rc = q->view->ops->merge(q->view, w.parts.v, w.parts.n, w.group_of.n, eval_stream_limits(q), got, e);
+	eval_read_end(q);
 	if (!rc) {
 		struct stackvec **of = xcalloc(w.sides.n + 1, sizeof *of);
 		for (size_t g = 0; g < w.group_of.n; g++)

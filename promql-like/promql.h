@@ -190,6 +190,7 @@ struct promql_result {
 	uint64_t peak_samples;    /* most that were held at once */
 	int64_t prepare_ns, inner_ns, sort_ns; /* what eval_ns is of */
 	int64_t eval_ns, queue_ns;
+	int64_t read_ns;          /* of eval_ns, that of which any thread was in the source; of a graph over stacks, what is done with each value, too */
 	struct view explain;      /* a JSON object, if asked for */
 };
 

@@ -117,8 +117,10 @@ int readout_sums(struct readout *r, struct value *v, struct err *e)
 	int64_t *exact = xcalloc(s.n_groups + 1, sizeof *exact);
 	struct source_frame_filter filter = { frame_filter, &r->frames, leaf_only };
 	int rc = frames_failed(&r->frames, e);
+	eval_read_begin(r->q);
 	if (!rc && s.n_groups)
 		rc = r->q->view->ops->sums(r->q->view, s.parts.v, s.parts.n, s.n_groups, &filter, eval_stream_limits(r->q), got, exact, e);
+	eval_read_end(r->q);
 	for (size_t i = 0; i < s.list.n && !rc; i++) {
 		struct pending *p = &s.list.v[i];
 		take_group(&p->x, p->group_a, false, !all_scales_one(&p->s->p->a), got, exact);

@@ -26,6 +26,8 @@ struct question {
 int question_read(const struct web *w, const struct httpd_request *rq, struct question *q, struct err *e);
 /* An error of the engine, of which parameter it is. Returns -code. */
 int query_error(struct err *e);
+/* What the query took, in the header Server-Timing. Right after it. */
+void answer_stages(struct httpd_request *rq, const struct promql_result *r);
 
 /* Not negative; 0, which also stands for absent, is "no limit". */
 int param_limit(const struct httpd_request *rq, const char *name, size_t *ret, struct err *e);

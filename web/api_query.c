@@ -77,6 +77,13 @@ static void put_stats(struct buf *b, const struct promql_result *r)
 		   (unsigned long long)r->samples, (unsigned long long)r->samples_read, (unsigned long long)r->peak_samples);
 }
 
+void answer_stages(struct httpd_request *rq, const struct promql_result *r)
+{
+	httpd_stage(rq, "queue", r->queue_ns); /* from the request's arrival on */
+	httpd_stage(rq, "read", r->read_ns);
+	httpd_stage(rq, "eval", r->eval_ns - r->read_ns);
+}
+
 /* Prometheus's words: it takes any text so far. */
 static struct view unknown_stats(struct httpd_request *rq, struct view stats)
 {
@@ -202,6 +209,7 @@ void serve_query(struct httpd_request *rq, void *arg)
 		answer_query_error(rq, &e);
 		return;
 	}
+	answer_stages(rq, &r);
 	answer_result(rq, &r, q.limit);
 	promql_result_release(&r);
 }
@@ -256,6 +264,7 @@ void serve_query_range(struct httpd_request *rq, void *arg)
 		answer_query_error(rq, &e);
 		return;
 	}
+	answer_stages(rq, &r);
 	answer_graph(rq, &r, q.limit, start, step);
 	promql_result_release(&r);
 }

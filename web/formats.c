@@ -285,6 +285,7 @@ void serve_format(struct web *w, struct httpd_request *rq, struct view format)
 		format_error(rq, f, &e);
 		return;
 	}
+	answer_stages(rq, &r);
 	if (f->write(w, rq, &r, &e))
 		format_error(rq, f, &e);
 	promql_result_release(&r);

@@ -164,6 +164,9 @@ void httpd_wait_at_most(struct httpd_request *rq, int64_t ms);
 void httpd_status(struct httpd_request *rq, int status);
 /* Borrowed: a literal. */
 void httpd_type(struct httpd_request *rq, const char *content_type);
+/* The header Server-Timing tells how long a stage took that ended now (name: letters); what follows the last one until the handler returns
+ * is told as `encode`, and compressing it as `compress`. Where no stage was told there is no such header. */
+void httpd_stage(struct httpd_request *rq, const char *name, int64_t ns);
 /* Copied; what could split a header (control bytes) is left out. */
 void httpd_set_header(struct httpd_request *rq, const char *name, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* The body is what is in this buffer when the handler returns. Large text is compressed if the client takes it. */

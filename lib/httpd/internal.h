@@ -73,6 +73,8 @@ struct httpd_request {
 	int status;
 	const char *type;
 	struct buf out;
+	struct buf stages;                 /* of Server-Timing */
+	int64_t stage_ns;                  /* when the last of them ended */
 	bool no_compress, bodyless;
 	struct MHD_Response *response;     /* complete; queued by the loop thread */
 	uint64_t answer_size;

@@ -48,6 +48,12 @@ void httpd_set_header(struct httpd_request *rq, const char *name, const char *fm
 	h->value = value;
 }
 
+void httpd_stage(struct httpd_request *rq, const char *name, int64_t ns)
+{
+	buf_printf(&rq->stages, "%s%s;dur=%.3f", rq->stages.len ? ", " : "", name, (double)MAX(ns, INT64_C(0)) / 1e6);
+	rq->stage_ns = clock_mono_ns();
+}
+
 struct buf *httpd_out(struct httpd_request *rq)
 {
 	return &rq->out;
@@ -260,8 +266,15 @@ void httpd_response_build(struct httpd_request *rq)
 	if (rq->out.overflow)
 		httpd_text(rq, MHD_HTTP_UNPROCESSABLE_CONTENT, "the answer is larger than %zu bytes; ask for less",
 			   rq->out.max ? rq->out.max : BUF_DEFAULT_MAX);
+	bool timed = rq->stages.len > 0;
+	if (timed)
+		httpd_stage(rq, "encode", clock_mono_ns() - rq->stage_ns);
 	if (!rq->response && !rq->bodyless)
 		compress_body(rq);
+	if (timed) {
+		httpd_stage(rq, "compress", clock_mono_ns() - rq->stage_ns);
+		httpd_set_header(rq, "Server-Timing", "%.*s", (int)rq->stages.len, rq->stages.ptr);
+	}
 	if (!rq->response && !hold_answer(rq, rq->out.len))
 		refuse_answer(rq);
 	add_cors(rq);

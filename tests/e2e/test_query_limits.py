@@ -74,3 +74,15 @@ def test_memory_of_queries_is_given_back(env):
     check(status == 200, f"{status} {body}")
     text = http_get(server.url + "/metrics")[2].decode()
     check("\npyrrha_engine_query_bytes 0\n" in text, text)
+
+
+def test_stages_of_an_answer(env):
+    """Server-Timing says where the time went, of answers of every form; it has no word on what asked nothing of the storage."""
+    server = Server(env, "")
+    for path in ("query?query=vector(1)", "query_range?query=vector(1)&start=0&end=1000&step=1", "query?query=cpu&format=flamegraph"):
+        status, headers, _ = http_get(server.url + "/api/v1/" + path)
+        stages = dict(s.split(";dur=") for s in headers["Server-Timing"].split(", "))
+        check(status == 200 and list(stages) == ["queue", "read", "eval", "encode", "compress"], f"{status} {headers}")
+        check(all(float(ms) >= 0 for ms in stages.values()) and sum(map(float, stages.values())) > 0, str(stages))
+    for path in ("labels", "query?query=("):
+        check("Server-Timing" not in http_get(server.url + "/api/v1/" + path)[1], path)
