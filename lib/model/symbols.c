@@ -58,8 +58,10 @@ struct symbols *symbols_new(void)
 	for (unsigned t = 0; t < SYMBOLS_TABLES; t++)
 		s->tables[t].item = item_sizes[t];
 	s->known_stacks.item = sizeof(struct known_stack);
+	s->known_nodes.item = sizeof(struct known_node);
 	symbols_string(s, VIEW(""));
 	symbols_chunked_add(s, &s->tables[SYMBOLS_NODES]);
+	symbols_chunked_add(s, &s->known_nodes);
 	s->indexed[SYMBOLS_NODES] = 1; /* the root is nobody's child */
 	symbols_stack(s, NULL, 0);
 	symbols_label_set(s, NULL, 0);
@@ -80,8 +82,9 @@ void symbols_unref(struct symbols *s)
 	for (unsigned t = 0; t < SYMBOLS_TABLES; t++)
 		chunked_free(&s->tables[t]);
 	chunked_free(&s->known_stacks);
+	chunked_free(&s->known_nodes);
 	struct map *maps[] = { &s->strings, &s->mappings, &s->functions, &s->locations, &s->nodes, &s->stacks,
-			       &s->label_sets, &s->columns };
+			       &s->label_sets, &s->columns, &s->stack_of };
 	for (size_t i = 0; i < ARRAY_LEN(maps); i++)
 		map_free(maps[i]);
 	free(s->places);
@@ -93,7 +96,7 @@ void symbols_unref(struct symbols *s)
 size_t symbols_bytes(const struct symbols *s)
 {
 	const struct map *maps[] = { &s->strings, &s->mappings, &s->functions, &s->locations, &s->nodes, &s->stacks,
-				     &s->label_sets, &s->columns };
+				     &s->label_sets, &s->columns, &s->stack_of };
 	size_t n = sizeof *s + s->bytes + s->text.used + (s->places ? (s->places_mask + 1) * sizeof *s->places : 0);
 	for (size_t i = 0; i < ARRAY_LEN(maps); i++)
 		n += maps[i]->slots ? (maps[i]->mask + 1) * sizeof *maps[i]->slots : 0;
@@ -294,18 +297,30 @@ uint32_t symbols_location(struct symbols *s, const struct sym_location *l, const
 	return symbols_intern_location(s, l, lines, hash_whole(s, l, lines));
 }
 
-uint32_t symbols_node(struct symbols *s, uint32_t parent, uint32_t location)
+/* A child of the node that the index has. */
+static bool find_child(struct symbols *s, uint32_t parent, uint32_t location, uint32_t *ret)
 {
 	uint64_t h = hash_node(s, parent, location);
-	uint32_t id;
-	need_index(s, SYMBOLS_NODES);
-	for (size_t at = map_start(&s->nodes, h); map_probe(&s->nodes, h, &at, &id);) {
-		const struct sym_node *n = ENTRY(s, SYMBOLS_NODES, struct sym_node, id);
+	for (size_t at = map_start(&s->nodes, h); map_probe(&s->nodes, h, &at, ret);) {
+		const struct sym_node *n = ENTRY(s, SYMBOLS_NODES, struct sym_node, *ret);
 		if (n->parent == parent && n->location == location)
-			return id;
+			return true;
 	}
-	id = s->tables[SYMBOLS_NODES].n;
-	*(struct sym_node *)add_indexed(s, SYMBOLS_NODES, &s->nodes, h) = (struct sym_node){ parent, location };
+	return false;
+}
+
+uint32_t symbols_node(struct symbols *s, uint32_t parent, uint32_t location)
+{
+	need_index(s, SYMBOLS_NODES);
+	struct known_node *k = KNOWN_NODE(s, parent);
+	uint32_t id = k->last;
+	if (id && ENTRY(s, SYMBOLS_NODES, struct sym_node, id)->location == location)
+		return id;
+	if (k->many && find_child(s, parent, location, &id))
+		return k->last = id;
+	id = symbols_load_node(s, parent, location);
+	symbols_index_node(s, parent, location, id);
+	s->indexed[SYMBOLS_NODES]++;
 	return id;
 }
 
@@ -325,14 +340,6 @@ static bool same_stack(struct symbols *s, uint32_t stack, const uint32_t *locati
 	return *row == n && same_text(row + 1, locations, n * sizeof *locations);
 }
 
-static uint32_t add_stack(struct symbols *s, uint32_t node, uint64_t h)
-{
-	uint32_t id = s->tables[SYMBOLS_STACKS].n;
-	*(uint32_t *)add_indexed(s, SYMBOLS_STACKS, &s->stacks, h) = node;
-	symbols_chunked_add(s, &s->known_stacks);
-	return id;
-}
-
 void symbols_add_lost(struct symbols *s, enum symbols_table t)
 {
 	need_index(s, t); /* of those before it: it stays out */
@@ -346,6 +353,8 @@ void symbols_add_lost(struct symbols *s, enum symbols_table t)
 		((struct sym_function *)entry)->name = last;
 	else if (t == SYMBOLS_STACKS)
 		symbols_chunked_add(s, &s->known_stacks);
+	else if (t == SYMBOLS_NODES)
+		symbols_chunked_add(s, &s->known_nodes);
 }
 
 static bool find_stack(struct symbols *s, const uint32_t *locations, size_t n, uint64_t h, uint32_t *ret)
@@ -370,7 +379,9 @@ uint32_t symbols_intern_stack(struct symbols *s, const uint32_t *locations, size
 	uint32_t node = 0;
 	for (size_t i = n; i--;)
 		node = symbols_node(s, node, locations[i]);
-	return add_stack(s, node, h);
+	map_insert(&s->stacks, h, s->tables[SYMBOLS_STACKS].n);
+	s->indexed[SYMBOLS_STACKS]++;
+	return symbols_load_stack(s, node);
 }
 
 uint32_t symbols_stack(struct symbols *s, const uint32_t *locations, size_t n)
@@ -378,36 +389,23 @@ uint32_t symbols_stack(struct symbols *s, const uint32_t *locations, size_t n)
 	return symbols_intern_stack(s, locations, n, hash_stack(s, locations, n));
 }
 
-uint32_t symbols_intern_stack_at(struct symbols *s, uint32_t node, uint64_t h)
-{
-	uint32_t id;
-	need_index(s, SYMBOLS_STACKS);
-	for (size_t at = map_start(&s->stacks, h); map_probe(&s->stacks, h, &at, &id);)
-		if (symbols_stack_node(s, id) == node) /* a node is one stack only */
-			return id;
-	return add_stack(s, node, h);
-}
-
-uint64_t symbols_hash_stack_at(const struct symbols *s, uint32_t node)
-{
-	uint32_t few[256], *locations = few, n = 0;
-	few[0] = 0;
-	for (uint32_t x = node; x; x = ENTRY(s, SYMBOLS_NODES, struct sym_node, x)->parent)
-		n++;
-	if (n > ARRAY_LEN(few))
-		locations = xreallocarray(NULL, n, sizeof *locations);
-	n = 0;
-	for (uint32_t x = node; x; x = ENTRY(s, SYMBOLS_NODES, struct sym_node, x)->parent)
-		locations[n++] = ENTRY(s, SYMBOLS_NODES, struct sym_node, x)->location;
-	uint64_t h = hash_stack(s, locations, n);
-	if (locations != few)
-		free(locations);
-	return h;
-}
-
+/* A node is one stack only. Who comes with nodes, translating, needs no hash of their locations. Lost stacks have the root's. */
 uint32_t symbols_stack_at(struct symbols *s, uint32_t node)
 {
-	return symbols_intern_stack_at(s, node, symbols_hash_stack_at(s, node));
+	for (; s->n_stack_of < s->tables[SYMBOLS_STACKS].n; s->n_stack_of++) {
+		uint32_t leaf = symbols_stack_node(s, s->n_stack_of);
+		if (leaf || !s->n_stack_of)
+			map_insert(&s->stack_of, hash_u64(leaf), s->n_stack_of);
+	}
+	uint64_t h = hash_u64(node);
+	uint32_t id;
+	for (size_t at = map_start(&s->stack_of, h); map_probe(&s->stack_of, h, &at, &id);)
+		if (symbols_stack_node(s, id) == node)
+			return id;
+	id = symbols_load_stack(s, node);
+	map_insert(&s->stack_of, h, id);
+	s->n_stack_of++;
+	return id;
 }
 
 static int by_key(const void *a, const void *b)
@@ -496,7 +494,6 @@ out:
 
 static bool find_column(struct symbols *s, uint32_t stack, uint32_t label_set, uint64_t h, uint32_t *ret)
 {
-	need_index(s, SYMBOLS_STACKS); /* what is known of them */
 	need_index(s, SYMBOLS_COLUMNS);
 	if (!label_set) {
 		uint32_t plain = KNOWN_STACK(s, stack)->plain_column;

@@ -494,7 +494,6 @@ static void expect_new(struct symbols *s, const struct profile *p)
 	map_reserve(&s->functions, s->functions.n + (young ? p->n_functions : 1));
 	map_reserve(&s->locations, s->locations.n + (young ? p->n_locations : 1));
 	map_reserve(&s->stacks, s->stacks.n + (young ? p->n_samples : 1));
-	map_reserve(&s->nodes, s->nodes.n + (young ? p->n_stack / 4 : 1));
 	make_places(s);
 }
 

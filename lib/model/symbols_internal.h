@@ -24,6 +24,12 @@ struct known_stack {
 	uint32_t plain_column; /* column of (stack, no labels) + 1 */
 };
 
+/* The children of a node. Most have one, and most ways go where the last one went: only of nodes with several are they in the index. */
+struct known_node {
+	uint32_t last; /* the child asked for last; 0 = there are none */
+	bool many;
+};
+
 /* A location by where it is, for who takes profiles in; see symbols_import.c. */
 struct place {
 	uint64_t address;
@@ -44,8 +50,11 @@ struct symbols {
 	struct arena text; /* strings and label sets */
 	size_t bytes;      /* of the chunked arrays */
 	struct chunked tables[SYMBOLS_TABLES];
-	struct chunked known_stacks; /* struct known_stack of each stack that is indexed */
+	struct chunked known_stacks; /* struct known_stack of each stack */
+	struct chunked known_nodes;  /* struct known_node of each node that is indexed */
 	struct map strings, mappings, functions, locations, nodes, stacks, label_sets, columns;
+	struct map stack_of;         /* stacks by their leaf, of the first n_stack_of: symbols_stack_at */
+	uint32_t n_stack_of;
 	uint32_t indexed[SYMBOLS_TABLES]; /* entries below are in the maps, those beyond were loaded: symbols_load.c */
 	struct places *places; /* by hash_location: what was met there last; a cache */
 	size_t places_mask;    /* their number - 1 */
@@ -65,6 +74,8 @@ void *symbols_chunked_add(struct symbols *s, struct chunked *c);
 /* symbols_load.c: brings a table's map up to what was loaded; with the pauses of symbols_index, or NULL. */
 void symbols_index_table(struct symbols *s, enum symbols_table t, const struct symbols_pause *pause);
 
+/* That a node is its parent's child. */
+void symbols_index_node(struct symbols *s, uint32_t parent, uint32_t location, uint32_t id);
 /* That a column is this one. Of a stack without labels its stack knows it. */
 void symbols_index_column(struct symbols *s, uint32_t stack, uint32_t label_set, uint32_t id);
 
@@ -203,15 +214,13 @@ static inline uint64_t hash_column(const struct symbols *s, uint32_t stack, uint
 
 #define KNOWN_STACK(s, id) ((struct known_stack *)chunked_at(&(s)->known_stacks, (id), sizeof(struct known_stack)))
 
+#define KNOWN_NODE(s, id) ((struct known_node *)chunked_at(&(s)->known_nodes, (id), sizeof(struct known_node)))
+
 /* Interning with the hash at hand. */
 uint32_t symbols_intern_string(struct symbols *s, struct view v, uint64_t h);
 uint32_t symbols_intern_function(struct symbols *s, const struct sym_function *f, uint64_t h);
 uint32_t symbols_intern_location(struct symbols *s, const struct sym_location *l, const struct sym_line *lines, uint64_t h);
 uint32_t symbols_intern_stack(struct symbols *s, const uint32_t *locations, size_t n, uint64_t h);
-/* The stack whose leaf a node is; h: hash_stack of its locations. */
-uint32_t symbols_intern_stack_at(struct symbols *s, uint32_t node, uint64_t h);
-/* hash_stack of the locations from a node up. */
-uint64_t symbols_hash_stack_at(const struct symbols *s, uint32_t node);
 /* A stack's depth, and its locations in a row. To walk from the leaf to the root takes a load that waits for the one before at
  * each step, and most stacks of a profile are known; so a stack that is asked for again keeps its locations. A dictionary
  * that is only read never pays for that. */

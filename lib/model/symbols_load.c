@@ -7,6 +7,8 @@
  *	           in its map, or lost    only loaded
  *
  * Lost entries are no index's; they are below `indexed` as soon as they are there. */
+#include <stdlib.h>
+
 #include "base/alloc.h"
 #include "model/symbols_internal.h"
 
@@ -46,6 +48,7 @@ uint32_t symbols_load_node(struct symbols *s, uint32_t parent, uint32_t location
 uint32_t symbols_load_stack(struct symbols *s, uint32_t node)
 {
 	*(uint32_t *)symbols_chunked_add(s, &s->tables[SYMBOLS_STACKS]) = node;
+	symbols_chunked_add(s, &s->known_stacks);
 	return s->tables[SYMBOLS_STACKS].n - 1;
 }
 
@@ -75,10 +78,30 @@ static void index_location(struct symbols *s, uint32_t id)
 	map_insert(&s->locations, h, id);
 }
 
-static void index_node(struct symbols *s, uint32_t id)
+void symbols_index_node(struct symbols *s, uint32_t parent, uint32_t location, uint32_t id)
 {
-	const struct sym_node *n = ENTRY(s, SYMBOLS_NODES, struct sym_node, id);
-	map_insert(&s->nodes, hash_node(s, n->parent, n->location), id);
+	symbols_chunked_add(s, &s->known_nodes);
+	struct known_node *k = KNOWN_NODE(s, parent);
+	if (k->last && !k->many) {
+		map_insert(&s->nodes, hash_node(s, parent, ENTRY(s, SYMBOLS_NODES, struct sym_node, k->last)->location), k->last);
+		k->many = true;
+	}
+	if (k->many)
+		map_insert(&s->nodes, hash_node(s, parent, location), id);
+	k->last = id;
+}
+
+static void index_stack(struct symbols *s, uint32_t id)
+{
+	uint32_t few[256], *locations = few;
+	size_t n = symbols_stack_locations(s, id, few, ARRAY_LEN(few));
+	if (n > ARRAY_LEN(few)) {
+		locations = xreallocarray(NULL, n, sizeof *locations);
+		symbols_stack_locations(s, id, locations, n);
+	}
+	map_insert(&s->stacks, hash_stack(s, locations, n), id);
+	if (locations != few)
+		free(locations);
 }
 
 static void index_entry(struct symbols *s, enum symbols_table t, uint32_t id)
@@ -87,11 +110,12 @@ static void index_entry(struct symbols *s, enum symbols_table t, uint32_t id)
 	case SYMBOLS_MAPPINGS: map_insert(&s->mappings, hash_mapping(s, ENTRY(s, t, struct sym_mapping, id)), id); break;
 	case SYMBOLS_FUNCTIONS: map_insert(&s->functions, hash_function(s, ENTRY(s, t, struct sym_function, id)), id); break;
 	case SYMBOLS_LOCATIONS: index_location(s, id); break;
-	case SYMBOLS_NODES: index_node(s, id); break;
-	case SYMBOLS_STACKS:
-		symbols_chunked_add(s, &s->known_stacks);
-		map_insert(&s->stacks, symbols_hash_stack_at(s, symbols_stack_node(s, id)), id);
+	case SYMBOLS_NODES: {
+		const struct sym_node *n = ENTRY(s, t, struct sym_node, id);
+		symbols_index_node(s, n->parent, n->location, id);
 		break;
+	}
+	case SYMBOLS_STACKS: index_stack(s, id); break;
 	case SYMBOLS_COLUMNS: {
 		const struct sym_column *c = ENTRY(s, t, struct sym_column, id);
 		symbols_index_column(s, c->stack, c->label_set, id);
@@ -101,13 +125,13 @@ static void index_entry(struct symbols *s, enum symbols_table t, uint32_t id)
 	}
 }
 
+/* Of which each entry is in its map. */
 static struct map *map_of(struct symbols *s, enum symbols_table t)
 {
 	switch (t) {
 	case SYMBOLS_MAPPINGS: return &s->mappings;
 	case SYMBOLS_FUNCTIONS: return &s->functions;
 	case SYMBOLS_LOCATIONS: return &s->locations;
-	case SYMBOLS_NODES: return &s->nodes;
 	case SYMBOLS_STACKS: return &s->stacks;
 	default: return NULL;
 	}
@@ -117,8 +141,6 @@ static struct map *map_of(struct symbols *s, enum symbols_table t)
 void symbols_index_table(struct symbols *s, enum symbols_table t, const struct symbols_pause *pause)
 {
 	struct map *m = map_of(s, t);
-	if (t == SYMBOLS_COLUMNS)
-		need_index(s, SYMBOLS_STACKS);
 	if (m && s->indexed[t] < s->tables[t].n)
 		map_reserve(m, m->n + (s->tables[t].n - s->indexed[t])); /* once, not step by step */
 	for (uint32_t k = 1; s->indexed[t] < s->tables[t].n; k++) {

@@ -13,7 +13,7 @@ struct symbols_map {
 	uint32_t *as, n_as; /* by location: 1 + the one that it is translated as; 0 = itself */
 	struct sym_marks mains; /* of `from`, as far as they were looked for */
 	uint32_t mains_to;
-	VEC(uint32_t) stack, path;
+	VEC(uint32_t) path;
 	VEC(struct sym_line) lines;
 	VEC(struct sym_label) labels;
 };
@@ -34,7 +34,6 @@ void symbols_map_free(struct symbols_map *m)
 		free(m->memo[t].id);
 	free(m->as);
 	vec_free(&m->mains);
-	vec_free(&m->stack);
 	vec_free(&m->path);
 	vec_free(&m->lines);
 	vec_free(&m->labels);
@@ -140,13 +139,8 @@ uint32_t symbols_map_stack(struct symbols_map *m, uint32_t id)
 {
 	uint32_t *to = memo(m, SYMBOLS_STACKS, id);
 	if (!*to) {
-		size_t n = symbols_stack_locations(m->from, id, NULL, 0);
-		vec_reserve(&m->stack, n);
-		symbols_stack_locations(m->from, id, m->stack.v, n);
-		for (size_t i = 0; i < n; i++)
-			m->stack.v[i] = symbols_map_location(m, m->stack.v[i]);
 		uint32_t node = map_node(m, symbols_stack_node(m->from, id));
-		*to = symbols_intern_stack_at(m->to, node, hash_stack(m->to, m->stack.v, n)) + 1;
+		*to = symbols_stack_at(m->to, node) + 1;
 	}
 	return *to - 1;
 }

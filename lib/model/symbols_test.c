@@ -595,8 +595,11 @@ static void what_is_lost_is_not_found(void **state)
 	symbols_load_column(s, 3, 0);
 	assert_int_equal(symbols_node(s, 1, 2), 3);
 	assert_int_equal(symbols_node(s, 0, 0), 4);
+	assert_int_equal(symbols_stack_at(s, 0), 0);
+	assert_int_equal(symbols_stack_at(s, 3), 3);
 	assert_int_equal(symbols_stack(s, NULL, 0), 0);
 	assert_int_equal(symbols_stack(s, (uint32_t[]){ 2, 1 }, 2), 3);
+	assert_int_equal(symbols_stack_at(s, 4), symbols_stack(s, (uint32_t[]){ 0 }, 1));
 	assert_int_equal(symbols_column(s, 0, 0), 0);
 	assert_int_equal(symbols_column(s, 3, 0), 3);
 	assert_int_equal(symbols_column(s, 2, 0), 4);
