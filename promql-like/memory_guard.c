@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/num.h"
+#include "base/room.h"
 #include "base/thread.h"
 
 #define LOOK_NS INT64_C(10000000)      /* a new page is cleared in 0.3 us at best: 300 MB a second and thread */
@@ -63,6 +64,7 @@ static bool is_beyond(struct memory_guard *g, int64_t now, bool *ret_hurry)
 {
 	uint64_t bytes = g->resident();
 	if (bytes > g->line && (g->somebody_left || now - g->trimmed_ns > TRIM_NS)) {
+		room_tidy(true);
 		malloc_trim(0);
 		g->trimmed_ns = now;
 		g->somebody_left = false;

@@ -45,7 +45,8 @@ static void push_children(struct emit *x, const struct fcall *c, struct flame_no
 	for (uint32_t id = c->first_child; id; id = f->calls[id].next_sibling) {
 		const struct fcall *k = &f->calls[id];
 		const struct fbase b = fold_base(f, id);
-		if (!k->kept && fold_magnitude(f, k->total) < x->least && fold_magnitude(f, b.total) < x->least) {
+		__builtin_prefetch(&f->calls[k->first_child]);
+		if (x->least > 0 && !k->kept && fold_magnitude(f, k->total) < x->least && fold_magnitude(f, b.total) < x->least) {
 			fold_add(f, &hidden->total, k->total);
 			fold_add(f, &hidden->base_total, b.total);
 			hidden->cut += k->subtree;
@@ -114,7 +115,7 @@ void fold_emit(struct fold *f, const struct flame_ask *ask)
 	vec_free(&x.children);
 }
 
-/* Frames that neither a node nor a function names go. */
+/* Frames that neither a node nor a function names go; mostly all of a whole tree are named. */
 void fold_drop_frames(struct fold *f)
 {
 	struct flame *out = f->out;
@@ -129,9 +130,10 @@ void fold_drop_frames(struct fold *f)
 			as[i] = (uint32_t)out->n_frames;
 			f->frames.v[out->n_frames++] = f->frames.v[i];
 		}
-	for (size_t i = 0; i < out->n_nodes; i++)
+	bool all = out->n_frames == f->frames.n;
+	for (size_t i = 0; i < out->n_nodes && !all; i++)
 		out->nodes[i].frame = as[out->nodes[i].frame];
-	for (size_t i = 0; i < out->n_functions; i++)
+	for (size_t i = 0; i < out->n_functions && !all; i++)
 		out->functions[i].frame = as[out->functions[i].frame];
 	out->frames = f->frames.v;
 }
