@@ -4,7 +4,6 @@
 #include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <zstd.h>
 
 #include "internal.h"
@@ -39,27 +38,40 @@ bool httpd_compress(enum httpd_coding coding, struct view in, int level, char **
 	return true;
 }
 
-bool httpd_accepts(struct view list, const char *coding)
+/* What is before the separator, without blanks around it; the list goes on behind it. */
+static struct view next_item(struct view *list, char separator)
 {
-	size_t n = strlen(coding);
-	while (list.len) {
-		struct view item = view_cut(&list, ',');
-		while (item.len && item.ptr[0] == ' ') {
-			item.ptr++;
-			item.len--;
-		}
-		if (item.len < n || strncasecmp(item.ptr, coding, n) != 0)
+	struct view item = view_cut(list, separator);
+	while (item.len && (item.ptr[0] == ' ' || item.ptr[0] == '\t')) {
+		item.ptr++;
+		item.len--;
+	}
+	while (item.len && (item.ptr[item.len - 1] == ' ' || item.ptr[item.len - 1] == '\t'))
+		item.len--;
+	return item;
+}
+
+/* Whether a weight among the parameters, q or Q, is above zero; none is 1. */
+static bool is_wanted(struct view params)
+{
+	while (params.len) {
+		struct view p = next_item(&params, ';');
+		if (p.len < 2 || (p.ptr[0] != 'q' && p.ptr[0] != 'Q') || p.ptr[1] != '=')
 			continue;
-		struct view rest = view_make(item.ptr + n, item.len - n);
-		if (rest.len && rest.ptr[0] != ';' && rest.ptr[0] != ' ')
-			continue;
-		const char *q = rest.len ? memmem(rest.ptr, rest.len, "q=", 2) : NULL;
-		if (!q)
-			return true;
-		for (q += 2; q < rest.ptr + rest.len; q++) /* zero in any spelling has no other digit */
-			if (*q >= '1' && *q <= '9')
+		for (size_t i = 2; i < p.len; i++) /* zero in any spelling has no other digit */
+			if (p.ptr[i] >= '1' && p.ptr[i] <= '9')
 				return true;
 		return false;
+	}
+	return true;
+}
+
+bool httpd_accepts(struct view list, const char *coding)
+{
+	while (list.len) {
+		struct view params = next_item(&list, ','), name = next_item(&params, ';');
+		if (view_eq_nocase(name, view_of(coding)))
+			return is_wanted(params);
 	}
 	return false;
 }

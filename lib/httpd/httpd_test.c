@@ -280,6 +280,20 @@ static void test_compressed(void **state)
 	answer_free(&plain);
 }
 
+static void test_accepts(void **state)
+{
+	static const char *const yes[] = { "zstd", "gzip, zstd", "ZSTD", "\tzstd", "gzip,\tzstd ;\tq=0.001 , br", "zstd;q=0.5;x=0", "zstd;freq=0", "zstd;q=1" };
+	static const char *const no[] = { "", ",,", "zst", "zstdx", "gzip;zstd", "zstd;q=0", "zstd;Q=0", "zstd; q=0.000 ", "zstd;q=0;version=1", "zstd;x=q=1;q=0",
+					  "zstd;q=0, zstd" };
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(yes); i++)
+		if (!httpd_accepts(view_of(yes[i]), "zstd"))
+			fail_msg("not taken: %s", yes[i]);
+	for (size_t i = 0; i < ARRAY_LEN(no); i++)
+		if (httpd_accepts(view_of(no[i]), "zstd"))
+			fail_msg("taken: %s", no[i]);
+}
+
 static void test_assets(void **state)
 {
 	(void)state;
@@ -540,7 +554,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_params), cmocka_unit_test(test_routes), cmocka_unit_test(test_headers),
-		cmocka_unit_test(test_compressed), cmocka_unit_test(test_assets), cmocka_unit_test(test_body_caps),
+		cmocka_unit_test(test_compressed), cmocka_unit_test(test_accepts), cmocka_unit_test(test_assets), cmocka_unit_test(test_body_caps),
 		cmocka_unit_test(test_client_leaves), cmocka_unit_test(test_metrics), cmocka_unit_test(test_many),
 		cmocka_unit_test(test_files),
 		cmocka_unit_test(test_addresses), cmocka_unit_test(test_prefix), cmocka_unit_test(test_stop),
