@@ -31,7 +31,7 @@ static int fill_block(void *arg, const struct source_cells *c, unsigned worker, 
 	return graph_table_add(w->table, &w->classes, c, e);
 }
 
-static bool alike(void *arg, size_t a, size_t b, int64_t after, int64_t until)
+static enum source_alike alike(void *arg, size_t a, size_t b, int64_t after, int64_t until)
 {
 	const struct graph *g = arg;
 	return graph_terms_alike(&g->terms, a, b, after, until);

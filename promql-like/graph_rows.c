@@ -46,6 +46,13 @@ struct row_sums {
 	VEC(uint32_t) rows;        /* those */
 };
 
+/* Of a profile that counts in one step, or in none: then both are 0. */
+struct row_at {
+	uint32_t step;              /* of the table */
+	int32_t whole;              /* 0, 1 or -1 times its values */
+	double part;                /* or so much of them */
+};
+
 struct graph_table {
 	struct graph_rows *to;
 	VEC(struct dict) dicts;
@@ -55,7 +62,9 @@ struct graph_table {
 	int64_t after_ms, until_ms; /* the hour at work */
 	uint32_t first, end;        /* its steps; end 0: nothing is in the table */
 	uint32_t width;             /* end - first + 1 */
+	bool plain;                 /* its numbers are those of steps, not differences: no profile counts whole in two of them */
 	size_t n_blocks;
+	VEC(struct row_at) rows;    /* of the block at work */
 };
 
 /* ---- the rows of all steps ---- */
@@ -248,7 +257,7 @@ static int find_node(struct graph_table *t, struct tree *x, uint32_t column, uin
 {
 	struct dict *d = &t->dicts.v[x->dict];
 	if (column >= d->n_columns)
-		return err_set(e, ERR_CORRUPT, "a stored profile names a column that its dictionary lacks");
+		return err_set(e, ERR_EXECUTION, "a stored profile names a column that its dictionary lacks");
 	bool wanted = chosen(t->to->r, d, column);
 	int rc = choosers_failed(t->to->r, e);
 	if (rc)
@@ -302,6 +311,10 @@ static inline void add_whole(const struct graph_table *t, struct tree *x, uint32
 {
 	int64_t *at = x->ints + (size_t)node * t->width;
 	uint64_t v = r->scale < 0 ? -(uint64_t)value : (uint64_t)value; /* wraps; sizes are looked at at the end */
+	for (uint32_t i = r->first; i < r->end && t->plain; i++)
+		at[i - t->first] = (int64_t)((uint64_t)at[i - t->first] + v);
+	if (t->plain)
+		return;
 	at[r->first - t->first] = (int64_t)((uint64_t)at[r->first - t->first] + v);
 	at[r->end - t->first] = (int64_t)((uint64_t)at[r->end - t->first] - v);
 }
@@ -313,29 +326,40 @@ static inline void add_part(const struct graph_table *t, struct tree *x, uint32_
 		at[i - t->first] += (double)value * r->scale;
 }
 
-/* What a column has in a class. */
-static int add_sum(struct graph_table *t, const struct graph_run *r, struct symbols *s, size_t *tree, uint32_t column, int64_t sum,
-		   struct err *e)
+/* The node of a column in the tree of a lane, with room for it; NO_NODE: it does not count. */
+static int node_of(struct graph_table *t, struct tree *x, uint32_t column, bool floats, uint32_t *ret, struct err *e)
 {
-	if (*tree == SIZE_MAX || t->trees.v[*tree].lane != r->lane)
-		*tree = need_tree(t, s, r->lane);
-	struct tree *x = &t->trees.v[*tree];
 	uint32_t node = column < t->dicts.v[x->dict].n_columns ? x->of_column[column] : 0;
 	int rc = node ? 0 : find_node(t, x, column, &node, e);
+	*ret = node;
 	if (rc || node == NO_NODE)
 		return rc;
-	if (UNLIKELY(x->nodes.n > x->touched.n || x->nodes.n * t->width > (r->whole ? x->room : MIN(x->room, x->float_room)))) {
-		rc = need_numbers(t, x, !r->whole, e);
+	if (UNLIKELY(x->nodes.n > x->touched.n || x->nodes.n * t->width > (floats ? MIN(x->room, x->float_room) : x->room))) {
+		rc = need_numbers(t, x, floats, e);
 		if (rc)
 			return rc;
 	}
 	x->any = true;
+	x->any_floats |= floats;
 	x->touched.v[node] = true;
+	return 0;
+}
+
+/* What a column has in a class. */
+static int add_sum(struct graph_table *t, const struct graph_run *r, struct symbols *s, size_t *tree, uint32_t column, int64_t sum,
+		   struct err *e)
+{
+	uint32_t node;
+	if (*tree == SIZE_MAX || t->trees.v[*tree].lane != r->lane)
+		*tree = need_tree(t, s, r->lane);
+	struct tree *x = &t->trees.v[*tree];
+	int rc = node_of(t, x, column, !r->whole, &node, e);
+	if (rc || node == NO_NODE)
+		return rc;
 	if (r->whole)
 		add_whole(t, x, node, r, sum);
 	else
 		add_part(t, x, node, r, sum);
-	x->any_floats |= !r->whole;
 	return 0;
 }
 
@@ -354,6 +378,86 @@ static int add_values(struct graph_table *t, const struct graph_classes *k, cons
 	}
 	return rc;
 }
+
+/* ---- profiles that count in one step each ---- */
+
+/* Whether no profile counts in two steps, or lanes. */
+static bool is_plain(const struct graph_classes *k)
+{
+	for (size_t i = 0; i + 1 < k->first_run.n; i++)
+		if (k->first_run.v[i + 1] - k->first_run.v[i] > 1)
+			return false;
+	for (size_t i = 0; i < k->runs.n; i++)
+		if (k->runs.v[i].end != k->runs.v[i].first + 1 || k->runs.v[i].lane != k->runs.v[0].lane)
+			return false;
+	return true;
+}
+
+/* Returns whether any counts in part. */
+static bool place_rows(struct graph_table *t, const struct graph_classes *k)
+{
+	bool parts = false;
+	vec_reserve(&t->rows, k->of.n);
+	for (size_t i = 0; i < k->of.n; i++) {
+		uint32_t class = k->of.v[i];
+		const struct graph_run *r = &k->runs.v[k->first_run.v[class]];
+		t->rows.v[i] = (struct row_at){ 0 };
+		if (k->first_run.v[class] == k->first_run.v[class + 1])
+			continue;
+		t->rows.v[i] = (struct row_at){ r->first - t->first, r->whole ? (int32_t)r->scale : 0, r->whole ? 0 : r->scale };
+		parts |= !r->whole;
+	}
+	return parts;
+}
+
+/* The values of one column: no branch depends on where they count. */
+static size_t add_column(const struct row_at *rows, const struct source_cells *c, size_t i, int64_t *ints)
+{
+	for (uint32_t column = c->columns[i]; i < c->n && c->columns[i] == column; i++) {
+		const struct row_at *at = &rows[c->rows[i]];
+		ints[at->step] = (int64_t)((uint64_t)ints[at->step] + (uint64_t)c->values[i] * (uint64_t)(int64_t)at->whole);
+	}
+	return i;
+}
+
+static size_t add_column_parts(const struct row_at *rows, const struct source_cells *c, size_t i, int64_t *ints, double *floats)
+{
+	for (uint32_t column = c->columns[i]; i < c->n && c->columns[i] == column; i++) {
+		const struct row_at *at = &rows[c->rows[i]];
+		ints[at->step] = (int64_t)((uint64_t)ints[at->step] + (uint64_t)c->values[i] * (uint64_t)(int64_t)at->whole);
+		floats[at->step] += (double)c->values[i] * at->part;
+	}
+	return i;
+}
+
+static size_t pass_column(const struct source_cells *c, size_t i)
+{
+	for (uint32_t column = c->columns[i]; i < c->n && c->columns[i] == column; i++)
+		;
+	return i;
+}
+
+static int add_plain(struct graph_table *t, const struct graph_classes *k, const struct source_cells *c, struct err *e)
+{
+	bool parts = place_rows(t, k);
+	size_t tree = need_tree(t, c->symbols, k->runs.v[0].lane);
+	struct tree *x = &t->trees.v[tree];
+	int rc = 0;
+	for (size_t i = 0; i < c->n && !rc;) {
+		uint32_t node;
+		rc = node_of(t, x, c->columns[i], parts, &node, e);
+		if (rc)
+			return rc;
+		size_t at = (size_t)node * t->width;
+		if (node == NO_NODE)
+			i = pass_column(c, i);
+		else
+			i = parts ? add_column_parts(t->rows.v, c, i, x->ints + at, x->floats + at) : add_column(t->rows.v, c, i, x->ints + at);
+	}
+	return rc;
+}
+
+/* ---- a block ---- */
 
 /* The most that the values can add up to in a row and step, for each lane that they count in. */
 static void add_sizes(struct graph_table *t, const struct graph_classes *k, const struct source_cells *c)
@@ -394,6 +498,7 @@ static int open_hour(struct graph_table *t, const struct graph_classes *k, const
 	t->first = first;
 	t->end = end;
 	t->width = end - first + 1;
+	t->plain = is_plain(k);
 	return rc;
 }
 
@@ -405,7 +510,7 @@ int graph_table_add(struct graph_table *t, const struct graph_classes *k, const 
 	if (rc)
 		return rc;
 	add_sizes(t, k, c);
-	return add_values(t, k, c, e);
+	return t->plain && is_plain(k) ? add_plain(t, k, c, e) : add_values(t, k, c, e);
 }
 
 /* ---- the end of an hour ---- */
@@ -469,6 +574,12 @@ static void fold(struct graph_table *t, struct tree *x)
 	x->touched.v[0] = false;
 }
 
+static void to_differences(int64_t *row, uint32_t n)
+{
+	for (uint32_t i = n - 1; i > 0; i--)
+		row[i] = (int64_t)((uint64_t)row[i] - (uint64_t)row[i - 1]);
+}
+
 /* The sums of rows go to those of all steps. Leaves zeros. */
 static int put(struct graph_table *t, struct tree *x, struct err *e)
 {
@@ -482,6 +593,8 @@ static int put(struct graph_table *t, struct tree *x, struct err *e)
 		s->touched.v[row] = false;
 		if (!rc)
 			rc = need_row(t->to, x->lane, row, x->any_floats, &to, e);
+		if (t->plain)
+			to_differences(s->ints.v + (size_t)row * t->width, t->width);
 		if (!rc)
 			give_ints(s->ints.v + (size_t)row * t->width, to->ints + t->first, NULL, t->width);
 		if (!rc && x->any_floats)
@@ -540,6 +653,7 @@ void graph_table_free(struct graph_table *t)
 	vec_free(&t->dicts);
 	vec_free(&t->trees);
 	vec_free(&t->path);
+	vec_free(&t->rows);
 	vec_free(&t->sums.ints);
 	vec_free(&t->sums.floats);
 	vec_free(&t->sums.touched);

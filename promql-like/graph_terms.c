@@ -200,16 +200,18 @@ static bool bound_is_whole(int64_t t_ms, int64_t after, int64_t until)
 	return t_ms <= after || t_ms >= until || t_ms % MINUTE_MS == 0;
 }
 
-bool graph_terms_alike(const struct graph_terms *g, size_t a, size_t b, int64_t after, int64_t until)
+enum source_alike graph_terms_alike(const struct graph_terms *g, size_t a, size_t b, int64_t after, int64_t until)
 {
 	const struct ref_terms *r = &g->refs.v[a], *s = &g->refs.v[b];
 	size_t i = first_beyond(r, after), k = first_beyond(s, after);
+	bool all = true;
 	for (;;) {
 		const struct entry *x = next_meeting(r, &i, after, until), *y = next_meeting(s, &k, after, until);
-		if (!x || !y)
-			return !x && !y;
-		if (!same_entry(x, y) || !bound_is_whole(x->after, after, until) || !bound_is_whole(x->until, after, until))
-			return false;
+		if (!x && !y)
+			return all ? SOURCE_ALIKE : SOURCE_ALIKE_BY_MINUTE;
+		if (!x || !y || !same_entry(x, y) || !bound_is_whole(x->after, after, until) || !bound_is_whole(x->until, after, until))
+			return SOURCE_UNLIKE;
+		all &= x->after <= after && x->until >= until;
 	}
 }
 

@@ -46,6 +46,6 @@ uint64_t *graph_terms_refs(const struct graph_terms *g, int64_t *ret_after, int6
 /* The classes of profiles of the series with that number. */
 void graph_terms_classes(const struct graph_terms *g, size_t series, const int64_t *t_ms, size_t n, struct graph_classes *ret);
 /* As a source_alike_fn. */
-bool graph_terms_alike(const struct graph_terms *g, size_t a, size_t b, int64_t after, int64_t until);
+enum source_alike graph_terms_alike(const struct graph_terms *g, size_t a, size_t b, int64_t after, int64_t until);
 
 #endif

@@ -339,10 +339,10 @@ struct cells_of {
 	size_t *series;
 };
 
-static bool pass_alike(void *arg, size_t a, size_t b, int64_t after, int64_t until)
+static enum source_alike pass_alike(void *arg, size_t a, size_t b, int64_t after, int64_t until)
 {
 	const struct cells_of *x = arg;
-	return x->alike && x->alike(x->arg, x->series[a], x->series[b], after, until);
+	return x->alike ? x->alike(x->arg, x->series[a], x->series[b], after, until) : SOURCE_UNLIKE;
 }
 
 static int pass_cells(void *arg, const struct source_cells *c, unsigned worker, struct err *e)

@@ -56,10 +56,10 @@ static int meet_cells(void *arg, const struct source_cells *c, unsigned worker, 
 	return 0;
 }
 
-static bool alike(void *arg, size_t a, size_t b, int64_t after_ms, int64_t until_ms)
+static enum source_alike alike(void *arg, size_t a, size_t b, int64_t after_ms, int64_t until_ms)
 {
 	const struct met *x = arg;
-	return after_ms < until_ms && a != x->unlike && b != x->unlike;
+	return after_ms < until_ms && a != x->unlike && b != x->unlike ? SOURCE_ALIKE_BY_MINUTE : SOURCE_UNLIKE;
 }
 
 /* The cells of the first n pods, all of which but one count alike. */

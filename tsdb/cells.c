@@ -12,6 +12,7 @@ struct task {
 	uint32_t id;         /* or PART_AGGREGATE | number: series is one of those that it sums up */
 	struct part *part;   /* or: */
 	struct window *window;
+	int64_t whole_ms;    /* all of the part counts alike: its sum is enough, stamped so; 0: not so */
 };
 
 struct worker {
@@ -66,14 +67,26 @@ static int read_window(struct reading *r, const struct task *t, struct worker *w
 	return rc;
 }
 
-static int read_one(struct reading *r, const struct task *t, struct worker *w, unsigned worker, struct err *e)
+/* Into w->cells. */
+static int decode(struct reading *r, const struct task *t, struct worker *w, struct err *e)
 {
 	struct cells *c = &w->cells;
-	int rc = t->part ? part_cells(t->part, t->id, &w->space->part, c, e) : read_window(r, t, w, e);
-	if (!rc && t->part)
-		drop_hidden(r->v->v->p[t->partition], t, c);
-	if (!rc)
-		rc = limits_check(r->lim, c->values.n, e);
+	if (!t->part)
+		return read_window(r, t, w, e);
+	const struct pstate *s = r->v->v->p[t->partition];
+	const struct sealed_rollup *u = &w->space->part.rollup;
+	int rc = t->whole_ms ? part_sum_cells(t->part, t->id, t->whole_ms, &w->space->part, c, e) : part_cells(t->part, t->id, &w->space->part, c, e);
+	if (!rc && c->values.n && u->columns.v[u->columns.n - 1] >= symbols_count(s->p->symbols, SYMBOLS_COLUMNS))
+		rc = err_set(e, ERR_CORRUPT, "a sealed window names a column that its dictionary lacks");
+	if (!rc && !t->whole_ms)
+		drop_hidden(s, t, c);
+	return rc;
+}
+
+static int hand_out(struct reading *r, const struct task *t, struct worker *w, unsigned worker, struct err *e)
+{
+	const struct cells *c = &w->cells;
+	int rc = limits_check(r->lim, c->values.n, e);
 	int64_t start = t->part ? part_start_ms(t->part) : t->window->hour * HOUR_MS;
 	int64_t end = t->part ? part_end_ms(t->part) : start + HOUR_MS;
 	struct source_cells out = { t->series, start, end, r->v->v->p[t->partition]->p->symbols, c->t_ms.v, c->t_ms.n, c->values.n, c->rows.v,
@@ -81,17 +94,21 @@ static int read_one(struct reading *r, const struct task *t, struct worker *w, u
 	return !rc && out.n ? r->fn(r->arg, &out, worker, e) : rc;
 }
 
-static int read_or_pass(struct reading *r, const struct task *t, struct worker *w, unsigned worker, struct err *e)
+static int read_one(struct reading *r, const struct task *t, struct worker *w, unsigned worker, struct err *e)
 {
-	int rc = read_one(r, t, w, worker, e);
-	return rc && t->part ? damage_pass(r->lim, t->part, t->id, e) : rc;
+	int rc = decode(r, t, w, e);
+	if (rc)
+		return t->part ? damage_pass(r->lim, t->part, t->id, e) : rc;
+	return hand_out(r, t, w, worker, e);
 }
 
 /* A sum that is damaged is not needed: its series are there. Nothing of it was handed out. */
 static int read_sum(struct reading *r, const struct task *t, struct worker *w, unsigned worker, struct err *e)
 {
-	int rc = read_one(r, t, w, worker, e);
-	if (!rc || !damage_is(e))
+	int rc = decode(r, t, w, e);
+	if (!rc)
+		return hand_out(r, t, w, worker, e);
+	if (!damage_is(e))
 		return rc;
 	damage_count(t->part, t->id, e);
 	atomic_store(&t->part->no_sums, true);
@@ -100,7 +117,7 @@ static int read_sum(struct reading *r, const struct task *t, struct worker *w, u
 		struct task one = *t;
 		one.id = t->part->series.v[i].series;
 		if (t->part->series.v[i].aggregate == (t->id & ~PART_AGGREGATE) + 1)
-			rc = read_or_pass(r, &one, w, worker, e);
+			rc = read_one(r, &one, w, worker, e);
 	}
 	return rc;
 }
@@ -115,7 +132,7 @@ static void run_task(void *arg, size_t i, unsigned worker)
 		return;
 	if (!w->space)
 		w->space = space_take(r->v->db->spaces);
-	int rc = t->part && t->id & PART_AGGREGATE ? read_sum(r, t, w, worker, &e) : read_or_pass(r, t, w, worker, &e);
+	int rc = t->part && t->id & PART_AGGREGATE ? read_sum(r, t, w, worker, &e) : read_one(r, t, w, worker, &e);
 	if (!rc)
 		return;
 	pthread_mutex_lock(&r->lock);
@@ -130,17 +147,21 @@ static void run_task(void *arg, size_t i, unsigned worker)
 static void add_part(struct reading *r, struct part *p, struct task t, int64_t after_ms, int64_t until_ms)
 {
 	const struct part_series *x = part_find(p, t.id);
-	if (!x || x->is_float || part_start_ms(p) + x->max_ms <= after_ms || part_start_ms(p) + x->min_ms > until_ms)
+	int64_t first = x ? part_start_ms(p) + x->min_ms : 0, last = x ? part_start_ms(p) + x->max_ms : 0;
+	if (!x || x->is_float || last <= after_ms || first > until_ms)
 		return;
 	t.part = p;
+	if (r->alike && r->alike(r->arg, t.series, t.series, first - 1, last) == SOURCE_ALIKE &&
+	    !masks_touch(r->v->v->p[t.partition], t.id, part_start_ms(p), part_end_ms(p)))
+		t.whole_ms = last;
 	vec_push(&r->tasks, t);
 }
 
 /* What is asked of a sum of a part. */
 struct sum {
-	uint32_t n;          /* of its series are asked for */
-	size_t first;        /* one of them, of the caller */
-	bool differ;         /* not all count the same, or not by the minute */
+	uint32_t n;              /* of its series are asked for */
+	size_t first;            /* one of them, of the caller */
+	enum source_alike alike; /* the least of any two; unlike: not all are asked for */
 };
 
 /* Which sums of the part are the answer for all of their series: NULL, or malloc'd, by number. */
@@ -155,11 +176,13 @@ static struct sum *find_sums(struct reading *r, const struct pstate *s, const st
 			continue;
 		struct sum *sum = &sums[x->aggregate - 1];
 		if (!sum->n++)
-			sum->first = i;
-		sum->differ = sum->differ || !r->alike(r->arg, sum->first, i, part_start_ms(p), part_end_ms(p));
+			*sum = (struct sum){ 1, i, SOURCE_ALIKE };
+		if (sum->alike)
+			sum->alike = MIN(sum->alike, r->alike(r->arg, sum->first, i, part_start_ms(p), part_end_ms(p)));
 	}
 	for (uint32_t a = 0; a < p->aggregates.n; a++)
-		sums[a].differ |= !sums[a].n || sums[a].n != p->aggregates.v[a];
+		if (sums[a].n != p->aggregates.v[a])
+			sums[a].alike = SOURCE_UNLIKE;
 	return sums;
 }
 
@@ -167,11 +190,12 @@ static void add_hour(struct reading *r, struct part *part, uint32_t p, const uin
 {
 	struct sum *sums = find_sums(r, r->v->v->p[p], part, ids, n);
 	for (uint32_t a = 0; sums && a < part->aggregates.n; a++)
-		if (!sums[a].differ)
-			vec_push(&r->tasks, (struct task){ .series = sums[a].first, .partition = p, .id = PART_AGGREGATE | a, .part = part });
+		if (sums[a].alike)
+			vec_push(&r->tasks, (struct task){ .series = sums[a].first, .partition = p, .id = PART_AGGREGATE | a, .part = part,
+							   .whole_ms = sums[a].alike == SOURCE_ALIKE ? part_end_ms(part) : 0 });
 	for (size_t i = 0; i < n; i++) {
 		const struct part_series *x = ids[i] == NOT_THERE ? NULL : part_find(part, ids[i]);
-		if (x && !(sums && x->aggregate && !sums[x->aggregate - 1].differ))
+		if (x && !(sums && x->aggregate && sums[x->aggregate - 1].alike))
 			add_part(r, part, (struct task){ .series = i, .partition = p, .id = ids[i] }, after_ms, until_ms);
 	}
 	free(sums);

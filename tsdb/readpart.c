@@ -303,6 +303,28 @@ int part_cells(const struct part *p, uint32_t series, struct part_scratch *w, st
 	return rc;
 }
 
+int part_sum_cells(const struct part *p, uint32_t series, int64_t t_ms, struct part_scratch *w, struct cells *out, struct err *e)
+{
+	int64_t factor;
+	out->t_ms.n = out->rows.n = out->columns.n = out->values.n = 0;
+	int rc = get_rollup(p, &series, w, &factor, e);
+	size_t n = w->rollup.columns.n;
+	if (rc || !n)
+		return rc;
+	vec_push(&out->t_ms, t_ms);
+	vec_reserve(&out->rows, n);
+	vec_reserve(&out->columns, n);
+	vec_reserve(&out->values, n);
+	bool over = false;
+	for (size_t i = 0; i < n; i++) {
+		out->rows.v[i] = 0;
+		out->columns.v[i] = w->rollup.columns.v[i];
+		over |= __builtin_mul_overflow(w->rollup.sums.v[i], factor, &out->values.v[i]);
+	}
+	out->rows.n = out->columns.n = out->values.n = n;
+	return over ? err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range") : 0;
+}
+
 bool part_has_stamp(const struct part *p, uint32_t series, int64_t t_ms)
 {
 	const struct part_series *s = part_find(p, series);

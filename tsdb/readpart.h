@@ -42,6 +42,8 @@ int part_row_sums(const struct part *p, uint32_t series, const uint64_t *match, 
 		  size_t *ret_rows, uint64_t *ret_read, struct err *e);
 /* Every sample of the series; out is overwritten. */
 int part_cells(const struct part *p, uint32_t series, struct part_scratch *w, struct cells *out, struct err *e);
+/* What they add up to, as one row that is stamped t_ms. */
+int part_sum_cells(const struct part *p, uint32_t series, int64_t t_ms, struct part_scratch *w, struct cells *out, struct err *e);
 /* The detail of the rollup in w->rollup, which is the series' own. Valid until the scratch is used again. */
 int part_detail(const struct part *p, uint32_t series, struct part_scratch *w, struct sealed_detail *ret, struct err *e);
 /* The profiles without stacks, into w->totals; totals are multiplied out. */

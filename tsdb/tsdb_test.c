@@ -178,6 +178,7 @@ static int asks_for_the_lock(const void *arg, const struct symbols *s, const str
 }
 
 struct seen_cells {
+	enum source_alike alike;
 	int64_t sum;
 	size_t n;
 	bool wrong;
@@ -196,9 +197,10 @@ static int see_cells(void *arg, const struct source_cells *c, unsigned worker, s
 	return 0;
 }
 
-static bool all_alike(void *arg, size_t a, size_t b, int64_t after_ms, int64_t until_ms)
+static enum source_alike all_alike(void *arg, size_t a, size_t b, int64_t after_ms, int64_t until_ms)
 {
-	return arg && a < 4 && b < 4 && after_ms < until_ms;
+	const struct seen_cells *x = arg;
+	return a < 4 && b < 4 && after_ms < until_ms ? x->alike : SOURCE_UNLIKE;
 }
 
 /* Each stored value once, from the head and from sealed hours. */
@@ -214,10 +216,12 @@ static void check_cells(struct source_view *v, const struct source_series *s, in
 	assert_int_equal(v->ops->cells(v, refs, 4, 0, INT64_MAX, &lim, see_cells, NULL, &x, &e), 0);
 	assert_true(x.sum == total && x.n > 0 && !x.wrong);
 	assert_true(stats.samples == x.n && stats.chunks >= 4 && stats.bytes > 0);
-	/* the same of sums by the minute, where all series count alike and there are such sums: no more values, and no less in all */
-	struct seen_cells alike = { 0 };
-	assert_int_equal(v->ops->cells(v, refs, 4, 0, INT64_MAX, NULL, see_cells, all_alike, &alike, &e), 0);
-	assert_true(alike.sum == total && alike.n > 0 && alike.n <= x.n && !alike.wrong);
+	/* the same of sums by the minute or the hour, where all series count alike and there are such sums: no more values, and no less in all */
+	for (enum source_alike how = SOURCE_UNLIKE; how <= SOURCE_ALIKE; how++) {
+		struct seen_cells alike = { .alike = how };
+		assert_int_equal(v->ops->cells(v, refs, 4, 0, INT64_MAX, NULL, see_cells, all_alike, &alike, &e), 0);
+		assert_true(alike.sum == total && alike.n > 0 && alike.n <= x.n && !alike.wrong);
+	}
 }
 
 static void test_sums(void **state)

@@ -134,10 +134,12 @@ struct source_cells {
 };
 /* Negative with *e filled stops the reading. worker: 0 .. pool_size(lim->pool); calls of one worker follow each other. */
 typedef int (*source_cells_fn)(void *arg, const struct source_cells *c, unsigned worker, struct err *e);
-/* Whether what is stamped in (after, until] counts the same for the caller, of series a and of b (a may be b), and as a sum of each whole minute
- * it would, too. Storage may then hand out such sums of services, stamped with the end of the minute, as if they were of one of the
- * series. Before the first call of the other function, one thread. */
-typedef bool (*source_alike_fn)(void *arg, size_t a, size_t b, int64_t after_ms, int64_t until_ms);
+/* Whether what is stamped in (after, until] counts the same for the caller, of series a and of b (a may be b): not at all; as long as only what
+ * lies in one whole minute is added up; or all of it, so that its sum counts as it does. Storage may then hand out such sums of services,
+ * stamped with the end of the minute, or of a series or service as one row, stamped at the end of the range, as if they were of one of the series.
+ * Before the first call of the other function, one thread. */
+enum source_alike { SOURCE_UNLIKE, SOURCE_ALIKE_BY_MINUTE, SOURCE_ALIKE };
+typedef enum source_alike (*source_alike_fn)(void *arg, size_t a, size_t b, int64_t after_ms, int64_t until_ms);
 
 struct source_view;
 
