@@ -410,7 +410,7 @@ static bool place_rows(struct graph_table *t, const struct graph_classes *k)
 	return parts;
 }
 
-/* The values of one column: no branch depends on where they count. */
+/* The values of one column. */
 static size_t add_column(const struct row_at *rows, const struct source_cells *c, size_t i, int64_t *ints)
 {
 	for (uint32_t column = c->columns[i]; i < c->n && c->columns[i] == column; i++) {
@@ -420,12 +420,14 @@ static size_t add_column(const struct row_at *rows, const struct source_cells *c
 	return i;
 }
 
+/* The same where few count in part. */
 static size_t add_column_parts(const struct row_at *rows, const struct source_cells *c, size_t i, int64_t *ints, double *floats)
 {
 	for (uint32_t column = c->columns[i]; i < c->n && c->columns[i] == column; i++) {
 		const struct row_at *at = &rows[c->rows[i]];
 		ints[at->step] = (int64_t)((uint64_t)ints[at->step] + (uint64_t)c->values[i] * (uint64_t)(int64_t)at->whole);
-		floats[at->step] += (double)c->values[i] * at->part;
+		if (UNLIKELY(at->part != 0))
+			floats[at->step] += (double)c->values[i] * at->part;
 	}
 	return i;
 }
@@ -459,12 +461,26 @@ static int add_plain(struct graph_table *t, const struct graph_classes *k, const
 
 /* ---- a block ---- */
 
+static double sum_of_sizes(const int64_t *values, size_t n)
+{
+	uint64_t sum = 0, bits = 0;
+	for (size_t i = 0; i < n; i++) {
+		uint64_t v = (uint64_t)(values[i] ^ values[i] >> 63); /* one less of what is below 0 */
+		bits |= v;
+		sum += v + 1;
+	}
+	if (bits < (uint64_t)1 << 31 && n < (uint64_t)1 << 31)
+		return (double)sum;
+	double size = 0;
+	for (size_t i = 0; i < n; i++)
+		size += fabs((double)values[i]);
+	return size;
+}
+
 /* The most that the values can add up to in a row and step, for each lane that they count in. */
 static void add_sizes(struct graph_table *t, const struct graph_classes *k, const struct source_cells *c)
 {
-	double size = 0, most = 0;
-	for (size_t i = 0; i < c->n; i++)
-		size += fabs((double)c->values[i]);
+	double size = sum_of_sizes(c->values, c->n), most = 0;
 	for (size_t i = 0; i + 1 < k->first_run.n; i++) {
 		double scales = 0;
 		for (uint32_t run = k->first_run.v[i]; run < k->first_run.v[i + 1]; run++)

@@ -188,9 +188,11 @@ static const struct entry *next_meeting(const struct ref_terms *r, size_t *at, i
 	return NULL;
 }
 
-static bool same_entry(const struct entry *x, const struct entry *y)
+/* Whether both say the same of what is stamped in (after, until]. */
+static bool same_within(const struct entry *x, const struct entry *y, int64_t after, int64_t until)
 {
-	return x->after == y->after && x->until == y->until && x->scale == y->scale && x->step == y->step && x->lane == y->lane;
+	return MAX(x->after, after) == MAX(y->after, after) && MIN(x->until, until) == MIN(y->until, until) && x->scale == y->scale &&
+	       x->step == y->step && x->lane == y->lane;
 }
 
 #define MINUTE_MS 60000
@@ -209,7 +211,7 @@ enum source_alike graph_terms_alike(const struct graph_terms *g, size_t a, size_
 		const struct entry *x = next_meeting(r, &i, after, until), *y = next_meeting(s, &k, after, until);
 		if (!x && !y)
 			return all ? SOURCE_ALIKE : SOURCE_ALIKE_BY_MINUTE;
-		if (!x || !y || !same_entry(x, y) || !bound_is_whole(x->after, after, until) || !bound_is_whole(x->until, after, until))
+		if (!x || !y || !same_within(x, y, after, until) || !bound_is_whole(x->after, after, until) || !bound_is_whole(x->until, after, until))
 			return SOURCE_UNLIKE;
 		all &= x->after <= after && x->until >= until;
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every stored value of some series, for graphs over stacks: a task is one series, or the sum of a service's by the minute, in one sealed hour or
- * one window of the head, decoded once into flat arrays and handed to the caller's function. Runs on query threads. */
+ * one window of the head, decoded once into flat arrays and handed to the caller's function. Of minutes in which all series of a service
+ * count alike only their sum is read, of the others its series: of rate(x[10m]) by series the first and the last minute. Runs on query threads. */
 #include "tsdb/damage.h"
 #include "tsdb/masks.h"
 #include "tsdb/space.h"
@@ -12,6 +13,7 @@ struct task {
 	uint32_t id;         /* or PART_AGGREGATE | number: series is one of those that it sums up */
 	struct part *part;   /* or: */
 	struct window *window;
+	uint64_t minutes;    /* of a part: those that are read, a bit each */
 	int64_t whole_ms;    /* all of the part counts alike: its sum is enough, stamped so; 0: not so */
 };
 
@@ -70,16 +72,16 @@ static int read_window(struct reading *r, const struct task *t, struct worker *w
 /* Into w->cells. */
 static int decode(struct reading *r, const struct task *t, struct worker *w, struct err *e)
 {
-	struct cells *c = &w->cells;
 	if (!t->part)
 		return read_window(r, t, w, e);
 	const struct pstate *s = r->v->v->p[t->partition];
 	const struct sealed_rollup *u = &w->space->part.rollup;
-	int rc = t->whole_ms ? part_sum_cells(t->part, t->id, t->whole_ms, &w->space->part, c, e) : part_cells(t->part, t->id, &w->space->part, c, e);
-	if (!rc && c->values.n && u->columns.v[u->columns.n - 1] >= symbols_count(s->p->symbols, SYMBOLS_COLUMNS))
+	int rc = t->whole_ms ? part_sum_cells(t->part, t->id, t->whole_ms, &w->space->part, &w->cells, e)
+			     : part_cells(t->part, t->id, t->minutes, &w->space->part, &w->cells, e);
+	if (!rc && w->cells.values.n && u->columns.v[u->columns.n - 1] >= symbols_count(s->p->symbols, SYMBOLS_COLUMNS))
 		rc = err_set(e, ERR_CORRUPT, "a sealed window names a column that its dictionary lacks");
 	if (!rc && !t->whole_ms)
-		drop_hidden(s, t, c);
+		drop_hidden(s, t, &w->cells);
 	return rc;
 }
 
@@ -151,7 +153,7 @@ static void add_part(struct reading *r, struct part *p, struct task t, int64_t a
 	if (!x || x->is_float || last <= after_ms || first > until_ms)
 		return;
 	t.part = p;
-	if (r->alike && r->alike(r->arg, t.series, t.series, first - 1, last) == SOURCE_ALIKE &&
+	if (r->alike && t.minutes == PART_ALL_MINUTES && r->alike(r->arg, t.series, t.series, first - 1, last) == SOURCE_ALIKE &&
 	    !masks_touch(r->v->v->p[t.partition], t.id, part_start_ms(p), part_end_ms(p)))
 		t.whole_ms = last;
 	vec_push(&r->tasks, t);
@@ -159,12 +161,36 @@ static void add_part(struct reading *r, struct part *p, struct task t, int64_t a
 
 /* What is asked of a sum of a part. */
 struct sum {
-	uint32_t n;              /* of its series are asked for */
-	size_t first;            /* one of them, of the caller */
-	enum source_alike alike; /* the least of any two; unlike: not all are asked for */
+	uint32_t n;          /* of its series are asked for */
+	size_t first;        /* one of them, of the caller */
+	bool whole;          /* of any two, all of the part counts the same */
+	uint64_t minutes;    /* of which what is in them does */
 };
 
-/* Which sums of the part are the answer for all of their series: NULL, or malloc'd, by number. */
+/* The minutes of the part that series a and b count alike in, of those in among. b has something from first_ms to last_ms. */
+static uint64_t alike_minutes(struct reading *r, const struct part *p, size_t a, size_t b, uint64_t among, int64_t first_ms, int64_t last_ms)
+{
+	uint64_t before = part_minute(p, first_ms) - 1, upto = part_minute(p, last_ms) * 2 - 1;
+	uint64_t found = among & (before | ~upto); /* it has nothing there */
+	for (uint64_t left = among & ~found; left; left &= left - 1) {
+		int64_t after = part_start_ms(p) + __builtin_ctzll(left) * PART_AGGREGATE_MS;
+		if (r->alike(r->arg, a, b, after, after + PART_AGGREGATE_MS) == SOURCE_ALIKE)
+			found |= left & -left;
+	}
+	return found;
+}
+
+static void meet_sum(struct reading *r, const struct part *p, const struct part_series *x, size_t series, struct sum *sum)
+{
+	if (!sum->n++)
+		*sum = (struct sum){ 1, series, true, PART_ALL_MINUTES };
+	enum source_alike how = r->alike(r->arg, sum->first, series, part_start_ms(p), part_end_ms(p));
+	sum->whole = sum->whole && how == SOURCE_ALIKE;
+	if (!how)
+		sum->minutes = alike_minutes(r, p, sum->first, series, sum->minutes, part_start_ms(p) + x->min_ms, part_start_ms(p) + x->max_ms);
+}
+
+/* What the sums of a part are the answer for: NULL, or malloc'd, by number. */
 static struct sum *find_sums(struct reading *r, const struct pstate *s, const struct part *p, const uint32_t *ids, size_t n)
 {
 	if (!r->alike || !p->aggregates.n || atomic_load(&p->no_sums) || masks_touch_part(s, p))
@@ -172,31 +198,36 @@ static struct sum *find_sums(struct reading *r, const struct pstate *s, const st
 	struct sum *sums = xcalloc(p->aggregates.n, sizeof *sums);
 	for (size_t i = 0; i < n; i++) {
 		const struct part_series *x = ids[i] == NOT_THERE ? NULL : part_find(p, ids[i]);
-		if (!x || !x->aggregate)
-			continue;
-		struct sum *sum = &sums[x->aggregate - 1];
-		if (!sum->n++)
-			*sum = (struct sum){ 1, i, SOURCE_ALIKE };
-		if (sum->alike)
-			sum->alike = MIN(sum->alike, r->alike(r->arg, sum->first, i, part_start_ms(p), part_end_ms(p)));
+		struct sum *sum = x && x->aggregate ? &sums[x->aggregate - 1] : NULL;
+		if (sum && (!sum->n || sum->minutes))
+			meet_sum(r, p, x, i, sum);
 	}
 	for (uint32_t a = 0; a < p->aggregates.n; a++)
 		if (sums[a].n != p->aggregates.v[a])
-			sums[a].alike = SOURCE_UNLIKE;
+			sums[a].minutes = 0;
 	return sums;
 }
 
 static void add_hour(struct reading *r, struct part *part, uint32_t p, const uint32_t *ids, size_t n, int64_t after_ms, int64_t until_ms)
 {
 	struct sum *sums = find_sums(r, r->v->v->p[p], part, ids, n);
-	for (uint32_t a = 0; sums && a < part->aggregates.n; a++)
-		if (sums[a].alike)
-			vec_push(&r->tasks, (struct task){ .series = sums[a].first, .partition = p, .id = PART_AGGREGATE | a, .part = part,
-							   .whole_ms = sums[a].alike == SOURCE_ALIKE ? part_end_ms(part) : 0 });
+	struct task t = { .partition = p, .part = part };
+	for (uint32_t a = 0; sums && a < part->aggregates.n; a++) {
+		t.series = sums[a].first;
+		t.id = PART_AGGREGATE | a;
+		t.minutes = sums[a].minutes;
+		t.whole_ms = sums[a].whole ? part_end_ms(part) : 0;
+		if (t.minutes)
+			vec_push(&r->tasks, t);
+	}
+	t.whole_ms = 0;
 	for (size_t i = 0; i < n; i++) {
 		const struct part_series *x = ids[i] == NOT_THERE ? NULL : part_find(part, ids[i]);
-		if (x && !(sums && x->aggregate && sums[x->aggregate - 1].alike))
-			add_part(r, part, (struct task){ .series = i, .partition = p, .id = ids[i] }, after_ms, until_ms);
+		t.series = i;
+		t.id = ids[i];
+		t.minutes = PART_ALL_MINUTES & ~(x && x->aggregate && sums ? sums[x->aggregate - 1].minutes : 0);
+		if (x && t.minutes)
+			add_part(r, part, t, after_ms, until_ms);
 	}
 	free(sums);
 }

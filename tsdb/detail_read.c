@@ -474,35 +474,116 @@ int sealed_sum_columns(const struct sealed_detail *d, const uint8_t *hit, int64_
 	return over ? err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range") : 0;
 }
 
-static bool take_column(struct reader *r, const struct column *c, uint32_t column, uint32_t n_rows, struct cells *out)
+/* The rows of a column, which ascend. False: there are none such. */
+static bool take_rows(struct reader *r, size_t n, uint32_t n_rows, uint32_t *rows)
 {
+	const uint8_t *g = r->g;
 	uint64_t next = 0;
-	int64_t before = 0;
-	size_t at = out->rows.n;
-	vec_reserve(&out->rows, at + c->count);
-	vec_reserve(&out->columns, at + c->count);
-	vec_reserve(&out->values, at + c->count);
-	for (uint64_t i = 0; i < c->count; i++) {
-		uint64_t row = next + get_byte(&r->g, r->g_end, &r->g_escapes, &r->bad);
+	bool bad = false;
+	for (size_t i = 0; i < n; i++) {
+		uint64_t row = next + (LIKELY(g[i] != ESCAPE) ? g[i] : cursor_varint(&r->g_escapes));
+		bad |= row >= n_rows;
+		rows[i] = (uint32_t)row;
 		next = row + 1;
-		if (row >= n_rows)
-			return false;
-		out->rows.v[at + i] = (uint32_t)row;
-		out->columns.v[at + i] = column;
-		out->values.v[at + i] = next_value(r, c, &before);
 	}
-	out->rows.n = out->columns.n = out->values.n = at + c->count;
-	return !r->bad;
+	r->g += n;
+	return !bad && !r->g_escapes.bad;
 }
 
-int sealed_cells(const struct sealed_detail *d, uint32_t n_rows, struct cells *out, struct err *e)
+static bool take_values(struct reader *r, const struct column *c, int64_t *values)
+{
+	size_t n = c->count;
+	const uint8_t *v = r->v;
+	if (c->implied) {
+		for (size_t i = 0; i < n; i++)
+			values[i] = c->by;
+		return true;
+	}
+	if (r->mode == VALUES_DELTAS) {
+		int64_t before = 0;
+		for (size_t i = 0; i < n; i++)
+			values[i] = next_value(r, c, &before);
+		return !r->deltas.bad;
+	}
+	if (n > (size_t)(r->v_end - v))
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		int64_t value = (int64_t)(LIKELY(v[i] != ESCAPE) ? v[i] : cursor_varint(&r->v_escapes)) + 1;
+		values[i] = (int64_t)((uint64_t)value * (uint64_t)c->by);
+	}
+	r->v += n;
+	return !r->v_escapes.bad;
+}
+
+/* The rows of a column that are wanted, and the numbers of their samples; *ret_n of them. */
+static bool take_wanted_rows(struct reader *r, size_t n, uint32_t n_rows, const uint8_t *wanted, uint32_t *rows, uint32_t *numbers, size_t *ret_n)
+{
+	const uint8_t *g = r->g;
+	uint64_t next = 0;
+	size_t kept = 0;
+	for (size_t i = 0; i < n; i++) {
+		uint64_t row = next + (LIKELY(g[i] != ESCAPE) ? g[i] : cursor_varint(&r->g_escapes));
+		if (UNLIKELY(row >= n_rows))
+			return false;
+		rows[kept] = (uint32_t)row;
+		numbers[kept] = (uint32_t)i;
+		kept += wanted[row]; /* a branch would be guessed wrong often */
+		next = row + 1;
+	}
+	r->g += n;
+	*ret_n = kept;
+	return !r->g_escapes.bad;
+}
+
+/* Their values. Where all are needed to read one, work has room for them. */
+static bool take_numbered_values(struct reader *r, const struct column *c, const uint32_t *numbers, size_t n, int64_t *work, int64_t *values)
+{
+	const uint8_t *v = r->v;
+	if (!c->implied && (r->mode == VALUES_DELTAS || r->v_escapes.p != r->v_escapes.end)) {
+		if (!take_values(r, c, work))
+			return false;
+		for (size_t i = 0; i < n; i++)
+			values[i] = work[numbers[i]];
+		return true;
+	}
+	if (!c->implied && c->count > (uint64_t)(r->v_end - v))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		values[i] = c->implied ? c->by : (int64_t)((uint64_t)(v[numbers[i]] + 1) * (uint64_t)c->by);
+	r->v += c->implied ? 0 : c->count;
+	return true;
+}
+
+/* Of one column, what is wanted of it; *ret_n samples. Work is of one column's size. */
+static bool take_column(struct reader *r, const struct column *c, uint32_t n_rows, const uint8_t *wanted, int64_t *work, uint32_t *rows,
+			uint32_t *columns, int64_t *values, size_t *ret_n)
+{
+	*ret_n = c->count;
+	if (!wanted)
+		return take_rows(r, c->count, n_rows, rows) && take_values(r, c, values);
+	return take_wanted_rows(r, c->count, n_rows, wanted, rows, columns, ret_n) && take_numbered_values(r, c, columns, *ret_n, work, values);
+}
+
+int sealed_cells(const struct sealed_detail *d, uint32_t n_rows, const uint8_t *wanted, struct cells *out, struct err *e)
 {
 	struct reader r;
 	struct column c;
 	if (!reader_open(&r, d))
 		return bad_detail(e);
-	for (size_t k = 0; k < d->rollup->columns.n; k++)
-		if (!next_column(&r, d->rollup, k, &c) || !take_column(&r, &c, d->rollup->columns.v[k], n_rows, out))
+	size_t at = out->rows.n, end = at + (size_t)(r.g_end - r.g); /* a byte each */
+	vec_reserve(&out->rows, end);
+	vec_reserve(&out->columns, end);
+	vec_reserve(&out->values, end);
+	int64_t *work AUTOFREE = wanted ? xcalloc((size_t)n_rows + 1, sizeof *work) : NULL;
+	for (size_t k = 0; k < d->rollup->columns.n; k++) {
+		size_t n;
+		if (!next_column(&r, d->rollup, k, &c) || (wanted && c.count > n_rows) ||
+		    !take_column(&r, &c, n_rows, wanted, work, out->rows.v + at, out->columns.v + at, out->values.v + at, &n))
 			return bad_detail(e);
-	return r.bad || r.deltas.bad ? bad_detail(e) : 0;
+		for (size_t i = 0; i < n; i++)
+			out->columns.v[at + i] = d->rollup->columns.v[k];
+		at += n;
+	}
+	out->rows.n = out->columns.n = out->values.n = at;
+	return 0;
 }

@@ -282,21 +282,38 @@ int part_row_sums(const struct part *p, uint32_t series, const uint64_t *match, 
 	return rc;
 }
 
-int part_cells(const struct part *p, uint32_t series, struct part_scratch *w, struct cells *out, struct err *e)
+/* A byte per row; NULL: all rows are wanted. *ret_any: whether any is. */
+static const uint8_t *wanted_rows(const struct part *p, uint64_t minutes, struct part_scratch *w, bool *ret_any)
+{
+	*ret_any = true;
+	if (minutes == PART_ALL_MINUTES)
+		return NULL;
+	*ret_any = false;
+	vec_reserve(&w->hit, w->totals.rows.n + 1);
+	for (size_t i = 0; i < w->totals.rows.n; i++)
+		*ret_any |= w->hit.v[i] = (minutes & part_minute(p, w->totals.rows.v[i].t_ms)) != 0;
+	return w->hit.v;
+}
+
+int part_cells(const struct part *p, uint32_t series, uint64_t minutes, struct part_scratch *w, struct cells *out, struct err *e)
 {
 	int64_t factor, same;
+	bool any = false;
 	out->t_ms.n = out->rows.n = out->columns.n = out->values.n = 0;
 	int rc = get_rollup(p, &series, w, &factor, e);
 	if (!rc)
 		rc = get_totals(p, series, w, &same, e);
 	if (rc || !w->rollup.columns.n)
 		return rc;
+	const uint8_t *wanted = wanted_rows(p, minutes, w, &any);
+	if (!any)
+		return 0;
 	struct sealed_detail d;
 	rc = part_detail(p, series, w, &d, e);
 	for (size_t i = 0; i < w->totals.rows.n && !rc; i++)
 		vec_push(&out->t_ms, w->totals.rows.v[i].t_ms);
 	if (!rc)
-		rc = sealed_cells(&d, (uint32_t)w->totals.rows.n, out, e);
+		rc = sealed_cells(&d, (uint32_t)w->totals.rows.n, wanted, out, e);
 	for (size_t i = 0; !rc && factor != 1 && i < out->values.n; i++)
 		if (__builtin_mul_overflow(out->values.v[i], factor, &out->values.v[i]))
 			rc = err_set(e, ERR_CORRUPT, "a sealed value does not fit in 64 bits");

@@ -40,8 +40,13 @@ int part_add(const struct part *p, uint32_t series, int64_t after_ms, int64_t un
  * matches at all. */
 int part_row_sums(const struct part *p, uint32_t series, const uint64_t *match, uint32_t n_match, struct part_scratch *w,
 		  size_t *ret_rows, uint64_t *ret_read, struct err *e);
-/* Every sample of the series; out is overwritten. */
-int part_cells(const struct part *p, uint32_t series, struct part_scratch *w, struct cells *out, struct err *e);
+/* Every sample of the series in those minutes of an hour's part, a bit each; out is overwritten. */
+int part_cells(const struct part *p, uint32_t series, uint64_t minutes, struct part_scratch *w, struct cells *out, struct err *e);
+#define PART_ALL_MINUTES ((UINT64_C(1) << 60) - 1)
+static inline uint64_t part_minute(const struct part *p, int64_t t_ms)
+{
+	return UINT64_C(1) << (t_ms - part_start_ms(p) - 1) / PART_AGGREGATE_MS % 60;
+}
 /* What they add up to, as one row that is stamped t_ms. */
 int part_sum_cells(const struct part *p, uint32_t series, int64_t t_ms, struct part_scratch *w, struct cells *out, struct err *e);
 /* The detail of the rollup in w->rollup, which is the series' own. Valid until the scratch is used again. */

@@ -132,8 +132,8 @@ int sealed_sum_rows(const struct sealed_detail *d, uint32_t lo, uint32_t hi, int
 int sealed_sum_columns(const struct sealed_detail *d, const uint8_t *hit, int64_t *rows, uint32_t n_rows,
 		       uint64_t *ret_read, struct err *e);
 
-/* Every sample of rows below n_rows, column by column, appended to out. */
-int sealed_cells(const struct sealed_detail *d, uint32_t n_rows, struct cells *out, struct err *e);
+/* Every sample of rows below n_rows that are wanted (a byte each; NULL: all), column by column, appended to out. */
+int sealed_cells(const struct sealed_detail *d, uint32_t n_rows, const uint8_t *wanted, struct cells *out, struct err *e);
 
 struct sealed_floats {
 	VEC(struct fpoint) points;

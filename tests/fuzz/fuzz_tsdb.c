@@ -123,7 +123,7 @@ static void detail(struct view v)
 		sealed_sum_rows(&d, 0, UINT32_MAX, sums, &read, &e);
 		sealed_sum_rows(&d, 3, 7, sums, &read, &e);
 		sealed_sum_columns(&d, hit, rows, ROWS, &read, &e);
-		sealed_cells(&d, ROWS, &cells, &e);
+		sealed_cells(&d, ROWS, NULL, &cells, &e);
 		for (size_t i = 0; i < cells.rows.n; i++)
 			REQUIRE(cells.rows.v[i] < ROWS, "row %u", cells.rows.v[i]);
 		free(sums);
