@@ -101,6 +101,9 @@ static const char *const queries[] = {
 	"topk by (function)(1, total(rate(cpu[1m])))", "topk(1, self(merge(cpu[1m]) - merge(cpu[1m] offset 1m)))",
 	"topk(scalar(count(cpu)), total(merge(cpu[1m])))", "self(merge(cpu[1m] @ 300))", "sum by (function)(self(rate(cpu[1m])))",
 	"total(merge(cpu{pod=\"a\"}[1m]) or merge(cpu{pod=\"none\"}[1m]))", "self(focus(merge(cpu[1m]), \"f\"))",
+	/* windows with whole minutes in them, of which a source may hand out sums */
+	"self(merge(rate(cpu[4m])))", "total(merge(cpu[5m]))", "total(merge(rate(cpu[5m] offset 17s)))", "self(merge(rate(cpu[3m])) - merge(rate(cpu[2m] offset 3m)))",
+	"topk(2, total(merge by (pod)(rate(cpu[10m]))))", "self(merge(cpu[2h]))",
 	/* of which only values are looked at: no profile is made for the range */
 	"rate(cpu[35s])", "sum(rate(cpu[1m]))", "sum by (pod)(increase(cpu[35s]))", "avg(rate(cpu[1m] offset 1m))", "max(rate(cpu[1m]))",
 	"topk(2, rate(cpu[1m]))", "sum(sum_over_time(cpu[1m]))", "avg(avg_over_time(heap_inuse_space[1m]))", "count(merge_over_time(cpu[20s]))",

@@ -316,11 +316,37 @@ static int view_sums(struct source_view *v, const struct source_part *parts, siz
 	return rc;
 }
 
-static int profile_cells(const struct mem_profile *p, size_t series, source_cells_fn fn, void *arg, struct err *e)
+/* The end of the hour or minute before a profile's. */
+static int64_t begin_of(int64_t t_ms, int64_t unit)
+{
+	return (t_ms - 1) / unit * unit - ((t_ms - 1) % unit < 0 ? unit : 0);
+}
+
+/* As which series, and stamped when, a profile may be handed out: there are no sums here, but who reads must not mind that there might be. */
+static size_t stand_in(const struct mem_profile *p, size_t series, source_alike_fn alike, void *arg, int64_t *ret_t)
+{
+	const int64_t hour = 3600000, minute = 60000, t = p->p.t_ms;
+	int64_t hours = begin_of(t, hour), minutes = begin_of(t, minute);
+	for (size_t i = 0; alike && i <= series; i++) {
+		enum source_alike how = alike(arg, i, series, hours, hours + hour);
+		if (how == SOURCE_ALIKE)
+			*ret_t = hours + hour;
+		else if (how == SOURCE_ALIKE_BY_MINUTE || alike(arg, i, series, minutes, minutes + minute) == SOURCE_ALIKE)
+			*ret_t = minutes + minute;
+		else
+			continue;
+		return i;
+	}
+	*ret_t = t;
+	return series;
+}
+
+static int profile_cells(const struct mem_profile *p, size_t series, source_cells_fn fn, source_alike_fn alike, void *arg, struct err *e)
 {
 	uint32_t *rows = xcalloc(p->v->n + 1, sizeof *rows);
-	int64_t hour = (p->p.t_ms - 1) / 3600000 * 3600000;
-	struct source_cells c = { series, hour, hour + 3600000, p->v->symbols, &p->p.t_ms, 1, p->v->n, rows, p->v->columns, p->v->ints };
+	int64_t hour = begin_of(p->p.t_ms, 3600000), t;
+	series = stand_in(p, series, alike, arg, &t);
+	struct source_cells c = { series, hour, hour + 3600000, p->v->symbols, &t, 1, p->v->n, rows, p->v->columns, p->v->ints };
 	int rc = fn(arg, &c, 0, e);
 	free(rows);
 	return rc;
@@ -329,7 +355,6 @@ static int profile_cells(const struct mem_profile *p, size_t series, source_cell
 static int view_cells(struct source_view *v, const uint64_t *refs, size_t n, int64_t after, int64_t until,
 		      const struct source_limits *lim, source_cells_fn fn, source_alike_fn alike, void *arg, struct err *e)
 {
-	(void)alike; /* there are no sums */
 	int rc = check(lim, 0, e);
 	for (size_t i = 0; i < n && !rc; i++) {
 		const struct mem_series *s = of_view(v)->series.v[refs[i]];
@@ -339,7 +364,7 @@ static int view_cells(struct source_view *v, const uint64_t *refs, size_t n, int
 				continue;
 			rc = check(lim, p->v->n, e);
 			if (!rc)
-				rc = profile_cells(p, i, fn, arg, e);
+				rc = profile_cells(p, i, fn, alike, arg, e);
 		}
 	}
 	return rc;

@@ -28,12 +28,14 @@ EXTRA_DIST += tests/fixtures/tsdb-format-1.tar.gz tests/fixtures/tsdb-format-1.a
   tests/fixtures/tsdb-format-4.tar.gz tests/fixtures/tsdb-format-4.answers
 
 # A test is a word here and two lines below.
-TSDB_TESTS = accounts_test aggregate_test budget_test compact_test cover_test dict_pack_test evict_test flip_test floats_test notes_test places_test retention_clock_test tsdb_codec_test tsdb_delete_test \
+TSDB_TESTS = accounts_test aggregate_test budget_test cells_test compact_test cover_test dict_pack_test evict_test flip_test floats_test notes_test places_test retention_clock_test tsdb_codec_test tsdb_delete_test \
   tsdb_fault_test tsdb_format_test tsdb_midnight_test tsdb_model_test tsdb_names_test tsdb_points_test tsdb_tap_test tsdb_test
 check_PROGRAMS += $(TSDB_TESTS)
 TESTS += $(TSDB_TESTS)
 accounts_test_SOURCES = tsdb/accounts_test.c
 accounts_test_LDADD = $(TSDB_TEST_LIBS)
+cells_test_SOURCES = tsdb/cells_test.c
+cells_test_LDADD = $(TSDB_TEST_LIBS)
 aggregate_test_SOURCES = tsdb/aggregate_test.c
 aggregate_test_LDADD = $(TSDB_TEST_LIBS)
 budget_test_SOURCES = tsdb/budget_test.c

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What graphs over stacks read: whichever sums stand for series, each column has the same in each minute as when every series is read by
+ * itself; of a range that counts alike as a whole, in each hour. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "base/map.h"
+#include "tsdb/damage.h"
+#include "tsdb/part_private.h"
+#include "tsdb/testkit.h"
+#include "tsdb/view.h"
+
+#define PODS 6
+#define MINUTE INT64_C(60000)
+#define HOUR (60 * MINUTE)
+
+/* Which series count alike where. */
+struct likeness {
+	bool none;         /* each is read by itself */
+	int64_t window_ms; /* 0: everywhere; else as in a rate over so much: not what begins or ends a window */
+	int64_t off_ms;    /* windows begin so much after the hour */
+	size_t unlike;     /* this series never does */
+};
+
+struct read {
+	struct likeness like;
+	pthread_mutex_t lock;
+	size_t n;
+	uint64_t by_minute, by_hour; /* order-free checksums of what each column has */
+};
+
+static int take(void *arg, const struct source_cells *c, unsigned worker, struct err *e)
+{
+	struct read *x = arg;
+	(void)worker, (void)e;
+	pthread_mutex_lock(&x->lock);
+	x->n += c->n;
+	for (size_t i = 0; i < c->n; i++) {
+		int64_t t = c->t_ms[c->rows[i]];
+		assert_true(t > c->after_ms && t <= c->until_ms && c->columns[i] < symbols_count(c->symbols, SYMBOLS_COLUMNS));
+		x->by_minute += (uint64_t)c->values[i] * hash_u64((uint64_t)c->columns[i] << 32 | (uint64_t)((t - KIT_T0 + 100 * HOUR - 1) / MINUTE));
+		x->by_hour += (uint64_t)c->values[i] * hash_u64((uint64_t)c->columns[i] << 32 | (uint64_t)((t - KIT_T0 + 100 * HOUR - 1) / HOUR));
+	}
+	pthread_mutex_unlock(&x->lock);
+	return 0;
+}
+
+/* A window counts alike from ten seconds after it begins until ten before it ends; where windows begin within a minute, that minute does not. */
+static enum source_alike alike(void *arg, size_t a, size_t b, int64_t after, int64_t until)
+{
+	const struct likeness *l = &((const struct read *)arg)->like;
+	if (a == l->unlike || b == l->unlike)
+		return SOURCE_UNLIKE;
+	if (!l->window_ms)
+		return SOURCE_ALIKE;
+	int64_t from = (after - KIT_T0 - l->off_ms + 100 * HOUR) % l->window_ms, to = from + until - after;
+	return from >= 10000 && to <= l->window_ms - 10000 ? SOURCE_ALIKE : SOURCE_UNLIKE;
+}
+
+static struct read read_cells(struct kit *k, size_t n_pods, struct likeness like)
+{
+	struct read x = { .like = like, .lock = PTHREAD_MUTEX_INITIALIZER };
+	struct source_damage damage = { 0 };
+	struct source_limits lim = { .damage = &damage };
+	struct source_view *v;
+	struct source_series *s;
+	struct matcher m;
+	struct err e;
+	uint64_t refs[PODS];
+	size_t n;
+	assert_int_equal(tsdb_source(k->db)->open(tsdb_source(k->db), &v, &e), 0);
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW(LABEL_NAME), VIEW(KIT_SAMPLES), &e), 0);
+	assert_int_equal(v->ops->select(v, &m, 1, 0, INT64_MAX, NULL, &s, &n, &e), 0);
+	assert_true(n >= n_pods);
+	for (size_t i = 0; i < n_pods; i++)
+		refs[i] = s[i].ref;
+	if (v->ops->cells(v, refs, n_pods, 0, INT64_MAX, &lim, take, like.none ? NULL : alike, &x, &e))
+		fail_msg("%s", e.msg);
+	assert_int_equal(atomic_load(&damage.met), 0);
+	free(s);
+	matcher_release(&m);
+	v->ops->release(v);
+	return x;
+}
+
+#define NOBODY 99
+
+/* Returns how many values were read of windows of ten minutes. */
+static size_t check(struct kit *k, size_t n_pods)
+{
+	const struct read raw = read_cells(k, n_pods, (struct likeness){ .none = true });
+	const struct read whole = read_cells(k, n_pods, (struct likeness){ .unlike = NOBODY });
+	assert_true(raw.n > 0 && whole.by_hour == raw.by_hour && whole.n <= raw.n);
+	size_t ten = 0;
+	static const int64_t windows[] = { 1, 3, 10, 25, 90 }, offs[] = { 0, 7000, 60000, 90001 };
+	for (size_t i = 0; i < ARRAY_LEN(windows); i++)
+		for (size_t o = 0; o < ARRAY_LEN(offs); o++)
+			for (size_t unlike = 0; unlike < 2; unlike++) {
+				struct read x = read_cells(k, n_pods, (struct likeness){ .window_ms = windows[i] * MINUTE, .off_ms = offs[o],
+										       .unlike = unlike ? 2 : NOBODY });
+				bool short_ones = windows[i] < 30; /* a series may be there for half an hour only, and that count alike as a whole */
+				if (x.by_hour != raw.by_hour || (short_ones && x.by_minute != raw.by_minute) || x.n > raw.n)
+					fail_msg("windows of %d min, %d ms off, %zu: %zu values of %zu, %s", (int)windows[i], (int)offs[o], unlike, x.n,
+						 raw.n, x.by_hour == raw.by_hour ? "hours agree" : "other values");
+				if (windows[i] == 10 && !o && !unlike)
+					ten = x.n;
+			}
+	return ten;
+}
+
+/* Pods have the same stacks all the time; pod 3 is not there in the second quarter of each hour, pod 4 comes at half of it. */
+static void fill(struct kit *k, unsigned hours)
+{
+	for (int64_t t = KIT_T0 + 10000; t < KIT_T0 + hours * HOUR; t += 10000) {
+		k->now_ms = t + 20000;
+		for (unsigned pod = 0; pod < PODS; pod++) {
+			int64_t in = (t - KIT_T0) % HOUR;
+			if ((pod == 3 && in > 15 * MINUTE && in < 30 * MINUTE) || (pod == 4 && in < 30 * MINUTE))
+				continue;
+			assert_int_equal(kit_append(k, pod, t + pod, (uint64_t)pod % 2, 4 + (unsigned)(t / 10000 % 3), NULL), 0);
+		}
+	}
+	tsdb_flush(k->db);
+}
+
+static void test_sums_and_series(void **state)
+{
+	struct kit k;
+	struct err e;
+	uint64_t gone;
+	struct matcher m;
+	(void)state;
+	kit_init(&k);
+	k.o.keep_aggregates = k.o.no_sealing = true;
+	kit_open(&k);
+	fill(&k, 3);
+	size_t head = check(&k, PODS);
+	k.now_ms = KIT_T0 + 5 * HOUR;
+	assert_int_equal(tsdb_seal(k.db, true, &e), 0);
+	size_t sealed = check(&k, PODS);
+	assert_true(sealed * 2 < head);          /* of most minutes sums were read */
+	assert_true(check(&k, PODS - 1) > sealed); /* not all are asked for: there is no sum of those */
+	/* late profiles beside the sealed hour: of minutes that have sums, and of others */
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(kit_append(&k, i, KIT_T0 + 4 * MINUTE * (i + 1) + 33, 7, 9, NULL), 0);
+	tsdb_flush(k.db);
+	check(&k, PODS);
+	kit_reopen(&k);
+	check(&k, PODS);
+	/* something of one of them was deleted */
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW("pod"), VIEW("pod-1"), &e), 0);
+	assert_int_equal(tsdb_delete(k.db, &m, 1, KIT_T0 + HOUR + 11 * MINUTE, KIT_T0 + HOUR + 13 * MINUTE, &gone, &e), 0);
+	matcher_release(&m);
+	check(&k, PODS);
+	if (tsdb_clean(k.db, &e))
+		fail_msg("%s", e.msg);
+	check(&k, PODS);
+	kit_free(&k);
+}
+
+/* ---- damage ---- */
+
+/* Flips a bit of a stored value of each sum of the newest hour's part. False: that part has none. */
+static bool flip_sum(struct kit *k, enum part_kind kind, uint8_t stream, size_t at)
+{
+	struct source_view *sv;
+	struct err e;
+	assert_int_equal(tsdb_source(k->db)->open(tsdb_source(k->db), &sv, &e), 0);
+	const struct version *v = ((struct tsdb_view *)sv)->v;
+	const struct part *p = NULL;
+	for (size_t i = 0; i < v->n; i++)
+		for (size_t j = 0; j < v->p[i]->n_parts; j++)
+			if (v->p[i]->parts[j]->level == LEVEL_HOUR && v->p[i]->parts[j]->aggregates.n)
+				p = v->p[i]->parts[j];
+	bool found = false;
+	for (uint32_t a = 0; p && a < p->aggregates.n; a++) {
+		char key[KEY_LEN], *error = NULL;
+		size_t n;
+		part_make_key(key, p->level, p->window, p->number, part_key_kind(p->one_kind, kind, stream), PART_AGGREGATE | a, stream);
+		char *value = rocksdb_get(p->db->db, p->db->read, key, sizeof key, &n, &error);
+		assert_true(!error);
+		if (!value)
+			continue; /* small ones lack some streams */
+		value[at % n] ^= 4;
+		rocksdb_writeoptions_t *w = rocksdb_writeoptions_create();
+		rocksdb_put(p->db->db, w, key, sizeof key, value, n, &error);
+		assert_null(error);
+		rocksdb_writeoptions_destroy(w);
+		rocksdb_free(value);
+		found = true;
+	}
+	sv->ops->release(sv);
+	return found;
+}
+
+/* What is damaged in a sum costs nothing: its series are read. */
+static void test_damaged_sums(void **state)
+{
+	static const struct { enum part_kind kind; uint8_t stream; } values[] = { { PART_ROLLUP, 0 }, { PART_TOTALS, 0 }, { PART_DETAIL, 0 },
+										  { PART_DETAIL, 1 }, { PART_DETAIL, 2 } };
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(values); i++) {
+		struct kit k;
+		struct err e;
+		struct tsdb_stats s;
+		kit_init(&k);
+		k.o.keep_aggregates = k.o.no_sealing = true;
+		kit_open(&k);
+		fill(&k, 1);
+		k.now_ms = KIT_T0 + 3 * HOUR;
+		assert_int_equal(tsdb_seal(k.db, true, &e), 0);
+		struct likeness windows = { .window_ms = 10 * MINUTE, .unlike = NOBODY };
+		struct read raw = read_cells(&k, PODS, (struct likeness){ .none = true }), sums = read_cells(&k, PODS, windows);
+		assert_true(sums.n * 2 < raw.n);
+		assert_true(flip_sum(&k, values[i].kind, values[i].stream, 5 * i + 3));
+		struct read damaged = read_cells(&k, PODS, windows);
+		assert_true(damaged.by_minute == raw.by_minute && damaged.n == raw.n);
+		tsdb_stats(k.db, &s);
+		assert_int_equal(s.lost_records, 1); /* it is said, though nothing is missing */
+		check(&k, PODS);
+		kit_free(&k);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_sums_and_series), cmocka_unit_test(test_damaged_sums) };
+	log_setup(LOG_LEVEL_ERROR + 1, LOG_FORMAT_LOGFMT);
+	return cmocka_run_group_tests_name("tsdb cells", tests, NULL, NULL);
+}
