@@ -92,7 +92,11 @@ int memsource_add_profile(struct memsource *m, struct labels l, const struct pty
 		stackvec_unref(v);
 		return -ERR_EXECUTION;
 	}
+	size_t at = s->profiles.n;
 	vec_push(&s->profiles, x);
+	for (; at && s->profiles.v[at - 1].p.t_ms > x.p.t_ms; at--) /* one that is late */
+		s->profiles.v[at] = s->profiles.v[at - 1];
+	s->profiles.v[at] = x;
 	return 0;
 }
 
