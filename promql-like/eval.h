@@ -80,7 +80,7 @@ struct eval {
 	pthread_mutex_t symbols_lock; /* for writing into symbols */
 	struct symbols *symbols;    /* the query's own dictionary; NULL until needed */
 	atomic_uint_fast64_t held, peak, bytes; /* bytes: of stacks and profiles, in memory */
-	atomic_int_fast64_t profiles; /* held as samples, about */
+	atomic_int_fast64_t profile_bytes; /* of profiles held as samples, about */
 	struct budget *budget;      /* of all queries of its kind of asker; NULL: none */
 	const char *budget_flag;    /* what sets it */
 	atomic_uint_fast64_t budgeted; /* bytes of it that are this query's */

@@ -15,6 +15,7 @@
 
 #define LOOK_NS INT64_C(10000000)      /* a new page is cleared in 0.3 us at best: 300 MB a second and thread */
 #define TRIM_NS INT64_C(1000000000)    /* between two times that all of malloc's arenas are walked */
+#define IDLE_NS INT64_C(10000000000)   /* without any query, until what they left free goes back */
 #define PATIENCE_NS INT64_C(200000000) /* for one that was stopped to give back what it has, up to 15/16 of the limit */
 
 struct memory_guard {
@@ -30,6 +31,7 @@ struct memory_guard {
 	atomic_uint_fast64_t stops;
 	atomic_bool is_short;
 	bool ends, somebody_left; /* since malloc's arenas were walked */
+	bool grew;                /* by more than most_growth, since there was no query */
 };
 
 static uint64_t resident_of_process(void)
@@ -63,6 +65,7 @@ static struct guarded *choose(const struct memory_guard *g)
 static bool is_beyond(struct memory_guard *g, int64_t now, bool *ret_hurry)
 {
 	uint64_t bytes = g->resident();
+	g->grew |= bytes > g->base && bytes - g->base > g->most_growth;
 	if (bytes > g->line && (g->somebody_left || now - g->trimmed_ns > TRIM_NS)) {
 		room_tidy(true);
 		malloc_trim(0);
@@ -90,21 +93,39 @@ static void look(struct memory_guard *g)
 	atomic_fetch_add(&g->stops, 1);
 }
 
+/* Until something changes, or so much time has passed: true. Under the lock. */
+static bool wait_for(struct memory_guard *g, int64_t ns)
+{
+	int64_t until = clock_mono_ns() + ns;
+	struct timespec t = { until / 1000000000, until % 1000000000 };
+	return pthread_cond_timedwait(&g->changed, &g->lock, &t) != 0;
+}
+
+/* Nobody asks: what queries left free is of use to others. */
+static void rest(struct memory_guard *g)
+{
+	atomic_store(&g->is_short, false);
+	if (!g->grew) {
+		pthread_cond_wait(&g->changed, &g->lock);
+	} else if (wait_for(g, IDLE_NS) && !g->first) {
+		g->grew = false;
+		pthread_mutex_unlock(&g->lock);
+		malloc_trim(0);
+		pthread_mutex_lock(&g->lock);
+	}
+}
+
 static void *watch(void *arg)
 {
 	struct memory_guard *g = arg;
 	pthread_mutex_lock(&g->lock);
 	while (!g->ends) {
 		if (!g->first) {
-			atomic_store(&g->is_short, false);
-			pthread_cond_wait(&g->changed, &g->lock);
+			rest(g);
 			continue;
 		}
 		look(g);
-		int64_t until = clock_mono_ns() + LOOK_NS;
-		struct timespec t = { until / 1000000000, until % 1000000000 };
-		while (!g->ends && pthread_cond_timedwait(&g->changed, &g->lock, &t) == 0)
-			;
+		wait_for(g, LOOK_NS);
 	}
 	pthread_mutex_unlock(&g->lock);
 	return NULL;

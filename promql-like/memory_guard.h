@@ -7,6 +7,8 @@
  *	                   no query begins,            enough a query is stopped, the youngest of those that read most
  *	                   one is stopped
  *
+ * When there is no query any more for 10 s, what they left free goes back as well, if they had added that much.
+ *
  * Only while queries are at work, and have added a sixteenth of the limit since there were none: what else is resident is no fault of theirs. */
 #ifndef PYRRHA_PROMQL_MEMORY_GUARD_H
 #define PYRRHA_PROMQL_MEMORY_GUARD_H

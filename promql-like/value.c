@@ -19,45 +19,52 @@ struct series *value_add(struct value *v, struct labels l, bool drop_name)
 	return &v->s[v->n++];
 }
 
-/* Profiles that are samples count by so many at a time, and each as what one and its terms have, about. Those that took the place of a number
- * are not counted when they come, only when they go. */
-#define BUDGET_PROFILES 1024
-#define PROFILE_BYTES 384
+/* Profiles that are samples count with their terms, so many bytes at a time, and about: what they become while they are held, and those that
+ * took the place of a number, are seen only when they go. */
+#define BUDGET_BYTES (INT64_C(256) << 10)
+#define PROFILE_BYTES 256 /* itself, and what asking for its stacks takes */
 
-static int hold_profile(struct eval *q, struct err *e)
+static int64_t profile_bytes(const struct prof *p)
 {
-	int64_t n = atomic_fetch_add(&q->profiles, 1) + 1;
-	return n <= 0 || n % BUDGET_PROFILES ? 0 : eval_hold_bytes(q, BUDGET_PROFILES * PROFILE_BYTES, e);
+	bool shared = __atomic_load_n(&p->refs, __ATOMIC_RELAXED) > 1; /* by steps, or with what is kept: its terms are another's */
+	return PROFILE_BYTES + (shared ? 0 : (int64_t)((p->a.n + p->b.n) * sizeof(struct term)));
 }
 
-static void unhold_profiles(struct eval *q, size_t n)
+static int hold_profile(struct eval *q, const struct prof *p, struct err *e)
 {
-	int64_t before = atomic_fetch_sub(&q->profiles, (int64_t)n), after = before - (int64_t)n;
-	int64_t less = MAX(before, INT64_C(0)) / BUDGET_PROFILES - MAX(after, INT64_C(0)) / BUDGET_PROFILES;
+	int64_t n = profile_bytes(p), before = atomic_fetch_add(&q->profile_bytes, n), after = before + n;
+	int64_t more = MAX(after, INT64_C(0)) / BUDGET_BYTES - MAX(before, INT64_C(0)) / BUDGET_BYTES;
+	return more ? eval_hold_bytes(q, (uint64_t)(more * BUDGET_BYTES), e) : 0;
+}
+
+static void unhold_profiles(struct eval *q, int64_t n)
+{
+	int64_t before = atomic_fetch_sub(&q->profile_bytes, n), after = before - n;
+	int64_t less = MAX(before, INT64_C(0)) / BUDGET_BYTES - MAX(after, INT64_C(0)) / BUDGET_BYTES;
 	if (less)
-		eval_give_bytes(q, (uint64_t)less * BUDGET_PROFILES * PROFILE_BYTES);
+		eval_give_bytes(q, (uint64_t)(less * BUDGET_BYTES));
 }
 
 void sample_drop_profile(struct eval *q, struct sample *s)
 {
 	if (!s->p)
 		return;
+	unhold_profiles(q, profile_bytes(s->p));
 	prof_unref(s->p);
 	s->p = NULL;
-	unhold_profiles(q, 1);
 }
 
 void series_free(struct value *v, struct series *s)
 {
-	size_t profiles = 0;
+	int64_t bytes = 0;
 	for (size_t i = 0; i < s->n; i++)
 		if (s->s[i].p) {
+			bytes += profile_bytes(s->s[i].p);
 			prof_unref(s->s[i].p);
-			profiles++;
 		}
 	if (v->q) {
 		atomic_fetch_sub(&v->q->held, s->n);
-		unhold_profiles(v->q, profiles);
+		unhold_profiles(v->q, bytes);
 	}
 	free(s->s);
 	s->s = NULL;
@@ -101,7 +108,7 @@ int series_push(struct eval *q, struct series *s, int64_t t_ms, double v, struct
 		s->s = xreallocarray(s->s, s->cap, sizeof *s->s);
 	}
 	s->s[s->n++] = (struct sample){ t_ms, v, p };
-	int rc = p ? hold_profile(q, e) : 0;
+	int rc = p ? hold_profile(q, p, e) : 0;
 	return rc ? rc : eval_hold(q, 1, e);
 }
 
