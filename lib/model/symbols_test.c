@@ -166,6 +166,25 @@ static void stacks_are_a_tree(void **state)
 	assert_int_equal(symbols_stack_at(s, root), symbols_stack(s, (uint32_t[]){ 1 }, 1));
 }
 
+/* Children in any order, of nodes with none, one and many, interned or loaded before: each is there once. */
+static void nodes_have_each_child_once(void **state)
+{
+	struct symbols *s = *state;
+	enum { PARENTS = 40, CHILDREN = 30 };
+	static uint32_t known[PARENTS][CHILDREN];
+	uint64_t random = 3;
+	for (uint32_t i = 0; i < PARENTS; i++)
+		known[i][0] = (i % 2 ? symbols_load_node : symbols_node)(s, i, 0);
+	for (int n = 0; n < 20000; n++) {
+		random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+		uint32_t p = (uint32_t)(random >> 33) % PARENTS, c = (uint32_t)(random >> 40) % (1 + p % CHILDREN);
+		uint32_t id = symbols_node(s, p, c);
+		assert_true(id == known[p][c] || !known[p][c]);
+		known[p][c] = id;
+		assert_true(symbols_get_node(s, id)->parent == p && symbols_get_node(s, id)->location == c);
+	}
+}
+
 /* Each length, and each with one place that differs, asked for until it is known in every way. */
 static void stacks_that_differ_in_one_place(void **state)
 {
@@ -625,7 +644,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(what_is_always_there), TEST(strings), TEST(entries_do_not_move), TEST(mapping_identity),
 		TEST(location_identity), TEST(stacks_are_a_tree), TEST(deep_stacks),
-		TEST(stacks_that_differ_in_one_place), TEST(label_sets), TEST(columns),
+		TEST(nodes_have_each_child_once), TEST(stacks_that_differ_in_one_place), TEST(label_sets), TEST(columns),
 		TEST(whole_profiles), TEST(others_write_in_the_pauses), TEST(releases_of_one_program), TEST(a_full_arena_is_an_error), TEST(translation),
 		TEST(what_was_loaded_is_known), TEST(what_is_lost_is_not_found), TEST(a_loaded_dictionary_is_small),
 	};
