@@ -215,6 +215,45 @@ const steps = {
 		await go({ q: `focus(${Q}, {function="main.work"})` });
 		assert.equal(await page.locator('.minimap').count(), 0);
 	},
+	async 'a zoom of many boxes glides, and ends as it would be painted anew'() {
+		const p = await open({ q: `focus(${Q}, {function="main.wide"})`, recursion: 'off' }, { reducedMotion: 'no-preference' });
+		await settled(p);
+		const looks = async () => { await p.mouse.move(5, 5); await drawn(p); return p.evaluate(() => document.querySelector('.flame canvas').toDataURL()); };
+		/* how often what was there is stretched */
+		await p.evaluate(() => {
+			window.stretched = 0;
+			const frame = window.requestAnimationFrame;
+			let now = 0; /* a busy machine has as many frames */
+			window.requestAnimationFrame = (f) => frame(() => f(now += 16));
+			const draw = CanvasRenderingContext2D.prototype.drawImage;
+			CanvasRenderingContext2D.prototype.drawImage = function (...a) { if (this.canvas.isConnected && a.length > 5) window.stretched++; return draw.apply(this, a); };
+		});
+		const colour = (by) => p.selectOption('[aria-label="Colour by"]', by);
+		const zoomed = (key, is) => p.keyboard.press(key).then(() => p.waitForFunction((n) => document.querySelectorAll('.crumbs').length === n, is));
+		const still = async (as) => until(async () => assert.ok(await looks() === as, 'it looks otherwise'), 5000);
+		for (const below of [false, true]) {
+			if (below) await p.locator('.view-bar .toggle', { hasText: 'Root below' }).click();
+			await colour('binary');
+			const binary = await looks();
+			await colour('package');
+			const whole = await looks();
+			assert.notEqual(binary, whole);
+			await walkTo(p, ['main.main', 'main.wide', 'main.leaf0'], 0, below ? 'ArrowUp' : 'ArrowDown');
+			await p.evaluate(() => { window.stretched = 0; });
+			await zoomed('Enter', 1);
+			await until(async () => assert.ok(await p.evaluate(() => window.stretched) > 2, 'no glide'));
+			assert.notEqual(await looks(), whole);
+			await zoomed('Escape', 0);
+			await still(whole);
+			await walkTo(p, ['main.main', 'main.wide', 'main.leaf0'], 0, below ? 'ArrowUp' : 'ArrowDown');
+			await zoomed('Enter', 1);
+			await colour('binary');
+			await p.locator('.flame canvas').focus();
+			await zoomed('Escape', 0);
+			await still(binary);
+		}
+		await p.context().close();
+	},
 	async 'zoom and view are in the address: a reload shows the same'() {
 		await go({ invert: '1', root: 'below', rows: 'pod', color: 'file', search: 'serve' });
 		await walk(['web-1', 'main.work', 'main.serve']);

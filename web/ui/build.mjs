@@ -30,7 +30,9 @@ if (tests) {
 	const { metafile } = await build({
 		entryPoints: { app: join(here, 'src/main.tsx') },
 		outdir: out, bundle: true, minify: true, format: 'iife', target: ['chrome100', 'firefox100', 'safari15'],
-		jsx: 'automatic', jsxImportSource: 'preact', legalComments: 'inline', logLevel: 'warning', metafile: true,
+		/* not as tsconfig.json says, which is for the types: element(name, properties, children …) takes 1.4 kB less, compressed */
+		tsconfigRaw: {}, jsx: 'transform', jsxFactory: 'jsxElement', jsxFragment: 'jsxFragment', inject: [join(here, 'src/base/jsx.ts')],
+		legalComments: 'inline', logLevel: 'warning', metafile: true,
 	});
 	for (const name of FILES.filter((f) => !f.startsWith('app.')))
 		await copyFile(join(here, name), join(out, name));

@@ -34,19 +34,24 @@ export function CopyButton({ text, label, title, icon = <Copy />, class: cls = '
 	);
 }
 
-/** A choice of few, all visible. One of them can be tabbed to, arrow keys choose among them. */
-export function Segments<T extends string | number>({ label, value, options, onChange }: { label: string; value: T | null; options: [T, string, string?][]; onChange: (v: T) => void }) {
-	const el = useRef<HTMLDivElement>(null);
-	const at = Math.max(0, options.findIndex(([v]) => v === value));
+/** Of parts of that role in a row one can be tabbed to, and arrow keys choose among them: which one, and what their element needs. */
+function useRow<T>(role: string, value: T | null, options: [T, ...unknown[]][], onChange: (v: T) => void) {
+	const ref = useRef<HTMLDivElement>(null), at = Math.max(0, options.findIndex(([v]) => v === value)), upright = role === 'radio';
 	const go = (to: number) => {
 		const i = (to + options.length) % options.length;
 		onChange(options[i][0]);
-		el.current!.querySelectorAll<HTMLElement>('[role=radio]')[i].focus();
+		ref.current!.querySelectorAll<HTMLElement>(`[role=${role}]`)[i].focus();
 	};
+	const right = () => go(at + 1), left = () => go(at - 1);
+	const onKeyDown = (e: KeyboardEvent) => listKeys.handle(e, { next: () => upright && right(), before: () => upright && left(), right, left, first: () => go(0), last: () => go(options.length - 1) });
+	return { at, row: { ref, onKeyDown } };
+}
+
+/** A choice of few, all visible. */
+export function Segments<T extends string | number>({ label, value, options, onChange }: { label: string; value: T | null; options: [T, string, string?][]; onChange: (v: T) => void }) {
+	const { at, row } = useRow('radio', value, options, onChange);
 	return (
-		<div class="segments" role="radiogroup" aria-label={label} ref={el} onKeyDown={(e) => listKeys.handle(e, {
-			next: () => go(at + 1), before: () => go(at - 1), right: () => go(at + 1), left: () => go(at - 1), first: () => go(0), last: () => go(options.length - 1),
-		})}>
+		<div class="segments" role="radiogroup" aria-label={label} {...row}>
 			{options.map(([v, name, title], i) => (
 				<button key={v} type="button" role="radio" aria-checked={v === value} tabIndex={i === at ? 0 : -1} class={v === value ? 'on' : ''} title={title} onClick={() => onChange(v)}>{name}</button>
 			))}
@@ -56,17 +61,9 @@ export function Segments<T extends string | number>({ label, value, options, onC
 
 /** Tabs over a panel that the caller draws below: give that `role="tabpanel"` and `id={`${id}-panel`}`. */
 export function Tabs<T extends string>({ id, label, value, options, onChange }: { id: string; label: string; value: T; options: [T, ComponentChildren][]; onChange: (v: T) => void }) {
-	const el = useRef<HTMLDivElement>(null);
-	const at = Math.max(0, options.findIndex(([v]) => v === value));
-	const go = (to: number) => {
-		const i = (to + options.length) % options.length;
-		onChange(options[i][0]);
-		el.current!.querySelectorAll<HTMLElement>('[role=tab]')[i].focus();
-	};
+	const { at, row } = useRow('tab', value, options, onChange);
 	return (
-		<div class="tabs" role="tablist" aria-label={label} ref={el} onKeyDown={(e) => listKeys.handle(e, {
-			next: () => false, before: () => false, right: () => go(at + 1), left: () => go(at - 1), first: () => go(0), last: () => go(options.length - 1),
-		})}>
+		<div class="tabs" role="tablist" aria-label={label} {...row}>
 			{options.map(([v, name], i) => (
 				<button key={v} type="button" role="tab" aria-selected={v === value} aria-controls={v === value ? `${id}-panel` : undefined} tabIndex={i === at ? 0 : -1} onClick={() => onChange(v)}>{name}</button>
 			))}
@@ -143,11 +140,12 @@ export function Dialog({ title, class: cls = '', onClose, children }: { title: s
 	);
 }
 
-/** Sets a style property without an inline style attribute, which the page's content policy forbids. */
+/** A ref that sets style properties, without an inline style attribute, which the page's content policy forbids. At once: after a frame they would
+ * cost another one. */
+export const styled = (to: Partial<CSSStyleDeclaration>) => (e: HTMLElement | null): void => { if (e) Object.assign(e.style, to); };
+
 export function Bar({ share, class: cls = '' }: { share: number; class?: string }) {
-	const el = useRef<HTMLElement>(null);
-	useEffect(() => { el.current!.style.width = `${Math.max(0, Math.min(100, share * 100))}%`; }, [share]);
-	return <i class={`bar ${cls}`} ref={el} aria-hidden="true" />;
+	return <i class={`bar ${cls}`} ref={styled({ width: `${Math.max(0, Math.min(100, share * 100))}%` })} aria-hidden="true" />;
 }
 
 /** Of many rows of one height those that can be seen, in an element that scrolls: put `ref` on that, draw rows `from` to `to`, and elements `before` and
@@ -158,7 +156,7 @@ export function useWindow<E extends HTMLElement>(rows: number, height: number): 
 	useLayoutEffect(() => {
 		const e = ref.current!;
 		const look = () => {
-			const from = Math.max(0, Math.floor(e.scrollTop / height) - 10), to = Math.ceil((e.scrollTop + e.clientHeight) / height) + 10;
+			const from = Math.max(0, Math.floor(e.scrollTop / height) - 5), to = Math.ceil((e.scrollTop + e.clientHeight) / height) + 5;
 			setSeen((was) => was[0] === from && was[1] === to ? was : [from, to]);
 		};
 		look();

@@ -26,6 +26,8 @@ export interface Scene {
 	/** Per frame: matched by the search; null without one. */
 	match: Uint8Array | null;
 	font: string;
+	/** Pixels of the screen in one of the page's. */
+	dpr?: number;
 	/** The root is the lowest of that many rows, instead of the uppermost. */
 	flip?: boolean; rows?: number;
 	/** So many rows at the root's end are not shown. */

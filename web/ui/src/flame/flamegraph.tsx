@@ -6,6 +6,7 @@ import { changeColors } from '../compare/state';
 import { calm, dark, SANS } from '../base/theme';
 import { formatShare, formatValue } from '../base/units';
 import { keyTable } from '../base/keys';
+import { styled } from '../base/ui';
 import type { ColorBy } from './colors';
 import { boxRect, depthOf, draw, Palette, ROW, rowOf, type Scene } from './draw';
 import { Minimap, MINIMAP } from './minimap';
@@ -37,7 +38,12 @@ const keys = keyTable('Flame graph', {
 	first: ['Home', 'the whole'], zoom: [['Enter', 'Space'], 'zoom in'], out: ['Escape', 'zoom out'], menu: [['ContextMenu', 'Shift+F10'], 'what one can do with the box'],
 });
 
-const OVERDRAW = 300;
+const OVERDRAW = 300, MARGIN = 100, SLICE = 256;
+
+/** What a scene looks like. */
+interface Picture { of: Scene; copy: HTMLCanvasElement; boxes: number }
+const same = (a: Scene, b: Scene): boolean => (Object.keys(a) as (keyof Scene)[]).every((k) => a[k] === b[k]);
+
 /** So many boxes take longer than a frame. */
 const MANY = 1000;
 const GLIDE_MS = 160, FRAME_MS = 1000 / 60;
@@ -52,7 +58,7 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 	const view = useRef<{ from: number; to: number; tree: FlameTree } | null>(null);
 	const paint = useRef<() => void>(() => undefined);
 	const small = useRef<() => void>(() => undefined);
-	const glide = useRef(0), boxes = useRef(0);
+	const glide = useRef(0), boxes = useRef(0), pictures = useRef<(Picture | undefined)[]>([]);
 	const [room, setRoom] = useState(0);
 	const [hover, setHover] = useState<{ tree: FlameTree; node: number; x: number; y: number } | null>(null);
 	const [cursor, setCursor] = useState(zoom);
@@ -77,47 +83,51 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 		return () => observer.disconnect();
 	}, []);
 
-	/* Paints what is visible of the wrapper, plus a margin for scrolling. */
-	paint.current = () => {
-		const c = canvas.current, w = wrap.current;
-		if (!c || !w || !width || !view.current) return;
-		const box = w.getBoundingClientRect();
-		const top = Math.max(0, Math.floor(-box.top) - OVERDRAW);
-		const height = Math.max(ROW, Math.min(rows * ROW - top, window.innerHeight + 2 * OVERDRAW));
-		const dpr = window.devicePixelRatio || 1;
-		if (c.width !== Math.round(width * dpr) || c.height !== Math.round(height * dpr)) {
-			c.width = Math.round(width * dpr);
-			c.height = Math.round(height * dpr);
-			c.style.width = `${width}px`;
-			c.style.height = `${height}px`;
-		}
-		c.style.transform = `translateY(${top}px)`;
-		const ctx = c.getContext('2d')!;
-		ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
-		scene.current = {
-			tree, from: view.current.from, to: view.current.to, zoom, width, height, top, colorBy, dark: isDark, redGreen, match, font: FONT, ...shape,
-		};
-		boxes.current = draw(ctx, scene.current, palette.current);
+	/* The part that is painted: what is visible of the wrapper, plus a margin for scrolling. */
+	const sceneOf = (from: number, to: number): Scene => {
+		const y = Math.floor(-wrap.current!.getBoundingClientRect().top), top = Math.max(0, y - OVERDRAW);
+		const height = Math.max(ROW, Math.min(rows * ROW - top, Math.ceil((y + innerHeight + OVERDRAW - top) / SLICE) * SLICE));
+		return { tree, from, to, zoom, width, height, top, colorBy, dark: isDark, redGreen, match, font: FONT, dpr: devicePixelRatio, ...shape };
 	};
-	/* All that a glide shows, as a picture of what is in the window. */
-	const takeStill = (from: number, to: number) => {
-		const s = scene.current!, c = canvas.current!, k = c.width / s.width, up = Math.round(Math.max(0, -c.getBoundingClientRect().top)), height = Math.min(s.height - up, innerHeight);
-		const copy = new OffscreenCanvas(c.width, Math.max(1, height * k)), ctx = copy.getContext('2d')!;
-		if (from === s.from && to === s.to) ctx.drawImage(c, 0, -up * k);
+	/* What is large enough stays: another size is new memory. */
+	const size = (c: HTMLCanvasElement, s: Scene) => {
+		const dpr = devicePixelRatio, w = Math.round(s.width * dpr), h = Math.round(s.height * dpr), ctx = c.getContext('2d')!;
+		if (c.width !== w || c.height < h || c.height > h + innerHeight) Object.assign(c, { width: w, height: h });
+		ctx.resetTransform();
+		ctx.clearRect(0, 0, w, c.height);
+		ctx.scale(dpr, dpr);
+		return ctx;
+	};
+	const put = (s: Scene) => {
+		const c = canvas.current!, ctx = size(c, s);
+		styled({ width: `${s.width}px`, height: `${c.height * s.width / c.width}px`, transform: `translateY(${s.top}px)` })(c);
+		scene.current = s;
+		return ctx;
+	};
+	paint.current = () => {
+		if (!canvas.current || !wrap.current || !width || !view.current) return;
+		const s = sceneOf(view.current.from, view.current.to), p = pictures.current[+(zoom > skip)];
+		if (p && same(p.of, s)) stretch(p);
+		else boxes.current = draw(put(s), s, palette.current);
+	};
+	/* A picture of it beside the canvas: of the whole, and of the last one that was zoomed into. */
+	const pictureOf = (of: Scene): Picture => {
+		const i = +(of.zoom > skip), was = pictures.current[i], c = canvas.current!;
+		if (was && same(was.of, of)) return was;
+		const copy = was?.copy ?? document.createElement('canvas'), ctx = size(copy, of);
+		if (of !== scene.current) boxes.current = draw(ctx, of, palette.current);
 		else {
-			ctx.scale(k, k);
-			draw(ctx, { ...s, from, to, top: s.top + up, height }, palette.current);
+			ctx.resetTransform();
+			ctx.drawImage(c, 0, 0);
 		}
-		return { copy, from, k: c.width / (to - from), y: (up + (flip ? (rows - s.rows!) * ROW : 0)) * k };
+		return pictures.current[i] = { of: { ...of }, copy, boxes: boxes.current };
 	};
 	/* To draw many boxes takes longer than a frame, to stretch their picture does not. */
-	const stretch = (p: ReturnType<typeof takeStill>) => {
-		const { from, to } = Object.assign(scene.current!, { from: view.current!.from, to: view.current!.to });
-		const c = canvas.current!, ctx = c.getContext('2d')!;
-		ctx.resetTransform();
+	const stretch = ({ of, copy, boxes: n }: Picture) => {
+		const s = sceneOf(view.current!.from, view.current!.to), ctx = put(s), k = copy.width / (of.to - of.from), height = of.height * copy.width / width;
 		ctx.imageSmoothingEnabled = false;
-		ctx.clearRect(0, 0, c.width, c.height);
-		ctx.drawImage(p.copy, (from - p.from) * p.k, 0, (to - from) * p.k, p.copy.height, 0, p.y, c.width, p.copy.height);
+		ctx.drawImage(copy, (s.from - of.from) * k, 0, (s.to - s.from) * k, height, 0, of.top - s.top + (flip ? (rows - of.rows!) * ROW : 0), width, of.height);
+		boxes.current = n;
 	};
 
 	/* A zoom glides there, so that one sees where one goes; new data just appears. Its first frame paints: what is done before that is done twice. */
@@ -128,13 +138,17 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 			view.current = to;
 			return;
 		}
-		let t0 = 0;
-		const from = Math.min(start.from, to.from), end = Math.max(start.to, to.to);
-		const still = (from < start.from || end > start.to ? tree.n : boxes.current) > MANY ? takeStill(from, end) : null;
+		let t0 = 0, still: Picture | null = null;
+		const from = Math.min(start.from, to.from), end = Math.max(start.to, to.to), out = from < start.from || end > start.to;
 		const step = (now: number) => {
-			t0 ||= now - FRAME_MS;
+			if (!t0) {
+				t0 = now - FRAME_MS;
+				/* this frame has enough to do */
+				if ((out ? tree.n : boxes.current) > MANY) still = pictureOf(out ? sceneOf(from, end) : scene.current!), glide.current = requestAnimationFrame(step);
+				if (still) return;
+			}
 			const k = Math.min(1, (now - t0) / GLIDE_MS), ease = 1 - (1 - k) ** 3;
-			view.current = { tree, from: start.from + (to.from - start.from) * ease, to: start.to + (to.to - start.to) * ease };
+			view.current = k < 1 ? { tree, from: start.from + (to.from - start.from) * ease, to: start.to + (to.to - start.to) * ease } : to;
 			if (still && k < 1) stretch(still);
 			else paint.current();
 			glide.current = k < 1 ? requestAnimationFrame(step) : 0;
@@ -157,10 +171,13 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 		small.current();
 	}, [tree, zoom, width, rows, match, colorBy, isDark, redGreen, flip, skip]);
 	useEffect(() => {
-		const onScroll = () => paint.current();
-		window.addEventListener('scroll', onScroll, { passive: true });
-		window.addEventListener('resize', onScroll);
-		return () => { window.removeEventListener('scroll', onScroll); window.removeEventListener('resize', onScroll); };
+		const repaint = () => paint.current(), onScroll = () => {
+			const s = scene.current, w = wrap.current, y = w ? -w.getBoundingClientRect().top : 0, end = s && s.top + s.height;
+			if (!s || s.top && y - MARGIN < s.top || end! < s.rows! * ROW && y + innerHeight + MARGIN > end!) repaint();
+		};
+		addEventListener('scroll', onScroll, { passive: true });
+		addEventListener('resize', repaint);
+		return () => { removeEventListener('scroll', onScroll); removeEventListener('resize', repaint); };
 	}, []);
 	/* New data: the same box, if it is there; another zoom: what is zoomed into. */
 	useLayoutEffect(() => {
@@ -239,7 +256,7 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 					const n = hit(e);
 					if (n >= 0) { e.preventDefault(); menu(n, e.clientX, e.clientY); }
 				}}>
-				<Spacer height={rows * ROW} />
+				<div ref={styled({ height: `${rows * ROW}px` })} class="flame-spacer" />
 				<canvas ref={canvas} class={hover ? 'over' : ''} tabIndex={0} role="tree" onKeyDown={onKey}
 					aria-label={`${label ?? 'Flame graph'} of ${tree.typeName}. Arrow keys walk the stacks, Enter zooms, Escape zooms out.`}
 					aria-activedescendant={`flame-node-${path[path.length - 1]}`}>
@@ -251,13 +268,6 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 			{tall && <div class="minimap-rail"><Minimap scene={() => scene.current} rows={rows} graph={wrap} redraw={small} /></div>}
 		</div>
 	);
-}
-
-/** Gives the wrapper its height without an inline style attribute, which the page's content policy forbids. */
-function Spacer({ height }: { height: number }) {
-	const el = useRef<HTMLDivElement>(null);
-	useLayoutEffect(() => { el.current!.style.height = `${height}px`; }, [height]);
-	return <div ref={el} class="flame-spacer" />;
 }
 
 function describe(t: FlameTree, i: number): string {

@@ -36,8 +36,9 @@ export function Minimap({ scene, rows, graph, redraw }: { scene: () => Scene | n
 		};
 		place();
 		addEventListener('scroll', place, { passive: true });
-		addEventListener('resize', place);
-		return () => { removeEventListener('scroll', place); removeEventListener('resize', place); };
+		const again = () => { place(); redraw.current(); };
+		addEventListener('resize', again);
+		return () => { removeEventListener('scroll', place); removeEventListener('resize', again); };
 	}, [rows, height]);
 
 	const go = (e: PointerEvent) => {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The marks above the lines of a graph: each a button that says what happened, and offers what one wants to know then.
-import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { pageHref } from '../base/state';
 import { clock, moment } from '../base/time';
 import { formatDuration } from '../base/units';
-import { Chip, Popover } from '../base/ui';
+import { Chip, Popover, styled } from '../base/ui';
 import type { Selection } from '../query/query';
 import { clustered, type Mark } from './marks';
 
@@ -27,12 +27,11 @@ export function MarkButtons({ marks, times, box, onAround, onSelect }: { marks: 
 }
 
 function MarkButton({ group, left, onAround, onSelect }: { group: Mark[]; left: number; onAround?: (t: number) => void; onSelect: (s: Selection) => void }) {
-	const el = useRef<HTMLDivElement>(null), [open, setOpen] = useState(false);
-	useLayoutEffect(() => { el.current!.style.transform = `translateX(${left}px)`; /* not left: it moves with time, and that is no layout */ }, [left]);
+	const [open, setOpen] = useState(false);
 	const fired = group.some((m) => m.kind === 'alert'), words = group.map(sentence).join('; ');
 	const act = (f: () => void) => () => { setOpen(false); f(); };
 	return (
-		<div class={`mark ${fired ? 'fired' : ''}`} ref={el}>
+		<div class={`mark ${fired ? 'fired' : ''}`} ref={styled({ transform: `translateX(${left}px)` /* not left: it moves with time, and that is no layout */ })}>
 			<Popover open={open} setOpen={setOpen} has="dialog" label={words.length > 200 ? `${words.slice(0, 200)}…` : words} title={words} button={<i aria-hidden="true">{fired ? '▲' : '◆'}</i>}>
 				<div class="mark-body" role="dialog" aria-label={fired ? 'Alerts' : 'Changes'}>
 					{group.slice(0, MOST).map((m) => (

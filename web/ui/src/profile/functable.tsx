@@ -2,11 +2,12 @@
 // The same profile as a table: what each function, line, file, package or binary costs itself and with what it calls, and of a difference both
 // sides. The equal of the flame graph for whom a picture does not serve. Rows that cannot be seen are not drawn, so that ten
 // thousand of them cost what sixty cost. Order, columns and what rows are of are in the address.
+import type { VNode } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { keyTable } from '../base/keys';
 import { asText as text, inUrl, layout, oneOf, writeUrl } from '../base/state';
 import { dark } from '../base/theme';
-import { Bar, CopyButton, useWindow } from '../base/ui';
+import { Bar, CopyButton, styled, useWindow } from '../base/ui';
 import { useSamples, type Samples } from '../compare/samples';
 import { frameColor, type ColorBy } from '../flame/colors';
 import { type Finder, matchRow } from '../flame/fold';
@@ -16,9 +17,10 @@ import { openFrameMenu } from './framemenu';
 import { GRAINS, useReadout, type Grain } from './readouts';
 import { SIGMAS } from '../compare/noise';
 import { ColumnMenu } from './columnmenu';
+import { useLater } from './later';
 import { formatChange, formatValue } from '../base/units';
 
-const ROW = 25;
+const ROW = 25, FIRST = 20;
 /** A column, and behind a dot that it is turned around. */
 const order = inUrl(['explore'], 'order', '', text);
 const chosen = inUrl<string[]>(['explore'], 'columns', [], { parse: (s) => s.split(',').filter((x) => columnOf(x.slice(1))), print: (v) => v.join(',') });
@@ -65,7 +67,9 @@ export function FunctionTable({ tree, expr, time, zoomed, rows: given, all, exac
 	}, [of, filter, by, order.value, shares, diff, whole.now, whole.base]);
 	const missing = per === 'function' ? all - given.length : 0;
 
-	const { ref, from, to, before, after } = useWindow<HTMLDivElement>(count, ROW), rows = upTo(to);
+	const { ref, from, to, before, after } = useWindow<HTMLDivElement>(count, ROW);
+	/* so many at once are less than a frame: other rows below them follow in the next one */
+	const lower = useLater(upTo, () => 0), drawn = useRef<VNode[]>([]);
 	const grid = useRef<HTMLTableElement>(null), heads = diff ? 2 : 1;
 	const [at, setAt] = useState(-1);
 	useEffect(() => { setAt(-1); }, [filter, by, per]);
@@ -128,7 +132,7 @@ export function FunctionTable({ tree, expr, time, zoomed, rows: given, all, exac
 					</thead>
 					<tbody>
 						<Gap height={before} />
-						{rows.slice(from, to).map((r, i) => (
+						{drawn.current = upTo(to).slice(from, to).map((r, i) => i >= FIRST && lower !== upTo && drawn.current.find((d) => d.key === from + i) || (
 							<tr key={from + i} id={`table-row-${from + i}`} aria-rowindex={from + i + heads + 1} aria-selected={from + i === at} class={`${r.name === picked ? 'on' : ''} ${from + i === at ? 'at' : ''}`} onMouseEnter={() => onHover(isFrame ? r.name : null)}
 								onContextMenu={(e) => { if (isFrame && e.button === 2) { e.preventDefault(); open(r, e.clientX, e.clientY); } }}>
 								{name(r)}<Cells row={r} columns={columns} table={table} />
@@ -186,10 +190,7 @@ function dirLength(name: string): number {
 }
 
 function Swatch({ row, colorBy }: { row: TableRow; colorBy: ColorBy }) {
-	const el = useRef<HTMLElement>(null);
-	const fill = frameColor(row.name, row.binary, colorBy, dark.value).fill;
-	useEffect(() => { el.current!.style.background = fill; }, [fill]);
-	return <i class="chip" ref={el} aria-hidden="true" />;
+	return <i class="chip" ref={styled({ background: frameColor(row.name, row.binary, colorBy, dark.value).fill })} aria-hidden="true" />;
 }
 
 /** Names of groups of columns: which are of the function itself, and which with what it calls. */
@@ -217,7 +218,5 @@ function Widths({ columns }: { columns: Column[] }) {
 
 /** Room of the rows that are not drawn. */
 function Gap({ height }: { height: number }) {
-	const el = useRef<HTMLTableRowElement>(null);
-	useLayoutEffect(() => { el.current!.style.height = `${height}px`; }, [height]);
-	return <tr ref={el} class="gap" role="presentation" hidden={height === 0} />;
+	return <tr ref={styled({ height: `${height}px` })} class="gap" role="presentation" hidden={height === 0} />;
 }

@@ -4,7 +4,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { FlameGraph } from '../flame/flamegraph';
 import { literal, matchRow, rowsOf, search, searchRegex } from '../flame/fold';
-import { findPath, pathNames, pathOf, type FlameTree } from '../flame/tree';
+import { findPath, hiddenBelow, pathNames, pathOf, type FlameTree } from '../flame/tree';
 import { filtersOf } from '../query/filters';
 import { useFound, useTree } from './detail';
 import { useLater } from './later';
@@ -55,8 +55,8 @@ function useBarHeight(bar: { current: HTMLElement | null }): void {
 	}, []);
 }
 
-/** A zoom's glide, and a bit. */
-const GLIDE_MS = 200;
+/** A zoom's glide, and a bit; and until there is an answer with the rows of what is zoomed into, which is asked for then. */
+const GLIDE_MS = 200, NEAR_MS = 600;
 
 const pointed = matchMedia('(hover: hover)');
 
@@ -76,12 +76,12 @@ export function ProfilePanel({ state: latest, selection, stale }: Props) {
 	const found = useMemo(() => re ? search(tree, re, zoom) : null, [tree, re, zoom]);
 
 	/* The table follows when the flame graph is drawn, and after it has glided to where it zooms. */
-	const looked = useMemo(() => ({ tree, zoom, state }), [tree, zoom, state]);
-	const late = useLater(looked, (was, is) => was.tree === is.tree ? GLIDE_MS : 0);
+	const looked = useMemo(() => ({ tree, zoom, state, re, text: searchText.value }), [tree, zoom, state, re]);
+	const late = useLater(looked, (was, is) => was.tree !== is.tree || was.zoom === is.zoom ? 0 : is.zoom && hiddenBelow(is.tree, is.zoom) ? NEAR_MS : GLIDE_MS);
 	const table = useMemo(() => late.state.rows ? rowsOf(late.state.rows, 0) : rowsOf(late.tree, late.zoom), [late.tree, late.zoom, late.state.rows]);
 	/* Where boxes are hidden, what the tree says is the least it can be. */
 	const whole = useFound(source, between ? [] : path, searchText.value, found !== null && tree.hidden > 0);
-	const matching = useMemo(() => re ? table.rows.filter((r) => matchRow(r, re)).length : 0, [table, re]);
+	const matching = useMemo(() => late.re !== null && table.rows.some((r) => matchRow(r, late.re!)), [table, late.re]);
 	const value = whole ? whole.total : found?.value ?? 0;
 	const atLeast = tree.hidden > 0 && !whole ? '≥ ' : '';
 	useEffect(() => setAll(false), [state.expr]);
@@ -94,11 +94,11 @@ export function ProfilePanel({ state: latest, selection, stale }: Props) {
 		const f = frameOf(t, node);
 		openFrameMenu(f, x, y, { zoom: zoomIn, mark: () => toggleSearch(f.name) });
 	};
-	const empty = tree.n <= 1 || tree.weight[0] === 0, matched = whole?.functions ?? matching;
+	const empty = tree.n <= 1 || tree.weight[0] === 0, matched = whole ? whole.functions : matching || value;
 	const ofWhat = zoom ? tree.total[zoom] : tree.whole;
 	/* the same element as long as nothing in it changed: what goes on around it costs nothing */
-	const rows = useMemo(() => <FunctionTable key={late.tree.base ? 'diff' : 'one'} tree={late.tree} expr={late.state.expr} time={late.state.time} zoomed={!late.state.rows && late.zoom > 0} {...table} onMore={() => setAll(true)} filter={re} colorBy={colorBy.value} onHover={setHoverName} onPick={toggleSearch} picked={searchText.value.startsWith('^') ? searchText.value.slice(1, -1).replace(/\\(.)/g, '$1') : ''} />,
-		[late, table, re, colorBy.value, searchText.value]);
+	const rows = useMemo(() => <FunctionTable key={late.tree.base ? 'diff' : 'one'} tree={late.tree} expr={late.state.expr} time={late.state.time} zoomed={!late.state.rows && late.zoom > 0} {...table} onMore={() => setAll(true)} filter={late.re} colorBy={colorBy.value} onHover={setHoverName} onPick={toggleSearch} picked={late.text.startsWith('^') ? late.text.slice(1, -1).replace(/\\(.)/g, '$1') : ''} />,
+		[late, table, colorBy.value]);
 	return (
 		<section class={`panel profile ${stale ? 'stale' : ''}`} aria-label="Profile">
 			<div class="profile-bar" ref={bar}>
