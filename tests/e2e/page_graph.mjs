@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The graph of the page, used as a person would: node page_graph.mjs URL OUTDIR {"base": SECONDS}. The data is that of test_page_graph.py.
 import assert from 'node:assert/strict';
-import { complaints, drawn, fits, LOOKS, open as openAt, picture, take } from './browser.mjs';
+import { complaints, drawn, fits, LOOKS, open as openAt, picture, take, until } from './browser.mjs';
 
 const [url, out, facts] = process.argv.slice(2);
 const { base } = JSON.parse(facts);
@@ -317,6 +317,107 @@ const steps = {
 		await page.click('[aria-label="Clear the picked time"]');
 		await page.waitForFunction((old) => document.querySelector('.graph-host').getAttribute('aria-valuetext') !== old, was);
 		await still('nothing picked');
+	},
+	async 'a click on a moment moves no line, though the answer that it asks for is newer'() {
+		await goTo('merge(cpu{job="live"}[5m])', { last: 300, refresh: 0 });
+		const spoken = () => page.getAttribute('.graph-host', 'aria-valuetext'), was = await spoken(), b = await page.locator('.plot-over').boundingBox();
+		await page.waitForTimeout(2500); /* a step of the graph is two seconds */
+		const asked = page.waitForResponse((r) => r.url().includes('query_range') && new URL(r.url()).searchParams.get('query').includes('rate('));
+		await page.mouse.click(b.x + b.width - 60, b.y + 40);
+		await has('at');
+		await (await asked).finished();
+		await settled(page);
+		await drawn(page);
+		await page.mouse.move(5, 5);
+		assert.equal(await spoken(), was, 'the lines moved');
+		await page.click('[aria-label="Clear the picked time"]');
+		await page.click('[aria-label="Refresh now"]');
+		await page.waitForFunction((old) => document.querySelector('.graph-host').getAttribute('aria-valuetext') !== old, was);
+	},
+	async 'a graph that fails says so, also beside a profile; a warning moves nothing'() {
+		const p = await open(ECHO, HALF);
+		await p.waitForSelector('.flame canvas');
+		const place = () => p.evaluate(() => ['.graph-panel', '.profile'].map((s) => document.querySelector(s).getBoundingClientRect().top));
+		const was = await place();
+		await p.route('**/api/v1/query_range?*', async (r) => { const a = await r.fetch(), body = await a.body(), end = body.indexOf('\n'), head = { ...JSON.parse(body.subarray(0, end).toString()), warnings: ['one of two partitions was not read'] }; return r.fulfill({ response: a, body: Buffer.concat([Buffer.from(JSON.stringify(head)), body.subarray(end)]) }); });
+		await p.click('[aria-label="Refresh now"]');
+		await p.waitForSelector('.warnings li');
+		assert.deepEqual(await place(), was, 'a warning moved what is below');
+		const w = await p.locator('.warnings').boundingBox();
+		assert.ok(w.y + w.height <= p.viewportSize().height, 'a warning is in the window');
+		await fits(p, 'a warning');
+		await shot(p, 'warning');
+		await p.unroute('**/api/v1/query_range?*');
+		await p.route('**/api/v1/query_range?*', (r) => r.fulfill({ status: 503, json: { status: 'error', errorType: 'timeout', error: 'the graph took too long' } }));
+		await p.click('[aria-label="Refresh now"]');
+		await p.waitForSelector('.error:has-text("the graph took too long")');
+		await p.waitForSelector('.graph-panel.stale');
+		assert.equal(await p.locator('.profile.stale').count(), 0, 'the profile is as it should be');
+		await p.unroute('**/api/v1/query_range?*');
+		await p.click('[aria-label="Refresh now"]');
+		await p.waitForSelector('.error', { state: 'detached' });
+		await p.waitForSelector('.graph-panel:not(.stale)');
+		await p.context().close();
+	},
+	async 'an answer that was overtaken is not shown, also when it comes after the newer one'() {
+		const p = await openAt(undefined, {}, 60000, (x) => x.addInitScript(() => { /* a browser that cannot take back what it asked */
+			const real = window.fetch;
+			window.fetch = (a, o) => real(a, { ...o, signal: undefined });
+		}));
+		let late = null;
+		const slow = (path) => p.route(path, (r) => { if (r.request().url().includes('shop')) late = Promise.all([late, new Promise((done) => setTimeout(() => r.continue().then(done), 1500))]); else return r.continue(); });
+		await p.goto(address(ECHO, HALF));
+		await settled(p);
+		await slow('**/api/v1/query?*');
+		await slow('**/api/v1/query_range?*');
+		const run = (q) => p.fill('.editor textarea', q).then(() => p.click('button:has-text("Run")'));
+		await run(SHOP);
+		await until(async () => assert.ok(late));
+		await run(ECHO.replace('30m', '20m'));
+		await p.waitForSelector('.graph-panel .expr:has-text("echo")');
+		await late;
+		await p.waitForLoadState('networkidle');
+		await drawn(p);
+		assert.match(await text('.graph-panel .expr', p), /echo/);
+		await p.waitForSelector('.functable tbody:has-text("main.fib")');
+		assert.equal(await p.locator('.functable tbody:has-text("main.sell")').count(), 0);
+		await p.context().close();
+	},
+	async 'a server that goes away and comes back'() {
+		const p = await open('merge(cpu{job="live"}[5m])', { last: 300, refresh: 1 }, {});
+		await p.waitForSelector('.flame canvas');
+		const axis = () => p.getAttribute('.graph-host', 'aria-valuetext');
+		await p.route('**/api/v1/**', (r) => r.abort('connectionrefused'));
+		await p.waitForSelector('.error:has-text("The server does not answer")');
+		assert.equal(await p.locator('.graph-panel.stale, .profile.stale').count(), 2, 'what is old looks so');
+		assert.equal(await p.locator('.error').count(), 1, 'said once');
+		const was = await axis();
+		await p.unroute('**/api/v1/**');
+		/* an answer that ends in the middle is no fault of the server's */
+		await p.route('**/api/v1/query_range?*', (r) => r.fulfill({ status: 200, headers: { 'Content-Length': '1000', 'Content-Type': 'application/json' }, body: '{"status":' }));
+		await p.waitForSelector('.profile:not(.stale)');
+		await p.waitForSelector('.graph-panel.stale');
+		await p.unroute('**/api/v1/query_range?*');
+		await p.waitForSelector('.error', { state: 'detached' });
+		await p.waitForFunction((old) => document.querySelector('.graph-host').getAttribute('aria-valuetext') !== old, was);
+		assert.equal(await p.locator('.stale').count(), 0);
+		await p.context().close();
+	},
+	async 'a screen of other pixels: all is painted anew, though the window keeps its size'() {
+		const p = await openAt(undefined, {}, 60000, (x) => x.addInitScript(() => {
+			const real = window.matchMedia.bind(window);
+			window.pixels = new EventTarget();
+			window.matchMedia = (q) => /resolution/.test(q) ? window.pixels : real(q);
+		}));
+		await p.goto(address(ECHO, HALF));
+		await settled(p);
+		await p.waitForSelector('.flame canvas');
+		const pixels = () => p.evaluate(() => [...document.querySelectorAll('.plot canvas, .flame canvas')].map((c) => Math.round(c.width / c.clientWidth)));
+		for (const n of [1, 2, 3]) {
+			await p.evaluate((k) => { Object.defineProperty(window, 'devicePixelRatio', { value: k, configurable: true }); window.pixels.dispatchEvent(new Event('change')); }, n);
+			await until(async () => assert.deepEqual(await pixels(), [n, n]), 5000);
+		}
+		await p.context().close();
 	},
 	async 'without eyes, in the dark'() {
 		const p = await open(ECHO, { ...HALF, fn: 'main.fib', at: base + 300, view: 'flame' }, { colorScheme: 'dark' });

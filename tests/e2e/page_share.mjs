@@ -252,6 +252,32 @@ const steps = {
 		page.off('request', listen);
 		assert.deepEqual(said, []);
 	},
+	async 'a file upside down, and callers and callees of a function of it'() {
+		await fresh();
+		await drop('before.pb.gz');
+		await page.waitForSelector('.opened-facts');
+		await row().waitFor();
+		const first = () => page.locator('.flame canvas').first().evaluate((c) => c.querySelector('[role=treeitem]')?.textContent), total = (await first()).split(',')[1];
+		const rows = await page.textContent('.functable tbody');
+		await page.click('.toggle:has-text("Inverted")');
+		await page.waitForFunction(() => new URL(location.href).searchParams.get('invert') === '1');
+		await page.locator('.flame canvas').focus();
+		await page.keyboard.press('Home');
+		assert.equal((await first()).split(',')[1], total, 'upside down it is as much');
+		assert.equal(await page.textContent('.functable tbody'), rows, 'the table has what functions cost, whatever is drawn');
+		await page.click('.toggle:has-text("Inverted")');
+		await row().click({ button: 'right' });
+		await item('Its callers and callees').click();
+		await page.waitForFunction(() => document.querySelectorAll('.sandwich .flame canvas').length === 2);
+		const name = await page.textContent('.half-title b');
+		const value = (await page.textContent('.half-title span')).split(' · ')[0];
+		const halves = await page.locator('.sandwich .flame canvas').evaluateAll((all) => all.map((c) => c.querySelector('[role=treeitem]:nth-child(2)')?.textContent ?? c.textContent));
+		for (const h of halves) assert.ok(h.includes(value), `${name}: ${h} has not ${value}`);
+		await accessible(page, 'callers and callees of a file');
+		await shot(page, 'file-sandwich');
+		await page.click('[aria-label^="Remove callers and callees"]');
+		await page.waitForSelector('.sandwich', { state: 'detached' });
+	},
 	async 'what is no profile, or another one, is told'() {
 		writeFileSync(file('page.html'), '<!doctype html><p>no profile');
 		writeFileSync(file('half.pb.gz'), readFileSync(file('before.pb.gz')).subarray(0, 300));

@@ -77,3 +77,14 @@ test('a path fits into an address', () => {
 	}
 	assert.equal(refilter('q', []), 'q');
 });
+
+test('the preset of runtimes knows those of several languages by their names, and leaves what people wrote', () => {
+	const re = new RegExp(`^(?:${JSON.parse(/=~(".*")\}$/.exec(PRESETS[0].args)![1])})$`);
+	for (const name of ['runtime.mallocgc', 'runtime/internal/atomic.Load', 'internal/runtime/maps.(*Map).Get', '_PyEval_EvalFrameDefault', 'PyObject_Call', 'Py_RunMain', 'java.util.HashMap.get', 'jdk.internal.misc.Unsafe.park',
+		'Interpreter', 'call_stub', 'JavaCalls::call_helper(JavaValue*, methodHandle const&)', 'JavaThread::run()', 'v8::Function::Call', 'v8::internal::Execution::Call', 'node::MakeCallback', 'Builtins_InterpreterEntryTrampoline', 'uv_run',
+		'processTicksAndRejections node:internal/process/task_queues', 'std::vector<int>::push_back(int const&)', 'core::ops::function::FnOnce::call_once', 'alloc::vec::Vec<T>::push', '<alloc::boxed::Box<F> as core::ops::FnOnce>::call_once',
+		'std::rt::lang_start', '__rust_begin_short_backtrace', '__gnu_cxx::new_allocator<int>::allocate'])
+		assert.ok(re.test(name), name);
+	for (const name of ['main.main', 'runtimeconfig.load', 'example.com/runtime.Fail2/x.run', 'Pyramid', 'Python', 'pyrrha::run', 'javascript.parse', 'com.acme.java.Main.run', 'node', 'nodes::walk', 'standard::run', 'score::of', 'uv', 'app::std::x', 'Interpreter2', 'handle /srv/app/server.js'])
+		assert.ok(!re.test(name), name);
+});

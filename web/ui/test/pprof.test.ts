@@ -116,3 +116,16 @@ test('damaged files end with an error or with a tree, soon', () => {
 		}
 	}
 });
+
+test('upside down, and callers and callees of a function: each stack once, from the innermost and the outermost of its calls', () => {
+	const p = parsePprof(new Uint8Array([...HEADER, ...SAMPLES, ...sample([4, 1, 4, 1], [5, 50]), ...LOCATIONS])), now = { profile: p, type: 1 };
+	const rows = (look: Parameters<typeof treeOf>[3]) => {
+		const t = treeOf(now, null, false, look);
+		return Array.from({ length: t.n }, (_, i) => `${'.'.repeat(t.depth[i])}${i ? t.names[t.frame[i]] : 'total'} ${t.total[i]}`);
+	};
+	assert.deepEqual(rows({ up: true }), ['total 150', '.demo+0x410 30', '..main 30', '.inlined 10', '..work 10', '...main 10', '.main 20', '.work 90', '..main 90', '...work 50', '....main 50']);
+	assert.deepEqual(rows({ of: 'work' }), ['total 100', '.work 100', '..inlined 10', '..main 50', '...work 50']);
+	assert.deepEqual(rows({ of: 'work', up: true }), ['total 100', '.work 100', '..main 100', '...work 50', '....main 50']);
+	assert.deepEqual(rows({ of: 'nobody' }), ['total 0']);
+	assert.deepEqual(rows({ of: 'nobody', up: true }), ['total 0']);
+});

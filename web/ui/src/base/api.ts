@@ -123,12 +123,17 @@ export function url(path: string, params?: Params): string {
 
 const away = () => new ApiError('network', 'The server does not answer. Is it still running?');
 
-async function ask(path: string, params: Params | undefined, accept: string, signal?: AbortSignal, method?: 'POST' | 'DELETE'): Promise<Response> {
+interface Read { r: Response; body: ArrayBuffer }
+
+/** An answer, read to its end. One that was overtaken is none, also when it was on its way already. */
+async function ask(path: string, params: Params | undefined, accept: string, signal?: AbortSignal, method?: 'POST' | 'DELETE'): Promise<Read> {
 	const address = new URL(url(path, params)), headers = { Accept: accept };
 	try {
 		/* a path of many frames is longer than addresses may be */
-		return address.href.length < 6000 && !method ? await fetch(address.href, { signal, headers })
-			: await fetch(url(path), { signal, headers, method: method ?? 'POST', body: method === 'DELETE' ? undefined : address.searchParams });
+		const r = await (address.href.length < 6000 && !method ? fetch(address.href, { signal, headers })
+			: fetch(url(path), { signal, headers, method: method ?? 'POST', body: method === 'DELETE' ? undefined : address.searchParams })), body = await r.arrayBuffer();
+		if (signal?.aborted) throw signal.reason;
+		return { r, body };
 	} catch (e) {
 		if (signal?.aborted) throw e;
 		throw away();
@@ -143,8 +148,8 @@ function opened<T>(body: Envelope<T>, r: Response): Answer<T> {
 	return { data: body.data as T, warnings: [...(body.warnings ?? []), ...(body.infos ?? [])] };
 }
 
-async function parsed<T>(r: Response): Promise<Answer<T>> {
-	const text = await r.text();
+function parsed<T>({ r, body: bytes }: Read): Answer<T> {
+	const text = new TextDecoder().decode(bytes);
 	let body: Envelope<T>;
 	try {
 		body = r.status === 204 ? { status: 'success' } : JSON.parse(text);
@@ -164,8 +169,8 @@ let frames: FrameList | null = null;
 async function getFlame(params: Params & { root: string[] }, signal?: AbortSignal): Promise<Answer<FlameData>> {
 	const known = frames, { root } = params;
 	if (root.length > 900) params = { ...params, root: [], path: root.join('\n') }; /* a request has at most 1,024 parameters */
-	const r = await ask('api/v1/query', { ...params, format: 'flamegraph', list: known?.token || undefined }, accept(FLAME_TYPE), signal);
-	return columns(r, FLAME_TYPE, (body) => {
+	const read = await ask('api/v1/query', { ...params, format: 'flamegraph', list: known?.token || undefined }, accept(FLAME_TYPE), signal);
+	return columns(read, FLAME_TYPE, (body) => {
 		frames = null;
 		const { answer, list } = readFlame(body, known);
 		frames = list;
@@ -176,9 +181,9 @@ async function getFlame(params: Params & { root: string[] }, signal?: AbortSigna
 const accept = (type: string): string => `${type}, application/json;q=0.5`;
 
 /** Content of that type; errors are JSON. */
-async function columns<T>(r: Response, type: string, read: (body: ArrayBuffer) => Envelope<T>): Promise<Answer<T>> {
-	if (r.headers.get('Content-Type') !== type) return parsed(r);
-	const body = await r.arrayBuffer();
+function columns<T>(got: Read, type: string, read: (body: ArrayBuffer) => Envelope<T>): Answer<T> {
+	const { r, body } = got;
+	if (r.headers.get('Content-Type') !== type) return parsed(got);
 	try {
 		return opened(read(body), r);
 	} catch (e) {

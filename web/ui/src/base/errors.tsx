@@ -24,3 +24,6 @@ export function ErrorBox({ error, query, at }: { error: ApiError; query?: string
 		</div>
 	);
 }
+
+/** At the end, where they move nothing, but always in the window. */
+export const Warnings = ({ of }: { of: string[] }) => <ul class="warnings" hidden={!of.length}>{of.map((w) => <li key={w}>{w}</li>)}</ul>;

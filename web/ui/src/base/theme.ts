@@ -20,3 +20,9 @@ export const calm = matchMedia('(prefers-reduced-motion: reduce)').matches;
 /** A custom property of the style sheet, for what is painted rather than styled. */
 export const cssVar = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 export const SANS = cssVar('--sans') || 'sans-serif';
+
+/** Canvases are painted anew when the window's size changes; on a screen of other pixels, too. */
+function ofPixels(): void {
+	matchMedia(`(resolution: ${devicePixelRatio}dppx)`).addEventListener('change', () => { dispatchEvent(new Event('resize')); ofPixels(); }, { once: true });
+}
+ofPixels();

@@ -3,7 +3,7 @@
 // then both flame graphs, which zoom together.
 import { useEffect } from 'preact/hooks';
 import { api } from '../base/api';
-import { ErrorBox } from '../base/errors';
+import { ErrorBox, Warnings } from '../base/errors';
 import { Close, Link } from '../base/icons';
 import { permalink, query, selection, types, writeUrl } from '../base/state';
 import { CopyButton, Segments } from '../base/ui';
@@ -52,7 +52,6 @@ export function Compare() {
 				<SidePanel which="now" c={c} loaded={state.now} />
 			</div>
 			<Fairness state={state} />
-			{state.warnings.length > 0 && <ul class="warnings">{state.warnings.map((w) => <li key={w}>{w}</li>)}</ul>}
 			{diff && 'error' in diff && <ErrorBox error={diff.error} />}
 			{diff && 'profile' in diff && <ProfilePanel state={diff.profile} stale={state.busy} selection={null} />}
 			{!diff && state.busy && <div class="panel loading" aria-busy="true"><div class="skeleton tall" /></div>}
@@ -60,6 +59,7 @@ export function Compare() {
 				<SideFlame which="base" loaded={state.base} />
 				<SideFlame which="now" loaded={state.now} />
 			</div>}
+			<Warnings of={state.warnings} />
 		</div>
 	);
 }

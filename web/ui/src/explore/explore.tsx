@@ -8,7 +8,7 @@ import { startCompare } from '../compare/state';
 import { api, ApiError, type ProfileType, type QueryData, type VectorSample } from '../base/api';
 import { loadFunctions } from '../query/complete';
 import { Empty } from './empty';
-import { ErrorBox } from '../base/errors';
+import { ErrorBox, Warnings } from '../base/errors';
 import { visibleWidth } from '../flame/tree';
 import { Close, Grid, Link } from '../base/icons';
 import { keyTable } from '../base/keys';
@@ -184,13 +184,14 @@ export function Explore() {
 			</section>
 			{overview && <Overview ready={asked.value} onFirst={(first) => { const b = bounds(range.value, nowSeconds()); fitRange(first, b.from + (b.to - b.from) / 15, b.to, fresh.value); fresh.value = false; }} onRun={run} />}
 			{fatal && <ErrorBox error={fatal} query={fatal.status ? query.value : undefined} at={at} />}
-			{warnings.value.length > 0 && <ul class="warnings">{warnings.value.map((w) => <li key={w}>{w}</li>)}</ul>}
+			{graphError.value && !fatal && <ErrorBox error={graphError.value} />}
 			{!overview && !graph.value && !graphError.value && !fatal && <div class="panel loading graph-place" aria-busy="true"><div class="skeleton" /></div>}
-			{graph.value && <GraphPanel state={graph.value} title={graph.value.plain && current ? current.title : 'Value of the query'} stale={fatal !== null} selection={selection.value} span={span} onSelect={select} onRun={run} />}
+			{graph.value && <GraphPanel state={graph.value} title={graph.value.plain && current ? current.title : 'Value of the query'} stale={(fatal ?? graphError.value) !== null} selection={selection.value} span={span} onSelect={select} onRun={run} />}
 			{profile.value && <ProfilePanel state={profile.value} stale={fatal !== null} selection={<Picked query={query.value} selection={selection.value} span={span} time={profile.value.time} onClear={() => select(null)} />} />}
 			{values.value && <ValueTable expr={values.value.expr} samples={values.value.samples} />}
 			{graph.value && (profile.value || values.value) && !fatal && <ExplainPanel key={graph.value.expr} expr={graph.value.expr} times={graph.value.times} />}
 			{!overview && !profile.value && !values.value && !fatal && <div class="panel loading" aria-busy="true"><div class="skeleton tall" /></div>}
+			<Warnings of={warnings.value} />
 		</div>
 	);
 }

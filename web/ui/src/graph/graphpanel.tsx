@@ -10,7 +10,7 @@ import { graphQuery, selectors, withMatchers, type Selection } from '../query/qu
 import { findType } from '../query/typepicker';
 import { useMarks, useTotals } from './extras';
 import { closeFunction, useFunctionLines } from './functionline';
-import { LARGEST } from './lines';
+import { LARGEST, MOST } from './lines';
 import { AllZero, NoSeries } from './nothing';
 import { SeriesGraph } from './seriesgraph';
 import { alignSeries, nameSeries, type GraphSeries } from './seriesnames';
@@ -21,7 +21,7 @@ export interface GraphState {
 }
 
 /** How many lines are drawn, and the keys of those that are hidden (lines.ts). */
-const most = inUrl(['explore'], 'lines', LARGEST, { parse: (s) => { const n = asNumber.parse(s); return n !== null && n >= 1 ? Math.round(n) : null; }, print: String });
+const most = inUrl(['explore'], 'lines', LARGEST, { parse: (s) => { const n = asNumber.parse(s); return n !== null && n >= 1 ? Math.min(MOST, Math.round(n)) : null; }, print: String });
 const hidden = inUrl<string[]>(['explore'], 'hide', [], asList);
 /** Somebody looks at a moment or at the legend: nothing there may move now. */
 export const graphIsRead = signal(false);

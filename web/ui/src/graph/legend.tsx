@@ -10,13 +10,11 @@ import { Chip } from '../base/ui';
 import { formatAxis, formatShare, type AxisUnit } from '../base/units';
 import type { FunctionLine } from './functionline';
 import { totalText, type Totals } from './graphtip';
-import { isShown, LARGEST, REST, toggleHidden, toggleOnly, type Line } from './lines';
+import { isShown, LARGEST, MOST, REST, toggleHidden, toggleOnly, type Line } from './lines';
 import { functionColor, LineSwatch, Swatch } from './palette';
 import type { GraphSeries } from './seriesnames';
 import { pointAt, Z } from './shareline';
 
-/** More lines than that nobody can tell apart. */
-const MOST = 160;
 const SHARED = 3;
 
 interface Props {

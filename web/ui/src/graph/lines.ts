@@ -10,6 +10,8 @@ export interface Line { key: string; labels: Labels | null; name: string; values
 export const REST = 'others';
 /** How many series are drawn at first, and how many more a click shows. */
 export const LARGEST = 10;
+/** More lines than that nobody can tell apart, and the page has no room for. */
+export const MOST = 160;
 
 /** Short, the same for the same labels in every browser: 32 bits of FNV-1a. */
 export function keyOf(labels: Labels): string {

@@ -42,7 +42,8 @@ export class Plot {
 		on('pointercancel', () => { this.end(false); gone(); });
 		this.over.addEventListener('mouseleave', gone); /* not pointerleave: what a finger tapped on stays */
 		this.over.addEventListener('click', () => { if (!this.dragged && this.hover) this.to.onClick(this.hover.idx, this.hover.near); });
-		this.observer = new ResizeObserver(() => { if (host.clientWidth > 0 && host.clientWidth !== this.scene.whole) this.set(this.scene.p); });
+		this.observer = new ResizeObserver(() => { if (host.clientWidth !== this.scene.whole) this.again(); });
+		addEventListener('resize', this.again);
 		this.observer.observe(host);
 	}
 
@@ -57,8 +58,11 @@ export class Plot {
 		this.to.onBox(s.left, s.width);
 	}
 
+	private again = (): void => { if (this.host.clientWidth > 0) this.set(this.scene.p); };
+
 	destroy(): void {
 		this.observer.disconnect();
+		removeEventListener('resize', this.again);
 		this.root.remove();
 	}
 

@@ -5,7 +5,7 @@ import { useEffect } from 'preact/hooks';
 import { useSignal } from '@preact/signals';
 import { api, ApiError, type Alert, type AlertingRule, type Labels, type RuleGroup } from '../base/api';
 import { count, isSeriesOf, linkOf, ordered, patience, stateOf, threshold, wanted, weight, when } from './alerting';
-import { ErrorBox } from '../base/errors';
+import { ErrorBox, Warnings } from '../base/errors';
 import { LabelChips, NoRules, number, QueryLink, RuleFind, StatePill, useGroups } from './rules';
 import { SeriesGraph } from '../graph/seriesgraph';
 import { alignSeries, type GraphSeries } from '../graph/seriesnames';
@@ -40,11 +40,11 @@ export function AlertsPage() {
 				<RuleFind what="Filter by name, label, annotation or query" />
 			</div>
 			{error.value && <ErrorBox error={error.value} />}
-			{warnings.value.length > 0 && <ul class="warnings">{warnings.value.map((w) => <li key={w}>{w}</li>)}</ul>}
 			{all && total === 0 && <NoRules what="alerts" />}
 			{found && total > 0 && found.length === 0 && <p class="hint">No alert matches the filter.</p>}
 			{found?.slice(0, limit.value).map(({ g, r }, i) => <RulePanel key={`${g.file} ${g.name} ${r.name} ${JSON.stringify(r.labels)} ${i}`} g={g} r={r} />)}
 			{found && found.length > limit.value && <button type="button" class="more-rows" onClick={() => { limit.value += 10 * RULES; }}>{number(found.length - limit.value)} more rules</button>}
+			<Warnings of={warnings.value} />
 		</div>
 	);
 }

@@ -4,7 +4,7 @@ import { useRef } from 'preact/hooks';
 import { useSignal, type Signal } from '@preact/signals';
 import { api, ApiError, type Answer, type Labels, type Rule, type RuleGroup } from '../base/api';
 import { count, patience, pillOf, stateOf, wanted, when } from './alerting';
-import { ErrorBox } from '../base/errors';
+import { ErrorBox, Warnings } from '../base/errors';
 import { Search } from '../base/icons';
 import { go, page, pageHref, query, queryHref, range, ruleFind, ruleState, selection, writeUrl } from '../base/state';
 import { asked, usePoll } from './targetlist';
@@ -78,10 +78,10 @@ export function RulesPage() {
 				<RuleFind what="Filter by name, query, label or error" />
 			</div>
 			{error.value && <ErrorBox error={error.value} />}
-			{warnings.value.length > 0 && <ul class="warnings">{warnings.value.map((w) => <li key={w}>{w}</li>)}</ul>}
 			{all && total === 0 && <NoRules what="rules" />}
 			{shown && total > 0 && shown.length === 0 && <p class="hint">No rule matches the filter.</p>}
 			{shown && <Groups groups={shown} />}
+			<Warnings of={warnings.value} />
 		</div>
 	);
 }

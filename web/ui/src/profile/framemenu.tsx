@@ -77,9 +77,9 @@ function FrameMenu({ frame, x, y, acts }: { frame: MenuFrame; x: number; y: numb
 				{(acts.zoom || acts.mark) && <hr />}
 				{one('Only stacks with it', () => filter('focus', frameIs(name)), 'The query then counts nothing else')}
 				{one('Without stacks with it', () => filter('ignore', frameIs(name)))}
-				{!acts.filter && one('Its callers and callees', () => sandwichOf(name), 'All calls of it together')}
-				{!acts.filter && one('Its share over time', () => functionOverTime(name))}
 			</>}
+			{real && !acts.filter && (asked || acts.apart) && one('Its callers and callees', () => sandwichOf(name), 'All calls of it together')}
+			{asked && !acts.filter && one('Its share over time', () => functionOverTime(name))}
 			{profile && one('Alert when…', () => { alert.value = { profile, name }; }, 'A rule that tells when it takes more than it did')}
 			{(acts.zoom || acts.mark || asked) && <hr />}
 			{one('Copy the name', () => void copyText(name))}

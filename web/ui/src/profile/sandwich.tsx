@@ -35,7 +35,12 @@ export function Sandwich({ state, name, ...shared }: Props) {
 	}, [state.tree, of, name]);
 	if (failed) return <div class="none"><p>{failed}</p></div>;
 	if (!halves || halves.key !== `${name}\n${of}`) return <div class="sandwich" aria-busy="true" />;
-	const { callers, callees } = halves, t = callees.tree;
+	return <Both {...halves} name={name} {...shared} />;
+}
+
+/** Both halves, when they are there. */
+export function Both({ callers, callees, name, ...shared }: Omit<Props, 'state'> & Pick<Halves, 'callers' | 'callees'>) {
+	const t = callees.tree;
 	if (t.n <= 1 && callers.tree.n <= 1)
 		return <div class="none"><p><code>{name}</code> is not in this profile.</p><p class="hint"><button type="button" class="link" onClick={() => sandwichOf('')}>Back to the whole</button></p></div>;
 	return (

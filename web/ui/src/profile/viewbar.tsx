@@ -21,7 +21,7 @@ function set<T>(s: { value: T }, v: T): void {
 	writeUrl('replace');
 }
 
-function Toggle({ on, name, title, onChange }: { on: boolean; name: string; title: string; onChange: (on: boolean) => void }) {
+export function Toggle({ on, name, title, onChange }: { on: boolean; name: string; title: string; onChange: (on: boolean) => void }) {
 	return <button type="button" class={`toggle ${on ? 'on' : ''}`} aria-pressed={on} title={title} onClick={() => onChange(!on)}>{name}</button>;
 }
 

@@ -63,7 +63,8 @@ export const hasFilter = (q: string, fn: FilterName, args: string): boolean => f
 
 /** Libraries that one often does not want to see, as frames to hide. */
 export const PRESETS: { name: string; title: string; args: string }[] = [
-	{ name: 'Runtime', title: 'Frames of Go\'s runtime', args: '{function=~"(runtime|runtime/.+|internal/runtime/.+)\\\\..+"}' },
+	{ name: 'Runtime', title: 'Frames of the runtimes of Go, Python, Java and Node.js, and of the standard libraries of C++ and Rust',
+		args: '{function=~"((runtime|runtime/.+|internal/runtime/.+|java|javax|jdk|sun)\\\\.|_?Py[A-Z_]|(JavaCalls|JavaThread|v8|node|<?(std|core|alloc|__gnu_cxx)|__rust)(::|_)|Builtins_|uv_|.*node:internal/).+|Interpreter|call_stub"}' },
 	{ name: 'libc', title: 'Frames of the C library and the loader', args: '{binary=~"(libc|libm|libpthread|libdl|librt|ld|ld-linux.*|ld-musl.*|linux-vdso)([-.].*)?"}' },
 	{ name: 'Kernel', title: 'Frames of the kernel', args: '{binary=~"\\\\[?(kernel|vmlinux|guest)([._-].*|\\\\])?"}' },
 ];

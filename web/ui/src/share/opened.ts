@@ -4,7 +4,7 @@
 import { batch, signal } from '@preact/signals';
 import { api, url, type Pin } from '../base/api';
 import { asText, go, inUrl, page, query, selection, writeUrl } from '../base/state';
-import { zoomPath } from '../profile/view';
+import { callersPath, sandwich, zoomPath } from '../profile/view';
 import { readPprof, treeOf, type Pprof } from './pprof';
 
 /** What is shown instead of a query's profile: '' for nothing, 'pins' for the list of pins, a pin's id, 'file-1'. */
@@ -48,7 +48,8 @@ export function show(id: string, against = ''): void {
 	batch(() => {
 		openId.value = id;
 		againstId.value = against;
-		zoomPath.value = [];
+		zoomPath.value = callersPath.value = [];
+		sandwich.value = '';
 	});
 	if (page.value === 'explore') writeUrl('push');
 	else go('explore');

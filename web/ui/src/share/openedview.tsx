@@ -7,7 +7,7 @@ import { colorBy, layout, searchText, writeUrl, type Layout } from '../base/stat
 import { dark } from '../base/theme';
 import { moment } from '../base/time';
 import { MenuButton, MenuItem } from '../base/menu';
-import { Segments } from '../base/ui';
+import { Chip, Segments } from '../base/ui';
 import { formatChange, formatDuration, formatShare, formatValue } from '../base/units';
 import { DiffScale } from '../compare/diffscale';
 import type { Samples } from '../compare/samples';
@@ -17,12 +17,14 @@ import { literal, matchRow, rowsOf, search, searchRegex } from '../flame/fold';
 import { findPath, pathNames, pathOf, type FlameTree } from '../flame/tree';
 import { frameOf, openFrameMenu } from '../profile/framemenu';
 import { FunctionTable } from '../profile/functable';
-import { zoomPath } from '../profile/view';
+import { Both } from '../profile/sandwich';
+import { inverted, sandwich, sandwichOf, zoomPath } from '../profile/view';
+import { Toggle } from '../profile/viewbar';
 import { chooseFile } from './drop';
 import { foldedOf, pictureOf, pprofCommand, save } from './elsewhere';
 import { againstId, isFile, leave, load, openError, openId, openQuery, opened, pinUrl, sampleType, show, type Opened } from './opened';
 import { PinList, usePins } from './pins';
-import { totalOf, treeOf, type Pprof } from './pprof';
+import { totalOf, treeOf, type Look, type Pprof } from './pprof';
 
 function useOpened(id: string): { is: Opened | null; error: string } {
 	const [got, setGot] = useState<{ id: string; is: Opened | null; error: string }>({ id: '', is: null, error: '' });
@@ -64,14 +66,17 @@ function Shown({ now, base }: { now: Opened; base: Opened | null }) {
 	const p = now.profile, type = typeOf(p, sampleType.value);
 	const [hover, setHover] = useState<string | null>(null);
 	/* the base's type of that name; of one that has it not, the same place */
-	const made = useMemo((): { tree: FlameTree | null; error: string } => {
+	const side = useMemo(() => base && { profile: base.profile, type: base.profile.types.findIndex((t) => t.type === p.types[type].type && t.unit === p.types[type].unit) }, [now, base, type]);
+	const key = [now, base, type, measure.value], made = (look: Look): FlameTree | string => {
 		try {
-			const other = base && base.profile.types.findIndex((t) => t.type === p.types[type].type && t.unit === p.types[type].unit);
-			if (base && other! < 0) return { tree: null, error: `${base.name} has no ${p.types[type].type}/${p.types[type].unit}: it cannot be compared with this` };
-			return { tree: treeOf({ profile: p, type }, base && { profile: base.profile, type: other! }, measure.value === 'share'), error: '' };
-		} catch (e) { return { tree: null, error: (e as Error).message }; }
-	}, [now, base, type, measure.value]);
-	const tree = made.tree;
+			return side && side.type < 0 ? `${base!.name} has no ${p.types[type].type}/${p.types[type].unit}: it cannot be compared with this` : treeOf({ profile: p, type }, side, measure.value === 'share', look);
+		} catch (e) { return (e as Error).message; }
+	};
+	/* all of it first: shares are of that, and so is the table */
+	const whole = useMemo(() => made({}), key), of = sandwich.value, up = inverted.value;
+	const shown = useMemo(() => of ? [made({ up: true, of }), made({ of })] : up ? [made({ up })] : [whole], [...key, of, up]);
+	const error = [whole, ...shown].find((t) => typeof t === 'string'), tree = whole as FlameTree;
+	if (!error) for (const t of shown as FlameTree[]) Object.assign(t, { whole: tree.whole, baseWhole: tree.baseWhole });
 	return (
 		<section class="panel profile" aria-label="Profile">
 			<div class="profile-bar">
@@ -81,11 +86,11 @@ function Shown({ now, base }: { now: Opened; base: Opened | null }) {
 					<div class="grow" />
 					{p.types.length > 1 && <select aria-label="Sample type" value={p.types[type].type} onChange={(e) => { sampleType.value = e.currentTarget.value; writeUrl('replace'); }}>{p.types.map((t) => <option key={t.type} value={t.type}>{t.type}/{t.unit}</option>)}</select>}
 					<CompareWith now={now} />
-					{tree && <Take of={now} tree={tree} />}
+					{!error && <Take of={now} tree={tree} />}
 					<CloseButton />
 				</header>
 			</div>
-			{made.error ? <p class="error-text pad" role="alert">{made.error}</p> : tree!.n <= 1 || tree!.weight[0] === 0 ? <p class="hint pad">It has no samples of this type.</p> : <Body tree={tree!} samples={samplesOf(tree!, now, base)} hover={hover} setHover={setHover} />}
+			{error ? <p class="error-text pad" role="alert">{error as string}</p> : tree.n <= 1 || tree.weight[0] === 0 ? <p class="hint pad">It has no samples of this type.</p> : <Body whole={tree} shown={shown as FlameTree[]} samples={samplesOf(tree, now, base)} hover={hover} setHover={setHover} />}
 		</section>
 	);
 }
@@ -144,30 +149,36 @@ function samplesOf(tree: FlameTree, now: Opened, base: Opened | null): Samples {
 	return n > 0 && b > 0 ? { known: true, now: n, base: b, per: { now: tree.total[0] / n, base: tree.base!.total[0] / b } } : { known: false, why: 'These profiles do not say how many samples they have.' };
 }
 
-function Body({ tree, samples, hover, setHover }: { tree: FlameTree; samples: Samples; hover: string | null; setHover: (n: string | null) => void }) {
-	const zoom = useMemo(() => findPath(tree, zoomPath.value), [tree, zoomPath.value]);
+/** shown: the tree that is drawn, or callers and callees of a function. */
+function Body({ whole, shown, samples, hover, setHover }: { whole: FlameTree; shown: FlameTree[]; samples: Samples; hover: string | null; setHover: (n: string | null) => void }) {
+	const between = shown.length > 1, tree = between ? whole : shown[0], plain = tree === whole;
+	const zoom = useMemo(() => between ? 0 : findPath(tree, zoomPath.value), [tree, between, zoomPath.value]);
 	const re = useMemo(() => searchRegex(searchText.value), [searchText.value]);
 	const found = useMemo(() => re ? search(tree, re, zoom) : null, [tree, re, zoom]);
-	const table = useMemo(() => rowsOf(tree, zoom), [tree, zoom]);
+	const table = useMemo(() => rowsOf(whole, plain ? zoom : 0), [whole, plain && zoom]);
 	const setZoom = (n: number) => { zoomPath.value = pathNames(tree, n); writeUrl('push'); };
 	const setSearch = (text: string) => { searchText.value = text; writeUrl('replace'); };
 	const mark = (name: string) => { const exact = `^${literal(name)}$`; setSearch(searchText.value === exact ? '' : exact); };
-	const total = tree.total[0], base = tree.base?.total[0];
+	const total = tree.total[0], base = tree.base?.total[0], look = { colorBy: colorBy.value, highlight: layout.value === 'both' ? hover : null };
+	const menu = (t: FlameTree, node: number, x: number, y: number, zoomIn: () => void) => { const f = frameOf(t, node); openFrameMenu(f, x, y, { zoom: zoomIn, mark: () => mark(f.name), apart: true }); };
+	const source = (t: FlameTree) => ({ expr: '', time: 0, width: 0, tree: t });
 	return (
 		<>
 			<div class="opened-bar">
 				<Segments<Layout> label="Layout" value={layout.value} onChange={(v) => { layout.value = v; writeUrl('replace'); }} options={[['flame', 'Flame graph'], ['both', 'Both'], ['table', 'Table']]} />
 				<span class="sum">{base !== undefined && <>{formatValue(base, tree.unit)} → </>}{formatValue(total, tree.unit)}{base ? <em class={total > base ? 'more' : 'less'}>{formatChange((total - base) / Math.abs(base))}</em> : null}</span>
 				{zoom > 0 && <button type="button" class="ghost" onClick={() => setZoom(0)}><Close />Reset zoom: {tree.names[tree.frame[zoom]]}, {formatShare(tree.total[zoom] / total)}</button>}
+				<div class="toggles"><Toggle on={inverted.value} name="Inverted" title="What costs comes first, its callers behind it (an iceberg)" onChange={(on) => { inverted.value = on; writeUrl('replace'); }} /></div>
+				{between && <Chip class="filter" name={`callers and callees of ${sandwich.value}`} onRemove={() => sandwichOf('')} />}
 				<div class="grow" />
 				{tree.base && <DiffScale />}
 				<label class="field search"><Search /><input type="search" placeholder="Search functions (regexp)" aria-label="Search functions" value={searchText.value} onInput={(e) => setSearch(e.currentTarget.value)} />
 					{found && <output>{re!.gaveUp ? 'too costly' : found.value ? `${formatShare(found.value / tree.total[zoom])} · ${formatValue(found.value, tree.unit)}` : re && table.rows.some((r) => matchRow(r, re)) ? '0 %' : 'no match'}</output>}</label>
 			</div>
 			<div class={`profile-body show-${layout.value}`}>
-				{layout.value !== 'flame' && <FunctionTable key={tree.base ? 'diff' : 'one'} tree={tree} expr="" time={0} zoomed={zoom > 0} apart={samples} {...table} onMore={() => undefined} filter={re} colorBy={colorBy.value} onHover={setHover} onPick={mark} picked="" />}
-				{layout.value !== 'table' && <FlameGraph tree={tree} zoom={zoom} match={found?.frames ?? null} colorBy={colorBy.value} highlight={layout.value === 'both' ? hover : null} onZoom={setZoom}
-					onMenu={(node, x, y) => { const f = frameOf(tree, node); openFrameMenu(f, x, y, { zoom: () => setZoom(node), mark: () => mark(f.name), apart: true }); }} />}
+				{layout.value !== 'flame' && <FunctionTable key={tree.base ? 'diff' : 'one'} tree={whole} expr="" time={0} zoomed={plain && zoom > 0} apart={samples} {...table} onMore={() => undefined} filter={re} colorBy={colorBy.value} onHover={setHover} onPick={mark} picked="" />}
+				{layout.value !== 'table' && (between ? <Both name={sandwich.value} callers={source(shown[0])} callees={source(shown[1])} re={re} {...look} onMenu={menu} />
+					: <FlameGraph tree={tree} zoom={zoom} match={found?.frames ?? null} {...look} noSelf={!plain} onZoom={setZoom} onMenu={(node, x, y) => menu(tree, node, x, y, () => setZoom(node))} />)}
 			</div>
 			<p class="hint foot">{pathOf(tree, zoom).length > 1 ? 'Escape zooms out. ' : ''}All of it is in this page.</p>
 		</>

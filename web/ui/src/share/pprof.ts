@@ -276,18 +276,28 @@ class Nodes {
 
 interface Texts { names: string[]; files: string[]; binaries: string[]; startLines: number[]; byName: Map<string, number> }
 
+/** up: from leaves to their callers. of: only what calls that function, or is called by it, from it on: callers from the innermost of its calls in a
+ * stack, callees from the outermost. */
+export interface Look { up?: boolean; of?: string }
+
 /** Adds the samples of one side. scale: what its values are multiplied by. */
-function addSide(n: Nodes, texts: Texts, { profile: p, type }: PprofSide, asBase: boolean, scale: number): void {
-	const frames = p.names.map((name) => texts.byName.get(name)!), width = p.types.length;
+function addSide(n: Nodes, texts: Texts, { profile: p, type }: PprofSide, asBase: boolean, scale: number, { up, of }: Look): void {
+	const frames = p.names.map((name) => texts.byName.get(name)!), width = p.types.length, wanted = texts.byName.get(of!), calls: number[] = [], lines: number[] = [];
 	for (let i = 0; i + 1 < p.starts.length; i++) {
 		const v = p.values[i * width + type] * scale;
 		if (!v) continue;
-		let at = 0, depth = 0;
+		let at = 0, from = calls.length = 0;
 		for (let k = p.starts[i + 1] - 1; k >= p.starts[i]; k--) {
 			const place = p.places[p.stacks[k]];
-			if ((depth += place.frames.length) > 60000 || (n.walked += place.frames.length) > MAX_WALK) fail('its stacks are too long');
-			for (let f = 0; f < place.frames.length; f++) at = n.child(at, frames[place.frames[f]], place.lines[f]);
+			place.frames.forEach((f, j) => { lines[calls.length] = place.lines[j]; calls.push(frames[f]); });
+			if (calls.length > 60000 || (n.walked += place.frames.length) > MAX_WALK) fail('its stacks are too long');
 		}
+		let to = calls.length;
+		if (of !== undefined) {
+			if (up) to = calls.lastIndexOf(wanted!) + 1; else from = calls.indexOf(wanted!);
+			if (from < 0 || !to) continue;
+		}
+		for (let j = from; j < to; j++) { const k = up ? to - 1 - j : j; at = n.child(at, calls[k], lines[k]); }
 		if (asBase) n.baseSelf[at] += v;
 		else if (p.base[i]) n.baseSelf[at] -= v;
 		else n.self[at] += v;
@@ -335,11 +345,11 @@ function inOrder(n: Nodes, texts: Texts, diff: boolean): Pick<FlameData, 'nodes'
 const STATES = new Set(['inuse_space', 'inuse_objects', 'goroutine', 'threadcreate']);
 
 /** One profile, or with `base` the difference of two; of shares: the base is taken as if it were as large. */
-export function treeOf(now: PprofSide, base?: PprofSide | null, shares = false): FlameTree {
+export function treeOf(now: PprofSide, base?: PprofSide | null, shares = false, look: Look = {}): FlameTree {
 	const t = now.profile.types[now.type], texts = textsOf(base ? [now, base] : [now]), n = new Nodes(texts.names.length);
 	const baseTotal = base && shares ? totalOf(base) : 0;
-	addSide(n, texts, now, false, 1);
-	if (base) addSide(n, texts, base, true, baseTotal ? totalOf(now) / baseTotal : 1);
+	addSide(n, texts, now, false, 1, look);
+	if (base) addSide(n, texts, base, true, baseTotal ? totalOf(now) / baseTotal : 1, look);
 	const ids = (list: string[], at: number) => list.map((_, i) => at + i), count = texts.names.length;
 	return buildTree({
 		unit: t.unit, sampleType: t.type, name: `${now.profile.periodType || t.type}:${t.type}`, total: 0, kind: STATES.has(t.type) ? 'gauge' : 'delta', coveredSeconds: base ? 0 : now.profile.seconds,
