@@ -207,12 +207,20 @@ static int by_size(const void *a, const void *b)
 	return (x->bytes < y->bytes) - (x->bytes > y->bytes);
 }
 
+/* The values of one series add up to more than 64 bits: nothing that concerns the other windows. */
+#define NOT_SEALABLE (-ERR_EXECUTION)
+
 static int seal_listed(struct tsdb *db, struct due *d, size_t n, struct err *e)
 {
 	int rc = 0;
-	for (size_t i = 0; i < n && !rc && !atomic_load(&db->stopping); i++)
-		if (d[i].due)
-			rc = seal_window(db, d[i].p, d[i].w, e);
+	for (size_t i = 0; i < n && (!rc || rc == NOT_SEALABLE) && !atomic_load(&db->stopping); i++) {
+		struct err one;
+		int rc_one = d[i].due ? seal_window(db, d[i].p, d[i].w, &one) : 0;
+		if (!rc_one)
+			continue;
+		rc = rc_one;
+		*e = one;
+	}
 	return rc;
 }
 
@@ -302,6 +310,28 @@ int tsdb_seal(struct tsdb *db, bool all, struct err *e)
 	return rc ? rc : rollup_due(db, e);
 }
 
+static int tidy_sealed(struct tsdb *db, struct err *e)
+{
+	int rc = MIN(rewrite_due(db, 1, INT64_MAX, e), 0);
+	if (!rc)
+		rc = rollup_due(db, e);
+	if (!rc && !atomic_load(&db->stopping))
+		rc = MIN(compact_due(db, false, INT64_MAX, e), 0);
+	return rc;
+}
+
+static int seal_and_tidy(struct tsdb *db, struct err *e)
+{
+	struct err tidy;
+	int rc = seal_due(db, SEAL_AGED, e);
+	if (rc && rc != NOT_SEALABLE)
+		return rc;
+	int rc_tidy = tidy_sealed(db, &tidy);
+	if (rc_tidy)
+		*e = tidy;
+	return rc_tidy ? rc_tidy : rc;
+}
+
 void *tsdb_sealer(void *arg)
 {
 	struct tsdb *db = arg;
@@ -313,13 +343,7 @@ void *tsdb_sealer(void *arg)
 		int64_t now = clock_mono_ms();
 		retention_clock_look(db);
 		if (now >= next_try) {
-			int rc = seal_due(db, SEAL_AGED, &e);
-			if (!rc)
-				rc = MIN(rewrite_due(db, 1, INT64_MAX, &e), 0);
-			if (!rc)
-				rc = rollup_due(db, &e);
-			if (!rc && !atomic_load(&db->stopping))
-				rc = MIN(compact_due(db, false, INT64_MAX, &e), 0);
+			int rc = seal_and_tidy(db, &e);
 			if (rc && !atomic_load(&db->stopping))
 				LOG_ERROR("msg", "cannot seal, will try again", "err", e.msg);
 			evict_due(db, EVICT_IDLE_MS);

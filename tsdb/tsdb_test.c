@@ -610,10 +610,47 @@ static void test_lock_and_format(void **state)
 	kit_free(&k);
 }
 
+/* One series whose hour does not add up within 64 bits holds up no other hour. */
+static void test_sealed_beside(void **state)
+{
+	(void)state;
+	struct kit k;
+	struct err e;
+	struct tsdb_stats stats;
+	kit_init(&k);
+	kit_open(&k);
+	for (int64_t i = 1; i <= 3 * 6; i++) {
+		k.now_ms = KIT_T0 + i * 600000 - 1000;
+		assert_int_equal(kit_append(&k, 1, k.now_ms, (uint64_t)i, 5, NULL), 0);
+	}
+	for (int64_t i = 0; i < 3; i++) {
+		struct profile p;
+		kit_profile(&p, 1, 1);
+		struct label labels[] = { { VIEW(LABEL_NAME), VIEW(KIT_CPU) }, { VIEW("pod"), VIEW("huge") } };
+		struct sink_column column = { .labels = { labels, 2 }, .value_index = 1 };
+		assert_true(ptype_parse(VIEW(KIT_CPU), &column.type));
+		int64_t values[] = { 1, INT64_MAX / 2 };
+		struct sink_profile sp = { .profile = &p, .columns = &column, .n_columns = 1, .values = values, .t_ms = KIT_T0 + 60000 + i * 10000,
+					   .interval_ms = 10000, .asked_ms = 10000 };
+		struct sink_batch b = { .profiles = &sp, .n_profiles = 1 };
+		assert_int_equal(tsdb_sink(k.db)->append(tsdb_sink(k.db), &b, NULL, &e), 0);
+		profile_release(&p);
+	}
+	k.now_ms += 3 * 3600000;
+	assert_int_equal(tsdb_seal(k.db, false, &e), -ERR_EXECUTION);
+	tsdb_stats(k.db, &stats);
+	assert_int_equal(stats.head_windows, 1);
+	assert_int_equal(stats.parts, 2);
+	kit_reopen(&k);
+	assert_true(kit_count(&k, KIT_SAMPLES, 0, KIT_T0 + 4 * 3600000, NULL) == 18);
+	assert_true(kit_count(&k, KIT_CPU, 0, KIT_T0 + 4 * 3600000, NULL) == 21);
+	kit_free(&k);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_append_query_reopen), cmocka_unit_test(test_duplicates_and_clock),
+		cmocka_unit_test(test_sealed_beside), cmocka_unit_test(test_append_query_reopen), cmocka_unit_test(test_duplicates_and_clock),
 		cmocka_unit_test(test_floats_and_labels), cmocka_unit_test(test_sums),
 		cmocka_unit_test(test_view_is_stable), cmocka_unit_test(test_kill), cmocka_unit_test(test_lock_and_format), cmocka_unit_test(test_snapshot),
 		cmocka_unit_test(test_label_sets), cmocka_unit_test(test_long_labels),
