@@ -97,7 +97,12 @@ static double number_of(struct aggr *a, const struct member *m, size_t n, size_t
 static int sum_profiles(const char *op, const struct member *m, size_t n, double scale, struct prof **ret, struct err *e)
 {
 	struct prof *sum = NULL;
+	size_t terms = 0;
 	int rc = prof_scale(m[0].s->p, 1, &sum, e);
+	for (size_t i = 0; i < n; i++)
+		terms += m[i].s->p->a.n;
+	if (!rc)
+		side_reserve(&sum->a, terms);
 	for (size_t i = 1; i < n && !rc; i++) {
 		double by;
 		rc = prof_compatible(sum->type, m[i].s->p->type, MEET_GROUPED, op, &by, e);

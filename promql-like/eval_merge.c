@@ -177,6 +177,8 @@ static int merge_group(struct merge_job *j, size_t group, int64_t t, struct seri
 		return 0;
 	struct prof *p = prof_new(type, 0);
 	bool any = false;
+	if (out->n) /* about as many as at the step before */
+		side_reserve(&p->a, out->s[out->n - 1].p->a.n);
 	int rc = type->kind == PROFILE_GAUGE ? merge_gauges(j, group, p, &any, e) : merge_deltas(j, group, p, &any, e);
 	if (rc || !any) {
 		prof_unref(p);

@@ -190,6 +190,7 @@ int profile_window(struct eval *q, const struct func *f, const struct node *n, s
 	enum over over = over_of(f, s->type);
 	struct pwindow w = { .s = s };
 	struct taken taken = { 0 };
+	size_t terms = 0; /* of the step before; this one has about as many */
 	for (size_t i = 0; i < sp->n; i++) {
 		int64_t t = span_at(sp, i), to = mods_time(r->mods, t);
 		pwindow_slide(&w, to - r->range_ms, to);
@@ -197,8 +198,10 @@ int profile_window(struct eval *q, const struct func *f, const struct node *n, s
 		struct prof *p = prof_new(s->type, 0);
 		bool any = false;
 		int rc = i % 256 ? 0 : eval_check(q, e);
+		side_reserve(&p->a, terms);
 		if (!rc)
 			rc = plain_window(over, &w, p, &any, e);
+		terms = p->a.n;
 		if (rc || !any)
 			prof_unref(p);
 		if (!rc && any)

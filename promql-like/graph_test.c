@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -101,6 +102,11 @@ static const char *const queries[] = {
 	"topk by (function)(1, total(rate(cpu[1m])))", "topk(1, self(merge(cpu[1m]) - merge(cpu[1m] offset 1m)))",
 	"topk(scalar(count(cpu)), total(merge(cpu[1m])))", "self(merge(cpu[1m] @ 300))", "sum by (function)(self(rate(cpu[1m])))",
 	"total(merge(cpu{pod=\"a\"}[1m]) or merge(cpu{pod=\"none\"}[1m]))", "self(focus(merge(cpu[1m]), \"f\"))",
+	/* of a function: storage is asked for many steps at once where they want the same a step later */
+	"total(merge(cpu[1m]), {function=\"f\"})", "share(merge by (pod)(cpu[20s]), {function=\"g\"})", "self(merge(cpu[1m] @ 300), {function=\"f\"})",
+	"total(merge(rate(cpu[35s])), {function=\"f\"})", "total(diff(merge(cpu[1m]), merge(cpu[1m] offset 7s)), {function=\"f\"})",
+	"total(merge(cpu[1m]) or label_replace(merge(cpu[1m]), \"x\", \"y\", \"\", \"\"), {function=\"f\"})", /* the same twice */
+	"share(merge(cpu[1m] offset 1m) * 3, {function=~\"f|h\"})", "samples(merge(cpu[1m]), {function=\"f\"})",
 	/* windows with whole minutes in them, of which a source may hand out sums */
 	"self(merge(rate(cpu[4m])))", "total(merge(cpu[5m]))", "total(merge(rate(cpu[5m] offset 17s)))", "self(merge(rate(cpu[3m])) - merge(rate(cpu[2m] offset 3m)))",
 	"topk(2, total(merge by (pod)(rate(cpu[10m]))))", "self(merge(cpu[2h]))",
@@ -146,13 +152,17 @@ static void test_range_equals_instants(void **unused)
 /* ---- what is asked of storage ---- */
 
 static struct source_ops spied, real;
-static size_t n_asked, n_differ;
+static size_t n_parts, n_asked, n_differ;
 
 /* All parts of an output have one range. */
 static int spy_sums(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
 		    const struct source_limits *lim, double *ret, int64_t *exact, struct err *e)
 {
-	n_asked += n;
+	n_parts += n;
+	for (size_t i = 0; i < n; i++) {
+		n_asked += MAX(parts[i].n_steps, 1);
+		assert_true(parts[i].n_steps < 2 || parts[i].step_ms > 0);
+	}
 	for (size_t i = 1; i < n; i++)
 		n_differ += parts[i].group == parts[i - 1].group && (parts[i].after_ms != parts[i - 1].after_ms || parts[i].until_ms != parts[i - 1].until_ms);
 	return real.sums(v, parts, n, n_groups, f, lim, ret, exact, e);
@@ -183,8 +193,84 @@ static void test_a_group_asks_one_range(void **unused)
 	memsource_free(m);
 }
 
+/* Series of pods that are scraped each ten seconds; of pod c nothing is there for a while, pod b is asked for less time at the end. */
+static void add_regular(struct memsource *m)
+{
+	struct ptype type;
+	struct err e = { 0 };
+	for (const char *pod = "abc"; *pod; pod++) {
+		struct label l[] = { { VIEW(LABEL_NAME), VIEW("process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta") }, { VIEW("pod"), view_make(pod, 1) } };
+		assert_true(ptype_parse(l[0].value, &type));
+		for (int64_t t = 3700 + 10 * (*pod - 'a'); t < END; t += 10000) {
+			struct source_profile p = { .t_ms = t, .duration_ns = 10000000000, .cover_ms = 10000, .interval_ms = 10000, .weight = 1, .period = 10 };
+			if (*pod == 'b' && t > END - 150000)
+				p.weight = 1.25;
+			if (*pod == 'c' && t > END / 2 && t < END / 2 + 100000)
+				continue;
+			struct stackvec *v = draw_stacks(m);
+			assert_int_equal(memsource_add_profile(m, (struct labels){ l, 2 }, &type, &p, v, &e), 0);
+			stackvec_unref(v);
+		}
+	}
+}
+
+/* Equal as they are stored. */
+static void equal_at(const char *query, const struct promql_result *range, const struct promql_result *at)
+{
+	for (size_t i = 0; i < at->n_series; i++) {
+		const struct promql_series *s = find(range, at->series[i].labels);
+		bool found = false;
+		for (size_t k = 0; s && k < s->n; k++)
+			found |= s->points[k].t_ms == at->t_ms && memcmp(&s->points[k].v, &at->series[i].points[0].v, sizeof(double)) == 0;
+		if (!found)
+			fail_msg("%s at %lld: the range does not have the %.17g of the instant", query, (long long)at->t_ms, at->series[i].points[0].v);
+	}
+}
+
+/* Steps that want the same, each a step later, are one question; what scaled profiles add up to is the same as step by step. */
+static void test_steps_are_asked_at_once(void **unused)
+{
+	static const struct { const char *query; size_t most; } asked[] = {
+		/* a part of the first profile, what is whole, and the newest, which reaches ahead */
+		{ "total(merge(rate(cpu{pod=\"a\"}[1m])), {function=\"f\"})", 3 }, { "total(rate(cpu{pod=\"a\"}[1m] offset 20s), {function=\"f\"})", 3 },
+		/* and as often as something changes while b or c does */
+		{ "total(merge(rate(cpu[1m])), {function=\"f\"})", 220 }, { "self(merge(rate(cpu{pod!=\"b\"}[1m])) * 3, {function=\"f\"})", 100 },
+		{ "share(merge(cpu[1m]), {function=\"f\"})", 3 },
+		{ "total(merge(cpu[1m]) or label_replace(merge(cpu[1m]), \"x\", \"y\", \"\", \"\"), {function=\"f\"})", 6 },
+	};
+	(void)unused;
+	struct memsource *m = memsource_new();
+	struct source *source = memsource_source(m);
+	struct promql_engine *g = promql_engine_new(source, &(struct promql_options){ 0 });
+	struct source_view *v;
+	struct err e = { 0 };
+	add_regular(m);
+	assert_int_equal(source->open(source, &v, &e), 0);
+	real = spied = *v->ops;
+	spied.sums = spy_sums;
+	v->ops = &spied;
+	v->ops->release(v);
+	for (size_t i = 0; i < ARRAY_LEN(asked); i++) {
+		struct promql_result range, at;
+		n_parts = n_asked = 0;
+		assert_int_equal(promql_range(g, view_of(asked[i].query), 120000, END, 10000, NULL, &range, &e), 0);
+		if (n_parts > asked[i].most || n_asked < 100)
+			fail_msg("%s: %zu parts of %zu", asked[i].query, n_parts, n_asked);
+		for (int64_t t = 120000; t <= END; t += 10000) {
+			assert_int_equal(promql_instant(g, view_of(asked[i].query), t, NULL, &at, &e), 0);
+			assert_true(at.n_series > 0);
+			equal_at(asked[i].query, &range, &at);
+			promql_result_release(&at);
+		}
+		promql_result_release(&range);
+	}
+	promql_engine_free(g);
+	memsource_free(m);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_range_equals_instants), cmocka_unit_test(test_a_group_asks_one_range) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_range_equals_instants), cmocka_unit_test(test_a_group_asks_one_range),
+					    cmocka_unit_test(test_steps_are_asked_at_once) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

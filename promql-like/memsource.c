@@ -218,6 +218,23 @@ static int view_cover(struct source_view *v, uint64_t ref, int64_t after, int64_
 	return check(lim, ret->n, e);
 }
 
+static int add_step(const struct memsource *m, const struct source_part *x, uint32_t step, struct stackacc **acc, const struct source_limits *lim,
+		    struct err *e)
+{
+	const struct mem_series *s = m->series.v[x->ref];
+	int64_t after = x->after_ms + step * x->step_ms, until = x->until_ms + step * x->step_ms;
+	int rc = 0;
+	for (size_t k = 0; k < s->profiles.n && !rc; k++) {
+		const struct mem_profile *p = &s->profiles.v[k];
+		if (!p->v || p->p.t_ms <= after || p->p.t_ms > until)
+			continue;
+		rc = stackacc_add_vec(acc[x->group + step], p->v, x->scale, e);
+		if (lim && lim->samples_read)
+			atomic_fetch_add(lim->samples_read, p->v->n);
+	}
+	return rc;
+}
+
 static int view_merge(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
 		      const struct source_limits *lim, struct stackvec **ret, struct err *e)
 {
@@ -226,17 +243,9 @@ static int view_merge(struct source_view *v, const struct source_part *parts, si
 	int rc = check(lim, 0, e);
 	for (size_t g = 0; g < n_groups; g++)
 		acc[g] = stackacc_new(m->symbols);
-	for (size_t i = 0; i < n && !rc; i++) {
-		const struct mem_series *s = m->series.v[parts[i].ref];
-		for (size_t k = 0; k < s->profiles.n && !rc; k++) {
-			const struct mem_profile *p = &s->profiles.v[k];
-			if (p->v && p->p.t_ms > parts[i].after_ms && p->p.t_ms <= parts[i].until_ms) {
-				rc = stackacc_add_vec(acc[parts[i].group], p->v, parts[i].scale, e);
-				if (lim && lim->samples_read)
-					atomic_fetch_add(lim->samples_read, p->v->n);
-			}
-		}
-	}
+	for (size_t i = 0; i < n && !rc; i++)
+		for (uint32_t step = 0; step < MAX(parts[i].n_steps, 1) && !rc; step++)
+			rc = add_step(m, &parts[i], step, acc, lim, e);
 	for (size_t g = 0; g < n_groups; g++) {
 		ret[g] = rc ? NULL : stackacc_finish(acc[g], e);
 		if (!rc && !ret[g])

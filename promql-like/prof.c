@@ -116,6 +116,14 @@ static struct term *side_term(struct side *s)
 	return &s->t[s->n++];
 }
 
+void side_reserve(struct side *s, size_t n)
+{
+	if (s->no_terms || n <= s->cap)
+		return;
+	s->cap = n;
+	s->t = xreallocarray(s->t, s->cap, sizeof *s->t);
+}
+
 static int add_total(struct side *s, int64_t total, double ftotal, bool is_float, double scale, struct err *e)
 {
 	if (!is_float && (scale == 1 || scale == -1)) {

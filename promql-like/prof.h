@@ -79,6 +79,8 @@ struct prof *prof_new(const struct ptype *type, int64_t period);
 struct prof *prof_ref(struct prof *p);
 void prof_unref(struct prof *p);
 
+/* Makes room for n terms in all: for who knows how many there will be. */
+void side_reserve(struct side *s, size_t n);
 /* Adds stored profiles whose total is known; joins them with the last term if they continue it. */
 int side_add_stored(struct side *s, uint64_t ref, int64_t after_ms, int64_t until_ms, int64_t total, double scale,
 		    struct err *e);

@@ -20,10 +20,19 @@ struct pending {
 	uint32_t group_a, group_b; /* of the source's sums; UINT32_MAX: none */
 };
 
+/* Groups that follow each other, of sides with the same terms, each a step after the one before: their parts are asked for all steps
+ * at once. What is joined with what is the same in each of them, so numbers are added up as if each were asked for by itself. */
+struct run {
+	const struct side *last; /* NULL: none goes on */
+	size_t first;            /* of its parts; they are the last ones */
+	uint32_t n_steps;
+};
+
 struct sums {
 	VEC(struct source_part) parts;
 	VEC(struct pending) list;
 	uint32_t n_groups;
+	struct run run;
 };
 
 static int frame_filter(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line, struct err *e)
@@ -49,25 +58,53 @@ static void sum_vec(const struct frames *f, const struct stackvec *v, double sca
 	x->overflow |= part.overflow;
 }
 
+static bool run_goes_on(const struct run *run, const struct side *side, int64_t step_ms)
+{
+	const struct side *last = run->last;
+	if (!last || last->n != side->n)
+		return false;
+	for (size_t i = 0; i < side->n; i++) {
+		const struct term *x = &last->t[i], *y = &side->t[i];
+		if (y->vec || x->ref != y->ref || x->scale != y->scale || y->after_ms - x->after_ms != step_ms ||
+		    y->until_ms - x->until_ms != step_ms)
+			return false;
+	}
+	return true;
+}
+
+static void end_run(struct sums *s, int64_t step_ms)
+{
+	for (size_t i = s->run.first; s->run.n_steps > 1 && i < s->parts.n; i++) {
+		s->parts.v[i].n_steps = s->run.n_steps;
+		s->parts.v[i].step_ms = step_ms;
+	}
+	s->run = (struct run){ NULL, s->parts.n, 1 };
+}
+
 /* What is stored goes to the source, what is a vector already is summed here. */
 static uint32_t want_side(struct readout *r, struct sums *s, const struct side *side, bool leaf_only, bool minus, struct exact *x)
 {
 	struct stackvec *whole = __atomic_load_n(&((struct side *)side)->vec, __ATOMIC_ACQUIRE);
+	if (!whole && run_goes_on(&s->run, side, r->sp->step)) {
+		s->run.last = side;
+		s->run.n_steps++;
+		return s->n_groups++;
+	}
+	end_run(s, r->sp->step);
 	if (whole) {
 		sum_vec(&r->frames, whole, 1, leaf_only, minus, x);
 		return UINT32_MAX;
 	}
-	bool any = false;
 	for (size_t i = 0; i < side->n; i++) {
 		const struct term *t = &side->t[i];
-		if (t->vec) {
+		if (t->vec)
 			sum_vec(&r->frames, t->vec, t->scale, leaf_only, minus, x);
-			continue;
-		}
-		vec_push(&s->parts, (struct source_part){ t->ref, t->after_ms, t->until_ms, t->scale, s->n_groups });
-		any = true;
+		else
+			vec_push(&s->parts, (struct source_part){ t->ref, t->after_ms, t->until_ms, t->scale, s->n_groups });
 	}
-	return any ? s->n_groups++ : UINT32_MAX;
+	size_t stored = s->parts.n - s->run.first;
+	s->run.last = stored && stored == side->n ? side : NULL;
+	return stored ? s->n_groups++ : UINT32_MAX;
 }
 
 static void take_group(struct exact *x, uint32_t group, bool minus, bool is_float, const double *got, const int64_t *exact)
@@ -113,6 +150,7 @@ int readout_sums(struct readout *r, struct value *v, struct err *e)
 			vec_push(&s.list, p);
 		}
 	}
+	end_run(&s, r->sp->step);
 	double *got = xcalloc(s.n_groups + 1, sizeof *got);
 	int64_t *exact = xcalloc(s.n_groups + 1, sizeof *exact);
 	struct source_frame_filter filter = { frame_filter, &r->frames, leaf_only };

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What graphs over stacks read: whichever sums stand for series, each column has the same in each minute as when every series is read by
- * itself; of a range that counts alike as a whole, in each hour. */
+ * itself; of a range that counts alike as a whole, in each hour. And what graphs of a function read: many steps of one question say the same,
+ * and take no more, than a question for each. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <inttypes.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
 
+#include "base/alloc.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "tsdb/damage.h"
@@ -112,6 +116,96 @@ static size_t check(struct kit *k, size_t n_pods)
 	return ten;
 }
 
+/* ---- graphs of a function ---- */
+
+#define MAX_STEPS 600
+
+static int every_second(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line, struct err *e)
+{
+	(void)arg, (void)e;
+	return line < l->n_lines && symbols_get_line(s, l, line)->function % 2;
+}
+
+struct graph {
+	int64_t after_ms, range_ms, step_ms;
+	uint32_t n;
+	bool scaled;       /* the first ten seconds of each step count less, by pod, as in a rate */
+	bool apart;        /* a question for each step */
+};
+
+struct answer {
+	double sums[MAX_STEPS];
+	int64_t exact[MAX_STEPS];
+	uint64_t read;
+};
+
+/* The parts of one pod and step, or of all steps from that. */
+static size_t put_parts(const struct graph *g, uint64_t ref, uint32_t step, uint32_t n, struct source_part *to)
+{
+	int64_t after = g->after_ms + step * g->step_ms, until = after + g->range_ms, cut = MIN(after + 10000, until);
+	*to = (struct source_part){ ref, after, until, 1, step, n, n > 1 ? g->step_ms : 0 };
+	if (!g->scaled)
+		return 1;
+	to[1] = to[0];
+	to[0].until_ms = to[1].after_ms = cut;
+	to[0].scale = 0.1 + 0.07 * (double)(ref % 4);
+	return 2;
+}
+
+static struct answer *ask_graph(struct kit *k, size_t n_pods, struct graph g)
+{
+	struct answer *a = NEW(struct answer);
+	struct source_part *parts = xcalloc((g.apart ? g.n : 1) * n_pods * 2, sizeof *parts);
+	atomic_uint_fast64_t read = 0;
+	struct source_limits lim = { .samples_read = &read };
+	struct source_frame_filter f = { every_second, NULL, false };
+	struct source_view *v;
+	struct source_series *s;
+	struct matcher m;
+	struct err e;
+	size_t n, n_parts = 0;
+	assert_int_equal(tsdb_source(k->db)->open(tsdb_source(k->db), &v, &e), 0);
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW(LABEL_NAME), VIEW(KIT_SAMPLES), &e), 0);
+	assert_int_equal(v->ops->select(v, &m, 1, 0, INT64_MAX, NULL, &s, &n, &e), 0);
+	assert_true(n >= n_pods);
+	for (uint32_t step = 0; step < (g.apart ? g.n : 1); step++)
+		for (size_t i = 0; i < n_pods; i++)
+			n_parts += put_parts(&g, s[i].ref, step, g.apart ? 1 : g.n, parts + n_parts);
+	if (v->ops->sums(v, parts, n_parts, g.n, &f, &lim, a->sums, a->exact, &e))
+		fail_msg("%s", e.msg);
+	a->read = atomic_load(&read);
+	free(parts);
+	free(s);
+	matcher_release(&m);
+	v->ops->release(v);
+	return a;
+}
+
+static void check_graph(struct kit *k, size_t n_pods, struct graph g)
+{
+	struct answer *once = ask_graph(k, n_pods, g);
+	g.apart = true;
+	struct answer *apart = ask_graph(k, n_pods, g);
+	if (memcmp(once->sums, apart->sums, g.n * sizeof *once->sums) || (!g.scaled && memcmp(once->exact, apart->exact, g.n * sizeof *once->exact)) ||
+	    once->read != apart->read)
+		fail_msg("%d s each %d s, %d ms off, %s: %s, %" PRIu64 " values read for %" PRIu64, (int)(g.range_ms / 1000), (int)(g.step_ms / 1000),
+			 (int)((g.after_ms - KIT_T0) % MINUTE), g.scaled ? "scaled" : "whole",
+			 memcmp(once->sums, apart->sums, g.n * sizeof *once->sums) ? "sums differ" : "sums agree", once->read, apart->read);
+	free(once);
+	free(apart);
+}
+
+static void check_graphs(struct kit *k, size_t n_pods)
+{
+	static const int64_t ranges[] = { 10, 60, 100, 600, 3 * 3600 }, steps[] = { 10, 60, 90, 1500, 3600, 7200, 9001 }, offs[] = { 0, 7000, 60000 };
+	for (size_t r = 0; r < ARRAY_LEN(ranges); r++)
+		for (size_t s = 0; s < ARRAY_LEN(steps); s++)
+			for (size_t o = 0; o < ARRAY_LEN(offs); o++)
+				for (int scaled = 0; scaled < 2; scaled++)
+					check_graph(k, n_pods, (struct graph){ KIT_T0 - 2 * ranges[r] * 1000 - 60000 + offs[o], ranges[r] * 1000, steps[s] * 1000,
+									       (uint32_t)MIN(5 * 3600 / steps[s] + 2, MAX_STEPS), scaled, false });
+}
+
 /* Pods have the same stacks all the time; pod 3 is not there in the second quarter of each hour, pod 4 comes at half of it. */
 static void fill(struct kit *k, unsigned hours)
 {
@@ -139,9 +233,12 @@ static void test_sums_and_series(void **state)
 	kit_open(&k);
 	fill(&k, 3);
 	size_t head = check(&k, PODS);
+	check_graphs(&k, PODS);
 	k.now_ms = KIT_T0 + 5 * HOUR;
 	assert_int_equal(tsdb_seal(k.db, true, &e), 0);
 	size_t sealed = check(&k, PODS);
+	check_graphs(&k, PODS);
+	check_graphs(&k, PODS - 1);
 	assert_true(sealed * 2 < head);          /* of most minutes sums were read */
 	assert_true(check(&k, PODS - 1) > sealed); /* not all are asked for: there is no sum of those */
 	/* late profiles beside the sealed hour: of minutes that have sums, and of others */
@@ -149,6 +246,7 @@ static void test_sums_and_series(void **state)
 		assert_int_equal(kit_append(&k, i, KIT_T0 + 4 * MINUTE * (i + 1) + 33, 7, 9, NULL), 0);
 	tsdb_flush(k.db);
 	check(&k, PODS);
+	check_graphs(&k, PODS);
 	kit_reopen(&k);
 	check(&k, PODS);
 	/* something of one of them was deleted */
@@ -156,6 +254,7 @@ static void test_sums_and_series(void **state)
 	assert_int_equal(tsdb_delete(k.db, &m, 1, KIT_T0 + HOUR + 11 * MINUTE, KIT_T0 + HOUR + 13 * MINUTE, &gone, &e), 0);
 	matcher_release(&m);
 	check(&k, PODS);
+	check_graphs(&k, PODS);
 	if (tsdb_clean(k.db, &e))
 		fail_msg("%s", e.msg);
 	check(&k, PODS);
@@ -226,9 +325,38 @@ static void test_damaged_sums(void **state)
 	}
 }
 
+static void test_graphs_of_damaged_sums(void **state)
+{
+	static const struct { enum part_kind kind; uint8_t stream; } values[] = { { PART_ROLLUP, 0 }, { PART_TOTALS, 0 }, { PART_DETAIL, 1 }, { PART_DETAIL, 2 } };
+	const struct graph minutes = { KIT_T0, MINUTE, MINUTE, 60, false, false };
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(values); i++) {
+		struct kit k;
+		struct err e;
+		kit_init(&k);
+		k.o.keep_aggregates = k.o.no_sealing = true;
+		kit_open(&k);
+		fill(&k, 1);
+		k.now_ms = KIT_T0 + 3 * HOUR;
+		assert_int_equal(tsdb_seal(k.db, true, &e), 0);
+		struct answer *before = ask_graph(&k, PODS, minutes);
+		assert_true(flip_sum(&k, values[i].kind, values[i].stream, 5 * i + 3));
+		struct answer *after = ask_graph(&k, PODS, minutes), *again = ask_graph(&k, PODS, minutes);
+		assert_memory_equal(before->sums, after->sums, minutes.n * sizeof *before->sums);
+		assert_memory_equal(before->exact, again->exact, minutes.n * sizeof *before->exact);
+		assert_true(before->read * 2 < again->read);
+		check_graphs(&k, PODS);
+		kit_free(&k);
+		free(before);
+		free(after);
+		free(again);
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_sums_and_series), cmocka_unit_test(test_damaged_sums) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_sums_and_series), cmocka_unit_test(test_damaged_sums),
+					    cmocka_unit_test(test_graphs_of_damaged_sums) };
 	log_setup(LOG_LEVEL_ERROR + 1, LOG_FORMAT_LOGFMT);
 	return cmocka_run_group_tests_name("tsdb cells", tests, NULL, NULL);
 }

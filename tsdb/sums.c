@@ -108,11 +108,24 @@ static size_t first_reaching(const struct set_asks *s, int64_t t_ms)
 	return lo;
 }
 
+/* Whether a step of an ask meets (start, end], which it reaches beyond: between two there may be nothing. */
+static bool step_meets(const struct ask *a, int64_t start_ms, int64_t end_ms)
+{
+	int64_t k = a->n_steps > 1 && a->until_ms <= start_ms ? (start_ms - a->until_ms) / a->step_ms + 1 : 0;
+	return k < a->n_steps && a->after_ms + k * a->step_ms < end_ms && a->until_ms + k * a->step_ms > start_ms;
+}
+
 static bool any_ask(const struct sums *m, size_t set, int64_t start_ms, int64_t end_ms)
 {
 	const struct set_asks *s = &m->of_set[set];
-	size_t i = first_reaching(s, start_ms);
-	return i < s->asks.n && m->asks.v.v[s->asks.v[i]].after_ms < end_ms;
+	for (size_t i = first_reaching(s, start_ms); i < s->asks.n; i++) {
+		const struct ask *a = &m->asks.v.v[s->asks.v[i]];
+		if (a->after_ms >= end_ms)
+			break;
+		if (step_meets(a, start_ms, end_ms))
+			return true;
+	}
+	return false;
 }
 
 /* Whether the part has any of the series. *at: where the first of those asked about before would be; none comes before it. */
@@ -307,6 +320,20 @@ static int read_series(struct sums *m, struct totals *t, const struct task *x, u
 	return limits_check(m->lim, read, e);
 }
 
+/* Whether those of the times t, t + step and so on, n of them, that lie within the part are whole minutes. */
+static bool bounds_are_whole(const struct part *p, int64_t t_ms, int64_t step_ms, uint32_t n)
+{
+	if (n == 1)
+		return bound_is_whole(p, t_ms);
+	if (t_ms % PART_AGGREGATE_MS == 0 && step_ms % PART_AGGREGATE_MS == 0)
+		return true;
+	int64_t k = t_ms > part_start_ms(p) ? 0 : (part_start_ms(p) - t_ms) / step_ms + 1;
+	for (; k < n && t_ms + k * step_ms < part_end_ms(p); k++)
+		if ((t_ms + k * step_ms) % PART_AGGREGATE_MS)
+			return false;
+	return true;
+}
+
 /* Whether every step that meets the part takes whole minutes of it. */
 static bool by_minutes(const struct sums *m, const struct task *x)
 {
@@ -315,8 +342,7 @@ static bool by_minutes(const struct sums *m, const struct task *x)
 		const struct ask *a = &m->asks.v.v[s->asks.v[i]];
 		if (a->after_ms >= part_end_ms(x->part))
 			break;
-		if (a->n_steps > 1 ? a->after_ms % PART_AGGREGATE_MS || a->until_ms % PART_AGGREGATE_MS || a->step_ms % PART_AGGREGATE_MS
-				   : !bound_is_whole(x->part, a->after_ms) || !bound_is_whole(x->part, a->until_ms))
+		if (!bounds_are_whole(x->part, a->after_ms, a->step_ms, a->n_steps) || !bounds_are_whole(x->part, a->until_ms, a->step_ms, a->n_steps))
 			return false;
 	}
 	return true;
