@@ -18,6 +18,7 @@
 
 #define REPLICAS_MAX 100
 #define MEMORY_LEAST (UINT64_C(128) << 20)
+#define QUERY_LEAST (INT64_C(32) << 20) /* a query over a fleet's day holds several times as much for moments: not many at a time where there is little */
 
 /* Every row points into this, the one set of flags of the process. */
 static struct flags set = {
@@ -144,7 +145,7 @@ static struct opt table[] = {
 	{ "query.log-slower-than", OPT_DURATION, &set.slow_query_ms, "<duration>",
 	  "Queries that take longer are logged, with what they read. 0 logs none." },
 	{ "query.max-concurrency", OPT_INT, &set.max_concurrency, "<n>",
-	  "Queries at a time; more wait. A quarter as many again, at least 2, are kept for those that look at little." },
+	  "Queries at a time; more wait. Not given: 20, or as many as have 32MiB each of --query.memory. A quarter as many again, at least 2, are kept for those that look at little." },
 	{ "query.max-waiting", OPT_INT, &set.max_waiting, "<n>", "Queries that wait for a place; more are answered with 503." },
 	{ "query.max-samples", OPT_INT, &set.max_samples, "<n>", "Samples that one query may hold at a time." },
 	{ "query.max-bytes", OPT_SIZE, &set.max_bytes, "<size>", "Memory for the samples and stacks that one query holds. Not given: half of --query.memory." },
@@ -349,6 +350,8 @@ static int divide_memory(struct err *e)
 	all = memory_divide(set.memory_bytes, parts, ARRAY_LEN(rows), &given);
 	if (!is_given("query.max-bytes"))
 		set.max_bytes = set.max_total_bytes / 2;
+	if (!is_given("query.max-concurrency"))
+		set.max_concurrency = MAX(MIN(set.max_concurrency, (int64_t)(set.max_total_bytes / QUERY_LEAST)), 1);
 	if (is_given("memory") && set.memory_bytes < MEMORY_LEAST)
 		return err_set(e, ERR_BAD_DATA, "--memory must be at least 128MiB");
 	if (is_given("memory") && given > set.memory_bytes) {

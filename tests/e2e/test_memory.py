@@ -32,6 +32,12 @@ def test_shares(env):
     check({p: less[p] for p in PARTS[1:]} == {p: b[p] for p in PARTS[1:]}, f"the others keep theirs: {less}")
 
 
+def test_few_queries_where_there_is_little(env):
+    for flags, most in ((["--memory=4GiB"], "20"), (["--memory=512MiB"], "3"), (["--memory=128MiB"], "1"), (["--memory=512MiB", "--query.max-concurrency=9"], "9")):
+        status, out = run([env.program("pyrrha"), *flags, "--help"])
+        check(status == 0 and f"--query.max-concurrency=<n>  (default {most})" in out, f"{flags}: {re.findall('.*max-concurrency.*', out)}")
+
+
 def test_impossible_ones(env):
     program = env.program("pyrrha")
     for flags, words in ((["--memory=100MiB"], "at least 128MiB"),
