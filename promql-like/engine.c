@@ -332,9 +332,10 @@ int eval_budget(struct eval *q, uint64_t n, struct err *e)
 			metric_add(&table[M_BYTES], (double)n);
 		return 0;
 	}
-	return err_set(e, ERR_UNAVAILABLE, "the queries at work hold %zu of %zu bytes together (%s), and this one wants "
-		       "more than is left for it: try again when there are fewer, or ask for less", budget_used(q->budget),
-		       q->budget->max, q->budget_flag);
+	char used[24], max[24];
+	return err_set(e, ERR_UNAVAILABLE, "the queries at work hold %s of %s together (%s), and this one wants "
+		       "more than is left for it: try again when there are fewer, or ask for less", units_format_size(budget_used(q->budget), used),
+		       units_format_size(q->budget->max, max), q->budget_flag);
 }
 
 /* Not more than it has: a part that was refused is given back, too. */
