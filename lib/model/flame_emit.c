@@ -7,16 +7,32 @@
 struct emit {
 	struct fold *f;
 	struct flame *out;
-	VEC(uint32_t) children; /* a stack of lists: sorted, the last child of each list on its top */
+	VEC(uint64_t) children; /* frame << 32 | call: a stack of lists, each by name descending: taken from the end */
 	double least;           /* below it a call is hidden; 0: none is */
 };
 
-/* Frames are in order of their names. */
-static int by_frame(const void *a, const void *b, void *arg)
+#define FEW 24 /* children; most calls have one or two */
+
+static int descending(const void *a, const void *b)
 {
-	const struct fold *f = arg;
-	uint32_t x = f->calls[*(const uint32_t *)a].frame, y = f->calls[*(const uint32_t *)b].frame;
-	return (y > x) - (y < x); /* descending: taken from the end */
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return (y > x) - (y < x);
+}
+
+/* Frames are in order of their names, and of each there is one child. */
+static void sort_children(uint64_t *v, size_t n)
+{
+	if (n > FEW) {
+		qsort(v, n, sizeof *v, descending);
+		return;
+	}
+	for (size_t i = 1; i < n; i++) {
+		uint64_t x = v[i];
+		size_t k = i;
+		for (; k && v[k - 1] < x; k--)
+			v[k] = v[k - 1];
+		v[k] = x;
+	}
 }
 
 static struct flame_node *add_node(struct emit *x)
@@ -51,11 +67,10 @@ static void push_children(struct emit *x, const struct fcall *c, struct flame_no
 			fold_add(f, &hidden->base_total, b.total);
 			hidden->cut += k->subtree;
 		} else {
-			vec_push(&x->children, id);
+			vec_push(&x->children, (uint64_t)k->frame << 32 | id);
 		}
 	}
-	if (x->children.n - first > 1)
-		qsort_r(x->children.v + first, x->children.n - first, sizeof *x->children.v, by_frame, f);
+	sort_children(x->children.v + first, x->children.n - first);
 }
 
 /* The calls that lead to the root, the outermost first. */
@@ -85,7 +100,7 @@ static void emit_all(struct emit *x)
 			open.n--;
 			continue;
 		}
-		uint32_t id = x->children.v[--x->children.n];
+		uint32_t id = (uint32_t)x->children.v[--x->children.n];
 		put_node(x, id, depth);
 		struct flame_node hidden = { .depth = depth + 1, .frame = f->other };
 		__auto_type o = vec_add(&open);

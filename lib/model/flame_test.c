@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "base/alloc.h"
 #include "base/buf.h"
 #include "base/num.h"
 #include "base/thread.h"
@@ -396,11 +397,39 @@ static void test_many_threads(void **state)
 	(void)state;
 }
 
+/* However many children a call has, in whatever order they came: by name. */
+static void test_order(void **state)
+{
+	static const size_t counts[] = { 2, 3, 23, 24, 25, 26, 500 };
+	(void)state;
+	for (size_t k = 0; k < ARRAY_LEN(counts); k++) {
+		struct symbols *s = symbols_new();
+		size_t n = counts[k];
+		char(*stacks)[24] = xcalloc(n, sizeof *stacks);
+		struct sample *samples = xcalloc(n, sizeof *samples);
+		for (size_t i = 0; i < n; i++) { /* 211 has no divisor in common with any of the counts */
+			snprintf(stacks[i], sizeof stacks[i], "main;f%03zu", i * 211 % n);
+			samples[i] = (struct sample){ stacks[i], (int64_t)(i * 211 % n) + 1 };
+		}
+		struct stackvec *v = vector(s, samples, n);
+		struct buf want = { 0 };
+		buf_printf(&want, "total %zu 0\n main %zu 0\n", n * (n + 1) / 2, n * (n + 1) / 2);
+		for (size_t i = 0; i < n; i++)
+			buf_printf(&want, "  f%03zu %zu %zu\n", i, i + 1, i + 1);
+		check(v, NULL, 0, want.ptr);
+		buf_free(&want);
+		stackvec_unref(v);
+		symbols_unref(s);
+		free(samples);
+		free(stacks);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_fold), cmocka_unit_test(test_trim), cmocka_unit_test(test_lines), cmocka_unit_test(test_diff),
-		cmocka_unit_test(test_edges), cmocka_unit_test(test_again),
+		cmocka_unit_test(test_edges), cmocka_unit_test(test_again), cmocka_unit_test(test_order),
 		cmocka_unit_test(test_many_threads),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
