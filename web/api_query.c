@@ -29,8 +29,9 @@ static size_t at_most(const struct promql_result *r, size_t limit)
 }
 
 /* Series, at most limit of them (0: all). */
-static void put_result(struct buf *b, const struct promql_result *r, size_t limit)
+static void put_result(struct httpd_request *rq, const struct promql_result *r, size_t limit)
 {
+	struct buf *b = httpd_out(rq);
 	size_t n = at_most(r, limit);
 	buf_printf(b, "{\"resultType\":\"%s\",\"result\":", promql_type_text(r->type));
 	switch (r->type) {
@@ -50,6 +51,7 @@ static void put_result(struct buf *b, const struct promql_result *r, size_t limi
 			if (i)
 				buf_putc(b, ',');
 			put_series(b, &r->series[i], r->type == PROMQL_MATRIX);
+			httpd_out_stays(rq);
 		}
 		buf_putc(b, ']');
 	}
@@ -121,7 +123,8 @@ static void end_result(struct httpd_request *rq, const struct promql_result *r, 
 
 static void answer_result(struct httpd_request *rq, const struct promql_result *r, size_t limit)
 {
-	put_result(answer_begin(rq), r, limit);
+	answer_begin(rq);
+	put_result(rq, r, limit);
 	end_result(rq, r, limit);
 }
 

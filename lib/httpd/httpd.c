@@ -394,6 +394,7 @@ int httpd_start(struct httpd **ret, const struct httpd_options *o, struct err *e
 		files_raise_limit(); /* each connection is a descriptor */
 		make_slots(h);
 		h->work = httpd_work_new(h);
+		h->packer = packer_new();
 		rc = httpd_watch_start(h, e);
 	}
 	/* h is complete before the first request can come. */
@@ -455,6 +456,7 @@ void httpd_stop(struct httpd *h, int64_t grace_ms)
 			MHD_stop_daemon(h->listeners.v[i].daemon);
 	httpd_watch_stop(h);
 	httpd_work_free(h->work);
+	packer_free(h->packer);
 	login_free(h->login);
 	for (size_t i = 0; i < h->listeners.n; i++)
 		slots_free(h->listeners.v[i].slots);

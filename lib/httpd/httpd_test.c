@@ -46,6 +46,27 @@ static void large(struct httpd_request *rq, void *arg)
 		buf_printf(httpd_out(rq), "line %d\n", i % 100);
 }
 
+/* ?pieces=: of 100 KB each; ?random=: of bytes that do not get smaller; ?fail=: an error at the end. */
+static void in_pieces(struct httpd_request *rq, void *arg)
+{
+	size_t pieces = strtoull(httpd_param(rq, "pieces").ptr, NULL, 10);
+	bool random = httpd_param(rq, "random").ptr;
+	uint64_t x = 1;
+	(void)arg;
+	httpd_type(rq, "application/json");
+	for (size_t i = 0; i < pieces * 12500; i++) {
+		x = x * UINT64_C(6364136223846793005) + 1442695040888963407;
+		if (random)
+			buf_put(httpd_out(rq), &x, sizeof x);
+		else
+			buf_printf(httpd_out(rq), "%07u,", (unsigned)(x >> 54));
+		if (i % 12500 == 12499)
+			httpd_out_stays(rq);
+	}
+	if (httpd_param(rq, "fail").ptr)
+		httpd_text(rq, 500, "no %02000d", 0);
+}
+
 static void wait_for_cancel(struct httpd_request *rq, void *arg)
 {
 	(void)arg;
@@ -102,6 +123,7 @@ static const struct httpd_route routes[] = {
 	{ "/echo", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, echo },
 	{ "/name/{name}/values", HTTPD_GET, HTTPD_RIGHT_READ, segment },
 	{ "/large", HTTPD_GET, HTTPD_RIGHT_READ, large },
+	{ "/pieces", HTTPD_GET, HTTPD_RIGHT_READ, in_pieces },
 	{ "/wait", HTTPD_GET, HTTPD_RIGHT_READ, wait_for_cancel },
 	{ "/quick", HTTPD_GET, HTTPD_RIGHT_READ, quick, HTTPD_QUICK },
 	{ "/header", HTTPD_GET, HTTPD_RIGHT_READ, refused },
@@ -277,6 +299,73 @@ static void test_compressed(void **state)
 	a = test_ask(address, "GET /large HTTP/1.1\r\nAccept-Encoding: gzip;q=0.0, identity", NULL);
 	assert_null(test_header(&a, "Content-Encoding"));
 	answer_free(&a);
+	answer_free(&plain);
+}
+
+enum packed { WRONG, AT_THE_END, BESIDE };
+
+/* Asks for the answer, in zstd, and unpacks it. BESIDE: it was compressed while it was written, then the frame does not say how long it is. */
+static enum packed ask_packed(const char *path, const struct answer *plain)
+{
+	char request[200];
+	snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nAccept-Encoding: gzip, zstd", path);
+	struct answer a = test_ask(address, request, NULL);
+	size_t all = plain->n_body;
+	char *out = malloc(all + 1);
+	bool same = a.status == plain->status && strstr(a.all.ptr, "Content-Encoding: zstd\r\n") &&
+		    ZSTD_findFrameCompressedSize(a.body, a.n_body) == a.n_body && /* one frame: not all clients read on behind it */
+		    ZSTD_decompress(out, all + 1, a.body, a.n_body) == all && memcmp(out, plain->body, all) == 0;
+	bool beside = same && ZSTD_getFrameContentSize(a.body, a.n_body) == ZSTD_CONTENTSIZE_UNKNOWN;
+	free(out);
+	answer_free(&a);
+	return same ? beside ? BESIDE : AT_THE_END : WRONG;
+}
+
+static void *ask_often(void *plain)
+{
+	bool same = true;
+	for (int i = 0; i < 4; i++)
+		same = same && ask_packed("/pieces?pieces=30", plain) != WRONG;
+	return same ? plain : NULL;
+}
+
+static void test_compressed_beside(void **state)
+{
+	static const char *const others[] = { "/pieces?pieces=9", "/pieces?pieces=30&fail=1", "/large" };
+	static const char leaves[] = "GET /pieces?pieces=50 HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: zstd\r\n\r\n";
+	enum packed how = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? BESIDE : AT_THE_END;
+	pthread_t threads[3];
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
+		struct answer small = test_get(address, others[i]);
+		assert_int_equal(ask_packed(others[i], &small), AT_THE_END);
+		answer_free(&small);
+	}
+	struct answer plain = test_get(address, "/pieces?pieces=30");
+	assert_int_equal(plain.n_body, 3000000);
+	assert_int_equal(ask_packed("/pieces?pieces=30", &plain), how);
+	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
+		assert_int_equal(thread_start(&threads[i], "ask", ask_often, &plain, NULL), 0);
+	int fd = test_connect(address);
+	assert_true(test_send(fd, leaves, sizeof leaves - 1));
+	clock_sleep_ms(20);
+	close(fd);
+	for (size_t i = 0; i < ARRAY_LEN(threads); i++) {
+		void *same;
+		pthread_join(threads[i], &same);
+		assert_non_null(same);
+	}
+	struct answer a = test_ask(address, "HEAD /pieces?pieces=30 HTTP/1.1\r\nAccept-Encoding: zstd", NULL);
+	assert_string_equal(test_header(&a, "Content-Encoding"), "zstd");
+	assert_int_equal(a.n_body, 0);
+	answer_free(&a);
+	a = test_ask(address, "GET /pieces?pieces=20&random=1 HTTP/1.1\r\nAccept-Encoding: zstd", NULL);
+	assert_null(test_header(&a, "Content-Encoding"));
+	assert_int_equal(a.n_body, 2000000);
+	answer_free(&a);
+	while (httpd_in_flight(server)) /* who left */
+		clock_sleep_ms(5);
+	assert_int_equal(ask_packed("/pieces?pieces=30", &plain), how); /* nobody has kept it */
 	answer_free(&plain);
 }
 
@@ -555,7 +644,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_params), cmocka_unit_test(test_routes), cmocka_unit_test(test_headers),
 		cmocka_unit_test(test_compressed), cmocka_unit_test(test_accepts), cmocka_unit_test(test_assets), cmocka_unit_test(test_body_caps),
-		cmocka_unit_test(test_client_leaves), cmocka_unit_test(test_metrics), cmocka_unit_test(test_many),
+		cmocka_unit_test(test_client_leaves), cmocka_unit_test(test_metrics), cmocka_unit_test(test_compressed_beside), cmocka_unit_test(test_many),
 		cmocka_unit_test(test_files),
 		cmocka_unit_test(test_addresses), cmocka_unit_test(test_prefix), cmocka_unit_test(test_stop),
 	};

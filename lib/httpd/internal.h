@@ -73,6 +73,8 @@ struct httpd_request {
 	int status;
 	const char *type;
 	struct buf out;
+	struct packer *packer;             /* at work on `out`; NULL: none */
+	bool gives_way;                    /* its worker has a low priority */
 	struct buf stages;                 /* of Server-Timing */
 	int64_t stage_ns;                  /* when the last of them ended */
 	bool no_compress, bodyless;
@@ -102,6 +104,7 @@ struct httpd {
 	bool cors_any;
 	VEC(struct listener) listeners;
 	struct httpd_work *work;
+	struct packer *packer;             /* NULL: none */
 	struct httpd_watch *watch;
 	struct login *login;
 	struct httpd_web *web;             /* NULL: there is no web configuration */
@@ -155,6 +158,19 @@ void httpd_response_build(struct httpd_request *rq);
 enum httpd_coding { HTTPD_GZIP, HTTPD_ZSTD };
 /* *ret is malloc'd. level: of gzip 1..12, of zstd 1..19. False if it does not get smaller or memory is out. */
 bool httpd_compress(enum httpd_coding coding, struct view in, int level, char **ret, size_t *ret_n);
+
+/* packer.c: zstd on other threads than the caller's, while an answer is still being written. */
+struct packer;
+/* NULL: there is one CPU only. */
+struct packer *packer_new(void);
+void packer_free(struct packer *p);
+/* False: it is at work for another answer, or NULL. Who takes it drops it in the end. */
+bool packer_take(struct packer *p, int level);
+void packer_drop(struct packer *p);
+/* All of the answer that is there; its first bytes are those of the call before. */
+void packer_feed(struct packer *p, struct view answer);
+/* The whole answer. False if it does not get smaller, is shorter than what was fed, or memory is out; else *ret is owned. */
+bool packer_end(struct packer *p, struct view answer, struct buf *ret);
 
 /* httpd.c: ends what is beyond its time, from the watcher. */
 void httpd_tick(struct httpd *h);

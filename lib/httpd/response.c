@@ -165,19 +165,58 @@ void httpd_send_file(struct httpd_request *rq, int fd, uint64_t size)
 
 /* ---- the response itself ---- */
 
+/* What goes over loopback or a LAN once should not wait for a better ratio. */
+#define LEVEL 1
+#define PACKED_BESIDE ((size_t)1 << 20) /* less is no work for several threads */
+
+static bool takes_zstd(const struct httpd_request *rq)
+{
+	return httpd_accepts(httpd_header(rq, MHD_HTTP_HEADER_ACCEPT_ENCODING), "zstd");
+}
+
+/* By the packer, if it is free. */
+static bool packs_beside(struct httpd_request *rq)
+{
+	if (!rq->packer && rq->out.len >= PACKED_BESIDE && !rq->no_compress && !rq->gives_way && takes_zstd(rq) &&
+	    packer_take(rq->httpd->packer, LEVEL))
+		rq->packer = rq->httpd->packer;
+	return rq->packer;
+}
+
+void httpd_out_stays(struct httpd_request *rq)
+{
+	if (packs_beside(rq))
+		packer_feed(rq->packer, buf_view(&rq->out));
+}
+
+static void drop_packer(struct httpd_request *rq)
+{
+	if (rq->packer)
+		packer_drop(rq->packer);
+	rq->packer = NULL;
+}
+
+static bool compressed(struct httpd_request *rq, bool zstd, struct buf *ret)
+{
+	if (packs_beside(rq) && packer_end(rq->packer, buf_view(&rq->out), ret))
+		return true;
+	if (!httpd_compress(zstd ? HTTPD_ZSTD : HTTPD_GZIP, buf_view(&rq->out), LEVEL, &ret->ptr, &ret->len))
+		return false;
+	ret->cap = ret->len;
+	return true;
+}
+
 static void compress_body(struct httpd_request *rq)
 {
 	if (rq->no_compress || rq->out.len < COMPRESS_LEAST)
 		return;
 	httpd_set_header(rq, MHD_HTTP_HEADER_VARY, "Accept-Encoding");
-	bool zstd = httpd_accepts(httpd_header(rq, MHD_HTTP_HEADER_ACCEPT_ENCODING), "zstd");
-	char *packed;
-	size_t n;
-	/* Level 1: what goes over loopback or a LAN once should not wait for a better ratio. */
-	if (!(zstd || takes_gzip(rq)) || !httpd_compress(zstd ? HTTPD_ZSTD : HTTPD_GZIP, buf_view(&rq->out), 1, &packed, &n))
+	bool zstd = takes_zstd(rq);
+	struct buf packed = { 0 };
+	if (!(zstd || takes_gzip(rq)) || !compressed(rq, zstd, &packed))
 		return;
 	buf_free(&rq->out);
-	rq->out = (struct buf){ .ptr = packed, .len = n, .cap = n };
+	rq->out = packed;
 	httpd_set_header(rq, MHD_HTTP_HEADER_CONTENT_ENCODING, zstd ? "zstd" : "gzip");
 }
 
@@ -271,6 +310,7 @@ void httpd_response_build(struct httpd_request *rq)
 		httpd_stage(rq, "encode", clock_mono_ns() - rq->stage_ns);
 	if (!rq->response && !rq->bodyless)
 		compress_body(rq);
+	drop_packer(rq);
 	if (timed) {
 		httpd_stage(rq, "compress", clock_mono_ns() - rq->stage_ns);
 		httpd_set_header(rq, "Server-Timing", "%.*s", (int)rq->stages.len, rq->stages.ptr);

@@ -144,6 +144,7 @@ static void work(struct lane *l, struct rank *r)
 		if (l->first) /* it may have been meant to wake this one again */
 			wake_one(l);
 		pthread_mutex_unlock(&w->lock);
+		rq->gives_way = r != l->ranks;
 		if (atomic_load(&rq->canceled))
 			httpd_request_refuse(rq, HTTPD_CANCELED);
 		else

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* zstd beside who writes: a large answer is compressed by threads of libzstd while the rest of it is still being written. What comes
+ * out is one frame, as if it had been made at once.
+ *
+ * There is one for the whole server, and its threads stay: where several large answers are made at once the CPUs are busy anyway, and
+ * who does not get it compresses by itself. */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include "httpd/internal.h"
+
+#define WORKERS 2
+#define PIECE (512 << 10) /* bytes that a thread compresses at once; libzstd takes no less */
+
+#define FED_AT_ONCE (64 << 10) /* bytes; less waits for more */
+
+struct packer {
+	atomic_bool taken;
+	ZSTD_CCtx *zstd;
+	struct buf packed;
+	size_t fed;    /* bytes of the answer */
+	bool failed;
+};
+
+struct packer *packer_new(void)
+{
+	return sysconf(_SC_NPROCESSORS_ONLN) > 1 ? NEW(struct packer) : NULL;
+}
+
+void packer_free(struct packer *p)
+{
+	if (!p)
+		return;
+	ZSTD_freeCCtx(p->zstd);
+	buf_free(&p->packed);
+	free(p);
+}
+
+static bool set_up(struct packer *p, int level)
+{
+	if (!p->zstd)
+		p->zstd = ZSTD_createCCtx();
+	return p->zstd && !ZSTD_isError(ZSTD_CCtx_reset(p->zstd, ZSTD_reset_session_and_parameters)) &&
+	       !ZSTD_isError(ZSTD_CCtx_setParameter(p->zstd, ZSTD_c_compressionLevel, level)) &&
+	       !ZSTD_isError(ZSTD_CCtx_setParameter(p->zstd, ZSTD_c_nbWorkers, WORKERS)) && /* an error where libzstd has no threads */
+	       !ZSTD_isError(ZSTD_CCtx_setParameter(p->zstd, ZSTD_c_jobSize, PIECE));
+}
+
+bool packer_take(struct packer *p, int level)
+{
+	if (!p || atomic_exchange(&p->taken, true))
+		return false;
+	p->fed = 0;
+	p->failed = !set_up(p, level);
+	return true;
+}
+
+void packer_drop(struct packer *p)
+{
+	buf_free(&p->packed);
+	atomic_store(&p->taken, false);
+}
+
+/* One step, which waits for the threads where they have enough to do. Returns what is still to come out. */
+static size_t step(struct packer *p, ZSTD_inBuffer *in, ZSTD_EndDirective how)
+{
+	if (!buf_reserve(&p->packed, ZSTD_CStreamOutSize())) {
+		p->failed = true;
+		return 0;
+	}
+	ZSTD_outBuffer out = { p->packed.ptr, p->packed.cap - 1, p->packed.len };
+	size_t left = ZSTD_compressStream2(p->zstd, &out, in, how);
+	p->packed.len = out.pos;
+	p->failed = ZSTD_isError(left);
+	return left;
+}
+
+void packer_feed(struct packer *p, struct view answer)
+{
+	ZSTD_inBuffer in = { answer.ptr, answer.len, p->fed };
+	p->failed |= answer.len < p->fed;
+	if (!p->failed && in.size - in.pos < FED_AT_ONCE)
+		return;
+	while (!p->failed && in.pos < in.size)
+		step(p, &in, ZSTD_e_continue);
+	p->fed = in.pos;
+}
+
+bool packer_end(struct packer *p, struct view answer, struct buf *ret)
+{
+	ZSTD_inBuffer in = { answer.ptr, answer.len, p->fed };
+	p->failed |= answer.len < p->fed;
+	while (!p->failed && step(p, &in, ZSTD_e_end))
+		;
+	bool smaller = !p->failed && p->packed.len < answer.len;
+	if (smaller) {
+		*ret = p->packed;
+		p->packed = (struct buf){ 0 };
+	}
+	return smaller;
+}
