@@ -403,6 +403,30 @@ const steps = {
 		assert.equal(await p.locator('.stale').count(), 0);
 		await p.context().close();
 	},
+	async '2,000 series: the largest as lines, all others as one, never more rows than one can read'() {
+		const p = await openAt(undefined, {}, 60000), n = 2000;
+		await p.route('**/api/v1/query_range?*', (r) => {
+			const of = new URL(r.request().url()).searchParams, [start, end, stepOf] = ['start', 'end', 'step'].map((k) => Number(of.get(k))), steps = Math.floor((end - start) / stepOf + 1e-6) + 1;
+			const result = Array.from({ length: n }, (_, i) => ({ metric: { pod: `pod-${i}` }, runs: [0, steps] }));
+			const head = { status: 'success', data: { resultType: 'matrix', columns: { startMs: Math.round(start * 1000), stepMs: Math.round(stepOf * 1000) }, result } };
+			const values = Float64Array.from({ length: n * steps }, (_, k) => 1 + Math.floor(k / steps) / 1000); /* pod-1999 is the largest */
+			return r.fulfill({ contentType: 'application/vnd.pyrrha.matrix', body: Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), Buffer.from(values.buffer)]) });
+		});
+		await p.goto(`${address('sum by (pod) (rate(cpu[1m]))', { last: 1800 })}&lines=5000`);
+		await settled(p);
+		await p.waitForSelector('.legend li:has-text("pod-1999")');
+		const rows = () => p.locator('.legend li:has(.line-main)').count();
+		assert.equal(await rows(), 161, 'of 5,000 wanted ones 160 and the rest');
+		const rest = await text('.legend li:has-text("1,840 others"), .legend li:has-text("1840 others")', p);
+		assert.ok(rest, 'the rest is one line');
+		await p.click('.legend-less button');
+		assert.equal(await rows(), 11);
+		const b = await p.locator('.plot').boundingBox();
+		await p.mouse.move(b.x + b.width / 2, b.y + b.height / 2);
+		await p.waitForSelector('.graph-tip');
+		await fits(p, '2,000 series');
+		await p.context().close();
+	},
 	async 'a screen of other pixels: all is painted anew, though the window keeps its size'() {
 		const p = await openAt(undefined, {}, 60000, (x) => x.addInitScript(() => {
 			const real = window.matchMedia.bind(window);
