@@ -296,6 +296,18 @@ static bool flip_sum(struct kit *k, enum part_kind kind, uint8_t stream, size_t 
 	return found;
 }
 
+/* An hour that is sealed, with its sums. */
+static void start_sealed(struct kit *k)
+{
+	struct err e;
+	kit_init(k);
+	k->o.keep_aggregates = k->o.no_sealing = true;
+	kit_open(k);
+	fill(k, 1);
+	k->now_ms = KIT_T0 + 3 * HOUR;
+	assert_int_equal(tsdb_seal(k->db, true, &e), 0);
+}
+
 /* What is damaged in a sum costs nothing: its series are read. */
 static void test_damaged_sums(void **state)
 {
@@ -304,14 +316,8 @@ static void test_damaged_sums(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(values); i++) {
 		struct kit k;
-		struct err e;
 		struct tsdb_stats s;
-		kit_init(&k);
-		k.o.keep_aggregates = k.o.no_sealing = true;
-		kit_open(&k);
-		fill(&k, 1);
-		k.now_ms = KIT_T0 + 3 * HOUR;
-		assert_int_equal(tsdb_seal(k.db, true, &e), 0);
+		start_sealed(&k);
 		struct likeness windows = { .window_ms = 10 * MINUTE, .unlike = NOBODY };
 		struct read raw = read_cells(&k, PODS, (struct likeness){ .none = true }), sums = read_cells(&k, PODS, windows);
 		assert_true(sums.n * 2 < raw.n);
@@ -332,13 +338,7 @@ static void test_graphs_of_damaged_sums(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(values); i++) {
 		struct kit k;
-		struct err e;
-		kit_init(&k);
-		k.o.keep_aggregates = k.o.no_sealing = true;
-		kit_open(&k);
-		fill(&k, 1);
-		k.now_ms = KIT_T0 + 3 * HOUR;
-		assert_int_equal(tsdb_seal(k.db, true, &e), 0);
+		start_sealed(&k);
 		struct answer *before = ask_graph(&k, PODS, minutes);
 		assert_true(flip_sum(&k, values[i].kind, values[i].stream, 5 * i + 3));
 		struct answer *after = ask_graph(&k, PODS, minutes), *again = ask_graph(&k, PODS, minutes);

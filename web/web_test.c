@@ -203,23 +203,39 @@ static void test_query_range(void **state)
 	answer_free(&a);
 }
 
+/* An answer of that type, asked for as the page does. */
+static struct answer ask_columns(const char *path, const char *params, const char *type)
+{
+	struct buf line = { 0 };
+	buf_printf(&line, "GET /api/v1/%s%s HTTP/1.1\r\nAccept: %s, application/json;q=0.5", path, params, type);
+	struct answer a = test_ask(address, line.ptr, NULL);
+	assert_int_equal(a.status, 200);
+	assert_string_equal(test_header(&a, "Content-Type"), type);
+	buf_free(&line);
+	return a;
+}
+
+/* From there to the answer's end, as hexadecimal digits. */
+static void check_bytes(const struct answer *a, const char *from, const char *hex)
+{
+	struct buf b = { 0 };
+	for (const char *p = from; p < a->body + a->n_body; p++)
+		buf_printf(&b, "%02x", (uint8_t)*p);
+	assert_string_equal(b.ptr, hex);
+	buf_free(&b);
+}
+
 /* A graph as columns; wire.test.ts reads the same. */
 static void check_graph(const char *params, const char *head, const char *hex)
 {
-	struct buf line = { 0 }, b = { 0 };
-	buf_printf(&line, "GET /api/v1/query_range?%s HTTP/1.1\r\nAccept: application/vnd.pyrrha.matrix, application/json;q=0.5", params);
-	struct answer a = test_ask(address, line.ptr, NULL);
-	assert_string_equal(test_header(&a, "Content-Type"), "application/vnd.pyrrha.matrix");
+	struct buf b = { 0 };
+	struct answer a = ask_columns("query_range?", params, "application/vnd.pyrrha.matrix");
 	const char *end = memchr(a.body, '\n', a.n_body);
 	assert_non_null(end);
 	buf_put(&b, a.body, (size_t)(end - a.body));
 	assert_string_equal(b.ptr, head);
-	buf_reset(&b);
-	for (const char *p = end + 1; p < a.body + a.n_body; p++)
-		buf_printf(&b, "%02x", (uint8_t)*p);
-	assert_string_equal(b.ptr, hex);
 	buf_free(&b);
-	buf_free(&line);
+	check_bytes(&a, end + 1, hex);
 	answer_free(&a);
 }
 
@@ -438,11 +454,8 @@ static void test_status(void **state)
 /* An answer of columns: its head's part about them, and the bytes behind it as hexadecimal digits; wire.test.ts reads the same. */
 static void check_columns(const char *params, const char *head, const char *hex)
 {
-	struct buf b = { 0 }, line = { 0 };
-	buf_printf(&line, "GET /api/v1/query?format=flamegraph&time=60&%s HTTP/1.1\r\nAccept: application/vnd.pyrrha.flame, application/json;q=0.5", params);
-	struct answer a = test_ask(address, line.ptr, NULL);
-	assert_int_equal(a.status, 200);
-	assert_string_equal(test_header(&a, "Content-Type"), "application/vnd.pyrrha.flame");
+	struct buf b = { 0 };
+	struct answer a = ask_columns("query?format=flamegraph&time=60&", params, "application/vnd.pyrrha.flame");
 	const char *end = memchr(a.body, '\n', a.n_body), *columns = memmem(a.body, a.n_body, "\"columns\":", 10);
 	assert_true(end && columns && columns < end);
 	buf_put(&b, columns, (size_t)(end - columns));
@@ -450,12 +463,8 @@ static void check_columns(const char *params, const char *head, const char *hex)
 	if (list)
 		memmove(list, list + 26, strlen(list + 26) + 1);
 	assert_string_equal(b.ptr, head);
-	buf_reset(&b);
-	for (const char *p = end + 1; p < a.body + a.n_body; p++)
-		buf_printf(&b, "%02x", (uint8_t)*p);
-	assert_string_equal(b.ptr, hex);
 	buf_free(&b);
-	buf_free(&line);
+	check_bytes(&a, end + 1, hex);
 	answer_free(&a);
 }
 
