@@ -8,6 +8,7 @@
 #include "web/internal.h"
 
 #define STATUS_LIMIT 10
+#define STATUS_LIMIT_MAX 10000
 
 bool admin_allowed(struct httpd_request *rq, const struct web *w)
 {
@@ -66,13 +67,15 @@ void serve_snapshot(struct httpd_request *rq, void *arg)
 	struct web *w = arg;
 	struct err e;
 	char name[ADMIN_NAME_LEN];
-	struct view skip = httpd_param(rq, "skip_head");
+	bool skip;
 	if (!admin_allowed(rq, w))
 		return;
-	if (skip.len && !view_eqs(skip, "false") && !view_eqs(skip, "0")) {
-		err_set(&e, ERR_BAD_DATA, "invalid parameter \"skip_head\": a snapshot always has the head; leave it out");
-		answer_error(rq, &e);
-	} else if (w->admin->snapshot(w->admin, name, &e)) {
+	int rc = param_bool(rq, "skip_head", false, &skip, &e);
+	if (!rc && skip)
+		rc = param_error(&e, "skip_head", "a snapshot always has the head; leave it out");
+	if (!rc)
+		rc = w->admin->snapshot(w->admin, name, &e);
+	if (rc) {
 		answer_error(rq, &e);
 	} else {
 		buf_printf(answer_begin(rq), "{\"name\":\"%s\"}", name);
@@ -157,17 +160,14 @@ void serve_tsdb_status(struct httpd_request *rq, void *arg)
 {
 	struct web *w = arg;
 	struct err e;
-	size_t limit;
-	if (param_limit(rq, "limit", &limit, &e)) {
-		answer_error(rq, &e);
-	} else if (limit > 10000 || (httpd_param(rq, "limit").len && !limit)) {
-		err_set(&e, ERR_BAD_DATA, "invalid parameter \"limit\": it must be from 1 to 10000");
+	int64_t limit;
+	if (param_whole(rq, "limit", 1, STATUS_LIMIT_MAX, STATUS_LIMIT, &limit, &e)) {
 		answer_error(rq, &e);
 	} else if (!w->admin) {
 		err_set(&e, ERR_UNAVAILABLE, "there is no storage");
 		answer_error(rq, &e);
 	} else {
-		struct admin_status *s = w->admin->status(w->admin, limit ? limit : STATUS_LIMIT);
+		struct admin_status *s = w->admin->status(w->admin, (size_t)limit);
 		put_status(answer_begin(rq), s);
 		answer_end(rq, NULL, 0, NULL, 0);
 		free(s);

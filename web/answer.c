@@ -5,69 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/num.h"
-#include "base/units.h"
 
 #define MAX_NOTES 10 /* warnings and infos of one answer, as Prometheus cuts them */
 
 const struct view answer_truncated = { "results truncated due to limit", 30 };
-
-/* ---- parameters ---- */
-
-int param_time(const struct httpd_request *rq, const char *name, int64_t def, int64_t *ret_ms, struct err *e)
-{
-	struct view v = httpd_param(rq, name);
-	*ret_ms = def;
-	if (!v.len || clock_parse_time_ms(v, ret_ms))
-		return 0;
-	return err_set(e, ERR_BAD_DATA, "invalid parameter \"%s\": cannot parse \"%.*s\" to a valid timestamp", name,
-		       VIEW_ARG(v));
-}
-
-int param_duration(const struct httpd_request *rq, const char *name, int64_t def, int64_t *ret_ms, struct err *e)
-{
-	struct view v = httpd_param(rq, name);
-	double s;
-	*ret_ms = def;
-	if (!v.len || units_parse_duration(v, ret_ms))
-		return 0;
-	if (!num_parse_double(v, &s))
-		return err_set(e, ERR_BAD_DATA, "invalid parameter \"%s\": cannot parse \"%.*s\" to a valid duration", name,
-			       VIEW_ARG(v));
-	if (!isfinite(s) || fabs(s) > 9.2e15)
-		return err_set(e, ERR_BAD_DATA, "invalid parameter \"%s\": cannot parse \"%.*s\" to a valid duration. It "
-			       "overflows int64", name, VIEW_ARG(v));
-	*ret_ms = (int64_t)llround(s * 1000);
-	return 0;
-}
-
-int param_limit(const struct httpd_request *rq, const char *name, size_t *ret, struct err *e)
-{
-	struct view v = httpd_param(rq, name);
-	int64_t n = 0;
-	if (v.len && (!num_parse_i64(v, &n) || n < 0))
-		return err_set(e, ERR_BAD_DATA, "invalid parameter \"%s\": \"%.*s\" is not a whole number from 0", name,
-			       VIEW_ARG(v));
-	*ret = (size_t)n;
-	return 0;
-}
-
-int param_span(const struct httpd_request *rq, bool strict, int64_t *ret_after, int64_t *ret_until, struct err *e)
-{
-	const int64_t far = INT64_MAX / 4; /* so that the storage can add to it */
-	int64_t start, end;
-	int rc = param_time(rq, "start", -far, &start, e);
-	if (!rc)
-		rc = param_time(rq, "end", far, &end, e);
-	if (rc)
-		return rc;
-	if (end < start && strict)
-		return err_set(e, ERR_BAD_DATA, "end timestamp must not be before start timestamp");
-	*ret_after = MIN(start, end) - 1;
-	*ret_until = MAX(start, end);
-	return 0;
-}
 
 /* ---- the envelope ---- */
 
@@ -184,7 +126,6 @@ static int shortest_digits(double v, char digits[NUM_LEN], int *ret_exponent)
 {
 	char text[40];
 	int n = 0;
-	int64_t exponent = 0;
 	if (num_digits(fabs(v), digits, &n, ret_exponent))
 		return n;
 	/* A subnormal has fewer than 15 digits that mean something. */
@@ -200,8 +141,7 @@ static int shortest_digits(double v, char digits[NUM_LEN], int *ret_exponent)
 			digits[n++] = *p;
 	while (n > 1 && digits[n - 1] == '0')
 		n--;
-	num_parse_i64(view_of(exp + 1), &exponent);
-	*ret_exponent = (int)exponent;
+	*ret_exponent = (int)strtol(exp + 1, NULL, 10);
 	return n;
 }
 

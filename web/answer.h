@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every API handler needs: parameters as Prometheus spells them, and its envelope
+/* What every API handler needs: Prometheus's envelope
  * {"status","data","errorType","error","warnings","infos"}. */
 #ifndef PYRRHA_WEB_ANSWER_H
 #define PYRRHA_WEB_ANSWER_H
@@ -7,15 +7,12 @@
 #include "httpd/httpd.h"
 #include "model/matcher.h"
 #include "promql-like/promql.h"
+#include "web/params.h"
 
 struct web;
 
-/* ---- parameters; errors read: invalid parameter "time": ... ---- */
+/* ---- what is asked; params.h has single parameters ---- */
 
-/* RFC 3339 or Unix seconds; def if it is absent or empty. */
-int param_time(const struct httpd_request *rq, const char *name, int64_t def, int64_t *ret_ms, struct err *e);
-/* "5m" or seconds; def if absent or empty. */
-int param_duration(const struct httpd_request *rq, const char *name, int64_t def, int64_t *ret_ms, struct err *e);
 /* What a query is asked with, beside its time or times: `limit`, `timeout`, `lookback_delta`, `explain`. ERR_TIMEOUT if the timeout
  * leaves no time. */
 struct question {
@@ -23,17 +20,11 @@ struct question {
 	struct promql_params params;
 	size_t limit;
 };
-int question_read(const struct web *w, const struct httpd_request *rq, struct question *q, struct err *e);
+int question_read(const struct web *w, const struct httpd_request *rq, struct question *q, struct err *e) MUST_USE;
 /* An error of the engine, of which parameter it is. Returns -code. */
 int query_error(struct err *e);
 /* What the query took, in the header Server-Timing. Right after it. */
 void answer_stages(struct httpd_request *rq, const struct promql_result *r);
-
-/* Not negative; 0, which also stands for absent, is "no limit". */
-int param_limit(const struct httpd_request *rq, const char *name, size_t *ret, struct err *e);
-/* start and end into (after, until]; absent ones are as far as time goes. Prometheus asks for what overlaps both ends, so that it
- * answers where end lies before start too: which is meant either way round, unless strict, then that is an error. */
-int param_span(const struct httpd_request *rq, bool strict, int64_t *ret_after, int64_t *ret_until, struct err *e);
 
 /* selectors.c: the selectors of all match[]. Release with selectors_release. */
 struct match_param {
@@ -45,7 +36,7 @@ struct selectors {
 	struct match_param *v;
 	size_t n;
 };
-int param_selectors(const struct web *w, const struct httpd_request *rq, struct selectors *ret, struct err *e);
+int param_selectors(const struct web *w, const struct httpd_request *rq, struct selectors *ret, struct err *e) MUST_USE;
 void selectors_release(struct selectors *s);
 
 /* ---- the envelope ---- */

@@ -75,11 +75,11 @@ static int put_query(const struct frame_names *f, struct view selector, struct b
 	size_t n;
 	int rc = promql_engine_selector(f->engine, &x, selector, &m, &n, e);
 	if (rc)
-		return err_wrap(e, "invalid parameter \"match[]\"");
+		return param_wrap(e, "match[]");
 	promql_expr_free(x); /* its aliases are expanded: the engine does that, by its own table */
 	rc = promql_parse(&x, selector, e);
 	if (rc)
-		return err_wrap(e, "invalid parameter \"match[]\"");
+		return param_wrap(e, "match[]");
 	buf_printf(out, "topk(%d, sum by (%s) (total(merge by (__name__) (", MAX_NAMES, f->key);
 	promql_expr_print(x, out);
 	buf_printf(out, "[%lldms]), \"%s\")))", (long long)MIN((uint64_t)f->end - (uint64_t)f->start, LONGEST_MS), f->key);
@@ -151,7 +151,7 @@ static int read_request(struct frame_names *f, const struct web *w, struct err *
 	if (!rc)
 		rc = param_time(f->rq, "start", f->end - SPAN_MS, &f->start, e);
 	if (!rc && f->end <= f->start)
-		rc = err_set(e, ERR_BAD_DATA, "invalid parameter \"end\": end timestamp must be after start timestamp");
+		rc = param_error(e, "end", "end timestamp must be after start timestamp");
 	return rc;
 }
 
@@ -159,15 +159,15 @@ void serve_frame_values(struct httpd_request *rq, void *arg)
 {
 	struct frame_names f = { .rq = rq };
 	struct err e = { 0 };
-	size_t n, selectors = 0;
-	const struct httpd_param *p = httpd_params(rq, &n);
+	size_t at = 0;
+	struct view selector;
+	bool any = false;
 	int rc = read_request(&f, arg, &e);
-	for (size_t i = 0; i < n && !rc; i++)
-		if (view_eqs(p[i].name, "match[]")) {
-			selectors++;
-			rc = ask(&f, p[i].value, &e);
-		}
-	if (!rc && !selectors)
+	while (!rc && param_next(rq, "match[]", &at, &selector)) {
+		any = true;
+		rc = ask(&f, selector, &e);
+	}
+	if (!rc && !any)
 		rc = err_set(&e, ERR_BAD_DATA, "no match[] parameter provided");
 	if (rc)
 		answer_error(rq, &e);

@@ -159,7 +159,7 @@ void serve_target_metadata(struct httpd_request *rq, void *arg)
 	struct err e;
 	int rc = param_limit(rq, "limit", &rows.limit, &e);
 	if (!rc && match.len && promql_engine_selector(w->o.engine, &rows.match.expr, match, &rows.match.m, &rows.match.n, &e))
-		rc = err_wrap(&e, "invalid parameter \"match_target\"");
+		rc = param_wrap(&e, "match_target");
 	rows.b = &data;
 	if (!rc && w->o.targets)
 		w->o.targets->metadata(w->o.targets, &(struct status_metadata_query){ rows.metric, want_target, put_family, &rows });

@@ -146,7 +146,7 @@ static void answer_graph(struct httpd_request *rq, const struct promql_result *r
 int query_error(struct err *e)
 {
 	if (e->code == ERR_BAD_DATA)
-		err_wrap(e, "invalid parameter \"query\"");
+		param_wrap(e, "query");
 	return -(int)e->code;
 }
 
@@ -165,7 +165,6 @@ int question_read(const struct web *w, const struct httpd_request *rq, struct qu
 	*q = (struct question){ .query = httpd_param(rq, "query") };
 	q->params.canceled = httpd_canceled(rq);
 	q->params.arrived_ns = httpd_arrived_ns(rq);
-	q->params.explain = view_eqs(httpd_param(rq, "explain"), "1") || view_eqs(httpd_param(rq, "explain"), "true");
 	if (!w->o.engine)
 		return err_set(e, ERR_UNAVAILABLE, "there is no query engine");
 	int rc = param_limit(rq, "limit", &q->limit, e);
@@ -173,6 +172,8 @@ int question_read(const struct web *w, const struct httpd_request *rq, struct qu
 		rc = param_duration(rq, "timeout", w->o.query_timeout_ms, &q->params.timeout_ms, e);
 	if (!rc)
 		rc = param_duration(rq, "lookback_delta", 0, &q->params.lookback_ms, e);
+	if (!rc)
+		rc = param_bool(rq, "explain", false, &q->params.explain, e);
 	if (rc)
 		return rc;
 	if (q->params.timeout_ms <= 0 && httpd_param(rq, "timeout").len)
@@ -217,32 +218,19 @@ void serve_query(struct httpd_request *rq, void *arg)
 	promql_result_release(&r);
 }
 
-static int missing(const struct httpd_request *rq, const char *name, struct err *e)
-{
-	if (httpd_param(rq, name).len)
-		return 0;
-	return err_set(e, ERR_BAD_DATA, "invalid parameter \"%s\": cannot parse \"\" to a valid %s", name,
-		       strcmp(name, "step") == 0 ? "duration" : "timestamp");
-}
-
 static int read_steps(const struct httpd_request *rq, int64_t *start, int64_t *end, int64_t *step, struct err *e)
 {
-	static const char *const names[] = { "start", "end", "step" };
-	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		if (missing(rq, names[i], e))
-			return -(int)e->code;
-	int rc = param_time(rq, "start", 0, start, e);
+	int rc = param_need_time(rq, "start", start, e);
 	if (!rc)
-		rc = param_time(rq, "end", 0, end, e);
+		rc = param_need_time(rq, "end", end, e);
 	if (!rc)
-		rc = param_duration(rq, "step", 0, step, e);
+		rc = param_need_duration(rq, "step", step, e);
 	if (rc)
 		return rc;
 	if (*end < *start)
-		return err_set(e, ERR_BAD_DATA, "invalid parameter \"end\": end timestamp must not be before start time");
+		return param_error(e, "end", "end timestamp must not be before start time");
 	if (*step <= 0)
-		return err_set(e, ERR_BAD_DATA, "invalid parameter \"step\": zero or negative query resolution step widths are "
-			       "not accepted. Try a positive integer");
+		return param_error(e, "step", "zero or negative query resolution step widths are not accepted. Try a positive integer");
 	if (((uint64_t)*end - (uint64_t)*start) / (uint64_t)*step > MAX_STEPS)
 		return err_set(e, ERR_BAD_DATA, "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing "
 			       "the query resolution (?step=XX)");

@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/map.h"
-#include "base/num.h"
 #include "base/vec.h"
 #include "model/rules_status.h"
 #include "web/answer.h"
@@ -43,11 +42,9 @@ struct rules_writer {
 
 static void read_names(const struct httpd_request *rq, const char *name, struct names *ret)
 {
-	size_t n;
-	const struct httpd_param *p = httpd_params(rq, &n);
-	for (size_t i = 0; i < n; i++)
-		if (view_eqs(p[i].name, name))
-			vec_push(&ret->v, p[i].value);
+	struct view v;
+	for (size_t at = 0; param_next(rq, name, &at, &v);)
+		vec_push(&ret->v, v);
 }
 
 static bool names_have(const struct names *n, struct view name)
@@ -58,28 +55,27 @@ static bool names_have(const struct names *n, struct view name)
 	return n->v.n == 0;
 }
 
-static int read_type(struct view type, struct rules_question *q, struct err *e)
+/* The errors have Prometheus's words. */
+static int read_type(const struct httpd_request *rq, struct rules_question *q, struct err *e)
 {
-	q->recording = !type.len || view_eq_nocase(type, VIEW("record"));
-	q->alerting = !type.len || view_eq_nocase(type, VIEW("alert"));
-	if (q->recording || q->alerting)
-		return 0;
-	return err_set(e, ERR_BAD_DATA, "invalid parameter \"type\": not supported value \"%.*s\"", (int)MIN(type.len, 100), type.ptr);
+	static const char *const names[] = { "record", "alert" };
+	struct view v = httpd_param(rq, "type");
+	size_t which; /* 2: both */
+	if (param_choice(rq, "type", &(struct param_names){ names, 2, true }, 2, &which, e))
+		return param_error(e, "type", "not supported value \"%.*s\"", PARAM_ARG(v));
+	q->recording = which != 1;
+	q->alerting = which != 0;
+	return 0;
 }
 
-static int read_exclude(struct view v, struct rules_question *q, struct err *e)
+static int read_exclude(const struct httpd_request *rq, struct rules_question *q, struct err *e)
 {
-	static const char *const yes[] = { "1", "t", "true" }, *const no[] = { "", "0", "f", "false" };
-	q->alerts = true;
-	for (size_t i = 0; i < ARRAY_LEN(no); i++)
-		if (view_eq_nocase(v, view_of(no[i])))
-			return 0;
-	q->alerts = false;
-	for (size_t i = 0; i < ARRAY_LEN(yes); i++)
-		if (view_eq_nocase(v, view_of(yes[i])))
-			return 0;
-	return err_set(e, ERR_BAD_DATA, "invalid parameter \"exclude_alerts\": error converting exclude_alerts: \"%.*s\" is neither true nor "
-		       "false", (int)MIN(v.len, 100), v.ptr);
+	struct view v = httpd_param(rq, "exclude_alerts");
+	bool exclude;
+	if (param_bool(rq, "exclude_alerts", false, &exclude, e))
+		return param_error(e, "exclude_alerts", "error converting exclude_alerts: \"%.*s\" is neither true nor false", PARAM_ARG(v));
+	q->alerts = !exclude;
+	return 0;
 }
 
 static int read_page(const struct httpd_request *rq, struct rules_question *q, struct err *e)
@@ -87,14 +83,12 @@ static int read_page(const struct httpd_request *rq, struct rules_question *q, s
 	struct view limit = httpd_param(rq, "group_limit");
 	q->token = httpd_param(rq, "group_next_token");
 	if (q->token.len && !limit.len)
-		return err_set(e, ERR_BAD_DATA, "invalid parameter \"group_next_token\": group_limit needs to be present in order to "
-			       "paginate over the groups");
-	if (!limit.len)
-		return 0;
-	if (!num_parse_i64(limit, &q->limit) || q->limit > INT32_MAX || q->limit < INT32_MIN)
-		return err_set(e, ERR_BAD_DATA, "invalid parameter \"group_limit\": group_limit needs to be a valid number: \"%.*s\"",
-			       (int)MIN(limit.len, 100), limit.ptr);
-	return q->limit > 0 ? 0 : err_set(e, ERR_BAD_DATA, "invalid parameter \"group_limit\": group_limit needs to be greater than 0");
+		return param_error(e, "group_next_token", "group_limit needs to be present in order to paginate over the groups");
+	if (param_whole(rq, "group_limit", INT32_MIN, INT32_MAX, 0, &q->limit, e))
+		return param_error(e, "group_limit", "group_limit needs to be a valid number: \"%.*s\"", PARAM_ARG(limit));
+	if (limit.len && q->limit <= 0)
+		return param_error(e, "group_limit", "group_limit needs to be greater than 0");
+	return 0;
 }
 
 static int read_question(const struct web *w, const struct httpd_request *rq, struct rules_question *q, struct err *e)
@@ -105,9 +99,9 @@ static int read_question(const struct web *w, const struct httpd_request *rq, st
 	read_names(rq, "file[]", &q->files);
 	int rc = param_selectors(w, rq, &q->match, e);
 	if (!rc)
-		rc = read_type(httpd_param(rq, "type"), q, e);
+		rc = read_type(rq, q, e);
 	if (!rc)
-		rc = read_exclude(httpd_param(rq, "exclude_alerts"), q, e);
+		rc = read_exclude(rq, q, e);
 	return rc ? rc : read_page(rq, q, e);
 }
 
@@ -325,8 +319,7 @@ static void write_rules(struct web *web, struct httpd_request *rq, const struct 
 	if (web->rules)
 		web->rules->groups(web->rules, q->alerts, put_if_wanted, &w);
 	if (!w.error.code && q->token.len && !w.found_token)
-		err_set(&w.error, ERR_BAD_DATA, "invalid parameter \"group_next_token\": invalid group_next_token '%.*s'. were rule groups "
-			"changed?", (int)MIN(q->token.len, 100), q->token.ptr);
+		param_error(&w.error, "group_next_token", "invalid group_next_token '%.*s'. were rule groups changed?", PARAM_ARG(q->token));
 	if (w.error.code) {
 		answer_error(rq, &w.error);
 		return;

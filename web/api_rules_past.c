@@ -14,17 +14,19 @@ static int read_past(const struct httpd_request *rq, struct past_question *q, st
 	int64_t now = clock_now_ms();
 	*q = (struct past_question){ .text = httpd_param(rq, "rules"), .name = httpd_param(rq, "name"), .canceled = httpd_canceled(rq) };
 	if (!q->text.len)
-		return err_set(e, ERR_BAD_DATA, "invalid parameter \"rules\": the text of a rule file is needed");
+		return param_error(e, "rules", "the text of a rule file is needed");
 	if (!q->name.len || memchr(q->name.ptr, 0, q->name.len))
 		q->name = VIEW("rules");
 	int rc = param_time(rq, "end", now, &q->end_ms, e);
 	if (!rc)
 		rc = param_time(rq, "start", q->end_ms - 3600000, &q->start_ms, e);
 	if (!rc)
-		rc = param_duration(rq, "timeout", LONGEST_MS, &q->timeout_ms, e);
-	q->timeout_ms = MAX(MIN(q->timeout_ms, LONGEST_MS), 1);
-	if (!rc && (q->start_ms < 0 || q->end_ms > now + 86400000))
-		rc = err_set(e, ERR_BAD_DATA, "invalid parameter \"start\" or \"end\": the past is asked for");
+		rc = param_duration_from(rq, "timeout", 1, LONGEST_MS, &q->timeout_ms, e);
+	q->timeout_ms = MIN(q->timeout_ms, LONGEST_MS);
+	if (!rc && q->start_ms < 0)
+		rc = param_error(e, "start", "it is before 1970");
+	if (!rc && q->end_ms > now + 86400000)
+		rc = param_error(e, "end", "it is not in the past");
 	return rc;
 }
 
@@ -87,10 +89,11 @@ void serve_rules_backfill(struct httpd_request *rq, void *arg)
 	if (!admin_allowed(rq, w))
 		return;
 	int rc = w->past ? read_past(rq, &q, &e) : err_set(&e, ERR_UNAVAILABLE, "there are no rules");
-	q.record = true;
-	q.timeout_ms = MIN(q.timeout_ms, PART_MS);
-	if (!rc)
+	if (!rc) {
+		q.record = true;
+		q.timeout_ms = MIN(q.timeout_ms, PART_MS);
 		rc = w->past->evaluate(w->past, &q, &a, &e);
+	}
 	if (rc) {
 		answer_error(rq, &e);
 		return;

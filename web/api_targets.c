@@ -123,23 +123,19 @@ static void put_dropped_count(void *arg, const struct status_job *j)
 	buf_printf(w->b, ":%zu", j->dropped);
 }
 
-/* The health that is asked for, several with commas between. */
-static int read_health(struct view v, unsigned *ret, struct err *e)
+static int read_health(const struct httpd_request *rq, unsigned *ret, struct err *e)
 {
+	static const enum target_health all[] = { TARGET_UP, TARGET_DOWN, TARGET_UNKNOWN };
+	const char *names[ARRAY_LEN(all)];
+	unsigned which;
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		names[i] = health_text(all[i]);
+	int rc = param_choices(rq, "health", &(struct param_names){ names, ARRAY_LEN(all), false }, &which, e);
 	*ret = 0;
-	for (size_t at = 0; at < v.len;) {
-		const char *comma = memchr(v.ptr + at, ',', v.len - at);
-		struct view one = view_make(v.ptr + at, comma ? (size_t)(comma - v.ptr) - at : v.len - at);
-		enum target_health h = TARGET_UNKNOWN;
-		while (h <= TARGET_DOWN && !view_eqs(one, health_text(h)))
-			h++;
-		if (h > TARGET_DOWN)
-			return err_set(e, ERR_BAD_DATA, "invalid parameter \"health\": \"%.*s\" is none of up, down, unknown",
-				       (int)MIN(one.len, 100), one.ptr);
-		*ret |= HEALTH_BIT(h);
-		at += one.len + 1;
-	}
-	return 0;
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		if (which & 1U << i)
+			*ret |= HEALTH_BIT(all[i]);
+	return rc;
 }
 
 static int read_query(const struct httpd_request *rq, struct status_query *q, struct err *e)
@@ -148,7 +144,7 @@ static int read_query(const struct httpd_request *rq, struct status_query *q, st
 	int rc = param_limit(rq, "limit", &q->limit, e);
 	if (!rc)
 		rc = param_limit(rq, "offset", &q->offset, e);
-	return rc ? rc : read_health(httpd_param(rq, "health"), &q->health, e);
+	return rc ? rc : read_health(rq, &q->health, e);
 }
 
 /* A list with its rows, if they are wanted; how many match in all. */
@@ -173,22 +169,31 @@ static size_t put_dropped_list(struct row_writer *w, struct status_targets *s, c
 	return n;
 }
 
-/* Prometheus shows both of any other state than active and dropped as neither. */
+/* Of any other state, which is no error, there are neither, as in Prometheus. */
+static void read_state(const struct httpd_request *rq, bool *ret_active, bool *ret_dropped)
+{
+	static const char *const names[] = { "any", "active", "dropped" };
+	size_t which;
+	bool known = !param_choice(rq, "state", &(struct param_names){ names, ARRAY_LEN(names), true }, 0, &which, NULL);
+	*ret_active = known && which != 2;
+	*ret_dropped = known && which != 1;
+}
+
 void serve_targets(struct httpd_request *rq, void *arg)
 {
 	const struct web *w = arg;
-	struct view state = httpd_param(rq, "state");
-	bool any = !state.len || view_eq_nocase(state, VIEW("any"));
+	bool wants_active, wants_dropped;
 	struct status_query q;
 	struct err e;
+	read_state(rq, &wants_active, &wants_dropped);
 	if (read_query(rq, &q, &e)) {
 		answer_error(rq, &e);
 		return;
 	}
 	struct row_writer rows = { .b = answer_begin(rq), .canceled = httpd_canceled(rq) };
 	buf_putc(rows.b, '{');
-	size_t active = put_active_list(&rows, w->o.targets, &q, any || view_eq_nocase(state, VIEW("active")));
-	size_t dropped = put_dropped_list(&rows, w->o.targets, &q, any || view_eq_nocase(state, VIEW("dropped")));
+	size_t active = put_active_list(&rows, w->o.targets, &q, wants_active);
+	size_t dropped = put_dropped_list(&rows, w->o.targets, &q, wants_dropped);
 	json_field_count(rows.b, "activeTargetCount", active);
 	json_field_count(rows.b, "droppedTargetCount", dropped);
 	end_object(rq, rows.cut);

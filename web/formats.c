@@ -4,11 +4,9 @@
 
 #include <stdlib.h>
 
-#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/num.h"
 #include "base/regex.h"
-#include "base/units.h"
+#include "base/vec.h"
 #include "web/answer.h"
 #include "web/flame_columns.h"
 
@@ -34,23 +32,23 @@ static void ask_release(struct flame_ask *ask)
  * parameters. */
 static int read_path(const struct httpd_request *rq, struct flame_ask *ask, struct err *e)
 {
-	size_t n, names = 0;
-	const struct httpd_param *p = httpd_params(rq, &n);
-	struct view lines = httpd_param(rq, "path");
+	size_t at = 0, names = 0;
+	VEC(struct view) root = { 0 };
+	struct view name, lines = httpd_param(rq, "path");
 	for (size_t i = 0; i < lines.len; i++)
 		names += lines.ptr[i] == '\n';
 	if (names >= MAX_PATH)
-		return err_set(e, ERR_BAD_DATA, "invalid parameter \"path\": more than %d names", MAX_PATH);
-	struct view *root = xcalloc(n + names + 1, sizeof *root);
-	for (size_t i = 0; i < n; i++)
-		if (view_eqs(p[i].name, "root"))
-			root[ask->n_root++] = p[i].value;
+		return param_error(e, "path", "more than %d names", MAX_PATH);
+	while (param_next(rq, "root", &at, &name))
+		vec_push(&root, name);
 	for (bool more = lines.len > 0; more;) {
 		size_t before = lines.len;
-		root[ask->n_root] = view_cut(&lines, '\n');
-		more = root[ask->n_root++].len < before;
+		name = view_cut(&lines, '\n');
+		vec_push(&root, name);
+		more = name.len < before;
 	}
-	ask->root = root;
+	ask->root = root.v;
+	ask->n_root = root.n;
 	return 0;
 }
 
@@ -58,9 +56,9 @@ static int read_path(const struct httpd_request *rq, struct flame_ask *ask, stru
 static int read_ask(const struct httpd_request *rq, struct flame_ask *ask, struct err *e)
 {
 	struct view v = httpd_param(rq, "width");
-	double width = 0;
-	if (v.len && (!num_parse_double(v, &width) || !(width >= 1 && width <= MAX_WIDTH)))
-		return err_set(e, ERR_BAD_DATA, "invalid parameter \"width\": \"%.*s\" is not a number of pixels", VIEW_ARG(v));
+	double width;
+	if (param_float(rq, "width", 1, MAX_WIDTH, 0, &width, e))
+		return param_error(e, "width", "\"%.*s\" is not a number of pixels", PARAM_ARG(v));
 	*ask = (struct flame_ask){ .min_share = width > 0 ? 0.25 / width : 0 };
 	int rc = param_limit(rq, "functions", &ask->functions, e);
 	if (!rc)
@@ -71,7 +69,7 @@ static int read_ask(const struct httpd_request *rq, struct flame_ask *ask, struc
 	if (v.len) {
 		struct regex *re;
 		if (regex_new(&re, v, false, e))
-			return err_wrap(e, "invalid parameter \"search\"");
+			return param_wrap(e, "search");
 		ask->match = frame_matches;
 		ask->match_arg = re;
 	}
@@ -82,26 +80,15 @@ static int read_ask(const struct httpd_request *rq, struct flame_ask *ask, struc
 	return rc;
 }
 
-/* list=: what the client has of earlier answers. */
-static uint64_t read_list(const struct httpd_request *rq)
-{
-	struct view v = httpd_param(rq, "list");
-	uint64_t list = 0;
-	for (size_t i = 0; i < v.len; i++) {
-		const char *digits = "0123456789abcdef", *at = v.len == 16 ? memchr(digits, v.ptr[i], 16) : NULL;
-		if (!at)
-			return 0;
-		list = list << 4 | (uint64_t)(at - digits);
-	}
-	return list;
-}
-
 /* The answer's JSON, a newline, and the columns. */
 static int write_columns(struct web *w, struct httpd_request *rq, const struct merged *m, const struct flame_ask *ask,
 			 const struct promql_result *r, struct err *e)
 {
 	struct buf columns = { 0 };
-	int rc = flamegraph_columns(w->frames, read_list(rq), m, ask, answer_begin(rq), &columns, e);
+	uint64_t list; /* what the client has of earlier answers */
+	int rc = param_hex(rq, "list", 0, &list, e);
+	if (!rc)
+		rc = flamegraph_columns(w->frames, list, m, ask, answer_begin(rq), &columns, e);
 	if (!rc) {
 		answer_end(rq, r->warnings, r->n_warnings, r->infos, r->n_infos);
 		answer_columns(rq, FLAME_TYPE, &columns);
@@ -277,8 +264,7 @@ void serve_format(struct web *w, struct httpd_request *rq, struct view format)
 	struct promql_result r;
 	struct err e = { 0 };
 	if (!f) {
-		err_set(&e, ERR_BAD_DATA, "invalid parameter \"format\": \"%.*s\" is none of pprof, flamegraph, json, folded, "
-			"speedscope, svg, dot, prometheus", VIEW_ARG(format));
+		param_error(&e, "format", "\"%.*s\" is none of pprof, flamegraph, json, folded, speedscope, svg, dot, prometheus", PARAM_ARG(format));
 		answer_error(rq, &e);
 		return;
 	}

@@ -9,17 +9,15 @@
 
 int param_selectors(const struct web *w, const struct httpd_request *rq, struct selectors *ret, struct err *e)
 {
-	size_t n;
-	const struct httpd_param *p = httpd_params(rq, &n);
+	size_t at = 0;
+	struct view text;
 	VEC(struct match_param) found = { 0 };
 	int rc = 0;
-	for (size_t i = 0; i < n && !rc; i++) {
-		if (!view_eqs(p[i].name, "match[]"))
-			continue;
+	while (!rc && param_next(rq, "match[]", &at, &text)) {
 		struct match_param s = { 0 };
-		rc = promql_engine_selector(w->o.engine, &s.expr, p[i].value, &s.m, &s.n, e);
+		rc = promql_engine_selector(w->o.engine, &s.expr, text, &s.m, &s.n, e);
 		if (rc)
-			rc = err_wrap(e, "invalid parameter \"match[]\"");
+			rc = param_wrap(e, "match[]");
 		else
 			vec_push(&found, s);
 	}

@@ -48,6 +48,11 @@ def code_only(text):
     return _TOKEN.sub(blank, text)
 
 
+def uncommented(text):
+    """C text with comments blanked, literals as they are."""
+    return _TOKEN.sub(lambda m: m.group(0) if m.group(0)[0] in "\"'" else re.sub(r"[^\n]", " ", m.group(0)), text)
+
+
 def finish(what, problems):
     """Prints what was found and ends the program: 1 if anything was."""
     for p in problems:
