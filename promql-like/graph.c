@@ -217,11 +217,11 @@ int graph_read(struct readout *r, struct value *v, const struct span *sp, bool *
 	*ret_done = graph_terms_fit(v);
 	if (!*ret_done)
 		return 0;
-	graph_terms_list(&g.terms, v, sp);
-	graph_rows_init(&g.rows, r, sp);
-	int rc = fill(&g, e);
+	*ret_done = graph_terms_list(&g.terms, v, sp);
+	graph_rows_init(&g.rows, r, &g.terms);
+	int rc = *ret_done ? fill(&g, e) : 0;
 	*ret_rows = g.rows.v.n;
-	if (!rc) {
+	if (!rc && *ret_done) {
 		*ret_done = graph_rows_finish(&g.rows);
 		rc = eval_check(r->q, e);
 	}

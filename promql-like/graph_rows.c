@@ -30,9 +30,9 @@ struct tree {
 	struct map by_row;         /* by parent and row; of self by row */
 	VEC(uint8_t) touched;      /* by node: it is not zero */
 	int64_t *ints;             /* differences, by node and step of the table */
-	double *floats;            /* likewise; NULL until needed */
-	size_t room, float_room;   /* numbers in them; all zero between hours */
-	bool any, any_floats;
+	wide *parts;               /* by node and step; NULL until needed */
+	size_t room, part_room;    /* numbers in them; all zero between hours */
+	bool any, any_parts;
 	double size;               /* the most that a row can be in any step */
 	size_t sized;              /* the block that it was last added to for */
 };
@@ -41,7 +41,7 @@ struct tree {
 /* The rows of the tree that is being added up. */
 struct row_sums {
 	VEC(int64_t) ints;
-	VEC(double) floats;
+	VEC(wide) parts;
 	VEC(uint8_t) touched;      /* by row */
 	VEC(uint32_t) rows;        /* those */
 };
@@ -50,7 +50,7 @@ struct row_sums {
 struct row_at {
 	uint32_t step;              /* of the table */
 	int32_t whole;              /* 0, 1 or -1 times its values */
-	double part;                /* or so much of them */
+	int64_t part;               /* or so much of them */
 };
 
 struct graph_table {
@@ -69,15 +69,16 @@ struct graph_table {
 
 /* ---- the rows of all steps ---- */
 
-void graph_rows_init(struct graph_rows *g, struct readout *r, const struct span *sp)
+void graph_rows_init(struct graph_rows *g, struct readout *r, const struct graph_terms *terms)
 {
-	*g = (struct graph_rows){ .r = r, .sp = sp, .lock = PTHREAD_MUTEX_INITIALIZER };
+	*g = (struct graph_rows){ .r = r, .sp = terms->sp, .terms = terms, .lock = PTHREAD_MUTEX_INITIALIZER };
 }
 
 void graph_rows_free(struct graph_rows *g)
 {
 	for (size_t i = 0; i < g->v.n; i++) {
 		free(g->v.v[i].ints);
+		free(g->v.v[i].parts);
 		free(g->v.v[i].floats);
 	}
 	for (size_t i = 0; i < g->sizes.n; i++)
@@ -88,12 +89,8 @@ void graph_rows_free(struct graph_rows *g)
 	pthread_mutex_destroy(&g->lock);
 }
 
-static int hold_numbers(const struct graph_rows *g, size_t n, struct err *e)
-{
-	return eval_hold_bytes(g->r->q, n * sizeof(int64_t), e);
-}
 
-static int need_row(struct graph_rows *g, uint32_t lane, uint32_t row, bool floats, struct graph_row **ret, struct err *e)
+static int need_row(struct graph_rows *g, uint32_t lane, uint32_t row, bool parts, struct graph_row **ret, struct err *e)
 {
 	uint64_t h = hash_u64((uint64_t)lane << 32 | row);
 	uint32_t id;
@@ -102,17 +99,17 @@ static int need_row(struct graph_rows *g, uint32_t lane, uint32_t row, bool floa
 		if (g->v.v[id].lane == lane && g->v.v[id].row == row)
 			*ret = &g->v.v[id];
 	if (!*ret) {
-		int rc = hold_numbers(g, g->sp->n + 1, e);
+		int rc = eval_hold_bytes(g->r->q, (g->sp->n + 1) * sizeof(int64_t), e);
 		if (rc)
 			return rc;
 		map_insert(&g->by_row, h, (uint32_t)g->v.n);
 		*ret = vec_add(&g->v);
-		**ret = (struct graph_row){ lane, row, xcalloc(g->sp->n + 1, sizeof(int64_t)), NULL };
+		**ret = (struct graph_row){ lane, row, xcalloc(g->sp->n + 1, sizeof(int64_t)), NULL, NULL };
 	}
-	if (!floats || (*ret)->floats)
+	if (!parts || (*ret)->parts)
 		return 0;
-	(*ret)->floats = xcalloc(g->sp->n + 1, sizeof(double));
-	return hold_numbers(g, g->sp->n + 1, e);
+	(*ret)->parts = xcalloc(g->sp->n + 1, sizeof(wide));
+	return eval_hold_bytes(g->r->q, (g->sp->n + 1) * sizeof(wide), e);
 }
 
 static void add_size(struct graph_rows *g, uint32_t lane, uint32_t first, uint32_t end, double size)
@@ -125,15 +122,38 @@ static void add_size(struct graph_rows *g, uint32_t lane, uint32_t first, uint32
 		g->sizes.v[lane][i] += size;
 }
 
-bool graph_rows_finish(struct graph_rows *g)
+static void finish_parts(const struct graph_rows *g, struct graph_row *x)
+{
+	if (!x->parts)
+		return;
+	x->floats = xcalloc(g->sp->n + 1, sizeof *x->floats); /* in place of what was held for them */
+	double unit = ldexp(1, -g->terms->lanes.v[x->lane].bits);
+	for (size_t s = 0; s < g->sp->n; s++)
+		x->floats[s] = (double)x->parts[s] * unit;
+	free(x->parts);
+	x->parts = NULL;
+}
+
+/* Whether what a row can be fits in 64 bits, and in PART_BITS more as a fraction. */
+static bool sizes_fit(const struct graph_rows *g)
 {
 	bool fits = true;
-	for (size_t i = 0; i < g->sizes.n; i++)
+	for (size_t i = 0; i < g->sizes.n; i++) {
+		double most = ldexp(1, MIN(62, 124 - g->terms->lanes.v[i].bits));
 		for (size_t s = 0; g->sizes.v[i] && s < g->sp->n; s++)
-			fits &= g->sizes.v[i][s] < 0x1p62;
-	for (size_t i = 0; i < g->v.n && fits; i++)
+			fits &= g->sizes.v[i][s] < most;
+	}
+	return fits;
+}
+
+bool graph_rows_finish(struct graph_rows *g)
+{
+	bool fits = sizes_fit(g);
+	for (size_t i = 0; i < g->v.n && fits; i++) {
 		for (size_t s = 1; s < g->sp->n; s++)
 			g->v.v[i].ints[s] = (int64_t)((uint64_t)g->v.v[i].ints[s] + (uint64_t)g->v.v[i].ints[s - 1]);
+		finish_parts(g, &g->v.v[i]);
+	}
 	return fits;
 }
 
@@ -275,34 +295,34 @@ static int find_node(struct graph_table *t, struct tree *x, uint32_t column, uin
 
 /* ---- adding ---- */
 
-static int grow_numbers(struct graph_table *t, void **numbers, size_t *room, size_t want, struct err *e)
+static int grow_numbers(struct graph_table *t, void **numbers, size_t *room, size_t want, size_t size, struct err *e)
 {
 	size_t n = MAX(want, *room * 2 + 1024);
-	int rc = hold_numbers(t->to, n - *room, e);
+	int rc = eval_hold_bytes(t->to->r->q, (n - *room) * size, e);
 	if (rc)
 		return rc;
-	*numbers = xreallocarray(*numbers, n, sizeof(int64_t));
-	memset((int64_t *)*numbers + *room, 0, (n - *room) * sizeof(int64_t));
+	*numbers = xreallocarray(*numbers, n, size);
+	memset((char *)*numbers + *room * size, 0, (n - *room) * size);
 	*room = n;
 	return 0;
 }
 
 /* Room for every node that there is. */
-static int need_numbers(struct graph_table *t, struct tree *x, bool floats, struct err *e)
+static int need_numbers(struct graph_table *t, struct tree *x, bool parts, struct err *e)
 {
 	size_t want = x->nodes.n * t->width;
 	int rc = 0;
 	if (want > x->room) {
 		void *numbers = x->ints;
-		rc = grow_numbers(t, &numbers, &x->room, want, e);
+		rc = grow_numbers(t, &numbers, &x->room, want, sizeof *x->ints, e);
 		x->ints = numbers;
 	}
 	while (x->touched.n < x->nodes.n)
 		vec_push(&x->touched, false);
-	if (!rc && floats && want > x->float_room) {
-		void *numbers = x->floats;
-		rc = grow_numbers(t, &numbers, &x->float_room, want, e);
-		x->floats = numbers;
+	if (!rc && parts && want > x->part_room) {
+		void *numbers = x->parts;
+		rc = grow_numbers(t, &numbers, &x->part_room, want, sizeof *x->parts, e);
+		x->parts = numbers;
 	}
 	return rc;
 }
@@ -321,26 +341,26 @@ static inline void add_whole(const struct graph_table *t, struct tree *x, uint32
 
 static inline void add_part(const struct graph_table *t, struct tree *x, uint32_t node, const struct graph_run *r, int64_t value)
 {
-	double *at = x->floats + (size_t)node * t->width;
+	wide *at = x->parts + (size_t)node * t->width;
 	for (uint32_t i = r->first; i < r->end; i++)
-		at[i - t->first] += (double)value * r->scale;
+		at[i - t->first] += (wide)value * r->part;
 }
 
 /* The node of a column in the tree of a lane, with room for it; NO_NODE: it does not count. */
-static int node_of(struct graph_table *t, struct tree *x, uint32_t column, bool floats, uint32_t *ret, struct err *e)
+static int node_of(struct graph_table *t, struct tree *x, uint32_t column, bool parts, uint32_t *ret, struct err *e)
 {
 	uint32_t node = column < t->dicts.v[x->dict].n_columns ? x->of_column[column] : 0;
 	int rc = node ? 0 : find_node(t, x, column, &node, e);
 	*ret = node;
 	if (rc || node == NO_NODE)
 		return rc;
-	if (UNLIKELY(x->nodes.n > x->touched.n || x->nodes.n * t->width > (floats ? MIN(x->room, x->float_room) : x->room))) {
-		rc = need_numbers(t, x, floats, e);
+	if (UNLIKELY(x->nodes.n > x->touched.n || x->nodes.n * t->width > (parts ? MIN(x->room, x->part_room) : x->room))) {
+		rc = need_numbers(t, x, parts, e);
 		if (rc)
 			return rc;
 	}
 	x->any = true;
-	x->any_floats |= floats;
+	x->any_parts |= parts;
 	x->touched.v[node] = true;
 	return 0;
 }
@@ -404,7 +424,7 @@ static bool place_rows(struct graph_table *t, const struct graph_classes *k)
 		t->rows.v[i] = (struct row_at){ 0 };
 		if (k->first_run.v[class] == k->first_run.v[class + 1])
 			continue;
-		t->rows.v[i] = (struct row_at){ r->first - t->first, r->whole ? (int32_t)r->scale : 0, r->whole ? 0 : r->scale };
+		t->rows.v[i] = (struct row_at){ r->first - t->first, r->whole ? (int32_t)r->scale : 0, r->part };
 		parts |= !r->whole;
 	}
 	return parts;
@@ -421,13 +441,13 @@ static size_t add_column(const struct row_at *rows, const struct source_cells *c
 }
 
 /* The same where few count in part. */
-static size_t add_column_parts(const struct row_at *rows, const struct source_cells *c, size_t i, int64_t *ints, double *floats)
+static size_t add_column_parts(const struct row_at *rows, const struct source_cells *c, size_t i, int64_t *ints, wide *parts)
 {
 	for (uint32_t column = c->columns[i]; i < c->n && c->columns[i] == column; i++) {
 		const struct row_at *at = &rows[c->rows[i]];
 		ints[at->step] = (int64_t)((uint64_t)ints[at->step] + (uint64_t)c->values[i] * (uint64_t)(int64_t)at->whole);
 		if (UNLIKELY(at->part != 0))
-			floats[at->step] += (double)c->values[i] * at->part;
+			parts[at->step] += (wide)c->values[i] * at->part;
 	}
 	return i;
 }
@@ -454,7 +474,7 @@ static int add_plain(struct graph_table *t, const struct graph_classes *k, const
 		if (node == NO_NODE)
 			i = pass_column(c, i);
 		else
-			i = parts ? add_column_parts(t->rows.v, c, i, x->ints + at, x->floats + at) : add_column(t->rows.v, c, i, x->ints + at);
+			i = parts ? add_column_parts(t->rows.v, c, i, x->ints + at, x->parts + at) : add_column(t->rows.v, c, i, x->ints + at);
 	}
 	return rc;
 }
@@ -531,7 +551,7 @@ int graph_table_add(struct graph_table *t, const struct graph_classes *k, const 
 
 /* ---- the end of an hour ---- */
 
-static void need_sums(struct graph_table *t, uint32_t row, bool floats)
+static void need_sums(struct graph_table *t, uint32_t row, bool parts)
 {
 	struct row_sums *s = &t->sums;
 	while (s->touched.n <= row)
@@ -540,11 +560,11 @@ static void need_sums(struct graph_table *t, uint32_t row, bool floats)
 	vec_reserve(&s->ints, n);
 	memset(s->ints.v + s->ints.n, 0, (MAX(n, s->ints.n) - s->ints.n) * sizeof *s->ints.v);
 	s->ints.n = MAX(n, s->ints.n);
-	if (!floats)
+	if (!parts)
 		return;
-	vec_reserve(&s->floats, n);
-	memset(s->floats.v + s->floats.n, 0, (MAX(n, s->floats.n) - s->floats.n) * sizeof *s->floats.v);
-	s->floats.n = MAX(n, s->floats.n);
+	vec_reserve(&s->parts, n);
+	memset(s->parts.v + s->parts.n, 0, (MAX(n, s->parts.n) - s->parts.n) * sizeof *s->parts.v);
+	s->parts.n = MAX(n, s->parts.n);
 }
 
 static inline void give_ints(int64_t *from, int64_t *row, int64_t *parent, uint32_t n)
@@ -557,7 +577,7 @@ static inline void give_ints(int64_t *from, int64_t *row, int64_t *parent, uint3
 	}
 }
 
-static inline void give_floats(double *from, double *row, double *parent, uint32_t n)
+static inline void give_parts(wide *from, wide *row, wide *parent, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		row[i] += from[i];
@@ -577,14 +597,14 @@ static void fold(struct graph_table *t, struct tree *x)
 			continue;
 		const struct tree_node *n = &x->nodes.v[i];
 		x->touched.v[i] = false;
-		if (n->row >= s->touched.n || (n->row + 1) * w > s->ints.n || (x->any_floats && (n->row + 1) * w > s->floats.n))
-			need_sums(t, n->row, x->any_floats);
+		if (n->row >= s->touched.n || (n->row + 1) * w > s->ints.n || (x->any_parts && (n->row + 1) * w > s->parts.n))
+			need_sums(t, n->row, x->any_parts);
 		if (!s->touched.v[n->row])
 			vec_push(&s->rows, n->row);
 		s->touched.v[n->row] = true;
 		give_ints(x->ints + i * w, s->ints.v + n->row * w, n->parent ? x->ints + n->parent * w : NULL, t->width);
-		if (x->any_floats)
-			give_floats(x->floats + i * w, s->floats.v + n->row * w, n->parent ? x->floats + n->parent * w : NULL, t->width);
+		if (x->any_parts)
+			give_parts(x->parts + i * w, s->parts.v + n->row * w, n->parent ? x->parts + n->parent * w : NULL, t->width);
 		x->touched.v[n->parent] = true;
 	}
 	x->touched.v[0] = false;
@@ -608,13 +628,13 @@ static int put(struct graph_table *t, struct tree *x, struct err *e)
 		struct graph_row *to = NULL;
 		s->touched.v[row] = false;
 		if (!rc)
-			rc = need_row(t->to, x->lane, row, x->any_floats, &to, e);
+			rc = need_row(t->to, x->lane, row, x->any_parts, &to, e);
 		if (t->plain)
 			to_differences(s->ints.v + (size_t)row * t->width, t->width);
 		if (!rc)
 			give_ints(s->ints.v + (size_t)row * t->width, to->ints + t->first, NULL, t->width);
-		if (!rc && x->any_floats)
-			give_floats(s->floats.v + (size_t)row * t->width, to->floats + t->first, NULL, t->width);
+		if (!rc && x->any_parts)
+			give_parts(s->parts.v + (size_t)row * t->width, to->parts + t->first, NULL, t->width);
 	}
 	pthread_mutex_unlock(&t->to->lock);
 	s->rows.n = 0;
@@ -627,13 +647,13 @@ int graph_table_flush(struct graph_table *t, struct err *e)
 	for (size_t i = 0; i < t->trees.n && !rc; i++) {
 		struct tree *x = &t->trees.v[i];
 		if (x->any) {
-			rc = need_numbers(t, x, x->any_floats, e);
+			rc = need_numbers(t, x, x->any_parts, e);
 			if (!rc)
 				fold(t, x);
 			if (!rc)
 				rc = put(t, x, e);
 		}
-		x->any = x->any_floats = false;
+		x->any = x->any_parts = false;
 		x->size = 0;
 	}
 	t->end = 0;
@@ -664,14 +684,14 @@ void graph_table_free(struct graph_table *t)
 		map_free(&x->by_row);
 		vec_free(&x->touched);
 		free(x->ints);
-		free(x->floats);
+		free(x->parts);
 	}
 	vec_free(&t->dicts);
 	vec_free(&t->trees);
 	vec_free(&t->path);
 	vec_free(&t->rows);
 	vec_free(&t->sums.ints);
-	vec_free(&t->sums.floats);
+	vec_free(&t->sums.parts);
 	vec_free(&t->sums.touched);
 	vec_free(&t->sums.rows);
 	free(t);

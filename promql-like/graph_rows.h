@@ -9,7 +9,8 @@
  *
  * A line of it is a node of a tree: of self there is one per row; of total they are stacks of rows, without those that a caller above
  * has already, so that a recursive function counts once and the tree is small. At the end of the hour the tree is added up from its
- * leaves, each node to its row, and these to the rows of all steps. What is exact stays so: whole profiles are added as integers. */
+ * leaves, each node to its row, and these to the rows of all steps. All sums are exact: whole profiles are added as integers, parts of them as
+ * fractions (graph_terms.h). */
 #ifndef PYRRHA_PROMQL_GRAPH_ROWS_H
 #define PYRRHA_PROMQL_GRAPH_ROWS_H
 
@@ -18,13 +19,15 @@
 struct graph_row {
 	uint32_t lane, row;    /* row: of the readout */
 	int64_t *ints;         /* differences until graph_rows_finish; steps + 1 */
-	double *floats;        /* NULL until needed; steps */
+	wide *parts;           /* NULL until needed; steps. Gone after graph_rows_finish, which makes */
+	double *floats;        /* of them; NULL: there are none */
 };
 
 /* What all workers have made. */
 struct graph_rows {
 	struct readout *r;
 	const struct span *sp;
+	const struct graph_terms *terms;
 	pthread_mutex_t lock;  /* of all here, and of the readout's rows */
 	VEC(struct graph_row) v;
 	struct map by_row;
@@ -33,9 +36,9 @@ struct graph_rows {
 
 struct graph_table;
 
-void graph_rows_init(struct graph_rows *g, struct readout *r, const struct span *sp);
+void graph_rows_init(struct graph_rows *g, struct readout *r, const struct graph_terms *terms);
 void graph_rows_free(struct graph_rows *g);
-/* After all tables: differences become sums. False: they may not fit in 64 bits. */
+/* After all tables: differences become sums, fractions numbers. False: sums may not have fit. */
 bool graph_rows_finish(struct graph_rows *g);
 
 /* A worker's; free it. */

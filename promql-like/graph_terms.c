@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph_terms.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* What one term says of one series: its profiles in (after, until] count at that step. */
@@ -29,14 +30,44 @@ static struct ref_terms *need_ref(struct graph_terms *g, uint64_t ref)
 	return &g->refs.v[g->refs.n - 1];
 }
 
+static bool is_whole(double scale)
+{
+	return scale == 1 || scale == -1;
+}
+
+static void meet_scale(struct graph_lane *l, double scale)
+{
+	if (is_whole(scale) || scale == 0)
+		return;
+	l->least = l->most == 0 ? fabs(scale) : fmin(l->least, fabs(scale));
+	l->most = isfinite(scale) ? fmax(l->most, fabs(scale)) : INFINITY;
+}
+
+/* Parts take 62 bits at most. Of one that is much less than another in its lane some bits are left, still more than are written. */
+#define PART_BITS 62
+#define PARTS_APART 0x1p24
+
+static bool set_bits(struct graph_lane *l)
+{
+	int up = 0;
+	if (!isfinite(l->most) || l->most > l->least * PARTS_APART)
+		return false;
+	frexp(l->most, &up);
+	l->bits = PART_BITS - up;
+	return true;
+}
+
 static void add_side(struct graph_terms *g, const struct side *s, uint32_t step, uint32_t lane)
 {
 	struct ref_terms *to = NULL;
+	while (g->lanes.n <= lane)
+		vec_push(&g->lanes, (struct graph_lane){ 0 });
 	for (size_t i = 0; i < s->n; i++) {
 		const struct term *t = &s->t[i];
 		if (!to || to->ref != t->ref)
 			to = need_ref(g, t->ref);
 		vec_push(&to->e, (struct entry){ t->after_ms, t->until_ms, t->scale, step, lane });
+		meet_scale(&g->lanes.v[lane], t->scale);
 	}
 }
 
@@ -62,7 +93,7 @@ bool graph_terms_fit(const struct value *v)
 	return true;
 }
 
-void graph_terms_list(struct graph_terms *g, const struct value *v, const struct span *sp)
+bool graph_terms_list(struct graph_terms *g, const struct value *v, const struct span *sp)
 {
 	*g = (struct graph_terms){ .sp = sp };
 	for (size_t i = 0; i < v->n; i++)
@@ -81,6 +112,10 @@ void graph_terms_list(struct graph_terms *g, const struct value *v, const struct
 		for (size_t k = r->e.n; k-- > 0;)
 			r->earliest[k] = k + 1 < r->e.n ? MIN(r->earliest[k + 1], r->e.v[k].after) : r->e.v[k].after;
 	}
+	for (size_t i = 0; i < g->lanes.n; i++)
+		if (!set_bits(&g->lanes.v[i]))
+			return false;
+	return true;
 }
 
 /* Where the first that reach beyond a time may be. */
@@ -109,8 +144,14 @@ static void seek_entry(const struct ref_terms *r, size_t *lo, int64_t t_ms)
 		}
 }
 
+static void add_run(const struct graph_terms *g, struct graph_classes *to, const struct entry *x)
+{
+	int64_t part = is_whole(x->scale) ? 0 : (int64_t)ldexp(x->scale, g->lanes.v[x->lane].bits);
+	vec_push(&to->runs, (struct graph_run){ x->step, x->step + 1, x->lane, is_whole(x->scale), x->scale, part });
+}
+
 /* The runs of a profile stamped t_ms. */
-static void find_runs(const struct ref_terms *r, size_t lo, int64_t t_ms, struct graph_classes *to)
+static void find_runs(const struct graph_terms *g, const struct ref_terms *r, size_t lo, int64_t t_ms, struct graph_classes *to)
 {
 	size_t begin = to->runs.n;
 	for (; lo < r->e.n && r->earliest[lo] < t_ms; lo++) {
@@ -124,7 +165,7 @@ static void find_runs(const struct ref_terms *r, size_t lo, int64_t t_ms, struct
 		if (last)
 			last->end = x->step + 1;
 		else
-			vec_push(&to->runs, (struct graph_run){ x->step, x->step + 1, x->lane, x->scale == 1 || x->scale == -1, x->scale });
+			add_run(g, to, x);
 	}
 }
 
@@ -158,7 +199,7 @@ void graph_terms_classes(const struct graph_terms *g, size_t series, const int64
 	for (size_t i = 0; i < n; i++) {
 		size_t begin = ret->runs.n;
 		seek_entry(r, &at, t_ms[i]);
-		find_runs(r, at, t_ms[i], ret);
+		find_runs(g, r, at, t_ms[i], ret);
 		if (!goes_on(ret, begin))
 			vec_push(&ret->first_run, (uint32_t)begin);
 		vec_push(&ret->of, (uint32_t)ret->first_run.n - 1);
@@ -239,5 +280,6 @@ void graph_terms_free(struct graph_terms *g)
 		free(g->refs.v[i].earliest);
 	}
 	vec_free(&g->refs);
+	vec_free(&g->lanes);
 	map_free(&g->by_ref);
 }

@@ -6,8 +6,9 @@
  *	profile            .    v   v   v   v   v   .         whole in steps 1 to 5: a run of them
  *	                  .3v                                 and a part of it at step 0: another
  *
- * Profiles that follow each other and have the same runs are a class: what they add up to is all that is needed of them. Private to
- * graph.c. */
+ * Profiles that follow each other and have the same runs are a class: what they add up to is all that is needed of them. A part is a
+ * binary fraction of so many bits as its lane says, so that sums of parts are exact, too, and do not depend on who adds what first.
+ * Private to graph.c. */
 #ifndef PYRRHA_PROMQL_GRAPH_TERMS_H
 #define PYRRHA_PROMQL_GRAPH_TERMS_H
 
@@ -19,6 +20,13 @@ struct graph_run {
 	uint32_t first, end, lane;
 	bool whole;            /* scale is 1 or -1 */
 	double scale;
+	int64_t part;          /* it, unless it is whole: times 2^graph_lane.bits */
+};
+
+/* Scales of a lane that are no whole ones. */
+struct graph_lane {
+	double least, most;    /* of what they are without a sign and 0; most is 0 if there are none */
+	int bits;              /* behind the point */
 };
 
 /* The classes of some profiles of one series. */
@@ -34,12 +42,13 @@ struct graph_terms {
 	const struct span *sp;
 	VEC(struct ref_terms) refs;
 	struct map by_ref;
+	VEC(struct graph_lane) lanes;
 };
 
 /* Whether v is sums of stored profiles, of ranges for which storage keeps no sums by the hour. */
 bool graph_terms_fit(const struct value *v);
-/* What v, whose steps are sp, has of each stored series. Free it. */
-void graph_terms_list(struct graph_terms *g, const struct value *v, const struct span *sp);
+/* What v, whose steps are sp, has of each stored series. Free it, also if it is false: scales of one lane are too far apart for fractions. */
+bool graph_terms_list(struct graph_terms *g, const struct value *v, const struct span *sp);
 void graph_terms_free(struct graph_terms *g);
 /* Refs by number, malloc'd, and the range that all of them lie in. */
 uint64_t *graph_terms_refs(const struct graph_terms *g, int64_t *ret_after, int64_t *ret_until);

@@ -110,6 +110,9 @@ static const char *const queries[] = {
 	/* windows with whole minutes in them, of which a source may hand out sums */
 	"self(merge(rate(cpu[4m])))", "total(merge(cpu[5m]))", "total(merge(rate(cpu[5m] offset 17s)))", "self(merge(rate(cpu[3m])) - merge(rate(cpu[2m] offset 3m)))",
 	"topk(2, total(merge by (pod)(rate(cpu[10m]))))", "self(merge(cpu[2h]))",
+	/* scales that are no small fractions */
+	"self(merge(rate(cpu[35s])) * 1e200)", "total(merge(rate(cpu[35s])) / 1e200)", "self(merge(rate(cpu[35s])) / 3e12)",
+	"topk(2, self(merge(rate(cpu[35s])) * Inf))", "self(merge(rate(cpu[35s]) / 1e12) + merge(cpu[35s]) * 1.5)",
 	/* of which only values are looked at: no profile is made for the range */
 	"rate(cpu[35s])", "sum(rate(cpu[1m]))", "sum by (pod)(increase(cpu[35s]))", "avg(rate(cpu[1m] offset 1m))", "max(rate(cpu[1m]))",
 	"topk(2, rate(cpu[1m]))", "sum(sum_over_time(cpu[1m]))", "avg(avg_over_time(heap_inuse_space[1m]))", "count(merge_over_time(cpu[20s]))",
@@ -268,9 +271,79 @@ static void test_steps_are_asked_at_once(void **unused)
 	memsource_free(m);
 }
 
+/* ---- who adds what first ---- */
+
+struct kept_cells {
+	struct source_cells c;
+	int64_t t_ms;
+};
+static VEC(struct kept_cells) handed;
+
+static int keep_cells(void *arg, const struct source_cells *c, unsigned worker, struct err *e)
+{
+	(void)arg, (void)worker, (void)e;
+	assert_int_equal(c->n_rows, 1);
+	struct kept_cells *k = vec_add(&handed);
+	*k = (struct kept_cells){ *c, *c->t_ms };
+	k->c.rows = memcpy(xcalloc(c->n + 1, sizeof *c->rows), c->rows, c->n * sizeof *c->rows);
+	return 0;
+}
+
+/* As storage whose threads hand out what they read in any order. */
+static int mix_cells(struct source_view *v, const uint64_t *refs, size_t n, int64_t after, int64_t until, const struct source_limits *lim,
+		     source_cells_fn fn, source_alike_fn alike, void *arg, struct err *e)
+{
+	handed.n = 0;
+	int rc = real.cells(v, refs, n, after, until, lim, keep_cells, alike, arg, e);
+	for (; handed.n; handed.n--) {
+		struct kept_cells *k = &handed.v[draw((uint32_t)handed.n)], last = handed.v[handed.n - 1];
+		k->c.t_ms = &k->t_ms;
+		rc = rc ? rc : fn(arg, &k->c, 0, e);
+		free((void *)k->c.rows);
+		*k = last;
+	}
+	return rc;
+}
+
+/* Parts of profiles are added up to the last bit, in whatever order. */
+static void test_order_does_not_matter(void **unused)
+{
+	static const char *const rates[] = { "self(merge(rate(cpu[35s])))", "total(merge(rate(cpu[35s])))", "total(merge(rate(cpu[4m])) / 7)",
+					     "self(diff(merge(rate(cpu[1m])), merge(rate(cpu[1m] offset 1m))))" };
+	(void)unused;
+	struct memsource *m = memsource_new();
+	struct source *source = memsource_source(m);
+	struct promql_engine *g = promql_engine_new(source, &(struct promql_options){ 0 });
+	struct source_view *v;
+	struct err e = { 0 };
+	for (const char *pod = "abcdefgh"; *pod; pod++)
+		add_series(m, "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta", (char[]){ *pod, 0 });
+	assert_int_equal(source->open(source, &v, &e), 0);
+	real = spied = *v->ops;
+	spied.cells = mix_cells;
+	for (size_t i = 0; i < ARRAY_LEN(rates); i++) {
+		struct promql_result in_order, mixed;
+		v->ops = &real;
+		assert_int_equal(promql_range(g, view_of(rates[i]), 60000, END, 7000, NULL, &in_order, &e), 0);
+		v->ops = &spied;
+		assert_int_equal(promql_range(g, view_of(rates[i]), 60000, END, 7000, NULL, &mixed, &e), 0);
+		assert_true(in_order.n_series > 0 && in_order.n_series == mixed.n_series);
+		for (size_t k = 0; k < mixed.n_series; k++)
+			for (size_t p = 0; p < mixed.series[k].n; p++)
+				if (memcmp(&mixed.series[k].points[p], &in_order.series[k].points[p], sizeof(struct point)) != 0)
+					fail_msg("%s: %.17g and %.17g", rates[i], mixed.series[k].points[p].v, in_order.series[k].points[p].v);
+		promql_result_release(&in_order);
+		promql_result_release(&mixed);
+	}
+	v->ops->release(v);
+	vec_free(&handed);
+	promql_engine_free(g);
+	memsource_free(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_range_equals_instants), cmocka_unit_test(test_a_group_asks_one_range),
-					    cmocka_unit_test(test_steps_are_asked_at_once) };
+					    cmocka_unit_test(test_steps_are_asked_at_once), cmocka_unit_test(test_order_does_not_matter) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
