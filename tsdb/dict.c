@@ -3,7 +3,7 @@
 
 #include "base/thread.h"
 #include "tsdb/dict_pack.h"
-#include "tsdb/record.h"
+#include "tsdb/cursor.h"
 
 void dict_marks_start(struct dict_marks *m)
 {

@@ -16,7 +16,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "tsdb/dict.h"
-#include "tsdb/record.h"
+#include "tsdb/cursor.h"
 
 #define MAX_KEYS 64
 #define DECIMAL_MAX 18 /* digits */

@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "tsdb/record.h"
+#include "tsdb/cursor.h"
 
 /* Rows (what dict_encode writes) into columns, appended to out. ERR_CORRUPT if they make no sense, ERR_LIMIT if out is full. */
 int dict_pack(struct buf *out, struct view rows, struct err *e);

@@ -4,7 +4,7 @@ EXTRA_DIST += docs/format/head.md docs/format/partition.md
 libtsdb_a_CFLAGS = $(AM_CFLAGS) $(ROCKSDB_CFLAGS) $(ZSTD_CFLAGS)
 libtsdb_a_SOURCES = \
   tsdb/admin.c tsdb/aggregate.c tsdb/aggregate.h tsdb/append.c tsdb/cells.c tsdb/chunk.c tsdb/chunk.h tsdb/committer.c \
-  tsdb/compact.c tsdb/cover.c tsdb/damage.c tsdb/damage.h tsdb/db.h tsdb/delete.c tsdb/delete.h tsdb/detail.c tsdb/detail.h tsdb/detail_read.c tsdb/dict.c tsdb/dict.h \
+  tsdb/compact.c tsdb/cover.c tsdb/cursor.c tsdb/cursor.h tsdb/damage.c tsdb/damage.h tsdb/db.h tsdb/delete.c tsdb/delete.h tsdb/detail.c tsdb/detail.h tsdb/detail_read.c tsdb/dict.c tsdb/dict.h \
   tsdb/dict_pack.c tsdb/dict_pack.h tsdb/drop.c tsdb/evict.c tsdb/evict.h tsdb/hlog.c tsdb/hlog.h \
   tsdb/index.c tsdb/index.h tsdb/inspect.c tsdb/inspect.h tsdb/join.c tsdb/join.h tsdb/keep.c tsdb/keep.h tsdb/list.c \
   tsdb/list.h tsdb/masks.c tsdb/masks.h tsdb/match.c tsdb/match.h tsdb/merge.c tsdb/metrics.c tsdb/names.c tsdb/names.h tsdb/notes.c tsdb/notes.h \

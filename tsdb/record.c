@@ -49,18 +49,6 @@ int record_parse(uint64_t number, struct view v, struct record *ret, struct err 
 	return 0;
 }
 
-struct view cursor_bytes(struct cursor *c, size_t n)
-{
-	if (n > (size_t)(c->end - c->p)) {
-		c->bad = true;
-		c->p = c->end;
-		return VIEW("");
-	}
-	struct view v = { (const char *)c->p, n };
-	c->p += n;
-	return v;
-}
-
 void record_drop_series(struct record_profile *p, uint32_t i)
 {
 	for (uint32_t k = 0; k < p->n_series; k++) {

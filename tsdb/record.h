@@ -11,8 +11,8 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/varint.h"
 #include "base/vec.h"
+#include "tsdb/cursor.h"
 
 #define RECORD_VERSION 1
 #define RECORD_HEADER 6
@@ -34,66 +34,6 @@ void record_end(struct buf *b, uint64_t number);
 /* Whether it only stands in the place of one whose commit failed. */
 bool record_is_void(const struct record *r);
 int record_parse(uint64_t number, struct view v, struct record *ret, struct err *e);
-
-/* Reads a payload; after the first short read `bad` is set and everything reads as 0. */
-struct cursor {
-	const uint8_t *p, *end;
-	bool bad;
-};
-
-static inline struct cursor cursor_of(struct view v)
-{
-	return (struct cursor){ (const uint8_t *)v.ptr, (const uint8_t *)v.ptr + v.len, false };
-}
-
-static inline uint64_t cursor_varint(struct cursor *c)
-{
-	uint64_t v = 0;
-	if (UNLIKELY(!varint_get(&c->p, c->end, &v))) {
-		c->bad = true;
-		c->p = c->end;
-		return 0;
-	}
-	return v;
-}
-
-static inline int64_t cursor_zigzag(struct cursor *c)
-{
-	return zigzag_decode(cursor_varint(c));
-}
-
-static inline uint8_t cursor_u8(struct cursor *c)
-{
-	if (c->p >= c->end) {
-		c->bad = true;
-		return 0;
-	}
-	return *c->p++;
-}
-
-/* A number that must be below 2^32. */
-static inline uint32_t cursor_u32(struct cursor *c)
-{
-	uint64_t v = cursor_varint(c);
-	if (v > UINT32_MAX) {
-		c->bad = true;
-		return 0;
-	}
-	return (uint32_t)v;
-}
-
-/* A count of things that take at least one byte each: never more than what is left. */
-static inline size_t cursor_count(struct cursor *c)
-{
-	uint64_t v = cursor_varint(c);
-	if (v > (uint64_t)(c->end - c->p)) {
-		c->bad = true;
-		return 0;
-	}
-	return (size_t)v;
-}
-
-struct view cursor_bytes(struct cursor *c, size_t n);
 
 /* What a profile says besides its samples; the same for all of its series. */
 struct sample_meta {

@@ -22,7 +22,7 @@
 #include "base/buf.h"
 #include "base/map.h"
 #include "base/vec.h"
-#include "tsdb/record.h"
+#include "tsdb/cursor.h"
 
 #define TRAILER 5
 #define FOOTER 53

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "tsdb/record.h"
+#include "tsdb/cursor.h"
 
 #define BLOCK 32768
 #define HEADER 7
