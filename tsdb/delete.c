@@ -106,7 +106,7 @@ bool delete_apply(struct tsdb *db, struct version **v, struct partition *p, stru
 {
 	(void)db;
 	struct mask_fact f = { .number = number };
-	bool known = masks_get_fact(c, &f), ok = !c->bad;
+	bool known = mask_fact_get(c, &f), ok = !c->bad;
 	if (known)
 		p->next_part = MAX(p->next_part, f.below_part); /* those below it are masked, also if they are gone by now */
 	const struct pstate *s = version_find(*v, p->day);
@@ -217,7 +217,7 @@ static int add_fact(struct request *r, struct partition *p, const struct matcher
 		x->p = partition_enter(p);
 		x->kind = RECORD_FACT;
 		record_begin(&x->bytes, RECORD_FACT, p->day);
-		masks_put_fact(&x->bytes, &f);
+		mask_fact_put(&x->bytes, &f);
 		*series += n_ids;
 	}
 	free(ids);

@@ -2,7 +2,6 @@
 #include "tsdb/masks.h"
 
 #include "base/alloc.h"
-#include "tsdb/record.h"
 
 struct masks *masks_ref(struct masks *m)
 {
@@ -26,19 +25,6 @@ void masks_unref(struct masks *m)
 
 /* ---- making ---- */
 
-bool masks_fact_of(const struct mask_fact *f, uint32_t series)
-{
-	size_t a = 0, b = f->series.n;
-	while (a < b) {
-		size_t m = (a + b) / 2;
-		if (f->series.v[m] < series)
-			a = m + 1;
-		else
-			b = m;
-	}
-	return a < f->series.n && f->series.v[a] == series;
-}
-
 /* Whether the part has rows that the fact took out. */
 static bool needs(const struct part *p, const struct mask_fact *f)
 {
@@ -47,7 +33,7 @@ static bool needs(const struct part *p, const struct mask_fact *f)
 	for (size_t i = 0; i < p->series.n; i++) {
 		const struct part_series *s = &p->series.v[i];
 		if (part_start_ms(p) + s->min_ms <= f->until_ms && part_start_ms(p) + s->max_ms > f->after_ms &&
-		    masks_fact_of(f, s->series))
+		    mask_fact_has(f, s->series))
 			return true;
 	}
 	return false;
@@ -124,41 +110,6 @@ bool masks_due(const struct masks *m, const struct part *p)
 		if (needs(p, m->facts.v[i]) && (m->facts.v[i]->number || m->facts.v[i]->until_ms >= part_end_ms(p)))
 			return true;
 	return false;
-}
-
-/* ---- in the log ---- */
-
-void masks_put_fact(struct buf *b, const struct mask_fact *f)
-{
-	uint32_t next = 0;
-	buf_putc(b, FACT_DELETE);
-	buf_varint(b, f->below_part);
-	buf_zigzag(b, f->after_ms);
-	buf_zigzag(b, f->until_ms);
-	buf_varint(b, f->series.n);
-	for (size_t i = 0; i < f->series.n; i++) {
-		buf_varint(b, f->series.v[i] - next);
-		next = f->series.v[i] + 1;
-	}
-}
-
-bool masks_get_fact(struct cursor *c, struct mask_fact *ret)
-{
-	uint64_t next = 0;
-	if (cursor_u8(c) != FACT_DELETE)
-		return false;
-	ret->below_part = cursor_u32(c);
-	ret->after_ms = cursor_zigzag(c);
-	ret->until_ms = cursor_zigzag(c);
-	ret->series.n = 0;
-	for (size_t n = cursor_count(c); n && !c->bad; n--) {
-		uint64_t id = next + cursor_varint(c);
-		if (id > UINT32_MAX - 1)
-			c->bad = true;
-		vec_push(&ret->series, (uint32_t)id);
-		next = id + 1;
-	}
-	return !c->bad;
 }
 
 /* ---- asking ---- */

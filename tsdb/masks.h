@@ -2,22 +2,15 @@
 /* What was deleted and still lies in sealed parts. A delete takes its rows out of the windows at once; in parts, which
  * never change, it leaves masks until the sealer has written the parts anew without them:
  *
- *	fact     one delete in one partition, as the head log has it (docs/format/head.md): series, (after, until],
- *	         and a part number: parts below it were there then and are masked, later ones hold nothing of it
+ *	fact     one delete in one partition (mask_fact.h)
  *	masks    the facts of a partition that some part still needs; immutable, owned by its pstates
  *
  * Every read of a part asks here. */
 #ifndef PYRRHA_TSDB_MASKS_H
 #define PYRRHA_TSDB_MASKS_H
 
+#include "tsdb/mask_fact.h"
 #include "tsdb/part.h"
-
-struct mask_fact {
-	uint64_t number;      /* of its record in the head log; 0 = retention by selector (keep.h) */
-	uint32_t below_part;
-	int64_t after_ms, until_ms;
-	VEC(uint32_t) series; /* ascending */
-};
 
 struct mask {
 	uint32_t series, below_part;
@@ -29,9 +22,6 @@ struct masks {
 	VEC(struct mask) v;            /* by series */
 	VEC(struct mask_fact *) facts; /* by number */
 };
-
-/* Whether the fact is of that series. */
-bool masks_fact_of(const struct mask_fact *f, uint32_t series);
 
 /* NULL is no masks. */
 struct masks *masks_ref(struct masks *m);
@@ -45,11 +35,6 @@ struct masks *masks_with_rules(const struct masks *m, const struct mask_fact *fa
 			       size_t n_parts);
 /* Whether the part is to be written anew: because of a delete, or because retention has passed it as a whole. */
 bool masks_due(const struct masks *m, const struct part *p);
-
-/* The payload of a fact. */
-void masks_put_fact(struct buf *b, const struct mask_fact *f);
-/* False if it is none that this program knows or makes no sense (then c->bad). */
-bool masks_get_fact(struct cursor *c, struct mask_fact *ret);
 
 /* The masks of a series, ret[0 .. n). */
 const struct mask *masks_of(const struct pstate *s, uint32_t series, size_t *n);

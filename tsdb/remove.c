@@ -28,7 +28,7 @@ static bool in_range(const struct mask_fact *f, int64_t t_ms)
 static size_t count_rows(const struct mask_fact *f, const struct chunk *c)
 {
 	size_t n = 0;
-	if (masks_fact_of(f, c->series))
+	if (mask_fact_has(f, c->series))
 		for (size_t i = 0; i < c->rows.n; i++)
 			n += in_range(f, c->rows.v[i].t_ms);
 	return n;
@@ -64,7 +64,7 @@ static void read_row(struct removal *x, const struct chunk *c, const struct row 
 /* old.base is what the base was, base what it is now. A multiple of a row that went stands for itself from here on. */
 static void fill(struct removal *x, struct refill *r, struct chunk *base, const uint32_t *base_moved)
 {
-	bool named = masks_fact_of(x->f, r->old.series);
+	bool named = mask_fact_has(x->f, r->old.series);
 	for (size_t i = 0; i < r->old.rows.n; i++) {
 		const struct row *row = &r->old.rows.v[i];
 		r->moved[i] = GONE;
@@ -102,7 +102,7 @@ static void refill(struct removal *x, struct chunk *c)
 static void remove_points(struct removal *x, struct fchunk *c)
 {
 	size_t kept = 0;
-	if (!masks_fact_of(x->f, c->series))
+	if (!mask_fact_has(x->f, c->series))
 		return;
 	for (size_t i = 0; i < c->points.n; i++)
 		if (!in_range(x->f, c->points.v[i].t_ms))

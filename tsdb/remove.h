@@ -3,7 +3,8 @@
 #ifndef PYRRHA_TSDB_REMOVE_H
 #define PYRRHA_TSDB_REMOVE_H
 
-#include "tsdb/masks.h"
+#include "tsdb/mask_fact.h"
+#include "tsdb/window.h"
 
 /* Removes what the fact names. Returns how many rows and points went. */
 size_t remove_from_window(struct window *w, const struct mask_fact *f);

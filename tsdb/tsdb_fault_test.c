@@ -707,7 +707,7 @@ static void put_fact(rocksdb_t *db, uint64_t number, bool is_void)
 	if (is_void)
 		buf_putc(&b, FACT_VOID);
 	else
-		masks_put_fact(&b, &f);
+		mask_fact_put(&b, &f);
 	record_end(&b, number);
 	for (int i = 0; i < 8; i++)
 		key[i] = (char)(number >> (56 - 8 * i));

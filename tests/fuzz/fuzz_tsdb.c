@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "tests/fuzz/fuzz.h"
 #include "tsdb/dict.h"
-#include "tsdb/masks.h"
+#include "tsdb/mask_fact.h"
 #include "tsdb/sealed.h"
 
 #define ROWS 512
@@ -42,7 +42,7 @@ static void fact(struct view v)
 {
 	struct cursor c = cursor_of(v);
 	struct mask_fact f = { 0 };
-	if (masks_get_fact(&c, &f))
+	if (mask_fact_get(&c, &f))
 		for (size_t i = 1; i < f.series.n; i++)
 			REQUIRE(f.series.v[i] > f.series.v[i - 1], "series %zu", i);
 	vec_free(&f.series);
