@@ -9,8 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "tsdb/db.h"
-#include "tsdb/delete.h"
-#include "tsdb/names.h"
+#include "tsdb/facts.h"
 
 #define MAX_GROUP 4096
 #define ROWS_AT_ONCE 1024 /* under a lock: less than a millisecond */
@@ -149,14 +148,6 @@ static bool apply_floats(struct tsdb *db, struct version **v, struct partition *
 	return ok && !c->bad;
 }
 
-static bool apply_fact(struct tsdb *db, struct version **v, struct partition *p, struct cursor *c, uint64_t number)
-{
-	if (c->p == c->end || *c->p != FACT_NAMES)
-		return delete_apply(db, v, p, c, number);
-	c->p++;
-	return names_apply(v, p, c, number);
-}
-
 bool tsdb_apply(struct tsdb *db, struct version **v, struct partition *p, enum record_kind kind, struct view payload,
 		uint64_t number, uint64_t seq)
 {
@@ -169,7 +160,7 @@ bool tsdb_apply(struct tsdb *db, struct version **v, struct partition *p, enum r
 	else if (kind == RECORD_FLOATS)
 		ok = apply_floats(db, v, p, &c, number, seq);
 	else if (kind == RECORD_FACT)
-		ok = apply_fact(db, v, p, &c, number);
+		ok = facts_apply(v, p, &c, number);
 	pthread_rwlock_unlock(&p->dict_lock);
 	return ok;
 }

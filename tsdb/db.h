@@ -19,13 +19,13 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
-#include "base/metrics.h"
 #include "base/queue.h"
 #include "base/thread.h"
 #include "tsdb/accounts.h"
 #include "tsdb/dict.h"
 #include "tsdb/dropped.h"
 #include "tsdb/hlog.h"
+#include "tsdb/metrics.h"
 #include "tsdb/notes.h"
 #include "tsdb/retention_clock.h"
 #include "tsdb/rocks.h"
@@ -130,18 +130,6 @@ void version_set_names(struct version *v, uint32_t day, struct names *n);
 /* Gives the pstate of a version that is not published yet other masks; takes m. */
 void version_set_masks(struct version *v, uint32_t day, struct masks *m);
 struct version *version_without(const struct version *v, uint32_t day);
-
-enum tsdb_metric {
-	TM_APPENDED_PROFILES, TM_APPENDED_SAMPLES, TM_APPENDED_FLOATS, TM_DUPLICATES, TM_TOO_OLD, TM_TOO_NEW, TM_OVER_LIMIT,
-	TM_TYPE_CONFLICT, TM_LABEL_SETS_OVER, TM_COMMITS, TM_COMMIT_SECONDS, TM_COMMIT_FAILURES, TM_LOG_WRITTEN,
-	TM_LOST_RECORDS, TM_LOST_SYMBOLS, TM_WRITE_FAILED, TM_QUEUE_BYTES, TM_HEAD_SERIES, TM_HEAD_WINDOWS, TM_HEAD_BYTES, TM_HEAD_LOG_BYTES, TM_DICT_BYTES,
-	TM_PARTITIONS, TM_PARTS, TM_DISK_BYTES, TM_MIN_TIME, TM_MAX_TIME, TM_SEALS, TM_SEAL_FAILURES, TM_SEAL_SECONDS,
-	TM_SEALED_BYTES, TM_COMPACTIONS, TM_COMPACTION_FAILURES, TM_COMPACTION_SECONDS, TM_RETAINED, TM_LAST_RECORD,
-	TM_CACHE_BYTES, TM_DICT_BUDGET, TM_HEAD_BUDGET, TM_CACHE_BUDGET, TM_LOADED, TM_EVICTED, TM_PART_INDEX_BYTES, TM_WAITING, TM_SEALING_BYTES, TM_LOG_MEMORY, TM_TABLE_BYTES,
-	TM_CLOCK_STEPS, TM_CLOCK_STEP, TM_RETENTION_WAITS,
-	TM_NAMES_OVER, TM_NOTES, TM_NOTES_BYTES, TM_NOTES_OVER, TM_COUNT
-};
-extern struct metric tsdb_metrics[TM_COUNT];
 
 struct tsdb {
 	struct sink sink;

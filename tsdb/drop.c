@@ -33,7 +33,9 @@
 #include "base/map.h"
 #include "tsdb/delete.h"
 #include "tsdb/join.h"
+#include "tsdb/masks.h"
 #include "tsdb/names.h"
+#include "tsdb/part.h"
 
 #define READERS_WAIT_MS 50
 

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "tsdb/delete.h"
+#include "tsdb/bounds.h"
 #include "tsdb/evict.h"
 #include "tsdb/remove.h"
 
@@ -122,9 +122,9 @@ static void hide(struct tsdb *db, struct partition *p, const struct mask_fact *f
 		pthread_rwlock_rdlock(&p->dict_lock);
 		for (size_t i = 0; s->masks && i < s->masks->facts.n; i++)
 			if (!s->masks->facts.v[i]->number)
-				delete_bounds(p, now, s->masks->facts.v[i]);
+				bounds_renew(p, now, s->masks->facts.v[i]);
 		for (size_t i = 0; i < n; i++)
-			delete_bounds(p, now, &facts[i]);
+			bounds_renew(p, now, &facts[i]);
 		pthread_rwlock_unlock(&p->dict_lock);
 		tsdb_publish(db, next, 0);
 	}

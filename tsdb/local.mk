@@ -3,11 +3,11 @@ noinst_LIBRARIES += libtsdb.a
 EXTRA_DIST += docs/format/head.md docs/format/partition.md
 libtsdb_a_CFLAGS = $(AM_CFLAGS) $(ROCKSDB_CFLAGS) $(ZSTD_CFLAGS)
 libtsdb_a_SOURCES = \
-  tsdb/admin.c tsdb/aggregate.c tsdb/aggregate.h tsdb/append.c tsdb/cells.c tsdb/chunk.c tsdb/chunk.h tsdb/committer.c \
+  tsdb/admin.c tsdb/aggregate.c tsdb/aggregate.h tsdb/append.c tsdb/bounds.c tsdb/bounds.h tsdb/cells.c tsdb/chunk.c tsdb/chunk.h tsdb/committer.c \
   tsdb/compact.c tsdb/cover.c tsdb/cursor.c tsdb/cursor.h tsdb/damage.c tsdb/damage.h tsdb/db.h tsdb/delete.c tsdb/delete.h tsdb/detail.c tsdb/detail.h tsdb/detail_read.c tsdb/dict.c tsdb/dict.h \
-  tsdb/dict_pack.c tsdb/dict_pack.h tsdb/drop.c tsdb/evict.c tsdb/evict.h tsdb/hlog.c tsdb/hlog.h \
+  tsdb/dict_pack.c tsdb/dict_pack.h tsdb/drop.c tsdb/evict.c tsdb/evict.h tsdb/facts.c tsdb/facts.h tsdb/hlog.c tsdb/hlog.h \
   tsdb/index.c tsdb/index.h tsdb/inspect.c tsdb/inspect.h tsdb/join.c tsdb/join.h tsdb/keep.c tsdb/keep.h tsdb/list.c \
-  tsdb/list.h tsdb/mask_fact.c tsdb/mask_fact.h tsdb/masks.c tsdb/masks.h tsdb/match.c tsdb/match.h tsdb/merge.c tsdb/metrics.c tsdb/names.c tsdb/names.h tsdb/notes.c tsdb/notes.h \
+  tsdb/list.h tsdb/mask_fact.c tsdb/mask_fact.h tsdb/masks.c tsdb/masks.h tsdb/match.c tsdb/match.h tsdb/merge.c tsdb/metrics.c tsdb/metrics.h tsdb/stats.c tsdb/names.c tsdb/names.h tsdb/notes.c tsdb/notes.h \
   tsdb/own.c tsdb/own.h tsdb/part.c tsdb/part.h tsdb/part_private.h tsdb/part_write.c tsdb/partition.c tsdb/partition_load.c tsdb/pdb.c tsdb/plan.c \
   tsdb/plan.h tsdb/readpart.c tsdb/readpart.h tsdb/rebuild.c tsdb/record.c tsdb/record.h tsdb/remove.c tsdb/remove.h \
   tsdb/replay.c tsdb/rescue.c tsdb/rescue.h tsdb/retention.c tsdb/rewrite.c tsdb/rocks.c tsdb/rocks.h tsdb/rollup.c tsdb/salvage.c tsdb/salvage.h tsdb/seal.c \

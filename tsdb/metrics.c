@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the storage tells of itself: one table. */
-#include "tsdb/delete.h"
+#include "tsdb/metrics.h"
 
 struct metric tsdb_metrics[TM_COUNT] = {
 	[TM_APPENDED_PROFILES] = { "pyrrha_appended_profiles_total", "Profiles that are durable.", METRIC_COUNTER },
@@ -57,48 +56,10 @@ struct metric tsdb_metrics[TM_COUNT] = {
 	[TM_NOTES_BYTES] = { "pyrrha_tsdb_notes_bytes", "Memory of the notes' keys and values.", METRIC_GAUGE },
 	[TM_NOTES_OVER] = { "pyrrha_tsdb_notes_over_limit_total", "Notes refused because they are too large or too many.", METRIC_COUNTER },
 	[TM_LAST_RECORD] = { "pyrrha_tsdb_last_record", "Number of the last synced log record.", METRIC_GAUGE },
+	[TM_DELETES] = { "pyrrha_tsdb_deletes_total", "Deletes by selector that found something.", METRIC_COUNTER },
+	[TM_MASKS] = { "pyrrha_tsdb_masks", "Deleted ranges of series that are hidden and still take space.", METRIC_GAUGE },
+	[TM_DELETED_ROWS] = { "pyrrha_tsdb_deleted_head_rows_total", "Profiles and floats that deletes took out of memory.", METRIC_COUNTER },
+	[TM_REWRITTEN] = { "pyrrha_tsdb_parts_rewritten_total", "Sealed parts written anew without what was deleted.", METRIC_COUNTER },
+	[TM_REWRITTEN_BYTES] = { "pyrrha_tsdb_deleted_bytes_total", "Bytes on disk that rewriting gave back.", METRIC_COUNTER },
+	[TM_LATE_NAMES] = { "pyrrha_tsdb_late_names_total", "Locations that got their lines after they were stored.", METRIC_COUNTER },
 };
-
-static void collect(void *arg)
-{
-	struct tsdb *db = arg;
-	struct tsdb_stats s;
-	tsdb_stats(db, &s);
-	delete_collect(&s);
-	metric_set(&tsdb_metrics[TM_LOST_RECORDS], (double)s.lost_records);
-	metric_set(&tsdb_metrics[TM_LOST_SYMBOLS], (double)s.lost_symbols);
-	metric_set(&tsdb_metrics[TM_WRITE_FAILED], atomic_load(&db->write_failed));
-	struct admin_clock clock;
-	tsdb_clock(db, &clock);
-	metric_set(&tsdb_metrics[TM_RETENTION_WAITS], (double)clock.retention_waits_ms / 1000);
-	metric_set(&tsdb_metrics[TM_QUEUE_BYTES], (double)queue_bytes(db->queue));
-	metric_set(&tsdb_metrics[TM_HEAD_SERIES], (double)s.head_series);
-	metric_set(&tsdb_metrics[TM_HEAD_WINDOWS], (double)s.head_windows);
-	metric_set(&tsdb_metrics[TM_HEAD_BYTES], (double)s.head_bytes);
-	metric_set(&tsdb_metrics[TM_HEAD_LOG_BYTES], (double)s.head_log_bytes);
-	metric_set(&tsdb_metrics[TM_CACHE_BYTES], (double)s.cache_bytes);
-	metric_set(&tsdb_metrics[TM_DICT_BYTES], (double)s.dictionary_bytes);
-	metric_set(&tsdb_metrics[TM_LOADED], (double)s.loaded);
-	metric_set(&tsdb_metrics[TM_PART_INDEX_BYTES], (double)s.part_index_bytes);
-	metric_set(&tsdb_metrics[TM_DICT_BUDGET], (double)db->o.dictionary_bytes);
-	metric_set(&tsdb_metrics[TM_LOG_MEMORY], (double)s.head_log_memory);
-	metric_set(&tsdb_metrics[TM_TABLE_BYTES], (double)s.table_bytes);
-	metric_set(&tsdb_metrics[TM_SEALING_BYTES], (double)s.sealing_bytes);
-	metric_set(&tsdb_metrics[TM_HEAD_BUDGET], (double)db->o.head_bytes);
-	metric_set(&tsdb_metrics[TM_CACHE_BUDGET], (double)db->o.cache_bytes);
-	metric_set(&tsdb_metrics[TM_PARTITIONS], (double)s.partitions);
-	metric_set(&tsdb_metrics[TM_PARTS], (double)s.parts);
-	metric_set(&tsdb_metrics[TM_DISK_BYTES], (double)s.disk_bytes);
-	metric_set(&tsdb_metrics[TM_MIN_TIME], (double)s.min_t_ms / 1e3);
-	metric_set(&tsdb_metrics[TM_MAX_TIME], (double)s.max_t_ms / 1e3);
-	metric_set(&tsdb_metrics[TM_NOTES], (double)s.notes);
-	metric_set(&tsdb_metrics[TM_NOTES_BYTES], (double)s.notes_bytes);
-	metric_set(&tsdb_metrics[TM_LAST_RECORD], (double)s.last_record);
-}
-
-void tsdb_register_metrics(struct tsdb *db)
-{
-	metrics_register(tsdb_metrics, ARRAY_LEN(tsdb_metrics));
-	metrics_register(delete_metrics, n_delete_metrics);
-	metrics_on_collect(collect, db);
-}

@@ -42,62 +42,6 @@ static void put_fact(struct buf *b, const struct name *v, size_t n)
 	}
 }
 
-/* Of one location the last name counts. */
-static void add_name(struct names *n, struct name x)
-{
-	size_t a = 0, b = n->v.n;
-	while (a < b) {
-		size_t m = (a + b) / 2;
-		if (n->v.v[m].location < x.location)
-			a = m + 1;
-		else
-			b = m;
-	}
-	if (a < n->v.n && n->v.v[a].location == x.location) {
-		n->v.v[a] = x;
-		return;
-	}
-	vec_push(&n->v, x);
-	memmove(n->v.v + a + 1, n->v.v + a, (n->v.n - 1 - a) * sizeof *n->v.v);
-	n->v.v[a] = x;
-}
-
-static struct names *copy_names(const struct names *old)
-{
-	struct names *n = NEW(struct names);
-	atomic_init(&n->refs, 1);
-	for (size_t i = 0; old && i < old->v.n; i++)
-		vec_push(&n->v, old->v.v[i]);
-	for (size_t i = 0; old && i < old->facts.n; i++)
-		vec_push(&n->facts, old->facts.v[i]);
-	return n;
-}
-
-bool names_apply(struct version **v, struct partition *p, struct cursor *c, uint64_t number)
-{
-	const struct pstate *s = version_find(*v, p->day);
-	uint32_t n_locations = symbols_count(p->symbols, SYMBOLS_LOCATIONS);
-	uint64_t next = 0;
-	if (!s)
-		return true; /* its rows are gone */
-	struct names *n = copy_names(s->names);
-	for (size_t i = cursor_count(c); i && !c->bad; i--) {
-		uint64_t location = next + cursor_varint(c);
-		struct name x = { (uint32_t)location, cursor_u32(c) };
-		if (location >= n_locations || x.as >= n_locations)
-			c->bad = true;
-		else
-			add_name(n, x);
-		next = location + 1;
-	}
-	vec_push(&n->facts, number);
-	struct version *now = version_with(*v, p, s->windows, s->n_windows, s->parts, s->n_parts);
-	version_set_names(now, p->day, n);
-	version_unref(*v);
-	*v = now;
-	return !c->bad;
-}
-
 /* ---- finding ---- */
 
 /* A place of a binary: its hash is of the build id and the address in the file. */
@@ -394,7 +338,7 @@ static int commit(struct round *r, struct err *e)
 	}
 	int rc = delete_submit(r->db, q, e);
 	if (!rc) {
-		delete_count_names(n);
+		metric_add(&tsdb_metrics[TM_LATE_NAMES], (double)n);
 		LOG_DEBUG("msg", "locations got their names late", "locations", LOG_NUM(n));
 	}
 	return rc;

@@ -31,9 +31,6 @@ void names_unref(struct names *n);
 /* Has a translation read every location under its late name. */
 void names_map(const struct names *n, struct symbols_map *m);
 
-/* What such a fact does, the cursor behind its type. *v is replaced. Under apply_lock and dict_lock (read). */
-bool names_apply(struct version **v, struct partition *p, struct cursor *c, uint64_t number);
-
 /* Finds locations without lines whose lines have come since, in all partitions in memory, and commits their names. Under
  * no lock; takes seal_lock. */
 int names_due(struct tsdb *db, struct err *e);

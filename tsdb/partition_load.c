@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "tsdb/db.h"
-#include "tsdb/delete.h"
+#include "tsdb/bounds.h"
 #include "tsdb/masks.h"
 #include "tsdb/part.h"
 #include "tsdb/readpart.h"
@@ -166,7 +166,7 @@ static void load(struct partition *p, const struct pstate *s, bool series_only)
 	for (size_t i = 0; s && i < s->n_parts; i++)
 		widen(p, s->parts[i]);
 	for (size_t i = 0; s && s->masks && i < s->masks->facts.n; i++)
-		delete_bounds(p, s, s->masks->facts.v[i]);
+		bounds_renew(p, s, s->masks->facts.v[i]);
 	/* Columns of an evicted dictionary that cannot be read again stay taken: a new one must not get their id. */
 	dict_fill_up(&p->sealed, p->symbols, &p->index, series_only, &p->lost);
 }

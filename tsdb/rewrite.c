@@ -7,8 +7,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "tsdb/bounds.h"
 #include "tsdb/damage.h"
-#include "tsdb/delete.h"
+#include "tsdb/masks.h"
 #include "tsdb/seal.h"
 
 #define CLEAN_MS 30000 /* of a call that waits for it */
@@ -47,7 +48,7 @@ static void publish(struct rewrite *r)
 	version_set_masks(next, r->p->day, masks_with(s->masks, NULL, parts, n));
 	pthread_rwlock_rdlock(&r->p->dict_lock);
 	for (size_t i = 0; s->masks && i < s->masks->facts.n; i++)
-		delete_bounds(r->p, version_find(next, r->p->day), s->masks->facts.v[i]);
+		bounds_renew(r->p, version_find(next, r->p->day), s->masks->facts.v[i]);
 	pthread_rwlock_unlock(&r->p->dict_lock);
 	tsdb_publish(r->db, next, 0);
 	part_retire(r->from);
@@ -101,7 +102,8 @@ static int rewrite_part(struct tsdb *db, const struct pstate *s, struct part *fr
 	if (!rc) {
 		uint64_t back = from->bytes > r.to->bytes ? from->bytes - r.to->bytes : 0;
 		publish(&r);
-		delete_count_rewrite(back);
+		metric_inc(&tsdb_metrics[TM_REWRITTEN]);
+		metric_add(&tsdb_metrics[TM_REWRITTEN_BYTES], (double)back);
 		LOG_DEBUG("msg", "wrote a part anew without what was deleted", "partition", LOG_NUM(s->p->day), "part",
 			  LOG_NUM(from->number), "bytes", LOG_NUM(r.to->bytes), "bytes_back", LOG_NUM(back));
 	}

@@ -15,8 +15,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/room.h"
-#include "tsdb/delete.h"
 #include "tsdb/evict.h"
+#include "tsdb/facts.h"
 #include "tsdb/join.h"
 #include "tsdb/space.h"
 #include "tsdb/names.h"
@@ -123,7 +123,7 @@ void tsdb_trim_log(struct tsdb *db)
 {
 	struct err e;
 	size_t n;
-	AUTOFREE uint64_t *facts = delete_facts(db, &n);
+	AUTOFREE uint64_t *facts = facts_needed(db, &n);
 	if (hlog_trim(db->log, needed_from(db), facts, n, &e))
 		LOG_WARN("msg", "cannot trim the head log", "err", e.msg);
 	else
