@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "tsdb/db.h"
+#include "tsdb/request.h"
 #include "tsdb/sort.h"
 
 #define AHEAD_MS (10 * INT64_C(60000))
@@ -23,22 +24,6 @@ struct append {
 	uint32_t *columns;
 	uint32_t over_limit_series;
 };
-
-void request_free(struct tsdb *db, struct request *r)
-{
-	for (size_t i = 0; i < r->n_notes; i++)
-		free(r->notes[i]);
-	free(r->notes);
-	if (r->notes_room.n || r->notes_room.bytes)
-		notes_leave(hlog_notes(db->log), &r->notes_room);
-	for (size_t i = 0; i < r->records.n; i++) {
-		buf_free(&r->records.v[i].bytes);
-		partition_leave(r->records.v[i].p);
-	}
-	vec_free(&r->records);
-	vec_free(&r->touched);
-	free(r);
-}
 
 static bool stamp_ok(struct append *a, int64_t t_ms)
 {

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "tsdb/db.h"
 #include "tsdb/facts.h"
+#include "tsdb/request.h"
 
 #define MAX_GROUP 4096
 #define ROWS_AT_ONCE 1024 /* under a lock: less than a millisecond */
@@ -375,6 +376,17 @@ int tsdb_submit(struct tsdb *db, struct request *r, struct err *e)
 	pthread_cond_broadcast(&db->flush_cond); /* a flush may have counted on it */
 	pthread_mutex_unlock(&db->flush_lock);
 	return err_set(e, ERR_UNAVAILABLE, "the storage is shutting down");
+}
+
+void tsdb_flush(struct tsdb *db)
+{
+	tsdb_hurry(db, true);
+	pthread_mutex_lock(&db->flush_lock);
+	uint64_t target = db->submitted;
+	while (db->finished < MIN(target, db->submitted)) /* what is refused is not submitted after all */
+		pthread_cond_wait(&db->flush_cond, &db->flush_lock);
+	pthread_mutex_unlock(&db->flush_lock);
+	tsdb_hurry(db, false);
 }
 
 /* Sleeps until the commit that has begun to gather should be written. Who appends meanwhile wakes nobody. */

@@ -83,15 +83,3 @@ int damage_keep(struct part *p, struct err *e)
 			  "kept_in", p->db->aside ? p->db->aside : "", "series", LOG_NUM(bad));
 	return rc;
 }
-
-void damage_note_lost(const struct version *v, int64_t after_ms, int64_t until_ms, const struct source_limits *lim)
-{
-	if (!lim || !lim->damage)
-		return;
-	for (size_t i = 0; i < v->n; i++)
-		for (size_t k = 0; k < v->p[i]->n_parts; k++) {
-			const struct part *p = v->p[i]->parts[k];
-			if (p->lost && p->level == LEVEL_HOUR && part_start_ms(p) < until_ms && part_end_ms(p) > after_ms)
-				source_damage_add(lim->damage, part_start_ms(p), part_end_ms(p));
-		}
-}

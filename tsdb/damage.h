@@ -16,7 +16,5 @@ int damage_pass(const struct source_limits *lim, struct part *p, uint32_t series
 /* Before a part is replaced by one made of it: if values of it are damaged its file is kept in the partition's DAY.bad-STAMP. Under
  * seal_lock. */
 int damage_keep(struct part *p, struct err *e);
-/* Parts of the version that meet the range and lost values when they were written anew: *lim knows of them. */
-void damage_note_lost(const struct version *v, int64_t after_ms, int64_t until_ms, const struct source_limits *lim);
 
 #endif

@@ -41,6 +41,7 @@ struct spaces;
 struct keep_rules;
 struct part;
 struct pdb;
+struct request;
 
 struct partition {
 	atomic_int refs;
@@ -130,6 +131,8 @@ void version_set_names(struct version *v, uint32_t day, struct names *n);
 /* Gives the pstate of a version that is not published yet other masks; takes m. */
 void version_set_masks(struct version *v, uint32_t day, struct masks *m);
 struct version *version_without(const struct version *v, uint32_t day);
+/* Parts of the version that meet the range and lost values when they were written anew: *lim knows of them. */
+void version_note_lost(const struct version *v, int64_t after_ms, int64_t until_ms, const struct source_limits *lim);
 
 struct tsdb {
 	struct sink sink;
@@ -217,31 +220,9 @@ int64_t tsdb_retention_now_ms(struct tsdb *db);
 /* Stamps up to here are not accepted, ms. */
 int64_t tsdb_floor_ms(struct tsdb *db);
 
-/* ---- append.c: the sink; what the committer gets ---- */
-
-struct request_record {
-	struct partition *p;  /* entered */
-	enum record_kind kind;
-	bool gone;            /* a fact: all of the partition is void */
-	struct buf bytes;     /* begun, not ended */
-	size_t payload_end;   /* set by the committer */
-	uint64_t number;      /* set by the committer */
-};
-
-struct request {
-	VEC(struct request_record) records;
-	VEC(struct series *) touched; /* whose last_t it moved */
-	struct note **notes;          /* the committer takes them out */
-	size_t n_notes;
-	struct notes_room notes_room;
-	uint64_t profiles, samples, floats;
-	size_t size;                  /* bytes, of what is queued */
-	void (*done)(void *arg, const struct err *e);
-	void *done_arg;
-};
+/* ---- append.c: the sink ---- */
 
 int tsdb_append(struct sink *s, const struct sink_batch *b, struct sink_result *ret, struct err *e);
-void request_free(struct tsdb *db, struct request *r);
 /* The sink's notes. */
 int tsdb_notes(struct sink *s, struct view prefix, void (*note)(void *arg, const struct sink_note *n), void *arg, struct err *e);
 
@@ -266,7 +247,6 @@ bool tsdb_is_sealed(const struct version *v, const struct partition *p, int64_t 
 
 /* ---- seal.c, rollup.c, drop.c ---- */
 
-void *tsdb_sealer(void *db);
 void *tsdb_early_sealer(void *db);
 /* Seals every window, or those that ended a while ago, or, while the head is over half of its budget, the largest. Only one
  * thread at a time: seal_lock. */
@@ -306,9 +286,5 @@ int tsdb_open_partitions(struct tsdb *db, struct err *e);
 /* ---- admin.c ---- */
 
 void tsdb_admin_init(struct tsdb *db);
-
-/* ---- view.c ---- */
-
-int tsdb_view_open(struct source *s, struct source_view **ret, struct err *e);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "tsdb/mask_fact.h"
 #include "tsdb/record.h"
+#include "tsdb/request.h"
 
 struct waiter {
 	pthread_mutex_t lock;

@@ -36,6 +36,7 @@
 #include "tsdb/masks.h"
 #include "tsdb/names.h"
 #include "tsdb/part.h"
+#include "tsdb/request.h"
 
 #define READERS_WAIT_MS 50
 

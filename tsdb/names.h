@@ -31,10 +31,4 @@ void names_unref(struct names *n);
 /* Has a translation read every location under its late name. */
 void names_map(const struct names *n, struct symbols_map *m);
 
-/* Finds locations without lines whose lines have come since, in all partitions in memory, and commits their names. Under
- * no lock; takes seal_lock. */
-int names_due(struct tsdb *db, struct err *e);
-struct finder;
-void names_finder_free(struct finder *f);
-
 #endif

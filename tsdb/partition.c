@@ -230,6 +230,18 @@ void version_set_masks(struct version *v, uint32_t day, struct masks *m)
 	masks_unref(m);
 }
 
+void version_note_lost(const struct version *v, int64_t after_ms, int64_t until_ms, const struct source_limits *lim)
+{
+	if (!lim || !lim->damage)
+		return;
+	for (size_t i = 0; i < v->n; i++)
+		for (size_t k = 0; k < v->p[i]->n_parts; k++) {
+			const struct part *p = v->p[i]->parts[k];
+			if (p->lost && p->level == LEVEL_HOUR && part_start_ms(p) < until_ms && part_end_ms(p) > after_ms)
+				source_damage_add(lim->damage, part_start_ms(p), part_end_ms(p));
+		}
+}
+
 struct version *tsdb_version(struct tsdb *db, uint64_t *ret_seq)
 {
 	pthread_mutex_lock(&db->state_lock);

@@ -221,6 +221,12 @@ int64_t tsdb_retention_now_ms(struct tsdb *db)
 	return MIN(now, since_start);
 }
 
+int64_t tsdb_floor_ms(struct tsdb *db)
+{
+	int64_t refused = atomic_load(&db->dropped.refused_until_ms);
+	return db->o.retention_ms < 0 ? refused : MAX(tsdb_retention_now_ms(db) - db->o.retention_ms, refused);
+}
+
 int64_t retention_now_of(struct tsdb *db, const struct partition *p)
 {
 	int64_t live_t = atomic_load(&p->live_t_ms), now = tsdb_now_ms(db), newest = atomic_load(&db->newest_t);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sealer: turns windows of the head into parts on disk, trims the log, keeps rollups and retention. One thread, and one
- * that only seals early, when the head is over half of its budget; one of them at a time (seal_lock).
+/* Turning windows of the head into parts on disk, and trimming the log. One at a time (seal_lock): the sealer (sealer.h), and a
+ * thread that only seals early, when the head is over half of its budget.
  *
  * A seal freezes a window (later rows go to a new one), writes one file with the symbols its partition gained, the
  * window's index and its series, ingests it, and publishes a version in which the part stands for the window. A crash
@@ -14,19 +14,11 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/room.h"
-#include "tsdb/evict.h"
 #include "tsdb/facts.h"
-#include "tsdb/join.h"
-#include "tsdb/space.h"
-#include "tsdb/names.h"
 #include "tsdb/seal.h"
 
-#define SEALER_NICE 10
 #define KEEP_SYMBOLS_MS (2 * HOUR_MS)
 #define SEAL_AFTER_MS (15 * INT64_C(60000))
-#define RETAIN_EVERY_MS 60000
-#define NAMES_EVERY_MS 5000
 #define TRIM_BYTES ((size_t)16 << 20)
 #define SYMBOLS_WAIT_MS (10 * INT64_C(60000))
 
@@ -207,9 +199,6 @@ static int by_size(const void *a, const void *b)
 	return (x->bytes < y->bytes) - (x->bytes > y->bytes);
 }
 
-/* The values of one series add up to more than 64 bits: nothing that concerns the other windows. */
-#define NOT_SEALABLE (-ERR_EXECUTION)
-
 static int seal_listed(struct tsdb *db, struct due *d, size_t n, struct err *e)
 {
 	int rc = 0;
@@ -301,69 +290,6 @@ int seal_due(struct tsdb *db, enum seal_what what, struct err *e)
 	if (large > atomic_load(&db->head_bytes) + TRIM_BYTES)
 		malloc_trim(0);
 	return rc;
-}
-
-int tsdb_seal(struct tsdb *db, bool all, struct err *e)
-{
-	tsdb_flush(db);
-	int rc = seal_due(db, all ? SEAL_ALL : SEAL_AGED, e);
-	return rc ? rc : rollup_due(db, e);
-}
-
-static int tidy_sealed(struct tsdb *db, struct err *e)
-{
-	int rc = MIN(rewrite_due(db, 1, INT64_MAX, e), 0);
-	if (!rc)
-		rc = rollup_due(db, e);
-	if (!rc && !atomic_load(&db->stopping))
-		rc = MIN(compact_due(db, false, INT64_MAX, e), 0);
-	return rc;
-}
-
-static int seal_and_tidy(struct tsdb *db, struct err *e)
-{
-	struct err tidy;
-	int rc = seal_due(db, SEAL_AGED, e);
-	if (rc && rc != NOT_SEALABLE)
-		return rc;
-	int rc_tidy = tidy_sealed(db, &tidy);
-	if (rc_tidy)
-		*e = tidy;
-	return rc_tidy ? rc_tidy : rc;
-}
-
-void *tsdb_sealer(void *arg)
-{
-	struct tsdb *db = arg;
-	int64_t next_retain = 0, next_try = 0, next_names = 0;
-	struct err e;
-	thread_give_way(SEALER_NICE); /* queries and appends go first: what is sealed has time */
-	while (!atomic_load(&db->stopping)) {
-		clock_sleep_ms(200);
-		int64_t now = clock_mono_ms();
-		retention_clock_look(db);
-		if (now >= next_try) {
-			int rc = seal_and_tidy(db, &e);
-			if (rc && !atomic_load(&db->stopping))
-				LOG_ERROR("msg", "cannot seal, will try again", "err", e.msg);
-			evict_due(db, EVICT_IDLE_MS);
-			next_try = now + (rc ? 10000 : 500);
-		}
-		if (now >= next_names) {
-			if (names_due(db, &e))
-				LOG_WARN("msg", "late names could not be stored, will try again", "err", e.msg);
-			next_names = now + NAMES_EVERY_MS;
-		}
-		if (now >= next_retain) {
-			joins_tidy(db->joins, false);
-			spaces_tidy(db->spaces, false);
-			room_tidy(false);
-			if (tsdb_retain(db, &e))
-				LOG_ERROR("msg", "retention failed", "err", e.msg);
-			next_retain = now + RETAIN_EVERY_MS;
-		}
-	}
-	return NULL;
 }
 
 /* Who appends may be waiting for it: a thread of its own, which gives way to nobody. */

@@ -5,6 +5,9 @@
 
 #include "tsdb/part.h"
 
+/* What sealing says where the values of one series add up to more than 64 bits: nothing that concerns the other windows. */
+#define NOT_SEALABLE (-ERR_EXECUTION)
+
 /* Fills in the part's series, aggregates, samples and bytes, and ingests it; window, number, origin and records are set.
  * Nobody writes to the window meanwhile. */
 int seal_write(struct partition *p, struct window *w, struct part *part, const struct buf *symbols, struct err *e);

@@ -78,7 +78,7 @@ static int find(struct tsdb_view *v, const struct matcher *m, size_t n, int64_t 
 		const struct source_limits *lim, struct found *f, struct err *e)
 {
 	int rc = 0;
-	damage_note_lost(v->v, after_ms, until_ms, lim);
+	version_note_lost(v->v, after_ms, until_ms, lim);
 	for (size_t p = 0; p < v->v->n && !rc; p++) {
 		rc = limits_check(lim, 0, e);
 		if (!rc && partition_meets(v->v->p[p]->p, after_ms, until_ms))

@@ -28,8 +28,10 @@
 #include "tsdb/join.h"
 #include "tsdb/space.h"
 #include "tsdb/keep.h"
-#include "tsdb/names.h"
+#include "tsdb/name_finder.h"
 #include "tsdb/part.h"
+#include "tsdb/sealer.h"
+#include "tsdb/view.h"
 
 #define FORMAT 4 /* 1 had no aggregates, 2 no sums in bytes, 3 symbols of parts in rows, all places, one kind of detail */
 #define QUEUE_ITEMS 65536
@@ -208,7 +210,7 @@ static void db_free(struct tsdb *db)
 	dropped_release(&db->dropped);
 	retention_clock_destroy(&db->retention_clock);
 	keep_rules_free(db->rules);
-	names_finder_free(db->finder);
+	name_finder_free(db->finder);
 	version_unref(db->current);
 	for (size_t i = 0; i < db->partitions.n; i++)
 		partition_unref(db->partitions.v[i]);
@@ -305,23 +307,6 @@ struct sink *tsdb_sink(struct tsdb *db)
 struct source *tsdb_source(struct tsdb *db)
 {
 	return &db->source;
-}
-
-void tsdb_flush(struct tsdb *db)
-{
-	tsdb_hurry(db, true);
-	pthread_mutex_lock(&db->flush_lock);
-	uint64_t target = db->submitted;
-	while (db->finished < MIN(target, db->submitted)) /* what is refused is not submitted after all */
-		pthread_cond_wait(&db->flush_cond, &db->flush_lock);
-	pthread_mutex_unlock(&db->flush_lock);
-	tsdb_hurry(db, false);
-}
-
-int64_t tsdb_floor_ms(struct tsdb *db)
-{
-	int64_t refused = atomic_load(&db->dropped.refused_until_ms);
-	return db->o.retention_ms < 0 ? refused : MAX(tsdb_retention_now_ms(db) - db->o.retention_ms, refused);
 }
 
 static int snapshot_partitions(struct tsdb *db, const char *dir, struct err *e)

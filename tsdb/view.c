@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening a view, its table of series, and what can be asked of one series: its floats, its profiles without stacks.
+/* A view's table of series, and what can be asked of one series: its floats, its profiles without stacks.
  * Runs on query threads. */
 #include "tsdb/view.h"
 
@@ -7,38 +7,6 @@
 #include "tsdb/damage.h"
 #include "tsdb/masks.h"
 #include "tsdb/space.h"
-
-static void release(struct source_view *sv)
-{
-	struct tsdb_view *v = (struct tsdb_view *)sv;
-	for (size_t i = 0; i < v->refs.n; i++)
-		free(v->refs.v[i]);
-	vec_free(&v->refs);
-	map_free(&v->by_labels);
-	own_free(v->own);
-	version_unref(v->v);
-	pthread_mutex_destroy(&v->lock);
-	free(v);
-}
-
-static const struct source_ops ops = {
-	.release = release, .select = view_select, .floats = view_floats, .profiles = view_profiles, .cover = view_cover, .merge = view_merge,
-	.sums = view_sums, .cells = view_cells,
-	.label_names = view_label_names, .label_values = view_label_values,
-};
-
-int tsdb_view_open(struct source *s, struct source_view **ret, struct err *e)
-{
-	(void)e;
-	struct tsdb_view *v = NEW(struct tsdb_view);
-	v->base.ops = &ops;
-	v->db = (struct tsdb *)((char *)s - offsetof(struct tsdb, source));
-	v->v = tsdb_version(v->db, &v->seq);
-	v->own = own_new(v->db, v->v);
-	pthread_mutex_init(&v->lock, NULL);
-	*ret = &v->base;
-	return 0;
-}
 
 int limits_check(const struct source_limits *lim, uint64_t read, struct err *e)
 {

@@ -47,6 +47,8 @@ static inline bool hour_meets(int64_t hour, int64_t after_ms, int64_t until_ms)
 	return hour * HOUR_MS < until_ms && (hour + 1) * HOUR_MS > after_ms;
 }
 
+int tsdb_view_open(struct source *s, struct source_view **ret, struct err *e);
+
 /* The operations of source.h, one file each. */
 int view_select(struct source_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
 		const struct source_limits *lim, struct source_series **ret, size_t *ret_n, struct err *e);
