@@ -61,7 +61,8 @@ static struct address_space *own(struct address_space **as)
 	return *as;
 }
 
-size_t address_space_find(const struct address_space *as, uint64_t addr)
+/* Index of the first mapping that ends above addr; v.n if none does. */
+static size_t find(const struct address_space *as, uint64_t addr)
 {
 	size_t lo = 0, hi = as->v.n;
 	while (lo < hi) {
@@ -76,7 +77,7 @@ size_t address_space_find(const struct address_space *as, uint64_t addr)
 
 const struct mapping *address_space_at(const struct address_space *as, uint64_t addr)
 {
-	size_t i = as ? address_space_find(as, addr) : 0;
+	size_t i = as ? find(as, addr) : 0;
 	return as && i < as->v.n && as->v.v[i].start <= addr ? &as->v.v[i] : NULL;
 }
 
@@ -106,7 +107,7 @@ static bool same_code(const struct mapping *a, const struct mapping *b)
 static void clear(struct address_space *as, const struct mapping *by, address_space_gone_fn *gone, void *arg)
 {
 	uint64_t start = by->start, end = by->end;
-	size_t i = address_space_find(as, start);
+	size_t i = find(as, start);
 
 	while (i < as->v.n && as->v.v[i].start < end) {
 		struct mapping *m = &as->v.v[i];
@@ -136,7 +137,7 @@ static void clear(struct address_space *as, const struct mapping *by, address_sp
 bool address_space_add(struct address_space **where, struct mapping m, address_space_gone_fn *gone, void *arg)
 {
 	if (*where) {
-		size_t i = address_space_find(*where, m.start);
+		size_t i = find(*where, m.start);
 		const struct mapping *o = i < (*where)->v.n ? &(*where)->v.v[i] : NULL;
 		if (o && o->image == m.image && o->start <= m.start && o->end >= m.end &&
 		    (!m.image || o->file_offset + (m.start - o->start) == m.file_offset))
@@ -144,7 +145,7 @@ bool address_space_add(struct address_space **where, struct mapping m, address_s
 	}
 	struct address_space *as = own(where);
 	clear(as, &m, gone, arg);
-	size_t i = address_space_find(as, m.start);
+	size_t i = find(as, m.start);
 	struct mapping *left = i ? &as->v.v[i - 1] : NULL;
 	/* JITs map piece by piece: neighbours are one. */
 	if (!m.image && left && !left->image && left->end == m.start) {

@@ -29,8 +29,6 @@ struct address_space *address_space_new(void);
 struct address_space *address_space_ref(struct address_space *as);
 /* as may be NULL. */
 void address_space_unref(struct address_space *as);
-/* Index of the first mapping that ends above addr; v.n if none does. */
-size_t address_space_find(const struct address_space *as, uint64_t addr);
 /* The mapping that holds addr; NULL if none, or as is NULL. */
 const struct mapping *address_space_at(const struct address_space *as, uint64_t addr);
 

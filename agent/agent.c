@@ -47,11 +47,6 @@ struct symbolizer *agent_symbolizer(struct agent *a)
 	return a->symbolizer;
 }
 
-struct labeler *agent_labeler(struct agent *a)
-{
-	return a->labeler;
-}
-
 /* --- windows --- */
 
 static int64_t unix_offset(void)

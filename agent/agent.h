@@ -90,6 +90,5 @@ size_t agent_series_labels(struct agent *a, struct arena *in, struct view **ret)
 void agent_targets(struct agent *a, struct view address, struct buf *out);
 
 struct symbolizer *agent_symbolizer(struct agent *a);
-struct labeler *agent_labeler(struct agent *a);
 
 #endif

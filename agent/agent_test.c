@@ -338,7 +338,7 @@ static void run_fixture(const struct fixture *f, const char *variant)
 	for (int i = 0; !had_its_time(c.pid, i) && !v.bad && !enough(&v, f); i++) {
 		struct profile_window *w = profile(PROFILE_NS);
 		check_samples(w, c.pid, f, &v);
-		profile_window_unref(w);
+		profile_window_free(w);
 	}
 	stop_child(&c);
 	print_message("  %s.%s: %u samples, %u whole, %u wrong\n", f->name, variant, v.all, v.whole, v.bad);
@@ -398,7 +398,7 @@ static void count_depth(pid_t pid, size_t frames, bool cut, uint32_t *all, uint3
 		if (!whole && (*all - *right) * 10 > *all)
 			print_frames(w, s);
 	}
-	profile_window_unref(w);
+	profile_window_free(w);
 }
 
 static bool deep_enough(uint32_t all, uint32_t right)
@@ -458,7 +458,7 @@ static void check_dlopen(pid_t pid, struct dlopen_verdict *v)
 			print_frames(w, s);
 		}
 	}
-	profile_window_unref(w);
+	profile_window_free(w);
 }
 
 /* Libraries that come and go where others were. Until the kernel's tables follow, stacks through the new one are cut
@@ -520,7 +520,7 @@ static void run_storm(const char *variant)
 				print_frames(w, s);
 			}
 		}
-		profile_window_unref(w);
+		profile_window_free(w);
 	}
 	print_message("  %s: %u samples of %u processes, %u in leaf, %u cut, %u wrong\n", comm, all, processes, in_leaf, cut, wrong);
 	assert_int_equal(wrong, 0);
@@ -569,7 +569,7 @@ static bool adds_up(pid_t pid)
 		sum += s->value_ns;
 		n += s->count;
 	}
-	profile_window_unref(w);
+	profile_window_free(w);
 	print_message("  %.3f s by samples, %.3f s by /proc, %u samples\n", (double)sum / 1e9, (double)ran / 1e9, n);
 	/* 3 %, the scatter of the number of samples, and what it ran between the readings and the window's ends. */
 	double allowed = 0.03 + 2 / sqrt((double)n + 1) + 0.1e9 / (double)(ran + 1);

@@ -229,9 +229,3 @@ bool cgroup_parse(struct view text, struct cgroup_info *ret)
 	cgroup_parse_path(best, ret);
 	return true;
 }
-
-const char *cgroup_runtime_text(enum cgroup_runtime r)
-{
-	static const char *const names[] = { "", "docker", "containerd", "cri-o", "podman", "lxc", "buildkit", "" };
-	return names[r];
-}

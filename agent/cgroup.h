@@ -32,6 +32,5 @@ struct cgroup_info {
  * one that counts, else name=systemd, else the first. False: there is no usable line. Views borrow the text. */
 bool cgroup_parse(struct view text, struct cgroup_info *ret);
 void cgroup_parse_path(struct view path, struct cgroup_info *ret);
-const char *cgroup_runtime_text(enum cgroup_runtime r);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The filters' entries, kept here as well as in the kernel's tables, so that a kind can be cleared and counted. An entry
+/* The filters' entries, kept here as well as in the kernel's tables, so that they can be changed and counted. An entry
  * of the flags is never overruled by one that was set while running. */
 #include "agent/filter.h"
 
@@ -118,12 +118,6 @@ static union filter_key pid_key(uint32_t pid)
 	return k;
 }
 
-int filter_pid(struct filter *f, uint32_t pid, enum filter_verdict v, struct err *e)
-{
-	union filter_key k = pid_key(pid);
-	return set(f, FILTER_PID, &k, v, false, e);
-}
-
 static union filter_key comm_key(const char *comm)
 {
 	union filter_key k = { .comm = "" };
@@ -131,23 +125,10 @@ static union filter_key comm_key(const char *comm)
 	return k;
 }
 
-int filter_comm(struct filter *f, const char *comm, enum filter_verdict v, struct err *e)
+/* Whether what has no entry of that kind is dropped. */
+static void drop_others(struct filter *f, enum filter_kind kind)
 {
-	union filter_key k = comm_key(comm);
-	return set(f, FILTER_COMM, &k, v, false, e);
-}
-
-void filter_clear(struct filter *f, enum filter_kind kind)
-{
-	for (size_t i = f->v[kind].n; i-- > 0;)
-		if (!f->v[kind].v[i].fixed)
-			remove_at(f, kind, i);
-	note_kind(f, kind);
-}
-
-void filter_only(struct filter *f, enum filter_kind kind, bool on)
-{
-	set_bit(f, &f->sampler->control.only, kind, on);
+	set_bit(f, &f->sampler->control.only, kind, true);
 	note_kind(f, kind);
 }
 
@@ -176,7 +157,7 @@ static int add_cgroups(struct filter *f, const struct filter_list *l, struct err
 			return err_set(e, ERR_BAD_DATA, "filter of control groups: \"%s\" is not a path as in /proc/PID/cgroup", l->v[i]);
 		vec_push(&f->named, ((struct named){ path, v, 0 }));
 		if (v == FILTER_KEEP)
-			filter_only(f, FILTER_CGROUP, true);
+			drop_others(f, FILTER_CGROUP);
 	}
 	return 0;
 }
@@ -193,7 +174,7 @@ static int add_pids(struct filter *f, const struct filter_list *l, struct err *e
 		union filter_key k = pid_key((uint32_t)pid);
 		r = set(f, FILTER_PID, &k, v, true, e);
 		if (v == FILTER_KEEP)
-			filter_only(f, FILTER_PID, true);
+			drop_others(f, FILTER_PID);
 	}
 	return r;
 }
@@ -209,7 +190,7 @@ static int add_comms(struct filter *f, const struct filter_list *l, struct err *
 		union filter_key k = comm_key(comm);
 		r = set(f, FILTER_COMM, &k, v, true, e);
 		if (v == FILTER_KEEP)
-			filter_only(f, FILTER_COMM, true);
+			drop_others(f, FILTER_COMM);
 	}
 	return r;
 }

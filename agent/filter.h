@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the programs in the kernel leave out, before they unwind anything: by control group (with all below it), process
- * or name of a process. A kind of filter keeps or drops what its entries name; with filter_only, what none names is
+ * or name of a process. A kind of filter keeps or drops what its entries name; where an entry keeps, what none names is
  * dropped. A sample must pass all three kinds. What is left out is counted (pyrrha_agent_filtered_samples_total).
  * Drain thread only, except while the agent starts. */
 #ifndef PYRRHA_AGENT_FILTER_H
@@ -28,16 +28,9 @@ void filter_free(struct filter *f);
 /* Now and then: finds groups by path that came, or were made anew. */
 void filter_tick(struct filter *f, int64_t now_ns);
 
-/* Sets the verdict on a group (sample_head.cgroup_id, process_info.cgroup_id), a process (its first thread's id) or a
- * name (at most 15 bytes; "kworker" is all kernel workers). FILTER_NONE takes the entry back. Samples that are on their
- * way still come. FILTER_DROP_SELF is for groups. ERR_LIMIT: the table is full (FILTER_CGROUPS_MAX and the like); nothing changed. */
+/* Sets the verdict on a group (sample_head.cgroup_id, process_info.cgroup_id). FILTER_NONE takes the entry back. Samples that
+ * are on their way still come. ERR_LIMIT: the table is full (FILTER_CGROUPS_MAX); nothing changed. */
 int filter_cgroup(struct filter *f, uint64_t cgroup_id, enum filter_verdict v, struct err *e);
-int filter_pid(struct filter *f, uint32_t pid, enum filter_verdict v, struct err *e);
-int filter_comm(struct filter *f, const char *comm, enum filter_verdict v, struct err *e);
-/* Takes back all entries of a kind that were set by the functions above; those of filter_options stay. */
-void filter_clear(struct filter *f, enum filter_kind kind);
-/* Whether what has no entry of that kind is dropped. */
-void filter_only(struct filter *f, enum filter_kind kind, bool on);
 size_t filter_entries(const struct filter *f, enum filter_kind kind);
 
 #endif

@@ -153,11 +153,6 @@ static void decide(struct groups *gs, struct group *g)
 
 /* --- the kernel's filter --- */
 
-size_t groups_filtered(const struct groups *gs)
-{
-	return gs->n_filtered;
-}
-
 void groups_drop(struct groups *gs, struct group *g, uint64_t cgroup_id)
 {
 	uint64_t id;

@@ -44,8 +44,6 @@ struct group *groups_get(struct groups *gs, struct view path);
 /* A process of the group, sampled in the group of this id, is dropped: if the rules drop all of the group's processes,
  * the kernel need not sample them any more. */
 void groups_drop(struct groups *gs, struct group *g, uint64_t cgroup_id);
-/* Those that the kernel leaves out because of the rules. */
-size_t groups_filtered(const struct groups *gs);
 /* Rules to decide by from now on; borrowed. */
 void groups_use(struct groups *gs, const struct agent_config *c);
 /* Looks up what was not known, forgets groups that were not sampled for long. True: labels given before may be out of

@@ -100,12 +100,12 @@ static void test_tally(void **state)
 	assert_int_equal(w->frames.v[w->stacks.v[w->samples.v[0].stack]].kind, FRAME_KERNEL); /* the leaf */
 	assert_int_equal(w->samples.v[2].process, 0);
 	assert_string_equal(w->frames.v[w->stacks.v[w->samples.v[2].stack + 1]].mark, "[truncated: too deep]");
-	profile_window_unref(w);
+	profile_window_free(w);
 	w = tally_export(t, 2, WINDOW_OFF_CPU, &tree, tables); /* what is blocked and what waits for a CPU stay apart */
 	assert_int_equal(w->samples.n, 2);
 	assert_true(w->samples.v[0].state == WAIT_BLOCKED && w->samples.v[0].value_ns == 1000 && w->samples.v[0].count == 1);
 	assert_true(w->samples.v[1].state == WAIT_RUNNABLE && w->samples.v[1].value_ns == 35 && w->samples.v[1].count == 2);
-	profile_window_unref(w);
+	profile_window_free(w);
 	tally_free(t[0]);
 	tally_free(t[1]);
 	assert_int_equal(atomic_load(&who.refs), 1000);

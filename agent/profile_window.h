@@ -77,7 +77,6 @@ struct window_sample {
 };
 
 struct profile_window {
-	atomic_int refs;
 	enum window_kind kind;
 	int64_t start_unix_ns, duration_ns; /* what was covered */
 	int64_t end_unix_ns;         /* by the clock of the last window: after a step that is not the start plus the duration */
@@ -91,7 +90,6 @@ struct profile_window {
 	VEC(struct window_sample) samples;
 };
 
-struct profile_window *profile_window_ref(struct profile_window *w);
-void profile_window_unref(struct profile_window *w);
+void profile_window_free(struct profile_window *w);
 
 #endif

@@ -209,7 +209,7 @@ static void serve_kind(struct httpd_request *rq, struct agent_server *s, enum wi
 		fail(rq, &e);
 	else
 		answer(s, rq, w, &q);
-	profile_window_unref(w);
+	profile_window_free(w);
 	question_release(&q);
 	agent_answered(s->agent, kind, cost_thread_ns() - from_ns);
 }

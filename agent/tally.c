@@ -62,15 +62,9 @@ void process_info_unref(struct process_info *p)
 	free(p);
 }
 
-struct profile_window *profile_window_ref(struct profile_window *w)
+void profile_window_free(struct profile_window *w)
 {
-	atomic_fetch_add_explicit(&w->refs, 1, memory_order_relaxed);
-	return w;
-}
-
-void profile_window_unref(struct profile_window *w)
-{
-	if (!w || atomic_fetch_sub(&w->refs, 1) != 1)
+	if (!w)
 		return;
 	for (size_t i = 0; i < w->frames.n; i++) {
 		image_unref(w->frames.v[i].image);
@@ -296,7 +290,6 @@ struct profile_window *tally_export(struct tally *const *t, size_t n, enum windo
 {
 	struct export x = { .w = NEW(struct profile_window), .tree = tree, .tables = tables };
 
-	atomic_store(&x.w->refs, 1);
 	x.w->kind = kind;
 	vec_push(&x.w->processes, NULL);
 	for (size_t i = 0; i < n; i++) {

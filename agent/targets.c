@@ -17,8 +17,9 @@ static void put_pair(struct buf *out, struct view name, struct view value, bool 
 	buf_json_string(out, value);
 }
 
-/* Names are unique within a namespace's pod; a container of no pod has a name of its own, or is known by its id. */
-bool targets_selector(struct labels l, struct buf *out)
+/* The selector that picks a container by its labels, as match[] takes it; false: its labels do not tell it apart. Names are
+ * unique within a namespace's pod; a container of no pod has a name of its own, or is known by its id. */
+static bool selector_of(struct labels l, struct buf *out)
 {
 	static const char *const names[] = { "namespace", "pod", "container" };
 	struct label found[ARRAY_LEN(names)];
@@ -77,7 +78,7 @@ void targets_json(struct groups *gs, int64_t since_mono_ms, struct view address,
 		const struct group *g = groups_at(gs, i);
 		struct buf selector = { 0 };
 		if (g->info.container_id.len && g->shared && g->sampled_mono_ms >= since_mono_ms &&
-		    targets_selector(*g->shared, &selector) && !seen(&x, buf_view(&selector))) {
+		    selector_of(*g->shared, &selector) && !seen(&x, buf_view(&selector))) {
 			buf_puts(out, x.selectors.n > 1 ? ",\n" : "\n");
 			put_target(g, address, buf_view(&selector), out);
 		}

@@ -8,7 +8,5 @@
 
 /* Those sampled since, that no rule drops. address is "host:port" where the agent is reached. */
 void targets_json(struct groups *gs, int64_t since_mono_ms, struct view address, struct buf *out);
-/* The selector that picks a container by its labels, as match[] takes it; false: its labels do not tell it apart. */
-bool targets_selector(struct labels l, struct buf *out);
 
 #endif

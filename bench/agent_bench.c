@@ -274,7 +274,7 @@ static size_t pull(struct agent *a, int64_t duration_ns)
 		exit(1);
 	}
 	profile_release(&p);
-	profile_window_unref(w);
+	profile_window_free(w);
 	size_t n = out.len;
 	buf_free(&out);
 	return n;
