@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/images.h"
 #include "base/alloc.h"
 
 struct address_space *address_space_new(void)

@@ -4,8 +4,9 @@
 #ifndef PYRRHA_AGENT_ADDRESS_SPACE_H
 #define PYRRHA_AGENT_ADDRESS_SPACE_H
 
-#include "agent/images.h"
+#include "agent/image.h"
 #include "base/vec.h"
+#include "bpf/abi.h"
 
 #define MAPPINGS_MAX 16384           /* executable ones per process (2^UW_MAP_STEPS) */
 

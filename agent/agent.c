@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The drain thread and the windows. Every drain_ms, or when a buffer of the kernel's fills up:
+/* The drain thread, and who asks for windows. Every drain_ms, or when a buffer of the kernel's fills up:
  *
  *	1. take what is in the ring of samples, then all records of the perf events (so that no sample is older than the
  *	   records about its process);
- *	2. go through both in the order of time: records change processes, samples are finished (drain.c) and counted in
- *	   the history's window and in each caller's;
+ *	2. go through both in the order of time (drain.c): records change processes, samples are finished (stack_finish.c) and
+ *	   counted in the history's window and in each caller's (windows.c);
  *	3. tell the kernel what changed; finish the windows that time has passed.
  *
  * One lock guards the windows, the stack tree and the images' ids; the drain thread holds it during 2 and 3. */
@@ -47,147 +47,6 @@ struct symbolizer *agent_symbolizer(struct agent *a)
 	return a->symbolizer;
 }
 
-/* --- windows --- */
-
-static int64_t unix_offset(void)
-{
-	return tally_unix_offset(clock_mono_ns, clock_now_ns);
-}
-
-static void new_window(struct agent *a, int64_t start_ns, bool follows)
-{
-	a->current = a->next ? a->next : tally_open(start_ns, unix_offset(), follows);
-	a->current->number = ++a->windows;
-	a->next = NULL;
-}
-
-/* The window of the history that a sample of that time belongs to. A drain reads on past the end of a window; one that is
- * older than the window (it was finished a moment ago) counts in the one that is open. */
-static struct tally *window_of(struct agent *a, int64_t time_ns)
-{
-	if (time_ns < a->current->end_ns)
-		return a->current;
-	if (!a->next)
-		a->next = tally_open(a->current->end_ns, unix_offset(), true);
-	return a->next;
-}
-
-/* What all windows keep in memory. */
-static size_t history_bytes(const struct agent *a)
-{
-	size_t n = stack_tree_bytes(&a->stacks) + process_info_bytes() + tally_bytes(a->current) +
-		   (a->next ? tally_bytes(a->next) : 0);
-	for (size_t i = 0; i < a->history.n; i++)
-		n += tally_bytes(a->history.v[i]);
-	return n;
-}
-
-static void drop_oldest(struct agent *a)
-{
-	tally_free(a->history.v[0]);
-	memmove(a->history.v, a->history.v + 1, (a->history.n - 1) * sizeof *a->history.v);
-	a->history.n--;
-}
-
-static void mark_all(const struct tally *t, struct stack_sweep *s, const struct stack_tree *tree)
-{
-	for (size_t i = 0; i < t->v.n; i++)
-		stack_sweep_mark(s, tree, t->v.v[i].stack);
-}
-
-static void renumber(struct tally *t, const struct stack_sweep *s)
-{
-	for (size_t i = 0; i < t->v.n; i++)
-		t->v.v[i].stack = s->new_id[t->v.v[i].stack];
-}
-
-/* Drops the stacks that no window names; the windows being filled lose their index, which is made anew. */
-static void compact_stacks(struct agent *a)
-{
-	struct stack_sweep s;
-
-	stack_sweep_begin(&s, &a->stacks);
-	for (size_t i = 0; i < a->history.n; i++)
-		mark_all(a->history.v[i], &s, &a->stacks);
-	for (size_t i = 0; i < a->callers.n; i++)
-		mark_all(a->callers.v[i], &s, &a->stacks);
-	mark_all(a->current, &s, &a->stacks);
-	if (a->next)
-		mark_all(a->next, &s, &a->stacks);
-	stack_sweep_run(&s, &a->stacks);
-	for (size_t i = 0; i < a->history.n; i++)
-		renumber(a->history.v[i], &s);
-	for (size_t i = 0; i < a->callers.n; i++) {
-		renumber(a->callers.v[i], &s);
-		tally_reindex(a->callers.v[i]);
-	}
-	renumber(a->current, &s);
-	tally_reindex(a->current);
-	if (a->next) {
-		renumber(a->next, &s);
-		tally_reindex(a->next);
-	}
-	stack_sweep_release(&s);
-	a->compacted_nodes = a->stacks.nodes.n;
-}
-
-void agent_finish_windows(struct agent *a, int64_t now)
-{
-	bool woke = false;
-	int64_t cut;
-
-	while (tally_over(a->current, now, unix_offset(), &cut)) {
-		struct tally *t = a->current;
-		bool follows = cut == t->end_ns;
-		if (!follows && a->next)
-			break;       /* the clock was set a moment before its end, which will do */
-		t->end_ns = cut;
-		tally_finish(t);
-		vec_push(&a->history, t);
-		new_window(a, cut, follows);
-		while (a->history.n > 1 && now - a->history.v[0]->end_ns > a->o.history_ms * 1000000)
-			drop_oldest(a);
-		while (a->history.n > 1 && history_bytes(a) > a->o.history_bytes) {
-			drop_oldest(a);
-			compact_stacks(a);
-			a->history_cut++;
-		}
-	}
-	if (a->stacks.nodes.n > 2 * a->compacted_nodes + 10000)
-		compact_stacks(a);
-	for (size_t i = 0; i < a->callers.n; i++) {
-		if (!a->callers.v[i]->finished && now >= a->callers.v[i]->end_ns) {
-			a->callers.v[i]->finished = true;
-			woke = true;
-		}
-	}
-	if (woke)
-		pthread_cond_broadcast(&a->finished);
-}
-
-static void count(struct agent *a, enum window_kind kind, enum wait_state state, int64_t time_ns, struct process_info *who,
-		  const char thread[16], uint32_t stack, int64_t value_ns, uint32_t n)
-{
-	tally_add(window_of(a, time_ns), kind, state, who, thread, stack, value_ns, n);
-	for (size_t i = 0; i < a->callers.n; i++) {
-		struct tally *t = a->callers.v[i];
-		if (!t->finished && t->kinds & 1u << kind && time_ns >= t->start_ns && time_ns < t->end_ns)
-			tally_add(t, kind, state, who, thread, stack, value_ns, n);
-	}
-}
-
-void agent_count(struct agent *a, int64_t time_ns, struct process_info *who, const char thread[16], uint32_t stack,
-		 int64_t value_ns)
-{
-	count(a, WINDOW_ON_CPU, WAIT_UNKNOWN, time_ns, who, thread, stack, value_ns, 1);
-}
-
-void agent_count_wait(struct agent *a, enum wait_state state, int64_t time_ns, struct process_info *who,
-		      const char thread[16], uint32_t stack, int64_t value_ns, uint32_t n)
-{
-	count(a, WINDOW_OFF_CPU, state, time_ns, who, thread, stack, value_ns, n);
-}
-
 /* --- the thread --- */
 
 /* Reads /proc/stat: time of the host since the last look that no sample stands for, and its switches of threads. */
@@ -203,6 +62,14 @@ static int64_t unseen(struct agent *a, uint64_t *ret_switches)
 		fclose(f);
 	}
 	return cost_unseen(&a->cost, busy, a->pacer.hz);
+}
+
+static void watch_events(struct agent *a)
+{
+	for (size_t i = 0; i < perf_events_cpus(a->events); i++) {
+		struct epoll_event ev = { .events = EPOLLIN };
+		epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, perf_events_fd(a->events, i), &ev);
+	}
 }
 
 static void set_hz(struct agent *a, double before)
@@ -254,7 +121,7 @@ static void housekeeping(struct agent *a, int64_t now)
 	struct err e = { 0 };
 	int changed = perf_events_hotplug(a->events, &e);
 	if (changed) {
-		agent_watch_events(a);
+		watch_events(a);
 		processes_doubt(a->processes); /* what the old events would have told */
 		LOG_INFO("msg", "CPUs went or came", "sampled", LOG_NUM(perf_events_cpus(a->events)));
 	}
@@ -265,7 +132,16 @@ static void housekeeping(struct agent *a, int64_t now)
 	images_sweep(a->images, now - a->o.history_ms * 1000000 - 2 * WINDOW_NS);
 }
 
-void agent_drain(struct agent *a)
+/* Their files may be gone when somebody asks for names. */
+static void tell_symbolizer(struct agent *a)
+{
+	for (struct image *im; (im = images_next_opened(a->images));) {
+		symbolizer_image(a->symbolizer, im);
+		image_unref(im);
+	}
+}
+
+static void agent_drain(struct agent *a)
 {
 	int64_t now = clock_mono_ns(), from = cost_thread_ns();
 
@@ -277,18 +153,11 @@ void agent_drain(struct agent *a)
 	drain_process(a, now, from);
 	sampler_done(&a->sampler);
 	processes_finish_drain(a->processes, now);
+	tell_symbolizer(a);
 	filter_tick(a->filter, now);
-	agent_finish_windows(a, now - IN_FLIGHT_NS);
+	windows_finish(a, now - IN_FLIGHT_NS);
 	housekeeping(a, now);
 	pthread_mutex_unlock(&a->lock);
-}
-
-void agent_watch_events(struct agent *a)
-{
-	for (size_t i = 0; i < perf_events_cpus(a->events); i++) {
-		struct epoll_event ev = { .events = EPOLLIN };
-		epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, perf_events_fd(a->events, i), &ev);
-	}
 }
 
 static void *drain_thread(void *arg)
@@ -326,20 +195,7 @@ static int start_polling(struct agent *a, struct err *e)
 	struct epoll_event ev = { .events = EPOLLIN };
 	epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, a->wake_fd, &ev);
 	epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, a->sampler.ring_fd, &ev);
-	agent_watch_events(a);
-	return 0;
-}
-
-int agent_check_pid_namespace(struct err *e)
-{
-	char link[64] = "";
-	ssize_t n = readlink("/proc/self/ns/pid", link, sizeof link - 1);
-
-	/* PROC_PID_INIT_INO: the inode of the initial one is the same on every kernel. */
-	if (n > 0 && strcmp(link, "pid:[4026531836]") != 0)
-		return err_set(e, ERR_DENIED,
-			       "not in the host's pid namespace (%s): the kernel's pids would name other processes here; run "
-			       "the container with --pid=host (Kubernetes: hostPID: true)", link);
+	watch_events(a);
 	return 0;
 }
 
@@ -479,7 +335,7 @@ static int open_all(struct agent *a, struct err *e)
 		r = agent_reload(a, e);
 	if (r)
 		return r;
-	a->images = images_new(a->tables, a->symbolizer);
+	a->images = images_new(a->tables);
 	a->processes = processes_new(a->tables, a->images);
 	r = perf_events_open(&a->events, a->sampler.sample_fd, a->o.hz, DATA_PAGES, e);
 	if (!r && a->o.off_cpu)
@@ -502,8 +358,7 @@ int agent_start(struct agent **ret, const struct agent_options *o, struct err *e
 	pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);
 	pthread_cond_init(&a->finished, &ca);
 	pthread_condattr_destroy(&ca);
-	stack_tree_init(&a->stacks);
-	new_window(a, clock_mono_ns(), false);
+	windows_start(a);
 	files_raise_limit(); /* every mapped file of a sampled process has a descriptor, every CPU one */
 	int r = open_all(a, e);
 	if (!r)
@@ -544,13 +399,7 @@ void agent_stop(struct agent *a)
 	filter_free(a->filter);
 	if (a->sampler.object)
 		sampler_release(&a->sampler);
-	for (size_t i = 0; i < a->history.n; i++)
-		tally_free(a->history.v[i]);
-	vec_free(&a->history);
-	vec_free(&a->callers);
-	tally_free(a->current);
-	tally_free(a->next);
-	stack_tree_release(&a->stacks);
+	windows_release(a);
 	records_release(&a->records);
 	if (a->epoll_fd >= 0)
 		close(a->epoll_fd);
@@ -644,7 +493,7 @@ int agent_profile(struct agent *a, enum window_kind kind, int64_t duration_ns, b
 		return err_set(e, ERR_UNAVAILABLE, "%d profiles are being taken already", AGENT_MAX_CALLERS);
 	}
 	int64_t now = a->asked_ns = clock_mono_ns();
-	struct tally *t = tally_new(now, now + duration_ns, unix_offset());
+	struct tally *t = tally_new(now, now + duration_ns, windows_unix_offset());
 	t->kinds = 1u << kind;
 	vec_push(&a->callers, t);
 	r = wait_for(a, t, gone, arg, e);

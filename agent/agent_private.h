@@ -77,33 +77,35 @@ void drain_count_unseen(struct agent *a, int64_t now_ns, int64_t unseen_ns);
 /* drain.c: records and samples that were read, in the order of time. from_ns: cost_thread_ns() before they were. */
 void drain_process(struct agent *a, int64_t now_ns, int64_t from_ns);
 
-/* drain.c: the stack of sample `at` as a node of the tree, finished if the kernel could not, without its innermost
+/* stack_finish.c: the stack of sample `at` as a node of the tree, finished if the kernel could not, without its innermost
  * skip_kernel kernel frames; and who it is of. False: relabelling drops it. */
-struct drained {
-	uint32_t stack;
+struct finished_stack {
+	uint32_t node;
 	struct process_info *who;
 };
-bool drain_stack(struct agent *a, size_t at, uint32_t skip_kernel, int64_t now_ns, struct drained *ret);
+bool stack_finish(struct agent *a, size_t at, uint32_t skip_kernel, int64_t now_ns, struct finished_stack *ret);
 /* offcpu.c: a sample that is a wait; what the kernel counted; whether to go on. */
 void offcpu_take(struct agent *a, size_t at, int64_t now_ns);
 void offcpu_count_losses(struct agent *a, const uint64_t stats[STATS_MAX], int64_t now_ns);
 int offcpu_start(struct agent *a, struct err *e);
 /* The pacer changed the step; it was `before`. */
 void offcpu_step(struct agent *a, unsigned before, int64_t now_ns);
-/* drain.c: names of what is sampled are got ready only while somebody asks for profiles; so long after that. */
+/* stack_finish.c: names of what is sampled are got ready only while somebody asks for profiles; so long after that. */
 #define ASKED_FOR_NS 600000000000ll
 /* Memory of the kernel that the programs' maps take, in bytes, as the kernel says (fdinfo). */
 uint64_t agent_kernel_bytes(const struct agent *a);
 
-/* agent.c */
-void agent_drain(struct agent *a);
+/* windows.c, with the lock held but for the first and the last: */
+void windows_start(struct agent *a);
+void windows_release(struct agent *a);
+/* Unix time - monotonic, now. */
+int64_t windows_unix_offset(void);
 /* All before `now` was counted: windows that end before it are finished. Renumbers stacks. */
-void agent_finish_windows(struct agent *a, int64_t now);
-void agent_watch_events(struct agent *a);
+void windows_finish(struct agent *a, int64_t now);
 /* A tick; and waits, n of them, 0: more of one that was counted. */
-void agent_count(struct agent *a, int64_t time_ns, struct process_info *who, const char thread[16], uint32_t stack,
-		 int64_t value_ns);
-void agent_count_wait(struct agent *a, enum wait_state state, int64_t time_ns, struct process_info *who,
-		      const char thread[16], uint32_t stack, int64_t value_ns, uint32_t n);
+void windows_count(struct agent *a, int64_t time_ns, struct process_info *who, const char thread[16], uint32_t stack,
+		   int64_t value_ns);
+void windows_count_wait(struct agent *a, enum wait_state state, int64_t time_ns, struct process_info *who,
+			const char thread[16], uint32_t stack, int64_t value_ns, uint32_t n);
 
 #endif

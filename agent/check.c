@@ -63,6 +63,19 @@ bool agent_kernel_deadlock_prone(const char *release, const char *version)
 	return minor == 6001 ? v[2] < 36 : minor == 6003 ? v[2] < 10 : true;
 }
 
+int agent_check_pid_namespace(struct err *e)
+{
+	char link[64] = "";
+	ssize_t n = readlink("/proc/self/ns/pid", link, sizeof link - 1);
+
+	/* PROC_PID_INIT_INO: the inode of the initial one is the same on every kernel. */
+	if (n > 0 && strcmp(link, "pid:[4026531836]") != 0)
+		return err_set(e, ERR_DENIED,
+			       "not in the host's pid namespace (%s): the kernel's pids would name other processes here; run "
+			       "the container with --pid=host (Kubernetes: hostPID: true)", link);
+	return 0;
+}
+
 int agent_check_kernel(struct err *e)
 {
 	struct utsname u;

@@ -8,14 +8,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/symbolize.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/vec.h"
@@ -36,7 +34,7 @@ struct alias {
 
 struct images {
 	struct tables *tables;
-	struct symbolizer *symbolizer;
+	VEC(struct image *) opened;  /* references: images_next_opened */
 	struct map index;            /* what records say -> all[] */
 	struct map contents;         /* -> all[] */
 	struct map alias_index;      /* -> aliases[] */
@@ -45,71 +43,10 @@ struct images {
 	VEC(uint32_t) spare;
 };
 
-struct image *image_ref(struct image *im)
-{
-	atomic_fetch_add_explicit(&im->refs, 1, memory_order_relaxed);
-	return im;
-}
-
-/* Held while a descriptor is closed or copied, so that no copy is of another file that got the same number. */
-static pthread_mutex_t fd_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static void close_file(struct image *im)
-{
-	pthread_mutex_lock(&fd_lock);
-	int fd = atomic_exchange(&im->fd, -1);
-	if (fd >= 0)
-		close(fd);
-	pthread_mutex_unlock(&fd_lock);
-}
-
-void image_unref(struct image *im)
-{
-	if (!im || atomic_fetch_sub(&im->refs, 1) != 1)
-		return;
-	close_file(im);
-	free(im->path);
-	free(im);
-}
-
-int image_dup_fd(struct image *im)
-{
-	pthread_mutex_lock(&fd_lock);
-	int fd = atomic_load(&im->fd);
-	int copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	pthread_mutex_unlock(&fd_lock);
-	return copy;
-}
-
-bool image_segment_at(const struct image *im, uint64_t vaddr, uint64_t *ret_start, uint64_t *ret_limit,
-		      uint64_t *ret_offset)
-{
-	for (unsigned i = 0; i < im->n_segments; i++) {
-		const struct image_segment *s = &im->segments[i];
-		uint64_t start = s->vaddr & ~4095ull;
-		if (vaddr < start || vaddr >= s->vaddr + s->memsz)
-			continue;
-		*ret_start = start;
-		*ret_limit = (s->vaddr + s->memsz + 4095) & ~4095ull;
-		*ret_offset = s->offset & ~4095ull;
-		return true;
-	}
-	return false;
-}
-
-char *image_build_id_hex(const struct image *im, char *out)
-{
-	for (unsigned i = 0; i < im->build_id_len; i++)
-		snprintf(out + 2 * i, 3, "%02x", im->build_id[i]);
-	out[2 * im->build_id_len] = 0;
-	return out;
-}
-
-struct images *images_new(struct tables *t, struct symbolizer *s)
+struct images *images_new(struct tables *t)
 {
 	struct images *x = NEW(struct images);
 	x->tables = t;
-	x->symbolizer = s;
 	return x;
 }
 
@@ -139,6 +76,9 @@ void images_free(struct images *x)
 	for (size_t i = 0; i < x->all.n; i++)
 		if (x->all.v[i])
 			drop(x, (uint32_t)i);
+	for (size_t i = 0; i < x->opened.n; i++)
+		image_unref(x->opened.v[i]);
+	vec_free(&x->opened);
 	map_free(&x->alias_index);
 	vec_free(&x->aliases);
 	map_free(&x->contents);
@@ -454,9 +394,14 @@ struct image *images_open(struct images *x, struct image *im, const struct image
 		return im;
 	im->sampled_ns = clock_mono_ns();
 	tables_image_id(x->tables, im);
-	if (im->state == IMAGE_ELF && x->symbolizer)
-		symbolizer_image(x->symbolizer, im);
+	if (im->state == IMAGE_ELF)
+		vec_push(&x->opened, image_ref(im));
 	return im;
+}
+
+struct image *images_next_opened(struct images *x)
+{
+	return x->opened.n ? x->opened.v[--x->opened.n] : NULL;
 }
 
 /* Whether an open file is what it was when it was looked at. A name more or less changes its stamp as well as writing
@@ -490,7 +435,7 @@ bool images_load_table(struct images *x, struct image *im, uint64_t vaddr)
 	if (!im->id || !tables_missing(x->tables, im, vaddr))
 		return false;
 	if (fd >= 0 && !is_unchanged(im, fd)) { /* another process's may be */
-		close_file(im);
+		image_close_file(im);
 		return false;
 	}
 	int r = is_vdso(im) ? open_vdso(&f) : fd >= 0 ? elf_open(&f, fd, NULL) : -ERR_NOT_FOUND;
@@ -512,6 +457,6 @@ void images_sweep(struct images *x, int64_t before_ns)
 		if (im->sampled_ns < before_ns && im->unmapped_ns < now - FD_LINGER_NS)
 			drop(x, (uint32_t)i);
 		else if (im->unmapped_ns < now - FD_LINGER_NS)
-			close_file(im);
+			image_close_file(im);
 	}
 }

@@ -4,7 +4,7 @@
 #ifndef PYRRHA_AGENT_LABELS_H
 #define PYRRHA_AGENT_LABELS_H
 
-#include "agent/profile_window.h"
+#include "agent/process_info.h"
 #include "model/labels.h"
 
 struct labeler;

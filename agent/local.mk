@@ -3,12 +3,12 @@ include agent/names.mk
 noinst_LIBRARIES += libagent.a
 libagent_a_SOURCES = $(AGENT_NAMES_SOURCES) \
   agent/agent.c agent/agent.h agent/agent_private.h agent/address_space.c agent/address_space.h agent/code_frame.c agent/code_frame.h agent/x86_insn.c agent/x86_insn.h agent/caps.c agent/caps.h agent/check.c \
-  agent/cgroup_id.c agent/cgroup_id.h agent/cost.c agent/cost.h agent/drain.c agent/extents.c agent/extents.h agent/filter.c agent/filter.h agent/go_frame.c agent/go_frame.h \
-  agent/go_module.c agent/go_module.h agent/image.h agent/image_content.c agent/image_content.h agent/images.c \
+  agent/cgroup_id.c agent/cgroup_id.h agent/cost.c agent/cost.h agent/drain.c agent/stack_finish.c agent/windows.c agent/extents.c agent/extents.h agent/filter.c agent/filter.h agent/go_frame.c agent/go_frame.h \
+  agent/go_module.c agent/go_module.h agent/image.c agent/image.h agent/image_content.c agent/image_content.h agent/images.c \
   agent/images.h agent/metrics.c agent/offcpu.c agent/offcpu.h agent/pacer.c agent/pacer.h agent/perf_events.c \
-  agent/image_files.c agent/image_files.h agent/image_ids.c agent/image_ids.h agent/kernel_procs.c agent/kernel_procs.h agent/perf_events.h agent/proc_files.c agent/proc_files.h agent/process.c agent/process.h agent/profile_window.h \
+  agent/image_files.c agent/image_files.h agent/image_ids.c agent/image_ids.h agent/kernel_procs.c agent/kernel_procs.h agent/perf_events.h agent/proc_files.c agent/proc_files.h agent/process.c agent/process.h agent/process_info.c agent/process_info.h agent/profile_window.c agent/profile_window.h \
   agent/cpu_rings.c agent/cpu_rings.h agent/sampler.c agent/sampler.h agent/sampler_object.c agent/stack_tree.c agent/stack_tree.h \
-  agent/tables.c agent/tables.h agent/tally.c agent/tally.h agent/unwind_native.c agent/unwind_native.h
+  agent/tables.c agent/table_fds.h agent/tables.h agent/tally.c agent/tally.h agent/unwind_native.c agent/unwind_native.h
 # An absolute path, so that .incbin finds it wherever the compiler runs.
 libagent_a_CPPFLAGS = $(AM_CPPFLAGS) -DPYRRHA_BPF_OBJECT=\"$(abs_builddir)/bpf/sample.bpf.o\"
 agent/libagent_a-sampler_object.$(OBJEXT): bpf/sample.bpf.o

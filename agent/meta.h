@@ -7,7 +7,7 @@
 #include "agent/agent_config.h"
 #include "agent/cgroup.h"
 #include "agent/containers.h"
-#include "agent/profile_window.h"
+#include "agent/process_info.h"
 #include "model/labels.h"
 
 /* Command lines are cut there, with "…" at the end. */

@@ -44,7 +44,7 @@ static uint32_t own_frames(const struct agent *a, const struct sample_head *h)
 }
 
 /* What it waited for: the wait itself counts as what most of it was. */
-static void count_states(struct agent *a, const struct sample_head *h, const struct drained *d, uint32_t n)
+static void count_states(struct agent *a, const struct sample_head *h, const struct finished_stack *d, uint32_t n)
 {
 	int64_t runnable = (int64_t)MIN(h->runnable_ns, h->off_ns), blocked = (int64_t)h->off_ns - runnable;
 	bool mostly = runnable > blocked;
@@ -54,18 +54,18 @@ static void count_states(struct agent *a, const struct sample_head *h, const str
 		blocked = mostly ? 0 : (int64_t)h->off_ns;
 	}
 	if (blocked)
-		agent_count_wait(a, WAIT_BLOCKED, (int64_t)h->time_ns, d->who, h->comm, d->stack, blocked, mostly ? 0 : n);
+		windows_count_wait(a, WAIT_BLOCKED, (int64_t)h->time_ns, d->who, h->comm, d->node, blocked, mostly ? 0 : n);
 	if (runnable)
-		agent_count_wait(a, WAIT_RUNNABLE, (int64_t)h->time_ns, d->who, h->comm, d->stack, runnable, mostly ? n : 0);
+		windows_count_wait(a, WAIT_RUNNABLE, (int64_t)h->time_ns, d->who, h->comm, d->node, runnable, mostly ? n : 0);
 }
 
 void offcpu_take(struct agent *a, size_t at, int64_t now)
 {
 	const struct sample_head *h = a->sampler.samples.v[at];
-	struct drained d;
+	struct finished_stack d;
 
 	uint64_t more = h->end == END_COSTLY && h->ip ? h->ip - 1 : 0; /* waits than one */
-	if (!drain_stack(a, at, own_frames(a, h), now, &d)) {
+	if (!stack_finish(a, at, own_frames(a, h), now, &d)) {
 		a->off.dropped += 1 + more;
 		return;
 	}
@@ -77,7 +77,7 @@ void offcpu_take(struct agent *a, size_t at, int64_t now)
 static void count_lost(struct agent *a, enum lost_reason why, int64_t ns, int64_t now)
 {
 	uint32_t node = stack_tree_add(&a->stacks, 0, FRAME_OF_MARK(END_CODES_ + why));
-	agent_count_wait(a, WAIT_UNKNOWN, now, NULL, nobody, node, ns, 1);
+	windows_count_wait(a, WAIT_UNKNOWN, now, NULL, nobody, node, ns, 1);
 }
 
 void offcpu_count_losses(struct agent *a, const uint64_t s[STATS_MAX], int64_t now)

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "bpf/abi.h"
 
 #define PAGE 4096u
 #define RECORD_MAX 8192              /* a record: fields and a path of PATH_MAX */

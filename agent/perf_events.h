@@ -8,7 +8,7 @@
 #ifndef PYRRHA_AGENT_PERF_EVENTS_H
 #define PYRRHA_AGENT_PERF_EVENTS_H
 
-#include "agent/images.h"
+#include "agent/image_files.h"
 #include "base/arena.h"
 #include "base/vec.h"
 

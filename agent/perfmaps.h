@@ -4,7 +4,7 @@
 #ifndef PYRRHA_AGENT_PERFMAPS_H
 #define PYRRHA_AGENT_PERFMAPS_H
 
-#include "agent/profile_window.h"
+#include "agent/process_info.h"
 #include "base/buf.h"
 
 struct perfmaps;

@@ -8,7 +8,8 @@
 #define PYRRHA_AGENT_PROCESS_H
 
 #include "agent/address_space.h"
-#include "agent/profile_window.h"
+#include "agent/images.h"
+#include "agent/process_info.h"
 
 #define COLD_NS 60000000000ll
 

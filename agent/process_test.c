@@ -125,7 +125,7 @@ static struct world world_new(void)
 	struct err e;
 
 	assert_int_equal(tables_new(&w.tables, NULL, &e), 0);
-	w.images = images_new(w.tables, NULL);
+	w.images = images_new(w.tables);
 	w.ps = processes_new(w.tables, w.images);
 	return w;
 }

@@ -175,7 +175,7 @@ int sampler_load(struct sampler *s, const struct sampler_options *o, struct err 
 	s->verified_insns = processed(stats);
 	s->off_verified_insns = processed(off_stats);
 	s->sample_fd = bpf_program__fd(sample);
-	s->tables = (struct tables_fds){ sampler_map_fd(s, "procs"), sampler_map_fd(s, "maps"), sampler_map_fd(s, "images"),
+	s->tables = (struct table_fds){ sampler_map_fd(s, "procs"), sampler_map_fd(s, "maps"), sampler_map_fd(s, "images"),
 					 sampler_map_fd(s, "pages"), sampler_map_fd(s, "chunks"), sampler_map_fd(s, "rules"),
 					 sampler_map_fd(s, "cache") };
 	s->stats_fd = sampler_map_fd(s, "stats");

@@ -4,8 +4,9 @@
 #define PYRRHA_AGENT_SAMPLER_H
 
 #include "agent/cpu_rings.h"
-#include "agent/tables.h"
+#include "agent/table_fds.h"
 #include "base/vec.h"
+#include "base/view.h"
 
 struct sampler_options {
 	uint32_t ring_bytes;         /* power of two */
@@ -16,7 +17,7 @@ struct sampler_options {
 struct sampler {
 	struct bpf_object *object;
 	int sample_fd;
-	struct tables_fds tables;
+	struct table_fds tables;
 	struct bpf_link *switch_link; /* NULL: waits are not watched now */
 	int stats_fd, ring_fd, control_fd;
 	struct control control;      /* what the programs go by; sampler_set_control after a change */

@@ -42,7 +42,7 @@ struct image_table {
 
 struct tables {
 	bool shared;                 /* with the kernel */
-	struct tables_fds fds;
+	struct table_fds fds;
 	struct unwind_proc *procs;
 	struct unwind_map *maps;
 	struct unwind_image *images;
@@ -77,12 +77,12 @@ static void *shared_memory(int fd, size_t n, struct err *e)
 	return p;
 }
 
-int tables_new(struct tables **ret, const struct tables_fds *fds, struct err *e)
+int tables_new(struct tables **ret, const struct table_fds *fds, struct err *e)
 {
 	struct tables *t = NEW(struct tables);
 
 	t->shared = fds != NULL;
-	t->fds = fds ? *fds : (struct tables_fds){ -1, -1, -1, -1, -1, -1, -1 };
+	t->fds = fds ? *fds : (struct table_fds){ -1, -1, -1, -1, -1, -1, -1 };
 	t->procs = shared_memory(t->fds.procs, PROC_SLOTS * sizeof *t->procs, e);
 	t->maps = shared_memory(t->fds.maps, MAPS_MAX * sizeof *t->maps, e);
 	t->images = shared_memory(t->fds.images, IMAGES_MAX * sizeof *t->images, e);

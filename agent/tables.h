@@ -9,6 +9,7 @@
 #define PYRRHA_AGENT_TABLES_H
 
 #include "agent/image.h"
+#include "agent/table_fds.h"
 #include "base/map.h"
 #include "unwind/eh_frame.h"
 
@@ -16,10 +17,6 @@
 #define TABLE_GROUP_MAX 256          /* of a file that samples keep meeting in new places */
 #define BLOCK_ROWS 1024
 #define BLOCKS_PER_CHUNK (CHUNK_ROWS / BLOCK_ROWS)
-
-struct tables_fds {
-	int procs, maps, images, pages, chunks, rules, cache; /* of the BPF maps; borrowed */
-};
 
 struct tables;
 
@@ -32,7 +29,7 @@ struct tables_stats {
 };
 
 /* fds NULL: plain memory. */
-int tables_new(struct tables **ret, const struct tables_fds *fds, struct err *e);
+int tables_new(struct tables **ret, const struct table_fds *fds, struct err *e);
 void tables_free(struct tables *t);
 const struct tables_stats *tables_stats(const struct tables *t);
 

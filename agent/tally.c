@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/tally.h"
 
-#include <malloc.h>
 #include <stdlib.h>
 
 #include "bpf/abi.h"
-#include "model/labels.h"
 
 #define LOOKS_MAX 10
 #define LOOK_NS 1000000              /* a look at two clocks takes some 100 ns, if nobody interferes */
@@ -30,54 +28,6 @@ static const char *const marks[] = {
 	[(int)END_CODES_ + (int)LOST_TICKS] = "[lost: ticks]",
 	[(int)END_CODES_ + (int)LOST_PAUSE] = "[lost: paused]",
 };
-
-static atomic_size_t all_info_bytes;
-
-void process_info_made(struct process_info *p)
-{
-	p->bytes = (uint32_t)(malloc_usable_size(p) + malloc_usable_size((void *)(uintptr_t)p->labels));
-	atomic_fetch_add_explicit(&all_info_bytes, p->bytes, memory_order_relaxed);
-}
-
-size_t process_info_bytes(void)
-{
-	return atomic_load_explicit(&all_info_bytes, memory_order_relaxed);
-}
-
-struct process_info *process_info_ref(struct process_info *p)
-{
-	if (p)
-		atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
-	return p;
-}
-
-void process_info_unref(struct process_info *p)
-{
-	if (!p || atomic_fetch_sub(&p->refs, 1) != 1)
-		return;
-	atomic_fetch_sub_explicit(&all_info_bytes, p->bytes, memory_order_relaxed);
-	image_unref(p->exe);
-	image_unref(p->exe_file);
-	free((void *)p->labels);
-	free(p);
-}
-
-void profile_window_free(struct profile_window *w)
-{
-	if (!w)
-		return;
-	for (size_t i = 0; i < w->frames.n; i++) {
-		image_unref(w->frames.v[i].image);
-		process_info_unref(w->frames.v[i].process);
-	}
-	for (size_t i = 0; i < w->processes.n; i++)
-		process_info_unref(w->processes.v[i]);
-	vec_free(&w->frames);
-	vec_free(&w->stacks);
-	vec_free(&w->processes);
-	vec_free(&w->samples);
-	free(w);
-}
 
 struct tally *tally_new(int64_t start_ns, int64_t end_ns, int64_t unix_offset_ns)
 {

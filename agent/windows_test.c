@@ -194,18 +194,18 @@ static void test_sample_times(void **state)
 	int64_t end = a.current->end_ns;
 	vec_push(&a.callers, mine);
 	for (int64_t at = -10; at < 10; at++)
-		agent_count(&a, end + (at * 7 + 1000) % 20 - 10, NULL, thread, stack, 1);
-	agent_finish_windows(&a, end - 1);
+		windows_count(&a, end + (at * 7 + 1000) % 20 - 10, NULL, thread, stack, 1);
+	windows_finish(&a, end - 1);
 	assert_int_equal(a.history.n, 0);
-	agent_finish_windows(&a, end + 1);
+	windows_finish(&a, end + 1);
 	assert_int_equal(a.history.n, 1);
 	assert_int_equal(sum(a.history.v[0]), 10);
 	assert_int_equal(sum(a.current), 10);
 	assert_int_equal(sum(mine), 10);
 	assert_true(a.history.v[0]->end_ns == end && a.current->start_ns == end && !a.next);
 	assert_int_equal(a.current->number, 1);
-	agent_count(&a, end + 1, NULL, thread, stack, 1);
-	agent_finish_windows(&a, a.current->end_ns);
+	windows_count(&a, end + 1, NULL, thread, stack, 1);
+	windows_finish(&a, a.current->end_ns);
 	assert_int_equal(a.history.n, 2);
 	assert_int_equal(sum(a.history.v[1]), 11);
 	assert_int_equal(sum(a.current), 0);
@@ -238,8 +238,8 @@ static void test_memory_budget(void **state)
 	for (int w = 0; w < 20; w++) {
 		int64_t at = a.current->start_ns;
 		for (int i = 0; i < 1000; i++) /* stacks that no other window has */
-			agent_count(&a, at + i, NULL, thread, stack_tree_add(&a.stacks, 0, address++), 1);
-		agent_finish_windows(&a, a.current->end_ns);
+			windows_count(&a, at + i, NULL, thread, stack_tree_add(&a.stacks, 0, address++), 1);
+		windows_finish(&a, a.current->end_ns);
 		assert_true(kept_bytes(&a) <= a.o.history_bytes || a.history.n == 1);
 	}
 	assert_in_range(a.history.n, 2, 18);

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The BPF maps that hold the unwind tables: the sampler makes them, tables.h fills them. */
+#ifndef PYRRHA_AGENT_TABLE_FDS_H
+#define PYRRHA_AGENT_TABLE_FDS_H
+
+struct table_fds {
+	int procs, maps, images, pages, chunks, rules, cache; /* borrowed */
+};
+
+#endif
