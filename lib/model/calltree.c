@@ -10,6 +10,7 @@
 
 #include "base/map.h"
 #include "base/vec.h"
+#include "model/call_order.h"
 #include "model/frame.h"
 
 /* The children of a call. */
@@ -35,11 +36,17 @@ struct calltree {
 	VEC(struct children) children; /* by call */
 	VEC(struct view) names;
 	VEC(struct call_name) of_names;
+	struct call_order order; /* of all calls, but while some are made */
 	struct map call_index, name_index;
 	uint64_t seed;         /* of their hashes: names are the targets' to choose */
 	VEC(uint32_t) name_of; /* by function: its name + 1, 0 = not asked yet */
 	VEC(struct step) steps; /* by location */
 };
+
+static void order_calls(struct calltree *t)
+{
+	call_order_update(&t->order, t->calls.v, (uint32_t)t->calls.n, t->names.v, (uint32_t)t->names.n);
+}
 
 struct calltree *calltree_new(uint64_t seed)
 {
@@ -51,6 +58,7 @@ struct calltree *calltree_new(uint64_t seed)
 	vec_push(&t->children, (struct children){ 0, false });
 	vec_push(&t->names, VIEW("")); /* the root's: nobody else has it */
 	vec_push(&t->of_names, (struct call_name){ 0, 0, false });
+	order_calls(t);
 	return t;
 }
 
@@ -68,6 +76,7 @@ void calltree_free(struct calltree *t)
 	vec_free(&t->of_names);
 	vec_free(&t->name_of);
 	vec_free(&t->steps);
+	call_order_free(&t->order);
 	map_free(&t->call_index);
 	map_free(&t->name_index);
 	free(t);
@@ -84,8 +93,7 @@ size_t calltree_bytes(struct calltree *t)
 	size_t n = sizeof *t + t->text.used + t->n_nodes * sizeof *t->nodes + t->n_columns * sizeof *t->columns +
 		   t->calls.cap * sizeof *t->calls.v + t->children.cap * sizeof *t->children.v + t->names.cap * sizeof *t->names.v +
 		   t->of_names.cap * sizeof *t->of_names.v + t->name_of.cap * sizeof *t->name_of.v + t->steps.cap * sizeof *t->steps.v +
-		   map_bytes(&t->call_index) +
-		   map_bytes(&t->name_index);
+		   map_bytes(&t->call_index) + map_bytes(&t->name_index) + call_order_bytes(&t->order);
 	pthread_rwlock_unlock(&t->lock);
 	return n;
 }
@@ -200,8 +208,11 @@ static uint32_t add_call(struct calltree *t, uint32_t parent, uint32_t name, int
 
 static inline uint32_t is_at(struct calltree *t, uint32_t call, int32_t line)
 {
-	if (t->calls.v[call].line != line)
+	if (t->calls.v[call].line != line && t->calls.v[call].line != CALL_LINES) {
 		t->calls.v[call].line = CALL_LINES;
+		if (call < t->order.n)
+			t->order.calls[t->order.place[call]].line = CALL_LINES;
+	}
 	return call;
 }
 
@@ -310,6 +321,7 @@ static void make_all(struct calltree *t, const struct symbols *s, const uint32_t
 	make_nodes(t, s, most, columns, n);
 	for (size_t i = 0; i < n; i++)
 		t->columns[columns[i]] = t->nodes[symbols_get_column(s, columns[i])->node].call + 1;
+	order_calls(t);
 }
 
 struct calltree_view calltree_begin(struct calltree *t, const struct symbols *s, const uint32_t *columns, size_t n)
@@ -323,7 +335,7 @@ struct calltree_view calltree_begin(struct calltree *t, const struct symbols *s,
 		pthread_rwlock_rdlock(&t->lock); /* nothing is ever taken out in between */
 	}
 	return (struct calltree_view){ t->columns, t->nodes, t->calls.v, t->names.v, t->of_names.v, (uint32_t)t->calls.n,
-				       (uint32_t)t->names.n };
+				       (uint32_t)t->names.n, t->order.place, t->order.calls, t->order.names };
 }
 
 void calltree_end(struct calltree *t)

@@ -10,12 +10,14 @@
  *
  * It is kept with the dictionary (symbols_calls), which it describes, and made as far as somebody needed it: a second graph of
  * the same stacks finds its calls by an array read for each column, and none of its names are hashed again. Of most calls all nodes are at
- * one line, and of most names all functions are in one file: then nothing has to be known of the nodes. */
+ * one line, and of most names all functions are in one file: then nothing has to be known of the nodes. Who goes over many of them takes
+ * them as they are placed (call_order.h). */
 #ifndef PYRRHA_MODEL_CALLTREE_H
 #define PYRRHA_MODEL_CALLTREE_H
 
 #include "base/view.h"
 
+struct placed_call;
 struct symbols;
 struct calltree;
 
@@ -54,6 +56,9 @@ struct calltree_view {
 	const struct view *names;
 	const struct call_name *of_names;
 	uint32_t n_calls, n_names;
+	const uint32_t *place;         /* by call: its place in: */
+	const struct placed_call *placed;
+	const uint32_t *by_name;       /* numbers of all names, by the names ascending */
 };
 
 /* columns: ascending. Any thread; several may be in it at once. */

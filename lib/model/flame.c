@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Folding. The dictionary's stacks are a tree of parent pointers whose parents have smaller ids, and so is every tree
- * made here: one pass upwards makes children after their parents, one pass downwards adds children to them.
+/* Folding. The dictionary's calls are in the order in which a flame graph shows them (call_order.h), and so is every tree made here: children
+ * after their parents, those of a call by name. One pass upwards makes calls after their parents, one pass downwards adds children to them, and
+ * a call and all below it are neighbours.
  *
  *	1. The dictionary knows the call of each column, and of each call its parent (calltree.h). A bitmap of those that the profile needs: its
  *	   leaves, then, from the end, their parents; they get numbers of their own. So the cost is that of the profile, not of the
  *	   dictionary, which may be a whole day's.
  *	2. What is known of calls and functions. Where all nodes of a call say the same that is it; else the nodes are looked at, in the same
  *	   way: of a function it is what the first one of that name says.
- *	3. Functions in order of their names, so that nothing later compares texts. Downwards: totals.
+ *	3. Functions in order of their names, which the dictionary knows, so that nothing compares texts. Downwards: totals.
  *	4. The root, if it is not the first call; what functions cost below it, and the ways to the largest of them.
- *	5. Children in order of their names, and out in preorder. */
+ *	5. Out in preorder, as they lie. */
 #include <stdlib.h>
 
 #include "base/num.h"
+#include "model/call_order.h"
 #include "model/calltree.h"
 #include "model/flame_internal.h"
 #include "model/frame.h"
@@ -55,6 +57,7 @@ static inline uint32_t set_place(const struct idset *s, uint32_t id)
 	return s->below[id / 64] + count_bits(s->bits[id / 64] & ((UINT64_C(1) << id % 64) - 1));
 }
 
+/* Of a place in the dictionary's order. */
 static inline uint32_t call_place(const struct fold *f, uint32_t call)
 {
 	return f->dense ? call : set_place(&f->met, call);
@@ -91,23 +94,37 @@ static uint32_t *list_columns(const struct stackvec *v, const struct stackvec *b
 	return columns;
 }
 
+/* Of the members among 64 neighbours. Parents that come before these hold one another: the last of them has the others above it. */
+static inline void find_parents(struct idset *s, size_t word, const struct placed_call *placed)
+{
+	uint64_t members = s->bits[word], todo = members;
+	uint32_t first = (uint32_t)word * 64, before = 0;
+	if (!todo)
+		return;
+	while (todo) {
+		uint32_t bit = 63 - (uint32_t)__builtin_clzll(todo), parent = placed[first + bit].parent;
+		uint64_t within = (uint64_t)(parent >= first && bit) << parent % 64; /* the root is its own parent */
+		members |= within;
+		todo = (todo ^ UINT64_C(1) << bit) | within;
+		before = MAX(before, within ? 0 : parent);
+	}
+	s->bits[word] = members;
+	set_add(s, before);
+}
+
 static void find_met(struct fold *f, const struct calltree_view *t, const uint32_t *columns, size_t n)
 {
 	set_init(&f->met, t->n_calls - 1);
 	for (size_t i = 0; i < n; i++)
-		set_add(&f->met, t->columns[columns[i]] - 1);
+		set_add(&f->met, t->place[t->columns[columns[i]] - 1]);
 	for (size_t w = f->met.words; w--;)
-		for (uint64_t todo = f->met.bits[w], below; todo; todo = f->met.bits[w] & below) {
-			unsigned bit = 63 - (unsigned)__builtin_clzll(todo);
-			below = (UINT64_C(1) << bit) - 1; /* a parent may lie in the same word */
-			set_add(&f->met, t->calls[w * 64 + bit].parent);
-		}
+		find_parents(&f->met, w, t->placed);
 	f->met.bits[0] |= 1;
 	set_count(&f->met);
 	f->dense = f->met.n == t->n_calls;
 }
 
-/* Each call that is met, but for the root: id, and `at`, its place. */
+/* Each call that is met, but for the root: id, its place in the dictionary's order, and `at`, its place here. */
 #define EACH_MET(f, id, at) \
 	for (size_t w_ = 0, at = 1; w_ < (f)->met.words; w_++) \
 		for (uint64_t bits_ = (f)->met.bits[w_] & (w_ ? UINT64_MAX : ~UINT64_C(1)), id; \
@@ -133,7 +150,7 @@ static uint32_t need_frame(struct fold *f, const struct calltree_view *t, uint32
 
 struct look {
 	struct idset nodes;  /* on the way to the columns */
-	uint64_t *calls;     /* bits by call: to be looked at */
+	uint64_t *calls;     /* bits by place in the dictionary's order: to be looked at */
 	uint64_t *seen;      /* of these the ones that a node led to */
 	int64_t *lines;      /* by place of these */
 };
@@ -182,15 +199,15 @@ static void meet(struct fold *f, const struct calltree_view *t, struct look *x, 
 		return;
 	}
 	*known = line;
-	if (!f->frame_of[t->calls[call].name])
-		need_frame(f, t, t->calls[call].name, l, i);
+	if (!f->frame_of[t->placed[call].name])
+		need_frame(f, t, t->placed[call].name, l, i);
 }
 
 /* Several lines, the caller first. */
 static void meet_lines(struct fold *f, const struct calltree_view *t, struct look *x, uint32_t call, const struct sym_location *l)
 {
 	VEC(uint32_t) chain = { 0 };
-	for (uint32_t i = 0; i < frame_count(l); i++, call = t->calls[call].parent)
+	for (uint32_t i = 0; i < frame_count(l); i++, call = t->placed[call].parent)
 		vec_push(&chain, call);
 	for (uint32_t i = frame_count(l); i--;)
 		if (x->calls[chain.v[i] / 64] >> chain.v[i] % 64 & 1)
@@ -233,14 +250,15 @@ static void look_at_nodes(struct fold *f, const struct calltree_view *t, struct 
 		for (uint64_t bits = x->nodes.bits[w] & (w ? UINT64_MAX : ~UINT64_C(1)); bits; bits &= bits - 1) {
 			uint32_t id = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits);
 			const struct call_node *node = &t->nodes[id];
+			uint32_t call = t->place[node->call];
 			if (node->line == CALL_LINES)
-				meet_lines(f, t, x, node->call, location_of(f, id));
-			else if (!(x->calls[node->call / 64] >> node->call % 64 & 1))
+				meet_lines(f, t, x, call, location_of(f, id));
+			else if (!(x->calls[call / 64] >> call % 64 & 1))
 				continue;
-			else if (f->frame_of[t->calls[node->call].name]) /* the location, somewhere in memory, is not looked at */
-				meet(f, t, x, node->call, NULL, 0, node->line);
+			else if (f->frame_of[t->placed[call].name]) /* the location, somewhere in memory, is not looked at */
+				meet(f, t, x, call, NULL, 0, node->line);
 			else
-				meet(f, t, x, node->call, location_of(f, id), 0, node->line);
+				meet(f, t, x, call, location_of(f, id), 0, node->line);
 		}
 	take_lines(f, x);
 	set_free(&x->nodes);
@@ -254,15 +272,23 @@ static void look_at_nodes(struct fold *f, const struct calltree_view *t, struct 
  * frame is its name. */
 static bool begin_calls(struct fold *f, const struct calltree_view *t, struct look *x)
 {
+	VEC(uint32_t) way = { 0 }; /* by depth: the call that was met last */
 	bool any = false;
 	x->calls = xcalloc(f->met.words, sizeof *x->calls);
 	f->room = room_take(f->met.n * sizeof *f->calls);
+	f->depths_room = room_take(f->met.n * sizeof *f->depths);
 	f->calls = f->room.v;
+	f->depths = f->depths_room.v;
 	f->calls[0] = (struct fcall){ 0 };
+	f->depths[0] = 0;
 	f->frame_of[0] = 1;
+	vec_push(&way, 0);
 	EACH_MET(f, id, at) {
-		struct call c = t->calls[id];
-		f->calls[at] = (struct fcall){ .parent = call_place(f, c.parent), .frame = c.name, .line = c.line };
+		struct placed_call c = t->placed[id];
+		vec_reserve(&way, c.depth + 1);
+		way.v[c.depth] = (uint32_t)at;
+		f->depths[at] = c.depth;
+		f->calls[at] = (struct fcall){ .parent = way.v[c.depth - 1], .frame = c.name, .line = c.line };
 		if (UNLIKELY(c.line == CALL_LINES || t->of_names[c.name].differs)) {
 			x->calls[id / 64] |= UINT64_C(1) << id % 64;
 			any = true;
@@ -270,47 +296,38 @@ static bool begin_calls(struct fold *f, const struct calltree_view *t, struct lo
 			need_frame(f, t, c.name, symbols_get_location(f->s, t->of_names[c.name].location), t->of_names[c.name].line);
 		}
 	}
+	vec_free(&way);
 	return any;
 }
 
-static int by_name(const void *a, const void *b, void *arg)
+/* By name; "total", whose call has the empty one, stays the first. other: "(other)" is there, too, be it that a function is called so. */
+static void sort_frames(struct fold *f, const struct calltree_view *t, bool other)
 {
-	const struct flame_frame *frames = arg;
-	return view_cmp(frames[*(const uint32_t *)a].name, frames[*(const uint32_t *)b].name);
-}
-
-/* "total" stays the first. */
-static void sort_frames(struct fold *f, const struct calltree_view *t)
-{
-	size_t n = f->frames.n;
-	uint32_t *order AUTOFREE = xmalloc(n * sizeof *order), *as AUTOFREE = xmalloc(n * sizeof *as);
-	struct flame_frame *sorted = xmalloc(n * sizeof *sorted);
-	for (uint32_t i = 0; i < n; i++)
-		order[i] = i;
-	qsort_r(order + 1, n - 1, sizeof *order, by_name, f->frames.v);
-	for (uint32_t i = 0; i < n; i++) {
-		sorted[i] = f->frames.v[order[i]];
-		as[order[i]] = i;
+	const struct flame_frame more = { VIEW("(other)"), VIEW(""), VIEW(""), 0 };
+	struct flame_frame *sorted = xmalloc((f->frames.n + 1) * sizeof *sorted);
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < t->n_names; i++) {
+		uint32_t name = t->by_name[i], frame = f->frame_of[name];
+		if (!frame)
+			continue;
+		int order = other ? view_cmp(t->names[name], more.name) : -1;
+		if (order >= 0) {
+			f->other = n;
+			other = false;
+			if (order > 0)
+				sorted[n++] = more;
+		}
+		sorted[n++] = f->frames.v[frame - 1];
+		f->frame_of[name] = n;
 	}
-	for (uint32_t i = 0; i < t->n_names; i++)
-		if (f->frame_of[i])
-			f->frame_of[i] = as[f->frame_of[i] - 1] + 1;
+	if (other) {
+		f->other = n;
+		sorted[n++] = more;
+	}
 	free(f->frames.v);
 	f->frames.v = sorted;
-	f->frames.cap = n;
-	f->other = as[f->other];
-}
-
-/* A function of that name is the same frame. */
-static void need_other(struct fold *f)
-{
-	for (uint32_t i = 1; i < f->frames.n && !f->other; i++)
-		if (view_eqs(f->frames.v[i].name, "(other)"))
-			f->other = i;
-	if (f->other)
-		return;
-	f->other = (uint32_t)f->frames.n;
-	vec_push(&f->frames, (struct flame_frame){ VIEW("(other)"), VIEW(""), VIEW(""), 0 });
+	f->frames.cap = f->frames.n + 1;
+	f->frames.n = n;
 }
 
 static void add_selves(struct fold *f, const struct calltree_view *t, const struct stackvec *v, bool base)
@@ -318,7 +335,7 @@ static void add_selves(struct fold *f, const struct calltree_view *t, const stru
 	for (size_t i = 0; v && i < v->n; i++) {
 		if (is_zero(v, i))
 			continue;
-		uint32_t at = call_place(f, t->columns[v->columns[i]] - 1);
+		uint32_t at = call_place(f, t->place[t->columns[v->columns[i]] - 1]);
 		union flame_value x;
 		if (f->is_float)
 			x.d = v->is_float ? v->floats[i] : (double)v->ints[i];
@@ -340,23 +357,17 @@ static void make_calls(struct fold *f, const struct stackvec *v, const struct st
 	if (begin_calls(f, &t, &x))
 		look_at_nodes(f, &t, &x, columns, n);
 	free(x.calls);
-	if (ask->min_share > 0)
-		need_other(f);
-	sort_frames(f, &t);
+	sort_frames(f, &t, ask->min_share > 0);
 	f->bases = base ? xcalloc(f->met.n, sizeof *f->bases) : NULL;
 	add_selves(f, &t, v, false);
 	add_selves(f, &t, base, true);
 	calltree_end(tree);
 }
 
-#define AHEAD 24 /* calls; their parents are somewhere in memory */
-
 static void add_totals(struct fold *f)
 {
 	for (size_t i = f->met.n; i--;) {
 		struct fcall *c = &f->calls[i], *p = &f->calls[c->parent];
-		if (i >= AHEAD)
-			__builtin_prefetch(&f->calls[f->calls[i - AHEAD].parent], 1);
 		c->frame = f->frame_of[c->frame] - 1;
 		c->subtree++;
 		fold_add(f, &c->total, c->self);
@@ -367,8 +378,6 @@ static void add_totals(struct fold *f)
 		fold_add(f, &p->total, c->total);
 		if (f->bases)
 			fold_add(f, &f->bases[c->parent].total, f->bases[i].total);
-		c->next_sibling = p->first_child;
-		p->first_child = (uint32_t)i;
 		p->subtree += c->subtree;
 	}
 }
@@ -377,7 +386,7 @@ static void add_totals(struct fold *f)
 
 static uint32_t child_called(const struct fold *f, uint32_t call, struct view name)
 {
-	for (uint32_t id = f->calls[call].first_child; id; id = f->calls[id].next_sibling)
+	for (uint32_t id = call + 1, end = call + f->calls[call].subtree; id < end; id += f->calls[id].subtree)
 		if (view_eq(f->frames.v[f->calls[id].frame].name, name))
 			return id;
 	return 0;
@@ -396,6 +405,8 @@ static void fold_release(struct fold *f)
 {
 	set_free(&f->met);
 	room_give(&f->room);
+	room_give(&f->depths_room);
+	free(f->used);
 	free(f->bases);
 	vec_free(&f->wide);
 	free(f->frame_of);

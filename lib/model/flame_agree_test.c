@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Flame graphs of random stacks against a plain walk over each of them. Functions of one name are of several files, binaries and start
  * lines, calls at several lines, in some dictionaries seldom and in some often, so that some calls can be drawn without a look at their nodes
- * and some not; profiles are of parts of the stacks, so that a dictionary in which two differ draws one of them alone. */
+ * and some not; profiles are of parts of the stacks, so that a dictionary in which two differ draws one of them alone, and calls that one
+ * profile brings find their places among those of the ones before. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -176,9 +177,25 @@ static void add_vector(struct plain *p, const struct stackvec *v, int side)
 			add_stack(p, v->symbols, symbols_get_column(v->symbols, v->columns[i])->node, v->ints[i], side);
 }
 
+/* Siblings are in the order of their names. */
+static void check_order(const struct flame *f)
+{
+	VEC(size_t) last = { 0 }; /* by depth: the node that is open */
+	for (size_t i = 0; i < f->n_nodes; i++) {
+		const struct flame_node *n = &f->nodes[i];
+		assert_in_range(n->depth, i != 0, last.n);
+		if (n->depth < last.n)
+			assert_true(view_cmp(f->frames[f->nodes[last.v[n->depth]].frame].name, f->frames[n->frame].name) < 0);
+		last.n = n->depth;
+		vec_push(&last, i);
+	}
+	vec_free(&last);
+}
+
 static void compare(const struct flame *f, struct plain *p)
 {
 	VEC(size_t) ends = { 0 };
+	check_order(f);
 	struct buf path = { 0 };
 	for (size_t i = 0; i < f->n_nodes; i++) {
 		const struct flame_node *n = &f->nodes[i];

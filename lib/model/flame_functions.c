@@ -23,7 +23,6 @@ static void enter(struct fold *f, struct function_sums *s, const struct fcall *c
 	struct frame_sums *x = &s->v[c->frame];
 	const struct fbase b = fold_base(f, (size_t)(c - f->calls));
 	double self = fold_larger(f, c->self, b.self);
-	__builtin_prefetch(&f->calls[c->next_sibling]);
 	fold_add(f, &x->self, c->self);
 	fold_add(f, &x->base_self, b.self);
 	if (self > x->largest) {
@@ -46,28 +45,19 @@ static void leave(struct function_sums *s, const struct fcall *c)
 	s->open_found -= s->found && s->found[c->frame];
 }
 
-/* Each call below the root and the root itself, those it holds between its begin and its end; by pointers, since stacks
- * may be thousands of calls deep. */
+/* Each call below the root and the root itself, those it holds between its begin and its end. */
 static void sum_functions(struct fold *f, struct function_sums *s)
 {
-	uint32_t at = f->root;
-	enter(f, s, &f->calls[at]);
-	while (true) {
-		if (f->calls[at].first_child) {
-			at = f->calls[at].first_child;
-			enter(f, s, &f->calls[at]);
-			continue;
-		}
-		while (at != f->root && !f->calls[at].next_sibling) {
-			leave(s, &f->calls[at]);
-			at = f->calls[at].parent;
-		}
-		if (at == f->root)
-			return;
-		leave(s, &f->calls[at]);
-		at = f->calls[at].next_sibling;
+	VEC(uint32_t) open = { 0 };
+	for (uint32_t at = f->root, end = at + f->calls[at].subtree; at < end; at++) {
+		while (open.n > f->depths[at] - f->depths[f->root])
+			leave(s, &f->calls[open.v[--open.n]]);
 		enter(f, s, &f->calls[at]);
+		vec_push(&open, at);
 	}
+	while (open.n)
+		leave(s, &f->calls[open.v[--open.n]]);
+	vec_free(&open);
 }
 
 static int by_total(const void *a, const void *b, void *arg)

@@ -19,8 +19,7 @@ struct idset {
 
 struct fcall {
 	uint32_t parent, frame;
-	uint32_t first_child, next_sibling; /* 0 = none: the root is nobody's child */
-	uint32_t subtree : 31; /* calls in it, itself included */
+	uint32_t subtree : 31; /* calls in it, itself included: those that follow */
 	uint32_t kept : 1;     /* shown, however small it is */
 	int32_t line;     /* that all nodes of the call that are met are at; 0 = several, or unknown; CALL_LINES: see wide */
 	union flame_value self, total;
@@ -41,15 +40,17 @@ struct fold {
 	struct flame *out;
 	const struct symbols *s;
 	bool is_float, overflow;
-	struct idset met;         /* calls of the dictionary's tree */
-	bool dense;               /* all are met: their places are their numbers */
-	struct room room;         /* of calls */
-	struct fcall *calls;      /* by place in met: parents before their children */
+	struct idset met;         /* places in the order of the dictionary's calls */
+	bool dense;               /* all are met: their places here are those there */
+	struct room room, depths_room;
+	struct fcall *calls;      /* by place in met: each before all below it, children by name ascending */
+	uint32_t *depths;         /* as calls */
 	struct fbase *bases;      /* as calls; NULL: no diff */
 	VEC(struct wide_line) wide; /* by call */
 	uint32_t *frame_of;       /* by name of the tree: frame + 1 */
 	uint32_t root;            /* the call that all is relative to */
 	uint32_t other;           /* frame "(other)"; 0: nothing goes there */
+	bool *used;               /* by frame: a node has it */
 	VEC(struct flame_frame) frames; /* [0] "total"; once all are there, the rest is by name ascending */
 };
 
