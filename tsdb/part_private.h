@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What part.c (keys, values and what a part says of itself), part_write.c and pdb.c (the database of a partition) share. */
+/* What pdb.c (the database of a partition), part.c (keys, values and what a part says of itself), part_write.c and part_list.c (which
+ * parts there are) share. */
 #ifndef PYRRHA_TSDB_PART_PRIVATE_H
 #define PYRRHA_TSDB_PART_PRIVATE_H
 
@@ -49,6 +50,11 @@ uint8_t part_version_of(enum part_kind kind);
 /* The database stays as it is until pdb_leave. ERR_IO: it is closed after an error. */
 int pdb_enter(struct pdb *d, struct err *e);
 void pdb_leave(struct pdb *d);
+/* Opens it. NULL: it cannot be opened, not even for reading. open_first is for the first time of a process. */
+rocksdb_t *pdb_open_db(struct pdb *d, struct err *e);
+rocksdb_t *pdb_open_first(struct pdb *d, struct err *e);
+/* With the last reference, or where it could not be opened. */
+void pdb_free(struct pdb *d);
 
 /* The database knows the part until it is freed. */
 void part_know(const struct part *p);

@@ -11,29 +11,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/log.h"
-#include "base/num.h"
 #include "tsdb/db.h"
-#include "tsdb/evict.h"
+#include "tsdb/format.h"
 #include "tsdb/join.h"
 #include "tsdb/space.h"
 #include "tsdb/keep.h"
 #include "tsdb/name_finder.h"
-#include "tsdb/part.h"
 #include "tsdb/sealer.h"
 #include "tsdb/view.h"
 
-#define FORMAT 4 /* 1 had no aggregates, 2 no sums in bytes, 3 symbols of parts in rows, all places, one kind of detail */
 #define QUEUE_ITEMS 65536
 
 /* Who has the lock, as far as the file says: " (process 123, pyrrha)". */
@@ -77,66 +71,6 @@ static int lock_dir(struct tsdb *db, struct err *e)
 	say_holder(db->lock_fd, text, sizeof text);
 	return err_set(e, ERR_CONFLICT, "%s is in use by another process%s: stop it or choose another directory (--storage.path)",
 		       db->path, text);
-}
-
-/* The line that stands behind the first, which it is the checksum of. */
-static void put_checksum(struct buf *b, struct view line)
-{
-	buf_printf(b, "checksum %016" PRIx64 "\n", hash_view(line));
-}
-
-static int write_format(const char *dir, struct err *e)
-{
-	CLEANUP(buf_free) struct buf b = { 0 };
-	buf_printf(&b, "pyrrha-tsdb %d\n", FORMAT);
-	put_checksum(&b, buf_view(&b));
-	return files_put(dir, "version", buf_view(&b), e);
-}
-
-/* The number that the file says. *ret_sure: its checksum holds; older ones have none. False: it is damaged, so that a flipped bit in
- * the number refuses no start. */
-static bool parse_format(const struct buf *b, int64_t *ret, bool *ret_sure)
-{
-	const struct view name = VIEW("pyrrha-tsdb ");
-	CLEANUP(buf_free) struct buf sum = { 0 };
-	struct view all = buf_view(b);
-	const char *end = all.len ? memchr(all.ptr, '\n', all.len) : NULL;
-	struct view line = view_make(all.ptr, end ? (size_t)(end - all.ptr) + 1 : 0), rest = view_make(line.ptr + line.len, all.len - line.len);
-	*ret_sure = false;
-	if (!end || !view_starts(line, name) ||
-	    !num_parse_i64(view_make(line.ptr + name.len, line.len - name.len - 1), ret))
-		return false;
-	put_checksum(&sum, line);
-	*ret_sure = view_eq(rest, buf_view(&sum));
-	return *ret_sure || !rest.len;
-}
-
-static int check_format(struct tsdb *db, struct err *e)
-{
-	AUTOFREE char *name = xasprintf("%s/version", db->path);
-	CLEANUP(buf_free) struct buf b = { .max = 4096 };
-	int64_t format;
-	int rc = buf_read_file(&b, name, e);
-	bool sure;
-	if (rc == -ERR_NOT_FOUND && db->o.read_only)
-		return err_set(e, ERR_NOT_FOUND, "%s is not a storage directory: there is no %s", db->path, name);
-	if (rc && rc != -ERR_NOT_FOUND && rc != -ERR_LIMIT)
-		return rc;
-	bool whole = !rc && parse_format(&b, &format, &sure);
-	if (whole && format > FORMAT)
-		return err_set(e, ERR_CORRUPT, "%s was written by a newer Pyrrha (format %lld, this one knows %d): run that one, "
-			       "or start with another --storage.path", db->path, (long long)format, FORMAT);
-	if ((whole && format == FORMAT && sure) || db->o.read_only)
-		return 0;
-	if (rc == -ERR_NOT_FOUND)
-		return write_format(db->path, e);
-	if (!whole)
-		LOG_WARN("msg", "the file that says the storage's format is damaged: it is taken for this program's and written anew", "file",
-			 name);
-	/* Older, or without a checksum: what is there stays as it is, what is written from now on an older program may not read. */
-	if (write_format(db->path, e) && whole && format < FORMAT)
-		return -(int)e->code;
-	return 0;
 }
 
 static void set_defaults(struct tsdb_options *o)
@@ -244,7 +178,7 @@ int tsdb_open(struct tsdb **ret, const struct tsdb_options *o, struct err *e)
 	if (!rc)
 		rc = lock_dir(db, e);
 	if (!rc)
-		rc = check_format(db, e);
+		rc = format_check(db, e);
 	dropped_read(db);
 	if (!rc)
 		rc = hlog_open(&db->log, db->path, db->o.read_only ? NULL : &writable, e);
@@ -307,37 +241,4 @@ struct sink *tsdb_sink(struct tsdb *db)
 struct source *tsdb_source(struct tsdb *db)
 {
 	return &db->source;
-}
-
-static int snapshot_partitions(struct tsdb *db, const char *dir, struct err *e)
-{
-	AUTOFREE char *partitions = xasprintf("%s/partitions", dir);
-	struct version *v = tsdb_version(db, NULL);
-	int rc = files_make_dirs(partitions, e);
-	for (size_t i = 0; i < v->n && !rc; i++) {
-		AUTOFREE char *to = xasprintf("%s/%u", partitions, v->p[i]->p->day);
-		if (v->p[i]->n_parts)
-			rc = pdb_snapshot(v->p[i]->parts[0]->db, to, e);
-	}
-	version_unref(v);
-	return rc;
-}
-
-int tsdb_snapshot(struct tsdb *db, const char *dir, struct err *e)
-{
-	if (access(dir, F_OK) == 0)
-		return err_set(e, ERR_CONFLICT, "cannot make a snapshot in %s: it exists", dir);
-	tsdb_flush(db);
-	pthread_mutex_lock(&db->seal_lock); /* no seal moves rows from one to the other meanwhile */
-	int rc = files_make_dirs(dir, e);
-	if (!rc)
-		rc = hlog_snapshot(db->log, dir, e);
-	if (!rc)
-		rc = snapshot_partitions(db, dir, e);
-	if (!rc && db->dropped.until_ms + (int64_t)db->dropped.days.n)
-		rc = dropped_write(&db->dropped, dir, e);
-	if (!rc)
-		rc = write_format(dir, e); /* last: it says that the rest is whole */
-	pthread_mutex_unlock(&db->seal_lock);
-	return rc;
 }
