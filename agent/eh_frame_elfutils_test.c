@@ -19,8 +19,7 @@
 
 #include "agent/eh_frame_rows.h"
 #include "agent/go_frame.h"
-#include "agent/image.h"
-#include "agent/images.h"
+#include "agent/image_files.h"
 #include "base/alloc.h"
 #include "base/vec.h"
 

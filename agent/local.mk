@@ -14,10 +14,12 @@ libagent_a_CPPFLAGS = $(AM_CPPFLAGS) -DPYRRHA_BPF_OBJECT=\"$(abs_builddir)/bpf/s
 agent/libagent_a-sampler_object.$(OBJEXT): bpf/sample.bpf.o
 AGENT_LIBS = libagent.a $(PPROF_LIBS) $(HTTPD_LIBS) $(KUBE_LIBS) $(BPF_LIBS) $(AGENT_NAMES_LIBS)
 if HAVE_CMOCKA
-check_PROGRAMS += code_frame_test eh_frame_test eh_frame_elfutils_test process_test tables_test cpu_rings_test agent_test pacer_test windows_test
-TESTS += code_frame_test eh_frame_test eh_frame_elfutils_test process_test tables_test cpu_rings_test agent_test pacer_test windows_test
+check_PROGRAMS += code_frame_test eh_frame_test eh_frame_elfutils_test process_test tables_test cpu_rings_test agent_test pacer_test windows_test tally_test
+TESTS += code_frame_test eh_frame_test eh_frame_elfutils_test process_test tables_test cpu_rings_test agent_test pacer_test windows_test tally_test
 cpu_rings_test_SOURCES = agent/cpu_rings_test.c
 cpu_rings_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
+tally_test_SOURCES = agent/tally_test.c
+tally_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 pacer_test_SOURCES = agent/pacer_test.c
 pacer_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 tables_test_SOURCES = agent/tables_test.c

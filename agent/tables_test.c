@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers of images: none is used again before what the kernel remembers of it is wiped. The slots of processes. The
+/* Runs of slots, and numbers of images: none is used again before what the kernel remembers of it is wiped. The slots of processes. The
  * short form of rules. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +14,27 @@
 #include "agent/image_ids.h"
 #include "agent/kernel_procs.h"
 #include "base/alloc.h"
+
+static void test_extents(void **state)
+{
+	struct extents x;
+	uint32_t a, b, c;
+
+	extents_init(&x, 100);
+	assert_true(extents_alloc(&x, 40, 1, &a) && extents_alloc(&x, 40, 1, &b) && a == 0 && b == 40);
+	assert_false(extents_alloc(&x, 40, 1, &c));
+	extents_free(&x, a, 40, 1);
+	assert_false(extents_alloc(&x, 40, REUSE_NS, &c)); /* it rests */
+	assert_int_equal(extents_room(&x), 60);
+	assert_true(extents_alloc(&x, 40, 1 + REUSE_NS, &c) && c == 0);
+	extents_free(&x, c, 40, 2);
+	extents_free(&x, b, 40, 3);
+	assert_false(extents_alloc(&x, 100, 2 + REUSE_NS, &c));
+	assert_true(extents_alloc(&x, 100, 3 + REUSE_NS, &c) && c == 0); /* neighbours are joined */
+	extents_add(&x, 500, 10);
+	assert_true(extents_alloc(&x, 10, 4, &c) && c == 500); /* what is new needs no rest */
+	extents_release(&x);
+}
 
 static void test_given_back(void **state)
 {
@@ -191,6 +212,7 @@ static void test_short_rules(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_extents),
 		cmocka_unit_test(test_given_back),
 		cmocka_unit_test(test_all_taken),
 		cmocka_unit_test(test_procs),
