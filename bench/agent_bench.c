@@ -19,8 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/agent_private.h"
-#include "agent/pprof_out.h"
+#include "agent/core/agent_private.h"
+#include "agent/serve/pprof_out.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "pprof/pprof.h"

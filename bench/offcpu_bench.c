@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/agent_private.h"
+#include "agent/core/agent_private.h"
 #include "base/clock.h"
 
 enum { RUNS = 5 };

@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/agent.h"
-#include "agent/caps.h"
-#include "agent/serve.h"
+#include "agent/core/agent.h"
+#include "agent/kernel/caps.h"
+#include "agent/serve/serve.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/opts.h"

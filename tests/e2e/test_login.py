@@ -117,7 +117,7 @@ def test_routes_of_the_server(env):
 
 def test_routes_of_the_agent(env):
     agent = start_agent(env, "--web.config.file=" + env.path("web.yml", LOGINS), "--web.enable-lifecycle", "--web.enable-debuginfod", only=["none"])
-    walk(int(agent.rsplit(":", 1)[1]), routes("agent/serve.c"), ["/-/healthy", "/-/ready", "/healthy"])
+    walk(int(agent.rsplit(":", 1)[1]), routes("agent/serve/serve.c"), ["/-/healthy", "/-/ready", "/healthy"])
 
 
 def test_agent_on_several_addresses(env):

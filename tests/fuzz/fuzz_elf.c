@@ -5,8 +5,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/go_frame.h"
-#include "agent/gopclntab.h"
+#include "agent/go/go_frame.h"
+#include "agent/go/gopclntab.h"
 #include "symbols/symtab.h"
 #include "tests/fuzz/fuzz.h"
 #include "unwind/eh_frame.h"

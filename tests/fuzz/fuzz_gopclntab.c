@@ -3,8 +3,8 @@
  * piece of the text take bounded work. */
 #include <string.h>
 
-#include "agent/go_frame.h"
-#include "agent/gopclntab.h"
+#include "agent/go/go_frame.h"
+#include "agent/go/gopclntab.h"
 #include "base/alloc.h"
 #include "tests/fuzz/fuzz.h"
 

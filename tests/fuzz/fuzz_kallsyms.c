@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/kallsyms.h"
+#include "agent/names/kallsyms.h"
 #include "tests/fuzz/fuzz.h"
 
 const char fuzz_target[] = "kallsyms";

@@ -2,7 +2,7 @@
 /* Any bytes as a perf-map. It does not matter in how many pieces they came; names have bounds. */
 #include <string.h>
 
-#include "agent/perfmap.h"
+#include "agent/names/perfmap.h"
 #include "tests/fuzz/fuzz.h"
 
 const char fuzz_target[] = "perfmap";

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The agent: CPU samples of every process on the host, unwound in the kernel, kept as a short history of windows.
+ *
+ *	perf events + BPF -> drain thread (processes, images, stacks) -> windows -> serve.h (HTTP)
+ *
+ * One drain thread owns processes, images and unwind tables; others see only finished windows (profile_window.h),
+ * which are self-contained. */
+#ifndef PYRRHA_AGENT_AGENT_H
+#define PYRRHA_AGENT_AGENT_H
+
+#include "agent/kernel/filter.h"
+#include "agent/window/profile_window.h"
+#include "base/err.h"
+#include "model/labels.h"
+
+struct agent;
+
+struct agent_options {
+	double hz;                   /* samples per second and CPU */
+	int64_t history_ms;          /* how far back finished windows reach */
+	uint64_t history_bytes;      /* memory they may take */
+	int64_t drain_ms;            /* how often the kernel's buffers are emptied */
+	bool kernel_stacks;
+	bool ignore_kernel_bugs;
+	bool off_cpu;                /* profile waits, too */
+	int64_t off_threshold_ns;    /* shorter waits are only counted */
+	struct filter_options filters; /* borrowed for as long as the agent runs */
+	double max_cost;             /* share of the host the agent may take before it lowers its frequency */
+	int64_t names_patience_ms;   /* so long an answer waits for the names of files that were not asked for before */
+	const char *node;            /* NULL = the host's name */
+	const char *debuginfod_urls; /* servers to ask for debug information, with blanks between; NULL = none */
+	const char *cache_dir;       /* for what was read from debug information; NULL = nowhere */
+	bool kubernetes;             /* ask the API server for this node's pods, if this is a pod or there is a kubeconfig */
+	const char *kubeconfig;      /* NULL or "" = as a pod */
+	const char *config_file;     /* agent_config.h; NULL or "" = none */
+	bool expand_env;             /* config/config_expand.h */
+	int64_t auto_reload_ms;      /* how often to look whether the file holds something else; 0 = never */
+	struct labels external;      /* borrowed for as long as the agent runs */
+	const char *const *env_vars; /* names of environment variables that rules may see; borrowed likewise */
+	size_t n_env_vars;
+	bool show_command_lines;     /* rules see what command lines and these variables say, secrets too */
+};
+
+void agent_options_init(struct agent_options *o);
+/* Loads the programs, opens the events, starts the threads. Errors say which right or kernel feature is missing. */
+int agent_start(struct agent **ret, const struct agent_options *o, struct err *e);
+void agent_stop(struct agent *a);
+/* Reads the configuration file again; on an error the old rules stay. Any thread. */
+int agent_reload(struct agent *a, struct err *e);
+/* What this kernel and these rights allow, a line each; 0 if the agent can run. */
+int agent_check(struct buf *out);
+/* ERR_DENIED for a kernel that must not be sampled. */
+int agent_check_kernel(struct err *e);
+bool agent_kernel_deadlock_prone(const char *release, const char *version);
+int agent_check_pid_namespace(struct err *e);
+/* Once, after agent_start; the agent must outlive the last rendering. */
+void agent_register_metrics(struct agent *a);
+
+/* The profile over [from, from + duration) of monotonic sample time, starting now; a wait belongs, whole, to the moment it
+ * ends. ERR_NOT_FOUND for off-CPU profiles when they are off. Blocks until it is complete;
+ * AGENT_MAX_CALLERS at once, then ERR_UNAVAILABLE. `gone` (may be NULL) is asked now and then whether the caller
+ * still waits; true frees its window and returns ERR_CANCELED. */
+#define AGENT_MAX_CALLERS 64
+int agent_profile(struct agent *a, enum window_kind kind, int64_t duration_ns, bool (*gone)(void *arg), void *arg,
+		  struct profile_window **ret, struct err *e);
+/* Which windows of the history are asked for. */
+struct history_range {
+	int64_t from_ms, to_ms;      /* those that start in [from_ms, to_ms) of Unix time */
+	uint64_t after;              /* and have a higher number than this */
+	bool whole;                  /* nothing, unless all that will start before to_ms are finished */
+};
+/* What the history has, whether or not there was an answer. */
+struct history_state {
+	int64_t finished_ms;         /* Unix time up to which it is finished */
+	int64_t next_ms;             /* start of the first window with a higher number than `after` that starts at from_ms or later; 0 = none */
+};
+/* The finished windows of that range as one. */
+int agent_history(struct agent *a, enum window_kind kind, const struct history_range *r, struct profile_window **ret,
+		  struct history_state *ret_state, struct err *e);
+/* The Unix time (ms) up to which the history is finished, and from where it reaches. */
+void agent_history_range(struct agent *a, int64_t *ret_from_ms, int64_t *ret_to_ms);
+
+/* What answering with a profile of that kind took of a thread's CPU time. Any thread. */
+void agent_answered(struct agent *a, enum window_kind kind, int64_t cpu_ns);
+/* Whether there are profiles of that kind. */
+bool agent_takes(const struct agent *a, enum window_kind kind);
+/* The labels that rules set by name; in the arena. Returns their number. */
+size_t agent_series_labels(struct agent *a, struct arena *in, struct view **ret);
+/* targets.h: the containers that were sampled in the time that the history covers. */
+void agent_targets(struct agent *a, struct view address, struct buf *out);
+
+struct symbolizer *agent_symbolizer(struct agent *a);
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What agent.c, drain.c and the agent's metrics share. */
+#ifndef PYRRHA_AGENT_AGENT_PRIVATE_H
+#define PYRRHA_AGENT_AGENT_PRIVATE_H
+
+#include <pthread.h>
+
+#include "agent/core/agent.h"
+#include "agent/core/cost.h"
+#include "agent/core/offcpu.h"
+#include "agent/core/pacer.h"
+#include "agent/kernel/filter.h"
+#include "agent/kernel/perf_events.h"
+#include "agent/kernel/sampler.h"
+#include "agent/labels/labels.h"
+#include "agent/labels/pods.h"
+#include "agent/names/symbolize.h"
+#include "agent/process/process.h"
+#include "agent/window/sample_counts.h"
+#include "config/config_watch.h"
+
+/* A sample is in the ring at most this long after its time. */
+#define IN_FLIGHT_NS 20000000ll
+
+struct agent {
+	struct agent_options o;
+	struct sampler sampler;
+	struct tables *tables;
+	struct images *images;
+	struct processes *processes;
+	struct perf_events *events;
+	struct symbolizer *symbolizer;
+	struct labeler *labeler;
+	struct pods *pods;           /* NULL = not in a cluster */
+	struct agent_config *config; /* guarded by the lock */
+	struct config_sources sources; /* of its last reading, good or bad; guarded by the lock */
+	struct config_watch *config_watch; /* NULL = nobody watches */
+	atomic_bool config_ok;       /* the last reading of the file worked */
+	_Atomic uint64_t config_failures;
+	int64_t configured_ms;
+	struct records records;
+	int epoll_fd, wake_fd;
+	pthread_t thread;
+	bool running;
+	atomic_bool stopping;
+	int64_t kept_house_ns;
+	bool cpu_missing;            /* said that a CPU cannot be sampled */
+	struct cost cost;
+	struct pacer pacer;          /* the frequency and off-CPU's step as they are now */
+	uint64_t spent_ns[2];        /* by enum window_kind: CPU time of the drain on samples, on waits */
+	int64_t preparing_ns;        /* of this drain's: mappings and tables of programs that the kernel did not know */
+	_Atomic uint64_t answered_off_ns; /* of HTTP's threads on off-CPU profiles */
+	struct off_cpu off;
+	struct filter *filter;
+	uint64_t last_stats[STATS_MAX];
+
+	pthread_mutex_t lock;        /* guards all below, and ids of images */
+	pthread_cond_t finished;     /* a caller's window is, or the agent stops */
+	struct stack_tree stacks;
+	size_t compacted_nodes;
+	int64_t asked_ns;            /* when a profile was last asked for; 0 = never */
+	struct tally *current;
+	struct tally *next;          /* begins where current ends: samples of the last moments; NULL = none yet */
+	uint64_t windows;            /* begun so far */
+	VEC(struct tally *) history; /* oldest first */
+	VEC(struct tally *) callers;
+	/* Counted for the metrics. */
+	uint64_t samples, deferred_finished, ends[END_CODES_], lost_ring, lost_records, throttled, bad_records,
+		history_cut, drains, late_drains, slowed, dropped;
+	int64_t unseen_ns, drained_ns;
+	uint64_t sample_ns;          /* the sampling program's own time */
+	uint64_t sampled_frames;
+};
+
+/* drain.c: time of the host that no sample stands for. */
+void drain_count_unseen(struct agent *a, int64_t now_ns, int64_t unseen_ns);
+/* drain.c: records and samples that were read, in the order of time. from_ns: cost_thread_ns() before they were. */
+void drain_process(struct agent *a, int64_t now_ns, int64_t from_ns);
+
+/* stack_finish.c: the stack of sample `at` as a node of the tree, finished if the kernel could not, without its innermost
+ * skip_kernel kernel frames; and who it is of. False: relabelling drops it. */
+struct finished_stack {
+	uint32_t node;
+	struct process_info *who;
+};
+bool stack_finish(struct agent *a, size_t at, uint32_t skip_kernel, int64_t now_ns, struct finished_stack *ret);
+/* offcpu.c: a sample that is a wait; what the kernel counted; whether to go on. */
+void offcpu_take(struct agent *a, size_t at, int64_t now_ns);
+void offcpu_count_losses(struct agent *a, const uint64_t stats[STATS_MAX], int64_t now_ns);
+int offcpu_start(struct agent *a, struct err *e);
+/* The pacer changed the step; it was `before`. */
+void offcpu_step(struct agent *a, unsigned before, int64_t now_ns);
+/* stack_finish.c: names of what is sampled are got ready only while somebody asks for profiles; so long after that. */
+#define ASKED_FOR_NS 600000000000ll
+/* Memory of the kernel that the programs' maps take, in bytes, as the kernel says (fdinfo). */
+uint64_t agent_kernel_bytes(const struct agent *a);
+
+/* windows.c, with the lock held but for the first and the last: */
+void windows_start(struct agent *a);
+void windows_release(struct agent *a);
+/* Unix time - monotonic, now. */
+int64_t windows_unix_offset(void);
+/* All before `now` was counted: windows that end before it are finished. Renumbers stacks. */
+void windows_finish(struct agent *a, int64_t now);
+/* A tick; and waits, n of them, 0: more of one that was counted. */
+void windows_count(struct agent *a, int64_t time_ns, struct process_info *who, const char thread[16], uint32_t stack,
+		   int64_t value_ns);
+void windows_count_wait(struct agent *a, enum wait_state state, int64_t time_ns, struct process_info *who,
+			const char thread[16], uint32_t stack, int64_t value_ns, uint32_t n);
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pyrrha-agent --check: what this kernel and these rights allow, a line each. It tries what the agent does rather than
+ * guess from versions and capabilities. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "agent/core/agent.h"
+#include "agent/kernel/caps.h"
+#include "agent/kernel/perf_events.h"
+#include "agent/kernel/sampler.h"
+
+static void line(struct buf *out, bool ok, const char *what, const char *more)
+{
+	buf_printf(out, "%-4s %s%s%s\n", ok ? "ok" : "no", what, more && *more ? ": " : "", more ? more : "");
+}
+
+/* "6.1.192-2" -> 6, 1, 192. */
+static void parse_version(const char *s, unsigned long v[3])
+{
+	char *at = (char *)(uintptr_t)s;
+
+	for (int i = 0; i < 3; i++) {
+		v[i] = strtoul(at, &at, 10);
+		if (*at != '.')
+			break;
+		at++;
+	}
+}
+
+/* The upstream version: what a distribution calls its release may leave out the patch level. */
+static void kernel_version(const struct utsname *u, unsigned long v[3])
+{
+	static const char debian[] = "Debian ";
+	char text[128];
+	const char *at = strstr(u->version, debian);
+
+	v[0] = v[1] = v[2] = 0;
+	parse_version(at ? at + sizeof debian - 1 : u->release, v);
+	/* "Ubuntu 6.2.0-39.40-generic 6.2.16" */
+	FILE *f = fopen("/proc/version_signature", "re");
+	if (f && fgets(text, sizeof text, f) && (at = strrchr(text, ' ')))
+		parse_version(at + 1, v);
+	if (f)
+		fclose(f);
+}
+
+/* Linux 5.19 to 6.3 with hardened usercopy can deadlock in a read of user memory from a timer (fixed in 6.1.36, 6.3.10
+ * and 6.4): such a kernel must not be sampled. */
+bool agent_kernel_deadlock_prone(const char *release, const char *version)
+{
+	struct utsname u = { 0 };
+	unsigned long v[3];
+
+	snprintf(u.release, sizeof u.release, "%s", release);
+	snprintf(u.version, sizeof u.version, "%s", version);
+	kernel_version(&u, v);
+	unsigned long minor = v[0] * 1000 + v[1];
+	if (minor < 5019 || minor > 6003)
+		return false;
+	return minor == 6001 ? v[2] < 36 : minor == 6003 ? v[2] < 10 : true;
+}
+
+int agent_check_pid_namespace(struct err *e)
+{
+	char link[64] = "";
+	ssize_t n = readlink("/proc/self/ns/pid", link, sizeof link - 1);
+
+	/* PROC_PID_INIT_INO: the inode of the initial one is the same on every kernel. */
+	if (n > 0 && strcmp(link, "pid:[4026531836]") != 0)
+		return err_set(e, ERR_DENIED,
+			       "not in the host's pid namespace (%s): the kernel's pids would name other processes here; run "
+			       "the container with --pid=host (Kubernetes: hostPID: true)", link);
+	return 0;
+}
+
+int agent_check_kernel(struct err *e)
+{
+	struct utsname u;
+
+	if (uname(&u) < 0 || !agent_kernel_deadlock_prone(u.release, u.version))
+		return 0;
+	return err_set(e, ERR_DENIED,
+		       "Linux %s may deadlock when it is sampled (5.19 to 6.3 with CONFIG_HARDENED_USERCOPY, fixed in 6.1.36 "
+		       "and 6.3.10): update it, or give --ignore-kernel-bugs if it is built without that option or has the fix",
+		       u.release);
+}
+
+static int check_kernel(struct buf *out)
+{
+	struct utsname u;
+
+	if (uname(&u) < 0)
+		return 0;
+	struct err e = { 0 };
+	bool bad = agent_check_kernel(&e) != 0;
+	line(out, !bad, "kernel", bad ? e.msg : u.release);
+	line(out, access("/sys/kernel/btf/vmlinux", R_OK) == 0, "type information of the kernel",
+	     "/sys/kernel/btf/vmlinux, which lets one program run on all versions");
+	return 0;
+}
+
+static bool can_open(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+/* Do addresses show in /proc/kallsyms? */
+static bool kernel_symbols(void)
+{
+	FILE *f = fopen("/proc/kallsyms", "re");
+	char text[512];
+	bool seen = false;
+
+	for (int i = 0; f && i < 2000 && !seen && fgets(text, sizeof text, f); i++)
+		seen = strtoull(text, NULL, 16) != 0;
+	if (f)
+		fclose(f);
+	return seen;
+}
+
+/* Some process that is not ours: our parent. */
+static bool can_open_of_other(const char *what)
+{
+	char name[96];
+	snprintf(name, sizeof name, "/proc/%d/%s", (int)getppid(), what);
+	return can_open(name);
+}
+
+/* The kernel's own links to mapped files. */
+static bool map_files(void)
+{
+	char name[96], text[256];
+	bool ok = false;
+
+	FILE *f = fopen("/proc/self/maps", "re");
+	if (f && fgets(text, sizeof text, f)) {
+		text[strcspn(text, " ")] = 0;
+		snprintf(name, sizeof name, "/proc/self/map_files/%.64s", text);
+		ok = can_open(name);
+	}
+	if (f)
+		fclose(f);
+	return ok;
+}
+
+static void check_optional(struct buf *out)
+{
+	line(out, can_open_of_other("maps"), "mappings of other processes",
+	     "CAP_SYS_PTRACE; without it only processes that start after the agent are unwound");
+	line(out, can_open_of_other("root/etc"), "files of other processes", "CAP_SYS_PTRACE and, for files that only their "
+	     "owner may read, CAP_DAC_READ_SEARCH; without it such programs have neither unwind tables nor names");
+	line(out, map_files(), "deleted files that are still mapped",
+	     "CAP_CHECKPOINT_RESTORE; without it libraries replaced by an upgrade have neither tables nor names");
+	line(out, kernel_symbols(), "names of kernel functions", "CAP_SYSLOG (kernel.kptr_restrict)");
+}
+
+static void check_switches(struct buf *out, struct sampler *s)
+{
+	struct err e = { 0 };
+	char figures[96];
+
+	int r = sampler_watch_switches(s, true, &e);
+	snprintf(figures, sizeof figures, "the verifier walked %u instructions", s->off_verified_insns);
+	line(out, r == 0, "the program for waits (--off-cpu)", r ? e.msg : figures);
+	sampler_watch_switches(s, false, &e);
+}
+
+int agent_check(struct buf *out)
+{
+	struct sampler_options so = { .ring_bytes = 1u << 20, .kernel_stacks = true, .off_cpu = true };
+	struct sampler s;
+	struct perf_events *events = NULL;
+	struct err e = { 0 };
+	int r;
+
+	check_kernel(out);
+	r = agent_check_pid_namespace(&e);
+	line(out, r == 0, "the host's process ids", r ? e.msg : NULL);
+	int ret = r;
+	r = sampler_load(&s, &so, &e);
+	char figures[96];
+	snprintf(figures, sizeof figures, "the verifier walked %u instructions of the sampling program", s.verified_insns);
+	line(out, r == 0, "BPF programs load", r ? e.msg : figures);
+	if (r) { /* perhaps for the room that waits take */
+		struct err without = { 0 };
+		so.off_cpu = false;
+		r = sampler_load(&s, &so, &without);
+		line(out, r == 0, "without --off-cpu they load", r ? without.msg : NULL);
+	}
+	ret = ret ? ret : r;
+	if (!r) {
+		if (so.off_cpu)
+			check_switches(out, &s);
+		r = perf_events_open(&events, s.sample_fd, 1, 8, &e);
+		line(out, r == 0, "perf events", r ? e.msg : NULL);
+		if (!r)
+			line(out, perf_events_build_ids(events), "build-ids in records of mappings", "Linux 5.12");
+		perf_events_close(events);
+		sampler_release(&s);
+		ret = ret ? ret : r;
+	}
+	check_optional(out);
+	caps_report(out);
+	return ret;
+}

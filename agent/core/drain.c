@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is done with records and samples: a record changes a process, a sample is finished (stack_finish.c) and counted
+ * (windows.c). Runs on the drain thread with the agent's lock held. */
+#include "agent/core/agent_private.h"
+
+static void apply(struct agent *a, const struct record *r)
+{
+	switch (r->type) {
+	case RECORD_FORK:
+		processes_fork(a->processes, r->pid, r->parent);
+		break;
+	case RECORD_EXEC:
+		processes_exec(a->processes, r->pid, r->comm);
+		break;
+	case RECORD_COMM:
+		processes_comm(a->processes, r->pid, r->comm);
+		break;
+	case RECORD_EXIT:
+		processes_exit(a->processes, r->pid);
+		break;
+	case RECORD_MMAP:
+		processes_mmap(a->processes, r->pid, r->start, r->len, r->file_offset, r->anonymous ? NULL : &r->key);
+		break;
+	}
+}
+
+static void take(struct agent *a, size_t at, int64_t now)
+{
+	const struct sample_head *h = a->sampler.samples.v[at];
+	int64_t value = perf_events_value(a->events, h->cpu, (int64_t)h->time_ns);
+	struct finished_stack d;
+
+	cost_sampled(&a->cost, h->cpu, value);
+	a->samples++;
+	if (stack_finish(a, at, 0, now, &d))
+		windows_count(a, (int64_t)h->time_ns, d.who, h->comm, d.node, value);
+	else
+		a->dropped++;
+}
+
+static const char nobody[16];
+
+void drain_count_unseen(struct agent *a, int64_t now, int64_t unseen_ns)
+{
+	uint32_t node = stack_tree_add(&a->stacks, 0, FRAME_OF_MARK(END_CODES_ + LOST_TICKS));
+	windows_count(a, now, NULL, nobody, node, unseen_ns);
+	a->unseen_ns += unseen_ns;
+}
+
+/* Samples that the ring had no room for stand in the profile as what they are. */
+static void count_losses(struct agent *a, int64_t now)
+{
+	uint64_t s[STATS_MAX];
+
+	if (!sampler_stats(&a->sampler, s))
+		return;
+	uint64_t lost = s[STAT_RING_FULL] - a->last_stats[STAT_RING_FULL];
+	if (lost) {
+		uint32_t node = stack_tree_add(&a->stacks, 0, FRAME_OF_MARK(END_CODES_ + LOST_RING));
+		int64_t value = (int64_t)lost * perf_events_period(a->events);
+		windows_count(a, now, NULL, nobody, node, value);
+		a->lost_ring += lost;
+	}
+	for (uint32_t i = 0; i < a->sampler.n_cpus; i++)
+		cost_untaken(&a->cost, i, a->sampler.untaken[i], perf_events_period(a->events));
+	offcpu_count_losses(a, s, now);
+	a->sample_ns = sampler_cost_ns(&a->sampler);
+	memcpy(a->last_stats, s, sizeof s);
+}
+
+/* What a drain does, whatever came, and with each sample, in frames that take as long. */
+enum { DRAIN_WEIGHT = 128, SAMPLE_WEIGHT = 16 };
+
+/* Shares the drain's CPU time out to what samples and waits had of it. They come mixed, too many to time each. What made
+ * programs known that were not, in bursts, is neither's: it does not go with how many are taken. */
+static void count_spent(struct agent *a, const uint64_t weight[2], int64_t spent_ns)
+{
+	spent_ns -= a->preparing_ns;
+	a->preparing_ns = 0;
+	double all = (double)(DRAIN_WEIGHT + weight[WINDOW_ON_CPU] + weight[WINDOW_OFF_CPU]);
+
+	for (int kind = WINDOW_ON_CPU; kind <= WINDOW_OFF_CPU; kind++)
+		a->spent_ns[kind] += (uint64_t)((double)MAX(spent_ns, (int64_t)0) * (double)weight[kind] / all);
+}
+
+void drain_process(struct agent *a, int64_t now, int64_t from_ns)
+{
+	struct records *r = &a->records;
+	uint64_t weight[2] = { 0 };
+	size_t i = 0;
+
+	if (r->lost) {
+		a->lost_records += r->lost;
+		r->lost = 0;
+		processes_doubt(a->processes);
+	}
+	a->throttled += r->throttled;
+	a->bad_records += r->bad;
+	r->throttled = r->bad = 0;
+	for (size_t k = 0; k < a->sampler.samples.n; k++) {
+		const struct sample_head *h = a->sampler.samples.v[k];
+		while (i < r->v.n && r->v.v[i].time_ns <= (int64_t)h->time_ns)
+			apply(a, &r->v.v[i++]);
+		if (h->flags & SAMPLE_MORE)
+			continue;
+		weight[h->off_ns ? WINDOW_OFF_CPU : WINDOW_ON_CPU] += SAMPLE_WEIGHT + (uint64_t)h->n_user + h->n_kernel;
+		if (h->off_ns)
+			offcpu_take(a, k, now);
+		else
+			take(a, k, now);
+	}
+	while (i < r->v.n)
+		apply(a, &r->v.v[i++]);
+	count_losses(a, now);
+	count_spent(a, weight, cost_thread_ns() - from_ns);
+	a->drains++;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stack of a sample: unwound to its end if the kernel could not, and whose it is. Runs on the drain thread with the agent's lock held. */
+#include <stdio.h>
+
+#include "agent/core/agent_private.h"
+#include "agent/unwind/unwind_native.h"
+#include "base/alloc.h"
+
+/* Kernel workers carry their queue and CPU in their name: they are one. */
+static void set_comm(struct process_info *i, const char *comm)
+{
+	if (i->kernel_thread && strncmp(comm, "kworker/", 8) == 0)
+		comm = "kworker";
+	snprintf(i->comm, sizeof i->comm, "%.15s", comm);
+}
+
+/* Who the process is, as far as it can be found out now. */
+static struct process_info *who(struct agent *a, struct process *p, const struct sample_head *h)
+{
+	bool kernel = h->flags & SAMPLE_KERNEL_THREAD;
+
+	if (p->info && (p->info->cgroup_id != h->cgroup_id || p->info->kernel_thread != kernel ||
+			p->info->generation != labeler_generation(a->labeler))) {
+		process_info_unref(p->info);
+		p->info = NULL;
+	}
+	if (p->info) {
+		labeler_touch(a->labeler, p->info);
+		return p->info;
+	}
+	struct process_info *i = NEW(struct process_info);
+	atomic_store(&i->refs, 1);
+	i->pid = p->pid;
+	i->cgroup_id = h->cgroup_id;
+	i->kernel_thread = kernel;
+	set_comm(i, p->comm[0] ? p->comm : h->comm);
+	i->exe = kernel || !p->exe ? NULL : image_ref(p->exe);
+	i->exe_file = i->exe && p->as && p->as->exe_file ? image_ref(p->as->exe_file) : NULL;
+	labeler_process(a->labeler, i);
+	process_info_made(i);
+	p->info = i;
+	return i;
+}
+
+/* A stack on its way into the tree: user frames, and how it ends. */
+struct user_stack {
+	const uint64_t *user;
+	uint32_t n_user;
+	int end;
+};
+
+/* The kernel is at work for a process whose registers are still those of the program before the exec: there is no user
+ * stack. */
+static bool in_execve(const struct process *p, const struct sample_head *h, const struct native_unwind *nu)
+{
+	return h->flags & SAMPLE_IN_KERNEL && p->from_exec && nu->u.n == 0;
+}
+
+/* Goes on where the kernel stopped. nu holds the frames. */
+static void finish_deferred(struct agent *a, struct process *p, size_t i, struct native_unwind *nu, struct user_stack *f,
+			    int64_t now)
+{
+	const struct sample_head *h = a->sampler.samples.v[i];
+	int64_t from_ns = cost_thread_ns();
+
+	if (!processes_prepare(a->processes, p)) {
+		a->preparing_ns += cost_thread_ns() - from_ns;
+		return;
+	}
+	*nu = (struct native_unwind){
+		.u = { .ip = h->ip, .sp = h->sp, .fp = h->fp, .n = h->n_user, .is_ra = (h->flags & SAMPLE_RA) != 0 },
+		.tables = a->tables, .maps = p->as->unwind, .n_maps = (uint32_t)p->as->v.n,
+		.stack_at = h->sp & ~(STACK_PAGE - 1ull),
+		.code = h->flags & SAMPLE_CODE ? h->code : NULL,
+	};
+	memcpy(nu->frames, sample_user(h), (size_t)h->n_user * 8);
+	sample_stack(&a->sampler, i, nu->stack);
+	for (;;) {
+		f->end = native_unwind(nu);
+		if (f->end == END_NO_TABLE) {
+			struct image *im = tables_image_by_id(a->tables, nu->u.image);
+			if (!im || !images_load_table(a->images, im, native_vaddr(nu)))
+				break;
+		} else if (f->end == END_NO_MAPPING && in_execve(p, h, nu)) {
+			f->end = END_BOTTOM;
+			break;
+		} else if (f->end == END_NO_MAPPING) {
+			if (processes_reread(a->processes, p, nu->u.ip, now)) {
+				nu->maps = p->as->unwind;
+				nu->n_maps = (uint32_t)p->as->v.n;
+			} else {
+				processes_prepare(a->processes, p);
+				nu->maps = p->as->unwind;
+				nu->n_maps = (uint32_t)p->as->v.n;
+				nu->u.quiet = 1;
+			}
+		} else {
+			break;
+		}
+	}
+	if (f->end == END_COPY_ENDED && h->flags & SAMPLE_IN_EXEC && !h->stack_pages)
+		f->end = END_BOTTOM;         /* its memory was given up already */
+	f->user = nu->frames;
+	f->n_user = nu->u.n;
+	a->deferred_finished++;
+	a->preparing_ns += cost_thread_ns() - from_ns;
+}
+
+/* Code was mapped where other code had been, and the kernel did not know yet: from the first such frame on the stack is
+ * a guess, so it ends there. */
+static void cut_stale(const struct process *p, const struct sample_head *h, struct user_stack *f)
+{
+	if (!p->n_stale || !h->set)
+		return;
+	for (uint32_t i = 0; i < h->n_user; i++) {
+		if (process_frame_stale(p, (uint32_t)(f->user[i] >> FRAME_IMAGE_SHIFT), h->set)) {
+			f->n_user = i;
+			f->end = END_STALE;
+			return;
+		}
+	}
+}
+
+/* The images that a stack names were needed just now. */
+static void touch(struct agent *a, const struct user_stack *f, int64_t now)
+{
+	uint32_t last = IMAGE_JIT;
+
+	for (uint32_t i = 0; i < f->n_user; i++) {
+		uint32_t id = (uint32_t)(f->user[i] >> FRAME_IMAGE_SHIFT);
+		if (id == last)
+			continue;
+		last = id;
+		struct image *im = tables_image_by_id(a->tables, id);
+		if (im) {
+			im->sampled_ns = now;
+			tables_touch(a->tables, im);
+			if (UNLIKELY(!im->names_wanted) && a->asked_ns && now - a->asked_ns < ASKED_FOR_NS)
+				im->names_wanted = symbolizer_want(a->symbolizer, im);
+		}
+	}
+}
+
+/* Relabelling wants no samples of this process: it is not unwound any further. */
+static bool drop_known(struct agent *a, const struct process *p, const struct sample_head *h)
+{
+	return p->info && p->info->dropped && p->info->cgroup_id == h->cgroup_id &&
+	       p->info->generation == labeler_generation(a->labeler);
+}
+
+bool stack_finish(struct agent *a, size_t at, uint32_t skip_kernel, int64_t now, struct finished_stack *ret)
+{
+	const struct sample_head *h = a->sampler.samples.v[at];
+	struct process *p = processes_sampled(a->processes, h->pid, h->exec_id, now);
+	struct user_stack f = { sample_user(h), h->n_user, h->end };
+	struct native_unwind nu;
+	uint32_t node = 0;
+
+	if (drop_known(a, p, h))
+		return false;
+	if (h->set && h->set < p->min_set) {
+		/* Unwound with the mappings of the program that the process ran before: only the kernel's part is true. */
+		f.n_user = 0;
+		f.end = END_STALE;
+	} else if (h->flags & SAMPLE_DEFERRED) {
+		finish_deferred(a, p, at, &nu, &f, now);
+	}
+	cut_stale(p, h, &f);
+	touch(a, &f, now);
+	ret->who = who(a, p, h);
+	if (ret->who->dropped)
+		return false;
+	a->sampled_frames += f.n_user;
+	a->ends[MIN(f.end, END_CODES_ - 1)]++;
+	if (f.end != END_BOTTOM)
+		node = stack_tree_add(&a->stacks, node, FRAME_OF_MARK(f.end));
+	for (uint32_t i = f.n_user; i-- > 0;)
+		node = stack_tree_add(&a->stacks, node, f.user[i]);
+	for (uint32_t i = h->n_kernel; i-- > skip_kernel;)
+		node = stack_tree_add(&a->stacks, node, sample_kernel(h)[i]);
+	if (h->flags & SAMPLE_PREEMPTED && a->off.schedule)
+		node = stack_tree_add(&a->stacks, node, a->off.schedule + 1);
+	ret->node = node;
+	return true;
+}

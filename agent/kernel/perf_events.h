@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One perf event per CPU: the timer that runs the sampling program, and the source of records about processes (fork,
+ * exec, names, executable mappings with build-ids, exits). Drain thread only.
+ *
+ * The period is drawn anew every REDRAW_NS, within 10 % of the nominal one, because a fixed one over-counts what
+ * sleeps in step with it. A sample's value is the time since the tick before it: its CPU's period and, right after a
+ * change, the part of the tick that the change cut short. */
+#ifndef PYRRHA_AGENT_PERF_EVENTS_H
+#define PYRRHA_AGENT_PERF_EVENTS_H
+
+#include "agent/image/image_files.h"
+#include "base/arena.h"
+#include "base/vec.h"
+
+#define REDRAW_NS 10000000000ll
+
+enum record_type { RECORD_FORK, RECORD_EXEC, RECORD_COMM, RECORD_EXIT, RECORD_MMAP };
+
+struct record {
+	int64_t time_ns;
+	enum record_type type;
+	uint32_t pid, tid, parent;
+	char comm[16];
+	uint64_t start, len, file_offset;
+	bool anonymous;              /* RECORD_MMAP of code without a file */
+	struct image_key key;        /* RECORD_MMAP; its path lies in the arena of the read */
+};
+
+struct records {
+	VEC(struct record) v;        /* ascending by time */
+	struct arena arena;
+	uint64_t lost;               /* records the kernel had no room for */
+	uint64_t throttled;
+	uint64_t bad;                /* records that make no sense */
+};
+
+/* What has the name of a file, or the vDSO: not "//anon", "[heap]", "anon_inode:...", "/SYSV...", "/dev/zero". */
+bool mapping_is_file(const char *path);
+
+struct perf_events;
+
+/* Opens an event on each online CPU and attaches the program. data_pages: power of two, per CPU. */
+int perf_events_open(struct perf_events **ret, int prog_fd, double hz, unsigned data_pages, struct err *e);
+void perf_events_close(struct perf_events *p);
+size_t perf_events_cpus(const struct perf_events *p);
+/* Descriptors to poll, one per CPU. */
+int perf_events_fd(const struct perf_events *p, size_t i);
+/* Whether MMAP records have the build-id (5.12). */
+bool perf_events_build_ids(const struct perf_events *p);
+/* Reads all records that are there. */
+void perf_events_read(struct perf_events *p, struct records *out);
+void records_release(struct records *r);
+/* Draws new periods when it is time. */
+void perf_events_redraw(struct perf_events *p, int64_t now_ns);
+void perf_events_set_hz(struct perf_events *p, double hz);
+/* What a sample of that CPU and time stands for. */
+int64_t perf_events_value(const struct perf_events *p, uint32_t cpu, int64_t time_ns);
+int64_t perf_events_period(const struct perf_events *p);
+/* Opens events on CPUs that came online, also if they were away only between two calls, and closes those of CPUs that
+ * went. How many; negative: one could not be opened, which takes the rights that opening the first ones took. */
+int perf_events_hotplug(struct perf_events *p, struct err *e);
+
+#endif

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a path says is found once; a container whose name is not known yet (the runtime writes its files a little later)
+ * is looked up again every RETRY_MS, for as long as it may still come; pods are asked for again whenever the API server
+ * told of something. */
+#include "agent/labels/groups.h"
+
+#include "agent/kernel/cgroup_id.h"
+#include "agent/kernel/filter.h"
+#include "agent/labels/meta.h"
+#include "agent/labels/relabel_group.h"
+#include "base/clock.h"
+#include "base/map.h"
+#include "base/vec.h"
+
+#define GROUPS_MAX 4096
+#define FORGET_MS 3600000
+#define SWEEP_AT (GROUPS_MAX / 2)
+#define RETRY_MS 5000
+#define RETRIES_MAX 60
+#define RECHECK_MS 30000
+#define SCRATCH_MAX ((size_t)1 << 20)
+
+struct groups {
+	struct groups_options o;
+	const struct agent_config *config;
+	uint64_t pods_version;
+	uint32_t edition;
+	size_t n_filtered;
+	int64_t rechecked_mono_ms;
+	struct arena scratch;        /* of one group's labels */
+	struct map index;            /* hash of the path -> all[] */
+	VEC(struct group *) all;
+};
+
+struct groups *groups_new(const struct groups_options *o)
+{
+	struct groups *gs = NEW(struct groups);
+	gs->o = *o;
+	arena_init(&gs->scratch, SCRATCH_MAX);
+	return gs;
+}
+
+static void unfilter(struct groups *gs, struct group *g)
+{
+	struct err e;
+	if (!g->filtered)
+		return;
+	filter_cgroup(gs->o.filter, g->filtered, FILTER_NONE, &e);
+	g->filtered = 0;
+	gs->n_filtered--;
+}
+
+static void free_group(struct groups *gs, struct group *g)
+{
+	unfilter(gs, g);
+	arena_free(&g->arena);
+	arena_free(&g->pod_arena);
+	free(g->shared);
+	free(g);
+}
+
+void groups_free(struct groups *gs)
+{
+	if (!gs)
+		return;
+	for (size_t i = 0; i < gs->all.n; i++)
+		free_group(gs, gs->all.v[i]);
+	vec_free(&gs->all);
+	map_free(&gs->index);
+	arena_free(&gs->scratch);
+	free(gs);
+}
+
+
+uint32_t groups_edition(const struct groups *gs)
+{
+	return gs->edition;
+}
+
+size_t groups_count(const struct groups *gs)
+{
+	return gs->all.n;
+}
+
+/* --- labels --- */
+
+static struct view first_of(struct view a, struct view b)
+{
+	return a.len ? a : b;
+}
+
+void group_add_labels(struct labels_builder *b, struct arena *a, const struct group *g)
+{
+	labels_builder_set(b, VIEW("cgroup"), meta_text(a, g->info.path));
+	labels_builder_set(b, VIEW("unit"), meta_text(a, g->info.unit));
+	labels_builder_set(b, VIEW("container_id"), meta_text(a, g->info.container_id));
+	/* A container without a known name goes by the short form of its id, as runtimes print it. */
+	struct view short_id = view_make(g->info.container_id.ptr, MIN(g->info.container_id.len, (size_t)12));
+	struct view container = first_of(g->pod.container, g->names.container);
+	labels_builder_set(b, VIEW("container"), first_of(container, meta_text(a, short_id)));
+	labels_builder_set(b, VIEW("pod"), first_of(g->pod.pod, g->names.pod));
+	labels_builder_set(b, VIEW("namespace"), first_of(g->pod.namespace_, g->names.namespace_));
+	labels_builder_set(b, VIEW("image"), first_of(g->pod.image, g->names.image));
+	labels_builder_set(b, VIEW("pod_uid"), view_of(g->info.pod_uid));
+}
+
+void group_add_meta(struct labels_builder *b, struct arena *a, const struct group *g, struct view node)
+{
+	meta_add_group(b, a, &g->info, &g->names, node);
+	for (size_t i = 0; i < g->pod.meta.n; i++)
+		labels_builder_set(b, g->pod.meta.v[i].name, g->pod.meta.v[i].value);
+}
+
+static void set_external(const struct groups *gs, struct labels_builder *b)
+{
+	for (size_t i = 0; i < gs->o.external.n; i++)
+		labels_builder_set(b, gs->o.external.v[i].name, gs->o.external.v[i].value);
+}
+
+static void drop_internal(struct labels_builder *b)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < b->l.n; i++)
+		if (!view_starts(b->l.v[i].name, VIEW("__")))
+			b->l.v[kept++] = b->l.v[i];
+	b->l.n = kept;
+}
+
+static void decide(struct groups *gs, struct group *g)
+{
+	struct labels_builder b;
+	struct arena *a = &gs->scratch;
+	struct err e;
+	int rc = 1;
+
+	arena_reset(a);
+	labels_builder_init(&b, gs->o.external);
+	labels_builder_set(&b, VIEW("node"), gs->o.node);
+	group_add_labels(&b, a, g);
+	if (gs->config && gs->config->relabel.n) {
+		meta_add_host(gs->o.meta, &b, gs->o.node);
+		group_add_meta(&b, a, g, gs->o.node);
+		rc = relabel_group(gs->config->relabel.v, gs->config->relabel.n, meta_names(gs->o.meta), &b, a, &e);
+	}
+	drop_internal(&b);
+	set_external(gs, &b);
+	g->dropped = rc == 0;
+	free(g->shared);
+	g->shared = rc > 0 ? labels_dup(labels_builder_finish(&b)) : NULL;
+	g->decided = true;
+	labels_builder_free(&b);
+}
+
+/* --- the kernel's filter --- */
+
+void groups_drop(struct groups *gs, struct group *g, uint64_t cgroup_id)
+{
+	uint64_t id;
+	char path[4096];
+	struct err e;
+	if (!gs->o.filter || g->filtered || g->path.len >= sizeof path)
+		return;
+	if (!g->decided)
+		decide(gs, g);
+	if (!g->dropped)
+		return;
+	/* Only what surely is this group: the process may have moved since its sample, and the path be another's when it
+	 * is looked at from another namespace. */
+	memcpy(path, g->path.ptr, g->path.len);
+	path[g->path.len] = 0;
+	if (cgroup_id_of(path, &id, &e) || id != cgroup_id || filter_cgroup(gs->o.filter, id, FILTER_DROP_SELF, &e))
+		return;
+	g->filtered = id;
+	gs->n_filtered++;
+}
+
+/* The rules or what is known of the group have changed. */
+static void reconsider(struct groups *gs, struct group *g)
+{
+	g->decided = false;
+	if (!g->filtered)
+		return;
+	decide(gs, g);
+	if (!g->dropped)
+		unfilter(gs, g);
+}
+
+void groups_use(struct groups *gs, const struct agent_config *c)
+{
+	gs->config = c;
+	for (size_t i = 0; i < gs->all.n; i++)
+		reconsider(gs, gs->all.v[i]);
+}
+
+/* Groups that are gone, or were made anew under the same path, leave the filter. */
+static void recheck(struct groups *gs, int64_t now_ms)
+{
+	if (!gs->n_filtered || now_ms - gs->rechecked_mono_ms < RECHECK_MS)
+		return;
+	gs->rechecked_mono_ms = now_ms;
+	for (size_t i = 0; i < gs->all.n; i++) {
+		struct group *g = gs->all.v[i];
+		uint64_t id;
+		char path[4096];
+		struct err e;
+		if (!g->filtered || g->path.len >= sizeof path)
+			continue;
+		memcpy(path, g->path.ptr, g->path.len);
+		path[g->path.len] = 0;
+		if (cgroup_id_of(path, &id, &e) || id != g->filtered)
+			unfilter(gs, g);
+	}
+}
+
+/* --- what is known --- */
+
+static void look_up(struct group *g)
+{
+	g->looked_up_mono_ms = clock_mono_ms();
+	g->retries++;
+	if (g->info.container_id.len)
+		containers_lookup("", g->info.runtime, g->info.container_id, &g->arena, &g->names);
+}
+
+/* Asks what the cluster knows of it; true: something else than before. */
+static bool look_up_pod(struct groups *gs, struct group *g)
+{
+	struct arena a;
+	struct pod_container now;
+	if (!gs->o.pods || !(g->info.container_id.len || g->info.pod_uid[0]))
+		return false;
+	arena_init(&a, 0);
+	/* What was known stays known: its processes may outlive the pod by a little, or the pod tell of the container that
+	 * took this one's place. */
+	if (!pods_find(gs->o.pods, g->info.container_id, view_of(g->info.pod_uid), &a, &now) ||
+	    (!now.container.len && g->pod.container.len) ||
+	    (view_eq(now.container, g->pod.container) && labels_eq(now.meta, g->pod.meta))) {
+		arena_free(&a);
+		return false;
+	}
+	arena_free(&g->pod_arena);
+	g->pod_arena = a;
+	g->pod = now;
+	return true;
+}
+
+static bool look_again(struct groups *gs, struct group *g, int64_t now_ms, bool pods)
+{
+	bool found = pods && look_up_pod(gs, g);
+	if (g->info.container_id.len && !g->names.container.len && g->retries < RETRIES_MAX &&
+	    now_ms - g->looked_up_mono_ms >= RETRY_MS) {
+		look_up(g);
+		found |= g->names.container.len > 0;
+	}
+	if (found)
+		reconsider(gs, g);
+	return found;
+}
+
+/* Drops those that were not sampled since. */
+static void sweep(struct groups *gs, int64_t since_ms)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < gs->all.n; i++) {
+		if (gs->all.v[i]->sampled_mono_ms >= since_ms)
+			gs->all.v[kept++] = gs->all.v[i];
+		else
+			free_group(gs, gs->all.v[i]);
+	}
+	if (kept == gs->all.n)
+		return;
+	gs->all.n = kept;
+	gs->edition++;
+	map_clear(&gs->index);
+	for (size_t i = 0; i < kept; i++)
+		map_insert(&gs->index, hash_view(gs->all.v[i]->path), (uint32_t)i);
+}
+
+bool groups_tick(struct groups *gs, int64_t now_ms)
+{
+	uint64_t version = gs->o.pods ? pods_version(gs->o.pods) : 0;
+	uint32_t edition = gs->edition;
+	bool found = false;
+	for (size_t i = 0; i < gs->all.n; i++)
+		found |= look_again(gs, gs->all.v[i], now_ms, version != gs->pods_version);
+	gs->pods_version = version;
+	recheck(gs, now_ms);
+	if (gs->all.n > SWEEP_AT)
+		sweep(gs, now_ms - FORGET_MS);
+	return found || edition != gs->edition;
+}
+
+struct group *groups_get(struct groups *gs, struct view path)
+{
+	uint64_t h = hash_view(path);
+	uint32_t id;
+	for (size_t at = map_start(&gs->index, h); map_probe(&gs->index, h, &at, &id);)
+		if (view_eq(gs->all.v[id]->path, path))
+			return gs->all.v[id];
+	if (gs->all.n >= GROUPS_MAX) /* hosts that churn through groups: begin anew rather than grow */
+		sweep(gs, INT64_MAX);
+	struct group *g = NEW(struct group);
+	arena_init(&g->arena, 0);
+	g->path = arena_view(&g->arena, path);
+	cgroup_parse_path(g->path, &g->info);
+	if (g->info.candidate.len && (g->info.runtime = containers_confirm("", g->info.candidate)) != RUNTIME_NONE)
+		g->info.container_id = g->info.candidate;
+	g->names.container = g->names.pod = g->names.namespace_ = g->names.image = VIEW("");
+	g->sampled_mono_ms = clock_mono_ms();
+	look_up(g);
+	look_up_pod(gs, g);
+	map_insert(&gs->index, h, (uint32_t)gs->all.n);
+	vec_push(&gs->all, g);
+	return g;
+}
+
+struct group *groups_at(struct groups *gs, size_t i)
+{
+	struct group *g = gs->all.v[i];
+	if (!g->decided)
+		decide(gs, g);
+	return g;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who a process is: its labels, read while it is alive. Called on the drain thread for each process that is sampled
+ * for the first time (or after an exec, a new name or a new cgroup): answers are cached per cgroup and never wait. */
+#ifndef PYRRHA_AGENT_LABELS_H
+#define PYRRHA_AGENT_LABELS_H
+
+#include "agent/process/process_info.h"
+#include "model/labels.h"
+
+struct labeler;
+struct agent_config;
+struct pods;
+struct filter;
+struct groups;
+
+struct labeler_options {
+	const char *node;            /* NULL = the host's name */
+	struct labels external;      /* borrowed */
+	struct pods *pods;           /* borrowed; NULL = not in a cluster */
+	struct filter *filter;       /* borrowed; NULL = none */
+	const char *const *env_vars; /* meta.h; borrowed */
+	size_t n_env_vars;
+	bool show_command_lines;     /* with what is named like a secret */
+};
+
+struct labeler *labeler_new(const struct labeler_options *o, struct err *e);
+void labeler_free(struct labeler *l);
+/* Rules to apply from now on; borrowed until the next call. Labels given before are out of date then. */
+void labeler_use(struct labeler *l, const struct agent_config *c);
+/* Sets p->labels (owned by p: labels_dup), p->dropped and p->generation. Kernel threads and processes that are gone get
+ * what is still known. */
+void labeler_process(struct labeler *l, struct process_info *p);
+/* Changes when labels given before may be out of date: other rules, names of containers that came later. */
+uint32_t labeler_generation(const struct labeler *l);
+/* Now and then, from the same thread: looks up what was not known. */
+void labeler_tick(struct labeler *l);
+/* A process that has its labels was sampled again. */
+void labeler_touch(struct labeler *l, const struct process_info *p);
+/* The label node. Borrowed. */
+const char *labeler_node(const struct labeler *l);
+/* Borrowed. */
+struct groups *labeler_groups(struct labeler *l);
+/* Processes that rules could not be applied to (their match limit; they kept the labels they have without rules), or made
+ * more labels for than a process may have. */
+uint64_t labeler_errors(const struct labeler *l);
+
+#endif

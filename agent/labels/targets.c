@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* [{"targets": ["127.0.0.1:7071"], "labels": {"__metrics_path__": ..., "__param_match": "{container=\"db\"}", ...}}, ...]
+ *
+ * The parameter is match, not match[]: Prometheus before 3 refuses a label named __param_match[]. */
+#include "agent/labels/targets.h"
+
+#include "base/map.h"
+#include "base/vec.h"
+
+static void put_pair(struct buf *out, struct view name, struct view value, bool *first)
+{
+	if (!*first)
+		buf_putc(out, ',');
+	*first = false;
+	buf_json_string(out, name);
+	buf_putc(out, ':');
+	buf_json_string(out, value);
+}
+
+/* The selector that picks a container by its labels, as match[] takes it; false: its labels do not tell it apart. Names are
+ * unique within a namespace's pod; a container of no pod has a name of its own, or is known by its id. */
+static bool selector_of(struct labels l, struct buf *out)
+{
+	static const char *const names[] = { "namespace", "pod", "container" };
+	struct label found[ARRAY_LEN(names)];
+	size_t n = 0;
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		struct view v = labels_get(l, view_of(names[i]));
+		if (v.len)
+			found[n++] = (struct label){ view_of(names[i]), v };
+	}
+	if (!labels_get(l, VIEW("container")).len) {
+		found[0] = (struct label){ VIEW("container_id"), labels_get(l, VIEW("container_id")) };
+		n = found[0].value.len ? 1 : 0;
+	}
+	labels_format((struct labels){ found, n }, out);
+	return n > 0;
+}
+
+struct listed {
+	struct map index;
+	VEC(struct view) selectors;
+	struct arena arena;
+};
+
+/* Several groups may be one container (cgroups below its own, a restart): it is listed once. */
+static bool seen(struct listed *x, struct view selector)
+{
+	uint64_t h = hash_view(selector);
+	uint32_t id;
+	for (size_t at = map_start(&x->index, h); map_probe(&x->index, h, &at, &id);)
+		if (view_eq(x->selectors.v[id], selector))
+			return true;
+	map_insert(&x->index, h, (uint32_t)x->selectors.n);
+	vec_push(&x->selectors, arena_view(&x->arena, selector));
+	return false;
+}
+
+static void put_target(const struct group *g, struct view address, struct view selector, struct buf *out)
+{
+	bool first = true;
+	buf_puts(out, "{\"targets\":[");
+	buf_json_string(out, address);
+	buf_puts(out, "],\"labels\":{");
+	put_pair(out, VIEW("__metrics_path__"), VIEW("/debug/pprof/profile"), &first);
+	put_pair(out, VIEW("__param_match"), selector, &first);
+	for (size_t i = 0; i < g->shared->n; i++)
+		if (label_name_plain(g->shared->v[i].name))
+			put_pair(out, g->shared->v[i].name, g->shared->v[i].value, &first);
+	buf_puts(out, "}}");
+}
+
+void targets_json(struct groups *gs, int64_t since_mono_ms, struct view address, struct buf *out)
+{
+	struct listed x = { .arena = { NULL, 0, 0 } };
+	buf_putc(out, '[');
+	for (size_t i = 0; i < groups_count(gs); i++) {
+		const struct group *g = groups_at(gs, i);
+		struct buf selector = { 0 };
+		if (g->info.container_id.len && g->shared && g->sampled_mono_ms >= since_mono_ms &&
+		    selector_of(*g->shared, &selector) && !seen(&x, buf_view(&selector))) {
+			buf_puts(out, x.selectors.n > 1 ? ",\n" : "\n");
+			put_target(g, address, buf_view(&selector), out);
+		}
+		buf_free(&selector);
+	}
+	buf_puts(out, "\n]\n");
+	map_free(&x.index);
+	vec_free(&x.selectors);
+	arena_free(&x.arena);
+}

@@ -1,0 +1,18 @@
+# agent/process: processes and what they map.
+AGENT_PROCESS_SOURCES = \
+  agent/process/address_space.c \
+  agent/process/address_space.h \
+  agent/process/images.c \
+  agent/process/images.h \
+  agent/process/proc_files.c \
+  agent/process/proc_files.h \
+  agent/process/process.c \
+  agent/process/process.h \
+  agent/process/process_info.c \
+  agent/process/process_info.h
+if HAVE_CMOCKA
+check_PROGRAMS += process_test
+TESTS += process_test
+process_test_SOURCES = agent/process/process_test.c
+process_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
+endif

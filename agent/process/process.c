@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/process/process.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "agent/kernel/kernel_procs.h"
+#include "agent/kernel/perf_events.h"
+#include "agent/process/proc_files.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "unwind/proc_maps.h"
+
+#define REREAD_NS 1000000000ll
+#define FRUITLESS_MAX 5              /* then the process is quiet until it maps something */
+
+struct processes {
+	struct tables *tables;
+	struct images *images;
+	struct map index;            /* pid -> all[] */
+	VEC(struct process *) all;   /* NULL = free */
+	VEC(uint32_t) spare;
+	VEC(uint32_t) dirty;         /* pids to look at after the drain */
+	VEC(uint32_t) dead, gone;    /* pids that ended in this drain, in the one before */
+	uint32_t next_set;
+	int64_t swept_ns;
+};
+
+struct processes *processes_new(struct tables *t, struct images *x)
+{
+	struct processes *ps = NEW(struct processes);
+	ps->tables = t;
+	ps->images = x;
+	ps->next_set = 1;
+	return ps;
+}
+
+struct changing {
+	struct processes *ps;
+	struct process *p;
+};
+
+/* What was mapped there before is gone: the kernel's tables still have it for a while. */
+static void note_stale(void *arg, const struct image *im)
+{
+	struct changing *c = arg;
+	struct process *p = c->p;
+
+	if (!p->pushed)
+		return;
+	p->stale[p->n_stale++ % STALE_MAX] = (struct stale){ im ? im->id : IMAGE_JIT, c->ps->next_set };
+}
+
+static bool add_mapping(struct processes *ps, struct process *p, struct mapping m)
+{
+	return address_space_add(&p->as, m, note_stale, &(struct changing){ ps, p });
+}
+
+bool process_frame_stale(const struct process *p, uint32_t image, uint32_t set)
+{
+	for (unsigned i = 0; i < STALE_MAX && i < p->n_stale; i++)
+		if (p->stale[i].image == image && set < p->stale[i].set)
+			return true;
+	return false;
+}
+
+/* --- the table --- */
+
+static struct process *find(const struct processes *ps, uint32_t pid)
+{
+	uint64_t hash = hash_u64(pid);
+	uint32_t slot;
+
+	for (size_t at = map_start(&ps->index, hash); map_probe(&ps->index, hash, &at, &slot);)
+		if (ps->all.v[slot]->pid == pid)
+			return ps->all.v[slot];
+	return NULL;
+}
+
+static struct process *add(struct processes *ps, uint32_t pid)
+{
+	struct process *p = NEW(struct process);
+	uint32_t slot;
+
+	p->pid = pid;
+	p->min_set = ps->next_set;
+	if (ps->spare.n) {
+		slot = ps->spare.v[--ps->spare.n];
+	} else {
+		slot = (uint32_t)ps->all.n;
+		vec_push(&ps->all, NULL);
+	}
+	ps->all.v[slot] = p;
+	map_insert(&ps->index, hash_u64(pid), slot);
+	return p;
+}
+
+/* Takes the process out of the kernel's tables. `known`: the entry is of this process and must be deleted. */
+static void leave_kernel(struct processes *ps, struct process *p)
+{
+	if (p->in_kernel)
+		kernel_procs_remove(tables_procs(ps->tables), p->pid);
+	p->in_kernel = false;
+	struct address_space *as = p->pushed;
+	p->pushed = NULL;
+	if (as && --as->kernel_users == 0)
+		tables_maps_free(ps->tables, as->kernel_first, (uint32_t)as->v.n);
+	address_space_unref(as);
+}
+
+static void set_exe(struct process *p, struct image *im)
+{
+	if (im)
+		image_ref(im);
+	image_unref(p->exe);
+	p->exe = im;
+}
+
+static void forget_info(struct process *p)
+{
+	process_info_unref(p->info);
+	p->info = NULL;
+}
+
+static void drop(struct processes *ps, struct process *p)
+{
+	uint64_t hash = hash_u64(p->pid);
+	uint32_t slot;
+
+	leave_kernel(ps, p);
+	address_space_unref(p->as);
+	set_exe(p, NULL);
+	forget_info(p);
+	for (size_t at = map_start(&ps->index, hash); map_probe(&ps->index, hash, &at, &slot);) {
+		if (ps->all.v[slot] == p) {
+			map_remove(&ps->index, hash, slot);
+			ps->all.v[slot] = NULL;
+			vec_push(&ps->spare, slot);
+			break;
+		}
+	}
+	free(p);
+}
+
+void processes_free(struct processes *ps)
+{
+	if (!ps)
+		return;
+	for (size_t i = 0; i < ps->all.n; i++)
+		if (ps->all.v[i])
+			drop(ps, ps->all.v[i]);
+	map_free(&ps->index);
+	vec_free(&ps->all);
+	vec_free(&ps->spare);
+	vec_free(&ps->dirty);
+	vec_free(&ps->dead);
+	vec_free(&ps->gone);
+	free(ps);
+}
+
+size_t processes_count(const struct processes *ps)
+{
+	return ps->all.n - ps->spare.n;
+}
+
+size_t processes_in_kernel(const struct processes *ps)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < ps->all.n; i++)
+		n += ps->all.v[i] && ps->all.v[i]->in_kernel;
+	return n;
+}
+
+static void mark_dirty(struct processes *ps, struct process *p)
+{
+	if (p->dirty || !p->hot)
+		return;
+	p->dirty = true;
+	vec_push(&ps->dirty, p->pid);
+}
+
+/* --- records --- */
+
+void processes_fork(struct processes *ps, uint32_t pid, uint32_t parent)
+{
+	struct process *p = find(ps, pid), *from = find(ps, parent);
+
+	if (p)
+		drop(ps, p);
+	p = add(ps, pid);
+	p->parent = parent;
+	if (!from)
+		return;
+	memcpy(p->comm, from->comm, sizeof p->comm);
+	p->read_proc = from->read_proc;
+	p->from_exec = from->from_exec;
+	set_exe(p, from->exe);
+	if (from->as)
+		p->as = address_space_ref(from->as);
+}
+
+static void set_comm(struct process *p, const char *comm)
+{
+	snprintf(p->comm, sizeof p->comm, "%.15s", comm);
+	forget_info(p);
+}
+
+void processes_exec(struct processes *ps, uint32_t pid, const char *comm)
+{
+	struct process *p = find(ps, pid);
+
+	if (!p)
+		p = add(ps, pid);
+	address_space_unref(p->as);
+	set_exe(p, NULL);
+	p->as = address_space_new();
+	p->read_proc = p->from_exec = true; /* from here on the records tell everything */
+	p->fruitless = 0;
+	p->dead = false;
+	p->in_kernel = p->in_kernel && p->set >= p->min_set;
+	leave_kernel(ps, p);
+	p->min_set = ps->next_set;
+	set_comm(p, comm);
+	mark_dirty(ps, p);
+}
+
+void processes_comm(struct processes *ps, uint32_t pid, const char *comm)
+{
+	struct process *p = find(ps, pid);
+	if (p)
+		set_comm(p, comm);
+}
+
+void processes_exit(struct processes *ps, uint32_t pid)
+{
+	struct process *p = find(ps, pid);
+
+	if (!p || p->dead)
+		return;
+	p->dead = true;
+	vec_push(&ps->dead, pid);
+}
+
+void processes_mmap(struct processes *ps, uint32_t pid, uint64_t start, uint64_t len, uint64_t file_offset,
+		    const struct image_key *key)
+{
+	struct process *p = find(ps, pid);
+
+	/* Unknown, or not read yet: /proc will tell, if it ever matters. */
+	if (!p || !p->as || start + len < start || len == 0)
+		return;
+	struct mapping m = { start, start + len, file_offset, key ? images_get(ps->images, key) : NULL, false };
+	/* The first file that an exec maps is the program. */
+	if (!p->exe && m.image)
+		set_exe(p, m.image);
+	if (add_mapping(ps, p, m)) {
+		p->fruitless = 0;
+		mark_dirty(ps, p);
+	}
+}
+
+void processes_doubt(struct processes *ps)
+{
+	for (size_t i = 0; i < ps->all.n; i++) {
+		struct process *p = ps->all.v[i];
+		if (!p)
+			continue;
+		if (kill((pid_t)p->pid, 0) < 0 && errno == ESRCH) {
+			processes_exit(ps, p->pid);
+			continue;
+		}
+		p->read_proc = p->from_exec = false;
+		p->comm[0] = 0;      /* read again with the next sample */
+		p->reread_ns = 0;
+		p->fruitless = 0;
+	}
+}
+
+/* --- /proc --- */
+
+static void read_comm(struct process *p)
+{
+	char name[64], comm[32];
+
+	snprintf(name, sizeof name, "/proc/%u/comm", p->pid);
+	FILE *f = fopen(name, "re");
+	if (!f)
+		return;
+	if (fgets(comm, sizeof comm, f)) {
+		comm[strcspn(comm, "\n")] = 0;
+		set_comm(p, comm);
+	}
+	fclose(f);
+}
+
+/* The image of a mapping that names a file; by build-id if the file has one, as the kernel's records have it. */
+static struct image *image_of(struct processes *ps, uint32_t pid, const struct proc_map *m)
+{
+	struct image_hint hint = { pid, m->start, m->end, m->dev, m->ino };
+	struct image_key key = { .dev = m->dev, .ino = m->ino, .path = view_of(m->path) };
+
+	if (strcmp(m->path, "[vdso]") == 0) {
+		key.dev = key.ino = 0;
+		return images_get(ps->images, &key);
+	}
+	if (!mapping_is_file(m->path))
+		return NULL;
+	for (enum image_way way = 0; way < WAYS; way++) {
+		int fd = image_open_file(m->path, &hint, way);
+		if (fd < 0)
+			continue;
+		struct image_key k;
+		image_key_of_fd(fd, key.path, &k);
+		close(fd);
+		if (way == WAY_MAP_FILES || k.ino == m->ino) {
+			memcpy(key.build_id, k.build_id, sizeof key.build_id);
+			key.build_id_len = k.build_id_len;
+			break;
+		}
+	}
+	return images_get(ps->images, &key);
+}
+
+struct reading {
+	struct processes *ps;
+	struct process *p;
+	uint32_t pid;                /* whose maps are read */
+	char exe[4096];              /* the program's path; "" = not known */
+};
+
+static void take_map(void *arg, const struct proc_map *m)
+{
+	struct reading *r = arg;
+
+	if (strcmp(m->path, "[vsyscall]") == 0)
+		return;
+	struct image *im = image_of(r->ps, r->pid, m);
+	if (im && r->exe[0] && strcmp(r->exe, m->path) == 0)
+		set_exe(r->p, im);
+	add_mapping(r->ps, r->p, (struct mapping){ m->start, m->end, m->file_offset, im, false });
+}
+
+/* Reads the maps of `pid` into p. */
+static bool read_maps(struct processes *ps, struct process *p, uint32_t pid)
+{
+	struct reading r = { .ps = ps, .p = p, .pid = pid };
+	struct address_space *old = p->as;
+	char name[64];
+
+	snprintf(name, sizeof name, "/proc/%u/exe", pid);
+	if (readlink(name, r.exe, sizeof r.exe - 1) < 0)
+		r.exe[0] = 0;
+	p->as = address_space_new();
+	if (!proc_maps_each(pid, take_map, &r) || !p->as->v.n) { /* a kernel thread, or it is ending */
+		address_space_unref(p->as);
+		p->as = old;
+		return false;
+	}
+	address_space_unref(old);
+	mark_dirty(ps, p);
+	return true;
+}
+
+/* --- samples --- */
+
+struct process *processes_sampled(struct processes *ps, uint32_t pid, uint32_t exec_id, int64_t now_ns)
+{
+	struct process *p = find(ps, pid);
+
+	if (!p)
+		p = add(ps, pid);
+	if (!p->comm[0])
+		read_comm(p);
+	p->sampled_ns = now_ns;
+	if (p->exec_id != exec_id) {
+		p->exec_id = exec_id;
+		mark_dirty(ps, p);
+	}
+	return p;
+}
+
+/* The ELF virtual address that a mapping's start has. */
+static uint64_t vaddr_of(const struct mapping *m)
+{
+	for (unsigned i = 0; i < m->image->n_segments; i++) {
+		const struct image_segment *s = &m->image->segments[i];
+		if (s->exec && m->file_offset >= (s->offset & ~4095ull) && m->file_offset < s->offset + s->filesz)
+			return s->vaddr - s->offset + m->file_offset;
+	}
+	return m->file_offset;
+}
+
+/* Records tell build-ids; what files they are is the kernel's to say. */
+static void settle_images(struct processes *ps, struct process *p)
+{
+	struct proc_files files = { 0 };
+	bool asked = false;
+
+	for (size_t i = 0; i < p->as->v.n; i++) {
+		struct mapping *m = &p->as->v.v[i];
+		if (!m->image || m->settled)
+			continue;
+		if (!asked)
+			proc_files_read(&files, p->pid);
+		asked = true;
+		const struct proc_file *f = proc_files_at(&files, m->start);
+		struct image *im = images_open(ps->images, m->image, &(struct image_hint){ p->pid, m->start, m->end,
+											 f ? f->dev : 0, f ? f->ino : 0 });
+		m->settled = f || im->path[0] == '['; /* the vDSO is the kernel's own */
+		if (p->exe == m->image) {
+			image_unref(p->as->exe_file);
+			p->as->exe_file = image_ref(im);
+		}
+		if (im == m->image)
+			continue;
+		images_map(im);
+		images_unmap(m->image);
+		m->image = im;
+	}
+	proc_files_release(&files);
+}
+
+static void prepare_unwind(struct processes *ps, struct process *p)
+{
+	struct address_space *as = p->as;
+
+	as->unwind = xcalloc(as->v.n ? as->v.n : 1, sizeof *as->unwind);
+	settle_images(ps, p);
+	for (size_t i = 0; i < as->v.n; i++) {
+		const struct mapping *m = &as->v.v[i];
+		struct unwind_map *u = &as->unwind[i];
+		u->start = u->vaddr = m->start;
+		u->n_pages = (uint32_t)((m->end - m->start) >> TEXT_PAGE_SHIFT);
+		u->image = IMAGE_JIT;
+		if (!m->image)
+			continue;
+		if (m->image->id) {
+			u->image = m->image->id;
+			u->vaddr = vaddr_of(m);
+		}
+	}
+}
+
+bool processes_prepare(struct processes *ps, struct process *p)
+{
+	if (!p->read_proc) {
+		p->read_proc = true;
+		if (!read_maps(ps, p, p->pid) && !p->as && p->parent)
+			read_maps(ps, p, p->parent);
+	}
+	if (!p->as)
+		return false;
+	if (!p->as->unwind)
+		prepare_unwind(ps, p);
+	if (!p->hot) {
+		p->hot = true;
+		mark_dirty(ps, p);
+	}
+	return true;
+}
+
+const struct mapping *process_mapping_at(const struct process *p, uint64_t addr)
+{
+	return address_space_at(p->as, addr);
+}
+
+bool processes_reread(struct processes *ps, struct process *p, uint64_t addr, int64_t now_ns)
+{
+	if (p->dead || p->fruitless >= FRUITLESS_MAX || (p->reread_ns && now_ns - p->reread_ns < REREAD_NS))
+		return false;
+	p->reread_ns = now_ns;
+	if (!read_maps(ps, p, p->pid)) {
+		p->fruitless++;
+		return false;
+	}
+	if (process_mapping_at(p, addr)) {
+		p->fruitless = 0;
+		return processes_prepare(ps, p);
+	}
+	if (++p->fruitless >= FRUITLESS_MAX)
+		mark_dirty(ps, p);
+	processes_prepare(ps, p);
+	return false;
+}
+
+/* --- the kernel's tables --- */
+
+static void push(struct processes *ps, struct process *p)
+{
+	struct address_space *as = p->as, *before = p->pushed;
+
+	if (!as->unwind)
+		prepare_unwind(ps, p);
+	if (!as->kernel_users) {
+		if (!tables_maps_alloc(ps->tables, (uint32_t)as->v.n, &as->kernel_first))
+			return;      /* no room: its samples stay deferred */
+		memcpy(tables_maps(ps->tables) + as->kernel_first, as->unwind, as->v.n * sizeof *as->unwind);
+	}
+	as->kernel_users++;
+	p->pushed = address_space_ref(as);
+	p->set = ps->next_set++;
+	struct unwind_proc v = { .tgid = p->pid, .set = p->set, .first = as->kernel_first, .n = (uint32_t)as->v.n,
+				 .flags = tables_proc_flags(ps->tables) | (p->fruitless >= FRUITLESS_MAX ? UNWIND_PROC_QUIET : 0),
+				 .exec_id = p->exec_id };
+	p->in_kernel = kernel_procs_set(tables_procs(ps->tables), &v);
+	if (before && --before->kernel_users == 0)
+		tables_maps_free(ps->tables, before->kernel_first, (uint32_t)before->v.n);
+	address_space_unref(before);
+}
+
+static void cool_down(struct processes *ps, int64_t now_ns)
+{
+	if (now_ns - ps->swept_ns < 10000000000ll)
+		return;
+	ps->swept_ns = now_ns;
+	for (size_t i = 0; i < ps->all.n; i++) {
+		struct process *p = ps->all.v[i];
+		if (!p || !p->hot || now_ns - p->sampled_ns < COLD_NS)
+			continue;
+		leave_kernel(ps, p);
+		p->hot = false;
+	}
+}
+
+void processes_finish_drain(struct processes *ps, int64_t now_ns)
+{
+	for (size_t i = 0; i < ps->dirty.n; i++) {
+		struct process *p = find(ps, ps->dirty.v[i]);
+		if (!p)
+			continue;
+		p->dirty = false;
+		if (p->hot && p->as && !p->dead && p->as->v.n)
+			push(ps, p);
+	}
+	ps->dirty.n = 0;
+	/* Those that ended a drain ago: a sample of their last moments would have come by now. */
+	for (size_t i = 0; i < ps->gone.n; i++) {
+		struct process *p = find(ps, ps->gone.v[i]);
+		if (p && p->dead)
+			drop(ps, p);
+	}
+	ps->gone.n = 0;
+	for (size_t i = 0; i < ps->dead.n; i++)
+		vec_push(&ps->gone, ps->dead.v[i]);
+	ps->dead.n = 0;
+	cool_down(ps, now_ns);
+}

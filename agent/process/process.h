@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Processes and what they have mapped executable, as told by the kernel's records (fork, exec, mmap, exit) in the order
+ * of time; what was there before the agent is read from /proc when it is first sampled. Drain thread only.
+ *
+ * Only processes that are sampled and outlive a
+ * drain enter the kernel's tables, and they leave them after COLD_NS without a sample. */
+#ifndef PYRRHA_AGENT_PROCESS_H
+#define PYRRHA_AGENT_PROCESS_H
+
+#include "agent/process/address_space.h"
+#include "agent/process/images.h"
+#include "agent/process/process_info.h"
+
+#define COLD_NS 60000000000ll
+
+/* The kernel unwound with an image where by then another one was mapped: frames of `image` in samples of an edition
+ * below `set` are not true. */
+struct stale {
+	uint16_t image;
+	uint32_t set;
+};
+#define STALE_MAX 8
+
+struct process {
+	uint32_t pid, parent;
+	char comm[16];
+	struct address_space *as;    /* NULL = not known yet */
+	struct image *exe;           /* the program it runs, as records have it; a reference; NULL = not known */
+	bool read_proc;              /* /proc/PID/maps was read, or need not be */
+	bool from_exec;              /* all of its mappings were told by records */
+	bool dirty;                  /* the kernel's tables have an older address space */
+	bool hot;                    /* is in `procs`, or will be after this drain */
+	bool in_kernel;
+	bool dead, gone;             /* dead: exit seen; gone: and a drain has passed since */
+	uint32_t exec_id;            /* of the last sample */
+	uint32_t set, min_set;       /* edition in the kernel; editions below min_set are of before the exec */
+	struct address_space *pushed; /* what the kernel has */
+	struct stale stale[STALE_MAX]; /* a ring */
+	unsigned n_stale;
+	int64_t sampled_ns, reread_ns;
+	unsigned fruitless;          /* times /proc was read again for an address and did not have it */
+	struct process_info *info;   /* who it is now; NULL = not asked yet */
+};
+
+struct processes;
+
+struct processes *processes_new(struct tables *t, struct images *x);
+void processes_free(struct processes *ps);
+size_t processes_count(const struct processes *ps);
+/* Those that have an entry in the kernel's tables. */
+size_t processes_in_kernel(const struct processes *ps);
+
+/* The records. */
+void processes_fork(struct processes *ps, uint32_t pid, uint32_t parent);
+void processes_exec(struct processes *ps, uint32_t pid, const char *comm);
+void processes_comm(struct processes *ps, uint32_t pid, const char *comm);
+void processes_exit(struct processes *ps, uint32_t pid);
+/* key NULL: code without a file. */
+void processes_mmap(struct processes *ps, uint32_t pid, uint64_t start, uint64_t len, uint64_t file_offset,
+		    const struct image_key *key);
+/* Records were lost: what is known may be wrong; all is read again when next sampled. */
+void processes_doubt(struct processes *ps);
+
+/* The process that a sample is of; made if need be. exec_id: as bpf/abi.h has it. */
+struct process *processes_sampled(struct processes *ps, uint32_t pid, uint32_t exec_id, int64_t now_ns);
+/* Whether a frame of that image in a sample of that edition is of what was mapped there before. */
+bool process_frame_stale(const struct process *p, uint32_t image, uint32_t set);
+/* Its address space, ready for the unwinder (read from /proc if need be); false if there is no way to know. */
+bool processes_prepare(struct processes *ps, struct process *p);
+/* Reads /proc again because an address was in no mapping; false: it was read a moment ago, or it is no use. */
+bool processes_reread(struct processes *ps, struct process *p, uint64_t addr, int64_t now_ns);
+/* The mapping that holds the address; NULL if none. */
+const struct mapping *process_mapping_at(const struct process *p, uint64_t addr);
+/* After the records and samples of a drain: tells the kernel what changed, forgets the dead. */
+void processes_finish_drain(struct processes *ps, int64_t now_ns);
+
+#endif

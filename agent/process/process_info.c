@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/process/process_info.h"
+
+#include <malloc.h>
+#include <stdlib.h>
+
+#include "model/labels.h"
+
+static atomic_size_t all_info_bytes;
+
+void process_info_made(struct process_info *p)
+{
+	p->bytes = (uint32_t)(malloc_usable_size(p) + malloc_usable_size((void *)(uintptr_t)p->labels));
+	atomic_fetch_add_explicit(&all_info_bytes, p->bytes, memory_order_relaxed);
+}
+
+size_t process_info_bytes(void)
+{
+	return atomic_load_explicit(&all_info_bytes, memory_order_relaxed);
+}
+
+struct process_info *process_info_ref(struct process_info *p)
+{
+	if (p)
+		atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+	return p;
+}
+
+void process_info_unref(struct process_info *p)
+{
+	if (!p || atomic_fetch_sub(&p->refs, 1) != 1)
+		return;
+	atomic_fetch_sub_explicit(&all_info_bytes, p->bytes, memory_order_relaxed);
+	image_unref(p->exe);
+	image_unref(p->exe_file);
+	free((void *)p->labels);
+	free(p);
+}

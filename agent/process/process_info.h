@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who was sampled: what profiles say of a process. The drain thread makes one, and finished windows keep it for as long as they name it. */
+#ifndef PYRRHA_AGENT_PROCESS_INFO_H
+#define PYRRHA_AGENT_PROCESS_INFO_H
+
+#include <stdatomic.h>
+
+#include "agent/image/image.h"
+
+struct labels;
+struct group;
+
+/* Who was sampled: one process from exec to exec or exit, under one name and in one cgroup. Never changes. */
+struct process_info {
+	atomic_int refs;
+	uint32_t pid;
+	char comm[16];               /* of the group leader */
+	uint64_t cgroup_id;          /* bpf_get_current_cgroup_id() */
+	struct image *exe;           /* NULL = not known (kernel threads) */
+	struct image *exe_file;      /* the file that it turned out to be, which may have other names; a reference; NULL = exe */
+	bool kernel_thread;
+	bool dropped;                /* relabelling wants no samples of it */
+	uint32_t generation;         /* of the labels: labeler_generation() when they were made */
+	struct group *group;         /* good while the generation is the labeler's; NULL = not known. Drain thread only */
+	uint32_t bytes;              /* of memory */
+	const struct labels *labels; /* what labels.h found out while it was alive; owned; may be NULL */
+};
+
+/* Its labels are made: from here on it counts in process_info_bytes(). */
+void process_info_made(struct process_info *p);
+/* Memory of all there are. */
+size_t process_info_bytes(void);
+struct process_info *process_info_ref(struct process_info *p);
+void process_info_unref(struct process_info *p);
+
+#endif

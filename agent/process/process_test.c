@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Processes told by records, without BPF, and the unwinder's step on this test's own stack. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "agent/process/process.h"
+#include "agent/unwind/unwind_native.h"
+#include "elf/elf_file.h"
+#include "symbols/mounts.h"
+
+struct world {
+	struct tables *tables;
+	struct images *images;
+	struct processes *ps;
+};
+
+static struct world world_new(void)
+{
+	struct world w;
+	struct err e;
+
+	assert_int_equal(tables_new(&w.tables, NULL, &e), 0);
+	w.images = images_new(w.tables);
+	w.ps = processes_new(w.tables, w.images);
+	return w;
+}
+
+static void world_free(struct world *w)
+{
+	processes_free(w->ps);
+	images_free(w->images);
+	tables_free(w->tables);
+}
+
+/* --- file systems that answer when they like --- */
+
+static void test_mounts(void **state)
+{
+	struct view text = VIEW("22 1 253:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
+				"36 22 0:98 / /mnt/eve/with\\040blank rw,nosuid - fuse.sshfs eve rw,user_id=0\n"
+				"37 22 0:99 / /mnt/eve/overlay rw master:1 propagate_from:2 - overlay overlay rw,lowerdir=/a:/b,upperdir=/c\n"
+				"nonsense\n"
+				"39 22 0:102 / /lower rw - overlay overlay rw,lowerdir=/a:/mnt/eve/with\\040blank/x,upperdir=/c\n"
+				"40 22 0:103 / /upper rw - overlay overlay rw,lowerdir=l/A:l/B,upperdir=/fuse\n"
+				"38 22 0:100 / /fuse rw - fuse x rw");
+	struct mounts_known k = { text, text, false };
+
+	assert_false(mounts_device_waits(&k, makedev(253, 0)));
+	assert_true(mounts_device_waits(&k, makedev(0, 98)));
+	assert_false(mounts_device_waits(&k, makedev(0, 99)));
+	assert_true(mounts_device_waits(&k, makedev(0, 100)));
+	assert_true(mounts_device_waits(&k, makedev(0, 101))); /* whose is it? */
+	assert_true(mounts_device_waits(&k, makedev(0, 102)));
+	assert_true(mounts_device_waits(&k, makedev(0, 103)));
+	assert_true(mounts_path_waits(&k, "/mnt/eve/with blank/lib/libc.so.6"));
+	assert_true(mounts_path_waits(&k, "/fuse"));
+	assert_false(mounts_path_waits(&k, "/fuses/x"));
+	assert_false(mounts_path_waits(&k, "/mnt/eve/overlay/x"));
+	assert_true(mounts_path_waits(&k, "/lower/x"));
+	/* In a namespace that anybody may have made only overlays that the host has, too, are believed. */
+	k.anybodys = true;
+	assert_false(mounts_device_waits(&k, makedev(0, 99)));
+	k.host = VIEW("");
+	assert_true(mounts_device_waits(&k, makedev(0, 99)) && mounts_path_waits(&k, "/mnt/eve/overlay/x"));
+	assert_false(mounts_device_waits(&k, makedev(253, 0)));
+	/* What only the host's list has. */
+	k.host = text;
+	k.its = VIEW("");
+	assert_false(mounts_device_waits(&k, makedev(0, 99)));
+	assert_true(mounts_device_waits(&k, makedev(0, 98)));
+
+	int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	assert_false(mounts_way_waits(0, root, "/bin/sh"));
+	assert_false(mounts_way_waits((uint32_t)getpid(), root, "/bin/sh"));
+	close(root);
+}
+
+/* --- files that claim the same build-id --- */
+
+/* A copy of the C library, with one byte of its symbols' names changed if `other`. Returns its path, to be unlinked. */
+static char *copy_of_library(bool other)
+{
+	Dl_info lib;
+	char *path = strdup("/tmp/process_test.XXXXXX");
+	struct elf_file f;
+	uint8_t byte = 'Q';
+
+	assert_true(dladdr((void *)(uintptr_t)&qsort, &lib) != 0);
+	int from = open(lib.dli_fname, O_RDONLY | O_CLOEXEC), to = mkstemp(path);
+	assert_true(from >= 0 && to >= 0);
+	assert_int_equal(elf_open(&f, from, NULL), 0);
+	for (off_t at = 0; at < (off_t)f.size;) {
+		char piece[65536];
+		ssize_t n = pread(from, piece, sizeof piece, at);
+		assert_true(n > 0 && write(to, piece, (size_t)n) == n);
+		at += n;
+	}
+	if (other)
+		assert_int_equal(pwrite(to, &byte, 1, (off_t)elf_section(&f, ".dynstr")->sh_offset + 1), 1);
+	elf_close(&f);
+	close(from);
+	close(to);
+	return path;
+}
+
+/* Maps it executable into this process, tells it as a record does; the image that it turns out to be. */
+static struct image *image_of_copy(struct world *w, const char *path, uint64_t *ret_at)
+{
+	struct image_key key;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	uint32_t pid = (uint32_t)getpid();
+
+	void *at = mmap(NULL, 65536, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	assert_true(at != MAP_FAILED);
+	image_key_of_fd(fd, view_of(path), &key);
+	assert_true(key.build_id_len > 0);
+	key.dev = key.ino = 0;       /* records have either */
+	close(fd);
+	processes_exec(w->ps, pid, "x");
+	processes_mmap(w->ps, pid, (uintptr_t)at, 65536, 0, &key);
+	struct process *p = processes_sampled(w->ps, pid, 1, 1);
+	assert_true(processes_prepare(w->ps, p));
+	*ret_at = (uintptr_t)at;
+	return process_mapping_at(p, (uintptr_t)at)->image;
+}
+
+static void test_build_ids_may_lie(void **state)
+{
+	struct world w = world_new();
+	char *forged = copy_of_library(true), *true_one = copy_of_library(false), *copy = copy_of_library(false);
+	uint64_t at[3];
+
+	/* The forged one is seen first. Held, as by a sample: an image that nobody maps may go. */
+	struct image *f = image_of_copy(&w, forged, &at[0]), *t = image_of_copy(&w, true_one, &at[1]);
+	struct image *c = image_of_copy(&w, copy, &at[2]);
+	assert_int_equal(f->state, IMAGE_ELF);
+	assert_int_equal(t->state, IMAGE_ELF);
+	assert_ptr_not_equal(f, t);
+	assert_ptr_equal(t, c);
+	assert_int_not_equal(f->id, t->id);
+	assert_true(f->id && t->id);
+	assert_string_equal(f->path, forged);
+	assert_string_equal(t->path, true_one);
+	/* Written to while it is in use: what is read of it from now on is somebody's choice. */
+	int fd = open(true_one, O_RDWR | O_CLOEXEC);
+	struct elf_file e;
+	assert_int_equal(elf_open(&e, fd, NULL), 0);
+	off_t names = (off_t)elf_section(&e, ".dynstr")->sh_offset + 1;
+	elf_close(&e);
+	assert_int_equal(fchmod(fd, 0700), 0); /* that changes nothing of it */
+	assert_true(images_load_table(w.images, t, 0x30000));
+	assert_int_equal(pwrite(fd, "Q", 1, names), 1);
+	assert_false(images_load_table(w.images, t, 0x90000));
+	assert_int_equal(atomic_load(&t->fd), -1);
+	assert_true(images_load_table(w.images, f, 0x30000));
+	close(fd);
+	/* Somebody who changes its stamp all the time does not keep us reading it. */
+	fd = open(forged, O_RDWR | O_CLOEXEC);
+	int reads = 0;
+	for (uint64_t page = 0x40; atomic_load(&f->fd) >= 0 && reads < 100; page += 0x10, reads++) {
+		assert_int_equal(fchmod(fd, reads % 2 ? 0700 : 0755), 0);
+		images_load_table(w.images, f, page << 12);
+	}
+	assert_in_range(reads, 2, 99);
+	close(fd);
+	for (int i = 0; i < 3; i++)
+		munmap((void *)(uintptr_t)at[i], 65536);
+	unlink(forged);
+	unlink(true_one);
+	unlink(copy);
+	free(forged);
+	free(true_one);
+	free(copy);
+	world_free(&w);
+}
+
+/* The image of a file that is mapped under a name that another one had. */
+static struct image *image_as(struct world *w, const char *file, const char *name, uint64_t *ret_at)
+{
+	unlink(name);
+	assert_int_equal(link(file, name), 0);
+	return image_of_copy(w, name, ret_at);
+}
+
+/* Whatever number of images there is: the list of them may have to move for the second file of a record. */
+static void test_second_file(void **state)
+{
+	char *forged = copy_of_library(true), *true_one = copy_of_library(false), *name = copy_of_library(false);
+
+	for (uint64_t n = 0; n < 40; n++) {
+		struct world w = world_new();
+		uint64_t at[2];
+		for (uint64_t i = 0; i < n; i++)
+			images_get(w.images, &(struct image_key){ .dev = 1, .ino = 100 + i, .path = VIEW("/other") });
+		struct image *f = image_as(&w, forged, name, &at[0]), *t = image_as(&w, true_one, name, &at[1]);
+		assert_ptr_not_equal(f, t);
+		assert_true(f->twins && t->twins);
+		for (int i = 0; i < 2; i++)
+			munmap((void *)(uintptr_t)at[i], 65536);
+		world_free(&w);
+	}
+	unlink(forged);
+	unlink(true_one);
+	unlink(name);
+	free(forged);
+	free(true_one);
+	free(name);
+}
+
+static const char *mapped(struct process *p, uint64_t addr)
+{
+	const struct mapping *m = process_mapping_at(p, addr);
+	return !m ? "" : m->image ? m->image->path : "anonymous";
+}
+
+static void test_processes(void **state)
+{
+	struct world w = world_new();
+	struct image_key a = { .ino = 1, .path = VIEW("/a") }, b = { .ino = 2, .path = VIEW("/b") };
+
+	processes_fork(w.ps, 5000001, 1);
+	processes_exec(w.ps, 5000001, "prog");
+	processes_mmap(w.ps, 5000001, 0x10000, 0x4000, 0, &a);
+	processes_mmap(w.ps, 5000001, 0x20000, 0x1000, 0, NULL);
+	processes_mmap(w.ps, 5000001, 0x21000, 0x1000, 0, NULL);
+	struct process *p = processes_sampled(w.ps, 5000001, 0, 1);
+	assert_string_equal(p->comm, "prog");
+	assert_string_equal(p->exe->path, "/a");
+	assert_string_equal(mapped(p, 0x13fff), "/a");
+	assert_string_equal(mapped(p, 0x14000), "");
+	assert_int_equal(p->as->v.n, 2); /* pieces of code without a file are one */
+	/* A child shares it until it maps something itself, in the middle of what was there. */
+	processes_fork(w.ps, 5000002, 5000001);
+	struct process *child = processes_sampled(w.ps, 5000002, 0, 1);
+	assert_ptr_equal(child->as, p->as);
+	processes_mmap(w.ps, 5000002, 0x11000, 0x1000, 0x5000, &b);
+	assert_ptr_not_equal(child->as, p->as);
+	assert_string_equal(mapped(child, 0x10fff), "/a");
+	assert_string_equal(mapped(child, 0x11000), "/b");
+	assert_string_equal(mapped(child, 0x12000), "/a");
+	assert_int_equal(process_mapping_at(child, 0x12000)->file_offset, 0x2000);
+	assert_string_equal(mapped(p, 0x11000), "/a");
+	/* An exec forgets it all, and editions of before it are void. */
+	uint32_t before = child->min_set;
+	assert_true(processes_prepare(w.ps, child));
+	processes_finish_drain(w.ps, 2);
+	assert_true(child->in_kernel && child->set >= before);
+	uint32_t set = child->set;
+	processes_exec(w.ps, 5000002, "next");
+	assert_string_equal(mapped(child, 0x11000), "");
+	assert_true(set < child->min_set);
+	/* One that ended stays for a drain: its last samples may still come. */
+	processes_exit(w.ps, 5000001);
+	assert_int_equal(processes_count(w.ps), 2);
+	processes_finish_drain(w.ps, 3);
+	assert_int_equal(processes_count(w.ps), 2);
+	processes_finish_drain(w.ps, 4);
+	assert_int_equal(processes_count(w.ps), 1);
+	world_free(&w);
+}
+
+static void nothing_gone(void *arg, const struct image *was)
+{
+}
+
+/* A process that maps here and there for ever, always inside of what it had: what is known of it stays bounded. */
+static void test_mappings_bounded(void **state)
+{
+	struct image im = { 0 };
+	struct address_space *as = NULL;
+	uint64_t page = 4096;
+
+	address_space_add(&as, (struct mapping){ page, 1000000 * page, 0, NULL, false }, nothing_gone, NULL);
+	for (uint64_t i = 1; i <= 3 * MAPPINGS_MAX; i++)
+		address_space_add(&as, (struct mapping){ 2 * i * page, (2 * i + 1) * page, 0, &im, false }, nothing_gone, NULL);
+	assert_int_equal(as->v.n, MAPPINGS_MAX);
+	for (size_t i = 1; i < as->v.n; i++)
+		assert_true(as->v.v[i - 1].end <= as->v.v[i].start && as->v.v[i].start < as->v.v[i].end);
+	address_space_unref(as);
+	assert_int_equal(im.mapped, 0);
+}
+
+/* Code mapped where other code was, while the kernel's tables still have that. */
+static void test_stale(void **state)
+{
+	struct world w = world_new();
+	struct image_key a = { .ino = 1, .path = VIEW("/a") }, b = { .ino = 2, .path = VIEW("/b") };
+
+	processes_fork(w.ps, 5000001, 1);
+	processes_exec(w.ps, 5000001, "prog");
+	processes_mmap(w.ps, 5000001, 0x10000, 0x4000, 0, &a);
+	struct process *p = processes_sampled(w.ps, 5000001, 0, 1);
+	assert_true(processes_prepare(w.ps, p));
+	processes_finish_drain(w.ps, 1);
+	uint32_t old = p->set, image = process_mapping_at(p, 0x10000)->image->id;
+	assert_true(image != 0 && !process_frame_stale(p, image, old));
+	processes_mmap(w.ps, 5000001, 0x10000, 0x4000, 0, &b);
+	assert_true(process_frame_stale(p, image, old));
+	processes_finish_drain(w.ps, 2);
+	assert_true(p->set > old && !process_frame_stale(p, image, p->set));
+	world_free(&w);
+}
+
+/* --- the step, against the C library's own unwinder --- */
+
+int backtrace(void **buffer, int size); /* the C library's */
+
+#define DEEP 20
+
+struct capture {
+	uint64_t ip, fp;
+	void *trace[64];
+	int n;
+	uint8_t stack[2 * STACK_PAGE]; /* whole pages, from the one that `at` is in */
+	uint64_t at;
+};
+
+static struct capture capture;
+
+__attribute__((noinline)) static int dig(int depth)
+{
+	volatile char room[64];
+
+	room[0] = (char)depth;
+	if (depth > 0)
+		return dig(depth - 1) + room[0];
+	capture.n = backtrace(capture.trace, 64);
+	__asm__ volatile("lea 0(%%rip), %0; mov %%rsp, %1; mov %%rbp, %2"
+			 : "=&r"(capture.ip), "=&r"(capture.at), "=&r"(capture.fp));
+	const uint8_t *from = (const uint8_t *)(uintptr_t)(capture.at & ~(STACK_PAGE - 1ull));
+	for (size_t i = 0; i < sizeof capture.stack; i++)
+		capture.stack[i] = ((const volatile uint8_t *)from)[i];
+	return room[0];
+}
+
+static void test_step(void **state)
+{
+#if defined(__SANITIZE_ADDRESS__)
+	skip();
+#endif
+	struct world w = world_new();
+	struct native_unwind nu = { .tables = w.tables };
+
+	dig(DEEP);
+	struct process *p = processes_sampled(w.ps, (uint32_t)getpid(), 0, 1);
+	assert_true(processes_prepare(w.ps, p));
+	nu.u.ip = capture.ip;
+	nu.u.sp = capture.at;
+	nu.u.fp = capture.fp;
+	nu.maps = p->as->unwind;
+	nu.n_maps = (uint32_t)p->as->v.n;
+	nu.stack_at = capture.at & ~(STACK_PAGE - 1ull);
+	nu.stack[0] = capture.stack;
+	nu.stack[1] = capture.stack + STACK_PAGE;
+	int end;
+	while ((end = native_unwind(&nu)) == END_NO_TABLE)
+		assert_true(images_load_table(w.images, tables_image_by_id(w.tables, nu.u.image), native_vaddr(&nu)));
+	assert_true(end == END_BOTTOM || end == END_COPY_ENDED);
+	assert_true(nu.u.n > DEEP && capture.n > DEEP);
+	/* Frame 0 is this function at two different places; every caller is the same. */
+	for (uint32_t i = 1; i < nu.u.n && (int)i < capture.n; i++) {
+		uint64_t addr = (uint64_t)(uintptr_t)capture.trace[i] - 1;
+		const struct mapping *m = process_mapping_at(p, addr);
+		assert_non_null(m);
+		const struct unwind_map *u = &p->as->unwind[m - p->as->v.v];
+		assert_int_equal(nu.frames[i], (uint64_t)u->image << FRAME_IMAGE_SHIFT | (addr - u->start + u->vaddr));
+	}
+	world_free(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_processes), cmocka_unit_test(test_build_ids_may_lie), cmocka_unit_test(test_second_file), cmocka_unit_test(test_mounts), cmocka_unit_test(test_stale), cmocka_unit_test(test_mappings_bounded), cmocka_unit_test(test_step),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

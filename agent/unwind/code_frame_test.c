@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules that the code itself tells, against those of .eh_frame, for all code of libraries that have both: where there is a rule, it
+ * is theirs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <glob.h>
+#include <unistd.h>
+
+#include "agent/unwind/code_frame.h"
+#include "agent/unwind/eh_frame_rows.h"
+#include "base/alloc.h"
+#include "base/map.h"
+
+#define PART ((uint64_t)1 << 20)
+
+static const struct unwind_rule *rule_of(const struct rows *rows, uint64_t pc)
+{
+	size_t lo = 0, hi = rows->v.n;
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		if (rows->v.v[mid].pc <= pc)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo ? &rows->v.v[lo - 1].rule : NULL;
+}
+
+struct verdict {
+	uint64_t all, told, wrong;   /* bytes of code */
+};
+
+static bool same_cfa(const struct unwind_rule *mine, const struct unwind_rule *theirs)
+{
+	/* Where they go by rbp, rsp says as much. */
+	return (mine->cfa == theirs->cfa && mine->cfa_off == theirs->cfa_off && mine->ra == theirs->ra) ||
+	       (mine->cfa == CFA_SP && theirs->cfa == CFA_FP) || mine->cfa == CFA_STOP;
+}
+
+/* A saved rbp lies where they say. In epilogues they do not tell that it is restored. */
+static bool same_fp(const struct unwind_rule *mine, const struct unwind_rule *theirs)
+{
+	return mine->fp != FP_AT_CFA || (theirs->fp == FP_AT_CFA && mine->fp_off == theirs->fp_off);
+}
+
+static void compare(const struct rows *code, const struct rows *eh, uint64_t lo, uint64_t hi, struct verdict *v)
+{
+	for (uint64_t pc = lo; pc < hi; pc++) {
+		const struct unwind_rule *mine = rule_of(code, pc), *theirs = rule_of(eh, pc);
+		if (!theirs || theirs->cfa == CFA_NONE || theirs->cfa == CFA_UNSUPPORTED)
+			continue;
+		v->all++;
+		if (!mine || mine->cfa == CFA_NONE || mine->cfa == CFA_UNSUPPORTED)
+			continue;
+		v->told++;
+		bool right = same_cfa(mine, theirs) && same_fp(mine, theirs);
+		v->wrong += !right;
+		if (!right && v->wrong < 4)
+			print_message("  %llx: cfa %u %d fp %u %d, not cfa %u %d fp %u %d\n", (unsigned long long)pc, mine->cfa, mine->cfa_off,
+				      mine->fp, mine->fp_off, theirs->cfa, theirs->cfa_off, theirs->fp, theirs->fp_off);
+	}
+}
+
+static void read_code(const struct elf_file *f, const Elf64_Shdr *text, struct rows *ret)
+{
+	for (uint64_t lo = text->sh_addr, end = lo + text->sh_size; lo < end; lo += PART) {
+		struct eh_stats st = { 0 };
+		assert_int_equal(code_frame_range(f, 0, UINT64_MAX, lo, MIN(lo + PART, end), keep_row, ret, &st), 0);
+	}
+}
+
+static bool open_first(const char *pattern, struct elf_file *f)
+{
+	glob_t g;
+	bool found = glob(pattern, 0, NULL, &g) == 0;
+	int fd = found ? open(g.gl_pathv[0], O_RDONLY | O_CLOEXEC) : -1;
+
+	if (found)
+		print_message("  %s\n", g.gl_pathv[0]);
+	globfree(&g);
+	return fd >= 0 && elf_open(f, fd, NULL) == 0;
+}
+
+/* told: per cent of the code that must have a rule. wrong: of a million bytes, so many may be otherwise: assembly that does not
+ * tell .eh_frame of what it pushes. */
+static void check_file(const char *pattern, unsigned told, unsigned wrong)
+{
+	struct rows eh = { 0 }, code = { 0 };
+	struct verdict v = { 0 };
+	struct eh_stats st;
+	struct elf_file f;
+
+	if (!open_first(pattern, &f)) {
+		print_message("  no %s here\n", pattern);
+		return;
+	}
+	const Elf64_Shdr *text = elf_section(&f, ".text");
+	assert_int_equal(eh_frame_each(&f, keep_row, &eh, &st, NULL), 0);
+	read_code(&f, text, &code);
+	compare(&code, &eh, text->sh_addr, text->sh_addr + text->sh_size, &v);
+	print_message("    %llu bytes, %.1f %% told, %llu wrong\n", (unsigned long long)v.all, 100.0 * (double)v.told / (double)v.all,
+		      (unsigned long long)v.wrong);
+	assert_true(v.told * 100 >= v.all * told);
+	assert_true(v.wrong <= v.told * wrong / 1000000);
+	close(f.fd);
+	elf_close(&f);
+	vec_free(&eh.v);
+	vec_free(&code.v);
+}
+
+static void test_against_eh_frame(void **state)
+{
+	check_file("/lib/*/libm.so.6", 90, 0);
+	check_file("/usr/lib/*/libstdc++.so.6", 60, 0);
+	check_file("/lib/*/libc.so.6", 85, 500);
+	check_file("/bin/bash", 75, 0);
+}
+
+/* A C library that has nothing else. */
+static void test_musl(void **state)
+{
+	struct rows code = { 0 };
+	struct elf_file f;
+	uint64_t told = 0;
+
+	if (!open_first("/lib/ld-musl-x86_64.so.1", &f)) {
+		print_message("skipped: no musl\n");
+		skip();
+	}
+	const Elf64_Shdr *text = elf_section(&f, ".text");
+	read_code(&f, text, &code);
+	for (uint64_t pc = text->sh_addr; pc < text->sh_addr + text->sh_size; pc++) {
+		const struct unwind_rule *r = rule_of(&code, pc);
+		told += r && r->cfa != CFA_NONE && r->cfa != CFA_UNSUPPORTED;
+	}
+	print_message("    %.1f %% told\n", 100.0 * (double)told / (double)text->sh_size);
+	assert_true(told * 100 >= text->sh_size * 94);
+	close(f.fd);
+	elf_close(&f);
+	vec_free(&code.v);
+}
+
+/* Any bytes are bounded work. */
+static void test_noise(void **state)
+{
+	struct { Elf64_Ehdr eh; Elf64_Phdr ph; Elf64_Shdr sh[2]; uint8_t text[1 << 16]; } *x = xcalloc(1, sizeof *x);
+	uint64_t seed = 1;
+
+	memcpy(x->eh.e_ident, ELFMAG "\2\1\1", 7);
+	x->eh = (Elf64_Ehdr){ .e_machine = EM_X86_64, .e_phoff = sizeof x->eh, .e_phentsize = sizeof x->ph, .e_phnum = 1 };
+	memcpy(x->eh.e_ident, ELFMAG "\2\1\1", 7);
+	x->ph = (Elf64_Phdr){ .p_type = PT_LOAD, .p_flags = PF_X, .p_offset = offsetof(__typeof__(*x), text), .p_vaddr = 0x10000,
+			      .p_filesz = sizeof x->text, .p_memsz = sizeof x->text };
+	Elf64_Shdr text = { .sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC | SHF_EXECINSTR, .sh_addr = 0x10000,
+			    .sh_offset = offsetof(__typeof__(*x), text), .sh_size = sizeof x->text };
+	for (int turn = 0; turn < 20; turn++) {
+		struct elf_file f;
+		struct rows rows = { 0 };
+		struct eh_stats st = { 0 };
+		for (size_t i = 0; i < sizeof x->text; i++)
+			x->text[i] = (uint8_t)((seed = hash_u64(seed)) % (turn % 2 ? 256 : 128)); /* half of them: many pushes and branches */
+		assert_int_equal(elf_open_mem(&f, x, sizeof *x, NULL), 0);
+		f.sh = xmalloc(sizeof text);
+		*f.sh = text;
+		f.n_sh = 1;
+		assert_int_equal(code_frame_range(&f, 0, UINT64_MAX, 0x10000, 0x20000, keep_row, &rows, &st), 0);
+		for (size_t i = 1; i < rows.v.n; i++)
+			assert_true(rows.v.v[i].pc > rows.v.v[i - 1].pc);
+		vec_free(&rows.v);
+		elf_close(&f);
+	}
+	free(x);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_against_eh_frame), cmocka_unit_test(test_musl), cmocka_unit_test(test_noise),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table that is built of a library's rows, and that damaged files end in errors. That the rows are true is
+ * eh_frame_elfutils_test.c's to show. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <glob.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/image/image.h"
+#include "agent/unwind/eh_frame_rows.h"
+#include "agent/unwind/unwind_tables.h"
+#include "base/alloc.h"
+#include "base/vec.h"
+
+/* Bytes of a library that is loaded into this process, and its path. */
+static uint8_t *read_libc(size_t *ret_len)
+{
+	glob_t g;
+	struct stat st;
+
+	assert_int_equal(glob("/lib/*/libc.so.6", 0, NULL, &g), 0);
+	int fd = open(g.gl_pathv[0], O_RDONLY | O_CLOEXEC);
+	globfree(&g);
+	assert_true(fd >= 0 && fstat(fd, &st) == 0);
+	*ret_len = (size_t)st.st_size;
+	uint8_t *p = xmalloc(*ret_len);
+	assert_true(read(fd, p, *ret_len) == (ssize_t)*ret_len);
+	close(fd);
+	return p;
+}
+
+static struct image *image_of(const struct elf_file *f)
+{
+	struct image *im = NEW(struct image);
+
+	for (size_t i = 0; i < f->n_ph; i++)
+		if (f->ph[i].p_type == PT_LOAD)
+			im->segments[im->n_segments++] = (struct image_segment){ f->ph[i].p_vaddr, f->ph[i].p_memsz,
+				f->ph[i].p_offset, f->ph[i].p_filesz, (f->ph[i].p_flags & PF_X) != 0 };
+	return im;
+}
+
+/* The rule the table has for an address, found the slow way. */
+static struct unwind_rule table_rule(struct tables *t, const struct image *im, uint64_t pc)
+{
+	const struct unwind_image *ui = tables_unwind_image(t, im->id);
+	uint64_t page = (pc >> 12) - ui->first_page;
+	uint32_t rule = 0;
+
+	assert_true(page < ui->n_pages);
+	uint64_t p = tables_unwind_pages(t)[ui->pages + page];
+	assert_true(p != PAGE_UNLOADED);
+	for (uint32_t i = 0; i < PAGE_ROWS(p); i++) {
+		uint32_t row = tables_unwind_chunk(t, PAGE_ROW(p) >> 16)[(PAGE_ROW(p) & 0xffff) + i];
+		if (row >> ROW_PC_SHIFT <= (pc & 4095))
+			rule = row & ROW_RULE_MASK;
+	}
+	return *tables_unwind_rule(t, rule);
+}
+
+static void test_tables(void **state)
+{
+	size_t len;
+	uint8_t *bytes = read_libc(&len);
+	struct elf_file f;
+	struct eh_stats st;
+	struct tables *t;
+	struct err e = { 0 };
+	struct rows rows = { 0 };
+
+	assert_int_equal(elf_open_mem(&f, bytes, len, &e), 0);
+	assert_int_equal(eh_frame_each(&f, keep_row, &rows, &st, &e), 0);
+	assert_int_equal(tables_new(&t, NULL, &e), 0);
+	struct image *im = image_of(&f);
+	/* Twice, with something else in between: what is given back is used again, after it rested. */
+	for (int round = 0; round < 2; round++) {
+		assert_true(tables_image_id(t, im));
+		assert_true(tables_load(t, im, &f, rows.v.v[rows.v.n / 2].pc));
+		assert_true(tables_stats(t)->rows > 0 && tables_stats(t)->rows < rows.v.n / 4); /* the others wait */
+		for (size_t i = 0; i < rows.v.n; i++) {
+			const struct row *r = &rows.v.v[i];
+			uint64_t end = i + 1 < rows.v.n ? rows.v.v[i + 1].pc : r->pc + 1;
+			assert_true(tables_load(t, im, &f, r->pc) && tables_load(t, im, &f, end - 1));
+			assert_false(tables_missing(t, im, r->pc));
+			struct unwind_rule first = table_rule(t, im, r->pc), last = table_rule(t, im, end - 1);
+			if (r->rule.cfa == CFA_NONE) /* the code itself may tell */
+				continue;
+			assert_memory_equal(&first, &r->rule, sizeof first);
+			assert_memory_equal(&last, &r->rule, sizeof last);
+		}
+		assert_int_equal(tables_stats(t)->images, 1);
+		assert_true(tables_stats(t)->rows >= rows.v.n / 2);
+		tables_image_gone(t, im);
+		assert_int_equal(tables_stats(t)->rows, 0);
+		assert_int_equal(im->id, 0);
+	}
+	free(im);
+	tables_free(t);
+	vec_free(&rows.v);
+	elf_close(&f);
+	free(bytes);
+}
+
+static int count_row(void *arg, uint64_t pc, const struct unwind_rule *r)
+{
+	++*(size_t *)arg;
+	return 0;
+}
+
+/* Damage in headers and tables, and files cut short: an error or fewer rows, never anything worse. */
+static void test_damaged(void **state)
+{
+	size_t len, rows = 0;
+	uint8_t *bytes = read_libc(&len), saved[16];
+	struct elf_file f;
+	struct eh_stats st;
+	struct err e = { 0 };
+	uint64_t seed = 20240117;
+
+	assert_int_equal(elf_open_mem(&f, bytes, len, &e), 0);
+	const Elf64_Shdr *eh = elf_section(&f, ".eh_frame"), *hdr = elf_section(&f, ".eh_frame_hdr");
+	uint64_t at[] = { 0, f.eh.e_phoff, f.eh.e_shoff, eh->sh_offset, hdr->sh_offset };
+	uint64_t span[] = { 64, f.n_ph * 56, f.n_sh * 64, 4096, 64 };
+	elf_close(&f);
+	for (int i = 0; i < 400; i++) {
+		seed = hash_u64(seed);
+		unsigned where = i % 5;
+		uint64_t spot = at[where] + seed % span[where];
+		memcpy(saved, bytes + spot, 1);
+		bytes[spot] = (uint8_t)(seed >> 40);
+		if (elf_open_mem(&f, bytes, i % 7 ? len : len - seed % len, NULL) == 0) {
+			eh_frame_each(&f, count_row, &rows, &st, NULL);
+			elf_close(&f);
+		}
+		memcpy(bytes + spot, saved, 1);
+	}
+	assert_true(rows > 0);
+	free(bytes);
+}
+
+/* A file whose table sends its reader to two long entries in turn, `functions` times in all, for 64 KB of text. */
+#define TEXT_AT 0x10000u
+#define TEXT_BYTES 0x10000u
+#define LONG_ENTRY (1u << 20)
+struct absurd {
+	Elf64_Ehdr eh;
+	Elf64_Phdr ph[2];
+	Elf64_Shdr sh[3];
+	char names[20];
+	uint8_t header[12];
+	int32_t table[40000][2];
+	uint8_t text[8], eh_frame[32 + 2 * LONG_ENTRY];
+};
+
+static void put32(uint8_t *at, uint32_t v)
+{
+	memcpy(at, &v, sizeof v);
+}
+
+static struct absurd *absurd_file(uint32_t functions)
+{
+	static const uint8_t cie[24] = { 20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x03, 0x0c, 7, 8, 0x90, 1 };
+	static const uint8_t header[] = { 1, 0x1b, 0x03, 0x3b };
+	struct absurd *f = NEW(struct absurd);
+
+	memcpy(f->eh.e_ident, ELFMAG "\2\1\1", 7);
+	f->eh.e_type = ET_DYN;
+	f->eh.e_machine = EM_X86_64;
+	f->eh.e_phoff = offsetof(struct absurd, ph);
+	f->eh.e_shoff = offsetof(struct absurd, sh);
+	f->eh.e_phentsize = sizeof *f->ph;
+	f->eh.e_shentsize = sizeof *f->sh;
+	f->eh.e_phnum = ARRAY_LEN(f->ph);
+	f->eh.e_shnum = ARRAY_LEN(f->sh);
+	f->eh.e_shstrndx = 2;
+	memcpy(f->names, "\0.eh_frame\0.shstr", 18);
+	f->sh[1] = (Elf64_Shdr){ .sh_name = 1, .sh_type = SHT_PROGBITS, .sh_addr = 0x1000000,
+				 .sh_offset = offsetof(struct absurd, eh_frame), .sh_size = sizeof f->eh_frame };
+	f->sh[2] = (Elf64_Shdr){ .sh_name = 11, .sh_type = SHT_STRTAB, .sh_offset = offsetof(struct absurd, names),
+				 .sh_size = sizeof f->names };
+	f->ph[0] = (Elf64_Phdr){ .p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_vaddr = TEXT_AT, .p_filesz = TEXT_BYTES,
+				 .p_memsz = TEXT_BYTES };
+	f->ph[1] = (Elf64_Phdr){ .p_type = PT_GNU_EH_FRAME, .p_offset = offsetof(struct absurd, header), .p_vaddr = 0x1000000,
+				 .p_filesz = sizeof f->header + sizeof f->table };
+	memcpy(f->header, header, sizeof header);
+	put32(f->header + 8, functions);
+	for (uint32_t i = 0; i < functions; i++) {
+		f->table[i][0] = (int32_t)(TEXT_AT + i * TEXT_BYTES / functions) - 0x1000000;
+		f->table[i][1] = (int32_t)(sizeof cie + (i % 2 ? LONG_ENTRY : 0));
+	}
+	memcpy(f->eh_frame, cie, sizeof cie);
+	for (uint32_t i = 0; i < 2; i++) {           /* of the whole text, and nothing but nops */
+		uint32_t at = (uint32_t)sizeof cie + i * LONG_ENTRY;
+		put32(f->eh_frame + at, LONG_ENTRY - 4);
+		put32(f->eh_frame + at + 4, at + 4);
+		put32(f->eh_frame + at + 8, TEXT_AT);
+		put32(f->eh_frame + at + 12, TEXT_BYTES);
+	}
+	return f;
+}
+
+/* What a file makes the agent do is bounded: then it is followed by frame pointers. */
+static void test_absurd_work(void **state)
+{
+	static const struct { uint32_t functions; bool bad; } cases[] = { { 2, false }, { 4000, true }, { 40000, true } };
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct absurd *a = absurd_file(cases[i].functions);
+		struct eh_stats st;
+		struct elf_file f;
+		struct tables *t;
+		struct err e = { 0 };
+		size_t rows = 0;
+		assert_int_equal(elf_open_mem(&f, a, sizeof *a, &e), 0);
+		assert_true(eh_frame_indexed(&f));
+		int ret = eh_frame_range(&f, TEXT_AT, TEXT_AT + TEXT_BYTES, count_row, &rows, &st, &e);
+		assert_int_equal(ret, cases[i].bad ? -ERR_BAD_DATA : 0);
+		assert_true(st.work <= eh_frame_work_max(TEXT_BYTES));
+		assert_true(cases[i].bad || rows == 2);
+		assert_int_equal(tables_new(&t, NULL, &e), 0);
+		struct image *im = image_of(&f);
+		assert_true(tables_image_id(t, im) && tables_load(t, im, &f, TEXT_AT + 0x100));
+		assert_int_equal(tables_stats(t)->bad_tables, cases[i].bad);
+		assert_false(tables_missing(t, im, TEXT_AT + 0x100));
+		assert_int_equal(table_rule(t, im, TEXT_AT + 0x2000).cfa, cases[i].bad ? CFA_NONE : CFA_SP);
+		tables_image_gone(t, im);
+		free(im);
+		tables_free(t);
+		elf_close(&f);
+		free(a);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_tables),
+		cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_absurd_work),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The unwinder outside of the kernel: the same step (bpf/unwind.h) over the same tables, reading a copied piece of
+ * stack. It finishes what the kernel deferred, and tests drive it. */
+#ifndef PYRRHA_AGENT_UNWIND_NATIVE_H
+#define PYRRHA_AGENT_UNWIND_NATIVE_H
+
+#include "agent/unwind/unwind_tables.h"
+
+struct native_unwind {
+	struct unwind u;             /* ip, sp, fp, is_ra set by the caller; n = frames already there */
+	struct tables *tables;
+	const struct unwind_map *maps; /* ascending */
+	uint32_t n_maps;
+	uint64_t stack_at;           /* of the first page */
+	const uint8_t *stack[STACK_PAGES]; /* copied pages; NULL = not copied */
+	const uint8_t *code;         /* UW_CODE bytes at the first ip - 1; NULL = not known */
+	uint64_t frames[MAX_USER_FRAMES];
+	bool copy_ended;             /* a read was refused because that is not in the copy */
+};
+
+/* Goes on until the stack ends; returns the enum stack_end. END_NO_TABLE: load that of image u.image for
+ * native_vaddr(), call again. */
+int native_unwind(struct native_unwind *n);
+/* The ELF virtual address in the image where it stands. */
+uint64_t native_vaddr(const struct native_unwind *n);
+
+#endif

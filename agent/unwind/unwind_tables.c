@@ -1,0 +1,697 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/unwind/unwind_tables.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "agent/go/go_frame.h"
+#include "agent/unwind/code_frame.h"
+#include "agent/unwind/extents.h"
+#include "agent/unwind/image_ids.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/vec.h"
+
+#define PAGE_BYTES (1u << TEXT_PAGE_SHIFT)
+#define IDLE_NS 5000000000ll         /* an image not met for so long may be unloaded */
+#define EVICT_BLOCKS 256u            /* unload so much at once */
+#define RETRY_NS 10000000000ll       /* where nothing was idle */
+#define ROWS_PER_PAGE_MAX (PAGE_BYTES + 1)
+#define GAP_CODE_MIN 32              /* bytes of code without a table, to look at it */
+#define BARE_PAGES_MAX 128
+#define EXCESS_MAX ((uint64_t)1 << 30) /* then a file is followed by frame pointers: a second or so */
+
+/* What an image holds. */
+struct image_table {
+	bool loaded;
+	int64_t retry_ns;            /* there was no room: not before then again */
+	int64_t used_ns;             /* last met in a sample */
+	uint32_t first_page_slot, n_pages;
+	VEC(struct extent) blocks;   /* in the space of all chunks, BLOCK_ROWS a unit */
+	uint32_t at, left;           /* where the next rows go, and how many still fit there */
+	uint64_t first_page;         /* ELF virtual address >> 12 */
+	uint64_t rows;
+	uint32_t groups;             /* loaded so far, one after the other */
+	struct gopclntab_place go;
+	uint64_t go_start, go_end;   /* Go's code, of which its own table tells; the same: there is none */
+	uint64_t excess;             /* work on all of them beyond what files of that size take, ever */
+};
+
+struct tables {
+	bool shared;                 /* with the kernel */
+	struct table_fds fds;
+	struct unwind_proc *procs;
+	struct unwind_map *maps;
+	struct unwind_image *images;
+	__u64 *pages;
+	struct unwind_rule *rules;
+	struct rows {
+		int fd;              /* of the kernel's map; -1 = memory of our own */
+		uint32_t *p;         /* NULL = not mapped now */
+		uint64_t used;       /* the mappings when it was used last */
+	} chunks[CHUNKS_MAX];
+	unsigned n_chunks, n_mapped;
+	uint64_t uses;
+	struct extents free_maps, free_pages, free_blocks;
+	struct map rule_index;
+	uint32_t n_rules;
+	struct image *by_id[IMAGES_MAX];
+	struct image_ids ids;
+	struct tables_stats stats;
+};
+
+/* What is mapped of the kernel's rows counts as ours, too: no more of them at once. */
+enum { CHUNKS_MAPPED = 16, CHUNK_BYTES = CHUNK_ROWS * 4 };
+
+static void *shared_memory(int fd, size_t n, struct err *e)
+{
+	void *p = fd >= 0 ? mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+			  : mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED) {
+		err_errno(e, errno, "map %zu bytes of unwind tables", n);
+		return NULL;
+	}
+	return p;
+}
+
+int tables_new(struct tables **ret, const struct table_fds *fds, struct err *e)
+{
+	struct tables *t = NEW(struct tables);
+
+	t->shared = fds != NULL;
+	t->fds = fds ? *fds : (struct table_fds){ -1, -1, -1, -1, -1, -1, -1 };
+	t->procs = shared_memory(t->fds.procs, PROC_SLOTS * sizeof *t->procs, e);
+	t->maps = shared_memory(t->fds.maps, MAPS_MAX * sizeof *t->maps, e);
+	t->images = shared_memory(t->fds.images, IMAGES_MAX * sizeof *t->images, e);
+	t->pages = shared_memory(t->fds.pages, PAGES_MAX * sizeof *t->pages, e);
+	t->rules = shared_memory(t->fds.rules, RULES_MAX * sizeof *t->rules, e);
+	extents_init(&t->free_maps, MAPS_MAX);
+	extents_init(&t->free_pages, PAGES_MAX);
+	memset(&t->free_blocks, 0, sizeof t->free_blocks);
+	t->n_rules = 1;              /* rule 0 is CFA_NONE */
+	if (!t->procs || !t->maps || !t->images || !t->pages || !t->rules) {
+		tables_free(t);
+		return e ? -(int)e->code : -ERR_IO;
+	}
+	image_ids_init(&t->ids, t->procs, t->fds.cache);
+	*ret = t;
+	return 0;
+}
+
+static void unmap(void *p, size_t n)
+{
+	if (p)
+		munmap(p, n);
+}
+
+void tables_free(struct tables *t)
+{
+	if (!t)
+		return;
+	unmap(t->procs, PROC_SLOTS * sizeof *t->procs);
+	unmap(t->maps, MAPS_MAX * sizeof *t->maps);
+	unmap(t->images, IMAGES_MAX * sizeof *t->images);
+	unmap(t->pages, PAGES_MAX * sizeof *t->pages);
+	unmap(t->rules, RULES_MAX * sizeof *t->rules);
+	for (unsigned i = 0; i < t->n_chunks; i++) {
+		unmap(t->chunks[i].p, CHUNK_BYTES);
+		if (t->chunks[i].fd >= 0)
+			close(t->chunks[i].fd);
+	}
+	extents_release(&t->free_maps);
+	extents_release(&t->free_pages);
+	extents_release(&t->free_blocks);
+	map_free(&t->rule_index);
+	image_ids_release(&t->ids);
+	free(t);
+}
+
+const struct tables_stats *tables_stats(const struct tables *t)
+{
+	return &t->stats;
+}
+
+static void unmap_oldest(struct tables *t)
+{
+	struct rows *oldest = NULL;
+
+	for (unsigned i = 0; i < t->n_chunks; i++)
+		if (t->chunks[i].p && (!oldest || t->chunks[i].used < oldest->used))
+			oldest = &t->chunks[i];
+	if (!oldest)
+		return;
+	unmap(oldest->p, CHUNK_BYTES);
+	oldest->p = NULL;
+	t->n_mapped--;
+}
+
+/* The rows of a chunk, for as long as fewer than CHUNKS_MAPPED others are asked for; NULL if they cannot be mapped. */
+static uint32_t *chunk_rows(struct tables *t, uint32_t i)
+{
+	struct rows *r = &t->chunks[i];
+
+	if (!r->p && r->fd >= 0) {
+		if (t->n_mapped == CHUNKS_MAPPED)
+			unmap_oldest(t);
+		r->p = shared_memory(r->fd, CHUNK_BYTES, NULL);
+		t->n_mapped += r->p != NULL;
+	}
+	r->used = ++t->uses;
+	return r->p;
+}
+
+/* A chunk's map, known to the program; -1 if the kernel refuses. */
+static int make_chunk(struct tables *t, uint32_t i)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, o, .map_flags = BPF_F_MMAPABLE);
+	int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "pyrrha_chunk", 4, CHUNK_BYTES, 1, &o);
+
+	if (fd < 0 || bpf_map_update_elem(t->fds.chunks, &i, &fd, BPF_ANY) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* One more chunk: false at the limit, or if the kernel refuses. */
+static bool add_chunk(struct tables *t)
+{
+	uint32_t i = t->n_chunks;
+
+	if (i == CHUNKS_MAX)
+		return false;
+	struct rows *r = &t->chunks[i];
+	*r = (struct rows){ .fd = t->shared ? make_chunk(t, i) : -1 };
+	if (!t->shared)
+		r->p = shared_memory(-1, CHUNK_BYTES, NULL);
+	if (!r->p && r->fd < 0)
+		return false;
+	t->n_chunks++;
+	t->stats.chunks = t->n_chunks;
+	/* One block of each chunk stays unused, so that no run of blocks crosses from a chunk into the next. */
+	extents_add(&t->free_blocks, i * BLOCKS_PER_CHUNK, BLOCKS_PER_CHUNK - 1);
+	return true;
+}
+
+static void unload(struct tables *t, struct image *im)
+{
+	struct image_table *it = im->table;
+	struct unwind_image *ui = &t->images[im->id];
+
+	if (!it->loaded)
+		return;
+	ui->flags = 0;
+	__atomic_store_n(&ui->n_pages, 0, __ATOMIC_RELEASE);
+	int64_t now = clock_mono_ns();
+	extents_free(&t->free_pages, it->first_page_slot, it->n_pages, now);
+	for (size_t i = 0; i < it->blocks.n; i++)
+		extents_free(&t->free_blocks, it->blocks.v[i].first, it->blocks.v[i].n, now);
+	it->blocks.n = 0;
+	it->at = it->left = 0;
+	t->stats.rows -= it->rows;
+	t->stats.images--;
+	it->rows = 0;
+	it->n_pages = it->groups = 0;
+	it->loaded = false;
+}
+
+/* The image that was met longest ago and is idle; NULL if none is. */
+static struct image *oldest_idle(const struct tables *t, int64_t now)
+{
+	struct image *oldest = NULL;
+
+	for (uint32_t i = IMAGE_FIRST; i < t->ids.next; i++) {
+		struct image *im = t->by_id[i];
+		if (im && im->table->loaded && im->table->n_pages && now - im->table->used_ns > IDLE_NS &&
+		    (!oldest || im->table->used_ns < oldest->table->used_ns))
+			oldest = im;
+	}
+	return oldest;
+}
+
+static uint32_t blocks_of(const struct image_table *it)
+{
+	uint32_t n = 0;
+	for (size_t i = 0; i < it->blocks.n; i++)
+		n += it->blocks.v[i].n;
+	return n;
+}
+
+/* Unloads idle images. What they held rests first, so the one who needs it comes back later: returns when. */
+static int64_t make_room(struct tables *t)
+{
+	int64_t now = clock_mono_ns();
+	uint32_t freed = 0;
+
+	/* Room is on its way already. */
+	if (t->free_blocks.resting.n || t->free_pages.resting.n)
+		return now + 2 * REUSE_NS;
+	while (freed < EVICT_BLOCKS) {
+		struct image *im = oldest_idle(t, now);
+		if (!im)
+			break;
+		freed += blocks_of(im->table) + 1;
+		unload(t, im);
+		t->stats.evictions++;
+	}
+	return now + (freed ? 2 * REUSE_NS : RETRY_NS);
+}
+
+bool tables_image_id(struct tables *t, struct image *im)
+{
+	if (im->id)
+		return true;
+	uint16_t id = image_ids_take(&t->ids, clock_mono_ns());
+	if (!id)
+		return false;
+	im->id = id;
+	im->table = NEW(struct image_table);
+	t->by_id[id] = im;
+	return true;
+}
+
+void tables_image_gone(struct tables *t, struct image *im)
+{
+	if (!im->id)
+		return;
+	unload(t, im);
+	t->images[im->id].flags = 0;
+	t->by_id[im->id] = NULL;
+	image_ids_give(&t->ids, im->id, clock_mono_ns());
+	vec_free(&im->table->blocks);
+	free(im->table);
+	im->table = NULL;
+	im->id = 0;
+}
+
+struct image *tables_image_by_id(const struct tables *t, uint32_t id)
+{
+	return id < IMAGES_MAX ? t->by_id[id] : NULL;
+}
+
+static uint32_t rule_id(struct tables *t, const struct unwind_rule *r)
+{
+	uint64_t hash = hash_bytes(r, sizeof *r);
+	uint32_t id;
+
+	if (r->cfa == CFA_NONE)
+		return 0;
+	for (size_t at = map_start(&t->rule_index, hash); map_probe(&t->rule_index, hash, &at, &id);)
+		if (memcmp(&t->rules[id], r, sizeof *r) == 0)
+			return id;
+	if (t->n_rules == RULES_MAX) {
+		static const struct unwind_rule unsupported = { .cfa = CFA_UNSUPPORTED };
+		t->stats.full++;
+		return r->cfa == CFA_UNSUPPORTED ? 0 : rule_id(t, &unsupported);
+	}
+	id = t->n_rules++;
+	t->rules[id] = *r;
+	map_insert(&t->rule_index, hash, id);
+	t->stats.rules = t->n_rules;
+	return id;
+}
+
+/* Pages under construction: the rows of one at a time. */
+struct builder {
+	struct tables *t;
+	struct image_table *it;
+	uint64_t page, end;          /* ELF virtual address >> 12 of the page whose rows are in row[]; of the last, + 1 */
+	uint32_t n, carry;           /* rows; the rule in force */
+	uint32_t row[ROWS_PER_PAGE_MAX];
+};
+
+static bool block_alloc(struct builder *b, uint32_t n, uint32_t *ret)
+{
+	struct tables *t = b->t;
+
+	while (!extents_alloc(&t->free_blocks, n, clock_mono_ns(), ret))
+		if (!add_chunk(t))
+			return false;
+	return true;
+}
+
+/* Room for the rows of a page; false if there is none. */
+static bool room(struct builder *b, uint32_t n)
+{
+	uint32_t first, blocks = (n + BLOCK_ROWS - 1) / BLOCK_ROWS;
+
+	if (b->it->left >= n)
+		return true;
+	if (!block_alloc(b, blocks, &first))
+		return false;
+	struct extent *last = b->it->blocks.n ? &b->it->blocks.v[b->it->blocks.n - 1] : NULL;
+	bool follows = last && last->first + last->n == first &&
+		       last->first / BLOCKS_PER_CHUNK == first / BLOCKS_PER_CHUNK;
+	if (follows) {
+		last->n += blocks;
+		b->it->left += blocks * BLOCK_ROWS;
+	} else {
+		vec_push(&b->it->blocks, (struct extent){ first, blocks });
+		b->it->at = first * BLOCK_ROWS;
+		b->it->left = blocks * BLOCK_ROWS;
+	}
+	return true;
+}
+
+/* Writes out the page under construction and begins the next one, with the rule in force as its first row. */
+static int finish_page(struct builder *b)
+{
+	struct image_table *it = b->it;
+	__u64 *p = &b->t->pages[it->first_page_slot + (b->page - it->first_page)], v = 0;
+
+	if (b->n != 1 || (b->row[0] & ROW_RULE_MASK) != 0) {
+		uint32_t *rows = room(b, b->n) ? chunk_rows(b->t, it->at / CHUNK_ROWS) : NULL;
+		if (!rows)
+			return -ERR_LIMIT;
+		memcpy(rows + it->at % CHUNK_ROWS, b->row, b->n * sizeof b->row[0]);
+		v = PAGE_OF(it->at, b->n);
+		it->at += b->n;
+		it->left -= b->n;
+		it->rows += b->n;
+		b->t->stats.rows += b->n;
+	}
+	__atomic_store_n(p, v, __ATOMIC_RELEASE);
+	b->page++;
+	b->n = 1;
+	b->row[0] = b->carry;
+	return 0;
+}
+
+static int add_row(void *arg, uint64_t pc, const struct unwind_rule *r)
+{
+	struct builder *b = arg;
+	uint64_t page = pc >> TEXT_PAGE_SHIFT;
+	uint32_t in_page = (uint32_t)(pc & (PAGE_BYTES - 1));
+
+	while (b->page < page && b->page < b->end) {
+		int ret = finish_page(b);
+		if (ret)
+			return ret;
+	}
+	if (b->page == b->end)
+		return 0;
+	b->carry = rule_id(b->t, r);
+	if (page < b->page)          /* before the first: what holds when it begins */
+		in_page = 0;
+	if (in_page == 0)
+		b->n = 0;
+	b->row[b->n++] = in_page << ROW_PC_SHIFT | b->carry;
+	return 0;
+}
+
+/* The pages that hold executable code. */
+static bool text_pages(const struct image *im, uint64_t *ret_first, uint64_t *ret_n)
+{
+	uint64_t lo = UINT64_MAX, hi = 0;
+
+	for (unsigned i = 0; i < im->n_segments; i++) {
+		const struct image_segment *s = &im->segments[i];
+		if (!s->exec || !s->filesz || s->vaddr + s->filesz < s->vaddr)
+			continue;
+		lo = MIN(lo, s->vaddr >> TEXT_PAGE_SHIFT);
+		hi = MAX(hi, (s->vaddr + s->filesz + PAGE_BYTES - 1) >> TEXT_PAGE_SHIFT);
+	}
+	*ret_first = lo;
+	*ret_n = hi - lo;
+	return lo < hi && hi - lo < PAGES_MAX && lo <= UINT32_MAX;
+}
+
+/* Room for the image's pages, whose rows are not loaded. False: there is none; true without pages: it has no code. */
+static bool add_pages(struct tables *t, struct image *im)
+{
+	struct image_table *it = im->table;
+	uint64_t n;
+
+	if (!text_pages(im, &it->first_page, &n))
+		return true;
+	if (!extents_alloc(&t->free_pages, (uint32_t)n, clock_mono_ns(), &it->first_page_slot))
+		return false;
+	it->n_pages = (uint32_t)n;
+	for (uint64_t i = 0; i < n; i++)
+		t->pages[it->first_page_slot + i] = PAGE_UNLOADED;
+	return true;
+}
+
+/* Passes on the rows of [lo, hi); where .eh_frame has none, what the code itself tells. */
+struct part {
+	struct builder *b;
+	const struct elf_file *f;
+	uint64_t lo, hi;
+	uint64_t gap;                /* from there on nothing is known; UINT64_MAX = something is */
+	struct eh_stats *st;
+};
+
+static int pass_on(void *arg, uint64_t pc, const struct unwind_rule *r)
+{
+	struct part *p = arg;
+	return pc >= p->lo && pc < p->hi ? add_row(p->b, pc, r) : 0;
+}
+
+static int fill_gap(struct part *p, uint64_t end)
+{
+	static const struct unwind_rule none = { .cfa = CFA_NONE };
+	uint64_t lo = p->b->page << TEXT_PAGE_SHIFT, hi = p->b->end << TEXT_PAGE_SHIFT, from = p->gap;
+
+	p->gap = UINT64_MAX;
+	if (from == UINT64_MAX)
+		return 0;
+	int ret = from ? pass_on(p, from, &none) : 0;
+	if (ret || end - from < GAP_CODE_MIN || from >= hi || end <= lo)
+		return ret;
+	ret = code_frame_range(p->f, MAX(from, p->lo), MIN(end, p->hi), lo, hi, pass_on, p, p->st);
+	return ret == -ERR_BAD_DATA ? 0 : ret;
+}
+
+static int add_row_of_part(void *arg, uint64_t pc, const struct unwind_rule *r)
+{
+	struct part *p = arg;
+	int ret = fill_gap(p, pc);
+
+	if (ret)
+		return ret;
+	if (r->cfa != CFA_NONE)
+		return pass_on(p, pc, r);
+	p->gap = pc;
+	return 0;
+}
+
+static int read_eh_frame(const struct elf_file *f, uint64_t lo, uint64_t hi, struct part p, struct eh_stats *st, struct err *e)
+{
+	struct eh_stats its = { 0 };
+
+	p.f = f;
+	p.st = st;
+	int ret = eh_frame_indexed(f) ? eh_frame_range(f, lo, hi, add_row_of_part, &p, &its, e)
+				      : eh_frame_each(f, add_row_of_part, &p, &its, e);
+	st->unsupported += its.unsupported;
+	st->unknown_fp += its.unknown_fp;
+	st->bad += its.bad;
+	st->work += its.work;
+	return ret && ret != -ERR_NOT_FOUND ? ret : fill_gap(&p, UINT64_MAX);
+}
+
+/* The rows of [lo, hi): in Go's code by its table, before and behind by .eh_frame. */
+static int read_rows(struct builder *b, const struct elf_file *f, uint64_t lo, uint64_t hi, struct eh_stats *st, struct err *e)
+{
+	struct image_table *it = b->it;
+	struct gopclntab go;
+	int ret = 0;
+
+	if (it->go_start == it->go_end || gopclntab_attach_at(&go, f, &it->go, e))
+		return read_eh_frame(f, lo, hi, (struct part){ .b = b, .hi = UINT64_MAX }, st, e);
+	if (lo < it->go_start && eh_frame_indexed(f))
+		ret = read_eh_frame(f, lo, MIN(hi, it->go_start), (struct part){ .b = b, .hi = it->go_start }, st, e);
+	if (!ret && lo < it->go_end && hi > it->go_start)
+		ret = go_frame_range(&go, MAX(lo, it->go_start), MIN(hi, it->go_end), add_row, b, st);
+	if (!ret && hi > it->go_end && eh_frame_indexed(f))
+		ret = read_eh_frame(f, MAX(lo, it->go_end), hi, (struct part){ .b = b, .lo = it->go_end, .hi = UINT64_MAX, .gap = UINT64_MAX }, st, e);
+	return ret;
+}
+
+/* Where Go's code is, if the file has any. */
+static void find_go(struct image_table *it, const struct elf_file *f)
+{
+	struct gopclntab go;
+	struct err e;
+
+	if (gopclntab_attach(&go, f, &e) || !go_frame_text(&go, &it->go_start, &it->go_end))
+		it->go_start = it->go_end = 0;
+	else
+		it->go = gopclntab_place(&go);
+}
+
+/* Builds pages [first, end) of the image, counted from its first. */
+static int build(struct tables *t, struct image_table *it, const struct elf_file *f, uint64_t first, uint64_t end)
+{
+	struct builder *b = NEW(struct builder);
+	struct eh_stats st = { 0 };
+	uint64_t lo = it->first_page + first, hi = it->first_page + end;
+	struct err e;
+
+	*b = (struct builder){ .t = t, .it = it, .page = lo, .end = hi, .n = 1 };
+	int ret = it->excess > EXCESS_MAX ? 0 : read_rows(b, f, lo << TEXT_PAGE_SHIFT, hi << TEXT_PAGE_SHIFT, &st, &e);
+	uint64_t usual = eh_frame_work_max((end - first) << TEXT_PAGE_SHIFT) / 8;
+	it->excess += st.work > usual ? st.work - usual : 0;
+	/* What cannot be read is followed by frame pointers, as what has no table. */
+	if (ret == -ERR_BAD_DATA) {
+		t->stats.bad_tables++;
+		b->carry = 0;
+	}
+	while (ret != -ERR_LIMIT && b->page < hi && (ret = finish_page(b)) == 0)
+		;
+	free(b);
+	t->stats.unsupported += st.unsupported;
+	t->stats.unknown_fp += st.unknown_fp;
+	t->stats.bad_fdes += st.bad;
+	return ret;
+}
+
+/* Which page of the image the address is in; false if in none that may have rows. */
+static bool page_at(const struct image_table *it, uint64_t vaddr, uint64_t *ret)
+{
+	*ret = (vaddr >> TEXT_PAGE_SHIFT) - it->first_page;
+	return *ret < it->n_pages;
+}
+
+static bool no_room(struct tables *t, struct image_table *it)
+{
+	t->stats.failures++;
+	it->retry_ns = make_room(t);
+	return false;
+}
+
+static bool page_missing(const struct tables *t, const struct image_table *it, uint64_t page)
+{
+	return t->pages[it->first_page_slot + page] == PAGE_UNLOADED;
+}
+
+/* What to load for a page that is missing: TABLE_GROUP pages; the more, the more often the image had some missing, as each
+ * time costs a copy of a stack. Only missing ones. */
+static void group_of(const struct tables *t, const struct image_table *it, uint64_t page, uint64_t *ret_first, uint64_t *ret_end)
+{
+	uint64_t n = MIN((uint64_t)TABLE_GROUP << MIN(it->groups / 4, 8u), (uint64_t)TABLE_GROUP_MAX);
+	uint64_t first = page - page % n, end = MIN(first + n, (uint64_t)it->n_pages), lo = page, hi = page + 1;
+
+	while (lo > first && page_missing(t, it, lo - 1))
+		lo--;
+	while (hi < end && page_missing(t, it, hi))
+		hi++;
+	*ret_first = lo;
+	*ret_end = hi;
+}
+
+/* What is read of a file at once, whichever page of it is missing. */
+static bool read_whole(const struct image_table *it, const struct image *im, const struct elf_file *f)
+{
+	if (it->go_start != it->go_end)
+		return false;
+	if (im->has_eh_frame && !eh_frame_indexed(f)) /* all of it has to be read anyway */
+		return true;
+	/* Code that is read by itself has to be looked at from all sides. */
+	return it->n_pages <= BARE_PAGES_MAX && eh_frame_functions(f) < it->n_pages;
+}
+
+bool tables_load(struct tables *t, struct image *im, const struct elf_file *f, uint64_t vaddr)
+{
+	struct image_table *it = im->table;
+	uint64_t page;
+
+	it->used_ns = clock_mono_ns();
+	if (it->used_ns < it->retry_ns)
+		return false;
+	if (!it->loaded) {
+		t->stats.loads++;
+		if (f && !add_pages(t, im))
+			return no_room(t, it);
+		if (f && im->is_go)
+			find_go(it, f);
+		it->loaded = true;
+		t->stats.images++;
+		struct unwind_image *ui = &t->images[im->id];
+		ui->first_page = (uint32_t)it->first_page;
+		ui->pages = it->first_page_slot;
+		__atomic_store_n(&ui->n_pages, it->n_pages, __ATOMIC_RELEASE);
+		uint32_t flags = UNWIND_IMAGE_LOADED | (im->is_go ? UNWIND_IMAGE_GO : 0);
+		__atomic_store_n(&ui->flags, flags, __ATOMIC_RELEASE);
+	}
+	if (!page_at(it, vaddr, &page) || !page_missing(t, it, page))
+		return true;
+	if (!f)
+		return false;
+	uint64_t first, end;
+	group_of(t, it, page, &first, &end);
+	if (read_whole(it, im, f)) {
+		first = 0;
+		end = it->n_pages;
+	}
+	t->stats.groups++;
+	it->groups++;
+	if (build(t, it, f, first, end) == 0)
+		return true;
+	for (uint64_t i = first; i < end; i++)
+		__atomic_store_n(&t->pages[it->first_page_slot + i], PAGE_UNLOADED, __ATOMIC_RELEASE);
+	return no_room(t, it);
+}
+
+bool tables_missing(const struct tables *t, const struct image *im, uint64_t vaddr)
+{
+	const struct image_table *it = im->table;
+	uint64_t page;
+
+	if (!it || it->retry_ns > clock_mono_ns())
+		return false;
+	return !it->loaded || (page_at(it, vaddr, &page) && page_missing(t, it, page));
+}
+
+void tables_touch(struct tables *t, struct image *im)
+{
+	if (im->table)
+		im->table->used_ns = clock_mono_ns();
+}
+
+bool tables_maps_alloc(struct tables *t, uint32_t n, uint32_t *ret_first)
+{
+	return extents_alloc(&t->free_maps, n, clock_mono_ns(), ret_first);
+}
+
+void tables_maps_free(struct tables *t, uint32_t first, uint32_t n)
+{
+	extents_free(&t->free_maps, first, n, clock_mono_ns());
+}
+
+struct unwind_proc *tables_procs(struct tables *t)
+{
+	return t->procs;
+}
+
+uint32_t tables_proc_flags(const struct tables *t)
+{
+	return image_ids_flags(&t->ids);
+}
+
+struct unwind_map *tables_maps(struct tables *t)
+{
+	return t->maps;
+}
+
+const struct unwind_image *tables_unwind_image(const struct tables *t, uint32_t id)
+{
+	return id < IMAGES_MAX ? &t->images[id] : NULL;
+}
+
+const __u64 *tables_unwind_pages(const struct tables *t)
+{
+	return t->pages;
+}
+
+const uint32_t *tables_unwind_chunk(struct tables *t, uint32_t i)
+{
+	return i < t->n_chunks ? chunk_rows(t, i) : NULL;
+}
+
+const struct unwind_rule *tables_unwind_rule(const struct tables *t, uint32_t i)
+{
+	return i < RULES_MAX ? &t->rules[i] : NULL;
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/window/sample_counts.h"
+
+#include <stdlib.h>
+
+#include "bpf/abi.h"
+
+#define LOOKS_MAX 10
+#define LOOK_NS 1000000              /* a look at two clocks takes some 100 ns, if nobody interferes */
+
+/* What a reader sees at the end of a stack that is not complete, by enum stack_end; then the losses. */
+static const char *const marks[] = {
+	[END_DEPTH] = "[truncated: too deep]",
+	[END_NO_PROCESS] = "[truncated: unknown process]",
+	[END_NO_MAPPING] = "[truncated: unknown mapping]",
+	[END_NO_TABLE] = "[truncated: no unwind table]",
+	[END_UNSUPPORTED] = "[truncated: unsupported unwind rule]",
+	[END_STACK_READ] = "[truncated: stack not readable]",
+	[END_BAD_FRAME] = "[truncated: bad frame]",
+	[END_NO_PROGRESS] = "[truncated: no progress]",
+	[END_COMPAT] = "[truncated: 32-bit process]",
+	[END_STALE] = "[truncated: mapping changed]",
+	[END_COPY_ENDED] = "[truncated: stack copy]",
+	[END_UNMAPPED] = "[truncated: not mapped]",
+	[END_COSTLY] = "[lost: stack over budget]",
+	[END_EVICTED] = "[lost: stack without room]",
+	[(int)END_CODES_ + (int)LOST_RING] = "[lost: ring full]",
+	[(int)END_CODES_ + (int)LOST_TICKS] = "[lost: ticks]",
+	[(int)END_CODES_ + (int)LOST_PAUSE] = "[lost: paused]",
+};
+
+struct tally *tally_new(int64_t start_ns, int64_t end_ns, int64_t unix_offset_ns)
+{
+	struct tally *t = NEW(struct tally);
+	t->start_ns = start_ns;
+	t->end_ns = end_ns;
+	t->unix_offset_ns = unix_offset_ns;
+	t->kinds = ~0u;
+	return t;
+}
+
+struct tally *tally_open(int64_t start_ns, int64_t unix_offset_ns, bool follows)
+{
+	int64_t beyond = (start_ns + unix_offset_ns) % WINDOW_NS;
+
+	if (follows && beyond >= WINDOW_NS - CLOCK_JITTER_NS)
+		beyond -= WINDOW_NS;
+	/* It ends where the wall clock of now says, so that jitter does not add up. */
+	int64_t end_ns = start_ns + WINDOW_NS - beyond;
+	return tally_new(start_ns, end_ns, follows && llabs(beyond) <= CLOCK_JITTER_NS ? unix_offset_ns - beyond : unix_offset_ns);
+}
+
+bool tally_over(const struct tally *t, int64_t now_ns, int64_t unix_offset_ns, int64_t *ret_cut_ns)
+{
+	*ret_cut_ns = MIN(now_ns, t->end_ns);
+	return now_ns >= t->end_ns || (llabs(unix_offset_ns - t->unix_offset_ns) > CLOCK_STEP_NS && now_ns > t->start_ns);
+}
+
+int64_t tally_unix_offset(int64_t (*mono_ns)(void), int64_t (*unix_ns)(void))
+{
+	int64_t ret = 0, least = INT64_MAX;
+
+	for (int i = 0; i < LOOKS_MAX && least > LOOK_NS; i++) {
+		int64_t before = mono_ns(), wall = unix_ns(), took = mono_ns() - before;
+		if (took < least) {
+			least = took;
+			ret = wall - before - took / 2;
+		}
+	}
+	return ret;
+}
+
+int64_t tally_start_unix_ms(const struct tally *t)
+{
+	return (t->start_ns + t->unix_offset_ns) / 1000000;
+}
+
+void tally_free(struct tally *t)
+{
+	if (!t)
+		return;
+	for (size_t i = 0; i < t->v.n; i++)
+		process_info_unref(t->v.v[i].who);
+	vec_free(&t->v);
+	map_free(&t->index);
+	free(t);
+}
+
+static uint64_t entry_hash(unsigned kind, unsigned state, const struct process_info *who, const char thread[16], uint32_t stack)
+{
+	return hash_bytes_seed(thread, 16, hash_u64((uintptr_t)who) ^ stack ^ (uint64_t)(kind | state << 1) << 32);
+}
+
+void tally_reindex(struct tally *t)
+{
+	map_clear(&t->index);
+	for (size_t i = 0; i < t->v.n; i++) {
+		const struct tally_entry *e = &t->v.v[i];
+		map_insert(&t->index, entry_hash(e->off_cpu, e->state, e->who, e->thread, e->stack), (uint32_t)i);
+	}
+}
+
+void tally_add(struct tally *t, enum window_kind kind, enum wait_state state, struct process_info *who, const char thread[16],
+	       uint32_t stack, int64_t value_ns, uint32_t count)
+{
+	uint64_t hash = entry_hash(kind, state, who, thread, stack);
+	uint32_t id;
+
+	for (size_t at = map_start(&t->index, hash); map_probe(&t->index, hash, &at, &id);) {
+		struct tally_entry *e = &t->v.v[id];
+		if (e->who == who && e->stack == stack && e->off_cpu == kind && e->state == state &&
+		    memcmp(e->thread, thread, 16) == 0) {
+			e->value_ns += value_ns;
+			e->count += count;
+			return;
+		}
+	}
+	struct tally_entry n = { process_info_ref(who), value_ns, "", stack, kind, state, count };
+	memcpy(n.thread, thread, sizeof n.thread);
+	map_insert(&t->index, hash, (uint32_t)t->v.n);
+	vec_push(&t->v, n);
+}
+
+void tally_finish(struct tally *t)
+{
+	t->finished = true;
+	map_free(&t->index);
+	if (t->v.n && t->v.n < t->v.cap) {
+		t->v.v = xreallocarray(t->v.v, t->v.n, sizeof *t->v.v);
+		t->v.cap = t->v.n;
+	}
+}
+
+size_t tally_bytes(const struct tally *t)
+{
+	return sizeof *t + t->v.cap * sizeof *t->v.v + (t->index.slots ? (t->index.mask + 1) * 8 : 0);
+}
+
+/* --- export --- */
+
+struct export {
+	struct profile_window *w;
+	const struct stack_tree *tree;
+	const struct tables *tables;
+	struct map frames, processes, samples;
+};
+
+static uint32_t export_process(struct export *x, struct process_info *who)
+{
+	uint64_t hash = hash_u64((uintptr_t)who);
+	uint32_t id;
+
+	if (!who)
+		return 0;
+	for (size_t at = map_start(&x->processes, hash); map_probe(&x->processes, hash, &at, &id);)
+		if (x->w->processes.v[id] == who)
+			return id;
+	id = (uint32_t)x->w->processes.n;
+	vec_push(&x->w->processes, process_info_ref(who));
+	map_insert(&x->processes, hash, id);
+	return id;
+}
+
+static struct window_frame frame_of(struct export *x, uint64_t frame, struct process_info *who)
+{
+	struct window_frame f = { .addr = frame & FRAME_ADDR_MASK };
+	uint32_t image = (uint32_t)(frame >> FRAME_IMAGE_SHIFT);
+
+	if (FRAME_IS_KERNEL(frame)) {
+		f.kind = FRAME_KERNEL;
+		f.addr = frame;
+	} else if (FRAME_IS_MARK(frame)) {
+		f.kind = FRAME_MARK;
+		f.mark = f.addr < ARRAY_LEN(marks) && marks[f.addr] ? marks[f.addr] : "[truncated]";
+		f.addr = 0;
+	} else if (image == IMAGE_JIT || !(f.image = tables_image_by_id(x->tables, image))) {
+		f.kind = FRAME_JIT;
+		f.process = who;
+	} else {
+		f.kind = FRAME_USER;
+	}
+	return f;
+}
+
+static uint32_t export_frame(struct export *x, uint64_t frame, struct process_info *who)
+{
+	struct window_frame f = frame_of(x, frame, who);
+	uint64_t hash = hash_u64(frame) ^ hash_u64((uintptr_t)f.process);
+	uint32_t id;
+
+	for (size_t at = map_start(&x->frames, hash); map_probe(&x->frames, hash, &at, &id);) {
+		const struct window_frame *o = &x->w->frames.v[id];
+		if (o->kind == f.kind && o->addr == f.addr && o->image == f.image && o->process == f.process &&
+		    o->mark == f.mark)
+			return id;
+	}
+	id = (uint32_t)x->w->frames.n;
+	if (f.image)
+		image_ref(f.image);
+	process_info_ref(f.process);
+	vec_push(&x->w->frames, f);
+	map_insert(&x->frames, hash, id);
+	return id;
+}
+
+static void export_entry(struct export *x, const struct tally_entry *e)
+{
+	struct profile_window *w = x->w;
+	uint32_t process = export_process(x, e->who), id;
+	uint64_t hash = hash_bytes_seed(e->thread, sizeof e->thread, hash_u64((uint64_t)process << 32 | e->stack) ^ e->state);
+
+	/* The stack's node stands in for the stack until it is written out, at the end. */
+	for (size_t at = map_start(&x->samples, hash); map_probe(&x->samples, hash, &at, &id);) {
+		struct window_sample *s = &w->samples.v[id];
+		if (s->stack == e->stack && s->process == process && s->state == e->state && memcmp(s->thread, e->thread, sizeof s->thread) == 0) {
+			s->value_ns += e->value_ns;
+			s->count += e->count;
+			return;
+		}
+	}
+	map_insert(&x->samples, hash, (uint32_t)w->samples.n);
+	struct window_sample s = { .stack = e->stack, .process = process, .state = e->state, .value_ns = e->value_ns, .count = e->count };
+	memcpy(s.thread, e->thread, sizeof s.thread);
+	vec_push(&w->samples, s);
+}
+
+static void export_stack(struct export *x, struct window_sample *s)
+{
+	struct process_info *who = x->w->processes.v[s->process];
+	uint32_t node = s->stack;
+
+	s->stack = (uint32_t)x->w->stacks.n;
+	s->n_frames = x->tree->nodes.v[node].depth;
+	for (; node; node = x->tree->nodes.v[node].parent)
+		vec_push(&x->w->stacks, export_frame(x, x->tree->nodes.v[node].frame, who));
+}
+
+struct profile_window *tally_export(struct tally *const *t, size_t n, enum window_kind kind,
+				    const struct stack_tree *tree, const struct tables *tables)
+{
+	struct export x = { .w = NEW(struct profile_window), .tree = tree, .tables = tables };
+
+	x.w->kind = kind;
+	vec_push(&x.w->processes, NULL);
+	for (size_t i = 0; i < n; i++) {
+		if (i == 0) {
+			x.w->start_mono_ns = t[i]->start_ns;
+			x.w->start_unix_ns = t[i]->start_ns + t[i]->unix_offset_ns;
+			x.w->first_number = t[i]->number;
+		}
+		x.w->last_number = t[i]->number;
+		x.w->duration_ns += t[i]->end_ns - t[i]->start_ns;
+		for (size_t k = 0; k < t[i]->v.n; k++)
+			if (t[i]->v.v[k].off_cpu == kind)
+				export_entry(&x, &t[i]->v.v[k]);
+	}
+	for (size_t i = 0; i < x.w->samples.n; i++)
+		export_stack(&x, &x.w->samples.v[i]);
+	map_free(&x.frames);
+	map_free(&x.processes);
+	map_free(&x.samples);
+	return x.w;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tree of stacks, and samples summed up by it: what a window says of them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "agent/window/sample_counts.h"
+
+static void test_stack_tree(void **state)
+{
+	struct stack_tree t;
+	struct stack_sweep s;
+
+	stack_tree_init(&t);
+	uint32_t main_ = stack_tree_add(&t, 0, 0x1000), gone = stack_tree_add(&t, main_, 0x2000);
+	uint32_t kept = stack_tree_add(&t, main_, 0x3000), leaf = stack_tree_add(&t, kept, 0x4000);
+	assert_int_equal(stack_tree_add(&t, main_, 0x2000), gone);
+	assert_int_equal(t.nodes.v[leaf].depth, 3);
+	stack_sweep_begin(&s, &t);
+	stack_sweep_mark(&s, &t, leaf);
+	stack_sweep_run(&s, &t);
+	leaf = s.new_id[leaf];
+	assert_int_equal(t.nodes.n, 4);
+	assert_int_equal(t.nodes.v[leaf].frame, 0x4000);
+	assert_int_equal(t.nodes.v[t.nodes.v[leaf].parent].frame, 0x3000);
+	/* The index knows what is left, and only that. */
+	assert_int_equal(stack_tree_add(&t, t.nodes.v[leaf].parent, 0x4000), leaf);
+	assert_int_equal(stack_tree_add(&t, s.new_id[main_], 0x2000), 4);
+	stack_sweep_release(&s);
+	stack_tree_release(&t);
+}
+
+static void test_tally(void **state)
+{
+	static const char one[16] = "one", two[16] = "two";
+	struct process_info who = { .pid = 7 };
+	struct stack_tree tree;
+	struct tables *tables;
+	struct err e;
+
+	atomic_store(&who.refs, 1000);
+	stack_tree_init(&tree);
+	assert_int_equal(tables_new(&tables, NULL, &e), 0);
+	uint32_t user = stack_tree_add(&tree, 0, 0x5000), kernel = stack_tree_add(&tree, user, 0xffffffff81000000);
+	uint32_t cut = stack_tree_add(&tree, stack_tree_add(&tree, 0, FRAME_OF_MARK(END_DEPTH)), 0x6000);
+	struct tally *t[2] = { tally_new(0, 10, 1000), tally_new(10, 30, 1000) };
+	tally_add(t[0], WINDOW_ON_CPU, WAIT_UNKNOWN, &who, one, kernel, 3, 1);
+	tally_add(t[0], WINDOW_ON_CPU, WAIT_UNKNOWN, &who, one, kernel, 4, 1);
+	tally_add(t[0], WINDOW_OFF_CPU, WAIT_BLOCKED, &who, one, kernel, 1000, 1);
+	tally_add(t[0], WINDOW_OFF_CPU, WAIT_RUNNABLE, &who, one, kernel, 30, 0);
+	tally_add(t[1], WINDOW_OFF_CPU, WAIT_RUNNABLE, &who, one, kernel, 5, 2);
+	tally_add(t[0], WINDOW_ON_CPU, WAIT_UNKNOWN, &who, two, kernel, 5, 1);
+	tally_add(t[1], WINDOW_ON_CPU, WAIT_UNKNOWN, &who, one, kernel, 10, 1);
+	tally_add(t[1], WINDOW_ON_CPU, WAIT_UNKNOWN, NULL, one, cut, 1, 1);
+	struct profile_window *w = tally_export(t, 2, WINDOW_ON_CPU, &tree, tables);
+	assert_int_equal(w->duration_ns, 30);
+	assert_int_equal(w->start_unix_ns, 1000);
+	assert_int_equal(w->samples.n, 3);
+	assert_int_equal(w->samples.v[0].value_ns, 17);
+	assert_int_equal(w->samples.v[0].count, 3);
+	assert_int_equal(w->samples.v[0].n_frames, 2);
+	assert_int_equal(w->frames.v[w->stacks.v[w->samples.v[0].stack]].kind, FRAME_KERNEL); /* the leaf */
+	assert_int_equal(w->samples.v[2].process, 0);
+	assert_string_equal(w->frames.v[w->stacks.v[w->samples.v[2].stack + 1]].mark, "[truncated: too deep]");
+	profile_window_free(w);
+	w = tally_export(t, 2, WINDOW_OFF_CPU, &tree, tables); /* what is blocked and what waits for a CPU stay apart */
+	assert_int_equal(w->samples.n, 2);
+	assert_true(w->samples.v[0].state == WAIT_BLOCKED && w->samples.v[0].value_ns == 1000 && w->samples.v[0].count == 1);
+	assert_true(w->samples.v[1].state == WAIT_RUNNABLE && w->samples.v[1].value_ns == 35 && w->samples.v[1].count == 2);
+	profile_window_free(w);
+	tally_free(t[0]);
+	tally_free(t[1]);
+	assert_int_equal(atomic_load(&who.refs), 1000);
+	stack_tree_release(&tree);
+	tables_free(tables);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_stack_tree),
+		cmocka_unit_test(test_tally),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
