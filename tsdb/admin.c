@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/files.h"
+#include "tsdb/admin.h"
 #include "tsdb/db.h"
 #include "tsdb/part.h"
 

@@ -6,6 +6,7 @@
 #ifndef PYRRHA_TSDB_AGGREGATE_H
 #define PYRRHA_TSDB_AGGREGATE_H
 
+#include "tsdb/db.h"
 #include "tsdb/part.h"
 
 struct aggregate_member {

@@ -3,6 +3,8 @@
  * interns stacks and series under the partition's lock, encodes, and queues; the committer does the rest. */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "tsdb/append.h"
+#include "tsdb/committer.h"
 #include "tsdb/db.h"
 #include "tsdb/request.h"
 #include "tsdb/sort.h"

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "tsdb/committer.h"
 #include "tsdb/db.h"
 #include "tsdb/facts.h"
 #include "tsdb/request.h"

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "tsdb/compact.h"
 #include "tsdb/damage.h"
 #include "tsdb/masks.h"
 #include "tsdb/readpart.h"

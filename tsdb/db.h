@@ -41,7 +41,6 @@ struct spaces;
 struct keep_rules;
 struct part;
 struct pdb;
-struct request;
 
 struct partition {
 	atomic_int refs;
@@ -220,71 +219,9 @@ int64_t tsdb_retention_now_ms(struct tsdb *db);
 /* Stamps up to here are not accepted, ms. */
 int64_t tsdb_floor_ms(struct tsdb *db);
 
-/* ---- append.c: the sink ---- */
-
-int tsdb_append(struct sink *s, const struct sink_batch *b, struct sink_result *ret, struct err *e);
-/* The sink's notes. */
-int tsdb_notes(struct sink *s, struct view prefix, void (*note)(void *arg, const struct sink_note *n), void *arg, struct err *e);
-
-/* ---- committer.c ---- */
-
-void *tsdb_committer(void *db);
-/* Hands a request over (taken), or refuses it when the storage shuts down (not taken). */
-int tsdb_submit(struct tsdb *db, struct request *r, struct err *e);
-/* While at least one waits, commits are not held back to gather more. */
-void tsdb_hurry(struct tsdb *db, bool begin);
-/* Brings one record's rows into the windows of *v (which it replaces when windows are new). Returns false if the
- * payload makes no sense. Shared by commit and replay. Under apply_lock. */
-bool tsdb_apply(struct tsdb *db, struct version **v, struct partition *p, enum record_kind kind, struct view payload,
-		uint64_t number, uint64_t seq);
-/* Hands the floats of what was just applied, all records up to `number`, to the tap. Their partitions are entered. */
-void tsdb_tap(struct tsdb *db, uint64_t number);
-int tsdb_replay(struct tsdb *db, struct err *e);
 /* Whether a series has a row or point with this stamp already. Under dict_lock. */
 bool tsdb_has_stamp(const struct version *v, const struct partition *p, uint32_t series, int64_t t_ms);
 /* Whether what record `number` has for this hour lies in a sealed part. */
 bool tsdb_is_sealed(const struct version *v, const struct partition *p, int64_t hour, uint64_t number);
-
-/* ---- seal.c, rollup.c, drop.c ---- */
-
-void *tsdb_early_sealer(void *db);
-/* Seals every window, or those that ended a while ago, or, while the head is over half of its budget, the largest. Only one
- * thread at a time: seal_lock. */
-enum seal_what { SEAL_ALL, SEAL_AGED, SEAL_LARGEST };
-int seal_due(struct tsdb *db, enum seal_what what, struct err *e);
-/* Takes a whole partition away because of its age or size; s is NULL if it never got a row. The day may come again. 1: it
- * went, 0: appends are on their way to it. If that cannot be made durable it stays, which is the error. Under seal_lock;
- * tsdb_free_dropped is to follow. */
-int tsdb_drop_partition(struct tsdb *db, struct partition *p, struct pstate *s, struct err *e);
-/* Frees what those leave, on a thread: their space comes back at once, or with the last query. Under seal_lock. */
-void tsdb_free_dropped(struct tsdb *db);
-/* Waits until it has. Under seal_lock or at the end. */
-void tsdb_wait_dropped(struct tsdb *db);
-/* Takes away the partitions of which everything was deleted: 1 = one went, 0 = there is none, or it is in use. Under
- * seal_lock. */
-int tsdb_drop_deleted(struct tsdb *db, struct err *e);
-void tsdb_forget_partition(struct tsdb *db, struct partition *p);
-/* Takes no more appends for p, if none is on its way; tsdb_open_again lets them in (to it, or to the next of its day). Under
- * apply_lock. */
-bool tsdb_shut(struct tsdb *db, struct partition *p);
-void tsdb_open_again(struct tsdb *db, struct partition *p);
-int rollup_due(struct tsdb *db, struct err *e);
-/* Forgets what the log need not keep. Under apply_lock. */
-void tsdb_trim_log(struct tsdb *db);
-/* compact.c: makes one part of the several of an hour, if nothing came for a while; at most one hour, and not too often (now:
- * all, at once). */
-int compact_due(struct tsdb *db, bool now, int64_t until_mono_ms, struct err *e);
-/* rewrite.c: writes parts with deleted rows anew without them, at most `parts` of them (0 = all). */
-int rewrite_due(struct tsdb *db, size_t parts, int64_t until_mono_ms, struct err *e);
-/* Whether whoever does several steps of that, until a moment, is to end. Then these two return 1: there is more. */
-static inline bool clean_is_over(struct tsdb *db, int64_t until_mono_ms)
-{
-	return atomic_load(&db->stopping) || clock_mono_ms() >= until_mono_ms;
-}
-int tsdb_open_partitions(struct tsdb *db, struct err *e);
-
-/* ---- admin.c ---- */
-
-void tsdb_admin_init(struct tsdb *db);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "tsdb/committer.h"
 #include "tsdb/mask_fact.h"
 #include "tsdb/record.h"
 #include "tsdb/request.h"

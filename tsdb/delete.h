@@ -3,7 +3,7 @@
 #ifndef PYRRHA_TSDB_DELETE_H
 #define PYRRHA_TSDB_DELETE_H
 
-#include "tsdb/db.h"
+#include "tsdb/request.h"
 
 /* Commits a request of facts and waits; takes it. Under seal_lock. */
 int delete_submit(struct tsdb *db, struct request *r, struct err *e);

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/num.h"
 #include "base/vec.h"
+#include "tsdb/db.h"
 #include "tsdb/part.h"
 #include "tsdb/testkit.h"
 

@@ -32,6 +32,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "tsdb/delete.h"
+#include "tsdb/drop.h"
 #include "tsdb/join.h"
 #include "tsdb/masks.h"
 #include "tsdb/names.h"

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "tsdb/committer.h"
 #include "tsdb/db.h"
 #include "tsdb/record.h"
 #include "tsdb/testkit.h"

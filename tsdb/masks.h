@@ -9,6 +9,7 @@
 #ifndef PYRRHA_TSDB_MASKS_H
 #define PYRRHA_TSDB_MASKS_H
 
+#include "tsdb/db.h"
 #include "tsdb/mask_fact.h"
 #include "tsdb/part.h"
 

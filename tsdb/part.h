@@ -9,7 +9,11 @@
 #ifndef PYRRHA_TSDB_PART_H
 #define PYRRHA_TSDB_PART_H
 
-#include "tsdb/db.h"
+#include <stdatomic.h>
+
+#include "base/err.h"
+#include "base/map.h"
+#include "tsdb/rocks.h"
 #include "tsdb/sealed.h"
 
 enum part_level { LEVEL_HOUR = 0, LEVEL_6H = 1, LEVEL_DAY = 2, LEVELS };

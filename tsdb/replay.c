@@ -2,9 +2,11 @@
 /* Start: what lies in the head log is brought back into memory, record by record, in the way the committer did. A
  * record that is missing or damaged costs what it held, is counted and reported, and never refuses the start. */
 #include "base/log.h"
+#include "tsdb/committer.h"
 #include "tsdb/db.h"
 #include "tsdb/part.h"
 #include "tsdb/record.h"
+#include "tsdb/replay.h"
 
 #define REPLAY_SEQ 1
 

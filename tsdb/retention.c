@@ -10,7 +10,9 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "tsdb/drop.h"
 #include "tsdb/keep.h"
+#include "tsdb/retention.h"
 
 static uint64_t bytes_of(const struct pstate *s)
 {

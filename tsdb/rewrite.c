@@ -8,8 +8,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "tsdb/bounds.h"
+#include "tsdb/compact.h"
 #include "tsdb/damage.h"
+#include "tsdb/drop.h"
 #include "tsdb/masks.h"
+#include "tsdb/rewrite.h"
+#include "tsdb/rollup.h"
 #include "tsdb/seal.h"
 
 #define CLEAN_MS 30000 /* of a call that waits for it */

@@ -9,6 +9,7 @@
 #include "tsdb/damage.h"
 #include "tsdb/masks.h"
 #include "tsdb/readpart.h"
+#include "tsdb/rollup.h"
 
 #define AFTER_MS (16 * INT64_C(60000))
 /* Sums have at most one entry for so many that they sum up, or they are left out. */

@@ -5,9 +5,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/room.h"
+#include "tsdb/compact.h"
 #include "tsdb/evict.h"
 #include "tsdb/join.h"
 #include "tsdb/name_finder.h"
+#include "tsdb/rewrite.h"
+#include "tsdb/rollup.h"
 #include "tsdb/seal.h"
 #include "tsdb/space.h"
 

@@ -23,6 +23,7 @@
 #include "tsdb/masks.h"
 #include "tsdb/record.h"
 #include "tsdb/rocks.h"
+#include "tsdb/seal.h"
 #include "tsdb/testkit.h"
 
 #define HOUR INT64_C(3600000)

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the API asks of the storage. Private. */
+#ifndef PYRRHA_TSDB_ADMIN_H
+#define PYRRHA_TSDB_ADMIN_H
+
+#include "tsdb/db.h"
+
+void tsdb_admin_init(struct tsdb *db);
+
+#endif

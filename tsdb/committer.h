@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The committer: one thread that writes requests into the head log, a group and a sync at a time, and brings them into memory. Private. */
+#ifndef PYRRHA_TSDB_COMMITTER_H
+#define PYRRHA_TSDB_COMMITTER_H
+
+#include "tsdb/record.h"
+#include "tsdb/request.h"
+
+void *tsdb_committer(void *db);
+/* Hands a request over (taken), or refuses it when the storage shuts down (not taken). */
+int tsdb_submit(struct tsdb *db, struct request *r, struct err *e);
+/* While at least one waits, commits are not held back to gather more. */
+void tsdb_hurry(struct tsdb *db, bool begin);
+/* Brings one record's rows into the windows of *v (which it replaces when windows are new). Returns false if the
+ * payload makes no sense. Shared by commit and replay. Under apply_lock. */
+bool tsdb_apply(struct tsdb *db, struct version **v, struct partition *p, enum record_kind kind, struct view payload,
+		uint64_t number, uint64_t seq);
+/* Hands the floats of what was just applied, all records up to `number`, to the tap. Their partitions are entered. */
+void tsdb_tap(struct tsdb *db, uint64_t number);
+
+#endif
