@@ -326,7 +326,7 @@ static int open_all(struct agent *a, struct err *e)
 	if (!r)
 		r = filter_new(&a->filter, &a->sampler, &a->o.filters, e);
 	if (!r)
-		r = tables_new(&a->tables, &a->sampler.tables, e);
+		r = unwind_tables_new(&a->tables, &a->sampler.tables, e);
 	lo.pods = a->pods;
 	lo.filter = a->filter;
 	if (!r && !(a->labeler = labeler_new(&lo, e)))
@@ -395,7 +395,7 @@ void agent_stop(struct agent *a)
 	agent_config_free(a->config);
 	config_sources_free(&a->sources);
 	pods_stop(a->pods);
-	tables_free(a->tables);
+	unwind_tables_free(a->tables);
 	filter_free(a->filter);
 	if (a->sampler.object)
 		sampler_release(&a->sampler);
@@ -412,7 +412,7 @@ void agent_stop(struct agent *a)
 
 /* --- callers --- */
 
-static void remove_caller(struct agent *a, const struct tally *t)
+static void remove_caller(struct agent *a, const struct sample_counts *t)
 {
 	for (size_t i = 0; i < a->callers.n; i++) {
 		if (a->callers.v[i] == t) {
@@ -431,7 +431,7 @@ static void wait_ms(struct agent *a, int64_t ms)
 }
 
 /* With the lock held: until the window is complete, or the caller went, or the agent stops. */
-static int wait_for(struct agent *a, struct tally *t, bool (*gone)(void *arg), void *arg, struct err *e)
+static int wait_for(struct agent *a, struct sample_counts *t, bool (*gone)(void *arg), void *arg, struct err *e)
 {
 	while (!t->finished) {
 		if (atomic_load(&a->stopping))
@@ -470,9 +470,9 @@ static int check_kind(const struct agent *a, enum window_kind kind, struct err *
 	return 0;
 }
 
-static struct profile_window *export(const struct agent *a, struct tally *const *t, size_t n, enum window_kind kind)
+static struct profile_window *export(const struct agent *a, struct sample_counts *const *t, size_t n, enum window_kind kind)
 {
-	struct profile_window *w = tally_export(t, n, kind, &a->stacks, a->tables);
+	struct profile_window *w = sample_counts_export(t, n, kind, &a->stacks, a->tables);
 	w->end_unix_ns = t[n - 1]->end_ns + t[n - 1]->unix_offset_ns;
 	w->period_ns = kind == WINDOW_OFF_CPU ? 1 : perf_events_period(a->events);
 	_Static_assert(sizeof w->note == PACER_NOTE, "room for the note");
@@ -493,7 +493,7 @@ int agent_profile(struct agent *a, enum window_kind kind, int64_t duration_ns, b
 		return err_set(e, ERR_UNAVAILABLE, "%d profiles are being taken already", AGENT_MAX_CALLERS);
 	}
 	int64_t now = a->asked_ns = clock_mono_ns();
-	struct tally *t = tally_new(now, now + duration_ns, windows_unix_offset());
+	struct sample_counts *t = sample_counts_new(now, now + duration_ns, windows_unix_offset());
 	t->kinds = 1u << kind;
 	vec_push(&a->callers, t);
 	r = wait_for(a, t, gone, arg, e);
@@ -501,23 +501,23 @@ int agent_profile(struct agent *a, enum window_kind kind, int64_t duration_ns, b
 		*ret = export(a, &t, 1, kind);
 	remove_caller(a, t);
 	pthread_mutex_unlock(&a->lock);
-	tally_free(t);
+	sample_counts_free(t);
 	return r;
 }
 
 int agent_history(struct agent *a, enum window_kind kind, const struct history_range *r, struct profile_window **ret,
 		  struct history_state *ret_state, struct err *e)
 {
-	VEC(struct tally *) in = { 0 };
+	VEC(struct sample_counts *) in = { 0 };
 	int rc = check_kind(a, kind, e);
 
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&a->lock);
 	a->asked_ns = clock_mono_ns();
-	*ret_state = (struct history_state){ .finished_ms = tally_start_unix_ms(a->current) };
+	*ret_state = (struct history_state){ .finished_ms = sample_counts_start_unix_ms(a->current) };
 	for (size_t i = 0; i < a->history.n; i++) {
-		int64_t start_ms = tally_start_unix_ms(a->history.v[i]);
+		int64_t start_ms = sample_counts_start_unix_ms(a->history.v[i]);
 		if (a->history.v[i]->number <= r->after || start_ms < r->from_ms)
 			continue;
 		if (!ret_state->next_ms)
@@ -540,8 +540,8 @@ int agent_history(struct agent *a, enum window_kind kind, const struct history_r
 void agent_history_range(struct agent *a, int64_t *ret_from_ms, int64_t *ret_to_ms)
 {
 	pthread_mutex_lock(&a->lock);
-	*ret_to_ms = tally_start_unix_ms(a->current);
-	*ret_from_ms = a->history.n ? tally_start_unix_ms(a->history.v[0]) : *ret_to_ms;
+	*ret_to_ms = sample_counts_start_unix_ms(a->current);
+	*ret_from_ms = a->history.n ? sample_counts_start_unix_ms(a->history.v[0]) : *ret_to_ms;
 	pthread_mutex_unlock(&a->lock);
 }
 

@@ -25,7 +25,7 @@
 struct agent {
 	struct agent_options o;
 	struct sampler sampler;
-	struct tables *tables;
+	struct unwind_tables *tables;
 	struct images *images;
 	struct processes *processes;
 	struct perf_events *events;
@@ -59,11 +59,11 @@ struct agent {
 	struct stack_tree stacks;
 	size_t compacted_nodes;
 	int64_t asked_ns;            /* when a profile was last asked for; 0 = never */
-	struct tally *current;
-	struct tally *next;          /* begins where current ends: samples of the last moments; NULL = none yet */
+	struct sample_counts *current;
+	struct sample_counts *next;  /* begins where current ends: samples of the last moments; NULL = none yet */
 	uint64_t windows;            /* begun so far */
-	VEC(struct tally *) history; /* oldest first */
-	VEC(struct tally *) callers;
+	VEC(struct sample_counts *) history; /* oldest first */
+	VEC(struct sample_counts *) callers;
 	/* Counted for the metrics. */
 	uint64_t samples, deferred_finished, ends[END_CODES_], lost_ring, lost_records, throttled, bad_records,
 		history_cut, drains, late_drains, slowed, dropped;

@@ -126,7 +126,7 @@ static void set_labelled(struct metric *m, const char *label, uint64_t v)
 		metric_add(m, (double)v - before, label);
 }
 
-static void set_tables(const struct tables_stats *t)
+static void set_tables(const struct unwind_tables_stats *t)
 {
 	metric_set(&table[M_TABLES], (double)t->images);
 	metric_set(&table[M_TABLE_ROWS], (double)t->rows);
@@ -202,7 +202,7 @@ static void set_cost(const struct pacer *p)
 
 uint64_t agent_kernel_bytes(const struct agent *a)
 {
-	return sampler_map_bytes(&a->sampler) + tables_stats(a->tables)->chunks * CHUNK_ROWS * 4;
+	return sampler_map_bytes(&a->sampler) + unwind_tables_stats(a->tables)->chunks * CHUNK_ROWS * 4;
 }
 
 static void collect(void *arg)
@@ -237,7 +237,7 @@ static void collect(void *arg)
 	set_seconds(&table[M_UNSEEN], (uint64_t)a->unseen_ns);
 	metric_set(&table[M_CALLERS], (double)a->callers.n);
 	metric_set(&table[M_CPUS], (double)perf_events_cpus(a->events));
-	set_tables(tables_stats(a->tables));
+	set_tables(unwind_tables_stats(a->tables));
 	metric_set(&table[M_KERNEL_BYTES], (double)agent_kernel_bytes(a));
 	set_pods(a->pods);
 	set_filters(a);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stack of a sample: unwound to its end if the kernel could not, and whose it is. Runs on the drain thread with the agent's lock held. */
+/* The stack of a sample: unwound to its end if the kernel could not, and whose it is. Runs on the drain thread with the
+ * agent's lock held. */
 #include <stdio.h>
 
 #include "agent/core/agent_private.h"
@@ -78,7 +79,7 @@ static void finish_deferred(struct agent *a, struct process *p, size_t i, struct
 	for (;;) {
 		f->end = native_unwind(nu);
 		if (f->end == END_NO_TABLE) {
-			struct image *im = tables_image_by_id(a->tables, nu->u.image);
+			struct image *im = unwind_tables_image_by_id(a->tables, nu->u.image);
 			if (!im || !images_load_table(a->images, im, native_vaddr(nu)))
 				break;
 		} else if (f->end == END_NO_MAPPING && in_execve(p, h, nu)) {
@@ -131,10 +132,10 @@ static void touch(struct agent *a, const struct user_stack *f, int64_t now)
 		if (id == last)
 			continue;
 		last = id;
-		struct image *im = tables_image_by_id(a->tables, id);
+		struct image *im = unwind_tables_image_by_id(a->tables, id);
 		if (im) {
 			im->sampled_ns = now;
-			tables_touch(a->tables, im);
+			unwind_tables_touch(a->tables, im);
 			if (UNLIKELY(!im->names_wanted) && a->asked_ns && now - a->asked_ns < ASKED_FOR_NS)
 				im->names_wanted = symbolizer_want(a->symbolizer, im);
 		}

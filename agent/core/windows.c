@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The windows being filled: the history's, and each caller's. What was counted is compacted and finished here; agent.c hands it out. */
+/* The windows being filled: the history's, and each caller's. What was counted is compacted and finished here; agent.c hands
+ * it out. */
 #include "agent/core/agent_private.h"
 #include "base/clock.h"
 
 int64_t windows_unix_offset(void)
 {
-	return tally_unix_offset(clock_mono_ns, clock_now_ns);
+	return sample_counts_unix_offset(clock_mono_ns, clock_now_ns);
 }
 
 static void begin(struct agent *a, int64_t start_ns, bool follows)
 {
-	a->current = a->next ? a->next : tally_open(start_ns, windows_unix_offset(), follows);
+	a->current = a->next ? a->next : sample_counts_open(start_ns, windows_unix_offset(), follows);
 	a->current->number = ++a->windows;
 	a->next = NULL;
 }
@@ -24,49 +25,49 @@ void windows_start(struct agent *a)
 void windows_release(struct agent *a)
 {
 	for (size_t i = 0; i < a->history.n; i++)
-		tally_free(a->history.v[i]);
+		sample_counts_free(a->history.v[i]);
 	vec_free(&a->history);
 	vec_free(&a->callers);
-	tally_free(a->current);
-	tally_free(a->next);
+	sample_counts_free(a->current);
+	sample_counts_free(a->next);
 	stack_tree_release(&a->stacks);
 }
 
 /* The window of the history that a sample of that time belongs to. A drain reads on past the end of a window; one that is
  * older than the window (it was finished a moment ago) counts in the one that is open. */
-static struct tally *window_of(struct agent *a, int64_t time_ns)
+static struct sample_counts *window_of(struct agent *a, int64_t time_ns)
 {
 	if (time_ns < a->current->end_ns)
 		return a->current;
 	if (!a->next)
-		a->next = tally_open(a->current->end_ns, windows_unix_offset(), true);
+		a->next = sample_counts_open(a->current->end_ns, windows_unix_offset(), true);
 	return a->next;
 }
 
 /* What all windows keep in memory. */
 static size_t history_bytes(const struct agent *a)
 {
-	size_t n = stack_tree_bytes(&a->stacks) + process_info_bytes() + tally_bytes(a->current) +
-		   (a->next ? tally_bytes(a->next) : 0);
+	size_t n = stack_tree_bytes(&a->stacks) + process_info_bytes() + sample_counts_bytes(a->current) +
+		   (a->next ? sample_counts_bytes(a->next) : 0);
 	for (size_t i = 0; i < a->history.n; i++)
-		n += tally_bytes(a->history.v[i]);
+		n += sample_counts_bytes(a->history.v[i]);
 	return n;
 }
 
 static void drop_oldest(struct agent *a)
 {
-	tally_free(a->history.v[0]);
+	sample_counts_free(a->history.v[0]);
 	memmove(a->history.v, a->history.v + 1, (a->history.n - 1) * sizeof *a->history.v);
 	a->history.n--;
 }
 
-static void mark_all(const struct tally *t, struct stack_sweep *s, const struct stack_tree *tree)
+static void mark_all(const struct sample_counts *t, struct stack_sweep *s, const struct stack_tree *tree)
 {
 	for (size_t i = 0; i < t->v.n; i++)
 		stack_sweep_mark(s, tree, t->v.v[i].stack);
 }
 
-static void renumber(struct tally *t, const struct stack_sweep *s)
+static void renumber(struct sample_counts *t, const struct stack_sweep *s)
 {
 	for (size_t i = 0; i < t->v.n; i++)
 		t->v.v[i].stack = s->new_id[t->v.v[i].stack];
@@ -90,13 +91,13 @@ static void compact_stacks(struct agent *a)
 		renumber(a->history.v[i], &s);
 	for (size_t i = 0; i < a->callers.n; i++) {
 		renumber(a->callers.v[i], &s);
-		tally_reindex(a->callers.v[i]);
+		sample_counts_reindex(a->callers.v[i]);
 	}
 	renumber(a->current, &s);
-	tally_reindex(a->current);
+	sample_counts_reindex(a->current);
 	if (a->next) {
 		renumber(a->next, &s);
-		tally_reindex(a->next);
+		sample_counts_reindex(a->next);
 	}
 	stack_sweep_release(&s);
 	a->compacted_nodes = a->stacks.nodes.n;
@@ -107,13 +108,13 @@ void windows_finish(struct agent *a, int64_t now)
 	bool woke = false;
 	int64_t cut;
 
-	while (tally_over(a->current, now, windows_unix_offset(), &cut)) {
-		struct tally *t = a->current;
+	while (sample_counts_over(a->current, now, windows_unix_offset(), &cut)) {
+		struct sample_counts *t = a->current;
 		bool follows = cut == t->end_ns;
 		if (!follows && a->next)
 			break;       /* the clock was set a moment before its end, which will do */
 		t->end_ns = cut;
-		tally_finish(t);
+		sample_counts_finish(t);
 		vec_push(&a->history, t);
 		begin(a, cut, follows);
 		while (a->history.n > 1 && now - a->history.v[0]->end_ns > a->o.history_ms * 1000000)
@@ -139,11 +140,11 @@ void windows_finish(struct agent *a, int64_t now)
 static void count(struct agent *a, enum window_kind kind, enum wait_state state, int64_t time_ns, struct process_info *who,
 		  const char thread[16], uint32_t stack, int64_t value_ns, uint32_t n)
 {
-	tally_add(window_of(a, time_ns), kind, state, who, thread, stack, value_ns, n);
+	sample_counts_add(window_of(a, time_ns), kind, state, who, thread, stack, value_ns, n);
 	for (size_t i = 0; i < a->callers.n; i++) {
-		struct tally *t = a->callers.v[i];
+		struct sample_counts *t = a->callers.v[i];
 		if (!t->finished && t->kinds & 1u << kind && time_ns >= t->start_ns && time_ns < t->end_ns)
-			tally_add(t, kind, state, who, thread, stack, value_ns, n);
+			sample_counts_add(t, kind, state, who, thread, stack, value_ns, n);
 	}
 }
 

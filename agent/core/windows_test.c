@@ -19,21 +19,21 @@
 /* The host's clocks, and the windows cut by them as the agent's thread does it. */
 struct host {
 	int64_t mono_ns, unix_ns;
-	struct tally *current;
-	VEC(struct tally *) past;
+	struct sample_counts *current;
+	VEC(struct sample_counts *) past;
 };
 
 static void host_init(struct host *h, int64_t mono_ns, int64_t unix_ns)
 {
 	*h = (struct host){ .mono_ns = mono_ns, .unix_ns = unix_ns };
-	h->current = tally_open(mono_ns, unix_ns - mono_ns, false);
+	h->current = sample_counts_open(mono_ns, unix_ns - mono_ns, false);
 }
 
 static void host_free(struct host *h)
 {
-	tally_free(h->current);
+	sample_counts_free(h->current);
 	for (size_t i = 0; i < h->past.n; i++)
-		tally_free(h->past.v[i]);
+		sample_counts_free(h->past.v[i]);
 	vec_free(&h->past);
 }
 
@@ -44,12 +44,12 @@ static void pass(struct host *h, int64_t ns, int64_t ppm)
 		int64_t cut;
 		h->mono_ns += DRAIN;
 		h->unix_ns += DRAIN + DRAIN * ppm / 1000000;
-		while (tally_over(h->current, h->mono_ns, h->unix_ns - h->mono_ns, &cut)) {
+		while (sample_counts_over(h->current, h->mono_ns, h->unix_ns - h->mono_ns, &cut)) {
 			bool follows = cut == h->current->end_ns;
 			h->current->end_ns = cut;
-			tally_finish(h->current);
+			sample_counts_finish(h->current);
 			vec_push(&h->past, h->current);
-			h->current = tally_open(cut, h->unix_ns - h->mono_ns, follows);
+			h->current = sample_counts_open(cut, h->unix_ns - h->mono_ns, follows);
 		}
 	}
 }
@@ -58,7 +58,7 @@ static void pass(struct host *h, int64_t ns, int64_t ppm)
 static void assert_tiles(const struct host *h)
 {
 	for (size_t i = 0; i < h->past.n; i++) {
-		const struct tally *next = i + 1 < h->past.n ? h->past.v[i + 1] : h->current;
+		const struct sample_counts *next = i + 1 < h->past.n ? h->past.v[i + 1] : h->current;
 		assert_true(h->past.v[i]->end_ns == next->start_ns);
 		assert_true(h->past.v[i]->end_ns > h->past.v[i]->start_ns);
 	}
@@ -69,9 +69,10 @@ static void assert_regular(const struct host *h, size_t first, size_t n)
 {
 	assert_true(h->past.n >= n);
 	for (size_t i = first; i < n; i++) {
-		assert_int_equal(tally_start_unix_ms(h->past.v[i]) % 10000, 0);
+		assert_int_equal(sample_counts_start_unix_ms(h->past.v[i]) % 10000, 0);
 		if (i > first)
-			assert_int_equal(tally_start_unix_ms(h->past.v[i]) - tally_start_unix_ms(h->past.v[i - 1]), 10000);
+			assert_int_equal(sample_counts_start_unix_ms(h->past.v[i]) -
+					 sample_counts_start_unix_ms(h->past.v[i - 1]), 10000);
 	}
 }
 
@@ -84,7 +85,7 @@ static void test_drift(void **state)
 		pass(&h, 1000 * SECOND, drifts[d]);
 		assert_tiles(&h);
 		assert_in_range(h.past.n, 99, 101);
-		assert_int_equal(tally_start_unix_ms(h.past.v[0]), 1700000003000);
+		assert_int_equal(sample_counts_start_unix_ms(h.past.v[0]), 1700000003000);
 		assert_regular(&h, 1, h.past.n);
 		host_free(&h);
 	}
@@ -104,13 +105,13 @@ static void test_steps(void **state)
 		pass(&h, SECOND, 0);
 		assert_int_equal(h.past.n, 3);
 		assert_true(h.past.v[2]->end_ns - h.past.v[2]->start_ns < 5 * SECOND);
-		assert_true(llabs(tally_start_unix_ms(h.current) - (1700000024000 + steps[i] / 1000000)) < 100);
+		assert_true(llabs(sample_counts_start_unix_ms(h.current) - (1700000024000 + steps[i] / 1000000)) < 100);
 		/* What was cut off there still has the time that it had when it began, and the next one the new one. */
-		assert_int_equal(tally_start_unix_ms(h.past.v[2]), 1700000020000);
+		assert_int_equal(sample_counts_start_unix_ms(h.past.v[2]), 1700000020000);
 		pass(&h, 60 * SECOND, 0);
 		assert_tiles(&h);
 		assert_regular(&h, 4, h.past.n);
-		int64_t after = tally_start_unix_ms(h.past.v[4]) - (1700000024000 + steps[i] / 1000000);
+		int64_t after = sample_counts_start_unix_ms(h.past.v[4]) - (1700000024000 + steps[i] / 1000000);
 		assert_true(after > 0 && after <= 10100);
 		host_free(&h);
 	}
@@ -129,7 +130,7 @@ static void test_small_steps(void **state)
 		assert_tiles(&h);
 		size_t irregular = 0;
 		for (size_t k = 0; k < h.past.n; k++)
-			irregular += tally_start_unix_ms(h.past.v[k]) % 10000 != 0;
+			irregular += sample_counts_start_unix_ms(h.past.v[k]) % 10000 != 0;
 		assert_true(irregular <= 1);
 		assert_regular(&h, h.past.n - 4, h.past.n);
 		host_free(&h);
@@ -153,7 +154,7 @@ static int64_t wall_clock(void)
 
 static void test_held_up_between_clocks(void **state)
 {
-	int64_t offset = tally_unix_offset(mono_clock, wall_clock);
+	int64_t offset = sample_counts_unix_offset(mono_clock, wall_clock);
 	assert_true(llabs(offset - 1700000000 * SECOND) < 1000);
 }
 
@@ -164,7 +165,8 @@ static void test_late_thread(void **state)
 	int64_t cut;
 	host_init(&h, 0, 1700000000 * SECOND);
 	int64_t offset = h.unix_ns - h.mono_ns;
-	for (h.mono_ns = 35 * SECOND; tally_over(h.current, h.mono_ns, offset, &cut); h.current = tally_open(cut, offset, true)) {
+	for (h.mono_ns = 35 * SECOND; sample_counts_over(h.current, h.mono_ns, offset, &cut);
+	     h.current = sample_counts_open(cut, offset, true)) {
 		h.current->end_ns = cut;
 		vec_push(&h.past, h.current);
 	}
@@ -174,7 +176,7 @@ static void test_late_thread(void **state)
 	host_free(&h);
 }
 
-static int64_t sum(const struct tally *t)
+static int64_t sum(const struct sample_counts *t)
 {
 	int64_t n = 0;
 	for (size_t i = 0; i < t->v.n; i++)
@@ -189,8 +191,9 @@ static void test_sample_times(void **state)
 	struct agent a = { .o = { .history_ms = 600000, .history_bytes = 1 << 20 } };
 	stack_tree_init(&a.stacks);
 	uint32_t stack = stack_tree_add(&a.stacks, 0, 0x5000);
-	a.current = tally_open(1000 * SECOND, tally_unix_offset(clock_mono_ns, clock_now_ns), false);
-	struct tally *mine = tally_new(a.current->end_ns - 5, a.current->end_ns + 5, 0); /* a caller's, across the end */
+	a.current = sample_counts_open(1000 * SECOND, sample_counts_unix_offset(clock_mono_ns, clock_now_ns), false);
+	/* A caller's, across the end. */
+	struct sample_counts *mine = sample_counts_new(a.current->end_ns - 5, a.current->end_ns + 5, 0);
 	int64_t end = a.current->end_ns;
 	vec_push(&a.callers, mine);
 	for (int64_t at = -10; at < 10; at++)
@@ -210,9 +213,9 @@ static void test_sample_times(void **state)
 	assert_int_equal(sum(a.history.v[1]), 11);
 	assert_int_equal(sum(a.current), 0);
 	for (size_t i = 0; i < a.history.n; i++)
-		tally_free(a.history.v[i]);
-	tally_free(a.current);
-	tally_free(mine);
+		sample_counts_free(a.history.v[i]);
+	sample_counts_free(a.current);
+	sample_counts_free(mine);
 	vec_free(&a.history);
 	vec_free(&a.callers);
 	stack_tree_release(&a.stacks);
@@ -220,9 +223,9 @@ static void test_sample_times(void **state)
 
 static size_t kept_bytes(const struct agent *a)
 {
-	size_t n = stack_tree_bytes(&a->stacks) + tally_bytes(a->current);
+	size_t n = stack_tree_bytes(&a->stacks) + sample_counts_bytes(a->current);
 	for (size_t i = 0; i < a->history.n; i++)
-		n += tally_bytes(a->history.v[i]);
+		n += sample_counts_bytes(a->history.v[i]);
 	return n;
 }
 
@@ -233,7 +236,7 @@ static void test_memory_budget(void **state)
 	struct agent a = { .o = { .history_ms = 600000, .history_bytes = 512 << 10 } };
 	uint64_t address = 0x1000;
 	stack_tree_init(&a.stacks);
-	a.current = tally_open(1000 * SECOND, tally_unix_offset(clock_mono_ns, clock_now_ns), false);
+	a.current = sample_counts_open(1000 * SECOND, sample_counts_unix_offset(clock_mono_ns, clock_now_ns), false);
 	a.current->number = a.windows = 1;
 	for (int w = 0; w < 20; w++) {
 		int64_t at = a.current->start_ns;
@@ -251,9 +254,9 @@ static void test_memory_budget(void **state)
 			uint64_t frame = a.stacks.nodes.v[a.history.v[i]->v.v[k].stack].frame;
 			assert_true(frame == 0x1000 + (a.history.v[i]->number - 1) * 1000 + k);
 		}
-		tally_free(a.history.v[i]);
+		sample_counts_free(a.history.v[i]);
 	}
-	tally_free(a.current);
+	sample_counts_free(a.current);
 	vec_free(&a.history);
 	stack_tree_release(&a.stacks);
 }

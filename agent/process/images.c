@@ -33,7 +33,7 @@ struct alias {
 #define ALIASES_MAX 16384
 
 struct images {
-	struct tables *tables;
+	struct unwind_tables *tables;
 	VEC(struct image *) opened;  /* references: images_next_opened */
 	struct map index;            /* what records say -> all[] */
 	struct map contents;         /* -> all[] */
@@ -43,7 +43,7 @@ struct images {
 	VEC(uint32_t) spare;
 };
 
-struct images *images_new(struct tables *t)
+struct images *images_new(struct unwind_tables *t)
 {
 	struct images *x = NEW(struct images);
 	x->tables = t;
@@ -63,7 +63,7 @@ static void drop(struct images *x, uint32_t slot)
 	for (size_t i = 0; i < x->aliases.n; i++)
 		if (x->aliases.v[i].image == im)
 			x->aliases.v[i].image = NULL;
-	tables_image_gone(x->tables, im);
+	unwind_tables_image_gone(x->tables, im);
 	x->all.v[slot] = NULL;
 	vec_push(&x->spare, slot);
 	image_unref(im);
@@ -393,7 +393,7 @@ struct image *images_open(struct images *x, struct image *im, const struct image
 	if (im->state == IMAGE_UNOPENED || im->id || im->state == IMAGE_NOT_ELF)
 		return im;
 	im->sampled_ns = clock_mono_ns();
-	tables_image_id(x->tables, im);
+	unwind_tables_image_id(x->tables, im);
 	if (im->state == IMAGE_ELF)
 		vec_push(&x->opened, image_ref(im));
 	return im;
@@ -432,7 +432,7 @@ bool images_load_table(struct images *x, struct image *im, uint64_t vaddr)
 	struct elf_file f;
 	int fd = atomic_load(&im->fd);
 
-	if (!im->id || !tables_missing(x->tables, im, vaddr))
+	if (!im->id || !unwind_tables_missing(x->tables, im, vaddr))
 		return false;
 	if (fd >= 0 && !is_unchanged(im, fd)) { /* another process's may be */
 		image_close_file(im);
@@ -440,7 +440,7 @@ bool images_load_table(struct images *x, struct image *im, uint64_t vaddr)
 	}
 	int r = is_vdso(im) ? open_vdso(&f) : fd >= 0 ? elf_open(&f, fd, NULL) : -ERR_NOT_FOUND;
 	/* Closed for the moment is not the same as without a table. */
-	bool ok = (r == 0 || im->state != IMAGE_ELF) && tables_load(x->tables, im, r == 0 ? &f : NULL, vaddr);
+	bool ok = (r == 0 || im->state != IMAGE_ELF) && unwind_tables_load(x->tables, im, r == 0 ? &f : NULL, vaddr);
 	if (r == 0)
 		elf_close(&f);
 	return ok;

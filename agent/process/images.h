@@ -9,15 +9,15 @@
 
 struct images;
 
-struct images *images_new(struct tables *t);
+struct images *images_new(struct unwind_tables *t);
 void images_free(struct images *x);
 /* The image of that identity, made if need be. Borrowed: it lives while it is mapped (image->mapped) or sampled. */
 struct image *images_get(struct images *x, const struct image_key *key);
 /* Opens the file, reads what is fixed about it and gives it an id. Returns the image to use: `im`, which only stands for
  * what a record said, or the one that the file really is. Borrowed, as that of images_get. */
 struct image *images_open(struct images *x, struct image *im, const struct image_hint *hint);
-/* One that images_open opened since it was asked last, a reference of the caller's own; NULL = no more. Whoever wants the file to be there
- * for its names asks after each drain. */
+/* One that images_open opened and that was not returned yet, a reference of the caller's own; NULL = no more. Whoever wants
+ * its file for names asks after each drain. */
 struct image *images_next_opened(struct images *x);
 /* Builds what is missing of the unwind table for the address. False: nothing could be done about it now. */
 bool images_load_table(struct images *x, struct image *im, uint64_t vaddr);

@@ -18,7 +18,7 @@
 #define FRUITLESS_MAX 5              /* then the process is quiet until it maps something */
 
 struct processes {
-	struct tables *tables;
+	struct unwind_tables *tables;
 	struct images *images;
 	struct map index;            /* pid -> all[] */
 	VEC(struct process *) all;   /* NULL = free */
@@ -29,7 +29,7 @@ struct processes {
 	int64_t swept_ns;
 };
 
-struct processes *processes_new(struct tables *t, struct images *x)
+struct processes *processes_new(struct unwind_tables *t, struct images *x)
 {
 	struct processes *ps = NEW(struct processes);
 	ps->tables = t;
@@ -102,12 +102,12 @@ static struct process *add(struct processes *ps, uint32_t pid)
 static void leave_kernel(struct processes *ps, struct process *p)
 {
 	if (p->in_kernel)
-		kernel_procs_remove(tables_procs(ps->tables), p->pid);
+		kernel_procs_remove(unwind_tables_procs(ps->tables), p->pid);
 	p->in_kernel = false;
 	struct address_space *as = p->pushed;
 	p->pushed = NULL;
 	if (as && --as->kernel_users == 0)
-		tables_maps_free(ps->tables, as->kernel_first, (uint32_t)as->v.n);
+		unwind_tables_maps_free(ps->tables, as->kernel_first, (uint32_t)as->v.n);
 	address_space_unref(as);
 }
 
@@ -495,19 +495,20 @@ static void push(struct processes *ps, struct process *p)
 	if (!as->unwind)
 		prepare_unwind(ps, p);
 	if (!as->kernel_users) {
-		if (!tables_maps_alloc(ps->tables, (uint32_t)as->v.n, &as->kernel_first))
+		if (!unwind_tables_maps_alloc(ps->tables, (uint32_t)as->v.n, &as->kernel_first))
 			return;      /* no room: its samples stay deferred */
-		memcpy(tables_maps(ps->tables) + as->kernel_first, as->unwind, as->v.n * sizeof *as->unwind);
+		memcpy(unwind_tables_maps(ps->tables) + as->kernel_first, as->unwind, as->v.n * sizeof *as->unwind);
 	}
 	as->kernel_users++;
 	p->pushed = address_space_ref(as);
 	p->set = ps->next_set++;
 	struct unwind_proc v = { .tgid = p->pid, .set = p->set, .first = as->kernel_first, .n = (uint32_t)as->v.n,
-				 .flags = tables_proc_flags(ps->tables) | (p->fruitless >= FRUITLESS_MAX ? UNWIND_PROC_QUIET : 0),
+				 .flags = unwind_tables_proc_flags(ps->tables) |
+					  (p->fruitless >= FRUITLESS_MAX ? UNWIND_PROC_QUIET : 0),
 				 .exec_id = p->exec_id };
-	p->in_kernel = kernel_procs_set(tables_procs(ps->tables), &v);
+	p->in_kernel = kernel_procs_set(unwind_tables_procs(ps->tables), &v);
 	if (before && --before->kernel_users == 0)
-		tables_maps_free(ps->tables, before->kernel_first, (uint32_t)before->v.n);
+		unwind_tables_maps_free(ps->tables, before->kernel_first, (uint32_t)before->v.n);
 	address_space_unref(before);
 }
 

@@ -44,7 +44,7 @@ struct process {
 
 struct processes;
 
-struct processes *processes_new(struct tables *t, struct images *x);
+struct processes *processes_new(struct unwind_tables *t, struct images *x);
 void processes_free(struct processes *ps);
 size_t processes_count(const struct processes *ps);
 /* Those that have an entry in the kernel's tables. */

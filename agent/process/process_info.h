@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who was sampled: what profiles say of a process. The drain thread makes one, and finished windows keep it for as long as they name it. */
+/* Who was sampled: what profiles say of a process. The drain thread makes one; finished windows keep it for as long as they
+ * name it. */
 #ifndef PYRRHA_AGENT_PROCESS_INFO_H
 #define PYRRHA_AGENT_PROCESS_INFO_H
 

@@ -21,7 +21,7 @@
 #include "symbols/mounts.h"
 
 struct world {
-	struct tables *tables;
+	struct unwind_tables *tables;
 	struct images *images;
 	struct processes *ps;
 };
@@ -31,7 +31,7 @@ static struct world world_new(void)
 	struct world w;
 	struct err e;
 
-	assert_int_equal(tables_new(&w.tables, NULL, &e), 0);
+	assert_int_equal(unwind_tables_new(&w.tables, NULL, &e), 0);
 	w.images = images_new(w.tables);
 	w.ps = processes_new(w.tables, w.images);
 	return w;
@@ -41,7 +41,7 @@ static void world_free(struct world *w)
 {
 	processes_free(w->ps);
 	images_free(w->images);
-	tables_free(w->tables);
+	unwind_tables_free(w->tables);
 }
 
 /* --- file systems that answer when they like --- */
@@ -366,7 +366,7 @@ static void test_step(void **state)
 	nu.stack[1] = capture.stack + STACK_PAGE;
 	int end;
 	while ((end = native_unwind(&nu)) == END_NO_TABLE)
-		assert_true(images_load_table(w.images, tables_image_by_id(w.tables, nu.u.image), native_vaddr(&nu)));
+		assert_true(images_load_table(w.images, unwind_tables_image_by_id(w.tables, nu.u.image), native_vaddr(&nu)));
 	assert_true(end == END_BOTTOM || end == END_COPY_ENDED);
 	assert_true(nu.u.n > DEEP && capture.n > DEEP);
 	/* Frame 0 is this function at two different places; every caller is the same. */

@@ -49,21 +49,21 @@ static struct image *image_of(const struct elf_file *f)
 }
 
 /* The rule the table has for an address, found the slow way. */
-static struct unwind_rule table_rule(struct tables *t, const struct image *im, uint64_t pc)
+static struct unwind_rule table_rule(struct unwind_tables *t, const struct image *im, uint64_t pc)
 {
-	const struct unwind_image *ui = tables_unwind_image(t, im->id);
+	const struct unwind_image *ui = unwind_tables_image(t, im->id);
 	uint64_t page = (pc >> 12) - ui->first_page;
 	uint32_t rule = 0;
 
 	assert_true(page < ui->n_pages);
-	uint64_t p = tables_unwind_pages(t)[ui->pages + page];
+	uint64_t p = unwind_tables_pages(t)[ui->pages + page];
 	assert_true(p != PAGE_UNLOADED);
 	for (uint32_t i = 0; i < PAGE_ROWS(p); i++) {
-		uint32_t row = tables_unwind_chunk(t, PAGE_ROW(p) >> 16)[(PAGE_ROW(p) & 0xffff) + i];
+		uint32_t row = unwind_tables_chunk(t, PAGE_ROW(p) >> 16)[(PAGE_ROW(p) & 0xffff) + i];
 		if (row >> ROW_PC_SHIFT <= (pc & 4095))
 			rule = row & ROW_RULE_MASK;
 	}
-	return *tables_unwind_rule(t, rule);
+	return *unwind_tables_rule(t, rule);
 }
 
 static void test_tables(void **state)
@@ -72,38 +72,38 @@ static void test_tables(void **state)
 	uint8_t *bytes = read_libc(&len);
 	struct elf_file f;
 	struct eh_stats st;
-	struct tables *t;
+	struct unwind_tables *t;
 	struct err e = { 0 };
 	struct rows rows = { 0 };
 
 	assert_int_equal(elf_open_mem(&f, bytes, len, &e), 0);
 	assert_int_equal(eh_frame_each(&f, keep_row, &rows, &st, &e), 0);
-	assert_int_equal(tables_new(&t, NULL, &e), 0);
+	assert_int_equal(unwind_tables_new(&t, NULL, &e), 0);
 	struct image *im = image_of(&f);
 	/* Twice, with something else in between: what is given back is used again, after it rested. */
 	for (int round = 0; round < 2; round++) {
-		assert_true(tables_image_id(t, im));
-		assert_true(tables_load(t, im, &f, rows.v.v[rows.v.n / 2].pc));
-		assert_true(tables_stats(t)->rows > 0 && tables_stats(t)->rows < rows.v.n / 4); /* the others wait */
+		assert_true(unwind_tables_image_id(t, im));
+		assert_true(unwind_tables_load(t, im, &f, rows.v.v[rows.v.n / 2].pc));
+		assert_true(unwind_tables_stats(t)->rows > 0 && unwind_tables_stats(t)->rows < rows.v.n / 4); /* the others wait */
 		for (size_t i = 0; i < rows.v.n; i++) {
 			const struct row *r = &rows.v.v[i];
 			uint64_t end = i + 1 < rows.v.n ? rows.v.v[i + 1].pc : r->pc + 1;
-			assert_true(tables_load(t, im, &f, r->pc) && tables_load(t, im, &f, end - 1));
-			assert_false(tables_missing(t, im, r->pc));
+			assert_true(unwind_tables_load(t, im, &f, r->pc) && unwind_tables_load(t, im, &f, end - 1));
+			assert_false(unwind_tables_missing(t, im, r->pc));
 			struct unwind_rule first = table_rule(t, im, r->pc), last = table_rule(t, im, end - 1);
 			if (r->rule.cfa == CFA_NONE) /* the code itself may tell */
 				continue;
 			assert_memory_equal(&first, &r->rule, sizeof first);
 			assert_memory_equal(&last, &r->rule, sizeof last);
 		}
-		assert_int_equal(tables_stats(t)->images, 1);
-		assert_true(tables_stats(t)->rows >= rows.v.n / 2);
-		tables_image_gone(t, im);
-		assert_int_equal(tables_stats(t)->rows, 0);
+		assert_int_equal(unwind_tables_stats(t)->images, 1);
+		assert_true(unwind_tables_stats(t)->rows >= rows.v.n / 2);
+		unwind_tables_image_gone(t, im);
+		assert_int_equal(unwind_tables_stats(t)->rows, 0);
 		assert_int_equal(im->id, 0);
 	}
 	free(im);
-	tables_free(t);
+	unwind_tables_free(t);
 	vec_free(&rows.v);
 	elf_close(&f);
 	free(bytes);
@@ -216,7 +216,7 @@ static void test_absurd_work(void **state)
 		struct absurd *a = absurd_file(cases[i].functions);
 		struct eh_stats st;
 		struct elf_file f;
-		struct tables *t;
+		struct unwind_tables *t;
 		struct err e = { 0 };
 		size_t rows = 0;
 		assert_int_equal(elf_open_mem(&f, a, sizeof *a, &e), 0);
@@ -225,15 +225,15 @@ static void test_absurd_work(void **state)
 		assert_int_equal(ret, cases[i].bad ? -ERR_BAD_DATA : 0);
 		assert_true(st.work <= eh_frame_work_max(TEXT_BYTES));
 		assert_true(cases[i].bad || rows == 2);
-		assert_int_equal(tables_new(&t, NULL, &e), 0);
+		assert_int_equal(unwind_tables_new(&t, NULL, &e), 0);
 		struct image *im = image_of(&f);
-		assert_true(tables_image_id(t, im) && tables_load(t, im, &f, TEXT_AT + 0x100));
-		assert_int_equal(tables_stats(t)->bad_tables, cases[i].bad);
-		assert_false(tables_missing(t, im, TEXT_AT + 0x100));
+		assert_true(unwind_tables_image_id(t, im) && unwind_tables_load(t, im, &f, TEXT_AT + 0x100));
+		assert_int_equal(unwind_tables_stats(t)->bad_tables, cases[i].bad);
+		assert_false(unwind_tables_missing(t, im, TEXT_AT + 0x100));
 		assert_int_equal(table_rule(t, im, TEXT_AT + 0x2000).cfa, cases[i].bad ? CFA_NONE : CFA_SP);
-		tables_image_gone(t, im);
+		unwind_tables_image_gone(t, im);
 		free(im);
-		tables_free(t);
+		unwind_tables_free(t);
 		elf_close(&f);
 		free(a);
 	}

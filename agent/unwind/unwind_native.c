@@ -24,22 +24,22 @@ static const struct unwind_map *uw_maps(struct unwind *u)
 
 static const struct unwind_image *uw_image(struct unwind *u, uint32_t id)
 {
-	return tables_unwind_image(self(u)->tables, id);
+	return unwind_tables_image(self(u)->tables, id);
 }
 
 static const __u64 *uw_pages(struct unwind *u)
 {
-	return tables_unwind_pages(self(u)->tables);
+	return unwind_tables_pages(self(u)->tables);
 }
 
 static const uint32_t *uw_chunk(struct unwind *u, uint32_t i)
 {
-	return tables_unwind_chunk(self(u)->tables, i);
+	return unwind_tables_chunk(self(u)->tables, i);
 }
 
 static const struct unwind_rule *uw_rule(struct unwind *u, uint32_t i)
 {
-	return tables_unwind_rule(self(u)->tables, i);
+	return unwind_tables_rule(self(u)->tables, i);
 }
 
 static bool uw_cache_get(struct unwind *u, uint64_t vaddr, uint32_t *code)

@@ -8,7 +8,7 @@
 
 struct native_unwind {
 	struct unwind u;             /* ip, sp, fp, is_ra set by the caller; n = frames already there */
-	struct tables *tables;
+	struct unwind_tables *tables;
 	const struct unwind_map *maps; /* ascending */
 	uint32_t n_maps;
 	uint64_t stack_at;           /* of the first page */

@@ -40,7 +40,7 @@ struct image_table {
 	uint64_t excess;             /* work on all of them beyond what files of that size take, ever */
 };
 
-struct tables {
+struct unwind_tables {
 	bool shared;                 /* with the kernel */
 	struct table_fds fds;
 	struct unwind_proc *procs;
@@ -60,7 +60,7 @@ struct tables {
 	uint32_t n_rules;
 	struct image *by_id[IMAGES_MAX];
 	struct image_ids ids;
-	struct tables_stats stats;
+	struct unwind_tables_stats stats;
 };
 
 /* What is mapped of the kernel's rows counts as ours, too: no more of them at once. */
@@ -77,9 +77,9 @@ static void *shared_memory(int fd, size_t n, struct err *e)
 	return p;
 }
 
-int tables_new(struct tables **ret, const struct table_fds *fds, struct err *e)
+int unwind_tables_new(struct unwind_tables **ret, const struct table_fds *fds, struct err *e)
 {
-	struct tables *t = NEW(struct tables);
+	struct unwind_tables *t = NEW(struct unwind_tables);
 
 	t->shared = fds != NULL;
 	t->fds = fds ? *fds : (struct table_fds){ -1, -1, -1, -1, -1, -1, -1 };
@@ -93,7 +93,7 @@ int tables_new(struct tables **ret, const struct table_fds *fds, struct err *e)
 	memset(&t->free_blocks, 0, sizeof t->free_blocks);
 	t->n_rules = 1;              /* rule 0 is CFA_NONE */
 	if (!t->procs || !t->maps || !t->images || !t->pages || !t->rules) {
-		tables_free(t);
+		unwind_tables_free(t);
 		return e ? -(int)e->code : -ERR_IO;
 	}
 	image_ids_init(&t->ids, t->procs, t->fds.cache);
@@ -107,7 +107,7 @@ static void unmap(void *p, size_t n)
 		munmap(p, n);
 }
 
-void tables_free(struct tables *t)
+void unwind_tables_free(struct unwind_tables *t)
 {
 	if (!t)
 		return;
@@ -129,12 +129,12 @@ void tables_free(struct tables *t)
 	free(t);
 }
 
-const struct tables_stats *tables_stats(const struct tables *t)
+const struct unwind_tables_stats *unwind_tables_stats(const struct unwind_tables *t)
 {
 	return &t->stats;
 }
 
-static void unmap_oldest(struct tables *t)
+static void unmap_oldest(struct unwind_tables *t)
 {
 	struct rows *oldest = NULL;
 
@@ -149,7 +149,7 @@ static void unmap_oldest(struct tables *t)
 }
 
 /* The rows of a chunk, for as long as fewer than CHUNKS_MAPPED others are asked for; NULL if they cannot be mapped. */
-static uint32_t *chunk_rows(struct tables *t, uint32_t i)
+static uint32_t *chunk_rows(struct unwind_tables *t, uint32_t i)
 {
 	struct rows *r = &t->chunks[i];
 
@@ -164,7 +164,7 @@ static uint32_t *chunk_rows(struct tables *t, uint32_t i)
 }
 
 /* A chunk's map, known to the program; -1 if the kernel refuses. */
-static int make_chunk(struct tables *t, uint32_t i)
+static int make_chunk(struct unwind_tables *t, uint32_t i)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, o, .map_flags = BPF_F_MMAPABLE);
 	int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "pyrrha_chunk", 4, CHUNK_BYTES, 1, &o);
@@ -176,7 +176,7 @@ static int make_chunk(struct tables *t, uint32_t i)
 }
 
 /* One more chunk: false at the limit, or if the kernel refuses. */
-static bool add_chunk(struct tables *t)
+static bool add_chunk(struct unwind_tables *t)
 {
 	uint32_t i = t->n_chunks;
 
@@ -195,7 +195,7 @@ static bool add_chunk(struct tables *t)
 	return true;
 }
 
-static void unload(struct tables *t, struct image *im)
+static void unload(struct unwind_tables *t, struct image *im)
 {
 	struct image_table *it = im->table;
 	struct unwind_image *ui = &t->images[im->id];
@@ -218,7 +218,7 @@ static void unload(struct tables *t, struct image *im)
 }
 
 /* The image that was met longest ago and is idle; NULL if none is. */
-static struct image *oldest_idle(const struct tables *t, int64_t now)
+static struct image *oldest_idle(const struct unwind_tables *t, int64_t now)
 {
 	struct image *oldest = NULL;
 
@@ -240,7 +240,7 @@ static uint32_t blocks_of(const struct image_table *it)
 }
 
 /* Unloads idle images. What they held rests first, so the one who needs it comes back later: returns when. */
-static int64_t make_room(struct tables *t)
+static int64_t make_room(struct unwind_tables *t)
 {
 	int64_t now = clock_mono_ns();
 	uint32_t freed = 0;
@@ -259,7 +259,7 @@ static int64_t make_room(struct tables *t)
 	return now + (freed ? 2 * REUSE_NS : RETRY_NS);
 }
 
-bool tables_image_id(struct tables *t, struct image *im)
+bool unwind_tables_image_id(struct unwind_tables *t, struct image *im)
 {
 	if (im->id)
 		return true;
@@ -272,7 +272,7 @@ bool tables_image_id(struct tables *t, struct image *im)
 	return true;
 }
 
-void tables_image_gone(struct tables *t, struct image *im)
+void unwind_tables_image_gone(struct unwind_tables *t, struct image *im)
 {
 	if (!im->id)
 		return;
@@ -286,12 +286,12 @@ void tables_image_gone(struct tables *t, struct image *im)
 	im->id = 0;
 }
 
-struct image *tables_image_by_id(const struct tables *t, uint32_t id)
+struct image *unwind_tables_image_by_id(const struct unwind_tables *t, uint32_t id)
 {
 	return id < IMAGES_MAX ? t->by_id[id] : NULL;
 }
 
-static uint32_t rule_id(struct tables *t, const struct unwind_rule *r)
+static uint32_t rule_id(struct unwind_tables *t, const struct unwind_rule *r)
 {
 	uint64_t hash = hash_bytes(r, sizeof *r);
 	uint32_t id;
@@ -315,7 +315,7 @@ static uint32_t rule_id(struct tables *t, const struct unwind_rule *r)
 
 /* Pages under construction: the rows of one at a time. */
 struct builder {
-	struct tables *t;
+	struct unwind_tables *t;
 	struct image_table *it;
 	uint64_t page, end;          /* ELF virtual address >> 12 of the page whose rows are in row[]; of the last, + 1 */
 	uint32_t n, carry;           /* rows; the rule in force */
@@ -324,7 +324,7 @@ struct builder {
 
 static bool block_alloc(struct builder *b, uint32_t n, uint32_t *ret)
 {
-	struct tables *t = b->t;
+	struct unwind_tables *t = b->t;
 
 	while (!extents_alloc(&t->free_blocks, n, clock_mono_ns(), ret))
 		if (!add_chunk(t))
@@ -419,7 +419,7 @@ static bool text_pages(const struct image *im, uint64_t *ret_first, uint64_t *re
 }
 
 /* Room for the image's pages, whose rows are not loaded. False: there is none; true without pages: it has no code. */
-static bool add_pages(struct tables *t, struct image *im)
+static bool add_pages(struct unwind_tables *t, struct image *im)
 {
 	struct image_table *it = im->table;
 	uint64_t n;
@@ -523,7 +523,7 @@ static void find_go(struct image_table *it, const struct elf_file *f)
 }
 
 /* Builds pages [first, end) of the image, counted from its first. */
-static int build(struct tables *t, struct image_table *it, const struct elf_file *f, uint64_t first, uint64_t end)
+static int build(struct unwind_tables *t, struct image_table *it, const struct elf_file *f, uint64_t first, uint64_t end)
 {
 	struct builder *b = NEW(struct builder);
 	struct eh_stats st = { 0 };
@@ -555,21 +555,22 @@ static bool page_at(const struct image_table *it, uint64_t vaddr, uint64_t *ret)
 	return *ret < it->n_pages;
 }
 
-static bool no_room(struct tables *t, struct image_table *it)
+static bool no_room(struct unwind_tables *t, struct image_table *it)
 {
 	t->stats.failures++;
 	it->retry_ns = make_room(t);
 	return false;
 }
 
-static bool page_missing(const struct tables *t, const struct image_table *it, uint64_t page)
+static bool page_missing(const struct unwind_tables *t, const struct image_table *it, uint64_t page)
 {
 	return t->pages[it->first_page_slot + page] == PAGE_UNLOADED;
 }
 
 /* What to load for a page that is missing: TABLE_GROUP pages; the more, the more often the image had some missing, as each
  * time costs a copy of a stack. Only missing ones. */
-static void group_of(const struct tables *t, const struct image_table *it, uint64_t page, uint64_t *ret_first, uint64_t *ret_end)
+static void group_of(const struct unwind_tables *t, const struct image_table *it, uint64_t page, uint64_t *ret_first,
+		     uint64_t *ret_end)
 {
 	uint64_t n = MIN((uint64_t)TABLE_GROUP << MIN(it->groups / 4, 8u), (uint64_t)TABLE_GROUP_MAX);
 	uint64_t first = page - page % n, end = MIN(first + n, (uint64_t)it->n_pages), lo = page, hi = page + 1;
@@ -593,7 +594,7 @@ static bool read_whole(const struct image_table *it, const struct image *im, con
 	return it->n_pages <= BARE_PAGES_MAX && eh_frame_functions(f) < it->n_pages;
 }
 
-bool tables_load(struct tables *t, struct image *im, const struct elf_file *f, uint64_t vaddr)
+bool unwind_tables_load(struct unwind_tables *t, struct image *im, const struct elf_file *f, uint64_t vaddr)
 {
 	struct image_table *it = im->table;
 	uint64_t page;
@@ -635,7 +636,7 @@ bool tables_load(struct tables *t, struct image *im, const struct elf_file *f, u
 	return no_room(t, it);
 }
 
-bool tables_missing(const struct tables *t, const struct image *im, uint64_t vaddr)
+bool unwind_tables_missing(const struct unwind_tables *t, const struct image *im, uint64_t vaddr)
 {
 	const struct image_table *it = im->table;
 	uint64_t page;
@@ -645,53 +646,53 @@ bool tables_missing(const struct tables *t, const struct image *im, uint64_t vad
 	return !it->loaded || (page_at(it, vaddr, &page) && page_missing(t, it, page));
 }
 
-void tables_touch(struct tables *t, struct image *im)
+void unwind_tables_touch(struct unwind_tables *t, struct image *im)
 {
 	if (im->table)
 		im->table->used_ns = clock_mono_ns();
 }
 
-bool tables_maps_alloc(struct tables *t, uint32_t n, uint32_t *ret_first)
+bool unwind_tables_maps_alloc(struct unwind_tables *t, uint32_t n, uint32_t *ret_first)
 {
 	return extents_alloc(&t->free_maps, n, clock_mono_ns(), ret_first);
 }
 
-void tables_maps_free(struct tables *t, uint32_t first, uint32_t n)
+void unwind_tables_maps_free(struct unwind_tables *t, uint32_t first, uint32_t n)
 {
 	extents_free(&t->free_maps, first, n, clock_mono_ns());
 }
 
-struct unwind_proc *tables_procs(struct tables *t)
+struct unwind_proc *unwind_tables_procs(struct unwind_tables *t)
 {
 	return t->procs;
 }
 
-uint32_t tables_proc_flags(const struct tables *t)
+uint32_t unwind_tables_proc_flags(const struct unwind_tables *t)
 {
 	return image_ids_flags(&t->ids);
 }
 
-struct unwind_map *tables_maps(struct tables *t)
+struct unwind_map *unwind_tables_maps(struct unwind_tables *t)
 {
 	return t->maps;
 }
 
-const struct unwind_image *tables_unwind_image(const struct tables *t, uint32_t id)
+const struct unwind_image *unwind_tables_image(const struct unwind_tables *t, uint32_t id)
 {
 	return id < IMAGES_MAX ? &t->images[id] : NULL;
 }
 
-const __u64 *tables_unwind_pages(const struct tables *t)
+const __u64 *unwind_tables_pages(const struct unwind_tables *t)
 {
 	return t->pages;
 }
 
-const uint32_t *tables_unwind_chunk(struct tables *t, uint32_t i)
+const uint32_t *unwind_tables_chunk(struct unwind_tables *t, uint32_t i)
 {
 	return i < t->n_chunks ? chunk_rows(t, i) : NULL;
 }
 
-const struct unwind_rule *tables_unwind_rule(const struct tables *t, uint32_t i)
+const struct unwind_rule *unwind_tables_rule(const struct unwind_tables *t, uint32_t i)
 {
 	return i < RULES_MAX ? &t->rules[i] : NULL;
 }

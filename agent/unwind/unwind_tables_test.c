@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs of slots, and numbers of images: none is used again before what the kernel remembers of it is wiped. The slots of processes. The
- * short form of rules. */
+/* Runs of slots, and numbers of images: none is used again before what the kernel remembers of it is wiped. The slots of
+ * processes. The short form of rules. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

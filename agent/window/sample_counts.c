@@ -29,9 +29,9 @@ static const char *const marks[] = {
 	[(int)END_CODES_ + (int)LOST_PAUSE] = "[lost: paused]",
 };
 
-struct tally *tally_new(int64_t start_ns, int64_t end_ns, int64_t unix_offset_ns)
+struct sample_counts *sample_counts_new(int64_t start_ns, int64_t end_ns, int64_t unix_offset_ns)
 {
-	struct tally *t = NEW(struct tally);
+	struct sample_counts *t = NEW(struct sample_counts);
 	t->start_ns = start_ns;
 	t->end_ns = end_ns;
 	t->unix_offset_ns = unix_offset_ns;
@@ -39,7 +39,7 @@ struct tally *tally_new(int64_t start_ns, int64_t end_ns, int64_t unix_offset_ns
 	return t;
 }
 
-struct tally *tally_open(int64_t start_ns, int64_t unix_offset_ns, bool follows)
+struct sample_counts *sample_counts_open(int64_t start_ns, int64_t unix_offset_ns, bool follows)
 {
 	int64_t beyond = (start_ns + unix_offset_ns) % WINDOW_NS;
 
@@ -47,16 +47,16 @@ struct tally *tally_open(int64_t start_ns, int64_t unix_offset_ns, bool follows)
 		beyond -= WINDOW_NS;
 	/* It ends where the wall clock of now says, so that jitter does not add up. */
 	int64_t end_ns = start_ns + WINDOW_NS - beyond;
-	return tally_new(start_ns, end_ns, follows && llabs(beyond) <= CLOCK_JITTER_NS ? unix_offset_ns - beyond : unix_offset_ns);
+	return sample_counts_new(start_ns, end_ns, follows && llabs(beyond) <= CLOCK_JITTER_NS ? unix_offset_ns - beyond : unix_offset_ns);
 }
 
-bool tally_over(const struct tally *t, int64_t now_ns, int64_t unix_offset_ns, int64_t *ret_cut_ns)
+bool sample_counts_over(const struct sample_counts *t, int64_t now_ns, int64_t unix_offset_ns, int64_t *ret_cut_ns)
 {
 	*ret_cut_ns = MIN(now_ns, t->end_ns);
 	return now_ns >= t->end_ns || (llabs(unix_offset_ns - t->unix_offset_ns) > CLOCK_STEP_NS && now_ns > t->start_ns);
 }
 
-int64_t tally_unix_offset(int64_t (*mono_ns)(void), int64_t (*unix_ns)(void))
+int64_t sample_counts_unix_offset(int64_t (*mono_ns)(void), int64_t (*unix_ns)(void))
 {
 	int64_t ret = 0, least = INT64_MAX;
 
@@ -70,12 +70,12 @@ int64_t tally_unix_offset(int64_t (*mono_ns)(void), int64_t (*unix_ns)(void))
 	return ret;
 }
 
-int64_t tally_start_unix_ms(const struct tally *t)
+int64_t sample_counts_start_unix_ms(const struct sample_counts *t)
 {
 	return (t->start_ns + t->unix_offset_ns) / 1000000;
 }
 
-void tally_free(struct tally *t)
+void sample_counts_free(struct sample_counts *t)
 {
 	if (!t)
 		return;
@@ -91,23 +91,23 @@ static uint64_t entry_hash(unsigned kind, unsigned state, const struct process_i
 	return hash_bytes_seed(thread, 16, hash_u64((uintptr_t)who) ^ stack ^ (uint64_t)(kind | state << 1) << 32);
 }
 
-void tally_reindex(struct tally *t)
+void sample_counts_reindex(struct sample_counts *t)
 {
 	map_clear(&t->index);
 	for (size_t i = 0; i < t->v.n; i++) {
-		const struct tally_entry *e = &t->v.v[i];
+		const struct sample_count *e = &t->v.v[i];
 		map_insert(&t->index, entry_hash(e->off_cpu, e->state, e->who, e->thread, e->stack), (uint32_t)i);
 	}
 }
 
-void tally_add(struct tally *t, enum window_kind kind, enum wait_state state, struct process_info *who, const char thread[16],
-	       uint32_t stack, int64_t value_ns, uint32_t count)
+void sample_counts_add(struct sample_counts *t, enum window_kind kind, enum wait_state state, struct process_info *who,
+		       const char thread[16], uint32_t stack, int64_t value_ns, uint32_t count)
 {
 	uint64_t hash = entry_hash(kind, state, who, thread, stack);
 	uint32_t id;
 
 	for (size_t at = map_start(&t->index, hash); map_probe(&t->index, hash, &at, &id);) {
-		struct tally_entry *e = &t->v.v[id];
+		struct sample_count *e = &t->v.v[id];
 		if (e->who == who && e->stack == stack && e->off_cpu == kind && e->state == state &&
 		    memcmp(e->thread, thread, 16) == 0) {
 			e->value_ns += value_ns;
@@ -115,13 +115,13 @@ void tally_add(struct tally *t, enum window_kind kind, enum wait_state state, st
 			return;
 		}
 	}
-	struct tally_entry n = { process_info_ref(who), value_ns, "", stack, kind, state, count };
+	struct sample_count n = { process_info_ref(who), value_ns, "", stack, kind, state, count };
 	memcpy(n.thread, thread, sizeof n.thread);
 	map_insert(&t->index, hash, (uint32_t)t->v.n);
 	vec_push(&t->v, n);
 }
 
-void tally_finish(struct tally *t)
+void sample_counts_finish(struct sample_counts *t)
 {
 	t->finished = true;
 	map_free(&t->index);
@@ -131,7 +131,7 @@ void tally_finish(struct tally *t)
 	}
 }
 
-size_t tally_bytes(const struct tally *t)
+size_t sample_counts_bytes(const struct sample_counts *t)
 {
 	return sizeof *t + t->v.cap * sizeof *t->v.v + (t->index.slots ? (t->index.mask + 1) * 8 : 0);
 }
@@ -141,7 +141,7 @@ size_t tally_bytes(const struct tally *t)
 struct export {
 	struct profile_window *w;
 	const struct stack_tree *tree;
-	const struct tables *tables;
+	const struct unwind_tables *tables;
 	struct map frames, processes, samples;
 };
 
@@ -173,7 +173,7 @@ static struct window_frame frame_of(struct export *x, uint64_t frame, struct pro
 		f.kind = FRAME_MARK;
 		f.mark = f.addr < ARRAY_LEN(marks) && marks[f.addr] ? marks[f.addr] : "[truncated]";
 		f.addr = 0;
-	} else if (image == IMAGE_JIT || !(f.image = tables_image_by_id(x->tables, image))) {
+	} else if (image == IMAGE_JIT || !(f.image = unwind_tables_image_by_id(x->tables, image))) {
 		f.kind = FRAME_JIT;
 		f.process = who;
 	} else {
@@ -203,7 +203,7 @@ static uint32_t export_frame(struct export *x, uint64_t frame, struct process_in
 	return id;
 }
 
-static void export_entry(struct export *x, const struct tally_entry *e)
+static void export_entry(struct export *x, const struct sample_count *e)
 {
 	struct profile_window *w = x->w;
 	uint32_t process = export_process(x, e->who), id;
@@ -235,8 +235,8 @@ static void export_stack(struct export *x, struct window_sample *s)
 		vec_push(&x->w->stacks, export_frame(x, x->tree->nodes.v[node].frame, who));
 }
 
-struct profile_window *tally_export(struct tally *const *t, size_t n, enum window_kind kind,
-				    const struct stack_tree *tree, const struct tables *tables)
+struct profile_window *sample_counts_export(struct sample_counts *const *t, size_t n, enum window_kind kind,
+					    const struct stack_tree *tree, const struct unwind_tables *tables)
 {
 	struct export x = { .w = NEW(struct profile_window), .tree = tree, .tables = tables };
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A window being filled: samples summed by who, thread name and stack. Guarded by the agent's lock. */
-#ifndef PYRRHA_AGENT_TALLY_H
-#define PYRRHA_AGENT_TALLY_H
+#ifndef PYRRHA_AGENT_SAMPLE_COUNTS_H
+#define PYRRHA_AGENT_SAMPLE_COUNTS_H
 
 #include "agent/unwind/unwind_tables.h"
 #include "agent/window/profile_window.h"
 #include "agent/window/stack_tree.h"
 
-struct tally_entry {
+struct sample_count {
 	struct process_info *who;    /* a reference; NULL = the host */
 	int64_t value_ns;
 	char thread[16];
@@ -17,13 +17,13 @@ struct tally_entry {
 	uint32_t count : 29;
 };
 
-struct tally {
+struct sample_counts {
 	int64_t start_ns, end_ns;    /* monotonic, [start, end) */
 	int64_t unix_offset_ns;      /* Unix time - monotonic */
 	uint64_t number;             /* of the history's: one more than the one before; 0 = a caller's */
 	unsigned kinds;              /* 1 << enum window_kind: what it takes */
 	bool finished;
-	VEC(struct tally_entry) v;
+	VEC(struct sample_count) v;
 	struct map index;
 };
 
@@ -33,25 +33,25 @@ struct tally {
 #define WINDOW_NS 10000000000ll
 #define CLOCK_JITTER_NS 100000000ll  /* the wall clock against the monotonic one, within a window */
 #define CLOCK_STEP_NS 300000000ll    /* more: it was set, or the machine slept */
-struct tally *tally_open(int64_t start_ns, int64_t unix_offset_ns, bool follows);
+struct sample_counts *sample_counts_open(int64_t start_ns, int64_t unix_offset_ns, bool follows);
 /* Whether such a window is over when all before now_ns was counted and the clocks differ by unix_offset_ns; *ret_cut_ns:
  * where the next one begins. */
-bool tally_over(const struct tally *t, int64_t now_ns, int64_t unix_offset_ns, int64_t *ret_cut_ns);
+bool sample_counts_over(const struct sample_counts *t, int64_t now_ns, int64_t unix_offset_ns, int64_t *ret_cut_ns);
 /* Unix time - monotonic by these clocks, ns, however long the thread is held up between looking at the one and at the other. */
-int64_t tally_unix_offset(int64_t (*mono_ns)(void), int64_t (*unix_ns)(void));
-int64_t tally_start_unix_ms(const struct tally *t);
-struct tally *tally_new(int64_t start_ns, int64_t end_ns, int64_t unix_offset_ns);
-void tally_free(struct tally *t);
+int64_t sample_counts_unix_offset(int64_t (*mono_ns)(void), int64_t (*unix_ns)(void));
+int64_t sample_counts_start_unix_ms(const struct sample_counts *t);
+struct sample_counts *sample_counts_new(int64_t start_ns, int64_t end_ns, int64_t unix_offset_ns);
+void sample_counts_free(struct sample_counts *t);
 /* count: samples or waits that the value is of; 0 = more of one that was counted. */
-void tally_add(struct tally *t, enum window_kind kind, enum wait_state state, struct process_info *who, const char thread[16],
-	       uint32_t stack, int64_t value_ns, uint32_t count);
+void sample_counts_add(struct sample_counts *t, enum window_kind kind, enum wait_state state, struct process_info *who,
+		       const char thread[16], uint32_t stack, int64_t value_ns, uint32_t count);
 /* After the stacks' numbers changed. */
-void tally_reindex(struct tally *t);
+void sample_counts_reindex(struct sample_counts *t);
 /* No more will come: gives back what only adding needs. */
-void tally_finish(struct tally *t);
-size_t tally_bytes(const struct tally *t);
+void sample_counts_finish(struct sample_counts *t);
+size_t sample_counts_bytes(const struct sample_counts *t);
 /* What several windows have of a kind, as one that stands for itself. */
-struct profile_window *tally_export(struct tally *const *t, size_t n, enum window_kind kind,
-				    const struct stack_tree *tree, const struct tables *tables);
+struct profile_window *sample_counts_export(struct sample_counts *const *t, size_t n, enum window_kind kind,
+					    const struct stack_tree *tree, const struct unwind_tables *tables);
 
 #endif

@@ -32,29 +32,29 @@ static void test_stack_tree(void **state)
 	stack_tree_release(&t);
 }
 
-static void test_tally(void **state)
+static void test_sample_counts(void **state)
 {
 	static const char one[16] = "one", two[16] = "two";
 	struct process_info who = { .pid = 7 };
 	struct stack_tree tree;
-	struct tables *tables;
+	struct unwind_tables *tables;
 	struct err e;
 
 	atomic_store(&who.refs, 1000);
 	stack_tree_init(&tree);
-	assert_int_equal(tables_new(&tables, NULL, &e), 0);
+	assert_int_equal(unwind_tables_new(&tables, NULL, &e), 0);
 	uint32_t user = stack_tree_add(&tree, 0, 0x5000), kernel = stack_tree_add(&tree, user, 0xffffffff81000000);
 	uint32_t cut = stack_tree_add(&tree, stack_tree_add(&tree, 0, FRAME_OF_MARK(END_DEPTH)), 0x6000);
-	struct tally *t[2] = { tally_new(0, 10, 1000), tally_new(10, 30, 1000) };
-	tally_add(t[0], WINDOW_ON_CPU, WAIT_UNKNOWN, &who, one, kernel, 3, 1);
-	tally_add(t[0], WINDOW_ON_CPU, WAIT_UNKNOWN, &who, one, kernel, 4, 1);
-	tally_add(t[0], WINDOW_OFF_CPU, WAIT_BLOCKED, &who, one, kernel, 1000, 1);
-	tally_add(t[0], WINDOW_OFF_CPU, WAIT_RUNNABLE, &who, one, kernel, 30, 0);
-	tally_add(t[1], WINDOW_OFF_CPU, WAIT_RUNNABLE, &who, one, kernel, 5, 2);
-	tally_add(t[0], WINDOW_ON_CPU, WAIT_UNKNOWN, &who, two, kernel, 5, 1);
-	tally_add(t[1], WINDOW_ON_CPU, WAIT_UNKNOWN, &who, one, kernel, 10, 1);
-	tally_add(t[1], WINDOW_ON_CPU, WAIT_UNKNOWN, NULL, one, cut, 1, 1);
-	struct profile_window *w = tally_export(t, 2, WINDOW_ON_CPU, &tree, tables);
+	struct sample_counts *t[2] = { sample_counts_new(0, 10, 1000), sample_counts_new(10, 30, 1000) };
+	sample_counts_add(t[0], WINDOW_ON_CPU, WAIT_UNKNOWN, &who, one, kernel, 3, 1);
+	sample_counts_add(t[0], WINDOW_ON_CPU, WAIT_UNKNOWN, &who, one, kernel, 4, 1);
+	sample_counts_add(t[0], WINDOW_OFF_CPU, WAIT_BLOCKED, &who, one, kernel, 1000, 1);
+	sample_counts_add(t[0], WINDOW_OFF_CPU, WAIT_RUNNABLE, &who, one, kernel, 30, 0);
+	sample_counts_add(t[1], WINDOW_OFF_CPU, WAIT_RUNNABLE, &who, one, kernel, 5, 2);
+	sample_counts_add(t[0], WINDOW_ON_CPU, WAIT_UNKNOWN, &who, two, kernel, 5, 1);
+	sample_counts_add(t[1], WINDOW_ON_CPU, WAIT_UNKNOWN, &who, one, kernel, 10, 1);
+	sample_counts_add(t[1], WINDOW_ON_CPU, WAIT_UNKNOWN, NULL, one, cut, 1, 1);
+	struct profile_window *w = sample_counts_export(t, 2, WINDOW_ON_CPU, &tree, tables);
 	assert_int_equal(w->duration_ns, 30);
 	assert_int_equal(w->start_unix_ns, 1000);
 	assert_int_equal(w->samples.n, 3);
@@ -65,23 +65,23 @@ static void test_tally(void **state)
 	assert_int_equal(w->samples.v[2].process, 0);
 	assert_string_equal(w->frames.v[w->stacks.v[w->samples.v[2].stack + 1]].mark, "[truncated: too deep]");
 	profile_window_free(w);
-	w = tally_export(t, 2, WINDOW_OFF_CPU, &tree, tables); /* what is blocked and what waits for a CPU stay apart */
+	w = sample_counts_export(t, 2, WINDOW_OFF_CPU, &tree, tables); /* what is blocked and what waits for a CPU stay apart */
 	assert_int_equal(w->samples.n, 2);
 	assert_true(w->samples.v[0].state == WAIT_BLOCKED && w->samples.v[0].value_ns == 1000 && w->samples.v[0].count == 1);
 	assert_true(w->samples.v[1].state == WAIT_RUNNABLE && w->samples.v[1].value_ns == 35 && w->samples.v[1].count == 2);
 	profile_window_free(w);
-	tally_free(t[0]);
-	tally_free(t[1]);
+	sample_counts_free(t[0]);
+	sample_counts_free(t[1]);
 	assert_int_equal(atomic_load(&who.refs), 1000);
 	stack_tree_release(&tree);
-	tables_free(tables);
+	unwind_tables_free(tables);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stack_tree),
-		cmocka_unit_test(test_tally),
+		cmocka_unit_test(test_sample_counts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
