@@ -309,6 +309,7 @@ static void eval_init(struct eval *q, struct promql_engine *g, struct promql_exp
 	pthread_mutex_init(&q->symbols_lock, NULL);
 	arena_init(&q->arena, 0);
 	q->memo = xcalloc(x->n_nodes, sizeof *q->memo);
+	q->count = p->count;
 	if (p->explain)
 		q->explain = xcalloc(x->n_nodes, sizeof *q->explain);
 }

@@ -91,6 +91,7 @@ struct eval {
 	atomic_int_fast64_t read_since_ns, read_ns;
 	atomic_uint_fast64_t read, streamed; /* samples that were read to be held, to be added up at once */
 	atomic_uint_fast64_t counted, counted_read; /* what a result says of samples */
+	bool count;                 /* they are wanted */
 	struct explain *explain;    /* by node id; NULL = not asked for */
 	struct promql_shared *once; /* what is computed once; NULL: nothing is */
 	struct promql_shared *own_once; /* the same, if it is the query's own */
@@ -242,6 +243,9 @@ void rseries_points(struct rseries *s);
 int range_each(struct eval *q, struct node *n, const struct span *sp, void (*prepare)(void *arg, const struct range *r),
 	       int (*fn)(void *arg, const struct range *r, size_t i, struct rseries *s, struct err *e), void *arg, bool *ret_done,
 	       struct err *e);
+/* Labels, types and refs of the series of a plain range of profiles of one type, none of them replicas; anything else: *ret_done is false.
+ * Nothing is read of them. */
+int range_select(struct eval *q, struct node *n, const struct span *sp, struct range *ret, bool *ret_done, struct err *e);
 int range_load(struct eval *q, struct node *n, const struct span *sp, struct range *ret, struct err *e);
 /* The same of one step, for who wants to know of deltas what they come to and not which they are: cover instead of vp, where that is all
  * there is to say (one type, no replicas, totals that a double holds). */

@@ -634,6 +634,28 @@ int range_each(struct eval *q, struct node *n, const struct span *sp, void (*pre
 	return rc;
 }
 
+int range_select(struct eval *q, struct node *n, const struct span *sp, struct range *ret, bool *ret_done, struct err *e)
+{
+	struct node_selector *sel = &n->range.sel->sel;
+	int64_t first, last;
+	struct choice c;
+	*ret = (struct range){ .range_ms = n->range.ms, .mods = &sel->mods };
+	bounds(ret->mods, sp, &first, &last);
+	int rc = select_series(q, sel, first - ret->range_ms - q->lookback_ms, last, &c, e);
+	*ret_done = !rc && of_one_type(&c);
+	for (size_t i = 0; i < c.n && *ret_done; i++)
+		*ret_done = c.c[i].n == 1;
+	if (*ret_done) {
+		ret->s = xcalloc(c.n + 1, sizeof *ret->s);
+		for (; ret->n < c.n; ret->n++) {
+			const struct chosen *x = &c.c[ret->n];
+			ret->s[ret->n] = (struct rseries){ .labels = x->labels, .type = x->type, .ref = x->parts[0]->ref };
+		}
+	}
+	choice_free(&c);
+	return rc;
+}
+
 static int64_t floor_div(int64_t a, int64_t b)
 {
 	return a / b - (a % b < 0);

@@ -49,10 +49,4 @@ int graph_table_add(struct graph_table *t, const struct graph_classes *k, const 
 /* What it has goes into the rows. */
 int graph_table_flush(struct graph_table *t, struct err *e) MUST_USE;
 
-/* Whether what is asked counts for the innermost frame only. */
-static inline bool graph_of_self(const struct readout *r)
-{
-	return r->measure == SELF || r->measure == SELF_SHARE;
-}
-
 #endif

@@ -158,8 +158,7 @@ static struct source_ops spied, real;
 static size_t n_parts, n_asked, n_differ;
 
 /* All parts of an output have one range. */
-static int spy_sums(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
-		    const struct source_limits *lim, double *ret, int64_t *exact, struct err *e)
+static void note_parts(const struct source_part *parts, size_t n)
 {
 	n_parts += n;
 	for (size_t i = 0; i < n; i++) {
@@ -168,7 +167,20 @@ static int spy_sums(struct source_view *v, const struct source_part *parts, size
 	}
 	for (size_t i = 1; i < n; i++)
 		n_differ += parts[i].group == parts[i - 1].group && (parts[i].after_ms != parts[i - 1].after_ms || parts[i].until_ms != parts[i - 1].until_ms);
+}
+
+static int spy_sums(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
+		    const struct source_limits *lim, double *ret, int64_t *exact, struct err *e)
+{
+	note_parts(parts, n);
 	return real.sums(v, parts, n, n_groups, f, lim, ret, exact, e);
+}
+
+static int spy_shares(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
+		      const struct source_limits *lim, const struct source_shares *ret, struct err *e)
+{
+	note_parts(parts, n);
+	return real.shares(v, parts, n, n_groups, f, lim, ret, e);
 }
 
 /* Storage has sums of services: it takes them where all series of one are asked for the same whole minutes. */
@@ -186,6 +198,7 @@ static void test_a_group_asks_one_range(void **unused)
 	assert_int_equal(source->open(source, &v, &e), 0);
 	real = spied = *v->ops;
 	spied.sums = spy_sums;
+	spied.shares = spy_shares;
 	v->ops = &spied;
 	v->ops->release(v);
 	assert_int_equal(promql_range(g, VIEW("total(merge(cpu[1m]), {function=\"f\"})"), 60000, END, 60000, NULL, &r, &e), 0);
@@ -251,6 +264,7 @@ static void test_steps_are_asked_at_once(void **unused)
 	assert_int_equal(source->open(source, &v, &e), 0);
 	real = spied = *v->ops;
 	spied.sums = spy_sums;
+	spied.shares = spy_shares;
 	v->ops = &spied;
 	v->ops->release(v);
 	for (size_t i = 0; i < ARRAY_LEN(asked); i++) {

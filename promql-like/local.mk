@@ -12,7 +12,7 @@ libpromql_a_SOURCES = \
   promql-like/graph_terms.c promql-like/graph_terms.h promql-like/lexer.c promql-like/lexer.h promql-like/memory_guard.c promql-like/memory_guard.h promql-like/memsource.c promql-like/memsource.h promql-like/engine_names.c promql-like/engine_names.h \
   promql-like/parser.c promql-like/parser.h promql-like/parser_time.c promql-like/print.c promql-like/prof.c promql-like/prof.h \
   promql-like/promql.h promql-like/pwindow.c promql-like/pwindow.h promql-like/readout.c promql-like/readout.h \
-  promql-like/readout_choice.c promql-like/readout_kept.c promql-like/readout_rows.c promql-like/readout_sums.c promql-like/recorded.c promql-like/result.c promql-like/result.h promql-like/shared.c promql-like/shared.h promql-like/rewrite.c promql-like/rewrite.h promql-like/tagroot.c promql-like/tagroot.h \
+  promql-like/readout_choice.c promql-like/readout_kept.c promql-like/readout_merged.c promql-like/readout_rows.c promql-like/readout_sums.c promql-like/recorded.c promql-like/result.c promql-like/result.h promql-like/shared.c promql-like/shared.h promql-like/rewrite.c promql-like/rewrite.h promql-like/tagroot.c promql-like/tagroot.h \
   promql-like/testlang.c promql-like/testlang.h promql-like/testlang_case.c promql-like/testlang_case.h \
   promql-like/testlang_check.c promql-like/testlang_data.c promql-like/testlang_data.h promql-like/testlang_profiles.c promql-like/thresholds.c promql-like/value.c promql-like/weight.c
 PROMQL_LIBS = libpromql.a $(MODEL_LIBS)

@@ -329,6 +329,32 @@ static int view_sums(struct source_view *v, const struct source_part *parts, siz
 	return rc;
 }
 
+static void count_part(const struct memsource *m, const struct source_part *x, const struct source_shares *ret)
+{
+	const struct mem_series *s = m->series.v[x->ref];
+	for (uint32_t step = 0; step < MAX(x->n_steps, 1); step++)
+		for (size_t k = 0; k < s->profiles.n; k++) {
+			const struct mem_profile *p = &s->profiles.v[k];
+			if (!p->v || p->p.t_ms <= x->after_ms + step * x->step_ms || p->p.t_ms > x->until_ms + step * x->step_ms)
+				continue;
+			ret->total[x->group + step] += p->p.total;
+			ret->there[x->group + step]++;
+		}
+}
+
+static int view_shares(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
+		       const struct source_limits *lim, const struct source_shares *ret, struct err *e)
+{
+	double *unused = xcalloc(n_groups + 1, sizeof *unused);
+	int rc = view_sums(v, parts, n, n_groups, f, lim, unused, ret->match, e);
+	for (size_t g = 0; g < n_groups; g++)
+		ret->total[g] = ret->there[g] = 0;
+	for (size_t i = 0; i < n && !rc; i++)
+		count_part(of_view(v), &parts[i], ret);
+	free(unused);
+	return rc;
+}
+
 /* The end of the hour or minute before a profile's. */
 static int64_t begin_of(int64_t t_ms, int64_t unit)
 {
@@ -446,7 +472,7 @@ static int view_label_values(struct source_view *v, struct view name, const stru
 
 static const struct source_ops ops = {
 	.release = view_release, .select = view_select, .floats = view_floats, .profiles = view_profiles, .cover = view_cover,
-	.merge = view_merge, .sums = view_sums, .cells = view_cells,
+	.merge = view_merge, .sums = view_sums, .shares = view_shares, .cells = view_cells,
 	.label_names = view_label_names, .label_values = view_label_values,
 };
 

@@ -151,6 +151,7 @@ struct promql_params {
 	int64_t lookback_ms;          /* 0 = the engine's */
 	bool profiles;                /* the answer's profiles are wanted with their stacks, not only their values */
 	bool explain;                 /* fill result.explain */
+	bool count;                   /* result.samples and samples_read are wanted: each profile of a graph is looked at for that */
 };
 
 /* ---- results ---- */

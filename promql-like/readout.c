@@ -325,8 +325,12 @@ static bool reads_rows(const struct readout *r)
 static int read_chunk(struct readout *r, const struct span *sp, size_t *n_steps, struct err *e)
 {
 	struct value v;
-	bool sums = !reads_rows(r), done = sums || r->measure == SAMPLES;
-	int rc = read_value(r, sp, &v, e);
+	bool sums = !reads_rows(r), done = false;
+	int rc = sums ? readout_merged(r, sp, &done, e) : 0;
+	if (rc || done)
+		return rc;
+	done = sums || r->measure == SAMPLES;
+	rc = read_value(r, sp, &v, e);
 	if (rc)
 		return rc;
 	if (r->bound)

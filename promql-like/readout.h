@@ -176,6 +176,11 @@ int readout_kept(struct readout *r, struct value *v, bool *ret_done, struct err 
 /* Only elements that bounds can be told of stay, with a warning; an error if there are none. */
 int readout_keep_counted(struct readout *r, struct value *v, struct err *e);
 
+/* One number per profile of a graph of what merge or rate gives, where storage adds it all up and no profile need be made. *ret_done is
+ * false, and nothing was put out, of others. */
+int readout_merged(struct readout *r, const struct span *sp, bool *ret_done, struct err *e);
+/* What storage asks of frames: the filter of r->frames. */
+struct source_frame_filter readout_filter(const struct readout *r);
 /* One number per profile of v. */
 int readout_sums(struct readout *r, struct value *v, struct err *e);
 int readout_samples(struct readout *r, struct value *v, struct err *e);
@@ -202,6 +207,12 @@ int readout_run(struct eval *q, struct node *n, const struct span *sp, enum meas
 /* Rows of all profiles of v, whose steps are sp, in one pass over what is stored. *ret_done is false, and nothing was put
  * out, if stacks have to be made for it. *ret_rows: how many rows there were, to choose the next span. */
 int graph_read(struct readout *r, struct value *v, const struct span *sp, bool *ret_done, size_t *ret_rows, struct err *e);
+
+/* Whether what is asked counts for the innermost frame only. */
+static inline bool graph_of_self(const struct readout *r)
+{
+	return r->measure == SELF || r->measure == SELF_SHARE;
+}
 
 /* The number of the step at t_ms. */
 static inline uint32_t graph_step(const struct span *sp, int64_t t_ms)

@@ -42,6 +42,11 @@ static int frame_filter(const void *arg, const struct symbols *s, const struct s
 	return rc ? rc : yes;
 }
 
+struct source_frame_filter readout_filter(const struct readout *r)
+{
+	return (struct source_frame_filter){ frame_filter, &r->frames, graph_of_self(r) };
+}
+
 static void sum_vec(const struct frames *f, const struct stackvec *v, double scale, bool leaf_only, bool minus, struct exact *x)
 {
 	struct frames_memo fm;
@@ -138,7 +143,7 @@ static int put_sum(struct readout *r, const struct pending *p, struct err *e)
 
 int readout_sums(struct readout *r, struct value *v, struct err *e)
 {
-	bool leaf_only = r->measure == SELF || r->measure == SELF_SHARE;
+	bool leaf_only = graph_of_self(r);
 	struct sums s = { 0 };
 	for (size_t i = 0; i < v->n; i++) {
 		size_t in = readout_in(r, v->s[i].labels);
@@ -153,7 +158,7 @@ int readout_sums(struct readout *r, struct value *v, struct err *e)
 	end_run(&s, r->sp->step);
 	double *got = xcalloc(s.n_groups + 1, sizeof *got);
 	int64_t *exact = xcalloc(s.n_groups + 1, sizeof *exact);
-	struct source_frame_filter filter = { frame_filter, &r->frames, leaf_only };
+	struct source_frame_filter filter = readout_filter(r);
 	int rc = frames_failed(&r->frames, e);
 	eval_read_begin(r->q);
 	if (!rc && s.n_groups)

@@ -14,6 +14,7 @@ libtsdb_a_SOURCES = \
   tsdb/seal.h tsdb/sealer.c tsdb/sealer.h tsdb/seal_write.c tsdb/sealed.c tsdb/sealed.h tsdb/sealed_points.c tsdb/sealed_sums.c tsdb/select.c tsdb/snapshot.c tsdb/sort.c tsdb/sort.h \
   tsdb/space.c tsdb/space.h tsdb/steps.c tsdb/steps.h tsdb/sums.c tsdb/sums_put.c tsdb/sums_put.h tsdb/table.c tsdb/table.h tsdb/tsdb.c tsdb/tsdb.h tsdb/view.c tsdb/view.h tsdb/view_open.c tsdb/wal.c tsdb/wal.h tsdb/window.c \
   tsdb/window.h
+libtsdb_a_SOURCES += tsdb/set_asks.c tsdb/set_asks.h
 libtsdb_a_SOURCES += tsdb/accounts.c tsdb/accounts.h tsdb/dropped.c tsdb/dropped.h tsdb/retention_clock.c tsdb/retention_clock.h
 
 # What a program that links the storage needs.
@@ -28,7 +29,7 @@ EXTRA_DIST += tests/fixtures/tsdb-format-1.tar.gz tests/fixtures/tsdb-format-1.a
   tests/fixtures/tsdb-format-4.tar.gz tests/fixtures/tsdb-format-4.answers
 
 # A test is a word here and two lines below.
-TSDB_TESTS = accounts_test aggregate_test budget_test cells_test compact_test cover_test dict_pack_test evict_test flip_test floats_test notes_test places_test retention_clock_test tsdb_codec_test tsdb_delete_test \
+TSDB_TESTS = accounts_test aggregate_test budget_test cells_test compact_test cover_test dict_pack_test evict_test flip_test floats_test notes_test places_test retention_clock_test shares_test tsdb_codec_test tsdb_delete_test \
   tsdb_fault_test tsdb_format_test tsdb_midnight_test tsdb_model_test tsdb_names_test tsdb_points_test tsdb_tap_test tsdb_test
 check_PROGRAMS += $(TSDB_TESTS)
 TESTS += $(TSDB_TESTS)
@@ -58,6 +59,8 @@ notes_test_LDADD = $(TSDB_TEST_LIBS)
 places_test_SOURCES = tsdb/places_test.c
 places_test_LDADD = $(TSDB_TEST_LIBS)
 retention_clock_test_SOURCES = tsdb/retention_clock_test.c
+shares_test_SOURCES = tsdb/shares_test.c
+shares_test_LDADD = $(TSDB_TEST_LIBS)
 retention_clock_test_LDADD = $(TSDB_TEST_LIBS)
 tsdb_codec_test_SOURCES = tsdb/codec_test.c
 tsdb_codec_test_LDADD = $(TSDB_TEST_LIBS)

@@ -257,6 +257,22 @@ static bool find_hits(struct part_scratch *w, const uint64_t *match, uint32_t n_
 	return any;
 }
 
+/* The sums of the columns that are hit, of each of n rows; the rollup is read. */
+static int add_hits(const struct part *p, uint32_t series, int64_t factor, size_t n, struct part_scratch *w, uint64_t *ret_read, struct err *e)
+{
+	struct sealed_detail d;
+	int rc = part_detail(p, series, w, &d, e);
+	if (rc)
+		return rc;
+	vec_reserve(&w->sums, n + 1);
+	memset(w->sums.v, 0, n * sizeof *w->sums.v);
+	rc = sealed_sum_columns(&d, w->hit.v, w->sums.v, (uint32_t)n, ret_read, e);
+	for (size_t i = 0; !rc && factor != 1 && i < n; i++)
+		if (__builtin_mul_overflow(w->sums.v[i], factor, &w->sums.v[i]))
+			rc = err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range");
+	return rc;
+}
+
 int part_row_sums(const struct part *p, uint32_t series, const uint64_t *match, uint32_t n_match, struct part_scratch *w,
 		  size_t *ret_rows, uint64_t *ret_read, struct err *e)
 {
@@ -268,18 +284,21 @@ int part_row_sums(const struct part *p, uint32_t series, const uint64_t *match, 
 	rc = get_totals(p, series, w, &same, e);
 	if (rc)
 		return rc;
-	struct sealed_detail d;
-	rc = part_detail(p, series, w, &d, e);
-	if (rc)
-		return rc;
-	vec_reserve(&w->sums, w->totals.rows.n + 1);
-	memset(w->sums.v, 0, w->totals.rows.n * sizeof *w->sums.v);
-	rc = sealed_sum_columns(&d, w->hit.v, w->sums.v, (uint32_t)w->totals.rows.n, ret_read, e);
-	for (size_t i = 0; !rc && factor != 1 && i < w->totals.rows.n; i++)
-		if (__builtin_mul_overflow(w->sums.v[i], factor, &w->sums.v[i]))
-			rc = err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range");
+	rc = add_hits(p, series, factor, w->totals.rows.n, w, ret_read, e);
 	*ret_rows = w->totals.rows.n;
 	return rc;
+}
+
+int part_match(const struct part *p, uint32_t series, const uint64_t *match, uint32_t n_match, size_t n, struct part_scratch *w,
+	       uint64_t *ret_read, struct err *e)
+{
+	int64_t factor;
+	vec_reserve(&w->sums, n + 1);
+	memset(w->sums.v, 0, n * sizeof *w->sums.v);
+	if (!match)
+		return 0;
+	int rc = get_rollup(p, &series, w, &factor, e);
+	return rc || !find_hits(w, match, n_match) ? rc : add_hits(p, series, factor, n, w, ret_read, e);
 }
 
 /* A byte per row; NULL: all rows are wanted. *ret_any: whether any is. */

@@ -40,6 +40,9 @@ int part_add(const struct part *p, uint32_t series, int64_t after_ms, int64_t un
  * matches at all. */
 int part_row_sums(const struct part *p, uint32_t series, const uint64_t *match, uint32_t n_match, struct part_scratch *w,
 		  size_t *ret_rows, uint64_t *ret_read, struct err *e);
+/* Of each of n profiles, which are those of w->columns, the sum of the columns in `match` (NULL: none), into w->sums. */
+int part_match(const struct part *p, uint32_t series, const uint64_t *match, uint32_t n_match, size_t n, struct part_scratch *w,
+	       uint64_t *ret_read, struct err *e);
 /* Every sample of the series in those minutes of an hour's part, a bit each; out is overwritten. */
 int part_cells(const struct part *p, uint32_t series, uint64_t minutes, struct part_scratch *w, struct cells *out, struct err *e);
 #define PART_ALL_MINUTES ((UINT64_C(1) << 60) - 1)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of the values of stacks that satisfy a frame filter, or of all values. The filter is evaluated once per location
- * of a partition and becomes a bit per column; then each series' window is read once, however many steps of a graph ask
+/* Sums of the values of stacks that satisfy a frame filter, or of all values, or both beside each other, which is what a share over time
+ * is made of. The filter is evaluated once per location of a partition and becomes a bit per column; then each series' window is read once, however many steps of a graph ask
  * for it: the matching value of each profile is found, and each step gets the sum of those in its range. Where all
  * series of a service are asked for by whole minutes, their aggregate is read instead.
  *
@@ -10,6 +10,7 @@
 #include "tsdb/masks.h"
 #include "tsdb/match.h"
 #include "tsdb/plan.h"
+#include "tsdb/set_asks.h"
 #include "tsdb/space.h"
 #include "tsdb/sums_put.h"
 
@@ -22,11 +23,8 @@ struct task {
 	struct window *window; /* or: not sealed */
 };
 
-/* Asks of a set, by time. */
-struct set_asks {
-	VEC(uint32_t) asks;
-	VEC(int64_t) until;  /* the latest that any ask up to here reaches */
-};
+/* What is added up: of sums the first alone. */
+enum { MATCH, TOTAL, THERE, MEASURES };
 
 struct sums {
 	struct tsdb_view *v;
@@ -38,7 +36,8 @@ struct sums {
 	size_t at_once;    /* tasks that a worker takes */
 	uint64_t **match;  /* by partition, a bit per column */
 	uint32_t *n_match;
-	struct totals *workers;
+	unsigned n_measures;
+	struct totals *workers; /* of measure k of worker w: workers[k * n_workers + w] */
 	size_t n_workers;
 	struct pool *pool; /* or NULL */
 	pthread_mutex_t lock;
@@ -47,86 +46,6 @@ struct sums {
 };
 
 /* ---- tasks ---- */
-
-static int64_t last_until(const struct ask *a)
-{
-	return a->until_ms + (a->n_steps - 1) * a->step_ms;
-}
-
-/* For qsort, which has no argument. */
-struct timed {
-	int64_t after_ms;
-	uint32_t ask;
-};
-
-static int by_after(const void *a, const void *b)
-{
-	const struct timed *x = a, *y = b;
-	if (x->after_ms != y->after_ms)
-		return x->after_ms < y->after_ms ? -1 : 1;
-	return (x->ask > y->ask) - (x->ask < y->ask);
-}
-
-static void sort_asks(const struct asks *asks, struct set_asks *s)
-{
-	struct timed *t = xcalloc(s->asks.n + 1, sizeof *t);
-	bool sorted = true;
-	for (size_t i = 0; i < s->asks.n; i++) {
-		t[i] = (struct timed){ asks->v.v[s->asks.v[i]].after_ms, s->asks.v[i] };
-		sorted &= !i || t[i - 1].after_ms <= t[i].after_ms;
-	}
-	if (!sorted)
-		qsort(t, s->asks.n, sizeof *t, by_after);
-	for (size_t i = 0; i < s->asks.n; i++) {
-		s->asks.v[i] = t[i].ask;
-		int64_t until = last_until(&asks->v.v[t[i].ask]);
-		vec_push(&s->until, i ? MAX(until, s->until.v[i - 1]) : until);
-	}
-	free(t);
-}
-
-static void list_asks(struct sums *m)
-{
-	m->of_set = xcalloc(m->asks.sets.n + 1, sizeof *m->of_set);
-	for (size_t i = 0; i < m->asks.v.n; i++)
-		vec_push(&m->of_set[m->asks.v.v[i].set].asks, (uint32_t)i);
-	for (size_t i = 0; i < m->asks.sets.n; i++)
-		sort_asks(&m->asks, &m->of_set[i]);
-}
-
-/* The first ask of the set that reaches beyond t. */
-static size_t first_reaching(const struct set_asks *s, int64_t t_ms)
-{
-	size_t lo = 0, hi = s->asks.n;
-	while (lo < hi) {
-		size_t mid = (lo + hi) / 2;
-		if (s->until.v[mid] <= t_ms)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
-}
-
-/* Whether a step of an ask meets (start, end], which it reaches beyond: between two there may be nothing. */
-static bool step_meets(const struct ask *a, int64_t start_ms, int64_t end_ms)
-{
-	int64_t k = a->n_steps > 1 && a->until_ms <= start_ms ? (start_ms - a->until_ms) / a->step_ms + 1 : 0;
-	return k < a->n_steps && a->after_ms + k * a->step_ms < end_ms && a->until_ms + k * a->step_ms > start_ms;
-}
-
-static bool any_ask(const struct sums *m, size_t set, int64_t start_ms, int64_t end_ms)
-{
-	const struct set_asks *s = &m->of_set[set];
-	for (size_t i = first_reaching(s, start_ms); i < s->asks.n; i++) {
-		const struct ask *a = &m->asks.v.v[s->asks.v[i]];
-		if (a->after_ms >= end_ms)
-			break;
-		if (step_meets(a, start_ms, end_ms))
-			return true;
-	}
-	return false;
-}
 
 /* Whether the part has any of the series. *at: where the first of those asked about before would be; none comes before it. */
 static bool any_series(const struct part *p, const struct ask_series *s, size_t *at)
@@ -164,7 +83,7 @@ static struct located_sets sets_of(struct sums *m, uint32_t p)
 	int64_t start = (int64_t)m->v->v->p[p]->p->day * DAY_MS;
 	struct located_sets sets = { 0 };
 	for (uint32_t set = 0; set < m->asks.sets.n; set++) {
-		const struct ask_series *s = any_ask(m, set, start, start + DAY_MS) ? asks_series(&m->asks, m->v, set, p) : NULL;
+		const struct ask_series *s = set_asks_any(&m->asks, &m->of_set[set], start, start + DAY_MS) ? asks_series(&m->asks, m->v, set, p) : NULL;
 		if (s && s->n)
 			vec_push(&sets.v, (struct located){ s->ids[0], set, s });
 	}
@@ -182,11 +101,11 @@ static void cut_tasks(struct sums *m)
 		for (size_t i = 0; i < s->n_parts && s->parts[i]->level == LEVEL_HOUR; i++)
 			for (size_t k = 0, at = 0; k < sets.v.n; k++)
 				if (any_series(s->parts[i], sets.v.v[k].all, &at) &&
-				    any_ask(m, sets.v.v[k].set, part_start_ms(s->parts[i]), part_end_ms(s->parts[i])))
+				    set_asks_any(&m->asks, &m->of_set[sets.v.v[k].set], part_start_ms(s->parts[i]), part_end_ms(s->parts[i])))
 					vec_push(&m->tasks, (struct task){ sets.v.v[k].set, p, s->parts[i], NULL });
 		for (size_t i = 0; i < s->n_windows; i++)
 			for (size_t k = 0; k < sets.v.n; k++)
-				if (any_ask(m, sets.v.v[k].set, s->windows[i]->hour * HOUR_MS, (s->windows[i]->hour + 1) * HOUR_MS))
+				if (set_asks_any(&m->asks, &m->of_set[sets.v.v[k].set], s->windows[i]->hour * HOUR_MS, (s->windows[i]->hour + 1) * HOUR_MS))
 					vec_push(&m->tasks, (struct task){ sets.v.v[k].set, p, NULL, s->windows[i] });
 		vec_free(&sets.v);
 	}
@@ -229,7 +148,7 @@ static void count_wrap(void *arg, uint32_t step, int by)
 static void give(const struct sums *m, struct totals *t, uint32_t set, const struct rows *r)
 {
 	const struct set_asks *s = &m->of_set[set];
-	for (size_t i = first_reaching(s, r->start_ms); i < s->asks.n; i++) {
+	for (size_t i = set_asks_first(s, r->start_ms); i < s->asks.n; i++) {
 		const struct ask *a = &m->asks.v.v[s->asks.v[i]];
 		if (a->after_ms >= r->end_ms)
 			break;
@@ -276,13 +195,47 @@ static void give_values(const struct sums *m, struct totals *t, uint32_t set, st
 
 /* ---- reading ---- */
 
+static void rows_of_points(const struct sealed_points *p, struct rows *ret)
+{
+	ret->n = p->n;
+	ret->t_ms = p->every_ms ? NULL : p->t_ms.v;
+	ret->stride = sizeof *p->t_ms.v;
+	ret->first_ms = p->first_ms;
+	ret->every_ms = p->every_ms;
+}
+
+/* All that is measured. totals_only: what matches could not be read. */
+static int read_measures(struct sums *m, struct totals *t, const struct task *x, uint32_t series, bool totals_only, struct rows *ret,
+			 uint64_t *read, int64_t **values, struct err *e)
+{
+	struct part_scratch *w = &t->space->part;
+	int rc = part_columns(x->part, series, w, e);
+	if (!rc)
+		rc = part_match(x->part, series, totals_only ? NULL : m->match[x->partition], m->n_match[x->partition], w->columns.points.n, w, read, e);
+	if (rc)
+		return rc;
+	struct totals *there = &t[THERE * m->n_workers];
+	rows_of_points(&w->columns.points, ret);
+	vec_reserve(&there->rows, ret->n + 1);
+	for (size_t i = 0; i < ret->n; i++)
+		there->rows.v[i] = 1;
+	for (size_t i = 0; i < w->columns.stale.n; i++)
+		there->rows.v[w->columns.stale.v[i]] = 0;
+	values[MATCH] = w->sums.v;
+	values[TOTAL] = w->columns.points.totals.v;
+	values[THERE] = there->rows.v;
+	return 0;
+}
+
 /* The filtered value of each row; stamps and number of rows in *ret. */
-static int read_values(struct sums *m, struct totals *t, const struct task *x, uint32_t series, struct rows *ret, uint64_t *read,
-		       int64_t **values, struct err *e)
+static int read_values(struct sums *m, struct totals *t, const struct task *x, uint32_t series, bool totals_only, struct rows *ret,
+		       uint64_t *read, int64_t **values, struct err *e)
 {
 	const struct sealed_points *points = &t->space->part.points;
 	int rc;
 	*ret = (struct rows){ .start_ms = part_start_ms(x->part), .end_ms = part_end_ms(x->part) };
+	if (m->n_measures > 1)
+		return read_measures(m, t, x, series, totals_only, ret, read, values, e);
 	if (m->filter) {
 		rc = part_row_sums(x->part, series, m->match[x->partition], m->n_match[x->partition], &t->space->part, &ret->n, read, e);
 		ret->t_ms = ret->n ? &t->space->part.totals.rows.v[0].t_ms : NULL;
@@ -291,32 +244,32 @@ static int read_values(struct sums *m, struct totals *t, const struct task *x, u
 		return rc;
 	}
 	rc = part_points(x->part, series, &t->space->part, e);
-	*read = ret->n = rc ? 0 : points->n;
-	ret->t_ms = points->every_ms ? NULL : points->t_ms.v;
-	ret->stride = sizeof *points->t_ms.v;
-	ret->first_ms = points->first_ms;
-	ret->every_ms = points->every_ms;
+	if (rc)
+		return rc;
+	*read = points->n;
+	rows_of_points(points, ret);
 	*values = points->totals.v;
-	return rc;
+	return 0;
 }
 
-static int read_series(struct sums *m, struct totals *t, const struct task *x, uint32_t series, struct err *e)
+static int read_series(struct sums *m, struct totals *t, const struct task *x, uint32_t series, bool totals_only, struct err *e)
 {
 	const struct pstate *ps = m->v->v->p[x->partition];
-	int64_t *values;
+	int64_t *values[MEASURES];
 	struct rows r;
 	uint64_t read = 0;
-	int rc = read_values(m, t, x, series, &r, &read, &values, e);
+	int rc = read_values(m, t, x, series, totals_only, &r, &read, values, e);
 	if (rc)
 		return rc;
 	if (masks_touch(ps, series, r.start_ms, r.end_ms))
 		for (size_t i = 0; i < r.n; i++)
-			if (masks_hide(ps, x->part, series, rows_stamp(&r, i)))
-				values[i] = 0;
-	if (!m->filter && t->space->part.points.small)
-		give_small(m, t, x->set, &r, values);
-	else
-		give_values(m, t, x->set, r, values);
+			for (unsigned k = 0; k < m->n_measures && masks_hide(ps, x->part, series, rows_stamp(&r, i)); k++)
+				values[k][i] = 0;
+	for (unsigned k = 0; k < m->n_measures; k++)
+		if (!m->filter && t->space->part.points.small)
+			give_small(m, t, x->set, &r, values[k]);
+		else
+			give_values(m, t + k * m->n_workers, x->set, r, values[k]);
 	return limits_check(m->lim, read, e);
 }
 
@@ -338,7 +291,7 @@ static bool bounds_are_whole(const struct part *p, int64_t t_ms, int64_t step_ms
 static bool by_minutes(const struct sums *m, const struct task *x)
 {
 	const struct set_asks *s = &m->of_set[x->set];
-	for (size_t i = first_reaching(s, part_start_ms(x->part)); i < s->asks.n; i++) {
+	for (size_t i = set_asks_first(s, part_start_ms(x->part)); i < s->asks.n; i++) {
 		const struct ask *a = &m->asks.v.v[s->asks.v[i]];
 		if (a->after_ms >= part_end_ms(x->part))
 			break;
@@ -350,14 +303,21 @@ static bool by_minutes(const struct sums *m, const struct task *x)
 
 static int read_one(struct sums *m, struct totals *t, const struct task *x, uint32_t series, struct err *e)
 {
-	int rc = read_series(m, t, x, series, e);
+	int rc = read_series(m, t, x, series, false, e);
+	if (!rc)
+		return 0;
+	bool lost = m->n_measures > 1 && damage_is(e);
+	rc = damage_pass(m->lim, x->part, series, e);
+	if (rc || !lost)
+		return rc;
+	rc = read_series(m, t, x, series, true, e); /* its profiles were there all the same */
 	return rc ? damage_pass(m->lim, x->part, series, e) : 0;
 }
 
 /* One that is damaged is not needed: its series are there. */
 static int read_aggregate(struct sums *m, struct totals *t, const struct task *x, const struct ask_series *s, uint32_t a, struct err *e)
 {
-	int rc = read_series(m, t, x, PART_AGGREGATE | a, e);
+	int rc = read_series(m, t, x, PART_AGGREGATE | a, false, e);
 	if (!rc || !damage_is(e))
 		return rc;
 	damage_count(x->part, PART_AGGREGATE | a, e);
@@ -394,46 +354,62 @@ static int by_time(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Rows of the head lie as they came; the few that came late are put in their place here. */
-static void give_unsorted(struct sums *m, struct totals *t, const struct task *x, const struct chunk *c, struct rows r,
-			  const int64_t *values)
+/* Rows of the head lie as they came; the few that came late are put in their place here: r and values are of rows by stamp then.
+ * stamps has room for them, and one of values. */
+static void sort_rows(const struct sums *m, const struct chunk *c, struct rows *r, int64_t **values, int64_t *stamps)
 {
-	const struct row **order = xcalloc(r.n + 1, sizeof(*order));
-	int64_t *stamps = xcalloc(2 * r.n + 1, sizeof *stamps), *sorted = stamps + r.n;
-	for (size_t i = 0; i < r.n; i++)
+	const struct row **order = xcalloc(r->n + 1, sizeof(*order));
+	int64_t *moved = xcalloc(r->n + 1, sizeof *moved);
+	for (size_t i = 0; i < r->n; i++)
 		order[i] = &c->rows.v[i];
-	qsort(order, r.n, sizeof(*order), by_time);
-	for (size_t i = 0; i < r.n; i++) {
-		stamps[i] = order[i]->t_ms;
-		sorted[i] = values[order[i] - c->rows.v];
+	qsort(order, r->n, sizeof(*order), by_time);
+	for (unsigned k = 0; k < m->n_measures; k++) {
+		memcpy(moved, values[k], r->n * sizeof *moved);
+		for (size_t i = 0; i < r->n; i++)
+			values[k][i] = moved[order[i] - c->rows.v];
 	}
-	r.t_ms = stamps;
-	r.stride = sizeof *stamps;
-	give_values(m, t, x->set, r, sorted);
+	for (size_t i = 0; i < r->n; i++)
+		stamps[i] = order[i]->t_ms;
+	r->t_ms = stamps;
+	r->stride = sizeof *stamps;
 	free(order);
-	free(stamps);
+	free(moved);
+}
+
+/* What is measured of the rows of the head. */
+static uint64_t measure_rows(const struct sums *m, const struct chunk *c, size_t n, int64_t **values)
+{
+	uint64_t read = 0;
+	for (size_t i = 0; i < n; i++) {
+		const struct row *r = &c->rows.v[i];
+		read += m->filter ? r->n : 1;
+		if (!m->filter)
+			values[MATCH][i] = r->total;
+		if (m->n_measures > 1) {
+			values[TOTAL][i] = r->total;
+			values[THERE][i] = 1;
+		}
+		for (unsigned k = 0; k < m->n_measures && r->stale; k++)
+			values[k][i] = 0;
+	}
+	return read;
 }
 
 static int read_chunk(struct sums *m, struct totals *t, const struct task *x, const struct chunk *c, uint64_t *read, struct err *e)
 {
-	size_t visible = chunk_visible(c, m->v->seq);
-	int64_t *values = xcalloc(visible + 1, sizeof *values);
-	int rc = m->filter ? chunk_row_sums(c, visible, m->match[x->partition], m->n_match[x->partition], values, e) : 0;
-	for (size_t i = 0; i < visible; i++) {
-		const struct row *r = &c->rows.v[i];
-		*read += m->filter ? r->n : 1;
-		if (!m->filter)
-			values[i] = r->total;
-		if (r->stale)
-			values[i] = 0;
-	}
-	struct rows r = { .t_ms = visible ? &c->rows.v[0].t_ms : NULL, .stride = sizeof *c->rows.v, .n = visible,
+	size_t n = chunk_visible(c, m->v->seq);
+	int64_t *room = xcalloc((MEASURES + 1) * n + 1, sizeof *room), *values[MEASURES];
+	for (unsigned k = 0; k < MEASURES; k++)
+		values[k] = room + k * n;
+	int rc = m->filter ? chunk_row_sums(c, n, m->match[x->partition], m->n_match[x->partition], values[MATCH], e) : 0;
+	*read += measure_rows(m, c, n, values);
+	struct rows r = { .t_ms = n ? &c->rows.v[0].t_ms : NULL, .stride = sizeof *c->rows.v, .n = n,
 			  .start_ms = x->window->hour * HOUR_MS, .end_ms = (x->window->hour + 1) * HOUR_MS };
 	if (!rc && c->unsorted)
-		give_unsorted(m, t, x, c, r, values);
-	else if (!rc && visible)
-		give_values(m, t, x->set, r, values);
-	free(values);
+		sort_rows(m, c, &r, values, room + MEASURES * n);
+	for (unsigned k = 0; k < m->n_measures && n && !rc; k++)
+		give_values(m, t + k * m->n_workers, x->set, r, values[k]);
+	free(room);
 	return rc;
 }
 
@@ -467,20 +443,28 @@ static void fail(struct sums *m, const struct err *e)
 	pthread_mutex_unlock(&m->lock);
 }
 
+/* A worker's, of all measures. */
+static void open_totals(struct sums *m, struct totals *first)
+{
+	first->space = space_take(m->v->db->spaces);
+	space_slots(first->space, m->n_measures * m->asks.n_slots + 1);
+	for (unsigned i = 0; i < m->n_measures; i++) {
+		struct totals *t = first + i * m->n_workers;
+		t->slots = first->space->slots + i * m->asks.n_slots;
+		t->asks = xcalloc(m->asks.v.n + 1, sizeof *t->asks);
+		for (size_t k = 0; k < m->asks.v.n; k++)
+			t->asks[k].sums = t->slots + m->asks.v.v[k].slot;
+	}
+}
+
 static void run_tasks(void *arg, size_t i, unsigned worker)
 {
 	struct sums *m = arg;
 	struct totals *t = &m->workers[worker];
 	size_t end = MIN((i + 1) * m->at_once, m->tasks.n);
 	struct err e;
-	if (!t->slots) {
-		t->space = space_take(m->v->db->spaces);
-		space_slots(t->space, m->asks.n_slots + 1);
-		t->slots = t->space->slots;
-		t->asks = xcalloc(m->asks.v.n + 1, sizeof *t->asks);
-		for (size_t k = 0; k < m->asks.v.n; k++)
-			t->asks[k].sums = t->slots + m->asks.v.v[k].slot;
-	}
+	if (!t->slots)
+		open_totals(m, t);
 	for (size_t k = i * m->at_once; k < end && !atomic_load(&m->failed); k++)
 		if (m->tasks.v[k].part ? read_part(m, t, &m->tasks.v[k], &e) : read_window(m, t, &m->tasks.v[k], &e))
 			fail(m, &e);
@@ -498,19 +482,16 @@ static void totals_release(struct sums *m, struct totals *t)
 	free(t->wraps);
 	free(t->asks);
 	vec_free(&t->before);
+	vec_free(&t->rows);
 }
 
 static void sums_release(struct sums *m)
 {
-	for (size_t i = 0; i < m->n_workers; i++)
+	for (size_t i = m->n_measures * m->n_workers; i-- > 0;) /* those of the first measure have the space */
 		totals_release(m, &m->workers[i]);
 	for (size_t i = 0; m->match && i < m->v->v->n; i++)
 		free(m->match[i]);
-	for (size_t i = 0; m->of_set && i < m->asks.sets.n; i++) {
-		vec_free(&m->of_set[i].asks);
-		vec_free(&m->of_set[i].until);
-	}
-	free(m->of_set);
+	set_asks_free(&m->asks, m->of_set);
 	free(m->match);
 	free(m->n_match);
 	free(m->workers);
@@ -519,28 +500,53 @@ static void sums_release(struct sums *m)
 	pthread_mutex_destroy(&m->lock);
 }
 
+/* Everything added up; sums_release it in any case. */
+static int add_up(struct sums *m, const struct source_part *parts, size_t n, size_t n_groups, struct err *e)
+{
+	m->pool = m->lim ? m->lim->pool : NULL;
+	m->n_workers = (m->pool ? pool_size(m->pool) : 0) + 1;
+	pthread_mutex_init(&m->lock, NULL);
+	m->workers = xcalloc(m->n_measures * m->n_workers, sizeof(*m->workers));
+	int rc = asks_make(m->v, parts, n, n_groups, m->lim, &m->asks, e);
+	if (rc)
+		return rc;
+	m->of_set = set_asks_list(&m->asks);
+	cut_tasks(m);
+	if (m->filter)
+		rc = match_all(m, e);
+	if (rc)
+		return rc;
+	m->at_once = MAX(MIN(m->tasks.n / (m->n_workers * 8), MAX_AT_ONCE), 1);
+	pool_run(m->pool, (m->tasks.n + m->at_once - 1) / m->at_once, run_tasks, m);
+	return atomic_load(&m->failed);
+}
+
+static int put_measure(const struct sums *m, unsigned k, size_t n_groups, double *ret, int64_t *exact, struct err *e)
+{
+	return sums_put(&(struct sums_put){ &m->asks, m->workers + k * m->n_workers, m->n_workers, m->pool, n_groups, ret, exact }, e);
+}
+
 int view_sums(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups,
 	      const struct source_frame_filter *f, const struct source_limits *lim, double *ret, int64_t *exact, struct err *e)
 {
-	struct sums m = { .v = (struct tsdb_view *)sv, .lim = lim, .filter = f, .e = e };
-	m.pool = lim ? lim->pool : NULL;
-	m.n_workers = (m.pool ? pool_size(m.pool) : 0) + 1;
-	pthread_mutex_init(&m.lock, NULL);
-	m.workers = xcalloc(m.n_workers, sizeof(*m.workers));
-	int rc = asks_make(m.v, parts, n, n_groups, lim, &m.asks, e);
-	if (!rc) {
-		list_asks(&m);
-		cut_tasks(&m);
-		if (f)
-			rc = match_all(&m, e);
-	}
-	if (!rc) {
-		m.at_once = MAX(MIN(m.tasks.n / (m.n_workers * 8), MAX_AT_ONCE), 1);
-		pool_run(m.pool, (m.tasks.n + m.at_once - 1) / m.at_once, run_tasks, &m);
-		rc = atomic_load(&m.failed);
-	}
+	struct sums m = { .v = (struct tsdb_view *)sv, .lim = lim, .filter = f, .e = e, .n_measures = 1 };
+	int rc = add_up(&m, parts, n, n_groups, e);
 	if (!rc)
-		rc = sums_put(&(struct sums_put){ &m.asks, m.workers, m.n_workers, m.pool, n_groups, ret, exact }, e);
+		rc = put_measure(&m, MATCH, n_groups, ret, exact, e);
 	sums_release(&m);
+	return rc;
+}
+
+int view_shares(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
+		const struct source_limits *lim, const struct source_shares *ret, struct err *e)
+{
+	struct sums m = { .v = (struct tsdb_view *)sv, .lim = lim, .filter = f, .e = e, .n_measures = MEASURES };
+	int64_t *const to[MEASURES] = { ret->match, ret->total, ret->there };
+	double *unused = xcalloc(n_groups + 1, sizeof *unused);
+	int rc = add_up(&m, parts, n, n_groups, e);
+	for (unsigned k = 0; k < MEASURES && !rc; k++)
+		rc = put_measure(&m, k, n_groups, unused, to[k], e);
+	sums_release(&m);
+	free(unused);
 	return rc;
 }

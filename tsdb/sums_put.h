@@ -14,7 +14,8 @@ struct totals {
 	struct step_sums *asks; /* by ask: its slots */
 	int32_t *wraps;    /* by slot: how often it went over the end of 64 bits; NULL: none did */
 	VEC(int64_t) before;  /* of the rows of one series: sum of those before */
-	struct space *space;
+	VEC(int64_t) rows;    /* work space: a number for each row */
+	struct space *space;  /* NULL: another measure of the worker has it */
 };
 
 struct sums_put {

@@ -328,6 +328,43 @@ static int64_t step_by_hand(struct source_view *v, const struct source_series *s
 	return sum;
 }
 
+static bool any_profile(struct source_view *v, const struct source_series *series, size_t n, int64_t after_ms, int64_t until_ms)
+{
+	struct err e;
+	bool any = false;
+	for (size_t i = 0; i < n && !any; i++) {
+		struct source_profile *p;
+		size_t n_p;
+		CHECK(v->ops->profiles(v, series[i].ref, after_ms, until_ms, NULL, &p, &n_p, &e) == 0);
+		for (size_t k = 0; k < n_p; k++)
+			any |= !p[k].stale;
+		free(p);
+	}
+	return any;
+}
+
+/* That both numbers of a graph of one function are what was found by hand, and there where there is a profile. */
+static void check_shares(struct source_view *v, const struct source_series *series, size_t n, struct source_part p, const struct source_limits *lim,
+			 const int64_t *match, const int64_t *total)
+{
+	struct source_part *parts = xcalloc(n + 1, sizeof *parts);
+	int64_t *got = xcalloc(3 * (size_t)p.n_steps, sizeof *got);
+	struct source_shares ret = { got, got + p.n_steps, got + 2 * (size_t)p.n_steps };
+	struct err e;
+	for (size_t i = 0; i < n; i++) {
+		parts[i] = p;
+		parts[i].ref = series[i].ref;
+	}
+	CHECK(v->ops->shares(v, parts, n, p.n_steps, &some_frames, lim, &ret, &e) == 0);
+	for (uint32_t i = 0; i < p.n_steps; i++) {
+		CHECK(ret.match[i] == match[i]);
+		CHECK(ret.total[i] == total[i]);
+		CHECK((ret.there[i] > 0) == any_profile(v, series, n, p.after_ms + i * p.step_ms, p.until_ms + i * p.step_ms));
+	}
+	free(parts);
+	free(got);
+}
+
 void kit_check_graph(struct kit *k, const char *name, size_t most, int64_t after_ms, int64_t range_ms, int64_t step_ms,
 		     uint32_t n_steps, struct pool *pool)
 {
@@ -338,7 +375,7 @@ void kit_check_graph(struct kit *k, const char *name, size_t most, int64_t after
 	struct source_part p = { .after_ms = after_ms, .until_ms = after_ms + range_ms, .scale = 1, .n_steps = n_steps,
 				 .step_ms = step_ms };
 	double *sums = xcalloc(n_steps, sizeof *sums);
-	int64_t *exact = xcalloc(n_steps, sizeof *exact);
+	int64_t *exact = xcalloc(n_steps, sizeof *exact), *all = xcalloc(n_steps, sizeof *all);
 	for (int filtered = 0; filtered < 2; filtered++) {
 		const struct source_frame_filter *f = filtered ? &some_frames : NULL;
 		graph_at_once(v, series, MIN(n, most), p, f, &lim, sums, exact);
@@ -346,7 +383,11 @@ void kit_check_graph(struct kit *k, const char *name, size_t most, int64_t after
 			CHECK(exact[i] == step_by_hand(v, series, MIN(n, most), p, i, f));
 			CHECK(sums[i] == (double)exact[i]);
 		}
+		if (!filtered)
+			memcpy(all, exact, n_steps * sizeof *all);
 	}
+	check_shares(v, series, MIN(n, most), p, &lim, exact, all);
+	free(all);
 	free(sums);
 	free(exact);
 	free(series);

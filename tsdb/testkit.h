@@ -49,7 +49,7 @@ int64_t kit_profile_total(uint64_t seed, uint32_t n);
 /* The checksum of the merge of all series of that name in (after, until]. */
 uint64_t kit_merge(struct kit *k, const char *name, int64_t after_ms, int64_t until_ms, struct pool *pool);
 /* That a graph of the first `most` series of that name, steps of (after + k step, after + k step + range], is what its
- * series and steps are one by one: all values, and those of some frames. */
+ * series and steps are one by one: all values, those of some frames, and both beside each other. */
 void kit_check_graph(struct kit *k, const char *name, size_t most, int64_t after_ms, int64_t range_ms, int64_t step_ms,
 		     uint32_t n_steps, struct pool *pool);
 /* How many profiles all series of that name have in (after, until]; *ret_total (may be NULL) their totals. Held against what the

@@ -165,6 +165,7 @@ int question_read(const struct web *w, const struct httpd_request *rq, struct qu
 	*q = (struct question){ .query = httpd_param(rq, "query") };
 	q->params.canceled = httpd_canceled(rq);
 	q->params.arrived_ns = httpd_arrived_ns(rq);
+	q->params.count = httpd_param(rq, "stats").len > 0;
 	if (!w->o.engine)
 		return err_set(e, ERR_UNAVAILABLE, "there is no query engine");
 	int rc = param_limit(rq, "limit", &q->limit, e);

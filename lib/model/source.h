@@ -121,6 +121,12 @@ struct source_frame_filter {
 	bool leaf_only;              /* self instead of total: only the innermost frame of the leaf counts */
 };
 
+/* What groups of profiles come to, by group: what a filter lets through, all, and how many there are, where a sum of several may
+ * count as one: above 0 if there is any. */
+struct source_shares {
+	int64_t *match, *total, *there;
+};
+
 /* Values of one series as they are stored, of a window of time: value i is that of columns[i] in the profile that is
  * stamped t_ms[rows[i]]. A column is met at most once per row; rows are in no order. */
 struct source_cells {
@@ -171,6 +177,10 @@ struct source_ops {
 	int (*sums)(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
 		    const struct source_frame_filter *f, const struct source_limits *lim, double *ret, int64_t *exact,
 		    struct err *e);
+	/* As sums of parts whose scale is 1, and beside these what all values add up to and whether there is a profile: what a graph of one
+	 * function is made of. f is not NULL. NULL: this source has only sums. */
+	int (*shares)(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
+		      const struct source_limits *lim, const struct source_shares *ret, struct err *e);
 	/* Every value of the profiles of n series stamped in (after, until], and maybe of neighbours: each is handed to fn
 	 * once, by several threads at once. What a graph over stacks reads, however many of its steps want a profile. alike: NULL = no
 	 * two series are. */
