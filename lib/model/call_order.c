@@ -17,6 +17,16 @@ struct open {
 	uint32_t next;      /* new child that comes next; 0 = none is left */
 };
 
+/* Of a call that is there by its old place, of a new one by its number. */
+struct links {
+	uint32_t child;   /* the first of the new children; 0 = none */
+	uint32_t sibling; /* of a new call: the next of the new children of its parent */
+};
+
+struct todo {
+	uint32_t call, parent, depth; /* parent: its new place */
+};
+
 struct update {
 	struct call_order *o;
 	const struct call *calls;
@@ -26,10 +36,9 @@ struct update {
 	uint32_t n;             /* of it so far */
 	uint32_t *moved;        /* by old place: the new one */
 	uint32_t *rank;         /* by name: its place in o->names */
-	uint32_t *child;        /* by old place, of new calls by number: the first of the new children; 0 = none */
-	uint32_t *sibling;      /* by number - o->n: the next of the new children of its parent */
+	struct links *links;
 	VEC(struct open) open;
-	VEC(uint32_t) todo;
+	VEC(struct todo) todo;
 };
 
 /* ---- names ---- */
@@ -63,28 +72,26 @@ static void take_names(struct call_order *o, const struct view *names, uint32_t 
 
 /* ---- lists of the new ---- */
 
-static uint32_t *child_of(const struct update *u, uint32_t call)
-{
-	return &u->child[call < u->o->n ? u->o->place[call] : call];
-}
-
 /* New calls by name descending, each pushed in front of those of its parent. */
 static void list_children(struct update *u)
 {
-	uint32_t first = u->o->n, fresh = u->n_calls - first;
-	uint32_t *begin = xcalloc(u->o->n_names + 1, sizeof *begin), *sorted = xmalloc((fresh + 1) * sizeof *sorted);
-	u->child = xcalloc(u->n_calls + 1, sizeof *u->child);
-	u->sibling = xmalloc((fresh + 1) * sizeof *u->sibling);
-	for (uint32_t i = 0; i < fresh; i++)
-		begin[u->rank[u->calls[first + i].name] + 1]++;
-	for (uint32_t i = 0; i < u->o->n_names; i++)
+	const struct call_order *o = u->o;
+	uint32_t fresh = u->n_calls - o->n;
+	uint32_t *begin = xcalloc(o->n_names + 1, sizeof *begin);
+	struct { uint32_t call, parent; } *sorted = xmalloc((fresh + 1) * sizeof *sorted);
+	for (uint32_t i = o->n; i < u->n_calls; i++)
+		begin[u->rank[u->calls[i].name] + 1]++;
+	for (uint32_t i = 0; i < o->n_names; i++)
 		begin[i + 1] += begin[i];
-	for (uint32_t i = 0; i < fresh; i++)
-		sorted[begin[u->rank[u->calls[first + i].name]]++] = first + i;
+	for (uint32_t i = o->n; i < u->n_calls; i++) {
+		__auto_type to = &sorted[begin[u->rank[u->calls[i].name]]++];
+		to->call = i;
+		to->parent = u->calls[i].parent;
+	}
 	for (uint32_t i = fresh; i--;) {
-		uint32_t *of = child_of(u, u->calls[sorted[i]].parent);
-		u->sibling[sorted[i] - first] = *of;
-		*of = sorted[i];
+		uint32_t parent = sorted[i].parent, *first = &u->links[parent < o->n ? o->place[parent] : parent].child;
+		u->links[sorted[i].call].sibling = *first;
+		*first = sorted[i].call;
 	}
 	free(begin);
 	free(sorted);
@@ -97,32 +104,36 @@ static void put(struct update *u, uint32_t parent, uint32_t name, uint32_t depth
 	u->to[u->n++] = (struct placed_call){ parent, name, depth, line };
 }
 
-/* A new call and all below it. */
-static void put_new(struct update *u, uint32_t top)
+static void push(struct update *u, uint32_t call, uint32_t parent, uint32_t depth)
 {
-	u->todo.n = 0;
-	vec_push(&u->todo, top);
+	if (!call)
+		return;
+	__builtin_prefetch(&u->calls[call]);
+	__builtin_prefetch(&u->links[call]);
+	vec_push(&u->todo, (struct todo){ call, parent, depth });
+}
+
+/* A new call and all below it. parent: its new place. Returns the next of the new children of that. */
+static uint32_t put_new(struct update *u, uint32_t top, uint32_t parent)
+{
+	push(u, top, parent, u->to[parent].depth + 1);
 	while (u->todo.n) {
-		uint32_t id = u->todo.v[--u->todo.n];
-		const struct call *c = &u->calls[id];
-		uint32_t place = u->o->place[c->parent], parent = c->parent < u->o->n ? u->moved[place] : place;
-		u->o->place[id] = u->n;
-		put(u, parent, c->name, u->to[parent].depth + 1, c->line);
-		if (id != top && u->sibling[id - u->o->n])
-			vec_push(&u->todo, u->sibling[id - u->o->n]);
-		if (u->child[id])
-			vec_push(&u->todo, u->child[id]);
+		struct todo x = u->todo.v[--u->todo.n];
+		u->o->place[x.call] = u->n;
+		if (x.call != top)
+			push(u, u->links[x.call].sibling, x.parent, x.depth);
+		push(u, u->links[x.call].child, u->n, x.depth + 1);
+		put(u, x.parent, u->calls[x.call].name, x.depth, u->calls[x.call].line);
 	}
+	return u->links[top].sibling;
 }
 
 /* The new children of the innermost that is open, those before that name. */
 static void put_children(struct update *u, uint32_t before)
 {
 	struct open *x = &u->open.v[u->open.n - 1];
-	while (x->next && u->rank[u->calls[x->next].name] < before) {
-		put_new(u, x->next);
-		x->next = u->sibling[x->next - u->o->n];
-	}
+	while (x->next && u->rank[u->calls[x->next].name] < before)
+		x->next = put_new(u, x->next, u->moved[x->at]);
 }
 
 static void close_until(struct update *u, uint32_t depth)
@@ -142,8 +153,8 @@ static void put_all(struct update *u)
 			put_children(u, u->rank[old[at].name]);
 		u->moved[at] = u->n;
 		put(u, u->moved[old[at].parent], old[at].name, old[at].depth, old[at].line);
-		if (u->child[at])
-			vec_push(&u->open, (struct open){ at, old[at].depth, u->child[at] });
+		if (u->links[at].child)
+			vec_push(&u->open, (struct open){ at, old[at].depth, u->links[at].child });
 	}
 	close_until(u, 0);
 }
@@ -167,6 +178,7 @@ void call_order_update(struct call_order *o, const struct call *calls, uint32_t 
 		begin(o, calls);
 	take_names(o, names, n_names);
 	struct update u = { .o = o, .calls = calls, .n_calls = n_calls, .rank = xmalloc((n_names + 1) * sizeof *u.rank),
+			    .links = xcalloc(n_calls, sizeof *u.links),
 			    .order = room_take(n_calls * sizeof *u.to), .moves = room_take(o->n * sizeof *u.moved) };
 	u.to = u.order.v;
 	u.moved = u.moves.v;
@@ -184,8 +196,7 @@ void call_order_update(struct call_order *o, const struct call *calls, uint32_t 
 	o->n = n_calls;
 	room_give(&u.moves);
 	free(u.rank);
-	free(u.child);
-	free(u.sibling);
+	free(u.links);
 	vec_free(&u.open);
 	vec_free(&u.todo);
 }
