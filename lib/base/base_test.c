@@ -622,7 +622,7 @@ static void test_utf8(void **state)
 
 static void test_put_i64(void **state)
 {
-	static const int64_t v[] = { 0, 1, 9, 10, 99, 100, 101, 999, 1000, 123456789, 1000000000000, -1, -10, -100, INT64_MAX, INT64_MIN };
+	static const int64_t v[] = { 0, 1, 9, 10, 99, 100, 101, 999, 1000, 9999, 10000, 99999999, 100000000, 123456789, 1000000000000, -1, -10, -100, INT64_MAX, INT64_MIN };
 	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
 		struct buf b = { 0 };
 		char want[32];
@@ -632,6 +632,13 @@ static void test_put_i64(void **state)
 		assert_true(b.len <= NUM_I64_LEN);
 		buf_free(&b);
 	}
+	for (uint64_t u = 1, step = 0; u < UINT64_C(1) << 62; u += 1 + u / 97 + hash_u64(step++) % (u / 50 + 1))
+		for (int sign = -1; sign <= 1; sign += 2) {
+			char text[NUM_I64_LEN], want[32];
+			int n = snprintf(want, sizeof want, "%lld", sign * (long long)u);
+			assert_ptr_equal(num_put_i64(text, sign * (int64_t)u), text + n);
+			assert_memory_equal(text, want, n);
+		}
 	(void)state;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/num.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <locale.h>
 #include <math.h>
@@ -166,24 +167,43 @@ bool num_digits(double v, char digits[NUM_LEN], int *ret_n, int *ret_exponent)
 	return true;
 }
 
+/* The decimal digits of v < 1e8 as text, eight of them, the first one in the lowest byte. All at once: 4 digits and 4, pairs, digits. */
+static inline uint64_t eight_digits(uint32_t v)
+{
+	uint64_t fours = v / 10000 | (uint64_t)(v % 10000) << 32;
+	uint64_t hundreds = (fours * 10486 >> 20) & UINT64_C(0x0000007f0000007f);
+	uint64_t pairs_of = hundreds | (fours - 100 * hundreds) << 16;
+	uint64_t tens = (pairs_of * 103 >> 10) & UINT64_C(0x000f000f000f000f);
+	return (tens | (pairs_of - 10 * tens) << 8) + UINT64_C(0x3030303030303030);
+}
+
+static inline char *put_eight(char *p, uint64_t digits)
+{
+	digits = htole64(digits);
+	memcpy(p, &digits, 8);
+	return p + 8;
+}
+
+static inline unsigned count_digits(uint64_t u)
+{
+	unsigned n = (64 - (unsigned)__builtin_clzll(u | 1)) * 1233 >> 12; /* times the logarithm of 2 */
+	return n + (u >= integer_tens[n]) + !u;
+}
+
 char *num_put_i64(char *p, int64_t v)
 {
 	uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
-	unsigned n = 2;
 	if (v < 0)
 		*p++ = '-';
 	if (u < 10) {
 		*p++ = (char)('0' + u);
 		return p;
 	}
-	while (n < ARRAY_LEN(integer_tens) && u >= integer_tens[n])
-		n++;
-	char *end = p + n, *at = end;
-	for (; u >= 100; u /= 100)
-		memcpy(at -= 2, pairs + u % 100 * 2, 2);
-	if (u >= 10)
-		memcpy(at - 2, pairs + u * 2, 2);
-	else
-		*--at = (char)('0' + u);
-	return end;
+	if (u < 100000000) {
+		unsigned n = count_digits(u);
+		put_eight(p, eight_digits((uint32_t)u) >> (8 - n) * 8);
+		return p + n;
+	}
+	p = num_put_i64(p, (int64_t)(u / 100000000));
+	return put_eight(p, eight_digits((uint32_t)(u % 100000000)));
 }

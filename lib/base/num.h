@@ -14,7 +14,7 @@ bool num_parse_u64(struct view v, uint64_t *ret);
 /* v rounded half away from zero; false if it is NaN or does not fit. The only way from a number of others to an integer. */
 bool num_round_i64(double v, int64_t *ret);
 
-/* Writes v in decimal, at most NUM_I64_LEN bytes and no NUL; returns its end. */
+/* Writes v in decimal without a NUL and returns its end. p has NUM_I64_LEN bytes, of which those behind the end may be written, too. */
 #define NUM_I64_LEN 20
 char *num_put_i64(char *p, int64_t v);
 
