@@ -75,11 +75,10 @@ static void put_value(struct buf *b, const struct flame *f, union flame_value v)
 	buf_putc(b, ']'); \
 } while (0)
 
-/* total and self, and of a diff the same of its base; after the first of them `then` */
-#define VALUE_COLUMNS(b, f, rows, then) do { \
+/* total and self, and of a diff the same of its base */
+#define VALUE_COLUMNS(b, f, rows) do { \
 	VALUE_COLUMN(b, "total", f, rows, total); \
 	buf_putc(b, ','); \
-	then; \
 	VALUE_COLUMN(b, "self", f, rows, self); \
 	if (!(f)->has_base) \
 		break; \
@@ -148,20 +147,16 @@ static void put_cut(struct buf *b, const struct flame *f)
 }
 
 /* The larger part of the answer. */
-static void put_nodes(struct httpd_request *rq, const struct flame *f)
+static void put_nodes(struct buf *b, const struct flame *f)
 {
-	struct buf *b = httpd_out(rq);
 	buf_puts(b, ",\"nodes\":{");
 	INT_COLUMN(b, "depth", f->n_nodes, f->nodes[i].depth);
 	buf_putc(b, ',');
-	httpd_out_stays(rq);
 	INT_COLUMN(b, "frame", f->n_nodes, f->nodes[i].frame);
 	buf_putc(b, ',');
-	httpd_out_stays(rq);
 	INT_COLUMN(b, "line", f->n_nodes, f->nodes[i].line);
 	buf_putc(b, ',');
-	httpd_out_stays(rq);
-	VALUE_COLUMNS(b, f, nodes, httpd_out_stays(rq));
+	VALUE_COLUMNS(b, f, nodes);
 	if (f->hidden)
 		put_cut(b, f);
 	buf_printf(b, "},\"hidden\":%zu", f->hidden);
@@ -172,7 +167,7 @@ static void put_functions(struct buf *b, const struct flame *f)
 	buf_puts(b, ",\"functions\":{");
 	INT_COLUMN(b, "frame", f->n_functions, f->functions[i].frame);
 	buf_putc(b, ',');
-	VALUE_COLUMNS(b, f, functions, (void)0);
+	VALUE_COLUMNS(b, f, functions);
 	buf_printf(b, ",\"all\":%zu}", f->all_functions);
 }
 
@@ -220,9 +215,8 @@ int merged_flame(struct flame *f, const struct merged *m, const struct flame_ask
 	return rc;
 }
 
-int flamegraph_json(const struct merged *m, const struct flame_ask *ask, struct httpd_request *rq, struct err *e)
+int flamegraph_json(const struct merged *m, const struct flame_ask *ask, struct buf *out, struct err *e)
 {
-	struct buf *out = httpd_out(rq);
 	struct flame f;
 	int rc = merged_flame(&f, m, ask, e);
 	if (rc)
@@ -230,8 +224,7 @@ int flamegraph_json(const struct merged *m, const struct flame_ask *ask, struct 
 	merged_head(out, m, &f);
 	buf_putc(out, ',');
 	put_frames(out, &f);
-	httpd_out_stays(rq);
-	put_nodes(rq, &f);
+	put_nodes(out, &f);
 	if (ask->functions)
 		put_functions(out, &f);
 	if (ask->match)

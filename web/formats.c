@@ -109,8 +109,7 @@ static int write_flamegraph(struct web *w, struct httpd_request *rq, struct prom
 	if (!rc && httpd_accepts(httpd_header(rq, "Accept"), FLAME_TYPE)) {
 		rc = write_columns(w, rq, &m, &ask, r, e);
 	} else if (!rc) {
-		answer_begin(rq);
-		rc = flamegraph_json(&m, &ask, rq, e);
+		rc = flamegraph_json(&m, &ask, answer_begin(rq), e);
 		if (!rc)
 			answer_end(rq, r->warnings, r->n_warnings, r->infos, r->n_infos);
 	}

@@ -34,7 +34,7 @@ int merged_flame(struct flame *f, const struct merged *m, const struct flame_ask
 /* Appends what the data object of format=flamegraph begins with: {"unit":...,"total":... */
 void merged_head(struct buf *b, const struct merged *m, const struct flame *f);
 /* Appends the data object of format=flamegraph to the answer; flame_columns.h has it as columns. */
-int flamegraph_json(const struct merged *m, const struct flame_ask *ask, struct httpd_request *rq, struct err *e);
+int flamegraph_json(const struct merged *m, const struct flame_ask *ask, struct buf *out, struct err *e);
 /* Appends "main;work 123" lines. */
 int folded_text(const struct merged *m, struct buf *out, struct err *e);
 /* speedscope.c, flame_svg.c, dot.c: append a file of their kind; the query is its title. dot: ERR_NOT_FOUND if there is

@@ -171,8 +171,8 @@ void httpd_stage(struct httpd_request *rq, const char *name, int64_t ns);
 void httpd_set_header(struct httpd_request *rq, const char *name, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* The body is what is in this buffer when the handler returns. Large text is compressed if the client takes it. */
 struct buf *httpd_out(struct httpd_request *rq);
-/* Tells, now and then while a large answer is written, that what is in it so far stays as it is: it may be compressed meanwhile. After that
- * only a text that is shorter, of an error, takes its place. */
+/* Tells, now and then while a large answer is written, that what is in it so far stays as it is: it may be compressed meanwhile, by
+ * other threads. After that only a text that is shorter, of an error, takes its place. For what takes longer to write than to compress. */
 void httpd_out_stays(struct httpd_request *rq);
 /* Bytes that are compressed already, or would not get smaller: sent as they are. */
 void httpd_no_compress(struct httpd_request *rq);

@@ -198,7 +198,7 @@ static void drop_packer(struct httpd_request *rq)
 
 static bool compressed(struct httpd_request *rq, bool zstd, struct buf *ret)
 {
-	if (packs_beside(rq) && packer_end(rq->packer, buf_view(&rq->out), ret))
+	if (rq->packer && packer_end(rq->packer, buf_view(&rq->out), ret))
 		return true;
 	if (!httpd_compress(zstd ? HTTPD_ZSTD : HTTPD_GZIP, buf_view(&rq->out), LEVEL, &ret->ptr, &ret->len))
 		return false;
