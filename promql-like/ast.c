@@ -129,6 +129,13 @@ struct node *node_unwrap(struct node *n)
 	return n;
 }
 
+struct view string_arg(const struct node *n)
+{
+	while (n->kind == NODE_PAREN)
+		n = n->paren;
+	return n->kind == NODE_STRING ? n->string : VIEW("");
+}
+
 static void visit(struct node *n, void (*fn)(struct node *, void *), void *arg)
 {
 	if (n)

@@ -8,7 +8,8 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "eval.h"
+#include "func.h"
+#include "query.h"
 
 static bool has(const struct chooser *c, struct frames_memo *fm, uint32_t column)
 {

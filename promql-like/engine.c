@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "base/units.h"
+#include "eval.h"
 #include "explain.h"
 #include "result.h"
 #include "shared.h"
@@ -289,6 +290,7 @@ static void eval_init(struct eval *q, struct promql_engine *g, struct promql_exp
 	q->max_bytes = g->o.max_bytes;
 	q->budget = &at->budget;
 	q->budget_flag = at->memory_flag;
+	q->held_metric = atomic_load(&registered) ? &table[M_BYTES] : NULL;
 	q->share = at->budget.max / 4 / at->max; /* of what is above the line of the large */
 	q->max_series = g->o.max_series;
 	q->max_functions = g->o.max_functions;
@@ -312,48 +314,6 @@ static void eval_init(struct eval *q, struct promql_engine *g, struct promql_exp
 	q->count = p->count;
 	if (p->explain)
 		q->explain = xcalloc(x->n_nodes, sizeof *q->explain);
-}
-
-int eval_hold_bytes(struct eval *q, uint64_t n, struct err *e)
-{
-	uint64_t all = atomic_fetch_add(&q->bytes, n) + n;
-	char max[24];
-	if (q->max_bytes && all > q->max_bytes)
-		return err_set(e, ERR_LIMIT, "the query needs more than %s of profiles and stacks (--query.max-bytes): ask for a shorter range, a larger step or "
-			       "fewer series, or raise it (--memory raises all)", units_format_size(q->max_bytes, max));
-	return eval_budget(q, n, e);
-}
-
-int eval_budget(struct eval *q, uint64_t n, struct err *e)
-{
-	enum budget_line line = atomic_load(&q->budgeted) + n > q->share ? BUDGET_LARGE : BUDGET_ALL;
-	if (budget_take(q->budget, n, line)) {
-		atomic_fetch_add(&q->budgeted, n); /* never more than was taken */
-		if (atomic_load(&registered))
-			metric_add(&table[M_BYTES], (double)n);
-		return 0;
-	}
-	char used[24], max[24];
-	return err_set(e, ERR_UNAVAILABLE, "the queries at work hold %s of %s together (%s), and this one wants "
-		       "more than is left for it: try again when there are fewer, or ask for less", units_format_size(budget_used(q->budget), used),
-		       units_format_size(q->budget->max, max), q->budget_flag);
-}
-
-/* Not more than it has: a part that was refused is given back, too. */
-void eval_budget_give(struct eval *q, uint64_t n)
-{
-	uint64_t has = atomic_load(&q->budgeted);
-	while (!atomic_compare_exchange_weak(&q->budgeted, &has, has - MIN(n, has)))
-		;
-	budget_give(q->budget, MIN(n, has));
-	if (atomic_load(&registered))
-		metric_add(&table[M_BYTES], -(double)MIN(n, has));
-}
-
-void eval_give_bytes(struct eval *q, uint64_t n)
-{
-	atomic_fetch_sub(&q->bytes, n);
-	eval_budget_give(q, n);
 }
 
 static void eval_release(struct eval *q)

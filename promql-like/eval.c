@@ -180,43 +180,6 @@ void eval_want_values(struct node *n)
 		eval_want_values(n->call.args[0]);
 }
 
-/* ---- limits ---- */
-
-int eval_check(struct eval *q, struct err *e)
-{
-	if (q->canceled && atomic_load_explicit(q->canceled, memory_order_relaxed))
-		return err_set(e, ERR_CANCELED, "query was canceled in expression evaluation");
-	if (atomic_load_explicit(&q->guarded.stopped, memory_order_relaxed))
-		return err_set(e, ERR_UNAVAILABLE, "the process is short of memory");
-	if (q->deadline_ns && clock_mono_ns() > q->deadline_ns)
-		return err_set(e, ERR_TIMEOUT, "query timed out in expression evaluation after %lld ms: ask for less, or raise the "
-			       "request's timeout and --query.timeout", (long long)q->timeout_ms);
-	return 0;
-}
-
-void eval_read_begin(struct eval *q)
-{
-	if (atomic_fetch_add(&q->readers, 1) == 0)
-		atomic_store(&q->read_since_ns, clock_mono_ns());
-}
-
-void eval_read_end(struct eval *q)
-{
-	int64_t since = atomic_load(&q->read_since_ns); /* it changes only while nobody is in */
-	if (atomic_fetch_sub(&q->readers, 1) == 1)
-		atomic_fetch_add(&q->read_ns, clock_mono_ns() - since);
-}
-
-const struct source_limits *eval_limits(struct eval *q)
-{
-	return &q->lim;
-}
-
-const struct source_limits *eval_stream_limits(struct eval *q)
-{
-	return &q->stream_lim;
-}
-
 /* ---- nodes ---- */
 
 static int eval_number(struct eval *q, double x, const struct span *sp, struct value *ret, struct err *e)
@@ -312,11 +275,4 @@ int eval_node(struct eval *q, struct node *n, const struct span *sp, struct valu
 	rc = worth ? eval_invariant(q, n, sp, ret, e) : once ? eval_once(q, n, sp, ret, e) : dispatch(q, n, sp, ret, e);
 	explain_end(q, n, rc ? NULL : ret, at);
 	return eval_error_at(q, n, rc, e);
-}
-
-struct view string_arg(const struct node *n)
-{
-	while (n->kind == NODE_PAREN)
-		n = n->paren;
-	return n->kind == NODE_STRING ? n->string : VIEW("");
 }

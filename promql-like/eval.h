@@ -1,143 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Evaluation. Every node is evaluated over a span of steps at once and gives a value: series with one sample per step
- * at which they exist. A sample of a profile series carries the profile and its value in base units, so whatever only
- * reads values works on both. One query is one struct eval; pool threads may work on it together. */
+/* Evaluation. Every node is evaluated over a span of steps at once and gives a value (query.h). */
 #ifndef PYRRHA_PROMQL_EVAL_H
 #define PYRRHA_PROMQL_EVAL_H
 
-#include <pthread.h>
-
-#include "ast.h"
-#include "base/budget.h"
-#include "base/map.h"
-#include "engine_names.h"
+#include "arith.h"
 #include "func.h"
-#include "memory_guard.h"
-#include "prof.h"
-
-struct span {
-	int64_t start, end, step; /* ms; step > 0 */
-	size_t n;
-};
-
-/* How many steps of stacks, or of all functions, are held at a time. */
-#define STEPS_AT_ONCE 32
-
-static inline int64_t span_at(const struct span *sp, size_t i)
-{
-	return sp->start + (int64_t)i * sp->step;
-}
-
-struct sample {
-	int64_t t_ms;
-	double v;
-	struct prof *p; /* reference held; NULL: a float */
-};
-
-struct series {
-	struct labels labels;
-	bool drop_name;      /* __name__ goes at the end of the query */
-	struct sample *s;
-	size_t n, cap;
-};
-
-struct value {
-	enum promql_type type;
-	struct series *s;    /* of a scalar: one, without labels, a sample at every step */
-	size_t n, cap;
-	struct view str;
-	struct eval *q;      /* whose samples are counted */
-};
-
-struct note {
-	struct view text;
-	bool info;
-};
-
-struct eval {
-	struct source_view *view;
-	struct promql_expr *x;
-	struct span top;            /* of the whole query */
-	bool is_range;
-	int64_t lookback_ms, subquery_step_ms;
-	uint64_t max_samples, max_bytes;
-	uint32_t max_series, max_functions;
-	int64_t timeout_ms;
-	struct source_limits lim, stream_lim;
-	struct regex_meter regex;   /* of all its matches */
-	struct pool *pool;
-	struct engine_names *names; /* reference */
-	const atomic_bool *canceled;
-	struct guarded guarded;     /* of the engine's memory guard */
-	int64_t deadline_ns;
-
-	pthread_mutex_t lock;       /* of what follows */
-	struct arena arena;         /* labels, strings; freed with the query */
-	VEC(struct note) notes;
-	VEC(struct matcher *) matchers; /* made for aliases */
-	pthread_mutex_t memo_lock;
-	struct value *memo;         /* of step-invariant nodes, by node id */
-	pthread_mutex_t symbols_lock; /* for writing into symbols */
-	struct symbols *symbols;    /* the query's own dictionary; NULL until needed */
-	atomic_uint_fast64_t held, peak, bytes; /* bytes: of stacks and profiles, in memory */
-	atomic_int_fast64_t profile_bytes; /* of profiles held as samples, about */
-	struct budget *budget;      /* of all queries of its kind of asker; NULL: none */
-	const char *budget_flag;    /* what sets it */
-	atomic_uint_fast64_t budgeted; /* bytes of it that are this query's */
-	uint64_t share;             /* who holds more of it is large */
-	struct source_stats stats;  /* of what no node of explain is charged with */
-	struct source_damage damage;
-	atomic_uint readers;        /* threads that wait for the source, since when, and how long any did before */
-	atomic_int_fast64_t read_since_ns, read_ns;
-	atomic_uint_fast64_t read, streamed; /* samples that were read to be held, to be added up at once */
-	atomic_uint_fast64_t counted, counted_read; /* what a result says of samples */
-	bool count;                 /* they are wanted */
-	struct explain *explain;    /* by node id; NULL = not asked for */
-	struct promql_shared *once; /* what is computed once; NULL: nothing is */
-	struct promql_shared *own_once; /* the same, if it is the query's own */
-	struct buf text;            /* of the query, canonical */
-	struct node_text *texts;    /* of its nodes, by id */
-};
-
-/* ---- values ---- */
-
-struct series *value_add(struct value *v, struct labels l, bool drop_name);
-/* Frees what it holds; safe on a zeroed one. */
-void value_free(struct value *v);
-void series_free(struct value *v, struct series *s);
-/* From now on it is a number only. */
-void sample_drop_profile(struct eval *q, struct sample *s);
-/* Takes the reference to p. ERR_LIMIT past max_samples. */
-int series_push(struct eval *q, struct series *s, int64_t t_ms, double v, struct prof *p, struct err *e);
-/* Counts n samples that are held for a while without being in a series; let go with eval_unhold. */
-int eval_hold(struct eval *q, size_t n, struct err *e);
-void eval_unhold(struct eval *q, size_t n);
-void value_start(struct eval *q, struct value *v, enum promql_type t);
-/* Takes out series without samples. */
-void value_compact(struct value *v);
-/* The end of an evaluation that came to rc: an error frees v, else it is compacted and handed over in *ret. Returns rc. */
-int value_finish(struct value *v, int rc, struct value *ret);
-/* The scalar at step i. */
-static inline double value_scalar(const struct value *v, size_t i)
-{
-	return v->s[0].s[i].v;
-}
-/* Copies with references of their own. */
-int value_copy_steps(struct eval *q, const struct value *from, const struct span *sp, struct value *ret, struct err *e);
-
-/* Walks the samples of many series step by step: cursors[i] is where series i is. Yields the sample at t or NULL. */
-static inline struct sample *series_at(struct series *s, size_t *cursor, int64_t t)
-{
-	while (*cursor < s->n && s->s[*cursor].t_ms < t)
-		(*cursor)++;
-	return *cursor < s->n && s->s[*cursor].t_ms == t ? &s->s[*cursor] : NULL;
-}
+#include "query.h"
 
 /* ---- evaluation ---- */
-
-/* Around each call of the source: the time in which any thread of the query is in one. */
-void eval_read_begin(struct eval *q);
-void eval_read_end(struct eval *q);
 
 /* ret is written on success only. */
 int eval_node(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e) MUST_USE;
@@ -146,35 +16,6 @@ int eval_prepare(struct eval *q, struct node *n, struct err *e);
 /* Nobody will look at the profiles of this node, only at their values: says so to it and to those below of which that is then
  * true too. */
 void eval_want_values(struct node *n);
-/* Counts n bytes of stacks that the query holds from now on; ERR_LIMIT above --query.max-bytes. The end of the query gives back
- * what eval_give_bytes has not. */
-int eval_hold_bytes(struct eval *q, uint64_t n, struct err *e);
-void eval_give_bytes(struct eval *q, uint64_t n);
-/* Counts n bytes towards --query.memory; ERR_UNAVAILABLE. Also done by eval_hold and eval_hold_bytes. */
-int eval_budget(struct eval *q, uint64_t n, struct err *e);
-void eval_budget_give(struct eval *q, uint64_t n);
-/* Canceled, timed out. */
-int eval_check(struct eval *q, struct err *e);
-void eval_note(struct eval *q, bool info, const char *fmt, ...) PRINTF_LIKE(3, 4);
-/* In the query's arena, any thread. */
-void *eval_alloc(struct eval *q, size_t n);
-struct view eval_view(struct eval *q, struct view v);
-struct labels eval_labels(struct eval *q, struct labels_builder *b);
-struct labels eval_project(struct eval *q, struct labels l, const struct node_labels *names, bool keep);
-/* Only these names (by) or all but these and __name__ (without). */
-struct labels eval_group_labels(struct eval *q, struct labels l, const struct node_labels *by, bool without);
-struct labels eval_drop_name(struct eval *q, struct labels l);
-/* A place in the query for notes: "1:5". */
-char *eval_place(struct eval *q, uint32_t at, char out[32]);
-/* Returns rc; an error that has no place yet gets that of n: "1:5: ...". Not one that has nothing to do with what is asked: too
- * late, canceled, a failure of the machine. */
-int eval_error_at(struct eval *q, const struct node *n, int rc, struct err *e);
-/* Whether a message begins with a place; *ret_rest is what follows it, else the message. */
-bool eval_has_place(struct view msg, struct view *ret_rest);
-/* The source's view of a query's limits. */
-const struct source_limits *eval_limits(struct eval *q);
-/* For what is read and added up at once: max_samples is about what a query holds. */
-const struct source_limits *eval_stream_limits(struct eval *q);
 
 /* Reference time of a selector at step i: @ and offset applied. */
 static inline int64_t mods_time(const struct time_mods *m, int64_t t)
@@ -196,17 +37,6 @@ int eval_split(struct eval *q, struct node *n, const struct span *sp, struct val
 int eval_call(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e);
 /* A range vector as the answer of an instant query. */
 int eval_matrix(struct eval *q, struct node *n, int64_t t, struct value *ret, struct err *e);
-
-/* Groups: id of each series by its labels under the clause; *ret_labels has each group's. */
-struct groups {
-	uint32_t *of;           /* by series */
-	struct labels *labels;  /* by group */
-	bool *drop_name;
-	size_t n;
-};
-void groups_make(struct eval *q, const struct labels *l, const bool *drop_name, size_t n, const struct node_labels *by,
-		 bool without, struct groups *ret);
-void groups_free(struct groups *g);
 
 /* ---- ranges ---- */
 
@@ -284,10 +114,6 @@ void window_slide(const struct point *pts, size_t n, size_t *lo, size_t *hi, int
 int merge_same_labels(struct value *v, struct err *e);
 
 double quantile_of(double q, double *sorted_work, size_t n);
-/* A name for annotations. */
-struct view metric_name(struct labels l);
-/* The string of a string argument (a literal, maybe in parentheses). */
-struct view string_arg(const struct node *n);
 /* Kahan-Neumaier. */
 static inline void kahan_add(double inc, double *sum, double *c)
 {
@@ -343,8 +169,6 @@ int keep_profiles(struct eval *q, const struct node *n, const char *fn, const ch
 int check_profiles(struct eval *q, const struct node *n, const char *fn, const char *remedy, const struct range *r, struct err *e);
 /* The error that fn has no meaning for snapshots. */
 int refuse_subquery(const char *fn, struct err *e);
-/* The number of an operator, 1 or 0 of a comparison. */
-double binary_number(enum binary_op op, double a, double b);
 /* Whether a call gives a row per function, of which readout_best can put out only those that the k greatest (least) of
  * each step are among; k is a scalar. Ties may bring more. */
 bool readout_can_choose(const struct node *n);

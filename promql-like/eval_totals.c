@@ -5,6 +5,7 @@
  * the series. */
 #include <stdlib.h>
 
+#include "eval.h"
 #include "explain.h"
 
 struct totals {

@@ -4,7 +4,7 @@
 #ifndef PYRRHA_PROMQL_EXPLAIN_H
 #define PYRRHA_PROMQL_EXPLAIN_H
 
-#include "eval.h"
+#include "query.h"
 
 struct explain {
 	int64_t ns;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "eval.h"
+#include "query.h"
 
 struct frames_trouble {
 	struct eval *q;

@@ -2,19 +2,91 @@
 noinst_LIBRARIES += libpromql.a
 EXTRA_DIST += docs/profql.md
 libpromql_a_SOURCES = \
-  promql-like/active_queries.c promql-like/active_queries.h promql-like/ast.c promql-like/ast.h promql-like/check.c promql-like/choose.c promql-like/choose.h promql-like/engine.c \
+  promql-like/active_queries.c \
+  promql-like/active_queries.h \
+  promql-like/arith.h \
+  promql-like/ast.c \
+  promql-like/ast.h \
+  promql-like/check.c \
+  promql-like/choose.c \
+  promql-like/choose.h \
+  promql-like/engine.c \
+  promql-like/engine_names.c \
+  promql-like/engine_names.h \
+  promql-like/eval.c \
+  promql-like/eval.h \
+  promql-like/eval_aggr.c \
+  promql-like/eval_binary.c \
+  promql-like/eval_call.c \
+  promql-like/eval_merge.c \
+  promql-like/eval_selector.c \
+  promql-like/eval_totals.c \
   promql-like/examples.c \
-  promql-like/eval.c promql-like/eval.h promql-like/eval_aggr.c promql-like/eval_binary.c promql-like/eval_call.c \
-  promql-like/eval_merge.c promql-like/eval_selector.c promql-like/eval_totals.c promql-like/explain.c promql-like/explain.h \
-  promql-like/filters.c promql-like/frames.c promql-like/frames.h promql-like/func.h promql-like/funcs.h \
-  promql-like/funcs_diff.c promql-like/funcs_histogram.c promql-like/funcs_info.c promql-like/funcs_label.c promql-like/funcs_math.c promql-like/funcs_profile.c \
-  promql-like/funcs_range.c promql-like/funcs_time.c promql-like/functions.c promql-like/graph.c promql-like/graph_rows.c promql-like/graph_rows.h \
-  promql-like/graph_terms.c promql-like/graph_terms.h promql-like/lexer.c promql-like/lexer.h promql-like/memory_guard.c promql-like/memory_guard.h promql-like/memsource.c promql-like/memsource.h promql-like/engine_names.c promql-like/engine_names.h \
-  promql-like/parser.c promql-like/parser.h promql-like/parser_time.c promql-like/print.c promql-like/prof.c promql-like/prof.h \
-  promql-like/promql.h promql-like/pwindow.c promql-like/pwindow.h promql-like/readout.c promql-like/readout.h \
-  promql-like/readout_choice.c promql-like/readout_kept.c promql-like/readout_merged.c promql-like/readout_rows.c promql-like/readout_sums.c promql-like/recorded.c promql-like/result.c promql-like/result.h promql-like/shared.c promql-like/shared.h promql-like/rewrite.c promql-like/rewrite.h promql-like/tagroot.c promql-like/tagroot.h \
-  promql-like/testlang.c promql-like/testlang.h promql-like/testlang_case.c promql-like/testlang_case.h \
-  promql-like/testlang_check.c promql-like/testlang_data.c promql-like/testlang_data.h promql-like/testlang_profiles.c promql-like/thresholds.c promql-like/value.c promql-like/weight.c
+  promql-like/explain.c \
+  promql-like/explain.h \
+  promql-like/filters.c \
+  promql-like/frames.c \
+  promql-like/frames.h \
+  promql-like/func.h \
+  promql-like/funcs.h \
+  promql-like/funcs_diff.c \
+  promql-like/funcs_histogram.c \
+  promql-like/funcs_info.c \
+  promql-like/funcs_label.c \
+  promql-like/funcs_math.c \
+  promql-like/funcs_profile.c \
+  promql-like/funcs_range.c \
+  promql-like/funcs_time.c \
+  promql-like/functions.c \
+  promql-like/graph.c \
+  promql-like/graph_rows.c \
+  promql-like/graph_rows.h \
+  promql-like/graph_terms.c \
+  promql-like/graph_terms.h \
+  promql-like/lexer.c \
+  promql-like/lexer.h \
+  promql-like/memory_guard.c \
+  promql-like/memory_guard.h \
+  promql-like/memsource.c \
+  promql-like/memsource.h \
+  promql-like/parser.c \
+  promql-like/parser.h \
+  promql-like/parser_time.c \
+  promql-like/print.c \
+  promql-like/prof.c \
+  promql-like/prof.h \
+  promql-like/promql.h \
+  promql-like/pwindow.c \
+  promql-like/pwindow.h \
+  promql-like/query.c \
+  promql-like/query.h \
+  promql-like/readout.c \
+  promql-like/readout.h \
+  promql-like/readout_choice.c \
+  promql-like/readout_kept.c \
+  promql-like/readout_merged.c \
+  promql-like/readout_rows.c \
+  promql-like/readout_sums.c \
+  promql-like/recorded.c \
+  promql-like/result.c \
+  promql-like/result.h \
+  promql-like/rewrite.c \
+  promql-like/rewrite.h \
+  promql-like/shared.c \
+  promql-like/shared.h \
+  promql-like/tagroot.c \
+  promql-like/tagroot.h \
+  promql-like/testlang.c \
+  promql-like/testlang.h \
+  promql-like/testlang_case.c \
+  promql-like/testlang_case.h \
+  promql-like/testlang_check.c \
+  promql-like/testlang_data.c \
+  promql-like/testlang_data.h \
+  promql-like/testlang_profiles.c \
+  promql-like/thresholds.c \
+  promql-like/value.c \
+  promql-like/weight.c
 PROMQL_LIBS = libpromql.a $(MODEL_LIBS)
 
 check_PROGRAMS += lang_test

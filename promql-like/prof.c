@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "eval.h"
+#include "query.h"
 
 struct prof *prof_new(const struct ptype *type, int64_t period)
 {

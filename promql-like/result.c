@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "eval.h"
 #include "explain.h"
 
 #define MAX_EXPLAIN ((size_t)64 << 20)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "eval.h"
+#include "query.h"
 
 /* Everything under the lock of the query's dictionary. The old one may be the same: then there is no map. */
 struct rewrite {

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "func.h"
+
 /* A state of the source and how many see it; the first and the current one count one more each. */
 struct seen {
 	struct source_view *view;

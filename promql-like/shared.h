@@ -4,7 +4,7 @@
 #ifndef PYRRHA_PROMQL_SHARED_H
 #define PYRRHA_PROMQL_SHARED_H
 
-#include "eval.h"
+#include "query.h"
 
 /* The view that queries see now, or as_first saw; given back with shared_close. */
 int shared_open(struct promql_shared *s, bool as_first, struct source_view **ret, struct err *e) MUST_USE;

@@ -4,7 +4,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "choose.h"
-#include "eval.h"
+#include "query.h"
 #include "rewrite.h"
 
 /* The names of the frames of one kind of sample: n_keys of them. */

@@ -2,7 +2,7 @@
 /* Values of an evaluation: making, counting, copying, freeing; and grouping by labels. */
 #include <stdio.h>
 
-#include "eval.h"
+#include "query.h"
 
 void value_start(struct eval *q, struct value *v, enum promql_type t)
 {

@@ -3,18 +3,140 @@ noinst_LIBRARIES += libtsdb.a
 EXTRA_DIST += docs/format/head.md docs/format/partition.md
 libtsdb_a_CFLAGS = $(AM_CFLAGS) $(ROCKSDB_CFLAGS) $(ZSTD_CFLAGS)
 libtsdb_a_SOURCES = \
-  tsdb/admin.c tsdb/admin.h tsdb/aggregate.c tsdb/aggregate.h tsdb/append.c tsdb/append.h tsdb/bounds.c tsdb/bounds.h tsdb/cells.c tsdb/chunk.c tsdb/chunk.h tsdb/committer.c tsdb/committer.h \
-  tsdb/compact.c tsdb/compact.h tsdb/cover.c tsdb/cursor.c tsdb/cursor.h tsdb/damage.c tsdb/damage.h tsdb/db.h tsdb/delete.c tsdb/delete.h tsdb/detail.c tsdb/detail.h tsdb/detail_read.c tsdb/dict.c tsdb/dict.h \
-  tsdb/dict_pack.c tsdb/dict_pack.h tsdb/drop.c tsdb/drop.h tsdb/evict.c tsdb/evict.h tsdb/facts.c tsdb/facts.h tsdb/format.c tsdb/format.h tsdb/hlog.c tsdb/hlog.h \
-  tsdb/index.c tsdb/index.h tsdb/inspect.c tsdb/inspect.h tsdb/join.c tsdb/join.h tsdb/keep.c tsdb/keep.h tsdb/list.c \
-  tsdb/list.h tsdb/mask_fact.c tsdb/mask_fact.h tsdb/masks.c tsdb/masks.h tsdb/match.c tsdb/match.h tsdb/merge.c tsdb/metrics.c tsdb/metrics.h tsdb/stats.c tsdb/name_finder.c tsdb/name_finder.h tsdb/names.c tsdb/names.h tsdb/notes.c tsdb/notes.h \
-  tsdb/own.c tsdb/own.h tsdb/part.c tsdb/part.h tsdb/part_list.c tsdb/part_private.h tsdb/part_write.c tsdb/partition.c tsdb/partition_load.c tsdb/pdb.c tsdb/plan.c \
-  tsdb/plan.h tsdb/readpart.c tsdb/readpart.h tsdb/rebuild.c tsdb/record.c tsdb/record.h tsdb/remove.c tsdb/remove.h \
-  tsdb/replay.c tsdb/replay.h tsdb/request.c tsdb/request.h tsdb/rescue.c tsdb/rescue.h tsdb/retention.c tsdb/retention.h tsdb/rewrite.c tsdb/rewrite.h tsdb/rocks.c tsdb/rocks.h tsdb/rollup.c tsdb/rollup.h tsdb/salvage.c tsdb/salvage.h tsdb/seal.c \
-  tsdb/seal.h tsdb/sealer.c tsdb/sealer.h tsdb/seal_write.c tsdb/sealed.c tsdb/sealed.h tsdb/sealed_points.c tsdb/sealed_sums.c tsdb/select.c tsdb/snapshot.c tsdb/sort.c tsdb/sort.h \
-  tsdb/space.c tsdb/space.h tsdb/steps.c tsdb/steps.h tsdb/sums.c tsdb/sums_put.c tsdb/sums_put.h tsdb/table.c tsdb/table.h tsdb/tsdb.c tsdb/tsdb.h tsdb/view.c tsdb/view.h tsdb/view_open.c tsdb/wal.c tsdb/wal.h tsdb/window.c \
+  tsdb/admin.c \
+  tsdb/admin.h \
+  tsdb/aggregate.c \
+  tsdb/aggregate.h \
+  tsdb/append.c \
+  tsdb/append.h \
+  tsdb/bounds.c \
+  tsdb/bounds.h \
+  tsdb/cells.c \
+  tsdb/chunk.c \
+  tsdb/chunk.h \
+  tsdb/committer.c \
+  tsdb/committer.h \
+  tsdb/compact.c \
+  tsdb/compact.h \
+  tsdb/cover.c \
+  tsdb/cursor.c \
+  tsdb/cursor.h \
+  tsdb/damage.c \
+  tsdb/damage.h \
+  tsdb/db.h \
+  tsdb/delete.c \
+  tsdb/delete.h \
+  tsdb/detail.c \
+  tsdb/detail.h \
+  tsdb/detail_read.c \
+  tsdb/dict.c \
+  tsdb/dict.h \
+  tsdb/dict_pack.c \
+  tsdb/dict_pack.h \
+  tsdb/drop.c \
+  tsdb/drop.h \
+  tsdb/evict.c \
+  tsdb/evict.h \
+  tsdb/facts.c \
+  tsdb/facts.h \
+  tsdb/format.c \
+  tsdb/format.h \
+  tsdb/hlog.c \
+  tsdb/hlog.h \
+  tsdb/index.c \
+  tsdb/index.h \
+  tsdb/inspect.c \
+  tsdb/inspect.h \
+  tsdb/join.c \
+  tsdb/join.h \
+  tsdb/keep.c \
+  tsdb/keep.h \
+  tsdb/list.c \
+  tsdb/list.h \
+  tsdb/mask_fact.c \
+  tsdb/mask_fact.h \
+  tsdb/masks.c \
+  tsdb/masks.h \
+  tsdb/match.c \
+  tsdb/match.h \
+  tsdb/merge.c \
+  tsdb/metrics.c \
+  tsdb/metrics.h \
+  tsdb/name_finder.c \
+  tsdb/name_finder.h \
+  tsdb/names.c \
+  tsdb/names.h \
+  tsdb/notes.c \
+  tsdb/notes.h \
+  tsdb/own.c \
+  tsdb/own.h \
+  tsdb/part.c \
+  tsdb/part.h \
+  tsdb/part_list.c \
+  tsdb/part_private.h \
+  tsdb/part_write.c \
+  tsdb/partition.c \
+  tsdb/partition_load.c \
+  tsdb/pdb.c \
+  tsdb/plan.c \
+  tsdb/plan.h \
+  tsdb/readpart.c \
+  tsdb/readpart.h \
+  tsdb/rebuild.c \
+  tsdb/record.c \
+  tsdb/record.h \
+  tsdb/remove.c \
+  tsdb/remove.h \
+  tsdb/replay.c \
+  tsdb/replay.h \
+  tsdb/request.c \
+  tsdb/request.h \
+  tsdb/rescue.c \
+  tsdb/rescue.h \
+  tsdb/retention.c \
+  tsdb/retention.h \
+  tsdb/rewrite.c \
+  tsdb/rewrite.h \
+  tsdb/rocks.c \
+  tsdb/rocks.h \
+  tsdb/rollup.c \
+  tsdb/rollup.h \
+  tsdb/salvage.c \
+  tsdb/salvage.h \
+  tsdb/seal.c \
+  tsdb/seal.h \
+  tsdb/seal_write.c \
+  tsdb/sealed.c \
+  tsdb/sealed.h \
+  tsdb/sealed_points.c \
+  tsdb/sealed_sums.c \
+  tsdb/sealer.c \
+  tsdb/sealer.h \
+  tsdb/select.c \
+  tsdb/set_asks.c \
+  tsdb/set_asks.h \
+  tsdb/snapshot.c \
+  tsdb/sort.c \
+  tsdb/sort.h \
+  tsdb/space.c \
+  tsdb/space.h \
+  tsdb/stats.c \
+  tsdb/steps.c \
+  tsdb/steps.h \
+  tsdb/sums.c \
+  tsdb/sums_put.c \
+  tsdb/sums_put.h \
+  tsdb/table.c \
+  tsdb/table.h \
+  tsdb/tsdb.c \
+  tsdb/tsdb.h \
+  tsdb/view.c \
+  tsdb/view.h \
+  tsdb/view_open.c \
+  tsdb/wal.c \
+  tsdb/wal.h \
+  tsdb/window.c \
   tsdb/window.h
-libtsdb_a_SOURCES += tsdb/set_asks.c tsdb/set_asks.h
 libtsdb_a_SOURCES += tsdb/accounts.c tsdb/accounts.h tsdb/dropped.c tsdb/dropped.h tsdb/retention_clock.c tsdb/retention_clock.h
 
 # What a program that links the storage needs.
