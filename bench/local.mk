@@ -29,5 +29,5 @@ bench_tsdb_LDADD = libtsdb.a $(PPROF_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
 bench: $(BENCHES)
 	@for b in $(BENCHES); do echo "== $$b"; ./$$b || test $$? = 77 || exit 1; done
 .PHONY: bench
-# Over HTTP, with the real server: bench/http --build . asks a fleet at full size; bench/peers --build . ; bench/page --build . is the page in a browser; bench/many --build . scrapes 10,000 targets; bench/rules --build . evaluates 1,000 rules
-EXTRA_DIST += bench/http bench/many bench/page bench/page.mjs bench/peers bench/rules docs/benchmarks.md
+# Over HTTP, with the real server: bench/http --build . asks a fleet at full size; bench/peers --build . ; bench/page --build . is the page in a browser; bench/many --build . scrapes 10,000 targets; bench/scrapes --build . says what a scraped profile costs; bench/rules --build . evaluates 1,000 rules
+EXTRA_DIST += bench/http bench/many bench/page bench/page.mjs bench/peers bench/rules bench/scrapes docs/benchmarks.md

@@ -75,9 +75,9 @@ static struct opt table[] = {
 	{ "storage.queue-memory", OPT_SIZE, &set.queue_bytes, "<size>",
 	  "Decoded profiles that wait to be written. Above it what comes in waits." },
 	{ "storage.commit-interval", OPT_DURATION, &set.commit_interval_ms, "<duration>",
-	  "A commit gathers profiles for this long before it writes and syncs them together: fewer syncs of a slow disk. What is "
-	  "not synced is neither seen by queries nor safe, a crash loses at most this much of what was pulled. 0 writes whatever "
-	  "came while the last sync was under way." },
+	  "A commit gathers what rules and remote-write bring for this long before it writes and syncs it together, and profiles of "
+	  "scrapes ten times as long, at most a second: fewer syncs of a slow disk, and less CPU. What is not synced is neither seen by "
+	  "queries nor safe, a crash loses at most this much of what was pulled. 0 writes whatever came while the last sync was under way." },
 	{ "storage.max-series", OPT_INT, &set.partition_series, "<n>",
 	  "Series of a day. Profiles of more are refused and counted." },
 	{ "storage.max-target-functions", OPT_INT, &set.target_functions, "<n>",

@@ -159,8 +159,9 @@ static void on_done(void *arg, struct fetch_response *r, const struct err *e)
 	if (other)
 		conflict_step_aside(w, other);
 	delist(f);
+	turns_hold(s);
 	hand_over(w);
-	pthread_mutex_unlock(&s->lock);
+	turns_unlock(s);
 	free(f);
 }
 

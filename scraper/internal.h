@@ -276,6 +276,7 @@ struct scraper {
 	struct heap light, heavy;        /* endpoints with works that wait (turns.c) */
 	pthread_cond_t work_came, light_came; /* for the spare decoder: light_came */
 	unsigned n_idle;                 /* decoders that wait for work_came */
+	bool turns_held, held_work, held_light; /* see turns_hold */
 	size_t n_waiting, waiting_bytes; /* works, their bodies */
 	atomic_int_least64_t give_up_ms; /* monotonic: decoding ends then, because the program does; 0 = not yet */
 	struct worker *workers;
@@ -296,6 +297,9 @@ struct work *work_end(struct endpoint *ep);
 /* Hands it to the decoders, behind what the endpoint has there already. Takes it. Under the lock. A body that is one too
  * many becomes a failed scrape. */
 void work_dispatch(struct work *w);
+/* Under the lock, around one dispatch: a decoder that it wakes finds the lock free. */
+void turns_hold(struct scraper *s);
+void turns_unlock(struct scraper *s);
 /* Waits for work; NULL: the scraper has stopped and there is none. */
 struct work *turn_begin(struct worker *wk);
 /* Takes w, unless it has to be done again: it was not as light as it was believed to be. */

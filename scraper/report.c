@@ -73,6 +73,7 @@ int batch_send(struct batch *b, struct sink *sink, void (*done)(void *arg, const
 		return 0;
 	}
 	struct sink_batch batch = { .profiles = b->profiles.v, .n_profiles = b->profiles.n, .floats = b->floats.v,
-				    .n_floats = b->floats.n, .notes = b->notes.v, .n_notes = b->notes.n, .done = done, .done_arg = arg };
+				    .n_floats = b->floats.n, .notes = b->notes.v, .n_notes = b->notes.n,
+				    .patient = true, .done = done, .done_arg = arg };
 	return sink->append(sink, &batch, res, e);
 }

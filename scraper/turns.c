@@ -43,9 +43,32 @@ static void wait_for_turn(struct endpoint *ep)
 	ep->light = !work_has_body(ep->first) || ep->decode_ns <= LIGHT_NS;
 	ep->turn = TURN_WAITS;
 	heap_put(ep->light ? &s->light : &s->heavy, &ep->turn_node, key_of(ep));
-	if (s->n_idle)
+	bool work = s->n_idle, light = s->light.v.n > s->n_idle;
+	if (s->turns_held) {
+		s->held_work |= work;
+		s->held_light |= light;
+		return;
+	}
+	if (work)
 		pthread_cond_signal(&s->work_came);
-	if (s->light.v.n > s->n_idle)
+	if (light)
+		pthread_cond_signal(&s->light_came);
+}
+
+void turns_hold(struct scraper *s)
+{
+	s->turns_held = true;
+	s->held_work = s->held_light = false;
+}
+
+void turns_unlock(struct scraper *s)
+{
+	bool work = s->held_work, light = s->held_light;
+	s->turns_held = false;
+	pthread_mutex_unlock(&s->lock);
+	if (work)
+		pthread_cond_signal(&s->work_came);
+	if (light)
 		pthread_cond_signal(&s->light_came);
 }
 

@@ -528,6 +528,7 @@ int tsdb_append(struct sink *s, const struct sink_batch *b, struct sink_result *
 		a.r->done = b->done;
 		a.r->done_arg = b->done_arg;
 		a.r->size = request_size(a.r);
+		a.r->patient = b->patient;
 		rc = tsdb_submit(a.db, a.r, e);
 	}
 	if (rc)

@@ -14,6 +14,10 @@
 #include "tsdb/request.h"
 
 #define MAX_GROUP 4096
+/* What nobody waits for is gathered for so many intervals, and no longer than PATIENCE_MS: a commit is a sync that wakes several threads, which may
+ * cost more CPU than the profiles in it. */
+#define PATIENCE 10
+#define PATIENCE_MS 1000
 #define ROWS_AT_ONCE 1024 /* under a lock: less than a millisecond */
 #define MARK_EVERY_MS 3000
 #define EXPIRE_EVERY_MS 600000
@@ -363,10 +367,12 @@ static bool enough(const struct tsdb *db)
 int tsdb_submit(struct tsdb *db, struct request *r, struct err *e)
 {
 	size_t size = r->size;
+	bool pressing = !r->patient;
 	pthread_mutex_lock(&db->flush_lock);
 	db->submitted++;
 	db->queued += size;
-	if (enough(db))
+	db->pressing += pressing;
+	if (enough(db) || (pressing && db->pressing == 1))
 		pthread_cond_signal(&db->hurry_cond);
 	pthread_mutex_unlock(&db->flush_lock);
 	if (queue_push(db->queue, r, size))
@@ -374,6 +380,7 @@ int tsdb_submit(struct tsdb *db, struct request *r, struct err *e)
 	pthread_mutex_lock(&db->flush_lock);
 	db->submitted--;
 	db->queued -= size;
+	db->pressing -= pressing;
 	pthread_cond_broadcast(&db->flush_cond); /* a flush may have counted on it */
 	pthread_mutex_unlock(&db->flush_lock);
 	return err_set(e, ERR_UNAVAILABLE, "the storage is shutting down");
@@ -390,17 +397,29 @@ void tsdb_flush(struct tsdb *db)
 	tsdb_hurry(db, false);
 }
 
-/* Sleeps until the commit that has begun to gather should be written. Who appends meanwhile wakes nobody. */
+static struct timespec in_ms(int64_t ms)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	int64_t ns = t.tv_nsec + ms * INT64_C(1000000);
+	return (struct timespec){ t.tv_sec + ns / 1000000000, ns % 1000000000 };
+}
+
+/* Sleeps until the commit that has begun to gather should be written: an interval after the first request that somebody waits
+ * for. Who appends meanwhile wakes nobody. */
 static void wait_for_more(struct tsdb *db)
 {
-	struct timespec until;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	int64_t ns = until.tv_nsec + db->o.commit_interval_ms * INT64_C(1000000);
-	until.tv_sec += ns / 1000000000;
-	until.tv_nsec = ns % 1000000000;
 	pthread_mutex_lock(&db->flush_lock);
+	bool pressed = db->pressing;
+	int64_t interval = db->o.commit_interval_ms, patient = MAX(interval, MIN(interval * PATIENCE, (int64_t)PATIENCE_MS));
+	struct timespec until = in_ms(pressed ? interval : patient);
 	while (!enough(db) && pthread_cond_timedwait(&db->hurry_cond, &db->flush_lock, &until) != ETIMEDOUT)
-		;
+		if (db->pressing && !pressed) {
+			pressed = true;
+			struct timespec sooner = in_ms(interval);
+			if (sooner.tv_sec < until.tv_sec || (sooner.tv_sec == until.tv_sec && sooner.tv_nsec < until.tv_nsec))
+				until = sooner;
+		}
 	pthread_mutex_unlock(&db->flush_lock);
 }
 
@@ -433,15 +452,17 @@ static bool gather(struct tsdb *db, struct group *g, struct chores *next)
 	if (!r)
 		return !queue_closed(db->queue) || queue_len(db->queue);
 	vec_push(&g->requests, r);
-	size_t bytes = r->size;
+	size_t bytes = r->size, pressing = !r->patient;
 	if (db->o.commit_interval_ms > 0)
 		wait_for_more(db);
 	while (g->requests.n < MAX_GROUP && (r = queue_pop(db->queue, 0))) {
 		vec_push(&g->requests, r);
 		bytes += r->size;
+		pressing += !r->patient;
 	}
 	pthread_mutex_lock(&db->flush_lock);
 	db->queued -= bytes;
+	db->pressing -= pressing;
 	pthread_mutex_unlock(&db->flush_lock);
 	return true;
 }

@@ -158,7 +158,8 @@ struct tsdb {
 	bool have_committer, have_sealer, have_early_sealer;
 	pthread_mutex_t flush_lock;
 	pthread_cond_t flush_cond, hurry_cond; /* finished moved; the committer need gather no longer */
-	uint32_t waiters;                 /* who waits for a commit; with queued under flush_lock */
+	uint32_t waiters;                 /* who waits for a commit; with queued and pressing under flush_lock */
+	uint64_t pressing;                /* requests that are queued and not patient */
 	uint64_t queued;                  /* bytes of the requests that the committer did not take yet */
 	pthread_mutex_t seal_lock;        /* one seal or retention at a time; before apply_lock */
 	uint64_t submitted, finished;     /* requests */

@@ -22,6 +22,7 @@ struct request {
 	struct notes_room notes_room;
 	uint64_t profiles, samples, floats;
 	size_t size;                  /* bytes, of what is queued */
+	bool patient;                 /* see sink_batch */
 	void (*done)(void *arg, const struct err *e);
 	void *done_arg;
 };

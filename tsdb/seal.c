@@ -299,7 +299,7 @@ void *tsdb_early_sealer(void *arg)
 	int64_t next_try = 0;
 	struct err e;
 	while (!atomic_load(&db->stopping)) {
-		clock_sleep_ms(50);
+		clock_sleep_ms(atomic_load(&db->head_bytes) > db->o.head_bytes / 4 ? 50 : 250);
 		if (atomic_load(&db->head_bytes) <= db->o.head_bytes / 2 || clock_mono_ms() < next_try)
 			continue;
 		int rc = seal_due(db, SEAL_LARGEST, &e);

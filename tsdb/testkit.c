@@ -171,8 +171,8 @@ int kit_append_done(struct kit *k, unsigned pod, int64_t t_ms, uint64_t seed, ui
 	CHECK(ptype_parse(VIEW(KIT_CPU), &columns[1].type));
 	struct sink_profile sp = { .profile = &p, .columns = columns, .n_columns = 2, .t_ms = t_ms, .duration_ns = 10000000000,
 				   .interval_ms = 10000, .asked_ms = 10000, .period = KIT_PERIOD };
-	struct sink_batch b = { .profiles = &sp, .n_profiles = 1, .notes = k->notes, .n_notes = k->n_notes, .done = done,
-				.done_arg = arg };
+	struct sink_batch b = { .profiles = &sp, .n_profiles = 1, .notes = k->notes, .n_notes = k->n_notes, .patient = k->patient,
+				.done = done, .done_arg = arg };
 	struct sink *s = tsdb_sink(k->db);
 	int rc = s->append(s, &b, ret, &e);
 	profile_release(&p);

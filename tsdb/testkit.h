@@ -17,6 +17,7 @@ struct kit {
 	_Atomic int64_t boot_ms; /* the clock that nobody sets, of tests that set kit_boot as o.boot_ms */
 	const struct sink_note *notes; /* each profile that is appended has them beside it */
 	size_t n_notes;
+	bool patient;            /* what is appended; see sink_batch */
 	const char *job;         /* of what is appended; NULL = "kit" */
 	struct tsdb_options o;
 };

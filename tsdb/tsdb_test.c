@@ -321,6 +321,43 @@ static uint64_t commits(struct kit *k)
 	return seq;
 }
 
+static void note_done(void *arg, const struct err *e)
+{
+	assert_int_equal(e->code, 0);
+	atomic_store((_Atomic int64_t *)arg, clock_mono_ms());
+}
+
+static int64_t wait_for_time(_Atomic int64_t *at)
+{
+	for (int i = 0; i < 3000 && !atomic_load(at); i++)
+		clock_sleep_ms(10);
+	return atomic_load(at);
+}
+
+/* What nobody waits for is gathered ten times as long, unless something comes for which somebody does. */
+static void test_patience(void **state)
+{
+	struct kit k;
+	_Atomic int64_t patient = 0, pressing = 0;
+	kit_init(&k);
+	k.o.commit_interval_ms = 90;
+	kit_open(&k);
+	k.patient = true;
+	int64_t begin = clock_mono_ms();
+	assert_int_equal(kit_append_done(&k, 0, KIT_T0 + 1, 0, 20, NULL, note_done, (void *)&patient), 0);
+	assert_true(wait_for_time(&patient) - begin >= 890);
+	atomic_store(&patient, 0);
+	begin = clock_mono_ms();
+	assert_int_equal(kit_append_done(&k, 0, KIT_T0 + 1 + STEP, 0, 20, NULL, note_done, (void *)&patient), 0);
+	k.patient = false;
+	clock_sleep_ms(100); /* the commit has begun to gather */
+	assert_int_equal(kit_append_done(&k, 1, KIT_T0 + 1 + STEP, 0, 20, NULL, note_done, (void *)&pressing), 0);
+	int64_t one = wait_for_time(&pressing), other = wait_for_time(&patient);
+	assert_true(one && other);
+	assert_true(one - begin < 800 && other - begin < 800);
+	kit_free(&k);
+}
+
 /* A commit gathers for as long as it may, and no longer than somebody waits for it. */
 static void test_commit_interval(void **state)
 {
@@ -654,7 +691,7 @@ int main(void)
 		cmocka_unit_test(test_floats_and_labels), cmocka_unit_test(test_sums),
 		cmocka_unit_test(test_view_is_stable), cmocka_unit_test(test_kill), cmocka_unit_test(test_lock_and_format), cmocka_unit_test(test_snapshot),
 		cmocka_unit_test(test_label_sets), cmocka_unit_test(test_long_labels),
-		cmocka_unit_test(test_concurrent), cmocka_unit_test(test_commit_interval),
+		cmocka_unit_test(test_concurrent), cmocka_unit_test(test_commit_interval), cmocka_unit_test(test_patience),
 	};
 	return cmocka_run_group_tests_name("tsdb", tests, NULL, NULL);
 }

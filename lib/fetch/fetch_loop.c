@@ -28,17 +28,18 @@
 #include "base/map.h"
 #include "fetch/fetch_internal.h"
 
-#define SHARDS 32
+#define SHARDS 128
 #define EVENTS 256        /* of one epoll_wait */
-#define READ_BUFFER 4096L /* each exchange has one for as long as it lasts, also while it waits; curl's default is 16 KiB */
+#define PRUNE_EVERY 64    /* addresses are names to curl, too: it looks through all that it knows at the end of each exchange that lets it */
 #define PACE_BURST 10     /* of a second: what may be saved up */
 #define PACE_WAIT_MS 20
-#define LEAST_KEPT 8      /* connections that a shard keeps, however few files may be open */
+#define LEAST_KEPT 2      /* connections that a shard keeps, however few files may be open */
 
 struct shard {
 	struct fetch_loop *loop;
 	CURLM *multi;           /* NULL: none was needed yet */
 	struct heap_node timer; /* in the loop's; monotonic ns */
+	uint64_t to_addresses;  /* exchanges */
 };
 
 struct watch {
@@ -342,8 +343,11 @@ int fetch_start(struct fetch_loop *l, struct fetch_client *c, const struct fetch
 	int rc = fetch_prepare(&f, c, q, false, e);
 	if (rc)
 		return rc;
-	curl_easy_setopt(f->easy, CURLOPT_BUFFERSIZE, READ_BUFFER);
-	if (!q->unix_socket && !is_address(host_of(c, q->url))) {
+	curl_easy_setopt(f->easy, CURLOPT_BUFFERSIZE, (long)FETCH_READ_BUFFER);
+	if (q->unix_socket || is_address(host_of(c, q->url))) {
+		if (++s->to_addresses % PRUNE_EVERY)
+			curl_easy_setopt(f->easy, CURLOPT_DNS_CACHE_TIMEOUT, -1L);
+	} else {
 		curl_easy_setopt(f->easy, CURLOPT_RESOLVER_START_FUNCTION, on_resolve);
 		curl_easy_setopt(f->easy, CURLOPT_RESOLVER_START_DATA, f);
 	}

@@ -59,6 +59,7 @@ struct sink_batch {
 	size_t n_floats;
 	const struct sink_note *notes; /* of the same key the last counts */
 	size_t n_notes;
+	bool patient;               /* nobody waits for it: it may be gathered with more of the kind for longer before all are synced */
 	/* Called once, from the committer's thread, when the batch is durable (e->code 0) or failed; may be NULL. */
 	void (*done)(void *arg, const struct err *e);
 	void *done_arg;
