@@ -27,7 +27,7 @@ static int fill_block(void *arg, const struct source_cells *c, unsigned worker, 
 {
 	struct graph *g = arg;
 	struct worker *w = &g->workers[worker];
-	graph_terms_classes(&g->terms, c->series, c->t_ms, c->n_rows, &w->classes);
+	graph_terms_classes(&g->terms, c->series, c->t_ms, c->summed, c->n_rows, &w->classes);
 	return graph_table_add(w->table, &w->classes, c, e);
 }
 
@@ -35,6 +35,12 @@ static enum source_alike alike(void *arg, size_t a, size_t b, int64_t after, int
 {
 	const struct graph *g = arg;
 	return graph_terms_alike(&g->terms, a, b, after, until);
+}
+
+static bool odd(void *arg, size_t series, int64_t t_ms)
+{
+	const struct graph *g = arg;
+	return graph_terms_odd(&g->terms, series, t_ms);
 }
 
 static int fill(struct graph *g, struct err *e)
@@ -50,7 +56,7 @@ static int fill(struct graph *g, struct err *e)
 	int rc = 0;
 	eval_read_begin(g->r->q);
 	if (g->terms.refs.n)
-		rc = v->ops->cells(v, refs, g->terms.refs.n, after, until, eval_stream_limits(g->r->q), fill_block, alike, g, e);
+		rc = v->ops->cells(v, refs, g->terms.refs.n, after, until, eval_stream_limits(g->r->q), &(struct source_cells_reader){ fill_block, alike, odd, g }, e);
 	eval_read_end(g->r->q);
 	for (size_t i = 0; i < g->n_workers && !rc; i++)
 		rc = graph_table_flush(g->workers[i].table, e);

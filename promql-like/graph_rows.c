@@ -50,7 +50,7 @@ struct row_sums {
 struct row_at {
 	uint32_t step;              /* of the table */
 	int32_t whole;              /* 0, 1 or -1 times its values */
-	int64_t part;               /* or so much of them */
+	int64_t part;               /* and so much of them */
 };
 
 struct graph_table {
@@ -401,15 +401,18 @@ static int add_values(struct graph_table *t, const struct graph_classes *k, cons
 
 /* ---- profiles that count in one step each ---- */
 
-/* Whether no profile counts in two steps, or lanes. */
+/* Whether no profile counts in two steps, or lanes; what it counts in its step is so many times, a part of it, or both. */
 static bool is_plain(const struct graph_classes *k)
 {
-	for (size_t i = 0; i + 1 < k->first_run.n; i++)
-		if (k->first_run.v[i + 1] - k->first_run.v[i] > 1)
-			return false;
 	for (size_t i = 0; i < k->runs.n; i++)
 		if (k->runs.v[i].end != k->runs.v[i].first + 1 || k->runs.v[i].lane != k->runs.v[0].lane)
 			return false;
+	for (size_t i = 0; i + 1 < k->first_run.n; i++) {
+		const struct graph_run *r = k->runs.v + k->first_run.v[i];
+		uint32_t n = k->first_run.v[i + 1] - k->first_run.v[i];
+		if (n > 2 || (n == 2 && (r[0].first != r[1].first || r[0].whole == r[1].whole)))
+			return false;
+	}
 	return true;
 }
 
@@ -420,12 +423,15 @@ static bool place_rows(struct graph_table *t, const struct graph_classes *k)
 	vec_reserve(&t->rows, k->of.n);
 	for (size_t i = 0; i < k->of.n; i++) {
 		uint32_t class = k->of.v[i];
-		const struct graph_run *r = &k->runs.v[k->first_run.v[class]];
-		t->rows.v[i] = (struct row_at){ 0 };
-		if (k->first_run.v[class] == k->first_run.v[class + 1])
-			continue;
-		t->rows.v[i] = (struct row_at){ r->first - t->first, r->whole ? (int32_t)r->scale : 0, r->part };
-		parts |= !r->whole;
+		struct row_at *to = &t->rows.v[i];
+		*to = (struct row_at){ 0 };
+		for (uint32_t run = k->first_run.v[class]; run < k->first_run.v[class + 1]; run++) {
+			const struct graph_run *r = &k->runs.v[run];
+			to->step = r->first - t->first;
+			to->whole += r->whole ? (int32_t)r->scale : 0;
+			to->part += r->part;
+			parts |= !r->whole;
+		}
 	}
 	return parts;
 }

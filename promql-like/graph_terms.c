@@ -144,29 +144,54 @@ static void seek_entry(const struct ref_terms *r, size_t *lo, int64_t t_ms)
 		}
 }
 
-static void add_run(const struct graph_terms *g, struct graph_classes *to, const struct entry *x)
+static inline bool holds(const struct entry *x, int64_t t_ms)
 {
-	int64_t part = is_whole(x->scale) ? 0 : (int64_t)ldexp(x->scale, g->lanes.v[x->lane].bits);
-	vec_push(&to->runs, (struct graph_run){ x->step, x->step + 1, x->lane, is_whole(x->scale), x->scale, part });
+	return t_ms > x->after && t_ms <= x->until;
+}
+
+/* One more step in which it counts: of those from `begin` on, of the run that it goes on, if there is one. */
+static void add_step(const struct graph_terms *g, struct graph_classes *to, size_t begin, const struct entry *x, double scale)
+{
+	for (size_t i = to->runs.n; i > begin; i--) {
+		struct graph_run *r = &to->runs.v[i - 1];
+		if (r->lane == x->lane && r->scale == scale && r->end == x->step) {
+			r->end = x->step + 1;
+			return;
+		}
+	}
+	int64_t part = is_whole(scale) ? 0 : (int64_t)ldexp(scale, g->lanes.v[x->lane].bits);
+	vec_push(&to->runs, (struct graph_run){ x->step, x->step + 1, x->lane, is_whole(scale), scale, part });
 }
 
 /* The runs of a profile stamped t_ms. */
 static void find_runs(const struct graph_terms *g, const struct ref_terms *r, size_t lo, int64_t t_ms, struct graph_classes *to)
 {
 	size_t begin = to->runs.n;
-	for (; lo < r->e.n && r->earliest[lo] < t_ms; lo++) {
+	for (; lo < r->e.n && r->earliest[lo] < t_ms; lo++)
+		if (holds(&r->e.v[lo], t_ms))
+			add_step(g, to, begin, &r->e.v[lo], r->e.v[lo].scale);
+}
+
+/* What they have beyond those of the middle of its minute. */
+static void find_odd_runs(const struct graph_terms *g, const struct ref_terms *r, int64_t t_ms, struct graph_classes *to)
+{
+	int64_t mid = source_mid_minute(t_ms);
+	size_t begin = to->runs.n;
+	for (size_t lo = first_beyond(r, MIN(t_ms, mid) - 1); lo < r->e.n && r->earliest[lo] < MAX(t_ms, mid); lo++) {
 		const struct entry *x = &r->e.v[lo];
-		if (t_ms <= x->after || t_ms > x->until)
-			continue;
-		struct graph_run *last = NULL; /* the run that this step goes on, of those in the same lane */
-		for (size_t i = to->runs.n; i > begin && !last; i--)
-			if (to->runs.v[i - 1].lane == x->lane && to->runs.v[i - 1].scale == x->scale && to->runs.v[i - 1].end == x->step)
-				last = &to->runs.v[i - 1];
-		if (last)
-			last->end = x->step + 1;
-		else
-			add_run(g, to, x);
+		if (holds(x, t_ms) != holds(x, mid))
+			add_step(g, to, begin, x, holds(x, t_ms) ? x->scale : -x->scale);
 	}
+}
+
+bool graph_terms_odd(const struct graph_terms *g, size_t series, int64_t t_ms)
+{
+	const struct ref_terms *r = &g->refs.v[series];
+	int64_t mid = source_mid_minute(t_ms);
+	for (size_t lo = first_beyond(r, MIN(t_ms, mid) - 1); lo < r->e.n && r->earliest[lo] < MAX(t_ms, mid); lo++)
+		if (holds(&r->e.v[lo], t_ms) != holds(&r->e.v[lo], mid))
+			return true;
+	return false;
 }
 
 static bool same_runs(const struct graph_run *x, const struct graph_run *y, size_t n)
@@ -189,7 +214,7 @@ static bool goes_on(struct graph_classes *c, size_t begin)
 	return true;
 }
 
-void graph_terms_classes(const struct graph_terms *g, size_t series, const int64_t *t_ms, size_t n, struct graph_classes *ret)
+void graph_terms_classes(const struct graph_terms *g, size_t series, const int64_t *t_ms, const uint8_t *summed, size_t n, struct graph_classes *ret)
 {
 	const struct ref_terms *r = &g->refs.v[series];
 	size_t at = 0;
@@ -198,8 +223,12 @@ void graph_terms_classes(const struct graph_terms *g, size_t series, const int64
 	ret->end = 0;
 	for (size_t i = 0; i < n; i++) {
 		size_t begin = ret->runs.n;
-		seek_entry(r, &at, t_ms[i]);
-		find_runs(g, r, at, t_ms[i], ret);
+		if (summed && summed[i]) {
+			find_odd_runs(g, r, t_ms[i], ret);
+		} else {
+			seek_entry(r, &at, t_ms[i]);
+			find_runs(g, r, at, t_ms[i], ret);
+		}
 		if (!goes_on(ret, begin))
 			vec_push(&ret->first_run, (uint32_t)begin);
 		vec_push(&ret->of, (uint32_t)ret->first_run.n - 1);
@@ -236,11 +265,49 @@ static bool same_within(const struct entry *x, const struct entry *y, int64_t af
 	       x->step == y->step && x->lane == y->lane;
 }
 
-#define MINUTE_MS 60000
-
 static bool bound_is_whole(int64_t t_ms, int64_t after, int64_t until)
 {
-	return t_ms <= after || t_ms >= until || t_ms % MINUTE_MS == 0;
+	return t_ms <= after || t_ms >= until || t_ms % SOURCE_MINUTE_MS == 0;
+}
+
+/* What counts as the middle of a minute does: from *from on, up to *to. */
+static void steady(const struct ref_terms *r, int64_t mid, int64_t *from, int64_t *to)
+{
+	const struct entry *x;
+	size_t i = first_beyond(r, *from);
+	while ((x = next_meeting(r, &i, *from, *to))) {
+		int64_t bounds[] = { x->after, x->until };
+		for (size_t k = 0; k < 2; k++)
+			if (bounds[k] < mid)
+				*from = MAX(*from, bounds[k]);
+			else
+				*to = MIN(*to, bounds[k]);
+	}
+}
+
+/* The next that holds a stamp; NULL: none. */
+static const struct entry *next_holding(const struct ref_terms *r, size_t *at, int64_t t_ms)
+{
+	return next_meeting(r, at, t_ms - 1, t_ms);
+}
+
+/* Whether what is stamped in the middle counts alike, and as most of the minute does. */
+static bool alike_but_few(const struct ref_terms *r, const struct ref_terms *s, int64_t after, int64_t until)
+{
+	int64_t mid = source_mid_minute(until), from = after, to = until;
+	if (until - after != SOURCE_MINUTE_MS || until % SOURCE_MINUTE_MS)
+		return false;
+	steady(r, mid, &from, &to);
+	steady(s, mid, &from, &to);
+	if (to - from < SOURCE_MINUTE_MS / 2)
+		return false;
+	for (size_t i = first_beyond(r, mid - 1), k = first_beyond(s, mid - 1);;) {
+		const struct entry *x = next_holding(r, &i, mid), *y = next_holding(s, &k, mid);
+		if (!x || !y)
+			return !x && !y;
+		if (x->step != y->step || x->lane != y->lane || x->scale != y->scale)
+			return false;
+	}
 }
 
 enum source_alike graph_terms_alike(const struct graph_terms *g, size_t a, size_t b, int64_t after, int64_t until)
@@ -253,7 +320,7 @@ enum source_alike graph_terms_alike(const struct graph_terms *g, size_t a, size_
 		if (!x && !y)
 			return all ? SOURCE_ALIKE : SOURCE_ALIKE_BY_MINUTE;
 		if (!x || !y || !same_within(x, y, after, until) || !bound_is_whole(x->after, after, until) || !bound_is_whole(x->until, after, until))
-			return SOURCE_UNLIKE;
+			return alike_but_few(r, s, after, until) ? SOURCE_ALIKE_BUT_FEW : SOURCE_UNLIKE;
 		all &= x->after <= after && x->until >= until;
 	}
 }

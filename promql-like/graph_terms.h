@@ -52,9 +52,12 @@ bool graph_terms_list(struct graph_terms *g, const struct value *v, const struct
 void graph_terms_free(struct graph_terms *g);
 /* Refs by number, malloc'd, and the range that all of them lie in. */
 uint64_t *graph_terms_refs(const struct graph_terms *g, int64_t *ret_after, int64_t *ret_until);
-/* The classes of profiles of the series with that number. */
-void graph_terms_classes(const struct graph_terms *g, size_t series, const int64_t *t_ms, size_t n, struct graph_classes *ret);
-/* As a source_alike_fn. */
+/* The classes of profiles of the series with that number. Those that are summed (NULL: none) count only in what they do otherwise than the middle
+ * of their minute. */
+void graph_terms_classes(const struct graph_terms *g, size_t series, const int64_t *t_ms, const uint8_t *summed, size_t n, struct graph_classes *ret);
+/* As a source_odd_fn, */
+bool graph_terms_odd(const struct graph_terms *g, size_t series, int64_t t_ms);
+/* as a source_alike_fn. */
 enum source_alike graph_terms_alike(const struct graph_terms *g, size_t a, size_t b, int64_t after, int64_t until);
 
 #endif

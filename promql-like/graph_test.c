@@ -290,6 +290,7 @@ static void test_steps_are_asked_at_once(void **unused)
 struct kept_cells {
 	struct source_cells c;
 	int64_t t_ms;
+	uint8_t summed;
 };
 static VEC(struct kept_cells) handed;
 
@@ -298,21 +299,23 @@ static int keep_cells(void *arg, const struct source_cells *c, unsigned worker, 
 	(void)arg, (void)worker, (void)e;
 	assert_int_equal(c->n_rows, 1);
 	struct kept_cells *k = vec_add(&handed);
-	*k = (struct kept_cells){ *c, *c->t_ms };
+	*k = (struct kept_cells){ *c, *c->t_ms, c->summed && *c->summed };
 	k->c.rows = memcpy(xcalloc(c->n + 1, sizeof *c->rows), c->rows, c->n * sizeof *c->rows);
 	return 0;
 }
 
 /* As storage whose threads hand out what they read in any order. */
 static int mix_cells(struct source_view *v, const uint64_t *refs, size_t n, int64_t after, int64_t until, const struct source_limits *lim,
-		     source_cells_fn fn, source_alike_fn alike, void *arg, struct err *e)
+		     const struct source_cells_reader *to, struct err *e)
 {
+	const struct source_cells_reader keep = { keep_cells, to->alike, to->odd, to->arg };
 	handed.n = 0;
-	int rc = real.cells(v, refs, n, after, until, lim, keep_cells, alike, arg, e);
+	int rc = real.cells(v, refs, n, after, until, lim, &keep, e);
 	for (; handed.n; handed.n--) {
 		struct kept_cells *k = &handed.v[draw((uint32_t)handed.n)], last = handed.v[handed.n - 1];
 		k->c.t_ms = &k->t_ms;
-		rc = rc ? rc : fn(arg, &k->c, 0, e);
+		k->c.summed = &k->summed;
+		rc = rc ? rc : to->take(to->arg, &k->c, 0, e);
 		free((void *)k->c.rows);
 		*k = last;
 	}

@@ -362,37 +362,46 @@ static int64_t begin_of(int64_t t_ms, int64_t unit)
 }
 
 /* As which series, and stamped when, a profile may be handed out: there are no sums here, but who reads must not mind that there might be. */
-static size_t stand_in(const struct mem_profile *p, size_t series, source_alike_fn alike, void *arg, int64_t *ret_t)
+static enum source_alike stand_in(const struct mem_profile *p, size_t *series, const struct source_cells_reader *to, int64_t *ret_t)
 {
-	const int64_t hour = 3600000, minute = 60000, t = p->p.t_ms;
+	const int64_t hour = 3600000, minute = SOURCE_MINUTE_MS, t = p->p.t_ms;
 	int64_t hours = begin_of(t, hour), minutes = begin_of(t, minute);
-	for (size_t i = 0; alike && i <= series; i++) {
-		enum source_alike how = alike(arg, i, series, hours, hours + hour);
-		if (how == SOURCE_ALIKE)
-			*ret_t = hours + hour;
-		else if (how == SOURCE_ALIKE_BY_MINUTE || alike(arg, i, series, minutes, minutes + minute) == SOURCE_ALIKE)
-			*ret_t = minutes + minute;
-		else
-			continue;
-		return i;
-	}
 	*ret_t = t;
-	return series;
+	for (size_t i = 0; to->alike && i <= *series; i++) {
+		enum source_alike how = to->alike(to->arg, i, *series, hours, hours + hour);
+		bool whole = how == SOURCE_ALIKE;
+		if (how == SOURCE_UNLIKE)
+			how = to->alike(to->arg, i, *series, minutes, minutes + minute);
+		if (how == SOURCE_UNLIKE)
+			continue;
+		*ret_t = whole ? hours + hour : source_mid_minute(t);
+		*series = i;
+		return how;
+	}
+	return SOURCE_UNLIKE;
 }
 
-static int profile_cells(const struct mem_profile *p, size_t series, source_cells_fn fn, source_alike_fn alike, void *arg, struct err *e)
+static int profile_cells(const struct mem_profile *p, size_t series, const struct source_cells_reader *to, struct err *e)
 {
 	uint32_t *rows = xcalloc(p->v->n + 1, sizeof *rows);
 	int64_t hour = begin_of(p->p.t_ms, 3600000), t;
-	series = stand_in(p, series, alike, arg, &t);
-	struct source_cells c = { series, hour, hour + 3600000, p->v->symbols, &t, 1, p->v->n, rows, p->v->columns, p->v->ints };
-	int rc = fn(arg, &c, 0, e);
+	size_t as = series;
+	const uint8_t summed = 1;
+	bool few = stand_in(p, &as, to, &t) == SOURCE_ALIKE_BUT_FEW;
+	struct source_cells c = { as, hour, hour + 3600000, p->v->symbols, &t, 1, p->v->n, rows, p->v->columns, p->v->ints, NULL };
+	int rc = to->take(to->arg, &c, 0, e);
+	if (!rc && few && to->odd(to->arg, series, p->p.t_ms)) {
+		c.series = series;
+		c.t_ms = &p->p.t_ms;
+		c.summed = &summed;
+		rc = to->take(to->arg, &c, 0, e);
+	}
 	free(rows);
 	return rc;
 }
 
 static int view_cells(struct source_view *v, const uint64_t *refs, size_t n, int64_t after, int64_t until,
-		      const struct source_limits *lim, source_cells_fn fn, source_alike_fn alike, void *arg, struct err *e)
+		      const struct source_limits *lim, const struct source_cells_reader *to, struct err *e)
 {
 	int rc = check(lim, 0, e);
 	for (size_t i = 0; i < n && !rc; i++) {
@@ -403,7 +412,7 @@ static int view_cells(struct source_view *v, const uint64_t *refs, size_t n, int
 				continue;
 			rc = check(lim, p->v->n, e);
 			if (!rc)
-				rc = profile_cells(p, i, fn, alike, arg, e);
+				rc = profile_cells(p, i, to, e);
 		}
 	}
 	return rc;

@@ -333,16 +333,20 @@ static int view_sums(struct source_view *v, const struct source_part *parts, siz
 
 /* Series of one of the two, as those who asked count them. */
 struct cells_of {
-	source_cells_fn fn;
-	source_alike_fn alike;
-	void *arg;
+	const struct source_cells_reader *to;
 	size_t *series;
 };
 
 static enum source_alike pass_alike(void *arg, size_t a, size_t b, int64_t after, int64_t until)
 {
 	const struct cells_of *x = arg;
-	return x->alike ? x->alike(x->arg, x->series[a], x->series[b], after, until) : SOURCE_UNLIKE;
+	return x->to->alike ? x->to->alike(x->to->arg, x->series[a], x->series[b], after, until) : SOURCE_UNLIKE;
+}
+
+static bool pass_odd(void *arg, size_t series, int64_t t_ms)
+{
+	const struct cells_of *x = arg;
+	return x->to->odd(x->to->arg, x->series[series], t_ms);
 }
 
 static int pass_cells(void *arg, const struct source_cells *c, unsigned worker, struct err *e)
@@ -350,16 +354,17 @@ static int pass_cells(void *arg, const struct source_cells *c, unsigned worker, 
 	const struct cells_of *x = arg;
 	struct source_cells own = *c;
 	own.series = x->series[c->series];
-	return x->fn(x->arg, &own, worker, e);
+	return x->to->take(x->to->arg, &own, worker, e);
 }
 
 static int view_cells(struct source_view *v, const uint64_t *refs, size_t n, int64_t after, int64_t until, const struct source_limits *lim,
-		      source_cells_fn fn, source_alike_fn alike, void *arg, struct err *e)
+		      const struct source_cells_reader *to, struct err *e)
 {
 	struct over_view *w = of_view(v);
 	uint64_t *some = xcalloc(n + 1, sizeof *some);
 	size_t *series = xcalloc(n + 1, sizeof *series);
-	struct cells_of c = { fn, alike, arg, series };
+	struct cells_of c = { to, series };
+	const struct source_cells_reader own = { pass_cells, pass_alike, pass_odd, &c };
 	int rc = 0;
 	for (int ours = 0; ours < 2 && !rc; ours++) {
 		struct source_view *of = ours ? w->profiles : w->under;
@@ -370,7 +375,7 @@ static int view_cells(struct source_view *v, const uint64_t *refs, size_t n, int
 				series[k++] = i;
 			}
 		if (k)
-			rc = of->ops->cells(of, some, k, after, until, lim, pass_cells, pass_alike, &c, e);
+			rc = of->ops->cells(of, some, k, after, until, lim, &own, e);
 	}
 	free(some);
 	free(series);

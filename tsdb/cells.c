@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every stored value of some series, for graphs over stacks: a task is one series, or the sum of a service's by the minute, in one sealed hour or
  * one window of the head, decoded once into flat arrays and handed to the caller's function. Of minutes in which all series of a service
- * count alike only their sum is read, of the others its series: of rate(x[10m]) by series the first and the last minute. Runs on query threads. */
+ * count alike, but for a few profiles, their sum is read and those few, of the others its series: of rate(x[10m]) by series the first and the
+ * last profile of each window. Runs on query threads. */
 #include "tsdb/damage.h"
 #include "tsdb/masks.h"
 #include "tsdb/space.h"
@@ -14,6 +15,8 @@ struct task {
 	struct part *part;   /* or: */
 	struct window *window;
 	uint64_t minutes;    /* of a part: those that are read, a bit each */
+	uint64_t few;        /* those of which a sum is read, so that only what counts otherwise is */
+	bool as_mid;         /* it counts as the middle of its minute: a sum, or what is read in place of one */
 	int64_t whole_ms;    /* all of the part counts alike: its sum is enough, stamped so; 0: not so */
 };
 
@@ -25,9 +28,7 @@ struct worker {
 struct reading {
 	struct tsdb_view *v;
 	const struct source_limits *lim;
-	source_cells_fn fn;
-	source_alike_fn alike;
-	void *arg;
+	const struct source_cells_reader *to;
 	VEC(struct task) tasks;
 	struct worker *workers;
 	pthread_mutex_t lock;
@@ -58,7 +59,7 @@ static void drop_hidden(const struct pstate *s, const struct task *t, struct cel
 static int read_window(struct reading *r, const struct task *t, struct worker *w, struct err *e)
 {
 	int rc = 0;
-	w->cells.t_ms.n = w->cells.values.n = 0;
+	w->cells.t_ms.n = w->cells.summed.n = w->cells.values.n = 0;
 	pthread_rwlock_rdlock(&t->window->lock);
 	const struct chunk *c = window_chunk(t->window, t->id);
 	if (c)
@@ -76,12 +77,15 @@ static int decode(struct reading *r, const struct task *t, struct worker *w, str
 		return read_window(r, t, w, e);
 	const struct pstate *s = r->v->v->p[t->partition];
 	const struct sealed_rollup *u = &w->space->part.rollup;
+	const struct part_choice some = { t->minutes, t->few, t->series, r->to }, *choice = t->minutes == PART_ALL_MINUTES ? NULL : &some;
 	int rc = t->whole_ms ? part_sum_cells(t->part, t->id, t->whole_ms, &w->space->part, &w->cells, e)
-			     : part_cells(t->part, t->id, t->minutes, &w->space->part, &w->cells, e);
+			     : part_cells(t->part, t->id, choice, &w->space->part, &w->cells, e);
 	if (!rc && w->cells.values.n && u->columns.v[u->columns.n - 1] >= symbols_count(s->p->symbols, SYMBOLS_COLUMNS))
 		rc = err_set(e, ERR_CORRUPT, "a sealed window names a column that its dictionary lacks");
 	if (!rc && !t->whole_ms)
 		drop_hidden(s, t, &w->cells);
+	for (size_t i = 0; i < w->cells.t_ms.n && t->as_mid && !t->whole_ms; i++)
+		w->cells.t_ms.v[i] = source_mid_minute(w->cells.t_ms.v[i]);
 	return rc;
 }
 
@@ -92,8 +96,8 @@ static int hand_out(struct reading *r, const struct task *t, struct worker *w, u
 	int64_t start = t->part ? part_start_ms(t->part) : t->window->hour * HOUR_MS;
 	int64_t end = t->part ? part_end_ms(t->part) : start + HOUR_MS;
 	struct source_cells out = { t->series, start, end, r->v->v->p[t->partition]->p->symbols, c->t_ms.v, c->t_ms.n, c->values.n, c->rows.v,
-				    c->columns.v, c->values.v };
-	return !rc && out.n ? r->fn(r->arg, &out, worker, e) : rc;
+				    c->columns.v, c->values.v, c->summed.n ? c->summed.v : NULL };
+	return !rc && out.n ? r->to->take(r->to->arg, &out, worker, e) : rc;
 }
 
 static int read_one(struct reading *r, const struct task *t, struct worker *w, unsigned worker, struct err *e)
@@ -153,7 +157,7 @@ static void add_part(struct reading *r, struct part *p, struct task t, int64_t a
 	if (!x || x->is_float || last <= after_ms || first > until_ms)
 		return;
 	t.part = p;
-	if (r->alike && t.minutes == PART_ALL_MINUTES && r->alike(r->arg, t.series, t.series, first - 1, last) == SOURCE_ALIKE &&
+	if (r->to->alike && t.minutes == PART_ALL_MINUTES && r->to->alike(r->to->arg, t.series, t.series, first - 1, last) == SOURCE_ALIKE &&
 	    !masks_touch(r->v->v->p[t.partition], t.id, part_start_ms(p), part_end_ms(p)))
 		t.whole_ms = last;
 	vec_push(&r->tasks, t);
@@ -164,36 +168,38 @@ struct sum {
 	uint32_t n;          /* of its series are asked for */
 	size_t first;        /* one of them, of the caller */
 	bool whole;          /* of any two, all of the part counts the same */
-	uint64_t minutes;    /* of which what is in them does */
+	uint64_t minutes;    /* of which what is in them does, */
+	uint64_t few;        /* of these but for a few profiles */
 };
 
-/* The minutes of the part that series a and b count alike in, of those in among. b has something from first_ms to last_ms. */
-static uint64_t alike_minutes(struct reading *r, const struct part *p, size_t a, size_t b, uint64_t among, int64_t first_ms, int64_t last_ms)
+/* Leaves of sum->minutes those that its first series and another count alike in, which has something from first_ms to last_ms. */
+static void meet_minutes(struct reading *r, const struct part *p, size_t series, int64_t first_ms, int64_t last_ms, struct sum *sum)
 {
 	uint64_t before = part_minute(p, first_ms) - 1, upto = part_minute(p, last_ms) * 2 - 1;
-	uint64_t found = among & (before | ~upto); /* it has nothing there */
-	for (uint64_t left = among & ~found; left; left &= left - 1) {
+	for (uint64_t left = sum->minutes & ~before & upto; left; left &= left - 1) {
 		int64_t after = part_start_ms(p) + __builtin_ctzll(left) * PART_AGGREGATE_MS;
-		if (r->alike(r->arg, a, b, after, after + PART_AGGREGATE_MS) == SOURCE_ALIKE)
-			found |= left & -left;
+		enum source_alike how = r->to->alike(r->to->arg, sum->first, series, after, after + PART_AGGREGATE_MS);
+		if (how == SOURCE_UNLIKE)
+			sum->minutes &= ~(left & -left);
+		else if (how == SOURCE_ALIKE_BUT_FEW)
+			sum->few |= left & -left;
 	}
-	return found;
 }
 
 static void meet_sum(struct reading *r, const struct part *p, const struct part_series *x, size_t series, struct sum *sum)
 {
 	if (!sum->n++)
-		*sum = (struct sum){ 1, series, true, PART_ALL_MINUTES };
-	enum source_alike how = r->alike(r->arg, sum->first, series, part_start_ms(p), part_end_ms(p));
+		*sum = (struct sum){ 1, series, true, PART_ALL_MINUTES, 0 };
+	enum source_alike how = r->to->alike(r->to->arg, sum->first, series, part_start_ms(p), part_end_ms(p));
 	sum->whole = sum->whole && how == SOURCE_ALIKE;
-	if (!how)
-		sum->minutes = alike_minutes(r, p, sum->first, series, sum->minutes, part_start_ms(p) + x->min_ms, part_start_ms(p) + x->max_ms);
+	if (how == SOURCE_UNLIKE)
+		meet_minutes(r, p, series, part_start_ms(p) + x->min_ms, part_start_ms(p) + x->max_ms, sum);
 }
 
 /* What the sums of a part are the answer for: NULL, or malloc'd, by number. */
 static struct sum *find_sums(struct reading *r, const struct pstate *s, const struct part *p, const uint32_t *ids, size_t n)
 {
-	if (!r->alike || !p->aggregates.n || atomic_load(&p->no_sums) || masks_touch_part(s, p))
+	if (!r->to->alike || !p->aggregates.n || atomic_load(&p->no_sums) || masks_touch_part(s, p))
 		return NULL;
 	struct sum *sums = xcalloc(p->aggregates.n, sizeof *sums);
 	for (size_t i = 0; i < n; i++) {
@@ -215,18 +221,22 @@ static void add_hour(struct reading *r, struct part *part, uint32_t p, const uin
 	for (uint32_t a = 0; sums && a < part->aggregates.n; a++) {
 		t.series = sums[a].first;
 		t.id = PART_AGGREGATE | a;
+		t.as_mid = true;
 		t.minutes = sums[a].minutes;
 		t.whole_ms = sums[a].whole ? part_end_ms(part) : 0;
 		if (t.minutes)
 			vec_push(&r->tasks, t);
 	}
 	t.whole_ms = 0;
+	t.as_mid = false;
 	for (size_t i = 0; i < n; i++) {
 		const struct part_series *x = ids[i] == NOT_THERE ? NULL : part_find(part, ids[i]);
+		const struct sum *sum = x && x->aggregate && sums ? &sums[x->aggregate - 1] : NULL;
 		t.series = i;
 		t.id = ids[i];
-		t.minutes = PART_ALL_MINUTES & ~(x && x->aggregate && sums ? sums[x->aggregate - 1].minutes : 0);
-		if (x && t.minutes)
+		t.minutes = PART_ALL_MINUTES & ~(sum ? sum->minutes : 0);
+		t.few = sum ? sum->few & sum->minutes : 0;
+		if (x && (t.minutes || t.few))
 			add_part(r, part, t, after_ms, until_ms);
 	}
 	free(sums);
@@ -265,9 +275,9 @@ static int plan_tasks(struct reading *r, const uint64_t *refs, size_t n, int64_t
 }
 
 int view_cells(struct source_view *sv, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms,
-	       const struct source_limits *lim, source_cells_fn fn, source_alike_fn alike, void *arg, struct err *e)
+	       const struct source_limits *lim, const struct source_cells_reader *to, struct err *e)
 {
-	struct reading r = { .v = (struct tsdb_view *)sv, .lim = lim, .fn = fn, .alike = alike, .arg = arg, .e = e };
+	struct reading r = { .v = (struct tsdb_view *)sv, .lim = lim, .to = to, .e = e };
 	struct pool *pool = lim ? lim->pool : NULL;
 	size_t n_workers = (pool ? pool_size(pool) : 0) + 1;
 	int rc = plan_tasks(&r, refs, n, after_ms, until_ms, e);

@@ -25,9 +25,10 @@
 /* Which series count alike where. */
 struct likeness {
 	bool none;         /* each is read by itself */
-	int64_t window_ms; /* 0: everywhere; else as in a rate over so much: not what begins or ends a window */
+	int64_t window_ms; /* 0: everywhere; else as in a rate over so much: not what begins or ends a window, but for: */
 	int64_t off_ms;    /* windows begin so much after the hour */
 	size_t unlike;     /* this series never does */
+	bool few;          /* but for a few profiles all minutes do */
 };
 
 struct read {
@@ -37,6 +38,21 @@ struct read {
 	uint64_t by_minute, by_hour; /* order-free checksums of what each column has */
 };
 
+/* Where in its window a stamp is. */
+static int64_t in_window(const struct likeness *l, int64_t t_ms)
+{
+	return (t_ms - KIT_T0 - l->off_ms + 100 * HOUR) % l->window_ms;
+}
+
+/* How often a profile counts: more where a window begins or ends, and then not as those of other series. */
+static uint64_t times(const struct likeness *l, size_t series, int64_t t_ms)
+{
+	if (!l->window_ms)
+		return 1;
+	int64_t at = in_window(l, t_ms);
+	return at < 10000 ? 2 + series : at > l->window_ms - 10000 ? 20 + series : 1;
+}
+
 static int take(void *arg, const struct source_cells *c, unsigned worker, struct err *e)
 {
 	struct read *x = arg;
@@ -45,15 +61,18 @@ static int take(void *arg, const struct source_cells *c, unsigned worker, struct
 	x->n += c->n;
 	for (size_t i = 0; i < c->n; i++) {
 		int64_t t = c->t_ms[c->rows[i]];
+		uint64_t value = (uint64_t)c->values[i] * times(&x->like, c->series, t);
 		assert_true(t > c->after_ms && t <= c->until_ms && c->columns[i] < symbols_count(c->symbols, SYMBOLS_COLUMNS));
-		x->by_minute += (uint64_t)c->values[i] * hash_u64((uint64_t)c->columns[i] << 32 | (uint64_t)((t - KIT_T0 + 100 * HOUR - 1) / MINUTE));
-		x->by_hour += (uint64_t)c->values[i] * hash_u64((uint64_t)c->columns[i] << 32 | (uint64_t)((t - KIT_T0 + 100 * HOUR - 1) / HOUR));
+		if (c->summed && c->summed[c->rows[i]])
+			value -= (uint64_t)c->values[i] * times(&x->like, c->series, source_mid_minute(t));
+		x->by_minute += value * hash_u64((uint64_t)c->columns[i] << 32 | (uint64_t)((t - KIT_T0 + 100 * HOUR - 1) / MINUTE));
+		x->by_hour += value * hash_u64((uint64_t)c->columns[i] << 32 | (uint64_t)((t - KIT_T0 + 100 * HOUR - 1) / HOUR));
 	}
 	pthread_mutex_unlock(&x->lock);
 	return 0;
 }
 
-/* A window counts alike from ten seconds after it begins until ten before it ends; where windows begin within a minute, that minute does not. */
+/* A window counts alike from ten seconds after it begins until ten before it ends; a minute in which one begins does but for these. */
 static enum source_alike alike(void *arg, size_t a, size_t b, int64_t after, int64_t until)
 {
 	const struct likeness *l = &((const struct read *)arg)->like;
@@ -61,13 +80,23 @@ static enum source_alike alike(void *arg, size_t a, size_t b, int64_t after, int
 		return SOURCE_UNLIKE;
 	if (!l->window_ms)
 		return SOURCE_ALIKE;
-	int64_t from = (after - KIT_T0 - l->off_ms + 100 * HOUR) % l->window_ms, to = from + until - after;
-	return from >= 10000 && to <= l->window_ms - 10000 ? SOURCE_ALIKE : SOURCE_UNLIKE;
+	int64_t from = in_window(l, after), to = from + until - after;
+	if (from >= 10000 && to <= l->window_ms - 10000)
+		return SOURCE_ALIKE;
+	bool steady = times(l, 0, source_mid_minute(until)) == 1;
+	return l->few && steady && until - after == MINUTE ? SOURCE_ALIKE_BUT_FEW : SOURCE_UNLIKE;
+}
+
+static bool odd(void *arg, size_t series, int64_t t_ms)
+{
+	const struct likeness *l = &((const struct read *)arg)->like;
+	return times(l, series, t_ms) != times(l, series, source_mid_minute(t_ms));
 }
 
 static struct read read_cells(struct kit *k, size_t n_pods, struct likeness like)
 {
 	struct read x = { .like = like, .lock = PTHREAD_MUTEX_INITIALIZER };
+	const struct source_cells_reader reader = { take, like.none ? NULL : alike, odd, &x };
 	struct source_damage damage = { 0 };
 	struct source_limits lim = { .damage = &damage };
 	struct source_view *v;
@@ -82,7 +111,7 @@ static struct read read_cells(struct kit *k, size_t n_pods, struct likeness like
 	assert_true(n >= n_pods);
 	for (size_t i = 0; i < n_pods; i++)
 		refs[i] = s[i].ref;
-	if (v->ops->cells(v, refs, n_pods, 0, INT64_MAX, &lim, take, like.none ? NULL : alike, &x, &e))
+	if (v->ops->cells(v, refs, n_pods, 0, INT64_MAX, &lim, &reader, &e))
 		fail_msg("%s", e.msg);
 	assert_int_equal(atomic_load(&damage.met), 0);
 	free(s);
@@ -93,27 +122,40 @@ static struct read read_cells(struct kit *k, size_t n_pods, struct likeness like
 
 #define NOBODY 99
 
-/* Returns how many values were read of windows of ten minutes. */
-static size_t check(struct kit *k, size_t n_pods)
+/* The same as each series by itself. Returns how many values were read. */
+static size_t check_like(struct kit *k, size_t n_pods, struct likeness like)
 {
-	const struct read raw = read_cells(k, n_pods, (struct likeness){ .none = true });
-	const struct read whole = read_cells(k, n_pods, (struct likeness){ .unlike = NOBODY });
-	assert_true(raw.n > 0 && whole.by_hour == raw.by_hour && whole.n <= raw.n);
-	size_t ten = 0;
+	const struct read x = read_cells(k, n_pods, like);
+	like.none = true;
+	const struct read raw = read_cells(k, n_pods, like);
+	bool short_ones = like.window_ms < 30 * MINUTE; /* a series may be there for half an hour only, and that count alike as a whole */
+	if (!raw.n || x.by_hour != raw.by_hour || (short_ones && like.window_ms && x.by_minute != raw.by_minute) || x.n > raw.n)
+		fail_msg("windows of %d min, %d ms off, %zu%s: %zu values of %zu, %s", (int)(like.window_ms / MINUTE), (int)like.off_ms, like.unlike,
+			 like.few ? ", few" : "", x.n, raw.n, x.by_hour == raw.by_hour ? "hours agree" : "other values");
+	return x.n;
+}
+
+/* Returns how many values were read of windows of ten minutes: of minutes that are alike, and of those that are but for a few. */
+struct met {
+	size_t ten, few;
+};
+
+static struct met check(struct kit *k, size_t n_pods)
+{
+	struct met met = { 0 };
 	static const int64_t windows[] = { 1, 3, 10, 25, 90 }, offs[] = { 0, 7000, 60000, 90001 };
+	check_like(k, n_pods, (struct likeness){ .unlike = NOBODY });
 	for (size_t i = 0; i < ARRAY_LEN(windows); i++)
 		for (size_t o = 0; o < ARRAY_LEN(offs); o++)
 			for (size_t unlike = 0; unlike < 2; unlike++) {
-				struct read x = read_cells(k, n_pods, (struct likeness){ .window_ms = windows[i] * MINUTE, .off_ms = offs[o],
-										       .unlike = unlike ? 2 : NOBODY });
-				bool short_ones = windows[i] < 30; /* a series may be there for half an hour only, and that count alike as a whole */
-				if (x.by_hour != raw.by_hour || (short_ones && x.by_minute != raw.by_minute) || x.n > raw.n)
-					fail_msg("windows of %d min, %d ms off, %zu: %zu values of %zu, %s", (int)windows[i], (int)offs[o], unlike, x.n,
-						 raw.n, x.by_hour == raw.by_hour ? "hours agree" : "other values");
+				struct likeness like = { .window_ms = windows[i] * MINUTE, .off_ms = offs[o], .unlike = unlike ? 2 : NOBODY };
+				size_t n = check_like(k, n_pods, like);
+				like.few = true;
+				size_t few = check_like(k, n_pods, like);
 				if (windows[i] == 10 && !o && !unlike)
-					ten = x.n;
+					met = (struct met){ n, few };
 			}
-	return ten;
+	return met;
 }
 
 /* ---- graphs of a function ---- */
@@ -232,15 +274,16 @@ static void test_sums_and_series(void **state)
 	k.o.keep_aggregates = k.o.no_sealing = true;
 	kit_open(&k);
 	fill(&k, 3);
-	size_t head = check(&k, PODS);
+	struct met head = check(&k, PODS);
 	check_graphs(&k, PODS);
 	k.now_ms = KIT_T0 + 5 * HOUR;
 	assert_int_equal(tsdb_seal(k.db, true, &e), 0);
-	size_t sealed = check(&k, PODS);
+	struct met sealed = check(&k, PODS);
 	check_graphs(&k, PODS);
 	check_graphs(&k, PODS - 1);
-	assert_true(sealed * 2 < head);          /* of most minutes sums were read */
-	assert_true(check(&k, PODS - 1) > sealed); /* not all are asked for: there is no sum of those */
+	assert_true(sealed.ten * 2 < head.ten);  /* of most minutes sums were read */
+	assert_true(sealed.few * 10 < sealed.ten * 8); /* and of the others, but for a few profiles */
+	assert_true(check(&k, PODS - 1).ten > sealed.ten); /* not all are asked for: there is no sum of those */
 	/* late profiles beside the sealed hour: of minutes that have sums, and of others */
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(kit_append(&k, i, KIT_T0 + 4 * MINUTE * (i + 1) + 33, 7, 9, NULL), 0);
@@ -318,12 +361,13 @@ static void test_damaged_sums(void **state)
 		struct kit k;
 		struct tsdb_stats s;
 		start_sealed(&k);
-		struct likeness windows = { .window_ms = 10 * MINUTE, .unlike = NOBODY };
-		struct read raw = read_cells(&k, PODS, (struct likeness){ .none = true }), sums = read_cells(&k, PODS, windows);
-		assert_true(sums.n * 2 < raw.n);
+		struct likeness windows = { .window_ms = 10 * MINUTE, .unlike = NOBODY, .few = i % 2 == 1 }, none = windows;
+		none.none = true;
+		struct read raw = read_cells(&k, PODS, none), sums = read_cells(&k, PODS, windows);
+		assert_true(sums.n * 2 < raw.n && sums.by_minute == raw.by_minute);
 		assert_true(flip_sum(&k, values[i].kind, values[i].stream, 5 * i + 3));
 		struct read damaged = read_cells(&k, PODS, windows);
-		assert_true(damaged.by_minute == raw.by_minute && damaged.n == raw.n);
+		assert_true(damaged.by_minute == raw.by_minute && damaged.n >= raw.n);
 		tsdb_stats(k.db, &s);
 		assert_int_equal(s.lost_records, 1); /* it is said, though nothing is missing */
 		check(&k, PODS);

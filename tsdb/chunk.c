@@ -479,6 +479,7 @@ void chunk_row_samples(const struct chunk *c, const struct row *r, uint32_t *col
 void cells_release(struct cells *c)
 {
 	vec_free(&c->t_ms);
+	vec_free(&c->summed);
 	vec_free(&c->rows);
 	vec_free(&c->columns);
 	vec_free(&c->values);

@@ -89,6 +89,7 @@ size_t dense_take(struct dense *d, uint32_t *columns, int64_t *sums);
  * t_ms.v[rows.v[i]]. */
 struct cells {
 	VEC(int64_t) t_ms;
+	VEC(uint8_t) summed;         /* by row: what its minute adds up to is read, too; empty: none is */
 	VEC(uint32_t) rows, columns;
 	VEC(int64_t) values;
 };

@@ -186,7 +186,7 @@ static int add_profiles(struct refill *c, struct part *p, size_t of, struct err 
 {
 	int rc = begin_profile(c, p, of, e);
 	if (!rc)
-		rc = part_cells(p, c->series[0], PART_ALL_MINUTES, &c->scratch, &c->cells, e);
+		rc = part_cells(p, c->series[0], NULL, &c->scratch, &c->cells, e);
 	if (!rc && !c->cells.t_ms.n) /* no samples at all: then it did not read the stamps */
 		rc = part_totals(p, c->series[0], &c->scratch, e);
 	if (rc) {

@@ -16,7 +16,8 @@ size_t part_scratch_bytes(const struct part_scratch *s)
 	return VEC_BYTES(&s->rollup.columns) + VEC_BYTES(&s->rollup.sums) + VEC_BYTES(&s->totals.rows) + VEC_BYTES(&s->totals.points.t_ms) +
 	       VEC_BYTES(&s->totals.points.totals) + VEC_BYTES(&s->points.t_ms) +
 	       VEC_BYTES(&s->points.totals) + VEC_BYTES(&s->columns.points.t_ms) + VEC_BYTES(&s->columns.points.totals) +
-	       VEC_BYTES(&s->columns.covers) + VEC_BYTES(&s->columns.periods) + VEC_BYTES(&s->columns.stale) + VEC_BYTES(&s->sums) + VEC_BYTES(&s->hit);
+	       VEC_BYTES(&s->columns.covers) + VEC_BYTES(&s->columns.periods) + VEC_BYTES(&s->columns.stale) + VEC_BYTES(&s->sums) + VEC_BYTES(&s->hit) +
+	       VEC_BYTES(&s->numbers);
 }
 
 void part_scratch_release(struct part_scratch *s)
@@ -28,6 +29,7 @@ void part_scratch_release(struct part_scratch *s)
 	sealed_columns_release(&s->columns);
 	vec_free(&s->sums);
 	vec_free(&s->hit);
+	vec_free(&s->numbers);
 }
 
 /* The rollup of the series, or of what it is a multiple of; *series becomes that one's id. */
@@ -301,38 +303,50 @@ int part_match(const struct part *p, uint32_t series, const uint64_t *match, uin
 	return rc || !find_hits(w, match, n_match) ? rc : add_hits(p, series, factor, n, w, ret_read, e);
 }
 
-/* A byte per row; NULL: all rows are wanted. *ret_any: whether any is. */
-static const uint8_t *wanted_rows(const struct part *p, uint64_t minutes, struct part_scratch *w, bool *ret_any)
+/* Fills in which rows are wanted, a byte each, and of those their numbers, stamps and whether they are summed. */
+static void choose_rows(const struct part *p, const struct part_choice *choice, struct part_scratch *w, struct cells *out)
 {
-	*ret_any = true;
-	if (minutes == PART_ALL_MINUTES)
-		return NULL;
-	*ret_any = false;
-	vec_reserve(&w->hit, w->totals.rows.n + 1);
-	for (size_t i = 0; i < w->totals.rows.n; i++)
-		*ret_any |= w->hit.v[i] = (minutes & part_minute(p, w->totals.rows.v[i].t_ms)) != 0;
-	return w->hit.v;
+	size_t n = w->totals.rows.n;
+	vec_reserve(&w->hit, n + 1);
+	vec_reserve(&w->numbers, n + 1);
+	for (size_t i = 0; i < n; i++) {
+		int64_t t = w->totals.rows.v[i].t_ms;
+		uint64_t minute = part_minute(p, t);
+		bool summed = minute & choice->few, wanted = summed ? choice->to->odd(choice->to->arg, choice->series, t) : (minute & choice->minutes) != 0;
+		w->hit.v[i] = wanted;
+		w->numbers.v[i] = (uint32_t)out->t_ms.n;
+		if (!wanted)
+			continue;
+		vec_push(&out->t_ms, t);
+		vec_push(&out->summed, summed);
+	}
 }
 
-int part_cells(const struct part *p, uint32_t series, uint64_t minutes, struct part_scratch *w, struct cells *out, struct err *e)
+static int read_cells(const struct part *p, uint32_t series, const uint8_t *wanted, struct part_scratch *w, struct cells *out, struct err *e)
+{
+	struct sealed_detail d;
+	int rc = part_detail(p, series, w, &d, e);
+	return rc ? rc : sealed_cells(&d, (uint32_t)w->totals.rows.n, wanted, out, e);
+}
+
+int part_cells(const struct part *p, uint32_t series, const struct part_choice *choice, struct part_scratch *w, struct cells *out, struct err *e)
 {
 	int64_t factor, same;
-	bool any = false;
-	out->t_ms.n = out->rows.n = out->columns.n = out->values.n = 0;
+	out->t_ms.n = out->summed.n = out->rows.n = out->columns.n = out->values.n = 0;
 	int rc = get_rollup(p, &series, w, &factor, e);
 	if (!rc)
 		rc = get_totals(p, series, w, &same, e);
 	if (rc || !w->rollup.columns.n)
 		return rc;
-	const uint8_t *wanted = wanted_rows(p, minutes, w, &any);
-	if (!any)
-		return 0;
-	struct sealed_detail d;
-	rc = part_detail(p, series, w, &d, e);
-	for (size_t i = 0; i < w->totals.rows.n && !rc; i++)
+	if (choice)
+		choose_rows(p, choice, w, out);
+	for (size_t i = 0; i < w->totals.rows.n && !choice; i++)
 		vec_push(&out->t_ms, w->totals.rows.v[i].t_ms);
-	if (!rc)
-		rc = sealed_cells(&d, (uint32_t)w->totals.rows.n, wanted, out, e);
+	if (!out->t_ms.n)
+		return 0;
+	rc = read_cells(p, series, choice ? w->hit.v : NULL, w, out, e);
+	for (size_t i = 0; !rc && choice && i < out->rows.n; i++)
+		out->rows.v[i] = w->numbers.v[out->rows.v[i]];
 	for (size_t i = 0; !rc && factor != 1 && i < out->values.n; i++)
 		if (__builtin_mul_overflow(out->values.v[i], factor, &out->values.v[i]))
 			rc = err_set(e, ERR_CORRUPT, "a sealed value does not fit in 64 bits");
@@ -342,7 +356,7 @@ int part_cells(const struct part *p, uint32_t series, uint64_t minutes, struct p
 int part_sum_cells(const struct part *p, uint32_t series, int64_t t_ms, struct part_scratch *w, struct cells *out, struct err *e)
 {
 	int64_t factor;
-	out->t_ms.n = out->rows.n = out->columns.n = out->values.n = 0;
+	out->t_ms.n = out->summed.n = out->rows.n = out->columns.n = out->values.n = 0;
 	int rc = get_rollup(p, &series, w, &factor, e);
 	size_t n = w->rollup.columns.n;
 	if (rc || !n)

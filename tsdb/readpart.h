@@ -14,6 +14,7 @@ struct part_scratch {
 	struct sealed_columns columns;
 	VEC(int64_t) sums;
 	VEC(uint8_t) hit;
+	VEC(uint32_t) numbers;
 	struct part_reader rollups, stamps, details[3]; /* by stream: a reader gives one value at a time */
 };
 void part_scratch_release(struct part_scratch *s);
@@ -43,8 +44,15 @@ int part_row_sums(const struct part *p, uint32_t series, const uint64_t *match, 
 /* Of each of n profiles, which are those of w->columns, the sum of the columns in `match` (NULL: none), into w->sums. */
 int part_match(const struct part *p, uint32_t series, const uint64_t *match, uint32_t n_match, size_t n, struct part_scratch *w,
 	       uint64_t *ret_read, struct err *e);
-/* Every sample of the series in those minutes of an hour's part, a bit each; out is overwritten. */
-int part_cells(const struct part *p, uint32_t series, uint64_t minutes, struct part_scratch *w, struct cells *out, struct err *e);
+/* Which profiles of an hour's part are wanted. */
+struct part_choice {
+	uint64_t minutes;    /* all in these, a bit each; */
+	uint64_t few;        /* in these, which are others, those that `to` says are odd, as summed */
+	size_t series;       /* what it is for `to` */
+	const struct source_cells_reader *to;
+};
+/* Every sample of those of the series (NULL: of all); out is overwritten. */
+int part_cells(const struct part *p, uint32_t series, const struct part_choice *choice, struct part_scratch *w, struct cells *out, struct err *e);
 #define PART_ALL_MINUTES ((UINT64_C(1) << 60) - 1)
 static inline uint64_t part_minute(const struct part *p, int64_t t_ms)
 {

@@ -213,13 +213,13 @@ static void check_cells(struct source_view *v, const struct source_series *s, in
 		refs[i] = s[i].ref;
 	struct source_stats stats = { 0 };
 	struct source_limits lim = { .stats = &stats };
-	assert_int_equal(v->ops->cells(v, refs, 4, 0, INT64_MAX, &lim, see_cells, NULL, &x, &e), 0);
+	assert_int_equal(v->ops->cells(v, refs, 4, 0, INT64_MAX, &lim, &(struct source_cells_reader){ .take = see_cells, .arg = &x }, &e), 0);
 	assert_true(x.sum == total && x.n > 0 && !x.wrong);
 	assert_true(stats.samples == x.n && stats.chunks >= 4 && stats.bytes > 0);
 	/* the same of sums by the minute or the hour, where all series count alike and there are such sums: no more values, and no less in all */
 	for (enum source_alike how = SOURCE_UNLIKE; how <= SOURCE_ALIKE; how++) {
 		struct seen_cells alike = { .alike = how };
-		assert_int_equal(v->ops->cells(v, refs, 4, 0, INT64_MAX, NULL, see_cells, all_alike, &alike, &e), 0);
+		assert_int_equal(v->ops->cells(v, refs, 4, 0, INT64_MAX, NULL, &(struct source_cells_reader){ .take = see_cells, .alike = all_alike, .arg = &alike }, &e), 0);
 		assert_true(alike.sum == total && alike.n > 0 && alike.n <= x.n && !alike.wrong);
 	}
 }

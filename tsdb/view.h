@@ -70,6 +70,6 @@ int view_sums(struct source_view *v, const struct source_part *parts, size_t n, 
 int view_shares(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
 		const struct source_limits *lim, const struct source_shares *ret, struct err *e);
 int view_cells(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms,
-	       const struct source_limits *lim, source_cells_fn fn, source_alike_fn alike, void *arg, struct err *e);
+	       const struct source_limits *lim, const struct source_cells_reader *to, struct err *e);
 
 #endif

@@ -137,15 +137,34 @@ struct source_cells {
 	size_t n_rows, n;
 	const uint32_t *rows, *columns;
 	const int64_t *values;
+	const uint8_t *summed;       /* by row: the sum of its minute is handed out, too, with it in it; NULL: of none */
 };
 /* Negative with *e filled stops the reading. worker: 0 .. pool_size(lim->pool); calls of one worker follow each other. */
 typedef int (*source_cells_fn)(void *arg, const struct source_cells *c, unsigned worker, struct err *e);
-/* Whether what is stamped in (after, until] counts the same for the caller, of series a and of b (a may be b): not at all; as long as only what
- * lies in one whole minute is added up; or all of it, so that its sum counts as it does. Storage may then hand out such sums of services,
- * stamped with the end of the minute, or of a series or service as one row, stamped at the end of the range, as if they were of one of the series.
- * Before the first call of the other function, one thread. */
-enum source_alike { SOURCE_UNLIKE, SOURCE_ALIKE_BY_MINUTE, SOURCE_ALIKE };
+/* Whether what is stamped in (after, until] counts the same for the caller, of series a and of b (a may be b): not at all; of a whole minute, but
+ * for a few profiles, as what is stamped in the middle of it does, alike for both; as long as only what lies in one whole minute is added up; or all of
+ * it, so that its sum counts as it does. Storage may then hand out such sums of services, stamped with the middle of the minute, or of
+ * a series or service as one row, stamped at the end of the range, as if they were of one of the series. Before the first profile is
+ * taken, one thread. */
+enum source_alike { SOURCE_UNLIKE, SOURCE_ALIKE_BUT_FEW, SOURCE_ALIKE_BY_MINUTE, SOURCE_ALIKE };
 typedef enum source_alike (*source_alike_fn)(void *arg, size_t a, size_t b, int64_t after_ms, int64_t until_ms);
+/* Whether a profile is one of the few: it counts otherwise than the middle of its minute. Such are handed out by themselves, too, as
+ * `summed`. Any thread. */
+typedef bool (*source_odd_fn)(void *arg, size_t series, int64_t t_ms);
+/* Who reads cells. */
+struct source_cells_reader {
+	source_cells_fn take;
+	source_alike_fn alike;       /* NULL: no two series are */
+	source_odd_fn odd;           /* NULL: alike never says SOURCE_ALIKE_BUT_FEW */
+	void *arg;
+};
+#define SOURCE_MINUTE_MS INT64_C(60000)
+/* The middle of the minute that a stamp lies in. */
+static inline int64_t source_mid_minute(int64_t t_ms)
+{
+	int64_t in = (t_ms - 1) % SOURCE_MINUTE_MS;
+	return t_ms - 1 - (in < 0 ? in + SOURCE_MINUTE_MS : in) + SOURCE_MINUTE_MS / 2;
+}
 
 struct source_view;
 
@@ -181,11 +200,10 @@ struct source_ops {
 	 * function is made of. f is not NULL. NULL: this source has only sums. */
 	int (*shares)(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
 		      const struct source_limits *lim, const struct source_shares *ret, struct err *e);
-	/* Every value of the profiles of n series stamped in (after, until], and maybe of neighbours: each is handed to fn
-	 * once, by several threads at once. What a graph over stacks reads, however many of its steps want a profile. alike: NULL = no
-	 * two series are. */
+	/* Every value of the profiles of n series stamped in (after, until], and maybe of neighbours: each is handed out
+	 * once, by several threads at once. What a graph over stacks reads, however many of its steps want a profile. */
 	int (*cells)(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms,
-		     const struct source_limits *lim, source_cells_fn fn, source_alike_fn alike, void *arg, struct err *e);
+		     const struct source_limits *lim, const struct source_cells_reader *to, struct err *e);
 	/* Label names, or the values of one label, of series that satisfy the matchers (n may be 0), sorted, unique;
 	 * the array and its strings are one malloc'd block. */
 	int (*label_names)(struct source_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
