@@ -52,7 +52,7 @@ struct scratch {
 	__u8 body[BODY_BYTES + STACK_PAGE];
 };
 
-struct stats { __u64 v[STATS_MAX]; };
+struct all_stats { __u64 v[STATS_MAX]; };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -65,13 +65,13 @@ struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct stats);
+	__type(value, struct all_stats);
 } stats SEC(".maps");
 
 static __always_inline void count(__u32 what, __u64 n)
 {
 	__u32 zero = 0;
-	struct stats *s = bpf_map_lookup_elem(&stats, &zero);
+	struct all_stats *s = bpf_map_lookup_elem(&stats, &zero);
 
 	if (s && what < STATS_MAX)
 		s->v[what] += n;

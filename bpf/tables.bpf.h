@@ -7,7 +7,7 @@ struct all_procs { struct unwind_proc p[PROC_SLOTS]; };
 struct all_maps { struct unwind_map m[MAPS_MAX]; };
 struct all_pages { __u64 p[PAGES_MAX]; };
 struct rule_cache { __u64 v[RULE_CACHE]; };
-struct chunk { __u32 row[CHUNK_ROWS]; };
+struct row_chunk { __u32 row[CHUNK_ROWS]; };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -115,7 +115,7 @@ static __always_inline const __u32 *uw_chunk(struct unwind *u, __u32 i)
 {
 	__u32 zero = 0;
 	void *inner = bpf_map_lookup_elem(&chunks, &i);
-	struct chunk *c;
+	struct row_chunk *c;
 
 	if (!inner)
 		return 0;

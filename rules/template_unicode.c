@@ -8,7 +8,7 @@ struct range {
 	uint32_t first, last;
 };
 
-struct mapping {
+struct case_mapping {
 	uint32_t first, last, step;
 	int32_t difference;
 };
@@ -364,7 +364,7 @@ static const struct range marks[] = {
 };
 
 /* first, last, step, difference. */
-static const struct mapping to_upper[] = {
+static const struct case_mapping to_upper[] = {
 	{ 0xb5, 0xb5, 1, 743 }, { 0xe0, 0xf6, 1, -32 }, { 0xf8, 0xfe, 1, -32 }, { 0xff, 0xff, 1, 121 },
 	{ 0x101, 0x12f, 2, -1 }, { 0x131, 0x131, 1, -232 }, { 0x133, 0x137, 2, -1 }, { 0x13a, 0x148, 2, -1 },
 	{ 0x14b, 0x177, 2, -1 }, { 0x17a, 0x17e, 2, -1 }, { 0x17f, 0x17f, 1, -300 }, { 0x180, 0x180, 1, 195 },
@@ -419,7 +419,7 @@ static const struct mapping to_upper[] = {
 };
 
 /* first, last, step, difference. */
-static const struct mapping to_lower[] = {
+static const struct case_mapping to_lower[] = {
 	{ 0xc0, 0xd6, 1, 32 }, { 0xd8, 0xde, 1, 32 }, { 0x100, 0x12e, 2, 1 }, { 0x130, 0x130, 1, -199 },
 	{ 0x132, 0x136, 2, 1 }, { 0x139, 0x147, 2, 1 }, { 0x14a, 0x176, 2, 1 }, { 0x178, 0x178, 1, -121 },
 	{ 0x179, 0x17d, 2, 1 }, { 0x181, 0x181, 1, 210 }, { 0x182, 0x184, 2, 1 }, { 0x186, 0x186, 1, 206 },
@@ -469,7 +469,7 @@ static const struct mapping to_lower[] = {
 };
 
 /* Where it is not as to_upper. */
-static const struct mapping to_title[] = {
+static const struct case_mapping to_title[] = {
 	{ 0x1c4, 0x1c4, 1, 1 }, { 0x1c6, 0x1c6, 1, -1 }, { 0x1c7, 0x1c7, 1, 1 }, { 0x1c9, 0x1c9, 1, -1 },
 	{ 0x1ca, 0x1ca, 1, 1 }, { 0x1cc, 0x1cc, 1, -1 }, { 0x1f1, 0x1f1, 1, 1 }, { 0x1f3, 0x1f3, 1, -1 },
 };
@@ -488,7 +488,7 @@ static bool is_in(const struct range *t, size_t n, uint32_t r)
 }
 
 /* r itself if the table has nothing for it. */
-static uint32_t mapped(const struct mapping *t, size_t n, uint32_t r)
+static uint32_t mapped(const struct case_mapping *t, size_t n, uint32_t r)
 {
 	size_t lo = 0, hi = n;
 	while (lo < hi) {

@@ -143,7 +143,7 @@ static void tell_symbolizer(struct agent *a)
 
 static void agent_drain(struct agent *a)
 {
-	int64_t now = clock_mono_ns(), from = cost_thread_ns();
+	int64_t now = clock_mono_ns(), from = clock_cpu_ns();
 
 	a->late_drains += a->drained_ns && now - a->drained_ns > LATE_NS;
 	a->drained_ns = now;
@@ -400,7 +400,7 @@ void agent_stop(struct agent *a)
 	if (a->sampler.object)
 		sampler_release(&a->sampler);
 	windows_release(a);
-	records_release(&a->records);
+	perf_records_release(&a->records);
 	if (a->epoll_fd >= 0)
 		close(a->epoll_fd);
 	if (a->wake_fd >= 0)

@@ -38,14 +38,14 @@ struct agent {
 	atomic_bool config_ok;       /* the last reading of the file worked */
 	_Atomic uint64_t config_failures;
 	int64_t configured_ms;
-	struct records records;
+	struct perf_records records;
 	int epoll_fd, wake_fd;
 	pthread_t thread;
 	bool running;
 	atomic_bool stopping;
 	int64_t kept_house_ns;
 	bool cpu_missing;            /* said that a CPU cannot be sampled */
-	struct cost cost;
+	struct agent_cost cost;
 	struct pacer pacer;          /* the frequency and off-CPU's step as they are now */
 	uint64_t spent_ns[2];        /* by enum window_kind: CPU time of the drain on samples, on waits */
 	int64_t preparing_ns;        /* of this drain's: mappings and tables of programs that the kernel did not know */
@@ -74,7 +74,7 @@ struct agent {
 
 /* drain.c: time of the host that no sample stands for. */
 void drain_count_unseen(struct agent *a, int64_t now_ns, int64_t unseen_ns);
-/* drain.c: records and samples that were read, in the order of time. from_ns: cost_thread_ns() before they were. */
+/* drain.c: records and samples that were read, in the order of time. from_ns: clock_cpu_ns() before they were. */
 void drain_process(struct agent *a, int64_t now_ns, int64_t from_ns);
 
 /* stack_finish.c: the stack of sample `at` as a node of the tree, finished if the kernel could not, without its innermost

@@ -164,7 +164,7 @@ static struct profile_window *profile(int64_t duration_ns)
 }
 
 /* A stack from the outermost frame on, names only, kernel frames left out. */
-struct stack {
+struct seen_stack {
 	const char *names[CALLS_MAX];
 	size_t n;
 	const char *mark;            /* NULL = complete */
@@ -178,7 +178,7 @@ static const char *name_of(const struct window_frame *f)
 	return n ? s[n - 1].name.ptr : "";
 }
 
-static void read_stack(const struct profile_window *w, const struct window_sample *s, struct stack *out)
+static void read_stack(const struct profile_window *w, const struct window_sample *s, struct seen_stack *out)
 {
 	memset(out, 0, sizeof *out);
 	for (uint32_t i = s->n_frames; i-- > 0 && out->n < CALLS_MAX;) {
@@ -192,7 +192,7 @@ static void read_stack(const struct profile_window *w, const struct window_sampl
 	}
 }
 
-static void print_stack(const struct stack *k)
+static void print_stack(const struct seen_stack *k)
 {
 	for (size_t i = 0; i < k->n; i++)
 		print_message(" > %s", *k->names[i] ? k->names[i] : "?");
@@ -221,13 +221,13 @@ static bool same_name(const char *got, const char *want)
 	return false;
 }
 
-static bool same_frame(const struct stack *k, size_t at, const char *want)
+static bool same_frame(const struct seen_stack *k, size_t at, const char *want)
 {
 	return strcmp(want, "[vdso]") == 0 ? k->vdso[at] : same_name(k->names[at], want);
 }
 
 /* 0 = not a beginning of the calls, 1 = a beginning, 2 = all of them. start: as many frames at most "~" is. */
-static int matches_from(const struct stack *k, size_t at, const char *const *calls, size_t start)
+static int matches_from(const struct seen_stack *k, size_t at, const char *const *calls, size_t start)
 {
 	for (; at < k->n; at++, calls++) {
 		if (!*calls)
@@ -246,13 +246,13 @@ static int matches_from(const struct stack *k, size_t at, const char *const *cal
 	return *calls && strcmp(*calls, "?") != 0 ? 1 : 2;
 }
 
-static int matches(const struct stack *k, const char *const *calls, size_t start)
+static int matches(const struct seen_stack *k, const char *const *calls, size_t start)
 {
 	return k->n ? matches_from(k, 0, calls, start ? start : C_START) : 0;
 }
 
 /* It has said that it is ready and not returned from that yet. */
-static bool getting_ready(const struct stack *k)
+static bool getting_ready(const struct seen_stack *k)
 {
 	for (size_t i = 0; i < k->n; i++)
 		if (strncmp(k->names[i], "ready", 5) == 0)
@@ -261,7 +261,7 @@ static bool getting_ready(const struct stack *k)
 }
 
 /* Leaves out what Go's runtime was called for in the midst of the program's functions; false: none of those is there. */
-static bool without_runtime(struct stack *k)
+static bool without_runtime(struct seen_stack *k)
 {
 	bool mine = false;
 
@@ -286,7 +286,7 @@ static void check_samples(const struct profile_window *w, pid_t pid, const struc
 	for (size_t i = 0; i < w->samples.n; i++) {
 		const struct window_sample *s = &w->samples.v[i];
 		const struct process_info *p = w->processes.v[s->process];
-		struct stack k;
+		struct seen_stack k;
 		if (!p || p->pid != (uint32_t)pid)
 			continue;
 		read_stack(w, s, &k);
@@ -360,7 +360,7 @@ static void test_fixtures(void **state)
 }
 
 /* From names[from] on, n times this function. */
-static bool all_are(const struct stack *k, size_t from, size_t n, const char *name)
+static bool all_are(const struct seen_stack *k, size_t from, size_t n, const char *name)
 {
 	for (size_t i = from; i < from + n; i++)
 		if (i >= k->n || strcmp(k->names[i], name) != 0)
@@ -369,7 +369,7 @@ static bool all_are(const struct stack *k, size_t from, size_t n, const char *na
 }
 
 /* _start, what the C library has there, main, down `frames` times, leaf or not yet; or the innermost 256 of them. */
-static bool is_deep(const struct stack *k, size_t frames, bool cut)
+static bool is_deep(const struct seen_stack *k, size_t frames, bool cut)
 {
 	if (cut)
 		return k->n == 256 && all_are(k, 0, 255, "down") && all_are(k, 255, 1, "leaf") && k->mark &&
@@ -386,7 +386,7 @@ static void count_depth(pid_t pid, size_t frames, bool cut, uint32_t *all, uint3
 
 	for (size_t k = 0; k < w->samples.n; k++) {
 		const struct window_sample *s = &w->samples.v[k];
-		struct stack st;
+		struct seen_stack st;
 		if (!s->process || w->processes.v[s->process]->pid != (uint32_t)pid)
 			continue;
 		read_stack(w, s, &st);
@@ -440,7 +440,7 @@ static void check_dlopen(pid_t pid, struct dlopen_verdict *v)
 
 	for (size_t k = 0; k < w->samples.n; k++) {
 		const struct window_sample *s = &w->samples.v[k];
-		struct stack st;
+		struct seen_stack st;
 		if (!s->process || w->processes.v[s->process]->pid != (uint32_t)pid)
 			continue;
 		read_stack(w, s, &st);
@@ -503,7 +503,7 @@ static void run_storm(const char *variant)
 			processes += strcmp(w->processes.v[i]->comm, comm) == 0;
 		for (size_t k = 0; k < w->samples.n; k++) {
 			const struct window_sample *s = &w->samples.v[k];
-			struct stack st;
+			struct seen_stack st;
 			if (!s->process || strcmp(w->processes.v[s->process]->comm, comm) != 0)
 				continue;
 			read_stack(w, s, &st);

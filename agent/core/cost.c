@@ -15,13 +15,6 @@ int64_t cost_own_ns(void)
 	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
-int64_t cost_thread_ns(void)
-{
-	struct timespec ts;
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
-
 /* "cpu3 user nice system idle iowait irq softirq steal guest guest_nice", in ticks; guests are counted in user. */
 static bool busy_ticks(const char *line, uint32_t *ret_cpu, int64_t *ret)
 {
@@ -62,13 +55,13 @@ uint64_t cost_read_switches(FILE *f)
 	return 0;
 }
 
-void cost_sampled(struct cost *c, uint32_t cpu, int64_t value_ns)
+void cost_sampled(struct agent_cost *c, uint32_t cpu, int64_t value_ns)
 {
 	if (cpu < MAX_CPUS)
 		c->cpus[cpu].sampled_ns += value_ns;
 }
 
-void cost_untaken(struct cost *c, uint32_t cpu, uint64_t ticks, int64_t period_ns)
+void cost_untaken(struct agent_cost *c, uint32_t cpu, uint64_t ticks, int64_t period_ns)
 {
 	if (cpu >= MAX_CPUS)
 		return;
@@ -82,7 +75,7 @@ static bool beyond_chance(int64_t unseen_ns, int64_t busy_ns, double period_ns)
 	return (double)unseen_ns > 5 * sqrt((double)busy_ns / period_ns + 1) * period_ns + 0.02 * (double)busy_ns;
 }
 
-int64_t cost_unseen(struct cost *c, const int64_t busy_ns[MAX_CPUS], double hz)
+int64_t cost_unseen(struct agent_cost *c, const int64_t busy_ns[MAX_CPUS], double hz)
 {
 	int64_t found = 0, others = 0, others_busy = 0;
 	double period = 1e9 / hz;

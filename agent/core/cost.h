@@ -13,7 +13,7 @@
 
 #define COST_INTERVAL_NS 10000000000ll
 
-struct cost {
+struct agent_cost {
 	struct cost_cpu {
 		int64_t busy_ns;     /* not idle, then; 0 = not known */
 		int64_t sampled_ns;  /* value of the ticks since, of those without a sample too if they were counted */
@@ -21,13 +21,12 @@ struct cost {
 	} cpus[MAX_CPUS];
 };
 
-/* CPU time of the process; of the calling thread. */
+/* CPU time of the process. */
 int64_t cost_own_ns(void);
-int64_t cost_thread_ns(void);
 /* A tick of a CPU, and the time that it stands for. */
-void cost_sampled(struct cost *c, uint32_t cpu, int64_t value_ns);
+void cost_sampled(struct agent_cost *c, uint32_t cpu, int64_t value_ns);
 /* How many ticks of a CPU had no sample, since the start: filtered, or there was no room. */
-void cost_untaken(struct cost *c, uint32_t cpu, uint64_t ticks, int64_t period_ns);
+void cost_untaken(struct agent_cost *c, uint32_t cpu, uint64_t ticks, int64_t period_ns);
 /* What each CPU was neither idle nor waiting for I/O nor stolen, since the start of the host; 0 = it is not in /proc/stat,
  * whose text is read from f. */
 void cost_read_busy(FILE *f, int64_t ret_ns[MAX_CPUS]);
@@ -35,6 +34,6 @@ void cost_read_busy(FILE *f, int64_t ret_ns[MAX_CPUS]);
 uint64_t cost_read_switches(FILE *f);
 /* Time of the interval that just ended which no sample stands for, beyond what chance explains, on one CPU or on all
  * together; 0 = none. busy_ns: now. */
-int64_t cost_unseen(struct cost *c, const int64_t busy_ns[MAX_CPUS], double hz);
+int64_t cost_unseen(struct agent_cost *c, const int64_t busy_ns[MAX_CPUS], double hz);
 
 #endif

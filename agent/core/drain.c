@@ -2,8 +2,9 @@
 /* What is done with records and samples: a record changes a process, a sample is finished (stack_finish.c) and counted
  * (windows.c). Runs on the drain thread with the agent's lock held. */
 #include "agent/core/agent_private.h"
+#include "base/clock.h"
 
-static void apply(struct agent *a, const struct record *r)
+static void apply(struct agent *a, const struct perf_record *r)
 {
 	switch (r->type) {
 	case RECORD_FORK:
@@ -85,7 +86,7 @@ static void count_spent(struct agent *a, const uint64_t weight[2], int64_t spent
 
 void drain_process(struct agent *a, int64_t now, int64_t from_ns)
 {
-	struct records *r = &a->records;
+	struct perf_records *r = &a->records;
 	uint64_t weight[2] = { 0 };
 	size_t i = 0;
 
@@ -112,6 +113,6 @@ void drain_process(struct agent *a, int64_t now, int64_t from_ns)
 	while (i < r->v.n)
 		apply(a, &r->v.v[i++]);
 	count_losses(a, now);
-	count_spent(a, weight, cost_thread_ns() - from_ns);
+	count_spent(a, weight, clock_cpu_ns() - from_ns);
 	a->drains++;
 }

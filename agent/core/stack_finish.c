@@ -6,6 +6,7 @@
 #include "agent/core/agent_private.h"
 #include "agent/unwind/unwind_native.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 
 /* Kernel workers carry their queue and CPU in their name: they are one. */
 static void set_comm(struct process_info *i, const char *comm)
@@ -62,10 +63,10 @@ static void finish_deferred(struct agent *a, struct process *p, size_t i, struct
 			    int64_t now)
 {
 	const struct sample_head *h = a->sampler.samples.v[i];
-	int64_t from_ns = cost_thread_ns();
+	int64_t from_ns = clock_cpu_ns();
 
 	if (!processes_prepare(a->processes, p)) {
-		a->preparing_ns += cost_thread_ns() - from_ns;
+		a->preparing_ns += clock_cpu_ns() - from_ns;
 		return;
 	}
 	*nu = (struct native_unwind){
@@ -104,7 +105,7 @@ static void finish_deferred(struct agent *a, struct process *p, size_t i, struct
 	f->user = nu->frames;
 	f->n_user = nu->u.n;
 	a->deferred_finished++;
-	a->preparing_ns += cost_thread_ns() - from_ns;
+	a->preparing_ns += clock_cpu_ns() - from_ns;
 }
 
 /* Code was mapped where other code had been, and the kernel did not know yet: from the first such frame on the stack is

@@ -304,7 +304,7 @@ static void test_busy_by_proc_stat(void **state)
 #define CPUS 64
 
 struct ticking {
-	struct cost *cost;
+	struct agent_cost *cost;
 	int64_t busy[MAX_CPUS];
 };
 

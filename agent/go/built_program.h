@@ -12,11 +12,11 @@
 
 #include "base/attrs.h"
 
-struct place { char dir[64]; };
+struct build_place { char dir[64]; };
 
-static UNUSED struct place place_new(void)
+static UNUSED struct build_place place_new(void)
 {
-	struct place p = { "/tmp/pyrrha-names-XXXXXX" };
+	struct build_place p = { "/tmp/pyrrha-names-XXXXXX" };
 	assert_non_null(mkdtemp(p.dir));
 	return p;
 }
@@ -24,7 +24,7 @@ static UNUSED struct place place_new(void)
 extern char **environ;
 
 /* Whether the command works, run there. */
-static UNUSED bool shell(const struct place *p, const char *command)
+static UNUSED bool shell(const struct build_place *p, const char *command)
 {
 	char line[1024];
 	char *argv[] = { "sh", "-c", line, NULL };
@@ -37,7 +37,7 @@ static UNUSED bool shell(const struct place *p, const char *command)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static UNUSED void write_file(const struct place *p, const char *name, const char *text)
+static UNUSED void write_file(const struct build_place *p, const char *name, const char *text)
 {
 	char path[256];
 	snprintf(path, sizeof path, "%s/%s", p->dir, name);
@@ -47,7 +47,7 @@ static UNUSED void write_file(const struct place *p, const char *name, const cha
 	fclose(f);
 }
 
-static UNUSED int open_file(const struct place *p, const char *name)
+static UNUSED int open_file(const struct build_place *p, const char *name)
 {
 	char path[256];
 	snprintf(path, sizeof path, "%s/%s", p->dir, name);
@@ -57,7 +57,7 @@ static UNUSED int open_file(const struct place *p, const char *name)
 }
 
 /* Removes it. Without what builds the program the test is skipped. */
-static UNUSED void place_end(const struct place *p, bool built, const char *needs)
+static UNUSED void place_end(const struct build_place *p, bool built, const char *needs)
 {
 	if (!shell(p, "rm -rf $PWD"))
 		print_message("cannot remove %s\n", p->dir);

@@ -184,7 +184,7 @@ static bool is_long(void)
 	return getenv("PYRRHA_LONG") && *getenv("PYRRHA_LONG");
 }
 
-static bool build(const struct place *p, const char *go, size_t form)
+static bool build(const struct build_place *p, const char *go, size_t form)
 {
 	const char *source = forms[form].cgo ? "cgo.go" : "main.go", *how = forms[form].link;
 	char command[1024];
@@ -196,7 +196,7 @@ static bool build(const struct place *p, const char *go, size_t form)
 }
 
 /* The program as it was linked, and stripped of symbols and debug information: the same is said of both. */
-static void check_program(const struct place *p)
+static void check_program(const struct build_place *p)
 {
 	struct gopclntab whole, stripped;
 	struct err e;
@@ -220,7 +220,7 @@ static void check_program(const struct place *p)
 	close(stripped_fd);
 }
 
-static size_t check_forms(const struct place *p, const char *go)
+static size_t check_forms(const struct build_place *p, const char *go)
 {
 	size_t built = 0;
 
@@ -238,7 +238,7 @@ static size_t check_forms(const struct place *p, const char *go)
 
 static void test_gopclntab(void **state)
 {
-	struct place p = place_new();
+	struct build_place p = place_new();
 	char pattern[1024];
 	glob_t others = { 0 };
 

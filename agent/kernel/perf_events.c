@@ -375,7 +375,7 @@ bool mapping_is_file(const char *path)
 	return path[0] == '/' && path[1] != '/' && strncmp(path, "/SYSV", 5) != 0 && strncmp(path, "/dev/", 5) != 0;
 }
 
-static bool read_mmap(const struct perf_events *p, struct records *out, struct record *r,
+static bool read_mmap(const struct perf_events *p, struct perf_records *out, struct perf_record *r,
 		      const struct perf_event_header *h, const uint8_t *b, size_t n)
 {
 	const struct mmap2 *m = (const void *)b;
@@ -419,7 +419,7 @@ struct task {
 	uint64_t time;
 };
 
-static bool read_task(struct record *r, const struct perf_event_header *h, const uint8_t *b, size_t n)
+static bool read_task(struct perf_record *r, const struct perf_event_header *h, const uint8_t *b, size_t n)
 {
 	struct task t;
 
@@ -434,7 +434,7 @@ static bool read_task(struct record *r, const struct perf_event_header *h, const
 	return r->type == RECORD_FORK ? t.pid != t.parent || t.pid == t.tid : t.pid == t.tid;
 }
 
-static bool read_comm(struct record *r, const struct perf_event_header *h, const uint8_t *b, size_t n)
+static bool read_comm(struct perf_record *r, const struct perf_event_header *h, const uint8_t *b, size_t n)
 {
 	if (n < 9)
 		return false;
@@ -445,10 +445,10 @@ static bool read_comm(struct record *r, const struct perf_event_header *h, const
 	return r->type == RECORD_EXEC || r->pid == r->tid;
 }
 
-static void take(const struct perf_events *p, struct records *out, const struct perf_event_header *h, const uint8_t *b,
+static void take(const struct perf_events *p, struct perf_records *out, const struct perf_event_header *h, const uint8_t *b,
 		 size_t n)
 {
-	struct record r = { 0 };
+	struct perf_record r = { 0 };
 	struct sample_id id;
 	uint64_t lost;
 	bool keep = false;
@@ -478,7 +478,7 @@ static void take(const struct perf_events *p, struct records *out, const struct 
 		vec_push(&out->v, r);
 }
 
-static void read_cpu(struct perf_events *p, struct cpu_event *c, struct records *out)
+static void read_cpu(struct perf_events *p, struct cpu_event *c, struct perf_records *out)
 {
 	const uint8_t *data = (const uint8_t *)c->page + PAGE;
 	uint64_t head = __atomic_load_n(&c->page->data_head, __ATOMIC_ACQUIRE), tail = c->page->data_tail;
@@ -513,11 +513,11 @@ static void read_cpu(struct perf_events *p, struct cpu_event *c, struct records 
 
 static int by_time(const void *a, const void *b)
 {
-	const struct record *x = a, *y = b;
+	const struct perf_record *x = a, *y = b;
 	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
 }
 
-void perf_events_read(struct perf_events *p, struct records *out)
+void perf_events_read(struct perf_events *p, struct perf_records *out)
 {
 	out->v.n = 0;
 	if (!out->arena.max)
@@ -530,7 +530,7 @@ void perf_events_read(struct perf_events *p, struct records *out)
 		qsort(out->v.v, out->v.n, sizeof *out->v.v, by_time);
 }
 
-void records_release(struct records *r)
+void perf_records_release(struct perf_records *r)
 {
 	vec_free(&r->v);
 	arena_free(&r->arena);

@@ -16,7 +16,7 @@
 
 enum record_type { RECORD_FORK, RECORD_EXEC, RECORD_COMM, RECORD_EXIT, RECORD_MMAP };
 
-struct record {
+struct perf_record {
 	int64_t time_ns;
 	enum record_type type;
 	uint32_t pid, tid, parent;
@@ -26,8 +26,8 @@ struct record {
 	struct image_key key;        /* RECORD_MMAP; its path lies in the arena of the read */
 };
 
-struct records {
-	VEC(struct record) v;        /* ascending by time */
+struct perf_records {
+	VEC(struct perf_record) v;   /* ascending by time */
 	struct arena arena;
 	uint64_t lost;               /* records the kernel had no room for */
 	uint64_t throttled;
@@ -48,8 +48,8 @@ int perf_events_fd(const struct perf_events *p, size_t i);
 /* Whether MMAP records have the build-id (5.12). */
 bool perf_events_build_ids(const struct perf_events *p);
 /* Reads all records that are there. */
-void perf_events_read(struct perf_events *p, struct records *out);
-void records_release(struct records *r);
+void perf_events_read(struct perf_events *p, struct perf_records *out);
+void perf_records_release(struct perf_records *r);
 /* Draws new periods when it is time. */
 void perf_events_redraw(struct perf_events *p, int64_t now_ns);
 void perf_events_set_hz(struct perf_events *p, double hz);

@@ -20,7 +20,7 @@
 #define RECHECK_MS 30000
 #define SCRATCH_MAX ((size_t)1 << 20)
 
-struct groups {
+struct sampled_groups {
 	struct groups_options o;
 	const struct agent_config *config;
 	uint64_t pods_version;
@@ -29,18 +29,18 @@ struct groups {
 	int64_t rechecked_mono_ms;
 	struct arena scratch;        /* of one group's labels */
 	struct map index;            /* hash of the path -> all[] */
-	VEC(struct group *) all;
+	VEC(struct sampled_group *) all;
 };
 
-struct groups *groups_new(const struct groups_options *o)
+struct sampled_groups *groups_new(const struct groups_options *o)
 {
-	struct groups *gs = NEW(struct groups);
+	struct sampled_groups *gs = NEW(struct sampled_groups);
 	gs->o = *o;
 	arena_init(&gs->scratch, SCRATCH_MAX);
 	return gs;
 }
 
-static void unfilter(struct groups *gs, struct group *g)
+static void unfilter(struct sampled_groups *gs, struct sampled_group *g)
 {
 	struct err e;
 	if (!g->filtered)
@@ -50,7 +50,7 @@ static void unfilter(struct groups *gs, struct group *g)
 	gs->n_filtered--;
 }
 
-static void free_group(struct groups *gs, struct group *g)
+static void free_group(struct sampled_groups *gs, struct sampled_group *g)
 {
 	unfilter(gs, g);
 	arena_free(&g->arena);
@@ -59,7 +59,7 @@ static void free_group(struct groups *gs, struct group *g)
 	free(g);
 }
 
-void groups_free(struct groups *gs)
+void groups_free(struct sampled_groups *gs)
 {
 	if (!gs)
 		return;
@@ -72,12 +72,12 @@ void groups_free(struct groups *gs)
 }
 
 
-uint32_t groups_edition(const struct groups *gs)
+uint32_t groups_edition(const struct sampled_groups *gs)
 {
 	return gs->edition;
 }
 
-size_t groups_count(const struct groups *gs)
+size_t groups_count(const struct sampled_groups *gs)
 {
 	return gs->all.n;
 }
@@ -89,7 +89,7 @@ static struct view first_of(struct view a, struct view b)
 	return a.len ? a : b;
 }
 
-void group_add_labels(struct labels_builder *b, struct arena *a, const struct group *g)
+void group_add_labels(struct labels_builder *b, struct arena *a, const struct sampled_group *g)
 {
 	labels_builder_set(b, VIEW("cgroup"), meta_text(a, g->info.path));
 	labels_builder_set(b, VIEW("unit"), meta_text(a, g->info.unit));
@@ -104,14 +104,14 @@ void group_add_labels(struct labels_builder *b, struct arena *a, const struct gr
 	labels_builder_set(b, VIEW("pod_uid"), view_of(g->info.pod_uid));
 }
 
-void group_add_meta(struct labels_builder *b, struct arena *a, const struct group *g, struct view node)
+void group_add_meta(struct labels_builder *b, struct arena *a, const struct sampled_group *g, struct view node)
 {
 	meta_add_group(b, a, &g->info, &g->names, node);
 	for (size_t i = 0; i < g->pod.meta.n; i++)
 		labels_builder_set(b, g->pod.meta.v[i].name, g->pod.meta.v[i].value);
 }
 
-static void set_external(const struct groups *gs, struct labels_builder *b)
+static void set_external(const struct sampled_groups *gs, struct labels_builder *b)
 {
 	for (size_t i = 0; i < gs->o.external.n; i++)
 		labels_builder_set(b, gs->o.external.v[i].name, gs->o.external.v[i].value);
@@ -126,7 +126,7 @@ static void drop_internal(struct labels_builder *b)
 	b->l.n = kept;
 }
 
-static void decide(struct groups *gs, struct group *g)
+static void decide(struct sampled_groups *gs, struct sampled_group *g)
 {
 	struct labels_builder b;
 	struct arena *a = &gs->scratch;
@@ -153,7 +153,7 @@ static void decide(struct groups *gs, struct group *g)
 
 /* --- the kernel's filter --- */
 
-void groups_drop(struct groups *gs, struct group *g, uint64_t cgroup_id)
+void groups_drop(struct sampled_groups *gs, struct sampled_group *g, uint64_t cgroup_id)
 {
 	uint64_t id;
 	char path[4096];
@@ -175,7 +175,7 @@ void groups_drop(struct groups *gs, struct group *g, uint64_t cgroup_id)
 }
 
 /* The rules or what is known of the group have changed. */
-static void reconsider(struct groups *gs, struct group *g)
+static void reconsider(struct sampled_groups *gs, struct sampled_group *g)
 {
 	g->decided = false;
 	if (!g->filtered)
@@ -185,7 +185,7 @@ static void reconsider(struct groups *gs, struct group *g)
 		unfilter(gs, g);
 }
 
-void groups_use(struct groups *gs, const struct agent_config *c)
+void groups_use(struct sampled_groups *gs, const struct agent_config *c)
 {
 	gs->config = c;
 	for (size_t i = 0; i < gs->all.n; i++)
@@ -193,13 +193,13 @@ void groups_use(struct groups *gs, const struct agent_config *c)
 }
 
 /* Groups that are gone, or were made anew under the same path, leave the filter. */
-static void recheck(struct groups *gs, int64_t now_ms)
+static void recheck(struct sampled_groups *gs, int64_t now_ms)
 {
 	if (!gs->n_filtered || now_ms - gs->rechecked_mono_ms < RECHECK_MS)
 		return;
 	gs->rechecked_mono_ms = now_ms;
 	for (size_t i = 0; i < gs->all.n; i++) {
-		struct group *g = gs->all.v[i];
+		struct sampled_group *g = gs->all.v[i];
 		uint64_t id;
 		char path[4096];
 		struct err e;
@@ -214,7 +214,7 @@ static void recheck(struct groups *gs, int64_t now_ms)
 
 /* --- what is known --- */
 
-static void look_up(struct group *g)
+static void look_up(struct sampled_group *g)
 {
 	g->looked_up_mono_ms = clock_mono_ms();
 	g->retries++;
@@ -223,7 +223,7 @@ static void look_up(struct group *g)
 }
 
 /* Asks what the cluster knows of it; true: something else than before. */
-static bool look_up_pod(struct groups *gs, struct group *g)
+static bool look_up_pod(struct sampled_groups *gs, struct sampled_group *g)
 {
 	struct arena a;
 	struct pod_container now;
@@ -244,7 +244,7 @@ static bool look_up_pod(struct groups *gs, struct group *g)
 	return true;
 }
 
-static bool look_again(struct groups *gs, struct group *g, int64_t now_ms, bool pods)
+static bool look_again(struct sampled_groups *gs, struct sampled_group *g, int64_t now_ms, bool pods)
 {
 	bool found = pods && look_up_pod(gs, g);
 	if (g->info.container_id.len && !g->names.container.len && g->retries < RETRIES_MAX &&
@@ -258,7 +258,7 @@ static bool look_again(struct groups *gs, struct group *g, int64_t now_ms, bool 
 }
 
 /* Drops those that were not sampled since. */
-static void sweep(struct groups *gs, int64_t since_ms)
+static void sweep(struct sampled_groups *gs, int64_t since_ms)
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < gs->all.n; i++) {
@@ -276,7 +276,7 @@ static void sweep(struct groups *gs, int64_t since_ms)
 		map_insert(&gs->index, hash_view(gs->all.v[i]->path), (uint32_t)i);
 }
 
-bool groups_tick(struct groups *gs, int64_t now_ms)
+bool groups_tick(struct sampled_groups *gs, int64_t now_ms)
 {
 	uint64_t version = gs->o.pods ? pods_version(gs->o.pods) : 0;
 	uint32_t edition = gs->edition;
@@ -290,7 +290,7 @@ bool groups_tick(struct groups *gs, int64_t now_ms)
 	return found || edition != gs->edition;
 }
 
-struct group *groups_get(struct groups *gs, struct view path)
+struct sampled_group *groups_get(struct sampled_groups *gs, struct view path)
 {
 	uint64_t h = hash_view(path);
 	uint32_t id;
@@ -299,7 +299,7 @@ struct group *groups_get(struct groups *gs, struct view path)
 			return gs->all.v[id];
 	if (gs->all.n >= GROUPS_MAX) /* hosts that churn through groups: begin anew rather than grow */
 		sweep(gs, INT64_MAX);
-	struct group *g = NEW(struct group);
+	struct sampled_group *g = NEW(struct sampled_group);
 	arena_init(&g->arena, 0);
 	g->path = arena_view(&g->arena, path);
 	cgroup_parse_path(g->path, &g->info);
@@ -314,9 +314,9 @@ struct group *groups_get(struct groups *gs, struct view path)
 	return g;
 }
 
-struct group *groups_at(struct groups *gs, size_t i)
+struct sampled_group *groups_at(struct sampled_groups *gs, size_t i)
 {
-	struct group *g = gs->all.v[i];
+	struct sampled_group *g = gs->all.v[i];
 	if (!g->decided)
 		decide(gs, g);
 	return g;

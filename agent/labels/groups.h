@@ -11,7 +11,7 @@
 
 struct meta;
 
-struct group {
+struct sampled_group {
 	struct arena arena;
 	struct view path;
 	struct cgroup_info info;
@@ -35,29 +35,29 @@ struct groups_options {
 	struct filter *filter;       /* NULL = none in the kernel */
 };
 
-struct groups;
+struct sampled_groups;
 
-struct groups *groups_new(const struct groups_options *o);
-void groups_free(struct groups *gs);
+struct sampled_groups *groups_new(const struct groups_options *o);
+void groups_free(struct sampled_groups *gs);
 /* The group of that path, made if need be; good until the edition changes. */
-struct group *groups_get(struct groups *gs, struct view path);
+struct sampled_group *groups_get(struct sampled_groups *gs, struct view path);
 /* A process of the group, sampled in the group of this id, is dropped: if the rules drop all of the group's processes,
  * the kernel need not sample them any more. */
-void groups_drop(struct groups *gs, struct group *g, uint64_t cgroup_id);
+void groups_drop(struct sampled_groups *gs, struct sampled_group *g, uint64_t cgroup_id);
 /* Rules to decide by from now on; borrowed. */
-void groups_use(struct groups *gs, const struct agent_config *c);
+void groups_use(struct sampled_groups *gs, const struct agent_config *c);
 /* Looks up what was not known, forgets groups that were not sampled for long. True: labels given before may be out of
  * date. */
-bool groups_tick(struct groups *gs, int64_t now_mono_ms);
+bool groups_tick(struct sampled_groups *gs, int64_t now_mono_ms);
 /* Changes when pointers to groups are no longer good. */
-uint32_t groups_edition(const struct groups *gs);
-size_t groups_count(const struct groups *gs);
+uint32_t groups_edition(const struct sampled_groups *gs);
+size_t groups_count(const struct sampled_groups *gs);
 /* In no order; decided. */
-struct group *groups_at(struct groups *gs, size_t i);
+struct sampled_group *groups_at(struct sampled_groups *gs, size_t i);
 
 /* The labels that its processes have without rules; views into the group, or into the arena. */
-void group_add_labels(struct labels_builder *b, struct arena *a, const struct group *g);
+void group_add_labels(struct labels_builder *b, struct arena *a, const struct sampled_group *g);
 /* The __meta_ labels that its processes share. */
-void group_add_meta(struct labels_builder *b, struct arena *a, const struct group *g, struct view node);
+void group_add_meta(struct labels_builder *b, struct arena *a, const struct sampled_group *g, struct view node);
 
 #endif

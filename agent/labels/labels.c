@@ -21,7 +21,7 @@ struct labeler {
 	struct labels external;
 	const struct agent_config *config;
 	struct meta *meta;
-	struct groups *groups;
+	struct sampled_groups *groups;
 	struct arena scratch;    /* of one process's labels */
 	uint32_t generation;
 	uint64_t errors;
@@ -82,7 +82,7 @@ uint64_t labeler_errors(const struct labeler *l)
 	return l->errors;
 }
 
-struct groups *labeler_groups(struct labeler *l)
+struct sampled_groups *labeler_groups(struct labeler *l)
 {
 	return l->groups;
 }
@@ -120,7 +120,7 @@ static struct view fold_comm(const struct process_info *p)
 
 /* What a process has without any rules. */
 static void set_own_labels(struct labeler *l, struct labels_builder *b, const struct process_info *p,
-			   const struct group *g)
+			   const struct sampled_group *g)
 {
 	char hex[2 * BUILD_ID_MAX + 1];
 	labels_builder_set(b, VIEW("node"), view_of(l->node));
@@ -158,7 +158,7 @@ static bool tidy(struct labels_builder *b)
 }
 
 /* True: the process is to be sampled. */
-static bool relabel(struct labeler *l, struct labels_builder *b, const struct process_info *p, const struct group *g)
+static bool relabel(struct labeler *l, struct labels_builder *b, const struct process_info *p, const struct sampled_group *g)
 {
 	struct err e;
 	meta_add_host(l->meta, b, view_of(l->node));
@@ -183,7 +183,7 @@ void labeler_process(struct labeler *l, struct process_info *p)
 	struct cgroup_info info;
 	size_t n = p->kernel_thread ? 0 : read_cgroup(p->pid, text, sizeof text);
 	uint32_t edition = groups_edition(l->groups);
-	struct group *g = n && cgroup_parse(view_make(text, n), &info) ? groups_get(l->groups, info.path) : NULL;
+	struct sampled_group *g = n && cgroup_parse(view_make(text, n), &info) ? groups_get(l->groups, info.path) : NULL;
 
 	/* To make room others were forgotten, and what points to them with them. */
 	l->generation += edition != groups_edition(l->groups);

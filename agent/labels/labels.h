@@ -11,7 +11,7 @@ struct labeler;
 struct agent_config;
 struct pods;
 struct filter;
-struct groups;
+struct sampled_groups;
 
 struct labeler_options {
 	const char *node;            /* NULL = the host's name */
@@ -39,7 +39,7 @@ void labeler_touch(struct labeler *l, const struct process_info *p);
 /* The label node. Borrowed. */
 const char *labeler_node(const struct labeler *l);
 /* Borrowed. */
-struct groups *labeler_groups(struct labeler *l);
+struct sampled_groups *labeler_groups(struct labeler *l);
 /* Processes that rules could not be applied to (their match limit; they kept the labels they have without rules), or made
  * more labels for than a process may have. */
 uint64_t labeler_errors(const struct labeler *l);

@@ -494,14 +494,14 @@ static void test_container_that_restarts(void **state)
 	static const char other[] = "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210";
 	struct pods *p = pods_new();
 	struct meta *m = meta_new(NULL, 0, false);
-	struct groups *gs = groups_new(&(struct groups_options){ VIEW("n"), { NULL, 0 }, m, p, NULL });
+	struct sampled_groups *gs = groups_new(&(struct groups_options){ VIEW("n"), { NULL, 0 }, m, p, NULL });
 	char at[256];
 
 	put_pod(p, RESTARTED(POD_ID));
-	const struct group *first = groups_get(gs, VIEW("/kubepods/pod" POD_UID "/" POD_ID));
+	const struct sampled_group *first = groups_get(gs, VIEW("/kubepods/pod" POD_UID "/" POD_ID));
 	assert_true(view_eqs(first->pod.container, "app"));
 	snprintf(at, sizeof at, "/kubepods/pod" POD_UID "/%s", other);
-	const struct group *second = groups_get(gs, view_of(at)); /* it runs before the API server tells of it */
+	const struct sampled_group *second = groups_get(gs, view_of(at)); /* it runs before the API server tells of it */
 	assert_true(view_eqs(second->pod.pod, "web") && !second->pod.container.len);
 	put_pod(p, RESTARTED("fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"));
 	assert_true(groups_tick(gs, 1));

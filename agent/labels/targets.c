@@ -56,7 +56,7 @@ static bool seen(struct listed *x, struct view selector)
 	return false;
 }
 
-static void put_target(const struct group *g, struct view address, struct view selector, struct buf *out)
+static void put_target(const struct sampled_group *g, struct view address, struct view selector, struct buf *out)
 {
 	bool first = true;
 	buf_puts(out, "{\"targets\":[");
@@ -70,12 +70,12 @@ static void put_target(const struct group *g, struct view address, struct view s
 	buf_puts(out, "}}");
 }
 
-void targets_json(struct groups *gs, int64_t since_mono_ms, struct view address, struct buf *out)
+void targets_json(struct sampled_groups *gs, int64_t since_mono_ms, struct view address, struct buf *out)
 {
 	struct listed x = { .arena = { NULL, 0, 0 } };
 	buf_putc(out, '[');
 	for (size_t i = 0; i < groups_count(gs); i++) {
-		const struct group *g = groups_at(gs, i);
+		const struct sampled_group *g = groups_at(gs, i);
 		struct buf selector = { 0 };
 		if (g->info.container_id.len && g->shared && g->sampled_mono_ms >= since_mono_ms &&
 		    selector_of(*g->shared, &selector) && !seen(&x, buf_view(&selector))) {

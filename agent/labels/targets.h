@@ -7,6 +7,6 @@
 #include "agent/labels/groups.h"
 
 /* Those sampled since, that no rule drops. address is "host:port" where the agent is reached. */
-void targets_json(struct groups *gs, int64_t since_mono_ms, struct view address, struct buf *out);
+void targets_json(struct sampled_groups *gs, int64_t since_mono_ms, struct view address, struct buf *out);
 
 #endif

@@ -26,7 +26,7 @@ struct debug_reader {
 	debug_done_fn *done;
 	void *arg;
 	pthread_t thread;
-	struct queue *jobs;          /* struct job */
+	struct queue *jobs;          /* struct debug_job */
 	atomic_bool stopping;
 	bool told;                   /* that servers do not work */
 	atomic_ulong found, absent, failed;
@@ -34,7 +34,7 @@ struct debug_reader {
 	struct child_pace pace;      /* the reader's thread; spent_ns any */
 };
 
-struct job {
+struct debug_job {
 	struct image *image;
 	void *token;
 	int fd;
@@ -73,7 +73,7 @@ static char *cache_path(const struct debug_reader *r, const struct image *im)
 /* What was read is kept for programs that were replaced since, too: the ones that were used longest ago go. */
 #define CACHE_BYTES_MAX ((uint64_t)1 << 30)
 
-struct kept {
+struct kept_file {
 	uint64_t bytes;
 	int64_t used_s;
 	char *name;
@@ -81,13 +81,13 @@ struct kept {
 
 static int by_use(const void *a, const void *b)
 {
-	const struct kept *x = a, *y = b;
+	const struct kept_file *x = a, *y = b;
 	return (x->used_s > y->used_s) - (x->used_s < y->used_s);
 }
 
 static void trim_cache(const char *dir)
 {
-	VEC(struct kept) all = { 0 };
+	VEC(struct kept_file) all = { 0 };
 	struct stat st;
 	uint64_t bytes = 0;
 	DIR *d = opendir(dir);
@@ -96,7 +96,7 @@ static void trim_cache(const char *dir)
 		size_t n = strlen(e->d_name);
 		if (n < 6 || strcmp(e->d_name + n - 6, ".dwarf") != 0 || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
 			continue;
-		vec_push(&all, (struct kept){ (uint64_t)st.st_size, st.st_mtim.tv_sec, xstrdup(e->d_name) });
+		vec_push(&all, (struct kept_file){ (uint64_t)st.st_size, st.st_mtim.tv_sec, xstrdup(e->d_name) });
 		bytes += (uint64_t)st.st_size;
 	}
 	if (all.n)
@@ -121,7 +121,7 @@ static enum debug_read result_of(int rc, bool partly)
 	return partly ? DEBUG_READ_PARTLY : DEBUG_READ_DONE;
 }
 
-static bool read_dwarf(struct debug_reader *r, const struct job *j, int fd, struct dwarf_index *ret)
+static bool read_dwarf(struct debug_reader *r, const struct debug_job *j, int fd, struct dwarf_index *ret)
 {
 	AUTOFREE char *cached = cache_path(r, j->image);
 	struct err e = { 0 };
@@ -143,7 +143,7 @@ static bool read_dwarf(struct debug_reader *r, const struct job *j, int fd, stru
 }
 
 /* A file whose DWARF cannot be read keeps its symbols. */
-static void read_one(struct debug_reader *r, const struct job *j)
+static void read_one(struct debug_reader *r, const struct debug_job *j)
 {
 	struct debug_found found = { .symbols.fd = -1 };
 	struct err e;
@@ -162,7 +162,7 @@ static void read_one(struct debug_reader *r, const struct job *j)
 static void *reader_main(void *arg)
 {
 	struct debug_reader *r = arg;
-	for (struct job *j; (j = queue_pop(r->jobs, -1));) {
+	for (struct debug_job *j; (j = queue_pop(r->jobs, -1));) {
 		if (!atomic_load(&r->stopping))
 			read_one(r, j);
 		close(j->fd);
@@ -248,8 +248,8 @@ bool debug_reader_ask(struct debug_reader *r, struct image *im, int fd, void *to
 
 	if (!here && (!r->urls || !im->build_id_len))
 		return false;
-	struct job *j = NEW(struct job);
-	*j = (struct job){ im, token, fd, !here };
+	struct debug_job *j = NEW(struct debug_job);
+	*j = (struct debug_job){ im, token, fd, !here };
 	if (queue_try_push(r->jobs, j, 0))
 		return true;
 	free(j);

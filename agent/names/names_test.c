@@ -309,7 +309,7 @@ static bool tells_calls(struct dwarf_index *x, uint64_t pc)
 }
 
 /* Of a C program with an inlined call lines and calls are known: from debug information in it, or in a .dwo file beside it. */
-static void check_dwarf(const struct place *p, const char *name)
+static void check_dwarf(const struct build_place *p, const char *name)
 {
 	char cached[128];
 	int fd = open_file(p, "prog");
@@ -333,7 +333,7 @@ static void check_dwarf(const struct place *p, const char *name)
 
 static void test_dwarf(void **state)
 {
-	struct place p = place_new();
+	struct build_place p = place_new();
 	write_file(&p, "prog.c",
 		   "volatile int x;\n\nstatic inline __attribute__((always_inline)) void deep(int n)\n{\n\tfor (int i = 0; i < n; i++)\n"
 		   "\t\tx += i;\n}\n\nstatic inline __attribute__((always_inline)) void mid(int n)\n{\n\tdeep(n);\n}\n\n"
@@ -378,7 +378,7 @@ static void test_dwarf_wide_call(void **state)
 }
 
 /* Says whether a function's name is found in the stripped, position-dependent program. */
-static bool has_name(const struct place *p, const char *want)
+static bool has_name(const struct build_place *p, const char *want)
 {
 	char path[128];
 	struct symtab t;
@@ -399,7 +399,7 @@ static bool has_name(const struct place *p, const char *want)
 	return found;
 }
 
-static bool named(const struct place *p)
+static bool named(const struct build_place *p)
 {
 	return has_name(p, "only_in_debug_file");
 }
@@ -410,7 +410,7 @@ static bool named(const struct place *p)
 /* By build-id or, without one, by checksum; in either of two places; and nothing that belongs to another file. */
 static void test_debuglink(void **state)
 {
-	struct place p = place_new();
+	struct build_place p = place_new();
 	bool built = shell(&p, "echo 'static __attribute__((noinline)) int only_in_debug_file(int n) { __asm__ volatile(\"\"); "
 				"return n; } int main(int c, char **v) { return only_in_debug_file(c); }' >prog.c; " BUILD("sha1"));
 	if (built) {
@@ -436,7 +436,7 @@ static void test_plt(void **state)
 		"-fcf-protection=none -Wl,-z,lazy", "-fcf-protection=none -Wl,-z,now", "-fcf-protection=full -Wl,-z,ibtplt -Wl,-z,lazy",
 		"-fcf-protection=full -Wl,-z,ibtplt -Wl,-z,now",
 	};
-	struct place p = place_new();
+	struct build_place p = place_new();
 	char cmd[512];
 	bool built = shell(&p, "echo '#include <stdlib.h>\nint main(int c, char **v) { return getenv(v[0]) != 0; }' >prog.c");
 	for (size_t i = 0; built && i < ARRAY_LEN(flags); i++) {

@@ -33,7 +33,7 @@ const char *const perfmap_result_names[PERFMAP_RESULTS] = {
 	[PERFMAP_FAILED] = "failed", [PERFMAP_SKIPPED] = "skipped",
 };
 
-struct question {
+struct map_question {
 	uint64_t max;
 	struct perfmap_file file;
 	uint32_t pid;
@@ -134,7 +134,7 @@ static enum perfmap_result copy_bytes(int from, int to, uint64_t size, uint64_t 
 	return size > max ? PERFMAP_TOO_LARGE : PERFMAP_READ;
 }
 
-static enum perfmap_result answer(const struct question *q, int to, struct perfmap_file *f)
+static enum perfmap_result answer(const struct map_question *q, int to, struct perfmap_file *f)
 {
 	uint32_t own, uid;
 	struct stat st;
@@ -156,7 +156,7 @@ static enum perfmap_result answer(const struct question *q, int to, struct perfm
 }
 
 /* A descriptor comes along. */
-static bool receive(int socket, struct question *q, int *ret_fd)
+static bool receive(int socket, struct map_question *q, int *ret_fd)
 {
 	union {
 		struct cmsghdr align;
@@ -176,7 +176,7 @@ static bool receive(int socket, struct question *q, int *ret_fd)
 static NORETURN void helper(int socket)
 {
 	struct rlimit memory = { HELPER_MEMORY, HELPER_MEMORY }, none = { 0, 0 };
-	struct question q;
+	struct map_question q;
 	int to;
 	if (dup2(socket, 3) < 0)
 		_exit(2);
@@ -255,7 +255,7 @@ static bool start(struct perfmap_helper *h)
 	return false;
 }
 
-static bool ask(struct perfmap_helper *h, const struct question *q, int copy)
+static bool ask(struct perfmap_helper *h, const struct map_question *q, int copy)
 {
 	union {
 		struct cmsghdr align;
@@ -336,7 +336,7 @@ static void punish(struct perfmap_helper *h, uint32_t pid)
 	p->until_mono_ms = clock_mono_ms() + p->length_ms;
 }
 
-static enum perfmap_result copy_map(struct perfmap_helper *h, const struct question *q, int copy, struct perfmap_file *f)
+static enum perfmap_result copy_map(struct perfmap_helper *h, const struct map_question *q, int copy, struct perfmap_file *f)
 {
 	const struct penalty *p = penalty_of(h, q->pid);
 	if (p && clock_mono_ms() < p->until_mono_ms)
@@ -355,7 +355,7 @@ enum perfmap_result perfmap_helper_copy(struct perfmap_helper *h, uint32_t pid, 
 					struct perfmap_file *f)
 {
 	f->begun_anew = false;
-	struct question q = { max, *f, pid };
+	struct map_question q = { max, *f, pid };
 	enum perfmap_result r = copy_map(h, &q, copy, f);
 	h->counts[r]++;
 	return r;

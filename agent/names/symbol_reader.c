@@ -10,7 +10,7 @@
 #include "base/thread.h"
 #include "base/vec.h"
 
-struct job {
+struct symbol_job {
 	struct image *image;
 	void *token;
 	int fd;
@@ -25,11 +25,11 @@ struct symbol_reader {
 	pthread_mutex_t lock;        /* guards what follows */
 	pthread_cond_t asked;
 	bool stopping;
-	VEC(struct job) jobs;
+	VEC(struct symbol_job) jobs;
 };
 
 /* The smallest; waits for one. False: it is to end. */
-static bool next(struct symbol_reader *r, struct job *ret)
+static bool next(struct symbol_reader *r, struct symbol_job *ret)
 {
 	size_t least = 0;
 
@@ -49,7 +49,7 @@ static bool next(struct symbol_reader *r, struct job *ret)
 }
 
 /* A damaged file has no symbols; its frames stay addresses. Go programs with cgo need both. */
-static void read_one(struct symbol_reader *r, const struct job *j)
+static void read_one(struct symbol_reader *r, const struct symbol_job *j)
 {
 	struct symbols_found found = { .fd = j->fd, .symbols.fd = -1 };
 	char hex[2 * BUILD_ID_MAX + 1];
@@ -66,7 +66,7 @@ static void read_one(struct symbol_reader *r, const struct job *j)
 static void *reader_main(void *arg)
 {
 	struct symbol_reader *r = arg;
-	struct job j;
+	struct symbol_job j;
 
 	while (next(r, &j))
 		read_one(r, &j);
@@ -114,7 +114,7 @@ void symbol_reader_ask(struct symbol_reader *r, struct image *im, int fd, void *
 	if (fd >= 0 && fstat(fd, &st))
 		st.st_size = 0;
 	pthread_mutex_lock(&r->lock);
-	vec_push(&r->jobs, (struct job){ im, token, fd, st.st_size });
+	vec_push(&r->jobs, (struct symbol_job){ im, token, fd, st.st_size });
 	pthread_cond_signal(&r->asked);
 	pthread_mutex_unlock(&r->lock);
 }

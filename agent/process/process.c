@@ -324,7 +324,7 @@ static struct image *image_of(struct processes *ps, uint32_t pid, const struct p
 	return images_get(ps->images, &key);
 }
 
-struct reading {
+struct maps_reading {
 	struct processes *ps;
 	struct process *p;
 	uint32_t pid;                /* whose maps are read */
@@ -333,7 +333,7 @@ struct reading {
 
 static void take_map(void *arg, const struct proc_map *m)
 {
-	struct reading *r = arg;
+	struct maps_reading *r = arg;
 
 	if (strcmp(m->path, "[vsyscall]") == 0)
 		return;
@@ -346,7 +346,7 @@ static void take_map(void *arg, const struct proc_map *m)
 /* Reads the maps of `pid` into p. */
 static bool read_maps(struct processes *ps, struct process *p, uint32_t pid)
 {
-	struct reading r = { .ps = ps, .p = p, .pid = pid };
+	struct maps_reading r = { .ps = ps, .p = p, .pid = pid };
 	struct address_space *old = p->as;
 	char name[64];
 

@@ -9,7 +9,7 @@
 #include "agent/image/image.h"
 
 struct labels;
-struct group;
+struct sampled_group;
 
 /* Who was sampled: one process from exec to exec or exit, under one name and in one cgroup. Never changes. */
 struct process_info {
@@ -22,7 +22,7 @@ struct process_info {
 	bool kernel_thread;
 	bool dropped;                /* relabelling wants no samples of it */
 	uint32_t generation;         /* of the labels: labeler_generation() when they were made */
-	struct group *group;         /* good while the generation is the labeler's; NULL = not known. Drain thread only */
+	struct sampled_group *group; /* good while the generation is the labeler's; NULL = not known. Drain thread only */
 	uint32_t bytes;              /* of memory */
 	const struct labels *labels; /* what labels.h found out while it was alive; owned; may be NULL */
 };

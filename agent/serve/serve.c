@@ -9,7 +9,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "agent/core/cost.h"
 #include "agent/labels/labels.h"
 #include "agent/names/symbolize.h"
 #include "agent/serve/pprof_out.h"
@@ -42,7 +41,7 @@ static void fail(struct httpd_request *rq, const struct err *e)
 
 /* ---- what is asked ---- */
 
-struct question {
+struct profile_question {
 	struct selector match[8]; /* any of them */
 	size_t n_match;
 	struct view by[BY_MAX];
@@ -55,7 +54,7 @@ struct question {
 
 static bool keep_process(void *arg, const struct process_info *p)
 {
-	struct question *q = arg;
+	struct profile_question *q = arg;
 	if (!p)
 		return q->n_match == 0; /* losses are nobody's */
 	struct labels l = p->labels ? *p->labels : (struct labels){ 0 };
@@ -65,13 +64,13 @@ static bool keep_process(void *arg, const struct process_info *p)
 	return q->n_match == 0;
 }
 
-static void question_release(struct question *q)
+static void question_release(struct profile_question *q)
 {
 	for (size_t i = 0; i < q->n_match; i++)
 		selector_release(&q->match[i]);
 }
 
-static int take_by(struct question *q, struct view list, struct err *e)
+static int take_by(struct profile_question *q, struct view list, struct err *e)
 {
 	q->out.by = q->by;
 	for (size_t i = 0; i < list.len;) {
@@ -86,12 +85,12 @@ static int take_by(struct question *q, struct view list, struct err *e)
 	return 0;
 }
 
-static int question_parse(struct question *q, struct httpd_request *rq, struct err *e)
+static int question_parse(struct profile_question *q, struct httpd_request *rq, struct err *e)
 {
 	size_t n;
 	const struct httpd_param *p = httpd_params(rq, &n);
-	*q = (struct question){ .out = { .keep = keep_process, .arg = q },
-				.meter = { .canceled = httpd_canceled(rq), .max_ns = MATCH_NS, .max_name = "2 s of a request" } };
+	*q = (struct profile_question){ .out = { .keep = keep_process, .arg = q },
+					.meter = { .canceled = httpd_canceled(rq), .max_ns = MATCH_NS, .max_name = "2 s of a request" } };
 	for (size_t i = 0; i < n; i++) {
 		int rc = view_eqs(p[i].name, "by") ? take_by(q, p[i].value, e) : 0;
 		if (rc)
@@ -121,7 +120,7 @@ static int64_t nearest_ms(int64_t ns)
 	return (ns + 500000) / 1000000;
 }
 
-static void answer(struct agent_server *s, struct httpd_request *rq, const struct profile_window *w, struct question *q)
+static void answer(struct agent_server *s, struct httpd_request *rq, const struct profile_window *w, struct profile_question *q)
 {
 	struct profile p;
 	struct view *series;
@@ -192,10 +191,10 @@ static int history(struct agent_server *s, struct httpd_request *rq, enum window
 
 static void serve_kind(struct httpd_request *rq, struct agent_server *s, enum window_kind kind)
 {
-	struct question q;
+	struct profile_question q;
 	struct err e = { 0 };
 	struct profile_window *w = NULL;
-	int64_t from_ns = cost_thread_ns();
+	int64_t from_ns = clock_cpu_ns();
 	httpd_set_header(rq, "X-Pyrrha-Boot", "%s", s->boot);
 	int rc = question_parse(&q, rq, &e);
 	int64_t seconds = pprof_seconds(rq, PPROF_SECONDS_DEFAULT);
@@ -211,7 +210,7 @@ static void serve_kind(struct httpd_request *rq, struct agent_server *s, enum wi
 		answer(s, rq, w, &q);
 	profile_window_free(w);
 	question_release(&q);
-	agent_answered(s->agent, kind, cost_thread_ns() - from_ns);
+	agent_answered(s->agent, kind, clock_cpu_ns() - from_ns);
 }
 
 static void serve_profile(struct httpd_request *rq, void *arg)

@@ -37,7 +37,7 @@ struct state {
 	int32_t depth, fp, frame;
 };
 
-struct point {
+struct code_point {
 	struct state s;
 	uint32_t root;
 };
@@ -61,7 +61,7 @@ struct code {
 	uint64_t at;                 /* of the first byte */
 	uint32_t n;
 	uint8_t *bytes;
-	struct point *points;        /* by byte */
+	struct code_point *points;   /* by byte */
 	uint8_t *marks;              /* by byte: length of the instruction, and MARK_... */
 	bool all_come_back;          /* calls; as long as it is not known which ones do */
 	VEC(struct root) roots;
@@ -218,9 +218,9 @@ static void flow(struct code *c, uint32_t root, const struct state *s, uint64_t 
 {
 	if (to >= c->n || (falls && c->marks[to] & MARK_ENTRY))
 		return;
-	struct point *p = &c->points[to];
+	struct code_point *p = &c->points[to];
 	if (p->s.depth == NEVER) {
-		*p = (struct point){ *s, root };
+		*p = (struct code_point){ *s, root };
 	} else if (p->root != root) {
 		if (c->links.n < LINKS_MAX)
 			vec_push(&c->links, (struct link){ root, (uint32_t)to, s->depth, s->fp });
@@ -297,7 +297,7 @@ static void follow_root(struct code *c, uint32_t at, struct root r)
 
 	if (c->points[at].s.depth != NEVER)
 		return;
-	c->points[at] = (struct point){ s, (uint32_t)c->roots.n };
+	c->points[at] = (struct code_point){ s, (uint32_t)c->roots.n };
 	vec_push(&c->roots, r);
 	vec_push(&c->work, at);
 	while (c->work.n)
@@ -361,7 +361,7 @@ static void mark_symbols(struct code *c, const struct elf_file *f)
 static void forget(struct code *c)
 {
 	for (uint32_t i = 0; i < c->n; i++)
-		c->points[i] = (struct point){ .s = { .depth = NEVER } };
+		c->points[i] = (struct code_point){ .s = { .depth = NEVER } };
 	c->roots.n = c->links.n = 0;
 }
 
@@ -400,7 +400,7 @@ static void follow_all(struct code *c, uint64_t program_entry)
 
 /* --- what follows from all of it --- */
 
-static int32_t resolve_fp(const struct code *c, const struct point *p)
+static int32_t resolve_fp(const struct code *c, const struct code_point *p)
 {
 	const struct root *r = &c->roots.v[p->root];
 	int32_t fp = p->s.fp == FP_AS_AT_ROOT ? r->fp_known ? r->fp : FP_GONE : p->s.fp;
@@ -410,7 +410,7 @@ static int32_t resolve_fp(const struct code *c, const struct point *p)
 
 static void join(struct root *from, const struct link *l, const struct code *c, bool *changed)
 {
-	const struct point *p = &c->points[l->to];
+	const struct code_point *p = &c->points[l->to];
 	struct root *to = &c->roots.v[p->root];
 
 	if (l->depth == LOST || p->s.depth == LOST || from->bad || to->bad || (!from->solved && !to->solved))
@@ -445,7 +445,7 @@ static void join_roots(struct code *c)
 	}
 }
 
-static struct unwind_rule rule_at(const struct code *c, const struct point *p)
+static struct unwind_rule rule_at(const struct code *c, const struct code_point *p)
 {
 	const struct root *r = &c->roots.v[p->root];
 	struct unwind_rule rule = { .cfa = CFA_NONE };

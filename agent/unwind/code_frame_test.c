@@ -18,7 +18,7 @@
 
 #define PART ((uint64_t)1 << 20)
 
-static const struct unwind_rule *rule_of(const struct rows *rows, uint64_t pc)
+static const struct unwind_rule *rule_of(const struct eh_rows *rows, uint64_t pc)
 {
 	size_t lo = 0, hi = rows->v.n;
 	while (lo < hi) {
@@ -48,7 +48,7 @@ static bool same_fp(const struct unwind_rule *mine, const struct unwind_rule *th
 	return mine->fp != FP_AT_CFA || (theirs->fp == FP_AT_CFA && mine->fp_off == theirs->fp_off);
 }
 
-static void compare(const struct rows *code, const struct rows *eh, uint64_t lo, uint64_t hi, struct verdict *v)
+static void compare(const struct eh_rows *code, const struct eh_rows *eh, uint64_t lo, uint64_t hi, struct verdict *v)
 {
 	for (uint64_t pc = lo; pc < hi; pc++) {
 		const struct unwind_rule *mine = rule_of(code, pc), *theirs = rule_of(eh, pc);
@@ -66,7 +66,7 @@ static void compare(const struct rows *code, const struct rows *eh, uint64_t lo,
 	}
 }
 
-static void read_code(const struct elf_file *f, const Elf64_Shdr *text, struct rows *ret)
+static void read_code(const struct elf_file *f, const Elf64_Shdr *text, struct eh_rows *ret)
 {
 	for (uint64_t lo = text->sh_addr, end = lo + text->sh_size; lo < end; lo += PART) {
 		struct eh_stats st = { 0 };
@@ -90,7 +90,7 @@ static bool open_first(const char *pattern, struct elf_file *f)
  * tell .eh_frame of what it pushes. */
 static void check_file(const char *pattern, unsigned told, unsigned wrong)
 {
-	struct rows eh = { 0 }, code = { 0 };
+	struct eh_rows eh = { 0 }, code = { 0 };
 	struct verdict v = { 0 };
 	struct eh_stats st;
 	struct elf_file f;
@@ -124,7 +124,7 @@ static void test_against_eh_frame(void **state)
 /* A C library that has nothing else. */
 static void test_musl(void **state)
 {
-	struct rows code = { 0 };
+	struct eh_rows code = { 0 };
 	struct elf_file f;
 	uint64_t told = 0;
 
@@ -160,7 +160,7 @@ static void test_noise(void **state)
 			    .sh_offset = offsetof(__typeof__(*x), text), .sh_size = sizeof x->text };
 	for (int turn = 0; turn < 20; turn++) {
 		struct elf_file f;
-		struct rows rows = { 0 };
+		struct eh_rows rows = { 0 };
 		struct eh_stats st = { 0 };
 		for (size_t i = 0; i < sizeof x->text; i++)
 			x->text[i] = (uint8_t)((seed = hash_u64(seed)) % (turn % 2 ? 256 : 128)); /* half of them: many pushes and branches */

@@ -166,7 +166,7 @@ struct compared {
 
 /* Asks elfutils about each address of a row: what it says holds up to the end of its own row; where it says nothing,
  * between functions, ours may go on or be CFA_NONE. */
-static void compare_row(Dwarf_CFI *cfi, const struct row *r, uint64_t end, struct compared *c)
+static void compare_row(Dwarf_CFI *cfi, const struct eh_row *r, uint64_t end, struct compared *c)
 {
 	enum reason why = REASONS, first = REASONS;
 
@@ -203,7 +203,7 @@ static struct compared compare(const char *path)
 	struct elf_file f;
 	struct eh_stats st;
 	struct err e = { 0 };
-	struct rows rows = { 0 };
+	struct eh_rows rows = { 0 };
 
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	assert_true(fd >= 0);

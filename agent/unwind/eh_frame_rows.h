@@ -6,21 +6,21 @@
 #include "base/vec.h"
 #include "unwind/eh_frame.h"
 
-struct row {
+struct eh_row {
 	uint64_t pc;
 	struct unwind_rule rule;
 };
 
-struct rows {
-	VEC(struct row) v;
+struct eh_rows {
+	VEC(struct eh_row) v;
 };
 
-/* Takes what eh_frame.h calls with each row (arg: struct rows); fails the test unless they ascend. */
+/* Takes what eh_frame.h calls with each row (arg: struct eh_rows); fails the test unless they ascend. */
 static inline int keep_row(void *arg, uint64_t pc, const struct unwind_rule *r)
 {
-	struct rows *rows = arg;
+	struct eh_rows *rows = arg;
 	assert_true(rows->v.n == 0 || rows->v.v[rows->v.n - 1].pc < pc);
-	vec_push(&rows->v, (struct row){ pc, *r });
+	vec_push(&rows->v, (struct eh_row){ pc, *r });
 	return 0;
 }
 

@@ -74,7 +74,7 @@ static void test_tables(void **state)
 	struct eh_stats st;
 	struct unwind_tables *t;
 	struct err e = { 0 };
-	struct rows rows = { 0 };
+	struct eh_rows rows = { 0 };
 
 	assert_int_equal(elf_open_mem(&f, bytes, len, &e), 0);
 	assert_int_equal(eh_frame_each(&f, keep_row, &rows, &st, &e), 0);
@@ -86,7 +86,7 @@ static void test_tables(void **state)
 		assert_true(unwind_tables_load(t, im, &f, rows.v.v[rows.v.n / 2].pc));
 		assert_true(unwind_tables_stats(t)->rows > 0 && unwind_tables_stats(t)->rows < rows.v.n / 4); /* the others wait */
 		for (size_t i = 0; i < rows.v.n; i++) {
-			const struct row *r = &rows.v.v[i];
+			const struct eh_row *r = &rows.v.v[i];
 			uint64_t end = i + 1 < rows.v.n ? rows.v.v[i + 1].pc : r->pc + 1;
 			assert_true(unwind_tables_load(t, im, &f, r->pc) && unwind_tables_load(t, im, &f, end - 1));
 			assert_false(unwind_tables_missing(t, im, r->pc));

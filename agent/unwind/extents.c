@@ -4,7 +4,7 @@
 void extents_init(struct extents *x, uint32_t n)
 {
 	memset(x, 0, sizeof *x);
-	vec_push(&x->free_, (struct extent){ 0, n });
+	vec_push(&x->free_, (struct slot_run){ 0, n });
 }
 
 void extents_release(struct extents *x)
@@ -14,7 +14,7 @@ void extents_release(struct extents *x)
 }
 
 /* Puts a run back among the free ones, joined with its neighbours. */
-static void put_back(struct extents *x, struct extent r)
+static void put_back(struct extents *x, struct slot_run r)
 {
 	size_t lo = 0, hi = x->free_.n;
 	while (lo < hi) {
@@ -24,7 +24,7 @@ static void put_back(struct extents *x, struct extent r)
 		else
 			hi = mid;
 	}
-	struct extent *v = x->free_.v;
+	struct slot_run *v = x->free_.v;
 	bool left = lo > 0 && v[lo - 1].first + v[lo - 1].n == r.first;
 	bool right = lo < x->free_.n && r.first + r.n == v[lo].first;
 	if (left) {
@@ -61,7 +61,7 @@ static void wake_rested(struct extents *x, int64_t now)
 static bool first_fit(struct extents *x, uint32_t n, uint32_t *ret_first)
 {
 	for (size_t i = 0; i < x->free_.n; i++) {
-		struct extent *f = &x->free_.v[i];
+		struct slot_run *f = &x->free_.v[i];
 		if (f->n < n)
 			continue;
 		*ret_first = f->first;
@@ -85,7 +85,7 @@ bool extents_alloc(struct extents *x, uint32_t n, int64_t now_ns, uint32_t *ret_
 
 void extents_add(struct extents *x, uint32_t first, uint32_t n)
 {
-	put_back(x, (struct extent){ first, n });
+	put_back(x, (struct slot_run){ first, n });
 }
 
 void extents_free(struct extents *x, uint32_t first, uint32_t n, int64_t now_ns)
@@ -93,7 +93,7 @@ void extents_free(struct extents *x, uint32_t first, uint32_t n, int64_t now_ns)
 	if (!n)
 		return;
 	vec_reserve(&x->resting, x->resting.n + 1);
-	x->resting.v[x->resting.n].x = (struct extent){ first, n };
+	x->resting.v[x->resting.n].x = (struct slot_run){ first, n };
 	x->resting.v[x->resting.n++].freed_ns = now_ns;
 }
 

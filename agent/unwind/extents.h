@@ -8,13 +8,13 @@
 
 #define REUSE_NS 1000000000ll
 
-struct extent {
+struct slot_run {
 	uint32_t first, n;
 };
 
 struct extents {
-	VEC(struct extent) free_;    /* ascending, not touching */
-	VEC(struct { struct extent x; int64_t freed_ns; }) resting; /* oldest first */
+	VEC(struct slot_run) free_;  /* ascending, not touching */
+	VEC(struct { struct slot_run x; int64_t freed_ns; }) resting; /* oldest first */
 };
 
 void extents_init(struct extents *x, uint32_t n);

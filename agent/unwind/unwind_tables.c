@@ -30,7 +30,7 @@ struct image_table {
 	int64_t retry_ns;            /* there was no room: not before then again */
 	int64_t used_ns;             /* last met in a sample */
 	uint32_t first_page_slot, n_pages;
-	VEC(struct extent) blocks;   /* in the space of all chunks, BLOCK_ROWS a unit */
+	VEC(struct slot_run) blocks; /* in the space of all chunks, BLOCK_ROWS a unit */
 	uint32_t at, left;           /* where the next rows go, and how many still fit there */
 	uint64_t first_page;         /* ELF virtual address >> 12 */
 	uint64_t rows;
@@ -48,7 +48,7 @@ struct unwind_tables {
 	struct unwind_image *images;
 	__u64 *pages;
 	struct unwind_rule *rules;
-	struct rows {
+	struct eh_rows {
 		int fd;              /* of the kernel's map; -1 = memory of our own */
 		uint32_t *p;         /* NULL = not mapped now */
 		uint64_t used;       /* the mappings when it was used last */
@@ -136,7 +136,7 @@ const struct unwind_tables_stats *unwind_tables_stats(const struct unwind_tables
 
 static void unmap_oldest(struct unwind_tables *t)
 {
-	struct rows *oldest = NULL;
+	struct eh_rows *oldest = NULL;
 
 	for (unsigned i = 0; i < t->n_chunks; i++)
 		if (t->chunks[i].p && (!oldest || t->chunks[i].used < oldest->used))
@@ -151,7 +151,7 @@ static void unmap_oldest(struct unwind_tables *t)
 /* The rows of a chunk, for as long as fewer than CHUNKS_MAPPED others are asked for; NULL if they cannot be mapped. */
 static uint32_t *chunk_rows(struct unwind_tables *t, uint32_t i)
 {
-	struct rows *r = &t->chunks[i];
+	struct eh_rows *r = &t->chunks[i];
 
 	if (!r->p && r->fd >= 0) {
 		if (t->n_mapped == CHUNKS_MAPPED)
@@ -182,8 +182,8 @@ static bool add_chunk(struct unwind_tables *t)
 
 	if (i == CHUNKS_MAX)
 		return false;
-	struct rows *r = &t->chunks[i];
-	*r = (struct rows){ .fd = t->shared ? make_chunk(t, i) : -1 };
+	struct eh_rows *r = &t->chunks[i];
+	*r = (struct eh_rows){ .fd = t->shared ? make_chunk(t, i) : -1 };
 	if (!t->shared)
 		r->p = shared_memory(-1, CHUNK_BYTES, NULL);
 	if (!r->p && r->fd < 0)
@@ -341,14 +341,14 @@ static bool room(struct builder *b, uint32_t n)
 		return true;
 	if (!block_alloc(b, blocks, &first))
 		return false;
-	struct extent *last = b->it->blocks.n ? &b->it->blocks.v[b->it->blocks.n - 1] : NULL;
+	struct slot_run *last = b->it->blocks.n ? &b->it->blocks.v[b->it->blocks.n - 1] : NULL;
 	bool follows = last && last->first + last->n == first &&
 		       last->first / BLOCKS_PER_CHUNK == first / BLOCKS_PER_CHUNK;
 	if (follows) {
 		last->n += blocks;
 		b->it->left += blocks * BLOCK_ROWS;
 	} else {
-		vec_push(&b->it->blocks, (struct extent){ first, blocks });
+		vec_push(&b->it->blocks, (struct slot_run){ first, blocks });
 		b->it->at = first * BLOCK_ROWS;
 		b->it->left = blocks * BLOCK_ROWS;
 	}
@@ -435,7 +435,7 @@ static bool add_pages(struct unwind_tables *t, struct image *im)
 }
 
 /* Passes on the rows of [lo, hi); where .eh_frame has none, what the code itself tells. */
-struct part {
+struct table_part {
 	struct builder *b;
 	const struct elf_file *f;
 	uint64_t lo, hi;
@@ -445,11 +445,11 @@ struct part {
 
 static int pass_on(void *arg, uint64_t pc, const struct unwind_rule *r)
 {
-	struct part *p = arg;
+	struct table_part *p = arg;
 	return pc >= p->lo && pc < p->hi ? add_row(p->b, pc, r) : 0;
 }
 
-static int fill_gap(struct part *p, uint64_t end)
+static int fill_gap(struct table_part *p, uint64_t end)
 {
 	static const struct unwind_rule none = { .cfa = CFA_NONE };
 	uint64_t lo = p->b->page << TEXT_PAGE_SHIFT, hi = p->b->end << TEXT_PAGE_SHIFT, from = p->gap;
@@ -466,7 +466,7 @@ static int fill_gap(struct part *p, uint64_t end)
 
 static int add_row_of_part(void *arg, uint64_t pc, const struct unwind_rule *r)
 {
-	struct part *p = arg;
+	struct table_part *p = arg;
 	int ret = fill_gap(p, pc);
 
 	if (ret)
@@ -477,7 +477,7 @@ static int add_row_of_part(void *arg, uint64_t pc, const struct unwind_rule *r)
 	return 0;
 }
 
-static int read_eh_frame(const struct elf_file *f, uint64_t lo, uint64_t hi, struct part p, struct eh_stats *st, struct err *e)
+static int read_eh_frame(const struct elf_file *f, uint64_t lo, uint64_t hi, struct table_part p, struct eh_stats *st, struct err *e)
 {
 	struct eh_stats its = { 0 };
 
@@ -500,13 +500,13 @@ static int read_rows(struct builder *b, const struct elf_file *f, uint64_t lo, u
 	int ret = 0;
 
 	if (it->go_start == it->go_end || gopclntab_attach_at(&go, f, &it->go, e))
-		return read_eh_frame(f, lo, hi, (struct part){ .b = b, .hi = UINT64_MAX }, st, e);
+		return read_eh_frame(f, lo, hi, (struct table_part){ .b = b, .hi = UINT64_MAX }, st, e);
 	if (lo < it->go_start && eh_frame_indexed(f))
-		ret = read_eh_frame(f, lo, MIN(hi, it->go_start), (struct part){ .b = b, .hi = it->go_start }, st, e);
+		ret = read_eh_frame(f, lo, MIN(hi, it->go_start), (struct table_part){ .b = b, .hi = it->go_start }, st, e);
 	if (!ret && lo < it->go_end && hi > it->go_start)
 		ret = go_frame_range(&go, MAX(lo, it->go_start), MIN(hi, it->go_end), add_row, b, st);
 	if (!ret && hi > it->go_end && eh_frame_indexed(f))
-		ret = read_eh_frame(f, MAX(lo, it->go_end), hi, (struct part){ .b = b, .lo = it->go_end, .hi = UINT64_MAX, .gap = UINT64_MAX }, st, e);
+		ret = read_eh_frame(f, MAX(lo, it->go_end), hi, (struct table_part){ .b = b, .lo = it->go_end, .hi = UINT64_MAX, .gap = UINT64_MAX }, st, e);
 	return ret;
 }
 
