@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pyrtool on files that people write: configurations, and tests of the language. */
+#include "base/json.h"
 #include "cmd/configuration.h"
 #include "cmd/tool.h"
 #include "httpd/web_config.h"
@@ -7,20 +8,19 @@
 
 #define EXPAND_ENV_HELP "As the server does with this flag: ${NAME} in values is the environment variable."
 
-static void put_member(struct buf *b, const char *key, const char *text)
-{
-	buf_printf(b, ",\"%s\":", key);
-	buf_json_string(b, view_of(text ? text : ""));
-}
-
 /* Prints what was found out as text, or puts an object into json. said: warnings and such, released. */
 static int tell_one(const char *command, const char *path, int rc, const struct err *e, struct buf *said, struct buf *json)
 {
 	if (json) {
-		buf_printf(json, "%s{\"good\":%s", json->len ? ",\n" : "[", rc ? "false" : "true");
-		put_member(json, "file", path);
-		put_member(json, rc ? "error" : "said", rc ? e->msg : said->ptr);
-		buf_putc(json, '}');
+		if (json->len)
+			json_line(json, 0);
+		else
+			json_array_begin(json);
+		json_object_begin(json);
+		json_field_bool(json, "good", !rc);
+		json_field_text(json, "file", path);
+		json_field_text(json, rc ? "error" : "said", rc ? e->msg : said->ptr ? said->ptr : "");
+		json_object_end(json);
 	} else {
 		printf("%s: %s\n%s", path, rc ? "FAILED" : "good", said->ptr ? said->ptr : "");
 		if (rc)
@@ -51,7 +51,8 @@ static int check_files(const char *command, const char *output, char **files, in
 		worst = MAX(worst, status);
 	}
 	if (as_json) {
-		buf_puts(&json, "]\n");
+		json_array_end(&json);
+		buf_putc(&json, '\n');
 		worst = MAX(worst, tool_print(&json));
 	}
 	buf_free(&json);
@@ -129,17 +130,22 @@ int tool_check_discovery(int argc, char **argv)
 static int print_json(const struct testlang_report *r, const struct buf *errors)
 {
 	struct buf b = { 0 };
-	buf_printf(&b, "{\"passed\":%zu,\"failed\":%zu,\"skipped\":%zu,\"reasons\":{", r->passed, r->failed, r->skipped);
+	json_object_begin(&b);
+	json_field_count(&b, "passed", r->passed);
+	json_field_count(&b, "failed", r->failed);
+	json_field_count(&b, "skipped", r->skipped);
+	json_object_begin_at(&b, "reasons");
 	for (size_t i = 0; i < r->n_reasons; i++) {
-		buf_puts(&b, i ? "," : "");
-		buf_json_string(&b, view_of(r->reasons[i].text));
-		buf_printf(&b, ":%zu", r->reasons[i].n);
+		json_key_view(&b, view_of(r->reasons[i].text));
+		json_count(&b, r->reasons[i].n);
 	}
-	buf_puts(&b, "}");
-	put_member(&b, "log", r->log.ptr);
-	buf_puts(&b, ",\"errors\":[");
+	json_object_end(&b);
+	json_field_text(&b, "log", r->log.ptr ? r->log.ptr : "");
+	json_array_begin_at(&b, "errors");
 	buf_putv(&b, buf_view(errors));
-	buf_puts(&b, "]}\n");
+	json_array_end(&b);
+	json_object_end(&b);
+	buf_putc(&b, '\n');
 	int status = tool_print(&b);
 	buf_free(&b);
 	return status;
@@ -181,8 +187,7 @@ int tool_test_language(int argc, char **argv)
 			continue;
 		if (!as_json)
 			tool_fail("test language", &e);
-		buf_puts(&errors, errors.len ? "," : "");
-		buf_json_string(&errors, view_of(e.msg));
+		json_text(&errors, view_of(e.msg));
 	}
 	status = errors.len || r.failed ? TOOL_FAILED : TOOL_OK;
 	if (!as_json)

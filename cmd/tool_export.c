@@ -269,6 +269,21 @@ static int export_merged(struct export *x, struct err *e)
 	return rc ? rc : write_profile(x, &x->groups.v[0], x->scope.after_ms, x->scope.until_ms, &head, x->out, e);
 }
 
+static void tell(const struct export *x, bool json)
+{
+	struct buf b CLEANUP(buf_free) = { 0 };
+	if (json) {
+		json_object_begin(&b);
+		json_field_count(&b, "files", x->files);
+		json_field_count(&b, "bytes", x->bytes);
+		json_object_end(&b);
+		buf_putc(&b, '\n');
+	} else {
+		buf_printf(&b, "%llu files, %llu bytes\n", (unsigned long long)x->files, (unsigned long long)x->bytes);
+	}
+	fputs(b.ptr, stdout);
+}
+
 int tool_tsdb_export(int argc, char **argv)
 {
 	const char *output = "text", name[] = "tsdb export";
@@ -304,8 +319,7 @@ int tool_tsdb_export(int argc, char **argv)
 	for (size_t i = 0; i < x.groups.n && !rc && !x.merge; i++)
 		rc = export_group(&x, &x.groups.v[i], &e);
 	if (!rc)
-		printf(json ? "{\"files\":%llu,\"bytes\":%llu}\n" : "%llu files, %llu bytes\n", (unsigned long long)x.files,
-		       (unsigned long long)x.bytes);
+		tell(&x, json);
 	for (size_t i = 0; i < x.groups.n; i++)
 		vec_free(&x.groups.v[i].members);
 	vec_free(&x.groups);

@@ -34,13 +34,12 @@ static void put_note(void *arg, const struct sink_note *n)
 		buf_printf(&l->out, "%" PRId64 " %.*s %.*s\n", n->t_ms, VIEW_ARG(buf_view(&key)), VIEW_ARG(buf_view(&value)));
 		return;
 	}
-	buf_puts(&l->out, "{\"t\":");
-	buf_int(&l->out, n->t_ms);
-	buf_puts(&l->out, ",\"key\":");
-	buf_json_string(&l->out, buf_view(&key));
-	buf_puts(&l->out, ",\"value\":");
-	buf_json_string(&l->out, buf_view(&value));
-	buf_puts(&l->out, "}\n");
+	json_object_begin(&l->out);
+	json_field_int(&l->out, "t", n->t_ms);
+	json_field(&l->out, "key", buf_view(&key));
+	json_field(&l->out, "value", buf_view(&value));
+	json_object_end(&l->out);
+	buf_putc(&l->out, '\n');
 }
 
 int tool_tsdb_notes(int argc, char **argv)

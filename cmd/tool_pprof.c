@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/json.h"
 #include "base/vec.h"
 #include "cmd/tool.h"
 #include "model/flame.h"
@@ -145,17 +146,22 @@ static int compare_rows(const void *x, const void *y)
 
 static void put_rows_json(struct buf *out, const struct function_table *t, size_t n, struct view type, struct view unit)
 {
-	buf_puts(out, "{\"sampleType\":");
-	buf_json_string(out, type);
-	buf_puts(out, ",\"unit\":");
-	buf_json_string(out, unit);
-	buf_printf(out, ",\"total\":%lld,\"functions\":[", (long long)t->value);
+	json_object_begin(out);
+	json_field(out, "sampleType", type);
+	json_field(out, "unit", unit);
+	json_field_int(out, "total", t->value);
+	json_array_begin_at(out, "functions");
 	for (size_t i = 0; i < n; i++) {
-		buf_puts(out, i ? ",\n{\"name\":" : "\n{\"name\":");
-		buf_json_string(out, t->rows[i].name);
-		buf_printf(out, ",\"self\":%lld,\"total\":%lld}", (long long)t->rows[i].self, (long long)t->rows[i].total);
+		json_line(out, 0);
+		json_object_begin(out);
+		json_field(out, "name", t->rows[i].name);
+		json_field_int(out, "self", t->rows[i].self);
+		json_field_int(out, "total", t->rows[i].total);
+		json_object_end(out);
 	}
-	buf_puts(out, "]}\n");
+	json_array_end(out);
+	json_object_end(out);
+	buf_putc(out, '\n');
 }
 
 static void put_rows(struct buf *out, const struct function_table *t, size_t n, int64_t whole, struct view type,

@@ -97,7 +97,6 @@ static const char *the_directory(const char *name, int words, char **argv)
 struct report {
 	struct buf *out;
 	bool json;
-	size_t n;
 };
 
 static void put_problem(void *arg, const char *where, const char *what, const char *todo)
@@ -107,13 +106,28 @@ static void put_problem(void *arg, const char *where, const char *what, const ch
 		buf_printf(r->out, "%s: %s\n  %s\n", where, what, todo);
 		return;
 	}
-	buf_puts(r->out, r->n++ ? ",\n{\"where\":" : "\n{\"where\":");
-	buf_json_string(r->out, view_of(where));
-	buf_puts(r->out, ",\"what\":");
-	buf_json_string(r->out, view_of(what));
-	buf_puts(r->out, ",\"todo\":");
-	buf_json_string(r->out, view_of(todo));
-	buf_putc(r->out, '}');
+	json_line(r->out, 0);
+	json_object_begin(r->out);
+	json_field_text(r->out, "where", where);
+	json_field_text(r->out, "what", what);
+	json_field_text(r->out, "todo", todo);
+	json_object_end(r->out);
+}
+
+/* After the list of problems. */
+static void put_verified_json(struct buf *b, const struct tsdb_verified *v)
+{
+	json_array_end(b);
+	json_line(b, 0);
+	json_field_count(b, "partitions", v->partitions);
+	json_field_count(b, "parts", v->parts);
+	json_field_count(b, "series", v->series);
+	json_field_count(b, "samples", v->samples);
+	json_field_count(b, "bytes", v->bytes);
+	json_field_count(b, "logRecords", v->log_records);
+	json_field_count(b, "problemCount", v->problems);
+	json_object_end(b);
+	buf_putc(b, '\n');
 }
 
 int tool_tsdb_verify(int argc, char **argv)
@@ -132,15 +146,18 @@ int tool_tsdb_verify(int argc, char **argv)
 		return TOOL_USAGE;
 	if (tool_tsdb_open(&db, dir, true, &e))
 		return tool_fail(name, &e);
-	if (r.json)
-		buf_puts(&out, "{\"problems\":[");
+	if (r.json) {
+		json_object_begin(&out);
+		json_array_begin_at(&out, "problems");
+	}
 	tsdb_verify(db, put_problem, &r, &v);
 	tsdb_close(db, &e);
-	buf_printf(&out, r.json ? "],\n\"partitions\":%" PRIu64 ",\"parts\":%" PRIu64 ",\"series\":%" PRIu64 ",\"samples\":%" PRIu64
-		   ",\"bytes\":%" PRIu64 ",\"logRecords\":%" PRIu64 ",\"problemCount\":%" PRIu64 "}\n"
-		   : "%" PRIu64 " partitions, %" PRIu64 " parts, %" PRIu64 " series in them, %" PRIu64 " samples, %" PRIu64
-		   " bytes, %" PRIu64 " log records: %" PRIu64 " problem(s)\n",
-		   v.partitions, v.parts, v.series, v.samples, v.bytes, v.log_records, v.problems);
+	if (r.json)
+		put_verified_json(&out, &v);
+	else
+		buf_printf(&out, "%" PRIu64 " partitions, %" PRIu64 " parts, %" PRIu64 " series in them, %" PRIu64 " samples, %" PRIu64
+			   " bytes, %" PRIu64 " log records: %" PRIu64 " problem(s)\n",
+			   v.partitions, v.parts, v.series, v.samples, v.bytes, v.log_records, v.problems);
 	status = tool_print(&out);
 	buf_free(&out);
 	return v.problems ? TOOL_FAILED : status;
@@ -303,41 +320,78 @@ static void put_tallies_json(struct buf *b, const char *key, struct tallies *t, 
 {
 	if (t->v.n)
 		qsort(t->v.v, t->v.n, sizeof *t->v.v, by_bytes);
-	buf_printf(b, ",\n\"%s\":[", key);
+	json_line(b, 0);
+	json_array_begin_at(b, key);
 	for (size_t i = 0; i < t->v.n && i < limit; i++) {
-		buf_puts(b, i ? ",{\"name\":" : "{\"name\":");
-		buf_json_string(b, view_of(t->v.v[i].name));
-		buf_printf(b, ",\"count\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", t->v.v[i].count, t->v.v[i].bytes);
+		json_object_begin(b);
+		json_field_text(b, "name", t->v.v[i].name);
+		json_field_count(b, "count", t->v.v[i].count);
+		json_field_count(b, "bytes", t->v.v[i].bytes);
+		json_object_end(b);
 	}
-	buf_putc(b, ']');
+	json_array_end(b);
+}
+
+static void put_part_json(struct buf *b, const struct tsdb_part_info *p)
+{
+	json_object_begin(b);
+	json_field_count(b, "partition", p->partition);
+	json_field_count(b, "part", p->number);
+	json_field_int(b, "hours", p->hours);
+	json_field_int(b, "start", p->start_ms);
+	json_field_count(b, "bytes", p->bytes);
+	json_field_count(b, "samples", p->samples);
+	json_field_count(b, "series", p->series);
+	json_field_count(b, "aggregates", p->aggregates);
+	json_object_end(b);
+}
+
+static void put_dictionary_json(struct buf *b, const struct tsdb_dictionary_info *d)
+{
+	json_object_begin(b);
+	json_field_count(b, "partition", d->partition);
+	json_field_count(b, "series", d->series);
+	json_field_count(b, "strings", d->strings);
+	json_field_count(b, "functions", d->functions);
+	json_field_count(b, "locations", d->locations);
+	json_field_count(b, "nameless", d->nameless);
+	json_field_count(b, "stacks", d->stacks);
+	json_field_count(b, "labelSets", d->label_sets);
+	json_field_count(b, "columns", d->columns);
+	json_field_count(b, "memoryBytes", d->memory_bytes);
+	json_field_count(b, "lost", d->lost);
+	json_object_end(b);
 }
 
 static void put_stats_json(struct buf *b, struct stats *s, size_t limit)
 {
-	buf_printf(b, "{\"partitions\":%" PRIu64 ",\"diskBytes\":%" PRIu64 ",\"headLogBytes\":%" PRIu64 ",\"headBytes\":%" PRIu64
-		   ",\"samples\":%" PRIu64 ",\"minTime\":%" PRId64 ",\"maxTime\":%" PRId64 ",\n\"parts\":[", s->whole.partitions,
-		   s->whole.disk_bytes, s->whole.head_log_bytes, s->whole.head_bytes, s->level[0].samples, s->whole.min_t_ms,
-		   s->whole.max_t_ms);
+	json_object_begin(b);
+	json_field_count(b, "partitions", s->whole.partitions);
+	json_field_count(b, "diskBytes", s->whole.disk_bytes);
+	json_field_count(b, "headLogBytes", s->whole.head_log_bytes);
+	json_field_count(b, "headBytes", s->whole.head_bytes);
+	json_field_count(b, "samples", s->level[0].samples);
+	json_field_int(b, "minTime", s->whole.min_t_ms);
+	json_field_int(b, "maxTime", s->whole.max_t_ms);
+	json_line(b, 0);
+	json_array_begin_at(b, "parts");
 	for (size_t i = 0; i < s->parts.n; i++) {
-		const struct tsdb_part_info *p = &s->parts.v[i];
-		buf_printf(b, "%s{\"partition\":%u,\"part\":%u,\"hours\":%d,\"start\":%" PRId64 ",\"bytes\":%" PRIu64 ",\"samples\":%" PRIu64
-			   ",\"series\":%zu,\"aggregates\":%zu}", i ? ",\n" : "", p->partition, p->number, p->hours, p->start_ms, p->bytes,
-			   p->samples, p->series, p->aggregates);
+		if (i)
+			json_line(b, 0);
+		put_part_json(b, &s->parts.v[i]);
 	}
-	buf_puts(b, "],\n\"dictionaries\":[");
-	for (size_t i = 0; i < s->dictionaries.n; i++) {
-		const struct tsdb_dictionary_info *d = &s->dictionaries.v[i];
-		buf_printf(b, "%s{\"partition\":%u,\"series\":%" PRIu64 ",\"strings\":%" PRIu64 ",\"functions\":%" PRIu64 ",\"locations\":%" PRIu64
-			   ",\"nameless\":%" PRIu64 ",\"stacks\":%" PRIu64 ",\"labelSets\":%" PRIu64 ",\"columns\":%" PRIu64
-			   ",\"memoryBytes\":%" PRIu64 ",\"lost\":%" PRIu64 "}", i ? "," : "", d->partition, d->series, d->strings,
-			   d->functions, d->locations, d->nameless, d->stacks, d->label_sets, d->columns, d->memory_bytes, d->lost);
-	}
-	buf_putc(b, ']');
+	json_array_end(b);
+	json_line(b, 0);
+	json_array_begin_at(b, "dictionaries");
+	for (size_t i = 0; i < s->dictionaries.n; i++)
+		put_dictionary_json(b, &s->dictionaries.v[i]);
+	json_array_end(b);
 	put_tallies_json(b, "payloads", &s->kinds, 100);
 	put_tallies_json(b, "topSeries", &s->series, limit);
 	put_tallies_json(b, "types", &s->types, limit);
 	put_tallies_json(b, "labels", &s->labels, limit);
-	buf_puts(b, "}\n");
+	json_object_end(b);
+	buf_putc(b, '\n');
 }
 
 int tool_tsdb_stats(int argc, char **argv)
@@ -426,9 +480,10 @@ static int put_stacks(struct dump *d, struct buf *b, uint64_t ref, int64_t t_ms,
 		struct buf text = { 0 };
 		put_stack(&text, v->symbols, symbols_get_column(v->symbols, v->columns[i])->stack);
 		if (d->json) {
-			buf_puts(b, i ? ",[" : "[");
-			buf_json_string(b, buf_view(&text));
-			buf_printf(b, ",%" PRId64 "]", v->ints[i]);
+			json_array_begin(b);
+			json_text(b, buf_view(&text));
+			json_int(b, v->ints[i]);
+			json_array_end(b);
 		} else {
 			buf_printf(b, "  %.*s %" PRId64 "\n", VIEW_ARG(buf_view(&text)), v->ints[i]);
 		}
@@ -441,9 +496,11 @@ static int put_stacks(struct dump *d, struct buf *b, uint64_t ref, int64_t t_ms,
 static void put_point(struct dump *d, struct buf *b, struct labels l, const char *value, int64_t t_ms)
 {
 	if (d->json) {
-		buf_puts(b, "{\"labels\":");
+		json_object_begin(b);
+		json_key(b, "labels");
 		labels_json(l, b);
-		buf_printf(b, ",\"value\":\"%s\",\"t\":%" PRId64, value, t_ms);
+		json_field_text(b, "value", value);
+		json_field_int(b, "t", t_ms);
 	} else {
 		labels_format(l, b);
 		buf_printf(b, " %s %" PRId64 "\n", value, t_ms);
@@ -461,14 +518,16 @@ static int dump_profiles(struct dump *d, const struct source_series *s, struct b
 	for (size_t i = 0; i < n && !rc; i++) {
 		snprintf(value, sizeof value, "%" PRId64, p[i].total);
 		put_point(d, b, s->labels, p[i].stale ? "stale" : value, p[i].t_ms);
-		if (d->json && !p[i].stale)
-			buf_printf(b, ",\"duration\":%" PRId64 ",\"period\":%" PRId64, p[i].duration_ns, p[i].period);
+		if (d->json && !p[i].stale) {
+			json_field_int(b, "duration", p[i].duration_ns);
+			json_field_int(b, "period", p[i].period);
+		}
 		if (d->stacks && d->json)
-			buf_puts(b, ",\"stacks\":[");
+			json_array_begin_at(b, "stacks");
 		if (d->stacks && !p[i].stale)
 			rc = put_stacks(d, b, s->ref, p[i].t_ms, e);
 		if (d->stacks && d->json)
-			buf_putc(b, ']');
+			json_array_end(b);
 		if (d->json)
 			buf_puts(b, "}\n");
 	}

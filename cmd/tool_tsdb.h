@@ -3,6 +3,7 @@
 #ifndef PYRRHA_CMD_TOOL_TSDB_H
 #define PYRRHA_CMD_TOOL_TSDB_H
 
+#include "base/json.h"
 #include "base/vec.h"
 #include "cmd/tool.h"
 #include "promql-like/promql.h"

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/utf8.h"
 
 struct explaining explain_begin(struct eval *q, const struct node *n)
@@ -41,7 +42,6 @@ struct writing {
 	struct buf *out;
 	struct buf line;         /* the query on one line, and where each node is in it */
 	struct node_text *texts;
-	bool any;                /* a child was written */
 };
 
 static void explain_node(struct writing *w, const struct node *n);
@@ -63,8 +63,11 @@ void explain_all_read(const struct eval *q, struct source_stats *ret)
 
 static void put_read(struct buf *out, const struct source_stats *s)
 {
-	buf_printf(out, ",\"read\":{\"chunks\":%llu,\"samples\":%llu,\"bytes\":%llu}", (unsigned long long)s->chunks,
-		   (unsigned long long)s->samples, (unsigned long long)s->bytes);
+	json_object_begin_at(out, "read");
+	json_field_count(out, "chunks", s->chunks);
+	json_field_count(out, "samples", s->samples);
+	json_field_count(out, "bytes", s->bytes);
+	json_object_end(out);
 }
 
 static void explain_child(struct node *child, void *arg)
@@ -72,10 +75,7 @@ static void explain_child(struct node *child, void *arg)
 	struct writing *w = arg;
 	if (child->kind == NODE_FRAMES || child->kind == NODE_STRING)
 		return;
-	if (w->any)
-		buf_putc(w->out, ',');
 	explain_node(w, child);
-	w->any = true;
 }
 
 static void put_text(const struct writing *w, const struct node *n)
@@ -89,23 +89,29 @@ static void put_text(const struct writing *w, const struct node *n)
 		buf_puts(&cut, "...");
 		text = buf_view(&cut);
 	}
-	buf_json_string(w->out, text);
+	json_text(w->out, text);
 	buf_free(&cut);
 }
 
 static void explain_node(struct writing *w, const struct node *n)
 {
 	const struct explain *x = &w->q->explain[n->id];
-	buf_puts(w->out, "{\"expr\":");
+	json_object_begin(w->out);
+	json_key(w->out, "expr");
 	put_text(w, n);
-	buf_printf(w->out, ",\"type\":\"%s\",\"invariant\":%s,\"calls\":%llu,\"seconds\":%.6f,\"series\":%llu,\"samples\":%llu,\"profiles\":%llu",
-		   promql_type_text(n->type), n->invariant ? "true" : "false", (unsigned long long)x->calls, (double)x->ns / 1e9,
-		   (unsigned long long)x->series, (unsigned long long)x->samples, (unsigned long long)x->profiles);
+	json_field_text(w->out, "type", promql_type_text(n->type));
+	json_field_bool(w->out, "invariant", n->invariant);
+	json_field_count(w->out, "calls", x->calls);
+	json_key(w->out, "seconds");
+	json_decimals(w->out, (double)x->ns / 1e9, 6);
+	json_field_count(w->out, "series", x->series);
+	json_field_count(w->out, "samples", x->samples);
+	json_field_count(w->out, "profiles", x->profiles);
 	put_read(w->out, &x->read);
-	buf_puts(w->out, ",\"children\":[");
-	w->any = false;
+	json_array_begin_at(w->out, "children");
 	node_each_child((struct node *)n, explain_child, w);
-	buf_puts(w->out, "]}");
+	json_array_end(w->out);
+	json_object_end(w->out);
 }
 
 void explain_json(const struct eval *q, struct buf *out)
@@ -114,11 +120,12 @@ void explain_json(const struct eval *q, struct buf *out)
 	struct writing w = { .q = q, .out = out };
 	explain_all_read(q, &all);
 	w.texts = print_texts(q->x, &w.line);
-	buf_printf(out, "{\"peakSamples\":%llu", (unsigned long long)atomic_load(&q->peak));
+	json_object_begin(out);
+	json_field_count(out, "peakSamples", atomic_load(&q->peak));
 	put_read(out, &all);
-	buf_puts(out, ",\"plan\":");
+	json_key(out, "plan");
 	explain_node(&w, q->x->root);
-	buf_putc(out, '}');
+	json_object_end(out);
 	buf_free(&w.line);
 	free(w.texts);
 }

@@ -5,26 +5,27 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/log.h"
 
 static void put_time(struct buf *b, const char *key, int64_t t_ms)
 {
 	char text[RFC3339_LEN];
-	buf_printf(b, ",\"%s\":\"%s\"", key, clock_rfc3339_ms(t_ms, text));
+	json_field_text(b, key, clock_rfc3339_ms(t_ms, text));
 }
 
 struct outgoing *outgoing_new(const struct alert *a, struct labels labels)
 {
 	struct buf b = { .max = OUTGOING_BYTES };
-	buf_puts(&b, "{\"labels\":");
+	json_object_begin(&b);
+	json_key(&b, "labels");
 	labels_json(labels, &b);
-	buf_puts(&b, ",\"annotations\":");
+	json_key(&b, "annotations");
 	labels_json(a->annotations, &b);
 	put_time(&b, "startsAt", a->starts_at_ms);
 	put_time(&b, "endsAt", a->ends_at_ms);
-	buf_puts(&b, ",\"generatorURL\":");
-	buf_json_string(&b, a->generator_url);
-	buf_putc(&b, '}');
+	json_field(&b, "generatorURL", a->generator_url);
+	json_object_end(&b);
 	struct outgoing *o = b.overflow ? NULL : xmalloc(sizeof *o + b.len);
 	if (o) {
 		o->refs = 1;
@@ -99,11 +100,8 @@ void alert_queue_free(struct alert_queue *q)
 
 void outgoing_batch(struct outgoing *const *v, size_t n, struct buf *out)
 {
-	buf_putc(out, '[');
-	for (size_t i = 0; i < n; i++) {
-		if (i)
-			buf_putc(out, ',');
-		buf_put(out, v[i]->json, v[i]->len);
-	}
-	buf_putc(out, ']');
+	json_array_begin(out);
+	for (size_t i = 0; i < n; i++)
+		json_raw(out, view_make(v[i]->json, v[i]->len));
+	json_array_end(out);
 }

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "scraper/internal.h"
 
 #define LOOK_MS 50
@@ -147,32 +148,45 @@ static void add_target(struct check *c, struct results *rs, struct labels group,
 	vec_free(&plain);
 }
 
+/* On a line of its own. */
+static void put_key(struct buf *out, const char *key)
+{
+	json_line(out, 4);
+	json_key(out, key);
+	buf_putc(out, ' ');
+}
+
 static void put_labels(struct buf *out, const char *key, struct labels l)
 {
 	struct shown s = { 0 };
-	buf_printf(out, "    \"%s\": {", key);
+	put_key(out, key);
+	json_object_begin(out);
 	l = shown_labels(&s, l);
 	for (size_t i = 0; i < l.n; i++) {
-		buf_puts(out, i ? ",\n      " : "\n      ");
-		buf_json_string(out, l.v[i].name);
-		buf_puts(out, ": ");
-		buf_json_string(out, l.v[i].value);
+		json_line(out, 6);
+		json_key_view(out, l.v[i].name);
+		buf_putc(out, ' ');
+		json_text(out, l.v[i].value);
 	}
-	buf_puts(out, l.n ? "\n    }" : "}");
+	if (l.n)
+		buf_puts(out, "\n    ");
+	json_object_end(out);
 	shown_free(&s);
 }
 
 static void put_result(struct check *c, const struct result *r)
 {
-	buf_puts(c->out, c->n++ ? ",\n  {\n" : "\n  {\n");
+	c->n++;
+	json_line(c->out, 2);
+	json_object_begin(c->out);
 	put_labels(c->out, "discoveredLabels", *r->before);
-	buf_puts(c->out, ",\n");
 	put_labels(c->out, "labels", *r->after);
 	if (r->error) {
-		buf_puts(c->out, ",\n    \"error\": ");
-		buf_json_string(c->out, view_of(r->error));
+		put_key(c->out, "error");
+		json_text(c->out, view_of(r->error));
 	}
-	buf_puts(c->out, "\n  }");
+	buf_puts(c->out, "\n  ");
+	json_object_end(c->out);
 }
 
 /* Equal results of one group are printed once, as promtool does. */
@@ -223,9 +237,11 @@ int scraper_config_discover(const struct scraper_config *c, const char *job, int
 	if (!rc) {
 		arena_init(&k.arena, (size_t)16 << 20);
 		wait_ready(&w, d, timeout_ms);
-		buf_putc(out, '[');
+		json_array_begin(out);
 		discovery_each(d, check_group, &k);
-		buf_puts(out, k.n ? "\n]" : "]");
+		if (k.n)
+			buf_putc(out, '\n');
+		json_array_end(out);
 		discovery_each_status(d, put_problem, problems);
 		discovery_stop(d);
 		discovery_finish();

@@ -78,7 +78,10 @@ void serve_snapshot(struct httpd_request *rq, void *arg)
 	if (rc) {
 		answer_error(rq, &e);
 	} else {
-		buf_printf(answer_begin(rq), "{\"name\":\"%s\"}", name);
+		struct buf *b = answer_begin(rq);
+		json_object_begin(b);
+		json_field_text(b, "name", name);
+		json_object_end(b);
 		answer_end(rq, NULL, 0, NULL, 0);
 	}
 }
@@ -87,49 +90,75 @@ void serve_snapshot(struct httpd_request *rq, void *arg)
 
 static void put_list(struct buf *b, const char *key, const struct admin_list *l)
 {
-	buf_printf(b, ",\"%s\":[", key);
+	json_array_begin_at(b, key);
 	for (size_t i = 0; i < l->n; i++) {
-		buf_puts(b, i ? ",{\"name\":" : "{\"name\":");
-		buf_json_string(b, l->v[i].name);
-		buf_printf(b, ",\"value\":%llu}", (unsigned long long)l->v[i].value);
+		json_object_begin(b);
+		json_field(b, "name", l->v[i].name);
+		json_field_count(b, "value", l->v[i].value);
+		json_object_end(b);
 	}
-	buf_putc(b, ']');
+	json_array_end(b);
 }
 
 static void put_status(struct buf *b, const struct admin_status *s)
 {
-	buf_puts(b, "{\"headStats\":{");
+	json_object_begin(b);
+	json_object_begin_at(b, "headStats");
 	json_field_count(b, "numSeries", s->num_series);
 	json_field_count(b, "numLabelPairs", s->num_label_pairs);
 	json_field_count(b, "chunkCount", s->chunks);
-	buf_printf(b, ",\"minTime\":%lld,\"maxTime\":%lld}", (long long)s->min_t_ms, (long long)s->max_t_ms);
+	json_field_int(b, "minTime", s->min_t_ms);
+	json_field_int(b, "maxTime", s->max_t_ms);
+	json_object_end(b);
 	put_list(b, "seriesCountByMetricName", &s->series_by_name);
 	put_list(b, "labelValueCountByLabelName", &s->values_by_label);
 	put_list(b, "memoryInBytesByLabelName", &s->bytes_by_label);
 	put_list(b, "seriesCountByLabelValuePair", &s->series_by_pair);
-	buf_puts(b, ",\"storage\":{");
+	json_object_begin_at(b, "storage");
 	json_field_count(b, "partitions", s->partitions);
 	json_field_count(b, "parts", s->parts);
 	json_field_count(b, "windows", s->head_windows);
 	json_field_count(b, "masks", s->masks);
 	json_field_count(b, "diskBytes", s->disk_bytes);
 	json_field_count(b, "headLogBytes", s->head_log_bytes);
-	buf_puts(b, ",\"memory\":{");
+	json_object_begin_at(b, "memory");
 	json_field_count(b, "head", s->head_bytes);
 	json_field_count(b, "dictionary", s->dictionary_bytes);
 	json_field_count(b, "blockCache", s->cache_bytes);
 	json_field_count(b, "queue", s->queue_bytes);
-	buf_puts(b, "}}}");
+	json_object_end(b);
+	json_object_end(b);
+	json_object_end(b);
 }
 
 /* A ULID (26 digits of base 32, the first ten a time) that is always the same for the same part. */
 static void put_ulid(struct buf *b, const struct admin_block *x)
 {
 	static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+	char text[26], *p = text;
 	uint64_t halves[] = { (uint64_t)MAX(x->min_t_ms, 0), (uint64_t)x->level << 32 | x->number };
 	for (size_t h = 0; h < 2; h++)
 		for (int i = h ? 16 : 10; i-- > 0;)
-			buf_putc(b, i > 12 ? '0' : digits[halves[h] >> (5 * i) & 31]);
+			*p++ = i > 12 ? '0' : digits[halves[h] >> (5 * i) & 31];
+	json_field(b, "ulid", view_make(text, sizeof text));
+}
+
+static void put_block(struct buf *b, const struct admin_block *x)
+{
+	json_object_begin(b);
+	put_ulid(b, x);
+	json_field_int(b, "minTime", x->min_t_ms);
+	json_field_int(b, "maxTime", x->max_t_ms);
+	json_object_begin_at(b, "stats");
+	json_field_count(b, "numSamples", x->samples);
+	json_field_count(b, "numSeries", x->series);
+	json_field_count(b, "numBytes", x->bytes);
+	json_object_end(b);
+	json_object_begin_at(b, "compaction");
+	json_field_count(b, "level", x->level);
+	json_object_end(b);
+	json_field_count(b, "version", 1);
+	json_object_end(b);
 }
 
 void serve_tsdb_blocks(struct httpd_request *rq, void *arg)
@@ -144,15 +173,12 @@ void serve_tsdb_blocks(struct httpd_request *rq, void *arg)
 	size_t n;
 	struct admin_block *v AUTOFREE = w->admin->blocks(w->admin, &n);
 	struct buf *b = answer_begin(rq);
-	buf_puts(b, "{\"blocks\":[");
-	for (size_t i = 0; i < n; i++) {
-		buf_puts(b, i ? ",{\"ulid\":\"" : "{\"ulid\":\"");
-		put_ulid(b, &v[i]);
-		buf_printf(b, "\",\"minTime\":%lld,\"maxTime\":%lld,\"stats\":{\"numSamples\":%llu,\"numSeries\":%llu,\"numBytes\":%llu},"
-			   "\"compaction\":{\"level\":%u},\"version\":1}", (long long)v[i].min_t_ms, (long long)v[i].max_t_ms,
-			   (unsigned long long)v[i].samples, (unsigned long long)v[i].series, (unsigned long long)v[i].bytes, v[i].level);
-	}
-	buf_puts(b, "]}");
+	json_object_begin(b);
+	json_array_begin_at(b, "blocks");
+	for (size_t i = 0; i < n; i++)
+		put_block(b, &v[i]);
+	json_array_end(b);
+	json_object_end(b);
 	answer_end(rq, NULL, 0, NULL, 0);
 }
 

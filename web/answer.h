@@ -4,6 +4,7 @@
 #ifndef PYRRHA_WEB_ANSWER_H
 #define PYRRHA_WEB_ANSWER_H
 
+#include "base/json.h"
 #include "httpd/httpd.h"
 #include "model/matcher.h"
 #include "promql-like/promql.h"
@@ -50,22 +51,5 @@ void answer_end(struct httpd_request *rq, const struct view *warnings, size_t n_
 void answer_columns(struct httpd_request *rq, const char *content_type, const struct buf *columns);
 /* The warning of a result that a limit cut. */
 extern const struct view answer_truncated;
-
-/* "key":"v", after a comma unless the object begins here. */
-void json_field(struct buf *b, const char *key, struct view v);
-void json_field_count(struct buf *b, const char *key, uint64_t n);
-void json_field_text(struct buf *b, const char *key, const char *v);
-
-/* ---- values, as Prometheus writes them ---- */
-
-/* A bare number: shortest digits that read back, no exponent from 1e-6 to 2^63, beyond which readers that take a number
- * without one for an integer fail. What JSON has no number for is a string: "NaN", "+Inf", "-Inf". */
-void json_float(struct buf *b, double v);
-/* Seconds with milliseconds if there are any: 1700000000.120 */
-void json_time(struct buf *b, int64_t t_ms);
-/* [time,"value"]: 1.5, 1e+21, NaN, +Inf; no exponent from 1e-6 to 1e21. */
-void json_point(struct buf *b, int64_t t_ms, double v);
-/* A string with one digit before the point and an exponent of at least two digits: "1.5e+00", "NaN", "+Inf". */
-void json_exponent(struct buf *b, double v);
 
 #endif

@@ -14,10 +14,8 @@ struct feature {
 static void put_features(struct buf *b, const struct feature *f, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (b->ptr[b->len - 1] != '{')
-			buf_putc(b, ',');
-		buf_json_string(b, view_of(f[i].name));
-		buf_puts(b, f[i].on ? ":true" : ":false");
+		json_key_view(b, view_of(f[i].name));
+		json_bool(b, f[i].on);
 	}
 }
 
@@ -53,18 +51,24 @@ void serve_features(struct httpd_request *rq, void *arg)
 		{ "^", true }, { "and", true }, { "atan2", true }, { "or", true }, { "unless", true },
 	};
 	struct buf *b = answer_begin(rq);
-	buf_puts(b, "{\"api\":{");
+	json_object_begin(b);
+	json_object_begin_at(b, "api");
 	put_features(b, api, ARRAY_LEN(api));
-	buf_puts(b, "},\"prometheus\":{");
+	json_object_end(b);
+	json_object_begin_at(b, "prometheus");
 	put_features(b, server, ARRAY_LEN(server));
-	buf_puts(b, "},\"promql\":{");
+	json_object_end(b);
+	json_object_begin_at(b, "promql");
 	put_features(b, language, ARRAY_LEN(language));
-	buf_puts(b, "},\"promql_functions\":{");
+	json_object_end(b);
+	json_object_begin_at(b, "promql_functions");
 	put_language(b, false);
-	buf_puts(b, "},\"promql_operators\":{");
+	json_object_end(b);
+	json_object_begin_at(b, "promql_operators");
 	put_features(b, operators, ARRAY_LEN(operators));
 	put_language(b, true);
-	buf_puts(b, "}}");
+	json_object_end(b);
+	json_object_end(b);
 	answer_end(rq, NULL, 0, NULL, 0);
 }
 
@@ -73,11 +77,11 @@ void serve_features(struct httpd_request *rq, void *arg)
 static void put_notification(struct buf *b, const char *text, int64_t t_ms)
 {
 	char when[RFC3339_LEN];
-	if (b->ptr[b->len - 1] != '[')
-		buf_putc(b, ',');
-	buf_puts(b, "{\"text\":");
-	buf_json_string(b, view_of(text));
-	buf_printf(b, ",\"date\":\"%s\",\"active\":true}", clock_rfc3339_ms(t_ms, when));
+	json_object_begin(b);
+	json_field_text(b, "text", text);
+	json_field_text(b, "date", clock_rfc3339_ms(t_ms, when));
+	json_field_bool(b, "active", true);
+	json_object_end(b);
 }
 
 /* Also before storage is open, and at the end. */
@@ -88,14 +92,14 @@ void serve_notifications(struct httpd_request *rq, void *arg)
 	if (w->o.reload_state)
 		w->o.reload_state(w->o.arg, &state);
 	struct buf *b = answer_begin(rq);
-	buf_putc(b, '[');
+	json_array_begin(b);
 	if (!state.ok)
 		put_notification(b, "Configuration reload has failed.", clock_now_ms());
 	if (atomic_load(&w->stopping))
 		put_notification(b, "Pyrrha is shutting down and gracefully stopping all operations.", clock_now_ms());
 	else if (!atomic_load(&w->ready))
 		put_notification(b, "Pyrrha is starting and reading its log.", w->start_ms);
-	buf_putc(b, ']');
+	json_array_end(b);
 	answer_end(rq, NULL, 0, NULL, 0);
 }
 

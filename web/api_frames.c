@@ -121,13 +121,10 @@ static void answer_frame_names(struct frame_names *f)
 		qsort(f->v.v, f->v.n, sizeof *f->v.v, most_first);
 	size_t shown = f->limit && f->limit < f->v.n ? f->limit : f->v.n;
 	struct buf *b = answer_begin(f->rq);
-	buf_putc(b, '[');
-	for (size_t i = 0; i < shown; i++) {
-		if (i)
-			buf_putc(b, ',');
-		buf_json_string(b, f->v.v[i].name);
-	}
-	buf_putc(b, ']');
+	json_array_begin(b);
+	for (size_t i = 0; i < shown; i++)
+		json_text(b, f->v.v[i].name);
+	json_array_end(b);
 	answer_end(f->rq, &answer_truncated, shown < f->v.n, NULL, 0);
 }
 

@@ -9,20 +9,19 @@ void serve_functions(struct httpd_request *rq, void *arg)
 	(void)arg;
 	struct buf *b = answer_begin(rq);
 	const struct promql_function_info *f;
-	buf_putc(b, '[');
+	json_array_begin(b);
 	for (size_t i = 0; (f = promql_function_at(i)); i++) {
-		buf_puts(b, i ? ",{\"name\":" : "{\"name\":");
-		buf_json_string(b, view_of(f->name));
-		buf_puts(b, ",\"signature\":");
-		buf_json_string(b, view_of(f->signature));
-		buf_puts(b, ",\"doc\":");
-		buf_json_string(b, view_of(f->doc));
+		json_object_begin(b);
+		json_field_text(b, "name", f->name);
+		json_field_text(b, "signature", f->signature);
+		json_field_text(b, "doc", f->doc);
 		json_field_text(b, "returns", f->returns);
 		json_field_text(b, "example", f->example);
-		buf_printf(b, ",\"aggregation\":%s,\"profiles\":%s}", f->aggregation ? "true" : "false",
-			   f->profiles ? "true" : "false");
+		json_field_bool(b, "aggregation", f->aggregation);
+		json_field_bool(b, "profiles", f->profiles);
+		json_object_end(b);
 	}
-	buf_putc(b, ']');
+	json_array_end(b);
 	answer_end(rq, NULL, 0, NULL, 0);
 }
 
@@ -30,12 +29,12 @@ void serve_functions(struct httpd_request *rq, void *arg)
 
 static void put_part(struct buf *b, const char *signature, const char *returns, const char *doc, const char *example)
 {
-	buf_puts(b, b->ptr[b->len - 1] == '[' ? "{" : ",{");
+	json_object_begin(b);
 	json_field_text(b, "signature", signature);
 	json_field_text(b, "returns", returns);
 	json_field_text(b, "doc", doc);
 	json_field_text(b, "example", example);
-	buf_putc(b, '}');
+	json_object_end(b);
 }
 
 static void put_constructs(struct buf *b, enum promql_construct_kind kind)
@@ -54,22 +53,44 @@ static void put_functions(struct buf *b, bool aggregations, bool profiles)
 			put_part(b, f->signature, f->returns, f->doc, f->example);
 }
 
+static void begin_section(struct buf *b, const char *title)
+{
+	json_object_begin(b);
+	json_field_text(b, "title", title);
+	json_array_begin_at(b, "entries");
+}
+
+static void end_section(struct buf *b)
+{
+	json_array_end(b);
+	json_object_end(b);
+}
+
 void serve_language(struct httpd_request *rq, void *arg)
 {
 	(void)arg;
 	struct buf *b = answer_begin(rq);
-	buf_puts(b, "{\"types\":[");
+	json_object_begin(b);
+	json_array_begin_at(b, "types");
 	put_constructs(b, PROMQL_TYPE);
-	buf_puts(b, "],\"sections\":[{\"title\":\"Selectors\",\"entries\":[");
+	json_array_end(b);
+	json_array_begin_at(b, "sections");
+	begin_section(b, "Selectors");
 	put_constructs(b, PROMQL_SELECTOR);
-	buf_puts(b, "]},{\"title\":\"Operators\",\"entries\":[");
+	end_section(b);
+	begin_section(b, "Operators");
 	put_constructs(b, PROMQL_OPERATOR);
-	buf_puts(b, "]},{\"title\":\"Aggregations\",\"entries\":[");
+	end_section(b);
+	begin_section(b, "Aggregations");
 	put_functions(b, true, true);
-	buf_puts(b, "]},{\"title\":\"Functions of profiles\",\"entries\":[");
+	end_section(b);
+	begin_section(b, "Functions of profiles");
 	put_functions(b, false, true);
-	buf_puts(b, "]},{\"title\":\"Functions of numbers\",\"entries\":[");
+	end_section(b);
+	begin_section(b, "Functions of numbers");
 	put_functions(b, false, false);
-	buf_puts(b, "]}]}");
+	end_section(b);
+	json_array_end(b);
+	json_object_end(b);
 	answer_end(rq, NULL, 0, NULL, 0);
 }

@@ -74,11 +74,11 @@ void metadata_add_targets(struct metadata_set *m, struct status_targets *targets
 
 static void put_row(struct buf *b, const struct metadata_row *r)
 {
-	buf_puts(b, "{\"type\":");
-	buf_json_string(b, r->type);
+	json_object_begin(b);
+	json_field(b, "type", r->type);
 	json_field(b, "unit", r->unit);
 	json_field(b, "help", r->help);
-	buf_putc(b, '}');
+	json_object_end(b);
 }
 
 void metadata_write(struct metadata_set *m, size_t limit, size_t per_name, struct buf *b)
@@ -86,7 +86,7 @@ void metadata_write(struct metadata_set *m, size_t limit, size_t per_name, struc
 	size_t names = 0, of_name = 0;
 	if (m->v.n)
 		qsort(m->v.v, m->v.n, sizeof *m->v.v, row_cmp);
-	buf_putc(b, '{');
+	json_object_begin(b);
 	for (size_t i = 0; i < m->v.n; i++) {
 		const struct metadata_row *r = &m->v.v[i];
 		bool first = !i || !view_eq(r->name, r[-1].name);
@@ -96,14 +96,17 @@ void metadata_write(struct metadata_set *m, size_t limit, size_t per_name, struc
 		if (per_name && of_name == per_name)
 			continue;
 		if (first) {
-			buf_puts(b, names++ ? "]," : "");
-			buf_json_string(b, r->name);
-			buf_puts(b, ":[");
+			if (names++)
+				json_array_end(b);
+			json_key_view(b, r->name);
+			json_array_begin(b);
 		}
-		buf_puts(b, of_name++ ? "," : "");
+		of_name++;
 		put_row(b, r);
 	}
-	buf_puts(b, names ? "]}" : "}");
+	if (names)
+		json_array_end(b);
+	json_object_end(b);
 }
 
 /* ---- target by target ---- */
@@ -138,14 +141,16 @@ static bool put_family(void *arg, const struct status_family *f)
 	w->cut = w->b->len >= ANSWER_MAX;
 	if (w->cut)
 		return false;
-	buf_puts(w->b, w->shown++ ? ",{\"target\":" : "{\"target\":");
+	w->shown++;
+	json_object_begin(w->b);
+	json_key(w->b, "target");
 	labels_json(w->labels, w->b);
 	if (!w->metric.len)
 		json_field(w->b, "metric", f->name);
 	json_field(w->b, "type", f->type);
 	json_field(w->b, "help", f->help);
 	json_field(w->b, "unit", VIEW(""));
-	buf_putc(w->b, '}');
+	json_object_end(w->b);
 	return true;
 }
 
@@ -169,9 +174,9 @@ void serve_target_metadata(struct httpd_request *rq, void *arg)
 		answer_error(rq, rc ? &e : &rows.e);
 	} else {
 		struct buf *b = answer_begin(rq);
-		buf_putc(b, '[');
+		json_array_begin(b);
 		buf_putv(b, buf_view(&data));
-		buf_putc(b, ']');
+		json_array_end(b);
 		answer_end(rq, &answer_truncated, rows.cut, NULL, 0);
 	}
 	buf_free(&data);

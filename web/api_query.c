@@ -12,15 +12,17 @@
 
 static void put_series(struct buf *b, const struct promql_series *s, bool matrix)
 {
-	buf_puts(b, "{\"metric\":");
+	json_object_begin(b);
+	json_key(b, "metric");
 	labels_json(s->labels, b);
-	buf_puts(b, matrix ? ",\"values\":[" : ",\"value\":");
-	for (size_t i = 0; i < s->n; i++) {
-		if (i)
-			buf_putc(b, ',');
+	json_key(b, matrix ? "values" : "value");
+	if (matrix)
+		json_array_begin(b);
+	for (size_t i = 0; i < s->n; i++)
 		json_point(b, s->points[i].t_ms, s->points[i].v);
-	}
-	buf_puts(b, matrix ? "]}" : "}");
+	if (matrix)
+		json_array_end(b);
+	json_object_end(b);
 }
 
 static size_t at_most(const struct promql_result *r, size_t limit)
@@ -33,34 +35,27 @@ static void put_result(struct httpd_request *rq, const struct promql_result *r, 
 {
 	struct buf *b = httpd_out(rq);
 	size_t n = at_most(r, limit);
-	buf_printf(b, "{\"resultType\":\"%s\",\"result\":", promql_type_text(r->type));
+	json_object_begin(b);
+	json_field_text(b, "resultType", promql_type_text(r->type));
+	json_key(b, "result");
 	switch (r->type) {
 	case PROMQL_SCALAR:
 		json_point(b, r->t_ms, r->scalar);
 		break;
 	case PROMQL_STRING:
-		buf_putc(b, '[');
+		json_array_begin(b);
 		json_time(b, r->t_ms);
-		buf_putc(b, ',');
-		buf_json_string(b, r->string);
-		buf_putc(b, ']');
+		json_text(b, r->string);
+		json_array_end(b);
 		break;
 	default:
-		buf_putc(b, '[');
+		json_array_begin(b);
 		for (size_t i = 0; i < n; i++) {
-			if (i)
-				buf_putc(b, ',');
 			put_series(b, &r->series[i], r->type == PROMQL_MATRIX);
 			httpd_out_stays(rq);
 		}
-		buf_putc(b, ']');
+		json_array_end(b);
 	}
-}
-
-static void put_seconds(struct buf *b, const char *key, int64_t ns)
-{
-	buf_printf(b, "\"%s\":", key);
-	json_float(b, (double)ns / 1e9);
 }
 
 static void put_stats(struct buf *b, const struct promql_result *r)
@@ -69,14 +64,17 @@ static void put_stats(struct buf *b, const struct promql_result *r)
 		{ "evalTotalTime", r->eval_ns }, { "resultSortTime", r->sort_ns }, { "queryPreparationTime", r->prepare_ns },
 		{ "innerEvalTime", r->inner_ns }, { "execQueueTime", r->queue_ns }, { "execTotalTime", r->eval_ns + r->queue_ns },
 	};
-	buf_puts(b, ",\"stats\":{\"timings\":{");
-	for (size_t i = 0; i < ARRAY_LEN(timings); i++) {
-		if (i)
-			buf_putc(b, ',');
-		put_seconds(b, timings[i].key, timings[i].ns);
-	}
-	buf_printf(b, "},\"samples\":{\"totalQueryableSamples\":%llu,\"samplesRead\":%llu,\"peakSamples\":%llu}}",
-		   (unsigned long long)r->samples, (unsigned long long)r->samples_read, (unsigned long long)r->peak_samples);
+	json_object_begin_at(b, "stats");
+	json_object_begin_at(b, "timings");
+	for (size_t i = 0; i < ARRAY_LEN(timings); i++)
+		json_field_float(b, timings[i].key, (double)timings[i].ns / 1e9);
+	json_object_end(b);
+	json_object_begin_at(b, "samples");
+	json_field_count(b, "totalQueryableSamples", r->samples);
+	json_field_count(b, "samplesRead", r->samples_read);
+	json_field_count(b, "peakSamples", r->peak_samples);
+	json_object_end(b);
+	json_object_end(b);
 }
 
 void answer_stages(struct httpd_request *rq, const struct promql_result *r)
@@ -105,11 +103,9 @@ static void end_result(struct httpd_request *rq, const struct promql_result *r, 
 	struct view stats = httpd_param(rq, "stats");
 	if (stats.len)
 		put_stats(b, r);
-	if (r->explain.len) {
-		buf_puts(b, ",\"explain\":");
-		buf_putv(b, r->explain);
-	}
-	buf_putc(b, '}');
+	if (r->explain.len)
+		json_field_raw(b, "explain", r->explain);
+	json_object_end(b);
 	struct view *warnings = arena_alloc(httpd_arena(rq), (r->n_warnings + 2) * sizeof *warnings);
 	size_t n = 0;
 	if (warnings && limit && limit < r->n_series)
@@ -288,9 +284,9 @@ static void answer_form(const struct web *w, struct httpd_request *rq, bool json
 		answer_query_error(rq, &e);
 	} else {
 		if (json)
-			buf_putv(answer_begin(rq), buf_view(&text));
+			json_raw(answer_begin(rq), buf_view(&text));
 		else
-			buf_json_string(answer_begin(rq), buf_view(&text));
+			json_text(answer_begin(rq), buf_view(&text));
 		answer_end(rq, NULL, 0, NULL, 0);
 	}
 	buf_free(&text);
@@ -321,7 +317,9 @@ void serve_no_exemplars(struct httpd_request *rq, void *arg)
 	if (!(x = parse(rq)))
 		return;
 	promql_expr_free(x);
-	buf_puts(answer_begin(rq), "[]");
+	struct buf *b = answer_begin(rq);
+	json_array_begin(b);
+	json_array_end(b);
 	answer_end(rq, NULL, 0, NULL, 0);
 }
 

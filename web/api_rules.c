@@ -33,7 +33,7 @@ struct rules_writer {
 	struct regex_meter meter;
 	struct err error;
 	size_t n_groups;
-	bool found_token, more, cut;
+	bool found_token, cut;
 	struct view next;                  /* hexadecimal, in next_text */
 	char next_text[17];
 };
@@ -121,34 +121,29 @@ static void put_time(struct buf *b, const char *key, int64_t t_ms)
 	json_field_text(b, key, t_ms ? clock_rfc3339_ms(t_ms, when) : "0001-01-01T00:00:00Z");
 }
 
-static void put_seconds(struct buf *b, const char *key, double s)
-{
-	buf_printf(b, ",\"%s\":", key);
-	json_float(b, s);
-}
-
 static void put_labels(struct buf *b, const char *key, struct labels l)
 {
-	buf_printf(b, ",\"%s\":", key);
+	json_key(b, key);
 	labels_json(l, b);
 }
 
 static void put_alert(struct buf *b, const struct status_alert *a)
 {
-	buf_puts(b, "{\"labels\":");
+	json_object_begin(b);
+	json_key(b, "labels");
 	labels_json(a->labels, b);
 	put_labels(b, "annotations", a->annotations);
 	json_field_text(b, "state", alert_state_text(a->state));
 	put_time(b, "activeAt", a->active_at_ms);
 	if (a->keep_firing_since_ms)
 		put_time(b, "keepFiringSince", a->keep_firing_since_ms);
-	buf_puts(b, ",\"value\":");
+	json_key(b, "value");
 	json_exponent(b, a->value);
-	buf_putc(b, '}');
+	json_object_end(b);
 }
 
-/* Those that are resolved are there only to be told of. Every one but the first of a list has a comma before it. */
-static void put_alerts(struct rules_writer *w, const struct status_rule *r, bool *more)
+/* Those that are resolved are there only to be told of. */
+static void put_alerts(struct rules_writer *w, const struct status_rule *r)
 {
 	for (size_t i = 0; i < r->n_alerts; i++) {
 		if (r->alerts[i].state == ALERT_INACTIVE)
@@ -156,34 +151,30 @@ static void put_alerts(struct rules_writer *w, const struct status_rule *r, bool
 		w->cut |= w->b->len >= ANSWER_MAX;
 		if (w->cut)
 			return;
-		if (*more)
-			buf_putc(w->b, ',');
-		*more = true;
 		put_alert(w->b, &r->alerts[i]);
 	}
 }
 
 static void put_alerting(struct rules_writer *w, const struct status_rule *r)
 {
-	bool more = false;
-	put_seconds(w->b, "duration", (double)r->for_ms / 1000);
-	put_seconds(w->b, "keepFiringFor", (double)r->keep_firing_for_ms / 1000);
+	json_field_float(w->b, "duration", (double)r->for_ms / 1000);
+	json_field_float(w->b, "keepFiringFor", (double)r->keep_firing_for_ms / 1000);
 	put_labels(w->b, "labels", r->labels);
 	put_labels(w->b, "annotations", r->annotations);
-	buf_puts(w->b, ",\"alerts\":");
+	json_key(w->b, "alerts");
 	if (!w->q->alerts) {
-		buf_puts(w->b, "null");
+		json_null_value(w->b);
 		return;
 	}
-	buf_putc(w->b, '[');
-	put_alerts(w, r, &more);
-	buf_putc(w->b, ']');
+	json_array_begin(w->b);
+	put_alerts(w, r);
+	json_array_end(w->b);
 }
 
 static void put_rule(struct rules_writer *w, const struct status_rule *r)
 {
 	struct buf *b = w->b;
-	buf_putc(b, '{');
+	json_object_begin(b);
 	if (r->alerting)
 		json_field_text(b, "state", alert_state_text(r->state));
 	json_field(b, "name", r->name);
@@ -195,10 +186,10 @@ static void put_rule(struct rules_writer *w, const struct status_rule *r)
 	json_field_text(b, "health", rule_health_text(r->health));
 	if (r->last_error.len)
 		json_field(b, "lastError", r->last_error);
-	put_seconds(b, "evaluationTime", (double)r->evaluation_ns / 1e9);
+	json_field_float(b, "evaluationTime", (double)r->evaluation_ns / 1e9);
 	put_time(b, "lastEvaluation", r->last_evaluation_ms);
 	json_field_text(b, "type", r->alerting ? "alerting" : "recording");
-	buf_putc(b, '}');
+	json_object_end(b);
 }
 
 /* ---- which ---- */
@@ -245,8 +236,7 @@ static size_t put_rules(struct rules_writer *w, const struct status_rule_group *
 		w->cut = want && w->b->len >= ANSWER_MAX;
 		if (!want || w->cut)
 			continue;
-		if (n++)
-			buf_putc(w->b, ',');
+		n++;
 		put_rule(w, &g->rules[i]);
 	}
 	return n;
@@ -256,20 +246,20 @@ static void put_group(struct rules_writer *w, const struct status_rule_group *g)
 {
 	struct buf *b = w->b;
 	size_t before = b->len;
-	buf_puts(b, w->n_groups ? ",{" : "{");
+	json_object_begin(b);
 	json_field(b, "name", g->name);
 	json_field(b, "file", g->file);
-	buf_puts(b, ",\"rules\":[");
+	json_array_begin_at(b, "rules");
 	if (!put_rules(w, g)) {
 		b->len = before;
 		return;
 	}
-	buf_putc(b, ']');
-	put_seconds(b, "interval", (double)g->interval_ms / 1000);
-	buf_printf(b, ",\"limit\":%lld", (long long)g->limit);
-	put_seconds(b, "evaluationTime", (double)g->evaluation_ns / 1e9);
+	json_array_end(b);
+	json_field_float(b, "interval", (double)g->interval_ms / 1000);
+	json_field_int(b, "limit", g->limit);
+	json_field_float(b, "evaluationTime", (double)g->evaluation_ns / 1e9);
 	put_time(b, "lastEvaluation", g->last_evaluation_ms);
-	buf_putc(b, '}');
+	json_object_end(b);
 	w->n_groups++;
 	w->cut |= g->cut;
 }
@@ -307,7 +297,7 @@ static bool put_if_wanted(void *arg, const struct status_rule_group *g)
 
 static void end_answer(struct httpd_request *rq, bool cut)
 {
-	buf_putc(httpd_out(rq), '}');
+	json_object_end(httpd_out(rq));
 	answer_end(rq, &answer_truncated, cut, NULL, 0);
 }
 
@@ -315,7 +305,8 @@ static void write_rules(struct web *web, struct httpd_request *rq, const struct 
 {
 	struct rules_writer w = { .q = q, .b = answer_begin(rq), .canceled = httpd_canceled(rq) };
 	w.meter = (struct regex_meter){ .canceled = w.canceled, .max_ns = REGEX_QUERY_NS, .max_name = REGEX_QUERY_NAME };
-	buf_puts(w.b, "{\"groups\":[");
+	json_object_begin(w.b);
+	json_array_begin_at(w.b, "groups");
 	if (web->rules)
 		web->rules->groups(web->rules, q->alerts, put_if_wanted, &w);
 	if (!w.error.code && q->token.len && !w.found_token)
@@ -324,7 +315,7 @@ static void write_rules(struct web *web, struct httpd_request *rq, const struct 
 		answer_error(rq, &w.error);
 		return;
 	}
-	buf_putc(w.b, ']');
+	json_array_end(w.b);
 	if (w.next.len)
 		json_field(w.b, "groupNextToken", w.next);
 	end_answer(rq, w.cut);
@@ -345,7 +336,7 @@ static bool put_group_alerts(void *arg, const struct status_rule_group *g)
 {
 	struct rules_writer *w = arg;
 	for (size_t i = 0; i < g->n_rules; i++)
-		put_alerts(w, &g->rules[i], &w->more);
+		put_alerts(w, &g->rules[i]);
 	w->cut |= g->cut;
 	return !w->cut && !atomic_load_explicit(w->canceled, memory_order_relaxed);
 }
@@ -354,9 +345,10 @@ void serve_alerts(struct httpd_request *rq, void *arg)
 {
 	struct web *web = arg;
 	struct rules_writer w = { .b = answer_begin(rq), .canceled = httpd_canceled(rq) };
-	buf_puts(w.b, "{\"alerts\":[");
+	json_object_begin(w.b);
+	json_array_begin_at(w.b, "alerts");
 	if (web->rules)
 		web->rules->groups(web->rules, true, put_group_alerts, &w);
-	buf_putc(w.b, ']');
+	json_array_end(w.b);
 	end_answer(rq, w.cut);
 }

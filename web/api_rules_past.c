@@ -40,18 +40,18 @@ static void put_time(struct buf *b, const char *key, int64_t t_ms)
 static void put_alert(struct buf *b, const struct past_alert *a)
 {
 	const char *state = !a->ended_at_ms && a->fired_at_ms ? "firing" : !a->ended_at_ms ? "pending" : "inactive";
-	buf_puts(b, "{");
+	json_object_begin(b);
 	json_field(b, "group", a->group);
 	json_field(b, "name", a->name);
-	buf_puts(b, ",\"labels\":");
+	json_key(b, "labels");
 	labels_json(a->labels, b);
 	put_time(b, "activeAt", a->active_at_ms);
 	put_time(b, "firedAt", a->fired_at_ms);
 	put_time(b, "endedAt", a->ended_at_ms);
 	json_field_text(b, "state", state);
-	buf_puts(b, ",\"value\":");
+	json_key(b, "value");
 	json_exponent(b, a->value);
-	buf_putc(b, '}');
+	json_object_end(b);
 }
 
 void serve_rules_try(struct httpd_request *rq, void *arg)
@@ -68,13 +68,13 @@ void serve_rules_try(struct httpd_request *rq, void *arg)
 		return;
 	}
 	struct buf *b = answer_begin(rq);
-	buf_printf(b, "{\"evaluations\":%llu,\"alerts\":[", (unsigned long long)a.evaluations);
-	for (size_t i = 0; i < a.n_alerts; i++) {
-		if (i)
-			buf_putc(b, ',');
+	json_object_begin(b);
+	json_field_count(b, "evaluations", a.evaluations);
+	json_array_begin_at(b, "alerts");
+	for (size_t i = 0; i < a.n_alerts; i++)
 		put_alert(b, &a.alerts[i]);
-	}
-	buf_puts(b, "]}");
+	json_array_end(b);
+	json_object_end(b);
 	answer_end(rq, a.n_warnings ? a.warnings : &answer_truncated, a.n_warnings ? a.n_warnings : a.cut, a.cut && a.n_warnings ? &answer_truncated : NULL,
 		   a.cut && a.n_warnings);
 	arena_free(&a.arena);
@@ -99,14 +99,14 @@ void serve_rules_backfill(struct httpd_request *rq, void *arg)
 		return;
 	}
 	struct buf *b = answer_begin(rq);
-	buf_puts(b, "{");
+	json_object_begin(b);
 	json_field_count(b, "evaluations", a.evaluations);
 	json_field_count(b, "written", a.written);
 	json_field_count(b, "there", a.there);
 	json_field_count(b, "refused", a.refused);
 	if (a.next_ms)
 		put_time(b, "next", a.next_ms);
-	buf_putc(b, '}');
+	json_object_end(b);
 	answer_end(rq, a.warnings, a.n_warnings, NULL, 0);
 	arena_free(&a.arena);
 }

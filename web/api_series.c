@@ -65,13 +65,10 @@ static void answer_names(struct lookup *l, struct names *n)
 	names_unite(n);
 	size_t shown = l->limit && l->limit < n->v.n ? l->limit : n->v.n;
 	struct buf *b = answer_begin(l->rq);
-	buf_putc(b, '[');
-	for (size_t i = 0; i < shown; i++) {
-		if (i)
-			buf_putc(b, ',');
-		buf_json_string(b, n->v.v[i]);
-	}
-	buf_putc(b, ']');
+	json_array_begin(b);
+	for (size_t i = 0; i < shown; i++)
+		json_text(b, n->v.v[i]);
+	json_array_end(b);
 	lookup_end(l, shown < n->v.n);
 }
 
@@ -181,7 +178,7 @@ void serve_label_values(struct httpd_request *rq, void *arg)
 static void answer_series(struct lookup *l, struct series_list *s)
 {
 	struct buf *b = answer_begin(l->rq);
-	buf_putc(b, '[');
+	json_array_begin(b);
 	size_t shown = 0;
 	bool cut = false;
 	for (size_t i = 0; i < s->v.n && !cut; i++) {
@@ -190,11 +187,10 @@ static void answer_series(struct lookup *l, struct series_list *s)
 		cut = l->limit && shown == l->limit;
 		if (cut)
 			break;
-		if (shown++)
-			buf_putc(b, ',');
+		shown++;
 		labels_json(s->v.v[i].labels, b);
 	}
-	buf_putc(b, ']');
+	json_array_end(b);
 	lookup_end(l, cut);
 }
 

@@ -17,7 +17,7 @@
 
 static void end_object(struct httpd_request *rq)
 {
-	buf_putc(httpd_out(rq), '}');
+	json_object_end(httpd_out(rq));
 	answer_end(rq, NULL, 0, NULL, 0);
 }
 
@@ -28,7 +28,7 @@ void serve_buildinfo(struct httpd_request *rq, void *arg)
 {
 	(void)arg;
 	struct buf *b = answer_begin(rq);
-	buf_putc(b, '{');
+	json_object_begin(b);
 	json_field_text(b, "version", PACKAGE_VERSION);
 	json_field_text(b, "revision", "");
 	json_field_text(b, "branch", "");
@@ -52,7 +52,7 @@ void serve_flags(struct httpd_request *rq, void *arg)
 {
 	const struct web *w = arg;
 	struct buf *b = answer_begin(rq), shown = { 0 };
-	buf_putc(b, '{');
+	json_object_begin(b);
 	for (size_t i = 0; i < w->o.n_flags; i++) {
 		if (w->o.flags[i].type == OPT_REFUSED)
 			continue;
@@ -68,21 +68,21 @@ void serve_flag_details(struct httpd_request *rq, void *arg)
 {
 	const struct web *w = arg;
 	struct buf *b = answer_begin(rq), shown = { 0 };
-	buf_putc(b, '[');
+	json_array_begin(b);
 	for (size_t i = 0; i < w->o.n_flags; i++) {
 		const struct opt *o = &w->o.flags[i];
 		if (o->type == OPT_REFUSED || o->type == OPT_EXPLAINED)
 			continue;
 		flag_value(o, &shown);
-		buf_puts(b, b->ptr[b->len - 1] == '[' ? "{" : ",{");
+		json_object_begin(b);
 		json_field_text(b, "name", o->name);
 		json_field(b, "value", buf_view(&shown));
-		buf_printf(b, ",\"given\":%s", o->given ? "true" : "false");
+		json_field_bool(b, "given", o->given);
 		json_field_text(b, "help", o->help ? o->help : "");
-		buf_putc(b, '}');
+		json_object_end(b);
 	}
 	buf_free(&shown);
-	buf_putc(b, ']');
+	json_array_end(b);
 	answer_end(rq, NULL, 0, NULL, 0);
 }
 
@@ -91,7 +91,7 @@ void serve_config(struct httpd_request *rq, void *arg)
 	const struct web *w = arg;
 	char *text AUTOFREE = w->o.config_text ? w->o.config_text(w->o.arg) : NULL;
 	struct buf *b = answer_begin(rq);
-	buf_putc(b, '{');
+	json_object_begin(b);
 	json_field_text(b, "yaml", text ? text : "");
 	end_object(rq);
 }
@@ -108,7 +108,7 @@ static void put_clock(struct buf *b, struct storage_admin *admin)
 			 c.last_step_ms < 0 ? "back" : "ahead", clock_rfc3339_ms(c.last_at_ms, when));
 	if (c.retention_waits_ms)
 		units_format_duration((c.retention_waits_ms + 999) / 1000 * 1000, waits);
-	buf_printf(b, ",\"clockSteps\":%llu", (unsigned long long)c.steps);
+	json_field_count(b, "clockSteps", c.steps);
 	json_field_text(b, "lastClockStep", text);
 	json_field_text(b, "retentionWaits", waits);
 }
@@ -129,10 +129,9 @@ static void put_process(struct buf *b)
 		json_field_count(b, "threads", threads);
 	if (f)
 		fclose(f);
-	buf_printf(b, ",\"processId\":%d", (int)getpid());
+	json_field_int(b, "processId", getpid());
 	if (getrusage(RUSAGE_SELF, &ru) == 0) {
-		buf_puts(b, ",\"cpuSeconds\":");
-		json_float(b, (double)ru.ru_utime.tv_sec + (double)ru.ru_stime.tv_sec + (double)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) / 1e6);
+		json_field_float(b, "cpuSeconds", (double)ru.ru_utime.tv_sec + (double)ru.ru_stime.tv_sec + (double)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) / 1e6);
 	}
 	if (uname(&u) == 0) {
 		json_field_text(b, "kernel", u.release);
@@ -151,34 +150,34 @@ void serve_runtimeinfo(struct httpd_request *rq, void *arg)
 		cwd[0] = 0;
 	gethostname(host, sizeof host - 1);
 	struct buf *b = answer_begin(rq);
-	buf_putc(b, '{');
+	json_object_begin(b);
 	json_field_text(b, "startTime", clock_rfc3339_ms(w->start_ms, when));
 	json_field_text(b, "CWD", cwd);
 	json_field_text(b, "hostname", host);
 	json_field_text(b, "serverTime", clock_rfc3339_ms(clock_now_ms(), when));
-	buf_printf(b, ",\"reloadConfigSuccess\":%s", state.ok ? "true" : "false");
+	json_field_bool(b, "reloadConfigSuccess", state.ok);
 	json_field_text(b, "lastConfigTime", clock_rfc3339_ms(state.t_ms, when));
 	json_field_text(b, "lastConfigError", state.error);
-	buf_printf(b, ",\"GOMAXPROCS\":%ld", sysconf(_SC_NPROCESSORS_ONLN));
+	json_field_int(b, "GOMAXPROCS", sysconf(_SC_NPROCESSORS_ONLN));
 	json_field_text(b, "storageRetention", w->o.storage_retention ? w->o.storage_retention : "");
 	put_clock(b, w->admin);
 	put_process(b);
 	end_object(rq);
 }
 
-/* ---- what clients ask for and this server does not have: they get an empty list ---- */
-
-static void answer_raw(struct httpd_request *rq, const char *json)
-{
-	buf_puts(answer_begin(rq), json);
-	answer_end(rq, NULL, 0, NULL, 0);
-}
+/* ---- what clients ask for and this server does not have ---- */
 
 /* The API answers once the log has been read. */
 void serve_walreplay(struct httpd_request *rq, void *arg)
 {
 	(void)arg;
-	answer_raw(rq, "{\"min\":0,\"max\":0,\"current\":0,\"state\":\"done\"}");
+	struct buf *b = answer_begin(rq);
+	json_object_begin(b);
+	json_field_int(b, "min", 0);
+	json_field_int(b, "max", 0);
+	json_field_int(b, "current", 0);
+	json_field_text(b, "state", "done");
+	end_object(rq);
 }
 
 void serve_unknown_api(struct httpd_request *rq, void *arg)

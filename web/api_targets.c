@@ -19,7 +19,7 @@
 
 static void end_object(struct httpd_request *rq, bool cut)
 {
-	buf_putc(httpd_out(rq), '}');
+	json_object_end(httpd_out(rq));
 	answer_end(rq, &answer_truncated, cut, NULL, 0);
 }
 
@@ -34,7 +34,6 @@ static void put_time(struct buf *b, const char *key, int64_t t_ms)
 struct row_writer {
 	struct buf *b;
 	const atomic_bool *canceled;
-	bool more;              /* not the first row */
 	bool cut;
 };
 
@@ -45,10 +44,8 @@ static bool begin_row(struct row_writer *w)
 		w->cut = true;
 	if (w->cut || atomic_load_explicit(w->canceled, memory_order_relaxed))
 		return false;
-	if (w->more)
-		buf_putc(w->b, ',');
-	w->more = true;
-	buf_puts(w->b, "{\"discoveredLabels\":");
+	json_object_begin(w->b);
+	json_key(w->b, "discoveredLabels");
 	return true;
 }
 
@@ -74,7 +71,7 @@ static bool put_active(void *arg, const struct status_target *t)
 	if (!begin_row(w))
 		return false;
 	labels_json(t->discovered, b);
-	buf_puts(b, ",\"labels\":");
+	json_key(b, "labels");
 	labels_json(t->labels, b);
 	json_field(b, "scrapePool", t->pool);
 	json_field(b, "scrapeUrl", t->scrape_url);
@@ -85,12 +82,13 @@ static bool put_active(void *arg, const struct status_target *t)
 		json_field(b, "note", t->note);
 	put_remedy(b, t);
 	put_time(b, "lastScrape", t->last_scrape_ms);
-	buf_puts(b, ",\"lastScrapeDuration\":");
-	json_float(b, (double)t->last_duration_ns / 1e9);
+	json_field_float(b, "lastScrapeDuration", (double)t->last_duration_ns / 1e9);
 	json_field_text(b, "health", health_text(t->health));
 	json_field_text(b, "scrapeInterval", units_format_duration(t->interval_ms, text));
 	json_field_text(b, "scrapeTimeout", units_format_duration(t->timeout_ms, text));
-	buf_printf(b, ",\"lastBytes\":%lld,\"lastSamples\":%lld}", (long long)t->last_bytes, (long long)t->last_samples);
+	json_field_int(b, "lastBytes", t->last_bytes);
+	json_field_int(b, "lastSamples", t->last_samples);
+	json_object_end(b);
 	return true;
 }
 
@@ -104,23 +102,16 @@ static bool put_dropped(void *arg, const struct status_dropped *d)
 	if (d->profile.len)
 		json_field(w->b, "profile", d->profile);
 	json_field(w->b, "reason", d->reason);
-	buf_printf(w->b, ",\"failed\":%s}", d->failed ? "true" : "false");
+	json_field_bool(w->b, "failed", d->failed);
+	json_object_end(w->b);
 	return true;
 }
 
-struct counts_writer {
-	struct buf *b;
-	bool more;
-};
-
 static void put_dropped_count(void *arg, const struct status_job *j)
 {
-	struct counts_writer *w = arg;
-	if (w->more)
-		buf_putc(w->b, ',');
-	w->more = true;
-	buf_json_string(w->b, j->pool);
-	buf_printf(w->b, ":%zu", j->dropped);
+	struct buf *b = arg;
+	json_key_view(b, j->pool);
+	json_count(b, j->dropped);
 }
 
 static int read_health(const struct httpd_request *rq, unsigned *ret, struct err *e)
@@ -150,22 +141,21 @@ static int read_query(const struct httpd_request *rq, struct status_query *q, st
 /* A list with its rows, if they are wanted; how many match in all. */
 static size_t put_active_list(struct row_writer *w, struct status_targets *s, const struct status_query *q, bool wanted)
 {
-	buf_puts(w->b, "\"activeTargets\":[");
+	json_array_begin_at(w->b, "activeTargets");
 	size_t n = wanted && s ? s->active(s, q, put_active, w) : 0;
-	buf_putc(w->b, ']');
+	json_array_end(w->b);
 	return n;
 }
 
 static size_t put_dropped_list(struct row_writer *w, struct status_targets *s, const struct status_query *q, bool wanted)
 {
-	struct counts_writer counts = { w->b, false };
-	w->more = false;
-	buf_puts(w->b, ",\"droppedTargets\":[");
+	json_array_begin_at(w->b, "droppedTargets");
 	size_t n = wanted && s ? s->dropped(s, q, put_dropped, w) : 0;
-	buf_puts(w->b, "],\"droppedTargetCounts\":{");
+	json_array_end(w->b);
+	json_object_begin_at(w->b, "droppedTargetCounts");
 	if (wanted && s)
-		s->jobs(s, put_dropped_count, &counts);
-	buf_putc(w->b, '}');
+		s->jobs(s, put_dropped_count, w->b);
+	json_object_end(w->b);
 	return n;
 }
 
@@ -191,7 +181,7 @@ void serve_targets(struct httpd_request *rq, void *arg)
 		return;
 	}
 	struct row_writer rows = { .b = answer_begin(rq), .canceled = httpd_canceled(rq) };
-	buf_putc(rows.b, '{');
+	json_object_begin(rows.b);
 	size_t active = put_active_list(&rows, w->o.targets, &q, wants_active);
 	size_t dropped = put_dropped_list(&rows, w->o.targets, &q, wants_dropped);
 	json_field_count(rows.b, "activeTargetCount", active);
@@ -226,13 +216,11 @@ void serve_scrape_pools(struct httpd_request *rq, void *arg)
 	if (p.v.n)
 		qsort(p.v.v, p.v.n, sizeof *p.v.v, pool_order);
 	struct buf *b = answer_begin(rq);
-	buf_puts(b, "{\"scrapePools\":[");
-	for (size_t i = 0; i < p.v.n; i++) {
-		if (i)
-			buf_putc(b, ',');
-		buf_json_string(b, p.v.v[i]);
-	}
-	buf_putc(b, ']');
+	json_object_begin(b);
+	json_array_begin_at(b, "scrapePools");
+	for (size_t i = 0; i < p.v.n; i++)
+		json_text(b, p.v.v[i]);
+	json_array_end(b);
 	vec_free(&p.v);
 	end_object(rq, false);
 }
@@ -259,7 +247,7 @@ void serve_scrape_pool_config(struct httpd_request *rq, void *arg)
 		answer_error(rq, &e);
 	} else {
 		struct buf *b = answer_begin(rq);
-		buf_putc(b, '{');
+		json_object_begin(b);
 		json_field(b, "yaml", buf_view(&yaml));
 		end_object(rq, false);
 	}
@@ -269,24 +257,24 @@ void serve_scrape_pool_config(struct httpd_request *rq, void *arg)
 /* "since" is there with an error only. */
 static void put_source(struct buf *b, const struct status_source *s)
 {
-	buf_putc(b, '{');
+	json_object_begin(b);
 	json_field(b, "kind", s->kind);
 	if (s->role.len)
 		json_field(b, "role", s->role);
 	json_field(b, "name", s->name);
 	json_field_count(b, "groups", s->groups);
 	json_field_count(b, "targets", s->targets);
-	buf_printf(b, ",\"ready\":%s", s->ready ? "true" : "false");
+	json_field_bool(b, "ready", s->ready);
 	json_field(b, "error", s->error);
 	if (s->error.len)
 		put_time(b, "since", s->error_since_ms);
 	put_time(b, "lastChange", s->changed_ms);
-	buf_putc(b, '}');
+	json_object_end(b);
 }
 
 struct jobs_writer {
 	struct buf *b;
-	bool more, cut;
+	bool cut;
 };
 
 static void put_job(void *arg, const struct status_job *j)
@@ -296,8 +284,7 @@ static void put_job(void *arg, const struct status_job *j)
 	w->cut |= b->len >= ANSWER_MAX;
 	if (w->cut)
 		return;
-	buf_puts(b, w->more ? ",{" : "{");
-	w->more = true;
+	json_object_begin(b);
 	json_field(b, "scrapePool", j->pool);
 	json_field_count(b, "targets", j->targets);
 	json_field_count(b, "up", j->up);
@@ -306,23 +293,22 @@ static void put_job(void *arg, const struct status_job *j)
 	json_field_count(b, "dropped", j->dropped);
 	json_field_count(b, "droppedProfiles", j->dropped_rows);
 	json_field_count(b, "failedProfiles", j->failed);
-	buf_puts(b, ",\"sources\":[");
-	for (size_t i = 0; i < j->n_sources; i++) {
-		if (i)
-			buf_putc(b, ',');
+	json_array_begin_at(b, "sources");
+	for (size_t i = 0; i < j->n_sources; i++)
 		put_source(b, &j->sources[i]);
-	}
-	buf_puts(b, "]}");
+	json_array_end(b);
+	json_object_end(b);
 }
 
 void serve_discovery(struct httpd_request *rq, void *arg)
 {
 	const struct web *w = arg;
 	struct jobs_writer jobs = { .b = answer_begin(rq) };
-	buf_puts(jobs.b, "{\"jobs\":[");
+	json_object_begin(jobs.b);
+	json_array_begin_at(jobs.b, "jobs");
 	if (w->o.targets)
 		w->o.targets->jobs(w->o.targets, put_job, &jobs);
-	buf_putc(jobs.b, ']');
+	json_array_end(jobs.b);
 	end_object(rq, jobs.cut);
 }
 
@@ -337,42 +323,34 @@ static bool is_secret_label(struct view name)
 /* A rule as Prometheus's API has it; the values of secret parameters are not shown. */
 static void put_rule(struct buf *b, const struct relabel_rule *r)
 {
-	buf_putc(b, '{');
+	json_object_begin(b);
 	if (r->n_source_labels) {
-		buf_puts(b, "\"source_labels\":[");
-		for (size_t i = 0; i < r->n_source_labels; i++) {
-			if (i)
-				buf_putc(b, ',');
-			buf_json_string(b, view_of(r->source_labels[i]));
-		}
-		buf_puts(b, "],");
+		json_array_begin_at(b, "source_labels");
+		for (size_t i = 0; i < r->n_source_labels; i++)
+			json_text(b, view_of(r->source_labels[i]));
+		json_array_end(b);
 	}
-	buf_puts(b, "\"separator\":");
-	buf_json_string(b, view_of(r->separator));
+	json_field_text(b, "separator", r->separator);
 	json_field_text(b, "regex", r->regex);
 	if (r->modulus)
-		buf_printf(b, ",\"modulus\":%llu", (unsigned long long)r->modulus);
+		json_field_count(b, "modulus", r->modulus);
 	if (r->target_label[0])
 		json_field_text(b, "target_label", r->target_label);
 	json_field_text(b, "replacement", is_secret_label(view_of(r->target_label)) ? "<secret>" : r->replacement);
 	json_field_text(b, "action", relabel_action_text(r->action));
-	buf_putc(b, '}');
+	json_object_end(b);
 }
-
-struct steps_writer {
-	struct buf *b;
-	bool more;
-};
 
 static void put_step(void *arg, const struct relabel_rule *r, struct labels after, bool keep)
 {
-	struct steps_writer *w = arg;
-	buf_puts(w->b, w->more ? ",{\"rule\":" : "{\"rule\":");
-	w->more = true;
-	put_rule(w->b, r);
-	buf_puts(w->b, ",\"output\":");
-	labels_json(after, w->b);
-	buf_printf(w->b, ",\"keep\":%s}", keep ? "true" : "false");
+	struct buf *b = arg;
+	json_object_begin(b);
+	json_key(b, "rule");
+	put_rule(b, r);
+	json_key(b, "output");
+	labels_json(after, b);
+	json_field_bool(b, "keep", keep);
+	json_object_end(b);
 }
 
 /* {"name":"value"}: its strings are borrowed from j. */
@@ -394,12 +372,11 @@ static int read_labels(const json_t *j, struct labels_builder *b, struct err *e)
 
 static int write_steps(const struct web *w, struct view pool, const json_t *labels, struct buf *out, struct err *e)
 {
-	struct steps_writer steps = { out, false };
 	struct labels_builder b;
 	labels_builder_init(&b, (struct labels){ 0 });
 	int rc = read_labels(labels, &b, e);
 	if (!rc)
-		rc = w->o.targets->relabel(w->o.targets, pool, labels_builder_finish(&b), put_step, &steps, e);
+		rc = w->o.targets->relabel(w->o.targets, pool, labels_builder_finish(&b), put_step, out, e);
 	labels_builder_free(&b);
 	return rc;
 }
@@ -423,9 +400,10 @@ void serve_relabel_steps(struct httpd_request *rq, void *arg)
 		answer_error(rq, &e);
 	} else {
 		struct buf *b = answer_begin(rq);
-		buf_puts(b, "{\"steps\":[");
+		json_object_begin(b);
+		json_array_begin_at(b, "steps");
 		buf_putv(b, buf_view(&steps));
-		buf_putc(b, ']');
+		json_array_end(b);
 		end_object(rq, false);
 	}
 	json_decref(labels);

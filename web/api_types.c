@@ -93,22 +93,18 @@ static void put_type(struct buf *b, const struct found *f)
 		buf_puts(&title, row->title);
 	else
 		ptype_title(f->type, &title);
-	buf_puts(b, "{\"name\":");
-	buf_json_string(b, f->name);
-	buf_puts(b, ",\"alias\":");
-	buf_json_string(b, view_of(row && row->alias ? row->alias : ""));
-	buf_puts(b, ",\"title\":");
-	buf_json_string(b, buf_view(&title));
-	buf_puts(b, ",\"help\":");
-	buf_json_string(b, view_of(row ? row->help : ""));
-	buf_puts(b, ",\"sampleType\":");
-	buf_json_string(b, f->type->sample_type);
-	buf_puts(b, ",\"unit\":");
-	buf_json_string(b, f->type->sample_unit);
+	json_object_begin(b);
+	json_field(b, "name", f->name);
+	json_field_text(b, "alias", row && row->alias ? row->alias : "");
+	json_field(b, "title", buf_view(&title));
+	json_field_text(b, "help", row ? row->help : "");
+	json_field(b, "sampleType", f->type->sample_type);
+	json_field(b, "unit", f->type->sample_unit);
 	unit_lookup(f->type->sample_unit, &unit);
-	buf_puts(b, ",\"baseUnit\":");
-	buf_json_string(b, unit.base[0] ? view_of(unit.base) : f->type->sample_unit);
-	buf_printf(b, ",\"kind\":\"%s\",\"series\":%zu}", profile_kind_text(f->type->kind), f->series);
+	json_field(b, "baseUnit", unit.base[0] ? view_of(unit.base) : f->type->sample_unit);
+	json_field_text(b, "kind", profile_kind_text(f->type->kind));
+	json_field_count(b, "series", f->series);
+	json_object_end(b);
 	buf_free(&title);
 }
 
@@ -121,13 +117,10 @@ void serve_profile_types(struct httpd_request *rq, void *arg)
 		return;
 	}
 	struct buf *b = answer_begin(rq);
-	buf_putc(b, '[');
-	for (size_t i = 0; i < c.v.n; i++) {
-		if (i)
-			buf_putc(b, ',');
+	json_array_begin(b);
+	for (size_t i = 0; i < c.v.n; i++)
 		put_type(b, &c.v.v[i]);
-	}
-	buf_putc(b, ']');
+	json_array_end(b);
 	answer_end(rq, NULL, 0, NULL, 0);
 	catalogue_close(&c);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the server tells of itself outside the API: health, readiness, metrics; and what stops or reloads it. */
+#include "base/json.h"
 #include "base/metrics.h"
 #include "config.h"
 #include "web/internal.h"
@@ -61,5 +62,9 @@ void serve_version(struct httpd_request *rq, void *arg)
 {
 	(void)arg;
 	httpd_type(rq, "application/json");
-	buf_puts(httpd_out(rq), "{\"version\":\"" PACKAGE_VERSION "\"}\n");
+	struct buf *b = httpd_out(rq);
+	json_object_begin(b);
+	json_field_text(b, "version", PACKAGE_VERSION);
+	json_object_end(b);
+	buf_putc(b, '\n');
 }

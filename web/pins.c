@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/num.h"
 #include "base/vec.h"
 
@@ -164,13 +165,15 @@ void pins_close(struct pins *p)
 static char *note_of(const struct pin *pin)
 {
 	struct buf b = { 0 };
-	const struct { const char *key; struct view text; } texts[] = { { "name", pin->name }, { "query", pin->query }, { "type", pin->type } };
-	buf_putc(&b, '{');
-	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-		buf_printf(&b, "%s\"%s\":", i ? "," : "", texts[i].key);
-		buf_json_string(&b, texts[i].text);
-	}
-	buf_printf(&b, ",\"timeMs\":%lld,\"seconds\":%.3f,\"createdMs\":%lld}", (long long)pin->t_ms, isfinite(pin->seconds) ? pin->seconds : 0, (long long)pin->created_ms);
+	json_object_begin(&b);
+	json_field(&b, "name", pin->name);
+	json_field(&b, "query", pin->query);
+	json_field(&b, "type", pin->type);
+	json_field_int(&b, "timeMs", pin->t_ms);
+	json_key(&b, "seconds");
+	json_decimals(&b, isfinite(pin->seconds) ? pin->seconds : 0, 3);
+	json_field_int(&b, "createdMs", pin->created_ms);
+	json_object_end(&b);
 	return buf_take(&b, NULL);
 }
 
@@ -308,10 +311,13 @@ int pins_read(struct pins *p, struct view id, int *ret_fd, uint64_t *ret_size, s
 
 static void put_entry(const struct entry *x, struct buf *out)
 {
-	buf_printf(out, "{\"id\":\"%s\",\"bytes\":%llu", x->id, (unsigned long long)x->bytes);
-	if (x->note[1] != '}')
-		buf_putc(out, ',');
-	buf_puts(out, x->note + 1);
+	json_object_begin(out);
+	json_field_text(out, "id", x->id);
+	json_field_count(out, "bytes", x->bytes);
+	if (x->note[1] == '}')
+		json_object_end(out);
+	else
+		json_raw(out, view_of(x->note + 1)); /* and the end */
 }
 
 int pins_json(struct pins *p, struct view id, struct buf *out, struct err *e)
@@ -333,17 +339,18 @@ static int newest_first(const void *a, const void *b)
 
 void pins_list(struct pins *p, struct buf *out)
 {
-	size_t n = 0;
 	pthread_mutex_lock(&p->lock);
 	if (p->entries.n)
 		qsort(p->entries.v, p->entries.n, sizeof *p->entries.v, newest_first);
-	buf_printf(out, "{\"max\":%zu,\"maxBytes\":%llu,\"bytes\":%llu,\"pins\":[", p->max, (unsigned long long)p->max_bytes, (unsigned long long)p->bytes);
+	json_object_begin(out);
+	json_field_count(out, "max", p->max);
+	json_field_count(out, "maxBytes", p->max_bytes);
+	json_field_count(out, "bytes", p->bytes);
+	json_array_begin_at(out, "pins");
 	for (size_t i = 0; i < p->entries.n; i++)
-		if (p->entries.v[i].ready) {
-			if (n++)
-				buf_putc(out, ',');
+		if (p->entries.v[i].ready)
 			put_entry(&p->entries.v[i], out);
-		}
 	pthread_mutex_unlock(&p->lock);
-	buf_puts(out, "]}");
+	json_array_end(out);
+	json_object_end(out);
 }

@@ -47,17 +47,15 @@ static void put_frame(struct writer *w, const struct frame *f)
 {
 	const struct sym_location *l = symbols_get_location(f->symbols, f->location);
 	struct buf address = { 0 };
-	buf_puts(w->out, "{\"function\":");
-	buf_json_string(w->out, frame_name(f->symbols, l, f->line, &address));
+	json_object_begin(w->out);
+	json_field(w->out, "function", frame_name(f->symbols, l, f->line, &address));
 	buf_free(&address);
 	if (frame_function(f->symbols, l, f->line)) {
-		buf_puts(w->out, ",\"file\":");
-		buf_json_string(w->out, frame_file(f->symbols, l, f->line));
-		buf_printf(w->out, ",\"line\":%lld", (long long)frame_line(f->symbols, l, f->line));
+		json_field(w->out, "file", frame_file(f->symbols, l, f->line));
+		json_field_int(w->out, "line", frame_line(f->symbols, l, f->line));
 	}
-	buf_puts(w->out, ",\"binary\":");
-	buf_json_string(w->out, frame_binary(f->symbols, l));
-	buf_putc(w->out, '}');
+	json_field(w->out, "binary", frame_binary(f->symbols, l));
+	json_object_end(w->out);
 }
 
 static void put_stack(struct writer *w, const struct symbols *s, uint32_t stack)
@@ -65,14 +63,11 @@ static void put_stack(struct writer *w, const struct symbols *s, uint32_t stack)
 	size_t n = symbols_stack_locations(s, stack, NULL, 0);
 	vec_reserve(&w->locations, n);
 	symbols_stack_locations(s, stack, w->locations.v, n);
-	const char *comma = "";
 	for (size_t i = n; i--;) {
 		const struct sym_location *l = symbols_get_location(s, w->locations.v[i]);
 		uint32_t lines = MAX(l->n_lines, 1);
-		for (uint32_t k = lines; k--;) {
-			buf_printf(w->out, "%s%u", comma, frame_index(w, (struct frame){ s, w->locations.v[i], k }));
-			comma = ",";
-		}
+		for (uint32_t k = lines; k--;)
+			json_int(w->out, frame_index(w, (struct frame){ s, w->locations.v[i], k }));
 	}
 }
 
@@ -81,14 +76,11 @@ static void put_labels(struct writer *w, const struct symbols *s, uint32_t set)
 	size_t n;
 	const struct sym_label *l = symbols_get_label_set(s, set, &n);
 	for (size_t i = 0; i < n; i++) {
-		if (i)
-			buf_putc(w->out, ',');
-		buf_json_string(w->out, symbols_get_string(s, l[i].key));
-		buf_putc(w->out, ':');
+		json_key_view(w->out, symbols_get_string(s, l[i].key));
 		if (l[i].is_num)
-			buf_printf(w->out, "%lld", (long long)l[i].num);
+			json_int(w->out, l[i].num);
 		else
-			buf_json_string(w->out, symbols_get_string(s, l[i].str));
+			json_text(w->out, symbols_get_string(s, l[i].str));
 	}
 }
 
@@ -97,31 +89,30 @@ static void put_value(struct writer *w, const struct stackvec *v, size_t i)
 	if (v->is_float)
 		json_float(w->out, v->floats[i]);
 	else
-		buf_printf(w->out, "%lld", (long long)v->ints[i]);
+		json_int(w->out, v->ints[i]);
 }
 
 static void put_samples(struct writer *w, const struct stackvec *v, const char *key)
 {
-	const char *comma = "";
-	buf_printf(w->out, ",\"%s\":[", key);
+	json_array_begin_at(w->out, key);
 	for (size_t i = 0; i < v->n; i++) {
 		if (v->is_float ? v->floats[i] == 0 : v->ints[i] == 0)
 			continue;
 		const struct sym_column *c = symbols_get_column(v->symbols, v->columns[i]);
-		buf_printf(w->out, "%s{\"stack\":[", comma);
+		json_object_begin(w->out);
+		json_array_begin_at(w->out, "stack");
 		put_stack(w, v->symbols, c->stack);
-		buf_puts(w->out, "]");
+		json_array_end(w->out);
 		if (c->label_set) {
-			buf_puts(w->out, ",\"labels\":{");
+			json_object_begin_at(w->out, "labels");
 			put_labels(w, v->symbols, c->label_set);
-			buf_putc(w->out, '}');
+			json_object_end(w->out);
 		}
-		buf_puts(w->out, ",\"value\":");
+		json_key(w->out, "value");
 		put_value(w, v, i);
-		buf_putc(w->out, '}');
-		comma = ",";
+		json_object_end(w->out);
 	}
-	buf_putc(w->out, ']');
+	json_array_end(w->out);
 }
 
 /* Exact where the values are. */
@@ -129,7 +120,7 @@ static void put_total(struct buf *b, const struct stackvec *v)
 {
 	int64_t total;
 	if (!v->is_float && stackvec_total_int(v, &total, NULL) == 0)
-		buf_int(b, total);
+		json_int(b, total);
 	else
 		json_float(b, stackvec_total(v));
 }
@@ -139,25 +130,24 @@ static void put_profile(struct writer *w, const struct promql_series *s)
 	const struct promql_profile *p = &s->profiles[0];
 	struct buf *b = w->out, name = { 0 };
 	ptype_format(p->type, &name);
-	buf_puts(b, "{\"metric\":");
+	json_object_begin(b);
+	json_key(b, "metric");
 	labels_json(s->labels, b);
-	buf_puts(b, ",\"type\":");
-	buf_json_string(b, buf_view(&name));
+	json_field(b, "type", buf_view(&name));
 	buf_free(&name);
-	buf_puts(b, ",\"unit\":");
-	buf_json_string(b, p->type->sample_unit);
-	buf_printf(b, ",\"kind\":\"%s\",\"time\":", profile_kind_text(p->type->kind));
+	json_field(b, "unit", p->type->sample_unit);
+	json_field_text(b, "kind", profile_kind_text(p->type->kind));
+	json_key(b, "time");
 	json_time(b, s->points[0].t_ms);
-	buf_puts(b, ",\"coveredSeconds\":");
-	json_float(b, p->covered_s);
-	buf_puts(b, ",\"perSeconds\":");
-	json_float(b, p->per_s);
-	buf_printf(b, ",\"period\":%lld,\"total\":", (long long)p->period);
+	json_field_float(b, "coveredSeconds", p->covered_s);
+	json_field_float(b, "perSeconds", p->per_s);
+	json_field_int(b, "period", p->period);
+	json_key(b, "total");
 	put_total(b, p->vec);
 	put_samples(w, p->vec, "samples");
 	if (p->base)
 		put_samples(w, p->base, "base");
-	buf_putc(b, '}');
+	json_object_end(b);
 }
 
 int profiles_json(const struct promql_result *r, struct buf *out, struct err *e)
@@ -168,19 +158,16 @@ int profiles_json(const struct promql_result *r, struct buf *out, struct err *e)
 		if (!r->series[i].profiles || !r->series[i].profiles[0].vec)
 			return err_set(e, ERR_EXECUTION, "this format shows profiles, and the query gives numbers");
 	struct writer w = { .out = out };
-	buf_puts(out, "{\"profiles\":[");
-	for (size_t i = 0; i < r->n_series; i++) {
-		if (i)
-			buf_putc(out, ',');
+	json_object_begin(out);
+	json_array_begin_at(out, "profiles");
+	for (size_t i = 0; i < r->n_series; i++)
 		put_profile(&w, &r->series[i]);
-	}
-	buf_puts(out, "],\"frames\":[");
-	for (size_t i = 0; i < w.frames.n; i++) {
-		if (i)
-			buf_putc(out, ',');
+	json_array_end(out);
+	json_array_begin_at(out, "frames");
+	for (size_t i = 0; i < w.frames.n; i++)
 		put_frame(&w, &w.frames.v[i]);
-	}
-	buf_puts(out, "]}");
+	json_array_end(out);
+	json_object_end(out);
 	map_free(&w.index);
 	vec_free(&w.frames);
 	vec_free(&w.locations);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/json.h"
 #include "base/regex.h"
 
 #define MAX_LINKS 100
@@ -276,17 +277,15 @@ static bool put_url(const struct link *l, const struct source_frame *f, struct b
 void source_links_json(const struct source_links *l, const struct source_frame *f, struct buf *out)
 {
 	const struct link *v = l ? l->list.v : NULL;
-	size_t n = 0;
-	buf_putc(out, '[');
+	json_array_begin(out);
 	for (size_t i = 0; l && f->file.len && f->file.len <= MAX_VALUE && i < l->list.n; i++) {
 		struct buf url CLEANUP(buf_free) = { .max = MAX_URL };
 		if (regex_match(v[i].re, f->file, NULL, NULL) != 1 || !put_url(&v[i], f, &url))
 			continue;
-		buf_printf(out, "%s{\"name\":", n++ ? "," : "");
-		buf_json_string(out, view_of(v[i].name));
-		buf_puts(out, ",\"url\":");
-		buf_json_string(out, buf_view(&url));
-		buf_putc(out, '}');
+		json_object_begin(out);
+		json_field_text(out, "name", v[i].name);
+		json_field(out, "url", buf_view(&url));
+		json_object_end(out);
 	}
-	buf_putc(out, ']');
+	json_array_end(out);
 }

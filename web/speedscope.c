@@ -28,15 +28,14 @@ static void put_frames(struct buf *b, const struct flame *f)
 {
 	for (size_t i = 1; i < f->n_frames; i++) {
 		const struct flame_frame *x = &f->frames[i];
-		buf_puts(b, i > 1 ? ",{\"name\":" : "{\"name\":");
-		buf_json_string(b, x->name);
+		json_object_begin(b);
+		json_field(b, "name", x->name);
 		if (x->file.len || x->binary.len) {
-			buf_puts(b, ",\"file\":");
-			buf_json_string(b, x->file.len ? x->file : x->binary);
+			json_field(b, "file", x->file.len ? x->file : x->binary);
 		}
 		if (x->start_line > 0)
-			buf_printf(b, ",\"line\":%lld", (long long)x->start_line);
-		buf_putc(b, '}');
+			json_field_int(b, "line", x->start_line);
+		json_object_end(b);
 	}
 }
 
@@ -50,7 +49,6 @@ static double self_of(const struct flame *f, size_t i, bool base)
 static double put_samples(struct buf *b, const struct flame *f, bool base, bool weights)
 {
 	VEC(uint32_t) path = { 0 };
-	const char *comma = "";
 	double sum = 0;
 	for (size_t i = 1; i < f->n_nodes; i++) {
 		double v = self_of(f, i, base);
@@ -59,15 +57,14 @@ static double put_samples(struct buf *b, const struct flame *f, bool base, bool 
 		if (v <= 0)
 			continue;
 		sum += v;
-		buf_puts(b, comma);
-		comma = ",";
 		if (weights) {
 			json_float(b, v);
 			continue;
 		}
+		json_array_begin(b);
 		for (size_t k = 0; k < path.n; k++)
-			buf_printf(b, "%s%u", k ? "," : "[", path.v[k]);
-		buf_putc(b, ']');
+			json_int(b, path.v[k]);
+		json_array_end(b);
 	}
 	vec_free(&path);
 	return sum;
@@ -80,16 +77,20 @@ static int put_profile(struct buf *b, const struct merged *m, const struct flame
 		ptype_title(m->type, &name);
 	if (base)
 		buf_puts(&name, ", compared with");
-	buf_puts(b, "{\"type\":\"sampled\",\"name\":");
-	buf_json_string(b, buf_view(&name));
+	json_object_begin(b);
+	json_field_text(b, "type", "sampled");
+	json_field(b, "name", buf_view(&name));
 	buf_free(&name);
-	buf_printf(b, ",\"unit\":\"%s\",\"samples\":[", unit_of(m));
+	json_field_text(b, "unit", unit_of(m));
+	json_array_begin_at(b, "samples");
 	put_samples(b, f, base, false);
-	buf_puts(b, "],\"weights\":[");
+	json_array_end(b);
+	json_array_begin_at(b, "weights");
 	double sum = put_samples(b, f, base, true);
-	buf_puts(b, "],\"startValue\":0,\"endValue\":");
-	json_float(b, sum);
-	buf_putc(b, '}');
+	json_array_end(b);
+	json_field_int(b, "startValue", 0);
+	json_field_float(b, "endValue", sum);
+	json_object_end(b);
 	return isfinite(sum) ? 0 : err_set(e, ERR_EXECUTION, "the sum of the profile's values is too large for this format");
 }
 
@@ -99,17 +100,23 @@ int speedscope_json(const struct merged *m, struct view query, struct buf *out, 
 	int rc = merged_flame(&f, m, NULL, e);
 	if (rc)
 		return rc;
-	buf_puts(out, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"pyrrha\",\"name\":");
-	buf_json_string(out, query);
-	buf_puts(out, ",\"activeProfileIndex\":0,\"shared\":{\"frames\":[");
+	json_object_begin(out);
+	json_field_text(out, "$schema", "https://www.speedscope.app/file-format-schema.json");
+	json_field_text(out, "exporter", "pyrrha");
+	json_field(out, "name", query);
+	json_field_int(out, "activeProfileIndex", 0);
+	json_object_begin_at(out, "shared");
+	json_array_begin_at(out, "frames");
 	put_frames(out, &f);
-	buf_puts(out, "]},\"profiles\":[");
+	json_array_end(out);
+	json_object_end(out);
+	json_array_begin_at(out, "profiles");
 	rc = put_profile(out, m, &f, false, e);
-	if (!rc && f.has_base) {
-		buf_putc(out, ',');
+	if (!rc && f.has_base)
 		rc = put_profile(out, m, &f, true, e);
-	}
-	buf_puts(out, "]}\n");
+	json_array_end(out);
+	json_object_end(out);
+	buf_putc(out, '\n');
 	flame_release(&f);
 	return rc;
 }

@@ -4,18 +4,9 @@
  * The parameter is match, not match[]: Prometheus before 3 refuses a label named __param_match[]. */
 #include "agent/labels/targets.h"
 
+#include "base/json.h"
 #include "base/map.h"
 #include "base/vec.h"
-
-static void put_pair(struct buf *out, struct view name, struct view value, bool *first)
-{
-	if (!*first)
-		buf_putc(out, ',');
-	*first = false;
-	buf_json_string(out, name);
-	buf_putc(out, ':');
-	buf_json_string(out, value);
-}
 
 /* The selector that picks a container by its labels, as match[] takes it; false: its labels do not tell it apart. Names are
  * unique within a namespace's pod; a container of no pod has a name of its own, or is known by its id. */
@@ -58,33 +49,38 @@ static bool seen(struct listed *x, struct view selector)
 
 static void put_target(const struct sampled_group *g, struct view address, struct view selector, struct buf *out)
 {
-	bool first = true;
-	buf_puts(out, "{\"targets\":[");
-	buf_json_string(out, address);
-	buf_puts(out, "],\"labels\":{");
-	put_pair(out, VIEW("__metrics_path__"), VIEW("/debug/pprof/profile"), &first);
-	put_pair(out, VIEW("__param_match"), selector, &first);
+	json_line(out, 0);
+	json_object_begin(out);
+	json_array_begin_at(out, "targets");
+	json_text(out, address);
+	json_array_end(out);
+	json_object_begin_at(out, "labels");
+	json_field_text(out, "__metrics_path__", "/debug/pprof/profile");
+	json_field(out, "__param_match", selector);
 	for (size_t i = 0; i < g->shared->n; i++)
-		if (label_name_plain(g->shared->v[i].name))
-			put_pair(out, g->shared->v[i].name, g->shared->v[i].value, &first);
-	buf_puts(out, "}}");
+		if (label_name_plain(g->shared->v[i].name)) {
+			json_key_view(out, g->shared->v[i].name);
+			json_text(out, g->shared->v[i].value);
+		}
+	json_object_end(out);
+	json_object_end(out);
 }
 
 void targets_json(struct sampled_groups *gs, int64_t since_mono_ms, struct view address, struct buf *out)
 {
 	struct listed x = { .arena = { NULL, 0, 0 } };
-	buf_putc(out, '[');
+	json_array_begin(out);
 	for (size_t i = 0; i < groups_count(gs); i++) {
 		const struct sampled_group *g = groups_at(gs, i);
 		struct buf selector = { 0 };
 		if (g->info.container_id.len && g->shared && g->sampled_mono_ms >= since_mono_ms &&
-		    selector_of(*g->shared, &selector) && !seen(&x, buf_view(&selector))) {
-			buf_puts(out, x.selectors.n > 1 ? ",\n" : "\n");
+		    selector_of(*g->shared, &selector) && !seen(&x, buf_view(&selector)))
 			put_target(g, address, buf_view(&selector), out);
-		}
 		buf_free(&selector);
 	}
-	buf_puts(out, "\n]\n");
+	buf_putc(out, '\n');
+	json_array_end(out);
+	buf_putc(out, '\n');
 	map_free(&x.index);
 	vec_free(&x.selectors);
 	arena_free(&x.arena);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/labels.h"
 
+#include "base/json.h"
 #include "base/map.h"
 
 struct view labels_get(struct labels l, struct view name)
@@ -162,15 +163,12 @@ void labels_format(struct labels l, struct buf *out)
 
 void labels_json(struct labels l, struct buf *out)
 {
-	buf_putc(out, '{');
+	json_object_begin(out);
 	for (size_t i = 0; i < l.n; i++) {
-		if (i)
-			buf_putc(out, ',');
-		buf_json_string(out, l.v[i].name);
-		buf_putc(out, ':');
-		buf_json_string(out, l.v[i].value);
+		json_key_view(out, l.v[i].name);
+		json_text(out, l.v[i].value);
 	}
-	buf_putc(out, '}');
+	json_object_end(out);
 }
 
 void labels_builder_init(struct labels_builder *b, struct labels from)
