@@ -356,7 +356,7 @@ int main(int argc, char **argv)
 	else if (truth_load(&b.t, b.truth))
 		open_db(&b);
 	else
-		measure_die("--dir: its truth makes no sense: remove it", NULL);
+		measure_die("--dir: its truth is malformed: remove it", NULL);
 	b.o.cache_bytes = (uint64_t)b.cache_mb << 20;
 	bool ok = queries(&b);
 	if (!b.keep)

@@ -59,7 +59,7 @@ enum stack_end {
 	END_NO_TABLE,        /* deferred: the table of this part of the image is not loaded yet */
 	END_UNSUPPORTED,     /* a rule the table cannot express */
 	END_STACK_READ,      /* the stack could not be read there */
-	END_BAD_FRAME,       /* frame pointer or return address that makes no sense */
+	END_BAD_FRAME,       /* what cannot be a frame pointer or a return address */
 	END_NO_PROGRESS,     /* the caller's frame is not above */
 	END_COMPAT,          /* a 32-bit process */
 	END_STALE,           /* unwound with mappings that were others by then */

@@ -256,7 +256,7 @@ static void apply_group(struct tsdb *db, struct group *g)
 			struct request_record *r = &g->requests.v[i]->records.v[k];
 			struct view payload = { r->bytes.ptr + RECORD_HEADER, r->payload_end - RECORD_HEADER };
 			if (!tsdb_apply(db, &v, r->p, r->kind, payload, r->number, seq))
-				LOG_ERROR("msg", "a record that was just written makes no sense", "record",
+				LOG_ERROR("msg", "a record that was just written is malformed", "record",
 					  LOG_NUM(r->number));
 		}
 	db->applied = hlog_last(db->log);

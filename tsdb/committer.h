@@ -12,7 +12,7 @@ int tsdb_submit(struct tsdb *db, struct request *r, struct err *e);
 /* While at least one waits, commits are not held back to gather more. */
 void tsdb_hurry(struct tsdb *db, bool begin);
 /* Brings one record's rows into the windows of *v (which it replaces when windows are new). Returns false if the
- * payload makes no sense. Shared by commit and replay. Under apply_lock. */
+ * payload is malformed. Shared by commit and replay. Under apply_lock. */
 bool tsdb_apply(struct tsdb *db, struct version **v, struct partition *p, enum record_kind kind, struct view payload,
 		uint64_t number, uint64_t seq);
 /* Hands the floats of what was just applied, all records up to `number`, to the tap. Their partitions are entered. */

@@ -123,7 +123,7 @@ static inline int64_t next_value(struct reader *r, const struct column *c, int64
 
 static int bad_detail(struct err *e)
 {
-	return err_set(e, ERR_CORRUPT, "the samples of a sealed window make no sense");
+	return err_set(e, ERR_CORRUPT, "the samples of a sealed window are malformed");
 }
 
 /* Takes the escapes of n bytes that are stepped over. */
@@ -349,7 +349,7 @@ int sealed_sum_rows(const struct sealed_detail *d, uint32_t lo, uint32_t hi, int
 	return over ? err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range") : 0;
 }
 
-/* Of a mode whose values are bytes; there are as many gaps. False: it makes no sense. */
+/* Of a mode whose values are bytes; there are as many gaps. False: it is malformed. */
 static bool add_byte_column(struct reader *r, const struct column *c, int64_t *rows, uint32_t n_rows, bool *over)
 {
 	uint64_t next = 0, n = c->count;

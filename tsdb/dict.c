@@ -512,7 +512,7 @@ int dict_apply_packed(struct view packed, enum dict_how how, struct symbols *s, 
 	reader_release(&r);
 	if (ret_lost)
 		*ret_lost += r.lost;
-	return r.c.bad || c.bad ? err_set(e, ERR_CORRUPT, "symbols make no sense before byte %zu of %zu",
+	return r.c.bad || c.bad ? err_set(e, ERR_CORRUPT, "symbols are malformed before byte %zu of %zu",
 					  (size_t)(c.p - (const uint8_t *)packed.ptr), packed.len) : 0;
 }
 
@@ -546,7 +546,7 @@ static int apply(struct view payload, struct symbols *s, struct index *x, bool s
 	reader_release(&r);
 	if (ret_lost)
 		*ret_lost += r.lost;
-	return r.c.bad ? err_set(e, ERR_CORRUPT, "symbols make no sense at byte %zu of %zu",
+	return r.c.bad ? err_set(e, ERR_CORRUPT, "symbols are malformed at byte %zu of %zu",
 				 (size_t)(r.c.p - (const uint8_t *)payload.ptr), payload.len) : 0;
 }
 

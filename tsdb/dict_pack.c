@@ -443,7 +443,7 @@ static int finish(struct pack *p, struct view from, const struct buf *out, struc
 	release(p);
 	if (out->overflow)
 		return err_set(e, ERR_LIMIT, "symbols of a part are too large");
-	return p->c.bad ? err_set(e, ERR_CORRUPT, "symbols make no sense before byte %zu of %zu", at, from.len) : 0;
+	return p->c.bad ? err_set(e, ERR_CORRUPT, "symbols are malformed before byte %zu of %zu", at, from.len) : 0;
 }
 
 int dict_pack(struct buf *out, struct view rows, struct err *e)

@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "tsdb/cursor.h"
 
-/* Rows (what dict_encode writes) into columns, appended to out. ERR_CORRUPT if they make no sense, ERR_LIMIT if out is full. */
+/* Rows (what dict_encode writes) into columns, appended to out. ERR_CORRUPT if they are malformed, ERR_LIMIT if out is full. */
 int dict_pack(struct buf *out, struct view rows, struct err *e);
 /* And back: the same bytes, appended to out. */
 int dict_unpack(struct buf *out, struct view packed, struct err *e);
@@ -23,7 +23,7 @@ struct dict_section {
 	struct view bytes; /* all of it, as dict_unpack takes it */
 	struct view streams[DICT_MAX_STREAMS];
 };
-/* False at the end, and when they make no sense: then c->bad. */
+/* False at the end, and when they are malformed: then c->bad. */
 bool dict_next_section(struct cursor *c, struct dict_section *ret);
 
 /* A stream of numbers: of functions, nodes, stacks or columns. */

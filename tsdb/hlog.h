@@ -26,7 +26,7 @@ struct hlog_loss {
 	uint64_t cut;        /* of the holes: at the end, known from the marks */
 	uint64_t first, last; /* lowest and highest number lost */
 };
-/* Calls fn for every record in order; fn returns false for one that makes no sense. */
+/* Calls fn for every record in order; fn returns false for a malformed one. */
 int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct view record), void *arg,
 		struct hlog_loss *ret, struct err *e);
 

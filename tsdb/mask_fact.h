@@ -19,7 +19,7 @@ struct mask_fact {
 bool mask_fact_has(const struct mask_fact *f, uint32_t series);
 /* The payload of a fact. */
 void mask_fact_put(struct buf *b, const struct mask_fact *f);
-/* False if it is none that this program knows or makes no sense (then c->bad). */
+/* False if it is none that this program knows or it is malformed (then c->bad). */
 bool mask_fact_get(struct cursor *c, struct mask_fact *ret);
 
 #endif

@@ -170,7 +170,7 @@ int part_parse_header(struct part *p, struct view v, struct err *e)
 	p->lost = c.bad || c.p == c.end ? 0 : cursor_varint(&c);
 	if (p->level != LEVEL_HOUR)
 		p->origin = 0; /* of the rollups of one window the newest counts */
-	return c.bad ? err_set(e, ERR_CORRUPT, "the header of a sealed part makes no sense") : 0;
+	return c.bad ? err_set(e, ERR_CORRUPT, "the header of a sealed part is malformed") : 0;
 }
 
 void part_put_index(struct buf *b, const struct part *p)
@@ -222,7 +222,7 @@ int part_parse_index(struct part *p, struct view v, uint8_t version, struct err 
 	}
 	if (version > 1)
 		c.bad |= !count_members(p, cursor_varint(&c));
-	return c.bad ? err_set(e, ERR_CORRUPT, "the index of a sealed part makes no sense") : 0;
+	return c.bad ? err_set(e, ERR_CORRUPT, "the index of a sealed part is malformed") : 0;
 }
 
 /* ---- reading ---- */

@@ -64,7 +64,7 @@ void record_profile_release(struct record_profile *p);
 void record_drop_series(struct record_profile *p, uint32_t i);
 /* Appends one profile to a samples payload. */
 void record_put_profile(struct buf *b, const struct record_profile *p);
-/* The next profile; false at the end, and with c->bad set when the payload makes no sense. */
+/* The next profile; false at the end, and with c->bad set when the payload is malformed. */
 bool record_get_profile(struct cursor *c, struct record_profile *p);
 
 struct record_float {

@@ -9,7 +9,7 @@ enum { MODE_OWN = 0 };
 
 static int corrupt(struct err *e, const char *what)
 {
-	return err_set(e, ERR_CORRUPT, "%s of a sealed window make no sense", what);
+	return err_set(e, ERR_CORRUPT, "%s of a sealed window are malformed", what);
 }
 
 void sealed_buffers_release(struct sealed_buffers *b)

@@ -107,7 +107,7 @@ void sealed_put_rollup(struct buf *b, const uint32_t *columns, const int64_t *su
 void sealed_put_times(struct buf *b, struct sealed_times t);
 void sealed_put_floats(struct buf *b, const struct fpoint *p, size_t n);
 
-/* ---- reading: ERR_CORRUPT when a payload makes no sense ---- */
+/* ---- reading: ERR_CORRUPT when a payload is malformed ---- */
 
 int sealed_get_points(struct view v, struct sealed_points *ret, struct err *e);
 int sealed_get_columns(struct view v, struct sealed_columns *ret, struct err *e);

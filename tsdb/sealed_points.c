@@ -11,7 +11,7 @@
 
 static int corrupt(struct err *e)
 {
-	return err_set(e, ERR_CORRUPT, "totals of a sealed window make no sense");
+	return err_set(e, ERR_CORRUPT, "totals of a sealed window are malformed");
 }
 
 void sealed_points_release(struct sealed_points *p)

@@ -19,7 +19,7 @@ enum { MODE_OWN = 0, MODE_BYTES = 2 };
 
 static int corrupt(struct err *e, const char *what)
 {
-	return err_set(e, ERR_CORRUPT, "%s of a sealed window make no sense", what);
+	return err_set(e, ERR_CORRUPT, "%s of a sealed window are malformed", what);
 }
 
 enum { SUMS_POSITIVE = 0, SUMS_SIGNED = 1 };
@@ -190,7 +190,7 @@ static inline uint64_t byte_or_escape(uint8_t b, struct cursor *escapes)
 	return LIKELY(b < ESCAPE) ? b : cursor_varint(escapes);
 }
 
-/* One entry; false: it makes no sense. */
+/* One entry; false: it is malformed. */
 static inline bool next_entry(struct byte_rollup *b, size_t i, uint64_t n_columns, uint64_t *next, uint64_t *sum)
 {
 	uint64_t column = *next + byte_or_escape(b->gaps[i], &b->far);
@@ -248,7 +248,7 @@ static inline void mark_run(struct dense *d, uint64_t first, uint64_t last)
 _Static_assert(8 * ESCAPE <= DENSE_SLACK, "eight gaps");
 
 /* Adds the sums as they lie, eight at a time where none of them is escaped; the caller knows that no sum overflows. False: they
- * make no sense. */
+ * are malformed. */
 static inline __attribute__((always_inline)) bool add_bytes(struct byte_rollup *b, struct dense *d, uint64_t n_columns, int64_t factor)
 {
 	uint64_t next = 0, gaps, eight, sum;

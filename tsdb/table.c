@@ -104,7 +104,7 @@ static bool next_key(struct table *t, struct cursor *c, size_t shared, size_t un
 	return !t->key.overflow;
 }
 
-/* Hands on what a data block has; false: it makes no sense, as no block does that passed its checksum and is one of data. */
+/* Hands on what a data block has; false: it is malformed, as no block does that passed its checksum and is one of data. */
 static bool read_entries(struct table *t, struct view block, int *rc, struct err *e)
 {
 	if (!cut_restarts(&block))

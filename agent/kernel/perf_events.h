@@ -31,7 +31,7 @@ struct perf_records {
 	struct arena arena;
 	uint64_t lost;               /* records the kernel had no room for */
 	uint64_t throttled;
-	uint64_t bad;                /* records that make no sense */
+	uint64_t bad;                /* malformed records */
 };
 
 /* What has the name of a file, or the vDSO: not "//anon", "[heap]", "anon_inode:...", "/SYSV...", "/dev/zero". */

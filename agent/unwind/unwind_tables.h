@@ -24,7 +24,7 @@ struct unwind_tables_stats {
 	uint64_t images, rows, rules, chunks, loads, groups, evictions;
 	uint64_t unsupported, unknown_fp, bad_fdes; /* of the images loaded so far */
 	uint64_t failures;           /* there was no room for a table, or a part of one */
-	uint64_t bad_tables;         /* parts of tables that made no sense, or took too much work */
+	uint64_t bad_tables;         /* parts of tables that were malformed, or took too much work */
 	uint64_t full;               /* rows that found the rule dictionary full */
 };
 

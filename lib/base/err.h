@@ -21,7 +21,7 @@ enum err_code {
 	ERR_CONFLICT,     /* duplicates, out of order */
 	ERR_UNAVAILABLE,  /* not ready yet, or shutting down */
 	ERR_IO,
-	ERR_CORRUPT,      /* stored bytes that fail their checksum or make no sense */
+	ERR_CORRUPT,      /* stored bytes that fail their checksum or are malformed */
 	ERR_INTERNAL,
 	ERR_CODES_
 };

@@ -111,7 +111,7 @@ int legacy_cpu(struct draft *d, struct view bytes, const struct cpu_words *w)
 {
 	struct words s = { (const uint8_t *)bytes.ptr + 5 * w->size, (const uint8_t *)bytes.ptr + bytes.len, w };
 	if (w->period_us > INT64_MAX / 1000)
-		return draft_fail(d, ERR_BAD_DATA, "its period makes no sense");
+		return draft_fail(d, ERR_BAD_DATA, "its period is malformed");
 	d->p->duration_ns = d->lim.asked_ns;
 	d->p->period = (int64_t)w->period_us * 1000;
 	draft_period_type(d, "cpu", "nanoseconds");

@@ -62,7 +62,7 @@ static int head(struct draft *d, struct view line, struct heap *h)
 		return draft_fail(d, ERR_BAD_DATA, "unknown kind \"%.*s\"", (int)MIN(v.len, (size_t)40), v.ptr);
 	int64_t rate = 0;
 	if (scan_word(&v, "/") && v.len && is_digit(*v.ptr) && !scan_i64(&v, &rate))
-		return draft_fail(d, ERR_BAD_DATA, "its rate makes no sense");
+		return draft_fail(d, ERR_BAD_DATA, "its rate is malformed");
 	h->sampled = true;
 	h->rate = d->p->period = v2 ? rate : rate / 2;
 	return 0;

@@ -219,7 +219,7 @@ int segment_get_block(struct segment_reader *r, struct view payload, struct segm
 	get_samples(&in, r, ret);
 	if (in.bad || in.p != in.end) {
 		ret->samples.n = 0;
-		return err_set(e, ERR_CORRUPT, "a block makes no sense");
+		return err_set(e, ERR_CORRUPT, "a block is malformed");
 	}
 	return 0;
 }

@@ -68,7 +68,7 @@ struct segment_read {
 	bool complete;
 	VEC(struct segment_sample) samples; /* .series is below reader.series.n */
 };
-/* Decodes a payload; ret is used again and again (vec_free in the end). ERR_CORRUPT: it makes no sense. */
+/* Decodes a payload; ret is used again and again (vec_free in the end). ERR_CORRUPT: it is malformed. */
 int segment_get_block(struct segment_reader *r, struct view payload, struct segment_read *ret, struct err *e) MUST_USE;
 
 #endif

@@ -52,7 +52,7 @@ typedef int cf_row_fn(void *arg, uint64_t pc, const struct cf_state *s);
 
 /* Runs instructions, the first of which lies at the virtual address vaddr, on *s for a function at [pc, end), and calls fn
  * before each advance and at the end. fn NULL: a CIE's instructions, which have no addresses. Negative: the instructions
- * make no sense; positive: what fn returned. */
+ * are malformed; positive: what fn returned. */
 int cf_run(const struct cf_common *c, struct cf_reader r, uint64_t vaddr, struct cf_state *s, uint64_t pc, uint64_t end,
 	   cf_row_fn *fn, void *arg);
 
