@@ -20,7 +20,7 @@ static int call_map(struct eval *q, struct node *n, const struct span *sp, struc
 {
 	int rc = eval_node(q, n->call.args[0], sp, ret, e);
 	if (!rc)
-		map_value(q, ret, n->call.fn->map);
+		map_value(q, ret, func_code(n->call.fn)->map);
 	return rc;
 }
 
@@ -33,7 +33,7 @@ static int call_time(struct eval *q, struct node *n, const struct span *sp, stru
 	struct series *s = value_add(&v, (struct labels){ 0 }, false);
 	for (size_t i = 0; i < sp->n; i++) {
 		int64_t t = span_at(sp, i);
-		int rc = series_push(q, s, t, n->call.fn->map((double)(t / 1000)), NULL, e);
+		int rc = series_push(q, s, t, func_code(n->call.fn)->map((double)(t / 1000)), NULL, e);
 		if (rc) {
 			value_free(&v);
 			return rc;
@@ -66,6 +66,7 @@ static int float_windows(struct window_job *j, struct rseries *s, struct series 
 	struct taken taken = { 0 };
 	uint8_t edges = j->r.mods->edges;
 	int64_t back = edges ? j->q->lookback_ms : 0, ahead = edges == EDGES_SMOOTHED ? back : 0;
+	bool (*window)(struct window *w, double *ret) = func_code(f)->window;
 	int rc = 0;
 	for (size_t i = 0; i < j->sp->n && !rc; i++) {
 		int64_t t = span_at(j->sp, i), to = mods_time(j->r.mods, t);
@@ -81,7 +82,7 @@ static int float_windows(struct window_job *j, struct rseries *s, struct series 
 		if (j->n_args > 1)
 			w.arg2 = value_scalar(&j->args[1], i);
 		double v;
-		if (f->window(&w, &v))
+		if (window(&w, &v))
 			rc = series_push(j->q, out, t, v, NULL, e);
 	}
 	taken_count(j->q, &taken, j->r.subquery);
@@ -171,7 +172,7 @@ int eval_call(struct eval *q, struct node *n, const struct span *sp, struct valu
 	case FUNC_TIME: return call_time(q, n, sp, ret, e);
 	case FUNC_WINDOW: return call_window(q, n, sp, ret, e);
 	case FUNC_CALL:
-	case FUNC_PROFILE: return n->call.fn->call(q, n, sp, ret, e);
+	case FUNC_PROFILE: return func_code(n->call.fn)->call(q, n, sp, ret, e);
 	case FUNC_FRAMES:
 	case FUNC_REFUSED: break;
 	}

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of the language: one row each, in functions.c. */
+/* The functions of the language: one row each, in func_rows.h. Their code is in funcs.h. */
 #ifndef PYRRHA_PROMQL_FUNC_H
 #define PYRRHA_PROMQL_FUNC_H
 
 #include "ast.h"
-
-struct eval;
-struct span;
-struct value;
-struct window;
 
 /* How a function is run. */
 enum func_form {
@@ -21,20 +16,6 @@ enum func_form {
 	FUNC_REFUSED  /* known to Prometheus, not ours: help says why */
 };
 
-/* One window of one series. */
-struct window {
-	const struct point *pts;
-	size_t n;
-	int64_t from_ms, to_ms;  /* (from, to] */
-	int64_t t_ms;            /* of the output */
-	double arg, arg2;        /* scalar arguments, at this step */
-	struct eval *q;
-	struct view metric;      /* __name__, for annotations */
-	uint32_t node_start;
-	double *work;            /* room for n numbers; NULL unless the row has FUNC_WORK */
-	uint8_t edges;           /* enum range_edges: if any, points of the look-back before and, smoothed, after the range are there too */
-};
-
 struct func {
 	const char *name;
 	/* One letter per argument: s scalar, S string, v instant vector, m range vector, f frame matcher or string,
@@ -43,11 +24,6 @@ struct func {
 	const char *args;
 	enum promql_type ret;
 	enum func_form form;
-	union {
-		int (*call)(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e);
-		double (*map)(double v);
-		bool (*window)(struct window *w, double *ret); /* false: no value */
-	};
 	unsigned flags;
 	const char *signature, *doc;
 };
@@ -59,6 +35,7 @@ enum {
 	FUNC_PROFILES = 4        /* a window function that has a meaning of its own for profiles (profile_window) */
 };
 
+extern const struct func func_table[];
 const struct func *func_lookup(struct view name);
 /* The letter for argument i of n, 0 if there is no such argument; the least and greatest number (-1 = no end). */
 char func_arg(const struct func *f, size_t n, size_t i);

@@ -1,9 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the table in functions.c points at, by the file that holds it. */
+/* The code of the functions, by the file that holds it. */
 #ifndef PYRRHA_PROMQL_FUNCS_H
 #define PYRRHA_PROMQL_FUNCS_H
 
 #include "eval.h"
+
+/* One window of one series. */
+struct window {
+	const struct point *pts;
+	size_t n;
+	int64_t from_ms, to_ms;  /* (from, to] */
+	int64_t t_ms;            /* of the output */
+	double arg, arg2;        /* scalar arguments, at this step */
+	struct eval *q;
+	struct view metric;      /* __name__, for annotations */
+	uint32_t node_start;
+	double *work;            /* room for n numbers; NULL unless the row has FUNC_WORK */
+	uint8_t edges;           /* enum range_edges: if any, points of the look-back before and, smoothed, after the range are there too */
+};
+
+/* What runs, by the function's form (func.h). */
+union func_code {
+	int (*call)(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e);
+	double (*map)(double v);
+	bool (*window)(struct window *w, double *ret); /* false: no value */
+};
+extern const union func_code func_codes[]; /* parallel to func_table */
+
+static inline const union func_code *func_code(const struct func *f)
+{
+	return &func_codes[f - func_table];
+}
 
 #define CALL(name) int name(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)
 #define MAP(name) double name(double v)

@@ -28,6 +28,7 @@ libpromql_a_SOURCES = \
   promql-like/frames.c \
   promql-like/frames.h \
   promql-like/func.h \
+  promql-like/func_rows.h \
   promql-like/funcs.h \
   promql-like/funcs_diff.c \
   promql-like/funcs_histogram.c \
@@ -49,9 +50,11 @@ libpromql_a_SOURCES = \
   promql-like/memory_guard.h \
   promql-like/memsource.c \
   promql-like/memsource.h \
+  promql-like/parse.c \
   promql-like/parser.c \
   promql-like/parser.h \
   promql-like/parser_time.c \
+  promql-like/parser_tokens.c \
   promql-like/print.c \
   promql-like/prof.c \
   promql-like/prof.h \
@@ -74,6 +77,7 @@ libpromql_a_SOURCES = \
   promql-like/rewrite.h \
   promql-like/shared.c \
   promql-like/shared.h \
+  promql-like/signatures.c \
   promql-like/tagroot.c \
   promql-like/tagroot.h \
   promql-like/testlang.c \
@@ -83,6 +87,7 @@ libpromql_a_SOURCES = \
   promql-like/testlang_check.c \
   promql-like/testlang_data.c \
   promql-like/testlang_data.h \
+  promql-like/testlang_lines.c \
   promql-like/testlang_profiles.c \
   promql-like/thresholds.c \
   promql-like/value.c \

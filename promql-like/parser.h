@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the parser share: parser.c has the grammar, parser_time.c what it says of time. Private to them; the call is
- * parser_run (ast.h). */
+/* What the files of the parser share: parser.c has the grammar, parser_time.c what it says of time, parser_tokens.c what they stand on.
+ * Private to them; the call is parser_run (ast.h). */
 #ifndef PYRRHA_PROMQL_PARSER_H
 #define PYRRHA_PROMQL_PARSER_H
 
@@ -32,6 +32,8 @@ void parser_advance(struct parser *p);
 struct token parser_peek(const struct parser *p);
 /* Whether it is that word, in any case. */
 bool parser_word(const struct token *t, const char *w);
+/* Memory of the tree, all zeros. */
+void *parser_alloc(struct parser *p, size_t n);
 /* A node that begins at byte start. Once its children are there it is done: it ends behind the last token taken, and is
  * not higher than NODE_MAX_HEIGHT. */
 struct node *parser_node(struct parser *p, enum node_kind kind, uint32_t start);

@@ -654,3 +654,8 @@ int promql_expr_json(const struct promql_expr *x, const struct source_limits *li
 	buf_free(&text);
 	return p.rc;
 }
+
+void promql_expr_print(const struct promql_expr *x, struct buf *out)
+{
+	print_node(x->root, out);
+}

@@ -28,11 +28,6 @@
 #include "model/ptype.h"
 #include "testlang_case.h"
 
-int testlang_bad_file(struct runner *r, size_t line, const char *what)
-{
-	return err_set(r->e, ERR_BAD_DATA, "%.*s:%zu: %s", VIEW_ARG(r->name), line, what);
-}
-
 static void split_lines(struct runner *r, struct view text)
 {
 	size_t from = 0;
@@ -44,14 +39,6 @@ static void split_lines(struct runner *r, struct view text)
 			vec_push(&r->lines.l, l);
 			from = i + 1;
 		}
-}
-
-bool testlang_next(struct runner *r, struct view *ret)
-{
-	if (r->at >= r->lines.l.n || !r->lines.l.v[r->at].len)
-		return false;
-	*ret = r->lines.l.v[r->at++];
-	return true;
 }
 
 /* ---- load ---- */

@@ -49,7 +49,7 @@ struct runner {
 	struct err *e;
 };
 
-/* ---- testlang.c: the file ---- */
+/* ---- testlang_lines.c ---- */
 
 /* Sets *r->e to what is wrong in that line, from 1. */
 int testlang_bad_file(struct runner *r, size_t line, const char *what);
