@@ -26,7 +26,7 @@ sd_answers_test_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 sd_answers_test_LDADD = $(DISCOVERY_LIBS) $(CMOCKA_LIBS)
 endif
 
-libdiscovery_a_SOURCES += lib/discovery/sd_kubernetes.c lib/discovery/sd_kubernetes.h lib/discovery/sd_kubernetes_endpoints.c \
+libdiscovery_a_SOURCES += lib/discovery/sd_kubernetes.c lib/discovery/sd_kubernetes.h lib/discovery/sd_kubernetes_config.c lib/discovery/sd_kubernetes_endpoints.c \
 	lib/discovery/sd_kubernetes_groups.c lib/discovery/sd_kubernetes_groups.h lib/discovery/sd_kubernetes_labels.c \
 	lib/discovery/sd_kubernetes_labels.h lib/discovery/sd_kubernetes_objects.c lib/discovery/sd_kubernetes_objects.h \
 	lib/discovery/sd_kubernetes_run.c lib/discovery/sd_kubernetes_selector.c lib/discovery/sd_kubernetes_store.c \

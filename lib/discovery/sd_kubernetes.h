@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kubernetes_sd_configs: what an item says (sd_kubernetes.c), and the provider that it makes (sd_kubernetes_run.c). */
+/* kubernetes_sd_configs: what an item says (sd_kubernetes_config.c), and the provider that it makes (sd_kubernetes_run.c). */
 #ifndef PYRRHA_DISCOVERY_SD_KUBERNETES_H
 #define PYRRHA_DISCOVERY_SD_KUBERNETES_H
 
@@ -32,6 +32,10 @@ int kube_sd_check_field_selector(const char *s, struct err *e) MUST_USE;
 int kube_sd_check(struct config_ctx *c, const struct config_node *n, void *at, struct err *e) MUST_USE;
 extern const struct config_table kube_sd_namespace_table;
 
+/* The item's struct kube_sd_config, in the arena; whether two say the same. */
+int kube_sd_decode(struct config_ctx *c, const struct config_node *n, void **ret, struct err *e) MUST_USE;
+bool kube_sd_same(const void *a, const void *b);
+
 /* An item without role, selectors and attach_metadata: who we are to which server, and the namespaces (sd_kubernetes_source.c). */
 int kube_sd_decode_source(struct config_ctx *c, const struct config_node *n, struct kube_sd_config **ret, struct err *e) MUST_USE;
 bool kube_sd_same_source(const struct kube_sd_config *a, const struct kube_sd_config *b);
@@ -44,7 +48,8 @@ int kube_sd_subscribe(struct kube_subscription **ret, const struct kube_sd_confi
 		      const char *field_selector, const struct kube_events *events, struct err *e) MUST_USE;
 
 /* The provider. */
-int kube_sd_start(struct discovery_provider **ret, const void *config, const struct discovery_emit *emit, struct err *e);
+int kube_sd_start(struct discovery_provider **ret, const struct discovery_ops *ops, const void *config, const struct discovery_emit *emit,
+		  struct err *e);
 void kube_sd_cancel(struct discovery_provider *p);
 void kube_sd_stop(struct discovery_provider *p);
 

@@ -292,10 +292,11 @@ static void run_free(struct run *r)
 	free(r);
 }
 
-int kube_sd_start(struct discovery_provider **ret, const void *config, const struct discovery_emit *emit, struct err *e)
+int kube_sd_start(struct discovery_provider **ret, const struct discovery_ops *ops, const void *config, const struct discovery_emit *emit,
+		  struct err *e)
 {
 	struct run *r = NEW(struct run);
-	r->provider.ops = &sd_kubernetes;
+	r->provider.ops = ops;
 	r->config = config;
 	r->emit = *emit;
 	r->attach = attach_of(r->config);

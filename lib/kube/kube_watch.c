@@ -63,27 +63,6 @@ struct run {
 	int64_t open_ms;             /* when it was answered; 0 = not yet */
 };
 
-const json_t *kube_get(const json_t *j, const char *path)
-{
-	while (j && *path) {
-		char key[128];
-		size_t n = strcspn(path, ".");
-		if (n >= sizeof key)
-			return NULL;
-		memcpy(key, path, n);
-		key[n] = 0;
-		j = json_object_get(j, key);
-		path += n + (path[n] == '.');
-	}
-	return j;
-}
-
-const char *kube_text(const json_t *object, const char *path)
-{
-	const char *s = json_string_value(kube_get(object, path));
-	return s ? s : "";
-}
-
 static bool canceled(const struct run *r)
 {
 	return r->w->cancel && atomic_load(r->w->cancel);

@@ -421,6 +421,14 @@ int backlog_open(struct backlog **ret, const char *dir, const struct backlog_opt
 	return 0;
 }
 
+void backlog_reading_release(struct backlog_reading *r)
+{
+	buf_free(&r->bytes);
+	segment_reader_release(&r->reader);
+	vec_free(&r->block.samples);
+	*r = (struct backlog_reading){ 0 };
+}
+
 void backlog_close(struct backlog *b)
 {
 	if (!b)

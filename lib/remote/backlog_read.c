@@ -11,14 +11,6 @@
 #include "base/log.h"
 #include "remote/backlog_internal.h"
 
-void backlog_reading_release(struct backlog_reading *r)
-{
-	buf_free(&r->bytes);
-	segment_reader_release(&r->reader);
-	vec_free(&r->block.samples);
-	*r = (struct backlog_reading){ 0 };
-}
-
 /* The first one from `sequence` on; NULL: there is none. */
 static const struct segment *segment_from(const struct backlog *b, uint64_t sequence)
 {
