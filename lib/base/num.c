@@ -184,10 +184,16 @@ static inline char *put_eight(char *p, uint64_t digits)
 	return p + 8;
 }
 
-static inline unsigned count_digits(uint64_t u)
+/* v < 10000. Without a branch: lengths change from number to number. */
+static inline char *put_four(char *p, uint32_t v)
 {
-	unsigned n = (64 - (unsigned)__builtin_clzll(u | 1)) * 1233 >> 12; /* times the logarithm of 2 */
-	return n + (u >= integer_tens[n]) + !u;
+	uint16_t high, low;
+	memcpy(&high, pairs + v / 100 * 2, 2);
+	memcpy(&low, pairs + v % 100 * 2, 2);
+	unsigned n = 1 + (v >= 10) + (v >= 100) + (v >= 1000);
+	uint32_t digits = htole32((le16toh(high) | (uint32_t)le16toh(low) << 16) >> (4 - n) * 8);
+	memcpy(p, &digits, 4);
+	return p + n;
 }
 
 char *num_put_i64(char *p, int64_t v)
@@ -195,12 +201,10 @@ char *num_put_i64(char *p, int64_t v)
 	uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
 	if (v < 0)
 		*p++ = '-';
-	if (u < 10) {
-		*p++ = (char)('0' + u);
-		return p;
-	}
+	if (u < 10000)
+		return put_four(p, (uint32_t)u);
 	if (u < 100000000) {
-		unsigned n = count_digits(u);
+		unsigned n = 5 + (u >= 100000) + (u >= 1000000) + (u >= 10000000);
 		put_eight(p, eight_digits((uint32_t)u) >> (8 - n) * 8);
 		return p + n;
 	}
