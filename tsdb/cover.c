@@ -23,6 +23,11 @@ struct part_cover {
 	_Atomic uint32_t state;
 };
 
+size_t part_cover_bytes(const struct part *p)
+{
+	return atomic_load(&p->covers) ? (p->series.n + 1) * sizeof(struct part_cover) : 0;
+}
+
 /* The entry of a series of a part. */
 static struct part_cover *entry_of(struct part *p, const struct part_series *x)
 {

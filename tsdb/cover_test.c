@@ -90,7 +90,11 @@ static void test_all_kinds(void **state)
 	check(&k, 4, &random);
 	k.now_ms += 3 * HOUR;
 	assert_int_equal(tsdb_seal(k.db, true, &e), 0);
+	struct tsdb_stats before, after;
+	tsdb_stats(k.db, &before);
 	check(&k, 4, &random);
+	tsdb_stats(k.db, &after);
+	assert_true(after.part_index_bytes >= before.part_index_bytes + 4 * PODS * 40); /* what is remembered counts */
 	fill(&k, KIT_T0 + 90 * MINUTE + 7, KIT_T0 + 100 * MINUTE + 7, 11000, &random); /* late: between those that are there */
 	check(&k, 4, &random);
 	assert_int_equal(tsdb_seal(k.db, true, &e), 0);

@@ -83,6 +83,8 @@ void part_unref(struct part *p);
 void part_retire(struct part *p);
 /* Bounds of a series, NULL if the part has none of it. */
 const struct part_series *part_find(const struct part *p, uint32_t series);
+/* What cover.c remembers of its series, in bytes. */
+size_t part_cover_bytes(const struct part *p);
 static inline int64_t part_start_ms(const struct part *p)
 {
 	return (int64_t)p->window * level_hours(p->level) * HOUR_MS;

@@ -38,7 +38,8 @@ static void partition_stats(struct partition *p, struct tsdb_stats *ret)
 static void part_stats(const struct part *x, bool loaded, struct tsdb_stats *ret)
 {
 	ret->parts++;
-	ret->part_index_bytes += x->series.cap * sizeof *x->series.v + x->aggregates.cap * sizeof *x->aggregates.v;
+	ret->part_index_bytes += x->series.cap * sizeof *x->series.v + x->aggregates.cap * sizeof *x->aggregates.v +
+				 part_cover_bytes(x);
 	for (size_t i = 0; !loaded && x->level == LEVEL_HOUR && i < x->series.n; i++)
 		bounds(ret, part_start_ms(x) + x->series.v[i].min_ms, part_start_ms(x) + x->series.v[i].max_ms);
 }
