@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "memory_guard.h"
 #include "memsource.h"
@@ -144,7 +145,7 @@ static void test_total_bytes(void **state)
 {
 	struct fixture *f = *state;
 	static const char query[] = "self(merge(cpu[1m]))";
-	struct promql_options small = { .max_total_bytes = 8, .max_concurrency = 1 }, enough = { .max_total_bytes = 64, .max_concurrency = 1 };
+	struct promql_options small = { .max_total_bytes = 8, .max_concurrency = 1 }, enough = { .max_total_bytes = 4096, .max_concurrency = 1 };
 	struct promql_engine *g = promql_engine_new(memsource_source(f->m), &small);
 	struct promql_result r;
 	struct err e = { 0 };
@@ -160,6 +161,56 @@ static void test_total_bytes(void **state)
 		promql_result_release(&r);
 	}
 	promql_engine_free(g);
+}
+
+/* So have the stamps and totals of a range's profiles, and its values, while they are looked at. */
+static void test_list_bytes(void **state)
+{
+	struct fixture *f = *state;
+	static const struct { const char *query; uint64_t too_small, enough; } cases[] = {
+		{ "rate(x[1000s])", 1000, 8000 }, { "sum(rate(cpu[1000s]))", 500, 4000 }, { "cpu", 400, 4000 }, { "x", 200, 4000 },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+		for (int k = 0; k < 50; k++) {
+			struct promql_options o = { .max_total_bytes = k ? cases[i].enough : cases[i].too_small, .max_concurrency = 1 };
+			static struct promql_engine *g;
+			struct promql_result r;
+			struct err e = { 0 };
+			if (k < 2)
+				g = promql_engine_new(memsource_source(f->m), &o);
+			int rc = k % 2 ? promql_range(g, view_of(cases[i].query), 90000, 100000, 10000, NULL, &r, &e)
+				       : promql_instant(g, view_of(cases[i].query), 100000, NULL, &r, &e);
+			if (rc != (k ? 0 : -ERR_UNAVAILABLE))
+				fail_msg("%s, %d: %d: %s", cases[i].query, k, rc, e.msg);
+			if (!rc)
+				promql_result_release(&r);
+			if (!k || k == 49)
+				promql_engine_free(g);
+		}
+}
+
+/* And are given back as soon as nobody looks at them. */
+static void test_list_bytes_again(void **state)
+{
+	struct fixture *f = *state;
+	static const char *const terms[] = { "rate(x[1000s] offset %dms)", "x offset %dms", "sum(rate(cpu[1000s] offset %dms))" };
+	for (size_t i = 0; i < ARRAY_LEN(terms); i++) {
+		struct promql_options o = { .max_total_bytes = 16000, .max_concurrency = 1 };
+		struct promql_engine *g = promql_engine_new(memsource_source(f->m), &o);
+		struct promql_result r;
+		struct buf query = { 0 };
+		struct err e = { 0 };
+		for (int k = 0; k < 40; k++) {
+			char term[64];
+			snprintf(term, sizeof term, terms[i], k + 1);
+			buf_printf(&query, "%s%s", k ? " + " : "", term);
+		}
+		if (promql_instant(g, buf_view(&query), 100000, NULL, &r, &e))
+			fail_msg("%s: %s", terms[i], e.msg);
+		promql_result_release(&r);
+		buf_free(&query);
+		promql_engine_free(g);
+	}
 }
 
 static void test_weight(void **state)
@@ -737,7 +788,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_results, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_named_limits, setup, teardown), cmocka_unit_test(test_memory_guard),
+		cmocka_unit_test_setup_teardown(test_named_limits, setup, teardown), cmocka_unit_test_setup_teardown(test_list_bytes, setup, teardown), cmocka_unit_test_setup_teardown(test_list_bytes_again, setup, teardown), cmocka_unit_test(test_memory_guard),
 		cmocka_unit_test_setup_teardown(test_stopped, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_total_bytes, setup, teardown), cmocka_unit_test(test_weight),
 		cmocka_unit_test_setup_teardown(test_queue, setup, teardown),

@@ -41,6 +41,12 @@ int eval_matrix(struct eval *q, struct node *n, int64_t t, struct value *ret, st
 /* ---- ranges ---- */
 
 /* One series of a range vector: its points over all windows of the span, oldest first. */
+/* What the lists of a series count in the query's bytes. */
+struct held_lists {
+	struct eval *q;
+	uint64_t bytes;
+};
+
 struct rseries {
 	struct labels labels;
 	bool drop_name;
@@ -54,6 +60,7 @@ struct rseries {
 	bool near;                 /* of cover without profiles: there is one shortly before (PWINDOW_NEAR_MS) */
 	uint64_t *refs;            /* by profile, if they come from several: then what lies between two is not known to be nothing */
 	struct sample *smp;        /* subquery: parallel to pts, with profiles */
+	struct held_lists held;    /* as read; rseries_release gives it back */
 };
 
 struct range {

@@ -21,6 +21,7 @@ struct fetched {
 	struct source_cover *cover;
 	bool near;
 	uint64_t ref, *refs; /* these four as of a struct rseries */
+	struct held_lists held;
 };
 
 /* A profile of one of several replicas. */
@@ -232,8 +233,24 @@ static int fetch_cover(struct eval *q, const struct chosen *c, int64_t after, in
 	return rc;
 }
 
+/* The lists count as long as they are held. */
+static int hold_lists(struct eval *q, struct fetched *f, struct err *e)
+{
+	uint64_t n = f->n_pts * sizeof *f->pts + f->n_vp * (sizeof *f->vp + (f->refs ? sizeof *f->refs : 0));
+	f->held = (struct held_lists){ q, n };
+	return n ? eval_hold_bytes(q, n, e) : 0;
+}
+
+static void give_lists(struct held_lists *h)
+{
+	if (h->bytes)
+		eval_give_bytes(h->q, h->bytes);
+	h->bytes = 0;
+}
+
 static void fetched_release(struct fetched *f)
 {
+	give_lists(&f->held);
 	cover_free(f->cover);
 	free(f->pts);
 	free(f->vp);
@@ -281,6 +298,8 @@ static void fetch_one(void *arg, size_t i, unsigned worker)
 			 : j->q->view->ops->floats(j->q->view, c->parts[0]->ref, j->after, j->until, eval_limits(j->q), &f.pts,
 						   &f.n_pts, &e);
 	eval_read_end(j->q);
+	if (!rc)
+		rc = hold_lists(j->q, &f, &e);
 	if (rc)
 		fetched_release(&f);
 	else
@@ -510,6 +529,8 @@ int eval_selector_times(struct eval *q, struct node *n, const struct span *sp, s
 
 static void keep_fetched(struct rseries *s, struct fetched *f)
 {
+	s->held = f->held;
+	f->held.bytes = 0;
 	if (!s->type) {
 		size_t n = 0;
 		for (size_t i = 0; i < f->n_pts; i++)
@@ -541,6 +562,7 @@ void rseries_points(struct rseries *s)
 
 void rseries_release(struct rseries *s)
 {
+	give_lists(&s->held);
 	free(s->pts);
 	free(s->vp);
 	free(s->refs);
