@@ -179,14 +179,9 @@ int promql_engine_selector(struct promql_engine *g, struct promql_expr **ret, st
 	return rc;
 }
 
-struct source *engine_source(struct promql_engine *g)
+struct promql_shared *promql_shared_new(struct promql_engine *g, uint64_t max_bytes)
 {
-	return g->source;
-}
-
-struct budget *engine_rule_budget(struct promql_engine *g)
-{
-	return &g->places[PROMQL_RULES].budget;
+	return shared_of_source(g->source, &g->places[PROMQL_RULES].budget, max_bytes);
 }
 
 /* ---- admission ---- */

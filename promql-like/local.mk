@@ -63,13 +63,16 @@ libpromql_a_SOURCES = \
   promql-like/pwindow.h \
   promql-like/query.c \
   promql-like/query.h \
+  promql-like/reading.c \
   promql-like/readout.c \
   promql-like/readout.h \
   promql-like/readout_choice.c \
   promql-like/readout_kept.c \
   promql-like/readout_merged.c \
+  promql-like/readout_out.c \
   promql-like/readout_rows.c \
   promql-like/readout_sums.c \
+  promql-like/readout_wanted.c \
   promql-like/recorded.c \
   promql-like/result.c \
   promql-like/result.h \

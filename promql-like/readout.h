@@ -6,9 +6,11 @@
 
 #include <math.h>
 
+#include "arith.h"
 #include "choose.h"
 #include "frames.h"
-#include "funcs.h"
+#include "func.h"
+#include "query.h"
 
 enum measure { SELF, TOTAL, SHARE, SELF_SHARE, SAMPLES, CALLERS, CALLEES };
 
@@ -138,8 +140,22 @@ struct readout {
 };
 
 struct reading readout_reading(const struct readout *r, const struct sample *s);
+/* Wilson's lower or upper bound of a share p of n observations, z standard errors out. */
+double reading_bound(double p, double n, double z, enum bound which);
 /* False: nothing is put out. */
-bool reading_number(const struct reading *x, double native, double *ret);
+static inline bool reading_number(const struct reading *x, double native, double *ret)
+{
+	double v = prof_in_base(native, x->factor, x->per_s);
+	if (x->share) {
+		if (x->whole == 0 && (native != 0 || !x->idle))
+			return false;
+		v = x->whole == 0 ? 0 : v / x->whole; /* of a profile that is there and idle */
+		if (x->bound)
+			v = reading_bound(v, x->observations, x->z, x->bound);
+	}
+	*ret = v;
+	return true;
+}
 /* Whether numbers never fall as native ones rise; bounds may, but for the last of their digits (READING_SLACK). */
 static inline bool reading_rises(const struct reading *x)
 {
@@ -163,6 +179,8 @@ void readout_rows(struct readout *r, const struct stackvec *v, bool minus);
 void readout_forget_rows(struct readout *r);
 /* The profile at work has the row of that function, at least 0. */
 void readout_touch_function(struct readout *r, struct view name);
+/* How many observations one base unit of it is. */
+double readout_per_observation(const struct prof *p);
 /* How many observations a profile stands on; of a rate: those of its range. */
 double readout_observations(const struct sample *s);
 /* The row of a function; hash 0: not known. Sets what the profile at work has in it. */

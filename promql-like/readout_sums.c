@@ -6,11 +6,6 @@
 
 #include "readout.h"
 
-int readout_overflow(struct err *e)
-{
-	return err_set(e, ERR_EXECUTION, "a sum of profile values does not fit in 64 bits");
-}
-
 /* ---- with a frame matcher: sums ---- */
 
 struct pending {
@@ -235,20 +230,6 @@ int readout_keep_counted(struct readout *r, struct value *v, struct err *e)
 	return 0;
 }
 
-static double per_observation(const struct prof *p)
-{
-	if (view_eqs(p->type->sample_unit, "count"))
-		return 1;
-	struct unit_info u;
-	unit_lookup(p->type->sample_unit, &u);
-	return u.factor < 1 ? rint(1 / u.factor) / (double)p->period : 1 / (u.factor * (double)p->period);
-}
-
-double readout_observations(const struct sample *s)
-{
-	return fabs(s->v * per_observation(s->p) * (s->p->per_s ? s->p->per_s : 1));
-}
-
 int readout_samples(struct readout *r, struct value *v, struct err *e)
 {
 	int rc = readout_keep_counted(r, v, e);
@@ -259,7 +240,7 @@ int readout_samples(struct readout *r, struct value *v, struct err *e)
 			size_t in = readout_in(r, v->s[i].labels);
 			for (size_t k = 0; k < v->s[i].n && !rc; k++)
 				rc = series_push(r->q, readout_out(r, in, UINT32_MAX), v->s[i].s[k].t_ms,
-						 v->s[i].s[k].v * per_observation(v->s[i].s[k].p), NULL, e);
+						 v->s[i].s[k].v * readout_per_observation(v->s[i].s[k].p), NULL, e);
 		}
 		return rc;
 	}
@@ -271,7 +252,7 @@ int readout_samples(struct readout *r, struct value *v, struct err *e)
 	for (size_t i = 0; i < v->n && !rc; i++) {
 		struct series *out = readout_out(r, readout_in(r, v->s[i].labels), UINT32_MAX);
 		for (size_t k = 0; k < v->s[i].n; k++)
-			out->s[from[i] + k].v *= per_observation(v->s[i].s[k].p);
+			out->s[from[i] + k].v *= readout_per_observation(v->s[i].s[k].p);
 	}
 	free(from);
 	return rc;

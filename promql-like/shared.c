@@ -30,7 +30,7 @@ struct kept {
 };
 
 struct promql_shared {
-	struct promql_engine *engine;
+	struct source *source;
 	struct budget *budget;  /* NULL: of one query, which counts what is kept as its own */
 	uint64_t max_bytes;
 	pthread_mutex_t lock;   /* of what follows */
@@ -42,11 +42,11 @@ struct promql_shared {
 	struct promql_shared_stats stats;
 };
 
-struct promql_shared *promql_shared_new(struct promql_engine *g, uint64_t max_bytes)
+struct promql_shared *shared_of_source(struct source *from, struct budget *b, uint64_t max_bytes)
 {
 	struct promql_shared *s = NEW(struct promql_shared);
-	s->engine = g;
-	s->budget = engine_rule_budget(g);
+	s->source = from;
+	s->budget = b;
 	s->max_bytes = max_bytes ? max_bytes : s->budget->max / 4;
 	pthread_mutex_init(&s->lock, NULL);
 	return s;
@@ -82,13 +82,12 @@ static void let_go(struct promql_shared *s, struct source_view *v)
 
 int shared_open(struct promql_shared *s, bool as_first, struct source_view **ret, struct err *e)
 {
-	struct source *from = engine_source(s->engine);
 	int rc = 0;
 	pthread_mutex_lock(&s->lock);
 	struct source_view **at = as_first ? &s->first : &s->current;
 	if (!*at) {
 		struct seen now = { .refs = 1 };
-		rc = from->open(from, &now.view, e);
+		rc = s->source->open(s->source, &now.view, e);
 		if (!rc) {
 			vec_push(&s->seen, now);
 			*at = now.view;
@@ -289,7 +288,7 @@ void shared_keep(struct promql_shared *s, struct eval *q, struct view text, cons
 	if (v->type != PROMQL_VECTOR || (sp->n > 1 && has_profiles(v)))
 		return;
 	pthread_mutex_lock(&s->lock);
-	bool lasts = !s->engine || q->view == s->first || q->view == s->current;
+	bool lasts = !s->source || q->view == s->first || q->view == s->current;
 	if (lasts && !look_up(s, q, text, sp, values_only) && take_bytes(s, bytes_of(v, text))) {
 		struct kept *k = NEW(struct kept);
 		arena_init(&k->arena, 0);

@@ -15,6 +15,8 @@ void shared_close(struct promql_shared *s, struct source_view *v);
 void shared_mark(struct eval *q, struct promql_shared *given);
 /* The canonical text of a node, once marked. */
 struct view shared_text(const struct eval *q, const struct node *n);
+/* A store for queries of a source; what it keeps counts in b. Borrows both. max_bytes 0: a quarter of the budget. */
+struct promql_shared *shared_of_source(struct source *from, struct budget *b, uint64_t max_bytes);
 /* A store for one query. Free it with promql_shared_free before the query's memory goes. */
 struct promql_shared *shared_of_one(uint64_t max_bytes);
 int shared_find(struct promql_shared *s, struct eval *q, struct view text, const struct span *sp, bool values_only, struct value *ret,
@@ -24,9 +26,5 @@ void shared_keep(struct promql_shared *s, struct eval *q, struct view text, cons
 		 uint64_t counted);
 /* Counts n bytes that hang on what is kept; false if there is no room for them. */
 bool shared_charge(struct promql_shared *s, size_t n);
-
-/* engine.c */
-struct source *engine_source(struct promql_engine *g);
-struct budget *engine_rule_budget(struct promql_engine *g);
 
 #endif
