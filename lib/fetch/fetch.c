@@ -22,7 +22,7 @@ static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
 
 static void start_curl(void)
 {
-	fetch_memory_start();
+	curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
 int fetch_client_new(struct fetch_client **ret, const struct http_config *c, const char *user_agent, struct err *e)

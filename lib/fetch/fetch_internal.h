@@ -51,10 +51,6 @@ void fetch_destroy(struct fetch *f);
 /* fetch_loop.c: whether n more bytes of a large body may come now. If not, the loop goes on with it later. */
 bool fetch_loop_may_take(struct fetch *f, size_t n);
 
-/* fetch_memory.c: sets curl up, with memory of ours; once. */
-void fetch_memory_start(void);
-#define FETCH_READ_BUFFER 32767 /* bytes that an exchange on a loop receives at a time */
-
 /* The name is known: a socket is made. */
 void fetch_loop_resolved(struct fetch *f);
 

@@ -30,6 +30,7 @@
 
 #define SHARDS 128
 #define EVENTS 256        /* of one epoll_wait */
+#define READ_BUFFER 4096L /* each exchange has one for as long as it lasts, also while it waits; larger ones save calls and cost cache misses: no gain */
 #define PRUNE_EVERY 64    /* addresses are names to curl, too: it looks through all that it knows at the end of each exchange that lets it */
 #define PACE_BURST 10     /* of a second: what may be saved up */
 #define PACE_WAIT_MS 20
@@ -343,7 +344,7 @@ int fetch_start(struct fetch_loop *l, struct fetch_client *c, const struct fetch
 	int rc = fetch_prepare(&f, c, q, false, e);
 	if (rc)
 		return rc;
-	curl_easy_setopt(f->easy, CURLOPT_BUFFERSIZE, (long)FETCH_READ_BUFFER);
+	curl_easy_setopt(f->easy, CURLOPT_BUFFERSIZE, READ_BUFFER);
 	if (q->unix_socket || is_address(host_of(c, q->url))) {
 		if (++s->to_addresses % PRUNE_EVERY)
 			curl_easy_setopt(f->easy, CURLOPT_DNS_CACHE_TIMEOUT, -1L);

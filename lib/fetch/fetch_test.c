@@ -59,10 +59,6 @@ static void give(int fd, const char *request)
 		memset(text, 'x', 3 << 20);
 		answer(fd, "200 OK", "", text);
 		free(text);
-	} else if (strstr(request, " /kilobytes")) {
-		char text[30001] = "";
-		memset(text, 'x', sizeof text - 1);
-		answer(fd, "200 OK", "", text);
 	} else if (strstr(request, " /later"))
 		answer(fd, "429 Slow", "Retry-After: 7\r\n", "slow down");
 	else if (strstr(request, " /token")) {
@@ -306,40 +302,6 @@ static void many_at_once(void **state)
 	fetch_client_unref(client);
 }
 
-static long resident_kb(void)
-{
-	long pages = 0;
-	FILE *f = fopen("/proc/self/statm", "re");
-	assert_non_null(f);
-	assert_int_equal(fscanf(f, "%*s %ld", &pages), 1);
-	fclose(f);
-	return pages * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
-/* Each exchange has a large buffer to receive into; what one has left in it does not stay resident under those that wait. */
-static void buffers_go_back(void **state)
-{
-	struct err e = { 0 };
-	struct fetch_loop *l = fetch_loop_new(&e);
-	struct fetch_client *client;
-	struct done_state d = { 0 };
-	char url[128];
-	assert_int_equal(fetch_client_new(&client, NULL, NULL, &e), 0);
-	snprintf(url, sizeof url, "http://127.0.0.1:%d/kilobytes", server.port);
-	for (int i = 0; i < 250; i++) /* fewer than listen() lets wait */
-		assert_int_equal(fetch_start(l, client, &(struct fetch_request){ .url = url, .timeout_ms = 30000 }, on_done, &d, NULL, &e), 0);
-	long before = 0, most = 0;
-	while (d.n < 250) {
-		assert_int_equal(fetch_loop_turn(l, 1000, &e), 0);
-		before = before ? before : resident_kb(); /* all have begun */
-		most = MAX(most, resident_kb());
-	}
-	assert_int_equal(d.errors, 0);
-	assert_true(most - before < 4000); /* 7,000 if they stay */
-	fetch_loop_free(l);
-	fetch_client_unref(client);
-}
-
 static void note_time(void *arg, struct fetch_response *r, const struct err *e)
 {
 	assert_int_equal(e->code, 0);
@@ -524,7 +486,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_sent), cmocka_unit_test(what_a_redirect_makes_of_a_post), cmocka_unit_test(what_comes_back), cmocka_unit_test(tokens),
 		cmocka_unit_test(many_at_once), cmocka_unit_test(large_bodies_are_paced),
-		cmocka_unit_test(those_that_hang_cost_nothing), cmocka_unit_test(buffers_go_back), cmocka_unit_test(sockets_come_and_go),
+		cmocka_unit_test(those_that_hang_cost_nothing), cmocka_unit_test(sockets_come_and_go),
 		cmocka_unit_test(out_of_files), cmocka_unit_test(many_names), cmocka_unit_test(urls),
 	};
 	return cmocka_run_group_tests(tests, start, stop);
