@@ -329,6 +329,20 @@ static void pick_series(struct append *a, const struct version *v, struct partit
 	}
 }
 
+/* A series whose sums of the day could be over 64 bits could not be sealed. What is refused later, or not committed, stays in the count. */
+static int take_magnitudes(struct append *a, struct partition *p, struct err *e)
+{
+	uint64_t more[RECORD_MAX_TYPES];
+	for (uint32_t i = 0; i < a->out.n_series; i++) {
+		more[i] = values_magnitude(a->out.values.v + (size_t)i * a->out.n, a->out.n);
+		if (more[i] > INT64_MAX - p->index.series.v[a->out.series[i]]->magnitude)
+			return err_set(e, ERR_BAD_DATA, "the values of this series and day do not add up within 64 bits: it takes no more of that size until the day ends");
+	}
+	for (uint32_t i = 0; i < a->out.n_series; i++)
+		p->index.series.v[a->out.series[i]]->magnitude += more[i];
+	return 0;
+}
+
 static int fill_samples(struct append *a, struct partition *p, const struct sink_profile *sp, const uint32_t *types,
 			struct err *e)
 {
@@ -340,7 +354,7 @@ static int fill_samples(struct append *a, struct partition *p, const struct sink
 		rc = add_values(a, sp, keys, n, types[i], e);
 	if (!rc)
 		drop_zero_columns(&a->out);
-	return rc;
+	return rc ? rc : take_magnitudes(a, p, e);
 }
 
 static int check_profile(const struct sink_profile *sp, struct err *e)

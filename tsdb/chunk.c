@@ -63,8 +63,7 @@ static uint64_t add_magnitude(uint64_t a, uint64_t b)
 	return __builtin_add_overflow(a, b, &a) || a > TOO_LARGE ? TOO_LARGE : a;
 }
 
-/* Sum of |v|, stops at TOO_LARGE. */
-static uint64_t magnitude_of_all(const int64_t *v, size_t n)
+uint64_t values_magnitude(const int64_t *v, size_t n)
 {
 	uint64_t sum = 0, all = 0;
 	for (size_t i = 0; i < n; i++) {
@@ -136,7 +135,7 @@ static void add_samples(struct chunk *c, struct row_memory *m, struct row *r, co
 	put_samples(r, row_alloc(m, n * (r->index_width + r->value_width)), columns, values, n);
 	if (n)
 		c->n_columns = MAX(c->n_columns, columns[n - 1] + 1);
-	c->magnitude = add_magnitude(c->magnitude, magnitude_of_all(values, n));
+	c->magnitude = add_magnitude(c->magnitude, values_magnitude(values, n));
 }
 
 /* Samples of value 0 are left out: they add nothing. */
@@ -183,7 +182,7 @@ void chunk_add(struct chunk *c, struct row_memory *m, const struct record_profil
 			r.at = (uint32_t)(base->rows.n - 1);
 			r.n = base->rows.v[r.at].n;
 			c->n_columns = MAX(c->n_columns, base->n_columns);
-			c->magnitude = add_magnitude(c->magnitude, magnitude_of_all(values, p->n));
+			c->magnitude = add_magnitude(c->magnitude, values_magnitude(values, p->n));
 		} else if (any_zero(values, p->n)) {
 			add_nonzero(c, m, &r, p->columns.v, values, p->n);
 		} else {
@@ -260,7 +259,7 @@ bool dense_move(struct dense *to, struct dense *from)
 bool dense_add(struct dense *d, const uint32_t *columns, const int64_t *values, size_t n, int64_t factor)
 {
 	bool over = false;
-	uint64_t all = magnitude_of_all(values, n);
+	uint64_t all = values_magnitude(values, n);
 	if (__builtin_mul_overflow(all, magnitude_of(factor), &all))
 		all = TOO_LARGE;
 	d->magnitude = add_magnitude(d->magnitude, all);

@@ -56,6 +56,8 @@ size_t chunk_sample_bytes(const struct chunk *c);
 /* Takes series i of the profile in. base: the chunk of series times_of[i], which has taken it already; NULL = none. */
 void chunk_add(struct chunk *c, struct row_memory *m, const struct record_profile *p, uint32_t i, struct chunk *base,
 	       uint64_t seq);
+/* Sum of |v|, stops at INT64_MAX + 1. */
+uint64_t values_magnitude(const int64_t *v, size_t n);
 /* Rows that a view at seq may see: the first so many. */
 size_t chunk_visible(const struct chunk *c, uint64_t seq);
 

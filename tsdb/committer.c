@@ -81,6 +81,22 @@ static void let_others_in(struct partition *p, size_t *rows, size_t more)
 	*rows += more;
 }
 
+/* Of a replay: the log of an older version may hold what append refuses now, and what a window could not be sealed with. */
+static void count_magnitudes(struct tsdb *db, const struct window *w, struct partition *p, struct record_profile *r)
+{
+	for (uint32_t i = r->n_series; i--;) {
+		const struct chunk *c = window_chunk(w, r->series[i]);
+		struct series *s = p->index.series.v[r->series[i]];
+		uint64_t more = values_magnitude(r->values.v + (size_t)i * r->n, r->n), has = c ? c->magnitude : 0;
+		if (has > INT64_MAX || more > INT64_MAX - has) {
+			atomic_fetch_add(&db->lost_records, 1);
+			record_drop_series(r, i);
+		} else {
+			s->magnitude = MIN(s->magnitude + more, (uint64_t)INT64_MAX);
+		}
+	}
+}
+
 static bool apply_samples(struct tsdb *db, struct version **v, struct partition *p, struct cursor *c, uint64_t number,
 			  uint64_t seq)
 {
@@ -98,6 +114,8 @@ static bool apply_samples(struct tsdb *db, struct version **v, struct partition 
 		if (!r.n_series)
 			continue;
 		struct window *w = need_window(v, p, window_of(r.t_ms));
+		if (seq == REPLAY_SEQ)
+			count_magnitudes(db, w, p, &r);
 		pthread_rwlock_wrlock(&w->lock);
 		window_add_profile(w, &r, number, seq);
 		pthread_rwlock_unlock(&w->lock);

@@ -11,6 +11,7 @@ void *tsdb_committer(void *db);
 int tsdb_submit(struct tsdb *db, struct request *r, struct err *e);
 /* While at least one waits, commits are not held back to gather more. */
 void tsdb_hurry(struct tsdb *db, bool begin);
+#define REPLAY_SEQ 1 /* of what a replay applies */
 /* Brings one record's rows into the windows of *v (which it replaces when windows are new). Returns false if the
  * payload is malformed. Shared by commit and replay. Under apply_lock. */
 bool tsdb_apply(struct tsdb *db, struct version **v, struct partition *p, enum record_kind kind, struct view payload,

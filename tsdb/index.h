@@ -26,6 +26,7 @@ struct series {
 	uint64_t hash;         /* of labels */
 	atomic_llong min_t, max_t; /* ms, of what can be queried; min > max: nothing yet */
 	atomic_llong last_t;   /* newest stamp taken in, ms; INT64_MIN = none */
+	uint64_t magnitude;    /* sum of |value| taken in since the partition was loaded, at most INT64_MAX: no window or part of it can overflow. Under its lock */
 	struct map label_sets; /* of its samples, seen since start; under the partition's lock */
 };
 

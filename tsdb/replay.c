@@ -8,7 +8,6 @@
 #include "tsdb/record.h"
 #include "tsdb/replay.h"
 
-#define REPLAY_SEQ 1
 
 struct replay {
 	struct tsdb *db;

@@ -358,6 +358,83 @@ static void test_patience(void **state)
 	kit_free(&k);
 }
 
+/* As kit_append, of a profile all of whose values are v. */
+static int append_values(struct kit *k, unsigned pod, int64_t t_ms, int64_t v, struct err *e)
+{
+	struct profile p;
+	struct label labels[] = { { VIEW(LABEL_NAME), VIEW(KIT_SAMPLES) }, { VIEW("job"), VIEW("kit") }, { VIEW("pod"), pod ? VIEW("pod-1") : VIEW("pod-0") } };
+	struct sink_column column = { .labels = { labels, 3 } };
+	kit_profile(&p, 1, 4);
+	for (uint32_t i = 0; i < p.n_samples * p.n_sample_types; i++)
+		p.values[i] = i % 2 ? 0 : v;
+	assert_true(ptype_parse(VIEW(KIT_SAMPLES), &column.type));
+	struct sink_profile sp = { .profile = &p, .columns = &column, .n_columns = 1, .t_ms = t_ms, .duration_ns = 10000000000, .interval_ms = 10000 };
+	struct sink_batch b = { .profiles = &sp, .n_profiles = 1 };
+	int rc = tsdb_sink(k->db)->append(tsdb_sink(k->db), &b, NULL, e);
+	profile_release(&p);
+	if (!rc)
+		tsdb_flush(k->db);
+	return rc;
+}
+
+static struct series *series_of(struct kit *k, int64_t t_ms, uint32_t id)
+{
+	struct partition *p = tsdb_partition(k->db, day_of(t_ms));
+	partition_unref(p);
+	return p->index.series.v[id];
+}
+
+/* What would make a series' hour too large to be sealed is refused, also after a restart; the others seal, and it as well. */
+static void test_sums_over_64_bits(void **state)
+{
+	struct kit k;
+	struct err e = { 0 };
+	struct tsdb_stats st;
+	int64_t huge = INT64_MAX / 16; /* 4 samples: 3 such profiles fit */
+	kit_init(&k);
+	kit_open(&k);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(append_values(&k, 0, KIT_T0 + 1 + i * STEP, i ? huge : -huge, &e), 0);
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < 3; i++) {
+			int64_t t = KIT_T0 + 1 + (5 + i) * STEP + round;
+			assert_int_equal(append_values(&k, 0, t, i % 2 ? -2 * huge : 2 * huge, &e), -ERR_BAD_DATA);
+			assert_non_null(strstr(e.msg, "64 bits"));
+			assert_int_equal(append_values(&k, 0, t, 7, &e), 0); /* that stamp is not taken */
+			assert_int_equal(append_values(&k, 1, t, 7, &e), 0);
+		}
+		kit_reopen(&k);
+	}
+	assert_int_equal(tsdb_seal(k.db, true, &e), 0);
+	tsdb_stats(k.db, &st);
+	assert_int_equal(st.head_windows, 0);
+	assert_int_equal(st.lost_records, 0);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), 3 + 6 + 6);
+	kit_free(&k);
+}
+
+/* A log with more than that, of an older version: what is over is left out, and said to be; what is left is sealed. */
+static void test_log_over_64_bits(void **state)
+{
+	struct kit k;
+	struct err e = { 0 };
+	struct tsdb_stats st;
+	kit_init(&k);
+	kit_open(&k);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(append_values(&k, 0, KIT_T0 + 1 + i * STEP, INT64_MAX / 6, &e), 0);
+		series_of(&k, KIT_T0 + 1, 0)->magnitude = 0;
+	}
+	kit_reopen(&k);
+	tsdb_stats(k.db, &st);
+	assert_int_equal(st.lost_records, 2);
+	assert_int_equal(tsdb_seal(k.db, true, &e), 0);
+	tsdb_stats(k.db, &st);
+	assert_int_equal(st.head_windows, 0);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), 1);
+	kit_free(&k);
+}
+
 /* A commit gathers for as long as it may, and no longer than somebody waits for it. */
 static void test_commit_interval(void **state)
 {
@@ -672,6 +749,7 @@ static void test_sealed_beside(void **state)
 		struct sink_batch b = { .profiles = &sp, .n_profiles = 1 };
 		assert_int_equal(tsdb_sink(k.db)->append(tsdb_sink(k.db), &b, NULL, &e), 0);
 		profile_release(&p);
+		series_of(&k, KIT_T0 + 1, 2)->magnitude = 0; /* or it would be refused */
 	}
 	k.now_ms += 3 * 3600000;
 	assert_int_equal(tsdb_seal(k.db, false, &e), -ERR_EXECUTION);
@@ -680,7 +758,8 @@ static void test_sealed_beside(void **state)
 	assert_int_equal(stats.parts, 2);
 	kit_reopen(&k);
 	assert_true(kit_count(&k, KIT_SAMPLES, 0, KIT_T0 + 4 * 3600000, NULL) == 18);
-	assert_true(kit_count(&k, KIT_CPU, 0, KIT_T0 + 4 * 3600000, NULL) == 21);
+	assert_true(kit_count(&k, KIT_CPU, 0, KIT_T0 + 4 * 3600000, NULL) == 20); /* of the three two fit */
+	assert_int_equal(tsdb_seal(k.db, false, &e), 0);
 	kit_free(&k);
 }
 
@@ -691,7 +770,8 @@ int main(void)
 		cmocka_unit_test(test_floats_and_labels), cmocka_unit_test(test_sums),
 		cmocka_unit_test(test_view_is_stable), cmocka_unit_test(test_kill), cmocka_unit_test(test_lock_and_format), cmocka_unit_test(test_snapshot),
 		cmocka_unit_test(test_label_sets), cmocka_unit_test(test_long_labels),
-		cmocka_unit_test(test_concurrent), cmocka_unit_test(test_commit_interval), cmocka_unit_test(test_patience),
+		cmocka_unit_test(test_concurrent), cmocka_unit_test(test_commit_interval), cmocka_unit_test(test_patience), cmocka_unit_test(test_sums_over_64_bits),
+		cmocka_unit_test(test_log_over_64_bits),
 	};
 	return cmocka_run_group_tests_name("tsdb", tests, NULL, NULL);
 }
