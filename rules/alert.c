@@ -14,17 +14,6 @@
 #define RESOLVED_MS (15 * 60000)
 #define TEXTS_MAX ((size_t)128 << 20) /* labels and annotations of a rule's alerts */
 
-static const struct {
-	struct view alerts, for_state, alertname, alertstate;
-} names = { { "ALERTS", 6 }, { "ALERTS_FOR_STATE", 16 }, { "alertname", 9 }, { "alertstate", 10 } };
-
-void alert_free(struct live_alert *a)
-{
-	free(a->labels);
-	free(a->annotations);
-	free(a);
-}
-
 /* ---- the result as alerts ---- */
 
 struct found {
@@ -80,7 +69,7 @@ static int add_found(struct round *r, const struct rule *x, struct labels sample
 	labels_builder_init(&b, sample);
 	labels_builder_del(&b, VIEW(LABEL_NAME));
 	expand_into(&b, x->label_texts, x->labels.n, &env, a);
-	labels_builder_set(&b, names.alertname, x->name);
+	labels_builder_set(&b, VIEW("alertname"), x->name);
 	struct labels l = labels_builder_finish(&b);
 	struct found new = { .hash = labels_hash(l), .value = value };
 	if (find(f, new.hash, l)) {
@@ -226,23 +215,6 @@ static enum fate step(const struct group *g, struct live_alert *a, const struct 
 
 /* ---- what is written ---- */
 
-/* Calls put with the labels and value of both series. */
-static int each_series(const struct rule *x, const struct live_alert *a, int (*put)(void *arg, struct labels l, double v, struct err *e),
-		       void *arg, struct err *e)
-{
-	struct labels_builder b;
-	labels_builder_init(&b, *a->labels);
-	labels_builder_set(&b, VIEW(LABEL_NAME), names.for_state);
-	labels_builder_set(&b, names.alertname, x->name);
-	int rc = put(arg, labels_builder_finish(&b), (double)(a->active_at / 1000), e);
-	labels_builder_set(&b, VIEW(LABEL_NAME), names.alerts);
-	labels_builder_set(&b, names.alertstate, view_of(alert_state_text(a->state)));
-	if (!rc)
-		rc = put(arg, labels_builder_finish(&b), 1, e);
-	labels_builder_free(&b);
-	return rc;
-}
-
 struct writing {
 	struct round *r;
 	struct label_sets *now;
@@ -252,21 +224,6 @@ static int write_series(void *arg, struct labels l, double v, struct err *e)
 {
 	struct writing *w = arg;
 	return output_float(w->r, w->now, l, v, e);
-}
-
-static int remember_series(void *arg, struct labels l, double v, struct err *e)
-{
-	(void)v;
-	(void)e;
-	label_sets_add(arg, l);
-	return 0;
-}
-
-void alert_remember_series(struct live_rule *rule)
-{
-	for (size_t i = 0; i < rule->alerts.n; i++)
-		if (rule->alerts.v[i]->state != ALERT_INACTIVE && each_series(rule->rule, rule->alerts.v[i], remember_series, &rule->previous, NULL))
-			return;
 }
 
 static void forget(struct round *r, struct live_rule *rule, size_t i)
@@ -313,7 +270,7 @@ static int write_all(struct round *r, struct live_rule *rule, struct err *e)
 	int rc = 0;
 	for (size_t i = 0; i < rule->alerts.n && !rc && rule->writes_state; i++)
 		if (rule->alerts.v[i]->state != ALERT_INACTIVE)
-			rc = each_series(rule->rule, rule->alerts.v[i], write_series, &w, e);
+			rc = alert_each_series(rule->rule, rule->alerts.v[i], write_series, &w, e);
 	if (!rc)
 		rc = output_end_gone(r, rule, &now, e);
 	if (rc)

@@ -179,16 +179,6 @@ static void fail_rule(struct round *r, struct live_rule *rule, const struct err 
 	rules_count(r->g, M_FAILURES, 1);
 }
 
-void output_drop_profiles(struct output *o, size_t from)
-{
-	for (size_t i = from; i < o->profiles.n; i++)
-		if (o->profiles.v[i].profile) {
-			profile_release(o->profiles.v[i].profile);
-			free(o->profiles.v[i].profile);
-		}
-	o->profiles.n = MIN(o->profiles.n, from);
-}
-
 static void note_written(struct round *r, size_t at)
 {
 	struct output *o = &r->out;

@@ -132,6 +132,7 @@ struct output {
 };
 
 #define HURRY_SHARE 4         /* of its interval that part taken by an evaluation, and it and the next ones are hurried */
+#define CALM_ROUNDS 20        /* so many quick evaluations, and a group is no longer hurried */
 #define GROUP_SLOW_NS INT64_C(1000000000) /* that long, and others are not to wait for it */
 
 /* An evaluation. */
@@ -193,12 +194,18 @@ bool group_writes(struct group *g, struct labels l);
 /* record.c, alert.c: a rule's result into the round's output. After an error nothing was written. */
 int record_result(struct round *r, struct live_rule *rule, const struct promql_result *q, struct err *e) MUST_USE;
 int alert_result(struct round *r, struct live_rule *rule, const struct promql_result *q, struct err *e) MUST_USE;
-void alert_free(struct live_alert *a);
-/* After a restart: the series of its alerts that were written last are what it wrote last. */
-void alert_remember_series(struct live_rule *rule);
 /* What is to be told of its alerts now. */
 void alert_tell(struct round *r, struct live_rule *rule);
-/* Adds a sample, and its series to what the rule writes now; ERR_LIMIT past memory. */
+
+/* alert_series.c */
+void alert_free(struct live_alert *a);
+/* Calls put with the labels and value of both series that an alert has, until it fails. */
+int alert_each_series(const struct rule *x, const struct live_alert *a, int (*put)(void *arg, struct labels l, double v, struct err *e),
+		      void *arg, struct err *e) MUST_USE;
+/* After a restart: the series of its alerts that were written last are what it wrote last. */
+void alert_remember_series(struct live_rule *rule);
+
+/* output.c. Adds a sample, and its series to what the rule writes now; ERR_LIMIT past memory. */
 int output_float(struct round *r, struct label_sets *now, struct labels l, double v, struct err *e) MUST_USE;
 /* Ends what the rule wrote last and does not write now; now becomes what it wrote last. */
 int output_end_gone(struct round *r, struct live_rule *rule, struct label_sets *now, struct err *e) MUST_USE;
@@ -236,8 +243,12 @@ void rules_status_init(struct rules *m);
 /* restore.c: Prometheus's, from ALERTS_FOR_STATE. */
 void restore_for_state(struct group *g, int64_t now_ms);
 
-/* manager.c: has a thread that is in a hurry call run(r), and waits for it. Of a patient thread. */
+/* hurry.c: has a thread that is in a hurry call run(r), and waits for it. Of a patient thread. */
 void rules_hurry(struct rules *m, void (*run)(struct round *r), struct round *r);
+/* Such a thread does that once; false: nobody waits for it. Under m->lock, which it gives up meanwhile. */
+bool rules_run_rest(struct rules *m);
+
+/* manager.c */
 /* What a thread does that finds something due at that time. Under m->lock, which it gives up meanwhile. */
 void rules_run_late(struct rules *m, int64_t now_ms);
 

@@ -14,8 +14,7 @@
  * be late gets a third of what that query gets. */
 #define GIVE_WAY_PATIENT 15
 #define GIVE_WAY_HURRIED 5
-#define CALM_SHARE 10   /* a group is hurried until it took less than that part of its interval ... */
-#define CALM_ROUNDS 20  /* ... so often */
+#define CALM_SHARE 10   /* a group is hurried until it took less than that part of its interval, CALM_ROUNDS times */
 #define GRACE_NS INT64_C(2000000000) /* a reload waits that long for what runs, then it is cut off */
 
 /* Who asks for what is due. */
@@ -194,44 +193,6 @@ static bool end_due_orphan(struct rules *m, int64_t now_ms, int64_t *next)
 
 /* ---- threads ---- */
 
-/* The rest of an evaluation that a patient thread gave to a hurried one, and waits for. */
-struct rest {
-	void (*run)(struct round *r);
-	struct round *round;
-	struct rest *next;
-	bool done;
-};
-
-void rules_hurry(struct rules *m, void (*run)(struct round *r), struct round *r)
-{
-	struct rest rest = { .run = run, .round = r };
-	pthread_mutex_lock(&m->lock);
-	r->g->hurried = CALM_ROUNDS;
-	if (!m->stopping) { /* else it is cut off */
-		rest.next = m->rests;
-		m->rests = &rest;
-		pthread_cond_broadcast(&m->wake);
-		while (!rest.done)
-			pthread_cond_wait(&m->wake, &m->lock);
-	}
-	pthread_mutex_unlock(&m->lock);
-}
-
-/* Under m->lock, which it gives up meanwhile. */
-static bool run_rest(struct rules *m)
-{
-	struct rest *rest = m->rests;
-	if (!rest)
-		return false;
-	m->rests = rest->next;
-	pthread_mutex_unlock(&m->lock);
-	rest->run(rest->round);
-	pthread_mutex_lock(&m->lock);
-	rest->done = true;
-	pthread_cond_broadcast(&m->wake);
-	return true;
-}
-
 static void wait_until(struct rules *m, int64_t next_ms, int64_t now_ms)
 {
 	struct timespec until;
@@ -247,7 +208,7 @@ static void evaluate_all(struct rules *m, enum evaluators by)
 {
 	pthread_mutex_lock(&m->lock);
 	while (!m->stopping || (by == EVALUATORS_HURRIED && m->rests)) {
-		if (by == EVALUATORS_HURRIED && run_rest(m))
+		if (by == EVALUATORS_HURRIED && rules_run_rest(m))
 			continue;
 		int64_t now = clock_now_ms(), next;
 		struct group *g = take_due(m, by, now, &next);

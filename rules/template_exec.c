@@ -17,6 +17,13 @@
 #define MAX_ARGS 1000      /* of a call */
 #define MAX_CONTEXT 2000   /* bytes of a node's text in an error */
 
+static const char *tparam_name(enum tparam p)
+{
+	static const char *const names[] = { "", "reflect.Value", "interface {}", "string", "int", "time.Duration", "time.Time",
+					     "template.queryResult", "*template.sample" };
+	return names[p];
+}
+
 /* What a walk ended with, beside an error. */
 enum walk { WALK_ON, WALK_BREAK, WALK_CONTINUE };
 

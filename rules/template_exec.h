@@ -9,6 +9,7 @@
 #include "rules/template_node.h"
 
 #define TEXEC_REGEXES 16
+#define TEXEC_CHECK_STEPS 1024 /* between two looks at the clock */
 
 struct tvar {
 	struct view name; /* with its $ */

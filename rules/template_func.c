@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rules/template_func.h"
 
-const char *tparam_name(enum tparam p)
-{
-	static const char *const names[] = { "", "reflect.Value", "interface {}", "string", "int", "time.Duration", "time.Time",
-					     "template.queryResult", "*template.sample" };
-	return names[p];
-}
-
 static const struct tfunc *find_in(const struct tfunc *table, struct view name)
 {
 	for (const struct tfunc *f = table; f->name; f++)

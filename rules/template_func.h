@@ -34,7 +34,6 @@ struct tfunc {
 const struct tfunc *tfunc_find(struct view name);
 /* A method of the type; its function has the receiver as args[-1]. NULL: none. */
 const struct tfunc *tmethod_find(enum ttype type, struct view name);
-const char *tparam_name(enum tparam p);
 
 /* Tables of rows, which end with a row without name. */
 extern const struct tfunc tfuncs_go[], tfuncs_prometheus[], tfuncs_ours[];
