@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -264,7 +265,8 @@ static void test_steps_are_asked_at_once(void **unused)
 	assert_int_equal(source->open(source, &v, &e), 0);
 	real = spied = *v->ops;
 	spied.sums = spy_sums;
-	spied.shares = spy_shares;
+	spied.shares = NULL;
+	spied.matches = NULL;
 	v->ops = &spied;
 	v->ops->release(v);
 	for (size_t i = 0; i < ARRAY_LEN(asked); i++) {
@@ -358,9 +360,134 @@ static void test_order_does_not_matter(void **unused)
 	memsource_free(m);
 }
 
+/* ---- without profiles ---- */
+
+static const char *const of_function[] = {
+	"%s(merge(cpu[%s]), {function=\"f\"})", "%s(merge by (pod)(cpu[%s] offset 13s), {function=~\"f|h\"})", "%s(merge without (pod)(cpu{pod!=\"b\"}[%s]), {function=\"none\"})",
+	"%s(rate(cpu[%s]), {function=\"f\"})", "%s(increase(cpu[%s] offset 13s), {function=\"g\"})", "%s(merge(rate(cpu[%s])), {function=\"f\"})",
+	"%s(sum by (zone)(rate(cpu[%s])), {function=\"f\"})", "%s(merge by (zone)(increase(cpu{pod!=\"c\"}[%s])), {function=~\"f|h\"})",
+	"%s(merge(heap_inuse_space[%s]), {function=\"f\"})",
+};
+
+/* Pods of two zones whose stamps are off by up to some tenths of a second, some by seconds; one comes late, one ends, one is idle for a
+ * while; two have the same stamps, as those that a server asks at once. */
+static void add_jittered(struct memsource *m)
+{
+	struct ptype type;
+	struct err e = { 0 };
+	for (const char *pod = "abcdefgh"; *pod; pod++) {
+		struct label l[] = { { VIEW(LABEL_NAME), VIEW("process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta") }, { VIEW("pod"), view_make(pod, 1) },
+				     { VIEW("zone"), *pod % 2 ? VIEW("x") : VIEW("y") } };
+		assert_true(ptype_parse(l[0].value, &type));
+		for (int64_t t = *pod == 'e' ? END / 2 : 3000, last = t - 10000; t < (*pod == 'c' ? END / 3 : END); t += 10000) {
+			int64_t off = *pod == 'b' ? 0 : *pod > 'f' ? (*pod - 'f') * 70 : *pod == 'd' || *pod == 'f' ? t / 10000 % 7 * 100 : (int64_t)(draw(300) + (draw(20) ? 0 : 4000));
+			struct source_profile p = { .t_ms = t + off, .duration_ns = 9000000000, .cover_ms = draw(25) ? MIN(t + off - last, 15000) : 0, .interval_ms = 10000,
+						    .weight = draw(8) ? 1 : 1.25, .period = 10, .stale = !draw(30) };
+			if (draw(30) == 0)
+				t += 50000;
+			last = p.t_ms;
+			struct stackvec *v = p.stale ? NULL : *pod == 'a' && t < END / 4 ? stackvec_empty(memsource_symbols(m)) : draw_stacks(m);
+			assert_int_equal(memsource_add_profile(m, (struct labels){ l, 3 }, &type, &p, v, &e), 0);
+			stackvec_unref(v);
+		}
+	}
+}
+
+static size_t n_shares, n_matches;
+
+static int count_shares(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
+			const struct source_limits *lim, const struct source_shares *ret, struct err *e)
+{
+	n_shares++;
+	return real.shares(v, parts, n, n_groups, f, lim, ret, e);
+}
+
+static int count_matches(struct source_view *v, const uint64_t *refs, size_t n, int64_t after, int64_t until, const struct source_frame_filter *f,
+			 const struct source_limits *lim, source_matches_fn fn, void *arg, struct err *e)
+{
+	n_matches++;
+	return real.matches(v, refs, n, after, until, f, lim, fn, arg, e);
+}
+
+static void same_bytes(const char *query, const struct promql_result *x, const struct promql_result *y)
+{
+	if (x->n_series != y->n_series)
+		fail_msg("%s: %zu series, and %zu of profiles", query, x->n_series, y->n_series);
+	for (size_t i = 0; i < x->n_series; i++) {
+		const struct promql_series *a = &x->series[i], *b = &y->series[i];
+		if (!labels_eq(a->labels, b->labels) || a->n != b->n)
+			fail_msg("%s: series %zu has %zu points, and %zu of profiles", query, i, a->n, b->n);
+		for (size_t k = 0; k < a->n; k++)
+			if (a->points[k].t_ms != b->points[k].t_ms || memcmp(&a->points[k].v, &b->points[k].v, sizeof(double)))
+				fail_msg("%s: %.17g at %lld, and %.17g at %lld of profiles", query, a->points[k].v, (long long)a->points[k].t_ms,
+					 b->points[k].v, (long long)b->points[k].t_ms);
+	}
+}
+
+static void check_without_profiles(struct promql_engine *g, const char *query, int64_t start, int64_t step)
+{
+	struct promql_result with, without;
+	struct err e = { 0 };
+	spied.shares = NULL;
+	spied.matches = NULL;
+	if (promql_range(g, view_of(query), start, END + 90000, step, NULL, &with, &e))
+		fail_msg("%s: %s", query, e.msg);
+	spied.shares = count_shares;
+	spied.matches = count_matches;
+	if (promql_range(g, view_of(query), start, END + 90000, step, NULL, &without, &e))
+		fail_msg("%s: %s", query, e.msg);
+	same_bytes(query, &without, &with);
+	promql_result_release(&with);
+	promql_result_release(&without);
+}
+
+/* A query of a template: %s is the measure first, then the range. */
+static void write_query(char query[256], const char *text, const char *measure, const char *range)
+{
+	size_t n = 0;
+	for (const char *next = measure; *text; text++) {
+		bool slot = text[0] == '%' && text[1] == 's';
+		n += (size_t)snprintf(query + n, 256 - n, "%.*s", slot ? (int)strlen(next) : 1, slot ? next : text);
+		text += slot;
+		next = slot ? range : next;
+	}
+}
+
+/* Graphs of a function are the same to the last bit whether profiles are made for them or not, also where scraping is not to the
+ * millisecond. */
+static void test_without_profiles(void **unused)
+{
+	static const char *const measures[] = { "total", "self", "share", "self_share" }, *const ranges[] = { "3s", "10s", "61s", "5m" };
+	static const struct { int64_t start, step; } spans[] = { { 60000, 60000 }, { 61234, 7000 } };
+	(void)unused;
+	struct memsource *m = memsource_new();
+	struct source *source = memsource_source(m);
+	struct promql_engine *g = promql_engine_new(source, &(struct promql_options){ 0 });
+	struct source_view *v;
+	struct err e = { 0 };
+	char query[256];
+	add_jittered(m);
+	add_series(m, "memory:inuse_space:bytes:space:bytes", "a");
+	assert_int_equal(source->open(source, &v, &e), 0);
+	real = spied = *v->ops;
+	v->ops = &spied;
+	v->ops->release(v);
+	for (size_t i = 0; i < ARRAY_LEN(of_function); i++)
+		for (size_t k = 0; k < ARRAY_LEN(measures) * ARRAY_LEN(ranges) * ARRAY_LEN(spans); k++) {
+			size_t s = k / ARRAY_LEN(measures) / ARRAY_LEN(ranges);
+			write_query(query, of_function[i], measures[k % 4], ranges[k / 4 % 4]);
+			check_without_profiles(g, query, spans[s].start, spans[s].step);
+		}
+	assert_int_equal(n_shares, 3 * 32);
+	assert_int_equal(n_matches, 5 * 32);
+	promql_engine_free(g);
+	memsource_free(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_range_equals_instants), cmocka_unit_test(test_a_group_asks_one_range),
-					    cmocka_unit_test(test_steps_are_asked_at_once), cmocka_unit_test(test_order_does_not_matter) };
+					    cmocka_unit_test(test_steps_are_asked_at_once), cmocka_unit_test(test_order_does_not_matter),
+					    cmocka_unit_test(test_without_profiles) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

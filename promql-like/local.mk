@@ -70,6 +70,7 @@ libpromql_a_SOURCES = \
   promql-like/readout_kept.c \
   promql-like/readout_merged.c \
   promql-like/readout_out.c \
+  promql-like/readout_rated.c \
   promql-like/readout_rows.c \
   promql-like/readout_sums.c \
   promql-like/readout_wanted.c \

@@ -298,34 +298,93 @@ static bool stack_matches(struct match_memo *m, uint32_t column)
 	return yes;
 }
 
+static struct match_memo memo_new(const struct memsource *m, const struct source_frame_filter *f, struct err *e)
+{
+	const struct symbols *s = m->symbols;
+	return (struct match_memo){ f, s, xcalloc(symbols_count(s, SYMBOLS_LOCATIONS) + 1, 1), xcalloc(symbols_count(s, SYMBOLS_STACKS) + 1, 1), 0, e };
+}
+
+static void memo_free(struct match_memo *m)
+{
+	free(m->locations);
+	free(m->stacks);
+}
+
+/* f NULL: all. */
+static int64_t profile_match(struct match_memo *m, const struct mem_profile *p)
+{
+	int64_t sum = 0;
+	for (size_t i = 0; p->v && i < p->v->n; i++)
+		sum += !m->f || stack_matches(m, p->v->columns[i]) ? p->v->ints[i] : 0;
+	return sum;
+}
+
+__extension__ typedef __int128 wide;
+
+/* As storage adds up: parts that differ only in their series as integers first, scaled then, and what has no scale at the end. */
+struct sums {
+	struct memsource *m;
+	struct match_memo memo;
+	wide *one, *whole; /* by group: of the question at work; of those without a scale */
+	double *ret;
+};
+
+static void add_to_sums(struct sums *x, const struct source_part *p, const struct source_limits *lim)
+{
+	const struct mem_series *s = x->m->series.v[p->ref];
+	for (uint32_t step = 0; step < MAX(p->n_steps, 1); step++)
+		for (size_t k = 0; k < s->profiles.n; k++) {
+			const struct mem_profile *q = &s->profiles.v[k];
+			if (!q->v || q->p.t_ms <= p->after_ms + step * p->step_ms || q->p.t_ms > p->until_ms + step * p->step_ms)
+				continue;
+			x->one[p->group + step] += profile_match(&x->memo, q);
+			if (lim && lim->samples_read)
+				atomic_fetch_add(lim->samples_read, q->v->n);
+		}
+}
+
+static void end_question(struct sums *x, const struct source_part *p)
+{
+	for (size_t g = p->group; g < (size_t)p->group + MAX(p->n_steps, 1); g++) {
+		if (p->scale == 1)
+			x->whole[g] += x->one[g];
+		else
+			x->ret[g] += (double)x->one[g] * p->scale;
+		x->one[g] = 0;
+	}
+}
+
+static bool same_question(const struct source_part *x, const struct source_part *y)
+{
+	return x->after_ms == y->after_ms && x->until_ms == y->until_ms && x->scale == y->scale && x->group == y->group && x->n_steps == y->n_steps &&
+	       x->step_ms == y->step_ms;
+}
+
 static int view_sums(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
 		     const struct source_frame_filter *f, const struct source_limits *lim, double *ret, int64_t *exact,
 		     struct err *e)
 {
-	struct stackvec **merged = xcalloc(n_groups + 1, sizeof *merged);
-	struct symbols *sy = of_view(v)->symbols;
-	struct match_memo memo = { f, sy, xcalloc(symbols_count(sy, SYMBOLS_LOCATIONS) + 1, 1),
-				   xcalloc(symbols_count(sy, SYMBOLS_STACKS) + 1, 1), 0, e };
-	int rc = view_merge(v, parts, n, n_groups, lim, merged, e);
-	for (size_t g = 0; g < n_groups && !rc; g++) {
-		const struct stackvec *x = merged[g];
-		ret[g] = 0;
-		if (exact)
-			exact[g] = 0;
-		for (size_t i = 0; i < x->n; i++) {
-			if (!stack_matches(&memo, x->columns[i]))
-				continue;
-			ret[g] += x->is_float ? x->floats[i] : (double)x->ints[i];
-			if (exact && !x->is_float)
-				exact[g] += x->ints[i];
-		}
-		rc = memo.rc;
-	}
+	struct memsource *m = of_view(v);
+	struct sums x = { m, memo_new(m, f, e), xcalloc(n_groups + 1, sizeof(wide)), xcalloc(n_groups + 1, sizeof(wide)), ret };
+	int rc = check(lim, 0, e);
 	for (size_t g = 0; g < n_groups; g++)
-		stackvec_unref(merged[g]);
-	free(merged);
-	free(memo.locations);
-	free(memo.stacks);
+		ret[g] = 0;
+	for (size_t i = 0; i < n && !rc; i++) {
+		add_to_sums(&x, &parts[i], lim);
+		if (i + 1 == n || !same_question(&parts[i], &parts[i + 1]))
+			end_question(&x, &parts[i]);
+		rc = x.memo.rc ? x.memo.rc : check(lim, 0, e);
+	}
+	for (size_t g = 0; g < n_groups && !rc; g++) {
+		if (!ret[g] && (x.whole[g] > INT64_MAX || x.whole[g] < INT64_MIN))
+			rc = err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range or fewer series");
+		ret[g] += (double)x.whole[g];
+		if (exact)
+			exact[g] = (int64_t)x.whole[g];
+	}
+	memo_free(&x.memo);
+	free(x.one);
+	free(x.whole);
 	return rc;
 }
 
@@ -352,6 +411,31 @@ static int view_shares(struct source_view *v, const struct source_part *parts, s
 	for (size_t i = 0; i < n && !rc; i++)
 		count_part(of_view(v), &parts[i], ret);
 	free(unused);
+	return rc;
+}
+
+static int view_matches(struct source_view *v, const uint64_t *refs, size_t n, int64_t after, int64_t until, const struct source_frame_filter *f,
+			const struct source_limits *lim, source_matches_fn fn, void *arg, struct err *e)
+{
+	struct match_memo memo = memo_new(of_view(v), f, e);
+	int rc = 0;
+	for (size_t i = 0; i < n && !rc; i++) {
+		const struct mem_series *s = of_view(v)->series.v[refs[i]];
+		VEC(struct source_profile) p = { 0 };
+		VEC(int64_t) match = { 0 };
+		for (size_t k = 0; k < s->profiles.n; k++) {
+			if (s->profiles.v[k].p.t_ms <= after || s->profiles.v[k].p.t_ms > until)
+				continue;
+			vec_push(&p, s->profiles.v[k].p);
+			vec_push(&match, profile_match(&memo, &s->profiles.v[k]));
+		}
+		rc = memo.rc ? memo.rc : check(lim, p.n, e);
+		if (!rc)
+			rc = fn(arg, i, p.v, match.v, p.n, 0, e);
+		vec_free(&p);
+		vec_free(&match);
+	}
+	memo_free(&memo);
 	return rc;
 }
 
@@ -481,7 +565,7 @@ static int view_label_values(struct source_view *v, struct view name, const stru
 
 static const struct source_ops ops = {
 	.release = view_release, .select = view_select, .floats = view_floats, .profiles = view_profiles, .cover = view_cover,
-	.merge = view_merge, .sums = view_sums, .shares = view_shares, .cells = view_cells,
+	.merge = view_merge, .sums = view_sums, .shares = view_shares, .matches = view_matches, .cells = view_cells,
 	.label_names = view_label_names, .label_values = view_label_values,
 };
 

@@ -199,6 +199,8 @@ static int read_chunk(struct readout *r, const struct span *sp, size_t *n_steps,
 	struct value v;
 	bool sums = !reads_rows(r), done = false;
 	int rc = sums ? readout_merged(r, sp, &done, e) : 0;
+	if (sums && !rc && !done)
+		rc = readout_rated(r, sp, &done, e);
 	if (rc || done)
 		return rc;
 	done = sums || r->measure == SAMPLES;

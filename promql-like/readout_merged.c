@@ -17,11 +17,16 @@ struct merged {
 	struct source_shares got;  /* by group, and of each by step */
 };
 
+bool readout_is_graph(const struct readout *r, const struct span *sp)
+{
+	return sp->n > 1 && r->has_frames && r->measure != SAMPLES && !r->bound && !r->q->once && !r->q->count;
+}
+
 /* The merge of a plain range that is read; NULL: something else is. */
 static struct node *merge_of(const struct readout *r, const struct span *sp)
 {
 	struct node *n = node_unwrap(r->in);
-	if (sp->n < 2 || !r->has_frames || r->measure == SAMPLES || r->bound || r->q->once || r->q->count || !r->q->view->ops->shares)
+	if (!readout_is_graph(r, sp) || !r->q->view->ops->shares)
 		return NULL;
 	if (n->kind != NODE_AGGREGATE || n->aggr.op != AGGR_MERGE || n->invariant)
 		return NULL;
@@ -85,14 +90,13 @@ static int put_group(struct merged *m, size_t g, struct err *e)
 	return rc ? rc : eval_check(m->r->q, e);
 }
 
-static void make_groups(struct merged *m)
+void readout_groups(struct readout *r, const struct range *range, const struct node *aggr, struct groups *ret)
 {
-	size_t n = m->range.n;
-	struct labels *l = xcalloc(n + 1, sizeof *l);
-	bool *drop = xcalloc(n + 1, sizeof *drop);
-	for (size_t i = 0; i < n; i++)
-		l[i] = m->range.s[i].labels;
-	groups_make(m->r->q, l, drop, n, &m->merge->aggr.by, m->merge->aggr.without, &m->g);
+	struct labels *l = xcalloc(range->n + 1, sizeof *l);
+	bool *drop = xcalloc(range->n + 1, sizeof *drop);
+	for (size_t i = 0; i < range->n; i++)
+		l[i] = range->s[i].labels;
+	groups_make(r->q, l, drop, range->n, &aggr->aggr.by, aggr->aggr.without, ret);
 	free(l);
 	free(drop);
 }
@@ -106,8 +110,7 @@ static void merged_free(struct merged *m)
 	range_free(&m->range);
 }
 
-/* A gauge has a mean, in which each profile counts by its time. */
-static bool adds_up(const struct range *r)
+bool readout_adds_up(const struct range *r)
 {
 	return r->n && r->s[0].type->kind != PROFILE_GAUGE;
 }
@@ -123,9 +126,9 @@ int readout_merged(struct readout *r, const struct span *sp, bool *ret_done, str
 	int rc = frames_failed(&r->frames, e);
 	if (!rc)
 		rc = range_select(r->q, node_unwrap(merge->aggr.expr), sp, &m.range, ret_done, e);
-	*ret_done = *ret_done && !rc && adds_up(&m.range);
+	*ret_done = *ret_done && !rc && readout_adds_up(&m.range);
 	if (*ret_done) {
-		make_groups(&m);
+		readout_groups(r, &m.range, merge, &m.g);
 		rc = ask(&m, e);
 		struct err same;
 		if (rc == -ERR_EXECUTION && !frames_failed(&r->frames, &same)) { /* a sum is too large: the long way knows what to say */

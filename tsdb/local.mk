@@ -59,6 +59,7 @@ libtsdb_a_SOURCES = \
   tsdb/masks.h \
   tsdb/match.c \
   tsdb/match.h \
+  tsdb/matches.c \
   tsdb/merge.c \
   tsdb/metrics.c \
   tsdb/metrics.h \

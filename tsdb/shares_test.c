@@ -50,8 +50,74 @@ static void append_end(struct kit *k, unsigned pod, int64_t t_ms)
 		fail_msg("%s", e.msg);
 }
 
+struct matched {
+	struct source_view *v;
+	const uint64_t *refs;
+	const struct source_frame_filter *f;
+	int64_t after_ms, until_ms;
+	size_t met, profiles;
+};
+
+static int every_second(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line, struct err *e)
+{
+	(void)arg, (void)e;
+	return line < l->n_lines && symbols_get_line(s, l, line)->function % 2;
+}
+
+/* Each is as storage says of it alone. */
+static int check_series(void *arg, size_t series, const struct source_profile *p, const int64_t *match, size_t n, unsigned worker, struct err *e)
+{
+	struct matched *m = arg;
+	struct source_profile *want;
+	size_t n_want;
+	double unused;
+	int64_t sum;
+	(void)worker;
+	assert_int_equal(m->v->ops->profiles(m->v, m->refs[series], m->after_ms, m->until_ms, NULL, &want, &n_want, e), 0);
+	assert_int_equal(n, n_want);
+	for (size_t i = 0; i < n; i++) {
+		struct source_part one = { m->refs[series], p[i].t_ms - 1, p[i].t_ms, 1, 0, 1, 0 };
+		assert_memory_equal(&p[i], &want[i], offsetof(struct source_profile, stale));
+		assert_int_equal(p[i].stale, want[i].stale);
+		assert_int_equal(m->v->ops->sums(m->v, &one, 1, 1, m->f, NULL, &unused, &sum, e), 0);
+		assert_int_equal(match[i], sum);
+	}
+	free(want);
+	m->met++;
+	m->profiles += n;
+	return 0;
+}
+
+/* Of all profiles in (after, until]; returns how many there are. */
+static size_t check_matches(struct kit *k, int64_t after_ms, int64_t until_ms)
+{
+	struct source_frame_filter f = { every_second, NULL, false };
+	struct matched x = { .f = &f, .after_ms = after_ms, .until_ms = until_ms };
+	struct source_series *s;
+	struct matcher m;
+	struct err e;
+	uint64_t refs[2 * PODS];
+	size_t n;
+	assert_int_equal(tsdb_source(k->db)->open(tsdb_source(k->db), &x.v, &e), 0);
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW("job"), VIEW("kit"), &e), 0);
+	assert_int_equal(x.v->ops->select(x.v, &m, 1, 0, INT64_MAX, NULL, &s, &n, &e), 0);
+	assert_int_equal(n, 2 * PODS);
+	for (size_t i = 0; i < n; i++)
+		refs[i] = s[i].ref;
+	x.refs = refs;
+	assert_int_equal(x.v->ops->matches(x.v, refs, n, after_ms, until_ms, &f, NULL, check_series, &x, &e), 0);
+	assert_int_equal(x.met, n); /* also those that have nothing */
+	free(s);
+	matcher_release(&m);
+	x.v->ops->release(x.v);
+	return x.profiles;
+}
+
 static void check(struct kit *k)
 {
+	assert_true(check_matches(k, KIT_T0 + 8 * MINUTE + 3, KIT_T0 + 17 * MINUTE + 20) > 2 * 5 * PODS);
+	assert_true(check_matches(k, KIT_T0 + 58 * MINUTE, KIT_T0 + 64 * MINUTE) > 2 * 5 * PODS);
+	assert_int_equal(check_matches(k, KIT_T0 - HOUR, KIT_T0), 0);
 	static const struct { int64_t range, step, off; } graphs[] = {
 		{ MINUTE, MINUTE, 0 }, { 5 * MINUTE, MINUTE, 0 }, { MINUTE, 5 * MINUTE, 0 }, { 10 * MINUTE, 10 * MINUTE, 7000 }, { 10000, 17000, 3 },
 		{ 2 * HOUR, 20 * MINUTE, MINUTE }, { MINUTE, MINUTE, 30000 },

@@ -126,7 +126,7 @@ static int collect_sealed_floats(const struct pstate *s, uint32_t series, int64_
 	return rc;
 }
 
-static struct source_profile profile_of(const struct chunk *c, const struct row *r)
+struct source_profile view_head_profile(const struct chunk *c, const struct row *r)
 {
 	struct source_profile p = { .t_ms = r->t_ms, .stale = r->stale, .weight = 1 };
 	if (r->stale)
@@ -153,7 +153,7 @@ static void collect_profiles(const struct tsdb_view *v, struct window *w, uint32
 		*out = xreallocarray(*out, *n + visible + 1, sizeof **out);
 		for (size_t i = 0; i < visible; i++)
 			if (c->rows.v[i].t_ms > after_ms && c->rows.v[i].t_ms <= until_ms)
-				(*out)[(*n)++] = profile_of(c, &c->rows.v[i]);
+				(*out)[(*n)++] = view_head_profile(c, &c->rows.v[i]);
 	}
 	pthread_rwlock_unlock(&w->lock);
 }
@@ -178,15 +178,7 @@ static int collect_sealed_profiles(const struct pstate *s, uint32_t series, int6
 			const struct sealed_row *r = &w->part.totals.rows.v[k];
 			if (r->t_ms <= after_ms || r->t_ms > until_ms || (masked && masks_hide(s, p, series, r->t_ms)))
 				continue;
-			struct source_profile *x = &(*out)[(*n)++];
-			if (r->stale) {
-				*x = (struct source_profile){ .t_ms = r->t_ms, .stale = true, .weight = 1 };
-				continue;
-			}
-			*x = (struct source_profile){ r->t_ms, r->meta.duration_ns, r->cover_ms, r->meta.interval_ms, 1, r->meta.period, r->total,
-						      false };
-			if (r->meta.asked_ms && r->meta.asked_ms != r->meta.interval_ms)
-				x->weight = (double)r->meta.interval_ms / r->meta.asked_ms;
+			(*out)[(*n)++] = view_profile(r);
 		}
 	}
 	space_give(s->p->db->spaces, w);

@@ -6,6 +6,7 @@
 
 #include "tsdb/db.h"
 #include "tsdb/own.h"
+#include "tsdb/sealed.h"
 
 #define NOT_LOOKED_UP UINT32_MAX
 #define NOT_THERE (UINT32_MAX - 1)
@@ -30,6 +31,18 @@ struct tsdb_view {
 
 /* The series' id in partition p of the version; NOT_THERE if it has none. */
 uint32_t view_series(struct tsdb_view *v, uint64_t ref, size_t p);
+/* A profile of a part, without its stacks. */
+static inline struct source_profile view_profile(const struct sealed_row *r)
+{
+	if (r->stale)
+		return (struct source_profile){ .t_ms = r->t_ms, .stale = true, .weight = 1 };
+	struct source_profile p = { r->t_ms, r->meta.duration_ns, r->cover_ms, r->meta.interval_ms, 1, r->meta.period, r->total, false };
+	if (r->meta.asked_ms && r->meta.asked_ms != r->meta.interval_ms)
+		p.weight = (double)r->meta.interval_ms / r->meta.asked_ms;
+	return p;
+}
+/* And one of the head. */
+struct source_profile view_head_profile(const struct chunk *c, const struct row *r);
 /* The parts that have something of the series in (after, until], one after the other; *i starts at 0. */
 struct part *view_next_part(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, size_t *i);
 int view_bad_ref(uint64_t ref, struct err *e);
@@ -69,6 +82,8 @@ int view_sums(struct source_view *v, const struct source_part *parts, size_t n, 
 	      struct err *e);
 int view_shares(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
 		const struct source_limits *lim, const struct source_shares *ret, struct err *e);
+int view_matches(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_frame_filter *f,
+		 const struct source_limits *lim, source_matches_fn fn, void *arg, struct err *e);
 int view_cells(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms,
 	       const struct source_limits *lim, const struct source_cells_reader *to, struct err *e);
 

@@ -127,6 +127,11 @@ struct source_shares {
 	int64_t *match, *total, *there;
 };
 
+/* Profiles of one series of the caller's refs in order of time, and of each what a filter lets through. Negative with *e filled stops the
+ * reading. worker: 0 .. pool_size(lim->pool); calls of one worker follow each other. */
+typedef int (*source_matches_fn)(void *arg, size_t series, const struct source_profile *p, const int64_t *match, size_t n, unsigned worker,
+				 struct err *e);
+
 /* Values of one series as they are stored, of a window of time: value i is that of columns[i] in the profile that is
  * stamped t_ms[rows[i]]. A column is met at most once per row; rows are in no order. */
 struct source_cells {
@@ -200,6 +205,11 @@ struct source_ops {
 	 * function is made of. f is not NULL. NULL: this source has only sums. */
 	int (*shares)(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
 		      const struct source_limits *lim, const struct source_shares *ret, struct err *e);
+	/* The profiles of each of n series stamped in (after, until], with what the filter lets through of each: handed to fn once per series,
+	 * also of one that has none, about in their order, by several threads at once. What a rate of one function is made of. NULL: this
+	 * source has only sums. */
+	int (*matches)(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_frame_filter *f,
+		       const struct source_limits *lim, source_matches_fn fn, void *arg, struct err *e);
 	/* Every value of the profiles of n series stamped in (after, until], and maybe of neighbours: each is handed out
 	 * once, by several threads at once. What a graph over stacks reads, however many of its steps want a profile. */
 	int (*cells)(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms,
