@@ -338,6 +338,14 @@ static int refuse_empty(const struct configuration *c, const struct reading *r, 
 	return 0;
 }
 
+/* The storage as it was. */
+static void storage_back(const struct configuration *c)
+{
+	struct err e;
+	if (storage_config_apply(c->storage, c->flags, c->db, &e))
+		LOG_ERROR("msg", "the storage keeps the section of a configuration that was refused", "err", e.msg);
+}
+
 static int reload(struct configuration *c, struct err *e)
 {
 	struct reading r;
@@ -348,7 +356,7 @@ static int reload(struct configuration *c, struct err *e)
 	if (!rc && c->db)
 		rc = storage_config_apply(r.storage, c->flags, c->db, e);
 	if (!rc && c->jobs && (rc = object_jobs_apply(c->jobs, r.scrapes, e)) && c->db)
-		storage_config_apply(c->storage, c->flags, c->db, NULL);
+		storage_back(c);
 	if (!rc && c->engine)
 		query_config_apply(r.queries, c->engine);
 	if (!rc && c->notifier)

@@ -26,7 +26,7 @@ struct flags {
 };
 
 /* Defaults first, then argv. */
-int flags_parse(struct flags *f, int argc, char **argv, struct err *e);
+int flags_parse(struct flags *f, int argc, char **argv, struct err *e) MUST_USE;
 void flags_help(struct buf *out);
 /* The rows, for the flags API. */
 const struct opt *flags_table(size_t *ret_n);

@@ -23,8 +23,8 @@ struct tsdb_scope {
 	{ "end", OPT_STRING, &(s).end, "<time>", "Up to here, included." }
 
 /* Logs from then on go to standard error, warnings and above. read_only: the directory must exist. */
-int tool_tsdb_open(struct tsdb **ret, const char *dir, bool read_only, struct err *e);
-int scope_open(struct tsdb_scope *s, struct tsdb *db, struct err *e);
+int tool_tsdb_open(struct tsdb **ret, const char *dir, bool read_only, struct err *e) MUST_USE;
+int scope_open(struct tsdb_scope *s, struct tsdb *db, struct err *e) MUST_USE;
 void scope_close(struct tsdb_scope *s);
 
 #endif

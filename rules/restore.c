@@ -22,9 +22,9 @@ struct state_series {
 static int select_series(struct state_series *s, const struct rule *x, int64_t after_ms, int64_t until_ms, struct err *e)
 {
 	VEC(struct matcher) m = { 0 };
-	int rc = 0;
-	matcher_init(vec_add(&m), MATCH_EQ, VIEW(LABEL_NAME), VIEW("ALERTS_FOR_STATE"), e);
-	matcher_init(vec_add(&m), MATCH_EQ, VIEW("alertname"), x->name, e);
+	int rc = matcher_init(vec_add(&m), MATCH_EQ, VIEW(LABEL_NAME), VIEW("ALERTS_FOR_STATE"), e);
+	if (!rc)
+		rc = matcher_init(vec_add(&m), MATCH_EQ, VIEW("alertname"), x->name, e);
 	for (size_t i = 0; i < x->labels.n && !rc; i++)
 		if (!x->label_texts[i].parsed && !view_eqs(x->labels.v[i].name, "alertname"))
 			rc = matcher_init(vec_add(&m), MATCH_EQ, x->labels.v[i].name, x->labels.v[i].value, e);

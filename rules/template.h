@@ -59,7 +59,7 @@ struct template_env {
 int template_expand(const struct template *t, const struct template_env *env, struct buf *out, struct err *e) MUST_USE;
 /* As template_expand; an error becomes "<error expanding template: ...>". Returns 0, or the error's code for who counts it (*e
  * has its words). */
-int template_expand_text(const struct template *t, const struct template_env *env, struct buf *out, struct err *e);
+int template_expand_text(const struct template *t, const struct template_env *env, struct buf *out, struct err *e) MUST_USE;
 
 /* A link to our page, absolute: the flame graph, or the values, of the expression at t_ms, and the hour before. */
 void template_page_url(struct view external_url, struct view expr, int64_t t_ms, struct buf *out);

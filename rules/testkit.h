@@ -69,7 +69,7 @@ static inline void kit_keep_profile(struct kit *k, const struct sink_profile *p)
 	stackvec_unref(v[0]);
 }
 
-static inline int kit_append(struct sink *s, const struct sink_batch *b, struct sink_result *ret, struct err *e)
+static inline MUST_USE int kit_append(struct sink *s, const struct sink_batch *b, struct sink_result *ret, struct err *e)
 {
 	struct kit *k = (struct kit *)(void *)s;
 	struct err lost = { 0 };
@@ -100,7 +100,7 @@ static inline int kit_append(struct sink *s, const struct sink_batch *b, struct 
 	return 0;
 }
 
-static inline int kit_notes(struct sink *s, struct view prefix, void (*note)(void *arg, const struct sink_note *n), void *arg, struct err *e)
+static inline MUST_USE int kit_notes(struct sink *s, struct view prefix, void (*note)(void *arg, const struct sink_note *n), void *arg, struct err *e)
 {
 	struct kit *k = (struct kit *)(void *)s;
 	(void)e;

@@ -416,8 +416,8 @@ size_t status_dropped(struct status_targets *st, const struct status_query *q,
 		      bool (*row)(void *arg, const struct status_dropped *d), void *arg);
 void status_jobs(struct status_targets *st, void (*job)(void *arg, const struct status_job *j), void *arg);
 int status_relabel(struct status_targets *st, struct view pool, struct labels l,
-		   void (*step)(void *arg, const struct relabel_rule *r, struct labels after, bool keep), void *arg, struct err *e);
-int status_config(struct status_targets *st, struct view pool, struct buf *out, struct err *e);
+		   void (*step)(void *arg, const struct relabel_rule *r, struct labels after, bool keep), void *arg, struct err *e) MUST_USE;
+int status_config(struct status_targets *st, struct view pool, struct buf *out, struct err *e) MUST_USE;
 void status_metadata(struct status_targets *st, const struct status_metadata_query *q); /* status_metadata.c */
 
 /* Labels as discovery or rules gave them, but for parameters and paths that may not be shown; of most nothing has to be

@@ -25,6 +25,6 @@ struct job {
 };
 
 /* For what takes long: a struct job. Nonzero, with e: it has had its time, or the program ends. */
-int job_go_on(void *arg, struct err *e);
+int job_go_on(void *arg, struct err *e) MUST_USE;
 
 #endif

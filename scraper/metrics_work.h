@@ -28,6 +28,6 @@ void metrics_work_doubt(struct job *j);
  * between stamps are all the same. slot_ms 0: it has none. */
 int64_t metrics_work_snap(int64_t start_ms, int64_t slot_ms, int64_t interval_ms);
 /* Whether an answer may be read as text metrics; else why not, in e. */
-int metrics_work_check_type(const struct job_config *j, struct view content_type, struct err *e);
+int metrics_work_check_type(const struct job_config *j, struct view content_type, struct err *e) MUST_USE;
 
 #endif

@@ -60,7 +60,7 @@ static void give_host(int fd, const char *request, void *arg)
 		comments[0] = p.n_strings++;
 		p.comments = comments;
 		p.n_comments = 1;
-		pprof_encode_gz(&p, &out, &e);
+		assert_int_equal(pprof_encode_gz(&p, &out, &e), 0);
 	}
 	stub_answer(fd, 200, "", out.ptr, out.len);
 	profile_release(&p);
@@ -97,7 +97,7 @@ static void give_many(int fd, const char *request, void *arg)
 		p.labels = arena_calloc(&p.arena, MANY, sizeof *p.labels);
 		for (uint32_t i = 0; i < MANY; i++)
 			add_label(&p, i, "comm", names[i]);
-		pprof_encode_gz(&p, &out, &e);
+		assert_int_equal(pprof_encode_gz(&p, &out, &e), 0);
 	}
 	stub_answer(fd, 200, "", out.ptr, out.len);
 	profile_release(&p);

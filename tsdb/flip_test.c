@@ -215,7 +215,7 @@ static int by_name(const void *a, const void *b)
 static struct names names_of(const char *dir, const char *begin, const char *end)
 {
 	struct names n = { .begin = begin, .end = end };
-	files_each(dir, add_name, &n, NULL);
+	assert_int_equal(files_each(dir, add_name, &n, NULL), 0);
 	assert_true(n.v.n > 0);
 	qsort(n.v.v, n.v.n, sizeof *n.v.v, by_name);
 	return n;

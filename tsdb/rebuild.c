@@ -120,7 +120,7 @@ static int swap(struct rebuild *r, char **ret_aside, struct err *e)
 	if (!rc && !r->bad.n)
 		files_remove_tree(bad);
 	if (!rc && r->bad.n) {
-		files_each(bad, remove_whole, &(struct keeping){ r, bad }, NULL);
+		IGNORE(files_each(bad, remove_whole, &(struct keeping){ r, bad }, NULL)); /* what stays takes room, no more */
 		*ret_aside = TAKE_PTR(bad);
 	}
 	return rc;

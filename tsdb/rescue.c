@@ -240,7 +240,7 @@ static int remove_whole(void *arg, const char *name, struct err *e)
 /* Only what is damaged is kept: what is whole is in the new one. */
 static void keep_bad(const struct rescue *r, const char *dir)
 {
-	files_each(dir, remove_whole, &(struct keeping){ r, dir }, NULL);
+	IGNORE(files_each(dir, remove_whole, &(struct keeping){ r, dir }, NULL)); /* what stays takes room, no more */
 	LOG_ERROR("msg", "damaged files of the head log are kept aside; once nobody wants to look into them the directory can be removed",
 		  "dir", dir, "files", LOG_NUM(r->bad_files));
 }
@@ -374,6 +374,6 @@ bool rescue_is_needed(const char *path, uint64_t synced)
 {
 	struct looking l = { .path = path };
 	struct err e;
-	files_each(path, look_at, &l, &e);
+	IGNORE(files_each(path, look_at, &l, &e)); /* RocksDB will say so */
 	return l.hole || (l.tail && l.highest && l.highest < synced);
 }

@@ -33,16 +33,16 @@ struct pin {
 	int64_t created_ms;
 };
 
-int pins_open(struct pins **ret, const struct pins_options *o, struct err *e);
+int pins_open(struct pins **ret, const struct pins_options *o, struct err *e) MUST_USE;
 void pins_close(struct pins *p); /* NULL is fine */
 /* Keeps a profile; it is durable when this returns 0. ERR_LIMIT: too many, or too many bytes: somebody has to remove some. */
-int pins_add(struct pins *p, const struct pin *pin, struct view profile, char ret_id[PIN_ID_LEN + 1], struct err *e);
+int pins_add(struct pins *p, const struct pin *pin, struct view profile, char ret_id[PIN_ID_LEN + 1], struct err *e) MUST_USE;
 /* ERR_NOT_FOUND: there is none of that name, which may be any bytes. */
-int pins_remove(struct pins *p, struct view id, struct err *e);
+int pins_remove(struct pins *p, struct view id, struct err *e) MUST_USE;
 /* Returns owned: a descriptor of its profile. */
-int pins_read(struct pins *p, struct view id, int *ret_fd, uint64_t *ret_size, struct err *e);
+int pins_read(struct pins *p, struct view id, int *ret_fd, uint64_t *ret_size, struct err *e) MUST_USE;
 /* Appends the pin as a JSON object. */
-int pins_json(struct pins *p, struct view id, struct buf *out, struct err *e);
+int pins_json(struct pins *p, struct view id, struct buf *out, struct err *e) MUST_USE;
 /* Appends {"max","maxBytes","bytes","pins":[...]}, the newest first. */
 void pins_list(struct pins *p, struct buf *out);
 

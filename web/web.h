@@ -69,7 +69,7 @@ struct web_options {
 /* How many queries may be at work in all, for the engine to admit: those that wait for a place wait in web. */
 unsigned web_query_places(unsigned max_queries);
 /* Listens; /-/ready and the API answer 503 until web_set_ready. Registers the metrics of httpd and web. */
-int web_start(struct web **ret, const struct web_options *o, struct err *e);
+int web_start(struct web **ret, const struct web_options *o, struct err *e) MUST_USE;
 /* What only exists once storage is open: before the first web_set_ready(true). */
 void web_set_parts(struct web *w, struct promql_engine *engine, struct source *source, struct status_targets *targets);
 /* Where /api/v1/write puts what it takes; borrowed until web_stop. Before the first web_set_ready(true). */

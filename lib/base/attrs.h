@@ -11,6 +11,8 @@
 #define CLEANUP(fn) __attribute__((cleanup(fn)))
 #define PRINTF_LIKE(fmt_arg, first_arg) __attribute__((format(printf, fmt_arg, first_arg)))
 #define MUST_USE __attribute__((warn_unused_result))
+/* A call whose failure changes nothing; why is said beside it. */
+#define IGNORE(call) ((void)!(call))
 #define NORETURN __attribute__((noreturn))
 #define UNUSED __attribute__((unused))
 #define LIKELY(x) __builtin_expect(!!(x), 1)

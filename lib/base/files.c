@@ -102,7 +102,7 @@ static int remove_entry(void *arg, const char *name, struct err *e)
 
 void files_remove_tree(const char *dir)
 {
-	files_each(dir, remove_entry, (void *)dir, NULL);
+	IGNORE(files_each(dir, remove_entry, (void *)dir, NULL)); /* as far as it goes */
 	rmdir(dir);
 }
 
@@ -137,7 +137,7 @@ static int remove_matching(void *arg, const char *name, struct err *e)
 void files_remove_matching(const char *dir, const char *suffix)
 {
 	struct matching m = { dir, suffix };
-	files_each(dir, remove_matching, &m, NULL);
+	IGNORE(files_each(dir, remove_matching, &m, NULL)); /* as far as it goes */
 }
 
 void files_raise_limit(void)

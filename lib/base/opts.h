@@ -37,7 +37,7 @@ struct opt {
 };
 
 /* Parses argv[1..]; what is not a flag is left in order in argv[1..*ret_rest]. Values are borrowed from argv. */
-int opts_parse(struct opt *table, size_t n, int argc, char **argv, int *ret_rest, struct err *e);
+int opts_parse(struct opt *table, size_t n, int argc, char **argv, int *ret_rest, struct err *e) MUST_USE;
 /* Calls say for each row that is OPT_EXPLAINED and was given, with its help as the advice. Values are not told: some are secrets. */
 void opts_explain(const struct opt *table, size_t n, void (*say)(const char *name, const char *advice));
 /* The text of --help: usage line, then a row per flag with its default. */

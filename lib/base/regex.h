@@ -30,7 +30,7 @@ struct regex_meter {
 
 /* anchored: as ^(?s:PATTERN)$, which is what Prometheus's matchers and relabelling mean; else a search. The
  * error names the position in the pattern. */
-int regex_new(struct regex **ret, struct view pattern, bool anchored, struct err *e);
+int regex_new(struct regex **ret, struct view pattern, bool anchored, struct err *e) MUST_USE;
 struct regex *regex_ref(struct regex *re);
 void regex_unref(struct regex *re);
 /* The pattern as given. */

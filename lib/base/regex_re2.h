@@ -19,7 +19,7 @@ struct re2 {
 };
 
 /* dot_all: `.` matches newlines from the start. ret is released with re2_release, also after an error. */
-int re2_translate(struct re2 *ret, struct view pattern, bool dot_all, struct err *e);
+int re2_translate(struct re2 *ret, struct view pattern, bool dot_all, struct err *e) MUST_USE;
 void re2_release(struct re2 *r);
 
 /* The literals that the pattern is an alternation of ("a|b\.c", "(?:a|b)", "a"), unescaped into *text, sorted, each

@@ -13,7 +13,7 @@
 
 /* Starts a thread whose name (15 bytes are shown) is `name`; signals are blocked in it, so that main handles
  * them, but for SIGPROF (lib/selfprof). Returns 0 or a negative code. */
-int thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *arg, struct err *e);
+int thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *arg, struct err *e) MUST_USE;
 
 /* The calling thread gives way to others from now on: each of so many steps of nice(2) leaves it a fifth less of a busy CPU. */
 void thread_give_way(int steps);

@@ -49,12 +49,12 @@ struct config_how {
 };
 
 /* Reads a file (at most CONFIG_MAX_BYTES). Returns owned. An empty file is a tree whose root is an empty map. */
-int config_load(struct config_tree **ret, const char *path, struct err *e);
+int config_load(struct config_tree **ret, const char *path, struct err *e) MUST_USE;
 /* how: NULL = as config_load. */
-int config_load_how(struct config_tree **ret, const char *path, const struct config_how *how, struct err *e);
+int config_load_how(struct config_tree **ret, const char *path, const struct config_how *how, struct err *e) MUST_USE;
 /* The same from memory; `name` stands for the file in messages and decides what relative paths refer to. */
-int config_parse(struct config_tree **ret, struct view text, const char *name, struct err *e);
-int config_parse_how(struct config_tree **ret, struct view text, const char *name, const struct config_how *how, struct err *e);
+int config_parse(struct config_tree **ret, struct view text, const char *name, struct err *e) MUST_USE;
+int config_parse_how(struct config_tree **ret, struct view text, const char *name, const struct config_how *how, struct err *e) MUST_USE;
 /* How it was read: for other files that it names. */
 const struct config_how *config_how(const struct config_tree *t);
 void config_free(struct config_tree *t);

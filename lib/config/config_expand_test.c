@@ -188,7 +188,7 @@ static void read_again(void *arg)
 	struct config_sources now = { 0 };
 	struct config_tree *t = NULL;
 	struct err e;
-	config_load_how(&t, w->path, &(struct config_how){ .sources = &now }, &e);
+	IGNORE(config_load_how(&t, w->path, &(struct config_how){ .sources = &now }, &e)); /* it may be half written */
 	config_free(t);
 	pthread_mutex_lock(&w->lock);
 	config_sources_free(&w->sources);

@@ -13,7 +13,7 @@ struct relabel_config {
 
 /* A custom field for a struct relabel_config: { "relabel_configs", CONFIG_CUSTOM, offset, .custom =
  * config_relabel_decode }. Each rule holds a reference to its expression: release before the arena is freed. */
-int config_relabel_decode(struct config_ctx *c, const struct config_node *n, void *at, struct err *e);
+int config_relabel_decode(struct config_ctx *c, const struct config_node *n, void *at, struct err *e) MUST_USE;
 void config_relabel_release(struct relabel_config *r);
 
 #endif

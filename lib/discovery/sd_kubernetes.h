@@ -49,7 +49,7 @@ int kube_sd_subscribe(struct kube_subscription **ret, const struct kube_sd_confi
 
 /* The provider. */
 int kube_sd_start(struct discovery_provider **ret, const struct discovery_ops *ops, const void *config, const struct discovery_emit *emit,
-		  struct err *e);
+		  struct err *e) MUST_USE;
 void kube_sd_cancel(struct discovery_provider *p);
 void kube_sd_stop(struct discovery_provider *p);
 

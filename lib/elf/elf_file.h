@@ -27,8 +27,8 @@ struct elf_file {
 };
 
 /* From a descriptor of a regular file (borrowed until elf_close), or from memory (the vDSO). */
-int elf_open(struct elf_file *f, int fd, struct err *e);
-int elf_open_mem(struct elf_file *f, const void *mem, size_t size, struct err *e);
+int elf_open(struct elf_file *f, int fd, struct err *e) MUST_USE;
+int elf_open_mem(struct elf_file *f, const void *mem, size_t size, struct err *e) MUST_USE;
 void elf_close(struct elf_file *f);
 /* Exactly n bytes; false if the file has no such bytes. */
 bool elf_read(const struct elf_file *f, uint64_t offset, void *to, size_t n);

@@ -85,7 +85,7 @@ void fetch_loop_pace(struct fetch_loop *l, uint64_t bytes_per_s);
 void fetch_loop_names(struct fetch_loop *l, size_t most);
 #define FETCH_NAMES 512
 /* Does what there is to do, waiting at most wait_ms for it. */
-int fetch_loop_turn(struct fetch_loop *l, int wait_ms, struct err *e);
+int fetch_loop_turn(struct fetch_loop *l, int wait_ms, struct err *e) MUST_USE;
 /* Makes a waiting turn return; from any thread. */
 void fetch_loop_wake(struct fetch_loop *l);
 size_t fetch_loop_running(const struct fetch_loop *l);

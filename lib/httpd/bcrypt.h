@@ -13,7 +13,7 @@
 #define BCRYPT_CHARS 60    /* "$2b$10$", 22 of salt, 31 of hash */
 
 /* The cost of "$2a$", "$2b$" or "$2y$" hashes; an error, which does not show it, if it is none or costs too much. */
-int bcrypt_cost(struct view hash, unsigned *ret, struct err *e);
+int bcrypt_cost(struct view hash, unsigned *ret, struct err *e) MUST_USE;
 
 /* What is needed to compute one, 32 KB. */
 struct bcrypt;
@@ -23,6 +23,6 @@ void bcrypt_free(struct bcrypt *b);
 bool bcrypt_check(struct bcrypt *b, const char *hash, struct view password);
 
 /* A hash of that cost with a new salt, into `out`. */
-int bcrypt_make(struct view password, unsigned cost, char out[BCRYPT_CHARS + 1], struct err *e);
+int bcrypt_make(struct view password, unsigned cost, char out[BCRYPT_CHARS + 1], struct err *e) MUST_USE;
 
 #endif

@@ -113,7 +113,7 @@ struct httpd_options {
 };
 
 /* Starts listening. allow_hint, prefix, external_url, allowed_hosts, cors_origin and listen are copied. */
-int httpd_start(struct httpd **ret, const struct httpd_options *o, struct err *e);
+int httpd_start(struct httpd **ret, const struct httpd_options *o, struct err *e) MUST_USE;
 /* The i-th bound address as a client writes it ("127.0.0.1:7070", "[::1]:41234"), NULL past the last. */
 const char *httpd_address(const struct httpd *h, size_t i);
 /* Whether it is asked by https. */

@@ -115,7 +115,7 @@ struct httpd {
 };
 
 /* listen.c: binds every address of one "host:port" and adds listeners. */
-int httpd_listen_on(struct httpd *h, const char *address, struct err *e);
+int httpd_listen_on(struct httpd *h, const char *address, struct err *e) MUST_USE;
 
 /* route.c: sets route and segments, or returns the status that answers the request (404, 405, ...). */
 int httpd_route_request(struct httpd_request *rq);
@@ -142,10 +142,10 @@ void httpd_request_free(struct httpd_request *rq);
 void httpd_request_drop_headers(struct httpd_request *rq);
 void httpd_request_drop_header(struct httpd_request *rq, const char *name);
 /* Reads query and form into params. */
-int httpd_request_parse(struct httpd_request *rq, struct err *e);
-int httpd_param_add(struct httpd_request *rq, struct view name, struct view value, struct err *e);
+int httpd_request_parse(struct httpd_request *rq, struct err *e) MUST_USE;
+int httpd_param_add(struct httpd_request *rq, struct view name, struct view value, struct err *e) MUST_USE;
 /* multipart.c: type is the body's Content-Type. */
-int httpd_multipart_parse(struct httpd_request *rq, struct view type, struct err *e);
+int httpd_multipart_parse(struct httpd_request *rq, struct view type, struct err *e) MUST_USE;
 /* Runs the handler if there is one, then makes the response. */
 void httpd_request_serve(struct httpd_request *rq);
 /* Makes the response of a request that gets no worker. */
@@ -177,7 +177,7 @@ void httpd_tick(struct httpd *h);
 
 /* watch.c: the thread that watches sockets. */
 struct httpd_watch;
-int httpd_watch_start(struct httpd *h, struct err *e);
+int httpd_watch_start(struct httpd *h, struct err *e) MUST_USE;
 void httpd_watch_stop(struct httpd *h);
 void httpd_watch_add(struct httpd_watch *w, int fd, uint64_t serial);
 void httpd_watch_remove(struct httpd_watch *w, int fd);
@@ -200,9 +200,9 @@ void httpd_work_cancel_all(struct httpd_work *w);
 void httpd_work_close(struct httpd_work *w);
 
 /* web_current.c: the web configuration that counts now. */
-int httpd_web_open(struct httpd *h, const char *path, struct err *e);
+int httpd_web_open(struct httpd *h, const char *path, struct err *e) MUST_USE;
 /* Reads it again when it changes, until _unwatch. */
-int httpd_web_watch(struct httpd *h, struct err *e);
+int httpd_web_watch(struct httpd *h, struct err *e) MUST_USE;
 void httpd_web_unwatch(struct httpd *h);
 void httpd_web_close(struct httpd *h);
 /* Returns a reference; NULL: there is none. */

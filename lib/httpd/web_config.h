@@ -81,7 +81,7 @@ int web_config_load(struct web_config **ret, const char *path, const struct web_
 int web_config_parse(struct web_config **ret, struct view text, const char *path, const struct web_config_how *how, struct err *e)
 	MUST_USE;
 /* Adds what the file says to `out`, a line each, or what is wrong with it. */
-int web_config_check(const char *path, struct buf *out, struct err *e);
+int web_config_check(const char *path, struct buf *out, struct err *e) MUST_USE;
 struct web_config *web_config_ref(struct web_config *w);
 void web_config_unref(struct web_config *w); /* NULL is fine */
 

@@ -72,10 +72,10 @@ struct flame {
  * or a value is infinite or no number, so all values of a flame are finite; or what match returned. Release with
  * flame_release. */
 int flame_fold(struct flame *ret, const struct stackvec *v, const struct stackvec *base, const struct flame_ask *ask,
-	       struct err *e);
+	       struct err *e) MUST_USE;
 void flame_release(struct flame *f);
 /* Lines "root;caller;callee VALUE" of the nodes' own values, integers of the native unit (of a diff the difference);
  * nodes whose value is zero are left out. ERR_EXECUTION: a value does not fit in 64 bits. */
-int flame_folded(const struct flame *f, struct buf *out, struct err *e);
+int flame_folded(const struct flame *f, struct buf *out, struct err *e) MUST_USE;
 
 #endif

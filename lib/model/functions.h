@@ -23,7 +23,7 @@ struct functions {
 /* Calls visit for every frame of a stack from its leaf, inlined calls one by one; first: this function was not met before
  * in this stack. ERR_LIMIT if there is no memory for names. */
 typedef void (*functions_visit)(void *arg, uint32_t number, bool first);
-int functions_walk(struct functions *f, const struct symbols *s, uint32_t stack, functions_visit visit, void *arg, struct err *e);
+int functions_walk(struct functions *f, const struct symbols *s, uint32_t stack, functions_visit visit, void *arg, struct err *e) MUST_USE;
 void functions_release(struct functions *f);
 
 struct function_row {
@@ -39,7 +39,7 @@ struct function_table {
 };
 
 /* v is of integers (a rate or a scaled profile is rounded first by the caller). ERR_EXECUTION on overflow. */
-int function_table_make(struct function_table *ret, const struct stackvec *v, struct err *e);
+int function_table_make(struct function_table *ret, const struct stackvec *v, struct err *e) MUST_USE;
 void function_table_release(struct function_table *t);
 
 #endif

@@ -15,7 +15,7 @@ struct matcher {
 };
 
 /* Compiles the expression where there is one; name and value are borrowed. */
-int matcher_init(struct matcher *m, enum matcher_op op, struct view name, struct view value, struct err *e);
+int matcher_init(struct matcher *m, enum matcher_op op, struct view name, struct view value, struct err *e) MUST_USE;
 void matcher_release(struct matcher *m);
 /* 1 or 0; negative as regex_match. meter: of all matches, or NULL. */
 int matcher_matches(const struct matcher *m, struct view value, struct regex_meter *meter, struct err *e) MUST_USE;

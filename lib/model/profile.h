@@ -106,6 +106,6 @@ struct view profile_label_unit(const struct profile *p, const struct profile_lab
  * next one for it. False past the arena's cap. */
 bool profile_without_main(struct profile *p);
 /* Every index in range, ids unique: what a decoder guarantees; for tests and for profiles made by hand. */
-int profile_check(const struct profile *p, struct err *e);
+int profile_check(const struct profile *p, struct err *e) MUST_USE;
 
 #endif

@@ -12,7 +12,7 @@ struct selector {
 };
 
 /* ret is released with selector_release also after an error. Errors say at which byte. */
-int selector_parse(struct selector *ret, struct view text, struct err *e);
+int selector_parse(struct selector *ret, struct view text, struct err *e) MUST_USE;
 void selector_release(struct selector *s);
 
 #endif

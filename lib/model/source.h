@@ -47,7 +47,7 @@ struct source_limits {
 };
 
 /* ERR_CANCELED, ERR_UNAVAILABLE, ERR_TIMEOUT, or 0: for who works long without reading. */
-int source_limits_check(const struct source_limits *lim, struct err *e);
+int source_limits_check(const struct source_limits *lim, struct err *e) MUST_USE;
 
 struct source_series {
 	struct labels labels;        /* with __name__; borrowed from the view */

@@ -31,7 +31,7 @@ void stackvec_unref(struct stackvec *v);
 
 /* Sum of all values; exact for ints. ERR_EXECUTION on overflow (ret_int). */
 double stackvec_total(const struct stackvec *v);
-int stackvec_total_int(const struct stackvec *v, int64_t *ret, struct err *e);
+int stackvec_total_int(const struct stackvec *v, int64_t *ret, struct err *e) MUST_USE;
 
 /* An accumulator: adds vectors and single columns of one symbols, any order. Dense where that pays. */
 struct stackacc;
@@ -41,7 +41,7 @@ void stackacc_add(struct stackacc *a, uint32_t column, int64_t value);
 /* value * scale: makes the result float. */
 void stackacc_add_scaled(struct stackacc *a, uint32_t column, double value);
 /* All of v * scale; v may be over another symbols (its columns are translated). Scale 1 of ints stays exact. */
-int stackacc_add_vec(struct stackacc *a, const struct stackvec *v, double scale, struct err *e);
+int stackacc_add_vec(struct stackacc *a, const struct stackvec *v, double scale, struct err *e) MUST_USE;
 /* The vector; the accumulator is empty afterwards. Returns owned; NULL and *e on overflow. */
 struct stackvec *stackacc_finish(struct stackacc *a, struct err *e);
 
@@ -54,7 +54,7 @@ struct stackvec *stackvec_sum(struct symbols *to, struct stackvec *const *v, con
 			      struct err *e);
 
 /* From a flat profile: one vector per sample type, in ret[0 .. p->n_sample_types). Samples with equal keys add up. */
-int stackvec_from_profile(struct symbols *s, struct profile *p, struct stackvec **ret, struct err *e);
+int stackvec_from_profile(struct symbols *s, struct profile *p, struct stackvec **ret, struct err *e) MUST_USE;
 /* To a flat profile: n vectors over one symbols become the sample types of out (which is reset first; strings and
  * header are the caller's to set: sample_types[i] get the given names). Floats are rounded half away from zero (ERR_EXECUTION
  * if they do not fit); all-zero samples are left out; the main binary's mapping comes first. */
@@ -62,6 +62,6 @@ struct stackvec_type {
 	struct view type, unit;
 };
 int stackvec_to_profile(struct stackvec *const *v, const struct stackvec_type *types, size_t n, struct profile *out,
-			struct err *e);
+			struct err *e) MUST_USE;
 
 #endif

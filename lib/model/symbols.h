@@ -162,7 +162,7 @@ void symbols_index(struct symbols *s, const struct symbols_pause *pause);
 
 /* The column of every sample of a flat profile, interned: out holds p->n_samples ids. Work space comes from p's
  * arena. ERR_LIMIT when that arena's cap is reached. pause may be NULL. */
-int symbols_add_profile(struct symbols *s, struct profile *p, uint32_t *out, const struct symbols_pause *pause, struct err *e);
+int symbols_add_profile(struct symbols *s, struct profile *p, uint32_t *out, const struct symbols_pause *pause, struct err *e) MUST_USE;
 
 /* The same where only so much more may come in (symbols_room.c): what is not known and has no room becomes one stack,
  * "(other)", so that sums stay what they are. *room is what is left of it afterwards; *ret_other: how many samples. */
@@ -173,7 +173,7 @@ struct symbols_room {
 	size_t bytes;     /* as symbols_cost counts them */
 };
 int symbols_fit_profile(struct symbols *s, struct profile *p, struct symbols_room *room, uint32_t *out, uint32_t *ret_other,
-			const struct symbols_pause *pause, struct err *e);
+			const struct symbols_pause *pause, struct err *e) MUST_USE;
 /* What is in it, as room counts. */
 struct symbols_room symbols_used(const struct symbols *s);
 /* Bytes of what is in it, without room to grow: it ascends evenly. */

@@ -8,7 +8,7 @@
 
 /* What the bytes are, if they are not profile.proto: 0 and *out filled; -ERR_NOT_FOUND (e untouched): nothing that is known;
  * else an error that says what they are or what is wrong with them. out has nothing but its arena, in which bytes may lie. */
-int pprof_decode_other(const void *bytes, size_t n, const struct pprof_limits *lim, struct profile *out, struct err *e);
+int pprof_decode_other(const void *bytes, size_t n, const struct pprof_limits *lim, struct profile *out, struct err *e) MUST_USE;
 
 /* gperftools' CPU profile: words. Whether it begins so, and then what is needed to read it. */
 struct cpu_words {

@@ -9,7 +9,7 @@
 #include "model/profile.h"
 
 /* out is initialised and is reset first; it owns what it holds. Raw bytes only. */
-int oracle_decode(const void *raw, size_t n, struct profile *out, struct err *e);
+int oracle_decode(const void *raw, size_t n, struct profile *out, struct err *e) MUST_USE;
 /* What differs first, in words; NULL: nothing. Valid until the next call. */
 const char *oracle_difference(const struct profile *a, const struct profile *b);
 

@@ -42,32 +42,32 @@ extern const struct pprof_limits pprof_default_limits;
  * folded text (docs/configuration.md has the list), into out, which is initialised and is reset first; lim NULL =
  * the defaults. The result owns all it needs (bytes may go). On failure out is empty. ERR_LIMIT for a limit or the
  * arena's cap, ERR_BAD_DATA for the rest. */
-int pprof_decode(const void *bytes, size_t n, const struct pprof_limits *lim, struct profile *out, struct err *e);
+int pprof_decode(const void *bytes, size_t n, const struct pprof_limits *lim, struct profile *out, struct err *e) MUST_USE;
 /* As pprof_decode, of raw bytes that the profile borrows: they must outlive it. */
-int pprof_decode_raw(const void *bytes, size_t n, const struct pprof_limits *lim, struct profile *out, struct err *e);
+int pprof_decode_raw(const void *bytes, size_t n, const struct pprof_limits *lim, struct profile *out, struct err *e) MUST_USE;
 /* Applies the profile's own drop_frames and keep_frames, as google/pprof does with all that it reads: in each stack,
  * seen from the root, the first frame whose simplified name drop_frames matches and keep_frames does not goes, with all
  * below it; frames before the first one that stays are left. Whoever takes a profile in calls it after decoding. The
  * expressions come from the target: ERR_BAD_DATA if one is none, ERR_LIMIT if it is too long or costs too much. */
-int pprof_drop_frames(struct profile *p, struct err *e);
+int pprof_drop_frames(struct profile *p, struct err *e) MUST_USE;
 bool pprof_is_gzip(const void *bytes, size_t n);
 /* All members, at most max bytes (ERR_LIMIT beyond), into the arena. */
-int pprof_gunzip(const void *bytes, size_t n, size_t max, struct arena *a, struct view *ret, struct err *e);
+int pprof_gunzip(const void *bytes, size_t n, size_t max, struct arena *a, struct view *ret, struct err *e) MUST_USE;
 
 /* Appends the message, not compressed. The profile must pass profile_check (which is called). */
-int pprof_encode(const struct profile *p, struct buf *out, struct err *e);
+int pprof_encode(const struct profile *p, struct buf *out, struct err *e) MUST_USE;
 /* Appends one gzip member holding raw; level 1..12, 0 = the default. */
-int pprof_gzip(struct view raw, int level, struct buf *out, struct err *e);
+int pprof_gzip(struct view raw, int level, struct buf *out, struct err *e) MUST_USE;
 /* Both: what is served as a .pb.gz. */
-int pprof_encode_gz(const struct profile *p, struct buf *out, struct err *e);
+int pprof_encode_gz(const struct profile *p, struct buf *out, struct err *e) MUST_USE;
 
 /* Whether two profiles may be merged: the same period type and the same sample types in the same order; else
  * ERR_BAD_DATA says what differs. */
-int pprof_compatible(const struct profile *a, const struct profile *b, struct err *e);
+int pprof_compatible(const struct profile *a, const struct profile *b, struct err *e) MUST_USE;
 /* Sets out's header to that of a merge of n profiles: period = the largest, time = the earliest that is said, duration =
  * the sum (of what was measured; not the time covered), comments each once, default type and doc_url = the first that
  * is said, period type, drop_frames and keep_frames = the first profile's. out holds the merged samples already, or
  * none; strings are copied into it. */
-int pprof_merge_header(const struct profile *const *in, size_t n, struct profile *out, struct err *e);
+int pprof_merge_header(const struct profile *const *in, size_t n, struct profile *out, struct err *e) MUST_USE;
 
 #endif

@@ -22,9 +22,9 @@ struct remote_result {
  * out of order, twice or without a name, no valid UTF-8; then nothing was taken. ERR_LIMIT: over a limit. ERR_IO,
  * ERR_UNAVAILABLE: the sender may repeat it. Thread-safe. */
 int remote_receive(struct sink *s, struct view body, const struct remote_limits *lim, struct remote_result *ret,
-		   struct err *e);
+		   struct err *e) MUST_USE;
 
 /* Appends the compressed message for these samples; equal label sets that follow each other become one series. */
-int remote_encode(const struct sink_float *floats, size_t n, struct buf *out, struct err *e);
+int remote_encode(const struct sink_float *floats, size_t n, struct buf *out, struct err *e) MUST_USE;
 
 #endif

@@ -337,7 +337,9 @@ static int take_over(struct remote_write *w, struct change *c, struct err *e)
 		atomic_store(&w->tap.wanted, w->outlets.n > 0);
 		return rc;
 	}
-	files_each(w->dir, remove_unwanted, w, NULL);
+	struct err left;
+	if (files_each(w->dir, remove_unwanted, w, &left))
+		LOG_WARN("msg", "remote_write: queues of receivers that are gone stay on disk", "err", left.msg);
 	if (r->n && !w->told_profiles)
 		LOG_INFO("msg", "remote_write sends floats; profiles are not sent", "receivers", LOG_NUM(r->n));
 	w->told_profiles |= r->n > 0;

@@ -21,12 +21,12 @@ heap_hooks_spare_me *heap_hooks(void);
 
 /* Begins to sample; starts the thread that unwinds. hooks: heap_hooks(); NULL: nothing happens. Once, by main, after it has
  * blocked signals. */
-int selfprof_heap_start(heap_hooks_spare_me *hooks, struct err *e);
+int selfprof_heap_start(heap_hooks_spare_me *hooks, struct err *e) MUST_USE;
 
 enum heap_default { HEAP_INUSE, HEAP_ALLOCS }; /* the type that is shown */
 /* As Go's: alloc_objects/count, alloc_space/bytes, inuse_objects/count, inuse_space/bytes. duration_ns above 0: only what changed
  * in that time (or until *stop, NULL = never: ERR_CANCELED), which may be negative. out is initialised and empty.
  * ERR_NOT_FOUND: the heap is not sampled. */
-int selfprof_heap(enum heap_default which, int64_t duration_ns, const atomic_bool *stop, struct profile *out, struct err *e);
+int selfprof_heap(enum heap_default which, int64_t duration_ns, const atomic_bool *stop, struct profile *out, struct err *e) MUST_USE;
 
 #endif

@@ -21,7 +21,7 @@ struct heap_site {
 };
 
 /* Once, before anything is sampled. */
-int heap_live_init(struct err *e);
+int heap_live_init(struct err *e) MUST_USE;
 bool heap_live_on(void);
 /* Of a process that was forked: nobody is there to unwind. */
 void heap_live_off(void);

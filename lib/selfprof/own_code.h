@@ -23,6 +23,6 @@ struct own_code *own_code(void);
  * while it measures, or that work would be CPU time that it does not show. The caller holds neither lock. */
 void own_code_name(struct own_code *c, const struct stacks *s, size_t *named);
 /* stacks_to_profile under the locks that it needs; the caller holds neither. */
-int own_code_profile(struct own_code *c, const struct stacks *s, const struct stacks_form *form, struct profile *out, struct err *e);
+int own_code_profile(struct own_code *c, const struct stacks *s, const struct stacks_form *form, struct profile *out, struct err *e) MUST_USE;
 
 #endif

@@ -32,7 +32,7 @@ struct pieces {
 };
 
 /* n slots; memory is taken as they are used. More than once: nothing. */
-int pieces_init(struct pieces *p, unsigned n, struct err *e);
+int pieces_init(struct pieces *p, unsigned n, struct err *e) MUST_USE;
 /* NULL: none is free. It must be put. */
 struct piece *pieces_claim(struct pieces *p);
 /* Copies the stack and hands the piece on. */

@@ -19,6 +19,6 @@ struct profile;
  * and cpu/nanoseconds each 10 ms; each value is made of ticks that threads had, so that their sum is the CPU time used. What
  * was lost is in a comment. Several at once share the ticks, each is as it would be alone; more than eight: ERR_CONFLICT. out is
  * initialised and empty. */
-int selfprof_cpu(int64_t duration_ns, const atomic_bool *stop, struct profile *out, struct err *e);
+int selfprof_cpu(int64_t duration_ns, const atomic_bool *stop, struct profile *out, struct err *e) MUST_USE;
 
 #endif

@@ -42,6 +42,6 @@ struct stacks_form {
 };
 /* Names all and puts it into out, which is initialised and empty. ERR_LIMIT: out's arena is too small. */
 int stacks_to_profile(const struct stacks *s, const struct stacks_form *form, const struct own_images *images,
-		      struct own_names *names, struct profile *out, struct err *e);
+		      struct own_names *names, struct profile *out, struct err *e) MUST_USE;
 
 #endif

@@ -31,7 +31,7 @@ struct ticks_stats {
 };
 
 /* Starts a timer in each thread. ERR_CONFLICT: somebody else uses SIGPROF. */
-int ticks_start(struct err *e);
+int ticks_start(struct err *e) MUST_USE;
 /* Looks for threads that have come or gone. Every 20 ms is enough: a timer started late fires for what its thread had used
  * by then. The ticks of a thread that comes and goes between two looks are lost. */
 void ticks_look(void);

@@ -24,7 +24,7 @@ struct child_pace {
 void child_pace_init(struct child_pace *p, double share);
 
 int child_wait(pid_t pid, int64_t deadline_ms, const atomic_bool *stop, struct child_pace *pace, const char *what, int *ret_status,
-	       struct err *e);
+	       struct err *e) MUST_USE;
 
 /* In the child: it may have so many bytes of RLIMIT_DATA or RLIMIT_AS beside what it was forked with. The stacks of its parent's
  * threads, 8 MB each, count although it never touches them. */

@@ -28,15 +28,15 @@ struct dwarf_index {
 /* Reads DWARF from elf_fd (and its separate debug file below /usr/lib/debug, by build-id) and writes the index to
  * out_fd. alone: nobody else allocates memory in this process, as in the helper; else how much libdw may have at once is
  * guessed, and only one thread at a time may call it. *ret_whole false: not all of it, for want of memory. ERR_NOT_FOUND: no DWARF. */
-int dwarf_index_write(int elf_fd, int out_fd, bool alone, bool *ret_whole, struct err *e);
+int dwarf_index_write(int elf_fd, int out_fd, bool alone, bool *ret_whole, struct err *e) MUST_USE;
 /* Runs dwarf_index_write in a process with limits and waits for it, unless *stop becomes true (NULL = never): then
  * ERR_CANCELED. pace: how much CPU time that may
  * take (child.h); NULL = any. cached: a path to keep the index at (put there whole by rename), or NULL. *ret_partly: debug information that did not
  * fit into the helper's memory is not in it. */
 int dwarf_index_make(struct dwarf_index *ret, int elf_fd, const char *cached, const atomic_bool *stop,
-		     struct child_pace *pace, bool *ret_partly, struct err *e);
+		     struct child_pace *pace, bool *ret_partly, struct err *e) MUST_USE;
 /* Takes an index that is there; checks its header. */
-int dwarf_index_open(struct dwarf_index *ret, int fd, struct err *e);
+int dwarf_index_open(struct dwarf_index *ret, int fd, struct err *e) MUST_USE;
 void dwarf_index_close(struct dwarf_index *x);
 
 struct dwarf_frame {

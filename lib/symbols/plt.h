@@ -7,6 +7,6 @@
 #include "symbols/symtab_writer.h"
 
 /* Adds a symbol for each stub whose slot a relocation names; x86-64 only, others have none added. */
-int plt_gather(struct symtab_writer *w, const struct elf_file *f, struct err *e);
+int plt_gather(struct symtab_writer *w, const struct elf_file *f, struct err *e) MUST_USE;
 
 #endif

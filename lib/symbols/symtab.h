@@ -27,9 +27,9 @@ struct symtab_entry {
 
 /* fd: the ELF file, borrowed. path and build_id (hex) serve to find debug files; may be NULL. A file without symbols
  * gives an empty table. */
-int symtab_build(struct symtab *t, int fd, const char *path, const char *build_id, struct err *e);
+int symtab_build(struct symtab *t, int fd, const char *path, const char *build_id, struct err *e) MUST_USE;
 /* As symtab_build; what .symtab of its debug file has, if that is at hand (-1: it is not), comes after its own. */
-int symtab_build_with(struct symtab *t, int fd, int debug_fd, const char *path, const char *build_id, struct err *e);
+int symtab_build_with(struct symtab *t, int fd, int debug_fd, const char *path, const char *build_id, struct err *e) MUST_USE;
 void symtab_free(struct symtab *t);
 /* What it takes of its file system. */
 uint64_t symtab_bytes(const struct symtab *t);

@@ -25,8 +25,8 @@ struct symtab_writer {
 void symtab_writer_init(struct symtab_writer *w);
 void symtab_writer_release(struct symtab_writer *w);
 /* size 0: up to the next. Of several names at one address that of the lowest rank (below 16) wins, then the first. */
-int symtab_writer_add(struct symtab_writer *w, uint64_t address, uint64_t size, unsigned rank, struct view name, struct err *e);
+int symtab_writer_add(struct symtab_writer *w, uint64_t address, uint64_t size, unsigned rank, struct view name, struct err *e) MUST_USE;
 /* The table; the writer is as after init. None added gives an empty one. */
-int symtab_writer_finish(struct symtab_writer *w, struct symtab *ret, struct err *e);
+int symtab_writer_finish(struct symtab_writer *w, struct symtab *ret, struct err *e) MUST_USE;
 
 #endif

@@ -23,7 +23,7 @@ typedef int eh_row_fn(void *arg, uint64_t pc, const struct unwind_rule *r);
 uint64_t eh_frame_work_max(uint64_t text_bytes);
 /* Calls fn for each row. No .eh_frame is ERR_NOT_FOUND, one over 32 MB ERR_BAD_DATA; a nonzero return of fn is returned as it
  * is. */
-int eh_frame_each(const struct elf_file *f, eh_row_fn *fn, void *arg, struct eh_stats *st, struct err *e);
+int eh_frame_each(const struct elf_file *f, eh_row_fn *fn, void *arg, struct eh_stats *st, struct err *e) MUST_USE;
 /* Whether .eh_frame_hdr has a table that eh_frame_range can search. */
 bool eh_frame_indexed(const struct elf_file *f);
 /* How many functions that table has; 0 if there is none. */
@@ -31,6 +31,6 @@ uint64_t eh_frame_functions(const struct elf_file *f);
 /* The same rows for the addresses in [lo, hi), and some before and after; the first of them at or below lo, unless
  * nothing is known there. Reads only what it needs of the file. */
 int eh_frame_range(const struct elf_file *f, uint64_t lo, uint64_t hi, eh_row_fn *fn, void *arg, struct eh_stats *st,
-		   struct err *e);
+		   struct err *e) MUST_USE;
 
 #endif

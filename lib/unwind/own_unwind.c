@@ -66,9 +66,9 @@ static struct own_rule_page *load_page(struct own_unwind *x, uint32_t image, uin
 	struct err e;
 
 	if (im->fd >= 0 && eh_frame_indexed(&im->elf))
-		eh_frame_range(&im->elf, p.lo, p.lo + PAGE, take_row, &p, &st, &e);
+		IGNORE(eh_frame_range(&im->elf, p.lo, p.lo + PAGE, take_row, &p, &st, &e)); /* stacks end where there are no rows */
 	else if (im->fd >= 0)
-		eh_frame_each(&im->elf, take_row, &p, &st, &e);
+		IGNORE(eh_frame_each(&im->elf, take_row, &p, &st, &e));
 	map_insert(&x->page_index, hash_u64((uint64_t)image << 36 | page), (uint32_t)x->pages.n);
 	vec_push(&x->pages, (struct own_rule_page){ (uint64_t)image << 36 | page, (uint32_t)p.first, (uint32_t)(x->rows.n - p.first) });
 	return &x->pages.v[x->pages.n - 1];

@@ -41,10 +41,10 @@ static void headers(int fd)
 		REQUIRE(len > 0, "an empty range");
 	for (size_t i = 0; i < f.n_sh && i < 50; i++)
 		free(elf_section_bytes(&f, &f.sh[i], 1 << 20));
-	eh_frame_each(&f, row, &w, &st, &e);
+	IGNORE(eh_frame_each(&f, row, &w, &st, &e)); /* most inputs are bad */
 	REQUIRE(w.ordered, "rows out of order");
 	w = (struct walk){ .ordered = true };
-	eh_frame_range(&f, f.eh.e_entry, f.eh.e_entry + 4096, row, &w, &st, &e);
+	IGNORE(eh_frame_range(&f, f.eh.e_entry, f.eh.e_entry + 4096, row, &w, &st, &e));
 	REQUIRE(w.ordered, "rows of a range out of order");
 	elf_close(&f);
 }
