@@ -280,14 +280,6 @@ static void on_connection(void *arg, struct MHD_Connection *c, void **ctx, enum 
 	*ctx = httpd_peer_new(l, c);
 }
 
-void httpd_tick(struct httpd *h)
-{
-	int64_t now = clock_mono_ns();
-	for (size_t i = 0; i < h->listeners.n; i++)
-		slots_tick(h->listeners.v[i].slots, now);
-	httpd_work_tick(h->work, now);
-}
-
 /* ---- start ---- */
 
 static int start_daemon(struct httpd *h, struct listener *l, struct err *e)

@@ -135,7 +135,7 @@ bool httpd_admit_swallow(struct httpd_request *rq, size_t n);
 /* origin.c: whether a page of another site may be behind it, then it is answered with 403. Routed already. */
 bool httpd_refuse_stranger(struct httpd_request *rq);
 
-/* request.c */
+/* request.c, request_fields.c */
 struct httpd_request *httpd_request_new(struct httpd *h, struct MHD_Connection *c, const char *uri);
 void httpd_request_free(struct httpd_request *rq);
 /* Those of the answer, set so far. */
@@ -172,13 +172,16 @@ void packer_feed(struct packer *p, struct view answer);
 /* The whole answer. False if it does not get smaller, is shorter than what was fed, or memory is out; else *ret is owned. */
 bool packer_end(struct packer *p, struct view answer, struct buf *ret);
 
-/* httpd.c: ends what is beyond its time, from the watcher. */
-void httpd_tick(struct httpd *h);
-
 /* watch.c: the thread that watches sockets. */
-struct httpd_watch;
+struct httpd_watch {
+	struct httpd *httpd;
+	pthread_t thread;
+	int epoll, wake;
+};
+
 int httpd_watch_start(struct httpd *h, struct err *e) MUST_USE;
 void httpd_watch_stop(struct httpd *h);
+/* watched.c */
 void httpd_watch_add(struct httpd_watch *w, int fd, uint64_t serial);
 void httpd_watch_remove(struct httpd_watch *w, int fd);
 

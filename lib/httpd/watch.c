@@ -17,11 +17,14 @@
 #define TICK_MS 500   /* how exact deadlines are */
 #define WAKE_SERIAL 0 /* epoll data of the eventfd that ends the thread */
 
-struct httpd_watch {
-	struct httpd *httpd;
-	pthread_t thread;
-	int epoll, wake;
-};
+/* Ends what is beyond its time. */
+static void tick(struct httpd *h)
+{
+	int64_t now = clock_mono_ns();
+	for (size_t i = 0; i < h->listeners.n; i++)
+		slots_tick(h->listeners.v[i].slots, now);
+	httpd_work_tick(h->work, now);
+}
 
 static void *watcher_main(void *arg)
 {
@@ -31,7 +34,7 @@ static void *watcher_main(void *arg)
 	for (;;) {
 		int64_t now = clock_mono_ms();
 		if (now >= next_tick) {
-			httpd_tick(w->httpd);
+			tick(w->httpd);
 			next_tick = now + TICK_MS;
 		}
 		int n = epoll_wait(w->epoll, events, ARRAY_LEN(events), (int)MIN(next_tick - now, TICK_MS));
@@ -78,17 +81,4 @@ void httpd_watch_stop(struct httpd *h)
 		close(w->epoll);
 	h->watch = NULL;
 	free(w);
-}
-
-void httpd_watch_add(struct httpd_watch *w, int fd, uint64_t serial)
-{
-	struct epoll_event ev = { .events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = serial };
-	if (fd >= 0)
-		epoll_ctl(w->epoll, EPOLL_CTL_ADD, fd, &ev);
-}
-
-void httpd_watch_remove(struct httpd_watch *w, int fd)
-{
-	if (fd >= 0)
-		epoll_ctl(w->epoll, EPOLL_CTL_DEL, fd, NULL);
 }

@@ -4,7 +4,7 @@ libpprof_a_SOURCES = \
   lib/pprof/pprof.h lib/pprof/decode.c lib/pprof/wire.c lib/pprof/wire.h lib/pprof/ids.c lib/pprof/tables.c lib/pprof/samples.c \
   lib/pprof/encode.c lib/pprof/gzip.c lib/pprof/limits.c lib/pprof/merge.c lib/pprof/prune.c \
   lib/pprof/draft.c lib/pprof/draft.h lib/pprof/legacy.c lib/pprof/legacy.h lib/pprof/legacy_cpu.c lib/pprof/legacy_heap.c \
-  lib/pprof/legacy_text.c lib/pprof/legacy_java.c lib/pprof/legacy_maps.c lib/pprof/folded.c \
+  lib/pprof/legacy_text.c lib/pprof/legacy_java.c lib/pprof/legacy_maps.c lib/pprof/legacy_scan.c lib/pprof/folded.c \
   lib/pprof/internal.h
 nodist_libpprof_a_SOURCES = lib/pprof/profile.pb-c.c lib/pprof/profile.pb-c.h
 PPROF_LIBS = libpprof.a $(MODEL_LIBS) $(DEFLATE_LIBS) $(PROTOBUF_C_LIBS)
