@@ -2,6 +2,9 @@
 /* When an endpoint is scraped: at its own offset within the interval, on a grid pinned to the wall clock, so that a
  * restart keeps it and targets are spread. A scrape that outlasts its slot starts the next as it ends.
  *
+ * Offsets are whole beats. A scrape by itself costs twice the CPU of one of many, in cache misses and in threads that sleep and wake for it: requests
+ * that begin together mostly end together, and are decoded and committed in a row.
+ *
  * The offset follows from what is asked where (URL, socket and type), from nothing of the server or the job: servers with the
  * same targets have the same offsets, and each shifts all of its own by its part of the interval (--scrape.replica). With
  * three servers, and seconds below a third of the interval:
@@ -14,6 +17,8 @@
 #include "scraper/internal.h"
 
 #define EARLY_MS 2
+#define BEAT_MS INT64_C(500)
+#define BEATS 20 /* of an interval, at least */
 
 /* The first time after now that is offset, modulo the interval. */
 int64_t schedule_next(int64_t now_ms, int64_t interval_ms, int64_t offset_ms)
@@ -37,7 +42,8 @@ int64_t schedule_after(int64_t slot_ms, int64_t start_ms, int64_t end_ms, int64_
 int64_t offset_of(const struct endpoint *ep)
 {
 	const struct scraper *s = ep->scraper;
-	int64_t own_ms = (int64_t)(ep->slot_hash % (uint64_t)ep->interval_ms);
+	int64_t own_ms = (int64_t)(ep->slot_hash % (uint64_t)ep->interval_ms), beat_ms = MAX(MIN(BEAT_MS, ep->interval_ms / BEATS), (int64_t)1);
+	own_ms -= own_ms % beat_ms;
 	int64_t shift_ms = ep->interval_ms / s->replicas * s->replica + ep->interval_ms % s->replicas * s->replica / s->replicas;
 	return (own_ms + shift_ms + ep->aside_ms) % ep->interval_ms;
 }

@@ -92,13 +92,34 @@ static void servers_take_turns(void **state)
 	struct pair p;
 	pair_init(&p, 1, 4);
 	int64_t first = offset_of(&p.ep);
-	assert_int_equal(first, 3456);
+	assert_int_equal(first, 3000);
 	for (p.s.replicas = 2; p.s.replicas < 8; p.s.replicas++)
 		for (p.s.replica = 0; p.s.replica < p.s.replicas; p.s.replica++)
 			assert_int_equal(offset_of(&p.ep), (first + 10000 * p.s.replica / p.s.replicas) % 10000);
 	p.ep.interval_ms = INT64_C(1) << 60; /* no overflow */
 	p.s.replica = 6, p.s.replicas = 7;
 	assert_true(offset_of(&p.ep) > p.ep.interval_ms / 7 * 5);
+}
+
+/* Half a second, of short intervals a twentieth: who is due at about the same time is due together, and all of the interval is used. */
+static void scrapes_begin_together(void **state)
+{
+	struct pair p;
+	bool seen[20] = { false };
+	pair_init(&p, 1, 4);
+	for (uint64_t h = 0; h < 10000; h++) {
+		p.ep.slot_hash = 70000 + h;
+		int64_t at = offset_of(&p.ep);
+		assert_int_equal(at % 500, 0);
+		seen[at / 500] = true;
+	}
+	for (int i = 0; i < 20; i++)
+		assert_true(seen[i]);
+	p.ep.interval_ms = 1000;
+	p.ep.slot_hash = 123;
+	assert_int_equal(offset_of(&p.ep), 100);
+	p.ep.interval_ms = 10;
+	assert_int_equal(offset_of(&p.ep), 3);
 }
 
 static const char go_says[] = "Could not enable CPU profiling: cpu profiling already in use";
@@ -155,7 +176,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(slots), cmocka_unit_test(slots_follow_from_the_target),
-		cmocka_unit_test(servers_take_turns),
+		cmocka_unit_test(servers_take_turns), cmocka_unit_test(scrapes_begin_together),
 		cmocka_unit_test(a_conflict_is_named),
 		cmocka_unit_test(jobs_of_one_server_step_aside),
 	};
