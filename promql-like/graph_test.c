@@ -360,6 +360,62 @@ static void test_order_does_not_matter(void **unused)
 	memsource_free(m);
 }
 
+/* ---- sums in place of profiles ---- */
+
+/* Pods that are scraped each ten seconds for a bit more than an hour; all of pod d counts one and a half times. */
+static void add_hour(struct memsource *m)
+{
+	struct ptype type;
+	struct err e = { 0 };
+	for (const char *pod = "abcd"; *pod; pod++) {
+		struct label l[] = { { VIEW(LABEL_NAME), VIEW("process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta") }, { VIEW("pod"), view_make(pod, 1) } };
+		assert_true(ptype_parse(l[0].value, &type));
+		for (int64_t t = 3700 + 10 * (*pod - 'a'); t < 3900000; t += 10000) {
+			struct source_profile p = { .t_ms = t, .duration_ns = 10000000000, .cover_ms = 10000, .interval_ms = 10000,
+						    .weight = *pod == 'd' ? 1.5 : 1, .period = 10 };
+			struct stackvec *v = draw_stacks(m);
+			assert_int_equal(memsource_add_profile(m, (struct labels){ l, 2 }, &type, &p, v, &e), 0);
+			stackvec_unref(v);
+		}
+	}
+}
+
+/* Where windows begin and end on whole minutes a source may hand out what series add up to in place of their profiles: not where these
+ * count by another scale, from or to another time, or an hour as a whole that is only begun. */
+static void test_sums_stand_for_what_counts_alike(void **unused)
+{
+	static const char *const of_minutes[] = {
+		"self(sum(merge by (pod)(cpu{pod=\"a\"}[5m]) * 2 or merge by (pod)(cpu{pod!=\"a\"}[5m])))",
+		"total(sum(merge by (pod)(cpu{pod=\"a\"}[3m]) or merge by (pod)(cpu{pod!=\"a\"}[5m])))",
+		"total(sum(merge by (pod)(cpu{pod=\"a\"}[5m]) or merge by (pod)(cpu{pod!=\"a\"}[3m] offset 2m)))",
+		"self(merge(rate(cpu[5m])))", "total(merge(rate(cpu{pod=~\"c|d\"}[10m])))", "self(merge(cpu[5m]))", "total(merge(cpu[45m]))",
+		"self(merge(cpu[2h]))", "self(merge(rate(cpu[5m] offset 5s)))", "self(merge(rate(cpu[5m] offset 11s)))",
+	};
+	static const struct { int64_t start, end, step; } spans[] = { { 60000, 900000, 60000 }, { 3300000, 3900000, 60000 }, { 600000, 4200000, 600000 },
+		{ 3600000, 4200000, 600000 } };
+	(void)unused;
+	struct memsource *m = memsource_new();
+	struct promql_engine *g = promql_engine_new(memsource_source(m), &(struct promql_options){ 0 });
+	struct err e = { 0 };
+	add_hour(m);
+	for (size_t i = 0; i < ARRAY_LEN(of_minutes) * ARRAY_LEN(spans); i++) {
+		const char *query = of_minutes[i / ARRAY_LEN(spans)];
+		__auto_type sp = &spans[i % ARRAY_LEN(spans)];
+		struct promql_result range, at;
+		if (promql_range(g, view_of(query), sp->start, sp->end, sp->step, NULL, &range, &e))
+			fail_msg("%s: %s", query, e.msg);
+		assert_true(range.n_series > 0);
+		for (int64_t t = sp->start; t <= sp->end; t += sp->step) {
+			assert_int_equal(promql_instant(g, view_of(query), t, NULL, &at, &e), 0);
+			same_at(query, &range, &at);
+			promql_result_release(&at);
+		}
+		promql_result_release(&range);
+	}
+	promql_engine_free(g);
+	memsource_free(m);
+}
+
 /* ---- without profiles ---- */
 
 static const char *const of_function[] = {
@@ -488,6 +544,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_range_equals_instants), cmocka_unit_test(test_a_group_asks_one_range),
 					    cmocka_unit_test(test_steps_are_asked_at_once), cmocka_unit_test(test_order_does_not_matter),
-					    cmocka_unit_test(test_without_profiles) };
+					    cmocka_unit_test(test_sums_stand_for_what_counts_alike), cmocka_unit_test(test_without_profiles) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
