@@ -66,6 +66,7 @@ libpromql_a_SOURCES = \
   promql-like/reading.c \
   promql-like/readout.c \
   promql-like/readout.h \
+  promql-like/readout_calls.h \
   promql-like/readout_choice.c \
   promql-like/readout_kept.c \
   promql-like/readout_merged.c \

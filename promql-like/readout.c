@@ -10,7 +10,7 @@
 
 #include "model/frame.h"
 #include "funcs.h"
-#include "readout.h"
+#include "readout_calls.h"
 
 /* {function="x"} names a row, which is there though nothing matches. */
 static void name_asked_for(struct readout *r)

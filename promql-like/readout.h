@@ -8,7 +8,6 @@
 
 #include "arith.h"
 #include "choose.h"
-#include "eval.h"
 #include "frames.h"
 #include "func.h"
 #include "query.h"
@@ -195,17 +194,6 @@ int readout_kept(struct readout *r, struct value *v, bool *ret_done, struct err 
 /* Only elements that bounds can be told of stay, with a warning; an error if there are none. */
 int readout_keep_counted(struct readout *r, struct value *v, struct err *e);
 
-/* Whether one number per step is asked for, and nothing that only profiles can tell. */
-bool readout_is_graph(const struct readout *r, const struct span *sp);
-/* Not so of a gauge, which has a mean in which each profile counts by its time. */
-bool readout_adds_up(const struct range *r);
-/* The groups of series by an aggregation's clause. */
-void readout_groups(struct readout *r, const struct range *range, const struct node *aggr, struct groups *ret);
-/* The same of what rate or increase gives, or the sum of it: each profile is read, and none made. */
-int readout_rated(struct readout *r, const struct span *sp, bool *ret_done, struct err *e);
-/* One number per profile of a graph of what merge gives, where storage adds it all up and no profile need be made. *ret_done is
- * false, and nothing was put out, of others. */
-int readout_merged(struct readout *r, const struct span *sp, bool *ret_done, struct err *e);
 /* What storage asks of frames: the filter of r->frames. */
 struct source_frame_filter readout_filter(const struct readout *r);
 /* One number per profile of v. */
@@ -227,9 +215,6 @@ static inline bool choice_wants(const struct row_choice *c, double v)
 int readout_choose_rows(struct readout *r, const struct sample *s, const struct reading *x, struct err *e);
 /* After the last profile: fills in choice.twins. */
 void readout_find_twins(struct readout *r);
-/* A readout with the rows that c wants (NULL: all). */
-int readout_run(struct eval *q, struct node *n, const struct span *sp, enum measure m, enum bound bound, struct row_choice *c,
-		struct value *ret, struct err *e);
 
 /* Rows of all profiles of v, whose steps are sp, in one pass over what is stored. *ret_done is false, and nothing was put
  * out, if stacks have to be made for it. *ret_rows: how many rows there were, to choose the next span. */

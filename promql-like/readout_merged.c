@@ -6,7 +6,7 @@
 
 #include "explain.h"
 #include "pwindow.h"
-#include "readout.h"
+#include "readout_calls.h"
 
 struct merged {
 	struct readout *r;

@@ -13,7 +13,7 @@
 
 #include "explain.h"
 #include "pwindow.h"
-#include "readout.h"
+#include "readout_calls.h"
 
 /* What matches of the profiles in (after, until], which count so much. */
 struct piece {

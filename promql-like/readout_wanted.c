@@ -2,9 +2,8 @@
 /* Who wants few of a readout's rows: topk(10, self(P)), share(P) > 0.1, share(A) - share(B) > 0.1. */
 #include <string.h>
 
-#include "eval.h"
 #include "explain.h"
-#include "readout.h"
+#include "readout_calls.h"
 
 /* ---- calls that have rows ---- */
 

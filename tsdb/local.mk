@@ -3,6 +3,8 @@ noinst_LIBRARIES += libtsdb.a
 EXTRA_DIST += docs/format/head.md docs/format/partition.md
 libtsdb_a_CFLAGS = $(AM_CFLAGS) $(ROCKSDB_CFLAGS) $(ZSTD_CFLAGS)
 libtsdb_a_SOURCES = \
+  tsdb/accounts.c \
+  tsdb/accounts.h \
   tsdb/admin.c \
   tsdb/admin.h \
   tsdb/aggregate.c \
@@ -35,6 +37,8 @@ libtsdb_a_SOURCES = \
   tsdb/dict_pack.h \
   tsdb/drop.c \
   tsdb/drop.h \
+  tsdb/dropped.c \
+  tsdb/dropped.h \
   tsdb/evict.c \
   tsdb/evict.h \
   tsdb/facts.c \
@@ -96,6 +100,8 @@ libtsdb_a_SOURCES = \
   tsdb/rescue.h \
   tsdb/retention.c \
   tsdb/retention.h \
+  tsdb/retention_clock.c \
+  tsdb/retention_clock.h \
   tsdb/rewrite.c \
   tsdb/rewrite.h \
   tsdb/rocks.c \
@@ -138,7 +144,6 @@ libtsdb_a_SOURCES = \
   tsdb/wal.h \
   tsdb/window.c \
   tsdb/window.h
-libtsdb_a_SOURCES += tsdb/accounts.c tsdb/accounts.h tsdb/dropped.c tsdb/dropped.h tsdb/retention_clock.c tsdb/retention_clock.h
 
 # What a program that links the storage needs.
 TSDB_LIBS = libtsdb.a $(MODEL_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
