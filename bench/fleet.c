@@ -281,14 +281,14 @@ void fleet_deploy(struct fleet *b, int64_t t_ms, uint32_t number)
 	uint32_t nodes = (uint32_t)MAX(1, (int)lround(NODES * b->scale));
 	forget_pods(b);
 	b->p = tsdb_enter_partition(b->db, day_of(t_ms));
-	pthread_rwlock_wrlock(&b->p->dict_lock);
+	rwlock_write(&b->p->dict_lock);
 	for (uint32_t s = 0; s < SERVICES; s++) {
 		free(columns_of[s]);
 		columns_of[s] = intern_pool(b, s, number);
 	}
 	for (uint32_t i = 0; i < nodes * SERVICES; i++)
 		add_pod(b, i % SERVICES, i / SERVICES, number);
-	pthread_rwlock_unlock(&b->p->dict_lock);
+	rwlock_unlock(&b->p->dict_lock);
 	partition_leave(b->p);
 }
 
@@ -366,9 +366,9 @@ void fleet_push(struct fleet *f, int64_t t_ms, const struct record_profile *prof
 		r->profiles++;
 		r->samples += profiles[i].n;
 	}
-	pthread_mutex_lock(&f->db->flush_lock);
+	mutex_lock(&f->db->flush_lock);
 	f->db->submitted++;
-	pthread_mutex_unlock(&f->db->flush_lock);
+	mutex_unlock(&f->db->flush_lock);
 	while (tsdb_head_is_full(f->db))
 		clock_sleep_ms(5);
 	queue_push(f->db->queue, r, x->bytes.cap);

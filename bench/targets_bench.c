@@ -204,9 +204,9 @@ int main(int argc, char **argv)
 	b.series = xcalloc((size_t)b.targets, sizeof *b.series);
 	struct record_profile *profiles = xcalloc(GROUP, sizeof *profiles);
 	struct partition *p = tsdb_enter_partition(b.f.db, day_of(T0 + 1));
-	pthread_rwlock_wrlock(&p->dict_lock);
+	rwlock_write(&p->dict_lock);
 	intern(&b, p);
-	pthread_rwlock_unlock(&p->dict_lock);
+	rwlock_unlock(&p->dict_lock);
 	partition_leave(p);
 	int64_t start = clock_mono_ns(), shown = 0;
 	pthread_t watcher;

@@ -128,13 +128,13 @@ static void name_pairs(struct census *c, const struct index *x, size_t limit)
 static void count_partition(struct census *c, struct partition *p, size_t limit)
 {
 	partition_load(p);
-	pthread_rwlock_rdlock(&p->dict_lock);
+	rwlock_read(&p->dict_lock);
 	c->series = p->index.series.n;
 	c->label_pairs = p->index.postings.n;
 	for (size_t i = 0; i < p->index.names.n; i++)
 		count_label(c, &p->index, &p->index.names.v[i], limit);
 	name_pairs(c, &p->index, limit);
-	pthread_rwlock_unlock(&p->dict_lock);
+	rwlock_unlock(&p->dict_lock);
 	keep_largest(&c->series_by_name, limit);
 	keep_largest(&c->values_by_label, limit);
 	keep_largest(&c->bytes_by_label, limit);

@@ -102,7 +102,7 @@ void aggregates_group(struct aggregates *ret, struct partition *p, struct aggreg
 {
 	struct grouping g = { .index = &p->index, .labels = p->db->o.service_labels };
 	uint32_t service;
-	pthread_rwlock_rdlock(&p->dict_lock);
+	rwlock_read(&p->dict_lock);
 	for (size_t i = 0; i < n; i++) {
 		m[i].aggregate = 0;
 		if (!service_of(&g, m[i].series, &service))
@@ -111,7 +111,7 @@ void aggregates_group(struct aggregates *ret, struct partition *p, struct aggreg
 			vec_add(&ret->v);
 		vec_push(&ret->v.v[service].members, (uint32_t)i);
 	}
-	pthread_rwlock_unlock(&p->dict_lock);
+	rwlock_unlock(&p->dict_lock);
 	bool *keep = xcalloc(ret->v.n + 1, sizeof *keep);
 	for (size_t i = 0; i < ret->v.n; i++)
 		keep[i] = ret->v.v[i].members.n >= MIN_MEMBERS;

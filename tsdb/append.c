@@ -58,15 +58,15 @@ static struct request_record *record_of(struct append *a, struct partition *p, e
 static void lock_dict(struct partition *p)
 {
 	atomic_fetch_add(&p->appenders, 1);
-	pthread_mutex_lock(&p->append_turn);
+	mutex_lock(&p->append_turn);
 	atomic_fetch_sub(&p->appenders, 1);
-	pthread_rwlock_wrlock(&p->dict_lock);
+	rwlock_write(&p->dict_lock);
 }
 
 static void unlock_dict(struct partition *p)
 {
-	pthread_rwlock_unlock(&p->dict_lock);
-	pthread_mutex_unlock(&p->append_turn);
+	rwlock_unlock(&p->dict_lock);
+	mutex_unlock(&p->append_turn);
 }
 
 /* ---- series ---- */
@@ -85,10 +85,10 @@ static int64_t last_of_day_before(struct tsdb *db, const struct partition *p, st
 	if (!before)
 		return last;
 	partition_load(before);
-	pthread_rwlock_rdlock(&before->dict_lock);
+	rwlock_read(&before->dict_lock);
 	if (index_find(&before->index, l, hash, &id) && has_type(before->index.series.v[id], type))
 		last = atomic_load(&before->index.series.v[id]->last_t);
-	pthread_rwlock_unlock(&before->dict_lock);
+	rwlock_unlock(&before->dict_lock);
 	partition_unref(before);
 	return last;
 }

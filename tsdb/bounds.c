@@ -22,14 +22,14 @@ static void saw_part(struct series *x, const struct pstate *s, const struct part
 
 static void saw_window(struct series *x, struct window *w, uint32_t id)
 {
-	pthread_rwlock_rdlock(&w->lock);
+	rwlock_read(&w->lock);
 	const struct chunk *c = x->is_float ? NULL : window_chunk(w, id);
 	const struct fchunk *f = x->is_float ? window_fchunk(w, id) : NULL;
 	for (size_t i = 0; c && i < c->rows.n; i++)
 		series_saw(x, c->rows.v[i].t_ms);
 	for (size_t i = 0; f && i < f->points.n; i++)
 		series_saw(x, f->points.v[i].t_ms);
-	pthread_rwlock_unlock(&w->lock);
+	rwlock_unlock(&w->lock);
 }
 
 static void one_bound(struct partition *p, const struct pstate *s, uint32_t id)

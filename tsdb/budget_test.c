@@ -54,9 +54,9 @@ static void test_parts_are_sealed_early(void **state)
 	for (int round = 0; round < ROUNDS; round++)
 		want += append_round(&k, round, &largest);
 	tsdb_flush(k.db);
-	pthread_mutex_lock(&k.db->seal_lock); /* no part is being written */
+	mutex_lock(&k.db->seal_lock); /* no part is being written */
 	tsdb_stats(k.db, &s);
-	pthread_mutex_unlock(&k.db->seal_lock);
+	mutex_unlock(&k.db->seal_lock);
 	assert_int_equal(s.appended_profiles, SERIES * ROUNDS);
 	assert_true(largest <= BUDGET + SLACK);
 	assert_true(s.head_bytes <= BUDGET + SLACK);
@@ -97,7 +97,7 @@ static void test_appends_wait(void **state)
 	start(&k);
 	kit_open(&k);
 	metrics_register(tsdb_metrics, TM_COUNT);
-	pthread_mutex_lock(&k.db->seal_lock); /* no seal */
+	mutex_lock(&k.db->seal_lock); /* no seal */
 	/* Until the head is just over its limit: then nothing more is let in. */
 	int64_t t = KIT_T0 + 1000;
 	for (unsigned i = 0; atomic_load(&k.db->head_bytes) <= BUDGET; i++) {
@@ -112,7 +112,7 @@ static void test_appends_wait(void **state)
 	assert_int_equal(atomic_load(&w.appended), 0);
 	tsdb_stats(k.db, &s);
 	assert_int_equal(s.head_bytes, largest);
-	pthread_mutex_unlock(&k.db->seal_lock);
+	mutex_unlock(&k.db->seal_lock);
 	pthread_join(thread, &failed);
 	assert_null(failed);
 	tsdb_flush(k.db);

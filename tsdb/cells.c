@@ -31,7 +31,7 @@ struct reading {
 	const struct source_cells_reader *to;
 	VEC(struct task) tasks;
 	struct worker *workers;
-	pthread_mutex_t lock;
+	struct mutex lock;
 	struct err *e;
 	atomic_int failed; /* negative code */
 };
@@ -60,13 +60,13 @@ static int read_window(struct reading *r, const struct task *t, struct worker *w
 {
 	int rc = 0;
 	w->cells.t_ms.n = w->cells.summed.n = w->cells.values.n = 0;
-	pthread_rwlock_rdlock(&t->window->lock);
+	rwlock_read(&t->window->lock);
 	const struct chunk *c = window_chunk(t->window, t->id);
 	if (c)
 		read_tally_add(chunk_sample_bytes(c));
 	if (c)
 		rc = chunk_cells(c, chunk_visible(c, r->v->seq), &w->cells, e);
-	pthread_rwlock_unlock(&t->window->lock);
+	rwlock_unlock(&t->window->lock);
 	return rc;
 }
 
@@ -141,13 +141,13 @@ static void run_task(void *arg, size_t i, unsigned worker)
 	int rc = t->part && t->id & PART_AGGREGATE ? read_sum(r, t, w, worker, &e) : read_one(r, t, w, worker, &e);
 	if (!rc)
 		return;
-	pthread_mutex_lock(&r->lock);
+	mutex_lock(&r->lock);
 	if (!atomic_load(&r->failed)) {
 		if (r->e)
 			*r->e = e;
 		atomic_store(&r->failed, rc);
 	}
-	pthread_mutex_unlock(&r->lock);
+	mutex_unlock(&r->lock);
 }
 
 static void add_part(struct reading *r, struct part *p, struct task t, int64_t after_ms, int64_t until_ms)
@@ -281,7 +281,7 @@ int view_cells(struct source_view *sv, const uint64_t *refs, size_t n, int64_t a
 	struct pool *pool = lim ? lim->pool : NULL;
 	size_t n_workers = (pool ? pool_size(pool) : 0) + 1;
 	int rc = plan_tasks(&r, refs, n, after_ms, until_ms, e);
-	pthread_mutex_init(&r.lock, NULL);
+	mutex_init(&r.lock, LOCK_LEAF, "values");
 	r.workers = xcalloc(n_workers, sizeof *r.workers);
 	if (!rc) {
 		pool_run(pool, r.tasks.n, run_task, &r);
@@ -293,6 +293,6 @@ int view_cells(struct source_view *sv, const uint64_t *refs, size_t n, int64_t a
 	}
 	free(r.workers);
 	vec_free(&r.tasks);
-	pthread_mutex_destroy(&r.lock);
+	mutex_destroy(&r.lock);
 	return rc;
 }

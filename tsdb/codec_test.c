@@ -203,7 +203,7 @@ static void test_symbols(void **state)
 
 /* ---- the index ---- */
 
-static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static struct rwlock lock; /* of every index here */
 
 static size_t selected(const struct index *x, enum matcher_op op, const char *name, const char *value)
 {
@@ -284,9 +284,9 @@ static void test_slow_expressions(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, select_slowly, &x), 0);
 	clock_sleep_ms(200);
 	int64_t from = clock_mono_ms();
-	pthread_rwlock_wrlock(&lock);
+	rwlock_write(&lock);
 	int64_t waited = clock_mono_ms() - from;
-	pthread_rwlock_unlock(&lock);
+	rwlock_unlock(&lock);
 	pthread_join(thread, &failed);
 	int64_t took = clock_mono_ms() - from;
 	if (failed)
@@ -559,6 +559,7 @@ static void test_floats(void **state)
 
 int main(void)
 {
+	rwlock_init(&lock, LOCK_ANY, "index");
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_record_frame), cmocka_unit_test(test_record_profiles), cmocka_unit_test(test_sort),
 		cmocka_unit_test(test_symbols), cmocka_unit_test(test_index), cmocka_unit_test(test_slow_expressions), cmocka_unit_test(test_sealed),

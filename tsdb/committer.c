@@ -77,7 +77,7 @@ static void saw(struct tsdb *db, struct series *s, int64_t t_ms)
 static void let_others_in(struct partition *p, size_t *rows, size_t more)
 {
 	if (*rows / ROWS_AT_ONCE != (*rows + more) / ROWS_AT_ONCE)
-		thread_rwlock_let_in(&p->dict_lock);
+		rwlock_let_in(&p->dict_lock);
 	*rows += more;
 }
 
@@ -116,9 +116,9 @@ static bool apply_samples(struct tsdb *db, struct version **v, struct partition 
 		struct window *w = need_window(v, p, window_of(r.t_ms));
 		if (seq == REPLAY_SEQ)
 			count_magnitudes(db, w, p, &r);
-		pthread_rwlock_wrlock(&w->lock);
+		rwlock_write(&w->lock);
 		window_add_profile(w, &r, number, seq);
-		pthread_rwlock_unlock(&w->lock);
+		rwlock_unlock(&w->lock);
 		for (uint32_t i = 0; i < r.n_series; i++)
 			saw(db, p->index.series.v[r.series[i]], r.t_ms);
 		let_others_in(p, &rows, 1 + r.n * r.n_series);
@@ -163,9 +163,9 @@ static bool apply_floats(struct tsdb *db, struct version **v, struct partition *
 			continue;
 		}
 		struct window *w = need_window(v, p, window_of(f.t_ms));
-		pthread_rwlock_wrlock(&w->lock);
+		rwlock_write(&w->lock);
 		window_add_float(w, &f, number, seq);
-		pthread_rwlock_unlock(&w->lock);
+		rwlock_unlock(&w->lock);
 		keep_for_tap(db, p, &f);
 		saw(db, p->index.series.v[f.series], f.t_ms);
 	}
@@ -178,14 +178,14 @@ bool tsdb_apply(struct tsdb *db, struct version **v, struct partition *p, enum r
 	struct cursor c = cursor_of(payload);
 	bool ok = true;
 	partition_load(p);
-	pthread_rwlock_rdlock(&p->dict_lock);
+	rwlock_read(&p->dict_lock);
 	if (kind == RECORD_SAMPLES)
 		ok = apply_samples(db, v, p, &c, number, seq);
 	else if (kind == RECORD_FLOATS)
 		ok = apply_floats(db, v, p, &c, number, seq);
 	else if (kind == RECORD_FACT)
 		ok = facts_apply(v, p, &c, number);
-	pthread_rwlock_unlock(&p->dict_lock);
+	rwlock_unlock(&p->dict_lock);
 	return ok;
 }
 
@@ -205,14 +205,14 @@ static int put_symbols(struct tsdb *db, struct group *g, struct partition *p, st
 	struct buf b = { 0 };
 	__auto_type s = vec_add(&g->symbols);
 	s->p = p;
-	pthread_rwlock_rdlock(&p->dict_lock);
+	rwlock_read(&p->dict_lock);
 	dict_marks_now(&s->to, p->symbols, &p->index);
 	bool any = !dict_marks_eq(&s->to, &p->logged);
 	if (any) {
 		record_begin(&b, RECORD_SYMBOLS, p->day);
 		dict_encode(&b, p->symbols, &p->index, &p->logged, &s->to, &p->dict_lock);
 	}
-	pthread_rwlock_unlock(&p->dict_lock);
+	rwlock_unlock(&p->dict_lock);
 	int rc = b.overflow ? err_set(e, ERR_LIMIT, "new symbols of one commit are over %zu bytes", BUF_DEFAULT_MAX) : 0;
 	if (any && !rc) {
 		s->number = hlog_put(db->log, &b);
@@ -258,7 +258,7 @@ static int write_group(struct tsdb *db, struct group *g, struct err *e)
 
 static void apply_group(struct tsdb *db, struct group *g)
 {
-	pthread_mutex_lock(&db->apply_lock);
+	mutex_lock(&db->apply_lock);
 	uint64_t seq = db->seq + 1;
 	struct version *v = tsdb_version(db, NULL);
 	for (size_t i = 0; i < g->symbols.n; i++) {
@@ -281,7 +281,7 @@ static void apply_group(struct tsdb *db, struct group *g)
 	tsdb_count_head(db, v);
 	tsdb_publish(db, v, seq);
 	uint64_t last = db->applied;
-	pthread_mutex_unlock(&db->apply_lock);
+	mutex_unlock(&db->apply_lock);
 	tsdb_tap(db, last); /* the requests still hold the partitions */
 }
 
@@ -324,10 +324,10 @@ static void finish_group(struct tsdb *db, struct group *g, int rc, const struct 
 		if (done)
 			done(arg, rc ? e : &none);
 	}
-	pthread_mutex_lock(&db->flush_lock);
+	mutex_lock(&db->flush_lock);
 	db->finished += g->requests.n;
 	pthread_cond_broadcast(&db->flush_cond);
-	pthread_mutex_unlock(&db->flush_lock);
+	mutex_unlock(&db->flush_lock);
 	g->requests.n = g->symbols.n = 0;
 }
 
@@ -370,10 +370,10 @@ static void commit_group(struct tsdb *db, struct group *g)
 
 void tsdb_hurry(struct tsdb *db, bool begin)
 {
-	pthread_mutex_lock(&db->flush_lock);
+	mutex_lock(&db->flush_lock);
 	db->waiters += begin ? 1 : -1u;
 	pthread_cond_signal(&db->hurry_cond);
-	pthread_mutex_unlock(&db->flush_lock);
+	mutex_unlock(&db->flush_lock);
 }
 
 /* A quarter of what may wait is there: no more than that is gathered. */
@@ -386,32 +386,32 @@ int tsdb_submit(struct tsdb *db, struct request *r, struct err *e)
 {
 	size_t size = r->size;
 	bool pressing = !r->patient;
-	pthread_mutex_lock(&db->flush_lock);
+	mutex_lock(&db->flush_lock);
 	db->submitted++;
 	db->queued += size;
 	db->pressing += pressing;
 	if (enough(db) || (pressing && db->pressing == 1))
 		pthread_cond_signal(&db->hurry_cond);
-	pthread_mutex_unlock(&db->flush_lock);
+	mutex_unlock(&db->flush_lock);
 	if (queue_push(db->queue, r, size))
 		return 0;
-	pthread_mutex_lock(&db->flush_lock);
+	mutex_lock(&db->flush_lock);
 	db->submitted--;
 	db->queued -= size;
 	db->pressing -= pressing;
 	pthread_cond_broadcast(&db->flush_cond); /* a flush may have counted on it */
-	pthread_mutex_unlock(&db->flush_lock);
+	mutex_unlock(&db->flush_lock);
 	return err_set(e, ERR_UNAVAILABLE, "the storage is shutting down");
 }
 
 void tsdb_flush(struct tsdb *db)
 {
 	tsdb_hurry(db, true);
-	pthread_mutex_lock(&db->flush_lock);
+	mutex_lock(&db->flush_lock);
 	uint64_t target = db->submitted;
 	while (db->finished < MIN(target, db->submitted)) /* what is refused is not submitted after all */
-		pthread_cond_wait(&db->flush_cond, &db->flush_lock);
-	pthread_mutex_unlock(&db->flush_lock);
+		mutex_wait(&db->flush_lock, &db->flush_cond);
+	mutex_unlock(&db->flush_lock);
 	tsdb_hurry(db, false);
 }
 
@@ -427,18 +427,18 @@ static struct timespec in_ms(int64_t ms)
  * for. Who appends meanwhile wakes nobody. */
 static void wait_for_more(struct tsdb *db)
 {
-	pthread_mutex_lock(&db->flush_lock);
+	mutex_lock(&db->flush_lock);
 	bool pressed = db->pressing;
 	int64_t interval = db->o.commit_interval_ms, patient = MAX(interval, MIN(interval * PATIENCE, (int64_t)PATIENCE_MS));
 	struct timespec until = in_ms(pressed ? interval : patient);
-	while (!enough(db) && pthread_cond_timedwait(&db->hurry_cond, &db->flush_lock, &until) != ETIMEDOUT)
+	while (!enough(db) && mutex_wait_until(&db->flush_lock, &db->hurry_cond, &until) != ETIMEDOUT)
 		if (db->pressing && !pressed) {
 			pressed = true;
 			struct timespec sooner = in_ms(interval);
 			if (sooner.tv_sec < until.tv_sec || (sooner.tv_sec == until.tv_sec && sooner.tv_nsec < until.tv_nsec))
 				until = sooner;
 		}
-	pthread_mutex_unlock(&db->flush_lock);
+	mutex_unlock(&db->flush_lock);
 }
 
 /* When what is beside the commits is due, monotonic. */
@@ -478,10 +478,10 @@ static bool gather(struct tsdb *db, struct group *g, struct chores *next)
 		bytes += r->size;
 		pressing += !r->patient;
 	}
-	pthread_mutex_lock(&db->flush_lock);
+	mutex_lock(&db->flush_lock);
 	db->queued -= bytes;
 	db->pressing -= pressing;
-	pthread_mutex_unlock(&db->flush_lock);
+	mutex_unlock(&db->flush_lock);
 	return true;
 }
 

@@ -282,9 +282,9 @@ void compact_all_symbols(struct partition *p, struct buf *b)
 {
 	struct dict_marks from;
 	dict_marks_start(&from);
-	pthread_rwlock_rdlock(&p->dict_lock);
+	rwlock_read(&p->dict_lock);
 	dict_encode(b, p->symbols, &p->index, &from, &p->sealed, &p->dict_lock);
-	pthread_rwlock_unlock(&p->dict_lock);
+	rwlock_unlock(&p->dict_lock);
 }
 
 /* What the dictionary gained from the first of the parts on. */
@@ -299,11 +299,11 @@ static int encode_symbols(struct compaction *c, struct buf *b, struct err *e)
 	}
 	if (rc)
 		return rc;
-	pthread_rwlock_rdlock(&c->p->dict_lock);
+	rwlock_read(&c->p->dict_lock);
 	rc = dict_first(buf_view(&rows), c->p->symbols, &c->p->index, &from, e);
 	if (!rc)
 		dict_encode(b, c->p->symbols, &c->p->index, &from, &c->p->sealed, &c->p->dict_lock);
-	pthread_rwlock_unlock(&c->p->dict_lock);
+	rwlock_unlock(&c->p->dict_lock);
 	return rc;
 }
 
@@ -331,9 +331,9 @@ static struct part *new_part(struct compaction *c)
 		for (size_t k = 0; k < p->sums.n; k++)
 			replaces(to, p->sums.v[k]);
 	}
-	pthread_mutex_lock(&c->db->apply_lock);
+	mutex_lock(&c->db->apply_lock);
 	to->number = c->p->next_part++;
-	pthread_mutex_unlock(&c->db->apply_lock);
+	mutex_unlock(&c->db->apply_lock);
 	return to;
 }
 
@@ -351,7 +351,7 @@ static bool is_replaced(const struct part *to, const struct part *x)
 
 static void publish(struct compaction *c)
 {
-	pthread_mutex_lock(&c->db->apply_lock);
+	mutex_lock(&c->db->apply_lock);
 	struct version *v = tsdb_version(c->db, NULL);
 	const struct pstate *s = version_find(v, c->p->day);
 	struct part **parts = xcalloc(s->n_parts + 1, sizeof(*parts));
@@ -366,7 +366,7 @@ static void publish(struct compaction *c)
 	version_set_masks(next, c->p->day, masks_with(s->masks, NULL, parts, n));
 	tsdb_publish(c->db, next, 0);
 	tsdb_trim_log(c->db);
-	pthread_mutex_unlock(&c->db->apply_lock);
+	mutex_unlock(&c->db->apply_lock);
 	free(parts);
 	version_unref(v);
 }
@@ -456,9 +456,9 @@ int compact_due(struct tsdb *db, bool now, int64_t until_mono_ms, struct err *e)
 	if (!now && start < atomic_load(&db->compact_after_ms))
 		return 0;
 	do {
-		pthread_mutex_lock(&db->seal_lock);
+		mutex_lock(&db->seal_lock);
 		rc = one_hour(db, now, e);
-		pthread_mutex_unlock(&db->seal_lock);
+		mutex_unlock(&db->seal_lock);
 	} while (now && rc == 1 && !clean_is_over(db, until_mono_ms));
 	atomic_store(&db->compact_after_ms, clock_mono_ms() + 4 * (clock_mono_ms() - start));
 	return rc;

@@ -199,7 +199,7 @@ static int add_parts(const struct pstate *s, uint32_t series, int64_t after_ms, 
 static void add_window(const struct tsdb_view *v, struct window *w, uint32_t series, int64_t after_ms, int64_t until_ms,
 		       struct source_cover *ret)
 {
-	pthread_rwlock_rdlock(&w->lock);
+	rwlock_read(&w->lock);
 	const struct chunk *c = window_chunk(w, series);
 	size_t visible = c ? chunk_visible(c, v->seq) : 0;
 	read_tally_add(visible * sizeof(struct row));
@@ -208,7 +208,7 @@ static void add_window(const struct tsdb_view *v, struct window *w, uint32_t ser
 		if (r->t_ms > after_ms && r->t_ms <= until_ms)
 			source_cover_add(ret, r->t_ms, r->cover_ms, r->total, r->stale ? 0 : c->metas.v[r->meta].period, r->stale);
 	}
-	pthread_rwlock_unlock(&w->lock);
+	rwlock_unlock(&w->lock);
 }
 
 int view_cover(struct source_view *sv, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,

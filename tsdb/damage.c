@@ -26,10 +26,10 @@ static bool note(struct part *p, uint32_t series)
 
 void damage_count(struct part *p, uint32_t series, const struct err *e)
 {
-	pthread_mutex_lock(&p->db->parts_lock);
+	mutex_lock(&p->db->parts_lock);
 	bool first = !p->n_bad, is_new = note(p, series);
 	p->n_bad += is_new;
-	pthread_mutex_unlock(&p->db->parts_lock);
+	mutex_unlock(&p->db->parts_lock);
 	if (is_new && p->db->count_lost)
 		atomic_fetch_add(p->db->count_lost, 1);
 	if (is_new && first)
@@ -67,9 +67,9 @@ static char *file_of(const struct part *p)
 
 int damage_keep(struct part *p, struct err *e)
 {
-	pthread_mutex_lock(&p->db->parts_lock);
+	mutex_lock(&p->db->parts_lock);
 	uint32_t bad = p->n_bad;
-	pthread_mutex_unlock(&p->db->parts_lock);
+	mutex_unlock(&p->db->parts_lock);
 	if (!bad)
 		return 0;
 	int rc = pdb_enter(p->db, e);

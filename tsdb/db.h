@@ -6,12 +6,7 @@
  * A version and its pstates never change once published; who changes something builds the next. A query holds a
  * version and a commit number (seq): rows with a larger one do not exist for it.
  *
- * Locks, in the order in which they may be taken:
- *	apply_lock   what changes versions: the committer applying, the sealer, retention
- *	partition.append_turn who appends to a day; held while dict_lock is wanted for writing and had
- *	partition.dict_lock   symbols and index (a newer partition's before an older one's)
- *	state_lock   the pointer to the current version, seq, the list of partitions; held for a few instructions
- *	window.lock  rows of one window */
+ * Locks, and the order in which they are taken: lock_ranks.h. */
 #ifndef PYRRHA_TSDB_DB_H
 #define PYRRHA_TSDB_DB_H
 
@@ -25,6 +20,7 @@
 #include "tsdb/dict.h"
 #include "tsdb/dropped.h"
 #include "tsdb/hlog.h"
+#include "tsdb/lock_ranks.h"
 #include "tsdb/metrics.h"
 #include "tsdb/notes.h"
 #include "tsdb/retention_clock.h"
@@ -49,9 +45,9 @@ struct partition {
 	struct tsdb *db;
 	uint64_t serial;            /* of all that were made since start */
 	uint32_t day;               /* holds the stamps in (day, day + 1] days */
-	pthread_mutex_t append_turn; /* a lock for which the next writer waits already lets no reader in: they wait here instead */
+	struct mutex append_turn; /* a lock for which the next writer waits already lets no reader in: they wait here instead */
 	atomic_uint appenders;      /* who wait for it */
-	pthread_rwlock_t dict_lock;
+	struct rwlock dict_lock;
 	struct symbols *symbols;
 	struct index index;
 	struct accounts accounts;   /* who added to symbols */
@@ -145,9 +141,9 @@ struct tsdb {
 	struct joins *joins;
 	struct spaces *spaces;            /* of queries' threads */
 	atomic_ullong own_bytes, own_most; /* of dictionaries that are one query's own (own.h): now, and at most since start */
-	pthread_mutex_t apply_lock;
+	struct mutex apply_lock;
 
-	pthread_mutex_t state_lock;
+	struct mutex state_lock;
 	pthread_cond_t state_cond;        /* a partition that was closing is gone, or stays */
 	struct version *current;
 	uint64_t seq;                     /* of the last commit that can be queried */
@@ -156,12 +152,12 @@ struct tsdb {
 	struct queue *queue;
 	pthread_t committer, sealer, early_sealer;
 	bool have_committer, have_sealer, have_early_sealer;
-	pthread_mutex_t flush_lock;
+	struct mutex flush_lock;
 	pthread_cond_t flush_cond, hurry_cond; /* finished moved; the committer need gather no longer */
 	uint32_t waiters;                 /* who waits for a commit; with queued and pressing under flush_lock */
 	uint64_t pressing;                /* requests that are queued and not patient */
 	uint64_t queued;                  /* bytes of the requests that the committer did not take yet */
-	pthread_mutex_t seal_lock;        /* one seal or retention at a time; before apply_lock */
+	struct mutex seal_lock;           /* one seal or retention at a time */
 	uint64_t submitted, finished;     /* requests */
 	atomic_bool stopping;
 	VEC(struct sink_float) tapped;    /* floats of the commit, or record, that is applied: for o.tap; labels borrowed of partitions */

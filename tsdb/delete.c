@@ -13,7 +13,7 @@
 #include "tsdb/request.h"
 
 struct waiter {
-	pthread_mutex_t lock;
+	struct mutex lock;
 	pthread_cond_t cond;
 	bool done;
 	struct err e;
@@ -22,17 +22,17 @@ struct waiter {
 static void wake(void *arg, const struct err *e)
 {
 	struct waiter *w = arg;
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	w->done = true;
 	w->e = *e;
 	pthread_cond_signal(&w->cond);
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 }
 
 int delete_submit(struct tsdb *db, struct request *r, struct err *e)
 {
 	struct waiter w = { .done = false };
-	pthread_mutex_init(&w.lock, NULL);
+	mutex_init(&w.lock, LOCK_LEAF, "deletion");
 	pthread_cond_init(&w.cond, NULL);
 	r->done = wake;
 	r->done_arg = &w;
@@ -42,10 +42,10 @@ int delete_submit(struct tsdb *db, struct request *r, struct err *e)
 	if (rc) {
 		request_free(db, r);
 	} else {
-		pthread_mutex_lock(&w.lock);
+		mutex_lock(&w.lock);
 		while (!w.done)
-			pthread_cond_wait(&w.cond, &w.lock);
-		pthread_mutex_unlock(&w.lock);
+			mutex_wait(&w.lock, &w.cond);
+		mutex_unlock(&w.lock);
 		if (w.e.code) {
 			rc = -(int)w.e.code;
 			if (e)
@@ -53,7 +53,7 @@ int delete_submit(struct tsdb *db, struct request *r, struct err *e)
 		}
 	}
 	tsdb_hurry(db, false);
-	pthread_mutex_destroy(&w.lock);
+	mutex_destroy(&w.lock);
 	pthread_cond_destroy(&w.cond);
 	return rc;
 }
@@ -109,9 +109,9 @@ int tsdb_delete(struct tsdb *db, const struct matcher *m, size_t n, int64_t afte
 	if (after_ms >= until_ms)
 		return err_set(e, ERR_BAD_DATA, "nothing to delete: the end of the range is not after its start");
 	tsdb_flush(db);
-	pthread_mutex_lock(&db->seal_lock);
+	mutex_lock(&db->seal_lock);
 	int rc = delete_locked(db, m, n, after_ms, until_ms, &series, e);
-	pthread_mutex_unlock(&db->seal_lock);
+	mutex_unlock(&db->seal_lock);
 	if (!rc && series) {
 		metric_inc(&tsdb_metrics[TM_DELETES]);
 		LOG_INFO("msg", "deleted by selector", "series", LOG_NUM(series), "after_ms", LOG_NUM(after_ms), "until_ms",

@@ -152,7 +152,7 @@ static void put_entry(struct buf *b, enum dict_table t, const struct symbols *s,
 }
 
 void dict_encode(struct buf *b, const struct symbols *s, const struct index *x, const struct dict_marks *from,
-		 const struct dict_marks *to, pthread_rwlock_t *lock)
+		 const struct dict_marks *to, struct rwlock *lock)
 {
 	uint32_t done = 0;
 	for (enum dict_table t = DICT_STRINGS; t < DICT_TABLES; t++) {
@@ -164,7 +164,7 @@ void dict_encode(struct buf *b, const struct symbols *s, const struct index *x, 
 		for (uint32_t id = from->next[t]; id < to->next[t]; id++) {
 			put_entry(b, t, s, x, id);
 			if (lock && ++done % AT_ONCE == 0)
-				thread_rwlock_let_in(lock);
+				rwlock_let_in(lock);
 		}
 	}
 }

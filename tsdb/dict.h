@@ -31,7 +31,7 @@ bool dict_marks_eq(const struct dict_marks *a, const struct dict_marks *b);
 /* Everything in [from, to). Under the partition's lock, which is let go of every thousand entries: what there is stays as it
  * is, and `to` says where to end. lock NULL: nobody else has the dictionary. */
 void dict_encode(struct buf *b, const struct symbols *s, const struct index *x, const struct dict_marks *from,
-		 const struct dict_marks *to, pthread_rwlock_t *lock);
+		 const struct dict_marks *to, struct rwlock *lock);
 /* Adds it. *ret_lost (may be NULL) counts the entries that had to be made up. ERR_CORRUPT if the payload makes no
  * sense; what came before the bad entry has been added. */
 int dict_apply(struct view payload, struct symbols *s, struct index *x, uint64_t *ret_lost, struct err *e);

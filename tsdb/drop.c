@@ -43,31 +43,31 @@
 
 void tsdb_forget_partition(struct tsdb *db, struct partition *p)
 {
-	pthread_mutex_lock(&db->state_lock);
+	mutex_lock(&db->state_lock);
 	for (size_t i = 0; i < db->partitions.n; i++)
 		if (db->partitions.v[i] == p) {
 			db->partitions.v[i] = db->partitions.v[--db->partitions.n];
-			pthread_mutex_unlock(&db->state_lock);
+			mutex_unlock(&db->state_lock);
 			partition_unref(p);
 			return;
 		}
-	pthread_mutex_unlock(&db->state_lock);
+	mutex_unlock(&db->state_lock);
 }
 
 bool tsdb_shut(struct tsdb *db, struct partition *p)
 {
-	pthread_mutex_lock(&db->state_lock);
+	mutex_lock(&db->state_lock);
 	bool shut = p->closing = !atomic_load(&p->users);
-	pthread_mutex_unlock(&db->state_lock);
+	mutex_unlock(&db->state_lock);
 	return shut;
 }
 
 void tsdb_open_again(struct tsdb *db, struct partition *p)
 {
-	pthread_mutex_lock(&db->state_lock);
+	mutex_lock(&db->state_lock);
 	p->closing = false;
 	pthread_cond_broadcast(&db->state_cond);
-	pthread_mutex_unlock(&db->state_lock);
+	mutex_unlock(&db->state_lock);
 }
 
 /* ---- by age or size ---- */
@@ -90,7 +90,7 @@ static int note_drop(struct tsdb *db, struct partition *p, uint64_t record, stru
 
 static void leave(struct tsdb *db, struct partition *p)
 {
-	pthread_mutex_lock(&db->apply_lock);
+	mutex_lock(&db->apply_lock);
 	if (p->db_parts)
 		pdb_drop(p->db_parts);
 	struct version *v = tsdb_version(db, NULL);
@@ -98,17 +98,17 @@ static void leave(struct tsdb *db, struct partition *p)
 	version_unref(v);
 	tsdb_forget_partition(db, p);
 	tsdb_open_again(db, p);
-	pthread_mutex_unlock(&db->apply_lock);
+	mutex_unlock(&db->apply_lock);
 }
 
 int tsdb_drop_partition(struct tsdb *db, struct partition *p, struct pstate *s, struct err *e)
 {
 	int64_t start = clock_mono_ns();
 	uint32_t day = p->day;
-	pthread_mutex_lock(&db->apply_lock);
+	mutex_lock(&db->apply_lock);
 	bool shut = tsdb_shut(db, p);
 	uint64_t record = db->applied; /* all of its own, as none is on its way */
-	pthread_mutex_unlock(&db->apply_lock);
+	mutex_unlock(&db->apply_lock);
 	int rc = shut ? note_drop(db, p, record, e) : 0;
 	if (shut && rc)
 		tsdb_open_again(db, p);
@@ -206,7 +206,7 @@ static struct pstate *find_deleted(const struct version *v)
  * use. */
 static struct pstate *take_out(struct tsdb *db)
 {
-	pthread_mutex_lock(&db->apply_lock);
+	mutex_lock(&db->apply_lock);
 	struct version *v = tsdb_version(db, NULL);
 	struct pstate *s = find_deleted(v);
 	if (s) {
@@ -218,7 +218,7 @@ static struct pstate *take_out(struct tsdb *db)
 	if (s)
 		tsdb_publish(db, version_without(v, s->p->day), 0);
 	version_unref(v);
-	pthread_mutex_unlock(&db->apply_lock);
+	mutex_unlock(&db->apply_lock);
 	return s;
 }
 
@@ -250,7 +250,7 @@ static int commit_gone(struct tsdb *db, struct partition *p, struct err *e)
 
 static void put_back(struct tsdb *db, const struct pstate *s)
 {
-	pthread_mutex_lock(&db->apply_lock);
+	mutex_lock(&db->apply_lock);
 	struct version *v = tsdb_version(db, NULL);
 	struct version *next = version_with(v, s->p, s->windows, s->n_windows, s->parts, s->n_parts);
 	version_set_masks(next, s->p->day, masks_ref(s->masks));
@@ -258,19 +258,19 @@ static void put_back(struct tsdb *db, const struct pstate *s)
 	tsdb_publish(db, next, 0);
 	version_unref(v);
 	tsdb_open_again(db, s->p);
-	pthread_mutex_unlock(&db->apply_lock);
+	mutex_unlock(&db->apply_lock);
 }
 
 /* Its directory goes with the last reference to its parts, which is that of s. */
 static void let_go(struct tsdb *db, const struct pstate *s)
 {
-	pthread_mutex_lock(&db->apply_lock);
+	mutex_lock(&db->apply_lock);
 	pdb_drop(s->p->db_parts);
 	pdb_unref(s->p->db_parts);
 	s->p->db_parts = NULL;
 	tsdb_forget_partition(db, s->p);
 	tsdb_open_again(db, s->p);
-	pthread_mutex_unlock(&db->apply_lock);
+	mutex_unlock(&db->apply_lock);
 }
 
 int tsdb_drop_deleted(struct tsdb *db, struct err *e)

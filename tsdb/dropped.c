@@ -127,12 +127,12 @@ void dropped_start(struct tsdb *db, uint64_t last)
 static bool is_older(struct tsdb *db, uint32_t day, int64_t until_ms)
 {
 	bool older = false;
-	pthread_mutex_lock(&db->state_lock);
+	mutex_lock(&db->state_lock);
 	for (size_t i = 0; i < db->partitions.n; i++) {
 		uint32_t other = db->partitions.v[i]->day;
 		older |= other != day && ((int64_t)other + 1) * DAY_MS <= until_ms;
 	}
-	pthread_mutex_unlock(&db->state_lock);
+	mutex_unlock(&db->state_lock);
 	return older;
 }
 

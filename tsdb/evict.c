@@ -20,9 +20,9 @@ size_t evict_bytes(struct partition *p)
 {
 	if (!atomic_load(&p->loaded))
 		return 0;
-	pthread_rwlock_rdlock(&p->dict_lock);
+	rwlock_read(&p->dict_lock);
 	size_t n = symbols_bytes(p->symbols) + index_bytes(&p->index);
-	pthread_rwlock_unlock(&p->dict_lock);
+	rwlock_unlock(&p->dict_lock);
 	return n;
 }
 
@@ -38,20 +38,20 @@ static bool is_all_sealed(const struct pstate *s)
 static bool replace_in_list(struct tsdb *db, struct partition *p, struct partition *n)
 {
 	bool done = false;
-	pthread_mutex_lock(&db->state_lock);
+	mutex_lock(&db->state_lock);
 	for (size_t i = 0; i < db->partitions.n && !done; i++)
 		if (db->partitions.v[i] == p && atomic_load(&p->refs) == 2) {
 			db->partitions.v[i] = n;
 			done = true;
 		}
-	pthread_mutex_unlock(&db->state_lock);
+	mutex_unlock(&db->state_lock);
 	return done;
 }
 
 bool evict_day(struct tsdb *db, uint32_t day)
 {
 	struct symbols *gone = NULL;
-	pthread_mutex_lock(&db->apply_lock);
+	mutex_lock(&db->apply_lock);
 	struct version *v = tsdb_version(db, NULL);
 	const struct pstate *s = version_find(v, day);
 	struct partition *p = s && is_all_sealed(s) ? s->p : NULL, *n = p ? partition_empty_copy(p) : NULL;
@@ -63,7 +63,7 @@ bool evict_day(struct tsdb *db, uint32_t day)
 		partition_unref(n);
 	}
 	version_unref(v);
-	pthread_mutex_unlock(&db->apply_lock);
+	mutex_unlock(&db->apply_lock);
 	if (!gone)
 		return false;
 	joins_forget(db->joins, gone); /* not under apply_lock: a join takes its time */
@@ -88,7 +88,7 @@ void evict_due(struct tsdb *db, int64_t idle_ms)
 {
 	VEC(struct candidate) c = { 0 };
 	size_t total = 0, before;
-	pthread_mutex_lock(&db->seal_lock);
+	mutex_lock(&db->seal_lock);
 	struct version *v = tsdb_version(db, NULL);
 	for (size_t i = 0; i < v->n; i++) {
 		size_t bytes = evict_bytes(v->p[i]->p);
@@ -104,7 +104,7 @@ void evict_due(struct tsdb *db, int64_t idle_ms)
 	for (size_t i = 0; i < c.n && total > db->o.dictionary_bytes; i++)
 		if (now - c.v[i].used_mono_ms >= idle_ms && evict_day(db, c.v[i].day))
 			total -= c.v[i].bytes;
-	pthread_mutex_unlock(&db->seal_lock);
+	mutex_unlock(&db->seal_lock);
 	if (total < before) {
 		malloc_trim(0);
 		LOG_DEBUG("msg", "dictionaries of days that nobody asks about left memory", "bytes", LOG_NUM(before - total),

@@ -33,9 +33,9 @@ static bool apply_delete(struct version **v, struct partition *p, struct cursor 
 			struct window *w = s->windows[i];
 			if (w->hour * HOUR_MS >= f.until_ms || (w->hour + 1) * HOUR_MS <= f.after_ms)
 				continue;
-			pthread_rwlock_wrlock(&w->lock);
+			rwlock_write(&w->lock);
 			removed += remove_from_window(w, &f);
-			pthread_rwlock_unlock(&w->lock);
+			rwlock_unlock(&w->lock);
 		}
 		*v = set_masks(*v, p, masks_with(s->masks, &f, s->parts, s->n_parts));
 		bounds_renew(p, version_find(*v, p->day), &f);

@@ -21,25 +21,25 @@
 
 /* ---- one who reads lets in who writes ---- */
 
-void __real_thread_rwlock_let_in(pthread_rwlock_t *lock);
-void __wrap_thread_rwlock_let_in(pthread_rwlock_t *lock);
+void __real_rwlock_let_in(struct rwlock *lock);
+void __wrap_rwlock_let_in(struct rwlock *lock);
 
 /* Of one thread, so that it does not hang on how threads are scheduled. */
 static uint32_t turns;
 static pthread_t test_thread;
 
 /* In the place of the real one (the linker's --wrap): counts, and sees that who calls had it for reading, once. */
-void __wrap_thread_rwlock_let_in(pthread_rwlock_t *lock)
+void __wrap_rwlock_let_in(struct rwlock *lock)
 {
 	if (!pthread_equal(pthread_self(), test_thread)) {
-		__real_thread_rwlock_let_in(lock);
+		__real_rwlock_let_in(lock);
 		return;
 	}
 	turns++;
-	pthread_rwlock_unlock(lock);
-	assert_int_equal(pthread_rwlock_trywrlock(lock), 0);
-	pthread_rwlock_unlock(lock);
-	pthread_rwlock_rdlock(lock);
+	rwlock_unlock(lock);
+	assert_true(rwlock_try_write(lock));
+	rwlock_unlock(lock);
+	rwlock_read(lock);
 }
 
 static void test_encoding_lets_in(void **state)
@@ -48,7 +48,7 @@ static void test_encoding_lets_in(void **state)
 	struct index x;
 	struct dict_marks from, to;
 	struct buf alone = { 0 }, b = { 0 };
-	pthread_rwlock_t lock;
+	struct rwlock lock;
 	char text[24];
 	(void)state;
 	index_init(&x, s);
@@ -60,14 +60,14 @@ static void test_encoding_lets_in(void **state)
 	dict_marks_start(&from);
 	dict_marks_now(&to, s, &x);
 	dict_encode(&alone, s, &x, &from, &to, NULL);
-	thread_rwlock_init(&lock);
-	pthread_rwlock_rdlock(&lock);
+	rwlock_init(&lock, LOCK_ANY, "test");
+	rwlock_read(&lock);
 	turns = 0;
 	dict_encode(&b, s, &x, &from, &to, &lock);
 	assert_in_range(turns, 2 * SERIES / MOST_AT_ONCE, 2 * SERIES); /* strings, and series */
-	pthread_rwlock_unlock(&lock);
+	rwlock_unlock(&lock);
 	assert_true(view_eq(buf_view(&alone), buf_view(&b)));
-	pthread_rwlock_destroy(&lock);
+	rwlock_destroy(&lock);
 	buf_free(&alone);
 	buf_free(&b);
 	index_release(&x);
@@ -87,13 +87,13 @@ static void test_applying_lets_in(void **state)
 	assert_non_null(p);
 	for (int i = 0; i < SERIES; i++)
 		record_put_float(&b, &(struct record_float){ 0, KIT_T0 + 2000 + i, value_bits(i) });
-	pthread_mutex_lock(&k.db->apply_lock);
+	mutex_lock(&k.db->apply_lock);
 	struct version *v = tsdb_version(k.db, NULL);
 	turns = 0;
 	assert_true(tsdb_apply(k.db, &v, p, RECORD_FLOATS, buf_view(&b), 1000, k.db->seq));
 	assert_in_range(turns, SERIES / MOST_AT_ONCE, SERIES);
 	tsdb_publish(k.db, v, 0);
-	pthread_mutex_unlock(&k.db->apply_lock);
+	mutex_unlock(&k.db->apply_lock);
 	buf_free(&b);
 	partition_unref(p);
 	kit_free(&k);
@@ -138,9 +138,9 @@ static size_t read_meanwhile(struct partition *p, size_t *ret_times)
 {
 	size_t most = 0, last = 0, times = 0;
 	while (atomic_load(&at_work)) {
-		pthread_rwlock_rdlock(&p->dict_lock);
+		rwlock_read(&p->dict_lock);
 		size_t n = p->index.series.n;
-		pthread_rwlock_unlock(&p->dict_lock);
+		rwlock_unlock(&p->dict_lock);
 		most = MAX(most, n - last);
 		times += n > last;
 		last = n;

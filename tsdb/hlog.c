@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "tsdb/list.h"
+#include "tsdb/lock_ranks.h"
 #include "tsdb/notes.h"
 #include "tsdb/record.h"
 #include "tsdb/rescue.h"
@@ -52,9 +52,9 @@ struct hlog {
 	struct notes *notes;        /* those that are durable, and those of the batch */
 	struct notes *rescued;      /* while the log is made anew: the newest of each so far */
 	uint64_t last_note;         /* the highest number of one, as of the opening */
-	pthread_mutex_t mark_lock;
-	pthread_rwlock_t db_lock;   /* written by hlog_reopen: db may be NULL after it failed */
-	pthread_mutex_t write_lock; /* held around every write, inside of db_lock */
+	struct mutex mark_lock;
+	struct rwlock db_lock;      /* written by hlog_reopen: db may be NULL after it failed */
+	struct mutex write_lock;    /* held around every write, inside of db_lock */
 	bool broken;                /* a write failed; under write_lock */
 };
 
@@ -94,7 +94,7 @@ static int write_marks(const char *dir, uint64_t synced, uint64_t first, struct 
 
 int hlog_mark(struct hlog *l, struct err *e)
 {
-	pthread_mutex_lock(&l->mark_lock);
+	mutex_lock(&l->mark_lock);
 	uint64_t last = atomic_load(&l->last), first = atomic_load(&l->first);
 	int rc = 0;
 	if (last != l->marked_last || first != l->marked_first) {
@@ -104,7 +104,7 @@ int hlog_mark(struct hlog *l, struct err *e)
 			l->marked_first = first;
 		}
 	}
-	pthread_mutex_unlock(&l->mark_lock);
+	mutex_unlock(&l->mark_lock);
 	return rc;
 }
 
@@ -152,8 +152,8 @@ static int write_batch(struct hlog *l, rocksdb_writebatch_t *batch, bool sync, c
 {
 	char *error = NULL;
 	int rc = 0;
-	pthread_rwlock_rdlock(&l->db_lock);
-	pthread_mutex_lock(&l->write_lock);
+	rwlock_read(&l->db_lock);
+	mutex_lock(&l->write_lock);
 	if (!l->db || l->broken) {
 		rc = err_set(e, ERR_IO, "%s %s: it is closed after an error", what, l->path);
 	} else {
@@ -162,16 +162,16 @@ static int write_batch(struct hlog *l, rocksdb_writebatch_t *batch, bool sync, c
 		l->broken = rc != 0;
 		l->damaged |= rc == -ERR_CORRUPT; /* RocksDB met a bad block when it put files together */
 	}
-	pthread_mutex_unlock(&l->write_lock);
-	pthread_rwlock_unlock(&l->db_lock);
+	mutex_unlock(&l->write_lock);
+	rwlock_unlock(&l->db_lock);
 	return rc;
 }
 
 bool hlog_is_broken(struct hlog *l)
 {
-	pthread_mutex_lock(&l->write_lock);
+	mutex_lock(&l->write_lock);
 	bool broken = l->broken;
-	pthread_mutex_unlock(&l->write_lock);
+	mutex_unlock(&l->write_lock);
 	return broken;
 }
 
@@ -280,9 +280,9 @@ static void free_log(struct hlog *l)
 		rocksdb_readoptions_destroy(l->read);
 	if (l->options)
 		rocksdb_options_destroy(l->options);
-	pthread_mutex_destroy(&l->mark_lock);
-	pthread_mutex_destroy(&l->write_lock);
-	pthread_rwlock_destroy(&l->db_lock);
+	mutex_destroy(&l->mark_lock);
+	mutex_destroy(&l->write_lock);
+	rwlock_destroy(&l->db_lock);
 	vec_free(&l->gone);
 	notes_free(l->notes);
 	notes_free(l->rescued);
@@ -430,9 +430,9 @@ static int read_beside_records(struct hlog *l, struct err *e)
 int hlog_open(struct hlog **ret, const char *dir, bool *ret_writable, struct err *e)
 {
 	struct hlog *l = NEW(struct hlog);
-	pthread_mutex_init(&l->mark_lock, NULL);
-	pthread_mutex_init(&l->write_lock, NULL);
-	pthread_rwlock_init(&l->db_lock, NULL);
+	mutex_init(&l->mark_lock, LOCK_LEAF, "log marks");
+	mutex_init(&l->write_lock, RANK_LOG_WRITE, "log writes");
+	rwlock_init_nesting(&l->db_lock, RANK_LOG_DB, "log");
 	l->dir = xstrdup(dir);
 	l->path = xasprintf("%s/head", dir);
 	l->notes = notes_new();
@@ -683,7 +683,7 @@ static int cut_above(struct hlog *l, struct err *e)
 
 int hlog_reopen(struct hlog *l, struct err *e)
 {
-	pthread_rwlock_wrlock(&l->db_lock);
+	rwlock_write(&l->db_lock);
 	close_db(l);
 	int rc = l->damaged || list_is_gone(l->path) ? make_anew(l, e) : 0;
 	if (!rc)
@@ -692,7 +692,7 @@ int hlog_reopen(struct hlog *l, struct err *e)
 		rc = cut_above(l, e);
 	l->damaged |= rc && is_damaged(e);
 	l->broken = rc != 0;
-	pthread_rwlock_unlock(&l->db_lock);
+	rwlock_unlock(&l->db_lock);
 	return rc;
 }
 
@@ -738,14 +738,14 @@ void hlog_give_back(struct hlog *l)
 	char *error = NULL;
 	rocksdb_flushoptions_t *o = rocksdb_flushoptions_create();
 	rocksdb_flushoptions_set_wait(o, 0);
-	pthread_rwlock_rdlock(&l->db_lock);
-	pthread_mutex_lock(&l->write_lock);
+	rwlock_read(&l->db_lock);
+	mutex_lock(&l->write_lock);
 	if (l->db && !l->broken) {
 		rocksdb_flush(l->db, o, &error); /* its write-ahead file goes with it */
 		l->broken = rocks_err(&error, NULL, "", "") != 0;
 	}
-	pthread_mutex_unlock(&l->write_lock);
-	pthread_rwlock_unlock(&l->db_lock);
+	mutex_unlock(&l->write_lock);
+	rwlock_unlock(&l->db_lock);
 	rocksdb_flushoptions_destroy(o);
 }
 
@@ -754,9 +754,9 @@ int hlog_snapshot(struct hlog *l, const char *dir, struct err *e)
 	AUTOFREE char *head = xasprintf("%s/head", dir);
 	/* What is committed meanwhile may or may not be in it: the mark is from before. */
 	uint64_t last = atomic_load(&l->last), first = atomic_load(&l->first);
-	pthread_rwlock_rdlock(&l->db_lock);
+	rwlock_read(&l->db_lock);
 	int rc = l->db && !l->in_memory ? rocks_checkpoint(l->db, head, e) : err_set(e, ERR_IO, "the head log is closed after an error");
-	pthread_rwlock_unlock(&l->db_lock);
+	rwlock_unlock(&l->db_lock);
 	return rc ? rc : write_marks(dir, last, first, e);
 }
 
@@ -773,16 +773,16 @@ static uint64_t property(const struct hlog *l, const char *name)
 
 uint64_t hlog_bytes(struct hlog *l)
 {
-	pthread_rwlock_rdlock(&l->db_lock);
+	rwlock_read(&l->db_lock);
 	uint64_t n = property(l, "rocksdb.total-sst-files-size") + property(l, "rocksdb.cur-size-all-mem-tables");
-	pthread_rwlock_unlock(&l->db_lock);
+	rwlock_unlock(&l->db_lock);
 	return n;
 }
 
 uint64_t hlog_memory(struct hlog *l)
 {
-	pthread_rwlock_rdlock(&l->db_lock);
+	rwlock_read(&l->db_lock);
 	uint64_t n = property(l, "rocksdb.size-all-mem-tables");
-	pthread_rwlock_unlock(&l->db_lock);
+	rwlock_unlock(&l->db_lock);
 	return n;
 }

@@ -246,24 +246,24 @@ static struct bits meeting(const struct index *x, int64_t after_ms, int64_t unti
 	return all;
 }
 
-int index_select(const struct index *x, pthread_rwlock_t *lock, const struct matcher *m, size_t n, int64_t after_ms,
+int index_select(const struct index *x, struct rwlock *lock, const struct matcher *m, size_t n, int64_t after_ms,
 		 int64_t until_ms, struct regex_meter *meter, uint32_t **ret, size_t *ret_n, struct err *e)
 {
 	struct question *q = xcalloc(n, sizeof *q);
 	VEC(uint32_t) out = { 0 };
 	int rc = 0;
-	pthread_rwlock_rdlock(lock);
+	rwlock_read(lock);
 	size_t n_series = x->series.n;
 	struct bits all = meeting(x, after_ms, until_ms);
 	for (size_t i = 0; i < n; i++)
 		gather(x, &m[i], &q[i]);
-	pthread_rwlock_unlock(lock);
+	rwlock_unlock(lock);
 	for (size_t i = 0; i < n && !rc; i++)
 		rc = ask(&q[i], meter, e);
-	pthread_rwlock_rdlock(lock);
+	rwlock_read(lock);
 	for (size_t i = 0; i < n && !rc; i++)
 		narrow(x, &q[i], all, n_series);
-	pthread_rwlock_unlock(lock);
+	rwlock_unlock(lock);
 	for (size_t i = 0; i < all.n && !rc; i++)
 		for (uint64_t w = all.w[i]; w; w &= w - 1)
 			vec_push(&out, (uint32_t)(i * 64 + (size_t)__builtin_ctzll(w)));

@@ -10,9 +10,9 @@
 #ifndef PYRRHA_TSDB_INDEX_H
 #define PYRRHA_TSDB_INDEX_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/lock.h"
 #include "base/map.h"
 #include "model/labels.h"
 #include "model/matcher.h"
@@ -63,7 +63,7 @@ uint32_t index_add(struct index *x, struct labels l, uint64_t hash, const struct
 /* Ids of the series that satisfy all matchers and have stamps in (after, until], ascending; malloc'd. meter: of their expressions,
  * or NULL. lock: the partition's, taken for reading while the index is looked at, and not while expressions are matched, so that
  * a slow one holds up nobody who writes. Series that come meanwhile are left out. */
-int index_select(const struct index *x, pthread_rwlock_t *lock, const struct matcher *m, size_t n, int64_t after_ms,
+int index_select(const struct index *x, struct rwlock *lock, const struct matcher *m, size_t n, int64_t after_ms,
 		 int64_t until_ms, struct regex_meter *meter, uint32_t **ret, size_t *ret_n, struct err *e);
 
 static inline bool series_meets(const struct series *s, int64_t after_ms, int64_t until_ms)

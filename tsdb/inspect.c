@@ -36,7 +36,7 @@ void tsdb_each_dictionary(struct tsdb *db, void (*fn)(void *arg, const struct ts
 	for (size_t i = 0; i < v->n; i++) {
 		struct partition *p = v->p[i]->p;
 		partition_load(p);
-		pthread_rwlock_rdlock(&p->dict_lock);
+		rwlock_read(&p->dict_lock);
 		const struct symbols *s = p->symbols;
 		struct tsdb_dictionary_info d = {
 			.partition = p->day, .strings = symbols_count(s, SYMBOLS_STRINGS), .mappings = symbols_count(s, SYMBOLS_MAPPINGS),
@@ -47,7 +47,7 @@ void tsdb_each_dictionary(struct tsdb *db, void (*fn)(void *arg, const struct ts
 		};
 		for (uint32_t l = 0; l < d.locations; l++)
 			d.nameless += !symbols_get_location(s, l)->n_lines;
-		pthread_rwlock_unlock(&p->dict_lock);
+		rwlock_unlock(&p->dict_lock);
 		fn(arg, &d);
 	}
 	version_unref(v);
@@ -101,13 +101,13 @@ void tsdb_each_payload(struct tsdb *db, void (*fn)(void *arg, const struct tsdb_
 	for (size_t i = 0; i < v->n; i++) {
 		struct partition *p = v->p[i]->p;
 		partition_load(p);
-		pthread_rwlock_rdlock(&p->dict_lock);
+		rwlock_read(&p->dict_lock);
 		for (size_t k = 0; k < v->p[i]->n_parts; k++) {
 			struct tsdb_part_info info = info_of(v->p[i], v->p[i]->parts[k]);
 			struct payloads x = { fn, arg, &info, v->p[i]->parts[k] };
 			part_payloads(&x, &p->index);
 		}
-		pthread_rwlock_unlock(&p->dict_lock);
+		rwlock_unlock(&p->dict_lock);
 	}
 	version_unref(v);
 }
@@ -270,11 +270,11 @@ static void check_partition(struct check *c)
 {
 	struct partition *p = c->s->p;
 	partition_load(p);
-	pthread_rwlock_rdlock(&p->dict_lock);
+	rwlock_read(&p->dict_lock);
 	c->n_series = (uint32_t)p->index.series.n;
 	c->n_columns = symbols_count(p->symbols, SYMBOLS_COLUMNS);
 	uint64_t lost = p->lost;
-	pthread_rwlock_unlock(&p->dict_lock);
+	rwlock_unlock(&p->dict_lock);
 	if (lost) {
 		char where[48], what[96];
 		snprintf(where, sizeof where, "partitions/%u", p->day);

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "tsdb/names.h"
 
 #define KEEP_MS (10 * INT64_C(60000))
@@ -15,7 +16,7 @@ struct source_map {
 };
 
 struct joins {
-	pthread_mutex_t lock;
+	struct mutex lock;
 	struct symbols *to;   /* NULL: nothing yet */
 	VEC(struct source_map) maps;
 	int64_t used_mono_ms;
@@ -26,7 +27,7 @@ struct joins *joins_new(size_t max_bytes)
 {
 	struct joins *j = NEW(struct joins);
 	j->max_bytes = max_bytes;
-	pthread_mutex_init(&j->lock, NULL);
+	mutex_init(&j->lock, LOCK_LEAF, "joins");
 	return j;
 }
 
@@ -51,7 +52,7 @@ void joins_free(struct joins *j)
 	if (!j)
 		return;
 	forget(j);
-	pthread_mutex_destroy(&j->lock);
+	mutex_destroy(&j->lock);
 	free(j);
 }
 
@@ -77,7 +78,7 @@ static struct symbols_map *map_of(struct joins *j, struct partition *p, struct n
 
 static void add(struct joins *j, struct partition *p, struct names *names, const struct stackvec *v, struct stackacc *acc)
 {
-	pthread_rwlock_rdlock(&p->dict_lock);
+	rwlock_read(&p->dict_lock);
 	struct symbols_map *map = map_of(j, p, names);
 	for (size_t k = 0; k < v->n; k++) {
 		uint32_t c = symbols_map_column(map, v->columns[k]);
@@ -86,12 +87,12 @@ static void add(struct joins *j, struct partition *p, struct names *names, const
 		else
 			stackacc_add(acc, c, v->ints[k]);
 	}
-	pthread_rwlock_unlock(&p->dict_lock);
+	rwlock_unlock(&p->dict_lock);
 }
 
 struct stackvec *joins_sum(struct joins *j, const struct pstate *const *of, struct stackvec *const *v, size_t n, struct err *e)
 {
-	pthread_mutex_lock(&j->lock);
+	mutex_lock(&j->lock);
 	if (!j->to)
 		j->to = symbols_new();
 	struct stackacc *acc = stackacc_new(j->to);
@@ -102,13 +103,13 @@ struct stackvec *joins_sum(struct joins *j, const struct pstate *const *of, stru
 	j->used_mono_ms = clock_mono_ms();
 	if (symbols_bytes(j->to) > j->max_bytes)
 		forget(j);
-	pthread_mutex_unlock(&j->lock);
+	mutex_unlock(&j->lock);
 	return sum;
 }
 
 int joins_add(struct joins *j, struct partition *p, struct names *names, const struct stackvec *v, struct stackvec **sum, struct err *e)
 {
-	pthread_mutex_lock(&j->lock);
+	mutex_lock(&j->lock);
 	if (!j->to)
 		j->to = symbols_new();
 	struct stackacc *acc = stackacc_new(j->to);
@@ -116,7 +117,7 @@ int joins_add(struct joins *j, struct partition *p, struct names *names, const s
 	int rc = *sum ? stackacc_add_vec(acc, *sum, 1, e) : 0;
 	struct stackvec *all = rc ? NULL : stackacc_finish(acc, e);
 	stackacc_free(acc);
-	pthread_mutex_unlock(&j->lock);
+	mutex_unlock(&j->lock);
 	if (!all)
 		return rc ? rc : -ERR_EXECUTION;
 	stackvec_unref(*sum);
@@ -126,28 +127,28 @@ int joins_add(struct joins *j, struct partition *p, struct names *names, const s
 
 void joins_tidy(struct joins *j, bool all)
 {
-	pthread_mutex_lock(&j->lock);
+	mutex_lock(&j->lock);
 	if (j->to && (all || clock_mono_ms() - j->used_mono_ms > KEEP_MS))
 		forget(j);
-	pthread_mutex_unlock(&j->lock);
+	mutex_unlock(&j->lock);
 }
 
 void joins_forget(struct joins *j, const struct symbols *from)
 {
-	pthread_mutex_lock(&j->lock);
+	mutex_lock(&j->lock);
 	for (size_t i = 0; i < j->maps.n; i++)
 		if (j->maps.v[i].from == from) {
 			forget_map(&j->maps.v[i]);
 			j->maps.v[i] = j->maps.v[--j->maps.n];
 			break;
 		}
-	pthread_mutex_unlock(&j->lock);
+	mutex_unlock(&j->lock);
 }
 
 size_t joins_bytes(struct joins *j)
 {
-	pthread_mutex_lock(&j->lock);
+	mutex_lock(&j->lock);
 	size_t n = j->to ? symbols_bytes(j->to) : 0;
-	pthread_mutex_unlock(&j->lock);
+	mutex_unlock(&j->lock);
 	return n;
 }

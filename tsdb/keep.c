@@ -58,12 +58,12 @@ int tsdb_set_retention(struct tsdb *db, const struct tsdb_retention *rules, size
 	struct keep_rules *r = NEW(struct keep_rules);
 	for (size_t i = 0; i < n; i++)
 		vec_push(&r->v, copy_rule(&rules[i]));
-	pthread_mutex_lock(&db->seal_lock);
+	mutex_lock(&db->seal_lock);
 	keep_rules_free(db->rules);
 	db->rules = r;
 	db->rules_number++;
 	int rc = keep_due(db, e);
-	pthread_mutex_unlock(&db->seal_lock);
+	mutex_unlock(&db->seal_lock);
 	return rc;
 }
 
@@ -103,7 +103,7 @@ static int find_old(struct tsdb *db, struct partition *p, int64_t now_ms, struct
 
 static void hide(struct tsdb *db, struct partition *p, const struct mask_fact *facts, size_t n)
 {
-	pthread_mutex_lock(&db->apply_lock);
+	mutex_lock(&db->apply_lock);
 	struct version *v = tsdb_version(db, NULL);
 	const struct pstate *s = version_find(v, p->day), *now;
 	for (size_t i = 0; s && i < n; i++)
@@ -111,25 +111,25 @@ static void hide(struct tsdb *db, struct partition *p, const struct mask_fact *f
 			struct window *w = s->windows[k];
 			if (w->hour * HOUR_MS >= facts[i].until_ms)
 				continue;
-			pthread_rwlock_wrlock(&w->lock);
+			rwlock_write(&w->lock);
 			remove_from_window(w, &facts[i]);
-			pthread_rwlock_unlock(&w->lock);
+			rwlock_unlock(&w->lock);
 		}
 	if (s) {
 		struct version *next = version_with(v, p, s->windows, s->n_windows, s->parts, s->n_parts);
 		version_set_masks(next, p->day, masks_with_rules(s->masks, facts, n, s->parts, s->n_parts));
 		now = version_find(next, p->day);
-		pthread_rwlock_rdlock(&p->dict_lock);
+		rwlock_read(&p->dict_lock);
 		for (size_t i = 0; s->masks && i < s->masks->facts.n; i++)
 			if (!s->masks->facts.v[i]->number)
 				bounds_renew(p, now, s->masks->facts.v[i]);
 		for (size_t i = 0; i < n; i++)
 			bounds_renew(p, now, &facts[i]);
-		pthread_rwlock_unlock(&p->dict_lock);
+		rwlock_unlock(&p->dict_lock);
 		tsdb_publish(db, next, 0);
 	}
 	version_unref(v);
-	pthread_mutex_unlock(&db->apply_lock);
+	mutex_unlock(&db->apply_lock);
 }
 
 /* Says which rules have got all of a day; 0: one has got a part of it, and will get more by and by. */

@@ -57,6 +57,7 @@ libtsdb_a_SOURCES = \
   tsdb/keep.h \
   tsdb/list.c \
   tsdb/list.h \
+  tsdb/lock_ranks.h \
   tsdb/mask_fact.c \
   tsdb/mask_fact.h \
   tsdb/masks.c \
@@ -180,7 +181,7 @@ evict_test_LDADD = $(TSDB_TEST_LIBS)
 flip_test_SOURCES = tsdb/flip_test.c
 flip_test_LDADD = $(TSDB_TEST_LIBS)
 floats_test_SOURCES = tsdb/floats_test.c
-floats_test_LDFLAGS = -Wl,--wrap=thread_rwlock_let_in
+floats_test_LDFLAGS = -Wl,--wrap=rwlock_let_in
 floats_test_LDADD = $(TSDB_TEST_LIBS)
 notes_test_SOURCES = tsdb/notes_test.c
 notes_test_LDADD = $(TSDB_TEST_LIBS)

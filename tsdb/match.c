@@ -55,10 +55,10 @@ uint64_t *match_columns(const struct source_frame_filter *f, struct partition *p
 			struct err *e)
 {
 	/* What is below these counts does not change or move any more, so that a slow filter holds up nobody who writes. */
-	pthread_rwlock_rdlock(&p->dict_lock);
+	rwlock_read(&p->dict_lock);
 	uint32_t locations = symbols_count(p->symbols, SYMBOLS_LOCATIONS), nodes = symbols_count(p->symbols, SYMBOLS_NODES);
 	uint32_t n = symbols_count(p->symbols, SYMBOLS_COLUMNS);
-	pthread_rwlock_unlock(&p->dict_lock);
+	rwlock_unlock(&p->dict_lock);
 	uint8_t *node = node_hits(f, p->symbols, names, locations, nodes, e);
 	if (!node)
 		return NULL;

@@ -26,7 +26,7 @@ struct reading {
 	uint64_t **match;  /* by partition, a bit per column; NULL: it has none of the series */
 	uint32_t *n_match;
 	struct worker *workers;
-	pthread_mutex_t lock;
+	struct mutex lock;
 	struct err *e;
 	atomic_int failed; /* negative code */
 };
@@ -84,11 +84,11 @@ static int read_chunk(struct reading *r, struct worker *w, size_t p, const struc
 static int read_window(struct reading *r, struct worker *w, size_t p, struct window *window, uint32_t series, struct err *e)
 {
 	int rc = 0;
-	pthread_rwlock_rdlock(&window->lock);
+	rwlock_read(&window->lock);
 	const struct chunk *c = window_chunk(window, series);
 	if (c)
 		rc = read_chunk(r, w, p, c, e);
-	pthread_rwlock_unlock(&window->lock);
+	rwlock_unlock(&window->lock);
 	return rc;
 }
 
@@ -166,13 +166,13 @@ static void run_series(void *arg, size_t i, unsigned worker)
 	int rc = read_series(r, w, i, worker, &e);
 	if (!rc)
 		return;
-	pthread_mutex_lock(&r->lock);
+	mutex_lock(&r->lock);
 	if (!atomic_load(&r->failed)) {
 		if (r->e)
 			*r->e = e;
 		atomic_store(&r->failed, rc);
 	}
-	pthread_mutex_unlock(&r->lock);
+	mutex_unlock(&r->lock);
 }
 
 static bool has_any(struct reading *r, size_t p, size_t n)
@@ -211,7 +211,7 @@ int view_matches(struct source_view *sv, const uint64_t *refs, size_t n, int64_t
 	r.match = xcalloc(v->v->n + 1, sizeof *r.match);
 	r.n_match = xcalloc(v->v->n + 1, sizeof *r.n_match);
 	r.workers = xcalloc(n_workers, sizeof *r.workers);
-	pthread_mutex_init(&r.lock, NULL);
+	mutex_init(&r.lock, LOCK_LEAF, "matches");
 	int rc = match_all(&r, n, e);
 	if (!rc) {
 		pool_run(pool, n, run_series, &r);
@@ -227,6 +227,6 @@ int view_matches(struct source_view *sv, const uint64_t *refs, size_t n, int64_t
 	free(r.match);
 	free(r.n_match);
 	free(r.workers);
-	pthread_mutex_destroy(&r.lock);
+	mutex_destroy(&r.lock);
 	return rc;
 }

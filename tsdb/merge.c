@@ -40,7 +40,7 @@ struct merge {
 	uint32_t *columns; /* by partition: how many there are */
 	struct worker *workers;
 	size_t n_workers;
-	pthread_mutex_t lock;
+	struct mutex lock;
 	struct err *e;
 	atomic_int failed; /* negative code */
 	atomic_bool without_sums; /* it failed because a sum of series or hours is damaged: these can be read instead */
@@ -49,13 +49,13 @@ struct merge {
 /* The first error stays. */
 static void fail(struct merge *m, const struct err *e)
 {
-	pthread_mutex_lock(&m->lock);
+	mutex_lock(&m->lock);
 	if (!atomic_load(&m->failed)) {
 		if (m->e)
 			*m->e = *e;
 		atomic_store(&m->failed, -(int)e->code);
 	}
-	pthread_mutex_unlock(&m->lock);
+	mutex_unlock(&m->lock);
 }
 
 static int too_large(struct err *e)
@@ -124,13 +124,13 @@ static int add_unit(struct merge *m, struct worker *w, const struct unit *u, str
 		return add_sealed(m, w, u, e);
 	uint64_t read = 0;
 	int rc = 0;
-	pthread_rwlock_rdlock(&u->window->lock);
+	rwlock_read(&u->window->lock);
 	const struct chunk *c = window_chunk(u->window, u->series);
 	if (c) {
 		read_tally_add(chunk_sample_bytes(c));
 		rc = chunk_sum(c, chunk_visible(c, m->v->seq), u->after_ms, u->until_ms, &w->space->dense, &read, e);
 	}
-	pthread_rwlock_unlock(&u->window->lock);
+	rwlock_unlock(&u->window->lock);
 	return rc ? rc : limits_check(m->lim, read, e);
 }
 
@@ -259,9 +259,9 @@ static struct stackvec *partition_result(struct merge *m, struct result *r, size
 	if (!ok) {
 		too_large(e);
 	} else if (m->is_float[r->group]) {
-		pthread_rwlock_rdlock(&p->dict_lock);
+		rwlock_read(&p->dict_lock);
 		v = add_scaled(p->symbols, scales.v, scales.n, e);
-		pthread_rwlock_unlock(&p->dict_lock);
+		rwlock_unlock(&p->dict_lock);
 	} else {
 		v = take_ints(p->symbols, r);
 	}
@@ -340,9 +340,9 @@ static int gather_groups(struct merge *m, struct results *all, struct stackvec *
 static void use_stacks(struct merge *m, size_t i, struct partition *p)
 {
 	m->stacks[i] = p;
-	pthread_rwlock_rdlock(&p->dict_lock);
+	rwlock_read(&p->dict_lock);
 	m->columns[i] = symbols_count(p->symbols, SYMBOLS_COLUMNS);
-	pthread_rwlock_unlock(&p->dict_lock);
+	rwlock_unlock(&p->dict_lock);
 }
 
 static void merge_release(struct merge *m)
@@ -362,7 +362,7 @@ static void merge_release(struct merge *m)
 	free(m->is_float);
 	free(m->columns);
 	free(m->stacks);
-	pthread_mutex_destroy(&m->lock);
+	mutex_destroy(&m->lock);
 }
 
 /* What all units of the plan add up to, by group, partition and scale. */
@@ -492,7 +492,7 @@ static int merge(struct source_view *sv, const struct source_part *parts, size_t
 {
 	struct merge m = { .v = (struct tsdb_view *)sv, .lim = lim, .e = e };
 	struct pool *pool = lim ? lim->pool : NULL;
-	pthread_mutex_init(&m.lock, NULL);
+	mutex_init(&m.lock, LOCK_LEAF, "merge");
 	m.is_float = xcalloc(n_groups + 1, 1);
 	for (size_t i = 0; i < n; i++)
 		for (uint32_t k = 0; parts[i].scale != 1 && k < MAX(parts[i].n_steps, 1) && parts[i].group + k < n_groups; k++)

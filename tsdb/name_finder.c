@@ -222,9 +222,9 @@ static void name_one(struct round *r, struct place *nameless, const struct text_
 		f = vec_add(&r->found);
 		f->p = partition_ref(s->p);
 	}
-	pthread_rwlock_wrlock(&s->p->dict_lock);
+	rwlock_write(&s->p->dict_lock);
 	uint32_t as = intern(s->p->symbols, nameless->location, lines);
-	pthread_rwlock_unlock(&s->p->dict_lock);
+	rwlock_unlock(&s->p->dict_lock);
 	nameless->done = true;
 	if (as != nameless->location)
 		vec_push(&f->names, (struct name){ nameless->location, as });
@@ -244,11 +244,11 @@ static void name_pair(struct round *r, struct place *nameless, const struct plac
 	struct text_lines lines = { .v = { 0 } };
 	if (!to || !from || nameless->done)
 		return;
-	pthread_rwlock_rdlock(&from->p->dict_lock);
+	rwlock_read(&from->p->dict_lock);
 	bool same = same_place(to->p->symbols, nameless->location, from->p->symbols, named->location);
 	if (same)
 		read_lines(from->p->symbols, named->location, &lines);
-	pthread_rwlock_unlock(&from->p->dict_lock);
+	rwlock_unlock(&from->p->dict_lock);
 	if (same)
 		name_one(r, nameless, &lines);
 	text_lines_release(&lines);
@@ -339,9 +339,9 @@ static void look(struct finder *f, const struct version *v)
 		struct partition *p = v->p[i]->p;
 		if (!atomic_load(&p->loaded))
 			continue;
-		pthread_rwlock_rdlock(&p->dict_lock);
+		rwlock_read(&p->dict_lock);
 		more |= look_for_nameless(f, p, v->p[i]->names);
-		pthread_rwlock_unlock(&p->dict_lock);
+		rwlock_unlock(&p->dict_lock);
 	}
 	for (size_t i = 0; more && i < f->seen.n; i++)
 		f->seen.v[i].named = 0;
@@ -353,9 +353,9 @@ static void look(struct finder *f, const struct version *v)
 		struct partition *p = v->p[i]->p;
 		if (!atomic_load(&p->loaded))
 			continue;
-		pthread_rwlock_rdlock(&p->dict_lock);
+		rwlock_read(&p->dict_lock);
 		look_for_named(f, p);
-		pthread_rwlock_unlock(&p->dict_lock);
+		rwlock_unlock(&p->dict_lock);
 	}
 }
 
@@ -378,7 +378,7 @@ static struct finder *need_finder(struct tsdb *db, const struct version *v)
 
 int name_finder_due(struct tsdb *db, struct err *e)
 {
-	pthread_mutex_lock(&db->seal_lock);
+	mutex_lock(&db->seal_lock);
 	struct round r = { .db = db, .v = tsdb_version(db, NULL) };
 	struct finder *f = need_finder(db, r.v);
 	size_t old_nameless = f->nameless.n, old_named = f->named.n, builds = f->builds.n;
@@ -390,7 +390,7 @@ int name_finder_due(struct tsdb *db, struct err *e)
 		name_finder_free(f);
 		db->finder = NULL;
 	}
-	pthread_mutex_unlock(&db->seal_lock);
+	mutex_unlock(&db->seal_lock);
 	return rc;
 }
 
@@ -411,7 +411,7 @@ int tsdb_name_location(struct tsdb *db, struct view build_id, uint64_t file_addr
 						   xstrndup(lines[i].system_name.ptr ? lines[i].system_name.ptr : "", lines[i].system_name.len),
 						   xstrndup(lines[i].file.ptr ? lines[i].file.ptr : "", lines[i].file.len),
 						   lines[i].start_line, lines[i].line, lines[i].column });
-	pthread_mutex_lock(&db->seal_lock);
+	mutex_lock(&db->seal_lock);
 	struct round r = { .db = db, .v = tsdb_version(db, NULL) };
 	struct finder *f = need_finder(db, r.v);
 	look(f, r.v);
@@ -427,7 +427,7 @@ int tsdb_name_location(struct tsdb *db, struct view build_id, uint64_t file_addr
 	}
 	int rc = commit(&r, e);
 	round_release(&r);
-	pthread_mutex_unlock(&db->seal_lock);
+	mutex_unlock(&db->seal_lock);
 	text_lines_release(&t);
 	return rc;
 }

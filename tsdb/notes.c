@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tsdb/notes.h"
 
-#include <pthread.h>
 
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/vec.h"
+#include "tsdb/lock_ranks.h"
 
 #define HEADER 16  /* number, stamp */
 #define TRAILER 8  /* checksum */
 
 struct notes {
-	pthread_mutex_t lock;
+	struct mutex lock;
 	VEC(struct note *) all; /* as they are durable */
 	struct map by_key;
 	size_t bytes;
@@ -22,7 +22,7 @@ struct notes {
 struct notes *notes_new(void)
 {
 	struct notes *t = NEW(struct notes);
-	pthread_mutex_init(&t->lock, NULL);
+	mutex_init(&t->lock, RANK_NOTES, "notes");
 	return t;
 }
 
@@ -45,7 +45,7 @@ void notes_free(struct notes *t)
 	vec_free(&t->all);
 	vec_free(&t->put);
 	vec_free(&t->failed);
-	pthread_mutex_destroy(&t->lock);
+	mutex_destroy(&t->lock);
 	free(t);
 }
 
@@ -135,7 +135,7 @@ static int make_room(struct notes *t, const struct sink_note *v, size_t n, struc
 {
 	int rc = 0;
 	*room = (struct notes_room){ 0 };
-	pthread_mutex_lock(&t->lock);
+	mutex_lock(&t->lock);
 	for (size_t i = 0; i < n; i++)
 		add_room(t, &v[i], room);
 	if (room->n && t->all.n + t->queued.n + room->n > SINK_NOTES_MAX)
@@ -148,7 +148,7 @@ static int make_room(struct notes *t, const struct sink_note *v, size_t n, struc
 		*room = (struct notes_room){ 0 };
 	t->queued.n += room->n;
 	t->queued.bytes += room->bytes;
-	pthread_mutex_unlock(&t->lock);
+	mutex_unlock(&t->lock);
 	return rc;
 }
 
@@ -169,18 +169,18 @@ int notes_take(struct notes *t, const struct sink_note *v, size_t n, struct note
 
 void notes_leave(struct notes *t, const struct notes_room *room)
 {
-	pthread_mutex_lock(&t->lock);
+	mutex_lock(&t->lock);
 	t->queued.n -= room->n;
 	t->queued.bytes -= room->bytes;
-	pthread_mutex_unlock(&t->lock);
+	mutex_unlock(&t->lock);
 }
 
 void notes_count(struct notes *t, size_t *ret_n, size_t *ret_bytes)
 {
-	pthread_mutex_lock(&t->lock);
+	mutex_lock(&t->lock);
 	*ret_n = t->all.n;
 	*ret_bytes = t->bytes;
-	pthread_mutex_unlock(&t->lock);
+	mutex_unlock(&t->lock);
 }
 
 static int by_key(const void *a, const void *b)
@@ -193,13 +193,13 @@ static int by_key(const void *a, const void *b)
 void notes_each(struct notes *t, struct view prefix, int64_t after_ms, void (*fn)(void *arg, const struct sink_note *n), void *arg)
 {
 	VEC(struct note *) copies = { 0 };
-	pthread_mutex_lock(&t->lock);
+	mutex_lock(&t->lock);
 	for (size_t i = 0; i < t->all.n; i++) {
 		const struct note *n = t->all.v[i];
 		if (n->t_ms > after_ms && view_starts(note_key(n), prefix))
 			vec_push(&copies, note_new(note_key(n), note_value(n), n->t_ms, n->number));
 	}
-	pthread_mutex_unlock(&t->lock);
+	mutex_unlock(&t->lock);
 	if (copies.n)
 		qsort(copies.v, copies.n, sizeof(*copies.v), by_key);
 	for (size_t i = 0; i < copies.n; i++) {
@@ -313,7 +313,7 @@ void notes_write(struct notes *t, rocksdb_writebatch_t *batch, uint64_t number)
 
 void notes_committed(struct notes *t)
 {
-	pthread_mutex_lock(&t->lock);
+	mutex_lock(&t->lock);
 	for (size_t i = 0; i < t->put.n; i++) {
 		struct note *n = t->put.v[i];
 		size_t old = n->value_len ? t->all.n : find(t, note_key(n));
@@ -324,7 +324,7 @@ void notes_committed(struct notes *t)
 		if (!n->value_len)
 			free(n);
 	}
-	pthread_mutex_unlock(&t->lock);
+	mutex_unlock(&t->lock);
 	t->put.n = 0;
 }
 
@@ -368,7 +368,7 @@ size_t notes_expire(struct notes *t, int64_t before_ms, rocksdb_writebatch_t *ba
 {
 	CLEANUP(buf_free) struct buf key = { 0 };
 	size_t gone = 0;
-	pthread_mutex_lock(&t->lock);
+	mutex_lock(&t->lock);
 	for (size_t i = t->all.n; i--;) {
 		if (t->all.v[i]->t_ms >= before_ms)
 			continue;
@@ -378,6 +378,6 @@ size_t notes_expire(struct notes *t, int64_t before_ms, rocksdb_writebatch_t *ba
 		take_out(t, i);
 		gone++;
 	}
-	pthread_mutex_unlock(&t->lock);
+	mutex_unlock(&t->lock);
 	return gone;
 }

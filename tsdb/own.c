@@ -12,7 +12,7 @@ struct place {
 struct own {
 	struct tsdb *db;
 	struct version *v;
-	pthread_mutex_t lock;     /* of what follows; held while a dictionary is read */
+	struct mutex lock;     /* of what follows; held while a dictionary is read */
 	uint64_t brought;         /* bytes of dictionaries that this query has loaded for all */
 	uint32_t n_brought;
 	struct place at[];        /* by partition of the version */
@@ -23,7 +23,7 @@ struct own *own_new(struct tsdb *db, struct version *v)
 	struct own *o = xcalloc(1, sizeof *o + v->n * sizeof *o->at);
 	o->db = db;
 	o->v = v;
-	pthread_mutex_init(&o->lock, NULL);
+	mutex_init(&o->lock, RANK_OWN, "own dictionary");
 	return o;
 }
 
@@ -40,7 +40,7 @@ void own_free(struct own *o)
 		own_count(o->db, 0, o->at[i].bytes);
 		partition_unref(atomic_load(&o->at[i].series));
 	}
-	pthread_mutex_destroy(&o->lock);
+	mutex_destroy(&o->lock);
 	free(o);
 }
 
@@ -81,9 +81,9 @@ struct partition *own_series(struct own *o, size_t p)
 		partition_load(x); /* it is in use */
 		return x;
 	}
-	pthread_mutex_lock(&o->lock);
+	mutex_lock(&o->lock);
 	x = bring(o, p);
-	pthread_mutex_unlock(&o->lock);
+	mutex_unlock(&o->lock);
 	return x;
 }
 

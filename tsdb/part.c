@@ -73,21 +73,21 @@ int part_open_value(const char *key, const char *v, size_t len, struct view *ret
 
 void part_know(const struct part *p)
 {
-	pthread_mutex_lock(&p->db->parts_lock);
+	mutex_lock(&p->db->parts_lock);
 	vec_push(&p->db->parts, p);
-	pthread_mutex_unlock(&p->db->parts_lock);
+	mutex_unlock(&p->db->parts_lock);
 }
 
 static void forget_part(const struct part *p)
 {
 	struct pdb *d = p->db;
-	pthread_mutex_lock(&d->parts_lock);
+	mutex_lock(&d->parts_lock);
 	for (size_t i = 0; i < d->parts.n; i++)
 		if (d->parts.v[i] == p) {
 			d->parts.v[i] = d->parts.v[--d->parts.n];
 			break;
 		}
-	pthread_mutex_unlock(&d->parts_lock);
+	mutex_unlock(&d->parts_lock);
 }
 
 struct part *part_ref(struct part *p)

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "tsdb/lock_ranks.h"
 #include "tsdb/part_private.h"
 #include "tsdb/salvage.h"
 
@@ -195,8 +196,8 @@ int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, bool loo
 {
 	struct pdb *d = NEW(struct pdb);
 	atomic_init(&d->refs, 1);
-	pthread_rwlock_init(&d->open_lock, NULL);
-	pthread_mutex_init(&d->parts_lock, NULL);
+	rwlock_init_nesting(&d->open_lock, LOCK_ANY, "partition open"); /* read under others and they under it */
+	mutex_init(&d->parts_lock, RANK_PARTS, "parts");
 	d->dir = xstrdup(dir);
 	d->look_only = look_only;
 	d->options = rocks_options(cache);
@@ -222,12 +223,12 @@ int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, bool loo
 static bool is_known(struct pdb *d, const char *key)
 {
 	bool known = false;
-	pthread_mutex_lock(&d->parts_lock);
+	mutex_lock(&d->parts_lock);
 	for (size_t i = 0; i < d->parts.n && !known; i++) {
 		const struct part *p = d->parts.v[i];
 		known = p->level == (uint8_t)key[0] && p->window == part_key_word(key + 1) && p->number == part_key_word(key + 5);
 	}
-	pthread_mutex_unlock(&d->parts_lock);
+	mutex_unlock(&d->parts_lock);
 	return known;
 }
 
@@ -250,7 +251,7 @@ static void remove_unknown(struct pdb *d)
 int pdb_reopen(struct pdb *d, struct err *e)
 {
 	int tries = 0;
-	while (pthread_rwlock_trywrlock(&d->open_lock)) {
+	while (!rwlock_try_write(&d->open_lock)) {
 		if (++tries == REOPEN_TRIES)
 			return err_set(e, ERR_IO, "the partition %s takes no writes, and cannot be opened anew while it is read", d->dir);
 		clock_sleep_ms(1);
@@ -266,6 +267,6 @@ int pdb_reopen(struct pdb *d, struct err *e)
 		remove_unknown(d);
 	else
 		atomic_store(&d->read_only, true);
-	pthread_rwlock_unlock(&d->open_lock);
+	rwlock_unlock(&d->open_lock);
 	return rc;
 }

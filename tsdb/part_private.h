@@ -4,6 +4,7 @@
 #ifndef PYRRHA_TSDB_PART_PRIVATE_H
 #define PYRRHA_TSDB_PART_PRIVATE_H
 
+#include "base/lock.h"
 #include "tsdb/part.h"
 
 /* The newest versions of values. */
@@ -26,7 +27,7 @@ struct pdb {
 	rocksdb_envoptions_t *env;
 	atomic_bool dropped;  /* its directory goes */
 	atomic_bool moved;    /* and is renamed already */
-	pthread_mutex_t parts_lock;
+	struct mutex parts_lock;
 	VEC(const struct part *) parts; /* that there are, retired ones too */
 	atomic_uint next_file;
 	atomic_ullong *count_lost; /* NULL: nobody counts */
@@ -35,7 +36,7 @@ struct pdb {
 	uint32_t next_number; /* above all parts found, readable or not */
 	bool look_only;       /* nothing may be written */
 	atomic_bool read_only; /* it could not be opened for writing (its disk is full, say), or a write failed */
-	pthread_rwlock_t open_lock; /* read: db stays as it is; written by pdb_reopen, after which it may be NULL */
+	struct rwlock open_lock; /* read: db stays as it is; written by pdb_reopen, after which it may be NULL */
 };
 
 void part_make_key(char k[KEY_LEN], enum part_level level, uint32_t window, uint32_t part, enum part_kind kind,

@@ -21,8 +21,9 @@ struct partition *partition_new(struct tsdb *db, uint32_t day)
 	static atomic_ullong serials;
 	p->serial = atomic_fetch_add(&serials, 1) + 1;
 	p->day = day;
-	pthread_mutex_init(&p->append_turn, NULL);
-	thread_rwlock_init(&p->dict_lock); /* or a stream of queries would hold appends back */
+	mutex_init(&p->append_turn, RANK_APPEND_TURN, "append turn");
+	rwlock_init(&p->dict_lock, RANK_DICT, "dictionary");
+	rwlock_set_order(&p->dict_lock, UINT32_MAX - day);
 	p->symbols = symbols_new();
 	index_init(&p->index, p->symbols);
 	dict_marks_start(&p->logged);
@@ -48,8 +49,8 @@ void partition_unref(struct partition *p)
 	accounts_release(&p->accounts);
 	symbols_unref(p->symbols);
 	pdb_unref(p->db_parts);
-	pthread_rwlock_destroy(&p->dict_lock);
-	pthread_mutex_destroy(&p->append_turn);
+	rwlock_destroy(&p->dict_lock);
+	mutex_destroy(&p->append_turn);
 	free(p);
 }
 
@@ -244,22 +245,22 @@ void version_note_lost(const struct version *v, int64_t after_ms, int64_t until_
 
 struct version *tsdb_version(struct tsdb *db, uint64_t *ret_seq)
 {
-	pthread_mutex_lock(&db->state_lock);
+	mutex_lock(&db->state_lock);
 	struct version *v = version_ref(db->current);
 	if (ret_seq)
 		*ret_seq = db->seq;
-	pthread_mutex_unlock(&db->state_lock);
+	mutex_unlock(&db->state_lock);
 	return v;
 }
 
 void tsdb_publish(struct tsdb *db, struct version *v, uint64_t seq)
 {
-	pthread_mutex_lock(&db->state_lock);
+	mutex_lock(&db->state_lock);
 	struct version *old = db->current;
 	db->current = v;
 	if (seq)
 		db->seq = seq;
-	pthread_mutex_unlock(&db->state_lock);
+	mutex_unlock(&db->state_lock);
 	version_unref(old);
 }
 
@@ -282,26 +283,26 @@ static struct partition *find_partition(const struct tsdb *db, uint32_t day)
 
 struct partition *tsdb_partition(struct tsdb *db, uint32_t day)
 {
-	pthread_mutex_lock(&db->state_lock);
+	mutex_lock(&db->state_lock);
 	struct partition *p = find_partition(db, day);
 	if (p)
 		partition_ref(p);
-	pthread_mutex_unlock(&db->state_lock);
+	mutex_unlock(&db->state_lock);
 	return p;
 }
 
 struct partition *tsdb_enter_partition(struct tsdb *db, uint32_t day)
 {
 	struct partition *p;
-	pthread_mutex_lock(&db->state_lock);
+	mutex_lock(&db->state_lock);
 	while ((p = find_partition(db, day)) && p->closing)
-		pthread_cond_wait(&db->state_cond, &db->state_lock);
+		mutex_wait(&db->state_lock, &db->state_cond);
 	if (!p) {
 		p = partition_new(db, day);
 		vec_push(&db->partitions, p);
 	}
 	partition_enter(p);
-	pthread_mutex_unlock(&db->state_lock);
+	mutex_unlock(&db->state_lock);
 	return p;
 }
 
@@ -340,11 +341,11 @@ bool tsdb_has_stamp(const struct version *v, const struct partition *p, uint32_t
 		struct window *w = ps->windows[i];
 		if (w->hour != window_of(t_ms))
 			continue;
-		pthread_rwlock_rdlock(&w->lock);
+		rwlock_read(&w->lock);
 		const struct chunk *c = s->is_float ? NULL : window_chunk(w, series);
 		const struct fchunk *f = s->is_float ? window_fchunk(w, series) : NULL;
 		found = (c && chunk_has(c, t_ms)) || (f && fchunk_has(f, t_ms));
-		pthread_rwlock_unlock(&w->lock);
+		rwlock_unlock(&w->lock);
 	}
 	for (size_t i = 0; ps && i < ps->n_parts && !found; i++)
 		if (ps->parts[i]->level == LEVEL_HOUR && ps->parts[i]->window == window_of(t_ms) &&

@@ -186,7 +186,7 @@ void partition_load(struct partition *p)
 	if (atomic_load(&p->loaded))
 		return;
 	struct version *v = tsdb_version(p->db, NULL);
-	pthread_rwlock_wrlock(&p->dict_lock);
+	rwlock_write(&p->dict_lock);
 	if (!atomic_load(&p->loaded)) {
 		load(p, version_find(v, p->day), false);
 		dict_marks_now(&p->sealed, p->symbols, &p->index);
@@ -194,7 +194,7 @@ void partition_load(struct partition *p)
 		tsdb_count_lost_symbols(p);
 		atomic_store(&p->loaded, true);
 	}
-	pthread_rwlock_unlock(&p->dict_lock);
+	rwlock_unlock(&p->dict_lock);
 	version_unref(v);
 }
 

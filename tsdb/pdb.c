@@ -18,16 +18,16 @@
 
 int pdb_enter(struct pdb *d, struct err *e)
 {
-	pthread_rwlock_rdlock(&d->open_lock);
+	rwlock_read(&d->open_lock);
 	if (d->db)
 		return 0;
-	pthread_rwlock_unlock(&d->open_lock);
+	rwlock_unlock(&d->open_lock);
 	return err_set(e, ERR_IO, "the partition %s is closed after an error", d->dir);
 }
 
 void pdb_leave(struct pdb *d)
 {
-	pthread_rwlock_unlock(&d->open_lock);
+	rwlock_unlock(&d->open_lock);
 }
 
 /* ---- opening ---- */
@@ -72,12 +72,12 @@ int pdb_move_away(struct pdb *d, struct err *e)
 
 int pdb_remove_marked(const char *dir, struct err *e)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct mutex lock = MUTEX_INIT(LOCK_LEAF, "marked partitions");
 	AUTOFREE char *gone = xasprintf("%s" PDB_GONE, dir);
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	bool marked = pdb_has_mark(dir, NULL);
 	int rc = marked ? move_away(dir, e) : 0;
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 	if (marked && !rc)
 		files_remove_tree(gone);
 	return rc;
@@ -87,8 +87,8 @@ void pdb_free(struct pdb *d)
 {
 	if (d->db)
 		rocksdb_close(d->db);
-	pthread_rwlock_destroy(&d->open_lock);
-	pthread_mutex_destroy(&d->parts_lock);
+	rwlock_destroy(&d->open_lock);
+	mutex_destroy(&d->parts_lock);
 	vec_free(&d->parts);
 	if (d->options)
 		rocksdb_options_destroy(d->options);

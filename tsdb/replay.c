@@ -24,13 +24,13 @@ static bool lost_any(const struct replay *r)
 static bool replay_symbols(struct replay *r, struct partition *p, uint64_t number, struct view payload)
 {
 	struct err e;
-	pthread_rwlock_wrlock(&p->dict_lock);
+	rwlock_write(&p->dict_lock);
 	int rc = (lost_any(r) ? dict_apply_lossy : dict_apply)(payload, p->symbols, &p->index, &p->lost, &e);
 	dict_marks_now(&p->logged, p->symbols, &p->index);
 	tsdb_count_lost_symbols(p);
 	if (p->first_symbols == UINT64_MAX && !dict_marks_eq(&p->logged, &p->sealed))
 		p->first_symbols = number;
-	pthread_rwlock_unlock(&p->dict_lock);
+	rwlock_unlock(&p->dict_lock);
 	if (rc)
 		LOG_WARN("msg", "damaged symbols in the head log", "record", LOG_NUM(number), "err", e.msg);
 	return rc == 0;
@@ -66,13 +66,13 @@ static struct dict_marks ids_of(const struct record *rec)
 static void make_up(struct partition *p, const struct record *rec)
 {
 	struct dict_marks to = ids_of(rec);
-	pthread_rwlock_wrlock(&p->dict_lock);
+	rwlock_write(&p->dict_lock);
 	if (to.next[DICT_COLUMNS] > symbols_count(p->symbols, SYMBOLS_COLUMNS) || to.next[DICT_SERIES] > p->index.series.n) {
 		dict_fill_up(&to, p->symbols, &p->index, false, &p->lost);
 		dict_marks_now(&p->logged, p->symbols, &p->index);
 		tsdb_count_lost_symbols(p);
 	}
-	pthread_rwlock_unlock(&p->dict_lock);
+	rwlock_unlock(&p->dict_lock);
 }
 
 static bool replay_record(void *arg, uint64_t number, struct view bytes)

@@ -28,13 +28,13 @@ static bool is_old(struct tsdb *db, const struct partition *p)
 static struct partition *find_empty(struct tsdb *db, const struct version *v)
 {
 	struct partition *old = NULL;
-	pthread_mutex_lock(&db->state_lock);
+	mutex_lock(&db->state_lock);
 	for (size_t i = 0; i < db->partitions.n && !old; i++) {
 		struct partition *p = db->partitions.v[i];
 		if (!p->closing && !atomic_load(&p->users) && !version_find(v, p->day) && is_old(db, p))
 			old = partition_ref(p);
 	}
-	pthread_mutex_unlock(&db->state_lock);
+	mutex_unlock(&db->state_lock);
 	return old;
 }
 
@@ -62,7 +62,7 @@ static bool is_over(struct tsdb *db, const struct version *v, size_t i, uint64_t
 
 int tsdb_retain(struct tsdb *db, struct err *e)
 {
-	pthread_mutex_lock(&db->seal_lock);
+	mutex_lock(&db->seal_lock);
 	retention_clock_look(db);
 	bool waits = retention_clock_waits(db);
 	struct version *v = tsdb_version(db, NULL);
@@ -86,7 +86,7 @@ int tsdb_retain(struct tsdb *db, struct err *e)
 		rc = forget_empty(db, e);
 	if (!rc)
 		rc = keep_due(db, e);
-	pthread_mutex_unlock(&db->seal_lock);
+	mutex_unlock(&db->seal_lock);
 	return rc;
 }
 

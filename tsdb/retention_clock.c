@@ -21,12 +21,12 @@
 
 void retention_clock_init(struct retention_clock *c)
 {
-	pthread_mutex_init(&c->lock, NULL);
+	mutex_init(&c->lock, LOCK_LEAF, "retention clock");
 }
 
 void retention_clock_destroy(struct retention_clock *c)
 {
-	pthread_mutex_destroy(&c->lock);
+	mutex_destroy(&c->lock);
 }
 
 /* ---- over restarts ---- */
@@ -163,7 +163,7 @@ void retention_clock_look(struct tsdb *db)
 {
 	struct retention_clock *c = &db->retention_clock;
 	int64_t wall_ms = tsdb_now_ms(db), boot_ms = tsdb_boot_ms(db);
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	bool step = clock_steps_look(&c->steps, wall_ms, boot_ms);
 	struct clock_steps steps = c->steps;
 	bool settles = c->gap_ms && boot_ms >= c->settled_boot_ms;
@@ -180,7 +180,7 @@ void retention_clock_look(struct tsdb *db)
 	}
 	if (step || settles)
 		save(db);
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 	if (!step)
 		return;
 	metric_inc(&tsdb_metrics[TM_CLOCK_STEPS]);
@@ -191,9 +191,9 @@ void retention_clock_look(struct tsdb *db)
 bool retention_clock_waits(struct tsdb *db)
 {
 	struct retention_clock *c = &db->retention_clock;
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	bool waits = tsdb_boot_ms(db) < c->waits_until_boot_ms;
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 	return waits;
 }
 
@@ -201,10 +201,10 @@ void tsdb_clock(struct tsdb *db, struct admin_clock *ret)
 {
 	struct retention_clock *c = &db->retention_clock;
 	int64_t boot_ms = tsdb_boot_ms(db);
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	*ret = (struct admin_clock){ .steps = c->steps.n, .last_step_ms = c->steps.last_step_ms, .last_at_ms = c->steps.last_wall_ms,
 				    .retention_waits_ms = MAX(c->waits_until_boot_ms - boot_ms, 0) };
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 }
 
 /* ---- what time it is ---- */
@@ -213,9 +213,9 @@ int64_t tsdb_retention_now_ms(struct tsdb *db)
 {
 	struct retention_clock *c = &db->retention_clock;
 	int64_t now = tsdb_now_ms(db), boot_ms = tsdb_boot_ms(db), newest = atomic_load(&db->newest_t);
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	int64_t since_start = c->base_ms + boot_ms - c->base_boot_ms + HOUR_MS;
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 	if (newest != INT64_MIN)
 		now = MIN(now, newest + HOUR_MS);
 	return MIN(now, since_start);

@@ -15,15 +15,15 @@
 #ifndef PYRRHA_TSDB_RETENTION_CLOCK_H
 #define PYRRHA_TSDB_RETENTION_CLOCK_H
 
-#include <pthread.h>
 
 #include "base/clock_steps.h"
+#include "base/lock.h"
 
 struct partition;
 struct tsdb;
 
 struct retention_clock {
-	pthread_mutex_t lock;
+	struct mutex lock;
 	struct clock_steps steps;
 	int64_t base_ms, base_boot_ms; /* what time it was at the start, and what the other clock said then */
 	int64_t gap_ms;                /* how much later the wall clock, or the newest stamp, said that it was */

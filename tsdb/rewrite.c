@@ -34,7 +34,7 @@ static bool sums_up(const struct part *rollup, uint32_t number)
 
 static void publish(struct rewrite *r)
 {
-	pthread_mutex_lock(&r->db->apply_lock);
+	mutex_lock(&r->db->apply_lock);
 	struct version *v = tsdb_version(r->db, NULL);
 	const struct pstate *s = version_find(v, r->p->day);
 	struct part **parts = xcalloc(s->n_parts + 1, sizeof(*parts));
@@ -50,14 +50,14 @@ static void publish(struct rewrite *r)
 	}
 	struct version *next = version_with(v, r->p, s->windows, s->n_windows, parts, n);
 	version_set_masks(next, r->p->day, masks_with(s->masks, NULL, parts, n));
-	pthread_rwlock_rdlock(&r->p->dict_lock);
+	rwlock_read(&r->p->dict_lock);
 	for (size_t i = 0; s->masks && i < s->masks->facts.n; i++)
 		bounds_renew(r->p, version_find(next, r->p->day), s->masks->facts.v[i]);
-	pthread_rwlock_unlock(&r->p->dict_lock);
+	rwlock_unlock(&r->p->dict_lock);
 	tsdb_publish(r->db, next, 0);
 	part_retire(r->from);
 	tsdb_trim_log(r->db);
-	pthread_mutex_unlock(&r->db->apply_lock);
+	mutex_unlock(&r->db->apply_lock);
 	free(parts);
 	version_unref(v);
 }
@@ -73,9 +73,9 @@ static struct part *new_part(struct tsdb *db, struct partition *p, const struct 
 	to->lost = from->lost; /* what was lost before stays lost */
 	to->first_record = from->first_record;
 	to->last_record = from->last_record;
-	pthread_mutex_lock(&db->apply_lock);
+	mutex_lock(&db->apply_lock);
 	to->number = p->next_part++;
-	pthread_mutex_unlock(&db->apply_lock);
+	mutex_unlock(&db->apply_lock);
 	return to;
 }
 
@@ -157,9 +157,9 @@ int rewrite_due(struct tsdb *db, size_t parts, int64_t until_mono_ms, struct err
 	bool drop = true;
 	int rc = 1;
 	for (size_t done = 0; rc == 1 && (!parts || done < parts) && !clean_is_over(db, until_mono_ms); done++) {
-		pthread_mutex_lock(&db->seal_lock);
+		mutex_lock(&db->seal_lock);
 		rc = one_step(db, &drop, e);
-		pthread_mutex_unlock(&db->seal_lock);
+		mutex_unlock(&db->seal_lock);
 	}
 	return rc;
 }

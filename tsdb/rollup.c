@@ -70,9 +70,9 @@ static void list_series(struct rollup *r)
 
 static void make_room(struct rollup *r)
 {
-	pthread_rwlock_rdlock(&r->p->dict_lock);
+	rwlock_read(&r->p->dict_lock);
 	dense_reserve(&r->dense, symbols_count(r->p->symbols, SYMBOLS_COLUMNS));
-	pthread_rwlock_unlock(&r->p->dict_lock);
+	rwlock_unlock(&r->p->dict_lock);
 }
 
 /* Whether the series is, in every part, the same multiple of the same other one, and in none without it. */
@@ -337,7 +337,7 @@ static void release(struct rollup *r, size_t n_series)
 
 static void publish(struct rollup *r)
 {
-	pthread_mutex_lock(&r->db->apply_lock);
+	mutex_lock(&r->db->apply_lock);
 	struct version *v = tsdb_version(r->db, NULL);
 	const struct pstate *ps = version_find(v, r->p->day);
 	struct part **parts = xcalloc(ps->n_parts + 1, sizeof(*parts));
@@ -352,7 +352,7 @@ static void publish(struct rollup *r)
 	tsdb_publish(r->db, version_with(v, r->p, ps->windows, ps->n_windows, parts, n), 0);
 	free(parts);
 	version_unref(v);
-	pthread_mutex_unlock(&r->db->apply_lock);
+	mutex_unlock(&r->db->apply_lock);
 }
 
 static int make_rollup(struct tsdb *db, const struct pstate *ps, enum part_level level, uint32_t window, uint32_t first,
@@ -366,9 +366,9 @@ static int make_rollup(struct tsdb *db, const struct pstate *ps, enum part_level
 	atomic_init(&r.out->refs, 1);
 	r.out->level = level;
 	r.out->window = window;
-	pthread_mutex_lock(&db->apply_lock);
+	mutex_lock(&db->apply_lock);
 	r.out->number = r.p->next_part++;
-	pthread_mutex_unlock(&db->apply_lock);
+	mutex_unlock(&db->apply_lock);
 	for (size_t i = 0; i < r.n; i++)
 		vec_push(&r.out->sums, r.parts[i]->number);
 	list_series(&r);
@@ -427,12 +427,12 @@ static int rollup_partition(struct tsdb *db, const struct pstate *ps, struct err
 int rollup_due(struct tsdb *db, struct err *e)
 {
 	int rc = 0;
-	pthread_mutex_lock(&db->seal_lock);
+	mutex_lock(&db->seal_lock);
 	struct version *v = tsdb_version(db, NULL);
 	for (size_t i = 0; i < v->n && !rc && !atomic_load(&db->stopping); i++)
 		rc = rollup_partition(db, v->p[i], e);
 	version_unref(v);
-	pthread_mutex_unlock(&db->seal_lock);
+	mutex_unlock(&db->seal_lock);
 	if (rc == -ERR_EXECUTION) {
 		LOG_WARN("msg", "a rollup is left out", "err", e->msg);
 		rc = 0;

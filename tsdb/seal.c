@@ -35,9 +35,9 @@ struct seal {
 static int write_window(struct seal *s, struct err *e)
 {
 	struct buf symbols = { 0 };
-	pthread_rwlock_rdlock(&s->p->dict_lock);
+	rwlock_read(&s->p->dict_lock);
 	dict_encode(&symbols, s->p->symbols, &s->p->index, &s->p->sealed_before, &s->to, &s->p->dict_lock);
-	pthread_rwlock_unlock(&s->p->dict_lock);
+	rwlock_unlock(&s->p->dict_lock);
 	int rc = seal_write(s->p, s->w, s->part, &symbols, e);
 	buf_free(&symbols);
 	return rc;
@@ -48,7 +48,7 @@ static int write_window(struct seal *s, struct err *e)
 static int begin(struct seal *s, struct err *e)
 {
 	int rc = 0;
-	pthread_mutex_lock(&s->db->apply_lock);
+	mutex_lock(&s->db->apply_lock);
 	if (!s->p->db_parts)
 		rc = partition_make_parts(s->p, e);
 	if (!rc) {
@@ -64,7 +64,7 @@ static int begin(struct seal *s, struct err *e)
 		s->part->first_record = s->w->first_record;
 		s->part->last_record = s->w->last_record;
 	}
-	pthread_mutex_unlock(&s->db->apply_lock);
+	mutex_unlock(&s->db->apply_lock);
 	return rc;
 }
 
@@ -95,14 +95,14 @@ static uint64_t needed_from(struct tsdb *db)
 	uint64_t from = db->applied + 1;
 	struct version *v = tsdb_version(db, NULL);
 	/* Of all partitions known: one may have symbols in the log and no rows yet. */
-	pthread_mutex_lock(&db->state_lock);
+	mutex_lock(&db->state_lock);
 	for (size_t i = 0; i < db->partitions.n; i++) {
 		const struct partition *p = db->partitions.v[i];
 		from = MIN(from, p->first_symbols);
 		if (clock_mono_ms() - p->kept_mono_ms < KEEP_SYMBOLS_MS)
 			from = MIN(from, p->kept_symbols);
 	}
-	pthread_mutex_unlock(&db->state_lock);
+	mutex_unlock(&db->state_lock);
 	for (size_t i = 0; i < v->n; i++) {
 		for (size_t k = 0; k < v->p[i]->n_windows; k++)
 			from = MIN(from, v->p[i]->windows[k]->first_record);
@@ -124,7 +124,7 @@ void tsdb_trim_log(struct tsdb *db)
 
 static void finish(struct seal *s, bool done)
 {
-	pthread_mutex_lock(&s->db->apply_lock);
+	mutex_lock(&s->db->apply_lock);
 	s->p->sealing = false;
 	if (done) {
 		s->p->sealed_before = s->p->sealed;
@@ -137,7 +137,7 @@ static void finish(struct seal *s, bool done)
 	} else {
 		s->w->frozen = false; /* it goes on taking rows until the next try */
 	}
-	pthread_mutex_unlock(&s->db->apply_lock);
+	mutex_unlock(&s->db->apply_lock);
 }
 
 static void seal_release(struct seal *s)
@@ -178,9 +178,9 @@ struct due {
 
 static size_t window_bytes(struct window *w)
 {
-	pthread_rwlock_rdlock(&w->lock);
+	rwlock_read(&w->lock);
 	size_t n = w->bytes;
-	pthread_rwlock_unlock(&w->lock);
+	rwlock_unlock(&w->lock);
 	return n;
 }
 
@@ -245,9 +245,9 @@ static int seal_symbols(struct tsdb *db, const struct version *v, bool all, stru
 	int rc = 0;
 	for (size_t i = 0; i < v->n && !rc; i++) {
 		struct partition *p = v->p[i]->p;
-		pthread_mutex_lock(&db->apply_lock);
+		mutex_lock(&db->apply_lock);
 		bool any = !v->p[i]->n_windows && p->first_symbols != UINT64_MAX;
-		pthread_mutex_unlock(&db->apply_lock);
+		mutex_unlock(&db->apply_lock);
 		if (!any)
 			p->symbols_since_mono_ms = 0;
 		else if (!p->symbols_since_mono_ms)
@@ -265,7 +265,7 @@ int seal_due(struct tsdb *db, enum seal_what what, struct err *e)
 {
 	VEC(struct due) list = { 0 };
 	size_t total = 0, large = 0;
-	pthread_mutex_lock(&db->seal_lock);
+	mutex_lock(&db->seal_lock);
 	int rc = reopen_due(db, e);
 	struct version *v = tsdb_version(db, NULL);
 	for (size_t i = 0; i < v->n; i++)
@@ -285,7 +285,7 @@ int seal_due(struct tsdb *db, enum seal_what what, struct err *e)
 	if (!rc && what != SEAL_LARGEST)
 		rc = seal_symbols(db, v, what == SEAL_ALL, e);
 	version_unref(v);
-	pthread_mutex_unlock(&db->seal_lock);
+	mutex_unlock(&db->seal_lock);
 	/* The windows' memory, and what sealing took, lie between what stays, in the arenas of two threads. */
 	if (large > atomic_load(&db->head_bytes) + TRIM_BYTES)
 		malloc_trim(0);

@@ -64,12 +64,12 @@ static int select_in(struct tsdb_view *v, size_t p, const struct matcher *m, siz
 	uint32_t *ids = NULL;
 	size_t n_ids = 0;
 	int rc = index_select(&part->index, &part->dict_lock, m, n, after_ms, until_ms, lim ? lim->regex : NULL, &ids, &n_ids, e);
-	pthread_rwlock_rdlock(&part->dict_lock);
-	pthread_mutex_lock(&v->lock);
+	rwlock_read(&part->dict_lock);
+	mutex_lock(&v->lock);
 	for (size_t i = 0; i < n_ids && !rc; i++)
 		add_found(v, f, need_ref(v, part->index.series.v[ids[i]], p, ids[i]));
-	pthread_mutex_unlock(&v->lock);
-	pthread_rwlock_unlock(&part->dict_lock);
+	mutex_unlock(&v->lock);
+	rwlock_unlock(&part->dict_lock);
 	free(ids);
 	return rc;
 }

@@ -27,7 +27,7 @@ int tsdb_snapshot(struct tsdb *db, const char *dir, struct err *e)
 	if (access(dir, F_OK) == 0)
 		return err_set(e, ERR_CONFLICT, "cannot make a snapshot in %s: it exists", dir);
 	tsdb_flush(db);
-	pthread_mutex_lock(&db->seal_lock); /* no seal moves rows from one to the other meanwhile */
+	mutex_lock(&db->seal_lock); /* no seal moves rows from one to the other meanwhile */
 	int rc = files_make_dirs(dir, e);
 	if (!rc)
 		rc = hlog_snapshot(db->log, dir, e);
@@ -37,6 +37,6 @@ int tsdb_snapshot(struct tsdb *db, const char *dir, struct err *e)
 		rc = dropped_write(&db->dropped, dir, e);
 	if (!rc)
 		rc = format_write(dir, e); /* last: it says that the rest is whole */
-	pthread_mutex_unlock(&db->seal_lock);
+	mutex_unlock(&db->seal_lock);
 	return rc;
 }

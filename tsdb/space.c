@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tsdb/space.h"
 
-#include <pthread.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 
 #define KEEP 8
 #define KEEP_MS INT64_C(60000)
 #define MAX_BYTES ((size_t)32 << 20) /* one that grew beyond it is not kept */
 
 struct spaces {
-	pthread_mutex_t lock;
+	struct mutex lock;
 	struct space *idle[KEEP];
 	size_t n;
 };
@@ -19,7 +19,7 @@ struct spaces {
 struct spaces *spaces_new(void)
 {
 	struct spaces *s = NEW(struct spaces);
-	pthread_mutex_init(&s->lock, NULL);
+	mutex_init(&s->lock, LOCK_LEAF, "scratch");
 	return s;
 }
 
@@ -36,15 +36,15 @@ void spaces_free(struct spaces *s)
 	if (!s)
 		return;
 	spaces_tidy(s, true);
-	pthread_mutex_destroy(&s->lock);
+	mutex_destroy(&s->lock);
 	free(s);
 }
 
 struct space *space_take(struct spaces *s)
 {
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	struct space *x = s->n ? s->idle[--s->n] : NULL;
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return x ? x : NEW(struct space);
 }
 
@@ -57,11 +57,11 @@ void space_give(struct spaces *s, struct space *x)
 		dense_release(&x->dense); /* of a query that failed */
 	x->given_mono_ms = clock_mono_ms();
 	bool keep = part_scratch_bytes(&x->part) + dense_bytes(&x->dense) + x->n_slots * sizeof *x->slots <= MAX_BYTES;
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	keep &= s->n < KEEP;
 	if (keep)
 		s->idle[s->n++] = x;
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	if (!keep)
 		free_space(x);
 }
@@ -80,14 +80,14 @@ void spaces_tidy(struct spaces *s, bool all)
 	struct space *old[KEEP];
 	size_t n = 0, kept = 0;
 	int64_t now = clock_mono_ms();
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	for (size_t i = 0; i < s->n; i++)
 		if (all || now - s->idle[i]->given_mono_ms > KEEP_MS)
 			old[n++] = s->idle[i];
 		else
 			s->idle[kept++] = s->idle[i];
 	s->n = kept;
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	while (n)
 		free_space(old[--n]);
 }

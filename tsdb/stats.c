@@ -8,11 +8,11 @@
 
 static void window_stats(struct window *w, struct tsdb_stats *ret)
 {
-	pthread_rwlock_rdlock(&w->lock);
+	rwlock_read(&w->lock);
 	ret->head_windows++;
 	ret->head_bytes += w->bytes;
 	ret->head_series += w->chunks.n + w->fchunks.n;
-	pthread_rwlock_unlock(&w->lock);
+	rwlock_unlock(&w->lock);
 }
 
 static void bounds(struct tsdb_stats *ret, int64_t lo, int64_t hi)
@@ -28,11 +28,11 @@ static void partition_stats(struct partition *p, struct tsdb_stats *ret)
 {
 	ret->loaded++;
 	ret->dictionary_bytes += evict_bytes(p);
-	pthread_rwlock_rdlock(&p->dict_lock);
+	rwlock_read(&p->dict_lock);
 	ret->series += p->index.series.n;
 	for (size_t i = 0; i < p->index.series.n; i++)
 		bounds(ret, atomic_load(&p->index.series.v[i]->min_t), atomic_load(&p->index.series.v[i]->max_t));
-	pthread_rwlock_unlock(&p->dict_lock);
+	rwlock_unlock(&p->dict_lock);
 }
 
 static void part_stats(const struct part *x, bool loaded, struct tsdb_stats *ret)

@@ -40,7 +40,7 @@ struct sums {
 	struct totals *workers; /* of measure k of worker w: workers[k * n_workers + w] */
 	size_t n_workers;
 	struct pool *pool; /* or NULL */
-	pthread_mutex_t lock;
+	struct mutex lock;
 	struct err *e;
 	atomic_int failed;
 };
@@ -419,13 +419,13 @@ static int read_window(struct sums *m, struct totals *t, const struct task *x, s
 	int rc = 0;
 	for (size_t i = 0; i < s->n && !rc; i++) {
 		uint64_t read = 0;
-		pthread_rwlock_rdlock(&x->window->lock);
+		rwlock_read(&x->window->lock);
 		const struct chunk *c = window_chunk(x->window, s->ids[i]);
 		if (c) {
 			read_tally_add(m->filter ? chunk_sample_bytes(c) : c->rows.n * sizeof *c->rows.v);
 			rc = read_chunk(m, t, x, c, &read, e);
 		}
-		pthread_rwlock_unlock(&x->window->lock);
+		rwlock_unlock(&x->window->lock);
 		if (!rc)
 			rc = limits_check(m->lim, read, e);
 	}
@@ -434,13 +434,13 @@ static int read_window(struct sums *m, struct totals *t, const struct task *x, s
 
 static void fail(struct sums *m, const struct err *e)
 {
-	pthread_mutex_lock(&m->lock);
+	mutex_lock(&m->lock);
 	if (!atomic_load(&m->failed)) {
 		if (m->e)
 			*m->e = *e;
 		atomic_store(&m->failed, -(int)e->code);
 	}
-	pthread_mutex_unlock(&m->lock);
+	mutex_unlock(&m->lock);
 }
 
 /* A worker's, of all measures. */
@@ -497,7 +497,7 @@ static void sums_release(struct sums *m)
 	free(m->workers);
 	vec_free(&m->tasks);
 	asks_release(&m->asks);
-	pthread_mutex_destroy(&m->lock);
+	mutex_destroy(&m->lock);
 }
 
 /* Everything added up; sums_release it in any case. */
@@ -505,7 +505,7 @@ static int add_up(struct sums *m, const struct source_part *parts, size_t n, siz
 {
 	m->pool = m->lim ? m->lim->pool : NULL;
 	m->n_workers = (m->pool ? pool_size(m->pool) : 0) + 1;
-	pthread_mutex_init(&m->lock, NULL);
+	mutex_init(&m->lock, LOCK_LEAF, "sums");
 	m->workers = xcalloc(m->n_measures * m->n_workers, sizeof(*m->workers));
 	int rc = asks_make(m->v, parts, n, n_groups, m->lim, &m->asks, e);
 	if (rc)

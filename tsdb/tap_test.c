@@ -17,7 +17,7 @@ struct listener {
 	struct tap tap;
 	uint64_t has, last, ready, durable, number;
 	struct buf got;
-	pthread_mutex_t lock;
+	struct mutex lock;
 };
 
 static int on_open(struct tap *t, uint64_t *ret_has, uint64_t *ret_last, struct err *e)
@@ -37,14 +37,14 @@ static void on_ready(struct tap *t, uint64_t number)
 static void on_take(struct tap *t, uint64_t number, const struct sink_float *f, size_t n)
 {
 	struct listener *x = (struct listener *)(void *)t;
-	pthread_mutex_lock(&x->lock);
+	mutex_lock(&x->lock);
 	assert_true(number >= x->number + (n > 0));
 	x->number = number;
 	for (size_t i = 0; i < n; i++) {
 		labels_format(f[i].labels, &x->got);
 		buf_printf(&x->got, "@%d=%g ", (int)((f[i].t_ms - KIT_T0) / 1000), f[i].v);
 	}
-	pthread_mutex_unlock(&x->lock);
+	mutex_unlock(&x->lock);
 }
 
 static uint64_t on_durable(struct tap *t)
@@ -55,7 +55,7 @@ static uint64_t on_durable(struct tap *t)
 static void begin(struct listener *x, struct kit *k)
 {
 	*x = (struct listener){ .tap = { .open = on_open, .ready = on_ready, .take = on_take, .durable = on_durable }, .has = UINT64_MAX };
-	pthread_mutex_init(&x->lock, NULL);
+	mutex_init(&x->lock, LOCK_LEAF, "test");
 	atomic_store(&x->tap.wanted, true);
 	kit_init(k);
 	k->now_ms = KIT_T0 + 3600000;
@@ -67,7 +67,7 @@ static void end(struct listener *x, struct kit *k)
 {
 	kit_free(k);
 	buf_free(&x->got);
-	pthread_mutex_destroy(&x->lock);
+	mutex_destroy(&x->lock);
 }
 
 static void expect(struct listener *x, const char *text)

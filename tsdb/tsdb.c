@@ -121,11 +121,11 @@ static struct tsdb *db_new(const struct tsdb_options *o)
 	db->sink = (struct sink){ tsdb_append, tsdb_notes };
 	db->source.open = tsdb_view_open;
 	tsdb_admin_init(db);
-	pthread_mutex_init(&db->apply_lock, NULL);
-	pthread_mutex_init(&db->seal_lock, NULL);
-	pthread_mutex_init(&db->state_lock, NULL);
+	mutex_init(&db->apply_lock, RANK_APPLY, "apply");
+	mutex_init(&db->seal_lock, RANK_SEAL, "seal");
+	mutex_init(&db->state_lock, RANK_STATE, "state");
 	pthread_cond_init(&db->state_cond, NULL);
-	pthread_mutex_init(&db->flush_lock, NULL);
+	mutex_init(&db->flush_lock, LOCK_LEAF, "flush");
 	pthread_cond_init(&db->flush_cond, NULL);
 	pthread_condattr_t attr;
 	pthread_condattr_init(&attr);
@@ -165,11 +165,11 @@ static void db_free(struct tsdb *db)
 		rocksdb_cache_destroy(db->cache);
 	if (db->lock_fd >= 0)
 		close(db->lock_fd);
-	pthread_mutex_destroy(&db->apply_lock);
-	pthread_mutex_destroy(&db->seal_lock);
-	pthread_mutex_destroy(&db->state_lock);
+	mutex_destroy(&db->apply_lock);
+	mutex_destroy(&db->seal_lock);
+	mutex_destroy(&db->state_lock);
 	pthread_cond_destroy(&db->state_cond);
-	pthread_mutex_destroy(&db->flush_lock);
+	mutex_destroy(&db->flush_lock);
 	pthread_cond_destroy(&db->flush_cond);
 	pthread_cond_destroy(&db->hurry_cond);
 	free(db->path);

@@ -168,12 +168,12 @@ static bool lock_was_held;
 
 static int asks_for_the_lock(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line, struct err *e)
 {
-	pthread_rwlock_t *lock = (pthread_rwlock_t *)arg;
+	struct rwlock *lock = (struct rwlock *)arg;
 	(void)s, (void)l, (void)line, (void)e;
-	if (pthread_rwlock_trywrlock(lock))
-		lock_was_held = true;
+	if (rwlock_try_write(lock))
+		rwlock_unlock(lock);
 	else
-		pthread_rwlock_unlock(lock);
+		lock_was_held = true;
 	return true;
 }
 

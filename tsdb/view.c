@@ -32,9 +32,9 @@ int limits_check(const struct source_limits *lim, uint64_t read, struct err *e)
 
 bool view_has_ref(struct tsdb_view *v, uint64_t ref)
 {
-	pthread_mutex_lock(&v->lock);
+	mutex_lock(&v->lock);
 	bool ok = ref < v->refs.n;
-	pthread_mutex_unlock(&v->lock);
+	mutex_unlock(&v->lock);
 	return ok;
 }
 
@@ -50,21 +50,21 @@ static bool same_type(const struct view_ref *r, const struct series *s)
 
 uint32_t view_series(struct tsdb_view *v, uint64_t ref, size_t p)
 {
-	pthread_mutex_lock(&v->lock);
+	mutex_lock(&v->lock);
 	struct view_ref *r = v->refs.v[ref];
 	uint32_t id = r->id[p];
-	pthread_mutex_unlock(&v->lock);
+	mutex_unlock(&v->lock);
 	if (id != NOT_LOOKED_UP)
 		return id;
 	/* Not under the view's lock: select takes it inside dict_lock. */
 	struct partition *part = own_series(v->own, p);
-	pthread_rwlock_rdlock(&part->dict_lock);
+	rwlock_read(&part->dict_lock);
 	bool there = index_find(&part->index, r->labels, r->hash, &id) && same_type(r, part->index.series.v[id]);
-	pthread_rwlock_unlock(&part->dict_lock);
+	rwlock_unlock(&part->dict_lock);
 	id = there ? id : NOT_THERE;
-	pthread_mutex_lock(&v->lock);
+	mutex_lock(&v->lock);
 	r->id[p] = id;
-	pthread_mutex_unlock(&v->lock);
+	mutex_unlock(&v->lock);
 	return id;
 }
 
@@ -74,7 +74,7 @@ static void collect_floats(const struct tsdb_view *v, struct window *w, uint32_t
 			   void *list, size_t *n)
 {
 	struct point **out = list;
-	pthread_rwlock_rdlock(&w->lock);
+	rwlock_read(&w->lock);
 	const struct fchunk *c = window_fchunk(w, series);
 	if (c) {
 		read_tally_add(c->points.n * sizeof *c->points.v);
@@ -85,7 +85,7 @@ static void collect_floats(const struct tsdb_view *v, struct window *w, uint32_t
 				(*out)[(*n)++] = (struct point){ f->t_ms, value_from_bits(f->bits) };
 		}
 	}
-	pthread_rwlock_unlock(&w->lock);
+	rwlock_unlock(&w->lock);
 }
 
 struct part *view_next_part(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, size_t *i)
@@ -145,7 +145,7 @@ static void collect_profiles(const struct tsdb_view *v, struct window *w, uint32
 			     int64_t until_ms, void *list, size_t *n)
 {
 	struct source_profile **out = list;
-	pthread_rwlock_rdlock(&w->lock);
+	rwlock_read(&w->lock);
 	const struct chunk *c = window_chunk(w, series);
 	if (c) {
 		size_t visible = chunk_visible(c, v->seq);
@@ -155,7 +155,7 @@ static void collect_profiles(const struct tsdb_view *v, struct window *w, uint32
 			if (c->rows.v[i].t_ms > after_ms && c->rows.v[i].t_ms <= until_ms)
 				(*out)[(*n)++] = view_head_profile(c, &c->rows.v[i]);
 	}
-	pthread_rwlock_unlock(&w->lock);
+	rwlock_unlock(&w->lock);
 }
 
 static int collect_sealed_profiles(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, void *list,

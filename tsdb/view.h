@@ -24,7 +24,7 @@ struct tsdb_view {
 	struct version *v;
 	uint64_t seq;
 	struct own *own;      /* dictionaries that are this view's alone */
-	pthread_mutex_t lock; /* of refs */
+	struct mutex lock; /* of refs */
 	VEC(struct view_ref *) refs;
 	struct map by_labels;
 };

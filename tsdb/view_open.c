@@ -13,7 +13,7 @@ static void release(struct source_view *sv)
 	map_free(&v->by_labels);
 	own_free(v->own);
 	version_unref(v->v);
-	pthread_mutex_destroy(&v->lock);
+	mutex_destroy(&v->lock);
 	free(v);
 }
 
@@ -31,7 +31,7 @@ int tsdb_view_open(struct source *s, struct source_view **ret, struct err *e)
 	v->db = (struct tsdb *)((char *)s - offsetof(struct tsdb, source));
 	v->v = tsdb_version(v->db, &v->seq);
 	v->own = own_new(v->db, v->v);
-	pthread_mutex_init(&v->lock, NULL);
+	mutex_init(&v->lock, RANK_VIEW, "view");
 	*ret = &v->base;
 	return 0;
 }

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "tsdb/lock_ranks.h"
 
 struct window *window_new(int64_t hour)
 {
@@ -12,7 +13,7 @@ struct window *window_new(int64_t hour)
 	w->hour = hour;
 	w->first_record = UINT64_MAX;
 	w->opened_mono_ms = clock_mono_ms();
-	thread_rwlock_init(&w->lock); /* or a stream of queries would hold the committer back */
+	rwlock_init(&w->lock, RANK_WINDOW, "window");
 	return w;
 }
 
@@ -39,7 +40,7 @@ void window_unref(struct window *w)
 	vec_free(&w->fchunks);
 	map_free(&w->index);
 	map_free(&w->findex);
-	pthread_rwlock_destroy(&w->lock);
+	rwlock_destroy(&w->lock);
 	free(w);
 }
 

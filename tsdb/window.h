@@ -5,8 +5,8 @@
 #ifndef PYRRHA_TSDB_WINDOW_H
 #define PYRRHA_TSDB_WINDOW_H
 
-#include <pthread.h>
 
+#include "base/lock.h"
 #include "base/map.h"
 #include "tsdb/chunk.h"
 
@@ -39,7 +39,7 @@ struct fchunk {
 struct window {
 	int refs;               /* atomic */
 	int64_t hour;           /* stamps in (hour, hour + 1] hours */
-	pthread_rwlock_t lock;
+	struct rwlock lock;
 	struct map index;       /* hash of series id -> chunk */
 	VEC(struct chunk *) chunks;
 	struct row_memory rows;

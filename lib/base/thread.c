@@ -34,21 +34,6 @@ void thread_give_way(int steps)
 		return; /* it goes on as it is */
 }
 
-void thread_rwlock_init(pthread_rwlock_t *lock)
-{
-	pthread_rwlockattr_t attr;
-	pthread_rwlockattr_init(&attr);
-	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
-	pthread_rwlock_init(lock, &attr);
-	pthread_rwlockattr_destroy(&attr);
-}
-
-void thread_rwlock_let_in(pthread_rwlock_t *lock)
-{
-	pthread_rwlock_unlock(lock);
-	pthread_rwlock_rdlock(lock);
-}
-
 int thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *arg, struct err *e)
 {
 	struct start *s = NEW(struct start);

@@ -18,12 +18,6 @@ int thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *ar
 /* The calling thread gives way to others from now on: each of so many steps of nice(2) leaves it a fifth less of a busy CPU. */
 void thread_give_way(int steps);
 
-/* A lock that readers cannot keep a writer from: who comes while one waits waits behind it. A thread must not take it for
- * reading twice. */
-void thread_rwlock_init(pthread_rwlock_t *lock);
-/* Of one who holds such a lock for reading: whoever waits to write goes first now, and with them who waits behind. */
-void thread_rwlock_let_in(pthread_rwlock_t *lock);
-
 struct pool;
 
 /* n threads; 0 = one per online CPU. */
