@@ -3,6 +3,8 @@ LINT = tests/lint/layers tests/lint/circles tests/lint/banned tests/lint/files t
 if HAVE_PYTHON3
 TESTS += $(LINT)
 endif
+TESTS += tests/verdicts_test.sh
+EXTRA_DIST += tests/verdicts_test.sh tests/verdicts.sh tests/timed
 EXTRA_DIST += quickstart .ci/run .gitignore deploy/need.sh deploy/packages.txt deploy/quickstart.yml deploy/quickstart.rules.yml \
   docs/ARCHITECTURE.md docs/discovery.md docs/discovery-kubernetes.md docs/agent.md docs/profile-formats.md docs/scrape-objects.md \
   $(LINT) tests/lint/tree.py tests/lint/circles.txt tests/lint/layers.txt tests/lint/libraries.txt tests/lint/structs.txt \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Errors: a function that can fail returns 0 or a negative enum err_code and fills the caller's struct err.
- * There is no thread-local "last error"; library code never logs. One table (err_info) maps a code to the
- * API's errorType and HTTP status. */
+ * There is no thread-local "last error". Library code logs only what no caller is told: failures of its own threads, and
+ * damage that it found and works around. One table (err_info) maps a code to the API's errorType and HTTP status. */
 #ifndef PYRRHA_BASE_ERR_H
 #define PYRRHA_BASE_ERR_H
 
