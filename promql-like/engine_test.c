@@ -566,7 +566,7 @@ static void test_replicas(void **state)
 	struct promql_options o = { .replica_labels = labels, .n_replica_labels = 1 };
 	add_profiles(f->m, "b", 13000, 10000, 9, 5000000000);
 	struct promql_engine *g = promql_engine_new(memsource_source(f->m), &o);
-	struct promql_result r;
+	struct promql_result r, r2;
 	struct err e = { 0 };
 	assert_int_equal(promql_instant(g, VIEW("merge(cpu[1m])"), 100000, NULL, &r, &e), 0);
 	assert_true(r.n_series == 1 && r.series[0].points[0].v == 30);
@@ -575,6 +575,14 @@ static void test_replicas(void **state)
 	assert_int_equal(r.n_series, 1);
 	assert_int_equal(r.series[0].labels.n, 0);
 	promql_result_release(&r);
+	add_profiles(f->m, "b", 113000, 10000, 9, 5000000000); /* then one of them alone: stacks are of the one that was counted, too */
+	for (int64_t t = 100000; t <= 180000; t += 10000) {
+		assert_int_equal(promql_instant(g, VIEW("sum(rate(cpu[1m]))"), t, NULL, &r, &e), 0);
+		assert_int_equal(promql_instant(g, VIEW("sum(self(rate(cpu[1m])))"), t, NULL, &r2, &e), 0);
+		assert_true(r.series[0].points[0].v > 0 && fabs(r2.series[0].points[0].v - r.series[0].points[0].v) < 1e-12);
+		promql_result_release(&r2);
+		promql_result_release(&r);
+	}
 	assert_int_equal(promql_instant(g, VIEW("merge(cpu{replica=~\".+\"}[1m])"), 100000, NULL, &r, &e), 0);
 	assert_true(r.series[0].points[0].v == 60); /* whoever names the label gets both */
 	promql_result_release(&r);

@@ -93,7 +93,7 @@ static inline bool is_plain(const struct pwindow *w, size_t i, bool weighted)
 	return !s->stale && i != w->newest && s->cover_ms > 0 && s->t_ms - s->cover_ms >= w->from && (!weighted || s->weight == 1);
 }
 
-/* The plain ones from i on, as add_covered would; returns the next that is not. No terms are kept. */
+/* The totals of the plain ones from i on, as add_covered would; returns the next that is not. */
 static size_t add_plain(struct prof *p, const struct pwindow *w, size_t i, bool weighted, int64_t *ret_ms)
 {
 	for (; i < w->hi && is_plain(w, i, weighted); i++) {
@@ -109,12 +109,28 @@ static size_t add_plain(struct prof *p, const struct pwindow *w, size_t i, bool 
 	return i;
 }
 
+/* Most of a window is a run of plain ones, which are one term. *i: the next that is none; *joined as of it. */
+static int add_run(struct prof *p, const struct pwindow *w, bool weighted, size_t *i, bool *joined, int64_t *ret_ms, struct err *e)
+{
+	const struct rseries *s = w->s;
+	size_t first = *i;
+	if (s->refs && !p->a.no_terms)
+		return 0;
+	*i = add_plain(p, w, first, weighted, ret_ms);
+	if (*i == first || p->a.no_terms)
+		return 0;
+	int64_t after = part_after(s, first, *joined);
+	*joined = true;
+	return side_add_stored(&p->a, s->ref, after, s->vp[*i - 1].t_ms, 0, 1, e); /* its total is there already */
+}
+
 int pwindow_add_covered(struct prof *p, const struct pwindow *w, double times, bool weighted, int64_t *ret_ms, struct err *e)
 {
 	bool joined = false;
 	for (size_t i = pwindow_first(w); i < w->hi; i++) {
-		if (p->a.no_terms && times == 1 && (i = add_plain(p, w, i, weighted, ret_ms)) == w->hi)
-			break;
+		int rc = times == 1 ? add_run(p, w, weighted, &i, &joined, ret_ms, e) : 0;
+		if (rc || i == w->hi)
+			return rc;
 		const struct source_profile *s = &w->s->vp[i];
 		int64_t from, to;
 		if (s->stale || !pwindow_covered(w, i, &from, &to)) {
@@ -124,7 +140,7 @@ int pwindow_add_covered(struct prof *p, const struct pwindow *w, double times, b
 		double scale = times * (weighted && s->weight > 0 ? s->weight : 1);
 		if (to - from != s->cover_ms && s->cover_ms > 0)
 			scale *= (double)(to - from) / (double)s->cover_ms;
-		int rc = pwindow_add_one(&p->a, w->s, i, joined, scale, e);
+		rc = pwindow_add_one(&p->a, w->s, i, joined, scale, e);
 		if (rc)
 			return rc;
 		p->period = MAX(p->period, s->period);
