@@ -13,6 +13,7 @@
 #include "base/units.h"
 #include "eval.h"
 #include "explain.h"
+#include "hold.h"
 #include "result.h"
 #include "shared.h"
 
@@ -203,7 +204,7 @@ static void tell_queries(const struct promql_engine *g)
 /* Where memory is short one goes on beside nobody. */
 static bool is_full(struct promql_engine *g, const struct places *at)
 {
-	return at->running >= at->max || (at->running && memory_guard_is_short(g->guard));
+	return at->running >= at->max || (memory_guard_is_short(g->guard) && (at->running || memory_guard_makes(g->guard)));
 }
 
 static int enter(struct promql_engine *g, struct places *at, const struct promql_params *p, int64_t deadline_ns, struct view query,
@@ -435,6 +436,8 @@ static int run(struct promql_engine *g, struct view query, const struct span *to
 	q->is_range = is_range;
 	memory_guard_enter(g->guard, &q->guarded);
 	rc = run_in_slot(g, q, &p, ret, e);
+	if (!rc && p.asker == PROMQL_PEOPLE)
+		ret->hold = hold_new(g->guard, q);
 	if (!rc)
 		ret->queue_ns = queued - from;
 	else if (atomic_load(&q->guarded.stopped))

@@ -295,6 +295,91 @@ static void test_memory_guard(void **state)
 	memory_guard_free(g);
 }
 
+struct maker {
+	struct memory_guard *g;
+	uint64_t bytes;
+	int64_t deadline_ns;
+	atomic_int state; /* 1: it makes; 2: done; negative: an error */
+	atomic_bool end, canceled;
+	pthread_t thread;
+};
+
+static void *make_answer(void *arg)
+{
+	struct maker *m = arg;
+	struct err e;
+	int rc = memory_guard_make(m->g, m->bytes, m->deadline_ns, &m->canceled, &e);
+	atomic_store(&m->state, rc ? rc : 1);
+	while (!rc && !atomic_load(&m->end))
+		clock_sleep_ms(1);
+	if (!rc)
+		memory_guard_made(m->g, m->bytes);
+	return NULL;
+}
+
+static int wait_for_state(struct maker *m, int ms)
+{
+	for (int i = 0; i < ms && !atomic_load(&m->state); i++)
+		clock_sleep_ms(1);
+	return atomic_load(&m->state);
+}
+
+/* Answers share an eighth; one that is larger is made by itself; those that wait leave when nobody wants them or their time is over. */
+static void test_answers_take_turns(void **state)
+{
+	(void)state;
+	atomic_store(&resident_now, 100);
+	struct memory_guard *g = memory_guard_new(1600, resident);
+	int64_t late = clock_mono_ns() + INT64_C(3600000000000);
+	struct maker m[6] = { { g, 150, late }, { g, 50, late }, { g, 60, late }, { g, 900, late }, { g, 900, clock_mono_ns() + 1000000 }, { g, 900, late } };
+	for (size_t i = 0; i < ARRAY_LEN(m); i++) {
+		pthread_create(&m[i].thread, NULL, make_answer, &m[i]);
+		if (i < 2)
+			assert_int_equal(wait_for_state(&m[i], 20000), 1);
+	}
+	assert_int_equal(wait_for_state(&m[4], 20000), -ERR_TIMEOUT);
+	atomic_store(&m[5].canceled, true);
+	assert_int_equal(wait_for_state(&m[5], 20000), -ERR_CANCELED);
+	assert_int_equal(atomic_load(&m[2].state), 0);
+	assert_int_equal(atomic_load(&m[3].state), 0);
+	assert_true(memory_guard_makes(g));
+	atomic_store(&m[0].end, true);
+	assert_int_equal(wait_for_state(&m[2], 20000), 1);
+	assert_int_equal(atomic_load(&m[3].state), 0);
+	atomic_store(&m[1].end, true);
+	atomic_store(&m[2].end, true);
+	assert_int_equal(wait_for_state(&m[3], 20000), 1);
+	atomic_store(&m[3].end, true);
+	for (size_t i = 0; i < ARRAY_LEN(m); i++)
+		pthread_join(m[i].thread, NULL);
+	assert_false(memory_guard_makes(g));
+	memory_guard_free(g);
+}
+
+/* A result is counted until it is released: memory that grew while answers are made is looked at, and begins no query. */
+static void test_results_are_held(void **state)
+{
+	(void)state;
+	atomic_store(&resident_now, 100);
+	struct memory_guard *g = memory_guard_new(1000, resident);
+	struct reader r = { { .samples = read_by }, 50 };
+	memory_guard_enter(g, &r.guarded);
+	memory_guard_hold(g);
+	memory_guard_leave(g, &r.guarded);
+	atomic_store(&resident_now, 900);
+	for (int i = 0; i < 10000 && !memory_guard_is_short(g); i++)
+		clock_sleep_ms(1);
+	assert_true(memory_guard_is_short(g));
+	memory_guard_enter(g, &r.guarded); /* what the answer took is not what was there before */
+	for (int i = 0; i < 10000 && !is_stopped(&r); i++)
+		clock_sleep_ms(1);
+	assert_true(is_stopped(&r));
+	memory_guard_leave(g, &r.guarded);
+	memory_guard_drop(g);
+	assert_false(memory_guard_is_short(g));
+	memory_guard_free(g);
+}
+
 static uint64_t resident_of_a_query(void)
 {
 	return atomic_fetch_add(&resident_now, 1) ? (uint64_t)1 << 30 : 0;
@@ -796,7 +881,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_results, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_named_limits, setup, teardown), cmocka_unit_test_setup_teardown(test_list_bytes, setup, teardown), cmocka_unit_test_setup_teardown(test_list_bytes_again, setup, teardown), cmocka_unit_test(test_memory_guard),
+		cmocka_unit_test_setup_teardown(test_named_limits, setup, teardown), cmocka_unit_test_setup_teardown(test_list_bytes, setup, teardown), cmocka_unit_test_setup_teardown(test_list_bytes_again, setup, teardown), cmocka_unit_test(test_memory_guard), cmocka_unit_test(test_answers_take_turns), cmocka_unit_test(test_results_are_held),
 		cmocka_unit_test_setup_teardown(test_stopped, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_total_bytes, setup, teardown), cmocka_unit_test(test_weight),
 		cmocka_unit_test_setup_teardown(test_queue, setup, teardown),

@@ -76,7 +76,7 @@ libpromql_a_SOURCES = \
   promql-like/readout_sums.c \
   promql-like/readout_wanted.c \
   promql-like/recorded.c \
-  promql-like/result.c \
+  promql-like/result.c promql-like/hold.c promql-like/hold.h \
   promql-like/result.h \
   promql-like/rewrite.c \
   promql-like/rewrite.h \

@@ -30,6 +30,9 @@ struct memory_guard {
 	int64_t stopped_ns, trimmed_ns;
 	atomic_uint_fast64_t stops;
 	atomic_bool is_short;
+	pthread_cond_t made;      /* making has become less */
+	uint64_t making, most_making; /* bytes */
+	unsigned n_making, n_held;
 	bool ends, somebody_left; /* since malloc's arenas were walked */
 	bool grew;                /* by more than most_growth, since there was no query */
 };
@@ -107,7 +110,7 @@ static void rest(struct memory_guard *g)
 	atomic_store(&g->is_short, false);
 	if (!g->grew) {
 		pthread_cond_wait(&g->changed, &g->lock);
-	} else if (wait_for(g, IDLE_NS) && !g->first) {
+	} else if (wait_for(g, IDLE_NS) && !g->first && !g->n_held) {
 		g->grew = false;
 		pthread_mutex_unlock(&g->lock);
 		malloc_trim(0);
@@ -120,7 +123,7 @@ static void *watch(void *arg)
 	struct memory_guard *g = arg;
 	pthread_mutex_lock(&g->lock);
 	while (!g->ends) {
-		if (!g->first) {
+		if (!g->first && !g->n_held) {
 			rest(g);
 			continue;
 		}
@@ -138,12 +141,13 @@ struct memory_guard *memory_guard_new(uint64_t limit, uint64_t (*resident)(void)
 	if (!limit)
 		return NULL;
 	struct memory_guard *g = NEW(struct memory_guard);
-	*g = (struct memory_guard){ .line = limit - limit / 8, .last_line = limit - limit / 16, .most_growth = limit / 16,
+	*g = (struct memory_guard){ .line = limit - limit / 8, .last_line = limit - limit / 16, .most_growth = limit / 16, .most_making = limit / 8,
 				    .resident = resident ? resident : resident_of_process };
 	pthread_mutex_init(&g->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&g->changed, &attr);
+	pthread_cond_init(&g->made, &attr);
 	pthread_condattr_destroy(&attr);
 	if (thread_start(&g->thread, "query-memory", watch, g, &e)) {
 		g->ends = true;
@@ -165,6 +169,7 @@ void memory_guard_free(struct memory_guard *g)
 	if (runs)
 		pthread_join(g->thread, NULL);
 	pthread_cond_destroy(&g->changed);
+	pthread_cond_destroy(&g->made);
 	pthread_mutex_destroy(&g->lock);
 	free(g);
 }
@@ -174,7 +179,7 @@ void memory_guard_enter(struct memory_guard *g, struct guarded *x)
 	if (!g)
 		return;
 	pthread_mutex_lock(&g->lock);
-	if (!g->first) {
+	if (!g->first && !g->n_held) {
 		g->base = g->resident();
 		pthread_cond_signal(&g->changed);
 	}
@@ -195,7 +200,7 @@ void memory_guard_leave(struct memory_guard *g, struct guarded *x)
 	g->somebody_left = true;
 	if (g->leaving == x)
 		g->leaving = NULL;
-	if (!g->first)
+	if (!g->first && !g->n_held)
 		atomic_store(&g->is_short, false);
 	pthread_mutex_unlock(&g->lock);
 }
@@ -208,4 +213,69 @@ bool memory_guard_is_short(struct memory_guard *g)
 uint64_t memory_guard_stops(const struct memory_guard *g)
 {
 	return g ? atomic_load(&g->stops) : 0;
+}
+
+void memory_guard_hold(struct memory_guard *g)
+{
+	if (!g)
+		return;
+	pthread_mutex_lock(&g->lock);
+	g->n_held++;
+	pthread_mutex_unlock(&g->lock);
+}
+
+void memory_guard_drop(struct memory_guard *g)
+{
+	if (!g)
+		return;
+	pthread_mutex_lock(&g->lock);
+	g->n_held--;
+	g->somebody_left = true;
+	if (!g->first && !g->n_held)
+		atomic_store(&g->is_short, false);
+	pthread_mutex_unlock(&g->lock);
+}
+
+int memory_guard_make(struct memory_guard *g, uint64_t bytes, int64_t deadline_ns, const atomic_bool *canceled, struct err *e)
+{
+	int rc = 0;
+	if (!g)
+		return 0;
+	pthread_mutex_lock(&g->lock);
+	while (g->n_making && (atomic_load(&g->is_short) || bytes > g->most_making - MIN(g->making, g->most_making)) && !rc) {
+		int64_t until = clock_mono_ns() + 50000000; /* to look at the others again */
+		struct timespec t = { until / 1000000000, until % 1000000000 };
+		pthread_cond_timedwait(&g->made, &g->lock, &t);
+		if (canceled && atomic_load(canceled))
+			rc = err_set(e, ERR_CANCELED, "query was canceled before its answer was made");
+		else if (clock_mono_ns() > deadline_ns)
+			rc = err_set(e, ERR_TIMEOUT, "query timed out before its answer was made: other large answers take the memory that there is (--query.timeout)");
+	}
+	if (!rc) {
+		g->n_making++;
+		g->making += bytes;
+	}
+	pthread_mutex_unlock(&g->lock);
+	return rc;
+}
+
+void memory_guard_made(struct memory_guard *g, uint64_t bytes)
+{
+	if (!g)
+		return;
+	pthread_mutex_lock(&g->lock);
+	g->n_making--;
+	g->making -= bytes;
+	pthread_cond_broadcast(&g->made);
+	pthread_mutex_unlock(&g->lock);
+}
+
+bool memory_guard_makes(struct memory_guard *g)
+{
+	if (!g)
+		return false;
+	pthread_mutex_lock(&g->lock);
+	bool makes = g->n_making;
+	pthread_mutex_unlock(&g->lock);
+	return makes;
 }

@@ -7,6 +7,9 @@
  *	                   no query begins,            enough a query is stopped, the youngest of those that read most
  *	                   one is stopped
  *
+ * Answers are made after their query has left: a flame graph of all of a day takes several times its profile. An eighth of the limit is for
+ * those that are made at a time; one goes on however large it is.
+ *
  * When there is no query any more for 10 s, what they left free goes back as well, if they had added that much.
  *
  * Only while queries are at work, and have added a sixteenth of the limit since there were none: what else is resident is no fault of theirs. */
@@ -17,7 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/attrs.h"
+#include "base/err.h"
 
 struct memory_guard;
 
@@ -35,8 +38,17 @@ struct memory_guard *memory_guard_new(uint64_t limit, uint64_t (*resident)(void)
 void memory_guard_free(struct memory_guard *g);
 void memory_guard_enter(struct memory_guard *g, struct guarded *x);
 void memory_guard_leave(struct memory_guard *g, struct guarded *x);
+/* A query has left, and its result is there still: while there are such the guard looks as it does while queries are at work. */
+void memory_guard_hold(struct memory_guard *g);
+void memory_guard_drop(struct memory_guard *g);
+/* Before an answer is made of a result, which takes about so many bytes beside it: waits until there is room, an eighth of the limit for all that are
+ * made at a time, or nobody else makes one. ERR_TIMEOUT, ERR_CANCELED. After 0 call memory_guard_made. */
+int memory_guard_make(struct memory_guard *g, uint64_t bytes, int64_t deadline_ns, const atomic_bool *canceled, struct err *e) MUST_USE;
+void memory_guard_made(struct memory_guard *g, uint64_t bytes);
 /* Whether another query had better wait. */
 bool memory_guard_is_short(struct memory_guard *g);
+/* Answers are being made. */
+bool memory_guard_makes(struct memory_guard *g);
 /* How many were stopped since the start. */
 uint64_t memory_guard_stops(const struct memory_guard *g);
 

@@ -193,6 +193,7 @@ struct promql_result {
 	int64_t eval_ns, queue_ns;
 	int64_t read_ns;          /* of eval_ns, that of which any thread was in the source; of a graph over stacks, what is done with each value, too */
 	struct view explain;      /* a JSON object, if asked for */
+	struct promql_hold *hold; /* what the engine counts for it until it is released; NULL: nothing */
 };
 
 /* ret is only written on success; release it with promql_result_release. ERR_BAD_DATA: the query or the steps are wrong;
@@ -203,6 +204,10 @@ int promql_instant(struct promql_engine *g, struct view query, int64_t t_ms, con
 /* Steps start, start + step ... up to and including end. */
 int promql_range(struct promql_engine *g, struct view query, int64_t start_ms, int64_t end_ms, int64_t step_ms,
 		 const struct promql_params *p, struct promql_result *ret, struct err *e) MUST_USE;
+/* Before an answer is made of it: where the memory of the process is bounded, waits while those that are made at a time take what there is for
+ * them. The result is released when the answer is made. ERR_TIMEOUT, ERR_CANCELED: params.canceled is looked at. The
+ * engine is there until the result is released. */
+int promql_result_make(struct promql_result *r, struct err *e) MUST_USE;
 void promql_result_release(struct promql_result *r);
 
 /* ---- what several queries share ----

@@ -5,6 +5,10 @@
 
 #include "eval.h"
 #include "explain.h"
+#include "hold.h"
+
+#define STACK_BYTES 128 /* of an answer, about */
+#define POINT_BYTES 32
 
 #define MAX_EXPLAIN ((size_t)64 << 20)
 
@@ -201,6 +205,19 @@ int result_fill(struct promql_result *r, struct eval *q, struct value *v, bool p
 	return rc;
 }
 
+/* A flame graph has some calls for each stack, and text for each; a point is a stamp and a value, as text. */
+int promql_result_make(struct promql_result *r, struct err *e)
+{
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < r->n_series; i++) {
+		const struct promql_series *s = &r->series[i];
+		bytes += s->n * POINT_BYTES;
+		for (size_t k = 0; s->profiles && k < s->n; k++)
+			bytes += s->profiles[k].vec ? s->profiles[k].vec->n * STACK_BYTES : 0;
+	}
+	return r->hold ? hold_make(r->hold, bytes, e) : 0;
+}
+
 void promql_result_release(struct promql_result *r)
 {
 	for (size_t i = 0; i < r->n_series; i++)
@@ -209,5 +226,6 @@ void promql_result_release(struct promql_result *r)
 			stackvec_unref(r->series[i].profiles[k].base);
 		}
 	arena_free(&r->arena);
+	hold_free(r->hold); /* when it is gone */
 	*r = (struct promql_result){ 0 };
 }

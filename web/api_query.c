@@ -211,7 +211,10 @@ void serve_query(struct httpd_request *rq, void *arg)
 		return;
 	}
 	answer_stages(rq, &r);
-	answer_result(rq, &r, q.limit);
+	if (promql_result_make(&r, &e))
+		answer_query_error(rq, &e);
+	else
+		answer_result(rq, &r, q.limit);
 	promql_result_release(&r);
 }
 
@@ -253,7 +256,10 @@ void serve_query_range(struct httpd_request *rq, void *arg)
 		return;
 	}
 	answer_stages(rq, &r);
-	answer_graph(rq, &r, q.limit, start, step);
+	if (promql_result_make(&r, &e))
+		answer_query_error(rq, &e);
+	else
+		answer_graph(rq, &r, q.limit, start, step);
 	promql_result_release(&r);
 }
 

@@ -272,7 +272,7 @@ void serve_format(struct web *w, struct httpd_request *rq, struct view format)
 		return;
 	}
 	answer_stages(rq, &r);
-	if (f->write(w, rq, &r, &e))
+	if (promql_result_make(&r, &e) || f->write(w, rq, &r, &e))
 		format_error(rq, f, &e);
 	promql_result_release(&r);
 }
