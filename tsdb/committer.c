@@ -404,6 +404,52 @@ int tsdb_submit(struct tsdb *db, struct request *r, struct err *e)
 	return err_set(e, ERR_UNAVAILABLE, "the storage is shutting down");
 }
 
+struct waiter {
+	struct mutex lock;
+	pthread_cond_t cond;
+	bool done;
+	struct err e;
+};
+
+static void wake(void *arg, const struct err *e)
+{
+	struct waiter *w = arg;
+	mutex_lock(&w->lock);
+	w->done = true;
+	w->e = *e;
+	pthread_cond_signal(&w->cond);
+	mutex_unlock(&w->lock);
+}
+
+int tsdb_commit(struct tsdb *db, struct request *r, struct err *e)
+{
+	struct waiter w = { .done = false };
+	mutex_init(&w.lock, LOCK_LEAF, "deletion");
+	pthread_cond_init(&w.cond, NULL);
+	r->done = wake;
+	r->done_arg = &w;
+	r->size = sizeof *r;
+	tsdb_hurry(db, true);
+	int rc = tsdb_submit(db, r, e);
+	if (rc) {
+		request_free(db, r);
+	} else {
+		mutex_lock(&w.lock);
+		while (!w.done)
+			mutex_wait(&w.lock, &w.cond);
+		mutex_unlock(&w.lock);
+		if (w.e.code) {
+			rc = -(int)w.e.code;
+			if (e)
+				*e = w.e;
+		}
+	}
+	tsdb_hurry(db, false);
+	mutex_destroy(&w.lock);
+	pthread_cond_destroy(&w.cond);
+	return rc;
+}
+
 void tsdb_flush(struct tsdb *db)
 {
 	tsdb_hurry(db, true);

@@ -3,60 +3,12 @@
  * and masks them in the parts, in one step with the version; replay does the same at the same place of the log, so
  * that rows that came later stay. The call holds seal_lock from the moment it looks at the parts until then: no window
  * becomes a part in between. */
-#include "tsdb/delete.h"
-
 #include "base/alloc.h"
 #include "base/log.h"
 #include "tsdb/committer.h"
 #include "tsdb/mask_fact.h"
 #include "tsdb/record.h"
 #include "tsdb/request.h"
-
-struct waiter {
-	struct mutex lock;
-	pthread_cond_t cond;
-	bool done;
-	struct err e;
-};
-
-static void wake(void *arg, const struct err *e)
-{
-	struct waiter *w = arg;
-	mutex_lock(&w->lock);
-	w->done = true;
-	w->e = *e;
-	pthread_cond_signal(&w->cond);
-	mutex_unlock(&w->lock);
-}
-
-int delete_submit(struct tsdb *db, struct request *r, struct err *e)
-{
-	struct waiter w = { .done = false };
-	mutex_init(&w.lock, LOCK_LEAF, "deletion");
-	pthread_cond_init(&w.cond, NULL);
-	r->done = wake;
-	r->done_arg = &w;
-	r->size = sizeof *r;
-	tsdb_hurry(db, true);
-	int rc = tsdb_submit(db, r, e);
-	if (rc) {
-		request_free(db, r);
-	} else {
-		mutex_lock(&w.lock);
-		while (!w.done)
-			mutex_wait(&w.lock, &w.cond);
-		mutex_unlock(&w.lock);
-		if (w.e.code) {
-			rc = -(int)w.e.code;
-			if (e)
-				*e = w.e;
-		}
-	}
-	tsdb_hurry(db, false);
-	mutex_destroy(&w.lock);
-	pthread_cond_destroy(&w.cond);
-	return rc;
-}
 
 /* The fact of one partition, if it has something of it. */
 static int add_fact(struct request *r, struct partition *p, const struct matcher *m, size_t n, int64_t after_ms,
@@ -99,7 +51,7 @@ static int delete_locked(struct tsdb *db, const struct matcher *m, size_t n, int
 		request_free(db, r);
 		return rc;
 	}
-	return delete_submit(db, r, e);
+	return tsdb_commit(db, r, e);
 }
 
 int tsdb_delete(struct tsdb *db, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms, uint64_t *ret_series,

@@ -31,7 +31,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/map.h"
-#include "tsdb/delete.h"
+#include "tsdb/committer.h"
 #include "tsdb/drop.h"
 #include "tsdb/join.h"
 #include "tsdb/masks.h"
@@ -245,7 +245,7 @@ static int commit_gone(struct tsdb *db, struct partition *p, struct err *e)
 	x->gone = true;
 	record_begin(&x->bytes, RECORD_FACT, p->day);
 	buf_putc(&x->bytes, FACT_GONE);
-	return delete_submit(db, r, e);
+	return tsdb_commit(db, r, e);
 }
 
 static void put_back(struct tsdb *db, const struct pstate *s)

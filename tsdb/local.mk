@@ -27,7 +27,6 @@ libtsdb_a_SOURCES = \
   tsdb/damage.h \
   tsdb/db.h \
   tsdb/delete.c \
-  tsdb/delete.h \
   tsdb/detail.c \
   tsdb/detail.h \
   tsdb/detail_read.c \

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/map.h"
-#include "tsdb/delete.h"
+#include "tsdb/committer.h"
 #include "tsdb/names.h"
 #include "tsdb/request.h"
 
@@ -314,7 +314,7 @@ static int commit(struct round *r, struct err *e)
 		request_free(r->db, q);
 		return 0;
 	}
-	int rc = delete_submit(r->db, q, e);
+	int rc = tsdb_commit(r->db, q, e);
 	if (!rc) {
 		metric_add(&tsdb_metrics[TM_LATE_NAMES], (double)n);
 		LOG_DEBUG("msg", "locations got their names late", "locations", LOG_NUM(n));
