@@ -72,4 +72,9 @@ CALL(fn_self_share_low); CALL(fn_self_share_high); CALL(fn_samples); CALL(fn_cal
 CALL(fn_focus); CALL(fn_ignore); CALL(fn_hide); CALL(fn_show); CALL(fn_show_from); CALL(fn_prune_from); CALL(fn_where);
 CALL(fn_collapse); CALL(fn_invert); CALL(fn_trim); CALL(fn_tagroot);
 
+/* Of rate (per_second) and increase, what profile_totals gives of a series. *ret_done is false, and out is anything, of one that has markers, weights
+ * or sums near the end of 64 bits. */
+int rate_totals(struct eval *q, const struct range *r, const struct rseries *s, const struct span *sp, bool per_second, struct total *out,
+		double *ret_per_s, bool *ret_done, struct err *e);
+
 #endif

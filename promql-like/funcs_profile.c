@@ -217,8 +217,13 @@ int profile_totals(struct eval *q, const struct func *f, const struct range *r, 
 		   struct total *out, double *ret_per_s, struct err *e)
 {
 	enum over over = over_of(f, s->type);
+	bool done = false;
 	int refused = refuse_series(f->name, s->type, r, false, e);
 	if (refused)
+		return refused;
+	if (over == OVER_RATE || over == OVER_INCREASE)
+		refused = rate_totals(q, r, s, sp, over == OVER_RATE, out, ret_per_s, &done, e);
+	if (refused || done)
 		return refused;
 	struct pwindow w = { .s = s };
 	struct taken taken = { 0 };

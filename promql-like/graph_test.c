@@ -287,6 +287,36 @@ static void test_steps_are_asked_at_once(void **unused)
 	memsource_free(m);
 }
 
+/* Values alone are what the profiles' are: those times 1 are profiles. Of series as most are, and of one that has weights. */
+static void test_values_alone(void **unused)
+{
+	static const char *const pairs[][2] = { { "rate(cpu[1m])", "rate(cpu[1m]) * 1" }, { "increase(cpu[35s])", "increase(cpu[35s]) * 1" },
+						{ "rate(cpu[7s] offset 13s)", "rate(cpu[7s] offset 13s) * 1" }, { "rate(cpu[5m] @ 300)", "rate(cpu[5m] @ 300) * 1" } };
+	(void)unused;
+	struct memsource *m = memsource_new();
+	struct promql_engine *g = promql_engine_new(memsource_source(m), &(struct promql_options){ 0 });
+	struct err e = { 0 };
+	add_regular(m);
+	for (size_t i = 0; i < ARRAY_LEN(pairs); i++)
+		for (int64_t step = 777; step < 100000; step *= 10) {
+			struct promql_result values, profiles;
+			assert_int_equal(promql_range(g, view_of(pairs[i][0]), 1, END + 60000, step, NULL, &values, &e), 0);
+			assert_int_equal(promql_range(g, view_of(pairs[i][1]), 1, END + 60000, step, NULL, &profiles, &e), 0);
+			assert_true(values.n_series == 3 && profiles.n_series == 3);
+			for (size_t k = 0; k < 3; k++) {
+				assert_true(values.series[k].n > 5 && values.series[k].n == profiles.series[k].n);
+				for (size_t p = 0; p < values.series[k].n; p++)
+					if (memcmp(&values.series[k].points[p], &profiles.series[k].points[p], sizeof(struct point)) != 0)
+						fail_msg("%s at %lld: %.17g, of a profile %.17g", pairs[i][0], (long long)values.series[k].points[p].t_ms,
+							 values.series[k].points[p].v, profiles.series[k].points[p].v);
+			}
+			promql_result_release(&values);
+			promql_result_release(&profiles);
+		}
+	promql_engine_free(g);
+	memsource_free(m);
+}
+
 /* ---- who adds what first ---- */
 
 struct kept_cells {
@@ -544,6 +574,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_range_equals_instants), cmocka_unit_test(test_a_group_asks_one_range),
 					    cmocka_unit_test(test_steps_are_asked_at_once), cmocka_unit_test(test_order_does_not_matter),
-					    cmocka_unit_test(test_sums_stand_for_what_counts_alike), cmocka_unit_test(test_without_profiles) };
+					    cmocka_unit_test(test_sums_stand_for_what_counts_alike), cmocka_unit_test(test_values_alone),
+					    cmocka_unit_test(test_without_profiles) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

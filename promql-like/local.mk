@@ -64,6 +64,7 @@ libpromql_a_SOURCES = \
   promql-like/query.c \
   promql-like/query.h \
   promql-like/reading.c \
+  promql-like/rate_totals.c \
   promql-like/readout.c \
   promql-like/readout.h \
   promql-like/readout_calls.h \

@@ -31,11 +31,11 @@ struct reading {
 	atomic_int failed; /* negative code */
 };
 
-static void push(struct worker *w, struct source_profile p, int64_t match)
+static struct source_profile *push(struct worker *w, int64_t match)
 {
 	vec_reserve(&w->match, w->p.n + 1);
 	w->match.v[w->p.n] = match;
-	vec_push(&w->p, p);
+	return vec_add(&w->p);
 }
 
 /* Of profiles whose stacks are lost it is known that they were there. */
@@ -60,7 +60,7 @@ static int read_part(struct reading *r, struct worker *w, size_t p, struct part 
 	for (size_t i = 0; i < n; i++) {
 		const struct sealed_row *row = &x->totals.rows.v[i];
 		if (row->t_ms > r->after_ms && row->t_ms <= r->until_ms && !(masked && masks_hide(s, part, series, row->t_ms)))
-			push(w, view_profile(row), x->sums.v[i]);
+			view_profile(row, push(w, x->sums.v[i]));
 	}
 	return 0;
 }
@@ -75,7 +75,7 @@ static int read_chunk(struct reading *r, struct worker *w, size_t p, const struc
 		const struct row *row = &c->rows.v[i];
 		w->read += row->n;
 		if (row->t_ms > r->after_ms && row->t_ms <= r->until_ms)
-			push(w, view_head_profile(c, row), row->stale ? 0 : match[i]);
+			*push(w, row->stale ? 0 : match[i]) = view_head_profile(c, row);
 	}
 	free(match);
 	return rc;

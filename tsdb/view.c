@@ -178,7 +178,7 @@ static int collect_sealed_profiles(const struct pstate *s, uint32_t series, int6
 			const struct sealed_row *r = &w->part.totals.rows.v[k];
 			if (r->t_ms <= after_ms || r->t_ms > until_ms || (masked && masks_hide(s, p, series, r->t_ms)))
 				continue;
-			(*out)[(*n)++] = view_profile(r);
+			view_profile(r, &(*out)[(*n)++]);
 		}
 	}
 	space_give(s->p->db->spaces, w);

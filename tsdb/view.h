@@ -31,15 +31,17 @@ struct tsdb_view {
 
 /* The series' id in partition p of the version; NOT_THERE if it has none. */
 uint32_t view_series(struct tsdb_view *v, uint64_t ref, size_t p);
-/* A profile of a part, without its stacks. */
-static inline struct source_profile view_profile(const struct sealed_row *r)
+/* A profile of a part, without its stacks. Into where it goes, field by field: a structure that is made first and then copied waits for the stores
+ * of its fields, which took a third of a graph of rates. */
+static inline void view_profile(const struct sealed_row *r, struct source_profile *ret)
 {
-	if (r->stale)
-		return (struct source_profile){ .t_ms = r->t_ms, .stale = true, .weight = 1 };
-	struct source_profile p = { r->t_ms, r->meta.duration_ns, r->cover_ms, r->meta.interval_ms, 1, r->meta.period, r->total, false };
+	if (r->stale) {
+		*ret = (struct source_profile){ .t_ms = r->t_ms, .stale = true, .weight = 1 };
+		return;
+	}
+	*ret = (struct source_profile){ r->t_ms, r->meta.duration_ns, r->cover_ms, r->meta.interval_ms, 1, r->meta.period, r->total, false };
 	if (r->meta.asked_ms && r->meta.asked_ms != r->meta.interval_ms)
-		p.weight = (double)r->meta.interval_ms / r->meta.asked_ms;
-	return p;
+		ret->weight = (double)r->meta.interval_ms / r->meta.asked_ms;
 }
 /* And one of the head. */
 struct source_profile view_head_profile(const struct chunk *c, const struct row *r);
