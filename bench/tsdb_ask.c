@@ -117,11 +117,13 @@ static struct selected select_series(const struct truth *b, struct tsdb *db, con
 	char pod[48];
 	size_t n = 1;
 	snprintf(pod, sizeof pod, "service-0-0-%u", b->last_deploy);
-	matcher_init(&m[0], MATCH_EQ, VIEW("__name__"), VIEW(NAME), &e);
-	if (q->who == ONE)
-		matcher_init(&m[n++], MATCH_EQ, VIEW("pod"), view_of(pod), &e);
-	else if (q->who == SOME && b->scale >= 0.03)
-		matcher_init(&m[n++], MATCH_NE, VIEW("node"), VIEW("node-0"), &e);
+	int rc = matcher_init(&m[0], MATCH_EQ, VIEW("__name__"), VIEW(NAME), &e);
+	if (!rc && q->who == ONE)
+		rc = matcher_init(&m[n++], MATCH_EQ, VIEW("pod"), view_of(pod), &e);
+	else if (!rc && q->who == SOME && b->scale >= 0.03)
+		rc = matcher_init(&m[n++], MATCH_NE, VIEW("node"), VIEW("node-0"), &e);
+	if (rc)
+		measure_die("a matcher", &e);
 	tsdb_source(db)->open(tsdb_source(db), &r.v, &e);
 	if (r.v->ops->select(r.v, m, n, q->after_ms, q->until_ms, NULL, &r.s, &r.n, &e))
 		measure_die("select", &e);
@@ -154,44 +156,29 @@ static void tree_room(uint32_t n)
 	tree.marks = xcalloc(tree.words, 1);
 }
 
-/* The calls of every node that the dictionary has. */
+/* The calls of every column that the dictionary has. */
 static void make_calls(struct symbols *s)
 {
-	uint32_t n = symbols_count(s, SYMBOLS_NODES);
-	uint32_t *nodes = xcalloc(n, sizeof *nodes);
-	for (uint32_t i = 1; i < n; i++)
-		nodes[i - 1] = i;
-	calltree_begin(symbols_calls(s), s, nodes, n - 1);
+	uint32_t n = symbols_count(s, SYMBOLS_COLUMNS), *columns = xcalloc((size_t)n + 1, sizeof *columns);
+	for (uint32_t i = 0; i < n; i++)
+		columns[i] = i;
+	calltree_begin(symbols_calls(s), s, columns, n);
 	calltree_end(symbols_calls(s));
-	free(nodes);
+	free(columns);
 }
 
 #define AHEAD 12
 
-/* False: a call was not made yet. */
-static bool put_leaves(const struct stackvec *v, const struct calltree_view *t)
+static void put_leaves(const struct stackvec *v, const struct calltree_view *t)
 {
-	const struct sym_column *run = NULL;
-	uint32_t first = 0, end = 0;
-	bool made = true;
 	for (size_t i = 0; i < v->n; i++) {
-		if (v->columns[i] >= end)
-			run = symbols_column_run(v->symbols, v->columns[i], &first, &end);
 		/* Calls lie in no order of columns: what is needed soon is asked for in time. */
-		if (i + 2 * AHEAD < v->n && v->columns[i + 2 * AHEAD] < end) {
-			uint32_t far = run[v->columns[i + 2 * AHEAD] - first].node, near = run[v->columns[i + AHEAD] - first].node;
-			if (far < t->n_nodes)
-				__builtin_prefetch(&t->nodes[far]);
-			if (near < t->n_nodes)
-				__builtin_prefetch(&tree.sums[t->nodes[near].call], 1);
-		}
-		uint32_t node = run[v->columns[i] - first].node;
-		uint32_t call = node < t->n_nodes ? t->nodes[node].call : 0;
-		made &= call || !node;
+		if (i + AHEAD < v->n)
+			__builtin_prefetch(&tree.sums[t->columns[v->columns[i + AHEAD]] - 1], 1);
+		uint32_t call = t->columns[v->columns[i]] - 1;
 		tree.sums[call] += v->ints[i];
 		tree.marks[call / 64] = 1;
 	}
-	return made;
 }
 
 static void clear(void)
@@ -217,16 +204,9 @@ static void add_to_parents(const struct calltree_view *t)
 static int64_t fold(const struct stackvec *v)
 {
 	struct calltree *calls = symbols_calls(v->symbols);
-	struct calltree_view t = calltree_begin(calls, v->symbols, NULL, 0);
+	struct calltree_view t = calltree_begin(calls, v->symbols, v->columns, v->n);
 	tree_room(t.n_calls);
-	if (!put_leaves(v, &t)) {
-		calltree_end(calls);
-		clear();
-		make_calls(v->symbols);
-		t = calltree_begin(calls, v->symbols, NULL, 0);
-		tree_room(t.n_calls);
-		put_leaves(v, &t);
-	}
+	put_leaves(v, &t);
 	add_to_parents(&t);
 	calltree_end(calls);
 	int64_t root = tree.sums[0];

@@ -234,7 +234,8 @@ static void ask_cold(struct bench *b, struct question *q, struct pool *pool, dou
 	truth_touch(b->f.db);
 	*open_ms = (double)(clock_mono_ns() - start) / 1e6;
 	AUTOFREE char *dir = xasprintf("%s/partitions", b->storage);
-	files_each(dir, forget_partition, dir, &e);
+	if (files_each(dir, forget_partition, dir, &e))
+		measure_die(dir, &e);
 	q->cold = truth_ask(&b->t, q, b->f.db, pool, true);
 }
 
