@@ -164,7 +164,7 @@ static int collect_sealed_profiles(const struct pstate *s, uint32_t series, int6
 	struct source_profile **out = list;
 	struct space *w = space_take(s->p->db->spaces);
 	int rc = 0;
-	size_t i = 0;
+	size_t i = 0, room = 0;
 	for (struct part *p; !rc && (p = view_next_part(s, series, after_ms, until_ms, &i));) {
 		rc = part_totals(p, series, &w->part, e);
 		if (rc) {
@@ -173,7 +173,10 @@ static int collect_sealed_profiles(const struct pstate *s, uint32_t series, int6
 		}
 		size_t rows = w->part.totals.rows.n;
 		bool masked = masks_touch(s, series, part_start_ms(p), part_end_ms(p));
-		*out = xreallocarray(*out, *n + rows + 1, sizeof **out);
+		if (!*out || room < *n + rows) {
+			room = *n + MAX(rows, *n); /* not an hour more at a time: each may be copied */
+			*out = xreallocarray(*out, room + 1, sizeof **out);
+		}
 		for (size_t k = 0; k < rows; k++) {
 			const struct sealed_row *r = &w->part.totals.rows.v[k];
 			if (r->t_ms <= after_ms || r->t_ms > until_ms || (masked && masks_hide(s, p, series, r->t_ms)))
