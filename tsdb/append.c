@@ -55,7 +55,7 @@ static struct request_record *record_of(struct append *a, struct partition *p, e
 	return x;
 }
 
-static void lock_dict(struct partition *p)
+static void lock_dict(struct partition *p) ACQUIRES(p->append_turn, p->dict_lock)
 {
 	atomic_fetch_add(&p->appenders, 1);
 	mutex_lock(&p->append_turn);
@@ -63,7 +63,7 @@ static void lock_dict(struct partition *p)
 	rwlock_write(&p->dict_lock);
 }
 
-static void unlock_dict(struct partition *p)
+static void unlock_dict(struct partition *p) RELEASES(p->append_turn, p->dict_lock)
 {
 	rwlock_unlock(&p->dict_lock);
 	mutex_unlock(&p->append_turn);
@@ -76,8 +76,9 @@ static bool has_type(const struct series *s, const struct ptype *type)
 	return type ? !s->is_float && ptype_eq(&s->type, type) : s->is_float;
 }
 
-/* The newest stamp that the day before has of the series; INT64_MIN: it does not know it. Under the write lock of p. */
+/* The newest stamp that the day before has of the series; INT64_MIN: it does not know it. */
 static int64_t last_of_day_before(struct tsdb *db, const struct partition *p, struct labels l, uint64_t hash, const struct ptype *type)
+	REQUIRES(p->dict_lock)
 {
 	uint32_t id;
 	int64_t last = INT64_MIN;
@@ -94,7 +95,7 @@ static int64_t last_of_day_before(struct tsdb *db, const struct partition *p, st
 }
 
 /* Of a series that the partition has. If nothing of it came in yet it goes on where the day before ended. */
-static bool go_on(struct append *a, struct partition *p, struct series *s, const struct ptype *type, bool marker)
+static bool go_on(struct append *a, struct partition *p, struct series *s, const struct ptype *type, bool marker) REQUIRES(p->dict_lock)
 {
 	if (!has_type(s, type)) {
 		metric_inc(&tsdb_metrics[TM_TYPE_CONFLICT]);
@@ -105,9 +106,10 @@ static bool go_on(struct append *a, struct partition *p, struct series *s, const
 	return !marker || atomic_load(&s->last_t) != INT64_MIN;
 }
 
-/* Under the write lock. False if the series may not be: over the limit, known with another type, or a marker is to end one that
+/* False if the series may not be: over the limit, known with another type, or a marker is to end one that
  * neither this day nor the one before knows. One that ended just after midnight is known to the day before alone. */
 static bool need_series(struct append *a, struct partition *p, struct labels l, const struct ptype *type, bool marker, uint32_t *ret)
+	REQUIRES(p->dict_lock)
 {
 	uint64_t h = labels_hash(l);
 	if (index_find(&p->index, l, h, ret))
@@ -127,7 +129,7 @@ static bool need_series(struct append *a, struct partition *p, struct labels l, 
 }
 
 /* Takes the stamp in, or refuses one that is there already. */
-static bool take_stamp(struct append *a, const struct version *v, struct partition *p, uint32_t id, int64_t t_ms)
+static bool take_stamp(struct append *a, const struct version *v, struct partition *p, uint32_t id, int64_t t_ms) REQUIRES(p->dict_lock)
 {
 	struct series *s = p->index.series.v[id];
 	int64_t last = atomic_load(&s->last_t);
@@ -154,9 +156,10 @@ struct adding {
 };
 
 /* One large profile holds up neither queries nor the other targets' appends. */
-static void let_others_in(void *arg)
+static void let_others_in(void *arg) LOCKS_UNCHECKED /* clang does not know whose lock a callback has */
 {
 	struct adding *x = arg;
+	rwlock_assert_writing(&x->p->dict_lock);
 	account_add(x->account, &x->before, x->p->symbols);
 	unlock_dict(x->p);
 	clock_sleep_us(50); /* or who waits would not get in before this one is back */
@@ -310,7 +313,7 @@ static uint32_t cover_of(const struct sink_profile *sp, enum profile_kind kind, 
 
 /* The series of a profile that take its stamp; value_index of each goes to types[]. */
 static void pick_series(struct append *a, const struct version *v, struct partition *p, const struct sink_profile *sp,
-			uint32_t *types)
+			uint32_t *types) REQUIRES(p->dict_lock)
 {
 	struct record_profile *out = &a->out;
 	out->n_series = 0;
@@ -407,8 +410,7 @@ static int add_profile(struct append *a, const struct version *v, const struct s
 
 /* ---- floats ---- */
 
-/* Under the write lock. */
-static void add_float(struct append *a, const struct version *v, struct partition *p, const struct sink_float *f)
+static void add_float(struct append *a, const struct version *v, struct partition *p, const struct sink_float *f) REQUIRES(p->dict_lock)
 {
 	struct record_float out = { .t_ms = f->t_ms, .bits = value_bits(f->v) };
 	if (!need_series(a, p, f->labels, NULL, value_is_stale(f->v), &out.series) || !take_stamp(a, v, p, out.series, f->t_ms))

@@ -48,6 +48,7 @@ static void one_bound(struct partition *p, const struct pstate *s, uint32_t id)
 
 void bounds_renew(struct partition *p, const struct pstate *s, const struct mask_fact *f)
 {
+	rwlock_assert_held(&p->dict_lock);
 	for (size_t i = 0; i < (f ? f->series.n : p->index.series.n); i++) {
 		uint32_t id = f ? f->series.v[i] : (uint32_t)i;
 		if (id < p->index.series.n)

@@ -6,8 +6,8 @@
 #include "tsdb/db.h"
 #include "tsdb/mask_fact.h"
 
-/* Makes the bounds of the series of a fact (NULL: of all) what windows and unmasked parts say. Under apply_lock and
- * dict_lock. */
-void bounds_renew(struct partition *p, const struct pstate *s, const struct mask_fact *f);
+/* Makes the bounds of the series of a fact (NULL: of all) what windows and unmasked parts say. Under apply_lock, too,
+ * unless nobody else sees it yet. */
+void bounds_renew(struct partition *p, const struct pstate *s, const struct mask_fact *f) REQUIRES_SHARED(p->dict_lock);
 
 #endif

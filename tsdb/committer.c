@@ -47,6 +47,7 @@ static struct window *need_window(struct version **v, struct partition *p, int64
 
 /* Series that this partition does not know (their symbols were lost), and stamps that are there already. */
 static void drop_unwanted(struct tsdb *db, const struct version *v, struct partition *p, struct record_profile *r)
+	REQUIRES_SHARED(p->dict_lock)
 {
 	for (uint32_t i = r->n_series; i--;) {
 		bool known = r->series[i] < p->index.series.n && !p->index.series.v[r->series[i]]->is_float;
@@ -74,7 +75,7 @@ static void saw(struct tsdb *db, struct series *s, int64_t t_ms)
 
 /* A record of a hundred thousand rows is not applied in one go: appends, and behind them queries, wait for the lock meanwhile. What
  * comes in between only adds to the dictionary. rows: so far, added to. */
-static void let_others_in(struct partition *p, size_t *rows, size_t more)
+static void let_others_in(struct partition *p, size_t *rows, size_t more) REQUIRES_SHARED(p->dict_lock)
 {
 	if (*rows / ROWS_AT_ONCE != (*rows + more) / ROWS_AT_ONCE)
 		rwlock_let_in(&p->dict_lock);
@@ -98,7 +99,7 @@ static void count_magnitudes(struct tsdb *db, const struct window *w, struct par
 }
 
 static bool apply_samples(struct tsdb *db, struct version **v, struct partition *p, struct cursor *c, uint64_t number,
-			  uint64_t seq)
+			  uint64_t seq) REQUIRES_SHARED(p->dict_lock)
 {
 	struct record_profile r = { 0 };
 	bool ok = true;
@@ -141,7 +142,7 @@ void tsdb_tap(struct tsdb *db, uint64_t number)
 }
 
 static bool apply_floats(struct tsdb *db, struct version **v, struct partition *p, struct cursor *c, uint64_t number,
-			 uint64_t seq)
+			 uint64_t seq) REQUIRES_SHARED(p->dict_lock)
 {
 	struct record_float f;
 	bool ok = true;

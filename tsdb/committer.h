@@ -15,9 +15,9 @@ int tsdb_commit(struct tsdb *db, struct request *r, struct err *e);
 void tsdb_hurry(struct tsdb *db, bool begin);
 #define REPLAY_SEQ 1 /* of what a replay applies */
 /* Brings one record's rows into the windows of *v (which it replaces when windows are new). Returns false if the
- * payload is malformed. Shared by commit and replay. Under apply_lock. */
+ * payload is malformed. Shared by commit and replay. */
 bool tsdb_apply(struct tsdb *db, struct version **v, struct partition *p, enum record_kind kind, struct view payload,
-		uint64_t number, uint64_t seq);
+		uint64_t number, uint64_t seq) REQUIRES(db->apply_lock);
 /* Hands the floats of what was just applied, all records up to `number`, to the tap. Their partitions are entered. */
 void tsdb_tap(struct tsdb *db, uint64_t number);
 

@@ -182,7 +182,7 @@ static int take_samples(struct refill *c, size_t row, struct err *e)
 	return over ? err_set(e, ERR_CORRUPT, "a value of a sealed part does not fit in 64 bits") : 0;
 }
 
-static int add_profiles(struct refill *c, struct part *p, size_t of, struct err *e)
+static int add_profiles(struct refill *c, struct part *p, size_t of, struct err *e) LOCKS_UNCHECKED /* nobody else has the window */
 {
 	int rc = begin_profile(c, p, of, e);
 	if (!rc)
@@ -216,7 +216,7 @@ static int add_profiles(struct refill *c, struct part *p, size_t of, struct err 
 	return rc;
 }
 
-static int add_floats(struct refill *c, const struct part *p, uint32_t series, struct err *e)
+static int add_floats(struct refill *c, const struct part *p, uint32_t series, struct err *e) LOCKS_UNCHECKED /* nobody else has the window */
 {
 	struct sealed_floats f = { 0 };
 	PART_VALUE v = { 0 };

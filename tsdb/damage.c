@@ -12,8 +12,8 @@ bool damage_is(const struct err *e)
 	       (e->code == ERR_IO && (strstr(e->msg, "No such file") || strstr(e->msg, "Input/output error")));
 }
 
-/* True the first time. Under parts_lock. */
-static bool note(struct part *p, uint32_t series)
+/* True the first time. */
+static bool note(struct part *p, uint32_t series) REQUIRES(p->db->parts_lock)
 {
 	uint64_t h = hash_u64(series);
 	uint32_t id;

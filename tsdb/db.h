@@ -83,8 +83,8 @@ struct partition *partition_empty_copy(const struct partition *p);
 /* Such a one with the dictionary that the parts of s have, of a partition that is not loaded itself; series_only: with the series,
  * and no symbols but their strings. Nobody else sees it. */
 struct partition *partition_read(const struct pstate *s, bool series_only);
-/* Adds what was made up of its dictionary to the database's count. Under dict_lock. */
-void tsdb_count_lost_symbols(struct partition *p);
+/* Adds what was made up of its dictionary to the database's count. */
+void tsdb_count_lost_symbols(struct partition *p) REQUIRES(p->dict_lock);
 /* A reference of one that logs ids of it: as long as there are any it does not go. */
 struct partition *partition_enter(struct partition *p);
 void partition_leave(struct partition *p);
@@ -203,10 +203,10 @@ static inline int64_t tsdb_boot_ms(const struct tsdb *db)
 
 /* The current version; returns owned. *ret_seq may be NULL. */
 struct version *tsdb_version(struct tsdb *db, uint64_t *ret_seq);
-/* Publishes v (takes it) together with seq (0 = as it is). Under apply_lock. */
-void tsdb_publish(struct tsdb *db, struct version *v, uint64_t seq);
-/* Adds up the memory of the windows of v, so that appends can wait when it is too much. Under apply_lock. */
-void tsdb_count_head(struct tsdb *db, const struct version *v);
+/* Publishes v (takes it) together with seq (0 = as it is). */
+void tsdb_publish(struct tsdb *db, struct version *v, uint64_t seq) REQUIRES(db->apply_lock);
+/* Adds up the memory of the windows of v, so that appends can wait when it is too much. */
+void tsdb_count_head(struct tsdb *db, const struct version *v) REQUIRES(db->apply_lock);
 /* The partition of a day; NULL if there is none. Returns a reference. */
 struct partition *tsdb_partition(struct tsdb *db, uint32_t day);
 /* The same, made if there is none, entered; waits for one that is about to go. */
@@ -216,8 +216,8 @@ int64_t tsdb_retention_now_ms(struct tsdb *db);
 /* Stamps up to here are not accepted, ms. */
 int64_t tsdb_floor_ms(struct tsdb *db);
 
-/* Whether a series has a row or point with this stamp already. Under dict_lock. */
-bool tsdb_has_stamp(const struct version *v, const struct partition *p, uint32_t series, int64_t t_ms);
+/* Whether a series has a row or point with this stamp already. */
+bool tsdb_has_stamp(const struct version *v, const struct partition *p, uint32_t series, int64_t t_ms) REQUIRES_SHARED(p->dict_lock);
 /* Whether what record `number` has for this hour lies in a sealed part. */
 bool tsdb_is_sealed(const struct version *v, const struct partition *p, int64_t hour, uint64_t number);
 

@@ -35,7 +35,7 @@ static int add_fact(struct request *r, struct partition *p, const struct matcher
 }
 
 static int delete_locked(struct tsdb *db, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
-			 uint64_t *series, struct err *e)
+			 uint64_t *series, struct err *e) REQUIRES(db->seal_lock)
 {
 	struct request *r = NEW(struct request);
 	struct version *v = tsdb_version(db, NULL);

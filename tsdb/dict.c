@@ -152,7 +152,7 @@ static void put_entry(struct buf *b, enum dict_table t, const struct symbols *s,
 }
 
 void dict_encode(struct buf *b, const struct symbols *s, const struct index *x, const struct dict_marks *from,
-		 const struct dict_marks *to, struct rwlock *lock)
+		 const struct dict_marks *to, struct rwlock *lock) LOCKS_UNCHECKED /* lock may be NULL */
 {
 	uint32_t done = 0;
 	for (enum dict_table t = DICT_STRINGS; t < DICT_TABLES; t++) {

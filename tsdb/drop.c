@@ -56,6 +56,7 @@ void tsdb_forget_partition(struct tsdb *db, struct partition *p)
 
 bool tsdb_shut(struct tsdb *db, struct partition *p)
 {
+	mutex_assert_held(&db->apply_lock);
 	mutex_lock(&db->state_lock);
 	bool shut = p->closing = !atomic_load(&p->users);
 	mutex_unlock(&db->state_lock);
@@ -103,6 +104,7 @@ static void leave(struct tsdb *db, struct partition *p)
 
 int tsdb_drop_partition(struct tsdb *db, struct partition *p, struct pstate *s, struct err *e)
 {
+	mutex_assert_held(&db->seal_lock);
 	int64_t start = clock_mono_ns();
 	uint32_t day = p->day;
 	mutex_lock(&db->apply_lock);
@@ -236,7 +238,7 @@ static bool is_alone(const struct pstate *s)
 	return alone;
 }
 
-static int commit_gone(struct tsdb *db, struct partition *p, struct err *e)
+static int commit_gone(struct tsdb *db, struct partition *p, struct err *e) REQUIRES(db->seal_lock)
 {
 	struct request *r = NEW(struct request);
 	struct request_record *x = vec_add(&r->records);
@@ -275,6 +277,7 @@ static void let_go(struct tsdb *db, const struct pstate *s)
 
 int tsdb_drop_deleted(struct tsdb *db, struct err *e)
 {
+	mutex_assert_held(&db->seal_lock);
 	struct pstate *s = take_out(db);
 	if (!s)
 		return 0;

@@ -26,10 +26,11 @@ size_t evict_bytes(struct partition *p)
 	return n;
 }
 
-/* Whether all that there is of a day can be read from its parts. Under apply_lock. */
+/* Whether all that there is of a day can be read from its parts. */
 static bool is_all_sealed(const struct pstate *s)
 {
 	const struct partition *p = s->p;
+	mutex_assert_held(&p->db->apply_lock);
 	return s->n_parts && !s->n_windows && !p->sealing && p->first_symbols == UINT64_MAX && atomic_load(&p->loaded);
 }
 
@@ -50,6 +51,7 @@ static bool replace_in_list(struct tsdb *db, struct partition *p, struct partiti
 
 bool evict_day(struct tsdb *db, uint32_t day)
 {
+	mutex_assert_held(&db->seal_lock);
 	struct symbols *gone = NULL;
 	mutex_lock(&db->apply_lock);
 	struct version *v = tsdb_version(db, NULL);

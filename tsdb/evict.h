@@ -9,10 +9,10 @@
 
 /* What a partition's dictionary and series index take in memory; 0: they are not loaded. Takes dict_lock. */
 size_t evict_bytes(struct partition *p);
-/* Takes one day's out of memory, if that is possible now. Under seal_lock. */
-bool evict_day(struct tsdb *db, uint32_t day);
+/* Takes one day's out of memory, if that is possible now. */
+bool evict_day(struct tsdb *db, uint32_t day) REQUIRES(db->seal_lock);
 /* While dictionaries are over their budget, those that were used longest ago leave memory, if that is idle_ms ago. What is
- * not all sealed stays. Takes seal_lock and apply_lock. */
-void evict_due(struct tsdb *db, int64_t idle_ms);
+ * not all sealed stays. */
+void evict_due(struct tsdb *db, int64_t idle_ms) EXCLUDES(db->seal_lock, db->apply_lock);
 
 #endif

@@ -20,7 +20,7 @@ static struct version *set_masks(struct version *v, struct partition *p, struct 
 	return next;
 }
 
-static bool apply_delete(struct version **v, struct partition *p, struct cursor *c, uint64_t number)
+static bool apply_delete(struct version **v, struct partition *p, struct cursor *c, uint64_t number) REQUIRES_SHARED(p->dict_lock)
 {
 	struct mask_fact f = { .number = number };
 	bool known = mask_fact_get(c, &f), ok = !c->bad;
@@ -106,6 +106,7 @@ static bool apply_names(struct version **v, struct partition *p, struct cursor *
 
 bool facts_apply(struct version **v, struct partition *p, struct cursor *c, uint64_t number)
 {
+	mutex_assert_held(&p->db->apply_lock);
 	if (c->p == c->end || *c->p != FACT_NAMES)
 		return apply_delete(v, p, c, number);
 	c->p++;

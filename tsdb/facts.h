@@ -7,9 +7,8 @@
 #include "tsdb/db.h"
 #include "tsdb/record.h"
 
-/* What a fact in the log does to memory; commit and replay. *v is replaced. False if it is malformed. Under apply_lock and
- * dict_lock (read). */
-bool facts_apply(struct version **v, struct partition *p, struct cursor *c, uint64_t number);
+/* What a fact in the log does to memory; commit and replay. *v is replaced. False if it is malformed. */
+bool facts_apply(struct version **v, struct partition *p, struct cursor *c, uint64_t number) REQUIRES_SHARED(p->dict_lock);
 /* Numbers of the facts that are still needed, ascending: the trim of the log leaves them. malloc'd. */
 uint64_t *facts_needed(struct tsdb *db, size_t *ret_n);
 

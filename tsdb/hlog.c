@@ -432,7 +432,7 @@ int hlog_open(struct hlog **ret, const char *dir, bool *ret_writable, struct err
 	struct hlog *l = NEW(struct hlog);
 	mutex_init(&l->mark_lock, LOCK_LEAF, "log marks");
 	mutex_init(&l->write_lock, RANK_LOG_WRITE, "log writes");
-	rwlock_init_nesting(&l->db_lock, RANK_LOG_DB, "log");
+	rwlock_init(&l->db_lock, RANK_LOG_DB, "log");
 	l->dir = xstrdup(dir);
 	l->path = xasprintf("%s/head", dir);
 	l->notes = notes_new();

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/lock.h"
+#include "tsdb/lock_ranks.h"
 #include "tsdb/names.h"
 
 #define KEEP_MS (10 * INT64_C(60000))
@@ -27,7 +27,7 @@ struct joins *joins_new(size_t max_bytes)
 {
 	struct joins *j = NEW(struct joins);
 	j->max_bytes = max_bytes;
-	mutex_init(&j->lock, LOCK_LEAF, "joins");
+	mutex_init(&j->lock, RANK_JOINS, "joins");
 	return j;
 }
 

@@ -79,6 +79,7 @@ static bool has_rule_facts(const struct masks *m)
 
 /* A fact per rule that has something too old here. */
 static int find_old(struct tsdb *db, struct partition *p, int64_t now_ms, struct mask_fact **ret, size_t *ret_n, struct err *e)
+	REQUIRES(db->seal_lock)
 {
 	VEC(struct mask_fact) out = { 0 };
 	int rc = 0;
@@ -133,7 +134,7 @@ static void hide(struct tsdb *db, struct partition *p, const struct mask_fact *f
 }
 
 /* Says which rules have got all of a day; 0: one has got a part of it, and will get more by and by. */
-static uint64_t rules_on(const struct tsdb *db, const struct partition *p, int64_t now_ms)
+static uint64_t rules_on(const struct tsdb *db, const struct partition *p, int64_t now_ms) REQUIRES(db->seal_lock)
 {
 	uint64_t whole = 0;
 	for (size_t i = 0; db->rules && i < db->rules->v.n; i++) {
@@ -147,7 +148,7 @@ static uint64_t rules_on(const struct tsdb *db, const struct partition *p, int64
 
 /* One day. What was done to it before, and nothing came since, need not be looked at again: its dictionary may have left
  * memory, and leaves it again. */
-static int keep_one(struct tsdb *db, const struct pstate *s, struct err *e)
+static int keep_one(struct tsdb *db, const struct pstate *s, struct err *e) REQUIRES(db->seal_lock)
 {
 	struct partition *p = s->p;
 	int64_t now_ms = retention_now_of(db, p);
@@ -174,6 +175,7 @@ static int keep_one(struct tsdb *db, const struct pstate *s, struct err *e)
 
 int keep_due(struct tsdb *db, struct err *e)
 {
+	mutex_assert_held(&db->seal_lock);
 	struct version *v = tsdb_version(db, NULL);
 	int rc = 0;
 	for (size_t i = 0; i < v->n && !rc; i++)

@@ -10,7 +10,7 @@
 struct keep_rules;
 
 void keep_rules_free(struct keep_rules *r);
-/* Brings the masks of all partitions up to date. Under seal_lock. */
-int keep_due(struct tsdb *db, struct err *e);
+/* Brings the masks of all partitions up to date. */
+int keep_due(struct tsdb *db, struct err *e) REQUIRES(db->seal_lock);
 
 #endif

@@ -176,7 +176,7 @@ static void text_lines_release(struct text_lines *t)
 	vec_free(&t->v);
 }
 
-/* The same place with lines. Under the write lock. */
+/* The same place with lines. Under the write lock of its dictionary. */
 static uint32_t intern(struct symbols *s, uint32_t location, const struct text_lines *t)
 {
 	VEC(struct sym_line) lines = { 0 };
@@ -290,6 +290,7 @@ static int by_location(const void *a, const void *b)
 
 static int commit(struct round *r, struct err *e)
 {
+	mutex_assert_held(&r->db->seal_lock);
 	struct request *q = NEW(struct request);
 	size_t n = 0;
 	for (size_t i = 0; i < r->found.n; i++) {
@@ -360,7 +361,7 @@ static void look(struct finder *f, const struct version *v)
 }
 
 /* What was seen of a partition that is gone makes no sense any more. */
-static struct finder *need_finder(struct tsdb *db, const struct version *v)
+static struct finder *need_finder(struct tsdb *db, const struct version *v) REQUIRES(db->seal_lock)
 {
 	bool stale = false;
 	for (size_t i = 0; db->finder && i < db->finder->seen.n; i++) {
@@ -420,9 +421,12 @@ int tsdb_name_location(struct tsdb *db, struct view build_id, uint64_t file_addr
 		const struct pstate *s = x->key == key ? version_find(r.v, x->day) : NULL;
 		if (!s)
 			continue;
+		rwlock_read(&s->p->dict_lock);
 		const struct sym_location *l = symbols_get_location(s->p->symbols, x->location);
 		const struct sym_mapping *m = symbols_get_mapping(s->p->symbols, l->mapping - 1);
-		if (l->address + m->offset == file_address && view_eq(symbols_get_string(s->p->symbols, m->build_id), build_id))
+		bool same = l->address + m->offset == file_address && view_eq(symbols_get_string(s->p->symbols, m->build_id), build_id);
+		rwlock_unlock(&s->p->dict_lock);
+		if (same)
 			name_one(&r, x, &t);
 	}
 	int rc = commit(&r, e);

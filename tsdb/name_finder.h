@@ -6,9 +6,8 @@
 
 #include "tsdb/db.h"
 
-/* Finds locations without lines whose lines have come since, in all partitions in memory, and commits their names. Under
- * no lock; takes seal_lock. */
-int name_finder_due(struct tsdb *db, struct err *e);
+/* Finds locations without lines whose lines have come since, in all partitions in memory, and commits their names. */
+int name_finder_due(struct tsdb *db, struct err *e) EXCLUDES(db->seal_lock);
 void name_finder_free(struct finder *f);
 
 #endif

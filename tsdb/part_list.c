@@ -196,7 +196,7 @@ int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, bool loo
 {
 	struct pdb *d = NEW(struct pdb);
 	atomic_init(&d->refs, 1);
-	rwlock_init_nesting(&d->open_lock, LOCK_ANY, "partition open"); /* read under others and they under it */
+	rwlock_init_gate(&d->open_lock, LOCK_ANY, "partition open");
 	mutex_init(&d->parts_lock, RANK_PARTS, "parts");
 	d->dir = xstrdup(dir);
 	d->look_only = look_only;

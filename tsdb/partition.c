@@ -255,6 +255,7 @@ struct version *tsdb_version(struct tsdb *db, uint64_t *ret_seq)
 
 void tsdb_publish(struct tsdb *db, struct version *v, uint64_t seq)
 {
+	mutex_assert_held(&db->apply_lock);
 	mutex_lock(&db->state_lock);
 	struct version *old = db->current;
 	db->current = v;
@@ -273,7 +274,7 @@ void tsdb_count_head(struct tsdb *db, const struct version *v)
 	atomic_store(&db->head_bytes, total);
 }
 
-static struct partition *find_partition(const struct tsdb *db, uint32_t day)
+static struct partition *find_partition(const struct tsdb *db, uint32_t day) REQUIRES(db->state_lock)
 {
 	for (size_t i = 0; i < db->partitions.n; i++)
 		if (db->partitions.v[i]->day == day)
@@ -332,6 +333,7 @@ static bool fchunk_has(const struct fchunk *c, int64_t t_ms)
 
 bool tsdb_has_stamp(const struct version *v, const struct partition *p, uint32_t series, int64_t t_ms)
 {
+	rwlock_assert_held(&p->dict_lock);
 	const struct series *s = p->index.series.v[series];
 	if (t_ms > atomic_load(&s->max_t) || t_ms < atomic_load(&s->min_t))
 		return false;
@@ -383,6 +385,8 @@ int partition_open_parts(struct partition *p, struct part ***parts, size_t *n, s
 /* What lies in its place may be of one that was dropped and could not be removed yet. */
 int partition_make_parts(struct partition *p, struct err *e)
 {
+	mutex_assert_held(&p->db->seal_lock);
+	mutex_assert_held(&p->db->apply_lock);
 	AUTOFREE char *dir = xasprintf("%s/partitions/%u", p->db->path, p->day);
 	struct part **parts;
 	size_t n;
@@ -398,6 +402,7 @@ int partition_make_parts(struct partition *p, struct err *e)
 
 int partition_reopen_parts(struct partition *p, struct err *e)
 {
+	mutex_assert_held(&p->db->seal_lock);
 	int rc = pdb_reopen(p->db_parts, e);
 	if (!rc)
 		LOG_INFO("msg", "a partition is open for writing again", "partition", LOG_NUM(p->day));

@@ -157,7 +157,7 @@ static void keep_ids(struct partition *p, const struct pstate *s, bool series_on
 }
 
 /* What is to be known of the parts of s (NULL: there are none). */
-static void load(struct partition *p, const struct pstate *s, bool series_only)
+static void load(struct partition *p, const struct pstate *s, bool series_only) REQUIRES(p->dict_lock)
 {
 	if (s) {
 		load_symbols(p, s, series_only);
@@ -174,6 +174,7 @@ static void load(struct partition *p, const struct pstate *s, bool series_only)
 /* Those of a dictionary that is read again count once. */
 void tsdb_count_lost_symbols(struct partition *p)
 {
+	rwlock_assert_writing(&p->dict_lock);
 	if (p->lost <= p->lost_counted)
 		return;
 	atomic_fetch_add(&p->db->lost_symbols, p->lost - p->lost_counted);
@@ -238,9 +239,11 @@ static void keep_series(struct partition *p)
 struct partition *partition_read(const struct pstate *s, bool series_only)
 {
 	struct partition *p = partition_empty_copy(s->p);
+	rwlock_write(&p->dict_lock); /* nobody waits for it */
 	load(p, s, series_only);
 	if (series_only)
 		keep_series(p);
+	rwlock_unlock(&p->dict_lock);
 	atomic_store(&p->loaded, true);
 	return p;
 }

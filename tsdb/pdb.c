@@ -16,7 +16,7 @@
 
 /* ---- staying open ---- */
 
-int pdb_enter(struct pdb *d, struct err *e)
+int pdb_enter(struct pdb *d, struct err *e) LOCKS_UNCHECKED /* it takes the lock if it returns 0 */
 {
 	rwlock_read(&d->open_lock);
 	if (d->db)
@@ -25,7 +25,7 @@ int pdb_enter(struct pdb *d, struct err *e)
 	return err_set(e, ERR_IO, "the partition %s is closed after an error", d->dir);
 }
 
-void pdb_leave(struct pdb *d)
+void pdb_leave(struct pdb *d) LOCKS_UNCHECKED
 {
 	rwlock_unlock(&d->open_lock);
 }

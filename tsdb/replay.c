@@ -78,6 +78,7 @@ static void make_up(struct partition *p, const struct record *rec)
 static bool replay_record(void *arg, uint64_t number, struct view bytes)
 {
 	struct replay *r = arg;
+	mutex_assert_held(&r->db->apply_lock);
 	struct record rec;
 	struct err e;
 	if (record_parse(number, bytes, &rec, &e)) {
@@ -141,6 +142,7 @@ int tsdb_replay(struct tsdb *db, struct err *e)
 {
 	struct replay r = { .db = db, .v = tsdb_version(db, NULL), .tap_has = UINT64_MAX };
 	uint64_t tap_last = 0;
+	mutex_lock(&db->apply_lock);
 	int rc = db->o.tap ? db->o.tap->open(db->o.tap, &r.tap_has, &tap_last, e) : 0;
 	if (!rc)
 		rc = hlog_replay(db->log, replay_record, &r, &r.loss, e);
@@ -149,6 +151,7 @@ int tsdb_replay(struct tsdb *db, struct err *e)
 	db->applied = hlog_last(db->log);
 	tsdb_count_head(db, r.v);
 	tsdb_publish(db, r.v, REPLAY_SEQ);
+	mutex_unlock(&db->apply_lock);
 	atomic_fetch_add(&db->lost_records, r.loss.holes + r.loss.bad);
 	report(db, &r.loss);
 	if (db->o.tap && !rc)

@@ -39,7 +39,7 @@ static struct partition *find_empty(struct tsdb *db, const struct version *v)
 }
 
 /* Partitions that never got a row (all were duplicates) are in no version, but their symbols hold the log back. */
-static int forget_empty(struct tsdb *db, struct err *e)
+static int forget_empty(struct tsdb *db, struct err *e) REQUIRES(db->seal_lock)
 {
 	int rc = 1;
 	while (rc > 0) {
@@ -161,9 +161,11 @@ static int open_one(void *arg, const char *name, struct err *e)
 	atomic_store(&p->loaded, n == 0);
 	vec_push(&db->partitions, p);
 	if (n) {
+		mutex_lock(&db->apply_lock);
 		struct version *v = tsdb_version(db, NULL);
 		tsdb_publish(db, version_with(v, p, NULL, 0, parts, n), 0);
 		version_unref(v);
+		mutex_unlock(&db->apply_lock);
 	}
 	for (size_t i = 0; i < n; i++)
 		part_unref(parts[i]);

@@ -129,7 +129,7 @@ static struct part *next_part(const struct pstate *s)
 
 /* 1: something was done, 0: nothing is to be done. *drop: whether to see if a whole partition can go; where queries do not
  * let one go now they will not a moment later, and asking takes its time. */
-static int one_step(struct tsdb *db, bool *drop, struct err *e)
+static int one_step(struct tsdb *db, bool *drop, struct err *e) REQUIRES(db->seal_lock)
 {
 	int rc = *drop ? tsdb_drop_deleted(db, e) : 0;
 	*drop = rc > 0;

@@ -43,7 +43,7 @@ static int write_window(struct seal *s, struct err *e)
 	return rc;
 }
 
-/* ---- before and after, under apply_lock ---- */
+/* ---- before and after ---- */
 
 static int begin(struct seal *s, struct err *e)
 {
@@ -68,7 +68,7 @@ static int begin(struct seal *s, struct err *e)
 	return rc;
 }
 
-static void publish(struct seal *s)
+static void publish(struct seal *s) REQUIRES(s->db->apply_lock)
 {
 	struct version *v = tsdb_version(s->db, NULL);
 	const struct pstate *ps = version_find(v, s->p->day);
@@ -90,7 +90,7 @@ static void publish(struct seal *s)
 }
 
 /* Below this number no record is needed: all of its rows and symbols lie in parts. */
-static uint64_t needed_from(struct tsdb *db)
+static uint64_t needed_from(struct tsdb *db) REQUIRES(db->apply_lock)
 {
 	uint64_t from = db->applied + 1;
 	struct version *v = tsdb_version(db, NULL);
@@ -113,6 +113,7 @@ static uint64_t needed_from(struct tsdb *db)
 
 void tsdb_trim_log(struct tsdb *db)
 {
+	mutex_assert_held(&db->apply_lock);
 	struct err e;
 	size_t n;
 	AUTOFREE uint64_t *facts = facts_needed(db, &n);
@@ -227,7 +228,7 @@ static void seal_largest(struct tsdb *db, struct due *d, size_t n, size_t total)
 }
 
 /* Partitions that could only be opened for reading are tried again. */
-static int reopen_due(struct tsdb *db, struct err *e)
+static int reopen_due(struct tsdb *db, struct err *e) REQUIRES(db->seal_lock)
 {
 	struct version *v = tsdb_version(db, NULL);
 	int rc = 0;
@@ -240,7 +241,7 @@ static int reopen_due(struct tsdb *db, struct err *e)
 
 /* Symbols without rows, late names of a day that is over, would hold the log back for ever: they get a part of their own,
  * an empty one, after a while. */
-static int seal_symbols(struct tsdb *db, const struct version *v, bool all, struct err *e)
+static int seal_symbols(struct tsdb *db, const struct version *v, bool all, struct err *e) REQUIRES(db->seal_lock)
 {
 	int rc = 0;
 	for (size_t i = 0; i < v->n && !rc; i++) {

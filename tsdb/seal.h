@@ -14,11 +14,11 @@
 int seal_write(struct partition *p, struct window *w, struct part *part, const struct buf *symbols, struct err *e);
 
 void *tsdb_early_sealer(void *db);
-/* Seals every window, or those that ended a while ago, or, while the head is over half of its budget, the largest. Only one
- * thread at a time: seal_lock. */
+/* Seals every window, or those that ended a while ago, or, while the head is over half of its budget, the largest. Takes
+ * seal_lock: one thread at a time. */
 enum seal_what { SEAL_ALL, SEAL_AGED, SEAL_LARGEST };
-int seal_due(struct tsdb *db, enum seal_what what, struct err *e);
-/* Forgets what the log need not keep. Under apply_lock. */
-void tsdb_trim_log(struct tsdb *db);
+int seal_due(struct tsdb *db, enum seal_what what, struct err *e) EXCLUDES(db->seal_lock);
+/* Forgets what the log need not keep. */
+void tsdb_trim_log(struct tsdb *db) REQUIRES(db->apply_lock);
 
 #endif

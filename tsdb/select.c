@@ -15,8 +15,7 @@ static struct view_ref *find_ref(struct tsdb_view *v, const struct series *s, ui
 	return NULL;
 }
 
-/* Under the view's lock. */
-static uint32_t need_ref(struct tsdb_view *v, const struct series *s, size_t partition, uint32_t id)
+static uint32_t need_ref(struct tsdb_view *v, const struct series *s, size_t partition, uint32_t id) REQUIRES(v->lock)
 {
 	uint32_t ref;
 	struct view_ref *r = find_ref(v, s, &ref);

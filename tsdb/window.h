@@ -5,7 +5,6 @@
 #ifndef PYRRHA_TSDB_WINDOW_H
 #define PYRRHA_TSDB_WINDOW_H
 
-
 #include "base/lock.h"
 #include "base/map.h"
 #include "tsdb/chunk.h"
@@ -55,11 +54,10 @@ struct window *window_new(int64_t hour);
 struct window *window_ref(struct window *w);
 void window_unref(struct window *w);
 
-/* NULL if the series has nothing here. Under the lock. */
+/* NULL if the series has nothing here. Under the lock, in whichever mode; or frozen. */
 struct chunk *window_chunk(const struct window *w, uint32_t series);
 struct fchunk *window_fchunk(const struct window *w, uint32_t series);
-/* Under the write lock. */
-void window_add_profile(struct window *w, const struct record_profile *p, uint64_t record, uint64_t seq);
-void window_add_float(struct window *w, const struct record_float *f, uint64_t record, uint64_t seq);
+void window_add_profile(struct window *w, const struct record_profile *p, uint64_t record, uint64_t seq) REQUIRES(w->lock);
+void window_add_float(struct window *w, const struct record_float *f, uint64_t record, uint64_t seq) REQUIRES(w->lock);
 
 #endif

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #ifdef PYRRHA_LOCK_CHECKS
-#define SET_RULE(l, rank_, name_, nests_) ((l)->rule = (struct lock_rule){ .name = (name_), .rank = (rank_), .nests = (nests_) })
+#define SET_RULE(l, rank_, name_, gate_) ((l)->rule = (struct lock_rule){ .name = (name_), .rank = (rank_), .gate = (gate_) })
 #else
-#define SET_RULE(l, rank, name, nests) ((void)(rank), (void)(name))
+#define SET_RULE(l, rank, name, gate) ((void)(rank), (void)(name))
 #endif
 
 void mutex_init(struct mutex *m, unsigned rank, const char *name)
@@ -26,7 +26,7 @@ void rwlock_init(struct rwlock *l, unsigned rank, const char *name)
 	SET_RULE(l, rank, name, false);
 }
 
-void rwlock_init_nesting(struct rwlock *l, unsigned rank, const char *name)
+void rwlock_init_gate(struct rwlock *l, unsigned rank, const char *name)
 {
 	pthread_rwlock_init(&l->raw, NULL);
 	SET_RULE(l, rank, name, true);
@@ -78,12 +78,11 @@ static bool comes_after(const struct lock_rule *next, const struct lock_rule *be
 }
 
 /* Before it is waited for. */
-static void check_order(const void *lock, const struct lock_rule *rule, enum lock_mode mode)
+static void check_order(const void *lock, const struct lock_rule *rule)
 {
-	const struct held *h = find(lock);
-	if (h && (!rule->nests || mode == LOCK_WRITING || h->mode == LOCK_WRITING))
+	if (find(lock))
 		fault(rule, "it is taken twice");
-	for (unsigned i = 0; i < n_held && !h; i++)
+	for (unsigned i = 0; i < n_held; i++)
 		if (!comes_after(rule, held[i].rule))
 			fault(rule, "it is taken out of order");
 }
@@ -118,7 +117,7 @@ void mutex_destroy(struct mutex *m)
 
 void mutex_lock(struct mutex *m) LOCKS_UNCHECKED /* as what follows: it is what clang is told of them */
 {
-	check_order(m, &m->rule, LOCK_WRITING);
+	check_order(m, &m->rule);
 	pthread_mutex_lock(&m->raw);
 	note(m, &m->rule, LOCK_WRITING);
 }
@@ -162,14 +161,15 @@ void rwlock_set_order(struct rwlock *l, uint64_t order)
 
 void rwlock_read(struct rwlock *l) LOCKS_UNCHECKED
 {
-	check_order(l, &l->rule, LOCK_READING);
+	check_order(l, &l->rule);
 	pthread_rwlock_rdlock(&l->raw);
-	note(l, &l->rule, LOCK_READING);
+	if (!l->rule.gate)
+		note(l, &l->rule, LOCK_READING);
 }
 
 void rwlock_write(struct rwlock *l) LOCKS_UNCHECKED
 {
-	check_order(l, &l->rule, LOCK_WRITING);
+	check_order(l, &l->rule);
 	pthread_rwlock_wrlock(&l->raw);
 	note(l, &l->rule, LOCK_WRITING);
 }
@@ -184,7 +184,8 @@ bool rwlock_try_write(struct rwlock *l) LOCKS_UNCHECKED
 
 void rwlock_unlock(struct rwlock *l) LOCKS_UNCHECKED
 {
-	forget(l, &l->rule);
+	if (!l->rule.gate || find(l))
+		forget(l, &l->rule);
 	pthread_rwlock_unlock(&l->raw);
 }
 

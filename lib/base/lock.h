@@ -52,7 +52,7 @@ struct lock_rule {
 	const char *name;
 	unsigned rank;
 	uint64_t order;
-	bool nests; /* a reader may take it again */
+	bool gate; /* readers are not listed */
 };
 #define LOCK_RULE_ struct lock_rule rule;
 #define LOCK_RULE_INIT_(rank_, name_) , .rule = { .name = (name_), .rank = (rank_) }
@@ -78,8 +78,8 @@ struct CAPABILITY_(capability("rwlock")) rwlock {
 
 void mutex_init(struct mutex *m, unsigned rank, const char *name);
 void rwlock_init(struct rwlock *l, unsigned rank, const char *name);
-/* Readers go first, and may take it again. */
-void rwlock_init_nesting(struct rwlock *l, unsigned rank, const char *name);
+/* A gate: readers go first, may take it again, and may have another thread release it. So only who writes is listed. */
+void rwlock_init_gate(struct rwlock *l, unsigned rank, const char *name);
 /* Of a reader: those who wait to write go first now, and with them the readers behind them. */
 void rwlock_let_in(struct rwlock *l) REQUIRES_SHARED(l);
 
