@@ -272,16 +272,21 @@ static int hand_in(struct rated *m, size_t at, struct rated_series *x, struct er
 	return rc;
 }
 
-static struct rated_series *new_series(struct rated *m)
+/* How many there are is how far threads are ahead of the one whose turn it is. */
+static int new_series(struct rated *m, struct rated_series **ret, struct err *e)
 {
 	pthread_mutex_lock(&m->lock);
 	struct rated_series *x = m->spare.n ? m->spare.v[--m->spare.n] : NULL;
 	pthread_mutex_unlock(&m->lock);
-	if (x)
-		return x;
-	x = NEW(struct rated_series);
-	x->steps = xcalloc(m->sp->n + 1, sizeof *x->steps);
-	return x;
+	int rc = x ? 0 : eval_hold_bytes(m->r->q, m->sp->n * (sizeof(struct rated_step) + 3 * sizeof(struct piece)), e); /* as of rate(x[1m]) */
+	if (rc)
+		return rc;
+	if (!x) {
+		x = NEW(struct rated_series);
+		x->steps = xcalloc(m->sp->n + 1, sizeof *x->steps);
+	}
+	*ret = x;
+	return 0;
 }
 
 static void free_series(struct rated_series *x)
@@ -296,9 +301,12 @@ static void free_series(struct rated_series *x)
 static int take_series(void *arg, size_t at, const struct source_profile *p, const int64_t *match, size_t n, unsigned worker, struct err *e)
 {
 	struct rated *m = arg;
-	struct rated_series *x = new_series(m);
+	struct rated_series *x;
 	struct rseries s = { .type = m->range.s[0].type, .vp = (struct source_profile *)p, .n_vp = n };
-	int rc = add_windows(m, &m->workers[worker], &s, match, x, e);
+	int rc = new_series(m, &x, e);
+	if (rc)
+		return rc;
+	rc = add_windows(m, &m->workers[worker], &s, match, x, e);
 	if (!rc)
 		return hand_in(m, at, x, e);
 	free_series(x);
