@@ -46,12 +46,10 @@ static struct over_series *series_of(struct overlay *o, struct labels l)
 {
 	uint64_t hash = labels_hash(l);
 	uint32_t id;
-	for (size_t at = map_start(&o->by_labels, hash); map_probe(&o->by_labels, hash, &at, &id);)
-		if (labels_eq(*o->series.v[id]->labels, l))
-			return o->series.v[id];
+	if (MAP_FIND_OR_ADD(&o->by_labels, hash, id, o->series.n, labels_eq(*o->series.v[id]->labels, l)))
+		return o->series.v[id];
 	struct over_series *s = NEW(struct over_series);
 	s->labels = labels_dup(l);
-	map_insert(&o->by_labels, hash, (uint32_t)o->series.n);
 	vec_push(&o->series, s);
 	o->samples += SERIES_BYTES;
 	return s;

@@ -82,13 +82,10 @@ static void results_add(struct results *rs, struct result *r)
 {
 	uint32_t id;
 	r->hash = hash_u64(labels_hash(*r->before)) ^ labels_hash(*r->after);
-	for (size_t at = map_start(&rs->index, r->hash); map_probe(&rs->index, r->hash, &at, &id);)
-		if (result_eq(&rs->v.v[id], r)) {
-			result_release(r);
-			return;
-		}
-	map_insert(&rs->index, r->hash, (uint32_t)rs->v.n);
-	vec_push(&rs->v, *r);
+	if (MAP_FIND_OR_ADD(&rs->index, r->hash, id, rs->v.n, result_eq(&rs->v.v[id], r)))
+		result_release(r);
+	else
+		vec_push(&rs->v, *r);
 }
 
 static bool of_type(struct view name)

@@ -202,12 +202,9 @@ struct groups {
 static uint32_t group_of(struct groups *g, uint64_t names)
 {
 	uint32_t id;
-	for (size_t at = map_start(&g->index, names); map_probe(&g->index, names, &at, &id);)
-		if (g->names[id] == names)
-			return id;
-	g->names[g->n] = names;
-	map_insert(&g->index, names, g->n);
-	return g->n++;
+	if (!MAP_FIND_OR_ADD(&g->index, names, id, g->n, g->names[id] == names))
+		g->names[g->n++] = names;
+	return id;
 }
 
 static void groups_release(struct groups *g)

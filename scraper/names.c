@@ -85,10 +85,8 @@ static uint32_t text_of(struct names *n, struct view text)
 {
 	uint64_t h = hash_view(text);
 	uint32_t id;
-	for (size_t at = map_start(&n->by_text, h); map_probe(&n->by_text, h, &at, &id);)
-		if (view_eq(n->texts.v[id], text))
-			return id + 1;
-	map_insert(&n->by_text, h, (uint32_t)n->texts.n);
+	if (MAP_FIND_OR_ADD(&n->by_text, h, id, n->texts.n, view_eq(n->texts.v[id], text)))
+		return id + 1;
 	vec_push(&n->texts, view_make(xstrndup(text.ptr, text.len), text.len));
 	n->bytes += text.len + sizeof(struct view) + 2 * sizeof(uint64_t);
 	return (uint32_t)n->texts.n;

@@ -13,12 +13,8 @@ static uint32_t string_id(struct strings *x, struct view s)
 {
 	uint64_t h = hash_view(s);
 	uint32_t id;
-	for (size_t at = map_start(&x->index, h); map_probe(&x->index, h, &at, &id);)
-		if (view_eq(x->v.v[id], s))
-			return id;
-	id = (uint32_t)x->v.n;
-	map_insert(&x->index, h, id);
-	vec_push(&x->v, s);
+	if (!MAP_FIND_OR_ADD(&x->index, h, id, x->v.n, view_eq(x->v.v[id], s)))
+		vec_push(&x->v, s);
 	return id;
 }
 

@@ -93,12 +93,8 @@ static uint32_t group_of(struct splitting *x, struct labels l)
 {
 	uint64_t h = labels_hash(l);
 	uint32_t id;
-	for (size_t at = map_start(&x->index, h); map_probe(&x->index, h, &at, &id);)
-		if (labels_eq(x->groups.v[id].labels, l))
-			return id;
-	id = (uint32_t)x->groups.n;
-	map_insert(&x->index, h, id);
-	vec_add(&x->groups)->labels = l;
+	if (!MAP_FIND_OR_ADD(&x->index, h, id, x->groups.n, labels_eq(x->groups.v[id].labels, l)))
+		vec_add(&x->groups)->labels = l;
 	return id;
 }
 

@@ -105,16 +105,13 @@ void pool_let_go(struct pool *p, struct endpoint *ep)
 static struct target *find_target(struct scraper *s, struct target_plan *plan)
 {
 	uint32_t id;
-	for (size_t at = map_start(&s->target_index, plan->target_key);
-	     map_probe(&s->target_index, plan->target_key, &at, &id);)
-		if (s->targets.v[id]->key == plan->target_key)
-			return s->targets.v[id];
+	if (MAP_FIND_OR_ADD(&s->target_index, plan->target_key, id, s->targets.n, s->targets.v[id]->key == plan->target_key))
+		return s->targets.v[id];
 	struct target *t = NEW(struct target);
 	t->key = plan->target_key;
-	t->index = (uint32_t)s->targets.n;
+	t->index = id;
 	t->labels = TAKE_PTR(plan->visible);
 	t->last_up = -1;
-	map_insert(&s->target_index, t->key, t->index);
 	vec_push(&s->targets, t);
 	return t;
 }

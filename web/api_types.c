@@ -31,16 +31,14 @@ static void add_series(struct catalogue *c, const struct source_series *s)
 	struct view name = labels_get(s->labels, VIEW(LABEL_NAME));
 	uint64_t h = hash_view(name);
 	uint32_t i;
-	for (size_t at = map_start(&c->index, h); map_probe(&c->index, h, &at, &i);)
-		if (view_eq(c->v.v[i].name, name) && ptype_eq(c->v.v[i].type, s->type)) {
-			c->v.v[i].series++;
-			return;
-		}
+	if (MAP_FIND_OR_ADD(&c->index, h, i, c->v.n, view_eq(c->v.v[i].name, name) && ptype_eq(c->v.v[i].type, s->type))) {
+		c->v.v[i].series++;
+		return;
+	}
 	size_t n_rows, order = 0;
 	const struct ptype_row *rows = ptype_table(&n_rows);
 	while (order < n_rows && !view_eqs(name, rows[order].name))
 		order++;
-	map_insert(&c->index, h, (uint32_t)c->v.n);
 	vec_push(&c->v, (struct found){ name, s->type, 1, order });
 }
 

@@ -43,16 +43,13 @@ static void add_edge(struct dot *d, uint32_t from, uint32_t to, double v)
 {
 	uint64_t h = hash_u64((uint64_t)from << 32 | to);
 	uint32_t id;
-	for (size_t at = map_start(&d->by_pair, h); map_probe(&d->by_pair, h, &at, &id);) {
-		struct dot_edge *x = &d->edges.v[id];
-		if (x->from != from || x->to != to)
-			continue;
-		x->value += x->counted_in == d->stack ? 0 : v;
-		x->counted_in = d->stack;
+	if (!MAP_FIND_OR_ADD(&d->by_pair, h, id, d->edges.n, d->edges.v[id].from == from && d->edges.v[id].to == to)) {
+		vec_push(&d->edges, (struct dot_edge){ from, to, v, d->stack });
 		return;
 	}
-	map_insert(&d->by_pair, h, (uint32_t)d->edges.n);
-	vec_push(&d->edges, (struct dot_edge){ from, to, v, d->stack });
+	struct dot_edge *x = &d->edges.v[id];
+	x->value += x->counted_in == d->stack ? 0 : v;
+	x->counted_in = d->stack;
 }
 
 /* A function counts once per stack, and so does a caller with its callee. */

@@ -30,10 +30,8 @@ static struct count *count_of(struct counts *c, struct view name)
 {
 	uint64_t h = hash_view(name);
 	uint32_t i;
-	for (size_t at = map_start(&c->index, h); map_probe(&c->index, h, &at, &i);)
-		if (view_eqs(name, c->v.v[i].name))
-			return &c->v.v[i];
-	map_insert(&c->index, h, (uint32_t)c->v.n);
+	if (MAP_FIND_OR_ADD(&c->index, h, i, c->v.n, view_eqs(name, c->v.v[i].name)))
+		return &c->v.v[i];
 	struct count *n = vec_add(&c->v);
 	n->name = xstrndup(name.ptr, name.len);
 	return n;

@@ -83,14 +83,11 @@ static uint32_t label_set(struct relabel *r, uint32_t set)
 {
 	uint64_t h = hash_u64(set);
 	uint32_t i;
-	for (size_t at = map_start(&r->index, h); map_probe(&r->index, h, &at, &i);)
-		if (r->known.v[i] == set)
-			return r->made.v[i];
-	uint32_t made = make_label_set(r, set);
-	map_insert(&r->index, h, (uint32_t)r->known.n);
-	vec_push(&r->known, set);
-	vec_push(&r->made, made);
-	return made;
+	if (!MAP_FIND_OR_ADD(&r->index, h, i, r->known.n, r->known.v[i] == set)) {
+		vec_push(&r->known, set);
+		vec_push(&r->made, make_label_set(r, set));
+	}
+	return r->made.v[i];
 }
 
 static void add_labelled(struct stackacc *a, struct symbols *to, const struct stackvec *v, struct labels labels)

@@ -29,18 +29,18 @@ struct writer {
 	VEC(uint32_t) locations; /* of the stack at hand */
 };
 
+static bool same_frame(const struct frame *a, const struct frame *b)
+{
+	return a->symbols == b->symbols && a->location == b->location && a->line == b->line;
+}
+
 static uint32_t frame_index(struct writer *w, struct frame f)
 {
 	uint64_t h = hash_u64((uint64_t)f.location << 32 | f.line) ^ hash_u64((uintptr_t)f.symbols);
 	uint32_t i;
-	for (size_t at = map_start(&w->index, h); map_probe(&w->index, h, &at, &i);) {
-		const struct frame *o = &w->frames.v[i];
-		if (o->symbols == f.symbols && o->location == f.location && o->line == f.line)
-			return i;
-	}
-	map_insert(&w->index, h, (uint32_t)w->frames.n);
-	vec_push(&w->frames, f);
-	return (uint32_t)w->frames.n - 1;
+	if (!MAP_FIND_OR_ADD(&w->index, h, i, w->frames.n, same_frame(&w->frames.v[i], &f)))
+		vec_push(&w->frames, f);
+	return i;
 }
 
 static void put_frame(struct writer *w, const struct frame *f)

@@ -331,6 +331,25 @@ static void test_map(void **state)
 	map_free(&m);
 }
 
+/* Hashes that meet are told apart by the comparison; each thing is added once. */
+static void test_map_find_or_add(void **state)
+{
+	(void)state;
+	struct map m = { 0 };
+	uint32_t things[1000], n = 0, id = 7;
+	for (uint32_t round = 0; round < 2; round++)
+		for (uint32_t i = 0; i < ARRAY_LEN(things); i++) {
+			bool there = MAP_FIND_OR_ADD(&m, hash_u64(i % 10), id, n, things[id] == i);
+			assert_int_equal(there, round > 0);
+			if (!there)
+				things[n++] = i;
+			assert_int_equal(id, i);
+		}
+	assert_int_equal(n, ARRAY_LEN(things));
+	assert_int_equal(m.n, n);
+	map_free(&m);
+}
+
 static void test_buf_ceiling_and_json(void **state)
 {
 	struct buf b = { .max = 4 };
@@ -734,7 +753,7 @@ int main(void)
 		cmocka_unit_test(test_memory_limit), cmocka_unit_test(test_memory_parts), cmocka_unit_test(test_room),
 		cmocka_unit_test(test_min_max), cmocka_unit_test(test_base64), cmocka_unit_test(test_redacted_urls), cmocka_unit_test(test_redacted_commands), cmocka_unit_test(test_clock_steps), cmocka_unit_test(test_durations), cmocka_unit_test(test_same_errors), cmocka_unit_test(test_time), cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_digits),
-		cmocka_unit_test(test_varint), cmocka_unit_test(test_map), cmocka_unit_test(test_buf_ceiling_and_json),
+		cmocka_unit_test(test_varint), cmocka_unit_test(test_map), cmocka_unit_test(test_map_find_or_add), cmocka_unit_test(test_buf_ceiling_and_json),
 		cmocka_unit_test(test_buf_read_file), cmocka_unit_test(test_arena_cap), cmocka_unit_test(test_arena_budget), cmocka_unit_test(test_heap), cmocka_unit_test(test_queue_close_drains), cmocka_unit_test(test_pool),
 		cmocka_unit_test(test_regex), cmocka_unit_test(test_metrics), cmocka_unit_test(test_opts), cmocka_unit_test(test_opts_explained),
 		cmocka_unit_test(test_utf8), cmocka_unit_test(test_put_i64),

@@ -6,7 +6,12 @@
  *	for (size_t at = map_start(m, hash); map_probe(m, hash, &at, &id);)
  *		if (equal(things[id], wanted))
  *			return id;
- *	map_insert(m, hash, id = n_things++);
+ *
+ * or, where what is not there is added:
+ *
+ *	if (!MAP_FIND_OR_ADD(m, hash, id, n_things, equal(things[id], wanted)))
+ *		things[n_things++] = wanted;
+ *	return id;
  *
  * Open addressing, linear probing, at most 3/4 full; a slot is the hash's upper half and the id plus one.
  * Zero-initialised is empty. Reads from several threads are safe while nobody inserts. */
@@ -50,6 +55,20 @@ static inline bool map_probe(const struct map *m, uint64_t hash, size_t *at, uin
 		}
 	}
 }
+
+/* Sets `id`, a uint32_t, to the one of this hash for which `equal`, an expression of it, is true; there is none: to `next`, which is added.
+ * Whether it was there. A macro, so that the comparison is part of the loop. */
+#define MAP_FIND_OR_ADD(m, hash, id, next, equal)                                                      \
+	({                                                                                             \
+		struct map *map_ = (m);                                                                \
+		const uint64_t hash_ = (hash);                                                         \
+		bool there_ = false;                                                                   \
+		for (size_t at_ = map_start(map_, hash_); !there_ && map_probe(map_, hash_, &at_, &(id));) \
+			there_ = (equal);                                                              \
+		if (!there_)                                                                           \
+			map_insert(map_, hash_, (id) = (uint32_t)(next));                              \
+		there_;                                                                                \
+	})
 
 /* XXH3, 64 bits. */
 uint64_t hash_bytes(const void *p, size_t n);

@@ -105,13 +105,10 @@ static uint32_t intern_name(struct calltree *t, struct view v, bool copy, const 
 {
 	uint64_t h = hash_bytes_seed(v.ptr, v.len, t->seed);
 	uint32_t id;
-	for (size_t at = map_start(&t->name_index, h); map_probe(&t->name_index, h, &at, &id);)
-		if (view_eq(t->names.v[id], v))
-			return id;
-	id = (uint32_t)t->names.n;
+	if (MAP_FIND_OR_ADD(&t->name_index, h, id, t->names.n, view_eq(t->names.v[id], v)))
+		return id;
 	vec_push(&t->names, copy ? arena_view(&t->text, v) : v);
 	vec_push(&t->of_names, *place);
-	map_insert(&t->name_index, h, id);
 	return id;
 }
 

@@ -58,15 +58,13 @@ struct backlog_series *write_filter_get(struct write_filter *c, const struct rec
 {
 	uint64_t hash = labels_hash(l);
 	uint32_t id;
-	for (size_t at = map_start(&c->by_labels, hash); map_probe(&c->by_labels, hash, &at, &id);)
-		if (labels_eq(*c->all.v[id]->in, l))
-			return c->all.v[id]->out ? &c->all.v[id]->series : NULL;
+	if (MAP_FIND_OR_ADD(&c->by_labels, hash, id, c->all.n, labels_eq(*c->all.v[id]->in, l)))
+		return c->all.v[id]->out ? &c->all.v[id]->series : NULL;
 	struct chosen *x = NEW(struct chosen);
 	x->in = labels_dup(l);
 	x->out = make_labels(c, r, external, l, e);
 	if (x->out)
 		x->series.labels = *x->out;
-	map_insert(&c->by_labels, hash, (uint32_t)c->all.n);
 	vec_push(&c->all, x);
 	c->bytes += sizeof *x + 3 * sizeof(struct labels) + size_of(x->in) + size_of(x->out);
 	return x->out ? &x->series : NULL;

@@ -29,12 +29,8 @@ static uint32_t put_rule(struct own_unwind *x, const struct unwind_rule *r)
 	uint64_t h = hash_bytes(r, sizeof *r);
 	uint32_t id;
 
-	for (size_t at = map_start(&x->rule_index, h); map_probe(&x->rule_index, h, &at, &id);)
-		if (memcmp(&x->rules.v[id], r, sizeof *r) == 0)
-			return id;
-	id = (uint32_t)x->rules.n;
-	map_insert(&x->rule_index, h, id);
-	vec_push(&x->rules, *r);
+	if (!MAP_FIND_OR_ADD(&x->rule_index, h, id, x->rules.n, memcmp(&x->rules.v[id], r, sizeof *r) == 0))
+		vec_push(&x->rules, *r);
 	return id;
 }
 
