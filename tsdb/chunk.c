@@ -360,7 +360,7 @@ static int too_large(struct err *e)
 }
 
 /* Rows [*lo, *hi) hold all that is selected; the rest of them must be looked at if the chunk is unsorted. */
-static void bounds(const struct chunk *c, size_t visible, int64_t after, int64_t until, size_t *lo, size_t *hi)
+void chunk_bounds(const struct chunk *c, size_t visible, int64_t after, int64_t until, size_t *lo, size_t *hi)
 {
 	*lo = 0;
 	*hi = visible;
@@ -397,7 +397,7 @@ int chunk_sum(const struct chunk *c, size_t visible, int64_t after_ms, int64_t u
 	      struct err *e)
 {
 	size_t lo, hi;
-	bounds(c, visible, after_ms, until_ms, &lo, &hi);
+	chunk_bounds(c, visible, after_ms, until_ms, &lo, &hi);
 	if (lo == hi)
 		return 0;
 	d->magnitude = add_magnitude(d->magnitude, c->magnitude);
@@ -415,6 +415,19 @@ int chunk_sum(const struct chunk *c, size_t visible, int64_t after_ms, int64_t u
 			add_row(own, factor, d);
 	}
 	return ok ? 0 : too_large(e);
+}
+
+void chunk_add_rows(const struct chunk *c, size_t from, size_t to, int64_t sign, struct dense *d, uint64_t *ret_read)
+{
+	for (size_t i = from; i < to; i++) {
+		const struct row *r = &c->rows.v[i];
+		int64_t factor;
+		if (r->stale || !r->n)
+			continue;
+		const struct row *own = own_row(c, r, &factor);
+		*ret_read += own->n;
+		add_row(own, factor * sign, d);
+	}
 }
 
 int chunk_add_row(const struct chunk *c, const struct row *r, struct dense *d, uint64_t *ret_read, struct err *e)

@@ -46,6 +46,8 @@ struct chunk {
 	uint64_t magnitude;  /* sum of |value|, stops at INT64_MAX + 1: while smaller, no partial sum can overflow */
 	size_t n_times;      /* rows that are multiples */
 	bool unsorted;       /* rows are not in order of time */
+	bool asked;          /* head_sums.c was; its own, as the next */
+	struct chunk_sums *sums; /* NULL = none yet */
 };
 
 void chunk_release(struct chunk *c);
@@ -101,6 +103,10 @@ void cells_release(struct cells *c);
  * samples read. ERR_EXECUTION if a sum does not fit. */
 int chunk_sum(const struct chunk *c, size_t visible, int64_t after_ms, int64_t until_ms, struct dense *d, uint64_t *ret_read,
 	      struct err *e);
+/* Those rows, of the first `visible`; of a chunk that is unsorted some of them are not. */
+void chunk_bounds(const struct chunk *c, size_t visible, int64_t after_ms, int64_t until_ms, size_t *lo, size_t *hi);
+/* Adds rows [from, to) times sign, 1 or -1, where it is known that all sums fit (dense_expect). */
+void chunk_add_rows(const struct chunk *c, size_t from, size_t to, int64_t sign, struct dense *d, uint64_t *ret_read);
 /* Adds one row. As chunk_sum. */
 int chunk_add_row(const struct chunk *c, const struct row *r, struct dense *d, uint64_t *ret_read, struct err *e);
 /* Per row: the sum of the values whose column is in `match` (a bit per column id; beyond n_match: no). out has room

@@ -44,6 +44,8 @@ libtsdb_a_SOURCES = \
   tsdb/facts.h \
   tsdb/format.c \
   tsdb/format.h \
+  tsdb/head_sums.c \
+  tsdb/head_sums.h \
   tsdb/hlog.c \
   tsdb/hlog.h \
   tsdb/index.c \
@@ -157,7 +159,7 @@ EXTRA_DIST += tests/fixtures/tsdb-format-1.tar.gz tests/fixtures/tsdb-format-1.a
   tests/fixtures/tsdb-format-4.tar.gz tests/fixtures/tsdb-format-4.answers
 
 # A test is a word here and two lines below.
-TSDB_TESTS = accounts_test aggregate_test budget_test cells_test compact_test cover_test dict_pack_test evict_test flip_test floats_test notes_test places_test retention_clock_test shares_test tsdb_codec_test tsdb_delete_test \
+TSDB_TESTS = accounts_test aggregate_test budget_test cells_test compact_test cover_test dict_pack_test evict_test flip_test floats_test head_sums_test notes_test places_test retention_clock_test shares_test tsdb_codec_test tsdb_delete_test \
   tsdb_fault_test tsdb_format_test tsdb_midnight_test tsdb_model_test tsdb_names_test tsdb_points_test tsdb_tap_test tsdb_test
 check_PROGRAMS += $(TSDB_TESTS)
 TESTS += $(TSDB_TESTS)
@@ -190,6 +192,8 @@ retention_clock_test_SOURCES = tsdb/retention_clock_test.c
 shares_test_SOURCES = tsdb/shares_test.c
 shares_test_LDADD = $(TSDB_TEST_LIBS)
 retention_clock_test_LDADD = $(TSDB_TEST_LIBS)
+head_sums_test_SOURCES = tsdb/head_sums_test.c
+head_sums_test_LDADD = $(TSDB_TEST_LIBS)
 tsdb_codec_test_SOURCES = tsdb/codec_test.c
 tsdb_codec_test_LDADD = $(TSDB_TEST_LIBS)
 tsdb_delete_test_SOURCES = tsdb/delete_test.c

@@ -6,6 +6,7 @@
  * that the answer does not depend on the order of threads. */
 #include "tsdb/damage.h"
 #include "tsdb/evict.h"
+#include "tsdb/head_sums.h"
 #include "tsdb/join.h"
 #include "tsdb/plan.h"
 #include "tsdb/space.h"
@@ -125,10 +126,10 @@ static int add_unit(struct merge *m, struct worker *w, const struct unit *u, str
 	uint64_t read = 0;
 	int rc = 0;
 	rwlock_read(&u->window->lock);
-	const struct chunk *c = window_chunk(u->window, u->series);
+	struct chunk *c = window_chunk(u->window, u->series);
 	if (c) {
 		read_tally_add(chunk_sample_bytes(c));
-		rc = chunk_sum(c, chunk_visible(c, m->v->seq), u->after_ms, u->until_ms, &w->space->dense, &read, e);
+		rc = head_sums_add(u->window, c, chunk_visible(c, m->v->seq), u->after_ms, u->until_ms, &w->space->dense, &w->space->work, &read, e);
 	}
 	rwlock_unlock(&u->window->lock);
 	return rc ? rc : limits_check(m->lim, read, e);

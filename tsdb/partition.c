@@ -270,7 +270,7 @@ void tsdb_count_head(struct tsdb *db, const struct version *v)
 	size_t total = 0;
 	for (size_t i = 0; i < v->n; i++)
 		for (size_t k = 0; k < v->p[i]->n_windows; k++)
-			total += v->p[i]->windows[k]->bytes;
+			total += window_memory(v->p[i]->windows[k]);
 	atomic_store(&db->head_bytes, total);
 }
 

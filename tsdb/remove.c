@@ -2,6 +2,7 @@
 #include "tsdb/remove.h"
 
 #include "base/alloc.h"
+#include "tsdb/head_sums.h"
 
 #define GONE UINT32_MAX
 
@@ -123,6 +124,7 @@ size_t remove_from_window(struct window *w, const struct mask_fact *f)
 			if ((c->base != NULL) != multiples || (!count_rows(f, c) && !(c->base && refill_of(&x, c->base))))
 				continue;
 			before += chunk_bytes(c);
+			head_sums_drop(w, c);
 			refill(&x, c);
 			after += chunk_bytes(c);
 		}

@@ -180,7 +180,7 @@ struct due {
 static size_t window_bytes(struct window *w)
 {
 	rwlock_read(&w->lock);
-	size_t n = w->bytes;
+	size_t n = window_memory(w);
 	rwlock_unlock(&w->lock);
 	return n;
 }

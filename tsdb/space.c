@@ -27,6 +27,7 @@ static void free_space(struct space *x)
 {
 	part_scratch_release(&x->part);
 	dense_release(&x->dense);
+	dense_release(&x->work);
 	free(x->slots);
 	free(x);
 }
@@ -56,7 +57,7 @@ void space_give(struct spaces *s, struct space *x)
 	if (!dense_is_empty(&x->dense))
 		dense_release(&x->dense); /* of a query that failed */
 	x->given_mono_ms = clock_mono_ms();
-	bool keep = part_scratch_bytes(&x->part) + dense_bytes(&x->dense) + x->n_slots * sizeof *x->slots <= MAX_BYTES;
+	bool keep = part_scratch_bytes(&x->part) + dense_bytes(&x->dense) + dense_bytes(&x->work) + x->n_slots * sizeof *x->slots <= MAX_BYTES;
 	mutex_lock(&s->lock);
 	keep &= s->n < KEEP;
 	if (keep)

@@ -8,7 +8,7 @@
 
 struct space {
 	struct part_scratch part;
-	struct dense dense; /* empty */
+	struct dense dense, work; /* empty; work: of head_sums_add */
 	int64_t *slots;     /* of sums; all zero */
 	size_t n_slots;
 	int64_t given_mono_ms;

@@ -10,7 +10,7 @@ static void window_stats(struct window *w, struct tsdb_stats *ret)
 {
 	rwlock_read(&w->lock);
 	ret->head_windows++;
-	ret->head_bytes += w->bytes;
+	ret->head_bytes += window_memory(w);
 	ret->head_series += w->chunks.n + w->fchunks.n;
 	rwlock_unlock(&w->lock);
 }

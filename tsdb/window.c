@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "tsdb/head_sums.h"
 #include "tsdb/lock_ranks.h"
 
 struct window *window_new(int64_t hour)
@@ -13,6 +14,7 @@ struct window *window_new(int64_t hour)
 	w->hour = hour;
 	w->first_record = UINT64_MAX;
 	w->opened_mono_ms = clock_mono_ms();
+	mutex_init(&w->sums_lock, LOCK_LEAF, "head sums");
 	rwlock_init(&w->lock, RANK_WINDOW, "window");
 	return w;
 }
@@ -28,6 +30,7 @@ void window_unref(struct window *w)
 	if (!w || __atomic_fetch_sub(&w->refs, 1, __ATOMIC_ACQ_REL) != 1)
 		return;
 	for (size_t i = 0; i < w->chunks.n; i++) {
+		head_sums_drop(w, w->chunks.v[i]);
 		chunk_release(w->chunks.v[i]);
 		free(w->chunks.v[i]);
 	}
@@ -40,6 +43,7 @@ void window_unref(struct window *w)
 	vec_free(&w->fchunks);
 	map_free(&w->index);
 	map_free(&w->findex);
+	mutex_destroy(&w->sums_lock);
 	rwlock_destroy(&w->lock);
 	free(w);
 }

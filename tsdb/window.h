@@ -5,6 +5,8 @@
 #ifndef PYRRHA_TSDB_WINDOW_H
 #define PYRRHA_TSDB_WINDOW_H
 
+#include <stdatomic.h>
+
 #include "base/lock.h"
 #include "base/map.h"
 #include "tsdb/chunk.h"
@@ -46,6 +48,8 @@ struct window {
 	VEC(struct fchunk *) fchunks;
 	uint64_t first_record, last_record; /* that have data for it */
 	size_t bytes;           /* memory, roughly; the committer keeps it */
+	atomic_size_t sums_bytes; /* of what queries keep beside it (head_sums.h), under: */
+	struct mutex sums_lock;
 	bool frozen;            /* being sealed: takes nothing more */
 	int64_t opened_mono_ms; /* when the first row came */
 };
@@ -53,6 +57,12 @@ struct window {
 struct window *window_new(int64_t hour);
 struct window *window_ref(struct window *w);
 void window_unref(struct window *w);
+
+/* All of its memory. */
+static inline size_t window_memory(struct window *w)
+{
+	return w->bytes + atomic_load(&w->sums_bytes);
+}
 
 /* NULL if the series has nothing here. Under the lock, in whichever mode; or frozen. */
 struct chunk *window_chunk(const struct window *w, uint32_t series);
