@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <time.h>
 
 #include "base/alloc.h"
@@ -338,7 +339,7 @@ static int take_over(struct remote_write *w, struct change *c, struct err *e)
 		return rc;
 	}
 	struct err left;
-	if (files_each(w->dir, remove_unwanted, w, &left))
+	if (access(w->dir, F_OK) == 0 && files_each(w->dir, remove_unwanted, w, &left)) /* there is none until there is a receiver */
 		LOG_WARN("msg", "remote_write: queues of receivers that are gone stay on disk", "err", left.msg);
 	if (r->n && !w->told_profiles)
 		LOG_INFO("msg", "remote_write sends floats; profiles are not sent", "receivers", LOG_NUM(r->n));
