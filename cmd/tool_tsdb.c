@@ -151,7 +151,7 @@ int tool_tsdb_verify(int argc, char **argv)
 		json_array_begin_at(&out, "problems");
 	}
 	tsdb_verify(db, put_problem, &r, &v);
-	tsdb_close(db, &e);
+	IGNORE(tsdb_close(db, &e)); /* it was only read */
 	if (r.json)
 		put_verified_json(&out, &v);
 	else
@@ -422,7 +422,7 @@ int tool_tsdb_stats(int argc, char **argv)
 	else if (!rc)
 		put_stats(&out, &s, (size_t)MAX(limit, 0));
 	status = rc ? tool_fail(name, &e) : tool_print(&out);
-	tsdb_close(db, &e);
+	IGNORE(tsdb_close(db, &e)); /* it was only read */
 	struct tallies *all[] = { &s.kinds, &s.series, &s.types, &s.labels };
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		tallies_release(all[i]);
@@ -579,6 +579,6 @@ int tool_tsdb_dump(int argc, char **argv)
 	if (rc)
 		status = tool_fail(name, &e);
 	scope_close(&d.scope);
-	tsdb_close(db, NULL);
+	IGNORE(tsdb_close(db, NULL)); /* it was only read */
 	return status;
 }

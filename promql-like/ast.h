@@ -153,11 +153,11 @@ const char *type_documented(enum promql_type t);
 int parse_error(struct err *e, struct view src, uint32_t at, const char *fmt, ...) PRINTF_LIKE(4, 5);
 
 /* Parses what a shape_only expression has; quick, whatever the query is. */
-int parse_shape(struct promql_expr **ret, struct view query, struct err *e);
+int parse_shape(struct promql_expr **ret, struct view query, struct err *e) MUST_USE;
 
 /* parser.c, check.c, print.c */
-int parser_run(struct promql_expr *x, struct err *e);
-int check_expr(struct promql_expr *x, struct node *n, struct err *e);
+int parser_run(struct promql_expr *x, struct err *e) MUST_USE;
+int check_expr(struct promql_expr *x, struct node *n, struct err *e) MUST_USE;
 void print_node(const struct node *n, struct buf *out);
 /* Where the text of each node, by its id, lies in that of all, which is written to out; malloc'd. Zero where it does not fit in
  * 16 MiB. */

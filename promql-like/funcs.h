@@ -75,6 +75,6 @@ CALL(fn_collapse); CALL(fn_invert); CALL(fn_trim); CALL(fn_tagroot);
 /* Of rate (per_second) and increase, what profile_totals gives of a series. *ret_done is false, and out is anything, of one that has markers, weights
  * or sums near the end of 64 bits. */
 int rate_totals(struct eval *q, const struct range *r, const struct rseries *s, const struct span *sp, bool per_second, struct total *out,
-		double *ret_per_s, bool *ret_done, struct err *e);
+		double *ret_per_s, bool *ret_done, struct err *e) MUST_USE;
 
 #endif

@@ -14,10 +14,10 @@ void memsource_clear(struct memsource *m);
 struct source *memsource_source(struct memsource *m);
 struct symbols *memsource_symbols(struct memsource *m);
 /* Copies the labels. A second value of one time replaces the first. */
-int memsource_add_float(struct memsource *m, struct labels l, int64_t t_ms, double v, struct err *e);
+int memsource_add_float(struct memsource *m, struct labels l, int64_t t_ms, double v, struct err *e) MUST_USE;
 /* Takes a reference of v (over memsource_symbols; NULL with p->stale). p->total is computed. In order of time; a second one of one time is
  * left out. */
 int memsource_add_profile(struct memsource *m, struct labels l, const struct ptype *type, const struct source_profile *p,
-			  struct stackvec *v, struct err *e);
+			  struct stackvec *v, struct err *e) MUST_USE;
 
 #endif

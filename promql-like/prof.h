@@ -83,12 +83,12 @@ void prof_unref(struct prof *p);
 void side_reserve(struct side *s, size_t n);
 /* Adds stored profiles whose total is known; joins them with the last term if they continue it. */
 int side_add_stored(struct side *s, uint64_t ref, int64_t after_ms, int64_t until_ms, int64_t total, double scale,
-		    struct err *e);
+		    struct err *e) MUST_USE;
 /* The terms from first on, stored profiles of one series and one scale, are all of it that is stamped in (after, until]. */
 void side_widen(struct side *s, size_t first, int64_t after, int64_t until);
 /* Adds a vector; takes a reference. */
-int side_add_vec(struct side *s, struct stackvec *v, double scale, struct err *e);
-int side_add(struct side *s, const struct side *from, double scale, struct err *e);
+int side_add_vec(struct side *s, struct stackvec *v, double scale, struct err *e) MUST_USE;
+int side_add(struct side *s, const struct side *from, double scale, struct err *e) MUST_USE;
 
 /* What a share of a profile with that value is of. */
 static inline double prof_whole(const struct prof *p, double value)
@@ -104,10 +104,10 @@ double prof_in_base(double total, double factor, double per_s);
 double prof_factor(const struct prof *p); /* native unit to base unit, rate included */
 
 /* p += other * scale, both sides; a rate meets a rate of another range by scaling. Types are the caller's matter. */
-int prof_accumulate(struct prof *p, const struct prof *other, double scale, struct err *e);
-int prof_scale(const struct prof *p, double by, struct prof **ret, struct err *e);
+int prof_accumulate(struct prof *p, const struct prof *other, double scale, struct err *e) MUST_USE;
+int prof_scale(const struct prof *p, double by, struct prof **ret, struct err *e) MUST_USE;
 /* a - b, both sides kept. */
-int prof_diff(const struct prof *a, const struct prof *b, double scale_a, struct prof **ret, struct err *e);
+int prof_diff(const struct prof *a, const struct prof *b, double scale_a, struct prof **ret, struct err *e) MUST_USE;
 /* What is to be done with two profiles, for who may meet whom, and for what an error says of it. */
 enum prof_meeting {
 	MEET_ADDED,      /* as they are: one type */
@@ -116,10 +116,10 @@ enum prof_meeting {
 };
 /* Whether they may meet in op; the error names both. Units of one dimension may differ: *ret_scale rescales b. */
 int prof_compatible(const struct ptype *a, const struct ptype *b, enum prof_meeting how, const char *op, double *ret_scale,
-		    struct err *e);
+		    struct err *e) MUST_USE;
 
 /* Fills in the vectors of all of them with one call of the source. */
-int profs_materialise(struct eval *q, struct prof *const *p, size_t n, struct err *e);
+int profs_materialise(struct eval *q, struct prof *const *p, size_t n, struct err *e) MUST_USE;
 /* A new profile of the same kind with other vectors (b NULL unless p is a diff); takes the references. */
 struct prof *prof_with(const struct prof *p, struct stackvec *a, struct stackvec *b, struct err *e);
 

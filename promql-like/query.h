@@ -110,9 +110,9 @@ void series_free(struct value *v, struct series *s);
 /* From now on it is a number only. */
 void sample_drop_profile(struct eval *q, struct sample *s);
 /* Takes the reference to p. ERR_LIMIT past max_samples. */
-int series_push(struct eval *q, struct series *s, int64_t t_ms, double v, struct prof *p, struct err *e);
+int series_push(struct eval *q, struct series *s, int64_t t_ms, double v, struct prof *p, struct err *e) MUST_USE;
 /* Counts n samples that are held for a while without being in a series; let go with eval_unhold. */
-int eval_hold(struct eval *q, size_t n, struct err *e);
+int eval_hold(struct eval *q, size_t n, struct err *e) MUST_USE;
 void eval_unhold(struct eval *q, size_t n);
 void value_start(struct eval *q, struct value *v, enum promql_type t);
 /* Takes out series without samples. */
@@ -125,7 +125,7 @@ static inline double value_scalar(const struct value *v, size_t i)
 	return v->s[0].s[i].v;
 }
 /* Copies with references of their own. */
-int value_copy_steps(struct eval *q, const struct value *from, const struct span *sp, struct value *ret, struct err *e);
+int value_copy_steps(struct eval *q, const struct value *from, const struct span *sp, struct value *ret, struct err *e) MUST_USE;
 
 /* Walks the samples of many series step by step: cursors[i] is where series i is. Yields the sample at t or NULL. */
 static inline struct sample *series_at(struct series *s, size_t *cursor, int64_t t)
@@ -142,13 +142,13 @@ void eval_read_begin(struct eval *q);
 void eval_read_end(struct eval *q);
 /* Counts n bytes of stacks that the query holds from now on; ERR_LIMIT above --query.max-bytes. The end of the query gives back
  * what eval_give_bytes has not. */
-int eval_hold_bytes(struct eval *q, uint64_t n, struct err *e);
+int eval_hold_bytes(struct eval *q, uint64_t n, struct err *e) MUST_USE;
 void eval_give_bytes(struct eval *q, uint64_t n);
 /* Counts n bytes towards --query.memory; ERR_UNAVAILABLE. Also done by eval_hold and eval_hold_bytes. */
-int eval_budget(struct eval *q, uint64_t n, struct err *e);
+int eval_budget(struct eval *q, uint64_t n, struct err *e) MUST_USE;
 void eval_budget_give(struct eval *q, uint64_t n);
 /* Canceled, timed out. */
-int eval_check(struct eval *q, struct err *e);
+int eval_check(struct eval *q, struct err *e) MUST_USE;
 /* The source's view of a query's limits. */
 const struct source_limits *eval_limits(struct eval *q);
 /* For what is read and added up at once: max_samples is about what a query holds. */

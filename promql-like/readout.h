@@ -172,7 +172,7 @@ size_t readout_in(struct readout *r, struct labels l);
 struct series *readout_out(struct readout *r, size_t in, uint32_t row);
 /* By function, file and line. */
 int readout_cmp_rows(const struct readout *r, uint32_t a, uint32_t b);
-int readout_overflow(struct err *e);
+int readout_overflow(struct err *e) MUST_USE;
 
 /* Adds the rows of a side of a profile to r->sums, frames_failed of r->frames as it is; forget them after it. */
 void readout_rows(struct readout *r, const struct stackvec *v, bool minus);
@@ -187,18 +187,18 @@ double readout_observations(const struct sample *s);
 uint32_t readout_row_named(struct readout *r, struct view name, uint64_t hash);
 void readout_set_row(struct readout *r, uint32_t row, double native);
 /* Puts out the wanted ones of the rows of the profile at work. */
-int readout_put_rows(struct readout *r, size_t in, const struct sample *s, struct err *e);
-int readout_check_rows(const struct readout *r, struct err *e);
+int readout_put_rows(struct readout *r, size_t in, const struct sample *s, struct err *e) MUST_USE;
+int readout_check_rows(const struct readout *r, struct err *e) MUST_USE;
 /* Readouts of kept profiles that are asked for again; *ret_done is false, and nothing was put out, of others. */
-int readout_kept(struct readout *r, struct value *v, bool *ret_done, struct err *e);
+int readout_kept(struct readout *r, struct value *v, bool *ret_done, struct err *e) MUST_USE;
 /* Only elements that bounds can be told of stay, with a warning; an error if there are none. */
-int readout_keep_counted(struct readout *r, struct value *v, struct err *e);
+int readout_keep_counted(struct readout *r, struct value *v, struct err *e) MUST_USE;
 
 /* What storage asks of frames: the filter of r->frames. */
 struct source_frame_filter readout_filter(const struct readout *r);
 /* One number per profile of v. */
-int readout_sums(struct readout *r, struct value *v, struct err *e);
-int readout_samples(struct readout *r, struct value *v, struct err *e);
+int readout_sums(struct readout *r, struct value *v, struct err *e) MUST_USE;
+int readout_samples(struct readout *r, struct value *v, struct err *e) MUST_USE;
 
 bool row_set_has(const struct row_set *s, const struct row *x);
 void row_set_add(struct row_set *s, const struct row *x);
@@ -212,13 +212,13 @@ static inline bool choice_wants(const struct row_choice *c, double v)
 	return !c || !c->compared || binary_number(c->op, c->row_left ? v : c->number, c->row_left ? c->number : v) != 0;
 }
 /* Leaves those of the rows of the profile at work that are wanted. An error if one of them all does not fit. */
-int readout_choose_rows(struct readout *r, const struct sample *s, const struct reading *x, struct err *e);
+int readout_choose_rows(struct readout *r, const struct sample *s, const struct reading *x, struct err *e) MUST_USE;
 /* After the last profile: fills in choice.twins. */
 void readout_find_twins(struct readout *r);
 
 /* Rows of all profiles of v, whose steps are sp, in one pass over what is stored. *ret_done is false, and nothing was put
  * out, if stacks have to be made for it. *ret_rows: how many rows there were, to choose the next span. */
-int graph_read(struct readout *r, struct value *v, const struct span *sp, bool *ret_done, size_t *ret_rows, struct err *e);
+int graph_read(struct readout *r, struct value *v, const struct span *sp, bool *ret_done, size_t *ret_rows, struct err *e) MUST_USE;
 
 /* Whether what is asked counts for the innermost frame only. */
 static inline bool graph_of_self(const struct readout *r)

@@ -9,7 +9,7 @@
 
 /* A readout with the rows that c wants (NULL: all). */
 int readout_run(struct eval *q, struct node *n, const struct span *sp, enum measure m, enum bound bound, struct row_choice *c,
-		struct value *ret, struct err *e);
+		struct value *ret, struct err *e) MUST_USE;
 /* Whether one number per step is asked for, and nothing that only profiles can tell. */
 bool readout_is_graph(const struct readout *r, const struct span *sp);
 /* Not so of a gauge, which has a mean in which each profile counts by its time. */
@@ -18,8 +18,8 @@ bool readout_adds_up(const struct range *r);
 void readout_groups(struct readout *r, const struct range *range, const struct node *aggr, struct groups *ret);
 /* One number per profile of a graph of what merge gives, where storage adds it all up and no profile need be made. *ret_done is
  * false, and nothing was put out, of others. */
-int readout_merged(struct readout *r, const struct span *sp, bool *ret_done, struct err *e);
+int readout_merged(struct readout *r, const struct span *sp, bool *ret_done, struct err *e) MUST_USE;
 /* The same of what rate or increase gives, or the sum of it: each profile is read, and none made. */
-int readout_rated(struct readout *r, const struct span *sp, bool *ret_done, struct err *e);
+int readout_rated(struct readout *r, const struct span *sp, bool *ret_done, struct err *e) MUST_USE;
 
 #endif

@@ -5,8 +5,8 @@
 
 #include "tsdb/db.h"
 
-int tsdb_append(struct sink *s, const struct sink_batch *b, struct sink_result *ret, struct err *e);
+int tsdb_append(struct sink *s, const struct sink_batch *b, struct sink_result *ret, struct err *e) MUST_USE;
 /* The sink's notes. */
-int tsdb_notes(struct sink *s, struct view prefix, void (*note)(void *arg, const struct sink_note *n), void *arg, struct err *e);
+int tsdb_notes(struct sink *s, struct view prefix, void (*note)(void *arg, const struct sink_note *n), void *arg, struct err *e) MUST_USE;
 
 #endif

@@ -102,20 +102,20 @@ void cells_release(struct cells *c);
 /* Adds the first `visible` rows that are stamped in (after, until]. d has room for c->n_columns. *ret_read counts
  * samples read. ERR_EXECUTION if a sum does not fit. */
 int chunk_sum(const struct chunk *c, size_t visible, int64_t after_ms, int64_t until_ms, struct dense *d, uint64_t *ret_read,
-	      struct err *e);
+	      struct err *e) MUST_USE;
 /* Those rows, of the first `visible`; of a chunk that is unsorted some of them are not. */
 void chunk_bounds(const struct chunk *c, size_t visible, int64_t after_ms, int64_t until_ms, size_t *lo, size_t *hi);
 /* Adds rows [from, to) times sign, 1 or -1, where it is known that all sums fit (dense_expect). */
 void chunk_add_rows(const struct chunk *c, size_t from, size_t to, int64_t sign, struct dense *d, uint64_t *ret_read);
 /* Adds one row. As chunk_sum. */
-int chunk_add_row(const struct chunk *c, const struct row *r, struct dense *d, uint64_t *ret_read, struct err *e);
+int chunk_add_row(const struct chunk *c, const struct row *r, struct dense *d, uint64_t *ret_read, struct err *e) MUST_USE;
 /* Per row: the sum of the values whose column is in `match` (a bit per column id; beyond n_match: no). out has room
  * for `visible`. */
 int chunk_row_sums(const struct chunk *c, size_t visible, const uint64_t *match, uint32_t n_match, int64_t *out,
-		   struct err *e);
+		   struct err *e) MUST_USE;
 /* The samples of one row: column ids, ascending, and values (NULL = not wanted). Arrays with room for row->n. */
 void chunk_row_samples(const struct chunk *c, const struct row *r, uint32_t *columns, int64_t *values);
 /* Every sample of the first `visible` rows; out is overwritten. */
-int chunk_cells(const struct chunk *c, size_t visible, struct cells *out, struct err *e);
+int chunk_cells(const struct chunk *c, size_t visible, struct cells *out, struct err *e) MUST_USE;
 
 #endif

@@ -8,9 +8,9 @@
 
 void *tsdb_committer(void *db);
 /* Hands a request over (taken), or refuses it when the storage shuts down (not taken). */
-int tsdb_submit(struct tsdb *db, struct request *r, struct err *e);
+int tsdb_submit(struct tsdb *db, struct request *r, struct err *e) MUST_USE;
 /* Commits a request and waits; takes it. One with facts: under seal_lock. */
-int tsdb_commit(struct tsdb *db, struct request *r, struct err *e);
+int tsdb_commit(struct tsdb *db, struct request *r, struct err *e) MUST_USE;
 /* While at least one waits, commits are not held back to gather more. */
 void tsdb_hurry(struct tsdb *db, bool begin);
 #define REPLAY_SEQ 1 /* of what a replay applies */

@@ -12,9 +12,9 @@ bool damage_is(const struct err *e);
 /* Counts (once) that a value of the series cannot be read, and logs the part's first. Any thread. */
 void damage_count(struct part *p, uint32_t series, const struct err *e);
 /* After reading a value failed with e: 0 if the query goes on without it, which *lim then knows, else the error. */
-int damage_pass(const struct source_limits *lim, struct part *p, uint32_t series, const struct err *e);
+int damage_pass(const struct source_limits *lim, struct part *p, uint32_t series, const struct err *e) MUST_USE;
 /* Before a part is replaced by one made of it: if values of it are damaged its file is kept in the partition's DAY.bad-STAMP. Under
  * seal_lock. */
-int damage_keep(struct part *p, struct err *e);
+int damage_keep(struct part *p, struct err *e) MUST_USE;
 
 #endif

@@ -89,11 +89,11 @@ void tsdb_count_lost_symbols(struct partition *p) REQUIRES(p->dict_lock);
 struct partition *partition_enter(struct partition *p);
 void partition_leave(struct partition *p);
 /* Opens its database; the parts found become its pstate's. Before threads. */
-int partition_open_parts(struct partition *p, struct part ***parts, size_t *n, struct err *e);
+int partition_open_parts(struct partition *p, struct part ***parts, size_t *n, struct err *e) MUST_USE;
 /* Makes one for a partition that has none. Under apply_lock and seal_lock. */
-int partition_make_parts(struct partition *p, struct err *e);
+int partition_make_parts(struct partition *p, struct err *e) MUST_USE;
 /* Opens one that takes no writes anew. Under seal_lock. */
-int partition_reopen_parts(struct partition *p, struct err *e);
+int partition_reopen_parts(struct partition *p, struct err *e) MUST_USE;
 
 struct pstate {
 	atomic_int refs;

@@ -23,6 +23,6 @@ struct detail_table {
 /* Rows are numbered in the order given: order[i] is the index in c->rows of number i. The table lies in the space. */
 void detail_turn(struct detail_table *t, struct sealed_space *s, const struct chunk *c, const uint32_t *order);
 int detail_finish(const struct detail_table *t, struct sealed_space *s, struct buf *rollup, struct buf detail[3],
-		  uint64_t *ret_samples, struct err *e);
+		  uint64_t *ret_samples, struct err *e) MUST_USE;
 
 #endif

@@ -34,21 +34,21 @@ void dict_encode(struct buf *b, const struct symbols *s, const struct index *x, 
 		 const struct dict_marks *to, struct rwlock *lock);
 /* Adds it. *ret_lost (may be NULL) counts the entries that had to be made up. ERR_CORRUPT if the payload makes no
  * sense; what came before the bad entry has been added. */
-int dict_apply(struct view payload, struct symbols *s, struct index *x, uint64_t *ret_lost, struct err *e);
+int dict_apply(struct view payload, struct symbols *s, struct index *x, uint64_t *ret_lost, struct err *e) MUST_USE;
 /* The same where records are known to be lost: what entries refer to and is not there is made up. */
-int dict_apply_lossy(struct view payload, struct symbols *s, struct index *x, uint64_t *ret_lost, struct err *e);
+int dict_apply_lossy(struct view payload, struct symbols *s, struct index *x, uint64_t *ret_lost, struct err *e) MUST_USE;
 /* The same of columns (dict_pack.h). Of series alone, what is not theirs is stepped over unread. */
 enum dict_how { DICT_WHOLE, DICT_LOSSY, DICT_SERIES_ONLY };
-int dict_apply_packed(struct view packed, enum dict_how how, struct symbols *s, struct index *x, uint64_t *ret_lost, struct err *e);
+int dict_apply_packed(struct view packed, enum dict_how how, struct symbols *s, struct index *x, uint64_t *ret_lost, struct err *e) MUST_USE;
 /* Whether all that these columns would add to a dictionary with those marks is in the next part's as well, which can be added without
  * them. Looks at what sections say of themselves alone. */
 bool dict_is_repeated(struct view packed, struct view next, const struct dict_marks *have);
 /* Makes up what is missing below the marks. */
 void dict_fill_up(const struct dict_marks *to, struct symbols *s, struct index *x, bool series_only, uint64_t *ret_lost);
 /* As dict_apply_lossy, of strings and series alone. */
-int dict_apply_series(struct view payload, struct symbols *s, struct index *x, uint64_t *ret_lost, struct err *e);
+int dict_apply_series(struct view payload, struct symbols *s, struct index *x, uint64_t *ret_lost, struct err *e) MUST_USE;
 /* The lowest id of each table in a payload whose entries are all there already; of a table it does not have, where tables
  * start. Under the partition's lock. */
-int dict_first(struct view payload, struct symbols *s, struct index *x, struct dict_marks *ret, struct err *e);
+int dict_first(struct view payload, struct symbols *s, struct index *x, struct dict_marks *ret, struct err *e) MUST_USE;
 
 #endif

@@ -11,9 +11,9 @@
 #include "tsdb/cursor.h"
 
 /* Rows (what dict_encode writes) into columns, appended to out. ERR_CORRUPT if they are malformed, ERR_LIMIT if out is full. */
-int dict_pack(struct buf *out, struct view rows, struct err *e);
+int dict_pack(struct buf *out, struct view rows, struct err *e) MUST_USE;
 /* And back: the same bytes, appended to out. */
-int dict_unpack(struct buf *out, struct view packed, struct err *e);
+int dict_unpack(struct buf *out, struct view packed, struct err *e) MUST_USE;
 
 /* One table of the columns: what can be read, or stepped over, without the others. */
 #define DICT_MAX_STREAMS 6

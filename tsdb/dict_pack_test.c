@@ -188,7 +188,7 @@ static void test_damaged(void **state)
 	}
 	for (size_t k = 1; k < rows.len; k += 13) {
 		struct buf part = { 0 };
-		dict_pack(&part, view_make(rows.ptr, k), &e);
+		IGNORE(dict_pack(&part, view_make(rows.ptr, k), &e)); /* or not */
 		buf_free(&part);
 	}
 	index_release(&x);

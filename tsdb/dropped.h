@@ -41,8 +41,8 @@ int dropped_add(struct tsdb *db, uint32_t day, uint64_t record, struct err *e) M
 /* The same where its files are gone already: if it cannot be written the day takes nothing in until dropped_sync could. */
 void dropped_must_add(struct tsdb *db, uint32_t day, uint64_t record);
 /* Writes the file if it says less. */
-int dropped_sync(struct tsdb *db, struct err *e);
-int dropped_write(const struct dropped *d, const char *dir, struct err *e);
+int dropped_sync(struct tsdb *db, struct err *e) MUST_USE;
+int dropped_write(const struct dropped *d, const char *dir, struct err *e) MUST_USE;
 void dropped_release(struct dropped *d);
 
 #endif

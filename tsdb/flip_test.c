@@ -277,9 +277,9 @@ static size_t may_lose(const char *path, long at, size_t *ret_notes)
 	assert_int_equal(buf_read_file(&b, path, &e), 0);
 	p.bytes = buf_view(&b);
 	if (is_log)
-		wal_each(p.bytes, add_places, &p, &wl, &e);
+		assert_int_equal(wal_each(p.bytes, add_places, &p, &wl, &e), 0);
 	else
-		table_each(path, add_place, &p, &tl, &e);
+		assert_int_equal(table_each(path, add_place, &p, &tl, &e), 0);
 	long block = is_log ? WAL_BLOCK : TABLE_BLOCK, lo = is_log ? at / block * block : at - 2 * block, hi = is_log ? lo + block : at + 2 * block;
 	if (!is_log && p.v.n && at > p.v.v[p.v.n - 1].end + 200)
 		p.v.n = 0; /* index, properties, footer: no record lies there */

@@ -8,9 +8,9 @@
 struct tsdb;
 
 /* Says this program's format in dir. */
-int format_write(const char *dir, struct err *e);
+int format_write(const char *dir, struct err *e) MUST_USE;
 /* Whether this program reads the directory that is being opened; writes the file if it is missing, older or damaged. ERR_CORRUPT: a
  * newer program wrote it. ERR_NOT_FOUND: it is opened read_only, and is no storage. */
-int format_check(struct tsdb *db, struct err *e);
+int format_check(struct tsdb *db, struct err *e) MUST_USE;
 
 #endif

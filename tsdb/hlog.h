@@ -15,9 +15,9 @@ struct notes;
 /* dir is the database's directory; the log is dir/head. One that can be read and not be written (its disk is full, say)
  * is opened, and *ret_writable is false: before the first commit it takes hlog_reopen. ret_writable NULL: it is only to be
  * replayed, nothing is written. */
-int hlog_open(struct hlog **ret, const char *dir, bool *ret_writable, struct err *e);
+int hlog_open(struct hlog **ret, const char *dir, bool *ret_writable, struct err *e) MUST_USE;
 /* Writes the marks and closes. NULL is allowed. */
-int hlog_close(struct hlog *l, struct err *e);
+int hlog_close(struct hlog *l, struct err *e) MUST_USE;
 
 /* What replay found missing: holes in the numbers, records that fail their checksum, a tail that the marks knew. */
 struct hlog_loss {
@@ -28,7 +28,7 @@ struct hlog_loss {
 };
 /* Calls fn for every record in order; fn returns false for a malformed one. */
 int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct view record), void *arg,
-		struct hlog_loss *ret, struct err *e);
+		struct hlog_loss *ret, struct err *e) MUST_USE;
 
 /* After the replay: what comes is numbered above `number`, which some part has. Only a log that was lost ends before it. */
 void hlog_number_above(struct hlog *l, uint64_t number);
@@ -36,12 +36,12 @@ void hlog_number_above(struct hlog *l, uint64_t number);
 /* The committer's side: put records (each is sealed with the next number, which is returned), then commit. A commit
  * that fails leaves nothing: hlog_reopen makes its numbers void. */
 uint64_t hlog_put(struct hlog *l, struct buf *record);
-int hlog_commit(struct hlog *l, struct err *e);
+int hlog_commit(struct hlog *l, struct err *e) MUST_USE;
 void hlog_abort(struct hlog *l);
 /* Puts a note into the batch, and takes it. A batch of notes alone has a void record, so that it has a number. */
 void hlog_put_note(struct hlog *l, struct note *n);
 /* Forgets notes that were written last before before_ms. The committer's. */
-int hlog_expire_notes(struct hlog *l, int64_t before_ms, struct err *e);
+int hlog_expire_notes(struct hlog *l, int64_t before_ms, struct err *e) MUST_USE;
 /* All that are durable. */
 struct notes *hlog_notes(struct hlog *l);
 /* Puts into the batch that a partition was deleted as a whole by the record of that number: it and all before it that are
@@ -50,23 +50,23 @@ void hlog_put_gone(struct hlog *l, uint32_t day, uint64_t number);
 /* That number, as of the opening; 0 = it never was. */
 uint64_t hlog_gone(const struct hlog *l, uint32_t day);
 /* Forgets it of the days below `day`, which nothing is taken in of any more. */
-int hlog_forget_gone(struct hlog *l, uint32_t day, struct err *e);
+int hlog_forget_gone(struct hlog *l, uint32_t day, struct err *e) MUST_USE;
 /* Whether a write failed, be it a commit or a trim: nothing is written any more until hlog_reopen. */
 bool hlog_is_broken(struct hlog *l);
 /* After a write failed: the database is closed and opened anew, and void records take the place of what a failed commit may have left. The
  * committer's; others wait meanwhile. */
-int hlog_reopen(struct hlog *l, struct err *e);
+int hlog_reopen(struct hlog *l, struct err *e) MUST_USE;
 /* The number of the last record that is synced; 0 = none (numbers start at 1). */
 uint64_t hlog_last(const struct hlog *l);
 uint64_t hlog_first(const struct hlog *l);
 /* Forgets all records below `below` but those in keep (ascending). Space comes back with RocksDB's next flush. */
-int hlog_trim(struct hlog *l, uint64_t below, const uint64_t *keep, size_t n_keep, struct err *e);
+int hlog_trim(struct hlog *l, uint64_t below, const uint64_t *keep, size_t n_keep, struct err *e) MUST_USE;
 /* Starts to return the space of what was trimmed. */
 void hlog_give_back(struct hlog *l);
 /* Puts the marks on disk, if they changed. */
-int hlog_mark(struct hlog *l, struct err *e);
+int hlog_mark(struct hlog *l, struct err *e) MUST_USE;
 /* A copy of the log and its marks as dir/head and dir/head.marks. */
-int hlog_snapshot(struct hlog *l, const char *dir, struct err *e);
+int hlog_snapshot(struct hlog *l, const char *dir, struct err *e) MUST_USE;
 uint64_t hlog_bytes(struct hlog *l);
 /* Of which in memory: what RocksDB has not made a file of yet, at most three buffers of 64 MiB. */
 uint64_t hlog_memory(struct hlog *l);

@@ -64,7 +64,7 @@ uint32_t index_add(struct index *x, struct labels l, uint64_t hash, const struct
  * or NULL. lock: the partition's, taken for reading while the index is looked at, and not while expressions are matched, so that
  * a slow one holds up nobody who writes. Series that come meanwhile are left out. */
 int index_select(const struct index *x, struct rwlock *lock, const struct matcher *m, size_t n, int64_t after_ms,
-		 int64_t until_ms, struct regex_meter *meter, uint32_t **ret, size_t *ret_n, struct err *e);
+		 int64_t until_ms, struct regex_meter *meter, uint32_t **ret, size_t *ret_n, struct err *e) MUST_USE;
 
 static inline bool series_meets(const struct series *s, int64_t after_ms, int64_t until_ms)
 {

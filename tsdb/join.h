@@ -15,7 +15,7 @@ void joins_free(struct joins *j);
 struct stackvec *joins_sum(struct joins *j, const struct pstate *const *of, struct stackvec *const *v, size_t n, struct err *e);
 /* Adds v, which is over p's symbols, to *sum (NULL: nothing yet), which is over common symbols and becomes another; names: that came
  * late, or NULL. Negative and *e on overflow; *sum stays then. */
-int joins_add(struct joins *j, struct partition *p, struct names *names, const struct stackvec *v, struct stackvec **sum, struct err *e);
+int joins_add(struct joins *j, struct partition *p, struct names *names, const struct stackvec *v, struct stackvec **sum, struct err *e) MUST_USE;
 /* Lets go of one of the dictionaries that were met. */
 void joins_forget(struct joins *j, const struct symbols *from);
 /* Forgets what has not been used for ten minutes; all: whatever it is. */

@@ -46,7 +46,7 @@ struct notes_room {
 
 /* Copies of these, of which there may be that many: ERR_LIMIT else, and nothing is taken. notes_leave gives the room back when
  * they are durable or refused. Returns owned. */
-int notes_take(struct notes *t, const struct sink_note *v, size_t n, struct note ***ret, struct notes_room *room, struct err *e);
+int notes_take(struct notes *t, const struct sink_note *v, size_t n, struct note ***ret, struct notes_room *room, struct err *e) MUST_USE;
 void notes_leave(struct notes *t, const struct notes_room *room);
 void notes_count(struct notes *t, size_t *ret_n, size_t *ret_bytes);
 /* Those whose key begins so and that were written after after_ms, by key. */

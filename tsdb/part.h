@@ -98,28 +98,28 @@ static inline int64_t part_end_ms(const struct part *p)
  * read is left out and counted in *ret_lost. What can be read and not be written is opened read-only; with look_only
  * nothing is written anyway. */
 int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, bool look_only, struct part ***parts, size_t *n,
-	     uint64_t *ret_lost, struct err *e);
+	     uint64_t *ret_lost, struct err *e) MUST_USE;
 /* What is found to be damaged later is added to *count, which lives as long as the database. */
 void pdb_count_lost(struct pdb *d, atomic_ullong *count);
 /* Makes a partition anew from its files. Those that could not be taken in are kept in *ret_aside, a directory (owned; untouched if
  * all could). */
-int rebuild_partition(const char *dir, char **ret_aside, struct err *e);
+int rebuild_partition(const char *dir, char **ret_aside, struct err *e) MUST_USE;
 /* Of one that was found beside it at start. */
 void rebuild_finish(const char *new_dir);
 struct pdb *pdb_ref(struct pdb *d);
 void pdb_unref(struct pdb *d);
 /* Removes a partition's directory as a whole: after a crash in between it is not opened again. */
-int pdb_remove(const char *dir, struct err *e);
+int pdb_remove(const char *dir, struct err *e) MUST_USE;
 /* Its directory goes with the last reference. */
 void pdb_drop(struct pdb *d);
 /* Renames its directory at once, and syncs that: it is not opened again. What is read of it from here on may fail. */
-int pdb_move_away(struct pdb *d, struct err *e);
+int pdb_move_away(struct pdb *d, struct err *e) MUST_USE;
 /* The mark of a directory that goes as soon as the head log has its partition as gone, by a record numbered `from` or
  * later: without that it means nothing. drop.c has why. */
-int pdb_put_mark(struct pdb *d, uint64_t from, struct err *e);
+int pdb_put_mark(struct pdb *d, uint64_t from, struct err *e) MUST_USE;
 void pdb_remove_mark(const char *dir);
 /* Removes a directory that has one, if it is there; the next one of its name is left alone. */
-int pdb_remove_marked(const char *dir, struct err *e);
+int pdb_remove_marked(const char *dir, struct err *e) MUST_USE;
 /* Whether there is one; ret_from may be NULL. */
 bool pdb_has_mark(const char *dir, uint64_t *ret_from);
 const char *pdb_dir(const struct pdb *d);
@@ -128,13 +128,13 @@ bool pdb_is_alone(const struct pdb *d, size_t n_parts);
 uint64_t pdb_bytes(struct pdb *d);
 /* Memory of the indexes of its open files, which are not in the block cache. */
 uint64_t pdb_table_memory(struct pdb *d);
-int pdb_snapshot(struct pdb *d, const char *dir, struct err *e);
+int pdb_snapshot(struct pdb *d, const char *dir, struct err *e) MUST_USE;
 /* Whether nothing can be sealed into it: it could be opened for reading only, or a write failed, after which RocksDB takes
  * no more. */
 bool pdb_read_only(const struct pdb *d);
 /* Closes such a one and opens it anew, once nobody reads in it (in vain if that does not come soon). Files of parts that
  * nobody knows are what a failed write left, and go. */
-int pdb_reopen(struct pdb *d, struct err *e);
+int pdb_reopen(struct pdb *d, struct err *e) MUST_USE;
 /* A number above those of all parts found at open. */
 uint32_t pdb_next_number(const struct pdb *d);
 
@@ -146,12 +146,12 @@ struct part_value {
 	uint8_t version;
 };
 int part_get(const struct part *p, enum part_kind kind, uint32_t series, uint8_t stream, struct part_value *ret,
-	     struct err *e);
+	     struct err *e) MUST_USE;
 void part_value_release(struct part_value *v);
 /* PART_SYMBOLS as they lie: *ret_packed says whether in columns, as dict_apply_packed takes them, or in rows. */
-int part_open_symbols(const struct part *p, struct part_value *ret, bool *ret_packed, struct err *e);
+int part_open_symbols(const struct part *p, struct part_value *ret, bool *ret_packed, struct err *e) MUST_USE;
 /* The same in rows, as dict_apply takes them, appended to rows. */
-int part_get_symbols(const struct part *p, struct buf *rows, struct err *e);
+int part_get_symbols(const struct part *p, struct buf *rows, struct err *e) MUST_USE;
 
 /* What this thread has read since a query last took the sum (limits_check). */
 struct read_tally {
@@ -174,7 +174,7 @@ struct part_reader {
 	struct part_value value; /* that one, where the iterator did not get to it */
 };
 int part_reader_get(struct part_reader *r, const struct part *p, enum part_kind kind, uint32_t series, uint8_t stream,
-		    struct view *ret, struct err *e);
+		    struct view *ret, struct err *e) MUST_USE;
 void part_reader_release(struct part_reader *r);
 #define PART_VALUE CLEANUP(part_value_release) struct part_value
 
@@ -184,18 +184,18 @@ struct part_writer;
 /* n_bytes: of all values together, about; n_values: how many. Where they are small, as those of many small series, more of
  * them share a block, and zstd works harder. */
 int part_writer_new(struct part_writer **ret, struct pdb *d, enum part_level level, uint32_t window, uint32_t number,
-		    uint64_t n_bytes, uint64_t n_values, struct err *e);
-int part_put(struct part_writer *w, enum part_kind kind, uint32_t series, uint8_t stream, struct view payload, struct err *e);
+		    uint64_t n_bytes, uint64_t n_values, struct err *e) MUST_USE;
+int part_put(struct part_writer *w, enum part_kind kind, uint32_t series, uint8_t stream, struct view payload, struct err *e) MUST_USE;
 /* PART_DETAIL's stream 0 of a series whose samples lie in the same places as those of another: it says which one, and it has no
  * stream 1. */
-int part_put_places(struct part_writer *w, uint32_t series, uint32_t of, struct err *e);
+int part_put_places(struct part_writer *w, uint32_t series, uint32_t of, struct err *e) MUST_USE;
 /* The series whose streams 0 and 1 are meant, by what was read of stream 0: itself or that other one. False: it makes no
  * sense. */
 bool part_places_of(uint8_t version, struct view stream, uint32_t *series);
 /* PART_SYMBOLS, from what dict_encode gives. */
-int part_put_symbols(struct part_writer *w, struct view rows, struct err *e);
+int part_put_symbols(struct part_writer *w, struct view rows, struct err *e) MUST_USE;
 /* Fills in bytes; p->db gets a reference. Frees the writer. */
-int part_writer_finish(struct part_writer *w, struct part *p, struct err *e);
+int part_writer_finish(struct part_writer *w, struct part *p, struct err *e) MUST_USE;
 void part_writer_abort(struct part_writer *w);
 /* Payloads of PART_HEADER and PART_INDEX. */
 void part_put_header(struct buf *b, const struct part *p);

@@ -49,7 +49,7 @@ uint32_t part_key_word(const char *p);
 uint8_t part_version_of(enum part_kind kind);
 
 /* The database stays as it is until pdb_leave. ERR_IO: it is closed after an error. */
-int pdb_enter(struct pdb *d, struct err *e);
+int pdb_enter(struct pdb *d, struct err *e) MUST_USE;
 void pdb_leave(struct pdb *d);
 /* Opens it. NULL: it cannot be opened, not even for reading. open_first is for the first time of a process. */
 rocksdb_t *pdb_open_db(struct pdb *d, struct err *e);
@@ -62,14 +62,14 @@ void part_know(const struct part *p);
 /* The part's file goes. With the database held open. */
 void part_remove_file(const struct part *p);
 /* The payload of a value; ERR_CORRUPT: it fails its checksum, or is of a newer program. */
-int part_open_value(const char *key, const char *v, size_t len, struct view *ret, struct err *e);
+int part_open_value(const char *key, const char *v, size_t len, struct view *ret, struct err *e) MUST_USE;
 /* What a header, an index say, into p. */
-int part_parse_header(struct part *p, struct view v, struct err *e);
-int part_parse_index(struct part *p, struct view v, uint8_t version, struct err *e);
+int part_parse_header(struct part *p, struct view v, struct err *e) MUST_USE;
+int part_parse_index(struct part *p, struct view v, uint8_t version, struct err *e) MUST_USE;
 /* As part_put, of a version that the caller knows. */
 int part_put_version(struct part_writer *w, enum part_kind kind, uint32_t series, uint8_t stream, uint8_t version, struct view payload,
-		     struct err *e);
+		     struct err *e) MUST_USE;
 /* Header and index. */
-int part_read_head(struct part *p, struct err *e);
+int part_read_head(struct part *p, struct err *e) MUST_USE;
 
 #endif

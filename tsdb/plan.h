@@ -39,7 +39,7 @@ struct asks {
 };
 
 int asks_make(struct tsdb_view *v, const struct source_part *parts, size_t n, size_t n_groups,
-	      const struct source_limits *lim, struct asks *ret, struct err *e);
+	      const struct source_limits *lim, struct asks *ret, struct err *e) MUST_USE;
 void asks_release(struct asks *a);
 /* The series of a set in partition p of the version. */
 const struct ask_series *asks_series(struct asks *a, struct tsdb_view *v, size_t set, size_t p);
@@ -65,7 +65,7 @@ struct plan {
 };
 
 /* Units of a merge, sorted by group, partition and place. */
-int plan_make(struct tsdb_view *v, struct asks *asks, const struct source_limits *lim, struct plan *ret, struct err *e);
+int plan_make(struct tsdb_view *v, struct asks *asks, const struct source_limits *lim, struct plan *ret, struct err *e) MUST_USE;
 void plan_release(struct plan *p);
 
 #endif

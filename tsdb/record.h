@@ -33,7 +33,7 @@ void record_end(struct buf *b, uint64_t number);
 /* ERR_CORRUPT with the reason. The payload borrows v. */
 /* Whether it only stands in the place of one whose commit failed. */
 bool record_is_void(const struct record *r);
-int record_parse(uint64_t number, struct view v, struct record *ret, struct err *e);
+int record_parse(uint64_t number, struct view v, struct record *ret, struct err *e) MUST_USE;
 
 /* What a profile says besides its samples; the same for all of its series. */
 struct sample_meta {

@@ -5,6 +5,6 @@
 
 #include "tsdb/db.h"
 
-int tsdb_replay(struct tsdb *db, struct err *e);
+int tsdb_replay(struct tsdb *db, struct err *e) MUST_USE;
 
 #endif

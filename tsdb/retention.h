@@ -5,6 +5,6 @@
 
 #include "tsdb/db.h"
 
-int tsdb_open_partitions(struct tsdb *db, struct err *e);
+int tsdb_open_partitions(struct tsdb *db, struct err *e) MUST_USE;
 
 #endif

@@ -6,6 +6,6 @@
 #include "tsdb/db.h"
 
 /* Writes parts with deleted rows anew without them, at most `parts` of them (0 = all). */
-int rewrite_due(struct tsdb *db, size_t parts, int64_t until_mono_ms, struct err *e);
+int rewrite_due(struct tsdb *db, size_t parts, int64_t until_mono_ms, struct err *e) MUST_USE;
 
 #endif

@@ -19,6 +19,6 @@ int rocks_err(char **error, struct err *e, const char *what, const char *path);
 bool rocks_of_the_place(const struct err *e);
 
 /* A copy of an open database, its files linked. */
-int rocks_checkpoint(rocksdb_t *db, const char *dir, struct err *e);
+int rocks_checkpoint(rocksdb_t *db, const char *dir, struct err *e) MUST_USE;
 
 #endif

@@ -5,6 +5,6 @@
 
 #include "tsdb/db.h"
 
-int rollup_due(struct tsdb *db, struct err *e);
+int rollup_due(struct tsdb *db, struct err *e) MUST_USE;
 
 #endif

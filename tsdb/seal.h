@@ -11,7 +11,7 @@
 
 /* Fills in the part's series, aggregates, samples and bytes, and ingests it; window, number, origin and records are set.
  * Nobody writes to the window meanwhile. */
-int seal_write(struct partition *p, struct window *w, struct part *part, const struct buf *symbols, struct err *e);
+int seal_write(struct partition *p, struct window *w, struct part *part, const struct buf *symbols, struct err *e) MUST_USE;
 
 void *tsdb_early_sealer(void *db);
 /* Seals every window, or those that ended a while ago, or, while the head is over half of its budget, the largest. Takes

@@ -102,21 +102,21 @@ struct sealed_space {
 };
 void sealed_space_release(struct sealed_space *s);
 /* The payloads of a chunk. ERR_EXECUTION if a sum does not fit. */
-int sealed_encode(const struct chunk *c, struct sealed_space *s, struct sealed_buffers *ret, struct err *e);
+int sealed_encode(const struct chunk *c, struct sealed_space *s, struct sealed_buffers *ret, struct err *e) MUST_USE;
 void sealed_put_rollup(struct buf *b, const uint32_t *columns, const int64_t *sums, size_t n);
 void sealed_put_times(struct buf *b, struct sealed_times t);
 void sealed_put_floats(struct buf *b, const struct fpoint *p, size_t n);
 
 /* ---- reading: ERR_CORRUPT when a payload is malformed ---- */
 
-int sealed_get_points(struct view v, struct sealed_points *ret, struct err *e);
-int sealed_get_columns(struct view v, struct sealed_columns *ret, struct err *e);
-int sealed_get_totals(struct view v, struct sealed_totals *ret, struct err *e);
-int sealed_get_rollup(struct view v, struct sealed_rollup *ret, struct err *e);
+int sealed_get_points(struct view v, struct sealed_points *ret, struct err *e) MUST_USE;
+int sealed_get_columns(struct view v, struct sealed_columns *ret, struct err *e) MUST_USE;
+int sealed_get_totals(struct view v, struct sealed_totals *ret, struct err *e) MUST_USE;
+int sealed_get_rollup(struct view v, struct sealed_rollup *ret, struct err *e) MUST_USE;
 /* Adds the sums of a rollup x factor to d, which has room for n_columns: all that there are. If it is a multiple of another
  * nothing is added, and w->times says of which; w is work space. ERR_EXECUTION if a sum does not fit. */
 int sealed_add_rollup(struct view v, struct sealed_rollup *w, struct dense *d, uint32_t n_columns, int64_t factor,
-		      uint64_t *ret_read, struct err *e);
+		      uint64_t *ret_read, struct err *e) MUST_USE;
 void sealed_totals_release(struct sealed_totals *t);
 void sealed_rollup_release(struct sealed_rollup *r);
 
@@ -127,17 +127,17 @@ struct sealed_detail {
 };
 /* Adds the values of rows [lo, hi) (hi UINT32_MAX: all from lo) up per column of the rollup, into sums (zeroed, rollup->columns.n of them). */
 int sealed_sum_rows(const struct sealed_detail *d, uint32_t lo, uint32_t hi, int64_t *sums, uint64_t *ret_read,
-		    struct err *e);
+		    struct err *e) MUST_USE;
 /* Adds, per row, the values of the columns that are set in hit (a byte per column of the rollup). */
 int sealed_sum_columns(const struct sealed_detail *d, const uint8_t *hit, int64_t *rows, uint32_t n_rows,
-		       uint64_t *ret_read, struct err *e);
+		       uint64_t *ret_read, struct err *e) MUST_USE;
 
 /* Every sample of rows below n_rows that are wanted (a byte each; NULL: all), column by column, appended to out. */
-int sealed_cells(const struct sealed_detail *d, uint32_t n_rows, const uint8_t *wanted, struct cells *out, struct err *e);
+int sealed_cells(const struct sealed_detail *d, uint32_t n_rows, const uint8_t *wanted, struct cells *out, struct err *e) MUST_USE;
 
 struct sealed_floats {
 	VEC(struct fpoint) points;
 };
-int sealed_get_floats(struct view v, struct sealed_floats *ret, struct err *e);
+int sealed_get_floats(struct view v, struct sealed_floats *ret, struct err *e) MUST_USE;
 
 #endif

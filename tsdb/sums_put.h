@@ -29,6 +29,6 @@ struct sums_put {
 };
 
 /* Every group is written. ERR_EXECUTION: one does not fit in 64 bits. */
-int sums_put(const struct sums_put *m, struct err *e);
+int sums_put(const struct sums_put *m, struct err *e) MUST_USE;
 
 #endif

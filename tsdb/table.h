@@ -19,6 +19,6 @@ typedef int table_fn(void *arg, struct view key, struct view value, struct err *
 /* Calls fn for each value that can be read, in the file's order: ascending by key, the newest of a key first. What fn is given is
  * valid until it returns; a negative code of it ends the reading. ERR_NOT_FOUND, ERR_IO, ERR_LIMIT: the file itself cannot be opened
  * or read into memory. */
-int table_each(const char *path, table_fn *fn, void *arg, struct table_loss *ret, struct err *e);
+int table_each(const char *path, table_fn *fn, void *arg, struct table_loss *ret, struct err *e) MUST_USE;
 
 #endif

@@ -210,7 +210,7 @@ int tsdb_open(struct tsdb **ret, const struct tsdb_options *o, struct err *e)
 		db->have_committer = !rc;
 	}
 	if (rc) {
-		tsdb_close(db, NULL);
+		IGNORE(tsdb_close(db, NULL)); /* rc says what was first */
 		return rc;
 	}
 	*ret = db;

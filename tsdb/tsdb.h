@@ -54,12 +54,12 @@ struct tsdb_options {
 
 /* Opens or makes the directory and replays its log. ERR_CONFLICT: another process holds it; ERR_CORRUPT: a newer
  * format; ERR_NOT_FOUND: read_only, and there is none. A damaged record never refuses the open: it is reported (log, pyrrha_tsdb_lost_records_total). */
-int tsdb_open(struct tsdb **ret, const struct tsdb_options *o, struct err *e);
+int tsdb_open(struct tsdb **ret, const struct tsdb_options *o, struct err *e) MUST_USE;
 /* The end is near: no work in the background is begun any more, and appends do not wait for memory. tsdb_close follows. */
 void tsdb_wind_down(struct tsdb *db);
 /* Makes everything appended durable, stops the threads, frees. Views must have been released. *db is gone even if
  * an error is returned. NULL is allowed. */
-int tsdb_close(struct tsdb *db, struct err *e);
+int tsdb_close(struct tsdb *db, struct err *e) MUST_USE;
 
 /* All live as long as the storage. */
 struct sink *tsdb_sink(struct tsdb *db);
@@ -69,20 +69,20 @@ struct storage_admin *tsdb_admin(struct tsdb *db);
 /* Waits until everything appended so far is durable (or failed) and can be queried. */
 void tsdb_flush(struct tsdb *db);
 /* Seals every window that has ended (all: the open ones too) and waits for it. Tests and shutdown scripts. */
-int tsdb_seal(struct tsdb *db, bool all, struct err *e);
+int tsdb_seal(struct tsdb *db, bool all, struct err *e) MUST_USE;
 /* Drops what retention no longer covers; the sealer does it each minute by itself. */
-int tsdb_retain(struct tsdb *db, struct err *e);
+int tsdb_retain(struct tsdb *db, struct err *e) MUST_USE;
 
 /* Deletes what the series that satisfy all matchers have stamped in (after, until], of what was appended before the call.
  * When it returns it is durable and no query sees it (views that were open may); the space comes back as the sealer
  * writes the parts anew, whole partitions go at once. What is appended later with those stamps stays. ret_series (may
  * be NULL) counts the series found, once per partition. */
 int tsdb_delete(struct tsdb *db, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms, uint64_t *ret_series,
-		struct err *e);
+		struct err *e) MUST_USE;
 /* Does at once, and waits for it, what the sealer else does by and by: gives back the space of what was deleted, makes one
  * part of the several of an hour, rolls up. ERR_TIMEOUT: not all of it within 30 s; ERR_UNAVAILABLE: the storage shuts down.
  * What is left is done by and by. */
-int tsdb_clean(struct tsdb *db, struct err *e);
+int tsdb_clean(struct tsdb *db, struct err *e) MUST_USE;
 
 /* What satisfies all matchers is kept for keep_ms, if that is less than the rest is kept; of several rules the shortest
  * counts. Replaces the rules there were (none after an open): what is too old by them is hidden when this returns, its
@@ -92,11 +92,11 @@ struct tsdb_retention {
 	size_t n;
 	int64_t keep_ms;
 };
-int tsdb_set_retention(struct tsdb *db, const struct tsdb_retention *rules, size_t n, struct err *e);
+int tsdb_set_retention(struct tsdb *db, const struct tsdb_retention *rules, size_t n, struct err *e) MUST_USE;
 
 /* Names that come late: locations stored without lines get those that the same place of the same binary (build id, address
  * in the file) has elsewhere, in whatever partition is in memory. The sealer looks every few seconds; this does it now. */
-int tsdb_resolve_names(struct tsdb *db, struct err *e);
+int tsdb_resolve_names(struct tsdb *db, struct err *e) MUST_USE;
 /* Gives the locations of a place that have no lines these, innermost inlined call first; durable when it returns. Texts are
  * copied. None such: nothing happens. */
 struct tsdb_line {
@@ -104,11 +104,11 @@ struct tsdb_line {
 	int64_t start_line, line, column;
 };
 int tsdb_name_location(struct tsdb *db, struct view build_id, uint64_t file_address, const struct tsdb_line *lines, size_t n,
-		       struct err *e);
+		       struct err *e) MUST_USE;
 
 /* A copy of everything that is durable now in dir, which must not exist (ERR_CONFLICT): files are linked where they can be. It
  * opens as a storage directory of its own. What an error left there does not. */
-int tsdb_snapshot(struct tsdb *db, const char *dir, struct err *e);
+int tsdb_snapshot(struct tsdb *db, const char *dir, struct err *e) MUST_USE;
 
 /* Registers the metrics table; gauges are of this database. */
 void tsdb_register_metrics(struct tsdb *db);

@@ -47,10 +47,10 @@ static inline void view_profile(const struct sealed_row *r, struct source_profil
 struct source_profile view_head_profile(const struct chunk *c, const struct row *r);
 /* The parts that have something of the series in (after, until], one after the other; *i starts at 0. */
 struct part *view_next_part(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, size_t *i);
-int view_bad_ref(uint64_t ref, struct err *e);
+int view_bad_ref(uint64_t ref, struct err *e) MUST_USE;
 bool view_has_ref(struct tsdb_view *v, uint64_t ref);
 /* Deadline, cancellation, and `read` more samples against the limit; what the thread has tallied goes to the statistics. */
-int limits_check(const struct source_limits *lim, uint64_t read, struct err *e);
+int limits_check(const struct source_limits *lim, uint64_t read, struct err *e) MUST_USE;
 
 static inline bool partition_meets(const struct partition *p, int64_t after_ms, int64_t until_ms)
 {
@@ -62,31 +62,31 @@ static inline bool hour_meets(int64_t hour, int64_t after_ms, int64_t until_ms)
 	return hour * HOUR_MS < until_ms && (hour + 1) * HOUR_MS > after_ms;
 }
 
-int tsdb_view_open(struct source *s, struct source_view **ret, struct err *e);
+int tsdb_view_open(struct source *s, struct source_view **ret, struct err *e) MUST_USE;
 
 /* The operations of source.h, one file each. */
 int view_select(struct source_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
-		const struct source_limits *lim, struct source_series **ret, size_t *ret_n, struct err *e);
+		const struct source_limits *lim, struct source_series **ret, size_t *ret_n, struct err *e) MUST_USE;
 int view_label_names(struct source_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
-		     const struct source_limits *lim, struct view **ret, size_t *ret_n, struct err *e);
+		     const struct source_limits *lim, struct view **ret, size_t *ret_n, struct err *e) MUST_USE;
 int view_label_values(struct source_view *v, struct view name, const struct matcher *m, size_t n, int64_t after_ms,
-		      int64_t until_ms, const struct source_limits *lim, struct view **ret, size_t *ret_n, struct err *e);
+		      int64_t until_ms, const struct source_limits *lim, struct view **ret, size_t *ret_n, struct err *e) MUST_USE;
 int view_floats(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
-		struct point **ret, size_t *ret_n, struct err *e);
+		struct point **ret, size_t *ret_n, struct err *e) MUST_USE;
 int view_profiles(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms,
-		  const struct source_limits *lim, struct source_profile **ret, size_t *ret_n, struct err *e);
+		  const struct source_limits *lim, struct source_profile **ret, size_t *ret_n, struct err *e) MUST_USE;
 int view_cover(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
-	       struct source_cover *ret, struct err *e);
+	       struct source_cover *ret, struct err *e) MUST_USE;
 int view_merge(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
-	       const struct source_limits *lim, struct stackvec **ret, struct err *e);
+	       const struct source_limits *lim, struct stackvec **ret, struct err *e) MUST_USE;
 int view_sums(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
 	      const struct source_frame_filter *f, const struct source_limits *lim, double *ret, int64_t *exact,
-	      struct err *e);
+	      struct err *e) MUST_USE;
 int view_shares(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
-		const struct source_limits *lim, const struct source_shares *ret, struct err *e);
+		const struct source_limits *lim, const struct source_shares *ret, struct err *e) MUST_USE;
 int view_matches(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_frame_filter *f,
-		 const struct source_limits *lim, source_matches_fn fn, void *arg, struct err *e);
+		 const struct source_limits *lim, source_matches_fn fn, void *arg, struct err *e) MUST_USE;
 int view_cells(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms,
-	       const struct source_limits *lim, const struct source_cells_reader *to, struct err *e);
+	       const struct source_limits *lim, const struct source_cells_reader *to, struct err *e) MUST_USE;
 
 #endif

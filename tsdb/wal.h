@@ -13,7 +13,7 @@ struct wal_loss {
 };
 
 /* Calls fn (may be NULL) for each whole entry, in order; a negative code of it ends the reading. */
-int wal_each(struct view bytes, int (*fn)(void *arg, struct view entry, struct err *e), void *arg, struct wal_loss *ret, struct err *e);
+int wal_each(struct view bytes, int (*fn)(void *arg, struct view entry, struct err *e), void *arg, struct wal_loss *ret, struct err *e) MUST_USE;
 /* Calls fn for each value that was put, with its key, in an entry of a write-ahead file. False: the entry is malformed behind the
  * last of them. */
 bool wal_batch(struct view entry, int (*fn)(void *arg, struct view key, struct view value, struct err *e), void *arg, int *ret_rc,

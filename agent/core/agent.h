@@ -43,16 +43,16 @@ struct agent_options {
 
 void agent_options_init(struct agent_options *o);
 /* Loads the programs, opens the events, starts the threads. Errors say which right or kernel feature is missing. */
-int agent_start(struct agent **ret, const struct agent_options *o, struct err *e);
+int agent_start(struct agent **ret, const struct agent_options *o, struct err *e) MUST_USE;
 void agent_stop(struct agent *a);
 /* Reads the configuration file again; on an error the old rules stay. Any thread. */
-int agent_reload(struct agent *a, struct err *e);
+int agent_reload(struct agent *a, struct err *e) MUST_USE;
 /* What this kernel and these rights allow, a line each; 0 if the agent can run. */
 int agent_check(struct buf *out);
 /* ERR_DENIED for a kernel that must not be sampled. */
-int agent_check_kernel(struct err *e);
+int agent_check_kernel(struct err *e) MUST_USE;
 bool agent_kernel_deadlock_prone(const char *release, const char *version);
-int agent_check_pid_namespace(struct err *e);
+int agent_check_pid_namespace(struct err *e) MUST_USE;
 /* Once, after agent_start; the agent must outlive the last rendering. */
 void agent_register_metrics(struct agent *a);
 
@@ -62,7 +62,7 @@ void agent_register_metrics(struct agent *a);
  * still waits; true frees its window and returns ERR_CANCELED. */
 #define AGENT_MAX_CALLERS 64
 int agent_profile(struct agent *a, enum window_kind kind, int64_t duration_ns, bool (*gone)(void *arg), void *arg,
-		  struct profile_window **ret, struct err *e);
+		  struct profile_window **ret, struct err *e) MUST_USE;
 /* Which windows of the history are asked for. */
 struct history_range {
 	int64_t from_ms, to_ms;      /* those that start in [from_ms, to_ms) of Unix time */
@@ -76,7 +76,7 @@ struct history_state {
 };
 /* The finished windows of that range as one. */
 int agent_history(struct agent *a, enum window_kind kind, const struct history_range *r, struct profile_window **ret,
-		  struct history_state *ret_state, struct err *e);
+		  struct history_state *ret_state, struct err *e) MUST_USE;
 /* The Unix time (ms) up to which the history is finished, and from where it reaches. */
 void agent_history_range(struct agent *a, int64_t *ret_from_ms, int64_t *ret_to_ms);
 

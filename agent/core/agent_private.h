@@ -87,7 +87,7 @@ bool stack_finish(struct agent *a, size_t at, uint32_t skip_kernel, int64_t now_
 /* offcpu.c: a sample that is a wait; what the kernel counted; whether to go on. */
 void offcpu_take(struct agent *a, size_t at, int64_t now_ns);
 void offcpu_count_losses(struct agent *a, const uint64_t stats[STATS_MAX], int64_t now_ns);
-int offcpu_start(struct agent *a, struct err *e);
+int offcpu_start(struct agent *a, struct err *e) MUST_USE;
 /* The pacer changed the step; it was `before`. */
 void offcpu_step(struct agent *a, unsigned before, int64_t now_ns);
 /* stack_finish.c: names of what is sampled are got ready only while somebody asks for profiles; so long after that. */

@@ -22,10 +22,10 @@ struct gopclntab {
 };
 
 /* fd is borrowed for the table's life. ERR_NOT_FOUND: no Go program, a version that is not known, or one whose code begins who knows where. */
-int gopclntab_open(struct gopclntab *t, int fd, struct err *e);
+int gopclntab_open(struct gopclntab *t, int fd, struct err *e) MUST_USE;
 void gopclntab_close(struct gopclntab *t);
 /* The same of a file that is open already and is borrowed instead, without inlined calls; no gopclntab_close. */
-int gopclntab_attach(struct gopclntab *t, const struct elf_file *f, struct err *e);
+int gopclntab_attach(struct gopclntab *t, const struct elf_file *f, struct err *e) MUST_USE;
 void gopclntab_find_inlined(struct gopclntab *t);
 
 /* What finding a table takes long for. */
@@ -34,7 +34,7 @@ struct gopclntab_place {
 };
 struct gopclntab_place gopclntab_place(const struct gopclntab *t);
 /* gopclntab_attach of a table that was found there before. */
-int gopclntab_attach_at(struct gopclntab *t, const struct elf_file *f, const struct gopclntab_place *place, struct err *e);
+int gopclntab_attach_at(struct gopclntab *t, const struct elf_file *f, const struct gopclntab_place *place, struct err *e) MUST_USE;
 
 /* One function, by its number in the order of addresses. */
 struct gopclntab_func {

@@ -7,7 +7,7 @@
 #include "base/err.h"
 
 /* Drops what caps.c's table does not list, from all sets, and forbids to gain any by exec. */
-int caps_drop(struct err *e);
+int caps_drop(struct err *e) MUST_USE;
 /* A line for each capability of the table that is missing: its name and what is lost without it. */
 void caps_report(struct buf *out);
 

@@ -11,7 +11,7 @@
 unsigned cgroup_memory_hierarchy(void);
 /* The id of the group with that path, as in /proc/PID/cgroup ("/system.slice/nginx.service"); a path that begins with
  * the hierarchy's mount point is understood, too. ERR_NOT_FOUND: there is no such group now. */
-int cgroup_id_of(const char *path, uint64_t *ret, struct err *e);
+int cgroup_id_of(const char *path, uint64_t *ret, struct err *e) MUST_USE;
 /* Where the hierarchy that counts is mounted: reads the text of /proc/self/mountinfo. False: it is not. */
 bool cgroup_mount(const char *mountinfo, bool v1, char *ret, size_t max);
 

@@ -16,7 +16,7 @@ struct cpu_rings {
 };
 
 /* Maps the rings of the BPF map `fd`, which has n. */
-int cpu_rings_open(struct cpu_rings *r, int fd, unsigned n, struct err *e);
+int cpu_rings_open(struct cpu_rings *r, int fd, unsigned n, struct err *e) MUST_USE;
 void cpu_rings_release(struct cpu_rings *r);
 /* The next record of CPU `cpu` (below n), and its bytes; NULL = that was all. It stays valid until cpu_rings_done. */
 const void *cpu_rings_next(struct cpu_rings *r, unsigned cpu, uint32_t *ret_bytes);

@@ -23,14 +23,14 @@ struct filter_options {
 };
 
 /* ERR_BAD_DATA: a value that cannot be one. A group that does not exist is none: it may come later. */
-int filter_new(struct filter **ret, struct sampler *s, const struct filter_options *o, struct err *e);
+int filter_new(struct filter **ret, struct sampler *s, const struct filter_options *o, struct err *e) MUST_USE;
 void filter_free(struct filter *f);
 /* Now and then: finds groups by path that came, or were made anew. */
 void filter_tick(struct filter *f, int64_t now_ns);
 
 /* Sets the verdict on a group (sample_head.cgroup_id, process_info.cgroup_id). FILTER_NONE takes the entry back. Samples that
  * are on their way still come. ERR_LIMIT: the table is full (FILTER_CGROUPS_MAX); nothing changed. */
-int filter_cgroup(struct filter *f, uint64_t cgroup_id, enum filter_verdict v, struct err *e);
+int filter_cgroup(struct filter *f, uint64_t cgroup_id, enum filter_verdict v, struct err *e) MUST_USE;
 size_t filter_entries(const struct filter *f, enum filter_kind kind);
 
 #endif

@@ -40,7 +40,7 @@ bool mapping_is_file(const char *path);
 struct perf_events;
 
 /* Opens an event on each online CPU and attaches the program. data_pages: power of two, per CPU. */
-int perf_events_open(struct perf_events **ret, int prog_fd, double hz, unsigned data_pages, struct err *e);
+int perf_events_open(struct perf_events **ret, int prog_fd, double hz, unsigned data_pages, struct err *e) MUST_USE;
 void perf_events_close(struct perf_events *p);
 size_t perf_events_cpus(const struct perf_events *p);
 /* Descriptors to poll, one per CPU. */
@@ -58,6 +58,6 @@ int64_t perf_events_value(const struct perf_events *p, uint32_t cpu, int64_t tim
 int64_t perf_events_period(const struct perf_events *p);
 /* Opens events on CPUs that came online, also if they were away only between two calls, and closes those of CPUs that
  * went. How many; negative: one could not be opened, which takes the rights that opening the first ones took. */
-int perf_events_hotplug(struct perf_events *p, struct err *e);
+int perf_events_hotplug(struct perf_events *p, struct err *e) MUST_USE;
 
 #endif

@@ -38,11 +38,11 @@ struct sampler {
 /* The bytes of the BPF object that was built with the agent. */
 struct view sampler_object(void);
 
-int sampler_load(struct sampler *s, const struct sampler_options *o, struct err *e);
+int sampler_load(struct sampler *s, const struct sampler_options *o, struct err *e) MUST_USE;
 void sampler_release(struct sampler *s);
-int sampler_set_control(struct sampler *s, struct err *e);
+int sampler_set_control(struct sampler *s, struct err *e) MUST_USE;
 /* Begins and ends watching switches of threads. */
-int sampler_watch_switches(struct sampler *s, bool on, struct err *e);
+int sampler_watch_switches(struct sampler *s, bool on, struct err *e) MUST_USE;
 /* A table that the agent fills, by its name in the object; -1 = none. */
 int sampler_map_fd(const struct sampler *s, const char *name);
 /* All complete samples, in s->samples, ascending by time, each followed by what there is more of its stack

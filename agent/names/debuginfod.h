@@ -23,6 +23,6 @@ extern const struct debuginfod_limits debuginfod_limits; /* 512 MB, 60 s, 90 s *
  * true (stop NULL = never); ERR_BAD_DATA: a
  * server answered with another file; ERR_IO: anything else, as a file that is too large. */
 int debuginfod_fetch(const char *urls, const char *cache_dir, const char *build_id, const struct debuginfod_limits *l,
-		     const atomic_bool *stop, struct err *e);
+		     const atomic_bool *stop, struct err *e) MUST_USE;
 
 #endif

@@ -11,7 +11,7 @@ struct kallsyms {
 };
 
 /* path: NULL = /proc/kallsyms. ERR_DENIED if all addresses read zero. Names of modules' functions end in " [module]". */
-int kallsyms_load(struct kallsyms *k, const char *path, struct err *e);
+int kallsyms_load(struct kallsyms *k, const char *path, struct err *e) MUST_USE;
 void kallsyms_free(struct kallsyms *k);
 
 #endif

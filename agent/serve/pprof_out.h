@@ -19,6 +19,6 @@ struct pprof_out_options {
 
 /* Fills an initialised, empty profile. */
 int pprof_out(struct profile *p, const struct profile_window *w, struct symbolizer *s,
-	      const struct pprof_out_options *o, struct err *e);
+	      const struct pprof_out_options *o, struct err *e) MUST_USE;
 
 #endif

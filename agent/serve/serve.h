@@ -19,7 +19,7 @@ struct agent_server_options {
 	size_t n_allowed_hosts;
 };
 
-int agent_serve(struct agent_server **ret, const struct agent_server_options *o, struct err *e);
+int agent_serve(struct agent_server **ret, const struct agent_server_options *o, struct err *e) MUST_USE;
 /* The i-th bound address, "127.0.0.1:7071"; NULL past the last. */
 const char *agent_server_address(const struct agent_server *s, size_t i);
 void agent_server_stop(struct agent_server *s);

@@ -29,7 +29,7 @@ struct unwind_tables_stats {
 };
 
 /* fds NULL: plain memory. */
-int unwind_tables_new(struct unwind_tables **ret, const struct table_fds *fds, struct err *e);
+int unwind_tables_new(struct unwind_tables **ret, const struct table_fds *fds, struct err *e) MUST_USE;
 void unwind_tables_free(struct unwind_tables *t);
 const struct unwind_tables_stats *unwind_tables_stats(const struct unwind_tables *t);
 

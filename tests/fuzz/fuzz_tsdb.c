@@ -60,7 +60,7 @@ static void symbols(struct view v)
 	for (int i = 0; i < 2; i++)
 		if (dict_apply(v, s, &x, &lost, &e))
 			REQUIRE(e.code, "an error without a code");
-	dict_first(v, s, &x, &first, &e);
+	IGNORE(dict_first(v, s, &x, &first, &e)); /* most inputs are bad */
 	index_release(&x);
 	symbols_unref(s);
 }
@@ -88,7 +88,7 @@ static void sealed_float(struct view v)
 {
 	struct sealed_floats f = { .points = { 0 } };
 	struct err e = { 0 };
-	sealed_get_floats(v, &f, &e);
+	IGNORE(sealed_get_floats(v, &f, &e)); /* most inputs are bad */
 	vec_free(&f.points);
 }
 
@@ -120,10 +120,10 @@ static void detail(struct view v)
 		uint8_t *hit = xcalloc(r.columns.n + 1, 1);
 		for (size_t i = 0; i < r.columns.n; i += 2)
 			hit[i] = 1;
-		sealed_sum_rows(&d, 0, UINT32_MAX, sums, &read, &e);
-		sealed_sum_rows(&d, 3, 7, sums, &read, &e);
-		sealed_sum_columns(&d, hit, rows, ROWS, &read, &e);
-		sealed_cells(&d, ROWS, NULL, &cells, &e);
+		IGNORE(sealed_sum_rows(&d, 0, UINT32_MAX, sums, &read, &e)); /* most inputs are bad */
+		IGNORE(sealed_sum_rows(&d, 3, 7, sums, &read, &e)); /* most inputs are bad */
+		IGNORE(sealed_sum_columns(&d, hit, rows, ROWS, &read, &e)); /* most inputs are bad */
+		IGNORE(sealed_cells(&d, ROWS, NULL, &cells, &e)); /* most inputs are bad */
 		for (size_t i = 0; i < cells.rows.n; i++)
 			REQUIRE(cells.rows.v[i] < ROWS, "row %u", cells.rows.v[i]);
 		free(sums);
