@@ -526,11 +526,9 @@ int tsdb_append(struct sink *s, const struct sink_batch *b, struct sink_result *
 	if (queue_closed(a.db->queue))
 		return err_set(e, ERR_UNAVAILABLE, "the storage is shutting down");
 	/* Back-pressure: memory does not grow while windows cannot be sealed. */
-	for (bool first = true; !a.db->o.no_sealing && !atomic_load(&a.db->stopping) &&
-	     tsdb_head_is_full(a.db); first = false) {
-		if (first)
-			metric_inc(&tsdb_metrics[TM_WAITING]);
-		clock_sleep_ms(20);
+	if (!a.db->o.no_sealing && tsdb_head_is_full(a.db) && !atomic_load(&a.db->stopping)) {
+		metric_inc(&tsdb_metrics[TM_WAITING]);
+		tsdb_wait_room(a.db);
 	}
 	a.r = NEW(struct request);
 	a.now_ms = tsdb_now_ms(a.db);

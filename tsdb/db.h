@@ -164,6 +164,12 @@ struct tsdb {
 	uint64_t applied;                 /* number of the last record in memory; under apply_lock */
 	atomic_ullong head_bytes;         /* of the windows, as of the last commit or seal */
 	atomic_ullong sealing_bytes;      /* what the part that is being written takes beside that */
+	struct mutex head_lock;           /* of those who wait for the two to change, or for stopping */
+	pthread_cond_t head_cond, stop_cond;
+	atomic_uint head_waiters;         /* appends */
+	struct mutex readers_lock;        /* of who waits until the queries of a partition are over */
+	pthread_cond_t readers_cond;
+	atomic_uint readers_waiters;
 	struct finder *finder;            /* late names; under seal_lock */
 	struct keep_rules *rules;         /* retention by selector; under seal_lock */
 	uint64_t rules_number;            /* of the rules there are; under seal_lock */
@@ -187,6 +193,17 @@ static inline bool tsdb_head_is_full(struct tsdb *db)
 {
 	return atomic_load(&db->head_bytes) + atomic_load(&db->sealing_bytes) > db->o.head_bytes;
 }
+
+/* head_bytes or sealing_bytes is another: appends that wait for room and the early sealer look again. */
+void tsdb_head_changed(struct tsdb *db);
+/* Waits until so much is in use that the early sealer has work, not before this moment; false: the storage shuts down. */
+bool tsdb_wait_head(struct tsdb *db, int64_t from_mono_ms);
+/* Waits until something fits into the head, or the storage shuts down. */
+void tsdb_wait_room(struct tsdb *db);
+/* Waits for so long; false: the storage shuts down. */
+bool tsdb_pause(struct tsdb *db, int64_t ms);
+/* The storage shuts down: who waits for any of these goes on. */
+void tsdb_stop(struct tsdb *db);
 
 static inline int64_t tsdb_now_ms(const struct tsdb *db)
 {

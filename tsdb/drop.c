@@ -227,14 +227,23 @@ static struct pstate *take_out(struct tsdb *db)
 /* Whether the queries that saw it are over. */
 static bool is_alone(const struct pstate *s)
 {
-	bool alone = false;
-	for (int i = 0; i < READERS_WAIT_MS && !alone; i++) {
-		if (i)
-			clock_sleep_ms(1);
-		alone = atomic_load(&s->refs) == 1 && pdb_is_alone(s->p->db_parts, s->n_parts);
-		for (size_t k = 0; k < s->n_parts; k++)
-			alone &= atomic_load(&s->parts[k]->refs) == 1;
-	}
+	bool alone = atomic_load(&s->refs) == 1 && pdb_is_alone(s->p->db_parts, s->n_parts);
+	for (size_t k = 0; k < s->n_parts; k++)
+		alone &= atomic_load(&s->parts[k]->refs) == 1;
+	return alone;
+}
+
+/* The same, a while later if need be: the last reference of a query is its version's. */
+static bool wait_alone(struct tsdb *db, const struct pstate *s)
+{
+	int64_t until = clock_mono_ms() + READERS_WAIT_MS;
+	bool alone;
+	atomic_fetch_add(&db->readers_waiters, 1);
+	mutex_lock(&db->readers_lock);
+	while (!(alone = is_alone(s)) && mutex_wait_ms(&db->readers_lock, &db->readers_cond, until))
+		;
+	mutex_unlock(&db->readers_lock);
+	atomic_fetch_sub(&db->readers_waiters, 1);
 	return alone;
 }
 
@@ -283,7 +292,7 @@ int tsdb_drop_deleted(struct tsdb *db, struct err *e)
 		return 0;
 	uint32_t day = s->p->day;
 	int rc = 0;
-	bool go = is_alone(s);
+	bool go = wait_alone(db, s);
 	if (go) {
 		rc = pdb_put_mark(s->p->db_parts, hlog_last(db->log) + 1, e);
 		if (!rc)

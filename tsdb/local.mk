@@ -142,6 +142,7 @@ libtsdb_a_SOURCES = \
   tsdb/view.c \
   tsdb/view.h \
   tsdb/view_open.c \
+  tsdb/waiting.c \
   tsdb/wal.c \
   tsdb/wal.h \
   tsdb/window.c \

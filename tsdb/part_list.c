@@ -10,7 +10,7 @@
 #include "tsdb/part_private.h"
 #include "tsdb/salvage.h"
 
-#define REOPEN_TRIES 2000 /* of a millisecond each */
+#define REOPEN_WAIT_MS 2000
 
 static struct part *part_of_file(struct pdb *d, const char *key)
 {
@@ -250,12 +250,8 @@ static void remove_unknown(struct pdb *d)
 
 int pdb_reopen(struct pdb *d, struct err *e)
 {
-	int tries = 0;
-	while (!rwlock_try_write(&d->open_lock)) {
-		if (++tries == REOPEN_TRIES)
-			return err_set(e, ERR_IO, "the partition %s takes no writes, and cannot be opened anew while it is read", d->dir);
-		clock_sleep_ms(1);
-	}
+	if (!rwlock_write_within(&d->open_lock, REOPEN_WAIT_MS))
+		return err_set(e, ERR_IO, "the partition %s takes no writes, and cannot be opened anew while it is read", d->dir);
 	if (d->db)
 		rocksdb_close(d->db);
 	atomic_store(&d->read_only, false);

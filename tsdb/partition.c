@@ -166,10 +166,16 @@ void version_unref(struct version *v)
 {
 	if (!v || atomic_fetch_sub(&v->refs, 1) != 1)
 		return;
+	struct tsdb *db = v->n ? v->p[0]->p->db : NULL;
 	for (size_t i = 0; i < v->n; i++)
 		pstate_unref(v->p[i]);
 	free(v->p);
 	free(v);
+	if (db && atomic_load(&db->readers_waiters)) {
+		mutex_lock(&db->readers_lock);
+		pthread_cond_broadcast(&db->readers_cond);
+		mutex_unlock(&db->readers_lock);
+	}
 }
 
 const struct pstate *version_find(const struct version *v, uint32_t day)
@@ -272,6 +278,7 @@ void tsdb_count_head(struct tsdb *db, const struct version *v)
 		for (size_t k = 0; k < v->p[i]->n_windows; k++)
 			total += window_memory(v->p[i]->windows[k]);
 	atomic_store(&db->head_bytes, total);
+	tsdb_head_changed(db);
 }
 
 static struct partition *find_partition(const struct tsdb *db, uint32_t day) REQUIRES(db->state_lock)

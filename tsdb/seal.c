@@ -299,14 +299,11 @@ void *tsdb_early_sealer(void *arg)
 	struct tsdb *db = arg;
 	int64_t next_try = 0;
 	struct err e;
-	while (!atomic_load(&db->stopping)) {
-		clock_sleep_ms(atomic_load(&db->head_bytes) > db->o.head_bytes / 4 ? 50 : 250);
-		if (atomic_load(&db->head_bytes) <= db->o.head_bytes / 2 || clock_mono_ms() < next_try)
-			continue;
+	while (tsdb_wait_head(db, next_try)) {
 		int rc = seal_due(db, SEAL_LARGEST, &e);
 		if (rc)
 			LOG_ERROR("msg", "cannot seal, will try again", "err", e.msg);
-		next_try = rc ? clock_mono_ms() + 10000 : 0;
+		next_try = clock_mono_ms() + (rc ? 10000 : 50); /* not after each commit */
 	}
 	return NULL;
 }

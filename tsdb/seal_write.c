@@ -260,5 +260,6 @@ int seal_write(struct partition *p, struct window *w, struct part *part, const s
 	aggregates_release(&s.aggregates);
 	sealed_space_release(&s.space);
 	atomic_fetch_sub(&p->db->sealing_bytes, s.bytes);
+	tsdb_head_changed(p->db);
 	return rc;
 }

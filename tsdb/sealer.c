@@ -53,8 +53,7 @@ void *tsdb_sealer(void *arg)
 	int64_t next_retain = 0, next_try = 0, next_names = 0;
 	struct err e;
 	thread_give_way(SEALER_NICE); /* queries and appends go first: what is sealed has time */
-	while (!atomic_load(&db->stopping)) {
-		clock_sleep_ms(200);
+	while (tsdb_pause(db, 200)) {
 		int64_t now = clock_mono_ms();
 		retention_clock_look(db);
 		if (now >= next_try) {

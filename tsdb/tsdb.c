@@ -127,11 +127,12 @@ static struct tsdb *db_new(const struct tsdb_options *o)
 	pthread_cond_init(&db->state_cond, NULL);
 	mutex_init(&db->flush_lock, LOCK_LEAF, "flush");
 	pthread_cond_init(&db->flush_cond, NULL);
-	pthread_condattr_t attr;
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&db->hurry_cond, &attr);
-	pthread_condattr_destroy(&attr);
+	mutex_cond_init(&db->hurry_cond);
+	mutex_init(&db->head_lock, LOCK_LEAF, "head");
+	mutex_cond_init(&db->head_cond);
+	mutex_cond_init(&db->stop_cond);
+	mutex_init(&db->readers_lock, LOCK_LEAF, "readers");
+	mutex_cond_init(&db->readers_cond);
 	atomic_init(&db->newest_t, INT64_MIN);
 	retention_clock_init(&db->retention_clock);
 	db->current = NEW(struct version);
@@ -172,6 +173,11 @@ static void db_free(struct tsdb *db)
 	mutex_destroy(&db->flush_lock);
 	pthread_cond_destroy(&db->flush_cond);
 	pthread_cond_destroy(&db->hurry_cond);
+	mutex_destroy(&db->head_lock);
+	pthread_cond_destroy(&db->head_cond);
+	pthread_cond_destroy(&db->stop_cond);
+	mutex_destroy(&db->readers_lock);
+	pthread_cond_destroy(&db->readers_cond);
 	free(db->path);
 	free(db->service_labels);
 	free(db);
@@ -219,7 +225,7 @@ int tsdb_open(struct tsdb **ret, const struct tsdb_options *o, struct err *e)
 
 void tsdb_wind_down(struct tsdb *db)
 {
-	atomic_store(&db->stopping, true);
+	tsdb_stop(db);
 }
 
 int tsdb_close(struct tsdb *db, struct err *e)

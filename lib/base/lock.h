@@ -82,6 +82,12 @@ void rwlock_init(struct rwlock *l, unsigned rank, const char *name);
 void rwlock_init_gate(struct rwlock *l, unsigned rank, const char *name);
 /* Of a reader: those who wait to write go first now, and with them the readers behind them. */
 void rwlock_let_in(struct rwlock *l) REQUIRES_SHARED(l);
+/* Waits to write for so long; false: it did not get it. Not of a lock that could be held for ever by who waits here. */
+bool rwlock_write_within(struct rwlock *l, int64_t ms) TRY_ACQUIRES(true, l);
+/* A condition that is waited for by the clock that nobody sets, as mutex_wait_ms does. */
+void mutex_cond_init(pthread_cond_t *cond);
+/* Waits for the condition until this moment of clock_mono_ms(); false: it has passed. */
+bool mutex_wait_ms(struct mutex *m, pthread_cond_t *cond, int64_t until_mono_ms) REQUIRES(m);
 
 #ifdef PYRRHA_LOCK_CHECKS
 
