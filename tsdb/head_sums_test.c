@@ -53,7 +53,9 @@ static void append(struct fixture *f, int64_t t_ms)
 			vec_push(&p->values, f->large && s == 2 ? (INT64_MAX / 4000) * (i % 2 ? 1 : -1) : v);
 		}
 	}
+	rwlock_write(&f->w->lock);
 	window_add_profile(f->w, p, f->seq, f->seq);
+	rwlock_unlock(&f->w->lock);
 	f->seq++;
 }
 
@@ -132,7 +134,9 @@ static void test_random(void **state)
 		struct mask_fact gone = { .after_ms = 500000, .until_ms = 700000 };
 		vec_push(&gone.series, 0);
 		rwlock_write(&f.w->lock);
-		remove_from_window(f.w, &gone);
+		rwlock_write(&f.w->lock);
+	remove_from_window(f.w, &gone);
+	rwlock_unlock(&f.w->lock);
 		rwlock_unlock(&f.w->lock);
 		for (int i = 0; i < 10; i++)
 			ask_many(&f, 3600000);
