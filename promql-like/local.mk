@@ -56,6 +56,8 @@ libpromql_a_SOURCES = \
   promql-like/parser_time.c \
   promql-like/parser_tokens.c \
   promql-like/print.c \
+  promql-like/print_json.c \
+  promql-like/printer.h \
   promql-like/prof.c \
   promql-like/prof.h \
   promql-like/promql.h \

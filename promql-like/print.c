@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Printing: the canonical text on one line, broken over lines where it is long, and the tree as JSON. */
+/* Printing: the canonical text on one line, and broken over lines where it is long. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,23 +8,11 @@
 #include "base/units.h"
 #include "func.h"
 #include "lexer.h"
+#include "printer.h"
 
 #define LINE_MAX_CHARS 100
-#define MAX_TEXT ((size_t)16 << 20) /* bytes of a laid out query, or of one as JSON */
 
-/* Text on its way out: where to, how far it may go, and whether someone still waits for it. */
-struct printer {
-	struct buf *out;
-	struct node_text *texts;         /* by node id, of its text on one line; NULL: nobody asks */
-	const struct source_limits *lim; /* NULL = none */
-	unsigned printed;                /* nodes */
-	bool no_indent;                  /* the next line's beginning is there already */
-	int rc;                          /* 0, or what ended it: then nothing more is written */
-	struct err *e;
-};
-
-/* Every node passes here. False: it is over, the caller returns. */
-static bool go_on(struct printer *p)
+bool printer_goes_on(struct printer *p)
 {
 	if (p->rc)
 		return false;
@@ -60,7 +48,7 @@ void print_labels(const struct node_labels *l, struct buf *out)
 	buf_putc(out, ')');
 }
 
-static void put_number(const struct node *n, struct buf *out)
+void print_number(const struct node *n, struct buf *out)
 {
 	char text[400];
 	double v = n->number.v;
@@ -85,7 +73,7 @@ static void put_number(const struct node *n, struct buf *out)
 static void put_duration_node(const struct node *n, struct buf *out)
 {
 	if (n->kind == NODE_NUMBER) {
-		put_number(n, out);
+		print_number(n, out);
 		return;
 	}
 	if (n->dur.wrapped)
@@ -170,18 +158,10 @@ void print_matchers(const struct node_selector *s, struct buf *out)
 	free(texts);
 }
 
-static void put_fill_json(double v, struct buf *out)
-{
-	const char *quote = isfinite(v) ? "" : "\"";
-	buf_puts(out, quote);
-	put_number(&(struct node){ .kind = NODE_NUMBER, .number = { v, false } }, out);
-	buf_puts(out, quote);
-}
-
 static void put_fill(const char *word, double v, struct buf *out)
 {
 	buf_puts(out, word);
-	put_number(&(struct node){ .kind = NODE_NUMBER, .number = { v, false } }, out);
+	print_number(&(struct node){ .kind = NODE_NUMBER, .number = { v, false } }, out);
 	buf_putc(out, ')');
 }
 
@@ -279,7 +259,7 @@ static void put_kind(struct printer *p, const struct node *n)
 {
 	struct buf *out = p->out;
 	switch (n->kind) {
-	case NODE_NUMBER: put_number(n, out); break;
+	case NODE_NUMBER: print_number(n, out); break;
 	case NODE_STRING: quote_string(n->string, out); break;
 	case NODE_SELECTOR:
 		print_matchers(&n->sel, out);
@@ -328,7 +308,7 @@ static void put_kind(struct printer *p, const struct node *n)
 
 static void put_node(struct printer *p, const struct node *n)
 {
-	if (!go_on(p))
+	if (!printer_goes_on(p))
 		return;
 	size_t from = p->out->len;
 	put_kind(p, n);
@@ -392,7 +372,7 @@ static void pretty_call(struct printer *p, const struct node *n, unsigned level)
 static void pretty(struct printer *p, const struct node *n, unsigned level)
 {
 	struct buf *out = p->out;
-	if (!go_on(p))
+	if (!printer_goes_on(p))
 		return;
 	if (p->texts[n->id].len <= LINE_MAX_CHARS) {
 		indent(p, level);
@@ -441,217 +421,13 @@ int promql_format(const struct promql_expr *x, const struct source_limits *lim, 
 	struct printer p = { .out = &line, .texts = xcalloc(x->n_nodes, sizeof *p.texts), .lim = lim, .e = e };
 	put_node(&p, x->root);
 	p.out = &text;
-	if (go_on(&p))
+	if (printer_goes_on(&p))
 		pretty(&p, x->root, 0);
-	if (go_on(&p))
+	if (printer_goes_on(&p))
 		buf_putv(out, buf_view(&text));
 	buf_free(&line);
 	buf_free(&text);
 	free(p.texts);
-	return p.rc;
-}
-
-/* ---- JSON ---- */
-
-static void json_names(const char *key, const struct node_labels *l, struct buf *out)
-{
-	buf_printf(out, ",\"%s\":[", key);
-	for (size_t i = 0; i < l->n; i++) {
-		if (i)
-			buf_putc(out, ',');
-		buf_json_string(out, l->v[i]);
-	}
-	buf_putc(out, ']');
-}
-
-/* "key": a duration that is calculated; null for a plain one, which stands beside it in milliseconds. */
-static void json_duration(const char *key, const struct node *n, struct buf *out)
-{
-	if (key)
-		buf_printf(out, ",\"%s\":", key);
-	if (!n) {
-		buf_puts(out, "null");
-	} else if (n->kind == NODE_NUMBER) {
-		buf_puts(out, "{\"type\":\"numberLiteral\",\"val\":\"");
-		put_number(&(struct node){ .kind = NODE_NUMBER, .number = { n->number.v, false } }, out);
-		buf_printf(out, "\",\"duration\":%s}", n->number.duration ? "true" : "false");
-	} else {
-		struct view op = view_of(binary_op_info(n->dur.op)->text); /* step() and range() go without the parentheses */
-		buf_printf(out, "{\"type\":\"durationExpr\",\"op\":\"%.*s\"", (int)(view_ends(op, VIEW("()")) ? op.len - 2 : op.len), op.ptr);
-		json_duration("lhs", n->dur.lhs, out);
-		json_duration("rhs", n->dur.rhs, out);
-		buf_printf(out, ",\"wrapped\":%s}", n->dur.wrapped ? "true" : "false");
-	}
-}
-
-static void json_mods(const struct time_mods *m, struct buf *out)
-{
-	buf_printf(out, ",\"offset\":%lld", (long long)m->offset_ms);
-	json_duration("offsetExpr", m->offset_expr, out);
-	if (m->at == AT_TIME)
-		buf_printf(out, ",\"timestamp\":%lld", (long long)m->at_ms);
-	else
-		buf_puts(out, ",\"timestamp\":null");
-	buf_printf(out, ",\"startOrEnd\":%s", m->at == AT_START ? "\"start\"" : m->at == AT_END ? "\"end\"" : "null");
-}
-
-static void json_matchers(const struct matcher *m, size_t n, struct buf *out)
-{
-	buf_puts(out, ",\"matchers\":[");
-	for (size_t i = 0; i < n; i++) {
-		buf_puts(out, i ? ",{\"name\":" : "{\"name\":");
-		buf_json_string(out, m[i].name);
-		buf_printf(out, ",\"type\":\"%s\",\"value\":", matcher_op_text(m[i].op));
-		buf_json_string(out, m[i].value);
-		buf_putc(out, '}');
-	}
-	buf_putc(out, ']');
-}
-
-static void json_selector(const struct node *n, struct buf *out)
-{
-	buf_puts(out, ",\"name\":");
-	buf_json_string(out, n->sel.name.ptr ? n->sel.name : VIEW(""));
-	json_matchers(n->sel.m, n->sel.n, out);
-	json_mods(&n->sel.mods, out);
-	buf_printf(out, ",\"anchored\":%s,\"smoothed\":%s", n->sel.mods.edges == EDGES_ANCHORED ? "true" : "false",
-		   n->sel.mods.edges == EDGES_SMOOTHED ? "true" : "false");
-}
-
-static void put_json(struct printer *p, const struct node *n);
-
-static void json_binary(struct printer *p, const struct node *n)
-{
-	struct buf *out = p->out;
-	static const char *const cards[] = { "one-to-one", "many-to-one", "one-to-many", "many-to-many" };
-	buf_printf(out, "{\"type\":\"binaryExpr\",\"op\":\"%s\",\"bool\":%s,\"lhs\":", binary_op_info(n->binary.op)->text,
-		   n->binary.is_bool ? "true" : "false");
-	put_json(p, n->binary.lhs);
-	buf_puts(out, ",\"rhs\":");
-	put_json(p, n->binary.rhs);
-	if (n->binary.lhs->type == PROMQL_VECTOR && n->binary.rhs->type == PROMQL_VECTOR) {
-		buf_printf(out, ",\"matching\":{\"card\":\"%s\",\"on\":%s", cards[n->binary.card], n->binary.on ? "true" : "false");
-		json_names("labels", &n->binary.matching, out);
-		json_names("include", &n->binary.include, out);
-		for (size_t i = 0; i < 2; i++) { /* JSON has no number for an infinity: a string, as of a literal */
-			double v = n->binary.fill[i].v;
-			buf_puts(out, i ? ",\"rhs\":" : ",\"fillValues\":{\"lhs\":");
-			if (!n->binary.fill[i].set)
-				buf_puts(out, "null");
-			else
-				put_fill_json(v, out);
-		}
-		buf_puts(out, "}}");
-	} else {
-		buf_puts(out, ",\"matching\":null");
-	}
-	buf_putc(out, '}');
-}
-
-static void json_call(struct printer *p, const struct node *n)
-{
-	struct buf *out = p->out;
-	const struct func *f = n->call.fn;
-	int least, most;
-	func_arity(f, &least, &most);
-	buf_printf(out, "{\"type\":\"call\",\"func\":{\"name\":\"%s\",\"argTypes\":[", f->name);
-	for (size_t i = 0, all = most < 0 ? n->call.n : (size_t)most; func_arg(f, all, i) && (most < 0 ? i <= (size_t)least : i < (size_t)most); i++) {
-		char c = func_arg(f, all, i);
-		const char *type = c == 's' ? "scalar" : c == 'v' || c == 'l' ? "vector" : c == 'm' ? "matrix" : "string";
-		buf_printf(out, "%s\"%s\"", i ? "," : "", type);
-	}
-	buf_printf(out, "],\"variadic\":%d,\"returnType\":\"%s\"},\"args\":[", most < 0 ? -1 : most - least,
-		   promql_type_text(f->ret));
-	for (size_t i = 0; i < n->call.n; i++) {
-		if (i)
-			buf_putc(out, ',');
-		put_json(p, n->call.args[i]);
-	}
-	buf_puts(out, "]}");
-}
-
-static void json_aggregate(struct printer *p, const struct node *n)
-{
-	struct buf *out = p->out;
-	buf_printf(out, "{\"type\":\"aggregation\",\"op\":\"%s\",\"expr\":", aggregate_info(n->aggr.op)->name);
-	put_json(p, n->aggr.expr);
-	buf_puts(out, ",\"param\":");
-	if (n->aggr.param)
-		put_json(p, n->aggr.param);
-	else
-		buf_puts(out, "null");
-	json_names("grouping", &n->aggr.by, out);
-	buf_printf(out, ",\"without\":%s}", n->aggr.without ? "true" : "false");
-}
-
-static void put_json(struct printer *p, const struct node *n)
-{
-	if (!go_on(p))
-		return;
-	struct buf *out = p->out, text = { 0 };
-	switch (n->kind) {
-	case NODE_NUMBER:
-		put_number(&(struct node){ .kind = NODE_NUMBER, .number = { n->number.v, false } }, &text);
-		buf_puts(out, "{\"type\":\"numberLiteral\",\"val\":");
-		buf_json_string(out, buf_view(&text));
-		buf_putc(out, '}');
-		break;
-	case NODE_STRING:
-		buf_puts(out, "{\"type\":\"stringLiteral\",\"val\":");
-		buf_json_string(out, n->string);
-		buf_putc(out, '}');
-		break;
-	case NODE_SELECTOR:
-		buf_puts(out, "{\"type\":\"vectorSelector\"");
-		json_selector(n, out);
-		buf_putc(out, '}');
-		break;
-	case NODE_RANGE:
-		buf_printf(out, "{\"type\":\"matrixSelector\",\"range\":%lld", (long long)n->range.ms);
-		json_duration("rangeExpr", n->range.expr, out);
-		json_selector(n->range.sel, out);
-		buf_putc(out, '}');
-		break;
-	case NODE_SUBQUERY:
-		buf_puts(out, "{\"type\":\"subquery\",\"expr\":");
-		put_json(p, n->sub.expr);
-		buf_printf(out, ",\"range\":%lld,\"step\":%lld", (long long)n->sub.range_ms, (long long)n->sub.step_ms);
-		json_duration("rangeExpr", n->sub.range_expr, out);
-		json_duration("stepExpr", n->sub.step_expr, out);
-		json_mods(&n->sub.mods, out);
-		buf_putc(out, '}');
-		break;
-	case NODE_UNARY:
-		buf_printf(out, "{\"type\":\"unaryExpr\",\"op\":\"%s\",\"expr\":", n->unary.minus ? "-" : "+");
-		put_json(p, n->unary.expr);
-		buf_putc(out, '}');
-		break;
-	case NODE_PAREN:
-		buf_puts(out, "{\"type\":\"parenExpr\",\"expr\":");
-		put_json(p, n->paren);
-		buf_putc(out, '}');
-		break;
-	case NODE_FRAMES:
-		buf_puts(out, "{\"type\":\"frameMatcher\"");
-		json_matchers(n->frames.m, n->frames.n, out);
-		buf_putc(out, '}');
-		break;
-	case NODE_BINARY: json_binary(p, n); break;
-	case NODE_CALL: json_call(p, n); break;
-	case NODE_AGGREGATE: json_aggregate(p, n); break;
-	case NODE_DURATION: break;
-	}
-	buf_free(&text);
-}
-
-int promql_expr_json(const struct promql_expr *x, const struct source_limits *lim, struct buf *out, struct err *e)
-{
-	struct buf text = { .max = MAX_TEXT };
-	struct printer p = { .out = &text, .lim = lim, .e = e };
-	put_json(&p, x->root);
-	if (go_on(&p))
-		buf_putv(out, buf_view(&text));
-	buf_free(&text);
 	return p.rc;
 }
 
