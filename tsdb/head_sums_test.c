@@ -134,9 +134,7 @@ static void test_random(void **state)
 		struct mask_fact gone = { .after_ms = 500000, .until_ms = 700000 };
 		vec_push(&gone.series, 0);
 		rwlock_write(&f.w->lock);
-		rwlock_write(&f.w->lock);
-	remove_from_window(f.w, &gone);
-	rwlock_unlock(&f.w->lock);
+		remove_from_window(f.w, &gone);
 		rwlock_unlock(&f.w->lock);
 		for (int i = 0; i < 10; i++)
 			ask_many(&f, 3600000);
@@ -160,7 +158,9 @@ static void test_memory(void **state)
 	assert_true(window_memory(f.w) > f.w->bytes);
 	struct mask_fact gone = { .after_ms = 10000, .until_ms = 20000 };
 	vec_push(&gone.series, 0);
+	rwlock_write(&f.w->lock);
 	remove_from_window(f.w, &gone);
+	rwlock_unlock(&f.w->lock);
 	vec_free(&gone.series);
 	ask_many(&f, 1000000);
 	for (uint32_t s = 0; s < SERIES; s++)
