@@ -16,7 +16,7 @@
 #include "base/num.h"
 #include "bench/fleet.h"
 #include "bench/measure.h"
-#include "tsdb/evict.h"
+#include "tsdb/version/evict.h"
 
 struct bench {
 	struct fleet f;

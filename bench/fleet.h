@@ -6,7 +6,7 @@
 #ifndef PYRRHA_BENCH_FLEET_H
 #define PYRRHA_BENCH_FLEET_H
 
-#include "tsdb/committer.h"
+#include "tsdb/write/committer.h"
 
 #define SERVICES 4
 #define NODES 50

@@ -21,7 +21,7 @@
 #include "base/num.h"
 #include "bench/measure.h"
 #include "bench/tsdb_ask.h"
-#include "tsdb/part.h"
+#include "tsdb/part/part.h"
 
 #define MINUTE INT64_C(60000)
 #define WARM_MAX 1000

@@ -7,8 +7,8 @@
 #include "base/alloc.h"
 #include "base/files.h"
 #include "tsdb/admin.h"
-#include "tsdb/db.h"
-#include "tsdb/part.h"
+#include "tsdb/part/part.h"
+#include "tsdb/version/db.h"
 
 static struct tsdb *db_of(struct storage_admin *a)
 {

@@ -3,7 +3,7 @@
 #ifndef PYRRHA_TSDB_ADMIN_H
 #define PYRRHA_TSDB_ADMIN_H
 
-#include "tsdb/db.h"
+#include "tsdb/version/db.h"
 
 void tsdb_admin_init(struct tsdb *db);
 

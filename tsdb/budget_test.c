@@ -11,8 +11,8 @@
 #include <pthread.h>
 
 #include "base/clock.h"
-#include "tsdb/db.h"
 #include "tsdb/testkit.h"
+#include "tsdb/version/db.h"
 
 #define HOUR INT64_C(3600000)
 #define SERIES 500

@@ -21,10 +21,10 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "base/view.h"
-#include "tsdb/record.h"
-#include "tsdb/table.h"
+#include "tsdb/disk/table.h"
+#include "tsdb/disk/wal.h"
+#include "tsdb/log/record.h"
 #include "tsdb/testkit.h"
-#include "tsdb/wal.h"
 
 #define HOUR INT64_C(3600000)
 #define PODS 5

@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/num.h"
-#include "tsdb/db.h"
+#include "tsdb/version/db.h"
 
 #define FORMAT 4 /* 1 had no aggregates, 2 no sums in bytes, 3 symbols of parts in rows, all places, one kind of detail */
 

@@ -6,8 +6,8 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "tsdb/masks.h"
-#include "tsdb/readpart.h"
+#include "tsdb/part/readpart.h"
+#include "tsdb/version/masks.h"
 
 /* ---- parts ---- */
 

@@ -7,8 +7,8 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "tsdb/db.h"
 #include "tsdb/testkit.h"
+#include "tsdb/version/db.h"
 
 #define SECOND INT64_C(1000)
 #define MINUTE (60 * SECOND)

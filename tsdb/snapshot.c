@@ -4,9 +4,9 @@
 
 #include "base/alloc.h"
 #include "base/files.h"
-#include "tsdb/db.h"
 #include "tsdb/format.h"
-#include "tsdb/part.h"
+#include "tsdb/part/part.h"
+#include "tsdb/version/db.h"
 
 static int snapshot_partitions(struct tsdb *db, const char *dir, struct err *e)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is in the storage now, counted over partitions, parts and windows, and as metrics. */
-#include "tsdb/db.h"
-#include "tsdb/evict.h"
-#include "tsdb/join.h"
-#include "tsdb/masks.h"
-#include "tsdb/part.h"
+#include "tsdb/part/part.h"
+#include "tsdb/version/db.h"
+#include "tsdb/version/evict.h"
+#include "tsdb/version/join.h"
+#include "tsdb/version/masks.h"
 
 static void window_stats(struct window *w, struct tsdb_stats *ret)
 {

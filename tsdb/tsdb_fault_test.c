@@ -18,13 +18,13 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/view.h"
-#include "tsdb/db.h"
-#include "tsdb/list.h"
-#include "tsdb/masks.h"
-#include "tsdb/record.h"
-#include "tsdb/rocks.h"
-#include "tsdb/seal.h"
+#include "tsdb/disk/list.h"
+#include "tsdb/disk/rocks.h"
+#include "tsdb/log/record.h"
+#include "tsdb/seal/seal.h"
 #include "tsdb/testkit.h"
+#include "tsdb/version/db.h"
+#include "tsdb/version/masks.h"
 
 #define HOUR INT64_C(3600000)
 

@@ -15,8 +15,8 @@
 #include "base/clock.h"
 #include "base/num.h"
 #include "base/vec.h"
-#include "tsdb/evict.h"
 #include "tsdb/testkit.h"
+#include "tsdb/version/evict.h"
 
 #define HOUR INT64_C(3600000)
 #define DAY (24 * HOUR)

@@ -17,8 +17,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/num.h"
-#include "tsdb/db.h"
 #include "tsdb/testkit.h"
+#include "tsdb/version/db.h"
 
 #define MINUTE INT64_C(60000)
 #define HOUR (60 * MINUTE)

@@ -5,9 +5,9 @@
 
 #include "base/alloc.h"
 #include "tests/fuzz/fuzz.h"
-#include "tsdb/dict.h"
-#include "tsdb/mask_fact.h"
-#include "tsdb/sealed.h"
+#include "tsdb/dict/dict.h"
+#include "tsdb/head/mask_fact.h"
+#include "tsdb/part/sealed.h"
 
 #define ROWS 512
 

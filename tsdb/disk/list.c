@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The framing of a MANIFEST is that of write-ahead files (wal.h). */
+#include "tsdb/disk/list.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/files.h"
+#include "tsdb/disk/wal.h"
+
+#define MAX_BYTES ((size_t)256 << 20) /* of a list that is looked at; they are begun anew after 4 MiB */
+
+static int has_file(void *arg, const char *name, struct err *e)
+{
+	struct view v = view_of(name);
+	(void)e;
+	*(bool *)arg |= view_ends(v, VIEW(".sst")) || view_ends(v, VIEW(".log"));
+	return 0;
+}
+
+bool list_is_gone(const char *path)
+{
+	AUTOFREE char *current = xasprintf("%s/CURRENT", path);
+	bool any = false;
+	if (access(path, F_OK) || access(current, F_OK) == 0 || errno != ENOENT)
+		return false;
+	IGNORE(files_each(path, has_file, &any, NULL)); /* who opens it says why it cannot be read */
+	return any;
+}
+
+bool list_is_damaged(const char *path)
+{
+	AUTOFREE char *current = xasprintf("%s/CURRENT", path);
+	CLEANUP(buf_free) struct buf name = { .max = 64 }, list = { .max = MAX_BYTES };
+	struct wal_loss loss;
+	if (buf_read_file(&name, current, NULL) || name.len < 2 || name.ptr[name.len - 1] != '\n' || strncmp(name.ptr, "MANIFEST-", 9))
+		return false;
+	AUTOFREE char *file = xasprintf("%s/%.*s", path, (int)(name.len - 1), name.ptr);
+	if (buf_read_file(&list, file, NULL))
+		return false;
+	IGNORE(wal_each(buf_view(&list), NULL, NULL, &loss, NULL)); /* nobody to end it */
+	return loss.holes || loss.tail;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tsdb/part/damage.h"
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "tsdb/part/part_private.h"
+#include "tsdb/part/salvage.h"
+
+bool damage_is(const struct err *e)
+{
+	return e->code == ERR_CORRUPT || e->code == ERR_NOT_FOUND ||
+	       (e->code == ERR_IO && (strstr(e->msg, "No such file") || strstr(e->msg, "Input/output error")));
+}
+
+/* True the first time. */
+static bool note(struct part *p, uint32_t series) REQUIRES(p->db->parts_lock)
+{
+	uint64_t h = hash_u64(series);
+	uint32_t id;
+	for (size_t at = map_start(&p->bad, h); map_probe(&p->bad, h, &at, &id);)
+		if (id == series)
+			return false;
+	map_insert(&p->bad, h, series);
+	return true;
+}
+
+void damage_count(struct part *p, uint32_t series, const struct err *e)
+{
+	mutex_lock(&p->db->parts_lock);
+	bool first = !p->n_bad, is_new = note(p, series);
+	p->n_bad += is_new;
+	mutex_unlock(&p->db->parts_lock);
+	if (is_new && p->db->count_lost)
+		atomic_fetch_add(p->db->count_lost, 1);
+	if (is_new && first)
+		LOG_ERROR("msg", "a value of a sealed part is damaged: what its series has in that part is lost, queries that need it say so",
+			  "dir", p->db->dir, "level", LOG_NUM(p->level), "window", LOG_NUM(p->window), "part", LOG_NUM(p->number), "series",
+			  LOG_NUM(series), "err", e->msg);
+}
+
+int damage_pass(const struct source_limits *lim, struct part *p, uint32_t series, const struct err *e)
+{
+	if (!damage_is(e))
+		return -(int)e->code;
+	damage_count(p, series, e);
+	if (!lim || !lim->damage)
+		return -(int)e->code;
+	source_damage_add(lim->damage, part_start_ms(p), part_end_ms(p));
+	return 0;
+}
+
+/* The name of the part's file; NULL if the database does not know it. */
+static char *file_of(const struct part *p)
+{
+	char key[KEY_LEN], *file = NULL;
+	part_make_key(key, p->level, p->window, p->number, PART_HEADER, 0, 0);
+	const rocksdb_livefiles_t *files = rocksdb_livefiles(p->db->db);
+	for (int i = 0; i < rocksdb_livefiles_count(files) && !file; i++) {
+		size_t len;
+		const char *first = rocksdb_livefiles_smallestkey(files, i, &len);
+		if (len == KEY_LEN && !memcmp(first, key, 9)) /* level, window, number */
+			file = xasprintf("%s%s", p->db->dir, rocksdb_livefiles_name(files, i));
+	}
+	rocksdb_livefiles_destroy(files);
+	return file;
+}
+
+int damage_keep(struct part *p, struct err *e)
+{
+	mutex_lock(&p->db->parts_lock);
+	uint32_t bad = p->n_bad;
+	mutex_unlock(&p->db->parts_lock);
+	if (!bad)
+		return 0;
+	int rc = pdb_enter(p->db, e);
+	if (rc)
+		return rc;
+	AUTOFREE char *file = file_of(p);
+	rc = file ? salvage_keep(p->db, file, e) : 0;
+	pdb_leave(p->db);
+	if (!rc && file)
+		LOG_ERROR("msg", "a sealed part with damaged values is replaced by one without them, its file is kept aside", "file", file,
+			  "kept_in", p->db->aside ? p->db->aside : "", "series", LOG_NUM(bad));
+	return rc;
+}

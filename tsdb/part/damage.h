@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Values of sealed parts that cannot be read: what a query, or who makes a new part of old ones, does about them. A value that is
+ * damaged costs what its series has in that part; the rest answers, and the answer says so (struct source_damage). */
+#ifndef PYRRHA_TSDB_DAMAGE_H
+#define PYRRHA_TSDB_DAMAGE_H
+
+#include "model/source.h"
+#include "tsdb/part/part.h"
+
+/* Whether an error of reading a part says that the value is damaged or gone; else reading failed for now. */
+bool damage_is(const struct err *e);
+/* Counts (once) that a value of the series cannot be read, and logs the part's first. Any thread. */
+void damage_count(struct part *p, uint32_t series, const struct err *e);
+/* After reading a value failed with e: 0 if the query goes on without it, which *lim then knows, else the error. */
+int damage_pass(const struct source_limits *lim, struct part *p, uint32_t series, const struct err *e) MUST_USE;
+/* Before a part is replaced by one made of it: if values of it are damaged its file is kept in the partition's DAY.bad-STAMP. Under
+ * seal_lock. */
+int damage_keep(struct part *p, struct err *e) MUST_USE;
+
+#endif

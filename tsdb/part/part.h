@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A partition's database on disk and the sealed parts in it. It is only ever written by ingesting finished files; its
+ * keys, big-endian, are
+ *
+ *	level u8 | window u32 | part u32 | kind u8 | series u32 | stream u8
+ *
+ * so that a part is one contiguous range, one file, one atomic ingest. A value is version u8 | payload | checksum u64
+ * (XXH3 of what precedes it, seeded with the hash of its key). Reads come from any thread. */
+#ifndef PYRRHA_TSDB_PART_H
+#define PYRRHA_TSDB_PART_H
+
+#include <stdatomic.h>
+
+#include "base/err.h"
+#include "base/map.h"
+#include "tsdb/disk/rocks.h"
+#include "tsdb/part/sealed.h"
+
+enum part_level { LEVEL_HOUR = 0, LEVEL_6H = 1, LEVEL_DAY = 2, LEVELS };
+enum part_kind { PART_HEADER = 0, PART_SYMBOLS = 1, PART_INDEX = 2, PART_TOTALS = 3, PART_ROLLUP = 4, PART_DETAIL = 5,
+		 PART_FLOATS = 6,
+		 /* Of PART_DETAIL's streams 1 and 2 in keys only: like lies beside like, also where values are small. */
+		 PART_DETAIL_1 = 7, PART_DETAIL_2 = 8 };
+
+/* Windows of a level in hours. */
+static inline int64_t level_hours(enum part_level l)
+{
+	return l == LEVEL_HOUR ? 1 : l == LEVEL_6H ? 6 : 24;
+}
+
+struct pdb;
+
+/* What ends so in partitions/ was dropped and is on its way out. */
+#define PDB_GONE ".gone"
+/* What ends so is one that is being made anew (rebuild.c). */
+#define PDB_NEW ".new"
+/* Behind it is a time: the directory beside it that keeps files of it that are damaged. */
+#define PDB_BAD ".bad-"
+/* A part's file before it is ingested. */
+#define PDB_UNFINISHED ".part"
+
+/* What a part has of one series: its bounds, relative to the window's start. */
+struct part_series {
+	uint32_t series;
+	uint32_t min_ms, max_ms;
+	uint32_t aggregate;   /* 0, or one more than the number of the part's aggregate that sums it up */
+	bool is_float;
+};
+
+/* An aggregate is stored like a series, under this bit and its number in the part: at LEVEL_HOUR one profile a minute,
+ * stamped at the minute's end; in a rollup only sums. */
+#define PART_AGGREGATE UINT32_C(0x80000000)
+#define PART_AGGREGATE_MS INT64_C(60000)
+
+/* Immutable; lives as long as a pstate lists it. */
+struct part {
+	atomic_int refs;
+	struct pdb *db;       /* reference held */
+	enum part_level level;
+	uint32_t window;      /* number of its level's window: stamps in (window, window + 1] * level_hours */
+	uint32_t number;
+	uint32_t origin;      /* the number of the part that it was written anew from; its own if none. Of several with
+				 one origin the newest counts; symbols are read in the order of origins */
+	atomic_bool retired;  /* its file goes with the last reference */
+	bool damaged;         /* could not be written anew; the sealer's */
+	atomic_bool no_sums;  /* its aggregates, or all of a rollup, do not count: one of them is damaged, and its series or hours answer */
+	struct map bad;       /* series of which a value could not be read (damage.h); under the database's parts_lock, as the next */
+	uint32_t n_bad;
+	bool one_kind;        /* its detail has one kind of keys, as in older ones */
+	uint64_t first_record, last_record; /* of the log, that it covers */
+	uint64_t bytes;       /* of its file */
+	uint64_t samples;
+	uint64_t lost;        /* values that it, or what it was made of, had and that could not be read any more when it was written */
+	VEC(uint32_t) sums;   /* by number: the parts that a rollup sums up, that an hour's part replaces */
+	VEC(struct part_series) series; /* by id */
+	VEC(uint32_t) aggregates;       /* of each: how many of the series it sums up; 0 = it was left out */
+	_Atomic(struct part_cover *) covers; /* by place in series: cover.c's memory of those that were asked for; NULL = none yet */
+};
+
+struct part *part_ref(struct part *p);
+void part_unref(struct part *p);
+/* Its file goes with the last reference. */
+void part_retire(struct part *p);
+/* Bounds of a series, NULL if the part has none of it. */
+const struct part_series *part_find(const struct part *p, uint32_t series);
+/* What cover.c remembers of its series, in bytes. */
+size_t part_cover_bytes(const struct part *p);
+static inline int64_t part_start_ms(const struct part *p)
+{
+	return (int64_t)p->window * level_hours(p->level) * HOUR_MS;
+}
+static inline int64_t part_end_ms(const struct part *p)
+{
+	return ((int64_t)p->window + 1) * level_hours(p->level) * HOUR_MS;
+}
+
+/* Opens or makes dir. The parts found are listed by level, window and number, each with a reference; what cannot be
+ * read is left out and counted in *ret_lost. What can be read and not be written is opened read-only; with look_only
+ * nothing is written anyway. */
+int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, bool look_only, struct part ***parts, size_t *n,
+	     uint64_t *ret_lost, struct err *e) MUST_USE;
+/* What is found to be damaged later is added to *count, which lives as long as the database. */
+void pdb_count_lost(struct pdb *d, atomic_ullong *count);
+/* Makes a partition anew from its files. Those that could not be taken in are kept in *ret_aside, a directory (owned; untouched if
+ * all could). */
+int rebuild_partition(const char *dir, char **ret_aside, struct err *e) MUST_USE;
+/* Of one that was found beside it at start. */
+void rebuild_finish(const char *new_dir);
+struct pdb *pdb_ref(struct pdb *d);
+void pdb_unref(struct pdb *d);
+/* Removes a partition's directory as a whole: after a crash in between it is not opened again. */
+int pdb_remove(const char *dir, struct err *e) MUST_USE;
+/* Its directory goes with the last reference. */
+void pdb_drop(struct pdb *d);
+/* Renames its directory at once, and syncs that: it is not opened again. What is read of it from here on may fail. */
+int pdb_move_away(struct pdb *d, struct err *e) MUST_USE;
+/* The mark of a directory that goes as soon as the head log has its partition as gone, by a record numbered `from` or
+ * later: without that it means nothing. drop.c has why. */
+int pdb_put_mark(struct pdb *d, uint64_t from, struct err *e) MUST_USE;
+void pdb_remove_mark(const char *dir);
+/* Removes a directory that has one, if it is there; the next one of its name is left alone. */
+int pdb_remove_marked(const char *dir, struct err *e) MUST_USE;
+/* Whether there is one; ret_from may be NULL. */
+bool pdb_has_mark(const char *dir, uint64_t *ret_from);
+const char *pdb_dir(const struct pdb *d);
+/* Whether nobody but so many parts and their partition has it. */
+bool pdb_is_alone(const struct pdb *d, size_t n_parts);
+uint64_t pdb_bytes(struct pdb *d);
+/* Memory of the indexes of its open files, which are not in the block cache. */
+uint64_t pdb_table_memory(struct pdb *d);
+int pdb_snapshot(struct pdb *d, const char *dir, struct err *e) MUST_USE;
+/* Whether nothing can be sealed into it: it could be opened for reading only, or a write failed, after which RocksDB takes
+ * no more. */
+bool pdb_read_only(const struct pdb *d);
+/* Closes such a one and opens it anew, once nobody reads in it (in vain if that does not come soon). Files of parts that
+ * nobody knows are what a failed write left, and go. */
+int pdb_reopen(struct pdb *d, struct err *e) MUST_USE;
+/* A number above those of all parts found at open. */
+uint32_t pdb_next_number(const struct pdb *d);
+
+/* One value: pinned until released. A missing one is ERR_NOT_FOUND. */
+struct part_value {
+	rocksdb_pinnableslice_t *pin;
+	struct pdb *db; /* kept open while it is pinned */
+	struct view payload;
+	uint8_t version;
+};
+int part_get(const struct part *p, enum part_kind kind, uint32_t series, uint8_t stream, struct part_value *ret,
+	     struct err *e) MUST_USE;
+void part_value_release(struct part_value *v);
+/* PART_SYMBOLS as they lie: *ret_packed says whether in columns, as dict_apply_packed takes them, or in rows. */
+int part_open_symbols(const struct part *p, struct part_value *ret, bool *ret_packed, struct err *e) MUST_USE;
+/* The same in rows, as dict_apply takes them, appended to rows. */
+int part_get_symbols(const struct part *p, struct buf *rows, struct err *e) MUST_USE;
+
+/* What this thread has read since a query last took the sum (limits_check). */
+struct read_tally {
+	uint64_t chunks, bytes;
+};
+extern _Thread_local struct read_tally read_tally;
+
+static inline void read_tally_add(size_t bytes)
+{
+	read_tally.chunks++;
+	read_tally.bytes += bytes;
+}
+
+/* For one thread that reads many values of one kind, ascending: stays where it is, so that the next one is near. What it
+ * gives is valid until its next use. Free it before the parts it was used on. */
+struct part_reader {
+	struct pdb *db; /* borrowed; kept open */
+	rocksdb_iterator_t *it;
+	uint8_t version; /* of the value it gave last */
+	struct part_value value; /* that one, where the iterator did not get to it */
+};
+int part_reader_get(struct part_reader *r, const struct part *p, enum part_kind kind, uint32_t series, uint8_t stream,
+		    struct view *ret, struct err *e) MUST_USE;
+void part_reader_release(struct part_reader *r);
+#define PART_VALUE CLEANUP(part_value_release) struct part_value
+
+/* ---- writing a part: values in order of their keys, then finish ingests them as one ---- */
+
+struct part_writer;
+/* n_bytes: of all values together, about; n_values: how many. Where they are small, as those of many small series, more of
+ * them share a block, and zstd works harder. */
+int part_writer_new(struct part_writer **ret, struct pdb *d, enum part_level level, uint32_t window, uint32_t number,
+		    uint64_t n_bytes, uint64_t n_values, struct err *e) MUST_USE;
+int part_put(struct part_writer *w, enum part_kind kind, uint32_t series, uint8_t stream, struct view payload, struct err *e) MUST_USE;
+/* PART_DETAIL's stream 0 of a series whose samples lie in the same places as those of another: it says which one, and it has no
+ * stream 1. */
+int part_put_places(struct part_writer *w, uint32_t series, uint32_t of, struct err *e) MUST_USE;
+/* The series whose streams 0 and 1 are meant, by what was read of stream 0: itself or that other one. False: it makes no
+ * sense. */
+bool part_places_of(uint8_t version, struct view stream, uint32_t *series);
+/* PART_SYMBOLS, from what dict_encode gives. */
+int part_put_symbols(struct part_writer *w, struct view rows, struct err *e) MUST_USE;
+/* Fills in bytes; p->db gets a reference. Frees the writer. */
+int part_writer_finish(struct part_writer *w, struct part *p, struct err *e) MUST_USE;
+void part_writer_abort(struct part_writer *w);
+/* Payloads of PART_HEADER and PART_INDEX. */
+void part_put_header(struct buf *b, const struct part *p);
+void part_put_index(struct buf *b, const struct part *p);
+
+#endif

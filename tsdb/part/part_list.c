@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which parts a database has that is opened: found by its list of files, each read, or what can be read of it written anew. */
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "tsdb/disk/lock_ranks.h"
+#include "tsdb/part/part_private.h"
+#include "tsdb/part/salvage.h"
+
+#define REOPEN_WAIT_MS 2000
+
+static struct part *part_of_file(struct pdb *d, const char *key)
+{
+	struct part *p = NEW(struct part);
+	atomic_init(&p->refs, 1);
+	p->db = pdb_ref(d);
+	p->level = (uint8_t)key[0];
+	p->window = part_key_word(key + 1);
+	p->number = part_key_word(key + 5);
+	part_know(p);
+	return p;
+}
+
+static bool names(const struct part *p, uint32_t number)
+{
+	for (size_t i = 0; i < p->sums.n; i++)
+		if (p->sums.v[i] == number)
+			return true;
+	return false;
+}
+
+/* A crash came between a part that was written anew, or made of several, and the end of the old one, or of one that the
+ * old one had been written anew from. */
+static bool is_superseded(const struct part *p, struct part *const *all, size_t n)
+{
+	for (size_t i = 0; i < n && p->level == LEVEL_HOUR; i++)
+		if (all[i]->level == LEVEL_HOUR && all[i]->window == p->window && all[i]->number > p->number &&
+		    (names(all[i], p->number) || names(all[i], p->origin)))
+			return true;
+	for (size_t i = 0; i < n; i++)
+		if (all[i]->level == p->level && all[i]->window == p->window && all[i]->origin == p->origin &&
+		    all[i]->number > p->number)
+			return true;
+	return false;
+}
+
+/* Of a part that cannot be read: a later one stands in its place, or it only summed others up. */
+static bool is_replaced(const struct part *p, struct part *const *all, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (all[i]->level == p->level && all[i]->window == p->window && all[i]->number > p->number &&
+		    (all[i]->origin == p->number || (p->level == LEVEL_HOUR && names(all[i], p->number))))
+			return true;
+	return p->level != LEVEL_HOUR && p->level < LEVELS;
+}
+
+struct bad_part {
+	struct part *p;
+	char *file;
+	struct err e;
+};
+
+/* The parts of a database that is being opened. */
+struct listing {
+	struct pdb *d;
+	VEC(struct part *) parts;
+	VEC(struct bad_part) bad;
+	uint64_t lost;
+};
+
+/* Nothing of it can be read for now. It stays, empty, so that queries say that there was more. */
+static void keep_empty(struct listing *l, struct bad_part *bad)
+{
+	struct part *p = bad->p;
+	LOG_ERROR("msg", "a sealed part cannot be read, and not be written anew: its hour is missing", "file", bad->file, "window",
+		  LOG_NUM(p->window), "part", LOG_NUM(p->number), "err", bad->e.msg);
+	p->series.n = p->aggregates.n = p->sums.n = 0;
+	p->first_record = p->last_record = p->samples = 0;
+	p->origin = p->number;
+	p->lost = 1;
+	p->damaged = true;
+	l->lost++;
+	vec_push(&l->parts, p);
+}
+
+/* What can be read of it takes its place, unless nobody needs it. */
+static void replace(struct listing *l, struct bad_part *bad)
+{
+	struct pdb *d = l->d;
+	struct part *to;
+	struct err why = bad->e;
+	if (is_replaced(bad->p, l->parts.v, l->parts.n)) {
+		LOG_WARN("msg", "a part that is not needed cannot be read", "file", bad->file, "level", LOG_NUM(bad->p->level), "window",
+			 LOG_NUM(bad->p->window), "part", LOG_NUM(bad->p->number), "err", why.msg);
+		part_retire(bad->p);
+		part_unref(bad->p);
+		return;
+	}
+	if (d->look_only || d->read_only || bad->p->level != LEVEL_HOUR || salvage_part(d, bad->file, bad->p, &to, &bad->e)) {
+		keep_empty(l, bad);
+		return;
+	}
+	LOG_ERROR("msg", "a sealed part is damaged: what can be read of it was written anew, the damaged file is kept aside", "file",
+		  bad->file, "kept_in", d->aside ? d->aside : "", "window", LOG_NUM(to->window), "part", LOG_NUM(bad->p->number),
+		  "lost_values", LOG_NUM(to->lost), "err", why.msg);
+	l->lost += to->lost;
+	vec_push(&l->parts, to);
+	part_retire(bad->p);
+	part_unref(bad->p);
+}
+
+/* A part is a file, its first key the header. They are found by the list of files and read by point look-ups: an
+ * iterator that runs into a file that is gone ends early and says OK. */
+static void list_files(struct listing *l)
+{
+	struct pdb *d = l->d;
+	const rocksdb_livefiles_t *files = rocksdb_livefiles(d->db);
+	for (int i = 0; i < rocksdb_livefiles_count(files); i++) {
+		struct err e = { 0 };
+		size_t len;
+		const char *key = rocksdb_livefiles_smallestkey(files, i, &len);
+		if (len != KEY_LEN)
+			continue;
+		struct part *p = part_of_file(d, key);
+		d->next_number = MAX(d->next_number, p->number + 1);
+		p->bytes = rocksdb_livefiles_size(files, i);
+		if (part_read_head(p, &e))
+			vec_push(&l->bad, (struct bad_part){ p, xasprintf("%s%s", d->dir, rocksdb_livefiles_name(files, i)), e });
+		else
+			vec_push(&l->parts, p);
+	}
+	rocksdb_livefiles_destroy(files);
+}
+
+/* A file that could not be taken in when the list of files was made anew. */
+static int list_kept(void *arg, const char *name, struct err *e)
+{
+	struct listing *l = arg;
+	struct part found = { 0 };
+	char key[KEY_LEN];
+	(void)e;
+	if (!view_ends(view_of(name), VIEW(".sst")))
+		return 0;
+	AUTOFREE char *file = xasprintf("%s/%s", l->d->aside, name);
+	if (!salvage_identify(file, &found)) {
+		LOG_ERROR("msg", "nothing of a file of a partition can be read: the hour in it is lost", "file", file);
+		l->lost++;
+		return 0;
+	}
+	part_make_key(key, found.level, found.window, found.number, PART_HEADER, 0, 0);
+	l->d->next_number = MAX(l->d->next_number, found.number + 1);
+	struct bad_part bad = { part_of_file(l->d, key), TAKE_PTR(file), { 0 } };
+	err_set(&bad.e, ERR_CORRUPT, "it could not be taken in");
+	vec_push(&l->bad, bad);
+	return 0;
+}
+
+static void drop_superseded(struct listing *l)
+{
+	for (size_t i = 0; i < l->parts.n;)
+		if (is_superseded(l->parts.v[i], l->parts.v, l->parts.n)) {
+			part_retire(l->parts.v[i]);
+			part_unref(l->parts.v[i]);
+			l->parts.v[i] = l->parts.v[--l->parts.n];
+		} else {
+			i++;
+		}
+}
+
+static void list_parts(struct pdb *d, struct part ***ret, size_t *ret_n, uint64_t *ret_lost)
+{
+	struct listing l = { .d = d };
+	list_files(&l);
+	if (d->rebuilt)
+		IGNORE(files_each(d->aside, list_kept, &l, NULL)); /* what is damaged stays out of answers all the same */
+	for (size_t i = 0; i < l.bad.n; i++) {
+		struct bad_part *bad = &l.bad.v[i];
+		if (!d->rebuilt && !part_read_head(bad->p, &bad->e)) /* it was only read wrong */
+			vec_push(&l.parts, bad->p);
+		else
+			replace(&l, bad);
+		free(bad->file);
+	}
+	vec_free(&l.bad);
+	drop_superseded(&l);
+	*ret = l.parts.v;
+	*ret_n = l.parts.n;
+	*ret_lost += l.lost;
+}
+
+int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, bool look_only, struct part ***parts, size_t *n,
+	     uint64_t *ret_lost, struct err *e)
+{
+	struct pdb *d = NEW(struct pdb);
+	atomic_init(&d->refs, 1);
+	rwlock_init_gate(&d->open_lock, LOCK_ANY, "partition open");
+	mutex_init(&d->parts_lock, RANK_PARTS, "parts");
+	d->dir = xstrdup(dir);
+	d->look_only = look_only;
+	d->options = rocks_options(cache);
+	d->small = rocks_options_small();
+	rocksdb_options_set_disable_auto_compactions(d->options, 1);
+	rocksdb_options_set_write_buffer_size(d->options, 1 << 20);
+	d->read = rocksdb_readoptions_create();
+	d->env = rocksdb_envoptions_create();
+	d->db = pdb_open_first(d, e);
+	if (!d->db) {
+		pdb_free(d);
+		return -ERR_IO;
+	}
+	if (!look_only)
+		files_remove_matching(dir, PDB_UNFINISHED);
+	list_parts(d, parts, n, ret_lost);
+	*ret = d;
+	return 0;
+}
+
+/* ---- opening it again ---- */
+
+static bool is_known(struct pdb *d, const char *key)
+{
+	bool known = false;
+	mutex_lock(&d->parts_lock);
+	for (size_t i = 0; i < d->parts.n && !known; i++) {
+		const struct part *p = d->parts.v[i];
+		known = p->level == (uint8_t)key[0] && p->window == part_key_word(key + 1) && p->number == part_key_word(key + 5);
+	}
+	mutex_unlock(&d->parts_lock);
+	return known;
+}
+
+/* What a write that failed may have left in RocksDB's list. */
+static void remove_unknown(struct pdb *d)
+{
+	const rocksdb_livefiles_t *files = rocksdb_livefiles(d->db);
+	for (int i = 0; i < rocksdb_livefiles_count(files); i++) {
+		size_t len;
+		const char *key = rocksdb_livefiles_smallestkey(files, i, &len);
+		if (len != KEY_LEN || is_known(d, key))
+			continue;
+		struct part *p = part_of_file(d, key);
+		part_remove_file(p);
+		part_unref(p);
+	}
+	rocksdb_livefiles_destroy(files);
+}
+
+int pdb_reopen(struct pdb *d, struct err *e)
+{
+	if (!rwlock_write_within(&d->open_lock, REOPEN_WAIT_MS))
+		return err_set(e, ERR_IO, "the partition %s takes no writes, and cannot be opened anew while it is read", d->dir);
+	if (d->db)
+		rocksdb_close(d->db);
+	atomic_store(&d->read_only, false);
+	d->db = pdb_open_db(d, e);
+	int rc = d->db ? 0 : -(int)e->code;
+	if (!rc && atomic_load(&d->read_only))
+		rc = err_set(e, ERR_IO, "the partition %s can be read and not be written", d->dir);
+	if (!rc)
+		remove_unknown(d);
+	else
+		atomic_store(&d->read_only, true);
+	rwlock_unlock(&d->open_lock);
+	return rc;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What pdb.c (the database of a partition), part.c (keys, values and what a part says of itself), part_write.c and part_list.c (which
+ * parts there are) share. */
+#ifndef PYRRHA_TSDB_PART_PRIVATE_H
+#define PYRRHA_TSDB_PART_PRIVATE_H
+
+#include "base/lock.h"
+#include "tsdb/part/part.h"
+
+/* The newest versions of values. */
+#define VALUE_VERSION 1
+#define HEADER_VERSION 2 /* 1 had one kind of keys for all streams of detail */
+#define INDEX_VERSION 2 /* 1 had no aggregates */
+#define ROLLUP_VERSION 2 /* 1 had no bytes */
+#define SYMBOLS_VERSION 2 /* 1 had rows */
+#define PLACES_VERSION 2 /* of detail: of stream 0 that says where the places are; all else has 1 */
+#define KEY_LEN 15
+#define OPEN_TRIES 3
+#define OPEN_WAIT_MS 100
+
+struct pdb {
+	atomic_int refs;
+	char *dir;
+	rocksdb_t *db;
+	rocksdb_options_t *options, *small; /* small: to write files of small values */
+	rocksdb_readoptions_t *read;
+	rocksdb_envoptions_t *env;
+	atomic_bool dropped;  /* its directory goes */
+	atomic_bool moved;    /* and is renamed already */
+	struct mutex parts_lock;
+	VEC(const struct part *) parts; /* that there are, retired ones too */
+	atomic_uint next_file;
+	atomic_ullong *count_lost; /* NULL: nobody counts */
+	char *aside;          /* where damaged files are kept: DAY.bad-STAMP; NULL: there was none */
+	bool rebuilt;         /* some of aside could not be taken in when the list of files was made anew */
+	uint32_t next_number; /* above all parts found, readable or not */
+	bool look_only;       /* nothing may be written */
+	atomic_bool read_only; /* it could not be opened for writing (its disk is full, say), or a write failed */
+	struct rwlock open_lock; /* read: db stays as it is; written by pdb_reopen, after which it may be NULL */
+};
+
+void part_make_key(char k[KEY_LEN], enum part_level level, uint32_t window, uint32_t part, enum part_kind kind,
+		   uint32_t series, uint8_t stream);
+/* The kind that stands in a value's key. one_kind: the part is older than streams of detail with kinds of their own. */
+enum part_kind part_key_kind(bool one_kind, enum part_kind kind, uint8_t stream);
+/* A big-endian number of a key. */
+uint32_t part_key_word(const char *p);
+/* The newest version of a kind. */
+uint8_t part_version_of(enum part_kind kind);
+
+/* The database stays as it is until pdb_leave. ERR_IO: it is closed after an error. */
+int pdb_enter(struct pdb *d, struct err *e) MUST_USE;
+void pdb_leave(struct pdb *d);
+/* Opens it. NULL: it cannot be opened, not even for reading. open_first is for the first time of a process. */
+rocksdb_t *pdb_open_db(struct pdb *d, struct err *e);
+rocksdb_t *pdb_open_first(struct pdb *d, struct err *e);
+/* With the last reference, or where it could not be opened. */
+void pdb_free(struct pdb *d);
+
+/* The database knows the part until it is freed. */
+void part_know(const struct part *p);
+/* The part's file goes. With the database held open. */
+void part_remove_file(const struct part *p);
+/* The payload of a value; ERR_CORRUPT: it fails its checksum, or is of a newer program. */
+int part_open_value(const char *key, const char *v, size_t len, struct view *ret, struct err *e) MUST_USE;
+/* What a header, an index say, into p. */
+int part_parse_header(struct part *p, struct view v, struct err *e) MUST_USE;
+int part_parse_index(struct part *p, struct view v, uint8_t version, struct err *e) MUST_USE;
+/* As part_put, of a version that the caller knows. */
+int part_put_version(struct part_writer *w, enum part_kind kind, uint32_t series, uint8_t stream, uint8_t version, struct view payload,
+		     struct err *e) MUST_USE;
+/* Header and index. */
+int part_read_head(struct part *p, struct err *e) MUST_USE;
+
+#endif

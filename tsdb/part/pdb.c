@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The database of a partition: opening it, closing and removing it. */
+#include "tsdb/part/part_private.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "tsdb/disk/list.h"
+
+/* ---- staying open ---- */
+
+int pdb_enter(struct pdb *d, struct err *e) LOCKS_UNCHECKED /* it takes the lock if it returns 0 */
+{
+	rwlock_read(&d->open_lock);
+	if (d->db)
+		return 0;
+	rwlock_unlock(&d->open_lock);
+	return err_set(e, ERR_IO, "the partition %s is closed after an error", d->dir);
+}
+
+void pdb_leave(struct pdb *d) LOCKS_UNCHECKED
+{
+	rwlock_unlock(&d->open_lock);
+}
+
+/* ---- opening ---- */
+
+struct pdb *pdb_ref(struct pdb *d)
+{
+	atomic_fetch_add_explicit(&d->refs, 1, memory_order_relaxed);
+	return d;
+}
+
+/* To another name, and that on disk: of a removal that a crash or a power loss cuts short nothing is opened again. Where
+ * it cannot be renamed it stays, and the next start tries again. */
+static int move_away(const char *dir, struct err *e)
+{
+	AUTOFREE char *gone = xasprintf("%s" PDB_GONE, dir), *parent = xstrdup(dir);
+	char *slash = strrchr(parent, '/');
+	files_remove_tree(gone);
+	if (slash)
+		*slash = '\0';
+	return rename(dir, gone) ? err_errno(e, errno, "cannot rename %s", dir) : files_sync_dir(parent, e);
+}
+
+int pdb_remove(const char *dir, struct err *e)
+{
+	AUTOFREE char *gone = xasprintf("%s" PDB_GONE, dir);
+	int rc = move_away(dir, e);
+	if (!rc)
+		files_remove_tree(gone);
+	return rc;
+}
+
+int pdb_move_away(struct pdb *d, struct err *e)
+{
+	if (atomic_load(&d->moved))
+		return 0;
+	int rc = move_away(d->dir, e);
+	if (rc && access(d->dir, F_OK) == 0)
+		return rc;
+	atomic_store(&d->moved, true); /* if it was renamed and not synced there is no way back */
+	return 0;
+}
+
+int pdb_remove_marked(const char *dir, struct err *e)
+{
+	static struct mutex lock = MUTEX_INIT(LOCK_LEAF, "marked partitions");
+	AUTOFREE char *gone = xasprintf("%s" PDB_GONE, dir);
+	mutex_lock(&lock);
+	bool marked = pdb_has_mark(dir, NULL);
+	int rc = marked ? move_away(dir, e) : 0;
+	mutex_unlock(&lock);
+	if (marked && !rc)
+		files_remove_tree(gone);
+	return rc;
+}
+
+void pdb_free(struct pdb *d)
+{
+	if (d->db)
+		rocksdb_close(d->db);
+	rwlock_destroy(&d->open_lock);
+	mutex_destroy(&d->parts_lock);
+	vec_free(&d->parts);
+	if (d->options)
+		rocksdb_options_destroy(d->options);
+	if (d->small)
+		rocksdb_options_destroy(d->small);
+	if (d->read)
+		rocksdb_readoptions_destroy(d->read);
+	if (d->env)
+		rocksdb_envoptions_destroy(d->env);
+	struct err e;
+	if (atomic_load(&d->moved)) {
+		AUTOFREE char *gone = xasprintf("%s" PDB_GONE, d->dir);
+		files_remove_tree(gone);
+	} else if (atomic_load(&d->dropped) && pdb_remove_marked(d->dir, &e))
+		LOG_WARN("msg", "a partition that is not needed stays on disk", "dir", d->dir, "err", e.msg);
+	free(d->aside);
+	free(d->dir);
+	free(d);
+}
+
+void pdb_unref(struct pdb *d)
+{
+	if (d && atomic_fetch_sub(&d->refs, 1) == 1)
+		pdb_free(d);
+}
+
+#define MARK "deleted"
+
+int pdb_put_mark(struct pdb *d, uint64_t from, struct err *e)
+{
+	char text[64];
+	snprintf(text, sizeof text, "pyrrha-deleted 2\nfrom %" PRIu64 "\n", from);
+	return files_put(d->dir, MARK, view_of(text), e);
+}
+
+void pdb_remove_mark(const char *dir)
+{
+	AUTOFREE char *mark = xasprintf("%s/" MARK, dir);
+	unlink(mark);
+}
+
+bool pdb_has_mark(const char *dir, uint64_t *ret_from)
+{
+	AUTOFREE char *mark = xasprintf("%s/" MARK, dir);
+	uint64_t from = 0;
+	FILE *f = fopen(mark, "re");
+	if (!f)
+		return access(mark, F_OK) == 0;
+	if (fscanf(f, "pyrrha-deleted 2\nfrom %" SCNu64, &from) != 1)
+		from = 0;
+	fclose(f);
+	if (ret_from)
+		*ret_from = from;
+	return true;
+}
+
+const char *pdb_dir(const struct pdb *d)
+{
+	return d->dir;
+}
+
+bool pdb_is_alone(const struct pdb *d, size_t n_parts)
+{
+	return atomic_load(&d->refs) == (int)n_parts + 1;
+}
+
+void pdb_drop(struct pdb *d)
+{
+	atomic_store(&d->dropped, true);
+}
+
+static rocksdb_t *try_open(struct pdb *d, bool checks, bool read_only, struct err *e)
+{
+	char *error = NULL;
+	rocksdb_options_set_paranoid_checks(d->options, checks);
+	rocksdb_t *db = read_only ? rocksdb_open_for_read_only(d->options, d->dir, 0, &error)
+				  : rocksdb_open(d->options, d->dir, &error);
+	return rocks_err(&error, e, "cannot open the partition", d->dir) ? NULL : db;
+}
+
+/* RocksDB's own list of files (CURRENT, MANIFEST) is damaged or gone. */
+static rocksdb_t *rebuild(struct pdb *d, struct err *e)
+{
+	LOG_WARN("msg", "a partition's list of files is damaged: it is made anew from the files", "dir", d->dir, "err", e->msg);
+	if (rebuild_partition(d->dir, &d->aside, e))
+		return NULL;
+	d->rebuilt = d->aside != NULL;
+	return try_open(d, true, false, e);
+}
+
+/* A damaged or missing file must not cost the others, nor a full disk the queries; and what fails only for a moment is
+ * not bad. */
+rocksdb_t *pdb_open_db(struct pdb *d, struct err *e)
+{
+	if (d->look_only) {
+		if (list_is_damaged(d->dir))
+			LOG_WARN("msg", "a partition's list of files is damaged: what only its end names is not seen; the next start of the "
+				 "server makes it anew", "dir", d->dir);
+		d->read_only = true;
+		return try_open(d, false, true, e);
+	}
+	if (list_is_gone(d->dir)) { /* it would begin anew, and remove the files that it does not know */
+		err_set(e, ERR_CORRUPT, "it has no CURRENT");
+		return rebuild(d, e);
+	}
+	rocksdb_t *db = try_open(d, true, false, e);
+	for (int tries = 0; !db && tries < OPEN_TRIES; tries++) {
+		LOG_WARN("msg", "a partition does not open as it should", "dir", d->dir, "err", e->msg);
+		db = try_open(d, false, false, e);
+		if (!db && (e->code == ERR_CORRUPT || strstr(e->msg, "No such file")) && tries + 1 == OPEN_TRIES)
+			db = rebuild(d, e);
+		if (!db && e->code != ERR_CORRUPT) {
+			db = try_open(d, false, true, e);
+			d->read_only = db != NULL;
+		}
+		if (!db && tries + 1 < OPEN_TRIES) {
+			clock_sleep_ms(OPEN_WAIT_MS);
+			db = try_open(d, true, false, e);
+		}
+	}
+	if (db && d->read_only)
+		LOG_WARN("msg", "a partition can be read and not be written: nothing is sealed into it until it can", "dir", d->dir);
+	return db;
+}
+
+/* The first time: a list that is torn at its end, as a power loss leaves it, RocksDB would open without a word, and remove the
+ * files that it no longer names. After a write that failed it may end so, too (pdb_reopen): then that is what there is. */
+rocksdb_t *pdb_open_first(struct pdb *d, struct err *e)
+{
+	for (int tries = 0; tries < OPEN_TRIES; tries++) {
+		if (d->look_only || !list_is_damaged(d->dir))
+			return pdb_open_db(d, e);
+		clock_sleep_ms(OPEN_WAIT_MS / 10); /* it may only have been read wrong */
+	}
+	err_set(e, ERR_CORRUPT, "the partition %s: its list of files is damaged", d->dir);
+	rocksdb_t *db = rebuild(d, e);
+	if (!db) {
+		db = try_open(d, false, true, e);
+		d->read_only = db != NULL;
+	}
+	return db;
+}
+
+bool pdb_read_only(const struct pdb *d)
+{
+	return atomic_load(&d->read_only);
+}
+
+void pdb_count_lost(struct pdb *d, atomic_ullong *count)
+{
+	d->count_lost = count;
+}
+
+uint32_t pdb_next_number(const struct pdb *d)
+{
+	return d->next_number;
+}
+
+static uint64_t property(struct pdb *d, const char *name)
+{
+	uint64_t n = 0;
+	if (pdb_enter(d, NULL))
+		return 0;
+	char *v = rocksdb_property_value(d->db, name);
+	if (v) {
+		n = strtoull(v, NULL, 10);
+		rocksdb_free(v);
+	}
+	pdb_leave(d);
+	return n;
+}
+
+uint64_t pdb_bytes(struct pdb *d)
+{
+	return property(d, "rocksdb.total-sst-files-size");
+}
+
+uint64_t pdb_table_memory(struct pdb *d)
+{
+	return property(d, "rocksdb.estimate-table-readers-mem");
+}
+
+int pdb_snapshot(struct pdb *d, const char *dir, struct err *e)
+{
+	int rc = pdb_enter(d, e);
+	if (rc)
+		return rc;
+	rc = rocks_checkpoint(d->db, dir, e);
+	pdb_leave(d);
+	return rc;
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading TOTALS, as rows, or for their stamps and totals alone: what a graph of values is made of, so that it is done many at a
+ * time. */
+#include "tsdb/part/sealed.h"
+
+#include <endian.h>
+
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
+static int corrupt(struct err *e)
+{
+	return err_set(e, ERR_CORRUPT, "totals of a sealed window are malformed");
+}
+
+void sealed_points_release(struct sealed_points *p)
+{
+	vec_free(&p->t_ms);
+	vec_free(&p->totals);
+}
+
+void sealed_columns_release(struct sealed_columns *c)
+{
+	sealed_points_release(&c->points);
+	vec_free(&c->covers);
+	vec_free(&c->periods);
+	vec_free(&c->stale);
+}
+
+/* The columns before the stamps. */
+enum { FIELD_INTERVAL, FIELD_ASKED, FIELD_DURATION, FIELD_PERIOD, FIELD_COVER };
+struct fields {
+	int64_t first[SEALED_FIELDS];
+	struct cursor more[SEALED_FIELDS]; /* the differences of the others; empty: they are all the same */
+};
+
+static void get_fields(struct cursor *c, size_t n, struct fields *ret)
+{
+	for (int f = 0; f < SEALED_FIELDS; f++) {
+		bool same = cursor_u8(c);
+		ret->first[f] = n ? cursor_zigzag(c) : 0;
+		ret->more[f] = *c;
+		for (size_t i = 1; !same && i < n && !c->bad; i++)
+			cursor_varint(c);
+		ret->more[f].end = c->p;
+	}
+}
+
+static void set_field(struct sealed_row *r, int which, int64_t v)
+{
+	switch (which) {
+	case FIELD_INTERVAL: r->meta.interval_ms = (uint32_t)v; break;
+	case FIELD_ASKED: r->meta.asked_ms = (uint32_t)v; break;
+	case FIELD_DURATION: r->meta.duration_ns = v; break;
+	case FIELD_PERIOD: r->meta.period = v; break;
+	default: r->cover_ms = (uint32_t)v;
+	}
+}
+
+static bool all_zero(const uint8_t *p, size_t n)
+{
+	return !n || (!p[0] && !memcmp(p, p + 1, n - 1));
+}
+
+#define LATEST (INT64_C(1) << 60)
+
+/* Most series are stamped when they should be: then the differences of differences are zero from the second on. */
+static void get_stamps(struct cursor *c, int64_t step, size_t n, struct sealed_points *ret)
+{
+	int64_t t = n ? cursor_zigzag(c) : 0;
+	ret->every_ms = 0;
+	ret->first_ms = t;
+	if (n > 1)
+		step = (int64_t)((uint64_t)step + (uint64_t)cursor_zigzag(c));
+	size_t left = n > 2 ? n - 2 : 0;
+	if (n > 1 && step > 0 && step <= INT64_C(1) << 32 && t < LATEST && t > -LATEST && (size_t)(c->end - c->p) >= left && all_zero(c->p, left)) {
+		ret->every_ms = step;
+		c->p += left;
+		return;
+	}
+	vec_reserve(&ret->t_ms, n + 1);
+	for (size_t i = 0; i < n; i++) {
+		if (i > 1)
+			step = (int64_t)((uint64_t)step + (uint64_t)cursor_zigzag(c));
+		t = i ? (int64_t)((uint64_t)t + (uint64_t)step) : t;
+		ret->t_ms.v[i] = t;
+	}
+}
+
+/* As cursor_varint, without a branch for its length if that is at most eight bytes. */
+static inline uint64_t get_varint(struct cursor *c)
+{
+	uint64_t v;
+	if (c->end - c->p < 8)
+		return cursor_varint(c);
+	memcpy(&v, c->p, 8);
+	v = le64toh(v); /* the first byte lowest */
+	uint64_t ends = ~v & UINT64_C(0x8080808080808080);
+	if (!ends)
+		return cursor_varint(c);
+	c->p += __builtin_ctzll(ends) / 8 + 1;
+	v &= ends ^ (ends - 1);
+	v = (v & UINT64_C(0x007f007f007f007f)) | (v & UINT64_C(0x7f007f007f007f00)) >> 1;
+	v = (v & UINT64_C(0x00003fff00003fff)) | (v & UINT64_C(0x3fff00003fff0000)) >> 2;
+	return (v & UINT64_C(0x0fffffff)) | (v & UINT64_C(0x0fffffff00000000)) >> 4;
+}
+
+#ifdef __SSE2__
+static inline void put_four(int64_t *out, __m128i v)
+{
+	__m128i sign = _mm_srai_epi32(v, 31);
+	_mm_storeu_si128((__m128i *)out, _mm_unpacklo_epi32(v, sign));
+	_mm_storeu_si128((__m128i *)(out + 2), _mm_unpackhi_epi32(v, sign));
+}
+
+/* Eight zigzags of two bytes each. False: they are not. */
+static inline bool get_eight(struct cursor *c, int64_t *out)
+{
+	if (c->end - c->p < 16)
+		return false;
+	__m128i v = _mm_loadu_si128((const __m128i *)c->p);
+	if (_mm_movemask_epi8(v) != 0x5555)
+		return false;
+	v = _mm_or_si128(_mm_and_si128(v, _mm_set1_epi16(0x7f)), _mm_and_si128(_mm_srli_epi16(v, 1), _mm_set1_epi16(0x3f80)));
+	__m128i odd = _mm_sub_epi16(_mm_setzero_si128(), _mm_and_si128(v, _mm_set1_epi16(1)));
+	v = _mm_xor_si128(_mm_srli_epi16(v, 1), odd);
+	__m128i sign = _mm_srai_epi16(v, 15);
+	put_four(out, _mm_unpacklo_epi16(v, sign));
+	put_four(out + 4, _mm_unpackhi_epi16(v, sign));
+	c->p += 16;
+	return true;
+}
+#else
+static inline bool get_eight(struct cursor *c, int64_t *out)
+{
+	(void)c;
+	(void)out;
+	return false;
+}
+#endif
+
+/* Returns what none of them exceeds: 2 |x| + 1. */
+static uint64_t get_totals(struct cursor *c, int64_t *out, size_t n)
+{
+	uint64_t most = 1 << 14;
+	for (size_t i = 0; i < n;) {
+		if (n - i >= 8 && get_eight(c, out + i)) {
+			i += 8;
+			continue;
+		}
+		uint64_t v = get_varint(c);
+		most |= v;
+		out[i++] = zigzag_decode(v);
+	}
+	return most;
+}
+
+/* Stamps and totals of n, and what comes before them; c stands behind them then. */
+static void get_columns(struct cursor *c, size_t n, struct fields *f, struct sealed_points *ret)
+{
+	get_fields(c, n, f);
+	get_stamps(c, (uint32_t)f->first[FIELD_INTERVAL], n, ret);
+	vec_reserve(&ret->totals, n + 1);
+	ret->small = get_totals(c, ret->totals.v, n) < UINT64_C(1) << 40 && n < 1 << 20;
+	ret->n = n;
+}
+
+int sealed_get_points(struct view v, struct sealed_points *ret, struct err *e)
+{
+	struct cursor c = cursor_of(v);
+	struct fields f;
+	ret->n = 0;
+	if (sealed_get_mode(&c, &ret->times) == SEALED_TIMES)
+		return c.bad ? corrupt(e) : 0;
+	size_t n = cursor_count(&c), at = 0;
+	get_columns(&c, n, &f, ret);
+	for (size_t stale = cursor_count(&c); stale && !c.bad; stale--) {
+		at += cursor_varint(&c);
+		if (at >= n)
+			c.bad = true;
+		else
+			ret->totals.v[at] = 0;
+	}
+	return c.bad ? corrupt(e) : 0;
+}
+
+/* Field k of each; a column ends early only where it is corrupt, which was found before. */
+#define GET_FIELD(f, k, n, ret) do { \
+	struct cursor at_ = (f)->more[k]; \
+	uint64_t v_ = (uint64_t)(f)->first[k]; \
+	vec_reserve(ret, (n) + 1); \
+	for (size_t i_ = 0; i_ < (n); i_++) { \
+		if (i_) \
+			v_ += (uint64_t)zigzag_decode(get_varint(&at_)); \
+		(ret)->v[i_] = (__typeof__(*(ret)->v))v_; \
+	} \
+} while (0)
+
+int sealed_get_columns(struct view v, struct sealed_columns *ret, struct err *e)
+{
+	struct cursor c = cursor_of(v);
+	struct fields f;
+	ret->points.n = ret->stale.n = 0;
+	if (sealed_get_mode(&c, &ret->points.times) == SEALED_TIMES)
+		return c.bad ? corrupt(e) : 0;
+	size_t n = cursor_count(&c), at = 0;
+	get_columns(&c, n, &f, &ret->points);
+	for (size_t stale = cursor_count(&c); stale && !c.bad; stale--) {
+		at += cursor_varint(&c);
+		if (at >= n) {
+			c.bad = true;
+			break;
+		}
+		vec_push(&ret->stale, (uint32_t)at);
+		ret->points.totals.v[at] = 0;
+	}
+	ret->cover_ms = (uint32_t)f.first[FIELD_COVER];
+	ret->period = f.first[FIELD_PERIOD];
+	ret->same_cover = f.more[FIELD_COVER].p == f.more[FIELD_COVER].end;
+	ret->same_period = f.more[FIELD_PERIOD].p == f.more[FIELD_PERIOD].end;
+	if (!c.bad && !ret->same_cover)
+		GET_FIELD(&f, FIELD_COVER, n, &ret->covers);
+	if (!c.bad && !ret->same_period)
+		GET_FIELD(&f, FIELD_PERIOD, n, &ret->periods);
+	return c.bad ? corrupt(e) : 0;
+}
+
+static void fill_rows(struct sealed_row *r, const struct fields *f, const struct sealed_points *p)
+{
+	struct sealed_row like = { 0 };
+	for (int k = 0; k < SEALED_FIELDS; k++)
+		set_field(&like, k, f->first[k]);
+	for (size_t i = 0; i < p->n; i++) {
+		r[i] = like;
+		r[i].t_ms = sealed_stamp(p, i);
+		r[i].total = p->totals.v[i];
+	}
+	for (int k = 0; k < SEALED_FIELDS; k++) {
+		struct cursor c = f->more[k];
+		uint64_t v = (uint64_t)f->first[k];
+		for (size_t i = 1; c.p < c.end && i < p->n; i++) {
+			v += (uint64_t)cursor_zigzag(&c);
+			set_field(&r[i], k, (int64_t)v);
+		}
+	}
+}
+
+int sealed_get_totals(struct view v, struct sealed_totals *ret, struct err *e)
+{
+	struct cursor c = cursor_of(v);
+	struct fields f;
+	ret->rows.n = 0;
+	if (sealed_get_mode(&c, &ret->times) == SEALED_TIMES)
+		return c.bad ? corrupt(e) : 0;
+	size_t n = cursor_count(&c), at = 0;
+	get_columns(&c, n, &f, &ret->points);
+	vec_reserve(&ret->rows, n + 1);
+	fill_rows(ret->rows.v, &f, &ret->points);
+	for (size_t stale = cursor_count(&c); stale && !c.bad; stale--) {
+		at += cursor_varint(&c);
+		if (at >= n)
+			c.bad = true;
+		else
+			ret->rows.v[at].stale = true;
+	}
+	ret->rows.n = n;
+	return c.bad ? corrupt(e) : 0;
+}
+
+void sealed_totals_release(struct sealed_totals *t)
+{
+	vec_free(&t->rows);
+	sealed_points_release(&t->points);
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the profiles of a series in a range come to: how many, their total, the time that they cover. A question about a day of a fleet is
+ * about millions of profiles; so parts that lie in the range as a whole are read once, their columns and not their rows, and what they came
+ * to is kept with the part, which never changes:
+ *
+ *	part      part      part      part          a part whose profiles cover one stretch: 40 bytes, one look
+ *	──(─══════╪═════════╪══ ═══ ══╪═══)────     one with holes, a border, masks, markers of both kinds: its columns again
+ *
+ * Runs on query threads. */
+#include "tsdb/part/damage.h"
+#include "tsdb/read/space.h"
+#include "tsdb/read/view.h"
+#include "tsdb/version/masks.h"
+
+/* NOT_ASKED, then TAKEN by the thread that fills it in, then for good one of the others. */
+enum { NOT_ASKED, TAKEN, KNOWN, MANY };
+
+struct part_cover {
+	int64_t total, period;
+	int64_t after_ms;        /* they cover (after, until] */
+	uint32_t until_ms;       /* from the part's start */
+	uint32_t n, n_stale;
+	_Atomic uint32_t state;
+};
+
+size_t part_cover_bytes(const struct part *p)
+{
+	return atomic_load(&p->covers) ? (p->series.n + 1) * sizeof(struct part_cover) : 0;
+}
+
+/* The entry of a series of a part. */
+static struct part_cover *entry_of(struct part *p, const struct part_series *x)
+{
+	struct part_cover *all = atomic_load(&p->covers), *none = NULL;
+	if (!all) {
+		all = xcalloc(p->series.n + 1, sizeof *all);
+		if (!atomic_compare_exchange_strong(&p->covers, &none, all)) {
+			free(all);
+			all = none;
+		}
+	}
+	return &all[x - p->series.v];
+}
+
+/* What one part came to is kept if few words say it. */
+static void keep(struct part *p, struct part_cover *to, const struct source_cover *c)
+{
+	uint32_t state = NOT_ASKED;
+	if (!atomic_compare_exchange_strong(&to->state, &state, TAKEN))
+		return;
+	state = MANY;
+	if (c->spans.n == 1 && c->n <= UINT32_MAX && c->total >= 0 && (uint64_t)c->total == c->magnitude) {
+		to->total = c->total;
+		to->period = c->period;
+		to->n = (uint32_t)c->n;
+		to->n_stale = (uint32_t)c->n_stale;
+		to->after_ms = c->spans.v[0].after_ms;
+		to->until_ms = (uint32_t)(c->spans.v[0].until_ms - part_start_ms(p));
+		state = KNOWN;
+	}
+	atomic_store(&to->state, state);
+}
+
+static void add_known(const struct part *p, const struct part_cover *from, struct source_cover *ret)
+{
+	ret->n += from->n;
+	ret->n_stale += from->n_stale;
+	source_cover_add_total(ret, from->total);
+	ret->period = MAX(ret->period, from->period);
+	source_cover_add_span(ret, from->after_ms, part_start_ms(p) + from->until_ms);
+}
+
+/* ---- columns ---- */
+
+/* The first stamped after t. */
+static size_t first_after(const struct sealed_points *p, int64_t t_ms)
+{
+	size_t a = 0, b = p->n;
+	while (a < b) {
+		size_t m = (a + b) / 2;
+		if (sealed_stamp(p, m) <= t_ms)
+			a = m + 1;
+		else
+			b = m;
+	}
+	return a;
+}
+
+static void add_sums(int64_t total, uint64_t magnitude, struct source_cover *ret)
+{
+	ret->total = (int64_t)((uint64_t)ret->total + (uint64_t)total);
+	if (__builtin_add_overflow(ret->magnitude, magnitude, &ret->magnitude))
+		ret->magnitude = UINT64_MAX;
+}
+
+static void add_totals(const struct sealed_points *p, size_t lo, size_t hi, struct source_cover *ret)
+{
+	int64_t total = 0, magnitude = 0;
+	for (size_t i = lo; i < hi && !p->small; i++)
+		source_cover_add_total(ret, p->totals.v[i]);
+	for (size_t i = lo; i < hi && p->small; i++) {
+		int64_t v = p->totals.v[i];
+		total += v;
+		magnitude += v < 0 ? -v : v;
+	}
+	add_sums(total, (uint64_t)magnitude, ret);
+}
+
+/* Those in [lo, hi), of which none is a marker or hidden. */
+static void add_plain(const struct sealed_columns *c, size_t lo, size_t hi, struct source_cover *ret)
+{
+	const struct sealed_points *p = &c->points;
+	if (lo >= hi)
+		return;
+	ret->n += hi - lo;
+	add_totals(p, lo, hi, ret);
+	for (size_t i = lo; i < hi && (i == lo || !c->same_period); i++)
+		ret->period = MAX(ret->period, c->same_period ? c->period : c->periods.v[i]);
+	if (p->every_ms && c->same_cover && c->cover_ms >= p->every_ms) {
+		source_cover_add_span(ret, sealed_stamp(p, lo) - c->cover_ms, sealed_stamp(p, hi - 1));
+		return;
+	}
+	for (size_t i = lo; i < hi; i++) {
+		int64_t t = sealed_stamp(p, i);
+		source_cover_add_span(ret, t - (c->same_cover ? c->cover_ms : c->covers.v[i]), t);
+	}
+}
+
+static void add_columns(const struct pstate *s, const struct part *part, uint32_t series, const struct sealed_columns *c, size_t lo,
+			size_t hi, struct source_cover *ret)
+{
+	bool masked = masks_touch(s, series, part_start_ms(part), part_end_ms(part));
+	size_t k = 0;
+	if (!c->stale.n && !masked) {
+		add_plain(c, lo, hi, ret);
+		return;
+	}
+	for (size_t i = lo; i < hi; i++) {
+		int64_t t = sealed_stamp(&c->points, i);
+		while (k < c->stale.n && c->stale.v[k] < i)
+			k++;
+		bool stale = k < c->stale.n && c->stale.v[k] == i;
+		if (!masked || !masks_hide(s, part, series, t))
+			source_cover_add(ret, t, c->same_cover ? c->cover_ms : c->covers.v[i], c->points.totals.v[i],
+					 c->same_period ? c->period : c->periods.v[i], stale);
+	}
+}
+
+/* ---- a series ---- */
+
+static int add_part(const struct pstate *s, struct part *p, uint32_t series, int64_t after_ms, int64_t until_ms, struct space **w,
+		    struct source_cover *ret, struct err *e)
+{
+	const struct part_series *x = part_find(p, series);
+	bool whole = part_start_ms(p) + x->min_ms > after_ms && part_start_ms(p) + x->max_ms <= until_ms && !x->is_float &&
+		     !masks_touch(s, series, part_start_ms(p), part_end_ms(p));
+	struct part_cover *entry = whole ? entry_of(p, x) : NULL;
+	uint32_t state = entry ? atomic_load(&entry->state) : MANY;
+	if (state == KNOWN) {
+		add_known(p, entry, ret);
+		return 0;
+	}
+	if (!*w)
+		*w = space_take(s->p->db->spaces);
+	int rc = part_columns(p, series, &(*w)->part, e);
+	if (rc)
+		return rc;
+	const struct sealed_columns *c = &(*w)->part.columns;
+	struct source_cover part = { 0 };
+	add_columns(s, p, series, c, first_after(&c->points, after_ms), first_after(&c->points, until_ms), state == NOT_ASKED ? &part : ret);
+	if (state != NOT_ASKED)
+		return 0;
+	keep(p, entry, &part);
+	ret->n += part.n;
+	ret->n_stale += part.n_stale;
+	add_sums(part.total, part.magnitude, ret);
+	ret->period = MAX(ret->period, part.period);
+	for (size_t i = 0; i < part.spans.n; i++)
+		source_cover_add_span(ret, part.spans.v[i].after_ms, part.spans.v[i].until_ms);
+	source_cover_release(&part);
+	return 0;
+}
+
+static int add_parts(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
+		     struct source_cover *ret, struct err *e)
+{
+	struct space *w = NULL;
+	int rc = 0;
+	size_t i = 0;
+	for (struct part *p; !rc && (p = view_next_part(s, series, after_ms, until_ms, &i));) {
+		rc = add_part(s, p, series, after_ms, until_ms, &w, ret, e);
+		if (rc)
+			rc = damage_pass(lim, p, series, e);
+	}
+	space_give(s->p->db->spaces, w);
+	return rc;
+}
+
+static void add_window(const struct tsdb_view *v, struct window *w, uint32_t series, int64_t after_ms, int64_t until_ms,
+		       struct source_cover *ret)
+{
+	rwlock_read(&w->lock);
+	const struct chunk *c = window_chunk(w, series);
+	size_t visible = c ? chunk_visible(c, v->seq) : 0;
+	read_tally_add(visible * sizeof(struct row));
+	for (size_t i = 0; i < visible; i++) {
+		const struct row *r = &c->rows.v[i];
+		if (r->t_ms > after_ms && r->t_ms <= until_ms)
+			source_cover_add(ret, r->t_ms, r->cover_ms, r->total, r->stale ? 0 : c->metas.v[r->meta].period, r->stale);
+	}
+	rwlock_unlock(&w->lock);
+}
+
+int view_cover(struct source_view *sv, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
+	       struct source_cover *ret, struct err *e)
+{
+	struct tsdb_view *v = (struct tsdb_view *)sv;
+	int rc = 0;
+	if (!view_has_ref(v, ref))
+		return view_bad_ref(ref, e);
+	for (size_t p = 0; p < v->v->n && !rc; p++) {
+		const struct pstate *s = v->v->p[p];
+		uint32_t id = partition_meets(s->p, after_ms, until_ms) ? view_series(v, ref, p) : NOT_THERE;
+		if (id == NOT_THERE)
+			continue;
+		rc = add_parts(s, id, after_ms, until_ms, lim, ret, e);
+		for (size_t i = 0; i < s->n_windows && !rc; i++)
+			if (hour_meets(s->windows[i]->hour, after_ms, until_ms))
+				add_window(v, s->windows[i], id, after_ms, until_ms, ret);
+	}
+	return rc ? rc : limits_check(lim, ret->n, e);
+}

@@ -1,0 +1,35 @@
+# tsdb/read: what queries ask.
+TSDB_READ_SOURCES = \
+  tsdb/read/cells.c \
+  tsdb/read/cover.c \
+  tsdb/read/match.c \
+  tsdb/read/match.h \
+  tsdb/read/matches.c \
+  tsdb/read/merge.c \
+  tsdb/read/plan.c \
+  tsdb/read/plan.h \
+  tsdb/read/select.c \
+  tsdb/read/set_asks.c \
+  tsdb/read/set_asks.h \
+  tsdb/read/space.c \
+  tsdb/read/space.h \
+  tsdb/read/steps.c \
+  tsdb/read/steps.h \
+  tsdb/read/sums.c \
+  tsdb/read/sums_put.c \
+  tsdb/read/sums_put.h \
+  tsdb/read/view.c \
+  tsdb/read/view.h \
+  tsdb/read/view_open.c
+if HAVE_CMOCKA
+check_PROGRAMS += cells_test cover_test shares_test tsdb_points_test
+TESTS += cells_test cover_test shares_test tsdb_points_test
+cells_test_SOURCES = tsdb/read/cells_test.c
+cells_test_LDADD = $(TSDB_TEST_LIBS)
+cover_test_SOURCES = tsdb/read/cover_test.c
+cover_test_LDADD = $(TSDB_TEST_LIBS)
+shares_test_SOURCES = tsdb/read/shares_test.c
+shares_test_LDADD = $(TSDB_TEST_LIBS)
+tsdb_points_test_SOURCES = tsdb/read/points_test.c
+tsdb_points_test_LDADD = $(TSDB_TEST_LIBS)
+endif

@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Merging: sums of whole profiles, per group. A worker adds units up in a dense array over the partition's columns for
+ * as long as group, partition and scale stay the same, and leaves a sparse result; the results of a group are then added
+ * up, over the partition's symbols if there is one, over fresh symbols if there are several. Integers stay integers (an
+ * overflow is an error) unless a scale makes the group float; then what has one scale is added up before it is scaled, so
+ * that the answer does not depend on the order of threads. */
+#include "tsdb/head/head_sums.h"
+#include "tsdb/part/damage.h"
+#include "tsdb/read/plan.h"
+#include "tsdb/read/space.h"
+#include "tsdb/version/evict.h"
+#include "tsdb/version/join.h"
+
+#define TASK_UNITS 32
+
+/* What a worker added up. */
+struct result {
+	uint32_t group, partition;
+	double scale;
+	uint32_t *columns;
+	int64_t *sums;
+	size_t n;
+};
+
+/* Work space of one worker. */
+struct worker {
+	struct space *space; /* NULL: it had nothing to do yet */
+	bool open;         /* there is something in the space's sums, of: */
+	struct unit of;
+	VEC(struct result) results;
+};
+
+struct merge {
+	struct tsdb_view *v;
+	const struct source_limits *lim;
+	struct asks asks;
+	struct plan plan;
+	size_t task_units;
+	uint8_t *is_float; /* by group */
+	struct partition **stacks; /* by partition: whose symbols columns are; NULL: not now */
+	uint32_t *columns; /* by partition: how many there are */
+	struct worker *workers;
+	size_t n_workers;
+	struct mutex lock;
+	struct err *e;
+	atomic_int failed; /* negative code */
+	atomic_bool without_sums; /* it failed because a sum of series or hours is damaged: these can be read instead */
+};
+
+/* The first error stays. */
+static void fail(struct merge *m, const struct err *e)
+{
+	mutex_lock(&m->lock);
+	if (!atomic_load(&m->failed)) {
+		if (m->e)
+			*m->e = *e;
+		atomic_store(&m->failed, -(int)e->code);
+	}
+	mutex_unlock(&m->lock);
+}
+
+static int too_large(struct err *e)
+{
+	return err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range or fewer series");
+}
+
+/* Leaves what the worker has so far as a result. */
+static void flush(struct worker *w)
+{
+	if (!w->open)
+		return;
+	size_t room = dense_count(&w->space->dense);
+	w->open = false;
+	struct result *r = vec_add(&w->results);
+	r->group = w->of.group;
+	r->partition = w->of.partition;
+	r->scale = w->of.scale;
+	r->columns = xreallocarray(NULL, room + 1, sizeof *r->columns);
+	r->sums = xreallocarray(NULL, room + 1, sizeof *r->sums);
+	r->n = dense_take(&w->space->dense, r->columns, r->sums);
+}
+
+static bool same_place(const struct unit *a, const struct unit *b)
+{
+	return a->group == b->group && a->partition == b->partition && a->scale == b->scale;
+}
+
+static void begin(struct merge *m, struct worker *w, const struct unit *u)
+{
+	if (w->open && same_place(&w->of, u))
+		return;
+	flush(w);
+	if (!w->space)
+		w->space = space_take(m->v->db->spaces);
+	dense_reserve(&w->space->dense, m->columns[u->partition]);
+	w->of = *u;
+	w->open = true;
+}
+
+/* An aggregate or a rollup that is damaged is not needed: the next plan does without. */
+static int sealed_failed(struct merge *m, const struct unit *u, int rc, struct err *e)
+{
+	if (u->part->level == LEVEL_HOUR && !(u->series & PART_AGGREGATE))
+		return damage_pass(m->lim, u->part, u->series, e);
+	if (!damage_is(e))
+		return rc;
+	damage_count(u->part, u->series, e);
+	atomic_store(&u->part->no_sums, true);
+	atomic_store(&m->without_sums, true);
+	return rc;
+}
+
+static int add_sealed(struct merge *m, struct worker *w, const struct unit *u, struct err *e)
+{
+	uint64_t read = 0;
+	int rc = part_add(u->part, u->series, u->after_ms, u->until_ms, &w->space->part, &w->space->dense, m->columns[u->partition], &read,
+			  e);
+	return rc ? sealed_failed(m, u, rc, e) : limits_check(m->lim, read, e);
+}
+
+static int add_unit(struct merge *m, struct worker *w, const struct unit *u, struct err *e)
+{
+	begin(m, w, u);
+	if (u->part)
+		return add_sealed(m, w, u, e);
+	uint64_t read = 0;
+	int rc = 0;
+	rwlock_read(&u->window->lock);
+	struct chunk *c = window_chunk(u->window, u->series);
+	if (c) {
+		read_tally_add(chunk_sample_bytes(c));
+		rc = head_sums_add(u->window, c, chunk_visible(c, m->v->seq), u->after_ms, u->until_ms, &w->space->dense, &w->space->work, &read, e);
+	}
+	rwlock_unlock(&u->window->lock);
+	return rc ? rc : limits_check(m->lim, read, e);
+}
+
+static void run_task(void *arg, size_t i, unsigned worker)
+{
+	struct merge *m = arg;
+	size_t end = MIN((i + 1) * m->task_units, m->plan.units.n);
+	struct err e;
+	int rc = atomic_load(&m->failed);
+	for (size_t k = i * m->task_units; k < end && !rc; k++)
+		rc = add_unit(m, &m->workers[worker], &m->plan.units.v[k], &e);
+	if (rc && !atomic_load(&m->failed))
+		fail(m, &e);
+}
+
+/* ---- putting a group's results together ---- */
+
+static int by_place(const void *a, const void *b)
+{
+	const struct result *x = a, *y = b;
+	if (x->group != y->group)
+		return x->group < y->group ? -1 : 1;
+	if (x->partition != y->partition)
+		return x->partition < y->partition ? -1 : 1;
+	return (x->scale > y->scale) - (x->scale < y->scale);
+}
+
+struct results {
+	VEC(struct result) v;
+};
+
+/* What several workers have of one place, which of a merge into one vector is all there is, is added up as it lies. False:
+ * it does not fit. */
+static bool join_workers(struct merge *m)
+{
+	struct worker *to = NULL;
+	bool ok = true;
+	for (size_t i = 0; i < m->n_workers; i++) {
+		struct worker *w = &m->workers[i];
+		if (to && w->open && same_place(&to->of, &w->of)) {
+			ok &= dense_move(&to->space->dense, &w->space->dense);
+			w->open = false;
+		} else if (!to && w->open) {
+			to = w;
+		}
+	}
+	return ok;
+}
+
+/* All results, by group, partition and scale; their arrays are the list's now. */
+static void gather(struct merge *m, struct results *all)
+{
+	for (size_t i = 0; i < m->n_workers; i++) {
+		struct worker *w = &m->workers[i];
+		flush(w);
+		for (size_t k = 0; k < w->results.n; k++)
+			vec_push(&all->v, w->results.v[k]);
+		w->results.n = 0;
+	}
+	if (all->v.n)
+		qsort(all->v.v, all->v.n, sizeof *all->v.v, by_place);
+}
+
+static void results_release(struct results *all)
+{
+	for (size_t i = 0; i < all->v.n; i++) {
+		free(all->v.v[i].columns);
+		free(all->v.v[i].sums);
+	}
+	vec_free(&all->v);
+}
+
+/* Results of one group, partition and scale become the first of them. */
+static bool add_equal(struct merge *m, struct result *r, size_t n)
+{
+	bool ok = true;
+	if (n == 1)
+		return true;
+	struct worker *w = &m->workers[0];
+	if (!w->space)
+		w->space = space_take(m->v->db->spaces);
+	struct dense *d = &w->space->dense;
+	dense_reserve(d, m->columns[r->partition]);
+	for (size_t i = 0; i < n; i++)
+		ok &= dense_add(d, r[i].columns, r[i].sums, r[i].n, 1);
+	size_t room = dense_count(d);
+	r->columns = xreallocarray(r->columns, room + 1, sizeof *r->columns);
+	r->sums = xreallocarray(r->sums, room + 1, sizeof *r->sums);
+	r->n = dense_take(d, r->columns, r->sums);
+	return ok;
+}
+
+/* One partition's results of a group, scaled, in `over` symbols. */
+static struct stackvec *add_scaled(struct symbols *s, const struct result *const *r, size_t n, struct err *e)
+{
+	struct stackacc *acc = stackacc_new(s);
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < r[i]->n; k++)
+			stackacc_add_scaled(acc, r[i]->columns[k], (double)r[i]->sums[k] * r[i]->scale);
+	struct stackvec *v = stackacc_finish(acc, e);
+	stackacc_free(acc);
+	return v;
+}
+
+static struct stackvec *take_ints(struct symbols *s, struct result *r)
+{
+	struct stackvec *v = stackvec_new_ints(s, r->columns, r->sums, r->n);
+	r->columns = NULL;
+	r->sums = NULL;
+	return v;
+}
+
+/* One group in one partition. */
+static struct stackvec *partition_result(struct merge *m, struct result *r, size_t n, struct err *e)
+{
+	struct partition *p = m->stacks[r->partition];
+	VEC(const struct result *) scales = { 0 };
+	bool ok = true;
+	for (size_t i = 0, k; i < n && ok; i = k) {
+		for (k = i + 1; k < n && r[k].scale == r[i].scale; k++)
+			;
+		ok = add_equal(m, &r[i], k - i);
+		vec_push(&scales, &r[i]);
+	}
+	struct stackvec *v = NULL;
+	if (!ok) {
+		too_large(e);
+	} else if (m->is_float[r->group]) {
+		rwlock_read(&p->dict_lock);
+		v = add_scaled(p->symbols, scales.v, scales.n, e);
+		rwlock_unlock(&p->dict_lock);
+	} else {
+		v = take_ints(p->symbols, r);
+	}
+	vec_free(&scales);
+	return v;
+}
+
+static struct stackvec *group_result(struct merge *m, struct result *r, size_t n, struct err *e)
+{
+	VEC(struct stackvec *) v = { 0 };
+	VEC(const struct pstate *) of = { 0 };
+	struct stackvec *sum = NULL;
+	bool ok = true;
+	for (size_t i = 0, k; i < n && ok; i = k) {
+		for (k = i + 1; k < n && r[k].partition == r[i].partition; k++)
+			;
+		struct stackvec *x = partition_result(m, &r[i], k - i, e);
+		ok = x != NULL;
+		if (ok && x->n) {
+			vec_push(&v, x);
+			vec_push(&of, m->v->v->p[r[i].partition]);
+		} else if (ok) {
+			/* An empty result is only kept if it is all there is: it would cost a translation. */
+			if (sum)
+				stackvec_unref(x);
+			else
+				sum = x;
+		}
+	}
+	if (ok && v.n) {
+		stackvec_unref(sum);
+		bool late = of.v[0]->names != NULL; /* names that a translation gives */
+		sum = v.n == 1 && !late ? stackvec_ref(v.v[0]) : joins_sum(m->v->db->joins, of.v, v.v, v.n, e);
+	} else if (!ok) {
+		stackvec_unref(sum);
+		sum = NULL;
+	}
+	for (size_t i = 0; i < v.n; i++)
+		stackvec_unref(v.v[i]);
+	vec_free(&v);
+	vec_free(&of);
+	return sum;
+}
+
+/* Something over the symbols of the newest partition, or over none. */
+static struct stackvec *nothing(struct merge *m)
+{
+	if (m->v->v->n)
+		return stackvec_empty(m->v->v->p[m->v->v->n - 1]->p->symbols);
+	struct symbols *none = symbols_new();
+	struct stackvec *v = stackvec_empty(none);
+	symbols_unref(none);
+	return v;
+}
+
+static int gather_groups(struct merge *m, struct results *all, struct stackvec **ret, size_t n_groups, struct err *e)
+{
+	size_t t = 0, done = 0;
+	bool ok = true;
+	for (; done < n_groups && ok; done++) {
+		size_t first = t;
+		while (t < all->v.n && all->v.v[t].group == done)
+			t++;
+		ret[done] = t > first ? group_result(m, &all->v.v[first], t - first, e) : nothing(m);
+		ok = ret[done] != NULL;
+	}
+	for (size_t i = 0; !ok && i < done; i++) {
+		stackvec_unref(ret[i]);
+		ret[i] = NULL;
+	}
+	return ok ? 0 : -ERR_EXECUTION;
+}
+
+/* ---- the call ---- */
+
+static void use_stacks(struct merge *m, size_t i, struct partition *p)
+{
+	m->stacks[i] = p;
+	rwlock_read(&p->dict_lock);
+	m->columns[i] = symbols_count(p->symbols, SYMBOLS_COLUMNS);
+	rwlock_unlock(&p->dict_lock);
+}
+
+static void merge_release(struct merge *m)
+{
+	for (size_t i = 0; i < m->n_workers; i++) {
+		struct worker *w = &m->workers[i];
+		for (size_t k = 0; k < w->results.n; k++) {
+			free(w->results.v[k].columns);
+			free(w->results.v[k].sums);
+		}
+		vec_free(&w->results);
+		space_give(m->v->db->spaces, w->space);
+	}
+	plan_release(&m->plan);
+	asks_release(&m->asks);
+	free(m->workers);
+	free(m->is_float);
+	free(m->columns);
+	free(m->stacks);
+	mutex_destroy(&m->lock);
+}
+
+/* What all units of the plan add up to, by group, partition and scale. */
+static int add_units(struct merge *m, struct results *all, struct err *e)
+{
+	struct pool *pool = m->lim ? m->lim->pool : NULL;
+	/* Small enough that all threads end together, large enough that they do not all begin every group. */
+	m->task_units = MAX(MIN(m->plan.units.n / (m->n_workers * 4), TASK_UNITS), 1);
+	pool_run(pool, (m->plan.units.n + m->task_units - 1) / m->task_units, run_task, m);
+	int rc = atomic_load(&m->failed);
+	if (rc)
+		return rc;
+	if (!join_workers(m))
+		return too_large(e);
+	gather(m, all);
+	return 0;
+}
+
+static int run(struct merge *m, struct stackvec **ret, size_t n_groups, struct err *e)
+{
+	struct results all = { 0 };
+	for (size_t i = 0; i < m->v->v->n; i++)
+		use_stacks(m, i, m->v->v->p[i]->p);
+	int rc = add_units(m, &all, e);
+	if (!rc)
+		rc = gather_groups(m, &all, ret, n_groups, e);
+	results_release(&all);
+	return rc;
+}
+
+/* ---- one partition after the other ---- */
+
+/* A merge of days whose dictionaries would not fit together: each day's is there while its units are added up, then what they came
+ * to is brought over to symbols that are this query's own. */
+struct days {
+	struct joins *joins;
+	struct stackvec **sums; /* by group; NULL: nothing yet */
+	size_t counted;         /* bytes of the joint symbols in the account */
+};
+
+static bool is_too_much(const struct merge *m)
+{
+	for (size_t i = 0, last = SIZE_MAX; i < m->plan.units.n; i++) {
+		if (m->plan.units.v[i].partition != last && own_has(m->v->own, m->plan.units.v[i].partition))
+			return true;
+		last = m->plan.units.v[i].partition;
+	}
+	return false;
+}
+
+static int check_bytes(struct merge *m, struct days *d, struct partition *p, struct err *e)
+{
+	size_t now = joins_bytes(d->joins);
+	own_count(m->v->db, now, d->counted);
+	d->counted = now;
+	uint64_t max = m->lim ? m->lim->max_bytes : 0, all = now + evict_bytes(p);
+	if (max && all > max)
+		return err_set(e, ERR_LIMIT, "the stacks of the days that the query is about need more than %llu bytes (--query.max-bytes): ask "
+			       "for fewer days or raise it", (unsigned long long)max);
+	return limits_check(m->lim, 0, e);
+}
+
+/* Adds what one partition's units came to. */
+static int add_results(struct merge *m, struct days *d, struct results *all, uint32_t p, struct err *e)
+{
+	int rc = 0;
+	for (size_t i = 0, k; i < all->v.n && !rc; i = k) {
+		for (k = i + 1; k < all->v.n && all->v.v[k].group == all->v.v[i].group; k++)
+			;
+		struct stackvec *x = partition_result(m, &all->v.v[i], k - i, e);
+		if (!x)
+			return -ERR_EXECUTION;
+		rc = joins_add(d->joins, m->stacks[p], m->v->v->p[p]->names, x, &d->sums[all->v.v[i].group], e);
+		stackvec_unref(x);
+	}
+	return rc;
+}
+
+static int run_day(struct merge *m, struct days *d, uint32_t p, const struct plan *plan, struct err *e)
+{
+	struct results all = { 0 };
+	m->plan.units.n = 0;
+	for (size_t i = 0; i < plan->units.n; i++)
+		if (plan->units.v[i].partition == p)
+			vec_push(&m->plan.units, plan->units.v[i]);
+	if (!m->plan.units.n)
+		return 0;
+	struct partition *stacks = own_stacks(m->v->own, p);
+	use_stacks(m, p, stacks);
+	int rc = check_bytes(m, d, stacks, e);
+	if (!rc)
+		rc = add_units(m, &all, e);
+	if (!rc)
+		rc = add_results(m, d, &all, p, e);
+	if (!rc)
+		rc = check_bytes(m, d, stacks, e);
+	results_release(&all);
+	joins_forget(d->joins, stacks->symbols);
+	m->stacks[p] = NULL;
+	own_give(m->v->own, stacks);
+	return rc;
+}
+
+static int run_days(struct merge *m, struct stackvec **ret, size_t n_groups, struct err *e)
+{
+	struct days d = { joins_new(SIZE_MAX), xcalloc(n_groups + 1, sizeof(*d.sums)), 0 };
+	struct plan plan = m->plan;
+	int rc = 0;
+	m->plan = (struct plan){ 0 };
+	for (uint32_t p = 0; p < m->v->v->n && !rc; p++)
+		rc = run_day(m, &d, p, &plan, e);
+	for (size_t g = 0; g < n_groups; g++) {
+		if (rc)
+			stackvec_unref(d.sums[g]);
+		else
+			ret[g] = d.sums[g] ? d.sums[g] : nothing(m);
+	}
+	own_count(m->v->db, 0, d.counted);
+	joins_free(d.joins);
+	free(d.sums);
+	plan_release(&plan);
+	return rc;
+}
+
+static int merge(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups,
+		 const struct source_limits *lim, struct stackvec **ret, bool *again, struct err *e)
+{
+	struct merge m = { .v = (struct tsdb_view *)sv, .lim = lim, .e = e };
+	struct pool *pool = lim ? lim->pool : NULL;
+	mutex_init(&m.lock, LOCK_LEAF, "merge");
+	m.is_float = xcalloc(n_groups + 1, 1);
+	for (size_t i = 0; i < n; i++)
+		for (uint32_t k = 0; parts[i].scale != 1 && k < MAX(parts[i].n_steps, 1) && parts[i].group + k < n_groups; k++)
+			m.is_float[parts[i].group + k] = 1;
+	m.n_workers = (pool ? pool_size(pool) : 0) + 1;
+	m.workers = xcalloc(m.n_workers, sizeof(*m.workers));
+	m.columns = xcalloc(m.v->v->n + 1, sizeof *m.columns);
+	m.stacks = xcalloc(m.v->v->n + 1, sizeof(*m.stacks));
+	int rc = asks_make(m.v, parts, n, n_groups, lim, &m.asks, e);
+	if (!rc)
+		rc = plan_make(m.v, &m.asks, lim, &m.plan, e); /* which loads dictionaries, or finds that they are too much */
+	if (!rc)
+		rc = is_too_much(&m) ? run_days(&m, ret, n_groups, e) : run(&m, ret, n_groups, e);
+	*again = rc && atomic_load(&m.without_sums);
+	merge_release(&m);
+	return rc;
+}
+
+int view_merge(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups,
+	       const struct source_limits *lim, struct stackvec **ret, struct err *e)
+{
+	bool again;
+	int rc;
+	do /* each time with the sums of one part less */
+		rc = merge(sv, parts, n, n_groups, lim, ret, &again, e);
+	while (again);
+	return rc;
+}

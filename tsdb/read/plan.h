@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a call asks for, and cutting it into units: one series in one window of one partition. Private to merge.c and
+ * sums.c.
+ *
+ * Parts that follow each other and differ only in their series are one ask; asks of the same series share a set. That
+ * is what a range or a graph looks like, and it shows where an aggregate (aggregate.h) is the answer: where all series
+ * that it sums up are asked for, over whole minutes or all that there is of them. */
+#ifndef PYRRHA_TSDB_PLAN_H
+#define PYRRHA_TSDB_PLAN_H
+
+#include "tsdb/read/view.h"
+
+/* The series of asks. */
+struct ask_series {
+	uint32_t *ids;  /* in one partition, ascending */
+	size_t n;
+	bool known, unique;
+};
+
+struct ask_set {
+	size_t first, n;        /* parts; their refs are the set */
+	struct ask_series *in;  /* by partition of the version */
+};
+
+struct ask {
+	int64_t after_ms, until_ms, step_ms;
+	double scale;
+	uint32_t n_steps;       /* at least 1 */
+	uint32_t group, set;
+	size_t slot;            /* running number of its first step */
+};
+
+struct asks {
+	const struct source_part *parts; /* borrowed */
+	VEC(struct ask) v;
+	VEC(struct ask_set) sets;
+	struct map by_refs;     /* hash of a set's refs -> number */
+	size_t n_slots, n_partitions;
+};
+
+int asks_make(struct tsdb_view *v, const struct source_part *parts, size_t n, size_t n_groups,
+	      const struct source_limits *lim, struct asks *ret, struct err *e) MUST_USE;
+void asks_release(struct asks *a);
+/* The series of a set in partition p of the version. */
+const struct ask_series *asks_series(struct asks *a, struct tsdb_view *v, size_t set, size_t p);
+
+/* Whether ranges that begin or end here take whole minutes of the part. */
+bool bound_is_whole(const struct part *p, int64_t t_ms);
+/* Of each aggregate of a part, whether the series hold all that it sums up: ret[a]. Malloc'd; NULL = none does, or
+ * something of the part was deleted. */
+bool *aggregates_complete(const struct pstate *ps, const struct part *p, const struct ask_series *s);
+
+struct unit {
+	uint32_t group;
+	uint32_t partition;  /* index in the version */
+	uint32_t series;     /* id in it, or PART_AGGREGATE | number */
+	double scale;
+	int64_t after_ms, until_ms;
+	struct window *window; /* of the version */
+	struct part *part;     /* or: sealed */
+};
+
+struct plan {
+	VEC(struct unit) units;
+};
+
+/* Units of a merge, sorted by group, partition and place. */
+int plan_make(struct tsdb_view *v, struct asks *asks, const struct source_limits *lim, struct plan *ret, struct err *e) MUST_USE;
+void plan_release(struct plan *p);
+
+#endif

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which series there are: select, label names, label values. Each partition is asked by itself, what has the same
+ * labels and type in several is one series. Runs on query threads. */
+#include "tsdb/part/damage.h"
+#include "tsdb/read/view.h"
+
+static struct view_ref *find_ref(struct tsdb_view *v, const struct series *s, uint32_t *ret)
+{
+	for (size_t at = map_start(&v->by_labels, s->hash); map_probe(&v->by_labels, s->hash, &at, ret);) {
+		struct view_ref *r = v->refs.v[*ret];
+		bool same = r->type ? !s->is_float && ptype_eq(r->type, &s->type) : s->is_float;
+		if (same && labels_eq(r->labels, s->labels))
+			return r;
+	}
+	return NULL;
+}
+
+static uint32_t need_ref(struct tsdb_view *v, const struct series *s, size_t partition, uint32_t id) REQUIRES(v->lock)
+{
+	uint32_t ref;
+	struct view_ref *r = find_ref(v, s, &ref);
+	if (!r) {
+		r = xmalloc(sizeof *r + v->v->n * sizeof *r->id);
+		*r = (struct view_ref){ s->labels, s->is_float ? NULL : &s->type, s->hash };
+		for (size_t i = 0; i < v->v->n; i++)
+			r->id[i] = NOT_LOOKED_UP;
+		ref = (uint32_t)v->refs.n;
+		map_insert(&v->by_labels, s->hash, ref);
+		vec_push(&v->refs, r);
+	}
+	r->id[partition] = id;
+	return ref;
+}
+
+static int by_labels(const void *a, const void *b)
+{
+	return labels_cmp(((const struct source_series *)a)->labels, ((const struct source_series *)b)->labels);
+}
+
+struct found {
+	VEC(struct source_series) series;
+	VEC(uint8_t) seen; /* by ref */
+};
+
+static void add_found(struct tsdb_view *v, struct found *f, uint32_t ref)
+{
+	if (ref >= f->seen.n) {
+		vec_reserve(&f->seen, v->refs.n);
+		memset(f->seen.v + f->seen.n, 0, v->refs.n - f->seen.n);
+		f->seen.n = v->refs.n;
+	}
+	if (f->seen.v[ref])
+		return;
+	f->seen.v[ref] = 1;
+	const struct view_ref *r = v->refs.v[ref];
+	vec_push(&f->series, (struct source_series){ r->labels, r->type, ref });
+}
+
+static int select_in(struct tsdb_view *v, size_t p, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
+		     const struct source_limits *lim, struct found *f, struct err *e)
+{
+	struct partition *part = own_series(v->own, p);
+	uint32_t *ids = NULL;
+	size_t n_ids = 0;
+	int rc = index_select(&part->index, &part->dict_lock, m, n, after_ms, until_ms, lim ? lim->regex : NULL, &ids, &n_ids, e);
+	rwlock_read(&part->dict_lock);
+	mutex_lock(&v->lock);
+	for (size_t i = 0; i < n_ids && !rc; i++)
+		add_found(v, f, need_ref(v, part->index.series.v[ids[i]], p, ids[i]));
+	mutex_unlock(&v->lock);
+	rwlock_unlock(&part->dict_lock);
+	free(ids);
+	return rc;
+}
+
+static int find(struct tsdb_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
+		const struct source_limits *lim, struct found *f, struct err *e)
+{
+	int rc = 0;
+	version_note_lost(v->v, after_ms, until_ms, lim);
+	for (size_t p = 0; p < v->v->n && !rc; p++) {
+		rc = limits_check(lim, 0, e);
+		if (!rc && partition_meets(v->v->p[p]->p, after_ms, until_ms))
+			rc = select_in(v, p, m, n, after_ms, until_ms, lim, f, e);
+	}
+	vec_free(&f->seen);
+	if (rc)
+		vec_free(&f->series);
+	return rc;
+}
+
+int view_select(struct source_view *sv, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
+		const struct source_limits *lim, struct source_series **ret, size_t *ret_n, struct err *e)
+{
+	struct found f = { 0 };
+	int rc = find((struct tsdb_view *)sv, m, n, after_ms, until_ms, lim, &f, e);
+	if (rc)
+		return rc;
+	if (f.series.n)
+		qsort(f.series.v, f.series.n, sizeof *f.series.v, by_labels);
+	*ret = f.series.v;
+	*ret_n = f.series.n;
+	return 0;
+}
+
+/* ---- names and values ---- */
+
+struct texts {
+	VEC(struct view) v;
+	struct map seen;
+};
+
+static void add_text(struct texts *t, struct view v)
+{
+	uint64_t h = hash_view(v);
+	uint32_t id;
+	for (size_t at = map_start(&t->seen, h); map_probe(&t->seen, h, &at, &id);)
+		if (view_eq(t->v.v[id], v))
+			return;
+	map_insert(&t->seen, h, (uint32_t)t->v.n);
+	vec_push(&t->v, v);
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return view_cmp(*(const struct view *)a, *(const struct view *)b);
+}
+
+/* Sorted, array and strings in one block. */
+static void finish_texts(struct texts *t, struct view **ret, size_t *ret_n)
+{
+	size_t bytes = 0;
+	if (t->v.n)
+		qsort(t->v.v, t->v.n, sizeof *t->v.v, by_text);
+	for (size_t i = 0; i < t->v.n; i++)
+		bytes += t->v.v[i].len + 1;
+	struct view *out = xmalloc(t->v.n * sizeof *out + bytes + 1);
+	char *text = (char *)(out + t->v.n);
+	for (size_t i = 0; i < t->v.n; i++) {
+		memcpy(text, t->v.v[i].ptr, t->v.v[i].len);
+		text[t->v.v[i].len] = 0;
+		out[i] = view_make(text, t->v.v[i].len);
+		text += t->v.v[i].len + 1;
+	}
+	*ret = out;
+	*ret_n = t->v.n;
+	vec_free(&t->v);
+	map_free(&t->seen);
+}
+
+int view_label_names(struct source_view *sv, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
+		     const struct source_limits *lim, struct view **ret, size_t *ret_n, struct err *e)
+{
+	struct found f = { 0 };
+	struct texts t = { 0 };
+	int rc = find((struct tsdb_view *)sv, m, n, after_ms, until_ms, lim, &f, e);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < f.series.n; i++)
+		for (size_t k = 0; k < f.series.v[i].labels.n; k++)
+			add_text(&t, f.series.v[i].labels.v[k].name);
+	vec_free(&f.series);
+	finish_texts(&t, ret, ret_n);
+	return 0;
+}
+
+int view_label_values(struct source_view *sv, struct view name, const struct matcher *m, size_t n, int64_t after_ms,
+		      int64_t until_ms, const struct source_limits *lim, struct view **ret, size_t *ret_n, struct err *e)
+{
+	struct found f = { 0 };
+	struct texts t = { 0 };
+	int rc = find((struct tsdb_view *)sv, m, n, after_ms, until_ms, lim, &f, e);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < f.series.n; i++) {
+		struct view value = labels_get(f.series.v[i].labels, name);
+		if (value.len)
+			add_text(&t, value);
+	}
+	vec_free(&f.series);
+	finish_texts(&t, ret, ret_n);
+	return 0;
+}

@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sums of the values of stacks that satisfy a frame filter, or of all values, or both beside each other, which is what a share over time
+ * is made of. The filter is evaluated once per location of a partition and becomes a bit per column; then each series' window is read once, however many steps of a graph ask
+ * for it: the matching value of each profile is found, and each step gets the sum of those in its range. Where all
+ * series of a service are asked for by whole minutes, their aggregate is read instead.
+ *
+ * Sums are integers until the end (sums_put.h), so that the answer does not depend on the order of threads, nor on what it was
+ * read from. */
+#include "tsdb/part/damage.h"
+#include "tsdb/read/match.h"
+#include "tsdb/read/plan.h"
+#include "tsdb/read/set_asks.h"
+#include "tsdb/read/space.h"
+#include "tsdb/read/sums_put.h"
+#include "tsdb/version/masks.h"
+
+#define MAX_AT_ONCE 32
+
+/* The series of a set in one part or window. */
+struct task {
+	uint32_t set, partition;
+	struct part *part;     /* of the version */
+	struct window *window; /* or: not sealed */
+};
+
+/* What is added up: of sums the first alone. */
+enum { MATCH, TOTAL, THERE, MEASURES };
+
+struct sums {
+	struct tsdb_view *v;
+	const struct source_limits *lim;
+	const struct source_frame_filter *filter;
+	struct asks asks;
+	struct set_asks *of_set;
+	VEC(struct task) tasks;
+	size_t at_once;    /* tasks that a worker takes */
+	uint64_t **match;  /* by partition, a bit per column */
+	uint32_t *n_match;
+	unsigned n_measures;
+	struct totals *workers; /* of measure k of worker w: workers[k * n_workers + w] */
+	size_t n_workers;
+	struct pool *pool; /* or NULL */
+	struct mutex lock;
+	struct err *e;
+	atomic_int failed;
+};
+
+/* ---- tasks ---- */
+
+/* Whether the part has any of the series. *at: where the first of those asked about before would be; none comes before it. */
+static bool any_series(const struct part *p, const struct ask_series *s, size_t *at)
+{
+	while (*at < p->series.n && p->series.v[*at].series < s->ids[0])
+		++*at;
+	if (*at < p->series.n && p->series.v[*at].series == s->ids[0])
+		return true;
+	for (size_t i = 1; i < s->n; i++)
+		if (part_find(p, s->ids[i]))
+			return true;
+	return false;
+}
+
+struct located {
+	uint32_t series, set;
+	const struct ask_series *all;
+};
+
+static int by_series(const void *a, const void *b)
+{
+	const struct located *x = a, *y = b;
+	if (x->series != y->series)
+		return x->series < y->series ? -1 : 1;
+	return (x->set > y->set) - (x->set < y->set);
+}
+
+struct located_sets {
+	VEC(struct located) v;
+};
+
+/* The sets that ask for something of partition p, as their first series lie in parts. */
+static struct located_sets sets_of(struct sums *m, uint32_t p)
+{
+	int64_t start = (int64_t)m->v->v->p[p]->p->day * DAY_MS;
+	struct located_sets sets = { 0 };
+	for (uint32_t set = 0; set < m->asks.sets.n; set++) {
+		const struct ask_series *s = set_asks_any(&m->asks, &m->of_set[set], start, start + DAY_MS) ? asks_series(&m->asks, m->v, set, p) : NULL;
+		if (s && s->n)
+			vec_push(&sets.v, (struct located){ s->ids[0], set, s });
+	}
+	if (sets.v.n)
+		qsort(sets.v.v, sets.v.n, sizeof *sets.v.v, by_series);
+	return sets;
+}
+
+/* Parts one after the other, and in each the series, so that what lies together is read together. */
+static void cut_tasks(struct sums *m)
+{
+	for (uint32_t p = 0; p < m->v->v->n; p++) {
+		const struct pstate *s = m->v->v->p[p];
+		struct located_sets sets = sets_of(m, p);
+		for (size_t i = 0; i < s->n_parts && s->parts[i]->level == LEVEL_HOUR; i++)
+			for (size_t k = 0, at = 0; k < sets.v.n; k++)
+				if (any_series(s->parts[i], sets.v.v[k].all, &at) &&
+				    set_asks_any(&m->asks, &m->of_set[sets.v.v[k].set], part_start_ms(s->parts[i]), part_end_ms(s->parts[i])))
+					vec_push(&m->tasks, (struct task){ sets.v.v[k].set, p, s->parts[i], NULL });
+		for (size_t i = 0; i < s->n_windows; i++)
+			for (size_t k = 0; k < sets.v.n; k++)
+				if (set_asks_any(&m->asks, &m->of_set[sets.v.v[k].set], s->windows[i]->hour * HOUR_MS, (s->windows[i]->hour + 1) * HOUR_MS))
+					vec_push(&m->tasks, (struct task){ sets.v.v[k].set, p, NULL, s->windows[i] });
+		vec_free(&sets.v);
+	}
+}
+
+/* One dictionary after the other. */
+static int match_all(struct sums *m, struct err *e)
+{
+	m->match = xcalloc(m->v->v->n + 1, sizeof(*m->match));
+	m->n_match = xcalloc(m->v->v->n + 1, sizeof *m->n_match);
+	for (size_t i = 0; i < m->tasks.n; i++) {
+		uint32_t p = m->tasks.v[i].partition;
+		if (m->match[p])
+			continue;
+		struct partition *stacks = own_stacks(m->v->own, p);
+		m->match[p] = match_columns(m->filter, stacks, m->v->v->p[p]->names, &m->n_match[p], e);
+		own_give(m->v->own, stacks);
+		if (!m->match[p])
+			return -(int)e->code;
+	}
+	return 0;
+}
+
+/* ---- giving rows to steps ---- */
+
+struct wrapped {
+	const struct sums *m;
+	struct totals *t;
+	size_t slot;
+};
+
+static void count_wrap(void *arg, uint32_t step, int by)
+{
+	struct wrapped *w = arg;
+	if (!w->t->wraps)
+		w->t->wraps = xcalloc(w->m->asks.n_slots + 1, sizeof *w->t->wraps);
+	w->t->wraps[w->slot + step] += by;
+}
+
+static void give(const struct sums *m, struct totals *t, uint32_t set, const struct rows *r)
+{
+	const struct set_asks *s = &m->of_set[set];
+	for (size_t i = set_asks_first(s, r->start_ms); i < s->asks.n; i++) {
+		const struct ask *a = &m->asks.v.v[s->asks.v[i]];
+		if (a->after_ms >= r->end_ms)
+			break;
+		steps_add(a, r, t->before.v, &t->asks[s->asks.v[i]], count_wrap, &(struct wrapped){ m, t, a->slot });
+	}
+}
+
+/* Gives the value of each row; small: they cannot add up to more than 64 bits. */
+static void give_small(const struct sums *m, struct totals *t, uint32_t set, const struct rows *r, const int64_t *values)
+{
+	int64_t sum = 0;
+	vec_reserve(&t->before, r->n + 1);
+	for (size_t i = 0; i < r->n; i++) {
+		t->before.v[i] = sum;
+		sum += values[i];
+	}
+	t->before.v[r->n] = sum;
+	if (r->n)
+		give(m, t, set, r);
+}
+
+/* The same; where they add up to more they are given in pieces. */
+static void give_values(const struct sums *m, struct totals *t, uint32_t set, struct rows r, const int64_t *values)
+{
+	size_t n = 0, all = r.n;
+	vec_reserve(&t->before, all + 1);
+	t->before.v[0] = 0;
+	for (size_t i = 0; i < all; i++, n++) {
+		int64_t sum;
+		/* Half the range: the difference of two of them fits as well. */
+		if (UNLIKELY(__builtin_add_overflow(t->before.v[n], values[i], &sum) || sum > INT64_MAX / 2 || sum < -(INT64_MAX / 2)) && n) {
+			r.n = n;
+			give(m, t, set, &r);
+			rows_skip(&r, n);
+			n = 0;
+			sum = values[i];
+		}
+		t->before.v[n + 1] = sum;
+	}
+	r.n = n;
+	if (n)
+		give(m, t, set, &r);
+}
+
+/* ---- reading ---- */
+
+static void rows_of_points(const struct sealed_points *p, struct rows *ret)
+{
+	ret->n = p->n;
+	ret->t_ms = p->every_ms ? NULL : p->t_ms.v;
+	ret->stride = sizeof *p->t_ms.v;
+	ret->first_ms = p->first_ms;
+	ret->every_ms = p->every_ms;
+}
+
+/* All that is measured. totals_only: what matches could not be read. */
+static int read_measures(struct sums *m, struct totals *t, const struct task *x, uint32_t series, bool totals_only, struct rows *ret,
+			 uint64_t *read, int64_t **values, struct err *e)
+{
+	struct part_scratch *w = &t->space->part;
+	int rc = part_columns(x->part, series, w, e);
+	if (!rc)
+		rc = part_match(x->part, series, totals_only ? NULL : m->match[x->partition], m->n_match[x->partition], w->columns.points.n, w, read, e);
+	if (rc)
+		return rc;
+	struct totals *there = &t[THERE * m->n_workers];
+	rows_of_points(&w->columns.points, ret);
+	vec_reserve(&there->rows, ret->n + 1);
+	for (size_t i = 0; i < ret->n; i++)
+		there->rows.v[i] = 1;
+	for (size_t i = 0; i < w->columns.stale.n; i++)
+		there->rows.v[w->columns.stale.v[i]] = 0;
+	values[MATCH] = w->sums.v;
+	values[TOTAL] = w->columns.points.totals.v;
+	values[THERE] = there->rows.v;
+	return 0;
+}
+
+/* The filtered value of each row; stamps and number of rows in *ret. */
+static int read_values(struct sums *m, struct totals *t, const struct task *x, uint32_t series, bool totals_only, struct rows *ret,
+		       uint64_t *read, int64_t **values, struct err *e)
+{
+	const struct sealed_points *points = &t->space->part.points;
+	int rc;
+	*ret = (struct rows){ .start_ms = part_start_ms(x->part), .end_ms = part_end_ms(x->part) };
+	if (m->n_measures > 1)
+		return read_measures(m, t, x, series, totals_only, ret, read, values, e);
+	if (m->filter) {
+		rc = part_row_sums(x->part, series, m->match[x->partition], m->n_match[x->partition], &t->space->part, &ret->n, read, e);
+		ret->t_ms = ret->n ? &t->space->part.totals.rows.v[0].t_ms : NULL;
+		ret->stride = sizeof *t->space->part.totals.rows.v;
+		*values = t->space->part.sums.v;
+		return rc;
+	}
+	rc = part_points(x->part, series, &t->space->part, e);
+	if (rc)
+		return rc;
+	*read = points->n;
+	rows_of_points(points, ret);
+	*values = points->totals.v;
+	return 0;
+}
+
+static int read_series(struct sums *m, struct totals *t, const struct task *x, uint32_t series, bool totals_only, struct err *e)
+{
+	const struct pstate *ps = m->v->v->p[x->partition];
+	int64_t *values[MEASURES];
+	struct rows r;
+	uint64_t read = 0;
+	int rc = read_values(m, t, x, series, totals_only, &r, &read, values, e);
+	if (rc)
+		return rc;
+	if (masks_touch(ps, series, r.start_ms, r.end_ms))
+		for (size_t i = 0; i < r.n; i++)
+			for (unsigned k = 0; k < m->n_measures && masks_hide(ps, x->part, series, rows_stamp(&r, i)); k++)
+				values[k][i] = 0;
+	for (unsigned k = 0; k < m->n_measures; k++)
+		if (!m->filter && t->space->part.points.small)
+			give_small(m, t, x->set, &r, values[k]);
+		else
+			give_values(m, t + k * m->n_workers, x->set, r, values[k]);
+	return limits_check(m->lim, read, e);
+}
+
+/* Whether those of the times t, t + step and so on, n of them, that lie within the part are whole minutes. */
+static bool bounds_are_whole(const struct part *p, int64_t t_ms, int64_t step_ms, uint32_t n)
+{
+	if (n == 1)
+		return bound_is_whole(p, t_ms);
+	if (t_ms % PART_AGGREGATE_MS == 0 && step_ms % PART_AGGREGATE_MS == 0)
+		return true;
+	int64_t k = t_ms > part_start_ms(p) ? 0 : (part_start_ms(p) - t_ms) / step_ms + 1;
+	for (; k < n && t_ms + k * step_ms < part_end_ms(p); k++)
+		if ((t_ms + k * step_ms) % PART_AGGREGATE_MS)
+			return false;
+	return true;
+}
+
+/* Whether every step that meets the part takes whole minutes of it. */
+static bool by_minutes(const struct sums *m, const struct task *x)
+{
+	const struct set_asks *s = &m->of_set[x->set];
+	for (size_t i = set_asks_first(s, part_start_ms(x->part)); i < s->asks.n; i++) {
+		const struct ask *a = &m->asks.v.v[s->asks.v[i]];
+		if (a->after_ms >= part_end_ms(x->part))
+			break;
+		if (!bounds_are_whole(x->part, a->after_ms, a->step_ms, a->n_steps) || !bounds_are_whole(x->part, a->until_ms, a->step_ms, a->n_steps))
+			return false;
+	}
+	return true;
+}
+
+static int read_one(struct sums *m, struct totals *t, const struct task *x, uint32_t series, struct err *e)
+{
+	int rc = read_series(m, t, x, series, false, e);
+	if (!rc)
+		return 0;
+	bool lost = m->n_measures > 1 && damage_is(e);
+	rc = damage_pass(m->lim, x->part, series, e);
+	if (rc || !lost)
+		return rc;
+	rc = read_series(m, t, x, series, true, e); /* its profiles were there all the same */
+	return rc ? damage_pass(m->lim, x->part, series, e) : 0;
+}
+
+/* One that is damaged is not needed: its series are there. */
+static int read_aggregate(struct sums *m, struct totals *t, const struct task *x, const struct ask_series *s, uint32_t a, struct err *e)
+{
+	int rc = read_series(m, t, x, PART_AGGREGATE | a, false, e);
+	if (!rc || !damage_is(e))
+		return rc;
+	damage_count(x->part, PART_AGGREGATE | a, e);
+	atomic_store(&x->part->no_sums, true);
+	rc = 0;
+	for (size_t i = 0; i < s->n && !rc; i++) {
+		const struct part_series *p = part_find(x->part, s->ids[i]);
+		if (p && p->aggregate == a + 1)
+			rc = read_one(m, t, x, p->series, e);
+	}
+	return rc;
+}
+
+static int read_part(struct sums *m, struct totals *t, const struct task *x, struct err *e)
+{
+	const struct ask_series *s = asks_series(&m->asks, m->v, x->set, x->partition);
+	bool *complete = x->part->aggregates.n && by_minutes(m, x) ? aggregates_complete(m->v->v->p[x->partition], x->part, s) : NULL;
+	int rc = 0;
+	for (size_t i = 0; i < s->n && !rc; i++) {
+		const struct part_series *p = part_find(x->part, s->ids[i]);
+		if (p && !p->is_float && !(complete && p->aggregate && complete[p->aggregate - 1]))
+			rc = read_one(m, t, x, p->series, e);
+	}
+	for (uint32_t a = 0; complete && a < x->part->aggregates.n && !rc; a++)
+		if (complete[a])
+			rc = read_aggregate(m, t, x, s, a, e);
+	free(complete);
+	return rc;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	int64_t x = (*(const struct row *const *)a)->t_ms, y = (*(const struct row *const *)b)->t_ms;
+	return (x > y) - (x < y);
+}
+
+/* Rows of the head lie as they came; the few that came late are put in their place here: r and values are of rows by stamp then.
+ * stamps has room for them, and one of values. */
+static void sort_rows(const struct sums *m, const struct chunk *c, struct rows *r, int64_t **values, int64_t *stamps)
+{
+	const struct row **order = xcalloc(r->n + 1, sizeof(*order));
+	int64_t *moved = xcalloc(r->n + 1, sizeof *moved);
+	for (size_t i = 0; i < r->n; i++)
+		order[i] = &c->rows.v[i];
+	qsort(order, r->n, sizeof(*order), by_time);
+	for (unsigned k = 0; k < m->n_measures; k++) {
+		memcpy(moved, values[k], r->n * sizeof *moved);
+		for (size_t i = 0; i < r->n; i++)
+			values[k][i] = moved[order[i] - c->rows.v];
+	}
+	for (size_t i = 0; i < r->n; i++)
+		stamps[i] = order[i]->t_ms;
+	r->t_ms = stamps;
+	r->stride = sizeof *stamps;
+	free(order);
+	free(moved);
+}
+
+/* What is measured of the rows of the head. */
+static uint64_t measure_rows(const struct sums *m, const struct chunk *c, size_t n, int64_t **values)
+{
+	uint64_t read = 0;
+	for (size_t i = 0; i < n; i++) {
+		const struct row *r = &c->rows.v[i];
+		read += m->filter ? r->n : 1;
+		if (!m->filter)
+			values[MATCH][i] = r->total;
+		if (m->n_measures > 1) {
+			values[TOTAL][i] = r->total;
+			values[THERE][i] = 1;
+		}
+		for (unsigned k = 0; k < m->n_measures && r->stale; k++)
+			values[k][i] = 0;
+	}
+	return read;
+}
+
+static int read_chunk(struct sums *m, struct totals *t, const struct task *x, const struct chunk *c, uint64_t *read, struct err *e)
+{
+	size_t n = chunk_visible(c, m->v->seq);
+	int64_t *room = xcalloc((MEASURES + 1) * n + 1, sizeof *room), *values[MEASURES];
+	for (unsigned k = 0; k < MEASURES; k++)
+		values[k] = room + k * n;
+	int rc = m->filter ? chunk_row_sums(c, n, m->match[x->partition], m->n_match[x->partition], values[MATCH], e) : 0;
+	*read += measure_rows(m, c, n, values);
+	struct rows r = { .t_ms = n ? &c->rows.v[0].t_ms : NULL, .stride = sizeof *c->rows.v, .n = n,
+			  .start_ms = x->window->hour * HOUR_MS, .end_ms = (x->window->hour + 1) * HOUR_MS };
+	if (!rc && c->unsorted)
+		sort_rows(m, c, &r, values, room + MEASURES * n);
+	for (unsigned k = 0; k < m->n_measures && n && !rc; k++)
+		give_values(m, t + k * m->n_workers, x->set, r, values[k]);
+	free(room);
+	return rc;
+}
+
+static int read_window(struct sums *m, struct totals *t, const struct task *x, struct err *e)
+{
+	const struct ask_series *s = asks_series(&m->asks, m->v, x->set, x->partition);
+	int rc = 0;
+	for (size_t i = 0; i < s->n && !rc; i++) {
+		uint64_t read = 0;
+		rwlock_read(&x->window->lock);
+		const struct chunk *c = window_chunk(x->window, s->ids[i]);
+		if (c) {
+			read_tally_add(m->filter ? chunk_sample_bytes(c) : c->rows.n * sizeof *c->rows.v);
+			rc = read_chunk(m, t, x, c, &read, e);
+		}
+		rwlock_unlock(&x->window->lock);
+		if (!rc)
+			rc = limits_check(m->lim, read, e);
+	}
+	return rc;
+}
+
+static void fail(struct sums *m, const struct err *e)
+{
+	mutex_lock(&m->lock);
+	if (!atomic_load(&m->failed)) {
+		if (m->e)
+			*m->e = *e;
+		atomic_store(&m->failed, -(int)e->code);
+	}
+	mutex_unlock(&m->lock);
+}
+
+/* A worker's, of all measures. */
+static void open_totals(struct sums *m, struct totals *first)
+{
+	first->space = space_take(m->v->db->spaces);
+	space_slots(first->space, m->n_measures * m->asks.n_slots + 1);
+	for (unsigned i = 0; i < m->n_measures; i++) {
+		struct totals *t = first + i * m->n_workers;
+		t->slots = first->space->slots + i * m->asks.n_slots;
+		t->asks = xcalloc(m->asks.v.n + 1, sizeof *t->asks);
+		for (size_t k = 0; k < m->asks.v.n; k++)
+			t->asks[k].sums = t->slots + m->asks.v.v[k].slot;
+	}
+}
+
+static void run_tasks(void *arg, size_t i, unsigned worker)
+{
+	struct sums *m = arg;
+	struct totals *t = &m->workers[worker];
+	size_t end = MIN((i + 1) * m->at_once, m->tasks.n);
+	struct err e;
+	if (!t->slots)
+		open_totals(m, t);
+	for (size_t k = i * m->at_once; k < end && !atomic_load(&m->failed); k++)
+		if (m->tasks.v[k].part ? read_part(m, t, &m->tasks.v[k], &e) : read_window(m, t, &m->tasks.v[k], &e))
+			fail(m, &e);
+}
+
+/* ---- the call ---- */
+
+/* Its slots are zero again. */
+static void totals_release(struct sums *m, struct totals *t)
+{
+	for (size_t i = 0; t->asks && i < m->asks.v.n; i++)
+		if (t->asks[i].end)
+			memset(t->asks[i].sums + t->asks[i].first, 0, (t->asks[i].end - t->asks[i].first) * sizeof *t->slots);
+	space_give(m->v->db->spaces, t->space);
+	free(t->wraps);
+	free(t->asks);
+	vec_free(&t->before);
+	vec_free(&t->rows);
+}
+
+static void sums_release(struct sums *m)
+{
+	for (size_t i = m->n_measures * m->n_workers; i-- > 0;) /* those of the first measure have the space */
+		totals_release(m, &m->workers[i]);
+	for (size_t i = 0; m->match && i < m->v->v->n; i++)
+		free(m->match[i]);
+	set_asks_free(&m->asks, m->of_set);
+	free(m->match);
+	free(m->n_match);
+	free(m->workers);
+	vec_free(&m->tasks);
+	asks_release(&m->asks);
+	mutex_destroy(&m->lock);
+}
+
+/* Everything added up; sums_release it in any case. */
+static int add_up(struct sums *m, const struct source_part *parts, size_t n, size_t n_groups, struct err *e)
+{
+	m->pool = m->lim ? m->lim->pool : NULL;
+	m->n_workers = (m->pool ? pool_size(m->pool) : 0) + 1;
+	mutex_init(&m->lock, LOCK_LEAF, "sums");
+	m->workers = xcalloc(m->n_measures * m->n_workers, sizeof(*m->workers));
+	int rc = asks_make(m->v, parts, n, n_groups, m->lim, &m->asks, e);
+	if (rc)
+		return rc;
+	m->of_set = set_asks_list(&m->asks);
+	cut_tasks(m);
+	if (m->filter)
+		rc = match_all(m, e);
+	if (rc)
+		return rc;
+	m->at_once = MAX(MIN(m->tasks.n / (m->n_workers * 8), MAX_AT_ONCE), 1);
+	pool_run(m->pool, (m->tasks.n + m->at_once - 1) / m->at_once, run_tasks, m);
+	return atomic_load(&m->failed);
+}
+
+static int put_measure(const struct sums *m, unsigned k, size_t n_groups, double *ret, int64_t *exact, struct err *e)
+{
+	return sums_put(&(struct sums_put){ &m->asks, m->workers + k * m->n_workers, m->n_workers, m->pool, n_groups, ret, exact }, e);
+}
+
+int view_sums(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups,
+	      const struct source_frame_filter *f, const struct source_limits *lim, double *ret, int64_t *exact, struct err *e)
+{
+	struct sums m = { .v = (struct tsdb_view *)sv, .lim = lim, .filter = f, .e = e, .n_measures = 1 };
+	int rc = add_up(&m, parts, n, n_groups, e);
+	if (!rc)
+		rc = put_measure(&m, MATCH, n_groups, ret, exact, e);
+	sums_release(&m);
+	return rc;
+}
+
+int view_shares(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
+		const struct source_limits *lim, const struct source_shares *ret, struct err *e)
+{
+	struct sums m = { .v = (struct tsdb_view *)sv, .lim = lim, .filter = f, .e = e, .n_measures = MEASURES };
+	int64_t *const to[MEASURES] = { ret->match, ret->total, ret->there };
+	double *unused = xcalloc(n_groups + 1, sizeof *unused);
+	int rc = add_up(&m, parts, n, n_groups, e);
+	for (unsigned k = 0; k < MEASURES && !rc; k++)
+		rc = put_measure(&m, k, n_groups, unused, to[k], e);
+	sums_release(&m);
+	free(unused);
+	return rc;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tsdb/read/sums_put.h"
+
+typedef __int128 wide;
+
+/* The steps of an ask that any worker has something of: sums is not filled in. */
+static struct step_sums touched_steps(const struct sums_put *m, size_t i)
+{
+	struct step_sums all = { NULL, UINT32_MAX, 0 };
+	for (size_t w = 0; w < m->n_workers; w++) {
+		const struct step_sums *x = m->workers[w].asks ? &m->workers[w].asks[i] : NULL;
+		if (!x || !x->end)
+			continue;
+		all.first = MIN(all.first, x->first);
+		all.end = MAX(all.end, x->end);
+	}
+	return all;
+}
+
+static wide slot_value(const struct totals *t, size_t slot)
+{
+	return (wide)t->slots[slot] + (t->wraps ? (wide)t->wraps[slot] * ((wide)1 << 64) : 0);
+}
+
+static wide step_sum(const struct sums_put *m, size_t slot)
+{
+	wide sum = 0;
+	for (size_t w = 0; w < m->n_workers; w++)
+		sum += m->workers[w].slots ? slot_value(&m->workers[w], slot) : 0;
+	return sum;
+}
+
+/* What all workers have of one ask: into whole, or scaled into ret. */
+static void add_ask(const struct sums_put *m, size_t i, wide *whole)
+{
+	const struct ask *a = &m->asks->v.v[i];
+	struct step_sums x = touched_steps(m, i);
+	for (uint32_t step = x.first; step < x.end; step++) {
+		wide sum = step_sum(m, a->slot + step);
+		if (a->scale == 1)
+			whole[a->group + step] += sum;
+		else
+			m->ret[a->group + step] += (double)sum * a->scale;
+	}
+}
+
+static int too_large(struct err *e)
+{
+	return err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range or fewer series");
+}
+
+/* Whether each group is one ask's alone, and a whole number. */
+static bool asks_are_apart(const struct asks *asks)
+{
+	size_t end = 0;
+	for (size_t i = 0; i < asks->v.n; i++) {
+		if (asks->v.v[i].scale != 1 || asks->v.v[i].group < end)
+			return false;
+		end = (size_t)asks->v.v[i].group + asks->v.v[i].n_steps;
+	}
+	return true;
+}
+
+/* The steps [first, end) of an ask, into ret and exact (may be NULL). False: one does not fit. */
+static bool put_wide(const struct sums_put *m, size_t slot, uint32_t first, uint32_t end, double *ret, int64_t *exact)
+{
+	for (uint32_t step = first; step < end; step++) {
+		wide sum = step_sum(m, slot + step);
+		if (sum > INT64_MAX || sum < INT64_MIN)
+			return false;
+		ret[step] = (double)sum;
+		if (exact)
+			exact[step] = (int64_t)sum;
+	}
+	return true;
+}
+
+/* The same where no sum of a worker went over the end of 64 bits. sums: zero, work space. */
+static bool put_narrow(const struct sums_put *m, size_t i, uint32_t first, uint32_t end, double *ret, int64_t *exact)
+{
+	const int64_t *of[2] = { NULL, NULL };
+	size_t n = 0;
+	for (size_t w = 0; w < m->n_workers; w++) {
+		const struct step_sums *x = m->workers[w].asks ? &m->workers[w].asks[i] : NULL;
+		if (!x || !x->end)
+			continue;
+		if (m->workers[w].wraps || n == 2)
+			return put_wide(m, m->asks->v.v[i].slot, first, end, ret, exact);
+		of[n++] = x->sums;
+	}
+	bool over = false;
+	for (uint32_t step = first; step < end; step++) {
+		int64_t sum = of[0][step];
+		if (n == 2)
+			over |= __builtin_add_overflow(sum, of[1][step], &sum);
+		ret[step] = (double)sum;
+		if (exact)
+			exact[step] = sum;
+	}
+	return !over;
+}
+
+static void put_zeros(double *ret, int64_t *exact, size_t from, size_t to)
+{
+	memset(ret + from, 0, (to - from) * sizeof *ret);
+	if (exact)
+		memset(exact + from, 0, (to - from) * sizeof *exact);
+}
+
+#define PUT_AT_ONCE 16
+
+struct putting {
+	const struct sums_put *m;
+	atomic_bool too_large;
+};
+
+/* So many asks, and the groups between them and the one before. */
+static void put_asks(void *arg, size_t part, unsigned worker)
+{
+	struct putting *p = arg;
+	const struct asks *asks = p->m->asks;
+	double *ret = p->m->ret;
+	int64_t *exact = p->m->exact;
+	size_t i = part * PUT_AT_ONCE, end = MIN(i + PUT_AT_ONCE, asks->v.n);
+	size_t done = i ? (size_t)asks->v.v[i - 1].group + asks->v.v[i - 1].n_steps : 0;
+	(void)worker;
+	for (; i < end; i++) {
+		const struct ask *a = &asks->v.v[i];
+		struct step_sums x = touched_steps(p->m, i);
+		if (!x.end)
+			continue;
+		put_zeros(ret, exact, done, a->group + x.first);
+		if (!put_narrow(p->m, i, x.first, x.end, ret + a->group, exact ? exact + a->group : NULL))
+			atomic_store(&p->too_large, true);
+		done = (size_t)a->group + x.end;
+	}
+	const struct ask *last = &asks->v.v[end - 1];
+	put_zeros(ret, exact, done, end == asks->v.n ? p->m->n_groups : (size_t)last->group + last->n_steps);
+}
+
+static int put_apart(const struct sums_put *m, struct err *e)
+{
+	struct putting p = { m, false };
+	pool_run(m->pool, (m->asks->v.n + PUT_AT_ONCE - 1) / PUT_AT_ONCE, put_asks, &p);
+	return atomic_load(&p.too_large) ? too_large(e) : 0;
+}
+
+/* Groups that have a scale somewhere are doubles, and none of theirs is too large. NULL: there is none. */
+static uint8_t *scaled_groups(const struct sums_put *m)
+{
+	uint8_t *scaled = NULL;
+	for (size_t i = 0; i < m->asks->v.n; i++) {
+		const struct ask *a = &m->asks->v.v[i];
+		if (a->scale == 1)
+			continue;
+		if (!scaled)
+			scaled = xcalloc(m->n_groups + 1, 1);
+		memset(scaled + a->group, 1, a->n_steps);
+	}
+	return scaled;
+}
+
+int sums_put(const struct sums_put *m, struct err *e)
+{
+	int rc = 0;
+	if (m->asks->v.n && asks_are_apart(m->asks))
+		return put_apart(m, e);
+	put_zeros(m->ret, m->exact, 0, m->n_groups);
+	wide *whole = xcalloc(m->n_groups + 1, sizeof *whole);
+	uint8_t *scaled = scaled_groups(m);
+	for (size_t i = 0; i < m->asks->v.n; i++)
+		add_ask(m, i, whole);
+	for (size_t g = 0; g < m->n_groups && !rc; g++) {
+		if (!whole[g])
+			continue;
+		if (!(scaled && scaled[g]) && (whole[g] > INT64_MAX || whole[g] < INT64_MIN))
+			rc = too_large(e);
+		m->ret[g] += (double)whole[g];
+		if (m->exact)
+			m->exact[g] = (int64_t)whole[g];
+	}
+	free(whole);
+	free(scaled);
+	return rc;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of sums.c: what each worker has summed by step of an ask, added up over workers and put into the answer, in integers of
+ * 128 bits, so that it does not depend on which worker read what. Private to sums.c. */
+#ifndef PYRRHA_TSDB_SUMS_PUT_H
+#define PYRRHA_TSDB_SUMS_PUT_H
+
+#include "tsdb/read/steps.h"
+
+struct space;
+
+/* Work space of one worker. */
+struct totals {
+	int64_t *slots;    /* by step of an ask, of the space; zero but in: */
+	struct step_sums *asks; /* by ask: its slots */
+	int32_t *wraps;    /* by slot: how often it went over the end of 64 bits; NULL: none did */
+	VEC(int64_t) before;  /* of the rows of one series: sum of those before */
+	VEC(int64_t) rows;    /* work space: a number for each row */
+	struct space *space;  /* NULL: another measure of the worker has it */
+};
+
+struct sums_put {
+	const struct asks *asks;
+	const struct totals *workers;
+	size_t n_workers;
+	struct pool *pool;     /* or NULL */
+	size_t n_groups;
+	double *ret;           /* by group, scaled */
+	int64_t *exact;        /* by group, of the asks without a scale; or NULL */
+};
+
+/* Every group is written. ERR_EXECUTION: one does not fit in 64 bits. */
+int sums_put(const struct sums_put *m, struct err *e) MUST_USE;
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A view: a version of the database and the commit up to which it is seen. Series are named by refs, indices of a
+ * table that grows as selects find them; a ref knows the series' id in each partition of the version. Private. */
+#ifndef PYRRHA_TSDB_VIEW_H
+#define PYRRHA_TSDB_VIEW_H
+
+#include "tsdb/part/sealed.h"
+#include "tsdb/version/db.h"
+#include "tsdb/version/own.h"
+
+#define NOT_LOOKED_UP UINT32_MAX
+#define NOT_THERE (UINT32_MAX - 1)
+
+struct view_ref {
+	struct labels labels; /* of the first partition where it was met */
+	const struct ptype *type; /* NULL: floats */
+	uint64_t hash;
+	uint32_t id[];        /* per partition of the version */
+};
+
+struct tsdb_view {
+	struct source_view base;
+	struct tsdb *db;
+	struct version *v;
+	uint64_t seq;
+	struct own *own;      /* dictionaries that are this view's alone */
+	struct mutex lock; /* of refs */
+	VEC(struct view_ref *) refs;
+	struct map by_labels;
+};
+
+/* The series' id in partition p of the version; NOT_THERE if it has none. */
+uint32_t view_series(struct tsdb_view *v, uint64_t ref, size_t p);
+/* A profile of a part, without its stacks. Into where it goes, field by field: a structure that is made first and then copied waits for the stores
+ * of its fields, which took a third of a graph of rates. */
+static inline void view_profile(const struct sealed_row *r, struct source_profile *ret)
+{
+	if (r->stale) {
+		*ret = (struct source_profile){ .t_ms = r->t_ms, .stale = true, .weight = 1 };
+		return;
+	}
+	*ret = (struct source_profile){ r->t_ms, r->meta.duration_ns, r->cover_ms, r->meta.interval_ms, 1, r->meta.period, r->total, false };
+	if (r->meta.asked_ms && r->meta.asked_ms != r->meta.interval_ms)
+		ret->weight = (double)r->meta.interval_ms / r->meta.asked_ms;
+}
+/* And one of the head. */
+struct source_profile view_head_profile(const struct chunk *c, const struct row *r);
+/* The parts that have something of the series in (after, until], one after the other; *i starts at 0. */
+struct part *view_next_part(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, size_t *i);
+int view_bad_ref(uint64_t ref, struct err *e) MUST_USE;
+bool view_has_ref(struct tsdb_view *v, uint64_t ref);
+/* Deadline, cancellation, and `read` more samples against the limit; what the thread has tallied goes to the statistics. */
+int limits_check(const struct source_limits *lim, uint64_t read, struct err *e) MUST_USE;
+
+static inline bool partition_meets(const struct partition *p, int64_t after_ms, int64_t until_ms)
+{
+	return (int64_t)p->day * DAY_MS < until_ms && ((int64_t)p->day + 1) * DAY_MS > after_ms;
+}
+
+static inline bool hour_meets(int64_t hour, int64_t after_ms, int64_t until_ms)
+{
+	return hour * HOUR_MS < until_ms && (hour + 1) * HOUR_MS > after_ms;
+}
+
+int tsdb_view_open(struct source *s, struct source_view **ret, struct err *e) MUST_USE;
+
+/* The operations of source.h, one file each. */
+int view_select(struct source_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
+		const struct source_limits *lim, struct source_series **ret, size_t *ret_n, struct err *e) MUST_USE;
+int view_label_names(struct source_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
+		     const struct source_limits *lim, struct view **ret, size_t *ret_n, struct err *e) MUST_USE;
+int view_label_values(struct source_view *v, struct view name, const struct matcher *m, size_t n, int64_t after_ms,
+		      int64_t until_ms, const struct source_limits *lim, struct view **ret, size_t *ret_n, struct err *e) MUST_USE;
+int view_floats(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
+		struct point **ret, size_t *ret_n, struct err *e) MUST_USE;
+int view_profiles(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms,
+		  const struct source_limits *lim, struct source_profile **ret, size_t *ret_n, struct err *e) MUST_USE;
+int view_cover(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
+	       struct source_cover *ret, struct err *e) MUST_USE;
+int view_merge(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
+	       const struct source_limits *lim, struct stackvec **ret, struct err *e) MUST_USE;
+int view_sums(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
+	      const struct source_frame_filter *f, const struct source_limits *lim, double *ret, int64_t *exact,
+	      struct err *e) MUST_USE;
+int view_shares(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
+		const struct source_limits *lim, const struct source_shares *ret, struct err *e) MUST_USE;
+int view_matches(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_frame_filter *f,
+		 const struct source_limits *lim, source_matches_fn fn, void *arg, struct err *e) MUST_USE;
+int view_cells(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms,
+	       const struct source_limits *lim, const struct source_cells_reader *to, struct err *e) MUST_USE;
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening a view: the table of all that can be asked of it. */
+#include "tsdb/read/view.h"
+
+#include "base/alloc.h"
+
+static void release(struct source_view *sv)
+{
+	struct tsdb_view *v = (struct tsdb_view *)sv;
+	for (size_t i = 0; i < v->refs.n; i++)
+		free(v->refs.v[i]);
+	vec_free(&v->refs);
+	map_free(&v->by_labels);
+	own_free(v->own);
+	version_unref(v->v);
+	mutex_destroy(&v->lock);
+	free(v);
+}
+
+static const struct source_ops ops = {
+	.release = release, .select = view_select, .floats = view_floats, .profiles = view_profiles, .cover = view_cover, .merge = view_merge,
+	.sums = view_sums, .shares = view_shares, .matches = view_matches, .cells = view_cells,
+	.label_names = view_label_names, .label_values = view_label_values,
+};
+
+int tsdb_view_open(struct source *s, struct source_view **ret, struct err *e)
+{
+	(void)e;
+	struct tsdb_view *v = NEW(struct tsdb_view);
+	v->base.ops = &ops;
+	v->db = (struct tsdb *)((char *)s - offsetof(struct tsdb, source));
+	v->v = tsdb_version(v->db, &v->seq);
+	v->own = own_new(v->db, v->v);
+	mutex_init(&v->lock, RANK_VIEW, "view");
+	*ret = &v->base;
+	return 0;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Turning windows of the head into parts: when, and how. Private. */
+#ifndef PYRRHA_TSDB_SEAL_H
+#define PYRRHA_TSDB_SEAL_H
+
+#include "tsdb/part/part.h"
+#include "tsdb/version/db.h"
+
+/* What sealing says where the values of one series add up to more than 64 bits: nothing that concerns the other windows. */
+#define NOT_SEALABLE (-ERR_EXECUTION)
+
+/* Fills in the part's series, aggregates, samples and bytes, and ingests it; window, number, origin and records are set.
+ * Nobody writes to the window meanwhile. */
+int seal_write(struct partition *p, struct window *w, struct part *part, const struct buf *symbols, struct err *e) MUST_USE;
+
+void *tsdb_early_sealer(void *db);
+/* Seals every window, or those that ended a while ago, or, while the head is over half of its budget, the largest. Takes
+ * seal_lock: one thread at a time. */
+enum seal_what { SEAL_ALL, SEAL_AGED, SEAL_LARGEST };
+int seal_due(struct tsdb *db, enum seal_what what, struct err *e) EXCLUDES(db->seal_lock);
+/* Forgets what the log need not keep. */
+void tsdb_trim_log(struct tsdb *db) REQUIRES(db->apply_lock);
+
+#endif

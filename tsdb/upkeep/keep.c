@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tsdb/upkeep/keep.h"
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "tsdb/head/remove.h"
+#include "tsdb/version/bounds.h"
+#include "tsdb/version/evict.h"
+
+struct rule {
+	struct matcher *m;
+	size_t n;
+	int64_t keep_ms;
+};
+
+struct keep_rules {
+	VEC(struct rule) v;
+};
+
+static char *copy_text(struct view v)
+{
+	char *s = xmalloc(v.len + 1);
+	memcpy(s, v.ptr ? v.ptr : "", v.len);
+	s[v.len] = 0;
+	return s;
+}
+
+static struct rule copy_rule(const struct tsdb_retention *r)
+{
+	struct rule x = { .m = xcalloc(r->n + 1, sizeof *x.m), .n = r->n, .keep_ms = r->keep_ms };
+	for (size_t i = 0; i < r->n; i++) {
+		x.m[i] = r->m[i];
+		x.m[i].name.ptr = copy_text(r->m[i].name);
+		x.m[i].value.ptr = copy_text(r->m[i].value);
+		x.m[i].re = r->m[i].re ? regex_ref(r->m[i].re) : NULL;
+	}
+	return x;
+}
+
+void keep_rules_free(struct keep_rules *r)
+{
+	for (size_t i = 0; r && i < r->v.n; i++) {
+		for (size_t k = 0; k < r->v.v[i].n; k++) {
+			free((void *)(uintptr_t)r->v.v[i].m[k].name.ptr);
+			free((void *)(uintptr_t)r->v.v[i].m[k].value.ptr);
+			if (r->v.v[i].m[k].re)
+				regex_unref(r->v.v[i].m[k].re);
+		}
+		free(r->v.v[i].m);
+	}
+	if (r)
+		vec_free(&r->v);
+	free(r);
+}
+
+int tsdb_set_retention(struct tsdb *db, const struct tsdb_retention *rules, size_t n, struct err *e)
+{
+	struct keep_rules *r = NEW(struct keep_rules);
+	for (size_t i = 0; i < n; i++)
+		vec_push(&r->v, copy_rule(&rules[i]));
+	mutex_lock(&db->seal_lock);
+	keep_rules_free(db->rules);
+	db->rules = r;
+	db->rules_number++;
+	int rc = keep_due(db, e);
+	mutex_unlock(&db->seal_lock);
+	return rc;
+}
+
+/* ---- one partition ---- */
+
+static bool has_rule_facts(const struct masks *m)
+{
+	for (size_t i = 0; m && i < m->facts.n; i++)
+		if (!m->facts.v[i]->number)
+			return true;
+	return false;
+}
+
+/* A fact per rule that has something too old here. */
+static int find_old(struct tsdb *db, struct partition *p, int64_t now_ms, struct mask_fact **ret, size_t *ret_n, struct err *e)
+	REQUIRES(db->seal_lock)
+{
+	VEC(struct mask_fact) out = { 0 };
+	int rc = 0;
+	for (size_t i = 0; db->rules && i < db->rules->v.n && !rc; i++) {
+		const struct rule *r = &db->rules->v.v[i];
+		struct mask_fact f = { .below_part = UINT32_MAX, .after_ms = INT64_MIN / 4, .until_ms = now_ms - r->keep_ms };
+		size_t n = 0;
+		if ((int64_t)p->day * DAY_MS >= f.until_ms)
+			continue;
+		partition_load(p);
+		rc = index_select(&p->index, &p->dict_lock, r->m, r->n, INT64_MIN, INT64_MAX, NULL, &f.series.v, &n, e);
+		f.series.n = n;
+		if (!rc && n)
+			vec_push(&out, f);
+		else
+			vec_free(&f.series);
+	}
+	*ret = out.v;
+	*ret_n = out.n;
+	return rc;
+}
+
+static void hide(struct tsdb *db, struct partition *p, const struct mask_fact *facts, size_t n)
+{
+	mutex_lock(&db->apply_lock);
+	struct version *v = tsdb_version(db, NULL);
+	const struct pstate *s = version_find(v, p->day), *now;
+	for (size_t i = 0; s && i < n; i++)
+		for (size_t k = 0; k < s->n_windows; k++) {
+			struct window *w = s->windows[k];
+			if (w->hour * HOUR_MS >= facts[i].until_ms)
+				continue;
+			rwlock_write(&w->lock);
+			remove_from_window(w, &facts[i]);
+			rwlock_unlock(&w->lock);
+		}
+	if (s) {
+		struct version *next = version_with(v, p, s->windows, s->n_windows, s->parts, s->n_parts);
+		version_set_masks(next, p->day, masks_with_rules(s->masks, facts, n, s->parts, s->n_parts));
+		now = version_find(next, p->day);
+		rwlock_read(&p->dict_lock);
+		for (size_t i = 0; s->masks && i < s->masks->facts.n; i++)
+			if (!s->masks->facts.v[i]->number)
+				bounds_renew(p, now, s->masks->facts.v[i]);
+		for (size_t i = 0; i < n; i++)
+			bounds_renew(p, now, &facts[i]);
+		rwlock_unlock(&p->dict_lock);
+		tsdb_publish(db, next, 0);
+	}
+	version_unref(v);
+	mutex_unlock(&db->apply_lock);
+}
+
+/* Says which rules have got all of a day; 0: one has got a part of it, and will get more by and by. */
+static uint64_t rules_on(const struct tsdb *db, const struct partition *p, int64_t now_ms) REQUIRES(db->seal_lock)
+{
+	uint64_t whole = 0;
+	for (size_t i = 0; db->rules && i < db->rules->v.n; i++) {
+		int64_t until_ms = now_ms - db->rules->v.v[i].keep_ms;
+		if (until_ms > (int64_t)p->day * DAY_MS && until_ms < ((int64_t)p->day + 1) * DAY_MS)
+			return 0;
+		whole += until_ms >= ((int64_t)p->day + 1) * DAY_MS;
+	}
+	return db->rules_number << 32 | whole << 1 | 1;
+}
+
+/* One day. What was done to it before, and nothing came since, need not be looked at again: its dictionary may have left
+ * memory, and leaves it again. */
+static int keep_one(struct tsdb *db, const struct pstate *s, struct err *e) REQUIRES(db->seal_lock)
+{
+	struct partition *p = s->p;
+	int64_t now_ms = retention_now_of(db, p);
+	struct mask_fact *facts = NULL;
+	size_t n = 0;
+	uint64_t rules = rules_on(db, p, now_ms);
+	bool was_loaded = atomic_load(&p->loaded);
+	if (rules && p->rules_done == rules && p->rules_next_part == p->next_part && !s->n_windows)
+		return 0;
+	int rc = find_old(db, p, now_ms, &facts, &n, e);
+	if (!rc && (n || has_rule_facts(s->masks)))
+		hide(db, p, facts, n);
+	for (size_t k = 0; k < n; k++)
+		vec_free(&facts[k].series);
+	free(facts);
+	if (!rc) {
+		p->rules_done = rules;
+		p->rules_next_part = p->next_part;
+	}
+	if (!was_loaded && atomic_load(&p->loaded))
+		evict_day(db, p->day);
+	return rc;
+}
+
+int keep_due(struct tsdb *db, struct err *e)
+{
+	mutex_assert_held(&db->seal_lock);
+	struct version *v = tsdb_version(db, NULL);
+	int rc = 0;
+	for (size_t i = 0; i < v->n && !rc; i++)
+		rc = keep_one(db, v->p[i], e);
+	version_unref(v);
+	return rc;
+}

@@ -1,0 +1,26 @@
+# tsdb/upkeep: what the sealer does later.
+TSDB_UPKEEP_SOURCES = \
+  tsdb/upkeep/compact.c \
+  tsdb/upkeep/compact.h \
+  tsdb/upkeep/drop.c \
+  tsdb/upkeep/drop.h \
+  tsdb/upkeep/keep.c \
+  tsdb/upkeep/keep.h \
+  tsdb/upkeep/name_finder.c \
+  tsdb/upkeep/name_finder.h \
+  tsdb/upkeep/retention.c \
+  tsdb/upkeep/retention.h \
+  tsdb/upkeep/rewrite.c \
+  tsdb/upkeep/rewrite.h \
+  tsdb/upkeep/rollup.c \
+  tsdb/upkeep/rollup.h \
+  tsdb/upkeep/sealer.c \
+  tsdb/upkeep/sealer.h
+if HAVE_CMOCKA
+check_PROGRAMS += compact_test tsdb_names_test
+TESTS += compact_test tsdb_names_test
+compact_test_SOURCES = tsdb/upkeep/compact_test.c
+compact_test_LDADD = $(TSDB_TEST_LIBS)
+tsdb_names_test_SOURCES = tsdb/upkeep/names_test.c
+tsdb_names_test_LDADD = $(TSDB_TEST_LIBS)
+endif

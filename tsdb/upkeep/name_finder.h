@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds the names that arrive late (names.h): locations without lines, and those of the same place of the same binary with
+ * lines, in all partitions whose dictionary is in memory. Runs on the sealer's thread, and of calls. Private. */
+#ifndef PYRRHA_TSDB_NAME_FINDER_H
+#define PYRRHA_TSDB_NAME_FINDER_H
+
+#include "tsdb/version/db.h"
+
+/* Finds locations without lines whose lines have come since, in all partitions in memory, and commits their names. */
+int name_finder_due(struct tsdb *db, struct err *e) EXCLUDES(db->seal_lock);
+void name_finder_free(struct finder *f);
+
+#endif

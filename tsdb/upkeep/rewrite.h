@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parts with deleted rows, written anew without them. Private. */
+#ifndef PYRRHA_TSDB_REWRITE_H
+#define PYRRHA_TSDB_REWRITE_H
+
+#include "tsdb/version/db.h"
+
+/* Writes parts with deleted rows anew without them, at most `parts` of them (0 = all). */
+int rewrite_due(struct tsdb *db, size_t parts, int64_t until_mono_ms, struct err *e) MUST_USE;
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tsdb/upkeep/sealer.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/room.h"
+#include "tsdb/read/space.h"
+#include "tsdb/seal/seal.h"
+#include "tsdb/upkeep/compact.h"
+#include "tsdb/upkeep/name_finder.h"
+#include "tsdb/upkeep/rewrite.h"
+#include "tsdb/upkeep/rollup.h"
+#include "tsdb/version/evict.h"
+#include "tsdb/version/join.h"
+
+#define SEALER_NICE 10
+#define RETAIN_EVERY_MS 60000
+#define NAMES_EVERY_MS 5000
+
+int tsdb_seal(struct tsdb *db, bool all, struct err *e)
+{
+	tsdb_flush(db);
+	int rc = seal_due(db, all ? SEAL_ALL : SEAL_AGED, e);
+	return rc ? rc : rollup_due(db, e);
+}
+
+static int tidy_sealed(struct tsdb *db, struct err *e)
+{
+	int rc = MIN(rewrite_due(db, 1, INT64_MAX, e), 0);
+	if (!rc)
+		rc = rollup_due(db, e);
+	if (!rc && !atomic_load(&db->stopping))
+		rc = MIN(compact_due(db, false, INT64_MAX, e), 0);
+	return rc;
+}
+
+static int seal_and_tidy(struct tsdb *db, struct err *e)
+{
+	struct err tidy;
+	int rc = seal_due(db, SEAL_AGED, e);
+	if (rc && rc != NOT_SEALABLE)
+		return rc;
+	int rc_tidy = tidy_sealed(db, &tidy);
+	if (rc_tidy)
+		*e = tidy;
+	return rc_tidy ? rc_tidy : rc;
+}
+
+void *tsdb_sealer(void *arg)
+{
+	struct tsdb *db = arg;
+	int64_t next_retain = 0, next_try = 0, next_names = 0;
+	struct err e;
+	thread_give_way(SEALER_NICE); /* queries and appends go first: what is sealed has time */
+	while (tsdb_pause(db, 200)) {
+		int64_t now = clock_mono_ms();
+		retention_clock_look(db);
+		if (now >= next_try) {
+			int rc = seal_and_tidy(db, &e);
+			if (rc && !atomic_load(&db->stopping))
+				LOG_ERROR("msg", "cannot seal, will try again", "err", e.msg);
+			evict_due(db, EVICT_IDLE_MS);
+			next_try = now + (rc ? 10000 : 500);
+		}
+		if (now >= next_names) {
+			if (name_finder_due(db, &e))
+				LOG_WARN("msg", "late names could not be stored, will try again", "err", e.msg);
+			next_names = now + NAMES_EVERY_MS;
+		}
+		if (now >= next_retain) {
+			joins_tidy(db->joins, false);
+			spaces_tidy(db->spaces, false);
+			room_tidy(false);
+			if (tsdb_retain(db, &e))
+				LOG_ERROR("msg", "retention failed", "err", e.msg);
+			next_retain = now + RETAIN_EVERY_MS;
+		}
+	}
+	return NULL;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Dictionaries of days that nobody asks about leave memory. A partition's dictionary is read from its parts when it is
+ * first needed (partition_load), and stays until all of them together are over the budget (dictionary_bytes); then the
+ * one that was used longest ago goes, unless something of its day is only in memory or in the head log.
+ *
+ * Nothing is taken away from who reads: an empty partition over the same files takes the place of the old one, which
+ * lives until the last view lets go of it. That is only right while nobody is about to change the old one, so both locks
+ * of who changes partitions are held, and an append in flight is seen by its reference. */
+#include "tsdb/version/evict.h"
+
+#include <malloc.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "tsdb/part/part.h"
+#include "tsdb/version/join.h"
+
+size_t evict_bytes(struct partition *p)
+{
+	if (!atomic_load(&p->loaded))
+		return 0;
+	rwlock_read(&p->dict_lock);
+	size_t n = symbols_bytes(p->symbols) + index_bytes(&p->index);
+	rwlock_unlock(&p->dict_lock);
+	return n;
+}
+
+/* Whether all that there is of a day can be read from its parts. */
+static bool is_all_sealed(const struct pstate *s)
+{
+	const struct partition *p = s->p;
+	mutex_assert_held(&p->db->apply_lock);
+	return s->n_parts && !s->n_windows && !p->sealing && p->first_symbols == UINT64_MAX && atomic_load(&p->loaded);
+}
+
+/* Puts n in the place of p in the list, unless somebody beside the list and the current version holds p: an append that
+ * has ids of it. Takes n's reference if it returns true. */
+static bool replace_in_list(struct tsdb *db, struct partition *p, struct partition *n)
+{
+	bool done = false;
+	mutex_lock(&db->state_lock);
+	for (size_t i = 0; i < db->partitions.n && !done; i++)
+		if (db->partitions.v[i] == p && atomic_load(&p->refs) == 2) {
+			db->partitions.v[i] = n;
+			done = true;
+		}
+	mutex_unlock(&db->state_lock);
+	return done;
+}
+
+bool evict_day(struct tsdb *db, uint32_t day)
+{
+	mutex_assert_held(&db->seal_lock);
+	struct symbols *gone = NULL;
+	mutex_lock(&db->apply_lock);
+	struct version *v = tsdb_version(db, NULL);
+	const struct pstate *s = version_find(v, day);
+	struct partition *p = s && is_all_sealed(s) ? s->p : NULL, *n = p ? partition_empty_copy(p) : NULL;
+	if (p && replace_in_list(db, p, n)) {
+		tsdb_publish(db, version_with(v, n, NULL, 0, s->parts, s->n_parts), 0);
+		gone = symbols_ref(p->symbols);
+		partition_unref(p); /* the list's */
+	} else {
+		partition_unref(n);
+	}
+	version_unref(v);
+	mutex_unlock(&db->apply_lock);
+	if (!gone)
+		return false;
+	joins_forget(db->joins, gone); /* not under apply_lock: a join takes its time */
+	symbols_unref(gone);
+	metric_inc(&tsdb_metrics[TM_EVICTED]);
+	return true;
+}
+
+struct candidate {
+	uint32_t day;
+	size_t bytes;
+	int64_t used_mono_ms;
+};
+
+static int by_use(const void *a, const void *b)
+{
+	const struct candidate *x = a, *y = b;
+	return (x->used_mono_ms > y->used_mono_ms) - (x->used_mono_ms < y->used_mono_ms);
+}
+
+void evict_due(struct tsdb *db, int64_t idle_ms)
+{
+	VEC(struct candidate) c = { 0 };
+	size_t total = 0, before;
+	mutex_lock(&db->seal_lock);
+	struct version *v = tsdb_version(db, NULL);
+	for (size_t i = 0; i < v->n; i++) {
+		size_t bytes = evict_bytes(v->p[i]->p);
+		total += bytes;
+		if (bytes)
+			vec_push(&c, (struct candidate){ v->p[i]->p->day, bytes, atomic_load(&v->p[i]->p->used_mono_ms) });
+	}
+	version_unref(v); /* or it would count as a reader */
+	before = total;
+	if (total > db->o.dictionary_bytes)
+		qsort(c.v, c.n, sizeof *c.v, by_use);
+	int64_t now = clock_mono_ms();
+	for (size_t i = 0; i < c.n && total > db->o.dictionary_bytes; i++)
+		if (now - c.v[i].used_mono_ms >= idle_ms && evict_day(db, c.v[i].day))
+			total -= c.v[i].bytes;
+	mutex_unlock(&db->seal_lock);
+	if (total < before) {
+		malloc_trim(0);
+		LOG_DEBUG("msg", "dictionaries of days that nobody asks about left memory", "bytes", LOG_NUM(before - total),
+			  "left", LOG_NUM(total));
+	}
+	vec_free(&c);
+}

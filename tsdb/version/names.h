@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names that arrive late. A location that came without lines gets those of another one of the same place of the same
+ * binary (build id, address in its file), which a later profile, of any series and partition, had lines for, or which
+ * tsdb_name_location is told. Nothing that is stored changes: a fact in the head log (docs/format/head.md) says "read
+ * location L as location M of this dictionary", and readers do so:
+ *
+ *	filters by function   what holds for M holds for L         (sums.c)
+ *	merged profiles       L is translated as if it were M      (merge.c)
+ *
+ * The facts live as long as their partition: the trim of the log leaves them. Private. */
+#ifndef PYRRHA_TSDB_NAMES_H
+#define PYRRHA_TSDB_NAMES_H
+
+#include "tsdb/log/record.h"
+#include "tsdb/version/db.h"
+
+struct name {
+	uint32_t location, as; /* ids of the partition */
+};
+
+/* Immutable, of one partition; owned by its pstates. */
+struct names {
+	atomic_int refs;
+	VEC(struct name) v;       /* by location, each once */
+	VEC(uint64_t) facts;      /* numbers of their records */
+};
+
+/* NULL is none. */
+struct names *names_ref(struct names *n);
+void names_unref(struct names *n);
+/* Has a translation read every location under its late name. */
+void names_map(const struct names *n, struct symbols_map *m);
+
+#endif
